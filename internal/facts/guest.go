@@ -1,0 +1,57 @@
+package facts
+
+import "mpps/internal/setting"
+
+// Guest is one libvirt domain, or a QEMU process that libvirt does not know.
+type Guest struct {
+	Name        string           `json:"name"`
+	UUID        string           `json:"uuid,omitempty"`
+	Managed     bool             `json:"managed"` // libvirt knows it
+	State       string           `json:"state"`   // running, shut off, paused, crashed, in shutdown …
+	PID         int              `json:"pid,omitempty"`
+	VCPUs       int              `json:"vcpus"`
+	MaxVCPUs    int              `json:"max_vcpus"`
+	Memory      uint64           `json:"memory_bytes"`
+	Hugepages   bool             `json:"hugepages"`
+	CPUMode     string           `json:"cpu_mode,omitempty"`
+	Machine     string           `json:"machine,omitempty"`
+	Interfaces  []Interface      `json:"interfaces"`
+	Hostdevs    []string         `json:"hostdevs"`  // PCI addresses passed through
+	Pins        []setting.CPUSet `json:"vcpu_pins"` // by vCPU, from the persistent definition; empty = not pinned
+	EmulatorPin setting.CPUSet   `json:"emulator_pin"`
+	MemoryNodes setting.CPUSet   `json:"memory_nodes"` // numatune memory nodeset
+	Agent       bool             `json:"agent_channel"`
+	Definition  string           `json:"definition,omitempty"` // persistent XML as libvirt printed it
+	Pending     []string         `json:"pending"`              // paths in which the definition differs from what runs: wait for a restart
+	Threads     []Thread         `json:"threads"`
+}
+
+// Interface is one NIC of a guest, as its persistent definition has it.
+type Interface struct {
+	MAC         string `json:"mac"`
+	Type        string `json:"type"`             // bridge, network, direct, hostdev, ethernet, vhostuser, user
+	Source      string `json:"source,omitempty"` // bridge, network or PCI address
+	Tap         string `json:"tap,omitempty"`    // host device while the guest runs
+	Model       string `json:"model,omitempty"`
+	Backend     string `json:"backend,omitempty"` // vhost, qemu, or empty: libvirt's choice (vhost where it can)
+	Queues      int    `json:"queues"`            // 1 where not said
+	RxQueueSize int    `json:"rx_queue_size"`     // 0: QEMU's default, 256
+	TxQueueSize int    `json:"tx_queue_size"`
+	Coalesce    int    `json:"coalesce_rx_frames"`
+	VLAN        int    `json:"vlan,omitempty"`
+}
+
+// Thread is one thread of a guest.
+type Thread struct {
+	TID      int            `json:"tid"`
+	Comm     string         `json:"comm"`
+	Role     string         `json:"role"`           // vcpu, vhost, emulator, iothread, worker
+	Index    int            `json:"index"`          // vCPU number; vhost: number in order of creation
+	NIC      string         `json:"nic,omitempty"`  // vhost: MAC of the interface it serves
+	Queue    int            `json:"queue"`          // vhost: queue pair of that interface, −1 otherwise
+	Sure     string         `json:"sure,omitempty"` // vhost: how the match was made: "order of creation", "only one"
+	Affinity setting.CPUSet `json:"affinity"`
+	CPU      int            `json:"cpu"`              // ran there last
+	Policy   string         `json:"policy,omitempty"` // SCHED_OTHER, SCHED_FIFO …
+	Priority int            `json:"priority"`
+}

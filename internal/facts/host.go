@@ -1,0 +1,95 @@
+// Package facts is what is known of one host at one moment: an inventory (what there is) and readings (what values
+// stand at which addresses). A Host is plain data: it is taken from a live machine by package host, or read from a
+// snapshot file, and everything that judges or plans sees only this.
+package facts
+
+import (
+	"time"
+
+	"mpps/internal/setting"
+)
+
+// Schema is the version of the snapshot format.
+const Schema = "mpps.snapshot/1"
+
+// Host is one host. Slices are in a stable order (path order of the kernel's own numbering, names otherwise) so that
+// two snapshots of an unchanged host differ only in counters.
+type Host struct {
+	Name     string    `json:"name"`
+	Taken    time.Time `json:"taken"`
+	Root     string    `json:"root"` // "/" for the live machine; the recorded tree's path otherwise
+	AsRoot   bool      `json:"as_root"`
+	Emulated bool      `json:"emulated"`          // runs under full emulation (TCG): times and rates prove nothing
+	Virtual  string    `json:"virtual,omitempty"` // hypervisor that this host itself runs on, empty on bare metal
+
+	Kernel    Kernel    `json:"kernel"`
+	Topology  Topology  `json:"topology"`
+	NICs      []NIC     `json:"nics"`
+	Bridges   []Bridge  `json:"bridges"`
+	Tunnels   []Tunnel  `json:"tunnels"`
+	Taps      []Tap     `json:"taps"`
+	VFs       []VF      `json:"vfs"`
+	Netfilter Netfilter `json:"netfilter"`
+	Softnet   []Softnet `json:"softnet"`
+	KVM       KVM       `json:"kvm"`
+	Services  []Service `json:"services"`
+	Guests    []Guest   `json:"guests"`
+
+	Readings Readings `json:"readings"`
+	Unseen   []Unseen `json:"unseen"` // what could not be seen, and why
+}
+
+// Unseen is a part of the host that could not be seen.
+type Unseen struct {
+	What string `json:"what"` // "rules of iptables", "domain XML of vm1"
+	Why  string `json:"why"`  // "needs root", "virsh is not installed"
+}
+
+// Readings are the values found at the addresses that the catalogue asked for.
+type Readings map[setting.Address]setting.Reading
+
+// At is the reading at an address; an address that nobody read is unknown.
+func (r Readings) At(a setting.Address) setting.Reading {
+	if reading, ok := r[a]; ok {
+		return reading
+	}
+	return setting.CouldNotTell("not read when the snapshot was taken")
+}
+
+// Kernel is the running kernel.
+type Kernel struct {
+	Release         string            `json:"release"` // uname -r
+	Version         string            `json:"version"` // uname -v
+	CommandLine     string            `json:"command_line"`
+	Realtime        bool              `json:"realtime"`        // PREEMPT_RT
+	Vulnerabilities map[string]string `json:"vulnerabilities"` // name → what the kernel says of it
+	Clocksource     string            `json:"clocksource,omitempty"`
+}
+
+// Service is a daemon that owns settings which mpps would change too.
+type Service struct {
+	Name    string `json:"name"` // irqbalance, tuned, NetworkManager, numad, ksmtuned
+	Running bool   `json:"running"`
+	PID     int    `json:"pid,omitempty"`
+}
+
+// KVM is the hypervisor as far as its modules tell.
+type KVM struct {
+	Loaded     bool              `json:"loaded"`
+	Vendor     string            `json:"vendor,omitempty"` // kvm_intel or kvm_amd
+	Vhost      bool              `json:"vhost_net"`
+	Parameters map[string]string `json:"parameters"` // "kvm.halt_poll_ns" → "200000"
+	QEMU       string            `json:"qemu_version,omitempty"`
+	Libvirt    string            `json:"libvirt_version,omitempty"`
+}
+
+// Softnet is one CPU's row of /proc/net/softnet_stat: totals since boot.
+type Softnet struct {
+	CPU        int    `json:"cpu"`
+	Processed  uint64 `json:"processed"`
+	Dropped    uint64 `json:"dropped"`
+	Squeezed   uint64 `json:"time_squeeze"`
+	RPS        uint64 `json:"received_rps"`
+	FlowLimit  uint64 `json:"flow_limit"`
+	BacklogLen uint64 `json:"backlog_len"`
+}

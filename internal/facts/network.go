@@ -1,0 +1,157 @@
+package facts
+
+import "mpps/internal/setting"
+
+// NIC is a network device that has hardware (or a paravirtual or simulated bus device) behind it.
+type NIC struct {
+	Name       string `json:"name"`
+	Index      int    `json:"ifindex"`
+	MAC        string `json:"mac"`
+	Driver     string `json:"driver"`
+	Firmware   string `json:"firmware,omitempty"`
+	Bus        string `json:"bus,omitempty"` // pci, virtio, netdevsim …
+	PCI        string `json:"pci,omitempty"` // 0000:41:00.0
+	Node       int    `json:"numa_node"`     // −1 is unknown, not node 0
+	Up         bool   `json:"up"`            // administratively
+	Carrier    string `json:"carrier"`       // up, down or unknown
+	MTU        int    `json:"mtu"`
+	Speed      int    `json:"speed_mbps"`       // −1 where the driver does not tell
+	Master     string `json:"master,omitempty"` // bridge or bond it is a port of
+	TxQueueLen int    `json:"tx_queue_len"`
+	XDP        bool   `json:"xdp"` // an XDP program is attached
+
+	RxQueues   int               `json:"rx_queues"` // directories in queues/
+	TxQueues   int               `json:"tx_queues"`
+	Channels   *Channels         `json:"channels"` // null where the driver does not tell
+	Rings      *Rings            `json:"rings"`
+	Coalesce   map[string]string `json:"coalesce"` // names of ethtool -c → value; only fields the driver supports
+	Features   []Feature         `json:"features"`
+	FlowHash   map[string]string `json:"flow_hash"` // udp4, udp6, tcp4, tcp6 → letters
+	IRQs       []IRQ             `json:"irqs"`
+	XPS        []setting.CPUSet  `json:"xps"`             // by transmit queue
+	RPS        []setting.CPUSet  `json:"rps"`             // by receive queue
+	Qdisc      string            `json:"qdisc,omitempty"` // root qdisc
+	Link       *PCILink          `json:"pcie_link"`
+	SRIOV      *SRIOV            `json:"sriov"`
+	PhysFn     string            `json:"physfn,omitempty"`     // this NIC is a VF of that PF
+	Stats      map[string]uint64 `json:"stats"`                // totals since boot: rx_packets, rx_dropped, rx_missed_errors …
+	Management string            `json:"management,omitempty"` // why this is the operator's way in: "default route", "route to 192.0.2.7 (SSH client)"
+}
+
+// Channels is what ethtool -l shows.
+type Channels struct {
+	Rx, Tx, Other, Combined             int
+	MaxRx, MaxTx, MaxOther, MaxCombined int
+}
+
+// Rings is what ethtool -g shows: descriptors.
+type Rings struct {
+	Rx, Tx, MaxRx, MaxTx int
+}
+
+// Feature is one line of ethtool -k.
+type Feature struct {
+	Name  string `json:"name"` // the kernel's name: tx-checksum-ip-generic
+	On    bool   `json:"on"`
+	Fixed bool   `json:"fixed"`
+}
+
+// IRQ is one interrupt of a device. Managed interrupts refuse writes of their affinity with EIO.
+type IRQ struct {
+	Number    int            `json:"number"`
+	Name      string         `json:"name"` // the action's name in /proc/interrupts
+	Affinity  setting.CPUSet `json:"affinity"`
+	Effective setting.CPUSet `json:"effective"`
+	Hint      setting.CPUSet `json:"hint"`
+	Count     uint64         `json:"count"` // over all CPUs, since boot
+}
+
+// PCILink is the negotiated and the possible PCIe link.
+type PCILink struct {
+	Speed, MaxSpeed string // "8.0 GT/s PCIe"
+	Width, MaxWidth int    // lanes
+}
+
+// SRIOV is a physical function's ability to have virtual ones.
+type SRIOV struct {
+	Total     int  `json:"total"`
+	Enabled   int  `json:"enabled"`
+	AutoProbe bool `json:"drivers_autoprobe"`
+}
+
+// VF is one virtual function of a physical one.
+type VF struct {
+	PF         string `json:"pf"`
+	Index      int    `json:"index"`
+	PCI        string `json:"pci"`
+	Group      int    `json:"group"` // IOMMU group, −1 without an IOMMU
+	Driver     string `json:"driver"`
+	NIC        string `json:"nic,omitempty"`
+	Guest      string `json:"guest,omitempty"`
+	MAC        string `json:"mac"`
+	VLAN       int    `json:"vlan"`
+	QoS        int    `json:"qos"`
+	MaxTxRate  int    `json:"max_tx_rate"` // Mb/s, 0 = unlimited
+	MinTxRate  int    `json:"min_tx_rate"`
+	SpoofCheck bool   `json:"spoofchk"`
+	Trust      bool   `json:"trust"`
+	LinkState  string `json:"link_state"` // auto, enable or disable
+}
+
+// Bridge is a Linux bridge.
+type Bridge struct {
+	Name          string   `json:"name"`
+	MAC           string   `json:"mac"`
+	MTU           int      `json:"mtu"`
+	Up            bool     `json:"up"`
+	Ports         []string `json:"ports"`
+	STP           bool     `json:"stp"`
+	VLANFiltering bool     `json:"vlan_filtering"`
+	Snooping      bool     `json:"multicast_snooping"`
+	CallIPTables  bool     `json:"nf_call_iptables"`
+	CallIP6Tables bool     `json:"nf_call_ip6tables"`
+	CallARPTables bool     `json:"nf_call_arptables"`
+}
+
+// Tunnel is an overlay device.
+type Tunnel struct {
+	Name     string `json:"name"`
+	Type     string `json:"type"` // vxlan, gretap, ip6gretap, geneve, vlan, bond
+	Lower    string `json:"lower,omitempty"`
+	Master   string `json:"master,omitempty"`
+	TxQueues int    `json:"tx_queues"`
+	RxQueues int    `json:"rx_queues"`
+	Lockless bool   `json:"lockless"` // NETIF_F_LLTX: transmits without a queue lock
+	Up       bool   `json:"up"`
+}
+
+// Tap is a tap or macvtap device.
+type Tap struct {
+	Name       string            `json:"name"`
+	Master     string            `json:"master,omitempty"`
+	MultiQueue bool              `json:"multi_queue"`
+	TxQueues   int               `json:"tx_queues"`
+	RxQueues   int               `json:"rx_queues"`
+	XPS        []setting.CPUSet  `json:"xps"`
+	RPS        []setting.CPUSet  `json:"rps"`
+	TxQueueLen int               `json:"tx_queue_len"`
+	Up         bool              `json:"up"`
+	Guest      string            `json:"guest,omitempty"`
+	Stats      map[string]uint64 `json:"stats"`
+}
+
+// Netfilter is which hooks and rules stand in a packet's way.
+type Netfilter struct {
+	BridgeModule bool      `json:"br_netfilter"` // loaded: bridged frames may be handed to iptables
+	Conntrack    bool      `json:"nf_conntrack"` // loaded
+	Backends     []string  `json:"backends"`     // iptables-legacy, iptables-nft, nft, ebtables-legacy, ebtables-nft: those with rules
+	Rules        []RuleSet `json:"rule_sets"`
+}
+
+// RuleSet is one family's or tool's rules.
+type RuleSet struct {
+	Tool  string   `json:"tool"`  // nft, iptables-legacy, ip6tables-legacy, ebtables-legacy, arptables-legacy
+	Rules int      `json:"rules"` // number of rules over all chains
+	Lines []string `json:"lines"` // the rules in the tool's own save format, one each, without counters; at most 2000
+	Cut   bool     `json:"cut,omitempty"`
+}

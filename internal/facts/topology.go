@@ -1,0 +1,71 @@
+package facts
+
+import "mpps/internal/setting"
+
+// Topology is the machine's processors, caches and memory.
+type Topology struct {
+	Counts    Counts         `json:"counts"`
+	CPUs      []CPU          `json:"cpus"` // every present CPU, offline ones too
+	Nodes     []Node         `json:"nodes"`
+	Caches    []Cache        `json:"caches"`
+	Online    setting.CPUSet `json:"online"`
+	Offline   setting.CPUSet `json:"offline"`
+	Isolated  setting.CPUSet `json:"isolated"`
+	NohzFull  setting.CPUSet `json:"nohz_full"`
+	SMT       string         `json:"smt,omitempty"` // content of devices/system/cpu/smt/control
+	Model     string         `json:"model,omitempty"`
+	Vendor    string         `json:"vendor,omitempty"`
+	Suspect   []string       `json:"suspect,omitempty"` // tables that contradict each other and what was made of them
+	Hugepages []Hugepages    `json:"hugepages"`         // totals over all nodes
+}
+
+// Counts are the numbers that other tools print too, for comparison.
+type Counts struct {
+	Packages    int `json:"packages"`
+	Dies        int `json:"dies"`
+	NUMANodes   int `json:"numa_nodes"`
+	L3Caches    int `json:"l3_caches"`
+	Cores       int `json:"cores"`
+	CPUsOnline  int `json:"cpus_online"`
+	CPUsOffline int `json:"cpus_offline"`
+}
+
+// CPU is one logical processor (a hardware thread). IDs are −1 where the machine does not tell.
+type CPU struct {
+	ID       int            `json:"id"`
+	Online   bool           `json:"online"`
+	Package  int            `json:"package"`
+	Die      int            `json:"die"`
+	Core     int            `json:"core"`     // unique over the whole machine, counted from 0 in CPU order
+	CoreID   int            `json:"core_id"`  // the kernel's number, unique only within package and die
+	Siblings setting.CPUSet `json:"siblings"` // CPUs of the same core, this one among them
+	Node     int            `json:"node"`
+	L3       int            `json:"l3"` // index of its L3 cache in Topology.Caches, −1 where there is none
+}
+
+// Node is one NUMA node. Sizes are in bytes.
+type Node struct {
+	ID        int            `json:"id"`
+	CPUs      setting.CPUSet `json:"cpus"`
+	Memory    uint64         `json:"memory_bytes"`
+	Free      uint64         `json:"free_bytes"`
+	Distances []int          `json:"distances"` // to each node in the order of Topology.Nodes; 10 = local
+	Hugepages []Hugepages    `json:"hugepages"`
+}
+
+// Hugepages is the pool of one page size.
+type Hugepages struct {
+	Size     uint64 `json:"size_bytes"`
+	Total    uint64 `json:"total"`
+	Free     uint64 `json:"free"`
+	Surplus  uint64 `json:"surplus"`
+	Reserved uint64 `json:"reserved"`
+}
+
+// Cache is one cache instance that serves a set of CPUs.
+type Cache struct {
+	Level int            `json:"level"`
+	Type  string         `json:"type"` // Data, Instruction or Unified
+	Size  uint64         `json:"size_bytes"`
+	CPUs  setting.CPUSet `json:"cpus"`
+}

@@ -1,0 +1,177 @@
+// Package goal holds what the user wants from the host: a target, not a profile name. The tier of tuning that the
+// target calls for follows from it.
+package goal
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"mpps/internal/setting"
+)
+
+// Tier is how far tuning may go. The order is that of the packet rates that call for it.
+type Tier string
+
+// The tiers, after the founding experience: what rate of 64-byte packets to one guest needs which means.
+const (
+	Default     Tier = "default"     // under 100 kpps: nothing needs tuning
+	Standard    Tier = "standard"    // 100–500 kpps: what the platform supports without risk
+	Aggressive  Tier = "aggressive"  // 500 kpps–3 Mpps: netfilter bypass, NAPI, vhost placement
+	Passthrough Tier = "passthrough" // 3 Mpps and more: a VF; bridge, virtio and vhost knobs no longer apply
+	Realtime    Tier = "realtime"    // a wake-up latency in microseconds
+)
+
+// Tiers lists the tiers in rising order.
+func Tiers() []Tier { return []Tier{Default, Standard, Aggressive, Passthrough, Realtime} }
+
+// Risk is what a change can cost while or after it is made.
+type Risk string
+
+// The risks, mildest first.
+const (
+	None         Risk = "none"
+	Blip         Risk = "blip"          // packets lost for a moment
+	GuestRestart Risk = "guest-restart" // takes effect when the guest is started anew
+	Reboot       Risk = "reboot"        // takes effect after a reboot of the host
+	Connectivity Risk = "connectivity"  // can cut the path that the operator came by
+	Security     Risk = "security"      // opens something that was closed
+	Data         Risk = "data"          // can lose or hide the loss of data
+)
+
+// Risks lists the risks, mildest first.
+func Risks() []Risk {
+	return []Risk{None, Blip, GuestRestart, Reboot, Connectivity, Security, Data}
+}
+
+// NeedsConsent tells whether a change of this risk is planned only when the user named the risk. (Connectivity is
+// planned without, and guarded by a confirm timer instead.)
+func (r Risk) NeedsConsent() bool { return r == Security || r == Data }
+
+// Goal is the target.
+type Goal struct {
+	PPS     float64        `json:"pps,omitempty"`         // packets per second to one guest, 64-byte frames unless Frame says otherwise
+	Frame   int            `json:"frame_bytes,omitempty"` // Ethernet frame with FCS, 64–9018 bytes; 0 means 64
+	Loss    float64        `json:"loss"`                  // allowed share of lost packets, 0–1
+	Bulk    float64        `json:"bulk_bps,omitempty"`    // bits per second of bulk data
+	Latency time.Duration  `json:"latency_ns,omitempty"`  // wake-up latency in the guest
+	CPUs    setting.CPUSet `json:"cpus,omitempty"`        // CPUs that the user gives to the guest
+	Guest   string         `json:"guest,omitempty"`       // the guest that matters; empty means every guest
+	NIC     string         `json:"nic,omitempty"`         // how the guest is attached: "", virtio or vf
+	Consent []Risk         `json:"consent,omitempty"`     // risks the user accepted by name
+}
+
+// Consents tells whether the goal allows a change of the given risk.
+func (g Goal) Consents(r Risk) bool { return !r.NeedsConsent() || slices.Contains(g.Consent, r) }
+
+// ForGuest tells whether the goal concerns the named guest.
+func (g Goal) ForGuest(name string) bool { return g.Guest == "" || g.Guest == name }
+
+// Unlimited is the default goal where the user names none: the highest rate without loss that virtio reaches.
+func Unlimited() Goal { return Goal{PPS: 1.8e6, Frame: 64} }
+
+// Tier is the tier that the target calls for.
+func (g Goal) Tier() Tier {
+	switch {
+	case g.Latency > 0:
+		return Realtime
+	case g.NIC == "vf" || g.PPS >= 3e6:
+		return Passthrough
+	case g.PPS >= 500e3 || g.Bulk >= 10e9:
+		return Aggressive
+	case g.PPS >= 100e3 || g.Bulk >= 1e9:
+		return Standard
+	}
+	return Default
+}
+
+// Why says in one sentence how the tier followed from the target.
+func (g Goal) Why() string {
+	switch g.Tier() {
+	case Realtime:
+		return fmt.Sprintf("a wake-up latency of %v needs isolated CPUs and realtime housekeeping", g.Latency)
+	case Passthrough:
+		if g.PPS >= 3e6 {
+			return fmt.Sprintf("%s packets per second are more than a tap with vhost carries (about 2 M): use a VF", FormatRate(g.PPS))
+		}
+		return "the guest is to get a VF"
+	case Aggressive:
+		if g.PPS >= 2e6 {
+			return fmt.Sprintf("%s packets per second are near the limit of what a guest's own kernel forwards", FormatRate(g.PPS))
+		}
+		if g.PPS >= 500e3 {
+			return fmt.Sprintf("%s packets per second need more than sizing: netfilter bypass, NAPI and vhost placement", FormatRate(g.PPS))
+		}
+		return "10 Gbit/s and more of bulk data need vhost placement and offloads"
+	case Standard:
+		return "the target needs multiqueue, sizing and pinning, nothing that carries a risk"
+	}
+	return "a target below 100 k packets per second needs no tuning"
+}
+
+// ErrContradiction marks goals that cannot be meant.
+var ErrContradiction = errors.New("goal contradicts itself")
+
+// Check refuses goals that contradict themselves or are out of range.
+func (g Goal) Check() error {
+	switch {
+	case g.PPS < 0 || g.Bulk < 0 || g.Latency < 0:
+		return fmt.Errorf("%w: targets must be positive", ErrContradiction)
+	case g.PPS > 1e9:
+		return fmt.Errorf("%w: %s packets per second are beyond any NIC; expected at most 1G", ErrContradiction, FormatRate(g.PPS))
+	case g.Loss < 0 || g.Loss >= 1:
+		return fmt.Errorf("%w: loss %v is not a share from 0 up to 1", ErrContradiction, g.Loss)
+	case g.Frame != 0 && (g.Frame < 64 || g.Frame > 9018):
+		return fmt.Errorf("%w: frame of %d bytes; expected 64 to 9018", ErrContradiction, g.Frame)
+	case g.NIC != "" && g.NIC != "virtio" && g.NIC != "vf":
+		return fmt.Errorf("%w: nic %q; expected virtio or vf", ErrContradiction, g.NIC)
+	case g.NIC == "virtio" && g.PPS >= 3e6:
+		return fmt.Errorf("%w: %s packets per second need a VF, but nic is virtio (its limit is about 2 M)", ErrContradiction, FormatRate(g.PPS))
+	}
+	for _, r := range g.Consent {
+		if !slices.Contains(Risks(), r) {
+			return fmt.Errorf("%w: unknown risk %q to consent to; expected security, data or connectivity", ErrContradiction, r)
+		}
+	}
+	return nil
+}
+
+// ParseRate reads a rate such as "1.8M", "140k", "500000" or "25G" (powers of ten). The unit is the caller's: packets
+// or bits per second.
+func ParseRate(text string) (float64, error) {
+	number, factor := strings.TrimSpace(text), 1.0
+	if n := len(number); n > 0 {
+		switch number[n-1] {
+		case 'k', 'K':
+			factor = 1e3
+		case 'm', 'M':
+			factor = 1e6
+		case 'g', 'G':
+			factor = 1e9
+		}
+		if factor > 1 {
+			number = number[:n-1]
+		}
+	}
+	v, err := strconv.ParseFloat(number, 64)
+	if err != nil || v < 0 || v*factor > 1e15 || v != v {
+		return 0, fmt.Errorf("expected a rate such as 140k, 1.8M or 25G, found %q", text)
+	}
+	return v * factor, nil
+}
+
+// FormatRate writes a rate in three or four digits with its unit letter.
+func FormatRate(v float64) string {
+	for _, unit := range []struct {
+		factor float64
+		letter string
+	}{{1e9, "G"}, {1e6, "M"}, {1e3, "k"}} {
+		if v >= unit.factor {
+			return strconv.FormatFloat(v/unit.factor, 'g', 4, 64) + unit.letter
+		}
+	}
+	return strconv.FormatFloat(v, 'g', 4, 64)
+}

@@ -1,0 +1,164 @@
+package setting
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// maxCPU bounds CPU numbers in lists and masks: twice the kernel's largest NR_CPUS on x86 (8192), so that a hostile
+// file cannot make a set of billions.
+const maxCPU = 16384
+
+// CPUSet is a set of CPU (or NUMA node) numbers, sorted, without repeats.
+type CPUSet []int
+
+// CPUs makes a set of the given numbers.
+func CPUs(n ...int) CPUSet {
+	set := slices.Clone(n)
+	slices.Sort(set)
+	return slices.Compact(set)
+}
+
+// ParseCPUs reads the kernel's list form ("0-3,8,10-14:2/4" without the stride, which no file we read uses).
+// Empty text is the empty set.
+func ParseCPUs(list string) (CPUSet, error) {
+	list = strings.TrimSpace(list)
+	var set CPUSet
+	if list == "" {
+		return set, nil
+	}
+	for _, part := range strings.Split(list, ",") {
+		first, last, isRange := strings.Cut(strings.TrimSpace(part), "-")
+		lo, err := parseCPU(first)
+		if err != nil {
+			return nil, fmt.Errorf("CPU list %q: %w", list, err)
+		}
+		hi := lo
+		if isRange {
+			if hi, err = parseCPU(last); err != nil {
+				return nil, fmt.Errorf("CPU list %q: %w", list, err)
+			}
+		}
+		if hi < lo {
+			return nil, fmt.Errorf("CPU list %q: range %q runs backwards", list, part)
+		}
+		for cpu := lo; cpu <= hi; cpu++ {
+			set = append(set, cpu)
+		}
+	}
+	return CPUs(set...), nil
+}
+
+func parseCPU(text string) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		return 0, fmt.Errorf("expected a CPU number, found %q", text)
+	}
+	if n >= maxCPU {
+		return 0, fmt.Errorf("CPU number %d is above %d", n, maxCPU-1)
+	}
+	return n, nil
+}
+
+// ParseCPUMask reads the kernel's mask form: groups of up to 32 bits in hexadecimal, most significant first, separated
+// by commas ("00000000,0000000f"; lib/bitmap.c, bitmap_parse).
+func ParseCPUMask(mask string) (CPUSet, error) {
+	mask = strings.TrimSpace(mask)
+	groups := strings.Split(mask, ",")
+	if len(groups) > maxCPU/32 {
+		return nil, fmt.Errorf("CPU mask of %d groups is too long", len(groups))
+	}
+	var set CPUSet
+	for i, group := range groups {
+		word, err := strconv.ParseUint(group, 16, 32)
+		if err != nil {
+			return nil, fmt.Errorf("CPU mask %q: expected hexadecimal groups of 32 bits, found %q", mask, group)
+		}
+		base := (len(groups) - 1 - i) * 32
+		for word != 0 {
+			bit := bits.TrailingZeros64(word)
+			set = append(set, base+bit)
+			word &^= 1 << bit
+		}
+	}
+	return CPUs(set...), nil
+}
+
+// Mask is the set in the kernel's mask form.
+func (s CPUSet) Mask() string {
+	if len(s) == 0 {
+		return "0"
+	}
+	words := make([]uint32, s[len(s)-1]/32+1)
+	for _, cpu := range s {
+		words[cpu/32] |= 1 << (cpu % 32)
+	}
+	groups := make([]string, 0, len(words))
+	for i := len(words) - 1; i >= 0; i-- {
+		if len(groups) == 0 {
+			groups = append(groups, strconv.FormatUint(uint64(words[i]), 16))
+			continue
+		}
+		groups = append(groups, fmt.Sprintf("%08x", words[i]))
+	}
+	return strings.Join(groups, ",")
+}
+
+// String is the set in the kernel's list form; the empty set is the empty string.
+func (s CPUSet) String() string {
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		j := i
+		for j+1 < len(s) && s[j+1] == s[j]+1 {
+			j++
+		}
+		if b.Len() > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(strconv.Itoa(s[i]))
+		if j > i {
+			b.WriteByte('-')
+			b.WriteString(strconv.Itoa(s[j]))
+		}
+		i = j + 1
+	}
+	return b.String()
+}
+
+// Has tells whether the set holds a CPU.
+func (s CPUSet) Has(cpu int) bool {
+	_, found := slices.BinarySearch(s, cpu)
+	return found
+}
+
+// Minus is the set without the members of another.
+func (s CPUSet) Minus(other CPUSet) CPUSet {
+	return slices.DeleteFunc(slices.Clone(s), other.Has)
+}
+
+// And is what two sets share.
+func (s CPUSet) And(other CPUSet) CPUSet {
+	return slices.DeleteFunc(slices.Clone(s), func(cpu int) bool { return !other.Has(cpu) })
+}
+
+// Or is what is in either of two sets.
+func (s CPUSet) Or(other CPUSet) CPUSet { return CPUs(append(slices.Clone(s), other...)...) }
+
+// Equal tells whether two sets hold the same CPUs.
+func (s CPUSet) Equal(other CPUSet) bool { return slices.Equal(s, other) }
+
+// MarshalText writes the list form.
+func (s CPUSet) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText reads the list form.
+func (s *CPUSet) UnmarshalText(b []byte) error {
+	set, err := ParseCPUs(string(b))
+	if err != nil {
+		return err
+	}
+	*s = set
+	return nil
+}

@@ -1,0 +1,72 @@
+package setting
+
+// The kinds. Each comment gives the form of the path and of the canonical value.
+const (
+	// Sysctl: "sysctl:net.core.dev_weight". Fields separated by one space.
+	Sysctl Kind = "sysctl"
+	// Sysfs: "sysfs:class/net/br0/bridge/nf_call_iptables", the path below /sys. The file's text, trimmed; of a
+	// bracketed choice ("[a] b") the chosen word.
+	Sysfs Kind = "sysfs"
+	// SysfsCPUs: "sysfs-cpus:class/net/eth0/queues/tx-0/xps_cpus", a CPU mask file below /sys. A CPU list ("0-3,8").
+	SysfsCPUs Kind = "sysfs-cpus"
+	// NICRing: "nic-ring:eth0/rx", rx or tx. Descriptors per queue.
+	NICRing Kind = "nic-ring"
+	// NICChannels: "nic-channels:eth0/combined", combined, rx or tx. Number of queues.
+	NICChannels Kind = "nic-channels"
+	// NICCoalesce: "nic-coalesce:eth0/rx-usecs", the names of ethtool -c (rx-usecs, tx-usecs, rx-frames, tx-frames,
+	// adaptive-rx, adaptive-tx). A number, or on/off for adaptive.
+	NICCoalesce Kind = "nic-coalesce"
+	// NICFeature: "nic-feature:eth0/tx-nocache-copy", the kernel's own feature names. on or off.
+	NICFeature Kind = "nic-feature"
+	// NICFlowHash: "nic-flowhash:eth0/udp4". Letters of ethtool -N rx-flow-hash in the order m v t s d f n r.
+	NICFlowHash Kind = "nic-flowhash"
+	// IRQAffinity: "irq-affinity:eth0/TxRx-0/45", device, the interrupt's name on it, its number. A CPU list.
+	IRQAffinity Kind = "irq-affinity"
+	// ThreadAffinity: "thread-affinity:vm1/vhost/52:54:00:00:00:01/0" (guest, role, NIC, queue), "thread-affinity:vm1/vcpu/0",
+	// "thread-affinity:vm1/emulator". A CPU list. Absent while the guest does not run.
+	ThreadAffinity Kind = "thread-affinity"
+	// NetfilterRule: "netfilter-rule:nflog-skip/iptables-legacy", a named rule of mpps and the rule set it stands in.
+	// "present" or absent.
+	NetfilterRule Kind = "netfilter-rule"
+	// Domain: "domain:vm1/vcpupin/0", a guest and an element path of package domain in its persistent definition.
+	Domain Kind = "domain"
+	// Service: "service:irqbalance". running or stopped.
+	Service Kind = "service"
+)
+
+// Lasting says how long a written value stays.
+type Lasting string
+
+// How long values stay.
+const (
+	UntilReboot     Lasting = "until reboot"
+	UntilIfup       Lasting = "until the device is set up anew"
+	UntilGuestStop  Lasting = "until the guest stops"
+	UntilRulesReset Lasting = "until the rule set is reloaded"
+	InDefinition    Lasting = "in the guest's definition"
+)
+
+// KindInfo is what is true of every value of a kind.
+type KindInfo struct {
+	What      string                       // for people: "kernel parameter"
+	Canonical func(string) (string, error) // canonical form of a value as people or the kernel write it
+	Lasts     Lasting
+	CanAbsent bool // values may be absent and written as absent (removed)
+}
+
+// Kinds lists every kind that this version knows. A journal that names another is refused.
+var Kinds = map[Kind]KindInfo{
+	Sysctl:         {What: "kernel parameter", Canonical: canonicalFields, Lasts: UntilReboot},
+	Sysfs:          {What: "sysfs file", Canonical: canonicalFields, Lasts: UntilReboot},
+	SysfsCPUs:      {What: "sysfs CPU mask", Canonical: canonicalCPUs, Lasts: UntilIfup},
+	NICRing:        {What: "NIC ring", Canonical: canonicalCount, Lasts: UntilIfup},
+	NICChannels:    {What: "NIC channels", Canonical: canonicalCount, Lasts: UntilIfup},
+	NICCoalesce:    {What: "NIC interrupt coalescing", Canonical: canonicalCountOrSwitch, Lasts: UntilIfup},
+	NICFeature:     {What: "NIC feature", Canonical: canonicalSwitch, Lasts: UntilIfup},
+	NICFlowHash:    {What: "NIC flow hash", Canonical: canonicalFlowHash, Lasts: UntilIfup},
+	IRQAffinity:    {What: "interrupt affinity", Canonical: canonicalCPUs, Lasts: UntilIfup},
+	ThreadAffinity: {What: "thread affinity", Canonical: canonicalCPUs, Lasts: UntilGuestStop},
+	NetfilterRule:  {What: "netfilter rule", Canonical: canonicalFields, Lasts: UntilRulesReset, CanAbsent: true},
+	Domain:         {What: "domain definition", Canonical: canonicalFields, Lasts: InDefinition, CanAbsent: true},
+	Service:        {What: "service", Canonical: canonicalFields, Lasts: UntilReboot},
+}

@@ -1,0 +1,102 @@
+package setting
+
+import (
+	"context"
+	"fmt"
+)
+
+// State is one of the three answers to "what is there?".
+type State int
+
+// The three answers.
+const (
+	Unknown State = iota // could not tell; Reading.Why says why. Never a verdict.
+	Absent               // the machine has no such value (feature not supported, element not in the XML)
+	Known                // there is a value
+)
+
+var stateNames = [...]string{Unknown: "unknown", Absent: "absent", Known: "known"}
+
+// String is the state's name as it stands in JSON.
+func (s State) String() string { return stateNames[s] }
+
+// MarshalText writes the state's name.
+func (s State) MarshalText() ([]byte, error) { return []byte(stateNames[s]), nil }
+
+// UnmarshalText reads a state's name.
+func (s *State) UnmarshalText(b []byte) error {
+	for i, name := range stateNames {
+		if name == string(b) {
+			*s = State(i)
+			return nil
+		}
+	}
+	return fmt.Errorf("unknown state %q", b)
+}
+
+// Reading is what was found at an address.
+type Reading struct {
+	State State  `json:"state"`
+	Value string `json:"value,omitempty"` // canonical; meaningful only when Known
+	Why   string `json:"why,omitempty"`   // reason of Unknown or Absent
+	// ReadOnly is set where the value can be seen but the kernel or driver offers no way to change it
+	// (an offload marked [fixed], a managed interrupt), with the reason in Why.
+	ReadOnly bool `json:"read_only,omitempty"`
+	// Bounds of the value where the kernel or driver tells them (ring maximum, channel maximum); nil where it does not.
+	Min *int64 `json:"min,omitempty"`
+	Max *int64 `json:"max,omitempty"`
+}
+
+// Value is a known reading.
+func Value(v string) Reading { return Reading{State: Known, Value: v} }
+
+// Missing is an absent reading with its reason.
+func Missing(why string) Reading { return Reading{State: Absent, Why: why} }
+
+// CouldNotTell is an unknown reading with its reason.
+func CouldNotTell(why string) Reading { return Reading{State: Unknown, Why: why} }
+
+// Same tells whether two readings hold the same answer. Bounds and reasons do not count.
+func (r Reading) Same(other Reading) bool {
+	return r.State == other.State && (r.State != Known || r.Value == other.Value)
+}
+
+// String is the reading for people: the value, "absent" or "unknown".
+func (r Reading) String() string {
+	if r.State == Known {
+		return r.Value
+	}
+	return r.State.String()
+}
+
+// Mechanism reads and writes the values of one kind on one machine.
+//
+// Read answers with one of the three states and never fails: what it could not do is the reason of an Unknown.
+// Write makes the address hold what the reading says: Known writes the value, Absent removes it (only kinds whose
+// values can be absent accept that). A refused write returns the kernel's error wrapped, and has changed nothing.
+// Both honour the context's deadline: writes to sysfs and ethtool can hang.
+type Mechanism interface {
+	Read(ctx context.Context, a Address) Reading
+	Write(ctx context.Context, a Address, to Reading) error
+}
+
+// Mechanisms finds the mechanism of a kind.
+type Mechanisms map[Kind]Mechanism
+
+// Read reads one address; a kind without a mechanism is Unknown.
+func (m Mechanisms) Read(ctx context.Context, a Address) Reading {
+	mechanism, ok := m[a.Kind]
+	if !ok {
+		return CouldNotTell(fmt.Sprintf("nothing here reads values of kind %q", a.Kind))
+	}
+	return mechanism.Read(ctx, a)
+}
+
+// Write writes one address.
+func (m Mechanisms) Write(ctx context.Context, a Address, to Reading) error {
+	mechanism, ok := m[a.Kind]
+	if !ok {
+		return fmt.Errorf("nothing here writes values of kind %q", a.Kind)
+	}
+	return mechanism.Write(ctx, a, to)
+}
