@@ -40,13 +40,22 @@ type NIC struct {
 
 // Channels is what ethtool -l shows.
 type Channels struct {
-	Rx, Tx, Other, Combined             int
-	MaxRx, MaxTx, MaxOther, MaxCombined int
+	Rx          int `json:"rx"`
+	Tx          int `json:"tx"`
+	Other       int `json:"other"`
+	Combined    int `json:"combined"`
+	MaxRx       int `json:"max_rx"`
+	MaxTx       int `json:"max_tx"`
+	MaxOther    int `json:"max_other"`
+	MaxCombined int `json:"max_combined"`
 }
 
 // Rings is what ethtool -g shows: descriptors.
 type Rings struct {
-	Rx, Tx, MaxRx, MaxTx int
+	Rx    int `json:"rx"`
+	Tx    int `json:"tx"`
+	MaxRx int `json:"max_rx"`
+	MaxTx int `json:"max_tx"`
 }
 
 // Feature is one line of ethtool -k.
@@ -68,8 +77,10 @@ type IRQ struct {
 
 // PCILink is the negotiated and the possible PCIe link.
 type PCILink struct {
-	Speed, MaxSpeed string // "8.0 GT/s PCIe"
-	Width, MaxWidth int    // lanes
+	Speed    string `json:"speed"` // "8.0 GT/s PCIe"
+	MaxSpeed string `json:"max_speed"`
+	Width    int    `json:"width"` // lanes
+	MaxWidth int    `json:"max_width"`
 }
 
 // SRIOV is a physical function's ability to have virtual ones.
