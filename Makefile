@@ -1,0 +1,52 @@
+# make demo and make test do all the set-up they need on a Debian machine as root with Go on it.
+
+GO      ?= go
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo 0.1.0)
+export CGO_ENABLED = 0
+
+.PHONY: demo test build deps lint generate check-generated test-unit test-netns test-lab bench bench-generator fuzz clean clean-lab
+
+demo: deps build            ## the main job on a real host in a box, ends with an HTML report in out/demo
+	bin/mpps demo --out out/demo
+
+test: deps build lint check-generated test-unit test-netns test-lab  ## everything
+	@echo "all tests passed"
+
+build:                      ## the static program, bin/mpps
+	$(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/mpps ./cmd/mpps
+
+deps:                       ## installs the packages that the lab and the eBPF compiler need, and says which
+	@scripts/deps
+
+lint:
+	@test -z "$$(gofmt -l cmd internal test)" || { gofmt -l cmd internal test; echo "gofmt would change these files"; exit 1; }
+	$(GO) vet ./...
+	$(GO) vet -tags netns,lab ./...
+	$(GO) tool staticcheck -tags netns,lab ./...
+
+generate:                   ## compiles the eBPF programs anew
+	$(GO) generate ./internal/traffic/...
+
+check-generated:            ## the committed eBPF objects are those of the sources
+	@scripts/check-generated
+
+test-unit:
+	$(GO) test ./...
+
+test-netns:                 ## as root, in network namespaces of its own
+	$(GO) test -tags netns -count=1 -p 1 $$(scripts/tagged netns)
+
+test-lab:                   ## in the emulated KVM host
+	$(GO) test -tags lab -count=1 -p 1 -timeout 18m $$(scripts/tagged lab)
+
+bench:                      ## speed and size of the program itself
+	$(GO) test -run '^$$' -bench . -benchmem ./internal/audit/... ./internal/facts/... ./internal/host/...
+
+bench-generator: deps build ## our generator beside trafgen, xdp-trafficgen, iperf3 and testpmd
+	scripts/bench-generator
+
+clean:
+	rm -rf bin out
+
+clean-lab:                  ## removes the cached root trees of the lab
+	bin/mpps lab clean

@@ -1,0 +1,123 @@
+// Command mpps makes a KVM host give its guests every packet per second and every microsecond it can, and proves it.
+// One file per sub-command: flags, wiring, exit codes. The work is done in internal/.
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"mpps/internal/report"
+)
+
+// version is set by the linker (-X main.version=…).
+var version = "0.1.0"
+
+func main() {
+	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// app is one invocation: its streams and the global flags.
+type app struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+
+	json    bool
+	quiet   bool
+	noColor bool
+	verbose bool
+	root    string
+
+	out *report.Printer // made once the flags are known
+}
+
+// run is the whole program; tests call it in process.
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
+	root := a.command()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err := root.ExecuteContext(ctx)
+	if a.out == nil { // the flags themselves were wrong
+		a.out = report.NewPrinter(stdout, stderr, report.Options{NoColor: a.noColor})
+	}
+	if err == nil {
+		return exitOK
+	}
+	return a.fail(err)
+}
+
+func (a *app) command() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "mpps",
+		Short:         "make a KVM host give its guests every packet per second, and prove it",
+		Long:          strings.TrimSpace(overview),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Version:       version,
+		Args:          cobra.ArbitraryArgs,
+		PersistentPreRun: func(*cobra.Command, []string) {
+			a.out = report.NewPrinter(a.stdout, a.stderr, report.Options{
+				JSON: a.json, Quiet: a.quiet, NoColor: a.noColor, Verbose: a.verbose, Version: version,
+			})
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			return a.unknownCommand(cmd, args[0])
+		},
+	}
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usage(err, "see '"+cmd.CommandPath()+" --help'")
+	})
+	flags := root.PersistentFlags()
+	flags.BoolVar(&a.json, "json", false, "answer as JSON (schemas in docs/schemas)")
+	flags.StringVar(&a.root, "root", "/", "directory below which the machine's files are found")
+	flags.BoolVarP(&a.quiet, "quiet", "q", false, "no progress")
+	flags.BoolVar(&a.noColor, "no-color", false, "no colour (NO_COLOR is honoured too)")
+	flags.BoolVarP(&a.verbose, "verbose", "v", false, "say more")
+	root.AddCommand(a.commands()...)
+	return root
+}
+
+// commands are the sub-commands in the order in which a user meets them.
+func (a *app) commands() []*cobra.Command {
+	return []*cobra.Command{}
+}
+
+func (a *app) unknownCommand(cmd *cobra.Command, name string) error {
+	hint := "see 'mpps --help'"
+	if near := cmd.SuggestionsFor(name); len(near) > 0 {
+		hint = "did you mean '" + near[0] + "'?"
+	}
+	return usage(errors.New("unknown command "+quote(name)), hint)
+}
+
+const overview = `
+mpps makes a KVM host give its guests every packet per second and every
+microsecond it can, and proves it.
+
+  mpps inspect                    what this host is: the packet path, drawn
+  mpps audit --pps 1.8M           what holds the path back, worst first
+  mpps plan  --pps 1.8M -o p.json what would be changed, and why
+  mpps apply p.json               change it, with undo
+  mpps rollback                   put everything back
+  mpps bench pps …                measure, before and after
+
+Exit codes: 0 all well · 1 failed · 2 changes pending or made (with
+--detailed-exit-code) · 3 not configured · 4 drifted, or findings at or above
+--fail-on · 5 the result was limited by the generator or the receiver, not by
+the device under test · 11 locked · 64 usage.
+`

@@ -1,0 +1,32 @@
+package main
+
+import (
+	"os"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"mpps": main,
+	})
+}
+
+// TestScripts runs the cases of testdata/script: one file a command, its input files inline. "exitcode N" checks the
+// exit code of the command before it.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": exits,
+		},
+		Setup: func(env *testscript.Env) error {
+			if corpus := os.Getenv("MPPS_CORPUS"); corpus != "" {
+				env.Setenv("MPPS_CORPUS", corpus)
+			}
+			return nil
+		},
+	})
+}

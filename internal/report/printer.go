@@ -1,0 +1,150 @@
+// Package report is the only package that prints. It draws the values that other packages return: as text for a
+// terminal, as JSON for programs (the same value), and as one HTML file for people.
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Options say how to print.
+type Options struct {
+	JSON    bool
+	Quiet   bool
+	NoColor bool
+	Verbose bool
+	Version string
+}
+
+// Printer prints answers to standard output, progress and errors to standard error.
+type Printer struct {
+	out, err io.Writer
+	opts     Options
+	color    bool
+	live     bool // standard error is a terminal: progress may be drawn
+	width    int  // columns of the terminal, 80 where there is none
+	drawn    bool // an unfinished progress line stands on the terminal
+}
+
+// NewPrinter makes a printer for two streams. Colour and progress appear only on terminals.
+func NewPrinter(out, err io.Writer, opts Options) *Printer {
+	p := &Printer{out: out, err: err, opts: opts, width: 80}
+	p.color = !opts.NoColor && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && columns(out) > 0
+	p.live = !opts.Quiet && columns(err) > 0
+	if w := columns(out); w >= 40 {
+		p.width = w
+	}
+	return p
+}
+
+// columns is the width of the terminal behind a stream, 0 where it is none.
+func columns(stream any) int {
+	f, ok := stream.(*os.File)
+	if !ok {
+		return 0
+	}
+	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	if err != nil {
+		return 0
+	}
+	if size.Col == 0 {
+		return 80
+	}
+	return int(size.Col)
+}
+
+// Warning is a caveat that belongs to an answer, as data.
+type Warning struct {
+	Code string `json:"code"`
+	Text string `json:"text"`
+	Hint string `json:"hint,omitempty"`
+}
+
+// envelope is the shape of every JSON answer.
+type envelope struct {
+	Schema   string    `json:"schema"` // mpps.VERB/1
+	Version  string    `json:"mpps"`
+	Host     string    `json:"host"`
+	Result   any       `json:"result"`
+	Warnings []Warning `json:"warnings"`
+}
+
+// Answer is what a command found out: a value for programs and a view of the same value for people.
+type Answer struct {
+	Verb     string // inspect, audit, "bench-pps" …: names the schema
+	Host     string
+	Result   any
+	Warnings []Warning
+	Text     func(*Text) // draws the result; warnings are drawn after it
+}
+
+// Answer prints an answer in the form that the user asked for.
+func (p *Printer) Answer(a Answer) error {
+	p.clear()
+	if p.opts.JSON {
+		warnings := a.Warnings
+		if warnings == nil {
+			warnings = []Warning{}
+		}
+		encoder := json.NewEncoder(p.out)
+		encoder.SetIndent("", "  ")
+		encoder.SetEscapeHTML(false)
+		return encoder.Encode(envelope{
+			Schema: "mpps." + a.Verb + "/1", Version: p.opts.Version, Host: a.Host, Result: a.Result, Warnings: warnings,
+		})
+	}
+	t := p.text()
+	a.Text(t)
+	for _, w := range a.Warnings {
+		t.Warning(w)
+	}
+	_, err := io.WriteString(p.out, t.b.String())
+	return err
+}
+
+// JSONAnswers tells whether answers are printed as JSON.
+func (p *Printer) JSONAnswers() bool { return p.opts.JSON }
+
+// Progress replaces the line of progress on a terminal; elsewhere it prints nothing.
+func (p *Printer) Progress(format string, args ...any) {
+	if !p.live {
+		return
+	}
+	line := fmt.Sprintf(format, args...)
+	if limit := columns(p.err) - 1; limit > 1 && len(line) > limit {
+		line = line[:limit-1] + "…"
+	}
+	fmt.Fprintf(p.err, "\r\x1b[K%s", line)
+	p.drawn = true
+}
+
+// Step prints a finished step of long work to standard error, on a terminal or not, unless quiet.
+func (p *Printer) Step(format string, args ...any) {
+	if p.opts.Quiet {
+		return
+	}
+	p.clear()
+	fmt.Fprintf(p.err, format+"\n", args...)
+}
+
+func (p *Printer) clear() {
+	if p.drawn {
+		fmt.Fprint(p.err, "\r\x1b[K")
+		p.drawn = false
+	}
+}
+
+// Failure prints an error on one line, lowercase as it comes, and its hint on another.
+func (p *Printer) Failure(err error, hint string) {
+	p.clear()
+	text := strings.TrimSpace(err.Error())
+	fmt.Fprintf(p.err, "mpps: error: %s\n", strings.ReplaceAll(text, "\n", "\n  "))
+	if hint != "" {
+		fmt.Fprintf(p.err, "hint: %s\n", hint)
+	}
+}
