@@ -1,0 +1,97 @@
+package report
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"mpps/internal/facts"
+	"mpps/internal/setting"
+)
+
+// sample is a small host with every kind of station on its path.
+func sample() *facts.Host {
+	return &facts.Host{
+		Name: "kvm1", Kernel: facts.Kernel{Release: "6.12.1"},
+		Topology: facts.Topology{
+			Model:  "AMD EPYC 7702",
+			Counts: facts.Counts{Packages: 2, NUMANodes: 2, Cores: 4, CPUsOnline: 4, CPUsOffline: 1, L3Caches: 2},
+			Nodes: []facts.Node{
+				{ID: 0, CPUs: setting.CPUs(0, 1), Memory: 3 << 30, Free: 1 << 30},
+				{ID: 1, CPUs: setting.CPUs(2, 3), Memory: 3 << 30, Free: 2<<30 + 512<<20,
+					Hugepages: []facts.Hugepages{{Size: 2 << 20, Total: 64, Free: 64}}},
+			},
+		},
+		NICs: []facts.NIC{
+			{Name: "eth0", Driver: "igb", Node: 1, RxQueues: 8, TxQueues: 8, Master: "br0",
+				Rings: &facts.Rings{Rx: 1024, Tx: 256}, IRQs: []facts.IRQ{{Affinity: setting.CPUs(0, 1, 2, 3)}},
+				SRIOV: &facts.SRIOV{Total: 7, Enabled: 2}},
+			{Name: "eth1", Driver: "virtio_net", Node: -1, RxQueues: 4, TxQueues: 4, Management: "default route"},
+		},
+		Bridges: []facts.Bridge{
+			{Name: "br0", Ports: []string{"eth0", "vnet0", "vnet1"}, CallIPTables: true, STP: true},
+			{Name: "br1"},
+		},
+		Taps: []facts.Tap{{Name: "vnet1", RxQueues: 2, TxQueues: 2, TxQueueLen: 1000}},
+		VFs:  []facts.VF{{PF: "eth0", Index: 1, PCI: "0000:41:10.1", Group: 12, Driver: "vfio-pci"}},
+		Netfilter: facts.Netfilter{BridgeModule: true,
+			Rules: []facts.RuleSet{{Tool: "iptables-legacy", Rules: 12}}},
+		Guests: []facts.Guest{
+			{Name: "slow", State: "running", VCPUs: 2, Interfaces: []facts.Interface{
+				{MAC: "52:54:00:00:00:01", Type: "bridge", Source: "br0", Tap: "vnet0", Model: "e1000", Queues: 1}}},
+			{Name: "fast", State: "running", VCPUs: 2, Pins: []setting.CPUSet{setting.CPUs(2), setting.CPUs(3)},
+				Pending: []string{"interface/52:54:00:00:00:02/driver.queues"},
+				Interfaces: []facts.Interface{
+					{MAC: "52:54:00:00:00:02", Type: "bridge", Source: "br0", Tap: "vnet1", Model: "virtio", Queues: 2}},
+				Threads: []facts.Thread{{TID: 4711, Role: "vhost", NIC: "52:54:00:00:00:02", CPU: 2, Affinity: setting.CPUs(2, 3)}}},
+			{Name: "direct", State: "shut off", Hostdevs: []string{"0000:41:10.1"}},
+		},
+		Unseen: []facts.Unseen{{What: "rules of nft", Why: "needs root"}},
+	}
+}
+
+// draw is the text of a view at a width.
+func draw(width int, view func(*Text)) string {
+	t := &Text{Width: width}
+	view(t)
+	return t.b.String()
+}
+
+// golden compares text with a file of testdata; MPPS_UPDATE=1 writes it.
+func golden(t *testing.T, name, have string) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if os.Getenv("MPPS_UPDATE") != "" {
+		if err := os.WriteFile(file, []byte(have), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(want, []byte(have)) {
+		t.Errorf("%s differs:\n%s", name, have)
+	}
+}
+
+func TestInspectView(t *testing.T) {
+	text := draw(80, func(t *Text) { Inspect(t, sample()) })
+	golden(t, "inspect.txt", text)
+	for _, line := range strings.Split(text, "\n") {
+		if utf8.RuneCountInString(line) > 80 {
+			t.Errorf("line of %d columns: %s", utf8.RuneCountInString(line), line)
+		}
+	}
+}
+
+func TestBytes(t *testing.T) {
+	for n, want := range map[uint64]string{0: "0 B", 1023: "1023 B", 1536: "1.5 KiB", 3 << 30: "3 GiB", 3<<30 + 1<<28: "3.2 GiB"} {
+		if have := Bytes(n); have != want {
+			t.Errorf("%d is %q, expected %q", n, have, want)
+		}
+	}
+}
