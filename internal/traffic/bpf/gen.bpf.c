@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: (GPL-2.0 OR BSD-2-Clause)
+/* Packet generator: run by BPF_PROG_TEST_RUN with BPF_F_TEST_XDP_LIVE_FRAMES,
+ * once for each frame. One copy is loaded for each worker thread, so that the
+ * state is plain memory with one writer: no lookup, no helper, no atomic.
+ *
+ * The kernel hands back recycled pages with whatever the last user wrote into
+ * them (Documentation/bpf/bpf_prog_run.rst), so every header is written anew.
+ *
+ * A run ends when the program returns XDP_REDIRECT without having called a
+ * redirect helper: xdp_do_redirect_frame() then fails with EBADRQC and the
+ * kernel leaves the run (net/bpf/test_run.c, xdp_test_run_batch). So one
+ * call may be as long as it likes and still stops within one batch. */
+#include "helpers.h"
+#include "frame.h"
+
+struct config {
+	__u64 step_ns;   /* pacing: whole nanoseconds between bursts, with … */
+	__u64 step_frac; /* … 2^-32 ns on top */
+	__u64 catch_up_ns; /* how far behind the schedule may be caught up */
+	__u32 burst;     /* frames sent when a burst is due */
+	__u32 ip_base;   /* folded sum of the IPv4 header without the addresses */
+	__u32 udp_base;  /* folded sum of what does not vary under the UDP checksum */
+	__u32 src_first, src_count; /* host order */
+	__u32 dst_first, dst_count;
+	__u32 sport_first, sport_count;
+	__u32 dport_first, dport_count;
+	__u16 udp_len, ip_len; /* network order */
+	__u16 stream;          /* network order */
+	__u16 tci;             /* VLAN tag control information, network order */
+	__u8 mac[12];
+	__u8 paced, flows, vlan, stamp, udp_sum, drop, ttl, tos;
+};
+
+const volatile struct config cfg = {};
+
+/* Written from outside: the sequence number at which to stop; 0 stops now. */
+volatile __u64 limit = 0;
+
+struct state {
+	__u64 seq;     /* next sequence number = frames handed to the device */
+	__u64 started; /* time of the first call, ns */
+	__u64 ended;   /* time of the call that ended the run, ns */
+	__u64 polls;   /* calls that sent nothing because no frame was due */
+	__u64 slipped_ns; /* schedule given up, after being late beyond catch_up_ns */
+	__u64 due;
+	__u64 frac;
+	__u64 tokens;
+	__u32 src, dst, sport, dport; /* offsets into the ranges */
+};
+
+struct state state = {};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_DEVMAP);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} out SEC(".maps");
+
+static __always_inline __u32 fold(__u64 sum)
+{
+	sum = (sum & 0xffffffff) + (sum >> 32);
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	return (__u32)sum;
+}
+
+/* Step the odometer of flows: source port first, source address last. */
+static __always_inline void next_flow(void)
+{
+	if (++state.sport < cfg.sport_count)
+		return;
+	state.sport = 0;
+	if (++state.dport < cfg.dport_count)
+		return;
+	state.dport = 0;
+	if (++state.dst < cfg.dst_count)
+		return;
+	state.dst = 0;
+	if (++state.src < cfg.src_count)
+		return;
+	state.src = 0;
+}
+
+/* Is a frame due? now is read only when the last burst is used up. */
+static __always_inline int due(__u64 now)
+{
+	__u64 frac;
+
+	if (!state.due)
+		state.due = now;
+	if (now < state.due) {
+		state.polls++;
+		return 0;
+	}
+	if (now - state.due > cfg.catch_up_ns) {
+		state.slipped_ns += now - state.due;
+		state.due = now;
+	}
+	frac = state.frac + cfg.step_frac;
+	state.due += cfg.step_ns + (frac >> 32);
+	state.frac = frac & 0xffffffff;
+	state.tokens = cfg.burst;
+	return 1;
+}
+
+SEC("xdp")
+int generate(struct xdp_md *ctx)
+{
+	void *data = (void *)(long)ctx->data;
+	void *data_end = (void *)(long)ctx->data_end;
+	__u32 src, dst, sport, dport, stamp = 0;
+	__u64 seq = state.seq, now = 0;
+	void *p = data + ETHERTYPE_AT;
+
+	if (unlikely(data + ETHERTYPE_AT + VLAN_BYTES + L3_BYTES > data_end)) {
+		/* only the untagged 60 byte frame is this short */
+		if (cfg.vlan || data + ETHERTYPE_AT + L3_BYTES > data_end)
+			return XDP_ABORTED;
+	}
+	if (unlikely(seq >= limit)) {
+		if (!state.ended)
+			state.ended = bpf_ktime_get_ns();
+		return XDP_REDIRECT;
+	}
+	if (unlikely(!state.started))
+		state.started = bpf_ktime_get_ns();
+
+	if (cfg.paced) {
+		if (!state.tokens) {
+			now = bpf_ktime_get_ns();
+			if (!due(now))
+				return XDP_DROP;
+		}
+		state.tokens--;
+	}
+
+	src = cfg.src_first;
+	dst = cfg.dst_first;
+	sport = cfg.sport_first;
+	dport = cfg.dport_first;
+	if (cfg.flows) {
+		src += state.src;
+		dst += state.dst;
+		sport += state.sport;
+		dport += state.dport;
+		next_flow();
+	}
+	if (cfg.stamp) {
+		if (!now)
+			now = bpf_ktime_get_ns();
+		stamp = (__u32)now;
+		if (!stamp)
+			stamp = 1;
+	}
+	state.seq = seq + 1;
+
+	*(__u64 *)data = *(const volatile __u64 *)&cfg.mac[0];
+	*(__u32 *)(data + 8) = *(const volatile __u32 *)&cfg.mac[8];
+	if (cfg.vlan) {
+		*(__u16 *)p = htons(ETHERTYPE_VLAN);
+		*(__u16 *)(p + 2) = cfg.tci;
+		p += VLAN_BYTES;
+		if (p + L3_BYTES > data_end)
+			return XDP_ABORTED;
+	}
+	*(__u16 *)p = htons(ETHERTYPE_IPV4);
+	*(__u16 *)(p + 2) = 0x45 | (__u16)cfg.tos << 8;
+	*(__u32 *)(p + 4) = cfg.ip_len;               /* length, identification 0 */
+	*(__u32 *)(p + 8) = 0x40 | (__u32)cfg.ttl << 16 | 17u << 24; /* DF, TTL, UDP */
+	*(__u16 *)(p + AT_IPSUM) = ~htons((__u16)fold((__u64)cfg.ip_base + src + dst));
+	*(__u32 *)(p + AT_SADDR) = htonl(src);
+	*(__u32 *)(p + AT_DADDR) = htonl(dst);
+	*(__u32 *)(p + AT_PORTS) = htonl(sport << 16 | dport);
+	*(__u16 *)(p + AT_UDPLEN) = cfg.udp_len;
+	if (cfg.udp_sum) {
+		__u32 sum = fold((__u64)cfg.udp_base + src + dst + sport + dport +
+				 (seq >> 32) + (seq & 0xffffffff) + stamp);
+
+		/* RFC 768: a sum of zero is sent as all ones */
+		*(__u16 *)(p + AT_UDPSUM) = sum == 0xffff ? 0xffff : ~htons((__u16)sum);
+	} else {
+		*(__u16 *)(p + AT_UDPSUM) = 0;
+	}
+	*(__u32 *)(p + AT_MAGIC) = htonl(MAGIC);
+	*(__u16 *)(p + AT_STREAM) = cfg.stream;
+	*(__u64 *)(p + AT_SEQ) = htonll(seq);
+	*(__u32 *)(p + AT_STAMP) = htonl(stamp);
+
+	if (cfg.drop)
+		return XDP_DROP;
+	return bpf_redirect_map(&out, 0, 0);
+}
+
+/* For the far end of a veth pair, which drops every redirected frame unless
+ * its receive path runs NAPI, which a program or GRO brings about
+ * (drivers/net/veth.c, veth_xdp_xmit). */
+SEC("xdp")
+int pass(struct xdp_md *ctx)
+{
+	return XDP_PASS;
+}
+
+char _license[] SEC("license") = "Dual BSD/GPL";

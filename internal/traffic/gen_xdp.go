@@ -1,0 +1,312 @@
+package traffic
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/rlimit"
+	"golang.org/x/sys/unix"
+)
+
+// xdpGenerator sends live frames from bpf/gen.bpf.c.
+type xdpGenerator struct {
+	conf    Config
+	workers []*xdpWorker
+	undo    []func() error
+	repeat  uint32 // frames a call at the most
+	running atomic.Bool
+}
+
+// xdpWorker is one copy of the program with the memory it counts in.
+type xdpWorker struct {
+	cpu    int
+	stream uint16
+	count  uint64 // 0: no limit
+	start  flow
+	frame  []byte
+	coll   *ebpf.Collection
+	prog   *ebpf.Program
+	limit  *ebpf.Variable
+	state  *ebpf.Variable
+	mu     sync.Mutex // guards limit and stopped
+	stop   bool
+}
+
+func newXDPGenerator(c Config, dev Device) (_ *xdpGenerator, err error) {
+	spec, err := loadGen()
+	if err != nil {
+		return nil, fmt.Errorf("generator program: %w", err)
+	}
+	support := probeLive(spec)
+	if support.Answer != Yes {
+		return nil, &UnsupportedError{What: "XDP live frames", Answer: support.Answer, Err: support.Err}
+	}
+	g := &xdpGenerator{conf: c, repeat: chunkRun}
+	if support.EndsRuns {
+		g.repeat = longRun
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, g.Close())
+		}
+	}()
+	if !c.Discard {
+		undo, err := prepareTransmit(spec, dev)
+		if err != nil {
+			return nil, err
+		}
+		g.undo = append(g.undo, undo)
+	}
+	for i, cpu := range c.CPUs {
+		w, err := newXDPWorker(spec.Copy(), &g.conf, dev, i, cpu)
+		if err != nil {
+			return nil, err
+		}
+		g.workers = append(g.workers, w)
+	}
+	return g, nil
+}
+
+func newXDPWorker(spec *ebpf.CollectionSpec, c *Config, dev Device, i, cpu int) (*xdpWorker, error) {
+	w := &xdpWorker{cpu: cpu, stream: c.Stream + uint16(i), count: c.share(i)}
+	w.frame = c.Frame.template(w.stream)
+	w.start = c.Frame.at(uint64(i) * (c.Frame.Flows() / uint64(len(c.CPUs))))
+	if err := spec.Variables[genVarCfg].Set(c.program(w.stream)); err != nil {
+		return nil, fmt.Errorf("configure the generator: %w", err)
+	}
+	coll, err := loadCollection(spec)
+	if err != nil {
+		return nil, fmt.Errorf("load the generator: %w", err)
+	}
+	w.coll, w.prog = coll, coll.Programs[genProgGenerate]
+	w.limit, w.state = coll.Variables[genVarLimit], coll.Variables[genVarState]
+	if !c.Discard {
+		// The kernel looks the index up in the caller's namespace.
+		err = c.Out.Do(func() error {
+			return coll.Maps[genMapOut].Put(uint32(0), uint32(dev.Index))
+		})
+		if err != nil {
+			coll.Close()
+			return nil, fmt.Errorf("direct the generator to %s: %w", c.Out, err)
+		}
+	}
+	return w, nil
+}
+
+// program is the configuration in the program's own terms.
+func (c *Config) program(stream uint16) genConfig {
+	f := &c.Frame
+	p := genConfig{
+		IpBase: f.ipBase(), UdpBase: f.udpBase(stream),
+		SrcFirst: addr(f.Src.First), SrcCount: f.Src.Count,
+		DstFirst: addr(f.Dst.First), DstCount: f.Dst.Count,
+		SportFirst: uint32(f.SrcPort.First), SportCount: f.SrcPort.Count,
+		DportFirst: uint32(f.DstPort.First), DportCount: f.DstPort.Count,
+		UdpLen: swap16(f.udpLen()), IpLen: swap16(f.ipLen()),
+		Stream: swap16(stream), Tci: swap16(f.tci()),
+		Flows: bit(f.Flows() > 1), Vlan: bit(f.VLAN != 0), Stamp: bit(c.Stamp),
+		UdpSum: bit(f.UDPChecksum), Drop: bit(c.Discard), Ttl: f.TTL, Tos: f.TOS,
+	}
+	copy(p.Mac[:], f.DstMAC)
+	copy(p.Mac[6:], f.SrcMAC)
+	if c.Rate > 0 {
+		p.Paced = 1
+		p.Burst = uint32(c.Burst)
+		p.CatchUpNs = uint64(c.CatchUp)
+		step, frac := math.Modf(float64(c.Burst) * 1e9 * float64(len(c.CPUs)) / c.Rate)
+		p.StepNs, p.StepFrac = uint64(step), uint64(frac*(1<<32))
+	}
+	return p
+}
+
+func swap16(v uint16) uint16 { return v<<8 | v>>8 }
+
+func bit(b bool) uint8 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// loadCollection loads after lifting the memory lock limit where the kernel
+// still counts BPF memory by it (before 5.11).
+func loadCollection(spec *ebpf.CollectionSpec) (*ebpf.Collection, error) {
+	if err := rlimit.RemoveMemlock(); err != nil {
+		return nil, err
+	}
+	return ebpf.NewCollection(spec)
+}
+
+func (g *xdpGenerator) Method() Method { return XDP }
+func (g *xdpGenerator) Streams() int   { return len(g.workers) }
+
+func (g *xdpGenerator) Sent() uint64 {
+	var n uint64
+	for _, w := range g.workers {
+		if s, err := w.read(); err == nil {
+			n += s.Seq
+		}
+	}
+	return n
+}
+
+func (g *xdpGenerator) Run(ctx context.Context) (Result, error) {
+	if !g.running.CompareAndSwap(false, true) {
+		return Result{}, errors.New("generator: already running")
+	}
+	defer g.running.Store(false)
+	if g.conf.Duration > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, g.conf.Duration, errDone)
+		defer cancel()
+	}
+	for _, w := range g.workers {
+		if err := w.reset(); err != nil {
+			return Result{}, err
+		}
+	}
+	unhook := context.AfterFunc(ctx, func() {
+		for _, w := range g.workers {
+			w.halt()
+		}
+	})
+	defer unhook()
+
+	waits := make([]<-chan error, len(g.workers))
+	for i, w := range g.workers {
+		waits[i] = onWorkerThread(g.conf.Out.Netns, w.cpu, func() error { return w.run(g.repeat, g.conf.Batch) })
+	}
+	var errs []error
+	for i := range waits {
+		if err := <-waits[i]; err != nil {
+			errs = append(errs, fmt.Errorf("generator on CPU %d, %s: %w", g.workers[i].cpu, g.conf.Out, err))
+			for _, w := range g.workers { // one failed: the others have no purpose
+				w.halt()
+			}
+		}
+	}
+	r, err := g.result()
+	r.Cancelled = ctx.Err() != nil && !errors.Is(context.Cause(ctx), errDone)
+	return r, errors.Join(append(errs, err)...)
+}
+
+// errDone is the cause by which a run's own duration ends it.
+var errDone = errors.New("duration is over")
+
+func (g *xdpGenerator) result() (Result, error) {
+	r := Result{Method: XDP}
+	var first, last, polls uint64
+	for _, w := range g.workers {
+		s, err := w.read()
+		if err != nil {
+			return r, err
+		}
+		wr := WorkerResult{CPU: w.cpu, Stream: w.stream, Sent: s.Seq}
+		if s.Started > 0 && s.Ended > s.Started {
+			wr.Elapsed = time.Duration(s.Ended - s.Started)
+			if first == 0 || s.Started < first {
+				first = s.Started
+			}
+			last = max(last, s.Ended)
+		}
+		r.Workers = append(r.Workers, wr)
+		r.Sent += s.Seq
+		r.Slipped += time.Duration(s.SlippedNs)
+		polls += s.Polls
+	}
+	r.Bytes = r.Sent * uint64(g.conf.Frame.Size)
+	r.Elapsed = time.Duration(last - first)
+	if n := r.Sent + polls; n > 0 {
+		r.BatchDelay = time.Duration(uint64(r.Elapsed) * uint64(len(g.workers)) / n * uint64(g.conf.Batch))
+	}
+	return r, nil
+}
+
+func (g *xdpGenerator) Close() error {
+	var errs []error
+	for _, w := range g.workers {
+		w.halt()
+		w.coll.Close()
+	}
+	for _, f := range g.undo {
+		errs = append(errs, f())
+	}
+	g.workers, g.undo = nil, nil
+	return errors.Join(errs...)
+}
+
+// reset makes a worker ready for a run.
+func (w *xdpWorker) reset() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stop = false
+	err := w.state.Set(genState{Src: w.start.src, Dst: w.start.dst, Sport: w.start.sport, Dport: w.start.dport})
+	if err == nil {
+		limit := w.count
+		if limit == 0 {
+			limit = math.MaxUint64
+		}
+		err = w.limit.Set(limit)
+	}
+	if err != nil {
+		return fmt.Errorf("reset the generator: %w", err)
+	}
+	return nil
+}
+
+// halt makes the program stop the run. Idempotent.
+func (w *xdpWorker) halt() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.stop {
+		w.stop = true
+		// The variable is mapped memory of the right size: this cannot fail.
+		_ = w.limit.Set(uint64(0))
+	}
+}
+
+func (w *xdpWorker) stopped() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.stop
+}
+
+func (w *xdpWorker) read() (genState, error) {
+	var s genState
+	if err := w.state.Get(&s); err != nil {
+		return s, fmt.Errorf("read the generator's counters: %w", err)
+	}
+	return s, nil
+}
+
+// run calls the kernel until the limit is reached or halt was called.
+func (w *xdpWorker) run(repeat uint32, batch int) error {
+	defer runtime.KeepAlive(w.coll)
+	for !w.stopped() {
+		err := testRunLive(w.prog, w.frame, repeat, batch)
+		switch {
+		case err == nil, errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN):
+		case errors.Is(err, errStopped):
+			return nil
+		case errors.Is(err, unix.EOPNOTSUPP):
+			return &UnsupportedError{What: "transmitting XDP frames on this device", Answer: No, Err: err}
+		default:
+			return fmt.Errorf("live frame run: %w", err)
+		}
+		s, err := w.read()
+		if err != nil {
+			return err
+		}
+		if s.Ended != 0 {
+			return nil
+		}
+	}
+	return nil
+}

@@ -1,0 +1,192 @@
+package traffic
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Method is a way of sending or receiving frames.
+type Method string
+
+const (
+	Auto      Method = ""          // the fastest that works
+	XDP       Method = "xdp"       // live frames; a sink in the driver (native)
+	XDPSkb    Method = "xdp-skb"   // a sink in generic mode, after the driver
+	AFPacket  Method = "af_packet" // packet sockets
+	maxStream        = 1<<16 - 1
+)
+
+// Config says what a Generator sends. The zero value of a field means what its
+// comment says.
+type Config struct {
+	Out      Endpoint      `json:"out"`
+	Frame    Frame         `json:"frame"`
+	Stream   uint16        `json:"stream"`             // worker i sends stream Stream+i, each numbered from 0
+	Rate     float64       `json:"rate,omitempty"`     // frames per second over all workers; 0: as fast as possible
+	Count    uint64        `json:"count,omitempty"`    // frames over all workers; 0: no limit
+	Duration time.Duration `json:"duration,omitempty"` // 0: no limit
+	CPUs     []int         `json:"cpus,omitempty"`     // one worker on each; empty: one worker on the first allowed CPU
+	Stamp    bool          `json:"stamp,omitempty"`    // time stamps; costs a clock read (20–30 ns) a frame
+	Method   Method        `json:"method,omitempty"`
+
+	// Batch is the number of frames the kernel handles before it hands them
+	// to the device, 1–256; 0: 64, or 16 when Rate is set. It is the floor of
+	// one-way delays: see Result.BatchDelay.
+	Batch int `json:"batch,omitempty"`
+	// Burst is the number of frames sent back to back when one is due; 0: one
+	// for each million frames per second and worker.
+	Burst int `json:"burst,omitempty"`
+	// CatchUp is how far behind its schedule a worker may catch up by sending
+	// faster; what is later than that is left out (Result.Slipped). 0: 250 µs.
+	CatchUp time.Duration `json:"catch_up,omitempty"`
+
+	// Discard makes the frames and drops them instead of sending: the
+	// generator alone. Out is then only used for its namespace.
+	Discard bool `json:"discard,omitempty"`
+}
+
+// WorkerResult is one worker's part of a Result.
+type WorkerResult struct {
+	CPU     int           `json:"cpu"`
+	Stream  uint16        `json:"stream"`
+	Sent    uint64        `json:"sent"`
+	Elapsed time.Duration `json:"elapsed"` // first to last frame
+}
+
+// Result is what a generator did. Sent counts frames handed to the device; a
+// device may still drop them without telling (a veth whose peer has no NAPI, a
+// full ring), so that only the receiver's count proves anything.
+type Result struct {
+	Method  Method         `json:"method"`
+	Sent    uint64         `json:"sent"`
+	Bytes   uint64         `json:"bytes"` // with FCS
+	Elapsed time.Duration  `json:"elapsed"`
+	Workers []WorkerResult `json:"workers"`
+	// Slipped is the time by which the schedule was given up, over all
+	// workers: Rate × Slipped frames are missing from the rate asked for.
+	Slipped time.Duration `json:"slipped,omitempty"`
+	// BatchDelay is how long a frame waits for its batch at the most, as
+	// estimated from this run: a floor under measured delays.
+	BatchDelay time.Duration `json:"batch_delay,omitempty"`
+	// Cancelled is set when the context ended the run before its limits.
+	Cancelled bool     `json:"cancelled,omitempty"`
+	Warnings  []string `json:"warnings,omitempty"`
+}
+
+// PPS is the mean rate over Elapsed.
+func (r Result) PPS() float64 {
+	if r.Elapsed <= 0 {
+		return 0
+	}
+	return float64(r.Sent) / r.Elapsed.Seconds()
+}
+
+// A Generator sends test frames. Run may be called again after it returned;
+// sequence numbers then start from 0 again.
+type Generator interface {
+	Method() Method
+	// Run sends until a limit is reached or ctx is done, which is not an
+	// error. It stops within 100 ms of ctx.
+	Run(ctx context.Context) (Result, error)
+	// Sent is the number of frames sent by the current run so far. It may be
+	// called at any time, from any goroutine.
+	Sent() uint64
+	// Streams is the number of streams sent, from Config.Stream on.
+	Streams() int
+	Close() error
+}
+
+// ErrConfig is wrapped by complaints about a Config or SinkConfig.
+var ErrConfig = errors.New("bad traffic configuration")
+
+// NewGenerator makes the generator that c.Method names. With Auto it takes XDP
+// live frames if kernel and device allow, else AF_PACKET; the reason is then a
+// warning of every Result.
+func NewGenerator(c Config) (Generator, error) {
+	dev, err := c.prepare()
+	if err != nil {
+		return nil, err
+	}
+	switch c.Method {
+	case XDP:
+		return newXDPGenerator(c, dev)
+	case AFPacket:
+		return newPacketGenerator(c, dev, "")
+	case Auto:
+		g, err := newXDPGenerator(c, dev)
+		if err == nil {
+			return g, nil
+		}
+		var why *UnsupportedError
+		if !errors.As(err, &why) {
+			return nil, err
+		}
+		return newPacketGenerator(c, dev, why.Error())
+	}
+	return nil, fmt.Errorf("%w: generator method %q, want %q or %q", ErrConfig, c.Method, XDP, AFPacket)
+}
+
+// prepare fills in defaults and checks.
+func (c *Config) prepare() (Device, error) {
+	dev, err := c.Out.Device()
+	if err != nil {
+		return dev, err
+	}
+	c.Frame = c.Frame.withDefaults()
+	if len(c.Frame.SrcMAC) == 0 {
+		c.Frame.SrcMAC = dev.MAC
+	}
+	if len(c.Frame.DstMAC) == 0 {
+		c.Frame.DstMAC = []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
+	}
+	if len(c.Frame.SrcMAC) == 0 { // loopback and tunnels have none
+		c.Frame.SrcMAC = make([]byte, 6)
+	}
+	if len(c.CPUs) == 0 {
+		cpu, err := firstCPU()
+		if err != nil {
+			return dev, err
+		}
+		c.CPUs = []int{cpu}
+	}
+	workers := len(c.CPUs)
+	switch {
+	case !dev.Up && !c.Discard:
+		return dev, fmt.Errorf("%w: interface %s is down", ErrConfig, c.Out)
+	case c.Rate < 0 || c.Rate != c.Rate:
+		return dev, fmt.Errorf("%w: rate %g frames/s", ErrConfig, c.Rate)
+	case c.Duration < 0 || c.CatchUp < 0:
+		return dev, fmt.Errorf("%w: negative time", ErrConfig)
+	case c.Batch < 0 || c.Batch > 256:
+		return dev, fmt.Errorf("%w: batch %d, want 1 to 256", ErrConfig, c.Batch)
+	case c.Burst < 0 || c.Burst > 4096:
+		return dev, fmt.Errorf("%w: burst %d, want 1 to 4096", ErrConfig, c.Burst)
+	case int(c.Stream)+workers-1 > maxStream:
+		return dev, fmt.Errorf("%w: %d workers from stream %d on pass stream %d", ErrConfig, workers, c.Stream, maxStream)
+	}
+	if c.Batch == 0 {
+		c.Batch = 64
+		if c.Rate > 0 {
+			c.Batch = 16
+		}
+	}
+	if c.Burst == 0 {
+		c.Burst = max(1, min(64, int(c.Rate/float64(workers)/1e6)))
+	}
+	if c.CatchUp == 0 {
+		c.CatchUp = 250 * time.Microsecond
+	}
+	return dev, c.Frame.check(dev.MTU)
+}
+
+// share is worker i's part of a limit.
+func (c *Config) share(i int) uint64 {
+	n := uint64(len(c.CPUs))
+	s := c.Count / n
+	if uint64(i) < c.Count%n {
+		s++
+	}
+	return s
+}

@@ -1,0 +1,156 @@
+package traffic
+
+import (
+	"errors"
+	"fmt"
+)
+
+// SinkConfig says what a Sink counts.
+type SinkConfig struct {
+	In      Endpoint `json:"in"`
+	Stream  uint16   `json:"stream"`            // first stream
+	Streams int      `json:"streams,omitempty"` // number of streams, 0 means 1, at most 1024
+	Latency bool     `json:"latency,omitempty"` // histogram of one-way delays of stamped frames; one clock only
+	Method  Method   `json:"method,omitempty"`
+	// PassMatch lets counted frames go on to the stack, as a guest that
+	// forwards needs.
+	PassMatch bool `json:"pass_match,omitempty"`
+	// DropOther drops what is not a test frame of these streams, also ARP and
+	// any control connection: for test links only. XDP sinks only.
+	DropOther bool `json:"drop_other,omitempty"`
+}
+
+const maxStreams = 1024
+
+func (c *SinkConfig) prepare() (Device, error) {
+	if c.Streams == 0 {
+		c.Streams = 1
+	}
+	if c.Streams < 1 || c.Streams > maxStreams || int(c.Stream)+c.Streams-1 > maxStream {
+		return Device{}, fmt.Errorf("%w: %d streams from %d on, want 1 to %d within 0 to %d",
+			ErrConfig, c.Streams, c.Stream, maxStreams, maxStream)
+	}
+	return c.In.Device()
+}
+
+// StreamCounts is what a sink knows of one stream. On one CPU with nothing
+// TooLate every number is exact. A stream that arrives on several CPUs is
+// looked at by each of them alone: duplicates and reordering are then found
+// among the frames of the same CPU only.
+type StreamCounts struct {
+	Stream     uint16 `json:"stream"`
+	Received   uint64 `json:"received"`
+	Bytes      uint64 `json:"bytes"`
+	Duplicated uint64 `json:"duplicated"`
+	// Reordered counts frames that came after one with a higher sequence
+	// number (RFC 4737 section 3.3).
+	Reordered uint64 `json:"reordered"`
+	// TooLate counts frames more than 32736 behind the newest: late or
+	// duplicated, that is no longer remembered. They count as late.
+	TooLate uint64 `json:"too_late,omitempty"`
+	First   uint64 `json:"first"` // the first sequence number to arrive (the lowest of several CPUs')
+	Next    uint64 `json:"next"`  // highest sequence number + 1, 0 for none
+	CPUs    int    `json:"cpus"`  // that saw it
+	Exact   bool   `json:"exact"`
+}
+
+// Unique is the number of different frames.
+func (s StreamCounts) Unique() uint64 { return s.Received - s.Duplicated }
+
+// Lost is how many of sent frames did not arrive.
+func (s StreamCounts) Lost(sent uint64) uint64 {
+	if u := s.Unique(); u < sent {
+		return sent - u
+	}
+	return 0
+}
+
+// Missing is the loss that the sequence numbers alone prove: all of it but for
+// what was lost after the last frame that arrived.
+func (s StreamCounts) Missing() uint64 { return s.Lost(s.Next) }
+
+// Counts is a reading of a Sink.
+type Counts struct {
+	Method     Method `json:"method"`
+	Received   uint64 `json:"received"` // test frames of the streams
+	Bytes      uint64 `json:"bytes"`    // of them, with FCS
+	Duplicated uint64 `json:"duplicated"`
+	Reordered  uint64 `json:"reordered"`
+	TooLate    uint64 `json:"too_late,omitempty"`
+	Stamped    uint64 `json:"stamped,omitempty"`
+	Other      uint64 `json:"other"`   // not test frames; a packet socket counts none
+	Foreign    uint64 `json:"foreign"` // test frames of other streams
+	// Overrun counts frames that reached the sink's ring when it was full:
+	// the receiver is the limit. XDP sinks have no ring.
+	Overrun  uint64         `json:"overrun,omitempty"`
+	Streams  []StreamCounts `json:"streams"`
+	Exact    bool           `json:"exact"`
+	Warnings []string       `json:"warnings,omitempty"`
+}
+
+// Unique is the number of different test frames received.
+func (c Counts) Unique() uint64 { return c.Received - c.Duplicated }
+
+// Lost is how many of sent frames, over all streams, did not arrive.
+func (c Counts) Lost(sent uint64) uint64 {
+	if u := c.Unique(); u < sent {
+		return sent - u
+	}
+	return 0
+}
+
+// add sums a stream up.
+func (c *Counts) add(s StreamCounts) {
+	s.Exact = s.CPUs <= 1 && s.TooLate == 0
+	c.Received += s.Received
+	c.Bytes += s.Bytes
+	c.Duplicated += s.Duplicated
+	c.Reordered += s.Reordered
+	c.TooLate += s.TooLate
+	c.Exact = c.Exact && s.Exact
+	c.Streams = append(c.Streams, s)
+}
+
+// A Sink counts test frames that arrive on an interface.
+type Sink interface {
+	Method() Method
+	Counts() (Counts, error)
+	// Histogram is empty unless SinkConfig.Latency is set and frames carry
+	// time stamps of this machine's clock.
+	Histogram() (*Histogram, error)
+	// Reset sets everything to zero. No traffic may be on its way.
+	Reset() error
+	Close() error
+}
+
+// NewSink makes the sink that c.Method names. With Auto it takes XDP in the
+// driver, else XDP in generic mode, else AF_PACKET; why not the better one is
+// then a warning in every Counts.
+func NewSink(c SinkConfig) (Sink, error) {
+	dev, err := c.prepare()
+	if err != nil {
+		return nil, err
+	}
+	switch c.Method {
+	case XDP, XDPSkb:
+		return newXDPSink(c, dev, c.Method, nil)
+	case AFPacket:
+		return newPacketSink(c, dev, nil)
+	case Auto:
+	default:
+		return nil, fmt.Errorf("%w: sink method %q, want %q, %q or %q", ErrConfig, c.Method, XDP, XDPSkb, AFPacket)
+	}
+	var why []string
+	for _, m := range []Method{XDP, XDPSkb} {
+		s, err := newXDPSink(c, dev, m, why)
+		if err == nil {
+			return s, nil
+		}
+		var unsupported *UnsupportedError
+		if !errors.As(err, &unsupported) {
+			return nil, err
+		}
+		why = append(why, err.Error())
+	}
+	return newPacketSink(c, dev, why)
+}

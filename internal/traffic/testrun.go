@@ -1,0 +1,112 @@
+package traffic
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+)
+
+// testRunAttr is the part of union bpf_attr that BPF_PROG_TEST_RUN reads
+// (include/uapi/linux/bpf.h).
+type testRunAttr struct {
+	progFD      uint32
+	retval      uint32
+	dataSizeIn  uint32
+	dataSizeOut uint32
+	dataIn      uint64
+	dataOut     uint64
+	repeat      uint32
+	duration    uint32
+	ctxSizeIn   uint32
+	ctxSizeOut  uint32
+	ctxIn       uint64
+	ctxOut      uint64
+	flags       uint32
+	cpu         uint32
+	batchSize   uint32
+	_           uint32
+}
+
+const (
+	bpfProgTestRun    = 10     // BPF_PROG_TEST_RUN of enum bpf_cmd
+	testXDPLiveFrames = 1 << 1 // BPF_F_TEST_XDP_LIVE_FRAMES
+
+	// longRun is for programs that can end a run themselves, chunkRun for
+	// kernels on which they cannot: it ends within a second or two and makes
+	// the fixed cost of a call (16–21 ms) small.
+	longRun  = math.MaxUint32
+	chunkRun = 1 << 24
+)
+
+// testRunLive issues bpf(2) once and returns its error as it is. The library's
+// own test run starts an interrupted run again from the beginning; here the
+// program's counters say how far it got, so EINTR must be seen.
+func testRunLive(prog *ebpf.Program, frame []byte, repeat uint32, batch int) error {
+	a := testRunAttr{
+		progFD:     uint32(prog.FD()),
+		dataSizeIn: uint32(len(frame)),
+		dataIn:     uint64(uintptr(unsafe.Pointer(unsafe.SliceData(frame)))),
+		repeat:     repeat,
+		flags:      testXDPLiveFrames,
+		batchSize:  uint32(batch),
+	}
+	_, _, errno := unix.Syscall(unix.SYS_BPF, bpfProgTestRun, uintptr(unsafe.Pointer(&a)), unsafe.Sizeof(a))
+	runtime.KeepAlive(frame)
+	runtime.KeepAlive(prog)
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// errStopped is what a run ends with when the program stops it: see
+// bpf/gen.bpf.c.
+const errStopped = unix.EBADRQC
+
+// onWorkerThread runs f on a thread of its own: in the namespace, on the CPU,
+// with every signal blocked so that none of the Go runtime's cuts a run short.
+// The thread ends with f.
+func onWorkerThread(netns string, cpu int, f func() error) <-chan error {
+	done := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // never unlocked
+		done <- func() error {
+			if err := enterNetns(netns); err != nil {
+				return err
+			}
+			var set unix.CPUSet
+			set.Set(cpu)
+			if err := unix.SchedSetaffinity(0, &set); err != nil {
+				return fmt.Errorf("bind a worker to CPU %d: %w", cpu, err)
+			}
+			var all unix.Sigset_t
+			for i := range all.Val {
+				all.Val[i] = ^uint64(0)
+			}
+			if err := unix.PthreadSigmask(unix.SIG_SETMASK, &all, nil); err != nil {
+				return fmt.Errorf("block signals of a worker: %w", err)
+			}
+			return f()
+		}()
+	}()
+	return done
+}
+
+// firstCPU is the first CPU that this process may run on.
+func firstCPU() (int, error) {
+	var set unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &set); err != nil {
+		return 0, fmt.Errorf("read the CPU affinity: %w", err)
+	}
+	for i := range len(set) * 64 {
+		if set.IsSet(i) {
+			return i, nil
+		}
+	}
+	return 0, errors.New("read the CPU affinity: no CPU is allowed")
+}
