@@ -35,6 +35,8 @@ type Host struct {
 	Services  []Service `json:"services"`
 	Guests    []Guest   `json:"guests"`
 
+	Interval *Interval `json:"interval,omitempty"` // what was counted while mpps watched; nil where it did not
+
 	Readings Readings `json:"readings"`
 	Unseen   []Unseen `json:"unseen"` // what could not be seen, and why
 }

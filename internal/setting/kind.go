@@ -32,6 +32,9 @@ const (
 	Domain Kind = "domain"
 	// Service: "service:irqbalance". running or stopped.
 	Service Kind = "service"
+	// Fact: "fact:vm1/siblings", an object (guest, NIC, host) and what is said of it. A value that a check works out from
+	// the inventory: never read by a mechanism and never written. Text.
+	Fact Kind = "fact"
 )
 
 // Lasting says how long a written value stays.
@@ -69,4 +72,5 @@ var Kinds = map[Kind]KindInfo{
 	NetfilterRule:  {What: "netfilter rule", Canonical: canonicalFields, Lasts: UntilRulesReset, CanAbsent: true},
 	Domain:         {What: "domain definition", Canonical: canonicalFields, Lasts: InDefinition, CanAbsent: true},
 	Service:        {What: "service", Canonical: canonicalFields, Lasts: UntilReboot},
+	Fact:           {What: "worked out from the inventory", Canonical: canonicalFields},
 }
