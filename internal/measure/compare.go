@@ -1,0 +1,236 @@
+package measure
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"golang.org/x/perf/benchmath"
+)
+
+// Alpha is the probability of calling two equal things different that a comparison accepts.
+const Alpha = 1 - Level
+
+// Same is how "no significant difference" is written.
+const Same = "~"
+
+// Comparison is the answer to "did it change, and by how much?".
+type Comparison struct {
+	Before Estimate `json:"before"`
+	After  Estimate `json:"after"`
+	// Ratio is after/before: the Hodges–Lehmann estimate on logarithms, with its interval. An N of 0 says that it could
+	// not be formed (a value was 0).
+	Ratio       Estimate  `json:"ratio"`
+	P           float64   `json:"p"`
+	Test        string    `json:"test"` // "mann-whitney" or "signed-rank"
+	Significant bool      `json:"significant"`
+	Warnings    []Warning `json:"warnings,omitempty"`
+}
+
+// String is the ratio as people read it: "×14.2 [12.9, 15.1]", or "~".
+func (c Comparison) String() string {
+	switch {
+	case !c.Significant:
+		return Same
+	case c.Ratio.N == 0:
+		return fmt.Sprintf("%.4g → %.4g", c.Before.Value, c.After.Value)
+	}
+	return fmt.Sprintf("×%.3g [%.3g, %.3g]", c.Ratio.Value, c.Ratio.Lo, c.Ratio.Hi)
+}
+
+// Compare compares two samples of independent values by the Mann–Whitney U test (exact for small samples, with ties).
+// Taken one after the other, before and after also differ by whatever drifted meanwhile: use Interleave and
+// CompareBlocks where both can be had at will.
+func Compare(before, after []float64) Comparison {
+	c := Comparison{Before: Median(before), After: Median(after), Test: "mann-whitney", P: 1}
+	if len(before) == 0 || len(after) == 0 {
+		c.Warnings = append(c.Warnings, fewSamples(min(len(before), len(after)), 4))
+		return c
+	}
+	thresholds := benchmath.DefaultThresholds
+	thresholds.CompareAlpha = Alpha
+	// NewSample sorts in place.
+	result := benchmath.AssumeNothing.Compare(
+		benchmath.NewSample(slices.Clone(before), &thresholds), benchmath.NewSample(slices.Clone(after), &thresholds))
+	c.P = result.P
+	c.Significant = c.P <= Alpha
+	if len(before) < 4 && len(after) < 4 {
+		c.Warnings = append(c.Warnings, fewSamples(min(len(before), len(after)), 4))
+	}
+	c.Ratio = shift(before, after)
+	return c
+}
+
+// Block is one block of an interleaved comparison: the values of both sides, taken close together.
+type Block struct {
+	A []float64 `json:"a"`
+	B []float64 `json:"b"`
+}
+
+// minBlocks is the fewest blocks for which a signed-rank test can reach Alpha: 2 / 2^6 = 0.031.
+const minBlocks = 6
+
+// CompareBlocks compares the sides of interleaved blocks, B against A. With six blocks or more each block gives one
+// ratio, in which slow drift cancels, and the Wilcoxon signed-rank test judges them; with fewer the values are compared
+// by Mann–Whitney, which interleaving makes only more cautious under drift. Which test it is depends on the number of
+// blocks alone, never on the values.
+func CompareBlocks(blocks []Block) Comparison {
+	var a, b, ratios []float64
+	for _, block := range blocks {
+		a, b = append(a, block.A...), append(b, block.B...)
+		if ratio, ok := block.logRatio(); ok {
+			ratios = append(ratios, ratio)
+		}
+	}
+	if len(blocks) < minBlocks || len(ratios) < len(blocks) {
+		return Compare(a, b)
+	}
+	c := Comparison{Before: Median(a), After: Median(b), Test: "signed-rank"}
+	c.P = signedRankP(ratios)
+	c.Significant = c.P <= Alpha
+	c.Ratio = walsh(ratios)
+	return c
+}
+
+func (b Block) logRatio() (float64, bool) {
+	meanA, okA := meanLog(b.A)
+	meanB, okB := meanLog(b.B)
+	return meanB - meanA, okA && okB
+}
+
+func meanLog(values []float64) (float64, bool) {
+	var sum float64
+	for _, v := range values {
+		if v <= 0 {
+			return 0, false
+		}
+		sum += math.Log(v)
+	}
+	return sum / float64(len(values)), len(values) > 0
+}
+
+func fewSamples(have, need int) Warning {
+	return Warning{
+		Code: "few-samples",
+		Text: fmt.Sprintf("%d samples a side cannot show a difference at the level of %g", have, Alpha),
+		Hint: fmt.Sprintf("use --repeat %d or more on both sides", need),
+	}
+}
+
+// shift is the Hodges–Lehmann estimate of the ratio of two samples, with the interval that inverts the Mann–Whitney
+// test (Hollander & Wolfe, Nonparametric Statistical Methods, section 4.2–4.3). The zero Estimate where a value is not
+// positive.
+func shift(before, after []float64) Estimate {
+	n, m := len(before), len(after)
+	differences := make([]float64, 0, n*m)
+	for _, x := range before {
+		for _, y := range after {
+			if x <= 0 || y <= 0 {
+				return Estimate{}
+			}
+			differences = append(differences, math.Log(y/x))
+		}
+	}
+	slices.Sort(differences)
+	var k int
+	var level float64
+	if n <= exactLimit && m <= exactLimit {
+		k, level = criticalRank(uDistribution(n, m), Level)
+	} else {
+		nm := float64(n) * float64(m)
+		k, level = criticalRankNormal(nm/2, nm*float64(n+m+1)/12, Level, n*m)
+	}
+	return ratioEstimate(differences, k, level, min(n, m))
+}
+
+// walsh is the Hodges–Lehmann estimate of one sample of log ratios: the median of the means of all pairs, with the
+// interval that inverts the signed-rank test (same source, sections 3.2–3.3).
+func walsh(ratios []float64) Estimate {
+	n := len(ratios)
+	means := make([]float64, 0, n*(n+1)/2)
+	for i := range ratios {
+		for j := i; j < n; j++ {
+			means = append(means, (ratios[i]+ratios[j])/2)
+		}
+	}
+	slices.Sort(means)
+	var k int
+	var level float64
+	if n <= exactLimit {
+		k, level = criticalRank(signedRankDistribution(n), Level)
+	} else {
+		nn := float64(n)
+		k, level = criticalRankNormal(nn*(nn+1)/4, nn*(nn+1)*(2*nn+1)/24, Level, len(means))
+	}
+	return ratioEstimate(means, k, level, n)
+}
+
+func ratioEstimate(sorted []float64, k int, level float64, n int) Estimate {
+	k = max(k, 1) // too few for the level: the whole range, with the confidence it has
+	return Estimate{
+		Value: math.Exp(middle(sorted)), Lo: math.Exp(sorted[k-1]), Hi: math.Exp(sorted[len(sorted)-k]),
+		Level: level, N: n, Unit: "ratio",
+	}
+}
+
+// signedRankP is the two-sided p value of the Wilcoxon signed-rank test that the values are symmetric about 0. Zeros
+// count as half on either side, tied magnitudes share their mean rank; the distribution is counted out over the ranks
+// as they are (Pratt's treatment, exact given the ties) up to exactLimit values.
+func signedRankP(values []float64) float64 {
+	n := len(values)
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(i, j int) int {
+		switch a, b := math.Abs(values[i]), math.Abs(values[j]); {
+		case a < b:
+			return -1
+		case a > b:
+			return 1
+		}
+		return 0
+	})
+	twice := make([]int, 0, n) // doubled mid-ranks of the values that are not 0: whole numbers
+	positive, total, squares := 0, 0, 0.0
+	for i := 0; i < n; {
+		j := i
+		for j < n && math.Abs(values[order[j]]) == math.Abs(values[order[i]]) {
+			j++
+		}
+		rank := i + j + 1 // twice the mean of i+1 … j
+		for ; i < j; i++ {
+			v := values[order[i]]
+			if v == 0 {
+				continue
+			}
+			twice, total, squares = append(twice, rank), total+rank, squares+float64(rank)*float64(rank)
+			if v > 0 {
+				positive += rank
+			}
+		}
+	}
+	if len(twice) == 0 {
+		return 1
+	}
+	extreme := min(positive, total-positive)
+	if n > exactLimit {
+		z := (float64(total)/2 - float64(extreme)) / math.Sqrt(squares/4)
+		return math.Erfc(z / math.Sqrt2)
+	}
+	ways := make([]float64, total+1)
+	ways[0] = 1
+	for _, rank := range twice {
+		for w := total; w >= rank; w-- {
+			ways[w] += ways[w-rank]
+		}
+	}
+	var tailWays, all float64
+	for w, n := range ways {
+		all += n
+		if w <= extreme {
+			tailWays += n
+		}
+	}
+	return math.Min(1, 2*tailWays/all)
+}

@@ -1,0 +1,156 @@
+package measure
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// userHZ is the unit of /proc/stat: USER_HZ is 100 on every architecture that mpps runs on
+// (include/asm-generic/param.h).
+const userHZ = 100
+
+// Ticks are the times that one CPU spent in each way, in ticks of 1/100 s. Guest time is not in User, nor GuestNice in
+// Nice: the kernel counts it in both (account_guest_time in kernel/sched/cputime.c) and ParseStat takes it out.
+type Ticks struct {
+	User    uint64 `json:"user"`
+	Nice    uint64 `json:"nice"`
+	System  uint64 `json:"system"`
+	Idle    uint64 `json:"idle"`
+	IOWait  uint64 `json:"iowait"`
+	IRQ     uint64 `json:"irq"`
+	SoftIRQ uint64 `json:"softirq"`
+	Steal   uint64 `json:"steal"`
+	Guest   uint64 `json:"guest"` // guest and guest_nice
+}
+
+// CPUTimes are the totals since boot of the CPUs that were online, by CPU number.
+type CPUTimes struct {
+	Taken time.Time     `json:"taken"` // with the monotonic reading where it was taken in this process
+	CPU   map[int]Ticks `json:"cpu"`
+}
+
+// CPUReader reads the CPU times of one machine: package host does it for this one, the agent for a far one.
+type CPUReader interface {
+	CPUTimes(ctx context.Context) (CPUTimes, error)
+}
+
+// ParseStat reads the cpuN lines of /proc/stat. Old kernels have fewer columns (guest_nice came with 2.6.33); what is
+// missing is 0. It fails on a file without a single CPU and on a number that is none.
+func ParseStat(r io.Reader) (CPUTimes, error) {
+	times := CPUTimes{CPU: map[int]Ticks{}}
+	lines := bufio.NewScanner(r)
+	lines.Buffer(make([]byte, 0, 64<<10), 4<<20) // the intr line of a machine with many interrupts is long
+	for lines.Scan() {
+		name, rest, _ := strings.Cut(lines.Text(), " ")
+		number, isCPU := strings.CutPrefix(name, "cpu")
+		if !isCPU || number == "" {
+			continue
+		}
+		cpu, err := strconv.ParseUint(number, 10, 16)
+		if err != nil {
+			return CPUTimes{}, fmt.Errorf("/proc/stat: found %q, expected cpu and a number", name)
+		}
+		var column [10]uint64
+		for i, field := range strings.Fields(rest) {
+			if i == len(column) {
+				break
+			}
+			if column[i], err = strconv.ParseUint(field, 10, 64); err != nil {
+				return CPUTimes{}, fmt.Errorf("/proc/stat: %s: found %q, expected a count of ticks", name, field)
+			}
+		}
+		guest, guestNice := column[8], column[9]
+		times.CPU[int(cpu)] = Ticks{
+			User: minus(column[0], guest), Nice: minus(column[1], guestNice), System: column[2], Idle: column[3],
+			IOWait: column[4], IRQ: column[5], SoftIRQ: column[6], Steal: column[7], Guest: guest + guestNice,
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return CPUTimes{}, fmt.Errorf("/proc/stat: %w", err)
+	}
+	if len(times.CPU) == 0 {
+		return CPUTimes{}, fmt.Errorf("/proc/stat: found no line of a CPU")
+	}
+	return times, nil
+}
+
+// minus is a − b, or 0 where a counter went backwards: idle and iowait do (proc_stat(5)), and the tick accounting lets
+// guest run ahead of user within a tick.
+func minus(a, b uint64) uint64 {
+	if a < b {
+		return 0
+	}
+	return a - b
+}
+
+// CPUUse is how one CPU spent an interval, in seconds.
+type CPUUse struct {
+	CPU     int     `json:"cpu"`
+	User    float64 `json:"user"`
+	Nice    float64 `json:"nice"`
+	System  float64 `json:"system"`
+	SoftIRQ float64 `json:"softirq"`
+	IRQ     float64 `json:"irq"`
+	Guest   float64 `json:"guest"`
+	Steal   float64 `json:"steal"`
+	Idle    float64 `json:"idle"` // with iowait
+}
+
+// Busy is the time in which the CPU worked, in seconds: everything but idle and stolen time.
+func (u CPUUse) Busy() float64 { return u.User + u.Nice + u.System + u.SoftIRQ + u.IRQ + u.Guest }
+
+func (u CPUUse) plus(v CPUUse) CPUUse {
+	return CPUUse{
+		CPU: u.CPU, User: u.User + v.User, Nice: u.Nice + v.Nice, System: u.System + v.System,
+		SoftIRQ: u.SoftIRQ + v.SoftIRQ, IRQ: u.IRQ + v.IRQ, Guest: u.Guest + v.Guest, Steal: u.Steal + v.Steal,
+		Idle: u.Idle + v.Idle,
+	}
+}
+
+// MachineCPU is how a machine's CPUs spent a trial.
+type MachineCPU struct {
+	Where   string   `json:"where"`   // "host", or the agent's address
+	Seconds float64  `json:"seconds"` // between the two readings
+	CPUs    []CPUUse `json:"cpus"`    // ascending
+}
+
+// Total sums up all CPUs; its CPU number is −1.
+func (m MachineCPU) Total() CPUUse {
+	total := CPUUse{}
+	for _, u := range m.CPUs {
+		total = total.plus(u)
+	}
+	total.CPU = -1
+	return total
+}
+
+// Busy is the whole machine's busy time in seconds. It holds everything that ran, the generator and the receiver
+// included where they ran on that machine: kernel work done for packets is in softirq and belongs to no process.
+func (m MachineCPU) Busy() float64 { return m.Total().Busy() }
+
+// Between is how the CPUs spent the time from one reading to another. CPUs that were not online at both are left out.
+func Between(where string, before, after CPUTimes) MachineCPU {
+	m := MachineCPU{Where: where, Seconds: after.Taken.Sub(before.Taken).Seconds()}
+	for _, cpu := range slices.Sorted(maps.Keys(after.CPU)) {
+		a, ok := before.CPU[cpu]
+		if !ok {
+			continue
+		}
+		b := after.CPU[cpu]
+		m.CPUs = append(m.CPUs, CPUUse{
+			CPU: cpu, User: spent(a.User, b.User), Nice: spent(a.Nice, b.Nice), System: spent(a.System, b.System),
+			SoftIRQ: spent(a.SoftIRQ, b.SoftIRQ), IRQ: spent(a.IRQ, b.IRQ), Guest: spent(a.Guest, b.Guest),
+			Steal: spent(a.Steal, b.Steal), Idle: spent(a.Idle, b.Idle) + spent(a.IOWait, b.IOWait),
+		})
+	}
+	return m
+}
+
+func spent(before, after uint64) float64 { return float64(minus(after, before)) / userHZ }

@@ -1,0 +1,93 @@
+package measure
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+)
+
+// Side is one of two configurations that are compared.
+type Side int
+
+// The sides.
+const (
+	A Side = iota
+	B
+)
+
+// String is the side's letter.
+func (s Side) String() string { return [...]string{"A", "B"}[s] }
+
+// Schedule is the order of an interleaved comparison: blocks of four, ABBA or BAAB by lot. Within a block linear drift
+// falls on both sides alike, and the lot keeps anything periodic from falling in step. The same seed gives the same
+// order.
+func Schedule(blocks int, seed uint64) [][4]Side {
+	lot := rand.New(rand.NewPCG(seed, 0))
+	order := make([][4]Side, blocks)
+	for i := range order {
+		order[i] = [4]Side{A, B, B, A}
+		if lot.IntN(2) == 1 {
+			order[i] = [4]Side{B, A, A, B}
+		}
+	}
+	return order
+}
+
+// Interleaved is what an interleaved comparison measured, enough to repeat its order.
+type Interleaved struct {
+	Kind    Kind        `json:"kind"`
+	Seed    uint64      `json:"seed"`
+	Order   [][4]Side   `json:"order"` // as carried out; 0 is A, 1 is B
+	Samples [][4]Sample `json:"samples"`
+	Result  Comparison  `json:"result"`
+	Partial bool        `json:"partial,omitempty"`
+}
+
+// Interleave measures two prepared configurations in randomised ABBA blocks and compares B against A. Each function
+// brings its configuration about, if need be, and takes one sample; kind says which of the sample's values counts.
+// When the context ends, or a function fails, what was complete in whole blocks is compared and returned, marked
+// partial, along with the error.
+func Interleave(ctx context.Context, kind Kind, a, b func(context.Context) (Sample, error), blocks int, seed uint64) (Interleaved, error) {
+	result := Interleaved{Kind: kind, Seed: seed}
+	take := [...]func(context.Context) (Sample, error){A: a, B: b}
+	var failed error
+	for i, order := range Schedule(blocks, seed) {
+		samples, err := takeBlock(ctx, order, take)
+		if err != nil {
+			result.Partial = true
+			failed = fmt.Errorf("block %d of %d: %w", i+1, blocks, err)
+			break
+		}
+		result.Order, result.Samples = append(result.Order, order), append(result.Samples, samples)
+	}
+	result.Result = CompareBlocks(result.Blocks())
+	return result, failed
+}
+
+func takeBlock(ctx context.Context, order [4]Side, take [2]func(context.Context) (Sample, error)) (samples [4]Sample, err error) {
+	for j, side := range order {
+		if ctx.Err() != nil {
+			return samples, context.Cause(ctx)
+		}
+		if samples[j], err = take[side](ctx); err != nil {
+			return samples, fmt.Errorf("%v: %w", side, err)
+		}
+	}
+	return samples, nil
+}
+
+// Blocks are the values by block and side.
+func (r Interleaved) Blocks() []Block {
+	blocks := make([]Block, len(r.Order))
+	for i, order := range r.Order {
+		for j, side := range order {
+			value := r.Samples[i][j].Value(r.Kind)
+			if side == A {
+				blocks[i].A = append(blocks[i].A, value)
+			} else {
+				blocks[i].B = append(blocks[i].B, value)
+			}
+		}
+	}
+	return blocks
+}

@@ -1,0 +1,123 @@
+package measure
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Latency is a distribution of delays in nanoseconds, all taken with one clock.
+type Latency struct {
+	What string `json:"what"`           // "one-way" or "round-trip"
+	Loop string `json:"loop,omitempty"` // rr: "closed" (next request after the answer) or "open" (on a schedule, omission corrected)
+	// Floor is what the way of measuring itself adds: frames of one batch carry the time of the batch.
+	FloorNs     uint64       `json:"floor_ns,omitempty"`
+	Count       uint64       `json:"count"`
+	MinNs       uint64       `json:"min_ns"`
+	MeanNs      float64      `json:"mean_ns"`
+	MaxNs       uint64       `json:"max_ns"`
+	Percentiles []Percentile `json:"percentiles"`
+	Buckets     []Bucket     `json:"buckets"` // ascending, those with a count only
+}
+
+// Bucket counts the values in [FromNs, ToNs].
+type Bucket struct {
+	FromNs uint64 `json:"from_ns"`
+	ToNs   uint64 `json:"to_ns"`
+	Count  uint64 `json:"count"`
+}
+
+// Percentile is a value that P percent of the samples do not exceed.
+type Percentile struct {
+	P       float64 `json:"p"`
+	ValueNs uint64  `json:"value_ns"`
+}
+
+// reported are the percentiles that people expect of a latency measurement.
+var reported = []float64{50, 90, 99, 99.9, 99.99, 99.999}
+
+// tail is how many samples must lie above a percentile for it to be told at all.
+const tail = 10
+
+// NewLatency sums up buckets: percentiles as far as the count allows and never beyond. Min and max are bucket edges
+// where the source kept nothing better; buckets need not be sorted and empty ones are dropped. Nil for no samples.
+func NewLatency(what string, buckets []Bucket) *Latency {
+	l := Latency{What: what, Percentiles: []Percentile{}}
+	for _, b := range buckets {
+		if b.Count > 0 {
+			l.Buckets = append(l.Buckets, b)
+			l.Count += b.Count
+		}
+	}
+	if l.Count == 0 {
+		return nil
+	}
+	slices.SortFunc(l.Buckets, func(a, b Bucket) int { return cmp.Compare(a.FromNs, b.FromNs) })
+	l.MinNs, l.MaxNs = l.Buckets[0].FromNs, l.Buckets[len(l.Buckets)-1].ToNs
+	for _, b := range l.Buckets {
+		l.MeanNs += (float64(b.FromNs) + float64(b.ToNs)) / 2 * float64(b.Count) / float64(l.Count)
+	}
+	for _, p := range reported {
+		above := float64(l.Count) * (100 - p) / 100
+		if p > 50 && above < tail {
+			break
+		}
+		l.Percentiles = append(l.Percentiles, Percentile{P: p, ValueNs: l.At(p)})
+	}
+	return &l
+}
+
+// At is the value that p percent (0–100) of the samples do not exceed: the upper edge of its bucket.
+func (l *Latency) At(p float64) uint64 {
+	if len(l.Buckets) == 0 {
+		return 0
+	}
+	rank := p / 100 * float64(l.Count)
+	var seen uint64
+	for _, b := range l.Buckets {
+		seen += b.Count
+		if float64(seen) >= rank {
+			return b.ToNs
+		}
+	}
+	return l.MaxNs
+}
+
+// MergeLatency adds distributions taken in the same way; nil where none has a sample.
+func MergeLatency(all ...*Latency) *Latency {
+	type edges struct{ from, to uint64 }
+	counts := map[edges]uint64{}
+	var first *Latency
+	for _, l := range all {
+		if l == nil {
+			continue
+		}
+		if first == nil {
+			first = l
+		}
+		for _, b := range l.Buckets {
+			counts[edges{b.FromNs, b.ToNs}] += b.Count
+		}
+	}
+	if first == nil {
+		return nil
+	}
+	buckets := make([]Bucket, 0, len(counts))
+	for e, n := range counts {
+		buckets = append(buckets, Bucket{FromNs: e.from, ToNs: e.to, Count: n})
+	}
+	merged := NewLatency(first.What, buckets)
+	if merged == nil {
+		return nil
+	}
+	merged.Loop, merged.FloorNs = first.Loop, first.FloorNs
+	merged.MinNs, merged.MaxNs = first.MinNs, first.MaxNs
+	var sum float64
+	for _, l := range all {
+		if l != nil {
+			merged.MinNs, merged.MaxNs = min(merged.MinNs, l.MinNs), max(merged.MaxNs, l.MaxNs)
+			sum += l.MeanNs * float64(l.Count)
+		}
+	}
+	merged.MeanNs = sum / float64(merged.Count)
+	return merged
+}

@@ -1,0 +1,162 @@
+package measure
+
+import (
+	"time"
+)
+
+// Schema is the version of the run format.
+const Schema = "mpps.run/1"
+
+// Kind is what was measured.
+type Kind string
+
+// The kinds of runs.
+const (
+	PPS    Kind = "pps"    // packets per second through the device; unit packet/s
+	RR     Kind = "rr"     // TCP transactions: a request, its answer, the next request; unit transaction/s
+	Stream Kind = "stream" // bytes over TCP connections; unit bit/s
+)
+
+// Unit is the unit of a run's samples and estimate.
+func (k Kind) Unit() string {
+	switch k {
+	case PPS:
+		return "packet/s"
+	case RR:
+		return "transaction/s"
+	case Stream:
+		return "bit/s"
+	}
+	return ""
+}
+
+// Run is one measurement.
+type Run struct {
+	Schema      string      `json:"schema"`
+	Kind        Kind        `json:"kind"`
+	Name        string      `json:"name,omitempty"` // a label for people: "before", "virtio, 4 queues"
+	Host        string      `json:"host"`
+	Environment Environment `json:"environment"`
+	Load        Load        `json:"load"`
+	From        Endpoint    `json:"from"`
+	To          Endpoint    `json:"to"`
+	Started     time.Time   `json:"started"`
+	Seconds     float64     `json:"seconds"`           // wall clock of the whole run, baselines and pauses included
+	Partial     bool        `json:"partial,omitempty"` // ended early: fewer samples than asked for
+
+	// Totals over the samples (pps runs). Sent = Received + Lost − Duplicated.
+	OfferedPPS float64 `json:"offered_pps"` // rate asked for; where as fast as possible was asked, the median rate sent
+	Sent       uint64  `json:"sent"`
+	Received   uint64  `json:"received"` // duplicates counted
+	Lost       uint64  `json:"lost"`
+	Duplicated uint64  `json:"duplicated"`
+	Reordered  uint64  `json:"reordered"`
+	PPS        float64 `json:"pps"` // the median of the samples, pps runs only
+
+	Median          Estimate `json:"median"` // of the samples' values, in Kind's unit
+	CPUNsPerPacket  float64  `json:"cpu_ns_per_packet"`
+	Latency         *Latency `json:"latency,omitempty"` // all samples together
+	Samples         []Sample `json:"samples"`
+	LimitedBy       Limit    `json:"limited_by"`
+	Evidence        []string `json:"evidence"` // why LimitedBy says so, as sentences with figures
+	Baseline        Baseline `json:"baseline"`
+	Counters        []Delta  `json:"counters"` // every counter that moved between the first trial's start and the last one's end
+	Losses          []Loss   `json:"losses"`   // where the lost packets were seen to go, largest first
+	UnexplainedLoss uint64   `json:"unexplained_loss"`
+
+	Warnings []Warning `json:"warnings"`
+}
+
+// Valid tells whether the device under test, and not a part of the measuring gear, set the result.
+func (r *Run) Valid() bool { return r.LimitedBy != ByGenerator && r.LimitedBy != ByReceiver }
+
+// Values are the samples' values in the kind's unit.
+func (r *Run) Values() []float64 {
+	values := make([]float64, len(r.Samples))
+	for i := range r.Samples {
+		values[i] = r.Samples[i].Value(r.Kind)
+	}
+	return values
+}
+
+// Warn adds a warning unless one of that code is there.
+func (r *Run) Warn(w Warning) {
+	for _, have := range r.Warnings {
+		if have.Code == w.Code {
+			return
+		}
+	}
+	r.Warnings = append(r.Warnings, w)
+}
+
+// Environment is what a result depends on besides the device: results of different environments do not compare.
+type Environment struct {
+	Kernel    string `json:"kernel"`    // uname -r
+	CPU       string `json:"cpu_model"` // /proc/cpuinfo "model name"
+	CPUs      int    `json:"cpus"`      // online
+	Emulated  bool   `json:"emulated"`  // full emulation (TCG): rates and times prove nothing, ratios little
+	Virtual   string `json:"virtual,omitempty"`
+	MPPS      string `json:"mpps"`                // version of this program
+	Generator string `json:"generator,omitempty"` // xdp, af_packet
+	Sink      string `json:"sink,omitempty"`      // xdp, af_packet
+	FarHost   string `json:"far_host,omitempty"`  // the agent's host name and kernel
+	FarKernel string `json:"far_kernel,omitempty"`
+}
+
+// Load is what was asked for.
+type Load struct {
+	Rate        float64       `json:"rate_pps"`    // packets (rr open loop: transactions) per second; 0: as fast as possible
+	FrameBytes  int           `json:"frame_bytes"` // with FCS, without preamble and gap: 64–1518
+	Flows       int           `json:"flows"`       // distinct address and port combinations; at least 1
+	Connections int           `json:"connections,omitempty"`
+	Request     int           `json:"request_bytes,omitempty"`
+	Response    int           `json:"response_bytes,omitempty"`
+	Duration    time.Duration `json:"duration_ns"` // of one trial
+	WarmUp      time.Duration `json:"warm_up_ns"`  // traffic before the first trial, not counted
+	Repeat      int           `json:"repeat"`      // trials
+	Latency     bool          `json:"latency"`     // stamp packets where both ends read one clock
+}
+
+// Endpoint is one end of the traffic.
+type Endpoint struct {
+	Where     string `json:"where"` // "netns:A", "host", "agent 10.50.0.2:7878"
+	Interface string `json:"interface,omitempty"`
+	Address   string `json:"address,omitempty"`
+	MAC       string `json:"mac,omitempty"`
+	Driver    string `json:"driver,omitempty"`
+	Via       string `json:"via,omitempty"` // bridge that a temporary veth pair led into
+}
+
+// Warning is something a reader must know to judge the result, with what to do about it.
+type Warning struct {
+	Code string `json:"code"` // stable, kebab-case
+	Text string `json:"text"`
+	Hint string `json:"hint,omitempty"`
+}
+
+// Baseline is what the measuring gear could do without the device under test.
+type Baseline struct {
+	Generator *Alone  `json:"generator_alone,omitempty"`
+	Receiver  *Alone  `json:"receiver_alone,omitempty"`
+	BusyCPUs  float64 `json:"busy_cpus"` // CPUs kept busy by others while nothing was sent, in CPUs (1.0 = one whole CPU)
+}
+
+// Alone is a rate of the generator or receiver alone.
+type Alone struct {
+	PPS     float64 `json:"pps"`
+	Seconds float64 `json:"seconds"`
+	How     string  `json:"how"`             // what stood in for the device: "frames dropped before the device"
+	Error   string  `json:"error,omitempty"` // why it could not be measured; PPS is 0 then
+}
+
+// Limit is what kept a result from being higher.
+type Limit string
+
+// What can limit a result.
+const (
+	ByDevice    Limit = "device"    // the device under test: the only result that speaks about it
+	ByGenerator Limit = "generator" // the result is invalid
+	ByReceiver  Limit = "receiver"  // the result is invalid
+	ByNothing   Limit = "none"      // a set rate was carried whole; the device's limit is above it
+	ByUnknown   Limit = "unknown"
+)

@@ -1,0 +1,46 @@
+package measure
+
+// Sample is one trial. Fields that do not belong to the run's kind are left out of JSON.
+type Sample struct {
+	OfferedPPS float64 `json:"offered_pps"`
+	Sent       uint64  `json:"sent"`
+	Received   uint64  `json:"received"` // frames that arrived, duplicates counted
+	Lost       uint64  `json:"lost"`     // Sent − (Received − Duplicated)
+	Duplicated uint64  `json:"duplicated"`
+	Reordered  uint64  `json:"reordered"`
+	PPS        float64 `json:"pps"`                   // received without duplicates, per second of sending and draining
+	Seconds    float64 `json:"seconds"`               // from the first frame sent to the last
+	Drain      float64 `json:"drain_s,omitempty"`     // how long frames still arrived after the last one was sent
+	SlippedNs  uint64  `json:"slipped_ns,omitempty"`  // schedule that a paced generator could not keep
+	SendErrors uint64  `json:"send_errors,omitempty"` // frames that the sender's own interface refused
+
+	Transactions uint64  `json:"transactions,omitempty"` // rr: answered
+	TPS          float64 `json:"tps,omitempty"`
+	Bytes        uint64  `json:"bytes,omitempty"` // stream: received by the far application
+	BitsPerS     float64 `json:"bits_per_s,omitempty"`
+	Retransmits  uint64  `json:"retransmits,omitempty"` // TCP segments sent again
+
+	Latency        *Latency     `json:"latency,omitempty"`
+	CPU            []MachineCPU `json:"cpu"`
+	CPUNsPerPacket float64      `json:"cpu_ns_per_packet"` // busy time of the near machine per packet received; see MachineCPU.Busy
+	Warnings       []Warning    `json:"warnings,omitempty"`
+}
+
+// Value is the sample in its kind's unit.
+func (s Sample) Value(k Kind) float64 {
+	switch k {
+	case RR:
+		return s.TPS
+	case Stream:
+		return s.BitsPerS
+	}
+	return s.PPS
+}
+
+// LossRatio is the share of the packets sent that did not arrive, 0–1; 0 where nothing was sent.
+func (s Sample) LossRatio() float64 {
+	if s.Sent == 0 {
+		return 0
+	}
+	return float64(s.Lost) / float64(s.Sent)
+}
