@@ -1,0 +1,82 @@
+package lab
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Accel is how L1's processors are run.
+type Accel string
+
+const (
+	TCG Accel = "tcg" // emulated in software
+	KVM Accel = "kvm" // by the processor's virtualisation
+)
+
+// Probe says which accelerator gives a lab in which guests run, and why. /dev/kvm alone does not
+// suffice: L1's guests need the processor to offer svm or vmx here and KVM to hand it on (nested).
+func Probe() (Accel, string) {
+	b, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		return TCG, err.Error()
+	}
+	if accel, why := nestable("/", string(b)); accel == TCG {
+		return TCG, why
+	}
+	if err := createVM("/dev/kvm"); err != nil {
+		return TCG, err.Error()
+	}
+	return KVM, "KVM with nested guests"
+}
+
+// nestable judges what does not need a device: the processor's flags and KVM's parameter.
+func nestable(root, cpuinfo string) (Accel, string) {
+	flags := cpuFlags(cpuinfo)
+	for _, v := range []struct{ flag, module string }{{"vmx", "kvm_intel"}, {"svm", "kvm_amd"}} {
+		if !slices.Contains(flags, v.flag) {
+			continue
+		}
+		b, err := os.ReadFile(filepath.Join(root, "sys/module", v.module, "parameters/nested"))
+		if err != nil {
+			return TCG, fmt.Sprintf("%s is not loaded", v.module)
+		}
+		if s := strings.TrimSpace(string(b)); s != "Y" && s != "1" {
+			return TCG, fmt.Sprintf("%s has nested=%s", v.module, s)
+		}
+		return KVM, ""
+	}
+	return TCG, "the processor offers neither vmx nor svm, so that guests inside the lab could not run"
+}
+
+// cpuFlags gives the flags of the first processor of /proc/cpuinfo.
+func cpuFlags(cpuinfo string) []string {
+	sc := bufio.NewScanner(strings.NewReader(cpuinfo))
+	sc.Buffer(nil, 1<<20)
+	for sc.Scan() {
+		if k, v, ok := strings.Cut(sc.Text(), ":"); ok && strings.TrimSpace(k) == "flags" {
+			return strings.Fields(v)
+		}
+	}
+	return nil
+}
+
+// createVM makes and drops a virtual machine: permission and hardware in one question.
+func createVM(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	const kvmCreateVM = 0xae01 // KVM_CREATE_VM, include/uapi/linux/kvm.h
+	fd, _, errno := unix.Syscall(unix.SYS_IOCTL, f.Fd(), kvmCreateVM, 0)
+	if errno != 0 {
+		return fmt.Errorf("%s: create a machine: %w", path, errno)
+	}
+	return unix.Close(int(fd))
+}

@@ -1,0 +1,43 @@
+package lab
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+)
+
+// DefaultDir is the cache of the lab when MPPS_LAB is not set.
+const DefaultDir = "/var/cache/mpps-lab"
+
+// runRoot holds one folder of sockets, logs and state for each running lab. It is short because the
+// path of a Unix socket is limited to 107 bytes (unix(7)), and on a file system that a reboot empties.
+const runRoot = "/run/mpps-lab"
+
+// Dir is the cache folder of the lab: $MPPS_LAB, else DefaultDir.
+func Dir() string {
+	if d := os.Getenv("MPPS_LAB"); d != "" {
+		if abs, err := filepath.Abs(d); err == nil {
+			return abs
+		}
+	}
+	return DefaultDir
+}
+
+// nameRE keeps a lab's name usable as a file name and as a network namespace's name.
+var nameRE = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,31}$`)
+
+func checkName(name string) error {
+	if !nameRE.MatchString(name) {
+		return fmt.Errorf("lab name %q: want 1 to 32 characters of a-z, 0-9 and -", name)
+	}
+	return nil
+}
+
+func runDir(name string) string { return filepath.Join(runRoot, name) }
+
+// dataDir holds what a lab shares with its host: the share folder and the upper layer.
+func dataDir(cache, name string) string { return filepath.Join(cache, "labs", name) }
+
+// netnsName is the network namespace of a lab on L0.
+func netnsName(name string) string { return "mpps-" + name }

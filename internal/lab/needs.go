@@ -1,0 +1,57 @@
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+)
+
+// needed maps a program that L0 must have to the Debian package that brings it. The rest (unshare,
+// mount, chroot) belongs to packages that Debian marks essential.
+var needed = []struct{ program, pkg string }{
+	{"debootstrap", "debootstrap"},
+	{"ip", "iproute2"},
+	{"unshare", "util-linux"},
+}
+
+// MissingError says which packages L0 lacks.
+type MissingError struct{ Packages []string }
+
+func (e *MissingError) Error() string {
+	return fmt.Sprintf("lab: missing packages: %s\nhint: apt-get install -y --no-install-recommends %s",
+		strings.Join(e.Packages, ", "), strings.Join(e.Packages, " "))
+}
+
+// OuterPackages are the Debian packages that L0 needs for the lab.
+func OuterPackages() []string {
+	var out []string
+	for _, n := range needed {
+		if !slices.Contains(out, n.pkg) {
+			out = append(out, n.pkg)
+		}
+	}
+	return out
+}
+
+// checkNeeds gives a *MissingError, or an error when the lab cannot run here at all.
+func checkNeeds() error {
+	if os.Geteuid() != 0 {
+		return errors.New("lab: needs root (network namespaces, taps, a tree with device files), found uid " + fmt.Sprint(os.Geteuid()))
+	}
+	var missing []string
+	for _, n := range needed {
+		if _, err := exec.LookPath(n.program); err != nil && !slices.Contains(missing, n.pkg) {
+			missing = append(missing, n.pkg)
+		}
+	}
+	if len(missing) > 0 {
+		return &MissingError{missing}
+	}
+	if _, err := os.Stat("/dev/net/tun"); err != nil {
+		return fmt.Errorf("lab: no tap devices: %w\nhint: modprobe tun", err)
+	}
+	return nil
+}

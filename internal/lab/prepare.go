@@ -1,0 +1,357 @@
+package lab
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Options of Prepare. The zero value is what everybody wants.
+type Options struct {
+	Dir string // cache folder; empty: Dir()
+}
+
+// Tree is a built root tree of L1.
+type Tree struct {
+	Dir     string // version folder in the cache
+	Release string // kernel release, as in /lib/modules
+	QEMU    string // first line of qemu --version
+}
+
+// Root is L1's root folder.
+func (t *Tree) Root() string { return filepath.Join(t.Dir, "root") }
+
+// Kernel is the uncompressed path of L1's kernel image.
+func (t *Tree) Kernel() string { return filepath.Join(t.Dir, "vmlinuz") }
+
+// stamp is the last file written into a tree; a folder without it is not a tree.
+const stamp = "stamp.json"
+
+func treeDir(cache string) string { return filepath.Join(cache, "tree-"+digest()) }
+
+// OpenTree gives the tree of this program's recipe if it has been built.
+func OpenTree(cache string) (*Tree, error) {
+	if cache == "" {
+		cache = Dir()
+	}
+	return readTree(treeDir(cache))
+}
+
+func readTree(dir string) (*Tree, error) {
+	b, err := os.ReadFile(filepath.Join(dir, stamp))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("lab: no root tree in %s: %w", filepath.Dir(dir), fs.ErrNotExist)
+	}
+	if err != nil {
+		return nil, err
+	}
+	t := &Tree{}
+	if err := json.Unmarshal(b, t); err != nil {
+		return nil, fmt.Errorf("lab: %s: %w", filepath.Join(dir, stamp), err)
+	}
+	t.Dir = dir
+	return t, nil
+}
+
+// Prepare builds L1's root tree unless it is in the cache already: about 60 s with a near mirror. The
+// build happens in a temporary folder that becomes the tree by one rename; an interrupted build
+// leaves only that folder (removed by the next one) and the packages it has fetched. Mounts live in a
+// mount namespace of the build's own processes and end with them. One process builds, others wait.
+func Prepare(ctx context.Context, o Options, progress func(string)) (*Tree, error) {
+	if progress == nil {
+		progress = func(string) {}
+	}
+	cache := o.Dir
+	if cache == "" {
+		cache = Dir()
+	}
+	if t, err := OpenTree(cache); !errors.Is(err, fs.ErrNotExist) {
+		return t, err
+	}
+	if err := checkNeeds(); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(cache, 0o755); err != nil {
+		return nil, err
+	}
+	unlock, err := lockFile(ctx, filepath.Join(cache, "lock"), func() { progress("waiting: another process builds the lab") })
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if t, err := OpenTree(cache); err == nil {
+		return t, nil // built while we waited
+	}
+	if err := removeGlob(filepath.Join(cache, "build-*")); err != nil {
+		return nil, err
+	}
+	uri, err := findMirror("/")
+	if err != nil {
+		return nil, err
+	}
+	tmp, err := os.MkdirTemp(cache, "build-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(tmp)
+	if err := os.Chmod(tmp, 0o755); err != nil {
+		return nil, err
+	}
+	b := &builder{mirror: uri, debs: filepath.Join(cache, "debs"), tree: &Tree{Dir: tmp}, progress: progress}
+	if err := b.build(ctx); err != nil {
+		return nil, err
+	}
+	if err := os.Rename(tmp, treeDir(cache)); err != nil {
+		return nil, err
+	}
+	if err := removeOldTrees(cache); err != nil {
+		return nil, err
+	}
+	return OpenTree(cache)
+}
+
+// removeOldTrees removes the trees of other recipes that no lab uses.
+func removeOldTrees(cache string) error {
+	dirs, err := filepath.Glob(filepath.Join(cache, "tree-*"))
+	if err != nil {
+		return err
+	}
+	used := map[string]bool{treeDir(cache): true}
+	infos, err := List()
+	if err != nil {
+		return err
+	}
+	for _, i := range infos {
+		if s, err := readState(i.Name); err == nil {
+			used[s.Tree] = true
+		}
+	}
+	var errs []error
+	for _, d := range dirs {
+		if !used[d] {
+			errs = append(errs, os.RemoveAll(d))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+type builder struct {
+	mirror   string
+	debs     string // packages fetched so far; makes a second build fast
+	tree     *Tree
+	progress func(string)
+}
+
+func (b *builder) build(ctx context.Context) error {
+	root := b.tree.Root()
+	for _, d := range []string{filepath.Join(b.debs, "partial"), root} {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			return err
+		}
+	}
+	steps := []struct {
+		title string
+		do    func(context.Context) error
+	}{
+		{"base system (debootstrap " + suite + ")", b.debootstrap},
+		{fmt.Sprintf("kernel, QEMU, libvirt, tools (%d packages and what they need)", len(packages)), b.install},
+		{"init scripts, kernel image, check", b.finish},
+	}
+	start := time.Now()
+	for i, s := range steps {
+		b.progress(fmt.Sprintf("lab tree %d/%d: %s", i+1, len(steps), s.title))
+		if err := s.do(ctx); err != nil {
+			return fmt.Errorf("lab: %s: %w", s.title, err)
+		}
+	}
+	b.progress(fmt.Sprintf("lab tree built in %.0f s", time.Since(start).Seconds()))
+	return nil
+}
+
+func (b *builder) debootstrap(ctx context.Context) error {
+	return b.isolated(ctx, "debootstrap", "--variant=minbase", "--cache-dir="+b.debs, suite, b.tree.Root(), b.mirror)
+}
+
+func (b *builder) install(ctx context.Context) error {
+	conf := filepath.Join(b.tree.Root(), "etc/apt/apt.conf.d/99lab")
+	if err := os.WriteFile(conf, []byte(aptConf), 0o644); err != nil {
+		return err
+	}
+	argv := append([]string{"sh", "-c", installScript, "install.sh"}, packages...)
+	return b.inside(ctx, argv...)
+}
+
+func (b *builder) finish(ctx context.Context) error {
+	root := b.tree.Root()
+	if err := writeRoot(root); err != nil {
+		return err
+	}
+	vers, err := os.ReadDir(filepath.Join(root, "usr/lib/modules"))
+	if err != nil {
+		return err
+	}
+	if len(vers) != 1 {
+		return fmt.Errorf("found %d kernels in /usr/lib/modules, want 1", len(vers))
+	}
+	b.tree.Release = vers[0].Name()
+	if err := copyFile(filepath.Join(root, "boot/vmlinuz-"+b.tree.Release), b.tree.Kernel(), 0o644); err != nil {
+		return err
+	}
+	argv, env := b.tree.qemu()
+	out, err := output(ctx, env, append(argv, "--version")...)
+	if err != nil {
+		return err
+	}
+	b.tree.QEMU, _, _ = strings.Cut(out, "\n")
+	if _, err := output(ctx, env, append(argv, "-device", "igb,help")...); err != nil {
+		return fmt.Errorf("QEMU lacks the igb device: %w", err)
+	}
+	data, err := json.Marshal(b.tree)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(b.tree.Dir, stamp), data, 0o644)
+}
+
+// inside runs a program with the tree as its root, proc and /dev mounted.
+func (b *builder) inside(ctx context.Context, argv ...string) error {
+	certs := ""
+	if strings.HasPrefix(b.mirror, "https:") {
+		certs = "/etc/ssl/certs"
+	}
+	return b.isolated(ctx, append([]string{"sh", "-c", enterScript, "enter.sh", b.tree.Root(), b.debs, certs}, argv...)...)
+}
+
+// isolated runs a program in mount and process namespaces of its own, so that what it mounts and
+// starts ends with it, also when this program is killed.
+func (b *builder) isolated(ctx context.Context, argv ...string) error {
+	argv = append([]string{"--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--"}, argv...)
+	cmd := exec.CommandContext(ctx, "unshare", argv...)
+	cmd.Env = append(os.Environ(), aptProxies(ctx)...)
+	var log bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &log, &log
+	cmd.WaitDelay = 5 * time.Second
+	runtime.LockOSThread() // Pdeathsig is bound to the thread that forks
+	defer runtime.UnlockOSThread()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Run(); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return fmt.Errorf("%w\n%s", err, tail(log.String(), 15))
+	}
+	return nil
+}
+
+// aptProxies hands apt's own proxy settings on to debootstrap and to apt inside the tree.
+func aptProxies(ctx context.Context) []string {
+	var env []string
+	for _, scheme := range []string{"http", "https"} {
+		out, err := exec.CommandContext(ctx, "apt-config", "shell", "V", "Acquire::"+scheme+"::Proxy").Output()
+		if err != nil {
+			continue
+		}
+		v := strings.TrimSpace(strings.TrimPrefix(string(out), "V="))
+		if v = strings.Trim(v, "'"); v != "" && v != "DIRECT" {
+			env = append(env, scheme+"_proxy="+v)
+		}
+	}
+	return env
+}
+
+// lockFile takes an exclusive flock, polling so that ctx can end the wait. waiting is called once
+// when another process holds it.
+func lockFile(ctx context.Context, path string, waiting func()) (unlock func(), err error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	for first := true; ; first = false {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return func() { f.Close() }, nil
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			f.Close()
+			return nil, fmt.Errorf("lock %s: %w", path, err)
+		}
+		if first {
+			waiting()
+		}
+		select {
+		case <-ctx.Done():
+			f.Close()
+			return nil, ctx.Err()
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+func removeGlob(pattern string) error {
+	m, err := filepath.Glob(pattern)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, d := range m {
+		errs = append(errs, os.RemoveAll(d))
+	}
+	return errors.Join(errs...)
+}
+
+// copyFile copies by way of a temporary name, so that a reader sees the old file or the new one.
+func copyFile(src, dst string, mode fs.FileMode) error {
+	in, err := os.Open(src)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.CreateTemp(filepath.Dir(dst), ".copy-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(out.Name())
+	if _, err := io.Copy(out, in); err != nil {
+		out.Close()
+		return err
+	}
+	if err := out.Chmod(mode); err != nil {
+		out.Close()
+		return err
+	}
+	if err := out.Close(); err != nil {
+		return err
+	}
+	return os.Rename(out.Name(), dst)
+}
+
+// output runs a program of L0 and gives its standard output; the error carries what it said.
+func output(ctx context.Context, env []string, argv ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Env = append(os.Environ(), env...)
+	var out, errb bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errb
+	if err := cmd.Run(); err != nil {
+		return out.String(), fmt.Errorf("%s: %w: %s", filepath.Base(argv[0]), err, strings.TrimSpace(tail(errb.String(), 5)))
+	}
+	return out.String(), nil
+}
+
+// tail gives the last n lines of a text.
+func tail(s string, n int) string {
+	lines := strings.Split(strings.TrimRight(s, "\n"), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}

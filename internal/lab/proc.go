@@ -1,0 +1,146 @@
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Proc names one process for ever: a process ID comes back, its pair with the start time does not
+// within one boot of the machine.
+type Proc struct {
+	Role  string `json:"role"`
+	PID   int    `json:"pid"`
+	Start uint64 `json:"start"` // clock ticks since boot, field 22 of /proc/PID/stat (proc_pid_stat(5))
+}
+
+// parseStat gives state and start time out of /proc/PID/stat. The program's name, in parentheses, may
+// hold spaces and parentheses itself.
+func parseStat(text string) (state byte, start uint64, err error) {
+	i := strings.LastIndexByte(text, ')')
+	if i < 0 {
+		return 0, 0, fmt.Errorf("stat %.40q: no program name", text)
+	}
+	f := strings.Fields(text[i+1:])
+	if len(f) < 20 {
+		return 0, 0, fmt.Errorf("stat: found %d fields after the name, want at least 20", len(f))
+	}
+	start, err = strconv.ParseUint(f[19], 10, 64)
+	return f[0][0], start, err
+}
+
+// readProc gives the identity of a process now; ok is false if it does not run (a zombie does not).
+func readProc(role string, pid int) (p Proc, ok bool) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return Proc{}, false
+	}
+	st, start, err := parseStat(string(b))
+	if err != nil || st == 'Z' || st == 'X' {
+		return Proc{}, false
+	}
+	return Proc{role, pid, start}, true
+}
+
+// Alive tells whether this very process still runs.
+func (p Proc) Alive() bool {
+	now, ok := readProc(p.Role, p.PID)
+	return ok && now.Start == p.Start
+}
+
+// kill ends this very process, never a later one with its number: the pidfd is taken first, then the
+// start time compared, then the signal sent through the pidfd.
+func (p Proc) kill() error {
+	fd, err := unix.PidfdOpen(p.PID, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("end %s (%d): %w", p.Role, p.PID, err)
+	}
+	defer unix.Close(fd)
+	if !p.Alive() {
+		return nil
+	}
+	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("end %s (%d): %w", p.Role, p.PID, err)
+	}
+	for range 500 {
+		if !p.Alive() {
+			return nil
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return fmt.Errorf("end %s (%d): still there 5 s after SIGKILL", p.Role, p.PID)
+}
+
+// spawn starts a program of the lab in its network namespace and in a session of its own, so that it
+// outlives this process; its output goes to a log file.
+func spawn(role, netns, log string, env, argv []string) (Proc, error) {
+	f, err := os.OpenFile(log, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o644)
+	if err != nil {
+		return Proc{}, err
+	}
+	defer f.Close()
+	cmd := exec.Command("ip", append([]string{"netns", "exec", netns}, argv...)...)
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Stdout, cmd.Stderr = f, f
+	cmd.Dir = "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return Proc{}, fmt.Errorf("start %s: %w", role, err)
+	}
+	p, ok := readProc(role, cmd.Process.Pid)
+	go cmd.Wait() // reaps it; who waits looks at Alive
+	if !ok {
+		return Proc{}, fmt.Errorf("start %s: ended at once: %s", role, logTail(log, 5))
+	}
+	return p, nil
+}
+
+// inNetns gives the processes of a network namespace: whatever the lab has started runs there.
+func inNetns(name string) []Proc {
+	var ns unix.Stat_t
+	if err := unix.Stat(filepath.Join("/run/netns", name), &ns); err != nil {
+		return nil
+	}
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	var out []Proc
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		var st unix.Stat_t
+		if unix.Stat(fmt.Sprintf("/proc/%d/ns/net", pid), &st) != nil || st.Ino != ns.Ino || st.Dev != ns.Dev {
+			continue
+		}
+		if p, ok := readProc("in "+name, pid); ok {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+func logTail(path string, n int) string {
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) || len(b) == 0 {
+		return "(nothing in " + filepath.Base(path) + ")"
+	}
+	if err != nil {
+		return err.Error()
+	}
+	return tail(strings.ReplaceAll(string(b), "\r", ""), n)
+}

@@ -1,0 +1,130 @@
+package lab
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+// ports is the number of command ports of L1, so of commands that can run at the same time.
+const ports = 8
+
+// loader runs a program of the tree on L0 with the tree's own libraries, whatever L0's are.
+func (t *Tree) loader(program string) []string {
+	r := t.Root()
+	return []string{
+		filepath.Join(r, "usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2"),
+		"--library-path", filepath.Join(r, "usr/lib/x86_64-linux-gnu"),
+		filepath.Join(r, program),
+	}
+}
+
+// qemu is the command line of the tree's QEMU up to its data folders, and its environment.
+func (t *Tree) qemu() (argv, env []string) {
+	r := t.Root()
+	argv = append(t.loader("usr/bin/qemu-system-x86_64"),
+		"-L", filepath.Join(r, "usr/share/qemu"), "-L", filepath.Join(r, "usr/share/seabios"))
+	return argv, []string{"QEMU_MODULE_DIR=" + filepath.Join(r, "usr/lib/x86_64-linux-gnu/qemu")}
+}
+
+// virtiofsd serves one folder on a socket. It ends with its QEMU.
+func (t *Tree) virtiofsd(socket, dir string, more ...string) []string {
+	return append(append(t.loader("usr/libexec/virtiofsd"),
+		"--socket-path="+socket, "--shared-dir="+dir, "--sandbox=none", "--seccomp=none"), more...)
+}
+
+// machine is what the command line of L1's QEMU depends on.
+type machine struct {
+	Tree      *Tree
+	Run       string // folder of sockets and logs
+	Accel     Accel
+	MemoryMiB int // halved between the two nodes
+	Mode      Mode
+	Args      []string // kernel arguments
+	Persist   bool     // a third file system, "upper", holds the upper layer
+}
+
+// argv is the whole command line. Every device names its bus: with a pxb present QEMU would
+// otherwise put some behind it and fail.
+func (m machine) argv() []string {
+	a, _ := m.Tree.qemu()
+	add := func(words ...string) { a = append(a, words...) }
+	sock := func(name string) string { return filepath.Join(m.Run, name) }
+
+	add("-name", "l1", "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none")
+	if m.Accel == KVM {
+		// Interrupt remapping of intel-iommu needs the split irqchip under KVM.
+		add("-machine", "q35,kernel-irqchip=split", "-accel", "kvm", "-cpu", "host")
+	} else {
+		add("-machine", "q35,kernel-irqchip=off", "-accel", "tcg,thread=multi,tb-size=512", "-cpu", "EPYC-Rome")
+	}
+	half := m.MemoryMiB / 2
+	add("-m", fmt.Sprintf("%dM", 2*half), "-smp", "4,sockets=2,cores=2,threads=1",
+		"-object", fmt.Sprintf("memory-backend-memfd,id=m0,size=%dM,share=on", half),
+		"-object", fmt.Sprintf("memory-backend-memfd,id=m1,size=%dM,share=on", half),
+		"-numa", "node,nodeid=0,cpus=0-1,memdev=m0", "-numa", "node,nodeid=1,cpus=2-3,memdev=m1",
+		"-numa", "dist,src=0,dst=1,val=21")
+	// intel-iommu also with an AMD processor: amd-iommu hangs virtio and starves igb behind the pxb.
+	add("-device", "intel-iommu,intremap=on,caching-mode=on,device-iotlb=on")
+
+	fs := []string{"labroot", "share"}
+	if m.Persist {
+		fs = append(fs, "upper")
+	}
+	for _, tag := range fs {
+		add("-chardev", "socket,id=fs-"+tag+",path="+sock(tag+".sock"),
+			"-device", "vhost-user-fs-pci,bus=pcie.0,chardev=fs-"+tag+",tag="+tag)
+	}
+
+	// A pipe counts as connected for ever, so that L1 blocks on its ports instead of polling them.
+	add("-device", "virtio-serial-pci,id=vs0,bus=pcie.0")
+	for _, p := range portNames() {
+		add("-chardev", "pipe,id="+p+",path="+sock(p), "-device", "virtserialport,bus=vs0.0,chardev="+p+",name=mpps."+strings.TrimPrefix(p, "port"))
+	}
+
+	add("-device", "pxb-pcie,id=pxb1,bus=pcie.0,bus_nr=64,numa_node=1",
+		"-device", "pcie-root-port,id=rp1,bus=pxb1,chassis=1,slot=1",
+		"-device", "pcie-root-port,id=rp2,bus=pcie.0,chassis=2,slot=2",
+		"-device", "pcie-root-port,id=rp3,bus=pcie.0,chassis=3,slot=3",
+		"-netdev", "tap,id=n0,ifname=p0,script=no,downscript=no",
+		"-device", "igb,id=igb0,bus=rp1,netdev=n0,mac="+MACigb0,
+		"-netdev", "tap,id=n1,ifname=p1,script=no,downscript=no",
+		"-device", "igb,id=igb1,bus=rp2,netdev=n1,mac="+MACigb1,
+		"-netdev", "tap,id=n2,ifname=v0,script=no,downscript=no,queues=4",
+		"-device", "virtio-net-pci,id=vn0,bus=rp3,netdev=n2,mac="+MACvirtio+",mq=on,vectors=10,iommu_platform=on,disable-legacy=on,ats=on,rss=on,hash=on")
+
+	add("-serial", "file:"+sock("serial.log"), "-monitor", "none",
+		"-qmp", "unix:"+sock("qmp.sock")+",server=on,wait=off",
+		"-chardev", "file,id=ev,path="+sock("events.log")+",input-path="+sock("events.in"), "-mon", "chardev=ev,mode=control")
+	add("-kernel", m.Tree.Kernel(), "-append", m.cmdline())
+	return a
+}
+
+// The NICs of L1. Find them by address: their names depend on the mode.
+const (
+	MACigb0   = "52:54:00:00:01:00" // igb, NUMA node 1
+	MACigb1   = "52:54:00:00:02:00" // igb, no node
+	MACvirtio = "52:54:00:00:03:00" // virtio-net, 4 queue pairs
+)
+
+// portNames are the pipes of L1's ports: the command ports and one for a terminal.
+func portNames() []string {
+	var p []string
+	for i := range ports {
+		p = append(p, fmt.Sprintf("port%d", i))
+	}
+	return append(p, "porttty")
+}
+
+// cmdline is L1's kernel command line.
+func (m machine) cmdline() string {
+	a := []string{"root=labroot", "rootfstype=virtiofs", "ro", "init=/lab/init", "console=ttyS0", "panic=-1",
+		"mitigations=off", "nokaslr", "tsc=reliable", "no_timer_check", "loglevel=7", "intel_iommu=on", "lab.mode=" + string(m.Mode)}
+	if m.Persist {
+		a = append(a, "lab.upper=virtiofs:upper")
+	}
+	if m.Mode == Systemd {
+		a = append(a, "systemd.show_status=0")
+	}
+	return strings.Join(append(a, m.Args...), " ")
+}

@@ -1,0 +1,92 @@
+package lab
+
+import (
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// suite is the release of Debian that the lab runs: its QEMU (10.0) has igb, its kernel (6.12) has
+// virtio_pci, virtiofs, FUSE and virtio_console built in, so that no initramfs is needed.
+const suite = "trixie"
+
+// packages of the tree. It is both L1's root and, through its own loader, the QEMU that runs on L0.
+// A trailing minus keeps a package out: initramfs-tools would spend 20 s on an initramfs nobody reads.
+var packages = []string{
+	"qemu-system-x86", "virtiofsd", "seabios", "ipxe-qemu",
+	"linux-image-amd64", "linux-base", "initramfs-tools-", "xz-utils", "kmod", "udev",
+	"libvirt-daemon", "libvirt-daemon-driver-qemu", "libvirt-daemon-driver-network",
+	"libvirt-daemon-driver-nodedev", "libvirt-clients",
+	"iproute2", "ethtool", "pciutils", "numactl", "irqbalance", "procps", "busybox-static",
+	"iputils-ping", "tcpdump", "nftables", "iptables", "ebtables",
+	"iperf3", "netperf", "sockperf", "xdp-tools", "bpftool", "rt-tests",
+	"systemd", "systemd-sysv", "dbus", "tuned",
+}
+
+// aptConf keeps the tree small and its unpacking fast.
+const aptConf = `APT::Install-Recommends "0";
+DPkg::Options {"--force-unsafe-io";"--path-exclude=/usr/share/doc/*";"--path-exclude=/usr/share/man/*";"--path-exclude=/usr/share/locale/*";}
+`
+
+//go:embed root
+var rootFiles embed.FS
+
+//go:embed enter.sh
+var enterScript string
+
+//go:embed install.sh
+var installScript string
+
+//go:embed net.sh
+var netScript string
+
+// digest names a recipe: a tree is rebuilt when anything that goes into it has changed.
+func digest() string {
+	h := sha256.New()
+	fmt.Fprintln(h, suite, packages, aptConf, enterScript, installScript)
+	err := walkRoot(func(path string, data []byte) error {
+		fmt.Fprintf(h, "%s %d\n%s", path, len(data), data)
+		return nil
+	})
+	if err != nil {
+		panic(err) // embedded files cannot fail to be read
+	}
+	return hex.EncodeToString(h.Sum(nil))[:12]
+}
+
+// walkRoot calls f for each embedded file of L1's root, path relative to that root, in a fixed order.
+func walkRoot(f func(path string, data []byte) error) error {
+	return fs.WalkDir(rootFiles, "root", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := rootFiles.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return f(strings.TrimPrefix(path, "root/"), data)
+	})
+}
+
+// writeRoot puts the embedded files into a tree; those of /lab are programs.
+func writeRoot(tree string) error {
+	return walkRoot(func(path string, data []byte) error {
+		mode := fs.FileMode(0o644)
+		if strings.HasPrefix(path, "lab/") {
+			mode = 0o755
+		}
+		dst := filepath.Join(tree, path)
+		if err := os.MkdirAll(filepath.Dir(dst), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(dst, data, mode); err != nil {
+			return err
+		}
+		return os.Chmod(dst, mode)
+	})
+}

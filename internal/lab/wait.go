@@ -1,0 +1,56 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// waitFor waits until a file exists.
+func waitFor(ctx context.Context, path string) error {
+	for {
+		if _, err := os.Stat(path); err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("no %s: %w", path, ctx.Err())
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+func mkfifo(path string) error {
+	if err := unix.Mkfifo(path, 0o600); err != nil {
+		return fmt.Errorf("mkfifo %s: %w", path, err)
+	}
+	return nil
+}
+
+// hardware is what a KVM host has loaded: NICs, guests' back ends, virtual functions.
+const hardware = `set -e
+modprobe -a igb virtio_net tun bridge veth vhost_net vfio-pci &
+if grep -q -w svm /proc/cpuinfo; then modprobe kvm_amd; elif grep -q -w vmx /proc/cpuinfo; then modprobe kvm_intel; fi
+wait $!
+for i in $(seq 100); do
+	found=$(cat /sys/class/net/*/address)
+	ok=1
+	for m in ` + MACigb0 + ` ` + MACigb1 + ` ` + MACvirtio + `; do
+		case $found in *$m*) ;; *) ok= ;; esac
+	done
+	[ -z "$ok" ] || exit 0
+	sleep 0.05
+done
+echo "NICs did not appear: $found" >&2
+exit 1
+`
+
+func (l *Lab) loadModules(ctx context.Context) error {
+	if _, err := l.Must(ctx, hardware); err != nil {
+		return fmt.Errorf("load modules of the lab host: %w", err)
+	}
+	return nil
+}
