@@ -1,33 +1,64 @@
 package facts
 
-import "mpps/internal/setting"
+import (
+	"slices"
+
+	"mpps/internal/setting"
+)
 
 // Topology is the machine's processors, caches and memory.
 type Topology struct {
-	Counts    Counts         `json:"counts"`
-	CPUs      []CPU          `json:"cpus"` // every present CPU, offline ones too
-	Nodes     []Node         `json:"nodes"`
-	Caches    []Cache        `json:"caches"`
-	Online    setting.CPUSet `json:"online"`
-	Offline   setting.CPUSet `json:"offline"`
-	Isolated  setting.CPUSet `json:"isolated"`
-	NohzFull  setting.CPUSet `json:"nohz_full"`
-	SMT       string         `json:"smt,omitempty"` // content of devices/system/cpu/smt/control
-	Model     string         `json:"model,omitempty"`
-	Vendor    string         `json:"vendor,omitempty"`
-	Suspect   []string       `json:"suspect,omitempty"` // tables that contradict each other and what was made of them
-	Hugepages []Hugepages    `json:"hugepages"`         // totals over all nodes
+	Counts   Counts         `json:"counts"`
+	CPUs     []CPU          `json:"cpus"` // every present CPU, offline ones too
+	Nodes    []Node         `json:"nodes"`
+	Caches   []Cache        `json:"caches"`
+	Online   setting.CPUSet `json:"online"`
+	Offline  setting.CPUSet `json:"offline"`
+	Isolated setting.CPUSet `json:"isolated"`
+	NohzFull setting.CPUSet `json:"nohz_full"`
+	SMT      string         `json:"smt,omitempty"` // content of devices/system/cpu/smt/control
+	Model    string         `json:"model,omitempty"`
+	Vendor   string         `json:"vendor,omitempty"`
+	Suspect  []string       `json:"suspect,omitempty"` // tables that contradict each other and what was made of them
+	// DeniedCPUs are online CPUs, DeniedNodes NUMA nodes, that the cpuset of the process that took stock keeps from it.
+	// They are in all lists, for the host has them, but not in Counts, for lstopo does not count them either.
+	DeniedCPUs  setting.CPUSet `json:"denied_cpus,omitempty"`
+	DeniedNodes setting.CPUSet `json:"denied_nodes,omitempty"`
+	Hugepages   []Hugepages    `json:"hugepages"` // totals over all nodes
 }
 
-// Counts are the numbers that other tools print too, for comparison.
+// Counts are the numbers that lstopo (hwloc 3) prints too: of what the process that took stock may use.
 type Counts struct {
 	Packages    int `json:"packages"`
-	Dies        int `json:"dies"`
+	Dies        int `json:"dies"` // 0 where each package is one die
 	NUMANodes   int `json:"numa_nodes"`
 	L3Caches    int `json:"l3_caches"`
 	Cores       int `json:"cores"`
-	CPUsOnline  int `json:"cpus_online"`
-	CPUsOffline int `json:"cpus_offline"`
+	CPUsOnline  int `json:"cpus_online"`  // PUs of lstopo
+	CPUsOffline int `json:"cpus_offline"` // "processors not represented in topology": offline, or denied by the cpuset
+}
+
+// CPU is the CPU of a number and whether there is one.
+func (t *Topology) CPU(id int) (CPU, bool) {
+	i, found := t.Index(id)
+	if !found {
+		return CPU{}, false
+	}
+	return t.CPUs[i], true
+}
+
+// Index is where the CPU of a number stands in CPUs, which is in the order of the numbers.
+func (t *Topology) Index(id int) (int, bool) {
+	return slices.BinarySearchFunc(t.CPUs, id, func(cpu CPU, id int) int { return cpu.ID - id })
+}
+
+// Node is the NUMA node of a number and whether there is one.
+func (t *Topology) Node(id int) (Node, bool) {
+	i := slices.IndexFunc(t.Nodes, func(n Node) bool { return n.ID == id })
+	if i < 0 {
+		return Node{}, false
+	}
+	return t.Nodes[i], true
 }
 
 // CPU is one logical processor (a hardware thread). IDs are −1 where the machine does not tell.

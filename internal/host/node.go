@@ -1,0 +1,144 @@
+package host
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"mpps/internal/facts"
+)
+
+const nodeFolder = "sys/devices/system/node"
+
+// readNodes reads the NUMA nodes. Of two nodes that claim the same CPU the lower-numbered one stands: the kernel never
+// makes such a table, broken firmware read by old kernels did. Emulated nodes (numa=fake=) do overlap. Nodes without
+// CPUs (memory only) and without memory both count.
+func (m *Machine) readNodes(commandLine string) (nodes []facts.Node, suspect []string) {
+	folder := m.folder(nodeFolder)
+	if folder == nil {
+		return nil, nil
+	}
+	defer folder.close()
+	var numbers []int
+	if online, told := folder.list("online"); told && !online.empty() {
+		numbers = online.set()
+	} else {
+		numbers = folder.numbered("node")
+	}
+	hidden := m.gpuNodes()
+	fake := strings.Contains(commandLine, "numa=fake=")
+	var taken mask
+	var columns []int // of the kept nodes in the kernel's distance rows
+	for column, number := range numbers {
+		at := folder.folder("node" + strconv.Itoa(number))
+		cpus, told := at.either("cpumap", "cpulist")
+		switch {
+		case !told:
+			suspect = append(suspect, fmt.Sprintf("NUMA node %d has no CPU map: left out", number))
+		case cpus.intersects(taken) && !fake:
+			suspect = append(suspect, fmt.Sprintf("NUMA node %d claims CPUs %s of nodes before it: left out", number, cpus.and(taken).set()))
+		case hidden[number]:
+			suspect = append(suspect, fmt.Sprintf("NUMA node %d is the memory of a GPU: left out", number))
+		default:
+			taken = taken.or(cpus)
+			columns = append(columns, column)
+			nodes = append(nodes, readNode(at, number, cpus))
+		}
+		at.close()
+	}
+	for i := range nodes {
+		nodes[i].Distances = pick(nodes[i].Distances, columns, len(numbers))
+	}
+	return nodes, suspect
+}
+
+func readNode(at *folder, number int, cpus mask) facts.Node {
+	node := facts.Node{ID: number, CPUs: cpus.set(), Hugepages: readHugepages(at.folder("hugepages"))}
+	text, _ := at.text("meminfo")
+	node.Memory, node.Free = meminfo(text, "MemTotal:"), meminfo(text, "MemFree:")
+	for field := range strings.FieldsSeq(at.line("distance")) {
+		distance, err := strconv.Atoi(field)
+		if err != nil {
+			distance = -1
+		}
+		node.Distances = append(node.Distances, distance)
+	}
+	return node
+}
+
+// pick is the values of a distance row at the given columns; nil where the row does not have one value for every
+// online node, for then it is not known which value is whose.
+func pick(row, columns []int, online int) []int {
+	if len(row) != online {
+		return nil
+	}
+	picked := make([]int, len(columns))
+	for i, column := range columns {
+		picked[i] = row[column]
+	}
+	return picked
+}
+
+// wholeMachine is the one node of a machine whose kernel tells of none: all CPUs and all memory.
+func (m *Machine) wholeMachine(cpus mask, totals []facts.Hugepages) facts.Node {
+	text, _ := m.read("proc/meminfo")
+	return facts.Node{
+		CPUs: cpus.set(), Memory: meminfo(text, "MemTotal:"), Free: meminfo(text, "MemFree:"),
+		Distances: []int{10}, Hugepages: totals,
+	}
+}
+
+// meminfo is a line's value of a meminfo file in bytes, 0 where there is none: "MemTotal: 8386704 kB", of a node
+// "Node 0 MemTotal: 8386704 kB".
+func meminfo(text, name string) uint64 {
+	_, rest, found := strings.Cut(text, name)
+	if !found {
+		return 0
+	}
+	line, _, _ := strings.Cut(rest, "\n")
+	number, _, _ := strings.Cut(strings.TrimSpace(line), " ")
+	n, err := strconv.ParseUint(number, 10, 53)
+	if err != nil {
+		return 0
+	}
+	return n << 10
+}
+
+// readHugepages reads the pools below a hugepages directory, smallest page first, and closes it.
+func readHugepages(pools *folder) []facts.Hugepages {
+	defer pools.close()
+	var list []facts.Hugepages
+	for _, name := range pools.names() {
+		text, isPool := strings.CutPrefix(name, "hugepages-")
+		kilobytes, err := strconv.ParseUint(strings.TrimSuffix(text, "kB"), 10, 40)
+		if !isPool || err != nil {
+			continue
+		}
+		pool := pools.folder(name)
+		list = append(list, facts.Hugepages{
+			Size: kilobytes << 10, Total: pool.bytes("nr_hugepages", 1), Free: pool.bytes("free_hugepages", 1),
+			Surplus: pool.bytes("surplus_hugepages", 1), Reserved: pool.bytes("resv_hugepages", 1),
+		})
+		pool.close()
+	}
+	sortPools(list)
+	return list
+}
+
+// gpuNodes are the nodes that are memory of an NVIDIA GPU on a POWER machine: no place for a guest.
+func (m *Machine) gpuNodes() map[int]bool {
+	const folder = "proc/driver/nvidia/gpus"
+	gpus := m.list(folder)
+	if len(gpus) == 0 || !strings.Contains(m.line("proc/cpuinfo"), "POWER") {
+		return nil
+	}
+	hidden := map[int]bool{}
+	for _, gpu := range gpus {
+		_, rest, found := strings.Cut(m.line(folder+"/"+gpu+"/numa_status"), "Node:")
+		line, _, _ := strings.Cut(rest, "\n")
+		if number, err := strconv.Atoi(strings.TrimSpace(line)); found && err == nil {
+			hidden[number] = true
+		}
+	}
+	return hidden
+}

@@ -1,0 +1,115 @@
+package host
+
+import (
+	"context"
+	"slices"
+
+	"mpps/internal/facts"
+	"mpps/internal/setting"
+)
+
+// topology reads CPUs, caches and NUMA nodes. It understands the tables as hwloc does (topology-linux.c), so that the
+// counts are those of lstopo.
+func (m *Machine) topology(_ context.Context, h *facts.Host) {
+	first := m.firstCPU()
+	t := &h.Topology
+	t.Model, t.Vendor = model(first), vendor(first)
+
+	p := m.processors(h, first)
+	t.Suspect = p.suspect
+	t.CPUs, t.Caches = p.list(), p.caches()
+	t.Online, t.Offline = p.online.set(), p.present.minus(p.online).set()
+	if cpus := m.folder(cpuFolder); cpus != nil {
+		t.SMT = cpus.line("smt/control")
+		t.Isolated, _ = setting.ParseCPUs(cpus.line("isolated"))
+		t.NohzFull, _ = setting.ParseCPUs(cpus.line("nohz_full")) // "(null)" before Linux 5.19
+		cpus.close()
+	}
+	m.memory(t, p.online)
+	m.limits(t, p)
+	for i := range t.Caches {
+		if t.Caches[i].Level == 3 && t.Caches[i].Type != "Instruction" {
+			for _, cpu := range t.Caches[i].CPUs {
+				if at, found := t.Index(cpu); found {
+					t.CPUs[at].L3 = i
+				}
+			}
+		}
+	}
+}
+
+// processors reads the CPUs from the best source there is, and says where that is a poor one.
+func (m *Machine) processors(h *facts.Host, first map[string]string) *processors {
+	cpus := m.folder(cpuFolder)
+	defer cpus.close()
+	if p, found := readProcessors(cpus, computeUnits(first)); found {
+		return p
+	}
+	h.Unseen = append(h.Unseen, facts.Unseen{What: "CPU topology", Why: "no topology in /" + cpuFolder + ": taken from /proc/cpuinfo"})
+	text, _ := m.read("proc/cpuinfo")
+	p := parseCpuinfo(text)
+	if p.present.empty() {
+		stat, _ := m.read("proc/stat")
+		p.present = parseStatCPUs(stat)
+		p.online, p.known = p.present, p.present
+	}
+	for _, cpu := range cpus.numbered("cpu") {
+		p.present = p.present.with(cpu)
+	}
+	return p
+}
+
+// memory reads the NUMA nodes and the huge pages.
+func (m *Machine) memory(t *facts.Topology, online mask) {
+	t.Hugepages = readHugepages(m.folder("sys/kernel/mm/hugepages"))
+	nodes, suspect := m.readNodes(m.line("proc/cmdline"))
+	t.Suspect = append(t.Suspect, suspect...)
+	if len(nodes) == 0 {
+		nodes = []facts.Node{m.wholeMachine(online, t.Hugepages)}
+	}
+	t.Nodes = nodes
+	for _, node := range slices.Backward(nodes) {
+		for _, cpu := range node.CPUs {
+			if at, found := t.Index(cpu); found {
+				t.CPUs[at].Node = node.ID
+			}
+		}
+	}
+}
+
+// limits applies the cpuset of the process that looked, and counts what it leaves.
+func (m *Machine) limits(t *facts.Topology, p *processors) {
+	cpus, nodes, limitedCPUs, limitedNodes := m.allowed()
+	usable := p.known
+	if limitedCPUs {
+		usable = usable.and(cpus)
+		t.DeniedCPUs = p.online.minus(cpus).set()
+	}
+	var usableNodes []mask
+	for _, node := range t.Nodes {
+		if limitedNodes && !nodes.has(node.ID) {
+			t.DeniedNodes = append(t.DeniedNodes, node.ID)
+			continue
+		}
+		usableNodes = append(usableNodes, maskOf(node.CPUs))
+	}
+	count := func(match func(object) bool) int { return p.objects.count(match, usable, usableNodes) }
+	t.Counts = facts.Counts{
+		Packages:    count(func(o object) bool { return o.kind == kindPackage }),
+		Dies:        count(func(o object) bool { return o.kind == kindDie }),
+		NUMANodes:   len(usableNodes),
+		L3Caches:    count(isL3),
+		Cores:       count(func(o object) bool { return o.kind == kindCore }),
+		CPUsOnline:  usable.count(),
+		CPUsOffline: p.present.minus(usable).count(),
+	}
+}
+
+func sortPools(pools []facts.Hugepages) {
+	slices.SortFunc(pools, func(a, b facts.Hugepages) int {
+		if a.Size < b.Size {
+			return -1
+		}
+		return 1
+	})
+}
