@@ -1,0 +1,65 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ErrNoTransaction is the answer to a name that no file has.
+var ErrNoTransaction = errors.New("no such transaction")
+
+// Refused is a journal that is not believed: damaged, of another version, or writable by others. Nothing is written
+// while there is one, because what it undoes is not known.
+type Refused struct {
+	File    string // path on the machine
+	Problem error
+	hint    string
+}
+
+// Error names the file and what is wrong with it.
+func (r *Refused) Error() string { return fmt.Sprintf("journal %s is refused: %v", r.File, r.Problem) }
+
+// Unwrap is the problem.
+func (r *Refused) Unwrap() error { return r.Problem }
+
+// Hint says what to do.
+func (r *Refused) Hint() string {
+	if r.hint != "" {
+		return r.hint
+	}
+	var version *versionError
+	if errors.As(r.Problem, &version) {
+		return "use the version of mpps that wrote it, or roll back with that and move the file away"
+	}
+	return "look at it ('before' is what each value was), put the values back by hand, then move the file out of the directory"
+}
+
+// versionError is a format that this version does not know.
+type versionError struct{ found string }
+
+func (v *versionError) Error() string {
+	return fmt.Sprintf("its format is %s, this mpps reads %s", v.found, Schema)
+}
+
+// Locked says that somebody else is changing the machine.
+type Locked struct{ Holder Holder }
+
+// Error names the holder.
+func (l *Locked) Error() string {
+	h := l.Holder
+	if h.PID == 0 {
+		return "another mpps is changing this machine (it did not say who it is)"
+	}
+	text := fmt.Sprintf("another mpps is changing this machine: process %d (%s), since %s", h.PID, h.Command, h.Since.UTC().Format(time.RFC3339))
+	if h.TX != "" {
+		text += ", transaction " + h.TX
+	}
+	return text
+}
+
+// Hint says what to do.
+func (l *Locked) Hint() string { return "wait until it is done; 'mpps status' shows how far it is" }
+
+// ExitCode is the program's exit code for it.
+func (l *Locked) ExitCode() int { return 11 }

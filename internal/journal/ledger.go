@@ -1,0 +1,123 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"mpps/internal/setting"
+)
+
+// Ledger is all transactions of a machine, oldest first, with who is at work now.
+type Ledger struct {
+	Transactions []*Transaction
+	Holder       *Holder // nil where nobody holds the lock
+}
+
+// Ledger reads every transaction. The error joins those that are refused; the ledger holds the others, which is enough
+// to show and never enough to write.
+func (d *Dir) Ledger() (*Ledger, error) {
+	l := &Ledger{}
+	holder, err := d.Holder()
+	if err != nil {
+		return l, err
+	}
+	l.Holder = holder
+	names, err := d.names()
+	if err != nil {
+		return l, err
+	}
+	var refused []error
+	for _, name := range names {
+		t, err := d.Load(name)
+		if err != nil {
+			refused = append(refused, err)
+			continue
+		}
+		l.Transactions = append(l.Transactions, t)
+	}
+	return l, errors.Join(refused...)
+}
+
+// State is what became of a transaction, with what later ones did about it.
+func (l *Ledger) State(t *Transaction) State {
+	own := t.State()
+	if l.Holder != nil && l.Holder.TX == t.Header.TX && t.Ended().IsZero() {
+		return InFlight
+	}
+	if t.Header.Kind == Rollback {
+		if by := l.rollback(t.Header.Of); own != Applied && by != nil {
+			return WasSuperseded
+		}
+		return own
+	}
+	if own != FailedUndone && l.rollback(t.Header.TX) != nil {
+		return WasRolledBack
+	}
+	return own
+}
+
+// rollback is the last completed rollback of a transaction.
+func (l *Ledger) rollback(tx string) *Transaction {
+	for _, t := range slices.Backward(l.Transactions) {
+		if t.Header.Kind == Rollback && t.Header.Of == tx && t.State() == Applied {
+			return t
+		}
+	}
+	return nil
+}
+
+// Open lists the applies, oldest first, of which something stands or may stand on the machine.
+func (l *Ledger) Open() []*Transaction {
+	var open []*Transaction
+	for _, t := range l.Transactions {
+		if t.Header.Kind != Apply {
+			continue
+		}
+		switch l.State(t) {
+		case Applied, FailedPartly, Interrupted, Doubtful, InFlight:
+			open = append(open, t)
+		}
+	}
+	return open
+}
+
+// Unsettled lists the applies that must be rolled back before anything else is changed: what they left is not known.
+func (l *Ledger) Unsettled() []*Transaction {
+	return slices.DeleteFunc(l.Open(), func(t *Transaction) bool { return l.State(t) == Applied || l.State(t) == InFlight })
+}
+
+// Find is the transaction of a name or of the one name that begins so.
+func (l *Ledger) Find(name string) (*Transaction, error) {
+	var found []*Transaction
+	for _, t := range l.Transactions {
+		if strings.HasPrefix(t.Header.TX, name) {
+			found = append(found, t)
+		}
+	}
+	switch {
+	case name == "" || len(found) == 0:
+		return nil, fmt.Errorf("%w: %q", ErrNoTransaction, name)
+	case len(found) > 1:
+		return nil, fmt.Errorf("%q is the beginning of %d transactions, expected one", name, len(found))
+	}
+	return found[0], nil
+}
+
+// BuiltOn lists the open applies after t that concern addresses which t wrote, oldest first.
+func (l *Ledger) BuiltOn(t *Transaction) []*Transaction {
+	mine := map[setting.Address]bool{}
+	for _, c := range t.Changes() {
+		if c.Wrote() {
+			mine[c.Address] = true
+		}
+	}
+	var later []*Transaction
+	for _, other := range l.Open() {
+		if other.Header.TX > t.Header.TX && slices.ContainsFunc(other.Changes(), func(c Change) bool { return mine[c.Address] }) {
+			later = append(later, other)
+		}
+	}
+	return later
+}

@@ -1,0 +1,158 @@
+package journal
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Where the lock of a machine lies, below its root directory. Only root can open LockPath, since whoever can open a
+// file can lock it; HolderPath tells everybody who has it.
+const (
+	LockPath   = "run/mpps/lock"
+	HolderPath = "run/mpps/holder"
+)
+
+// Holder is who changes the machine now.
+type Holder struct {
+	PID     int       `json:"pid"`
+	Began   uint64    `json:"began"` // of the process: field 22 of /proc/PID/stat, in clock ticks since boot (proc(5))
+	Command string    `json:"command"`
+	Since   time.Time `json:"since"`        // UTC
+	TX      string    `json:"tx,omitempty"` // the transaction it writes
+}
+
+// Lock is the right to change a machine. The kernel takes it back when the process dies, in whatever way: a file that
+// a dead process left says nothing.
+type Lock struct {
+	lock, told *os.File
+	holder     Holder
+}
+
+// Lock takes the lock of the machine, or fails with a *Locked that names who has it. command is what the holder is
+// called in messages to others.
+func (d *Dir) Lock(command string) (*Lock, error) {
+	if err := d.root.MkdirAll(path.Dir(LockPath), 0o755); err != nil {
+		return nil, fmt.Errorf("lock: %w", err)
+	}
+	lock, err := d.openLock(LockPath, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		lock.Close()
+		holder, err := d.Holder()
+		if err != nil || holder == nil {
+			holder = &Holder{}
+		}
+		return nil, &Locked{Holder: *holder}
+	}
+	if err != nil {
+		lock.Close()
+		return nil, fmt.Errorf("lock: %w", err)
+	}
+	told, err := d.openLock(HolderPath, 0o644)
+	if err != nil {
+		lock.Close()
+		return nil, err
+	}
+	_, start := process(os.Getpid())
+	l := &Lock{lock: lock, told: told, holder: Holder{PID: os.Getpid(), Began: start, Command: command, Since: time.Now().UTC()}}
+	if err := l.tell(); err != nil {
+		return nil, errors.Join(err, l.Release())
+	}
+	return l, nil
+}
+
+func (d *Dir) openLock(name string, mode fs.FileMode) (*os.File, error) {
+	if info, err := d.root.Lstat(name); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("lock: /%s is a %s, expected a file", name, what(info))
+	}
+	f, err := d.root.OpenFile(name, os.O_RDWR|os.O_CREATE, mode)
+	if err != nil {
+		return nil, fmt.Errorf("lock: %w", err)
+	}
+	return f, nil
+}
+
+// Serve names the transaction that the holder writes, for those who look.
+func (l *Lock) Serve(tx string) error {
+	l.holder.TX = tx
+	return l.tell()
+}
+
+// Release gives the lock back.
+func (l *Lock) Release() error {
+	return errors.Join(l.told.Truncate(0), l.told.Close(), l.lock.Close())
+}
+
+func (l *Lock) tell() error {
+	text, err := json.Marshal(l.holder)
+	if err == nil {
+		_, err = l.told.WriteAt(append(text, '\n'), 0)
+	}
+	if err == nil {
+		err = l.told.Truncate(int64(len(text) + 1))
+	}
+	if err != nil {
+		return fmt.Errorf("lock: %w", err)
+	}
+	return nil
+}
+
+// Holder is who holds the lock now; nil where nobody does. It takes no lock, so that looking never stands in the way.
+func (d *Dir) Holder() (*Holder, error) {
+	f, err := d.root.Open(HolderPath)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lock: %w", err)
+	}
+	defer f.Close()
+	var h Holder
+	for try := 0; ; try++ {
+		text, err := io.ReadAll(io.NewSectionReader(f, 0, 64<<10))
+		if err == nil && len(text) == 0 {
+			return nil, nil
+		}
+		if err == nil {
+			err = json.Unmarshal(text, &h)
+		}
+		if err == nil {
+			break
+		}
+		if try == 3 { // it was not being written just then
+			return nil, nil
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	if alive, start := process(h.PID); !alive || start != h.Began {
+		return nil, nil
+	}
+	return &h, nil
+}
+
+// process tells whether a process lives and when it began, in clock ticks since boot. A zombie does not live.
+func process(pid int) (alive bool, start uint64) {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return false, 0
+	}
+	// The command in field 2 may hold spaces and parentheses; field 3, the state, follows the last parenthesis.
+	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	if len(fields) < 20 || fields[0] == "Z" || fields[0] == "X" {
+		return false, 0
+	}
+	start, err = strconv.ParseUint(fields[19], 10, 64)
+	return err == nil, start
+}
