@@ -1,0 +1,91 @@
+// Package domain reads and edits libvirt domain XML in place. It is pure: bytes in, bytes out.
+//
+// A domain file belongs to its administrator, and what libvirt prints belongs to libvirt. So an edit changes the bytes of
+// the value it names and no others: comments, attribute order, quotes, indentation, CRLF, entities, CDATA and name
+// spaces (qemu:commandline) stay as they were, and a document that was parsed and not edited is written byte for byte.
+//
+// The tree is our own and not an XML library's for that reason. encoding/xml drops quotes, the spelling of entities and
+// the white space inside tags; beevik/etree keeps more, but rewrites attribute quotes, empty elements (<a></a> and
+// <a />) and the declaration. The grammar that a domain needs (no DTD, five entities) is small: see scan.go.
+//
+// Values are named by short paths such as vcpupin/0 or interface/52:54:00:00:00:01/driver.queues: see path.go. The whole
+// list is in rules.go.
+package domain
+
+import "strings"
+
+// Doc is a parsed domain. It is not safe for use by several goroutines: reading fills caches.
+type Doc struct {
+	head   string // declaration, comments and white space before the root element
+	root   *element
+	tail   string // comments and white space after it
+	latin1 bool   // the declaration says ISO-8859-1; otherwise UTF-8
+	nl     string // line end of the document: "\n" or "\r\n"
+	unit   string // one level of indentation
+
+	keyed map[keyedAt]map[string]*element // children by key, until the next edit
+	nics  *nicTable                       // likewise
+}
+
+// Limits of Parse. libvirt itself takes no string above 4 MiB over its protocol (VIR_NET_MESSAGE_STRING_MAX,
+// src/rpc/virnetprotocol.x), and libxml2 no more than 256 levels without XML_PARSE_HUGE.
+const (
+	MaxBytes = 4 << 20
+	MaxDepth = 256
+	maxNodes = 200_000
+	maxAttrs = 256 // of one element
+)
+
+// Parse reads one domain. It refuses anything that is not well-formed, is not a <domain>, has a document type
+// declaration, or is beyond the limits above. The error is a *SyntaxError.
+func Parse(text []byte) (*Doc, error) {
+	if len(text) > MaxBytes {
+		return nil, &SyntaxError{Line: 1, Problem: sizeProblem(len(text)), Advice: "libvirt takes no larger domain either; check that this is the right file"}
+	}
+	s := &scanner{src: string(text)}
+	if err := s.checkCharacters(); err != nil {
+		return nil, err
+	}
+	return s.document()
+}
+
+// Bytes gives the document as it is now.
+func (d *Doc) Bytes() []byte {
+	var b strings.Builder
+	b.WriteString(d.head)
+	d.root.write(&b)
+	b.WriteString(d.tail)
+	return []byte(b.String())
+}
+
+// String is Bytes as a string.
+func (d *Doc) String() string { return string(d.Bytes()) }
+
+// Clone gives an independent document with the same bytes. What has been edited counts as original in it.
+func (d *Doc) Clone() (*Doc, error) { return Parse(d.Bytes()) }
+
+// layout finds the line end and the indentation that new elements will take.
+func (d *Doc) layout(src string) {
+	d.nl, d.unit = "\n", "  "
+	if i := strings.IndexByte(src, '\n'); i > 0 && src[i-1] == '\r' {
+		d.nl = "\r\n"
+	}
+	for _, e := range d.root.elements() {
+		if in := indentOf(e.lead); in != "" {
+			d.unit = strings.TrimPrefix(in, d.rootIndent())
+			break
+		}
+	}
+	if d.unit == "" {
+		d.unit = "  "
+	}
+}
+
+// rootIndent is the white space before the root element on its line.
+func (d *Doc) rootIndent() string {
+	line := d.head[strings.LastIndexByte(d.head, '\n')+1:]
+	if strings.Trim(line, " \t") != "" {
+		return ""
+	}
+	return line
+}

@@ -1,0 +1,161 @@
+package domain
+
+// Guest is what a domain says about the things that matter to packets and latency. Zero values mean that the domain does
+// not say: "" for text, 0 for numbers, nil for lists. What it says and cannot be understood is in Unclear.
+type Guest struct {
+	Name     string `json:"name"`
+	UUID     string `json:"uuid,omitempty"`
+	Virt     string `json:"virt,omitempty"` // kvm, qemu, …
+	ID       int    `json:"id,omitempty"`   // libvirt's number of a running guest
+	Arch     string `json:"arch,omitempty"`
+	Machine  string `json:"machine,omitempty"`
+	Emulator string `json:"emulator,omitempty"` // path of the program
+	Agent    bool   `json:"agent"`              // has the channel of the QEMU guest agent
+
+	VCPUs         VCPUs          `json:"vcpus"`
+	IOThreads     int            `json:"iothreads,omitempty"`
+	MemoryKiB     uint64         `json:"memory_kib"`
+	CurrentKiB    uint64         `json:"current_memory_kib,omitempty"` // what the balloon leaves
+	Backing       Backing        `json:"backing"`
+	CPU           CPU            `json:"cpu"`
+	Pins          []Pin          `json:"vcpu_pins,omitempty"`
+	EmulatorPin   string         `json:"emulator_pin,omitempty"` // CPU set
+	IOThreadPins  []Pin          `json:"iothread_pins,omitempty"`
+	Sched         []Sched        `json:"vcpu_sched,omitempty"`
+	EmulatorSched Sched          `json:"emulator_sched,omitzero"`
+	NUMA          NUMA           `json:"numa,omitzero"`
+	Interfaces    []Interface    `json:"interfaces,omitempty"`
+	HostDevs      []HostDev      `json:"hostdevs,omitempty"` // <hostdev>; interfaces of type hostdev are in Interfaces
+	Timers        []Timer        `json:"timers,omitempty"`
+	QEMUArgs      bool           `json:"qemu_args,omitempty"` // has qemu:commandline: arguments that this does not understand
+	Unclear       []Misstatement `json:"unclear,omitempty"`
+}
+
+// Misstatement is a value in the domain that could not be understood.
+type Misstatement struct {
+	Where string `json:"where"`
+	Found string `json:"found"`
+}
+
+// VCPUs counts virtual CPUs.
+type VCPUs struct {
+	Current   int    `json:"current"` // at start; equal to Max where the domain does not say
+	Max       int    `json:"max"`
+	Placement string `json:"placement,omitempty"` // static, auto
+	Set       string `json:"set,omitempty"`       // default CPU set of all threads
+}
+
+// Backing is <memoryBacking>.
+type Backing struct {
+	HugePages    bool       `json:"huge_pages"`
+	Pages        []HugePage `json:"pages,omitempty"` // empty with HugePages: the host's default size
+	NoSharePages bool       `json:"nosharepages,omitempty"`
+	Locked       bool       `json:"locked,omitempty"`
+	Source       string     `json:"source,omitempty"` // anonymous, file, memfd
+	Access       string     `json:"access,omitempty"` // private, shared
+	Allocation   string     `json:"allocation,omitempty"`
+}
+
+// HugePage is one page size and the guest's cells that it is for.
+type HugePage struct {
+	KiB   uint64 `json:"kib"`
+	Cells string `json:"cells,omitempty"` // set of guest NUMA cells, "" for all
+}
+
+// CPU is the processor that the guest sees.
+type CPU struct {
+	Mode     string   `json:"mode,omitempty"` // host-passthrough, host-model, custom, maximum
+	Model    string   `json:"model,omitempty"`
+	Cache    string   `json:"cache,omitempty"` // passthrough, emulate, disable
+	Topology Topology `json:"topology,omitzero"`
+	Cells    []Cell   `json:"cells,omitempty"`
+}
+
+// Topology is the guest's sockets, dies, clusters, cores and threads.
+type Topology struct {
+	Sockets  int `json:"sockets"`
+	Dies     int `json:"dies,omitempty"`
+	Clusters int `json:"clusters,omitempty"`
+	Cores    int `json:"cores"`
+	Threads  int `json:"threads"`
+}
+
+// Cell is one NUMA node of the guest.
+type Cell struct {
+	ID     int    `json:"id"`
+	CPUs   string `json:"cpus,omitempty"` // set of vCPUs
+	KiB    uint64 `json:"kib"`
+	Access string `json:"access,omitempty"` // private, shared
+}
+
+// Pin binds a vCPU or I/O thread to host CPUs.
+type Pin struct {
+	ID   int    `json:"id"`
+	CPUs string `json:"cpus"`
+}
+
+// Sched is a scheduling policy of vCPUs or of the emulator.
+type Sched struct {
+	VCPUs    string `json:"vcpus,omitempty"` // set
+	Policy   string `json:"policy"`
+	Priority int    `json:"priority,omitempty"`
+}
+
+// NUMA is <numatune>: where on the host the guest's memory comes from.
+type NUMA struct {
+	Mode      string    `json:"mode,omitempty"` // strict, preferred, interleave, restrictive
+	Nodes     string    `json:"nodes,omitempty"`
+	Placement string    `json:"placement,omitempty"` // static, auto
+	Cells     []MemNode `json:"cells,omitempty"`
+}
+
+// MemNode is where the memory of one guest cell comes from.
+type MemNode struct {
+	Cell  int    `json:"cell"`
+	Mode  string `json:"mode,omitempty"`
+	Nodes string `json:"nodes,omitempty"`
+}
+
+// Interface is one network interface.
+type Interface struct {
+	Index      int    `json:"index"`           // place among the interfaces, from 0
+	Path       string `json:"path"`            // how paths name it: interface/MAC, or interface/INDEX
+	Alias      string `json:"alias,omitempty"` // net0: running guests
+	MAC        string `json:"mac,omitempty"`
+	Type       string `json:"type"`                  // bridge, network, direct, hostdev, vhostuser, vdpa, ethernet, user …
+	Source     string `json:"source,omitempty"`      // bridge, network, device or socket, as the type has it
+	SourceMode string `json:"source_mode,omitempty"` // direct: bridge, vepa, private, passthrough; vhostuser: client, server
+	Bridge     string `json:"bridge,omitempty"`      // also for type network, where a running guest shows it
+	PCI        string `json:"pci,omitempty"`         // hostdev: the host's function, 0000:01:10.0
+	Target     string `json:"target,omitempty"`      // tap or macvtap on the host
+	Model      string `json:"model,omitempty"`
+	Driver     Driver `json:"driver,omitzero"`
+	// RxFrames is the most frames that the tap takes in one go (<coalesce>).
+	RxFrames  int    `json:"rx_frames,omitempty"`
+	VLANs     []int  `json:"vlans,omitempty"`
+	Trunk     bool   `json:"trunk,omitempty"`
+	MTU       int    `json:"mtu,omitempty"`
+	LinkState string `json:"link_state,omitempty"`
+}
+
+// Driver is <driver> of an interface.
+type Driver struct {
+	Name        string `json:"name,omitempty"` // vhost, qemu; vfio
+	Queues      int    `json:"queues,omitempty"`
+	RxQueueSize int    `json:"rx_queue_size,omitempty"` // descriptors
+	TxQueueSize int    `json:"tx_queue_size,omitempty"`
+}
+
+// HostDev is a device of the host that was given to the guest.
+type HostDev struct {
+	Type    string `json:"type"` // pci, usb, scsi, mdev
+	Managed bool   `json:"managed"`
+	PCI     string `json:"pci,omitempty"` // 0000:01:10.0
+	Alias   string `json:"alias,omitempty"`
+}
+
+// Timer is one <timer> of <clock>.
+type Timer struct {
+	Name    string `json:"name"`
+	Present string `json:"present,omitempty"` // yes, no
+}

@@ -1,0 +1,61 @@
+package domain
+
+// Order of children and attributes as libvirt writes them: src/conf/domain_conf.c, virDomainDefFormatInternalSetRootName,
+// virDomainMemorybackingFormat, virDomainCputuneDefFormat, virDomainNetDefFormat, virDomainVirtioNetDriverFormat,
+// virDomainDefFormatFeatures; src/conf/numa_conf.c, virDomainNumatuneFormatXML; src/conf/cpu_conf.c, virCPUDefFormatBuf.
+// libvirt's schema lets children come in any order; the order is kept so that a file edited here and one that libvirt
+// wrote after the same change are alike.
+var childOrder = map[string][]string{
+	"domain": {"name", "uuid", "genid", "title", "description", "metadata", "maxMemory", "memory", "currentMemory",
+		"blkiotune", "memtune", "memoryBacking", "vcpu", "vcpus", "iothreads", "iothreadids", "defaultiothread",
+		"throttlegroups", "cputune", "numatune", "resource", "sysinfo", "bootloader", "bootloader_args", "os", "idmap",
+		"features", "cpu", "clock", "on_poweroff", "on_reboot", "on_crash", "on_lockfailure", "pm", "perf", "devices",
+		"seclabel", "keywrap", "launchSecurity", "qemu:commandline", "qemu:capabilities", "qemu:override", "qemu:deprecation"},
+	"memoryBacking": {"hugepages", "nosharepages", "locked", "source", "access", "allocation", "discard"},
+	"cputune": {"shares", "period", "quota", "global_period", "global_quota", "emulator_period", "emulator_quota",
+		"iothread_period", "iothread_quota", "vcpupin", "emulatorpin", "iothreadpin", "emulatorsched", "vcpusched",
+		"iothreadsched", "cachetune", "memorytune"},
+	"numatune": {"memory", "memnode"},
+	"cpu":      {"model", "vendor", "topology", "cache", "maxphysaddr", "feature", "numa"},
+	"features": {"acpi", "apic", "pae", "hap", "viridian", "privnet", "hyperv", "kvm", "pvspinlock", "capabilities", "pmu",
+		"vmport", "gic", "smm", "ioapic", "hpt", "vmcoreinfo", "htm", "nested-hv", "msrs", "ccf-assist", "xen", "cfpc",
+		"sbbc", "ibs", "tcg", "async-teardown", "ras", "ps2", "aia"},
+	"hyperv": hypervNames,
+	"kvm":    kvmNames,
+	"interface": {"mac", "source", "vlan", "virtualport", "bandwidth", "port", "ip", "route", "portForward", "script",
+		"downscript", "backenddomain", "target", "guest", "model", "driver", "backend", "filterref", "tune", "teaming",
+		"link", "mtu", "coalesce", "boot", "alias", "rom", "acpi", "address"},
+}
+
+// src/conf/domain_conf.c, VIR_ENUM_IMPL(virDomainHyperv) and VIR_ENUM_IMPL(virDomainKVM).
+var (
+	hypervNames = []string{"relaxed", "vapic", "spinlocks", "vpindex", "runtime", "synic", "stimer", "reset", "vendor_id",
+		"frequencies", "reenlightenment", "tlbflush", "ipi", "evmcs", "avic", "emsr_bitmap", "xmm_input"}
+	kvmNames = []string{"hidden", "hint-dedicated", "poll-control", "pv-ipi", "dirty-ring"}
+)
+
+var attrOrder = map[string][]string{
+	"vcpu":        {"placement", "cpuset", "current"},
+	"vcpupin":     {"vcpu", "cpuset"},
+	"iothreadpin": {"iothread", "cpuset"},
+	"vcpusched":   {"vcpus", "scheduler", "priority"},
+	"memory":      {"mode", "placement", "nodeset"}, // of numatune
+	"memnode":     {"cellid", "mode", "nodeset"},
+	"cpu":         {"mode", "match", "check", "migratable", "deprecated_features"},
+	"cache":       {"level", "mode"},
+	"timer":       {"name", "present", "tickpolicy", "track", "frequency", "mode"},
+	"page":        {"size", "unit", "nodeset"},
+	"allocation":  {"mode", "threads"},
+	"driver": {"name", "txmode", "ioeventfd", "event_idx", "queues", "rx_queue_size", "tx_queue_size", "rss",
+		"rss_hash_report", "iommu", "ats", "packed", "page_per_vq"},
+}
+
+// rank gives the place of a name in libvirt's order, -1 if it has none.
+func rank(order []string, name string) int {
+	for i, n := range order {
+		if n == name {
+			return i
+		}
+	}
+	return -1
+}

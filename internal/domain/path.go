@@ -1,0 +1,351 @@
+package domain
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// place is where a path leads in one document.
+type place struct {
+	path  string
+	rule  *rule
+	key   string     // canonical
+	chain []*element // the elements of rule.steps that exist, from the top; shorter than rule.steps if some are missing
+}
+
+// leaf is the element that holds the value, nil if it does not exist.
+func (p *place) leaf() *element {
+	if len(p.chain) < len(p.rule.steps) {
+		return nil
+	}
+	return p.chain[len(p.chain)-1]
+}
+
+// find reads a path and follows it as far as it goes.
+func (d *Doc) find(path string) (*place, error) {
+	r, key := match(path)
+	if r == nil {
+		return nil, &PathError{Path: clip(path), Problem: "is not a path that can be read or set", Advice: nearest(path)}
+	}
+	key, err := r.canonKey(path, key)
+	if err != nil {
+		return nil, err
+	}
+	p := &place{path: strings.Replace(r.path, "*", key, 1), rule: r, key: key}
+	at := d.root
+	for i := range r.steps {
+		next, err := d.step(at, &r.steps[i], p)
+		if err != nil {
+			return nil, err
+		}
+		if next == nil {
+			if r.steps[i].must {
+				return nil, d.missing(p, &r.steps[i])
+			}
+			return p, nil
+		}
+		p.chain = append(p.chain, next)
+		at = next
+	}
+	if last := at.parent; r.sole && len(last.all(at.name)) > 1 {
+		return nil, &PathError{Path: p.path, Problem: fmt.Sprintf("there are %d <%s> elements, expected one", len(last.all(at.name)), at.name),
+			Advice: "a trunk of several VLANs is left alone"}
+	}
+	return p, nil
+}
+
+// match finds the rule of a path, and what stands where the rule has its *.
+func match(path string) (*rule, string) {
+	for i := range rules {
+		r := &rules[i]
+		front, back, keyed := strings.Cut(r.path, "*")
+		if !keyed {
+			if r.path == path {
+				return r, ""
+			}
+			continue
+		}
+		key, ok := strings.CutPrefix(path, front)
+		if !ok {
+			continue
+		}
+		if key, ok = strings.CutSuffix(key, back); ok && key != "" && !strings.ContainsAny(key, "/.") {
+			return r, key
+		}
+	}
+	return nil, ""
+}
+
+// nearest lists the paths that begin like a wrong one.
+func nearest(path string) string {
+	first, _, _ := strings.Cut(path, "/")
+	first, _, _ = strings.Cut(first, ".")
+	var like []string
+	for i := range rules {
+		if strings.HasPrefix(rules[i].path, first) {
+			like = append(like, rules[i].path)
+		}
+	}
+	if len(like) == 0 || first == "" {
+		return "paths look like vcpupin/0, emulatorpin, interface/52:54:00:00:00:01/driver.queues"
+	}
+	return "known: " + strings.Join(like, ", ")
+}
+
+// canonKey brings a key into its one spelling.
+func (r *rule) canonKey(path, key string) (string, error) {
+	bad := func(found, expected string) error {
+		return &PathError{Path: clip(path), Problem: fmt.Sprintf("found %q, expected %s", clip(found), expected)}
+	}
+	for i := range r.steps {
+		switch r.steps[i].key {
+		case byNumber:
+			n, ok := canonInt(key)
+			if !ok || strings.TrimLeft(key, "0123456789") != "" {
+				return "", bad(key, "a number")
+			}
+			return n, nil
+		case bySet:
+			set, ok := canonSet(key)
+			if !ok {
+				return "", bad(key, "a set of vCPU numbers such as 0-3")
+			}
+			return set, nil
+		case byWord:
+			if !slices.Contains(timerNames, key) {
+				return "", bad(key, "one of "+strings.Join(timerNames, ", "))
+			}
+		case byName:
+			if names := childOrder[r.steps[i-1].name]; !slices.Contains(names, key) {
+				return "", bad(key, "one of "+strings.Join(names, ", "))
+			}
+		case byNIC:
+			if mac, ok := CanonMAC(key); ok {
+				return mac, nil
+			}
+			n, ok := canonInt(key)
+			if !ok || strings.TrimLeft(key, "0123456789") != "" {
+				return "", bad(key, "a MAC address such as 52:54:00:00:00:01, or an index from 0")
+			}
+			return n, nil
+		}
+	}
+	return key, nil
+}
+
+// step goes from an element to the child that a step of a path means; nil if there is none.
+func (d *Doc) step(at *element, s *step, p *place) (*element, error) {
+	switch s.key {
+	case noKey:
+		return at.first(s.name), nil
+	case byName:
+		return at.first(p.key), nil
+	case byNIC:
+		return d.nic(p)
+	}
+	return d.byKey(at, s)[p.key], nil
+}
+
+// keyedAt names one look-up table: the children of an element by the key of one step.
+type keyedAt struct {
+	at *element
+	s  *step
+}
+
+// byKey gives the first child for each key. A table keeps the cost of reading all paths of a large (or hostile) domain
+// from growing with its square.
+func (d *Doc) byKey(at *element, s *step) map[string]*element {
+	if table, ok := d.keyed[keyedAt{at, s}]; ok {
+		return table
+	}
+	table := map[string]*element{}
+	for _, e := range at.all(s.name) {
+		if k := s.keyOf(d, e); k != "" && table[k] == nil {
+			table[k] = e
+		}
+	}
+	if d.keyed == nil {
+		d.keyed = map[keyedAt]map[string]*element{}
+	}
+	d.keyed[keyedAt{at, s}] = table
+	return table
+}
+
+// edited drops what was looked up before an edit.
+func (d *Doc) edited() { d.keyed, d.nics = nil, nil }
+
+// keyOf gives the canonical key of an element; "" if it has none.
+func (s *step) keyOf(d *Doc, e *element) string {
+	if s.key == byName {
+		return e.name
+	}
+	v := e.get(d, s.attr)
+	switch s.key {
+	case byNumber:
+		n, ok := canonInt(v)
+		if !ok {
+			return ""
+		}
+		return n
+	case bySet:
+		set, ok := canonSet(v)
+		if !ok {
+			return ""
+		}
+		return set
+	}
+	return v
+}
+
+// nicTable is the interfaces of a document in its order.
+type nicTable struct {
+	all   []*element
+	macs  []string       // canonical, "" for none
+	times map[string]int // how many interfaces have a MAC address
+	first map[string]*element
+}
+
+func (d *Doc) interfaces() *nicTable {
+	if d.nics != nil {
+		return d.nics
+	}
+	t := &nicTable{times: map[string]int{}, first: map[string]*element{}}
+	for _, devices := range d.root.all("devices") {
+		for _, e := range devices.all("interface") {
+			mac, _ := CanonMAC(e.first("mac").get(d, "address"))
+			if t.times[mac]++; t.first[mac] == nil {
+				t.first[mac] = e
+			}
+			t.all, t.macs = append(t.all, e), append(t.macs, mac)
+		}
+	}
+	d.nics = t
+	return t
+}
+
+// key gives the key that Paths uses for an interface: its MAC address if no other has it, else its index.
+func (t *nicTable) key(i int) string {
+	if t.macs[i] == "" || t.times[t.macs[i]] > 1 {
+		return strconv.Itoa(i)
+	}
+	return t.macs[i]
+}
+
+func (t *nicTable) keys() []string {
+	var keys []string
+	for i := range t.all {
+		keys = append(keys, t.key(i))
+	}
+	return keys
+}
+
+// nic finds the interface that the key of a path means.
+func (d *Doc) nic(p *place) (*element, error) {
+	t := d.interfaces()
+	if i, err := strconv.Atoi(p.key); err == nil {
+		if i < len(t.all) {
+			return t.all[i], nil
+		}
+		return nil, nil
+	}
+	if n := t.times[p.key]; n > 1 {
+		return nil, &PathError{Path: p.path, Problem: fmt.Sprintf("%d interfaces have this MAC address", n),
+			Advice: "name the interface by its index instead: interface/0 is the first"}
+	}
+	return t.first[p.key], nil
+}
+
+// missing words the error for an element that is neither there nor to be made.
+func (d *Doc) missing(p *place, s *step) error {
+	err := &PathError{Path: p.path, Problem: fmt.Sprintf("the domain has no <%s>", s.name)}
+	switch s.key {
+	case byNIC:
+		err.Problem = "the domain has no such interface"
+		err.Advice = "it has no interfaces"
+		if names := d.interfaces().keys(); len(names) > 0 {
+			const most = 16
+			err.Advice = "it has " + strings.Join(names[:min(len(names), most)], ", ")
+		}
+	case byNumber:
+		err.Problem = fmt.Sprintf("the domain has no <%s> with %s %s", s.name, s.attr, p.key)
+	}
+	return err
+}
+
+// CanonMAC gives a MAC address in libvirt's spelling, lower case with two digits a byte. It reads what libvirt reads:
+// one or two hexadecimal digits a byte, colons between (src/util/virmacaddr.c, virMacAddrParse).
+func CanonMAC(s string) (string, bool) {
+	parts := strings.Split(strings.TrimSpace(s), ":")
+	if len(parts) != 6 {
+		return "", false
+	}
+	for i, p := range parts {
+		n, err := strconv.ParseUint(p, 16, 8)
+		if err != nil || len(p) > 2 {
+			return "", false
+		}
+		parts[i] = fmt.Sprintf("%02x", n)
+	}
+	return strings.Join(parts, ":"), true
+}
+
+// Paths gives every known path that has a value in the document, in a fixed order.
+func (d *Doc) Paths() []string {
+	var out []string
+	seen := map[string]bool{}
+	for i := range rules {
+		r := &rules[i]
+		for _, key := range d.keys(r) {
+			path := strings.Replace(r.path, "*", key, 1)
+			if seen[path] {
+				continue
+			}
+			seen[path] = true
+			if p, err := d.find(path); err == nil && d.present(p) {
+				out = append(out, path)
+			}
+		}
+	}
+	return out
+}
+
+// keys gives the keys that a rule's * can stand for here; one empty key if it has none.
+func (d *Doc) keys(r *rule) []string {
+	at := d.root
+	for i := range r.steps {
+		s := &r.steps[i]
+		var keys []string
+		switch s.key {
+		case noKey:
+			if at = at.first(s.name); at == nil {
+				return nil
+			}
+			continue
+		case byNIC:
+			keys = d.interfaces().keys()
+		case byName:
+			for _, e := range at.elements() {
+				keys = append(keys, e.name)
+			}
+		default:
+			for _, e := range at.all(s.name) {
+				if k := s.keyOf(d, e); k != "" {
+					keys = append(keys, k)
+				}
+			}
+		}
+		return keys
+	}
+	return []string{""}
+}
+
+// Known lists the forms of all paths, * standing for a key.
+func Known() []string {
+	var out []string
+	for i := range rules {
+		out = append(out, rules[i].path)
+	}
+	return out
+}

@@ -1,0 +1,248 @@
+package domain
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Guest reads what the document says. It reads what is there now, edits included.
+func (d *Doc) Guest() Guest {
+	r := &reader{doc: d}
+	root := d.root
+	g := Guest{
+		Name: root.first("name").text(d), UUID: strings.ToLower(root.first("uuid").text(d)), Virt: root.get(d, "type"),
+		ID: r.number(root, "domain", "id"), Emulator: root.first("devices", "emulator").text(d),
+		Arch: root.first("os", "type").get(d, "arch"), Machine: root.first("os", "type").get(d, "machine"),
+		QEMUArgs: slices.ContainsFunc(root.elements(), isCommandLine),
+	}
+	r.vcpus(&g)
+	g.MemoryKiB = r.memory(root, "memory")
+	g.CurrentKiB = r.memory(root, "currentMemory")
+	g.Backing = r.backing(root.first("memoryBacking"))
+	g.CPU = r.cpu(root.first("cpu"))
+	r.cputune(&g, root.first("cputune"))
+	g.NUMA = r.numatune(root.first("numatune"))
+	for i, e := range d.interfaces().all {
+		g.Interfaces = append(g.Interfaces, r.nic(i, e))
+	}
+	for _, devices := range root.all("devices") {
+		for _, e := range devices.all("hostdev") {
+			g.HostDevs = append(g.HostDevs, r.hostdev(e))
+		}
+		for _, e := range devices.all("channel") {
+			g.Agent = g.Agent || e.first("target").get(d, "name") == "org.qemu.guest_agent.0"
+		}
+	}
+	for _, e := range root.first("clock").all("timer") {
+		g.Timers = append(g.Timers, Timer{Name: e.get(d, "name"), Present: e.get(d, "present")})
+	}
+	g.Unclear = r.unclear
+	return g
+}
+
+// isCommandLine tells the element of libvirt's QEMU name space, under whatever prefix.
+func isCommandLine(e *element) bool {
+	_, name, prefixed := strings.Cut(e.name, ":")
+	return prefixed && name == "commandline"
+}
+
+// reader collects what it cannot understand instead of failing: one odd value must not hide the rest of a guest.
+type reader struct {
+	doc     *Doc
+	unclear []Misstatement
+}
+
+func (r *reader) miss(where, found string) {
+	r.unclear = append(r.unclear, Misstatement{Where: where, Found: clip(found)})
+}
+
+// number reads an attribute; 0 if it is absent or unclear.
+func (r *reader) number(e *element, where, name string) int {
+	a := e.attr(name)
+	if a == nil {
+		return 0
+	}
+	n, ok := canonInt(r.doc.decode(a.raw))
+	if !ok {
+		r.miss(where+" "+name, r.doc.decode(a.raw))
+		return 0
+	}
+	v, _ := strconv.Atoi(n)
+	return v
+}
+
+// set reads an attribute that is a set of numbers, in canonical form.
+func (r *reader) set(e *element, where, name string) string {
+	a := e.attr(name)
+	if a == nil {
+		return ""
+	}
+	v, ok := canonSet(r.doc.decode(a.raw))
+	if !ok {
+		r.miss(where+" "+name, r.doc.decode(a.raw))
+		return ""
+	}
+	return v
+}
+
+func (r *reader) vcpus(g *Guest) {
+	e := r.doc.root.first("vcpu")
+	g.VCPUs = VCPUs{Max: 1, Placement: e.get(r.doc, "placement"), Set: r.set(e, "vcpu", "cpuset")}
+	if e != nil {
+		g.VCPUs.Max = r.count(e)
+	}
+	g.VCPUs.Current = g.VCPUs.Max
+	if e.attr("current") != nil {
+		g.VCPUs.Current = r.number(e, "vcpu", "current")
+	}
+	if e := r.doc.root.first("iothreads"); e != nil {
+		g.IOThreads = r.count(e)
+	}
+}
+
+func (r *reader) count(e *element) int {
+	text := e.text(r.doc)
+	n, ok := canonInt(text)
+	if !ok {
+		r.miss(e.name, text)
+		return 0
+	}
+	v, _ := strconv.Atoi(n)
+	return v
+}
+
+// memory reads an element such as <memory unit='GiB'>16</memory>.
+func (r *reader) memory(parent *element, name string) uint64 {
+	e := parent.first(name)
+	if e == nil {
+		return 0
+	}
+	return r.kib(e.text(r.doc), e.get(r.doc, "unit"), name)
+}
+
+func (r *reader) kib(number, unit, where string) uint64 {
+	n, err := strconv.ParseUint(strings.TrimSpace(number), 10, 64)
+	kib, ok := scaleKiB(n, strings.TrimSpace(unit))
+	if err != nil || !ok {
+		r.miss(where, strings.TrimSpace(number+" "+unit))
+		return 0
+	}
+	return kib
+}
+
+func (r *reader) backing(e *element) Backing {
+	d := r.doc
+	b := Backing{
+		HugePages: e.first("hugepages") != nil, NoSharePages: e.first("nosharepages") != nil, Locked: e.first("locked") != nil,
+		Source: e.first("source").get(d, "type"), Access: e.first("access").get(d, "mode"), Allocation: e.first("allocation").get(d, "mode"),
+	}
+	for _, p := range e.first("hugepages").all("page") {
+		b.Pages = append(b.Pages, HugePage{KiB: r.kib(p.get(d, "size"), p.get(d, "unit"), "hugepages page"), Cells: r.set(p, "hugepages page", "nodeset")})
+	}
+	return b
+}
+
+func (r *reader) cpu(e *element) CPU {
+	c := CPU{Mode: e.get(r.doc, "mode"), Model: e.first("model").text(r.doc), Cache: e.first("cache").get(r.doc, "mode")}
+	if t := e.first("topology"); t != nil {
+		c.Topology = Topology{Sockets: r.number(t, "topology", "sockets"), Dies: r.number(t, "topology", "dies"),
+			Clusters: r.number(t, "topology", "clusters"), Cores: r.number(t, "topology", "cores"), Threads: r.number(t, "topology", "threads")}
+	}
+	for i, cell := range e.first("numa").all("cell") {
+		id := i // libvirt counts cells without an id in order
+		if cell.attr("id") != nil {
+			id = r.number(cell, "numa cell", "id")
+		}
+		c.Cells = append(c.Cells, Cell{ID: id, CPUs: r.set(cell, "numa cell", "cpus"), Access: cell.get(r.doc, "memAccess"),
+			KiB: r.kib(cell.get(r.doc, "memory"), cell.get(r.doc, "unit"), "numa cell memory")})
+	}
+	return c
+}
+
+func (r *reader) cputune(g *Guest, e *element) {
+	for _, p := range e.all("vcpupin") {
+		g.Pins = append(g.Pins, Pin{ID: r.number(p, "vcpupin", "vcpu"), CPUs: r.set(p, "vcpupin", "cpuset")})
+	}
+	for _, p := range e.all("iothreadpin") {
+		g.IOThreadPins = append(g.IOThreadPins, Pin{ID: r.number(p, "iothreadpin", "iothread"), CPUs: r.set(p, "iothreadpin", "cpuset")})
+	}
+	g.EmulatorPin = r.set(e.first("emulatorpin"), "emulatorpin", "cpuset")
+	for _, s := range e.all("vcpusched") {
+		g.Sched = append(g.Sched, Sched{VCPUs: r.set(s, "vcpusched", "vcpus"), Policy: s.get(r.doc, "scheduler"), Priority: r.number(s, "vcpusched", "priority")})
+	}
+	if s := e.first("emulatorsched"); s != nil {
+		g.EmulatorSched = Sched{Policy: s.get(r.doc, "scheduler"), Priority: r.number(s, "emulatorsched", "priority")}
+	}
+}
+
+func (r *reader) numatune(e *element) NUMA {
+	m := e.first("memory")
+	n := NUMA{Mode: m.get(r.doc, "mode"), Nodes: r.set(m, "numatune memory", "nodeset"), Placement: m.get(r.doc, "placement")}
+	for _, c := range e.all("memnode") {
+		n.Cells = append(n.Cells, MemNode{Cell: r.number(c, "memnode", "cellid"), Mode: c.get(r.doc, "mode"), Nodes: r.set(c, "memnode", "nodeset")})
+	}
+	return n
+}
+
+func (r *reader) nic(index int, e *element) Interface {
+	d := r.doc
+	source, where := e.first("source"), "interface "+strconv.Itoa(index)
+	n := Interface{
+		Index: index, Path: "interface/" + d.interfaces().key(index), Alias: e.first("alias").get(d, "name"), MAC: d.interfaces().macs[index],
+		Type: e.get(d, "type"), SourceMode: source.get(d, "mode"), Bridge: source.get(d, "bridge"),
+		Target: e.first("target").get(d, "dev"), Model: e.first("model").get(d, "type"),
+		MTU: r.number(e.first("mtu"), where+" mtu", "size"), LinkState: e.first("link").get(d, "state"),
+		RxFrames: r.number(e.first("coalesce", "rx", "frames"), where+" coalesce", "max"),
+		Trunk:    e.first("vlan").get(d, "trunk") == "yes",
+	}
+	for _, name := range []string{"network", "bridge", "dev", "path", "address", "name", "switchid"} {
+		if n.Source = source.get(d, name); n.Source != "" {
+			break
+		}
+	}
+	if a := source.first("address"); a != nil && n.Type == "hostdev" {
+		n.PCI = r.pci(a, where)
+	}
+	if m := e.first("mac"); m != nil && n.MAC == "" {
+		r.miss(where+" mac", m.get(d, "address"))
+	}
+	if drv := e.first("driver"); drv != nil {
+		where += " driver"
+		n.Driver = Driver{Name: drv.get(d, "name"), Queues: r.number(drv, where, "queues"),
+			RxQueueSize: r.number(drv, where, "rx_queue_size"), TxQueueSize: r.number(drv, where, "tx_queue_size")}
+	}
+	for _, tag := range e.first("vlan").all("tag") {
+		n.VLANs = append(n.VLANs, r.number(tag, where+" vlan tag", "id"))
+	}
+	n.Trunk = n.Trunk || len(n.VLANs) > 1
+	return n
+}
+
+func (r *reader) hostdev(e *element) HostDev {
+	h := HostDev{Type: e.get(r.doc, "type"), Managed: e.get(r.doc, "managed") == "yes", Alias: e.first("alias").get(r.doc, "name")}
+	if a := e.first("source", "address"); a != nil && h.Type == "pci" {
+		h.PCI = r.pci(a, "hostdev")
+	}
+	return h
+}
+
+// pci writes an address as the kernel does: 0000:01:10.0. libvirt reads hexadecimal with 0x, octal with 0, else decimal
+// (virXMLPropUInt with base 0).
+func (r *reader) pci(e *element, where string) string {
+	var part [4]uint64
+	for i, name := range []string{"domain", "bus", "slot", "function"} {
+		text := e.get(r.doc, name)
+		if text == "" && (name == "domain" || name == "function") {
+			continue
+		}
+		n, err := strconv.ParseUint(text, 0, 32)
+		if err != nil || n > [4]uint64{0xffffffff, 0xff, 0x1f, 7}[i] {
+			r.miss(where+" pci address "+name, text)
+			return ""
+		}
+		part[i] = n
+	}
+	return fmt.Sprintf("%04x:%02x:%02x.%x", part[0], part[1], part[2], part[3])
+}
