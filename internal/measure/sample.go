@@ -14,6 +14,8 @@ type Sample struct {
 	SlippedNs  uint64  `json:"slipped_ns,omitempty"`  // schedule that a paced generator could not keep
 	SendErrors uint64  `json:"send_errors,omitempty"` // frames that the sender's own interface refused
 
+	Overrun uint64 `json:"overrun,omitempty"` // frames that reached the receiver and found its ring full
+
 	Transactions uint64  `json:"transactions,omitempty"` // rr: answered
 	TPS          float64 `json:"tps,omitempty"`
 	Bytes        uint64  `json:"bytes,omitempty"` // stream: received by the far application

@@ -1,0 +1,316 @@
+package measure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Sent is what the generator did in one trial.
+type Sent struct {
+	Frames  uint64
+	Elapsed time.Duration // first to last frame
+	Slipped time.Duration // schedule given up
+	Floor   time.Duration // how long a frame may have waited for its batch: a floor under one-way delays
+	Errors  uint64        // frames that the interface refused
+}
+
+// Arrived is what the receiver has counted since Reset.
+type Arrived struct {
+	Frames     uint64 // duplicates included
+	Duplicated uint64
+	Reordered  uint64
+	Overrun    uint64 // frames that reached the receiver and found its ring full
+	Exact      bool   // the sequence was judged as a whole: one CPU, nothing out of the window
+}
+
+// Unique is the number of different frames that arrived.
+func (a Arrived) Unique() uint64 { return a.Frames - min(a.Duplicated, a.Frames) }
+
+// Path is a way for packets through a device under test, with a generator at one end and a receiver at the other.
+// Package rig makes them from package traffic.
+type Path interface {
+	// Reset sets the receiver to zero. Nothing may be on its way.
+	Reset(ctx context.Context) error
+	// Send sends the load, at its rate for its duration, and returns when the last frame was handed to the device. An
+	// ended context stops it early; what was sent until then is returned and is no error.
+	Send(ctx context.Context, load Load) (Sent, error)
+	// Arrived reads the receiver.
+	Arrived(ctx context.Context) (Arrived, error)
+	// Latency is the one-way delays since Reset, nil where the ends do not share a clock or none were taken.
+	Latency(ctx context.Context) (*Latency, error)
+	// CPU reads the CPU times of every machine on the way, the near one (that pays for the device) first.
+	CPU(ctx context.Context) ([]MachineTimes, error)
+	// Counters reads the interfaces on the way.
+	Counters(ctx context.Context) (Counters, error)
+	// GeneratorAlone measures the generator without the device.
+	GeneratorAlone(ctx context.Context, load Load) Alone
+	// ReceiverAlone measures the receiver without the device.
+	ReceiverAlone(ctx context.Context, load Load) Alone
+}
+
+// MachineTimes are the CPU times of a machine on the way.
+type MachineTimes struct {
+	Where string
+	Times CPUTimes
+}
+
+// Bench takes samples over a path.
+type Bench struct {
+	Path     Path
+	Progress func(Step)    // called before each step; may be nil
+	Settle   time.Duration // how long late frames are waited for at the most; 0: 2 s, as RFC 2544 section 23 has it
+	Still    time.Duration // … and for how long the counter must stand still to stop waiting earlier; 0: 300 ms
+	Poll     time.Duration // between looks at the counter; 0: 10 ms
+}
+
+// Step is a part of a measurement that is about to begin.
+type Step struct {
+	What string // "generator alone", "receiver alone", "warm-up", "trial"
+	N, M int    // trial N of M
+	Last *Sample
+}
+
+func (b *Bench) step(s Step) {
+	if b.Progress != nil {
+		b.Progress(s)
+	}
+}
+
+// Trial sends the load once and counts what arrives, late frames waited for. The counts are exact: every frame of the
+// trial counts, the first as well as the last.
+func (b *Bench) Trial(ctx context.Context, load Load) (Sample, error) {
+	if err := b.Path.Reset(ctx); err != nil {
+		return Sample{}, fmt.Errorf("reset the receiver: %w", err)
+	}
+	before, err := b.Path.CPU(ctx)
+	if err != nil {
+		return Sample{}, fmt.Errorf("read CPU times: %w", err)
+	}
+	sent, err := b.Path.Send(ctx, load)
+	if err != nil {
+		return Sample{}, fmt.Errorf("send: %w", err)
+	}
+	stopped := time.Now()
+	// What was sent is counted to the end, even when the user has had enough.
+	finish, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
+	defer cancel()
+	after, err := b.Path.CPU(finish)
+	if err != nil {
+		return Sample{}, fmt.Errorf("read CPU times: %w", err)
+	}
+	arrived, drain, err := b.settle(finish, sent.Frames, stopped)
+	if err != nil {
+		return Sample{}, fmt.Errorf("read the receiver: %w", err)
+	}
+	latency, err := b.Path.Latency(finish)
+	if err != nil {
+		return Sample{}, fmt.Errorf("read the latency histogram: %w", err)
+	}
+	s := sampleOf(load, sent, arrived, drain)
+	if s.Latency = latency; latency != nil {
+		s.Latency.FloorNs = uint64(sent.Floor)
+	}
+	s.account(before, after)
+	return s, nil
+}
+
+// settle waits for late frames: until all have arrived, the count stands still, or the time is over. It returns how
+// long after the stop frames were still seen to arrive.
+func (b *Bench) settle(ctx context.Context, sent uint64, stopped time.Time) (Arrived, time.Duration, error) {
+	limit, still, poll := or(b.Settle, 2*time.Second), or(b.Still, 300*time.Millisecond), or(b.Poll, 10*time.Millisecond)
+	arrived, err := b.Path.Arrived(ctx)
+	if err != nil {
+		return arrived, 0, err
+	}
+	// Frames that came before the first look, right after the stop, took no draining that could be told.
+	var drain time.Duration
+	moved := stopped
+	for arrived.Unique() < sent && time.Since(stopped) < limit && time.Since(moved) < still {
+		if err := pause(ctx, poll); err != nil {
+			return arrived, drain, err
+		}
+		next, err := b.Path.Arrived(ctx)
+		if err != nil {
+			return arrived, drain, err
+		}
+		if next.Frames != arrived.Frames {
+			moved = time.Now()
+			drain = moved.Sub(stopped)
+		}
+		arrived = next
+	}
+	return arrived, drain, nil
+}
+
+func or(d, otherwise time.Duration) time.Duration {
+	if d > 0 {
+		return d
+	}
+	return otherwise
+}
+
+// pause waits, or returns the context's cause if that ends first.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// sampleOf judges the counts of one trial.
+func sampleOf(load Load, sent Sent, arrived Arrived, drain time.Duration) Sample {
+	unique := arrived.Unique()
+	s := Sample{
+		OfferedPPS: load.Rate, Sent: sent.Frames, Received: arrived.Frames, Lost: minus(sent.Frames, unique),
+		Duplicated: arrived.Duplicated, Reordered: arrived.Reordered, Seconds: sent.Elapsed.Seconds(), Drain: drain.Seconds(),
+		SlippedNs: uint64(sent.Slipped), SendErrors: sent.Errors, Overrun: arrived.Overrun,
+	}
+	if load.Rate == 0 && s.Seconds > 0 {
+		s.OfferedPPS = float64(s.Sent) / s.Seconds
+	}
+	if busy := s.Seconds + s.Drain; busy > 0 {
+		s.PPS = float64(unique) / busy
+	}
+	if unique > sent.Frames {
+		s.Warnings = append(s.Warnings, Warning{
+			Code: "more-received-than-sent",
+			Text: fmt.Sprintf("%d different frames arrived and %d were sent: something else sends test frames here, or frames of an earlier trial came late", unique, sent.Frames),
+			Hint: "end other measurements on this path and repeat",
+		})
+	}
+	if !arrived.Exact {
+		s.Warnings = append(s.Warnings, Warning{
+			Code: "sequence-not-exact",
+			Text: "frames of one stream arrived on several CPUs or very late: duplicates and reordering are a lower bound, the counts of sent, received and lost are not affected",
+			Hint: "one flow (--flows 1) arrives on one CPU",
+		})
+	}
+	return s
+}
+
+// account adds what the machines' CPUs did during the trial.
+func (s *Sample) account(before, after []MachineTimes) {
+	s.CPU = []MachineCPU{}
+	for i := range after {
+		if i < len(before) && before[i].Where == after[i].Where {
+			s.CPU = append(s.CPU, Between(after[i].Where, before[i].Times, after[i].Times))
+		}
+	}
+	if unique := s.Received - min(s.Duplicated, s.Received); len(s.CPU) > 0 && unique > 0 {
+		s.CPUNsPerPacket = s.CPU[0].Busy() * 1e9 / float64(unique)
+	}
+}
+
+// Run measures the load: generator and receiver alone, warm-up, then the trials. The caller has filled in what the run
+// knows from elsewhere (Kind, Host, Environment, Load, From, To); Run adds the rest and judges. When the context ends, the
+// samples taken so far are judged and the run is marked partial, which is no error; a failure is returned along with
+// what there is.
+func (b *Bench) Run(ctx context.Context, run *Run) error {
+	started := time.Now()
+	if run.Started.IsZero() {
+		run.Started = started
+	}
+	run.Schema = Schema
+	counters, err := b.prepare(ctx, run)
+	if err == nil {
+		err = b.trials(ctx, run)
+	}
+	if counters != nil {
+		finish, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer cancel()
+		if after, cerr := b.Path.Counters(finish); cerr == nil {
+			run.Counters = Deltas(counters, after)
+		} else {
+			run.Warn(Warning{Code: "no-counters", Text: "the interface counters could not be read after the trials: " + cerr.Error()})
+		}
+	}
+	if ctx.Err() != nil {
+		run.Partial = true
+		if errors.Is(err, context.Cause(ctx)) || errors.Is(err, ctx.Err()) {
+			err = nil
+		}
+	}
+	if err != nil {
+		run.Partial = true
+	}
+	run.Seconds = time.Since(started).Seconds()
+	run.Judge()
+	return err
+}
+
+// prepare takes the baselines and warms up; it returns the counters as they stood before the first trial.
+func (b *Bench) prepare(ctx context.Context, run *Run) (Counters, error) {
+	load := run.Load
+	alone := load
+	alone.Duration = max(200*time.Millisecond, min(time.Second, load.Duration/2))
+	b.step(Step{What: "generator alone"})
+	generator := b.Path.GeneratorAlone(ctx, alone)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	b.step(Step{What: "receiver alone"})
+	receiver := b.Path.ReceiverAlone(ctx, alone)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	run.Baseline.Generator, run.Baseline.Receiver = &generator, &receiver
+
+	b.step(Step{What: "idle"})
+	before, err := b.Path.CPU(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read CPU times: %w", err)
+	}
+	if err := pause(ctx, min(time.Second, max(300*time.Millisecond, load.Duration/4))); err != nil {
+		return nil, err
+	}
+	after, err := b.Path.CPU(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read CPU times: %w", err)
+	}
+	if len(before) > 0 && len(after) > 0 {
+		if m := Between(after[0].Where, before[0].Times, after[0].Times); m.Seconds > 0 {
+			run.Baseline.BusyCPUs = m.Busy() / m.Seconds
+		}
+	}
+	if load.WarmUp > 0 {
+		b.step(Step{What: "warm-up"})
+		warm := load
+		warm.Duration = load.WarmUp
+		if _, err := b.Trial(ctx, warm); err != nil {
+			return nil, fmt.Errorf("warm-up: %w", err)
+		}
+	}
+	counters, err := b.Path.Counters(ctx)
+	if err != nil {
+		run.Warn(Warning{Code: "no-counters", Text: "the interface counters could not be read: " + err.Error(),
+			Hint: "losses cannot be located without them"})
+		return nil, nil
+	}
+	return counters, nil
+}
+
+func (b *Bench) trials(ctx context.Context, run *Run) error {
+	var last *Sample
+	for i := range run.Load.Repeat {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		b.step(Step{What: "trial", N: i + 1, M: run.Load.Repeat, Last: last})
+		s, err := b.Trial(ctx, run.Load)
+		if err != nil {
+			return fmt.Errorf("trial %d of %d: %w", i+1, run.Load.Repeat, err)
+		}
+		// A trial that was cut short is as exact as any, but weighs less than its place among the others says.
+		if ctx.Err() == nil || (len(run.Samples) == 0 && s.Sent > 0) {
+			run.Samples = append(run.Samples, s)
+			last = &run.Samples[len(run.Samples)-1]
+		}
+	}
+	return nil
+}

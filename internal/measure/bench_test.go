@@ -1,0 +1,234 @@
+package measure
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// device is a simulated path: a generator that makes at most `makes` packets a second, a device that forwards at most
+// `carries` and holds up to `buffer` more, a receiver that sees at most `counts`. Time does not pass.
+type device struct {
+	makes, carries, counts float64
+	buffer                 uint64
+	duplicates             uint64
+	late                   []uint64 // frames that turn up only at the n-th look
+	foreign                uint64
+	counterError           error
+	sendError              error
+	afterSend              func()
+
+	arrived Arrived
+	looks   int
+	ticks   uint64
+	dropped uint64
+}
+
+func (d *device) Reset(context.Context) error {
+	d.arrived, d.looks = Arrived{Exact: true}, 0
+	return nil
+}
+
+func (d *device) Send(_ context.Context, load Load) (Sent, error) {
+	if d.sendError != nil {
+		return Sent{}, d.sendError
+	}
+	pps := d.makes
+	if load.Rate > 0 {
+		pps = math.Min(pps, load.Rate)
+	}
+	seconds := load.Duration.Seconds()
+	sent := uint64(pps * seconds)
+	through := min(sent, uint64(d.carries*seconds)+d.buffer)
+	seen := min(through, uint64(d.counts*seconds))
+	d.arrived.Overrun = through - seen
+	d.dropped += sent - through
+	for _, n := range d.late {
+		seen -= n
+	}
+	d.arrived.Frames = seen + d.duplicates + d.foreign
+	d.arrived.Duplicated = d.duplicates
+	d.ticks += uint64(seconds * userHZ / 2) // half a CPU
+	if d.afterSend != nil {
+		d.afterSend()
+	}
+	return Sent{Frames: sent, Elapsed: load.Duration}, nil
+}
+
+func (d *device) Arrived(context.Context) (Arrived, error) {
+	if d.looks > 0 && d.looks <= len(d.late) {
+		d.arrived.Frames += d.late[d.looks-1]
+	}
+	d.looks++
+	return d.arrived, nil
+}
+
+func (d *device) Latency(context.Context) (*Latency, error) {
+	return NewLatency("one-way", []Bucket{{1000, 1999, 100}}), nil
+}
+
+func (d *device) CPU(context.Context) ([]MachineTimes, error) {
+	return []MachineTimes{{"host", CPUTimes{Taken: time.Now(), CPU: map[int]Ticks{0: {SoftIRQ: d.ticks}}}}}, nil
+}
+
+func (d *device) Counters(context.Context) (Counters, error) {
+	return Counters{{Where: "host", Interface: "tap0", Name: "tx_dropped"}: d.dropped}, d.counterError
+}
+
+func (d *device) GeneratorAlone(context.Context, Load) Alone {
+	return Alone{PPS: d.makes, How: "simulated"}
+}
+func (d *device) ReceiverAlone(context.Context, Load) Alone {
+	return Alone{PPS: d.counts, How: "simulated"}
+}
+
+func newRun(rate float64) *Run {
+	return &Run{Kind: PPS, Host: "h", Load: Load{Rate: rate, FrameBytes: 64, Flows: 1, Duration: 2 * time.Second, Repeat: 6}}
+}
+
+// inNoTime runs a test with simulated clocks: pauses take none.
+func inNoTime(test func(*testing.T)) func(*testing.T) {
+	return func(t *testing.T) { synctest.Test(t, test) }
+}
+
+func quick(p Path) *Bench {
+	return &Bench{Path: p, Still: 20 * time.Millisecond, Poll: time.Millisecond, Settle: time.Second}
+}
+
+func TestVerdict(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		d        device
+		rate     float64
+		want     Limit
+		pps      float64
+		evidence string
+	}{
+		{"overloaded", device{makes: 5e6, carries: 1e6, counts: 20e6}, 0, ByDevice, 1e6, "more was sent than the path carries"},
+		{"nothing lost, generator at its end", device{makes: 1e6, carries: 3e6, counts: 20e6}, 0, ByGenerator, 1e6, "alone"},
+		{"ring of the receiver full", device{makes: 5e6, carries: 3e6, counts: 2.9e5}, 0, ByReceiver, 2.9e5, "ring full"},
+		{"set rate carried", device{makes: 5e6, carries: 1e6, counts: 20e6}, 5e5, ByNothing, 5e5, "above this rate"},
+		{"set rate not carried", device{makes: 5e6, carries: 1e6, counts: 20e6}, 2e6, ByDevice, 1e6, "50 %"},
+		{"set rate not sent", device{makes: 5e6, carries: 1e7, counts: 20e6}, 6e6, ByGenerator, 5e6, "asked for"},
+		{"receiver alone is no faster", device{makes: 5e6, carries: 2e6, counts: 2.2e6}, 0, ByReceiver, 2e6, "receiver alone"},
+		{"nothing sent", device{}, 0, ByGenerator, 0, "sent nothing"},
+	} {
+		t.Run(c.name, inNoTime(func(t *testing.T) {
+			run := newRun(c.rate)
+			if err := quick(&c.d).Run(t.Context(), run); err != nil {
+				t.Fatal(err)
+			}
+			if run.LimitedBy != c.want || !strings.Contains(strings.Join(run.Evidence, "\n"), c.evidence) {
+				t.Errorf("limited by %s: %q; expected %s with %q", run.LimitedBy, run.Evidence, c.want, c.evidence)
+			}
+			if math.Abs(run.PPS-c.pps) > c.pps/1000 {
+				t.Errorf("%v pps, expected %v", run.PPS, c.pps)
+			}
+			if run.Sent != run.Received-run.Duplicated+run.Lost || len(run.Samples) != 6 || run.Partial {
+				t.Errorf("sent %d, received %d, lost %d in %d samples", run.Sent, run.Received, run.Lost, len(run.Samples))
+			}
+			if run.Valid() != (c.want != ByGenerator && c.want != ByReceiver) {
+				t.Errorf("valid: %v", run.Valid())
+			}
+			again := *run
+			again.Judge()
+			if len(again.Warnings) != len(run.Warnings) || again.Sent != run.Sent || again.LimitedBy != run.LimitedBy {
+				t.Error("judged again, the run says something else")
+			}
+		}))
+	}
+}
+
+func TestRunAccountsCostAndLoss(t *testing.T) { inNoTime(runAccountsCostAndLoss)(t) }
+
+func runAccountsCostAndLoss(t *testing.T) {
+	run := newRun(0)
+	if err := quick(&device{makes: 4e6, carries: 1e6, counts: 2e7, duplicates: 5}).Run(t.Context(), run); err != nil {
+		t.Fatal(err)
+	}
+	if math.Abs(run.CPUNsPerPacket-500) > 1 { // half a CPU for a million packets a second
+		t.Errorf("%v ns a packet, expected 500", run.CPUNsPerPacket)
+	}
+	if run.Lost != 6*6_000_000 || run.Duplicated != 6*5 || len(run.Losses) != 1 || run.Losses[0].Packets != run.Lost || run.UnexplainedLoss != 0 {
+		t.Errorf("lost %d, located %+v, %d unexplained", run.Lost, run.Losses, run.UnexplainedLoss)
+	}
+	if run.OfferedPPS != 4e6 || run.Latency == nil || run.Latency.Count != 600 {
+		t.Errorf("offered %v, latency %+v", run.OfferedPPS, run.Latency)
+	}
+}
+
+func TestLateFramesAreWaitedFor(t *testing.T) { inNoTime(lateFramesAreWaitedFor)(t) }
+
+func lateFramesAreWaitedFor(t *testing.T) {
+	d := &device{makes: 1000, carries: 1e6, counts: 1e6, late: []uint64{0, 0, 40, 0, 60}}
+	b := quick(d)
+	s, err := b.Trial(t.Context(), Load{Duration: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Sent != 1000 || s.Received != 1000 || s.Lost != 0 || s.Drain <= 0 || s.PPS >= 1000 {
+		t.Errorf("%+v", s)
+	}
+	b.Still = time.Nanosecond
+	if s, err = b.Trial(t.Context(), Load{Duration: time.Second}); err != nil || s.Lost == 0 {
+		t.Errorf("without patience nothing was missed: %+v, %v", s, err)
+	}
+}
+
+func TestMoreReceivedThanSentIsToldNotHidden(t *testing.T) {
+	inNoTime(moreReceivedThanSentIsToldNotHidden)(t)
+}
+
+func moreReceivedThanSentIsToldNotHidden(t *testing.T) {
+	run := newRun(0)
+	if err := quick(&device{makes: 1000, carries: 1e6, counts: 1e6, foreign: 7}).Run(t.Context(), run); err != nil {
+		t.Fatal(err)
+	}
+	if len(run.Warnings) == 0 || run.Warnings[0].Code != "more-received-than-sent" {
+		t.Errorf("warnings %+v", run.Warnings)
+	}
+}
+
+func TestInterruptedRunIsPartial(t *testing.T) { inNoTime(interruptedRunIsPartial)(t) }
+
+func interruptedRunIsPartial(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	d := &device{makes: 4e6, carries: 1e6, counts: 2e7}
+	n := 0
+	d.afterSend = func() {
+		if n++; n == 3 {
+			cancel()
+		}
+	}
+	run := newRun(0)
+	if err := quick(d).Run(ctx, run); err != nil {
+		t.Fatal(err)
+	}
+	if !run.Partial || len(run.Samples) != 2 || run.Warnings[0].Code != "partial" || run.LimitedBy != ByDevice {
+		t.Errorf("partial %v, %d samples, warnings %+v", run.Partial, len(run.Samples), run.Warnings)
+	}
+}
+
+func TestFailureIsReturnedWithWhatThereIs(t *testing.T) {
+	inNoTime(failureIsReturnedWithWhatThereIs)(t)
+}
+
+func failureIsReturnedWithWhatThereIs(t *testing.T) {
+	broken := errors.New("interface is gone")
+	d := &device{makes: 4e6, carries: 1e6, counts: 2e7, counterError: errors.New("no permission")}
+	n := 0
+	d.afterSend = func() {
+		if n++; n == 4 {
+			d.sendError = broken
+		}
+	}
+	run := newRun(0)
+	err := quick(d).Run(t.Context(), run)
+	if !errors.Is(err, broken) || !strings.Contains(err.Error(), "trial 5 of 6") || len(run.Samples) != 4 || !run.Partial {
+		t.Errorf("error %v, %d samples, partial %v", err, len(run.Samples), run.Partial)
+	}
+}

@@ -1,0 +1,113 @@
+package measure
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+)
+
+// maxFile bounds a run file. One of a thousand samples on 512 CPUs with histograms has about 60 MB.
+const maxFile = 128 << 20
+
+// ErrNotARun is wrapped by every complaint about a run file's content.
+var ErrNotARun = errors.New("not a run file")
+
+// Encode writes a run as a file has it: indented JSON, ending in a newline.
+func Encode(w io.Writer, r *Run) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", " ")
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(r)
+}
+
+// Decode reads a run: the bare run, or a --json answer of bench with the run as its result. It checks what the rest of
+// the program relies on: schema, kind, and that no number is negative or absurd.
+func Decode(reader io.Reader) (*Run, error) {
+	text, err := io.ReadAll(io.LimitReader(reader, maxFile+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxFile {
+		return nil, fmt.Errorf("%w: larger than %d MiB", ErrNotARun, maxFile>>20)
+	}
+	if len(bytes.TrimLeft(text, "\x00")) == 0 {
+		return nil, fmt.Errorf("%w: empty", ErrNotARun)
+	}
+	var head struct {
+		Schema string          `json:"schema"`
+		Result json.RawMessage `json:"result"`
+	}
+	if err := json.Unmarshal(text, &head); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNotARun, err)
+	}
+	if strings.HasPrefix(head.Schema, "mpps.bench") && len(head.Result) > 0 {
+		text = head.Result
+	}
+	r := &Run{}
+	if err := json.Unmarshal(text, r); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNotARun, err)
+	}
+	return r, r.check()
+}
+
+func (r *Run) check() error {
+	if r.Schema != Schema {
+		return fmt.Errorf("%w: found schema %q, expected %q", ErrNotARun, r.Schema, Schema)
+	}
+	if r.Kind.Unit() == "" {
+		return fmt.Errorf("%w: found kind %q, expected %s, %s or %s", ErrNotARun, r.Kind, PPS, RR, Stream)
+	}
+	for i, v := range r.Values() {
+		if v < 0 || v > 1e15 || math.IsNaN(v) {
+			return fmt.Errorf("%w: sample %d: found %g %s", ErrNotARun, i+1, v, r.Kind.Unit())
+		}
+	}
+	return nil
+}
+
+// Comparable are the reasons for which two runs must not be compared, or not without saying so: an error where they
+// measured different things, warnings where other things than the device differed too.
+func Comparable(before, after *Run) ([]Warning, error) {
+	if before.Kind != after.Kind {
+		return nil, fmt.Errorf("the runs measured different things: %s and %s", before.Kind, after.Kind)
+	}
+	var warnings []Warning
+	differ := func(what string, a, b any) {
+		if a != b {
+			warnings = append(warnings, Warning{Code: "different-" + strings.ReplaceAll(what, " ", "-"),
+				Text: fmt.Sprintf("different %s: %v and %v", what, a, b), Hint: "the difference may come from this"})
+		}
+	}
+	differ("host", before.Host, after.Host)
+	differ("kernel", before.Environment.Kernel, after.Environment.Kernel)
+	differ("cpu", before.Environment.CPU, after.Environment.CPU)
+	differ("frame size", before.Load.FrameBytes, after.Load.FrameBytes)
+	differ("flows", before.Load.Flows, after.Load.Flows)
+	differ("rate asked for", before.Load.Rate, after.Load.Rate)
+	differ("connections", before.Load.Connections, after.Load.Connections)
+	differ("generator", before.Environment.Generator, after.Environment.Generator)
+	for _, side := range []struct {
+		name string
+		run  *Run
+	}{{"before", before}, {"after", after}} {
+		if !side.run.Valid() {
+			warnings = append(warnings, Warning{Code: "not-the-device",
+				Text: fmt.Sprintf("%s: limited by the %s, not by the device under test", side.name, side.run.LimitedBy),
+				Hint: "the true ratio may be larger or smaller"})
+		}
+		if side.run.Partial {
+			warnings = append(warnings, Warning{Code: "partial", Text: side.name + ": the run ended early"})
+		}
+		if side.run.Environment.Emulated {
+			warnings = append(warnings, Warning{Code: "emulated", Text: side.name + ": measured under full emulation"})
+		}
+	}
+	warnings = append(warnings, Warning{Code: "not-interleaved",
+		Text: "the runs were taken one after the other: what drifted meanwhile is in the difference",
+		Hint: "repeat before and after in turns where the difference is small"})
+	return warnings, nil
+}

@@ -1,0 +1,197 @@
+package measure
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// The thresholds of the verdict. They are part of the method and are told in the evidence.
+const (
+	kept     = 0.95  // a paced generator that sent less than this share of the rate was the limit
+	headroom = 1.2   // what generator and receiver alone must be able to do, as a multiple of the result
+	lossy    = 0.001 // a share of packets lost from which on the path counts as overloaded
+)
+
+// Judge fills in everything that follows from the samples, baselines and counters: totals, the median, what was the
+// limit, where packets were lost, and the warnings. It is pure and may be called again.
+func (r *Run) Judge() {
+	if r.Samples == nil {
+		r.Samples = []Sample{}
+	}
+	r.total()
+	r.Median = Median(r.Values())
+	r.Median.Unit = r.Kind.Unit()
+	if r.Kind == PPS {
+		r.PPS = r.Median.Value
+		r.LimitedBy, r.Evidence = r.limit()
+	} else {
+		r.LimitedBy, r.Evidence = ByUnknown, []string{"both ends' TCP stacks and CPUs are a part of every transaction and byte counted"}
+	}
+	if r.Counters == nil {
+		r.Counters = []Delta{}
+	}
+	r.Losses, r.UnexplainedLoss = LocateLoss(r.Counters, r.Lost)
+	r.warn()
+	if r.Warnings == nil {
+		r.Warnings = []Warning{}
+	}
+}
+
+func (r *Run) total() {
+	r.Sent, r.Received, r.Lost, r.Duplicated, r.Reordered = 0, 0, 0, 0, 0
+	var cost, offered []float64
+	var latencies []*Latency
+	for i := range r.Samples {
+		s := &r.Samples[i]
+		r.Sent, r.Received, r.Lost = r.Sent+s.Sent, r.Received+s.Received, r.Lost+s.Lost
+		r.Duplicated, r.Reordered = r.Duplicated+s.Duplicated, r.Reordered+s.Reordered
+		cost, offered = append(cost, s.CPUNsPerPacket), append(offered, s.OfferedPPS)
+		latencies = append(latencies, s.Latency)
+	}
+	r.CPUNsPerPacket, r.OfferedPPS = Median(cost).Value, r.Load.Rate
+	if r.Load.Rate == 0 {
+		r.OfferedPPS = Median(offered).Value
+	}
+	r.Latency = MergeLatency(latencies...)
+}
+
+// limit tells what kept a pps run from being higher.
+func (r *Run) limit() (Limit, []string) {
+	if len(r.Samples) == 0 {
+		return ByUnknown, []string{"no trial was completed"}
+	}
+	var rates []float64
+	var overrun uint64
+	for _, s := range r.Samples {
+		if s.Seconds > 0 {
+			rates = append(rates, float64(s.Sent)/s.Seconds)
+		}
+		overrun += s.Overrun
+	}
+	sent := Median(rates).Value
+	if sent == 0 {
+		return ByGenerator, []string{"the generator sent nothing"}
+	}
+	loss := 0.0
+	if r.Sent > 0 {
+		loss = float64(r.Lost) / float64(r.Sent)
+	}
+	losing := loss > lossy
+	carried := fmt.Sprintf("%s of the packets sent were lost", percent(loss))
+
+	if losing && overrun*2 >= r.Lost {
+		return ByReceiver, []string{fmt.Sprintf("%d of %d lost packets had reached the receiver and found its ring full", overrun, r.Lost)}
+	}
+	if c := r.Baseline.Receiver; losing && c != nil && c.PPS > 0 && r.Median.Value*headroom > c.PPS {
+		return ByReceiver, []string{carried, fmt.Sprintf("the receiver alone (%s) counts %s, less than %g × the %s that arrived",
+			c.How, rate(c.PPS), headroom, rate(r.Median.Value))}
+	}
+	if r.Load.Rate > 0 {
+		switch {
+		case sent < kept*r.Load.Rate:
+			return ByGenerator, append([]string{fmt.Sprintf("%s were asked for and %s sent, less than %s",
+				rate(r.Load.Rate), rate(sent), percent(kept))}, r.generatorAlone()...)
+		case losing:
+			return ByDevice, []string{carried + " at " + rate(sent)}
+		}
+		return ByNothing, []string{fmt.Sprintf("%s were sent and arrived but for %s: the device's limit is above this rate", rate(sent), percent(loss))}
+	}
+	if losing {
+		return ByDevice, append([]string{carried + ": more was sent than the path carries"}, r.generatorAlone()...)
+	}
+	c := r.Baseline.Generator
+	if c == nil || c.PPS == 0 {
+		return ByUnknown, []string{carried + ": the path was not overloaded, and what the generator can do alone is not known"}
+	}
+	if sent*headroom > c.PPS {
+		return ByGenerator, []string{carried + ": the path carried all that the generator could send",
+			fmt.Sprintf("the generator alone (%s) makes %s, less than %g × the %s sent", c.How, rate(c.PPS), headroom, rate(sent))}
+	}
+	return ByDevice, []string{carried, fmt.Sprintf("the generator alone (%s) makes %s; the path, which runs on the sender's CPU, let it send %s",
+		c.How, rate(c.PPS), rate(sent))}
+}
+
+func (r *Run) generatorAlone() []string {
+	c := r.Baseline.Generator
+	if c == nil || c.PPS == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("the generator alone (%s) makes %s", c.How, rate(c.PPS))}
+}
+
+// warn adds what a reader must know.
+func (r *Run) warn() {
+	if r.Environment.Emulated {
+		r.Warn(Warning{Code: "emulated", Text: "measured under full emulation: rates and times say nothing about hardware, ratios little",
+			Hint: "repeat on the real host before deciding by these figures"})
+	}
+	if r.Partial {
+		r.Warn(Warning{Code: "partial", Text: fmt.Sprintf("ended early: %d of %d trials", len(r.Samples), r.Load.Repeat)})
+	}
+	if n := len(r.Samples); n > 0 && !r.Median.Enough() {
+		r.Warn(Warning{Code: "few-samples", Text: fmt.Sprintf("%d samples: the interval is their whole range and has a confidence of %s", n, percent(r.Median.Level)),
+			Hint: "use --repeat 6 or more for an interval of 95 %"})
+	}
+	if n := len(r.Samples); n >= 3 && r.Median.Value > 0 && (r.Median.Hi-r.Median.Lo)/r.Median.Value > 0.2 {
+		r.Warn(Warning{Code: "spread", Text: fmt.Sprintf("the interval is %s of the median wide", percent((r.Median.Hi-r.Median.Lo)/r.Median.Value)),
+			Hint: "use a longer --duration or a higher --repeat, and end other load"})
+	}
+	if r.Baseline.BusyCPUs > 0.1 {
+		r.Warn(Warning{Code: "other-load", Text: fmt.Sprintf("%.1f CPUs were busy while nothing was sent", r.Baseline.BusyCPUs),
+			Hint: "end other load: it takes CPU time from the path and counts towards its cost"})
+	}
+	var steal, total float64
+	for _, s := range r.Samples {
+		for _, m := range s.CPU[:min(1, len(s.CPU))] {
+			t := m.Total()
+			steal, total = steal+t.Steal, total+t.Busy()+t.Idle+t.Steal
+		}
+		for _, w := range s.Warnings {
+			r.Warn(w)
+		}
+	}
+	if total > 0 && steal/total > 0.01 {
+		r.Warn(Warning{Code: "steal", Text: fmt.Sprintf("the hypervisor below took %s of the CPU time", percent(steal/total)),
+			Hint: "measure when the machine is quiet, or on one that is not shared"})
+	}
+	if r.Kind == PPS && r.Lost > 0 && r.UnexplainedLoss*10 > r.Lost && len(r.Counters) > 0 {
+		r.Warn(Warning{Code: "loss-not-located", Text: fmt.Sprintf("no counter that was read explains %d of %d lost packets", r.UnexplainedLoss, r.Lost),
+			Hint: "mpps diagnose looks at more of them"})
+	}
+	for _, c := range []*Alone{r.Baseline.Generator, r.Baseline.Receiver} {
+		if c != nil && c.Error != "" {
+			r.Warn(Warning{Code: "no-baseline", Text: c.How + ": " + c.Error, Hint: "what limited the result is less certain without it"})
+		}
+	}
+	slices.SortStableFunc(r.Warnings, func(a, b Warning) int { return weight(a.Code) - weight(b.Code) })
+}
+
+// weight puts first what may overturn the result.
+func weight(code string) int {
+	if i := slices.Index([]string{"more-received-than-sent", "partial", "emulated"}, code); i >= 0 {
+		return i - 10
+	}
+	return 0
+}
+
+func percent(share float64) string {
+	p := share * 100
+	switch {
+	case p == 0:
+		return "0 %"
+	case math.Abs(p) < 0.01:
+		return fmt.Sprintf("%.2g %%", p)
+	}
+	return fmt.Sprintf("%.4g %%", p)
+}
+
+func rate(pps float64) string {
+	switch {
+	case pps >= 1e6:
+		return fmt.Sprintf("%.4g Mpps", pps/1e6)
+	case pps >= 1e3:
+		return fmt.Sprintf("%.4g kpps", pps/1e3)
+	}
+	return fmt.Sprintf("%.4g pps", pps)
+}
