@@ -162,26 +162,32 @@ func (g *xdpGenerator) Run(ctx context.Context) (Result, error) {
 		return Result{}, errors.New("generator: already running")
 	}
 	defer g.running.Store(false)
-	if g.conf.Duration > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, g.conf.Duration, errDone)
-		defer cancel()
-	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	for _, w := range g.workers {
 		if err := w.reset(); err != nil {
 			return Result{}, err
 		}
 	}
+	halted := make(chan struct{})
 	unhook := context.AfterFunc(ctx, func() {
+		defer close(halted)
 		for _, w := range g.workers {
 			w.halt()
 		}
 	})
-	defer unhook()
+	defer func() {
+		if !unhook() {
+			<-halted // or it would halt the next run
+		}
+	}()
 
 	waits := make([]<-chan error, len(g.workers))
 	for i, w := range g.workers {
 		waits[i] = onWorkerThread(g.conf.Out.Netns, w.cpu, func() error { return w.run(g.repeat, g.conf.Batch) })
+	}
+	if g.conf.Duration > 0 {
+		go g.timeout(ctx, cancel)
 	}
 	var errs []error
 	for i := range waits {
@@ -195,6 +201,19 @@ func (g *xdpGenerator) Run(ctx context.Context) (Result, error) {
 	r, err := g.result()
 	r.Cancelled = ctx.Err() != nil && !errors.Is(context.Cause(ctx), errDone)
 	return r, errors.Join(append(errs, err)...)
+}
+
+// timeout cancels a run when its duration is over, counted from the first
+// frame: a call needs tens of milliseconds before that.
+func (g *xdpGenerator) timeout(ctx context.Context, cancel context.CancelCauseFunc) {
+	for g.Sent() == 0 && ctx.Err() == nil {
+		time.Sleep(500 * time.Microsecond)
+	}
+	select {
+	case <-time.After(g.conf.Duration):
+		cancel(errDone)
+	case <-ctx.Done():
+	}
 }
 
 // errDone is the cause by which a run's own duration ends it.

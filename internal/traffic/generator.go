@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"time"
 )
 
@@ -11,11 +12,13 @@ import (
 type Method string
 
 const (
-	Auto      Method = ""          // the fastest that works
-	XDP       Method = "xdp"       // live frames; a sink in the driver (native)
-	XDPSkb    Method = "xdp-skb"   // a sink in generic mode, after the driver
-	AFPacket  Method = "af_packet" // packet sockets
-	maxStream        = 1<<16 - 1
+	Auto     Method = ""          // the fastest that works
+	XDP      Method = "xdp"       // live frames; a sink in the driver (native)
+	XDPSkb   Method = "xdp-skb"   // a sink in generic mode, after the driver
+	AFPacket Method = "af_packet" // packet sockets
+
+	maxStream = 1<<16 - 1
+	maxBatch  = 64
 )
 
 // Config says what a Generator sends. The zero value of a field means what its
@@ -32,8 +35,10 @@ type Config struct {
 	Method   Method        `json:"method,omitempty"`
 
 	// Batch is the number of frames the kernel handles before it hands them
-	// to the device, 1–256; 0: 64, or 16 when Rate is set. It is the floor of
-	// one-way delays: see Result.BatchDelay.
+	// to the device, 1–64; 0: 64, or 16 when Rate is set. It is the floor of
+	// one-way delays: see Result.BatchDelay. The kernel takes up to 256, but
+	// beyond 64, the page pool's refill (net/core/page_pool.c), pages are no
+	// longer recycled: measured 14 Mpps with 64, 0.5 with 128.
 	Batch int `json:"batch,omitempty"`
 	// Burst is the number of frames sent back to back when one is due; 0: one
 	// for each million frames per second and worker.
@@ -138,11 +143,13 @@ func (c *Config) prepare() (Device, error) {
 	if len(c.Frame.SrcMAC) == 0 {
 		c.Frame.SrcMAC = dev.MAC
 	}
-	if len(c.Frame.DstMAC) == 0 {
-		c.Frame.DstMAC = []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
-	}
-	if len(c.Frame.SrcMAC) == 0 { // loopback and tunnels have none
+	if len(c.Frame.SrcMAC) == 0 { // tunnels have none
 		c.Frame.SrcMAC = make([]byte, 6)
+	}
+	if len(c.Frame.DstMAC) == 0 {
+		if c.Frame.DstMAC, err = c.defaultDst(dev); err != nil {
+			return dev, err
+		}
 	}
 	if len(c.CPUs) == 0 {
 		cpu, err := firstCPU()
@@ -159,15 +166,15 @@ func (c *Config) prepare() (Device, error) {
 		return dev, fmt.Errorf("%w: rate %g frames/s", ErrConfig, c.Rate)
 	case c.Duration < 0 || c.CatchUp < 0:
 		return dev, fmt.Errorf("%w: negative time", ErrConfig)
-	case c.Batch < 0 || c.Batch > 256:
-		return dev, fmt.Errorf("%w: batch %d, want 1 to 256", ErrConfig, c.Batch)
+	case c.Batch < 0 || c.Batch > maxBatch:
+		return dev, fmt.Errorf("%w: batch %d, want 1 to %d", ErrConfig, c.Batch, maxBatch)
 	case c.Burst < 0 || c.Burst > 4096:
 		return dev, fmt.Errorf("%w: burst %d, want 1 to 4096", ErrConfig, c.Burst)
 	case int(c.Stream)+workers-1 > maxStream:
 		return dev, fmt.Errorf("%w: %d workers from stream %d on pass stream %d", ErrConfig, workers, c.Stream, maxStream)
 	}
 	if c.Batch == 0 {
-		c.Batch = 64
+		c.Batch = maxBatch
 		if c.Rate > 0 {
 			c.Batch = 16
 		}
@@ -179,6 +186,22 @@ func (c *Config) prepare() (Device, error) {
 		c.CatchUp = 250 * time.Microsecond
 	}
 	return dev, c.Frame.check(dev.MTU)
+}
+
+// defaultDst is the far end of a veth pair; of any other link only the caller
+// knows who is there, and a flood of broadcasts is no default.
+func (c *Config) defaultDst(dev Device) (net.HardwareAddr, error) {
+	if c.Discard {
+		return make(net.HardwareAddr, 6), nil
+	}
+	if dev.PeerIndex != 0 {
+		peer, err := dev.Peer()
+		if err == nil {
+			return peer.MAC, nil
+		}
+		return nil, fmt.Errorf("%w: destination MAC address is not set, and %w", ErrConfig, err)
+	}
+	return nil, fmt.Errorf("%w: destination MAC address is not set", ErrConfig)
 }
 
 // share is worker i's part of a limit.

@@ -15,9 +15,23 @@ import (
 const (
 	subBits          = 8
 	histogramBuckets = 1<<subBits + (32-subBits)<<(subBits-1)
-	// MaxDelay is the longest delay a Histogram can hold.
+	// MaxDelay is the longest delay a Histogram can hold; delays of frames are
+	// told apart up to 1 ms less.
 	MaxDelay = time.Duration(math.MaxUint32)
 )
+
+// clockSlack is by how much a time stamp may be ahead of the receiver's reading
+// of the same clock (another CPU's counter, another way of reading): such a
+// delay is 0, not 4.29 s. bpf/sink.bpf.c has the same.
+const clockSlack = time.Millisecond
+
+// delay makes sense of the difference of two 32 bit times.
+func delay(d uint32) time.Duration {
+	if time.Duration(d) > MaxDelay-clockSlack {
+		return 0
+	}
+	return time.Duration(d)
+}
 
 // A Histogram counts delays in nanoseconds in log-linear buckets.
 type Histogram struct {

@@ -18,6 +18,9 @@
 #define SUB_BITS 8
 #define HIST_BUCKETS (256 + 24 * 128)
 
+/* A stamp of another CPU's clock may be ahead of ours by a little: delay 0. */
+#define CLOCK_SLACK 1000000
+
 struct config {
 	__u32 stream_first, stream_count;
 	__u8 latency;    /* keep the histogram */
@@ -80,9 +83,12 @@ static __always_inline int pass_other(int foreign)
 static __always_inline void record_delay(__u32 stamp)
 {
 	__u32 v = (__u32)bpf_ktime_get_ns() - stamp;
-	__u32 e = 0, x = v >> SUB_BITS, index;
+	__u32 e = 0, x, index;
 	__u64 *n;
 
+	if (v > 0xffffffff - CLOCK_SLACK)
+		v = 0;
+	x = v >> SUB_BITS;
 	/* e = position of the highest set bit above the sub-bucket bits */
 	if (x >= 1u << 16) { x >>= 16; e += 16; }
 	if (x >= 1u << 8) { x >>= 8; e += 8; }
