@@ -1,6 +1,10 @@
 package facts
 
-import "mpps/internal/setting"
+import (
+	"strconv"
+
+	"mpps/internal/setting"
+)
 
 // NIC is a network device that has hardware (or a paravirtual or simulated bus device) behind it.
 type NIC struct {
@@ -69,10 +73,18 @@ type Feature struct {
 type IRQ struct {
 	Number    int            `json:"number"`
 	Name      string         `json:"name"` // the action's name in /proc/interrupts
+	On        string         `json:"on"`   // the name without device and driver ("TxRx-0"): stays when the device is renamed
 	Affinity  setting.CPUSet `json:"affinity"`
 	Effective setting.CPUSet `json:"effective"`
 	Hint      setting.CPUSet `json:"hint"`
-	Count     uint64         `json:"count"` // over all CPUs, since boot
+	Count     uint64         `json:"count"`   // over all CPUs, since boot
+	Managed   bool           `json:"managed"` // known to refuse: Linux 6.14 and later offer no write permission then
+}
+
+// Address is where the affinity of one of the NIC's interrupts is set. The interrupt is found again by device and name:
+// its number changes when the driver sets its vectors up anew and is kept only to tell two of the same name apart.
+func (n NIC) Address(i IRQ) setting.Address {
+	return setting.Of(setting.IRQAffinity, n.Name, i.On, strconv.Itoa(i.Number))
 }
 
 // PCILink is the negotiated and the possible PCIe link.
@@ -133,12 +145,18 @@ type Tunnel struct {
 	TxQueues int    `json:"tx_queues"`
 	RxQueues int    `json:"rx_queues"`
 	Lockless bool   `json:"lockless"` // NETIF_F_LLTX: transmits without a queue lock
-	Up       bool   `json:"up"`
+	// LocklessBy tells what Lockless rests on: "feature" (the device says so itself), "driver" (Linux 6.12 and later hide
+	// the flag, but every device of this type has, or has not, got it), or empty: could not tell.
+	LocklessBy string `json:"lockless_by,omitempty"`
+	Up         bool   `json:"up"`
 }
 
 // Tap is a tap or macvtap device.
 type Tap struct {
 	Name       string            `json:"name"`
+	Type       string            `json:"type"`            // tap or macvtap
+	Lower      string            `json:"lower,omitempty"` // the device under a macvtap
+	Owner      int               `json:"owner"`           // user who may open it without privilege, −1 where nobody is named
 	Master     string            `json:"master,omitempty"`
 	MultiQueue bool              `json:"multi_queue"`
 	TxQueues   int               `json:"tx_queues"`

@@ -1,0 +1,308 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// device is one network device as the kernel's link table tells of it, from rtnetlink on the live machine or from
+// /sys/class/net on a recorded one.
+type device struct {
+	name       string
+	index      int
+	mac        string
+	mtu        int
+	up         bool
+	carrier    string
+	txQueueLen int
+	txQueues   int // allocated; the directories in queues/ are those in use
+	rxQueues   int
+	kind       string // rtnl_link_ops kind: bridge, vlan, vxlan, gretap … ; empty for hardware
+	master     int    // index, 0 is none
+	lower      int    // index of the device under it, 0 is none or in another namespace
+	qdisc      string
+	xdp        bool
+	stats      map[string]uint64
+	sequence   bool // GRE with sequence numbers
+	vfs        []virtual
+}
+
+// virtual is what the kernel tells of a virtual function through its physical one (IFLA_VF_INFO).
+type virtual struct {
+	index                  int
+	mac                    string
+	vlan, qos              int
+	minRate, maxRate       int
+	spoofCheck, trust      bool
+	linkState              string
+	hasSpoofCheck, hasRate bool
+}
+
+// linkStats are the fields of struct rtnl_link_stats64 in order (include/uapi/linux/if_link.h), by the names they have
+// in /sys/class/net/X/statistics.
+var linkStats = []string{
+	"rx_packets", "tx_packets", "rx_bytes", "tx_bytes", "rx_errors", "tx_errors", "rx_dropped", "tx_dropped",
+	"multicast", "collisions", "rx_length_errors", "rx_over_errors", "rx_crc_errors", "rx_frame_errors",
+	"rx_fifo_errors", "rx_missed_errors", "tx_aborted_errors", "tx_carrier_errors", "tx_fifo_errors",
+	"tx_heartbeat_errors", "tx_window_errors", "rx_compressed", "tx_compressed", "rx_nohandler",
+}
+
+// dialRoute opens a route netlink socket. Extended acknowledgements carry the kernel's own words of a refusal; kernels
+// before 4.12 have none.
+func dialRoute() (*netlink.Conn, error) {
+	conn, err := netlink.Dial(unix.NETLINK_ROUTE, nil)
+	if err != nil {
+		return nil, fmt.Errorf("route netlink: %w", err)
+	}
+	_ = conn.SetOption(netlink.ExtendedAcknowledge, true)
+	return conn, nil
+}
+
+// dumpLinks reads the link table in one dump, without details of virtual functions: with them the message of one
+// device outgrows what an attribute can hold (64 KiB), and the whole dump fails with EMSGSIZE.
+func dumpLinks(conn *netlink.Conn) ([]device, error) {
+	messages, err := conn.Execute(netlink.Message{
+		Header: netlink.Header{Type: unix.RTM_GETLINK, Flags: netlink.Request | netlink.Dump},
+		Data:   make([]byte, unix.SizeofIfInfomsg),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list of network devices: %w", err)
+	}
+	devices := make([]device, 0, len(messages))
+	for _, m := range messages {
+		d, err := parseLink(m.Data)
+		if err != nil {
+			return nil, err
+		}
+		devices = append(devices, d)
+	}
+	return devices, nil
+}
+
+// What to tell of a device beyond the usual (include/uapi/linux/rtnetlink.h): details of its VFs, and no counters, also
+// not those of each VF (Linux 4.5, for VFs 5.14).
+const (
+	rtextVFs       = 1 << 0
+	rtextSkipStats = 1 << 3
+)
+
+// linkWithVFs asks for one physical function with the settings of its virtual ones.
+func linkWithVFs(conn *netlink.Conn, index int) ([]virtual, error) {
+	head := make([]byte, unix.SizeofIfInfomsg)
+	nativeEndian.PutUint32(head[4:], uint32(index))
+	e := netlink.NewAttributeEncoder()
+	e.Uint32(unix.IFLA_EXT_MASK, rtextVFs|rtextSkipStats)
+	attributes, err := e.Encode()
+	if err != nil {
+		return nil, err
+	}
+	messages, err := conn.Execute(netlink.Message{
+		Header: netlink.Header{Type: unix.RTM_GETLINK, Flags: netlink.Request},
+		Data:   append(head, attributes...),
+	})
+	if errors.Is(err, unix.EMSGSIZE) {
+		return nil, fmt.Errorf("more virtual functions than fit into one netlink message: %w", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range messages {
+		d, err := parseLink(m.Data)
+		if err != nil {
+			return nil, err
+		}
+		if d.index == index {
+			return d.vfs, nil
+		}
+	}
+	return nil, fmt.Errorf("no answer about device %d", index)
+}
+
+// parseLink reads one RTM_NEWLINK message. It takes what it knows and skips the rest.
+func parseLink(message []byte) (device, error) {
+	if len(message) < unix.SizeofIfInfomsg {
+		return device{}, fmt.Errorf("link message of %d bytes: expected %d or more", len(message), unix.SizeofIfInfomsg)
+	}
+	d := device{
+		index: int(int32(nativeEndian.Uint32(message[4:]))), up: nativeEndian.Uint32(message[8:])&unix.IFF_UP != 0,
+		carrier: "unknown",
+	}
+	ad, err := netlink.NewAttributeDecoder(message[unix.SizeofIfInfomsg:])
+	if err != nil {
+		return device{}, fmt.Errorf("link message: %w", err)
+	}
+	elsewhere := false
+	for ad.Next() {
+		switch ad.Type() {
+		case unix.IFLA_IFNAME:
+			d.name = ad.String()
+		case unix.IFLA_ADDRESS:
+			d.mac = net.HardwareAddr(ad.Bytes()).String()
+		case unix.IFLA_MTU:
+			d.mtu = int(ad.Uint32())
+		case unix.IFLA_TXQLEN:
+			d.txQueueLen = int(ad.Uint32())
+		case unix.IFLA_NUM_TX_QUEUES:
+			d.txQueues = int(ad.Uint32())
+		case unix.IFLA_NUM_RX_QUEUES:
+			d.rxQueues = int(ad.Uint32())
+		case unix.IFLA_MASTER:
+			d.master = int(ad.Uint32())
+		case unix.IFLA_LINK:
+			d.lower = int(ad.Uint32())
+		case unix.IFLA_LINK_NETNSID:
+			elsewhere = true
+		case unix.IFLA_QDISC:
+			d.qdisc = ad.String()
+		case unix.IFLA_CARRIER:
+			if d.up { // a device that is down has no carrier to speak of
+				d.carrier = [...]string{"down", "up"}[min(ad.Uint8(), 1)]
+			}
+		case unix.IFLA_STATS64:
+			d.stats = parseStats64(ad.Bytes())
+		case unix.IFLA_XDP:
+			ad.Nested(func(x *netlink.AttributeDecoder) error {
+				for x.Next() {
+					if x.Type() == unix.IFLA_XDP_ATTACHED {
+						d.xdp = x.Uint8() != 0
+					}
+				}
+				return nil
+			})
+		case unix.IFLA_LINKINFO:
+			ad.Nested(d.parseInfo)
+		case unix.IFLA_VFINFO_LIST:
+			ad.Nested(func(list *netlink.AttributeDecoder) error {
+				for list.Next() {
+					if list.Type() == unix.IFLA_VF_INFO {
+						var v virtual
+						list.Nested(v.parse)
+						d.vfs = append(d.vfs, v)
+					}
+				}
+				return nil
+			})
+		}
+	}
+	if elsewhere || d.lower == d.index {
+		d.lower = 0
+	}
+	if err := ad.Err(); err != nil {
+		return device{}, fmt.Errorf("link message of device %d: %w", d.index, err)
+	}
+	return d, nil
+}
+
+func parseStats64(b []byte) map[string]uint64 {
+	stats := make(map[string]uint64, len(linkStats))
+	for i, name := range linkStats {
+		if len(b) < (i+1)*8 {
+			break
+		}
+		stats[name] = nativeEndian.Uint64(b[i*8:])
+	}
+	return stats
+}
+
+// parseInfo reads IFLA_LINKINFO. The kernel puts the kind before the data.
+func (d *device) parseInfo(ad *netlink.AttributeDecoder) error {
+	for ad.Next() {
+		switch ad.Type() {
+		case unix.IFLA_INFO_KIND:
+			d.kind = ad.String()
+		case unix.IFLA_INFO_DATA:
+			switch d.kind {
+			case "vxlan", "gretap", "ip6gretap":
+				ad.Nested(d.parseTunnel)
+			}
+		}
+	}
+	return nil
+}
+
+// Attributes of GRE devices, and the flag of numbered packets, big-endian on the wire (include/uapi/linux/if_tunnel.h).
+const (
+	greLink     = 1
+	greFlags    = 3
+	greSequence = 0x1000
+)
+
+// parseTunnel reads the device that an overlay sends through, where it is bound to one, and whether a GRE tunnel
+// numbers its packets.
+func (d *device) parseTunnel(ad *netlink.AttributeDecoder) error {
+	for ad.Next() {
+		switch {
+		case d.kind == "vxlan" && ad.Type() == unix.IFLA_VXLAN_LINK,
+			d.kind != "vxlan" && ad.Type() == greLink:
+			d.lower = int(ad.Uint32())
+		case d.kind != "vxlan" && ad.Type() == greFlags:
+			if b := ad.Bytes(); len(b) == 2 {
+				d.sequence = (int(b[0])<<8|int(b[1]))&greSequence != 0
+			}
+		}
+	}
+	return nil
+}
+
+// parse reads one IFLA_VF_INFO: each attribute is a structure that begins with the VF's number.
+func (v *virtual) parse(ad *netlink.AttributeDecoder) error {
+	for ad.Next() {
+		b := ad.Bytes()
+		if len(b) < 8 {
+			continue
+		}
+		v.index = int(nativeEndian.Uint32(b))
+		word := func(i int) uint32 {
+			if len(b) < 4*(i+1) {
+				return 0
+			}
+			return nativeEndian.Uint32(b[4*i:])
+		}
+		switch ad.Type() {
+		case unix.IFLA_VF_MAC: // room for 32 bytes; Ethernet has 6
+			if len(b) >= 10 {
+				v.mac = net.HardwareAddr(b[4:10]).String()
+			}
+		case unix.IFLA_VF_VLAN:
+			v.vlan, v.qos = int(word(1)), int(word(2))
+		case unix.IFLA_VF_TX_RATE:
+			if !v.hasRate {
+				v.maxRate = int(word(1))
+			}
+		case unix.IFLA_VF_RATE:
+			v.minRate, v.maxRate, v.hasRate = int(word(1)), int(word(2)), true
+		case unix.IFLA_VF_SPOOFCHK: // −1 where the driver does not tell
+			v.spoofCheck, v.hasSpoofCheck = word(1) == 1, int32(word(1)) >= 0
+		case unix.IFLA_VF_TRUST:
+			v.trust = word(1) == 1
+		case unix.IFLA_VF_LINK_STATE:
+			v.linkState = [...]string{"auto", "enable", "disable"}[min(word(1), 2)]
+		}
+	}
+	return nil
+}
+
+// describe words a netlink refusal with the kernel's own explanation where it gave one.
+func describe(err error) error {
+	var op *netlink.OpError
+	if errors.As(err, &op) && op.Message != "" {
+		return fmt.Errorf("%w: %s", unwrapSyscall(op.Err), op.Message)
+	}
+	if op != nil {
+		return unwrapSyscall(op.Err)
+	}
+	return err
+}
+
+func unwrapSyscall(err error) error {
+	var call *os.SyscallError
+	if errors.As(err, &call) {
+		return call.Err
+	}
+	return err
+}

@@ -1,0 +1,149 @@
+package host
+
+import (
+	"context"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"mpps/internal/facts"
+)
+
+// nics reads every device that has a bus device behind it.
+func (m *Machine) nics(ctx context.Context, h *facts.Host, devices []device, names map[int]string) []facts.NIC {
+	nics := []facts.NIC{}
+	for _, d := range devices {
+		if m.exists(path.Join(classNet, d.name, "device")) {
+			nics = append(nics, m.nic(d, names))
+		}
+	}
+	m.irqs(h, nics)
+	if m.live {
+		m.ethtool(ctx, h, nics)
+	}
+	return nics
+}
+
+// nic reads what sysfs tells of one NIC.
+func (m *Machine) nic(d device, names map[int]string) facts.NIC {
+	dir := path.Join(classNet, d.name)
+	behind := path.Join(dir, "device")
+	n := facts.NIC{
+		Name: d.name, Index: d.index, MAC: d.mac, Driver: m.link(path.Join(behind, "driver")),
+		Bus: m.link(path.Join(behind, "subsystem")), Up: d.up, Carrier: d.carrier, MTU: d.mtu,
+		Speed: m.number(path.Join(dir, "speed"), -1), Master: names[d.master], TxQueueLen: d.txQueueLen, XDP: d.xdp,
+		Features: []facts.Feature{}, IRQs: []facts.IRQ{}, Qdisc: d.qdisc, Stats: d.stats,
+		Coalesce: map[string]string{}, FlowHash: map[string]string{},
+	}
+	n.RxQueues, n.TxQueues, n.RPS, n.XPS = m.queues(dir)
+	function := m.function(dir)
+	n.PCI = m.pciAddress(dir, function)
+	n.Node = m.number(path.Join(function, "numa_node"), -1)
+	n.Link = m.pciLink(function)
+	n.SRIOV = m.sriov(behind)
+	if physfn := path.Join(behind, "physfn"); m.exists(physfn) {
+		n.PhysFn = m.link(physfn)
+		if pf := m.list(path.Join(physfn, "net")); len(pf) > 0 {
+			n.PhysFn = pf[0]
+		}
+	}
+	return n
+}
+
+// function is the directory of the bus device that owns the NIC's interrupts and has its place in the machine: the
+// device itself, or for virtio the device above it, since a virtio device is the child of its transport.
+func (m *Machine) function(dir string) string {
+	behind := path.Join(dir, "device")
+	if m.link(path.Join(behind, "subsystem")) == "virtio" {
+		return behind + "/.." // not joined: the kernel and os.Root resolve the link before the dots
+	}
+	return behind
+}
+
+// pciAddress is the function's address in the form 0000:41:00.0, empty for other buses.
+func (m *Machine) pciAddress(dir, function string) string {
+	if m.link(function+"/subsystem") != "pci" {
+		return ""
+	}
+	if function == path.Join(dir, "device") {
+		return m.link(function)
+	}
+	return uevent(m.line(function+"/uevent"), "PCI_SLOT_NAME")
+}
+
+// pciLink reads the PCIe link; nil where there is none (Conventional PCI, emulated devices that have no link status).
+func (m *Machine) pciLink(function string) *facts.PCILink {
+	l := facts.PCILink{
+		Speed: m.line(function + "/current_link_speed"), MaxSpeed: m.line(function + "/max_link_speed"),
+		Width: m.number(function+"/current_link_width", 0), MaxWidth: m.number(function+"/max_link_width", 0),
+	}
+	known := func(speed string) bool { return speed != "" && !strings.HasPrefix(speed, "Unknown") }
+	if !known(l.Speed) || !known(l.MaxSpeed) || l.Width == 0 {
+		return nil
+	}
+	return &l
+}
+
+// sriov reads a physical function's ability to have virtual ones; nil where it has none.
+func (m *Machine) sriov(behind string) *facts.SRIOV {
+	total := m.number(path.Join(behind, "sriov_totalvfs"), 0)
+	if total == 0 {
+		return nil
+	}
+	return &facts.SRIOV{
+		Total: total, Enabled: m.number(path.Join(behind, "sriov_numvfs"), 0),
+		AutoProbe: m.line(path.Join(behind, "sriov_drivers_autoprobe")) == "1",
+	}
+}
+
+// ethtoolPatience is how long one NIC's driver may take to answer all questions. Drivers read registers and firmware
+// under the lock of the network stack; one that hangs must not take the inventory with it.
+const ethtoolPatience = 5 * time.Second
+
+// ethtool reads what only the driver can tell, and puts it into the NICs.
+func (m *Machine) ethtool(ctx context.Context, h *facts.Host, nics []facts.NIC) {
+	if len(nics) == 0 {
+		return
+	}
+	e, err := dialEthtool()
+	if err != nil {
+		unseen(h, "driver settings of NICs", err)
+		return
+	}
+	for i := range nics {
+		answered := nics[i] // the driver may still be writing to it after we gave up waiting
+		answered.Stats = make(map[string]uint64, len(nics[i].Stats))
+		for name, value := range nics[i].Stats {
+			answered.Stats[name] = value
+		}
+		limited, cancel := context.WithTimeout(ctx, ethtoolPatience)
+		err := within(limited, func() error { return e.fill(&answered) })
+		cancel()
+		if err != nil {
+			unseen(h, "driver settings of "+nics[i].Name, err)
+			if limited.Err() != nil {
+				// The call may hold the driver's lock for ever; the others share nothing with it but our sockets.
+				if e, err = dialEthtool(); err != nil {
+					return
+				}
+				continue
+			}
+		}
+		nics[i] = answered
+	}
+	e.close()
+}
+
+// queueNumber is the number in the name of a queue's directory ("rx-12"), −1 where it is none of that direction.
+func queueNumber(name, direction string) int {
+	digits, found := strings.CutPrefix(name, direction)
+	if !found {
+		return -1
+	}
+	n, err := strconv.Atoi(digits)
+	if err != nil || n < 0 {
+		return -1
+	}
+	return n
+}

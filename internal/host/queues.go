@@ -1,0 +1,40 @@
+package host
+
+import (
+	"path"
+	"strconv"
+
+	"mpps/internal/setting"
+)
+
+// maxQueues is how many queues of one direction are looked at: a tap has at most 256 (MAX_TAP_QUEUES), NICs 1024 or so.
+const maxQueues = 4096
+
+// queues reads the queues of a device by the directories in queues/, which are those in use: how many receive and
+// transmit, and by queue which CPUs RPS spreads to and which CPUs XPS lets send there. A device with one transmit queue
+// has no XPS; its entry is the empty set.
+func (m *Machine) queues(dir string) (rx, tx int, rps, xps []setting.CPUSet) {
+	names := m.list(path.Join(dir, "queues"))
+	rps, xps = []setting.CPUSet{}, []setting.CPUSet{}
+	for _, name := range names {
+		if queueNumber(name, "rx-") >= 0 {
+			rx++
+		}
+		if queueNumber(name, "tx-") >= 0 {
+			tx++
+		}
+	}
+	queues := m.folder(path.Join(dir, "queues"))
+	defer queues.close()
+	for i := range min(rx, maxQueues) {
+		rps = append(rps, maskFile(queues, "rx-"+strconv.Itoa(i)+"/rps_cpus"))
+	}
+	for i := range min(tx, maxQueues) {
+		if tx == 1 {
+			xps = append(xps, setting.CPUSet{})
+			continue
+		}
+		xps = append(xps, maskFile(queues, "tx-"+strconv.Itoa(i)+"/xps_cpus"))
+	}
+	return rx, tx, rps, xps
+}

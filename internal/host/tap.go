@@ -1,0 +1,38 @@
+package host
+
+import (
+	"path"
+	"strconv"
+
+	"mpps/internal/facts"
+)
+
+// Flags of a tun device as /sys/class/net/X/tun_flags shows them (include/uapi/linux/if_tun.h).
+const (
+	iffTap        = 0x0002
+	iffMultiQueue = 0x0100
+)
+
+// tap reads a tap or macvtap device; false where the device is neither. Point-to-point tun devices carry no guests.
+func (m *Machine) tap(d device, names map[int]string) (facts.Tap, bool) {
+	dir := path.Join(classNet, d.name)
+	t := facts.Tap{
+		Name: d.name, Type: "tap", Master: names[d.master], TxQueueLen: d.txQueueLen, Up: d.up, Stats: d.stats,
+		Owner: m.number(path.Join(dir, "owner"), -1),
+	}
+	switch {
+	case d.kind == "macvtap":
+		t.Type, t.Lower = "macvtap", names[d.lower]
+	default:
+		flags, err := strconv.ParseUint(m.line(path.Join(dir, "tun_flags")), 0, 32)
+		if err != nil || flags&iffTap == 0 {
+			return facts.Tap{}, false
+		}
+		t.MultiQueue = flags&iffMultiQueue != 0
+	}
+	t.RxQueues, t.TxQueues, t.RPS, t.XPS = m.queues(dir)
+	if t.Type == "macvtap" {
+		t.MultiQueue = d.txQueues > 1
+	}
+	return t, true
+}

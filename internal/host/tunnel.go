@@ -1,0 +1,61 @@
+package host
+
+import (
+	"path"
+	"strings"
+
+	"mpps/internal/facts"
+)
+
+// isTunnel are the kinds of devices that stand between a bridge and a NIC.
+var isTunnel = map[string]bool{
+	"vxlan": true, "gretap": true, "ip6gretap": true, "geneve": true, "vlan": true, "bond": true,
+}
+
+// tunnel reads an overlay device. Lower is the device that it is bound to; a VXLAN or GRE device without one, and every
+// GENEVE device, sends where the route to the other end leads. Of a bond it is the ports.
+func (m *Machine) tunnel(d device, names map[int]string, devices []device) facts.Tunnel {
+	t := facts.Tunnel{
+		Name: d.name, Type: d.kind, Lower: names[d.lower], Master: names[d.master], Up: d.up,
+	}
+	if d.kind == "bond" {
+		var ports []string
+		for _, port := range devices {
+			if port.master == d.index {
+				ports = append(ports, port.name)
+			}
+		}
+		t.Lower = strings.Join(ports, ",")
+	}
+	for _, queue := range m.list(path.Join(classNet, d.name, "queues")) {
+		if queueNumber(queue, "rx-") >= 0 {
+			t.RxQueues++
+		}
+		if queueNumber(queue, "tx-") >= 0 {
+			t.TxQueues++
+		}
+	}
+	t.Lockless, t.LocklessBy = m.lockless(d)
+	return t
+}
+
+// lockless tells whether a device transmits without taking its queue's lock, and how that is known. Up to Linux 6.11 the
+// device says so itself (the feature tx-lockless, NETIF_F_LLTX); 6.12 made it a private flag (commit 00d066a4d4ed). There
+// the driver decides: vxlan, geneve, vlan and bond set it on every device, GRE on those that do not number their packets
+// (net/ipv4/ip_gre.c, __gre_tunnel_init; net/ipv6/ip6_gre.c, ip6gre_tnl_init_features).
+func (m *Machine) lockless(d device) (bool, string) {
+	if m.live {
+		if e, err := dialEthtool(); err == nil {
+			defer e.close()
+			if features, err := e.features(d.name); err == nil {
+				for _, f := range features {
+					if f.Name == "tx-lockless" {
+						return f.On, "feature"
+					}
+				}
+				return !d.sequence, "driver"
+			}
+		}
+	}
+	return false, ""
+}
