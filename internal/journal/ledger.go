@@ -40,28 +40,36 @@ func (d *Dir) Ledger() (*Ledger, error) {
 	return l, errors.Join(refused...)
 }
 
-// State is what became of a transaction, with what later ones did about it.
+// State is what became of a transaction, with what later ones did about it: an apply whose rollback stopped half-way is
+// in the state in which that rollback stopped.
 func (l *Ledger) State(t *Transaction) State {
 	own := t.State()
 	if l.Holder != nil && l.Holder.TX == t.Header.TX && t.Ended().IsZero() {
 		return InFlight
 	}
 	if t.Header.Kind == Rollback {
-		if by := l.rollback(t.Header.Of); own != Applied && by != nil {
+		if last := l.rollback(t.Header.Of); own != Applied && last != t && last.State() == Applied {
 			return WasSuperseded
 		}
 		return own
 	}
-	if own != FailedUndone && l.rollback(t.Header.TX) != nil {
+	if own == FailedUndone {
+		return own
+	}
+	last := l.rollback(t.Header.TX)
+	switch {
+	case last == nil:
+		return own
+	case last.State() == Applied:
 		return WasRolledBack
 	}
-	return own
+	return l.State(last)
 }
 
-// rollback is the last completed rollback of a transaction.
+// rollback is the last rollback of a transaction, completed or not.
 func (l *Ledger) rollback(tx string) *Transaction {
 	for _, t := range slices.Backward(l.Transactions) {
-		if t.Header.Kind == Rollback && t.Header.Of == tx && t.State() == Applied {
+		if t.Header.Kind == Rollback && t.Header.Of == tx {
 			return t
 		}
 	}

@@ -1,0 +1,115 @@
+// Package apply makes planned changes on a machine such that they can always be undone: each is announced in the
+// journal, written with a deadline, read back and compared; after a failure everything is put back in reverse. Rollback
+// does the same from a journal of any age, verify compares the machine with what was applied.
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"mpps/internal/journal"
+	"mpps/internal/setting"
+)
+
+// Engine changes one machine.
+type Engine struct {
+	Mechanisms setting.Mechanisms
+	Journal    *journal.Dir
+	Host       string        // host name, for the journal's header
+	BootID     string        // of the running kernel: tells values that a reboot has reset
+	Version    string        // of the program
+	Deadline   time.Duration // of one read or write; 0 means 10 s
+	// Waiting tells why a change whose value is as wanted has not taken effect yet ("guest vm1 runs with its former
+	// definition"); empty where it has. nil means nothing waits.
+	Waiting func(c journal.Change) string
+}
+
+const defaultDeadline = 10 * time.Second
+
+func (e *Engine) deadline() time.Duration {
+	if e.Deadline > 0 {
+		return e.Deadline
+	}
+	return defaultDeadline
+}
+
+// errInDoubt marks a write that did not return in time: whether it took effect is not known.
+var errInDoubt = errors.New("in doubt: it is not known whether it took effect")
+
+// read reads an address and gives up after the deadline. A cancelled parent does not shorten it: what was written must
+// be read back.
+func (e *Engine) read(ctx context.Context, a setting.Address) setting.Reading {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.deadline())
+	defer cancel()
+	answer := make(chan setting.Reading, 1)
+	go func() { answer <- e.Mechanisms.Read(ctx, a) }()
+	select {
+	case r := <-answer:
+		return r
+	case <-ctx.Done():
+		return setting.CouldNotTell(fmt.Sprintf("reading it did not return within %v", e.deadline()))
+	}
+}
+
+// write writes an address and gives up waiting after the deadline, with errInDoubt: a store into sysfs or an ethtool
+// call that sleeps in a driver cannot be taken back. A cancelled parent does not end it, since that would only make
+// doubt where there is none.
+func (e *Engine) write(ctx context.Context, a setting.Address, to setting.Reading) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.deadline())
+	defer cancel()
+	answer := make(chan error, 1)
+	go func() { answer <- e.Mechanisms.Write(ctx, a, to) }()
+	select {
+	case err := <-answer:
+		if err != nil && ctx.Err() != nil {
+			return fmt.Errorf("%w: %w", errInDoubt, err)
+		}
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("%w: the write did not return within %v", errInDoubt, e.deadline())
+	}
+}
+
+// Services and threads take a moment to be what they were told to be.
+var readBackPauses = []time.Duration{10 * time.Millisecond, 50 * time.Millisecond, 200 * time.Millisecond}
+
+// readBack reads an address until it is as it should be, for a quarter of a second at the most.
+func (e *Engine) readBack(ctx context.Context, a setting.Address, is func(setting.Reading) bool) (setting.Reading, bool) {
+	found := e.read(ctx, a)
+	for _, pause := range readBackPauses {
+		if is(found) {
+			return found, true
+		}
+		time.Sleep(pause)
+		found = e.read(ctx, a)
+	}
+	return found, is(found)
+}
+
+// put writes a value that stood there before and proves that it stands there again.
+func (e *Engine) put(ctx context.Context, a setting.Address, value setting.Reading) (setting.Reading, error) {
+	if err := e.write(ctx, a, value); err != nil {
+		return setting.Reading{}, fmt.Errorf("%s: wanted %s: %w", a, value, err)
+	}
+	found, same := e.readBack(ctx, a, value.Same)
+	if !same {
+		return found, fmt.Errorf("%s: wrote %s, but it reads back as %s", a, value, told(found))
+	}
+	return found, nil
+}
+
+// gone tells whether a value cannot be put back because what it belongs to is not there any more: a guest that is off,
+// a device that was removed.
+func gone(a setting.Address, found setting.Reading) bool {
+	return found.State == setting.Absent && !setting.Kinds[a.Kind].CanAbsent
+}
+
+// told is a reading with its reason, for messages.
+func told(r setting.Reading) string {
+	if r.State != setting.Known && r.Why != "" {
+		return fmt.Sprintf("%s (%s)", r, r.Why)
+	}
+	return r.String()
+}

@@ -1,0 +1,310 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"mpps/internal/journal"
+	"mpps/internal/setting"
+)
+
+// RollbackOptions say what to put back.
+type RollbackOptions struct {
+	TX        string // or the beginning of its name; empty means the last that stands
+	Force     bool   // also values that somebody else changed since
+	WithLater bool   // first what later transactions built on it
+	DryRun    bool
+	Why       string // for the journal; empty means "asked for"
+
+	unconfirmed bool // only where it has not been confirmed in the meantime
+}
+
+// Restored is what became of one rollback.
+type Restored struct {
+	Of      string        `json:"of"`           // the transaction that was put back
+	TX      string        `json:"tx,omitempty"` // the rollback's own
+	State   journal.State `json:"state"`
+	Changes []Outcome     `json:"changes"`
+	Seconds float64       `json:"seconds"`
+}
+
+// Drifted counts the values that somebody else changed since and that were left alone.
+func (r Restored) Drifted() int { return r.count(wasDrift) }
+
+// Count is how many values were put back.
+func (r Restored) Count() int {
+	n := 0
+	for _, c := range r.Changes {
+		if c.State == journal.ChangeDone {
+			n++
+		}
+	}
+	return n
+}
+
+func (r Restored) count(why string) int {
+	n := 0
+	for _, c := range r.Changes {
+		if c.State == journal.ChangeLeft && strings.HasPrefix(c.Why, why) {
+			n++
+		}
+	}
+	return n
+}
+
+// How the reasons begin for which a value is not written.
+const (
+	wasBefore = "is as it was before"
+	wasGone   = "nothing to restore"
+	wasDrift  = "changed by somebody else"
+)
+
+// Rollback puts back what a transaction wrote, the last first, going on past errors. A value is written only where it
+// still holds what the transaction wrote, or where the transaction was interrupted while it wrote it. Each rollback is
+// a transaction of its own; one that was interrupted is completed by asking again. An empty result means that there was
+// nothing to put back.
+func (e *Engine) Rollback(ctx context.Context, o RollbackOptions) ([]Restored, error) {
+	lock, err := e.Journal.Lock("rollback")
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Release()
+	ledger, err := e.Journal.Ledger()
+	if err != nil {
+		return nil, err
+	}
+	targets, err := choose(ledger, o)
+	if err != nil {
+		return nil, err
+	}
+	var all []Restored
+	var failures []error
+	for _, t := range targets {
+		restored, err := e.restore(ctx, lock, t, o)
+		all = append(all, restored)
+		failures = append(failures, err)
+		if err != nil {
+			break // what the others built on is not in place
+		}
+	}
+	return all, errors.Join(failures...)
+}
+
+// choose lists the transactions to put back, the latest first.
+func choose(l *journal.Ledger, o RollbackOptions) ([]*journal.Transaction, error) {
+	open := l.Open()
+	if o.TX == "" {
+		if len(open) == 0 {
+			return nil, nil
+		}
+		return open[len(open)-1:], nil
+	}
+	t, err := l.Find(o.TX)
+	if err != nil {
+		return nil, err
+	}
+	if t.Header.Kind == journal.Rollback {
+		return nil, &NotApplied{TX: t.Header.TX, Of: t.Header.Of}
+	}
+	if o.unconfirmed && t.Confirmation().Confirmed {
+		return nil, nil
+	}
+	switch l.State(t) {
+	case journal.FailedUndone:
+		return nil, nil
+	case journal.WasRolledBack:
+		if !o.Force {
+			return nil, nil
+		}
+	}
+	targets := []*journal.Transaction{t}
+	// What built on what is found from the end: a later one may have been built upon in turn.
+	for added := true; added; {
+		added = false
+		for _, target := range targets {
+			for _, later := range l.BuiltOn(target) {
+				if !slices.Contains(targets, later) {
+					targets, added = append(targets, later), true
+				}
+			}
+		}
+	}
+	slices.SortFunc(targets, func(a, b *journal.Transaction) int { return strings.Compare(b.Header.TX, a.Header.TX) })
+	if len(targets) > 1 && !o.WithLater {
+		refusal := &BuiltOn{TX: t.Header.TX}
+		for _, later := range l.BuiltOn(t) {
+			refusal.Later = append(refusal.Later, later.Header.TX)
+		}
+		return nil, refusal
+	}
+	return targets, nil
+}
+
+// restore puts one transaction back. It is not ended by a cancelled context: half a rollback helps nobody.
+func (e *Engine) restore(ctx context.Context, lock *journal.Lock, t *journal.Transaction, o RollbackOptions) (Restored, error) {
+	began := time.Now()
+	ctx = context.WithoutCancel(ctx)
+	result := Restored{Of: t.Header.TX}
+	if o.DryRun {
+		result.Changes = e.preview(ctx, t, o)
+		return result, nil
+	}
+	why := o.Why
+	if why == "" {
+		why = "asked for"
+	}
+	w, err := e.Journal.Create(lock, journal.Header{
+		Kind: journal.Rollback, Of: t.Header.TX, Why: why, Host: e.Host, BootID: e.BootID, Version: e.Version,
+		Changes: len(t.Changes()),
+	})
+	if err != nil {
+		return result, err
+	}
+	r := &run{Engine: e, writer: w}
+	err = r.restoreAll(ctx, t, o.Force)
+	result.TX, result.State = w.TX(), journal.Applied
+	end := journal.Record{Event: journal.Committed}
+	if err != nil {
+		result.State = journal.FailedPartly
+		end = journal.Record{Event: journal.Incomplete, Error: err.Error()}
+	}
+	err = errors.Join(err, w.Append(end), w.Close())
+	for _, c := range r.changes {
+		result.Changes = append(result.Changes, outcome(c))
+	}
+	result.Seconds = time.Since(began).Seconds()
+	if err != nil {
+		return result, &Unrestored{TX: t.Header.TX, Problem: err}
+	}
+	return result, nil
+}
+
+// preview is what a rollback would do.
+func (e *Engine) preview(ctx context.Context, t *journal.Transaction, o RollbackOptions) []Outcome {
+	var outcomes []Outcome
+	for _, c := range slices.Backward(t.Changes()) {
+		if !c.Wrote() {
+			continue
+		}
+		found := e.read(ctx, c.Address)
+		row := Outcome{ID: c.ID, Address: c.Address, From: found.String(), To: c.Before.String(), State: journal.ChangeIntended, Needs: c.Needs}
+		if write, reason := decide(c, found, e.BootID == t.Header.BootID, o.Force); !write {
+			row.State, row.Why, row.To = journal.ChangeLeft, reason, found.String()
+		}
+		outcomes = append(outcomes, row)
+	}
+	return outcomes
+}
+
+// decide tells whether to write the value before of a change, or why not.
+func decide(c journal.Change, found setting.Reading, sameBoot, force bool) (write bool, why string) {
+	switch {
+	case found.State == setting.Unknown:
+		return true, "" // the write proves itself by its read-back
+	case found.Same(c.Before):
+		return false, wasBefore
+	case gone(c.Address, found):
+		return false, wasGone + ": " + found.Why
+	case force:
+		return true, ""
+	case c.State == journal.ChangeDone && c.Found != nil:
+		if found.Same(*c.Found) {
+			return true, ""
+		}
+	case c.State == journal.ChangeUndone:
+	case sameBoot || c.Want.Met(found) || found.Same(c.After):
+		// The write was under way when the journal ends, or its undo failed: what stands there is most likely ours, in
+		// the driver's rounding. After a reboot only what we recognize is.
+		return true, ""
+	}
+	ours := c.After
+	if c.Found != nil {
+		ours = *c.Found
+	}
+	return false, fmt.Sprintf("%s since: is %s, mpps left it at %s, before that it was %s", wasDrift, told(found), ours, c.Before)
+}
+
+// restoreAll goes through the changes from the last to the first, and once more for what was moved by what followed.
+func (r *run) restoreAll(ctx context.Context, t *journal.Transaction, force bool) error {
+	var problems []error
+	sameBoot := r.BootID == t.Header.BootID
+	var touched []journal.Change
+	for _, c := range slices.Backward(t.Changes()) {
+		if !c.Wrote() {
+			continue
+		}
+		found := r.read(ctx, c.Address)
+		if write, why := decide(c, found, sameBoot, force); !write {
+			problems = append(problems, r.leave(c, found, why))
+			if why == wasBefore {
+				touched = append(touched, c)
+			}
+			continue
+		}
+		if err := r.restoreOne(ctx, c, found); err != nil {
+			problems = append(problems, err)
+			continue
+		}
+		touched = append(touched, c)
+	}
+	slices.Reverse(touched)
+	for range 2 {
+		moved := false
+		for _, c := range touched {
+			if found := r.read(ctx, c.Address); !found.Same(c.Before) && !gone(c.Address, found) {
+				moved = true
+				problems = append(problems, r.restoreOne(ctx, c, found))
+			}
+		}
+		if !moved {
+			break
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// leave records that a value is not written, and why.
+func (r *run) leave(c journal.Change, found setting.Reading, why string) error {
+	c.N, c.State, c.Why, c.Error = len(r.changes)+1, journal.ChangeLeft, why, ""
+	c.Before, c.After, c.Found = found, found, &found
+	r.changes = append(r.changes, c)
+	return r.writer.Append(journal.Record{Event: journal.Left, N: c.N, ID: c.ID, Address: &c.Address, Found: &found, Why: why})
+}
+
+// restoreOne announces, writes and reads back one value that stood there before. Where the journal cannot be written
+// the value is put back all the same: the transaction that is put back still tells what it was.
+func (r *run) restoreOne(ctx context.Context, c journal.Change, found setting.Reading) error {
+	before := found
+	if found.State == setting.Unknown { // an intent holds what a rollback of it could write
+		before = c.After
+	}
+	n, want := len(r.changes)+1, setting.Exact(c.Before.Value)
+	if c.Before.State == setting.Absent {
+		want = setting.NotThere()
+	}
+	journaled := r.writer.Append(journal.Record{
+		Event: journal.Intent, N: n, ID: c.ID, Address: &c.Address, Before: &before, After: &c.Before, Want: &want,
+		Risk: c.Risk, Lasts: c.Lasts, Needs: c.Needs,
+	})
+	done := journal.Change{N: n, ID: c.ID, Address: c.Address, Before: before, After: c.Before, Want: want, Needs: c.Needs, State: journal.ChangeDone}
+	back, err := r.put(ctx, c.Address, c.Before)
+	end := journal.Record{Event: journal.Done, N: n, Found: &back}
+	if err != nil {
+		done.State, done.Error = journal.ChangeFailed, err.Error()
+		end = journal.Record{Event: journal.Failed, N: n, Error: err.Error()}
+		if errors.Is(err, errInDoubt) {
+			done.State, end.Event = journal.ChangeInDoubt, journal.InDoubt
+		}
+	} else {
+		done.Found = &back
+	}
+	r.changes = append(r.changes, done)
+	if journaled == nil {
+		journaled = r.writer.Append(end)
+	}
+	return errors.Join(err, journaled)
+}

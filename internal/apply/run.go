@@ -1,0 +1,275 @@
+package apply
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"mpps/internal/goal"
+	"mpps/internal/journal"
+	"mpps/internal/setting"
+)
+
+// Change is one planned change.
+type Change struct {
+	ID      string
+	Address setting.Address
+	From    setting.Reading // as it was when the plan was made
+	To      setting.Reading // what is written
+	Want    setting.Want    // what it is compared with afterwards; drivers round
+	Risk    goal.Risk
+	Lasts   setting.Lasting
+	Needs   string
+}
+
+// Plan is what is to be changed, in order.
+type Plan struct {
+	Digest  string
+	Goal    json.RawMessage // for the journal's reader
+	Changes []Change
+}
+
+// Options of Run.
+type Options struct {
+	DryRun bool
+	// Confirm, where above 0, is the time from the commit on within which the changes are to be confirmed. Arm starts
+	// the process that undoes them otherwise; it is called before the first write.
+	Confirm time.Duration
+	Arm     func(tx string) error
+}
+
+// Result is what became of a run.
+type Result struct {
+	TX      string        `json:"tx,omitempty"` // empty where nothing had to be written
+	State   journal.State `json:"state,omitempty"`
+	Changes []Outcome     `json:"changes"`
+	// ConfirmWithin is the number of seconds within which the changes are to be confirmed; 0 where they need not be.
+	ConfirmWithin float64 `json:"confirm_within_seconds,omitempty"`
+	Seconds       float64 `json:"seconds"`
+}
+
+// Written counts the changes that stand on the machine.
+func (r Result) Written() int {
+	n := 0
+	for _, c := range r.Changes {
+		if c.State == journal.ChangeDone {
+			n++
+		}
+	}
+	return n
+}
+
+// Outcome is what became of one change.
+type Outcome struct {
+	ID      string              `json:"id"`
+	Address setting.Address     `json:"address"`
+	From    string              `json:"from"`
+	To      string              `json:"to"`
+	Found   string              `json:"found,omitempty"`
+	State   journal.ChangeState `json:"state"`
+	Needs   string              `json:"needs,omitempty"`
+	Why     string              `json:"why,omitempty"`
+}
+
+func outcome(c journal.Change) Outcome {
+	o := Outcome{ID: c.ID, Address: c.Address, From: c.Before.String(), To: c.After.String(), State: c.State, Needs: c.Needs, Why: c.Why}
+	if c.Found != nil {
+		o.Found = c.Found.String()
+	}
+	if c.Error != "" {
+		o.Why = c.Error
+	}
+	return o
+}
+
+// run is one transaction while it is written.
+type run struct {
+	*Engine
+	writer  *journal.Writer
+	changes []journal.Change // begun so far; the index is N-1
+	left    map[int]error    // undo: why a change could not be put back, by N
+}
+
+// Run makes the changes of a plan, all or none. It refuses to begin where the machine is not as the plan says, where an
+// earlier transaction is not settled, and where somebody else is at work. When a change fails or ctx is cancelled,
+// everything that was done is put back, and the error (a *Failure) says what failed and what could not be put back.
+func (e *Engine) Run(ctx context.Context, p Plan, o Options) (Result, error) {
+	began := time.Now()
+	lock, err := e.Journal.Lock("apply")
+	if err != nil {
+		return Result{}, err
+	}
+	defer lock.Release()
+	ledger, err := e.Journal.Ledger()
+	if err != nil {
+		return Result{}, err
+	}
+	if err := settled(ledger); err != nil {
+		return Result{}, err
+	}
+	before, err := e.preflight(ctx, p)
+	if err != nil {
+		return Result{}, err
+	}
+	result := Result{Changes: planned(p, before)}
+	if o.DryRun || !needsWrite(p, before) {
+		result.Seconds = time.Since(began).Seconds()
+		return result, nil
+	}
+	w, err := e.Journal.Create(lock, journal.Header{
+		Kind: journal.Apply, Host: e.Host, BootID: e.BootID, Version: e.Version,
+		Goal: p.Goal, Digest: p.Digest, Changes: len(p.Changes),
+	})
+	if err != nil {
+		return Result{}, err
+	}
+	r := &run{Engine: e, writer: w, left: map[int]error{}}
+	err = r.all(ctx, p, o, before)
+	result.TX, result.State, result.Changes = w.TX(), journal.Applied, nil
+	if err == nil && o.Confirm > 0 {
+		result.ConfirmWithin = o.Confirm.Seconds()
+	}
+	if err != nil {
+		err = r.undo(ctx, err)
+		var failure *Failure
+		if errors.As(err, &failure) {
+			result.State = failure.State
+		}
+	}
+	err = errors.Join(err, w.Close())
+	for _, c := range r.changes {
+		result.Changes = append(result.Changes, outcome(c))
+	}
+	result.Seconds = time.Since(began).Seconds()
+	return result, err
+}
+
+// settled refuses to change a machine on which an earlier transaction is half done or waits for a confirmation.
+func settled(l *journal.Ledger) error {
+	if open := l.Unsettled(); len(open) > 0 {
+		t := open[0]
+		return &Unsettled{TX: t.Header.TX, State: l.State(t)}
+	}
+	for _, t := range l.Open() {
+		if c := t.Confirmation(); c.Armed && !c.Confirmed {
+			return &Unconfirmed{TX: t.Header.TX, Until: c.Until}
+		}
+	}
+	return nil
+}
+
+// preflight reads every value and refuses the plan where one is neither as planned nor as wanted.
+func (e *Engine) preflight(ctx context.Context, p Plan) ([]setting.Reading, error) {
+	found := make([]setting.Reading, len(p.Changes))
+	var drifted []error
+	for i, c := range p.Changes {
+		if err := ctx.Err(); err != nil {
+			return nil, fmt.Errorf("nothing was changed: %w", context.Cause(ctx))
+		}
+		found[i] = e.read(ctx, c.Address)
+		switch {
+		case found[i].State == setting.Unknown:
+			drifted = append(drifted, fmt.Errorf("%s: could not be read: %s", c.Address, found[i].Why))
+		case c.Want.Met(found[i]):
+		case !found[i].Same(c.From):
+			drifted = append(drifted, fmt.Errorf("%s: is %s, the plan was made when it was %s", c.Address, told(found[i]), c.From))
+		}
+	}
+	if len(drifted) > 0 {
+		return nil, &Stale{Problems: drifted}
+	}
+	return found, nil
+}
+
+func needsWrite(p Plan, found []setting.Reading) bool {
+	for i, c := range p.Changes {
+		if !c.Want.Met(found[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// planned is the outcome before anything is written.
+func planned(p Plan, found []setting.Reading) []Outcome {
+	outcomes := make([]Outcome, len(p.Changes))
+	for i, c := range p.Changes {
+		o := Outcome{ID: c.ID, Address: c.Address, From: found[i].String(), To: c.To.String(), State: journal.ChangeIntended, Needs: c.Needs}
+		if c.Want.Met(found[i]) {
+			o.State, o.To, o.Found = journal.ChangeAlready, o.From, o.From
+		}
+		outcomes[i] = o
+	}
+	return outcomes
+}
+
+// all arms the confirm timer, makes every change and commits.
+func (r *run) all(ctx context.Context, p Plan, o Options, before []setting.Reading) error {
+	if o.Confirm > 0 {
+		if err := r.writer.Append(journal.Record{Event: journal.ConfirmArmed, Seconds: o.Confirm.Seconds()}); err != nil {
+			return err
+		}
+		if o.Arm != nil {
+			if err := o.Arm(r.writer.TX()); err != nil {
+				return fmt.Errorf("start the process that undoes unconfirmed changes: %w", err)
+			}
+		}
+	}
+	for i, c := range p.Changes {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err := r.one(ctx, c, before[i]); err != nil {
+			return err
+		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return r.writer.Append(journal.Record{Event: journal.Committed})
+}
+
+// one makes one change. before is the value ahead of the whole transaction, which is what an undo restores even where
+// an earlier change of the same transaction has moved it since: new channels reset rings, masks and affinities.
+func (r *run) one(ctx context.Context, c Change, before setting.Reading) error {
+	n := len(r.changes) + 1
+	begun := journal.Change{N: n, ID: c.ID, Address: c.Address, Before: before, After: c.To, Want: c.Want, Risk: c.Risk, Lasts: c.Lasts, Needs: c.Needs}
+	if found := r.read(ctx, c.Address); c.Want.Met(found) && c.Want.Met(before) {
+		begun.State, begun.After, begun.Found = journal.ChangeAlready, found, &found
+		err := r.writer.Append(journal.Record{
+			Event: journal.Already, N: n, ID: c.ID, Address: &c.Address, Found: &found, Want: &c.Want,
+			Risk: c.Risk, Lasts: c.Lasts, Needs: c.Needs,
+		})
+		r.changes = append(r.changes, begun)
+		return err
+	}
+	if err := r.writer.Append(journal.Record{
+		Event: journal.Intent, N: n, ID: c.ID, Address: &c.Address, Before: &before, After: &c.To, Want: &c.Want,
+		Risk: c.Risk, Lasts: c.Lasts, Needs: c.Needs,
+	}); err != nil {
+		return err
+	}
+	begun.State = journal.ChangeIntended
+	r.changes = append(r.changes, begun)
+	change := &r.changes[n-1]
+	if err := r.write(ctx, c.Address, c.To); err != nil {
+		err = fmt.Errorf("%s: wanted %s: %w", c.Address, c.Want, err)
+		event := journal.Failed
+		change.State, change.Error = journal.ChangeFailed, err.Error()
+		if errors.Is(err, errInDoubt) {
+			event, change.State, change.Doubted = journal.InDoubt, journal.ChangeInDoubt, true
+		}
+		return errors.Join(err, r.writer.Append(journal.Record{Event: event, N: n, Error: err.Error()}))
+	}
+	found, met := r.readBack(ctx, c.Address, c.Want.Met)
+	change.Found = &found
+	if !met {
+		err := fmt.Errorf("%s: wanted %s, wrote %s, but it reads back as %s", c.Address, c.Want, c.To, told(found))
+		change.State, change.Error = journal.ChangeFailed, err.Error()
+		return errors.Join(err, r.writer.Append(journal.Record{Event: journal.Failed, N: n, Error: err.Error()}))
+	}
+	change.State = journal.ChangeDone
+	return r.writer.Append(journal.Record{Event: journal.Done, N: n, Found: &found})
+}

@@ -1,0 +1,84 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"mpps/internal/journal"
+)
+
+// undo puts back what a failed run has written, the last first, going on past every error, and ends the transaction.
+// It goes on where the journal cannot be written any more: the intents that a later rollback needs are on disk.
+func (r *run) undo(ctx context.Context, cause error) error {
+	ctx = context.WithoutCancel(ctx)
+	failure := &Failure{TX: r.writer.TX(), State: journal.FailedUndone, Cause: cause}
+	for i := range slices.Backward(r.changes) {
+		if r.changes[i].Wrote() {
+			failure.note(r.undoOne(ctx, &r.changes[i]))
+		}
+	}
+	r.settle(ctx, failure)
+	var left []error
+	for _, c := range r.changes {
+		switch {
+		case c.Doubted:
+			failure.State = journal.Doubtful
+		case c.State == journal.ChangeUndoFailed:
+			left = append(left, r.left[c.N])
+		case c.State == journal.ChangeUndone:
+			failure.Undone++
+		}
+	}
+	failure.Left = left
+	end := journal.Record{Event: journal.RolledBack}
+	if len(left) > 0 || failure.State == journal.Doubtful {
+		end = journal.Record{Event: journal.Incomplete, Error: errors.Join(append([]error{cause}, left...)...).Error()}
+	}
+	if len(left) > 0 && failure.State != journal.Doubtful {
+		failure.State = journal.FailedPartly
+	}
+	failure.note(r.writer.Append(end))
+	return failure
+}
+
+// undoOne puts one value back. The error is of the journal; what the machine refuses is kept in the change.
+func (r *run) undoOne(ctx context.Context, c *journal.Change) error {
+	found := r.read(ctx, c.Address)
+	written := []error{}
+	if !found.Same(c.Before) && !gone(c.Address, found) || c.Doubted {
+		written = append(written, r.writer.Append(journal.Record{Event: journal.UndoIntent, N: c.N}))
+		var err error
+		if found, err = r.put(ctx, c.Address, c.Before); err != nil {
+			r.left[c.N] = fmt.Errorf("put back: %w", err)
+			c.State, c.Error = journal.ChangeUndoFailed, r.left[c.N].Error()
+			written = append(written, r.writer.Append(journal.Record{Event: journal.UndoFailed, N: c.N, Error: c.Error}))
+			return errors.Join(written...)
+		}
+	}
+	c.State, c.Found = journal.ChangeUndone, &found
+	written = append(written, r.writer.Append(journal.Record{Event: journal.Undone, N: c.N, Found: &found}))
+	return errors.Join(written...)
+}
+
+// settle looks once more at everything that was put back: what was put back later may have moved what was put back
+// before it (fewer channels reset masks). Twice is enough, since what moves others comes first in the plan's order.
+func (r *run) settle(ctx context.Context, failure *Failure) {
+	for range 2 {
+		moved := false
+		for i := range r.changes {
+			c := &r.changes[i]
+			if !c.Wrote() || c.State == journal.ChangeUndoFailed {
+				continue
+			}
+			if found := r.read(ctx, c.Address); !found.Same(c.Before) && !gone(c.Address, found) {
+				moved = true
+				failure.note(r.undoOne(ctx, c))
+			}
+		}
+		if !moved {
+			return
+		}
+	}
+}

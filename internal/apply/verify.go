@@ -1,0 +1,199 @@
+package apply
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"mpps/internal/journal"
+	"mpps/internal/setting"
+)
+
+// RowState is how one value compares with what was applied.
+type RowState string
+
+// The states of a row.
+const (
+	Compliant RowState = "compliant"
+	Drifted   RowState = "drifted" // somebody else changed it since, or something reset it
+	NotThere  RowState = "absent"  // what it belongs to is not there now: a guest that is off
+	Untold    RowState = "unknown" // could not be read
+	WaitsFor  RowState = "waiting" // as wanted, but not in effect before a restart
+)
+
+// Row is one applied value as it is now.
+type Row struct {
+	ID      string          `json:"id"`
+	Address setting.Address `json:"address"`
+	Wanted  string          `json:"wanted"`
+	Found   string          `json:"found"`
+	State   RowState        `json:"state"`
+	Why     string          `json:"why,omitempty"`
+	TX      string          `json:"tx"`
+}
+
+// Summary is the state of the machine in one word.
+type Summary string
+
+// The summaries, in the order in which one outranks another.
+const (
+	IsInFlight    Summary = "in-flight"
+	IsInterrupted Summary = "interrupted"
+	IsInDoubt     Summary = "in-doubt"
+	IsFailed      Summary = "failed" // something could not be put back
+	IsDrifted     Summary = "drifted"
+	IsWaiting     Summary = "waiting"
+	IsApplied     Summary = "applied"
+	IsClean       Summary = "clean" // nothing of mpps stands on this machine
+)
+
+// Status is what mpps changed on the machine and how that stands.
+type Status struct {
+	State  Summary         `json:"state"`
+	Why    string          `json:"why,omitempty"`
+	Holder *journal.Holder `json:"holder,omitempty"`
+	// Transactions are those that stand, or may stand, oldest first.
+	Transactions []Entry        `json:"transactions"`
+	Rows         []Row          `json:"rows"`
+	Counts       map[string]int `json:"counts"` // rows by state
+}
+
+// Entry is one transaction in a list.
+type Entry struct {
+	TX      string        `json:"tx"`
+	Kind    journal.Kind  `json:"kind"`
+	Of      string        `json:"of,omitempty"`
+	Why     string        `json:"why,omitempty"`
+	State   journal.State `json:"state"`
+	Started time.Time     `json:"started"`
+	Ended   *time.Time    `json:"ended,omitempty"`
+	Changes int           `json:"changes"` // written
+	Version string        `json:"mpps"`
+	Digest  string        `json:"digest,omitempty"`
+	Torn    bool          `json:"torn,omitempty"` // the machine stopped in the middle of its last record
+	Error   string        `json:"error,omitempty"`
+	// ConfirmUntil is when it is undone unless it is confirmed.
+	ConfirmUntil *time.Time `json:"confirm_until,omitempty"`
+}
+
+// History lists every transaction, oldest first. The error joins those that could not be read; the others are listed.
+func (e *Engine) History() ([]Entry, error) {
+	ledger, err := e.Journal.Ledger()
+	entries := []Entry{}
+	for _, t := range ledger.Transactions {
+		entries = append(entries, entry(ledger, t))
+	}
+	return entries, err
+}
+
+func entry(l *journal.Ledger, t *journal.Transaction) Entry {
+	h := t.Header
+	out := Entry{TX: h.TX, Kind: h.Kind, Of: h.Of, Why: h.Why, State: l.State(t), Started: h.Started, Version: h.Version, Digest: h.Digest, Torn: t.Torn > 0}
+	if ended := t.Ended(); !ended.IsZero() {
+		out.Ended = &ended
+	}
+	for _, c := range t.Changes() {
+		if c.Wrote() {
+			out.Changes++
+		}
+	}
+	for _, r := range t.Records {
+		if r.Error != "" {
+			out.Error = r.Error
+		}
+	}
+	if c := t.Confirmation(); c.Armed && !c.Confirmed && out.State == journal.Applied {
+		out.ConfirmUntil = &c.Until
+	}
+	return out
+}
+
+// Status reads every value that was applied and stands, and says how it compares. Where several transactions wrote the
+// same address the last one counts.
+func (e *Engine) Status(ctx context.Context) (Status, error) {
+	ledger, err := e.Journal.Ledger()
+	if err != nil {
+		return Status{}, err
+	}
+	s := Status{State: IsClean, Holder: ledger.Holder, Transactions: []Entry{}, Rows: []Row{}, Counts: map[string]int{}}
+	at := map[setting.Address]int{}
+	for _, t := range ledger.Open() {
+		s.Transactions = append(s.Transactions, entry(ledger, t))
+		for _, c := range t.Changes() {
+			if ctx.Err() != nil {
+				return s, context.Cause(ctx)
+			}
+			if c.State == journal.ChangeUndone {
+				continue
+			}
+			i, known := at[c.Address]
+			if !known {
+				i = len(s.Rows)
+				at[c.Address] = i
+				s.Rows = append(s.Rows, Row{})
+			}
+			s.Rows[i] = e.row(ctx, t, c)
+		}
+	}
+	for _, r := range s.Rows {
+		s.Counts[string(r.State)]++
+	}
+	s.State, s.Why = summary(s)
+	return s, nil
+}
+
+func (e *Engine) row(ctx context.Context, t *journal.Transaction, c journal.Change) Row {
+	found := e.read(ctx, c.Address)
+	row := Row{ID: c.ID, Address: c.Address, Wanted: c.Want.String(), Found: found.String(), State: Compliant, TX: t.Header.TX}
+	switch {
+	case found.State == setting.Unknown:
+		row.State, row.Why = Untold, found.Why
+	case c.Want.Met(found):
+		if e.Waiting != nil {
+			if why := e.Waiting(c); why != "" {
+				row.State, row.Why = WaitsFor, why
+			}
+		}
+	case gone(c.Address, found):
+		row.State, row.Why = NotThere, found.Why
+	default:
+		row.State, row.Why = Drifted, fmt.Sprintf("is %s, expected %s", told(found), c.Want)
+		if e.BootID != t.Header.BootID && c.Lasts != setting.InDefinition {
+			row.Why += "; the host was started anew since, and the value lasts " + string(c.Lasts)
+		}
+	}
+	return row
+}
+
+// summary is the one word, with the reason for it.
+func summary(s Status) (Summary, string) {
+	if s.Holder != nil {
+		return IsInFlight, fmt.Sprintf("process %d (%s) is at work since %s", s.Holder.PID, s.Holder.Command, s.Holder.Since.Format(time.RFC3339))
+	}
+	for _, look := range []struct {
+		state journal.State
+		is    Summary
+		why   string
+	}{
+		{journal.Interrupted, IsInterrupted, "its process died before it was done; 'mpps rollback' puts it back"},
+		{journal.Doubtful, IsInDoubt, "a write did not return; 'mpps rollback' puts it back"},
+		{journal.FailedPartly, IsFailed, "something could not be put back; 'mpps rollback' tries again"},
+	} {
+		for _, t := range s.Transactions {
+			if t.State == look.state {
+				return look.is, t.TX + ": " + look.why
+			}
+		}
+	}
+	switch {
+	case s.Counts[string(Drifted)] > 0:
+		return IsDrifted, fmt.Sprintf("%d of %d values are not as applied", s.Counts[string(Drifted)], len(s.Rows))
+	case s.Counts[string(WaitsFor)] > 0:
+		i := slices.IndexFunc(s.Rows, func(r Row) bool { return r.State == WaitsFor })
+		return IsWaiting, s.Rows[i].Why
+	case len(s.Transactions) > 0:
+		return IsApplied, ""
+	}
+	return IsClean, ""
+}
