@@ -3,6 +3,8 @@
 package knob
 
 import (
+	"slices"
+
 	"mpps/internal/datapath"
 	"mpps/internal/facts"
 	"mpps/internal/goal"
@@ -18,13 +20,22 @@ type Knob struct {
 	Risk  goal.Risk   // the worst that a change of it can do
 	After []string    // IDs of knobs that must be applied earlier where both change
 	Tiers []goal.Tier // tiers in which it has an opinion; empty means all above default
+	Check bool        // judged and explained, never written
 	Doc   Doc
 
 	// Where lists the addresses that the knob speaks of, from the inventory alone, before any value is read.
 	Where func(h *facts.Host) []setting.Address
-	// Want gives the knob's opinion of one of these addresses. It may look at all facts, and answers the same for the
-	// same facts.
-	Want func(h *facts.Host, g goal.Goal, a setting.Address) Advice
+	// Want gives the knob's opinion of one of these addresses. It may look at everything that is known of the host, and
+	// answers the same for the same facts and goal.
+	Want func(v *View, a setting.Address) Advice
+}
+
+// Speaks tells whether the knob has an opinion in a tier.
+func (k *Knob) Speaks(t goal.Tier) bool {
+	if len(k.Tiers) == 0 {
+		return t != goal.Default
+	}
+	return slices.Contains(k.Tiers, t)
 }
 
 // Doc is the prose of a knob: everything that `mpps explain` and the documentation page show.
@@ -42,17 +53,24 @@ type Source struct {
 	Where string // kernel file or commit, RFC section, driver, QEMU source, measured experience
 }
 
-// Advice is a knob's opinion of one address. Exactly one of three holds: Want is set (with Because), Skip is set (the
-// knob does not apply here, and why), or both are empty (no opinion for this goal).
+// Advice is a knob's opinion of one address. It is one of these:
+//   - Want is set (with Because): the value should be this;
+//   - Because alone: whatever stands there is good, and why;
+//   - Skip: the knob does not apply here, and why;
+//   - Unsure: it cannot be judged, and what would tell;
+//   - nothing: no opinion for this goal.
 type Advice struct {
 	Want     *setting.Want
 	Because  string
 	Skip     string
-	Severity Severity  // of a finding, when the reading does not meet Want; zero means Medium
-	Risk     goal.Risk // when it differs from the knob's own
-	Needs    string    // what must happen before the change takes effect: "restart of guest vm1", "" for at once
-	Warning  string    // for people: what this change stops or opens
-	Rules    []string  // rules that would stop matching, shown before consent is asked for
+	Unsure   string
+	Severity Severity         // of a finding, when the reading does not meet Want; zero means Medium
+	Risk     goal.Risk        // when it differs from the knob's own
+	Needs    string           // what must happen before the change takes effect: "restart of guest vm1", "" for at once
+	Warning  string           // for people: what this change stops or opens
+	Rules    []string         // rules that would stop matching, shown before consent is asked for
+	Default  string           // what an absent value stands for, where the kernel, QEMU or libvirt has a default
+	Found    *setting.Reading // what a check worked out from the inventory, in place of a reading
 }
 
 // Severity orders findings.
@@ -97,8 +115,26 @@ func (s *Severity) UnmarshalText(b []byte) error {
 // Wants is advice with a wanted value.
 func Wants(w setting.Want, because string) Advice { return Advice{Want: &w, Because: because} }
 
+// Fine is advice that whatever stands there is good.
+func Fine(because string) Advice { return Advice{Because: because} }
+
 // Skips is advice that the knob does not apply.
 func Skips(why string) Advice { return Advice{Skip: why} }
 
+// Unsure is advice that nothing can be said, and what would tell.
+func Unsure(why string) Advice { return Advice{Unsure: why} }
+
 // NoOpinion is advice of a knob that does not care for this goal.
 func NoOpinion() Advice { return Advice{} }
+
+// At sets the severity of advice.
+func (a Advice) At(s Severity) Advice { a.Severity = s; return a }
+
+// restart marks advice that takes effect when the guest is started anew.
+func (a Advice) restart(guest string) Advice { a.Needs = "restart of guest " + guest; return a }
+
+// warn adds a warning.
+func (a Advice) warn(text string) Advice { a.Warning = text; return a }
+
+// otherwise names what an absent value stands for.
+func (a Advice) otherwise(value string) Advice { a.Default = value; return a }

@@ -1,0 +1,222 @@
+// Package audit judges a host's facts against a goal: for every value of which the catalogue speaks, whether it is as
+// the goal needs it. It is pure and never touches the machine.
+package audit
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"mpps/internal/datapath"
+	"mpps/internal/facts"
+	"mpps/internal/goal"
+	"mpps/internal/knob"
+	"mpps/internal/placement"
+	"mpps/internal/setting"
+)
+
+// State is what the audit says of one value.
+type State string
+
+// The states. Unknown is no verdict: neither good nor bad.
+const (
+	OK            State = "ok"
+	Off           State = "off"
+	Unknown       State = "unknown"
+	NotApplicable State = "not-applicable"
+)
+
+// States lists the states in the order in which findings are shown.
+func States() []State { return []State{Off, Unknown, OK, NotApplicable} }
+
+// Finding is the audit of one value.
+type Finding struct {
+	ID       string          `json:"id"`
+	Address  setting.Address `json:"address"`
+	State    State           `json:"state"`
+	Found    string          `json:"found"`  // for people: the value, "absent" or "unknown"
+	Wanted   string          `json:"wanted"` // for people; empty where nothing is wanted
+	Severity knob.Severity   `json:"severity"`
+	Why      string          `json:"why"`
+	Title    string          `json:"title"`
+	Stage    datapath.Stage  `json:"stage"`
+	Risk     goal.Risk       `json:"risk"` // of changing it
+	Check    bool            `json:"check,omitempty"`
+	Needs    string          `json:"needs,omitempty"`
+	Warning  string          `json:"warning,omitempty"`
+	Rules    []string        `json:"rules,omitempty"`
+	Blocked  string          `json:"blocked,omitempty"` // why it cannot be changed although it is off
+
+	Reading setting.Reading `json:"reading"`
+	Want    *setting.Want   `json:"want,omitempty"`
+}
+
+// Report is the audit of a host.
+type Report struct {
+	Tier     goal.Tier         `json:"tier"`
+	Why      string            `json:"tier_why"`
+	Verdict  string            `json:"verdict"` // one sentence
+	Goal     goal.Goal         `json:"goal"`
+	Counts   map[State]int     `json:"counts"`
+	Findings []Finding         `json:"findings"`
+	Place    *placement.Result `json:"placement,omitempty"`
+}
+
+// Adjust may replace a knob's advice before it is judged, for a site's own wishes. Nil changes nothing.
+type Adjust func(id string, a setting.Address, advice knob.Advice) knob.Advice
+
+// Run audits a host for a goal, the worst findings first. The same facts and goal give the same report.
+func Run(h *facts.Host, g goal.Goal, catalogue []*knob.Knob) Report {
+	return RunWith(h, g, catalogue, nil)
+}
+
+// RunWith audits as Run does, with advice adjusted.
+func RunWith(h *facts.Host, g goal.Goal, catalogue []*knob.Knob, adjust Adjust) Report {
+	view := knob.Look(h, g)
+	r := Report{Tier: view.Tier, Why: g.Why(), Goal: g, Counts: map[State]int{}}
+	order := map[string]int{}
+	for i, k := range catalogue {
+		order[k.ID] = i
+		speaks := k.Speaks(view.Tier)
+		for _, a := range k.Where(h) {
+			advice := knob.NoOpinion()
+			if speaks {
+				advice = k.Want(view, a)
+			}
+			if adjust != nil {
+				advice = adjust(k.ID, a, advice)
+			}
+			f := judge(k, a, advice, h.Readings.At(a), view.Tier)
+			r.Counts[f.State]++
+			r.Findings = append(r.Findings, f)
+		}
+	}
+	slices.SortStableFunc(r.Findings, func(a, b Finding) int {
+		return cmp.Or(
+			cmp.Compare(slices.Index(States(), a.State), slices.Index(States(), b.State)),
+			cmp.Compare(b.Severity, a.Severity),
+			cmp.Compare(order[a.ID], order[b.ID]),
+		)
+	})
+	if view.Tier != goal.Default {
+		r.Place = view.Placement()
+	}
+	r.Verdict = verdict(r)
+	return r
+}
+
+// judge makes a finding of a knob's advice and what was found.
+func judge(k *knob.Knob, a setting.Address, advice knob.Advice, found setting.Reading, tier goal.Tier) Finding {
+	if advice.Found != nil {
+		found = *advice.Found
+	}
+	f := Finding{
+		ID: k.ID, Address: a, Title: k.Title, Stage: k.Stage, Check: k.Check, Risk: k.Risk,
+		Reading: found, Found: found.String(), Severity: knob.Info,
+		Why: advice.Because, Warning: advice.Warning,
+	}
+	if advice.Risk != "" {
+		f.Risk = advice.Risk
+	}
+	switch {
+	case advice.Skip != "":
+		f.State, f.Why = NotApplicable, advice.Skip
+		return f
+	case advice.Unsure != "":
+		f.State, f.Why = Unknown, advice.Unsure
+		return f
+	case advice.Want == nil && advice.Because == "":
+		f.State, f.Why = NotApplicable, fmt.Sprintf("no opinion for a target of tier %s", tier)
+		return f
+	}
+
+	if found.State == setting.Absent && advice.Default != "" {
+		found = setting.Value(advice.Default)
+		f.Found = advice.Default + " (default)"
+	}
+	if advice.Want == nil {
+		f.State = OK
+		if found.State == setting.Unknown && a.Kind != setting.Fact {
+			f.State, f.Why = Unknown, found.Why
+		}
+		return f
+	}
+	want, err := advice.Want.Canonical(a)
+	if err != nil { // a knob's own mistake: said, never acted upon
+		f.State, f.Why = Unknown, "the catalogue wants what cannot be: "+err.Error()
+		return f
+	}
+	f.Want, f.Wanted = &want, want.String()
+	switch {
+	case found.State == setting.Unknown:
+		f.State, f.Why = Unknown, found.Why
+	case want.Met(found):
+		f.State = OK
+	case found.State == setting.Absent && !setting.Kinds[a.Kind].CanAbsent && a.Kind != setting.Fact:
+		f.State, f.Why = NotApplicable, "not on this machine: "+found.Why
+	default:
+		f.State, f.Severity = Off, advice.Severity
+		if f.Severity == 0 {
+			f.Severity = knob.Medium
+		}
+		f.Needs, f.Rules = advice.Needs, advice.Rules
+		switch {
+		case k.Check:
+			f.Blocked = "checked and explained only: mpps does not set it"
+		case found.ReadOnly:
+			f.Blocked = found.Why
+			if f.Blocked == "" {
+				f.Blocked = "the kernel or driver offers no way to change it"
+			}
+		}
+	}
+	if f.State != Off {
+		f.Warning = ""
+	}
+	return f
+}
+
+func verdict(r Report) string {
+	if r.Tier == goal.Default {
+		return "nothing needs tuning: " + r.Why
+	}
+	worst := knob.Info
+	for _, f := range r.Findings {
+		if f.State == Off {
+			worst = max(worst, f.Severity)
+		}
+	}
+	text := "everything that could be seen is as the target needs it"
+	if n := r.Counts[Off]; n > 0 {
+		text = fmt.Sprintf("%d of %d values hold the target back, the worst of severity %s", n, n+r.Counts[OK], worst)
+		if worst == knob.Info {
+			text = fmt.Sprintf("well tuned: %d values could be stated more plainly, none holds the target back", n)
+		}
+	}
+	if n := r.Counts[Unknown]; n > 0 {
+		text += fmt.Sprintf("; %d could not be judged", n)
+	}
+	return text
+}
+
+// AtLeast are the findings that are off with the given severity or more.
+func (r Report) AtLeast(s knob.Severity) []Finding {
+	var all []Finding
+	for _, f := range r.Findings {
+		if f.State == Off && f.Severity >= s {
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// In are the findings in one state.
+func (r Report) In(s State) []Finding {
+	var all []Finding
+	for _, f := range r.Findings {
+		if f.State == s {
+			all = append(all, f)
+		}
+	}
+	return all
+}

@@ -1,0 +1,171 @@
+package knob
+
+import (
+	"fmt"
+	"strings"
+
+	"mpps/internal/datapath"
+	"mpps/internal/facts"
+	"mpps/internal/goal"
+	"mpps/internal/setting"
+)
+
+var bridgeCalls = []struct{ name, tools string }{
+	{"iptables", "iptables"}, {"ip6tables", "ip6tables"}, {"arptables", "arptables"},
+}
+
+var netfilterBridge = &Knob{
+	ID: "netfilter.bridge", Title: "Bridged frames skip iptables", Stage: datapath.Netfilter, Risk: goal.None,
+	Tiers: viaKernel(),
+	Doc: Doc{
+		Why: "With br_netfilter loaded, every bridged IP frame is taken through PREROUTING, FORWARD and POSTROUTING of iptables and nftables, " +
+			"as if it were routed. Measured on the path veth–bridge–veth: 227 ns a packet without a single rule (a third of the throughput), 5 ns more for each rule it runs through.",
+		Cost:   "Rules that guests' security depends on stop matching bridged frames: security groups, anti-spoofing, container policies. They are listed before consent is asked for.",
+		Verify: "sysctl net.bridge shows 0; the counters of rules in FORWARD no longer grow with bridged traffic.",
+		Traps: []string{
+			"Both switches are needed: the kernel runs the hooks if either the bridge's own nf_call_iptables or net.bridge.bridge-nf-call-iptables is 1. The bridge's own are changed first, so that at no moment more bridges are filtered than before.",
+			"Loading br_netfilter again (docker, kube-proxy, firewalld and libvirt's nwfilter do) brings the sysctls back to 1.",
+			"Container engines and Kubernetes need the sysctl at 1: on such a host leave it alone, or give their bridge its own nf_call_iptables=1.",
+			"Unloading br_netfilter has the same effect, and fails while anything uses it.",
+		},
+		Sources: []Source{
+			{"either switch runs the hooks", "net/bridge/br_netfilter_hooks.c, br_nf_pre_routing: !brnet->call_iptables && !br_opt_get(br, BROPT_NF_CALL_IPTABLES)"},
+			{"the bridge's own switches", "net/bridge/br_sysfs_br.c, nf_call_iptables"},
+			{"sysctls start at 1 for each network namespace", "net/bridge/br_netfilter_hooks.c, br_netfilter_sysctl_default; Documentation/networking/ip-sysctl.rst, /proc/sys/net/bridge"},
+			{"cost", "measured, 0.63 of the throughput without a rule, 0.07 with 1000 rules"},
+		},
+	},
+	Where: func(h *facts.Host) []setting.Address {
+		var all []setting.Address
+		for _, b := range h.Bridges {
+			for _, call := range bridgeCalls {
+				all = append(all, setting.Of(setting.Sysfs, "class/net", b.Name, "bridge/nf_call_"+call.name))
+			}
+		}
+		for _, call := range bridgeCalls {
+			all = append(all, setting.Of(setting.Sysctl, "net.bridge.bridge-nf-call-"+call.name))
+		}
+		return all
+	},
+	Want: func(v *View, a setting.Address) Advice {
+		if !v.Netfilter.BridgeModule {
+			return Skips("br_netfilter is not loaded: bridged frames skip iptables already")
+		}
+		tool := a.Path[strings.LastIndexAny(a.Path, "-_")+1:]
+		rules := bridgedRules(v.Host, tool)
+		if v.Tier == goal.Standard && len(rules) > 0 {
+			return Fine(fmt.Sprintf("%s may belong to the guests' security, and the target does not need them gone", count(len(rules), "rule")))
+		}
+		scope := "all bridges"
+		if a.Kind == setting.Sysfs {
+			scope = "bridge " + strings.Split(a.Path, "/")[2]
+		}
+		if len(rules) == 0 {
+			return Wants(setting.Exact("0"), fmt.Sprintf("frames of %s are taken through %s, where no rule waits for them: 0.2 µs a packet for nothing", scope, tool)).At(High)
+		}
+		advice := Wants(setting.Exact("0"), fmt.Sprintf("frames of %s are taken through %s of %s", scope, count(len(rules), "rule"), tool)).At(High)
+		advice.Risk = goal.Security
+		advice.Rules = rules
+		return advice.warn("these rules stop matching bridged frames")
+	},
+}
+
+// bridgedRules are the rules of one family that bridged frames can run through today. Where the rules could not be
+// seen, or not all of them, that is listed in their place.
+func bridgedRules(h *facts.Host, tool string) []string {
+	var rules []string
+	for _, u := range h.Unseen {
+		if strings.Contains(u.What, "rules") {
+			rules = append(rules, fmt.Sprintf("unknown: %s could not be seen (%s)", u.What, u.Why))
+		}
+	}
+	for _, set := range h.Netfilter.Rules {
+		if !concerns(set.Tool, tool) {
+			continue
+		}
+		seen := passed(set.Lines)
+		for _, line := range seen {
+			rules = append(rules, set.Tool+": "+line)
+		}
+		if set.Cut {
+			rules = append(rules, fmt.Sprintf("%s: and more: only the first %d of %d rules were recorded", set.Tool, len(set.Lines), set.Rules))
+		}
+	}
+	return rules
+}
+
+// concerns tells whether a rule set's tool sees the frames of bridge-nf-call-TOOL. nft rules may belong to any family.
+func concerns(set, tool string) bool {
+	return set == "nft" || set == tool || strings.HasPrefix(set, tool+"-")
+}
+
+// passed are those of a rule set's lines that frames on their way through a bridge can meet: not those of chains that
+// are reached from INPUT or OUTPUT alone. Lines that are not understood count as met.
+func passed(lines []string) []string {
+	reached, grew := map[string]bool{"PREROUTING": true, "FORWARD": true, "POSTROUTING": true}, true
+	for grew {
+		grew = false
+		for _, line := range lines {
+			if chain, ok := chainOf(line); ok && reached[chain] {
+				if to := targetOf(line); to != "" && !reached[to] {
+					reached[to], grew = true, true
+				}
+			}
+		}
+	}
+	var met []string
+	for _, line := range lines {
+		if strings.HasPrefix(line, "#") || strings.HasPrefix(line, "*") || line == "COMMIT" || strings.TrimSpace(line) == "" {
+			continue
+		}
+		if name, isChain := strings.CutPrefix(line, ":"); isChain { // ":FORWARD DROP [0:0]"
+			if fields := strings.Fields(name); len(fields) < 2 || !reached[fields[0]] || fields[1] != "DROP" {
+				continue
+			}
+		} else if chain, ok := chainOf(line); ok && !reached[chain] {
+			continue
+		} else if words := nftChain(line); words == "input" || words == "output" {
+			continue
+		}
+		met = append(met, line)
+	}
+	return met
+}
+
+// chainOf is the chain of an iptables-save rule ("-A FORWARD …", perhaps behind "-t TABLE" or "TABLE:").
+func chainOf(line string) (string, bool) {
+	fields := strings.Fields(line)
+	for i := 0; i+1 < len(fields) && i < 4; i++ {
+		if fields[i] == "-A" {
+			return fields[i+1], true
+		}
+	}
+	return "", false
+}
+
+func targetOf(line string) string {
+	fields := strings.Fields(line)
+	for i := 0; i+1 < len(fields); i++ {
+		if fields[i] == "-j" || fields[i] == "-g" {
+			return fields[i+1]
+		}
+	}
+	return ""
+}
+
+// nftChain guesses the hook of an nft rule written as "FAMILY TABLE CHAIN RULE…" from the usual names of base chains.
+func nftChain(line string) string {
+	if fields := strings.Fields(line); len(fields) > 3 {
+		if name := strings.ToLower(fields[2]); name == "input" || name == "output" {
+			return name
+		}
+	}
+	return ""
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

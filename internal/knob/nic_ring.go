@@ -1,0 +1,82 @@
+package knob
+
+import (
+	"fmt"
+
+	"mpps/internal/datapath"
+	"mpps/internal/facts"
+	"mpps/internal/goal"
+	"mpps/internal/setting"
+)
+
+// smallRing is the ring size that the founding measurements found best for small packets: 256 descriptors of 2 KiB
+// buffers are 512 KiB, which stays in a core's cache.
+const smallRing = 256
+
+func nicRing(direction, title, counterWhy string, counters []string) *Knob {
+	return &Knob{
+		ID: "nic.ring." + direction, Title: title, Stage: datapath.NIC, Risk: goal.Blip,
+		After: []string{"nic.channels"},
+		Doc: Doc{
+			Why: "Each queue of the NIC has a ring of descriptors, each pointing at a buffer. A long ring absorbs bursts while the CPU is away, " +
+				"but its buffers no longer stay in the cache: with small packets at a high rate 256 is best in most cases. " + counterWhy,
+			Cost:   "Changing it takes the queues down for a moment: packets are lost. A short ring loses packets when the CPU is away for longer than the ring lasts (256 descriptors at 1 Mpps: 256 µs).",
+			Verify: fmt.Sprintf("ethtool -g DEV shows the size; under load %s do not grow (ethtool -S DEV).", counters[0]),
+			Traps: []string{
+				"\"Set the rings to their maximum\" is old advice for bulk traffic on slow CPUs: at 64 bytes it moves the ring out of the cache.",
+				"Drivers round: igb and ixgbe to a multiple of 8, i40e of 32, others to a power of two; the value read back may be larger than what was asked for.",
+				"virtio_net and some virtual NICs let rings be read but not set.",
+			},
+			Sources: []Source{
+				{"best size for small packets", "founding measurements, X520 and X710, 64-byte frames"},
+				{"a resize closes and opens the device's queues", "drivers/net/ethernet/intel/igb/igb_ethtool.c, igb_set_ringparam; ixgbe_ethtool.c, ixgbe_set_ringparam"},
+				{"rounding", "igb_set_ringparam: ALIGN(…, REQ_RX_DESCRIPTOR_MULTIPLE)"},
+			},
+		},
+		Where: eachNIC(func(n *facts.NIC) bool { return n.Rings != nil }, func(n *facts.NIC) []setting.Address {
+			return []setting.Address{setting.Of(setting.NICRing, n.Name, direction)}
+		}),
+		Want: func(v *View, a setting.Address) Advice {
+			n, advice, ok := v.nic(a)
+			if !ok {
+				return advice
+			}
+			reading := v.Readings.At(a)
+			size, known := number(reading)
+			most := int64(4096)
+			if reading.Max != nil {
+				most = *reading.Max
+			}
+			if v.Interval != nil {
+				if lost, name := v.Interval.Counter(n.Name, counters...); lost > 0 && known {
+					if size >= most {
+						return Fine(fmt.Sprintf("%s grew by %d %s, but the ring is at its maximum already: the CPU that serves it is too slow, not the ring too short", name, lost, v.over()))
+					}
+					want := min(most, max(2*size, 2*smallRing))
+					return onNIC(n, Wants(setting.Least(want), fmt.Sprintf("%s grew by %d %s: the ring overflows", name, lost, v.over())).At(High))
+				}
+			}
+			if v.Goal.PPS == 0 && v.Goal.Latency == 0 { // bulk: frames are large, bursts long
+				return Fine("for bulk data the ring may be as long as it is")
+			}
+			want := min(int64(smallRing), most)
+			switch {
+			case !known:
+				return onNIC(n, Wants(setting.Exact(fmt.Sprint(want)), "with small packets 256 descriptors stay in the cache").At(Low))
+			case size < want:
+				return onNIC(n, Wants(setting.Least(want), fmt.Sprintf("%d descriptors last for only %d µs at 1 Mpps", size, size)))
+			case size == want:
+				return Fine("256 descriptors stay in the cache and are enough unless counters of loss grow")
+			case !v.loaded(n.Name):
+				return Unsure(fmt.Sprintf("%d descriptors leave the cache, but whether 256 would lose packets shows only under load: audit with --interval 2s", size))
+			}
+			return onNIC(n, Wants(setting.Most(want), fmt.Sprintf("nothing overflowed %s under load: %d descriptors only push the buffers out of the cache", v.over(), size)).At(Low))
+		},
+	}
+}
+
+var nicRingRx = nicRing("rx", "Receive descriptors per NIC queue",
+	"Make it longer only if packets are missed for want of descriptors.", []string{"rx_missed_errors", "rx_no_buffer_count", "rx_fifo_errors", "rx_out_of_buffer"})
+
+var nicRingTx = nicRing("tx", "Transmit descriptors per NIC queue",
+	"Make it longer only if the queue is stopped often for want of descriptors.", []string{"tx_restart_queue", "tx_restart", "tx_busy", "tx_queue_stopped"})

@@ -1,0 +1,116 @@
+package knob
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"mpps/internal/datapath"
+	"mpps/internal/facts"
+	"mpps/internal/goal"
+	"mpps/internal/setting"
+)
+
+func queueFiles(direction, file string, queues func(n *facts.NIC) int) func(n *facts.NIC) []setting.Address {
+	return func(n *facts.NIC) []setting.Address {
+		var all []setting.Address
+		for q := range queues(n) {
+			all = append(all, setting.Of(setting.SysfsCPUs, "class/net", n.Name, "queues", direction+"-"+strconv.Itoa(q), file))
+		}
+		return all
+	}
+}
+
+// queueFile is the device and queue number of "class/net/eth0/queues/tx-3/xps_cpus".
+func queueFile(a setting.Address) (device string, queue int) {
+	parts := strings.Split(a.Path, "/")
+	if len(parts) < 5 {
+		return "", 0
+	}
+	queue, err := strconv.Atoi(parts[4][strings.IndexByte(parts[4], '-')+1:])
+	if err != nil {
+		return "", 0
+	}
+	return parts[2], queue
+}
+
+// spreadOf is which CPUs should use which transmit queue of a NIC, worked out once.
+func (v *View) spreadOf(n *facts.NIC) []setting.CPUSet {
+	spread, ok := v.spread[n.Name]
+	if !ok {
+		spread = v.Placement().Spread(v.Topology.Online, n.TxQueues)
+		v.spread[n.Name] = spread
+	}
+	return spread
+}
+
+var nicXPS = &Knob{
+	ID: "nic.xps", Title: "Transmit queues by CPU", Stage: datapath.NIC, Risk: goal.None,
+	After: []string{"nic.channels"}, Tiers: viaKernel(),
+	Doc: Doc{
+		Why: "Which queue a packet leaves by is a hash unless XPS says by which CPU it comes. A guest's packets come from its vhost threads' CPUs: " +
+			"when two guests hash to one queue they wait for each other's lock; with a queue for each CPU set they never meet. Measured on a veth pair with two senders: 0.88 of one sender without, 1.87 with.",
+		Cost:   "None where there are as many queues as sending CPUs. With fewer, some CPUs share.",
+		Verify: "/sys/class/net/DEV/queues/tx-N/xps_cpus; tx_queue_N_packets of ethtool -S grow by guest.",
+		Traps: []string{
+			"A device with one transmit queue answers ENOENT to xps_cpus: nothing can be chosen there.",
+			"Drivers set XPS themselves when the device comes up (igb, ixgbe, i40e, mlx5: queue n to CPU n) and do so again after each ifup.",
+			"A CPU in no queue's set falls back to the hash; all CPUs are given a queue.",
+			"xps_rxqs overrides xps_cpus.",
+		},
+		Sources: []Source{
+			{"choice of the queue", "net/core/dev.c, get_xps_queue, __netdev_pick_tx"},
+			{"ENOENT on single-queue devices", "net/core/net-sysfs.c, xps_cpus_show"},
+			{"0.88 against 1.87", "measured, veth with two queues, two senders"},
+		},
+	},
+	Where: eachNIC(func(n *facts.NIC) bool { return n.TxQueues > 1 }, queueFiles("tx", "xps_cpus", func(n *facts.NIC) int { return n.TxQueues })),
+	Want: func(v *View, a setting.Address) Advice {
+		device, queue := queueFile(a)
+		n, advice, ok := v.nicNamed(device)
+		if !ok {
+			return advice
+		}
+		spread := v.spreadOf(n)
+		if queue >= len(spread) {
+			return Skips("no such queue")
+		}
+		if len(spread[queue]) == 0 {
+			return Skips("more queues than CPUs: this one is not needed")
+		}
+		return Wants(setting.Exact(spread[queue].String()), "the CPUs of two guests' vhost threads share a transmit queue only where there are fewer queues than threads").At(Low)
+	},
+}
+
+var nicRPS = &Knob{
+	ID: "nic.rps", Title: "No software steering where the NIC steers", Stage: datapath.NIC, Risk: goal.None,
+	After: []string{"nic.channels"}, Tiers: viaKernel(),
+	Doc: Doc{
+		Why: "RPS hands each packet to another CPU by an interrupt between processors. Where the NIC has a queue for every serving CPU already, that is a detour: measured 0.68 of the throughput, with losses. " +
+			"It can pay only where the hardware has fewer queues than CPUs that could serve it, and then measuring decides.",
+		Cost:   "None where the NIC spreads flows itself.",
+		Verify: "received_rps in /proc/net/softnet_stat (tenth column) stops growing.",
+		Traps: []string{
+			"Tunnels whose outer header is always the same land on one NIC queue: there RPS on the tunnel device helps, and changing the NIC's does not.",
+			"RPS uses the NIC's flow hash: with UDP ports left out (nic.flow_hash.udp4) it spreads as badly as the NIC.",
+		},
+		Sources: []Source{
+			{"the hand-over", "net/core/dev.c, get_rps_cpu, enqueue_to_backlog, net_rps_send_ipi"},
+			{"0.68 and losses", "measured, veth, two CPUs"},
+			{"when it pays", "Documentation/networking/scaling.rst, RPS: Suggested Configuration"},
+		},
+	},
+	Where: eachNIC(func(n *facts.NIC) bool { return n.RxQueues > 0 }, queueFiles("rx", "rps_cpus", func(n *facts.NIC) int { return n.RxQueues })),
+	Want: func(v *View, a setting.Address) Advice {
+		device, _ := queueFile(a)
+		n, advice, ok := v.nicNamed(device)
+		if !ok {
+			return advice
+		}
+		serving := v.Placement().NIC(n.Name)
+		if serving != nil && n.RxQueues < len(serving.CPUs) {
+			return Fine(fmt.Sprintf("%s, %s that may serve them: steering in software can pay, measuring decides", count(n.RxQueues, "queue"), count(len(serving.CPUs), "CPU")))
+		}
+		return Wants(setting.Exact(""), fmt.Sprintf("the NIC spreads over %s itself: handing packets on to other CPUs is a detour", count(n.RxQueues, "queue"))).At(Medium)
+	},
+}

@@ -1,0 +1,187 @@
+package knob
+
+import (
+	"fmt"
+	"slices"
+
+	"mpps/internal/facts"
+	"mpps/internal/goal"
+	"mpps/internal/placement"
+	"mpps/internal/setting"
+)
+
+// View is what knobs look at: the host's facts and the goal, indexed by name, with the placement worked out once for
+// all of them. It belongs to one audit and to one goroutine.
+type View struct {
+	*facts.Host
+	Goal goal.Goal
+	Tier goal.Tier
+
+	nics    map[string]*facts.NIC
+	bridges map[string]*facts.Bridge
+	taps    map[string]*facts.Tap
+	guests  map[string]*facts.Guest
+	paths   placement.Paths
+	asked   *placement.Ask
+	placed  *placement.Result
+	spread  map[string][]setting.CPUSet     // by NIC and transmit queue
+	irqLoad map[string]map[int]map[int]bool // by NIC and CPU: the queues whose interrupts it takes alone
+}
+
+// Look prepares a host's facts for knobs to look at.
+func Look(h *facts.Host, g goal.Goal) *View {
+	v := &View{
+		Host: h, Goal: g, Tier: g.Tier(),
+		nics:    make(map[string]*facts.NIC, len(h.NICs)),
+		bridges: make(map[string]*facts.Bridge, len(h.Bridges)),
+		taps:    make(map[string]*facts.Tap, len(h.Taps)),
+		guests:  make(map[string]*facts.Guest, len(h.Guests)),
+		paths:   placement.PathsOf(h),
+		spread:  map[string][]setting.CPUSet{},
+		irqLoad: map[string]map[int]map[int]bool{},
+	}
+	for i := range h.NICs {
+		v.nics[h.NICs[i].Name] = &h.NICs[i]
+	}
+	for i := range h.Bridges {
+		v.bridges[h.Bridges[i].Name] = &h.Bridges[i]
+	}
+	for i := range h.Taps {
+		v.taps[h.Taps[i].Name] = &h.Taps[i]
+	}
+	for i := range h.Guests {
+		v.guests[h.Guests[i].Name] = &h.Guests[i]
+	}
+	return v
+}
+
+// ask is what is to be placed, described at the first call.
+func (v *View) ask() placement.Ask {
+	if v.asked == nil {
+		ask := placement.From(v.Host, v.Goal)
+		v.asked = &ask
+	}
+	return *v.asked
+}
+
+// Placement is which CPUs should serve what, worked out at the first call.
+func (v *View) Placement() *placement.Result {
+	if v.placed == nil {
+		v.placed = placement.Place(v.ask())
+	}
+	return v.placed
+}
+
+// nic is the NIC that an address speaks of, or the reason why no knob should touch it.
+func (v *View) nic(a setting.Address) (*facts.NIC, Advice, bool) {
+	return v.nicNamed(a.Object())
+}
+
+func (v *View) nicNamed(name string) (*facts.NIC, Advice, bool) {
+	n := v.nics[name]
+	switch {
+	case n == nil:
+		return nil, Skips("no such NIC"), false
+	case !n.Up:
+		return nil, Skips(name + " is down"), false
+	case n.PhysFn != "":
+		return nil, Skips(name + " is a virtual function of " + n.PhysFn), false
+	case !v.paths.Carries(name):
+		return nil, Skips(name + " carries no guest's packets: it is the port of no bridge"), false
+	}
+	return n, Advice{}, true
+}
+
+// onNIC marks advice about a NIC: a change of the operator's own way in can cut it off.
+func onNIC(n *facts.NIC, advice Advice) Advice {
+	if n.Management != "" {
+		advice.Risk = goal.Connectivity
+		if advice.Warning == "" {
+			advice.Warning = n.Name + " is the operator's way in (" + n.Management + ")"
+		}
+	}
+	return advice
+}
+
+// guest is the guest that an address speaks of, or the reason why no knob should touch it.
+func (v *View) guest(a setting.Address) (*facts.Guest, Advice, bool) {
+	g := v.guests[a.Object()]
+	switch {
+	case g == nil:
+		return nil, Skips("no such guest"), false
+	case !v.Goal.ForGuest(g.Name):
+		return nil, Skips("the goal is for guest " + v.Goal.Guest), false
+	case !g.Managed:
+		return nil, Skips(g.Name + " is a QEMU process that libvirt does not know: it has no definition to change"), false
+	case v.Goal.Guest == "" && g.State != "running":
+		return nil, Skips(fmt.Sprintf("%s is %s: name it with --guest to tune it", g.Name, g.State)), false
+	}
+	return g, Advice{}, true
+}
+
+// iface is an interface of a guest by its MAC, nil where it has none such.
+func iface(g *facts.Guest, mac string) *facts.Interface {
+	for i := range g.Interfaces {
+		if g.Interfaces[i].MAC == mac {
+			return &g.Interfaces[i]
+		}
+	}
+	return nil
+}
+
+// number is a reading's count; false where it has none.
+func number(r setting.Reading) (int64, bool) {
+	if r.State != setting.Known {
+		return 0, false
+	}
+	var n int64
+	if _, err := fmt.Sscanf(r.Value, "%d", &n); err != nil {
+		return 0, false
+	}
+	return n, true
+}
+
+// needsInterval is the answer of knobs that decide by what is lost now.
+func (v *View) needsInterval() (Advice, bool) {
+	if v.Interval == nil || v.Interval.Seconds <= 0 {
+		return Unsure("decided by what is lost while watching, not by totals since boot: audit with --interval 2s under load"), true
+	}
+	return Advice{}, false
+}
+
+// over says for how long was watched.
+func (v *View) over() string { return fmt.Sprintf("over %.3g s", v.Interval.Seconds) }
+
+// loaded tells whether a device took in enough packets while mpps watched to say anything about load: a hundredth of
+// the target, at least 1000 a second.
+func (v *View) loaded(device string) bool {
+	if v.Interval == nil || v.Interval.Seconds <= 0 {
+		return false
+	}
+	packets, _ := v.Interval.Counter(device, "rx_packets")
+	return float64(packets)/v.Interval.Seconds >= max(1000, v.Goal.PPS/100)
+}
+
+// tiers is short for a list of tiers.
+func tiers(t ...goal.Tier) []goal.Tier { return t }
+
+// viaKernel are the tiers in which packets pass bridge, virtio and vhost.
+func viaKernel() []goal.Tier { return tiers(goal.Standard, goal.Aggressive) }
+
+// eachNIC lists one address for every NIC that passes a test.
+func eachNIC(has func(n *facts.NIC) bool, at func(n *facts.NIC) []setting.Address) func(*facts.Host) []setting.Address {
+	return func(h *facts.Host) []setting.Address {
+		var all []setting.Address
+		for i := range h.NICs {
+			if has(&h.NICs[i]) {
+				all = append(all, at(&h.NICs[i])...)
+			}
+		}
+		return all
+	}
+}
+
+// fixed lists addresses that do not depend on the host.
+func fixed(all ...setting.Address) func(*facts.Host) []setting.Address {
+	return func(*facts.Host) []setting.Address { return slices.Clone(all) }
+}

@@ -1,0 +1,118 @@
+package placement
+
+import (
+	"cmp"
+	"slices"
+
+	"mpps/internal/facts"
+	"mpps/internal/goal"
+	"mpps/internal/setting"
+)
+
+// From describes a host and what the goal wants of it. The guests to be placed are the running ones and the one that
+// the goal names; guests that the goal does not concern stay where they are pinned, and are placed only where they are
+// not pinned at all.
+func From(h *facts.Host, g goal.Goal) Ask {
+	var ask Ask
+	for _, c := range h.Topology.CPUs {
+		if c.Online && (!h.Topology.Isolated.Has(c.ID) || g.Latency > 0 || g.CPUs.Has(c.ID)) {
+			ask.CPUs = append(ask.CPUs, CPU{ID: c.ID, Core: c.Core, Node: c.Node})
+		}
+	}
+	for i, n := range h.Topology.Nodes {
+		node := Node{ID: n.ID, Memory: n.Memory, Distances: map[int]int{}}
+		for j, d := range n.Distances {
+			if j < len(h.Topology.Nodes) && j != i {
+				node.Distances[h.Topology.Nodes[j].ID] = d
+			}
+		}
+		ask.Nodes = append(ask.Nodes, node)
+	}
+
+	paths := PathsOf(h)
+	for _, n := range h.NICs {
+		if n.Up && n.PhysFn == "" && paths.Carries(n.Name) {
+			ask.NICs = append(ask.NICs, NIC{Name: n.Name, Node: n.Node})
+		}
+	}
+	slices.SortFunc(ask.NICs, func(a, b NIC) int { return cmp.Compare(a.Name, b.Name) })
+
+	for i := range h.Guests {
+		if guest := &h.Guests[i]; guest.State == "running" || g.Guest == guest.Name {
+			ask.Guests = append(ask.Guests, describe(guest, paths, g))
+		}
+	}
+	share := budget(ask)
+	for i := range ask.Guests {
+		for j := range ask.Guests[i].NICs {
+			n := &ask.Guests[i].NICs[j]
+			n.Queues = max(n.Queues, min(ask.Guests[i].VCPUs, share))
+		}
+	}
+	return ask
+}
+
+func describe(guest *facts.Guest, paths Paths, g goal.Goal) Guest {
+	d := Guest{
+		Name: guest.Name, VCPUs: guest.VCPUs, Memory: guest.Memory, Emulator: guest.EmulatorPin,
+		Realtime: g.Latency > 0 && g.ForGuest(guest.Name), Fixed: !g.ForGuest(guest.Name),
+	}
+	for _, i := range guest.Interfaces {
+		if !Tapped(i) {
+			continue
+		}
+		n := Interface{MAC: i.MAC}
+		if i.Queues > 1 {
+			n.Queues = min(i.Queues, TapQueues)
+		}
+		if nics := paths.NICs(i.Source); len(nics) > 0 {
+			n.NIC = nics[0]
+		}
+		d.NICs = append(d.NICs, n)
+	}
+	for _, pin := range guest.Pins {
+		if len(pin) != 1 {
+			d.Pins = nil
+			break
+		}
+		d.Pins = append(d.Pins, pin[0])
+	}
+	if len(d.Pins) > d.VCPUs {
+		d.Pins = d.Pins[:d.VCPUs]
+	}
+	return d
+}
+
+// TapQueues is how many queues a tap can have (drivers/net/tun.c, MAX_TAP_QUEUES).
+const TapQueues = 256
+
+// Tapped tells whether an interface's packets pass a tap on this host: not those of passed-through functions, nor those
+// that another process carries.
+func Tapped(i facts.Interface) bool {
+	return slices.Contains([]string{"bridge", "network", "ethernet", "direct"}, i.Type)
+}
+
+// budget is how many queues one guest NIC may have so that all vhost threads together do not outnumber half of the
+// host's CPUs (the founding measurement gave half of the CPUs to vhost, and no more), at least 1.
+func budget(ask Ask) int {
+	nics := 0
+	for _, g := range ask.Guests {
+		nics += len(g.NICs)
+	}
+	if nics == 0 {
+		return len(ask.CPUs) / 2
+	}
+	return max(1, len(ask.CPUs)/2/nics)
+}
+
+// Queues is how many queues a guest NIC should have: the range that is worth trying, and what to write where the value
+// is outside of it. Measured for 9 vCPUs: 4 to 9 queues; fewer vCPUs want a queue each.
+func Queues(ask Ask, vcpus int) (least, most, write int) {
+	most = max(1, min(vcpus, TapQueues))
+	share := min(budget(ask), most)
+	least = min(4, most, share)
+	return least, most, max(least, share)
+}
+
+// pinned is the set of CPUs that a guest is pinned to today.
+func (g Guest) pinned() setting.CPUSet { return setting.CPUs(g.Pins...) }

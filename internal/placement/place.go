@@ -1,0 +1,369 @@
+package placement
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"mpps/internal/setting"
+)
+
+// Place finds a place for every guest of the ask. It tries with cores kept on every node first, and where a guest then
+// finds none or must be torn over nodes or cores, with a single core kept on the whole host.
+func Place(ask Ask) *Result {
+	full := attempt(ask, false)
+	if full.cost() == 0 {
+		return full.finish()
+	}
+	least := attempt(ask, true)
+	if least.cost() < full.cost() {
+		if len(full.kept) > len(least.kept) {
+			least.relax("only CPU %s is kept for the host instead of a core on every node, because its guests would not fit otherwise", least.kept)
+		}
+		return least.finish()
+	}
+	return full.finish()
+}
+
+// table is the seating plan while it is made.
+type table struct {
+	ask     Ask
+	cpus    map[int]CPU
+	cores   map[int][]int  // core → its CPUs
+	kept    setting.CPUSet // for the host and its daemons
+	taken   map[int]string // CPU → guest whose vCPU has it
+	torn    int            // guests over several nodes
+	shared  int            // guests with two vCPUs on one core
+	relaxed []string
+	result  *Result
+}
+
+func (t *table) relax(format string, a ...any) {
+	t.relaxed = append(t.relaxed, fmt.Sprintf(format, a...))
+}
+
+// cost orders attempts: refusals weigh most, then shared cores, then torn guests.
+func (t *table) cost() int { return len(t.result.Refused)*10000 + t.shared*100 + t.torn }
+
+func (t *table) finish() *Result {
+	t.placeThreads()
+	t.placeInterrupts()
+	t.result.Housekeeping = t.kept
+	t.result.Relaxed = t.relaxed
+	return t.result
+}
+
+func attempt(ask Ask, leastReserve bool) *table {
+	t := &table{ask: ask, cpus: map[int]CPU{}, cores: map[int][]int{}, taken: map[int]string{}, result: &Result{}}
+	slices.SortFunc(ask.CPUs, func(a, b CPU) int { return cmp.Compare(a.ID, b.ID) })
+	for _, c := range ask.CPUs {
+		t.cpus[c.ID] = c
+		t.cores[c.Core] = append(t.cores[c.Core], c.ID)
+	}
+	t.reserve(leastReserve)
+
+	guests := slices.Clone(ask.Guests)
+	slices.SortStableFunc(guests, func(a, b Guest) int { // the largest finds a place most hardly
+		return cmp.Or(cmp.Compare(b.VCPUs, a.VCPUs), cmp.Compare(a.Name, b.Name))
+	})
+	var loose []Guest
+	for _, g := range guests {
+		if !t.keep(g) {
+			loose = append(loose, g)
+		}
+	}
+	for _, g := range loose {
+		t.seat(g)
+	}
+	slices.SortFunc(t.result.Guests, func(a, b Placed) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(t.result.Refused, func(a, b Refusal) int { return cmp.Compare(a.Guest, b.Guest) })
+	return t
+}
+
+// reserve keeps CPUs for the host: on each node one core of a small node or of one with threads, two cores of a node of
+// eight or more without; or, as the least, one core of the whole host. Daemons get theirs on top.
+func (t *table) reserve(least bool) {
+	var kept []int
+	for i, n := range t.ask.Nodes {
+		cores := t.coresOf(n.ID)
+		want := 1
+		if len(cores) >= 8 && len(t.cores[cores[0]]) == 1 {
+			want = 2
+		}
+		if least {
+			want = 0
+			if i == 0 {
+				want = 1
+			}
+		}
+		for _, d := range t.ask.Daemons {
+			if d.Node == n.ID {
+				threads := 1
+				if len(cores) > 0 {
+					threads = len(t.cores[cores[0]])
+				}
+				want += (d.CPUs + threads - 1) / threads
+			}
+		}
+		for _, core := range cores[:min(want, len(cores))] {
+			kept = append(kept, t.cores[core]...)
+		}
+	}
+	t.kept = setting.CPUs(kept...)
+}
+
+// coresOf are a node's cores in the order of their first CPU.
+func (t *table) coresOf(node int) []int {
+	var cores []int
+	for _, c := range t.ask.CPUs {
+		if c.Node == node && t.cores[c.Core][0] == c.ID {
+			cores = append(cores, c.Core)
+		}
+	}
+	return cores
+}
+
+// keep leaves a guest where it is pinned, if it is well pinned.
+func (t *table) keep(g Guest) bool {
+	if len(g.Pins) == 0 || len(g.Pins) != g.VCPUs {
+		return false
+	}
+	faults := t.Faults(g)
+	if faults != nil && !g.Fixed {
+		return false
+	}
+	placed := Placed{Name: g.Name, Kept: true, Why: "its vCPUs are pinned well already: one CPU each, no core shared, one node"}
+	if faults != nil {
+		placed.Why = "it is not to be moved, although " + strings.Join(faults, ", ")
+	}
+	for vcpu, cpu := range g.Pins {
+		t.taken[cpu] = g.Name
+		placed.VCPUs = append(placed.VCPUs, VCPU{VCPU: vcpu, CPU: cpu})
+	}
+	placed.Nodes = t.nodesOf(g.pinned())
+	t.kept = t.kept.Minus(g.pinned())
+	t.result.Guests = append(t.result.Guests, placed)
+	return true
+}
+
+// Faults is what is wrong with where a guest is pinned today; nil where nothing is.
+func (t *table) Faults(g Guest) (faults []string) {
+	cores, seen := map[int]int{}, map[int]bool{}
+	for vcpu, cpu := range g.Pins {
+		c, online := t.cpus[cpu]
+		switch {
+		case !online:
+			faults = append(faults, fmt.Sprintf("vCPU %d is pinned to CPU %d, which is offline or isolated", vcpu, cpu))
+			continue
+		case seen[cpu]:
+			faults = append(faults, fmt.Sprintf("CPU %d has two vCPUs", cpu))
+		case t.taken[cpu] != "":
+			faults = append(faults, fmt.Sprintf("CPU %d belongs to %s too", cpu, t.taken[cpu]))
+		case cores[c.Core] > 0:
+			faults = append(faults, fmt.Sprintf("CPU %d is the other thread of a core that has a vCPU already", cpu))
+		}
+		seen[cpu] = true
+		cores[c.Core]++
+	}
+	if nodes := t.nodesOf(g.pinned()); len(nodes) > 1 {
+		faults = append(faults, "its vCPUs are spread over nodes "+nodes.String())
+	}
+	return faults
+}
+
+func (t *table) nodesOf(cpus setting.CPUSet) setting.CPUSet {
+	var nodes []int
+	for _, cpu := range cpus {
+		nodes = append(nodes, t.cpus[cpu].Node)
+	}
+	return setting.CPUs(nodes...)
+}
+
+// seat finds places for a guest's vCPUs.
+func (t *table) seat(g Guest) {
+	want, known := t.wantedNode(g)
+	order := t.nodesFrom(want, known, g)
+
+	for _, node := range order {
+		if free := t.freeCores(node); len(free) >= g.VCPUs && t.memoryFits(g, node) {
+			t.sit(g, firsts(t, free), []int{node}, why(g, node, want, known))
+			return
+		}
+	}
+	var cores []int
+	for _, node := range order {
+		cores = append(cores, t.freeCores(node)...)
+	}
+	if len(cores) >= g.VCPUs {
+		t.torn++
+		t.relax("%s is spread over nodes, because no node has %d cores to spare", g.Name, g.VCPUs)
+		t.sit(g, firsts(t, cores), nil, "no single node has enough free cores")
+		return
+	}
+	for _, node := range order {
+		if free := t.freeCPUs(node); len(free) >= g.VCPUs {
+			t.shared++
+			t.relax("vCPUs of %s share cores, because the host has too few", g.Name)
+			t.sit(g, free, []int{node}, "not enough cores: siblings are used, on one node")
+			return
+		}
+	}
+	var cpus []int
+	for _, node := range order {
+		cpus = append(cpus, t.freeCPUs(node)...)
+	}
+	if len(cpus) >= g.VCPUs {
+		t.shared, t.torn = t.shared+1, t.torn+1
+		t.relax("vCPUs of %s share cores and are spread over nodes, because the host has too few", g.Name)
+		t.sit(g, cpus, nil, "not enough cores: siblings are used, on several nodes")
+		return
+	}
+	t.result.Refused = append(t.result.Refused, Refusal{
+		Guest:    g.Name,
+		Shortage: fmt.Sprintf("needs %d CPUs of its own, and %d are left (%d online, %d kept for the host, the others belong to other guests)", g.VCPUs, len(cpus), len(t.ask.CPUs), len(t.kept)),
+		Relax:    fmt.Sprintf("give it %d vCPUs, or move %d vCPUs of other guests elsewhere", len(cpus), g.VCPUs-len(cpus)),
+	})
+}
+
+// sit takes the first CPUs of a list for a guest's vCPUs.
+func (t *table) sit(g Guest, cpus, nodes []int, because string) {
+	placed := Placed{Name: g.Name, Why: because}
+	chosen := cpus[:g.VCPUs]
+	for vcpu, cpu := range chosen {
+		t.taken[cpu] = g.Name
+		placed.VCPUs = append(placed.VCPUs, VCPU{VCPU: vcpu, CPU: cpu})
+	}
+	placed.Nodes = setting.CPUs(nodes...)
+	if nodes == nil {
+		placed.Nodes = t.nodesOf(setting.CPUs(chosen...))
+	}
+	if faults := t.faultsOfPins(g); faults != "" {
+		placed.Why += "; today " + faults
+	}
+	t.result.Guests = append(t.result.Guests, placed)
+}
+
+func (t *table) faultsOfPins(g Guest) string {
+	if len(g.Pins) == 0 {
+		return "its vCPUs are not pinned one by one"
+	}
+	if len(g.Pins) != g.VCPUs {
+		return fmt.Sprintf("only %d of %d vCPUs are pinned", len(g.Pins), g.VCPUs)
+	}
+	// Its own new seat must not count against its old one.
+	others := &table{cpus: t.cpus, taken: map[int]string{}}
+	for cpu, owner := range t.taken {
+		if owner != g.Name {
+			others.taken[cpu] = owner
+		}
+	}
+	return strings.Join(others.Faults(g), ", ")
+}
+
+// wantedNode is the node of the NIC that carries most of the guest's interfaces.
+func (t *table) wantedNode(g Guest) (node int, known bool) {
+	votes := map[int]int{}
+	for _, i := range g.NICs {
+		for _, n := range t.ask.NICs {
+			if n.Name == i.NIC && n.Node >= 0 {
+				votes[n.Node]++
+			}
+		}
+	}
+	best := -1
+	for _, n := range t.ask.Nodes {
+		if votes[n.ID] > 0 && (best < 0 || votes[n.ID] > votes[best]) {
+			best = n.ID
+		}
+	}
+	return best, best >= 0
+}
+
+// nodesFrom are the nodes in the order in which a guest should try them: by distance from the wanted one, or where
+// none is wanted, the one with the most free cores first.
+func (t *table) nodesFrom(want int, known bool, g Guest) []int {
+	type candidate struct{ id, key int }
+	var all []candidate
+	for _, n := range t.ask.Nodes {
+		key := -len(t.freeCores(n.ID))
+		if known {
+			if key = 10; n.ID != want {
+				if key = n.Distances[want]; key == 0 {
+					key = 20
+				}
+			}
+		}
+		all = append(all, candidate{n.ID, key})
+	}
+	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(a.key, b.key) })
+	ids := make([]int, len(all))
+	for i, c := range all {
+		ids[i] = c.id
+	}
+	return ids
+}
+
+// freeCores are a node's cores without any vCPU that are not kept for the host.
+func (t *table) freeCores(node int) []int {
+	return slices.DeleteFunc(t.coresOf(node), func(core int) bool {
+		return slices.ContainsFunc(t.cores[core], func(cpu int) bool { return t.taken[cpu] != "" || t.kept.Has(cpu) })
+	})
+}
+
+// freeCPUs are a node's CPUs without a vCPU that are not kept, whole cores first.
+func (t *table) freeCPUs(node int) []int {
+	whole := firsts(t, t.freeCores(node))
+	var rest []int
+	for _, c := range t.ask.CPUs {
+		if c.Node == node && t.taken[c.ID] == "" && !t.kept.Has(c.ID) && !slices.Contains(whole, c.ID) {
+			rest = append(rest, c.ID)
+		}
+	}
+	return append(whole, rest...)
+}
+
+// memoryFits tells whether a node has memory for a guest beside those already there, with a reserve for the host: 2 GiB,
+// on small nodes an eighth. A node that does not tell its memory fits everything.
+func (t *table) memoryFits(g Guest, node int) bool {
+	for _, n := range t.ask.Nodes {
+		if n.ID != node || n.Memory == 0 {
+			continue
+		}
+		used := min(2<<30, n.Memory/8)
+		for _, p := range t.result.Guests {
+			if p.Nodes.Has(node) {
+				used += t.memoryOf(p.Name) / uint64(len(p.Nodes))
+			}
+		}
+		return used+g.Memory <= n.Memory
+	}
+	return true
+}
+
+func (t *table) memoryOf(name string) uint64 {
+	for _, g := range t.ask.Guests {
+		if g.Name == name {
+			return g.Memory
+		}
+	}
+	return 0
+}
+
+func firsts(t *table, cores []int) []int {
+	cpus := make([]int, len(cores))
+	for i, core := range cores {
+		cpus[i] = t.cores[core][0]
+	}
+	return cpus
+}
+
+func why(g Guest, node, want int, known bool) string {
+	switch {
+	case !known:
+		return fmt.Sprintf("node %d has the most free cores; which node its NIC is on is not known", node)
+	case node == want:
+		return fmt.Sprintf("node %d is where its NIC is", node)
+	}
+	return fmt.Sprintf("node %d: the NIC's node %d has too few free cores or too little memory for it", node, want)
+}
