@@ -25,6 +25,8 @@ type Machine struct {
 	root *os.Root
 	path string // as the user gave it
 	live bool   // root is "/": system calls, netlink and programs may be used
+
+	definitions definitions // of guests, as read before
 }
 
 // Open opens the machine whose files are below root; "/" is the live one.

@@ -1,0 +1,219 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"mpps/internal/domain"
+	"mpps/internal/facts"
+	"mpps/internal/setting"
+)
+
+// guests lists what libvirt knows and the QEMU processes that it does not know, with their threads.
+func (m *Machine) guests(ctx context.Context, h *facts.Host) {
+	all := m.processes()
+	var running []qemu
+	for _, p := range all {
+		if !isQEMU(p.comm) {
+			continue
+		}
+		if q, ok := m.readQEMU(p.pid); ok {
+			running = append(running, q)
+		}
+	}
+	known := m.managed(ctx, h)
+	for i := range known {
+		g := &known[i]
+		at := slices.IndexFunc(running, func(q qemu) bool { return g.is(q) })
+		if at >= 0 {
+			g.fact.PID = running[at].pid
+			g.fact.Threads = m.guestThreads(running[at], all, g.live)
+			running = slices.Delete(running, at, at+1)
+		}
+		h.Guests = append(h.Guests, g.fact)
+	}
+	for _, q := range running {
+		fact := q.guest()
+		fact.Threads = m.guestThreads(q, all, nil)
+		h.Guests = append(h.Guests, fact)
+	}
+	slices.SortStableFunc(h.Guests, func(a, b facts.Guest) int { return strings.Compare(a.Name, b.Name) })
+	m.hideUnseenThreads(h)
+}
+
+// hideUnseenThreads says so where the descriptors of another user's QEMU could not be read.
+func (m *Machine) hideUnseenThreads(h *facts.Host) {
+	for _, guest := range h.Guests {
+		if guest.State == "running" && guest.PID == 0 {
+			h.Unseen = append(h.Unseen, facts.Unseen{What: "threads of guest " + guest.Name, Why: "its QEMU process is not to be seen"})
+		}
+	}
+}
+
+// managedGuest is a guest of libvirt on its way to a fact.
+type managedGuest struct {
+	fact facts.Guest
+	live *domain.Guest // what it runs with, nil where it does not run
+}
+
+// is tells whether a QEMU process is this guest.
+func (g *managedGuest) is(q qemu) bool {
+	if g.live == nil {
+		return false
+	}
+	if q.uuid != "" && g.fact.UUID != "" {
+		return q.uuid == g.fact.UUID
+	}
+	return q.name == g.fact.Name
+}
+
+// managed reads the guests of libvirt, and the versions that libvirt tells.
+func (m *Machine) managed(ctx context.Context, h *facts.Host) []managedGuest {
+	l, err := m.libvirt()
+	if errors.Is(err, errNoLibvirt) {
+		return nil
+	}
+	stamps := map[string]stamp{}
+	for _, file := range m.list("etc/libvirt/qemu") {
+		name, isXML := strings.CutSuffix(file, ".xml")
+		if s, visible := m.stampOf(name); isXML && visible {
+			stamps[name] = s
+		}
+	}
+	var found inventory
+	if err == nil {
+		found, err = l.all(ctx)
+	}
+	if err != nil {
+		h.Unseen = append(h.Unseen, facts.Unseen{What: "guests of libvirt", Why: err.Error()})
+	}
+	h.KVM.Libvirt, h.KVM.QEMU = found.libvirt, found.qemu
+	var list []managedGuest
+	for _, guest := range found.guests {
+		g := managedGuest{fact: facts.Guest{Name: guest.name, Managed: true, State: guest.state}}
+		var defined, running *domain.Doc
+		text := guest.defined
+		if guest.defined != "" {
+			if defined, err = domain.Parse([]byte(guest.defined)); err != nil {
+				h.Unseen = append(h.Unseen, facts.Unseen{What: "definition of guest " + guest.name, Why: err.Error()})
+			}
+		}
+		if guest.running != "" {
+			if running, err = domain.Parse([]byte(guest.running)); err != nil {
+				h.Unseen = append(h.Unseen, facts.Unseen{What: "running definition of guest " + guest.name, Why: err.Error()})
+			}
+		}
+		switch {
+		case defined != nil:
+			g.fact.Definition = text
+			describeGuest(&g.fact, defined.Guest())
+			if s, visible := stamps[guest.name]; visible {
+				m.definitions.remember(guest.name, defined, s)
+			}
+		case running != nil:
+			describeGuest(&g.fact, running.Guest())
+		}
+		if running != nil {
+			live := running.Guest()
+			g.live = &live
+			takeTargets(&g.fact, live)
+			if defined != nil {
+				for _, difference := range domain.Pending(running, defined) {
+					g.fact.Pending = append(g.fact.Pending, difference.Path)
+				}
+			}
+		}
+		list = append(list, g)
+	}
+	return list
+}
+
+// describeGuest fills a fact from a definition.
+func describeGuest(fact *facts.Guest, g domain.Guest) {
+	fact.UUID, fact.Machine, fact.CPUMode, fact.Agent = g.UUID, g.Machine, g.CPU.Mode, g.Agent
+	fact.VCPUs, fact.MaxVCPUs = g.VCPUs.Current, g.VCPUs.Max
+	fact.Memory, fact.Hugepages = g.MemoryKiB<<10, g.Backing.HugePages
+	fact.EmulatorPin, fact.MemoryNodes = cpuset(g.EmulatorPin), cpuset(g.NUMA.Nodes)
+	if len(g.Pins) > 0 {
+		fact.Pins = make([]setting.CPUSet, min(max(g.VCPUs.Max, 0), maxVCPUs))
+		for _, pin := range g.Pins {
+			if pin.ID >= 0 && pin.ID < len(fact.Pins) {
+				fact.Pins[pin.ID] = cpuset(pin.CPUs)
+			}
+		}
+	}
+	for _, nic := range g.Interfaces {
+		fact.Interfaces = append(fact.Interfaces, describeNIC(nic))
+		if nic.Type == "hostdev" && nic.PCI != "" {
+			fact.Hostdevs = append(fact.Hostdevs, nic.PCI)
+		}
+	}
+	for _, device := range g.HostDevs {
+		if device.PCI != "" {
+			fact.Hostdevs = append(fact.Hostdevs, device.PCI)
+		}
+	}
+}
+
+// maxVCPUs is more than any machine type of QEMU takes (4096 on q35 with KVM since 9.0).
+const maxVCPUs = 8192
+
+func describeNIC(nic domain.Interface) facts.Interface {
+	fact := facts.Interface{
+		MAC: nic.MAC, Type: nic.Type, Source: nic.Source, Model: nic.Model, Backend: nic.Driver.Name,
+		Queues: max(nic.Driver.Queues, 1), RxQueueSize: nic.Driver.RxQueueSize, TxQueueSize: nic.Driver.TxQueueSize,
+		Coalesce: nic.RxFrames,
+	}
+	if nic.Type == "hostdev" {
+		fact.Source = nic.PCI
+	}
+	if len(nic.VLANs) == 1 {
+		fact.VLAN = nic.VLANs[0]
+	}
+	return fact
+}
+
+// takeTargets gives the interfaces of a definition the host devices that they have while the guest runs.
+func takeTargets(fact *facts.Guest, live domain.Guest) {
+	for i := range fact.Interfaces {
+		nic := &fact.Interfaces[i]
+		for _, running := range live.Interfaces {
+			if running.MAC == nic.MAC {
+				nic.Tap = running.Target
+				break
+			}
+		}
+	}
+}
+
+// cpuset is a set as libvirt writes it ("0-3,^2"); empty where it is none.
+func cpuset(text string) setting.CPUSet {
+	set, err := domain.ParseSet(text)
+	if err != nil {
+		return nil
+	}
+	return setting.CPUs(set...)
+}
+
+// guest makes the fact of a QEMU process that libvirt does not know.
+func (q qemu) guest() facts.Guest {
+	fact := facts.Guest{
+		Name: q.name, UUID: q.uuid, State: "running", PID: q.pid, VCPUs: q.cpus, MaxVCPUs: q.cpus,
+		Memory: q.mem, Machine: q.mach,
+	}
+	if fact.Name == "" {
+		fact.Name = "qemu"
+	}
+	for _, nic := range q.nics {
+		backend := "qemu"
+		if nic.vhost {
+			backend = "vhost"
+		}
+		fact.Interfaces = append(fact.Interfaces, facts.Interface{
+			MAC: nic.mac, Type: nic.kind, Tap: nic.tap, Model: nic.model, Backend: backend, Queues: nic.queues,
+		})
+	}
+	return fact
+}

@@ -1,0 +1,97 @@
+package host
+
+import (
+	"slices"
+
+	"mpps/internal/domain"
+	"mpps/internal/facts"
+)
+
+// guestThreads lists a guest's threads in the order of creation, vhost workers with the NIC and queue that they serve.
+func (m *Machine) guestThreads(q qemu, all []process, live *domain.Guest) []facts.Thread {
+	var list []facts.Thread
+	for _, t := range m.tasks(q.pid) {
+		list = append(list, m.thread(t, q.pid))
+	}
+	if !slices.ContainsFunc(list, func(t facts.Thread) bool { return t.Role == "vhost" }) {
+		for _, t := range m.kernelVhosts(q.pid, all) {
+			list = append(list, m.thread(t, q.pid))
+		}
+	}
+	matchVhosts(list, vhostQueues(q.nics, live))
+	return list
+}
+
+// vhostQueue is one queue pair that has a vhost worker.
+type vhostQueue struct {
+	mac   string
+	queue int
+}
+
+// vhostQueues lists the queue pairs with a vhost worker in the order in which QEMU makes the workers: NIC after NIC as
+// its command line has them, queue after queue (net/tap.c, net_init_tap: each queue's vhost_net_init takes the device's
+// owner, which starts the worker). NICs plugged in later are not on the command line: they follow in the order of the
+// running definition, to the end of which libvirt adds them.
+func vhostQueues(nics []qemuNIC, live *domain.Guest) []vhostQueue {
+	var queues []vhostQueue
+	add := func(mac string, n int) {
+		for queue := range min(n, 256) {
+			queues = append(queues, vhostQueue{mac, queue})
+		}
+	}
+	started := map[string]bool{}
+	for _, nic := range nics {
+		started[nic.mac] = true
+		if live != nil && !slices.ContainsFunc(live.Interfaces, func(i domain.Interface) bool { return i.MAC == nic.mac }) {
+			continue // unplugged since
+		}
+		if nic.vhost {
+			add(nic.mac, nic.queues)
+		}
+	}
+	if live == nil {
+		return queues
+	}
+	for _, nic := range live.Interfaces {
+		if !started[nic.MAC] && usesVhost(nic) {
+			add(nic.MAC, max(nic.Driver.Queues, 1))
+		}
+	}
+	return queues
+}
+
+// usesVhost tells whether libvirt gives an interface vhost-net where the host has it.
+func usesVhost(nic domain.Interface) bool {
+	switch nic.Model {
+	case "virtio", "virtio-transitional", "virtio-non-transitional":
+	default:
+		return false
+	}
+	switch nic.Type {
+	case "bridge", "network", "direct", "ethernet":
+		return nic.Driver.Name != "qemu"
+	}
+	return false
+}
+
+// matchVhosts numbers the vhost workers and says which NIC and queue each serves. Nothing in /proc tells it: what is
+// known is the order in which both were made, and that is believed only where there are as many of one as of the other.
+func matchVhosts(threads []facts.Thread, queues []vhostQueue) {
+	var workers []*facts.Thread
+	for i := range threads {
+		if threads[i].Role == "vhost" {
+			threads[i].Index = len(workers)
+			workers = append(workers, &threads[i])
+		}
+	}
+	if len(workers) != len(queues) {
+		return
+	}
+	sure := "order of creation"
+	if len(workers) == 1 {
+		sure = "only one"
+	}
+	for i, worker := range workers {
+		worker.NIC, worker.Queue, worker.Sure = queues[i].mac, queues[i].queue, sure
+	}
+}

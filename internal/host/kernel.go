@@ -1,0 +1,106 @@
+package host
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"mpps/internal/facts"
+)
+
+// kernel reads which kernel runs and on what.
+func (m *Machine) kernel(_ context.Context, h *facts.Host) {
+	k := &h.Kernel
+	k.Release, k.Version = m.line("proc/sys/kernel/osrelease"), m.line("proc/sys/kernel/version")
+	if k.Release == "" {
+		k.Release, k.Version = parseVersion(m.line("proc/version"))
+	}
+	k.CommandLine = m.line("proc/cmdline")
+	k.Realtime = m.line("sys/kernel/realtime") == "1" || realtimeVersion(k.Version)
+	k.Clocksource = m.line("sys/devices/system/clocksource/clocksource0/current_clocksource")
+	k.Vulnerabilities = map[string]string{}
+	holes := m.folder(cpuFolder + "/vulnerabilities")
+	defer holes.close()
+	for _, name := range holes.names() {
+		if state := holes.line(name); state != "" {
+			k.Vulnerabilities[name] = state
+		}
+	}
+	h.Virtual, h.Emulated = m.hypervisor()
+}
+
+// parseVersion takes /proc/version apart (linux_proc_banner, init/version.c): "Linux version RELEASE (who@where)
+// (compiler) VERSION". The version begins at the number sign.
+func parseVersion(text string) (release, version string) {
+	rest, found := strings.CutPrefix(text, "Linux version ")
+	if !found {
+		return "", ""
+	}
+	release, rest, _ = strings.Cut(rest, " ")
+	if at := strings.Index(rest, " #"); at >= 0 {
+		version = rest[at+1:]
+	}
+	return release, version
+}
+
+// realtimeVersion tells whether uname -v names a PREEMPT_RT kernel; the patches before Linux 5.3 wrote "PREEMPT RT".
+func realtimeVersion(version string) bool {
+	return strings.Contains(version, "PREEMPT_RT") || strings.Contains(version, "PREEMPT RT")
+}
+
+// signatures are the names of hypervisors in leaf 40000000h of CPUID.
+var signatures = map[string]string{
+	"KVMKVMKVM\x00\x00\x00": "kvm", "Linux KVM Hv": "kvm", "TCGTCGTCGTCG": "tcg", "VMwareVMware": "vmware",
+	"Microsoft Hv": "hyperv", "XenVMMXenVMM": "xen", "bhyve bhyve ": "bhyve", "ACRNACRNACRN": "acrn",
+}
+
+// hypervisor names what this machine runs under, empty on bare metal, and whether that emulates the processor. The
+// live machine asks its processor. For a recorded tree the firmware's tables have to do: an emulated QEMU machine is
+// told from one with KVM by the processor's name or by the lack of KVM's clock among those that the kernel found.
+//
+// A guest of a hypervisor that is emulated itself sees only its own hypervisor: Emulated is then false although times
+// prove nothing. Nothing in the guest tells.
+func (m *Machine) hypervisor() (name string, emulated bool) {
+	if m.live {
+		if signature := hypervisorSignature(); signature != "" {
+			name = signatures[signature]
+			if name == "" {
+				name = "unknown (" + strings.Trim(signature, "\x00") + ")"
+			}
+			return name, name == "tcg"
+		}
+	}
+	cpu := m.firstCPU()
+	flagged := slices.Contains(strings.Fields(cpu["flags"]), "hypervisor")
+	name = firmwareHypervisor(m.line("sys/class/dmi/id/sys_vendor") + "\n" + m.line("sys/class/dmi/id/product_name"))
+	if strings.Contains(model(cpu), "QEMU TCG") {
+		return "tcg", true
+	}
+	switch {
+	case name == "" && flagged:
+		name = "unknown"
+	case name == "qemu":
+		clocks := m.line("sys/devices/system/clocksource/clocksource0/available_clocksource")
+		switch {
+		case strings.Contains(clocks, "kvm-clock"):
+			name = "kvm"
+		case clocks != "":
+			return "tcg", true
+		}
+	}
+	return name, false
+}
+
+// firmwareHypervisor is the hypervisor that wrote the given DMI strings.
+func firmwareHypervisor(dmi string) string {
+	for _, known := range [...]struct{ text, name string }{
+		{"QEMU", "qemu"}, {"KVM", "kvm"}, {"Amazon EC2", "kvm"}, {"Google", "kvm"}, {"OpenStack", "kvm"},
+		{"VMware", "vmware"}, {"innotek", "virtualbox"}, {"VirtualBox", "virtualbox"}, {"Xen", "xen"},
+		{"Microsoft Corporation\nVirtual Machine", "hyperv"}, {"BHYVE", "bhyve"}, {"Bochs", "qemu"},
+	} {
+		if strings.Contains(dmi, known.text) {
+			return known.name
+		}
+	}
+	return ""
+}

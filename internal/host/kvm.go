@@ -1,0 +1,42 @@
+package host
+
+import (
+	"context"
+	"strings"
+
+	"mpps/internal/facts"
+)
+
+// kvmModules are the modules whose parameters decide how guests run.
+var kvmModules = []string{"kvm", "kvm_intel", "kvm_amd", "vhost", "vhost_net", "vfio", "vfio_pci", "vfio_iommu_type1", "tun"}
+
+// kvm reads which hypervisor modules are loaded (or built in: these have a directory only with parameters) and with
+// which parameters. The versions of QEMU and libvirt come with the guests.
+func (m *Machine) kvm(_ context.Context, h *facts.Host) {
+	k := &h.KVM
+	k.Parameters = map[string]string{}
+	modules := m.folder("sys/module")
+	defer modules.close()
+	for _, name := range kvmModules {
+		module := modules.folder(name)
+		if module == nil {
+			continue
+		}
+		switch name {
+		case "kvm":
+			k.Loaded = true
+		case "kvm_intel", "kvm_amd":
+			k.Vendor = name
+		case "vhost_net":
+			k.Vhost = true
+		}
+		parameters := module.folder("parameters")
+		for _, parameter := range parameters.names() {
+			if text, readable := parameters.text(parameter); readable {
+				k.Parameters[name+"."+parameter] = strings.TrimSpace(text)
+			}
+		}
+		parameters.close()
+		module.close()
+	}
+}

@@ -1,0 +1,283 @@
+package host
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+)
+
+// libvirt is what mpps needs of libvirt. There are two: virsh for the live machine, the daemon's own files for a
+// recorded tree.
+type libvirt interface {
+	// all lists every guest with its definitions.
+	all(ctx context.Context) (inventory, error)
+	// definition is the persistent definition of one guest; errNoGuest where there is none. Secrets (passwords of
+	// consoles) are in it only if asked for.
+	definition(ctx context.Context, guest string, secrets bool) (string, error)
+	// running is the definition that a guest runs with; errNoGuest where it does not run.
+	running(ctx context.Context, guest string) (string, error)
+	// define replaces the persistent definition of the guest that the text names.
+	define(ctx context.Context, text string) error
+}
+
+// inventory is what libvirt knows.
+type inventory struct {
+	libvirt, qemu string // versions, empty where not told
+	guests        []libvirtGuest
+}
+
+// libvirtGuest is one guest of libvirt.
+type libvirtGuest struct {
+	name    string
+	state   string
+	defined string // persistent definition, empty of a transient guest
+	running string // what it runs with, empty where it does not run
+}
+
+var (
+	errNoGuest   = errors.New("libvirt knows no such guest")
+	errNoLibvirt = errors.New("libvirt is not there")
+)
+
+// states are libvirt's words for virDomainState (include/libvirt/libvirt-domain.h), as virsh prints them.
+var states = [...]string{"no state", "running", "idle", "paused", "in shutdown", "shut off", "crashed", "pmsuspended"}
+
+// libvirt is how this machine's libvirt is asked. The error says why it cannot be: errNoLibvirt where nothing of it is
+// installed.
+func (m *Machine) libvirt() (libvirt, error) {
+	if !m.live {
+		if !m.exists("etc/libvirt/qemu") && !m.exists("run/libvirt/qemu") {
+			return nil, errNoLibvirt
+		}
+		return libvirtFiles{m}, nil
+	}
+	socket := false
+	for _, name := range []string{"libvirt-sock", "virtqemud-sock"} {
+		socket = socket || m.exists("run/libvirt/"+name)
+	}
+	if !socket {
+		if m.exists("etc/libvirt") {
+			return nil, errors.New("libvirt's daemon does not run (no socket in /run/libvirt)")
+		}
+		return nil, errNoLibvirt
+	}
+	path, err := exec.LookPath("virsh")
+	if err != nil {
+		return nil, errors.New("virsh is not installed")
+	}
+	return virsh{m, path}, nil
+}
+
+// virsh drives the virsh program. A start of it is expensive (20 ms, ten times that under emulation), so several
+// commands go to one: virsh takes a list of commands as one argument, splits it at semicolons and goes on after an
+// error.
+type virsh struct {
+	machine *Machine
+	path    string
+}
+
+// run runs commands in one virsh and returns what each printed on standard output. A command that failed printed
+// nothing; the error then holds what virsh said, beside the outputs of the others.
+func (v virsh) run(ctx context.Context, stdin string, commands ...string) ([]string, error) {
+	mark := "mpps-" + rand.Text()
+	var script strings.Builder
+	for _, command := range commands {
+		script.WriteString(command + "; echo " + mark + "; ")
+	}
+	args := []string{"-q", "-c", "qemu:///system"}
+	if os.Geteuid() != 0 {
+		args = append(args, "-r")
+	}
+	text, err := v.machine.command(ctx, stdin, v.path, append(args, script.String())...)
+	outputs := strings.Split(text, mark+"\n")
+	if len(outputs) <= len(commands) {
+		return nil, errors.Join(fmt.Errorf("virsh answered %d of %d commands", max(len(outputs)-1, 0), len(commands)), err)
+	}
+	return outputs[:len(commands)], err
+}
+
+// quoted is a word for virsh: all but the single quote stands for itself between single quotes.
+func quoted(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
+
+func (v virsh) all(ctx context.Context) (inventory, error) {
+	outputs, err := v.run(ctx, "", "domstats --state", "version")
+	if err != nil && (len(outputs) == 0 || outputs[0] == "" && outputs[1] == "") {
+		return inventory{}, err
+	}
+	all := inventory{guests: parseDomstats(outputs[0])}
+	all.libvirt, all.qemu = parseVersions(outputs[1])
+	const batch = 100 // an argument holds 128 KiB (MAX_ARG_STRLEN), a name at most 255 bytes
+	for from := 0; from < len(all.guests); from += batch {
+		guests := all.guests[from:min(from+batch, len(all.guests))]
+		var commands []string
+		for _, guest := range guests {
+			name := quoted(guest.name)
+			commands = append(commands, "dumpxml --inactive --domain "+name)
+			if guest.state != "shut off" {
+				commands = append(commands, "dumpxml --domain "+name)
+			}
+		}
+		outputs, err := v.run(ctx, "", commands...)
+		if len(outputs) != len(commands) {
+			return all, err
+		}
+		for i := range guests {
+			guests[i].defined, outputs = strings.TrimSpace(outputs[0]), outputs[1:]
+			if guests[i].state != "shut off" {
+				guests[i].running, outputs = strings.TrimSpace(outputs[0]), outputs[1:]
+			}
+		}
+	}
+	return all, nil
+}
+
+// parseDomstats reads "virsh domstats --state": "Domain: 'NAME'" and lines "  state.state=1".
+func parseDomstats(text string) []libvirtGuest {
+	var list []libvirtGuest
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if name, found := strings.CutPrefix(line, "Domain: '"); found {
+			list = append(list, libvirtGuest{name: strings.TrimSuffix(name, "'"), state: states[0]})
+			continue
+		}
+		var n int
+		if len(list) > 0 && scan(line, "state.state=", &n) && n < len(states) {
+			list[len(list)-1].state = states[n]
+		}
+	}
+	return list
+}
+
+// parseVersions reads "virsh version".
+func parseVersions(text string) (libvirt, qemu string) {
+	for line := range strings.Lines(text) {
+		label, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		name, version, _ := strings.Cut(value, " ")
+		switch {
+		case label == "Using library" && name == "libvirt":
+			libvirt = version
+		case label == "Running hypervisor" && name == "QEMU":
+			qemu = version
+		}
+	}
+	return libvirt, qemu
+}
+
+func (v virsh) definition(ctx context.Context, guest string, secrets bool) (string, error) {
+	command := "dumpxml --inactive --domain " + quoted(guest)
+	if secrets {
+		command = "dumpxml --inactive --security-info --domain " + quoted(guest)
+	}
+	return v.one(ctx, command)
+}
+
+func (v virsh) running(ctx context.Context, guest string) (string, error) {
+	text, err := v.one(ctx, "dumpxml --domain "+quoted(guest))
+	if err == nil && !strings.Contains(text[:min(len(text), 200)], " id=") {
+		return "", errNoGuest
+	}
+	return text, err
+}
+
+// one runs one command that prints something.
+func (v virsh) one(ctx context.Context, command string) (string, error) {
+	outputs, err := v.run(ctx, "", command)
+	switch {
+	case len(outputs) == 1 && strings.TrimSpace(outputs[0]) != "":
+		return strings.TrimSpace(outputs[0]) + "\n", nil
+	case err == nil || strings.Contains(err.Error(), "Domain not found") || strings.Contains(err.Error(), "failed to get domain"):
+		return "", errNoGuest
+	}
+	return "", err
+}
+
+func (v virsh) define(ctx context.Context, text string) error {
+	_, err := v.machine.command(ctx, text, v.path, "-q", "-c", "qemu:///system", "define", "--file", "/dev/stdin")
+	return err
+}
+
+// libvirtFiles reads the files in which libvirt's QEMU driver keeps its guests: definitions in /etc/libvirt/qemu, the
+// state of running ones in /run/libvirt/qemu (src/qemu/qemu_conf.c).
+type libvirtFiles struct{ machine *Machine }
+
+// secret is what libvirt writes into its files and shows to nobody who does not ask for it.
+var secret = regexp.MustCompile(`\spasswd=('[^']*'|"[^"]*")`)
+
+func (l libvirtFiles) all(context.Context) (inventory, error) {
+	var all inventory
+	at := map[string]int{}
+	for _, folder := range []string{"etc/libvirt/qemu", "run/libvirt/qemu"} {
+		for _, file := range l.machine.list(folder) {
+			name, isXML := strings.CutSuffix(file, ".xml")
+			text, err := l.machine.read(folder + "/" + file)
+			if !isXML || err != nil {
+				continue
+			}
+			if _, seen := at[name]; !seen {
+				at[name] = len(all.guests)
+				all.guests = append(all.guests, libvirtGuest{name: name, state: "shut off"})
+			}
+			guest := &all.guests[at[name]]
+			if folder == "etc/libvirt/qemu" {
+				guest.defined = withoutHeader(text)
+				continue
+			}
+			guest.state, guest.running = parseStatus(text)
+		}
+	}
+	return all, nil
+}
+
+// withoutHeader is a definition without the comment that libvirt puts before it, and without secrets.
+func withoutHeader(text string) string {
+	if at := strings.Index(text, "<domain"); at >= 0 {
+		text = text[at:]
+	}
+	return secret.ReplaceAllString(text, "")
+}
+
+// parseStatus takes a status file apart: <domstatus state='running' …> holds the <domain>.
+func parseStatus(text string) (state, running string) {
+	state = "running"
+	_, rest, _ := strings.Cut(text, "<domstatus state='")
+	if word, _, found := strings.Cut(rest, "'"); found {
+		state = word
+	}
+	from, to := strings.Index(text, "<domain"), strings.LastIndex(text, "</domain>")
+	for from >= 0 && strings.HasPrefix(text[from:], "<domainJob") {
+		next := strings.Index(text[from+1:], "<domain")
+		if next < 0 {
+			return state, ""
+		}
+		from += 1 + next
+	}
+	if from < 0 || to < from {
+		return state, ""
+	}
+	return state, secret.ReplaceAllString(text[from:to]+"</domain>\n", "")
+}
+
+func (l libvirtFiles) definition(_ context.Context, guest string, _ bool) (string, error) {
+	text, err := l.machine.read("etc/libvirt/qemu/" + guest + ".xml")
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", errNoGuest
+	}
+	return withoutHeader(text), err
+}
+
+func (l libvirtFiles) running(_ context.Context, guest string) (string, error) {
+	text, err := l.machine.read("run/libvirt/qemu/" + guest + ".xml")
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", errNoGuest
+	}
+	_, running := parseStatus(text)
+	return running, err
+}
+
+func (l libvirtFiles) define(context.Context, string) error { return errNotLive }
