@@ -59,20 +59,6 @@ func (f *Failure) Hint() string {
 	return "remove the cause, then 'mpps rollback " + f.TX + "'"
 }
 
-// Stale is a plan that does not fit the machine any more. Nothing was written.
-type Stale struct{ Problems []error }
-
-// Error names every value that is not as planned.
-func (s *Stale) Error() string {
-	return "the plan is stale: " + strings.ReplaceAll(errors.Join(s.Problems...).Error(), "\n", "; ")
-}
-
-// Unwrap gives the problems.
-func (s *Stale) Unwrap() []error { return s.Problems }
-
-// Hint says what to do.
-func (s *Stale) Hint() string { return "nothing was changed; make a new plan with 'mpps plan'" }
-
 // Unsettled is an earlier transaction that must be put in order first.
 type Unsettled struct {
 	TX    string

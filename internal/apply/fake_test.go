@@ -6,15 +6,25 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"strconv"
 	"testing"
 	"time"
 
+	"mpps/internal/goal"
 	"mpps/internal/journal"
+	"mpps/internal/plan"
 	"mpps/internal/setting"
 )
 
 func TestMain(m *testing.M) {
 	readBackPauses = []time.Duration{time.Millisecond, 2 * time.Millisecond}
+	if mode := os.Getenv("MPPS_VICTIM"); mode != "" {
+		n, err := strconv.Atoi(os.Getenv("MPPS_VICTIM_DIES"))
+		if err != nil {
+			panic(err)
+		}
+		os.Exit(victim(mode, os.Getenv("MPPS_VICTIM_ROOT"), n))
+	}
 	os.Exit(m.Run())
 }
 
@@ -106,14 +116,14 @@ func on(t *testing.T, root string, m setting.Mechanisms) *Engine {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { j.Close() })
-	return &Engine{Mechanisms: m, Journal: j, Host: "box", BootID: "boot-1", Version: "test", Deadline: 20 * time.Millisecond}
+	return &Engine{Mechanisms: m, Journal: j, Host: "box", BootID: "boot-1", Version: "test", Deadline: 5 * time.Second}
 }
 
 // changes is a plan that makes "new" of the first n values.
-func changes(n int) Plan {
-	p := Plan{Digest: "d1", Goal: []byte(`{"pps":1800000}`)}
+func changes(n int) *plan.Plan {
+	p := &plan.Plan{Digest: "d1", Goal: goal.Unlimited()}
 	for i := range n {
-		p.Changes = append(p.Changes, Change{
+		p.Changes = append(p.Changes, plan.Change{
 			ID: fmt.Sprintf("test.v%02d", i), Address: address(i), From: setting.Value("old"), To: setting.Value("new"),
 			Want: setting.Exact("new"), Risk: "none", Lasts: setting.UntilReboot,
 		})

@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"mpps/internal/journal"
+	"mpps/internal/plan"
 	"mpps/internal/setting"
 )
 
 // applied applies a plan that must succeed.
-func applied(t *testing.T, e *Engine, p Plan) string {
+func applied(t *testing.T, e *Engine, p *plan.Plan) string {
 	t.Helper()
 	result, err := e.Run(t.Context(), p, Options{})
 	if err != nil {
@@ -22,7 +23,7 @@ func applied(t *testing.T, e *Engine, p Plan) string {
 }
 
 // then is a plan from "new" to another value of the first n values.
-func then(n int, value string) Plan {
+func then(n int, value string) *plan.Plan {
 	p := changes(n)
 	for i := range p.Changes {
 		p.Changes[i].From, p.Changes[i].To, p.Changes[i].Want = setting.Value("new"), setting.Value(value), setting.Exact(value)
@@ -86,7 +87,7 @@ func TestRollbackOfAGuestThatIsOff(t *testing.T) {
 	f := newFake(t, 0)
 	f.values[thread] = setting.Value("0-3")
 	e := engine(t, f)
-	applied(t, e, Plan{Changes: []Change{
+	applied(t, e, &plan.Plan{Changes: []plan.Change{
 		{ID: "vcpupin", Address: thread, From: setting.Value("0-3"), To: setting.Value("1"), Want: setting.Exact("1")},
 		{ID: "rule", Address: rule, From: setting.Missing("no rule"), To: setting.Value("present"), Want: setting.Exact("present")},
 	}})

@@ -7,29 +7,10 @@ import (
 	"fmt"
 	"time"
 
-	"mpps/internal/goal"
 	"mpps/internal/journal"
+	"mpps/internal/plan"
 	"mpps/internal/setting"
 )
-
-// Change is one planned change.
-type Change struct {
-	ID      string
-	Address setting.Address
-	From    setting.Reading // as it was when the plan was made
-	To      setting.Reading // what is written
-	Want    setting.Want    // what it is compared with afterwards; drivers round
-	Risk    goal.Risk
-	Lasts   setting.Lasting
-	Needs   string
-}
-
-// Plan is what is to be changed, in order.
-type Plan struct {
-	Digest  string
-	Goal    json.RawMessage // for the journal's reader
-	Changes []Change
-}
 
 // Options of Run.
 type Options struct {
@@ -95,7 +76,7 @@ type run struct {
 // Run makes the changes of a plan, all or none. It refuses to begin where the machine is not as the plan says, where an
 // earlier transaction is not settled, and where somebody else is at work. When a change fails or ctx is cancelled,
 // everything that was done is put back, and the error (a *Failure) says what failed and what could not be put back.
-func (e *Engine) Run(ctx context.Context, p Plan, o Options) (Result, error) {
+func (e *Engine) Run(ctx context.Context, p *plan.Plan, o Options) (Result, error) {
 	began := time.Now()
 	lock, err := e.Journal.Lock("apply")
 	if err != nil {
@@ -118,9 +99,13 @@ func (e *Engine) Run(ctx context.Context, p Plan, o Options) (Result, error) {
 		result.Seconds = time.Since(began).Seconds()
 		return result, nil
 	}
+	goal, err := json.Marshal(p.Goal)
+	if err != nil {
+		return Result{}, err
+	}
 	w, err := e.Journal.Create(lock, journal.Header{
 		Kind: journal.Apply, Host: e.Host, BootID: e.BootID, Version: e.Version,
-		Goal: p.Goal, Digest: p.Digest, Changes: len(p.Changes),
+		Goal: goal, Digest: p.Digest, Changes: len(p.Changes),
 	})
 	if err != nil {
 		return Result{}, err
@@ -160,30 +145,27 @@ func settled(l *journal.Ledger) error {
 	return nil
 }
 
-// preflight reads every value and refuses the plan where one is neither as planned nor as wanted.
-func (e *Engine) preflight(ctx context.Context, p Plan) ([]setting.Reading, error) {
+// preflight reads every value and refuses the plan, with a *plan.Stale, where one is neither as
+// planned nor as wanted.
+func (e *Engine) preflight(ctx context.Context, p *plan.Plan) ([]setting.Reading, error) {
 	found := make([]setting.Reading, len(p.Changes))
-	var drifted []error
+	stale := &plan.Stale{Digest: p.Digest}
 	for i, c := range p.Changes {
 		if err := ctx.Err(); err != nil {
 			return nil, fmt.Errorf("nothing was changed: %w", context.Cause(ctx))
 		}
 		found[i] = e.read(ctx, c.Address)
-		switch {
-		case found[i].State == setting.Unknown:
-			drifted = append(drifted, fmt.Errorf("%s: could not be read: %s", c.Address, found[i].Why))
-		case c.Want.Met(found[i]):
-		case !found[i].Same(c.From):
-			drifted = append(drifted, fmt.Errorf("%s: is %s, the plan was made when it was %s", c.Address, told(found[i]), c.From))
+		if !c.Want.Met(found[i]) && (found[i].State == setting.Unknown || !found[i].Same(c.From)) {
+			stale.Changed = append(stale.Changed, plan.Difference{What: c.Address.String(), Then: c.From.String(), Now: told(found[i])})
 		}
 	}
-	if len(drifted) > 0 {
-		return nil, &Stale{Problems: drifted}
+	if len(stale.Changed) > 0 {
+		return nil, stale
 	}
 	return found, nil
 }
 
-func needsWrite(p Plan, found []setting.Reading) bool {
+func needsWrite(p *plan.Plan, found []setting.Reading) bool {
 	for i, c := range p.Changes {
 		if !c.Want.Met(found[i]) {
 			return true
@@ -193,7 +175,7 @@ func needsWrite(p Plan, found []setting.Reading) bool {
 }
 
 // planned is the outcome before anything is written.
-func planned(p Plan, found []setting.Reading) []Outcome {
+func planned(p *plan.Plan, found []setting.Reading) []Outcome {
 	outcomes := make([]Outcome, len(p.Changes))
 	for i, c := range p.Changes {
 		o := Outcome{ID: c.ID, Address: c.Address, From: found[i].String(), To: c.To.String(), State: journal.ChangeIntended, Needs: c.Needs}
@@ -206,7 +188,7 @@ func planned(p Plan, found []setting.Reading) []Outcome {
 }
 
 // all arms the confirm timer, makes every change and commits.
-func (r *run) all(ctx context.Context, p Plan, o Options, before []setting.Reading) error {
+func (r *run) all(ctx context.Context, p *plan.Plan, o Options, before []setting.Reading) error {
 	if o.Confirm > 0 {
 		if err := r.writer.Append(journal.Record{Event: journal.ConfirmArmed, Seconds: o.Confirm.Seconds()}); err != nil {
 			return err
@@ -233,7 +215,7 @@ func (r *run) all(ctx context.Context, p Plan, o Options, before []setting.Readi
 
 // one makes one change. before is the value ahead of the whole transaction, which is what an undo restores even where
 // an earlier change of the same transaction has moved it since: new channels reset rings, masks and affinities.
-func (r *run) one(ctx context.Context, c Change, before setting.Reading) error {
+func (r *run) one(ctx context.Context, c plan.Change, before setting.Reading) error {
 	n := len(r.changes) + 1
 	begun := journal.Change{N: n, ID: c.ID, Address: c.Address, Before: before, After: c.To, Want: c.Want, Risk: c.Risk, Lasts: c.Lasts, Needs: c.Needs}
 	if found := r.read(ctx, c.Address); c.Want.Met(found) && c.Want.Met(before) {

@@ -7,8 +7,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"mpps/internal/journal"
+	"mpps/internal/plan"
 	"mpps/internal/setting"
 )
 
@@ -32,7 +34,7 @@ func TestFaults(t *testing.T) {
 			at: func(f *fake, a setting.Address, _ context.CancelCauseFunc) {
 				f.becomes[a] = map[string]string{"new": "old"}
 			}},
-		{name: "hangs", state: journal.Doubtful, says: "did not return within 20ms",
+		{name: "hangs", state: journal.Doubtful, says: "did not return within 100ms",
 			at: func(f *fake, a setting.Address, _ context.CancelCauseFunc) { f.hang[a] = true }},
 		{name: "cancelled", state: journal.FailedUndone, says: "interrupted by the user",
 			at: func(f *fake, a setting.Address, cancel context.CancelCauseFunc) {
@@ -57,6 +59,9 @@ func TestFaults(t *testing.T) {
 			t.Run(fmt.Sprintf("%s at %d", fault.name, at), func(t *testing.T) {
 				f := newFake(t, n)
 				e := engine(t, f)
+				if fault.name == "hangs" {
+					e.Deadline = 100 * time.Millisecond
+				}
 				before := f.snapshot()
 				ctx, cancel := context.WithCancelCause(t.Context())
 				defer cancel(nil)
@@ -135,6 +140,7 @@ func TestFaultThenRollbackSettles(t *testing.T) {
 func TestHangSettlesByRollback(t *testing.T) {
 	f := newFake(t, 3)
 	e := engine(t, f)
+	e.Deadline = 50 * time.Millisecond
 	before := f.snapshot()
 	f.hang[address(1)] = true
 	result, err := e.Run(t.Context(), changes(3), Options{})
@@ -144,6 +150,7 @@ func TestHangSettlesByRollback(t *testing.T) {
 	if got := state(t, e); got != IsInDoubt {
 		t.Errorf("status is %s, expected in-doubt", got)
 	}
+	e.Deadline = 5 * time.Second
 	f.hang[address(1)] = false
 	f.values[address(1)] = setting.Value("new") // the write took effect in the end
 	if _, err := e.Rollback(t.Context(), RollbackOptions{}); err != nil {
@@ -160,8 +167,8 @@ func TestStalePlanWritesNothing(t *testing.T) {
 	f.values[address(2)] = setting.Value("else")
 	delete(f.values, address(3))
 	_, err := e.Run(t.Context(), changes(4), Options{})
-	var stale *Stale
-	if !errors.As(err, &stale) || len(stale.Problems) != 2 {
+	var stale *plan.Stale
+	if !errors.As(err, &stale) || len(stale.Changed) != 2 {
 		t.Fatalf("error is %v, expected two stale values", err)
 	}
 	if len(f.writes) > 0 {
@@ -204,7 +211,7 @@ func TestDriverRounds(t *testing.T) {
 	f.values[ring] = setting.Value("256")
 	f.becomes[ring] = map[string]string{"4000": "4096"}
 	e := engine(t, f)
-	p := Plan{Changes: []Change{{ID: "nic.ring.rx", Address: ring, From: setting.Value("256"), To: setting.Value("4000"), Want: setting.Least(4000)}}}
+	p := &plan.Plan{Changes: []plan.Change{{ID: "nic.ring.rx", Address: ring, From: setting.Value("256"), To: setting.Value("4000"), Want: setting.Least(4000)}}}
 	result, err := e.Run(t.Context(), p, Options{})
 	if err != nil || result.Changes[0].Found != "4096" {
 		t.Fatalf("found %+v, %v; expected 4096", result.Changes, err)
@@ -217,7 +224,7 @@ func TestDriverRounds(t *testing.T) {
 // TestOneMovesAnother: channels reset a mask, in both directions; the mask must be as before all the same.
 func TestOneMovesAnother(t *testing.T) {
 	channels, mask := setting.Of(setting.NICChannels, "eth0", "combined"), setting.Of(setting.SysfsCPUs, "class/net/eth0/queues/tx-0/xps_cpus")
-	p := Plan{Changes: []Change{
+	p := &plan.Plan{Changes: []plan.Change{
 		{ID: "nic.channels", Address: channels, From: setting.Value("1"), To: setting.Value("4"), Want: setting.Exact("4")},
 		{ID: "nic.xps", Address: mask, From: setting.Value("0-3"), To: setting.Value("0"), Want: setting.Exact("0")},
 	}}
@@ -227,12 +234,12 @@ func TestOneMovesAnother(t *testing.T) {
 		f.moves[channels] = func(f *fake) { f.values[mask] = setting.Value("") }
 		before := f.snapshot()
 		e := engine(t, f)
-		plan := p
+		planned := *p
 		if fails {
 			f.refuse[address(0)] = syscall.EINVAL
-			plan.Changes = append(plan.Changes[:2:2], changes(1).Changes...)
+			planned.Changes = append(p.Changes[:2:2], changes(1).Changes...)
 		}
-		_, err := e.Run(t.Context(), plan, Options{})
+		_, err := e.Run(t.Context(), &planned, Options{})
 		if (err != nil) != fails {
 			t.Fatal(err)
 		}
