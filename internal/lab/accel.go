@@ -19,9 +19,9 @@ const (
 	KVM Accel = "kvm" // by the processor's virtualisation
 )
 
-// Probe says which accelerator gives a lab in which guests run, and why. /dev/kvm alone does not
+// BestAccel says which accelerator gives a lab in which guests run, and why. /dev/kvm alone does not
 // suffice: L1's guests need the processor to offer svm or vmx here and KVM to hand it on (nested).
-func Probe() (Accel, string) {
+func BestAccel() (Accel, string) {
 	b, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {
 		return TCG, err.Error()

@@ -18,7 +18,7 @@ type Config struct {
 	Mode      Mode     // empty: Shell
 	Args      []string // kernel arguments of L1 besides the lab's own
 	MemoryMiB int      // of L1, halved between its two nodes; 0: 6144
-	Accel     Accel    // empty: what Probe says. KVM without nesting boots, but has no guests
+	Accel     Accel    // empty: what BestAccel says. KVM without nesting boots, but has no guests
 	Persist   bool     // L1's file system survives Reset, Stop and the next Start of this name
 	Detached  bool     // the lab may outlive this process
 	Bare      bool     // load no modules: neither NICs nor kvm, only the channel
@@ -30,6 +30,7 @@ type Config struct {
 // Lab is a handle of a running lab. Its methods may be used by several goroutines.
 type Lab struct {
 	dir, data string
+	asked     bool // the accelerator was the caller's choice
 	tree      *Tree
 	log       func(string)
 	serial    atomic.Uint64
@@ -54,6 +55,7 @@ var ErrRunning = errors.New("a lab of this name is running")
 // Start boots a lab: 5 to 15 s, and the time of Prepare before the first. ctx bounds the start only.
 // A boot that does not reach its first command is ended and tried once again.
 func Start(ctx context.Context, c Config) (*Lab, error) {
+	asked := c.Accel != ""
 	c.fill()
 	if err := c.check(); err != nil {
 		return nil, err
@@ -82,6 +84,7 @@ func Start(ctx context.Context, c Config) (*Lab, error) {
 		return nil, fmt.Errorf("lab %s: %w", c.Name, ErrRunning)
 	}
 	l := newLab(c)
+	l.asked = asked
 	if err := l.start(ctx); err != nil {
 		err = fmt.Errorf("lab %s: %w", c.Name, err)
 		return nil, errors.Join(err, l.st.clean())
@@ -100,7 +103,7 @@ func (c *Config) fill() {
 		c.MemoryMiB = 6144
 	}
 	if c.Accel == "" {
-		c.Accel, _ = Probe()
+		c.Accel, _ = BestAccel()
 	}
 	if c.Log == nil {
 		c.Log = func(string) {}
@@ -161,6 +164,10 @@ func (l *Lab) bootTwice(ctx context.Context) error {
 	l.retry("boot of the lab host failed, trying again: " + err.Error())
 	if err := l.halt(); err != nil {
 		return err
+	}
+	if l.st.Accel == KVM && !l.asked {
+		l.log("lab: KVM did not get the lab host up, falling back to emulation")
+		l.st.Accel = TCG
 	}
 	return l.boot(ctx)
 }
@@ -349,6 +356,17 @@ func (l *Lab) Stop(ctx context.Context) error {
 	return l.st.clean()
 }
 
+// RemoveData removes what a persistent lab that is not running has kept.
+func RemoveData(name string) error {
+	if err := checkName(name); err != nil {
+		return err
+	}
+	if _, err := readState(name); err == nil {
+		return fmt.Errorf("lab %s: %w", name, ErrRunning)
+	}
+	return os.RemoveAll(dataDir(Dir(), name))
+}
+
 // Reset ends L1 like a power cut and boots it again. Without Persist its file system starts afresh.
 // args, when given, replace the kernel arguments of Config.
 func (l *Lab) Reset(ctx context.Context, args ...string) error {
@@ -426,8 +444,16 @@ func (l *Lab) retry(what string) {
 	l.mu.Lock()
 	l.st.Hung++
 	_ = l.st.write() // a count that is not on disk is still in this handle
+	log := l.log
 	l.mu.Unlock()
-	l.log("lab retry: " + what)
+	log("lab retry: " + what)
+}
+
+// SetLog changes where progress and retries are told.
+func (l *Lab) SetLog(log func(string)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.log = log
 }
 
 // wrap adds to an error of the channel why L1 ended.

@@ -1,0 +1,68 @@
+package lab
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// cpioWriter writes the "newc" format that the kernel unpacks as an initramfs
+// (Documentation/driver-api/early-userspace/buffer-format.rst).
+type cpioWriter struct {
+	w   *bufio.Writer
+	n   int64
+	ino int
+}
+
+func newCPIO(w io.Writer) *cpioWriter { return &cpioWriter{w: bufio.NewWriterSize(w, 1<<20)} }
+
+// File types of a mode, include/uapi/linux/stat.h.
+const (
+	modeDir  = 0o040000
+	modeChar = 0o020000
+	modeFile = 0o100000
+)
+
+// entry writes one header and its data. rdevMajor and rdevMinor matter to device files only.
+func (c *cpioWriter) entry(name string, mode uint32, rdevMajor, rdevMinor int, size int64, data io.Reader) error {
+	if size < 0 || size > 0xffffffff {
+		return fmt.Errorf("cpio %s: size %d: want less than 4 GiB", name, size)
+	}
+	c.ino++
+	links := 1
+	if mode&0o170000 == modeDir {
+		links = 2
+	}
+	h := fmt.Sprintf("070701%08X%08X%08X%08X%08X%08X%08X%08X%08X%08X%08X%08X%08X%s\x00",
+		c.ino, mode, 0, 0, links, 0, size, 0, 0, rdevMajor, rdevMinor, len(name)+1, 0, name)
+	if err := c.padded(h); err != nil {
+		return err
+	}
+	if size == 0 {
+		return nil
+	}
+	m, err := io.CopyN(c.w, data, size)
+	c.n += m
+	if err != nil {
+		return fmt.Errorf("cpio %s: %w", name, err)
+	}
+	return c.padded("")
+}
+
+// padded writes s and fills up to a multiple of four.
+func (c *cpioWriter) padded(s string) error {
+	for (c.n+int64(len(s)))%4 != 0 {
+		s += "\x00"
+	}
+	n, err := c.w.WriteString(s)
+	c.n += int64(n)
+	return err
+}
+
+func (c *cpioWriter) dir(name string) error { return c.entry(name, modeDir|0o755, 0, 0, 0, nil) }
+
+// close writes the trailer.
+func (c *cpioWriter) close() error {
+	return errors.Join(c.entry("TRAILER!!!", 0, 0, 0, 0, nil), c.w.Flush())
+}

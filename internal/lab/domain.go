@@ -1,0 +1,189 @@
+package lab
+
+import (
+	_ "embed"
+	"encoding/xml"
+	"fmt"
+	"net"
+	"net/netip"
+	"regexp"
+	"strings"
+	"text/template"
+)
+
+// Model of a guest's NIC.
+type Model string
+
+const (
+	E1000  Model = "e1000"  // emulated by QEMU: an exit for nearly every packet
+	Virtio Model = "virtio" // paravirtual, served by a thread of QEMU
+	Vhost  Model = "vhost"  // paravirtual, served by the kernel of the host
+	VF     Model = "vf"     // virtual function of an SR-IOV NIC, handed through
+)
+
+// NIC of a guest.
+type NIC struct {
+	Model   Model
+	Bridge  string // of L1; not for VF
+	MAC     string // empty: made from the guest's name and the NIC's place
+	Addr    string // address with prefix length, as in 10.50.0.2/24; empty: only brought up
+	Tap     string // name of the tap in L1; empty: libvirt's choice
+	Queues  int    // Virtio and Vhost; 0 is 1
+	RxQueue int    // descriptors, Virtio and Vhost: 256, 512 or 1024; 0: QEMU's default
+	VF      string // PCI address of the virtual function in L1, as in 0000:01:10.0
+}
+
+// GuestSpec describes a guest.
+type GuestSpec struct {
+	Name      string
+	Binary    string // static program of L0 that becomes the guest's init (see guestinit)
+	NICs      []NIC
+	MemoryMiB int      // 0: 256
+	VCPUs     int      // 0: 2
+	Modules   []string // besides those of the NICs and virtio_net
+	Routes    []string // "DESTINATION=GATEWAY"; the destination may be "default"
+	Forward   bool     // IPv4 forwarding on
+	Args      []string // more kernel arguments
+	Probe     Probe    // nil: Ping
+}
+
+//go:embed templates/domain.xml
+var domainText string
+
+var domainTemplate = template.Must(template.New("domain").Funcs(template.FuncMap{"xml": escapeXML}).Parse(domainText))
+
+func escapeXML(s string) (string, error) {
+	var b strings.Builder
+	err := xml.EscapeText(&b, []byte(s))
+	return b.String(), err
+}
+
+// pciAddr is a PCI address in the four parts of libvirt's XML, each hexadecimal.
+type pciAddr struct{ Domain, Bus, Slot, Function string }
+
+var pciRE = regexp.MustCompile(`^([0-9a-f]{4}):([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])$`)
+
+func parsePCI(s string) (pciAddr, error) {
+	m := pciRE.FindStringSubmatch(s)
+	if m == nil {
+		return pciAddr{}, fmt.Errorf("PCI address %q: want the form 0000:01:10.0", s)
+	}
+	return pciAddr{m[1], m[2], m[3], m[4]}, nil
+}
+
+// fill sets what the specification leaves open, and refuses what cannot be.
+func (g *GuestSpec) fill() error {
+	if err := checkName(g.Name); err != nil {
+		return fmt.Errorf("guest: %w", err)
+	}
+	if g.MemoryMiB == 0 {
+		g.MemoryMiB = 256
+	}
+	if g.VCPUs == 0 {
+		g.VCPUs = 2
+	}
+	if g.Probe == nil {
+		g.Probe = Ping
+	}
+	if len(g.NICs) == 0 {
+		return fmt.Errorf("guest %s: has no NIC", g.Name)
+	}
+	g.NICs = append([]NIC(nil), g.NICs...)
+	for i := range g.NICs {
+		n := &g.NICs[i]
+		if n.MAC == "" {
+			n.MAC = madeMAC(g.Name, i)
+		}
+		if _, err := net.ParseMAC(n.MAC); err != nil {
+			return fmt.Errorf("guest %s: NIC %d: %w", g.Name, i, err)
+		}
+		if n.Addr != "" {
+			if _, err := netip.ParsePrefix(n.Addr); err != nil {
+				return fmt.Errorf("guest %s: NIC %d: %w", g.Name, i, err)
+			}
+		}
+		switch n.Model {
+		case E1000, Virtio, Vhost:
+			if n.Bridge == "" {
+				return fmt.Errorf("guest %s: NIC %d: model %s wants a bridge", g.Name, i, n.Model)
+			}
+			if n.Model == E1000 && (n.Queues > 1 || n.RxQueue > 0) {
+				return fmt.Errorf("guest %s: NIC %d: e1000 has one queue of fixed size", g.Name, i)
+			}
+		case VF:
+			if _, err := parsePCI(n.VF); err != nil {
+				return fmt.Errorf("guest %s: NIC %d: %w", g.Name, i, err)
+			}
+		default:
+			return fmt.Errorf("guest %s: NIC %d: model %q: want e1000, virtio, vhost or vf", g.Name, i, n.Model)
+		}
+	}
+	return nil
+}
+
+// madeMAC gives the same address for the same guest and place (FNV-1a, QEMU's prefix).
+func madeMAC(name string, nic int) string {
+	h := uint32(2166136261)
+	for _, c := range []byte(name) {
+		h = (h ^ uint32(c)) * 16777619
+	}
+	return fmt.Sprintf("52:54:00:%02x:%02x:%02x", byte(h>>8)|0x80, byte(h), byte(nic))
+}
+
+// modules of the guest's initramfs.
+func (g *GuestSpec) modules() []string {
+	mods := []string{"virtio_net"} // always, so that a guest may be moved from e1000 to virtio
+	for _, n := range g.NICs {
+		switch n.Model {
+		case E1000:
+			mods = append(mods, "e1000")
+		case VF:
+			mods = append(mods, "igbvf")
+		}
+	}
+	return append(append(mods, "button"), g.Modules...)
+}
+
+// cmdline is the guest's kernel command line; guestinit reads what begins with mpps.
+func (g *GuestSpec) cmdline() string {
+	a := []string{"console=ttyS0", "panic=-1", "quiet", "mitigations=off", "no_timer_check", "tsc=reliable", "mpps.hostname=" + g.Name}
+	for _, n := range g.NICs {
+		a = append(a, "mpps.addr="+n.MAC+"="+n.Addr)
+	}
+	for _, r := range g.Routes {
+		a = append(a, "mpps.route="+r)
+	}
+	if g.Forward {
+		a = append(a, "mpps.forward=1")
+	}
+	return strings.Join(append(a, g.Args...), " ")
+}
+
+// domainXML renders the guest; paths are L1's.
+func (g *GuestSpec) domainXML(kernel, initrd, console string) (string, error) {
+	type nic struct {
+		NIC
+		PCI pciAddr
+	}
+	v := struct {
+		GuestSpec
+		NICs                             []nic
+		Kernel, Initrd, Console, Cmdline string
+	}{GuestSpec: *g, Kernel: kernel, Initrd: initrd, Console: console, Cmdline: g.cmdline()}
+	for _, n := range g.NICs {
+		x := nic{NIC: n}
+		if n.Model == VF {
+			p, err := parsePCI(n.VF)
+			if err != nil {
+				return "", err
+			}
+			x.PCI = p
+		}
+		v.NICs = append(v.NICs, x)
+	}
+	var b strings.Builder
+	if err := domainTemplate.Execute(&b, v); err != nil {
+		return "", err
+	}
+	return b.String(), nil
+}

@@ -1,0 +1,252 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// GuestLimit is how long a guest may take from the end of "virsh start" to the answer of its probe.
+// An emulated guest needs 5 to 12 s; one that needs more hangs (1 in 10 to 60 starts do).
+const GuestLimit = 25 * time.Second
+
+// guestTries is how often a start is tried before the host counts as spoilt.
+const guestTries = 3
+
+// ErrFreshLab says that a guest hung in each try: only a fresh L1 (Reset) helps.
+var ErrFreshLab = errors.New("guest hung in every try; a fresh lab host is needed")
+
+// Guest is a libvirt domain of L1.
+type Guest struct {
+	Spec GuestSpec
+	lab  *Lab
+	try  int // numbers the consoles
+}
+
+// virtDaemons gives libvirt what it needs in shell mode. Under systemd its socket starts it.
+const virtDaemons = `set -e
+mkdir -p /share/.guests /run/lab
+if [ ! -d /run/systemd/system ]; then
+	pidof systemd-udevd >/dev/null || /usr/lib/systemd/systemd-udevd --daemon
+	pidof virtlogd >/dev/null || virtlogd -d
+	pidof libvirtd >/dev/null || libvirtd -d
+fi
+for i in $(seq 100); do
+	[ ! -S /run/libvirt/libvirt-sock ] || break
+	sleep 0.1
+done
+virsh -q version >/dev/null
+`
+
+// Bridge makes a bridge in L1, up and with an address (empty: none), unless it is there already.
+func (l *Lab) Bridge(ctx context.Context, name, addr string) error {
+	script := "set -e\n[ -e /sys/class/net/" + name + " ] || ip link add " + name + " type bridge\nip link set " + name + " up\n"
+	if addr != "" {
+		script += "ip addr replace " + quote([]string{addr}) + " dev " + name + "\n"
+	}
+	if _, err := l.Must(ctx, script); err != nil {
+		return fmt.Errorf("bridge %s: %w", name, err)
+	}
+	return nil
+}
+
+// EnsureLibvirt starts libvirt's daemons in L1 if they do not run. The first call takes 5 to 10 s.
+func (l *Lab) EnsureLibvirt(ctx context.Context) error {
+	l.guestMu.Lock()
+	defer l.guestMu.Unlock()
+	return l.ensureLibvirt(ctx)
+}
+
+func (l *Lab) ensureLibvirt(ctx context.Context) error {
+	if l.virtReady {
+		return nil
+	}
+	if _, err := l.Must(ctx, virtDaemons); err != nil {
+		return fmt.Errorf("libvirt of the lab host: %w", err)
+	}
+	l.virtReady = true
+	return nil
+}
+
+// StartGuest defines a domain, starts it and waits for its probe. A start that hangs is ended and tried
+// again, twice, and counted; then the answer is ErrFreshLab.
+func (l *Lab) StartGuest(ctx context.Context, spec GuestSpec) (*Guest, error) {
+	if err := spec.fill(); err != nil {
+		return nil, err
+	}
+	l.guestMu.Lock()
+	defer l.guestMu.Unlock()
+	if err := l.ensureLibvirt(ctx); err != nil {
+		return nil, err
+	}
+	g := &Guest{Spec: spec, lab: l}
+	if err := os.MkdirAll(filepath.Join(l.ShareDir(), ".guests"), 0o755); err != nil {
+		return nil, err
+	}
+	initrd := Initramfs{Binary: spec.Binary, Tree: l.tree.Root(), Release: l.tree.Release, Modules: spec.modules()}
+	if err := BuildInitramfs(initrd, filepath.Join(l.ShareDir(), g.file("initrd"))); err != nil {
+		return nil, err
+	}
+	xml, err := spec.domainXML("/boot/vmlinuz-"+l.tree.Release, "/share/"+g.file("initrd"), "/share/"+g.file("console"))
+	if err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(filepath.Join(l.ShareDir(), g.file("xml")), []byte(xml), 0o644); err != nil {
+		return nil, err
+	}
+	if _, err := l.Must(ctx, "virsh -q define /share/"+g.file("xml")); err != nil {
+		return nil, fmt.Errorf("guest %s: define: %w", spec.Name, err)
+	}
+	if err := g.start(ctx); err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// StartGuestFresh is StartGuest that gets itself a fresh L1 once if it must; setup then brings that L1
+// to where the guest can be started (bridges, virtual functions). It must not be used while other
+// guests of this lab matter.
+func (l *Lab) StartGuestFresh(ctx context.Context, spec GuestSpec, setup func(context.Context) error) (*Guest, error) {
+	g, err := l.StartGuest(ctx, spec)
+	if !errors.Is(err, ErrFreshLab) {
+		return g, err
+	}
+	l.retry("fresh lab host: " + err.Error())
+	if err := l.Reset(ctx); err != nil {
+		return nil, err
+	}
+	if err := setup(ctx); err != nil {
+		return nil, err
+	}
+	return l.StartGuest(ctx, spec)
+}
+
+// file is the path of one of the guest's files in the share.
+func (g *Guest) file(kind string) string { return ".guests/" + g.Spec.Name + "." + kind }
+
+// start starts the defined domain as often as it takes. The lab's guestMu is held.
+func (g *Guest) start(ctx context.Context) error {
+	var last error
+	for try := range guestTries {
+		last = g.startOnce(ctx)
+		if last == nil || ctx.Err() != nil || !errors.Is(last, errHung) {
+			return last
+		}
+		g.lab.retry(fmt.Sprintf("guest %s, try %d of %d: %v; console: %s", g.Spec.Name, try+1, guestTries, last, tail(g.Console(), 2)))
+		if err := g.destroy(ctx); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("guest %s: %w: %w", g.Spec.Name, ErrFreshLab, last)
+}
+
+// errHung marks what another try may mend.
+var errHung = errors.New("hung")
+
+func (g *Guest) startOnce(ctx context.Context) error {
+	os.Remove(g.consolePath()) // a log of its own for each try
+	limited, cancel := context.WithTimeout(ctx, GuestLimit)
+	defer cancel()
+	r, err := g.lab.Run(limited, "virsh", "-q", "start", g.Spec.Name)
+	switch {
+	case err != nil && limited.Err() != nil && ctx.Err() == nil:
+		return fmt.Errorf("%w: virsh start took more than %v", errHung, GuestLimit)
+	case err != nil:
+		return err
+	case r.Code != 0:
+		return fmt.Errorf("guest %s: start: %w", g.Spec.Name, r.Err())
+	}
+	addr, ok := g.Addr()
+	if !ok {
+		return nil
+	}
+	limited, cancel = context.WithTimeout(ctx, GuestLimit)
+	defer cancel()
+	if err := g.Spec.Probe(limited, g.lab, addr); err != nil {
+		if limited.Err() != nil && ctx.Err() == nil {
+			return fmt.Errorf("%w: no answer within %v", errHung, GuestLimit)
+		}
+		return fmt.Errorf("guest %s: probe: %w", g.Spec.Name, err)
+	}
+	return nil
+}
+
+// destroy ends the domain by SIGKILL in the end: a hung QEMU has been seen to survive SIGTERM and to
+// keep its pid file locked.
+func (g *Guest) destroy(ctx context.Context) error {
+	n := g.Spec.Name
+	script := `p=$(cat /run/libvirt/qemu/` + n + `.pid 2>/dev/null)
+[ -z "$p" ] || kill -KILL "$p" 2>/dev/null
+for i in $(seq 100); do
+	[ "$(timeout 10 virsh -q domstate ` + n + `)" != running ] && exit 0
+	[ $i != 20 ] || timeout 10 virsh -q destroy ` + n + `
+	sleep 0.1
+done
+echo "domain still running" >&2
+exit 1
+`
+	if _, err := g.lab.Must(ctx, script); err != nil {
+		return fmt.Errorf("guest %s: destroy: %w", n, err)
+	}
+	return nil
+}
+
+// Addr is the first address of the guest's NICs.
+func (g *Guest) Addr() (netip.Addr, bool) {
+	for _, n := range g.Spec.NICs {
+		if p, err := netip.ParsePrefix(n.Addr); err == nil {
+			return p.Addr(), true
+		}
+	}
+	return netip.Addr{}, false
+}
+
+// Restart ends the domain and starts it as it is defined now, with the same plan against hangs.
+func (g *Guest) Restart(ctx context.Context) error {
+	g.lab.guestMu.Lock()
+	defer g.lab.guestMu.Unlock()
+	if err := g.destroy(ctx); err != nil {
+		return err
+	}
+	return g.start(ctx)
+}
+
+// Stop asks the guest to power itself off, and after 5 s kills it; then the domain is undefined.
+func (g *Guest) Stop(ctx context.Context) error {
+	g.lab.guestMu.Lock()
+	defer g.lab.guestMu.Unlock()
+	n := g.Spec.Name
+	script := `timeout 5 virsh -q shutdown ` + n + ` --mode acpi
+for i in $(seq 25); do
+	[ -e /run/libvirt/qemu/` + n + `.pid ] || exit 0
+	sleep 0.2
+done
+exit 0
+`
+	if _, err := g.lab.Must(ctx, script); err != nil {
+		return fmt.Errorf("guest %s: shutdown: %w", n, err)
+	}
+	if err := g.destroy(ctx); err != nil {
+		return err
+	}
+	if _, err := g.lab.Must(ctx, "virsh -q undefine "+n); err != nil {
+		return fmt.Errorf("guest %s: undefine: %w", n, err)
+	}
+	return nil
+}
+
+// Running tells whether libvirt counts the domain as running.
+func (g *Guest) Running(ctx context.Context) (bool, error) {
+	out, err := g.lab.Must(ctx, "virsh -q domstate "+g.Spec.Name)
+	return strings.TrimSpace(out) == "running", err
+}
+
+func (g *Guest) consolePath() string { return filepath.Join(g.lab.ShareDir(), g.file("console")) }
+
+// Console is what the guest of the last try has written on its serial line.
+func (g *Guest) Console() string { return logTail(g.consolePath(), 1000) }

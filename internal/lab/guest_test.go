@@ -1,0 +1,94 @@
+//go:build lab
+
+package lab_test
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"mpps/internal/lab"
+	"mpps/internal/lab/labtest"
+)
+
+// startGuest boots the test program as a guest and gives what it says about its NICs.
+func startGuest(t *testing.T, l *lab.Lab, spec lab.GuestSpec) (*lab.Guest, string) {
+	t.Helper()
+	var err error
+	if spec.Binary, err = os.Executable(); err != nil {
+		t.Fatal(err)
+	}
+	spec.Probe = lab.UDPProbe(7, "hello")
+	start := time.Now()
+	setup := func() {
+		if err := l.Bridge(t.Context(), "br0", "10.50.0.1/24"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	setup()
+	g, err := l.StartGuest(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%s answers after %.1f s; %s", spec.Name, time.Since(start).Seconds(), strings.ReplaceAll(g.Console(), "\n", "; "))
+	t.Cleanup(func() {
+		start := time.Now()
+		if err := g.Stop(context.Background()); err != nil { // the test's context has ended
+			t.Error(err)
+		}
+		t.Logf("%s stopped in %.1f s", spec.Name, time.Since(start).Seconds())
+	})
+	addr, _ := g.Addr()
+	out, err := l.Must(t.Context(), "exec 4<>/dev/udp/"+addr.String()+"/7; printf nics? >&4; timeout 3 dd bs=2048 count=1 <&4 2>/dev/null")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g, out
+}
+
+func TestGuestE1000(t *testing.T) {
+	l := labtest.Host(t, labtest.NoBinary)
+	_, nics := startGuest(t, l, lab.GuestSpec{Name: "ge1000", NICs: []lab.NIC{{Model: lab.E1000, Bridge: "br0", Addr: "10.50.0.2/24", Tap: "te1000"}}})
+	if !strings.Contains(nics, "eth0=e1000\n") {
+		t.Errorf("found %q, want an e1000", nics)
+	}
+	if got := must(t, l, "cat /sys/class/net/te1000/master/uevent | grep INTERFACE"); got != "INTERFACE=br0" {
+		t.Errorf("tap: found %q", got)
+	}
+}
+
+func TestGuestVhost(t *testing.T) {
+	l := labtest.Host(t, labtest.NoBinary)
+	g, nics := startGuest(t, l, lab.GuestSpec{Name: "gvhost", NICs: []lab.NIC{{Model: lab.Vhost, Bridge: "br0", Addr: "10.50.0.3/24", Queues: 2, RxQueue: 1024}}})
+	if !strings.Contains(nics, "eth0=virtio_net\n") || !strings.Contains(nics, "queues=2\n") {
+		t.Errorf("found %q, want virtio_net with 2 queues", nics)
+	}
+	if got := must(t, l, "ps -eLo comm | grep -c '^vhost-'"); got != "2" {
+		t.Errorf("vhost threads: found %s, want 2", got)
+	}
+	if err := g.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if up, err := g.Running(t.Context()); err != nil || !up {
+		t.Errorf("after restart: running %v, %v", up, err)
+	}
+}
+
+func TestGuestVirtualFunction(t *testing.T) {
+	l := labtest.Host(t, labtest.NoBinary)
+	pci := must(t, l, `d=$(dirname $(grep -l `+lab.MACigb1+` /sys/class/net/*/address))
+ip link set ${d##*/} up; echo 2 > $d/device/sriov_numvfs
+ip link add link ${d##*/} name mv0 type macvlan mode bridge; ip addr add 10.51.0.1/24 dev mv0; ip link set mv0 up
+basename $(readlink $d/device/virtfn0)`)
+	t.Cleanup(func() {
+		if _, err := l.Must(context.Background(), `ip link del mv0; d=$(dirname $(grep -l `+lab.MACigb1+` /sys/class/net/*/address)); echo 0 > $d/device/sriov_numvfs`); err != nil {
+			t.Error(err)
+		}
+	})
+	_, nics := startGuest(t, l, lab.GuestSpec{Name: "gvf", NICs: []lab.NIC{{Model: lab.VF, VF: pci, Addr: "10.51.0.2/24"}}})
+	if !strings.Contains(nics, "=igbvf\n") {
+		t.Errorf("found %q, want igbvf", nics)
+	}
+}

@@ -1,0 +1,99 @@
+package guestinit
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// module of /mods/list: the files to load for it, in order, and the devices it drives.
+type module struct {
+	name    string
+	files   []string
+	aliases []string
+}
+
+// parseList reads lines "load NAME FILE..." and "alias NAME PATTERN".
+func parseList(text string) []module {
+	var mods []module
+	for line := range strings.Lines(text) {
+		f := strings.Fields(line)
+		switch {
+		case len(f) >= 3 && f[0] == "load":
+			mods = append(mods, module{name: f[1], files: f[2:]})
+		case len(f) == 3 && f[0] == "alias":
+			if i := slices.IndexFunc(mods, func(m module) bool { return m.name == f[1] }); i >= 0 {
+				mods[i].aliases = append(mods[i].aliases, f[2])
+			}
+		}
+	}
+	return mods
+}
+
+// wanted tells whether a module drives one of the devices. One that names no device is always wanted.
+func (m module) wanted(modaliases []string) bool {
+	if len(m.aliases) == 0 {
+		return true
+	}
+	for _, pattern := range m.aliases {
+		for _, dev := range modaliases {
+			if ok, err := path.Match(pattern, dev); err == nil && ok {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// loadModules loads what the devices under root need. A module fewer is one chance fewer of a hang:
+// emulated processors have been seen to loop at the first call into a module just loaded.
+func loadModules(root string) error {
+	b, err := os.ReadFile(filepath.Join(root, "mods/list"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var devices []string
+	for _, bus := range []string{"pci", "virtio", "acpi"} {
+		files, err := filepath.Glob(filepath.Join(root, "sys/bus", bus, "devices/*/modalias"))
+		if err != nil {
+			return err
+		}
+		for _, f := range files {
+			if a, err := os.ReadFile(f); err == nil {
+				devices = append(devices, strings.TrimSpace(string(a)))
+			}
+		}
+	}
+	var errs []error
+	for _, m := range parseList(string(b)) {
+		if !m.wanted(devices) {
+			continue
+		}
+		for _, f := range m.files {
+			errs = append(errs, loadModule(filepath.Join(root, "mods", f)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func loadModule(file string) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := unix.FinitModule(int(f.Fd()), "", 0); err != nil && !errors.Is(err, unix.EEXIST) {
+		return fmt.Errorf("load %s: %w", filepath.Base(file), err)
+	}
+	return nil
+}

@@ -1,0 +1,127 @@
+package lab
+
+import (
+	"debug/elf"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Initramfs describes a guest's whole user space: one static program and a few modules.
+type Initramfs struct {
+	Binary  string   // static program that becomes /init
+	Tree    string   // root folder whose lib/modules/RELEASE is used
+	Release string   // kernel release
+	Modules []string // names; what they need comes along, what is built in is left out
+}
+
+// BuildInitramfs writes a newc archive for i to the file out, by way of a temporary name. The modules
+// become /mods/NN-NAME.ko, plain ELF, in the order of loading; /mods/list tells guestinit which of
+// them belong to which device.
+func BuildInitramfs(i Initramfs, out string) error {
+	if err := checkStatic(i.Binary); err != nil {
+		return err
+	}
+	mods, err := readModules(filepath.Join(i.Tree, "usr/lib/modules", i.Release))
+	if err != nil {
+		return err
+	}
+	order, err := mods.resolve(i.Modules)
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(out), ".initramfs-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	err = writeInitramfs(newCPIO(f), i, mods, order)
+	if err := errors.Join(err, f.Chmod(0o644), f.Close()); err != nil {
+		return fmt.Errorf("initramfs: %w", err)
+	}
+	return os.Rename(f.Name(), out)
+}
+
+func writeInitramfs(c *cpioWriter, i Initramfs, mods *moduleTree, order []string) error {
+	for _, d := range []string{"dev", "proc", "sys", "run", "tmp", "mods"} {
+		if err := c.dir(d); err != nil {
+			return err
+		}
+	}
+	// The kernel opens it as init's standard streams before anything is mounted.
+	if err := c.entry("dev/console", modeChar|0o600, 5, 1, 0, nil); err != nil {
+		return err
+	}
+	list := moduleList(mods, i.Modules, order)
+	if err := c.entry("mods/list", modeFile|0o644, 0, 0, int64(len(list)), strings.NewReader(list)); err != nil {
+		return err
+	}
+	for n, name := range order {
+		src := filepath.Join(mods.dir, mods.file[name])
+		if filepath.Ext(src) != ".ko" {
+			return fmt.Errorf("module %s: want an unpacked .ko, found %s", name, src)
+		}
+		if err := addFile(c, fmt.Sprintf("mods/%02d-%s.ko", n, name), src, 0o644); err != nil {
+			return err
+		}
+	}
+	if err := addFile(c, "init", i.Binary, 0o755); err != nil {
+		return err
+	}
+	return c.close()
+}
+
+// moduleList is /mods/list: "load NAME FILE..." in the order of loading, and "alias NAME PATTERN" for
+// the devices that NAME drives.
+func moduleList(mods *moduleTree, wanted, order []string) string {
+	number := map[string]int{}
+	for n, name := range order {
+		number[name] = n
+	}
+	var b strings.Builder
+	for _, w := range wanted {
+		n := moduleName(w)
+		if _, ok := number[n]; !ok {
+			continue
+		}
+		b.WriteString("load " + n)
+		for _, d := range append(append([]string{}, mods.needs[n]...), n) {
+			fmt.Fprintf(&b, " %02d-%s.ko", number[d], d)
+		}
+		b.WriteByte('\n')
+		for _, a := range mods.aliases[n] {
+			fmt.Fprintf(&b, "alias %s %s\n", n, a)
+		}
+	}
+	return b.String()
+}
+
+func addFile(c *cpioWriter, name, src string, mode uint32) error {
+	f, err := os.Open(src)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	return c.entry(name, modeFile|mode, 0, 0, st.Size(), f)
+}
+
+// checkStatic refuses a program that needs a loader: there is none in the guest.
+func checkStatic(path string) error {
+	f, err := elf.Open(path)
+	if err != nil {
+		return fmt.Errorf("guest program %s: %w", path, err)
+	}
+	defer f.Close()
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP {
+			return fmt.Errorf("guest program %s: is linked dynamically, want static\nhint: build it with CGO_ENABLED=0", path)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,262 @@
+//go:build lab
+
+package lab_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"mpps/internal/lab"
+	"mpps/internal/lab/guestinit"
+	"mpps/internal/lab/labtest"
+)
+
+// TestMain is also the init of the guests: the test program itself boots in them and echoes.
+func TestMain(m *testing.M) {
+	if guestinit.Wanted() {
+		guestinit.Run(echo)
+	}
+	os.Exit(labtest.Main(m))
+}
+
+// echo answers datagrams on port 7 with what they say, and "rx?" with the NIC's rx_packets.
+func echo(ctx context.Context) error {
+	c, err := net.ListenPacket("udp4", ":7")
+	if err != nil {
+		return err
+	}
+	defer context.AfterFunc(ctx, func() { c.Close() })()
+	buf := make([]byte, 2048)
+	for {
+		n, from, err := c.ReadFrom(buf)
+		if err != nil {
+			return ctx.Err()
+		}
+		answer := buf[:n]
+		if string(answer) == "nics?" {
+			answer = nil
+			links, _ := filepath.Glob("/sys/class/net/*/device/driver")
+			for _, l := range links {
+				d, err := os.Readlink(l)
+				if err == nil {
+					answer = append(answer, strings.Split(l, "/")[4]+"="+filepath.Base(d)+"\n"...)
+				}
+			}
+			q, _ := filepath.Glob("/sys/class/net/eth0/queues/rx-*")
+			answer = fmt.Appendf(answer, "queues=%d\n", len(q))
+		}
+		if _, err := c.WriteTo(answer, from); err != nil {
+			return err
+		}
+	}
+}
+
+func must(t *testing.T, l *lab.Lab, script string) string {
+	t.Helper()
+	out, err := l.Must(t.Context(), script)
+	if err != nil {
+		t.Fatalf("%s: %v", script, err)
+	}
+	return strings.TrimSpace(out)
+}
+
+func TestHostHasTheHardware(t *testing.T) {
+	l := labtest.Host(t, labtest.NoBinary)
+	for _, c := range []struct{ script, want string }{
+		{"cat /sys/devices/system/node/online", "0-1"},
+		{"cat /sys/devices/system/node/node0/distance", "10 21"},
+		{"cat /sys/devices/system/cpu/online", "0-3"},
+		{"ls -d /sys/module/vhost_net /sys/module/igb /sys/module/tun | wc -l", "3"},
+		{"test -c /dev/kvm && test -c /dev/vhost-net && echo ok", "ok"},
+		{"dirname $(grep -l " + lab.MACigb0 + " /sys/class/net/*/address) | xargs -I{} cat {}/device/numa_node", "1"},
+		{"dirname $(grep -l " + lab.MACigb1 + " /sys/class/net/*/address) | xargs -I{} cat {}/device/numa_node", "-1"},
+		{"dirname $(grep -l " + lab.MACvirtio + " /sys/class/net/*/address) | xargs -I{} sh -c 'ls -d {}/queues/rx-* | wc -l'", "4"},
+		{"ls /sys/kernel/iommu_groups | wc -l | xargs test 5 -lt && echo ok", "ok"},
+		{"uname -r", l.Release()},
+	} {
+		if got := must(t, l, c.script); got != c.want {
+			t.Errorf("%s: found %q, want %q", c.script, got, c.want)
+		}
+	}
+	if l.Emulated() {
+		if got := must(t, l, "cat /sys/module/kvm_amd/parameters/nested"); got != "1" {
+			t.Errorf("kvm_amd nested: found %q, want 1", got)
+		}
+	}
+}
+
+func TestCommands(t *testing.T) {
+	l := labtest.Host(t, labtest.NoBinary)
+	ctx := t.Context()
+	t.Run("streams apart", func(t *testing.T) {
+		r, err := l.Exec(ctx, lab.Cmd{Script: "cat; echo err >&2; exit 7", Stdin: strings.NewReader("in\x00\xff\n@@ 1 rc 0\n")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Stdout != "in\x00\xff\n@@ 1 rc 0\n" || r.Stderr != "err\n" || r.Code != 7 {
+			t.Errorf("found %+v", r)
+		}
+	})
+	t.Run("arguments unharmed", func(t *testing.T) {
+		r, err := l.Run(ctx, "printf", "%s|", "a b", "'", `"$HOME"`, "", "*")
+		if want := `a b|'|"$HOME"||*|`; err != nil || r.Stdout != want {
+			t.Errorf("found %q, %v, want %q", r.Stdout, err, want)
+		}
+	})
+	t.Run("missing program", func(t *testing.T) {
+		r, err := l.Run(ctx, "/no/such/program")
+		if err != nil || r.Code != 127 {
+			t.Errorf("found %+v, %v, want code 127", r, err)
+		}
+	})
+	t.Run("side by side", func(t *testing.T) {
+		var wg sync.WaitGroup
+		start := time.Now()
+		for i := range 20 {
+			wg.Go(func() {
+				want := fmt.Sprintf("%d\n", i)
+				r, err := l.Shell(ctx, fmt.Sprintf("sleep 0.5; echo %d", i))
+				if err != nil || r.Stdout != want {
+					t.Errorf("found %q, %v, want %q", r.Stdout, err, want)
+				}
+			})
+		}
+		wg.Wait()
+		if d := time.Since(start); d > 9*time.Second {
+			t.Errorf("20 commands of 0.5 s took %v: one after the other", d)
+		}
+	})
+	t.Run("cancelled", func(t *testing.T) {
+		short, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		if _, err := l.Shell(short, "sleep 4711 & sleep 4711"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("found %v, want a deadline", err)
+		}
+		if out := must(t, l, "sleep 0.3; pgrep -f 'sleep 4711' | wc -l"); out != "0" {
+			t.Errorf("%s processes of a cancelled command live on", out)
+		}
+	})
+	t.Run("a megabyte", func(t *testing.T) {
+		r, err := l.Run(ctx, "seq", "200000")
+		if err != nil || len(r.Stdout) != 1288895 {
+			t.Errorf("found %d bytes, %v", len(r.Stdout), err)
+		}
+	})
+	t.Run("files", func(t *testing.T) {
+		f := filepath.Join(t.TempDir(), "f")
+		if err := os.WriteFile(f, []byte("#!/bin/sh\necho $0 | tee /share/out\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Put("dir/prog", f); err != nil {
+			t.Fatal(err)
+		}
+		if got := must(t, l, "/share/dir/prog"); got != "/share/dir/prog" {
+			t.Errorf("found %q", got)
+		}
+		if err := l.Get("out", f); err != nil {
+			t.Fatal(err)
+		}
+		if b, _ := os.ReadFile(f); string(b) != "/share/dir/prog\n" {
+			t.Errorf("found %q", b)
+		}
+		if err := l.Put("../evil", f); err == nil {
+			t.Error("a path outside the share was accepted")
+		}
+	})
+	t.Run("attached", func(t *testing.T) {
+		other, err := lab.Attach(l.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer other.Close()
+		r, err := other.Run(ctx, "hostname")
+		if err != nil || r.Stdout != "l1\n" {
+			t.Errorf("found %+v, %v", r, err)
+		}
+	})
+}
+
+func TestResetAndEnd(t *testing.T) {
+	l := labtest.Host(t, labtest.NoBinary, labtest.Fresh, labtest.Persist)
+	must(t, l, "echo kept > /etc/kept; echo gone > /run/gone")
+	if err := l.Reset(t.Context(), "isolcpus=3"); err != nil {
+		t.Fatal(err)
+	}
+	if got := must(t, l, "cat /etc/kept; ls /run/gone 2>&1 | grep -c 'No such'; cat /sys/devices/system/cpu/isolated"); got != "kept\n1\n3" {
+		t.Errorf("after the reset found %q", got)
+	}
+	// The command itself ends with L1.
+	if _, err := l.Shell(t.Context(), "echo o > /proc/sysrq-trigger; sleep 20"); !errors.Is(err, lab.ErrGone) {
+		t.Errorf("found %v, want ErrGone", err)
+	}
+	reason, err := l.Wait(t.Context())
+	if err != nil || reason != "guest-shutdown" {
+		t.Errorf("reason: found %q, %v, want guest-shutdown", reason, err)
+	}
+	ns := l.Netns()
+	if err := l.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat("/run/netns/" + ns); err == nil {
+		t.Error("the network namespace is still there")
+	}
+	if _, err := lab.Attach(l.Name()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("attach after stop: found %v", err)
+	}
+	if err := lab.RemoveData(l.Name()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestReap runs a program that starts a lab and is killed.
+func TestReap(t *testing.T) {
+	if os.Getenv("MPPS_LAB_ORPHAN") != "" {
+		if _, err := lab.Start(t.Context(), lab.Config{Name: os.Getenv("MPPS_LAB_ORPHAN"), Bare: true, MemoryMiB: 2048}); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Println("ORPHAN READY")
+		time.Sleep(time.Hour)
+	}
+	keep := labtest.Host(t, labtest.NoBinary)
+	name := fmt.Sprintf("orphan-%d", os.Getpid())
+	cmd := exec.Command(os.Args[0], "-test.run=^TestReap$", "-test.v")
+	cmd.Env = append(os.Environ(), "MPPS_LAB_ORPHAN="+name)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	buf, seen := make([]byte, 4096), ""
+	for !strings.Contains(seen, "ORPHAN READY") {
+		n, err := out.Read(buf)
+		if err != nil {
+			t.Fatalf("%v: %s", err, seen)
+		}
+		seen += string(buf[:n])
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // killed
+	done, err := lab.Reap(t.Context())
+	if err != nil || len(done) != 1 || done[0] != name {
+		t.Errorf("found %v, %v, want %s alone", done, err, name)
+	}
+	if _, err := os.Stat("/run/netns/mpps-" + name); err == nil {
+		t.Error("the orphan's namespace is still there")
+	}
+	if _, err := keep.Run(t.Context(), "true"); err != nil {
+		t.Errorf("the other lab was harmed: %v", err)
+	}
+}

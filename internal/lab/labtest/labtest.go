@@ -1,0 +1,212 @@
+// Package labtest gives tests a lab host. The tests of a package share one per kind; it is booted by
+// the first that asks and ended by Main. Labs of packages that are tested at the same time wait for
+// each other: two emulated machines on two processors would only hang.
+package labtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"mpps/internal/lab"
+)
+
+// Option changes the lab that Host gives.
+type Option func(*options)
+
+type options struct {
+	c        lab.Config
+	noBinary bool
+	fresh    bool
+}
+
+// Systemd wants a lab with a whole Debian running.
+func Systemd(o *options) { o.c.Mode = lab.Systemd }
+
+// Persist wants a file system that survives Reset.
+func Persist(o *options) { o.c.Persist = true }
+
+// NoBinary wants no mpps in /share.
+func NoBinary(o *options) { o.noBinary = true }
+
+// Fresh wants a lab that no other test has used; it ends with the test.
+func Fresh(o *options) { o.fresh = true }
+
+// Args adds kernel arguments of L1.
+func Args(a ...string) Option { return func(o *options) { o.c.Args = append(o.c.Args, a...) } }
+
+var (
+	mu      sync.Mutex
+	shared  = map[string]*lab.Lab{}
+	machine *os.File // the lock between test processes
+	count   int
+)
+
+// Main runs a package's tests and ends their labs. Use it in TestMain: os.Exit(labtest.Main(m)).
+func Main(m *testing.M) int {
+	code := m.Run()
+	mu.Lock()
+	defer mu.Unlock()
+	for _, l := range shared {
+		if err := stop(l); err != nil {
+			fmt.Fprintln(os.Stderr, "labtest:", err)
+			code = max(code, 1)
+		}
+	}
+	if dir != "" {
+		os.RemoveAll(dir)
+	}
+	return code
+}
+
+func stop(l *lab.Lab) error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	return l.Stop(ctx)
+}
+
+// Host gives a running lab with /share/mpps in it, built from this tree.
+func Host(t testing.TB, opts ...Option) *lab.Lab {
+	t.Helper()
+	var o options
+	for _, f := range opts {
+		f(&o)
+	}
+	l, err := host(t, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !o.noBinary {
+		if err := l.Put("mpps", Binary(t)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := l.Retries()
+	t.Cleanup(func() {
+		if n := l.Retries() - before; n > 0 {
+			t.Logf("lab: %d hung boots or guest starts were tried again", n)
+		}
+	})
+	return l
+}
+
+func host(t testing.TB, o options) (*lab.Lab, error) {
+	mu.Lock()
+	defer mu.Unlock()
+	ctx := t.Context()
+	if err := lockMachine(ctx, t); err != nil {
+		return nil, err
+	}
+	key := fmt.Sprint(o.c.Mode, o.c.Args, o.c.Persist)
+	if l, ok := shared[key]; ok && !o.fresh {
+		if _, err := l.Run(ctx, "true"); !errors.Is(err, lab.ErrGone) {
+			return l, err
+		}
+		t.Logf("the shared lab has ended (%s); starting another", l.Reason())
+		if err := stop(l); err != nil {
+			return nil, err
+		}
+		delete(shared, key)
+	}
+	count++
+	o.c.Name = fmt.Sprintf("test-%d-%d", os.Getpid(), count)
+	o.c.Log = func(s string) { t.Log(s) }
+	start := time.Now()
+	l, err := lab.Start(ctx, o.c)
+	if err != nil {
+		return nil, err
+	}
+	t.Logf("lab %s up in %.1f s (%s)", l.Name(), time.Since(start).Seconds(), l.Accel())
+	// The log belongs to a test that may be over when a later one uses the lab.
+	l.SetLog(func(s string) { fmt.Fprintln(logTo, "labtest:", s) })
+	if o.fresh {
+		t.Cleanup(func() {
+			if err := stop(l); err != nil {
+				t.Error(err)
+			}
+		})
+	} else {
+		shared[key] = l
+	}
+	return l, nil
+}
+
+// logTo gets the retries of shared labs.
+var logTo io.Writer = os.Stderr
+
+// lockMachine waits until no other test process has a lab.
+func lockMachine(ctx context.Context, t testing.TB) error {
+	if machine != nil {
+		return nil
+	}
+	if err := os.MkdirAll(lab.Dir(), 0o755); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(filepath.Join(lab.Dir(), "test.lock"), os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o644)
+	if err != nil {
+		return err
+	}
+	for waited := false; ; waited = true {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			machine = f
+			return nil
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			f.Close()
+			return err
+		}
+		if !waited {
+			t.Log("waiting for the lab of another test process")
+		}
+		select {
+		case <-ctx.Done():
+			f.Close()
+			return ctx.Err()
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+var (
+	dir    string
+	binary = sync.OnceValues(build)
+)
+
+// Binary is the path of a static mpps built from this tree, once for each test process; MPPS_BIN names
+// one that is built already.
+func Binary(t testing.TB) string {
+	t.Helper()
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func build() (string, error) {
+	if b := os.Getenv("MPPS_BIN"); b != "" {
+		return filepath.Abs(b)
+	}
+	var err error
+	if dir, err = os.MkdirTemp("", "mpps-labtest-"); err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "mpps")
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, "mpps/cmd/mpps")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build mpps: %w\n%s", err, strings.TrimSpace(string(out)))
+	}
+	return path, nil
+}

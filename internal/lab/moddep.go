@@ -1,0 +1,101 @@
+package lab
+
+import (
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// moduleTree answers from the index files that depmod writes (modules.dep(5)).
+type moduleTree struct {
+	dir     string              // /lib/modules/RELEASE
+	file    map[string]string   // name → path relative to dir
+	needs   map[string][]string // name → names, in the order in which they must be loaded
+	builtin map[string]bool
+	aliases map[string][]string // name → patterns of modalias strings
+}
+
+// moduleName is how the kernel spells a module's name.
+func moduleName(s string) string {
+	s = path.Base(s)
+	for _, ext := range []string{".xz", ".gz", ".zst", ".ko"} {
+		s = strings.TrimSuffix(s, ext)
+	}
+	return strings.ReplaceAll(s, "-", "_")
+}
+
+func readModules(dir string) (*moduleTree, error) {
+	t := &moduleTree{dir: dir, builtin: map[string]bool{}, aliases: map[string][]string{}}
+	dep, err := os.ReadFile(filepath.Join(dir, "modules.dep"))
+	if err != nil {
+		return nil, err
+	}
+	t.file, t.needs = parseModulesDep(string(dep))
+	built, err := os.ReadFile(filepath.Join(dir, "modules.builtin"))
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(string(built)) {
+		t.builtin[moduleName(strings.TrimSpace(line))] = true
+	}
+	al, err := os.ReadFile(filepath.Join(dir, "modules.alias"))
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(string(al)) {
+		if f := strings.Fields(line); len(f) == 3 && f[0] == "alias" {
+			n := moduleName(f[2])
+			t.aliases[n] = append(t.aliases[n], f[1])
+		}
+	}
+	return t, nil
+}
+
+// parseModulesDep reads lines "PATH: PATH...". What a module needs stands so that the last is to be
+// loaded first; needs has it the other way round.
+func parseModulesDep(text string) (file map[string]string, needs map[string][]string) {
+	file, needs = map[string]string{}, map[string][]string{}
+	for line := range strings.Lines(text) {
+		p, deps, ok := strings.Cut(strings.TrimSpace(line), ":")
+		if !ok || p == "" {
+			continue
+		}
+		n := moduleName(p)
+		file[n] = p
+		d := strings.Fields(deps)
+		slices.Reverse(d)
+		for i := range d {
+			d[i] = moduleName(d[i])
+		}
+		needs[n] = d
+	}
+	return file, needs
+}
+
+// resolve gives the modules to load for the named ones, each after what it needs. Names that are
+// built into the kernel are left out.
+func (t *moduleTree) resolve(names []string) ([]string, error) {
+	var order []string
+	add := func(n string) {
+		if !slices.Contains(order, n) {
+			order = append(order, n)
+		}
+	}
+	for _, name := range names {
+		n := moduleName(name)
+		if t.builtin[n] {
+			continue
+		}
+		if _, ok := t.file[n]; !ok {
+			return nil, fmt.Errorf("module %s: neither a file nor built in, in %s", name, t.dir)
+		}
+		for _, d := range t.needs[n] {
+			add(d)
+		}
+		add(n)
+	}
+	return order, nil
+}
