@@ -16,7 +16,7 @@ type Sent struct {
 	Errors  uint64        // frames that the interface refused
 }
 
-// Arrived is what the receiver has counted since Reset.
+// Arrived is what the receiver has counted since Prepare.
 type Arrived struct {
 	Frames     uint64 // duplicates included
 	Duplicated uint64
@@ -31,14 +31,15 @@ func (a Arrived) Unique() uint64 { return a.Frames - min(a.Duplicated, a.Frames)
 // Path is a way for packets through a device under test, with a generator at one end and a receiver at the other.
 // Package rig makes them from package traffic.
 type Path interface {
-	// Reset sets the receiver to zero. Nothing may be on its way.
-	Reset(ctx context.Context) error
+	// Prepare makes both ends ready for a load: the generator is set up and the receiver stands at zero. Nothing may be
+	// on its way.
+	Prepare(ctx context.Context, load Load) error
 	// Send sends the load, at its rate for its duration, and returns when the last frame was handed to the device. An
 	// ended context stops it early; what was sent until then is returned and is no error.
 	Send(ctx context.Context, load Load) (Sent, error)
 	// Arrived reads the receiver.
 	Arrived(ctx context.Context) (Arrived, error)
-	// Latency is the one-way delays since Reset, nil where the ends do not share a clock or none were taken.
+	// Latency is the one-way delays since Prepare, nil where the ends do not share a clock or none were taken.
 	Latency(ctx context.Context) (*Latency, error)
 	// CPU reads the CPU times of every machine on the way, the near one (that pays for the device) first.
 	CPU(ctx context.Context) ([]MachineTimes, error)
@@ -81,8 +82,8 @@ func (b *Bench) step(s Step) {
 // Trial sends the load once and counts what arrives, late frames waited for. The counts are exact: every frame of the
 // trial counts, the first as well as the last.
 func (b *Bench) Trial(ctx context.Context, load Load) (Sample, error) {
-	if err := b.Path.Reset(ctx); err != nil {
-		return Sample{}, fmt.Errorf("reset the receiver: %w", err)
+	if err := b.Path.Prepare(ctx, load); err != nil {
+		return Sample{}, fmt.Errorf("prepare: %w", err)
 	}
 	before, err := b.Path.CPU(ctx)
 	if err != nil {

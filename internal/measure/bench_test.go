@@ -28,7 +28,7 @@ type device struct {
 	dropped uint64
 }
 
-func (d *device) Reset(context.Context) error {
+func (d *device) Prepare(context.Context, Load) error {
 	d.arrived, d.looks = Arrived{Exact: true}, 0
 	return nil
 }

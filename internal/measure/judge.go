@@ -83,7 +83,7 @@ func (r *Run) limit() (Limit, []string) {
 	if losing && overrun*2 >= r.Lost {
 		return ByReceiver, []string{fmt.Sprintf("%d of %d lost packets had reached the receiver and found its ring full", overrun, r.Lost)}
 	}
-	if c := r.Baseline.Receiver; losing && c != nil && c.PPS > 0 && r.Median.Value*headroom > c.PPS {
+	if c := r.Baseline.Receiver; losing && c != nil && c.PPS > 0 && !c.AtLeast && r.Median.Value*headroom > c.PPS {
 		return ByReceiver, []string{carried, fmt.Sprintf("the receiver alone (%s) counts %s, less than %g × the %s that arrived",
 			c.How, rate(c.PPS), headroom, rate(r.Median.Value))}
 	}

@@ -145,8 +145,9 @@ type Baseline struct {
 type Alone struct {
 	PPS     float64 `json:"pps"`
 	Seconds float64 `json:"seconds"`
-	How     string  `json:"how"`             // what stood in for the device: "frames dropped before the device"
-	Error   string  `json:"error,omitempty"` // why it could not be measured; PPS is 0 then
+	AtLeast bool    `json:"at_least,omitempty"` // nothing was lost: it can do this much and perhaps more
+	How     string  `json:"how"`                // what stood in for the device: "frames dropped before the device"
+	Error   string  `json:"error,omitempty"`    // why it could not be measured; PPS is 0 then
 }
 
 // Limit is what kept a result from being higher.

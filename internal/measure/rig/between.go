@@ -1,0 +1,145 @@
+package rig
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net/netip"
+	"slices"
+
+	"mpps/internal/measure"
+	"mpps/internal/traffic"
+)
+
+// Options are how to send and count.
+type Options struct {
+	Generator traffic.Method // Auto, XDP or AFPacket
+	CPUs      []int          // that the generator runs on, one worker each; empty: one of the kernel's choice
+}
+
+// MaxFlows is the most flows that a load may have.
+const MaxFlows = 65536
+
+// firstSource begins the range of RFC 2544's benchmarking addresses (appendix C.2.2).
+var firstSource = netip.AddrFrom4([4]byte{198, 18, 0, 1})
+
+// Between makes the path from one interface of this machine to another, in whichever network namespaces they are.
+func Between(_ context.Context, m *Machine, from, to traffic.Endpoint, load measure.Load, o Options) (*Path, error) {
+	if from == to {
+		return nil, wrong("give two interfaces that a device under test connects", "both ends are %s", from)
+	}
+	source, err := device(from, load)
+	if err != nil {
+		return nil, err
+	}
+	target, err := device(to, load)
+	if err != nil {
+		return nil, err
+	}
+	for _, ns := range []string{"", from.Netns, to.Netns} {
+		if !slices.Contains(m.netns, ns) {
+			m.netns = append(m.netns, ns)
+		}
+	}
+	p := &Path{From: endpoint(source), To: endpoint(target), machines: []machine{m}}
+	if err := p.localEnds(source, target, load, o); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return p, nil
+}
+
+// localEnds makes both ends, the sink first: a veth takes live frames only once its peer has a program.
+func (p *Path) localEnds(source, target traffic.Device, load measure.Load, o Options) error {
+	sink, err := newLocalReceiver(traffic.SinkConfig{
+		In: target.Endpoint, Streams: max(1, len(o.CPUs)), Latency: load.Latency,
+	}, p.warnAs("sink"))
+	if err != nil {
+		return explain(err)
+	}
+	p.receiver = sink
+	return p.localSender(source, target.MAC, load, o)
+}
+
+// localSender makes the sending end towards a MAC address.
+func (p *Path) localSender(source traffic.Device, to []byte, load measure.Load, o Options) error {
+	frame := frameOf(load)
+	frame.DstMAC = to
+	sender, err := newLocalSender(traffic.Config{Out: source.Endpoint, Frame: frame, CPUs: o.CPUs, Method: o.Generator}, load, p.warnAs("generator"))
+	if err != nil {
+		return explain(err)
+	}
+	p.sender = sender
+	return nil
+}
+
+// warnAs returns what adds a warning of one end, once.
+func (p *Path) warnAs(end string) func(measure.Warning) {
+	return func(w measure.Warning) {
+		w.Code = end + "-" + w.Code
+		if !slices.Contains(p.Warnings, w) {
+			p.Warnings = append(p.Warnings, w)
+		}
+	}
+}
+
+// device looks an end up and checks that the load fits it.
+func device(e traffic.Endpoint, load measure.Load) (traffic.Device, error) {
+	d, err := e.Device()
+	switch {
+	case errors.Is(err, traffic.ErrNoDevice):
+		return d, wrong("'ip link' lists the interfaces there are, 'ip netns' the namespaces", "%w", err)
+	case errors.Is(err, fs.ErrNotExist):
+		return d, wrong("'ip netns' lists the namespaces there are", "%w", err)
+	case errors.Is(err, fs.ErrPermission):
+		return d, fault("bench pps needs root", "%w", err)
+	case err != nil:
+		return d, fault("", "%w", err)
+	case !d.Up:
+		return d, wrong("ip link set "+e.Iface+" up", "interface %s is down", e)
+	}
+	return d, frameFits(load.FrameBytes, e.String(), d.MTU)
+}
+
+// frameFits checks a frame size against an interface: headers of 14 bytes and the FCS of 4 are not in the MTU.
+func frameFits(frame int, where string, mtu int) error {
+	switch {
+	case frame < traffic.MinFrame || frame > traffic.MaxFrame:
+		return wrong("sizes count the FCS, as in RFC 2544", "frames of %d bytes: expected %d to %d", frame, traffic.MinFrame, traffic.MaxFrame)
+	case mtu > 0 && frame-18 > mtu:
+		return wrong("use a smaller --frame or a larger MTU", "frames of %d bytes need an MTU of %d: %s has %d", frame, frame-18, where, mtu)
+	}
+	return nil
+}
+
+// CheckLoad checks what does not depend on the ends.
+func CheckLoad(load measure.Load) error {
+	switch {
+	case load.Flows < 1 || load.Flows > MaxFlows:
+		return wrong("", "%d flows: expected 1 to %d", load.Flows, MaxFlows)
+	case load.Rate < 0 || load.Rate > 1e9:
+		return wrong("0 is as fast as possible; 14.88M is the line rate of 10 Gbit/s", "%g packets a second: expected 0 to 1G", load.Rate)
+	case load.Duration <= 0:
+		return wrong("", "a duration of %v: expected more than nothing", load.Duration)
+	case load.Repeat < 1 || load.Repeat > 10000:
+		return wrong("", "%d trials: expected 1 to 10000", load.Repeat)
+	}
+	return frameFits(load.FrameBytes, "", 0)
+}
+
+// explain adds a hint to what generators and sinks complain about.
+func explain(err error) error {
+	var unsupported *traffic.UnsupportedError
+	switch {
+	case errors.Is(err, traffic.ErrFrame), errors.Is(err, traffic.ErrConfig):
+		return &Error{Err: err, Usage: true}
+	case errors.Is(err, fs.ErrPermission):
+		return fault("bench pps needs root", "%w", err)
+	case errors.As(err, &unsupported):
+		return fault("--generator auto takes what is possible", "%w", err)
+	}
+	return err
+}
+
+func endpoint(d traffic.Device) measure.Endpoint {
+	return measure.Endpoint{Where: place(d.Netns), Interface: d.Iface, MAC: d.MAC.String(), Driver: d.Kind}
+}

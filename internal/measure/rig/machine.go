@@ -1,0 +1,156 @@
+package rig
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/vishvananda/netlink"
+
+	"mpps/internal/measure"
+	"mpps/internal/traffic"
+)
+
+// Machine is this machine below a root directory: its CPU times, softnet and interface counters.
+type Machine struct {
+	root  *os.Root
+	netns []string // network namespaces whose interfaces are counted, "" for the process's own
+}
+
+// OpenMachine opens a machine. Close it after use.
+func OpenMachine(root string) (*Machine, error) {
+	opened, err := os.OpenRoot(root)
+	if err != nil {
+		return nil, fmt.Errorf("root directory: %w", err)
+	}
+	return &Machine{root: opened}, nil
+}
+
+// Close releases the root directory.
+func (m *Machine) Close() error { return m.root.Close() }
+
+func (m *Machine) where() string { return "host" }
+
+// cpuTimes reads /proc/stat.
+func (m *Machine) cpuTimes(context.Context) (measure.CPUTimes, error) {
+	f, err := m.root.Open("proc/stat")
+	if err != nil {
+		return measure.CPUTimes{}, err
+	}
+	defer f.Close()
+	taken := time.Now()
+	times, err := measure.ParseStat(f)
+	times.Taken = taken
+	return times, err
+}
+
+// read is a small file's text without the white space around it.
+func (m *Machine) read(name string) (string, error) {
+	f, err := m.root.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, 1<<20))
+	return strings.TrimSpace(string(text)), err
+}
+
+// counters reads softnet drops and the standard statistics of every interface of the namespaces on the way.
+func (m *Machine) counters(context.Context) (measure.Counters, error) {
+	counters := measure.Counters{}
+	text, err := m.read("proc/net/softnet_stat")
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		for column, name := range []string{"softnet.processed", "softnet.dropped", "softnet.squeezed"} {
+			if column < len(fields) {
+				n, err := strconv.ParseUint(fields[column], 16, 64)
+				if err != nil {
+					return nil, fmt.Errorf("softnet_stat: found %q, expected a hexadecimal number", fields[column])
+				}
+				counters[measure.Counter{Where: "host", Name: name}] += n
+			}
+		}
+	}
+	for _, ns := range m.netns {
+		if err := interfaces(ns, counters); err != nil {
+			return nil, err
+		}
+	}
+	return counters, nil
+}
+
+// interfaces adds the statistics of all interfaces of a namespace.
+func interfaces(ns string, counters measure.Counters) error {
+	where := place(ns)
+	return traffic.Endpoint{Netns: ns}.Do(func() error {
+		links, err := netlink.LinkList()
+		if err != nil {
+			return fmt.Errorf("interfaces of %s: %w", where, err)
+		}
+		for _, l := range links {
+			a := l.Attrs()
+			s := a.Statistics
+			if s == nil {
+				continue
+			}
+			for name, n := range map[string]uint64{
+				"rx_packets": s.RxPackets, "tx_packets": s.TxPackets, "rx_bytes": s.RxBytes, "tx_bytes": s.TxBytes,
+				"rx_dropped": s.RxDropped, "tx_dropped": s.TxDropped, "rx_errors": s.RxErrors, "tx_errors": s.TxErrors,
+				"rx_missed_errors": s.RxMissedErrors, "rx_fifo_errors": s.RxFifoErrors, "rx_over_errors": s.RxOverErrors,
+				"tx_fifo_errors": s.TxFifoErrors, "tx_aborted_errors": s.TxAbortedErrors, "tx_carrier_errors": s.TxCarrierErrors,
+			} {
+				counters[measure.Counter{Where: where, Interface: a.Name, Name: name}] = n
+			}
+		}
+		return nil
+	})
+}
+
+// place is how a namespace is called in results.
+func place(ns string) string {
+	if ns == "" {
+		return "host"
+	}
+	return "netns:" + ns
+}
+
+// sysfs is a file of an interface of this process's network namespace.
+func (m *Machine) sysfs(iface, name string) (string, error) {
+	return m.read(path.Join("sys/class/net", iface, name))
+}
+
+// startTime is when a process started, in clock ticks since boot (field 22 of /proc/PID/stat), or 0 for one that is not
+// there. It tells a process from a later one of the same number.
+func (m *Machine) startTime(pid int) uint64 {
+	text, err := m.read("proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return 0
+	}
+	// The name, in brackets, may hold spaces and brackets.
+	_, rest, found := cutLast(text, ") ")
+	fields := strings.Fields(rest)
+	if !found || len(fields) < 20 {
+		return 0
+	}
+	ticks, err := strconv.ParseUint(fields[19], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return ticks
+}
+
+func cutLast(s, sep string) (before, after string, found bool) {
+	i := strings.LastIndex(s, sep)
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i+len(sep):], true
+}

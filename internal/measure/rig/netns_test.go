@@ -1,0 +1,255 @@
+//go:build netns
+
+package rig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+
+	"mpps/internal/measure"
+	"mpps/internal/traffic"
+)
+
+// twoNamespaces are two namespaces of this test with a veth pair between them.
+func twoNamespaces(t *testing.T) (a, b traffic.Endpoint) {
+	t.Helper()
+	base := fmt.Sprintf("rig%d-%d", os.Getpid(), time.Now().UnixNano()%1e6)
+	a, b = traffic.Endpoint{Netns: base + "a", Iface: "veth0"}, traffic.Endpoint{Netns: base + "b", Iface: "veth1"}
+	namespace(t, a.Netns)
+	namespace(t, b.Netns)
+	peer, err := netns.GetFromName(b.Netns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer peer.Close()
+	check(t, a.Do(func() error {
+		attrs := netlink.NewLinkAttrs()
+		attrs.Name = a.Iface
+		return netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: b.Iface, PeerNamespace: netlink.NsFd(int(peer))})
+	}))
+	for _, e := range []traffic.Endpoint{a, b} {
+		check(t, e.Do(func() error { return up(e.Iface) }))
+	}
+	return a, b
+}
+
+func up(name string) error {
+	l, err := netlink.LinkByName(name)
+	if err != nil {
+		return err
+	}
+	return netlink.LinkSetUp(l)
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func namespace(t *testing.T, name string) {
+	t.Helper()
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		handle, err := netns.NewNamed(name)
+		if err == nil {
+			err = handle.Close()
+		}
+		done <- err
+	}()
+	check(t, <-done)
+	t.Cleanup(func() { check(t, netns.DeleteNamed(name)) })
+}
+
+func machineOf(t *testing.T) *Machine {
+	t.Helper()
+	m, err := OpenMachine("/")
+	check(t, err)
+	t.Cleanup(func() { check(t, m.Close()) })
+	return m
+}
+
+func shortLoad(rate float64) measure.Load {
+	return measure.Load{Rate: rate, FrameBytes: 64, Flows: 16, Duration: 200 * time.Millisecond, WarmUp: 50 * time.Millisecond, Repeat: 2}
+}
+
+// state is all of a namespace that a measurement could leave a trace in. That a link runs is told late by the kernel
+// (net/core/link_watch.c) and is no trace.
+func state(t *testing.T, e traffic.Endpoint) string {
+	t.Helper()
+	var text strings.Builder
+	check(t, e.Do(func() error {
+		links, err := netlink.LinkList()
+		for _, l := range links {
+			a := l.Attrs()
+			xdp := a.Xdp != nil && a.Xdp.Attached
+			fmt.Fprintf(&text, "%s %s %s mtu %d flags %v promisc %d xdp %v\n", a.Name, l.Type(), a.HardwareAddr, a.MTU, a.Flags&^net.FlagRunning, a.Promisc, xdp)
+		}
+		return err
+	}))
+	return text.String()
+}
+
+func privateNames(t *testing.T) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir("/run/netns")
+	check(t, err)
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), privatePrefix+fmt.Sprint(os.Getpid())+"-") {
+			names = append(names, e.Name())
+		}
+	}
+	return names
+}
+
+func TestBetweenNamespaces(t *testing.T) {
+	for _, method := range []traffic.Method{traffic.XDP, traffic.AFPacket} {
+		for _, rate := range []float64{0, 20_000} {
+			t.Run(fmt.Sprintf("%s at %g", method, rate), func(t *testing.T) {
+				a, b := twoNamespaces(t)
+				before := state(t, a) + state(t, b)
+				load := shortLoad(rate)
+				load.Latency = true
+				p, err := Between(t.Context(), machineOf(t), a, b, load, Options{Generator: method})
+				check(t, err)
+				run := &measure.Run{Kind: measure.PPS, Load: load}
+				err = (&measure.Bench{Path: p}).Run(t.Context(), run)
+				check(t, errors.Join(err, p.Close()))
+
+				if run.Sent == 0 || run.Received == 0 || len(run.Samples) != 2 {
+					t.Fatalf("sent %d, received %d in %d samples", run.Sent, run.Received, len(run.Samples))
+				}
+				for _, s := range run.Samples {
+					if s.Sent != s.Received-s.Duplicated+s.Lost || s.Duplicated != 0 {
+						t.Errorf("sent %d, received %d, lost %d, duplicated %d", s.Sent, s.Received, s.Lost, s.Duplicated)
+					}
+					if s.Latency == nil || s.Latency.Count != s.Received {
+						t.Errorf("%d received, latency of %+v", s.Received, s.Latency)
+					}
+					if len(s.CPU) != 1 || s.CPU[0].Busy() <= 0 || s.CPUNsPerPacket <= 0 {
+						t.Errorf("CPU %+v", s.CPU)
+					}
+				}
+				// A machine that is busy with other things may keep the generator from its rate, but loses nothing.
+				if kept := run.LimitedBy == measure.ByNothing || run.LimitedBy == measure.ByGenerator; rate > 0 && (run.Lost != 0 || !kept) {
+					t.Errorf("%d lost at %g/s; limited by %s: %q", run.Lost, rate, run.LimitedBy, run.Evidence)
+				}
+				if method == traffic.XDP && rate == 0 && run.Lost != 0 {
+					t.Errorf("%d lost on one core", run.Lost)
+				}
+				if got := run.Baseline.Generator; got.Error != "" || got.PPS <= 0 {
+					t.Errorf("generator alone: %+v", got)
+				}
+				if got := run.Baseline.Receiver; got.Error != "" || got.PPS <= 0 {
+					t.Errorf("receiver alone: %+v", got)
+				}
+				in := measure.Counter{Where: "netns:" + b.Netns, Interface: b.Iface, Name: "rx_packets"}
+				found := false
+				for _, d := range run.Counters {
+					found = found || d.Counter == in && d.Delta >= run.Received
+				}
+				if !found {
+					t.Errorf("no counter %v of at least %d in %+v", in, run.Received, run.Counters)
+				}
+				if after := state(t, a) + state(t, b); after != before {
+					t.Errorf("left behind:\n%sfound before:\n%s", after, before)
+				}
+				if left := privateNames(t); len(left) > 0 {
+					t.Errorf("namespaces left behind: %v", left)
+				}
+				t.Logf("%s: %.0f pps, generator alone %.0f, receiver alone %.0f, limited by %s %q, %.0f ns a packet", method, run.PPS,
+					run.Baseline.Generator.PPS, run.Baseline.Receiver.PPS, run.LimitedBy, run.Evidence, run.CPUNsPerPacket)
+			})
+		}
+	}
+}
+
+func TestCancelledRunLeavesNothing(t *testing.T) {
+	a, b := twoNamespaces(t)
+	before := state(t, a) + state(t, b)
+	load := shortLoad(0)
+	load.Repeat = 50
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	p, err := Between(ctx, machineOf(t), a, b, load, Options{})
+	check(t, err)
+	run := &measure.Run{Kind: measure.PPS, Load: load}
+	bench := &measure.Bench{Path: p, Progress: func(s measure.Step) {
+		if s.N == 3 {
+			time.AfterFunc(100*time.Millisecond, cancel)
+		}
+	}}
+	check(t, errors.Join(bench.Run(ctx, run), p.Close()))
+	if !run.Partial || len(run.Samples) == 0 || len(run.Samples) == load.Repeat {
+		t.Errorf("partial %v with %d samples", run.Partial, len(run.Samples))
+	}
+	for _, s := range run.Samples {
+		if s.Sent != s.Received-s.Duplicated+s.Lost {
+			t.Errorf("sent %d, received %d, lost %d", s.Sent, s.Received, s.Lost)
+		}
+	}
+	if after := state(t, a) + state(t, b); after != before {
+		t.Errorf("left behind:\n%sfound before:\n%s", after, before)
+	}
+}
+
+func TestBetweenRefuses(t *testing.T) {
+	a, b := twoNamespaces(t)
+	before := state(t, a) + state(t, b)
+	small, large := shortLoad(0), shortLoad(0)
+	small.FrameBytes, large.FrameBytes = 60, 1519
+	for _, c := range []struct {
+		name     string
+		from, to traffic.Endpoint
+		load     measure.Load
+		want     string
+	}{
+		{"the same interface", a, a, shortLoad(0), "both ends are"},
+		{"no such namespace", traffic.Endpoint{Netns: "rig-none", Iface: "x"}, b, shortLoad(0), "rig-none"},
+		{"no such interface", traffic.Endpoint{Netns: a.Netns, Iface: "nope"}, b, shortLoad(0), "no such interface"},
+		{"an interface that is down", a, traffic.Endpoint{Netns: b.Netns, Iface: "lo"}, shortLoad(0), "is down"},
+		{"a runt", a, b, small, "expected 64 to 1518"},
+		{"a giant", a, b, large, "expected 64 to 1518"},
+	} {
+		p, err := Between(t.Context(), machineOf(t), c.from, c.to, c.load, Options{})
+		if err == nil {
+			check(t, p.Close())
+			t.Errorf("%s: no error", c.name)
+			continue
+		}
+		var e *Error
+		if !strings.Contains(err.Error(), c.want) || !errors.As(err, &e) || e.ExitCode() != 64 {
+			t.Errorf("%s: %v, expected %q and exit code 64", c.name, err, c.want)
+		}
+	}
+	check(t, a.Do(func() error {
+		l, err := netlink.LinkByName(a.Iface)
+		if err != nil {
+			return err
+		}
+		return netlink.LinkSetMTU(l, 100)
+	}))
+	fits, big := shortLoad(0), shortLoad(0)
+	fits.FrameBytes, big.FrameBytes = 118, 119
+	if _, err := Between(t.Context(), machineOf(t), a, b, big, Options{}); err == nil || !strings.Contains(err.Error(), "MTU of 101") {
+		t.Errorf("a frame of 119 bytes over an MTU of 100: %v", err)
+	}
+	p, err := Between(t.Context(), machineOf(t), a, b, fits, Options{})
+	check(t, err)
+	check(t, p.Close())
+	if after := state(t, a) + state(t, b); strings.ReplaceAll(after, "mtu 100 ", "mtu 1500 ") != before {
+		t.Errorf("left behind:\n%sfound before:\n%s", after, before)
+	}
+}
