@@ -124,12 +124,32 @@ func (e *ethtool) write(g group, device, field string, n uint32) error {
 	return e.writeIoctl(g, device, field, n)
 }
 
+// featureState is a feature and whether somebody wants it on.
+type featureState struct {
+	facts.Feature
+	wanted bool
+}
+
 // features lists the device's offloads in the kernel's order of bits.
-func (e *ethtool) features(device string) ([]facts.Feature, error) {
+func (e *ethtool) features(device string) ([]featureState, error) {
 	if e.conn != nil {
 		return e.featuresNetlink(device)
 	}
 	return e.featuresIoctl(device)
+}
+
+// feature is one of them. The error wraps EOPNOTSUPP where the kernel has no such feature.
+func (e *ethtool) feature(device, name string) (featureState, error) {
+	features, err := e.features(device)
+	if err != nil {
+		return featureState{}, err
+	}
+	for _, f := range features {
+		if f.Name == name {
+			return f, nil
+		}
+	}
+	return featureState{}, fmt.Errorf("%w: this kernel has no feature %q", unix.EOPNOTSUPP, name)
 }
 
 // setFeature wants a feature on or off. The kernel remembers what is wanted, and grants what the device and the other
@@ -173,7 +193,10 @@ func (e *ethtool) fill(n *facts.NIC) error {
 	if err != nil && !none(err) {
 		return fmt.Errorf("features: %w", err)
 	}
-	n.Features = append([]facts.Feature{}, features...)
+	n.Features = make([]facts.Feature, 0, len(features))
+	for _, f := range features {
+		n.Features = append(n.Features, f.Feature)
+	}
 	hash := map[string]string{}
 	for _, flow := range flowNames {
 		if letters, err := e.flowHash(n.Name, flow); err == nil && (letters != "" || hashes(features)) {
@@ -196,7 +219,7 @@ func (e *ethtool) fill(n *facts.NIC) error {
 
 // hashes tells whether a device spreads packets by a hash at all. virtio_net without the feature VIRTIO_NET_F_RSS or
 // VIRTIO_NET_F_HASH_REPORT answers the question for its fields with none.
-func hashes(features []facts.Feature) bool {
+func hashes(features []featureState) bool {
 	for _, f := range features {
 		if f.Name == "rx-hashing" {
 			return f.On || !f.Fixed

@@ -113,7 +113,7 @@ func (e *ethtool) featureNames(device string) ([]string, error) {
 	return e.names(device, featuresSet, int(words[4]))
 }
 
-func (e *ethtool) featuresIoctl(device string) ([]facts.Feature, error) {
+func (e *ethtool) featuresIoctl(device string) ([]featureState, error) {
 	names, err := e.featureNames(device)
 	if err != nil {
 		return nil, err
@@ -125,14 +125,15 @@ func (e *ethtool) featuresIoctl(device string) ([]facts.Feature, error) {
 	if err := e.ioctl(device, words); err != nil {
 		return nil, err
 	}
-	var features []facts.Feature
+	var features []featureState
 	for i, name := range names {
 		if name == "" { // a bit without a meaning
 			continue
 		}
 		block, bit := words[2+4*(i/32):], uint32(1)<<(i%32)
-		features = append(features, facts.Feature{
-			Name: name, On: block[2]&bit != 0, Fixed: block[0]&bit == 0 || block[3]&bit != 0,
+		features = append(features, featureState{
+			Feature: facts.Feature{Name: name, On: block[2]&bit != 0, Fixed: block[0]&bit == 0 || block[3]&bit != 0},
+			wanted:  block[1]&bit != 0,
 		})
 	}
 	return features, nil

@@ -108,7 +108,7 @@ func (e *ethtool) writeNetlink(g group, device, field string, n uint32) error {
 }
 
 // featuresNetlink reads the four sets of features in their verbose form, with names.
-func (e *ethtool) featuresNetlink(device string) ([]facts.Feature, error) {
+func (e *ethtool) featuresNetlink(device string) ([]featureState, error) {
 	data, err := e.request(unix.ETHTOOL_MSG_FEATURES_GET, device, 0, nil)
 	if err != nil {
 		return nil, err
@@ -125,7 +125,7 @@ type featureBit struct {
 
 // decodeFeatures reads an answer to FEATURES_GET. A feature is fixed where the user may not change it at all (not in the
 // set HW) or never (in NOCHANGE), as ethtool -k says it.
-func decodeFeatures(data []byte) ([]facts.Feature, error) {
+func decodeFeatures(data []byte) ([]featureState, error) {
 	ad, err := netlink.NewAttributeDecoder(data)
 	if err != nil {
 		return nil, fmt.Errorf("features: %w", err)
@@ -135,7 +135,8 @@ func decodeFeatures(data []byte) ([]facts.Feature, error) {
 	for ad.Next() {
 		kind := ad.Type()
 		switch kind {
-		case unix.ETHTOOL_A_FEATURES_HW, unix.ETHTOOL_A_FEATURES_ACTIVE, unix.ETHTOOL_A_FEATURES_NOCHANGE:
+		case unix.ETHTOOL_A_FEATURES_HW, unix.ETHTOOL_A_FEATURES_WANTED, unix.ETHTOOL_A_FEATURES_ACTIVE,
+			unix.ETHTOOL_A_FEATURES_NOCHANGE:
 		default:
 			continue
 		}
@@ -154,14 +155,17 @@ func decodeFeatures(data []byte) ([]facts.Feature, error) {
 		return nil, fmt.Errorf("features: %w", err)
 	}
 	slices.SortFunc(order, func(a, b featureBit) int { return int(a.index) - int(b.index) })
-	features := make([]facts.Feature, 0, len(order))
+	features := make([]featureState, 0, len(order))
 	for _, bit := range order {
 		if bit.name == "" { // a bit that lost its meaning
 			continue
 		}
-		features = append(features, facts.Feature{
-			Name: bit.name, On: sets[unix.ETHTOOL_A_FEATURES_ACTIVE][bit.name],
-			Fixed: !bit.on || sets[unix.ETHTOOL_A_FEATURES_NOCHANGE][bit.name],
+		features = append(features, featureState{
+			Feature: facts.Feature{
+				Name: bit.name, On: sets[unix.ETHTOOL_A_FEATURES_ACTIVE][bit.name],
+				Fixed: !bit.on || sets[unix.ETHTOOL_A_FEATURES_NOCHANGE][bit.name],
+			},
+			wanted: sets[unix.ETHTOOL_A_FEATURES_WANTED][bit.name],
 		})
 	}
 	return features, nil

@@ -1,0 +1,129 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"mpps/internal/setting"
+)
+
+// procIRQ is where interrupts are placed.
+const procIRQ = "proc/irq"
+
+// irqAffinity reads and writes which CPUs may serve a NIC's interrupt. The address is the device, the interrupt's name on
+// it and its number (facts.NIC.Address). The number is a hint: a driver that sets up its vectors anew gets others, so an
+// interrupt is found by its name among those of the device, and the number only tells two of the same name apart.
+type irqAffinity struct{ m *Machine }
+
+func (i irqAffinity) Read(_ context.Context, a setting.Address) setting.Reading {
+	number, err := i.find(a)
+	if err != nil {
+		return failedReading(err.Error(), errors.Unwrap(err))
+	}
+	name := strconv.Itoa(number) + "/smp_affinity_list"
+	r := i.m.readFile(procIRQ, name, setting.Kinds[setting.IRQAffinity].Canonical)
+	if r.ReadOnly {
+		r.Why = "a managed interrupt: the kernel places it itself"
+	}
+	return r
+}
+
+func (i irqAffinity) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
+	value, err := written(a, to)
+	if err != nil {
+		return err
+	}
+	number, err := i.find(a)
+	if err != nil {
+		return refused(a, value, err)
+	}
+	err = i.m.writeFile(ctx, procIRQ, strconv.Itoa(number)+"/smp_affinity_list", value)
+	switch {
+	case errors.Is(err, unix.EIO):
+		return refused(a, value, fmt.Errorf("interrupt %d is managed, the kernel places it itself: %w", number, err))
+	case errors.Is(err, unix.ENOSPC):
+		return refused(a, value, fmt.Errorf("interrupt %d: no vector left on these CPUs: %w", number, err))
+	case err != nil:
+		return refused(a, value, fmt.Errorf("interrupt %d: %w", number, err))
+	}
+	return nil
+}
+
+// noSuch is an error that names what is not there.
+type noSuch string
+
+func (n noSuch) Error() string { return string(n) }
+func (n noSuch) Unwrap() error { return unix.ENODEV }
+
+// find is the number that the addressed interrupt has now.
+func (i irqAffinity) find(a setting.Address) (int, error) {
+	elements := strings.Split(a.Path, "/")
+	if len(elements) < 3 {
+		return 0, fmt.Errorf("%s: expected DEVICE/NAME/NUMBER", a)
+	}
+	device, on := elements[0], strings.Join(elements[1:len(elements)-1], "/")
+	hint, err := strconv.Atoi(elements[len(elements)-1])
+	if err != nil {
+		return 0, fmt.Errorf("%s: expected an interrupt number at the end", a)
+	}
+	dir := path.Join(classNet, device)
+	if !i.m.exists(dir) {
+		return 0, noSuch("device " + device)
+	}
+	candidates := i.m.ownedIRQs(dir)
+	if candidates == nil { // a device without MSI: any interrupt may be its
+		for _, name := range i.m.list(procIRQ) {
+			if n, err := strconv.Atoi(name); err == nil {
+				candidates = append(candidates, n)
+			}
+		}
+	}
+	if at := slices.Index(candidates, hint); at > 0 { // the likeliest first
+		candidates[0], candidates[at] = candidates[at], candidates[0]
+	}
+	bus, driver := i.m.busDevice(device), i.m.link(path.Join(dir, "device", "driver"))
+	owned := i.m.exists(i.m.function(dir) + "/msi_irqs")
+	names := []string{device, bus}
+	for _, number := range candidates {
+		for _, action := range i.m.actions(number) {
+			if irqNameOn(action, device, bus, driver) == on && (owned || namesAny(action, names)) {
+				return number, nil
+			}
+		}
+	}
+	return 0, noSuch(fmt.Sprintf("interrupt %q of %s", on, device))
+}
+
+// actions are the names of an interrupt's handlers: the kernel makes a directory for each (kernel/irq/proc.c,
+// register_handler_proc).
+func (m *Machine) actions(number int) []string {
+	dir, err := m.below(path.Join(procIRQ, strconv.Itoa(number)))
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	d, err := dir.root.Open(".")
+	if err != nil {
+		return nil
+	}
+	defer d.Close()
+	entries, err := d.ReadDir(-1)
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, entry := range entries {
+		if entry.IsDir() {
+			names = append(names, entry.Name())
+		}
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,108 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"mpps/internal/setting"
+)
+
+// service reads and starts or stops a daemon that owns settings of ours (irqbalance, numad, ksmtuned). Where systemd is
+// the init system it is asked; elsewhere the processes tell whether the daemon runs, and nothing here can change it.
+// Stopping does not disable: the daemon is back after a reboot.
+type service struct{ m *Machine }
+
+// The states of a daemon.
+const (
+	running = "running"
+	stopped = "stopped"
+)
+
+// systemd tells whether systemd is the init system (sd_booted(3)).
+func (s service) systemd() bool { return s.m.live && s.m.exists("run/systemd/system") }
+
+func (s service) Read(ctx context.Context, a setting.Address) setting.Reading {
+	if err := serviceName(a.Path); err != nil {
+		return setting.CouldNotTell(err.Error())
+	}
+	if !s.systemd() {
+		return s.byProcess(a.Path)
+	}
+	ctx, cancel := patient(ctx, readPatience)
+	defer cancel()
+	text, err := s.m.command(ctx, "", "systemctl", "show", "--property=LoadState,ActiveState", "--", a.Path+".service")
+	if err != nil {
+		return setting.CouldNotTell(err.Error())
+	}
+	return unitState(text, a.Path)
+}
+
+// unitState reads what systemctl show prints of a unit.
+func unitState(text, name string) setting.Reading {
+	switch active := uevent(text, "ActiveState"); {
+	case uevent(text, "LoadState") == "not-found" && active != "active":
+		return setting.Missing("there is no service " + name)
+	case active == "active" || active == "reloading":
+		return setting.Value(running)
+	case active == "inactive" || active == "failed":
+		return setting.Value(stopped)
+	case active == "":
+		return setting.CouldNotTell("systemd does not tell the state of " + name)
+	default: // activating, deactivating
+		return setting.CouldNotTell(name + " is " + active + " just now")
+	}
+}
+
+// byProcess looks for a process of that name. The kernel cuts names to 15 characters.
+func (s service) byProcess(name string) setting.Reading {
+	processes := s.m.processes()
+	if len(processes) == 0 {
+		return setting.CouldNotTell("no processes to be seen")
+	}
+	r := setting.Value(stopped)
+	r.ReadOnly, r.Why = true, "systemd is not the init system here"
+	for _, p := range processes {
+		if p.comm == name[:min(len(name), 15)] {
+			r.Value = running
+		}
+	}
+	return r
+}
+
+func (s service) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
+	value, err := written(a, to)
+	if err != nil {
+		return err
+	}
+	verb, known := map[string]string{running: "start", stopped: "stop"}[value]
+	if !known {
+		return refused(a, value, fmt.Errorf("expected %s or %s", running, stopped))
+	}
+	if err := serviceName(a.Path); err != nil {
+		return refused(a, value, err)
+	}
+	if !s.systemd() {
+		return refused(a, value, errors.New("systemd is not the init system here"))
+	}
+	ctx, cancel := patient(ctx, writePatience)
+	defer cancel()
+	if _, err := s.m.command(ctx, "", "systemctl", verb, "--", a.Path+".service"); err != nil {
+		if ctx.Err() != nil {
+			return refused(a, value, fmt.Errorf("%w: %w", ErrInDoubt, err))
+		}
+		return refused(a, value, err)
+	}
+	return nil
+}
+
+// serviceName refuses what is no plain name of a unit.
+func serviceName(name string) error {
+	if name == "" || name[0] == '-' || strings.ContainsFunc(name, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-_.@:", r)
+	}) {
+		return fmt.Errorf("expected the name of a service, found %q", name)
+	}
+	return nil
+}
