@@ -54,6 +54,9 @@ func (d *Doc) check(path, value string, wanted bool) (*place, string, error) {
 	if p.rule.readOnly {
 		return nil, "", &PathError{Path: p.path, Problem: "can be read but not set"}
 	}
+	if err := d.single(p); err != nil {
+		return nil, "", err
+	}
 	v, ok := p.rule.value.canon(value)
 	if !ok {
 		return nil, "", &ValueError{Path: p.path, Found: value, Allowed: p.rule.value.allowed}
@@ -68,6 +71,26 @@ func (d *Doc) check(path, value string, wanted bool) (*place, string, error) {
 		}
 	}
 	return p, v, d.fits(p)
+}
+
+// single refuses to edit an element that is there twice: libvirt refuses most such domains, and of the rest it reads one.
+func (d *Doc) single(p *place) error {
+	for i, e := range p.chain {
+		s, n := &p.rule.steps[i], 0
+		if s.key == byNIC || s.name == "devices" {
+			continue
+		}
+		for _, other := range e.parent.all(e.name) {
+			if s.key == noKey || s.keyOf(d, other) == p.key {
+				n++
+			}
+		}
+		if n > 1 {
+			return &PathError{Path: p.path, Problem: fmt.Sprintf("there are %d such <%s> elements, expected one", n, e.name),
+				Advice: "libvirt reads one of them at most; remove the others"}
+		}
+	}
+	return nil
 }
 
 func (p *place) anchor() *element {
@@ -135,10 +158,11 @@ func (d *Doc) Set(path, value string) error {
 
 // Restore puts back what Get gave earlier: the value, or its absence. It takes values that Set refuses, since they were
 // there. In the same Doc, the bytes come back as well; across Parse they do wherever the value had been written in
-// canonical form and no element had stood empty.
+// canonical form and no element had stood empty. Putting back an absence also takes away what libvirt adds by itself beside
+// the value when it stores a domain, such as mode='strict' beside a nodeset.
 func (d *Doc) Restore(path, value string, present bool) error {
 	if !present {
-		return d.Delete(path)
+		return d.drop(path, true)
 	}
 	p, v, err := d.check(path, value, false)
 	if err != nil {
@@ -188,7 +212,9 @@ func (d *Doc) make(at *element, s *step, key string) *element {
 }
 
 // Delete takes a value away, and every element above it that has nothing left. What is absent already is no error.
-func (d *Doc) Delete(path string) error {
+func (d *Doc) Delete(path string) error { return d.drop(path, false) }
+
+func (d *Doc) drop(path string, undo bool) error {
 	p, err := d.find(path)
 	if err != nil {
 		return err
@@ -199,6 +225,9 @@ func (d *Doc) Delete(path string) error {
 	if !d.present(p) {
 		return nil
 	}
+	if err := d.single(p); err != nil {
+		return err
+	}
 	defer d.edited()
 	last := len(p.chain) - 1
 	if p.rule.attr == "" {
@@ -208,7 +237,7 @@ func (d *Doc) Delete(path string) error {
 		p.chain[last].removeAttr(p.rule.attr)
 	}
 	for ; last >= 0; last-- {
-		if s := &p.rule.steps[last]; s.must || !d.prune(p.chain[last], s.attr) {
+		if s := &p.rule.steps[last]; s.must || !d.prune(p.chain[last], s, undo) {
 			break
 		}
 	}

@@ -20,7 +20,7 @@ func ParseSet(text string) ([]int, error) {
 	if len(text) > maxSetText {
 		return nil, fmt.Errorf("a set of %d characters, at most %d allowed", len(text), maxSetText)
 	}
-	in := make([]bool, 64)
+	in, work := make([]bool, 64), 0
 	for _, part := range strings.Split(text, ",") {
 		part = strings.Trim(part, " \t\n\r")
 		single, out := strings.CutPrefix(part, "^")
@@ -39,6 +39,9 @@ func ParseSet(text string) ([]int, error) {
 			return nil, fmt.Errorf("%q takes out a range, libvirt takes out single numbers only", clip(part))
 		case b < a:
 			return nil, fmt.Errorf("range %q runs backwards", clip(part))
+		}
+		if work += b - a + 1; work > 8*(maxCPU+1) {
+			return nil, fmt.Errorf("the set names the same numbers over and over")
 		}
 		if b >= len(in) {
 			in = append(in, make([]bool, b+1-len(in))...)

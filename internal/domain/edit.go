@@ -1,6 +1,9 @@
 package domain
 
-import "strconv"
+import (
+	"strconv"
+	"strings"
+)
 
 // setAttr gives an attribute a value. A value that means what was parsed brings back the bytes that were parsed.
 func (d *Doc) setAttr(e *element, name, value string, same func(raw string) bool) *attr {
@@ -117,9 +120,9 @@ func (d *Doc) place(e *element, name, keyAttr, key string) int {
 		}
 		return e.behind(live[k-1])
 	}
-	if number, ok := atoi(key); ok && keyAttr != "" {
+	if number, ok := firstNumber(key); ok && keyAttr != "" {
 		for j := len(like) - 1; j >= 0; j-- {
-			if k, ok := atoi(e.kids[live[like[j]]].el.get(d, keyAttr)); ok && k < number {
+			if k, ok := firstNumber(e.kids[live[like[j]]].el.get(d, keyAttr)); ok && k < number {
 				return e.behind(live[like[j]])
 			}
 		}
@@ -200,9 +203,11 @@ func (d *Doc) leadAt(e *element, at int) string {
 
 // prune takes away an element that an edit has left empty: one that carries nothing but its key. An element that was
 // already empty when it was parsed stays, so that setting a value and taking it back leaves the same bytes.
-func (d *Doc) prune(e *element, keyAttr string) bool {
+// undo says that a value is being put back to absent, not deleted on purpose: what libvirt added beside it goes as well.
+func (d *Doc) prune(e *element, s *step, undo bool) bool {
 	for _, a := range e.attrs {
-		if !a.gone && a.name != keyAttr && !a.filler {
+		implied := undo && a.name+"="+a.raw == s.implied
+		if !a.gone && !a.filler && a.name != s.attr && !implied {
 			return false
 		}
 	}
@@ -215,17 +220,18 @@ func (d *Doc) prune(e *element, keyAttr string) bool {
 			return false
 		}
 	}
-	if parsed && !e.hadContent(keyAttr) {
+	if parsed && !e.hadContent(s, undo) {
 		return false
 	}
 	d.remove(e)
 	return true
 }
 
-// hadContent tells whether a parsed element had anything but its key.
-func (e *element) hadContent(keyAttr string) bool {
+// hadContent tells whether a parsed element had anything but its key and what prune does not count.
+func (e *element) hadContent(s *step, undo bool) bool {
 	for _, a := range e.attrs {
-		if !a.made && a.name != keyAttr {
+		implied := undo && !a.gone && a.name+"="+a.orig == s.implied
+		if !a.made && a.name != s.attr && !implied {
 			return true
 		}
 	}
@@ -249,6 +255,12 @@ func (d *Doc) remove(e *element) {
 			return
 		}
 	}
+}
+
+// firstNumber reads the digits at the start of a number or set.
+func firstNumber(s string) (int, bool) {
+	s = strings.TrimSpace(s)
+	return atoi(s[:len(s)-len(strings.TrimLeft(s, "0123456789"))])
 }
 
 func atoi(s string) (int, bool) {

@@ -18,7 +18,10 @@ type step struct {
 	key    keyKind // how the path's key picks one of several
 	attr   string  // the attribute that holds the key
 	must   bool    // never made and never removed
-	filler string  // attribute='value' that libvirt's schema wants on it when it is made
+	filler string  // attribute=value that libvirt's schema wants on it when it is made
+	// implied is an attribute=value that libvirt adds by itself when it stores the domain, and that means nothing alone:
+	// an element with nothing else left is taken away. (<memory mode='strict'/> without a nodeset is even refused.)
+	implied string
 }
 
 type keyKind byte
@@ -53,12 +56,12 @@ var rules = []rule{
 	{path: "vcpusched/*.scheduler", steps: below("cputune", step{name: "vcpusched", key: bySet, attr: "vcpus"}), attr: "scheduler", value: scheduler},
 	{path: "vcpusched/*.priority", steps: below("cputune", step{name: "vcpusched", key: bySet, attr: "vcpus"}), attr: "priority", value: priority},
 
-	{path: "numatune/memory.mode", steps: in("numatune", "memory"), attr: "mode", value: numaMode},
-	{path: "numatune/memory.nodeset", steps: in("numatune", "memory"), attr: "nodeset", value: nodeSet},
-	{path: "numatune/memnode/*.mode", steps: below("numatune", step{name: "memnode", key: byNumber, attr: "cellid"}), attr: "mode", value: numaMode},
-	{path: "numatune/memnode/*.nodeset", steps: below("numatune", step{name: "memnode", key: byNumber, attr: "cellid"}), attr: "nodeset", value: nodeSet},
+	{path: "numatune/memory.mode", steps: numaMemory, attr: "mode", value: numaMode},
+	{path: "numatune/memory.nodeset", steps: numaMemory, attr: "nodeset", value: nodeSet},
+	{path: "numatune/memnode/*.mode", steps: numaNode, attr: "mode", value: numaMode},
+	{path: "numatune/memnode/*.nodeset", steps: numaNode, attr: "nodeset", value: nodeSet},
 
-	{path: "features/hyperv/*.state", steps: append(in("features", "hyperv"), step{key: byName}), attr: "state", value: onOff},
+	{path: "features/hyperv/*.state", steps: hyperv, attr: "state", value: onOff},
 	{path: "features/kvm/*.state", steps: append(in("features", "kvm"), step{key: byName}), attr: "state", value: onOff},
 	{path: "features/pmu.state", steps: in("features", "pmu"), attr: "state", value: onOff},
 	{path: "cpu/mode", steps: in("cpu"), attr: "mode", value: cpuMode},
@@ -78,6 +81,12 @@ var rules = []rule{
 	{path: "interface/*/mtu", steps: nic("mtu"), attr: "size", value: mtuBytes},
 	{path: "interface/*/coalesce.rx.frames.max", steps: nic("coalesce", "rx", "frames"), attr: "max", value: coalesceFrames},
 }
+
+var (
+	numaMemory = below("numatune", step{name: "memory", implied: "mode=strict"})
+	numaNode   = below("numatune", step{name: "memnode", key: byNumber, attr: "cellid", implied: "mode=strict"})
+	hyperv     = []step{{name: "features"}, {name: "hyperv", implied: "mode=custom"}, {key: byName}}
+)
 
 var numaCell = []step{{name: "cpu", must: true}, {name: "numa", must: true}, {name: "cell", key: byNumber, attr: "id", must: true}}
 

@@ -1,0 +1,65 @@
+package domain
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestHostileSizes: the worst that fits in the limits costs seconds at most, not minutes: nothing grows with the square.
+func TestHostileSizes(t *testing.T) {
+	repeat := func(n int, form string) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, form, i, i%65536/256, i%256)
+		}
+		return b.String()
+	}
+	cases := map[string]string{
+		"interfaces":  "<domain><devices>" + repeat(10000, "<interface type='a%[1]d'><mac address='52:54:%02[2]x:%02[3]x:0:1'/></interface>") + "</devices></domain>",
+		"same MAC":    "<domain><devices>" + strings.Repeat("<interface type='x'><mac address='52:54:0:0:0:1'/></interface>", 10000) + "</devices></domain>",
+		"pins":        "<domain><vcpu>90000</vcpu><cputune>" + repeat(16000, "<vcpupin vcpu='%[1]d' cpuset='%[3]d'/>") + "</cputune></domain>",
+		"long sets":   "<domain><cputune>" + strings.Repeat("<vcpusched vcpus='"+strings.Repeat("0-16383,", 8000)+"1'/>", 60) + strings.Repeat("<vcpusched vcpus='0-16383,0-16383,0-16383,1'/>", 300) + "</cputune></domain>",
+		"pages":       "<domain><memoryBacking><hugepages>" + strings.Repeat("<page size='1'/>", 50000) + "</hugepages></memoryBacking></domain>",
+		"deep":        "<domain>" + strings.Repeat(strings.Repeat("<a>", 250)+strings.Repeat("</a>", 250), 300) + "</domain>",
+		"entities":    "<domain>" + strings.Repeat("&amp;", 800000) + "</domain>",
+		"white space": "<domain>" + strings.Repeat(" \n", 2<<20-100) + "</domain>",
+		"open tags":   "<domain>" + strings.Repeat("<a ", 1<<20),
+		"attributes":  "<domain>" + strings.Repeat("<a "+repeat(200, "b%[1]d='' ")+"/>", 1500) + "</domain>",
+	}
+	for name, text := range cases {
+		start := time.Now()
+		d, err := Parse([]byte(text))
+		if err == nil {
+			d.Guest()
+			Diff(d, d)
+			_ = d.Set("vcpupin/1", "1")
+			_ = d.Bytes()
+		}
+		if took := time.Since(start); took > 10*time.Second {
+			t.Errorf("%s: %d bytes took %v", name, len(text), took)
+		} else {
+			t.Logf("%s: %d bytes, %v, error %v", name, len(text), took.Round(time.Millisecond), err)
+		}
+	}
+}
+
+func BenchmarkParseGuest(b *testing.B) {
+	text, err := os.ReadFile("testdata/libvirt-realtime.xml")
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(int64(len(text)))
+	b.ReportAllocs()
+	for b.Loop() {
+		d, err := Parse(text)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if g := d.Guest(); g.VCPUs.Max != 8 {
+			b.Fatal(g)
+		}
+	}
+}

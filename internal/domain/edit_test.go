@@ -1,0 +1,391 @@
+package domain
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// wanted gives, for every form of path, two values that Set takes and the keys to try.
+var wanted = map[string][2]string{
+	"memoryBacking/hugepages": {"1GiB", "2MiB@0 1GiB@1"}, "memoryBacking/nosharepages": {"yes", "yes"},
+	"memoryBacking/locked": {"yes", "yes"}, "memoryBacking/source.type": {"memfd", "file"},
+	"memoryBacking/access.mode": {"shared", "private"}, "memoryBacking/allocation.mode": {"immediate", "ondemand"},
+	"vcpu.cpuset": {"1-3", "7"}, "vcpupin/*": {"5", "1,3-4"}, "emulatorpin": {"0-1", "15"}, "iothreadpin/*": {"1", "2"},
+	"emulatorsched.scheduler": {"fifo", "rr"}, "emulatorsched.priority": {"1", "2"},
+	"vcpusched/*.scheduler": {"fifo", "rr"}, "vcpusched/*.priority": {"1", "99"},
+	"numatune/memory.mode": {"strict", "preferred"}, "numatune/memory.nodeset": {"0", "0-1"},
+	"numatune/memnode/*.mode": {"strict", "interleave"}, "numatune/memnode/*.nodeset": {"0", "1"},
+	"features/hyperv/*.state": {"on", "off"}, "features/kvm/*.state": {"on", "off"}, "features/pmu.state": {"on", "off"},
+	"cpu/mode": {"host-passthrough", "host-model"}, "cpu/migratable": {"on", "off"}, "cpu/cache.mode": {"passthrough", "emulate"},
+	"cpu/numa/cell/*.cpus": {"0-1", "2"}, "cpu/numa/cell/*.memAccess": {"shared", "private"},
+	"clock/timer/*.present": {"no", "yes"}, "interface/*/vlan": {"42", "7"}, "interface/*/model": {"virtio", "e1000"},
+	"interface/*/driver.name": {"vhost", "qemu"}, "interface/*/driver.queues": {"4", "256"},
+	"interface/*/driver.rx_queue_size": {"1024", "512"}, "interface/*/driver.tx_queue_size": {"256", "256"},
+	"interface/*/mtu": {"9000", "1500"}, "interface/*/coalesce.rx.frames.max": {"32", "64"},
+}
+
+// settable gives every path that can be set in a document, with two values for each.
+func settable(d *Doc) map[string][2]string {
+	out := map[string][2]string{}
+	for _, form := range Known() {
+		values, ok := wanted[form]
+		if !ok {
+			continue
+		}
+		keys := []string{""}
+		switch {
+		case strings.HasPrefix(form, "interface/"):
+			keys = d.interfaces().keys()
+		case strings.HasPrefix(form, "vcpusched/"):
+			keys = []string{"0", "1", "0-1"}
+		case strings.HasPrefix(form, "clock/"):
+			keys = []string{"kvmclock", "hpet", "tsc"}
+		case strings.Contains(form, "hyperv"):
+			keys = []string{"vapic", "synic"}
+		case strings.Contains(form, "features/kvm"):
+			keys = []string{"hidden", "poll-control"}
+		case strings.Contains(form, "*"):
+			keys = []string{"0", "1", "2"}
+		}
+		for _, k := range keys {
+			path := strings.Replace(form, "*", k, 1)
+			if _, err := d.Check(path, values[0]); err == nil {
+				out[path] = values
+			} else if _, err := d.Check(path, "vfio"); err == nil {
+				out[path] = [2]string{"vfio", "vfio"}
+			}
+		}
+	}
+	return out
+}
+
+func TestEveryPathHasAValueToTry(t *testing.T) {
+	for i := range rules {
+		if _, ok := wanted[rules[i].path]; !ok && !rules[i].readOnly {
+			t.Errorf("no values to try for %s", rules[i].path)
+		}
+	}
+	reached := map[string]bool{}
+	for _, text := range samples(t) {
+		for path := range settable(parse(t, string(text))) {
+			r, _ := match(path)
+			reached[r.path] = true
+		}
+	}
+	for form := range wanted {
+		if !reached[form] {
+			t.Errorf("no sample reaches %s", form)
+		}
+	}
+}
+
+// TestSetThenRestore sets each path alone, to each value, and puts it back.
+func TestSetThenRestore(t *testing.T) {
+	count := 0
+	for name, text := range samples(t) {
+		for path, values := range settable(parse(t, string(text))) {
+			for _, v := range values {
+				d := parse(t, string(text))
+				old, had, err := d.Get(path)
+				if err != nil {
+					t.Fatalf("%s: %s: %v", name, path, err)
+				}
+				set(t, d, path, v)
+				changed := d.Bytes()
+				again, err := Parse(changed)
+				if err != nil {
+					t.Fatalf("%s: after %s=%s: %v\n%s", name, path, v, err, changed)
+				}
+				for _, doc := range []*Doc{d, again} {
+					if got, _, err := doc.Get(path); err != nil || got != v {
+						t.Errorf("%s: %s reads %q after being set to %q (%v)", name, path, got, v, err)
+					}
+				}
+				if had && old == v && !bytes.Equal(changed, text) {
+					t.Errorf("%s: setting %s to what it is changed bytes", name, path)
+				}
+				if err := d.Restore(path, old, had); err != nil {
+					t.Fatalf("%s: restore %s: %v", name, path, err)
+				}
+				if !bytes.Equal(d.Bytes(), text) {
+					t.Errorf("%s: %s=%s and back differs:\n%s", name, path, v, lineDiff(string(text), d.String()))
+				}
+				// What libvirt wrote comes back even if another process does the restoring.
+				if strings.HasPrefix(name, "libvirt-") || name == "routing-guest-tuned.xml" {
+					if err := again.Restore(path, old, had); err != nil {
+						t.Fatalf("%s: restore %s: %v", name, path, err)
+					}
+					if !bytes.Equal(again.Bytes(), text) {
+						t.Errorf("%s: %s=%s, parse and back differs:\n%s", name, path, v, lineDiff(string(text), again.String()))
+					}
+				}
+				count++
+			}
+		}
+	}
+	if count < 500 {
+		t.Errorf("tried %d edits, expected at least 500", count)
+	}
+}
+
+// TestDeleteThenRestore takes each value that is there away and puts it back.
+func TestDeleteThenRestore(t *testing.T) {
+	for name, text := range samples(t) {
+		for _, path := range parse(t, string(text)).Paths() {
+			if r, _ := match(path); r.readOnly {
+				continue
+			}
+			d := parse(t, string(text))
+			old, _, err := d.Get(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := d.Delete(path); err != nil {
+				t.Fatal(err)
+			}
+			if _, there, _ := d.Get(path); there || bytes.Equal(d.Bytes(), text) {
+				t.Errorf("%s: %s is still there", name, path)
+			}
+			if _, err := Parse(d.Bytes()); err != nil {
+				t.Errorf("%s: without %s: %v", name, path, err)
+			}
+			if err := d.Restore(path, old, true); err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(d.Bytes(), text) {
+				t.Errorf("%s: %s deleted and back differs:\n%s", name, path, lineDiff(string(text), d.String()))
+			}
+		}
+	}
+}
+
+// TestManyEditsInAnyOrder sets many paths and puts them back in another order.
+func TestManyEditsInAnyOrder(t *testing.T) {
+	for name, text := range samples(t) {
+		for seed := range uint64(40) {
+			if msg := shuffle(string(text), seed, 12); msg != "" {
+				t.Errorf("%s: seed %d: %s", name, seed, msg)
+				break
+			}
+		}
+	}
+}
+
+type before struct {
+	path, value string
+	had         bool
+}
+
+// shuffle makes random edits, restores what was there in random order, and tells what differs.
+func shuffle(text string, seed uint64, edits int) string {
+	d, err := Parse([]byte(text))
+	if err != nil {
+		return ""
+	}
+	r := rand.New(rand.NewPCG(seed, 1))
+	all := settable(d)
+	var paths []string
+	for _, form := range Known() { // fixed order: a map's would make the seed meaningless
+		for p := range all {
+			if rl, _ := match(p); rl.path == form {
+				paths = append(paths, p)
+			}
+		}
+	}
+	slices.Sort(paths)
+	if len(paths) == 0 {
+		return ""
+	}
+	var saved []before
+	seen := map[string]bool{}
+	for range edits {
+		p := paths[r.IntN(len(paths))]
+		old, had, err := d.Get(p)
+		if err != nil {
+			continue
+		}
+		if r.IntN(4) == 0 {
+			err = d.Delete(p)
+		} else {
+			err = d.Set(p, all[p][r.IntN(2)])
+		}
+		if err == nil && !seen[p] {
+			seen[p] = true
+			saved = append(saved, before{p, old, had})
+		}
+	}
+	r.Shuffle(len(saved), func(i, j int) { saved[i], saved[j] = saved[j], saved[i] })
+	for _, s := range saved {
+		if err := d.Restore(s.path, s.value, s.had); err != nil {
+			return fmt.Sprintf("restore %s: %v", s.path, err)
+		}
+	}
+	if got := d.String(); got != text {
+		return fmt.Sprintf("%v back differs:\n%s", saved, lineDiff(text, got))
+	}
+	return ""
+}
+
+// TestPlacement sets one of everything in a bare libvirt domain: each must come where libvirt itself writes it.
+func TestPlacement(t *testing.T) {
+	d := parse(t, `<domain type='kvm'>
+  <name>a</name>
+  <memory unit='KiB'>1048576</memory>
+  <vcpu placement='static'>4</vcpu>
+  <os>
+    <type>hvm</type>
+  </os>
+  <on_crash>destroy</on_crash>
+  <devices>
+    <interface type='bridge'>
+      <mac address='52:54:00:00:00:01'/>
+      <source bridge='br0'/>
+      <address type='pci' domain='0x0000' bus='0x01' slot='0x00' function='0x0'/>
+    </interface>
+  </devices>
+</domain>
+`)
+	for _, e := range [][2]string{ // not in libvirt's order, on purpose
+		{"interface/52:54:00:00:00:01/coalesce.rx.frames.max", "32"}, {"interface/52:54:00:00:00:01/driver.tx_queue_size", "256"},
+		{"interface/52:54:00:00:00:01/driver.rx_queue_size", "1024"}, {"interface/52:54:00:00:00:01/driver.queues", "4"},
+		{"interface/52:54:00:00:00:01/driver.name", "vhost"}, {"interface/52:54:00:00:00:01/model", "virtio"},
+		{"interface/52:54:00:00:00:01/mtu", "9000"}, {"interface/52:54:00:00:00:01/vlan", "7"},
+		{"clock/timer/kvmclock.present", "no"}, {"cpu/cache.mode", "passthrough"}, {"cpu/mode", "host-passthrough"},
+		{"features/hyperv/vapic.state", "on"}, {"features/hyperv/relaxed.state", "on"},
+		{"vcpusched/1.scheduler", "fifo"}, {"vcpusched/1.priority", "1"}, {"emulatorpin", "0"}, {"vcpupin/3", "6"},
+		{"vcpupin/0", "4"}, {"vcpupin/2", "5"}, {"numatune/memnode/0.nodeset", "1"}, {"numatune/memnode/0.mode", "strict"},
+		{"numatune/memory.nodeset", "0-1"}, {"memoryBacking/locked", "yes"}, {"memoryBacking/hugepages", "1GiB@0"},
+	} {
+		set(t, d, e[0], e[1])
+	}
+	want := `<domain type='kvm'>
+  <name>a</name>
+  <memory unit='KiB'>1048576</memory>
+  <memoryBacking>
+    <hugepages>
+      <page size='1048576' unit='KiB' nodeset='0'/>
+    </hugepages>
+    <locked/>
+  </memoryBacking>
+  <vcpu placement='static'>4</vcpu>
+  <cputune>
+    <vcpupin vcpu='0' cpuset='4'/>
+    <vcpupin vcpu='2' cpuset='5'/>
+    <vcpupin vcpu='3' cpuset='6'/>
+    <emulatorpin cpuset='0'/>
+    <vcpusched vcpus='1' scheduler='fifo' priority='1'/>
+  </cputune>
+  <numatune>
+    <memory nodeset='0-1'/>
+    <memnode cellid='0' mode='strict' nodeset='1'/>
+  </numatune>
+  <os>
+    <type>hvm</type>
+  </os>
+  <features>
+    <hyperv>
+      <relaxed state='on'/>
+      <vapic state='on'/>
+    </hyperv>
+  </features>
+  <cpu mode='host-passthrough'>
+    <cache mode='passthrough'/>
+  </cpu>
+  <clock offset='utc'>
+    <timer name='kvmclock' present='no'/>
+  </clock>
+  <on_crash>destroy</on_crash>
+  <devices>
+    <interface type='bridge'>
+      <mac address='52:54:00:00:00:01'/>
+      <source bridge='br0'/>
+      <vlan>
+        <tag id='7'/>
+      </vlan>
+      <model type='virtio'/>
+      <driver name='vhost' queues='4' rx_queue_size='1024' tx_queue_size='256'/>
+      <mtu size='9000'/>
+      <coalesce>
+        <rx>
+          <frames max='32'/>
+        </rx>
+      </coalesce>
+      <address type='pci' domain='0x0000' bus='0x01' slot='0x00' function='0x0'/>
+    </interface>
+  </devices>
+</domain>
+`
+	if got := d.String(); got != want {
+		t.Errorf("differs:\n%s", lineDiff(want, got))
+	}
+}
+
+// TestHouseStyle: tabs, double quotes, attributes on lines of their own, CRLF, and a document on one line.
+func TestHouseStyle(t *testing.T) {
+	cases := []struct{ file, path, value, from, to string }{
+		{"hand-tabs.xml", "vcpupin/0", "3", "\t<cputune>\n", "\t<cputune>\n\t\t<vcpupin vcpu=\"0\" cpuset=\"3\"/>\n"},
+		{"hand-tabs.xml", "vcpupin/2", "3", "^5\"/>\n", "^5\"/>\n\t\t<vcpupin vcpu=\"2\" cpuset=\"3\"/>\n"},
+		{"hand-tabs.xml", "emulatorpin", "3", "<!-- hot -->\n", "<!-- hot -->\n\t\t<emulatorpin cpuset=\"3\"/>\n"},
+		{"hand-tabs.xml", "interface/52:54:00:ab:cd:0e/driver.rx_queue_size", "256", "queues=\"2\"\n", "queues=\"2\"\n\t\t\t\trx_queue_size=\"256\"\n"},
+		{"hand-tabs.xml", "interface/1/model", "virtio", "<source bridge=\"br1\"/>\n", "<source bridge=\"br1\"/>\n\t\t\t<model type=\"virtio\"/>\n"},
+		{"hand-tabs.xml", "cpu/cache.mode", "passthrough", "></cpu>", ">\n\t\t<cache mode=\"passthrough\"/>\n\t</cpu>"},
+		{"hand-compact.xml", "interface/0/driver.queues", "2", "<model type='virtio'/>", "<model type='virtio'/><driver queues='2'/>"},
+		{"hand-compact.xml", "vcpupin/0", "2", "</vcpu>", "</vcpu><cputune><vcpupin vcpu='0' cpuset='2'/></cputune>"},
+		{"hand-odd.xml", "vcpupin/0", "2", "<cputune/>", "<cputune>\n        <vcpupin vcpu=\"0\" cpuset=\"2\"/>\n    </cputune>"},
+		{"hand-odd.xml", "cpu/mode", "host-model", "<cpu>", "<cpu mode=\"host-model\">"},
+		{"hand-minimal.xml", "emulatorpin", "1", "/>", ">\n  <cputune>\n    <emulatorpin cpuset='1'/>\n  </cputune>\n</domain>"},
+		{"libvirt-crlf.xml", "emulatorpin", "1", "</vcpu>\r\n", "</vcpu>\r\n  <cputune>\r\n    <emulatorpin cpuset='1'/>\r\n  </cputune>\r\n"},
+		{"libvirt-nics.xml", "clock/timer/tsc.present", "yes", "<clock offset='utc'/>", "<clock offset='utc'>\n    <timer name='tsc' present='yes'/>\n  </clock>"},
+	}
+	for _, c := range cases {
+		d := sample(t, c.file)
+		old := d.String()
+		if strings.Count(old, c.from) == 0 {
+			t.Fatalf("%s has no %q", c.file, c.from)
+		}
+		set(t, d, c.path, c.value)
+		if want := strings.Replace(old, c.from, c.to, 1); d.String() != want {
+			t.Errorf("%s: %s=%s:\n%s", c.file, c.path, c.value, lineDiff(want, d.String()))
+		}
+	}
+}
+
+// lineDiff shows the lines that only one of two texts has.
+func lineDiff(want, got string) string {
+	a, b := strings.SplitAfter(want, "\n"), strings.SplitAfter(got, "\n")
+	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
+		a, b = a[1:], b[1:]
+	}
+	for len(a) > 0 && len(b) > 0 && a[len(a)-1] == b[len(b)-1] {
+		a, b = a[:len(a)-1], b[:len(b)-1]
+	}
+	var out strings.Builder
+	for _, l := range a {
+		fmt.Fprintf(&out, "- %q\n", l)
+	}
+	for _, l := range b {
+		fmt.Fprintf(&out, "+ %q\n", l)
+	}
+	return out.String()
+}
+
+// TestRestoreAfterLibvirt: libvirt stores defaults beside what was set; restoring must not leave them behind alone.
+func TestRestoreAfterLibvirt(t *testing.T) {
+	cases := []struct{ path, stored, want string }{
+		{"numatune/memory.nodeset", "<domain>\n  <numatune>\n    <memory mode='strict' nodeset='0'/>\n  </numatune>\n  <os/>\n</domain>", "<domain>\n  <os/>\n</domain>"},
+		{"numatune/memnode/0.nodeset", "<domain><numatune><memnode cellid='0' mode='strict' nodeset='0'/></numatune><os/></domain>", "<domain><os/></domain>"},
+		{"numatune/memory.nodeset", "<domain><numatune><memory mode='preferred' nodeset='0'/></numatune></domain>", "<domain><numatune><memory mode='preferred'/></numatune></domain>"},
+		{"features/hyperv/vapic.state", "<domain><features><acpi/><hyperv mode='custom'><vapic state='on'/></hyperv></features></domain>", "<domain><features><acpi/></features></domain>"},
+		{"features/hyperv/vapic.state", "<domain><features><hyperv mode='passthrough'><vapic state='on'/></hyperv></features></domain>", "<domain><features><hyperv mode='passthrough'/></features></domain>"},
+	}
+	for _, c := range cases {
+		d := parse(t, c.stored)
+		if err := d.Restore(c.path, "", false); err != nil || d.String() != c.want {
+			t.Errorf("%s: %s (%v), expected %s", c.path, d, err, c.want)
+		}
+	}
+}

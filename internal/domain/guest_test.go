@@ -1,0 +1,126 @@
+package domain
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// TestGuest compares what is read of each sample with the .json beside it.
+func TestGuest(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.xml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no samples: %v", err)
+	}
+	for _, file := range files {
+		d := sample(t, filepath.Base(file))
+		got, err := json.MarshalIndent(d.Guest(), "", " ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, '\n')
+		if again, _ := json.MarshalIndent(d.Guest(), "", " "); !bytes.Equal(append(again, '\n'), got) {
+			t.Errorf("%s: read otherwise the second time", file)
+		}
+		golden := strings.TrimSuffix(file, ".xml") + ".json"
+		if *update {
+			if err := os.WriteFile(golden, got, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(golden)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got, want) {
+			t.Errorf("%s:\n%s", file, lineDiff(string(want), string(got)))
+		}
+	}
+}
+
+func TestGuestSaysWhatIsUnclear(t *testing.T) {
+	d := parse(t, `<domain id='x'><memory unit='bogus'>1</memory><currentMemory>lots</currentMemory><vcpu current='-'>many</vcpu>
+	<cputune><vcpupin vcpu='a' cpuset='9-1'/></cputune>
+	<devices><interface type='hostdev'><mac address='zz'/><driver queues='q'/><source><address type='pci' bus='0x100' slot='0'/></source></interface></devices></domain>`)
+	var where []string
+	for _, u := range d.Guest().Unclear {
+		where = append(where, u.Where+"="+u.Found)
+	}
+	want := []string{"domain id=x", "vcpu=many", "vcpu current=-", "memory=1 bogus", "currentMemory=lots", "vcpupin vcpu=a", "vcpupin cpuset=9-1",
+		"interface 0 pci address bus=0x100", "interface 0 mac=zz", "interface 0 driver queues=q"}
+	if !slices.Equal(where, want) {
+		t.Errorf("got  %q\nwant %q", where, want)
+	}
+}
+
+func TestPending(t *testing.T) {
+	live, defined := sample(t, "libvirt-live.xml"), sample(t, "libvirt-bridge.xml")
+	if got := Pending(live, defined); len(got) != 0 {
+		t.Errorf("a guest that runs as defined has pending %+v", got)
+	}
+	if got := Diff(live, defined); len(got) != 2 {
+		t.Errorf("the plain difference is %+v, expected CPU mode and interface type", got)
+	}
+	set(t, defined, "interface/52:54:00:00:00:01/model", "virtio")
+	set(t, defined, "interface/52:54:00:00:00:02/driver.queues", "2")
+	set(t, defined, "emulatorpin", "0")
+	if err := defined.Delete("interface/52:54:00:00:00:02/mtu"); err != nil {
+		t.Fatal(err)
+	}
+	want := []Difference{
+		{"emulatorpin", "", "0", false, true},
+		{"interface/52:54:00:00:00:01/model", "e1000", "virtio", true, true},
+		{"interface/52:54:00:00:00:02/driver.queues", "4", "2", true, true},
+		{"interface/52:54:00:00:00:02/mtu", "9000", "", true, false},
+	}
+	if got := Pending(live, defined); !slices.Equal(got, want) {
+		t.Errorf("pending\n%+v, expected\n%+v", got, want)
+	}
+	set(t, defined, "cpu/mode", "host-passthrough")
+	if got := Pending(live, defined); len(got) != 5 || got[1].Path != "cpu/mode" {
+		t.Errorf("pending %+v, expected CPU mode as well", got)
+	}
+	unplugged := parse(t, strings.Replace(sample(t, "libvirt-bridge.xml").String(), "52:54:00:00:00:02", "52:54:00:00:00:03", 1))
+	var paths []string
+	for _, d := range Pending(live, unplugged) {
+		paths = append(paths, d.Path)
+	}
+	if !slices.Contains(paths, "interface/52:54:00:00:00:02/type") || !slices.Contains(paths, "interface/52:54:00:00:00:03/model") {
+		t.Errorf("an exchanged interface shows as %q", paths)
+	}
+}
+
+func TestDiffOfUnreadableValues(t *testing.T) {
+	a := parse(t, "<domain><cputune><emulatorpin cpuset='x'/></cputune></domain>")
+	b := parse(t, "<domain><cputune><emulatorpin cpuset='y'/></cputune></domain>")
+	if got := Diff(a, b); !slices.Equal(got, []Difference{{"emulatorpin", "x", "y", true, true}}) {
+		t.Errorf("got %+v", got)
+	}
+	if got := Diff(a, a); len(got) != 0 {
+		t.Errorf("a document differs from itself: %+v", got)
+	}
+}
+
+func TestPaths(t *testing.T) {
+	got := sample(t, "libvirt-realtime.xml").Paths()
+	want := strings.Fields(`memoryBacking/hugepages memoryBacking/nosharepages memoryBacking/locked memoryBacking/source.type
+		memoryBacking/access.mode memoryBacking/allocation.mode vcpu.cpuset vcpupin/0 vcpupin/1 vcpupin/4 emulatorpin iothreadpin/1
+		emulatorsched.scheduler emulatorsched.priority vcpusched/0.scheduler vcpusched/1.scheduler vcpusched/0.priority vcpusched/1.priority
+		numatune/memory.mode numatune/memory.nodeset numatune/memnode/0.mode numatune/memnode/1.mode numatune/memnode/0.nodeset
+		numatune/memnode/1.nodeset features/hyperv/relaxed.state features/hyperv/vapic.state features/hyperv/spinlocks.state
+		features/kvm/hidden.state features/pmu.state cpu/mode cpu/migratable cpu/cache.mode cpu/numa/cell/0.cpus cpu/numa/cell/1.cpus
+		cpu/numa/cell/0.memAccess clock/timer/kvmclock.present clock/timer/tsc.present interface/52:54:00:aa:bb:01/type
+		interface/52:54:00:aa:bb:01/model interface/52:54:00:aa:bb:01/driver.name interface/52:54:00:aa:bb:01/driver.queues
+		interface/52:54:00:aa:bb:01/driver.rx_queue_size interface/52:54:00:aa:bb:01/driver.tx_queue_size
+		interface/52:54:00:aa:bb:01/coalesce.rx.frames.max`)
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%q\nexpected\n%q", got, want)
+	}
+}

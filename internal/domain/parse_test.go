@@ -1,0 +1,135 @@
+package domain
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestRoundTrip(t *testing.T) {
+	for name, text := range samples(t) {
+		d, err := Parse(text)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		} else if !bytes.Equal(d.Bytes(), text) {
+			t.Errorf("%s: written other than read:\n%s", name, d.Bytes())
+		}
+	}
+}
+
+func TestCorpusDomain(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(corpusDir(), "routing-guest-tuned.xml"))
+	if err != nil {
+		t.Skipf("the shared corpus is not here: %v", err)
+	}
+	d := parse(t, string(text))
+	g := d.Guest()
+	if g.VCPUs.Max != 128 || g.VCPUs.Current != 9 || g.MemoryKiB != 16<<20 || len(g.Pins) != 9 || !g.Agent || len(g.Unclear) != 0 {
+		t.Errorf("read %+v", g)
+	}
+	if n := g.Interfaces[1]; n.Driver != (Driver{"vhost", 9, 256, 256}) || n.RxFrames != 32 || n.Source != "br_ens1f0" {
+		t.Errorf("interface 1 read as %+v", n)
+	}
+	// The first interface has no driver: it must come where libvirt writes it, the second's must change in place.
+	set(t, d, "interface/fa:d6:c7:18:8c:00/driver.queues", "4")
+	set(t, d, "interface/FA:9B:4D:23:E1:01/driver.queues", "4")
+	want := strings.Replace(string(text), "<model type='virtio'/>\n      <alias name='net0'/>",
+		"<model type='virtio'/>\n      <driver queues='4'/>\n      <alias name='net0'/>", 1)
+	want = strings.Replace(want, "queues='9'", "queues='4'", 1)
+	if got := d.String(); got != want {
+		t.Errorf("edited to\n%s", got)
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	deep := strings.Repeat("<a>", MaxDepth) + strings.Repeat("</a>", MaxDepth)
+	many := strings.Repeat("<a/>", maxNodes+1)
+	wide := "<domain"
+	for i := range maxAttrs + 1 {
+		wide += " a" + strings.Repeat("b", i) + "='1'"
+	}
+	cases := []struct {
+		name, text string
+		line       int
+		problem    string
+	}{
+		{"nothing", "", 1, "no text"},
+		{"white space", " \n\t", 1, "no text"},
+		{"comment only", "<!-- x -->\n", 2, "no element"},
+		{"not XML", "hello", 1, "text outside"},
+		{"JSON", `{"domain": 1}`, 1, "text outside"},
+		{"other root", "<!-- -->\n<network/>", 2, "<network>, expected <domain>"},
+		{"cut off", "<domain>\n<name>x", 2, "the text ends inside <name>"},
+		{"cut off in a tag", "<domain>\n<name", 2, "<name has no end"},
+		{"cut off in a value", "<domain>\n<a b='", 2, "no closing quote"},
+		{"crossed tags", "<domain>\n\n<a><b></a></b></domain>", 3, "</a> found, expected </b>"},
+		{"two roots", "<domain/>\n<domain/>", 2, "something follows"},
+		{"text after", "<domain/>\nx", 2, "text outside"},
+		{"text before", "x<domain/>", 1, "text outside"},
+		{"no quotes", "<domain type=kvm/>", 1, "not in quotes"},
+		{"no value", "<domain type/>", 1, "no value"},
+		{"no space", "<domain a='1'b='2'/>", 1, "white space is missing"},
+		{"same attribute twice", "<domain a='1' a='2'/>", 1, "attribute a twice"},
+		{"< in a value", "<domain a='<'/>", 1, "< in the value"},
+		{"bare ampersand", "<domain>\n a & b</domain>", 2, "not a known entity"},
+		{"unknown entity", "<domain>&nbsp;</domain>", 1, "not a known entity"},
+		{"entity to a control character", "<domain>&#1;</domain>", 1, "not a known entity"},
+		{"document type", "<!DOCTYPE domain>\n<domain/>", 1, "document type declaration"},
+		{"entity bomb", `<!DOCTYPE d [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><domain>&b;</domain>`, 1, "document type declaration"},
+		{"external entity", `<!DOCTYPE d [<!ENTITY x SYSTEM "file:///etc/shadow">]><domain>&x;</domain>`, 1, "document type declaration"},
+		{"declaration inside", "<domain><!ELEMENT a ANY></domain>", 1, "declaration inside"},
+		{"late XML declaration", "\n<?xml version='1.0'?><domain/>", 2, "not at the start"},
+		{"XML 1.1", "<?xml version='1.1'?><domain/>", 1, "XML version"},
+		{"declaration out of order", "<?xml encoding='UTF-8' version='1.0'?><domain/>", 1, "out of place"},
+		{"declaration without version", "<?xml ?><domain/>", 1, "no version"},
+		{"foreign encoding", "<?xml version='1.0' encoding='EBCDIC'?><domain/>", 1, "encoding"},
+		{"UTF-16", "\xff\xfe<\x00d\x00", 1, "UTF-16"},
+		{"not UTF-8", "<domain>\n\xe9</domain>", 2, "0xe9 is not UTF-8"},
+		{"NUL", "<domain>\n\x00</domain>", 2, "0x00"},
+		{"-- in a comment", "<domain><!-- a -- b --></domain>", 1, "-- inside a comment"},
+		{"open comment", "<domain><!-- a </domain>", 1, "comment has no end"},
+		{"open CDATA", "<domain><![CDATA[ </domain>", 1, "CDATA section has no end"},
+		{"]]> in text", "<domain>]]></domain>", 1, "]]>"},
+		{"two colons", "<domain><a:b:c/></domain>", 1, "not a name"},
+		{"nested too deep", "<domain>" + deep + "</domain>", 1, "nested deeper"},
+		{"too many elements", "<domain>" + many + "</domain>", 1, "more than"},
+		{"too many attributes", wide + "/>", 1, "attributes"},
+		{"too large", strings.Repeat(" ", MaxBytes+1), 1, "at most"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := Parse([]byte(c.text))
+			var bad *SyntaxError
+			if !errors.As(err, &bad) {
+				t.Fatalf("error %v, expected a SyntaxError", err)
+			}
+			if bad.Line != c.line || !strings.Contains(bad.Problem, c.problem) {
+				t.Errorf("line %d: %s; expected line %d: %s", bad.Line, bad.Problem, c.line, c.problem)
+			}
+			if len(err.Error()) > 300 || strings.Contains(err.Error(), "\n") {
+				t.Errorf("the message is not one short line: %q", err)
+			}
+		})
+	}
+}
+
+func TestParseAccepts(t *testing.T) {
+	for _, text := range []string{
+		"\ufeff<?xml version='1.0' encoding='utf-8' standalone='yes'?>\r\n<domain/>",
+		"<?xml version=\"1.0\" encoding=\"ISO-8859-1\"?><domain><name>caf\xe9</name></domain>",
+		"<domain>" + strings.Repeat("<a>", MaxDepth-1) + strings.Repeat("</a>", MaxDepth-1) + "</domain>",
+		"<domain><!----><![CDATA[]]><?p?><?q  ?>&#x10FFFF;&lt;</domain>",
+		"<domain><élan ü='ö'/></domain>",
+		"<domain\n>\n</domain\n>\n\n",
+	} {
+		if d := parse(t, text); d.String() != text {
+			t.Errorf("%q came back as %q", text, d.String())
+		}
+	}
+	if got := parse(t, "<?xml version='1.0' encoding='latin1'?><domain><name>caf\xe9</name></domain>").Guest().Name; got != "café" {
+		t.Errorf("name in ISO-8859-1 read as %q", got)
+	}
+}

@@ -1,0 +1,212 @@
+package domain
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestParseSet(t *testing.T) {
+	cases := []struct{ in, want string }{
+		{"0", "0"}, {"0-3,8", "0-3,8"}, {"8,0-3", "0-3,8"}, {"0-3,^2", "0-1,3"}, {"^2,0-3", "0-3"}, {"0-3,^2,2", "0-3"},
+		{" 1 , 2 - 4 ", "1-4"}, {"1,1,1", "1"}, {"16383", "16383"}, {"007", "7"},
+		{"", ""}, {" ", ""}, {",", ""}, {"1,", ""}, {"a", ""}, {"1-", ""}, {"-1", ""}, {"3-1", ""}, {"^1", ""}, {"1,^1", ""},
+		{"^1-2", ""}, {"1 2", ""}, {"0x3", ""}, {"16384", ""}, {"99999999999999999999", ""}, {"1-2-3", ""}, {"+1", ""},
+		{strings.Repeat("1,", 40000) + "1", ""}, {strings.Repeat("0-16383,", 20) + "1", ""}, {"0-16383,^7", "0-6,8-16383"},
+	}
+	for _, c := range cases {
+		set, err := ParseSet(c.in)
+		if got := FormatSet(set); got != c.want || (err == nil) != (c.want != "") {
+			t.Errorf("%.40q: got %q (%v), expected %q", c.in, got, err, c.want)
+		}
+	}
+	if got := FormatSet([]int{5, 1, 2, 2, 0}); got != "0-2,5" {
+		t.Errorf("unsorted numbers written as %q", got)
+	}
+}
+
+func TestCanonMAC(t *testing.T) {
+	for in, want := range map[string]string{"52:54:00:AA:bB:01": "52:54:00:aa:bb:01", "0:1:2:3:4:f": "00:01:02:03:04:0f",
+		"52-54-00-00-00-01": "", "52:54:00:00:00": "", "52:54:00:00:00:001": "", "52:54:00:00:00:gg": "", "52:54:00:00:00:+1": "", "": ""} {
+		if got, ok := CanonMAC(in); ok != (want != "") || ok && got != want {
+			t.Errorf("%q: got %q, expected %q", in, got, want)
+		}
+	}
+}
+
+func TestMemoryUnits(t *testing.T) {
+	cases := []struct {
+		n    uint64
+		unit string
+		want uint64
+		ok   bool
+	}{
+		{1, "", 1, true}, {1, "KiB", 1, true}, {1, "k", 1, true}, {1000, "KB", 977, true}, {16, "GiB", 16 << 20, true},
+		{2, "M", 2048, true}, {1, "TB", 976562500, true}, {1023, "b", 1, true}, {2049, "bytes", 3, true}, {0, "GiB", 0, true},
+		{1, "X", 0, false}, {1, "KiX", 0, false}, {1 << 60, "GiB", 0, false}, {1 << 63, "E", 0, false},
+	}
+	for _, c := range cases {
+		if got, ok := scaleKiB(c.n, c.unit); got != c.want || ok != c.ok {
+			t.Errorf("%d %q: got %d %v, expected %d %v", c.n, c.unit, got, ok, c.want, c.ok)
+		}
+	}
+}
+
+func TestSetRefuses(t *testing.T) {
+	const tap, user = "interface/02:00:00:00:00:02/", "interface/02:00:00:00:00:04/"
+	cases := []struct{ path, value, problem, hint string }{
+		{tap + "driver.queues", "0", "allowed: 1 to 256", "256 queues"},
+		{tap + "driver.queues", "257", "found \"257\"", "256 queues"},
+		{tap + "driver.queues", "four", "found \"four\"", ""},
+		{tap + "driver.queues", "-1", "allowed: 1 to 256", ""},
+		{tap + "driver.queues", "99999999999999999999", "allowed: 1 to 256", ""},
+		{tap + "driver.rx_queue_size", "300", "256, 512 or 1024", "powers of two"},
+		{tap + "driver.rx_queue_size", "2048", "256, 512 or 1024", "powers of two"},
+		{tap + "driver.rx_queue_size", "128", "256, 512 or 1024", "powers of two"},
+		{tap + "driver.tx_queue_size", "1024", "256 on an interface of type direct", "does not start"},
+		{user + "driver.tx_queue_size", "2048", "256, 512 or 1024", "powers of two"},
+		{tap + "driver.name", "vfio", "vhost or qemu", ""},
+		{"interface/0/driver.name", "vhost", "vfio on an interface of type hostdev", ""},
+		{tap + "model", "virtoi", "virtio, ", "packet rate"},
+		{tap + "coalesce.rx.frames.max", "65", "0 to 64", "caps it at 64"},
+		{tap + "mtu", "67", "68 to 65535", ""},
+		{tap + "vlan", "4095", "1 to 4094", "reserved"},
+		{tap + "type", "bridge", "can be read but not set", ""},
+		{"interface/02:00:00:00:00:06/vlan", "7", "2 <tag> elements", "trunk"},
+		{"interface/02:00:00:00:00:99/model", "virtio", "no such interface", "02:00:00:00:00:01"},
+		{"interface/7/model", "virtio", "no such interface", "02:00:00:00:00:01"},
+		{"interface/eth0/model", "virtio", "expected a MAC address", ""},
+		{"vcpupin/2", "1", "found vCPU 2, expected 0 to 1", "drop the pin"},
+		{"vcpupin/x", "1", "expected a number", ""},
+		{"vcpupin/0", "1-", "CPU numbers and ranges", ""},
+		{"vcpupin/0", "", "CPU numbers and ranges", ""},
+		{"vcpupin", "1", "not a path", "vcpupin/*"},
+		{"vcpupin/0/x", "1", "not a path", "vcpupin/*"},
+		{"iothreadpin/0", "1", "expected 1 or above", "from 1"},
+		{"vcpusched/0-3.scheduler", "fifo", "found vCPU 3", ""},
+		{"vcpusched/0.scheduler", "other", "fifo, rr", "priority"},
+		{"emulatorsched.priority", "100", "1 to 99", "starve"},
+		{"numatune/memory.nodeset", "0,,1", "NUMA node numbers", ""},
+		{"numatune/memory.mode", "loose", "strict, ", ""},
+		{"memoryBacking/hugepages", "1.5GiB", "default, or sizes", ""},
+		{"memoryBacking/hugepages", "3MiB", "powers of two", "x86"},
+		{"memoryBacking/hugepages", "1GiB 2MiB@0", "at most one size without cells", ""},
+		{"memoryBacking/hugepages", "1024", "default, or sizes", ""},
+		{"memoryBacking/locked", "no", "allowed: yes", "delete"},
+		{"cpu/mode", "host", "host-passthrough, ", ""},
+		{"cpu/numa/cell/0.cpus", "0", "no <cpu>", ""},
+		{"clock/timer/kvmclok.present", "no", "expected one of", ""},
+		{"features/hyperv/turbo.state", "on", "expected one of", ""},
+		{"", "x", "not a path", "vcpupin/0"},
+		{"nonsense/\x00" + strings.Repeat("a", 1000), "x", "not a path", "vcpupin/0"},
+	}
+	for _, c := range cases {
+		d := sample(t, "libvirt-nics.xml")
+		old := d.String()
+		err := d.Set(c.path, c.value)
+		var value *ValueError
+		var path *PathError
+		if !errors.As(err, &value) && !errors.As(err, &path) {
+			t.Errorf("%.60s=%s: error %v, expected a typed one", c.path, c.value, err)
+			continue
+		}
+		hint := err.(interface{ Hint() string }).Hint()
+		if !strings.Contains(err.Error(), c.problem) || !strings.Contains(hint, c.hint) {
+			t.Errorf("%s=%s: %q, hint %q; expected %q, hint %q", c.path, c.value, err, hint, c.problem, c.hint)
+		}
+		if len(err.Error()) > 300 {
+			t.Errorf("%.60s: message of %d characters", c.path, len(err.Error()))
+		}
+		if d.String() != old {
+			t.Errorf("%s=%s was refused and still changed the document", c.path, c.value)
+		}
+	}
+}
+
+func TestSetTakes(t *testing.T) {
+	cases := []struct{ path, value, want string }{
+		{"interface/02:00:00:00:00:04/driver.tx_queue_size", "512", "512"},
+		{"interface/02:00:00:00:00:05/driver.tx_queue_size", "1024", "1024"},
+		{"interface/02:00:00:00:00:02/driver.tx_queue_size", "256", "256"},
+		{"interface/0/driver.name", "vfio", "vfio"},
+		{"interface/01/driver.queues", " 08 ", "8"},
+		{"interface/2:0:0:0:0:2/driver.queues", "256", "256"},
+		{"vcpupin/00", "3,1-2,^2", "1,3"},
+		{"vcpusched/1,0.scheduler", "fifo", "fifo"},
+		{"memoryBacking/hugepages", "yes", "default"},
+		{"memoryBacking/hugepages", "1048576KiB@0,1", "1GiB@0-1"},
+	}
+	for _, c := range cases {
+		d := sample(t, "libvirt-nics.xml")
+		set(t, d, c.path, c.value)
+		if got, there, err := d.Get(c.path); got != c.want || !there || err != nil {
+			t.Errorf("%s=%s reads %q %v %v, expected %q", c.path, c.value, got, there, err, c.want)
+		}
+	}
+}
+
+// TestSchedulerGroups: libvirt writes one <vcpusched> a vCPU, people write groups; half a group cannot be set.
+func TestSchedulerGroups(t *testing.T) {
+	d := parse(t, "<domain><vcpu>4</vcpu><cputune><vcpusched vcpus='0-1' scheduler='fifo' priority='1'/></cputune></domain>")
+	var bad *PathError
+	if err := d.Set("vcpusched/0.priority", "2"); !errors.As(err, &bad) || !strings.Contains(bad.Advice, "vcpusched/0-1.scheduler") {
+		t.Errorf("half a group: %v", err)
+	}
+	set(t, d, "vcpusched/0,1.priority", "2")
+	set(t, d, "vcpusched/2.scheduler", "rr")
+	if got := d.Guest().Sched; !slices.Equal(got, []Sched{{"0-1", "fifo", 2}, {"2", "rr", 0}}) {
+		t.Errorf("read %+v", got)
+	}
+}
+
+// TestRestoreTakesWhatWasThere: values that Set refuses, and values that nobody can read.
+func TestRestoreTakesWhatWasThere(t *testing.T) {
+	const path = "interface/0/coalesce.rx.frames.max"
+	text := "<domain><devices><interface type='bridge'><model type='homemade'/><driver queues='many'/><coalesce><rx><frames max='128'/></rx></coalesce></interface></devices></domain>"
+	d := parse(t, text)
+	old, had, err := d.Get(path)
+	if old != "128" || !had || err != nil {
+		t.Fatalf("read %q %v %v", old, had, err)
+	}
+	set(t, d, path, "32")
+	if err := d.Set(path, "128"); err == nil {
+		t.Error("set took 128 frames")
+	}
+	d = parse(t, d.String())
+	if err := d.Restore(path, old, had); err != nil || d.String() != text {
+		t.Errorf("restored to %s (%v)", d, err)
+	}
+	if err := d.Restore("interface/0/model", "homemade", true); err != nil || d.String() != text {
+		t.Errorf("restored to %s (%v)", d, err)
+	}
+	var bad *ValueError
+	if v, there, err := d.Get("interface/0/driver.queues"); v != "" || !there || !errors.As(err, &bad) {
+		t.Errorf("unreadable queues: %q %v %v", v, there, err)
+	}
+}
+
+func TestAmbiguousMAC(t *testing.T) {
+	d := sample(t, "hand-odd.xml")
+	var bad *PathError
+	if _, _, err := d.Get("interface/52:54:00:00:00:11/model"); !errors.As(err, &bad) || !strings.Contains(bad.Advice, "index") {
+		t.Errorf("two interfaces with one MAC address: %v", err)
+	}
+	set(t, d, "interface/3/model", "virtio")
+	if got := d.Guest().Interfaces; got[2].Model != "" || got[3].Model != "virtio" || got[3].Path != "interface/3" {
+		t.Errorf("read %+v", got[2:])
+	}
+}
+
+func TestDoubledElementsAreNotEdited(t *testing.T) {
+	d := parse(t, "<domain><numatune><memory nodeset='0'/><memory nodeset='1'/></numatune></domain>")
+	if got, there, err := d.Get("numatune/memory.nodeset"); got != "0" || !there || err != nil {
+		t.Errorf("read %q %v %v, expected libvirt's choice, the first", got, there, err)
+	}
+	for _, err := range []error{d.Set("numatune/memory.nodeset", "2"), d.Delete("numatune/memory.nodeset"), d.Restore("numatune/memory.nodeset", "2", true)} {
+		var bad *PathError
+		if !errors.As(err, &bad) || !strings.Contains(bad.Problem, "2 such <memory> elements") {
+			t.Errorf("error %v", err)
+		}
+	}
+}
