@@ -80,7 +80,11 @@ func enterNetns(name string) error {
 	if name == "" {
 		return nil
 	}
-	fd, err := unix.Open(filepath.Join(netnsDir, name), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	path := filepath.Join(netnsDir, name)
+	if filepath.IsAbs(name) { // of this process's own making: scratchPair
+		path = name
+	}
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("network namespace %s: %w", name, err)
 	}

@@ -90,7 +90,21 @@ func prepareTransmit(spec *ebpf.CollectionSpec, dev Device) (func() error, error
 	} else if dev.Kind != "device" {
 		return nothing, nil // tun, bridge, macvlan, …: nothing to be done
 	}
-	attached, err := hasXDP(target)
+	undo, err := attachPass(spec, target)
+	if err != nil && dev.PeerIndex == 0 {
+		return nothing, nil // a driver without XDP; transmitting will tell
+	}
+	if err != nil {
+		return nothing, fmt.Errorf("make %s, the peer of %s, take XDP frames: %w", target.Endpoint, dev.Endpoint, err)
+	}
+	return undo, nil
+}
+
+// attachPass attaches a program that passes everything, unless there is one
+// already, and returns what removes it.
+func attachPass(spec *ebpf.CollectionSpec, dev Device) (func() error, error) {
+	nothing := func() error { return nil }
+	attached, err := hasXDP(dev)
 	if err != nil || attached {
 		return nothing, err
 	}
@@ -99,14 +113,12 @@ func prepareTransmit(spec *ebpf.CollectionSpec, dev Device) (func() error, error
 		return nothing, fmt.Errorf("load the pass program: %w", err)
 	}
 	defer coll.Close()
-	l, err := attachXDP(target, coll.Programs[genProgPass], link.XDPDriverMode)
-	switch {
-	case errors.Is(err, unix.EBUSY): // somebody else's came first: as good
+	l, err := attachXDP(dev, coll.Programs[genProgPass], link.XDPDriverMode)
+	if errors.Is(err, unix.EBUSY) { // somebody else's came first: as good
 		return nothing, nil
-	case err != nil && dev.PeerIndex == 0:
-		return nothing, nil // a driver without XDP; transmitting will tell
-	case err != nil:
-		return nothing, fmt.Errorf("make %s, the peer of %s, take XDP frames: %w", target.Endpoint, dev.Endpoint, err)
+	}
+	if err != nil {
+		return nothing, err
 	}
 	return l.Close, nil
 }

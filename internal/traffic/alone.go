@@ -1,0 +1,202 @@
+package traffic
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// Alone is what a generator or a receiver can do without the device under test.
+// A result that comes near to either says more about it than about the device.
+type Alone struct {
+	Method  Method        `json:"method"`
+	PPS     float64       `json:"pps"` // frames per second: made, or received
+	Sent    uint64        `json:"sent"`
+	Counted uint64        `json:"counted"` // different frames that the receiver counted
+	Elapsed time.Duration `json:"elapsed"`
+	// AtLeast: the receiver counted all that the generator, which shares the
+	// machine with it here, could send. It may be able to do more.
+	AtLeast  bool     `json:"at_least,omitempty"`
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// GeneratorAlone makes frames as fast as c allows (its Rate is left out) for d
+// and discards them.
+func GeneratorAlone(ctx context.Context, c Config, d time.Duration) (Alone, error) {
+	c.Discard, c.Rate, c.Count, c.Duration = true, 0, 0, d
+	c.Batch, c.Burst = 0, 0
+	g, err := NewGenerator(c)
+	if err != nil {
+		return Alone{}, fmt.Errorf("generator alone: %w", err)
+	}
+	r, err := g.Run(ctx)
+	if err := errors.Join(err, g.Close()); err != nil {
+		return Alone{}, fmt.Errorf("generator alone: %w", err)
+	}
+	return Alone{Method: r.Method, PPS: r.PPS(), Sent: r.Sent, Elapsed: r.Elapsed, Warnings: r.Warnings}, nil
+}
+
+// GeneratorToDevice sends through a veth pair into a counting sink, both made
+// for it: what the generator can do with a device at its fastest.
+func GeneratorToDevice(ctx context.Context, c Config, d time.Duration) (Alone, error) {
+	a, err := overPair(ctx, SinkConfig{Method: XDP}, c, d)
+	if err != nil {
+		return a, fmt.Errorf("generator into a veth pair: %w", err)
+	}
+	a.Method = c.Method
+	a.PPS = float64(a.Sent) / a.Elapsed.Seconds()
+	a.AtLeast = false
+	return a, nil
+}
+
+// ReceiverAlone lets a sink as s describes count what a generator as c
+// describes sends as fast as it can, over a veth pair made for it.
+func ReceiverAlone(ctx context.Context, s SinkConfig, c Config, d time.Duration) (Alone, error) {
+	a, err := overPair(ctx, s, c, d)
+	if err != nil {
+		return a, fmt.Errorf("receiver alone: %w", err)
+	}
+	return a, nil
+}
+
+func overPair(ctx context.Context, s SinkConfig, c Config, d time.Duration) (a Alone, err error) {
+	out, in, remove, err := scratchPair(c.Frame.withDefaults().Size)
+	if err != nil {
+		return Alone{}, err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	c.Out, s.In, s.Stream = out, in, c.Stream
+	c.Rate, c.Count, c.Duration, c.Discard = 0, 0, d, false
+	peer, err := in.Device()
+	if err != nil {
+		return Alone{}, err
+	}
+	c.Frame.SrcMAC, c.Frame.DstMAC = nil, peer.MAC
+	c.Batch, c.Burst = 0, 0
+	s.Streams = max(1, len(c.CPUs))
+	sink, err := NewSink(s)
+	if err != nil {
+		return Alone{}, err
+	}
+	defer func() { err = errors.Join(err, sink.Close()) }()
+	if sink.Method() == AFPacket && c.Method != AFPacket && Probe().Answer == Yes {
+		spec, err := loadGen()
+		if err != nil {
+			return Alone{}, err
+		}
+		undo, err := attachPass(spec, peer)
+		if err != nil {
+			return Alone{}, err
+		}
+		defer undo() // it is gone with the pair at the latest
+	}
+	g, err := NewGenerator(c)
+	if err != nil {
+		return Alone{}, err
+	}
+	r, err := g.Run(ctx)
+	if err := errors.Join(err, g.Close()); err != nil {
+		return Alone{}, err
+	}
+	// What is counted after the last frame was sent was waiting in a ring, and
+	// does not belong to the rate.
+	k, err := sink.Counts()
+	if err != nil {
+		return Alone{}, err
+	}
+	end, err := Settle(ctx, sink, 50*time.Millisecond, 2*time.Second)
+	if err != nil {
+		return Alone{}, err
+	}
+	a = Alone{
+		Method: sink.Method(), Sent: r.Sent, Counted: end.Unique(), Elapsed: r.Elapsed,
+		Warnings: append(r.Warnings, end.Warnings...),
+	}
+	// A ring hands its frames over up to 10 ms late.
+	a.AtLeast = a.Counted == r.Sent && float64(k.Unique()) > 0.85*float64(r.Sent)
+	if r.Elapsed > 0 {
+		n := k.Unique()
+		if a.AtLeast {
+			n = r.Sent
+		}
+		a.PPS = float64(n) / r.Elapsed.Seconds()
+	}
+	return a, nil
+}
+
+// scratchNumber tells the namespaces of this process apart.
+var scratchNumber atomic.Uint32
+
+// scratchPair is a veth pair between two network namespaces without names,
+// which are gone with the descriptors that hold them: with remove, or with the
+// process.
+func scratchPair(frame int) (a, b Endpoint, remove func() error, err error) {
+	var fds []int
+	remove = func() error {
+		var errs []error
+		for _, fd := range fds {
+			errs = append(errs, unix.Close(fd))
+		}
+		return errors.Join(errs...)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, remove())
+		}
+	}()
+	for range 2 {
+		fd, err := newNetns()
+		if err != nil {
+			return a, b, remove, err
+		}
+		fds = append(fds, fd)
+	}
+	name := fmt.Sprintf("mpps%d", scratchNumber.Add(1)%1e6)
+	a = Endpoint{Netns: fmt.Sprintf("/proc/self/fd/%d", fds[0]), Iface: name}
+	b = Endpoint{Netns: fmt.Sprintf("/proc/self/fd/%d", fds[1]), Iface: name}
+	err = a.Do(func() error {
+		attrs := netlink.NewLinkAttrs()
+		attrs.Name, attrs.MTU = name, max(1500, frame)
+		return netlink.LinkAdd(&netlink.Veth{
+			LinkAttrs: attrs, PeerName: name, PeerNamespace: netlink.NsFd(fds[1]), PeerMTU: uint32(attrs.MTU),
+		})
+	})
+	if err != nil {
+		return a, b, remove, fmt.Errorf("make a veth pair: %w", err)
+	}
+	for _, e := range []Endpoint{a, b} {
+		err = e.Do(func() error {
+			l, err := netlink.LinkByName(e.Iface)
+			if err != nil {
+				return err
+			}
+			return netlink.LinkSetUp(l)
+		})
+		if err != nil {
+			return a, b, remove, fmt.Errorf("set up a veth pair: %w", err)
+		}
+	}
+	return a, b, remove, nil
+}
+
+// newNetns makes a network namespace that lives as long as the descriptor.
+func newNetns() (fd int, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // never unlocked: the thread is in the new namespace
+		if err = unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			err = fmt.Errorf("make a network namespace: %w", err)
+			return
+		}
+		fd, err = unix.Open(fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid()), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	}()
+	<-done
+	return fd, err
+}

@@ -1,0 +1,171 @@
+package tcp
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A Server answers streams and transactions. Close ends all of them.
+type Server struct {
+	listener net.Listener
+	received atomic.Uint64
+	served   atomic.Uint64
+	wait     sync.WaitGroup
+
+	mu     sync.Mutex
+	conns  map[*conn]bool
+	closed bool
+}
+
+// Listen serves on addr (host:port, port 0 for any) in a network namespace, ""
+// for this one.
+func Listen(netns, addr string) (*Server, error) {
+	l, err := listenIn(netns, addr)
+	if err != nil {
+		return nil, fmt.Errorf("TCP endpoint: %w", err)
+	}
+	s := &Server{listener: l, conns: map[*conn]bool{}}
+	s.wait.Go(s.accept)
+	return s, nil
+}
+
+// Addr is where the server listens.
+func (s *Server) Addr() string { return s.listener.Addr().String() }
+
+// ServerCounts is what a server has done since it started.
+type ServerCounts struct {
+	Received     uint64 `json:"received"`     // bytes of streams
+	Transactions uint64 `json:"transactions"` // requests answered
+}
+
+// Counts may be called at any time.
+func (s *Server) Counts() ServerCounts {
+	return ServerCounts{Received: s.received.Load(), Transactions: s.served.Load()}
+}
+
+// Close ends the listener and every connection and waits for them.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	first := !s.closed
+	s.closed = true
+	for c := range s.conns {
+		c.abort()
+	}
+	s.mu.Unlock()
+	var err error
+	if first {
+		err = s.listener.Close()
+	}
+	s.wait.Wait()
+	return err
+}
+
+func (s *Server) accept() {
+	for {
+		c, err := s.listener.Accept()
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			time.Sleep(10 * time.Millisecond) // out of descriptors, for example: goes by
+			continue
+		}
+		s.wait.Go(func() { s.serve(c.(*net.TCPConn)) })
+	}
+}
+
+// serve reads the hello with a time limit and hands over to a thread. A client
+// that breaks off or speaks nonsense has ended its connection, and that is all.
+func (s *Server) serve(t *net.TCPConn) {
+	b := make([]byte, helloBytes)
+	_ = t.SetReadDeadline(time.Now().Add(helloWithin))
+	if _, err := io.ReadFull(t, b); err != nil {
+		t.Close()
+		return
+	}
+	_ = t.SetReadDeadline(time.Time{})
+	h, err := parseHello(b)
+	if err != nil {
+		t.Close()
+		return
+	}
+	c, err := block(t)
+	if err != nil {
+		t.Close()
+		return
+	}
+	if !s.add(c) {
+		c.close()
+		return
+	}
+	done := make(chan struct{})
+	onThread(func() {
+		defer close(done)
+		switch h.service {
+		case serviceSink:
+			s.sink(c, h)
+		case serviceSource:
+			s.source(c, h)
+		case serviceRR:
+			s.answer(c, h)
+		}
+	})
+	<-done
+	s.mu.Lock()
+	delete(s.conns, c)
+	s.mu.Unlock()
+	c.close()
+}
+
+func (s *Server) add(c *conn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.conns[c] = true
+	return true
+}
+
+// sink counts what comes and says how much it was.
+func (s *Server) sink(c *conn, h hello) {
+	buf := make([]byte, h.request)
+	var total uint64
+	for {
+		n, err := c.read(buf)
+		total += uint64(n)
+		s.received.Add(uint64(n))
+		if err == io.EOF {
+			// If the client is gone, there is nobody to tell.
+			_ = c.write(binary.BigEndian.AppendUint64(nil, total))
+			return
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// source sends until the client closes.
+func (s *Server) source(c *conn, h hello) {
+	buf := make([]byte, h.request)
+	for c.write(buf) == nil {
+	}
+}
+
+// answer answers requests until the client closes.
+func (s *Server) answer(c *conn, h hello) {
+	request, response := make([]byte, h.request), make([]byte, h.response)
+	if c.noDelay() != nil {
+		return
+	}
+	for c.readFull(request) == nil && c.write(response) == nil {
+		s.served.Add(1)
+	}
+}

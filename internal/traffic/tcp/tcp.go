@@ -1,0 +1,180 @@
+// Package tcp has the TCP endpoints of a measurement: streams of bytes and
+// closed-loop transactions, as netperf's TCP_STREAM and TCP_RR.
+//
+// A client opens each connection with a hello that names the service; one
+// server answers all of them on one port. Bytes are counted where they are
+// received, transactions where they are started.
+//
+// Sockets are used with blocking system calls on threads of their own: the
+// wake-up through the Go scheduler's poller would be part of each transaction.
+package tcp
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"runtime"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"mpps/internal/traffic"
+)
+
+// ErrConfig is wrapped by complaints about a configuration.
+var ErrConfig = errors.New("bad TCP test configuration")
+
+// The hello: 8 bytes of magic, then service, then two sizes.
+const (
+	helloMagic = "mppsTCP1"
+	helloBytes = 8 + 4 + 4 + 4
+
+	serviceSink   = 1 // the client sends, the server answers with its count
+	serviceSource = 2 // the server sends until the client closes
+	serviceRR     = 3 // the server answers each request with a response
+)
+
+const (
+	maxMessage  = 64 << 20
+	defaultBuf  = 128 << 10
+	helloWithin = 5 * time.Second
+)
+
+type hello struct {
+	service           uint32
+	request, response uint32 // bytes; for a source request is the buffer
+}
+
+func (h hello) bytes() []byte {
+	b := append(make([]byte, 0, helloBytes), helloMagic...)
+	b = binary.BigEndian.AppendUint32(b, h.service)
+	b = binary.BigEndian.AppendUint32(b, h.request)
+	return binary.BigEndian.AppendUint32(b, h.response)
+}
+
+func parseHello(b []byte) (hello, error) {
+	if len(b) != helloBytes || string(b[:8]) != helloMagic {
+		return hello{}, fmt.Errorf("hello of a TCP test: found %q, expected %q", b[:min(8, len(b))], helloMagic)
+	}
+	h := hello{
+		service:  binary.BigEndian.Uint32(b[8:]),
+		request:  binary.BigEndian.Uint32(b[12:]),
+		response: binary.BigEndian.Uint32(b[16:]),
+	}
+	if h.service < serviceSink || h.service > serviceRR {
+		return h, fmt.Errorf("hello of a TCP test: service %d, expected 1 to 3", h.service)
+	}
+	if h.request < 1 || h.request > maxMessage || h.response > maxMessage || h.service == serviceRR && h.response < 1 {
+		return h, fmt.Errorf("hello of a TCP test: sizes %d and %d, expected 1 to %d", h.request, h.response, maxMessage)
+	}
+	return h, nil
+}
+
+// A conn is a connected socket in blocking mode.
+type conn struct {
+	fd   int
+	once sync.Once
+}
+
+// block takes a connection away from the poller.
+func block(c *net.TCPConn) (*conn, error) {
+	f, err := c.File() // a duplicate, so that closing c leaves it
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(c.Close(), unix.SetNonblock(fd, false)); err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	return &conn{fd: fd}, nil
+}
+
+// abort ends every call on the connection, from any goroutine.
+func (c *conn) abort() { _ = unix.Shutdown(c.fd, unix.SHUT_RDWR) }
+
+// close may be called once nothing else uses the connection.
+func (c *conn) close() { c.once.Do(func() { unix.Close(c.fd) }) }
+
+// read is read(2); 0 bytes is io.EOF.
+func (c *conn) read(b []byte) (int, error) {
+	for {
+		n, err := unix.Read(c.fd, b)
+		switch {
+		case err == unix.EINTR:
+		case err != nil:
+			return 0, err
+		case n == 0:
+			return 0, io.EOF
+		default:
+			return n, nil
+		}
+	}
+}
+
+func (c *conn) readFull(b []byte) error {
+	for len(b) > 0 {
+		n, err := c.read(b)
+		if err != nil {
+			return err
+		}
+		b = b[n:]
+	}
+	return nil
+}
+
+// write writes all of b, without a signal if the far end is gone.
+func (c *conn) write(b []byte) error {
+	for len(b) > 0 {
+		n, err := unix.SendmsgN(c.fd, b, nil, nil, unix.MSG_NOSIGNAL)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		b = b[n:]
+	}
+	return nil
+}
+
+func (c *conn) noDelay() error {
+	return unix.SetsockoptInt(c.fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
+}
+
+// retransmits is the number of segments sent again.
+func (c *conn) retransmits() (uint32, error) {
+	i, err := unix.GetsockoptTCPInfo(c.fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+	if err != nil {
+		return 0, err
+	}
+	return i.Total_retrans, nil
+}
+
+// onThread runs f on a locked thread.
+func onThread(f func()) {
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		f()
+	}()
+}
+
+// listenIn listens in a named network namespace ("" for this one).
+func listenIn(netns, addr string) (l net.Listener, err error) {
+	err = traffic.Endpoint{Netns: netns}.Do(func() error {
+		var c net.ListenConfig
+		c.SetMultipathTCP(false) // plain TCP is what is measured
+		l, err = c.Listen(context.Background(), "tcp", addr)
+		return err
+	})
+	return l, err
+}

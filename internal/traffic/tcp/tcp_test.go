@@ -1,0 +1,140 @@
+package tcp
+
+import (
+	"context"
+	"errors"
+	"net"
+	"testing"
+	"time"
+)
+
+func serve(t *testing.T) *Server {
+	t.Helper()
+	s, err := Listen("", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func TestStream(t *testing.T) {
+	s := serve(t)
+	for _, reverse := range []bool{false, true} {
+		r, err := Stream(t.Context(), StreamConfig{
+			Target: Target{Addr: s.Addr(), Conns: 3}, Bytes: 5_000_001, Reverse: reverse, Buffer: 10_000, Interval: time.Millisecond,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var n uint64
+		for _, i := range r.Intervals {
+			n += i.Count
+		}
+		if r.Bytes != 15_000_003 || n != r.Bytes || len(r.PerConn) != 3 || r.PerConn[2] != 5_000_001 || r.BitsPerSecond() <= 0 || r.Cancelled {
+			t.Errorf("reverse %v: %+v", reverse, r)
+		}
+	}
+	if c := s.Counts(); c.Received != 15_000_003 {
+		t.Errorf("the server received %d", c.Received)
+	}
+}
+
+func TestStreamDuration(t *testing.T) {
+	s := serve(t)
+	for _, reverse := range []bool{false, true} {
+		r, err := Stream(t.Context(), StreamConfig{Target: Target{Addr: s.Addr()}, Duration: 80 * time.Millisecond, Reverse: reverse})
+		if err != nil || r.Bytes == 0 || !reverse && r.Sent != r.Bytes || r.Elapsed < 80*time.Millisecond || r.Elapsed > 2*time.Second || r.Cancelled {
+			t.Errorf("reverse %v: %+v, %v", reverse, r, err)
+		}
+	}
+}
+
+func TestRR(t *testing.T) {
+	s := serve(t)
+	r, err := RR(t.Context(), RRConfig{Target: Target{Addr: s.Addr(), Conns: 2}, Count: 500, Request: 100, Response: 3000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := r.Histogram()
+	if r.Transactions != 1000 || h.Count() != 1000 || r.PerConn[0] != 500 || h.Quantile(0) < 500*time.Nanosecond || h.Quantile(1) > r.Elapsed*101/100 {
+		t.Errorf("%d transactions in %v, %d times, %v to %v", r.Transactions, r.Elapsed, h.Count(), h.Quantile(0), h.Quantile(1))
+	}
+	if c := s.Counts(); c.Transactions != 1000 {
+		t.Errorf("the server answered %d", c.Transactions)
+	}
+	// A closed loop: the sum of all times is the time of the run, twice.
+	if sum := r.PerSecond() * r.Elapsed.Seconds(); sum < 999 || sum > 1001 {
+		t.Errorf("rate %g", r.PerSecond())
+	}
+}
+
+func TestCancel(t *testing.T) {
+	s := serve(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(50*time.Millisecond, cancel)
+	begin := time.Now()
+	r, err := RR(ctx, RRConfig{Target: Target{Addr: s.Addr()}, Duration: time.Hour})
+	if err != nil || !r.Cancelled || r.Transactions == 0 || time.Since(begin) > time.Second {
+		t.Errorf("%+v, %v after %v", r, err, time.Since(begin))
+	}
+}
+
+// TestDeadServer: a far end that takes requests and never answers does not hang
+// the client for longer than the run and the grace.
+func TestDeadServer(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(20*time.Millisecond, cancel)
+	begin := time.Now()
+	if _, err := RR(ctx, RRConfig{Target: Target{Addr: l.Addr().String()}, Duration: time.Hour}); err == nil {
+		t.Error("no error from a server that does not answer")
+	}
+	if d := time.Since(begin); d > 2*time.Second {
+		t.Errorf("took %v", d)
+	}
+}
+
+func TestCloseEndsConnections(t *testing.T) {
+	s := serve(t)
+	time.AfterFunc(50*time.Millisecond, func() { s.Close() })
+	if r, err := RR(t.Context(), RRConfig{Target: Target{Addr: s.Addr()}, Duration: 20 * time.Second}); err == nil || r.Elapsed > 5*time.Second {
+		t.Errorf("%v after %v", err, r.Elapsed)
+	}
+}
+
+func TestRefused(t *testing.T) {
+	if _, err := RR(t.Context(), RRConfig{Target: Target{Addr: "127.0.0.1:1"}}); !errors.Is(err, ErrConfig) {
+		t.Errorf("without a limit: %v", err)
+	}
+	if _, err := Stream(t.Context(), StreamConfig{Target: Target{Addr: "127.0.0.1:1", Conns: -1}, Bytes: 1}); !errors.Is(err, ErrConfig) {
+		t.Errorf("negative connections: %v", err)
+	}
+	s := serve(t)
+	c, err := net.Dial("tcp", s.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Write(make([]byte, helloBytes)); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.SetReadDeadline(time.Now().Add(2 * time.Second))
+	if n, err := c.Read(make([]byte, 1)); n != 0 || err == nil {
+		t.Errorf("nonsense was answered with %d bytes, %v", n, err)
+	}
+}
+
+func FuzzHello(f *testing.F) {
+	f.Add(hello{serviceRR, 1, 1}.bytes())
+	f.Fuzz(func(t *testing.T, b []byte) {
+		h, err := parseHello(b)
+		if err == nil && string(h.bytes()) != string(b) {
+			t.Errorf("%x became %x", b, h.bytes())
+		}
+	})
+}
