@@ -76,7 +76,7 @@ func (m *Machine) managed(ctx context.Context, h *facts.Host) []managedGuest {
 		return nil
 	}
 	stamps := map[string]stamp{}
-	for _, file := range m.list("etc/libvirt/qemu") {
+	for _, file := range m.list(definedFolder) {
 		name, isXML := strings.CutSuffix(file, ".xml")
 		if s, visible := m.stampOf(name); isXML && visible {
 			stamps[name] = s

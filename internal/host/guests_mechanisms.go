@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"strconv"
 	"strings"
 
@@ -122,9 +123,27 @@ func (t threads) Write(_ context.Context, a setting.Address, to setting.Reading)
 		return fmt.Errorf("%s: %w", a, err)
 	}
 	if err := setAffinity(thread.TID, set); err != nil {
-		return fmt.Errorf("%s: %w", a, err)
+		return fmt.Errorf("%s: %w%s", a, err, t.machine.confined(thread.TID, set))
 	}
 	return nil
+}
+
+// confined says so where a thread's cpuset is why it cannot run on any of the given CPUs: libvirt puts vhost workers
+// into the cpuset of the emulator, which follows its <emulatorpin>.
+func (m *Machine) confined(tid int, set setting.CPUSet) string {
+	mount, found := m.findCpusets()
+	if !found {
+		return ""
+	}
+	name, found := m.cpusetOf("proc/" + strconv.Itoa(tid))
+	if !found {
+		return ""
+	}
+	allowed := m.cpus(path.Join(mount.folder, path.Clean("/"+name), mount.cpus))
+	if len(allowed) == 0 || len(allowed.And(set)) > 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (its cpuset %s allows CPUs %s; libvirt sets that by emulatorpin)", name, allowed)
 }
 
 var (

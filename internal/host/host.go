@@ -17,6 +17,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"mpps/internal/setting"
 )
 
@@ -50,6 +52,13 @@ const maxFile = 64 << 20
 
 // read returns a file's whole text. The name is relative to the root, without a leading slash.
 func (m *Machine) read(name string) (string, error) {
+	if m.straight(name) {
+		text, err := readLive(unix.AT_FDCWD, "/"+name, maxFile+1)
+		if err == nil && len(text) > maxFile {
+			err = fmt.Errorf("%s: larger than %d MiB", name, maxFile>>20)
+		}
+		return text, err
+	}
 	f, err := m.root.Open(name)
 	if err != nil {
 		return "", err

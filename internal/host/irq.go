@@ -245,9 +245,6 @@ func maskFile(dir *folder, name string) setting.CPUSet {
 
 // unwritable tells whether a file is there and bears no write permission for anybody.
 func unwritable(dir *folder, name string) bool {
-	if dir == nil {
-		return false
-	}
-	info, err := dir.root.Stat(name)
-	return err == nil && info.Mode().Perm()&0o222 == 0
+	mode, there := dir.mode(name)
+	return there && mode&0o222 == 0
 }

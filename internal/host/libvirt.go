@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -45,6 +46,13 @@ var (
 	errNoLibvirt = errors.New("libvirt is not there")
 )
 
+// definedFolder and runningFolder are where libvirt's QEMU driver keeps a file NAME.xml of each guest
+// (src/qemu/qemu_conf.c).
+const (
+	definedFolder = "etc/libvirt/qemu"
+	runningFolder = "run/libvirt/qemu"
+)
+
 // states are libvirt's words for virDomainState (include/libvirt/libvirt-domain.h), as virsh prints them.
 var states = [...]string{"no state", "running", "idle", "paused", "in shutdown", "shut off", "crashed", "pmsuspended"}
 
@@ -52,7 +60,7 @@ var states = [...]string{"no state", "running", "idle", "paused", "in shutdown",
 // installed.
 func (m *Machine) libvirt() (libvirt, error) {
 	if !m.live {
-		if !m.exists("etc/libvirt/qemu") && !m.exists("run/libvirt/qemu") {
+		if !m.exists(definedFolder) && !m.exists(runningFolder) {
 			return nil, errNoLibvirt
 		}
 		return libvirtFiles{m}, nil
@@ -86,16 +94,13 @@ type virsh struct {
 // nothing; the error then holds what virsh said, beside the outputs of the others.
 func (v virsh) run(ctx context.Context, stdin string, commands ...string) ([]string, error) {
 	mark := "mpps-" + rand.Text()
-	var script strings.Builder
-	for _, command := range commands {
-		script.WriteString(command + "; echo " + mark + "; ")
-	}
+	script := strings.Join(commands, "; echo "+mark+"; ") + "; echo " + mark
 	args := []string{"-q", "-c", "qemu:///system"}
 	if os.Geteuid() != 0 {
 		args = append(args, "-r")
 	}
-	text, err := v.machine.command(ctx, stdin, v.path, append(args, script.String())...)
-	outputs := strings.Split(text, mark+"\n")
+	text, err := v.machine.command(ctx, stdin, v.path, append(args, script)...)
+	outputs := strings.Split(text, mark)
 	if len(outputs) <= len(commands) {
 		return nil, errors.Join(fmt.Errorf("virsh answered %d of %d commands", max(len(outputs)-1, 0), len(commands)), err)
 	}
@@ -105,36 +110,76 @@ func (v virsh) run(ctx context.Context, stdin string, commands ...string) ([]str
 // quoted is a word for virsh: all but the single quote stands for itself between single quotes.
 func quoted(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
 
+// all asks for everything in one start of virsh: libvirt names the files of its guests after them, so their names are
+// known beforehand. Where the files are not to be seen, or a guest is not among them, another start follows.
 func (v virsh) all(ctx context.Context) (inventory, error) {
-	outputs, err := v.run(ctx, "", "domstats --state", "version")
-	if err != nil && (len(outputs) == 0 || outputs[0] == "" && outputs[1] == "") {
-		return inventory{}, err
-	}
-	all := inventory{guests: parseDomstats(outputs[0])}
-	all.libvirt, all.qemu = parseVersions(outputs[1])
-	const batch = 100 // an argument holds 128 KiB (MAX_ARG_STRLEN), a name at most 255 bytes
-	for from := 0; from < len(all.guests); from += batch {
-		guests := all.guests[from:min(from+batch, len(all.guests))]
-		var commands []string
-		for _, guest := range guests {
-			name := quoted(guest.name)
-			commands = append(commands, "dumpxml --inactive --domain "+name)
-			if guest.state != "shut off" {
-				commands = append(commands, "dumpxml --domain "+name)
+	var names []string
+	for _, folder := range []string{definedFolder, runningFolder} {
+		for _, file := range v.machine.list(folder) {
+			if name, isXML := strings.CutSuffix(file, ".xml"); isXML && !slices.Contains(names, name) {
+				names = append(names, name)
 			}
+		}
+	}
+	var all inventory
+	texts := map[string][2]string{}
+	for first := true; first || len(names) > 0; first = false {
+		const batch = 100 // an argument holds 128 KiB (MAX_ARG_STRLEN), a name at most 255 bytes
+		now := names[:min(len(names), batch)]
+		names = names[len(now):]
+		var commands []string
+		if first {
+			commands = []string{"domstats --state", "version"}
+		}
+		for _, name := range now {
+			commands = append(commands, "dumpxml --inactive --domain "+quoted(name), "dumpxml --domain "+quoted(name))
 		}
 		outputs, err := v.run(ctx, "", commands...)
 		if len(outputs) != len(commands) {
 			return all, err
 		}
-		for i := range guests {
-			guests[i].defined, outputs = strings.TrimSpace(outputs[0]), outputs[1:]
-			if guests[i].state != "shut off" {
-				guests[i].running, outputs = strings.TrimSpace(outputs[0]), outputs[1:]
+		if first {
+			all.guests = parseDomstats(outputs[0])
+			all.libvirt, all.qemu = parseVersions(outputs[1])
+			if outputs[0] == "" && outputs[1] == "" {
+				return all, err
+			}
+			outputs = outputs[2:]
+		}
+		for i, name := range now {
+			texts[name] = [2]string{trimXML(outputs[2*i]), trimXML(outputs[2*i+1])}
+		}
+		if first {
+			for _, guest := range all.guests {
+				if _, seen := texts[guest.name]; !seen && !slices.Contains(names, guest.name) {
+					names = append(names, guest.name)
+				}
 			}
 		}
 	}
+	for i := range all.guests {
+		guest := &all.guests[i]
+		guest.defined, guest.running = texts[guest.name][0], texts[guest.name][1]
+		if !runs(guest.running) {
+			guest.running = ""
+		}
+	}
 	return all, nil
+}
+
+// trimXML is a document as dumpxml prints it, without the empty line behind it; empty where nothing was printed.
+func trimXML(text string) string {
+	if text = strings.TrimSpace(text); text != "" {
+		text += "\n"
+	}
+	return text
+}
+
+// runs tells the definition of a running guest by its number, <domain type='kvm' id='1'>: dumpxml gives that of a guest
+// that is shut off too.
+func runs(text string) bool {
+	tag, _, _ := strings.Cut(text, ">")
+	return strings.Contains(tag, " id=")
 }
 
 // parseDomstats reads "virsh domstats --state": "Domain: 'NAME'" and lines "  state.state=1".
@@ -179,7 +224,7 @@ func (v virsh) definition(ctx context.Context, guest string, secrets bool) (stri
 
 func (v virsh) running(ctx context.Context, guest string) (string, error) {
 	text, err := v.one(ctx, "dumpxml --domain "+quoted(guest))
-	if err == nil && !strings.Contains(text[:min(len(text), 200)], " id=") {
+	if err == nil && !runs(text) {
 		return "", errNoGuest
 	}
 	return text, err
@@ -190,7 +235,7 @@ func (v virsh) one(ctx context.Context, command string) (string, error) {
 	outputs, err := v.run(ctx, "", command)
 	switch {
 	case len(outputs) == 1 && strings.TrimSpace(outputs[0]) != "":
-		return strings.TrimSpace(outputs[0]) + "\n", nil
+		return trimXML(outputs[0]), nil
 	case err == nil || strings.Contains(err.Error(), "Domain not found") || strings.Contains(err.Error(), "failed to get domain"):
 		return "", errNoGuest
 	}
@@ -202,8 +247,8 @@ func (v virsh) define(ctx context.Context, text string) error {
 	return err
 }
 
-// libvirtFiles reads the files in which libvirt's QEMU driver keeps its guests: definitions in /etc/libvirt/qemu, the
-// state of running ones in /run/libvirt/qemu (src/qemu/qemu_conf.c).
+// libvirtFiles reads the files in which libvirt's QEMU driver keeps its guests: definitions and the state of
+// running ones.
 type libvirtFiles struct{ machine *Machine }
 
 // secret is what libvirt writes into its files and shows to nobody who does not ask for it.
@@ -212,7 +257,7 @@ var secret = regexp.MustCompile(`\spasswd=('[^']*'|"[^"]*")`)
 func (l libvirtFiles) all(context.Context) (inventory, error) {
 	var all inventory
 	at := map[string]int{}
-	for _, folder := range []string{"etc/libvirt/qemu", "run/libvirt/qemu"} {
+	for _, folder := range []string{definedFolder, runningFolder} {
 		for _, file := range l.machine.list(folder) {
 			name, isXML := strings.CutSuffix(file, ".xml")
 			text, err := l.machine.read(folder + "/" + file)
@@ -224,7 +269,7 @@ func (l libvirtFiles) all(context.Context) (inventory, error) {
 				all.guests = append(all.guests, libvirtGuest{name: name, state: "shut off"})
 			}
 			guest := &all.guests[at[name]]
-			if folder == "etc/libvirt/qemu" {
+			if folder == definedFolder {
 				guest.defined = withoutHeader(text)
 				continue
 			}
@@ -264,7 +309,7 @@ func parseStatus(text string) (state, running string) {
 }
 
 func (l libvirtFiles) definition(_ context.Context, guest string, _ bool) (string, error) {
-	text, err := l.machine.read("etc/libvirt/qemu/" + guest + ".xml")
+	text, err := l.machine.read(definedFolder + "/" + guest + ".xml")
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", errNoGuest
 	}
@@ -272,7 +317,7 @@ func (l libvirtFiles) definition(_ context.Context, guest string, _ bool) (strin
 }
 
 func (l libvirtFiles) running(_ context.Context, guest string) (string, error) {
-	text, err := l.machine.read("run/libvirt/qemu/" + guest + ".xml")
+	text, err := l.machine.read(runningFolder + "/" + guest + ".xml")
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", errNoGuest
 	}

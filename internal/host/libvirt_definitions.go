@@ -30,7 +30,7 @@ type stamp struct {
 }
 
 func (m *Machine) stampOf(guest string) (stamp, bool) {
-	info, err := m.root.Stat("etc/libvirt/qemu/" + guest + ".xml")
+	info, err := m.root.Stat(definedFolder + "/" + guest + ".xml")
 	if err != nil {
 		return stamp{}, false
 	}

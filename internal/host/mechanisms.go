@@ -17,17 +17,19 @@ import (
 // running kernel answer on a recorded tree that they cannot tell.
 func (m *Machine) Mechanisms() setting.Mechanisms {
 	return setting.Mechanisms{
-		setting.Sysctl:        sysctl{m},
-		setting.Sysfs:         sysfsFile{m},
-		setting.SysfsCPUs:     sysfsMask{m},
-		setting.NICRing:       driverValue{m, readRing, writeRing},
-		setting.NICChannels:   driverValue{m, readChannels, writeChannels},
-		setting.NICCoalesce:   driverValue{m, readCoalesce, writeCoalesce},
-		setting.NICFeature:    driverValue{m, readFeature, writeFeature},
-		setting.NICFlowHash:   driverValue{m, readFlowHash, writeFlowHash},
-		setting.IRQAffinity:   irqAffinity{m},
-		setting.NetfilterRule: netfilterRule{m},
-		setting.Service:       service{m},
+		setting.Sysctl:         sysctl{m},
+		setting.Sysfs:          sysfsFile{m},
+		setting.SysfsCPUs:      sysfsMask{m},
+		setting.NICRing:        driverValue{m, readRing, writeRing},
+		setting.NICChannels:    driverValue{m, readChannels, writeChannels},
+		setting.NICCoalesce:    driverValue{m, readCoalesce, writeCoalesce},
+		setting.NICFeature:     driverValue{m, readFeature, writeFeature},
+		setting.NICFlowHash:    driverValue{m, readFlowHash, writeFlowHash},
+		setting.IRQAffinity:    irqAffinity{m},
+		setting.NetfilterRule:  netfilterRule{m},
+		setting.Service:        service{m},
+		setting.Domain:         domains{m},
+		setting.ThreadAffinity: threads{m},
 	}
 }
 

@@ -68,12 +68,12 @@ func (m *Machine) findCpusets() (cpusetMount, bool) {
 	return cpusetMount{}, false
 }
 
-// ownCpuset is the name of the cpuset group of this process (in a recorded tree: of the one that recorded it).
-func (m *Machine) ownCpuset() (string, bool) {
-	if name := m.line("proc/self/cpuset"); name != "" {
+// cpusetOf is the name of the cpuset group of a process by its directory in proc.
+func (m *Machine) cpusetOf(process string) (string, bool) {
+	if name := m.line(process + "/cpuset"); name != "" {
 		return name, true
 	}
-	groups, err := m.read("proc/self/cgroup")
+	groups, err := m.read(process + "/cgroup")
 	if err != nil {
 		return "", false
 	}
@@ -95,7 +95,7 @@ func (m *Machine) allowed() (cpus, nodes mask, limitedCPUs, limitedNodes bool) {
 	if !found {
 		return nil, nil, false, false
 	}
-	name, found := m.ownCpuset()
+	name, found := m.cpusetOf("proc/self") // in a recorded tree: of the process that recorded it
 	if !found {
 		return nil, nil, false, false
 	}

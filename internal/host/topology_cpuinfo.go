@@ -4,6 +4,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // cpuinfoHead is enough for the first CPU of /proc/cpuinfo: the whole file of a large machine is slow to make (the
@@ -13,17 +15,12 @@ const cpuinfoHead = 8 << 10
 // firstCPU is the lines of the first processor in /proc/cpuinfo (and what stands before it) by name; empty where there
 // is none.
 func (m *Machine) firstCPU() map[string]string {
-	f, err := m.root.Open("proc/cpuinfo")
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, cpuinfoHead))
+	text, err := m.head("proc/cpuinfo", cpuinfoHead)
 	if err != nil {
 		return nil
 	}
 	lines := map[string]string{}
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(text) {
 		name, value, found := strings.Cut(line, ":")
 		name = strings.TrimSpace(name)
 		if _, seen := lines[name]; seen && name == "processor" {
@@ -36,6 +33,20 @@ func (m *Machine) firstCPU() map[string]string {
 		}
 	}
 	return lines
+}
+
+// head is the first bytes of a file.
+func (m *Machine) head(name string, most int) (string, error) {
+	if m.straight(name) {
+		return readLive(unix.AT_FDCWD, "/"+name, most)
+	}
+	f, err := m.root.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, int64(most)))
+	return string(text), err
 }
 
 // model is the processor's name: the line differs by architecture (arch/*/kernel/setup.c, show_cpuinfo).

@@ -2,55 +2,76 @@ package host
 
 import (
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"mpps/internal/setting"
 )
 
 // folder is an open directory of the machine, for reading many small files below it: names are looked up from here
-// instead of from the root, which costs one system call per element of the path.
-type folder struct{ root *os.Root }
+// instead of from the root. Of the live machine it is a bare descriptor (see live.go), of a recorded tree an os.Root,
+// which links in the tree do not leave.
+type folder struct {
+	root *os.Root // nil on the live machine
+	fd   int
+}
 
 // folder opens a directory; nil where there is none. A nil folder reads as empty.
 func (m *Machine) folder(name string) *folder {
-	root, err := m.root.OpenRoot(name)
-	if err != nil {
-		return nil
+	if m.straight(name) {
+		return liveFolder(unix.AT_FDCWD, "/"+name)
 	}
-	return &folder{root}
+	return rootedFolder(m.root.OpenRoot(name))
 }
 
 func (d *folder) folder(name string) *folder {
-	if d == nil {
+	switch {
+	case d == nil:
 		return nil
+	case d.root == nil:
+		return liveFolder(d.fd, name)
 	}
-	root, err := d.root.OpenRoot(name)
+	return rootedFolder(d.root.OpenRoot(name))
+}
+
+func rootedFolder(root *os.Root, err error) *folder {
 	if err != nil {
 		return nil
 	}
-	return &folder{root}
+	return &folder{root: root}
 }
 
 func (d *folder) close() {
-	if d != nil {
+	switch {
+	case d == nil:
+	case d.root == nil:
+		unix.Close(d.fd)
+	default:
 		d.root.Close()
 	}
 }
 
 // text is a file's content and whether it could be read. At most a megabyte: topology files are lists and masks.
 func (d *folder) text(name string) (string, bool) {
-	if d == nil {
+	const most = 1 << 20
+	switch {
+	case d == nil:
 		return "", false
+	case d.root == nil:
+		text, err := readLive(d.fd, name, most)
+		return text, err == nil
 	}
 	f, err := d.root.Open(name)
 	if err != nil {
 		return "", false
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, 1<<20))
+	text, err := io.ReadAll(io.LimitReader(f, most))
 	if err != nil {
 		return "", false
 	}
@@ -115,12 +136,35 @@ func (d *folder) either(maskName, listName string) (mask, bool) {
 	return d.list(listName)
 }
 
+// mode is a file's permissions and whether there is such a file.
+func (d *folder) mode(name string) (fs.FileMode, bool) {
+	switch {
+	case d == nil:
+		return 0, false
+	case d.root == nil:
+		var info unix.Stat_t
+		err := unix.Fstatat(d.fd, name, &info, 0)
+		return fs.FileMode(info.Mode) & fs.ModePerm, err == nil
+	}
+	info, err := d.root.Stat(name)
+	if err != nil {
+		return 0, false
+	}
+	return info.Mode().Perm(), true
+}
+
 // names is the sorted names of the entries.
 func (d *folder) names() []string {
-	if d == nil {
+	var f *os.File
+	var err error
+	switch {
+	case d == nil:
 		return nil
+	case d.root == nil:
+		f, err = openLive(d.fd, ".")
+	default:
+		f, err = d.root.Open(".")
 	}
-	f, err := d.root.Open(".")
 	if err != nil {
 		return nil
 	}
