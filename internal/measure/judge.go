@@ -46,12 +46,15 @@ func (r *Run) total() {
 		s := &r.Samples[i]
 		r.Sent, r.Received, r.Lost = r.Sent+s.Sent, r.Received+s.Received, r.Lost+s.Lost
 		r.Duplicated, r.Reordered = r.Duplicated+s.Duplicated, r.Reordered+s.Reordered
-		cost, offered = append(cost, s.CPUNsPerPacket), append(offered, s.OfferedPPS)
+		cost, offered = append(cost, s.CPUNsPerUnit), append(offered, s.OfferedPPS)
 		latencies = append(latencies, s.Latency)
 	}
-	r.CPUNsPerPacket, r.OfferedPPS = Median(cost).Value, r.Load.Rate
-	if r.Load.Rate == 0 {
-		r.OfferedPPS = Median(offered).Value
+	r.CPUNsPerUnit = Median(cost).Value
+	if r.Kind == PPS {
+		r.CPUNsPerPacket, r.OfferedPPS = r.CPUNsPerUnit, r.Load.Rate
+		if r.Load.Rate == 0 {
+			r.OfferedPPS = Median(offered).Value
+		}
 	}
 	r.Latency = MergeLatency(latencies...)
 }
@@ -103,6 +106,10 @@ func (r *Run) limit() (Limit, []string) {
 	c := r.Baseline.Generator
 	if c == nil || c.PPS == 0 {
 		return ByUnknown, []string{carried + ": the path was not overloaded, and what the generator can do alone is not known"}
+	}
+	if sent > c.PPS*1.05 {
+		return ByUnknown, []string{carried, fmt.Sprintf("the generator alone (%s) made %s, less than the %s that it sent through the device: something disturbed one of the two",
+			c.How, rate(c.PPS), rate(sent))}
 	}
 	if sent*headroom > c.PPS {
 		return ByGenerator, []string{carried + ": the path carried all that the generator could send",

@@ -53,8 +53,9 @@ type Run struct {
 	Reordered  uint64  `json:"reordered"`
 	PPS        float64 `json:"pps"` // the median of the samples, pps runs only
 
-	Median          Estimate `json:"median"` // of the samples' values, in Kind's unit
-	CPUNsPerPacket  float64  `json:"cpu_ns_per_packet"`
+	Median          Estimate `json:"median"`            // of the samples' values, in Kind's unit
+	CPUNsPerPacket  float64  `json:"cpu_ns_per_packet"` // median of the samples, pps runs only
+	CPUNsPerUnit    float64  `json:"cpu_ns_per_unit"`   // the same per packet, transaction or byte
 	Latency         *Latency `json:"latency,omitempty"` // all samples together
 	Samples         []Sample `json:"samples"`
 	LimitedBy       Limit    `json:"limited_by"`

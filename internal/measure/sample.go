@@ -24,7 +24,8 @@ type Sample struct {
 
 	Latency        *Latency     `json:"latency,omitempty"`
 	CPU            []MachineCPU `json:"cpu"`
-	CPUNsPerPacket float64      `json:"cpu_ns_per_packet"` // busy time of the near machine per packet received; see MachineCPU.Busy
+	CPUNsPerPacket float64      `json:"cpu_ns_per_packet,omitempty"` // busy time of the near machine per packet received; see MachineCPU.Busy
+	CPUNsPerUnit   float64      `json:"cpu_ns_per_unit"`             // the same per packet, transaction or byte
 	Warnings       []Warning    `json:"warnings,omitempty"`
 }
 

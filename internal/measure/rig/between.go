@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"net"
 	"net/netip"
-	"slices"
 
 	"mpps/internal/measure"
 	"mpps/internal/traffic"
@@ -36,50 +36,44 @@ func Between(_ context.Context, m *Machine, from, to traffic.Endpoint, load meas
 	if err != nil {
 		return nil, err
 	}
-	for _, ns := range []string{"", from.Netns, to.Netns} {
-		if !slices.Contains(m.netns, ns) {
-			m.netns = append(m.netns, ns)
-		}
+	m.count("", from.Netns, to.Netns)
+	p := &Path{setup: setup{From: endpoint(source), To: endpoint(target), machines: machines{m}}}
+	// The sink first: a veth takes live frames only once its peer has a program.
+	err = p.countHere(target, load, o)
+	if err == nil {
+		err = p.sendHere(source, target.MAC, load, o)
 	}
-	p := &Path{From: endpoint(source), To: endpoint(target), machines: []machine{m}}
-	if err := p.localEnds(source, target, load, o); err != nil {
+	if err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
 	return p, nil
 }
 
-// localEnds makes both ends, the sink first: a veth takes live frames only once its peer has a program.
-func (p *Path) localEnds(source, target traffic.Device, load measure.Load, o Options) error {
-	sink, err := newLocalReceiver(traffic.SinkConfig{
-		In: target.Endpoint, Streams: max(1, len(o.CPUs)), Latency: load.Latency,
-	}, p.warnAs("sink"))
+// countHere makes the receiving end on this machine.
+func (p *Path) countHere(target traffic.Device, load measure.Load, o Options) error {
+	config := traffic.SinkConfig{In: target.Endpoint, Streams: max(1, len(o.CPUs)), Latency: load.Latency}
+	sink, err := traffic.NewSink(config)
 	if err != nil {
 		return explain(err)
 	}
-	p.receiver = sink
-	return p.localSender(source, target.MAC, load, o)
-}
-
-// localSender makes the sending end towards a MAC address.
-func (p *Path) localSender(source traffic.Device, to []byte, load measure.Load, o Options) error {
-	frame := frameOf(load)
-	frame.DstMAC = to
-	sender, err := newLocalSender(traffic.Config{Out: source.Endpoint, Frame: frame, CPUs: o.CPUs, Method: o.Generator}, load, p.warnAs("generator"))
-	if err != nil {
-		return explain(err)
-	}
-	p.sender = sender
+	p.receiver = &receiver{config: config, sink: sink, local: true, limit: receiverAlone, warn: p.warnAs("sink")}
 	return nil
 }
 
-// warnAs returns what adds a warning of one end, once.
-func (p *Path) warnAs(end string) func(measure.Warning) {
-	return func(w measure.Warning) {
-		w.Code = end + "-" + w.Code
-		if !slices.Contains(p.Warnings, w) {
-			p.Warnings = append(p.Warnings, w)
-		}
+// sendHere makes the sending end on this machine, towards a MAC address; what it cannot do comes out here, before
+// anything is measured.
+func (p *Path) sendHere(source traffic.Device, to net.HardwareAddr, load measure.Load, o Options) error {
+	frame := frameOf(load)
+	frame.DstMAC = to
+	p.sender = &sender{
+		config: traffic.Config{Out: source.Endpoint, Frame: frame, CPUs: o.CPUs, Method: o.Generator},
+		make:   traffic.NewGenerator, limit: generatorAlone, warn: p.warnAs("generator"),
 	}
+	if err := p.sender.prepare(load); err != nil {
+		return err
+	}
+	p.sender.config.Method = p.sender.made.Method()
+	return nil
 }
 
 // device looks an end up and checks that the load fits it.

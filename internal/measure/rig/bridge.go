@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"strconv"
 	"strings"
@@ -19,6 +20,9 @@ import (
 type port struct {
 	Outer, Inner traffic.Device
 }
+
+// privatePrefix begins the names of everything that this package makes; the number of the process follows.
+const privatePrefix = "mpps-"
 
 // aliasFormat marks what belongs to a run, with the process's start time: a number alone is given away again.
 const aliasFormat = "mpps bench, process %d started %d"
@@ -47,9 +51,9 @@ func (m *Machine) intoBridge(ctx context.Context, bridge string) (p port, remove
 	// A port of a smaller MTU would pull the bridge's down (br_mtu_auto_adjust in net/bridge/br_if.c); addresses that
 	// are given are left alone by udev.
 	attrs.MTU = master.Attrs().MTU
-	attrs.HardwareAddr = randomMAC(byte(pid>>8), byte(pid), 0x0a)
+	attrs.HardwareAddr = highMAC(byte(pid>>8), byte(pid), 0x0a)
 	pair := &netlink.Veth{LinkAttrs: attrs, PeerName: inner, PeerMTU: uint32(attrs.MTU),
-		PeerHardwareAddr: randomMAC(byte(pid>>8), byte(pid), 0x0b)}
+		PeerHardwareAddr: highMAC(byte(pid>>8), byte(pid), 0x0b)}
 	if err := netlink.LinkAdd(pair); err != nil {
 		return p, nil, fault("bench pps --via needs root", "make a veth pair into %s: %w", bridge, err)
 	}
@@ -143,10 +147,8 @@ func removeLink(name string) error {
 	return nil
 }
 
-// RemoveStale removes what runs that were killed left behind: veth pairs and namespaces that carry the mark of a process
-// which is no more. It returns their names.
+// RemoveStale removes what runs that were killed left behind: veth pairs that carry the mark of a process which is no more. It returns their names.
 func (m *Machine) RemoveStale() (removed []string, err error) {
-	removed = m.removeStaleNamespaces()
 	links, err := netlink.LinkList()
 	if err != nil {
 		return removed, fmt.Errorf("interfaces: %w", err)
@@ -178,4 +180,11 @@ func (m *Machine) stale(name, alias string) bool {
 		return alias == "" && m.startTime(pid) == 0
 	}
 	return m.startTime(pid) != started
+}
+
+// highMAC is a locally administered address that sorts high: a bridge takes the lowest address of its ports as its own
+// (br_stp_recalculate_bridge_id in net/bridge/br_stp_if.c) and must not change it for our sake; libvirt's taps begin
+// with fe for the same reason.
+func highMAC(last ...byte) net.HardwareAddr {
+	return append(net.HardwareAddr{0xfe, 0x6d, 0x70}, last...)
 }

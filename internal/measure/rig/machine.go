@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -33,6 +34,15 @@ func OpenMachine(root string) (*Machine, error) {
 
 // Close releases the root directory.
 func (m *Machine) Close() error { return m.root.Close() }
+
+// count adds namespaces to those whose interfaces are counted.
+func (m *Machine) count(namespaces ...string) {
+	for _, ns := range namespaces {
+		if !slices.Contains(m.netns, ns) {
+			m.netns = append(m.netns, ns)
+		}
+	}
+}
 
 func (m *Machine) where() string { return "host" }
 

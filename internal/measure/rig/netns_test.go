@@ -102,18 +102,6 @@ func state(t *testing.T, e traffic.Endpoint) string {
 	return text.String()
 }
 
-func privateNames(t *testing.T) (names []string) {
-	t.Helper()
-	entries, err := os.ReadDir("/run/netns")
-	check(t, err)
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), privatePrefix+fmt.Sprint(os.Getpid())+"-") {
-			names = append(names, e.Name())
-		}
-	}
-	return names
-}
-
 func TestBetweenNamespaces(t *testing.T) {
 	for _, method := range []traffic.Method{traffic.XDP, traffic.AFPacket} {
 		for _, rate := range []float64{0, 20_000} {
@@ -165,9 +153,6 @@ func TestBetweenNamespaces(t *testing.T) {
 				}
 				if after := state(t, a) + state(t, b); after != before {
 					t.Errorf("left behind:\n%sfound before:\n%s", after, before)
-				}
-				if left := privateNames(t); len(left) > 0 {
-					t.Errorf("namespaces left behind: %v", left)
 				}
 				t.Logf("%s: %.0f pps, generator alone %.0f, receiver alone %.0f, limited by %s %q, %.0f ns a packet", method, run.PPS,
 					run.Baseline.Generator.PPS, run.Baseline.Receiver.PPS, run.LimitedBy, run.Evidence, run.CPUNsPerPacket)

@@ -4,28 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"mpps/internal/measure"
 )
-
-// sender is the end that packets leave from.
-type sender interface {
-	prepare(ctx context.Context, load measure.Load) error
-	send(ctx context.Context, load measure.Load) (measure.Sent, error)
-	alone(ctx context.Context, load measure.Load) measure.Alone
-	method() string
-	close() error
-}
-
-// receiver is the end that packets arrive at.
-type receiver interface {
-	reset(ctx context.Context) error
-	arrived(ctx context.Context) (measure.Arrived, error)
-	latency(ctx context.Context) (*measure.Latency, error)
-	alone(ctx context.Context, load measure.Load) measure.Alone
-	method() string
-	close() error
-}
 
 // machine is a machine on the way.
 type machine interface {
@@ -34,31 +16,87 @@ type machine interface {
 	counters(ctx context.Context) (measure.Counters, error)
 }
 
-// Path is one way from a sender to a receiver. It implements measure.Path. Close it to leave everything as it was found.
-type Path struct {
+// machines are those on the way, the near one first.
+type machines []machine
+
+// CPU reads the CPU times of every machine on the way.
+func (all machines) CPU(ctx context.Context) ([]measure.MachineTimes, error) {
+	var read []measure.MachineTimes
+	for _, m := range all {
+		times, err := m.cpuTimes(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", m.where(), err)
+		}
+		read = append(read, measure.MachineTimes{Where: m.where(), Times: times})
+	}
+	return read, nil
+}
+
+// Counters reads the counters of every machine on the way.
+func (all machines) Counters(ctx context.Context) (measure.Counters, error) {
+	read := measure.Counters{}
+	for _, m := range all {
+		counters, err := m.counters(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", m.where(), err)
+		}
+		for c, n := range counters {
+			read[c] = n
+		}
+	}
+	return read, nil
+}
+
+// setup is what was put together for a measurement, and how to take it apart again.
+type setup struct {
+	machines
 	From, To measure.Endpoint
-	Warnings []measure.Warning // what was found while it was put together
+	Warnings []measure.Warning // what was found on the way
 
 	FarHost, FarKernel string // the agent's, where there is one
 
-	sender   sender
-	receiver receiver
-	machines []machine // the near one first
-	undo     []func() error
+	undo []func() error
 }
 
-// Generator and Sink are the ways in which the ends send and count.
+// warnAs returns what adds a warning of one end, once.
+func (s *setup) warnAs(end string) func(measure.Warning) {
+	return func(w measure.Warning) {
+		w.Code = end + "-" + w.Code
+		if !slices.Contains(s.Warnings, w) {
+			s.Warnings = append(s.Warnings, w)
+		}
+	}
+}
+
+// takeApart undoes, last first, what was done. It goes on past errors and joins them.
+func (s *setup) takeApart() error {
+	var errs []error
+	for i := len(s.undo) - 1; i >= 0; i-- {
+		errs = append(errs, s.undo[i]())
+	}
+	s.undo = nil
+	return errors.Join(errs...)
+}
+
+// Path is one way from a sender to a receiver. It implements measure.Path. Close it to leave everything as it was found.
+type Path struct {
+	setup
+	sender   *sender
+	receiver *receiver
+}
+
+// Generator is the way in which packets are sent; it is certain once some were.
 func (p *Path) Generator() string { return p.sender.method() }
 
 // Sink is the way in which arriving packets are counted.
 func (p *Path) Sink() string { return p.receiver.method() }
 
 // Prepare makes both ends ready.
-func (p *Path) Prepare(ctx context.Context, load measure.Load) error {
-	if err := p.sender.prepare(ctx, load); err != nil {
+func (p *Path) Prepare(_ context.Context, load measure.Load) error {
+	if err := p.sender.prepare(load); err != nil {
 		return err
 	}
-	return p.receiver.reset(ctx)
+	return p.receiver.prepare()
 }
 
 // Send sends a load.
@@ -67,10 +105,10 @@ func (p *Path) Send(ctx context.Context, load measure.Load) (measure.Sent, error
 }
 
 // Arrived reads the receiver.
-func (p *Path) Arrived(ctx context.Context) (measure.Arrived, error) { return p.receiver.arrived(ctx) }
+func (p *Path) Arrived(context.Context) (measure.Arrived, error) { return p.receiver.arrived() }
 
 // Latency is the one-way delays since Prepare.
-func (p *Path) Latency(ctx context.Context) (*measure.Latency, error) { return p.receiver.latency(ctx) }
+func (p *Path) Latency(context.Context) (*measure.Latency, error) { return p.receiver.latency() }
 
 // GeneratorAlone measures the sender without the device.
 func (p *Path) GeneratorAlone(ctx context.Context, load measure.Load) measure.Alone {
@@ -82,50 +120,17 @@ func (p *Path) ReceiverAlone(ctx context.Context, load measure.Load) measure.Alo
 	return p.receiver.alone(ctx, load)
 }
 
-// CPU reads the CPU times of every machine on the way.
-func (p *Path) CPU(ctx context.Context) ([]measure.MachineTimes, error) {
-	var all []measure.MachineTimes
-	for _, m := range p.machines {
-		times, err := m.cpuTimes(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", m.where(), err)
-		}
-		all = append(all, measure.MachineTimes{Where: m.where(), Times: times})
-	}
-	return all, nil
-}
-
-// Counters reads the counters of every machine on the way.
-func (p *Path) Counters(ctx context.Context) (measure.Counters, error) {
-	all := measure.Counters{}
-	for _, m := range p.machines {
-		counters, err := m.counters(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", m.where(), err)
-		}
-		for c, n := range counters {
-			all[c] = n
-		}
-	}
-	return all, nil
-}
-
-// Close ends both ends and undoes, last first, what was done to the machine. It goes on past errors and joins them.
+// Close ends both ends and leaves the machine as it was.
 func (p *Path) Close() error {
 	var errs []error
 	if p.sender != nil {
 		errs = append(errs, p.sender.close())
-		p.sender = nil
 	}
 	if p.receiver != nil {
 		errs = append(errs, p.receiver.close())
-		p.receiver = nil
 	}
-	for i := len(p.undo) - 1; i >= 0; i-- {
-		errs = append(errs, p.undo[i]())
-	}
-	p.undo = nil
-	return errors.Join(errs...)
+	p.sender, p.receiver = nil, nil
+	return errors.Join(append(errs, p.takeApart())...)
 }
 
 // Error is a complaint with what the user can do about it. Usage marks those that are about the command line.

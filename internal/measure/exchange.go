@@ -1,0 +1,47 @@
+package measure
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Exchange is a conversation over TCP between two ends: transactions or a stream.
+type Exchange interface {
+	// Talk does the load once: Connections connections for Duration. It fills in the sample's Transactions and TPS, or
+	// Bytes and BitsPerS, Retransmits, Seconds and Latency.
+	Talk(ctx context.Context, load Load) (Sample, error)
+	// CPU and Counters are those of Path.
+	CPU(ctx context.Context) ([]MachineTimes, error)
+	Counters(ctx context.Context) (Counters, error)
+}
+
+// RunExchange measures a conversation: a look at the idle machine, warm-up, then the trials. It treats run, context and
+// errors as Bench.Run does.
+func RunExchange(ctx context.Context, e Exchange, run *Run, progress func(Step)) error {
+	step := func(s Step) {
+		if progress != nil {
+			progress(s)
+		}
+	}
+	trial := func(ctx context.Context, load Load) (Sample, error) {
+		before, err := e.CPU(ctx)
+		if err != nil {
+			return Sample{}, fmt.Errorf("read CPU times: %w", err)
+		}
+		s, err := e.Talk(ctx, load)
+		if err != nil {
+			return s, err
+		}
+		finish, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer cancel()
+		after, err := e.CPU(finish)
+		if err != nil {
+			return s, fmt.Errorf("read CPU times: %w", err)
+		}
+		s.account(before, after, max(s.Transactions, s.Bytes))
+		return s, nil
+	}
+	c := campaign{step: step, cpu: e.CPU, counters: e.Counters, trial: trial}
+	return c.run(ctx, run, func(context.Context) error { return nil })
+}

@@ -1,0 +1,234 @@
+package rig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"time"
+
+	"mpps/internal/measure"
+	"mpps/internal/traffic"
+	"mpps/internal/traffic/agent"
+)
+
+// AgentOptions say how to reach an agent.
+type AgentOptions struct {
+	Address string // host:port
+	Version string // of mpps
+	Secret  []byte // nil: none
+	NIC     string // the agent's interface that packets arrive at or leave from; empty: the one that has Address
+}
+
+// far is a session with an agent.
+type far struct {
+	client *agent.Client
+	info   agent.Info
+	nic    agent.Link
+	addr   string
+}
+
+// A control connection that shares a flooded link with the test frames is silent for a while: TCP doubles its patience
+// with every loss. An agent that sends itself is not trusted for as long.
+const (
+	patience    = 20 * time.Second
+	impatience  = 5 * time.Second
+	dialTimeout = 15 * time.Second
+)
+
+// dialAgent opens a session and finds the agent's interface.
+func dialAgent(ctx context.Context, o AgentOptions, silence time.Duration) (*far, error) {
+	if _, _, err := net.SplitHostPort(o.Address); err != nil {
+		return nil, wrong("an agent's address is HOST:PORT", "agent %q: %w", o.Address, err)
+	}
+	client, err := agent.Dial(ctx, o.Address, agent.DialOptions{Version: o.Version, Secret: o.Secret, Timeout: dialTimeout, Silence: silence})
+	if err != nil {
+		return nil, explainDial(o, err)
+	}
+	f := &far{client: client, addr: o.Address}
+	if f.info, err = client.Info(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("agent %s: %w", o.Address, err), client.Close())
+	}
+	if f.nic, err = findNIC(f.info, o); err != nil {
+		return nil, errors.Join(err, client.Close())
+	}
+	return f, nil
+}
+
+func explainDial(o AgentOptions, err error) error {
+	hint := "is 'mpps agent' running there, and does its address answer?"
+	switch {
+	case errors.Is(err, agent.ErrVersion):
+		hint = "install the same version of mpps on both sides (here: " + o.Version + ")"
+	case errors.Is(err, agent.ErrSecret):
+		hint = "give the agent's secret with --secret-file"
+	case errors.Is(err, agent.ErrHello):
+		hint = "something else answers at " + o.Address
+	}
+	return fault(hint, "%w", err)
+}
+
+// findNIC is the agent's interface that was asked for, or the one with the address that the agent was reached at.
+func findNIC(info agent.Info, o AgentOptions) (agent.Link, error) {
+	var names []string
+	host, _, _ := net.SplitHostPort(o.Address)
+	address, _ := netip.ParseAddr(host)
+	for _, l := range info.Links {
+		names = append(names, l.Name)
+		if l.Name == o.NIC {
+			return l, nil
+		}
+		for _, a := range l.Addrs {
+			prefix, err := netip.ParsePrefix(a)
+			if o.NIC == "" && err == nil && prefix.Addr() == address.Unmap() {
+				return l, nil
+			}
+		}
+	}
+	hint := "the agent has " + strings.Join(names, ", ")
+	if o.NIC != "" {
+		return agent.Link{}, wrong(hint, "agent %s has no interface %s", o.Address, o.NIC)
+	}
+	return agent.Link{}, wrong("say with --guest-nic which; "+hint, "agent %s has no interface with the address %s", o.Address, host)
+}
+
+func (f *far) where() string { return "agent " + f.addr }
+
+func (f *far) cpuTimes(ctx context.Context) (measure.CPUTimes, error) {
+	text, err := f.client.Stat(ctx)
+	if err != nil {
+		return measure.CPUTimes{}, err
+	}
+	taken := time.Now()
+	times, err := measure.ParseStat(strings.NewReader(text))
+	times.Taken = taken
+	return times, err
+}
+
+func (f *far) counters(ctx context.Context) (measure.Counters, error) {
+	statistics, err := f.client.Counters(ctx, traffic.Endpoint{Iface: f.nic.Name})
+	if err != nil {
+		return nil, err
+	}
+	counters := measure.Counters{}
+	for name, n := range statistics {
+		counters[measure.Counter{Where: f.where(), Interface: f.nic.Name, Name: name}] = n
+	}
+	return counters, nil
+}
+
+func (f *far) endpoint() measure.Endpoint {
+	return measure.Endpoint{Where: f.where(), Interface: f.nic.Name, MAC: f.nic.MAC, Driver: f.nic.Kind}
+}
+
+// generatorAlone measures the agent's generator. Packet sockets are told by what they send into a veth pair there.
+func (f *far) generatorAlone(ctx context.Context, c traffic.Config, load measure.Load) (traffic.Alone, error) {
+	if c.Method == traffic.XDP || c.Method == traffic.Auto && f.info.Live == string(traffic.Yes) {
+		return f.client.GeneratorAlone(ctx, c, load.Duration)
+	}
+	a, err := f.client.ReceiverAlone(ctx, traffic.SinkConfig{}, c, load.Duration)
+	if a.Elapsed > 0 {
+		a.PPS, a.AtLeast = float64(a.Sent)/a.Elapsed.Seconds(), false
+	}
+	return a, err
+}
+
+func (f *far) receiverAlone(ctx context.Context, s traffic.SinkConfig, g traffic.Config, load measure.Load) (traffic.Alone, error) {
+	return f.client.ReceiverAlone(ctx, s, g, load.Duration)
+}
+
+// With says which way leads to an agent: through a bridge of this host, to which a pair is made for the time of the
+// measurement, or out of an interface of it.
+type With struct {
+	Agent   AgentOptions
+	Bridge  string
+	From    traffic.Endpoint
+	Reverse bool // the agent sends
+}
+
+// WithAgent makes the path between this machine and an agent.
+func WithAgent(ctx context.Context, m *Machine, w With, load measure.Load, o Options) (_ *Path, err error) {
+	load.Latency = false // two machines, two clocks
+	silence := patience
+	if w.Reverse {
+		silence = impatience
+	}
+	f, err := dialAgent(ctx, w.Agent, silence)
+	if err != nil {
+		return nil, err
+	}
+	p := &Path{setup: setup{machines: machines{m, f}, FarHost: f.info.Host, FarKernel: f.info.Kernel, undo: []func() error{f.client.Close}}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, p.Close())
+		}
+	}()
+	mac, err := net.ParseMAC(f.nic.MAC)
+	if err != nil || len(mac) != 6 {
+		return nil, wrong("packets are sent to an Ethernet address", "interface %s of agent %s has the address %q", f.nic.Name, f.addr, f.nic.MAC)
+	}
+	if !f.nic.Up {
+		return nil, wrong("set it up there", "interface %s of agent %s is down", f.nic.Name, f.addr)
+	}
+	if err := frameFits(load.FrameBytes, f.nic.Name+" of agent "+f.addr, f.nic.MTU); err != nil {
+		return nil, err
+	}
+	m.count("", w.From.Netns)
+	near, at, err := m.nearEnd(ctx, w, load, &p.setup)
+	if err != nil {
+		return nil, err
+	}
+	if w.Reverse {
+		p.From, p.To = f.endpoint(), at
+		if err := p.countHere(near, load, o); err != nil {
+			return nil, err
+		}
+		p.sendThere(f, near.MAC, load, o)
+		return p, nil
+	}
+	p.From, p.To = at, f.endpoint()
+	if err := p.countThere(ctx, f, o); err != nil {
+		return nil, err
+	}
+	return p, p.sendHere(near, mac, load, o)
+}
+
+// nearEnd is this machine's end: the given interface, or one into the bridge.
+func (m *Machine) nearEnd(ctx context.Context, w With, load measure.Load, s *setup) (traffic.Device, measure.Endpoint, error) {
+	if w.Bridge == "" {
+		d, err := device(w.From, load)
+		return d, endpoint(d), err
+	}
+	port, remove, err := m.intoBridge(ctx, w.Bridge)
+	if err != nil {
+		return traffic.Device{}, measure.Endpoint{}, err
+	}
+	s.undo = append(s.undo, remove)
+	at := endpoint(port.Outer)
+	at.Via = w.Bridge
+	return port.Outer, at, frameFits(load.FrameBytes, "bridge "+w.Bridge, port.Outer.MTU)
+}
+
+// countThere makes the receiving end at the agent.
+func (p *Path) countThere(ctx context.Context, f *far, o Options) error {
+	config := traffic.SinkConfig{In: traffic.Endpoint{Iface: f.nic.Name}, Streams: max(1, len(o.CPUs))}
+	sink, err := f.client.NewSink(ctx, config)
+	if err != nil {
+		return explain(fmt.Errorf("sink at %s: %w", f.addr, err))
+	}
+	p.receiver = &receiver{config: config, sink: sink, limit: f.receiverAlone, warn: p.warnAs("sink")}
+	return nil
+}
+
+// sendThere makes the sending end at the agent.
+func (p *Path) sendThere(f *far, to net.HardwareAddr, load measure.Load, o Options) {
+	frame := frameOf(load)
+	frame.DstMAC = to
+	p.sender = &sender{
+		config: traffic.Config{Out: traffic.Endpoint{Iface: f.nic.Name}, Frame: frame, CPUs: o.CPUs, Method: o.Generator},
+		make:   func(c traffic.Config) (traffic.Generator, error) { return f.client.NewGenerator(c), nil },
+		limit:  f.generatorAlone, warn: p.warnAs("generator"),
+	}
+}

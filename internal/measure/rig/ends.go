@@ -1,0 +1,178 @@
+package rig
+
+import (
+	"context"
+
+	"mpps/internal/measure"
+	"mpps/internal/traffic"
+)
+
+// sender is the end that packets leave from: a generator here or at an agent.
+type sender struct {
+	config traffic.Config // without rate and duration
+	make   func(traffic.Config) (traffic.Generator, error)
+	limit  func(context.Context, traffic.Config, measure.Load) (traffic.Alone, error) // what it can do alone
+	warn   func(measure.Warning)
+
+	made traffic.Generator
+	load measure.Load // that made was made for
+}
+
+// prepare has a generator for the load at hand.
+func (s *sender) prepare(load measure.Load) error {
+	load.Repeat, load.WarmUp = 0, 0
+	if s.made != nil && s.load == load {
+		return nil
+	}
+	if err := s.close(); err != nil {
+		return err
+	}
+	config := s.config
+	config.Rate, config.Duration, config.Stamp = load.Rate, load.Duration, load.Latency
+	made, err := s.make(config)
+	if err != nil {
+		return explain(err)
+	}
+	s.made, s.load = made, load
+	return nil
+}
+
+func (s *sender) send(ctx context.Context, load measure.Load) (measure.Sent, error) {
+	if err := s.prepare(load); err != nil {
+		return measure.Sent{}, err
+	}
+	r, err := s.made.Run(ctx)
+	if err != nil {
+		return measure.Sent{}, explain(err)
+	}
+	for _, text := range r.Warnings {
+		s.warn(fallback(text))
+	}
+	// What was chosen once stays: all trials are alike.
+	s.config.Method = r.Method
+	return measure.Sent{Frames: r.Sent, Elapsed: r.Elapsed, Slipped: r.Slipped, Floor: r.BatchDelay}, nil
+}
+
+func (s *sender) alone(ctx context.Context, load measure.Load) measure.Alone {
+	config := s.config
+	config.Stamp = load.Latency
+	how := "frames dropped in front of the device"
+	if config.Method != traffic.XDP {
+		how = "into a veth pair of its own"
+	}
+	a, err := s.limit(ctx, config, load)
+	return aloneOf(a, err, how)
+}
+
+func (s *sender) method() string { return string(s.config.Method) }
+
+func (s *sender) close() error {
+	if s.made == nil {
+		return nil
+	}
+	err := s.made.Close()
+	s.made = nil
+	return err
+}
+
+// generatorAlone measures a generator of this machine. Live frames are made and dropped where the device would get them;
+// packet sockets, whose cost is the system call and the way through the device layer, have to send into something.
+func generatorAlone(ctx context.Context, c traffic.Config, load measure.Load) (traffic.Alone, error) {
+	if c.Method == traffic.XDP {
+		return traffic.GeneratorAlone(ctx, c, load.Duration)
+	}
+	return traffic.GeneratorToDevice(ctx, c, load.Duration)
+}
+
+// receiver is the end that packets arrive at: a sink here or at an agent.
+type receiver struct {
+	config traffic.SinkConfig
+	sink   traffic.Sink
+	local  bool
+	limit  func(context.Context, traffic.SinkConfig, traffic.Config, measure.Load) (traffic.Alone, error)
+	warn   func(measure.Warning)
+}
+
+func (r *receiver) prepare() error {
+	if r.local {
+		// Bridges on the way learn where the receiver is; without that they flood.
+		if err := announce(r.config.In); err != nil {
+			return err
+		}
+	}
+	return r.sink.Reset()
+}
+
+func (r *receiver) arrived() (measure.Arrived, error) {
+	c, err := r.sink.Counts()
+	for _, text := range c.Warnings {
+		r.warn(fallback(text))
+	}
+	return measure.Arrived{Frames: c.Received, Duplicated: c.Duplicated, Reordered: c.Reordered, Overrun: c.Overrun, Exact: c.Exact}, err
+}
+
+func (r *receiver) latency() (*measure.Latency, error) {
+	if !r.config.Latency {
+		return nil, nil
+	}
+	h, err := r.sink.Histogram()
+	if err != nil {
+		return nil, err
+	}
+	return latencyOf("one-way", h.Bins()), nil
+}
+
+func (r *receiver) alone(ctx context.Context, load measure.Load) measure.Alone {
+	config := r.config
+	config.Method = r.sink.Method()
+	a, err := r.limit(ctx, config, traffic.Config{Frame: frameOf(load), Stamp: config.Latency}, load)
+	return aloneOf(a, err, "behind a generator on a veth pair of its own")
+}
+
+func receiverAlone(ctx context.Context, s traffic.SinkConfig, g traffic.Config, load measure.Load) (traffic.Alone, error) {
+	return traffic.ReceiverAlone(ctx, s, g, load.Duration)
+}
+
+func (r *receiver) method() string { return string(r.sink.Method()) }
+func (r *receiver) close() error   { return r.sink.Close() }
+
+func aloneOf(a traffic.Alone, err error, how string) measure.Alone {
+	alone := measure.Alone{PPS: a.PPS, Seconds: a.Elapsed.Seconds(), AtLeast: a.AtLeast, How: how}
+	if err != nil {
+		alone.PPS, alone.Error = 0, err.Error()
+	}
+	return alone
+}
+
+func fallback(text string) measure.Warning {
+	return measure.Warning{Code: "fallback", Text: text, Hint: "a faster generator or sink would need what is missing here"}
+}
+
+func latencyOf(what string, bins []traffic.Bin) *measure.Latency {
+	buckets := make([]measure.Bucket, len(bins))
+	for i, b := range bins {
+		buckets[i] = measure.Bucket{FromNs: b.Low, ToNs: b.High, Count: b.Count}
+	}
+	return measure.NewLatency(what, buckets)
+}
+
+// frameOf is the test frame of a load. Flows differ in source address and source port, both, because many NICs hash UDP
+// by addresses alone (ethtool -N DEV rx-flow-hash udp4 sd).
+func frameOf(load measure.Load) traffic.Frame {
+	addresses := split(load.Flows)
+	return traffic.Frame{
+		Size:    load.FrameBytes,
+		Src:     traffic.AddrRange{First: firstSource, Count: uint32(addresses)},
+		SrcPort: traffic.PortRange{First: 1024, Count: uint32(load.Flows / addresses)},
+	}
+}
+
+// split is how many addresses n flows have: the smallest divisor that is at least the root of n.
+func split(n int) int {
+	for a := 1; a <= n; a++ {
+		if n%a == 0 && a*a >= n {
+			return a
+		}
+	}
+	return 1
+}

@@ -1,0 +1,143 @@
+package rig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+
+	"mpps/internal/measure"
+	"mpps/internal/traffic"
+	"mpps/internal/traffic/tcp"
+)
+
+// Talk is a TCP conversation between two ends. It implements measure.Exchange. Close it after use.
+type Talk struct {
+	setup
+	kind    measure.Kind
+	target  tcp.Target
+	reverse bool // stream: the far end sends
+}
+
+// TalkBetween makes a conversation between two network namespaces of this machine: a server at the address of an
+// interface, and a client in a namespace.
+func TalkBetween(m *Machine, kind measure.Kind, from, to traffic.Endpoint, reverse bool) (*Talk, error) {
+	if from == to {
+		return nil, wrong("give two interfaces that a device under test connects", "both ends are %s", from)
+	}
+	any := measure.Load{FrameBytes: traffic.MinFrame}
+	source, err := device(from, any)
+	if err != nil {
+		return nil, err
+	}
+	target, err := device(to, any)
+	if err != nil {
+		return nil, err
+	}
+	address, err := addressOf(target)
+	if err != nil {
+		return nil, err
+	}
+	server, err := tcp.Listen(to.Netns, net.JoinHostPort(address, "0"))
+	if err != nil {
+		return nil, fault("", "serve at %s: %w", to, err)
+	}
+	m.count("", from.Netns, to.Netns)
+	t := &Talk{
+		setup: setup{machines: machines{m}, From: endpoint(source), To: endpoint(target), undo: []func() error{server.Close}},
+		kind:  kind, target: tcp.Target{Netns: from.Netns, Addr: server.Addr()}, reverse: reverse,
+	}
+	t.To.Address = server.Addr()
+	return t, nil
+}
+
+// addressOf is an address of an interface to listen at: the first global one, IPv4 before IPv6.
+func addressOf(d traffic.Device) (address string, err error) {
+	err = d.Do(func() error {
+		l, err := netlink.LinkByIndex(d.Index)
+		if err != nil {
+			return err
+		}
+		for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
+			list, err := netlink.AddrList(l, family)
+			if err != nil {
+				return err
+			}
+			for _, a := range list {
+				if a.IP.IsGlobalUnicast() || a.IP.IsLoopback() {
+					address = a.IP.String()
+					return nil
+				}
+			}
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("addresses of %s: %w", d.Endpoint, err)
+	case address == "":
+		return "", wrong("ip address add 10.0.0.2/24 dev "+d.Iface, "interface %s has no address to listen at", d.Endpoint)
+	}
+	return address, nil
+}
+
+// TalkWithAgent makes a conversation with an agent.
+func TalkWithAgent(ctx context.Context, m *Machine, kind measure.Kind, o AgentOptions, reverse bool) (*Talk, error) {
+	f, err := dialAgent(ctx, o, patience)
+	if err != nil {
+		return nil, err
+	}
+	t := &Talk{
+		setup: setup{machines: machines{m, f}, From: measure.Endpoint{Where: "host"}, To: f.endpoint(),
+			FarHost: f.info.Host, FarKernel: f.info.Kernel, undo: []func() error{f.client.Close}},
+		kind: kind, reverse: reverse,
+	}
+	host, _, _ := net.SplitHostPort(o.Address) // dialAgent checked it
+	if o.NIC != "" {
+		if host, err = nicAddress(f.nic.Name, f.nic.Addrs); err != nil {
+			return nil, errors.Join(err, t.Close())
+		}
+	}
+	server, err := f.client.ServeTCP(ctx, "", net.JoinHostPort(host, "0"))
+	if err != nil {
+		return nil, errors.Join(fault("an agent without a secret serves private addresses only", "%w", err), t.Close())
+	}
+	t.undo = append(t.undo, server.Close)
+	t.target = tcp.Target{Addr: server.Addr()}
+	t.To.Address = server.Addr()
+	m.count("")
+	return t, nil
+}
+
+// nicAddress is the first global address of an interface of the agent.
+func nicAddress(name string, addresses []string) (string, error) {
+	for _, text := range addresses {
+		ip, _, err := net.ParseCIDR(text)
+		if err == nil && ip.IsGlobalUnicast() {
+			return ip.String(), nil
+		}
+	}
+	return "", wrong("it has "+strings.Join(append(addresses, "none"), ", "), "interface %s of the agent has no address to listen at", name)
+}
+
+// Talk does the load once.
+func (t *Talk) Talk(ctx context.Context, load measure.Load) (measure.Sample, error) {
+	target := t.target
+	target.Conns = load.Connections
+	if t.kind == measure.RR {
+		r, err := tcp.RR(ctx, tcp.RRConfig{Target: target, Duration: load.Duration, Request: load.Request, Response: load.Response})
+		s := measure.Sample{Seconds: r.Elapsed.Seconds(), Transactions: r.Transactions, TPS: r.PerSecond(), Retransmits: r.Retransmits}
+		if s.Latency = latencyOf("round-trip", r.Delays); s.Latency != nil {
+			s.Latency.Loop = "closed"
+		}
+		return s, err
+	}
+	r, err := tcp.Stream(ctx, tcp.StreamConfig{Target: target, Duration: load.Duration, Reverse: t.reverse})
+	return measure.Sample{Seconds: r.Elapsed.Seconds(), Bytes: r.Bytes, BitsPerS: r.BitsPerSecond(), Retransmits: r.Retransmits}, err
+}
+
+// Close ends the conversation.
+func (t *Talk) Close() error { return t.takeApart() }
