@@ -9,11 +9,18 @@ import (
 
 // Catalogue lists every knob in the order in which a packet meets what it is about.
 func Catalogue() []*Knob {
-	return []*Knob{
-		nicRingRx, nicRingTx, nicFlowHashUDP4, nicFlowHashUDP6, nicChannels, nicIRQBalance, nicIRQAffinity, nicXPS, nicRPS, nicNUMA,
-		netfilterBridge,
-		domainNICModel, domainBackend, domainQueues, domainVCPUPin, domainEmulatorPin, domainNumatune,
-	}
+	return slices.Concat(
+		[]*Knob{cpuGovernor, memoryTHP, memoryNUMABalancing},
+		[]*Knob{nicRingRx, nicRingTx, nicFlowHashUDP4, nicFlowHashUDP6, nicCoalesce},
+		nicOffloads,
+		[]*Knob{nicOffloadNoCache, nicChannels, nicIRQBalance, nicIRQAffinity, nicXPS, nicRPS, nicNUMA, nicTxQueueLen},
+		[]*Knob{netfilterBridge, netfilterNFLOGSkip, bridgeSnooping, bridgeSTP, bridgeVLANFiltering},
+		[]*Knob{softirqBacklog, softirqBudget, softirqBudgetUsecs, softirqWeight},
+		[]*Knob{kvmHaltPoll, kvmEPT, kvmAVIC, vhostZeroCopy, vhostThreads},
+		[]*Knob{placementOvercommit, placementSiblings},
+		[]*Knob{domainNICModel, domainBackend, domainQueues, domainRxQueueSize, domainTxQueueSize, domainCoalesce},
+		[]*Knob{domainVCPUPin, domainEmulatorPin, domainNumatune, domainVNUMA, domainMachine},
+	)
 }
 
 // Addresses are all addresses of the given knobs on a host that a mechanism can read, each once, in catalogue order.

@@ -35,11 +35,6 @@ func queueOf(name string) (int, bool) {
 	return 0, false
 }
 
-func irqAddress(n *facts.NIC, irq facts.IRQ) setting.Address {
-	name := strings.ReplaceAll(irq.Name, "/", "-")
-	return setting.Of(setting.IRQAffinity, n.Name, name, strconv.Itoa(irq.Number))
-}
-
 var nicIRQBalance = &Knob{
 	ID: "nic.irqbalance", Title: "irqbalance leaves the NIC's interrupts alone", Stage: datapath.NIC, Risk: goal.None,
 	Tiers: tiers(goal.Standard, goal.Aggressive, goal.Realtime),
@@ -87,8 +82,8 @@ var nicIRQAffinity = &Knob{
 	Where: eachNIC(func(n *facts.NIC) bool { return len(n.IRQs) > 0 }, func(n *facts.NIC) []setting.Address {
 		var all []setting.Address
 		for _, irq := range n.IRQs {
-			if _, isQueue := queueOf(irq.Name); isQueue {
-				all = append(all, irqAddress(n, irq))
+			if _, isQueue := queueOf(irq.On); isQueue {
+				all = append(all, n.Address(irq))
 			}
 		}
 		return all
@@ -102,8 +97,8 @@ var nicIRQAffinity = &Knob{
 		if serving == nil {
 			return Skips("no CPU may serve it: guests have them all")
 		}
-		parts := strings.Split(a.Path, "/")
-		queue, isQueue := queueOf(parts[1])
+		name := a.Rest()
+		queue, isQueue := queueOf(name[:max(0, strings.LastIndexByte(name, '/'))])
 		if !isQueue {
 			return Skips("not a queue's interrupt")
 		}
@@ -126,8 +121,8 @@ func (v *View) alone(n *facts.NIC, queue, cpu, serving int) bool {
 	if !ok {
 		load = map[int]map[int]bool{}
 		for _, irq := range n.IRQs {
-			q, isQueue := queueOf(irq.Name)
-			reading := v.Readings.At(irqAddress(n, irq))
+			q, isQueue := queueOf(irq.On)
+			reading := v.Readings.At(n.Address(irq))
 			cpus, err := setting.ParseCPUs(reading.Value)
 			if !isQueue || reading.State != setting.Known || err != nil || len(cpus) != 1 {
 				continue

@@ -44,6 +44,46 @@ func (v *View) spreadOf(n *facts.NIC) []setting.CPUSet {
 	return spread
 }
 
+// spreadsWell tells whether a NIC's transmit queues are divided as well as the placement would: every CPU has a queue,
+// and no queue serves more vhost threads' CPUs than it must.
+func (v *View) spreadsWell(n *facts.NIC) bool {
+	well, known := v.xpsGood[n.Name]
+	if known {
+		return well
+	}
+	workers := map[int]bool{}
+	for _, p := range v.Placement().Guests {
+		for _, w := range p.Vhost {
+			workers[w.CPU] = true
+		}
+	}
+	covered := map[int]bool{}
+	well = true
+	for q := range n.TxQueues {
+		reading := v.Readings.At(setting.Of(setting.SysfsCPUs, "class/net", n.Name, "queues", "tx-"+strconv.Itoa(q), "xps_cpus"))
+		cpus, err := setting.ParseCPUs(reading.Value)
+		if reading.State != setting.Known || err != nil {
+			well = false
+			break
+		}
+		busy := 0
+		for _, cpu := range cpus {
+			covered[cpu] = true
+			if workers[cpu] {
+				busy++
+			}
+		}
+		if busy > (len(workers)+n.TxQueues-1)/n.TxQueues {
+			well = false
+		}
+	}
+	for _, cpu := range v.Topology.Online {
+		well = well && covered[cpu]
+	}
+	v.xpsGood[n.Name] = well
+	return well
+}
+
 var nicXPS = &Knob{
 	ID: "nic.xps", Title: "Transmit queues by CPU", Stage: datapath.NIC, Risk: goal.None,
 	After: []string{"nic.channels"}, Tiers: viaKernel(),
@@ -77,6 +117,9 @@ var nicXPS = &Knob{
 		}
 		if len(spread[queue]) == 0 {
 			return Skips("more queues than CPUs: this one is not needed")
+		}
+		if v.spreadsWell(n) {
+			return Fine("every CPU has a queue, and guests' vhost threads share one no more than they must")
 		}
 		return Wants(setting.Exact(spread[queue].String()), "the CPUs of two guests' vhost threads share a transmit queue only where there are fewer queues than threads").At(Low)
 	},

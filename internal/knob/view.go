@@ -24,7 +24,8 @@ type View struct {
 	paths   placement.Paths
 	asked   *placement.Ask
 	placed  *placement.Result
-	spread  map[string][]setting.CPUSet     // by NIC and transmit queue
+	spread  map[string][]setting.CPUSet // by NIC and transmit queue
+	xpsGood map[string]bool
 	irqLoad map[string]map[int]map[int]bool // by NIC and CPU: the queues whose interrupts it takes alone
 }
 
@@ -38,6 +39,7 @@ func Look(h *facts.Host, g goal.Goal) *View {
 		guests:  make(map[string]*facts.Guest, len(h.Guests)),
 		paths:   placement.PathsOf(h),
 		spread:  map[string][]setting.CPUSet{},
+		xpsGood: map[string]bool{},
 		irqLoad: map[string]map[int]map[int]bool{},
 	}
 	for i := range h.NICs {

@@ -1,0 +1,128 @@
+package knob
+
+import (
+	"encoding/xml"
+	"fmt"
+	"strings"
+
+	"mpps/internal/datapath"
+	"mpps/internal/facts"
+	"mpps/internal/goal"
+	"mpps/internal/setting"
+)
+
+func eachManaged(what string) func(*facts.Host) []setting.Address {
+	return func(h *facts.Host) []setting.Address {
+		var all []setting.Address
+		for _, g := range h.Guests {
+			if g.Managed {
+				all = append(all, setting.Of(setting.Fact, g.Name, what))
+			}
+		}
+		return all
+	}
+}
+
+var domainVNUMA = &Knob{
+	ID: "domain.vnuma", Title: "The guest's own NUMA cells fit its vCPUs", Stage: datapath.Domain, Risk: goal.GuestRestart, Check: true,
+	Tiers: pinned(),
+	Doc: Doc{
+		Why: "A guest that spans nodes of the host should see them as cells of its own, or its kernel mixes near and far memory. A guest on one node needs one cell or none. " +
+			"A cell with many more vCPUs than the guest ever uses makes its kernel reserve for all of them: tables, per-CPU memory, queues of its drivers.",
+		Cost:   "The guest's topology changes: licences and applications that look at it notice.",
+		Verify: "numactl -H in the guest.",
+		Traps: []string{
+			"<vcpu current='9'>128</vcpu> leaves room for hot plug and makes the guest's kernel prepare for 128 CPUs.",
+			"memAccess='shared' is needed for vhost-user, not for vhost in the kernel.",
+		},
+		Sources: []Source{
+			{"cells", "libvirt formatdomain, \"Guest NUMA topology\""},
+			{"a cell of 128 CPUs for 9 vCPUs, 1.8 Mpps all the same", "founding measurements"},
+		},
+	},
+	Where: eachManaged("vnuma"),
+	Want: func(v *View, a setting.Address) Advice {
+		g, advice, ok := v.guest(a)
+		if !ok {
+			return advice
+		}
+		if g.Definition == "" {
+			return Unsure("its definition could not be read")
+		}
+		cells, err := numaCells(g.Definition)
+		if err != nil {
+			return Unsure(err.Error())
+		}
+		room := 0
+		for _, cell := range cells {
+			room += len(cell)
+		}
+		reading := setting.Value(fmt.Sprintf("%s, %s", count(len(cells), "cell"), count(room, "vCPU")))
+		nodes := v.nodesOf(pins(g))
+		advice = Fine("its cells fit")
+		switch {
+		case len(nodes) > 1 && len(cells) < len(nodes):
+			advice = Wants(setting.Exact(count(len(nodes), "cell")), fmt.Sprintf("its vCPUs run on nodes %s, and the guest does not know which memory is near", nodes)).At(Medium)
+		case room > 2*g.VCPUs && room > g.VCPUs+8:
+			advice = Wants(setting.Exact(fmt.Sprintf("room for %s", count(g.VCPUs, "vCPU"))), fmt.Sprintf("its cells span %d vCPUs, of which it uses %d: its kernel prepares for all of them; odd, not wrong", room, g.VCPUs)).At(Info)
+		}
+		advice.Found = &reading
+		return advice
+	},
+}
+
+// numaCells are the vCPUs of each cell in a domain's <cpu><numa>.
+func numaCells(definition string) ([]setting.CPUSet, error) {
+	var d struct {
+		Cells []struct {
+			CPUs string `xml:"cpus,attr"`
+		} `xml:"cpu>numa>cell"`
+	}
+	if err := xml.Unmarshal([]byte(definition), &d); err != nil {
+		return nil, fmt.Errorf("definition: %w", err)
+	}
+	var cells []setting.CPUSet
+	for _, c := range d.Cells {
+		if strings.Contains(c.CPUs, "^") {
+			return nil, fmt.Errorf("cell with exclusions %q", c.CPUs)
+		}
+		set, err := setting.ParseCPUs(c.CPUs)
+		if err != nil {
+			return nil, fmt.Errorf("cell: %w", err)
+		}
+		cells = append(cells, set)
+	}
+	return cells, nil
+}
+
+var domainMachine = &Knob{
+	ID: "domain.machine", Title: "Machine type of the guest", Stage: datapath.Domain, Risk: goal.GuestRestart, Check: true,
+	Tiers: pinned(),
+	Doc: Doc{
+		Why:    "q35 has PCI Express: virtio devices as modern PCIe devices, passed-through VFs with their full capabilities, hot plug by root ports. i440fx has plain PCI only. Packet rates of virtio hardly differ.",
+		Cost:   "Changing it gives all devices other addresses: a reinstall for some Windows guests, renamed NICs for others.",
+		Verify: "virsh dumpxml NAME: os/type machine.",
+		Traps:  []string{"Do not change it on a guest that works: it is for new ones. mpps only says it."},
+		Sources: []Source{
+			{"PCIe only on q35", "QEMU docs/pcie.txt; libvirt pci-hotplug"},
+			{"i440fx at 1.8 Mpps", "founding measurements"},
+		},
+	},
+	Where: eachManaged("machine"),
+	Want: func(v *View, a setting.Address) Advice {
+		g, advice, ok := v.guest(a)
+		if !ok {
+			return advice
+		}
+		if g.Machine == "" {
+			return Unsure("its machine type is not known")
+		}
+		reading := setting.Value(g.Machine)
+		advice = Fine("not i440fx")
+		if strings.Contains(g.Machine, "i440fx") || g.Machine == "pc" {
+			advice = Wants(setting.Exact("q35"), "i440fx has no PCI Express: odd for a new guest, not wrong for one that works").At(Info)
+		}
+		advice.Found = &reading
+		return advice
+	},
+}

@@ -1,0 +1,147 @@
+package knob
+
+import (
+	"fmt"
+	"strings"
+
+	"mpps/internal/datapath"
+	"mpps/internal/facts"
+	"mpps/internal/goal"
+	"mpps/internal/setting"
+)
+
+var placementOvercommit = &Knob{
+	ID: "placement.overcommit", Title: "No more vCPUs and memory than there are", Stage: datapath.Placement, Risk: goal.None, Check: true,
+	Tiers: pinned(),
+	Doc: Doc{
+		Why: "With more vCPUs than CPUs some vCPU always waits, with packets in its ring; with more memory than there is the host swaps or reclaims. No other knob makes up for either. " +
+			"Rather commit less: of 2×16 cores two guests with 14 vCPUs each, with storage daemons 10 and 14.",
+		Cost:   "Fewer or smaller guests on the host.",
+		Verify: "The sum of the running guests' vCPUs is below the number of CPUs less one or two for each node; st and guest time in top; no swapping.",
+		Traps: []string{
+			"Sibling threads are not CPUs of their own for load that fills a core.",
+			"Memory that a guest has not touched yet counts: a passthrough guest pins all of it at start.",
+		},
+		Sources: []Source{
+			{"two 14-vCPU guests on 2×16 cores; 10 + 14 hyperconverged", "founding measurements"},
+		},
+	},
+	Where: fixed(setting.Of(setting.Fact, "host", "vcpus"), setting.Of(setting.Fact, "host", "memory")),
+	Want: func(v *View, a setting.Address) Advice {
+		vcpus, memory, guests := 0, uint64(0), 0
+		for _, g := range v.Guests {
+			if g.State == "running" || g.Name == v.Goal.Guest {
+				vcpus, memory, guests = vcpus+g.VCPUs, memory+g.Memory, guests+1
+			}
+		}
+		if guests == 0 {
+			return Skips("no guest runs")
+		}
+		var found, wanted string
+		var over bool
+		if a.Rest() == "vcpus" {
+			room := len(v.Topology.Online) - len(v.Placement().Housekeeping)
+			if room <= 0 || len(v.Topology.Online) == 0 {
+				return Unsure("the number of CPUs is not known")
+			}
+			found, wanted, over = count(vcpus, "vCPU"), fmt.Sprintf("at most %s of %d CPUs (%s kept for the host)", count(room, "vCPU"), len(v.Topology.Online), v.Placement().Housekeeping), vcpus > room
+		} else {
+			total := uint64(0)
+			for _, n := range v.Topology.Nodes {
+				total += n.Memory
+			}
+			if total == 0 {
+				return Unsure("the amount of memory is not known")
+			}
+			room := total - min(total/8, uint64(len(v.Topology.Nodes))*(2<<30))
+			found, wanted, over = fmt.Sprintf("%.1f GiB", gib(memory)), fmt.Sprintf("at most %.1f of %.1f GiB", gib(room), gib(total)), memory > room
+		}
+		reading := setting.Value(found)
+		advice := Fine(fmt.Sprintf("%s: %s", count(guests, "guest"), wanted))
+		if over {
+			because := fmt.Sprintf("%s together have more than the host can give at once", count(guests, "guest"))
+			if refused := v.Placement().Refused; len(refused) > 0 && a.Rest() == "vcpus" {
+				because += fmt.Sprintf("; no place for %s: %s", refused[0].Guest, refused[0].Shortage)
+			}
+			advice = Wants(setting.Exact(wanted), because).At(Critical)
+		}
+		advice.Found = &reading
+		return advice
+	},
+}
+
+func gib(bytes uint64) float64 { return float64(bytes) / (1 << 30) }
+
+var placementSiblings = &Knob{
+	ID: "placement.siblings", Title: "No two vCPUs on one core", Stage: datapath.Placement, Risk: goal.None, Check: true,
+	Tiers: pinned(),
+	Doc: Doc{
+		Why:    "The two threads of a core share its execution units and caches: two busy vCPUs on them get little more than half of a core each, and jitter from each other.",
+		Cost:   "Half of the threads are not for vCPUs; they can serve vhost, the emulator or other load.",
+		Verify: "virsh vcpupin NAME against /sys/devices/system/cpu/cpuN/topology/thread_siblings_list.",
+		Traps: []string{
+			"CPU numbers do not tell: on most machines N and N + half of all are siblings, on some N and N+1.",
+			"Switching SMT off (firmware or /sys/devices/system/cpu/smt/control) does the same for all.",
+		},
+		Sources: []Source{
+			{"siblings", "Documentation/admin-guide/cputopology.rst"},
+			{"never two vCPUs of a network-bound guest on one core", "founding measurements"},
+		},
+	},
+	Where: func(h *facts.Host) []setting.Address {
+		var all []setting.Address
+		for _, g := range h.Guests {
+			all = append(all, setting.Of(setting.Fact, g.Name, "siblings"))
+		}
+		return all
+	},
+	Want: func(v *View, a setting.Address) Advice {
+		g, advice, ok := v.guest(a)
+		if !ok {
+			return advice
+		}
+		if len(g.Pins) == 0 {
+			return Unsure("its vCPUs are pinned nowhere: any two can meet on a core")
+		}
+		onCore := map[int][]int{}
+		loose := 0
+		for vcpu, pin := range g.Pins {
+			if len(pin) != 1 {
+				loose++
+				continue
+			}
+			if core, known := v.coreOf(pin[0]); known {
+				onCore[core] = append(onCore[core], vcpu)
+			}
+		}
+		var shared []string
+		for _, c := range v.Topology.CPUs {
+			if vcpus := onCore[c.Core]; len(vcpus) > 1 {
+				shared = append(shared, fmt.Sprintf("vCPUs %s", strings.Trim(fmt.Sprint(vcpus), "[]")))
+				delete(onCore, c.Core)
+			}
+		}
+		if len(shared) > 0 {
+			reading := setting.Value(strings.Join(shared, "; ") + " on one core")
+			advice = Wants(setting.Exact("a core for each vCPU"), "vCPUs on the threads of one core slow each other down").At(High)
+			advice.Found = &reading
+			return advice
+		}
+		if loose > 0 {
+			return Unsure(fmt.Sprintf("%s not pinned to one CPU: they can meet on a core", count(loose, "vCPU")))
+		}
+		reading := setting.Value("a core for each vCPU")
+		advice = Fine("no core has two vCPUs")
+		advice.Found = &reading
+		return advice
+	},
+}
+
+func (v *View) coreOf(cpu int) (int, bool) {
+	for _, c := range v.Topology.CPUs {
+		if c.ID == cpu {
+			return c.Core, c.Core >= 0
+		}
+	}
+	return 0, false
+}
