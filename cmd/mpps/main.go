@@ -94,7 +94,11 @@ func (a *app) command() *cobra.Command {
 
 // commands are the sub-commands in the order in which a user meets them.
 func (a *app) commands() []*cobra.Command {
-	return []*cobra.Command{}
+	return []*cobra.Command{
+		a.inspectCommand(), a.snapshotCommand(), a.auditCommand(), a.explainCommand(), a.planCommand(),
+		a.applyCommand(), a.confirmCommand(), a.rollbackCommand(), a.statusCommand(), a.verifyCommand(), a.historyCommand(),
+		a.benchCommand(), a.agentCommand(), a.reportCommand(), a.labCommand(), a.demoCommand(),
+	}
 }
 
 func (a *app) unknownCommand(cmd *cobra.Command, name string) error {

@@ -1,9 +1,13 @@
 package report
 
 import (
+	"fmt"
+	"slices"
 	"time"
 
+	"mpps/internal/facts"
 	"mpps/internal/measure"
+	"mpps/internal/plan"
 )
 
 // Document is everything that one HTML report shows. Whatever is empty is left out of the page.
@@ -88,4 +92,98 @@ type RollbackRow struct {
 	Compared    int      `json:"settings_compared"`
 	Differences []string `json:"differences"`
 	Seconds     float64  `json:"seconds"`
+}
+
+// HostOf is the line of a host.
+func HostOf(h *facts.Host) HostLine {
+	line := HostLine{
+		Name: h.Name, Kernel: h.Kernel.Release, CPU: h.Topology.Model, CPUs: h.Topology.Counts.CPUsOnline,
+		Nodes: h.Topology.Counts.NUMANodes, Emulated: h.Emulated, Virtual: h.Virtual,
+	}
+	for _, n := range h.Topology.Nodes {
+		line.Memory += n.Memory
+	}
+	return line
+}
+
+// Rows are planned changes in words.
+func Rows(changes []plan.Change) []ChangeRow {
+	rows := make([]ChangeRow, 0, len(changes))
+	for _, c := range changes {
+		rows = append(rows, ChangeRow{
+			ID: c.ID, Title: c.Title, Stage: c.Stage.String(), Address: c.Address.String(), From: c.From.String(), To: c.To.String(),
+			Because: c.Because, Risk: string(c.Risk), Lasts: string(c.Lasts), Needs: c.Needs, Undo: "mpps rollback",
+		})
+	}
+	return rows
+}
+
+// SkippedRows are what a plan left alone, with the reason: values that cannot be set, and risks nobody consented to.
+func SkippedRows(p *plan.Plan) []ChangeRow {
+	var rows []ChangeRow
+	for _, s := range p.Skipped {
+		rows = append(rows, ChangeRow{ID: s.ID, Title: s.ID, Address: s.Address.String(), From: s.Found, To: s.Wanted, Because: s.Why})
+	}
+	for _, c := range p.Consent {
+		row := Rows([]plan.Change{c})[0]
+		row.Because = fmt.Sprintf("needs --consent %s: %s", c.Risk, c.Because)
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// Warn adds a caveat unless one of the same code and text is there.
+func (d *Document) Warn(w Warning) {
+	if !slices.Contains(d.Warnings, w) {
+		d.Warnings = append(d.Warnings, w)
+	}
+}
+
+// Verdict is the document's first sentence.
+func Verdict(d *Document) string { return headlineOf(d) }
+
+// Add puts a run into the document: packet runs as a series of their own, transactions beside the series of the same
+// label.
+func (d *Document) Add(label string, r *measure.Run) {
+	if d.Host.Name == "" {
+		d.Host = HostLine{Name: r.Host, Kernel: r.Environment.Kernel, CPU: r.Environment.CPU, CPUs: r.Environment.CPUs,
+			Emulated: r.Environment.Emulated, Virtual: r.Environment.Virtual}
+	}
+	d.Host.Emulated = d.Host.Emulated || r.Environment.Emulated
+	for _, w := range r.Warnings {
+		d.Warn(Warning{Code: w.Code, Text: label + ": " + w.Text, Hint: w.Hint})
+	}
+	if r.Kind == measure.RR {
+		for i := range d.Series {
+			if d.Series[i].Label == label && d.Series[i].RR == nil {
+				d.Series[i].RR = r
+				return
+			}
+		}
+		d.Series = append(d.Series, Series{Label: label, RR: r})
+		return
+	}
+	for i := range d.Series {
+		if d.Series[i].Label == label && d.Series[i].Run == nil {
+			d.Series[i].Run = r
+			return
+		}
+	}
+	d.Series = append(d.Series, Series{Label: label, Run: r})
+}
+
+// CompareFirstTwo compares the first two series, where they measured the same thing.
+func (d *Document) CompareFirstTwo() {
+	if len(d.Series) < 2 {
+		return
+	}
+	a, b := d.Series[0], d.Series[1]
+	if a.Run == nil || b.Run == nil || a.Run.Kind != b.Run.Kind {
+		return
+	}
+	d.Compared = &Compared{From: a.Label, To: b.Label, Throughput: measure.Compare(a.Run.Values(), b.Run.Values())}
+	if a.RR != nil && b.RR != nil {
+		c := measure.Compare(a.RR.Values(), b.RR.Values())
+		d.Compared.RoundTrips = &c
+	}
 }

@@ -1,0 +1,201 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"mpps/internal/goal"
+	"mpps/internal/report"
+)
+
+func (a *app) demoCommand() *cobra.Command {
+	var out string
+	var pps string
+	var trials int
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "the main job on a KVM host in a box: audit, plan, apply, measure, roll back, report",
+		Long: `Boots the lab, starts a guest in it that is set up as badly as guests often are,
+and does there what mpps is for: audit, plan, apply, with the guest restarts that
+the plan asks for, measurement before and after, verify, and rollback to exactly
+the state before. Leaves report.html and result.json.
+
+The figures are those of an emulated host; only their ratio says something.`,
+		Args: args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			target, err := goal.ParseRate(pps)
+			if err != nil {
+				return usage(fmt.Errorf("--pps: %w", err), "")
+			}
+			if trials < 2 {
+				return usage(fmt.Errorf("--trials %d: expected 2 or more", trials), "an interval of 95 % needs 6")
+			}
+			d := &demo{app: a, out: out, pps: target, trials: trials, started: time.Now()}
+			return d.run(cmd.Context())
+		},
+	}
+	cmd.Flags().StringVar(&out, "out", filepath.Join("out", "demo"), "directory for the report")
+	cmd.Flags().StringVar(&pps, "pps", "500k", "target that the plan is made for")
+	cmd.Flags().IntVar(&trials, "trials", 6, "trials in each of the three states")
+	return cmd
+}
+
+// demo is one run of the main job.
+type demo struct {
+	app     *app
+	out     string
+	pps     float64
+	trials  int
+	started time.Time
+
+	scene *scene
+	state demoState
+}
+
+func (d *demo) run(ctx context.Context) (err error) {
+	if err := os.MkdirAll(d.out, 0o755); err != nil {
+		return err
+	}
+	d.step("a KVM host in a box")
+	if d.scene, err = d.app.openScene(ctx); err != nil {
+		return err
+	}
+	defer func() { err = d.scene.closeAfter(err) }()
+	for _, act := range []struct {
+		what string
+		do   func(context.Context) error
+	}{
+		{"what the host is, and what holds it back", d.audit},
+		{"measure as it is found", d.before},
+		{"plan and apply", d.apply},
+		{"measure after", d.after},
+		{"roll everything back", d.rollback},
+		{"measure again, as it was found", d.again},
+		{"report", d.write},
+	} {
+		d.step(act.what)
+		if err := act.do(ctx); err != nil {
+			return fmt.Errorf("%s: %w", act.what, err)
+		}
+	}
+	return nil
+}
+
+// step announces an act with the time that has passed.
+func (d *demo) step(what string) {
+	d.app.out.Step("[%3.0f s] %s", time.Since(d.started).Seconds(), what)
+}
+
+// closeAfter ends the lab, whatever happened before.
+func (s *scene) closeAfter(err error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	return errors.Join(err, s.lab.Stop(ctx))
+}
+
+// show prints what the program said on the demo's host.
+func (d *demo) show(ctx context.Context, argv ...string) error {
+	text, err := d.scene.mpps(ctx, []int{exitOK}, argv...)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(d.app.stdout, text)
+	return err
+}
+
+func (d *demo) audit(ctx context.Context) error {
+	if err := d.snapshot(ctx, "before.json", &d.state.hostBefore); err != nil {
+		return err
+	}
+	if err := d.show(ctx, "inspect"); err != nil {
+		return err
+	}
+	return d.show(ctx, append([]string{"audit"}, d.goal()...)...)
+}
+
+// goal are the goal flags of every command: the demo consents to taking the bridge out of iptables, because the rules
+// in the way are its own.
+func (d *demo) goal() []string {
+	return []string{"--pps", strconv.FormatFloat(d.pps, 'f', -1, 64), "--guest", demoGuest, "--consent", "security"}
+}
+
+func (d *demo) before(ctx context.Context) error { return d.bench(ctx, "before", &d.state.before) }
+
+// apply changes what does not wait for anything, restarts the guest because the plan asks for it and this is a demo,
+// and then places the threads that exist only since.
+func (d *demo) apply(ctx context.Context) error {
+	if err := d.show(ctx, append([]string{"plan", "-o", "/share/plan1.json"}, d.goal()...)...); err != nil {
+		return err
+	}
+	if err := d.applyPlan(ctx, "plan1.json"); err != nil {
+		return err
+	}
+	d.step("restart the guest, which the plan needs and mpps never does by itself")
+	if err := d.scene.guest.Restart(ctx); err != nil {
+		return err
+	}
+	if _, err := d.scene.mpps(ctx, []int{exitOK}, append([]string{"plan", "-o", "/share/plan2.json", "--json"}, d.goal()...)...); err != nil {
+		return err
+	}
+	if err := d.applyPlan(ctx, "plan2.json"); err != nil {
+		return err
+	}
+	if err := d.show(ctx, "verify"); err != nil {
+		return err
+	}
+	return d.snapshot(ctx, "after.json", &d.state.hostAfter)
+}
+
+func (d *demo) after(ctx context.Context) error { return d.bench(ctx, "after", &d.state.after) }
+
+// rollback undoes every transaction, newest first, restarts the guest into its old definition and compares snapshots.
+func (d *demo) rollback(ctx context.Context) error {
+	from := time.Now()
+	for range d.state.plans {
+		if err := d.show(ctx, "rollback"); err != nil {
+			return err
+		}
+	}
+	d.state.rollbackSeconds = time.Since(from).Seconds()
+	if err := d.scene.guest.Restart(ctx); err != nil {
+		return err
+	}
+	if err := d.snapshot(ctx, "again.json", &d.state.hostAgain); err != nil {
+		return err
+	}
+	return d.show(ctx, "snapshot", "diff", "/share/before.json", "/share/again.json")
+}
+
+func (d *demo) again(ctx context.Context) error {
+	return d.bench(ctx, "rolled back", &d.state.again)
+}
+
+// write leaves the report and the result, and ends with the report's path.
+func (d *demo) write(context.Context) error {
+	d.state.seconds = time.Since(d.started).Seconds()
+	page, result, err := d.state.render(d)
+	if err != nil {
+		return err
+	}
+	reportFile := filepath.Join(d.out, "report.html")
+	if err := replaceFile(reportFile, page); err != nil {
+		return err
+	}
+	if err := replaceFile(filepath.Join(d.out, "result.json"), result); err != nil {
+		return err
+	}
+	absolute, err := filepath.Abs(reportFile)
+	if err != nil {
+		return err
+	}
+	v := report.Verdict(d.state.document(d))
+	_, err = fmt.Fprintf(d.app.stdout, "%s\n%s\n", v, absolute)
+	return err
+}

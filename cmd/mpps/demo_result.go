@@ -1,0 +1,182 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"mpps/internal/facts"
+	"mpps/internal/goal"
+	"mpps/internal/measure"
+	"mpps/internal/plan"
+	"mpps/internal/report"
+)
+
+// demoState is what the demo has found out so far.
+type demoState struct {
+	hostBefore, hostAfter, hostAgain *facts.Host
+	before, after, again             report.Series
+	plans                            []*plan.Plan
+	rollbackSeconds, seconds         float64
+}
+
+// demoResult is result.json.
+type demoResult struct {
+	Schema     string             `json:"schema"` // mpps.demo/1
+	Version    string             `json:"mpps"`
+	Before     demoSide           `json:"before"`
+	After      demoSide           `json:"after"`
+	RolledBack demoSide           `json:"rolled_back"`
+	Throughput measure.Comparison `json:"throughput"`
+	Changes    []report.ChangeRow `json:"changes"`
+	Rollback   report.RollbackRow `json:"rollback"`
+	Seconds    float64            `json:"seconds"`
+	Emulated   bool               `json:"emulated"`
+	Retries    int                `json:"guest_start_retries"`
+}
+
+// demoSide is what was measured in one state: medians, with every sample.
+type demoSide struct {
+	PPS       float64       `json:"pps"`
+	Samples   []float64     `json:"samples"`
+	RR        float64       `json:"transactions_per_second"`
+	RRSamples []float64     `json:"rr_samples"`
+	LimitedBy measure.Limit `json:"limited_by"`
+}
+
+func side(s report.Series) demoSide {
+	d := demoSide{PPS: s.Run.Median.Value, Samples: s.Run.Values(), LimitedBy: s.Run.LimitedBy}
+	if s.RR != nil {
+		d.RR, d.RRSamples = s.RR.Median.Value, s.RR.Values()
+	}
+	return d
+}
+
+// snapshot takes a snapshot on the demo's host and reads it here.
+func (d *demo) snapshot(ctx context.Context, file string, into **facts.Host) error {
+	if _, err := d.scene.mpps(ctx, []int{exitOK}, "snapshot", "-o", "/share/"+file); err != nil {
+		return err
+	}
+	h, err := readSnapshot(d.scene.shared(file))
+	*into = h
+	return err
+}
+
+// shared is a file of the lab's /share, seen from here.
+func (s *scene) shared(file string) string { return filepath.Join(s.lab.ShareDir(), file) }
+
+// bench measures packets into the guest and transactions with it.
+func (d *demo) bench(ctx context.Context, label string, into *report.Series) error {
+	to := demoAddress + ":" + strconv.Itoa(demoPort)
+	run, err := d.run1(ctx, label, "pps", "--via", demoBridge, "--agent", to, "--frame", "64", "--flows", "16",
+		"--duration", demoTrial.String(), "--repeat", strconv.Itoa(d.trials))
+	if err != nil {
+		return err
+	}
+	trips, err := d.run1(ctx, label, "rr", "--agent", to, "--duration", demoTrial.String(), "--repeat", strconv.Itoa(d.trials))
+	if err != nil {
+		return err
+	}
+	*into = report.Series{Label: label, Run: run, RR: trips}
+	return nil
+}
+
+// demoTrial is the length of one trial.
+const demoTrial = 2 * time.Second
+
+// run1 makes one run of bench on the demo's host and reads it here. A run that generator or receiver limited is still
+// shown, marked as such.
+func (d *demo) run1(ctx context.Context, label, kind string, argv ...string) (*measure.Run, error) {
+	file := kind + "-" + strings.ReplaceAll(label, " ", "-") + ".json"
+	argv = append([]string{"bench", kind, "--secret-file", "/share/secret", "--name", label, "-o", "/share/" + file}, argv...)
+	text, err := d.scene.mpps(ctx, []int{exitOK, exitNotDevice}, argv...)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := fmt.Fprintln(d.app.stdout, text); err != nil {
+		return nil, err
+	}
+	return readRun(d.scene.shared(file))
+}
+
+// applyPlan applies a plan file of the demo's host and keeps it for the report.
+func (d *demo) applyPlan(ctx context.Context, file string) error {
+	f, err := os.Open(d.scene.shared(file))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	p, err := plan.Decode(f)
+	if err != nil {
+		return err
+	}
+	if p.Empty() {
+		return nil
+	}
+	d.state.plans = append(d.state.plans, p)
+	return d.show(ctx, "apply", "/share/"+file)
+}
+
+func (s *demoState) render(d *demo) (page, result []byte, err error) {
+	doc := s.document(d)
+	var html bytes.Buffer
+	if err := report.HTML(&html, doc); err != nil {
+		return nil, nil, err
+	}
+	result, err = json.MarshalIndent(demoResult{
+		Schema: "mpps.demo/1", Version: version, Before: side(s.before), After: side(s.after), RolledBack: side(s.again),
+		Throughput: doc.Compared.Throughput, Changes: doc.Changes, Rollback: *doc.Rollback,
+		Seconds: s.seconds, Emulated: d.scene.lab.Emulated(), Retries: d.scene.lab.Retries(),
+	}, "", "  ")
+	return html.Bytes(), append(result, '\n'), err
+}
+
+// document is the demo's report.
+func (s *demoState) document(d *demo) *report.Document {
+	h := s.hostBefore
+	trips := measure.Compare(s.before.RR.Values(), s.after.RR.Values())
+	doc := &report.Document{
+		Schema: report.DocumentSchema, Title: "mpps demo · one guest on one KVM host", Made: time.Now(), Version: version,
+		Seconds: s.seconds, Host: report.HostOf(h),
+		Goal:   goal.FormatRate(d.pps) + " packets per second of 64 bytes into guest " + demoGuest,
+		Path:   report.Path(h, s.hostAfter, demoGuest, "XDP live frames into a veth port of the bridge", s.before.Run),
+		Series: []report.Series{s.before, s.after, s.again},
+		Compared: &report.Compared{From: "before", To: "after",
+			Throughput: measure.Compare(s.before.Run.Values(), s.after.Run.Values()), RoundTrips: &trips},
+		Method: []string{
+			"Three states were measured one after the other, each after a start of the guest: as found, after the changes, and after the rollback. The third shows how much of the difference is drift.",
+			"Frames enter the bridge through a temporary veth pair and are counted in the guest by an XDP program in front of its stack, so that the guest's sockets are not part of the result.",
+			"Intervals are those of the median by order statistics; the ratio is the Hodges–Lehmann estimate with the interval that inverts the Mann–Whitney test.",
+			"The rule set that the bridge walked through was the demo's own, so it consented to taking the bridge out of iptables. On your host mpps lists the rules that would stop matching and asks.",
+		},
+	}
+	if h.Emulated || d.scene.lab.Emulated() {
+		doc.Host.Emulated = true
+		doc.Warnings = append(doc.Warnings, report.Warning{Code: "emulated",
+			Text: "The host and its guest run under software emulation (TCG). An exit of the guest costs many times what it does on hardware, and so do all rates: e1000 against vhost is about right as a ratio, nothing is right as a figure.",
+			Hint: "Repeat with mpps bench on the real host."})
+	}
+	for _, p := range s.plans {
+		doc.Changes = append(doc.Changes, report.Rows(p.Changes)...)
+	}
+	if n := len(s.plans); n > 0 {
+		doc.Refused = report.SkippedRows(s.plans[n-1])
+	}
+	for _, series := range doc.Series {
+		for _, w := range series.Run.Warnings {
+			doc.Warn(report.Warning{Code: w.Code, Text: series.Label + ": " + w.Text, Hint: w.Hint})
+		}
+	}
+	differences := facts.Diff(h, s.hostAgain)
+	doc.Rollback = &report.RollbackRow{Identical: len(differences) == 0, Compared: len(h.Readings), Seconds: s.rollbackSeconds, Differences: []string{}}
+	for _, difference := range differences {
+		doc.Rollback.Differences = append(doc.Rollback.Differences, fmt.Sprintf("%s: %s → %s", difference.Path, difference.Before, difference.After))
+	}
+	return doc
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"mpps/internal/lab"
+)
+
+// The demo's host: what operators often find. A guest with an emulated NIC of one queue, on a bridge whose frames run
+// through a rule set that has grown over the years, interrupts and threads wherever the scheduler put them.
+const (
+	demoGuest   = "web1"
+	demoMAC     = "52:54:00:0a:00:02"
+	demoBridge  = "br0"
+	demoAddress = "10.50.0.2"
+	demoPort    = 7878
+	demoSecret  = "demo"
+	demoRules   = 40
+)
+
+// demoSetup makes bridge, uplink and rules. The rules belong to accounting that nobody reads: each matches a host that
+// is long gone, so that every frame of the guest walks past all of them.
+var demoSetup = fmt.Sprintf(`
+modprobe br_netfilter
+ip link add %[1]s type bridge forward_delay 0
+ip addr add 10.50.0.1/24 dev %[1]s
+ip link set %[1]s up
+for n in /sys/class/net/*; do
+	[ "$(cat $n/address)" = 52:54:00:00:01:00 ] || continue
+	ip link set ${n##*/} master %[1]s
+	ip link set ${n##*/} up
+done
+sysctl -qw net.bridge.bridge-nf-call-iptables=1
+echo 1 > /sys/class/net/%[1]s/bridge/nf_call_iptables
+for i in $(seq %[2]d); do
+	iptables-legacy -A FORWARD -s 192.0.2.$i -m comment --comment "accounting of a host that is gone" -j RETURN
+done
+`, demoBridge, demoRules)
+
+// demoSpec is the guest as it is found.
+func demoSpec(binary string) lab.GuestSpec {
+	return lab.GuestSpec{
+		Name: demoGuest, Binary: binary, VCPUs: 2, MemoryMiB: 256,
+		NICs: []lab.NIC{{Model: lab.E1000, Bridge: demoBridge, MAC: demoMAC, Addr: demoAddress + "/24"}},
+		Args: []string{"mpps.secret=" + demoSecret}, Probe: lab.TCPProbe(demoPort),
+	}
+}
+
+// scene is the lab host with its guest.
+type scene struct {
+	lab   *lab.Lab
+	guest *lab.Guest
+}
+
+// openScene boots the lab, sets the host up badly and starts the guest.
+func (a *app) openScene(ctx context.Context) (*scene, error) {
+	l, err := lab.Start(ctx, lab.Config{Name: "demo", Log: a.steps()})
+	if err != nil {
+		return nil, err
+	}
+	s := &scene{lab: l}
+	if err := s.furnish(ctx); err != nil {
+		return nil, s.closeAfter(err)
+	}
+	return s, nil
+}
+
+func (s *scene) furnish(ctx context.Context) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	if err := putSelf(s.lab); err != nil {
+		return err
+	}
+	setup := func(ctx context.Context) error {
+		_, err := s.lab.Must(ctx, demoSetup)
+		return err
+	}
+	if err := setup(ctx); err != nil {
+		return fmt.Errorf("set up the demo's host: %w", err)
+	}
+	s.guest, err = s.lab.StartGuestFresh(ctx, demoSpec(self), setup)
+	return err
+}
+
+// mpps runs the program on the host in the box and returns its standard output. A code other than those allowed is an
+// error that carries what it said.
+func (s *scene) mpps(ctx context.Context, allowed []int, argv ...string) (string, error) {
+	r, err := s.lab.Run(ctx, append([]string{"/share/mpps"}, argv...)...)
+	if err != nil {
+		return "", err
+	}
+	for _, code := range allowed {
+		if r.Code == code {
+			return r.Stdout, nil
+		}
+	}
+	return "", fmt.Errorf("mpps %v on the demo's host: %w", argv, r.Err())
+}

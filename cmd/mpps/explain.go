@@ -1,0 +1,90 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"mpps/internal/datapath"
+	"mpps/internal/goal"
+	"mpps/internal/knob"
+	"mpps/internal/report"
+)
+
+// knobSummary is one line of the catalogue.
+type knobSummary struct {
+	ID    string         `json:"id"`
+	Title string         `json:"title"`
+	Stage datapath.Stage `json:"stage"`
+	Risk  goal.Risk      `json:"risk"`
+	Goals []goal.Tier    `json:"goals"` // tiers in which it has an opinion
+	Check bool           `json:"check"` // judged and explained, never written
+}
+
+// knobPage is everything that is known of a knob.
+type knobPage struct {
+	knobSummary
+	After []string `json:"after"`
+	Doc   knob.Doc `json:"doc"`
+}
+
+func (a *app) explainCommand() *cobra.Command {
+	var list bool
+	cmd := &cobra.Command{
+		Use:   "explain ID | --list",
+		Short: "why a value matters, what it costs, how to see that it worked, and where that is known from",
+		Long: `Shows what the catalogue knows of one knob, by the ID that audit and plan print.
+
+  mpps explain domain.queues
+  mpps explain --list`,
+		Args: args(cobra.MaximumNArgs(1)),
+		RunE: func(_ *cobra.Command, ids []string) error {
+			switch {
+			case list && len(ids) > 0:
+				return usage(fmt.Errorf("--list takes no ID, found %q", ids[0]), "")
+			case list:
+				return a.listKnobs()
+			case len(ids) == 0:
+				return usage(fmt.Errorf("expected the ID of a knob"), "'mpps explain --list' shows all of them")
+			}
+			k, near := knob.Find(ids[0])
+			if k == nil {
+				hint := "'mpps explain --list' shows all of them"
+				if len(near) > 0 {
+					hint = "did you mean " + strings.Join(near, " or ") + "?"
+				}
+				return usage(fmt.Errorf("unknown knob %q", ids[0]), hint)
+			}
+			return a.out.Answer(report.Answer{
+				Verb: "explain", Result: knobPage{summarize(k), k.After, k.Doc},
+				Text: func(t *report.Text) { report.Knob(t, k) },
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&list, "list", false, "every knob, in path order")
+	return cmd
+}
+
+func (a *app) listKnobs() error {
+	var result struct {
+		Knobs []knobSummary `json:"knobs"`
+	}
+	for _, k := range knob.Catalogue() {
+		result.Knobs = append(result.Knobs, summarize(k))
+	}
+	return a.out.Answer(report.Answer{
+		Verb: "explain-list", Result: result,
+		Text: func(t *report.Text) { report.Knobs(t, knob.Catalogue()) },
+	})
+}
+
+func summarize(k *knob.Knob) knobSummary {
+	s := knobSummary{ID: k.ID, Title: k.Title, Stage: k.Stage, Risk: k.Risk, Goals: []goal.Tier{}, Check: k.Check}
+	for _, t := range goal.Tiers() {
+		if k.Speaks(t) {
+			s.Goals = append(s.Goals, t)
+		}
+	}
+	return s
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"mpps/internal/facts"
+	"mpps/internal/goal"
+	"mpps/internal/host"
+	"mpps/internal/knob"
+	"mpps/internal/report"
+	"mpps/internal/setting"
+)
+
+// machine is the host that a command is about: its facts, and the mechanisms that change it (none for a snapshot).
+type machine struct {
+	facts      *facts.Host
+	mechanisms setting.Mechanisms
+	close      func() error
+}
+
+// gather takes the facts of the machine below --root, or reads them from a snapshot file.
+func (a *app) gather(ctx context.Context, snapshot string) (*machine, error) {
+	return a.gatherOver(ctx, snapshot, 0)
+}
+
+// gatherOver also watches the counters of the live machine for an interval.
+func (a *app) gatherOver(ctx context.Context, snapshot string, interval time.Duration) (*machine, error) {
+	if snapshot != "" {
+		if interval > 0 {
+			return nil, usage(fmt.Errorf("--interval watches a live machine, --snapshot is a file"), "give one of the two")
+		}
+		h, err := readSnapshot(snapshot)
+		if err != nil {
+			return nil, err
+		}
+		return &machine{facts: h, close: func() error { return nil }}, nil
+	}
+	m, err := host.Open(a.root)
+	if err != nil {
+		return nil, failed(err, "--root takes a directory that holds proc/ and sys/ of a machine")
+	}
+	h := m.Inventory(ctx)
+	if interval > 0 {
+		a.out.Progress("watching the counters for %v", interval)
+		select {
+		case <-time.After(interval):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		before := h
+		h = m.Inventory(ctx)
+		h.Interval = facts.Between(before, h)
+	}
+	mechanisms := m.Mechanisms()
+	host.Read(ctx, mechanisms, h, knob.Addresses(h, knob.Catalogue()))
+	return &machine{facts: h, mechanisms: mechanisms, close: m.Close}, nil
+}
+
+func readSnapshot(file string) (*facts.Host, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, failed(fmt.Errorf("snapshot: %w", err), "make one with 'mpps snapshot -o FILE'")
+	}
+	defer f.Close()
+	h, err := facts.ReadSnapshot(f)
+	if err != nil {
+		return nil, failed(fmt.Errorf("snapshot %s: %w", file, err), "make a new one with 'mpps snapshot -o FILE'")
+	}
+	return h, nil
+}
+
+// has refuses a goal for a guest that the host does not have.
+func (m *machine) has(g goal.Goal) error {
+	if g.Guest == "" {
+		return nil
+	}
+	var names []string
+	for _, guest := range m.facts.Guests {
+		names = append(names, guest.Name)
+	}
+	if slices.Contains(names, g.Guest) {
+		return nil
+	}
+	hint := "this host has no guests, or they could not be seen"
+	if len(names) > 0 {
+		hint = "guests of this host: " + strings.Join(names[:min(len(names), 12)], ", ")
+	}
+	return failed(fmt.Errorf("no guest %q on this host", g.Guest), hint)
+}
+
+// caveats are what a reader must know of a host before relying on what is said of it.
+func (a *app) caveats(h *facts.Host) []report.Warning {
+	warnings := unseen(h)
+	if !h.AsRoot {
+		warnings = append(warnings, report.Warning{Code: "not-root", Text: "run without root: some values could not be read", Hint: "repeat as root for the whole picture"})
+	}
+	return warnings
+}

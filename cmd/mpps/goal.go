@@ -1,0 +1,81 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"mpps/internal/goal"
+	"mpps/internal/setting"
+)
+
+// goalFlags are the flags that say what the user wants from the host.
+type goalFlags struct {
+	pps, bulk, loss string
+	frame           int
+	latency         time.Duration
+	cpus            string
+	guest, nic      string
+	consent         []string
+}
+
+func (f *goalFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.pps, "pps", "", "packets per second to one guest, such as 1.8M (default 1.8M where no other target is named)")
+	flags.IntVar(&f.frame, "frame", 64, "frame size in bytes, with checksum")
+	flags.StringVar(&f.loss, "loss", "0", "share of packets that may be lost, such as 0.005 or 0.5%")
+	flags.StringVar(&f.bulk, "bulk", "", "bits per second of bulk data, such as 25G")
+	flags.DurationVar(&f.latency, "latency", 0, "wake-up latency in the guest, such as 20us")
+	flags.StringVar(&f.cpus, "cpus", "", "CPUs given to the guest, such as 20-23")
+	flags.StringVar(&f.guest, "guest", "", "the guest that matters (default: every running one)")
+	flags.StringVar(&f.nic, "nic", "", "how the guest is attached: virtio or vf")
+	flags.StringSliceVar(&f.consent, "consent", nil, "risks accepted by name: security, data, connectivity")
+}
+
+// goal is the target that the flags name.
+func (f *goalFlags) goal() (goal.Goal, error) {
+	const hint = "see 'mpps plan --help' for the goal flags"
+	g := goal.Goal{Frame: f.frame, Latency: f.latency, Guest: f.guest, NIC: f.nic}
+	var err error
+	if f.pps != "" {
+		if g.PPS, err = goal.ParseRate(f.pps); err != nil {
+			return g, usage(fmt.Errorf("--pps: %w", err), hint)
+		}
+	}
+	if f.bulk != "" {
+		if g.Bulk, err = goal.ParseRate(f.bulk); err != nil {
+			return g, usage(fmt.Errorf("--bulk: %w", err), hint)
+		}
+	}
+	if g.Loss, err = parseShare(f.loss); err != nil {
+		return g, usage(fmt.Errorf("--loss: %w", err), hint)
+	}
+	if g.CPUs, err = setting.ParseCPUs(f.cpus); err != nil {
+		return g, usage(fmt.Errorf("--cpus: %w", err), hint)
+	}
+	for _, name := range f.consent {
+		g.Consent = append(g.Consent, goal.Risk(name))
+	}
+	if f.pps == "" && f.bulk == "" && f.latency == 0 && f.nic == "" {
+		g.PPS = goal.Unlimited().PPS
+	}
+	if err := g.Check(); err != nil {
+		return g, usage(err, hint)
+	}
+	return g, nil
+}
+
+// parseShare reads a share such as 0.005 or 0.5%.
+func parseShare(text string) (float64, error) {
+	number, isPercent := strings.CutSuffix(strings.TrimSpace(text), "%")
+	var v float64
+	if n, err := fmt.Sscanf(number, "%g", &v); err != nil || n != 1 {
+		return 0, fmt.Errorf("expected a share such as 0.005 or 0.5%%, found %q", text)
+	}
+	if isPercent {
+		v /= 100
+	}
+	return v, nil
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"bytes"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"mpps/internal/knob"
+	"mpps/internal/plan"
+	"mpps/internal/report"
+)
+
+func (a *app) planCommand() *cobra.Command {
+	var flags goalFlags
+	var snapshot, output string
+	var interval time.Duration
+	var detailed bool
+	cmd := &cobra.Command{
+		Use:   "plan",
+		Short: "what would be changed, as a diff to sign: from, to, why, risk, how it lasts",
+		Long: `Turns the findings into changes in the order in which they would be made. Nothing
+is changed. A plan fits the host as it is now: apply refuses it once the host has
+changed. Changes that open something (risk security) or can hide faults (risk
+data) are planned only with --consent.
+
+  mpps plan --pps 1.8M
+  mpps plan --pps 1.8M --consent security -o plan.json && mpps apply plan.json
+  mpps plan --snapshot customer.json --pps 500k`,
+		Args: args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			g, err := flags.goal()
+			if err != nil {
+				return err
+			}
+			m, err := a.gatherOver(cmd.Context(), snapshot, interval)
+			if err != nil {
+				return err
+			}
+			defer m.close()
+			if err := m.has(g); err != nil {
+				return err
+			}
+			p, err := plan.Make(m.facts, g, knob.Catalogue())
+			if err != nil {
+				return err
+			}
+			if output != "" {
+				var text bytes.Buffer
+				if err := plan.Encode(&text, p); err != nil {
+					return err
+				}
+				if err := a.writeFile(output, text.Bytes()); err != nil {
+					return err
+				}
+			}
+			if output != "-" {
+				err = a.out.Answer(report.Answer{
+					Verb: "plan", Host: m.facts.Name, Result: p, Warnings: a.caveats(m.facts),
+					Text: func(t *report.Text) { report.Plan(t, p) },
+				})
+				if err != nil {
+					return err
+				}
+			}
+			if detailed && !p.Empty() {
+				return exit(exitChanges)
+			}
+			return nil
+		},
+	}
+	flags.add(cmd)
+	cmd.Flags().StringVar(&snapshot, "snapshot", "", "a snapshot file instead of this machine")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "write the plan to this file, for 'mpps apply FILE'; - is standard output")
+	cmd.Flags().DurationVar(&interval, "interval", 0, "watch the counters for this long first, such as 2s")
+	cmd.Flags().BoolVar(&detailed, "detailed-exit-code", false, "exit with 2 where changes are pending")
+	return cmd
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"mpps/internal/facts"
+	"mpps/internal/report"
+)
+
+func (a *app) snapshotCommand() *cobra.Command {
+	var output string
+	var scrub bool
+	cmd := &cobra.Command{
+		Use:   "snapshot -o FILE",
+		Short: "the facts of this host as a file, for audit and plan on another machine",
+		Long: `Writes everything that inspect sees, and the value of every setting that the
+catalogue knows, to a file. With --scrub, MAC addresses, serials, UUIDs and names
+are replaced by made-up ones.
+
+  mpps snapshot -o host.json
+  mpps audit --snapshot host.json --pps 1.8M
+  mpps snapshot diff before.json after.json`,
+		Args: args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			m, err := a.gather(cmd.Context(), "")
+			if err != nil {
+				return err
+			}
+			defer m.close()
+			h := m.facts
+			if scrub {
+				h = facts.Scrub(h)
+			}
+			var text bytes.Buffer
+			if err := facts.Write(&text, h, version); err != nil {
+				return err
+			}
+			if err := a.writeFile(output, text.Bytes()); err != nil {
+				return err
+			}
+			if output != "-" {
+				a.out.Step("wrote %s: %d settings read, %d parts not seen", output, len(h.Readings), len(h.Unseen))
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "-", "the file; - is standard output")
+	cmd.Flags().BoolVar(&scrub, "scrub", false, "replace identifiers by made-up ones")
+	cmd.AddCommand(a.snapshotDiffCommand())
+	return cmd
+}
+
+func (a *app) snapshotDiffCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "diff BEFORE AFTER",
+		Short: "what differs in the configuration of two snapshots (exit code 4 where anything does)",
+		Long: `Compares what is configured: settings, devices, guests. Counters, times, process
+numbers and free memory change by themselves and are left out.`,
+		Args: args(cobra.ExactArgs(2)),
+		RunE: func(_ *cobra.Command, files []string) error {
+			before, err := readSnapshot(files[0])
+			if err != nil {
+				return err
+			}
+			after, err := readSnapshot(files[1])
+			if err != nil {
+				return err
+			}
+			differences := facts.Diff(before, after)
+			result := struct {
+				Identical   bool               `json:"identical"`
+				Compared    int                `json:"settings_compared"`
+				Differences []facts.Difference `json:"differences"`
+			}{len(differences) == 0, len(before.Readings), differences}
+			err = a.out.Answer(report.Answer{
+				Verb: "snapshot-diff", Host: after.Name, Result: result,
+				Text: func(t *report.Text) { report.SnapshotDiff(t, len(before.Readings), differences) },
+			})
+			if err != nil {
+				return err
+			}
+			if !result.Identical {
+				return exit(exitDrifted)
+			}
+			return nil
+		},
+	}
+}
+
+// writeFile writes a whole file, or standard output where the name is "-".
+func (a *app) writeFile(name string, text []byte) error {
+	if name == "-" {
+		_, err := a.stdout.Write(text)
+		return err
+	}
+	if err := replaceFile(name, text); err != nil {
+		return failed(fmt.Errorf("write %s: %w", name, err), "-o takes a file in a directory that you may write to")
+	}
+	return nil
+}

@@ -1,0 +1,103 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"mpps/internal/goal"
+	"mpps/internal/plan"
+)
+
+// Plan draws a plan as a diff that an operator would sign.
+func Plan(t *Text, p *plan.Plan) {
+	t.Wrapped("", t.In(Bold, "tier "+string(p.Tier)+": ")+p.Why)
+	if p.Empty() {
+		t.Line("nothing to change")
+	} else {
+		t.Line("%s, in this order:", count(len(p.Changes), "change"))
+	}
+	for i, c := range p.Changes {
+		t.Blank()
+		planned(t, fmt.Sprintf("%2d ", i+1), c)
+	}
+	if len(p.Consent) > 0 {
+		t.Blank()
+		t.Heading("planned only with consent")
+		for _, c := range p.Consent {
+			planned(t, "   ", c)
+			t.Line("   %s", t.In(Yellow, "add --consent "+string(c.Risk)))
+			rules(t, c.Rules)
+		}
+	}
+	if len(p.Skipped) > 0 {
+		t.Blank()
+		t.Heading("left alone")
+		for _, s := range p.Skipped {
+			t.Wrapped("   "+s.ID+"  ", fmt.Sprintf("%s (found %s, wanted %s): %s", s.Address, s.Found, s.Wanted, s.Why))
+		}
+	}
+	footing(t, p)
+}
+
+func planned(t *Text, number string, c plan.Change) {
+	t.Line("%s%s  %s", number, t.In(Bold, c.ID), c.Title)
+	t.Wrapped("   ", t.In(Faint, c.Address.String()))
+	t.Line("   %s", t.In(Red, "- "+c.From.String()))
+	t.Line("   %s", t.In(Green, "+ "+c.To.String()))
+	t.Wrapped("   why: ", c.Because)
+	terms := []string{"risk " + string(c.Risk), "lasts " + string(c.Lasts)}
+	if c.Needs != "" {
+		terms = append(terms, "takes effect after "+c.Needs)
+	}
+	t.Wrapped("   ", strings.Join(terms, " · "))
+	if c.Warning != "" {
+		t.Wrapped("   "+t.In(Yellow, "careful: "), c.Warning)
+	}
+}
+
+// rules lists rules that would stop matching: the operator must see them before consenting.
+func rules(t *Text, lines []string) {
+	if len(lines) == 0 {
+		return
+	}
+	t.Line("   these rules would stop matching:")
+	for _, line := range lines[:min(len(lines), 12)] {
+		t.Wrapped("     ", line)
+	}
+	if rest := len(lines) - 12; rest > 0 {
+		t.Line("     … and %d more (--json lists all)", rest)
+	}
+}
+
+func footing(t *Text, p *plan.Plan) {
+	if len(p.Restarts) > 0 || len(p.Later) > 0 || len(p.Management) > 0 {
+		t.Blank()
+	}
+	for _, r := range p.Restarts {
+		t.Wrapped("needs ", fmt.Sprintf("%s: %s take effect then; mpps does not do it", r.What, count(len(r.Addresses), "change")))
+	}
+	for _, l := range p.Later {
+		t.Wrapped("later ", fmt.Sprintf("after %s: %s; %s", l.After, strings.Join(l.IDs, ", "), l.Why))
+	}
+	for _, m := range p.Management {
+		if m.Touched {
+			t.Wrapped(t.In(RedBold, "way in "), m.NIC+": "+m.Why+"; this plan changes it, apply undoes itself unless 'mpps confirm' follows")
+		} else {
+			t.Wrapped("way in ", m.NIC+": "+m.Why+"; not touched")
+		}
+	}
+	risks := map[goal.Risk]int{}
+	for _, c := range p.Changes {
+		risks[c.Risk]++
+	}
+	var parts []string
+	for _, r := range goal.Risks() {
+		if risks[r] > 0 {
+			parts = append(parts, fmt.Sprintf("%s %d", r, risks[r]))
+		}
+	}
+	if len(parts) > 0 {
+		t.Line("risks: %s", strings.Join(parts, ", "))
+	}
+	t.Line("digest %s", p.Digest)
+}

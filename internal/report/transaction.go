@@ -1,0 +1,194 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"mpps/internal/apply"
+	"mpps/internal/journal"
+)
+
+// Applied draws what became of an apply.
+func Applied(t *Text, r apply.Result, dryRun, verbose bool) {
+	already := 0
+	for _, c := range r.Changes {
+		if c.State == journal.ChangeAlready {
+			already++
+			if !verbose {
+				continue
+			}
+		}
+		change(t, c)
+	}
+	if already > 0 && !verbose {
+		t.Line("%s already as wanted (-v shows them)", count(already, "value"))
+	}
+	switch {
+	case dryRun:
+		t.Line("dry run: %s would be written, nothing was", count(len(r.Changes)-already, "value"))
+	case r.TX == "":
+		t.Line("nothing to change")
+	default:
+		t.Line("%s %s written and read back in %.2f s; transaction %s", t.In(Green, "applied:"), count(r.Written(), "value"), r.Seconds, r.TX)
+		t.Line("'mpps rollback' puts everything back")
+	}
+	if r.ConfirmWithin > 0 {
+		t.Line("%s run 'mpps confirm' within %v, or everything is put back by itself", t.In(RedBold, "not confirmed yet:"), time.Duration(r.ConfirmWithin*float64(time.Second)))
+	}
+}
+
+// change draws one change as a diff.
+func change(t *Text, c apply.Outcome) {
+	t.Line("%s  %s", t.In(Bold, c.ID), t.In(Faint, c.Address.String()))
+	switch {
+	case c.State == journal.ChangeAlready, c.State == journal.ChangeLeft:
+		t.Line("    %s", c.From)
+	default:
+		t.Line("  %s", t.In(Red, "- "+c.From))
+		t.Line("  %s", t.In(Green, "+ "+c.To))
+		if c.Found != "" && c.Found != c.To {
+			t.Line("    reads back as %s", c.Found)
+		}
+	}
+	if c.Why != "" {
+		t.Wrapped("    ", c.Why)
+	}
+	if c.Needs != "" && c.State != journal.ChangeLeft {
+		t.Wrapped("    ", "takes effect after "+c.Needs)
+	}
+}
+
+// RolledBack draws what became of a rollback.
+func RolledBack(t *Text, all []apply.Restored, dryRun, verbose bool) {
+	if len(all) == 0 {
+		t.Line("nothing to put back")
+		return
+	}
+	for _, r := range all {
+		same := 0
+		for _, c := range r.Changes {
+			if c.State == journal.ChangeLeft && !strings.HasPrefix(c.Why, apply.DriftReason) && !verbose {
+				same++
+				continue
+			}
+			change(t, c)
+		}
+		if same > 0 {
+			t.Line("%s as before already, or nothing is there to restore (-v shows them)", count(same, "value"))
+		}
+		if n := r.Drifted(); n > 0 {
+			t.Line("%s %s left alone, changed by somebody else since; --force puts them back too", t.In(Yellow, "drifted:"), count(n, "value"))
+		}
+		switch {
+		case dryRun:
+			t.Line("dry run: %s of transaction %s would be put back, nothing was", count(r.Written(), "value"), r.Of)
+		case r.State != journal.Applied:
+			t.Line("%s transaction %s is not wholly put back; 'mpps rollback' again completes it", t.In(RedBold, string(r.State)+":"), r.Of)
+		default:
+			t.Line("%s %s of transaction %s put back and read back in %.2f s", t.In(Green, "rolled back:"), count(r.Written(), "value"), r.Of, r.Seconds)
+		}
+	}
+}
+
+// Status draws how the host stands, in a word and with what there is to know about it.
+func Status(t *Text, s apply.Status, verbose bool) {
+	standing(t, s)
+	for _, e := range s.Transactions {
+		t.Line("  %s", entryLine(e))
+		if e.ConfirmUntil != nil {
+			t.Line("  %s until %s, or it is put back by itself", t.In(RedBold, "'mpps confirm' it"), clock(*e.ConfirmUntil))
+		}
+		if e.Error != "" {
+			t.Wrapped("    ", e.Error)
+		}
+	}
+	rows(t, s, verbose)
+}
+
+// Verified draws how each applied value compares with what was wanted.
+func Verified(t *Text, s apply.Status, verbose bool) {
+	rows(t, s, verbose)
+	if s.State == apply.IsClean {
+		t.Line("nothing of mpps is applied on this host")
+		return
+	}
+	standing(t, s)
+}
+
+func standing(t *Text, s apply.Status) {
+	style := RedBold
+	switch s.State {
+	case apply.IsClean, apply.IsApplied:
+		style = Green
+	case apply.IsInFlight, apply.IsWaiting, apply.IsDrifted:
+		style = Yellow
+	}
+	line := t.In(style, string(s.State))
+	if s.Why != "" {
+		line += ": " + s.Why
+	}
+	t.Wrapped("", line)
+}
+
+// rows draws the values that are not as applied, and counts the others.
+func rows(t *Text, s apply.Status, verbose bool) {
+	for _, r := range s.Rows {
+		if r.State == apply.Compliant && !verbose {
+			continue
+		}
+		style := Yellow
+		if r.State == apply.Compliant {
+			style = Green
+		}
+		t.Line("%s %s  %s", t.In(style, fmt.Sprintf("%-9s", r.State)), t.In(Bold, r.ID), t.In(Faint, r.Address.String()))
+		if r.Why != "" {
+			t.Wrapped("          ", r.Why)
+		} else {
+			t.Wrapped("          ", "found "+r.Found+", wanted "+r.Wanted)
+		}
+	}
+	if n := s.Counts[string(apply.Compliant)]; n > 0 && !verbose {
+		t.Line("%s as applied (-v shows them)", count(n, "value"))
+	}
+}
+
+// History draws the list of transactions.
+func History(t *Text, entries []apply.Entry) {
+	if len(entries) == 0 {
+		t.Line("mpps has changed nothing on this host")
+		return
+	}
+	for _, e := range entries {
+		t.Line("%s", entryLine(e))
+	}
+}
+
+func entryLine(e apply.Entry) string {
+	line := fmt.Sprintf("%s  %s  %-8s  %-11s  %s", e.TX, clock(e.Started), e.Kind, e.State, count(e.Changes, "value"))
+	if e.Of != "" {
+		line += " of " + e.Of
+		if e.Why != "" {
+			line += " (" + e.Why + ")"
+		}
+	}
+	if e.Torn {
+		line += "; its last record is unfinished: the machine stopped there"
+	}
+	return line
+}
+
+func clock(at time.Time) string { return at.Local().Format("2006-01-02 15:04:05") }
+
+// Transaction draws one transaction with its changes.
+func Transaction(t *Text, d apply.Detail) {
+	t.Line("%s", entryLine(d.Entry))
+	if d.Error != "" {
+		t.Wrapped("  ", d.Error)
+	}
+	for _, c := range d.List {
+		t.Blank()
+		change(t, c)
+		t.Line("    %s", c.State)
+	}
+}
