@@ -29,6 +29,9 @@ func dialEthtoolNetlink() (*genetlink.Conn, uint16, error) {
 // altNameSize is ALTIFNAMSIZ, the longest name that a device can be asked for by, with its ending zero.
 const altNameSize = 128
 
+// omitReply is ETHTOOL_FLAG_OMIT_REPLY.
+const omitReply = 1 << 1
+
 // request sends one message about a device and returns the attributes of the answer. The header is attribute 1 of every
 // message of the family.
 func (e *ethtool) request(command uint8, device string, flags netlink.HeaderFlags, more func(*netlink.AttributeEncoder)) ([]byte, error) {
@@ -38,6 +41,10 @@ func (e *ethtool) request(command uint8, device string, flags netlink.HeaderFlag
 	encoder := netlink.NewAttributeEncoder()
 	encoder.Nested(unix.ETHTOOL_A_RINGS_HEADER, func(header *netlink.AttributeEncoder) error {
 		header.String(unix.ETHTOOL_A_HEADER_DEV_NAME, device)
+		if flags&netlink.Acknowledge != 0 {
+			// FEATURES_SET would answer with what changed and then acknowledge: two messages where one is read.
+			header.Uint32(unix.ETHTOOL_A_HEADER_FLAGS, omitReply)
+		}
 		return nil
 	})
 	if more != nil {

@@ -24,8 +24,11 @@ type irqAffinity struct{ m *Machine }
 
 func (i irqAffinity) Read(_ context.Context, a setting.Address) setting.Reading {
 	number, err := i.find(a)
+	if errors.Is(err, unix.ENODEV) {
+		return setting.Missing(err.Error())
+	}
 	if err != nil {
-		return failedReading(err.Error(), errors.Unwrap(err))
+		return setting.CouldNotTell(err.Error())
 	}
 	name := strconv.Itoa(number) + "/smp_affinity_list"
 	r := i.m.readFile(procIRQ, name, setting.Kinds[setting.IRQAffinity].Canonical)
@@ -75,7 +78,7 @@ func (i irqAffinity) find(a setting.Address) (int, error) {
 	}
 	dir := path.Join(classNet, device)
 	if !i.m.exists(dir) {
-		return 0, noSuch("device " + device)
+		return 0, noSuch("there is no device " + device)
 	}
 	candidates := i.m.ownedIRQs(dir)
 	if candidates == nil { // a device without MSI: any interrupt may be its
@@ -98,7 +101,7 @@ func (i irqAffinity) find(a setting.Address) (int, error) {
 			}
 		}
 	}
-	return 0, noSuch(fmt.Sprintf("interrupt %q of %s", on, device))
+	return 0, noSuch(fmt.Sprintf("there is no interrupt %q of %s", on, device))
 }
 
 // actions are the names of an interrupt's handlers: the kernel makes a directory for each (kernel/irq/proc.c,

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -53,7 +52,7 @@ func refused(a setting.Address, wanted string, err error) error {
 	switch {
 	case errors.Is(err, ErrInDoubt):
 		return fmt.Errorf("%s: setting it to %q: %w", a, wanted, err)
-	case errors.Is(err, os.ErrPermission):
+	case unprivileged(err):
 		return fmt.Errorf("%s: refused to be set to %q (needs root): %w", a, wanted, err)
 	}
 	return fmt.Errorf("%s: refused to be set to %q: %w", a, wanted, err)
@@ -79,7 +78,7 @@ func failedReading(what string, err error) setting.Reading {
 		return setting.Missing("there is no " + what)
 	case errors.Is(err, unix.EOPNOTSUPP):
 		return setting.Missing(what + ": not offered by this device")
-	case errors.Is(err, os.ErrPermission):
+	case unprivileged(err):
 		return setting.CouldNotTell(what + ": needs root")
 	}
 	return setting.CouldNotTell(what + ": " + err.Error())

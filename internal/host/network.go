@@ -59,6 +59,7 @@ func (m *Machine) devices(h *facts.Host) []device {
 		}
 		devices = m.recordedDevices()
 	}
+	parted(devices)
 	slices.SortFunc(devices, func(a, b device) int {
 		if a.index != b.index {
 			return a.index - b.index
@@ -66,6 +67,20 @@ func (m *Machine) devices(h *facts.Host) []device {
 		return strings.Compare(a.name, b.name)
 	})
 	return devices
+}
+
+// parted takes away the lower device of those that name each other: the two ends of a veth pair, of which none is below
+// the other.
+func parted(devices []device) {
+	at := make(map[int]int, len(devices))
+	for i, d := range devices {
+		at[d.index] = i
+	}
+	for i := range devices {
+		if j, known := at[devices[i].lower]; known && devices[j].lower == devices[i].index {
+			devices[i].lower, devices[j].lower = 0, 0
+		}
+	}
 }
 
 func (m *Machine) linkTable() ([]device, error) {
@@ -145,7 +160,7 @@ func (m *Machine) below(dir string) (*Machine, error) {
 // unseen notes something that could not be seen, once, with the plain reason where it is a matter of privilege.
 func unseen(h *facts.Host, what string, err error) {
 	why := err.Error()
-	if errors.Is(err, os.ErrPermission) {
+	if unprivileged(err) {
 		why = "needs root"
 	}
 	entry := facts.Unseen{What: what, Why: why}
@@ -153,3 +168,6 @@ func unseen(h *facts.Host, what string, err error) {
 		h.Unseen = append(h.Unseen, entry)
 	}
 }
+
+// unprivileged tells whether an error may be gone as root.
+func unprivileged(err error) bool { return errors.Is(err, os.ErrPermission) && os.Geteuid() != 0 }
