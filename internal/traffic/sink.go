@@ -15,8 +15,8 @@ type SinkConfig struct {
 	// PassMatch lets counted frames go on to the stack, as a guest that
 	// forwards needs.
 	PassMatch bool `json:"pass_match,omitempty"`
-	// DropOther drops what is not a test frame of these streams, also ARP and
-	// any control connection: for test links only. XDP sinks only.
+	// DropOther drops what is not a test frame of these streams either, but
+	// for ARP and for TCP and ICMP over IPv4. XDP sinks only.
 	DropOther bool `json:"drop_other,omitempty"`
 }
 

@@ -223,6 +223,9 @@ func (s *packetSink) Method() Method { return AFPacket }
 func (s *packetSink) Counts() (Counts, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.closing.Load() {
+		return Counts{}, errClosed
+	}
 	if s.failed != nil {
 		return Counts{}, s.failed
 	}
@@ -262,6 +265,8 @@ func (s *packetSink) Close() error {
 		return nil
 	}
 	err := <-s.done
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	return errors.Join(err, unix.Munmap(s.ring), unix.Close(s.fd))
 }
 

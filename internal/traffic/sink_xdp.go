@@ -3,7 +3,7 @@ package traffic
 import (
 	"errors"
 	"fmt"
-	"runtime"
+	"sync"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -17,7 +17,13 @@ type xdpSink struct {
 	coll     *ebpf.Collection
 	link     link.Link
 	warnings []string
+
+	mu     sync.RWMutex // held for reading while the maps are used
+	closed bool
 }
+
+// errClosed says that a sink was closed meanwhile.
+var errClosed = errors.New("sink is closed")
 
 func newXDPSink(c SinkConfig, dev Device, m Method, warnings []string) (*xdpSink, error) {
 	spec, err := loadSink()
@@ -69,7 +75,11 @@ func sinkError(m Method, in Endpoint, what string, err error) error {
 func (s *xdpSink) Method() Method { return s.method }
 
 func (s *xdpSink) Counts() (Counts, error) {
-	defer runtime.KeepAlive(s)
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.closed {
+		return Counts{}, errClosed
+	}
 	c := Counts{Method: s.method, Exact: true, Warnings: s.warnings}
 	for i := range s.conf.Streams {
 		var cpus []sinkStream
@@ -107,7 +117,12 @@ func (s *xdpSink) Counts() (Counts, error) {
 }
 
 func (s *xdpSink) Histogram() (*Histogram, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
 	h := &Histogram{}
+	if s.closed {
+		return h, errClosed
+	}
 	if !s.conf.Latency {
 		return h, nil
 	}
@@ -124,6 +139,11 @@ func (s *xdpSink) Histogram() (*Histogram, error) {
 }
 
 func (s *xdpSink) Reset() error {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.closed {
+		return errClosed
+	}
 	n, err := ebpf.PossibleCPU()
 	if err != nil {
 		return err
@@ -146,6 +166,12 @@ func (s *xdpSink) Reset() error {
 }
 
 func (s *xdpSink) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
 	err := s.link.Close()
 	s.coll.Close()
 	return err

@@ -20,7 +20,7 @@ type DialOptions struct {
 	Netns   string        // the client's network namespace
 	Timeout time.Duration // of the connection, and of each request but for its own duration; 0: 10 s
 	// Silence is how long the agent waits for a sign of life before it stops
-	// the traffic; 0: 1.8 s. Slow guests whose control connection shares a
+	// the traffic; 0: 1.5 s. Slow guests whose control connection shares a
 	// flooded link need more; at most 30 s.
 	Silence time.Duration
 }

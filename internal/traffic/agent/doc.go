@@ -17,6 +17,6 @@
 // the result use an SSH tunnel.
 //
 // What a session started ends with it: when the connection closes, or is silent
-// for longer than agreed (1.8 s unless the client asks for more; the client
+// for longer than agreed (1.5 s unless the client asks for more; the client
 // pings), traffic stops and every program is detached.
 package agent

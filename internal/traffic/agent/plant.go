@@ -48,7 +48,9 @@ func newPlant(o Options) *plant {
 	return &plant{opt: o, sinks: map[int]traffic.Sink{}, gens: map[int]*genRun{}, servers: map[int]*tcp.Server{}}
 }
 
-// close stops everything: generators first, all at once.
+// close stops everything at once: generators end their runs within one batch,
+// but the kernel takes its time (a second on a busy machine) to tear a run
+// down, which detaching the sinks need not wait for.
 func (p *plant) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -56,15 +58,17 @@ func (p *plant) close() {
 	for _, g := range p.gens {
 		g.cancel()
 	}
+	var wait sync.WaitGroup
+	for _, s := range p.sinks {
+		wait.Go(func() { _ = s.Close() }) // the session is over: nobody is left to hear of it
+	}
+	for _, s := range p.servers {
+		wait.Go(func() { _ = s.Close() })
+	}
 	for _, g := range p.gens {
 		<-g.done
 	}
-	for _, s := range p.sinks {
-		_ = s.Close() // the session is over: nobody is left to hear of it
-	}
-	for _, s := range p.servers {
-		_ = s.Close()
-	}
+	wait.Wait()
 }
 
 // A handle names what a session has started.

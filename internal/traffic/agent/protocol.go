@@ -24,7 +24,7 @@ const Protocol = 1
 
 const (
 	maxLine        = 8 << 20
-	defaultSilence = 1800 * time.Millisecond
+	defaultSilence = 1500 * time.Millisecond
 	maxSilence     = 30 * time.Second
 	helloWithin    = 5 * time.Second
 )

@@ -19,6 +19,7 @@
 #define L3_BYTES 48 /* from EtherType to the end of the time stamp */
 
 #define ETHERTYPE_IPV4 0x0800
+#define ETHERTYPE_ARP 0x0806
 #define ETHERTYPE_VLAN 0x8100
 #define ETHERTYPE_QINQ 0x88a8
 

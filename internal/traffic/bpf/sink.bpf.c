@@ -25,7 +25,7 @@ struct config {
 	__u32 stream_first, stream_count;
 	__u8 latency;    /* keep the histogram */
 	__u8 pass_match; /* let test frames continue to the stack */
-	__u8 drop_other; /* drop what is not a test frame (alone on a test link) */
+	__u8 drop_other; /* drop what is not a test frame but for ARP, TCP and ICMP */
 };
 
 const volatile struct config cfg = {};
@@ -66,7 +66,7 @@ struct {
 
 
 
-static __always_inline int pass_other(int foreign)
+static __always_inline int pass_other(int foreign, __u16 type, __u8 proto)
 {
 	__u32 zero = 0;
 	struct other *o = bpf_map_lookup_elem(&others, &zero);
@@ -77,7 +77,10 @@ static __always_inline int pass_other(int foreign)
 		else
 			o->other++;
 	}
-	return cfg.drop_other ? XDP_DROP : XDP_PASS;
+	if (!cfg.drop_other || type == htons(ETHERTYPE_ARP) ||
+	    (type == htons(ETHERTYPE_IPV4) && (proto == 6 || proto == 1)))
+		return XDP_PASS;
+	return XDP_DROP;
 }
 
 static __always_inline void record_delay(__u32 stamp)
@@ -112,25 +115,27 @@ int sink(struct xdp_md *ctx)
 	__u32 index, stamp, epoch, slot, bit;
 	__u64 seq, word;
 	__u16 type;
+	__u8 proto;
 
-	if (p + L3_BYTES > data_end)
-		return pass_other(0);
+	if (p + AT_SADDR > data_end)
+		return XDP_PASS;
 	type = *(__u16 *)p;
 	if (unlikely(type == htons(ETHERTYPE_VLAN) || type == htons(ETHERTYPE_QINQ))) {
 		p += VLAN_BYTES;
-		if (p + L3_BYTES > data_end)
-			return pass_other(0);
+		if (p + AT_SADDR > data_end)
+			return XDP_PASS;
 		type = *(__u16 *)p;
 	}
-	if (type != htons(ETHERTYPE_IPV4) || *(__u8 *)(p + AT_IPV4) != 0x45 ||
-	    *(__u8 *)(p + AT_PROTO) != 17 || *(__u32 *)(p + AT_MAGIC) != htonl(MAGIC))
-		return pass_other(0);
+	proto = *(__u8 *)(p + AT_PROTO);
+	if (p + L3_BYTES > data_end || type != htons(ETHERTYPE_IPV4) || *(__u8 *)(p + AT_IPV4) != 0x45 ||
+	    proto != 17 || *(__u32 *)(p + AT_MAGIC) != htonl(MAGIC))
+		return pass_other(0, type, proto);
 	index = htons(*(__u16 *)(p + AT_STREAM)) - cfg.stream_first;
 	if (index >= cfg.stream_count)
-		return pass_other(1);
+		return pass_other(1, type, proto);
 	s = bpf_map_lookup_elem(&streams, &index);
 	if (!s)
-		return pass_other(1);
+		return pass_other(1, type, proto);
 
 	seq = htonll(*(__u64 *)(p + AT_SEQ));
 	slot = (seq >> 5) & (WORDS - 1);
