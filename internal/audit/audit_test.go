@@ -1,6 +1,13 @@
 package audit
 
 import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
 	"testing"
 
 	"mpps/internal/facts"
@@ -9,45 +16,222 @@ import (
 	"mpps/internal/setting"
 )
 
-// lab is the host of the demo: four CPUs on two nodes, an igb NIC on node 1 behind br0, a guest with an e1000 NIC.
-func lab() *facts.Host {
-	h := &facts.Host{
-		Name: "l1", Readings: facts.Readings{},
-		NICs: []facts.NIC{{
-			Name: "eth1", Driver: "igb", MAC: "52:54:00:00:01:00", Node: 1, Up: true, Master: "br0", RxQueues: 4, TxQueues: 4,
-			Channels: &facts.Channels{Combined: 4, MaxCombined: 8}, Rings: &facts.Rings{Rx: 256, Tx: 256, MaxRx: 4096, MaxTx: 4096},
-		}},
-		Bridges:   []facts.Bridge{{Name: "br0", Up: true, Ports: []string{"eth1", "vnet0"}}},
-		Netfilter: facts.Netfilter{BridgeModule: true},
-		KVM:       facts.KVM{Loaded: true, Vendor: "kvm_amd", Vhost: true},
-		Guests: []facts.Guest{{
-			Name: "vm1", UUID: "1", Managed: true, State: "running", VCPUs: 2, MaxVCPUs: 2, Memory: 512 << 20,
-			Interfaces: []facts.Interface{{MAC: "52:54:00:aa:00:01", Type: "bridge", Source: "br0", Tap: "vnet0", Model: "e1000", Queues: 1}},
-		}},
+// knobCase is one row of testdata/knobs: what a knob says of an address when this is found there.
+type knobCase struct {
+	ID      string
+	At      string
+	Found   *string // canonical; nil: nobody read it
+	Absent  bool
+	Max     *int64
+	Goal    *goal.Goal        // 1.8 Mpps unless given
+	Set     map[string]any    // path in host.json ("nics/0/up") → value
+	Others  map[string]string // readings of other addresses
+	State   State
+	Wanted  string
+	Risk    goal.Risk
+	Severe  string `json:"severity"`
+	Why     string // part of the reason
+	Rules   int
+	Blocked bool
+}
+
+// host is testdata/host.json with values replaced: two sockets of ten cores with two threads each (0–9 and 20–29 on node
+// 0), eth0 on node 0 behind br0, and a guest of 4 vCPUs that is pinned well.
+func host(t testing.TB, set map[string]any) *facts.Host {
+	t.Helper()
+	text, err := os.ReadFile("testdata/host.json")
+	if err != nil {
+		t.Fatal(err)
 	}
-	for id := range 4 {
-		h.Topology.CPUs = append(h.Topology.CPUs, facts.CPU{ID: id, Online: true, Core: id, Node: id / 2, Siblings: setting.CPUs(id)})
+	var tree any
+	if err := json.Unmarshal(text, &tree); err != nil {
+		t.Fatal(err)
 	}
-	h.Topology.Online = setting.CPUs(0, 1, 2, 3)
-	h.Topology.Nodes = []facts.Node{
-		{ID: 0, CPUs: setting.CPUs(0, 1), Memory: 3 << 30, Distances: []int{10, 21}},
-		{ID: 1, CPUs: setting.CPUs(2, 3), Memory: 3 << 30, Distances: []int{21, 10}},
+	for path, value := range set {
+		tree = put(t, tree, strings.Split(path, "/"), value)
 	}
-	for _, a := range knob.Addresses(h, knob.Catalogue()) {
-		h.Readings[a] = setting.Missing("not set")
+	text, err = json.Marshal(tree)
+	if err != nil {
+		t.Fatal(err)
 	}
-	h.Readings[setting.Of(setting.Sysctl, "net.bridge.bridge-nf-call-iptables")] = setting.Value("1")
-	h.Readings[setting.Of(setting.Domain, "vm1/interface/52:54:00:aa:00:01/model")] = setting.Value("e1000")
+	h := &facts.Host{}
+	if err := json.Unmarshal(text, h); err != nil {
+		t.Fatal(err)
+	}
+	if len(h.Topology.CPUs) == 0 {
+		twoSockets(h)
+	}
+	h.Readings = facts.Readings{}
 	return h
 }
 
-func TestLab(t *testing.T) {
-	r := Run(lab(), goal.Unlimited(), knob.Catalogue())
-	if f := r.Findings[0]; f.ID != "domain.nic_model" || f.State != Off || f.Severity != knob.Critical {
-		t.Errorf("worst finding is %+v; expected the guest's e1000", f)
+func twoSockets(h *facts.Host) {
+	var all []int
+	for id := range 40 {
+		node := id % 20 / 10
+		h.Topology.CPUs = append(h.Topology.CPUs, facts.CPU{ID: id, Online: true, Package: node, Core: id % 20, Node: node, Siblings: setting.CPUs(id%20, id%20+20)})
+		all = append(all, id)
 	}
-	for _, f := range r.Findings {
-		t.Logf("%-14s %-8s %-22s %-60s %s → %s: %s", f.State, f.Severity, f.ID, f.Address, f.Found, f.Wanted, f.Why)
+	h.Topology.Online = setting.CPUs(all...)
+	for n := range 2 {
+		cpus := append(append(setting.CPUSet{}, all[10*n:10*n+10]...), all[20+10*n:30+10*n]...)
+		h.Topology.Nodes = append(h.Topology.Nodes, facts.Node{ID: n, CPUs: cpus, Memory: 64 << 30, Distances: [][]int{{10, 21}, {21, 10}}[n]})
 	}
-	t.Log(r.Verdict, r.Place)
+}
+
+func put(t testing.TB, tree any, path []string, value any) any {
+	t.Helper()
+	if len(path) == 0 {
+		return value
+	}
+	switch at := tree.(type) {
+	case []any:
+		i, err := strconv.Atoi(path[0])
+		if err != nil || i > len(at) {
+			t.Fatalf("no element %s", path[0])
+		}
+		if i == len(at) {
+			at = append(at, nil)
+		}
+		at[i] = put(t, at[i], path[1:], value)
+		return at
+	case nil:
+		return put(t, map[string]any{}, path, value)
+	case map[string]any:
+		at[path[0]] = put(t, at[path[0]], path[1:], value)
+		return at
+	}
+	t.Fatalf("no %s in a %T", path[0], tree)
+	return nil
+}
+
+func TestKnobs(t *testing.T) {
+	files, err := filepath.Glob("testdata/knobs/*.json")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no cases", err)
+	}
+	shown := map[string]map[State]bool{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var cases []knobCase
+		if err := json.Unmarshal(text, &cases); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		for n, c := range cases {
+			if shown[c.ID] == nil {
+				shown[c.ID] = map[State]bool{}
+			}
+			shown[c.ID][c.State] = true
+			t.Run(fmt.Sprintf("%s/%d-%s-%s", strings.TrimSuffix(filepath.Base(file), ".json"), n+1, c.ID, c.State), c.run)
+		}
+	}
+	for _, k := range knob.Catalogue() {
+		for _, state := range []State{OK, Off, Unknown} {
+			if !shown[k.ID][state] {
+				t.Errorf("no case shows %s as %s", k.ID, state)
+			}
+		}
+	}
+}
+
+func (c knobCase) run(t *testing.T) {
+	h := host(t, c.Set)
+	a, err := setting.ParseAddress(c.At)
+	if err != nil {
+		t.Fatal(err)
+	}
+	switch {
+	case c.Found != nil:
+		h.Readings[a] = setting.Reading{State: setting.Known, Value: *c.Found, Max: c.Max}
+	case c.Absent:
+		h.Readings[a] = setting.Missing("not there")
+	}
+	for at, value := range c.Others {
+		other, err := setting.ParseAddress(at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.Readings[other] = setting.Value(value)
+	}
+	g := goal.Unlimited()
+	if c.Goal != nil {
+		g = *c.Goal
+	}
+	for _, f := range Run(h, g, knob.Catalogue()).Findings {
+		if f.ID != c.ID || f.Address != a {
+			continue
+		}
+		if f.State != c.State || c.Wanted != "" && f.Wanted != c.Wanted || c.Risk != "" && f.Risk != c.Risk || !strings.Contains(f.Why, c.Why) ||
+			c.Severe != "" && f.Severity.String() != c.Severe || len(f.Rules) != c.Rules || c.Blocked != (f.Blocked != "") {
+			t.Errorf("found %q: %s, wanted %q, severity %s, risk %s, rules %q, blocked %q: %s\nexpected %+v", f.Found, f.State, f.Wanted, f.Severity, f.Risk, f.Rules, f.Blocked, f.Why, c)
+		}
+		return
+	}
+	t.Errorf("%s has no finding at %s", c.ID, a)
+}
+
+func TestPure(t *testing.T) {
+	h := host(t, nil)
+	for _, a := range knob.Addresses(h, knob.Catalogue()) {
+		h.Readings[a] = setting.Value("1")
+	}
+	before, err := json.Marshal(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range []goal.Goal{goal.Unlimited(), {}, {PPS: 2e5}, {Latency: 20000}, {PPS: 5e6}} {
+		first, second := Run(h, g, knob.Catalogue()), Run(h, g, knob.Catalogue())
+		if !reflect.DeepEqual(first, second) {
+			t.Errorf("two audits of the same facts differ for %+v", g)
+		}
+	}
+	after, err := json.Marshal(h)
+	if err != nil || string(after) != string(before) {
+		t.Error("the audit changed the facts")
+	}
+}
+
+func TestDefaultTier(t *testing.T) {
+	r := Run(host(t, nil), goal.Goal{PPS: 50e3}, knob.Catalogue())
+	if r.Tier != goal.Default || !strings.HasPrefix(r.Verdict, "nothing needs tuning") || r.Counts[Off] != 0 || r.Counts[NotApplicable] != len(r.Findings) {
+		t.Errorf("tier %s, %q, %v", r.Tier, r.Verdict, r.Counts)
+	}
+}
+
+func TestOrder(t *testing.T) {
+	h := host(t, map[string]any{"guests/0/interfaces/0/model": "e1000"})
+	h.Readings[setting.Of(setting.Sysctl, "net.bridge.bridge-nf-call-iptables")] = setting.Value("1")
+	h.Readings[setting.Of(setting.Domain, "vm1/interface/52:54:00:00:00:01/model")] = setting.Value("e1000")
+	h.Readings[setting.Of(setting.Sysfs, "kernel/mm/transparent_hugepage/enabled")] = setting.Value("always")
+	r := Run(h, goal.Unlimited(), knob.Catalogue())
+	if f := r.Findings[0]; f.ID != "domain.nic_model" || f.Severity != knob.Critical || f.Needs != "restart of guest vm1" {
+		t.Errorf("first is %+v", f)
+	}
+	last := 0
+	for i, f := range r.Findings[1:] {
+		before := r.Findings[i]
+		if f.State == before.State && f.Severity > before.Severity {
+			t.Errorf("%s (%s) stands behind %s (%s)", f.ID, f.Severity, before.ID, before.Severity)
+		}
+		if at := indexOf(f.State); at < last {
+			t.Errorf("%s is out of order", f.State)
+		} else {
+			last = at
+		}
+	}
+	if n := len(r.AtLeast(knob.High)); n != 2 {
+		t.Errorf("%d findings of severity high or more; expected 2", n)
+	}
+}
+
+func indexOf(s State) int {
+	for i, other := range States() {
+		if s == other {
+			return i
+		}
+	}
+	return -1
 }

@@ -46,7 +46,9 @@ func From(h *facts.Host, g goal.Goal) Ask {
 	for i := range ask.Guests {
 		for j := range ask.Guests[i].NICs {
 			n := &ask.Guests[i].NICs[j]
-			n.Queues = max(n.Queues, min(ask.Guests[i].VCPUs, share))
+			if n.Queues == 0 && !ask.Guests[i].tuned {
+				n.Queues = max(1, min(ask.Guests[i].VCPUs, share))
+			}
 		}
 	}
 	return ask
@@ -64,6 +66,7 @@ func describe(guest *facts.Guest, paths Paths, g goal.Goal) Guest {
 		n := Interface{MAC: i.MAC}
 		if i.Queues > 1 {
 			n.Queues = min(i.Queues, TapQueues)
+			d.tuned = true
 		}
 		if nics := paths.NICs(i.Source); len(nics) > 0 {
 			n.NIC = nics[0]

@@ -53,13 +53,15 @@ type Guest struct {
 	Emulator setting.CPUSet // where its emulator threads are pinned today
 	Realtime bool
 	Fixed    bool // must not be moved: it stays where it is pinned, well or not
+
+	tuned bool // somebody chose the queues of one of its NICs: the others were left at one on purpose
 }
 
 // Interface is a guest's NIC behind a tap.
 type Interface struct {
 	MAC    string
 	NIC    string // physical NIC behind it, "" where there is none
-	Queues int    // 0: none of its own choosing
+	Queues int    // vhost threads; 0 counts as one
 }
 
 // Daemon is something else that needs CPUs: storage, for one.

@@ -1,0 +1,238 @@
+package knob
+
+import (
+	"flag"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"mpps/internal/facts"
+	"mpps/internal/goal"
+	"mpps/internal/setting"
+)
+
+var golden = flag.Bool("golden", false, "add new IDs to testdata/ids.txt (IDs are never taken out)")
+
+// TestIDs holds the IDs to the list of all that were ever given out: journals and site files name them.
+func TestIDs(t *testing.T) {
+	text, err := os.ReadFile("testdata/ids.txt")
+	if err != nil && !*golden {
+		t.Fatal(err)
+	}
+	listed := strings.Fields(string(text))
+	given := map[string]bool{}
+	for _, k := range Catalogue() {
+		if given[k.ID] {
+			t.Errorf("two knobs are called %s", k.ID)
+		}
+		given[k.ID] = true
+		if !slices.Contains(listed, k.ID) {
+			if *golden {
+				listed = append(listed, k.ID)
+				continue
+			}
+			t.Errorf("%s is not in testdata/ids.txt (go test -golden adds it)", k.ID)
+		}
+	}
+	for _, id := range listed {
+		if !given[id] {
+			t.Errorf("%s was given out and is gone: IDs are never renamed", id)
+		}
+	}
+	if *golden {
+		if err := os.WriteFile("testdata/ids.txt", []byte(strings.Join(listed, "\n")+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestDefinitions(t *testing.T) {
+	known := map[string]bool{}
+	for _, k := range Catalogue() {
+		known[k.ID] = true
+	}
+	last := 0
+	for _, k := range Catalogue() {
+		if k.Title == "" || k.Where == nil || k.Want == nil {
+			t.Errorf("%s is incomplete", k.ID)
+		}
+		if _, err := k.Stage.MarshalText(); err != nil {
+			t.Errorf("%s: %v", k.ID, err)
+		}
+		if !slices.Contains(goal.Risks(), k.Risk) {
+			t.Errorf("%s: risk %q", k.ID, k.Risk)
+		}
+		for _, after := range k.After {
+			if !known[after] {
+				t.Errorf("%s comes after %s, which there is not", k.ID, after)
+			}
+		}
+		if k.Speaks(goal.Default) {
+			t.Errorf("%s speaks for targets that need no tuning", k.ID)
+		}
+		if stage := int(k.Stage); stage < last {
+			t.Errorf("%s (%s) stands behind a later stage", k.ID, k.Stage)
+		} else {
+			last = stage
+		}
+	}
+}
+
+func TestDocs(t *testing.T) {
+	for _, k := range Catalogue() {
+		d := k.Doc
+		for name, text := range map[string]string{"why": d.Why, "cost": d.Cost, "verify": d.Verify, "title": k.Title} {
+			if len(text) < 4 || strings.TrimSpace(text) != text {
+				t.Errorf("%s: %s is %q", k.ID, name, text)
+			}
+		}
+		if len(d.Why) < 60 {
+			t.Errorf("%s: why explains nothing: %q", k.ID, d.Why)
+		}
+		if len(d.Sources) == 0 || len(d.Traps) == 0 {
+			t.Errorf("%s: %d sources, %d traps", k.ID, len(d.Sources), len(d.Traps))
+		}
+		for _, s := range d.Sources {
+			if s.Fact == "" || s.Where == "" {
+				t.Errorf("%s: source %+v", k.ID, s)
+			}
+		}
+	}
+}
+
+// TestOldAdvice looks for what people search for: wrong advice must be found by its name.
+func TestOldAdvice(t *testing.T) {
+	for id, words := range map[string][]string{
+		"domain.tx_queue_size":     {"tx_queue_size=1024"},
+		"vhost.zero_copy":          {"experimental_zcopytx"},
+		"nic.flow_hash.udp4":       {"sdnf"},
+		"softirq.budget_usecs":     {"5000", "8000 at HZ=250"},
+		"nic.irqbalance":           {"IRQBALANCE_BANNED_CPULIST"},
+		"netfilter.nflog_skip":     {"253", "3.9.1"},
+		"nic.numa":                 {"−1"},
+		"domain.coalesce":          {"64"},
+		"vhost.threads":            {"emulatorpin"},
+		"nic.offload.nocache_copy": {"Mellanox"},
+	} {
+		k, _ := Find(id)
+		if k == nil {
+			t.Errorf("no knob %s", id)
+			continue
+		}
+		text := k.Doc.Why + strings.Join(k.Doc.Traps, " ")
+		for _, word := range words {
+			if !strings.Contains(text, word) {
+				t.Errorf("%s does not speak of %q", id, word)
+			}
+		}
+	}
+}
+
+// everything is a host with one of each thing that has addresses.
+func everything() *facts.Host {
+	h := &facts.Host{
+		KVM: facts.KVM{Vendor: "kvm_intel"},
+		NICs: []facts.NIC{{
+			Name: "eth0", Rings: &facts.Rings{}, Channels: &facts.Channels{MaxCombined: 4}, RxQueues: 2, TxQueues: 2,
+			Coalesce: map[string]string{"rx-usecs": "1", "adaptive-rx": "on"}, FlowHash: map[string]string{"udp4": "sd"},
+			Features: []facts.Feature{{Name: "rx-checksum"}, {Name: "tx-scatter-gather"}, {Name: "tx-tcp-segmentation"}, {Name: "rx-gro"}, {Name: "tx-udp_tnl-segmentation"}, {Name: "tx-nocache-copy"}},
+			IRQs:     []facts.IRQ{{Number: 30, Name: "eth0-TxRx-0", On: "TxRx-0"}, {Number: 31, Name: "eth0", On: "eth0"}},
+		}},
+		Bridges:   []facts.Bridge{{Name: "br0"}},
+		Taps:      []facts.Tap{{Name: "vnet0"}},
+		Netfilter: facts.Netfilter{Rules: []facts.RuleSet{{Tool: "nft"}, {Tool: "iptables-legacy"}}},
+		Guests: []facts.Guest{{
+			Name: "vm 1", Managed: true, VCPUs: 2,
+			Interfaces: []facts.Interface{{MAC: "52:54:00:00:00:01", Type: "bridge"}, {MAC: "52:54:00:00:00:02", Type: "hostdev"}},
+			Threads:    []facts.Thread{{Role: "vhost", NIC: "52:54:00:00:00:01"}},
+		}},
+	}
+	h.Topology.CPUs = []facts.CPU{{ID: 0, Online: true}, {ID: 1}}
+	return h
+}
+
+func TestWhere(t *testing.T) {
+	h := everything()
+	owner := map[setting.Address]string{}
+	for _, k := range Catalogue() {
+		all := k.Where(h)
+		if len(all) == 0 {
+			if k.ID != "kvm.amd_avic" {
+				t.Errorf("%s has no address on a host with everything", k.ID)
+			}
+			continue
+		}
+		for _, a := range all {
+			parsed, err := setting.ParseAddress(a.String())
+			if err != nil || parsed != a {
+				t.Errorf("%s: address %q: %v", k.ID, a, err)
+			}
+			if other, taken := owner[a]; taken {
+				t.Errorf("%s and %s both speak of %s", other, k.ID, a)
+			}
+			owner[a] = k.ID
+			if k.Check != (a.Kind == setting.Fact) && a.Kind == setting.Fact {
+				t.Errorf("%s: a fact can only be checked", k.ID)
+			}
+		}
+	}
+	for _, a := range Addresses(h, Catalogue()) {
+		if a.Kind == setting.Fact || strings.Contains(a.Path, "52:54:00:00:00:02") {
+			t.Errorf("%s is to be read", a)
+		}
+	}
+	var none []setting.Address
+	for _, k := range Catalogue() {
+		none = append(none, k.Where(&facts.Host{})...)
+	}
+	if len(none) > 20 {
+		t.Errorf("%d addresses on a host of which nothing is known", len(none))
+	}
+}
+
+func TestFind(t *testing.T) {
+	for _, c := range []struct{ id, near string }{
+		{"nic.ring.xr", "nic.ring.rx"}, {"nic.rnig.rx", "nic.ring.rx"}, {"softirq.budgt", "softirq.budget"}, {"zero_copy", "vhost.zero_copy"}, {"vhost.thread", "vhost.threads"}, {"domain.nicmodel", "domain.nic_model"},
+	} {
+		k, near := Find(c.id)
+		if k != nil || len(near) == 0 || near[0] != c.near {
+			t.Errorf("Find(%q) = %v, %v; expected %s", c.id, k, near, c.near)
+		}
+	}
+	if k, near := Find("nic.xps"); k == nil || k.ID != "nic.xps" || near != nil {
+		t.Errorf("nic.xps not found: %v", near)
+	}
+	if _, near := Find("completely-other-word"); len(near) != 0 {
+		t.Errorf("near nothing: %v", near)
+	}
+	if _, near := Find(strings.Repeat("x", 1<<20)); len(near) != 0 {
+		t.Errorf("near nothing: %v", near)
+	}
+}
+
+func TestDistance(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want int
+	}{{"", "", 0}, {"abc", "abc", 0}, {"abc", "acb", 1}, {"pcie_asmp", "pcie_aspm", 1}, {"abc", "", 3}, {"kitten", "sitting", 3}} {
+		if got := Distance(c.a, c.b); got != c.want || Distance(c.b, c.a) != c.want {
+			t.Errorf("Distance(%q, %q) = %d; expected %d", c.a, c.b, got, c.want)
+		}
+	}
+}
+
+func TestQueueOf(t *testing.T) {
+	for name, want := range map[string]int{
+		"TxRx-0": 0, "eth0-TxRx-13": 13, "rx-7": 7, "input.2": 2, "output.2": 2, "comp3@pci:0000:41:00.0": 3, "Tx-Rx-5": 5, "fp-1": 1,
+		"eth0": -1, "misc": -1, "async0@pci:0000:41:00.0": -1, "config": -1, "": -1, "mbx-3": -1, "99": -1,
+	} {
+		got, ok := queueOf(name)
+		if !ok {
+			got = -1
+		}
+		if got != want {
+			t.Errorf("queueOf(%q) = %d; expected %d", name, got, want)
+		}
+	}
+}
