@@ -20,7 +20,13 @@ func TestScripts(t *testing.T) {
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits,
+			"exits":       exits,
+			"makeplan":    makePlan,
+			"holdlock":    holdLock,
+			"cutjournal":  cutJournal,
+			"damage":      damage,
+			"transaction": transaction,
+			"within":      within,
 		},
 		Setup: func(env *testscript.Env) error {
 			if corpus := os.Getenv("MPPS_CORPUS"); corpus != "" {

@@ -33,23 +33,21 @@ type Restored struct {
 }
 
 // Drifted counts the values that somebody else changed since and that were left alone.
-func (r Restored) Drifted() int { return r.count(wasDrift) }
-
-// Count is how many values were put back.
-func (r Restored) Count() int {
+func (r Restored) Drifted() int {
 	n := 0
 	for _, c := range r.Changes {
-		if c.State == journal.ChangeDone {
+		if c.State == journal.ChangeLeft && strings.HasPrefix(c.Why, DriftReason) {
 			n++
 		}
 	}
 	return n
 }
 
-func (r Restored) count(why string) int {
+// Written is how many values were put back, or with DryRun would be.
+func (r Restored) Written() int {
 	n := 0
 	for _, c := range r.Changes {
-		if c.State == journal.ChangeLeft && strings.HasPrefix(c.Why, why) {
+		if c.State == journal.ChangeDone || c.State == journal.ChangeIntended {
 			n++
 		}
 	}
@@ -58,9 +56,9 @@ func (r Restored) count(why string) int {
 
 // How the reasons begin for which a value is not written.
 const (
-	wasBefore = "is as it was before"
-	wasGone   = "nothing to restore"
-	wasDrift  = "changed by somebody else"
+	wasBefore   = "is as it was before"
+	wasGone     = "nothing to restore"
+	DriftReason = "changed by somebody else" // and it is left alone
 )
 
 // Rollback puts back what a transaction wrote, the last first, going on past errors. A value is written only where it
@@ -225,7 +223,7 @@ func decide(c journal.Change, found setting.Reading, sameBoot, force bool) (writ
 	if c.Found != nil {
 		ours = *c.Found
 	}
-	return false, fmt.Sprintf("%s since: is %s, mpps left it at %s, before that it was %s", wasDrift, told(found), ours, c.Before)
+	return false, fmt.Sprintf("%s since: is %s, mpps left it at %s, before that it was %s", DriftReason, told(found), ours, c.Before)
 }
 
 // restoreAll goes through the changes from the last to the first, and once more for what was moved by what followed.

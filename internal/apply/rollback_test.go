@@ -38,7 +38,7 @@ func TestRollbackIsInReverse(t *testing.T) {
 	tx := applied(t, e, changes(3))
 	f.writes = nil
 	done, err := e.Rollback(t.Context(), RollbackOptions{})
-	if err != nil || len(done) != 1 || done[0].Of != tx || done[0].Count() != 3 {
+	if err != nil || len(done) != 1 || done[0].Of != tx || done[0].Written() != 3 {
 		t.Fatalf("%+v, %v", done, err)
 	}
 	if got := strings.Join(f.writes, " "); got != "net.v02=old net.v01=old net.v00=old" {
@@ -68,13 +68,13 @@ func TestRollbackLeavesDriftAlone(t *testing.T) {
 		t.Fatalf("dry run: %+v, %v", preview, err)
 	}
 	done, err := e.Rollback(t.Context(), RollbackOptions{})
-	if err != nil || done[0].Drifted() != 1 || done[0].Count() != 2 {
+	if err != nil || done[0].Drifted() != 1 || done[0].Written() != 2 {
 		t.Fatalf("%+v, %v; expected one left alone", done, err)
 	}
 	if got := f.values[address(1)].Value; got != "by hand" {
 		t.Errorf("the value changed by hand is %s", got)
 	}
-	if done, err = e.Rollback(t.Context(), RollbackOptions{TX: tx, Force: true}); err != nil || done[0].Count() != 1 {
+	if done, err = e.Rollback(t.Context(), RollbackOptions{TX: tx, Force: true}); err != nil || done[0].Written() != 1 {
 		t.Fatalf("--force: %+v, %v; expected one put back", done, err)
 	}
 	if got := f.values[address(1)].Value; got != "old" {
@@ -97,7 +97,7 @@ func TestRollbackOfAGuestThatIsOff(t *testing.T) {
 		t.Errorf("status is %+v, %v; expected the thread to be absent and nothing drifted", s, err)
 	}
 	done, err := e.Rollback(t.Context(), RollbackOptions{})
-	if err != nil || done[0].Drifted() != 0 || done[0].Count() != 1 {
+	if err != nil || done[0].Drifted() != 0 || done[0].Written() != 1 {
 		t.Fatalf("%+v, %v; expected the rule removed and nothing to restore for the thread", done, err)
 	}
 	if got := f.values[rule]; got.State != setting.Absent {

@@ -2,6 +2,7 @@ package apply
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -85,6 +86,26 @@ func (e *Engine) History() ([]Entry, error) {
 		entries = append(entries, entry(ledger, t))
 	}
 	return entries, err
+}
+
+// Detail is one transaction with its changes.
+type Detail struct {
+	Entry
+	List []Outcome `json:"list"`
+}
+
+// Detail tells one transaction; name may be the beginning of its name.
+func (e *Engine) Detail(name string) (Detail, error) {
+	ledger, refused := e.Journal.Ledger()
+	t, err := ledger.Find(name)
+	if err != nil {
+		return Detail{}, errors.Join(err, refused)
+	}
+	d := Detail{Entry: entry(ledger, t), List: []Outcome{}}
+	for _, c := range t.Changes() {
+		d.List = append(d.List, outcome(c))
+	}
+	return d, nil
 }
 
 func entry(l *journal.Ledger, t *journal.Transaction) Entry {

@@ -15,6 +15,7 @@ func Detach(args ...string) (pid int, err error) {
 		return 0, fmt.Errorf("find this program: %w", err)
 	}
 	cmd := exec.Command(program, args...)
+	cmd.Args[0] = os.Args[0]
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {

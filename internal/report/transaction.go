@@ -30,11 +30,11 @@ func Applied(t *Text, r apply.Result, dryRun, verbose bool) {
 	case r.TX == "":
 		t.Line("nothing to change")
 	default:
-		t.Line("%s %s written and read back in %.2f s; transaction %s", t.In(Green, "applied:"), count(r.Written(), "value"), r.Seconds, r.TX)
+		t.Wrapped(t.In(Green, "applied: "), fmt.Sprintf("%s written and read back in %.2f s; transaction %s", count(r.Written(), "value"), r.Seconds, r.TX))
 		t.Line("'mpps rollback' puts everything back")
 	}
 	if r.ConfirmWithin > 0 {
-		t.Line("%s run 'mpps confirm' within %v, or everything is put back by itself", t.In(RedBold, "not confirmed yet:"), time.Duration(r.ConfirmWithin*float64(time.Second)))
+		t.Wrapped(t.In(RedBold, "not confirmed yet: "), fmt.Sprintf("run 'mpps confirm' within %v, or everything is put back by itself", time.Duration(r.ConfirmWithin*float64(time.Second))))
 	}
 }
 
@@ -75,18 +75,18 @@ func RolledBack(t *Text, all []apply.Restored, dryRun, verbose bool) {
 			change(t, c)
 		}
 		if same > 0 {
-			t.Line("%s as before already, or nothing is there to restore (-v shows them)", count(same, "value"))
+			t.Wrapped("", count(same, "value")+" as before already, or nothing is there to restore (-v shows them)")
 		}
 		if n := r.Drifted(); n > 0 {
-			t.Line("%s %s left alone, changed by somebody else since; --force puts them back too", t.In(Yellow, "drifted:"), count(n, "value"))
+			t.Wrapped(t.In(Yellow, "drifted: "), count(n, "value")+" left alone, changed by somebody else since; --force puts them back too")
 		}
 		switch {
 		case dryRun:
-			t.Line("dry run: %s of transaction %s would be put back, nothing was", count(r.Written(), "value"), r.Of)
+			t.Wrapped("dry run: ", fmt.Sprintf("%s of transaction %s would be put back, nothing was", count(r.Written(), "value"), r.Of))
 		case r.State != journal.Applied:
-			t.Line("%s transaction %s is not wholly put back; 'mpps rollback' again completes it", t.In(RedBold, string(r.State)+":"), r.Of)
+			t.Wrapped(t.In(RedBold, string(r.State)+": "), fmt.Sprintf("transaction %s is not wholly put back; 'mpps rollback' again completes it", r.Of))
 		default:
-			t.Line("%s %s of transaction %s put back and read back in %.2f s", t.In(Green, "rolled back:"), count(r.Written(), "value"), r.Of, r.Seconds)
+			t.Wrapped(t.In(Green, "rolled back: "), fmt.Sprintf("%s of transaction %s put back and read back in %.2f s", count(r.Written(), "value"), r.Of, r.Seconds))
 		}
 	}
 }
@@ -165,7 +165,7 @@ func History(t *Text, entries []apply.Entry) {
 }
 
 func entryLine(e apply.Entry) string {
-	line := fmt.Sprintf("%s  %s  %-8s  %-11s  %s", e.TX, clock(e.Started), e.Kind, e.State, count(e.Changes, "value"))
+	line := fmt.Sprintf("%s  %-8s  %-11s  %s", e.TX, e.Kind, e.State, count(e.Changes, "value"))
 	if e.Of != "" {
 		line += " of " + e.Of
 		if e.Why != "" {

@@ -1,0 +1,288 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"mpps/internal/apply"
+	"mpps/internal/facts"
+	"mpps/internal/goal"
+	"mpps/internal/host"
+	"mpps/internal/journal"
+	"mpps/internal/knob"
+	"mpps/internal/plan"
+	"mpps/internal/report"
+	"mpps/internal/setting"
+)
+
+// defaultConfirm is the time to confirm changes that can cut the path that the operator came by.
+const defaultConfirm = time.Minute
+
+func (a *app) applyCommand() *cobra.Command {
+	var flags goalFlags
+	var confirm time.Duration
+	var dryRun, detailed bool
+	cmd := &cobra.Command{
+		Use:   "apply [PLAN]",
+		Short: "make the changes of a plan, all or none",
+		Long: `Makes the changes of a plan (a file of 'mpps plan -o', - for standard input, or a
+plan made now from the goal flags). Each value is journaled before it is written,
+and read back afterwards. Where one fails, or on Ctrl-C, everything is put back.
+A plan that no longer fits the host is refused. Nothing is ever restarted.
+
+With --confirm the changes are undone by themselves, even if this shell dies,
+unless 'mpps confirm' follows in time. That is on (60s) for plans with changes of
+risk connectivity; --confirm 0 turns it off.
+
+  mpps apply plan.json
+  mpps apply plan.json --confirm 2m && mpps confirm
+  mpps apply --pps 1.8M --dry-run
+
+Exit codes: 0 all is as planned · 1 failed, and put back · 2 changes were made, or
+with --dry-run would be (--detailed-exit-code) · 11 another mpps is at work.`,
+		Args: args(cobra.MaximumNArgs(1)),
+		RunE: func(cmd *cobra.Command, given []string) error {
+			if confirm != 0 && (confirm < time.Second || confirm > 24*time.Hour) {
+				return usage(fmt.Errorf("--confirm %v: expected 1s to 24h, or 0 for never", confirm), "")
+			}
+			if len(given) > 0 && flags.given(cmd) {
+				return usage(errors.New("a plan file and goal flags: expected one of them"), "the goal is part of the plan")
+			}
+			p, m, err := a.planned(cmd.Context(), given, &flags)
+			if err != nil {
+				return err
+			}
+			defer m.close()
+			if !cmd.Flags().Changed("confirm") && risks(p, goal.Connectivity) {
+				confirm = defaultConfirm
+			}
+			return a.apply(cmd.Context(), p, m, apply.Options{DryRun: dryRun, Confirm: confirm, Arm: a.guard}, detailed)
+		},
+	}
+	flags.add(cmd)
+	cmd.Flags().DurationVar(&confirm, "confirm", 0, "undo unless 'mpps confirm' follows within this time, such as 60s")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "read everything, write nothing")
+	cmd.Flags().BoolVar(&detailed, "detailed-exit-code", false, "exit with 2 where changes were made or would be")
+	return cmd
+}
+
+// given tells whether any goal flag stands on the command line.
+func (f *goalFlags) given(cmd *cobra.Command) bool {
+	return slices.ContainsFunc([]string{"pps", "frame", "loss", "bulk", "latency", "cpus", "guest", "nic", "consent"}, cmd.Flags().Changed)
+}
+
+func risks(p *plan.Plan, risk goal.Risk) bool {
+	return slices.ContainsFunc(p.Changes, func(c plan.Change) bool { return c.Risk == risk })
+}
+
+// planned is the plan of a file with the machine that it is to fit, or one made now.
+func (a *app) planned(ctx context.Context, given []string, flags *goalFlags) (*plan.Plan, *machine, error) {
+	if len(given) == 0 {
+		g, err := flags.goal()
+		if err != nil {
+			return nil, nil, err
+		}
+		m, err := a.gather(ctx, "")
+		if err != nil {
+			return nil, nil, err
+		}
+		if err := m.has(g); err != nil {
+			return nil, nil, errors.Join(err, m.close())
+		}
+		p, err := plan.Make(m.facts, g, knob.Catalogue())
+		if err != nil {
+			return nil, nil, errors.Join(err, m.close())
+		}
+		return p, m, nil
+	}
+	p, err := a.readPlan(given[0])
+	if err != nil {
+		return nil, nil, failed(fmt.Errorf("plan %s: %w", given[0], err), "make one with 'mpps plan -o FILE'")
+	}
+	opened, err := host.Open(a.root)
+	if err != nil {
+		return nil, nil, failed(err, "--root takes a directory that holds proc/ and sys/ of a machine")
+	}
+	m := &machine{facts: opened.Inventory(ctx), mechanisms: opened.Mechanisms(), close: opened.Close}
+	host.Read(ctx, m.mechanisms, m.facts, p.Addresses())
+	if err := fits(p, m.facts); err != nil {
+		return nil, nil, errors.Join(err, m.close())
+	}
+	return p, m, nil
+}
+
+func (a *app) readPlan(name string) (*plan.Plan, error) {
+	if name == "-" {
+		return plan.Decode(a.stdin)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return plan.Decode(io.Reader(f))
+}
+
+// fits refuses a stale plan. Values that are as the plan wants them already do not make it stale.
+func fits(p *plan.Plan, h *facts.Host) error {
+	var stale *plan.Stale
+	if err := plan.Check(p, h); !errors.As(err, &stale) {
+		return err
+	}
+	met := map[string]bool{}
+	for _, c := range p.Changes {
+		met[c.Address.String()] = c.Want.Met(h.Readings.At(c.Address))
+	}
+	stale.Changed = slices.DeleteFunc(stale.Changed, func(d plan.Difference) bool { return met[d.What] })
+	if len(stale.Changed) == 0 {
+		return nil
+	}
+	return stale
+}
+
+// apply runs a plan and prints what became of it.
+func (a *app) apply(ctx context.Context, p *plan.Plan, m *machine, o apply.Options, detailed bool) error {
+	if err := a.needsRoot("apply"); err != nil && !o.DryRun {
+		return err
+	}
+	e, err := a.engine(m.mechanisms)
+	if err != nil {
+		return err
+	}
+	defer e.close()
+	for _, way := range p.Management {
+		if way.Touched {
+			a.out.Step("your way in: %s (%s); this plan changes it", way.NIC, way.Why)
+		}
+	}
+	e.Journal.Appended = func(_ string, r journal.Record) {
+		if r.Address != nil {
+			a.out.Progress("%d/%d %s", r.N, len(p.Changes), r.Address)
+		}
+	}
+	// A shell that goes away ends an apply like Ctrl-C: what was begun is put back.
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP)
+	defer stop()
+	result, err := e.Run(ctx, p, o)
+	var failure *apply.Failure
+	if errors.As(err, &failure) && a.json { // programs get the outcome of every change too
+		err = errors.Join(err, a.out.Answer(report.Answer{Verb: "apply", Host: m.facts.Name, Result: result}))
+	}
+	if err != nil {
+		return err
+	}
+	answer := report.Answer{
+		Verb: "apply", Host: m.facts.Name, Result: result,
+		Text: func(t *report.Text) { report.Applied(t, result, o.DryRun, a.verbose) },
+	}
+	for _, r := range p.Restarts {
+		answer.Warnings = append(answer.Warnings, report.Warning{
+			Code: "restart-pending", Text: fmt.Sprintf("%s take effect after %s", counted(len(r.Addresses), "change"), r.What),
+			Hint: "mpps never restarts anything; 'mpps status' tells when it has taken effect",
+		})
+	}
+	if err := a.out.Answer(answer); err != nil {
+		return err
+	}
+	wrote := result.TX != "" || o.DryRun && slices.ContainsFunc(result.Changes, func(c apply.Outcome) bool { return c.State == journal.ChangeIntended })
+	if detailed && wrote {
+		return exit(exitChanges)
+	}
+	return nil
+}
+
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// guard starts the process that undoes a transaction unless it is confirmed.
+func (a *app) guard(tx string) error {
+	root, err := filepath.Abs(a.root)
+	if err != nil {
+		return err
+	}
+	_, err = host.Detach("rollback", "--unconfirmed", tx, "--root", root, "--quiet")
+	return err
+}
+
+// needsRoot refuses what only root can do on the live machine.
+func (a *app) needsRoot(what string) error {
+	if filepath.Clean(a.root) == "/" && os.Geteuid() != 0 {
+		return failed(fmt.Errorf("%s changes the machine: expected to run as root", what), "repeat with sudo")
+	}
+	return nil
+}
+
+// engine is the transaction engine of the machine below --root, with what must be closed behind it.
+type engine struct {
+	*apply.Engine
+	name  string // of the host
+	close func() error
+}
+
+// engine opens the journal and, where mechanisms are nil, the machine.
+func (a *app) engine(mechanisms setting.Mechanisms) (*engine, error) {
+	m, err := host.Open(a.root)
+	if err != nil {
+		return nil, failed(err, "--root takes a directory that holds proc/ and sys/ of a machine")
+	}
+	j, err := journal.Open(a.root)
+	if err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	if mechanisms == nil {
+		mechanisms = m.Mechanisms()
+	}
+	name, boot := m.Identity()
+	e := &engine{name: name, close: func() error { return errors.Join(j.Close(), m.Close()) }}
+	e.Engine = &apply.Engine{Mechanisms: mechanisms, Journal: j, Host: name, BootID: boot, Version: version}
+	return e, nil
+}
+
+// watchGuests makes the engine tell which changes of guests' definitions wait for a restart. Guests are looked at only
+// where there are such changes.
+func (e *engine) watchGuests(ctx context.Context, root string) {
+	var pending map[string][]string // guest → paths in which its definition is not what it runs with
+	e.Waiting = func(c journal.Change) string {
+		if c.Address.Kind != setting.Domain {
+			return ""
+		}
+		if pending == nil {
+			pending = pendingOf(ctx, root)
+		}
+		guest, rest := c.Address.Object(), c.Address.Rest()
+		for _, path := range pending[guest] {
+			if path == rest || strings.HasPrefix(rest, path+"/") || strings.HasPrefix(path, rest+"/") {
+				return fmt.Sprintf("guest %s runs with its former definition: takes effect when it is shut down and started", guest)
+			}
+		}
+		return ""
+	}
+}
+
+func pendingOf(ctx context.Context, root string) map[string][]string {
+	pending := map[string][]string{}
+	m, err := host.Open(root)
+	if err != nil {
+		return pending
+	}
+	defer m.Close()
+	for _, g := range m.Inventory(ctx).Guests {
+		pending[g.Name] = g.Pending
+	}
+	return pending
+}

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"mpps/internal/report"
+)
+
+func (a *app) confirmCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "confirm [TX]",
+		Short: "keep the changes of an apply that would undo itself otherwise",
+		Long: `Keeps the changes of 'mpps apply --confirm'. Without it they are undone when the
+time is over.
+
+  mpps apply plan.json --confirm 60s
+  mpps confirm
+
+Exit codes: 0 kept · 1 nothing waits to be confirmed, or it was undone already.`,
+		Args: args(cobra.MaximumNArgs(1)),
+		RunE: func(_ *cobra.Command, given []string) error {
+			if err := a.needsRoot("confirm"); err != nil {
+				return err
+			}
+			e, err := a.engine(nil)
+			if err != nil {
+				return err
+			}
+			defer e.close()
+			tx, err := e.Confirm(first(given))
+			if err != nil {
+				return err
+			}
+			result := struct {
+				TX        string `json:"tx"`
+				Confirmed bool   `json:"confirmed"`
+			}{tx, true}
+			return a.out.Answer(report.Answer{
+				Verb: "confirm", Host: e.name, Result: result,
+				Text: func(t *report.Text) { t.Line("transaction %s is confirmed: its changes stay", tx) },
+			})
+		},
+	}
+}
+
+// first is the first argument, empty where there is none.
+func first(given []string) string {
+	if len(given) == 0 {
+		return ""
+	}
+	return given[0]
+}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"mpps/internal/apply"
+	"mpps/internal/journal"
+	"mpps/internal/report"
+)
+
+func (a *app) rollbackCommand() *cobra.Command {
+	var o apply.RollbackOptions
+	var detailed bool
+	var unconfirmed string
+	cmd := &cobra.Command{
+		Use:   "rollback [TX]",
+		Short: "put back what an apply changed, the last one or any",
+		Long: `Puts every value back that the last apply (or the named one) wrote, in reverse, and
+proves it by reading. Also completes what was interrupted, by whatever. Values
+that somebody else changed since are left alone and reported (--force puts them
+back too). A transaction on which later ones built is refused; --with-later puts
+those back first.
+
+  mpps rollback
+  mpps rollback 20261120T210912 --dry-run
+  mpps rollback 20261120T210912 --with-later
+
+Exit codes: 0 everything is back, or there was nothing to put back · 1 failed ·
+2 values were put back, or with --dry-run would be (--detailed-exit-code) · 4 some
+were left alone, because somebody else changed them · 11 another mpps is at work.`,
+		Args: args(cobra.MaximumNArgs(1)),
+		RunE: func(cmd *cobra.Command, given []string) error {
+			if unconfirmed != "" {
+				return a.guarded(cmd.Context(), unconfirmed)
+			}
+			o.TX = first(given)
+			return a.rollback(cmd.Context(), o, detailed)
+		},
+	}
+	cmd.Flags().BoolVar(&o.Force, "force", false, "put back also what somebody else changed since")
+	cmd.Flags().BoolVar(&o.WithLater, "with-later", false, "first put back the later transactions that built on it")
+	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "say what would be put back, write nothing")
+	cmd.Flags().BoolVar(&detailed, "detailed-exit-code", false, "exit with 2 where values were put back or would be")
+	cmd.Flags().StringVar(&unconfirmed, "unconfirmed", "", "wait until this transaction is confirmed, else put it back")
+	if err := cmd.Flags().MarkHidden("unconfirmed"); err != nil {
+		panic(err) // the flag is defined on the line above
+	}
+	return cmd
+}
+
+func (a *app) rollback(ctx context.Context, o apply.RollbackOptions, detailed bool) error {
+	if err := a.needsRoot("rollback"); err != nil && !o.DryRun {
+		return err
+	}
+	e, err := a.engine(nil)
+	if err != nil {
+		return err
+	}
+	defer e.close()
+	e.Journal.Appended = func(_ string, r journal.Record) {
+		if r.Address != nil {
+			a.out.Progress("putting back %d: %s", r.N, r.Address)
+		}
+	}
+	restored, err := e.Rollback(ctx, o)
+	if err != nil && len(restored) == 0 {
+		return err
+	}
+	if restored == nil {
+		restored = []apply.Restored{}
+	}
+	result := struct {
+		DryRun       bool             `json:"dry_run,omitempty"`
+		Transactions []apply.Restored `json:"transactions"`
+	}{o.DryRun, restored}
+	printed := a.out.Answer(report.Answer{
+		Verb: "rollback", Host: e.name, Result: result,
+		Text: func(t *report.Text) { report.RolledBack(t, restored, o.DryRun, a.verbose) },
+	})
+	if err != nil {
+		return err
+	}
+	if printed != nil {
+		return printed
+	}
+	drifted, changed := 0, 0
+	for _, r := range restored {
+		drifted += r.Drifted()
+		changed += r.Written()
+	}
+	switch {
+	case drifted > 0:
+		return exit(exitDrifted)
+	case detailed && changed > 0:
+		return exit(exitChanges)
+	}
+	return nil
+}
+
+// guarded is the detached process of apply --confirm. Nobody reads its streams: what it did stands in the journal.
+func (a *app) guarded(ctx context.Context, tx string) error {
+	e, err := a.engine(nil)
+	if err != nil {
+		return err
+	}
+	defer e.close()
+	_, err = e.Guard(ctx, tx)
+	return err
+}

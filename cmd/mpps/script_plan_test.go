@@ -1,0 +1,151 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"mpps/internal/datapath"
+	"mpps/internal/facts"
+	"mpps/internal/goal"
+	"mpps/internal/host"
+	"mpps/internal/journal"
+	"mpps/internal/knob"
+	"mpps/internal/plan"
+	"mpps/internal/setting"
+)
+
+// makePlan plans values of a scratch tree: "makeplan ROOT FILE ADDRESS=VALUE[@RISK]…". The catalogue is made up of these,
+// so that the cases of apply do not depend on what the real one thinks.
+func makePlan(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 3 {
+		ts.Fatalf("usage: makeplan ROOT FILE ADDRESS=VALUE[@RISK]…")
+	}
+	m, err := host.Open(ts.MkAbs(args[0]))
+	ts.Check(err)
+	defer m.Close()
+	g := goal.Unlimited()
+	g.Consent = []goal.Risk{goal.Security, goal.Data}
+	var catalogue []*knob.Knob
+	var addresses []setting.Address
+	for _, arg := range args[2:] {
+		where, value, found := strings.Cut(arg, "=")
+		if !found {
+			ts.Fatalf("%s: expected ADDRESS=VALUE", arg)
+		}
+		value, risk, found := strings.Cut(value, "@")
+		if !found {
+			risk = string(goal.None)
+		}
+		a, err := setting.ParseAddress(where)
+		ts.Check(err)
+		addresses = append(addresses, a)
+		catalogue = append(catalogue, &knob.Knob{
+			ID: "test." + filepath.Base(a.Path), Title: "a value of the case", Stage: datapath.Softirq, Risk: goal.Risk(risk), Tiers: goal.Tiers(),
+			Where: func(*facts.Host) []setting.Address { return []setting.Address{a} },
+			Want: func(*knob.View, setting.Address) knob.Advice {
+				return knob.Wants(setting.Exact(value), "the case wants it")
+			},
+		})
+	}
+	h := m.Inventory(context.Background())
+	host.Read(context.Background(), m.Mechanisms(), h, addresses)
+	p, err := plan.Make(h, g, catalogue)
+	ts.Check(err)
+	var text bytes.Buffer
+	ts.Check(plan.Encode(&text, p))
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), text.Bytes(), 0o644))
+}
+
+// holdLock holds the lock of a scratch tree until the end of the case: "holdlock ROOT".
+func holdLock(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: holdlock ROOT")
+	}
+	j, err := journal.Open(ts.MkAbs(args[0]))
+	ts.Check(err)
+	lock, err := j.Lock("apply")
+	ts.Check(err)
+	ts.Defer(func() {
+		ts.Check(lock.Release())
+		ts.Check(j.Close())
+	})
+}
+
+// cutJournal takes the end off the last journal of a scratch tree, as a crash does, from the last line that holds a text
+// on: "cutjournal ROOT TEXT".
+func cutJournal(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: cutjournal ROOT TEXT")
+	}
+	name := journals(ts, args[0], 1)
+	text, err := os.ReadFile(name)
+	ts.Check(err)
+	at := bytes.LastIndex(text, []byte(args[1]))
+	if at < 0 {
+		ts.Fatalf("%s does not hold %q", name, args[1])
+	}
+	ts.Check(os.Truncate(name, int64(bytes.LastIndexByte(text[:at], '\n')+1)))
+}
+
+// journals is the file of the n-th last transaction of a scratch tree.
+func journals(ts *testscript.TestScript, root string, n int) string {
+	files, err := filepath.Glob(filepath.Join(ts.MkAbs(root), journal.Path, "*.jsonl"))
+	ts.Check(err)
+	if len(files) < n {
+		ts.Fatalf("%d journals below %s, expected %d", len(files), root, n)
+	}
+	return files[len(files)-n]
+}
+
+// damage changes one byte of the first record of the last journal of a scratch tree: "damage ROOT".
+func damage(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: damage ROOT")
+	}
+	name := journals(ts, args[0], 1)
+	text, err := os.ReadFile(name)
+	ts.Check(err)
+	text[bytes.IndexByte(text, '\n')+10] ^= 1
+	ts.Check(os.WriteFile(name, text, 0o644))
+}
+
+// transaction sets TX to the name of the n-th last transaction of a scratch tree: "transaction ROOT N".
+func transaction(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: transaction ROOT N")
+	}
+	n, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	ts.Setenv("TX", strings.TrimSuffix(filepath.Base(journals(ts, args[0], n)), ".jsonl"))
+}
+
+// within waits until a file holds a text: "within 5s FILE TEXT".
+func within(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 3 {
+		ts.Fatalf("usage: [!] within TIME FILE TEXT")
+	}
+	limit, err := time.ParseDuration(args[0])
+	ts.Check(err)
+	holds := func() bool {
+		text, err := os.ReadFile(ts.MkAbs(args[1]))
+		return err == nil && strings.TrimSpace(string(text)) == args[2]
+	}
+	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		if holds() {
+			if neg {
+				ts.Fatalf("%s holds %q within %v", args[1], args[2], limit)
+			}
+			return
+		}
+	}
+	if !neg {
+		ts.Fatalf("%s does not hold %q within %v", args[1], args[2], limit)
+	}
+}

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"mpps/internal/apply"
+	"mpps/internal/report"
+)
+
+func (a *app) verifyCommand() *cobra.Command {
+	var detailed bool
+	cmd := &cobra.Command{
+		Use:   "verify",
+		Short: "whether every applied value still stands",
+		Long: `Reads every value that was applied and stands, and compares it with what was
+wanted. A value that could not be read is no verdict; one of a guest that is off
+is absent, not drifted.
+
+  mpps verify
+  mpps verify --json
+
+Exit codes: 0 everything stands · 1 a transaction is interrupted, in doubt or failed ·
+2 some wait for a restart (--detailed-exit-code) · 3 nothing was applied · 4 drifted ·
+11 another mpps is at work.`,
+		Args: args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			e, err := a.engine(nil)
+			if err != nil {
+				return err
+			}
+			defer e.close()
+			e.watchGuests(cmd.Context(), a.root)
+			s, err := e.Status(cmd.Context())
+			if err != nil {
+				return err
+			}
+			err = a.out.Answer(report.Answer{
+				Verb: "verify", Host: e.name, Result: s, Warnings: untold(s),
+				Text: func(t *report.Text) { report.Verified(t, s, a.verbose) },
+			})
+			if err != nil || s.State == apply.IsWaiting && !detailed {
+				return err
+			}
+			return exit(statusCode(s.State))
+		},
+	}
+	cmd.Flags().BoolVar(&detailed, "detailed-exit-code", false, "exit with 2 where values wait for a restart")
+	return cmd
+}
