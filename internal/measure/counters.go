@@ -59,9 +59,13 @@ func IsDrop(name string) bool {
 }
 
 // LocateLoss finds the drop counters that moved, largest first, and how many of the lost packets none of them explains.
-// Counters see all traffic, so they can explain more than was lost; the rest is 0 then.
+// Counters see all traffic, so they can explain more than was lost; the rest is 0 then. Where nothing was lost there is
+// nothing to find.
 func LocateLoss(deltas []Delta, lost uint64) (losses []Loss, unexplained uint64) {
 	losses = []Loss{}
+	if lost == 0 {
+		return losses, 0
+	}
 	var seen uint64
 	for _, d := range deltas {
 		if IsDrop(d.Name) {

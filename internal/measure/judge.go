@@ -136,7 +136,7 @@ func (r *Run) warn() {
 	if r.Partial {
 		r.Warn(Warning{Code: "partial", Text: fmt.Sprintf("ended early: %d of %d trials", len(r.Samples), r.Load.Repeat)})
 	}
-	if n := len(r.Samples); n > 0 && !r.Median.Enough() {
+	if n := len(r.Samples); n > 0 && r.Median.Level < 0.9 {
 		r.Warn(Warning{Code: "few-samples", Text: fmt.Sprintf("%d samples: the interval is their whole range and has a confidence of %s", n, percent(r.Median.Level)),
 			Hint: "use --repeat 6 or more for an interval of 95 %"})
 	}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"mpps/internal/report"
+	"mpps/internal/traffic/agent"
+)
+
+// agentPort is where an agent listens unless told otherwise.
+const agentPort = "7878"
+
+func (a *app) agentCommand() *cobra.Command {
+	var listen, secretFile string
+	var insecure bool
+	cmd := &cobra.Command{
+		Use:   "agent",
+		Short: "the far end of a measurement: in a guest or on a second host",
+		Long: `Waits for 'mpps bench … --agent HOST:PORT' and sends, counts and answers for it.
+What a session started ends with it: when the connection is lost, traffic stops.
+Serves loopback and private addresses without a secret; anything else needs one.
+
+  mpps agent --listen 10.50.0.2:7878
+  mpps agent --listen 0.0.0.0:7878 --secret-file /etc/mpps/secret`,
+		Args: args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			secret, err := readSecret(secretFile)
+			if err != nil {
+				return err
+			}
+			s, err := agent.Listen("", listen, agent.Options{Version: version, Secret: secret, InsecureLab: insecure})
+			switch {
+			case errors.Is(err, agent.ErrOpen):
+				return usage(err, "give --secret-file, or listen on a private address")
+			case err != nil:
+				return failed(err, "is another agent running? --listen takes HOST:PORT")
+			}
+			name, err := os.Hostname()
+			if err != nil {
+				return errors.Join(err, s.Close())
+			}
+			ready := struct {
+				Listen string `json:"listen"`
+				Secret bool   `json:"secret"`
+			}{s.Addr(), len(secret) > 0}
+			err = a.out.Answer(report.Answer{
+				Verb: "agent", Host: name, Result: ready,
+				Text: func(t *report.Text) { t.Line("listening on %s", ready.Listen) },
+			})
+			if err != nil {
+				return errors.Join(err, s.Close())
+			}
+			return s.Serve(cmd.Context())
+		},
+	}
+	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:"+agentPort, "HOST:PORT; port 0 is any")
+	cmd.Flags().StringVar(&secretFile, "secret-file", "", "file with a secret that clients must know")
+	cmd.Flags().BoolVar(&insecure, "insecure-lab", false, "serve any address without a secret")
+	return cmd
+}
+
+// guestAgent is the agent as the only program of a lab's guest: it is told its secret by the kernel command line
+// (mpps.secret=TEXT), serves every address, and may end the machine, which happens when it returns.
+func guestAgent(ctx context.Context) error {
+	text, err := os.ReadFile("/proc/cmdline")
+	if err != nil {
+		return fmt.Errorf("kernel command line: %w", err)
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	s, err := agent.Listen("", ":"+agentPort, agent.Options{
+		Version: version, Secret: guestSecret(string(text)), InsecureLab: true,
+		PowerOff: func() error {
+			stop()
+			return nil
+		},
+	})
+	if err != nil {
+		return err
+	}
+	return s.Serve(ctx)
+}
+
+// guestSecret is the secret in a kernel command line, nil where there is none.
+func guestSecret(cmdline string) []byte {
+	for _, word := range strings.Fields(cmdline) {
+		if secret, ok := strings.CutPrefix(word, "mpps.secret="); ok && secret != "" {
+			return []byte(secret)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,221 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"mpps/internal/goal"
+	"mpps/internal/host"
+	"mpps/internal/measure"
+	"mpps/internal/measure/rig"
+	"mpps/internal/report"
+)
+
+func (a *app) benchCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "bench",
+		Short: "measure: packets per second, TCP transactions, TCP streams; compare two runs",
+		Long: `Measures a path between two interfaces of this machine (in whichever network
+namespaces they are), or between this machine and an agent: 'mpps agent' in a
+guest or on a second host.
+
+  mpps bench pps --from netns:A/veth0 --to netns:B/veth1
+  mpps bench pps --via br0 --agent 10.50.0.2:7878 -o before.json
+  mpps bench rr --agent 10.50.0.2:7878
+  mpps bench compare before.json after.json
+
+A result holds every sample, what limited it and what a reader must know of it.
+Exit codes: 0 measured · 1 failed, or ended early · 5 the generator or the
+receiver was the limit, not the device under test · 64 usage.`,
+		Args: args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(a.benchPPS(), a.benchTalk(measure.RR), a.benchTalk(measure.Stream), a.benchCompare())
+	return cmd
+}
+
+// benchFlags are the flags that all measurements share.
+type benchFlags struct {
+	from, to   string
+	agent, nic string
+	secretFile string
+	reverse    bool
+	duration   time.Duration
+	warmUp     time.Duration
+	repeat     int
+	name       string
+	output     string
+	keep       bool
+}
+
+func (f *benchFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.from, "from", "", "interface that sends: IFACE or netns:NAME/IFACE")
+	flags.StringVar(&f.to, "to", "", "interface that receives: IFACE or netns:NAME/IFACE")
+	flags.StringVar(&f.agent, "agent", "", "HOST:PORT of 'mpps agent' at the far end")
+	flags.StringVar(&f.nic, "guest-nic", "", "the agent's interface (default: the one with the agent's address)")
+	flags.StringVar(&f.secretFile, "secret-file", "", "file with the secret that the agent was given")
+	flags.BoolVar(&f.reverse, "reverse", false, "the far end sends")
+	flags.DurationVar(&f.duration, "duration", 5*time.Second, "of one trial")
+	flags.DurationVar(&f.warmUp, "warm-up", 500*time.Millisecond, "traffic before the first trial, not counted")
+	flags.IntVar(&f.repeat, "repeat", 5, "trials; 6 or more give an interval of 95 %")
+	flags.StringVar(&f.name, "name", "", "a label for the result")
+	flags.StringVarP(&f.output, "output", "o", "", "write the run to this file")
+	flags.BoolVar(&f.keep, "keep", true, "keep the run in /var/lib/mpps/runs")
+}
+
+// check refuses what contradicts itself.
+func (f *benchFlags) check() error {
+	const hint = "give --from and --to, or --agent"
+	switch {
+	case f.agent == "" && f.from == "" && f.to == "":
+		return usage(errors.New("nothing says between which ends to measure"), hint)
+	case f.agent == "" && (f.from == "" || f.to == ""):
+		return usage(errors.New("only one end was given"), hint)
+	case f.agent != "" && f.to != "":
+		return usage(errors.New("--to and --agent both name the far end"), hint)
+	case f.agent == "" && (f.secretFile != "" || f.nic != ""):
+		return usage(errors.New("--secret-file and --guest-nic belong to --agent"), hint)
+	case f.warmUp < 0:
+		return usage(fmt.Errorf("--warm-up %v: expected 0 or more", f.warmUp), "")
+	}
+	return nil
+}
+
+// agentOptions are those of the far end, with its secret.
+func (f *benchFlags) agentOptions() (rig.AgentOptions, error) {
+	o := rig.AgentOptions{Address: f.agent, NIC: f.nic, Version: version}
+	var err error
+	o.Secret, err = readSecret(f.secretFile)
+	return o, err
+}
+
+// readSecret is a secret file's text without the white space around it; nil for no file.
+func readSecret(file string) ([]byte, error) {
+	if file == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, failed(fmt.Errorf("secret: %w", err), "any text will do: the same file on both sides")
+	}
+	secret := bytes.TrimSpace(text)
+	if len(secret) == 0 {
+		return nil, failed(fmt.Errorf("secret file %s: expected a text, found none", file), "any text will do: the same file on both sides")
+	}
+	return secret, nil
+}
+
+// newRun is a run with what is known of this machine.
+func (a *app) newRun(ctx context.Context, kind measure.Kind, name string, load measure.Load) (*measure.Run, error) {
+	m, err := host.Open(a.root)
+	if err != nil {
+		return nil, failed(err, "--root takes a directory that holds proc/ and sys/ of a machine")
+	}
+	defer m.Close()
+	h := m.Inventory(ctx)
+	return &measure.Run{
+		Schema: measure.Schema, Kind: kind, Name: name, Host: h.Name, Load: load, Started: time.Now().UTC(),
+		Environment: measure.Environment{
+			Kernel: h.Kernel.Release, CPU: h.Topology.Model, CPUs: h.Topology.Counts.CPUsOnline,
+			Emulated: h.Emulated, Virtual: h.Virtual, MPPS: version,
+		},
+	}, nil
+}
+
+// openMachine opens this machine for a measurement and removes what dead runs left on it.
+func (a *app) openMachine() (*rig.Machine, error) {
+	m, err := rig.OpenMachine(a.root)
+	if err != nil {
+		return nil, failed(err, "--root takes a directory that holds proc/ and sys/ of a machine")
+	}
+	removed, err := m.RemoveStale()
+	for _, name := range removed {
+		a.out.Step("removed %s, which a run that was killed had left", name)
+	}
+	if err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	return m, nil
+}
+
+// progress shows the steps of a measurement.
+func (a *app) progress(run *measure.Run) func(measure.Step) {
+	return func(s measure.Step) {
+		if s.What != "trial" {
+			a.out.Progress("%s", s.What)
+			return
+		}
+		last := ""
+		if s.Last != nil {
+			last = fmt.Sprintf(", the last one %s %s", goal.FormatRate(s.Last.Value(run.Kind)), run.Kind.Unit())
+		}
+		a.out.Progress("trial %d of %d%s", s.N, s.M, last)
+	}
+}
+
+// finish saves and shows a run. failure is what ended it early, or nil.
+func (a *app) finish(run *measure.Run, f *benchFlags, failure error) error {
+	if failure != nil && len(run.Samples) == 0 {
+		return failure
+	}
+	run.Judge()
+	saved, err := a.saveRun(run, f)
+	if err != nil {
+		return errors.Join(failure, err)
+	}
+	var warnings []report.Warning
+	for _, w := range run.Warnings {
+		warnings = append(warnings, report.Warning(w))
+	}
+	err = a.out.Answer(report.Answer{
+		Verb: "bench-" + string(run.Kind), Host: run.Host, Result: run, Warnings: warnings,
+		Text: func(t *report.Text) { drawRun(t, run, saved) },
+	})
+	switch {
+	case err != nil || failure != nil:
+		return errors.Join(failure, err)
+	case run.Partial:
+		return failed(fmt.Errorf("interrupted: %d of %d trials were completed", len(run.Samples), run.Load.Repeat), "")
+	case !run.Valid():
+		return exit(exitNotDevice)
+	}
+	return nil
+}
+
+// saveRun writes the run where the user asked and into the collection; it returns the names of the files. Only what was
+// asked for must succeed.
+func (a *app) saveRun(run *measure.Run, f *benchFlags) ([]string, error) {
+	var text bytes.Buffer
+	if err := measure.Encode(&text, run); err != nil {
+		return nil, fmt.Errorf("encode the run: %w", err)
+	}
+	var saved []string
+	if f.keep {
+		dir := filepath.Join(a.root, "var/lib/mpps/runs")
+		file := filepath.Join(dir, fmt.Sprintf("%s-%s-%d.json", run.Started.Format("20060102T150405"), run.Kind, os.Getpid()))
+		err := os.MkdirAll(dir, 0o755)
+		if err == nil {
+			err = replaceFile(file, text.Bytes())
+		}
+		if err != nil {
+			run.Warn(measure.Warning{Code: "not-kept", Text: "the run could not be kept: " + err.Error(), Hint: "--keep=false keeps none"})
+		} else {
+			saved = append(saved, file)
+		}
+	}
+	if f.output != "" {
+		if err := replaceFile(f.output, text.Bytes()); err != nil {
+			return saved, failed(fmt.Errorf("write the run: %w", err), "")
+		}
+		saved = append(saved, f.output)
+	}
+	return saved, nil
+}

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"mpps/internal/goal"
+	"mpps/internal/measure"
+	"mpps/internal/measure/rig"
+	"mpps/internal/setting"
+	"mpps/internal/traffic"
+)
+
+// ppsFlags are the flags of bench pps.
+type ppsFlags struct {
+	benchFlags
+	via, rate, generator, cpus string
+	frame, flows               int
+	latency                    bool
+}
+
+func (a *app) benchPPS() *cobra.Command {
+	var f ppsFlags
+	cmd := &cobra.Command{
+		Use:   "pps",
+		Short: "packets per second through a device under test, and where they are lost",
+		Long: `Sends UDP frames as fast as possible, or at --rate, and counts those that arrive:
+received, lost, duplicated, out of order. Generator and receiver are measured
+alone first; a result that they limited exits with 5.
+
+Between two interfaces of this machine, in whichever namespaces:
+  mpps bench pps --from netns:A/veth0 --to netns:B/veth1
+Into a guest, through a temporary port of its bridge:
+  mpps bench pps --via br0 --agent 10.50.0.2:7878 --repeat 6 -o before.json
+Out of a guest, at a rate:
+  mpps bench pps --via br0 --agent 10.50.0.2:7878 --reverse --rate 100k
+To another host:
+  mpps bench pps --from eth1 --agent 192.0.2.7:7878 --secret-file /etc/mpps/secret
+
+Test frames carry addresses of 198.18.0.0/15 (RFC 2544) and go to the far end's
+MAC address; sizes count the FCS. CPU cost is that of the whole machine, with
+softirq and guest time, the generator included.`,
+		Args: args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.runPPS(cmd.Context(), &f) },
+	}
+	f.add(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&f.via, "via", "", "bridge of this host that leads to the agent")
+	flags.StringVar(&f.rate, "rate", "0", "packets per second, such as 100k; 0 is as fast as possible")
+	flags.IntVar(&f.frame, "frame", 64, "frame size in bytes, with FCS: 64 to 1518")
+	flags.IntVar(&f.flows, "flows", 16, "distinct source addresses and ports")
+	flags.StringVar(&f.generator, "generator", "auto", "auto, xdp or af_packet")
+	flags.StringVar(&f.cpus, "cpus", "", "CPUs that the generator runs on, one worker each (default: one of the first allowed)")
+	flags.BoolVar(&f.latency, "latency", false, "stamp frames and tell their one-way delays; costs the generator speed (default: with --rate)")
+	return cmd
+}
+
+// plan turns the flags into a load, options and ends.
+func (f *ppsFlags) plan() (load measure.Load, o rig.Options, err error) {
+	if err := f.check(); err != nil {
+		return load, o, err
+	}
+	if f.via != "" && f.agent == "" {
+		return load, o, usage(errors.New("--via leads to an agent, and none was given"), "add --agent HOST:PORT")
+	}
+	if f.agent != "" && (f.via == "") == (f.from == "") {
+		return load, o, usage(errors.New("packets to an agent leave through a bridge or from an interface"), "give one of --via BRIDGE and --from IFACE")
+	}
+	rate, err := goal.ParseRate(f.rate)
+	if err != nil {
+		return load, o, usage(fmt.Errorf("--rate: %w", err), "")
+	}
+	switch f.generator {
+	case "auto":
+	case string(traffic.XDP), string(traffic.AFPacket):
+		o.Generator = traffic.Method(f.generator)
+	default:
+		return load, o, usage(fmt.Errorf("--generator %q: expected auto, xdp or af_packet", f.generator), "")
+	}
+	cpus, err := setting.ParseCPUs(f.cpus)
+	if err != nil {
+		return load, o, usage(fmt.Errorf("--cpus: %w", err), "")
+	}
+	o.CPUs = cpus
+	load = measure.Load{
+		Rate: rate, FrameBytes: f.frame, Flows: f.flows, Duration: f.duration, WarmUp: f.warmUp, Repeat: f.repeat,
+		// One clock only, and not where it would cost the highest rate.
+		Latency: f.agent == "" && (f.latency || rate > 0),
+	}
+	return load, o, rig.CheckLoad(load)
+}
+
+func (a *app) runPPS(ctx context.Context, f *ppsFlags) error {
+	load, o, err := f.plan()
+	if err != nil {
+		return err
+	}
+	m, err := a.openMachine()
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	p, err := f.path(ctx, m, load, o)
+	if err != nil {
+		return err
+	}
+	run, err := a.newRun(ctx, measure.PPS, f.name, load)
+	if err == nil {
+		run.From, run.To = p.From, p.To
+		run.Environment.FarHost, run.Environment.FarKernel = p.FarHost, p.FarKernel
+		err = (&measure.Bench{Path: p, Progress: a.progress(run)}).Run(ctx, run)
+		run.Environment.Generator, run.Environment.Sink = p.Generator(), p.Sink()
+		for _, w := range p.Warnings {
+			run.Warn(w)
+		}
+	}
+	if err = errors.Join(err, p.Close()); run == nil {
+		return err
+	}
+	return a.finish(run, &f.benchFlags, err)
+}
+
+// path puts the ends together.
+func (f *ppsFlags) path(ctx context.Context, m *rig.Machine, load measure.Load, o rig.Options) (*rig.Path, error) {
+	var from, to traffic.Endpoint
+	var err error
+	if f.from != "" {
+		if from, err = traffic.ParseEndpoint(f.from); err != nil {
+			return nil, usage(fmt.Errorf("--from: %w", err), "IFACE or netns:NAME/IFACE")
+		}
+	}
+	if f.agent != "" {
+		w := rig.With{Bridge: f.via, From: from, Reverse: f.reverse}
+		if w.Agent, err = f.agentOptions(); err != nil {
+			return nil, err
+		}
+		return rig.WithAgent(ctx, m, w, load, o)
+	}
+	if to, err = traffic.ParseEndpoint(f.to); err != nil {
+		return nil, usage(fmt.Errorf("--to: %w", err), "IFACE or netns:NAME/IFACE")
+	}
+	if f.reverse {
+		from, to = to, from
+	}
+	return rig.Between(ctx, m, from, to, load, o)
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"mpps/internal/measure"
+	"mpps/internal/measure/rig"
+	"mpps/internal/traffic"
+)
+
+// talkFlags are the flags of bench rr and bench stream.
+type talkFlags struct {
+	benchFlags
+	connections, request, response int
+}
+
+func (a *app) benchTalk(kind measure.Kind) *cobra.Command {
+	var f talkFlags
+	cmd := &cobra.Command{
+		Use:   "rr",
+		Short: "TCP transactions per second, and their latency",
+		Long: `Sends a request, waits for its answer and sends the next one: a closed loop, as
+netperf's TCP_RR. Latency is that of whole transactions. Where the far end stalls
+no request is started, so that stalls are under-counted.
+
+  mpps bench rr --agent 10.50.0.2:7878 --repeat 6
+  mpps bench rr --from netns:A/veth0 --to netns:B/veth1 --request 128 --response 1024
+
+--to, or the agent, needs an IP address that --from, or this host, can reach.`,
+		Args: args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.runTalk(cmd.Context(), kind, &f) },
+	}
+	f.add(cmd)
+	flags := cmd.Flags()
+	flags.IntVar(&f.connections, "connections", 1, "TCP connections at a time, 1 to 1024")
+	if kind == measure.RR {
+		flags.IntVar(&f.request, "request", 1, "bytes of a request")
+		flags.IntVar(&f.response, "response", 1, "bytes of a response")
+		return cmd
+	}
+	cmd.Use, cmd.Short = "stream", "bits per second over TCP connections"
+	cmd.Long = `Sends as many bytes as the path takes and counts them where they are received.
+
+  mpps bench stream --agent 10.50.0.2:7878 --connections 4
+  mpps bench stream --agent 10.50.0.2:7878 --reverse
+  mpps bench stream --from netns:A/veth0 --to netns:B/veth1
+
+--to, or the agent, needs an IP address that --from, or this host, can reach.`
+	return cmd
+}
+
+func (f *talkFlags) load(kind measure.Kind) (measure.Load, error) {
+	load := measure.Load{
+		FrameBytes: traffic.MinFrame, Flows: f.connections, Duration: f.duration, WarmUp: f.warmUp, Repeat: f.repeat,
+		Connections: f.connections, Request: f.request, Response: f.response,
+	}
+	const most = 64 << 20
+	switch {
+	case f.check() != nil:
+		return load, f.check()
+	case f.agent != "" && f.from != "":
+		return load, usage(errors.New("the connection to an agent takes the route that this host has"), "leave --from out")
+	case f.connections < 1 || f.connections > 1024:
+		return load, usage(fmt.Errorf("--connections %d: expected 1 to 1024", f.connections), "")
+	case kind == measure.RR && f.reverse:
+		return load, usage(errors.New("transactions go both ways: there is nothing to reverse"), "")
+	case kind == measure.RR && (f.request < 1 || f.request > most || f.response < 1 || f.response > most):
+		return load, usage(fmt.Errorf("a request of %d and a response of %d bytes: expected 1 to %d", f.request, f.response, most), "")
+	}
+	if err := rig.CheckLoad(load); err != nil {
+		return load, err
+	}
+	load.FrameBytes, load.Flows = 0, 0
+	return load, nil
+}
+
+func (a *app) runTalk(ctx context.Context, kind measure.Kind, f *talkFlags) error {
+	load, err := f.load(kind)
+	if err != nil {
+		return err
+	}
+	m, err := a.openMachine()
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	t, err := f.talk(ctx, m, kind)
+	if err != nil {
+		return err
+	}
+	run, err := a.newRun(ctx, kind, f.name, load)
+	if err == nil {
+		run.From, run.To = t.From, t.To
+		run.Environment.FarHost, run.Environment.FarKernel = t.FarHost, t.FarKernel
+		err = measure.RunExchange(ctx, t, run, a.progress(run))
+	}
+	if err = errors.Join(err, t.Close()); run == nil {
+		return err
+	}
+	return a.finish(run, &f.benchFlags, err)
+}
+
+func (f *talkFlags) talk(ctx context.Context, m *rig.Machine, kind measure.Kind) (*rig.Talk, error) {
+	if f.agent != "" {
+		o, err := f.agentOptions()
+		if err != nil {
+			return nil, err
+		}
+		return rig.TalkWithAgent(ctx, m, kind, o, f.reverse)
+	}
+	from, err := traffic.ParseEndpoint(f.from)
+	if err != nil {
+		return nil, usage(fmt.Errorf("--from: %w", err), "IFACE or netns:NAME/IFACE")
+	}
+	to, err := traffic.ParseEndpoint(f.to)
+	if err != nil {
+		return nil, usage(fmt.Errorf("--to: %w", err), "IFACE or netns:NAME/IFACE")
+	}
+	return rig.TalkBetween(m, kind, from, to, f.reverse)
+}

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"mpps/internal/goal"
+	"mpps/internal/measure"
+	"mpps/internal/report"
+)
+
+// drawRun draws a run for a terminal: the answer first, then why to believe it.
+func drawRun(t *report.Text, r *measure.Run, saved []string) {
+	title := "bench " + string(r.Kind)
+	if r.Name != "" {
+		title += ": " + r.Name
+	}
+	t.Heading(title)
+	t.Line("  %s → %s", place(r.From), place(r.To))
+	t.Line("  %s", loadOf(r))
+	t.Blank()
+	t.Line("  %s  median of %d %s", t.In(report.Bold, estimate(r.Median, r.Kind.Unit())), r.Median.N, spread(r.Median))
+	if r.Kind == measure.PPS {
+		drawCounts(t, r)
+	}
+	t.Blank()
+	drawSamples(t, r)
+	for _, s := range r.Samples[:min(1, len(r.Samples))] {
+		drawCPU(t, r, s)
+	}
+	drawLatency(t, r.Latency)
+	for _, file := range saved {
+		t.Line("  saved as %s", file)
+	}
+}
+
+func place(e measure.Endpoint) string {
+	text := e.Where
+	if e.Interface != "" {
+		text += " " + e.Interface
+	}
+	if e.Via != "" {
+		text += " in " + e.Via
+	}
+	return text
+}
+
+func loadOf(r *measure.Run) string {
+	trials := fmt.Sprintf("%d × %v", r.Load.Repeat, r.Load.Duration)
+	switch r.Kind {
+	case measure.RR:
+		return fmt.Sprintf("%d connections, request %d bytes, response %d bytes, closed loop, %s", r.Load.Connections, r.Load.Request, r.Load.Response, trials)
+	case measure.Stream:
+		return fmt.Sprintf("%d connections, %s", r.Load.Connections, trials)
+	}
+	pace := "as fast as possible"
+	if r.Load.Rate > 0 {
+		pace = goal.FormatRate(r.Load.Rate) + " packet/s"
+	}
+	return fmt.Sprintf("%d-byte frames, %d flows, %s, %s; generator %s, sink %s", r.Load.FrameBytes, r.Load.Flows, pace, trials,
+		r.Environment.Generator, r.Environment.Sink)
+}
+
+func drawCounts(t *report.Text, r *measure.Run) {
+	loss := 0.0
+	if r.Sent > 0 {
+		loss = 100 * float64(r.Lost) / float64(r.Sent)
+	}
+	t.Line("  offered %s packet/s: sent %d, received %d, lost %d (%.4g %%), duplicated %d, out of order %d",
+		goal.FormatRate(r.OfferedPPS), r.Sent, r.Received, r.Lost, loss, r.Duplicated, r.Reordered)
+	style := report.Green
+	if !r.Valid() {
+		style = report.RedBold
+	}
+	t.Wrapped("  limited by "+t.In(style, string(r.LimitedBy))+": ", strings.Join(r.Evidence, "; "))
+	for _, l := range r.Losses {
+		t.Line("  lost at %s %s %s: %d", l.Where, l.Interface, l.Name, l.Packets)
+	}
+}
+
+func drawSamples(t *report.Text, r *measure.Run) {
+	rows := [][]string{{"  trial", r.Kind.Unit(), "seconds"}}
+	switch r.Kind {
+	case measure.PPS:
+		rows[0] = append(rows[0], "lost", "CPU ns/packet")
+	case measure.RR:
+		rows[0] = append(rows[0], "p50", "p99", "CPU ns/transaction")
+	case measure.Stream:
+		rows[0] = append(rows[0], "sent again", "CPU ns/byte")
+	}
+	for i, s := range r.Samples {
+		row := []string{fmt.Sprintf("  %5d", i+1), goal.FormatRate(s.Value(r.Kind)), fmt.Sprintf("%.2f", s.Seconds)}
+		switch r.Kind {
+		case measure.PPS:
+			row = append(row, fmt.Sprintf("%.3g %%", 100*s.LossRatio()))
+		case measure.RR:
+			row = append(row, percentile(s.Latency, 50), percentile(s.Latency, 99))
+		case measure.Stream:
+			row = append(row, fmt.Sprint(s.Retransmits))
+		}
+		rows = append(rows, append(row, fmt.Sprintf("%.4g", s.CPUNsPerUnit)))
+	}
+	t.Table(rows)
+}
+
+// drawCPU draws how the machines spent the first trial.
+func drawCPU(t *report.Text, r *measure.Run, s measure.Sample) {
+	if len(r.Samples) == 0 || len(s.CPU) == 0 {
+		return
+	}
+	for _, m := range s.CPU {
+		u := m.Total()
+		if m.Seconds <= 0 {
+			continue
+		}
+		t.Line("  CPUs of %s, first trial: user %.2f system %.2f softirq %.2f irq %.2f guest %.2f steal %.2f idle %.2f", m.Where,
+			(u.User+u.Nice)/m.Seconds, u.System/m.Seconds, u.SoftIRQ/m.Seconds, u.IRQ/m.Seconds, u.Guest/m.Seconds, u.Steal/m.Seconds, u.Idle/m.Seconds)
+	}
+}
+
+func drawLatency(t *report.Text, l *measure.Latency) {
+	if l == nil {
+		return
+	}
+	text := fmt.Sprintf("  %s latency:", l.What)
+	for _, p := range l.Percentiles {
+		text += fmt.Sprintf(" p%g %s", p.P, short(p.ValueNs))
+	}
+	t.Line("%s max %s", text, short(l.MaxNs))
+}
+
+func percentile(l *measure.Latency, p float64) string {
+	if l == nil {
+		return "-"
+	}
+	return short(l.At(p))
+}
+
+// short is a time in three digits.
+func short(ns uint64) string {
+	switch d := time.Duration(ns); {
+	case d >= time.Second:
+		return fmt.Sprintf("%.3gs", d.Seconds())
+	case d >= time.Millisecond:
+		return fmt.Sprintf("%.3gms", float64(ns)/1e6)
+	case d >= time.Microsecond:
+		return fmt.Sprintf("%.3gµs", float64(ns)/1e3)
+	}
+	return fmt.Sprintf("%dns", ns)
+}
+
+func estimate(e measure.Estimate, unit string) string {
+	return goal.FormatRate(e.Value) + " " + unit
+}
+
+func spread(e measure.Estimate) string {
+	if e.N < 2 {
+		return ""
+	}
+	return fmt.Sprintf("[%s, %s] at %.3g %%", goal.FormatRate(e.Lo), goal.FormatRate(e.Hi), 100*e.Level)
+}
