@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"strings"
 
 	"mpps/internal/audit"
 	"mpps/internal/knob"
@@ -48,12 +47,22 @@ func findings(t *Text, all []audit.Finding) {
 		case f.Severity == knob.Medium:
 			mark = t.In(Yellow, mark)
 		}
-		values := f.Found
-		if f.Wanted != "" && f.State == audit.Off {
-			values += " → " + f.Wanted
+		values := fmt.Sprintf("%d values", len(group))
+		alike := allAlike(group)
+		if alike {
+			values = bothValues(f)
 		}
 		t.Line("%s %s  %s", mark, t.In(Bold, f.ID), values)
-		t.Wrapped("         ", t.In(Faint, where(group)))
+		for _, member := range group[:min(len(group), 3)] {
+			line := t.In(Faint, member.Address.String())
+			if !alike {
+				line += "  " + bothValues(member)
+			}
+			t.Wrapped("         ", line)
+		}
+		if rest := len(group) - 3; rest > 0 {
+			t.Line("         and %d more like these", rest)
+		}
 		t.Wrapped("         ", f.Why)
 		if f.Warning != "" {
 			t.Wrapped("         "+t.In(Yellow, "careful: "), f.Warning)
@@ -64,29 +73,42 @@ func findings(t *Text, all []audit.Finding) {
 	}
 }
 
-// where names the addresses of a group: one in full, several by their number and objects.
-func where(group []audit.Finding) string {
-	if len(group) == 1 {
-		return group[0].Address.String()
+// bothValues are the two values of a finding: found and, where it is off, wanted.
+func bothValues(f audit.Finding) string {
+	if f.Wanted != "" && f.State == audit.Off {
+		return shown(f.Found) + " → " + shown(f.Wanted)
 	}
-	shown := make([]string, 0, 4)
-	for _, f := range group[:min(len(group), 3)] {
-		shown = append(shown, f.Address.String())
-	}
-	text := strings.Join(shown, ", ")
-	if rest := len(group) - len(shown); rest > 0 {
-		text += fmt.Sprintf(" and %d more", rest)
-	}
-	return text
+	return shown(f.Found)
 }
 
-// groupFindings puts findings together that say the same of different addresses, in the order of the first of each.
+// shown is a value for people: an empty one (a CPU mask without CPUs) is visible too.
+func shown(value string) string {
+	if value == "" {
+		return "none"
+	}
+	return value
+}
+
+func allAlike(group []audit.Finding) bool {
+	for _, f := range group[1:] {
+		if f.Found != group[0].Found || f.Wanted != group[0].Wanted || f.Why != group[0].Why {
+			return false
+		}
+	}
+	return true
+}
+
+// groupFindings puts the findings of one knob together that are equally bad, in the order of the first of each.
 func groupFindings(all []audit.Finding) [][]audit.Finding {
-	type key struct{ id, found, wanted, why, warning, blocked string }
+	type key struct {
+		id               string
+		severity         knob.Severity
+		warning, blocked string
+	}
 	at := map[key]int{}
 	var groups [][]audit.Finding
 	for _, f := range all {
-		k := key{f.ID, f.Found, f.Wanted, f.Why, f.Warning, f.Blocked}
+		k := key{f.ID, f.Severity, f.Warning, f.Blocked}
 		i, ok := at[k]
 		if !ok {
 			i = len(groups)

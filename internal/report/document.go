@@ -111,7 +111,7 @@ func Rows(changes []plan.Change) []ChangeRow {
 	rows := make([]ChangeRow, 0, len(changes))
 	for _, c := range changes {
 		rows = append(rows, ChangeRow{
-			ID: c.ID, Title: c.Title, Stage: c.Stage.String(), Address: c.Address.String(), From: c.From.String(), To: c.To.String(),
+			ID: c.ID, Title: c.Title, Stage: c.Stage.String(), Address: c.Address.String(), From: shown(c.From.String()), To: shown(c.To.String()),
 			Because: c.Because, Risk: string(c.Risk), Lasts: string(c.Lasts), Needs: c.Needs, Undo: "mpps rollback",
 		})
 	}

@@ -25,9 +25,6 @@ func Inspect(t *Text, h *facts.Host) {
 	for _, s := range h.Topology.Suspect {
 		t.Wrapped(t.In(Yellow, "suspect: "), s)
 	}
-	for _, u := range h.Unseen {
-		t.Wrapped(t.In(Yellow, "not seen: "), u.What+": "+u.Why)
-	}
 }
 
 func headline(h *facts.Host) string {

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"mpps/internal/goal"
@@ -16,17 +17,22 @@ func Plan(t *Text, p *plan.Plan) {
 	} else {
 		t.Line("%s, in this order:", count(len(p.Changes), "change"))
 	}
-	for i, c := range p.Changes {
+	number := 1
+	for _, group := range groupChanges(p.Changes) {
 		t.Blank()
-		planned(t, fmt.Sprintf("%2d ", i+1), c)
+		span := fmt.Sprintf("%2d ", number)
+		if number += len(group); len(group) > 1 {
+			span = fmt.Sprintf("%2d-%d ", number-len(group), number-1)
+		}
+		planned(t, span, group)
 	}
 	if len(p.Consent) > 0 {
 		t.Blank()
 		t.Heading("planned only with consent")
-		for _, c := range p.Consent {
-			planned(t, "   ", c)
-			t.Line("   %s", t.In(Yellow, "add --consent "+string(c.Risk)))
-			rules(t, c.Rules)
+		for _, group := range groupChanges(p.Consent) {
+			planned(t, "   ", group)
+			t.Line("   %s", t.In(Yellow, "add --consent "+string(group[0].Risk)))
+			rules(t, group[0].Rules)
 		}
 	}
 	if len(p.Skipped) > 0 {
@@ -39,12 +45,40 @@ func Plan(t *Text, p *plan.Plan) {
 	footing(t, p)
 }
 
-func planned(t *Text, number string, c plan.Change) {
+// groupChanges puts changes together that follow each other and differ only in address and values: the queues of a NIC.
+func groupChanges(all []plan.Change) [][]plan.Change {
+	var groups [][]plan.Change
+	for _, c := range all {
+		if n := len(groups); n > 0 {
+			last := groups[n-1][0]
+			if last.ID == c.ID && last.Risk == c.Risk && last.Lasts == c.Lasts && last.Needs == c.Needs && last.Warning == c.Warning {
+				groups[n-1] = append(groups[n-1], c)
+				continue
+			}
+		}
+		groups = append(groups, []plan.Change{c})
+	}
+	return groups
+}
+
+func planned(t *Text, number string, group []plan.Change) {
+	c := group[0]
 	t.Line("%s%s  %s", number, t.In(Bold, c.ID), c.Title)
-	t.Wrapped("   ", t.In(Faint, c.Address.String()))
-	t.Line("   %s", t.In(Red, "- "+c.From.String()))
-	t.Line("   %s", t.In(Green, "+ "+c.To.String()))
-	t.Wrapped("   why: ", c.Because)
+	var reasons []string
+	for _, c := range group {
+		t.Wrapped("   ", t.In(Faint, c.Address.String()))
+		t.Line("   %s", t.In(Red, "- "+shown(c.From.String())))
+		t.Line("   %s", t.In(Green, "+ "+shown(c.To.String())))
+		if !slices.Contains(reasons, c.Because) {
+			reasons = append(reasons, c.Because)
+		}
+	}
+	for _, because := range reasons[:min(len(reasons), 2)] {
+		t.Wrapped("   why: ", because)
+	}
+	if len(reasons) > 2 {
+		t.Line("        and alike for the others (--json has each)")
+	}
 	terms := []string{"risk " + string(c.Risk), "lasts " + string(c.Lasts)}
 	if c.Needs != "" {
 		terms = append(terms, "takes effect after "+c.Needs)
