@@ -190,7 +190,7 @@ func verdict(r Report) string {
 	if n := r.Counts[Off]; n > 0 {
 		text = fmt.Sprintf("%d of %d values hold the target back, the worst of severity %s", n, n+r.Counts[OK], worst)
 		if worst == knob.Info {
-			text = fmt.Sprintf("well tuned: %d values could be stated more plainly, none holds the target back", n)
+			text = fmt.Sprintf("well tuned: of %d values %d are odd, and none of them holds the target back", n+r.Counts[OK], n)
 		}
 	}
 	if n := r.Counts[Unknown]; n > 0 {

@@ -50,7 +50,7 @@ var nicNUMA = &Knob{
 			if !placement.Tapped(i) {
 				continue
 			}
-			for _, name := range v.paths.NICs(i.Source) {
+			for _, name := range v.paths.Behind(i) {
 				if n := v.nics[name]; n != nil && n.Node >= 0 {
 					nodes = nodes.Or(setting.CPUs(n.Node))
 					names = append(names, name)
@@ -92,7 +92,7 @@ var nicNUMA = &Knob{
 // pins are all CPUs that a guest's vCPUs are pinned to.
 func pins(g *facts.Guest) setting.CPUSet {
 	var all setting.CPUSet
-	for _, p := range g.Pins {
+	for _, p := range g.Pins[:min(len(g.Pins), g.VCPUs)] {
 		all = append(all, p...)
 	}
 	return setting.CPUs(all...)

@@ -100,12 +100,12 @@ var placementSiblings = &Knob{
 		if !ok {
 			return advice
 		}
-		if len(g.Pins) == 0 {
+		if len(pins(g)) == 0 {
 			return Unsure("its vCPUs are pinned nowhere: any two can meet on a core")
 		}
 		onCore := map[int][]int{}
 		loose := 0
-		for vcpu, pin := range g.Pins {
+		for vcpu, pin := range g.Pins[:min(len(g.Pins), g.VCPUs)] {
 			if len(pin) != 1 {
 				loose++
 				continue

@@ -68,20 +68,17 @@ func describe(guest *facts.Guest, paths Paths, g goal.Goal) Guest {
 			n.Queues = min(i.Queues, TapQueues)
 			d.tuned = true
 		}
-		if nics := paths.NICs(i.Source); len(nics) > 0 {
+		if nics := paths.Behind(i); len(nics) > 0 {
 			n.NIC = nics[0]
 		}
 		d.NICs = append(d.NICs, n)
 	}
-	for _, pin := range guest.Pins {
+	for _, pin := range guest.Pins[:min(len(guest.Pins), guest.VCPUs)] {
 		if len(pin) != 1 {
 			d.Pins = nil
 			break
 		}
 		d.Pins = append(d.Pins, pin[0])
-	}
-	if len(d.Pins) > d.VCPUs {
-		d.Pins = d.Pins[:d.VCPUs]
 	}
 	return d
 }

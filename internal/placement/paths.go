@@ -10,12 +10,13 @@ import (
 type Paths struct {
 	below   map[string][]string // device → devices below it
 	nics    map[string]bool
+	master  map[string]string // tap → bridge
 	carries map[string]bool
 }
 
 // PathsOf works out the paths of a host.
 func PathsOf(h *facts.Host) Paths {
-	p := Paths{below: map[string][]string{}, nics: map[string]bool{}, carries: map[string]bool{}}
+	p := Paths{below: map[string][]string{}, nics: map[string]bool{}, master: map[string]string{}, carries: map[string]bool{}}
 	for _, n := range h.NICs {
 		p.nics[n.Name] = true
 		if n.Master != "" {
@@ -30,6 +31,9 @@ func PathsOf(h *facts.Host) Paths {
 			p.below[t.Master] = append(p.below[t.Master], t.Name)
 		}
 	}
+	for _, t := range h.Taps {
+		p.master[t.Name] = t.Master
+	}
 	for _, b := range h.Bridges {
 		p.below[b.Name] = append(p.below[b.Name], b.Ports...)
 	}
@@ -41,7 +45,7 @@ func PathsOf(h *facts.Host) Paths {
 	}
 	for _, g := range h.Guests {
 		for _, i := range g.Interfaces {
-			for _, nic := range p.NICs(i.Source) {
+			for _, nic := range p.Behind(i) {
 				p.carries[nic] = true
 			}
 		}
@@ -76,6 +80,15 @@ func (p Paths) NICs(device string) []string {
 	descend(device)
 	slices.Sort(found)
 	return found
+}
+
+// Behind are the physical NICs behind a guest's interface: below the bridge or device that its definition names, or, for
+// libvirt networks, below the bridge that its tap is a port of while the guest runs.
+func (p Paths) Behind(i facts.Interface) []string {
+	if found := p.NICs(i.Source); len(found) > 0 {
+		return found
+	}
+	return p.NICs(p.master[i.Tap])
 }
 
 // Carries tells whether packets of guests pass a NIC.
