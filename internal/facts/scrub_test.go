@@ -1,0 +1,81 @@
+package facts
+
+import (
+	"strings"
+	"testing"
+
+	"mpps/internal/setting"
+)
+
+func TestScrub(t *testing.T) {
+	h := small()
+	h.Name = "secret-host.example.org"
+	h.NICs[0].MAC = "3c:ec:ef:12:34:56"
+	h.NICs[0].Management = "route to 203.0.113.77 (SSH client)"
+	h.NICs[1].Management = "route to 2a01:4f8:10a::1 (SSH client)"
+	h.Guests[0].Name = "payroll"
+	h.Guests[0].UUID = "a81f45a7-c81f-45a7-839a-a6ab341a1fa9"
+	h.Taps[0].Guest, h.Taps[1].Guest = "payroll", "payroll"
+	h.Guests[0].Definition = `<domain type='kvm'>
+  <name>payroll</name>
+  <uuid>a81f45a7-c81f-45a7-839a-a6ab341a1fa9</uuid>
+  <title>Salaries of Acme Inc.</title>
+  <sysinfo type='smbios'><system><entry name='serial'>SN-998877</entry></system></sysinfo>
+  <devices>
+    <interface type='bridge'><mac address='52:54:00:00:00:00'/><source bridge='br0'/></interface>
+    <graphics type='vnc' listen='198.51.100.9'/>
+    <disk type='file'><source file='/var/lib/libvirt/images/payroll.qcow2'/><serial>WD-12345</serial></disk>
+  </devices>
+</domain>
+`
+	h.Unseen = []Unseen{{What: "definition of guest payroll", Why: "line 3"}}
+	h.Netfilter.Rules[0].Lines = []string{"add rule filter input ip saddr 203.0.113.77 accept", "add rule filter input ip saddr 127.0.0.1 accept"}
+	h.Readings[setting.Of(setting.Domain, "payroll", "interface", "52:54:00:00:00:00", "driver.queues")] = setting.Value("4")
+
+	c := Scrub(h)
+	text := string(written(t, c))
+	for _, secret := range []string{
+		"secret-host", "example.org", "3c:ec:ef", "203.0.113.77", "2a01:4f8", "payroll", "a81f45a7", "Acme", "SN-998877",
+		"WD-12345", "198.51.100.9", `"52:54:00:00:00:00"`,
+	} {
+		if strings.Contains(text, secret) {
+			t.Errorf("%q is still there", secret)
+		}
+	}
+	if !strings.Contains(text, "127.0.0.1") {
+		t.Error("the loopback address is gone")
+	}
+	g := c.Guests[0]
+	mac := g.Interfaces[0].MAC
+	if c.Taps[0].Guest != g.Name || !strings.Contains(g.Definition, "<name>"+g.Name+"</name>") ||
+		!strings.Contains(g.Definition, "address='"+mac+"'") || !strings.Contains(g.Definition, g.UUID) ||
+		!strings.Contains(g.Definition, "images/"+g.Name+".qcow2") {
+		t.Errorf("the same thing has several replacements: guest %s, NIC %s, tap of %s in\n%s", g.Name, mac, c.Taps[0].Guest, g.Definition)
+	}
+	if found := c.Readings.At(setting.Of(setting.Domain, g.Name, "interface", mac, "driver.queues")); found.Value != "4" {
+		t.Errorf("the reading of the renamed guest is %v", found)
+	}
+	threads := 0
+	for _, thread := range g.Threads {
+		if thread.NIC == mac {
+			threads++
+		}
+	}
+	if threads != 4 {
+		t.Errorf("%d vhost workers serve %s, expected 4", threads, mac)
+	}
+	if again := Scrub(h); Digest(again) != Digest(c) {
+		t.Error("scrubbed twice it differs")
+	}
+	if c.Guests[1].Interfaces[0].MAC == c.Guests[1].Interfaces[1].MAC {
+		t.Error("two NICs have become one")
+	}
+}
+
+func TestScrubKeepsTheLikenessOfTaps(t *testing.T) {
+	s := newScrubber(&Host{})
+	guest, tap := s.mac("52:54:00:12:34:56"), s.mac("fe:54:00:12:34:56")
+	if guest[3:] != tap[3:] || guest == tap || guest == "52:54:00:12:34:56" {
+		t.Errorf("NIC %s, tap %s", guest, tap)
+	}
+}
