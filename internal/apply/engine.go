@@ -103,7 +103,7 @@ func (e *Engine) put(ctx context.Context, a setting.Address, value setting.Readi
 // gone tells whether a value cannot be put back because what it belongs to is not there any more: a guest that is off,
 // a device that was removed.
 func gone(a setting.Address, found setting.Reading) bool {
-	return found.State == setting.Absent && !setting.Kinds[a.Kind].CanAbsent
+	return found.State == setting.Absent && (found.NoObject || !setting.Kinds[a.Kind].CanAbsent)
 }
 
 // told is a reading with its reason, for messages.

@@ -74,45 +74,31 @@ func waits(l *journal.Ledger, tx string) (*journal.Transaction, error) {
 	return t, nil
 }
 
-// guardPause is how often a guard looks at the journal.
-const guardPause = 200 * time.Millisecond
+// guardPause is how often a guard looks at the journal; guardPatience how long it goes on where that fails, or where
+// putting things back does: what holds a driver for a moment must not leave the operator outside.
+const (
+	guardPause    = 200 * time.Millisecond
+	guardPatience = 2 * time.Minute
+)
 
 // Guard waits until a transaction is confirmed or has been undone, and rolls it back where neither happens in its time,
 // or where its process dies before it is done. It outlives the process that made the transaction, and needs nothing of
 // it but the journal. The time runs from the commit on, on a clock that does not jump.
 func (e *Engine) Guard(ctx context.Context, tx string) ([]Restored, error) {
-	var expires time.Time
+	g := guard{Engine: e, tx: tx}
+	var since time.Time // of the first of the failures in a row
 	for {
-		ledger, err := e.Journal.Ledger()
-		if err != nil {
-			return nil, err
-		}
-		t, err := ledger.Find(tx)
-		if err != nil {
-			return nil, err
-		}
-		c := t.Confirmation()
-		why := ""
-		switch state := ledger.State(t); {
-		case state == journal.InFlight:
-		case state != journal.Applied && state != journal.Interrupted && state != journal.FailedPartly && state != journal.Doubtful:
-			return nil, nil
-		case state == journal.Applied && (c.Confirmed || !c.Armed):
-			return nil, nil
-		case state != journal.Applied:
-			why = "not completed: " + string(state)
-		case expires.IsZero():
-			left := min(max(time.Until(c.Until), 0), c.Within)
-			expires = time.Now().Add(left)
-		case !time.Now().Before(expires):
-			why = fmt.Sprintf("not confirmed within %v", c.Within)
-		}
-		if why != "" {
-			restored, err := e.Rollback(ctx, RollbackOptions{TX: tx, WithLater: true, Why: why, unconfirmed: true})
-			var locked *journal.Locked
-			if !errors.As(err, &locked) {
-				return restored, err
-			}
+		restored, done, err := g.look(ctx)
+		var locked *journal.Locked
+		switch {
+		case done:
+			return restored, err
+		case err == nil || errors.As(err, &locked):
+			since = time.Time{}
+		case since.IsZero():
+			since = time.Now()
+		case time.Since(since) > guardPatience:
+			return restored, err
 		}
 		select {
 		case <-ctx.Done():
@@ -120,4 +106,47 @@ func (e *Engine) Guard(ctx context.Context, tx string) ([]Restored, error) {
 		case <-time.After(guardPause):
 		}
 	}
+}
+
+// guard is one wait for a confirmation.
+type guard struct {
+	*Engine
+	tx      string
+	expires time.Time // zero before the commit was seen
+}
+
+// look looks at the transaction once, and puts it back where it is time to. done tells that there is nothing more to
+// wait for.
+func (g *guard) look(ctx context.Context) (restored []Restored, done bool, err error) {
+	ledger, err := g.Journal.Ledger()
+	if err != nil {
+		return nil, false, err
+	}
+	t, err := ledger.Find(g.tx)
+	if err != nil {
+		return nil, errors.Is(err, journal.ErrNoTransaction), err
+	}
+	c := t.Confirmation()
+	why := ""
+	switch state := ledger.State(t); state {
+	case journal.InFlight:
+		return nil, false, nil
+	case journal.Interrupted, journal.FailedPartly, journal.Doubtful:
+		why = "not completed: " + string(state)
+	case journal.Applied:
+		if c.Confirmed || !c.Armed {
+			return nil, true, nil
+		}
+		if g.expires.IsZero() {
+			g.expires = time.Now().Add(min(max(time.Until(c.Until), 0), c.Within))
+		}
+		if time.Now().Before(g.expires) {
+			return nil, false, nil
+		}
+		why = fmt.Sprintf("not confirmed within %v", c.Within)
+	default:
+		return nil, true, nil
+	}
+	restored, err = g.Rollback(ctx, RollbackOptions{TX: g.tx, WithLater: true, Why: why, unconfirmed: true})
+	return restored, err == nil, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -224,6 +225,78 @@ func TestGuardUndoesWhatNobodyConfirms(t *testing.T) {
 	}
 	if _, err := e.Confirm(result.TX); err == nil || !strings.Contains(err.Error(), "rolled-back") {
 		t.Errorf("confirmed too late: %v", err)
+	}
+}
+
+func TestGuardUndoesWhatWasInterrupted(t *testing.T) {
+	f := newFake(t, 2)
+	e := engine(t, f)
+	before := f.snapshot()
+	lock, err := e.Journal.Lock("apply")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := e.Journal.Create(lock, journal.Header{Kind: journal.Apply, BootID: e.BootID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, old, new, want := address(0), setting.Value("old"), setting.Value("new"), setting.Exact("new")
+	for _, r := range []journal.Record{
+		{Event: journal.ConfirmArmed, Seconds: 3600},
+		{Event: journal.Intent, N: 1, Address: &a, Before: &old, After: &new, Want: &want},
+	} {
+		if err := w.Append(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.values[a] = new
+	died := time.AfterFunc(2*guardPause, func() { _ = errors.Join(w.Close(), lock.Release()) }) // as its death would
+	defer died.Stop()
+	done, err := e.Guard(t.Context(), w.TX())
+	if err != nil || len(done) != 1 || !f.same(before) {
+		t.Fatalf("%+v, %v, the machine is %v", done, err, f.values)
+	}
+	entries, err := e.History()
+	if err != nil || !strings.Contains(entries[1].Why, "not completed: interrupted") {
+		t.Errorf("history is %+v, %v", entries, err)
+	}
+}
+
+func TestGuardTriesAgain(t *testing.T) {
+	f := newFake(t, 2)
+	e := engine(t, f)
+	before := f.snapshot()
+	result, err := e.Run(t.Context(), changes(2), Options{Confirm: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	busy := map[string]error{"old": syscall.EBUSY}
+	f.refuseTo[address(0)] = busy
+	puts := 0
+	e.Journal.Appended = func(_ string, r journal.Record) {
+		if r.Event == journal.Incomplete { // the first try has failed
+			puts++
+			clear(busy)
+		}
+	}
+	done, err := e.Guard(t.Context(), result.TX)
+	if err != nil || puts != 1 || len(done) != 1 || !f.same(before) {
+		t.Errorf("%+v, %v after %d failed tries, the machine is %v", done, err, puts, f.values)
+	}
+}
+
+func TestRollbackOfAGuestThatIsNotDefinedAnyMore(t *testing.T) {
+	queues := setting.Of(setting.Domain, "vm1", "vcpupin", "0")
+	f := newFake(t, 0)
+	f.values[queues] = setting.Value("0-3")
+	e := engine(t, f)
+	applied(t, e, &plan.Plan{Changes: []plan.Change{
+		{ID: "domain.vcpupin", Address: queues, From: setting.Value("0-3"), To: setting.Value("1"), Want: setting.Exact("1")},
+	}})
+	f.values[queues] = setting.NoObject("guest vm1: no such guest")
+	done, err := e.Rollback(t.Context(), RollbackOptions{})
+	if err != nil || done[0].Drifted() != 0 || !strings.HasPrefix(done[0].Changes[0].Why, wasGone) {
+		t.Errorf("%+v, %v; expected nothing to restore", done, err)
 	}
 }
 

@@ -214,7 +214,21 @@ func summary(s Status) (Summary, string) {
 		i := slices.IndexFunc(s.Rows, func(r Row) bool { return r.State == WaitsFor })
 		return IsWaiting, s.Rows[i].Why
 	case len(s.Transactions) > 0:
-		return IsApplied, ""
+		return IsApplied, unconfirmed(s)
 	}
 	return IsClean, ""
+}
+
+// unconfirmed says what is to be known of a transaction that waits to be confirmed.
+func unconfirmed(s Status) string {
+	for _, t := range s.Transactions {
+		switch {
+		case t.ConfirmUntil == nil:
+		case time.Now().After(t.ConfirmUntil.Add(guardPatience)):
+			return t.TX + " was not confirmed in time, and the process that was to put it back is gone (a reboot?); 'mpps rollback' puts it back, 'mpps confirm' keeps it"
+		default:
+			return t.TX + " waits to be confirmed"
+		}
+	}
+	return ""
 }

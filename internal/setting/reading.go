@@ -42,6 +42,9 @@ type Reading struct {
 	// ReadOnly is set where the value can be seen but the kernel or driver offers no way to change it
 	// (an offload marked [fixed], a managed interrupt), with the reason in Why.
 	ReadOnly bool `json:"read_only,omitempty"`
+	// NoObject is set where the value is absent because what it belongs to is not there: a guest that is not defined,
+	// a device that was removed. There is nothing that a write could restore.
+	NoObject bool `json:"no_object,omitempty"`
 	// Bounds of the value where the kernel or driver tells them (ring maximum, channel maximum); nil where it does not.
 	Min *int64 `json:"min,omitempty"`
 	Max *int64 `json:"max,omitempty"`
@@ -52,6 +55,9 @@ func Value(v string) Reading { return Reading{State: Known, Value: v} }
 
 // Missing is an absent reading with its reason.
 func Missing(why string) Reading { return Reading{State: Absent, Why: why} }
+
+// NoObject is an absent reading of something whose object is not there.
+func NoObject(why string) Reading { return Reading{State: Absent, Why: why, NoObject: true} }
 
 // CouldNotTell is an unknown reading with its reason.
 func CouldNotTell(why string) Reading { return Reading{State: Unknown, Why: why} }
