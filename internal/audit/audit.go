@@ -75,10 +75,16 @@ func RunWith(h *facts.Host, g goal.Goal, catalogue []*knob.Knob, adjust Adjust) 
 	view := knob.Look(h, g)
 	r := Report{Tier: view.Tier, Why: g.Why(), Goal: g, Counts: map[State]int{}}
 	order := map[string]int{}
+	where, total := make([][]setting.Address, len(catalogue)), 0
+	for i, k := range catalogue {
+		where[i] = k.Where(h)
+		total += len(where[i])
+	}
+	r.Findings = make([]Finding, 0, total)
 	for i, k := range catalogue {
 		order[k.ID] = i
 		speaks := k.Speaks(view.Tier)
-		for _, a := range k.Where(h) {
+		for _, a := range where[i] {
 			advice := knob.NoOpinion()
 			if speaks {
 				advice = k.Want(view, a)

@@ -52,7 +52,7 @@ var netfilterBridge = &Knob{
 			return Skips("br_netfilter is not loaded: bridged frames skip iptables already")
 		}
 		tool := a.Path[strings.LastIndexAny(a.Path, "-_")+1:]
-		rules := bridgedRules(v.Host, tool)
+		rules := v.bridged(tool)
 		if v.Tier == goal.Standard && len(rules) > 0 {
 			return Fine(fmt.Sprintf("%s may belong to the guests' security, and the target does not need them gone", count(len(rules), "rule")))
 		}

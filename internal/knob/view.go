@@ -26,6 +26,7 @@ type View struct {
 	placed  *placement.Result
 	spread  map[string][]setting.CPUSet // by NIC and transmit queue
 	xpsGood map[string]bool
+	rules   map[string][]string             // by family: the rules that bridged frames run through
 	irqLoad map[string]map[int]map[int]bool // by NIC and CPU: the queues whose interrupts it takes alone
 }
 
@@ -40,6 +41,7 @@ func Look(h *facts.Host, g goal.Goal) *View {
 		paths:   placement.PathsOf(h),
 		spread:  map[string][]setting.CPUSet{},
 		xpsGood: map[string]bool{},
+		rules:   map[string][]string{},
 		irqLoad: map[string]map[int]map[int]bool{},
 	}
 	for i := range h.NICs {
@@ -72,6 +74,16 @@ func (v *View) Placement() *placement.Result {
 		v.placed = placement.Place(v.ask())
 	}
 	return v.placed
+}
+
+// bridged are the rules that bridged frames run through for one family's sake.
+func (v *View) bridged(tool string) []string {
+	rules, known := v.rules[tool]
+	if !known {
+		rules = bridgedRules(v.Host, tool)
+		v.rules[tool] = rules
+	}
+	return rules
 }
 
 // nic is the NIC that an address speaks of, or the reason why no knob should touch it.

@@ -31,6 +31,7 @@ type table struct {
 	ask     Ask
 	cpus    map[int]CPU
 	cores   map[int][]int  // core → its CPUs
+	nodes   map[int][]int  // node → its cores in the order of their first CPU
 	kept    setting.CPUSet // for the host and its daemons
 	taken   map[int]string // CPU → guest whose vCPU has it
 	torn    int            // guests over several nodes
@@ -55,10 +56,13 @@ func (t *table) finish() *Result {
 }
 
 func attempt(ask Ask, leastReserve bool) *table {
-	t := &table{ask: ask, cpus: map[int]CPU{}, cores: map[int][]int{}, taken: map[int]string{}, result: &Result{}}
+	t := &table{ask: ask, cpus: map[int]CPU{}, cores: map[int][]int{}, nodes: map[int][]int{}, taken: map[int]string{}, result: &Result{}}
 	slices.SortFunc(ask.CPUs, func(a, b CPU) int { return cmp.Compare(a.ID, b.ID) })
 	for _, c := range ask.CPUs {
 		t.cpus[c.ID] = c
+		if t.cores[c.Core] == nil {
+			t.nodes[c.Node] = append(t.nodes[c.Node], c.Core)
+		}
 		t.cores[c.Core] = append(t.cores[c.Core], c.ID)
 	}
 	t.reserve(leastReserve)
@@ -86,7 +90,7 @@ func attempt(ask Ask, leastReserve bool) *table {
 func (t *table) reserve(least bool) {
 	var kept []int
 	for i, n := range t.ask.Nodes {
-		cores := t.coresOf(n.ID)
+		cores := t.nodes[n.ID]
 		want := 1
 		if len(cores) >= 8 && len(t.cores[cores[0]]) == 1 {
 			want = 2
@@ -111,17 +115,6 @@ func (t *table) reserve(least bool) {
 		}
 	}
 	t.kept = setting.CPUs(kept...)
-}
-
-// coresOf are a node's cores in the order of their first CPU.
-func (t *table) coresOf(node int) []int {
-	var cores []int
-	for _, c := range t.ask.CPUs {
-		if c.Node == node && t.cores[c.Core][0] == c.ID {
-			cores = append(cores, c.Core)
-		}
-	}
-	return cores
 }
 
 // keep leaves a guest where it is pinned, if it is well pinned.
@@ -306,7 +299,7 @@ func (t *table) nodesFrom(want int, known bool, g Guest) []int {
 
 // freeCores are a node's cores without any vCPU that are not kept for the host.
 func (t *table) freeCores(node int) []int {
-	return slices.DeleteFunc(t.coresOf(node), func(core int) bool {
+	return slices.DeleteFunc(slices.Clone(t.nodes[node]), func(core int) bool {
 		return slices.ContainsFunc(t.cores[core], func(cpu int) bool { return t.taken[cpu] != "" || t.kept.Has(cpu) })
 	})
 }
