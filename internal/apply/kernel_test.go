@@ -1,0 +1,177 @@
+//go:build netns
+
+package apply_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"mpps/internal/apply"
+	"mpps/internal/goal"
+	"mpps/internal/host"
+	"mpps/internal/journal"
+	"mpps/internal/plan"
+	"mpps/internal/setting"
+)
+
+// TestKernel runs the engine on the parameters of a network namespace of its own: real files of a real kernel, which
+// refuses what is out of range. The namespace belongs to a child process and goes with it.
+func TestKernel(t *testing.T) {
+	if os.Getenv("MPPS_KERNEL_TEST") == "" {
+		outside, err := os.Readlink("/proc/self/ns/net")
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command(os.Args[0], "-test.run=^TestKernel$", "-test.v")
+		cmd.Env = append(os.Environ(), "MPPS_KERNEL_TEST="+outside)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
+		out, err := cmd.CombinedOutput()
+		t.Logf("%s", out)
+		if err != nil {
+			t.Fatalf("in a network namespace: %v", err)
+		}
+		return
+	}
+	if inside, err := os.Readlink("/proc/self/ns/net"); err != nil || inside == os.Getenv("MPPS_KERNEL_TEST") {
+		t.Fatalf("namespace %s, %v: expected one of its own", inside, err)
+	}
+	t.Run("refused", kernelRefuses)
+	t.Run("80 changes", kernelUndoes80)
+}
+
+func kernelEngine(t *testing.T) *apply.Engine {
+	t.Helper()
+	m, err := host.Open("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := journal.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = errors.Join(m.Close(), j.Close()) })
+	return &apply.Engine{Mechanisms: m.Mechanisms(), Journal: j, Host: "box", BootID: "boot", Version: "test"}
+}
+
+// parameters is the text of every parameter below net that can be read. What counts by itself is left out.
+func parameters(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir("/proc/sys/net", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || strings.HasSuffix(name, "_count") {
+			return nil
+		}
+		if text, err := os.ReadFile(name); err == nil {
+			all[name] = string(text)
+		}
+		return nil
+	})
+	if err != nil || len(all) < 100 {
+		t.Fatalf("%d parameters, %v", len(all), err)
+	}
+	return all
+}
+
+func parameter(t *testing.T, e *apply.Engine, name, to string) plan.Change {
+	t.Helper()
+	a := setting.Of(setting.Sysctl, name)
+	from := e.Mechanisms.Read(t.Context(), a)
+	if from.State != setting.Known {
+		t.Fatalf("%s: %s", a, from.Why)
+	}
+	return plan.Change{ID: "test", Address: a, From: from, To: setting.Value(to), Want: setting.Exact(to), Risk: goal.None}
+}
+
+// kernelRefuses: a TTL of 999 is out of range (net/ipv4/sysctl_net_ipv4.c, ip_default_ttl 1–255).
+func kernelRefuses(t *testing.T) {
+	e := kernelEngine(t)
+	before := parameters(t)
+	p := &plan.Plan{Goal: goal.Unlimited(), Changes: []plan.Change{
+		parameter(t, e, "net.core.somaxconn", "8192"),
+		parameter(t, e, "net.ipv4.tcp_rmem", "8192 262144 8388608"),
+		parameter(t, e, "net.ipv4.ip_default_ttl", "999"),
+	}}
+	result, err := e.Run(t.Context(), p, apply.Options{})
+	if !errors.Is(err, syscall.EINVAL) || result.State != journal.FailedUndone {
+		t.Fatalf("%s, %v; expected EINVAL and everything put back", result.State, err)
+	}
+	for _, says := range []string{"sysctl:net.ipv4.ip_default_ttl", "999", "invalid argument", "are put back"} {
+		if !strings.Contains(err.Error(), says) {
+			t.Errorf("error is %q, expected it to say %q", err, says)
+		}
+	}
+	if !maps.Equal(parameters(t), before) {
+		t.Error("parameters differ after the failure")
+	}
+}
+
+// kernelUndoes80 writes 80 parameters of loopback devices and puts them back within 2 s.
+func kernelUndoes80(t *testing.T) {
+	e := kernelEngine(t)
+	p := &plan.Plan{Goal: goal.Unlimited()}
+	for _, where := range []string{"ipv4.conf.default", "ipv4.conf.lo"} {
+		names, err := filepath.Glob("/proc/sys/net/" + strings.ReplaceAll(where, ".", "/") + "/*")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			c := parameter(t, e, "net."+where+"."+filepath.Base(name), "1")
+			if info, err := os.Stat(name); err == nil && info.Mode().Perm()&0o200 != 0 && c.From.Value == "0" {
+				p.Changes = append(p.Changes, c)
+			}
+		}
+	}
+	for _, where := range []string{"ipv6.conf.default", "ipv6.conf.lo"} {
+		for _, name := range []string{"autoconf", "accept_ra_defrtr", "accept_ra_pinfo", "accept_redirects", "hop_limit", "mtu", "accept_source_route", "dad_transmits", "max_addresses", "router_solicitations", "suppress_frag_ndisc", "temp_prefered_lft", "temp_valid_lft", "regen_max_retry", "use_oif_addrs_only", "keep_addr_on_down", "ndisc_notify", "drop_unicast_in_l2_multicast"} {
+			if _, err := os.Stat("/proc/sys/net/" + strings.ReplaceAll(where, ".", "/") + "/" + name); err != nil {
+				continue
+			}
+			c := parameter(t, e, "net."+where+"."+name, "0")
+			if c.From.Value == "0" {
+				c = parameter(t, e, "net."+where+"."+name, "1")
+			}
+			if name == "mtu" || name == "hop_limit" {
+				c.To, c.Want = setting.Value("1300"), setting.Exact("1300")
+			}
+			if name == "hop_limit" {
+				c.To, c.Want = setting.Value("33"), setting.Exact("33")
+			}
+			p.Changes = append(p.Changes, c)
+		}
+	}
+	if len(p.Changes) > 80 {
+		p.Changes = p.Changes[:80]
+	}
+	before := parameters(t)
+	if _, err := e.Run(t.Context(), p, apply.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if maps.Equal(parameters(t), before) {
+		t.Fatal("nothing was changed")
+	}
+	began := time.Now()
+	done, err := e.Rollback(context.Background(), apply.RollbackOptions{})
+	took := time.Since(began)
+	if err != nil || done[0].Drifted() > 0 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	for name, text := range parameters(t) {
+		if before[name] != text {
+			t.Errorf("%s is %q, expected %q", name, text, before[name])
+		}
+	}
+	if took > 2*time.Second {
+		t.Errorf("undone in %v, expected under 2 s", took)
+	}
+	t.Log(fmt.Sprintf("%d parameters of the kernel undone in %v", done[0].Written(), took))
+}
