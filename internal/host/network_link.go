@@ -249,14 +249,19 @@ func (d *device) parseTunnel(ad *netlink.AttributeDecoder) error {
 	return nil
 }
 
-// parse reads one IFLA_VF_INFO: each attribute is a structure that begins with the VF's number.
+// parse reads one IFLA_VF_INFO: attributes that are structures, each of which begins with the VF's number, and nested ones
+// (IFLA_VF_STATS, IFLA_VF_VLAN_LIST), which are skipped.
 func (v *virtual) parse(ad *netlink.AttributeDecoder) error {
 	for ad.Next() {
 		b := ad.Bytes()
 		if len(b) < 8 {
 			continue
 		}
-		v.index = int(nativeEndian.Uint32(b))
+		switch ad.Type() { // the others are lists
+		case unix.IFLA_VF_MAC, unix.IFLA_VF_VLAN, unix.IFLA_VF_TX_RATE, unix.IFLA_VF_RATE, unix.IFLA_VF_SPOOFCHK, unix.IFLA_VF_TRUST,
+			unix.IFLA_VF_LINK_STATE:
+			v.index = int(nativeEndian.Uint32(b))
+		}
 		word := func(i int) uint32 {
 			if len(b) < 4*(i+1) {
 				return 0

@@ -58,6 +58,10 @@ func TestLinkWithVFs(t *testing.T) {
 				v.Bytes(unix.IFLA_VF_SPOOFCHK, words(3, 1))
 				v.Bytes(unix.IFLA_VF_TRUST, words(3, 0xffffffff)) // the driver does not tell
 				v.Bytes(unix.IFLA_VF_LINK_STATE, words(3, 2))
+				v.Nested(unix.IFLA_VF_VLAN_LIST, func(list *netlink.AttributeEncoder) error { // begins with no VF number
+					list.Bytes(unix.IFLA_VF_VLAN_INFO, words(3, 100, 5, 0))
+					return nil
+				})
 				return nil
 			})
 			return nil
