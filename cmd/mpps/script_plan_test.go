@@ -3,10 +3,12 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -27,6 +29,49 @@ func makePlan(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 3 {
 		ts.Fatalf("usage: makeplan ROOT FILE ADDRESS=VALUE[@RISK]…")
 	}
+	writePlan(ts, args)
+}
+
+// manyValues makes a scratch tree of N values that are "old" and a plan that makes them "new", so that an apply takes long
+// enough to be hit on the way: "manyvalues ROOT FILE N". "allvalues ROOT N TEXT" checks that each holds a text.
+func manyValues(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: manyvalues ROOT FILE N")
+	}
+	plan := args[:2:2]
+	for i := range number(ts, args[2]) {
+		name := valueFile(ts, args[0], i)
+		ts.Check(os.MkdirAll(filepath.Dir(name), 0o755))
+		ts.Check(os.WriteFile(name, []byte("old\n"), 0o644))
+		plan = append(plan, "sysctl:net."+filepath.Base(name)+"=new")
+	}
+	writePlan(ts, plan)
+}
+
+func allValues(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: allvalues ROOT N TEXT")
+	}
+	for i := range number(ts, args[1]) {
+		text, err := os.ReadFile(valueFile(ts, args[0], i))
+		ts.Check(err)
+		if got := strings.TrimSpace(string(text)); got != args[2] {
+			ts.Fatalf("value %d is %q, expected %q", i, got, args[2])
+		}
+	}
+}
+
+func valueFile(ts *testscript.TestScript, root string, i int) string {
+	return filepath.Join(ts.MkAbs(root), "proc/sys/net", fmt.Sprintf("v%05d", i))
+}
+
+func number(ts *testscript.TestScript, text string) int {
+	n, err := strconv.Atoi(text)
+	ts.Check(err)
+	return n
+}
+
+func writePlan(ts *testscript.TestScript, args []string) {
 	m, err := host.Open(ts.MkAbs(args[0]))
 	ts.Check(err)
 	defer m.Close()
@@ -121,9 +166,23 @@ func transaction(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: transaction ROOT N")
 	}
-	n, err := strconv.Atoi(args[1])
+	ts.Setenv("TX", strings.TrimSuffix(filepath.Base(journals(ts, args[0], number(ts, args[1]))), ".jsonl"))
+}
+
+// hangUp sends SIGHUP to the mpps that holds the lock of a scratch tree: "hangup ROOT". (The command kill knows none.)
+func hangUp(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: hangup ROOT")
+	}
+	j, err := journal.Open(ts.MkAbs(args[0]))
 	ts.Check(err)
-	ts.Setenv("TX", strings.TrimSuffix(filepath.Base(journals(ts, args[0], n)), ".jsonl"))
+	defer j.Close()
+	holder, err := j.Holder()
+	ts.Check(err)
+	if holder == nil {
+		ts.Fatalf("nobody holds the lock below %s", args[0])
+	}
+	ts.Check(syscall.Kill(holder.PID, syscall.SIGHUP))
 }
 
 // within waits until a file holds a text: "within 5s FILE TEXT".

@@ -22,6 +22,9 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":       exits,
 			"makeplan":    makePlan,
+			"manyvalues":  manyValues,
+			"allvalues":   allValues,
+			"hangup":      hangUp,
 			"holdlock":    holdLock,
 			"cutjournal":  cutJournal,
 			"damage":      damage,
