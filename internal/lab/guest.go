@@ -12,7 +12,8 @@ import (
 )
 
 // GuestLimit is how long a guest may take from the end of "virsh start" to the answer of its probe.
-// An emulated guest needs 5 to 12 s; one that needs more hangs (1 in 10 to 60 starts do).
+// An emulated guest needs 5 to 12 s; one that needs more hangs (1 in 10 to 60 starts do). Time that L1
+// spends waiting for a processor of L0 does not count.
 const GuestLimit = 25 * time.Second
 
 // guestTries is how often a start is tried before the host counts as spoilt.
@@ -25,7 +26,6 @@ var ErrFreshLab = errors.New("guest hung in every try; a fresh lab host is neede
 type Guest struct {
 	Spec GuestSpec
 	lab  *Lab
-	try  int // numbers the consoles
 }
 
 // virtDaemons gives libvirt what it needs in shell mode. Under systemd its socket starts it.
@@ -92,7 +92,7 @@ func (l *Lab) StartGuest(ctx context.Context, spec GuestSpec) (*Guest, error) {
 	if err := BuildInitramfs(initrd, filepath.Join(l.ShareDir(), g.file("initrd"))); err != nil {
 		return nil, err
 	}
-	xml, err := spec.domainXML("/boot/vmlinuz-"+l.tree.Release, "/share/"+g.file("initrd"), "/share/"+g.file("console"))
+	xml, err := spec.domainXML("/boot/vmlinuz-"+l.tree.Release, "/share/"+g.file("initrd"), g.consolePath())
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +137,7 @@ func (g *Guest) start(ctx context.Context) error {
 		if last == nil || ctx.Err() != nil || !errors.Is(last, errHung) {
 			return last
 		}
-		g.lab.retry(fmt.Sprintf("guest %s, try %d of %d: %v; console: %s", g.Spec.Name, try+1, guestTries, last, tail(g.Console(), 2)))
+		g.lab.retry(fmt.Sprintf("guest %s, try %d of %d: %v; console: %s", g.Spec.Name, try+1, guestTries, last, tail(g.Console(ctx), 2)))
 		if err := g.destroy(ctx); err != nil {
 			return err
 		}
@@ -149,10 +149,10 @@ func (g *Guest) start(ctx context.Context) error {
 var errHung = errors.New("hung")
 
 func (g *Guest) startOnce(ctx context.Context) error {
-	os.Remove(g.consolePath()) // a log of its own for each try
-	limited, cancel := context.WithTimeout(ctx, GuestLimit)
+	limited, cancel := g.lab.fairly(ctx, GuestLimit)
 	defer cancel()
-	r, err := g.lab.Run(limited, "virsh", "-q", "start", g.Spec.Name)
+	// A console log of its own for each try.
+	r, err := g.lab.Shell(limited, "rm -f "+g.consolePath()+"; exec virsh -q start "+g.Spec.Name)
 	switch {
 	case err != nil && limited.Err() != nil && ctx.Err() == nil:
 		return fmt.Errorf("%w: virsh start took more than %v", errHung, GuestLimit)
@@ -165,8 +165,8 @@ func (g *Guest) startOnce(ctx context.Context) error {
 	if !ok {
 		return nil
 	}
-	limited, cancel = context.WithTimeout(ctx, GuestLimit)
-	defer cancel()
+	limited, end := g.lab.fairly(ctx, GuestLimit)
+	defer end()
 	if err := g.Spec.Probe(limited, g.lab, addr); err != nil {
 		if limited.Err() != nil && ctx.Err() == nil {
 			return fmt.Errorf("%w: no answer within %v", errHung, GuestLimit)
@@ -246,7 +246,14 @@ func (g *Guest) Running(ctx context.Context) (bool, error) {
 	return strings.TrimSpace(out) == "running", err
 }
 
-func (g *Guest) consolePath() string { return filepath.Join(g.lab.ShareDir(), g.file("console")) }
+// consolePath is in L1, on a tmpfs: through the share each character would cost a round trip to L0.
+func (g *Guest) consolePath() string { return "/run/lab/" + g.Spec.Name + ".console" }
 
 // Console is what the guest of the last try has written on its serial line.
-func (g *Guest) Console() string { return logTail(g.consolePath(), 1000) }
+func (g *Guest) Console(ctx context.Context) string {
+	out, err := g.lab.Must(ctx, "cat "+g.consolePath())
+	if err != nil {
+		return err.Error()
+	}
+	return strings.ReplaceAll(out, "\r", "")
+}

@@ -32,7 +32,7 @@ func startGuest(t *testing.T, l *lab.Lab, spec lab.GuestSpec) (*lab.Guest, strin
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%s answers after %.1f s; %s", spec.Name, time.Since(start).Seconds(), strings.ReplaceAll(g.Console(), "\n", "; "))
+	t.Logf("%s answers after %.1f s; %s", spec.Name, time.Since(start).Seconds(), strings.ReplaceAll(g.Console(t.Context()), "\n", "; "))
 	t.Cleanup(func() {
 		start := time.Now()
 		if err := g.Stop(context.Background()); err != nil { // the test's context has ended

@@ -214,7 +214,7 @@ func (l *Lab) boot(ctx context.Context) error {
 		return err
 	}
 	if err := l.firstCommand(ctx); err != nil {
-		return fmt.Errorf("no command of the lab host's ran within %v: %w\nqemu: %s\nconsole: %s", l.bootLimit(), err,
+		return fmt.Errorf("no command of the lab host's ran (limit %v): %w\nqemu: %s\nconsole: %s", l.bootLimit(), err,
 			logTail(filepath.Join(l.dir, roleQEMU+".log"), 3), logTail(filepath.Join(l.dir, "serial.log"), 5))
 	}
 	if !c.Bare {
@@ -257,6 +257,9 @@ func (l *Lab) launch(role string, env, argv []string) error {
 
 // firstCommand waits for the answer of the first port, as long as QEMU lives.
 func (l *Lab) firstCommand(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go l.watchStop(ctx, cancel)
 	for ctx.Err() == nil {
 		if !l.running() {
 			return ErrGone
@@ -271,12 +274,31 @@ func (l *Lab) firstCommand(ctx context.Context) error {
 		}
 		if err := p.ping(ctx, l.newID()); err != nil {
 			p.close()
+			if cause := context.Cause(ctx); cause != nil {
+				return cause
+			}
 			return err
 		}
 		l.release(p)
 		return nil
 	}
-	return ctx.Err()
+	return context.Cause(ctx)
+}
+
+// errStopped says that QEMU itself has stopped L1's processors, as it does when KVM cannot run them.
+var errStopped = errors.New("QEMU has stopped the machine")
+
+// watchStop ends the wait for a boot that cannot succeed any more.
+func (l *Lab) watchStop(ctx context.Context, cancel context.CancelCauseFunc) {
+	for ctx.Err() == nil {
+		if b, err := os.ReadFile(filepath.Join(l.dir, "events.log")); err == nil && hasEvent(b, "STOP") {
+			cancel(errStopped)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
 }
 
 // halt ends L1 and its helpers, and leaves namespace, share and upper layer.

@@ -3,6 +3,7 @@
 package lab_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -170,6 +171,17 @@ func TestCommands(t *testing.T) {
 		}
 		if err := l.Put("../evil", f); err == nil {
 			t.Error("a path outside the share was accepted")
+		}
+	})
+	t.Run("terminal", func(t *testing.T) {
+		for range 2 { // the second finds the port as the first has left it
+			var out bytes.Buffer
+			if err := l.Terminal(ctx, strings.NewReader("stty size; echo $((6*7)) $TERM; tty\nexit\n"), &out, 33, 99); err != nil {
+				t.Fatal(err)
+			}
+			if s := out.String(); !strings.Contains(s, "33 99\r\n42 ") || !strings.Contains(s, "/dev/pts/") {
+				t.Errorf("found %q", s)
+			}
 		}
 	})
 	t.Run("attached", func(t *testing.T) {

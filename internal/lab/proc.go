@@ -38,17 +38,20 @@ func parseStat(text string) (state byte, start uint64, err error) {
 	return f[0][0], start, err
 }
 
-// readProc gives the identity of a process now; ok is false if it does not run (a zombie does not).
-func readProc(role string, pid int) (p Proc, ok bool) {
+// procStat reads the state and the start time of a process now.
+func procStat(pid int) (state byte, start uint64, ok bool) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return Proc{}, false
+		return 0, 0, false
 	}
-	st, start, err := parseStat(string(b))
-	if err != nil || st == 'Z' || st == 'X' {
-		return Proc{}, false
-	}
-	return Proc{role, pid, start}, true
+	state, start, err = parseStat(string(b))
+	return state, start, err == nil
+}
+
+// readProc gives the identity of a process now; ok is false if it does not run (a zombie does not).
+func readProc(role string, pid int) (p Proc, ok bool) {
+	state, start, ok := procStat(pid)
+	return Proc{role, pid, start}, ok && state != 'Z' && state != 'X'
 }
 
 // Alive tells whether this very process still runs.
@@ -58,7 +61,8 @@ func (p Proc) Alive() bool {
 }
 
 // kill ends this very process, never a later one with its number: the pidfd is taken first, then the
-// start time compared, then the signal sent through the pidfd.
+// start time compared, then the signal sent through the pidfd. It waits for the end of all threads
+// (pidfd_open(2)): the taps of a QEMU whose first thread is a zombie already may still be held.
 func (p Proc) kill() error {
 	fd, err := unix.PidfdOpen(p.PID, 0)
 	if errors.Is(err, unix.ESRCH) {
@@ -68,19 +72,23 @@ func (p Proc) kill() error {
 		return fmt.Errorf("end %s (%d): %w", p.Role, p.PID, err)
 	}
 	defer unix.Close(fd)
-	if !p.Alive() {
+	if _, start, ok := procStat(p.PID); !ok || start != p.Start {
 		return nil
 	}
 	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
 		return fmt.Errorf("end %s (%d): %w", p.Role, p.PID, err)
 	}
-	for range 500 {
-		if !p.Alive() {
+	end := time.Now().Add(15 * time.Second)
+	for time.Now().Before(end) {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 1000)
+		if n > 0 {
 			return nil
 		}
-		time.Sleep(10 * time.Millisecond)
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			return fmt.Errorf("end %s (%d): %w", p.Role, p.PID, err)
+		}
 	}
-	return fmt.Errorf("end %s (%d): still there 5 s after SIGKILL", p.Role, p.PID)
+	return fmt.Errorf("end %s (%d): still there 15 s after SIGKILL", p.Role, p.PID)
 }
 
 // spawn starts a program of the lab in its network namespace and in a session of its own, so that it

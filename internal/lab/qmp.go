@@ -87,16 +87,30 @@ func (l *Lab) Reason() string {
 	return shutdownReason(b)
 }
 
-func shutdownReason(events []byte) string {
-	reason := "killed"
-	for line := range bytes.Lines(events) {
-		var e struct {
-			Event string
-			Data  struct{ Reason string }
-		}
-		if json.Unmarshal(line, &e) == nil && e.Event == "SHUTDOWN" {
-			reason = e.Data.Reason
+// event is one line of the monitor whose output is a file.
+type event struct {
+	Event string
+	Data  struct{ Reason string }
+}
+
+// findEvents gives the events of one name; a line that is not complete yet is passed over.
+func findEvents(log []byte, name string) []event {
+	var out []event
+	for line := range bytes.Lines(log) {
+		var e event
+		if json.Unmarshal(line, &e) == nil && e.Event == name {
+			out = append(out, e)
 		}
 	}
-	return reason
+	return out
+}
+
+func hasEvent(log []byte, name string) bool { return len(findEvents(log, name)) > 0 }
+
+func shutdownReason(log []byte) string {
+	e := findEvents(log, "SHUTDOWN")
+	if len(e) == 0 {
+		return "killed"
+	}
+	return e[len(e)-1].Data.Reason
 }

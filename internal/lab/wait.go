@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"regexp"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -53,4 +54,13 @@ func (l *Lab) loadModules(ctx context.Context) error {
 		return fmt.Errorf("load modules of the lab host: %w", err)
 	}
 	return nil
+}
+
+// termRE are the values of TERM that are safe to hand to a shell.
+var termRE = regexp.MustCompile(`^[A-Za-z0-9+._-]+$`)
+
+// drain gives the copying of a shell's last words a moment, then ends it.
+func drain(f *os.File, copied <-chan struct{}) {
+	_ = f.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+	<-copied
 }

@@ -1,0 +1,48 @@
+package lab
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestParseAnswer(t *testing.T) {
+	for _, c := range []struct {
+		line, want string
+		ok         bool
+	}{
+		{"@@ 7-a rc 0\n", "0", true},
+		{"@@ 7-a rc 0\r\n", "0", true},
+		{"@@ 7-a rc\n", "", true},
+		{"@@ 7-b rc 0\n", "", false},
+		{"@@ 7-a pid 12\n", "", false},
+		{"x @@ 7-a rc 0\n", "", false},
+		{"\n", "", false},
+	} {
+		if v, ok := parseAnswer(c.line, "7-a", "rc"); v != c.want || ok != c.ok {
+			t.Errorf("%q: found %q, %v", c.line, v, ok)
+		}
+	}
+}
+
+func TestQuoteSurvivesAShell(t *testing.T) {
+	argv := []string{"a b", "", "'", `"$HOME" \`, "*", "line\nbreak", "-n", "ü"}
+	out, err := exec.Command("sh", "-c", "for a in "+quote(argv)+`; do printf '%s\0' "$a"; done`).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(argv, strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestStage(t *testing.T) {
+	for _, c := range []Cmd{{}, {Argv: []string{"x"}, Script: "y"}} {
+		if err := stage(filepath.Join(t.TempDir(), "d"), c); err == nil {
+			t.Errorf("%+v: was accepted", c)
+		}
+	}
+}

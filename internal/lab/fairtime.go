@@ -1,0 +1,84 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// fairTick is how often a fair limit looks at the clock.
+const fairTick = 250 * time.Millisecond
+
+// maxStretch bounds how much longer than its nominal time a fair limit may wait.
+const maxStretch = 6
+
+// fairly gives a context that ends when L1 has had the time d: where L0's processors are busy with
+// other work, the time that the threads of L1's QEMU wait for one does not count. So a limit tells a
+// guest that hangs from one that is starved. Where the kernel does not account waiting, time is time.
+func (l *Lab) fairly(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	pid := 0
+	l.mu.Lock()
+	for _, p := range l.st.Procs {
+		if p.Role == roleQEMU {
+			pid = p.PID
+		}
+	}
+	l.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, maxStretch*d)
+	go func() {
+		defer cancel()
+		var had time.Duration
+		last := time.Now()
+		run, wait := schedstat("/proc", pid)
+		for had < d {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(fairTick):
+			}
+			now := time.Now()
+			r, w := schedstat("/proc", pid)
+			had += fairShare(now.Sub(last), r-run, w-wait)
+			last, run, wait = now, r, w
+		}
+	}()
+	return ctx, cancel
+}
+
+// fairShare is the part of dt that counts when threads ran for run and waited for wait meanwhile.
+func fairShare(dt, run, wait time.Duration) time.Duration {
+	if run <= 0 || wait <= 0 {
+		return dt
+	}
+	return time.Duration(float64(dt) * float64(run) / float64(run+wait))
+}
+
+// schedstat sums over a process's threads the time on a processor and the time waiting for one, in
+// the first two fields of /proc/PID/task/TID/schedstat (Documentation/scheduler/sched-stats.rst).
+func schedstat(proc string, pid int) (run, wait time.Duration) {
+	files, err := filepath.Glob(fmt.Sprintf("%s/%d/task/*/schedstat", proc, pid))
+	if err != nil {
+		return 0, 0
+	}
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			continue // a thread that has just ended
+		}
+		w := strings.Fields(string(b))
+		if len(w) < 2 {
+			continue
+		}
+		r, err1 := strconv.ParseInt(w[0], 10, 64)
+		q, err2 := strconv.ParseInt(w[1], 10, 64)
+		if err1 == nil && err2 == nil {
+			run += time.Duration(r)
+			wait += time.Duration(q)
+		}
+	}
+	return run, wait
+}

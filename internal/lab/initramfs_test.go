@@ -1,0 +1,81 @@
+package lab
+
+import (
+	"bytes"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestModules(t *testing.T) {
+	m, err := readModules("testdata/modules")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := m.resolve([]string{"virtio-net", "af_packet", "e1000", "vfio-pci"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"failover", "net_failover", "virtio_net", "e1000", "vfio", "vfio_pci_core", "vfio_pci"}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	if _, err := m.resolve([]string{"nonesuch"}); err == nil {
+		t.Error("an unknown module was accepted")
+	}
+	list := moduleList(m, []string{"virtio-net", "af_packet"}, got)
+	if want := "load virtio_net 00-failover.ko 01-net_failover.ko 02-virtio_net.ko\nalias virtio_net virtio:d00000001v*\n"; list != want {
+		t.Errorf("list: found %q, want %q", list, want)
+	}
+}
+
+func TestCPIO(t *testing.T) {
+	var b bytes.Buffer
+	c := newCPIO(&b)
+	for _, err := range []error{
+		c.dir("dev"),
+		c.entry("dev/console", modeChar|0o600, 5, 1, 0, nil),
+		c.entry("odd", modeFile|0o644, 0, 0, 5, strings.NewReader("12345")),
+		c.entry("init", modeFile|0o755, 0, 0, 4, strings.NewReader("1234")),
+		c.close(),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if b.Len()%4 != 0 {
+		t.Errorf("length %d is no multiple of 4", b.Len())
+	}
+	cpio, err := exec.LookPath("cpio")
+	if err != nil {
+		t.Skip("no cpio to read it with")
+	}
+	cmd := exec.Command(cpio, "-itv", "--quiet", "--numeric-uid-gid")
+	cmd.Stdin = &b
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for line := range strings.Lines(string(out)) {
+		f := strings.Fields(line)
+		got = append(got, f[0]+" "+f[len(f)-1])
+	}
+	if d := cmp.Diff([]string{"drwxr-xr-x dev", "crw------- dev/console", "-rw-r--r-- odd", "-rwxr-xr-x init"}, got); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestInitramfsRefusesADynamicProgram(t *testing.T) {
+	sh, err := filepath.EvalSymlinks("/bin/sh")
+	if err != nil {
+		t.Skip(err)
+	}
+	err = BuildInitramfs(Initramfs{Binary: sh, Tree: t.TempDir()}, filepath.Join(t.TempDir(), "x"))
+	if err == nil || !strings.Contains(err.Error(), "CGO_ENABLED=0") {
+		t.Errorf("found %v", err)
+	}
+}

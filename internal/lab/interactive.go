@@ -1,0 +1,84 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// terminal is what the interactive shell runs as a command: a pseudo-terminal of script(1) whose two
+// ends are the terminal port. The shell's end ends the command.
+const terminal = `exec script -q -f -c 'stty rows %d cols %d 2>/dev/null; export TERM=%s; exec bash -i' /dev/null <%s >%s 2>&1`
+
+// Interactive runs a shell of L1 on a terminal of L0 (in must be a terminal's file; it is put into raw
+// mode and restored). One at a time for each lab. It ends with the shell or with ctx.
+func (l *Lab) Interactive(ctx context.Context, in *os.File, out io.Writer) error {
+	saved, err := unix.IoctlGetTermios(int(in.Fd()), unix.TCGETS)
+	if err != nil {
+		return fmt.Errorf("interactive shell: standard input: want a terminal: %w", err)
+	}
+	raw := *saved
+	raw.Iflag &^= unix.IGNBRK | unix.BRKINT | unix.PARMRK | unix.ISTRIP | unix.INLCR | unix.IGNCR | unix.ICRNL | unix.IXON
+	raw.Oflag &^= unix.OPOST
+	raw.Lflag &^= unix.ECHO | unix.ECHONL | unix.ICANON | unix.ISIG | unix.IEXTEN
+	raw.Cflag = raw.Cflag&^(unix.CSIZE|unix.PARENB) | unix.CS8
+	raw.Cc[unix.VMIN], raw.Cc[unix.VTIME] = 1, 0
+	if err := unix.IoctlSetTermios(int(in.Fd()), unix.TCSETS, &raw); err != nil {
+		return err
+	}
+	defer unix.IoctlSetTermios(int(in.Fd()), unix.TCSETS, saved)
+	rows, cols := 24, 80
+	if w, err := unix.IoctlGetWinsize(int(in.Fd()), unix.TIOCGWINSZ); err == nil && w.Row > 0 && w.Col > 0 {
+		rows, cols = int(w.Row), int(w.Col)
+	}
+	return l.Terminal(ctx, in, out, rows, cols)
+}
+
+// Terminal is Interactive without a terminal on L0: bytes in, bytes out. It returns when the shell
+// has ended; a read of in that is under way then is abandoned.
+func (l *Lab) Terminal(ctx context.Context, in io.Reader, out io.Writer, rows, cols int) error {
+	lock, err := os.OpenFile(filepath.Join(l.dir, "porttty.lock"), os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o644)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return fmt.Errorf("interactive shell of lab %s: another one is open", l.Name())
+	}
+	toL1, err := os.OpenFile(filepath.Join(l.dir, "porttty.in"), os.O_WRONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return l.wrap(errors.Join(ErrGone, err))
+	}
+	defer toL1.Close()
+	fromL1, err := os.OpenFile(filepath.Join(l.dir, "porttty.out"), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	defer fromL1.Close()
+	copied := make(chan struct{})
+	go func() {
+		defer close(copied)
+		_, _ = io.Copy(out, fromL1) // ends by the close or with L1
+	}()
+	go func() { _, _ = io.Copy(toL1, in) }()
+	term := os.Getenv("TERM")
+	if !termRE.MatchString(term) {
+		term = "vt100"
+	}
+	const dev = "/run/lab-tty"
+	r, err := l.Shell(ctx, fmt.Sprintf(terminal, rows, cols, term, dev, dev))
+	drain(fromL1, copied)
+	if err != nil {
+		return err
+	}
+	if r.Code == 127 || r.Code == 126 {
+		return fmt.Errorf("interactive shell: %w", r.Err())
+	}
+	return nil
+}

@@ -1,0 +1,57 @@
+package lab
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestNestable(t *testing.T) {
+	root := t.TempDir()
+	dir := filepath.Join(root, "sys/module/kvm_amd/parameters")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := nestable(root, "processor : 0\nflags\t: fpu sse2\n"); got != TCG {
+		t.Error("no svm or vmx, but KVM")
+	}
+	if got, _ := nestable(root, "flags : fpu vmx\n"); got != TCG {
+		t.Error("kvm_intel is not loaded, but KVM")
+	}
+	for value, want := range map[string]Accel{"0\n": TCG, "1\n": KVM, "Y\n": KVM, "N\n": TCG} {
+		if err := os.WriteFile(filepath.Join(dir, "nested"), []byte(value), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if got, why := nestable(root, "flags : fpu svm\n"); got != want {
+			t.Errorf("nested=%q: found %s (%s), want %s", value, got, why, want)
+		}
+	}
+}
+
+func TestArgvNamesABusForEveryDevice(t *testing.T) {
+	m := machine{Tree: &Tree{Dir: "/t"}, Run: "/r", Accel: TCG, MemoryMiB: 2048, Mode: Shell, Persist: true, Args: []string{"isolcpus=3"}}
+	argv := m.argv()
+	for i, a := range argv {
+		if a == "-device" && !strings.Contains(argv[i+1], "bus=") && !strings.HasPrefix(argv[i+1], "intel-iommu") {
+			t.Errorf("device without a bus: %s", argv[i+1])
+		}
+	}
+	if a := argv[len(argv)-1]; !strings.Contains(a, "lab.upper=virtiofs:upper") || !strings.HasSuffix(a, " isolcpus=3") {
+		t.Errorf("kernel arguments: %s", a)
+	}
+	if !slices.Contains(argv, "tcg,thread=multi,tb-size=512") {
+		t.Error("not emulated")
+	}
+	m.Accel = KVM
+	if a := m.argv(); !slices.Contains(a, "q35,kernel-irqchip=split") || !slices.Contains(a, "host") {
+		t.Errorf("KVM: %v", a)
+	}
+}
+
+func TestDigestIsStable(t *testing.T) {
+	if a, b := digest(), digest(); a != b || len(a) != 12 {
+		t.Errorf("found %q and %q", a, b)
+	}
+}

@@ -1,0 +1,117 @@
+package lab
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestParseStat(t *testing.T) {
+	st, start, err := parseStat("7 (a) b (c)) S 1 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 12345 9 9")
+	if err != nil || st != 'S' || start != 12345 {
+		t.Errorf("found %c %d %v", st, start, err)
+	}
+	for _, bad := range []string{"", "7 (x", "7 (x) S 1"} {
+		if _, _, err := parseStat(bad); err == nil {
+			t.Errorf("%q was accepted", bad)
+		}
+	}
+}
+
+func TestProcIsNotARecycledNumber(t *testing.T) {
+	cmd := exec.Command("sleep", "60")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+	p, ok := readProc("x", cmd.Process.Pid)
+	if !ok || !p.Alive() {
+		t.Fatal("a running process does not count as alive")
+	}
+	earlier := p
+	earlier.Start--
+	if earlier.Alive() {
+		t.Error("another process with the same number counts as alive")
+	}
+	if err := earlier.kill(); err != nil || !p.Alive() {
+		t.Errorf("a process with the same number was ended (%v)", err)
+	}
+	if err := p.kill(); err != nil || p.Alive() {
+		t.Errorf("not ended: %v", err)
+	}
+	if err := p.kill(); err != nil {
+		t.Errorf("ending twice: %v", err)
+	}
+}
+
+func TestOrphaned(t *testing.T) {
+	me, _ := readProc("owner", os.Getpid())
+	gone := me
+	gone.Start--
+	qemu := Proc{Role: roleQEMU, PID: me.PID, Start: me.Start}
+	for name, c := range map[string]struct {
+		s    state
+		want bool
+	}{
+		"owner lives":        {state{Boot: bootID(), Owner: me}, false},
+		"owner gone":         {state{Boot: bootID(), Owner: gone, Procs: []Proc{qemu}}, true},
+		"detached and runs":  {state{Boot: bootID(), Owner: gone, Detached: true, Procs: []Proc{qemu}}, false},
+		"detached and ended": {state{Boot: bootID(), Owner: gone, Detached: true}, true},
+		"before a reboot":    {state{Boot: "other", Owner: me, Detached: true, Procs: []Proc{qemu}}, true},
+	} {
+		if got := c.s.orphaned(); got != c.want {
+			t.Errorf("%s: found %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+func TestStateKeepsWhatIsNeeded(t *testing.T) {
+	s := state{Boot: "b", Owner: Proc{"o", 1, 2}, Config: Config{Name: "n", Mode: Systemd, Args: []string{"a"}, Persist: true, Log: func(string) {}, Tree: &Tree{}}, Procs: []Proc{{roleQEMU, 3, 4}}}
+	b, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back state
+	if err := json.Unmarshal(b, &back); err != nil {
+		t.Fatal(err)
+	}
+	s.Config.Log, s.Config.Tree = nil, nil
+	if d := cmp.Diff(s, back); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestEvents(t *testing.T) {
+	log := []byte(`{"QMP": {"version": {}}}
+{"return": {}}
+{"timestamp": {"seconds": 1}, "event": "SHUTDOWN", "data": {"guest": true, "reason": "guest-reset"}}
+{"timestamp": {"seconds": 2}, "event": "STO`)
+	if got := shutdownReason(log); got != "guest-reset" {
+		t.Errorf("found %q", got)
+	}
+	if hasEvent(log, "STOP") {
+		t.Error("half a line counts")
+	}
+	if got := shutdownReason(nil); got != "killed" {
+		t.Errorf("without events: found %q", got)
+	}
+}
+
+func TestFairShare(t *testing.T) {
+	for _, c := range []struct{ dt, run, wait, want time.Duration }{
+		{time.Second, 2 * time.Second, 0, time.Second},
+		{time.Second, time.Second, time.Second, 500 * time.Millisecond},
+		{time.Second, 0, 0, time.Second},
+	} {
+		if got := fairShare(c.dt, c.run, c.wait); got != c.want {
+			t.Errorf("%+v: found %v", c, got)
+		}
+	}
+	if run, _ := schedstat("/proc", os.Getpid()); run <= 0 {
+		t.Skip("this kernel does not account run time of threads")
+	}
+}
