@@ -9,9 +9,11 @@ const (
 	Sysfs Kind = "sysfs"
 	// SysfsCPUs: "sysfs-cpus:class/net/eth0/queues/tx-0/xps_cpus", a CPU mask file below /sys. A CPU list ("0-3,8").
 	SysfsCPUs Kind = "sysfs-cpus"
-	// NICRing: "nic-ring:eth0/rx", rx or tx. Descriptors per queue.
+	// NICRing: "nic-ring:eth0/rx", rx or tx. Descriptors per queue. A change sets the device up anew: packets are lost for a
+	// moment, and most drivers ask for their interrupts again, which takes IRQ affinity back to its default.
 	NICRing Kind = "nic-ring"
-	// NICChannels: "nic-channels:eth0/combined", combined, rx or tx. Number of queues.
+	// NICChannels: "nic-channels:eth0/combined", combined, rx or tx. Number of queues. A change does what a change of rings
+	// does, and resets XPS, RPS of queues that go or come, and the RSS table unless the user had set it: apply it first.
 	NICChannels Kind = "nic-channels"
 	// NICCoalesce: "nic-coalesce:eth0/rx-usecs", the names of ethtool -c (rx-usecs, tx-usecs, rx-frames, tx-frames,
 	// adaptive-rx, adaptive-tx). A number, or on/off for adaptive.
@@ -20,13 +22,15 @@ const (
 	NICFeature Kind = "nic-feature"
 	// NICFlowHash: "nic-flowhash:eth0/udp4". Letters of ethtool -N rx-flow-hash in the order m v t s d f n r.
 	NICFlowHash Kind = "nic-flowhash"
-	// IRQAffinity: "irq-affinity:eth0/TxRx-0/45", device, the interrupt's name on it, its number. A CPU list.
+	// IRQAffinity: "irq-affinity:eth0/TxRx-0/45", device, the interrupt's name on it, its number, which is only a hint: the
+	// driver gives others when it is set up anew (facts.NIC.Address makes these). A CPU list.
 	IRQAffinity Kind = "irq-affinity"
 	// ThreadAffinity: "thread-affinity:vm1/vhost/52:54:00:00:00:01/0" (guest, role, NIC, queue), "thread-affinity:vm1/vcpu/0",
 	// "thread-affinity:vm1/emulator". A CPU list. Absent while the guest does not run.
 	ThreadAffinity Kind = "thread-affinity"
-	// NetfilterRule: "netfilter-rule:nflog-skip/iptables-legacy", a named rule of mpps and the rule set it stands in.
-	// "present" or absent.
+	// NetfilterRule: "netfilter-rule:nflog-skip/iptables-legacy", a named rule of mpps and the rule set it stands in:
+	// iptables-legacy, nft (table ip raw, chain PREROUTING) or nft/FAMILY/TABLE/CHAIN. "present", "misplaced" where it no
+	// longer comes first in its chain, or absent.
 	NetfilterRule Kind = "netfilter-rule"
 	// Domain: "domain:vm1/vcpupin/0", a guest and an element path of package domain in its persistent definition.
 	Domain Kind = "domain"
