@@ -73,16 +73,27 @@ func (g Goal) ForGuest(name string) bool { return g.Guest == "" || g.Guest == na
 // Unlimited is the default goal where the user names none: the highest rate without loss that virtio reaches.
 func Unlimited() Goal { return Goal{PPS: 1.8e6, Frame: 64} }
 
+// Rates of packets per second to one guest from which a tier begins, and bits per second of bulk data likewise.
+const (
+	standardFrom    = 100e3
+	aggressiveFrom  = 500e3
+	nearLimitFrom   = 2e6
+	passthroughFrom = 3e6
+
+	standardBulkFrom   = 1e9
+	aggressiveBulkFrom = 10e9
+)
+
 // Tier is the tier that the target calls for.
 func (g Goal) Tier() Tier {
 	switch {
 	case g.Latency > 0:
 		return Realtime
-	case g.NIC == "vf" || g.PPS >= 3e6:
+	case g.NIC == "vf" || g.PPS >= passthroughFrom:
 		return Passthrough
-	case g.PPS >= 500e3 || g.Bulk >= 10e9:
+	case g.PPS >= aggressiveFrom || g.Bulk >= aggressiveBulkFrom:
 		return Aggressive
-	case g.PPS >= 100e3 || g.Bulk >= 1e9:
+	case g.PPS >= standardFrom || g.Bulk >= standardBulkFrom:
 		return Standard
 	}
 	return Default
@@ -94,15 +105,15 @@ func (g Goal) Why() string {
 	case Realtime:
 		return fmt.Sprintf("a wake-up latency of %v needs isolated CPUs and realtime housekeeping", g.Latency)
 	case Passthrough:
-		if g.PPS >= 3e6 {
+		if g.PPS >= passthroughFrom {
 			return fmt.Sprintf("%s packets per second are more than a tap with vhost carries (about 2 M): use a VF", FormatRate(g.PPS))
 		}
 		return "the guest is to get a VF"
 	case Aggressive:
-		if g.PPS >= 2e6 {
+		if g.PPS >= nearLimitFrom {
 			return fmt.Sprintf("%s packets per second are near the limit of what a guest's own kernel forwards", FormatRate(g.PPS))
 		}
-		if g.PPS >= 500e3 {
+		if g.PPS >= aggressiveFrom {
 			return fmt.Sprintf("%s packets per second need more than sizing: netfilter bypass, NAPI and vhost placement", FormatRate(g.PPS))
 		}
 		return "10 Gbit/s and more of bulk data need vhost placement and offloads"
@@ -115,25 +126,47 @@ func (g Goal) Why() string {
 // ErrContradiction marks goals that cannot be meant.
 var ErrContradiction = errors.New("goal contradicts itself")
 
-// Check refuses goals that contradict themselves or are out of range.
+// Contradiction is what is wrong with a goal, and what to ask for instead.
+type Contradiction struct {
+	Problem string
+	Instead string
+}
+
+// Error says what is wrong.
+func (c *Contradiction) Error() string { return ErrContradiction.Error() + ": " + c.Problem }
+
+// Hint says what to ask for instead.
+func (c *Contradiction) Hint() string { return c.Instead }
+
+// Unwrap makes every contradiction an ErrContradiction.
+func (c *Contradiction) Unwrap() error { return ErrContradiction }
+
+// Check refuses goals that contradict themselves or are out of range, with a *Contradiction.
 func (g Goal) Check() error {
+	contradiction := func(instead, format string, a ...any) error {
+		return &Contradiction{Problem: fmt.Sprintf(format, a...), Instead: instead}
+	}
 	switch {
-	case g.PPS < 0 || g.Bulk < 0 || g.Latency < 0:
-		return fmt.Errorf("%w: targets must be positive", ErrContradiction)
+	case !(g.PPS >= 0) || !(g.Bulk >= 0) || g.Latency < 0: // NaN too
+		return contradiction("leave out what does not matter", "targets must be positive")
 	case g.PPS > 1e9:
-		return fmt.Errorf("%w: %s packets per second are beyond any NIC; expected at most 1G", ErrContradiction, FormatRate(g.PPS))
-	case g.Loss < 0 || g.Loss >= 1:
-		return fmt.Errorf("%w: loss %v is not a share from 0 up to 1", ErrContradiction, g.Loss)
+		return contradiction("ask for at most 1G", "%s packets per second are beyond any NIC", FormatRate(g.PPS))
+	case g.Bulk > 1e13:
+		return contradiction("ask for at most 10000G", "%s bits per second are beyond any host", FormatRate(g.Bulk))
+	case !(g.Loss >= 0 && g.Loss < 1):
+		return contradiction("0 is no loss, 0.005 is half a percent", "loss %v is not a share from 0 up to 1", g.Loss)
 	case g.Frame != 0 && (g.Frame < 64 || g.Frame > 9018):
-		return fmt.Errorf("%w: frame of %d bytes; expected 64 to 9018", ErrContradiction, g.Frame)
+		return contradiction("frames are counted with checksum: 64 to 9018 bytes", "a frame of %d bytes", g.Frame)
+	case g.Latency > 0 && (g.Latency < time.Microsecond || g.Latency > time.Second):
+		return contradiction("ask for 1us to 1s", "a wake-up latency of %v", g.Latency)
 	case g.NIC != "" && g.NIC != "virtio" && g.NIC != "vf":
-		return fmt.Errorf("%w: nic %q; expected virtio or vf", ErrContradiction, g.NIC)
-	case g.NIC == "virtio" && g.PPS >= 3e6:
-		return fmt.Errorf("%w: %s packets per second need a VF, but nic is virtio (its limit is about 2 M)", ErrContradiction, FormatRate(g.PPS))
+		return contradiction("nic is virtio or vf", "nic %q", g.NIC)
+	case g.NIC == "virtio" && g.PPS >= passthroughFrom:
+		return contradiction("leave nic out or ask for a vf; or ask for at most 2M", "%s packets per second need a VF, but nic is virtio (its limit is about 2 M)", FormatRate(g.PPS))
 	}
 	for _, r := range g.Consent {
 		if !slices.Contains(Risks(), r) {
-			return fmt.Errorf("%w: unknown risk %q to consent to; expected security, data or connectivity", ErrContradiction, r)
+			return contradiction("risks to consent to are security, data and connectivity", "unknown risk %q", r)
 		}
 	}
 	return nil

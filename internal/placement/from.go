@@ -59,6 +59,9 @@ func describe(guest *facts.Guest, paths Paths, g goal.Goal) Guest {
 		Name: guest.Name, VCPUs: guest.VCPUs, Memory: guest.Memory, Emulator: guest.EmulatorPin,
 		Realtime: g.Latency > 0 && g.ForGuest(guest.Name), Fixed: !g.ForGuest(guest.Name),
 	}
+	if g.ForGuest(guest.Name) {
+		d.Allowed = g.CPUs
+	}
 	for _, i := range guest.Interfaces {
 		if !Tapped(i) {
 			continue

@@ -33,6 +33,7 @@ type table struct {
 	cores   map[int][]int  // core → its CPUs
 	nodes   map[int][]int  // node → its cores in the order of their first CPU
 	kept    setting.CPUSet // for the host and its daemons
+	given   setting.CPUSet // by the user, to guests by name
 	taken   map[int]string // CPU → guest whose vCPU has it
 	torn    int            // guests over several nodes
 	shared  int            // guests with two vCPUs on one core
@@ -66,6 +67,12 @@ func attempt(ask Ask, leastReserve bool) *table {
 		t.cores[c.Core] = append(t.cores[c.Core], c.ID)
 	}
 	t.reserve(leastReserve)
+	for _, g := range ask.Guests {
+		if left := t.kept.Minus(g.Allowed); len(left) > 0 { // what the user gives away is not the host's, but for the last CPU
+			t.kept = left
+		}
+		t.given = t.given.Or(g.Allowed)
+	}
 
 	guests := slices.Clone(ask.Guests)
 	slices.SortStableFunc(guests, func(a, b Guest) int { // the largest finds a place most hardly
@@ -149,6 +156,8 @@ func (t *table) Faults(g Guest) (faults []string) {
 		case !online:
 			faults = append(faults, fmt.Sprintf("vCPU %d is pinned to CPU %d, which is offline or isolated", vcpu, cpu))
 			continue
+		case len(g.Allowed) > 0 && !g.Allowed.Has(cpu):
+			faults = append(faults, fmt.Sprintf("vCPU %d is pinned to CPU %d, which is not among those given to it", vcpu, cpu))
 		case seen[cpu]:
 			faults = append(faults, fmt.Sprintf("CPU %d has two vCPUs", cpu))
 		case t.taken[cpu] != "":
@@ -177,39 +186,50 @@ func (t *table) nodesOf(cpus setting.CPUSet) setting.CPUSet {
 func (t *table) seat(g Guest) {
 	want, known := t.wantedNode(g)
 	order := t.nodesFrom(want, known, g)
-
-	for _, node := range order {
-		if free := t.freeCores(node); len(free) >= g.VCPUs && t.memoryFits(g, node) {
-			t.sit(g, firsts(t, free), []int{node}, why(g, node, want, known))
-			return
+	oneNode := func(coresOnly bool) (cpus []int, node int) {
+		for _, node := range order {
+			if free := t.seatsOn(node, g, coresOnly); len(free) >= g.VCPUs && t.memoryFits(g, node) {
+				return free, node
+			}
 		}
+		return nil, -1
 	}
-	var cores []int
-	for _, node := range order {
-		cores = append(cores, t.freeCores(node)...)
+	anyNode := func(coresOnly bool) (cpus []int) {
+		for _, node := range order {
+			cpus = append(cpus, t.seatsOn(node, g, coresOnly)...)
+		}
+		return cpus
 	}
-	if len(cores) >= g.VCPUs {
-		t.torn++
-		t.relax("%s is spread over nodes, because no node has %d cores to spare", g.Name, g.VCPUs)
-		t.sit(g, firsts(t, cores), nil, "no single node has enough free cores")
+
+	if cpus, node := oneNode(true); node >= 0 {
+		t.sit(g, cpus, []int{node}, why(g, node, want, known))
 		return
 	}
-	for _, node := range order {
-		if free := t.freeCPUs(node); len(free) >= g.VCPUs {
-			t.shared++
-			t.relax("vCPUs of %s share cores, because the host has too few", g.Name)
-			t.sit(g, free, []int{node}, "not enough cores: siblings are used, on one node")
-			return
-		}
+	if cpus := anyNode(true); len(cpus) >= g.VCPUs {
+		t.torn++
+		t.relax("%s is spread over nodes, because no node has %d cores and its memory to spare", g.Name, g.VCPUs)
+		t.sit(g, cpus, nil, "no single node has enough free cores and memory")
+		return
 	}
-	var cpus []int
-	for _, node := range order {
-		cpus = append(cpus, t.freeCPUs(node)...)
+	if cpus, node := oneNode(false); node >= 0 {
+		t.shared++
+		t.relax("vCPUs of %s share cores, because the host has too few", g.Name)
+		t.sit(g, cpus, []int{node}, "not enough cores: siblings are used, on one node")
+		return
 	}
+	cpus := anyNode(false)
 	if len(cpus) >= g.VCPUs {
 		t.shared, t.torn = t.shared+1, t.torn+1
 		t.relax("vCPUs of %s share cores and are spread over nodes, because the host has too few", g.Name)
 		t.sit(g, cpus, nil, "not enough cores: siblings are used, on several nodes")
+		return
+	}
+	if len(g.Allowed) > 0 {
+		t.result.Refused = append(t.result.Refused, Refusal{
+			Guest:    g.Name,
+			Shortage: fmt.Sprintf("needs %d CPUs of its own, and of those given to it (%s) %d are free", g.VCPUs, g.Allowed, len(cpus)),
+			Relax:    fmt.Sprintf("give it %d CPUs more", g.VCPUs-len(cpus)),
+		})
 		return
 	}
 	t.result.Refused = append(t.result.Refused, Refusal{
@@ -304,16 +324,37 @@ func (t *table) freeCores(node int) []int {
 	})
 }
 
-// freeCPUs are a node's CPUs without a vCPU that are not kept, whole cores first.
-func (t *table) freeCPUs(node int) []int {
-	whole := firsts(t, t.freeCores(node))
-	var rest []int
-	for _, c := range t.ask.CPUs {
-		if c.Node == node && t.taken[c.ID] == "" && !t.kept.Has(c.ID) && !slices.Contains(whole, c.ID) {
-			rest = append(rest, c.ID)
+// seatsOn are a node's CPUs on which a guest's vCPUs may sit: one of each free core, and where that is not enough the
+// other threads behind them. CPUs that the user gave to another guest are left alone.
+func (t *table) seatsOn(node int, g Guest, coresOnly bool) []int {
+	may := func(cpu int) bool {
+		if len(g.Allowed) > 0 {
+			return g.Allowed.Has(cpu)
+		}
+		return !t.given.Has(cpu)
+	}
+	var first, rest []int
+	for _, core := range t.nodes[node] {
+		whole := true
+		for _, cpu := range t.cores[core] {
+			whole = whole && t.taken[cpu] == "" && !t.kept.Has(cpu)
+		}
+		for _, cpu := range t.cores[core] {
+			switch {
+			case t.taken[cpu] != "" || t.kept.Has(cpu) || !may(cpu):
+			case whole:
+				first = append(first, cpu)
+				whole = false
+			default:
+				rest = append(rest, cpu)
+			}
 		}
 	}
-	return append(whole, rest...)
+	if coresOnly {
+		return first
+	}
+	slices.Sort(rest)
+	return append(first, rest...)
 }
 
 // memoryFits tells whether a node has memory for a guest beside those already there, with a reserve for the host: 2 GiB,
@@ -341,14 +382,6 @@ func (t *table) memoryOf(name string) uint64 {
 		}
 	}
 	return 0
-}
-
-func firsts(t *table, cores []int) []int {
-	cpus := make([]int, len(cores))
-	for i, core := range cores {
-		cpus[i] = t.cores[core][0]
-	}
-	return cpus
 }
 
 func why(g Guest, node, want int, known bool) string {

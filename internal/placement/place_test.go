@@ -64,11 +64,24 @@ func TestExamples(t *testing.T) {
 	pinned := machine(2, 10, 2).nic(0).guest("vm1", 4, 4)
 	pinned.Guests[0].Pins = []int{12, 13, 14, 15}
 
+	named := machine(2, 10, 2).nic(0).guest("vm1", 4, 2).guest("vm2", 2, 2)
+	named.Guests[0].Allowed = setting.CPUs(0, 1, 2, 3, 4)
+	fixed := machine(2, 4, 1).nic(0).guest("vm1", 2, 1).guest("vm2", 2, 1)
+	fixed.Guests[0].Pins, fixed.Guests[0].Fixed = []int{1, 5}, true
+	full := machine(2, 4, 1).nic(0).guest("a", 2, 1)
+	full.Nodes[0].Memory = 8 << 30
+
 	for _, c := range []struct {
 		name string
 		ask  Ask
 		want string
 	}{
+		{"CPUs that the user gives", named,
+			"vm1: 1-4 | vhost 7-8 | emulator 7-9; vm2: 5-6 | vhost 7,9 | emulator 7-9; irq eth0 0,7-9,20; kept 10,20,30; relaxed 0; refused 0"},
+		{"a guest that must not be moved, on two nodes", fixed,
+			"vm1: 1,5 | vhost 6 | emulator 6-7; vm2: 2-3 | vhost 7 | emulator 6-7; irq eth0 0; kept 0,4; relaxed 0; refused 0"},
+		{"memory is on the other node", full,
+			"a: 5-6 | vhost 7 | emulator 7; irq eth0 0-3; kept 0,4; relaxed 0; refused 0"},
 		{"the founding host: 2 sockets of 10 cores with SMT, one guest of 9 vCPUs", machine(2, 10, 2).nic(0).guest("vm", 9, 9),
 			"vm: 1-9 | vhost 11-19 | emulator 11-19; irq eth0 0,20-29; kept 0,10,20,30; relaxed 0; refused 0"},
 		{"2 sockets of 16 cores, one guest of 14 vCPUs for the highest rate", machine(2, 16, 1).nic(0).guest("vm", 14, 14),

@@ -51,6 +51,7 @@ type Guest struct {
 	NICs     []Interface
 	Pins     []int          // CPUs that its vCPUs are pinned to today, one each; empty where they are not pinned so
 	Emulator setting.CPUSet // where its emulator threads are pinned today
+	Allowed  setting.CPUSet // CPUs that the user gives to its vCPUs; empty: the placement chooses
 	Realtime bool
 	Fixed    bool // must not be moved: it stays where it is pinned, well or not
 
