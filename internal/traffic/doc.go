@@ -17,3 +17,4 @@ package traffic
 
 //go:generate go run github.com/cilium/ebpf/cmd/bpf2go -tags linux -target bpfel gen bpf/gen.bpf.c -- -O2 -g -Wall -Werror -I/usr/include/x86_64-linux-gnu
 //go:generate go run github.com/cilium/ebpf/cmd/bpf2go -tags linux -target bpfel sink bpf/sink.bpf.c -- -O2 -g -Wall -Werror -I/usr/include/x86_64-linux-gnu
+//go:generate go run github.com/cilium/ebpf/cmd/bpf2go -tags linux -target bpfel refused bpf/refused.bpf.c -- -O2 -g -Wall -Werror -I/usr/include/x86_64-linux-gnu

@@ -54,6 +54,7 @@ type genState struct {
 	Due       uint64
 	Frac      uint64
 	Tokens    uint64
+	Gone      uint64
 	Src       uint32
 	Dst       uint32
 	Sport     uint32

@@ -128,7 +128,7 @@ func (g *packetGenerator) Run(ctx context.Context) (Result, error) {
 	waits := make([]<-chan error, len(g.workers))
 	for i, w := range g.workers {
 		w.sent.Store(0)
-		waits[i] = onWorkerThread("", w.cpu, func() error { return w.run(ctx) })
+		waits[i] = onWorkerThread("", w.cpu, func(int) error { return w.run(ctx) })
 	}
 	var errs []error
 	for i := range waits {

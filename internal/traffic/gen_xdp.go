@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,11 +19,15 @@ import (
 
 // xdpGenerator sends live frames from bpf/gen.bpf.c.
 type xdpGenerator struct {
-	conf    Config
-	workers []*xdpWorker
-	undo    []func() error
-	repeat  uint32 // frames a call at the most
-	running atomic.Bool
+	conf     Config
+	workers  []*xdpWorker
+	undo     []func() error
+	refused  *refusedCounter // nil where it cannot be had
+	repeat   uint32          // frames a call at the most
+	warnings []string
+	running  atomic.Bool
+
+	refusedBefore uint64 // at the start of the run
 }
 
 // xdpWorker is one copy of the program with the memory it counts in.
@@ -35,8 +41,9 @@ type xdpWorker struct {
 	prog   *ebpf.Program
 	limit  *ebpf.Variable
 	state  *ebpf.Variable
-	mu     sync.Mutex // guards limit and stopped
+	mu     sync.Mutex // guards limit and stop
 	stop   bool
+	tid    atomic.Int64 // of the thread while it runs
 }
 
 func newXDPGenerator(c Config, dev Device) (_ *xdpGenerator, err error) {
@@ -48,10 +55,7 @@ func newXDPGenerator(c Config, dev Device) (_ *xdpGenerator, err error) {
 	if support.Answer != Yes {
 		return nil, &UnsupportedError{What: "XDP live frames", Answer: support.Answer, Err: support.Err}
 	}
-	g := &xdpGenerator{conf: c, repeat: chunkRun}
-	if support.EndsRuns {
-		g.repeat = longRun
-	}
+	g := &xdpGenerator{conf: c}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, g.Close())
@@ -63,6 +67,14 @@ func newXDPGenerator(c Config, dev Device) (_ *xdpGenerator, err error) {
 			return nil, err
 		}
 		g.undo = append(g.undo, undo)
+		if err = transmitsXDP(dev); err != nil {
+			return nil, err
+		}
+		if g.refused, err = newRefusedCounter(dev); err != nil {
+			g.warnings = append(g.warnings, err.Error())
+		} else {
+			g.undo = append(g.undo, g.refused.close)
+		}
 	}
 	for i, cpu := range c.CPUs {
 		w, err := newXDPWorker(spec.Copy(), &g.conf, dev, i, cpu)
@@ -78,6 +90,7 @@ func newXDPWorker(spec *ebpf.CollectionSpec, c *Config, dev Device, i, cpu int) 
 	w := &xdpWorker{cpu: cpu, stream: c.Stream + uint16(i), count: c.share(i)}
 	w.frame = c.Frame.template(w.stream)
 	w.start = c.Frame.at(uint64(i) * (c.Frame.Flows() / uint64(len(c.CPUs))))
+	delete(spec.Programs, genProgPass)
 	if err := spec.Variables[genVarCfg].Set(c.program(w.stream)); err != nil {
 		return nil, fmt.Errorf("configure the generator: %w", err)
 	}
@@ -169,26 +182,25 @@ func (g *xdpGenerator) Run(ctx context.Context) (Result, error) {
 			return Result{}, err
 		}
 	}
-	halted := make(chan struct{})
-	unhook := context.AfterFunc(ctx, func() {
-		defer close(halted)
-		for _, w := range g.workers {
-			w.halt()
+	if g.refused != nil {
+		var err error
+		if g.refusedBefore, _, err = g.refused.read(); err != nil {
+			return Result{}, err
 		}
-	})
-	defer func() {
-		if !unhook() {
-			<-halted // or it would halt the next run
-		}
-	}()
-
+	}
 	waits := make([]<-chan error, len(g.workers))
 	for i, w := range g.workers {
-		waits[i] = onWorkerThread(g.conf.Out.Netns, w.cpu, func() error { return w.run(g.repeat, g.conf.Batch) })
+		waits[i] = onWorkerThread(g.conf.Out.Netns, w.cpu, func(tid int) error {
+			w.tid.Store(int64(tid))
+			defer w.tid.Store(0)
+			return w.run(g.conf.Rate > 0, g.conf.Batch)
+		})
 	}
-	if g.conf.Duration > 0 {
-		go g.timeout(ctx, cancel)
-	}
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		g.watch(ctx, cancel)
+	}()
 	var errs []error
 	for i := range waits {
 		if err := <-waits[i]; err != nil {
@@ -198,21 +210,48 @@ func (g *xdpGenerator) Run(ctx context.Context) (Result, error) {
 			}
 		}
 	}
+	cancelled := ctx.Err() != nil && !errors.Is(context.Cause(ctx), errDone)
+	cancel(errDone)
+	<-watched // or it would halt the next run
 	r, err := g.result()
-	r.Cancelled = ctx.Err() != nil && !errors.Is(context.Cause(ctx), errDone)
+	r.Cancelled = cancelled
 	return r, errors.Join(append(errs, err)...)
 }
 
-// timeout cancels a run when its duration is over, counted from the first
-// frame: a call needs tens of milliseconds before that.
-func (g *xdpGenerator) timeout(ctx context.Context, cancel context.CancelCauseFunc) {
-	for g.Sent() == 0 && ctx.Err() == nil {
-		time.Sleep(500 * time.Microsecond)
-	}
-	select {
-	case <-time.After(g.conf.Duration):
-		cancel(errDone)
-	case <-ctx.Done():
+// watch ends the run: it stops the programs when ctx is done or the duration is
+// over, counted from the first frame because a call needs tens of milliseconds
+// before that, and interrupts the calls of those programs that have stopped.
+// Signals are repeated, because one that comes just before the call is lost.
+func (g *xdpGenerator) watch(ctx context.Context, cancel context.CancelCauseFunc) {
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	var begun time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			for _, w := range g.workers {
+				w.halt()
+			}
+		case <-tick.C:
+		}
+		running := false
+		for _, w := range g.workers {
+			running = w.interrupt() || running
+		}
+		if !running && ctx.Err() != nil {
+			return
+		}
+		if ctx.Err() != nil {
+			<-tick.C
+		}
+		if g.conf.Duration > 0 && ctx.Err() == nil {
+			switch {
+			case begun.IsZero() && g.Sent() > 0:
+				begun = time.Now()
+			case !begun.IsZero() && time.Since(begun) >= g.conf.Duration:
+				cancel(errDone)
+			}
+		}
 	}
 }
 
@@ -220,7 +259,7 @@ func (g *xdpGenerator) timeout(ctx context.Context, cancel context.CancelCauseFu
 var errDone = errors.New("duration is over")
 
 func (g *xdpGenerator) result() (Result, error) {
-	r := Result{Method: XDP}
+	r := Result{Method: XDP, Warnings: slices.Clone(g.warnings)}
 	var first, last, polls uint64
 	for _, w := range g.workers {
 		s, err := w.read()
@@ -242,6 +281,17 @@ func (g *xdpGenerator) result() (Result, error) {
 	}
 	r.Bytes = r.Sent * uint64(g.conf.Frame.Size)
 	r.Elapsed = time.Duration(last - first)
+	if g.refused != nil {
+		n, why, err := g.refused.read()
+		if err != nil {
+			return r, err
+		}
+		if r.Refused = n - g.refusedBefore; r.Refused > 0 && r.Refused >= r.Sent {
+			return r, fmt.Errorf("%s took none of %d frames: %w", g.conf.Out, r.Sent, why)
+		} else if r.Refused > 0 {
+			r.Warnings = append(r.Warnings, fmt.Sprintf("%s did not take %d of %d frames, of the last: %v", g.conf.Out, r.Refused, r.Sent, why))
+		}
+	}
 	if n := r.Sent + polls; n > 0 {
 		r.BatchDelay = time.Duration(uint64(r.Elapsed) * uint64(len(g.workers)) / n * uint64(g.conf.Batch))
 	}
@@ -297,6 +347,20 @@ func (w *xdpWorker) stopped() bool {
 	return w.stop
 }
 
+// interrupt ends the call of a worker whose program has stopped; it tells
+// whether the worker is running.
+func (w *xdpWorker) interrupt() bool {
+	tid := w.tid.Load()
+	if tid == 0 {
+		return false
+	}
+	if s, err := w.read(); err == nil && s.Ended != 0 || w.stopped() {
+		// The thread may be gone by now: then there is nothing to end.
+		_ = unix.Tgkill(os.Getpid(), int(tid), endRun)
+	}
+	return true
+}
+
 func (w *xdpWorker) read() (genState, error) {
 	var s genState
 	if err := w.state.Get(&s); err != nil {
@@ -306,24 +370,29 @@ func (w *xdpWorker) read() (genState, error) {
 }
 
 // run calls the kernel until the limit is reached or halt was called.
-func (w *xdpWorker) run(repeat uint32, batch int) error {
+func (w *xdpWorker) run(paced bool, batch int) error {
 	defer runtime.KeepAlive(w.coll)
 	for !w.stopped() {
-		err := testRunLive(w.prog, w.frame, repeat, batch)
-		switch {
-		case err == nil, errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN):
-		case errors.Is(err, errStopped):
-			return nil
-		case errors.Is(err, unix.EOPNOTSUPP):
-			return &UnsupportedError{What: "transmitting XDP frames on this device", Answer: No, Err: err}
-		default:
-			return fmt.Errorf("live frame run: %w", err)
-		}
+		repeat := uint64(longRun)
 		s, err := w.read()
 		if err != nil {
 			return err
 		}
-		if s.Ended != 0 {
+		if w.count > 0 && !paced {
+			// Each call of the program is a frame, and one more sees the end.
+			repeat = min(repeat, w.count-s.Seq+1)
+		}
+		err = testRunLive(w.prog, w.frame, uint32(repeat), batch)
+		if err != nil && !errors.Is(err, unix.EINTR) && !errors.Is(err, unix.EAGAIN) {
+			return fmt.Errorf("live frame run: %w", err)
+		}
+		if s, err = w.read(); err != nil {
+			return err
+		}
+		switch {
+		case s.Gone != 0:
+			return fmt.Errorf("%w: it was removed during the run", ErrNoDevice)
+		case s.Ended != 0:
 			return nil
 		}
 	}

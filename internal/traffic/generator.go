@@ -61,11 +61,15 @@ type WorkerResult struct {
 }
 
 // Result is what a generator did. Sent counts frames handed to the device; a
-// device may still drop them without telling (a veth whose peer has no NAPI, a
-// full ring), so that only the receiver's count proves anything.
+// device may still drop them without telling (a veth whose peer has no NAPI),
+// so that only the receiver's count proves anything.
 type Result struct {
-	Method  Method         `json:"method"`
-	Sent    uint64         `json:"sent"`
+	Method Method `json:"method"`
+	Sent   uint64 `json:"sent"`
+	// Refused counts those of Sent that the device did not take, because its
+	// ring was full: not lost on the way, but never under way. AF_PACKET sends
+	// again instead. 0 with a warning where the kernel does not tell.
+	Refused uint64         `json:"refused,omitempty"`
 	Bytes   uint64         `json:"bytes"` // with FCS
 	Elapsed time.Duration  `json:"elapsed"`
 	Workers []WorkerResult `json:"workers"`

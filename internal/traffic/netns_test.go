@@ -3,13 +3,16 @@
 package traffic
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net/netip"
 	"os"
+	"os/exec"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -267,7 +270,7 @@ func TestPlanted(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			done := onWorkerThread("", 0, func() error {
+			done := onWorkerThread("", 0, func(int) error {
 				for i := uint64(0); i < 2000; i++ {
 					switch {
 					case i%100 == 7: // 20 lost
@@ -347,14 +350,133 @@ func TestWorkers(t *testing.T) {
 		if r.Sent != 100_001 || r.Workers[0].Sent != 50_001 || r.Workers[1].Sent != 50_000 || g.Streams() != 2 {
 			t.Errorf("%s: %+v", m, r)
 		}
-		// Two CPUs that fill one queue of a veth can overrun it, so only what
-		// holds whatever was lost is asserted.
-		if c.Received == 0 || c.Received > r.Sent || c.Streams[0].Received == 0 || c.Streams[1].Received == 0 || c.Duplicated != 0 {
-			t.Errorf("%s: %+v", m, c)
+		// Two CPUs that fill one queue of a veth can overrun it; what it did
+		// not take is counted.
+		if c.Received != r.Sent-r.Refused || c.Streams[0].Received == 0 || c.Streams[1].Received == 0 || c.Duplicated != 0 {
+			t.Errorf("%s: %+v, refused %d", m, c, r.Refused)
 		}
 		s.Close()
 		g.Close()
 	}
+}
+
+// TestRefusedFrames: a veth whose peer has neither program nor GRO drops everything
+// without an error, and the generator knows.
+func TestRefusedFrames(t *testing.T) {
+	a, _ := pair(t)
+	g := mustGenerator(t, Config{Out: a, Count: 10_000, Method: XDP})
+	if r := mustRun(t, g); r.Sent != 10_000 || r.Refused != 0 {
+		t.Errorf("with a program on the peer: sent %d, refused %d", r.Sent, r.Refused)
+	}
+	x := g.(*xdpGenerator)
+	if err := x.undo[0](); err != nil {
+		t.Fatal(err)
+	}
+	x.undo = x.undo[1:]
+	for range 2 {
+		if r, err := g.Run(context.Background()); err == nil || r.Sent != 10_000 || r.Refused != 10_000 {
+			t.Errorf("without: sent %d, refused %d, %v", r.Sent, r.Refused, err)
+		} else {
+			t.Log(err)
+		}
+	}
+}
+
+// TestNoXDPTransmit: the loopback device cannot send XDP frames.
+func TestNoXDPTransmit(t *testing.T) {
+	a, _ := pair(t)
+	lo := Endpoint{Netns: a.Netns, Iface: "lo"}
+	if err := lo.Do(func() error {
+		l, err := netlink.LinkByName("lo")
+		if err != nil {
+			return err
+		}
+		return netlink.LinkSetUp(l)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	c := Config{Out: lo, Frame: Frame{DstMAC: macA}, Method: XDP, Count: 10}
+	var why *UnsupportedError
+	if _, err := NewGenerator(c); !errors.As(err, &why) || why.Answer != No {
+		t.Errorf("%v", err)
+	}
+	c.Method = Auto
+	if r := mustRun(t, mustGenerator(t, c)); r.Method != AFPacket || r.Sent != 10 || len(r.Warnings) == 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestRemoved: a device that goes away ends the run; what one that is down did
+// not take is counted.
+func TestRemoved(t *testing.T) {
+	for name, do := range map[string]func(netlink.Link) error{"removed": netlink.LinkDel, "down": netlink.LinkSetDown} {
+		a, _ := pair(t)
+		g := mustGenerator(t, Config{Out: a, Method: XDP})
+		time.AfterFunc(200*time.Millisecond, func() {
+			if err := a.Do(func() error {
+				l, err := netlink.LinkByName(a.Iface)
+				if err != nil {
+					return err
+				}
+				return do(l)
+			}); err != nil {
+				t.Error(err)
+			}
+		})
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		r, err := g.Run(ctx)
+		cancel()
+		switch {
+		case r.Sent == 0,
+			name == "removed" && (!errors.Is(err, ErrNoDevice) || r.Cancelled),
+			name == "down" && (err != nil || !r.Cancelled || r.Refused == 0 || r.Refused >= r.Sent || len(r.Warnings) == 0):
+			t.Errorf("%s: %+v, %v", name, r, err)
+		}
+	}
+}
+
+// TestKilled: a process that is killed leaves nothing attached.
+func TestKilled(t *testing.T) {
+	const env = "MPPS_TEST_KILLED"
+	if v := os.Getenv(env); v != "" { // the child
+		a, _ := ParseEndpoint(strings.Fields(v)[0])
+		b, _ := ParseEndpoint(strings.Fields(v)[1])
+		mustSink(t, SinkConfig{In: b, Method: XDP})
+		g := mustGenerator(t, Config{Out: a, Method: XDP, Rate: 10_000})
+		fmt.Println("ready")
+		_, err := g.Run(context.Background())
+		t.Fatal(err)
+	}
+	a, b := pair(t)
+	cmd := exec.Command("/proc/self/exe", "-test.run=^TestKilled$")
+	cmd.Env = append(os.Environ(), env+"="+a.String()+" "+b.String())
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, _ := bufio.NewReader(out).ReadString('\n')
+	time.Sleep(200 * time.Millisecond)
+	d, err := b.Device()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if on, err := hasXDP(d); line != "ready\n" || !on || err != nil {
+		t.Fatalf("the child said %q, program %v, %v", line, on, err)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	begin := time.Now()
+	for on := true; on; time.Sleep(10 * time.Millisecond) {
+		if on, err = hasXDP(d); err != nil || time.Since(begin) > 5*time.Second {
+			t.Fatalf("program %v after %v, %v", on, time.Since(begin), err)
+		}
+	}
+	t.Logf("gone after %v", time.Since(begin))
 }
 
 // TestCancel: a run without limits ends promptly, with its count.

@@ -1,11 +1,13 @@
 package traffic
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
-	"io/fs"
 
 	"github.com/cilium/ebpf"
+	"github.com/mdlayher/genetlink"
+	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -39,9 +41,6 @@ func (e *UnsupportedError) Unwrap() error { return e.Err }
 type Support struct {
 	Answer Answer
 	Err    error // the reason for No and Unknown
-	// EndsRuns: the program can end a live run, so that one call may last as
-	// long as the traffic.
-	EndsRuns bool
 }
 
 // Probe finds out whether this kernel can send XDP live frames (5.18 and
@@ -54,8 +53,8 @@ func Probe() Support {
 	return probeLive(spec)
 }
 
-// probeLive runs the generator with nothing to send: its first frame asks to
-// end the run. A kernel without live frames refuses the flag with EINVAL.
+// probeLive runs the generator for one batch with nothing to send. A kernel
+// without live frames refuses the flag with EINVAL.
 func probeLive(spec *ebpf.CollectionSpec) Support {
 	spec = spec.Copy()
 	c := Config{Discard: true, CPUs: []int{0}}
@@ -71,19 +70,64 @@ func probeLive(spec *ebpf.CollectionSpec) Support {
 		return Support{Answer: Unknown, Err: err}
 	}
 	defer coll.Close()
-	const frames = 4096
-	switch err := testRunLive(coll.Programs[genProgGenerate], make([]byte, MinFrame-fcsBytes), frames, 64); {
-	case err == nil:
+	switch err := testRunLive(coll.Programs[genProgGenerate], make([]byte, MinFrame-fcsBytes), maxBatch, maxBatch); {
+	case err == nil, errors.Is(err, unix.EINTR):
 		return Support{Answer: Yes}
-	case errors.Is(err, errStopped):
-		return Support{Answer: Yes, EndsRuns: true}
 	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.EOPNOTSUPP):
 		return Support{Answer: No, Err: fmt.Errorf("live frame test run: %w", err)}
-	case errors.Is(err, unix.EINTR):
-		return Support{Answer: Yes}
-	case errors.Is(err, fs.ErrPermission):
-		return Support{Answer: Unknown, Err: fmt.Errorf("live frame test run: %w", err)}
 	default:
 		return Support{Answer: Unknown, Err: fmt.Errorf("live frame test run: %w", err)}
 	}
+}
+
+// Of the netdev family of generic netlink (include/uapi/linux/netdev.h, since
+// 6.3).
+const (
+	netdevCmdDevGet      = 1
+	netdevAttrIfindex    = 1
+	netdevAttrXDP        = 3
+	netdevXDPActNdoXmit  = 1 << 2
+	netdevFamily         = "netdev"
+	netdevFamilyVersion1 = 1
+)
+
+// transmitsXDP fails with an UnsupportedError when a device says that it cannot
+// send redirected frames. Kernels that do not tell are tried.
+func transmitsXDP(dev Device) error {
+	return dev.Do(func() error {
+		c, err := genetlink.Dial(nil)
+		if err != nil {
+			return nil
+		}
+		defer c.Close()
+		f, err := c.GetFamily(netdevFamily)
+		if err != nil {
+			return nil
+		}
+		e := netlink.NewAttributeEncoder()
+		e.Uint32(netdevAttrIfindex, uint32(dev.Index))
+		data, err := e.Encode()
+		if err != nil {
+			return err
+		}
+		answer, err := c.Execute(genetlink.Message{
+			Header: genetlink.Header{Command: netdevCmdDevGet, Version: netdevFamilyVersion1}, Data: data,
+		}, f.ID, netlink.Request)
+		if err != nil || len(answer) != 1 {
+			return nil
+		}
+		d, err := netlink.NewAttributeDecoder(answer[0].Data)
+		if err != nil {
+			return nil
+		}
+		for d.Next() {
+			if d.Type() == netdevAttrXDP && len(d.Bytes()) == 8 && binary.NativeEndian.Uint64(d.Bytes())&netdevXDPActNdoXmit == 0 {
+				return &UnsupportedError{
+					What: fmt.Sprintf("sending XDP frames on %s (%s)", dev.Endpoint, dev.Kind), Answer: No,
+					Err: errors.New("the device does not offer it (netdev xdp-features without ndo-xmit)"),
+				}
+			}
+		}
+		return nil
+	})
 }

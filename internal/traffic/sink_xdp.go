@@ -60,10 +60,7 @@ func newXDPSink(c SinkConfig, dev Device, m Method, warnings []string) (*xdpSink
 
 // sinkError tells what another method may do better from what it may not.
 func sinkError(m Method, in Endpoint, what string, err error) error {
-	var verifier *ebpf.VerifierError
 	switch {
-	case errors.As(err, &verifier):
-		return fmt.Errorf("sink on %s: %s: %w", in, what, err)
 	case errors.Is(err, unix.EBUSY), errors.Is(err, unix.EEXIST):
 		return fmt.Errorf("sink on %s: another XDP program is attached: %w", in, err)
 	case errors.Is(err, unix.EPERM):

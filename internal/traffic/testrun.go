@@ -36,11 +36,14 @@ const (
 	bpfProgTestRun    = 10     // BPF_PROG_TEST_RUN of enum bpf_cmd
 	testXDPLiveFrames = 1 << 1 // BPF_F_TEST_XDP_LIVE_FRAMES
 
-	// longRun is for programs that can end a run themselves, chunkRun for
-	// kernels on which they cannot: it ends within a second or two and makes
-	// the fixed cost of a call (16–21 ms) small.
-	longRun  = math.MaxUint32
-	chunkRun = 1 << 24
+	// longRun is the longest call there is: a call has a fixed cost of 16 ms
+	// and more, in which nothing is sent, and a signal ends it anyway.
+	longRun = math.MaxUint32
+
+	// endRun is the signal that ends a call: the last real-time signal, which
+	// neither the Go runtime nor anything else here uses. Its handler in the
+	// runtime does nothing.
+	endRun = unix.Signal(64)
 )
 
 // testRunLive issues bpf(2) once and returns its error as it is. The library's
@@ -64,14 +67,10 @@ func testRunLive(prog *ebpf.Program, frame []byte, repeat uint32, batch int) err
 	return nil
 }
 
-// errStopped is what a run ends with when the program stops it: see
-// bpf/gen.bpf.c.
-const errStopped = unix.EBADRQC
-
 // onWorkerThread runs f on a thread of its own: in the namespace, on the CPU,
-// with every signal blocked so that none of the Go runtime's cuts a run short.
-// The thread ends with f.
-func onWorkerThread(netns string, cpu int, f func() error) <-chan error {
+// with every signal but endRun blocked so that none of the Go runtime's cuts a
+// run short. The thread ends with f, which is given its number.
+func onWorkerThread(netns string, cpu int, f func(tid int) error) <-chan error {
 	done := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread() // never unlocked
@@ -88,10 +87,11 @@ func onWorkerThread(netns string, cpu int, f func() error) <-chan error {
 			for i := range all.Val {
 				all.Val[i] = ^uint64(0)
 			}
+			all.Val[(endRun-1)/64] &^= 1 << ((endRun - 1) % 64)
 			if err := unix.PthreadSigmask(unix.SIG_SETMASK, &all, nil); err != nil {
 				return fmt.Errorf("block signals of a worker: %w", err)
 			}
-			return f()
+			return f(unix.Gettid())
 		}()
 	}()
 	return done

@@ -6,10 +6,9 @@
  * The kernel hands back recycled pages with whatever the last user wrote into
  * them (Documentation/bpf/bpf_prog_run.rst), so every header is written anew.
  *
- * A run ends when the program returns XDP_REDIRECT without having called a
- * redirect helper: xdp_do_redirect_frame() then fails with EBADRQC and the
- * kernel leaves the run (net/bpf/test_run.c, xdp_test_run_batch). So one
- * call may be as long as it likes and still stops within one batch. */
+ * A program cannot end a run: when it has nothing more to send it drops, and
+ * the process interrupts the call by a signal, which the kernel looks for after
+ * each batch (net/bpf/test_run.c, bpf_test_timer_continue). */
 #include "helpers.h"
 #include "frame.h"
 
@@ -33,7 +32,7 @@ struct config {
 
 const volatile struct config cfg = {};
 
-/* Written from outside: the sequence number at which to stop; 0 stops now. */
+/* The sequence number at which to stop, written from outside: 0 stops now. */
 volatile __u64 limit = 0;
 
 struct state {
@@ -45,6 +44,7 @@ struct state {
 	__u64 due;
 	__u64 frac;
 	__u64 tokens;
+	__u64 gone;    /* the device was removed, which ended the run */
 	__u32 src, dst, sport, dport; /* offsets into the ranges */
 };
 
@@ -122,7 +122,7 @@ int generate(struct xdp_md *ctx)
 	if (unlikely(seq >= limit)) {
 		if (!state.ended)
 			state.ended = bpf_ktime_get_ns();
-		return XDP_REDIRECT;
+		return XDP_DROP;
 	}
 	if (unlikely(!state.started))
 		state.started = bpf_ktime_get_ns();
@@ -190,7 +190,13 @@ int generate(struct xdp_md *ctx)
 
 	if (cfg.drop)
 		return XDP_DROP;
-	return bpf_redirect_map(&out, 0, 0);
+	if (unlikely(bpf_redirect_map(&out, 0, 0) != XDP_REDIRECT)) {
+		state.seq = seq;
+		state.gone = 1;
+		limit = 0;
+		return XDP_DROP;
+	}
+	return XDP_REDIRECT;
 }
 
 /* For the far end of a veth pair, which drops every redirected frame unless

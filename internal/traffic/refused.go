@@ -1,0 +1,73 @@
+package traffic
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+)
+
+// refusedCounter counts the frames that a device did not take, by the
+// tracepoints of bpf/refused.bpf.c.
+type refusedCounter struct {
+	coll  *ebpf.Collection
+	links []link.Link
+}
+
+func newRefusedCounter(dev Device) (*refusedCounter, error) {
+	fail := func(err error) error {
+		return fmt.Errorf("cannot count frames that %s does not take: %w", dev.Endpoint, err)
+	}
+	spec, err := loadRefused()
+	if err != nil {
+		return nil, fail(err)
+	}
+	err = spec.Variables[refusedVarCfg].Set(refusedConfig{Ifindex: uint32(dev.Index), Tgid: uint32(os.Getpid())})
+	if err != nil {
+		return nil, fail(err)
+	}
+	coll, err := loadCollection(spec)
+	if err != nil {
+		return nil, fail(err)
+	}
+	r := &refusedCounter{coll: coll}
+	for _, name := range []string{refusedProgFull, refusedProgFailed} {
+		l, err := link.AttachTracing(link.TracingOptions{Program: coll.Programs[name]})
+		if err != nil {
+			return nil, errors.Join(fail(err), r.close())
+		}
+		r.links = append(r.links, l)
+	}
+	return r, nil
+}
+
+// errFull is why a device takes a frame no longer when it gives no other reason.
+var errFull = errors.New("its ring was full")
+
+// read is the number of frames so far, and why the last was not taken.
+func (r *refusedCounter) read() (n uint64, why error, err error) {
+	var cpus []refusedCount
+	if err := r.coll.Maps[refusedMapRefused].Lookup(uint32(0), &cpus); err != nil {
+		return 0, nil, fmt.Errorf("read the count of refused frames: %w", err)
+	}
+	why = errFull
+	for _, c := range cpus {
+		n += c.Frames
+		if c.Err < 0 {
+			why = unix.Errno(-c.Err)
+		}
+	}
+	return n, why, nil
+}
+
+func (r *refusedCounter) close() error {
+	var errs []error
+	for _, l := range r.links {
+		errs = append(errs, l.Close())
+	}
+	r.coll.Close()
+	return errors.Join(errs...)
+}
