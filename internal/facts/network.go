@@ -69,7 +69,8 @@ type Feature struct {
 	Fixed bool   `json:"fixed"`
 }
 
-// IRQ is one interrupt of a device. Managed interrupts refuse writes of their affinity with EIO.
+// IRQ is one interrupt of a device. Managed interrupts refuse writes of their affinity with EIO, from Linux commit eb29369fa543 on
+// with EPERM.
 type IRQ struct {
 	Number    int            `json:"number"`
 	Name      string         `json:"name"` // the action's name in /proc/interrupts
@@ -78,7 +79,7 @@ type IRQ struct {
 	Effective setting.CPUSet `json:"effective"`
 	Hint      setting.CPUSet `json:"hint"`
 	Count     uint64         `json:"count"`   // over all CPUs, since boot
-	Managed   bool           `json:"managed"` // known to refuse: Linux 6.14 and later offer no write permission then
+	Managed   bool           `json:"managed"` // known to refuse: newer kernels give its file no write permission (kernel/irq/proc.c, register_irq_proc)
 }
 
 // Address is where the affinity of one of the NIC's interrupts is set. The interrupt is found again by device and name:

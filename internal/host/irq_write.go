@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path"
 	"slices"
 	"strconv"
@@ -49,7 +50,7 @@ func (i irqAffinity) Write(ctx context.Context, a setting.Address, to setting.Re
 	}
 	err = i.m.writeFile(ctx, procIRQ, strconv.Itoa(number)+"/smp_affinity_list", value)
 	switch {
-	case errors.Is(err, unix.EIO):
+	case errors.Is(err, unix.EIO), errors.Is(err, os.ErrPermission) && !unprivileged(err):
 		return refused(a, value, fmt.Errorf("interrupt %d is managed, the kernel places it itself: %w", number, err))
 	case errors.Is(err, unix.ENOSPC):
 		return refused(a, value, fmt.Errorf("interrupt %d: no vector left on these CPUs: %w", number, err))
