@@ -186,18 +186,25 @@ func verdict(r Report) string {
 	if r.Tier == goal.Default {
 		return "nothing needs tuning: " + r.Why
 	}
-	worst := knob.Info
+	held, odd, worst := 0, 0, knob.Info
 	for _, f := range r.Findings {
-		if f.State == Off {
+		switch {
+		case f.State != Off:
+		case f.Severity > knob.Info:
+			held++
 			worst = max(worst, f.Severity)
+		default:
+			odd++
 		}
 	}
-	text := "everything that could be seen is as the target needs it"
-	if n := r.Counts[Off]; n > 0 {
-		text = fmt.Sprintf("%d of %d values hold the target back, the worst of severity %s", n, n+r.Counts[OK], worst)
-		if worst == knob.Info {
-			text = fmt.Sprintf("well tuned: of %d values %d are odd, and none of them holds the target back", n+r.Counts[OK], n)
-		}
+	var text string
+	switch {
+	case held > 0:
+		text = fmt.Sprintf("%d of %d values hold the target back, the worst of severity %s", held, held+odd+r.Counts[OK], worst)
+	case odd > 0:
+		text = fmt.Sprintf("well tuned: of %d values %d are odd, and none of them holds the target back", odd+r.Counts[OK], odd)
+	default:
+		text = "everything that could be seen is as the target needs it"
 	}
 	if n := r.Counts[Unknown]; n > 0 {
 		text += fmt.Sprintf("; %d could not be judged", n)

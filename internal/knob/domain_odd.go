@@ -1,11 +1,11 @@
 package knob
 
 import (
-	"encoding/xml"
 	"fmt"
 	"strings"
 
 	"mpps/internal/datapath"
+	"mpps/internal/domain"
 	"mpps/internal/facts"
 	"mpps/internal/goal"
 	"mpps/internal/setting"
@@ -73,24 +73,17 @@ var domainVNUMA = &Knob{
 
 // numaCells are the vCPUs of each cell in a domain's <cpu><numa>.
 func numaCells(definition string) ([]setting.CPUSet, error) {
-	var d struct {
-		Cells []struct {
-			CPUs string `xml:"cpus,attr"`
-		} `xml:"cpu>numa>cell"`
-	}
-	if err := xml.Unmarshal([]byte(definition), &d); err != nil {
+	doc, err := domain.Parse([]byte(definition))
+	if err != nil {
 		return nil, fmt.Errorf("definition: %w", err)
 	}
 	var cells []setting.CPUSet
-	for _, c := range d.Cells {
-		if strings.Contains(c.CPUs, "^") {
-			return nil, fmt.Errorf("cell with exclusions %q", c.CPUs)
-		}
-		set, err := setting.ParseCPUs(c.CPUs)
+	for _, c := range doc.Guest().CPU.Cells {
+		cpus, err := domain.ParseSet(c.CPUs)
 		if err != nil {
-			return nil, fmt.Errorf("cell: %w", err)
+			return nil, fmt.Errorf("cell %d: %w", c.ID, err)
 		}
-		cells = append(cells, set)
+		cells = append(cells, setting.CPUs(cpus...))
 	}
 	return cells, nil
 }

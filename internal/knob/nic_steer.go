@@ -94,7 +94,7 @@ var nicXPS = &Knob{
 		Verify: "/sys/class/net/DEV/queues/tx-N/xps_cpus; tx_queue_N_packets of ethtool -S grow by guest.",
 		Traps: []string{
 			"A device with one transmit queue answers ENOENT to xps_cpus: nothing can be chosen there.",
-			"Drivers set XPS themselves when the device comes up (igb, ixgbe, i40e, mlx5: queue n to CPU n) and do so again after each ifup.",
+			"Drivers set XPS themselves when the device comes up (ixgbe, i40e and mlx5: queue n to CPU n) and do so again after each ifup.",
 			"A CPU in no queue's set falls back to the hash; all CPUs are given a queue.",
 			"xps_rxqs overrides xps_cpus.",
 		},
