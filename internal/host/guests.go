@@ -40,16 +40,50 @@ func (m *Machine) guests(ctx context.Context, h *facts.Host) {
 		h.Guests = append(h.Guests, fact)
 	}
 	slices.SortStableFunc(h.Guests, func(a, b facts.Guest) int { return strings.Compare(a.Name, b.Name) })
-	m.hideUnseenThreads(h)
+	finish(h)
 }
 
-// hideUnseenThreads says so where the descriptors of another user's QEMU could not be read.
-func (m *Machine) hideUnseenThreads(h *facts.Host) {
-	for _, guest := range h.Guests {
-		if guest.State == "running" && guest.PID == 0 {
-			h.Unseen = append(h.Unseen, facts.Unseen{What: "threads of guest " + guest.Name, Why: "its QEMU process is not to be seen"})
+// finish makes lists of what is none, says what could not be seen, and tells taps and virtual functions whose they are.
+func finish(h *facts.Host) {
+	taps, functions := map[string]string{}, map[string]string{}
+	for i := range h.Guests {
+		g := &h.Guests[i]
+		if g.State == "running" && g.PID == 0 {
+			h.Unseen = append(h.Unseen, facts.Unseen{What: "threads of guest " + g.Name, Why: "its QEMU process is not to be seen"})
+		}
+		for _, nic := range g.Interfaces {
+			if nic.Tap != "" {
+				taps[nic.Tap] = g.Name
+			}
+		}
+		// A function can stand in the definitions of several guests; it is that one's which runs.
+		for _, address := range g.Hostdevs {
+			if _, taken := functions[address]; !taken || g.State != "shut off" {
+				functions[address] = g.Name
+			}
+		}
+		g.Interfaces, g.Hostdevs, g.Pins = list(g.Interfaces), list(g.Hostdevs), list(g.Pins)
+		g.Pending, g.Threads = list(g.Pending), list(g.Threads)
+	}
+	h.Guests = list(h.Guests)
+	for i := range h.Taps {
+		if guest, found := taps[h.Taps[i].Name]; found {
+			h.Taps[i].Guest = guest
 		}
 	}
+	for i := range h.VFs {
+		if guest, found := functions[h.VFs[i].PCI]; found {
+			h.VFs[i].Guest = guest
+		}
+	}
+}
+
+// list is a slice that is written as [] rather than null where it is empty.
+func list[T any](items []T) []T {
+	if items == nil {
+		return []T{}
+	}
+	return items
 }
 
 // managedGuest is a guest of libvirt on its way to a fact.

@@ -20,7 +20,7 @@ func (d domains) Read(ctx context.Context, a setting.Address) setting.Reading {
 	value, present, err := d.machine.definedValue(ctx, a.Object(), a.Rest())
 	switch {
 	case errors.Is(err, errNoGuest), errors.Is(err, errNoLibvirt):
-		return setting.Missing(fmt.Sprintf("guest %s: %v", a.Object(), err))
+		return setting.NoObject(fmt.Sprintf("guest %s: %v", a.Object(), err))
 	case err != nil:
 		return setting.CouldNotTell(err.Error())
 	case !present:
@@ -143,7 +143,7 @@ func (m *Machine) confined(tid int, set setting.CPUSet) string {
 	if len(allowed) == 0 || len(allowed.And(set)) > 0 {
 		return ""
 	}
-	return fmt.Sprintf(" (its cpuset %s allows CPUs %s; libvirt sets that by emulatorpin)", name, allowed)
+	return fmt.Sprintf(" (its cpuset %s allows CPUs %s; libvirt sets that from emulatorpin, vcpupin and iothreadpin)", name, allowed)
 }
 
 var (

@@ -243,7 +243,7 @@ func (v virsh) one(ctx context.Context, command string) (string, error) {
 }
 
 func (v virsh) define(ctx context.Context, text string) error {
-	_, err := v.machine.command(ctx, text, v.path, "-q", "-c", "qemu:///system", "define", "--file", "/dev/stdin")
+	_, err := v.machine.command(ctx, text, v.path, "-q", "-c", "qemu:///system", "define", "--file", "/proc/self/fd/0")
 	return err
 }
 

@@ -27,6 +27,10 @@ func (m *Machine) topology(_ context.Context, h *facts.Host) {
 	}
 	m.memory(t, p.online)
 	m.limits(t, p)
+	t.CPUs, t.Nodes, t.Caches, t.Hugepages = list(t.CPUs), list(t.Nodes), list(t.Caches), list(t.Hugepages)
+	for i := range t.Nodes {
+		t.Nodes[i].Distances, t.Nodes[i].Hugepages = list(t.Nodes[i].Distances), list(t.Nodes[i].Hugepages)
+	}
 	for i := range t.Caches {
 		if t.Caches[i].Level == 3 && t.Caches[i].Type != "Instruction" {
 			for _, cpu := range t.Caches[i].CPUs {

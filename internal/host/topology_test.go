@@ -125,7 +125,7 @@ func consistent(t *testing.T, top *facts.Topology) {
 		}
 	}
 	for _, node := range top.Nodes {
-		if node.Distances != nil && len(node.Distances) != len(top.Nodes) {
+		if len(node.Distances) > 0 && len(node.Distances) != len(top.Nodes) {
 			t.Errorf("node %d has %d distances to %d nodes", node.ID, len(node.Distances), len(top.Nodes))
 		}
 	}
@@ -283,6 +283,9 @@ func lstopoSize(bytes uint64) string {
 	return fmt.Sprintf("%dGiB", (bytes>>29+1)>>1)
 }
 
+// aside is what recorded trees hold many files of that nobody reads here.
+var aside = regexp.MustCompile(`/(pci[^/]*|cpufreq|cpuidle|power|thermal_throttle|microcode|acpi_cppc)/`)
+
 // unpack extracts a recorded machine and returns the root of its tree.
 func unpack(tb testing.TB, archive string) string {
 	tb.Helper()
@@ -305,6 +308,9 @@ func unpack(tb testing.TB, archive string) string {
 		}
 		target := filepath.Join(folder, header.Name)
 		top, _, _ = strings.Cut(filepath.Clean(header.Name), "/")
+		if aside.MatchString(header.Name) {
+			continue
+		}
 		switch header.Typeflag {
 		case tar.TypeDir:
 			err = os.MkdirAll(target, 0o755)
