@@ -22,6 +22,11 @@ type Arrived struct {
 	Reordered  uint64
 	Overrun    uint64 // frames that reached the receiver and found its ring full
 	Exact      bool   // the sequence was judged as a whole: one CPU, nothing out of the window
+
+	// SpanFrames frames arrived in Span, by the receiver's own clock: nearly all of them, from the first to the last. A
+	// Span of 0 says that the receiver does not tell.
+	Span       time.Duration
+	SpanFrames uint64
 }
 
 // Unique is the number of different frames that arrived.
@@ -175,9 +180,7 @@ func sampleOf(load Load, sent Sent, arrived Arrived, drain time.Duration) Sample
 	if load.Rate == 0 && s.Seconds > 0 {
 		s.OfferedPPS = float64(s.Sent) / s.Seconds
 	}
-	if busy := s.Seconds + s.Drain; busy > 0 {
-		s.PPS = float64(unique) / busy
-	}
+	s.PPS = carried(arrived, sent.Elapsed, drain)
 	if unique > sent.Frames {
 		s.Warnings = append(s.Warnings, Warning{
 			Code: "more-received-than-sent",
@@ -193,6 +196,22 @@ func sampleOf(load Load, sent Sent, arrived Arrived, drain time.Duration) Sample
 		})
 	}
 	return s
+}
+
+// carried is the rate at which different frames came through. A device that was sent more than it carries still has its
+// buffers full when the sender stops, and what drains from them then would make it look faster: the receiver's own clock
+// tells over how long frames arrived, or else the drain that was seen. Frames cannot come faster for long than they were
+// sent: a shorter span (a batch delivered late) does not count.
+func carried(a Arrived, sending, drain time.Duration) float64 {
+	unique := float64(a.Unique())
+	if sending <= 0 {
+		return 0
+	}
+	if a.Span <= 0 || a.SpanFrames == 0 {
+		return unique / (sending + drain).Seconds()
+	}
+	spanned := float64(a.SpanFrames) / a.Span.Seconds() * unique / float64(a.Frames)
+	return min(unique/sending.Seconds(), spanned)
 }
 
 // account adds what the machines' CPUs did during the trial, and the near machine's cost of each of n units.

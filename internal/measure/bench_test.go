@@ -232,3 +232,23 @@ func failureIsReturnedWithWhatThereIs(t *testing.T) {
 		t.Errorf("error %v, %d samples, partial %v", err, len(run.Samples), run.Partial)
 	}
 }
+
+func TestDrainedBuffersAreNotSpeed(t *testing.T) {
+	for _, c := range []struct {
+		name           string
+		a              Arrived
+		sending, drain time.Duration
+		want           float64
+	}{
+		{"nothing buffered", Arrived{Frames: 1000}, time.Second, 0, 1000},
+		{"a drain that was seen", Arrived{Frames: 1500}, time.Second, 500 * time.Millisecond, 1000},
+		{"one that only the receiver saw", Arrived{Frames: 1500, Span: 1490 * time.Millisecond, SpanFrames: 1490}, time.Second, 0, 1000},
+		{"a batch delivered at once", Arrived{Frames: 1000, Span: time.Millisecond, SpanFrames: 990}, time.Second, 0, 1000},
+		{"duplicates", Arrived{Frames: 2000, Duplicated: 500, Span: 2 * time.Second, SpanFrames: 2000}, time.Second, 0, 750},
+		{"nothing sent", Arrived{}, 0, 0, 0},
+	} {
+		if got := carried(c.a, c.sending, c.drain); math.Abs(got-c.want) > 1e-6 {
+			t.Errorf("%s: %v, expected %v", c.name, got, c.want)
+		}
+	}
+}

@@ -8,7 +8,7 @@ type Sample struct {
 	Lost       uint64  `json:"lost"`     // Sent − (Received − Duplicated)
 	Duplicated uint64  `json:"duplicated"`
 	Reordered  uint64  `json:"reordered"`
-	PPS        float64 `json:"pps"`                   // received without duplicates, per second of sending and draining
+	PPS        float64 `json:"pps"`                   // rate at which different frames came through; what drained from buffers afterwards does not count as speed
 	Seconds    float64 `json:"seconds"`               // from the first frame sent to the last
 	Drain      float64 `json:"drain_s,omitempty"`     // how long frames still arrived after the last one was sent
 	SlippedNs  uint64  `json:"slipped_ns,omitempty"`  // schedule that a paced generator could not keep

@@ -1,6 +1,7 @@
 package rig
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -166,7 +167,7 @@ func WithAgent(ctx context.Context, m *Machine, w With, load measure.Load, o Opt
 		}
 	}()
 	mac, err := net.ParseMAC(f.nic.MAC)
-	if err != nil || len(mac) != 6 {
+	if err != nil || len(mac) != 6 || bytes.Equal(mac, make([]byte, 6)) {
 		return nil, wrong("packets are sent to an Ethernet address", "interface %s of agent %s has the address %q", f.nic.Name, f.addr, f.nic.MAC)
 	}
 	if !f.nic.Up {

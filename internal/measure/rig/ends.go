@@ -50,7 +50,7 @@ func (s *sender) send(ctx context.Context, load measure.Load) (measure.Sent, err
 	}
 	// What was chosen once stays: all trials are alike.
 	s.config.Method = r.Method
-	return measure.Sent{Frames: r.Sent, Elapsed: r.Elapsed, Slipped: r.Slipped, Floor: r.BatchDelay}, nil
+	return measure.Sent{Frames: r.Sent, Elapsed: r.Elapsed, Slipped: r.Slipped, Floor: r.BatchDelay, Errors: r.Refused}, nil
 }
 
 func (s *sender) alone(ctx context.Context, load measure.Load) measure.Alone {

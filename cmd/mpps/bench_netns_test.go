@@ -1,0 +1,214 @@
+//go:build netns
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"mpps/internal/measure"
+)
+
+// hostAndGuest are two namespaces of this test: a host with a bridge, and a guest on it with an agent.
+type hostAndGuest struct {
+	t           *testing.T
+	host, guest string
+	agent       string
+}
+
+func newHostAndGuest(t *testing.T) *hostAndGuest {
+	base := "mb" + strconv.Itoa(os.Getpid()) + "-" + strconv.Itoa(int(time.Now().UnixNano()%1e5))
+	h := &hostAndGuest{t: t, host: base + "h", guest: base + "g"}
+	for _, ns := range []string{h.host, h.guest} {
+		h.ip("netns", "add", ns)
+		t.Cleanup(func() { h.ip("netns", "del", ns) })
+		h.ip("-n", ns, "link", "set", "lo", "up")
+	}
+	h.ip("-n", h.host, "link", "add", "br0", "type", "bridge", "forward_delay", "0")
+	h.ip("-n", h.host, "address", "add", "10.50.0.1/24", "dev", "br0")
+	h.ip("-n", h.host, "link", "set", "br0", "up")
+	h.ip("-n", h.host, "link", "add", "tap0", "type", "veth", "peer", "name", "eth0", "netns", h.guest)
+	h.ip("-n", h.host, "link", "set", "tap0", "master", "br0", "up")
+	h.ip("-n", h.guest, "address", "add", "10.50.0.2/24", "dev", "eth0")
+	h.ip("-n", h.guest, "link", "set", "eth0", "up")
+	h.agent = startAgent(t, "ip", "netns", "exec", h.guest, "mpps", "agent", "--listen", "10.50.0.2:0")
+	return h
+}
+
+func (h *hostAndGuest) ip(argv ...string) string {
+	h.t.Helper()
+	code, stdout, stderr := program(h.t, append([]string{"ip"}, argv...)...)
+	if code != 0 {
+		h.t.Fatalf("ip %v: %s", argv, stderr)
+	}
+	return stdout
+}
+
+// state is what a measurement could leave a trace in.
+func (h *hostAndGuest) state() string {
+	var text strings.Builder
+	for _, ns := range []string{h.host, h.guest} {
+		for line := range strings.Lines(h.ip("-n", ns, "-o", "link")) {
+			// Whether a link runs is told late and is no trace.
+			fields := strings.Fields(line)
+			fmt.Fprintln(&text, ns, fields[1], strings.Contains(line, "xdp"), strings.Contains(line, "mtu 1500"), fields[len(fields)-3:])
+		}
+	}
+	return text.String()
+}
+
+// benchmark is the command line that runs bench on the host.
+func (h *hostAndGuest) benchmark(argv ...string) []string {
+	return append([]string{"ip", "netns", "exec", h.host, "mpps", "--json", "bench"},
+		append(argv, "--agent", h.agent, "--duration", "200ms", "--warm-up", "50ms", "--keep=false")...)
+}
+
+func checkLedger(t *testing.T, run *measure.Run) {
+	t.Helper()
+	if run.Sent == 0 || run.Received == 0 {
+		t.Errorf("sent %d, received %d", run.Sent, run.Received)
+	}
+	for i, s := range run.Samples {
+		if s.Sent != s.Received-s.Duplicated+s.Lost {
+			t.Errorf("trial %d: sent %d, received %d, duplicated %d, lost %d", i+1, s.Sent, s.Received, s.Duplicated, s.Lost)
+		}
+	}
+}
+
+func TestBenchThroughBridge(t *testing.T) {
+	h := newHostAndGuest(t)
+	before := h.state()
+	for _, argv := range [][]string{
+		{"pps", "--via", "br0"},
+		{"pps", "--via", "br0", "--generator", "af_packet"},
+		{"pps", "--via", "br0", "--reverse"},
+		{"pps", "--via", "br0", "--rate", "10k", "--frame", "1518", "--flows", "1"},
+		{"pps", "--via", "br0", "--rate", "10k", "--reverse", "--guest-nic", "eth0"},
+		{"rr"},
+		{"stream", "--reverse"},
+	} {
+		t.Run(strings.Join(argv, " "), func(t *testing.T) {
+			code, stdout, stderr := program(t, h.benchmark(append(argv, "--repeat", "2")...)...)
+			// How fast generator and path are on a busy machine is not this test's business.
+			if code != exitOK && code != exitNotDevice {
+				t.Fatalf("exit code %d: %s", code, stderr)
+			}
+			run := result(t, stdout)
+			if valid := code == exitOK; run.Valid() != valid {
+				t.Errorf("exit code %d, limited by %s", code, run.LimitedBy)
+			}
+			if len(run.Samples) != 2 || run.Partial {
+				t.Errorf("%d samples, partial %v", len(run.Samples), run.Partial)
+			}
+			if run.Kind == measure.PPS {
+				checkLedger(t, run)
+			}
+			if after := h.state(); after != before {
+				t.Errorf("left behind:\n%sfound before:\n%s", after, before)
+			}
+		})
+	}
+	// Each direction has its ends named.
+	_, stdout, _ := program(t, h.benchmark("pps", "--via", "br0", "--reverse", "--repeat", "1")...)
+	run := result(t, stdout)
+	if run.From.Interface != "eth0" || run.To.Via != "br0" || !strings.HasPrefix(run.From.Where, "agent ") {
+		t.Errorf("from %+v to %+v", run.From, run.To)
+	}
+}
+
+// A run that is interrupted shows what it has and leaves nothing; one that is killed leaves its port, which the next run
+// recognises and removes.
+func TestBenchCutShort(t *testing.T) {
+	h := newHostAndGuest(t)
+	before := h.state()
+	start := func(argv ...string) (*exec.Cmd, *bytes.Buffer) {
+		// Without ip between, so that the signal reaches mpps: ip netns exec replaces itself by the program.
+		cmd := exec.Command(argv[0], argv[1:]...)
+		var out bytes.Buffer
+		cmd.Stdout = &out
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		for deadline := time.Now().Add(20 * time.Second); !strings.Contains(h.state(), "mpps-"); {
+			if time.Now().After(deadline) {
+				t.Fatal("no port was made")
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		return cmd, &out
+	}
+
+	cmd, out := start(h.benchmark("pps", "--via", "br0", "--rate", "1k", "--repeat", "1000")...)
+	time.Sleep(6 * time.Second)
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // the exit code is looked at
+	if code := cmd.ProcessState.ExitCode(); code != exitFailed {
+		t.Errorf("interrupted: exit code %d", code)
+	}
+	run := result(t, out.String())
+	if !run.Partial || len(run.Samples) == 0 {
+		t.Errorf("partial %v, %d samples", run.Partial, len(run.Samples))
+	}
+	checkLedger(t, run)
+	if after := h.state(); after != before {
+		t.Errorf("interrupted, left behind:\n%sfound before:\n%s", after, before)
+	}
+
+	cmd, _ = start(h.benchmark("pps", "--via", "br0", "--repeat", "1000")...)
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	if !strings.Contains(h.state(), "mpps-") {
+		t.Fatal("a killed run left nothing: the rest of this test proves nothing")
+	}
+	code, stdout, stderr := program(t, h.benchmark("pps", "--via", "br0", "--repeat", "1")...)
+	if code != exitOK && code != exitNotDevice {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	if !strings.Contains(stderr, "which a run that was killed had left") {
+		t.Errorf("the next run said %q", stderr)
+	}
+	checkLedger(t, result(t, stdout))
+	if after := h.state(); after != before {
+		t.Errorf("after a killed run, left behind:\n%sfound before:\n%s", after, before)
+	}
+}
+
+func TestBenchBadEnds(t *testing.T) {
+	h := newHostAndGuest(t)
+	before := h.state()
+	for _, c := range []struct {
+		argv []string
+		code int
+		want string
+	}{
+		{[]string{"pps", "--via", "no-such0"}, exitUsage, "bridge no-such0"},
+		{[]string{"pps", "--via", "tap0"}, exitUsage, "tap0 is a veth, not a bridge"},
+		{[]string{"pps", "--via", "br0", "--guest-nic", "eth7"}, exitUsage, "has no interface eth7"},
+		{[]string{"pps", "--via", "br0", "--frame", "63"}, exitUsage, "expected 64 to 1518"},
+		{[]string{"pps", "--from", "no-such0"}, exitUsage, "no such interface"},
+	} {
+		code, stdout, stderr := program(t, h.benchmark(c.argv...)...)
+		if code != c.code || !strings.Contains(stderr, c.want) || stdout != "" {
+			t.Errorf("%v: exit code %d, expected %d with %q: %s", c.argv, code, c.code, c.want, stderr)
+		}
+	}
+	h.ip("-n", h.guest, "link", "set", "eth0", "mtu", "200")
+	code, _, stderr := program(t, h.benchmark("pps", "--via", "br0", "--frame", "219")...)
+	if code != exitUsage || !strings.Contains(stderr, "need an MTU of 201") {
+		t.Errorf("a frame over the guest's MTU: exit code %d: %s", code, stderr)
+	}
+	h.ip("-n", h.guest, "link", "set", "eth0", "mtu", "1500")
+	if after := h.state(); after != before {
+		t.Errorf("left behind:\n%sfound before:\n%s", after, before)
+	}
+}

@@ -1,0 +1,159 @@
+package rig
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"mpps/internal/measure"
+	"mpps/internal/traffic"
+	"mpps/internal/traffic/agent"
+)
+
+// tree is a recorded machine: file name → text.
+func tree(t *testing.T, files map[string]string) *Machine {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		name = filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m, err := OpenMachine(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = m.Close() })
+	return m
+}
+
+func TestFlowsAreSpreadOverAddressesAndPorts(t *testing.T) {
+	for _, c := range []struct{ flows, addresses int }{{1, 1}, {2, 2}, {16, 4}, {12, 4}, {7, 7}, {1000, 40}, {65536, 256}, {65521, 65521}} {
+		frame := frameOf(measure.Load{Flows: c.flows, FrameBytes: 64})
+		if frame.Flows() != uint64(c.flows) || int(frame.Src.Count) != c.addresses {
+			t.Errorf("%d flows: %d of %d addresses, expected %d", c.flows, frame.Flows(), frame.Src.Count, c.addresses)
+		}
+	}
+}
+
+func TestCheckLoad(t *testing.T) {
+	good := measure.Load{FrameBytes: 64, Flows: 1, Duration: 1, Repeat: 1}
+	if err := CheckLoad(good); err != nil {
+		t.Error(err)
+	}
+	for name, spoil := range map[string]func(*measure.Load){
+		"no flow":         func(l *measure.Load) { l.Flows = 0 },
+		"too many flows":  func(l *measure.Load) { l.Flows = MaxFlows + 1 },
+		"a negative rate": func(l *measure.Load) { l.Rate = -1 },
+		"a rate of 10G":   func(l *measure.Load) { l.Rate = 1e10 },
+		"no time":         func(l *measure.Load) { l.Duration = 0 },
+		"no trial":        func(l *measure.Load) { l.Repeat = 0 },
+		"a runt":          func(l *measure.Load) { l.FrameBytes = 63 },
+		"a giant":         func(l *measure.Load) { l.FrameBytes = 1519 },
+	} {
+		load := good
+		spoil(&load)
+		var e *Error
+		if err := CheckLoad(load); !errors.As(err, &e) || e.ExitCode() != 64 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestMachineIsReadBelowItsRoot(t *testing.T) {
+	m := tree(t, map[string]string{
+		"proc/stat":             "cpu 0\ncpu0 10 0 20 30 0 0 40 0 0 0\n",
+		"proc/net/softnet_stat": "0000000a 00000002 00000001\n0000000f 00000001 00000000\n",
+	})
+	times, err := m.cpuTimes(t.Context())
+	if err != nil || times.CPU[0].SoftIRQ != 40 || times.Taken.IsZero() {
+		t.Errorf("%+v, %v", times, err)
+	}
+	counters, err := m.counters(t.Context()) // no namespace was added: no interface is looked at
+	if err != nil || len(counters) != 3 || counters[measure.Counter{Where: "host", Name: "softnet.dropped"}] != 3 ||
+		counters[measure.Counter{Where: "host", Name: "softnet.processed"}] != 25 {
+		t.Errorf("%+v, %v", counters, err)
+	}
+	if _, err := tree(t, map[string]string{"proc/net/softnet_stat": "what\n"}).counters(t.Context()); err == nil {
+		t.Error("nonsense was read as counters")
+	}
+}
+
+// What a dead run left is known by its name and its mark; what a living one has, or anybody else, is not touched.
+func TestStale(t *testing.T) {
+	stat := func(pid, started int) string {
+		return fmt.Sprintf("%d (a) b) c) S 1 1 1 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 %d 1 1", pid, started)
+	}
+	m := tree(t, map[string]string{"proc/100/stat": stat(100, 5555), "proc/200/stat": "200 (short) S 1"})
+	for _, c := range []struct {
+		name, alias string
+		want        bool
+	}{
+		{"mpps-100a", "mpps bench, process 100 started 5555", false}, // alive
+		{"mpps-100a", "mpps bench, process 100 started 4444", true},  // the number was given away again
+		{"mpps-300a", "mpps bench, process 300 started 1", true},     // no such process
+		{"mpps-300a", "", true},  // died before the mark was made
+		{"mpps-100a", "", false}, // is about to make it
+		{"mpps-300b", "", false}, // the pair goes by its other end
+		{"mpps-300a", "mine", false},
+		{"mpps-xa", "", false},
+		{"veth300a", "mpps bench, process 300 started 1", false},
+	} {
+		if got := m.stale(c.name, c.alias); got != c.want {
+			t.Errorf("%s %q: stale %v, expected %v", c.name, c.alias, got, c.want)
+		}
+	}
+}
+
+func TestFindNIC(t *testing.T) {
+	info := agent.Info{Links: []agent.Link{
+		{Name: "lo", Addrs: []string{"127.0.0.1/8"}},
+		{Name: "eth0", Addrs: []string{"10.50.0.2/24", "fe80::1/64"}},
+		{Name: "eth1", Addrs: []string{"192.0.2.2/24", "not an address"}},
+	}}
+	for _, c := range []struct{ address, nic, want string }{
+		{"10.50.0.2:7878", "", "eth0"},
+		{"10.50.0.2:7878", "eth1", "eth1"},
+		{"[fe80::1]:7878", "", "eth0"},
+		{"[::ffff:192.0.2.2]:7878", "", "eth1"},
+		{"10.50.0.3:7878", "", ""},
+		{"guest:7878", "", ""},
+		{"10.50.0.2:7878", "eth9", ""},
+	} {
+		l, err := findNIC(info, AgentOptions{Address: c.address, NIC: c.nic})
+		if l.Name != c.want || (err == nil) != (c.want != "") {
+			t.Errorf("%s %q: %q, %v; expected %q", c.address, c.nic, l.Name, err, c.want)
+		}
+	}
+}
+
+func TestHighMAC(t *testing.T) {
+	mac := highMAC(1, 2, 3)
+	if len(mac) != 6 || mac[0]&1 != 0 || mac[0]&2 == 0 {
+		t.Errorf("%v is not a locally administered unicast address", mac)
+	}
+}
+
+func TestExplain(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		code int
+	}{
+		{fmt.Errorf("x: %w", traffic.ErrFrame), 64},
+		{fmt.Errorf("x: %w", traffic.ErrConfig), 64},
+		{&traffic.UnsupportedError{What: "XDP", Answer: traffic.No, Err: os.ErrInvalid}, 1},
+		{fmt.Errorf("x: %w", os.ErrPermission), 1},
+	} {
+		var e *Error
+		err := explain(c.err)
+		if !errors.As(err, &e) || e.ExitCode() != c.code || !errors.Is(err, c.err) {
+			t.Errorf("%v became %v", c.err, err)
+		}
+	}
+}
