@@ -52,7 +52,7 @@ func (n netfilterRule) place(a setting.Address) (ruleSet, error) {
 	}
 	switch {
 	case elements[1] == "iptables-legacy" && len(elements) == 2:
-		return legacyRule{n.m}, nil
+		return legacyRule(n), nil
 	case elements[1] == "nft" && len(elements) == 2:
 		return nftRuleAt{n.m, nftables.TableFamilyIPv4, "raw", "PREROUTING"}, nil
 	case elements[1] == "nft" && len(elements) == 5:

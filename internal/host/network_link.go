@@ -34,13 +34,13 @@ type device struct {
 
 // virtual is what the kernel tells of a virtual function through its physical one (IFLA_VF_INFO).
 type virtual struct {
-	index                  int
-	mac                    string
-	vlan, qos              int
-	minRate, maxRate       int
-	spoofCheck, trust      bool
-	linkState              string
-	hasSpoofCheck, hasRate bool
+	index             int
+	mac               string
+	vlan, qos         int
+	minRate, maxRate  int
+	spoofCheck, trust bool
+	linkState         string
+	hasRate           bool
 }
 
 // linkStats are the fields of struct rtnl_link_stats64 in order (include/uapi/linux/if_link.h), by the names they have
@@ -282,7 +282,7 @@ func (v *virtual) parse(ad *netlink.AttributeDecoder) error {
 		case unix.IFLA_VF_RATE:
 			v.minRate, v.maxRate, v.hasRate = int(word(1)), int(word(2)), true
 		case unix.IFLA_VF_SPOOFCHK: // −1 where the driver does not tell
-			v.spoofCheck, v.hasSpoofCheck = word(1) == 1, int32(word(1)) >= 0
+			v.spoofCheck = word(1) == 1
 		case unix.IFLA_VF_TRUST:
 			v.trust = word(1) == 1
 		case unix.IFLA_VF_LINK_STATE:

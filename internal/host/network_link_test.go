@@ -76,7 +76,7 @@ func TestLinkWithVFs(t *testing.T) {
 		stats: map[string]uint64{"rx_packets": 5, "tx_packets": 6},
 		vfs: []virtual{{
 			index: 3, mac: "52:54:00:00:02:03", vlan: 100, qos: 5, minRate: 10, maxRate: 1000, spoofCheck: true, linkState: "disable",
-			hasSpoofCheck: true, hasRate: true,
+			hasRate: true,
 		}},
 	}
 	if !reflect.DeepEqual(got, want) {
