@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"mpps/internal/journal"
@@ -20,7 +21,7 @@ type Engine struct {
 	Host       string        // host name, for the journal's header
 	BootID     string        // of the running kernel: tells values that a reboot has reset
 	Version    string        // of the program
-	Deadline   time.Duration // of one read or write; 0 means 10 s
+	Deadline   time.Duration // of one read or write; 0 means 10 s, more for kinds that are slow
 	// Waiting tells why a change whose value is as wanted has not taken effect yet ("guest vm1 runs with its former
 	// definition"); empty where it has. nil means nothing waits.
 	Waiting func(c journal.Change) string
@@ -28,9 +29,19 @@ type Engine struct {
 
 const defaultDeadline = 10 * time.Second
 
-func (e *Engine) deadline() time.Duration {
-	if e.Deadline > 0 {
+// slow are the kinds whose values take longer on a machine that is well: programs are run for them (libvirt answers
+// after seconds on an emulated host), or a NIC goes down and up.
+var slow = map[setting.Kind]time.Duration{
+	setting.Domain: time.Minute, setting.Service: time.Minute, setting.NetfilterRule: time.Minute,
+	setting.NICRing: 30 * time.Second, setting.NICChannels: 30 * time.Second,
+}
+
+func (e *Engine) deadline(a setting.Address) time.Duration {
+	switch longer, isSlow := slow[a.Kind]; {
+	case e.Deadline > 0:
 		return e.Deadline
+	case isSlow:
+		return longer
 	}
 	return defaultDeadline
 }
@@ -41,7 +52,7 @@ var errInDoubt = errors.New("in doubt: it is not known whether it took effect")
 // read reads an address and gives up after the deadline. A cancelled parent does not shorten it: what was written must
 // be read back.
 func (e *Engine) read(ctx context.Context, a setting.Address) setting.Reading {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.deadline())
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.deadline(a))
 	defer cancel()
 	answer := make(chan setting.Reading, 1)
 	go func() { answer <- e.Mechanisms.Read(ctx, a) }()
@@ -49,7 +60,7 @@ func (e *Engine) read(ctx context.Context, a setting.Address) setting.Reading {
 	case r := <-answer:
 		return r
 	case <-ctx.Done():
-		return setting.CouldNotTell(fmt.Sprintf("reading it did not return within %v", e.deadline()))
+		return setting.CouldNotTell(fmt.Sprintf("reading it did not return within %v", e.deadline(a)))
 	}
 }
 
@@ -57,7 +68,7 @@ func (e *Engine) read(ctx context.Context, a setting.Address) setting.Reading {
 // call that sleeps in a driver cannot be taken back. A cancelled parent does not end it, since that would only make
 // doubt where there is none.
 func (e *Engine) write(ctx context.Context, a setting.Address, to setting.Reading) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.deadline())
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.deadline(a))
 	defer cancel()
 	answer := make(chan error, 1)
 	go func() { answer <- e.Mechanisms.Write(ctx, a, to) }()
@@ -68,7 +79,7 @@ func (e *Engine) write(ctx context.Context, a setting.Address, to setting.Readin
 		}
 		return err
 	case <-ctx.Done():
-		return fmt.Errorf("%w: the write did not return within %v", errInDoubt, e.deadline())
+		return fmt.Errorf("%w: the write did not return within %v", errInDoubt, e.deadline(a))
 	}
 }
 
@@ -91,13 +102,21 @@ func (e *Engine) readBack(ctx context.Context, a setting.Address, is func(settin
 // put writes a value that stood there before and proves that it stands there again.
 func (e *Engine) put(ctx context.Context, a setting.Address, value setting.Reading) (setting.Reading, error) {
 	if err := e.write(ctx, a, value); err != nil {
-		return setting.Reading{}, fmt.Errorf("%s: wanted %s: %w", a, value, err)
+		return setting.Reading{}, refused(a, value.String(), err)
 	}
 	found, same := e.readBack(ctx, a, value.Same)
 	if !same {
 		return found, fmt.Errorf("%s: wrote %s, but it reads back as %s", a, value, told(found))
 	}
 	return found, nil
+}
+
+// refused words a write that failed: the value, what was wanted, what the kernel said. Mechanisms may have done so.
+func refused(a setting.Address, wanted string, err error) error {
+	if strings.HasPrefix(err.Error(), a.String()+": ") {
+		return err
+	}
+	return fmt.Errorf("%s: wanted %s: %w", a, wanted, err)
 }
 
 // gone tells whether a value cannot be put back because what it belongs to is not there any more: a guest that is off,

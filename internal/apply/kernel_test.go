@@ -5,7 +5,6 @@ package apply_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -173,5 +172,5 @@ func kernelUndoes80(t *testing.T) {
 	if took > 2*time.Second {
 		t.Errorf("undone in %v, expected under 2 s", took)
 	}
-	t.Log(fmt.Sprintf("%d parameters of the kernel undone in %v", done[0].Written(), took))
+	t.Logf("%d parameters of the kernel undone in %v", done[0].Written(), took)
 }

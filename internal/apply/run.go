@@ -237,7 +237,7 @@ func (r *run) one(ctx context.Context, c plan.Change, before setting.Reading) er
 	r.changes = append(r.changes, begun)
 	change := &r.changes[n-1]
 	if err := r.write(ctx, c.Address, c.To); err != nil {
-		err = fmt.Errorf("%s: wanted %s: %w", c.Address, c.Want, err)
+		err = refused(c.Address, c.Want.String(), err)
 		event := journal.Failed
 		change.State, change.Error = journal.ChangeFailed, err.Error()
 		if errors.Is(err, errInDoubt) {

@@ -1,0 +1,80 @@
+package journal
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestNamesRise(t *testing.T) {
+	now := time.Date(2026, 11, 20, 21, 0, 0, 0, time.UTC)
+	first, err := newID(now, "")
+	if err != nil || !idForm.MatchString(first) {
+		t.Fatalf("%q, %v", first, err)
+	}
+	for _, back := range []time.Duration{0, time.Nanosecond, -time.Hour, 48 * time.Hour} {
+		next, err := newID(now.Add(back), first)
+		if err != nil || next <= first || !idForm.MatchString(next) {
+			t.Errorf("%v later: %q is not behind %q, %v", back, next, first, err)
+		}
+	}
+}
+
+func TestLock(t *testing.T) {
+	d, root := open(t)
+	l := lock(t, d)
+	var locked *Locked
+	if _, err := d.Lock("again"); !errors.As(err, &locked) || locked.Holder.PID != os.Getpid() || !strings.Contains(err.Error(), "(test)") {
+		t.Errorf("error is %v, expected it to name this process", err)
+	}
+	check(t, l.Serve("20200101T000000.000000Z-000000"))
+	if h, err := d.Holder(); err != nil || h == nil || h.TX != "20200101T000000.000000Z-000000" {
+		t.Errorf("holder is %+v, %v", h, err)
+	}
+	check(t, l.Release())
+	if h, err := d.Holder(); err != nil || h != nil {
+		t.Errorf("holder is %+v, %v; expected none", h, err)
+	}
+	// What a dead process left, or one whose number another process got.
+	for _, left := range []string{
+		`{"pid":999999999,"began":5,"command":"apply","since":"2026-01-01T00:00:00Z"}`,
+		`{"pid":1,"began":123456789,"command":"apply","since":"2026-01-01T00:00:00Z"}`,
+		"garbage", "\x00\x00",
+	} {
+		write(t, filepath.Join(root, HolderPath), left)
+		if h, err := d.Holder(); err != nil || h != nil {
+			t.Errorf("%s: holder is %+v, %v; expected none", left, h, err)
+		}
+		again, err := d.Lock("again")
+		if err != nil {
+			t.Fatalf("%s: %v", left, err)
+		}
+		check(t, again.Release())
+	}
+	if info, err := os.Stat(filepath.Join(root, LockPath)); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("lock: %v, %v; expected mode 0600", info.Mode(), err)
+	}
+}
+
+func TestFindByBeginning(t *testing.T) {
+	d, _ := open(t)
+	l := lock(t, d)
+	w := create(t, d, l, Header{Kind: Apply})
+	add(t, w, Record{Event: Committed})
+	ledger, err := d.Ledger()
+	check(t, err)
+	if got, err := ledger.Find(w.TX()[:15]); err != nil || got.Header.TX != w.TX() {
+		t.Errorf("%v, %v", got, err)
+	}
+	for _, name := range []string{"", "1999", "../../etc"} {
+		if _, err := ledger.Find(name); !errors.Is(err, ErrNoTransaction) {
+			t.Errorf("%q: %v, expected no such transaction", name, err)
+		}
+	}
+	if _, err := d.Load("../../../etc/passwd"); !errors.Is(err, ErrNoTransaction) {
+		t.Errorf("a path as a name: %v", err)
+	}
+}
