@@ -36,43 +36,78 @@ func (d domains) Read(ctx context.Context, a setting.Address) setting.Reading {
 // Write edits the definition and gives the edited text, no other, to libvirt; then it asks libvirt what it made of it.
 // Where that is not what was wanted the definition that stood before is put back.
 func (d domains) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
-	if to.State == setting.Unknown {
-		return fmt.Errorf("%s: an unknown value cannot be written", a)
-	}
 	l, err := d.machine.libvirt()
+	if err == nil {
+		err = redefine(ctx, l, a.Object(), a.Rest(), to)
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", a, err)
 	}
-	guest, path := a.Object(), a.Rest()
+	return nil
+}
+
+// redefine changes one value of a guest's definition.
+func redefine(ctx context.Context, l libvirt, guest, path string, to setting.Reading) error {
+	if to.State == setting.Unknown {
+		return errors.New("an unknown value cannot be written")
+	}
 	before, err := l.definition(ctx, guest, true)
 	if err != nil {
-		return fmt.Errorf("%s: %w", a, err)
+		return err
 	}
 	doc, err := domain.Parse([]byte(before))
 	if err != nil {
-		return fmt.Errorf("%s: %w", a, err)
+		return err
 	}
 	if name := doc.Guest().Name; name != guest {
-		return fmt.Errorf("%s: libvirt gave the definition of %q", a, name)
+		return fmt.Errorf("libvirt gave the definition of %q", name)
 	}
 	if err := edit(doc, path, to); err != nil {
-		return fmt.Errorf("%s: %w", a, err)
+		return err
 	}
 	if doc.String() == before {
 		return nil
 	}
-	if err := l.define(ctx, doc.String()); err != nil {
-		return fmt.Errorf("%s: %w", a, err)
+	wanted, err := valueIn(doc.String(), path)
+	if err != nil {
+		return err
 	}
-	found := d.Read(ctx, a)
-	if found.Same(to) {
+	if err := l.define(ctx, doc.String()); err != nil {
+		return err
+	}
+	after, err := l.definition(ctx, guest, false)
+	if err != nil {
+		return fmt.Errorf("reading back: %w", err)
+	}
+	found, err := valueIn(after, path)
+	if err != nil {
+		return fmt.Errorf("reading back: %w", err)
+	}
+	if found.Same(wanted) {
 		return nil
 	}
-	refused := fmt.Errorf("%s: wanted %s, but libvirt made it %s", a, to, found)
+	refused := fmt.Errorf("wanted %s, but libvirt made it %s", wanted, found)
 	if err := l.define(ctx, before); err != nil {
-		return errors.Join(refused, fmt.Errorf("%s: putting the definition back: %w", a, err))
+		return errors.Join(refused, fmt.Errorf("putting the definition back: %w", err))
 	}
 	return refused
+}
+
+// valueIn reads one value of a definition.
+func valueIn(text, path string) (setting.Reading, error) {
+	doc, err := domain.Parse([]byte(text))
+	if err != nil {
+		return setting.Reading{}, err
+	}
+	value, present, err := doc.Get(path)
+	switch {
+	case err != nil:
+		return setting.Reading{}, err
+	case !present:
+		return setting.Missing("not in the definition"), nil
+	}
+	value, err = setting.Kinds[setting.Domain].Canonical(value)
+	return setting.Value(value), err
 }
 
 // edit puts a value into a document or takes it out. A value that Set refuses because it would do nothing may still be
