@@ -80,6 +80,9 @@ func bridgedRules(h *facts.Host, tool string) []string {
 		for _, line := range met(rules) {
 			listed = append(listed, set.Tool+": "+line)
 		}
+		if set.Rules > 0 && len(set.Lines) == 0 {
+			listed = append(listed, fmt.Sprintf("unknown: %s of %s, whose text was not recorded", count(set.Rules, "rule"), set.Tool))
+		}
 		if set.Cut {
 			listed = append(listed, fmt.Sprintf("%s: only the first %d of %d rules were recorded", set.Tool, len(set.Lines), set.Rules))
 		}

@@ -158,6 +158,20 @@ func TestReadOnlyIsSkipped(t *testing.T) {
 	}
 }
 
+func BenchmarkMake(b *testing.B) {
+	h := facts.Synthetic(facts.Large)
+	for _, a := range knob.Addresses(h, knob.Catalogue()) {
+		h.Readings[a] = setting.Value("1")
+	}
+	for b.Loop() {
+		p, err := Make(h, goal.Unlimited(), knob.Catalogue())
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(float64(len(p.Changes)), "changes")
+	}
+}
+
 func TestOrder(t *testing.T) {
 	k := func(id string, after ...string) *knob.Knob { return &knob.Knob{ID: id, After: after} }
 	order, err := Order([]*knob.Knob{k("a", "c"), k("b"), k("c", "d"), k("d")})
