@@ -51,19 +51,18 @@ var netfilterBridge = &Knob{
 		if !v.Netfilter.BridgeModule {
 			return Skips("br_netfilter is not loaded: bridged frames skip iptables already")
 		}
+		if len(v.Bridges) == 0 {
+			return Skips("there is no bridge")
+		}
 		tool := a.Path[strings.LastIndexAny(a.Path, "-_")+1:]
 		rules := v.bridged(tool)
 		if v.Tier == goal.Standard && len(rules) > 0 {
 			return Fine(fmt.Sprintf("%s may belong to the guests' security, and the target does not need them gone", count(len(rules), "rule")))
 		}
-		scope := "all bridges"
-		if a.Kind == setting.Sysfs {
-			scope = "bridge " + strings.Split(a.Path, "/")[2]
-		}
 		if len(rules) == 0 {
-			return Wants(setting.Exact("0"), fmt.Sprintf("frames of %s are taken through %s, where no rule waits for them: 0.2 µs a packet for nothing", scope, tool)).At(High)
+			return Wants(setting.Exact("0"), "bridged frames are taken through the host's hooks, where no rule waits for them: 0.2 µs a packet for nothing").At(High)
 		}
-		advice := Wants(setting.Exact("0"), fmt.Sprintf("frames of %s are taken through %s of %s", scope, count(len(rules), "rule"), tool)).At(High)
+		advice := Wants(setting.Exact("0"), fmt.Sprintf("bridged frames are taken through the host's hooks and %s of %s", count(len(rules), "rule"), tool)).At(High)
 		advice.Risk = goal.Security
 		advice.Rules = rules
 		return advice.warn("these rules stop matching bridged frames")
