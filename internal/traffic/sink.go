@@ -3,6 +3,7 @@ package traffic
 import (
 	"errors"
 	"fmt"
+	"time"
 )
 
 // SinkConfig says what a Sink counts.
@@ -52,6 +53,38 @@ type StreamCounts struct {
 	Next    uint64 `json:"next"`  // highest sequence number + 1, 0 for none
 	CPUs    int    `json:"cpus"`  // that saw it
 	Exact   bool   `json:"exact"`
+
+	span
+}
+
+// A span is how long frames arrived, by the receiver's clock. What waits in
+// full buffers when the sender stops arrives later: the rate of the span is
+// that of the path, that of the sender's time is not.
+type span struct {
+	FirstAt uint64 `json:"first_at_ns,omitempty"` // CLOCK_MONOTONIC of the receiver
+	LastAt  uint64 `json:"last_at_ns,omitempty"`  // of a frame near the last; 0 for fewer than 33
+	Spanned uint64 `json:"spanned,omitempty"`     // frames that arrived in between
+}
+
+// Span is the time from the first frame to one near the last, 0 if too few
+// arrived to tell.
+func (s span) Span() time.Duration {
+	if s.LastAt <= s.FirstAt {
+		return 0
+	}
+	return time.Duration(s.LastAt - s.FirstAt)
+}
+
+// join adds what arrived elsewhere at the same time.
+func (s *span) join(o span) {
+	if o.LastAt == 0 {
+		return
+	}
+	if s.LastAt == 0 || o.FirstAt < s.FirstAt {
+		s.FirstAt = o.FirstAt
+	}
+	s.LastAt = max(s.LastAt, o.LastAt)
+	s.Spanned += o.Spanned
 }
 
 // Unique is the number of different frames.
@@ -86,6 +119,8 @@ type Counts struct {
 	Streams  []StreamCounts `json:"streams"`
 	Exact    bool           `json:"exact"`
 	Warnings []string       `json:"warnings,omitempty"`
+
+	span
 }
 
 // Unique is the number of different test frames received.
@@ -108,6 +143,7 @@ func (c *Counts) add(s StreamCounts) {
 	c.Reordered += s.Reordered
 	c.TooLate += s.TooLate
 	c.Exact = c.Exact && s.Exact
+	c.join(s.span)
 	c.Streams = append(c.Streams, s)
 }
 

@@ -39,6 +39,9 @@ type sinkStream struct {
 	Stamped    uint64
 	First      uint64
 	Next       uint64
+	FirstNs    uint64
+	LastNs     uint64
+	Spanned    uint64
 	Words      [1024]uint64
 }
 

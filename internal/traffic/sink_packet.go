@@ -194,11 +194,12 @@ func (s *packetSink) frame(b []byte, p *unix.Tpacket3Hdr, offset int64) {
 	if p.Status&unix.TP_STATUS_VLAN_VALID != 0 {
 		size += vlanBytes // the kernel took the tag out of the frame
 	}
+	now := int64(p.Sec)*1e9 + int64(p.Nsec) - offset
+	s.streams[i].at(uint64(now))
 	s.streams[i].see(t.seq, size)
 	if s.conf.Latency && t.stamp != 0 {
 		s.stamped++
-		now := uint32(int64(p.Sec)*1e9 + int64(p.Nsec) - offset)
-		s.hist.Record(delay(now - t.stamp))
+		s.hist.Record(delay(uint32(now) - t.stamp))
 	}
 }
 

@@ -92,6 +92,7 @@ func (s *xdpSink) Counts() (Counts, error) {
 				sc.First = p.First
 			}
 			sc.CPUs++
+			sc.join(span{FirstAt: p.FirstNs, LastAt: p.LastNs, Spanned: p.Spanned})
 			sc.Received += p.Received
 			sc.Bytes += p.Bytes
 			sc.Duplicated += p.Duplicated

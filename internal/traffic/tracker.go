@@ -5,7 +5,8 @@ package traffic
 // 32 bits of epoch over 32 bits of arrivals.
 type tracker struct {
 	received, bytes, duplicated, reordered, tooLate, first, next uint64
-	words                                                        [trackerWords]uint64
+	span
+	words [trackerWords]uint64
 }
 
 const (
@@ -38,11 +39,21 @@ func (t *tracker) see(seq uint64, bytes int) {
 	t.bytes += uint64(bytes)
 }
 
+// at notes the time of a frame, before it is seen.
+func (t *tracker) at(ns uint64) {
+	if t.received == 0 {
+		t.FirstAt = ns
+		return
+	}
+	t.LastAt, t.Spanned = ns, t.received
+}
+
 // counts reads it as a sink on one CPU would.
 func (t *tracker) counts(stream uint16) StreamCounts {
 	s := StreamCounts{
 		Stream: stream, Received: t.received, Bytes: t.bytes, Duplicated: t.duplicated,
 		Reordered: t.reordered + t.tooLate, TooLate: t.tooLate, First: t.first, Next: t.next,
+		span: t.span,
 	}
 	if t.received > 0 {
 		s.CPUs = 1

@@ -13,6 +13,7 @@
 #define WORDS 1024 /* ring of 32 bit sets: a memory of 32768 sequence numbers */
 #define WORD_BITS 15 /* log2(WORDS * 32) */
 #define WINDOW (WORDS * 32 - 32)
+#define CLOCK_EVERY 32 /* frames for one reading of the clock, a power of 2 */
 
 /* Histogram: as HdrHistogram with 256 sub-buckets, unit 1 ns, up to 2^32 ns. */
 #define SUB_BITS 8
@@ -34,6 +35,7 @@ struct stream {
 	__u64 received, bytes; /* bytes with FCS */
 	__u64 duplicated, reordered, too_late, stamped;
 	__u64 first, next; /* first sequence number to arrive, highest + 1 */
+	__u64 first_ns, last_ns, spanned; /* spanned frames came in between */
 	__u64 words[WORDS];
 };
 
@@ -156,6 +158,16 @@ int sink(struct xdp_md *ctx)
 	} else {
 		s->reordered++;
 		s->words[slot] = word | bit;
+	}
+	if (unlikely(!(s->received & (CLOCK_EVERY - 1)))) {
+		__u64 now = bpf_ktime_get_ns();
+
+		if (s->received) {
+			s->last_ns = now;
+			s->spanned = s->received;
+		} else {
+			s->first_ns = now;
+		}
 	}
 	s->received++;
 	s->bytes += data_end - data + FCS_BYTES;
