@@ -252,3 +252,16 @@ func TestDrainedBuffersAreNotSpeed(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatTheSendersRingRefusedIsLocated(t *testing.T) {
+	run := newRun(0)
+	run.From = Endpoint{Where: "host", Interface: "veth0"}
+	run.Samples = []Sample{{Sent: 100, Received: 40, Lost: 60, SendErrors: 50, Seconds: 1, PPS: 40}}
+	run.Counters = []Delta{{Counter: Counter{Where: "host", Interface: "tap0", Name: "tx_dropped"}, Delta: 7}}
+	for range 2 { // judging twice says the same
+		run.Judge()
+		if len(run.Losses) != 2 || run.Losses[0].Name != "xdp.ring_full" || run.Losses[0].Packets != 50 || run.UnexplainedLoss != 3 {
+			t.Fatalf("losses %+v, %d unexplained", run.Losses, run.UnexplainedLoss)
+		}
+	}
+}

@@ -73,8 +73,12 @@ func LocateLoss(deltas []Delta, lost uint64) (losses []Loss, unexplained uint64)
 			seen += d.Delta
 		}
 	}
-	slices.SortStableFunc(losses, func(x, y Loss) int {
+	sortLosses(losses)
+	return losses, minus(lost, seen)
+}
+
+func sortLosses(losses []Loss) {
+	slices.SortFunc(losses, func(x, y Loss) int {
 		return cmp.Or(cmp.Compare(y.Packets, x.Packets), compareCounters(x.Counter, y.Counter))
 	})
-	return losses, minus(lost, seen)
 }

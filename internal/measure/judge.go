@@ -32,10 +32,26 @@ func (r *Run) Judge() {
 		r.Counters = []Delta{}
 	}
 	r.Losses, r.UnexplainedLoss = LocateLoss(r.Counters, r.Lost)
+	r.locateRefused()
 	r.warn()
 	if r.Warnings == nil {
 		r.Warnings = []Warning{}
 	}
+}
+
+// locateRefused places what no counter explains at the sender's own interface, as far as its ring was full. Some drivers
+// count these frames as dropped too, others do not.
+func (r *Run) locateRefused() {
+	var refused uint64
+	for _, s := range r.Samples {
+		refused += s.SendErrors
+	}
+	if refused = min(refused, r.UnexplainedLoss); refused == 0 {
+		return
+	}
+	r.UnexplainedLoss -= refused
+	r.Losses = append(r.Losses, Loss{Counter: Counter{Where: r.From.Where, Interface: r.From.Interface, Name: "xdp.ring_full"}, Packets: refused})
+	sortLosses(r.Losses)
 }
 
 func (r *Run) total() {

@@ -108,7 +108,10 @@ func (r *receiver) arrived() (measure.Arrived, error) {
 	for _, text := range c.Warnings {
 		r.warn(fallback(text))
 	}
-	return measure.Arrived{Frames: c.Received, Duplicated: c.Duplicated, Reordered: c.Reordered, Overrun: c.Overrun, Exact: c.Exact}, err
+	return measure.Arrived{
+		Frames: c.Received, Duplicated: c.Duplicated, Reordered: c.Reordered, Overrun: c.Overrun, Exact: c.Exact,
+		Span: c.Span(), SpanFrames: c.Spanned,
+	}, err
 }
 
 func (r *receiver) latency() (*measure.Latency, error) {

@@ -161,6 +161,29 @@ func TestBetweenNamespaces(t *testing.T) {
 	}
 }
 
+// The receiver's own clock tells over how long frames arrived: as long as they were sent, where nothing is buffered.
+func TestReceiverTellsHowLongFramesArrived(t *testing.T) {
+	for _, method := range []traffic.Method{traffic.XDP, traffic.AFPacket} {
+		a, b := twoNamespaces(t)
+		load := shortLoad(20_000)
+		p, err := Between(t.Context(), machineOf(t), a, b, load, Options{Generator: method})
+		check(t, err)
+		check(t, p.Prepare(t.Context(), load))
+		sent, err := p.Send(t.Context(), load)
+		check(t, err)
+		time.Sleep(100 * time.Millisecond)
+		arrived, err := p.Arrived(t.Context())
+		check(t, errors.Join(err, p.Close()))
+		if arrived.Frames != sent.Frames || arrived.SpanFrames+32 < arrived.Frames || arrived.SpanFrames >= arrived.Frames {
+			t.Errorf("%s: %d of %d frames arrived, %d of them within the span", method, arrived.Frames, sent.Frames, arrived.SpanFrames)
+		}
+		// The last 32 frames are not within it; on a busy machine they may have come late.
+		if arrived.Span > sent.Elapsed+20*time.Millisecond || arrived.Span < sent.Elapsed/2 {
+			t.Errorf("%s: sent in %v, arrived in %v", method, sent.Elapsed, arrived.Span)
+		}
+	}
+}
+
 func TestCancelledRunLeavesNothing(t *testing.T) {
 	a, b := twoNamespaces(t)
 	before := state(t, a) + state(t, b)
