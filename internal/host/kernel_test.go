@@ -1,0 +1,75 @@
+package host
+
+import (
+	"testing"
+
+	"mpps/internal/facts"
+)
+
+func TestKernel(t *testing.T) {
+	const clocks = "sys/devices/system/clocksource/clocksource0/"
+	m := tree(t, files{
+		"proc/sys/kernel/osrelease": "6.12.48-rt", "proc/sys/kernel/version": "#1 SMP PREEMPT_RT Debian 6.12.48",
+		"proc/cmdline": "ro quiet", clocks + "current_clocksource": "tsc",
+		"sys/devices/system/cpu/vulnerabilities/meltdown":   "Not affected",
+		"sys/devices/system/cpu/vulnerabilities/spectre_v1": "Mitigation: usercopy/swapgs barriers",
+	})
+	var h facts.Host
+	m.kernel(t.Context(), &h)
+	k := h.Kernel
+	if k.Release != "6.12.48-rt" || !k.Realtime || k.CommandLine != "ro quiet" || k.Clocksource != "tsc" || len(k.Vulnerabilities) != 2 || k.Vulnerabilities["meltdown"] != "Not affected" {
+		t.Errorf("found %+v", k)
+	}
+	if h.Virtual != "" || h.Emulated {
+		t.Errorf("a bare machine is called %q, emulated %v", h.Virtual, h.Emulated)
+	}
+}
+
+func TestParseVersion(t *testing.T) {
+	release, version := parseVersion("Linux version 3.10.0-957.el7.x86_64 (mockbuild@x) (gcc version 4.8.5 (Red Hat 4.8.5-36) (GCC) ) #1 SMP PREEMPT RT Thu Nov 8")
+	if release != "3.10.0-957.el7.x86_64" || version != "#1 SMP PREEMPT RT Thu Nov 8" || !realtimeVersion(version) {
+		t.Errorf("found %q, %q", release, version)
+	}
+	if release, version := parseVersion("nonsense"); release != "" || version != "" {
+		t.Errorf("nonsense became %q, %q", release, version)
+	}
+}
+
+func TestHypervisor(t *testing.T) {
+	const dmi, clocks = "sys/class/dmi/id/", "sys/devices/system/clocksource/clocksource0/available_clocksource"
+	cases := map[string]struct {
+		files    files
+		name     string
+		emulated bool
+	}{
+		"bare metal":                {files{dmi + "sys_vendor": "Dell Inc.", "proc/cpuinfo": "processor: 0\nflags: fpu vme"}, "", false},
+		"KVM":                       {files{dmi + "sys_vendor": "QEMU", clocks: "kvm-clock tsc acpi_pm", "proc/cpuinfo": "flags: hypervisor"}, "kvm", false},
+		"emulated, other model":     {files{dmi + "sys_vendor": "QEMU", clocks: "tsc hpet acpi_pm", "proc/cpuinfo": "flags: hypervisor"}, "tcg", true},
+		"emulated by its name":      {files{"proc/cpuinfo": "processor: 0\nmodel name: QEMU TCG CPU version 2.5+"}, "tcg", true},
+		"QEMU, clocks not recorded": {files{dmi + "sys_vendor": "QEMU"}, "qemu", false},
+		"cloud":                     {files{dmi + "sys_vendor": "Amazon EC2"}, "kvm", false},
+		"VMware":                    {files{dmi + "sys_vendor": "VMware, Inc.", dmi + "product_name": "VMware7,1"}, "vmware", false},
+		"Hyper-V":                   {files{dmi + "sys_vendor": "Microsoft Corporation", dmi + "product_name": "Virtual Machine"}, "hyperv", false},
+		"a Surface":                 {files{dmi + "sys_vendor": "Microsoft Corporation", dmi + "product_name": "Surface Pro"}, "", false},
+		"no firmware tables":        {files{"proc/cpuinfo": "processor: 0\nflags: fpu hypervisor sse"}, "unknown", false},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			if found, emulated := tree(t, c.files).hypervisor(); found != c.name || emulated != c.emulated {
+				t.Errorf("expected %q, emulated %v; found %q, %v", c.name, c.emulated, found, emulated)
+			}
+		})
+	}
+}
+
+func TestKVM(t *testing.T) {
+	m := tree(t, files{
+		"sys/module/kvm/parameters/halt_poll_ns": "200000", "sys/module/kvm_amd/parameters/avic": "N",
+		"sys/module/vhost_net/parameters/experimental_zcopytx": "0", "sys/module/ext4/parameters/x": "1",
+	})
+	var h facts.Host
+	m.kvm(t.Context(), &h)
+	if k := h.KVM; !k.Loaded || k.Vendor != "kvm_amd" || !k.Vhost || len(k.Parameters) != 3 || k.Parameters["kvm.halt_poll_ns"] != "200000" {
+		t.Errorf("found %+v", k)
+	}
+}
