@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -30,6 +31,7 @@ func TestMain(m *testing.M) {
 
 // fake is a machine in memory whose writes can be made to go wrong.
 type fake struct {
+	mu     sync.Mutex // hanging writes outlive the call that began them
 	values map[setting.Address]setting.Reading
 	writes []string // in their order
 
@@ -58,6 +60,8 @@ func newFake(t *testing.T, n int) *fake {
 func address(i int) setting.Address { return setting.Of(setting.Sysctl, fmt.Sprintf("net.v%02d", i)) }
 
 func (f *fake) Read(_ context.Context, a setting.Address) setting.Reading {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if r, ok := f.values[a]; ok {
 		return r
 	}
@@ -65,8 +69,12 @@ func (f *fake) Read(_ context.Context, a setting.Address) setting.Reading {
 }
 
 func (f *fake) Write(_ context.Context, a setting.Address, to setting.Reading) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if f.hang[a] {
+		f.mu.Unlock()
 		<-f.released
+		f.mu.Lock()
 		return errors.New("released")
 	}
 	if err := f.refuse[a]; err != nil {

@@ -151,8 +151,10 @@ func TestHangSettlesByRollback(t *testing.T) {
 		t.Errorf("status is %s, expected in-doubt", got)
 	}
 	e.Deadline = 5 * time.Second
+	f.mu.Lock()
 	f.hang[address(1)] = false
 	f.values[address(1)] = setting.Value("new") // the write took effect in the end
+	f.mu.Unlock()
 	if _, err := e.Rollback(t.Context(), RollbackOptions{}); err != nil {
 		t.Fatal(err)
 	}
