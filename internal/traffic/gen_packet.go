@@ -213,7 +213,10 @@ func (w *packetWorker) run(ctx context.Context) error {
 	var seq uint64 // next to be built
 	w.started = time.Now()
 	w.slipped = 0
-	defer func() { w.ended, w.slipped = time.Now(), p.slipped }()
+	defer func() {
+		w.ended = time.Now()
+		w.slipped = p.total(w.ended.Sub(w.started))
+	}()
 	for seq < limit && ctx.Err() == nil {
 		n := min(packetBatch, limit-seq)
 		now := time.Now()
@@ -308,4 +311,12 @@ func (p *pacer) due(t time.Duration, limit uint64) (n uint64, wait time.Duration
 	n = min(uint64(late/p.interval)+1, limit)
 	p.next += float64(n) * p.interval
 	return n, 0
+}
+
+// total is the time slipped in a run that ends at t.
+func (p *pacer) total(t time.Duration) time.Duration {
+	if late := float64(t) - p.next; p.interval > 0 && late > p.catchUp+p.interval {
+		return p.slipped + time.Duration(late)
+	}
+	return p.slipped
 }

@@ -41,8 +41,8 @@ type xdpWorker struct {
 	prog   *ebpf.Program
 	limit  *ebpf.Variable
 	state  *ebpf.Variable
-	mu     sync.Mutex // guards limit and stop
-	stop   bool
+	mu     sync.Mutex   // guards limit and stop
+	stop   time.Time    // when it was halted, zero before
 	tid    atomic.Int64 // of the thread while it runs
 }
 
@@ -193,7 +193,7 @@ func (g *xdpGenerator) Run(ctx context.Context) (Result, error) {
 		waits[i] = onWorkerThread(g.conf.Out.Netns, w.cpu, func(tid int) error {
 			w.tid.Store(int64(tid))
 			defer w.tid.Store(0)
-			return w.run(g.conf.Rate > 0, g.conf.Batch)
+			return errors.Join(w.run(g.conf.Rate > 0, g.conf.Batch), w.finish())
 		})
 	}
 	watched := make(chan struct{})
@@ -315,7 +315,7 @@ func (g *xdpGenerator) Close() error {
 func (w *xdpWorker) reset() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.stop = false
+	w.stop = time.Time{}
 	err := w.state.Set(genState{Src: w.start.src, Dst: w.start.dst, Sport: w.start.sport, Dport: w.start.dport})
 	if err == nil {
 		limit := w.count
@@ -334,8 +334,8 @@ func (w *xdpWorker) reset() error {
 func (w *xdpWorker) halt() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.stop {
-		w.stop = true
+	if w.stop.IsZero() {
+		w.stop = time.Now()
 		// The variable is mapped memory of the right size: this cannot fail.
 		_ = w.limit.Set(uint64(0))
 	}
@@ -344,17 +344,20 @@ func (w *xdpWorker) halt() {
 func (w *xdpWorker) stopped() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.stop
+	return !w.stop.IsZero()
 }
 
-// interrupt ends the call of a worker whose program has stopped; it tells
-// whether the worker is running.
+// interrupt ends the call of a worker whose program has seen the end, or ought
+// to have; it tells whether the worker is running.
 func (w *xdpWorker) interrupt() bool {
 	tid := w.tid.Load()
 	if tid == 0 {
 		return false
 	}
-	if s, err := w.read(); err == nil && s.Ended != 0 || w.stopped() {
+	w.mu.Lock()
+	overdue := !w.stop.IsZero() && time.Since(w.stop) > 30*time.Millisecond
+	w.mu.Unlock()
+	if s, err := w.read(); err == nil && s.Ended != 0 || overdue {
 		// The thread may be gone by now: then there is nothing to end.
 		_ = unix.Tgkill(os.Getpid(), int(tid), endRun)
 	}
@@ -367,6 +370,23 @@ func (w *xdpWorker) read() (genState, error) {
 		return s, fmt.Errorf("read the generator's counters: %w", err)
 	}
 	return s, nil
+}
+
+// finish notes the end of a run that its program has not seen.
+func (w *xdpWorker) finish() error {
+	s, err := w.read()
+	if err != nil || s.Ended != 0 || s.Started == 0 {
+		return err
+	}
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
+		return fmt.Errorf("read the monotonic clock: %w", err)
+	}
+	s.Ended = uint64(ts.Nano())
+	if err := w.state.Set(s); err != nil {
+		return fmt.Errorf("note the end of a run: %w", err)
+	}
+	return nil
 }
 
 // run calls the kernel until the limit is reached or halt was called.

@@ -155,9 +155,11 @@ func TestDropped(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, tx := attached(t, a)
-			time.Sleep(300 * time.Millisecond)
-			x, now := attached(t, b)
-			_, now = attached(t, a)
+			x, _ := attached(t, b)
+			now := tx
+			for begin := time.Now(); now == tx && time.Since(begin) < 10*time.Second; _, now = attached(t, a) {
+				time.Sleep(50 * time.Millisecond)
+			}
 			if !x || now == tx {
 				t.Fatalf("nothing to stop: program %v, %d frames sent", x, now-tx)
 			}

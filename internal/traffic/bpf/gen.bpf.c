@@ -120,8 +120,12 @@ int generate(struct xdp_md *ctx)
 			return XDP_ABORTED;
 	}
 	if (unlikely(seq >= limit)) {
-		if (!state.ended)
-			state.ended = bpf_ktime_get_ns();
+		if (!state.ended) {
+			now = bpf_ktime_get_ns();
+			if (cfg.paced && state.due && now > state.due + cfg.catch_up_ns)
+				state.slipped_ns += now - state.due;
+			state.ended = now;
+		}
 		return XDP_DROP;
 	}
 	if (unlikely(!state.started))

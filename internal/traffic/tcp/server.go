@@ -41,7 +41,7 @@ func (s *Server) Addr() string { return s.listener.Addr().String() }
 // ServerCounts is what a server has done since it started.
 type ServerCounts struct {
 	Received     uint64 `json:"received"`     // bytes of streams
-	Transactions uint64 `json:"transactions"` // requests answered
+	Transactions uint64 `json:"transactions"` // requests that came
 }
 
 // Counts may be called at any time.
@@ -165,7 +165,10 @@ func (s *Server) answer(c *conn, h hello) {
 	if c.noDelay() != nil {
 		return
 	}
-	for c.readFull(request) == nil && c.write(response) == nil {
+	for c.readFull(request) == nil {
 		s.served.Add(1)
+		if c.write(response) != nil {
+			return
+		}
 	}
 }
