@@ -28,6 +28,11 @@ func Scrub(h *Host) *Host {
 		panic(fmt.Sprintf("scrubbing replaces words by words: %v", err))
 	}
 	c.Name = s.names.of(h.Name)
+	c.Kernel.Release, c.Kernel.Version = h.Kernel.Release, h.Kernel.Version // four numbers are no address here
+	c.Kernel.CommandLine = s.named(c.Kernel.CommandLine, h)
+	for i := range c.NICs {
+		c.NICs[i].Firmware = h.NICs[i].Firmware
+	}
 	for i := range c.Guests {
 		c.Guests[i].Name = s.names.of(h.Guests[i].Name)
 		c.Guests[i].Definition = s.definition(h.Guests[i])

@@ -10,6 +10,8 @@ import (
 func TestScrub(t *testing.T) {
 	h := small()
 	h.Name = "secret-host.example.org"
+	h.Kernel.CommandLine = "root=UUID=a81f45a7-c81f-45a7-839a-a6ab341a1fa9 ip=203.0.113.9:::::secret-host.example.org"
+	h.NICs[0].Firmware, h.Kernel.Release = "9.20.0.5", "6.8.0.50"
 	h.NICs[0].MAC = "3c:ec:ef:12:34:56"
 	h.NICs[0].Management = "route to 203.0.113.77 (SSH client)"
 	h.NICs[1].Management = "route to 2a01:4f8:10a::1 (SSH client)"
@@ -35,7 +37,7 @@ func TestScrub(t *testing.T) {
 	c := Scrub(h)
 	text := string(written(t, c))
 	for _, secret := range []string{
-		"secret-host", "example.org", "3c:ec:ef", "203.0.113.77", "2a01:4f8", "payroll", "a81f45a7", "Acme", "SN-998877",
+		"secret-host", "example.org", "203.0.113.9", "3c:ec:ef", "203.0.113.77", "2a01:4f8", "payroll", "a81f45a7", "Acme", "SN-998877",
 		"WD-12345", "198.51.100.9", `"52:54:00:00:00:00"`,
 	} {
 		if strings.Contains(text, secret) {
@@ -44,6 +46,9 @@ func TestScrub(t *testing.T) {
 	}
 	if !strings.Contains(text, "127.0.0.1") {
 		t.Error("the loopback address is gone")
+	}
+	if c.NICs[0].Firmware != "9.20.0.5" || c.Kernel.Release != "6.8.0.50" {
+		t.Errorf("versions were taken for addresses: %s, %s", c.NICs[0].Firmware, c.Kernel.Release)
 	}
 	g := c.Guests[0]
 	mac := g.Interfaces[0].MAC

@@ -13,9 +13,10 @@ import (
 
 // guests lists what libvirt knows and the QEMU processes that it does not know, with their threads.
 func (m *Machine) guests(ctx context.Context, h *facts.Host) {
-	all := m.processes()
+	processes := m.processes()
+	all := func() []process { return processes }
 	var running []qemu
-	for _, p := range all {
+	for _, p := range processes {
 		if !isQEMU(p.comm) {
 			continue
 		}
@@ -234,11 +235,8 @@ func cpuset(text string) setting.CPUSet {
 // guest makes the fact of a QEMU process that libvirt does not know.
 func (q qemu) guest() facts.Guest {
 	fact := facts.Guest{
-		Name: q.name, UUID: q.uuid, State: "running", PID: q.pid, VCPUs: q.cpus, MaxVCPUs: q.cpus,
+		Name: q.title(), UUID: q.uuid, State: "running", PID: q.pid, VCPUs: q.cpus, MaxVCPUs: q.cpus,
 		Memory: q.mem, Machine: q.mach,
-	}
-	if fact.Name == "" {
-		fact.Name = "qemu"
 	}
 	for _, nic := range q.nics {
 		backend := "qemu"

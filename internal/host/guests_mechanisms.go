@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"mpps/internal/domain"
 	"mpps/internal/facts"
@@ -126,11 +128,16 @@ func edit(doc *domain.Doc, path string, to setting.Reading) error {
 }
 
 // threads reads and writes the CPUs of guests' threads (setting.ThreadAffinity). Which thread an address means is
-// found out anew each time: threads come and go with the guest.
-type threads struct{ machine *Machine }
+// found out anew each time: threads come and go with the guest. Only which process a guest was last is remembered, to
+// be looked at first.
+type threads struct {
+	machine *Machine
+	lock    sync.Mutex
+	pids    map[string]int
+}
 
-func (t threads) Read(_ context.Context, a setting.Address) setting.Reading {
-	thread, err := t.find(a)
+func (t *threads) Read(ctx context.Context, a setting.Address) setting.Reading {
+	thread, err := t.find(ctx, a)
 	switch {
 	case errors.Is(err, errNotRunning), errors.Is(err, errNoThread):
 		return setting.Missing(err.Error())
@@ -142,7 +149,7 @@ func (t threads) Read(_ context.Context, a setting.Address) setting.Reading {
 	return setting.Value(thread.Affinity.String())
 }
 
-func (t threads) Write(_ context.Context, a setting.Address, to setting.Reading) error {
+func (t *threads) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
 	if to.State != setting.Known {
 		return fmt.Errorf("%s: expected CPUs, found %s", a, to)
 	}
@@ -153,7 +160,7 @@ func (t threads) Write(_ context.Context, a setting.Address, to setting.Reading)
 	if !t.machine.live {
 		return fmt.Errorf("%s: %w", a, errNotLive)
 	}
-	thread, err := t.find(a)
+	thread, err := t.find(ctx, a)
 	if err != nil {
 		return fmt.Errorf("%s: %w", a, err)
 	}
@@ -161,6 +168,75 @@ func (t threads) Write(_ context.Context, a setting.Address, to setting.Reading)
 		return fmt.Errorf("%s: %w%s", a, err, t.machine.confined(thread.TID, set))
 	}
 	return nil
+}
+
+var (
+	errNotRunning = errors.New("the guest does not run")
+	errNoThread   = errors.New("the guest has no such thread")
+)
+
+// find is the thread that an address names: ROLE or ROLE/INDEX, of vhost workers vhost/NIC/QUEUE.
+func (t *threads) find(ctx context.Context, a setting.Address) (facts.Thread, error) {
+	q, found := t.process(a.Object())
+	if !found {
+		return facts.Thread{}, fmt.Errorf("%w: no QEMU process is named %s", errNotRunning, a.Object())
+	}
+	list := t.machine.guestThreads(q, t.machine.processes, nil)
+	if slices.ContainsFunc(list, unmatched) {
+		// The command line does not explain the vhost workers: NICs were plugged in or out since.
+		if live := t.machine.runningGuest(ctx, q.name); live != nil {
+			list = t.machine.guestThreads(q, t.machine.processes, live)
+		}
+	}
+	return pickThread(list, a)
+}
+
+// process is the QEMU process of a guest.
+func (t *threads) process(guest string) (qemu, bool) {
+	t.lock.Lock()
+	defer t.lock.Unlock()
+	if pid, known := t.pids[guest]; known {
+		if q, ok := t.machine.readQEMU(pid); ok && q.title() == guest {
+			return q, true
+		}
+	}
+	if t.pids == nil {
+		t.pids = map[string]int{}
+	}
+	clear(t.pids)
+	var match qemu
+	for _, p := range t.machine.processes() {
+		if !isQEMU(p.comm) {
+			continue
+		}
+		if q, ok := t.machine.readQEMU(p.pid); ok {
+			t.pids[q.title()] = p.pid
+			if q.title() == guest {
+				match = q
+			}
+		}
+	}
+	return match, match.pid != 0
+}
+
+func unmatched(t facts.Thread) bool { return t.Role == "vhost" && t.Sure == "" }
+
+// runningGuest is what a guest of libvirt runs with; nil where libvirt does not know it.
+func (m *Machine) runningGuest(ctx context.Context, guest string) *domain.Guest {
+	l, err := m.libvirt()
+	if err != nil {
+		return nil
+	}
+	text, err := l.running(ctx, guest)
+	if err != nil {
+		return nil
+	}
+	doc, err := domain.Parse([]byte(text))
+	if err != nil {
+		return nil
+	}
+	live := doc.Guest()
+	return &live
 }
 
 // confined says so where a thread's cpuset is why it cannot run on any of the given CPUs: libvirt puts vhost workers
@@ -181,55 +257,6 @@ func (m *Machine) confined(tid int, set setting.CPUSet) string {
 	return fmt.Sprintf(" (its cpuset %s allows CPUs %s; libvirt sets that from emulatorpin, vcpupin and iothreadpin)", name, allowed)
 }
 
-var (
-	errNotRunning = errors.New("the guest does not run")
-	errNoThread   = errors.New("the guest has no such thread")
-)
-
-// find is the thread that an address names: ROLE or ROLE/INDEX, of vhost workers vhost/NIC/QUEUE.
-func (t threads) find(a setting.Address) (facts.Thread, error) {
-	m := t.machine
-	all := m.processes()
-	for _, p := range all {
-		if !isQEMU(p.comm) {
-			continue
-		}
-		q, ok := m.readQEMU(p.pid)
-		if !ok || q.name != a.Object() {
-			continue
-		}
-		list := m.guestThreads(q, all, m.liveGuest(q, all))
-		return pickThread(list, a)
-	}
-	return facts.Thread{}, fmt.Errorf("%w: no QEMU process is named %s", errNotRunning, a.Object())
-}
-
-// liveGuest is the running definition of a QEMU process, where the command line alone does not explain its vhost
-// workers (NICs were plugged in or out since); nil where it does, or where libvirt does not know it.
-func (m *Machine) liveGuest(q qemu, all []process) *domain.Guest {
-	list := m.guestThreads(q, all, nil)
-	for _, thread := range list {
-		if thread.Role != "vhost" || thread.Sure != "" {
-			continue
-		}
-		l, err := m.libvirt()
-		if err != nil {
-			return nil
-		}
-		text, err := l.running(context.Background(), q.name)
-		if err != nil {
-			return nil
-		}
-		doc, err := domain.Parse([]byte(text))
-		if err != nil {
-			return nil
-		}
-		live := doc.Guest()
-		return &live
-	}
-	return nil
-}
-
 // pickThread is the thread of a guest that an address means.
 func pickThread(list []facts.Thread, a setting.Address) (facts.Thread, error) {
 	elements := strings.Split(a.Rest(), "/")
@@ -244,7 +271,7 @@ func pickThread(list []facts.Thread, a setting.Address) (facts.Thread, error) {
 		}
 		return n
 	}
-	var unmatched int
+	var unsure int
 	for _, thread := range list {
 		if thread.Role != role {
 			continue
@@ -254,12 +281,12 @@ func pickThread(list []facts.Thread, a setting.Address) (facts.Thread, error) {
 			(role == "vcpu" || role == "iothread") && len(elements) == 2 && thread.Index == number(1),
 			role == "vhost" && len(elements) == 3 && thread.NIC == elements[1] && thread.Queue == number(2):
 			return thread, nil
-		case role == "vhost" && thread.Sure == "":
-			unmatched++
+		case unmatched(thread):
+			unsure++
 		}
 	}
-	if unmatched > 0 {
-		return facts.Thread{}, fmt.Errorf("which of the %d vhost workers serves it cannot be told", unmatched)
+	if unsure > 0 {
+		return facts.Thread{}, fmt.Errorf("which of the %d vhost workers serves it cannot be told", unsure)
 	}
 	return facts.Thread{}, fmt.Errorf("%w: %s", errNoThread, a.Rest())
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"mpps/internal/domain"
 )
@@ -18,6 +19,19 @@ type qemu struct {
 	mem  uint64 // bytes
 	mach string
 	kvm  bool
+}
+
+// title is what the guest is called: its name, or its process where it has none. Names become elements of addresses.
+func (q qemu) title() string {
+	if q.name == "" || q.name == "." || q.name == ".." {
+		return "qemu-" + strconv.Itoa(q.pid)
+	}
+	return strings.Map(func(r rune) rune {
+		if r == '/' || unicode.IsControl(r) {
+			return '_'
+		}
+		return r
+	}, q.name)
 }
 
 // qemuNIC is one NIC of a QEMU process with a back end.

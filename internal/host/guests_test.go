@@ -90,6 +90,14 @@ func TestParseQEMU(t *testing.T) {
 	}
 }
 
+func TestTitlesAreElementsOfAddresses(t *testing.T) {
+	for name, want := range map[string]string{"vm1": "vm1", "a b": "a b", "a/b\x1b": "a_b_", "": "qemu-7", "..": "qemu-7"} {
+		if found := (qemu{name: name, pid: 7}).title(); found != want {
+			t.Errorf("%q: expected %q, found %q", name, want, found)
+		}
+	}
+}
+
 func FuzzParseQEMU(f *testing.F) {
 	f.Add(ofLibvirt)
 	f.Fuzz(func(t *testing.T, text string) {

@@ -8,17 +8,19 @@ import (
 )
 
 // guestThreads lists a guest's threads in the order of creation, vhost workers with the NIC and queue that they serve.
-func (m *Machine) guestThreads(q qemu, all []process, live *domain.Guest) []facts.Thread {
+// All lists the processes of the machine; it is asked only where workers are missing among QEMU's threads.
+func (m *Machine) guestThreads(q qemu, all func() []process, live *domain.Guest) []facts.Thread {
 	var list []facts.Thread
 	for _, t := range m.tasks(q.pid) {
 		list = append(list, m.thread(t, q.pid))
 	}
-	if !slices.ContainsFunc(list, func(t facts.Thread) bool { return t.Role == "vhost" }) {
-		for _, t := range m.kernelVhosts(q.pid, all) {
+	queues := vhostQueues(q.nics, live)
+	if len(queues) > 0 && !slices.ContainsFunc(list, func(t facts.Thread) bool { return t.Role == "vhost" }) {
+		for _, t := range m.kernelVhosts(q.pid, all()) {
 			list = append(list, m.thread(t, q.pid))
 		}
 	}
-	matchVhosts(list, vhostQueues(q.nics, live))
+	matchVhosts(list, queues)
 	return list
 }
 

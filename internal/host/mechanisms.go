@@ -28,7 +28,7 @@ func (m *Machine) Mechanisms() setting.Mechanisms {
 		setting.NetfilterRule:  netfilterRule{m},
 		setting.Service:        service{m},
 		setting.Domain:         domains{m},
-		setting.ThreadAffinity: threads{m},
+		setting.ThreadAffinity: &threads{machine: m},
 	}
 }
 
