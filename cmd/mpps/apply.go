@@ -9,7 +9,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -251,38 +250,4 @@ func (a *app) engine(mechanisms setting.Mechanisms) (*engine, error) {
 	e := &engine{name: name, close: func() error { return errors.Join(j.Close(), m.Close()) }}
 	e.Engine = &apply.Engine{Mechanisms: mechanisms, Journal: j, Host: name, BootID: boot, Version: version}
 	return e, nil
-}
-
-// watchGuests makes the engine tell which changes of guests' definitions wait for a restart. Guests are looked at only
-// where there are such changes.
-func (e *engine) watchGuests(ctx context.Context, root string) {
-	var pending map[string][]string // guest → paths in which its definition is not what it runs with
-	e.Waiting = func(c journal.Change) string {
-		if c.Address.Kind != setting.Domain {
-			return ""
-		}
-		if pending == nil {
-			pending = pendingOf(ctx, root)
-		}
-		guest, rest := c.Address.Object(), c.Address.Rest()
-		for _, path := range pending[guest] {
-			if path == rest || strings.HasPrefix(rest, path+"/") || strings.HasPrefix(path, rest+"/") {
-				return fmt.Sprintf("guest %s runs with its former definition: takes effect when it is shut down and started", guest)
-			}
-		}
-		return ""
-	}
-}
-
-func pendingOf(ctx context.Context, root string) map[string][]string {
-	pending := map[string][]string{}
-	m, err := host.Open(root)
-	if err != nil {
-		return pending
-	}
-	defer m.Close()
-	for _, g := range m.Inventory(ctx).Guests {
-		pending[g.Name] = g.Pending
-	}
-	return pending
 }

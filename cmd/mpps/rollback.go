@@ -59,6 +59,7 @@ func (a *app) rollback(ctx context.Context, o apply.RollbackOptions, detailed bo
 		return err
 	}
 	defer e.close()
+	e.watchGuests(ctx, a.root)
 	e.Journal.Appended = func(_ string, r journal.Record) {
 		if r.Address != nil {
 			a.out.Progress("putting back %d: %s", r.N, r.Address)
@@ -106,6 +107,7 @@ func (a *app) guarded(ctx context.Context, tx string) error {
 		return err
 	}
 	defer e.close()
+	e.watchGuests(ctx, a.root)
 	_, err = e.Guard(ctx, tx)
 	return err
 }

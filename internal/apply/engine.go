@@ -25,6 +25,9 @@ type Engine struct {
 	// Waiting tells why a change whose value is as wanted has not taken effect yet ("guest vm1 runs with its former
 	// definition"); empty where it has. nil means nothing waits.
 	Waiting func(c journal.Change) string
+	// Reset tells what has reset the value of a change since a time, though nobody wrote it ("guest vm1 was started
+	// anew"); empty where nothing has. nil means nothing does.
+	Reset func(c journal.Change, since time.Time) string
 }
 
 const defaultDeadline = 10 * time.Second

@@ -190,7 +190,7 @@ func (e *Engine) preview(ctx context.Context, t *journal.Transaction, o Rollback
 		}
 		found := e.read(ctx, c.Address)
 		row := Outcome{ID: c.ID, Address: c.Address, From: found.String(), To: c.Before.String(), State: journal.ChangeIntended, Needs: c.Needs}
-		if write, reason := decide(c, found, e.BootID == t.Header.BootID, o.Force); !write {
+		if write, reason := e.decide(t, c, found, o.Force); !write {
 			row.State, row.Why, row.To = journal.ChangeLeft, reason, found.String()
 		}
 		outcomes = append(outcomes, row)
@@ -199,7 +199,7 @@ func (e *Engine) preview(ctx context.Context, t *journal.Transaction, o Rollback
 }
 
 // decide tells whether to write the value before of a change, or why not.
-func decide(c journal.Change, found setting.Reading, sameBoot, force bool) (write bool, why string) {
+func (e *Engine) decide(t *journal.Transaction, c journal.Change, found setting.Reading, force bool) (write bool, why string) {
 	switch {
 	case found.State == setting.Unknown:
 		return true, "" // the write proves itself by its read-back
@@ -214,10 +214,15 @@ func decide(c journal.Change, found setting.Reading, sameBoot, force bool) (writ
 			return true, ""
 		}
 	case c.State == journal.ChangeUndone:
-	case sameBoot || c.Want.Met(found) || found.Same(c.After):
+	case e.BootID == t.Header.BootID || c.Want.Met(found) || found.Same(c.After):
 		// The write was under way when the journal ends, or its undo failed: what stands there is most likely ours, in
 		// the driver's rounding. After a reboot only what we recognize is.
 		return true, ""
+	}
+	if e.Reset != nil && c.State == journal.ChangeDone {
+		if reset := e.Reset(c, t.Ended()); reset != "" {
+			return false, fmt.Sprintf("%s: is %s, since %s", wasGone, told(found), reset)
+		}
 	}
 	ours := c.After
 	if c.Found != nil {
@@ -229,14 +234,13 @@ func decide(c journal.Change, found setting.Reading, sameBoot, force bool) (writ
 // restoreAll goes through the changes from the last to the first, and once more for what was moved by what followed.
 func (r *run) restoreAll(ctx context.Context, t *journal.Transaction, force bool) error {
 	var problems []error
-	sameBoot := r.BootID == t.Header.BootID
 	var touched []journal.Change
 	for _, c := range slices.Backward(t.Changes()) {
 		if !c.Wrote() {
 			continue
 		}
 		found := r.read(ctx, c.Address)
-		if write, why := decide(c, found, sameBoot, force); !write {
+		if write, why := r.decide(t, c, found, force); !write {
 			problems = append(problems, r.leave(c, found, why))
 			if why == wasBefore {
 				touched = append(touched, c)

@@ -109,6 +109,30 @@ func TestRollbackOfAGuestThatIsOff(t *testing.T) {
 	}
 }
 
+func TestRollbackOfAGuestThatWasStartedAnew(t *testing.T) {
+	thread := setting.Of(setting.ThreadAffinity, "vm1", "vhost", "52:54:00:00:00:01", "0")
+	f := newFake(t, 0)
+	f.values[thread] = setting.Value("0-3")
+	e := engine(t, f)
+	applied(t, e, &plan.Plan{Changes: []plan.Change{
+		{ID: "vhost.threads", Address: thread, From: setting.Value("0-3"), To: setting.Value("1"), Want: setting.Exact("1"), Lasts: setting.UntilGuestStop},
+	}})
+	f.values[thread] = setting.Value("0-7")
+	e.Reset = func(c journal.Change, since time.Time) string {
+		if since.IsZero() {
+			t.Error("asked for what happened since the zero time")
+		}
+		return "guest vm1 was started anew"
+	}
+	if s, err := e.Status(t.Context()); err != nil || s.State != IsDrifted || !strings.Contains(s.Rows[0].Why, "started anew") {
+		t.Errorf("status is %+v, %v; expected drift with its reason", s, err)
+	}
+	done, err := e.Rollback(t.Context(), RollbackOptions{})
+	if err != nil || done[0].Drifted() != 0 || f.values[thread].Value != "0-7" || !strings.HasPrefix(done[0].Changes[0].Why, wasGone) {
+		t.Errorf("%+v, %v, thread on %s; expected nothing to restore", done, err, f.values[thread])
+	}
+}
+
 func TestRollbackOfWhatOthersBuiltOn(t *testing.T) {
 	f := newFake(t, 3)
 	e := engine(t, f)

@@ -182,6 +182,10 @@ func (e *Engine) row(ctx context.Context, t *journal.Transaction, c journal.Chan
 		row.State, row.Why = Drifted, fmt.Sprintf("is %s, expected %s", told(found), c.Want)
 		if e.BootID != t.Header.BootID && c.Lasts != setting.InDefinition {
 			row.Why += "; the host was started anew since, and the value lasts " + string(c.Lasts)
+		} else if e.Reset != nil {
+			if reset := e.Reset(c, t.Ended()); reset != "" {
+				row.Why += "; " + reset + ", and the value lasts " + string(c.Lasts)
+			}
 		}
 	}
 	return row
