@@ -88,7 +88,7 @@ func (d *demo) bench(ctx context.Context, label string, into *report.Series) err
 }
 
 // demoTrial is the length of one trial.
-const demoTrial = 2 * time.Second
+const demoTrial = time.Second
 
 // run1 makes one run of bench on the demo's host and reads it here. A run that generator or receiver limited is still
 // shown, marked as such.

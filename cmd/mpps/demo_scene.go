@@ -43,8 +43,9 @@ done
 func demoSpec(binary string) lab.GuestSpec {
 	return lab.GuestSpec{
 		Name: demoGuest, Binary: binary, VCPUs: 2, MemoryMiB: 256,
-		NICs: []lab.NIC{{Model: lab.E1000, Bridge: demoBridge, MAC: demoMAC, Addr: demoAddress + "/24"}},
-		Args: []string{"mpps.secret=" + demoSecret}, Probe: lab.TCPProbe(demoPort),
+		NICs:    []lab.NIC{{Model: lab.E1000, Bridge: demoBridge, MAC: demoMAC, Addr: demoAddress + "/24"}},
+		Modules: []string{"veth"}, // the agent measures its receiver alone behind a veth pair
+		Args:    []string{"mpps.secret=" + demoSecret}, Probe: lab.TCPProbe(demoPort),
 	}
 }
 
@@ -73,6 +74,9 @@ func (s *scene) furnish(ctx context.Context) error {
 		return err
 	}
 	if err := putSelf(s.lab); err != nil {
+		return err
+	}
+	if err := os.WriteFile(s.shared("secret"), []byte(demoSecret), 0o600); err != nil {
 		return err
 	}
 	setup := func(ctx context.Context) error {

@@ -104,11 +104,11 @@ func (a *app) labShell(name *string) *cobra.Command {
 				return err
 			}
 			defer l.Close()
-			code, err := l.Interact(cmd.Context(), a.stdin, a.stdout)
-			if err != nil {
-				return err
+			in, terminal := a.stdin.(*os.File)
+			if !terminal || !report.IsTerminal(in) {
+				return usage(errors.New("standard input is no terminal"), "'mpps lab run -- COMMAND' runs a single command")
 			}
-			return exit(code)
+			return l.Interactive(cmd.Context(), in, a.stdout)
 		},
 	}
 }

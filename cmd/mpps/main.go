@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mpps/internal/lab/guestinit"
 	"mpps/internal/report"
 )
 
@@ -20,6 +21,9 @@ import (
 var version = "0.1.0"
 
 func main() {
+	if guestinit.Wanted() { // the whole user space of a lab's guest
+		guestinit.Run(guestAgent)
+	}
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 

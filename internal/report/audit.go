@@ -2,6 +2,8 @@ package report
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"mpps/internal/audit"
 	"mpps/internal/knob"
@@ -16,7 +18,7 @@ func Audit(t *Text, r audit.Report, verbose bool) {
 	if unknown := r.In(audit.Unknown); len(unknown) > 0 {
 		t.Blank()
 		t.Heading("could not be judged")
-		findings(t, unknown)
+		unjudged(t, unknown)
 	}
 	if verbose {
 		t.Blank()
@@ -70,6 +72,23 @@ func findings(t *Text, all []audit.Finding) {
 		if f.Blocked != "" && f.State == audit.Off {
 			t.Wrapped("         not changed: ", f.Blocked)
 		}
+	}
+}
+
+// unjudged draws what could not be judged, by reason.
+func unjudged(t *Text, all []audit.Finding) {
+	var reasons []string
+	ids := map[string][]string{}
+	for _, f := range all {
+		if len(ids[f.Why]) == 0 {
+			reasons = append(reasons, f.Why)
+		}
+		if !slices.Contains(ids[f.Why], f.ID) {
+			ids[f.Why] = append(ids[f.Why], f.ID)
+		}
+	}
+	for _, why := range reasons {
+		t.Wrapped("  "+t.In(Bold, strings.Join(ids[why], ", "))+": ", why)
 	}
 }
 

@@ -58,6 +58,9 @@ func columns(stream any) int {
 	return int(size.Col)
 }
 
+// IsTerminal tells whether a file is a terminal.
+func IsTerminal(f *os.File) bool { return columns(f) > 0 }
+
 // Warning is a caveat that belongs to an answer, as data.
 type Warning struct {
 	Code string `json:"code"`

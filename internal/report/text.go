@@ -3,7 +3,6 @@ package report
 import (
 	"fmt"
 	"strings"
-	"unicode/utf8"
 )
 
 // Text collects the lines of a view for a terminal.
@@ -49,12 +48,18 @@ func (t *Text) Blank() { t.b.WriteByte('\n') }
 // Heading adds a line that names what follows.
 func (t *Text) Heading(text string) { t.Line("%s", t.In(Bold, text)) }
 
-// Wrapped adds text broken at spaces to the width, the first line behind a prefix, the others indented as far.
+// Wrapped adds text broken at spaces to the width, the first line behind a prefix, the others indented as far. A prefix
+// that leaves too little room stands alone, and the text follows indented by four.
 func (t *Text) Wrapped(prefix, text string) {
 	indent := strings.Repeat(" ", visible(prefix))
 	line, used, fresh := prefix, visible(prefix), true
+	if used > t.Width*2/3 {
+		t.Line("%s", strings.TrimRight(prefix, " "))
+		indent = "    "
+		line, used = indent, visible(indent)
+	}
 	for _, word := range strings.Fields(text) {
-		n := utf8.RuneCountInString(word)
+		n := visible(word)
 		if !fresh && used+1+n > t.Width {
 			t.Line("%s", line)
 			line, used, fresh = indent, visible(indent), true
