@@ -19,20 +19,14 @@ import (
 type domains struct{ machine *Machine }
 
 func (d domains) Read(ctx context.Context, a setting.Address) setting.Reading {
-	value, present, err := d.machine.definedValue(ctx, a.Object(), a.Rest())
+	reading, err := d.machine.definedValue(ctx, a.Object(), a.Rest())
 	switch {
 	case errors.Is(err, errNoGuest), errors.Is(err, errNoLibvirt):
-		return setting.NoObject(fmt.Sprintf("guest %s: %v", a.Object(), err))
+		return setting.Missing(fmt.Sprintf("guest %s: %v", a.Object(), err))
 	case err != nil:
 		return setting.CouldNotTell(err.Error())
-	case !present:
-		return setting.Missing("not in the definition of " + a.Object())
 	}
-	canonical, err := setting.Kinds[setting.Domain].Canonical(value)
-	if err != nil {
-		return setting.CouldNotTell(err.Error())
-	}
-	return setting.Value(canonical)
+	return reading
 }
 
 // Write edits the definition and gives the edited text, no other, to libvirt; then it asks libvirt what it made of it.
@@ -70,7 +64,7 @@ func redefine(ctx context.Context, l libvirt, guest, path string, to setting.Rea
 	if doc.String() == before {
 		return nil
 	}
-	wanted, err := valueIn(doc.String(), path)
+	wanted, err := valueIn(doc, path)
 	if err != nil {
 		return err
 	}
@@ -81,7 +75,10 @@ func redefine(ctx context.Context, l libvirt, guest, path string, to setting.Rea
 	if err != nil {
 		return fmt.Errorf("reading back: %w", err)
 	}
-	found, err := valueIn(after, path)
+	found := setting.Reading{}
+	if doc, err = domain.Parse([]byte(after)); err == nil {
+		found, err = valueIn(doc, path)
+	}
 	if err != nil {
 		return fmt.Errorf("reading back: %w", err)
 	}
@@ -95,36 +92,16 @@ func redefine(ctx context.Context, l libvirt, guest, path string, to setting.Rea
 	return refused
 }
 
-// valueIn reads one value of a definition.
-func valueIn(text, path string) (setting.Reading, error) {
-	doc, err := domain.Parse([]byte(text))
-	if err != nil {
-		return setting.Reading{}, err
-	}
-	value, present, err := doc.Get(path)
-	switch {
-	case err != nil:
-		return setting.Reading{}, err
-	case !present:
-		return setting.Missing("not in the definition"), nil
-	}
-	value, err = setting.Kinds[setting.Domain].Canonical(value)
-	return setting.Value(value), err
-}
-
-// edit puts a value into a document or takes it out. A value that Set refuses because it would do nothing may still be
-// one that stood there before: a rollback has to be able to put it back, so Restore is asked then, and libvirt has the
-// last word.
+// edit puts a value into a document or takes it out. What stood there before, though it would be refused, is put back
+// as it was.
 func edit(doc *domain.Doc, path string, to setting.Reading) error {
-	if to.State == setting.Absent {
+	switch {
+	case to.State == setting.Absent:
 		return doc.Delete(path)
+	case strings.HasPrefix(to.Why, asFound):
+		return doc.Restore(path, to.Value, true)
 	}
-	if err := doc.Set(path, to.Value); err != nil {
-		if doc.Restore(path, to.Value, true) != nil {
-			return err
-		}
-	}
-	return nil
+	return doc.Set(path, to.Value)
 }
 
 // threads reads and writes the CPUs of guests' threads (setting.ThreadAffinity). Which thread an address means is

@@ -384,6 +384,31 @@ func TestDefinitionsAreEditedInPlace(t *testing.T) {
 	}
 }
 
+// TestValuesThatWouldBeRefusedCanBePutBack: somebody wrote more queues than there can be, mpps corrects it, and a
+// rollback brings it back.
+func TestValuesThatWouldBeRefusedCanBePutBack(t *testing.T) {
+	odd := strings.Replace(definedXML, "queues='2'", "queues='3000'", 1)
+	doc, err := domain.Parse([]byte(odd))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := "interface/52:54:00:aa:00:01/driver.queues"
+	before, err := valueIn(doc, path)
+	if err != nil || before.Value != "3000" || !strings.HasPrefix(before.Why, asFound) {
+		t.Fatalf("found %+v, %v", before, err)
+	}
+	k := &keeper{text: odd, alter: func(text string) string { return text }}
+	if err := redefine(t.Context(), k, "vm 1", path, setting.Value("4")); err != nil {
+		t.Fatal(err)
+	}
+	if err := redefine(t.Context(), k, "vm 1", path, setting.Value("3000")); err == nil {
+		t.Error("3000 queues were set")
+	}
+	if err := redefine(t.Context(), k, "vm 1", path, before); err != nil || k.text != odd {
+		t.Errorf("not put back: %v\n%s", err, k.text)
+	}
+}
+
 func TestRefusedDefinitionsLeaveTheGuestAsItWas(t *testing.T) {
 	path := "interface/52:54:00:aa:00:01/driver.queues"
 	refusal := errors.New("unsupported configuration")

@@ -2,11 +2,13 @@ package host
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"syscall"
 	"time"
 
 	"mpps/internal/domain"
+	"mpps/internal/setting"
 )
 
 // definitions remembers parsed definitions, so that reading twenty values of each of 200 guests does not start virsh
@@ -52,31 +54,61 @@ func (d *definitions) remember(guest string, doc *domain.Doc, s stamp) {
 }
 
 // definedValue reads one value of a guest's persistent definition, from memory where that is still true.
-func (m *Machine) definedValue(ctx context.Context, guest, path string) (value string, present bool, err error) {
+func (m *Machine) definedValue(ctx context.Context, guest, path string) (setting.Reading, error) {
 	s, visible := m.stampOf(guest)
 	m.definitions.lock.Lock()
 	known, found := m.definitions.known[guest]
 	if found && visible && known.stamp == s {
 		defer m.definitions.lock.Unlock()
-		return known.doc.Get(path)
+		return valueIn(known.doc, path)
 	}
 	m.definitions.lock.Unlock()
 
 	l, err := m.libvirt()
 	if err != nil {
-		return "", false, err
+		return setting.Reading{}, err
 	}
 	text, err := l.definition(ctx, guest, false)
 	if err != nil {
-		return "", false, err
+		return setting.Reading{}, err
 	}
 	doc, err := domain.Parse([]byte(text))
 	if err != nil {
-		return "", false, err
+		return setting.Reading{}, err
 	}
-	value, present, err = doc.Get(path)
+	reading, err := valueIn(doc, path)
 	if visible {
 		m.definitions.remember(guest, doc, s)
 	}
-	return value, present, err
+	return reading, err
+}
+
+// asFound marks a reading of a value that stands in a definition although it would be refused today (queues of a NIC
+// model that has none). Journals keep the mark, so that a rollback can put such a value back.
+const asFound = "stands there, though it would be refused"
+
+// valueIn reads one value of a definition.
+func valueIn(doc *domain.Doc, path string) (setting.Reading, error) {
+	value, present, err := doc.Get(path)
+	switch {
+	case err != nil:
+		return setting.Reading{}, err
+	case !present:
+		return setting.Missing("not in the definition"), nil
+	}
+	canonical, err := setting.Kinds[setting.Domain].Canonical(value)
+	if err != nil {
+		return setting.Reading{}, err
+	}
+	reading := setting.Value(canonical)
+	if _, err := doc.Check(path, value); err != nil {
+		var unsettable *domain.PathError
+		if errors.As(err, &unsettable) {
+			reading.ReadOnly = true
+			reading.Why = unsettable.Problem
+		} else {
+			reading.Why = asFound + ": " + err.Error()
+		}
+	}
+	return reading, nil
 }
