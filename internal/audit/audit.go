@@ -84,7 +84,12 @@ func RunWith(h *facts.Host, g goal.Goal, catalogue []*knob.Knob, adjust Adjust) 
 	for i, k := range catalogue {
 		order[k.ID] = i
 		speaks := k.Speaks(view.Tier)
+		seen := make(map[setting.Address]bool, len(where[i]))
 		for _, a := range where[i] {
+			if seen[a] { // two devices of one name, in a file that somebody made up
+				continue
+			}
+			seen[a] = true
 			advice := knob.NoOpinion()
 			if speaks {
 				advice = k.Want(view, a)

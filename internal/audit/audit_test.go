@@ -235,3 +235,30 @@ func indexOf(s State) int {
 	}
 	return -1
 }
+
+// TestMadeUp: facts that no host has must not make the audit fail, nor double what it says.
+func TestMadeUp(t *testing.T) {
+	h := host(t, map[string]any{
+		"nics/2":                map[string]any{"name": "eth0", "up": true, "rings": map[string]any{}, "tx_queues": 1 << 30, "rx_queues": 1 << 30, "numa_node": 99},
+		"guests/1":              map[string]any{"name": "vm1", "managed": true, "state": "running", "vcpus": 1 << 24},
+		"guests/2":              map[string]any{"name": "", "managed": true, "state": "running", "vcpus": -3, "vcpu_pins": []string{"0-3", "", "16383"}},
+		"guests/0/interfaces/1": map[string]any{"mac": "52:54:00:00:00:01", "type": "bridge", "queues": 1 << 30},
+		"guests/0/threads/2":    map[string]any{"role": "vhost", "nic": "52:54:00:00:00:01", "queue": 1},
+		"topology":              map[string]any{"cpus": []any{map[string]any{"id": 5, "online": true, "core": -1, "node": -1}}, "nodes": []any{map[string]any{"id": 3, "distances": []int{1, 2, 3}}}},
+	})
+	r := Run(h, goal.Unlimited(), knob.Catalogue())
+	type spot struct {
+		id string
+		a  setting.Address
+	}
+	seen := map[spot]bool{}
+	for _, f := range r.Findings {
+		if seen[spot{f.ID, f.Address}] {
+			t.Errorf("%s says two things of %s", f.ID, f.Address)
+		}
+		seen[spot{f.ID, f.Address}] = true
+	}
+	if len(r.Findings) > 500_000 {
+		t.Errorf("%d findings", len(r.Findings))
+	}
+}

@@ -16,8 +16,12 @@ func eachInterface(path string) func(*facts.Host) []setting.Address {
 	return func(h *facts.Host) []setting.Address {
 		var all []setting.Address
 		for _, g := range h.Guests {
+			named := map[string]int{} // a MAC address that two interfaces have names neither
 			for _, i := range g.Interfaces {
-				if g.Managed && placement.Tapped(i) && i.MAC != "" {
+				named[i.MAC]++
+			}
+			for _, i := range g.Interfaces {
+				if g.Managed && placement.Tapped(i) && i.MAC != "" && named[i.MAC] == 1 {
 					all = append(all, setting.Of(setting.Domain, g.Name, "interface", i.MAC, path))
 				}
 			}

@@ -39,7 +39,7 @@ var domainVCPUPin = &Knob{
 		var all []setting.Address
 		for _, g := range h.Guests {
 			for n := range g.VCPUs {
-				if g.Managed {
+				if g.Managed && len(all) < maxAddresses {
 					all = append(all, setting.Of(setting.Domain, g.Name, "vcpupin", strconv.Itoa(n)))
 				}
 			}

@@ -41,6 +41,9 @@ var nicChannels = &Knob{
 		if serving == nil {
 			return Skips("no CPU may serve it: guests have them all")
 		}
+		if n.Channels == nil {
+			return Skips("the driver does not tell its channels")
+		}
 		most := n.Channels.MaxCombined
 		if max := v.Readings.At(a).Max; max != nil {
 			most = int(*max)

@@ -26,7 +26,7 @@ var nicCoalesce = &Knob{
 		Verify: "ethtool -c DEV; interrupts a second (/proc/interrupts) fall, softirq time with them.",
 		Traps: []string{
 			"One field that a driver does not know makes ethtool refuse all fields of the same call: mpps sets each field on its own and says which one was refused.",
-			"igb and ixgbe tie tx to rx when queues are shared (tx-usecs then answers EINVAL); igb takes 0, 1, 3 and 10–8191.",
+			"igb and ixgbe tie tx to rx when queues are shared (tx-usecs then answers EINVAL); igb takes 0, 1, 3 and 10–10000.",
 			"rx-usecs 0 means an interrupt for each packet until NAPI polls: best for latency, worst for the CPU.",
 			"virtio_net moderates only where the device offers VIRTIO_NET_F_NOTF_COAL.",
 		},

@@ -50,7 +50,7 @@ var nicIRQBalance = &Knob{
 		},
 		Sources: []Source{
 			{"banned CPUs and the automatic ban", "irqbalance cputree.c, setup_banned_cpus"},
-			{"interval of 10 s", "irqbalance irqbalance.c, SLEEP_INTERVAL"},
+			{"interval of 10 s", "irqbalance(1), --interval"},
 		},
 	},
 	Where: fixed(setting.Of(setting.Service, "irqbalance")),

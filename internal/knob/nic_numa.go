@@ -89,10 +89,13 @@ var nicNUMA = &Knob{
 	},
 }
 
+// used are the pins of the vCPUs that a guest has now; a definition may pin those that can be plugged too.
+func used(g *facts.Guest) []setting.CPUSet { return g.Pins[:min(len(g.Pins), max(0, g.VCPUs))] }
+
 // pins are all CPUs that a guest's vCPUs are pinned to.
 func pins(g *facts.Guest) setting.CPUSet {
 	var all setting.CPUSet
-	for _, p := range g.Pins[:min(len(g.Pins), g.VCPUs)] {
+	for _, p := range used(g) {
 		all = append(all, p...)
 	}
 	return setting.CPUs(all...)

@@ -92,7 +92,7 @@ var nicOffloadNoCache = &Knob{
 		},
 		Sources: []Source{
 			{"off for Mellanox", "founding measurements"},
-			{"off by default", "kernel commit cdb3f4a31b64 (net: Do not enable tx-nocache-copy by default); net/core/dev.c"},
+			{"off by default", "kernel commit \"net: Do not enable tx-nocache-copy by default\"; net/core/dev.c, register_netdevice"},
 		},
 	},
 	Where: featureAddresses([]string{"tx-nocache-copy"}),

@@ -14,7 +14,7 @@ import (
 func queueFiles(direction, file string, queues func(n *facts.NIC) int) func(n *facts.NIC) []setting.Address {
 	return func(n *facts.NIC) []setting.Address {
 		var all []setting.Address
-		for q := range queues(n) {
+		for q := range min(queues(n), maxQueues) {
 			all = append(all, setting.Of(setting.SysfsCPUs, "class/net", n.Name, "queues", direction+"-"+strconv.Itoa(q), file))
 		}
 		return all

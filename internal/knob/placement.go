@@ -105,7 +105,7 @@ var placementSiblings = &Knob{
 		}
 		onCore := map[int][]int{}
 		loose := 0
-		for vcpu, pin := range g.Pins[:min(len(g.Pins), g.VCPUs)] {
+		for vcpu, pin := range used(g) {
 			if len(pin) != 1 {
 				loose++
 				continue

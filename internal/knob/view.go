@@ -44,7 +44,7 @@ func Look(h *facts.Host, g goal.Goal) *View {
 		rules:   map[string][]string{},
 		irqLoad: map[string]map[int]map[int]bool{},
 	}
-	for i := range h.NICs {
+	for i := len(h.NICs) - 1; i >= 0; i-- { // the first of a name wins
 		v.nics[h.NICs[i].Name] = &h.NICs[i]
 	}
 	for i := range h.Bridges {
@@ -53,7 +53,7 @@ func Look(h *facts.Host, g goal.Goal) *View {
 	for i := range h.Taps {
 		v.taps[h.Taps[i].Name] = &h.Taps[i]
 	}
-	for i := range h.Guests {
+	for i := len(h.Guests) - 1; i >= 0; i-- {
 		v.guests[h.Guests[i].Name] = &h.Guests[i]
 	}
 	return v
@@ -175,6 +175,13 @@ func (v *View) loaded(device string) bool {
 	packets, _ := v.Interval.Counter(device, "rx_packets")
 	return float64(packets)/v.Interval.Seconds >= max(1000, v.Goal.PPS/100)
 }
+
+// Bounds of what is listed, so that a made-up snapshot cannot make lists without end: 4096 queues are more than any NIC
+// has, and 200,000 addresses of one knob more than any host.
+const (
+	maxQueues    = 4096
+	maxAddresses = 200_000
+)
 
 // tiers is short for a list of tiers.
 func tiers(t ...goal.Tier) []goal.Tier { return t }

@@ -38,7 +38,7 @@ func From(h *facts.Host, g goal.Goal) Ask {
 	slices.SortFunc(ask.NICs, func(a, b NIC) int { return cmp.Compare(a.Name, b.Name) })
 
 	for i := range h.Guests {
-		if guest := &h.Guests[i]; guest.State == "running" || g.Guest == guest.Name {
+		if guest := &h.Guests[i]; guest.VCPUs > 0 && (guest.State == "running" || g.Guest == guest.Name) {
 			ask.Guests = append(ask.Guests, describe(guest, paths, g))
 		}
 	}

@@ -83,6 +83,11 @@ func (p *Plan) check() error {
 			return fmt.Errorf("change %d: %s has risk %s, to which the plan's goal does not consent", i+1, c.Address, c.Risk)
 		}
 	}
+	for i, c := range p.Consent {
+		if err := c.check(); err != nil {
+			return fmt.Errorf("change %d that needs consent: %w", i+1, err)
+		}
+	}
 	if want := p.digest(); p.Digest != want {
 		return fmt.Errorf("its digest does not fit its content (expected %.12s…, found %.12s…): it was edited or damaged", want, p.Digest)
 	}
@@ -93,6 +98,9 @@ func (c Change) check() error {
 	info, known := setting.Kinds[c.Address.Kind]
 	if !known || c.Address.Kind == setting.Fact {
 		return fmt.Errorf("address %s: nothing writes values of kind %q", c.Address, c.Address.Kind)
+	}
+	if _, err := c.Stage.MarshalText(); err != nil {
+		return fmt.Errorf("%s: %w", c.Address, err)
 	}
 	if !slices.Contains(goal.Risks(), c.Risk) {
 		return fmt.Errorf("%s: unknown risk %q", c.Address, c.Risk)

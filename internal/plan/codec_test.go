@@ -74,6 +74,7 @@ func TestHostile(t *testing.T) {
 		"a huge value":         edit(`"value": "virtio"`, `"value": "`+strings.Repeat("x", 1<<17)+`"`),
 		"bad consent":          edit(`"pps": 1800000`, `"pps": 1800000, "consent": ["everything"]`),
 		"a risk not consented": edit(`"risk": "guest-restart"`, `"risk": "data"`),
+		"no stage":             edit(`"stage": "nic"`, `"station": "nic"`),
 		"no digest":            edit(`"digest": "`, `"digest": "0`),
 	} {
 		if p, err := Decode(strings.NewReader(hostile)); err == nil || !errors.Is(err, ErrFormat) {
