@@ -225,3 +225,14 @@ func TestQueues(t *testing.T) {
 		}
 	}
 }
+
+func BenchmarkPlace(b *testing.B) {
+	ask := machine(2, 64, 2).nic(0)
+	for i := range 60 {
+		ask = ask.guest(fmt.Sprintf("vm%02d", i), 2, 2)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		b.ReportMetric(float64(len(Place(ask).Refused)), "refused")
+	}
+}
