@@ -23,7 +23,6 @@ type xdpGenerator struct {
 	workers  []*xdpWorker
 	undo     []func() error
 	refused  *refusedCounter // nil where it cannot be had
-	repeat   uint32          // frames a call at the most
 	warnings []string
 	running  atomic.Bool
 

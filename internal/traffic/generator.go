@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"time"
 )
@@ -166,7 +167,7 @@ func (c *Config) prepare() (Device, error) {
 	switch {
 	case !dev.Up && !c.Discard:
 		return dev, fmt.Errorf("%w: interface %s is down", ErrConfig, c.Out)
-	case c.Rate < 0 || c.Rate != c.Rate:
+	case c.Rate < 0 || math.IsNaN(c.Rate) || math.IsInf(c.Rate, 0):
 		return dev, fmt.Errorf("%w: rate %g frames/s", ErrConfig, c.Rate)
 	case c.Duration < 0 || c.CatchUp < 0:
 		return dev, fmt.Errorf("%w: negative time", ErrConfig)

@@ -42,7 +42,11 @@ type sinkStream struct {
 	FirstNs    uint64
 	LastNs     uint64
 	Spanned    uint64
-	Words      [1024]uint64
+}
+
+type sinkWindow struct {
+	_     structs.HostLayout
+	Words [1024]uint64
 }
 
 // Names of all BPF objects in the ELF.
@@ -52,6 +56,7 @@ const (
 	sinkMapHistogram = "histogram"
 	sinkMapOthers    = "others"
 	sinkMapStreams   = "streams"
+	sinkMapWindows   = "windows"
 	sinkProgSink     = "sink"
 	sinkVarCfg       = "cfg"
 )
@@ -108,6 +113,7 @@ type sinkMapSpecs struct {
 	Histogram *ebpf.MapSpec `ebpf:"histogram"`
 	Others    *ebpf.MapSpec `ebpf:"others"`
 	Streams   *ebpf.MapSpec `ebpf:"streams"`
+	Windows   *ebpf.MapSpec `ebpf:"windows"`
 }
 
 // sinkVariableSpecs contains global variables before they are loaded into the kernel.
@@ -140,6 +146,7 @@ type sinkMaps struct {
 	Histogram *ebpf.Map `ebpf:"histogram"`
 	Others    *ebpf.Map `ebpf:"others"`
 	Streams   *ebpf.Map `ebpf:"streams"`
+	Windows   *ebpf.Map `ebpf:"windows"`
 }
 
 func (m *sinkMaps) Close() error {
@@ -147,6 +154,7 @@ func (m *sinkMaps) Close() error {
 		m.Histogram,
 		m.Others,
 		m.Streams,
+		m.Windows,
 	)
 }
 

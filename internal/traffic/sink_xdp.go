@@ -31,6 +31,7 @@ func newXDPSink(c SinkConfig, dev Device, m Method, warnings []string) (*xdpSink
 		return nil, fmt.Errorf("sink program: %w", err)
 	}
 	spec.Maps[sinkMapStreams].MaxEntries = uint32(c.Streams)
+	spec.Maps[sinkMapWindows].MaxEntries = uint32(c.Streams)
 	if c.Latency {
 		spec.Maps[sinkMapHistogram].MaxEntries = histogramBuckets
 	}
@@ -146,9 +147,10 @@ func (s *xdpSink) Reset() error {
 	if err != nil {
 		return err
 	}
-	zero := make([]sinkStream, n)
 	for i := range s.conf.Streams {
-		err = errors.Join(err, s.coll.Maps[sinkMapStreams].Put(uint32(i), zero))
+		err = errors.Join(err,
+			s.coll.Maps[sinkMapStreams].Put(uint32(i), make([]sinkStream, n)),
+			s.coll.Maps[sinkMapWindows].Put(uint32(i), make([]sinkWindow, n)))
 	}
 	err = errors.Join(err, s.coll.Maps[sinkMapOthers].Put(uint32(0), make([]sinkOther, n)))
 	if s.conf.Latency {

@@ -284,3 +284,31 @@ func TestLost(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// FuzzReceive: whatever comes over the connection is a message or an error.
+func FuzzReceive(f *testing.F) {
+	f.Add([]byte(`{"id":1,"verb":"info"}`+"\n"), false)
+	f.Add([]byte(`00 {"id":1,"verb":"ping"}`+"\n"), true)
+	f.Add([]byte("\n \n{"), true)
+	f.Fuzz(func(t *testing.T, b []byte, secured bool) {
+		near, far := net.Pipe()
+		defer near.Close()
+		go func() {
+			_, _ = far.Write(b)
+			far.Close()
+		}()
+		w := newWire(near)
+		if secured {
+			w.secure([]byte("s"), "a", "b", "server", "client")
+		}
+		var r request
+		for n := 0; w.receive(&r, time.Second) == nil; n++ {
+			if secured {
+				t.Fatal("a line without a right MAC was accepted")
+			}
+			if n > len(b) {
+				t.Fatal("more messages than bytes")
+			}
+		}
+	})
+}
