@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -66,7 +67,7 @@ with --dry-run would be (--detailed-exit-code) · 11 another mpps is at work.`,
 			if !cmd.Flags().Changed("confirm") && risks(p, goal.Connectivity) {
 				confirm = defaultConfirm
 			}
-			return a.apply(cmd.Context(), p, m, apply.Options{DryRun: dryRun, Confirm: confirm, Arm: a.guard}, detailed)
+			return a.apply(cmd.Context(), p, m, apply.Options{DryRun: dryRun, Confirm: confirm, Arm: a.guard, Beside: besides(p, m.facts)}, detailed)
 		},
 	}
 	flags.add(cmd)
@@ -150,6 +151,34 @@ func fits(p *plan.Plan, h *facts.Host) error {
 	return stale
 }
 
+// besides are the values of the catalogue that belong to a NIC which the plan sets up anew, and that it does not change
+// itself: rings and channels make a driver ask for its interrupts and queues again. What moves by itself (adaptive
+// coalescing) or comes back by itself (features that depend on others) is not among them.
+func besides(p *plan.Plan, h *facts.Host) []setting.Address {
+	anew, changed := map[string]bool{}, map[setting.Address]bool{}
+	for _, c := range p.Changes {
+		changed[c.Address] = true
+		switch c.Address.Kind {
+		case setting.NICRing, setting.NICChannels, setting.NICFeature:
+			anew[c.Address.Object()] = true
+		}
+	}
+	if len(anew) == 0 {
+		return nil
+	}
+	return slices.DeleteFunc(knob.Addresses(h, knob.Catalogue()), func(a setting.Address) bool {
+		nic := a.Object()
+		switch a.Kind {
+		case setting.SysfsCPUs:
+			nic, _, _ = strings.Cut(strings.TrimPrefix(a.Path, "class/net/"), "/")
+		case setting.NICRing, setting.NICChannels, setting.NICFlowHash, setting.IRQAffinity:
+		default:
+			return true
+		}
+		return !anew[nic] || changed[a]
+	})
+}
+
 // apply runs a plan and prints what became of it.
 func (a *app) apply(ctx context.Context, p *plan.Plan, m *machine, o apply.Options, detailed bool) error {
 	if err := a.needsRoot("apply"); err != nil && !o.DryRun {
@@ -184,6 +213,12 @@ func (a *app) apply(ctx context.Context, p *plan.Plan, m *machine, o apply.Optio
 	answer := report.Answer{
 		Verb: "apply", Host: m.facts.Name, Result: result,
 		Text: func(t *report.Text) { report.Applied(t, result, o.DryRun, a.verbose) },
+	}
+	for _, moved := range result.Moved {
+		answer.Warnings = append(answer.Warnings, report.Warning{
+			Code: "moved", Text: fmt.Sprintf("%s moved from %s to %s when its device was set up anew, and could not be put back", moved.Address, moved.From, moved.Found),
+			Hint: moved.Why,
+		})
 	}
 	for _, r := range p.Restarts {
 		answer.Warnings = append(answer.Warnings, report.Warning{

@@ -45,11 +45,17 @@ func (f *files) Write(_ context.Context, a setting.Address, to setting.Reading) 
 		value = "odd"
 	}
 	err := os.WriteFile(f.name(a), []byte(value+"\n"), 0o644)
+	if a == address(0) { // moves a value that no change is about
+		err = errors.Join(err, os.WriteFile(f.name(bystander), []byte("moved\n"), 0o644))
+	}
 	f.dies("after write")
 	return err
 }
 
 const victims = 4 // values that the victim changes
+
+// bystander is moved by every write of the first of them, and is to stay as it is.
+var bystander = setting.Of(setting.Sysctl, "net.bystander")
 
 // tree makes a machine of files and returns its root.
 func tree(t *testing.T) string {
@@ -58,8 +64,11 @@ func tree(t *testing.T) string {
 	if err := os.MkdirAll(filepath.Join(root, "proc/sys/net"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for i := range victims {
+	for i := range victims + 1 {
 		name := (&files{root: root}).name(address(i))
+		if i == victims {
+			name = (&files{root: root}).name(bystander)
+		}
 		if err := os.WriteFile(name, []byte("old\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -104,13 +113,14 @@ func victim(mode, root string, n int) int {
 	m := &files{root: root, dies: dies}
 	e := &Engine{Mechanisms: setting.Mechanisms{setting.Sysctl: m}, Journal: j, Host: "box", BootID: "boot-1", Version: "test"}
 	dies("begin")
+	beside := []setting.Address{bystander}
 	switch mode {
 	case "apply":
-		_, err = e.Run(context.Background(), changes(victims), Options{Confirm: time.Minute})
+		_, err = e.Run(context.Background(), changes(victims), Options{Confirm: time.Minute, Beside: beside})
 	case "undo":
 		m.odd = address(victims - 1)
 		var failure *Failure
-		if _, err = e.Run(context.Background(), changes(victims), Options{}); errors.As(err, &failure) {
+		if _, err = e.Run(context.Background(), changes(victims), Options{Beside: beside}); errors.As(err, &failure) {
 			err = nil
 		}
 	case "rollback":
@@ -134,7 +144,7 @@ func TestKillAnywhere(t *testing.T) {
 			before := contents(t, root)
 			e := on(t, root, setting.Mechanisms{setting.Sysctl: &files{root: root, dies: func(string) {}}})
 			if mode == "rollback" {
-				applied(t, e, changes(victims))
+				applied(t, e, changes(victims), bystander)
 			}
 			cmd := exec.Command(os.Args[0])
 			cmd.Env = append(os.Environ(), "MPPS_VICTIM="+mode, "MPPS_VICTIM_ROOT="+root, "MPPS_VICTIM_DIES="+strconv.Itoa(n))
@@ -190,7 +200,7 @@ func TestPowerLoss(t *testing.T) {
 		}
 		values[int(info.Size())] = contents(t, root)
 	}
-	applied(t, e, changes(victims))
+	applied(t, e, changes(victims), bystander)
 	e.Journal.Appended = nil
 	text, err := os.ReadFile(name)
 	if err != nil {

@@ -82,7 +82,7 @@ func (e *Engine) Rollback(ctx context.Context, o RollbackOptions) ([]Restored, e
 	var all []Restored
 	var failures []error
 	for _, t := range targets {
-		restored, err := e.restore(ctx, lock, t, o)
+		restored, err := e.restore(ctx, lock, t, ledger.Unfinished(t), o)
 		all = append(all, restored)
 		failures = append(failures, err)
 		if err != nil {
@@ -143,7 +143,7 @@ func choose(l *journal.Ledger, o RollbackOptions) ([]*journal.Transaction, error
 }
 
 // restore puts one transaction back. It is not ended by a cancelled context: half a rollback helps nobody.
-func (e *Engine) restore(ctx context.Context, lock *journal.Lock, t *journal.Transaction, o RollbackOptions) (Restored, error) {
+func (e *Engine) restore(ctx context.Context, lock *journal.Lock, t, unfinished *journal.Transaction, o RollbackOptions) (Restored, error) {
 	began := time.Now()
 	ctx = context.WithoutCancel(ctx)
 	result := Restored{Of: t.Header.TX}
@@ -163,7 +163,10 @@ func (e *Engine) restore(ctx context.Context, lock *journal.Lock, t *journal.Tra
 		return result, err
 	}
 	r := &run{Engine: e, writer: w}
-	err = r.restoreAll(ctx, t, o.Force)
+	err = r.watchFor(ctx, t, unfinished)
+	if err == nil {
+		err = r.restoreAll(ctx, t, o.Force)
+	}
 	result.TX, result.State = w.TX(), journal.Applied
 	end := journal.Record{Event: journal.Committed}
 	if err != nil {
@@ -266,7 +269,8 @@ func (r *run) restoreAll(ctx context.Context, t *journal.Transaction, force bool
 			break
 		}
 	}
-	return errors.Join(problems...)
+	moved, err := r.keep(ctx)
+	return errors.Join(append(problems, unkept(moved), err)...)
 }
 
 // leave records that a value is not written, and why.

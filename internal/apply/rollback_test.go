@@ -14,9 +14,9 @@ import (
 )
 
 // applied applies a plan that must succeed.
-func applied(t *testing.T, e *Engine, p *plan.Plan) string {
+func applied(t *testing.T, e *Engine, p *plan.Plan, beside ...setting.Address) string {
 	t.Helper()
-	result, err := e.Run(t.Context(), p, Options{})
+	result, err := e.Run(t.Context(), p, Options{Beside: beside})
 	if err != nil {
 		t.Fatal(err)
 	}

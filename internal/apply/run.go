@@ -19,6 +19,8 @@ type Options struct {
 	// the process that undoes them otherwise; it is called before the first write.
 	Confirm time.Duration
 	Arm     func(tx string) error
+	// Beside are addresses that the changes may move though none is about them. They are put back as they were.
+	Beside []setting.Address
 }
 
 // Result is what became of a run.
@@ -28,6 +30,7 @@ type Result struct {
 	Changes []Outcome     `json:"changes"`
 	// ConfirmWithin is the number of seconds within which the changes are to be confirmed; 0 where they need not be.
 	ConfirmWithin float64 `json:"confirm_within_seconds,omitempty"`
+	Moved         []Moved `json:"moved,omitempty"` // values beside the changes that moved and could not be put back
 	Seconds       float64 `json:"seconds"`
 }
 
@@ -71,6 +74,8 @@ type run struct {
 	writer  *journal.Writer
 	changes []journal.Change // begun so far; the index is N-1
 	left    map[int]error    // undo: why a change could not be put back, by N
+	besides []beside         // what is to stay as it is
+	moved   []Moved          // and could not be put back
 }
 
 // Run makes the changes of a plan, all or none. It refuses to begin where the machine is not as the plan says, where an
@@ -124,6 +129,7 @@ func (e *Engine) Run(ctx context.Context, p *plan.Plan, o Options) (Result, erro
 		}
 	}
 	err = errors.Join(err, w.Close())
+	result.Moved = r.moved
 	for _, c := range r.changes {
 		result.Changes = append(result.Changes, outcome(c))
 	}
@@ -199,6 +205,9 @@ func (r *run) all(ctx context.Context, p *plan.Plan, o Options, before []setting
 			}
 		}
 	}
+	if err := r.watch(ctx, o.Beside); err != nil {
+		return err
+	}
 	for i, c := range p.Changes {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -209,6 +218,10 @@ func (r *run) all(ctx context.Context, p *plan.Plan, o Options, before []setting
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
+	}
+	var err error
+	if r.moved, err = r.keep(ctx); err != nil {
+		return err
 	}
 	return r.writer.Append(journal.Record{Event: journal.Committed})
 }

@@ -20,7 +20,13 @@ func (r *run) undo(ctx context.Context, cause error) error {
 		}
 	}
 	r.settle(ctx, failure)
+	moved, err := r.keep(ctx)
+	failure.note(err)
+	r.moved = moved
 	var left []error
+	if len(moved) > 0 {
+		left = append(left, unkept(moved))
+	}
 	for _, c := range r.changes {
 		switch {
 		case c.Doubted:

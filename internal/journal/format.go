@@ -57,6 +57,9 @@ const (
 	Committed    Event = "committed"     // + everything is as wanted
 	RolledBack   Event = "rolled_back"   // + apply failed, everything is as before
 	Incomplete   Event = "incomplete"    // + ended, and something is neither: error
+	Beside       Event = "beside"        // a value that a change may move and that is to stay: address, found
+	Kept         Event = "kept"          // it was moved, and is put back: address, before, found
+	Moved        Event = "moved"         // it was moved, and could not be put back: address, before, found, error
 	ConfirmArmed Event = "confirm_armed" // + undone by itself unless confirmed: seconds, after the commit
 	Confirmed    Event = "confirmed"     // +
 )
@@ -64,7 +67,7 @@ const (
 // synced tells whether an event must be on disk before what it announces may happen.
 func (e Event) synced() bool {
 	switch e {
-	case Already, Done, Failed, Undone, UndoFailed, Left:
+	case Already, Done, Failed, Undone, UndoFailed, Left, Beside, Kept, Moved:
 		return false
 	}
 	return true

@@ -66,6 +66,22 @@ func (l *Ledger) State(t *Transaction) State {
 	return l.State(last)
 }
 
+// Unfinished is the first rollback of a transaction that was begun and not completed, behind the last completed one; nil
+// where there is none.
+func (l *Ledger) Unfinished(t *Transaction) *Transaction {
+	var first *Transaction
+	for _, other := range l.Transactions {
+		switch {
+		case other.Header.Kind != Rollback || other.Header.Of != t.Header.TX:
+		case other.State() == Applied:
+			first = nil
+		case first == nil:
+			first = other
+		}
+	}
+	return first
+}
+
 // rollback is the last rollback of a transaction, completed or not.
 func (l *Ledger) rollback(tx string) *Transaction {
 	for _, t := range slices.Backward(l.Transactions) {

@@ -47,7 +47,7 @@ func Parse(text []byte) (*Transaction, error) {
 		return nil, fmt.Errorf("line 1: %w", err)
 	}
 	t.size = len(line) + 1
-	check := checker{changes: map[int]Event{}}
+	check := checker{changes: map[int]Event{}, besides: map[setting.Address]bool{}}
 	for number := 2; len(rest) > 0; number++ {
 		if line, rest, whole = bytes.Cut(rest, []byte("\n")); !whole {
 			t.Torn = len(line)
@@ -116,6 +116,7 @@ func schemaOf(line []byte) string {
 type checker struct {
 	seq     int
 	changes map[int]Event // last event of each change
+	besides map[setting.Address]bool
 	ended   bool
 	end     Event
 }
@@ -156,6 +157,14 @@ func (c *checker) next(r Record) error {
 		c.changes[r.N] = r.Event
 	case r.Event.ends():
 		c.ended, c.end = true, r.Event
+	case r.Event == Beside || r.Event == Kept || r.Event == Moved:
+		if r.Address == nil || r.Found == nil {
+			return fmt.Errorf("%s without an address or what was found", r.Event)
+		}
+		if r.Event != Beside && !c.besides[*r.Address] {
+			return fmt.Errorf("%s of %s, which was not to stay", r.Event, r.Address)
+		}
+		c.besides[*r.Address] = true
 	case r.Event == ConfirmArmed:
 		if r.Seconds <= 0 || r.Seconds > maxConfirm.Seconds() {
 			return fmt.Errorf("confirm within %v seconds; expected up to %v", r.Seconds, maxConfirm.Seconds())

@@ -23,7 +23,7 @@ func TestSamples(t *testing.T) {
 		torn    bool
 	}{
 		"applied": {Applied, 4, false}, "undone": {FailedUndone, 2, false}, "interrupted": {Interrupted, 2, true},
-		"in-doubt": {Doubtful, 1, false}, "rollback": {Applied, 3, false}, "confirmed": {Applied, 1, false},
+		"in-doubt": {Doubtful, 1, false}, "rollback": {Applied, 3, false}, "confirmed": {Applied, 1, false}, "beside": {Applied, 1, false},
 	} {
 		text, err := os.ReadFile(filepath.Join("testdata", name+suffix))
 		if err != nil {
@@ -85,6 +85,13 @@ func recordSamples(t *testing.T) {
 		Record{Event: Intent, N: 2, ID: "nic.ring.rx", Address: &ring, Before: &rounded, After: &known, Want: &back},
 		Record{Event: Done, N: 2, Found: &known},
 		Record{Event: Left, N: 3, ID: "softirq.backlog", Address: &backlog, Found: &hand, Why: "changed by somebody else since: is 777, mpps left it at 250000, before that it was 1000"},
+		Record{Event: Committed})
+	irq, three, all, spread := setting.Of(setting.IRQAffinity, "eth0", "TxRx-0", "45"), setting.Value("3"), setting.Value("0-7"), setting.Of(setting.SysfsCPUs, "class/net/eth0/queues/tx-0/xps_cpus")
+	save("beside", Header{Kind: Apply, Changes: 1}, 0,
+		Record{Event: Beside, Address: &irq, Found: &three}, Record{Event: Beside, Address: &spread, Found: &three},
+		Record{Event: Intent, N: 1, ID: "nic.ring.rx", Address: &ring, Before: &known, After: &to, Want: &want}, Record{Event: Done, N: 1, Found: &rounded},
+		Record{Event: Kept, Address: &irq, Before: &all, Found: &three},
+		Record{Event: Moved, Address: &spread, Before: &three, Found: &all, Error: "sysfs-cpus:class/net/eth0/queues/tx-0/xps_cpus: wanted 3: input/output error"},
 		Record{Event: Committed})
 	save("confirmed", Header{Kind: Apply, Changes: 1}, 0, Record{Event: ConfirmArmed, Seconds: 60}, intent(1, "net.a", "1", "2"), done(1, "2"),
 		Record{Event: Committed}, Record{Event: Confirmed})

@@ -97,6 +97,32 @@ func (t *Transaction) Changes() []Change {
 	return changes
 }
 
+// Besides are values that no change of a transaction is about, and that must be as they were when it has ended.
+type Besides struct {
+	Addresses []setting.Address // in the order in which they were read
+	Found     map[setting.Address]setting.Reading
+	Moved     map[setting.Address]setting.Reading // those that could not be put back, as they were left
+}
+
+// Beside lists the values that the transaction was to leave as they were.
+func (t *Transaction) Beside() Besides {
+	b := Besides{Found: map[setting.Address]setting.Reading{}, Moved: map[setting.Address]setting.Reading{}}
+	for _, r := range t.Records {
+		switch r.Event {
+		case Beside:
+			if _, known := b.Found[*r.Address]; !known {
+				b.Addresses = append(b.Addresses, *r.Address)
+			}
+			b.Found[*r.Address] = *r.Found
+		case Kept:
+			delete(b.Moved, *r.Address)
+		case Moved:
+			b.Moved[*r.Address] = *r.Found
+		}
+	}
+	return b
+}
+
 // State is what the transaction's own records tell: Interrupted where nothing tells how it ended. A Ledger knows more.
 func (t *Transaction) State() State {
 	state := Interrupted
