@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/rlimit"
 	"golang.org/x/sys/unix"
 )
 
@@ -147,12 +146,12 @@ func bit(b bool) uint8 {
 	return 0
 }
 
-// loadCollection loads after lifting the memory lock limit where the kernel
-// still counts BPF memory by it (before 5.11).
+// loadCollection loads after lifting the memory lock limit, by which kernels
+// before 5.11 count BPF memory; where that is not allowed, the load tells.
+// Package rlimit of cilium/ebpf would look into /proc as the program starts and
+// remember what went wrong: as a guest's init it starts before /proc is there.
 func loadCollection(spec *ebpf.CollectionSpec) (*ebpf.Collection, error) {
-	if err := rlimit.RemoveMemlock(); err != nil {
-		return nil, err
-	}
+	_ = unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY})
 	return ebpf.NewCollection(spec)
 }
 
