@@ -63,9 +63,8 @@ var signatures = map[string]string{
 func (m *Machine) hypervisor() (name string, emulated bool) {
 	if m.live {
 		if signature := hypervisorSignature(); signature != "" {
-			name = signatures[signature]
-			if name == "" {
-				name = "unknown (" + strings.Trim(signature, "\x00") + ")"
+			if name = signatures[signature]; name == "" {
+				name = "unknown"
 			}
 			return name, name == "tcg"
 		}
