@@ -2,6 +2,7 @@ package rig
 
 import (
 	"context"
+	"time"
 
 	"mpps/internal/measure"
 	"mpps/internal/traffic"
@@ -29,12 +30,22 @@ func (s *sender) prepare(load measure.Load) error {
 	}
 	config := s.config
 	config.Rate, config.Duration, config.Stamp = load.Rate, load.Duration, load.Latency
+	config.CatchUp = catchUp(load.Rate)
 	made, err := s.make(config)
 	if err != nil {
 		return explain(err)
 	}
 	s.made, s.load = made, load
 	return nil
+}
+
+// catchUp is how far behind its schedule a sender may catch up: 64 frames at once are less than any ring holds, and at low
+// rates leave time for a sender that was kept from its CPU; 0 leaves it to the generator.
+func catchUp(rate float64) time.Duration {
+	if rate <= 0 {
+		return 0
+	}
+	return min(max(time.Duration(64/rate*float64(time.Second)), 250*time.Microsecond), 100*time.Millisecond)
 }
 
 func (s *sender) send(ctx context.Context, load measure.Load) (measure.Sent, error) {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"mpps/internal/measure"
 	"mpps/internal/traffic"
@@ -154,6 +155,16 @@ func TestExplain(t *testing.T) {
 		err := explain(c.err)
 		if !errors.As(err, &e) || e.ExitCode() != c.code || !errors.Is(err, c.err) {
 			t.Errorf("%v became %v", c.err, err)
+		}
+	}
+}
+
+func TestCatchUp(t *testing.T) {
+	for rate, want := range map[float64]time.Duration{
+		0: 0, 1: 100 * time.Millisecond, 20_000: 3200 * time.Microsecond, 10e6: 250 * time.Microsecond,
+	} {
+		if got := catchUp(rate); got != want {
+			t.Errorf("%g frames a second: %v, expected %v", rate, got, want)
 		}
 	}
 }
