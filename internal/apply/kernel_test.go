@@ -5,6 +5,7 @@ package apply_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -33,7 +34,7 @@ func TestKernel(t *testing.T) {
 		}
 		cmd := exec.Command(os.Args[0], "-test.run=^TestKernel$", "-test.v")
 		cmd.Env = append(os.Environ(), "MPPS_KERNEL_TEST="+outside)
-		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
 		out, err := cmd.CombinedOutput()
 		t.Logf("%s", out)
 		if err != nil {
@@ -44,7 +45,12 @@ func TestKernel(t *testing.T) {
 	if inside, err := os.Readlink("/proc/self/ns/net"); err != nil || inside == os.Getenv("MPPS_KERNEL_TEST") {
 		t.Fatalf("namespace %s, %v: expected one of its own", inside, err)
 	}
+	// /sys shows the devices of the namespace in which it was mounted.
+	if err := errors.Join(syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""), syscall.Mount("sysfs", "/sys", "sysfs", 0, "")); err != nil {
+		t.Fatalf("a /sys of its own: %v", err)
+	}
 	t.Run("refused", kernelRefuses)
+	t.Run("device", kernelDevice)
 	t.Run("80 changes", kernelUndoes80)
 }
 
@@ -111,6 +117,83 @@ func kernelRefuses(t *testing.T) {
 	}
 	if !maps.Equal(parameters(t), before) {
 		t.Error("parameters differ after the failure")
+	}
+}
+
+// kernelDevice changes channels, features and masks of a veth pair. Fewer channels take the masks of their queues with
+// them, also one that no change is about. What ethtool and sysfs show must be as before, by their own words.
+func kernelDevice(t *testing.T) {
+	run := func(args ...string) string {
+		t.Helper()
+		out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %v: %s", args, err, out)
+		}
+		return string(out)
+	}
+	run("ip", "link", "add", "ve0", "numtxqueues", "4", "numrxqueues", "4", "type", "veth", "peer", "name", "ve1")
+	run("ip", "link", "set", "ve0", "up")
+	run("ip", "link", "set", "ve1", "up")
+	run("ethtool", "-L", "ve0", "rx", "4", "tx", "4")
+	const masks = "/sys/class/net/ve0/queues/"
+	for _, mask := range []string{"rx-0/rps_cpus", "rx-1/rps_cpus", "tx-1/xps_cpus"} {
+		if err := os.WriteFile(masks+mask, []byte("1\n"), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	shows := func() string {
+		var b strings.Builder
+		for _, what := range []string{"-k", "-l"} {
+			b.WriteString(run("ethtool", what, "ve0"))
+		}
+		files, err := filepath.Glob(masks + "*/?ps_cpus")
+		if err != nil || len(files) < 8 {
+			t.Fatalf("masks: %v, %v", files, err)
+		}
+		for _, name := range files {
+			text, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintf(&b, "%s: %s", name, text)
+		}
+		return b.String()
+	}
+	e := kernelEngine(t)
+	change := func(a setting.Address, to string) plan.Change {
+		from := e.Mechanisms.Read(t.Context(), a)
+		if from.State != setting.Known {
+			t.Fatalf("%s: %s", a, from.Why)
+		}
+		return plan.Change{ID: "test", Address: a, From: from, To: setting.Value(to), Want: setting.Exact(to), Risk: goal.Blip}
+	}
+	p := &plan.Plan{Goal: goal.Unlimited(), Changes: []plan.Change{
+		change(setting.Of(setting.NICChannels, "ve0", "tx"), "2"),
+		change(setting.Of(setting.NICFeature, "ve0", "tx-tcp-segmentation"), "off"),
+		change(setting.Of(setting.SysfsCPUs, "class/net/ve0/queues/rx-0/rps_cpus"), "1"),
+	}}
+	beside := []setting.Address{
+		setting.Of(setting.SysfsCPUs, "class/net/ve0/queues/rx-1/rps_cpus"), setting.Of(setting.SysfsCPUs, "class/net/ve0/queues/tx-1/xps_cpus"),
+	}
+	before := shows()
+	if result, err := e.Run(t.Context(), p, apply.Options{Beside: beside}); err != nil || len(result.Moved) > 0 {
+		t.Fatalf("%+v, %v", result, err)
+	}
+	if !strings.Contains(run("ethtool", "-k", "ve0"), "tx-tcp-segmentation: off") {
+		t.Error("ethtool does not show the feature off")
+	}
+	if _, err := e.Rollback(t.Context(), apply.RollbackOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if after := shows(); after != before {
+		t.Errorf("after rollback:\n%s\nexpected:\n%s", after, before)
+	}
+	p.Changes = append(p.Changes, parameter(t, e, "net.ipv4.ip_default_ttl", "999"))
+	if _, err := e.Run(t.Context(), p, apply.Options{Beside: beside}); !errors.Is(err, syscall.EINVAL) {
+		t.Fatalf("error is %v, expected EINVAL", err)
+	}
+	if after := shows(); after != before {
+		t.Errorf("after a failure:\n%s\nexpected:\n%s", after, before)
 	}
 }
 
