@@ -103,7 +103,7 @@ func (e *Engine) Guard(ctx context.Context, tx string) ([]Restored, error) {
 		select {
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
-		case <-time.After(guardPause):
+		case <-time.After(g.pause()):
 		}
 	}
 }
@@ -113,6 +113,11 @@ type guard struct {
 	*Engine
 	tx      string
 	expires time.Time // zero before the commit was seen
+}
+
+// pause is how long to wait before the next look: there is no hurry, and others may be measuring, while much time is left.
+func (g *guard) pause() time.Duration {
+	return min(max(time.Until(g.expires)/4, guardPause), 2*time.Second)
 }
 
 // look looks at the transaction once, and puts it back where it is time to. done tells that there is nothing more to
