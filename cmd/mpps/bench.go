@@ -163,7 +163,10 @@ func (a *app) progress(run *measure.Run) func(measure.Step) {
 
 // finish saves and shows a run. failure is what ended it early, or nil.
 func (a *app) finish(run *measure.Run, f *benchFlags, failure error) error {
-	if failure != nil && len(run.Samples) == 0 {
+	if len(run.Samples) == 0 {
+		if failure == nil {
+			failure = failed(errors.New("interrupted before the first trial was complete"), "")
+		}
 		return failure
 	}
 	run.Judge()

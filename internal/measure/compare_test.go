@@ -232,3 +232,29 @@ func TestInterleaveKeepsWholeBlocksOnFailure(t *testing.T) {
 		t.Errorf("cancelled before: error %v, %+v", err, r)
 	}
 }
+
+// The interval of the ratio covers the truth as often as it says, and excludes 1 exactly when the test finds a difference.
+func TestShiftCoverage(t *testing.T) {
+	const rounds, truth = 3000, 1.1
+	lot := rand.New(rand.NewPCG(3, 4))
+	for _, n := range []int{4, 6, 12} {
+		covered, level := 0, 0.0
+		for range rounds {
+			before, after := make([]float64, n), make([]float64, n)
+			for i := range n {
+				before[i], after[i] = math.Exp(0.1*lot.NormFloat64()), truth*math.Exp(0.1*lot.NormFloat64())
+			}
+			c := Compare(before, after)
+			level = c.Ratio.Level
+			if c.Ratio.Lo <= truth && truth <= c.Ratio.Hi {
+				covered++
+			}
+			if c.Significant == (c.Ratio.Lo <= 1 && 1 <= c.Ratio.Hi) {
+				t.Fatalf("n=%d: p = %v, interval %+v contradict each other", n, c.P, c.Ratio)
+			}
+		}
+		if share := float64(covered) / rounds; math.Abs(share-level) > 0.015 || level < 0.95 {
+			t.Errorf("n=%d: covered %.3f, said %.3f", n, share, level)
+		}
+	}
+}
