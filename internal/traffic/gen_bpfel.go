@@ -29,19 +29,18 @@ type genConfig struct {
 	SportCount uint32
 	DportFirst uint32
 	DportCount uint32
-	UdpLen     uint16
-	IpLen      uint16
+	_          [4]byte
+	Head       [3]uint64
+	HeadVlan   uint32
 	Stream     uint16
-	Tci        uint16
-	Mac        [12]uint8
 	Paced      uint8
 	Flows      uint8
 	Vlan       uint8
 	Stamp      uint8
 	UdpSum     uint8
 	Drop       uint8
-	Ttl        uint8
-	Tos        uint8
+	_          [4]byte
+	Udp        uint64
 }
 
 type genState struct {

@@ -2,6 +2,7 @@ package traffic
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -120,13 +121,16 @@ func (c *Config) program(stream uint16) genConfig {
 		DstFirst: addr(f.Dst.First), DstCount: f.Dst.Count,
 		SportFirst: uint32(f.SrcPort.First), SportCount: f.SrcPort.Count,
 		DportFirst: uint32(f.DstPort.First), DportCount: f.DstPort.Count,
-		UdpLen: swap16(f.udpLen()), IpLen: swap16(f.ipLen()),
-		Stream: swap16(stream), Tci: swap16(f.tci()),
-		Flows: bit(f.Flows() > 1), Vlan: bit(f.VLAN != 0), Stamp: bit(c.Stamp),
-		UdpSum: bit(f.UDPChecksum), Drop: bit(c.Discard), Ttl: f.TTL, Tos: f.TOS,
+		Stream: swap16(stream), Flows: bit(f.Flows() > 1), Vlan: bit(f.VLAN != 0), Stamp: bit(c.Stamp),
+		UdpSum: bit(f.UDPChecksum), Drop: bit(c.Discard),
 	}
-	copy(p.Mac[:], f.DstMAC)
-	copy(p.Mac[6:], f.SrcMAC)
+	// The program writes the words as they are.
+	t := f.template(stream)
+	for i := range p.Head {
+		p.Head[i] = binary.NativeEndian.Uint64(t[8*i:])
+	}
+	p.HeadVlan = binary.NativeEndian.Uint32(t[24:])
+	p.Udp = binary.NativeEndian.Uint64(t[f.l2Bytes()-2+atUDPLen:])
 	if c.Rate > 0 {
 		p.Paced = 1
 		p.Burst = uint32(c.Burst)

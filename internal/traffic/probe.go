@@ -59,6 +59,7 @@ func probeLive(spec *ebpf.CollectionSpec) Support {
 	spec = spec.Copy()
 	c := Config{Discard: true, CPUs: []int{0}}
 	c.Frame = c.Frame.withDefaults()
+	c.Frame.SrcMAC, c.Frame.DstMAC = make([]byte, 6), make([]byte, 6)
 	if err := spec.Variables[genVarCfg].Set(c.program(0)); err != nil {
 		return Support{Answer: Unknown, Err: err}
 	}

@@ -23,11 +23,11 @@ struct config {
 	__u32 dst_first, dst_count;
 	__u32 sport_first, sport_count;
 	__u32 dport_first, dport_count;
-	__u16 udp_len, ip_len; /* network order */
-	__u16 stream;          /* network order */
-	__u16 tci;             /* VLAN tag control information, network order */
-	__u8 mac[12];
-	__u8 paced, flows, vlan, stamp, udp_sum, drop, ttl, tos;
+	__u64 head[3];   /* the first 24 bytes of every frame, as they are … */
+	__u32 head_vlan; /* … and 4 more in front of the IPv4 checksum with a tag */
+	__u16 stream;    /* network order */
+	__u8 paced, flows, vlan, stamp, udp_sum, drop;
+	__u64 udp;       /* UDP length, no checksum, magic, as they are */
 };
 
 const volatile struct config cfg = {};
@@ -114,11 +114,8 @@ int generate(struct xdp_md *ctx)
 	__u64 seq = state.seq, now = 0;
 	void *p = data + ETHERTYPE_AT;
 
-	if (unlikely(data + ETHERTYPE_AT + VLAN_BYTES + L3_BYTES > data_end)) {
-		/* only the untagged 60 byte frame is this short */
-		if (cfg.vlan || data + ETHERTYPE_AT + L3_BYTES > data_end)
-			return XDP_ABORTED;
-	}
+	if (data + ETHERTYPE_AT + L3_BYTES + (cfg.vlan ? VLAN_BYTES : 0) > data_end)
+		return XDP_ABORTED;
 	if (unlikely(seq >= limit)) {
 		if (!state.ended) {
 			now = bpf_ktime_get_ns();
@@ -128,7 +125,7 @@ int generate(struct xdp_md *ctx)
 		}
 		return XDP_DROP;
 	}
-	if (unlikely(!state.started))
+	if (unlikely(!seq) && !state.started)
 		state.started = bpf_ktime_get_ns();
 
 	if (cfg.paced) {
@@ -160,34 +157,25 @@ int generate(struct xdp_md *ctx)
 	}
 	state.seq = seq + 1;
 
-	*(__u64 *)data = *(const volatile __u64 *)&cfg.mac[0];
-	*(__u32 *)(data + 8) = *(const volatile __u32 *)&cfg.mac[8];
+	((__u64 *)data)[0] = cfg.head[0];
+	((__u64 *)data)[1] = cfg.head[1];
+	((__u64 *)data)[2] = cfg.head[2];
 	if (cfg.vlan) {
-		*(__u16 *)p = htons(ETHERTYPE_VLAN);
-		*(__u16 *)(p + 2) = cfg.tci;
 		p += VLAN_BYTES;
-		if (p + L3_BYTES > data_end)
-			return XDP_ABORTED;
+		*(__u32 *)(p + 8) = cfg.head_vlan;
 	}
-	*(__u16 *)p = htons(ETHERTYPE_IPV4);
-	*(__u16 *)(p + 2) = 0x45 | (__u16)cfg.tos << 8;
-	*(__u32 *)(p + 4) = cfg.ip_len;               /* length, identification 0 */
-	*(__u32 *)(p + 8) = 0x40 | (__u32)cfg.ttl << 16 | 17u << 24; /* DF, TTL, UDP */
 	*(__u16 *)(p + AT_IPSUM) = ~htons((__u16)fold((__u64)cfg.ip_base + src + dst));
 	*(__u32 *)(p + AT_SADDR) = htonl(src);
 	*(__u32 *)(p + AT_DADDR) = htonl(dst);
 	*(__u32 *)(p + AT_PORTS) = htonl(sport << 16 | dport);
-	*(__u16 *)(p + AT_UDPLEN) = cfg.udp_len;
+	*(__u64 *)(p + AT_UDPLEN) = cfg.udp;
 	if (cfg.udp_sum) {
 		__u32 sum = fold((__u64)cfg.udp_base + src + dst + sport + dport +
 				 (seq >> 32) + (seq & 0xffffffff) + stamp);
 
 		/* RFC 768: a sum of zero is sent as all ones */
 		*(__u16 *)(p + AT_UDPSUM) = sum == 0xffff ? 0xffff : ~htons((__u16)sum);
-	} else {
-		*(__u16 *)(p + AT_UDPSUM) = 0;
 	}
-	*(__u32 *)(p + AT_MAGIC) = htonl(MAGIC);
 	*(__u16 *)(p + AT_STREAM) = cfg.stream;
 	*(__u64 *)(p + AT_SEQ) = htonll(seq);
 	*(__u32 *)(p + AT_STAMP) = htonl(stamp);
