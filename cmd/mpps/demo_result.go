@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -140,17 +141,19 @@ func (s *demoState) render(d *demo) (page, result []byte, err error) {
 // document is the demo's report.
 func (s *demoState) document(d *demo) *report.Document {
 	h := s.hostBefore
-	trips := measure.Compare(s.before.RR.Values(), s.after.RR.Values())
+	found := slices.Concat(s.before.Run.Values(), s.again.Run.Values())
+	trips := measure.Compare(slices.Concat(s.before.RR.Values(), s.again.RR.Values()), s.after.RR.Values())
+	drift := measure.Compare(s.before.Run.Values(), s.again.Run.Values())
 	doc := &report.Document{
 		Schema: report.DocumentSchema, Title: "mpps demo · one guest on one KVM host", Made: time.Now(), Version: version,
 		Seconds: s.seconds, Host: report.HostOf(h),
 		Goal:   goal.FormatRate(d.pps) + " packets per second of 64 bytes into guest " + demoGuest,
 		Path:   report.Path(h, s.hostAfter, demoGuest, "XDP live frames into a veth port of the bridge", s.before.Run),
 		Series: []report.Series{s.before, s.after, s.again},
-		Compared: &report.Compared{From: "before", To: "after",
-			Throughput: measure.Compare(s.before.Run.Values(), s.after.Run.Values()), RoundTrips: &trips},
+		Compared: &report.Compared{From: "before and rolled back", To: "after",
+			Throughput: measure.Compare(found, s.after.Run.Values()), RoundTrips: &trips},
 		Method: []string{
-			"Three states were measured one after the other, each after a start of the guest: as found, after the changes, and after the rollback. The third shows how much of the difference is drift.",
+			"Three states were measured one after the other, each after a start of the guest: as found, after the changes, and after the rollback. The ratio compares the middle one with the two around it, which are the same configuration; how far those two lie apart is drift.",
 			"Frames enter the bridge through a temporary veth pair and are counted in the guest by an XDP program in front of its stack, so that the guest's sockets are not part of the result.",
 			"Intervals are those of the median by order statistics; the ratio is the Hodges–Lehmann estimate with the interval that inverts the Mann–Whitney test.",
 			"The rule set that the bridge walked through was the demo's own, so it consented to taking the bridge out of iptables. On your host mpps lists the rules that would stop matching and asks.",
@@ -161,6 +164,11 @@ func (s *demoState) document(d *demo) *report.Document {
 		doc.Warnings = append(doc.Warnings, report.Warning{Code: "emulated",
 			Text: "The host and its guest run under software emulation (TCG). An exit of the guest costs many times what it does on hardware, and so do all rates: e1000 against vhost is about right as a ratio, nothing is right as a figure.",
 			Hint: "Repeat with mpps bench on the real host."})
+	}
+	if drift.Significant {
+		doc.Warnings = append(doc.Warnings, report.Warning{Code: "drift",
+			Text: fmt.Sprintf("Before and rolled back are the same configuration and still differ by %s: that much of any difference here is the machine's.", drift),
+			Hint: "Nothing else should run on the machine that the demo runs on."})
 	}
 	for _, p := range s.plans {
 		doc.Changes = append(doc.Changes, report.Rows(p.Changes)...)

@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -38,6 +39,7 @@ func HTML(w io.Writer, d *Document) error {
 		Numbers:  numbers(d.Series),
 		Losses:   losses(d.Series),
 		Facts:    environment(d),
+		Groups:   groupRows(d.Changes),
 		Date:     d.Made.UTC().Format("2 January 2006, 15:04 MST"),
 	}
 	if d.Rollback != nil {
@@ -57,6 +59,7 @@ type pageView struct {
 	Numbers  []numberRow
 	Losses   []lossRow
 	Facts    []factRow
+	Groups   []changeGroup
 	Rollback *rollbackView
 	Date     string
 }
@@ -64,6 +67,30 @@ type pageView struct {
 type rollbackView struct {
 	*RollbackRow
 	Took string
+}
+
+// changeGroup is a row of changes that follow each other and differ only in address, values and reason.
+type changeGroup struct {
+	ChangeRow // the first
+	All       []ChangeRow
+	Reasons   []string
+}
+
+func groupRows(all []ChangeRow) []changeGroup {
+	var groups []changeGroup
+	for _, c := range all {
+		n := len(groups)
+		if n == 0 || groups[n-1].ID != c.ID || groups[n-1].Risk != c.Risk || groups[n-1].Needs != c.Needs || groups[n-1].Lasts != c.Lasts {
+			groups = append(groups, changeGroup{ChangeRow: c})
+			n++
+		}
+		g := &groups[n-1]
+		g.All = append(g.All, c)
+		if !slices.Contains(g.Reasons, c.Because) {
+			g.Reasons = append(g.Reasons, c.Because)
+		}
+	}
+	return groups
 }
 
 type chart struct {

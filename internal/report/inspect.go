@@ -208,29 +208,34 @@ func tunnelText(t facts.Tunnel) string {
 	return text
 }
 
+// bridgeText says whether a bridge's frames run through iptables, which either its own switch or the host's decides
+// (net/bridge/br_netfilter_hooks.c, br_nf_pre_routing), and how many rules wait there.
 func bridgeText(h *facts.Host, b facts.Bridge) string {
-	var words []string
-	switch {
-	case b.CallIPTables || b.CallIP6Tables || b.CallARPTables:
-		words = append(words, "its frames run through iptables (nf_call on the bridge)")
-	case h.Netfilter.BridgeModule:
-		words = append(words, "br_netfilter is loaded: see net.bridge.bridge-nf-call-*")
-	default:
-		words = append(words, "its frames skip iptables")
+	on, sure := false, true
+	for name, own := range map[string]bool{"iptables": b.CallIPTables, "ip6tables": b.CallIP6Tables, "arptables": b.CallARPTables} {
+		hosts := h.Readings.At(setting.Of(setting.Sysctl, "net.bridge.bridge-nf-call-"+name))
+		on = on || own || hosts.Value == "1"
+		sure = sure && hosts.State != setting.Unknown
 	}
 	rules := 0
 	for _, set := range h.Netfilter.Rules {
 		rules += set.Rules
 	}
-	if rules > 0 {
-		words = append(words, count(rules, "rule")+" on the host")
+	var words []string
+	switch {
+	case on:
+		words = append(words, "its frames run through iptables, "+count(rules, "rule")+" on the host")
+	case h.Netfilter.BridgeModule && !sure:
+		words = append(words, "br_netfilter is loaded: its frames may run through iptables")
+	default:
+		words = append(words, "its frames skip iptables")
 	}
-	for name, on := range map[string]bool{"STP": b.STP, "VLAN filtering": b.VLANFiltering} {
-		if on {
-			words = append(words, name)
-		}
+	if b.STP {
+		words = append(words, "STP")
 	}
-	slices.Sort(words[1:])
+	if b.VLANFiltering {
+		words = append(words, "VLAN filtering")
+	}
 	return strings.Join(words, ", ")
 }
 

@@ -49,7 +49,7 @@ func headlineOf(d *Document) string {
 	}
 	t := c.Throughput
 	ratio := t.Ratio.Value
-	span := fmt.Sprintf("%s → %s packets per second", digits(t.Before.Value, t.Before.Lo, t.Before.Hi), digits(t.After.Value, t.After.Lo, t.After.Hi))
+	span := fmt.Sprintf("%s → %s packets per second", whole(t.Before.Value, t.Before.Lo, t.Before.Hi), whole(t.After.Value, t.After.Lo, t.After.Hi))
 	switch {
 	case t.Ratio.N == 0:
 		return span + "."
@@ -81,6 +81,9 @@ func detailOf(d *Document) string {
 	}
 	return strings.Join(parts, " ")
 }
+
+// whole is a value that a line break does not tear from its unit letter.
+func whole(v, lo, hi float64) string { return strings.ReplaceAll(digits(v, lo, hi), " ", "\u00a0") }
 
 func times(ratio float64) string {
 	if ratio >= 100 {

@@ -20,7 +20,9 @@ type module struct {
 	aliases []string
 }
 
-// parseList reads lines "load NAME FILE..." and "alias NAME PATTERN".
+// parseList reads lines "load NAME FILE..." and "alias NAME PATTERN". Aliases by which the kernel asks for a kind of
+// virtual link (rtnl-link-veth) are no devices: nothing in the guest answers such a request, so these modules are loaded
+// at once.
 func parseList(text string) []module {
 	var mods []module
 	for line := range strings.Lines(text) {
@@ -28,7 +30,7 @@ func parseList(text string) []module {
 		switch {
 		case len(f) >= 3 && f[0] == "load":
 			mods = append(mods, module{name: f[1], files: f[2:]})
-		case len(f) == 3 && f[0] == "alias":
+		case len(f) == 3 && f[0] == "alias" && !strings.HasPrefix(f[2], "rtnl-link-"):
 			if i := slices.IndexFunc(mods, func(m module) bool { return m.name == f[1] }); i >= 0 {
 				mods[i].aliases = append(mods[i].aliases, f[2])
 			}
