@@ -186,14 +186,22 @@ var domainQueues = &Knob{
 		}
 		least, most, write := placement.Queues(v.ask(), g.VCPUs)
 		if !virtio(i.Model) { // it will be virtio before this matters
-			return Wants(setting.Exact(fmt.Sprint(write)), fmt.Sprintf("as virtio it can have a queue for each of several vCPUs: %d to %d for %d vCPUs", least, most, g.VCPUs)).At(High).otherwise("1").restart(g.Name)
+			return Wants(setting.Exact(fmt.Sprint(write)), fmt.Sprintf("as virtio it can have several queues: %s for %d vCPUs", span(least, most), g.VCPUs)).At(High).otherwise("1").restart(g.Name)
 		}
 		switch {
 		case i.Queues >= least && i.Queues <= most:
-			return Fine(fmt.Sprintf("%s for %d vCPUs: %d to %d are worth trying", count(i.Queues, "queue"), g.VCPUs, least, most))
+			return Fine(fmt.Sprintf("%s for %d vCPUs: worth trying are %s", count(i.Queues, "queue"), g.VCPUs, span(least, most)))
 		case i.Queues > most:
 			return Wants(setting.Exact(fmt.Sprint(write)), fmt.Sprintf("more queues than vCPUs (%d) stay unused and cost threads", g.VCPUs)).At(Low).otherwise("1").restart(g.Name)
 		}
-		return Wants(setting.Exact(fmt.Sprint(write)), fmt.Sprintf("%s: one vhost thread and one vCPU do all the work of a queue; %d to %d queues are worth trying with %d vCPUs", count(i.Queues, "queue"), least, most, g.VCPUs)).At(High).otherwise("1").restart(g.Name)
+		return Wants(setting.Exact(fmt.Sprint(write)), fmt.Sprintf("%s: one vhost thread and one vCPU do all the work of a queue; worth trying with %d vCPUs are %s", count(i.Queues, "queue"), g.VCPUs, span(least, most))).At(High).otherwise("1").restart(g.Name)
 	},
+}
+
+// span is a range for people: "4 to 9", or "2".
+func span(least, most int) string {
+	if least == most {
+		return fmt.Sprint(least)
+	}
+	return fmt.Sprintf("%d to %d", least, most)
 }
