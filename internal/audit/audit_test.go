@@ -3,9 +3,11 @@ package audit
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -47,8 +49,8 @@ func host(t testing.TB, set map[string]any) *facts.Host {
 	if err := json.Unmarshal(text, &tree); err != nil {
 		t.Fatal(err)
 	}
-	for path, value := range set {
-		tree = put(t, tree, strings.Split(path, "/"), value)
+	for _, path := range slices.Sorted(maps.Keys(set)) {
+		tree = put(t, tree, strings.Split(path, "/"), set[path])
 	}
 	text, err = json.Marshal(tree)
 	if err != nil {
