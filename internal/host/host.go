@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path"
@@ -129,22 +128,6 @@ func (m *Machine) link(name string) string {
 		return ""
 	}
 	return path.Base(target)
-}
-
-// reading turns a file's text into a reading with the three answers.
-func (m *Machine) reading(kind setting.Kind, name string) setting.Reading {
-	text, err := m.read(name)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return setting.Missing("no file " + name)
-	case err != nil:
-		return setting.CouldNotTell(err.Error())
-	}
-	value, err := setting.Kinds[kind].Canonical(text)
-	if err != nil {
-		return setting.CouldNotTell(fmt.Sprintf("%s: %v", name, err))
-	}
-	return setting.Value(value)
 }
 
 // write writes a pseudo-file in one write(2) and returns the kernel's own error.
