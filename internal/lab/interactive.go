@@ -13,8 +13,10 @@ import (
 )
 
 // terminal is what the interactive shell runs as a command: a pseudo-terminal of script(1) whose two
-// ends are the terminal port. The shell's end ends the command.
-const terminal = `exec script -q -f -c 'stty rows %d cols %d 2>/dev/null; export TERM=%s; exec bash -i' /dev/null <%s >%s 2>&1`
+// ends are the terminal port, which can be opened only once. The shell's end ends the command.
+const terminal = `exec 4<>/run/lab-tty || exit
+exec script -q -f -c 'stty rows %d cols %d 2>/dev/null; export TERM=%s; exec bash -i' /dev/null <&4 >&4 4>&-
+`
 
 // Interactive runs a shell of L1 on a terminal of L0 (in must be a terminal's file; it is put into raw
 // mode and restored). One at a time for each lab. It ends with the shell or with ctx.
@@ -71,14 +73,13 @@ func (l *Lab) Terminal(ctx context.Context, in io.Reader, out io.Writer, rows, c
 	if !termRE.MatchString(term) {
 		term = "vt100"
 	}
-	const dev = "/run/lab-tty"
-	r, err := l.Shell(ctx, fmt.Sprintf(terminal, rows, cols, term, dev, dev))
+	r, err := l.Shell(ctx, fmt.Sprintf(terminal, rows, cols, term))
 	drain(fromL1, copied)
 	if err != nil {
 		return err
 	}
-	if r.Code == 127 || r.Code == 126 {
-		return fmt.Errorf("interactive shell: %w", r.Err())
+	if err := r.Err(); err != nil { // script's own: the shell's status is not passed on
+		return fmt.Errorf("interactive shell: %w", err)
 	}
 	return nil
 }

@@ -135,199 +135,6 @@ func newLab(c Config) *Lab {
 	}
 }
 
-// start makes what outlasts a boot: folders, state file, namespace; then boots.
-func (l *Lab) start(ctx context.Context) error {
-	for _, d := range []string{l.dir, l.ShareDir(), filepath.Join(l.data, "upper")} {
-		if err := os.MkdirAll(d, 0o755); err != nil {
-			return err
-		}
-	}
-	if err := l.st.write(); err != nil {
-		return err
-	}
-	ns := l.Netns()
-	if _, err := output(ctx, nil, "ip", "netns", "add", ns); err != nil {
-		return err
-	}
-	if _, err := output(ctx, nil, "ip", "netns", "exec", ns, "sh", "-c", netScript); err != nil {
-		return err
-	}
-	return l.bootTwice(ctx)
-}
-
-// bootTwice boots, and once more if L1 did not get to its first command.
-func (l *Lab) bootTwice(ctx context.Context) error {
-	err := l.boot(ctx)
-	if err == nil || ctx.Err() != nil {
-		return err
-	}
-	l.retry("boot of the lab host failed, trying again: " + err.Error())
-	if err := l.halt(); err != nil {
-		return err
-	}
-	if l.st.Accel == KVM && !l.asked {
-		l.log("lab: KVM did not get the lab host up, falling back to emulation")
-		l.st.Accel = TCG
-	}
-	return l.boot(ctx)
-}
-
-// bootLimit is many times what a boot takes, for machines whose processors are busy elsewhere.
-func (l *Lab) bootLimit() time.Duration {
-	if l.st.Config.Mode == Systemd {
-		return 150 * time.Second
-	}
-	return 60 * time.Second
-}
-
-func (l *Lab) boot(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, l.bootLimit())
-	defer cancel()
-	c := l.st.Config
-	m := machine{Tree: l.tree, Run: l.dir, Accel: l.st.Accel, MemoryMiB: c.MemoryMiB, Mode: c.Mode, Args: c.Args, Persist: c.Persist}
-	if err := l.pipes(); err != nil {
-		return err
-	}
-	shares := []struct {
-		tag, dir string
-		more     []string
-	}{
-		{"labroot", l.tree.Root(), []string{"--cache=always", "--readonly", "--inode-file-handles=never"}},
-		{"share", l.ShareDir(), []string{"--cache=auto"}},
-		// overlayfs wants trusted xattrs of its upper layer.
-		{"upper", filepath.Join(l.data, "upper"), []string{"--xattr", "--modcaps=+sys_admin", "--cache=auto"}},
-	}
-	for _, s := range shares {
-		if s.tag == "upper" && !c.Persist {
-			continue
-		}
-		sock := filepath.Join(l.dir, s.tag+".sock")
-		if err := l.launch(roleVirtiofs+s.tag, nil, l.tree.virtiofsd(sock, s.dir, s.more...)); err != nil {
-			return err
-		}
-		if err := waitFor(ctx, sock); err != nil {
-			return fmt.Errorf("virtiofsd %s: %w: %s", s.tag, err, logTail(filepath.Join(l.dir, roleVirtiofs+s.tag+".log"), 3))
-		}
-	}
-	_, env := l.tree.qemu()
-	if err := l.launch(roleQEMU, env, m.argv()); err != nil {
-		return err
-	}
-	if err := l.firstCommand(ctx); err != nil {
-		return fmt.Errorf("no command of the lab host's ran (limit %v): %w\nqemu: %s\nconsole: %s", l.bootLimit(), err,
-			logTail(filepath.Join(l.dir, roleQEMU+".log"), 3), logTail(filepath.Join(l.dir, "serial.log"), 5))
-	}
-	if !c.Bare {
-		return l.loadModules(ctx)
-	}
-	return nil
-}
-
-// pipes makes the files of a boot afresh; sockets and pipes of an earlier one are gone with it.
-func (l *Lab) pipes() error {
-	for _, pat := range []string{"*.sock", "port*", "events.*"} {
-		if err := removeGlob(filepath.Join(l.dir, pat)); err != nil {
-			return err
-		}
-	}
-	if err := os.WriteFile(filepath.Join(l.dir, "events.in"), []byte(qmpHello), 0o644); err != nil {
-		return err
-	}
-	for _, p := range portNames() {
-		for _, end := range []string{".in", ".out"} {
-			if err := mkfifo(filepath.Join(l.dir, p+end)); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// launch starts a process of the lab and notes it in the state file.
-func (l *Lab) launch(role string, env, argv []string) error {
-	p, err := spawn(role, l.Netns(), filepath.Join(l.dir, role+".log"), env, argv)
-	if err != nil {
-		return err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.st.Procs = append(l.st.Procs, p)
-	return l.st.write()
-}
-
-// firstCommand waits for the answer of the first port, as long as QEMU lives.
-func (l *Lab) firstCommand(ctx context.Context) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	go l.watchStop(ctx, cancel)
-	for ctx.Err() == nil {
-		if !l.running() {
-			return ErrGone
-		}
-		p, err := openPort(l.dir, "port0")
-		if errors.Is(err, ErrGone) { // QEMU has not opened its pipes yet
-			time.Sleep(10 * time.Millisecond)
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if err := p.ping(ctx, l.newID()); err != nil {
-			p.close()
-			if cause := context.Cause(ctx); cause != nil {
-				return cause
-			}
-			return err
-		}
-		l.release(p)
-		return nil
-	}
-	return context.Cause(ctx)
-}
-
-// errStopped says that QEMU itself has stopped L1's processors, as it does when KVM cannot run them.
-var errStopped = errors.New("QEMU has stopped the machine")
-
-// watchStop ends the wait for a boot that cannot succeed any more.
-func (l *Lab) watchStop(ctx context.Context, cancel context.CancelCauseFunc) {
-	for ctx.Err() == nil {
-		if b, err := os.ReadFile(filepath.Join(l.dir, "events.log")); err == nil && hasEvent(b, "STOP") {
-			cancel(errStopped)
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(200 * time.Millisecond):
-		}
-	}
-}
-
-// halt ends L1 and its helpers, and leaves namespace, share and upper layer.
-func (l *Lab) halt() error {
-	l.mu.Lock()
-	for _, p := range l.idle {
-		p.close()
-	}
-	procs := l.st.Procs
-	l.idle, l.virtReady = nil, false
-	l.mu.Unlock()
-	if _, err := qmp(context.Background(), filepath.Join(l.dir, "qmp.sock"), "quit"); err == nil {
-		for range 100 { // QEMU writes its disks back
-			if !l.running() {
-				break
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
-	}
-	var errs []error
-	for _, p := range procs {
-		errs = append(errs, p.kill())
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.st.Procs = nil
-	return errors.Join(append(errs, l.st.write())...)
-}
-
 // Attach gives a handle of a lab that another process has started.
 func Attach(name string) (*Lab, error) {
 	if name == "" {
@@ -387,6 +194,25 @@ func RemoveData(name string) error {
 		return fmt.Errorf("lab %s: %w", name, ErrRunning)
 	}
 	return os.RemoveAll(dataDir(Dir(), name))
+}
+
+// Clean removes the cache: trees, packages, kept data. No lab may run.
+func Clean(ctx context.Context, cache string) error {
+	if cache == "" {
+		cache = Dir()
+	}
+	if _, err := Reap(ctx); err != nil {
+		return err
+	}
+	labs, err := List()
+	if err != nil {
+		return err
+	}
+	for _, l := range labs {
+		return fmt.Errorf("lab %s: %w\nhint: mpps lab down --name %s", l.Name, ErrRunning, l.Name)
+	}
+	return errors.Join(removeGlob(filepath.Join(cache, "tree-*")), removeGlob(filepath.Join(cache, "build-*")),
+		removeGlob(filepath.Join(cache, "debs")), removeGlob(filepath.Join(cache, "labs")), removeGlob(filepath.Join(cache, "*lock")))
 }
 
 // Reset ends L1 like a power cut and boots it again. Without Persist its file system starts afresh.

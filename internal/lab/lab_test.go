@@ -272,3 +272,17 @@ func TestReap(t *testing.T) {
 		t.Errorf("the other lab was harmed: %v", err)
 	}
 }
+
+func TestSystemd(t *testing.T) {
+	l := labtest.Host(t, labtest.NoBinary, labtest.Systemd, labtest.Fresh)
+	if got := must(t, l, "systemctl is-system-running --wait"); got != "running" {
+		t.Errorf("found %q, want running: %s", got, must(t, l, "systemctl --failed --no-legend"))
+	}
+	if got := must(t, l, "for u in libvirtd tuned irqbalance; do systemctl is-active $u; done"); got != "active\nactive\nactive" {
+		t.Errorf("libvirtd, tuned, irqbalance: found %q", got)
+	}
+	_, nics := startGuest(t, l, lab.GuestSpec{Name: "gsystemd", NICs: []lab.NIC{{Model: lab.Virtio, Bridge: "br0", Addr: "10.50.0.5/24"}}})
+	if !strings.Contains(nics, "eth0=virtio_net\n") {
+		t.Errorf("found %q, want virtio_net", nics)
+	}
+}

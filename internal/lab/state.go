@@ -186,12 +186,3 @@ func reapOne(ctx context.Context, name string) (string, error) {
 	}
 	return name, s.clean()
 }
-
-// lockName serialises what starts and ends the lab of one name. The lock file stands beside the run
-// folder because that folder is removed under the lock; it is empty and stays.
-func lockName(ctx context.Context, name string) (func(), error) {
-	if err := os.MkdirAll(runRoot, 0o755); err != nil {
-		return nil, err
-	}
-	return lockFile(ctx, filepath.Join(runRoot, "."+name+".lock"), func() {})
-}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -114,4 +115,28 @@ func TestFairShare(t *testing.T) {
 	if run, _ := schedstat("/proc", os.Getpid()); run <= 0 {
 		t.Skip("this kernel does not account run time of threads")
 	}
+}
+
+func TestLockFileThatWasUnlinkedIsNoLock(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "l")
+	unlock, err := lockFile(t.Context(), path, func() {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, waits := make(chan error, 1), make(chan bool, 1)
+	go func() {
+		u, err := lockFile(t.Context(), path, func() { waits <- true })
+		if err == nil {
+			defer u()
+		}
+		got <- err
+	}()
+	<-waits
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-got; err != nil { // on a new file of that name, without waiting for the old one
+		t.Error(err)
+	}
+	unlock()
 }
