@@ -30,7 +30,7 @@ type genConfig struct {
 	DportFirst uint32
 	DportCount uint32
 	_          [4]byte
-	Head       [3]uint64
+	Head       [6]uint64
 	HeadVlan   uint32
 	Stream     uint16
 	Paced      uint8

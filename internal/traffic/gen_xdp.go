@@ -126,10 +126,12 @@ func (c *Config) program(stream uint16) genConfig {
 	}
 	// The program writes the words as they are.
 	t := f.template(stream)
+	f.put(t, sums{f.ipBase(), f.udpBase(stream)}, flow{}, 0, 0)
 	for i := range p.Head {
 		p.Head[i] = binary.NativeEndian.Uint64(t[8*i:])
 	}
 	p.HeadVlan = binary.NativeEndian.Uint32(t[24:])
+	clear(t[f.l2Bytes()-2+atUDPSum:][:2])
 	p.Udp = binary.NativeEndian.Uint64(t[f.l2Bytes()-2+atUDPLen:])
 	if c.Rate > 0 {
 		p.Paced = 1

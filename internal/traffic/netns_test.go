@@ -184,6 +184,9 @@ func (g *packetGenerator) size() int { return g.conf.Frame.Size }
 func TestSameFrames(t *testing.T) {
 	a, b := pair(t)
 	for _, f := range []Frame{
+		{},
+		{Size: 100, UDPChecksum: true},
+		{Size: 72, VLAN: 1, UDPChecksum: true},
 		{Size: 64, SrcPort: PortRange{1, 7}, Dst: AddrRange{netip.MustParseAddr("198.19.255.250"), 9}},
 		{Size: 300, UDPChecksum: true, TOS: 0x2e << 2, TTL: 9, DstPort: PortRange{65000, 536}},
 		{Size: 1522, VLAN: 4000, Priority: 3, UDPChecksum: true, Src: AddrRange{netip.MustParseAddr("255.255.254.0"), 512}},

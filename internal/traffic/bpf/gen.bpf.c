@@ -23,8 +23,8 @@ struct config {
 	__u32 dst_first, dst_count;
 	__u32 sport_first, sport_count;
 	__u32 dport_first, dport_count;
-	__u64 head[3];   /* the first 24 bytes of every frame, as they are … */
-	__u32 head_vlan; /* … and 4 more in front of the IPv4 checksum with a tag */
+	__u64 head[6];   /* the first 24 bytes as they are, of a single flow 48 */
+	__u32 head_vlan; /* 4 more in front of the IPv4 checksum, with a tag */
 	__u16 stream;    /* network order */
 	__u8 paced, flows, vlan, stamp, udp_sum, drop;
 	__u64 udp;       /* UDP length, no checksum, magic, as they are */
@@ -137,17 +137,6 @@ int generate(struct xdp_md *ctx)
 		state.tokens--;
 	}
 
-	src = cfg.src_first;
-	dst = cfg.dst_first;
-	sport = cfg.sport_first;
-	dport = cfg.dport_first;
-	if (cfg.flows) {
-		src += state.src;
-		dst += state.dst;
-		sport += state.sport;
-		dport += state.dport;
-		next_flow();
-	}
 	if (cfg.stamp) {
 		if (!now)
 			now = bpf_ktime_get_ns();
@@ -160,15 +149,31 @@ int generate(struct xdp_md *ctx)
 	((__u64 *)data)[0] = cfg.head[0];
 	((__u64 *)data)[1] = cfg.head[1];
 	((__u64 *)data)[2] = cfg.head[2];
-	if (cfg.vlan) {
-		p += VLAN_BYTES;
-		*(__u32 *)(p + 8) = cfg.head_vlan;
+	src = cfg.src_first;
+	dst = cfg.dst_first;
+	sport = cfg.sport_first;
+	dport = cfg.dport_first;
+	if (!cfg.flows && !cfg.vlan) {
+		((__u64 *)data)[3] = cfg.head[3];
+		((__u64 *)data)[4] = cfg.head[4];
+		((__u64 *)data)[5] = cfg.head[5];
+	} else {
+		if (cfg.vlan) {
+			p += VLAN_BYTES;
+			*(__u32 *)(p + 8) = cfg.head_vlan;
+		}
+		src += state.src;
+		dst += state.dst;
+		sport += state.sport;
+		dport += state.dport;
+		next_flow();
+		*(__u16 *)(p + AT_IPSUM) = ~htons((__u16)fold((__u64)cfg.ip_base + src + dst));
+		*(__u32 *)(p + AT_SADDR) = htonl(src);
+		*(__u32 *)(p + AT_DADDR) = htonl(dst);
+		*(__u32 *)(p + AT_PORTS) = htonl(sport << 16 | dport);
+		*(__u64 *)(p + AT_UDPLEN) = cfg.udp;
+		*(__u16 *)(p + AT_STREAM) = cfg.stream;
 	}
-	*(__u16 *)(p + AT_IPSUM) = ~htons((__u16)fold((__u64)cfg.ip_base + src + dst));
-	*(__u32 *)(p + AT_SADDR) = htonl(src);
-	*(__u32 *)(p + AT_DADDR) = htonl(dst);
-	*(__u32 *)(p + AT_PORTS) = htonl(sport << 16 | dport);
-	*(__u64 *)(p + AT_UDPLEN) = cfg.udp;
 	if (cfg.udp_sum) {
 		__u32 sum = fold((__u64)cfg.udp_base + src + dst + sport + dport +
 				 (seq >> 32) + (seq & 0xffffffff) + stamp);
@@ -176,7 +181,6 @@ int generate(struct xdp_md *ctx)
 		/* RFC 768: a sum of zero is sent as all ones */
 		*(__u16 *)(p + AT_UDPSUM) = sum == 0xffff ? 0xffff : ~htons((__u16)sum);
 	}
-	*(__u16 *)(p + AT_STREAM) = cfg.stream;
 	*(__u64 *)(p + AT_SEQ) = htonll(seq);
 	*(__u32 *)(p + AT_STAMP) = htonl(stamp);
 
