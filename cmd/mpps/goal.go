@@ -62,7 +62,7 @@ func (f *goalFlags) goal() (goal.Goal, error) {
 		g.PPS = goal.Unlimited().PPS
 	}
 	if err := g.Check(); err != nil {
-		return g, usage(err, hint)
+		return g, usage(err, "") // it brings a hint of its own
 	}
 	return g, nil
 }
