@@ -2,7 +2,7 @@
 // same veth pair, into the same XDP program that counts and drops, in turn, for
 // several rounds. What is counted is what arrives.
 //
-//	genbench [-rounds 5] [-seconds 1] [-tree DIR] [-json]
+//	genbench [-rounds 5] [-seconds 1] [-only WORDS] [-tree DIR] [-json]
 //
 // Packages on Debian 12: netsniff-ng iperf3 dpdk-dev; xdp-tools from Debian 13,
 // for example out of the root tree of the lab (-tree): Debian 12's does not load
@@ -20,6 +20,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"syscall"
 	"text/tabwriter"
 	"time"
@@ -35,6 +36,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	rounds := flags.Int("rounds", 5, "rounds, each generator once in each")
 	seconds := flags.Float64("seconds", 1, "counted time of each turn")
 	tree := flags.String("tree", "", "root tree of a newer Debian with xdp-tools (default: the lab's, if it was built)")
+	only := flags.String("only", "", "words: only generators with one of them in their names, and ours, to compare with")
 	asJSON := flags.Bool("json", false, "print JSON")
 	if err := flags.Parse(args); err != nil {
 		return 64
@@ -45,7 +47,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	report, err := bench(ctx, *rounds, time.Duration(*seconds*float64(time.Second)), *tree, stderr)
+	report, err := bench(ctx, *rounds, time.Duration(*seconds*float64(time.Second)), *tree, strings.Fields(*only), stderr)
 	if err != nil {
 		fmt.Fprintf(stderr, "genbench: error: %v\n", err)
 		return 1
@@ -85,7 +87,7 @@ type Row struct {
 	Failed  string    `json:"failed,omitempty"` // why there is no figure
 }
 
-func bench(ctx context.Context, rounds int, each time.Duration, tree string, progress io.Writer) (*Report, error) {
+func bench(ctx context.Context, rounds int, each time.Duration, tree string, only []string, progress io.Writer) (*Report, error) {
 	r := &Report{Rounds: rounds, Seconds: each.Seconds(), Taken: time.Now().UTC().Truncate(time.Second)}
 	r.Kernel, r.CPU = machine()
 	link, err := newLink()
@@ -97,7 +99,10 @@ func bench(ctx context.Context, rounds int, each time.Duration, tree string, pro
 			fmt.Fprintf(progress, "genbench: warning: %v\n", err)
 		}
 	}()
-	gens := generators(tree)
+	gens := slices.DeleteFunc(generators(tree), func(g generator) bool {
+		return len(only) > 0 && g.name != "mpps xdp" &&
+			!slices.ContainsFunc(only, func(w string) bool { return strings.Contains(g.name, w) })
+	})
 	for _, g := range gens {
 		r.Rows = append(r.Rows, Row{Name: g.name, Package: g.apt, Version: g.version, Failed: g.missing})
 	}
