@@ -30,7 +30,7 @@ type Row struct {
 	Wanted  string          `json:"wanted"`
 	Found   string          `json:"found"`
 	State   RowState        `json:"state"`
-	Why     string          `json:"why,omitempty"`
+	Why     string          `json:"why"`
 	TX      string          `json:"tx"`
 }
 

@@ -34,7 +34,7 @@ func Diff(a, b *Host) []Difference {
 
 // Digest is a hash of the configuration: two hosts without a Difference have the same.
 func Digest(h *Host) string {
-	text, err := json.Marshal(configuration(h))
+	text, err := json.Marshal(Whole(configuration(h)))
 	if err != nil {
 		panic(fmt.Sprintf("a host is always JSON: %v", err)) // strings, numbers, and texts that never fail
 	}
@@ -44,7 +44,7 @@ func Digest(h *Host) string {
 
 // plain is a value as JSON has it.
 func plain(h *Host) any {
-	text, err := json.Marshal(h)
+	text, err := json.Marshal(Whole(h))
 	if err != nil {
 		panic(fmt.Sprintf("a host is always JSON: %v", err)) // as in Digest
 	}
@@ -70,13 +70,6 @@ func (d *differ) compare(path string, a, b any) {
 	case []any:
 		if b, ok := b.([]any); ok {
 			d.compareLists(path, a, b)
-			return
-		}
-		if b == nil && len(a) == 0 {
-			return // an empty list and none are the same
-		}
-	case nil:
-		if b, ok := b.([]any); ok && len(b) == 0 {
 			return
 		}
 	}

@@ -27,13 +27,13 @@ type snapshot struct {
 type warning struct {
 	Code string `json:"code"`
 	Text string `json:"text"`
-	Hint string `json:"hint,omitempty"`
+	Hint string `json:"hint"`
 }
 
 // Write writes a host as a snapshot. Version is that of the program. What could not be seen stands in it as warnings
 // too.
 func Write(w io.Writer, h *Host, version string) error {
-	s := snapshot{Schema: Schema, Version: version, Host: h.Name, Result: h, Warnings: []warning{}}
+	s := snapshot{Schema: Schema, Version: version, Host: h.Name, Result: Whole(h), Warnings: []warning{}}
 	for _, unseen := range h.Unseen {
 		s.Warnings = append(s.Warnings, warning{Code: "unseen", Text: unseen.What + ": " + unseen.Why})
 	}

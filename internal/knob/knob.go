@@ -40,17 +40,17 @@ func (k *Knob) Speaks(t goal.Tier) bool {
 
 // Doc is the prose of a knob: everything that `mpps explain` and the documentation page show.
 type Doc struct {
-	Why     string   // what the value does on the packet path, and when it matters
-	Cost    string   // what is given up
-	Verify  string   // how a person sees that it worked
-	Traps   []string // old advice that is wrong, driver quirks, misspellings that people search for
-	Sources []Source
+	Why     string   `json:"why"`    // what the value does on the packet path, and when it matters
+	Cost    string   `json:"cost"`   // what is given up
+	Verify  string   `json:"verify"` // how a person sees that it worked
+	Traps   []string `json:"traps"`  // old advice that is wrong, driver quirks, misspellings that people search for
+	Sources []Source `json:"sources"`
 }
 
 // Source is where a fact comes from.
 type Source struct {
-	Fact  string // what it supports
-	Where string // kernel file or commit, RFC section, driver, QEMU source, measured experience
+	Fact  string `json:"fact"`  // what it supports
+	Where string `json:"where"` // kernel file or commit, RFC section, driver, QEMU source, measured experience
 }
 
 // Advice is a knob's opinion of one address. It is one of these:

@@ -33,7 +33,7 @@ func Encode(w io.Writer, p *Plan) error {
 	return nil
 }
 
-// Decode reads a plan and refuses what is not one: another schema, unknown kinds of addresses, values that are not
+// Decode reads a plan: a file that Encode wrote, or a --json answer of plan with the plan as its result. It refuses what is not one: another schema, unknown kinds of addresses, values that are not
 // canonical, more than the bounds allow, or a digest that does not fit the content. Fields that it does not know are
 // passed over.
 func Decode(r io.Reader) (*Plan, error) {
@@ -45,13 +45,17 @@ func Decode(r io.Reader) (*Plan, error) {
 		return nil, fmt.Errorf("%w: larger than %d MiB", ErrFormat, maxBytes>>20)
 	}
 	var head struct {
-		Schema string `json:"schema"`
+		Schema string          `json:"schema"`
+		Result json.RawMessage `json:"result"`
 	}
 	if err := json.Unmarshal(text, &head); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrFormat, err)
 	}
 	if head.Schema != Schema {
 		return nil, fmt.Errorf("%w: expected schema %s, found %q", ErrFormat, Schema, head.Schema)
+	}
+	if len(head.Result) > 0 {
+		text = head.Result
 	}
 	var p Plan
 	if err := json.Unmarshal(text, &p); err != nil {

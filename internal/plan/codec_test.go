@@ -43,6 +43,10 @@ func TestRoundTrip(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(p.Changes, made.Changes) {
 		t.Error("the changes that were read are not those that were made")
 	}
+	answer := `{"schema": "mpps.plan/1", "mpps": "0", "host": "h", "result": ` + text + `, "warnings": []}`
+	if p, err := Decode(strings.NewReader(answer)); err != nil || len(p.Changes) != len(made.Changes) {
+		t.Errorf("the answer of plan --json: %v", err)
+	}
 	extended := strings.Replace(text, "{", `{"from_a_later_version": [1, 2],`, 1)
 	if _, err := Decode(strings.NewReader(extended)); err != nil {
 		t.Errorf("a field that this version does not know: %v", err)

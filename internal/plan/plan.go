@@ -47,7 +47,7 @@ type Change struct {
 	Want     setting.Want    `json:"want"` // what a read back must satisfy
 	Risk     goal.Risk       `json:"risk"`
 	Lasts    setting.Lasting `json:"lasts"`
-	Needs    string          `json:"needs,omitempty"`
+	Needs    string          `json:"needs"` // what must happen before it takes effect; empty: at once
 	Because  string          `json:"because"`
 	Severity knob.Severity   `json:"severity"`
 	Title    string          `json:"title"`

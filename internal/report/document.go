@@ -66,7 +66,8 @@ type Series struct {
 
 // Compared is the verdict over two series.
 type Compared struct {
-	From, To   string
+	From       string              `json:"from"`
+	To         string              `json:"to"`
 	Throughput measure.Comparison  `json:"throughput"`
 	RoundTrips *measure.Comparison `json:"round_trips,omitempty"`
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"mpps/internal/facts"
 )
 
 // Options say how to print.
@@ -65,7 +67,7 @@ func IsTerminal(f *os.File) bool { return columns(f) > 0 }
 type Warning struct {
 	Code string `json:"code"`
 	Text string `json:"text"`
-	Hint string `json:"hint,omitempty"`
+	Hint string `json:"hint"` // what to do about it; empty where nothing is to be done
 }
 
 // envelope is the shape of every JSON answer.
@@ -98,7 +100,7 @@ func (p *Printer) Answer(a Answer) error {
 		encoder.SetIndent("", "  ")
 		encoder.SetEscapeHTML(false)
 		return encoder.Encode(envelope{
-			Schema: "mpps." + a.Verb + "/1", Version: p.opts.Version, Host: a.Host, Result: a.Result, Warnings: warnings,
+			Schema: "mpps." + a.Verb + "/1", Version: p.opts.Version, Host: a.Host, Result: facts.Whole(a.Result), Warnings: warnings,
 		})
 	}
 	t := p.text()
