@@ -113,9 +113,7 @@ func (a *app) runPPS(ctx context.Context, f *ppsFlags) error {
 		run.Environment.FarHost, run.Environment.FarKernel = p.FarHost, p.FarKernel
 		err = (&measure.Bench{Path: p, Progress: a.progress(run)}).Run(ctx, run)
 		run.Environment.Generator, run.Environment.Sink = p.Generator(), p.Sink()
-		for _, w := range p.Warnings {
-			run.Warn(w)
-		}
+		run.Warnings = append(run.Warnings, p.Warnings...)
 	}
 	if err = errors.Join(err, p.Close()); run == nil {
 		return err

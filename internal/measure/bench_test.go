@@ -265,3 +265,17 @@ func TestWhatTheSendersRingRefusedIsLocated(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatTheSinkTookOutIsNotLost(t *testing.T) {
+	end := Counter{Where: "agent", Interface: "eth0", Name: "rx_dropped"}
+	for _, c := range []struct{ delta, want uint64 }{{1000, 0}, {1030, 30}, {20, 20}} {
+		run := newRun(0)
+		run.To = Endpoint{Where: "agent", Interface: "eth0"}
+		run.Samples = []Sample{{Sent: 1100, Received: 1000, Lost: 100, Seconds: 1, PPS: 1000}}
+		run.Counters = []Delta{{Counter: end, Delta: c.delta}}
+		run.Judge()
+		if run.UnexplainedLoss != 100-c.want || len(run.Losses) != min(1, int(c.want)) || run.Counters[0].Delta != c.delta {
+			t.Errorf("%d dropped: losses %+v, %d unexplained", c.delta, run.Losses, run.UnexplainedLoss)
+		}
+	}
+}

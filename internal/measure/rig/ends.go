@@ -57,7 +57,7 @@ func (s *sender) send(ctx context.Context, load measure.Load) (measure.Sent, err
 		return measure.Sent{}, explain(err)
 	}
 	for _, text := range r.Warnings {
-		s.warn(fallback(text))
+		s.warn(note(text))
 	}
 	// What was chosen once stays: all trials are alike.
 	s.config.Method = r.Method
@@ -117,7 +117,7 @@ func (r *receiver) prepare() error {
 func (r *receiver) arrived() (measure.Arrived, error) {
 	c, err := r.sink.Counts()
 	for _, text := range c.Warnings {
-		r.warn(fallback(text))
+		r.warn(note(text))
 	}
 	return measure.Arrived{
 		Frames: c.Received, Duplicated: c.Duplicated, Reordered: c.Reordered, Overrun: c.Overrun, Exact: c.Exact,
@@ -158,9 +158,8 @@ func aloneOf(a traffic.Alone, err error, how string) measure.Alone {
 	return alone
 }
 
-func fallback(text string) measure.Warning {
-	return measure.Warning{Code: "fallback", Text: text, Hint: "a faster generator or sink would need what is missing here"}
-}
+// note is what a generator or sink said of itself: why it is not the faster one, what a ring did not take.
+func note(text string) measure.Warning { return measure.Warning{Code: "note", Text: text} }
 
 func latencyOf(what string, bins []traffic.Bin) *measure.Latency {
 	buckets := make([]measure.Bucket, len(bins))

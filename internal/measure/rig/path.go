@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"mpps/internal/measure"
 )
@@ -58,14 +59,26 @@ type setup struct {
 	undo []func() error
 }
 
-// warnAs returns what adds a warning of one end, once.
+// warnAs returns what adds a warning of one end, once: notes of several trials that differ in their figures only are one.
 func (s *setup) warnAs(end string) func(measure.Warning) {
 	return func(w measure.Warning) {
 		w.Code = end + "-" + w.Code
-		if !slices.Contains(s.Warnings, w) {
+		same := func(have measure.Warning) bool {
+			return have.Code == w.Code && withoutFigures(have.Text) == withoutFigures(w.Text)
+		}
+		if !slices.ContainsFunc(s.Warnings, same) {
 			s.Warnings = append(s.Warnings, w)
 		}
 	}
+}
+
+func withoutFigures(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' {
+			return -1
+		}
+		return r
+	}, text)
 }
 
 // takeApart undoes, last first, what was done. It goes on past errors and joins them.

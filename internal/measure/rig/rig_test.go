@@ -168,3 +168,14 @@ func TestCatchUp(t *testing.T) {
 		}
 	}
 }
+
+func TestNotesAreMadeOnce(t *testing.T) {
+	var s setup
+	warn := s.warnAs("generator")
+	for _, text := range []string{"refused 10 of 20", "refused 7 of 20", "no XDP here"} {
+		warn(note(text))
+	}
+	if len(s.Warnings) != 2 || s.Warnings[0].Code != "generator-note" || s.Warnings[1].Text != "no XDP here" {
+		t.Errorf("%+v", s.Warnings)
+	}
+}
