@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"mpps/internal/measure"
 	"mpps/internal/measure/rig"
 	"mpps/internal/report"
+	"mpps/internal/traffic/agent"
 )
 
 func (a *app) benchCommand() *cobra.Command {
@@ -140,7 +142,7 @@ func (a *app) openMachine() (*rig.Machine, error) {
 	for _, name := range removed {
 		a.out.Step("removed %s, which a run that was killed had left", name)
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrPermission) { // transactions need no root
 		return nil, errors.Join(err, m.Close())
 	}
 	return m, nil
@@ -163,6 +165,9 @@ func (a *app) progress(run *measure.Run) func(measure.Step) {
 
 // finish saves and shows a run. failure is what ended it early, or nil.
 func (a *app) finish(run *measure.Run, f *benchFlags, failure error) error {
+	if errors.Is(failure, agent.ErrLost) {
+		failure = failed(failure, "the control connection shares the link with the traffic: use a shorter --duration, or an address of the agent on another NIC and --guest-nic")
+	}
 	if len(run.Samples) == 0 {
 		if failure == nil {
 			failure = failed(errors.New("interrupted before the first trial was complete"), "")

@@ -212,3 +212,31 @@ func TestBenchBadEnds(t *testing.T) {
 		t.Errorf("left behind:\n%sfound before:\n%s", after, before)
 	}
 }
+
+// An agent that dies midway ends the measurement with an error that says so, with what was measured until then, and the
+// host as it was.
+func TestBenchLosesItsAgent(t *testing.T) {
+	h := newHostAndGuest(t)
+	before := h.state()
+	doomed := exec.Command("ip", "netns", "exec", h.guest, "mpps", "agent", "--listen", "10.50.0.2:7979")
+	if err := doomed.Start(); err != nil {
+		t.Fatal(err)
+	}
+	timer := time.AfterFunc(8*time.Second, func() { _ = doomed.Process.Kill() })
+	defer timer.Stop()
+	time.Sleep(500 * time.Millisecond)
+	code, stdout, stderr := program(t, "ip", "netns", "exec", h.host, "mpps", "--json", "bench", "pps", "--via", "br0",
+		"--agent", "10.50.0.2:7979", "--rate", "1k", "--duration", "200ms", "--repeat", "1000", "--keep=false")
+	_ = doomed.Wait() // killed
+	if code != exitFailed || !strings.Contains(stderr, "lost the agent") || !strings.Contains(stderr, "hint: ") {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+	run := result(t, stdout)
+	if !run.Partial || len(run.Samples) == 0 {
+		t.Errorf("partial %v, %d samples", run.Partial, len(run.Samples))
+	}
+	checkLedger(t, run)
+	if after := h.state(); after != before {
+		t.Errorf("left behind:\n%sfound before:\n%s", after, before)
+	}
+}

@@ -2,7 +2,6 @@ package measure
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -34,11 +33,6 @@ type Ticks struct {
 type CPUTimes struct {
 	Taken time.Time     `json:"taken"` // with the monotonic reading where it was taken in this process
 	CPU   map[int]Ticks `json:"cpu"`
-}
-
-// CPUReader reads the CPU times of one machine: package host does it for this one, the agent for a far one.
-type CPUReader interface {
-	CPUTimes(ctx context.Context) (CPUTimes, error)
 }
 
 // ParseStat reads the cpuN lines of /proc/stat. Old kernels have fewer columns (guest_nice came with 2.6.33); what is
