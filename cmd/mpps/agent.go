@@ -16,6 +16,12 @@ import (
 // agentPort is where an agent listens unless told otherwise.
 const agentPort = "7878"
 
+// agentReady is the answer of agent, given once it listens.
+type agentReady struct {
+	Listen string `json:"listen"` // HOST:PORT
+	Secret bool   `json:"secret"` // clients must know one
+}
+
 func (a *app) agentCommand() *cobra.Command {
 	var listen, secretFile string
 	var insecure bool
@@ -45,10 +51,7 @@ Serves loopback and private addresses without a secret; anything else needs one.
 			if err != nil {
 				return errors.Join(err, s.Close())
 			}
-			ready := struct {
-				Listen string `json:"listen"`
-				Secret bool   `json:"secret"`
-			}{s.Addr(), len(secret) > 0}
+			ready := agentReady{s.Addr(), len(secret) > 0}
 			err = a.out.Answer(report.Answer{
 				Verb: "agent", Host: name, Result: ready,
 				Text: func(t *report.Text) { t.Line("listening on %s", ready.Listen) },

@@ -6,6 +6,12 @@ import (
 	"mpps/internal/report"
 )
 
+// confirmed is the answer of confirm.
+type confirmed struct {
+	TX        string `json:"tx"`
+	Confirmed bool   `json:"confirmed"`
+}
+
 func (a *app) confirmCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "confirm [TX]",
@@ -31,10 +37,7 @@ Exit codes: 0 kept · 1 nothing waits to be confirmed, or it was undone already.
 			if err != nil {
 				return err
 			}
-			result := struct {
-				TX        string `json:"tx"`
-				Confirmed bool   `json:"confirmed"`
-			}{tx, true}
+			result := confirmed{tx, true}
 			return a.out.Answer(report.Answer{
 				Verb: "confirm", Host: e.name, Result: result,
 				Text: func(t *report.Text) { t.Line("transaction %s is confirmed: its changes stay", tx) },

@@ -22,6 +22,11 @@ type knobSummary struct {
 	Check bool           `json:"check"` // judged and explained, never written
 }
 
+// knobList is the answer of explain --list.
+type knobList struct {
+	Knobs []knobSummary `json:"knobs"`
+}
+
 // knobPage is everything that is known of a knob.
 type knobPage struct {
 	knobSummary
@@ -67,9 +72,7 @@ func (a *app) explainCommand() *cobra.Command {
 }
 
 func (a *app) listKnobs() error {
-	var result struct {
-		Knobs []knobSummary `json:"knobs"`
-	}
+	var result knobList
 	for _, k := range knob.Catalogue() {
 		result.Knobs = append(result.Knobs, summarize(k))
 	}

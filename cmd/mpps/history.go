@@ -10,6 +10,11 @@ import (
 	"mpps/internal/report"
 )
 
+// transactions is the answer of history.
+type transactions struct {
+	Transactions []apply.Entry `json:"transactions"`
+}
+
 func (a *app) historyCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "history [TX]",
@@ -34,14 +39,12 @@ Exit codes: 0 · 1 a journal could not be read, and is named.`,
 					return err
 				}
 				return a.out.Answer(report.Answer{
-					Verb: "history", Host: e.name, Result: detail,
+					Verb: "history-tx", Host: e.name, Result: detail,
 					Text: func(t *report.Text) { report.Transaction(t, detail) },
 				})
 			}
 			entries, err := e.History()
-			result := struct {
-				Transactions []apply.Entry `json:"transactions"`
-			}{entries}
+			result := transactions{entries}
 			printed := a.out.Answer(report.Answer{
 				Verb: "history", Host: e.name, Result: result, Warnings: refusals(err),
 				Text: func(t *report.Text) { report.History(t, entries) },

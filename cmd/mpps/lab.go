@@ -34,6 +34,18 @@ network but its own.
 	return cmd
 }
 
+// labUp is the answer of lab up, labList that of lab list.
+type labUp struct {
+	Name  string    `json:"name"`
+	Accel lab.Accel `json:"accel"` // kvm or tcg
+	Share string    `json:"share"` // directory here that is /share in the lab
+	Netns string    `json:"netns"` // network namespace with the far ends of its NICs
+}
+
+type labList struct {
+	Labs []lab.Info `json:"labs"`
+}
+
 func (a *app) labUp(name *string) *cobra.Command {
 	var systemd, persist bool
 	var kernelArgs []string
@@ -54,12 +66,7 @@ func (a *app) labUp(name *string) *cobra.Command {
 			if err := putSelf(l); err != nil {
 				return errors.Join(err, l.Stop(cmd.Context()))
 			}
-			result := struct {
-				Name  string    `json:"name"`
-				Accel lab.Accel `json:"accel"`
-				Share string    `json:"share"`
-				Netns string    `json:"netns"`
-			}{l.Name(), l.Accel(), l.ShareDir(), l.Netns()}
+			result := labUp{l.Name(), l.Accel(), l.ShareDir(), l.Netns()}
 			return a.out.Answer(report.Answer{Verb: "lab-up", Host: l.Name(), Result: result, Text: func(t *report.Text) {
 				t.Line("lab %s is up (%s)", result.Name, result.Accel)
 				t.Line("its /share is %s, the far ends of its NICs are in network namespace %s", result.Share, result.Netns)
@@ -186,9 +193,7 @@ func (a *app) labList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.out.Answer(report.Answer{Verb: "lab-list", Result: struct {
-				Labs []lab.Info `json:"labs"`
-			}{labs}, Text: func(t *report.Text) {
+			return a.out.Answer(report.Answer{Verb: "lab-list", Result: labList{labs}, Text: func(t *report.Text) {
 				if len(labs) == 0 {
 					t.Line("no lab is up")
 				}

@@ -10,6 +10,12 @@ import (
 	"mpps/internal/report"
 )
 
+// rolledBack is the answer of rollback.
+type rolledBack struct {
+	DryRun       bool             `json:"dry_run,omitempty"`
+	Transactions []apply.Restored `json:"transactions"`
+}
+
 func (a *app) rollbackCommand() *cobra.Command {
 	var o apply.RollbackOptions
 	var detailed bool
@@ -72,10 +78,7 @@ func (a *app) rollback(ctx context.Context, o apply.RollbackOptions, detailed bo
 	if restored == nil {
 		restored = []apply.Restored{}
 	}
-	result := struct {
-		DryRun       bool             `json:"dry_run,omitempty"`
-		Transactions []apply.Restored `json:"transactions"`
-	}{o.DryRun, restored}
+	result := rolledBack{o.DryRun, restored}
 	printed := a.out.Answer(report.Answer{
 		Verb: "rollback", Host: e.name, Result: result,
 		Text: func(t *report.Text) { report.RolledBack(t, restored, o.DryRun, a.verbose) },

@@ -53,6 +53,13 @@ are replaced by made-up ones.
 	return cmd
 }
 
+// snapshotDiff is the answer of snapshot diff.
+type snapshotDiff struct {
+	Identical   bool               `json:"identical"`
+	Compared    int                `json:"settings_compared"`
+	Differences []facts.Difference `json:"differences"`
+}
+
 func (a *app) snapshotDiffCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "diff BEFORE AFTER",
@@ -70,11 +77,7 @@ numbers and free memory change by themselves and are left out.`,
 				return err
 			}
 			differences := facts.Diff(before, after)
-			result := struct {
-				Identical   bool               `json:"identical"`
-				Compared    int                `json:"settings_compared"`
-				Differences []facts.Difference `json:"differences"`
-			}{len(differences) == 0, len(before.Readings), differences}
+			result := snapshotDiff{len(differences) == 0, len(before.Readings), differences}
 			err = a.out.Answer(report.Answer{
 				Verb: "snapshot-diff", Host: after.Name, Result: result,
 				Text: func(t *report.Text) { report.SnapshotDiff(t, len(before.Readings), differences) },
