@@ -36,9 +36,18 @@ func (t *table) placeThreads() {
 		}
 		p.Emulator = pool
 		if own := g.Emulator.And(t.online()); len(g.Emulator) > 0 && own.Equal(g.Emulator) && len(own.And(t.vcpus())) == 0 {
-			p.Emulator = own
+			// libvirt keeps the vhost threads in the emulator's cpuset: they can be placed only inside it.
+			p.Emulator = own.Or(p.vhostCPUs())
 		}
 	}
+}
+
+func (p *Placed) vhostCPUs() setting.CPUSet {
+	var all []int
+	for _, v := range p.Vhost {
+		all = append(all, v.CPU)
+	}
+	return setting.CPUs(all...)
 }
 
 func (t *table) guest(name string) Guest {
