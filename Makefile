@@ -4,19 +4,22 @@ GO      ?= go
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo 0.1.0)
 export CGO_ENABLED = 0
 
-.PHONY: demo test build deps lint generate check-generated test-unit test-netns test-lab bench bench-generator fuzz clean clean-lab
+.PHONY: demo test build deps deps-test lint generate check-generated test-unit test-netns test-lab bench bench-generator fuzz clean clean-lab
 
 demo: deps build            ## the main job on a real host in a box, ends with an HTML report in out/demo
 	bin/mpps demo --out out/demo
 
-test: deps build lint check-generated test-unit test-netns test-lab  ## everything
+test: deps-test build lint check-generated test-unit test-netns test-lab  ## everything
 	@echo "all tests passed"
 
 build:                      ## the static program, bin/mpps
 	$(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/mpps ./cmd/mpps
 
-deps:                       ## installs the packages that the lab and the eBPF compiler need, and says which
+deps:                       ## installs the packages that the lab needs, and says which
 	@scripts/deps
+
+deps-test:                  ## and those that the tests and the eBPF compiler need
+	@scripts/deps test
 
 lint:
 	@test -z "$$(gofmt -l cmd internal test)" || { gofmt -l cmd internal test; echo "gofmt would change these files"; exit 1; }
@@ -48,5 +51,5 @@ bench-generator: deps build ## our generator beside trafgen, xdp-trafficgen, ipe
 clean:
 	rm -rf bin out
 
-clean-lab:                  ## removes the cached root trees of the lab
+clean-lab: build            ## removes the cached root trees of the lab
 	bin/mpps lab clean
