@@ -215,21 +215,7 @@ func (a *app) labClean() *cobra.Command {
 		Short: "remove the cached root trees, and what labs of dead owners left",
 		Args:  args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			reaped, err := lab.Reap(cmd.Context())
-			if err != nil {
-				return err
-			}
-			for _, name := range reaped {
-				a.out.Step("lab %s: its owner is gone, removed", name)
-			}
-			running, err := lab.List()
-			if err != nil {
-				return err
-			}
-			if len(running) > 0 {
-				return failed(fmt.Errorf("lab %s is up", running[0].Name), "'mpps lab down --name "+running[0].Name+"' first")
-			}
-			if err := os.RemoveAll(lab.Dir()); err != nil {
+			if err := lab.Clean(cmd.Context(), ""); err != nil {
 				return err
 			}
 			a.out.Step("removed %s", lab.Dir())

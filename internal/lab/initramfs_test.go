@@ -2,6 +2,7 @@ package lab
 
 import (
 	"bytes"
+	"errors"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -75,7 +76,8 @@ func TestInitramfsRefusesADynamicProgram(t *testing.T) {
 		t.Skip(err)
 	}
 	err = BuildInitramfs(Initramfs{Binary: sh, Tree: t.TempDir()}, filepath.Join(t.TempDir(), "x"))
-	if err == nil || !strings.Contains(err.Error(), "CGO_ENABLED=0") {
-		t.Errorf("found %v", err)
+	var hinted interface{ Hint() string }
+	if !errors.As(err, &hinted) || !strings.Contains(hinted.Hint(), "CGO_ENABLED=0") {
+		t.Errorf("found %v, expected a hint how to build a static one", err)
 	}
 }

@@ -21,8 +21,12 @@ var needed = []struct{ program, pkg string }{
 type MissingError struct{ Packages []string }
 
 func (e *MissingError) Error() string {
-	return fmt.Sprintf("lab: missing packages: %s\nhint: apt-get install -y --no-install-recommends %s",
-		strings.Join(e.Packages, ", "), strings.Join(e.Packages, " "))
+	return "lab: missing packages: " + strings.Join(e.Packages, ", ")
+}
+
+// Hint is the command that installs them.
+func (e *MissingError) Hint() string {
+	return "apt-get install -y --no-install-recommends " + strings.Join(e.Packages, " ")
 }
 
 // OuterPackages are the Debian packages that L0 needs for the lab.
@@ -51,7 +55,7 @@ func checkNeeds() error {
 		return &MissingError{missing}
 	}
 	if _, err := os.Stat("/dev/net/tun"); err != nil {
-		return fmt.Errorf("lab: no tap devices: %w\nhint: modprobe tun", err)
+		return advise(fmt.Errorf("lab: no tap devices: %w", err), "modprobe tun")
 	}
 	return nil
 }
