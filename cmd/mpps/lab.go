@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -29,8 +30,8 @@ network but its own.
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.PersistentFlags().StringVar(&name, "name", "default", "which lab, where there are several")
-	cmd.AddCommand(a.labUp(&name), a.labRun(&name), a.labShell(&name), a.labPut(&name), a.labGet(&name),
-		a.labReset(&name), a.labDown(&name), a.labList(), a.labClean())
+	cmd.AddCommand(a.labUp(&name), a.labRun(&name), a.labShell(&name), labPut(&name), labGet(&name),
+		labReset(&name), labDown(&name), a.labList(), a.labClean())
 	return cmd
 }
 
@@ -80,107 +81,61 @@ func (a *app) labUp(name *string) *cobra.Command {
 	return cmd
 }
 
-func (a *app) labRun(name *string) *cobra.Command {
+// onLab is a command on a lab that is up.
+func onLab(name *string, use, short string, check cobra.PositionalArgs, do func(context.Context, *lab.Lab, []string) error) *cobra.Command {
 	return &cobra.Command{
-		Use:   "run -- COMMAND [ARGS…]",
-		Short: "run a command in the lab; its exit code is passed on",
-		Args:  args(cobra.MinimumNArgs(1)),
-		RunE: func(cmd *cobra.Command, argv []string) error {
+		Use: use, Short: short, Args: args(check),
+		RunE: func(cmd *cobra.Command, given []string) error {
 			l, err := attach(*name)
 			if err != nil {
 				return err
 			}
 			defer l.Close()
-			r, err := l.Exec(cmd.Context(), lab.Cmd{Argv: argv, Stdout: a.stdout, Stderr: a.stderr})
+			return do(cmd.Context(), l, given)
+		},
+	}
+}
+
+func (a *app) labRun(name *string) *cobra.Command {
+	return onLab(name, "run -- COMMAND [ARGS…]", "run a command in the lab; its exit code is passed on", cobra.MinimumNArgs(1),
+		func(ctx context.Context, l *lab.Lab, argv []string) error {
+			r, err := l.Exec(ctx, lab.Cmd{Argv: argv, Stdout: a.stdout, Stderr: a.stderr})
 			if err != nil {
 				return err
 			}
 			return exit(r.Code)
-		},
-	}
+		})
 }
 
 func (a *app) labShell(name *string) *cobra.Command {
-	return &cobra.Command{
-		Use:   "ssh",
-		Short: "a shell in the lab",
-		Args:  args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			l, err := attach(*name)
-			if err != nil {
-				return err
-			}
-			defer l.Close()
-			in, terminal := a.stdin.(*os.File)
-			if !terminal || !report.IsTerminal(in) {
+	return onLab(name, "ssh", "a shell in the lab", cobra.NoArgs,
+		func(ctx context.Context, l *lab.Lab, _ []string) error {
+			in, file := a.stdin.(*os.File)
+			if !file || !report.IsTerminal(in) {
 				return usage(errors.New("standard input is no terminal"), "'mpps lab run -- COMMAND' runs a single command")
 			}
-			return l.Interactive(cmd.Context(), in, a.stdout)
-		},
-	}
+			return l.Interactive(ctx, in, a.stdout)
+		})
 }
 
-func (a *app) labPut(name *string) *cobra.Command {
-	return &cobra.Command{
-		Use:   "put FILE NAME",
-		Short: "copy a file to /share/NAME in the lab",
-		Args:  args(cobra.ExactArgs(2)),
-		RunE: func(_ *cobra.Command, files []string) error {
-			l, err := attach(*name)
-			if err != nil {
-				return err
-			}
-			defer l.Close()
-			return l.Put(files[1], files[0])
-		},
-	}
+func labPut(name *string) *cobra.Command {
+	return onLab(name, "put FILE NAME", "copy a file to /share/NAME in the lab", cobra.ExactArgs(2),
+		func(_ context.Context, l *lab.Lab, files []string) error { return l.Put(files[1], files[0]) })
 }
 
-func (a *app) labGet(name *string) *cobra.Command {
-	return &cobra.Command{
-		Use:   "get NAME FILE",
-		Short: "copy /share/NAME of the lab to a file",
-		Args:  args(cobra.ExactArgs(2)),
-		RunE: func(_ *cobra.Command, files []string) error {
-			l, err := attach(*name)
-			if err != nil {
-				return err
-			}
-			defer l.Close()
-			return l.Get(files[0], files[1])
-		},
-	}
+func labGet(name *string) *cobra.Command {
+	return onLab(name, "get NAME FILE", "copy /share/NAME of the lab to a file", cobra.ExactArgs(2),
+		func(_ context.Context, l *lab.Lab, files []string) error { return l.Get(files[0], files[1]) })
 }
 
-func (a *app) labReset(name *string) *cobra.Command {
-	return &cobra.Command{
-		Use:   "reset",
-		Short: "end the lab like a power cut and boot it again",
-		Args:  args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			l, err := attach(*name)
-			if err != nil {
-				return err
-			}
-			defer l.Close()
-			return l.Reset(cmd.Context())
-		},
-	}
+func labReset(name *string) *cobra.Command {
+	return onLab(name, "reset", "end the lab like a power cut and boot it again", cobra.NoArgs,
+		func(ctx context.Context, l *lab.Lab, _ []string) error { return l.Reset(ctx) })
 }
 
-func (a *app) labDown(name *string) *cobra.Command {
-	return &cobra.Command{
-		Use:   "down",
-		Short: "end the lab and remove what it left on this machine",
-		Args:  args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			l, err := attach(*name)
-			if err != nil {
-				return err
-			}
-			return l.Stop(cmd.Context())
-		},
-	}
+func labDown(name *string) *cobra.Command {
+	return onLab(name, "down", "end the lab and remove what it left on this machine", cobra.NoArgs,
+		func(ctx context.Context, l *lab.Lab, _ []string) error { return l.Stop(ctx) })
 }
 
 func (a *app) labList() *cobra.Command {
