@@ -54,7 +54,7 @@ func findings(t *Text, all []audit.Finding) {
 		if alike {
 			values = bothValues(f)
 		}
-		t.Line("%s %s  %s", mark, t.In(Bold, f.ID), values)
+		t.Wrapped(fmt.Sprintf("%s %s  ", mark, t.In(Bold, f.ID)), values)
 		for _, member := range group[:min(len(group), 3)] {
 			line := t.In(Faint, member.Address.String())
 			if !alike {
@@ -95,9 +95,18 @@ func unjudged(t *Text, all []audit.Finding) {
 // bothValues are the two values of a finding: found and, where it is off, wanted.
 func bothValues(f audit.Finding) string {
 	if f.Wanted != "" && f.State == audit.Off {
-		return shown(f.Found) + " → " + shown(f.Wanted)
+		return brief(f.Found) + " → " + brief(f.Wanted)
 	}
-	return shown(f.Found)
+	return brief(f.Found)
+}
+
+// brief is a value in at most 32 columns; the JSON has all of it.
+func brief(value string) string {
+	value = tame(shown(value), false)
+	if r := []rune(value); len(r) > 32 {
+		return string(r[:31]) + "…"
+	}
+	return value
 }
 
 // shown is a value for people: an empty one (a CPU mask without CPUs) is visible too.

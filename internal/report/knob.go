@@ -70,7 +70,7 @@ func SnapshotDiff(t *Text, compared int, differences []facts.Difference) {
 	t.Line("%s:", count(len(differences), "difference"))
 	for _, d := range differences {
 		t.Wrapped("  ", d.Path)
-		t.Line("    %s", t.In(Red, "- "+d.Before))
-		t.Line("    %s", t.In(Green, "+ "+d.After))
+		t.Value(Red, "    - ", d.Before)
+		t.Value(Green, "    + ", d.After)
 	}
 }

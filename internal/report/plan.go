@@ -39,7 +39,7 @@ func Plan(t *Text, p *plan.Plan) {
 		t.Blank()
 		t.Heading("left alone")
 		for _, s := range p.Skipped {
-			t.Wrapped("   "+s.ID+"  ", fmt.Sprintf("%s (found %s, wanted %s): %s", s.Address, s.Found, s.Wanted, s.Why))
+			t.Wrapped("   "+s.ID+"  ", fmt.Sprintf("%s (found %s, wanted %s): %s", s.Address, brief(s.Found), brief(s.Wanted), s.Why))
 		}
 	}
 	footing(t, p)
@@ -63,12 +63,12 @@ func groupChanges(all []plan.Change) [][]plan.Change {
 
 func planned(t *Text, number string, group []plan.Change) {
 	c := group[0]
-	t.Line("%s%s  %s", number, t.In(Bold, c.ID), c.Title)
+	t.Wrapped(number+t.In(Bold, c.ID)+"  ", c.Title)
 	var reasons []string
 	for _, c := range group {
 		t.Wrapped("   ", t.In(Faint, c.Address.String()))
-		t.Line("   %s", t.In(Red, "- "+shown(c.From.String())))
-		t.Line("   %s", t.In(Green, "+ "+shown(c.To.String())))
+		t.Value(Red, "   - ", shown(c.From.String()))
+		t.Value(Green, "   + ", shown(c.To.String()))
 		if !slices.Contains(reasons, c.Because) {
 			reasons = append(reasons, c.Because)
 		}

@@ -108,7 +108,7 @@ func (p *Printer) Answer(a Answer) error {
 	for _, w := range a.Warnings {
 		t.Warning(w)
 	}
-	_, err := io.WriteString(p.out, t.b.String())
+	_, err := io.WriteString(p.out, strings.TrimRight(t.b.String(), "\n")+"\n")
 	return err
 }
 
@@ -147,9 +147,12 @@ func (p *Printer) clear() {
 // Failure prints an error on one line, lowercase as it comes, and its hint on another.
 func (p *Printer) Failure(err error, hint string) {
 	p.clear()
-	text := strings.TrimSpace(err.Error())
-	fmt.Fprintf(p.err, "mpps: error: %s\n", strings.ReplaceAll(text, "\n", "\n  "))
+	var lines []string
+	for line := range strings.Lines(strings.TrimSpace(err.Error())) {
+		lines = append(lines, tame(strings.TrimRight(line, "\r\n"), false))
+	}
+	fmt.Fprintf(p.err, "mpps: error: %s\n", strings.Join(lines, "\n  "))
 	if hint != "" {
-		fmt.Fprintf(p.err, "hint: %s\n", hint)
+		fmt.Fprintf(p.err, "hint: %s\n", tame(hint, false))
 	}
 }

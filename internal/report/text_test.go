@@ -9,7 +9,7 @@ func TestWrapped(t *testing.T) {
 		t.Errorf("wrapped to\n%s, expected\n%s", have, want)
 	}
 	long := draw(20, func(t *Text) { t.Wrapped("a prefix longer than the width: ", "x y") })
-	if long != "a prefix longer than the width:\n    x y\n" {
+	if long != "a prefix longer than\nthe width:\n    x y\n" {
 		t.Errorf("a long prefix made\n%q", long)
 	}
 }

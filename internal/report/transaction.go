@@ -40,15 +40,15 @@ func Applied(t *Text, r apply.Result, dryRun, verbose bool) {
 
 // change draws one change as a diff.
 func change(t *Text, c apply.Outcome) {
-	t.Line("%s  %s", t.In(Bold, c.ID), t.In(Faint, c.Address.String()))
+	t.Wrapped(t.In(Bold, c.ID)+"  ", t.In(Faint, c.Address.String()))
 	switch {
 	case c.State == journal.ChangeAlready, c.State == journal.ChangeLeft:
-		t.Line("    %s", c.From)
+		t.Value("", "    ", c.From)
 	default:
-		t.Line("  %s", t.In(Red, "- "+c.From))
-		t.Line("  %s", t.In(Green, "+ "+c.To))
+		t.Value(Red, "  - ", c.From)
+		t.Value(Green, "  + ", c.To)
 		if c.Found != "" && c.Found != c.To {
-			t.Line("    reads back as %s", c.Found)
+			t.Value("", "    reads back as ", c.Found)
 		}
 	}
 	if c.Why != "" {
@@ -141,11 +141,11 @@ func rows(t *Text, s apply.Status, verbose bool) {
 		if r.State == apply.Compliant {
 			style = Green
 		}
-		t.Line("%s %s  %s", t.In(style, fmt.Sprintf("%-9s", r.State)), t.In(Bold, r.ID), t.In(Faint, r.Address.String()))
+		t.Wrapped(fmt.Sprintf("%s %s  ", t.In(style, fmt.Sprintf("%-9s", r.State)), t.In(Bold, r.ID)), t.In(Faint, r.Address.String()))
 		if r.Why != "" {
 			t.Wrapped("          ", r.Why)
 		} else {
-			t.Wrapped("          ", "found "+r.Found+", wanted "+r.Wanted)
+			t.Wrapped("          ", "found "+brief(r.Found)+", wanted "+brief(r.Wanted))
 		}
 	}
 	if n := s.Counts[string(apply.Compliant)]; n > 0 && !verbose {
