@@ -69,6 +69,9 @@ func (a *app) fail(err error) int {
 	if hint == "" && errors.As(err, &hinted) {
 		hint = hinted.Hint()
 	}
+	if hint == "" && code == exitUsage && a.path != "" {
+		hint = "see '" + a.path + " --help'"
+	}
 	a.out.Failure(err, hint)
 	return code
 }

@@ -30,6 +30,9 @@ func (a *app) gather(ctx context.Context, snapshot string) (*machine, error) {
 
 // gatherOver also watches the counters of the live machine for an interval.
 func (a *app) gatherOver(ctx context.Context, snapshot string, interval time.Duration) (*machine, error) {
+	if interval < 0 {
+		return nil, usage(fmt.Errorf("--interval %v: expected a time such as 2s", interval), "leave it out for a look at one moment")
+	}
 	if snapshot != "" {
 		if interval > 0 {
 			return nil, usage(fmt.Errorf("--interval watches a live machine, --snapshot is a file"), "give one of the two")

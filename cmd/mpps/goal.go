@@ -1,11 +1,14 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"mpps/internal/goal"
 	"mpps/internal/setting"
@@ -19,10 +22,13 @@ type goalFlags struct {
 	cpus            string
 	guest, nic      string
 	consent         []string
+
+	set *pflag.FlagSet // to tell an empty text that was given from none
 }
 
 func (f *goalFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
+	f.set = flags
 	flags.StringVar(&f.pps, "pps", "", "packets per second to one guest, such as 1.8M (default 1.8M where no other target is named)")
 	flags.IntVar(&f.frame, "frame", 64, "frame size in bytes, with checksum")
 	flags.StringVar(&f.loss, "loss", "0", "share of packets that may be lost, such as 0.005 or 0.5%")
@@ -39,14 +45,15 @@ func (f *goalFlags) goal() (goal.Goal, error) {
 	const hint = "see 'mpps plan --help' for the goal flags"
 	g := goal.Goal{Frame: f.frame, Latency: f.latency, Guest: f.guest, NIC: f.nic}
 	var err error
-	if f.pps != "" {
-		if g.PPS, err = goal.ParseRate(f.pps); err != nil {
-			return g, usage(fmt.Errorf("--pps: %w", err), hint)
+	for name, rate := range map[string]*float64{"pps": &g.PPS, "bulk": &g.Bulk} {
+		if !f.set.Changed(name) {
+			continue
 		}
-	}
-	if f.bulk != "" {
-		if g.Bulk, err = goal.ParseRate(f.bulk); err != nil {
-			return g, usage(fmt.Errorf("--bulk: %w", err), hint)
+		if *rate, err = goal.ParseRate(f.set.Lookup(name).Value.String()); err == nil && *rate == 0 {
+			err = errors.New("expected more than nothing")
+		}
+		if err != nil {
+			return g, usage(fmt.Errorf("--%s: %w", name, err), hint)
 		}
 	}
 	if g.Loss, err = parseShare(f.loss); err != nil {
@@ -58,7 +65,15 @@ func (f *goalFlags) goal() (goal.Goal, error) {
 	for _, name := range f.consent {
 		g.Consent = append(g.Consent, goal.Risk(name))
 	}
-	if f.pps == "" && f.bulk == "" && f.latency == 0 && f.nic == "" {
+	for _, name := range []string{"cpus", "guest", "nic"} {
+		if given := f.set.Lookup(name); given.Changed && given.Value.String() == "" {
+			return g, usage(fmt.Errorf("--%s: expected a value, found nothing", name), "leave --"+name+" out where it does not matter")
+		}
+	}
+	if f.set.Changed("frame") && f.frame == 0 {
+		return g, usage(errors.New("--frame 0: expected 64 to 9018 bytes"), hint)
+	}
+	if !f.set.Changed("pps") && f.bulk == "" && f.latency == 0 && f.nic == "" {
 		g.PPS = goal.Unlimited().PPS
 	}
 	if err := g.Check(); err != nil {
@@ -70,8 +85,8 @@ func (f *goalFlags) goal() (goal.Goal, error) {
 // parseShare reads a share such as 0.005 or 0.5%.
 func parseShare(text string) (float64, error) {
 	number, isPercent := strings.CutSuffix(strings.TrimSpace(text), "%")
-	var v float64
-	if n, err := fmt.Sscanf(number, "%g", &v); err != nil || n != 1 {
+	v, err := strconv.ParseFloat(number, 64)
+	if err != nil {
 		return 0, fmt.Errorf("expected a share such as 0.005 or 0.5%%, found %q", text)
 	}
 	if isPercent {

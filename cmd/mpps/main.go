@@ -38,7 +38,8 @@ type app struct {
 	verbose bool
 	root    string
 
-	out *report.Printer // made once the flags are known
+	path string          // of the command: "mpps bench pps"
+	out  *report.Printer // made once the flags are known
 }
 
 // run is the whole program; tests call it in process.
@@ -70,7 +71,8 @@ func (a *app) command() *cobra.Command {
 		SilenceUsage:  true,
 		Version:       version,
 		Args:          cobra.ArbitraryArgs,
-		PersistentPreRun: func(*cobra.Command, []string) {
+		PersistentPreRun: func(cmd *cobra.Command, _ []string) {
+			a.path = cmd.CommandPath()
 			a.out = report.NewPrinter(a.stdout, a.stderr, report.Options{
 				JSON: a.json, Quiet: a.quiet, NoColor: a.noColor, Verbose: a.verbose, Version: version,
 			})

@@ -9,7 +9,8 @@ import (
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"mpps": main,
+		"mpps":     main,
+		"measured": measured,
 	})
 }
 
@@ -30,6 +31,13 @@ func TestScripts(t *testing.T) {
 			"damage":      damage,
 			"transaction": transaction,
 			"within":      within,
+			"tree":        recordedTree,
+			"bigsnapshot": bigSnapshot,
+			"jsonvalid":   validJSON,
+			"columns":     columns,
+			"complaint":   complaint,
+			"sparse":      sparse,
+			"nested":      nested,
 		},
 		Setup: func(env *testscript.Env) error {
 			if corpus := os.Getenv("MPPS_CORPUS"); corpus != "" {
