@@ -42,7 +42,10 @@ func Decode(reader io.Reader) (*Run, error) {
 		Schema string          `json:"schema"`
 		Result json.RawMessage `json:"result"`
 	}
-	if err := json.Unmarshal(text, &head); err != nil {
+	var kind *json.UnmarshalTypeError
+	if err := json.Unmarshal(text, &head); errors.As(err, &kind) && kind.Field == "" {
+		return nil, fmt.Errorf("%w: expected a JSON object, found %s", ErrNotARun, kind.Value)
+	} else if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotARun, err)
 	}
 	if strings.HasPrefix(head.Schema, "mpps.bench") && len(head.Result) > 0 {
