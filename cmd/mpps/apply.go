@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -124,14 +123,14 @@ func (a *app) planned(ctx context.Context, given []string, flags *goalFlags) (*p
 
 func (a *app) readPlan(name string) (*plan.Plan, error) {
 	if name == "-" {
-		return plan.Decode(a.stdin)
+		return plan.Decode(&jsonText{from: a.stdin})
 	}
-	f, err := os.Open(name)
+	f, err := openJSON(name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return plan.Decode(io.Reader(f))
+	return plan.Decode(f)
 }
 
 // fits refuses a stale plan. Values that are as the plan wants them already do not make it stale.

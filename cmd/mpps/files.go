@@ -1,16 +1,34 @@
 package main
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+
+	"mpps/internal/facts"
 )
 
-// replaceFile writes a file so that a reader sees the old text or the new one, never half of it.
+// replaceFile writes a file so that a reader sees the old text or the new one, never half of it. What is no file, such as
+// /dev/null or a pipe, is written to and never replaced.
 func replaceFile(name string, text []byte) error {
+	info, err := os.Stat(name)
+	switch {
+	case err == nil && info.IsDir():
+		return errors.New("is a directory")
+	case err == nil && !info.Mode().IsRegular():
+		return writeThrough(name, text)
+	case err == nil:
+		if name, err = filepath.EvalSymlinks(name); err != nil {
+			return err
+		}
+	}
 	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*")
 	if err != nil {
-		return err
+		return cause(err)
 	}
 	_, err = f.Write(text)
 	err = errors.Join(err, f.Chmod(0o644), f.Close())
@@ -18,7 +36,55 @@ func replaceFile(name string, text []byte) error {
 		err = os.Rename(f.Name(), name)
 	}
 	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
+		return cause(errors.Join(err, os.Remove(f.Name())))
 	}
 	return nil
+}
+
+func writeThrough(name string, text []byte) error {
+	f, err := os.OpenFile(name, os.O_WRONLY, 0)
+	if err != nil {
+		return cause(err)
+	}
+	_, err = f.Write(text)
+	return cause(errors.Join(err, f.Close()))
+}
+
+// cause is what the kernel said, without the name of a temporary file that means nothing to the user.
+func cause(err error) error {
+	var where *fs.PathError
+	if errors.As(err, &where) {
+		return where.Err
+	}
+	return err
+}
+
+// openJSON opens a file of JSON for reading. One that is larger than anything that mpps reads is refused at once.
+func openJSON(name string) (io.ReadCloser, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() && info.Size() > facts.MaxSnapshot {
+		return nil, errors.Join(&fs.PathError{Op: "open", Path: name, Err: fmt.Errorf("larger than %d MiB", facts.MaxSnapshot>>20)}, f.Close())
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{&jsonText{from: f}, f}, nil
+}
+
+// jsonText passes text on up to the first NUL byte, which JSON does not have: zeros are not read to their end.
+type jsonText struct {
+	from io.Reader
+	read int64
+}
+
+func (r *jsonText) Read(p []byte) (int, error) {
+	n, err := r.from.Read(p)
+	if at := bytes.IndexByte(p[:n], 0); at >= 0 {
+		return at, fmt.Errorf("byte %d is NUL: expected JSON", r.read+int64(at)+1)
+	}
+	r.read += int64(n)
+	return n, err
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -65,7 +64,7 @@ func (a *app) gatherOver(ctx context.Context, snapshot string, interval time.Dur
 }
 
 func readSnapshot(file string) (*facts.Host, error) {
-	f, err := os.Open(file)
+	f, err := openJSON(file)
 	if err != nil {
 		return nil, failed(fmt.Errorf("snapshot: %w", err), "make one with 'mpps snapshot -o FILE'")
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -71,7 +70,7 @@ func seriesLabel(r *measure.Run, file string) string {
 }
 
 func readRun(file string) (*measure.Run, error) {
-	f, err := os.Open(file)
+	f, err := openJSON(file)
 	if err != nil {
 		return nil, failed(fmt.Errorf("run: %w", err), "make one with 'mpps bench … -o FILE'")
 	}
@@ -84,7 +83,7 @@ func readRun(file string) (*measure.Run, error) {
 }
 
 func readPlan(file string) (*plan.Plan, error) {
-	f, err := os.Open(file)
+	f, err := openJSON(file)
 	if err != nil {
 		return nil, failed(fmt.Errorf("plan: %w", err), "make one with 'mpps plan … -o FILE'")
 	}

@@ -48,7 +48,10 @@ func Decode(r io.Reader) (*Plan, error) {
 		Schema string          `json:"schema"`
 		Result json.RawMessage `json:"result"`
 	}
-	if err := json.Unmarshal(text, &head); err != nil {
+	var kind *json.UnmarshalTypeError
+	if err := json.Unmarshal(text, &head); errors.As(err, &kind) && kind.Field == "" {
+		return nil, fmt.Errorf("%w: expected a JSON object, found %s", ErrFormat, kind.Value)
+	} else if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrFormat, err)
 	}
 	if head.Schema != Schema {
