@@ -35,21 +35,22 @@ func (a *app) applyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "apply [PLAN]",
 		Short: "make the changes of a plan, all or none",
-		Long: `Makes the changes of a plan (a file of 'mpps plan -o', - for standard input, or a
-plan made now from the goal flags). Each value is journaled before it is written,
-and read back afterwards. Where one fails, or on Ctrl-C, everything is put back.
-A plan that no longer fits the host is refused. Nothing is ever restarted.
+		Long: `Makes the changes of a plan (a file of 'mpps plan -o', - for standard input, or
+a plan made now from the goal flags). Each value is journaled before it is
+written, and read back afterwards. Where one fails, or on Ctrl-C, everything is
+put back. A plan that no longer fits the host is refused. Nothing is ever
+restarted.
 
 With --confirm the changes are undone by themselves, even if this shell dies,
-unless 'mpps confirm' follows in time. That is on (60s) for plans with changes of
-risk connectivity; --confirm 0 turns it off.
+unless 'mpps confirm' follows in time. That is on (60s) for plans with changes
+of risk connectivity; --confirm 0 turns it off.
 
   mpps apply plan.json
   mpps apply plan.json --confirm 2m && mpps confirm
   mpps apply --pps 1.8M --dry-run
 
-Exit codes: 0 all is as planned · 1 failed, and put back · 2 changes were made, or
-with --dry-run would be (--detailed-exit-code) · 11 another mpps is at work.`,
+Exit codes: 0 all is as planned · 1 failed, and put back · 2 changes were made,
+or with --dry-run would be (--detailed-exit-code) · 11 another mpps is at work.`,
 		Args: args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, given []string) error {
 			if confirm != 0 && (confirm < time.Second || confirm > 24*time.Hour) {

@@ -27,7 +27,7 @@ Some knobs decide by what is lost now: watch under load with --interval.
   mpps audit --pps 1.8M
   mpps audit --pps 500k --guest web1 --interval 2s
   mpps audit --snapshot customer.json --pps 1.8M --json
-  mpps audit --fail-on high            exit code 4 where a finding is high or worse`,
+  mpps audit --fail-on high          exit code 4 where one is high or worse`,
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			g, err := flags.goal()

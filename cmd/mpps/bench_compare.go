@@ -23,10 +23,11 @@ type compared struct {
 func (a *app) benchCompare() *cobra.Command {
 	return &cobra.Command{
 		Use:   "compare BEFORE.json AFTER.json",
-		Short: "two runs: the ratio with its interval, or ~ for no significant difference",
-		Long: `Compares two runs that 'mpps bench … -o FILE' wrote, by the Mann–Whitney U test at
-the level of 5 %. The ratio is the Hodges–Lehmann estimate with its interval.
-What else differed between the runs (host, kernel, load, generator) is said.
+		Short: "two runs: the ratio with its interval, or ~ for no difference",
+		Long: `Compares two runs that 'mpps bench … -o FILE' wrote, by the Mann–Whitney U test
+at the level of 5 %. The ratio is the Hodges–Lehmann estimate with its
+interval. What else differed between the runs (host, kernel, load, generator)
+is said.
 
   mpps bench compare before.json after.json`,
 		Args: args(cobra.ExactArgs(2)),

@@ -26,10 +26,10 @@ func (a *app) benchPPS() *cobra.Command {
 	var f ppsFlags
 	cmd := &cobra.Command{
 		Use:   "pps",
-		Short: "packets per second through a device under test, and where they are lost",
-		Long: `Sends UDP frames as fast as possible, or at --rate, and counts those that arrive:
-received, lost, duplicated, out of order. Generator and receiver are measured
-alone first; a result that they limited exits with 5.
+		Short: "packets per second through a device, and where they are lost",
+		Long: `Sends UDP frames as fast as possible, or at --rate, and counts those that
+arrive: received, lost, duplicated, out of order. Generator and receiver are
+measured alone first; a result that they limited exits with 5.
 
 Between two interfaces of this machine, in whichever namespaces:
   mpps bench pps --from netns:A/veth0 --to netns:B/veth1
@@ -38,7 +38,7 @@ Into a guest, through a temporary port of its bridge:
 Out of a guest, at a rate:
   mpps bench pps --via br0 --agent 10.50.0.2:7878 --reverse --rate 100k
 To another host:
-  mpps bench pps --from eth1 --agent 192.0.2.7:7878 --secret-file /etc/mpps/secret
+  mpps bench pps --from eth1 --agent 192.0.2.7:7878 --secret-file secret
 
 Test frames carry addresses of 198.18.0.0/15 (RFC 2544) and go to the far end's
 MAC address; sizes count the FCS. CPU cost is that of the whole machine, with

@@ -24,11 +24,11 @@ func (a *app) benchTalk(kind measure.Kind) *cobra.Command {
 		Use:   "rr",
 		Short: "TCP transactions per second, and their latency",
 		Long: `Sends a request, waits for its answer and sends the next one: a closed loop, as
-netperf's TCP_RR. Latency is that of whole transactions. Where the far end stalls
-no request is started, so that stalls are under-counted.
+netperf's TCP_RR. Latency is that of whole transactions. Where the far end
+stalls no request is started, so that stalls are under-counted.
 
   mpps bench rr --agent 10.50.0.2:7878 --repeat 6
-  mpps bench rr --from netns:A/veth0 --to netns:B/veth1 --request 128 --response 1024
+  mpps bench rr --from netns:A/v0 --to netns:B/v1 --request 128 --response 1024
 
 --to, or the agent, needs an IP address that --from, or this host, can reach.`,
 		Args: args(cobra.NoArgs),

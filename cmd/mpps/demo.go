@@ -21,11 +21,11 @@ func (a *app) demoCommand() *cobra.Command {
 	var trials int
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "the main job on a KVM host in a box: audit, plan, apply, measure, roll back, report",
-		Long: `Boots the lab, starts a guest in it that is set up as badly as guests often are,
-and does there what mpps is for: audit, plan, apply, with the guest restarts that
-the plan asks for, measurement before and after, verify, and rollback to exactly
-the state before. Leaves report.html and result.json.
+		Short: "audit, plan, apply, measure, roll back on a KVM host in a box",
+		Long: `Boots the lab, starts a guest in it that is set up as badly as guests often
+are, and does there what mpps is for: audit, plan, apply, with the guest
+restarts that the plan asks for, measurement before and after, verify, and
+rollback to exactly the state before. Leaves report.html and result.json.
 
 The figures are those of an emulated host; only their ratio says something.`,
 		Args: args(cobra.NoArgs),

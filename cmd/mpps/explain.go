@@ -38,7 +38,7 @@ func (a *app) explainCommand() *cobra.Command {
 	var list bool
 	cmd := &cobra.Command{
 		Use:   "explain ID | --list",
-		Short: "why a value matters, what it costs, how to see that it worked, and where that is known from",
+		Short: "why a value matters, what it costs, how to see that it worked",
 		Long: `Shows what the catalogue knows of one knob, by the ID that audit and plan print.
 
   mpps explain domain.queues

@@ -19,8 +19,9 @@ func (a *app) historyCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "history [TX]",
 		Short: "every apply and rollback on this host, or one with its changes",
-		Long: `Lists what mpps did on this host, the latest last: when, how many values, and what
-became of it. With the name of a transaction (or its beginning) its changes too.
+		Long: `Lists what mpps did on this host, the latest last: when, how many values, and
+what became of it. With the name of a transaction (or its beginning) its
+changes too.
 
   mpps history
   mpps history 20261120T210912

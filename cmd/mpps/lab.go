@@ -17,14 +17,14 @@ func (a *app) labCommand() *cobra.Command {
 	var name string
 	cmd := &cobra.Command{
 		Use:   "lab",
-		Short: "a KVM host in a box: libvirt, vhost-net, SR-IOV, two NUMA nodes, under emulation",
-		Long: `Builds and boots a Debian 13 KVM host under QEMU, where mpps can be tried without
-risk. Its root tree is built once (about a minute, 1.5 GB). It has no way to any
-network but its own.
+		Short: "a KVM host in a box: libvirt, vhost-net, SR-IOV, two NUMA nodes",
+		Long: `Builds and boots a Debian 13 KVM host under QEMU, where mpps can be tried
+without risk. Its root tree is built once (about a minute, 1.5 GB). It has no
+way to any network but its own.
 
-  mpps lab up                              boot it; it stays up
-  mpps lab run -- mpps inspect             run a command in it (mpps is put there)
-  mpps lab ssh                             a shell in it
+  mpps lab up                         boot it; it stays up
+  mpps lab run -- mpps inspect        run a command in it; mpps is there
+  mpps lab ssh                        a shell in it
   mpps lab down`,
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -55,13 +55,16 @@ func (a *app) labUp(name *string) *cobra.Command {
 		Short: "boot the lab; it stays up when the command has ended",
 		Args:  args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if *name == "" {
+				return errNoName
+			}
 			c := lab.Config{Name: *name, Persist: persist, Args: kernelArgs, Detached: true, Log: a.steps()}
 			if systemd {
 				c.Mode = lab.Systemd
 			}
 			l, err := lab.Start(cmd.Context(), c)
 			if err != nil {
-				return err
+				return named(err)
 			}
 			defer l.Close()
 			if err := putSelf(l); err != nil {
@@ -181,11 +184,25 @@ func (a *app) labClean() *cobra.Command {
 
 // attach gives a handle of a lab that is up.
 func attach(name string) (*lab.Lab, error) {
+	if name == "" {
+		return nil, errNoName
+	}
 	l, err := lab.Attach(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, &fault{err: fmt.Errorf("lab %s is not up", name), hint: "'mpps lab up' boots it", code: exitNotConfigured}
 	}
-	return l, err
+	return l, named(err)
+}
+
+// errNoName is what --name is refused with where nothing stands behind it: it is not the default one that is meant.
+var errNoName = usage(errors.New("--name: expected the name of a lab, found nothing"), "leave --name out for the default lab")
+
+// named makes an error in --name one of the command line.
+func named(err error) error {
+	if errors.Is(err, lab.ErrName) {
+		return usage(err, "give another --name")
+	}
+	return err
 }
 
 // putSelf puts this very program into a lab, as /share/mpps.

@@ -84,6 +84,8 @@ func (a *app) command() *cobra.Command {
 			return a.unknownCommand(cmd, args[0])
 		},
 	}
+	root.SuggestionsMinimumDistance = 2
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "FlagUsages |", "FlagUsagesWrapped 80 |"))
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usage(err, "see '"+cmd.CommandPath()+" --help'")
@@ -119,12 +121,12 @@ const overview = `
 mpps makes a KVM host give its guests every packet per second and every
 microsecond it can, and proves it.
 
-  mpps inspect                    what this host is: the packet path, drawn
-  mpps audit --pps 1.8M           what holds the path back, worst first
-  mpps plan  --pps 1.8M -o p.json what would be changed, and why
-  mpps apply p.json               change it, with undo
-  mpps rollback                   put everything back
-  mpps bench pps …                measure, before and after
+  mpps inspect                      what this host is: the packet path, drawn
+  mpps audit --pps 1.8M             what holds the path back, worst first
+  mpps plan --pps 1.8M -o p.json    what would be changed, and why
+  mpps apply p.json                 change it, with undo
+  mpps rollback                     put everything back
+  mpps bench pps …                  measure, before and after
 
 Exit codes: 0 all well · 1 failed · 2 changes pending or made (with
 --detailed-exit-code) · 3 not configured · 4 drifted, or findings at or above

@@ -18,11 +18,11 @@ func (a *app) planCommand() *cobra.Command {
 	var detailed bool
 	cmd := &cobra.Command{
 		Use:   "plan",
-		Short: "what would be changed, as a diff to sign: from, to, why, risk, how it lasts",
-		Long: `Turns the findings into changes in the order in which they would be made. Nothing
-is changed. A plan fits the host as it is now: apply refuses it once the host has
-changed. Changes that open something (risk security) or can hide faults (risk
-data) are planned only with --consent.
+		Short: "what would be changed, as a diff to sign: from, to, why, risk",
+		Long: `Turns the findings into changes in the order in which they would be made.
+Nothing is changed. A plan fits the host as it is now: apply refuses it once
+the host has changed. Changes that open something (risk security) or can hide
+faults (risk data) are planned only with --consent.
 
   mpps plan --pps 1.8M
   mpps plan --pps 1.8M --consent security -o plan.json && mpps apply plan.json

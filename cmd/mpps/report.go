@@ -17,7 +17,7 @@ func (a *app) reportCommand() *cobra.Command {
 	var output, planFile, title string
 	cmd := &cobra.Command{
 		Use:   "report RUN… -o report.html",
-		Short: "one HTML file of runs: verdict, samples with intervals, latency, CPUs, losses",
+		Short: "one HTML file of runs: verdict, samples, latency, CPUs, losses",
 		Long: `Draws runs that 'mpps bench … -o RUN' wrote. The first and the second run of the
 same kind are compared. With --plan the changes between them are listed too.
 

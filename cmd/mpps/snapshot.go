@@ -15,10 +15,10 @@ func (a *app) snapshotCommand() *cobra.Command {
 	var scrub bool
 	cmd := &cobra.Command{
 		Use:   "snapshot -o FILE",
-		Short: "the facts of this host as a file, for audit and plan on another machine",
+		Short: "this host as a file, for audit and plan on another machine",
 		Long: `Writes everything that inspect sees, and the value of every setting that the
-catalogue knows, to a file. With --scrub, MAC addresses, serials, UUIDs and names
-are replaced by made-up ones.
+catalogue knows, to a file. With --scrub, MAC addresses, serials, UUIDs and
+names are replaced by made-up ones.
 
   mpps snapshot -o host.json
   mpps audit --snapshot host.json --pps 1.8M
@@ -63,7 +63,7 @@ type snapshotDiff struct {
 func (a *app) snapshotDiffCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "diff BEFORE AFTER",
-		Short: "what differs in the configuration of two snapshots (exit code 4 where anything does)",
+		Short: "what differs in the configuration of two snapshots (exit code 4)",
 		Long: `Compares what is configured: settings, devices, guests. Counters, times, process
 numbers and free memory change by themselves and are left out.`,
 		Args: args(cobra.ExactArgs(2)),

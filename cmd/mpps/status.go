@@ -13,15 +13,15 @@ func (a *app) statusCommand() *cobra.Command {
 		Use:   "status",
 		Short: "what mpps changed on this host and how that stands",
 		Long: `Says in one word how this host stands: clean, applied, in-flight (an mpps is at
-work), interrupted (one died on the way), in-doubt (a write did not return), failed
-(something could not be put back), drifted (values are not as applied) or waiting
-(for a guest to be restarted).
+work), interrupted (one died on the way), in-doubt (a write did not return),
+failed (something could not be put back), drifted (values are not as applied)
+or waiting (for a guest to be restarted).
 
   mpps status
   mpps status --detailed-exit-code
 
-Exit codes: 0 · with --detailed-exit-code also 1 interrupted, in doubt or failed ·
-2 waiting · 3 clean · 4 drifted · 11 in flight.`,
+Exit codes: 0 · with --detailed-exit-code also 1 interrupted, in doubt or
+failed · 2 waiting · 3 clean · 4 drifted · 11 in flight.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			e, err := a.engine(nil)

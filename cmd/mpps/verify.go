@@ -19,9 +19,9 @@ is absent, not drifted.
   mpps verify
   mpps verify --json
 
-Exit codes: 0 everything stands · 1 a transaction is interrupted, in doubt or failed ·
-2 some wait for a restart (--detailed-exit-code) · 3 nothing was applied · 4 drifted ·
-11 another mpps is at work.`,
+Exit codes: 0 everything stands · 1 a transaction is interrupted, in doubt or
+failed · 2 some wait for a restart (--detailed-exit-code) · 3 nothing was
+applied · 4 drifted · 11 another mpps is at work.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			e, err := a.engine(nil)

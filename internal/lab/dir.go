@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -27,9 +28,12 @@ func Dir() string {
 // nameRE keeps a lab's name usable as a file name and as a network namespace's name.
 var nameRE = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,31}$`)
 
+// ErrName marks a name that no lab can have.
+var ErrName = errors.New("not the name of a lab")
+
 func checkName(name string) error {
 	if !nameRE.MatchString(name) {
-		return fmt.Errorf("lab name %q: want 1 to 32 characters of a-z, 0-9 and -", name)
+		return fmt.Errorf("%q is %w: expected 1 to 32 characters of a-z, 0-9 and -", name, ErrName)
 	}
 	return nil
 }

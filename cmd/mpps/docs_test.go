@@ -1,0 +1,236 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// written is a command as it stands in documentation.
+type written struct {
+	where string // file or command
+	words []string
+}
+
+func (w written) String() string { return w.where + ": mpps " + strings.Join(w.words, " ") }
+
+// documents are the Markdown files that show commands, relative to this package.
+func documents(t *testing.T) []string {
+	t.Helper()
+	var all []string
+	for _, pattern := range []string{"../../README*.md", "../../docs/*.md", "../../docs/*/*.md"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, found...)
+	}
+	return all
+}
+
+// shellBlocks are the contents of a document's blocks of shell commands.
+func shellBlocks(text string) []string {
+	var blocks []string
+	for _, found := range regexp.MustCompile("(?ms)^```(?:sh|bash|shell|console)\\n(.*?)^```").FindAllStringSubmatch(text, -1) {
+		blocks = append(blocks, found[1])
+	}
+	return blocks
+}
+
+// inlineCommands are the spans of code that begin with the program's name and a word.
+func inlineCommands(text string) []string {
+	var all []string
+	text = regexp.MustCompile("(?ms)^```.*?^```").ReplaceAllString(text, "")
+	for _, found := range regexp.MustCompile("`(mpps [a-z][^`]*)`").FindAllStringSubmatch(text, -1) {
+		all = append(all, strings.Join(strings.Fields(found[1]), " "))
+	}
+	return all
+}
+
+// commandsIn are the commands of mpps in lines of shell: behind a comment sign nothing counts, and each part of a list
+// or a pipe is a command of its own.
+func commandsIn(where, shell string) []written {
+	var all []written
+	for line := range strings.Lines(strings.ReplaceAll(shell, "\\\n", " ")) {
+		line, _, _ = strings.Cut(line, " #")
+		for _, part := range regexp.MustCompile(`&&|\|\||[|;]`).Split(line, -1) {
+			words := strings.Fields(strings.TrimPrefix(strings.TrimSpace(part), "$ "))
+			for len(words) > 0 && (words[0] == "sudo" || strings.Contains(words[0], "=")) {
+				words = words[1:]
+			}
+			if len(words) > 1 && (words[0] == "mpps" || words[0] == "bin/mpps") {
+				all = append(all, written{where, words[1:]})
+			}
+		}
+	}
+	return all
+}
+
+// commandsInHelp are the examples in the help of a command: indented lines, described behind two spaces or more.
+func commandsInHelp(cmd *cobra.Command) []written {
+	var all []written
+	for line := range strings.Lines(cmd.Long) {
+		if example, found := strings.CutPrefix(line, "  mpps "); found {
+			example, _, _ = strings.Cut(strings.TrimRight(example, "\n"), "  ")
+			all = append(all, commandsIn(cmd.CommandPath()+" --help", "mpps "+example)...)
+		}
+	}
+	return all
+}
+
+// parses tells whether a command's words, flags and number of arguments are ones that the program takes.
+func (w written) parses() error {
+	words := slices.DeleteFunc(slices.Clone(w.words), func(word string) bool { return word == "…" || word == "..." })
+	if alternatives := strings.Split(words[len(words)-1], "/"); len(words) == 1 && len(alternatives) > 1 {
+		words = alternatives[:1]
+	}
+	cmd, rest, err := (&app{}).command().Find(words)
+	if err != nil {
+		return err
+	}
+	if cmd.Parent() == nil {
+		return fmt.Errorf("no command %q", words[0])
+	}
+	var bare *pflag.ValueRequiredError
+	switch err := cmd.ParseFlags(rest); {
+	case errors.As(err, &bare): // a flag that is only named, in a sentence
+		return nil
+	case err != nil && !errors.Is(err, pflag.ErrHelp):
+		return err
+	}
+	given := cmd.Flags().Args()
+	if len(words) < len(w.words) && len(given) == 0 {
+		return nil // the rest is left out
+	}
+	return cmd.ValidateArgs(given)
+}
+
+// TestDocumentedCommands parses every command in the documents and in the help: a verb, flag or argument that the program
+// does not take fails.
+func TestDocumentedCommands(t *testing.T) {
+	var all []written
+	for _, file := range documents(t) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, block := range shellBlocks(string(text)) {
+			all = append(all, commandsIn(file, block)...)
+		}
+		for _, span := range inlineCommands(string(text)) {
+			if found := commandsIn(file, span); len(found) > 0 && len(found[0].words) > 1 {
+				all = append(all, found...)
+			}
+		}
+	}
+	for _, cmd := range everyCommand((&app{}).command()) {
+		all = append(all, commandsInHelp(cmd)...)
+	}
+	if len(all) < 40 {
+		t.Errorf("only %d commands were found", len(all))
+	}
+	for _, w := range all {
+		if err := w.parses(); err != nil {
+			t.Errorf("%s: %v", w, err)
+		}
+	}
+	for _, wrong := range []string{"adit", "audit --pp 3", "audit x", "bench", "bench compare a", "bench fast"} {
+		w := written{"here", strings.Fields(wrong)}
+		if err := w.parses(); err == nil && wrong != "bench" {
+			t.Errorf("%s is taken for right", w)
+		}
+	}
+}
+
+// TestReadmeTargets finds every make target of the documents in the Makefile.
+func TestReadmeTargets(t *testing.T) {
+	makefile, err := os.ReadFile("../../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range documents(t) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range regexp.MustCompile("(?m)(?:^|`)make ([a-z][a-z-]*)").FindAllStringSubmatch(string(text), -1) {
+			if !regexp.MustCompile(`(?m)^` + found[1] + `:`).Match(makefile) {
+				t.Errorf("%s: no target %s in the Makefile", file, found[1])
+			}
+		}
+	}
+}
+
+// TestReadmeCommands runs the commands of README on a recorded machine, in the order in which they stand there, as far as
+// they need neither a network nor a lab. What they write is there for those behind them.
+func TestReadmeCommands(t *testing.T) {
+	work := t.TempDir()
+	root := filepath.Join(work, "machine")
+	if err := unpackTree("two-nodes", root); err != nil {
+		t.Fatal(err)
+	}
+	for _, guest := range []string{"etc/libvirt", "run/libvirt", "proc/2001"} { // a definition is written by libvirt alone
+		if err := os.RemoveAll(filepath.Join(root, guest)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const runFile = `{"schema": "mpps.run/1", "kind": "pps", "host": "h", "limited_by": "device", "samples": [{"pps": %d}, {"pps": %d}, {"pps": %d}, {"pps": %d}]}`
+	for name, pps := range map[string]int{"before": 600, "after": 8000} {
+		if err := os.WriteFile(filepath.Join(work, name+".json"), fmt.Appendf(nil, runFile, pps, pps+1, pps+2, pps+3), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	readmes, err := filepath.Glob("../../README*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var commands []written
+	for _, file := range readmes {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, block := range shellBlocks(string(text)) {
+			commands = append(commands, commandsIn(file, block)...)
+		}
+		commands = append(commands, written{file, strings.Fields("snapshot -o host.json")}) // named in the text
+		for _, span := range inlineCommands(string(text)) {
+			if strings.HasPrefix(span, "mpps audit ") {
+				commands = append(commands, commandsIn(file, span)...)
+			}
+		}
+	}
+	t.Chdir(work)
+	ran := 0
+	for _, w := range commands {
+		elsewhere := w.words[0] == "agent" || w.words[0] == "lab" || w.words[0] == "demo" || w.words[0] == "bench" && w.words[1] != "compare"
+		if elsewhere {
+			continue
+		}
+		ran++
+		var out, problems bytes.Buffer
+		if code := run(append(slices.Clone(w.words), "--root", root), strings.NewReader(""), &out, &problems); code != exitOK {
+			t.Errorf("%s: exit code %d\n%s", w, code, problems.String())
+		}
+		if err := wide(out.String(), 80); err != nil {
+			t.Errorf("%s: %v", w, err)
+		}
+	}
+	if ran < 9 {
+		t.Errorf("only %d commands were run", ran)
+	}
+	for _, file := range []string{"plan.json", "report.html", "host.json"} {
+		if _, err := os.Stat(file); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,33 @@
+package main
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// everyCommand lists the commands, those below others too.
+func everyCommand(cmd *cobra.Command) []*cobra.Command {
+	all := []*cobra.Command{cmd}
+	for _, below := range cmd.Commands() {
+		all = append(all, everyCommand(below)...)
+	}
+	return all
+}
+
+// TestHelpFitsATerminal draws the help of every command.
+func TestHelpFitsATerminal(t *testing.T) {
+	var text bytes.Buffer
+	root := (&app{stdout: &text, stderr: &text}).command()
+	root.SetOut(&text)
+	for _, cmd := range everyCommand(root) {
+		text.Reset()
+		if err := cmd.Help(); err != nil {
+			t.Fatal(err)
+		}
+		if err := wide(text.String(), 80); err != nil {
+			t.Errorf("%s --help: %v", cmd.CommandPath(), err)
+		}
+	}
+}
