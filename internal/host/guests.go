@@ -124,6 +124,7 @@ func (m *Machine) managed(ctx context.Context, h *facts.Host) []managedGuest {
 	if err != nil {
 		h.Unseen = append(h.Unseen, facts.Unseen{What: "guests of libvirt", Why: err.Error()})
 	}
+	h.Unseen = append(h.Unseen, found.unread...)
 	h.KVM.Libvirt, h.KVM.QEMU = found.libvirt, found.qemu
 	var list []managedGuest
 	for _, guest := range found.guests {
@@ -168,11 +169,11 @@ func (m *Machine) managed(ctx context.Context, h *facts.Host) []managedGuest {
 // describeGuest fills a fact from a definition.
 func describeGuest(fact *facts.Guest, g domain.Guest) {
 	fact.UUID, fact.Machine, fact.CPUMode, fact.Agent = g.UUID, g.Machine, g.CPU.Mode, g.Agent
-	fact.VCPUs, fact.MaxVCPUs = g.VCPUs.Current, g.VCPUs.Max
+	fact.VCPUs, fact.MaxVCPUs = clamped(g.VCPUs.Current, maxVCPUs), clamped(g.VCPUs.Max, maxVCPUs)
 	fact.Memory, fact.Hugepages = g.MemoryKiB<<10, g.Backing.HugePages
 	fact.EmulatorPin, fact.MemoryNodes = cpuset(g.EmulatorPin), cpuset(g.NUMA.Nodes)
 	if len(g.Pins) > 0 {
-		fact.Pins = make([]setting.CPUSet, min(max(g.VCPUs.Max, 0), maxVCPUs))
+		fact.Pins = make([]setting.CPUSet, fact.MaxVCPUs)
 		for _, pin := range g.Pins {
 			if pin.ID >= 0 && pin.ID < len(fact.Pins) {
 				fact.Pins[pin.ID] = cpuset(pin.CPUs)
@@ -195,10 +196,13 @@ func describeGuest(fact *facts.Guest, g domain.Guest) {
 // maxVCPUs is more than any machine type of QEMU takes (4096 on q35 with KVM since 9.0).
 const maxVCPUs = 8192
 
+// clamped keeps a number of a definition that nobody has checked within what can be: others count up to it.
+func clamped(n, most int) int { return min(max(n, 0), most) }
+
 func describeNIC(nic domain.Interface) facts.Interface {
 	fact := facts.Interface{
 		MAC: nic.MAC, Type: nic.Type, Source: nic.Source, Model: nic.Model, Backend: nic.Driver.Name,
-		Queues: max(nic.Driver.Queues, 1), RxQueueSize: nic.Driver.RxQueueSize, TxQueueSize: nic.Driver.TxQueueSize,
+		Queues: max(clamped(nic.Driver.Queues, maxQueues), 1), RxQueueSize: nic.Driver.RxQueueSize, TxQueueSize: nic.Driver.TxQueueSize,
 		Coalesce: nic.RxFrames,
 	}
 	if nic.Type == "hostdev" {

@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"mpps/internal/facts"
 )
 
 // libvirt is what mpps needs of libvirt. There are two: virsh for the live machine, the daemon's own files for a
@@ -31,6 +33,7 @@ type libvirt interface {
 type inventory struct {
 	libvirt, qemu string // versions, empty where not told
 	guests        []libvirtGuest
+	unread        []facts.Unseen // files of guests that could not be read
 }
 
 // libvirtGuest is one guest of libvirt.
@@ -260,8 +263,12 @@ func (l libvirtFiles) all(context.Context) (inventory, error) {
 	for _, folder := range []string{definedFolder, runningFolder} {
 		for _, file := range l.machine.list(folder) {
 			name, isXML := strings.CutSuffix(file, ".xml")
+			if !isXML {
+				continue
+			}
 			text, err := l.machine.read(folder + "/" + file)
-			if !isXML || err != nil {
+			if err != nil {
+				all.unread = append(all.unread, facts.Unseen{What: "guest " + name, Why: err.Error()})
 				continue
 			}
 			if _, seen := at[name]; !seen {

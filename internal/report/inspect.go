@@ -106,7 +106,7 @@ func bridgePath(t *Text, h *facts.Host, b facts.Bridge, drawn map[string]bool) {
 				continue
 			}
 			found = true
-			drawn[i.Tap] = true
+			drawn[i.Tap], drawn["guest "+g.Name] = true, true
 			for n, s := range guestStations(h, g, i) {
 				s.draw(t, map[bool]string{true: "├", false: "│"}[n == 0])
 			}
@@ -247,7 +247,7 @@ func passthrough(t *Text, h *facts.Host, drawn map[string]bool) {
 				continue
 			}
 			v := h.VFs[at]
-			drawn[v.NIC] = true
+			drawn[v.NIC], drawn["guest "+g.Name] = true, true
 			station{"NIC", v.PF, "physical function"}.draw(t, "╷")
 			station{"VF", fmt.Sprintf("%s vf %d", v.PF, v.Index),
 				fmt.Sprintf("%s, IOMMU group %d, driver %s", v.PCI, v.Group, v.Driver)}.draw(t, "│")
@@ -270,8 +270,8 @@ func others(t *Text, h *facts.Host, drawn map[string]bool) {
 		}
 	}
 	for _, g := range h.Guests {
-		if len(g.Interfaces)+len(g.Hostdevs) == 0 {
-			rows = append(rows, []string{"  guest", g.Name, g.State + ", no NIC"})
+		if !drawn["guest "+g.Name] {
+			rows = append(rows, []string{"  guest", g.Name, g.State + ", " + nicsText(g)})
 		}
 	}
 	if len(rows) == 0 {
@@ -281,6 +281,27 @@ func others(t *Text, h *facts.Host, drawn map[string]bool) {
 	for _, row := range rows {
 		t.Wrapped(fmt.Sprintf("%-9s %-12s  ", row[0], row[1]), row[2])
 	}
+}
+
+// nicsText says what NICs a guest has that lead to no bridge of this host.
+func nicsText(g facts.Guest) string {
+	var words []string
+	for _, i := range g.Interfaces[:min(len(g.Interfaces), 3)] {
+		words = append(words, strings.TrimSpace(fmt.Sprintf("%s NIC on %s %s", cmp.Or(i.Model, "a"), i.Type, i.Source)))
+	}
+	if rest := len(g.Interfaces) - 3; rest > 0 {
+		words = append(words, fmt.Sprintf("%d more", rest))
+	}
+	for _, pci := range g.Hostdevs {
+		words = append(words, "passed through "+pci)
+	}
+	switch {
+	case len(words) == 0 && g.Managed && g.Definition == "":
+		return "its definition could not be seen"
+	case len(words) == 0:
+		return "no NIC"
+	}
+	return strings.Join(words, ", ")
 }
 
 // count writes a number with its noun: "1 queue", "4 queues"; a second noun is the plural where an s is not enough.
