@@ -1,0 +1,216 @@
+//go:build lab
+
+package e2e
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"mpps/internal/lab"
+	"mpps/internal/measure"
+)
+
+// bench is the command line of a measurement into the guest.
+func bench(argv ...string) []string {
+	return append([]string{"--json", "bench", "pps", "--via", bridge, "--agent", guestIP + ":" + strconv.Itoa(agentPort),
+		"--secret-file", "/share/secret", "--warm-up", "300ms", "--keep=false"}, argv...)
+}
+
+// measured runs a measurement. That the generator or the receiver was its limit is no failure on an emulated host.
+func measured(b *box, argv ...string) *measure.Run {
+	b.Helper()
+	r, err := b.lab.Run(b.Context(), append([]string{"/share/mpps"}, bench(argv...)...)...)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if r.Code != 0 && r.Code != 5 {
+		b.Fatalf("bench %v: exit %d\n%s", argv, r.Code, r.Stderr)
+	}
+	run := decode[*measure.Run](b.T, r.Stdout)
+	if (r.Code == 0) != run.Valid() {
+		b.Errorf("exit %d, limited by %s", r.Code, run.LimitedBy)
+	}
+	ledger(b, run)
+	return run
+}
+
+// ledger requires that every packet is accounted for.
+func ledger(b *box, run *measure.Run) {
+	b.Helper()
+	if run.Sent == 0 || run.Received == 0 || len(run.Samples) == 0 {
+		b.Errorf("sent %d, received %d in %d trials", run.Sent, run.Received, len(run.Samples))
+	}
+	for i, s := range run.Samples {
+		if s.Sent != s.Received-s.Duplicated+s.Lost {
+			b.Errorf("trial %d: sent %d, received %d, duplicated %d, lost %d", i+1, s.Sent, s.Received, s.Duplicated, s.Lost)
+		}
+	}
+}
+
+// floodPPS is how many packets a second reach the guest when as many as possible are sent.
+func floodPPS(b *box, label string) float64 {
+	b.Helper()
+	run := measured(b, "--name", label, "--duration", "1s", "--repeat", "2")
+	b.Logf("%s: %.0f packets/s of %.0f offered, limited by %s", label, run.PPS, run.OfferedPPS, run.LimitedBy)
+	return run.PPS
+}
+
+// traces is what a measurement could leave on the host: links, queueing, programs, processes.
+func (b *box) traces() string {
+	b.Helper()
+	return b.must(`ip -o link | sed 's/^[0-9]*: //;s/state [A-Z]* //'
+tc qdisc show
+ip -d link | grep -c ' xdp' || true
+bpftool prog list | grep -c ' xdp ' || true
+ip netns list
+pgrep -a mpps || true`)
+}
+
+// vhostTicks is the CPU time that each of the guest's vhost threads has used, in ticks.
+func (b *box) vhostTicks() []int {
+	b.Helper()
+	var all []int
+	for l := range strings.Lines(b.must("for t in /proc/$(cat /run/libvirt/qemu/" + guestName + ".pid)/task/*; do grep -h ' (vhost-' $t/stat || true; done")) {
+		_, rest, _ := strings.Cut(l, ") ")
+		f := strings.Fields(rest) // from the third field of proc_pid_stat(5) on
+		user, err := strconv.Atoi(f[11])
+		if err != nil {
+			b.Fatal(err)
+		}
+		system, err := strconv.Atoi(f[12])
+		if err != nil {
+			b.Fatal(err)
+		}
+		all = append(all, user+system)
+	}
+	return all
+}
+
+// testBench counts packets at both ends and in between: at the tap, by the host's kernel.
+func testBench(b *box) {
+	before := b.traces()
+	ticks := b.vhostTicks()
+	tap := readDefinition(b, b.must("virsh dumpxml "+guestName)).Interfaces[0].Target.Dev
+	for _, c := range []struct {
+		name string
+		argv []string
+	}{
+		{"at a rate", []string{"--rate", "3k", "--duration", "1s", "--repeat", "3"}},
+		{"as fast as possible", []string{"--duration", "1s", "--repeat", "2"}},
+		{"large frames of one flow", []string{"--rate", "1k", "--frame", "1518", "--flows", "1", "--duration", "1s", "--repeat", "1"}},
+	} {
+		tapped := b.tapped(tap)
+		run := measured(b, c.argv...)
+		tapped = b.tapped(tap) - tapped
+		// Beside the trials there are the warm-up and the session with the agent.
+		if tapped < run.Sent {
+			b.Errorf("%s: %d were sent, the tap saw %d", c.name, run.Sent, tapped)
+		}
+		moved := map[string]uint64{}
+		for _, d := range run.Counters {
+			if d.Interface == tap {
+				moved[d.Name] += d.Delta
+			}
+			if strings.HasPrefix(d.Where, "agent ") {
+				moved["guest "+d.Name] += d.Delta
+			}
+		}
+		// Within the trials: what went to the tap is what was sent, and a few packets of the session.
+		through := moved["tx_packets"] + moved["tx_dropped"]
+		if through < run.Sent || through > run.Sent+run.Sent/10+500 {
+			b.Errorf("%s: %d were sent, by mpps's own account %d came to the tap", c.name, run.Sent, through)
+		}
+		if moved["guest rx_packets"] < run.Received {
+			b.Errorf("%s: %d were received, the guest's NIC counted %d", c.name, run.Received, moved["guest rx_packets"])
+		}
+		b.Logf("%s: sent %d, received %d, lost %d; tap %d, guest's NIC %d", c.name, run.Sent, run.Received, run.Lost, through, moved["guest rx_packets"])
+		if after := b.traces(); after != before {
+			b.Errorf("%s: found before:\n%s\nleft behind:\n%s", c.name, before, after)
+		}
+	}
+	for i, n := range b.vhostTicks() {
+		if n <= ticks[i] {
+			b.Errorf("vhost thread %d did nothing: its queue has no packets", i)
+		}
+	}
+}
+
+// tapped is what was sent to a tap, taken or dropped.
+func (b *box) tapped(tap string) uint64 {
+	b.Helper()
+	var sent, dropped uint64
+	text := b.must(fmt.Sprintf("cat /sys/class/net/%[1]s/statistics/tx_packets /sys/class/net/%[1]s/statistics/tx_dropped", tap))
+	if _, err := fmt.Sscan(text, &sent, &dropped); err != nil {
+		b.Fatalf("%q: %v", text, err)
+	}
+	return sent + dropped
+}
+
+// testBenchInterrupted presses Ctrl-C in the middle of a run; then another run works, so nothing is left in the guest.
+func testBenchInterrupted(b *box) {
+	before := b.traces()
+	type ended struct {
+		r   lab.Result
+		err error
+	}
+	done := make(chan ended, 1)
+	b.must("rm -f /run/bench.pid")
+	go func() {
+		argv := strings.Join(bench("--rate", "1k", "--duration", "500ms", "--repeat", "1000"), "' '")
+		r, err := b.lab.Shell(b.Context(), "echo $$ > /run/bench.new; mv /run/bench.new /run/bench.pid; exec /share/mpps '"+argv+"'")
+		done <- ended{r, err}
+	}()
+	// Once the port has carried frames of the trials the run is in its middle.
+	b.must(`until [ -s /run/bench.pid ]; do sleep 0.1; done; pid=$(</run/bench.pid)
+f=/sys/class/net/mpps-${pid}a/statistics/tx_packets
+until [ -e $f ] && [ $(<$f) -gt 2500 ]; do kill -0 $pid; sleep 0.1; done
+kill -INT $pid`)
+	var e ended
+	select {
+	case e = <-done:
+	case <-time.After(time.Minute):
+		b.Fatal("bench does not end")
+	}
+	if e.err != nil {
+		b.Fatal(e.err)
+	}
+	if e.r.Code != 1 || !strings.Contains(e.r.Stderr, "interrupted") {
+		b.Errorf("exit %d: %s", e.r.Code, e.r.Stderr)
+	}
+	if run := decode[*measure.Run](b.T, e.r.Stdout); !run.Partial {
+		b.Error("the run is not marked as partial")
+	} else {
+		ledger(b, run)
+	}
+	if after := b.traces(); after != before {
+		b.Errorf("found before:\n%s\nleft behind:\n%s", before, after)
+	}
+	measured(b, "--rate", "1k", "--duration", "300ms", "--repeat", "1")
+}
+
+// testBenchNoAgent asks for what is not there.
+func testBenchNoAgent(b *box) {
+	before := b.traces()
+	b.put("wrong-secret", "something else")
+	for _, c := range []struct {
+		name, agent, file string
+		says              []string
+	}{
+		{"nobody listens", guestIP + ":9", "secret", []string{guestIP + ":9", "refused", "is 'mpps agent' running"}},
+		{"no such host", "10.50.0.77:7878", "secret", []string{"10.50.0.77:7878", "is 'mpps agent' running"}},
+		{"another secret", guestIP + ":7878", "wrong-secret", []string{guestIP + ":7878", "secret"}},
+	} {
+		r := b.run(1, "bench", "pps", "--via", bridge, "--agent", c.agent, "--secret-file", "/share/"+c.file, "--duration", "300ms", "--repeat", "1", "--keep=false")
+		b.Logf("%s: %s", c.name, strings.TrimSpace(r.Stderr))
+		for _, text := range append(c.says, "mpps: error: ", "hint: ") {
+			if !strings.Contains(r.Stderr, text) {
+				b.Errorf("%s: expected %q, found %s", c.name, text, r.Stderr)
+			}
+		}
+	}
+	if after := b.traces(); after != before {
+		b.Errorf("found before:\n%s\nleft behind:\n%s", before, after)
+	}
+}

@@ -1,0 +1,145 @@
+//go:build lab
+
+package e2e
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"mpps/internal/apply"
+	"mpps/internal/facts"
+	"mpps/internal/plan"
+	"mpps/internal/setting"
+)
+
+// testGuest is the main job: plan, apply, a new start of the guest, plan and apply for the threads that exist since,
+// measure, roll everything back, start anew. The guest is e1000, then vhost, then e1000 again.
+func testGuest(b *box) {
+	goal := []string{"--pps", "500k", "--guest", guestName, "--consent", "security"}
+	emulated := floodPPS(b, "e1000")
+
+	first := planAndApply(b, "guest1.json", goal)
+	for _, id := range []string{"domain.nic_model", "domain.queues", "domain.rx_queue_size", "netfilter.bridge"} {
+		if !slices.ContainsFunc(first.Changes, func(c plan.Change) bool { return c.ID == id }) {
+			b.Errorf("the plan has no change of %s", id)
+		}
+	}
+	if r := b.run(2, "status", "--detailed-exit-code"); !strings.HasPrefix(r.Stdout, "waiting") {
+		b.Errorf("before the restart the host is not waiting: %s", r.Stdout)
+	}
+	if err := b.guest.Restart(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	queues := queuesOf(b, first)
+	b.isVhost(queues)
+
+	second := planAndApply(b, "guest2.json", goal)
+	now := b.survey()
+	placed := 0
+	for _, c := range second.Changes {
+		if c.Address.Kind == setting.ThreadAffinity && strings.Contains(c.Address.Path, "/vhost/") {
+			placed++
+			if is := now.at(c.Address); !is.Same(c.To) {
+				b.Errorf("%s: wanted %s, taskset says %s", c.Address, c.To, is)
+			}
+		}
+	}
+	if placed != queues {
+		b.Errorf("%d of %d vhost threads were placed", placed, queues)
+	}
+	b.run(0, "verify")
+	b.run(0, "status", "--detailed-exit-code")
+	h := answer[facts.Host](b, 0, "inspect")
+	compareLinks(b, &h)
+	if g := compareGuest(b, &h); len(g.Pending) > 0 {
+		b.Errorf("waits for a restart: %v", g.Pending)
+	}
+
+	for _, part := range []struct {
+		name string
+		do   func(*box)
+	}{
+		{"packets into the guest", testBench},
+		{"an interrupted measurement", testBenchInterrupted},
+		{"no agent", testBenchNoAgent},
+	} {
+		b.Run(part.name, func(t *testing.T) { part.do(b.in(t)) })
+	}
+	// On hardware and in emulation alike an exit of the guest for nearly every packet costs an order of magnitude; a
+	// third of it is left for the machine's other users.
+	if tuned := floodPPS(b, "vhost"); tuned < 3*emulated {
+		b.Errorf("%.0f packets/s with vhost, %.0f with e1000: expected three times as many or more", tuned, emulated)
+	}
+
+	for range 2 {
+		b.run(2, "rollback", "--detailed-exit-code")
+	}
+	if err := b.guest.Restart(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	if live := readDefinition(b, b.must("virsh dumpxml "+guestName)); live.Interfaces[0].Model.Type != "e1000" {
+		b.Errorf("the guest runs with %s", live.Interfaces[0].Model.Type)
+	}
+	if threads := b.survey().of("for f in"); strings.Contains(threads, " vhost-") {
+		b.Errorf("an e1000 has vhost threads:\n%s", threads)
+	}
+}
+
+// planAndApply makes a plan on the host and applies it there.
+func planAndApply(b *box, file string, goal []string) *plan.Plan {
+	b.Helper()
+	b.run(2, slices.Concat([]string{"plan", "--detailed-exit-code", "-o", "/share/" + file}, goal)...)
+	p := readPlan(b, file)
+	done := answer[applied](b, 2, "apply", "--detailed-exit-code", "--confirm", "0", "/share/"+file)
+	if len(done.Changes) != len(p.Changes) || slices.ContainsFunc(done.Changes, func(o apply.Outcome) bool { return o.Found == "" }) {
+		b.Errorf("%d of %d changes: %+v", len(done.Changes), len(p.Changes), done.Changes)
+	}
+	return p
+}
+
+// queuesOf is how many queues a plan gives the guest.
+func queuesOf(b *box, p *plan.Plan) int {
+	b.Helper()
+	for _, c := range p.Changes {
+		if c.ID == "domain.queues" {
+			n, err := strconv.Atoi(c.To.Value)
+			if err != nil || n < 2 {
+				b.Fatalf("queues: %s", c.To)
+			}
+			return n
+		}
+	}
+	b.Fatal("the plan gives the guest no queues")
+	return 0
+}
+
+// isVhost requires that the guest runs on vhost with a number of queues, by libvirt, the host's kernel, and the guest's own
+// driver: it has taken the offered queues and enabled them, for a tap shows only those (tun_set_real_num_queues).
+func (b *box) isVhost(queues int) {
+	b.Helper()
+	live := readDefinition(b, b.must("virsh dumpxml "+guestName)).Interfaces[0]
+	attributes := map[string]string{}
+	for _, a := range live.Driver.Attributes {
+		attributes[a.Name.Local] = a.Value
+	}
+	if live.Model.Type != "virtio" || attributes["name"] != "vhost" || attributes["queues"] != strconv.Itoa(queues) {
+		b.Errorf("the guest runs with %s, %v", live.Model.Type, attributes)
+	}
+	if n := b.must("ls -d /sys/class/net/" + live.Target.Dev + "/queues/rx-* | wc -l"); n != strconv.Itoa(queues) {
+		b.Errorf("the guest has enabled %s queues of %d", n, queues)
+	}
+	if n := len(regexp.MustCompile(`(?m) vhost-\d+$`).FindAllString(b.survey().of("for f in"), -1)); n != queues {
+		b.Errorf("%d vhost threads for %d queues", n, queues)
+	}
+	path := b.must("virsh qemu-monitor-command " + guestName + " --hmp 'info virtio' | sed -n 's/: virtio-net.*//p'")
+	status := b.must(fmt.Sprintf("virsh qemu-monitor-command %s --hmp 'info virtio-status %s'", guestName, path))
+	_, guest, _ := strings.Cut(status, "Guest features:")
+	guest, _, _ = strings.Cut(guest, "Backend features:")
+	if !strings.Contains(guest, "VIRTIO_NET_F_MQ") || !strings.Contains(status, "DRIVER_OK") {
+		b.Errorf("the guest's driver has not taken the queues:\n%s", status)
+	}
+}

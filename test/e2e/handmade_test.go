@@ -1,0 +1,81 @@
+//go:build lab
+
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	"mpps/internal/datapath"
+	"mpps/internal/facts"
+	"mpps/internal/goal"
+	"mpps/internal/knob"
+	"mpps/internal/plan"
+	"mpps/internal/setting"
+)
+
+// change is one of a plan that the catalogue would not make.
+type change struct {
+	address string
+	to      string // "absent" removes
+}
+
+// wanted is what the change is to give.
+func (c change) want() setting.Want {
+	if c.to == "absent" {
+		return setting.NotThere()
+	}
+	return setting.Exact(c.to)
+}
+
+// byHand makes a plan of given changes for a host, in their order. What is found now comes from other programs: were it
+// not what mpps reads too, the plan would be refused as stale.
+func byHand(b *box, h *facts.Host, changes ...change) *plan.Plan {
+	b.Helper()
+	addresses := make([]setting.Address, len(changes))
+	for i, c := range changes {
+		var err error
+		if addresses[i], err = setting.ParseAddress(c.address); err != nil {
+			b.Fatal(err)
+		}
+	}
+	now := b.survey(addresses...)
+	readings := map[setting.Address]setting.Reading{}
+	var catalogue []*knob.Knob
+	for i, a := range addresses {
+		readings[a] = now.at(a)
+		catalogue = append(catalogue, &knob.Knob{
+			ID: fmt.Sprintf("test.%04d", i), Title: "a value of the test", Stage: datapath.Softirq, Risk: goal.None, Tiers: goal.Tiers(),
+			Where: func(*facts.Host) []setting.Address { return []setting.Address{a} },
+			Want: func(*knob.View, setting.Address) knob.Advice {
+				return knob.Wants(changes[i].want(), "the test wants it")
+			},
+		})
+	}
+	host := *h
+	host.Readings = readings
+	p, err := plan.Make(&host, goal.Unlimited(), catalogue)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if len(p.Changes) != len(changes) {
+		for a, r := range readings {
+			if !slices.ContainsFunc(p.Changes, func(c plan.Change) bool { return c.Address == a }) {
+				b.Errorf("%s is %s already", a, r)
+			}
+		}
+		b.Fatalf("%d of %d changes are in the plan", len(p.Changes), len(changes))
+	}
+	return p
+}
+
+// putPlan writes a plan where the host sees it.
+func (b *box) putPlan(name string, p *plan.Plan) {
+	b.Helper()
+	var text bytes.Buffer
+	if err := plan.Encode(&text, p); err != nil {
+		b.Fatal(err)
+	}
+	b.put(name, text.String())
+}

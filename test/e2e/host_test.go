@@ -1,0 +1,286 @@
+//go:build lab
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"mpps/internal/facts"
+	"mpps/internal/lab"
+	"mpps/internal/lab/labtest"
+)
+
+func TestMain(m *testing.M) { os.Exit(labtest.Main(m)) }
+
+// The host in the box: a guest with an e1000 on a bridge, rules in the way, accounting in both rule sets.
+const (
+	guestName = "web1"
+	guestMAC  = "52:54:00:0a:00:02"
+	guestIP   = "10.50.0.2"
+	agentPort = 7878
+	secret    = "end-to-end"
+	bridge    = "br0"
+)
+
+const setup = `set -e
+modprobe br_netfilter
+[ -e /sys/class/net/br0 ] || ip link add br0 type bridge forward_delay 0
+ip addr replace 10.50.0.1/24 dev br0
+ip link set br0 up
+for n in /sys/class/net/*; do
+	case $(cat $n/address) in
+	` + lab.MACigb0 + `) ip link set ${n##*/} master br0 up ;;
+	` + lab.MACigb1 + `|` + lab.MACvirtio + `) ip link set ${n##*/} up ;;
+	esac
+done
+sysctl -qw net.bridge.bridge-nf-call-iptables=1
+echo 1 > /sys/class/net/br0/bridge/nf_call_iptables
+for i in $(seq 8); do
+	iptables-legacy -A FORWARD -s 192.0.2.$i -m comment --comment "a host that is gone" -j RETURN
+done
+iptables-legacy -t raw -A PREROUTING -i vnet7 -j NFLOG --nflog-group 5
+nft -f - <<'RULES'
+table ip raw {
+	chain PREROUTING {
+		type filter hook prerouting priority raw; policy accept;
+		iifname "vnet8" log group 6
+	}
+}
+RULES
+`
+
+// box is the host in the box while one test uses it.
+type box struct {
+	*testing.T
+	lab   *lab.Lab
+	guest *lab.Guest
+	names map[string]string // of NICs, by MAC
+}
+
+// in is the box for a part of the test.
+func (b *box) in(t *testing.T) *box {
+	c := *b
+	c.T = t
+	return &c
+}
+
+// openBox boots the host, sets it up and starts its guest.
+func openBox(t *testing.T) *box {
+	t.Helper()
+	b := &box{T: t, lab: labtest.Host(t, labtest.Fresh), names: map[string]string{}}
+	b.put("secret", secret)
+	furnish := func(ctx context.Context) error {
+		_, err := b.lab.Must(ctx, setup)
+		return err
+	}
+	if err := furnish(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	b.guest, err = b.lab.StartGuestFresh(t.Context(), lab.GuestSpec{
+		Name: guestName, Binary: labtest.Binary(t), VCPUs: 2, MemoryMiB: 256,
+		NICs:    []lab.NIC{{Model: lab.E1000, Bridge: bridge, MAC: guestMAC, Addr: guestIP + "/24"}},
+		Modules: []string{"veth"}, // the agent measures its receiver alone behind a veth pair
+		Args:    []string{"mpps.secret=" + secret}, Probe: lab.TCPProbe(agentPort),
+	}, furnish)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A bridge has the address of a port of its.
+	for line := range strings.Lines(b.must(`for n in /sys/class/net/*; do [ ! -e $n/device ] || echo $(<$n/address) ${n##*/}; done`)) {
+		mac, name, _ := strings.Cut(strings.TrimSpace(line), " ")
+		b.names[mac] = name
+	}
+	return b
+}
+
+// put writes a file that the host sees as /share/NAME.
+func (b *box) put(name, text string) {
+	b.Helper()
+	if err := os.WriteFile(filepath.Join(b.lab.ShareDir(), name), []byte(text), 0o600); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// must runs a script on the host and returns what it printed.
+func (b *box) must(script string) string {
+	b.Helper()
+	out, err := b.lab.Must(b.Context(), script)
+	if err != nil {
+		b.Fatalf("%s: %v", script, err)
+	}
+	return strings.TrimRight(out, "\n")
+}
+
+// run runs mpps on the host and requires an exit code.
+func (b *box) run(code int, argv ...string) lab.Result {
+	b.Helper()
+	r, err := b.lab.Run(b.Context(), append([]string{"/share/mpps"}, argv...)...)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if r.Code != code {
+		b.Fatalf("mpps %s: exit %d, expected %d\n%s%s", strings.Join(argv, " "), r.Code, code, r.Stdout, r.Stderr)
+	}
+	return r
+}
+
+// answer runs mpps --json on the host and reads the result out of its envelope.
+func answer[R any](b *box, code int, argv ...string) R {
+	b.Helper()
+	return decode[R](b.T, b.run(code, append([]string{"--json"}, argv...)...).Stdout)
+}
+
+func decode[R any](t testing.TB, text string) R {
+	t.Helper()
+	var envelope struct {
+		Schema string `json:"schema"`
+		Result R      `json:"result"`
+	}
+	if err := json.Unmarshal([]byte(text), &envelope); err != nil || envelope.Schema == "" {
+		t.Fatalf("no answer: %v\n%.400s", err, text)
+	}
+	return envelope.Result
+}
+
+// snapshot takes a snapshot on the host and reads it here.
+func (b *box) snapshot(name string) *facts.Host {
+	b.Helper()
+	b.run(0, "--quiet", "snapshot", "-o", "/share/"+name)
+	f, err := os.Open(filepath.Join(b.lab.ShareDir(), name))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer f.Close()
+	h, err := facts.ReadSnapshot(f)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return h
+}
+
+// unchanged takes a second snapshot and lets mpps compare it with the first.
+func (b *box) unchanged(first string) {
+	b.Helper()
+	b.snapshot("now.json")
+	r, err := b.lab.Run(b.Context(), "/share/mpps", "snapshot", "diff", "/share/"+first, "/share/now.json")
+	if err != nil {
+		b.Fatal(err)
+	}
+	if r.Code != 0 {
+		b.Errorf("snapshot diff: exit %d\n%s%s", r.Code, r.Stdout, r.Stderr)
+	}
+}
+
+// TestHost goes through the whole program on one host with one guest. The parts leave the host as they found it, up to
+// the last ones, which tune the guest, measure into it, and put everything back.
+func TestHost(t *testing.T) {
+	b := openBox(t)
+	b.snapshot("first.json")
+	for _, part := range []struct {
+		name string
+		do   func(*box)
+	}{
+		{"inspect agrees with other tools", testInspect},
+		{"inspect is cheap", testInspectCost},
+		{"a snapshot is judged alike elsewhere", testAuditElsewhere},
+		{"every kind of value", testKinds},
+		{"the catalogue's plan", testCataloguePlan},
+		{"a refused write", testRefused},
+		{"a killed apply", testKilled},
+		{"an interrupted apply", testInterrupted},
+		{"two at a time", testLocked},
+		{"a stale plan", testStale},
+		{"an emulated NIC becomes vhost and back", testGuest},
+	} {
+		start := time.Now()
+		t.Run(part.name, func(t *testing.T) {
+			part.do(b.in(t))
+			b := b.in(t)
+			b.run(3, "status", "--detailed-exit-code") // nothing of mpps stands on the host
+		})
+		t.Logf("%4.1f s  %s", time.Since(start).Seconds(), part.name)
+	}
+	b.unchanged("first.json")
+	t.Run("the guest's definition can be removed", func(t *testing.T) {
+		if err := b.guest.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestNothingIsLeft comes after TestHost, whose lab has ended: this machine holds no trace of it.
+func TestNothingIsLeft(t *testing.T) {
+	mine := fmt.Sprintf("test-%d-", os.Getpid())
+	labs, err := lab.List()
+	if err != nil {
+		t.Error(err)
+	}
+	for _, l := range labs {
+		if strings.HasPrefix(l.Name, mine) {
+			t.Errorf("lab %s is still there", l.Name)
+		}
+	}
+	for what, pattern := range map[string]string{
+		"namespace":  "/run/netns/mpps-*" + mine + "*",
+		"run folder": "/run/mpps-lab/" + mine + "*",
+		"data":       filepath.Join(lab.Dir(), "labs", mine+"*"),
+	} {
+		if left, err := filepath.Glob(pattern); err != nil || len(left) > 0 {
+			t.Errorf("%s: %v %v", what, left, err)
+		}
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Error(err)
+	}
+	for line := range strings.Lines(string(mounts)) {
+		if strings.Contains(line, mine) {
+			t.Errorf("mount: %s", line)
+		}
+	}
+	for _, p := range processes(t) {
+		if p.pid != os.Getpid() && strings.Contains(p.commandLine, mine) {
+			t.Errorf("process %d: %s", p.pid, p.commandLine)
+		}
+	}
+}
+
+type process struct {
+	pid         int
+	commandLine string
+}
+
+// processes are those of this machine.
+func processes(t *testing.T) []process {
+	t.Helper()
+	dirs, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []process
+	for _, dir := range dirs {
+		text, err := os.ReadFile(dir + "/cmdline")
+		if errors.Is(err, os.ErrNotExist) || len(text) == 0 {
+			continue // has ended, or a kernel thread
+		}
+		var p process
+		if _, err := fmt.Sscan(filepath.Base(dir), &p.pid); err != nil {
+			t.Fatal(err)
+		}
+		p.commandLine = strings.ReplaceAll(string(text), "\x00", " ")
+		all = append(all, p)
+	}
+	if len(all) < 2 {
+		t.Fatalf("%d processes: this finds none", len(all))
+	}
+	return all
+}

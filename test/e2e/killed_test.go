@@ -1,0 +1,177 @@
+//go:build lab
+
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+
+	"mpps/internal/lab"
+	"mpps/internal/plan"
+)
+
+// interfaces of no use whose settings make a plan long enough to be hit on the way.
+const dummies = 60
+
+// longPlan makes the interfaces, and a plan of some 200 changes, a few of which take long, with every kind that lasts.
+func longPlan(b *box) *plan.Plan {
+	b.Helper()
+	b.must(fmt.Sprintf(`for i in $(seq %d); do echo "link add e2e$i type dummy"; done | ip -batch -`, dummies))
+	b.Cleanup(func() {
+		b.must(fmt.Sprintf(`for i in $(seq %d); do echo "link del e2e$i"; done | ip -batch -`, dummies))
+	})
+	h := b.snapshot("long.json")
+	igb := b.names[lab.MACigb1]
+	slow := []change{
+		{"nic-channels:" + igb + "/combined", "3"},
+		{"domain:" + guestName + "/interface/" + guestMAC + "/model", "virtio"},
+		{"nic-ring:" + igb + "/rx", "512"},
+		{"netfilter-rule:nflog-skip/iptables-legacy", "present"},
+		{"domain:" + guestName + "/vcpupin/1", "3"},
+		{"thread-affinity:" + guestName + "/vcpu/0", "1"},
+	}
+	var changes []change
+	for i := range dummies {
+		if i%10 == 0 && i/10 < len(slow) {
+			changes = append(changes, slow[i/10])
+		}
+		for _, name := range []string{"accept_local", "log_martians", "arp_notify"} {
+			changes = append(changes, change{fmt.Sprintf("sysctl:net.ipv4.conf.e2e%d.%s", i+1, name), "1"})
+		}
+	}
+	return byHand(b, h, changes...)
+}
+
+// strike runs mpps apply on the host and sends it a signal once its journal has a number of lines. It returns how apply
+// ended.
+func (b *box) strike(signal string, lines int, file string) lab.Result {
+	b.Helper()
+	type ended struct {
+		r   lab.Result
+		err error
+	}
+	b.must("rm -f /run/e2e.pid")
+	done := make(chan ended, 1)
+	go func() {
+		r, err := b.lab.Shell(b.Context(), "ls /var/lib/mpps/journal > /run/e2e.before 2>/dev/null; echo $$ > /run/e2e.new; mv /run/e2e.new /run/e2e.pid; exec /share/mpps --json apply "+file)
+		done <- ended{r, err}
+	}()
+	// Shell builtins only: a fork takes as long as many changes.
+	struck := b.must(fmt.Sprintf(`until [ -s /run/e2e.pid ]; do sleep 0.05; done
+pid=$(</run/e2e.pid); declare -A old; while read -r f; do old[$f]=1; done < /run/e2e.before
+shopt -s nullglob
+while kill -0 $pid 2>/dev/null; do
+	for f in /var/lib/mpps/journal/*; do
+		[ -f "$f" ] && [ -z "${old[${f##*/}]}" ] || continue
+		mapfile -t l < "$f"
+		if [ ${#l[@]} -ge %d ]; then kill -%s $pid && echo "struck at ${#l[@]}"; exit 0; fi
+	done
+done; echo "too late"`, lines, signal))
+	e := <-done
+	if e.err != nil {
+		b.Fatal(e.err)
+	}
+	b.Logf("%s %s", signal, struck)
+	if !strings.HasPrefix(struck, "struck") {
+		b.Fatalf("apply had ended before (exit %d): the plan is too short for this test\n%s", e.r.Code, e.r.Stderr)
+	}
+	return e.r
+}
+
+// testKilled kills apply on the way, as a power cut would: status tells, nothing else is begun, rollback restores.
+func testKilled(b *box) {
+	p := longPlan(b)
+	before := b.survey(p.Addresses()...)
+	b.putPlan("long-plan.json", p)
+	// Anywhere among the changes, near the end so that nearly all is to be undone, and right after the first intent.
+	for _, lines := range []int{2, 3 + rand.IntN(len(p.Changes)), len(p.Changes)*2 - rand.IntN(40)} {
+		if r := b.strike("KILL", lines, "/share/long-plan.json"); r.Code != 137 {
+			b.Errorf("killed: exit %d", r.Code)
+		}
+		if status := b.run(1, "status", "--detailed-exit-code").Stdout; !strings.HasPrefix(status, "interrupted") {
+			b.Errorf("status: %s", status)
+		}
+		if r := b.run(1, "apply", "/share/long-plan.json"); !strings.Contains(r.Stderr, "is interrupted") || !strings.Contains(r.Stderr, "mpps rollback") {
+			// A value that is half way there may be told first.
+			if !strings.Contains(r.Stderr, "stale") {
+				b.Errorf("apply after a kill: %s", r.Stderr)
+			}
+		}
+		b.run(0, "rollback")
+		b.survey(p.Addresses()...).same(b, before)
+		b.unchanged("long.json")
+		b.run(3, "status", "--detailed-exit-code")
+	}
+}
+
+// testInterrupted presses Ctrl-C and hangs up: apply itself undoes what it did.
+func testInterrupted(b *box) {
+	p := longPlan(b)
+	before := b.survey(p.Addresses()...)
+	b.putPlan("long-plan.json", p)
+	for _, signal := range []string{"INT", "HUP"} {
+		r := b.strike(signal, 3+rand.IntN(len(p.Changes)), "/share/long-plan.json")
+		if r.Code != 1 || !strings.Contains(r.Stderr, "put back") {
+			b.Errorf("%s: exit %d\n%s", signal, r.Code, r.Stderr)
+		}
+		if a := decode[applied](b.T, r.Stdout); a.State != "failed-undone" || a.TX == "" {
+			b.Errorf("%s: transaction %q is %s", signal, a.TX, a.State)
+		}
+		b.survey(p.Addresses()...).same(b, before)
+		b.run(3, "status", "--detailed-exit-code")
+	}
+	b.unchanged("long.json")
+}
+
+// testLocked stops an apply in the middle and tries others meanwhile.
+func testLocked(b *box) {
+	p := longPlan(b)
+	b.putPlan("long-plan.json", p)
+	b.putPlan("other-plan.json", byHand(b, b.snapshot("long.json"), change{"sysctl:net.core.somaxconn", "5000"}))
+	held := make(chan lab.Result, 1)
+	go func() {
+		held <- b.strike("STOP", 10, "/share/long-plan.json")
+	}()
+	pid := b.must("until [ -s /run/e2e.pid ]; do sleep 0.05; done; pid=$(</run/e2e.pid); until [[ $(</proc/$pid/stat) == *') T '* ]]; do sleep 0.05; done; echo $pid")
+	for _, argv := range [][]string{{"apply", "/share/other-plan.json"}, {"rollback"}} {
+		r := b.run(11, argv...)
+		if !strings.Contains(r.Stderr, "process "+pid+" (apply)") {
+			b.Errorf("%v names process %s not:\n%s", argv, pid, r.Stderr)
+		}
+	}
+	if status := b.run(11, "status", "--detailed-exit-code").Stdout; !strings.HasPrefix(status, "in-flight: process "+pid+" ") {
+		b.Errorf("status: %s", status)
+	}
+	b.must("kill -CONT " + pid)
+	if r := <-held; r.Code != 0 {
+		b.Errorf("the apply that was stopped: exit %d\n%s", r.Code, r.Stderr)
+	}
+	if got := b.must("sysctl -n net.core.somaxconn"); got == "5000" {
+		b.Error("the apply that found the lock held has written all the same")
+	}
+	b.run(0, "rollback")
+	b.unchanged("long.json")
+}
+
+// testStale changes the host behind a plan's back.
+func testStale(b *box) {
+	h := b.snapshot("stale.json")
+	igb := b.names[lab.MACigb1]
+	b.putPlan("stale-plan.json", byHand(b, h, change{"sysctl:net.core.somaxconn", "5000"}, change{"nic-ring:" + igb + "/rx", "512"}))
+	was := b.must("sysctl -n net.core.somaxconn; sysctl -qw net.core.somaxconn=4321")
+	defer b.must("sysctl -qw net.core.somaxconn=" + was)
+	r := b.run(1, "apply", "/share/stale-plan.json")
+	if want := "sysctl:net.core.somaxconn was " + was + " and is 4321"; !strings.Contains(r.Stderr, want) || strings.Contains(r.Stderr, "nic-ring") {
+		b.Errorf("expected %q and nothing of the ring, found %s", want, r.Stderr)
+	}
+	if !strings.Contains(r.Stderr, "hint: make a new plan") {
+		b.Errorf("no hint: %s", r.Stderr)
+	}
+	// The host itself has changed: a NIC is gone.
+	b.must("sysctl -qw net.core.somaxconn=" + was + "; ip link set " + igb + " down; ip link set " + igb + " name gone0")
+	defer b.must("ip link set gone0 name " + igb + "; ip link set " + igb + " up")
+	if r := b.run(1, "apply", "/share/stale-plan.json"); !strings.Contains(r.Stderr, "nic "+igb+" was ") || !strings.Contains(r.Stderr, "gone") {
+		b.Errorf("a NIC that is gone: %s", r.Stderr)
+	}
+}

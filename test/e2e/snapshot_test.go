@@ -1,0 +1,50 @@
+//go:build lab
+
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"testing"
+
+	"mpps/internal/lab/labtest"
+)
+
+// here runs mpps on this machine, outside the lab.
+func here(t testing.TB, argv ...string) string {
+	t.Helper()
+	cmd := exec.Command(labtest.Binary(t), argv...)
+	var out, said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &said
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("mpps %v: %v\n%s", argv, err, said.String())
+	}
+	return out.String()
+}
+
+// testAuditElsewhere judges the host on the host itself and, by a snapshot, on this machine.
+func testAuditElsewhere(b *box) {
+	b.snapshot("elsewhere.json")
+	goal := []string{"audit", "--pps", "1.8M", "--json"}
+	live := decode[map[string]json.RawMessage](b.T, b.run(0, goal...).Stdout)
+	recorded := decode[map[string]json.RawMessage](b.T, here(b, append(goal, "--snapshot", filepath.Join(b.lab.ShareDir(), "elsewhere.json"))...))
+	findings := func(r map[string]json.RawMessage) []any {
+		var all []any
+		if err := json.Unmarshal(r["findings"], &all); err != nil {
+			b.Fatal(err)
+		}
+		return all
+	}
+	inside, outside := findings(live), findings(recorded)
+	if len(inside) < 50 || len(inside) != len(outside) {
+		b.Fatalf("%d findings inside, %d outside", len(inside), len(outside))
+	}
+	for i := range inside {
+		if !reflect.DeepEqual(inside[i], outside[i]) {
+			b.Errorf("finding %d: inside %v, outside %v", i, inside[i], outside[i])
+		}
+	}
+}
