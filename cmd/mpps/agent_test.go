@@ -69,6 +69,13 @@ func result(t *testing.T, answer string) *measure.Run {
 	if err != nil {
 		t.Fatalf("%v in %q", err, answer)
 	}
+	schema := "mpps.bench-" + string(run.Kind) + ".1"
+	if strings.HasPrefix(strings.TrimLeft(answer, "{ \n"), `"schema": "mpps.run/1"`) { // a file
+		schema = "mpps.run.1"
+	}
+	if err := validate(schema, answer); err != nil {
+		t.Error(err)
+	}
 	return run
 }
 

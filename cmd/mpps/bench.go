@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mpps/internal/facts"
 	"mpps/internal/goal"
 	"mpps/internal/host"
 	"mpps/internal/measure"
@@ -202,7 +203,7 @@ func (a *app) finish(run *measure.Run, f *benchFlags, failure error) error {
 // asked for must succeed.
 func (a *app) saveRun(run *measure.Run, f *benchFlags) ([]string, error) {
 	var text bytes.Buffer
-	if err := measure.Encode(&text, run); err != nil {
+	if err := measure.Encode(&text, facts.Whole(run)); err != nil {
 		return nil, fmt.Errorf("encode the run: %w", err)
 	}
 	var saved []string

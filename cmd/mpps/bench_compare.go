@@ -11,10 +11,9 @@ import (
 
 // compared is the answer of bench compare.
 type compared struct {
-	Kind   measure.Kind `json:"kind"`
-	Unit   string       `json:"unit"`
-	Before string       `json:"before"` // the runs' names
-	After  string       `json:"after"`
+	Kind  measure.Kind `json:"kind"`
+	Unit  string       `json:"unit"`
+	Names [2]string    `json:"runs"` // what the runs are called
 	measure.Comparison
 	Verdict string              `json:"verdict"` // "~" for no significant difference
 	Cost    *measure.Comparison `json:"cpu_ns_per_unit,omitempty"`
@@ -45,7 +44,7 @@ is said.
 				return usage(err, "compare runs of the same kind")
 			}
 			c := compared{
-				Kind: before.Kind, Unit: before.Kind.Unit(), Before: seriesLabel(before, files[0]), After: seriesLabel(after, files[1]),
+				Kind: before.Kind, Unit: before.Kind.Unit(), Names: [2]string{seriesLabel(before, files[0]), seriesLabel(after, files[1])},
 				Comparison: measure.Compare(before.Values(), after.Values()),
 			}
 			c.Verdict = c.Comparison.String()
@@ -72,10 +71,10 @@ func costs(r *measure.Run) []float64 {
 }
 
 func drawComparison(t *report.Text, c *compared) {
-	t.Heading(fmt.Sprintf("%s: %s → %s", c.Kind, c.Before, c.After))
+	t.Heading(fmt.Sprintf("%s: %s → %s", c.Kind, c.Names[0], c.Names[1]))
 	t.Table([][]string{
-		{"  before", estimate(c.Comparison.Before, c.Unit), spread(c.Comparison.Before)},
-		{"  after", estimate(c.Comparison.After, c.Unit), spread(c.Comparison.After)},
+		{"  before", estimate(c.Before, c.Unit), spread(c.Before)},
+		{"  after", estimate(c.After, c.Unit), spread(c.After)},
 	})
 	verdict := c.Verdict
 	if !c.Significant {

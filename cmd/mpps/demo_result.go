@@ -130,11 +130,11 @@ func (s *demoState) render(d *demo) (page, result []byte, err error) {
 	if err := report.HTML(&html, doc); err != nil {
 		return nil, nil, err
 	}
-	result, err = json.MarshalIndent(demoResult{
+	result, err = json.MarshalIndent(facts.Whole(demoResult{
 		Schema: "mpps.demo/1", Version: version, Before: side(s.before), After: side(s.after), RolledBack: side(s.again),
 		Throughput: doc.Compared.Throughput, Changes: doc.Changes, Rollback: *doc.Rollback,
 		Seconds: s.seconds, Emulated: d.scene.lab.Emulated(), Retries: d.scene.lab.Retries(),
-	}, "", "  ")
+	}), "", "  ")
 	return html.Bytes(), append(result, '\n'), err
 }
 

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"mpps/internal/facts"
 	"mpps/internal/measure"
 )
 
@@ -25,7 +26,7 @@ var page = template.Must(template.New("page").Parse(pageTemplate))
 // HTML writes a document as one file that needs no network and no script: the style and the drawings are inline, and
 // the document itself is embedded as JSON.
 func HTML(w io.Writer, d *Document) error {
-	data, err := json.Marshal(d) // escapes <, > and &: safe inside a script element
+	data, err := json.Marshal(facts.Whole(d)) // escapes <, > and &: safe inside a script element
 	if err != nil {
 		return fmt.Errorf("embed the result in the page: %w", err)
 	}

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"regexp"
+	"strings"
+	"testing"
+
+	"mpps/internal/facts"
+	"mpps/internal/goal"
+	"mpps/internal/knob"
+	"mpps/internal/measure"
+	"mpps/internal/plan"
+	"mpps/internal/report"
+)
+
+// TestEmptyValuesFitTheirSchemas validates what a value looks like of which everything is missing that can be.
+func TestEmptyValuesFitTheirSchemas(t *testing.T) {
+	run := &measure.Run{Schema: measure.Schema, Kind: measure.PPS, LimitedBy: measure.ByUnknown, Samples: []measure.Sample{{}}}
+	bare := demoSide{LimitedBy: measure.ByUnknown}
+	for name, value := range map[string]any{
+		"mpps.run.1":    run,
+		"mpps.demo.1":   demoResult{Schema: "mpps.demo/1", Before: bare, After: bare, RolledBack: side(report.Series{Run: run, RR: run})},
+		"mpps.report.1": &report.Document{Schema: report.DocumentSchema, Series: []report.Series{{Run: run}}},
+	} {
+		text, err := json.Marshal(facts.Whole(value))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := validate(name, string(text)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	var text bytes.Buffer
+	p, err := plan.Make(&facts.Host{}, goal.Unlimited(), knob.Catalogue())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := plan.Encode(&text, p); err != nil {
+		t.Fatal(err)
+	}
+	if err := validate("mpps.plan-file.1", text.String()); err != nil {
+		t.Errorf("an empty plan: %v", err)
+	}
+	text.Reset()
+	if err := facts.Write(&text, &facts.Host{}, version); err != nil {
+		t.Fatal(err)
+	}
+	if err := validate("mpps.snapshot.1", text.String()); err != nil {
+		t.Errorf("a snapshot of nothing: %v", err)
+	}
+}
+
+// TestEmbeddedReport validates the data in a page.
+func TestEmbeddedReport(t *testing.T) {
+	doc := &report.Document{Schema: report.DocumentSchema, Title: "</script><b>", Version: version}
+	run := &measure.Run{Schema: measure.Schema, Kind: measure.PPS, LimitedBy: measure.ByDevice, Samples: []measure.Sample{{PPS: 1}, {PPS: 2}}}
+	doc.Add("before", run)
+	doc.Add("after", run)
+	doc.CompareFirstTwo()
+	var page bytes.Buffer
+	if err := report.HTML(&page, doc); err != nil {
+		t.Fatal(err)
+	}
+	data := regexp.MustCompile(`(?s)<script type="application/json" id="mpps-data">(.*?)</script>`).FindStringSubmatch(page.String())
+	if data == nil {
+		t.Fatal("no data in the page")
+	}
+	if err := validate("mpps.report.1", data[1]); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestEveryKnobIsExplained runs explain for the whole catalogue, in both forms.
+func TestEveryKnobIsExplained(t *testing.T) {
+	for _, k := range knob.Catalogue() {
+		for _, form := range []string{"--json=false", "--json"} {
+			var out, problems bytes.Buffer
+			if code := run([]string{"explain", k.ID, form}, strings.NewReader(""), &out, &problems); code != exitOK {
+				t.Errorf("%s: exit code %d: %s", k.ID, code, problems.String())
+			}
+			err := wide(out.String(), 80)
+			if form == "--json" {
+				err = validate("mpps.explain.1", out.String())
+			}
+			if err != nil {
+				t.Errorf("%s: %v", k.ID, err)
+			}
+		}
+	}
+}
