@@ -36,8 +36,9 @@ type Printer struct {
 // NewPrinter makes a printer for two streams. Colour and progress appear only on terminals.
 func NewPrinter(out, err io.Writer, opts Options) *Printer {
 	p := &Printer{out: out, err: err, opts: opts, width: 80}
-	p.color = !opts.NoColor && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && columns(out) > 0
-	p.live = !opts.Quiet && columns(err) > 0
+	dumb := os.Getenv("TERM") == "dumb"
+	p.color = !opts.NoColor && os.Getenv("NO_COLOR") == "" && !dumb && columns(out) > 0
+	p.live = !opts.Quiet && !dumb && columns(err) > 0
 	if w := columns(out); w >= 40 {
 		p.width = w
 	}

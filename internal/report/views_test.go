@@ -3,12 +3,15 @@ package report
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
 
 	"mpps/internal/apply"
 	"mpps/internal/audit"
@@ -173,5 +176,59 @@ func TestTable(t *testing.T) {
 	text := draw(20, func(t *Text) { t.Table([][]string{{"a", "bb", "c"}, {"aaa", "b", "a text that is too long"}}) })
 	if text != "a    bb  c\naaa  b   a text that\n         is too long\n" {
 		t.Errorf("%q", text)
+	}
+}
+
+// terminal opens a pseudo-terminal (pty(7)) and returns the side that programs write to.
+func terminal(t *testing.T, columns uint16) *os.File {
+	t.Helper()
+	control, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Skip("no pseudo-terminals: ", err)
+	}
+	t.Cleanup(func() { control.Close() })
+	if err := unix.IoctlSetPointerInt(int(control.Fd()), unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	number, err := unix.IoctlGetInt(int(control.Fd()), unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	side, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Skip("no pseudo-terminals: ", err)
+	}
+	t.Cleanup(func() { side.Close() })
+	if err := unix.IoctlSetWinsize(int(side.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns}); err != nil {
+		t.Fatal(err)
+	}
+	return side
+}
+
+func TestColourOnATerminal(t *testing.T) {
+	side := terminal(t, 132)
+	for name, c := range map[string]struct {
+		environment map[string]string
+		options     Options
+		color, live bool
+	}{
+		"as it is":    {color: true, live: true},
+		"NO_COLOR":    {environment: map[string]string{"NO_COLOR": "1"}, live: true},
+		"--no-color":  {options: Options{NoColor: true}, live: true},
+		"a dumb one":  {environment: map[string]string{"TERM": "dumb"}},
+		"--quiet":     {options: Options{Quiet: true}, color: true},
+		"empty value": {environment: map[string]string{"NO_COLOR": ""}, color: true, live: true}, // no-color.org: when not empty
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("NO_COLOR", "")
+			t.Setenv("TERM", "xterm")
+			for variable, value := range c.environment {
+				t.Setenv(variable, value)
+			}
+			p := NewPrinter(side, side, c.options)
+			if p.color != c.color || p.live != c.live || p.width != 132 || !IsTerminal(side) {
+				t.Errorf("colour %v, progress %v, width %d", p.color, p.live, p.width)
+			}
+		})
 	}
 }
