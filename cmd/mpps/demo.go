@@ -61,7 +61,7 @@ type demo struct {
 
 func (d *demo) run(ctx context.Context) (err error) {
 	if err := os.MkdirAll(d.out, 0o755); err != nil {
-		return err
+		return failed(err, "--out takes a directory that you may write to")
 	}
 	d.step("a KVM host in a box")
 	if d.scene, err = d.app.openScene(ctx); err != nil {

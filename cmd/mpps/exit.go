@@ -2,9 +2,13 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
+
+	"mpps/internal/journal"
 )
 
 // The exit codes. They are part of the command line's contract.
@@ -69,8 +73,12 @@ func (a *app) fail(err error) int {
 	if hint == "" && errors.As(err, &hinted) {
 		hint = hinted.Hint()
 	}
-	if hint == "" && code == exitUsage && a.path != "" {
+	switch {
+	case hint != "":
+	case code == exitUsage && a.path != "":
 		hint = "see '" + a.path + " --help'"
+	case errors.Is(err, journal.ErrNoTransaction):
+		hint = "'mpps history' lists the transactions"
 	}
 	a.out.Failure(err, hint)
 	return code
@@ -79,7 +87,12 @@ func (a *app) fail(err error) int {
 // args checks the number of positional arguments: exit code 64, not 1, where it is wrong.
 func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, given []string) error {
-		if err := check(cmd, given); err != nil {
+		err := check(cmd, given)
+		if err != nil && !cmd.HasSubCommands() {
+			takes := strings.TrimSuffix(cmd.UseLine(), " [flags]")
+			err = fmt.Errorf("expected '%s', found %s", takes, counted(len(given), "argument"))
+		}
+		if err != nil {
 			return usage(err, "see '"+cmd.CommandPath()+" --help'")
 		}
 		return nil
