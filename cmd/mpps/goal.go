@@ -23,7 +23,7 @@ type goalFlags struct {
 	guest, nic      string
 	consent         []string
 
-	set *pflag.FlagSet // to tell an empty text that was given from none
+	set *pflag.FlagSet // tells which were given
 }
 
 func (f *goalFlags) add(cmd *cobra.Command) {
@@ -64,11 +64,6 @@ func (f *goalFlags) goal() (goal.Goal, error) {
 	}
 	for _, name := range f.consent {
 		g.Consent = append(g.Consent, goal.Risk(name))
-	}
-	for _, name := range []string{"cpus", "guest", "nic"} {
-		if given := f.set.Lookup(name); given.Changed && given.Value.String() == "" {
-			return g, usage(fmt.Errorf("--%s: expected a value, found nothing", name), "leave --"+name+" out where it does not matter")
-		}
 	}
 	if f.set.Changed("frame") && f.frame == 0 {
 		return g, usage(errors.New("--frame 0: expected 64 to 9018 bytes"), hint)

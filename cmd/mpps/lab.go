@@ -55,9 +55,6 @@ func (a *app) labUp(name *string) *cobra.Command {
 		Short: "boot the lab; it stays up when the command has ended",
 		Args:  args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if *name == "" {
-				return errNoName
-			}
 			c := lab.Config{Name: *name, Persist: persist, Args: kernelArgs, Detached: true, Log: a.steps()}
 			if systemd {
 				c.Mode = lab.Systemd
@@ -73,7 +70,8 @@ func (a *app) labUp(name *string) *cobra.Command {
 			result := labUp{l.Name(), l.Accel(), l.ShareDir(), l.Netns()}
 			return a.out.Answer(report.Answer{Verb: "lab-up", Host: l.Name(), Result: result, Text: func(t *report.Text) {
 				t.Line("lab %s is up (%s)", result.Name, result.Accel)
-				t.Line("its /share is %s, the far ends of its NICs are in network namespace %s", result.Share, result.Netns)
+				t.Wrapped("its /share is ", result.Share)
+				t.Wrapped("the far ends of its NICs are in network namespace ", result.Netns)
 				t.Line("'mpps lab run -- COMMAND', 'mpps lab ssh', 'mpps lab down'")
 			}})
 		},
@@ -184,18 +182,12 @@ func (a *app) labClean() *cobra.Command {
 
 // attach gives a handle of a lab that is up.
 func attach(name string) (*lab.Lab, error) {
-	if name == "" {
-		return nil, errNoName
-	}
 	l, err := lab.Attach(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, &fault{err: fmt.Errorf("lab %s is not up", name), hint: "'mpps lab up' boots it", code: exitNotConfigured}
 	}
 	return l, named(err)
 }
-
-// errNoName is what --name is refused with where nothing stands behind it: it is not the default one that is meant.
-var errNoName = usage(errors.New("--name: expected the name of a lab, found nothing"), "leave --name out for the default lab")
 
 // named makes an error in --name one of the command line.
 func named(err error) error {

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -12,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"mpps/internal/lab/guestinit"
 	"mpps/internal/report"
@@ -71,11 +73,12 @@ func (a *app) command() *cobra.Command {
 		SilenceUsage:  true,
 		Version:       version,
 		Args:          cobra.ArbitraryArgs,
-		PersistentPreRun: func(cmd *cobra.Command, _ []string) {
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			a.path = cmd.CommandPath()
 			a.out = report.NewPrinter(a.stdout, a.stderr, report.Options{
 				JSON: a.json, Quiet: a.quiet, NoColor: a.noColor, Verbose: a.verbose, Version: version,
 			})
+			return notEmpty(cmd)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -98,6 +101,18 @@ func (a *app) command() *cobra.Command {
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "say more")
 	root.AddCommand(a.commands()...)
 	return root
+}
+
+// notEmpty refuses a flag with an empty text behind it, as an unset variable of a script leaves it: left out it would mean
+// something else (this machine, the default goal, every guest).
+func notEmpty(cmd *cobra.Command) error {
+	var err error
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if f.Value.Type() == "string" && f.Value.String() == "" && err == nil {
+			err = usage(fmt.Errorf("--%s: expected a value, found nothing", f.Name), "leave --"+f.Name+" out where you do not mean it")
+		}
+	})
+	return err
 }
 
 // commands are the sub-commands in the order in which a user meets them.

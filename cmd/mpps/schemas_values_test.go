@@ -10,6 +10,7 @@ import (
 	"mpps/internal/facts"
 	"mpps/internal/goal"
 	"mpps/internal/knob"
+	"mpps/internal/lab"
 	"mpps/internal/measure"
 	"mpps/internal/plan"
 	"mpps/internal/report"
@@ -49,6 +50,23 @@ func TestEmptyValuesFitTheirSchemas(t *testing.T) {
 	}
 	if err := validate("mpps.snapshot.1", text.String()); err != nil {
 		t.Errorf("a snapshot of nothing: %v", err)
+	}
+}
+
+// TestLabAnswers validates what lab says of a lab that is up; the other answers are validated where tests get them.
+func TestLabAnswers(t *testing.T) {
+	for verb, result := range map[string]any{
+		"lab-up":   labUp{Name: "default", Accel: lab.TCG, Share: "/share", Netns: "mpps-default"},
+		"lab-list": labList{Labs: []lab.Info{{Name: "a", Mode: lab.Systemd, Accel: lab.KVM, Running: true, Owner: 1}, {Mode: lab.Shell, Accel: lab.TCG}}},
+	} {
+		var out bytes.Buffer
+		p := report.NewPrinter(&out, &out, report.Options{JSON: true, Version: version})
+		if err := p.Answer(report.Answer{Verb: verb, Result: result}); err != nil {
+			t.Fatal(err)
+		}
+		if err := validate("mpps."+verb+".1", out.String()); err != nil {
+			t.Errorf("%s: %v", verb, err)
+		}
 	}
 }
 
