@@ -170,6 +170,21 @@ func TestReadmeTargets(t *testing.T) {
 	}
 }
 
+// TestDocumentLinks finds the files that the documents lead to.
+func TestDocumentLinks(t *testing.T) {
+	for _, file := range documents(t) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`).FindAllStringSubmatch(string(text), -1) {
+			if _, err := os.Stat(filepath.Join(filepath.Dir(file), found[1])); err != nil {
+				t.Errorf("%s: %v", file, err)
+			}
+		}
+	}
+}
+
 // TestReadmeCommands runs the commands of README on a recorded machine, in the order in which they stand there, as far as
 // they need neither a network nor a lab. What they write is there for those behind them.
 func TestReadmeCommands(t *testing.T) {
