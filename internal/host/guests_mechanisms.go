@@ -22,7 +22,7 @@ func (d domains) Read(ctx context.Context, a setting.Address) setting.Reading {
 	reading, err := d.machine.definedValue(ctx, a.Object(), a.Rest())
 	switch {
 	case errors.Is(err, errNoGuest), errors.Is(err, errNoLibvirt):
-		return setting.Missing(fmt.Sprintf("guest %s: %v", a.Object(), err))
+		return setting.NoObject(fmt.Sprintf("guest %s: %v", a.Object(), err))
 	case err != nil:
 		return setting.CouldNotTell(err.Error())
 	}
@@ -92,12 +92,12 @@ func redefine(ctx context.Context, l libvirt, guest, path string, to setting.Rea
 	return refused
 }
 
-// edit puts a value into a document or takes it out. What stood there before, though it would be refused, is put back
-// as it was.
+// edit puts a value into a document or takes it out, with what libvirt had added to it: the mode beside a nodeset means
+// nothing alone, and libvirt refuses it then. What stood there before, though it would be refused, is put back as it was.
 func edit(doc *domain.Doc, path string, to setting.Reading) error {
 	switch {
 	case to.State == setting.Absent:
-		return doc.Delete(path)
+		return doc.Restore(path, "", false)
 	case strings.HasPrefix(to.Why, asFound):
 		return doc.Restore(path, to.Value, true)
 	}

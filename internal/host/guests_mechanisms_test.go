@@ -104,6 +104,22 @@ func TestDefinitionsAreEditedInPlace(t *testing.T) {
 	}
 }
 
+// TestWhatLibvirtAddsGoesWithItsValue: libvirt writes a mode beside a nodeset when it stores the definition, and refuses a
+// mode without a nodeset.
+func TestWhatLibvirtAddsGoesWithItsValue(t *testing.T) {
+	bare := strings.Replace(definedXML, "  <numatune>\n    <memory mode='strict' nodeset='1'/>\n  </numatune>\n", "", 1)
+	k := &keeper{text: bare, alter: func(text string) string {
+		return strings.Replace(text, "<memory nodeset=", "<memory mode='strict' nodeset=", 1)
+	}}
+	path := "numatune/memory.nodeset"
+	if err := redefine(t.Context(), k, "vm 1", path, setting.Value("1")); err != nil || !strings.Contains(k.text, "mode='strict' nodeset='1'") {
+		t.Fatalf("%v\n%s", err, k.text)
+	}
+	if err := redefine(t.Context(), k, "vm 1", path, setting.Missing("not in the definition")); err != nil || k.text != bare {
+		t.Errorf("taken out again: %v\n%s", err, k.text)
+	}
+}
+
 // TestValuesThatWouldBeRefusedCanBePutBack: somebody wrote more queues than there can be, mpps corrects it, and a
 // rollback brings it back.
 func TestValuesThatWouldBeRefusedCanBePutBack(t *testing.T) {
