@@ -161,14 +161,16 @@ var domainQueues = &Knob{
 		Traps: []string{
 			"\"As many queues as vCPUs on every NIC\" fills a host with threads: there is a budget for each host, not for each NIC.",
 			"A tap has at most 256 queues.",
-			"Guest kernels before 4.19 may leave queues unused; virtio_net enables min(vCPUs, queues) itself on new ones, old ones need ethtool -L in the guest.",
+			"Guest kernels from 4.10 on enable min(vCPUs, queues) themselves; older ones start with one and need ethtool -L in the guest.",
+			"Guest kernels before 4.19 bind queues to CPUs (interrupt affinity, XPS) only where there are as many queues as vCPUs; later ones stripe them over the vCPUs.",
 			"A guest with many queues migrates only to a host whose kernel, QEMU and libvirt all know multiqueue.",
 			"A single-queue device behind it (VXLAN or GRE with one queue) turns the queues into one lock again.",
 		},
 		Sources: []Source{
 			{"4–9 queues for 9 vCPUs; 140 kpps with one", "founding measurements, CentOS 7.4 guest, X710"},
 			{"256 queues of a tap", "drivers/net/tun.c, MAX_TAP_QUEUES"},
-			{"the guest enables min(vCPUs, queues)", "drivers/net/virtio_net.c, virtnet_probe: curr_queue_pairs = min(num_online_cpus(), max_queue_pairs)"},
+			{"the guest enables min(vCPUs, queues)", "drivers/net/virtio_net.c, virtnet_probe: curr_queue_pairs = min(num_online_cpus(), max_queue_pairs); commit 44900010e492, Linux 4.10"},
+			{"queues are striped over the vCPUs", "drivers/net/virtio_net.c, virtnet_set_affinity; commit 2ca653d607ce, Linux 4.19"},
 			{"a budget for each host is asked for", "kubevirt/kubevirt issue 18012"},
 		},
 	},

@@ -20,13 +20,13 @@ var nicChannels = &Knob{
 		Traps: []string{
 			"More queues than serving CPUs bring nothing; they are left alone, because changing them costs a blip.",
 			"Drivers with separate rx and tx channels (bnx2x, some virtual ones) have no combined count.",
-			"igb has 8 queues, 2 while VFs are enabled; ixgbe and i40e have fewer with DCB or VFs.",
+			"igb has 8 queues; the 82575 and the i210 4, the i211 2. While VFs are enabled the 82576 has 2 and the i350 1. ixgbe and i40e have fewer with DCB or VFs.",
 			"Interrupt affinities are planned after this has been applied: the interrupts are others then.",
 		},
 		Sources: []Source{
 			{"all queues are closed and opened", "drivers/net/ethernet/intel/igb/igb_ethtool.c, igb_set_channels, igb_reinit_queues"},
 			{"one core in the kernel forwards about 2 Mpps", "founding measurements, 64-byte frames"},
-			{"2 queues with VFs", "measured on igb with sriov_numvfs set; igb_main.c, igb_get_max_rss_queues"},
+			{"queues of igb by its chips, with and without VFs", "drivers/net/ethernet/intel/igb/igb_main.c, igb_get_max_rss_queues; 2 measured on an emulated 82576 with sriov_numvfs set"},
 		},
 	},
 	Where: eachNIC(func(n *facts.NIC) bool { return n.Channels != nil && n.Channels.MaxCombined > 0 }, func(n *facts.NIC) []setting.Address {

@@ -15,7 +15,7 @@ func offload(name, title, why string, severity Severity, features ...string) *Kn
 		ID: "nic.offload." + name, Title: title, Stage: datapath.NIC, Risk: goal.None,
 		Doc: Doc{
 			Why:    why,
-			Cost:   "None where the hardware does it right. A driver's bug in an offload shows as corrupt or lost packets: then it is switched off for a reason, which a site file can state.",
+			Cost:   "None where the hardware does it right. A driver's bug in an offload shows as corrupt or lost packets: then it is switched off for a reason that somebody should have written down.",
 			Verify: "ethtool -k DEV shows on; cycles a packet fall (mpps bench).",
 			Traps: []string{
 				"Features marked [fixed] cannot be changed and are skipped.",

@@ -29,17 +29,6 @@ func (e *MissingError) Hint() string {
 	return "apt-get install -y --no-install-recommends " + strings.Join(e.Packages, " ")
 }
 
-// OuterPackages are the Debian packages that L0 needs for the lab.
-func OuterPackages() []string {
-	var out []string
-	for _, n := range needed {
-		if !slices.Contains(out, n.pkg) {
-			out = append(out, n.pkg)
-		}
-	}
-	return out
-}
-
 // checkNeeds gives a *MissingError, or an error when the lab cannot run here at all.
 func checkNeeds() error {
 	if os.Geteuid() != 0 {

@@ -113,9 +113,6 @@ func (p *Printer) Answer(a Answer) error {
 	return err
 }
 
-// JSONAnswers tells whether answers are printed as JSON.
-func (p *Printer) JSONAnswers() bool { return p.opts.JSON }
-
 // Progress replaces the line of progress on a terminal; elsewhere it prints nothing.
 func (p *Printer) Progress(format string, args ...any) {
 	if !p.live {

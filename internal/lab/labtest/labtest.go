@@ -42,9 +42,6 @@ func NoBinary(o *options) { o.noBinary = true }
 // Fresh wants a lab that no other test has used; it ends with the test.
 func Fresh(o *options) { o.fresh = true }
 
-// Args adds kernel arguments of L1.
-func Args(a ...string) Option { return func(o *options) { o.c.Args = append(o.c.Args, a...) } }
-
 var (
 	mu      sync.Mutex
 	shared  = map[string]*lab.Lab{}
@@ -107,7 +104,7 @@ func host(t testing.TB, o options) (*lab.Lab, error) {
 	if err := lockMachine(ctx, t); err != nil {
 		return nil, err
 	}
-	key := fmt.Sprint(o.c.Mode, o.c.Args, o.c.Persist)
+	key := fmt.Sprint(o.c.Mode, o.c.Persist)
 	if l, ok := shared[key]; ok && !o.fresh {
 		if _, err := l.Run(ctx, "true"); !errors.Is(err, lab.ErrGone) {
 			return l, err
