@@ -76,8 +76,13 @@ func readSnapshot(file string) (*facts.Host, error) {
 	return h, nil
 }
 
-// has refuses a goal for a guest that the host does not have.
+// has refuses to judge what is no machine (a mistyped --root, an empty snapshot), and a goal for a guest that the host
+// does not have.
 func (m *machine) has(g goal.Goal) error {
+	if len(m.facts.Topology.CPUs) == 0 {
+		return failed(fmt.Errorf("there is no machine to judge: not one CPU was found"),
+			"--root takes a directory that holds proc/ and sys/ of a machine, --snapshot a file of 'mpps snapshot'")
+	}
 	if g.Guest == "" {
 		return nil
 	}

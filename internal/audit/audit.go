@@ -58,6 +58,7 @@ type Report struct {
 	Verdict  string            `json:"verdict"` // one sentence
 	Goal     goal.Goal         `json:"goal"`
 	Counts   map[State]int     `json:"counts"`
+	LeftOut  []string          `json:"left_out"` // guests that do not run and were not named
 	Findings []Finding         `json:"findings"`
 	Place    *placement.Result `json:"placement,omitempty"`
 }
@@ -112,7 +113,8 @@ func RunWith(h *facts.Host, g goal.Goal, catalogue []*knob.Knob, adjust Adjust) 
 	if view.Tier != goal.Default {
 		r.Place = view.Placement()
 	}
-	r.Verdict = verdict(r)
+	r.LeftOut = leftOut(h, g)
+	r.Verdict = verdict(r, catalogue)
 	return r
 }
 
@@ -187,7 +189,10 @@ func judge(k *knob.Knob, a setting.Address, advice knob.Advice, found setting.Re
 	return f
 }
 
-func verdict(r Report) string {
+// stageOf are the stages without whose knobs a tier is hardly judged.
+var stageOf = map[goal.Tier]datapath.Stage{goal.Passthrough: datapath.SRIOV, goal.Realtime: datapath.Realtime}
+
+func verdict(r Report, catalogue []*knob.Knob) string {
 	if r.Tier == goal.Default {
 		return "nothing needs tuning: " + r.Why
 	}
@@ -205,16 +210,36 @@ func verdict(r Report) string {
 	var text string
 	switch {
 	case held > 0:
-		text = fmt.Sprintf("%d of %d values hold the target back, the worst of severity %s", held, held+odd+r.Counts[OK], worst)
+		text = fmt.Sprintf("%d of %d values hold the target back, the worst of severity %s", held, held+r.Counts[OK], worst)
+		if odd > 0 {
+			text += fmt.Sprintf("; %d more are odd and hold nothing back", odd)
+		}
 	case odd > 0:
 		text = fmt.Sprintf("well tuned: of %d values %d are odd, and none of them holds the target back", odd+r.Counts[OK], odd)
+	case r.Counts[OK] == 0:
+		text = "nothing was judged: no value that matters for the target could be seen here"
 	default:
 		text = "everything that could be seen is as the target needs it"
 	}
 	if n := r.Counts[Unknown]; n > 0 {
 		text += fmt.Sprintf("; %d could not be judged", n)
 	}
+	stage, own := stageOf[r.Tier]
+	if own && !slices.ContainsFunc(catalogue, func(k *knob.Knob) bool { return k.Stage == stage }) {
+		text += fmt.Sprintf("; this version has no knobs of stage %s, so that only what tier %s shares with others was judged", stage, r.Tier)
+	}
 	return text
+}
+
+// leftOut are the guests that a goal for every guest passes over because they do not run.
+func leftOut(h *facts.Host, g goal.Goal) []string {
+	names := []string{}
+	for _, guest := range h.Guests {
+		if g.Guest == "" && guest.Managed && guest.State != "running" {
+			names = append(names, guest.Name)
+		}
+	}
+	return names
 }
 
 // AtLeast are the findings that are off with the given severity or more.

@@ -14,6 +14,9 @@ import (
 func Audit(t *Text, r audit.Report, verbose bool) {
 	t.Wrapped("", t.In(Bold, "tier "+string(r.Tier)+": ")+r.Why)
 	t.Wrapped("", r.Verdict)
+	if n := len(r.LeftOut); n > 0 {
+		t.Wrapped("left out: ", fmt.Sprintf("%s not running (%s): --guest NAME judges one", count(n, "guest"), strings.Join(r.LeftOut[:min(n, 8)], ", ")))
+	}
 	findings(t, r.In(audit.Off))
 	if unknown := r.In(audit.Unknown); len(unknown) > 0 {
 		t.Blank()
@@ -69,6 +72,7 @@ func findings(t *Text, all []audit.Finding) {
 		if f.Warning != "" {
 			t.Wrapped("         "+t.In(Yellow, "careful: "), f.Warning)
 		}
+		rules(t, f.Rules)
 		if f.Blocked != "" && f.State == audit.Off {
 			t.Wrapped("         not changed: ", f.Blocked)
 		}
