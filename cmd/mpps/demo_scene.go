@@ -73,7 +73,7 @@ func (s *scene) furnish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := putSelf(s.lab); err != nil {
+	if err := install(ctx, s.lab); err != nil {
 		return err
 	}
 	if err := os.WriteFile(s.shared("secret"), []byte(demoSecret), 0o600); err != nil {

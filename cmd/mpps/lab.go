@@ -48,7 +48,7 @@ type labList struct {
 }
 
 func (a *app) labUp(name *string) *cobra.Command {
-	var systemd, persist bool
+	var systemd, persist, libvirt bool
 	var kernelArgs []string
 	cmd := &cobra.Command{
 		Use:   "up",
@@ -64,7 +64,11 @@ func (a *app) labUp(name *string) *cobra.Command {
 				return named(err)
 			}
 			defer l.Close()
-			if err := putSelf(l); err != nil {
+			err = install(cmd.Context(), l)
+			if err == nil && libvirt {
+				err = l.EnsureLibvirt(cmd.Context())
+			}
+			if err != nil {
 				return errors.Join(err, l.Stop(cmd.Context()))
 			}
 			result := labUp{l.Name(), l.Accel(), l.ShareDir(), l.Netns()}
@@ -77,6 +81,7 @@ func (a *app) labUp(name *string) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&systemd, "systemd", false, "a whole Debian under systemd (27 s) instead of a bare shell (5 s)")
+	cmd.Flags().BoolVar(&libvirt, "libvirt", false, "start libvirt in the bare shell too (9 s more); systemd does so by itself")
 	cmd.Flags().BoolVar(&persist, "persist", false, "keep its file system over reset and down")
 	cmd.Flags().StringArrayVar(&kernelArgs, "arg", nil, "a kernel argument, such as isolcpus=3; may be repeated")
 	return cmd
@@ -131,7 +136,12 @@ func labGet(name *string) *cobra.Command {
 
 func labReset(name *string) *cobra.Command {
 	return onLab(name, "reset", "end the lab like a power cut and boot it again", cobra.NoArgs,
-		func(ctx context.Context, l *lab.Lab, _ []string) error { return l.Reset(ctx) })
+		func(ctx context.Context, l *lab.Lab, _ []string) error {
+			if err := l.Reset(ctx); err != nil {
+				return err
+			}
+			return install(ctx, l)
+		})
 }
 
 func labDown(name *string) *cobra.Command {
@@ -197,13 +207,17 @@ func named(err error) error {
 	return err
 }
 
-// putSelf puts this very program into a lab, as /share/mpps.
-func putSelf(l *lab.Lab) error {
+// install puts this very program into a lab, as /share/mpps and on its PATH.
+func install(ctx context.Context, l *lab.Lab) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	return l.Put("mpps", self)
+	if err := l.Put("mpps", self); err != nil {
+		return err
+	}
+	_, err = l.Must(ctx, "mkdir -p /usr/local/bin && ln -sf /share/mpps /usr/local/bin/mpps")
+	return err
 }
 
 // steps tells what a lab does as finished steps.

@@ -124,7 +124,7 @@ func (g Goal) Why() string {
 }
 
 // ErrContradiction marks goals that cannot be meant.
-var ErrContradiction = errors.New("goal contradicts itself")
+var ErrContradiction = errors.New("impossible goal")
 
 // Contradiction is what is wrong with a goal, and what to ask for instead.
 type Contradiction struct {
