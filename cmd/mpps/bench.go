@@ -68,7 +68,7 @@ func (f *benchFlags) add(cmd *cobra.Command) {
 	flags.BoolVar(&f.reverse, "reverse", false, "the far end sends")
 	flags.DurationVar(&f.duration, "duration", 5*time.Second, "of one trial")
 	flags.DurationVar(&f.warmUp, "warm-up", 500*time.Millisecond, "traffic before the first trial, not counted")
-	flags.IntVar(&f.repeat, "repeat", 5, "trials; 6 or more give an interval of 95 %")
+	flags.IntVar(&f.repeat, "repeat", 6, "trials; fewer than 6 give no interval of 95 %")
 	flags.StringVar(&f.name, "name", "", "a label for the result")
 	flags.StringVarP(&f.output, "output", "o", "", "write the run to this file")
 	flags.BoolVar(&f.keep, "keep", true, "keep the run in /var/lib/mpps/runs")
@@ -100,12 +100,23 @@ func (f *benchFlags) agentOptions() (rig.AgentOptions, error) {
 	return o, err
 }
 
+// maxSecret bounds what is read of a secret's file, bytes.
+const maxSecret = 64 << 10
+
 // readSecret is a secret file's text without the white space around it; nil for no file.
 func readSecret(file string) ([]byte, error) {
 	if file == "" {
 		return nil, nil
 	}
-	text, err := os.ReadFile(file)
+	f, err := openFile(file)
+	if err != nil {
+		return nil, failed(fmt.Errorf("secret: %w", err), "any text will do: the same file on both sides")
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
+	if err == nil && len(text) > maxSecret {
+		err = fmt.Errorf("%s: larger than %d bytes", file, maxSecret)
+	}
 	if err != nil {
 		return nil, failed(fmt.Errorf("secret: %w", err), "any text will do: the same file on both sides")
 	}

@@ -17,8 +17,8 @@ func drawRun(t *report.Text, r *measure.Run, saved []string) {
 		title += ": " + r.Name
 	}
 	t.Heading(title)
-	t.Line("  %s → %s", place(r.From), place(r.To))
-	t.Line("  %s", loadOf(r))
+	t.Wrapped("  ", place(r.From)+" → "+place(r.To))
+	t.Wrapped("  ", loadOf(r))
 	t.Blank()
 	t.Line("  %s  median of %d %s", t.In(report.Bold, estimate(r.Median, r.Kind.Unit())), r.Median.N, spread(r.Median))
 	if r.Kind == measure.PPS {
@@ -67,15 +67,15 @@ func drawCounts(t *report.Text, r *measure.Run) {
 	if r.Sent > 0 {
 		loss = 100 * float64(r.Lost) / float64(r.Sent)
 	}
-	t.Line("  offered %s packet/s: sent %d, received %d, lost %d (%.4g %%), duplicated %d, out of order %d",
-		goal.FormatRate(r.OfferedPPS), r.Sent, r.Received, r.Lost, loss, r.Duplicated, r.Reordered)
+	t.Wrapped(fmt.Sprintf("  offered %s packet/s: ", goal.FormatRate(r.OfferedPPS)), fmt.Sprintf("sent %d, received %d, lost %d (%.4g %%), duplicated %d, out of order %d",
+		r.Sent, r.Received, r.Lost, loss, r.Duplicated, r.Reordered))
 	style := report.Green
 	if !r.Valid() {
 		style = report.RedBold
 	}
 	t.Wrapped("  limited by "+t.In(style, string(r.LimitedBy))+": ", strings.Join(r.Evidence, "; "))
 	for _, l := range r.Losses {
-		t.Line("  lost at %s %s %s: %d", l.Where, l.Interface, l.Name, l.Packets)
+		t.Wrapped("  lost at ", fmt.Sprintf("%s %s %s: %d", l.Where, l.Interface, l.Name, l.Packets))
 	}
 }
 
@@ -114,8 +114,8 @@ func drawCPU(t *report.Text, r *measure.Run, s measure.Sample) {
 		if m.Seconds <= 0 {
 			continue
 		}
-		t.Line("  CPUs of %s, first trial: user %.2f system %.2f softirq %.2f irq %.2f guest %.2f steal %.2f idle %.2f", m.Where,
-			(u.User+u.Nice)/m.Seconds, u.System/m.Seconds, u.SoftIRQ/m.Seconds, u.IRQ/m.Seconds, u.Guest/m.Seconds, u.Steal/m.Seconds, u.Idle/m.Seconds)
+		t.Wrapped("  CPUs of "+m.Where+", first trial: ", fmt.Sprintf("user %.2f system %.2f softirq %.2f irq %.2f guest %.2f steal %.2f idle %.2f",
+			(u.User+u.Nice)/m.Seconds, u.System/m.Seconds, u.SoftIRQ/m.Seconds, u.IRQ/m.Seconds, u.Guest/m.Seconds, u.Steal/m.Seconds, u.Idle/m.Seconds))
 	}
 }
 
@@ -123,11 +123,11 @@ func drawLatency(t *report.Text, l *measure.Latency) {
 	if l == nil {
 		return
 	}
-	text := fmt.Sprintf("  %s latency:", l.What)
+	var text string
 	for _, p := range l.Percentiles {
-		text += fmt.Sprintf(" p%g %s", p.P, short(p.ValueNs))
+		text += fmt.Sprintf("p%g %s ", p.P, short(p.ValueNs))
 	}
-	t.Line("%s max %s", text, short(l.MaxNs))
+	t.Wrapped("  "+l.What+" latency: ", text+"max "+short(l.MaxNs))
 }
 
 func percentile(l *measure.Latency, p float64) string {

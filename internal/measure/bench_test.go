@@ -14,6 +14,7 @@ import (
 // `carries` and holds up to `buffer` more, a receiver that sees at most `counts`. Time does not pass.
 type device struct {
 	makes, carries, counts float64
+	lets                   float64 // what the path, on the sender's CPU, lets it send; 0: all
 	buffer                 uint64
 	duplicates             uint64
 	late                   []uint64 // frames that turn up only at the n-th look
@@ -40,6 +41,9 @@ func (d *device) Send(_ context.Context, load Load) (Sent, error) {
 	pps := d.makes
 	if load.Rate > 0 {
 		pps = math.Min(pps, load.Rate)
+	}
+	if d.lets > 0 {
+		pps = math.Min(pps, d.lets)
 	}
 	seconds := load.Duration.Seconds()
 	sent := uint64(pps * seconds)
@@ -114,6 +118,8 @@ func TestVerdict(t *testing.T) {
 		{"set rate carried", device{makes: 5e6, carries: 1e6, counts: 20e6}, 5e5, ByNothing, 5e5, "above this rate"},
 		{"set rate not carried", device{makes: 5e6, carries: 1e6, counts: 20e6}, 2e6, ByDevice, 1e6, "50 %"},
 		{"set rate not sent", device{makes: 5e6, carries: 1e7, counts: 20e6}, 6e6, ByGenerator, 5e6, "asked for"},
+		{"set rate held back by the path", device{makes: 5e6, carries: 1e7, counts: 20e6, lets: 1e6}, 2e6, ByDevice, 1e6, "held it back"},
+		{"any rate held back by the path", device{makes: 5e6, carries: 1e7, counts: 20e6, lets: 1e6}, 0, ByDevice, 1e6, "let it send"},
 		{"receiver alone is no faster", device{makes: 5e6, carries: 2e6, counts: 2.2e6}, 0, ByReceiver, 2e6, "receiver alone"},
 		{"nothing sent", device{}, 0, ByGenerator, 0, "sent nothing"},
 	} {
@@ -140,6 +146,22 @@ func TestVerdict(t *testing.T) {
 				t.Error("judged again, the run says something else")
 			}
 		}))
+	}
+}
+
+func TestNoVerdictOnTheDeviceUnderOtherLoad(t *testing.T) {
+	for _, c := range []struct {
+		busy float64
+		cpus int
+		want Limit
+	}{{0.9, 2, ByDevice}, {1.1, 2, ByUnknown}, {1.1, 4, ByDevice}, {1.1, 0, ByDevice}} {
+		run := newRun(0)
+		run.Samples = []Sample{{Sent: 100, Received: 40, Lost: 60, Seconds: 1, PPS: 40}}
+		run.Baseline.BusyCPUs, run.Environment.CPUs = c.busy, c.cpus
+		run.Judge()
+		if run.LimitedBy != c.want || (c.want == ByUnknown) != strings.Contains(run.Evidence[0], "others kept 1.1 CPUs busy") {
+			t.Errorf("%v of %d CPUs: limited by %s: %q", c.busy, c.cpus, run.LimitedBy, run.Evidence)
+		}
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"strings"
 )
 
@@ -114,18 +113,4 @@ func Comparable(before, after *Run) ([]Warning, error) {
 		Text: "the runs were taken one after the other: what drifted meanwhile is in the difference",
 		Hint: "repeat before and after in turns where the difference is small"})
 	return warnings, nil
-}
-
-// ReadFile reads a run file.
-func ReadFile(name string) (*Run, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	r, err := Decode(f)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return r, nil
 }

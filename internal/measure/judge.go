@@ -10,6 +10,7 @@ import (
 const (
 	kept     = 0.95  // a paced generator that sent less than this share of the rate was the limit
 	headroom = 1.2   // what generator and receiver alone must be able to do, as a multiple of the result
+	crowded  = 0.5   // the share of all CPUs that others keep busy from which on a path may have been slow for want of CPU time
 	lossy    = 0.001 // a share of packets lost from which on the path counts as overloaded
 )
 
@@ -25,6 +26,11 @@ func (r *Run) Judge() {
 	if r.Kind == PPS {
 		r.PPS = r.Median.Value
 		r.LimitedBy, r.Evidence = r.limit()
+		if others := r.otherLoad(); r.LimitedBy == ByDevice && others > crowded {
+			r.LimitedBy = ByUnknown
+			r.Evidence = append([]string{fmt.Sprintf("others kept %.1f CPUs busy, %s of all: the path may have been slow for want of CPU time",
+				r.Baseline.BusyCPUs, percent(others))}, r.Evidence...)
+		}
 	} else {
 		r.LimitedBy, r.Evidence = ByUnknown, []string{"both ends' TCP stacks and CPUs are a part of every transaction and byte counted"}
 	}
@@ -123,8 +129,12 @@ func (r *Run) limit() (Limit, []string) {
 	if r.Load.Rate > 0 {
 		switch {
 		case sent < kept*r.Load.Rate:
-			return ByGenerator, append([]string{fmt.Sprintf("%s were asked for and %s sent, less than %s",
+			asked := append([]string{fmt.Sprintf("%s were asked for and %s sent, less than %s",
 				rate(r.Load.Rate), rate(sent), percent(kept))}, r.generatorAlone()...)
+			if c := r.Baseline.Generator; c != nil && c.PPS >= sent*headroom {
+				return ByDevice, append(asked, fmt.Sprintf("at least %g × as much as was sent: the path, which runs on the sender's CPU, held it back", headroom))
+			}
+			return ByGenerator, asked
 		case losing:
 			return ByDevice, []string{carried + " at " + rate(sent)}
 		}
@@ -147,6 +157,15 @@ func (r *Run) limit() (Limit, []string) {
 	}
 	return ByDevice, []string{carried, fmt.Sprintf("the generator alone (%s) makes %s; the path, which runs on the sender's CPU, let it send %s",
 		c.How, rate(c.PPS), rate(sent))}
+}
+
+// otherLoad is the share of the near machine's CPUs that others kept busy while nothing was sent, 0–1; 0 where the number
+// of CPUs is not known.
+func (r *Run) otherLoad() float64 {
+	if r.Environment.CPUs == 0 {
+		return 0
+	}
+	return r.Baseline.BusyCPUs / float64(r.Environment.CPUs)
 }
 
 func (r *Run) generatorAlone() []string {
