@@ -38,8 +38,8 @@ func (a *app) applyCommand() *cobra.Command {
 		Long: `Makes the changes of a plan (a file of 'mpps plan -o', - for standard input, or
 a plan made now from the goal flags). Each value is journaled before it is
 written, and read back afterwards. Where one fails, or on Ctrl-C, everything is
-put back. A plan that no longer fits the host is refused. Nothing is ever
-restarted.
+put back. A plan that no longer fits the host is refused: other values, or a
+change that is riskier now than the plan says. Nothing is ever restarted.
 
 With --confirm the changes are undone by themselves, even if this shell dies,
 unless 'mpps confirm' follows in time. That is on (60s) for plans with changes
@@ -59,12 +59,12 @@ or with --dry-run would be (--detailed-exit-code) · 11 another mpps is at work.
 			if len(given) > 0 && flags.given(cmd) {
 				return usage(errors.New("a plan file and goal flags: expected one of them"), "the goal is part of the plan")
 			}
-			p, m, err := a.planned(cmd.Context(), given, &flags)
+			p, m, cuts, err := a.planned(cmd.Context(), given, &flags)
 			if err != nil {
 				return err
 			}
 			defer m.close()
-			if !cmd.Flags().Changed("confirm") && risks(p, goal.Connectivity) {
+			if !cmd.Flags().Changed("confirm") && cuts {
 				confirm = defaultConfirm
 			}
 			return a.apply(cmd.Context(), p, m, apply.Options{DryRun: dryRun, Confirm: confirm, Arm: a.guard, Beside: besides(p, m.facts)}, detailed)
@@ -86,40 +86,33 @@ func risks(p *plan.Plan, risk goal.Risk) bool {
 	return slices.ContainsFunc(p.Changes, func(c plan.Change) bool { return c.Risk == risk })
 }
 
-// planned is the plan of a file with the machine that it is to fit, or one made now.
-func (a *app) planned(ctx context.Context, given []string, flags *goalFlags) (*plan.Plan, *machine, error) {
+// planned is the plan of a file with the machine that it is to fit, or one made now. cuts tells whether it can cut the
+// path that the operator came by.
+func (a *app) planned(ctx context.Context, given []string, flags *goalFlags) (p *plan.Plan, m *machine, cuts bool, err error) {
+	var g goal.Goal
 	if len(given) == 0 {
-		g, err := flags.goal()
-		if err != nil {
-			return nil, nil, err
-		}
-		m, err := a.gather(ctx, "")
-		if err != nil {
-			return nil, nil, err
-		}
-		if err := m.has(g); err != nil {
-			return nil, nil, errors.Join(err, m.close())
-		}
-		p, err := plan.Make(m.facts, g, knob.Catalogue())
-		if err != nil {
-			return nil, nil, errors.Join(err, m.close())
-		}
-		return p, m, nil
+		g, err = flags.goal()
+	} else if p, err = a.readPlan(given[0]); err != nil {
+		err = failed(fmt.Errorf("plan %s: %w", given[0], err), "make one with 'mpps plan -o FILE'")
 	}
-	p, err := a.readPlan(given[0])
 	if err != nil {
-		return nil, nil, failed(fmt.Errorf("plan %s: %w", given[0], err), "make one with 'mpps plan -o FILE'")
+		return nil, nil, false, err
 	}
-	opened, err := host.Open(a.root)
+	if m, err = a.gather(ctx, ""); err != nil {
+		return nil, nil, false, err
+	}
+	if p != nil {
+		host.Read(ctx, m.mechanisms, m.facts, p.Addresses())
+		cuts, err = fits(p, m.facts)
+	} else if err = m.has(g); err == nil {
+		if p, err = plan.Make(m.facts, g, knob.Catalogue()); err == nil {
+			cuts = risks(p, goal.Connectivity)
+		}
+	}
 	if err != nil {
-		return nil, nil, failed(err, "--root takes a directory that holds proc/ and sys/ of a machine")
+		return nil, nil, false, errors.Join(err, m.close())
 	}
-	m := &machine{facts: opened.Inventory(ctx), mechanisms: opened.Mechanisms(), close: opened.Close}
-	host.Read(ctx, m.mechanisms, m.facts, p.Addresses())
-	if err := fits(p, m.facts); err != nil {
-		return nil, nil, errors.Join(err, m.close())
-	}
-	return p, m, nil
+	return p, m, cuts, nil
 }
 
 func (a *app) readPlan(name string) (*plan.Plan, error) {
@@ -134,21 +127,34 @@ func (a *app) readPlan(name string) (*plan.Plan, error) {
 	return plan.Decode(f)
 }
 
-// fits refuses a stale plan. Values that are as the plan wants them already do not make it stale.
-func fits(p *plan.Plan, h *facts.Host) error {
-	var stale *plan.Stale
-	if err := plan.Check(p, h); !errors.As(err, &stale) {
-		return err
+// fits refuses a stale plan: one made of other values, or one that is riskier by what the host is now. Values that are as
+// the plan wants them already do not make it stale. cuts tells whether it can cut the path that the operator came by.
+func fits(p *plan.Plan, h *facts.Host) (cuts bool, err error) {
+	var stale, riskier *plan.Stale
+	if err := plan.Check(p, h); err != nil && !errors.As(err, &stale) {
+		return false, err
 	}
-	met := map[string]bool{}
-	for _, c := range p.Changes {
-		met[c.Address.String()] = c.Want.Met(h.Readings.At(c.Address))
+	if stale != nil {
+		met := map[string]bool{}
+		for _, c := range p.Changes {
+			met[c.Address.String()] = c.Want.Met(h.Readings.At(c.Address))
+		}
+		stale.Changed = slices.DeleteFunc(stale.Changed, func(d plan.Difference) bool { return met[d.What] })
 	}
-	stale.Changed = slices.DeleteFunc(stale.Changed, func(d plan.Difference) bool { return met[d.What] })
-	if len(stale.Changed) == 0 {
-		return nil
+	cuts, err = plan.Again(p, h, knob.Catalogue())
+	switch {
+	case err != nil && !errors.As(err, &riskier):
+		return cuts, err
+	case riskier == nil:
+		riskier = &plan.Stale{Digest: p.Digest}
 	}
-	return stale
+	if stale != nil {
+		riskier.Changed = append(stale.Changed, riskier.Changed...)
+	}
+	if len(riskier.Changed) > 0 {
+		return cuts, riskier
+	}
+	return cuts, nil
 }
 
 // besides are the values of the catalogue that belong to a NIC which the plan sets up anew, and that it does not change
@@ -222,7 +228,7 @@ func (a *app) apply(ctx context.Context, p *plan.Plan, m *machine, o apply.Optio
 	}
 	for _, r := range p.Restarts {
 		answer.Warnings = append(answer.Warnings, report.Warning{
-			Code: "restart-pending", Text: fmt.Sprintf("%s take effect after %s", counted(len(r.Addresses), "change"), r.What),
+			Code: "restart-pending", Text: takeEffect(len(r.Addresses)) + " after " + r.What,
 			Hint: "mpps never restarts anything; 'mpps status' tells when it has taken effect",
 		})
 	}
@@ -234,6 +240,13 @@ func (a *app) apply(ctx context.Context, p *plan.Plan, m *machine, o apply.Optio
 		return exit(exitChanges)
 	}
 	return nil
+}
+
+func takeEffect(n int) string {
+	if n == 1 {
+		return "1 change takes effect"
+	}
+	return fmt.Sprintf("%d changes take effect", n)
 }
 
 func counted(n int, what string) string {

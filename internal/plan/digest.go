@@ -37,8 +37,9 @@ func identity(h *facts.Host) []Part {
 	return parts
 }
 
-// digest is a hash of everything that apply acts upon and of what the plan was made from: schema, goal, identity, and
-// for each change its address, what was found and what is to be written. Reasons are not part of it.
+// digest is a hash of everything that apply acts upon, of what the plan was made from and of what the operator agreed
+// to: schema, goal, identity, the way in, and for each change its address, what was found, what is to be written, its
+// risk, what it needs to take effect and the rules that stop matching. Reasons are not part of it.
 func (p *Plan) digest() string {
 	type item struct {
 		ID      string
@@ -46,17 +47,21 @@ func (p *Plan) digest() string {
 		From    setting.Reading
 		To      setting.Reading
 		Want    setting.Want
+		Risk    goal.Risk
+		Needs   string
+		Rules   []string
 	}
 	basis := struct {
-		Schema   string
-		Goal     goal.Goal
-		Identity []Part
-		Changes  []item
-		Consent  []item
-	}{Schema: p.Schema, Goal: p.Goal, Identity: p.Identity}
+		Schema     string
+		Goal       goal.Goal
+		Identity   []Part
+		Management []Management
+		Changes    []item
+		Consent    []item
+	}{Schema: p.Schema, Goal: p.Goal, Identity: p.Identity, Management: p.Management}
 	items := func(changes []Change) (all []item) {
 		for _, c := range changes {
-			all = append(all, item{c.ID, c.Address, bare(c.From), bare(c.To), c.Want})
+			all = append(all, item{c.ID, c.Address, bare(c.From), bare(c.To), c.Want, c.Risk, c.Needs, append([]string(nil), c.Rules...)})
 		}
 		return all
 	}

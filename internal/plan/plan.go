@@ -82,7 +82,7 @@ type Later struct {
 type Management struct {
 	NIC     string `json:"nic"`
 	Why     string `json:"why"`
-	Touched bool   `json:"touched"` // a change of this plan concerns it
+	Touched bool   `json:"touched"` // a change of this plan is made on it, of whatever risk
 }
 
 // Make plans for a goal. It refuses goals that contradict themselves and catalogues whose order has a cycle.
@@ -127,7 +127,7 @@ func From(h *facts.Host, g goal.Goal, report audit.Report, catalogue []*knob.Kno
 	for _, n := range h.NICs {
 		if n.Management != "" {
 			p.Management = append(p.Management, Management{NIC: n.Name, Why: n.Management, Touched: slices.ContainsFunc(p.Changes, func(c Change) bool {
-				return c.Risk == goal.Connectivity && c.Address.Object() == n.Name
+				return nicOf(c.Address) == n.Name
 			})})
 		}
 	}
@@ -200,6 +200,19 @@ func (p *Plan) postpone() {
 	for _, guest := range guests {
 		p.Later = append(p.Later, Later{After: "restart of guest " + guest, IDs: []string{"vhost.threads"}, Why: "the vhost threads of its new queues exist only then: plan again afterwards"})
 	}
+}
+
+// nicOf is the network device on which a value is set; empty where its address names none.
+func nicOf(a setting.Address) string {
+	switch a.Kind {
+	case setting.NICRing, setting.NICChannels, setting.NICCoalesce, setting.NICFeature, setting.NICFlowHash, setting.IRQAffinity:
+		return a.Object()
+	case setting.Sysfs, setting.SysfsCPUs:
+		if strings.HasPrefix(a.Path, "class/net/") {
+			return deviceOf(a)
+		}
+	}
+	return ""
 }
 
 // deviceOf is the device of a sysfs address below class/net.

@@ -32,7 +32,6 @@ func Plan(t *Text, p *plan.Plan) {
 		for _, group := range groupChanges(p.Consent) {
 			planned(t, "   ", group)
 			t.Line("   %s", t.In(Yellow, "add --consent "+string(group[0].Risk)))
-			rules(t, group[0].Rules)
 		}
 	}
 	if len(p.Skipped) > 0 {
@@ -46,12 +45,13 @@ func Plan(t *Text, p *plan.Plan) {
 }
 
 // groupChanges puts changes together that follow each other and differ only in address and values: the queues of a NIC.
+// Those that stop other rules from matching are never put together.
 func groupChanges(all []plan.Change) [][]plan.Change {
 	var groups [][]plan.Change
 	for _, c := range all {
 		if n := len(groups); n > 0 {
 			last := groups[n-1][0]
-			if last.ID == c.ID && last.Risk == c.Risk && last.Lasts == c.Lasts && last.Needs == c.Needs && last.Warning == c.Warning {
+			if last.ID == c.ID && last.Risk == c.Risk && last.Lasts == c.Lasts && last.Needs == c.Needs && last.Warning == c.Warning && slices.Equal(last.Rules, c.Rules) {
 				groups[n-1] = append(groups[n-1], c)
 				continue
 			}
@@ -87,9 +87,10 @@ func planned(t *Text, number string, group []plan.Change) {
 	if c.Warning != "" {
 		t.Wrapped("   "+t.In(Yellow, "careful: "), c.Warning)
 	}
+	rules(t, c.Rules)
 }
 
-// rules lists rules that would stop matching: the operator must see them before consenting.
+// rules lists rules that would stop matching: the operator must see them before consenting, and before applying.
 func rules(t *Text, lines []string) {
 	if len(lines) == 0 {
 		return
@@ -108,15 +109,19 @@ func footing(t *Text, p *plan.Plan) {
 		t.Blank()
 	}
 	for _, r := range p.Restarts {
-		t.Wrapped("needs ", fmt.Sprintf("%s: %s take effect then; mpps does not do it", r.What, count(len(r.Addresses), "change")))
+		t.Wrapped("needs ", fmt.Sprintf("%s: %s then; mpps does not do it", r.What, count(len(r.Addresses), "change takes effect", "changes take effect")))
 	}
 	for _, l := range p.Later {
 		t.Wrapped("later ", fmt.Sprintf("after %s: %s; %s", l.After, strings.Join(l.IDs, ", "), l.Why))
 	}
+	cuts := slices.ContainsFunc(p.Changes, func(c plan.Change) bool { return c.Risk == goal.Connectivity })
 	for _, m := range p.Management {
-		if m.Touched {
+		switch {
+		case m.Touched && cuts:
 			t.Wrapped(t.In(RedBold, "way in "), m.NIC+": "+m.Why+"; this plan changes it, apply undoes itself unless 'mpps confirm' follows")
-		} else {
+		case m.Touched:
+			t.Wrapped(t.In(Yellow, "way in "), m.NIC+": "+m.Why+"; this plan changes it, nothing that could cut it")
+		default:
 			t.Wrapped("way in ", m.NIC+": "+m.Why+"; not touched")
 		}
 	}
