@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"mpps/internal/facts"
 )
@@ -59,13 +60,39 @@ func cause(err error) error {
 	return err
 }
 
-// openJSON opens a file of JSON for reading. One that is larger than anything that mpps reads is refused at once.
-func openJSON(name string) (io.ReadCloser, error) {
-	f, err := os.Open(name)
+// openFile opens a file that the user named for reading. What is no file is refused: to open a named pipe would wait for
+// somebody who may never come.
+func openFile(name string) (*os.File, error) {
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
-	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() && info.Size() > facts.MaxSnapshot {
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		kind := "special file"
+		switch mode := info.Mode(); {
+		case mode.IsDir():
+			kind = "directory"
+		case mode&fs.ModeNamedPipe != 0:
+			kind = "pipe"
+		case mode&fs.ModeDevice != 0:
+			kind = "device"
+		}
+		err = &fs.PathError{Op: "open", Path: name, Err: fmt.Errorf("is a %s, expected a file", kind)}
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// openJSON opens a file of JSON for reading. One that is larger than anything that mpps reads is refused at once.
+func openJSON(name string) (io.ReadCloser, error) {
+	f, err := openFile(name)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := f.Stat(); err == nil && info.Size() > facts.MaxSnapshot {
 		return nil, errors.Join(&fs.PathError{Op: "open", Path: name, Err: fmt.Errorf("larger than %d MiB", facts.MaxSnapshot>>20)}, f.Close())
 	}
 	return struct {

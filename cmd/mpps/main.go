@@ -78,7 +78,10 @@ func (a *app) command() *cobra.Command {
 			a.out = report.NewPrinter(a.stdout, a.stderr, report.Options{
 				JSON: a.json, Quiet: a.quiet, NoColor: a.noColor, Verbose: a.verbose, Version: version,
 			})
-			return notEmpty(cmd)
+			if err := notEmpty(cmd); err != nil {
+				return err
+			}
+			return a.isRoot()
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -113,6 +116,14 @@ func notEmpty(cmd *cobra.Command) error {
 		}
 	})
 	return err
+}
+
+// isRoot refuses a --root that is there but no directory, such as a pipe that would be waited for.
+func (a *app) isRoot() error {
+	if info, err := os.Stat(a.root); err == nil && !info.IsDir() {
+		return failed(fmt.Errorf("root directory of the machine: open %s: not a directory", a.root), "--root takes a directory that holds proc/ and sys/ of a machine")
+	}
+	return nil
 }
 
 // commands are the sub-commands in the order in which a user meets them.

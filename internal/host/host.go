@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path"
@@ -32,6 +33,13 @@ type Machine struct {
 
 // Open opens the machine whose files are below root; "/" is the live one.
 func Open(root string) (*Machine, error) {
+	info, err := os.Stat(root) // OpenRoot would wait for the other end of a pipe
+	if err == nil && !info.IsDir() {
+		err = &fs.PathError{Op: "open", Path: root, Err: unix.ENOTDIR}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("root directory of the machine: %w", err)
+	}
 	opened, err := os.OpenRoot(root)
 	if err != nil {
 		return nil, fmt.Errorf("root directory of the machine: %w", err)
@@ -58,7 +66,7 @@ func (m *Machine) read(name string) (string, error) {
 		}
 		return text, err
 	}
-	f, err := m.root.Open(name)
+	f, err := regular(m.root, name, os.O_RDONLY)
 	if err != nil {
 		return "", err
 	}
@@ -108,7 +116,7 @@ func (m *Machine) exists(name string) bool {
 
 // list is the sorted names of a directory's entries; empty where it cannot be read.
 func (m *Machine) list(name string) []string {
-	d, err := m.root.Open(name)
+	d, err := directory(m.root, name)
 	if err != nil {
 		return nil
 	}
@@ -133,7 +141,7 @@ func (m *Machine) link(name string) string {
 // write writes a pseudo-file in one write(2) and returns the kernel's own error.
 func (m *Machine) write(ctx context.Context, name, text string) error {
 	return within(ctx, func() error {
-		f, err := m.root.OpenFile(name, os.O_WRONLY, 0)
+		f, err := regular(m.root, name, os.O_WRONLY)
 		if err != nil {
 			return err
 		}

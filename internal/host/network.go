@@ -150,7 +150,7 @@ func uevent(text, variable string) string {
 // below is the machine seen from a directory under its root: reads in it resolve no path above it, and cost one open
 // each instead of one for every element of the path.
 func (m *Machine) below(dir string) (*Machine, error) {
-	root, err := m.root.OpenRoot(dir)
+	root, err := subtree(m.root, dir)
 	if err != nil {
 		return nil, err
 	}

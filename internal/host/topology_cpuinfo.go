@@ -2,6 +2,7 @@ package host
 
 import (
 	"io"
+	"os"
 	"strconv"
 	"strings"
 
@@ -40,7 +41,7 @@ func (m *Machine) head(name string, most int) (string, error) {
 	if m.straight(name) {
 		return readLive(unix.AT_FDCWD, "/"+name, most)
 	}
-	f, err := m.root.Open(name)
+	f, err := regular(m.root, name, os.O_RDONLY)
 	if err != nil {
 		return "", err
 	}

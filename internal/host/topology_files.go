@@ -26,7 +26,7 @@ func (m *Machine) folder(name string) *folder {
 	if m.straight(name) {
 		return liveFolder(unix.AT_FDCWD, "/"+name)
 	}
-	return rootedFolder(m.root.OpenRoot(name))
+	return rootedFolder(subtree(m.root, name))
 }
 
 func (d *folder) folder(name string) *folder {
@@ -36,7 +36,7 @@ func (d *folder) folder(name string) *folder {
 	case d.root == nil:
 		return liveFolder(d.fd, name)
 	}
-	return rootedFolder(d.root.OpenRoot(name))
+	return rootedFolder(subtree(d.root, name))
 }
 
 func rootedFolder(root *os.Root, err error) *folder {
@@ -66,7 +66,7 @@ func (d *folder) text(name string) (string, bool) {
 		text, err := readLive(d.fd, name, most)
 		return text, err == nil
 	}
-	f, err := d.root.Open(name)
+	f, err := regular(d.root, name, os.O_RDONLY)
 	if err != nil {
 		return "", false
 	}

@@ -18,9 +18,10 @@ func (m *Machine) straight(name string) bool {
 	return m.live && m.path == "/" && filepath.IsLocal(name)
 }
 
-// readLive reads at most the given number of bytes of a file named from a directory.
+// readLive reads at most the given number of bytes of a file named from a directory. It does not wait at a named pipe
+// (below /etc or /run): without a writer that reads as empty, with one as an error.
 func readLive(dir int, name string, most int) (string, error) {
-	fd, err := openFD(dir, name, unix.O_RDONLY)
+	fd, err := openFD(dir, name, unix.O_RDONLY|unix.O_NONBLOCK)
 	if err != nil {
 		return "", err
 	}

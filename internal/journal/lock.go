@@ -111,7 +111,7 @@ func (l *Lock) tell() error {
 
 // Holder is who holds the lock now; nil where nobody does. It takes no lock, so that looking never stands in the way.
 func (d *Dir) Holder() (*Holder, error) {
-	f, err := d.root.Open(HolderPath)
+	f, err := d.root.OpenFile(HolderPath, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -2,6 +2,7 @@ package rig
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"mpps/internal/measure"
 	"mpps/internal/traffic"
@@ -46,9 +48,25 @@ func (m *Machine) count(namespaces ...string) {
 
 func (m *Machine) where() string { return "host" }
 
+// open opens a file; what is none in a recorded tree, such as a pipe, is refused and not waited for.
+func (m *Machine) open(name string) (*os.File, error) {
+	f, err := m.root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s: expected a file, found %s", name, info.Mode())
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
 // cpuTimes reads /proc/stat.
 func (m *Machine) cpuTimes(context.Context) (measure.CPUTimes, error) {
-	f, err := m.root.Open("proc/stat")
+	f, err := m.open("proc/stat")
 	if err != nil {
 		return measure.CPUTimes{}, err
 	}
@@ -61,7 +79,7 @@ func (m *Machine) cpuTimes(context.Context) (measure.CPUTimes, error) {
 
 // read is a small file's text without the white space around it.
 func (m *Machine) read(name string) (string, error) {
-	f, err := m.root.Open(name)
+	f, err := m.open(name)
 	if err != nil {
 		return "", err
 	}
