@@ -159,7 +159,7 @@ func testBenchInterrupted(b *box) {
 	b.must("rm -f /run/bench.pid")
 	go func() {
 		argv := strings.Join(bench("--rate", "1k", "--duration", "500ms", "--repeat", "1000"), "' '")
-		r, err := b.lab.Shell(b.Context(), "echo $$ > /run/bench.new; mv /run/bench.new /run/bench.pid; exec /share/mpps '"+argv+"'")
+		r, err := b.lab.Shell(b.Context(), "echo $BASHPID > /run/bench.new; mv /run/bench.new /run/bench.pid; exec /share/mpps '"+argv+"'")
 		done <- ended{r, err}
 	}()
 	// Once the port has carried frames of the trials the run is in its middle.

@@ -29,9 +29,8 @@ func (c change) want() setting.Want {
 	return setting.Exact(c.to)
 }
 
-// byHand makes a plan of given changes for a host, in their order. What is found now comes from other programs: were it
-// not what mpps reads too, the plan would be refused as stale.
-func byHand(b *box, h *facts.Host, changes ...change) *plan.Plan {
+// addressesOf are those of changes, in their order.
+func addressesOf(b *box, changes []change) []setting.Address {
 	b.Helper()
 	addresses := make([]setting.Address, len(changes))
 	for i, c := range changes {
@@ -40,7 +39,14 @@ func byHand(b *box, h *facts.Host, changes ...change) *plan.Plan {
 			b.Fatal(err)
 		}
 	}
-	now := b.survey(addresses...)
+	return addresses
+}
+
+// byHand makes a plan of given changes for a host, in their order. What is found now comes from other programs: were it
+// not what mpps reads too, the plan would be refused as stale.
+func byHand(b *box, h *facts.Host, now *survey, changes ...change) *plan.Plan {
+	b.Helper()
+	addresses := addressesOf(b, changes)
 	readings := map[setting.Address]setting.Reading{}
 	var catalogue []*knob.Knob
 	for i, a := range addresses {

@@ -6,16 +6,17 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"testing"
 
 	"mpps/internal/lab"
 	"mpps/internal/plan"
 )
 
 // interfaces of no use whose settings make a plan long enough to be hit on the way.
-const dummies = 60
+const dummies = 40
 
-// longPlan makes the interfaces, and a plan of some 200 changes, a few of which take long, with every kind that lasts.
-func longPlan(b *box) *plan.Plan {
+// longPlan makes the interfaces, and a plan of some 120 changes, a few of which take long, with every kind that lasts.
+func longPlan(b *box) (*plan.Plan, *survey) {
 	b.Helper()
 	b.must(fmt.Sprintf(`for i in $(seq %d); do echo "link add e2e$i type dummy"; done | ip -batch -`, dummies))
 	b.Cleanup(func() {
@@ -33,14 +34,34 @@ func longPlan(b *box) *plan.Plan {
 	}
 	var changes []change
 	for i := range dummies {
-		if i%10 == 0 && i/10 < len(slow) {
-			changes = append(changes, slow[i/10])
+		if i%7 == 0 && i/7 < len(slow) {
+			changes = append(changes, slow[i/7])
 		}
 		for _, name := range []string{"accept_local", "log_martians", "arp_notify"} {
 			changes = append(changes, change{fmt.Sprintf("sysctl:net.ipv4.conf.e2e%d.%s", i+1, name), "1"})
 		}
 	}
-	return byHand(b, h, changes...)
+	now := b.survey(addressesOf(b, changes)...)
+	b.putPlan("other-plan.json", byHand(b, h, now, change{"sysctl:net.core.somaxconn", "5000"}))
+	p := byHand(b, h, now, changes...)
+	b.putPlan("long-plan.json", p)
+	return p, now
+}
+
+// testEnds has an apply of many changes killed, interrupted, and stopped while others try.
+func testEnds(b *box) {
+	p, before := longPlan(b)
+	for _, part := range []struct {
+		name string
+		do   func(*box, *plan.Plan, *survey)
+	}{
+		{"killed", testKilled},
+		{"interrupted", testInterrupted},
+		{"two at a time", testLocked},
+	} {
+		b.Run(part.name, func(t *testing.T) { part.do(b.in(t), p, before) })
+	}
+	b.unchanged("long.json")
 }
 
 // strike runs mpps apply on the host and sends it a signal once its journal has a number of lines. It returns how apply
@@ -54,7 +75,7 @@ func (b *box) strike(signal string, lines int, file string) lab.Result {
 	b.must("rm -f /run/e2e.pid")
 	done := make(chan ended, 1)
 	go func() {
-		r, err := b.lab.Shell(b.Context(), "ls /var/lib/mpps/journal > /run/e2e.before 2>/dev/null; echo $$ > /run/e2e.new; mv /run/e2e.new /run/e2e.pid; exec /share/mpps --json apply "+file)
+		r, err := b.lab.Shell(b.Context(), "ls /var/lib/mpps/journal > /run/e2e.before 2>/dev/null; echo $BASHPID > /run/e2e.new; mv /run/e2e.new /run/e2e.pid; exec /share/mpps --json apply "+file)
 		done <- ended{r, err}
 	}()
 	// Shell builtins only: a fork takes as long as many changes.
@@ -80,10 +101,7 @@ done; echo "too late"`, lines, signal))
 }
 
 // testKilled kills apply on the way, as a power cut would: status tells, nothing else is begun, rollback restores.
-func testKilled(b *box) {
-	p := longPlan(b)
-	before := b.survey(p.Addresses()...)
-	b.putPlan("long-plan.json", p)
+func testKilled(b *box, p *plan.Plan, before *survey) {
 	// Anywhere among the changes, near the end so that nearly all is to be undone, and right after the first intent.
 	for _, lines := range []int{2, 3 + rand.IntN(len(p.Changes)), len(p.Changes)*2 - rand.IntN(40)} {
 		if r := b.strike("KILL", lines, "/share/long-plan.json"); r.Code != 137 {
@@ -100,16 +118,12 @@ func testKilled(b *box) {
 		}
 		b.run(0, "rollback")
 		b.survey(p.Addresses()...).same(b, before)
-		b.unchanged("long.json")
 		b.run(3, "status", "--detailed-exit-code")
 	}
 }
 
 // testInterrupted presses Ctrl-C and hangs up: apply itself undoes what it did.
-func testInterrupted(b *box) {
-	p := longPlan(b)
-	before := b.survey(p.Addresses()...)
-	b.putPlan("long-plan.json", p)
+func testInterrupted(b *box, p *plan.Plan, before *survey) {
 	for _, signal := range []string{"INT", "HUP"} {
 		r := b.strike(signal, 3+rand.IntN(len(p.Changes)), "/share/long-plan.json")
 		if r.Code != 1 || !strings.Contains(r.Stderr, "put back") {
@@ -121,14 +135,10 @@ func testInterrupted(b *box) {
 		b.survey(p.Addresses()...).same(b, before)
 		b.run(3, "status", "--detailed-exit-code")
 	}
-	b.unchanged("long.json")
 }
 
 // testLocked stops an apply in the middle and tries others meanwhile.
-func testLocked(b *box) {
-	p := longPlan(b)
-	b.putPlan("long-plan.json", p)
-	b.putPlan("other-plan.json", byHand(b, b.snapshot("long.json"), change{"sysctl:net.core.somaxconn", "5000"}))
+func testLocked(b *box, p *plan.Plan, before *survey) {
 	held := make(chan lab.Result, 1)
 	go func() {
 		held <- b.strike("STOP", 10, "/share/long-plan.json")
@@ -151,14 +161,15 @@ func testLocked(b *box) {
 		b.Error("the apply that found the lock held has written all the same")
 	}
 	b.run(0, "rollback")
-	b.unchanged("long.json")
+	b.survey(p.Addresses()...).same(b, before)
 }
 
 // testStale changes the host behind a plan's back.
 func testStale(b *box) {
 	h := b.snapshot("stale.json")
 	igb := b.names[lab.MACigb1]
-	b.putPlan("stale-plan.json", byHand(b, h, change{"sysctl:net.core.somaxconn", "5000"}, change{"nic-ring:" + igb + "/rx", "512"}))
+	changes := []change{{"sysctl:net.core.somaxconn", "5000"}, {"nic-ring:" + igb + "/rx", "512"}}
+	b.putPlan("stale-plan.json", byHand(b, h, b.survey(addressesOf(b, changes)...), changes...))
 	was := b.must("sysctl -n net.core.somaxconn; sysctl -qw net.core.somaxconn=4321")
 	defer b.must("sysctl -qw net.core.somaxconn=" + was)
 	r := b.run(1, "apply", "/share/stale-plan.json")

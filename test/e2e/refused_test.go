@@ -20,32 +20,36 @@ func testRefused(b *box) {
 		{"domain:" + guestName + "/emulatorpin", "0"},
 		{"netfilter-rule:nflog-skip/nft", "present"},
 	}
-	for _, c := range []struct {
+	cases := []struct {
 		name string
 		bad  change
 		says []string
 	}{
-		{"a ring out of range", change{"nic-ring:" + igb + "/tx", "100000"}, []string{"nic-ring:" + igb + "/tx", "100000"}},
-		{"a value out of range", change{"sysctl:net.core.rps_sock_flow_entries", "99999999999"}, []string{"sysctl:net.core.rps_sock_flow_entries", "99999999999", "invalid argument"}},
-		{"a file that cannot be written", change{"sysfs:devices/system/cpu/online", "0-1"}, []string{"sysfs:devices/system/cpu/online", "0-1"}},
-		{"a CPU that is not there", change{"thread-affinity:" + guestName + "/vcpu/0", "63"}, []string{"thread-affinity:" + guestName + "/vcpu/0", "63"}},
-		{"more queues than libvirt takes", change{"domain:" + guestName + "/interface/" + guestMAC + "/driver.queues", "10000"}, []string{"driver.queues", "10000"}},
-	} {
-		p := byHand(b, h, append(good[:len(good):len(good)], c.bad)...)
-		before := b.survey(p.Addresses()...)
-		b.putPlan("refused-plan.json", p)
+		{"a ring out of range", change{"nic-ring:" + igb + "/tx", "100000"}, []string{"exceeds maximum"}},
+		{"a value out of range", change{"sysctl:net.core.rps_sock_flow_entries", "99999999999"}, []string{"invalid argument"}},
+		{"a file that cannot be written", change{"sysfs:devices/system/cpu/online", "0-1"}, []string{"permission denied"}},
+		{"a CPU that is not there", change{"thread-affinity:" + guestName + "/vcpu/0", "63"}, []string{"invalid argument"}},
+		{"more queues than libvirt takes", change{"domain:" + guestName + "/interface/" + guestMAC + "/driver.queues", "10000"}, []string{"1 to 256"}},
+	}
+	all := good
+	for _, c := range cases {
+		all = append(all, c.bad)
+	}
+	before := b.survey(addressesOf(b, all)...)
+	for _, c := range cases {
+		b.putPlan("refused-plan.json", byHand(b, h, before, append(good[:len(good):len(good)], c.bad)...))
 		r := b.run(1, "apply", "/share/refused-plan.json")
 		b.Logf("%s: %s", c.name, strings.TrimSpace(r.Stderr))
-		for _, text := range append(c.says, "put back", "hint: ") {
+		for _, text := range append(c.says, c.bad.address, c.bad.to, "all 6 changes that were begun are put back", "hint: the machine is as it was") {
 			if !strings.Contains(r.Stderr, text) {
 				b.Errorf("%s: expected the error to say %q, found:\n%s", c.name, text, r.Stderr)
 			}
 		}
-		b.survey(p.Addresses()...).same(b, before)
+		b.survey(addressesOf(b, all)...).same(b, before)
 		b.run(3, "status", "--detailed-exit-code")
-		if history := b.run(0, "history").Stdout; !strings.Contains(history, "failed") {
-			b.Errorf("%s: history does not tell it:\n%s", c.name, history)
-		}
+	}
+	if undone := strings.Count(b.run(0, "history").Stdout, " undone "); undone < len(cases) {
+		b.Errorf("history tells %d of %d transactions that were undone", undone, len(cases))
 	}
 	b.unchanged("refused.json")
 }

@@ -23,7 +23,8 @@ type survey struct {
 // mark divides the answers of one script. Each program is a fork, which costs an emulated host 65 ms.
 const mark = "@@ "
 
-// survey asks all programs. Files below /sys at the given addresses are printed by grep.
+// survey asks all programs, of NICs about those that the given addresses name (all where they name none); grep prints files
+// below /sys.
 func (b *box) survey(addresses ...setting.Address) *survey {
 	b.Helper()
 	commands := []string{
@@ -34,9 +35,17 @@ func (b *box) survey(addresses ...setting.Address) *survey {
 		"nft --stateless list ruleset",
 		"virsh dumpxml --inactive " + guestName,
 		"for f in /run/libvirt/qemu/" + guestName + ".pid; do taskset -apc $(cat $f); ps -L -o tid=,comm= -p $(cat $f); done",
-		"ip -o -d link show type bridge | sed 's/ [a-z_]*timer *[0-9.]*//g'",
+		"ip -o -d link show type bridge | sed -E 's/ ([a-z_]*timer|fdb_n_learned) *[0-9.]*//g'",
 	}
-	for _, nic := range b.nics() {
+	nics := b.nics()
+	if named := slices.DeleteFunc(slices.Clone(nics), func(nic string) bool {
+		return !slices.ContainsFunc(addresses, func(a setting.Address) bool {
+			return a.Object() == nic || strings.HasPrefix(a.Path, "class/net/"+nic+"/")
+		})
+	}); len(named) > 0 {
+		nics = named
+	}
+	for _, nic := range nics {
 		for _, what := range []string{"-l", "-g", "-c", "-k"} {
 			commands = append(commands, "ethtool "+what+" "+nic)
 		}
