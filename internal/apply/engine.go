@@ -49,7 +49,8 @@ func (e *Engine) deadline(a setting.Address) time.Duration {
 	return defaultDeadline
 }
 
-// errInDoubt marks a write that did not return in time: whether it took effect is not known.
+// errInDoubt marks a write that did not return in time, or of which the mechanism says so: whether it took effect is not
+// known.
 var errInDoubt = errors.New("in doubt: it is not known whether it took effect")
 
 // read reads an address and gives up after the deadline. A cancelled parent does not shorten it: what was written must
@@ -77,7 +78,7 @@ func (e *Engine) write(ctx context.Context, a setting.Address, to setting.Readin
 	go func() { answer <- e.Mechanisms.Write(ctx, a, to) }()
 	select {
 	case err := <-answer:
-		if err != nil && ctx.Err() != nil {
+		if err != nil && (ctx.Err() != nil || errors.Is(err, setting.ErrInDoubt)) {
 			return fmt.Errorf("%w: %w", errInDoubt, err)
 		}
 		return err

@@ -216,6 +216,8 @@ func (e *Engine) decide(t *journal.Transaction, c journal.Change, found setting.
 		if found.Same(*c.Found) {
 			return true, ""
 		}
+	case c.Doubted && (c.Want.Met(found) || found.Same(c.After)):
+		return true, "" // its undo was overtaken by the write of which it was not known whether it would come about
 	case c.State == journal.ChangeUndone:
 	case e.BootID == t.Header.BootID || c.Want.Met(found) || found.Same(c.After):
 		// The write was under way when the journal ends, or its undo failed: what stands there is most likely ours, in

@@ -292,3 +292,28 @@ func TestLockedNamesTheHolder(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestDoubtOfTheMechanism: a mechanism says itself that its write may still come about. What is put back then is not
+// settled: the write can overtake it, and a rollback puts that back.
+func TestDoubtOfTheMechanism(t *testing.T) {
+	f := newFake(t, 3)
+	e := engine(t, f)
+	before := f.snapshot()
+	f.refuse[address(1)] = fmt.Errorf("virsh: %w", setting.ErrInDoubt)
+	result, err := e.Run(t.Context(), changes(3), Options{})
+	if result.State != journal.Doubtful || !errors.Is(err, setting.ErrInDoubt) || state(t, e) != IsInDoubt {
+		t.Fatalf("state is %s, status %s, error %v; expected in-doubt", result.State, state(t, e), err)
+	}
+	if _, err := e.Run(t.Context(), changes(3), Options{}); err == nil {
+		t.Error("another plan was applied meanwhile")
+	}
+	delete(f.refuse, address(1))
+	f.values[address(1)] = setting.Value("new") // it comes about
+	restored, err := e.Rollback(t.Context(), RollbackOptions{})
+	if err != nil || restored[0].Drifted() != 0 {
+		t.Fatalf("%+v, %v", restored, err)
+	}
+	if !f.same(before) || state(t, e) != IsClean {
+		t.Errorf("the machine is %v (%s), expected %v", f.values, state(t, e), before)
+	}
+}

@@ -10,12 +10,10 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -151,7 +149,7 @@ func (m *Machine) write(ctx context.Context, name, text string) error {
 }
 
 // ErrInDoubt marks a write that did not return in time: whether it took effect is not known.
-var ErrInDoubt = errors.New("write did not return in time")
+var ErrInDoubt = setting.ErrInDoubt
 
 // within runs a call that can hang in the kernel (sysfs stores and ethtool ioctls sleep on driver locks) and gives up
 // waiting for it when the context ends. The call itself cannot be cancelled.
@@ -168,25 +166,3 @@ func within(ctx context.Context, call func() error) error {
 
 // errNotLive is the answer to everything that needs the running kernel on a recorded tree.
 var errNotLive = errors.New("a recorded tree has no running kernel to ask")
-
-// command runs a program by its argument vector, never through a shell, with a fixed locale, and returns its standard
-// output. The error names the program and carries its standard error.
-func (m *Machine) command(ctx context.Context, stdin, name string, args ...string) (string, error) {
-	if !m.live {
-		return "", errNotLive
-	}
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Env = append(os.Environ(), "LC_ALL=C")
-	cmd.Stdin = strings.NewReader(stdin)
-	var stdout, stderr strings.Builder
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil {
-		if text := strings.TrimSpace(stderr.String()); text != "" {
-			return stdout.String(), fmt.Errorf("%s: %w: %s", name, err, text)
-		}
-		return stdout.String(), fmt.Errorf("%s: %w", name, err)
-	}
-	return stdout.String(), nil
-}

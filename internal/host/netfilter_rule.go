@@ -167,8 +167,7 @@ func (l legacyRule) state(ctx context.Context) setting.Reading {
 // iptables changes raw PREROUTING; -w waits for another program that holds the lock.
 func (l legacyRule) iptables(ctx context.Context, verb ...string) error {
 	args := append([]string{"-w", "5", "-t", "raw"}, verb...)
-	_, err := l.m.command(ctx, "", "iptables-legacy", append(args, legacySkip...)...)
-	return err
+	return l.m.change(ctx, "", "iptables-legacy", append(args, legacySkip...)...)
 }
 
 func (l legacyRule) put(ctx context.Context) error {

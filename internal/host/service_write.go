@@ -88,10 +88,7 @@ func (s service) Write(ctx context.Context, a setting.Address, to setting.Readin
 	}
 	ctx, cancel := patient(ctx, writePatience)
 	defer cancel()
-	if _, err := s.m.command(ctx, "", "systemctl", verb, "--", a.Path+".service"); err != nil {
-		if ctx.Err() != nil {
-			return refused(a, value, fmt.Errorf("%w: %w", ErrInDoubt, err))
-		}
+	if err := s.m.change(ctx, "", "systemctl", verb, "--", a.Path+".service"); err != nil {
 		return refused(a, value, err)
 	}
 	return nil

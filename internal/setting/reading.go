@@ -2,6 +2,7 @@ package setting
 
 import (
 	"context"
+	"errors"
 	"fmt"
 )
 
@@ -80,11 +81,15 @@ func (r Reading) String() string {
 // Read answers with one of the three states and never fails: what it could not do is the reason of an Unknown.
 // Write makes the address hold what the reading says: Known writes the value, Absent removes it (only kinds whose
 // values can be absent accept that). A refused write returns the kernel's error wrapped, and has changed nothing.
-// Both honour the context's deadline: writes to sysfs and ethtool can hang.
+// Both honour the context's deadline: writes to sysfs and ethtool can hang. One that did not return in time, or whose
+// program was ended before it was done, returns ErrInDoubt.
 type Mechanism interface {
 	Read(ctx context.Context, a Address) Reading
 	Write(ctx context.Context, a Address, to Reading) error
 }
+
+// ErrInDoubt marks a write that did not return in time: whether it took effect, or still will, is not known.
+var ErrInDoubt = errors.New("write did not return in time")
 
 // Mechanisms finds the mechanism of a kind.
 type Mechanisms map[Kind]Mechanism

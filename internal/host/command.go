@@ -1,0 +1,63 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// commandPatience is how long a program may take where the caller's context has no deadline. A program that was killed
+// may leave children behind that hold its output: they are not waited for longer than commandLinger.
+const (
+	commandPatience = 30 * time.Second
+	commandLinger   = time.Second
+)
+
+// command runs a program by its argument vector, never through a shell, with a fixed locale, and returns its standard
+// output. The error names the program and carries its standard error. Programs that change something are run by change.
+func (m *Machine) command(ctx context.Context, stdin, name string, args ...string) (string, error) {
+	text, _, err := m.program(ctx, stdin, name, args...)
+	return text, err
+}
+
+// change runs a program that changes something. Where the program was ended before it was done the error is ErrInDoubt:
+// what it had asked a daemon or the kernel to do may come about all the same.
+func (m *Machine) change(ctx context.Context, stdin, name string, args ...string) error {
+	_, cut, err := m.program(ctx, stdin, name, args...)
+	if err != nil && cut {
+		return fmt.Errorf("%w: %w", ErrInDoubt, err)
+	}
+	return err
+}
+
+// program runs a program. cut tells that it was started and did not come to its own end: killed by the deadline, by a
+// cancellation or by somebody else.
+func (m *Machine) program(ctx context.Context, stdin, name string, args ...string) (text string, cut bool, err error) {
+	if !m.live {
+		return "", false, errNotLive
+	}
+	ctx, cancel := patient(ctx, commandPatience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Env = append(os.Environ(), "LC_ALL=C")
+	cmd.Stdin = strings.NewReader(stdin)
+	cmd.WaitDelay = commandLinger
+	var stdout, stderr strings.Builder
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err = cmd.Run()
+	if err == nil {
+		return stdout.String(), false, nil
+	}
+	cut = cmd.Process != nil && (cmd.ProcessState == nil || !cmd.ProcessState.Exited() || errors.Is(err, exec.ErrWaitDelay))
+	if cause := context.Cause(ctx); cause != nil && cut {
+		err = fmt.Errorf("%w (%w)", cause, err)
+	}
+	if said := strings.TrimSpace(stderr.String()); said != "" {
+		return stdout.String(), cut, fmt.Errorf("%s: %w: %s", name, err, said)
+	}
+	return stdout.String(), cut, fmt.Errorf("%s: %w", name, err)
+}
