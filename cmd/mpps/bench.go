@@ -35,6 +35,15 @@ guest or on a second host.
   mpps bench rr --agent 10.50.0.2:7878
   mpps bench compare before.json after.json
 
+With --plan the machine as found and with the plan are compared in turns, in
+blocks ABBA or BAAB by lot, so that what drifts meanwhile falls on both alike.
+The plan is applied and rolled back as by 'mpps apply' and 'mpps rollback', and
+everything is as found in the end, also after an error or Ctrl-C; after a kill
+'mpps rollback' puts it back. Only plans that take effect at once, and without
+changes of risk connectivity, can be measured so.
+
+  mpps bench pps --via br0 --agent 10.50.0.2:7878 --plan plan.json -o ab.json
+
 A result holds every sample, what limited it and what a reader must know of it.
 Exit codes: 0 measured · 1 failed, or ended early · 5 the generator or the
 receiver was the limit, not the device under test · 64 usage.`,
@@ -57,6 +66,11 @@ type benchFlags struct {
 	name       string
 	output     string
 	keep       bool
+
+	planFile string
+	blocks   int
+	seed     uint64
+	changed  func(flag string) bool
 }
 
 func (f *benchFlags) add(cmd *cobra.Command) {
@@ -73,6 +87,10 @@ func (f *benchFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.name, "name", "", "a label for the result")
 	flags.StringVarP(&f.output, "output", "o", "", "write the run to this file")
 	flags.BoolVar(&f.keep, "keep", true, "keep the run in /var/lib/mpps/runs")
+	flags.StringVar(&f.planFile, "plan", "", "compare this machine as found and with this plan, in turns; ends with all of it rolled back")
+	flags.IntVar(&f.blocks, "blocks", 6, "with --plan: blocks of four trials, two a side; fewer than 6 cannot show small differences")
+	flags.Uint64Var(&f.seed, "seed", 0, "with --plan: of the order of the trials (default: by lot)")
+	f.changed = flags.Changed
 }
 
 // check refuses what contradicts itself.
@@ -87,6 +105,12 @@ func (f *benchFlags) check() error {
 		return usage(errors.New("--to and --agent both name the far end"), hint)
 	case f.agent == "" && (f.secretFile != "" || f.nic != ""):
 		return usage(errors.New("--secret-file and --guest-nic belong to --agent"), hint)
+	case f.planFile == "" && (f.changed("blocks") || f.changed("seed")):
+		return usage(errors.New("--blocks and --seed belong to --plan"), "")
+	case f.planFile != "" && f.changed("repeat"):
+		return usage(errors.New("--plan and --repeat: expected one of them"), "--blocks says how many trials there are: two a side in each")
+	case f.blocks < 1 || f.blocks > 1000:
+		return usage(fmt.Errorf("--blocks %d: expected 1 to 1000", f.blocks), "")
 	case f.warmUp < 0:
 		return usage(fmt.Errorf("--warm-up %v: expected 0 or more", f.warmUp), "")
 	}
@@ -162,7 +186,7 @@ func (a *app) openMachine() (*rig.Machine, error) {
 }
 
 // progress shows the steps of a measurement.
-func (a *app) progress(run *measure.Run) func(measure.Step) {
+func (a *app) progress(kind measure.Kind) func(measure.Step) {
 	return func(s measure.Step) {
 		if s.What != "trial" {
 			a.out.Progress("%s", s.What)
@@ -170,7 +194,7 @@ func (a *app) progress(run *measure.Run) func(measure.Step) {
 		}
 		last := ""
 		if s.Last != nil {
-			last = fmt.Sprintf(", the last one %s %s", goal.FormatRate(s.Last.Value(run.Kind)), run.Kind.Unit())
+			last = fmt.Sprintf(", the last one %s %s", goal.FormatRate(s.Last.Value(kind)), kind.Unit())
 		}
 		a.out.Progress("trial %d of %d%s", s.N, s.M, last)
 	}
@@ -211,29 +235,34 @@ func (a *app) finish(run *measure.Run, f *benchFlags, failure error) error {
 	return nil
 }
 
-// saveRun writes the run where the user asked and into the collection; it returns the names of the files. Only what was
-// asked for must succeed.
+// saveRun saves a run.
 func (a *app) saveRun(run *measure.Run, f *benchFlags) ([]string, error) {
 	var text bytes.Buffer
 	if err := measure.Encode(&text, facts.Whole(run)); err != nil {
 		return nil, fmt.Errorf("encode the run: %w", err)
 	}
+	return a.save(text.Bytes(), run.Started, string(run.Kind), f, run.Warn)
+}
+
+// save writes a result where the user asked and into the collection; it returns the names of the files. Only what was
+// asked for must succeed; warn is told of the rest.
+func (a *app) save(text []byte, started time.Time, what string, f *benchFlags, warn func(measure.Warning)) ([]string, error) {
 	var saved []string
 	if f.keep {
 		dir := filepath.Join(a.root, "var/lib/mpps/runs")
-		file := filepath.Join(dir, fmt.Sprintf("%s-%s-%d.json", run.Started.Format("20060102T150405"), run.Kind, os.Getpid()))
+		file := filepath.Join(dir, fmt.Sprintf("%s-%s-%d.json", started.Format("20060102T150405"), what, os.Getpid()))
 		err := os.MkdirAll(dir, 0o755)
 		if err == nil {
-			err = replaceFile(file, text.Bytes())
+			err = replaceFile(file, text)
 		}
 		if err != nil {
-			run.Warn(measure.Warning{Code: "not-kept", Text: "the run could not be kept: " + err.Error(), Hint: "--keep=false keeps none"})
+			warn(measure.Warning{Code: "not-kept", Text: "the run could not be kept: " + err.Error(), Hint: "--keep=false keeps none"})
 		} else {
 			saved = append(saved, file)
 		}
 	}
 	if f.output != "" {
-		if err := replaceFile(f.output, text.Bytes()); err != nil {
+		if err := replaceFile(f.output, text); err != nil {
 			return saved, failed(fmt.Errorf("write the run: %w", err), "")
 		}
 		saved = append(saved, f.output)

@@ -98,27 +98,24 @@ func (a *app) runPPS(ctx context.Context, f *ppsFlags) error {
 	if err != nil {
 		return err
 	}
-	m, err := a.openMachine()
-	if err != nil {
-		return err
-	}
-	defer m.Close()
-	p, err := f.path(ctx, m, load, o)
-	if err != nil {
-		return err
-	}
-	run, err := a.newRun(ctx, measure.PPS, f.name, load)
-	if err == nil {
-		run.From, run.To = p.From, p.To
-		run.Environment.FarHost, run.Environment.FarKernel = p.FarHost, p.FarKernel
-		err = (&measure.Bench{Path: p, Progress: a.progress(run)}).Run(ctx, run)
-		run.Environment.Generator, run.Environment.Sink = p.Generator(), p.Sink()
-		run.Warnings = append(run.Warnings, p.Warnings...)
-	}
-	if err = errors.Join(err, p.Close()); run == nil {
-		return err
-	}
-	return a.finish(run, &f.benchFlags, err)
+	return a.measured(ctx, measure.PPS, &f.benchFlags, load, func(m *rig.Machine, progress func(measure.Step)) (*gear, error) {
+		p, err := f.path(ctx, m, load, o)
+		if err != nil {
+			return nil, err
+		}
+		b := &measure.Bench{Path: p, Progress: progress}
+		return &gear{
+			alone: b.Run, inTurns: b.Interleave, close: p.Close,
+			ends: func(run *measure.Run) {
+				run.From, run.To = p.From, p.To
+				run.Environment.FarHost, run.Environment.FarKernel = p.FarHost, p.FarKernel
+			},
+			told: func(run *measure.Run) {
+				run.Environment.Generator, run.Environment.Sink = p.Generator(), p.Sink()
+				run.Warnings = append(run.Warnings, p.Warnings...)
+			},
+		}, nil
+	})
 }
 
 // path puts the ends together.

@@ -83,25 +83,24 @@ func (a *app) runTalk(ctx context.Context, kind measure.Kind, f *talkFlags) erro
 	if err != nil {
 		return err
 	}
-	m, err := a.openMachine()
-	if err != nil {
-		return err
-	}
-	defer m.Close()
-	t, err := f.talk(ctx, m, kind)
-	if err != nil {
-		return err
-	}
-	run, err := a.newRun(ctx, kind, f.name, load)
-	if err == nil {
-		run.From, run.To = t.From, t.To
-		run.Environment.FarHost, run.Environment.FarKernel = t.FarHost, t.FarKernel
-		err = measure.RunExchange(ctx, t, run, a.progress(run))
-	}
-	if err = errors.Join(err, t.Close()); run == nil {
-		return err
-	}
-	return a.finish(run, &f.benchFlags, err)
+	return a.measured(ctx, kind, &f.benchFlags, load, func(m *rig.Machine, progress func(measure.Step)) (*gear, error) {
+		t, err := f.talk(ctx, m, kind)
+		if err != nil {
+			return nil, err
+		}
+		return &gear{
+			alone: func(ctx context.Context, run *measure.Run) error { return measure.RunExchange(ctx, t, run, progress) },
+			inTurns: func(ctx context.Context, sides [2]measure.Configuration, blocks int, seed uint64) (measure.Interleaved, error) {
+				return measure.InterleaveExchange(ctx, t, sides, blocks, seed, progress)
+			},
+			ends: func(run *measure.Run) {
+				run.From, run.To = t.From, t.To
+				run.Environment.FarHost, run.Environment.FarKernel = t.FarHost, t.FarKernel
+			},
+			told:  func(*measure.Run) {},
+			close: t.Close,
+		}, nil
+	})
 }
 
 func (f *talkFlags) talk(ctx context.Context, m *rig.Machine, kind measure.Kind) (*rig.Talk, error) {

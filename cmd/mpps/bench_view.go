@@ -154,6 +154,15 @@ func estimate(e measure.Estimate, unit string) string {
 	return goal.FormatRate(e.Value) + " " + unit
 }
 
+// rates are the values of one side of a block.
+func rates(values []float64) string {
+	texts := make([]string, len(values))
+	for i, v := range values {
+		texts[i] = goal.FormatRate(v)
+	}
+	return strings.Join(texts, " ")
+}
+
 func spread(e measure.Estimate) string {
 	if e.N < 2 {
 		return ""

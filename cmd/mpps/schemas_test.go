@@ -55,6 +55,7 @@ var answers = map[string]any{
 	"bench-rr":      measure.Run{},
 	"bench-stream":  measure.Run{},
 	"bench-compare": compared{},
+	"bench-ab":      measure.AB{},
 	"agent":         agentReady{},
 	"lab-up":        labUp{},
 	"lab-list":      labList{},
@@ -67,6 +68,7 @@ var files = map[string]struct {
 }{
 	"plan-file": {plan.Plan{}, plan.Schema},
 	"run":       {measure.Run{}, measure.Schema},
+	"ab":        {measure.AB{}, measure.SchemaAB},
 	"report":    {report.Document{}, report.DocumentSchema},
 	"demo":      {demoResult{}, "mpps.demo/1"},
 }

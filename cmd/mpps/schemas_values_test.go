@@ -22,6 +22,7 @@ func TestEmptyValuesFitTheirSchemas(t *testing.T) {
 	bare := demoSide{LimitedBy: measure.ByUnknown}
 	for name, value := range map[string]any{
 		"mpps.run.1":    run,
+		"mpps.ab.1":     &measure.AB{Schema: measure.SchemaAB, Kind: measure.PPS, BeforeRun: *run, AfterRun: *run},
 		"mpps.demo.1":   demoResult{Schema: "mpps.demo/1", Before: bare, After: bare, RolledBack: side(report.Series{Run: run, RR: run})},
 		"mpps.report.1": &report.Document{Schema: report.DocumentSchema, Series: []report.Series{{Run: run}}},
 	} {

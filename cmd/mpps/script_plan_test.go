@@ -72,24 +72,35 @@ func number(ts *testscript.TestScript, text string) int {
 }
 
 func writePlan(ts *testscript.TestScript, args []string) {
-	m, err := host.Open(ts.MkAbs(args[0]))
+	text, err := madePlan(ts.MkAbs(args[0]), args[2:])
 	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), text, 0o644))
+}
+
+// madePlan is the file of a plan for the values ADDRESS=VALUE[@RISK] below a root.
+func madePlan(root string, values []string) ([]byte, error) {
+	m, err := host.Open(root)
+	if err != nil {
+		return nil, err
+	}
 	defer m.Close()
 	g := goal.Unlimited()
 	g.Consent = []goal.Risk{goal.Security, goal.Data}
 	var catalogue []*knob.Knob
 	var addresses []setting.Address
-	for _, arg := range args[2:] {
+	for _, arg := range values {
 		where, value, found := strings.Cut(arg, "=")
 		if !found {
-			ts.Fatalf("%s: expected ADDRESS=VALUE", arg)
+			return nil, fmt.Errorf("%s: expected ADDRESS=VALUE", arg)
 		}
 		value, risk, found := strings.Cut(value, "@")
 		if !found {
 			risk = string(goal.None)
 		}
 		a, err := setting.ParseAddress(where)
-		ts.Check(err)
+		if err != nil {
+			return nil, err
+		}
 		addresses = append(addresses, a)
 		catalogue = append(catalogue, &knob.Knob{
 			ID: "test." + filepath.Base(a.Path), Title: "a value of the case", Stage: datapath.Softirq, Risk: goal.Risk(risk), Tiers: goal.Tiers(),
@@ -102,10 +113,12 @@ func writePlan(ts *testscript.TestScript, args []string) {
 	h := m.Inventory(context.Background())
 	host.Read(context.Background(), m.Mechanisms(), h, addresses)
 	p, err := plan.Make(h, g, catalogue)
-	ts.Check(err)
+	if err != nil {
+		return nil, err
+	}
 	var text bytes.Buffer
-	ts.Check(plan.Encode(&text, p))
-	ts.Check(os.WriteFile(ts.MkAbs(args[1]), text.Bytes(), 0o644))
+	err = plan.Encode(&text, p)
+	return text.Bytes(), err
 }
 
 // holdLock holds the lock of a scratch tree until the end of the case: "holdlock ROOT".

@@ -239,30 +239,33 @@ func (s *Sample) account(before, after []MachineTimes, n uint64) {
 // samples taken so far are judged and the run is marked partial, which is no error; a failure is returned along with
 // what there is.
 func (b *Bench) Run(ctx context.Context, run *Run) error {
-	return b.campaign().run(ctx, run, func(ctx context.Context) error {
-		alone := run.Load
-		alone.Duration = max(200*time.Millisecond, min(time.Second, run.Load.Duration/4))
-		for _, part := range []struct {
-			what    string
-			measure func(context.Context, Load) Alone
-			result  **Alone
-		}{
-			{"generator alone", b.Path.GeneratorAlone, &run.Baseline.Generator},
-			{"receiver alone", b.Path.ReceiverAlone, &run.Baseline.Receiver},
-		} {
-			b.step(Step{What: part.what})
-			// What something can do is the best that it did.
-			best := part.measure(ctx, alone)
-			if again := part.measure(ctx, alone); best.Error == "" && again.PPS > best.PPS {
-				best = again
-			}
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			*part.result = &best
+	return b.campaign().run(ctx, run, b.baselines)
+}
+
+// baselines measures generator and receiver alone.
+func (b *Bench) baselines(ctx context.Context, run *Run) error {
+	alone := run.Load
+	alone.Duration = max(200*time.Millisecond, min(time.Second, run.Load.Duration/4))
+	for _, part := range []struct {
+		what    string
+		measure func(context.Context, Load) Alone
+		result  **Alone
+	}{
+		{"generator alone", b.Path.GeneratorAlone, &run.Baseline.Generator},
+		{"receiver alone", b.Path.ReceiverAlone, &run.Baseline.Receiver},
+	} {
+		b.step(Step{What: part.what})
+		// What something can do is the best that it did.
+		best := part.measure(ctx, alone)
+		if again := part.measure(ctx, alone); best.Error == "" && again.PPS > best.PPS {
+			best = again
 		}
-		return nil
-	})
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		*part.result = &best
+	}
+	return nil
 }
 
 func (b *Bench) campaign() *campaign {

@@ -16,14 +16,14 @@ type campaign struct {
 }
 
 // run takes the baselines, warms up, does the trials and judges. See Bench.Run.
-func (c *campaign) run(ctx context.Context, run *Run, baselines func(context.Context) error) error {
+func (c *campaign) run(ctx context.Context, run *Run, baselines func(context.Context, *Run) error) error {
 	started := time.Now()
 	if run.Started.IsZero() {
 		run.Started = started
 	}
 	run.Schema = Schema
 	var before Counters
-	err := baselines(ctx)
+	err := baselines(ctx, run)
 	if err == nil {
 		err = c.prepare(ctx, run)
 	}
@@ -71,13 +71,18 @@ func (c *campaign) prepare(ctx context.Context, run *Run) error {
 			run.Baseline.BusyCPUs = m.Busy() / m.Seconds
 		}
 	}
-	if run.Load.WarmUp > 0 {
-		c.step(Step{What: "warm-up"})
-		warm := run.Load
-		warm.Duration = run.Load.WarmUp
-		if _, err := c.trial(ctx, warm); err != nil {
-			return fmt.Errorf("warm-up: %w", err)
-		}
+	return c.warmUp(ctx, run)
+}
+
+func (c *campaign) warmUp(ctx context.Context, run *Run) error {
+	if run.Load.WarmUp == 0 {
+		return nil
+	}
+	c.step(Step{What: "warm-up"})
+	warm := run.Load
+	warm.Duration = run.Load.WarmUp
+	if _, err := c.trial(ctx, warm); err != nil {
+		return fmt.Errorf("warm-up: %w", err)
 	}
 	return nil
 }

@@ -19,6 +19,10 @@ type Exchange interface {
 // RunExchange measures a conversation: a look at the idle machine, warm-up, then the trials. It treats run, context and
 // errors as Bench.Run does.
 func RunExchange(ctx context.Context, e Exchange, run *Run, progress func(Step)) error {
+	return exchangeCampaign(e, progress).run(ctx, run, func(context.Context, *Run) error { return nil })
+}
+
+func exchangeCampaign(e Exchange, progress func(Step)) *campaign {
 	step := func(s Step) {
 		if progress != nil {
 			progress(s)
@@ -42,6 +46,5 @@ func RunExchange(ctx context.Context, e Exchange, run *Run, progress func(Step))
 		s.account(before, after, max(s.Transactions, s.Bytes))
 		return s, nil
 	}
-	c := campaign{step: step, cpu: e.CPU, counters: e.Counters, trial: trial}
-	return c.run(ctx, run, func(context.Context) error { return nil })
+	return &campaign{step: step, cpu: e.CPU, counters: e.Counters, trial: trial}
 }

@@ -17,16 +17,37 @@ const maxFile = 128 << 20
 var ErrNotARun = errors.New("not a run file")
 
 // Encode writes a run as a file has it: indented JSON, ending in a newline.
-func Encode(w io.Writer, r *Run) error {
+func Encode(w io.Writer, r *Run) error { return encode(w, r) }
+
+func encode[T any](w io.Writer, content *T) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", " ")
 	encoder.SetEscapeHTML(false)
-	return encoder.Encode(r)
+	return encoder.Encode(content)
 }
 
 // Decode reads a run: the bare run, or a --json answer of bench with the run as its result. It checks what the rest of
 // the program relies on: schema, kind, and that no number is negative or absurd.
 func Decode(reader io.Reader) (*Run, error) {
+	text, err := content(reader)
+	if err != nil {
+		return nil, err
+	}
+	var head struct {
+		Schema string `json:"schema"`
+	}
+	if err := json.Unmarshal(text, &head); err == nil && head.Schema == SchemaAB {
+		return nil, fmt.Errorf("%w: %w", ErrNotARun, ErrInterleaved)
+	}
+	r := &Run{}
+	if err := json.Unmarshal(text, r); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNotARun, err)
+	}
+	return r, r.check()
+}
+
+// content is the JSON object of a file, or the result within an answer of bench.
+func content(reader io.Reader) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(reader, maxFile+1))
 	if err != nil {
 		return nil, err
@@ -48,13 +69,9 @@ func Decode(reader io.Reader) (*Run, error) {
 		return nil, fmt.Errorf("%w: %w", ErrNotARun, err)
 	}
 	if strings.HasPrefix(head.Schema, "mpps.bench") && len(head.Result) > 0 {
-		text = head.Result
+		return head.Result, nil
 	}
-	r := &Run{}
-	if err := json.Unmarshal(text, r); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrNotARun, err)
-	}
-	return r, r.check()
+	return text, nil
 }
 
 func (r *Run) check() error {
@@ -75,6 +92,17 @@ func (r *Run) check() error {
 // Comparable are the reasons for which two runs must not be compared, or not without saying so: an error where they
 // measured different things, warnings where other things than the device differed too.
 func Comparable(before, after *Run) ([]Warning, error) {
+	warnings, err := alike(before, after)
+	if err != nil {
+		return nil, err
+	}
+	return append(warnings, Warning{Code: "not-interleaved",
+		Text: "the runs were taken one after the other: what drifted meanwhile is in the difference",
+		Hint: "measure before and after in turns: 'mpps bench … --plan PLAN'"}), nil
+}
+
+// alike is Comparable for runs that were taken in turns.
+func alike(before, after *Run) ([]Warning, error) {
 	if before.Kind != after.Kind {
 		return nil, fmt.Errorf("the runs measured different things: %s and %s", before.Kind, after.Kind)
 	}
@@ -109,8 +137,5 @@ func Comparable(before, after *Run) ([]Warning, error) {
 			warnings = append(warnings, Warning{Code: "emulated", Text: side.name + ": measured under full emulation"})
 		}
 	}
-	warnings = append(warnings, Warning{Code: "not-interleaved",
-		Text: "the runs were taken one after the other: what drifted meanwhile is in the difference",
-		Hint: "repeat before and after in turns where the difference is small"})
 	return warnings, nil
 }

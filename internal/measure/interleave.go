@@ -35,12 +35,12 @@ func Schedule(blocks int, seed uint64) [][4]Side {
 
 // Interleaved is what an interleaved comparison measured, enough to repeat its order.
 type Interleaved struct {
-	Kind    Kind        `json:"kind"`
-	Seed    uint64      `json:"seed"`
-	Order   [][4]Side   `json:"order"` // as carried out; 0 is A, 1 is B
-	Samples [][4]Sample `json:"samples"`
-	Result  Comparison  `json:"result"`
-	Partial bool        `json:"partial,omitempty"`
+	Kind    Kind
+	Seed    uint64
+	Order   [][4]Side // of the blocks that were completed
+	Samples [][4]Sample
+	Result  Comparison
+	Partial bool
 }
 
 // Interleave measures two prepared configurations in randomised ABBA blocks and compares B against A. Each function
@@ -72,20 +72,27 @@ func takeBlock(ctx context.Context, order [4]Side, take [2]func(context.Context)
 		if samples[j], err = take[side](ctx); err != nil {
 			return samples, fmt.Errorf("%v: %w", side, err)
 		}
+		if ctx.Err() != nil { // the trial was cut short
+			return samples, context.Cause(ctx)
+		}
 	}
 	return samples, nil
 }
 
 // Blocks are the values by block and side.
 func (r Interleaved) Blocks() []Block {
+	return r.blocks(func(s Sample) float64 { return s.Value(r.Kind) })
+}
+
+func (r Interleaved) blocks(value func(Sample) float64) []Block {
 	blocks := make([]Block, len(r.Order))
 	for i, order := range r.Order {
 		for j, side := range order {
-			value := r.Samples[i][j].Value(r.Kind)
+			v := value(r.Samples[i][j])
 			if side == A {
-				blocks[i].A = append(blocks[i].A, value)
+				blocks[i].A = append(blocks[i].A, v)
 			} else {
-				blocks[i].B = append(blocks[i].B, value)
+				blocks[i].B = append(blocks[i].B, v)
 			}
 		}
 	}

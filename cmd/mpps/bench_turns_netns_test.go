@@ -1,0 +1,249 @@
+//go:build netns
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"mpps/internal/measure"
+)
+
+const nfCall = "sysctl:net.bridge.bridge-nf-call-iptables"
+
+// bridged are three namespaces of this test: two ends, and between them a host whose bridge sends every frame through
+// iptables rules.
+type bridged struct {
+	t              *testing.T
+	host, from, to string
+}
+
+func newBridged(t *testing.T, rules int) *bridged {
+	base := "mt" + strconv.Itoa(os.Getpid()) + "-" + strconv.Itoa(int(time.Now().UnixNano()%1e5))
+	b := &bridged{t: t, host: base + "h", from: base + "a", to: base + "b"}
+	for _, ns := range []string{b.host, b.from, b.to} {
+		b.must(nil, "ip", "netns", "add", ns)
+		t.Cleanup(func() { b.must(nil, "ip", "netns", "del", ns) })
+		b.must(nil, "ip", "-n", ns, "link", "set", "lo", "up")
+	}
+	b.must(nil, "ip", "-n", b.host, "link", "add", "br0", "type", "bridge", "forward_delay", "0")
+	b.must(nil, "ip", "-n", b.host, "link", "set", "br0", "up")
+	for port, ns := range map[string]string{"port0": b.from, "port1": b.to} {
+		b.must(nil, "ip", "-n", b.host, "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", ns)
+		b.must(nil, "ip", "-n", b.host, "link", "set", port, "master", "br0", "up")
+		b.must(nil, "ip", "-n", ns, "link", "set", "eth0", "up")
+	}
+	var table bytes.Buffer
+	fmt.Fprintln(&table, "*filter")
+	for i := range rules {
+		fmt.Fprintf(&table, "-A FORWARD -s 192.0.2.%d -p tcp --dport %d -j RETURN\n", i%250, i+1)
+	}
+	fmt.Fprintln(&table, "COMMIT")
+	b.must(&table, "ip", "netns", "exec", b.host, "iptables-legacy-restore")
+	if got := b.value(); got != "1" {
+		t.Fatalf("%s is %q in a new namespace, expected 1", nfCall, got)
+	}
+	return b
+}
+
+func (b *bridged) must(stdin *bytes.Buffer, argv ...string) string {
+	b.t.Helper()
+	cmd := exec.Command(argv[0], argv[1:]...)
+	if stdin != nil {
+		cmd.Stdin = stdin
+	}
+	text, err := cmd.CombinedOutput()
+	if err != nil {
+		b.t.Fatalf("%v: %v: %s", argv, err, text)
+	}
+	return string(text)
+}
+
+func (b *bridged) value() string {
+	b.t.Helper()
+	return strings.TrimSpace(b.must(nil, "ip", "netns", "exec", b.host, "cat", "/proc/sys/net/bridge/bridge-nf-call-iptables"))
+}
+
+// plan makes a plan within the host's namespace and returns its file.
+func (b *bridged) plan(values ...string) string {
+	b.t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	file := filepath.Join(b.t.TempDir(), "plan.json")
+	b.must(nil, []string{"ip", "netns", "exec", b.host, "env", "MPPS_TEST_PLAN=" + file,
+		"MPPS_TEST_VALUES=" + strings.Join(values, ";"), self, "-test.run=^TestPlanOfThisNamespace$"}...)
+	return file
+}
+
+// TestPlanOfThisNamespace is run by the other tests of this file, in a namespace of theirs.
+func TestPlanOfThisNamespace(t *testing.T) {
+	file := os.Getenv("MPPS_TEST_PLAN")
+	if file == "" {
+		t.Skip("makes a plan for other tests")
+	}
+	text, err := madePlan("/", strings.Split(os.Getenv("MPPS_TEST_VALUES"), ";"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// bench is the command line that measures from end to end on the host, whose journal is a directory of its own there.
+func (b *bridged) bench(argv ...string) []string {
+	const ownJournal = `mount -t tmpfs journal /var/lib && exec "$@"`
+	argv = append([]string{"ip", "netns", "exec", b.host, "sh", "-c", ownJournal, "sh", "mpps"}, argv...)
+	return append(argv, "--from", "netns:"+b.from+"/eth0", "--to", "netns:"+b.to+"/eth0", "--duration", "200ms", "--warm-up", "50ms")
+}
+
+func (b *bridged) state() string {
+	var text strings.Builder
+	fmt.Fprintln(&text, b.value(), b.must(nil, "ip", "netns", "exec", b.host, "iptables-legacy-save", "-t", "filter"))
+	for _, ns := range []string{b.host, b.from, b.to} {
+		for line := range strings.Lines(b.must(nil, "ip", "-n", ns, "-o", "link")) {
+			fields := strings.Fields(line)
+			fmt.Fprintln(&text, ns, fields[1], strings.Contains(line, "xdp"))
+		}
+	}
+	// Times and default policies' counters move.
+	lines := strings.Split(text.String(), "\n")
+	kept := lines[:0]
+	for _, line := range lines {
+		if !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, ":") && !strings.Contains(line, " #") {
+			kept = append(kept, line)
+		}
+	}
+	return strings.Join(kept, "\n")
+}
+
+func TestBenchPlanInTurns(t *testing.T) {
+	b := newBridged(t, 300)
+	before := b.state()
+	plan := b.plan(nfCall + "=0@security")
+	file := filepath.Join(t.TempDir(), "ab.json")
+	code, stdout, stderr := program(t, b.bench("--json", "bench", "pps", "--plan", plan, "--seed", "7", "-o", file)...)
+	if code != exitOK && code != exitNotDevice {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	if after := b.state(); after != before {
+		t.Errorf("left behind:\n%sfound before:\n%s", after, before)
+	}
+	if err := validate("mpps.bench-ab.1", stdout); err != nil {
+		t.Error(err)
+	}
+	ab, err := measure.DecodeAB(strings.NewReader(stdout))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%s, p = %.3g, %s: before %.3g, after %.3g; limited by %s and %s; %v", ab.Verdict, ab.P, ab.Test, ab.Comparison.Before.Value,
+		ab.Comparison.After.Value, ab.BeforeRun.LimitedBy, ab.AfterRun.LimitedBy, ab.Order)
+	if !ab.Significant || ab.Ratio.Lo < 1.5 || ab.Test != "signed-rank" {
+		t.Errorf("without 300 rules in the way: %s by %s, p = %v", ab.Comparison, ab.Test, ab.P)
+	}
+	if !ab.RolledBack || ab.Partial || ab.Seed != 7 || len(ab.Order) != 6 || len(ab.BeforeRun.Samples) != 12 || len(ab.AfterRun.Samples) != 12 {
+		t.Errorf("rolled back %v, partial %v, seed %d, order %v", ab.RolledBack, ab.Partial, ab.Seed, ab.Order)
+	}
+	for i, order := range measure.Schedule(6, 7) {
+		if want := fmt.Sprint(order[0], order[1], order[2], order[3]); strings.ReplaceAll(want, " ", "") != ab.Order[i] {
+			t.Errorf("block %d was %s, by the seed it is %s", i+1, ab.Order[i], want)
+		}
+	}
+	checkLedger(t, &ab.BeforeRun)
+	checkLedger(t, &ab.AfterRun)
+
+	page := filepath.Join(t.TempDir(), "report.html")
+	if code, _, stderr := program(t, "mpps", "report", file, "-o", page); code != exitOK || !strings.Contains(stderr, "more packets") {
+		t.Errorf("report: exit code %d: %s", code, stderr)
+	}
+	if code, _, stderr := program(t, "mpps", "bench", "compare", file, file); code == exitOK || !strings.Contains(stderr, "interleaved") {
+		t.Errorf("compare: exit code %d: %s", code, stderr)
+	}
+}
+
+// A plan whose values make no difference to the traffic is called "~", and one that changes nothing is refused.
+func TestBenchPlanOfNoEffect(t *testing.T) {
+	b := newBridged(t, 1)
+	before := b.state()
+	ttl, found := b.plan("sysctl:net.ipv4.ip_default_ttl=63"), ""
+	// Six equal blocks all lean to one side in one of 32 measurements; in three of three they do not.
+	for range 3 {
+		code, stdout, stderr := program(t, b.bench("bench", "pps", "--plan", ttl, "--rate", "5k")...)
+		if code != exitOK && code != exitNotDevice {
+			t.Fatalf("exit code %d: %s", code, stderr)
+		}
+		if found = stdout; strings.Contains(found, "~ no significant difference") {
+			break
+		}
+	}
+	if !strings.Contains(found, "~ no significant difference") || !strings.Contains(found, "everything is as it was found") {
+		t.Errorf("found %s", found)
+	}
+	if err := wide(found, 80); err != nil {
+		t.Error(err)
+	}
+	for _, c := range []struct{ plan, want string }{
+		{nfCall + "=1@security", "no two sides to compare"},
+		{nfCall + "=0@connectivity", "cut the way"},
+	} {
+		code, stdout, stderr := program(t, b.bench("bench", "pps", "--plan", b.plan(c.plan))...)
+		if code != exitUsage || stdout != "" || !strings.Contains(stderr, c.want) {
+			t.Errorf("%s: exit code %d: %s%s", c.plan, code, stdout, stderr)
+		}
+	}
+	if after := b.state(); after != before {
+		t.Errorf("left behind:\n%sfound before:\n%s", after, before)
+	}
+}
+
+// Interrupted while the plan stands, the program puts it back and shows what it has.
+func TestBenchPlanInterrupted(t *testing.T) {
+	b := newBridged(t, 10)
+	before := b.state()
+	argv := b.bench("--json", "bench", "pps", "--plan", b.plan(nfCall+"=0@security"), "--blocks", "100", "--rate", "5k")
+	cmd := exec.Command(argv[0], argv[1:]...)
+	var out, problems bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &problems
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	stands := func() bool { return b.value() == "0" }
+	for deadline, switches, last := time.Now().Add(60*time.Second), 0, false; switches < 8; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			_ = cmd.Process.Kill()
+			t.Fatalf("the plan was never applied: %s", problems.String())
+		}
+		if now := stands(); now != last {
+			switches, last = switches+1, now
+		}
+	}
+	for !stands() {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // the exit code is looked at
+	if code := cmd.ProcessState.ExitCode(); code != exitFailed || !strings.Contains(problems.String(), "of 100 blocks were completed") {
+		t.Errorf("exit code %d: %s", code, problems.String())
+	}
+	ab, err := measure.DecodeAB(&out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !ab.Partial || !ab.RolledBack || len(ab.Order) == 0 || len(ab.Order) > 20 {
+		t.Errorf("partial %v, rolled back %v, order %v", ab.Partial, ab.RolledBack, ab.Order)
+	}
+	if after := b.state(); after != before {
+		t.Errorf("left behind:\n%sfound before:\n%s", after, before)
+	}
+}

@@ -1,0 +1,93 @@
+package measure
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// SchemaAB is the version of the format of interleaved comparisons.
+const SchemaAB = "mpps.ab/1"
+
+// ErrInterleaved is wrapped where a run was expected and an interleaved comparison found, which holds two.
+var ErrInterleaved = errors.New("an interleaved comparison, not a single run")
+
+// AB is an interleaved comparison as files and answers have it.
+type AB struct {
+	Schema string `json:"schema"`
+	Kind   Kind   `json:"kind"`
+	Unit   string `json:"unit"`
+	Name   string `json:"name,omitempty"` // a label for people
+	Comparison
+	Verdict string      `json:"verdict"` // "~" for no significant difference
+	Cost    *Comparison `json:"cpu_ns_per_unit,omitempty"`
+
+	Seed    uint64   `json:"seed"`    // of the order: the same seed and number of blocks give the same
+	Blocks  int      `json:"blocks"`  // that were asked for
+	Order   []string `json:"order"`   // of the blocks that were completed: "ABBA" or "BAAB", A is before
+	Values  []Block  `json:"values"`  // of each block, in Unit
+	Partial bool     `json:"partial"` // ended early: fewer blocks than asked for
+
+	Plan       string     `json:"plan"`        // digest of the plan that is the difference between the sides
+	Changes    []ABChange `json:"changes"`     // what it changes
+	Switches   int        `json:"switches"`    // how often the plan was applied
+	RolledBack bool       `json:"rolled_back"` // everything is as it was found
+
+	BeforeRun Run `json:"before_run"`
+	AfterRun  Run `json:"after_run"`
+}
+
+// ABChange is one difference between the sides.
+type ABChange struct {
+	ID      string `json:"id"`
+	Address string `json:"address"`
+	From    string `json:"from"`
+	To      string `json:"to"`
+}
+
+// NewAB puts the result of an interleaved measurement together, with what else differed between the runs.
+func NewAB(r Interleaved, before, after *Run, blocks int) (*AB, error) {
+	caveats, err := alike(before, after)
+	if err != nil {
+		return nil, err
+	}
+	ab := &AB{
+		Schema: SchemaAB, Kind: r.Kind, Unit: r.Kind.Unit(), Comparison: r.Result, Verdict: r.Result.String(),
+		Seed: r.Seed, Blocks: blocks, Order: []string{}, Values: r.Blocks(), Partial: r.Partial,
+		Changes: []ABChange{}, BeforeRun: *before, AfterRun: *after,
+	}
+	ab.Warnings = append(ab.Warnings, caveats...)
+	cost := CompareBlocks(r.blocks(func(s Sample) float64 { return s.CPUNsPerUnit }))
+	ab.Cost = &cost
+	for _, order := range r.Order {
+		text := ""
+		for _, side := range order {
+			text += side.String()
+		}
+		ab.Order = append(ab.Order, text)
+	}
+	return ab, nil
+}
+
+// Valid tells whether the device under test set the results of both sides.
+func (ab *AB) Valid() bool { return ab.BeforeRun.Valid() && ab.AfterRun.Valid() }
+
+// EncodeAB writes a comparison as a file has it.
+func EncodeAB(w io.Writer, ab *AB) error { return encode(w, ab) }
+
+// DecodeAB reads a comparison: the bare one, or a --json answer of bench with it as the result.
+func DecodeAB(reader io.Reader) (*AB, error) {
+	text, err := content(reader)
+	if err != nil {
+		return nil, err
+	}
+	ab := &AB{}
+	if err := json.Unmarshal(text, ab); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNotARun, err)
+	}
+	if ab.Schema != SchemaAB {
+		return nil, fmt.Errorf("%w: found schema %q, expected %q", ErrNotARun, ab.Schema, SchemaAB)
+	}
+	return ab, errors.Join(ab.BeforeRun.check(), ab.AfterRun.check())
+}
