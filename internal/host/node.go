@@ -19,6 +19,7 @@ func (m *Machine) readNodes(commandLine string) (nodes []facts.Node, suspect []s
 		return nil, nil
 	}
 	defer folder.close()
+	folder.tell(&suspect)
 	var numbers []int
 	if online, told := folder.list("online"); told && !online.empty() {
 		numbers = online.set()
@@ -46,8 +47,11 @@ func (m *Machine) readNodes(commandLine string) (nodes []facts.Node, suspect []s
 		}
 		at.close()
 	}
-	for i := range nodes {
-		nodes[i].Distances = pick(nodes[i].Distances, columns, len(numbers))
+	for i, node := range nodes {
+		if len(node.Distances) != 0 && len(node.Distances) != len(numbers) {
+			suspect = append(suspect, fmt.Sprintf("NUMA node %d has %d distances, expected one for each of %d nodes: left out", node.ID, len(node.Distances), len(numbers)))
+		}
+		nodes[i].Distances = pick(node.Distances, columns, len(numbers))
 	}
 	return nodes, suspect
 }
@@ -56,10 +60,13 @@ func readNode(at *folder, number int, cpus mask) facts.Node {
 	node := facts.Node{ID: number, CPUs: cpus.set(), Hugepages: readHugepages(at.folder("hugepages"))}
 	text, _ := at.text("meminfo")
 	node.Memory, node.Free = meminfo(text, "MemTotal:"), meminfo(text, "MemFree:")
-	for field := range strings.FieldsSeq(at.line("distance")) {
+	distances := at.line("distance")
+	for field := range strings.FieldsSeq(distances) {
 		distance, err := strconv.Atoi(field)
 		if err != nil {
-			distance = -1
+			at.malformed("distance", "numbers", distances)
+			node.Distances = nil
+			break
 		}
 		node.Distances = append(node.Distances, distance)
 	}

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"mpps/internal/facts"
-	"mpps/internal/setting"
 )
 
 // topology reads CPUs, caches and NUMA nodes. It understands the tables as hwloc does (topology-linux.c), so that the
@@ -21,8 +20,13 @@ func (m *Machine) topology(_ context.Context, h *facts.Host) {
 	t.Online, t.Offline = p.online.set(), p.present.minus(p.online).set()
 	if cpus := m.folder(cpuFolder); cpus != nil {
 		t.SMT = cpus.line("smt/control")
-		t.Isolated, _ = setting.ParseCPUs(cpus.line("isolated"))
-		t.NohzFull, _ = setting.ParseCPUs(cpus.line("nohz_full")) // "(null)" before Linux 5.19
+		cpus.tell(&t.Suspect)
+		isolated, _ := cpus.list("isolated")
+		t.Isolated = isolated.set()
+		if cpus.line("nohz_full") != "(null)" { // so without any, before Linux 5.19
+			nohz, _ := cpus.list("nohz_full")
+			t.NohzFull = nohz.set()
+		}
 		cpus.close()
 	}
 	m.memory(t, p.online)
@@ -65,7 +69,7 @@ func (m *Machine) processors(h *facts.Host, first map[string]string) *processors
 
 // memory reads the NUMA nodes and the huge pages.
 func (m *Machine) memory(t *facts.Topology, online mask) {
-	t.Hugepages = readHugepages(m.folder("sys/kernel/mm/hugepages"))
+	t.Hugepages = readHugepages(m.folder("sys/kernel/mm/hugepages").tell(&t.Suspect))
 	nodes, suspect := m.readNodes(m.line("proc/cmdline"))
 	t.Suspect = append(t.Suspect, suspect...)
 	if len(nodes) == 0 {

@@ -119,6 +119,7 @@ func TestTopologyCases(t *testing.T) {
 		"node without CPUs": {
 			files: fourCPUs().plus(files{
 				node + "online": "0-2", node + "node2/cpumap": "0", node + "node2/meminfo": "Node 2 MemTotal: 1024 kB",
+				node + "node0/distance": "10 21 17", node + "node1/distance": "21 10 28",
 			}),
 			counts: facts.Counts{Packages: 2, NUMANodes: 3, Cores: 4, CPUsOnline: 4},
 		},
@@ -219,7 +220,39 @@ func TestTopologyCases(t *testing.T) {
 				cpu + "online": "zzz", cpu + "cpu1/topology/core_cpus": "q", cpu + "cpu99999999999/topology/core_cpus": "1",
 				node + "node1/distance": "a b", node + "node0/meminfo": "MemTotal: 99999999999999999999 kB", "proc/cpuinfo": "\x00\xff:",
 			}),
-			counts: facts.Counts{Packages: 2, NUMANodes: 2, Cores: 3, CPUsOnline: 4},
+			counts: facts.Counts{Packages: 2, NUMANodes: 2, Cores: 3, CPUsOnline: 4}, suspect: `sys/devices/system/cpu/online: expected a list of CPUs or nodes, found "zzz"`,
+		},
+		"nonsense in the list of online CPUs": {
+			files:  fourCPUs().plus(files{cpu + "online": "0-1,,x"}),
+			counts: four, suspect: `sys/devices/system/cpu/online: expected a list of CPUs or nodes, found "0-1,,x"`,
+		},
+		"nonsense in the list of online nodes": {
+			files:  fourCPUs().plus(files{node + "online": "0-"}),
+			counts: four, suspect: `sys/devices/system/node/online: expected a list of CPUs or nodes, found "0-"`,
+		},
+		"nonsense for a package": {
+			files:  fourCPUs().plus(files{cpu + "cpu1/topology/physical_package_id": "xx"}),
+			counts: four, suspect: `sys/devices/system/cpu/cpu1/topology/physical_package_id: expected a number, found "xx"`,
+		},
+		"nonsense for a core's CPUs": {
+			files:  fourCPUs().plus(files{cpu + "cpu1/topology/core_cpus": "q", cpu + "cpu1/topology/core_cpus_list": "1"}),
+			counts: four, suspect: `sys/devices/system/cpu/cpu1/topology/core_cpus: expected a CPU mask, found "q"`,
+		},
+		"nonsense for a cache's size": {
+			files:  fourCPUs().plus(l3(2, "2-3")).plus(files{cpu + "cpu2/cache/index3/size": "16384Q"}),
+			counts: facts.Counts{Packages: 2, NUMANodes: 2, L3Caches: 1, Cores: 4, CPUsOnline: 4}, suspect: `index3/size: expected a size, found "16384Q"`,
+		},
+		"nonsense for isolated CPUs": {
+			files:  fourCPUs().plus(files{cpu + "isolated": "3-2"}),
+			counts: four, suspect: `sys/devices/system/cpu/isolated: expected a list of CPUs or nodes, found "3-2"`,
+		},
+		"nonsense for a distance": {
+			files:  fourCPUs().plus(files{node + "node1/distance": "21 near"}),
+			counts: four, suspect: `sys/devices/system/node/node1/distance: expected numbers, found "21 near"`,
+		},
+		"two distances to three nodes": {
+			files:  fourCPUs().plus(files{node + "online": "0-2", node + "node2/cpumap": "0"}),
+			counts: facts.Counts{Packages: 2, NUMANodes: 3, Cores: 4, CPUsOnline: 4}, suspect: "NUMA node 0 has 2 distances, expected one for each of 3 nodes: left out",
 		},
 	}
 	for name, c := range cases {
@@ -278,6 +311,19 @@ func TestDistancesOfKeptNodes(t *testing.T) {
 	}))
 	if len(top.Nodes) != 2 || !slices.Equal(top.Nodes[0].Distances, []int{10, 30}) || !slices.Equal(top.Nodes[1].Distances, []int{30, 10}) {
 		t.Errorf("found %+v", top.Nodes)
+	}
+}
+
+// TestSuspectIsBounded: a tree that holds nonsense in every file does not make an answer as long as itself.
+func TestSuspectIsBounded(t *testing.T) {
+	f := files{"sys/devices/system/cpu/online": "0-199"}
+	for id := range 200 {
+		maps.Copy(f, cpuFiles(id, id, 0, fmt.Sprint(id), "0-199"))
+		f[fmt.Sprintf("sys/devices/system/cpu/cpu%d/topology/core_id", id)] = strings.Repeat("x", 1000)
+	}
+	top := look(t, f)
+	if len(top.Suspect) != mostMalformed || len(top.Suspect[0]) > 200 {
+		t.Errorf("found %d entries, the first %q; expected %d short ones", len(top.Suspect), top.Suspect[0], mostMalformed)
 	}
 }
 

@@ -57,6 +57,7 @@ func naming(cpus *folder, online mask) (siblingFiles, bool) {
 // readProcessors reads the topology of the CPUs from sysfs; false where sysfs has none.
 func readProcessors(cpus *folder, units bool) (*processors, bool) {
 	p := &processors{ids: map[int]cpuNumber{}, objects: newObjects()}
+	cpus.tell(&p.suspect)
 	for _, cpu := range cpus.numbered("cpu") {
 		p.present = p.present.with(cpu)
 	}

@@ -1,9 +1,11 @@
 package host
 
 import (
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,24 +21,73 @@ import (
 type folder struct {
 	root *os.Root // nil on the live machine
 	fd   int
+
+	parent *folder   // nil at the top
+	name   string    // in parent
+	told   *[]string // where malformed files are told; nil: nowhere
 }
 
 // folder opens a directory; nil where there is none. A nil folder reads as empty.
 func (m *Machine) folder(name string) *folder {
+	var d *folder
 	if m.straight(name) {
-		return liveFolder(unix.AT_FDCWD, "/"+name)
+		d = liveFolder(unix.AT_FDCWD, "/"+name)
+	} else {
+		d = rootedFolder(subtree(m.root, name))
 	}
-	return rootedFolder(subtree(m.root, name))
+	if d != nil {
+		d.name = name
+	}
+	return d
+}
+
+// tell says where files are to be told of that are there and do not hold what the kernel writes into them: these read as
+// if they were absent.
+func (d *folder) tell(where *[]string) *folder {
+	if d != nil {
+		d.told = where
+	}
+	return d
+}
+
+// mostMalformed bounds what is told of one machine: a tree that holds nonsense in each of its files is told from fewer.
+const mostMalformed = 64
+
+func (d *folder) malformed(name, expected, text string) {
+	text = strings.TrimSpace(text)
+	if d.told == nil || text == "" {
+		return
+	}
+	if len(*d.told) >= mostMalformed {
+		return
+	}
+	if len(text) > 40 {
+		text = text[:40] + "…"
+	}
+	*d.told = append(*d.told, fmt.Sprintf("%s: expected %s, found %q", d.path(name), expected, text))
+}
+
+func (d *folder) path(name string) string {
+	for ; d != nil; d = d.parent {
+		name = path.Join(d.name, name)
+	}
+	return name
 }
 
 func (d *folder) folder(name string) *folder {
+	var inner *folder
 	switch {
 	case d == nil:
 		return nil
 	case d.root == nil:
-		return liveFolder(d.fd, name)
+		inner = liveFolder(d.fd, name)
+	default:
+		inner = rootedFolder(subtree(d.root, name))
 	}
-	return rootedFolder(subtree(d.root, name))
+	if inner != nil {
+		inner.parent, inner.name, inner.told = d, name, d.told
+	}
+	return inner
 }
 
 func rootedFolder(root *os.Root, err error) *folder {
@@ -85,8 +136,12 @@ func (d *folder) line(name string) string {
 
 // number is a file's integer, or otherwise where it cannot be read or is not one.
 func (d *folder) number(name string, otherwise int) int {
-	n, err := strconv.Atoi(d.line(name))
+	text := d.line(name)
+	n, err := strconv.Atoi(text)
 	if err != nil {
+		if d != nil {
+			d.malformed(name, "a number", text)
+		}
 		return otherwise
 	}
 	return n
@@ -103,6 +158,9 @@ func (d *folder) bytes(name string, unit uint64) uint64 {
 	}
 	n, err := strconv.ParseUint(text, 10, 40)
 	if err != nil {
+		if d != nil {
+			d.malformed(name, "a size", text)
+		}
 		return 0
 	}
 	return n * unit
@@ -115,6 +173,9 @@ func (d *folder) mask(name string) (mask, bool) {
 		return nil, false
 	}
 	m, err := parseMask(text)
+	if err != nil {
+		d.malformed(name, "a CPU mask", text)
+	}
 	return m, err == nil
 }
 
@@ -124,7 +185,11 @@ func (d *folder) list(name string) (mask, bool) {
 	if !ok {
 		return nil, false
 	}
+	text, _, _ = strings.Cut(text, "\x00") // which recordings of old kernels have at the end
 	set, err := setting.ParseCPUs(text)
+	if err != nil {
+		d.malformed(name, "a list of CPUs or nodes", text)
+	}
 	return maskOf(set), err == nil
 }
 
