@@ -17,28 +17,47 @@ type guestNow struct {
 	began   time.Time
 }
 
-// watchGuests makes the engine tell which changes wait for a guest's restart, and which one has reset. Guests are looked
-// at only where there are changes that concern them.
+// watchGuests makes the engine tell which changes wait for a guest's restart, which of those that were put back a guest
+// still runs with, and which one has reset. Guests are looked at only where there are changes that concern them, and
+// for what waits not before it is asked for: a rollback asks when it is done.
 func (e *engine) watchGuests(ctx context.Context, root string) {
-	var guests map[string]guestNow
-	of := func(c journal.Change) guestNow {
-		if guests == nil {
-			guests = guestsNow(ctx, root)
+	looked := func() func(c journal.Change) guestNow {
+		var guests map[string]guestNow
+		return func(c journal.Change) guestNow {
+			if guests == nil {
+				guests = guestsNow(ctx, root)
+			}
+			return guests[c.Address.Object()]
 		}
-		return guests[c.Address.Object()]
+	}
+	before, after := looked(), looked()
+	pending := func(c journal.Change) bool {
+		return c.Address.Kind == setting.Domain && slices.Contains(after(c).pending, c.Address.Rest())
 	}
 	e.Waiting = func(c journal.Change) string {
-		if c.Address.Kind != setting.Domain || !slices.Contains(of(c).pending, c.Address.Rest()) {
+		if !pending(c) {
 			return ""
 		}
 		return fmt.Sprintf("guest %s runs with its former definition: takes effect when it is shut down and started", c.Address.Object())
 	}
+	e.Lingers = func(c journal.Change, from, until time.Time) string {
+		if !pending(c) || !between(after(c).began, from, until) {
+			return ""
+		}
+		return fmt.Sprintf("guest %s still runs with what was put back in its definition: gone when it is shut down and started", c.Address.Object())
+	}
 	e.Reset = func(c journal.Change, since time.Time) string {
-		if c.Address.Kind != setting.ThreadAffinity || since.IsZero() || !of(c).began.After(since) {
+		if c.Address.Kind != setting.ThreadAffinity || since.IsZero() || !before(c).began.After(since) {
 			return ""
 		}
 		return fmt.Sprintf("guest %s was started anew", c.Address.Object())
 	}
+}
+
+// between tells whether a guest was started while something stood in its definition. Starts of processes are known to a
+// second (btime of /proc/stat); where one is not known at all it may have been.
+func between(began, from, until time.Time) bool {
+	return began.IsZero() || began.After(from.Add(-time.Second)) && began.Before(until.Add(time.Second))
 }
 
 func guestsNow(ctx context.Context, root string) map[string]guestNow {

@@ -112,6 +112,7 @@ func (a *app) guarded(ctx context.Context, tx string) error {
 	}
 	defer e.close()
 	e.watchGuests(ctx, a.root)
+	e.Waiting = nil // nobody reads what waits for a restart
 	_, err = e.Guard(ctx, tx)
 	return err
 }

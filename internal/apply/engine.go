@@ -25,6 +25,9 @@ type Engine struct {
 	// Waiting tells why a change whose value is as wanted has not taken effect yet ("guest vm1 runs with its former
 	// definition"); empty where it has. nil means nothing waits.
 	Waiting func(c journal.Change) string
+	// Lingers tells why what a transaction wrote at from or later, and a rollback put back until, is still in effect
+	// ("guest vm1 still runs with it"); empty where it is not. nil means nothing does.
+	Lingers func(c journal.Change, from, until time.Time) string
 	// Reset tells what has reset the value of a change since a time, though nobody wrote it ("guest vm1 was started
 	// anew"); empty where nothing has. nil means nothing does.
 	Reset func(c journal.Change, since time.Time) string

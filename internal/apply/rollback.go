@@ -89,7 +89,28 @@ func (e *Engine) Rollback(ctx context.Context, o RollbackOptions) ([]Restored, e
 			break // what the others built on is not in place
 		}
 	}
+	e.unneeded(all, o.DryRun)
 	return all, errors.Join(failures...)
+}
+
+// unneeded takes out what values need to take effect where they need nothing: what was put back before it had taken
+// effect is in effect as it was all the time.
+func (e *Engine) unneeded(all []Restored, dryRun bool) {
+	if e.Waiting == nil {
+		return
+	}
+	for _, r := range all {
+		for i := range r.Changes {
+			c := &r.Changes[i]
+			if c.Needs == "" {
+				continue
+			}
+			waits := e.Waiting(journal.Change{ID: c.ID, Address: c.Address}) != ""
+			if dryRun && c.State == journal.ChangeIntended && waits || c.State == journal.ChangeDone && !waits {
+				c.Needs = ""
+			}
+		}
+	}
 }
 
 // choose lists the transactions to put back, the latest first.

@@ -20,7 +20,7 @@ const (
 	Drifted   RowState = "drifted" // somebody else changed it since, or something reset it
 	NotThere  RowState = "absent"  // what it belongs to is not there now: a guest that is off
 	Untold    RowState = "unknown" // could not be read
-	WaitsFor  RowState = "waiting" // as wanted, but not in effect before a restart
+	WaitsFor  RowState = "waiting" // as wanted, or put back, but not in effect before a restart
 )
 
 // Row is one applied value as it is now.
@@ -138,14 +138,14 @@ func (e *Engine) Status(ctx context.Context) (Status, error) {
 		return Status{}, err
 	}
 	s := Status{State: IsClean, Holder: ledger.Holder, Transactions: []Entry{}, Rows: []Row{}, Counts: map[string]int{}}
-	at := map[setting.Address]int{}
+	at, back := map[setting.Address]int{}, putBack(ledger)
 	for _, t := range ledger.Open() {
 		s.Transactions = append(s.Transactions, entry(ledger, t))
 		for _, c := range t.Changes() {
 			if ctx.Err() != nil {
 				return s, context.Cause(ctx)
 			}
-			if c.State == journal.ChangeUndone {
+			if c.State == journal.ChangeUndone || back[t.Header.TX][c.Address] && e.read(ctx, c.Address).Same(c.Before) {
 				continue
 			}
 			i, known := at[c.Address]
@@ -157,11 +157,59 @@ func (e *Engine) Status(ctx context.Context) (Status, error) {
 			s.Rows[i] = e.row(ctx, t, c)
 		}
 	}
+	s.Rows = append(s.Rows, e.lingering(ctx, ledger, at)...)
 	for _, r := range s.Rows {
 		s.Counts[string(r.State)]++
 	}
 	s.State, s.Why = summary(s)
 	return s, nil
+}
+
+// putBack is what rollbacks have put back or begun to, by the transaction that wrote it. Where that is still open its
+// rollback is under way or was not completed.
+func putBack(l *journal.Ledger) map[string]map[setting.Address]bool {
+	back := map[string]map[setting.Address]bool{}
+	for _, t := range l.Transactions {
+		if t.Header.Kind != journal.Rollback {
+			continue
+		}
+		if back[t.Header.Of] == nil {
+			back[t.Header.Of] = map[setting.Address]bool{}
+		}
+		for _, c := range t.Changes() {
+			back[t.Header.Of][c.Address] = true
+		}
+	}
+	return back
+}
+
+// lingering are the values that were put back and whose former ones are still in effect: a guest that was started while
+// they stood in its definition runs with them until its next start. Those of which a transaction stands are left out.
+func (e *Engine) lingering(ctx context.Context, l *journal.Ledger, stands map[setting.Address]int) (rows []Row) {
+	if e.Lingers == nil {
+		return nil
+	}
+	began, seen := map[string]time.Time{}, map[setting.Address]bool{}
+	for _, t := range l.Transactions {
+		began[t.Header.TX] = t.Header.Started
+		if t.Header.Kind != journal.Rollback || l.State(t) != journal.Applied {
+			continue
+		}
+		for _, c := range t.Changes() {
+			if _, known := stands[c.Address]; known || seen[c.Address] || c.State != journal.ChangeDone {
+				continue
+			}
+			why := e.Lingers(c, began[t.Header.Of], t.Ended())
+			if why == "" {
+				continue
+			}
+			if found := e.read(ctx, c.Address); c.Want.Met(found) {
+				seen[c.Address] = true
+				rows = append(rows, Row{ID: c.ID, Address: c.Address, Wanted: c.Want.String(), Found: found.String(), State: WaitsFor, Why: why, TX: t.Header.TX})
+			}
+		}
+	}
+	return rows
 }
 
 func (e *Engine) row(ctx context.Context, t *journal.Transaction, c journal.Change) Row {

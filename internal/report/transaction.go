@@ -54,9 +54,18 @@ func change(t *Text, c apply.Outcome) {
 	if c.Why != "" {
 		t.Wrapped("    ", c.Why)
 	}
-	if c.Needs != "" && c.State != journal.ChangeLeft {
+	if c.Needs != "" && takesEffect(c.State) {
 		t.Wrapped("    ", "takes effect after "+c.Needs)
 	}
+}
+
+// takesEffect tells whether a change in this state is to take effect: what was refused or put back is not.
+func takesEffect(s journal.ChangeState) bool {
+	switch s {
+	case journal.ChangeIntended, journal.ChangeAlready, journal.ChangeDone, journal.ChangeInDoubt:
+		return true
+	}
+	return false
 }
 
 // RolledBack draws what became of a rollback.

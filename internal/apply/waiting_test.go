@@ -1,0 +1,143 @@
+package apply
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"mpps/internal/journal"
+	"mpps/internal/plan"
+	"mpps/internal/setting"
+)
+
+// guest is a guest in memory: it runs with the definition that stood when it was started.
+type guest struct {
+	*fake
+	runs  map[setting.Address]setting.Reading
+	began time.Time
+}
+
+func (g *guest) start() {
+	g.runs, g.began = g.snapshot(), time.Now()
+	time.Sleep(2 * time.Millisecond)
+}
+
+// on makes an engine ask this guest.
+func (g *guest) on(e *Engine) {
+	pending := func(c journal.Change) bool { return !g.runs[c.Address].Same(g.values[c.Address]) }
+	e.Waiting = func(c journal.Change) string {
+		if !pending(c) {
+			return ""
+		}
+		return "guest vm1 runs with its former definition"
+	}
+	e.Lingers = func(c journal.Change, from, until time.Time) string {
+		if !pending(c) || !g.began.After(from) || !g.began.Before(until) {
+			return ""
+		}
+		return "guest vm1 still runs with what was put back"
+	}
+}
+
+// needing is a plan of changes that wait for a restart.
+func needing(n int) *plan.Plan {
+	p := changes(n)
+	for i := range p.Changes {
+		p.Changes[i].Needs = "restart of guest vm1"
+	}
+	return p
+}
+
+func rollBack(t *testing.T, e *Engine, o RollbackOptions) Restored {
+	t.Helper()
+	time.Sleep(2 * time.Millisecond)
+	done, err := e.Rollback(t.Context(), o)
+	if err != nil || len(done) != 1 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	return done[0]
+}
+
+// TestWaitingAfterRollback: a guest was started with what was applied. That it is put back takes effect with its next
+// start, and until then the machine is not clean.
+func TestWaitingAfterRollback(t *testing.T) {
+	g := &guest{fake: newFake(t, 2)}
+	e := engine(t, g.fake)
+	g.start()
+	g.on(e)
+	applied(t, e, needing(1))
+	if got := state(t, e); got != IsWaiting {
+		t.Errorf("applied: status is %s, expected waiting", got)
+	}
+	time.Sleep(2 * time.Millisecond)
+	g.start()
+	if got := state(t, e); got != IsApplied {
+		t.Errorf("started: status is %s, expected applied", got)
+	}
+	if r := rollBack(t, e, RollbackOptions{DryRun: true}); r.Changes[0].Needs == "" {
+		t.Errorf("dry run: %+v; expected it to need a restart", r.Changes)
+	}
+	if r := rollBack(t, e, RollbackOptions{}); r.Changes[0].Needs == "" {
+		t.Errorf("rolled back: %+v; expected it to need a restart", r.Changes)
+	}
+	s, err := e.Status(t.Context())
+	if err != nil || s.State != IsWaiting || len(s.Rows) != 1 || s.Rows[0].State != WaitsFor || s.Rows[0].Found != "old" || !strings.Contains(s.Why, "still runs with") {
+		t.Errorf("rolled back: %+v, %v; expected the guest to be waited for", s, err)
+	}
+	if len(s.Transactions) != 0 {
+		t.Errorf("rolled back: %+v stand", s.Transactions)
+	}
+	g.start()
+	if got := state(t, e); got != IsClean {
+		t.Errorf("started again: status is %s, expected clean", got)
+	}
+	g.values[address(0)] = setting.Value("else") // by somebody, later
+	if got := state(t, e); got != IsClean {
+		t.Errorf("edited by somebody else: status is %s, expected clean", got)
+	}
+}
+
+// TestNeverInEffect: what is rolled back before any restart needs none, and nothing waits.
+func TestNeverInEffect(t *testing.T) {
+	g := &guest{fake: newFake(t, 1)}
+	e := engine(t, g.fake)
+	g.start()
+	g.on(e)
+	applied(t, e, needing(1))
+	for _, dryRun := range []bool{true, false} {
+		if r := rollBack(t, e, RollbackOptions{DryRun: dryRun}); r.Written() != 1 || r.Changes[0].Needs != "" {
+			t.Errorf("dry run %v: %+v; expected it to need nothing", dryRun, r.Changes)
+		}
+	}
+	if got := state(t, e); got != IsClean {
+		t.Errorf("status is %s, expected clean", got)
+	}
+}
+
+// TestStatusWhileRollingBack: values that a rollback under way has put back have not drifted.
+func TestStatusWhileRollingBack(t *testing.T) {
+	f := newFake(t, 3)
+	e := engine(t, f)
+	applied(t, e, changes(3))
+	looked := 0
+	for i := range 3 {
+		f.moves[address(i)] = func(f *fake) { // it is written, and not yet journaled as done
+			looked++
+			f.mu.Unlock()
+			defer f.mu.Lock()
+			s, err := e.Status(t.Context())
+			if err != nil || s.State != IsInFlight || len(s.Rows) != i {
+				t.Errorf("status is %+v, %v; expected in-flight with %d values that stand", s, err, i)
+			}
+			for _, r := range s.Rows {
+				if r.State != Compliant {
+					t.Errorf("%s is listed as %s", r.Address, r.State)
+				}
+			}
+		}
+	}
+	rollBack(t, e, RollbackOptions{})
+	if looked != 3 || state(t, e) != IsClean {
+		t.Errorf("looked %d times, status %s", looked, state(t, e))
+	}
+}
