@@ -1,4 +1,4 @@
-// Package host is the only package that touches the machine: one file per kernel interface, each with what it reads
+// Package host is the only package that reads and sets what is tuned: one file per kernel interface, each with what it reads
 // (into facts) and, where it can be set, the mechanism that writes it. Everything takes a root directory, so that the
 // same code reads the live machine and a recorded tree of its /proc and /sys.
 package host

@@ -3,128 +3,199 @@
 package layers
 
 import (
-	"go/parser"
-	"go/token"
-	"io/fs"
+	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 )
 
+// everything is what the commands may import.
+const everything = "everything"
+
 // imports lists, for each package, which packages of this module it may import directly. Imports point one way: what
-// stands further down may use what stands above it.
+// stands further down may use what stands above it. docs/ARCHITECTURE.md has the same table.
 var imports = map[string][]string{
-	"datapath":        {},
-	"setting":         {},
-	"goal":            {"setting"},
-	"domain":          {"setting"},
-	"facts":           {"setting", "domain"},
-	"facts/factstest": {"setting", "facts"},
-	"placement":       {"setting", "facts", "goal"},
-	"knob":            {"datapath", "setting", "facts", "goal", "placement", "domain"},
-	"audit":           {"datapath", "setting", "facts", "goal", "knob", "placement"},
-	"plan":            {"datapath", "setting", "facts", "goal", "knob", "audit", "placement"},
-	"journal":         {"setting", "goal"},
-	"apply":           {"setting", "facts", "goal", "plan", "journal"},
-	"host":            {"setting", "facts", "domain"},
-	"traffic":         {},
-	"traffic/tcp":     {"traffic"},
-	"traffic/agent":   {"traffic", "traffic/tcp"},
-	"measure":         {},
-	"measure/rig":     {"measure", "traffic", "traffic/agent", "traffic/tcp"},
-	"report":          {"datapath", "setting", "facts", "goal", "knob", "audit", "plan", "journal", "apply", "measure"},
-	"lab":             {},
-	"lab/guestinit":   {},
-	"lab/labtest":     {"lab"},
-	"layers":          {},
+	"datapath":         {},
+	"setting":          {},
+	"goal":             {"setting"},
+	"domain":           {"setting"},
+	"facts":            {"setting"},
+	"placement":        {"setting", "facts", "goal"},
+	"knob":             {"datapath", "setting", "facts", "goal", "placement", "domain"},
+	"audit":            {"datapath", "setting", "facts", "goal", "knob", "placement"},
+	"plan":             {"datapath", "setting", "facts", "goal", "knob", "audit", "placement"},
+	"journal":          {"setting", "goal"},
+	"apply":            {"setting", "facts", "goal", "plan", "journal"},
+	"host":             {"setting", "facts", "domain"},
+	"traffic":          {},
+	"traffic/tcp":      {"traffic"},
+	"traffic/agent":    {"traffic", "traffic/tcp"},
+	"traffic/genbench": {"traffic"},
+	"measure":          {},
+	"measure/rig":      {"measure", "traffic", "traffic/agent", "traffic/tcp"},
+	"report":           {"datapath", "setting", "facts", "goal", "knob", "audit", "plan", "journal", "apply", "measure"},
+	"lab":              {},
+	"lab/guestinit":    {},
+	"lab/labtest":      {"lab"},
+	"cmd/mpps":         {everything},
 }
 
-// programs are the packages that may start programs or do so for a benchmark.
+// programs are the packages that may start programs. traffic/genbench is a benchmark's own program.
 var programs = []string{"host", "lab", "lab/labtest", "traffic/genbench"}
 
-// printers are the packages that may write to the standard streams.
-var printers = []string{"report", "lab/guestinit", "traffic/genbench"}
+// printers are the packages that may write to the standard streams, besides cmd/mpps/main.go, which hands them on. The
+// init of a guest has nobody to return to, nor has the end of a test process.
+var printers = []string{"report", "lab/guestinit", "lab/labtest", "traffic/genbench"}
 
-type file struct {
-	name, pkg string // pkg is relative to internal/
-	imports   []string
-	test      bool
+var rules = map[string]rule{
+	"imports point one way":             pointsOneWay,
+	"programs are started in one place": startsPrograms,
+	"nothing else prints":               prints,
+	"no shell":                          shells,
 }
 
-func files(t *testing.T) []file {
-	t.Helper()
-	var all []file
-	err := filepath.WalkDir("..", func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(name, ".go") {
-			return err
-		}
-		parsed, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
-		if err != nil {
-			return err
-		}
-		pkg, err := filepath.Rel("..", filepath.Dir(name))
-		if err != nil {
-			return err
-		}
-		f := file{name: name, pkg: filepath.ToSlash(pkg), test: strings.HasSuffix(name, "_test.go")}
-		for _, spec := range parsed.Imports {
-			path, err := strconv.Unquote(spec.Path.Value)
-			if err != nil {
-				return err
+func TestTree(t *testing.T) {
+	sources := tree(t)
+	for name, r := range rules {
+		t.Run(name, func(t *testing.T) {
+			for _, s := range sources {
+				for _, found := range r(s) {
+					t.Errorf("%s: %s", s.name, found)
+				}
 			}
-			f.imports = append(f.imports, path)
+		})
+	}
+}
+
+// TestRowsHavePackages: a row that outlived its package would allow what nobody meant.
+func TestRowsHavePackages(t *testing.T) {
+	sources := tree(t)
+	for pkg, allowed := range imports {
+		for _, name := range append([]string{pkg}, allowed...) {
+			if name != everything && !slices.ContainsFunc(sources, func(s *source) bool { return s.pkg == name }) {
+				t.Errorf("row %s: there is no package %s", pkg, name)
+			}
 		}
-		all = append(all, f)
-		return nil
-	})
+	}
+}
+
+// TestRulesCanFail plants what each rule forbids, and beside it what it must leave alone.
+func TestRulesCanFail(t *testing.T) {
+	const one, two, three, four = "imports point one way", "programs are started in one place", "nothing else prints", "no shell"
+	for _, c := range []struct {
+		rule, pkg, name, text string
+		found                 string // "" where the rule must be silent
+	}{
+		{one, "setting", "a.go", `import "mpps/internal/facts"`, "must not import facts"},
+		{one, "facts", "a.go", `import "mpps/internal/setting"`, ""},
+		{one, "util", "a.go", ``, "package util is not in the table"},
+		{one, "traffic/genbench", "a.go", `import "mpps/internal/host"`, "must not import host"},
+		{one, "cmd/other", "a.go", ``, "package cmd/other is not in the table"},
+		{one, "cmd/mpps", "a.go", `import "mpps/internal/host"`, ""},
+		{one, "lab", "a.go", `import "mpps/cmd/mpps"`, "nothing imports a command"},
+
+		{two, "traffic", "a.go", `import "os/exec"; var _ = exec.Command("true")`, "os/exec.Command"},
+		{two, "traffic", "a.go", `import "os/exec"; var _ = exec.CommandContext(nil, "true")`, "os/exec.CommandContext"},
+		{two, "traffic", "a.go", `import run "os/exec"; var start = run.Command`, "os/exec.Command"},
+		{two, "knob", "a.go", `import "os/exec"; var _ = exec.ErrNotFound`, "import of os/exec"},
+		{two, "cmd/mpps", "a.go", `import "os"; func f() { os.StartProcess("true", nil, nil) }`, "os.StartProcess"},
+		{two, "measure", "a.go", `import "syscall"; func f() { syscall.ForkExec("true", nil, nil) }`, "syscall.ForkExec"},
+		{two, "measure", "a.go", `import "syscall"; func f() { syscall.Exec("true", nil, nil) }`, "syscall.Exec"},
+		{two, "measure", "a.go", `import "syscall"; func f() { syscall.StartProcess("true", nil, nil) }`, "syscall.StartProcess"},
+		{two, "lab/guestinit", "a.go", `import "golang.org/x/sys/unix"; func f() { unix.Exec("true", nil, nil) }`, "unix.Exec"},
+		{two, "measure", "a.go", `import . "syscall"; func f() { Exec("true", nil, nil) }`, "with a dot"},
+		{two, "host", "a.go", `import "os/exec"; var _ = exec.Command("true")`, ""},
+		{two, "knob", "a.go", `func f(exec struct{ Command func() }) { exec.Command() }`, ""},
+
+		{three, "plan", "a.go", `import "fmt"; func f() { fmt.Print(1) }`, "fmt.Print"},
+		{three, "plan", "a.go", `import "fmt"; func f() { fmt.Printf("") }`, "fmt.Printf"},
+		{three, "cmd/mpps", "plan.go", `import "fmt"; func f() { fmt.Println() }`, "fmt.Println"},
+		{three, "plan", "a.go", `import out "fmt"; var f = out.Println`, "fmt.Println"},
+		{three, "plan", "a.go", `import "os"; var out = os.Stdout`, "os.Stdout"},
+		{three, "cmd/mpps", "lab.go", `import "os"; func f() { os.Stderr.WriteString("") }`, "os.Stderr"},
+		{three, "plan", "a.go", `import "log"`, "import of log"},
+		{three, "plan", "a.go", `import "log/slog"`, "import of log/slog"},
+		{three, "plan", "a.go", `func f() { println("here") }`, "built-in println"},
+		{three, "plan", "a.go", `import . "fmt"; func f() { Println() }`, "with a dot"},
+		{three, "cmd/mpps", "main.go", `import "os"; var out, err = os.Stdout, os.Stderr`, ""},
+		{three, "plan", "main.go", `import "os"; var out = os.Stdout`, "os.Stdout"},
+		{three, "report", "a.go", `import "os"; var out = os.Stdout`, ""},
+		{three, "plan", "a.go", `import "fmt"; import "os"; var _, _ = fmt.Sprint(1), os.Stdin`, ""},
+
+		{four, "host", "a.go", `var _ = f("sh", "-c", "true")`, "sh -c"},
+		{four, "host", "a.go", `var _ = f(nil, "/bin/sh", "-ec", "true")`, "/bin/sh -ec"},
+		{four, "cmd/mpps", "a.go", `var _ = []string{"ip", "netns", "exec", "n", "bash", "-c", "true"}`, "bash -c"},
+		{four, "traffic/genbench", "a.go", "var _ = append([]string{`bash`, `-c`}, x...)", "bash -c"},
+		{four, "lab/labtest", "a.go", `var _ = f("sh", "-c", "true")`, "sh -c"},
+		{four, "lab", "a.go", `var _ = f("sh", "-c", "true")`, ""},
+		{four, "host", "a.go", `var _ = f("virsh", "-c", "qemu:///system")`, ""},
+	} {
+		s, err := parse(c.name, c.pkg, "package p\n"+strings.ReplaceAll(c.text, "; ", "\n"))
+		if err != nil {
+			t.Fatalf("%s: %v", c.text, err)
+		}
+		found := strings.Join(rules[c.rule](s), "; ")
+		if c.found == "" && found != "" || !strings.Contains(found, c.found) {
+			t.Errorf("%s, in %s/%s: %s\nfound %q, expected %q", c.rule, c.pkg, c.name, c.text, found, c.found)
+		}
+	}
+}
+
+var row = regexp.MustCompile("^\\| `([^`]+)` \\| .* \\| ([^|]*) \\|$")
+
+// TestDocument compares the table of docs/ARCHITECTURE.md with the one above.
+func TestDocument(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "ARCHITECTURE.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(all) < 20 {
-		t.Fatalf("found %d files, expected the whole tree", len(all))
+	documented := documentRows(string(text))
+	for pkg, allowed := range imports {
+		found, listed := documented[pkg]
+		if !listed {
+			t.Errorf("package %s has no row in the document", pkg)
+			continue
+		}
+		want := slices.Sorted(slices.Values(allowed))
+		if !slices.Equal(found, want) {
+			t.Errorf("package %s: the document says %q, the table of layers %q", pkg, found, want)
+		}
 	}
-	return all
+	for pkg := range documented {
+		if _, listed := imports[pkg]; !listed {
+			t.Errorf("the document has a row for %s, the table of layers has none", pkg)
+		}
+	}
 }
 
-func TestImportsPointOneWay(t *testing.T) {
-	for _, f := range files(t) {
-		if f.test {
+// TestDocumentCanFail: a row that says something else, or nothing, is seen.
+func TestDocumentCanFail(t *testing.T) {
+	found := documentRows("## No\n| `x` | y | z |\n\n## Packages\n\n| package | what |\n|---|---|\n| `goal` | targets | setting, facts |\n| `domain` | XML | – |\n\n## Rules\n| `x` | y | z |\n")
+	if len(found) != 2 || !slices.Equal(found["goal"], []string{"facts", "setting"}) || len(found["domain"]) != 0 {
+		t.Errorf("found %q", found)
+	}
+}
+
+// documentRows is what the table under "## Packages" says of each package, sorted.
+func documentRows(text string) map[string][]string {
+	rows := map[string][]string{}
+	_, section, _ := strings.Cut(text, "\n## Packages\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	for line := range strings.Lines(section) {
+		match := row.FindStringSubmatch(strings.TrimRight(line, "\n"))
+		if match == nil {
 			continue
 		}
-		allowed, listed := imports[f.pkg]
-		if !listed && !slices.Contains(programs, f.pkg) {
-			t.Errorf("%s: package %s is not in the table of layers", f.name, f.pkg)
-			continue
-		}
-		for _, path := range f.imports {
-			inner, ours := strings.CutPrefix(path, "mpps/internal/")
-			if ours && listed && !slices.Contains(allowed, inner) {
-				t.Errorf("%s: package %s must not import %s", f.name, f.pkg, inner)
+		var allowed []string
+		for name := range strings.SplitSeq(match[2], ", ") {
+			if name = strings.Trim(name, " –"); name != "" {
+				allowed = append(allowed, name)
 			}
 		}
+		slices.Sort(allowed)
+		rows[match[1]] = allowed
 	}
-}
-
-func TestProgramsAreStartedInOnePlace(t *testing.T) {
-	for _, f := range files(t) {
-		if f.test || slices.Contains(programs, f.pkg) {
-			continue
-		}
-		if slices.Contains(f.imports, "os/exec") {
-			t.Errorf("%s: only %s may start programs", f.name, strings.Join(programs, ", "))
-		}
-	}
-}
-
-func TestNothingElsePrints(t *testing.T) {
-	for _, f := range files(t) {
-		if f.test || slices.Contains(printers, f.pkg) {
-			continue
-		}
-		if slices.Contains(f.imports, "log") || slices.Contains(f.imports, "log/slog") {
-			t.Errorf("%s: packages return values and errors; only report prints", f.name)
-		}
-	}
+	return rows
 }

@@ -1,0 +1,219 @@
+package layers
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// source is one file that is no test.
+type source struct {
+	name, pkg string // pkg is relative to internal/, or cmd/NAME
+	set       *token.FileSet
+	file      *ast.File
+	imports   map[string]string // name in the file → path
+}
+
+// parse reads one file. Build tags do not count: a rule holds for every architecture.
+func parse(name, pkg string, text any) (*source, error) {
+	s := &source{name: name, pkg: pkg, set: token.NewFileSet(), imports: map[string]string{}}
+	file, err := parser.ParseFile(s.set, name, text, 0)
+	if err != nil {
+		return nil, err
+	}
+	s.file = file
+	for _, spec := range file.Imports {
+		path, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			return nil, err
+		}
+		local := path[strings.LastIndexByte(path, '/')+1:]
+		if spec.Name != nil {
+			local = spec.Name.Name
+		}
+		if local == "." || local == "_" {
+			local += path // cannot be asked for by a name, and two may have the same
+		}
+		s.imports[local] = path
+	}
+	return s, nil
+}
+
+// tree reads every file below internal/ and cmd/ that is no test.
+func tree(t *testing.T) []*source {
+	t.Helper()
+	var all []*source
+	for _, top := range []string{"internal", "cmd"} {
+		root := filepath.Join("..", "..")
+		err := filepath.WalkDir(filepath.Join(root, top), func(name string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+				return err
+			}
+			pkg, err := filepath.Rel(root, filepath.Dir(name))
+			if err != nil {
+				return err
+			}
+			s, err := parse(name, strings.TrimPrefix(filepath.ToSlash(pkg), "internal/"), nil)
+			all = append(all, s)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(all) < 100 {
+		t.Fatalf("found %d files, expected the whole tree", len(all))
+	}
+	return all
+}
+
+// rule tells what a file has that it must not have.
+type rule func(*source) []string
+
+// pointsOneWay refuses an import that is not in the table of layers, and a package that has no row there.
+func pointsOneWay(s *source) []string {
+	allowed, listed := imports[s.pkg]
+	if !listed {
+		return []string{"package " + s.pkg + " is not in the table of layers"}
+	}
+	var found []string
+	for _, path := range s.imports {
+		inner, ours := strings.CutPrefix(path, "mpps/internal/")
+		switch {
+		case ours && !slices.Contains(allowed, everything) && !slices.Contains(allowed, inner):
+			found = append(found, "package "+s.pkg+" must not import "+inner)
+		case strings.HasPrefix(path, "mpps/cmd/"):
+			found = append(found, "nothing imports a command")
+		}
+	}
+	return found
+}
+
+// startsPrograms refuses what starts a program outside the packages that may.
+func startsPrograms(s *source) []string {
+	if slices.Contains(programs, s.pkg) {
+		return nil
+	}
+	why := "only " + strings.Join(programs, ", ") + " may start programs"
+	var found []string
+	for _, path := range s.imports {
+		if path == "os/exec" {
+			found = append(found, "import of os/exec: "+why)
+		}
+	}
+	return append(found, s.uses(why, func(path, name string) bool {
+		switch path {
+		case "os/exec":
+			return strings.HasPrefix(name, "Command")
+		case "os":
+			return name == "StartProcess"
+		case "syscall", "golang.org/x/sys/unix":
+			return name == "ForkExec" || name == "Exec" || name == "StartProcess"
+		}
+		return false
+	})...)
+}
+
+// prints refuses what writes to the standard streams outside the packages that may.
+func prints(s *source) []string {
+	if slices.Contains(printers, s.pkg) || s.pkg == "cmd/mpps" && filepath.Base(s.name) == "main.go" {
+		return nil
+	}
+	why := "packages return values and errors; only report prints"
+	var found []string
+	for _, path := range s.imports {
+		if path == "log" || path == "log/slog" {
+			found = append(found, "import of "+path+": "+why)
+		}
+	}
+	ast.Inspect(s.file, func(n ast.Node) bool {
+		if call, ok := n.(*ast.CallExpr); ok {
+			if name, ok := call.Fun.(*ast.Ident); ok && name.Obj == nil && (name.Name == "print" || name.Name == "println") {
+				found = append(found, s.at(n, "built-in "+name.Name, why))
+			}
+		}
+		return true
+	})
+	return append(found, s.uses(why, func(path, name string) bool {
+		switch path {
+		case "fmt":
+			return name == "Print" || name == "Printf" || name == "Println"
+		case "os":
+			return name == "Stdout" || name == "Stderr"
+		}
+		return false
+	})...)
+}
+
+// shells refuses a shell's name followed by -c, as arguments of a call or in a list, outside lab.
+func shells(s *source) []string {
+	if s.pkg == "lab" {
+		return nil
+	}
+	var found []string
+	look := func(list []ast.Expr) {
+		for i := 1; i < len(list); i++ {
+			shell, option := literal(list[i-1]), literal(list[i])
+			base := shell[strings.LastIndexByte(shell, '/')+1:]
+			if slices.Contains([]string{"sh", "bash", "dash"}, base) && strings.HasPrefix(option, "-") && strings.HasSuffix(option, "c") {
+				found = append(found, s.at(list[i], shell+" "+option, "programs are started by their argument vector"))
+			}
+		}
+	}
+	ast.Inspect(s.file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.CallExpr:
+			look(n.Args)
+		case *ast.CompositeLit:
+			look(n.Elts)
+		}
+		return true
+	})
+	return found
+}
+
+func literal(e ast.Expr) string {
+	if lit, ok := e.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+		if text, err := strconv.Unquote(lit.Value); err == nil {
+			return text
+		}
+	}
+	return ""
+}
+
+// uses finds the names of other packages that are forbidden: under whichever name the package was imported, called or
+// handed on. A package with such names must not be imported with a dot, for then they cannot be told from our own.
+func (s *source) uses(why string, forbidden func(path, name string) bool) []string {
+	var found []string
+	for _, path := range []string{"fmt", "os", "os/exec", "syscall", "golang.org/x/sys/unix"} {
+		if _, dotted := s.imports["."+path]; dotted {
+			found = append(found, "import of "+path+" with a dot hides what is used of it")
+		}
+	}
+	ast.Inspect(s.file, func(n ast.Node) bool {
+		selector, ok := n.(*ast.SelectorExpr)
+		if !ok {
+			return true
+		}
+		of, ok := selector.X.(*ast.Ident)
+		if !ok || of.Obj != nil { // a variable that bears a package's name
+			return true
+		}
+		if path, imported := s.imports[of.Name]; imported && forbidden(path, selector.Sel.Name) {
+			found = append(found, s.at(n, path+"."+selector.Sel.Name, why))
+		}
+		return true
+	})
+	return found
+}
+
+func (s *source) at(n ast.Node, what, why string) string {
+	return fmt.Sprintf("line %d: %s: %s", s.set.Position(n.Pos()).Line, what, why)
+}
