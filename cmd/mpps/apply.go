@@ -297,5 +297,6 @@ func (a *app) engine(mechanisms setting.Mechanisms) (*engine, error) {
 	name, boot := m.Identity()
 	e := &engine{name: name, close: func() error { return errors.Join(j.Close(), m.Close()) }}
 	e.Engine = &apply.Engine{Mechanisms: mechanisms, Journal: j, Host: name, BootID: boot, Version: version}
+	e.Writable = func(at setting.Address) error { return m.Writable(at.Kind) }
 	return e, nil
 }

@@ -22,6 +22,9 @@ type Engine struct {
 	BootID     string        // of the running kernel: tells values that a reboot has reset
 	Version    string        // of the program
 	Deadline   time.Duration // of one read or write; 0 means 10 s, more for kinds that are slow
+	// Writable tells why an address cannot be written on this machine, whatever the value; nil where it can. nil means that
+	// only a write tells.
+	Writable func(a setting.Address) error
 	// Waiting tells why a change whose value is as wanted has not taken effect yet ("guest vm1 runs with its former
 	// definition"); empty where it has. nil means nothing waits.
 	Waiting func(c journal.Change) string

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"mpps/internal/journal"
+	"mpps/internal/setting"
 )
 
 // Failure is a run that failed after it had begun to write.
@@ -57,6 +58,30 @@ func (f *Failure) Hint() string {
 		return "a write may still take effect: see the kernel's log, then 'mpps rollback " + f.TX + "'"
 	}
 	return "remove the cause, then 'mpps rollback " + f.TX + "'"
+}
+
+// Unwritable refuses a plan of which some changes cannot be written on this machine.
+type Unwritable struct {
+	First setting.Address
+	More  int
+	Why   error
+}
+
+// Error names the first of them.
+func (u *Unwritable) Error() string {
+	more := ""
+	if u.More > 0 {
+		more = fmt.Sprintf(" and %d more", u.More)
+	}
+	return fmt.Sprintf("nothing was changed: %s%s cannot be written here: %s", u.First, more, u.Why)
+}
+
+// Unwrap gives the reason.
+func (u *Unwritable) Unwrap() error { return u.Why }
+
+// Hint says what to do.
+func (u *Unwritable) Hint() string {
+	return "apply the plan on the machine itself; --dry-run names every such value"
 }
 
 // Unsettled is an earlier transaction that must be put in order first.

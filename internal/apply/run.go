@@ -100,6 +100,9 @@ func (e *Engine) Run(ctx context.Context, p *plan.Plan, o Options) (Result, erro
 		return Result{}, err
 	}
 	result := Result{Changes: planned(p, before)}
+	if err := e.writable(result.Changes); err != nil && !o.DryRun {
+		return Result{}, err
+	}
 	if o.DryRun || !needsWrite(p, before) {
 		result.Seconds = time.Since(began).Seconds()
 		return result, nil
@@ -178,6 +181,33 @@ func needsWrite(p *plan.Plan, found []setting.Reading) bool {
 		}
 	}
 	return false
+}
+
+// writable marks what cannot be written on this machine as failed, with the reason, and returns it as an error.
+func (e *Engine) writable(outcomes []Outcome) error {
+	if e.Writable == nil {
+		return nil
+	}
+	var refused *Unwritable
+	for i, o := range outcomes {
+		if o.State != journal.ChangeIntended {
+			continue
+		}
+		err := e.Writable(o.Address)
+		if err == nil {
+			continue
+		}
+		outcomes[i].State, outcomes[i].Why = journal.ChangeFailed, "cannot be written here: "+err.Error()
+		if refused == nil {
+			refused = &Unwritable{First: o.Address, Why: err}
+		} else {
+			refused.More++
+		}
+	}
+	if refused == nil {
+		return nil
+	}
+	return refused
 }
 
 // planned is the outcome before anything is written.

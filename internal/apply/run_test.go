@@ -317,3 +317,30 @@ func TestDoubtOfTheMechanism(t *testing.T) {
 		t.Errorf("the machine is %v (%s), expected %v", f.values, state(t, e), before)
 	}
 }
+
+// TestUnwritable: what cannot be written at all is known before the first write.
+func TestUnwritable(t *testing.T) {
+	f := newFake(t, 3)
+	e := engine(t, f)
+	e.Writable = func(a setting.Address) error {
+		if a == address(0) {
+			return nil
+		}
+		return errors.New("no kernel")
+	}
+	result, err := e.Run(t.Context(), changes(3), Options{DryRun: true})
+	if err != nil || result.Changes[0].State != journal.ChangeIntended || result.Changes[2].State != journal.ChangeFailed || result.Changes[2].Why != "cannot be written here: no kernel" {
+		t.Errorf("dry run: %+v, %v", result, err)
+	}
+	var refused *Unwritable
+	if _, err := e.Run(t.Context(), changes(3), Options{}); !errors.As(err, &refused) || refused.First != address(1) || refused.More != 1 {
+		t.Errorf("found %v; expected to be refused", err)
+	}
+	if len(f.writes) > 0 || state(t, e) != IsClean {
+		t.Errorf("written %v, status %s", f.writes, state(t, e))
+	}
+	f.values[address(1)], f.values[address(2)] = setting.Value("new"), setting.Value("new")
+	if _, err := e.Run(t.Context(), changes(3), Options{}); err != nil {
+		t.Errorf("what is as wanted need not be written: %v", err)
+	}
+}

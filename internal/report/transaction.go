@@ -11,8 +11,11 @@ import (
 
 // Applied draws what became of an apply.
 func Applied(t *Text, r apply.Result, dryRun, verbose bool) {
-	already := 0
+	already, cannot := 0, 0
 	for _, c := range r.Changes {
+		if dryRun && c.State == journal.ChangeFailed {
+			cannot++
+		}
 		if c.State == journal.ChangeAlready {
 			already++
 			if !verbose {
@@ -26,7 +29,10 @@ func Applied(t *Text, r apply.Result, dryRun, verbose bool) {
 	}
 	switch {
 	case dryRun:
-		t.Line("dry run: %s would be written, nothing was", count(len(r.Changes)-already, "value"))
+		t.Line("dry run: %s would be written, nothing was", count(len(r.Changes)-already-cannot, "value"))
+		if cannot > 0 {
+			t.Wrapped(t.In(Red, "refused: "), count(cannot, "value")+" cannot be written here, so apply would change nothing at all")
+		}
 	case r.TX == "":
 		t.Line("nothing to change")
 	default:
