@@ -17,9 +17,9 @@ import (
 // ppsFlags are the flags of bench pps.
 type ppsFlags struct {
 	benchFlags
-	via, rate, generator, cpus string
-	frame, flows               int
-	latency                    bool
+	via, rate, generator, sink, cpus string
+	frame, flows                     int
+	latency                          bool
 }
 
 func (a *app) benchPPS() *cobra.Command {
@@ -53,6 +53,7 @@ softirq and guest time, the generator included.`,
 	flags.IntVar(&f.frame, "frame", 64, "frame size in bytes, with FCS: 64 to 1518")
 	flags.IntVar(&f.flows, "flows", 16, "distinct source addresses and ports")
 	flags.StringVar(&f.generator, "generator", "auto", "auto, xdp or af_packet")
+	flags.StringVar(&f.sink, "sink", "auto", "auto, xdp, xdp-skb or af_packet: name one for results that are to be compared")
 	flags.StringVar(&f.cpus, "cpus", "", "CPUs that the generator runs on, one worker each (default: one of the first allowed)")
 	flags.BoolVar(&f.latency, "latency", false, "stamp frames and tell their one-way delays; costs the generator speed (default: with --rate)")
 	return cmd
@@ -79,6 +80,13 @@ func (f *ppsFlags) plan() (load measure.Load, o rig.Options, err error) {
 		o.Generator = traffic.Method(f.generator)
 	default:
 		return load, o, usage(fmt.Errorf("--generator %q: expected auto, xdp or af_packet", f.generator), "")
+	}
+	switch f.sink {
+	case "auto":
+	case string(traffic.XDP), string(traffic.XDPSkb), string(traffic.AFPacket):
+		o.Sink = traffic.Method(f.sink)
+	default:
+		return load, o, usage(fmt.Errorf("--sink %q: expected auto, xdp, xdp-skb or af_packet", f.sink), "")
 	}
 	cpus, err := setting.ParseCPUs(f.cpus)
 	if err != nil {

@@ -121,6 +121,7 @@ func alike(before, after *Run) ([]Warning, error) {
 	differ("rate asked for", before.Load.Rate, after.Load.Rate)
 	differ("connections", before.Load.Connections, after.Load.Connections)
 	differ("generator", before.Environment.Generator, after.Environment.Generator)
+	differ("sink", before.Environment.Sink, after.Environment.Sink) // a receiver that does less work takes more
 	for _, side := range []struct {
 		name string
 		run  *Run

@@ -18,3 +18,12 @@ func TestOrderAcrossFlowsIsNamed(t *testing.T) {
 		t.Error("order across flows is named where one flow was out of order, or none")
 	}
 }
+
+func TestDifferentSinksAreNamed(t *testing.T) {
+	before, after := &Run{Kind: PPS}, &Run{Kind: PPS}
+	before.Environment.Sink, after.Environment.Sink = "xdp-skb", "xdp"
+	warnings, err := Comparable(before, after)
+	if err != nil || !slices.ContainsFunc(warnings, func(w Warning) bool { return w.Code == "different-sink" }) {
+		t.Errorf("runs counted in different ways compare with %v, %v", warnings, err)
+	}
+}

@@ -155,7 +155,7 @@ func charts(d *Document) []chart {
 		}
 	}
 	if len(packets) > 0 {
-		add("Packets per second into the guest", fmt.Sprintf("%d-byte frames, counted where the guest's kernel receives them.",
+		add("Packets per second into the guest", fmt.Sprintf("%d-byte frames, counted in the guest, behind its driver.",
 			packets[0].Load.FrameBytes), dots(labels, packets, "packets/s"))
 	}
 	if len(trips) > 0 {

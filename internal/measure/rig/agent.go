@@ -214,7 +214,7 @@ func (m *Machine) nearEnd(ctx context.Context, w With, load measure.Load, s *set
 
 // countThere makes the receiving end at the agent.
 func (p *Path) countThere(ctx context.Context, f *far, o Options) error {
-	config := traffic.SinkConfig{In: traffic.Endpoint{Iface: f.nic.Name}, Streams: max(1, len(o.CPUs))}
+	config := traffic.SinkConfig{In: traffic.Endpoint{Iface: f.nic.Name}, Method: o.Sink, Streams: max(1, len(o.CPUs))}
 	sink, err := f.client.NewSink(ctx, config)
 	if err != nil {
 		return explain(fmt.Errorf("sink at %s: %w", f.addr, err))

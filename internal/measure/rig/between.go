@@ -14,6 +14,7 @@ import (
 // Options are how to send and count.
 type Options struct {
 	Generator traffic.Method // Auto, XDP or AFPacket
+	Sink      traffic.Method // Auto, XDP, XDPSkb or AFPacket; what is compared must be counted in the same way
 	CPUs      []int          // that the generator runs on, one worker each; empty: one of the kernel's choice
 }
 
@@ -51,7 +52,7 @@ func Between(_ context.Context, m *Machine, from, to traffic.Endpoint, load meas
 
 // countHere makes the receiving end on this machine.
 func (p *Path) countHere(target traffic.Device, load measure.Load, o Options) error {
-	config := traffic.SinkConfig{In: target.Endpoint, Streams: max(1, len(o.CPUs)), Latency: load.Latency}
+	config := traffic.SinkConfig{In: target.Endpoint, Method: o.Sink, Streams: max(1, len(o.CPUs)), Latency: load.Latency}
 	sink, err := traffic.NewSink(config)
 	if err != nil {
 		return explain(err)
