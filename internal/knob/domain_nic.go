@@ -169,7 +169,7 @@ var domainQueues = &Knob{
 		Sources: []Source{
 			{"4–9 queues for 9 vCPUs; 140 kpps with one", "founding measurements, CentOS 7.4 guest, X710"},
 			{"256 queues of a tap", "drivers/net/tun.c, MAX_TAP_QUEUES"},
-			{"the guest enables min(vCPUs, queues)", "drivers/net/virtio_net.c, virtnet_probe: curr_queue_pairs = min(num_online_cpus(), max_queue_pairs); commit 44900010e492, Linux 4.10"},
+			{"the guest enables min(vCPUs, queues)", "drivers/net/virtio_net.c, virtnet_probe: curr_queue_pairs = min(num_online_cpus(), max_queue_pairs); \"Enable multiqueue by default\", Linux 4.10"},
 			{"queues are striped over the vCPUs", "drivers/net/virtio_net.c, virtnet_set_affinity; commit 2ca653d607ce, Linux 4.19"},
 			{"a budget for each host is asked for", "kubevirt/kubevirt issue 18012"},
 		},
