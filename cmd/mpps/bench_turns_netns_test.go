@@ -260,3 +260,31 @@ func TestBenchPlanInterrupted(t *testing.T) {
 		t.Errorf("left behind:\n%sfound before:\n%s", after, before)
 	}
 }
+
+// What somebody else changed while the plan stood is left alone and reported, and the comparison ends.
+func TestBenchPlanMeddledWith(t *testing.T) {
+	b := newBridged(t, 1)
+	const file = "/proc/sys/net/ipv4/ip_default_ttl"
+	ttl := func() string { return strings.TrimSpace(b.must(nil, "ip", "netns", "exec", b.host, "cat", file)) }
+	argv := b.bench("bench", "pps", "--plan", b.plan("sysctl:net.ipv4.ip_default_ttl=63"), "--blocks", "100", "--rate", "5k")
+	cmd := exec.Command(argv[0], argv[1:]...)
+	var problems bytes.Buffer
+	cmd.Stderr = &problems
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(60 * time.Second); ttl() != "63"; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			_ = cmd.Process.Kill()
+			t.Fatalf("the plan was never applied: %s", problems.String())
+		}
+	}
+	b.must(bytes.NewBufferString("70"), "ip", "netns", "exec", b.host, "tee", file)
+	_ = cmd.Wait() // the exit code is looked at
+	if code := cmd.ProcessState.ExitCode(); code != exitFailed || !strings.Contains(problems.String(), "somebody else changed") {
+		t.Errorf("exit code %d: %s", code, problems.String())
+	}
+	if got := ttl(); got != "70" {
+		t.Errorf("the other's value is %s now, expected 70", got)
+	}
+}

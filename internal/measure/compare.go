@@ -113,7 +113,7 @@ func fewSamples(have, need int) Warning {
 	return Warning{
 		Code: "few-samples",
 		Text: fmt.Sprintf("%d samples a side cannot show a difference at the level of %g", have, Alpha),
-		Hint: fmt.Sprintf("use --repeat %d or more on both sides", need),
+		Hint: fmt.Sprintf("use --repeat %d or more on both sides (with --plan: --blocks %d)", need, need/2),
 	}
 }
 

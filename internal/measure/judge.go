@@ -187,11 +187,11 @@ func (r *Run) warn() {
 	}
 	if n := len(r.Samples); n > 0 && r.Median.Level < 0.9 {
 		r.Warn(Warning{Code: "few-samples", Text: fmt.Sprintf("%d samples: the interval is their whole range and has a confidence of %s", n, percent(r.Median.Level)),
-			Hint: "use --repeat 6 or more for an interval of 95 %"})
+			Hint: "use --repeat 6 or more (with --plan: --blocks 3) for an interval of 95 %"})
 	}
 	if n := len(r.Samples); n >= 3 && r.Median.Value > 0 && (r.Median.Hi-r.Median.Lo)/r.Median.Value > 0.2 {
 		r.Warn(Warning{Code: "spread", Text: fmt.Sprintf("the interval is %s of the median wide", percent((r.Median.Hi-r.Median.Lo)/r.Median.Value)),
-			Hint: "use a longer --duration or a higher --repeat, and end other load"})
+			Hint: "use a longer --duration or more trials (--repeat, or --blocks), and end other load"})
 	}
 	if r.Baseline.BusyCPUs > 0.1 {
 		r.Warn(Warning{Code: "other-load", Text: fmt.Sprintf("%.1f CPUs were busy while nothing was sent", r.Baseline.BusyCPUs),
