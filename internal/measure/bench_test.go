@@ -150,16 +150,24 @@ func TestVerdict(t *testing.T) {
 }
 
 func TestNoVerdictOnTheDeviceUnderOtherLoad(t *testing.T) {
+	losing := Sample{Sent: 100, Received: 40, Lost: 60, Seconds: 1, PPS: 40}
+	late := Sample{Sent: 100, Received: 100, Seconds: 1, PPS: 100}
 	for _, c := range []struct {
-		busy float64
-		cpus int
-		want Limit
-	}{{0.9, 2, ByDevice}, {1.1, 2, ByUnknown}, {1.1, 4, ByDevice}, {1.1, 0, ByDevice}} {
-		run := newRun(0)
-		run.Samples = []Sample{{Sent: 100, Received: 40, Lost: 60, Seconds: 1, PPS: 40}}
+		sample Sample
+		rate   float64
+		busy   float64
+		cpus   int
+		want   Limit
+	}{
+		{losing, 0, 0.9, 2, ByDevice}, {losing, 0, 1.1, 2, ByUnknown}, {losing, 0, 1.1, 4, ByDevice}, {losing, 0, 1.1, 0, ByDevice},
+		{late, 200, 1.1, 2, ByUnknown}, {late, 200, 1.1, 8, ByUnknown}, {late, 200, 1.1, 16, ByDevice}, {late, 200, 0, 2, ByDevice},
+	} {
+		run := newRun(c.rate)
+		run.Samples = []Sample{c.sample}
+		run.Baseline.Generator = &Alone{PPS: 1e6}
 		run.Baseline.BusyCPUs, run.Environment.CPUs = c.busy, c.cpus
 		run.Judge()
-		if run.LimitedBy != c.want || (c.want == ByUnknown) != strings.Contains(run.Evidence[0], "others kept 1.1 CPUs busy") {
+		if run.LimitedBy != c.want || (c.want == ByUnknown) != strings.Contains(strings.Join(run.Evidence, "; "), "others kept 1.1 CPUs busy") {
 			t.Errorf("%v of %d CPUs: limited by %s: %q", c.busy, c.cpus, run.LimitedBy, run.Evidence)
 		}
 	}

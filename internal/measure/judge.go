@@ -11,6 +11,7 @@ const (
 	kept     = 0.95  // a paced generator that sent less than this share of the rate was the limit
 	headroom = 1.2   // what generator and receiver alone must be able to do, as a multiple of the result
 	crowded  = 0.5   // the share of all CPUs that others keep busy from which on a path may have been slow for want of CPU time
+	disturb  = 0.1   // … and from which on a paced generator may have been late for want of it
 	lossy    = 0.001 // a share of packets lost from which on the path counts as overloaded
 )
 
@@ -28,8 +29,7 @@ func (r *Run) Judge() {
 		r.LimitedBy, r.Evidence = r.limit()
 		if others := r.otherLoad(); r.LimitedBy == ByDevice && others > crowded {
 			r.LimitedBy = ByUnknown
-			r.Evidence = append([]string{fmt.Sprintf("others kept %.1f CPUs busy, %s of all: the path may have been slow for want of CPU time",
-				r.Baseline.BusyCPUs, percent(others))}, r.Evidence...)
+			r.Evidence = append([]string{r.othersBusy() + ": the path may have been slow for want of CPU time"}, r.Evidence...)
 		}
 	} else {
 		r.LimitedBy, r.Evidence = ByUnknown, []string{"both ends' TCP stacks and CPUs are a part of every transaction and byte counted"}
@@ -132,6 +132,9 @@ func (r *Run) limit() (Limit, []string) {
 			asked := append([]string{fmt.Sprintf("%s were asked for and %s sent, less than %s",
 				rate(r.Load.Rate), rate(sent), percent(kept))}, r.generatorAlone()...)
 			if c := r.Baseline.Generator; c != nil && c.PPS >= sent*headroom {
+				if r.otherLoad() > disturb {
+					return ByUnknown, append(asked, r.othersBusy()+": the generator may have been late for want of CPU time, or the path have held it back")
+				}
 				return ByDevice, append(asked, fmt.Sprintf("at least %g × as much as was sent: the path, which runs on the sender's CPU, held it back", headroom))
 			}
 			return ByGenerator, asked
@@ -162,10 +165,18 @@ func (r *Run) limit() (Limit, []string) {
 // otherLoad is the share of the near machine's CPUs that others kept busy while nothing was sent, 0–1; 0 where the number
 // of CPUs is not known.
 func (r *Run) otherLoad() float64 {
-	if r.Environment.CPUs == 0 {
+	cpus := r.Environment.CPUs
+	if cpus == 0 && len(r.Samples) > 0 && len(r.Samples[0].CPU) > 0 {
+		cpus = len(r.Samples[0].CPU[0].CPUs)
+	}
+	if cpus == 0 {
 		return 0
 	}
-	return r.Baseline.BusyCPUs / float64(r.Environment.CPUs)
+	return r.Baseline.BusyCPUs / float64(cpus)
+}
+
+func (r *Run) othersBusy() string {
+	return fmt.Sprintf("others kept %.1f CPUs busy, %s of all", r.Baseline.BusyCPUs, percent(r.otherLoad()))
 }
 
 func (r *Run) generatorAlone() []string {
