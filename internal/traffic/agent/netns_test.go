@@ -189,7 +189,8 @@ func TestAlone(t *testing.T) {
 	}
 	for _, m := range []traffic.Method{traffic.XDP, traffic.AFPacket} {
 		r, err := c.ReceiverAlone(t.Context(), traffic.SinkConfig{Method: m}, traffic.Config{}, 100*time.Millisecond)
-		if err != nil || r.PPS < 1000 || r.Counted > r.Sent || r.Method != m || m == traffic.XDP && !r.AtLeast {
+		// Whether the receiver keeps up depends on what else the machine does; that it is said truly does not.
+		if err != nil || r.PPS < 1000 || r.Counted > r.Sent || r.Method != m || r.AtLeast && r.Counted != r.Sent {
 			t.Errorf("%+v, %v", r, err)
 		}
 		t.Logf("%s %.0f/s %+v", m, r.PPS, r)
