@@ -93,7 +93,7 @@ func (s *scene) furnish(ctx context.Context) error {
 // mpps runs the program on the host in the box and returns its standard output. A code other than those allowed is an
 // error that carries what it said.
 func (s *scene) mpps(ctx context.Context, allowed []int, argv ...string) (string, error) {
-	r, err := s.lab.Run(ctx, append([]string{"/share/mpps"}, argv...)...)
+	r, err := s.lab.Run(ctx, append([]string{"mpps"}, argv...)...)
 	if err != nil {
 		return "", err
 	}

@@ -207,7 +207,8 @@ func named(err error) error {
 	return err
 }
 
-// install puts this very program into a lab, as /share/mpps and on its PATH.
+// install puts this very program into a lab: into its share and, because each page of it would come from there over a
+// slow way, into its own /usr/local/bin.
 func install(ctx context.Context, l *lab.Lab) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -216,7 +217,7 @@ func install(ctx context.Context, l *lab.Lab) error {
 	if err := l.Put("mpps", self); err != nil {
 		return err
 	}
-	_, err = l.Must(ctx, "mkdir -p /usr/local/bin && ln -sf /share/mpps /usr/local/bin/mpps")
+	_, err = l.Must(ctx, "mkdir -p /usr/local/bin && cp /share/mpps /usr/local/bin/mpps")
 	return err
 }
 
