@@ -21,7 +21,7 @@ func bench(argv ...string) []string {
 // measured runs a measurement. That the generator or the receiver was its limit is no failure on an emulated host.
 func measured(b *box, argv ...string) *measure.Run {
 	b.Helper()
-	r, err := b.lab.Run(b.Context(), append([]string{"/share/mpps"}, bench(argv...)...)...)
+	r, err := b.lab.Run(b.Context(), append([]string{"mpps"}, bench(argv...)...)...)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -159,7 +159,7 @@ func testBenchInterrupted(b *box) {
 	b.must("rm -f /run/bench.pid")
 	go func() {
 		argv := strings.Join(bench("--rate", "1k", "--duration", "500ms", "--repeat", "1000"), "' '")
-		r, err := b.lab.Shell(b.Context(), "echo $BASHPID > /run/bench.new; mv /run/bench.new /run/bench.pid; exec /share/mpps '"+argv+"'")
+		r, err := b.lab.Shell(b.Context(), "echo $BASHPID > /run/bench.new; mv /run/bench.new /run/bench.pid; exec mpps '"+argv+"'")
 		done <- ended{r, err}
 	}()
 	// Once the port has carried frames of the trials the run is in its middle.

@@ -30,7 +30,9 @@ const (
 	bridge    = "br0"
 )
 
+// The program is installed, as on any host: from the shared folder each of its pages would come over a slow way.
 const setup = `set -e
+cp /share/mpps /usr/local/bin/
 modprobe br_netfilter
 [ -e /sys/class/net/br0 ] || ip link add br0 type bridge forward_delay 0
 ip addr replace 10.50.0.1/24 dev br0
@@ -123,7 +125,7 @@ func (b *box) must(script string) string {
 // run runs mpps on the host and requires an exit code.
 func (b *box) run(code int, argv ...string) lab.Result {
 	b.Helper()
-	r, err := b.lab.Run(b.Context(), append([]string{"/share/mpps"}, argv...)...)
+	r, err := b.lab.Run(b.Context(), append([]string{"mpps"}, argv...)...)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -171,7 +173,7 @@ func (b *box) snapshot(name string) *facts.Host {
 func (b *box) unchanged(first string) {
 	b.Helper()
 	b.snapshot("now.json")
-	r, err := b.lab.Run(b.Context(), "/share/mpps", "snapshot", "diff", "/share/"+first, "/share/now.json")
+	r, err := b.lab.Run(b.Context(), "mpps", "snapshot", "diff", "/share/"+first, "/share/now.json")
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -204,7 +206,7 @@ func TestHost(t *testing.T) {
 			b := b.in(t)
 			t.Cleanup(func() {
 				if t.Failed() { // the next part is to find the host in order all the same
-					_, _ = b.lab.Shell(context.Background(), "for i in 1 2 3; do /share/mpps rollback --force; done")
+					_, _ = b.lab.Shell(context.Background(), "for i in 1 2 3; do mpps rollback --force; done")
 				}
 			})
 			part.do(b)

@@ -298,7 +298,7 @@ func testInspectCost(b *box) {
 	var all, raw []float64
 	for range 5 {
 		ran, waited := schedule(b, emulator)
-		timed := b.must("TIMEFORMAT='%U %S'; { time /share/mpps --json inspect >/dev/null; } 2>&1")
+		timed := b.must("TIMEFORMAT='%U %S'; { time mpps --json inspect >/dev/null; } 2>&1")
 		var user, system float64
 		if _, err := fmt.Sscan(timed, &user, &system); err != nil {
 			b.Fatalf("%q: %v", timed, err)

@@ -64,9 +64,9 @@ func testEnds(b *box) {
 	b.unchanged("long.json")
 }
 
-// strike runs mpps apply on the host and sends it a signal once its journal has a number of lines. It returns how apply
-// ended.
-func (b *box) strike(signal string, lines int, file string) lab.Result {
+// strike runs mpps apply on the host, sends it a signal once its journal has a number of lines, does something else
+// meanwhile, and returns how apply ended.
+func (b *box) strike(signal string, lines int, file string, meanwhile func(pid string)) lab.Result {
 	b.Helper()
 	type ended struct {
 		r   lab.Result
@@ -75,7 +75,7 @@ func (b *box) strike(signal string, lines int, file string) lab.Result {
 	b.must("rm -f /run/e2e.pid")
 	done := make(chan ended, 1)
 	go func() {
-		r, err := b.lab.Shell(b.Context(), "ls /var/lib/mpps/journal > /run/e2e.before 2>/dev/null; echo $BASHPID > /run/e2e.new; mv /run/e2e.new /run/e2e.pid; exec /share/mpps --json apply "+file)
+		r, err := b.lab.Shell(b.Context(), "ls /var/lib/mpps/journal > /run/e2e.before 2>/dev/null; echo $BASHPID > /run/e2e.new; mv /run/e2e.new /run/e2e.pid; exec mpps --json apply "+file)
 		done <- ended{r, err}
 	}()
 	// Shell builtins only: a fork takes as long as many changes.
@@ -86,25 +86,31 @@ while kill -0 $pid 2>/dev/null; do
 	for f in /var/lib/mpps/journal/*; do
 		[ -f "$f" ] && [ -z "${old[${f##*/}]}" ] || continue
 		mapfile -t l < "$f"
-		if [ ${#l[@]} -ge %d ]; then kill -%s $pid && echo "struck at ${#l[@]}"; exit 0; fi
+		if [ ${#l[@]} -ge %d ]; then kill -%s $pid && echo "$pid struck at ${#l[@]}"; exit 0; fi
 	done
 done; echo "too late"`, lines, signal))
+	pid, _, hit := strings.Cut(struck, " struck")
+	if hit {
+		meanwhile(pid)
+	}
 	e := <-done
 	if e.err != nil {
 		b.Fatal(e.err)
 	}
-	b.Logf("%s %s", signal, struck)
-	if !strings.HasPrefix(struck, "struck") {
+	b.Logf("%s: %s", signal, struck)
+	if !hit {
 		b.Fatalf("apply had ended before (exit %d): the plan is too short for this test\n%s", e.r.Code, e.r.Stderr)
 	}
 	return e.r
 }
 
+func nothing(string) {}
+
 // testKilled kills apply on the way, as a power cut would: status tells, nothing else is begun, rollback restores.
 func testKilled(b *box, p *plan.Plan, before *survey) {
 	// Anywhere among the changes, near the end so that nearly all is to be undone, and right after the first intent.
 	for _, lines := range []int{2, 3 + rand.IntN(len(p.Changes)), len(p.Changes)*2 - rand.IntN(40)} {
-		if r := b.strike("KILL", lines, "/share/long-plan.json"); r.Code != 137 {
+		if r := b.strike("KILL", lines, "/share/long-plan.json", nothing); r.Code != 137 {
 			b.Errorf("killed: exit %d", r.Code)
 		}
 		if status := b.run(1, "status", "--detailed-exit-code").Stdout; !strings.HasPrefix(status, "interrupted") {
@@ -125,11 +131,11 @@ func testKilled(b *box, p *plan.Plan, before *survey) {
 // testInterrupted presses Ctrl-C and hangs up: apply itself undoes what it did.
 func testInterrupted(b *box, p *plan.Plan, before *survey) {
 	for _, signal := range []string{"INT", "HUP"} {
-		r := b.strike(signal, 3+rand.IntN(len(p.Changes)), "/share/long-plan.json")
+		r := b.strike(signal, 3+rand.IntN(len(p.Changes)), "/share/long-plan.json", nothing)
 		if r.Code != 1 || !strings.Contains(r.Stderr, "put back") {
 			b.Errorf("%s: exit %d\n%s", signal, r.Code, r.Stderr)
 		}
-		if a := decode[applied](b.T, r.Stdout); a.State != "failed-undone" || a.TX == "" {
+		if a := decode[applied](b.T, r.Stdout); a.State != "undone" || a.TX == "" {
 			b.Errorf("%s: transaction %q is %s", signal, a.TX, a.State)
 		}
 		b.survey(p.Addresses()...).same(b, before)
@@ -139,22 +145,19 @@ func testInterrupted(b *box, p *plan.Plan, before *survey) {
 
 // testLocked stops an apply in the middle and tries others meanwhile.
 func testLocked(b *box, p *plan.Plan, before *survey) {
-	held := make(chan lab.Result, 1)
-	go func() {
-		held <- b.strike("STOP", 10, "/share/long-plan.json")
-	}()
-	pid := b.must("until [ -s /run/e2e.pid ]; do sleep 0.05; done; pid=$(</run/e2e.pid); until [[ $(</proc/$pid/stat) == *') T '* ]]; do sleep 0.05; done; echo $pid")
-	for _, argv := range [][]string{{"apply", "/share/other-plan.json"}, {"rollback"}} {
-		r := b.run(11, argv...)
-		if !strings.Contains(r.Stderr, "process "+pid+" (apply)") {
-			b.Errorf("%v names process %s not:\n%s", argv, pid, r.Stderr)
+	r := b.strike("STOP", 10, "/share/long-plan.json", func(pid string) {
+		defer b.must("kill -CONT " + pid)
+		for _, argv := range [][]string{{"apply", "/share/other-plan.json"}, {"rollback"}} {
+			r := b.run(11, argv...)
+			if !strings.Contains(r.Stderr, "process "+pid+" (apply)") {
+				b.Errorf("%v names process %s not:\n%s", argv, pid, r.Stderr)
+			}
 		}
-	}
-	if status := b.run(11, "status", "--detailed-exit-code").Stdout; !strings.HasPrefix(status, "in-flight: process "+pid+" ") {
-		b.Errorf("status: %s", status)
-	}
-	b.must("kill -CONT " + pid)
-	if r := <-held; r.Code != 0 {
+		if status := b.run(11, "status", "--detailed-exit-code").Stdout; !strings.HasPrefix(status, "in-flight: process "+pid+" ") {
+			b.Errorf("status: %s", status)
+		}
+	})
+	if r.Code != 0 {
 		b.Errorf("the apply that was stopped: exit %d\n%s", r.Code, r.Stderr)
 	}
 	if got := b.must("sysctl -n net.core.somaxconn"); got == "5000" {
