@@ -61,10 +61,9 @@ func testGuest(b *box) {
 	} {
 		b.Run(part.name, func(t *testing.T) { part.do(b.in(t)) })
 	}
-	// On hardware and in emulation alike an exit of the guest for nearly every packet costs an order of magnitude; a
-	// third of it is left for the machine's other users.
-	if tuned := floodPPS(b, "vhost"); tuned < 3*emulated {
-		b.Errorf("%.0f packets/s with vhost, %.0f with e1000: expected three times as many or more", tuned, emulated)
+	// The ratio is four and more even in emulation, where the generator ends it; half is left to the machine's other users.
+	if tuned := floodPPS(b, "vhost"); tuned < 2*emulated {
+		b.Errorf("%.0f packets/s with vhost, %.0f with e1000: expected twice as many or more", tuned, emulated)
 	}
 
 	for range plans {
@@ -126,7 +125,7 @@ func testVhostThreads(b *box, queues int) {
 	h := b.snapshot("vhost.json")
 	var changes []change
 	for q := range queues {
-		changes = append(changes, change{fmt.Sprintf("thread-affinity:%s/vhost/%s/%d", guestName, guestMAC, q), strconv.Itoa(q)})
+		changes = append(changes, change{fmt.Sprintf("thread-affinity:%s/vhost/%s/%d", guestName, guestMAC, q), strconv.Itoa(2 * q % 4)})
 	}
 	now := b.survey(addressesOf(b, changes)...)
 	b.roundTrip("vhost-threads", now, byHand(b, h, now, changes...))
