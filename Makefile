@@ -4,7 +4,7 @@ GO      ?= go
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo 0.1.0)
 export CGO_ENABLED = 0
 
-.PHONY: demo test build deps deps-test lint generate check-generated test-unit test-netns test-lab bench bench-generator fuzz clean clean-lab
+.PHONY: demo test build deps deps-test lint generate check-generated test-unit test-netns test-lab test-faults bench bench-generator fuzz clean clean-lab
 
 demo: deps build            ## the main job on a real host in a box, ends with an HTML report in out/demo
 	bin/mpps demo --out out/demo
@@ -25,8 +25,8 @@ lint:
 	@test -z "$$(gofmt -l cmd internal test)" || { gofmt -l cmd internal test; echo "gofmt would change these files"; exit 1; }
 	$(GO) mod tidy -diff
 	$(GO) vet ./...
-	$(GO) vet -tags netns,lab ./...
-	$(GO) tool staticcheck -tags netns,lab ./...
+	$(GO) vet -tags netns,lab,faults ./...
+	$(GO) tool staticcheck -tags netns,lab,faults ./...
 
 generate:                   ## compiles the eBPF programs anew
 	$(GO) generate ./internal/traffic/...
@@ -42,6 +42,9 @@ test-netns:                 ## as root, in network namespaces of its own
 
 test-lab:                   ## in the emulated KVM host
 	$(GO) test -tags lab -count=1 -p 1 -timeout 18m $$(scripts/tagged lab)
+
+test-faults:                ## kills the program and resets the emulated host at every point, and prints what was lost: nothing
+	$(GO) test -tags faults -count=1 -timeout 18m -v ./test/faults
 
 bench:                      ## speed and size of the program itself
 	$(GO) test -run '^$$' -bench . -benchmem ./internal/audit/... ./internal/facts/... ./internal/host/...

@@ -20,6 +20,7 @@ import (
 	"mpps/internal/host"
 	"mpps/internal/journal"
 	"mpps/internal/knob"
+	"mpps/internal/lasting"
 	"mpps/internal/plan"
 	"mpps/internal/report"
 	"mpps/internal/setting"
@@ -31,7 +32,7 @@ const defaultConfirm = time.Minute
 func (a *app) applyCommand() *cobra.Command {
 	var flags goalFlags
 	var confirm time.Duration
-	var dryRun, detailed bool
+	var dryRun, detailed, runtimeOnly bool
 	cmd := &cobra.Command{
 		Use:   "apply [PLAN]",
 		Short: "make the changes of a plan, all or none",
@@ -39,7 +40,9 @@ func (a *app) applyCommand() *cobra.Command {
 a plan made now from the goal flags). Each value is journaled before it is
 written, and read back afterwards. Where one fails, or on Ctrl-C, everything is
 put back. A plan that no longer fits the host is refused: other values, or a
-change that is riskier now than the plan says. Nothing is ever restarted.
+change that is riskier now than the plan says. Nothing is ever restarted. What
+makes the values last (files, the service that puts values back) is changed, and
+undone, with them; --runtime-only leaves it out.
 
 With --confirm the changes are undone by themselves, even if this shell dies,
 unless 'mpps confirm' follows in time. That is on (60s) for plans with changes
@@ -59,7 +62,7 @@ or with --dry-run would be (--detailed-exit-code) · 11 another mpps is at work.
 			if len(given) > 0 && flags.given(cmd) {
 				return usage(errors.New("a plan file and goal flags: expected one of them"), "the goal is part of the plan")
 			}
-			p, m, cuts, err := a.planned(cmd.Context(), given, &flags)
+			p, m, cuts, err := a.planned(cmd.Context(), given, &flags, runtimeOnly)
 			if err != nil {
 				return err
 			}
@@ -67,12 +70,13 @@ or with --dry-run would be (--detailed-exit-code) · 11 another mpps is at work.
 			if !cmd.Flags().Changed("confirm") && cuts {
 				confirm = defaultConfirm
 			}
-			return a.apply(cmd.Context(), p, m, apply.Options{DryRun: dryRun, Confirm: confirm, Arm: a.guard, Beside: besides(p, m.facts)}, detailed)
+			return a.apply(cmd.Context(), p, m, apply.Options{DryRun: dryRun, Confirm: confirm, Arm: a.guard(cmd.Context(), confirm), Beside: besides(p, m.facts)}, detailed)
 		},
 	}
 	flags.add(cmd)
 	cmd.Flags().DurationVar(&confirm, "confirm", 0, "undo unless 'mpps confirm' follows within this time, such as 60s")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "read everything, write nothing")
+	cmd.Flags().BoolVar(&runtimeOnly, "runtime-only", false, "change only the running host: nothing that outlasts a reboot or an ifup")
 	cmd.Flags().BoolVar(&detailed, "detailed-exit-code", false, "exit with 2 where changes were made or would be")
 	return cmd
 }
@@ -88,12 +92,14 @@ func risks(p *plan.Plan, risk goal.Risk) bool {
 
 // planned is the plan of a file with the machine that it is to fit, or one made now. cuts tells whether it can cut the
 // path that the operator came by.
-func (a *app) planned(ctx context.Context, given []string, flags *goalFlags) (p *plan.Plan, m *machine, cuts bool, err error) {
+func (a *app) planned(ctx context.Context, given []string, flags *goalFlags, runtimeOnly bool) (p *plan.Plan, m *machine, cuts bool, err error) {
 	var g goal.Goal
 	if len(given) == 0 {
 		g, err = flags.goal()
 	} else if p, err = a.readPlan(given[0]); err != nil {
 		err = failed(fmt.Errorf("plan %s: %w", given[0], err), "make one with 'mpps plan -o FILE'")
+	} else if runtimeOnly {
+		lasting.Strip(p)
 	}
 	if err != nil {
 		return nil, nil, false, err
@@ -105,7 +111,7 @@ func (a *app) planned(ctx context.Context, given []string, flags *goalFlags) (p 
 		host.Read(ctx, m.mechanisms, m.facts, p.Addresses())
 		cuts, err = fits(p, m.facts)
 	} else if err = m.has(g); err == nil {
-		if p, err = plan.Make(m.facts, g, knob.Catalogue()); err == nil {
+		if p, err = a.lastingPlan(m, g, runtimeOnly); err == nil {
 			cuts = risks(p, goal.Connectivity)
 		}
 	}
@@ -254,16 +260,6 @@ func counted(n int, what string) string {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
-}
-
-// guard starts the process that undoes a transaction unless it is confirmed.
-func (a *app) guard(tx string) error {
-	root, err := filepath.Abs(a.root)
-	if err != nil {
-		return err
-	}
-	_, err = host.Detach("rollback", "--unconfirmed", tx, "--root", root, "--quiet")
-	return err
 }
 
 // needsRoot refuses what only root can do on the live machine.

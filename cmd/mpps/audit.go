@@ -45,7 +45,7 @@ Some knobs decide by what is lost now: watch under load with --interval.
 			if err := m.has(g); err != nil {
 				return err
 			}
-			r := audit.Run(m.facts, g, knob.Catalogue())
+			r := audit.RunWith(m.facts, g, knob.Catalogue(), m.site.Adjust)
 			err = a.out.Answer(report.Answer{
 				Verb: "audit", Host: m.facts.Name, Result: r, Warnings: a.caveats(m.facts),
 				Text: func(t *report.Text) { report.Audit(t, r, a.verbose) },

@@ -27,9 +27,9 @@ type turning struct {
 }
 
 // turning opens the plan of a file for turns. Plans that do not take effect at once, or that can cut the way that the
-// operator came by, are refused, and so are those that change nothing.
+// operator came by, are refused, and so are those that change nothing. What would make the values last is left out.
 func (a *app) turning(ctx context.Context, file string) (*turning, error) {
-	p, m, cuts, err := a.planned(ctx, []string{file}, nil)
+	p, m, cuts, err := a.planned(ctx, []string{file}, nil, true)
 	if err != nil {
 		return nil, err
 	}

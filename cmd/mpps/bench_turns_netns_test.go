@@ -92,7 +92,7 @@ func TestPlanOfThisNamespace(t *testing.T) {
 	if file == "" {
 		t.Skip("makes a plan for other tests")
 	}
-	text, err := madePlan("/", strings.Split(os.Getenv("MPPS_TEST_VALUES"), ";"))
+	text, err := madePlan("/", strings.Split(os.Getenv("MPPS_TEST_VALUES"), ";"), false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,14 +17,15 @@ func (a *app) confirmCommand() *cobra.Command {
 		Use:   "confirm [TX]",
 		Short: "keep the changes of an apply that would undo itself otherwise",
 		Long: `Keeps the changes of 'mpps apply --confirm'. Without it they are undone when the
-time is over.
+time is over: by a timer of systemd (mpps-confirm-TX), or by a process of its
+own where systemd does not run.
 
   mpps apply plan.json --confirm 60s
   mpps confirm
 
 Exit codes: 0 kept · 1 nothing waits to be confirmed, or it was undone already.`,
 		Args: args(cobra.MaximumNArgs(1)),
-		RunE: func(_ *cobra.Command, given []string) error {
+		RunE: func(cmd *cobra.Command, given []string) error {
 			if err := a.needsRoot("confirm"); err != nil {
 				return err
 			}
@@ -37,6 +38,7 @@ Exit codes: 0 kept · 1 nothing waits to be confirmed, or it was undone already.
 			if err != nil {
 				return err
 			}
+			a.unguard(cmd.Context(), tx)
 			result := confirmed{tx, true}
 			return a.out.Answer(report.Answer{
 				Verb: "confirm", Host: e.name, Result: result,

@@ -27,6 +27,12 @@ type knobList struct {
 	Knobs []knobSummary `json:"knobs"`
 }
 
+// knobHits is the answer of explain --search.
+type knobHits struct {
+	Search string     `json:"search"`
+	Hits   []knob.Hit `json:"hits"`
+}
+
 // knobPage is everything that is known of a knob.
 type knobPage struct {
 	knobSummary
@@ -35,21 +41,30 @@ type knobPage struct {
 }
 
 func (a *app) explainCommand() *cobra.Command {
-	var list bool
+	var list, asMarkdown bool
+	var search string
 	cmd := &cobra.Command{
-		Use:   "explain ID | --list",
+		Use:   "explain ID | --list | --search TEXT",
 		Short: "why a value matters, what it costs, how to see that it worked",
 		Long: `Shows what the catalogue knows of one knob, by the ID that audit and plan print.
+--search finds the knobs that speak of something: advice that you have read
+somewhere is found by its own words, right or wrong.
 
   mpps explain domain.queues
-  mpps explain --list`,
+  mpps explain --list
+  mpps explain --search sched_rt_period_us=-1
+  mpps explain domain.queues --markdown`,
 		Args: args(cobra.MaximumNArgs(1)),
 		RunE: func(_ *cobra.Command, ids []string) error {
 			switch {
-			case list && len(ids) > 0:
-				return usage(fmt.Errorf("--list takes no ID, found %q", ids[0]), "")
+			case (list || search != "") && len(ids) > 0:
+				return usage(fmt.Errorf("--list and --search take no ID, found %q", ids[0]), "")
+			case list && search != "":
+				return usage(fmt.Errorf("--list shows all knobs, --search some of them"), "give one of the two")
+			case search != "":
+				return a.searchKnobs(search)
 			case list:
-				return a.listKnobs()
+				return a.listKnobs(asMarkdown)
 			case len(ids) == 0:
 				return usage(fmt.Errorf("expected the ID of a knob"), "'mpps explain --list' shows all of them")
 			}
@@ -63,22 +78,53 @@ func (a *app) explainCommand() *cobra.Command {
 			}
 			return a.out.Answer(report.Answer{
 				Verb: "explain", Result: knobPage{summarize(k), k.After, k.Doc},
-				Text: func(t *report.Text) { report.Knob(t, k) },
+				Text: func(t *report.Text) {
+					if asMarkdown {
+						page(t, report.KnobMarkdown(k))
+						return
+					}
+					report.Knob(t, k)
+				},
 			})
 		},
 	}
 	cmd.Flags().BoolVar(&list, "list", false, "every knob, in path order")
+	cmd.Flags().StringVar(&search, "search", "", "the knobs that speak of this")
+	cmd.Flags().BoolVar(&asMarkdown, "markdown", false, "as a page of documentation")
 	return cmd
 }
 
-func (a *app) listKnobs() error {
+// page writes a page of documentation as it is.
+func page(t *report.Text, markdown string) {
+	for line := range strings.Lines(markdown) {
+		t.Line("%s", strings.TrimSuffix(line, "\n"))
+	}
+}
+
+// searchKnobs shows the knobs that speak of something.
+func (a *app) searchKnobs(text string) error {
+	hits := knob.Search(text)
+	result := knobHits{text, append([]knob.Hit{}, hits...)}
+	return a.out.Answer(report.Answer{
+		Verb: "explain-search", Result: result,
+		Text: func(t *report.Text) { report.Hits(t, text, hits) },
+	})
+}
+
+func (a *app) listKnobs(asMarkdown bool) error {
 	var result knobList
 	for _, k := range knob.Catalogue() {
 		result.Knobs = append(result.Knobs, summarize(k))
 	}
 	return a.out.Answer(report.Answer{
 		Verb: "explain-list", Result: result,
-		Text: func(t *report.Text) { report.Knobs(t, knob.Catalogue()) },
+		Text: func(t *report.Text) {
+			if asMarkdown {
+				page(t, report.KnobsMarkdown(knob.Catalogue()))
+				return
+			}
+			report.Knobs(t, knob.Catalogue())
+		},
 	})
 }
 

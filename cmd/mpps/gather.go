@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,14 +12,17 @@ import (
 	"mpps/internal/goal"
 	"mpps/internal/host"
 	"mpps/internal/knob"
+	"mpps/internal/lasting"
 	"mpps/internal/report"
 	"mpps/internal/setting"
+	"mpps/internal/site"
 )
 
 // machine is the host that a command is about: its facts, and the mechanisms that change it (none for a snapshot).
 type machine struct {
 	facts      *facts.Host
 	mechanisms setting.Mechanisms
+	site       *site.File // nil where there is none, or where a snapshot is looked at
 	close      func() error
 }
 
@@ -46,6 +50,10 @@ func (a *app) gatherOver(ctx context.Context, snapshot string, interval time.Dur
 	if err != nil {
 		return nil, failed(err, "--root takes a directory that holds proc/ and sys/ of a machine")
 	}
+	wishes, err := site.Load(a.root)
+	if err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
 	h := m.Inventory(ctx)
 	if interval > 0 {
 		a.out.Progress("watching the counters for %v", interval)
@@ -59,8 +67,8 @@ func (a *app) gatherOver(ctx context.Context, snapshot string, interval time.Dur
 		h.Interval = facts.Between(before, h)
 	}
 	mechanisms := m.Mechanisms()
-	host.Read(ctx, mechanisms, h, knob.Addresses(h, knob.Catalogue()))
-	return &machine{facts: h, mechanisms: mechanisms, close: m.Close}, nil
+	host.Read(ctx, mechanisms, h, append(knob.Addresses(h, knob.Catalogue()), lasting.Addresses()...))
+	return &machine{facts: h, mechanisms: mechanisms, site: wishes, close: m.Close}, nil
 }
 
 func readSnapshot(file string) (*facts.Host, error) {

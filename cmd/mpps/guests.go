@@ -35,6 +35,9 @@ func (e *engine) watchGuests(ctx context.Context, root string) {
 		return c.Address.Kind == setting.Domain && slices.Contains(after(c).pending, c.Address.Rest())
 	}
 	e.Waiting = func(c journal.Change) string {
+		if c.Address.Kind == setting.KernelArg {
+			return waitsForReboot(root, c)
+		}
 		if !pending(c) {
 			return ""
 		}
@@ -52,6 +55,20 @@ func (e *engine) watchGuests(ctx context.Context, root string) {
 		}
 		return fmt.Sprintf("guest %s was started anew", c.Address.Object())
 	}
+}
+
+// waitsForReboot tells whether a kernel argument that the boot loader has is not yet that of the running kernel.
+func waitsForReboot(root string, c journal.Change) string {
+	m, err := host.Open(root)
+	if err != nil {
+		return ""
+	}
+	defer m.Close()
+	running := m.RunningArgument(c.Address)
+	if running.State == setting.Unknown || c.Want.Met(running) {
+		return ""
+	}
+	return fmt.Sprintf("the running kernel has %s %s: takes effect when the host is rebooted", c.Address.Path, running)
 }
 
 // between tells whether a guest was started while something stood in its definition. Starts of processes are known to a

@@ -129,8 +129,8 @@ func (a *app) isRoot() error {
 // commands are the sub-commands in the order in which a user meets them.
 func (a *app) commands() []*cobra.Command {
 	return []*cobra.Command{
-		a.inspectCommand(), a.snapshotCommand(), a.auditCommand(), a.explainCommand(), a.planCommand(),
-		a.applyCommand(), a.confirmCommand(), a.rollbackCommand(), a.statusCommand(), a.verifyCommand(), a.historyCommand(),
+		a.inspectCommand(), a.snapshotCommand(), a.auditCommand(), a.attestCommand(), a.explainCommand(), a.planCommand(),
+		a.applyCommand(), a.confirmCommand(), a.rollbackCommand(), a.restoreCommand(), a.statusCommand(), a.verifyCommand(), a.historyCommand(),
 		a.benchCommand(), a.agentCommand(), a.reportCommand(), a.labCommand(), a.demoCommand(),
 	}
 }

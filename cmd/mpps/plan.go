@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"mpps/internal/knob"
 	"mpps/internal/plan"
 	"mpps/internal/report"
 )
@@ -15,14 +14,16 @@ func (a *app) planCommand() *cobra.Command {
 	var flags goalFlags
 	var snapshot, output string
 	var interval time.Duration
-	var detailed bool
+	var detailed, runtimeOnly bool
 	cmd := &cobra.Command{
 		Use:   "plan",
 		Short: "what would be changed, as a diff to sign: from, to, why, risk",
 		Long: `Turns the findings into changes in the order in which they would be made.
 Nothing is changed. A plan fits the host as it is now: apply refuses it once
 the host has changed. Changes that open something (risk security) or can hide
-faults (risk data) are planned only with --consent.
+faults (risk data) are planned only with --consent. Each change says how it
+lasts, and who else sets the value; with --runtime-only nothing is planned that
+outlasts the kernel's own memory.
 
   mpps plan --pps 1.8M
   mpps plan --pps 1.8M --consent security -o plan.json && mpps apply plan.json
@@ -41,7 +42,7 @@ faults (risk data) are planned only with --consent.
 			if err := m.has(g); err != nil {
 				return err
 			}
-			p, err := plan.Make(m.facts, g, knob.Catalogue())
+			p, err := a.lastingPlan(m, g, runtimeOnly)
 			if err != nil {
 				return err
 			}
@@ -73,6 +74,7 @@ faults (risk data) are planned only with --consent.
 	cmd.Flags().StringVar(&snapshot, "snapshot", "", "a snapshot file instead of this machine")
 	cmd.Flags().StringVarP(&output, "output", "o", "", "write the plan to this file, for 'mpps apply FILE'; - is standard output")
 	cmd.Flags().DurationVar(&interval, "interval", 0, "watch the counters for this long first, such as 2s")
+	cmd.Flags().BoolVar(&runtimeOnly, "runtime-only", false, "change only the running host: nothing that outlasts a reboot or an ifup")
 	cmd.Flags().BoolVar(&detailed, "detailed-exit-code", false, "exit with 2 where changes are pending")
 	return cmd
 }

@@ -19,6 +19,7 @@ import (
 	"mpps/internal/host"
 	"mpps/internal/journal"
 	"mpps/internal/knob"
+	"mpps/internal/lasting"
 	"mpps/internal/plan"
 	"mpps/internal/setting"
 )
@@ -29,7 +30,27 @@ func makePlan(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 3 {
 		ts.Fatalf("usage: makeplan ROOT FILE ADDRESS=VALUE[@RISK]…")
 	}
-	writePlan(ts, args)
+	writePlan(ts, args, false)
+}
+
+// makeLasting is makePlan with what makes the values last: "makelasting ROOT FILE ADDRESS=VALUE[@RISK]…".
+func makeLasting(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 3 {
+		ts.Fatalf("usage: makelasting ROOT FILE ADDRESS=VALUE[@RISK]…")
+	}
+	writePlan(ts, args, true)
+}
+
+// appendLine adds a line to a file: "appendline FILE LINE".
+func appendLine(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: appendline FILE LINE")
+	}
+	f, err := os.OpenFile(ts.MkAbs(args[0]), os.O_WRONLY|os.O_APPEND, 0)
+	ts.Check(err)
+	_, err = fmt.Fprintln(f, args[1])
+	ts.Check(err)
+	ts.Check(f.Close())
 }
 
 // manyValues makes a scratch tree of N values that are "old" and a plan that makes them "new", so that an apply takes long
@@ -45,7 +66,7 @@ func manyValues(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Check(os.WriteFile(name, []byte("old\n"), 0o644))
 		plan = append(plan, "sysctl:net."+filepath.Base(name)+"=new")
 	}
-	writePlan(ts, plan)
+	writePlan(ts, plan, false)
 }
 
 func allValues(ts *testscript.TestScript, neg bool, args []string) {
@@ -71,14 +92,14 @@ func number(ts *testscript.TestScript, text string) int {
 	return n
 }
 
-func writePlan(ts *testscript.TestScript, args []string) {
-	text, err := madePlan(ts.MkAbs(args[0]), args[2:])
+func writePlan(ts *testscript.TestScript, args []string, last bool) {
+	text, err := madePlan(ts.MkAbs(args[0]), args[2:], last)
 	ts.Check(err)
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), text, 0o644))
 }
 
-// madePlan is the file of a plan for the values ADDRESS=VALUE[@RISK] below a root.
-func madePlan(root string, values []string) ([]byte, error) {
+// madePlan is the file of a plan for the values ADDRESS=VALUE[@RISK] below a root, with what makes them last or without.
+func madePlan(root string, values []string, last bool) ([]byte, error) {
 	m, err := host.Open(root)
 	if err != nil {
 		return nil, err
@@ -111,8 +132,11 @@ func madePlan(root string, values []string) ([]byte, error) {
 		})
 	}
 	h := m.Inventory(context.Background())
-	host.Read(context.Background(), m.Mechanisms(), h, addresses)
+	host.Read(context.Background(), m.Mechanisms(), h, append(addresses, lasting.Addresses()...))
 	p, err := plan.Make(h, g, catalogue)
+	if err == nil && last {
+		err = lasting.Add(p, h)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -23,6 +23,8 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":        exits,
 			"makeplan":     makePlan,
+			"makelasting":  makeLasting,
+			"appendline":   appendLine,
 			"manyvalues":   manyValues,
 			"allvalues":    allValues,
 			"hangup":       hangUp,

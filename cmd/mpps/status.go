@@ -15,7 +15,7 @@ func (a *app) statusCommand() *cobra.Command {
 		Long: `Says in one word how this host stands: clean, applied, in-flight (an mpps is at
 work), interrupted (one died on the way), in-doubt (a write did not return),
 failed (something could not be put back), drifted (values are not as applied)
-or waiting (for a guest to be restarted).
+or waiting (for a reboot or for a guest to be restarted).
 
   mpps status
   mpps status --detailed-exit-code
@@ -30,6 +30,7 @@ failed · 2 waiting · 3 clean · 4 drifted · 11 in flight.`,
 			}
 			defer e.close()
 			e.watchGuests(cmd.Context(), a.root)
+			e.watchOwners(cmd.Context(), a.root)
 			s, err := e.Status(cmd.Context())
 			if err != nil {
 				return err

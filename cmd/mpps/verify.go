@@ -13,8 +13,9 @@ func (a *app) verifyCommand() *cobra.Command {
 		Use:   "verify",
 		Short: "whether every applied value still stands",
 		Long: `Reads every value that was applied and stands, and compares it with what was
-wanted. A value that could not be read is no verdict; one of a guest that is off
-is absent, not drifted.
+wanted. Each is compliant, or drifted, owned (somebody else who is known sets
+it), read-only, unsupported, absent (of a guest that is off), waiting (for a
+restart), or unknown, which is no verdict.
 
   mpps verify
   mpps verify --json
@@ -30,6 +31,7 @@ applied · 4 drifted · 11 another mpps is at work.`,
 			}
 			defer e.close()
 			e.watchGuests(cmd.Context(), a.root)
+			e.watchOwners(cmd.Context(), a.root)
 			s, err := e.Status(cmd.Context())
 			if err != nil {
 				return err

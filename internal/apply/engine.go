@@ -5,6 +5,7 @@ package apply
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"strings"
@@ -34,6 +35,9 @@ type Engine struct {
 	// Reset tells what has reset the value of a change since a time, though nobody wrote it ("guest vm1 was started
 	// anew"); empty where nothing has. nil means nothing does.
 	Reset func(c journal.Change, since time.Time) string
+	// Owner tells who else sets the value of a change, where that explains what was found; empty where nobody does. nil
+	// means nobody else sets anything.
+	Owner func(c journal.Change, found setting.Reading) string
 }
 
 const defaultDeadline = 10 * time.Second
@@ -42,7 +46,8 @@ const defaultDeadline = 10 * time.Second
 // after seconds on an emulated host), or a NIC goes down and up.
 var slow = map[setting.Kind]time.Duration{
 	setting.Domain: time.Minute, setting.Service: time.Minute, setting.NetfilterRule: time.Minute,
-	setting.NICRing: 30 * time.Second, setting.NICChannels: 30 * time.Second,
+	setting.KernelArg: 3 * time.Minute, // update-grub and grubby look at every kernel and, with os-prober, at every disk
+	setting.NICRing:   30 * time.Second, setting.NICChannels: 30 * time.Second,
 }
 
 func (e *Engine) deadline(a setting.Address) time.Duration {
@@ -93,6 +98,20 @@ func (e *Engine) write(ctx context.Context, a setting.Address, to setting.Readin
 	}
 }
 
+// restoring is what the lock's holder is called while values are put back: a matter of moments.
+const restoring = "restore"
+
+// lock takes the machine's lock. It waits for who puts values back just now, and for nobody else.
+func (e *Engine) lock(command string) (*journal.Lock, error) {
+	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		lock, err := e.Journal.Lock(command)
+		var locked *journal.Locked
+		if !errors.As(err, &locked) || locked.Holder.Command != restoring || time.Since(began) > defaultDeadline {
+			return lock, err
+		}
+	}
+}
+
 // Services and threads take a moment to be what they were told to be.
 var readBackPauses = []time.Duration{10 * time.Millisecond, 50 * time.Millisecond, 200 * time.Millisecond}
 
@@ -112,11 +131,11 @@ func (e *Engine) readBack(ctx context.Context, a setting.Address, is func(settin
 // put writes a value that stood there before and proves that it stands there again.
 func (e *Engine) put(ctx context.Context, a setting.Address, value setting.Reading) (setting.Reading, error) {
 	if err := e.write(ctx, a, value); err != nil {
-		return setting.Reading{}, refused(a, value.String(), err)
+		return setting.Reading{}, refused(a, brief(a, value), err)
 	}
 	found, same := e.readBack(ctx, a, value.Same)
 	if !same {
-		return found, fmt.Errorf("%s: wrote %s, but it reads back as %s", a, value, told(found))
+		return found, fmt.Errorf("%s: wrote %s, but it reads back as %s", a, brief(a, value), told(a, found))
 	}
 	return found, nil
 }
@@ -136,9 +155,42 @@ func gone(a setting.Address, found setting.Reading) bool {
 }
 
 // told is a reading with its reason, for messages.
-func told(r setting.Reading) string {
+func told(a setting.Address, r setting.Reading) string {
 	if r.State != setting.Known && r.Why != "" {
 		return fmt.Sprintf("%s (%s)", r, r.Why)
 	}
-	return r.String()
+	return brief(a, r)
+}
+
+// brief is a reading for messages: the value, or of a whole file its size and a hash.
+func brief(a setting.Address, r setting.Reading) string {
+	if !a.Kind.Whole() || r.State != setting.Known {
+		return r.String()
+	}
+	sum := sha256.Sum256([]byte(r.Value))
+	return fmt.Sprintf("a text of %d lines (sha256 %x…)", strings.Count(r.Value, "\n"), sum[:4])
+}
+
+// wanted is a want for messages.
+func wanted(a setting.Address, w setting.Want) string {
+	if a.Kind.Whole() && w.Op != setting.Gone {
+		return brief(a, setting.Value(w.Value))
+	}
+	return w.String()
+}
+
+// tidier is a mechanism whose writes may leave something behind where they are cut short.
+type tidier interface {
+	Tidy(ctx context.Context, a setting.Address) error
+}
+
+// tidy removes what writes of a transaction that were cut short have left behind.
+func (e *Engine) tidy(ctx context.Context, changes []journal.Change) error {
+	var problems []error
+	for _, c := range changes {
+		if t, able := e.Mechanisms[c.Address.Kind].(tidier); able && c.Wrote() {
+			problems = append(problems, t.Tidy(ctx, c.Address))
+		}
+	}
+	return errors.Join(problems...)
 }

@@ -29,7 +29,7 @@ func (n *NotWaiting) Hint() string { return "'mpps history' shows what became of
 // Confirm keeps a transaction that would be undone otherwise. tx may be the beginning of its name; empty means the one
 // that waits. It returns the name.
 func (e *Engine) Confirm(tx string) (string, error) {
-	lock, err := e.Journal.Lock("confirm")
+	lock, err := e.lock("confirm")
 	if err != nil {
 		return "", err
 	}

@@ -66,7 +66,7 @@ const (
 // a transaction of its own; one that was interrupted is completed by asking again. An empty result means that there was
 // nothing to put back.
 func (e *Engine) Rollback(ctx context.Context, o RollbackOptions) ([]Restored, error) {
-	lock, err := e.Journal.Lock("rollback")
+	lock, err := e.lock("rollback")
 	if err != nil {
 		return nil, err
 	}
@@ -82,9 +82,13 @@ func (e *Engine) Rollback(ctx context.Context, o RollbackOptions) ([]Restored, e
 	var all []Restored
 	var failures []error
 	for _, t := range targets {
-		restored, err := e.restore(ctx, lock, t, ledger.Unfinished(t), o)
+		restored, err := e.restore(ctx, lock, t, ledger.Unfinished(t), shares(ledger, t), o)
 		all = append(all, restored)
 		failures = append(failures, err)
+		if err == nil && len(targets) > 1 && !o.DryRun { // what is open is another now
+			ledger, err = e.Journal.Ledger()
+			failures = append(failures, err)
+		}
 		if err != nil {
 			break // what the others built on is not in place
 		}
@@ -164,12 +168,12 @@ func choose(l *journal.Ledger, o RollbackOptions) ([]*journal.Transaction, error
 }
 
 // restore puts one transaction back. It is not ended by a cancelled context: half a rollback helps nobody.
-func (e *Engine) restore(ctx context.Context, lock *journal.Lock, t, unfinished *journal.Transaction, o RollbackOptions) (Restored, error) {
+func (e *Engine) restore(ctx context.Context, lock *journal.Lock, t, unfinished *journal.Transaction, s sharing, o RollbackOptions) (Restored, error) {
 	began := time.Now()
 	ctx = context.WithoutCancel(ctx)
 	result := Restored{Of: t.Header.TX}
 	if o.DryRun {
-		result.Changes = e.preview(ctx, t, o)
+		result.Changes = e.preview(ctx, t, s, o)
 		return result, nil
 	}
 	why := o.Why
@@ -186,7 +190,7 @@ func (e *Engine) restore(ctx context.Context, lock *journal.Lock, t, unfinished 
 	r := &run{Engine: e, writer: w}
 	err = r.watchFor(ctx, t, unfinished)
 	if err == nil {
-		err = r.restoreAll(ctx, t, o.Force)
+		err = r.restoreAll(ctx, t, s, o.Force)
 	}
 	result.TX, result.State = w.TX(), journal.Applied
 	end := journal.Record{Event: journal.Committed}
@@ -206,15 +210,18 @@ func (e *Engine) restore(ctx context.Context, lock *journal.Lock, t, unfinished 
 }
 
 // preview is what a rollback would do.
-func (e *Engine) preview(ctx context.Context, t *journal.Transaction, o RollbackOptions) []Outcome {
+func (e *Engine) preview(ctx context.Context, t *journal.Transaction, s sharing, o RollbackOptions) []Outcome {
 	var outcomes []Outcome
-	for _, c := range slices.Backward(t.Changes()) {
+	for _, c := range slices.Backward(append(t.Changes(), s.inherited...)) {
 		if !c.Wrote() {
 			continue
 		}
 		found := e.read(ctx, c.Address)
+		undone := s.before(c, found)
+		partly := !undone.Same(c.Before)
+		c.Before = undone
 		row := Outcome{ID: c.ID, Address: c.Address, From: found.String(), To: c.Before.String(), State: journal.ChangeIntended, Needs: c.Needs}
-		if write, reason := e.decide(t, c, found, o.Force); !write {
+		if write, reason := e.decide(t, c, found, s, o.Force || partly); !write {
 			row.State, row.Why, row.To = journal.ChangeLeft, reason, found.String()
 		}
 		outcomes = append(outcomes, row)
@@ -223,12 +230,14 @@ func (e *Engine) preview(ctx context.Context, t *journal.Transaction, o Rollback
 }
 
 // decide tells whether to write the value before of a change, or why not.
-func (e *Engine) decide(t *journal.Transaction, c journal.Change, found setting.Reading, force bool) (write bool, why string) {
+func (e *Engine) decide(t *journal.Transaction, c journal.Change, found setting.Reading, s sharing, force bool) (write bool, why string) {
 	switch {
 	case found.State == setting.Unknown:
 		return true, "" // the write proves itself by its read-back
 	case found.Same(c.Before):
 		return false, wasBefore
+	case s.neededBy(c.Address) != "":
+		return false, neededReason + s.neededBy(c.Address)
 	case gone(c.Address, found):
 		return false, wasGone + ": " + found.Why
 	case force:
@@ -247,26 +256,30 @@ func (e *Engine) decide(t *journal.Transaction, c journal.Change, found setting.
 	}
 	if e.Reset != nil && c.State == journal.ChangeDone {
 		if reset := e.Reset(c, t.Ended()); reset != "" {
-			return false, fmt.Sprintf("%s: is %s, since %s", wasGone, told(found), reset)
+			return false, fmt.Sprintf("%s: is %s, since %s", wasGone, told(c.Address, found), reset)
 		}
 	}
 	ours := c.After
 	if c.Found != nil {
 		ours = *c.Found
 	}
-	return false, fmt.Sprintf("%s since: is %s, mpps left it at %s, before that it was %s", DriftReason, told(found), ours, c.Before)
+	return false, fmt.Sprintf("%s since: is %s, mpps left it at %s, before that it was %s", DriftReason, told(c.Address, found), brief(c.Address, ours), brief(c.Address, c.Before))
 }
 
 // restoreAll goes through the changes from the last to the first, and once more for what was moved by what followed.
-func (r *run) restoreAll(ctx context.Context, t *journal.Transaction, force bool) error {
+func (r *run) restoreAll(ctx context.Context, t *journal.Transaction, s sharing, force bool) error {
 	var problems []error
 	var touched []journal.Change
-	for _, c := range slices.Backward(t.Changes()) {
+	all := append(t.Changes(), s.inherited...)
+	for _, c := range slices.Backward(all) {
 		if !c.Wrote() {
 			continue
 		}
 		found := r.read(ctx, c.Address)
-		if write, why := r.decide(t, c, found, force); !write {
+		undone := s.before(c, found)
+		partly := !undone.Same(c.Before) // entries of others stay in the file
+		c.Before = undone
+		if write, why := r.decide(t, c, found, s, force || partly); !write {
 			problems = append(problems, r.leave(c, found, why))
 			if why == wasBefore {
 				touched = append(touched, c)
@@ -293,7 +306,7 @@ func (r *run) restoreAll(ctx context.Context, t *journal.Transaction, force bool
 		}
 	}
 	moved, err := r.keep(ctx)
-	return errors.Join(append(problems, unkept(moved), err)...)
+	return errors.Join(append(problems, unkept(moved), err, r.tidy(ctx, all))...)
 }
 
 // leave records that a value is not written, and why.

@@ -83,7 +83,7 @@ type run struct {
 // everything that was done is put back, and the error (a *Failure) says what failed and what could not be put back.
 func (e *Engine) Run(ctx context.Context, p *plan.Plan, o Options) (Result, error) {
 	began := time.Now()
-	lock, err := e.Journal.Lock("apply")
+	lock, err := e.lock("apply")
 	if err != nil {
 		return Result{}, err
 	}
@@ -165,7 +165,7 @@ func (e *Engine) preflight(ctx context.Context, p *plan.Plan) ([]setting.Reading
 		}
 		found[i] = e.read(ctx, c.Address)
 		if !c.Want.Met(found[i]) && (found[i].State == setting.Unknown || !found[i].Same(c.From)) {
-			stale.Changed = append(stale.Changed, plan.Difference{What: c.Address.String(), Then: c.From.String(), Now: told(found[i])})
+			stale.Changed = append(stale.Changed, plan.Difference{What: c.Address.String(), Then: brief(c.Address, c.From), Now: told(c.Address, found[i])})
 		}
 	}
 	if len(stale.Changed) > 0 {
@@ -280,7 +280,7 @@ func (r *run) one(ctx context.Context, c plan.Change, before setting.Reading) er
 	r.changes = append(r.changes, begun)
 	change := &r.changes[n-1]
 	if err := r.write(ctx, c.Address, c.To); err != nil {
-		err = refused(c.Address, c.Want.String(), err)
+		err = refused(c.Address, wanted(c.Address, c.Want), err)
 		event := journal.Failed
 		change.State, change.Error = journal.ChangeFailed, err.Error()
 		if errors.Is(err, errInDoubt) {
@@ -291,7 +291,7 @@ func (r *run) one(ctx context.Context, c plan.Change, before setting.Reading) er
 	found, met := r.readBack(ctx, c.Address, c.Want.Met)
 	change.Found = &found
 	if !met {
-		err := fmt.Errorf("%s: wanted %s, wrote %s, but it reads back as %s", c.Address, c.Want, c.To, told(found))
+		err := fmt.Errorf("%s: wanted %s, wrote %s, but it reads back as %s", c.Address, wanted(c.Address, c.Want), brief(c.Address, c.To), told(c.Address, found))
 		change.State, change.Error = journal.ChangeFailed, err.Error()
 		return errors.Join(err, r.writer.Append(journal.Record{Event: journal.Failed, N: n, Error: err.Error()}))
 	}

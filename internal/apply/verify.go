@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"mpps/internal/journal"
+	"mpps/internal/lasting"
 	"mpps/internal/setting"
 )
 
@@ -16,11 +18,14 @@ type RowState string
 
 // The states of a row.
 const (
-	Compliant RowState = "compliant"
-	Drifted   RowState = "drifted" // somebody else changed it since, or something reset it
-	NotThere  RowState = "absent"  // what it belongs to is not there now: a guest that is off
-	Untold    RowState = "unknown" // could not be read
-	WaitsFor  RowState = "waiting" // as wanted, or put back, but not in effect before a restart
+	Compliant   RowState = "compliant"
+	Drifted     RowState = "drifted"     // somebody else changed it since, or something reset it
+	Owned       RowState = "owned"       // somebody else who is known sets it: a later file of sysctl.d, irqbalance, TuneD
+	ReadOnly    RowState = "read-only"   // it is not as wanted, and the kernel offers no way to change it any more
+	Unsupported RowState = "unsupported" // the kernel or driver has no such value any more
+	NotThere    RowState = "absent"      // what it belongs to is not there now: a guest that is off
+	Untold      RowState = "unknown"     // could not be read
+	WaitsFor    RowState = "waiting"     // as wanted, or put back, but not in effect before a restart
 )
 
 // Row is one applied value as it is now.
@@ -205,7 +210,7 @@ func (e *Engine) lingering(ctx context.Context, l *journal.Ledger, stands map[se
 			}
 			if found := e.read(ctx, c.Address); c.Want.Met(found) {
 				seen[c.Address] = true
-				rows = append(rows, Row{ID: c.ID, Address: c.Address, Wanted: c.Want.String(), Found: found.String(), State: WaitsFor, Why: why, TX: t.Header.TX})
+				rows = append(rows, Row{ID: c.ID, Address: c.Address, Wanted: wanted(c.Address, c.Want), Found: brief(c.Address, found), State: WaitsFor, Why: why, TX: t.Header.TX})
 			}
 		}
 	}
@@ -214,29 +219,48 @@ func (e *Engine) lingering(ctx context.Context, l *journal.Ledger, stands map[se
 
 func (e *Engine) row(ctx context.Context, t *journal.Transaction, c journal.Change) Row {
 	found := e.read(ctx, c.Address)
-	row := Row{ID: c.ID, Address: c.Address, Wanted: c.Want.String(), Found: found.String(), State: Compliant, TX: t.Header.TX}
+	row := Row{ID: c.ID, Address: c.Address, Wanted: wanted(c.Address, c.Want), Found: brief(c.Address, found), State: Compliant, TX: t.Header.TX}
 	switch {
 	case found.State == setting.Unknown:
 		row.State, row.Why = Untold, found.Why
-	case c.Want.Met(found):
-		if e.Waiting != nil {
-			if why := e.Waiting(c); why != "" {
-				row.State, row.Why = WaitsFor, why
-			}
+	case c.Want.Met(found), lasting.Holds(c.Address, c.Before, c.After, found):
+		if why := e.waits(t, c); why != "" {
+			row.State, row.Why = WaitsFor, why
 		}
+	case gone(c.Address, found) && found.Unsupported:
+		row.State, row.Why = Unsupported, found.Why
 	case gone(c.Address, found):
 		row.State, row.Why = NotThere, found.Why
+	case found.ReadOnly:
+		row.State, row.Why = ReadOnly, fmt.Sprintf("is %s, expected %s: %s", told(c.Address, found), row.Wanted, found.Why)
 	default:
-		row.State, row.Why = Drifted, fmt.Sprintf("is %s, expected %s", told(found), c.Want)
-		if e.BootID != t.Header.BootID && c.Lasts != setting.InDefinition {
+		row.State, row.Why = Drifted, fmt.Sprintf("is %s, expected %s", told(c.Address, found), row.Wanted)
+		if e.BootID != t.Header.BootID && c.Lasts != setting.InDefinition && c.Lasts != setting.InBootLoader {
 			row.Why += "; the host was started anew since, and the value lasts " + string(c.Lasts)
 		} else if e.Reset != nil {
 			if reset := e.Reset(c, t.Ended()); reset != "" {
 				row.Why += "; " + reset + ", and the value lasts " + string(c.Lasts)
 			}
 		}
+		if e.Owner != nil {
+			if owner := e.Owner(c, found); owner != "" {
+				row.State = Owned
+				row.Why += "; " + owner
+			}
+		}
 	}
 	return row
+}
+
+// waits tells why a value that stands has not taken effect yet; empty where it has.
+func (e *Engine) waits(t *journal.Transaction, c journal.Change) string {
+	if strings.Contains(c.Needs, "reboot") && e.BootID == t.Header.BootID {
+		return "takes effect after " + c.Needs
+	}
+	if e.Waiting == nil {
+		return ""
+	}
+	return e.Waiting(c)
 }
 
 // summary is the one word, with the reason for it.
@@ -260,8 +284,8 @@ func summary(s Status) (Summary, string) {
 		}
 	}
 	switch {
-	case s.Counts[string(Drifted)] > 0:
-		return IsDrifted, fmt.Sprintf("%d of %d values are not as applied", s.Counts[string(Drifted)], len(s.Rows))
+	case s.off() > 0:
+		return IsDrifted, fmt.Sprintf("%d of %d values are not as applied", s.off(), len(s.Rows))
 	case s.Counts[string(WaitsFor)] > 0:
 		i := slices.IndexFunc(s.Rows, func(r Row) bool { return r.State == WaitsFor })
 		return IsWaiting, s.Rows[i].Why
@@ -269,6 +293,11 @@ func summary(s Status) (Summary, string) {
 		return IsApplied, unconfirmed(s)
 	}
 	return IsClean, ""
+}
+
+// off counts the values that are not as applied though what they belong to is there.
+func (s Status) off() int {
+	return s.Counts[string(Drifted)] + s.Counts[string(Owned)] + s.Counts[string(ReadOnly)] + s.Counts[string(Unsupported)]
 }
 
 // unconfirmed says what is to be known of a transaction that waits to be confirmed.

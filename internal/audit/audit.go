@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"mpps/internal/datapath"
 	"mpps/internal/facts"
@@ -46,6 +47,7 @@ type Finding struct {
 	Warning  string          `json:"warning,omitempty"`
 	Rules    []string        `json:"rules,omitempty"`
 	Blocked  string          `json:"blocked,omitempty"` // why it cannot be changed although it is off
+	Site     string          `json:"site,omitempty"`    // reason of the site file, which decided in the knob's place
 
 	Reading setting.Reading `json:"reading"`
 	Want    *setting.Want   `json:"want,omitempty"`
@@ -126,7 +128,10 @@ func judge(k *knob.Knob, a setting.Address, advice knob.Advice, found setting.Re
 	f := Finding{
 		ID: k.ID, Address: a, Title: k.Title, Stage: k.Stage, Check: k.Check, Risk: k.Risk,
 		Reading: found, Found: found.String(), Severity: knob.Info,
-		Why: advice.Because, Warning: advice.Warning,
+		Why: advice.Because, Warning: advice.Warning, Site: advice.Site,
+	}
+	if a.Kind.Whole() && found.State == setting.Known { // the text itself stays in Reading
+		f.Found = fmt.Sprintf("%d lines", strings.Count(found.Value, "\n")+1)
 	}
 	if advice.Risk != "" {
 		f.Risk = advice.Risk
@@ -194,6 +199,9 @@ var stageOf = map[goal.Tier]datapath.Stage{goal.Passthrough: datapath.SRIOV, goa
 
 func verdict(r Report, catalogue []*knob.Knob) string {
 	if r.Tier == goal.Default {
+		if n := r.Counts[Off]; n > 0 { // only the site file can want something here
+			return fmt.Sprintf("the target needs no tuning (%s), but %d values are not as the site file wants them", r.Why, n)
+		}
 		return "nothing needs tuning: " + r.Why
 	}
 	held, odd, worst := 0, 0, knob.Info

@@ -57,6 +57,7 @@ func configuration(h *Host) *Host {
 	for i := range c.Guests {
 		c.Guests[i] = stillGuest(c.Guests[i], taps)
 	}
+	c.Housekeeping = stillHousekeeping(h.Housekeeping)
 	c.Readings = make(Readings, len(h.Readings))
 	for a, r := range h.Readings {
 		a.Path = renamedPath(taps, a.Path)
@@ -83,7 +84,7 @@ func stillTopology(t Topology) Topology {
 }
 
 func stillGuest(g Guest, taps map[string]string) Guest {
-	g.State, g.PID = "", 0
+	g.State, g.PID, g.Inside = "", 0, nil
 	g.Interfaces = slices.Clone(g.Interfaces)
 	for i := range g.Interfaces {
 		g.Interfaces[i].Tap = renamed(taps, g.Interfaces[i].Tap)

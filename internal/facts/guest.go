@@ -24,6 +24,14 @@ type Guest struct {
 	Definition  string           `json:"definition,omitempty"` // persistent XML as libvirt printed it
 	Pending     []string         `json:"pending"`              // paths in which the definition differs from what runs: wait for a restart
 	Threads     []Thread         `json:"threads"`
+	Inside      *Inside          `json:"inside,omitempty"` // what its agent tells; nil where it has none or did not answer
+}
+
+// Inside is what a guest's agent tells of its system.
+type Inside struct {
+	Release string `json:"kernel_release"` // uname -r
+	Version string `json:"kernel_version,omitempty"`
+	OS      string `json:"os,omitempty"`
 }
 
 // Interface is one NIC of a guest, as its persistent definition has it.

@@ -23,6 +23,10 @@ type Host struct {
 	Virtual  string    `json:"virtual,omitempty"` // hypervisor that this host itself runs on, empty on bare metal
 
 	Kernel    Kernel    `json:"kernel"`
+	System    System    `json:"system"`
+	Boot      *Boot     `json:"boot,omitempty"` // nil where no boot loader's files were found
+	Firmware  Firmware  `json:"firmware"`
+	Power     Power     `json:"power"`
 	Topology  Topology  `json:"topology"`
 	NICs      []NIC     `json:"nics"`
 	Bridges   []Bridge  `json:"bridges"`
@@ -33,7 +37,12 @@ type Host struct {
 	Softnet   []Softnet `json:"softnet"`
 	KVM       KVM       `json:"kvm"`
 	Services  []Service `json:"services"`
+	Lasting   *Lasting  `json:"lasting,omitempty"` // nil in snapshots of versions that did not look
 	Guests    []Guest   `json:"guests"`
+
+	Attested map[string]Attestation `json:"attested,omitempty"` // by the ID of the check, or guests.owner
+
+	Housekeeping *Housekeeping `json:"housekeeping,omitempty"` // nil in snapshots of versions that did not look
 
 	Interval *Interval `json:"interval,omitempty"` // what was counted while mpps watched; nil where it did not
 

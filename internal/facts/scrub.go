@@ -37,10 +37,18 @@ func Scrub(h *Host) *Host {
 		c.Guests[i].Name = s.names.of(h.Guests[i].Name)
 		c.Guests[i].Definition = s.definition(h.Guests[i])
 	}
+	for id, a := range c.Attested {
+		a.By = s.people.of(a.By)
+		c.Attested[id] = a
+	}
 	s.references(&c, h)
+	s.lasting(&c)
 	c.Readings = make(Readings, len(h.Readings))
 	for a, r := range h.Readings {
 		r.Value, r.Why = s.text(r.Value), s.text(r.Why)
+		if a.Kind == setting.File { // the list of values to be put back names guests
+			r.Value = s.named(r.Value, h)
+		}
 		c.Readings[s.address(a)] = r
 	}
 	return &c
@@ -48,7 +56,7 @@ func Scrub(h *Host) *Host {
 
 // scrubber replaces things, the same ones always alike.
 type scrubber struct {
-	macs, uuids, addresses, names *replacements
+	macs, uuids, addresses, names, people *replacements
 }
 
 // replacements gives each thing its replacement, numbered in the order in which they are first seen.
@@ -80,7 +88,8 @@ func newScrubber(h *Host) *scrubber {
 			}
 			return fmt.Sprintf("192.0.2.%d", 1+(n-1)%254) // RFC 5737
 		}),
-		names: table(nil),
+		names:  table(nil),
+		people: table(func(n int, _ string) string { return fmt.Sprintf("person%d", n) }),
 	}
 	guests := 0
 	s.names.make = func(int, string) string { guests++; return fmt.Sprintf("guest%d", guests) }
@@ -106,9 +115,10 @@ func madeMAC(n int, original string) string {
 }
 
 var (
-	macWord  = regexp.MustCompile(`(?i)\b[0-9a-f]{2}(?::[0-9a-f]{2}){5}\b`)
-	uuidWord = regexp.MustCompile(`(?i)\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`)
-	ipWord   = regexp.MustCompile(`(?i)\b(?:\d{1,3}\.){3}\d{1,3}\b|(?:\b[0-9a-f]{1,4})?(?::{1,2}[0-9a-f]{1,4}){2,7}(?:::)?\b`)
+	macWord     = regexp.MustCompile(`(?i)\b[0-9a-f]{2}(?::[0-9a-f]{2}){5}\b`)
+	machineWord = regexp.MustCompile(`\b[0-9a-f]{32}\b`) // machine-id, in the names of boot entries
+	uuidWord    = regexp.MustCompile(`(?i)\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`)
+	ipWord      = regexp.MustCompile(`(?i)\b(?:\d{1,3}\.){3}\d{1,3}\b|(?:\b[0-9a-f]{1,4})?(?::{1,2}[0-9a-f]{1,4}){2,7}(?:::)?\b`)
 	// told are the elements of a definition in which people write, and those that hold serial numbers.
 	told = regexp.MustCompile(`(?s)<(title|description|serial|entry|wwn|metadata)((?:\s[^>]*)?)>.*?</(title|description|serial|entry|wwn|metadata)>`)
 )
@@ -116,6 +126,7 @@ var (
 // text replaces everything in a text that can be told by its form.
 func (s *scrubber) text(text string) string {
 	text = uuidWord.ReplaceAllStringFunc(text, func(word string) string { return s.uuids.of(strings.ToLower(word)) })
+	text = machineWord.ReplaceAllStringFunc(text, func(word string) string { return strings.ReplaceAll(s.uuids.of(word), "-", "") })
 	text = macWord.ReplaceAllStringFunc(text, func(word string) string { return s.mac(strings.ToLower(word)) })
 	return ipWord.ReplaceAllStringFunc(text, s.ip)
 }

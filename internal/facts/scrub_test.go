@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -82,5 +83,26 @@ func TestScrubKeepsTheLikenessOfTaps(t *testing.T) {
 	guest, tap := s.mac("52:54:00:12:34:56"), s.mac("fe:54:00:12:34:56")
 	if guest[3:] != tap[3:] || guest == tap || guest == "52:54:00:12:34:56" {
 		t.Errorf("NIC %s, tap %s", guest, tap)
+	}
+}
+
+func TestScrubBoot(t *testing.T) {
+	const machine = "4f6e1c2b7a5d4e0c9b3a8f7d6c5b4a39"
+	h := &Host{
+		Boot:     &Boot{Next: machine + "-6.12.conf", Entries: []BootEntry{{ID: machine + "-6.12.conf", Arguments: "ro root=UUID=6fb441ef-c9ed-4df8-8f94-51a61b314603"}}},
+		Attested: map[string]Attestation{"firmware.txt": {Value: "disabled", By: "Erika Mustermann"}},
+	}
+	c := Scrub(h)
+	text, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, told := range []string{machine, "6fb441ef", "Erika"} {
+		if strings.Contains(string(text), told) {
+			t.Errorf("a scrubbed host tells %q: %s", told, text)
+		}
+	}
+	if _, found := c.Boot.NextEntry(); !found || c.Attested["firmware.txt"].Value != "disabled" {
+		t.Errorf("scrubbed beyond use: %s", text)
 	}
 }

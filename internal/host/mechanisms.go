@@ -27,8 +27,20 @@ func (m *Machine) Mechanisms() setting.Mechanisms {
 		setting.IRQAffinity:    irqAffinity{m},
 		setting.NetfilterRule:  netfilterRule{m},
 		setting.Service:        service{m},
+		setting.File:           file{m},
+		setting.Directory:      directories{m},
+		setting.Unit:           unit{m},
 		setting.Domain:         domains{m},
 		setting.ThreadAffinity: &threads{machine: m},
+		setting.KernelArg:      kernelArg{m: m},
+		setting.ModuleParam:    moduleParam{m},
+		setting.ThreadSched:    &threadSched{machine: m},
+		setting.KSM:            ksm{m},
+		setting.Swap:           swap{m},
+		setting.TraceEvents:    traceEvents{m},
+		setting.IRQCPUs:        irqCPUs{m},
+		setting.RuleSet:        wholeRules{m},
+		setting.VFAttr:         vfAttr{m},
 	}
 }
 
@@ -77,7 +89,7 @@ func failedReading(what string, err error) setting.Reading {
 	case errors.Is(err, unix.ENODEV), errors.Is(err, fs.ErrNotExist):
 		return setting.Missing("there is no " + what)
 	case errors.Is(err, unix.EOPNOTSUPP):
-		return setting.Missing(what + ": not offered by this device")
+		return setting.Reading{State: setting.Absent, Why: what + ": not offered by this device", Unsupported: true}
 	case unprivileged(err):
 		return setting.CouldNotTell(what + ": needs root")
 	}

@@ -41,6 +41,7 @@ type virtual struct {
 	spoofCheck, trust bool
 	linkState         string
 	hasRate           bool
+	noSpoof, noTrust  bool // the driver does not tell
 }
 
 // linkStats are the fields of struct rtnl_link_stats64 in order (include/uapi/linux/if_link.h), by the names they have
@@ -282,9 +283,9 @@ func (v *virtual) parse(ad *netlink.AttributeDecoder) error {
 		case unix.IFLA_VF_RATE:
 			v.minRate, v.maxRate, v.hasRate = int(word(1)), int(word(2)), true
 		case unix.IFLA_VF_SPOOFCHK: // −1 where the driver does not tell
-			v.spoofCheck = word(1) == 1
+			v.spoofCheck, v.noSpoof = word(1) == 1, word(1) > 1
 		case unix.IFLA_VF_TRUST:
-			v.trust = word(1) == 1
+			v.trust, v.noTrust = word(1) == 1, word(1) > 1
 		case unix.IFLA_VF_LINK_STATE:
 			v.linkState = [...]string{"auto", "enable", "disable"}[min(word(1), 2)]
 		}

@@ -75,7 +75,7 @@ func TestLinkWithVFs(t *testing.T) {
 		name: "ens1", index: 7, mac: "52:54:00:00:01:00", mtu: 1500, up: true, carrier: "up", qdisc: "mq", master: 9, xdp: true,
 		stats: map[string]uint64{"rx_packets": 5, "tx_packets": 6},
 		vfs: []virtual{{
-			index: 3, mac: "52:54:00:00:02:03", vlan: 100, qos: 5, minRate: 10, maxRate: 1000, spoofCheck: true, linkState: "disable",
+			index: 3, mac: "52:54:00:00:02:03", vlan: 100, qos: 5, minRate: 10, maxRate: 1000, spoofCheck: true, linkState: "disable", noTrust: true,
 			hasRate: true,
 		}},
 	}

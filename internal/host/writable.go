@@ -1,15 +1,29 @@
 package host
 
-import "mpps/internal/setting"
+import (
+	"errors"
+
+	"mpps/internal/setting"
+)
 
 // Writable tells why values of a kind cannot be written on this machine, whatever they are; nil where they can. On a
-// recorded tree only what is a file can.
+// recorded tree only what is a file can, and kernel arguments where the boot loader reads files that no program makes.
 func (m *Machine) Writable(kind setting.Kind) error {
 	if m.live {
 		return nil
 	}
 	switch kind {
-	case setting.Sysctl, setting.Sysfs, setting.SysfsCPUs, setting.IRQAffinity:
+	case setting.Sysctl, setting.Sysfs, setting.SysfsCPUs, setting.IRQAffinity, setting.IRQCPUs,
+		setting.ModuleParam, setting.KSM, setting.TraceEvents, setting.File, setting.Directory, setting.Unit:
+		return nil
+	case setting.KernelArg:
+		l, err := m.loader()
+		if err != nil {
+			return err
+		}
+		if _, frozen := m.bootWriter(l); frozen != "" {
+			return errors.New(frozen)
+		}
 		return nil
 	}
 	return errNotLive

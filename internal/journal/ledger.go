@@ -82,6 +82,9 @@ func (l *Ledger) Unfinished(t *Transaction) *Transaction {
 	return first
 }
 
+// LastRollback is the last rollback of a transaction, completed or not; nil where there was none.
+func (l *Ledger) LastRollback(tx string) *Transaction { return l.rollback(tx) }
+
 // rollback is the last rollback of a transaction, completed or not.
 func (l *Ledger) rollback(tx string) *Transaction {
 	for _, t := range slices.Backward(l.Transactions) {
@@ -129,11 +132,12 @@ func (l *Ledger) Find(name string) (*Transaction, error) {
 	return found[0], nil
 }
 
-// BuiltOn lists the open applies after t that concern addresses which t wrote, oldest first.
+// BuiltOn lists the open applies after t that concern addresses which t wrote, oldest first. The files, directories and units
+// that make values last do not count: transactions share them, each with entries of its own.
 func (l *Ledger) BuiltOn(t *Transaction) []*Transaction {
 	mine := map[setting.Address]bool{}
 	for _, c := range t.Changes() {
-		if c.Wrote() {
+		if c.Wrote() && !shared(c.Address.Kind) {
 			mine[c.Address] = true
 		}
 	}
@@ -144,4 +148,8 @@ func (l *Ledger) BuiltOn(t *Transaction) []*Transaction {
 		}
 	}
 	return later
+}
+
+func shared(k setting.Kind) bool {
+	return k == setting.File || k == setting.Directory || k == setting.Unit
 }

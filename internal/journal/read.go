@@ -14,7 +14,7 @@ import (
 // of a few hundred bytes.
 const (
 	maxFile = 64 << 20
-	maxLine = 1 << 20
+	maxLine = 8 << 20 // the texts of a whole file before and after
 )
 
 // maxConfirm bounds the time within which a transaction is to be confirmed.

@@ -10,16 +10,29 @@ import (
 // Catalogue lists every knob in the order in which a packet meets what it is about.
 func Catalogue() []*Knob {
 	return slices.Concat(
-		[]*Knob{cpuGovernor, memoryTHP, memoryNUMABalancing},
+		[]*Knob{firmwareSMT, firmwareNUMA, firmwareEnergy, firmwareC6, firmwarePackage, firmwareC1E, firmwareC3},
+		[]*Knob{firmwareDeadLine, firmwareStaleAtoS, firmwareWrCRC, firmwarePatrol, firmwareDemand, firmwareRAS, firmwareCOD, firmwareNUMAOptimized},
+		[]*Knob{firmwareErrorThreshold, firmwareTXT, firmwareUSB3, firmwareLegacyUSB, firmwarePorts, firmwareContainment, firmwareCTDP},
+		[]*Knob{firmwareVTd, firmwareSRIOV, pciLink},
+		[]*Knob{kernelVersion, kernelDefault, kernelRealtime, bootMitigations, bootQuiet, bootIsolcpus, bootNohzFull, bootRCUNocbs, bootIOMMU, bootHugepages},
+		[]*Knob{bootMCE, bootIdle, bootPstate, bootCstate, bootASPM, bootTSC, bootLint},
+		[]*Knob{cpuGovernor, cpuLatency, memoryTHP, memoryNUMABalancing, memoryNUMAD},
 		[]*Knob{nicRingRx, nicRingTx, nicFlowHashUDP4, nicFlowHashUDP6, nicCoalesce},
 		nicOffloads,
 		[]*Knob{nicOffloadNoCache, nicChannels, nicIRQBalance, nicIRQAffinity, nicXPS, nicRPS, nicNUMA, nicTxQueueLen},
-		[]*Knob{netfilterBridge, netfilterNFLOGSkip, bridgeSnooping, bridgeSTP, bridgeVLANFiltering},
+		[]*Knob{netfilterBridge, netfilterNFLOGSkip, netfilterBypass, netfilterConntrack, bridgeSnooping, bridgeSTP, bridgeVLANFiltering},
+		[]*Knob{overlayQueues, overlayQueueMapping},
 		[]*Knob{softirqBacklog, softirqBudget, softirqBudgetUsecs, softirqWeight},
-		[]*Knob{kvmHaltPoll, kvmEPT, kvmAVIC, vhostZeroCopy, vhostThreads},
-		[]*Knob{placementOvercommit, placementSiblings},
+		[]*Knob{kvmHaltPoll, kvmEPT, kvmAVIC, kvmPLEGap, kvmClockSync, kvmNXHugePages, vhostZeroCopy, vhostThreads, vhostBudget},
+		[]*Knob{placementOvercommit, placementReserve, placementSiblings},
 		[]*Knob{domainNICModel, domainBackend, domainQueues, domainRxQueueSize, domainTxQueueSize, domainCoalesce},
-		[]*Knob{domainVCPUPin, domainEmulatorPin, domainNumatune, domainVNUMA, domainMachine},
+		[]*Knob{domainVCPUPin, domainEmulatorPin, domainNumatune, domainVNUMA, domainHugepages, domainMachine},
+		[]*Knob{domainCPUModel, domainHyperV, domainKVMClock, domainVFIOMemory},
+		[]*Knob{sriovNumVFs, sriovReady, sriovPersist, sriovAttach, sriovVFRate, sriovVFSpoofchk, sriovVFMAC, sriovVFTrust, sriovVFVLAN, sriovVFLinkState},
+		[]*Knob{sriovUsage, sriovGuest, sriovBridge, sriovMigrate},
+		[]*Knob{rtSwap, rtKSM, rtWatchdog, rtKsoftirqd, rtRCUC, rtRCUB, rtThrottling, rtFairServer, rtIRQAffinity, rtTracing},
+		[]*Knob{rtWorkqueue, rtTimerMigration, rtStatInterval},
+		[]*Knob{guestKernel, guestMitigations, guestChannels, guestXPS, guestIRQBalance, guestRealtime},
 	)
 }
 
@@ -38,7 +51,8 @@ func Addresses(h *facts.Host, catalogue []*Knob) []setting.Address {
 	return all
 }
 
-// Find is the knob of an ID. Where there is none it names up to three whose IDs are near, nearest first.
+// Find is the knob of an ID. Where there is none it names up to three whose IDs are near, nearest first, else up to three whose
+// traps speak of what was asked for.
 func Find(id string) (*Knob, []string) {
 	catalogue := Catalogue()
 	for _, k := range catalogue {
@@ -60,6 +74,14 @@ func Find(id string) (*Knob, []string) {
 	var ids []string
 	for _, n := range found[:min(3, len(found))] {
 		ids = append(ids, n.id)
+	}
+	if len(ids) == 0 { // no ID is near: perhaps a word that a knob speaks of
+		for _, hit := range Search(id) {
+			if hit.Field == "trap" || hit.Field == "title" || hit.Field == "near" {
+				ids = append(ids, hit.ID)
+			}
+		}
+		ids = ids[:min(3, len(ids))]
 	}
 	return nil, ids
 }

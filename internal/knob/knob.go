@@ -71,6 +71,7 @@ type Advice struct {
 	Rules    []string         // rules that would stop matching, shown before consent is asked for
 	Default  string           // what an absent value stands for, where the kernel, QEMU or libvirt has a default
 	Found    *setting.Reading // what a check worked out from the inventory, in place of a reading
+	Site     string           // reason of the site file, where it put its wish in place of the knob's
 }
 
 // Severity orders findings.

@@ -51,9 +51,9 @@ var kvmEPT = &Knob{
 	Where: func(h *facts.Host) []setting.Address {
 		switch h.KVM.Vendor {
 		case "kvm_intel":
-			return []setting.Address{setting.Of(setting.Sysfs, "module/kvm_intel/parameters/ept")}
+			return []setting.Address{setting.Of(setting.ModuleParam, "kvm_intel", "ept")}
 		case "kvm_amd":
-			return []setting.Address{setting.Of(setting.Sysfs, "module/kvm_amd/parameters/npt")}
+			return []setting.Address{setting.Of(setting.ModuleParam, "kvm_amd", "npt")}
 		}
 		return nil
 	},
@@ -83,7 +83,7 @@ var kvmAVIC = &Knob{
 		if h.KVM.Vendor != "kvm_amd" {
 			return nil
 		}
-		return []setting.Address{setting.Of(setting.Sysfs, "module/kvm_amd/parameters/avic")}
+		return []setting.Address{setting.Of(setting.ModuleParam, "kvm_amd", "avic")}
 	},
 	Want: func(v *View, a setting.Address) Advice {
 		return Wants(setting.Any("Y", "1"), "without AVIC every interrupt to a running vCPU is an exit").At(Low)

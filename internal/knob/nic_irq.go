@@ -90,6 +90,9 @@ var nicIRQAffinity = &Knob{
 	}),
 	Want: func(v *View, a setting.Address) Advice {
 		n, advice, ok := v.nic(a)
+		if !ok && v.Tier == goal.Realtime {
+			return v.offQuiet(a)
+		}
 		if !ok {
 			return advice
 		}

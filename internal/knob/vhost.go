@@ -31,7 +31,7 @@ var vhostZeroCopy = &Knob{
 			{"large packets only", "founding measurements"},
 		},
 	},
-	Where: fixed(setting.Of(setting.Sysfs, "module/vhost_net/parameters/experimental_zcopytx")),
+	Where: fixed(setting.Of(setting.ModuleParam, "vhost_net", "experimental_zcopytx")),
 	Want: func(v *View, a setting.Address) Advice {
 		return Wants(setting.Exact("0"), "zero copy loses batching and waits for the NIC: it helps large packets only").At(Low)
 	},

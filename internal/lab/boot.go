@@ -59,6 +59,12 @@ func (l *Lab) boot(ctx context.Context) error {
 	defer cancel()
 	c := l.st.Config
 	m := machine{Tree: l.tree, Run: l.dir, Accel: l.st.Accel, MemoryMiB: c.MemoryMiB, Mode: c.Mode, Args: c.Args, Persist: c.Persist}
+	if c.Disk {
+		m.Disk = filepath.Join(l.data, "upper.img")
+		if err := makeDisk(ctx, m.Disk); err != nil {
+			return err
+		}
+	}
 	if err := l.pipes(); err != nil {
 		return err
 	}
@@ -72,7 +78,7 @@ func (l *Lab) boot(ctx context.Context) error {
 		{"upper", filepath.Join(l.data, "upper"), []string{"--xattr", "--modcaps=+sys_admin", "--cache=auto"}},
 	}
 	for _, s := range shares {
-		if s.tag == "upper" && !c.Persist {
+		if s.tag == "upper" && (!c.Persist || c.Disk) {
 			continue
 		}
 		sock := filepath.Join(l.dir, s.tag+".sock")

@@ -20,6 +20,7 @@ type Config struct {
 	MemoryMiB int      // of L1, halved between its two nodes; 0: 6144
 	Accel     Accel    // empty: what BestAccel says. KVM without nesting boots, but has no guests
 	Persist   bool     // L1's file system survives Reset, Stop and the next Start of this name
+	Disk      bool     // with Persist: that file system is ext4 on a disk, and Reset loses what was not fsynced
 	Detached  bool     // the lab may outlive this process
 	Bare      bool     // load no modules: neither NICs nor kvm, only the channel
 
@@ -119,6 +120,9 @@ func (c *Config) check() error {
 	}
 	if c.Accel != TCG && c.Accel != KVM {
 		return fmt.Errorf("lab accelerator %q: want %q or %q", c.Accel, TCG, KVM)
+	}
+	if c.Disk && !c.Persist {
+		return errors.New("lab with a disk: want Persist too, which is what the disk is for")
 	}
 	if c.MemoryMiB < 1024 {
 		return fmt.Errorf("lab memory %d MiB: want at least 1024", c.MemoryMiB)

@@ -42,6 +42,7 @@ type machine struct {
 	Mode      Mode
 	Args      []string // kernel arguments
 	Persist   bool     // a third file system, "upper", holds the upper layer
+	Disk      string   // image of a disk that holds it instead; empty: none
 }
 
 // argv is the whole command line. Every device names its bus: with a pxb present QEMU would
@@ -68,7 +69,10 @@ func (m machine) argv() []string {
 	add("-device", "intel-iommu,intremap=on,caching-mode=on,device-iotlb=on")
 
 	fs := []string{"labroot", "share"}
-	if m.Persist {
+	switch {
+	case m.Disk != "":
+		add("-drive", "if=none,id=d0,file="+m.Disk+",format=raw,cache=writeback", "-device", "virtio-blk-pci,drive=d0,bus=pcie.0")
+	case m.Persist:
 		fs = append(fs, "upper")
 	}
 	for _, tag := range fs {
@@ -120,7 +124,10 @@ func portNames() []string {
 func (m machine) cmdline() string {
 	a := []string{"root=labroot", "rootfstype=virtiofs", "ro", "init=/lab/init", "console=ttyS0", "panic=-1",
 		"mitigations=off", "nokaslr", "tsc=reliable", "no_timer_check", "loglevel=7", "intel_iommu=on", "lab.mode=" + string(m.Mode)}
-	if m.Persist {
+	switch {
+	case m.Disk != "":
+		a = append(a, "lab.upper=/dev/vda")
+	case m.Persist:
 		a = append(a, "lab.upper=virtiofs:upper")
 	}
 	if m.Mode == Systemd {

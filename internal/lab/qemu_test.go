@@ -41,6 +41,11 @@ func TestArgvNamesABusForEveryDevice(t *testing.T) {
 	if a := argv[len(argv)-1]; !strings.Contains(a, "lab.upper=virtiofs:upper") || !strings.HasSuffix(a, " isolcpus=3") {
 		t.Errorf("kernel arguments: %s", a)
 	}
+	m.Disk = "/d/upper.img"
+	onDisk := m.argv()
+	if a := strings.Join(onDisk, " "); !strings.Contains(a, "file=/d/upper.img,") || !strings.Contains(a, "lab.upper=/dev/vda") || strings.Contains(a, "tag=upper") {
+		t.Errorf("with a disk: %s", a)
+	}
 	if !slices.Contains(argv, "tcg,thread=multi,tb-size=512") {
 		t.Error("not emulated")
 	}

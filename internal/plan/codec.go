@@ -114,8 +114,12 @@ func (c Change) check() error {
 	}
 	switch c.To.State {
 	case setting.Known:
-		if len(c.To.Value) > maxValue {
-			return fmt.Errorf("%s: value of %d bytes; expected at most %d", c.Address, len(c.To.Value), maxValue)
+		most := maxValue
+		if c.Address.Kind.Whole() {
+			most = setting.MaxFile
+		}
+		if len(c.To.Value) > most {
+			return fmt.Errorf("%s: value of %d bytes; expected at most %d", c.Address, len(c.To.Value), most)
 		}
 		if canonical, err := info.Canonical(c.To.Value); err != nil {
 			return fmt.Errorf("%s: %w", c.Address, err)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"mpps/internal/facts"
 	"mpps/internal/goal"
@@ -36,7 +37,7 @@ func lab() *facts.Host {
 	}
 	for at, value := range map[string]string{
 		"nic-ring:eth0/rx": "128", "nic-channels:eth0/combined": "1", "irq-affinity:eth0/TxRx-0/9": "0-3",
-		"domain:vm1/interface/52:54:00:00:00:01/model": "e1000", "service:irqbalance": "running", "sysfs:module/kvm_amd/parameters/avic": "0",
+		"domain:vm1/interface/52:54:00:00:00:01/model": "e1000", "service:irqbalance": "running", "kernel-arg:pcie_aspm.policy": "performance", "sysfs:module/kvm_amd/parameters/avic": "0",
 	} {
 		a, err := setting.ParseAddress(at)
 		if err != nil {
@@ -65,6 +66,7 @@ func TestLab(t *testing.T) {
 	want := []string{
 		"nic.channels", "nic.ring.rx", "nic.irqbalance", "netfilter.bridge",
 		"domain.nic_model", "domain.backend", "domain.queues", "domain.coalesce", "domain.vcpupin", "domain.emulatorpin", "domain.numatune",
+		"domain.cpu_model",
 	}
 	got := ids(p.Changes)
 	for _, id := range want {
@@ -80,7 +82,7 @@ func TestLab(t *testing.T) {
 	if len(got) != len(want) {
 		t.Errorf("planned %v; expected %v", got, want)
 	}
-	if len(p.Restarts) != 1 || p.Restarts[0].What != "restart of guest vm1" || len(p.Restarts[0].Addresses) != 8 {
+	if len(p.Restarts) != 1 || p.Restarts[0].What != "restart of guest vm1" || len(p.Restarts[0].Addresses) != 10 {
 		t.Errorf("restarts %+v", p.Restarts)
 	}
 	if len(p.Management) != 1 || !p.Management[0].Touched || p.Management[0].NIC != "eth0" {
@@ -103,6 +105,48 @@ func TestLab(t *testing.T) {
 	again, err := Make(lab(), goal.Unlimited(), knob.Catalogue())
 	if err != nil || !reflect.DeepEqual(p, again) {
 		t.Errorf("two plans from the same facts differ: %v", err)
+	}
+}
+
+// TestReboot: kernel arguments are planned like everything else, and wait for one reboot together; those that open
+// something are planned only with consent.
+func TestReboot(t *testing.T) {
+	h := lab()
+	h.Kernel = facts.Kernel{Release: "6.12.0", Clocksource: "tsc", Vulnerabilities: map[string]string{"meltdown": "Mitigation: PTI"}}
+	h.Readings[setting.Of(setting.KernelArg, "quiet")] = setting.Value(setting.Flag)
+	g := goal.Goal{Latency: 20 * time.Microsecond, CPUs: setting.CPUs(0, 2, 3)}
+	p, err := Make(h, g, knob.Catalogue())
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := map[string]string{}
+	for _, c := range p.Changes {
+		if c.Address.Kind == setting.KernelArg {
+			to[c.Address.Path] = c.To.String()
+			if c.Risk != goal.Reboot || c.Needs != "reboot of the host" || c.Lasts != setting.InBootLoader {
+				t.Errorf("change %+v", c)
+			}
+		}
+	}
+	for name, want := range map[string]string{
+		"isolcpus": "managed_irq,domain,2-3", "nohz_full": "2-3", "rcu_nocbs": "2-3", "idle": "poll", "tsc": "nowatchdog", "quiet": "absent", "processor.max_cstate": "1",
+	} {
+		if to[name] != want {
+			t.Errorf("%s is planned to be %q, expected %q", name, to[name], want)
+		}
+	}
+	consent := ids(p.Consent)
+	if !slices.Contains(consent, "boot.mitigations") || !slices.Contains(consent, "boot.mce") || to["mitigations"] != "" {
+		t.Errorf("consent is asked for %v", consent)
+	}
+	waiting := 0
+	for _, r := range p.Restarts {
+		if r.What == "reboot of the host" {
+			waiting += len(r.Addresses)
+		}
+	}
+	if waiting != len(to) {
+		t.Errorf("%d of %d arguments wait for a reboot", waiting, len(to))
 	}
 }
 

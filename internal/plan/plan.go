@@ -47,7 +47,9 @@ type Change struct {
 	Want     setting.Want    `json:"want"` // what a read back must satisfy
 	Risk     goal.Risk       `json:"risk"`
 	Lasts    setting.Lasting `json:"lasts"`
-	Needs    string          `json:"needs"` // what must happen before it takes effect; empty: at once
+	Kept     string          `json:"kept,omitempty"`   // what makes it last: a file, the service that puts it back
+	Owners   []string        `json:"owners,omitempty"` // who else sets it, and who wins
+	Needs    string          `json:"needs"`            // what must happen before it takes effect; empty: at once
 	Because  string          `json:"because"`
 	Severity knob.Severity   `json:"severity"`
 	Title    string          `json:"title"`
@@ -87,10 +89,15 @@ type Management struct {
 
 // Make plans for a goal. It refuses goals that contradict themselves and catalogues whose order has a cycle.
 func Make(h *facts.Host, g goal.Goal, catalogue []*knob.Knob) (*Plan, error) {
+	return MakeWith(h, g, catalogue, nil)
+}
+
+// MakeWith plans as Make does, with advice adjusted.
+func MakeWith(h *facts.Host, g goal.Goal, catalogue []*knob.Knob, adjust audit.Adjust) (*Plan, error) {
 	if err := g.Check(); err != nil {
 		return nil, err
 	}
-	return From(h, g, audit.Run(h, g, catalogue), catalogue)
+	return From(h, g, audit.RunWith(h, g, catalogue, adjust), catalogue)
 }
 
 // From plans from a report that was made of the same facts.
@@ -235,6 +242,9 @@ func (p *Plan) wait(c Change) {
 	}
 	p.Restarts = append(p.Restarts, Restart{What: c.Needs, Addresses: []setting.Address{c.Address}})
 }
+
+// Seal works out the digest anew where changes were added or taken away.
+func (p *Plan) Seal() { p.Digest = p.digest() }
 
 // Empty tells whether there is nothing to change.
 func (p *Plan) Empty() bool { return len(p.Changes) == 0 }

@@ -21,6 +21,7 @@ func small() *facts.Host {
 	for _, a := range knob.Addresses(h, knob.Catalogue()) {
 		h.Readings[a] = setting.Missing("no such file")
 	}
+	h.Readings[setting.Of(setting.KernelArg, "pcie_aspm.policy")] = setting.Value("performance")
 	for _, call := range []string{"iptables", "ip6tables"} {
 		h.Readings[setting.Of(setting.Sysctl, "net.bridge.bridge-nf-call-"+call)] = setting.Value("1")
 		h.Readings[setting.Of(setting.Sysfs, "class/net/br0/bridge/nf_call_"+call)] = setting.Value("1")

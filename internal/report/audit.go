@@ -58,6 +58,9 @@ func findings(t *Text, all []audit.Finding) {
 			values = bothValues(f)
 		}
 		t.Wrapped(fmt.Sprintf("%s %s  ", mark, t.In(Bold, f.ID)), values)
+		if alike && brief(f.Found) != shown(f.Found) && f.Wanted != "" && !f.Address.Kind.Whole() {
+			inFull(t, "         found: ", f.Found)
+		}
 		for _, member := range group[:min(len(group), 3)] {
 			line := t.In(Faint, member.Address.String())
 			if !alike {
@@ -69,6 +72,9 @@ func findings(t *Text, all []audit.Finding) {
 			t.Line("         and %d more like these", rest)
 		}
 		t.Wrapped("         ", f.Why)
+		if f.Site != "" {
+			t.Wrapped("         site: ", f.Site)
+		}
 		if f.Warning != "" {
 			t.Wrapped("         "+t.In(Yellow, "careful: "), f.Warning)
 		}
@@ -92,7 +98,13 @@ func unjudged(t *Text, all []audit.Finding) {
 		}
 	}
 	for _, why := range reasons {
-		t.Wrapped("  "+t.In(Bold, strings.Join(ids[why], ", "))+": ", why)
+		all := strings.Join(ids[why], ", ")
+		if len(all) > 60 { // a list that is longer than a line is wrapped by itself
+			t.Wrapped("  ", all+":")
+			t.Wrapped("      ", why)
+			continue
+		}
+		t.Wrapped("  "+t.In(Bold, all)+": ", why)
 	}
 }
 
@@ -105,10 +117,21 @@ func bothValues(f audit.Finding) string {
 }
 
 // brief is a value in at most 32 columns; the JSON has all of it.
-func brief(value string) string {
-	value = tame(shown(value), false)
-	if r := []rune(value); len(r) > 32 {
-		return string(r[:31]) + "…"
+func brief(value string) string { return cut(shown(value), 32) }
+
+// inFull writes what was found where its beginning does not say enough. A word that is longer than a line is cut.
+func inFull(t *Text, prefix, value string) {
+	words := strings.Fields(cut(value, 240))
+	for i, word := range words {
+		words[i] = cut(word, t.Width-visible(prefix))
+	}
+	t.Wrapped(prefix, strings.Join(words, " "))
+}
+
+func cut(value string, columns int) string {
+	value = tame(value, false)
+	if r := []rune(value); len(r) > columns {
+		return string(r[:columns-1]) + "…"
 	}
 	return value
 }

@@ -6,20 +6,13 @@ import (
 
 	"mpps/internal/datapath"
 	"mpps/internal/facts"
-	"mpps/internal/goal"
 	"mpps/internal/knob"
 )
 
 // Knob draws the page of one knob.
 func Knob(t *Text, k *knob.Knob) {
-	t.Line("%s  %s", t.In(Bold, k.ID), k.Title)
-	var tiers []string
-	for _, tier := range goal.Tiers() {
-		if k.Speaks(tier) {
-			tiers = append(tiers, string(tier))
-		}
-	}
-	t.Wrapped("", fmt.Sprintf("stage %s · risk %s · has an opinion for %s", k.Stage, k.Risk, strings.Join(tiers, ", ")))
+	t.Wrapped(t.In(Bold, k.ID)+"  ", k.Title)
+	t.Wrapped("", fmt.Sprintf("stage %s · risk %s · has an opinion for %s", k.Stage, k.Risk, strings.Join(tiersOf(k), ", ")))
 	if k.Check {
 		t.Line("checked and explained only: mpps does not set it")
 	}

@@ -51,7 +51,7 @@ func groupChanges(all []plan.Change) [][]plan.Change {
 	for _, c := range all {
 		if n := len(groups); n > 0 {
 			last := groups[n-1][0]
-			if last.ID == c.ID && last.Risk == c.Risk && last.Lasts == c.Lasts && last.Needs == c.Needs && last.Warning == c.Warning && slices.Equal(last.Rules, c.Rules) {
+			if last.ID == c.ID && last.Risk == c.Risk && last.Lasts == c.Lasts && last.Needs == c.Needs && last.Kept == c.Kept && last.Warning == c.Warning && slices.Equal(last.Rules, c.Rules) {
 				groups[n-1] = append(groups[n-1], c)
 				continue
 			}
@@ -67,8 +67,10 @@ func planned(t *Text, number string, group []plan.Change) {
 	var reasons []string
 	for _, c := range group {
 		t.Wrapped("   ", t.In(Faint, c.Address.String()))
-		t.Value(Red, "   - ", shown(c.From.String()))
-		t.Value(Green, "   + ", shown(c.To.String()))
+		values(t, "   ", c.Address, c.From.String(), c.To.String())
+		for _, owner := range c.Owners {
+			t.Wrapped("   "+t.In(Yellow, "also: "), owner)
+		}
 		if !slices.Contains(reasons, c.Because) {
 			reasons = append(reasons, c.Because)
 		}
@@ -80,6 +82,9 @@ func planned(t *Text, number string, group []plan.Change) {
 		t.Line("        and alike for the others (--json has each)")
 	}
 	terms := []string{"risk " + string(c.Risk), "lasts " + string(c.Lasts)}
+	if c.Kept != "" {
+		terms[1] += " (" + c.Kept + ")"
+	}
 	if c.Needs != "" {
 		terms = append(terms, "takes effect after "+c.Needs)
 	}

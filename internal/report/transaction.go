@@ -49,11 +49,12 @@ func change(t *Text, c apply.Outcome) {
 	t.Wrapped(t.In(Bold, c.ID)+"  ", t.In(Faint, c.Address.String()))
 	switch {
 	case c.State == journal.ChangeAlready, c.State == journal.ChangeLeft:
-		t.Value("", "    ", c.From)
+		if !c.Address.Kind.Whole() {
+			t.Value("", "    ", c.From)
+		}
 	default:
-		t.Value(Red, "  - ", c.From)
-		t.Value(Green, "  + ", c.To)
-		if c.Found != "" && c.Found != c.To {
+		values(t, "  ", c.Address, c.From, c.To)
+		if c.Found != "" && c.Found != c.To && !c.Address.Kind.Whole() {
 			t.Value("", "    reads back as ", c.Found)
 		}
 	}
@@ -205,5 +206,29 @@ func Transaction(t *Text, d apply.Detail) {
 		t.Blank()
 		change(t, c)
 		t.Line("    %s", c.State)
+	}
+}
+
+// PutBack draws what became of a restore.
+func PutBack(t *Text, p apply.Pass) {
+	for _, b := range p.PutBack {
+		t.Wrapped(t.In(Bold, b.ID)+"  ", t.In(Faint, b.Address.String()))
+		if b.Error != "" {
+			t.Wrapped("  "+t.In(RedBold, "not put back: "), b.Error)
+			continue
+		}
+		values(t, "  ", b.Address, b.From, b.To)
+	}
+	for _, b := range p.ByHand {
+		t.Wrapped(t.In(Yellow, "left alone: "), fmt.Sprintf("%s is %s, wanted %s: changed by hand; --insist puts it back too", b.Address, b.Found, b.Wanted))
+	}
+	switch {
+	case p.Values == 0:
+		t.Line("nothing is to be put back on this host")
+	case len(p.PutBack)+len(p.ByHand) == 0:
+		t.Line("%s as wanted", count(p.Values-p.Absent, "value"))
+	}
+	if p.Absent > 0 {
+		t.Line("%s of devices or guests that are not there", count(p.Absent, "value"))
 	}
 }

@@ -36,6 +36,10 @@ const (
 	Domain Kind = "domain"
 	// Service: "service:irqbalance". running or stopped.
 	Service Kind = "service"
+	// KernelArg: "kernel-arg:iommu", an argument that the kernel gets when it is booted next, as the boot loader's own files
+	// say. The value, or "present" where it has none; values of an argument that stands several times separated by one
+	// space. Names joined by "+" are arguments whose order counts: their value is the words ("kernel-arg:hugepagesz+hugepages").
+	KernelArg Kind = "kernel-arg"
 	// Fact: "fact:vm1/siblings", an object (guest, NIC, host) and what is said of it. A value that a check works out from
 	// the inventory: never read by a mechanism and never written. Text.
 	Fact Kind = "fact"
@@ -51,6 +55,7 @@ const (
 	UntilGuestStop  Lasting = "until the guest stops"
 	UntilRulesReset Lasting = "until the rule set is reloaded"
 	InDefinition    Lasting = "in the guest's definition"
+	InBootLoader    Lasting = "in the boot loader's configuration"
 )
 
 // KindInfo is what is true of every value of a kind.
@@ -76,5 +81,17 @@ var Kinds = map[Kind]KindInfo{
 	NetfilterRule:  {What: "netfilter rule", Canonical: canonicalFields, Lasts: UntilRulesReset, CanAbsent: true},
 	Domain:         {What: "domain definition", Canonical: canonicalFields, Lasts: InDefinition, CanAbsent: true},
 	Service:        {What: "service", Canonical: canonicalFields, Lasts: UntilReboot},
+	ModuleParam:    {What: "module parameter", Canonical: canonicalFields, Lasts: UntilModuleReload},
+	ThreadSched:    {What: "scheduling of a kernel thread", Canonical: canonicalSched, Lasts: UntilReboot},
+	KSM:            {What: "page merging", Canonical: canonicalCount, Lasts: UntilReboot},
+	Swap:           {What: "swap area", Canonical: canonicalSwap, Lasts: UntilReboot},
+	TraceEvents:    {What: "kernel tracing", Canonical: canonicalFields, Lasts: UntilReboot},
+	IRQCPUs:        {What: "interrupt's CPUs", Canonical: canonicalCPUs, Lasts: UntilReboot},
+	RuleSet:        {What: "whole rule set", Canonical: canonicalText, Lasts: UntilRulesReset, CanAbsent: true},
+	VFAttr:         {What: "attribute of a virtual function", Canonical: canonicalVF, Lasts: UntilVFsRemade},
+	KernelArg:      {What: "kernel argument", Canonical: canonicalArgument, Lasts: InBootLoader, CanAbsent: true},
+	File:           {What: "file", Canonical: canonicalFile, Lasts: AcrossReboot, CanAbsent: true},
+	Directory:      {What: "directory", Canonical: canonicalWord("present", "shared"), Lasts: AcrossReboot, CanAbsent: true},
+	Unit:           {What: "unit", Canonical: canonicalWord("enabled", "idle"), Lasts: AcrossReboot, CanAbsent: true},
 	Fact:           {What: "worked out from the inventory", Canonical: canonicalFields},
 }

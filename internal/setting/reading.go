@@ -46,6 +46,8 @@ type Reading struct {
 	// NoObject is set where the value is absent because what it belongs to is not there: a guest that is not defined,
 	// a device that was removed. There is nothing that a write could restore.
 	NoObject bool `json:"no_object,omitempty"`
+	// Unsupported is set where the value is absent because the kernel, driver or device does not offer it.
+	Unsupported bool `json:"unsupported,omitempty"`
 	// Bounds of the value where the kernel or driver tells them (ring maximum, channel maximum); nil where it does not.
 	Min *int64 `json:"min,omitempty"`
 	Max *int64 `json:"max,omitempty"`

@@ -36,6 +36,9 @@ func Systemd(o *options) { o.c.Mode = lab.Systemd }
 // Persist wants a file system that survives Reset.
 func Persist(o *options) { o.c.Persist = true }
 
+// Disk wants that file system on a disk: Reset loses what was not fsynced, as a loss of power does.
+func Disk(o *options) { o.c.Persist, o.c.Disk = true, true }
+
 // NoBinary wants no mpps in /share.
 func NoBinary(o *options) { o.noBinary = true }
 
@@ -69,7 +72,7 @@ func Main(m *testing.M) int {
 func stop(l *lab.Lab) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	return l.Stop(ctx)
+	return errors.Join(l.Stop(ctx), lab.RemoveData(l.Name())) // also what a persistent one keeps: its name is never used again
 }
 
 // Host gives a running lab with /share/mpps in it, built from this tree.
@@ -104,7 +107,7 @@ func host(t testing.TB, o options) (*lab.Lab, error) {
 	if err := lockMachine(ctx, t); err != nil {
 		return nil, err
 	}
-	key := fmt.Sprint(o.c.Mode, o.c.Persist)
+	key := fmt.Sprint(o.c.Mode, o.c.Persist, o.c.Disk)
 	if l, ok := shared[key]; ok && !o.fresh {
 		if _, err := l.Run(ctx, "true"); !errors.Is(err, lab.ErrGone) {
 			return l, err

@@ -1,0 +1,76 @@
+package apply
+
+import (
+	"strings"
+
+	"mpps/internal/journal"
+	"mpps/internal/lasting"
+	"mpps/internal/setting"
+)
+
+// Files that make values last are shared: each transaction has its entries in them, and the directories and the unit are
+// there for all. A transaction that is rolled back while others stand takes out its entries and leaves what the others need;
+// the last of them removes it.
+
+// neededReason is how the reason begins for which a unit or a directory is left.
+const neededReason = "still needed by "
+
+// sharing is what the other transactions that stand have to do with one that is rolled back.
+type sharing struct {
+	others    []*journal.Transaction
+	inherited []journal.Change // left by earlier rollbacks, needed by nobody else any more
+}
+
+// shares works that out for a transaction.
+func shares(l *journal.Ledger, t *journal.Transaction) sharing {
+	var s sharing
+	for _, other := range l.Open() {
+		if other.Header.TX != t.Header.TX {
+			s.others = append(s.others, other)
+		}
+	}
+	for _, earlier := range l.Transactions {
+		if earlier.Header.Kind != journal.Apply || earlier.Header.TX == t.Header.TX || l.State(earlier) != journal.WasRolledBack {
+			continue
+		}
+		left := map[setting.Address]bool{}
+		for _, c := range l.LastRollback(earlier.Header.TX).Changes() {
+			if c.State == journal.ChangeLeft && strings.HasPrefix(c.Why, neededReason) {
+				left[c.Address] = true
+			}
+		}
+		for _, c := range earlier.Changes() {
+			if left[c.Address] && s.neededBy(c.Address) == "" {
+				s.inherited = append(s.inherited, c)
+			}
+		}
+	}
+	return s
+}
+
+// neededBy is the transaction that needs a unit or directory; empty where none does.
+func (s sharing) neededBy(a setting.Address) string {
+	file, needed := lasting.For(a)
+	if !needed {
+		return ""
+	}
+	for _, other := range s.others {
+		for _, c := range other.Changes() {
+			if c.Address == file && c.Wrote() {
+				return other.Header.TX
+			}
+		}
+	}
+	return ""
+}
+
+// before is what a rollback is to write for a change where its file is shared: the text without the change's entries.
+func (s sharing) before(c journal.Change, found setting.Reading) setting.Reading {
+	if c.Found != nil && found.Same(*c.Found) || found.Same(c.After) || found.Same(c.Before) {
+		return c.Before
+	}
+	if to, done := lasting.Undo(c.Address, c.Before, c.After, found); done {
+		return to
+	}
+	return c.Before
+}

@@ -1,0 +1,31 @@
+package facts
+
+// Lasting is what decides whether a value stays: who else sets it, and what there is to put it back.
+type Lasting struct {
+	Systemd bool   `json:"systemd"`           // is the init system
+	Program string `json:"program,omitempty"` // path of the mpps that took the facts
+	// Packaged is set where a package brings mpps-restore.service.
+	Packaged bool `json:"packaged,omitempty"`
+
+	Sysctls []OwnedValue `json:"sysctls"` // of sysctl.d, in the order in which they are read at boot: the last wins
+	Tuned   *Tuned       `json:"tuned,omitempty"`
+	// NetworkManager lists what connection profiles set of devices (ethtool.ring-rx, link.tx-queue-length).
+	NetworkManager []OwnedValue `json:"network_manager,omitempty"`
+}
+
+// OwnedValue is a value that somebody else's file sets.
+type OwnedValue struct {
+	Key   string `json:"key"` // of sysctl.d with slashes: net/core/dev_weight
+	Value string `json:"value"`
+	File  string `json:"file"`             // with its leading slash
+	Of    string `json:"device,omitempty"` // the device that it is for, where the file names one
+}
+
+// Tuned is the profile that TuneD has in force.
+type Tuned struct {
+	Running bool         `json:"running"`
+	Profile string       `json:"profile"`
+	Sysctls []OwnedValue `json:"sysctls"` // of the profile and those that it includes
+	// Plugins are the sections of the profile: cpu, net, disk, irqbalance, scheduler ….
+	Plugins []string `json:"plugins"`
+}

@@ -1,0 +1,211 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"mpps/internal/setting"
+)
+
+// dropInFolder and dropIn are where GRUB's arguments are changed on Debian and what comes from it: grub-mkconfig reads
+// every *.cfg there behind /etc/default/grub, as parts of a shell script.
+const (
+	dropInFolder = "etc/default/grub.d"
+	dropIn       = dropInFolder + "/90-mpps.cfg"
+)
+
+// argumentEdit is one argument that mpps has changed; nil is an argument that is not there.
+type argumentEdit struct {
+	Argument string  `json:"argument"`
+	Was      *string `json:"was"`
+	Is       *string `json:"is"`
+}
+
+const (
+	dropInHead = "# Written by mpps; 'mpps rollback' takes it away. Do not edit: it is written anew with every change.\n" +
+		"# It takes some arguments out of what /etc/default/grub says, and adds those that mpps has set.\n"
+	dropInMark   = "#: "
+	dropInFolded = "# mpps made this folder.\n"
+)
+
+// parseDropIn reads the edits in our own file; an error where it is not ours.
+func parseDropIn(text string) (edits []argumentEdit, madeFolder bool, err error) {
+	if text == "" {
+		return nil, false, nil
+	}
+	if !strings.HasPrefix(text, dropInHead) {
+		return nil, false, fmt.Errorf("/%s was not written by this version of mpps: move it away first", dropIn)
+	}
+	for line := range strings.Lines(text) {
+		if line == dropInFolded {
+			madeFolder = true
+		}
+		if record, ours := strings.CutPrefix(line, dropInMark); ours {
+			var e argumentEdit
+			if err := json.Unmarshal([]byte(record), &e); err != nil {
+				return nil, false, fmt.Errorf("/%s: %w", dropIn, err)
+			}
+			edits = append(edits, e)
+		}
+	}
+	return edits, madeFolder, nil
+}
+
+// dropInText is the file for some edits: a part of a POSIX shell script that grub-mkconfig reads under "set -e". Only
+// words that setting.CheckWord lets pass come into it. Arguments are taken out of all entries and added to the normal ones:
+// a recovery entry never gets what mpps has set.
+func dropInText(edits []argumentEdit, madeFolder bool) (string, error) {
+	var b strings.Builder
+	b.WriteString(dropInHead)
+	if madeFolder {
+		b.WriteString(dropInFolded)
+	}
+	var patterns, added []string
+	for _, e := range edits {
+		record, err := json.Marshal(e)
+		if err != nil {
+			return "", err
+		}
+		b.WriteString(dropInMark + string(record) + "\n")
+		for name := range strings.SplitSeq(e.Argument, "+") {
+			if err := setting.CheckWord(name); err != nil {
+				return "", err
+			}
+			pattern := ""
+			for _, r := range name {
+				switch {
+				case r == '-' || r == '_':
+					pattern += "[-_]"
+				default:
+					pattern += "'" + string(r) + "'"
+				}
+			}
+			pattern = strings.ReplaceAll(pattern, "''", "")
+			patterns = append(patterns, pattern, pattern+"=*")
+		}
+		if e.Is != nil {
+			words, err := setting.Words(e.Argument, *e.Is)
+			if err != nil {
+				return "", err
+			}
+			added = append(added, words...)
+		}
+	}
+	fmt.Fprintf(&b, `mpps_kept() {
+	mpps_words=
+	for mpps_word in $1; do
+		case $mpps_word in
+		%s) ;;
+		*) mpps_words="$mpps_words${mpps_words:+ }$mpps_word" ;;
+		esac
+	done
+}
+set -f
+mpps_kept "${GRUB_CMDLINE_LINUX-}"
+GRUB_CMDLINE_LINUX=$mpps_words
+mpps_kept "${GRUB_CMDLINE_LINUX_DEFAULT-}"
+GRUB_CMDLINE_LINUX_DEFAULT=$mpps_words
+set +f
+`, strings.Join(patterns, " | "))
+	for _, word := range added {
+		fmt.Fprintf(&b, "GRUB_CMDLINE_LINUX_DEFAULT=\"${GRUB_CMDLINE_LINUX_DEFAULT}${GRUB_CMDLINE_LINUX_DEFAULT:+ }\"'%s'\n", word)
+	}
+	return b.String(), nil
+}
+
+// edited is the list of edits after one more. An argument that is as it was before mpps is no edit.
+func edited(edits []argumentEdit, argument string, found, to setting.Reading) []argumentEdit {
+	text := func(r setting.Reading) *string {
+		if r.State != setting.Known {
+			return nil
+		}
+		return &r.Value
+	}
+	i := slices.IndexFunc(edits, func(e argumentEdit) bool { return e.Argument == argument })
+	edits = slices.Clone(edits)
+	if i < 0 {
+		return append(edits, argumentEdit{argument, text(found), text(to)})
+	}
+	was, is := edits[i].Was, text(to)
+	if was == nil && is == nil || was != nil && is != nil && *was == *is {
+		return slices.Delete(edits, i, i+1)
+	}
+	edits[i].Is = is
+	return edits
+}
+
+// writeDropIn changes our file and lets update-grub make grub.cfg anew. Where that fails, or does not do as wanted, the
+// file is put back as it was and grub.cfg with it.
+func (k kernelArg) writeDropIn(ctx context.Context, l *loader, argument string, found, to setting.Reading) error {
+	before, err := k.m.read(dropIn)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	edits, madeFolder, err := parseDropIn(before)
+	if err != nil {
+		return err
+	}
+	menu, err := k.m.read(l.config)
+	if err != nil {
+		return err
+	}
+	if err := k.m.keep(l.config, menu); err != nil {
+		return fmt.Errorf("keep a copy of /%s: %w", l.config, err)
+	}
+	after := edited(edits, argument, found, to)
+	if err = k.putDropIn(after, madeFolder); err == nil {
+		err = k.updateGrub(ctx, l)
+	}
+	made := err == nil
+	if made {
+		err = k.settled(argument, to)
+	}
+	if err != nil {
+		undone := k.putDropIn(edits, madeFolder)
+		if now, failed := k.m.read(l.config); undone == nil && (made || failed != nil || now != menu) {
+			undone = k.updateGrub(context.WithoutCancel(ctx), l)
+		}
+		if len(edits) == 0 && undone == nil {
+			undone = k.m.forget()
+		}
+		return errors.Join(err, undone)
+	}
+	if len(after) == 0 {
+		return k.m.forget()
+	}
+	return nil
+}
+
+// putDropIn writes our file, or takes it away where it would say nothing.
+func (k kernelArg) putDropIn(edits []argumentEdit, madeFolder bool) error {
+	if len(edits) == 0 {
+		if err := k.m.remove(dropIn); err != nil || !madeFolder || len(k.m.list(dropInFolder)) > 0 {
+			return err
+		}
+		return k.m.remove(dropInFolder)
+	}
+	if !k.m.exists(dropInFolder) {
+		madeFolder = true
+		if err := k.m.root.MkdirAll(dropInFolder, 0o755); err != nil {
+			return err
+		}
+	}
+	text, err := dropInText(edits, madeFolder)
+	if err != nil {
+		return err
+	}
+	return k.m.replace(dropIn, text)
+}
+
+// updateGrub makes grub.cfg anew.
+func (k kernelArg) updateGrub(ctx context.Context, l *loader) error {
+	if k.m.installed("update-grub") != "" {
+		return k.runs(ctx, "update-grub")
+	}
+	return k.runs(ctx, "grub-mkconfig", "-o", "/"+l.config)
+}

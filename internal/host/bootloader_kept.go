@@ -1,0 +1,180 @@
+package host
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"syscall"
+
+	"mpps/internal/setting"
+)
+
+// keptFolder holds the boot loader's files as they were before mpps first changed them, below their own paths, and the
+// list of arguments that mpps has changed since. When the last of these is back, so are the files, byte for byte.
+const (
+	keptFolder    = "var/lib/mpps/boot"
+	keptArguments = keptFolder + "/arguments"
+)
+
+// keep copies a file the first time that it is to be changed.
+func (m *Machine) keep(name, text string) error {
+	copied := keptFolder + "/" + name
+	if m.exists(copied) {
+		return nil
+	}
+	if err := m.root.MkdirAll(path.Dir(copied), 0o755); err != nil {
+		return err
+	}
+	mode := os.FileMode(0o600)
+	if info, err := m.root.Stat(name); err == nil {
+		mode = info.Mode().Perm()
+	}
+	if err := m.replace(copied, text); err != nil {
+		return err
+	}
+	return m.root.Chmod(copied, mode)
+}
+
+// keptSettle is called after each change of an argument. It notes the argument, and where every argument is as it was
+// before the first change it puts the kept files back and forgets them.
+func (m *Machine) keptSettle(argument string) error {
+	files := m.kept(keptFolder)
+	if len(files) == 0 {
+		return nil
+	}
+	noted, err := m.read(keptArguments)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	names := strings.Fields(noted)
+	if !slices.Contains(names, argument) {
+		names = append(names, argument)
+		if err := m.replace(keptArguments, strings.Join(names, "\n")+"\n"); err != nil {
+			return err
+		}
+	}
+	back := map[string]string{}
+	for _, name := range files {
+		before, err := m.read(keptFolder + "/" + name)
+		if err != nil {
+			return err
+		}
+		now, err := m.read(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // a kernel that was removed since
+		}
+		if err != nil {
+			return err
+		}
+		frameBefore, lineBefore := commandLineIn(name, before)
+		frameNow, lineNow := commandLineIn(name, now)
+		for _, argument := range names {
+			if m.isMenu(name) && !lineBefore.Get(argument).Same(lineNow.Get(argument)) {
+				return nil // something of ours still stands
+			}
+		}
+		if frameBefore == frameNow && lineBefore.Without(names...).SameWords(lineNow.Without(names...)) {
+			back[name] = before
+		}
+	}
+	for _, name := range files {
+		if text, ours := back[name]; ours {
+			if err := m.replace(name, text); err != nil {
+				return err
+			}
+		}
+	}
+	return m.forget()
+}
+
+// isMenu tells whether a kept file is one from which the arguments of the next boot come: the entry itself, or the
+// environment block whose variable it names, or the grub.cfg that holds it.
+func (m *Machine) isMenu(name string) bool {
+	if path.Base(name) == "grubenv" {
+		return true
+	}
+	l, err := m.loader()
+	if err != nil {
+		return false
+	}
+	next, _ := l.nextEntry()
+	return next != nil && (next.file == name || l.kind == grub && l.config == name)
+}
+
+// kept lists the kept files by the names of the originals.
+func (m *Machine) kept(dir string) []string {
+	var files []string
+	for _, name := range m.list(dir) {
+		full := dir + "/" + name
+		info, err := m.root.Stat(full)
+		switch {
+		case err != nil || full == keptArguments:
+		case info.IsDir():
+			files = append(files, m.kept(full)...)
+		default:
+			files = append(files, strings.TrimPrefix(full, keptFolder+"/"))
+		}
+	}
+	return files
+}
+
+// forgetUnused takes the kept files away after a change that did not come about, where no earlier one stands.
+func (m *Machine) forgetUnused() error {
+	if m.exists(keptArguments) {
+		return nil
+	}
+	return m.forget()
+}
+
+// forget takes the kept files away.
+func (m *Machine) forget() error {
+	if !m.exists(keptFolder) {
+		return nil
+	}
+	if err := m.root.RemoveAll(keptFolder); err != nil {
+		return err
+	}
+	return m.syncFolder(path.Dir(keptFolder))
+}
+
+// commandLineIn takes the kernel's arguments out of a file that holds them: what is left, and the arguments.
+func commandLineIn(name, text string) (frame string, line setting.CommandLine) {
+	if name == kernelCmdline {
+		return "", setting.ParseCommandLine(text)
+	}
+	var b strings.Builder
+	for part := range strings.Lines(text) {
+		switch key, value := loaderKey(part); {
+		case strings.Contains(name, "loader/entries/") && key == "options":
+			line = append(line, setting.ParseCommandLine(value)...)
+		case strings.HasPrefix(part, "GRUB_CMDLINE_LINUX="):
+			_, value, _ := strings.Cut(strings.TrimSpace(part), "=")
+			line = append(line, setting.ParseCommandLine(strings.Trim(value, `"'`))...)
+		case path.Base(name) == "grub.cfg" && (key == "linux" || key == "linux16" || key == "linuxefi"):
+			file, args, _ := strings.Cut(value, " ")
+			b.WriteString(key + " " + file + "\n")
+			line = append(line, setting.ParseCommandLine(args)...)
+		case strings.HasPrefix(part, "kernelopts="):
+			line = append(line, setting.ParseCommandLine(strings.TrimPrefix(part, "kernelopts="))...)
+		case strings.Trim(part, "#\n") == "": // what fills up an environment block
+		default:
+			b.WriteString(part)
+		}
+	}
+	return b.String(), line
+}
+
+// owner gives a file the owner of the one that it takes the place of.
+func owner(f *os.File, info fs.FileInfo) error {
+	if info == nil {
+		return nil
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || int(stat.Uid) == os.Geteuid() && int(stat.Gid) == os.Getegid() {
+		return nil
+	}
+	return f.Chown(int(stat.Uid), int(stat.Gid))
+}

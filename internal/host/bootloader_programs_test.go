@@ -1,0 +1,124 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// standIn plays the boot loader's programs in a tree.
+type standIn struct {
+	t     *testing.T
+	m     *Machine
+	calls []string
+	old   bool // grubby of the kind that removes every word with the name in it
+	fail  error
+}
+
+func (s *standIn) run(_ context.Context, program string, args ...string) error {
+	s.calls = append(s.calls, strings.Join(append([]string{program}, args...), " "))
+	switch {
+	case s.fail != nil:
+		return s.fail
+	case program == "update-grub":
+		return s.updateGrub()
+	case program == "grubby":
+		return s.grubby(args)
+	}
+	return fmt.Errorf("%s: not played", program)
+}
+
+// updateGrub reads the files of /etc/default as grub-mkconfig does, with the shell, and fills in the linux lines as
+// /etc/grub.d/10_linux does.
+func (s *standIn) updateGrub() error {
+	const script = `set -e
+. etc/default/grub
+for x in etc/default/grub.d/*.cfg; do if [ -e "$x" ]; then . "./$x"; fi; done
+printf '%s\n%s\n' "${GRUB_CMDLINE_LINUX}" "${GRUB_CMDLINE_LINUX_DEFAULT}"`
+	cmd := exec.Command("sh", "-c", script)
+	cmd.Dir = s.m.path
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	always, normal, _ := strings.Cut(strings.TrimSuffix(string(out), "\n"), "\n")
+	text, err := s.m.read("boot/grub/grub.cfg")
+	if err != nil {
+		return err
+	}
+	text = regexp.MustCompile(`(?m)^(\t+linux\t\S+ root=\S+ ro )(single )?.*$`).ReplaceAllStringFunc(text, func(line string) string {
+		head, _, recovery := strings.Cut(line, " ro single")
+		if recovery {
+			return head + " ro single " + always
+		}
+		head, _, _ = strings.Cut(line, " ro ")
+		return head + " ro " + always + " " + normal
+	})
+	return os.WriteFile(filepath.Join(s.m.path, "boot/grub/grub.cfg"), []byte(text), 0o600)
+}
+
+func (s *standIn) grubby(args []string) error {
+	edit := func(line string) string {
+		words := strings.Fields(line)
+		for _, arg := range args {
+			if names, found := strings.CutPrefix(arg, "--remove-args="); found {
+				for _, name := range strings.Fields(names) {
+					words = slices.DeleteFunc(words, func(word string) bool {
+						return word == name || strings.HasPrefix(word, name+"=") || s.old && strings.Contains(word, name)
+					})
+				}
+			}
+			if added, found := strings.CutPrefix(arg, "--args="); found {
+				for _, word := range strings.Fields(added) {
+					name, _, _ := strings.Cut(word, "=")
+					i := slices.IndexFunc(words, func(old string) bool { return old == name || strings.HasPrefix(old, name+"=") })
+					if i >= 0 {
+						words[i] = word
+					} else {
+						words = append(words, word)
+					}
+				}
+			}
+		}
+		return strings.Join(words, " ")
+	}
+	names := []string{"etc/default/grub", "etc/kernel/cmdline", "boot/grub2/grubenv", "boot/grub2/grub.cfg"}
+	for _, name := range s.m.list("boot/loader/entries") {
+		names = append(names, "boot/loader/entries/"+name)
+	}
+	for _, name := range names {
+		text, err := s.m.read(name)
+		if err != nil {
+			continue
+		}
+		lines := strings.SplitAfter(text, "\n")
+		for i, line := range lines {
+			switch {
+			case strings.HasPrefix(line, "options ") && !strings.Contains(line, "$kernelopts"):
+				lines[i] = "options " + edit(line[8:]) + "\n"
+			case strings.HasPrefix(line, "\tlinux16 "):
+				file, rest, _ := strings.Cut(strings.TrimPrefix(line, "\tlinux16 "), " ")
+				lines[i] = "\tlinux16 " + file + " " + edit(rest) + "\n"
+			case strings.HasPrefix(line, "kernelopts="):
+				lines[i] = "kernelopts=" + edit(line[11:]) + "\n"
+			case strings.HasPrefix(line, "GRUB_CMDLINE_LINUX="):
+				lines[i] = `GRUB_CMDLINE_LINUX="` + edit(strings.Trim(strings.TrimSpace(line[19:]), `"`)) + "\"\n"
+			case name == "etc/kernel/cmdline":
+				lines[i] = edit(line)
+				if line != "" {
+					lines[i] += "\n"
+				}
+			}
+		}
+		if err := os.WriteFile(filepath.Join(s.m.path, name), []byte(strings.Join(lines, "")), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,17 @@
+package host
+
+import (
+	"context"
+
+	"mpps/internal/facts"
+)
+
+// firmware reads what the kernel shows of the firmware's choices: the ACPI tables of IOMMUs, and the groups that the
+// running kernel made with them.
+func (m *Machine) firmware(_ context.Context, h *facts.Host) {
+	const tables = "sys/firmware/acpi/tables"
+	f := &h.Firmware
+	f.Tables = len(m.list(tables)) > 0
+	f.DMAR, f.IVRS = m.exists(tables+"/DMAR"), m.exists(tables+"/IVRS")
+	f.Groups = len(m.list("sys/kernel/iommu_groups"))
+}

@@ -1,0 +1,72 @@
+package host
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+
+	"mpps/internal/facts"
+)
+
+// housekeeping reads what else the host does with its CPUs and memory. It comes after the network, whose interrupts are
+// not among those listed here.
+func (m *Machine) housekeeping(_ context.Context, h *facts.Host) {
+	meminfoText, _ := m.read("proc/meminfo")
+	h.Housekeeping = &facts.Housekeeping{
+		Swap: m.swapAreas(h), Available: meminfo(meminfoText, "MemAvailable:"), KSM: m.pageMerging(),
+		Threads: m.kernelThreads(), IRQs: m.hostIRQs(h), VFFiles: m.vfFiles(),
+	}
+}
+
+// perCPUThreads are the names, before the slash, of the kernel threads that do softirqs and RCU's work. rcuc and rcub are
+// there only on kernels with RCU_BOOST (PREEMPT_RT has it), rcuop and rcuog only on CPUs of rcu_nocbs.
+var perCPUThreads = []string{"ksoftirqd", "rcuc", "rcub"}
+
+// kernelThreads lists them in the order of their names' numbers.
+func (m *Machine) kernelThreads() []facts.KernelThread {
+	found := []facts.KernelThread{}
+	for _, p := range m.processes() {
+		kind, _, numbered := strings.Cut(p.comm, "/")
+		if !numbered || !slices.Contains(perCPUThreads, kind) {
+			continue
+		}
+		text, err := m.read("proc/" + strconv.Itoa(p.pid) + "/stat")
+		if err != nil {
+			continue // it ended meanwhile
+		}
+		if t, err := parseStat(text); err == nil {
+			found = append(found, facts.KernelThread{Name: p.comm, PID: p.pid, Policy: policyName(t.policy), Priority: t.priority})
+		}
+	}
+	return found
+}
+
+// hostIRQs lists the interrupts with a handler that belong to no NIC.
+func (m *Machine) hostIRQs(h *facts.Host) []facts.IRQ {
+	taken := map[int]bool{}
+	for _, n := range h.NICs {
+		for _, irq := range n.IRQs {
+			taken[irq.Number] = true
+		}
+	}
+	text, err := m.read("proc/interrupts")
+	if err != nil {
+		return []facts.IRQ{}
+	}
+	found := []facts.IRQ{}
+	dir := m.folder("proc/irq")
+	defer dir.close()
+	for _, row := range parseInterrupts(text) {
+		if len(row.actions) == 0 || taken[row.number] {
+			continue
+		}
+		number := strconv.Itoa(row.number)
+		found = append(found, facts.IRQ{
+			Number: row.number, Name: row.actions[0], On: row.actions[0], Count: row.count(),
+			Affinity: listFile(dir, number+"/smp_affinity_list"), Effective: listFile(dir, number+"/effective_affinity_list"),
+			Managed: m.live && unwritable(dir, number+"/smp_affinity_list"),
+		})
+	}
+	return found
+}

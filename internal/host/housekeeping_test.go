@@ -1,0 +1,233 @@
+package host
+
+import (
+	"context"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+
+	"mpps/internal/facts"
+	"mpps/internal/setting"
+)
+
+const interruptsHead = "           CPU0       CPU1\n"
+
+func housekeepingTree() map[string]string {
+	return map[string]string{
+		"proc/meminfo": "MemTotal: 8000000 kB\nMemFree: 100 kB\nMemAvailable: 4000000 kB\n",
+		"proc/swaps":   "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n/dev/sda2                               partition\t2097148\t\t1024\t\t-2\n/swap\\040file                           file\t\t1048572\t\t0\t\t5\n",
+		"dev/sda2":     "", "swap file": "", "dev/sda3": "",
+		"sys/kernel/mm/ksm/run":                   "1\n",
+		"sys/kernel/mm/ksm/pages_shared":          "12\n",
+		"sys/kernel/mm/ksm/merge_across_nodes":    "1\n",
+		"sys/module/kvm/parameters/nx_huge_pages": "Y\n",
+		"proc/18/comm":                            "ksoftirqd/1\n",
+		"proc/18/stat":                            statLine(18, "ksoftirqd/1", 0, 0),
+		"proc/19/comm":                            "rcuc/1\n",
+		"proc/19/stat":                            statLine(19, "rcuc/1", 1, 3),
+		"proc/20/comm":                            "kworker/1:0\n",
+		"proc/interrupts":                         interruptsHead + "   9:          5          6   IO-APIC   9-fasteoi   acpi\n  24:          1          0   PCI-MSI 327680-edge      xhci_hcd\n  25:          0          0   PCI-MSI 1-edge\n",
+		"proc/irq/default_smp_affinity":           "3\n",
+		"proc/irq/9/smp_affinity_list":            "0-1\n",
+		"proc/irq/9/acpi/":                        "",
+		"proc/irq/24/smp_affinity_list":           "1\n",
+		"proc/irq/24/xhci_hcd/":                   "",
+		"sys/kernel/tracing/set_event":            "sched:sched_switch\nirq:irq_handler_entry\n",
+		"etc/systemd/system/sriov.service":        "[Service]\n# sriov_numvfs\nExecStart=/bin/sh -c 'echo 4 > /sys/class/net/ens1f0/device/sriov_numvfs'\n",
+		"etc/modprobe.d/ixgbe.conf":               "options ixgbe max_vfs=4\n",
+		"etc/systemd/network/10-a.link":           "[Match]\nOriginalName=ens2\n[Link]\nSR-IOVVirtualFunctions=8\n",
+		"etc/udev/rules.d/70-other.rules":         "# sriov_numvfs\nKERNEL==\"x\"\n",
+	}
+}
+
+// statLine is a line of /proc/PID/stat with 52 fields, of which policy and priority matter.
+func statLine(pid int, comm string, policy, priority int) string {
+	fields := make([]string, 50)
+	for i := range fields {
+		fields[i] = "0"
+	}
+	fields[0] = "S"
+	fields[37], fields[38] = strconv.Itoa(priority), strconv.Itoa(policy)
+	return strconv.Itoa(pid) + " (" + comm + ") " + strings.Join(fields, " ") + "\n"
+}
+
+func TestHousekeeping(t *testing.T) {
+	h := recorded(t, housekeepingTree()).Inventory(context.Background())
+	k := h.Housekeeping
+	want := []facts.SwapArea{
+		{Name: "/dev/sda2", Type: "partition", Size: 2097148 << 10, Used: 1 << 20, Priority: -2},
+		{Name: "/swap file", Type: "file", Size: 1048572 << 10, Priority: 5},
+	}
+	if !reflect.DeepEqual(k.Swap, want) || k.Available != 4000000<<10 {
+		t.Errorf("swap %+v, available %d", k.Swap, k.Available)
+	}
+	if k.KSM == nil || *k.KSM != (facts.KSM{Run: 1, Shared: 12}) {
+		t.Errorf("page merging %+v", k.KSM)
+	}
+	if threads := []facts.KernelThread{{Name: "ksoftirqd/1", PID: 18, Policy: "SCHED_OTHER"}, {Name: "rcuc/1", PID: 19, Policy: "SCHED_FIFO", Priority: 3}}; !reflect.DeepEqual(k.Threads, threads) {
+		t.Errorf("threads %+v", k.Threads)
+	}
+	if len(k.IRQs) != 2 || k.IRQs[0].On != "acpi" || k.IRQs[0].Count != 11 || !k.IRQs[0].Affinity.Equal(setting.CPUs(0, 1)) {
+		t.Errorf("interrupts %+v", k.IRQs)
+	}
+	files := []facts.VFFile{{Path: "/etc/systemd/system/sriov.service", Device: "ens1f0"}, {Path: "/etc/systemd/network/10-a.link", Device: "ens2"}, {Path: "/etc/modprobe.d/ixgbe.conf", Device: ""}}
+	if !reflect.DeepEqual(k.VFFiles, files) {
+		t.Errorf("files %+v", k.VFFiles)
+	}
+}
+
+func TestHousekeepingReadings(t *testing.T) {
+	mechanisms := recorded(t, housekeepingTree()).Mechanisms()
+	for _, c := range []struct{ address, want, why string }{
+		{"swap:dev/sda2", "on", ""},
+		{"swap:swap file", "on 5", ""},
+		{"swap:dev/sda3", "off", ""},
+		{"swap:dev/sda9", "absent", "there is no /dev/sda9"},
+		{"ksm:run", "1", ""},
+		{"ksm:merge_across_nodes", "1", ""},
+		{"ksm:pages_to_scan", "unknown", "expected run"},
+		{"module-param:kvm/nx_huge_pages", "Y", ""},
+		{"module-param:kvm/none", "absent", "no such parameter"},
+		{"module-param:kvm_intel/ple_gap", "absent", "not loaded"},
+		{"module-param:kvm", "unknown", "MODULE/PARAMETER"},
+		{"thread-sched:ksoftirqd/1", "SCHED_OTHER", ""},
+		{"thread-sched:rcuc/1", "SCHED_FIFO 3", ""},
+		{"thread-sched:rcuc/2", "absent", "no kernel thread"},
+		{"trace-events:set_event", "irq:irq_handler_entry sched:sched_switch", ""},
+		{"irq-cpus:default", "0-1", ""},
+		{"irq-cpus:9/acpi", "0-1", ""},
+		{"irq-cpus:9/nvme0q0", "absent", "no handler"},
+		{"irq-cpus:acpi", "unknown", "NUMBER/NAME"},
+		{"vf-attr:ens1/0/mac", "unknown", "recorded tree"},
+		{"vf-attr:ens1/mac", "unknown", "PF/NUMBER"},
+		{"rule-set:nft", "unknown", "recorded tree"},
+	} {
+		a, err := setting.ParseAddress(c.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := mechanisms.Read(context.Background(), a); r.String() != c.want || !strings.Contains(r.Why, c.why) {
+			t.Errorf("%s: %s (%s), want %s (%s)", c.address, r, r.Why, c.want, c.why)
+		}
+	}
+}
+
+func TestHousekeepingWrites(t *testing.T) {
+	m := recorded(t, housekeepingTree())
+	mechanisms := m.Mechanisms()
+	for _, c := range []struct{ address, value, after, err string }{
+		{"ksm:run", "0", "0", ""},
+		{"ksm:merge_across_nodes", "0", "0", ""},
+		{"ksm:merge_across_nodes", "yes", "", "expected a count"},
+		{"trace-events:set_event", "none", "none", ""},
+		{"trace-events:set_event", "sched:sched_waking irq:irq_handler_exit", "irq:irq_handler_exit sched:sched_waking", ""},
+		{"irq-cpus:9/acpi", "0", "0", ""},
+		{"irq-cpus:default", "1", "1", ""},
+		{"irq-cpus:9/other", "0", "", "no handler"},
+		{"module-param:kvm/nx_huge_pages", "N", "N", ""},
+		{"swap:dev/sda2", "off", "", "recorded tree"},
+		{"swap:dev/sda2", "on -3", "", "priority from 0"},
+		{"thread-sched:rcuc/1", "SCHED_FIFO 2", "", "recorded tree"},
+		{"thread-sched:rcuc/1", "SCHED_FIFO 100", "", "1 to 99"},
+		{"vf-attr:ens1/0/trust", "on", "", "recorded tree"},
+		{"rule-set:nft", "x", "", "recorded tree"},
+	} {
+		a, err := setting.ParseAddress(c.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = mechanisms.Write(context.Background(), a, setting.Value(c.value))
+		switch {
+		case c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)):
+			t.Errorf("%s to %q: %v, want %s", c.address, c.value, err, c.err)
+		case c.err == "" && err != nil:
+			t.Errorf("%s to %q: %v", c.address, c.value, err)
+		case c.after != "":
+			if r := mechanisms.Read(context.Background(), a); r.String() != c.after {
+				t.Errorf("%s is %s after %q", c.address, r, c.value)
+			}
+		}
+	}
+	if run := m.line("sys/kernel/mm/ksm/run"); run != "0" {
+		t.Errorf("merge_across_nodes left run at %s", run)
+	}
+}
+
+func TestRoomForSwap(t *testing.T) {
+	if roomFor(8<<30, 16<<30) != nil || roomFor(0, 0) != nil {
+		t.Error("enough is refused")
+	}
+	if err := roomFor(15<<30, 16<<30); err == nil || !strings.Contains(err.Error(), "15360 MiB") {
+		t.Errorf("too little: %v", err)
+	}
+}
+
+func TestVFEncode(t *testing.T) {
+	v := virtual{index: 3, vlan: 100, qos: 2, minRate: 0, maxRate: 500}
+	for _, c := range []struct {
+		attribute, value, driver string
+		speed                    int
+		words                    []uint32
+		err                      string
+	}{
+		{"vlan", "7", "ixgbe", 0, []uint32{3, 7, 2}, ""},
+		{"qos", "0", "ixgbe", 0, []uint32{3, 100, 0}, ""},
+		{"max_tx_rate", "11", "ixgbe", 10000, []uint32{3, 0, 11}, ""},
+		{"max_tx_rate", "0", "i40e", 10000, []uint32{3, 0, 0}, ""},
+		{"max_tx_rate", "10", "ixgbe", 10000, nil, "11 to 10000"},
+		{"max_tx_rate", "100", "ixgbe", 1000, nil, "up at 10000"},
+		{"max_tx_rate", "49", "i40e", 10000, nil, "silently"},
+		{"max_tx_rate", "75", "i40e", 10000, nil, "steps of 50"},
+		{"max_tx_rate", "7", "mlx5_core", 0, []uint32{3, 0, 7}, ""},
+		{"min_tx_rate", "5", "i40e", 0, nil, "must be 0"},
+		{"min_tx_rate", "5", "mlx5_core", 0, []uint32{3, 5, 500}, ""},
+		{"spoofchk", "on", "", 0, []uint32{3, 1}, ""},
+		{"trust", "maybe", "", 0, nil, "on or off"},
+		{"link_state", "disable", "", 0, []uint32{3, 2}, ""},
+		{"link_state", "up", "", 0, nil, "auto, enable"},
+		{"mac", "01:00:5e:00:00:01", "", 0, nil, "one device"},
+		{"speed", "1", "", 0, nil, "no attribute"},
+		{"vlan", "4095", "", 0, nil, "0 to 4094"},
+	} {
+		_, data, err := v.encode(c.attribute, c.value, c.driver, c.speed)
+		if c.err != "" {
+			if err == nil || !strings.Contains(err.Error(), c.err) {
+				t.Errorf("%s=%s: %v, want %s", c.attribute, c.value, err, c.err)
+			}
+			continue
+		}
+		if err != nil || !reflect.DeepEqual(data, words(c.words...)) {
+			t.Errorf("%s=%s: %v, %v", c.attribute, c.value, data, err)
+		}
+	}
+	if _, data, err := v.encode("mac", "52:54:00:00:00:01", "", 0); err != nil || len(data) != 36 || data[4] != 0x52 || data[9] != 1 {
+		t.Errorf("mac: %v, %v", data, err)
+	}
+}
+
+func TestRuleSetText(t *testing.T) {
+	saved := "# Generated by iptables-save v1.8.9 on Mon\n*filter\n:INPUT ACCEPT [12:34]\n:FORWARD DROP [0:0]\n:mine - [0:0]\n-A INPUT -p tcp -j mine\nCOMMIT\n# Completed\n"
+	text, empty := withoutCounters(saved)
+	if want := "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD DROP [0:0]\n:mine - [0:0]\n-A INPUT -p tcp -j mine\nCOMMIT\n"; text != want || empty {
+		t.Errorf("%q, empty %v", text, empty)
+	}
+	bare := emptied(text)
+	if bare != "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\nCOMMIT\n" {
+		t.Errorf("emptied: %q", bare)
+	}
+	if _, empty := withoutCounters(bare); !empty {
+		t.Error("what was emptied is not empty")
+	}
+}
+
+func FuzzParseSwaps(f *testing.F) {
+	f.Add("Filename Type Size Used Priority\n/dev/sda2 partition 1 2 -2\n/a\\040b file 1 1 5\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, area := range parseSwaps(text) {
+			if area.Name == "" || area.Name[0] != '/' && !strings.Contains(text, `\`) {
+				t.Errorf("area %+v of %q", area, text)
+			}
+		}
+	})
+}

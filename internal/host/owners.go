@@ -1,0 +1,191 @@
+package host
+
+import (
+	"context"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"mpps/internal/facts"
+)
+
+// packagedUnits are where packages put units.
+var packagedUnits = []string{"usr/lib/systemd/system", "lib/systemd/system"}
+
+// lasting tells who else sets values, and what there is to put values back.
+func (m *Machine) lasting(_ context.Context, h *facts.Host) {
+	l := &facts.Lasting{Systemd: m.exists("run/systemd/system"), Sysctls: m.sysctlFiles()}
+	if program, err := os.Executable(); err == nil && m.live {
+		l.Program = program
+	}
+	for _, folder := range packagedUnits {
+		l.Packaged = l.Packaged || m.exists(folder+"/mpps-restore.service")
+	}
+	l.Tuned = m.tuned(h.Services)
+	l.NetworkManager = m.managedProfiles(h.Services)
+	h.Lasting = l
+}
+
+// Owners is that part of the inventory alone.
+func (m *Machine) Owners(ctx context.Context) *facts.Host {
+	h := &facts.Host{}
+	m.services(ctx, h)
+	m.lasting(ctx, h)
+	return h
+}
+
+// sysctlFolders are read by systemd-sysctl and sysctl(8) --system; of files of the same name the first one counts
+// (sysctl.d(5), sysctl(8)).
+var sysctlFolders = []string{"etc/sysctl.d", "run/sysctl.d", "usr/local/lib/sysctl.d", "usr/lib/sysctl.d", "lib/sysctl.d"}
+
+// sysctlFiles are the settings of sysctl.d and sysctl.conf in the order in which they come into force.
+func (m *Machine) sysctlFiles() []facts.OwnedValue {
+	at := map[string]string{} // name → the file that counts
+	for _, folder := range sysctlFolders {
+		for _, name := range m.list(folder) {
+			if at[name] == "" && strings.HasSuffix(name, ".conf") {
+				at[name] = folder + "/" + name
+			}
+		}
+	}
+	names := make([]string, 0, len(at))
+	for name := range at {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	all := []facts.OwnedValue{}
+	conf := m.link("etc/sysctl.d/99-sysctl.conf") == "sysctl.conf"
+	for _, name := range names {
+		all = append(all, m.sysctlFile(at[name])...)
+	}
+	if !conf { // sysctl(8) reads it last; systemd only where it is linked, as Debian does up to release 12
+		all = append(all, m.sysctlFile("etc/sysctl.conf")...)
+	}
+	return all
+}
+
+func (m *Machine) sysctlFile(name string) []facts.OwnedValue {
+	text, err := m.read(name)
+	if err != nil {
+		return nil
+	}
+	return parseSysctlFile("/"+name, text)
+}
+
+// parseSysctlFile reads the syntax of sysctl.d(5): key = value, a leading minus to go on past errors, # and ; for comments.
+// Keys are given with slashes, as below /proc/sys.
+func parseSysctlFile(name, text string) []facts.OwnedValue {
+	var all []facts.OwnedValue
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' || line[0] == ';' {
+			continue
+		}
+		key, value, found := strings.Cut(line, "=")
+		key = strings.TrimSpace(strings.TrimPrefix(key, "-"))
+		if !found || key == "" {
+			continue
+		}
+		all = append(all, facts.OwnedValue{Key: sysctlFile(key), Value: strings.Join(strings.Fields(value), " "), File: name})
+	}
+	return all
+}
+
+// maxIncludes bounds how deep TuneD profiles include each other.
+const maxIncludes = 8
+
+// tuned is TuneD's active profile with the kernel parameters that it sets; nil where there is none.
+func (m *Machine) tuned(services []facts.Service) *facts.Tuned {
+	profile := m.line("etc/tuned/active_profile")
+	running := slices.ContainsFunc(services, func(s facts.Service) bool { return s.Name == "tuned" && s.Running })
+	if profile == "" && !running {
+		return nil
+	}
+	t := &facts.Tuned{Running: running, Profile: profile, Sysctls: []facts.OwnedValue{}, Plugins: []string{}}
+	for _, name := range strings.Fields(profile) {
+		m.tunedProfile(t, name, maxIncludes)
+	}
+	return t
+}
+
+func (m *Machine) tunedProfile(t *facts.Tuned, name string, depth int) {
+	if depth == 0 || name == "" || strings.ContainsAny(name, "/$") || strings.HasPrefix(name, ".") {
+		return
+	}
+	for _, folder := range []string{"etc/tuned/profiles", "etc/tuned", "usr/lib/tuned/profiles", "usr/lib/tuned"} {
+		file := path.Join(folder, name, "tuned.conf")
+		text, err := m.read(file)
+		if err != nil {
+			continue
+		}
+		for _, entry := range parseINI(text) {
+			switch {
+			case entry.section == "main" && entry.key == "include":
+				for _, included := range strings.FieldsFunc(entry.value, func(r rune) bool { return r == ',' || r == ' ' }) {
+					m.tunedProfile(t, included, depth-1)
+				}
+			case entry.section == "sysctl":
+				// ">8192" raises, "=>" and the like are TuneD's own; what it comes to is not known here.
+				t.Sysctls = append(t.Sysctls, facts.OwnedValue{Key: sysctlFile(entry.key), Value: strings.Join(strings.Fields(strings.Trim(entry.value, `"`)), " "), File: "/" + file})
+			}
+			if entry.section != "main" && entry.section != "variables" && !slices.Contains(t.Plugins, entry.section) {
+				t.Plugins = append(t.Plugins, entry.section)
+			}
+		}
+		return
+	}
+}
+
+// iniEntry is one line of an INI file.
+type iniEntry struct{ section, key, value string }
+
+func parseINI(text string) []iniEntry {
+	var all []iniEntry
+	section := ""
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		switch {
+		case line == "" || line[0] == '#' || line[0] == ';':
+		case line[0] == '[' && line[len(line)-1] == ']':
+			section = line[1 : len(line)-1]
+		default:
+			if key, value, found := strings.Cut(line, "="); found {
+				all = append(all, iniEntry{section, strings.TrimSpace(key), strings.TrimSpace(value)})
+			}
+		}
+	}
+	return all
+}
+
+// managedProfiles are the settings of devices in NetworkManager's keyfiles (nm-settings-keyfile(5)); none where it does not
+// run.
+func (m *Machine) managedProfiles(services []facts.Service) []facts.OwnedValue {
+	if !slices.ContainsFunc(services, func(s facts.Service) bool { return s.Name == "NetworkManager" && s.Running }) {
+		return nil
+	}
+	var all []facts.OwnedValue
+	for _, folder := range []string{"etc/NetworkManager/system-connections", "run/NetworkManager/system-connections", "usr/lib/NetworkManager/system-connections"} {
+		for _, name := range m.list(folder) {
+			text, err := m.read(folder + "/" + name)
+			if err != nil {
+				continue
+			}
+			device := ""
+			var found []facts.OwnedValue
+			for _, e := range parseINI(text) {
+				switch {
+				case e.section == "connection" && e.key == "interface-name":
+					device = e.value
+				case e.section == "ethtool", e.section == "link":
+					found = append(found, facts.OwnedValue{Key: e.section + "." + e.key, Value: e.value, File: "/" + folder + "/" + name})
+				}
+			}
+			for i := range found {
+				found[i].Of = device
+			}
+			all = append(all, found...)
+		}
+	}
+	return all
+}

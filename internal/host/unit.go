@@ -1,0 +1,111 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+
+	"mpps/internal/setting"
+)
+
+// Where units of the administrator are, and what multi-user.target starts (systemd.unit(5)).
+const (
+	unitFolder  = "etc/systemd/system"
+	wantsFolder = setting.WantsFolder
+)
+
+// unit enables and disables units of mpps (setting.Unit). The link is made here and not by systemctl, which does not bring
+// it to disk.
+type unit struct{ m *Machine }
+
+func (u unit) Read(ctx context.Context, a setting.Address) setting.Reading {
+	if err := setting.CheckUnit(a.Path); err != nil {
+		return setting.CouldNotTell(err.Error())
+	}
+	if _, err := u.m.root.Lstat(wantsFolder + "/" + a.Path); errors.Is(err, fs.ErrNotExist) {
+		return setting.Missing(a.Path + " is not enabled")
+	} else if err != nil {
+		return failedReading("/"+wantsFolder+"/"+a.Path, err)
+	}
+	s := service(u)
+	if !s.systemd() {
+		return setting.Value("enabled")
+	}
+	found := s.Read(ctx, setting.Of(setting.Service, strings.TrimSuffix(a.Path, ".service")))
+	if found.State == setting.Known && found.Value == running {
+		return setting.Value("enabled")
+	}
+	return setting.Value("idle")
+}
+
+func (u unit) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
+	if err := setting.CheckUnit(a.Path); err != nil {
+		return fmt.Errorf("%s: %w", a, err)
+	}
+	var err error
+	if to.State == setting.Absent {
+		err = u.disable(ctx, a.Path)
+	} else {
+		err = u.enable(ctx, a.Path, to.Value == "enabled")
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", a, err)
+	}
+	return nil
+}
+
+func (u unit) enable(ctx context.Context, name string, start bool) error {
+	target := "/" + unitFolder + "/" + name
+	if !u.m.exists(unitFolder + "/" + name) {
+		target = "/" + packagedUnits[0] + "/" + name
+	}
+	if err := u.m.root.Symlink(target, wantsFolder+"/"+name); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if err := errors.Join(u.m.syncDir(wantsFolder), u.m.syncDir(unitFolder)); err != nil {
+		return err
+	}
+	if !service(u).systemd() {
+		return nil
+	}
+	if err := u.systemctl(ctx, "daemon-reload"); err != nil || !start {
+		return err
+	}
+	return u.systemctl(ctx, "start", "--", name)
+}
+
+func (u unit) disable(ctx context.Context, name string) error {
+	systemd := service(u).systemd()
+	if systemd {
+		if err := u.systemctl(ctx, "stop", "--", name); err != nil && !strings.Contains(err.Error(), "not loaded") {
+			return err
+		}
+	}
+	if err := u.m.root.Remove(wantsFolder + "/" + name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := u.m.syncDir(wantsFolder); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if !systemd {
+		return nil
+	}
+	return u.systemctl(ctx, "daemon-reload")
+}
+
+func (u unit) systemctl(ctx context.Context, args ...string) error {
+	ctx, cancel := patient(ctx, writePatience)
+	defer cancel()
+	return u.m.change(ctx, "", "systemctl", args...)
+}
+
+// unitsChanged tells systemd to read its units again where a file among them was written.
+func (m *Machine) unitsChanged(ctx context.Context, name string) error {
+	if path.Dir(name) != unitFolder || !(service{m}).systemd() {
+		return nil
+	}
+	return unit{m}.systemctl(ctx, "daemon-reload")
+}

@@ -1,0 +1,135 @@
+package knob
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"mpps/internal/facts"
+	"mpps/internal/setting"
+)
+
+// attestable lists what a person can say of things that the operating system cannot see, by ID: the values, the wanted
+// one first.
+var attestable = map[string][]string{
+	"firmware.smt":                         {"disabled", "enabled"},
+	"firmware.numa_per_socket":             {"4", "2", "1"},
+	"firmware.energy_performance":          {"performance", "balanced-performance", "balanced-power", "power"},
+	"firmware.c6":                          {"disabled", "enabled"},
+	"firmware.package_c_state":             {"disabled", "enabled"},
+	"firmware.c1e":                         {"disabled", "enabled"},
+	"firmware.c3":                          {"disabled", "enabled"},
+	"firmware.llc_dead_line_alloc":         {"disabled", "enabled"},
+	"firmware.stale_atos":                  {"enabled", "disabled"},
+	"firmware.wr_crc":                      {"enabled", "disabled"},
+	"firmware.patrol_scrub":                {"disabled", "enabled"},
+	"firmware.demand_scrub":                {"disabled", "enabled"},
+	"firmware.ras_mode":                    {"maximum-performance", "mirroring", "lockstep", "sparing", "adddc"},
+	"firmware.cluster_on_die":              {"disabled", "enabled"},
+	"firmware.numa_optimized":              {"enabled", "disabled"},
+	"firmware.correctable_error_threshold": {"disabled", "enabled"},
+	"firmware.txt":                         {"disabled", "enabled"},
+	"firmware.usb3":                        {"disabled", "enabled"},
+	"firmware.legacy_usb":                  {"disabled", "enabled"},
+	"firmware.port_60_64":                  {"disabled", "enabled"},
+	"firmware.enhanced_error_containment":  {"disabled", "enabled"},
+	"firmware.ctdp":                        {"maximum", "auto", "reduced"},
+	GuestsOwner:                            {"own", "others"},
+}
+
+// GuestsOwner is whose guests run on the host: "own", or those of "others", between whom and the host the mitigations of
+// processor bugs stand.
+const GuestsOwner = "guests.owner"
+
+// Attestable is the list of values that can be said of an ID, the wanted one first; where nothing can be said of it, IDs
+// that are near.
+func Attestable(id string) (values, near []string) {
+	if values, known := attestable[id]; known {
+		return slices.Clone(values), nil
+	}
+	for _, other := range AttestableIDs() {
+		if Distance(id, other) <= max(2, len(other)/4) || contained(id, other) {
+			near = append(near, other)
+		}
+	}
+	slices.SortStableFunc(near, func(a, b string) int { return Distance(id, a) - Distance(id, b) })
+	return nil, near[:min(3, len(near))]
+}
+
+// AttestableIDs lists what can be attested, in the order of names.
+func AttestableIDs() []string {
+	ids := make([]string, 0, len(attestable))
+	for id := range attestable {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// invisible is the answer where only a person can tell, and nobody has: the same for all, so that one line shows them.
+const invisible = "the operating system cannot see it: look into the firmware's setup and record what it says with 'mpps attest ID=VALUE --by NAME'"
+
+// Age is how long ago something was, in words.
+func Age(at, now time.Time) string {
+	switch days := int(now.Sub(at).Hours() / 24); {
+	case at.IsZero() || now.Before(at):
+		return "at an unknown time"
+	case days == 0:
+		return "today"
+	case days == 1:
+		return "1 day ago"
+	default:
+		return fmt.Sprintf("%d days ago", days)
+	}
+}
+
+// said words an attestation: "disabled (Erika, 12 days ago)".
+func (v *View) said(a facts.Attestation) string {
+	return fmt.Sprintf("%s (%s, %s)", a.Value, a.By, Age(a.At, v.Taken))
+}
+
+// attested is the advice that follows from what a person said.
+func (v *View) attested(id, because string, severity Severity) Advice {
+	a, told := v.Attested[id]
+	if !told {
+		return Unsure(invisible)
+	}
+	wanted := attestable[id][0]
+	found := setting.Value(v.said(a))
+	advice := Fine("as it should be, by what was attested")
+	if a.Value != wanted {
+		advice = Wants(setting.Exact(wanted), because).At(severity)
+	}
+	advice.Found = &found
+	return advice
+}
+
+// seen is advice of something that was worked out from the inventory.
+func seen(found string, advice Advice) Advice {
+	reading := setting.Value(found)
+	advice.Found = &reading
+	return advice
+}
+
+// hostFact is the address of what is said of the whole host.
+func hostFact(what string) setting.Address { return setting.Of(setting.Fact, "host", what) }
+
+// onMetal tells whether firmware is the host's own business, or why it is not.
+func (v *View) onMetal() (Advice, bool) {
+	if v.Virtual != "" {
+		return Skips("this host is itself a virtual machine (" + v.Virtual + "): the setup is that of the machine below"), false
+	}
+	return Advice{}, true
+}
+
+// maker is who made the processors: intel, amd (Hygon too) or empty where it is not known.
+func maker(h *facts.Host) string {
+	switch vendor := strings.ToLower(h.Topology.Vendor); {
+	case strings.Contains(vendor, "intel"), vendor == "" && h.KVM.Vendor == "kvm_intel":
+		return "intel"
+	case strings.Contains(vendor, "amd"), strings.Contains(vendor, "hygon"), vendor == "" && h.KVM.Vendor == "kvm_amd":
+		return "amd"
+	}
+	return ""
+}

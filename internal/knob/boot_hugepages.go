@@ -1,0 +1,239 @@
+package knob
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"mpps/internal/datapath"
+	"mpps/internal/facts"
+	"mpps/internal/goal"
+	"mpps/internal/setting"
+)
+
+const (
+	giant      = 1 << 30 // bytes of a page
+	giantWords = "hugepagesz+hugepages"
+	// spare pages of each node that has guests, for what a guest needs beside its memory (video memory, ROMs), and
+	// nodeReserve bytes that stay for the host.
+	spare       = 1
+	nodeReserve = 2 << 30
+)
+
+var bootHugepages = &Knob{
+	ID: "boot.hugepages", Title: "1 GiB pages for the guests' memory", Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Realtime),
+	Doc: Doc{
+		Why:    "A guest on 1 GiB pages hardly ever misses the TLB in its nested page tables, and no page of it is moved, split or compacted: about 1 µs less for a wake-up. For the packet rate alone it gains nothing.",
+		Cost:   "The memory is taken from the host at boot, used or not, and nothing else can have it.",
+		Verify: "/sys/devices/system/node/nodeN/hugepages/hugepages-1048576kB/nr_hugepages; free_hugepages falls when the guest starts.",
+		Traps: []string{
+			"1 GiB pages come only from the command line, or early after boot, node by node, before memory is in pieces: later the kernel finds no gigabyte in one piece.",
+			"A total (hugepages=16) is spread evenly over the nodes; from 5.16 on hugepages=0:8,1:8 says how many where. mpps works them out from the domains' memory and nodes, with a page of margin for each node.",
+			"The order counts: hugepages belongs to the hugepagesz in front of it.",
+			"The guest must ask for them: domain.hugepages (<memoryBacking><hugepages/>).",
+			"Needs pdpe1gb in the processor's flags.",
+			bootTrap,
+		},
+		Sources: []Source{
+			{"arguments and their order", "Documentation/admin-guide/mm/hugetlbpage.rst; mm/hugetlb.c, hugepages_setup"},
+			{"per node from 5.16 on", "mm/hugetlb.c, b5389086ad7b"},
+			{"about 1 µs for realtime, no gain for throughput", "founding measurements"},
+			bootWritten,
+		},
+	},
+	Where: bootArguments("default_hugepagesz", giantWords),
+	Want: func(v *View, a setting.Address) Advice {
+		if len(v.Topology.Hugepages) > 0 && !slices.ContainsFunc(v.Topology.Hugepages, sizeOfGiant) {
+			return Skips("this processor or kernel has no 1 GiB pages")
+		}
+		need, guests, problem := v.giantPages()
+		switch {
+		case problem != "":
+			return Unsure(problem)
+		case len(guests) == 0:
+			return Skips("no guest that the goal is for")
+		}
+		because := fmt.Sprintf("%s with %s", strings.Join(guests, ", "), v.pagesWords(need))
+		if a.Path == "default_hugepagesz" {
+			return v.boots(a, setting.Exact("1G"), because+": libvirt takes pages of the default size where the domain names none").At(Low)
+		}
+		next := v.Readings.At(a)
+		if pools, ok := v.pools(next); ok && v.enough(pools, need) {
+			return v.bootsFine(a, "enough for "+because)
+		}
+		if next.State == setting.Absent && v.filled(need) {
+			return v.bootsFine(a, "the pools hold enough now, without the command line: see that whoever fills them does so after the next boot too")
+		}
+		return v.boots(a, setting.Exact(v.giantArgument(next, need)), because).At(Medium)
+	},
+}
+
+// giantPages is how many 1 GiB pages the guests that the goal is for need on each node, with a margin.
+func (v *View) giantPages() (need map[int]int, guests []string, problem string) {
+	need = map[int]int{}
+	if len(v.Topology.Nodes) == 0 {
+		return nil, nil, "the NUMA nodes are not known"
+	}
+	for _, g := range v.Guests {
+		if !v.Goal.ForGuest(g.Name) || g.State != "running" && v.Goal.Guest != g.Name || g.Memory == 0 {
+			continue
+		}
+		nodes := g.MemoryNodes
+		if len(nodes) == 0 {
+			if placed := v.Placement().Guest(g.Name); placed != nil {
+				nodes = placed.Nodes
+			}
+		}
+		if len(nodes) == 0 {
+			return nil, nil, fmt.Sprintf("which node the memory of %s belongs on is not known: there is no place for it", g.Name)
+		}
+		pages := int((g.Memory + giant - 1) / giant)
+		for i, node := range nodes { // evenly, what is left over on the first
+			share := pages / len(nodes)
+			if i < pages%len(nodes) {
+				share++
+			}
+			need[node] += share
+		}
+		guests = append(guests, fmt.Sprintf("%s (%.4g GiB)", g.Name, gib(g.Memory)))
+	}
+	for node, pages := range need {
+		need[node] = pages + spare
+	}
+	for _, n := range v.Topology.Nodes {
+		if n.Memory > 0 && uint64(need[n.ID])*giant+nodeReserve > n.Memory && need[n.ID] > 0 {
+			return nil, nil, fmt.Sprintf("node %d has %.1f GiB: %d pages of 1 GiB and 2 GiB for the host do not fit", n.ID, gib(n.Memory), need[n.ID])
+		}
+	}
+	return need, guests, ""
+}
+
+func (v *View) pagesWords(need map[int]int) string {
+	var parts []string
+	for _, n := range v.Topology.Nodes {
+		if need[n.ID] > 0 {
+			parts = append(parts, fmt.Sprintf("%s on node %d", count(need[n.ID], "page"), n.ID))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// perNode tells whether the kernel that is booted next knows how to say which node gets how many.
+func (v *View) perNode() bool {
+	release := v.Kernel.Release
+	if next, known := v.Boot.NextEntry(); known && next.Version != "" {
+		release = next.Version
+	}
+	return since(release, 5, 16)
+}
+
+// giantArgument is the value of the two arguments: what stands there for pages of other sizes stays.
+func (v *View) giantArgument(next setting.Reading, need map[int]int) string {
+	var words []string
+	size := "2M"
+	if next.State == setting.Known {
+		for _, word := range strings.Fields(next.Value) {
+			name, value, _ := setting.Argument(word)
+			if setting.ArgumentName(name) == "hugepagesz" {
+				size = value
+			}
+			if bytes, ok := pageSize(size); ok && bytes == giant {
+				continue
+			}
+			words = append(words, word)
+		}
+	}
+	pages := ""
+	total, most := 0, 0
+	var list []string
+	for _, n := range v.Topology.Nodes {
+		total, most = total+need[n.ID], max(most, need[n.ID])
+		if need[n.ID] > 0 {
+			list = append(list, fmt.Sprintf("%d:%d", n.ID, need[n.ID]))
+		}
+	}
+	switch {
+	case len(v.Topology.Nodes) == 1:
+		pages = strconv.Itoa(total)
+	case v.perNode():
+		pages = strings.Join(list, ",")
+	default: // spread evenly: as many on each as the one that needs most
+		pages = strconv.Itoa(most * len(v.Topology.Nodes))
+	}
+	return strings.Join(append(words, "hugepagesz=1G", "hugepages="+pages), " ")
+}
+
+// pools reads how many 1 GiB pages the arguments ask for: by node, or −1 for all nodes together.
+func (v *View) pools(r setting.Reading) (map[int]int, bool) {
+	if r.State != setting.Known {
+		return nil, false
+	}
+	pools, size := map[int]int{}, ""
+	for _, word := range strings.Fields(r.Value) {
+		name, value, _ := setting.Argument(word)
+		if setting.ArgumentName(name) == "hugepagesz" {
+			size = value
+			continue
+		}
+		if size == "" {
+			size = v.Readings.At(bootArgument("default_hugepagesz")).Value
+		}
+		if bytes, ok := pageSize(size); !ok || bytes != giant {
+			continue
+		}
+		for part := range strings.SplitSeq(value, ",") {
+			node, pages, split := strings.Cut(part, ":")
+			if !split {
+				node, pages = "-1", part
+			}
+			at, err := strconv.Atoi(node)
+			n, err2 := strconv.Atoi(pages)
+			if err != nil || err2 != nil || n < 0 {
+				return nil, false
+			}
+			pools[at] = n
+		}
+	}
+	return pools, true
+}
+
+func (v *View) enough(pools, need map[int]int) bool {
+	all, spread := pools[-1]
+	for _, n := range v.Topology.Nodes {
+		have := pools[n.ID]
+		if spread {
+			have = all / len(v.Topology.Nodes)
+		}
+		if have < need[n.ID] {
+			return false
+		}
+	}
+	return true
+}
+
+// filled tells whether the nodes hold enough pages now.
+func (v *View) filled(need map[int]int) bool {
+	for _, n := range v.Topology.Nodes {
+		i := slices.IndexFunc(n.Hugepages, sizeOfGiant)
+		if need[n.ID] > 0 && (i < 0 || n.Hugepages[i].Total < uint64(need[n.ID])) {
+			return false
+		}
+	}
+	return true
+}
+
+// pageSize reads a size as the kernel writes it: 2M, 1G.
+func pageSize(text string) (bytes uint64, ok bool) {
+	shift := 0
+	for letter, by := range map[string]int{"K": 10, "M": 20, "G": 30} {
+		if rest, found := strings.CutSuffix(strings.ToUpper(text), letter); found {
+			text, shift = rest, by
+			break
+		}
+	}
+	n, err := strconv.ParseUint(text, 10, 32)
+	return n << shift, err == nil
+}
+
+func sizeOfGiant(p facts.Hugepages) bool { return p.Size == giant }

@@ -1,0 +1,208 @@
+package knob
+
+import (
+	_ "embed"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"mpps/internal/datapath"
+	"mpps/internal/facts"
+	"mpps/internal/goal"
+	"mpps/internal/setting"
+)
+
+// kernelParameters are the names of documented kernel parameters; scripts/kernel-parameters.sh makes the list anew.
+//
+//go:embed kernel_parameters.txt
+var kernelParameters string
+
+// undocumented are arguments that the kernel reads though its documentation does not name them.
+var undocumented = []string{
+	"pcie_aspm.policy", "intel_idle.use_acpi", "intel_idle.no_acpi", "cgroup_enable", "net.ifnames", "no_timer_check", "nokaslr", "swiotlb", "elevator", "max_loop", "ima", "vga", "mem_sleep_default",
+	"no_stf_barrier", "noibrs", "noibpb", "nospectre_v1", // of POWER and of EL7
+	"fw_devlink", "dyndbg", "module.sig_enforce", "raid", "rootflags", "lockdown", "ramoops.mem_size",
+}
+
+// userSpace are arguments that are not the kernel's: it hands them to init, and these programs look at /proc/cmdline.
+// A name that ends in a dot stands for all that begin with it.
+var userSpace = map[string]string{
+	"rd.": "dracut, systemd", "systemd.": "systemd", "luks.": "systemd", "fsck.": "systemd", "udev.": "udev", "vconsole.": "systemd", "locale.": "systemd", "plymouth.": "plymouth",
+	"rhgb": "plymouth", "splash": "plymouth", "net.ifnames": "udev", "biosdevname": "biosdevname", "modules_load": "systemd", "BOOT_IMAGE": "the boot loader", "initrd": "the boot loader",
+	"ds": "cloud-init", "cloud-init": "cloud-init", "ip": "dracut", "nameserver": "dracut", "ifname": "dracut", "bond": "dracut", "bridge": "dracut", "vlan": "dracut", "netroot": "dracut",
+	"boot": "initramfs-tools", "break": "initramfs-tools", "toram": "live systems", "components": "live systems", "single": "init", "emergency": "init", "rescue": "init",
+	"s": "init", "1": "init", "2": "init", "3": "init", "4": "init", "5": "init", "rdinit": "the kernel", "LANG": "init", "LC_ALL": "init", "TERM": "init", "PATH": "init",
+	"cgroup_no_v1": "the kernel", "ostree": "ostree", "ignition.": "ignition", "inst.": "anaconda", "preseed": "debian-installer", "auto": "debian-installer", "quiet": "the kernel",
+	"root": "the kernel", "resume": "the kernel", "nosplash": "plymouth", "forcefsck": "init", "fastboot": "init", "vt.handoff": "Ubuntu's kernel", "zfs": "ZFS", "KEYMAP": "dracut", "rw": "the kernel",
+}
+
+// ignoredValues are values that the kernel does not parse though instructions say them.
+var ignoredValues = map[string]struct{ value, why string }{
+	"amd_iommu":    {"on", "AMD's IOMMU is on by default, and on is not a value that the kernel parses"},
+	"kvm_amd.avic": {"on", "avic takes 1 or Y"},
+}
+
+// documented is the set of names that a kernel knows, in the kernel's spelling (underscores).
+var documented = sync.OnceValue(func() map[string]bool {
+	names := map[string]bool{}
+	for line := range strings.Lines(kernelParameters) {
+		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
+			names[setting.ArgumentName(line)] = true
+		}
+	}
+	for _, name := range undocumented {
+		names[setting.ArgumentName(name)] = true
+	}
+	return names
+})
+
+// oddity is an argument on a command line that does not do what it seems to.
+type oddity struct {
+	word string
+	why  string
+	near []string
+}
+
+func (o oddity) String() string {
+	if len(o.near) > 0 {
+		return fmt.Sprintf("%s (%s: %s?)", o.word, o.why, strings.Join(o.near, " or "))
+	}
+	return fmt.Sprintf("%s (%s)", o.word, o.why)
+}
+
+// lint looks through a command line. Odd are misspellings and values that are not parsed; passed are words that no kernel
+// documents and no program that mpps knows reads: they end up as arguments or environment of init.
+func lint(line setting.CommandLine, modules map[string]facts.ModuleArgument) (odd, passed []oddity) {
+	names := documented()
+	for _, word := range line.ForKernel() {
+		raw, value, _ := setting.Argument(word)
+		name := setting.ArgumentName(raw)
+		if wrong, known := ignoredValues[name]; known && value == wrong.value {
+			odd = append(odd, oddity{word: word, why: wrong.why})
+			continue
+		}
+		module, _, dotted := strings.Cut(name, ".")
+		switch {
+		case names[name], names[module+".*"] && dotted, known(raw):
+			continue
+		case dotted && modules[name] == facts.ParameterKnown:
+			continue
+		}
+		near := nearParameters(name, names)
+		switch {
+		case dotted && modules[name] == facts.ParameterMissing:
+			odd = append(odd, oddity{word, "module " + module + " has no such parameter", near})
+		case len(near) > 0:
+			odd = append(odd, oddity{word, "the kernel does not know it", near})
+		case dotted: // of a module that is not loaded
+		default:
+			passed = append(passed, oddity{word: word, why: "passed to init"})
+		}
+	}
+	return odd, passed
+}
+
+// known tells whether an argument is one of user space.
+func known(name string) bool {
+	if userSpace[name] != "" || userSpace[setting.ArgumentName(name)] != "" {
+		return true
+	}
+	for i := range len(name) {
+		if name[i] == '.' && userSpace[name[:i+1]] != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// nearParameters are up to three documented names that a name is a slip of the fingers away from: one letter, two in names of
+// ten letters and more. Short names are near to too much to say anything.
+func nearParameters(name string, names map[string]bool) []string {
+	most := 1
+	switch {
+	case len(name) < 4 || len(name) > 64:
+		return nil
+	case len(name) >= 10:
+		most = 2
+	}
+	var near []string
+	distance := map[string]int{}
+	for other := range names {
+		if len(other) < 4 || len(other)-len(name) > most || len(name)-len(other) > most {
+			continue
+		}
+		if d := Distance(name, other); d <= most {
+			near = append(near, other)
+			distance[other] = d
+		}
+	}
+	slices.SortFunc(near, func(a, b string) int {
+		if d := distance[a] - distance[b]; d != 0 {
+			return d
+		}
+		return strings.Compare(a, b)
+	})
+	return near[:min(3, len(near))]
+}
+
+var bootLint = &Knob{
+	ID: "boot.lint", Title: "Every kernel argument is one that the kernel knows", Stage: datapath.Kernel, Risk: goal.None, Check: true,
+	Doc: Doc{
+		Why:    "The kernel says nothing about arguments that it does not know: it hands them to init. A slip of the fingers (pcie_asmp for pcie_aspm) stays on the command line for years, and everybody believes that it works.",
+		Cost:   "None: it is only looked at.",
+		Verify: "The kernel's log from 5.14 on: \"Unknown kernel command line parameters … will be passed to user space\".",
+		Traps: []string{
+			"pcie_asmp=off is ignored silently: pcie_aspm.policy=performance is what is meant (boot.aspm).",
+			"amd_iommu=on is not a value that the kernel parses (boot.iommu).",
+			"Arguments of modules (MODULE.PARAMETER) are compared with what the running kernel's modules offer; of a module that is not loaded nothing is said.",
+			"What neither the kernel's documentation nor mpps knows, and is near to nothing, is not called wrong: it may be for a program of yours. -v lists it.",
+			"Minus and underscore are the same in names; case is not.",
+		},
+		Sources: []Source{
+			{"documented names", "Documentation/admin-guide/kernel-parameters.txt and arch/x86/x86_64/boot-options.rst of Linux 6.12 (Debian's linux-doc-6.12)"},
+			{"what becomes of unknown arguments", "init/main.c, unknown_bootoption, print_unknown_bootoptions"},
+			{"minus and underscore", "kernel/params.c, parameq"},
+		},
+	},
+	Where: fixed(hostFact("running_arguments"), hostFact("next_arguments")),
+	Want: func(v *View, a setting.Address) Advice {
+		text := v.Kernel.CommandLine
+		if a.Rest() == "next_arguments" {
+			next, known := v.Boot.NextEntry()
+			switch {
+			case v.Boot == nil:
+				return Unsure("no boot loader's files can be seen")
+			case !known:
+				return Unsure("which kernel is booted next is not known: " + v.Boot.Why)
+			}
+			text = next.Arguments
+		}
+		if text == "" {
+			return Unsure("the command line is not known")
+		}
+		var modules map[string]facts.ModuleArgument
+		if v.Boot != nil {
+			modules = v.Boot.Modules
+		}
+		line := setting.ParseCommandLine(text)
+		odd, passed := lint(line, modules)
+		if len(odd) > 0 {
+			words := make([]string, len(odd))
+			for i, o := range odd {
+				words[i] = o.String()
+			}
+			return seen(strings.Join(words, "; "), Wants(setting.Exact("arguments that the kernel knows"), "the kernel ignores what it does not know, silently").At(Medium))
+		}
+		found := count(len(line), "argument")
+		because := "every argument is known"
+		if len(passed) > 0 {
+			words := make([]string, len(passed))
+			for i, o := range passed {
+				words[i] = o.word
+			}
+			because = "not the kernel's, passed to init: " + strings.Join(words, " ")
+		}
+		return seen(found, Fine(because))
+	},
+}

@@ -1,0 +1,286 @@
+package knob
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"mpps/internal/datapath"
+	"mpps/internal/facts"
+	"mpps/internal/goal"
+	"mpps/internal/setting"
+)
+
+// pollBelow is the wake-up latency below which polling is worth its power: a halt that the processor ends by itself
+// (C1) takes about 2 µs, and the kernel's way out of idle as much again.
+const pollBelow = 20 * time.Microsecond
+
+var bootIdle = &Knob{
+	ID: "boot.idle", Title: "Idle CPUs poll", Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Realtime),
+	Doc: Doc{
+		Why:    "With idle=poll a CPU that has nothing to do runs in a loop and sees new work at once: no C-state, no interrupt to wake it up.",
+		Cost:   "Each CPU draws its full power all the time. Turbo of the busy cores drops, since no core leaves them any; and with SMT a polling thread takes half of its sibling's core.",
+		Verify: "/sys/devices/system/cpu/cpuidle/current_driver is none; turbostat shows Busy% 100 on idle CPUs.",
+		Traps: []string{
+			"cpu.latency (a held /dev/cpu_dma_latency of 0) does the same at run time, can be taken back, and is enough above 20 µs.",
+			"Never with SMT on: see firmware.smt.",
+			"kvm.halt_poll_ns should be 0 where the guest polls itself (idle=poll in the guest).",
+			"idle=halt and idle=nomwait are other things.",
+			bootTrap,
+		},
+		Sources: []Source{
+			{"idle=", "Documentation/admin-guide/kernel-parameters.txt; arch/x86/kernel/process.c, idle_setup"},
+			bootWritten,
+		},
+	},
+	Where: bootArguments("idle"),
+	Want: func(v *View, a setting.Address) Advice {
+		next := v.Readings.At(a)
+		if v.Goal.Latency > pollBelow && !setting.Exact("poll").Met(next) {
+			return v.bootsFine(a, fmt.Sprintf("a wake-up within %v does not need polling: cpu.latency is enough, and can be taken back", v.Goal.Latency))
+		}
+		advice := v.boots(a, setting.Exact("poll"), "waking a CPU up takes a good part of the target")
+		advice.Warning = "all CPUs draw full power, and turbo drops"
+		if v.Topology.SMT == "on" {
+			advice.Warning += "; SMT is on: a polling thread takes half of its sibling's core"
+		}
+		return advice
+	},
+}
+
+var bootPstate = &Knob{
+	ID: "boot.pstate", Title: "The clock is set by a plain driver", Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Realtime),
+	Doc: Doc{
+		Why:    "intel_pstate chooses the clock by its own algorithm, or leaves the choice to the processor (HWP). With intel_pstate=disable acpi-cpufreq takes over, whose performance governor sets one clock and leaves it there.",
+		Cost:   "No HWP; the highest turbo steps can be out of reach, since acpi-cpufreq knows turbo as one state only.",
+		Verify: "scaling_driver is acpi-cpufreq; turbostat's Bzy_MHz does not move.",
+		Traps: []string{
+			"With the performance governor in active mode intel_pstate holds the highest clock too: measure before giving HWP up.",
+			"Where the firmware hides P-states from ACPI there is then no cpufreq at all: the clock is what the firmware chose.",
+			"intel_pstate=passive keeps the driver and lets the kernel's governors work.",
+			bootTrap,
+		},
+		Sources: []Source{
+			{"values", "Documentation/admin-guide/pm/intel_pstate.rst"},
+			{"intel_pstate=disable for realtime", "founding measurements"},
+			bootWritten,
+		},
+	},
+	Where: bootArguments("intel_pstate"),
+	Want: func(v *View, a setting.Address) Advice {
+		switch driver := v.Power.ScalingDriver; {
+		case maker(v.Host) == "amd":
+			return Skips("a driver for Intel's processors")
+		case setting.Exact("disable").Met(v.Readings.At(a)):
+			return v.boots(a, setting.Exact("disable"), "the plain driver is chosen")
+		case maker(v.Host) == "":
+			return Unsure("the processors' maker is not known")
+		case driver == "":
+			return v.bootsFine(a, "no cpufreq here: the clock is the firmware's or the hypervisor's business")
+		case driver != "intel_pstate" && driver != "intel_cpufreq":
+			return v.bootsFine(a, "the clock is set by "+driver)
+		}
+		return v.boots(a, setting.Exact("disable"), v.Power.ScalingDriver+" moves the clock by itself").At(Low)
+	},
+}
+
+var bootCstate = &Knob{
+	ID: "boot.cstate", Title: "No idle state deeper than C1", Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Realtime),
+	Doc: Doc{
+		Why:    "Each deeper C-state takes longer to wake up from: C1 about 2 µs, C1E 10, C3 30 to 80, C6 up to 200. processor.max_cstate=1 keeps the ACPI driver at C1, and intel_idle.max_cstate=0 makes it the one in charge on Intel.",
+		Cost:   "Power; turbo of single busy cores drops.",
+		Verify: "cpupower idle-info: driver acpi_idle, states POLL and C1.",
+		Traps: []string{
+			"intel_idle ignores processor.max_cstate: without intel_idle.max_cstate=0 the other does nothing on Intel.",
+			"intel_idle.max_cstate=0 alone switches to acpi_idle, which goes as deep as ACPI lists.",
+			"cpu.latency does the same at run time.",
+			bootTrap,
+		},
+		Sources: []Source{
+			{"intel_idle.max_cstate=0 falls back on acpi_idle", "Documentation/admin-guide/kernel-parameters.txt; drivers/idle/intel_idle.c, intel_idle_init"},
+			{"processor.max_cstate", "drivers/acpi/processor_idle.c, max_cstate"},
+			bootWritten,
+		},
+	},
+	Where: bootArguments("processor.max_cstate", "intel_idle.max_cstate"),
+	Want: func(v *View, a setting.Address) Advice {
+		if value, told := v.runningArgument("idle"); told && value == "poll" && v.Readings.At(bootArgument("idle")).Value == "poll" {
+			return v.bootsFine(a, "idle=poll: no C-state is entered")
+		}
+		if a.Path == "processor.max_cstate" {
+			return v.boots(a, setting.Any("1", "0"), "the kernel enters states that take longer to leave than the target")
+		}
+		switch maker(v.Host) {
+		case "amd":
+			return Skips("a driver for Intel's processors")
+		case "":
+			return Unsure("the processors' maker is not known")
+		}
+		return v.boots(a, setting.Exact("0"), "intel_idle has its own list of states and ignores processor.max_cstate")
+	},
+}
+
+var bootASPM = &Knob{
+	ID: "boot.aspm", Title: "PCIe links do not sleep", Stage: datapath.Kernel, Risk: goal.Reboot,
+	Tiers: tiers(goal.Aggressive, goal.Passthrough, goal.Realtime),
+	Doc: Doc{
+		Why:    "With active state power management a link goes to L0s or L1 when nothing crosses it for some microseconds, and the next packet waits until it is back: 1 to 100 µs. pcie_aspm.policy=performance makes the kernel switch it off on all links.",
+		Cost:   "A few watts.",
+		Verify: "/sys/module/pcie_aspm/parameters/policy shows [performance]; lspci -vv: LnkCtl says ASPM Disabled.",
+		Traps: []string{
+			"pcie_asmp=off, found in old instructions, is a misspelling of pcie_aspm that the kernel ignores silently: boot.lint finds it.",
+			"pcie_aspm=off is not what is meant either: it tells the kernel to leave alone what the firmware set up, be it on or off, and pcie_aspm.policy is then refused.",
+			"At run time 'echo performance > /sys/module/pcie_aspm/parameters/policy' does the same, where the firmware gave control to the kernel.",
+			"Where the firmware keeps control (FADT, _OSC) the kernel touches nothing: switch ASPM off in the setup.",
+			bootTrap,
+		},
+		Sources: []Source{
+			{"off leaves the firmware's configuration", "Documentation/admin-guide/kernel-parameters.txt, pcie_aspm"},
+			{"policy, and that off refuses it", "drivers/pci/pcie/aspm.c, pcie_aspm_set_policy, pcie_aspm_disable"},
+			{"pcie_asmp=off", "founding measurements"},
+			bootWritten,
+		},
+	},
+	Where: bootArguments("pcie_aspm.policy", "pcie_aspm"),
+	Want: func(v *View, a setting.Address) Advice {
+		if a.Path == "pcie_aspm" {
+			if v.Readings.At(a).Value == "off" {
+				return v.boots(a, setting.NotThere(), "pcie_aspm=off leaves what the firmware set up, and takes pcie_aspm.policy out of force").At(Low)
+			}
+			return v.bootsFine(a, "the kernel looks after link states")
+		}
+		return v.boots(a, setting.Exact("performance"), "a link that sleeps between packets makes the next one wait").At(Low)
+	},
+}
+
+var bootTSC = &Knob{
+	ID: "boot.tsc", Title: "The TSC is trusted as it is", Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Realtime),
+	Doc: Doc{
+		Why: "Every half second a watchdog compares the TSC with the HPET or the ACPI timer, on one CPU after the other: a timer interrupt on each, isolated ones too, and a slow read of the other clock. " +
+			"And once in a while it takes a good TSC for a bad one under load, and all clocks become slow.",
+		Cost:   "A TSC that does go wrong is no longer noticed: time runs wrong instead.",
+		Verify: "current_clocksource is tsc; the kernel's log does not speak of a watchdog.",
+		Traps: []string{
+			"tsc=reliable takes all checks away, at boot too; tsc=nowatchdog is softer: it takes away only the watchdog. Only where the TSC is the clocksource already.",
+			"From 5.17 on the watchdog is off by itself on machines with up to two sockets and TSC_ADJUST (b50db7095fe0).",
+			"In a guest the clocksource may be kvm-clock: domain.kvmclock.",
+			bootTrap,
+		},
+		Sources: []Source{
+			{"reliable, nowatchdog", "Documentation/admin-guide/kernel-parameters.txt, tsc; arch/x86/kernel/tsc.c, tsc_setup"},
+			{"watchdog on each CPU in turn", "kernel/time/clocksource.c, clocksource_watchdog"},
+			bootWritten,
+		},
+	},
+	Where: bootArguments("tsc"),
+	Want: func(v *View, a setting.Address) Advice {
+		switch v.Kernel.Clocksource {
+		case "":
+			return Unsure("the clocksource is not known")
+		case "tsc":
+			return v.boots(a, setting.Any("nowatchdog", "reliable"), "a watchdog interrupts each CPU in turn").At(Low)
+		}
+		return Skips("the clocksource is " + v.Kernel.Clocksource + ": the kernel does not trust the TSC here, and neither should anybody else")
+	},
+}
+
+var bootMCE = &Knob{
+	ID: "boot.mce", Title: "Machine checks are not looked for", Stage: datapath.Kernel, Risk: goal.Data, Tiers: tiers(goal.Realtime),
+	Doc: Doc{
+		Why:    "The kernel asks every CPU every few minutes for errors that the hardware corrected, by a timer that isolated CPUs have too, and handles interrupts for them (CMCI). With mce=off it does neither.",
+		Cost:   "Hardware faults are hidden: failing memory goes on until data is wrong, and an error that cannot be corrected stops or resets the host without a word. Only with --consent data.",
+		Verify: "The kernel's log does not speak of mce; /sys/devices/system/machinecheck is missing.",
+		Traps: []string{
+			"mce=ignore_ce takes away only the polling and the interrupts for corrected errors, and leaves the handling of those that cannot be: what is wanted in most cases.",
+			"check_interval in /sys/devices/system/machinecheck/machinecheckN sets the polling to 0 at run time.",
+			bootTrap,
+		},
+		Sources: []Source{
+			{"values", "Documentation/arch/x86/x86_64/boot-options.rst; arch/x86/kernel/cpu/mce/core.c, mcheck_enable"},
+			{"mce=off for realtime guests", "founding measurements"},
+			bootWritten,
+		},
+	},
+	Where: bootArguments("mce"),
+	Want: func(v *View, a setting.Address) Advice {
+		if v.Readings.At(a).Value == "ignore_ce" {
+			return v.bootsFine(a, "corrected errors are not looked for, others are still handled")
+		}
+		advice := v.boots(a, setting.Any("off", "ignore_ce"), "a timer asks each CPU for corrected errors, isolated ones too").At(Info)
+		advice.Warning = "hides hardware faults; mce=ignore_ce does most of it without"
+		return advice
+	},
+}
+
+var bootQuiet = &Knob{
+	ID: "boot.quiet", Title: "The boot shows its messages", Stage: datapath.Kernel, Risk: goal.Reboot,
+	Tiers: tiers(goal.Aggressive, goal.Passthrough, goal.Realtime),
+	Doc: Doc{
+		Why:    "With rhgb quiet nothing of the boot is on the console. After a change of kernel arguments that is where a host says what went wrong: an argument that it does not know, huge pages that it did not get, an IOMMU that is off.",
+		Cost:   "Messages on the console; on a slow serial console they delay the boot by seconds.",
+		Verify: "/proc/cmdline has neither quiet nor rhgb.",
+		Traps: []string{
+			"It makes no packet faster.",
+			"rhgb (Fedora, RHEL) and splash (Ubuntu) are for plymouth, not for the kernel.",
+			bootTrap,
+		},
+		Sources: []Source{
+			{"quiet", "Documentation/admin-guide/kernel-parameters.txt; init/main.c, quiet_kernel"},
+			{"rhgb quiet dropped in all setups", "founding measurements"},
+			bootWritten,
+		},
+	},
+	Where: bootArguments("quiet", "rhgb"),
+	Want: func(v *View, a setting.Address) Advice {
+		return v.boots(a, setting.NotThere(), "the console does not show what went wrong in a boot").At(Info)
+	},
+}
+
+var cpuLatency = &Knob{
+	ID: "cpu.latency", Title: "Somebody holds the wake-up latency low", Stage: datapath.CPU, Risk: goal.None, Check: true, Tiers: tiers(goal.Realtime),
+	Doc: Doc{
+		Why:    "Whoever holds /dev/cpu_dma_latency open with a number of microseconds in it keeps the kernel from idle states that take longer to leave. It is the immediate form of boot.cstate, and ends with the process that holds it.",
+		Cost:   "Power, on all CPUs.",
+		Verify: "od -An -td4 /dev/cpu_dma_latency shows the limit; cpupower monitor shows no time in deeper states.",
+		Traps: []string{
+			"The limit lasts as long as the file is open: a shell's echo sets it for the blink of an eye. A small unit must hold it (TuneD's force_latency does; its profiles latency-performance and cpu-partitioning set it). mpps checks it and does not hold it itself.",
+			"It concerns the kernel's idle states only: what the processor does by itself (C1E promotion, package states) is the firmware's.",
+			"/sys/devices/system/cpu/cpuN/power/pm_qos_resume_latency_us does the same for one CPU, and stays when nobody holds it: \"n/a\" there means no delay at all, 0 means no limit.",
+			"Reading it needs root.",
+		},
+		Sources: []Source{
+			{"reading gives the limit in force", "Documentation/power/pm_qos_interface.rst; kernel/power/qos.c, cpu_latency_qos_read"},
+			{"per CPU", "Documentation/ABI/testing/sysfs-devices-power; drivers/base/power/sysfs.c, pm_qos_resume_latency_us"},
+		},
+	},
+	Where: fixed(hostFact("cpu_latency")),
+	Want: func(v *View, a setting.Address) Advice {
+		least := max(1, int(v.Goal.Latency/time.Microsecond)/10)
+		if value, told := v.runningArgument("idle"); told && value == "poll" {
+			return seen("idle=poll", Fine("idle=poll: no idle state is entered"))
+		}
+		if v.Power.IdleDriver != "" && len(v.Power.IdleStates) > 0 && !v.slow(least) {
+			return seen(fmt.Sprintf("no state takes longer than %d µs", least), Fine("the kernel has no state that takes longer to leave"))
+		}
+		switch limit := v.Power.LatencyLimit; {
+		case limit == nil:
+			return Unsure("/dev/cpu_dma_latency could not be read: needs root")
+		case *limit <= least:
+			return seen(fmt.Sprintf("%d µs", *limit), Fine("idle states that take longer to leave are not entered"))
+		case *limit >= facts.NoLatencyLimit:
+			return seen("nobody holds a limit", Wants(setting.Exact(fmt.Sprintf("at most %d µs", least)), "idle states may take any time to leave").At(Medium))
+		default:
+			return seen(fmt.Sprintf("%d µs", *limit), Wants(setting.Exact(fmt.Sprintf("at most %d µs", least)), "a tenth of the target is what waking up may take").At(Low))
+		}
+	},
+}
+
+// slow tells whether an idle state that is in use takes longer to leave than some µs.
+func (v *View) slow(least int) bool {
+	for _, s := range v.Power.IdleStates {
+		if s.Latency > least && s.Disabled < s.CPUs && !strings.HasPrefix(s.Name, "POLL") {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,161 @@
+package knob
+
+import (
+	"fmt"
+
+	"mpps/internal/datapath"
+	"mpps/internal/facts"
+	"mpps/internal/goal"
+	"mpps/internal/setting"
+)
+
+// eachDomain lists one value of every guest's definition.
+func eachDomain(paths ...string) func(*facts.Host) []setting.Address {
+	return func(h *facts.Host) []setting.Address {
+		var all []setting.Address
+		for _, g := range h.Guests {
+			for _, path := range paths {
+				if g.Managed {
+					all = append(all, setting.Of(setting.Domain, g.Name, path))
+				}
+			}
+		}
+		return all
+	}
+}
+
+var domainHugepages = &Knob{
+	ID: "domain.hugepages", Title: "The guest's memory is in huge pages of the host's pool", Stage: datapath.Domain, Risk: goal.GuestRestart,
+	After: []string{"domain.numatune"}, Tiers: pinned(),
+	Doc: Doc{
+		Why: "Memory from the pool is there from the start, is never swapped, merged or compacted, and needs few TLB entries. For packet rates it brings nothing by itself: the founding measurement saw no gain in throughput. " +
+			"For wake-up latency it is worth about 1 µs and takes out the spikes of page faults.",
+		Cost:   "The pool is taken from the host whether guests use it or not. A guest does not start if the pool of its node has too few free pages.",
+		Verify: "/proc/meminfo, HugePages_Free falls by the guest's memory at its start; numastat -p PID.",
+		Traps: []string{
+			"1 GiB pages come from the kernel's command line (boot.hugepages) or, one node at a time and soon after boot, from sysfs; later memory is too scattered.",
+			"The pool must be on the node of numatune: pages are spread over all nodes unless a count is given for each node.",
+			"Transparent huge pages give most of the TLB gain without a pool, and are the default of QEMU's memory.",
+			"A guest in huge pages cannot be ballooned, and locks no memory by itself: <locked/> is another matter.",
+		},
+		Sources: []Source{
+			{"<memoryBacking><hugepages/>", "libvirt formatdomain, \"Memory Backing\""},
+			{"no network gain, about 1 µs of latency", "founding measurements"},
+			{"pools by node", "Documentation/admin-guide/mm/hugetlbpage.rst"},
+		},
+	},
+	Where: eachDomain("memoryBacking/hugepages"),
+	Want: func(v *View, a setting.Address) Advice {
+		g, advice, ok := v.guest(a)
+		if !ok {
+			return advice
+		}
+		if v.Tier != goal.Realtime {
+			return Fine("huge pages alone bring no packets; they matter for latency")
+		}
+		if v.Readings.At(a).State == setting.Known {
+			return Fine("its memory is in huge pages")
+		}
+		advice = Wants(setting.Exact("default"), "page faults and TLB misses are latency: about 1 µs, and spikes").At(Medium).restart(g.Name)
+		if free, size := v.hugepagesFree(g.MemoryNodes); free < g.Memory {
+			return advice.warn(fmt.Sprintf("the pool has %.1f GiB free in pages of %d MiB and the guest needs %.1f GiB: it does not start before boot.hugepages gives them", gib(free), size>>20, gib(g.Memory)))
+		}
+		return advice
+	},
+}
+
+// hugepagesFree is how many bytes the largest pool has free on some nodes, of all nodes where none is named, and its page
+// size.
+func (v *View) hugepagesFree(nodes setting.CPUSet) (free, size uint64) {
+	tally := func(pools []facts.Hugepages) {
+		for _, p := range pools {
+			bytes := p.Size * (p.Free - min(p.Reserved, p.Free))
+			if bytes > 0 && bytes >= free {
+				free, size = bytes, p.Size
+			}
+		}
+	}
+	if len(nodes) == 0 {
+		tally(v.Topology.Hugepages)
+		return free, size
+	}
+	sum := map[uint64]uint64{}
+	for _, n := range v.Topology.Nodes {
+		if nodes.Has(n.ID) {
+			for _, p := range n.Hugepages {
+				sum[p.Size] += p.Size * p.Free
+			}
+		}
+	}
+	for pageSize, bytes := range sum {
+		if bytes > free || bytes == free && pageSize > size {
+			free, size = bytes, pageSize
+		}
+	}
+	return free, size
+}
+
+var domainVFIOMemory = &Knob{
+	ID: "domain.vfio_memory", Title: "A guest with a passed-through device finds all its memory at once", Stage: datapath.Domain, Risk: goal.GuestRestart, Check: true,
+	Tiers: tiers(goal.Passthrough, goal.Realtime),
+	Doc: Doc{
+		Why: "A device that writes into the guest's memory by itself needs that memory in place: QEMU pins all of it when the guest starts. What looked free because other guests had not touched theirs is gone at once. " +
+			"It was seen as a sudden allocation of 16 GiB, and a host that swapped.",
+		Cost:   "No overcommit of memory with passed-through devices, and no ballooning of these guests.",
+		Verify: "VmPin and VmLck in /proc/PID/status of QEMU; free memory of the node before the start.",
+		Traps: []string{
+			"Ballooning is switched off silently for guests with such devices.",
+			"A hard limit (<memtune><hard_limit>) below the guest's memory plus QEMU's own ends it at the start.",
+			"Several passed-through devices count the limit of locked memory once each with vDPA, once together with VFIO.",
+		},
+		Sources: []Source{
+			{"all memory is pinned", "drivers/vfio/vfio_iommu_type1.c, vfio_pin_pages_remote; QEMU hw/vfio/container.c"},
+			{"16 GiB at once, and swapping", "founding experience"},
+		},
+	},
+	Where: func(h *facts.Host) []setting.Address {
+		var all []setting.Address
+		for _, g := range h.Guests {
+			if len(g.Hostdevs) > 0 {
+				all = append(all, setting.Of(setting.Fact, g.Name, "pinned-memory"))
+			}
+		}
+		return all
+	},
+	Want: func(v *View, a setting.Address) Advice {
+		g, advice, ok := v.guest(a)
+		if !ok {
+			return advice
+		}
+		found := func(advice Advice, text string) Advice {
+			reading := setting.Value(text)
+			advice.Found = &reading
+			return advice
+		}
+		if g.State == "running" {
+			return found(Fine("it runs, and has its memory"), fmt.Sprintf("%.1f GiB, pinned", gib(g.Memory)))
+		}
+		room, where := uint64(0), "the host"
+		if g.Hugepages {
+			room, _ = v.hugepagesFree(g.MemoryNodes)
+			where = "the pool of huge pages"
+		} else {
+			for _, n := range v.Topology.Nodes {
+				if len(g.MemoryNodes) == 0 || g.MemoryNodes.Has(n.ID) {
+					room += n.Free
+				}
+			}
+			if len(g.MemoryNodes) > 0 {
+				where = "node " + g.MemoryNodes.String()
+			}
+			if room == 0 && v.Housekeeping == nil {
+				return Unsure("how much memory is free was not recorded")
+			}
+		}
+		has := fmt.Sprintf("%.1f GiB free on %s", gib(room), where)
+		if room < g.Memory {
+			return found(Wants(setting.Exact(fmt.Sprintf("%.1f GiB free", gib(g.Memory))), fmt.Sprintf("all %.1f GiB of its memory are pinned when it starts: do not start it before they are free", gib(g.Memory))).At(High), has)
+		}
+		return found(Fine("there is room for all its memory"), has)
+	},
+}

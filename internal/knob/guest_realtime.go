@@ -1,0 +1,106 @@
+package knob
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"mpps/internal/datapath"
+	"mpps/internal/facts"
+	"mpps/internal/goal"
+	"mpps/internal/setting"
+)
+
+// guestArguments are what a realtime guest's command line holds.
+var guestArguments = []string{"isolcpus", "nohz_full", "rcu_nocbs"}
+
+var guestRealtime = &Knob{
+	ID: "guest.realtime", Title: "A realtime guest isolates its own vCPUs too", Stage: datapath.Guest, Risk: goal.Reboot, Check: true,
+	Tiers: realtime(),
+	Doc: Doc{
+		Why: "What the host keeps off the vCPU the guest's own kernel may still do on it: its ticks, RCU callbacks, kworkers and clock. The vCPUs that run the realtime work are isolated in the guest as their CPUs are on the host, and the guest keeps time by TSC. " +
+			"idle=poll keeps the vCPU from halting, which saves an exit and a wake-up each time.",
+		Cost:   "idle=poll takes the vCPU's whole CPU on the host, and its sibling's half. mce=off hides hardware faults, and is the owner's choice.",
+		Verify: "cat /proc/cmdline and current_clocksource in the guest; cyclictest there.",
+		Traps: []string{
+			"The three lists must agree, and leave the guest at least one vCPU for itself: the boot CPU cannot be nohz_full.",
+			"mce=off is on old lists: it gains nothing that can be measured, and hides faults.",
+			"kernel.timer_migration=0, swap, page merging and the watchdog are the guest's too: the rt knobs tell when mpps runs there.",
+			"A guest with vCPUs that all poll needs a CPU of the host for each, at any time.",
+			guestTrap,
+		},
+		Sources: []Source{
+			{"arguments", "Documentation/admin-guide/kernel-parameters.txt, isolcpus, nohz_full, rcu_nocbs, idle"},
+			{"the list", "founding experience"},
+			{"max 1475 to 12 µs, average 16 to 7", "founding measurements, cyclictest in a guest, 200 µs, 10 minutes"},
+		},
+	},
+	Where: func(h *facts.Host) []setting.Address {
+		var all []setting.Address
+		what := slices.Concat(guestArguments, []string{"idle", "clocksource"})
+		if h.Virtual != "" {
+			for _, name := range what {
+				all = append(all, setting.Of(setting.Fact, self, "realtime", name))
+			}
+		}
+		for _, g := range h.Guests {
+			all = append(all, setting.Of(setting.Fact, g.Name, "realtime"))
+		}
+		return all
+	},
+	Want: func(v *View, a setting.Address) Advice {
+		name, isSelf := strings.CutPrefix(a.Path, self+"/realtime/")
+		if !isSelf {
+			return v.fromHost(a, "how its kernel was started")
+		}
+		if name == "clocksource" {
+			switch v.Kernel.Clocksource {
+			case "":
+				return Unsure("its clock source could not be read")
+			case "tsc":
+				return stated(Fine("time is read from the processor"), "tsc")
+			}
+			return stated(Wants(setting.Exact("tsc"), v.Kernel.Clocksource+" is read more slowly, hpet and acpi_pm by leaving the guest").At(Medium), v.Kernel.Clocksource)
+		}
+		if v.Kernel.CommandLine == "" {
+			return Unsure("its command line could not be read")
+		}
+		value, given := argument(v.Kernel.CommandLine, name)
+		if name == "idle" {
+			if given && value == "poll" {
+				return stated(Fine("its vCPUs do not halt"), "poll")
+			}
+			return stated(Wants(setting.Exact("poll"), "each time a vCPU halts it must be woken, an exit and some microseconds").At(Info), "not given")
+		}
+		if !given {
+			return stated(Wants(setting.Exact(name+"=CPUS"), "its own kernel works on the vCPUs of the realtime work").At(Medium), "not given")
+		}
+		for _, other := range guestArguments {
+			if more, there := argument(v.Kernel.CommandLine, other); there && listOf(more) != listOf(value) {
+				return stated(Wants(setting.Exact(listOf(more)), fmt.Sprintf("%s=%s and %s=%s name other CPUs", name, value, other, more)).At(Medium), listOf(value))
+			}
+		}
+		return stated(Fine("given, and the lists agree"), listOf(value))
+	},
+}
+
+// argument is the last value of an argument on a kernel's command line.
+func argument(line, name string) (value string, given bool) {
+	for _, word := range strings.Fields(line) {
+		if key, rest, _ := strings.Cut(word, "="); key == name {
+			value, given = rest, true
+		}
+	}
+	return value, given
+}
+
+// listOf is the CPUs of an argument's value in canonical form, without flags in front (isolcpus=domain,managed_irq,2-3).
+func listOf(value string) string {
+	parts := strings.Split(value, ",")
+	parts = slices.DeleteFunc(parts, func(p string) bool { return p == "domain" || p == "managed_irq" || p == "nohz" })
+	set, err := setting.ParseCPUs(strings.Join(parts, ","))
+	if err != nil {
+		return value
+	}
+	return set.String()
+}

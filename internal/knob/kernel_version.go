@@ -1,0 +1,223 @@
+package knob
+
+import (
+	"fmt"
+	"strings"
+
+	"mpps/internal/datapath"
+	"mpps/internal/facts"
+	"mpps/internal/goal"
+	"mpps/internal/setting"
+)
+
+// brought is what versions of the kernel brought to the path of a packet to a guest.
+var brought = []struct {
+	major, minor int
+	what         string
+}{
+	{4, 3, "halt polling that adapts"},
+	{4, 6, "busy polling of vhost, for a limited time"},
+	{4, 8, "ptr_ring between tap and vhost"},
+	{4, 11, "MSG_MORE in tun_sendmsg (batches from vhost to tap)"},
+	{4, 12, "zeroing of ring entries in batches"},
+	{4, 13, "taking packets from the tap in batches"},
+	{4, 20, "batches of XDP buffers from vhost to tap"},
+}
+
+// leastKernel is the version that the aggressive tier needs.
+const leastMajor, leastMinor = 5, 4
+
+func suitable(release string) bool { return since(release, leastMajor, leastMinor) }
+
+// newSince lists what came after a release, and what it has; both empty where the release cannot be read.
+func newSince(release string) (missing, has []string) {
+	if _, _, ok := version(release); !ok {
+		return nil, nil
+	}
+	for _, b := range brought {
+		text := fmt.Sprintf("%s (%d.%d)", b.what, b.major, b.minor)
+		if since(release, b.major, b.minor) {
+			has = append(has, text)
+		} else {
+			missing = append(missing, text)
+		}
+	}
+	return missing, has
+}
+
+var kernelVersion = &Knob{
+	ID: "kernel.version", Title: "A kernel with batched vhost", Stage: datapath.Kernel, Risk: goal.Reboot, Check: true,
+	Doc: Doc{
+		Why: "Much of what a packet costs between NIC and guest was taken away version by version: busy polling of vhost (4.6), ptr_ring (4.8), MSG_MORE in tun_sendmsg (4.11), batch zeroing (4.12), batch dequeue (4.13), " +
+			"XDP batches (4.20), halt polling on the way. 500 k packets per second and more to one guest need 5.4 or newer.",
+		Cost:   "Another kernel, a reboot, and drivers or firmware that go with it.",
+		Verify: "uname -r; the founding setup ran UEK 5.4.17.",
+		Traps: []string{
+			"Distributions bring single features back to old versions: EL7's 3.10 has some of these. The version is a hint; measuring decides.",
+			"On EL7, 5.4 comes as UEK (5.4.17) and needs a newer linux-firmware installed first, or NICs lose their firmware.",
+			"Newer is not always faster for guests: mitigations came with versions too (boot.mitigations).",
+		},
+		Sources: []Source{
+			{"what each version brought", "founding measurements; drivers/vhost/net.c and drivers/net/tun.c: 030881372460 (4.6), 1576d9860599 (4.8), 5503fcecd49f (4.11), c67df11f6e48 (4.13), 0a0be13b8fe2 (4.20)"},
+			{"5.4 for the aggressive tier", "founding measurements"},
+		},
+	},
+	Where: fixed(hostFact("kernel_version")),
+	Want: func(v *View, a setting.Address) Advice {
+		missing, has := newSince(v.Kernel.Release)
+		switch {
+		case len(missing)+len(has) == 0:
+			return Unsure("the running kernel's version is not known")
+		case len(missing) == 0:
+			return seen(v.Kernel.Release, Fine("it has "+strings.Join(has, ", ")))
+		}
+		because := "it lacks " + strings.Join(missing, ", ")
+		if v.Tier == goal.Standard {
+			return seen(v.Kernel.Release, Fine(because+"; the target can do without"))
+		}
+		return seen(v.Kernel.Release, Wants(setting.Exact("5.4 or newer"), because).At(High))
+	},
+}
+
+var kernelDefault = &Knob{
+	ID: "kernel.default", Title: "The newest suitable kernel is booted by default", Stage: datapath.Kernel, Risk: goal.Reboot, Check: true,
+	Doc: Doc{
+		Why: "A newer kernel that is installed does nothing before the boot loader's default names it and the host is booted anew. After an update, or where somebody once chose an old one in the menu, the default is often not the newest.",
+		Cost: "A reboot. mpps says what to set and what to install where nothing suitable is there; it installs nothing and does not choose a kernel unasked: " +
+			"grubby --set-default=/boot/vmlinuz-VERSION, grub-set-default or bootctl set-default do it.",
+		Verify: "grubby --default-kernel, grub-editenv list or bootctl list before, /proc/version after the reboot.",
+		Traps: []string{
+			"On EL7 the newer kernel is UEK 5.4.17 (kernel-uek), and its NIC drivers want a newer linux-firmware, installed first.",
+			"GRUB_DEFAULT=saved with GRUB_SAVEDEFAULT boots what was chosen last by hand, old or not.",
+			"On Debian the default \"0\" is the newest kernel by version, also one that somebody installed only to try it.",
+		},
+		Sources: []Source{
+			{"saved_entry, next_entry", "GRUB manual, The GRUB environment block; grubby(8)"},
+			{"default of systemd-boot", "loader.conf(5), systemd-boot(7)"},
+			{"UEK 5.4.17 on EL7 with newer firmware", "founding measurements"},
+		},
+	},
+	Where: fixed(hostFact("kernel_default")),
+	Want: func(v *View, a setting.Address) Advice {
+		next, known := v.Boot.NextEntry()
+		switch {
+		case v.Boot == nil:
+			return Unsure("no boot loader's files can be seen")
+		case !known:
+			return Unsure("which kernel is booted next is not known: " + v.Boot.Why)
+		case next.Version == "":
+			return Unsure("the version of the kernel that is booted next is not known: " + next.Linux)
+		}
+		best := ""
+		for _, e := range v.Boot.Entries {
+			if !e.Recovery && e.Version != "" && v.suits(e.Version) && (best == "" || facts.CompareVersions(e.Version, best) > 0) {
+				best = e.Version
+			}
+		}
+		found := next.Version + " is booted by default"
+		if v.Kernel.Release != "" && v.Kernel.Release != next.Version {
+			found += ", " + v.Kernel.Release + " runs"
+		}
+		switch {
+		case best == "":
+			return seen(found, Wants(setting.Exact(v.suitableWords()), "no suitable kernel is installed: "+v.install()).At(High))
+		case next.Version == best && v.Kernel.Release != "" && v.Kernel.Release != best:
+			return seen(found, Fine("waiting for a reboot: the newest suitable kernel is the default, but another one runs"))
+		case next.Version == best:
+			return seen(found, Fine("the newest suitable kernel that is installed"))
+		}
+		advice := Wants(setting.Exact(best), "a newer suitable kernel is installed and not the default").At(Low)
+		if !v.suits(next.Version) {
+			advice = advice.At(High)
+		}
+		return seen(found, advice)
+	},
+}
+
+// suits tells whether a kernel is one for the goal.
+func (v *View) suits(release string) bool {
+	if v.Tier == goal.Realtime {
+		return realtimeRelease(release)
+	}
+	return v.Tier == goal.Standard || suitable(release)
+}
+
+// realtimeRelease tells whether a version names a PREEMPT_RT kernel as distributions name theirs: "6.1.0-40-rt-amd64",
+// "5.14.0-427.13.1.rt14.1.el9", "6.12.48+deb13-rt-amd64".
+func realtimeRelease(release string) bool {
+	for _, part := range strings.FieldsFunc(release, func(r rune) bool { return r == '-' || r == '.' || r == '+' }) {
+		if rest, found := strings.CutPrefix(part, "rt"); found && strings.Trim(rest, "0123456789") == "" {
+			return true
+		}
+	}
+	return false
+}
+
+func (v *View) suitableWords() string {
+	if v.Tier == goal.Realtime {
+		return "a PREEMPT_RT kernel"
+	}
+	return "5.4 or newer"
+}
+
+// install says which packages bring a suitable kernel on this distribution.
+func (v *View) install() string {
+	s := v.System
+	family := s.ID + " " + strings.Join(s.Like, " ")
+	realtime := v.Tier == goal.Realtime
+	switch {
+	case strings.Contains(family, "debian") && realtime:
+		return "install linux-image-rt-amd64"
+	case strings.Contains(family, "ubuntu") && realtime:
+		return "install linux-image-realtime (Ubuntu Pro)"
+	case strings.Contains(family, "debian"), strings.Contains(family, "ubuntu"):
+		return "install linux-image of a newer release (backports), or upgrade the distribution"
+	case (strings.Contains(family, "rhel") || strings.Contains(family, "fedora")) && realtime:
+		return "install kernel-rt (repository of the realtime add-on)"
+	case s.Version == "7" || strings.HasPrefix(s.Version, "7."):
+		return "install a newer linux-firmware first, then kernel-uek 5.4.17 (Oracle's repository) or kernel-lt (ELRepo)"
+	case strings.Contains(family, "rhel"), strings.Contains(family, "fedora"):
+		return "install kernel-uek or kernel-lt (ELRepo), or upgrade the distribution"
+	}
+	return "install one from the distribution"
+}
+
+var kernelRealtime = &Knob{
+	ID: "kernel.realtime", Title: "PREEMPT_RT kernel", Stage: datapath.Kernel, Risk: goal.Reboot, Check: true, Tiers: tiers(goal.Realtime),
+	Doc: Doc{
+		Why: "In other kernels interrupt handlers, softirqs and sections under spinlocks delay a vCPU that should run now, for as long as they take. With PREEMPT_RT almost all of them can be interrupted by it: " +
+			"the worst wake-up falls from milliseconds to tens of microseconds.",
+		Cost:   "Throughput: a few per cent to a quarter of the packet rate, since locks and softirqs cost more.",
+		Verify: "/sys/kernel/realtime is 1; uname -v says PREEMPT_RT; cyclictest in the guest.",
+		Traps: []string{
+			"PREEMPT_DYNAMIC and preempt=full are not PREEMPT_RT.",
+			"The guest needs one too if its own wake-ups count.",
+			"Kernels before 5.3 with the patch write \"PREEMPT RT\".",
+			"rcuc threads, whose priority rt.rcuc sets, exist only there.",
+		},
+		Sources: []Source{
+			{"what becomes preemptible", "Documentation/locking/locktypes.rst, PREEMPT_RT; kernel/Kconfig.preempt"},
+			{"/sys/kernel/realtime", "kernel/ksysfs.c (realtime patch)"},
+		},
+	},
+	Where: fixed(hostFact("kernel_realtime")),
+	Want: func(v *View, a setting.Address) Advice {
+		switch {
+		case v.Kernel.Realtime:
+			return seen("PREEMPT_RT", Fine("the kernel is a realtime one"))
+		case v.Kernel.Version == "":
+			return Unsure("the running kernel's version is not known")
+		}
+		return seen(strings.TrimSpace("no PREEMPT_RT: "+preemption(v.Kernel.Version)), Wants(setting.Exact("PREEMPT_RT"), "interrupts and locks delay a vCPU for as long as they take; "+v.install()).At(High))
+	},
+}
+
+// preemption is the word of uname -v that says how the kernel preempts.
+func preemption(text string) string {
+	for _, word := range strings.Fields(text) {
+		if strings.HasPrefix(word, "PREEMPT") {
+			return word
+		}
+	}
+	return ""
+}

@@ -1,0 +1,75 @@
+package knob
+
+import (
+	"go/parser"
+	"go/token"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestNewKnob scaffolds a knob in a copy of what the script touches.
+func TestNewKnob(t *testing.T) {
+	script, err := filepath.Abs("../../scripts/new-knob")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree := t.TempDir()
+	for _, file := range []string{"internal/knob/catalogue.go", "internal/knob/testdata/ids.txt", "internal/audit/testdata/knobs/kvm.json"} {
+		text, err := os.ReadFile(filepath.Join("../..", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.MkdirAll(filepath.Join(tree, filepath.Dir(file)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(tree, file), text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := func(args ...string) (string, int) {
+		cmd := exec.Command(script, args...)
+		cmd.Dir = tree
+		out, err := cmd.CombinedOutput()
+		if err != nil && cmd.ProcessState == nil {
+			t.Skipf("no shell to run it: %v", err)
+		}
+		return string(out), cmd.ProcessState.ExitCode()
+	}
+	for id, variable := range map[string]string{"softirq.made_up": "softirqMadeUp", "nic.made.up": "nicMadeUp", "guest.x": "guestX"} {
+		if out, code := run(id); code != 0 {
+			t.Fatalf("%s: exit %d: %s", id, code, out)
+		}
+		name := strings.ReplaceAll(id, ".", "_")
+		for _, file := range []string{"internal/knob/" + name + ".go", "internal/knob/catalogue.go"} {
+			if _, err := parser.ParseFile(token.NewFileSet(), filepath.Join(tree, file), nil, 0); err != nil {
+				t.Errorf("%s: %v", file, err)
+			}
+			if text, err := os.ReadFile(filepath.Join(tree, file)); err != nil || !strings.Contains(string(text), variable) {
+				t.Errorf("%s does not name %s: %v", file, variable, err)
+			}
+		}
+		if _, err := os.Stat(filepath.Join(tree, "internal/audit/testdata/knobs", name+".json")); err != nil {
+			t.Error(err)
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(tree, "internal/knob/catalogue.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if at := strings.Index(string(text), "softirqMadeUp"); at < strings.Index(string(text), "softirqWeight") || at > strings.Index(string(text), "kvmHaltPoll") {
+		t.Error("the line does not stand behind its family's last")
+	}
+	for _, wrong := range [][]string{{}, {"Nic.Ring"}, {"nic"}, {"other.thing"}, {"nic..x"}} {
+		if out, code := run(wrong...); code != 64 {
+			t.Errorf("%v: exit %d: %s", wrong, code, out)
+		}
+	}
+	for _, taken := range []string{"softirq.made_up", "nic.ring.rx"} {
+		if out, code := run(taken); code != 1 || !strings.Contains(out, "already") {
+			t.Errorf("%s: exit %d: %s", taken, code, out)
+		}
+	}
+}

@@ -1,0 +1,173 @@
+package knob
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// Hit is a knob that a search found.
+type Hit struct {
+	ID    string `json:"id"`
+	Title string `json:"title"`
+	Field string `json:"field"` // id, title, trap, why, verify, cost, source or near
+	Text  string `json:"text"`  // the trap, or the sentence, that holds what was searched for
+	rank  int
+}
+
+// What a search looks at, the most telling first. A trap comes before the rest: people search for advice that they have
+// read somewhere, and a trap says what is wrong with it.
+const (
+	rankID = iota
+	rankTrap
+	rankTitle
+	rankWhy
+	rankOther
+	rankLoose // found after the value behind an equals sign was left out
+	rankNear  // a word of the prose that is spelled nearly so
+)
+
+// maxSearch bounds what is searched for, in bytes.
+const maxSearch = 200
+
+// Search finds the knobs that speak of something, the most telling first: by a part of the ID, and by what stands in the
+// prose, whole or, where nothing does, by its words without their values, and last by words that are spelled nearly so. So
+// old advice is found by its own name: "pcie_asmp", "sched_rt_period_us=-1", "tx_queue_size=1024", "sdnf".
+func Search(text string) []Hit {
+	text = strings.ToLower(strings.TrimSpace(text))
+	if text == "" || len(text) > maxSearch {
+		return nil
+	}
+	hits := searchFor(text, 0)
+	if len(hits) > 0 {
+		return hits
+	}
+	if name, _, valued := strings.Cut(text, "="); valued && len(name) >= 3 {
+		hits = searchFor(name, rankLoose)
+	}
+	if words := strings.Fields(text); len(hits) == 0 && len(words) > 1 {
+		hits = searchAll(words)
+	}
+	if len(hits) == 0 {
+		hits = searchNear(text)
+	}
+	return hits
+}
+
+// searchFor finds one text as it stands. A rank above 0 is that of all hits.
+func searchFor(text string, rank int) []Hit {
+	var hits []Hit
+	for _, k := range Catalogue() {
+		best := Hit{rank: rankNear + 1}
+		k.each(func(field string, at int, prose string) {
+			if at < best.rank && strings.Contains(strings.ToLower(prose), text) {
+				best = Hit{ID: k.ID, Title: k.Title, Field: field, Text: excerpt(field, prose, text), rank: at}
+			}
+		})
+		if best.ID != "" {
+			best.rank = max(best.rank, rank)
+			hits = append(hits, best)
+		}
+	}
+	return sorted(hits)
+}
+
+// searchAll finds knobs whose prose holds all words, in any place.
+func searchAll(words []string) []Hit {
+	var hits []Hit
+	for _, k := range Catalogue() {
+		missing := slices.Clone(words)
+		best := Hit{rank: rankNear + 1}
+		k.each(func(field string, at int, prose string) {
+			low := strings.ToLower(prose)
+			missing = slices.DeleteFunc(missing, func(word string) bool {
+				if !strings.Contains(low, word) {
+					return false
+				}
+				if at < best.rank {
+					best = Hit{ID: k.ID, Title: k.Title, Field: field, Text: excerpt(field, prose, word), rank: at}
+				}
+				return true
+			})
+		})
+		if len(missing) == 0 && best.ID != "" {
+			hits = append(hits, best)
+		}
+	}
+	return sorted(hits)
+}
+
+// searchNear finds knobs with a word in ID or traps that is one letter, of long words two, away from what is searched for.
+func searchNear(text string) []Hit {
+	if strings.ContainsAny(text, " \t") || len(text) < 4 {
+		return nil
+	}
+	var hits []Hit
+	for _, k := range Catalogue() {
+		k.each(func(field string, at int, prose string) {
+			if at > rankTrap || slices.ContainsFunc(hits, func(h Hit) bool { return h.ID == k.ID }) {
+				return
+			}
+			for _, word := range words(prose) {
+				if d := Distance(text, word); d <= 1 || d <= 2 && len(word) >= 8 {
+					hits = append(hits, Hit{ID: k.ID, Title: k.Title, Field: "near", Text: excerpt(field, prose, word), rank: rankNear})
+					return
+				}
+			}
+		})
+	}
+	return sorted(hits)
+}
+
+// each goes over the prose of a knob.
+func (k *Knob) each(look func(field string, rank int, prose string)) {
+	look("id", rankID, k.ID)
+	look("title", rankTitle, k.Title)
+	for _, trap := range k.Doc.Traps {
+		look("trap", rankTrap, trap)
+	}
+	look("why", rankWhy, k.Doc.Why)
+	look("cost", rankOther, k.Doc.Cost)
+	look("verify", rankOther, k.Doc.Verify)
+	for _, s := range k.Doc.Sources {
+		look("source", rankOther, s.Fact+": "+s.Where)
+	}
+}
+
+// words are the words of a text in lower case: letters, digits, and the signs that stand inside names.
+func words(text string) []string {
+	return strings.FieldsFunc(strings.ToLower(text), func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '_' && r != '-' && r != '.'
+	})
+}
+
+// excerpt is what is shown of the prose: of a trap all, because what is meant instead stands behind what is wrong.
+func excerpt(field, prose, part string) string {
+	if field == "trap" {
+		return prose
+	}
+	return sentence(prose, part)
+}
+
+// sentence is the sentence of a text that holds a part of it; a full stop inside a name ends none.
+func sentence(text, part string) string {
+	at := strings.Index(strings.ToLower(text), strings.ToLower(part))
+	if at < 0 || at > len(text) {
+		return text
+	}
+	from := 0
+	if end := strings.LastIndex(text[:at], ". "); end >= 0 {
+		from = end + 2
+	}
+	to := len(text)
+	if end := strings.Index(text[at:], ". "); end >= 0 {
+		to = at + end + 1
+	}
+	return text[from:to]
+}
+
+func sorted(hits []Hit) []Hit {
+	slices.SortStableFunc(hits, func(a, b Hit) int { return cmp.Compare(a.rank, b.rank) })
+	return hits
+}

@@ -1,0 +1,81 @@
+package knob
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestSearch types in what people have read somewhere, right or wrong.
+func TestSearch(t *testing.T) {
+	for text, want := range map[string]string{
+		"sched_rt_period_us=-1":       "rt.throttling",
+		"sched_rt_period_us=-5":       "rt.throttling",
+		"SCHED_RT_PERIOD_US":          "rt.throttling",
+		"tx_queue_size=1024":          "domain.tx_queue_size",
+		"experimental_zcopytx":        "vhost.zero_copy",
+		"experimental_zcopytx=1":      "vhost.zero_copy",
+		"sdnf":                        "nic.flow_hash.udp4",
+		"max_vfs=8":                   "sriov.numvfs",
+		"mce=off":                     "guest.realtime",
+		"IRQBALANCE_BANNED_CPULIST":   "nic.irqbalance",
+		"ring.rx":                     "nic.ring.rx",
+		"merge_across_node":           "rt.ksm",
+		"experimental_zcopyxt":        "vhost.zero_copy",
+		"swapoff memory":              "rt.swap",
+		"vm.swappiness=0":             "rt.swap",
+		"ple_window":                  "kvm.ple_gap",
+		"rcutree.kthread_prio=3":      "rt.rcuc",
+		"Fair server disabled on CPU": "rt.fair_server",
+		"rmmod of netfilter modules":  "netfilter.bypass",
+		"IFLA_VF_LINK_STATE_AUTO":     "sriov.vf.link_state",
+		"virsh migrate --offline":     "sriov.migrate",
+		"memAccess='shared'":          "domain.vnuma",
+	} {
+		hits := Search(text)
+		if len(hits) == 0 || hits[0].ID != want && !(len(hits) > 1 && hits[1].ID == want) {
+			t.Errorf("%q finds %+v, expected %s first", text, hits, want)
+			continue
+		}
+		for _, h := range hits {
+			if h.Title == "" || h.Text == "" || h.Field == "" {
+				t.Errorf("%q: %+v", text, h)
+			}
+		}
+	}
+	for _, text := range []string{"", "  ", "completely-other-word", strings.Repeat("x", 1<<20), "zzzz qqqq"} {
+		if hits := Search(text); len(hits) > 0 {
+			t.Errorf("%.20q finds %+v", text, hits)
+		}
+	}
+}
+
+func TestFindByOldAdvice(t *testing.T) {
+	for text, want := range map[string]string{"sched_rt_period_us": "rt.throttling", "sdnf": "nic.flow_hash.udp4", "experimental_zcopytx": "vhost.zero_copy"} {
+		if k, near := Find(text); k != nil || len(near) == 0 || near[0] != want {
+			t.Errorf("Find(%q) = %v, %v; expected %s", text, k, near, want)
+		}
+	}
+}
+
+func TestSentence(t *testing.T) {
+	for _, c := range []struct{ text, part, want string }{
+		{"One. Two has net.core.x in it. Three.", "net.core.x", "Two has net.core.x in it."},
+		{"One. Two", "one", "One."}, {"Only", "nothing", "Only"},
+	} {
+		if got := sentence(c.text, c.part); got != c.want {
+			t.Errorf("sentence(%q, %q) = %q", c.text, c.part, got)
+		}
+	}
+}
+
+func FuzzSearch(f *testing.F) {
+	f.Add("pcie_asmp")
+	f.Add("a=b c")
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, h := range Search(text) {
+			if k, _ := Find(h.ID); k == nil {
+				t.Errorf("%q finds %q, which there is not", text, h.ID)
+			}
+		}
+	})
+}

@@ -1,0 +1,241 @@
+package knob
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"mpps/internal/datapath"
+	"mpps/internal/facts"
+	"mpps/internal/goal"
+	"mpps/internal/setting"
+)
+
+// vfDrivers are the drivers that a virtual function has in its guest.
+var vfDrivers = []string{"ixgbevf", "iavf", "i40evf", "igbvf"}
+
+// maxHostdevs is how many functions a guest can be given (one for each slot of a PCI bus).
+const maxHostdevs = 32
+
+// eachPassthrough lists one fact of every guest with passed-through devices.
+func eachPassthrough(what string) func(*facts.Host) []setting.Address {
+	return func(h *facts.Host) []setting.Address {
+		var all []setting.Address
+		for _, g := range h.Guests {
+			if len(g.Hostdevs) > 0 {
+				all = append(all, setting.Of(setting.Fact, g.Name, what))
+			}
+		}
+		return all
+	}
+}
+
+// isVF tells whether a NIC is a virtual function, on a host or seen from the guest that has it.
+func isVF(n *facts.NIC) bool { return n.PhysFn != "" || slices.Contains(vfDrivers, n.Driver) }
+
+var sriovAttach = &Knob{
+	ID: "sriov.attach", Title: "How guests are given their virtual functions", Stage: datapath.SRIOV, Risk: goal.GuestRestart, Check: true,
+	After: []string{"sriov.numvfs"}, Tiers: tiers(goal.Passthrough),
+	Doc: Doc{
+		Why: "There are three ways. <interface type='hostdev'> lets libvirt set MAC and VLAN on the function at the guest's start and put them back after it. <hostdev> passes the function as it is: MAC and VLAN are whatever stands there. " +
+			"A libvirt network with a pool of functions picks a free one at each start.",
+		Cost:   "interface type='hostdev' works for virtual functions only; whole ports need <hostdev>.",
+		Verify: "virsh dumpxml NAME; ip link show PF shows the function with the guest's MAC.",
+		Traps: []string{
+			"A pool with more guests than functions fails late, at the start of the one guest too many, and can leave a function unusable until its driver is bound anew: count first.",
+			"A guest takes at most 32 functions.",
+			"managed='yes' gives the function back to the host's driver when the guest ends; with 'no' it stays with vfio-pci.",
+			"All functions of one IOMMU group go to one guest or none.",
+		},
+		Sources: []Source{
+			{"the three ways", "libvirt formatdomain, \"PCI Passthrough\" and \"Direct attachment to physical interface\"; formatnetwork, \"Using an SR-IOV VF pool\""},
+			{"at most 32; pools that fail late", "founding experience"},
+		},
+	},
+	Where: eachPassthrough("vf-attachment"),
+	Want: func(v *View, a setting.Address) Advice {
+		g, advice, ok := v.guest(a)
+		if !ok {
+			return advice
+		}
+		if g.Definition == "" {
+			return Unsure("its definition could not be read")
+		}
+		byInterface := 0
+		for _, i := range g.Interfaces {
+			if i.Type == "hostdev" {
+				byInterface++
+			}
+		}
+		bare := 0
+		for _, f := range v.VFs {
+			if slices.Contains(g.Hostdevs, f.PCI) {
+				bare++
+			}
+		}
+		bare = max(0, bare-byInterface)
+		has := fmt.Sprintf("%s by interface, %d by hostdev", count(byInterface, "function"), bare)
+		switch {
+		case len(g.Hostdevs) > maxHostdevs:
+			return stated(Wants(setting.Exact(fmt.Sprintf("at most %d", maxHostdevs)), fmt.Sprintf("%d passed-through functions are more than a guest takes", len(g.Hostdevs))).At(High), has)
+		case bare > 0:
+			return stated(Wants(setting.Exact("interface type='hostdev'"), "passed as a plain device a function has the MAC and VLAN that somebody left on it").At(Info), has)
+		}
+		return stated(Fine("libvirt sets MAC and VLAN of its functions at its start"), has)
+	},
+}
+
+var sriovGuest = &Knob{
+	ID: "sriov.guest", Title: "A guest's virtual function is served by several vCPUs", Stage: datapath.SRIOV, Risk: goal.None, Check: true,
+	Tiers: tiers(goal.Passthrough),
+	Doc: Doc{
+		Why:    "A function has few queues: 2 on an X520, 4 on an X710. Each queue's interrupt goes to one vCPU, and after boot often to the same one: that vCPU then does all the work. irqbalance in the guest spreads them, or they are pinned there.",
+		Cost:   "None.",
+		Verify: "In the guest: /proc/interrupts counts a function's queues on different CPUs.",
+		Traps: []string{
+			"More vCPUs than queues do not help receiving, except by RPS in the guest.",
+			"Windows brings a driver for 82599 functions only in some versions (Server 2012 does); others need Intel's, installed before the function is the only NIC.",
+			"ixgbevf in old guests (before 4.x) has one queue unless the host's driver offers more.",
+		},
+		Sources: []Source{
+			{"2 and 4 queues", "drivers/net/ethernet/intel/ixgbe/ixgbe_lib.c, ixgbe_set_vmdq_queues; drivers/net/ethernet/intel/i40e/i40e.h, I40E_DEFAULT_QUEUES_PER_VF"},
+			{"irqbalance in the guest, or pinned", "founding experience"},
+		},
+	},
+	Where: func(h *facts.Host) []setting.Address {
+		all := eachPassthrough("vf-interrupts")(h)
+		for _, n := range h.NICs {
+			if h.Virtual != "" && isVF(&n) {
+				all = append(all, setting.Of(setting.Fact, n.Name, "vf-interrupts"))
+			}
+		}
+		return all
+	},
+	Want: func(v *View, a setting.Address) Advice {
+		n := v.nics[a.Object()]
+		if n == nil || !isVF(n) {
+			g, advice, ok := v.guest(a)
+			if !ok {
+				return advice
+			}
+			queues := ""
+			for _, f := range v.VFs {
+				if pf := v.nics[f.PF]; pf != nil && slices.Contains(g.Hostdevs, f.PCI) && facts.VFQueues(pf.Driver) > 0 {
+					queues = fmt.Sprintf(" (%s has %s)", pf.Driver, count(facts.VFQueues(pf.Driver), "queue")+" a function")
+				}
+			}
+			return Unsure("which vCPUs serve its functions" + queues + " is seen in the guest: run 'mpps audit' there, or take a snapshot there")
+		}
+		if len(v.Topology.Online) < 2 {
+			return Skips("one CPU serves all")
+		}
+		on := map[int]bool{}
+		queues := 0
+		for _, irq := range n.IRQs {
+			if _, isQueue := queueOf(irq.On); !isQueue {
+				continue
+			}
+			queues++
+			cpus := irq.Effective
+			if len(cpus) == 0 {
+				cpus = irq.Affinity
+			}
+			if len(cpus) == 1 {
+				on[cpus[0]] = true
+			} else {
+				on[-1-queues] = true
+			}
+		}
+		switch {
+		case queues == 0:
+			return Unsure("the interrupts of its queues could not be seen")
+		case queues == 1:
+			return Skips("it has one queue")
+		case len(on) == 1 && !v.runs("irqbalance"):
+			return stated(Wants(setting.Exact("a CPU for each queue"), fmt.Sprintf("one CPU serves all %d queues, and irqbalance does not run", queues)).At(Medium), "1 CPU")
+		}
+		return stated(Fine(fmt.Sprintf("%d queues on %s", queues, count(len(on), "CPU"))), count(len(on), "CPU"))
+	},
+}
+
+// runs tells whether a watched daemon runs.
+func (v *View) runs(name string) bool {
+	return slices.ContainsFunc(v.Services, func(s facts.Service) bool { return s.Name == name && s.Running })
+}
+
+var sriovBridge = &Knob{
+	ID: "sriov.bridge", Title: "No Linux bridge on a virtual function", Stage: datapath.SRIOV, Risk: goal.Connectivity, Check: true,
+	Tiers: tiers(goal.Standard, goal.Aggressive, goal.Passthrough),
+	Doc: Doc{
+		Why: "A function takes in frames for its own MAC only, and the check against spoofing drops what it sends from another. A bridge on it carries other machines' frames: they are lost without a word in both directions. " +
+			"Open vSwitch can work where the function is trusted and unchecked, because it can rewrite addresses.",
+		Cost:   "Guests behind such a bridge need routing or NAT, a function of their own, or macvtap in passthru mode.",
+		Verify: "ip link show master BRIDGE lists no virtual function; tcpdump on the function shows answers coming back.",
+		Traps: []string{
+			"promisc on is accepted on a function and does nothing unless it is trusted (trust on) and the card offers it.",
+			"The host's own network works over such a bridge, because the bridge takes the function's MAC: only what is behind it is cut off.",
+			"macvtap in bridge mode on a function has the same problem: each macvtap has a MAC of its own. Intel's drivers take a few more addresses when asked.",
+		},
+		Sources: []Source{
+			{"a function cannot carry a Linux bridge; Open vSwitch can", "founding experience"},
+			{"promiscuous mode needs trust", "drivers/net/ethernet/intel/ixgbe/ixgbe_sriov.c, ixgbe_update_vf_xcast_mode"},
+		},
+	},
+	Where: func(h *facts.Host) []setting.Address {
+		all := eachPassthrough("vf-bridge")(h)
+		for _, n := range h.NICs {
+			if isVF(&n) {
+				all = append(all, setting.Of(setting.Fact, n.Name, "vf-bridge"))
+			}
+		}
+		return all
+	},
+	Want: func(v *View, a setting.Address) Advice {
+		n := v.nics[a.Object()]
+		if n == nil || !isVF(n) {
+			if _, advice, ok := v.guest(a); !ok {
+				return advice
+			}
+			return Unsure("whether a bridge stands on its function is seen in the guest: run 'mpps audit' there, or take a snapshot there")
+		}
+		if v.bridges[n.Master] != nil {
+			return stated(Wants(setting.Exact("no port of a bridge"), "frames of what is behind "+n.Master+" are dropped by the NIC in both directions").At(High), "port of "+n.Master)
+		}
+		return stated(Fine("it is the port of no Linux bridge"), "no port of a bridge")
+	},
+}
+
+var sriovMigrate = &Knob{
+	ID: "sriov.migrate", Title: "A guest with a virtual function is not migrated live", Stage: datapath.SRIOV, Risk: goal.GuestRestart, Check: true,
+	Tiers: tiers(goal.Passthrough),
+	Doc: Doc{
+		Why: "The state of a function is in the card, and cannot be moved. libvirt refuses a live migration; an offline one moves the definition with the PCI address of a function that the other host may not have, or has given away. " +
+			"The ways out: detach, migrate, attach; define anew on the other host; or a pair of a virtio NIC and a function (teaming), which falls back to virtio meanwhile.",
+		Cost:   "With teaming a second NIC with the same MAC, and a guest kernel with net_failover (4.18).",
+		Verify: "virsh dumpxml NAME shows <teaming type='transient' …> on the function's interface.",
+		Traps: []string{
+			"virsh migrate --offline does not refuse: the guest then fails at its start on the other host, or takes another guest's function.",
+			"VFIO migration exists for some cards (mlx5 from 5.18 on, E810 later) and needs variant drivers on both hosts.",
+			"After the guest is attached again its settings (rate, trust) are not there unless libvirt or somebody sets them.",
+		},
+		Sources: []Source{
+			{"teaming", "libvirt formatdomain, \"Teaming a virtio/hostdev NIC pair\"; Documentation/networking/net_failover.rst"},
+			{"migration of functions", "drivers/vfio/pci/mlx5/main.c; Documentation/ABI/testing/debugfs-vfio"},
+			{"refuse libvirt's offline migration with a function attached", "founding experience"},
+		},
+	},
+	Where: eachPassthrough("migration"),
+	Want: func(v *View, a setting.Address) Advice {
+		g, advice, ok := v.guest(a)
+		if !ok {
+			return advice
+		}
+		switch {
+		case g.Definition == "":
+			return Unsure("its definition could not be read")
+		case strings.Contains(g.Definition, "<teaming"):
+			return stated(Fine("its function is paired with a virtio NIC: unplug, migrate, plug"), "teaming")
+		}
+		return stated(Wants(setting.Exact("a teaming pair, or detach before"), fmt.Sprintf("%s cannot be moved: detach, migrate, attach", count(len(g.Hostdevs), "passed-through function"))).At(Info), "not migratable live")
+	},
+}

@@ -1,0 +1,195 @@
+package lasting
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"mpps/internal/plan"
+	"mpps/internal/setting"
+)
+
+// Schema is the version of the list of desired values.
+const Schema = "mpps.desired/1"
+
+// Value is one value that is put back after something has reset it.
+type Value struct {
+	ID      string          `json:"id"` // of the knob, for people
+	Address setting.Address `json:"address"`
+	Want    setting.Want    `json:"want"`
+	To      setting.Reading `json:"to"` // what is written
+}
+
+type list struct {
+	Schema string  `json:"schema"`
+	About  string  `json:"about"`
+	Values []Value `json:"values"`
+}
+
+// ParseDesired reads a list of desired values. Nothing in it is trusted: addresses and values must be of kinds that are put
+// back, in their canonical form.
+func ParseDesired(text string) ([]Value, error) {
+	var l list
+	if err := json.Unmarshal([]byte(text), &l); err != nil {
+		return nil, fmt.Errorf("/%s: %w", DesiredFile, err)
+	}
+	if l.Schema != Schema {
+		return nil, fmt.Errorf("/%s: expected schema %s, found %q", DesiredFile, Schema, l.Schema)
+	}
+	for _, v := range l.Values {
+		if err := v.check(); err != nil {
+			return nil, fmt.Errorf("/%s: %s: %w", DesiredFile, v.Address, err)
+		}
+	}
+	return l.Values, nil
+}
+
+func (v Value) check() error {
+	if ways[v.Address.Kind] == byItself {
+		return errors.New("values of this kind are not put back")
+	}
+	info := setting.Kinds[v.Address.Kind]
+	switch v.To.State {
+	case setting.Known:
+		canonical, err := info.Canonical(v.To.Value)
+		if err != nil {
+			return err
+		}
+		if canonical != v.To.Value {
+			return fmt.Errorf("value %q is not in its canonical form %q", v.To.Value, canonical)
+		}
+	case setting.Absent:
+		if !info.CanAbsent {
+			return fmt.Errorf("a %s cannot be removed", info.What)
+		}
+	default:
+		return errors.New("no value to write")
+	}
+	if !v.Want.Met(v.To) {
+		return fmt.Errorf("writing %s would not give what is wanted, %s", v.To, v.Want)
+	}
+	return nil
+}
+
+// render writes the list with a line for each value, so that it reads well in a diff.
+func render(values []Value) (string, error) {
+	var b bytes.Buffer
+	head, err := json.Marshal(about)
+	if err != nil {
+		return "", err
+	}
+	fmt.Fprintf(&b, "{\n \"schema\": %q,\n \"about\": %s,\n \"values\": [", Schema, bytes.ReplaceAll(head, []byte(`\u0026`), []byte("&")))
+	for i, v := range values {
+		line, err := json.Marshal(v)
+		if err != nil {
+			return "", err
+		}
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString("\n  ")
+		b.Write(line)
+	}
+	b.WriteString("\n ]\n}\n")
+	if b.Len() > setting.MaxFile {
+		return "", fmt.Errorf("the list of %d values to be put back is larger than %d bytes; apply with --runtime-only, or in parts", len(values), setting.MaxFile)
+	}
+	return b.String(), nil
+}
+
+// first puts kinds in order whose values reset those of others: channels renumber queues and interrupts, rings ask for
+// interrupts anew.
+var first = map[setting.Kind]int{setting.VFAttr: -5, setting.Service: -4, setting.NICChannels: -3, setting.NICRing: -2, setting.NICFeature: -1}
+
+// desired plans the list of values that are put back, and the service that does it.
+func (b *builder) desired() error {
+	all := b.changes(byRestore)
+	for _, c := range slices.Concat(b.changes(bySysctl), b.changes(byModule)) {
+		if volatile(c.Address) {
+			all = append(all, c)
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	text, why := b.usable(desiredAddress)
+	var values []Value
+	if why == "" && text != "" {
+		var err error
+		if values, err = ParseDesired(text); err != nil {
+			why = err.Error()
+		}
+	}
+	if why != "" {
+		for _, c := range all {
+			c.Kept = strings.TrimPrefix(c.Kept+"; not put back: "+why, "; ")
+		}
+		return nil
+	}
+	keeper := b.keeper()
+	for _, c := range all {
+		values = merge(values, *c)
+		if c.Kept == "" {
+			c.Lasts = setting.AcrossReboot
+		}
+		c.Kept = strings.TrimPrefix(c.Kept+"; "+keeper, "; ")
+	}
+	slices.SortStableFunc(values, func(x, y Value) int { return first[x.Address.Kind] - first[y.Address.Kind] })
+	text, err := render(values)
+	if err != nil {
+		return err
+	}
+	b.add("desired", "Values to be put back", fmt.Sprintf("%s would be lost with a reboot, an ifup, a driver's reload or a guest's start", count(len(all), "value")),
+		desiredAddress, setting.Exact(text))
+	b.service()
+	return nil
+}
+
+func merge(values []Value, c plan.Change) []Value {
+	added := Value{ID: c.ID, Address: c.Address, Want: c.Want, To: setting.Reading{State: c.To.State, Value: c.To.Value}}
+	at := slices.IndexFunc(values, func(v Value) bool { return v.Address == c.Address })
+	if at >= 0 {
+		values[at] = added
+		return values
+	}
+	return append(values, added)
+}
+
+// keeper says what puts values back.
+func (b *builder) keeper() string {
+	switch {
+	case !b.host.Lasting.Systemd:
+		return "put back by 'mpps restore --watch', which has to be started at boot: systemd is not the init system here"
+	case b.host.Lasting.Program == "" && !b.host.Lasting.Packaged:
+		return "put back by " + UnitName + ", where that is installed"
+	}
+	return "put back by " + UnitName
+}
+
+// service plans the unit where systemd runs. One that a package brings is only enabled.
+func (b *builder) service() {
+	l := b.host.Lasting
+	if !l.Systemd || l.Program == "" && !l.Packaged {
+		return
+	}
+	if !l.Packaged {
+		if text, why := b.usable(fileAddress); why == "" && text == "" {
+			b.folder("unit", unitFolder)
+			b.add("unit", "Service that puts values back", "it watches devices and guests", fileAddress, setting.Exact(unitText(l.Program)))
+		}
+	}
+	b.folder("service", wantsFolder)
+	b.add("service", "Enable and start "+UnitName, "values are put back within two seconds", unitAddress, setting.Exact("enabled"))
+}
+
+// unitText is the unit of deploy/systemd for a program that no package has brought.
+func unitText(program string) string {
+	quoted := program
+	if strings.ContainsAny(program, " \t\"'\\%$") {
+		quoted = `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "%", "%%", "$", "$$").Replace(program) + `"`
+	}
+	return strings.Replace(unitTemplate, "/usr/bin/mpps", quoted, 1)
+}

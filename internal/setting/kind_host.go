@@ -1,0 +1,104 @@
+package setting
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Kinds of the host's own housekeeping and of virtual functions.
+const (
+	// ModuleParam: "module-param:kvm_intel/ple_gap", a module and its parameter. The text that the kernel shows, trimmed.
+	// Parameters that are only read at load time are read-only here.
+	ModuleParam Kind = "module-param"
+	// ThreadSched: "thread-sched:ksoftirqd/3", the name of a kernel thread. The policy, of the realtime policies with the
+	// priority: "SCHED_FIFO 2", "SCHED_OTHER". Absent while there is no such thread.
+	ThreadSched Kind = "thread-sched"
+	// KSM: "ksm:run" or "ksm:merge_across_nodes". A count. Writing run=0 takes merged pages apart first, and writing
+	// merge_across_nodes does so too, because the kernel refuses it while pages are shared; run is left as it was.
+	KSM Kind = "ksm"
+	// Swap: "swap:dev/sda2", the path of a swap area without its leading slash. "off", "on", or "on 5" with a priority that
+	// was given (0 and more; the kernel gives negative ones itself).
+	Swap Kind = "swap"
+	// TraceEvents: "trace-events:set_event", the events that the kernel's main trace buffer records. "none", or their
+	// names ("sched:sched_switch"), sorted, separated by a space.
+	TraceEvents Kind = "trace-events"
+	// IRQCPUs: "irq-cpus:9/acpi", an interrupt that belongs to no NIC: its number and the name of a handler, which must still
+	// be that of the number; or "irq-cpus:default", where new interrupts go. A CPU list.
+	IRQCPUs Kind = "irq-cpus"
+	// RuleSet: "rule-set:iptables-legacy", a tool and all rules that it can save (iptables-legacy, ip6tables-legacy, nft). The
+	// text that the tool reads back, without comments and counters; absent where there is no rule.
+	RuleSet Kind = "rule-set"
+	// VFAttr: "vf-attr:ens1f0/3/max_tx_rate", a physical function, the number of its virtual function, and mac, vlan, qos,
+	// max_tx_rate, min_tx_rate (Mb/s, 0 is no limit), spoofchk, trust (on, off), link_state (auto, enable, disable).
+	VFAttr Kind = "vf-attr"
+)
+
+// How long values of these kinds stay.
+const (
+	UntilModuleReload Lasting = "until the module is loaded anew"
+	UntilVFsRemade    Lasting = "until the virtual functions are made anew"
+)
+
+// Policies of threads that can be set here, by the names of sched(7).
+var policies = map[string]bool{"SCHED_OTHER": false, "SCHED_BATCH": false, "SCHED_IDLE": false, "SCHED_FIFO": true, "SCHED_RR": true}
+
+// canonicalSched is a policy and, of SCHED_FIFO and SCHED_RR, a priority from 1 to 99.
+func canonicalSched(raw string) (string, error) {
+	fields := strings.Fields(raw)
+	if len(fields) == 0 {
+		return "", fmt.Errorf("expected a scheduling policy such as SCHED_FIFO 2, found %q", raw)
+	}
+	policy := strings.ToUpper(fields[0])
+	if !strings.HasPrefix(policy, "SCHED_") {
+		policy = "SCHED_" + policy
+	}
+	realtime, known := policies[policy]
+	switch {
+	case !known && len(fields) == 1: // SCHED_DEADLINE is read, never set
+		return policy, nil
+	case !known, !realtime && len(fields) > 1:
+		return "", fmt.Errorf("expected a scheduling policy such as SCHED_FIFO 2 or SCHED_OTHER, found %q", raw)
+	case !realtime:
+		return policy, nil
+	case len(fields) != 2:
+		return "", fmt.Errorf("expected a priority from 1 to 99 behind %s, found %q", policy, raw)
+	}
+	priority, err := strconv.Atoi(fields[1])
+	if err != nil || priority < 1 || priority > 99 {
+		return "", fmt.Errorf("expected a priority from 1 to 99 behind %s, found %q", policy, raw)
+	}
+	return policy + " " + strconv.Itoa(priority), nil
+}
+
+// canonicalSwap is off, on, or on with a priority of 0 to 32767 (include/linux/swap.h, SWAP_FLAG_PRIO_MASK).
+func canonicalSwap(raw string) (string, error) {
+	fields := strings.Fields(raw)
+	switch {
+	case len(fields) == 1 && (fields[0] == "on" || fields[0] == "off"):
+		return fields[0], nil
+	case len(fields) == 2 && fields[0] == "on":
+		if n, err := strconv.Atoi(fields[1]); err == nil && n >= 0 && n <= 32767 {
+			return "on " + strconv.Itoa(n), nil
+		}
+	}
+	return "", fmt.Errorf("expected off, on, or on with a priority from 0 to 32767, found %q", raw)
+}
+
+// canonicalText keeps lines as they are, but for white space at the ends of lines and of the text.
+func canonicalText(raw string) (string, error) {
+	lines := strings.Split(strings.TrimSpace(raw), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " \t\r")
+	}
+	return strings.Join(lines, "\n"), nil
+}
+
+// canonicalVF is a word or a number in lower case: addresses, counts and switches of virtual functions.
+func canonicalVF(raw string) (string, error) {
+	value := strings.ToLower(strings.TrimSpace(raw))
+	if value == "" || strings.ContainsAny(value, " \t\n") {
+		return "", fmt.Errorf("expected one word, found %q", raw)
+	}
+	return value, nil
+}

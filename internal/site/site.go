@@ -1,0 +1,232 @@
+// Package site reads /etc/mpps/site.yaml: what this site wants otherwise than the catalogue, and why. It holds a list of
+// plain values and no expressions:
+//
+//   - id: nic.ring.rx
+//     want: 512
+//     reason: measured here on 2026-03-04, ticket 1234
+//   - id: sriov.vf.rate
+//     address: vf-attr:ens1f0/3/max_tx_rate
+//     want: 500
+//     reason: customer pays for half a gigabit
+//   - id: memory.thp
+//     leave: true
+//     reason: the database on this host asks for always
+package site
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"mpps/internal/knob"
+	"mpps/internal/setting"
+)
+
+// Path is where the file is, below the root.
+const Path = "etc/mpps/site.yaml"
+
+// maxBytes bounds the file; a thousand entries are some 100 kB.
+const maxBytes = 1 << 20
+
+// Absent is what the file writes for a value that must not be there.
+const Absent = "absent"
+
+// Entry is one wish of the site.
+type Entry struct {
+	ID      string
+	Address setting.Address // zero: every address of the knob
+	Want    setting.Want    // not with Leave
+	Leave   bool            // the values stay as they are
+	Reason  string
+}
+
+// File is a site's wishes. A nil File has none.
+type File struct{ Entries []Entry }
+
+// Error is what is wrong with the file, and where.
+type Error struct {
+	Entry   int // counted from 1; 0 is the file as a whole
+	Problem string
+	Advice  string
+}
+
+// Error says what is wrong.
+func (e *Error) Error() string {
+	if e.Entry == 0 {
+		return "site file: " + e.Problem
+	}
+	return fmt.Sprintf("site file: entry %d: %s", e.Entry, e.Problem)
+}
+
+// Hint says what to do.
+func (e *Error) Hint() string { return e.Advice }
+
+const form = "an entry is {id, want, reason} or {id, leave: true, reason}, with an address where only one value is meant"
+
+// Load reads the file below a root; nil where there is none.
+func Load(root string) (*File, error) {
+	dir, err := os.OpenRoot(root)
+	if err != nil {
+		return nil, &Error{Problem: err.Error(), Advice: "--root takes a directory"}
+	}
+	defer dir.Close()
+	f, err := dir.Open(Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, &Error{Problem: err.Error(), Advice: "it must be readable, or not there"}
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
+	if err != nil {
+		return nil, &Error{Problem: err.Error(), Advice: "it must be a file"}
+	}
+	return Parse(text)
+}
+
+// entry is one element of the list as it is written.
+type entry struct {
+	ID      string    `yaml:"id"`
+	Address string    `yaml:"address"`
+	Want    yaml.Node `yaml:"want"`
+	Leave   bool      `yaml:"leave"`
+	Reason  string    `yaml:"reason"`
+}
+
+// Parse reads the text of a file. The error is an *Error, the first that is wrong.
+func Parse(text []byte) (*File, error) {
+	if len(text) > maxBytes {
+		return nil, &Error{Problem: fmt.Sprintf("it is larger than %d KiB", maxBytes>>10), Advice: form}
+	}
+	if len(bytes.TrimSpace(text)) == 0 {
+		return &File{}, nil
+	}
+	var list []entry
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	decoder.KnownFields(true)
+	if err := decoder.Decode(&list); err != nil && !errors.Is(err, io.EOF) {
+		return nil, &Error{Problem: plain(err), Advice: form}
+	}
+	f := &File{}
+	for i, written := range list {
+		e, problem, advice := written.check()
+		if problem == "" && slices.ContainsFunc(f.Entries, func(other Entry) bool { return other.ID == e.ID && other.Address == e.Address }) {
+			problem, advice = fmt.Sprintf("%s stands there twice", written.name()), "keep one of the two"
+		}
+		if problem != "" {
+			return nil, &Error{Entry: i + 1, Problem: problem, Advice: advice}
+		}
+		f.Entries = append(f.Entries, e)
+	}
+	return f, nil
+}
+
+// plain is the first thing that the decoder has to say, in one line and without our types.
+func plain(err error) string {
+	text := strings.TrimPrefix(strings.TrimSpace(err.Error()), "yaml: ")
+	text = strings.TrimSpace(strings.TrimPrefix(text, "unmarshal errors:"))
+	text, _, _ = strings.Cut(text, "\n")
+	text = strings.ReplaceAll(text, " in type site.entry", "")
+	return strings.ReplaceAll(text, "[]site.entry", "a list of entries")
+}
+
+func (w entry) name() string {
+	if w.Address != "" {
+		return w.ID + " at " + w.Address
+	}
+	return w.ID
+}
+
+// check makes an entry of what is written, or says what is wrong with it.
+func (w entry) check() (e Entry, problem, advice string) {
+	k, near := knob.Find(w.ID)
+	switch {
+	case w.ID == "":
+		return e, "it has no id", form
+	case k == nil && len(near) > 0:
+		return e, fmt.Sprintf("unknown knob %q", w.ID), "did you mean " + strings.Join(near, " or ") + "?"
+	case k == nil:
+		return e, fmt.Sprintf("unknown knob %q", w.ID), "'mpps explain --list' shows all of them"
+	case strings.TrimSpace(w.Reason) == "":
+		return e, w.name() + " has no reason", "say in a sentence why this site wants it otherwise: whoever reads the audit sees it"
+	case w.Leave && !w.Want.IsZero():
+		return e, w.name() + " has both want and leave", form
+	case !w.Leave && w.Want.IsZero():
+		return e, w.name() + " has neither want nor leave", form
+	case !w.Leave && k.Check:
+		return e, w.ID + " is checked and explained only: mpps does not set it", "leave: true takes it out of the audit"
+	}
+	e = Entry{ID: w.ID, Leave: w.Leave, Reason: strings.TrimSpace(w.Reason)}
+	if w.Address != "" {
+		address, err := setting.ParseAddress(w.Address)
+		if err != nil {
+			return e, err.Error(), "addresses stand in 'mpps audit --json' and in plans"
+		}
+		e.Address = address
+	}
+	if w.Leave {
+		return e, "", ""
+	}
+	if w.Want.Kind != yaml.ScalarNode || w.Want.Tag == "!!null" {
+		return e, w.name() + " wants something else than one value", "a text, a number, or on and off"
+	}
+	value := w.Want.Value // as it is written
+	e.Want = setting.Exact(value)
+	if value == Absent {
+		e.Want = setting.NotThere()
+	}
+	if w.Address != "" {
+		want, err := e.Want.Canonical(e.Address)
+		if err != nil {
+			return e, err.Error(), "the form of its values stands in 'mpps audit'"
+		}
+		if want.Op == setting.Gone && !setting.Kinds[e.Address.Kind].CanAbsent {
+			return e, fmt.Sprintf("%s cannot be absent", e.Address), "name a value"
+		}
+		e.Want = want
+	}
+	return e, "", ""
+}
+
+// Adjust puts the site's wish in place of a knob's advice; it fits audit.RunWith. An entry with an address comes before one
+// for the whole knob. An entry for the whole knob leaves alone what the knob does not apply to.
+func (f *File) Adjust(id string, a setting.Address, advice knob.Advice) knob.Advice {
+	if f == nil {
+		return advice
+	}
+	var found *Entry
+	for i := range f.Entries {
+		e := &f.Entries[i]
+		if e.ID == id && (e.Address == a || e.Address == (setting.Address{}) && found == nil) {
+			found = e
+		}
+	}
+	switch {
+	case found == nil:
+		return advice
+	case found.Leave:
+		left := knob.Skips("left alone by the site file: " + found.Reason)
+		left.Site = found.Reason
+		return left
+	case advice.Skip != "" && found.Address == (setting.Address{}):
+		return advice
+	}
+	want, err := found.Want.Canonical(a)
+	if err == nil && want.Op == setting.Gone && !setting.Kinds[a.Kind].CanAbsent {
+		err = fmt.Errorf("%s cannot be absent", a)
+	}
+	if err != nil {
+		return knob.Unsure("the site file wants what cannot be: " + err.Error())
+	}
+	wished := knob.Wants(want, "the site file wants it so")
+	wished.Site, wished.Risk, wished.Needs, wished.Warning = found.Reason, advice.Risk, advice.Needs, advice.Warning
+	return wished
+}

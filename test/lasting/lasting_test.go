@@ -1,0 +1,279 @@
+//go:build lab
+
+package lasting
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"mpps/internal/datapath"
+	"mpps/internal/facts"
+	"mpps/internal/goal"
+	"mpps/internal/host"
+	"mpps/internal/knob"
+	"mpps/internal/lab"
+	"mpps/internal/lab/guestinit"
+	"mpps/internal/lab/labtest"
+	"mpps/internal/plan"
+	"mpps/internal/setting"
+)
+
+func TestMain(m *testing.M) {
+	if guestinit.Wanted() {
+		guestinit.Run(func(ctx context.Context) error { <-ctx.Done(); return nil })
+	}
+	if one := os.Getenv("MPPS_PLAN_ONE"); one != "" { // in the lab: a plan of one value that the catalogue does not hold
+		if err := planOne(one, os.Getenv("MPPS_PLAN_FILE")); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(labtest.Main(m))
+}
+
+// planOne writes a plan that gives one value, ADDRESS=VALUE, with risk connectivity.
+func planOne(one, file string) error {
+	where, value, _ := strings.Cut(one, "=")
+	a, err := setting.ParseAddress(where)
+	if err != nil {
+		return err
+	}
+	m, err := host.Open("/")
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	ctx := context.Background()
+	h := m.Inventory(ctx)
+	host.Read(ctx, m.Mechanisms(), h, []setting.Address{a})
+	p, err := plan.Make(h, goal.Unlimited(), []*knob.Knob{{
+		ID: "test.cut", Title: "the way in", Stage: datapath.NIC, Risk: goal.Connectivity, Tiers: goal.Tiers(),
+		Where: func(*facts.Host) []setting.Address { return []setting.Address{a} },
+		Want: func(*knob.View, setting.Address) knob.Advice {
+			return knob.Wants(setting.Exact(value), "the test wants it")
+		},
+	}})
+	if err != nil {
+		return err
+	}
+	var text bytes.Buffer
+	if err := plan.Encode(&text, p); err != nil {
+		return err
+	}
+	return os.WriteFile(file, text.Bytes(), 0o644)
+}
+
+// prepare brings the host to where the catalogue has something to say: booted to the end, NICs up.
+const prepare = `set -e
+systemctl is-system-running --wait >/dev/null || true
+mkdir -p /opt
+[ -x /opt/mpps ] || cp /share/mpps /opt/mpps
+for d in /sys/class/net/*/device; do ip link set $(basename $(dirname $d)) up; done
+sleep 1
+`
+
+type scene struct {
+	*testing.T
+	lab *lab.Lab
+}
+
+func (s scene) must(script string) string {
+	s.Helper()
+	out, err := s.lab.Must(s.Context(), script)
+	if err != nil {
+		s.Fatalf("%s: %v\n%s", script, err, out)
+	}
+	return strings.TrimSpace(out)
+}
+
+func (s scene) seconds(script string) float64 {
+	s.Helper()
+	n, err := strconv.ParseFloat(s.must(script), 64)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return n
+}
+
+// stands waits until every applied value stands.
+func (s scene) stands(when string, limit time.Duration) {
+	s.Helper()
+	began := time.Now()
+	for {
+		r, err := s.lab.Shell(s.Context(), "/opt/mpps verify")
+		if err != nil {
+			s.Fatal(err)
+		}
+		if r.Code == 0 {
+			s.Logf("everything stands %.1f s after %s", time.Since(began).Seconds(), when)
+			return
+		}
+		if time.Since(began) > limit {
+			s.Fatalf("%s: not everything stands after %v:\n%s%s", when, limit, r.Stdout, s.must("journalctl -u mpps-restore --no-pager | tail -30"))
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+}
+
+// igbQueue finds the first igb NIC and the mask of its first transmit queue, which its driver resets.
+const igbQueue = `I=$(basename $(ls -d /sys/bus/pci/drivers/igb/*/net/* | head -1)); F=/sys/class/net/$I/queues/tx-0/xps_cpus; `
+
+func TestValuesOutlastWhatResetsThem(t *testing.T) {
+	l := labtest.Host(t, labtest.Systemd, labtest.Disk, labtest.Fresh)
+	s := scene{t, l}
+	s.must(prepare + "/opt/mpps snapshot -q -o /share/before.json; /opt/mpps apply --pps 1.8M --confirm 0 >/share/apply.txt")
+	s.stands("the apply", 5*time.Second)
+	if got := s.must("systemctl is-active mpps-restore; sysctl -n kernel.numa_balancing"); got != "active\n0" {
+		t.Errorf("service and a kernel parameter: %q", got)
+	}
+
+	// A hard stop: sysctl.d and the service bring everything back at the next boot.
+	if err := l.Reset(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.must(prepare)
+	s.stands("a loss of power and the boot", 5*time.Second)
+	if got := s.must("systemctl is-active mpps-restore; sysctl -n kernel.numa_balancing; systemctl is-active irqbalance || true"); got != "active\n0\ninactive" {
+		t.Errorf("after the boot: service, a kernel parameter and irqbalance: %q", got)
+	}
+
+	// The driver is loaded anew: from the moment at which the device has its name.
+	took := s.seconds(igbQueue + `
+want=$(cat $F); modprobe -r igb; modprobe igb & while [ ! -e $F ]; do :; done; s=$EPOCHREALTIME
+while read -r now <$F 2>/dev/null || true; [ "$now" != "$want" ]; do :; done; e=$EPOCHREALTIME; wait; awk "BEGIN{print $e-$s}"`)
+	t.Logf("put back %.2f s after the driver made its device anew", took)
+	if took > 2 {
+		t.Errorf("put back in %.2f s, expected under 2 s", took)
+	}
+	s.must(prepare)
+	s.stands("a driver's reload", 5*time.Second)
+
+	// Somebody changes a value by hand: it is reported and left alone, also at an ifup; asked for it, it is put back.
+	hand := s.must(igbQueue + `sleep 9; echo 8 >$F; sleep 13; cat $F; ip link set $I down; ip link set $I up; sleep 2; cat $F`)
+	if values := strings.Fields(hand); len(values) != 2 || values[0] != "8" || values[1] != "8" {
+		t.Errorf("changed to 8 by hand, the mask is %q after 13 s and after an ifup", values)
+	}
+	if r, err := l.Shell(t.Context(), "journalctl -u mpps-restore --no-pager | grep 'changed by hand'; /opt/mpps restore"); err != nil || r.Code != 4 || !strings.Contains(r.Stdout, "left alone") {
+		t.Errorf("exit %d, %v: expected 4 and the value named:\n%s", r.Code, err, r.Stdout)
+	}
+	s.must("/opt/mpps restore --insist")
+	s.stands("restore --insist", 5*time.Second)
+
+	// A rollback removes it all. What stands then is what a boot gives: the NICs are set up as before.
+	s.must("/opt/mpps rollback >/share/rollback.txt")
+	if left := s.must("ls -A /etc/sysctl.d /etc/modprobe.d /var/lib/mpps; find /etc/systemd -name '*mpps*'"); strings.Contains(left, "mpps.conf") || strings.Contains(left, "desired") || strings.Contains(left, "restore") {
+		t.Errorf("left behind: %s", left)
+	}
+	if got := s.must("systemctl show -P LoadState mpps-restore"); got != "not-found" {
+		t.Errorf("the service is %s", got)
+	}
+	if out := s.must("/opt/mpps snapshot -q -o /share/after.json; /opt/mpps snapshot diff /share/before.json /share/after.json | grep -v -i irq || true"); strings.Contains(out, "readings[") {
+		t.Errorf("values differ from before the apply:\n%s", out)
+	}
+}
+
+// TestGuestStart binds a guest's vCPU as often as it is started, though no event of libvirt's is asked for.
+func TestGuestStart(t *testing.T) {
+	l := labtest.Host(t, labtest.Systemd, labtest.Disk, labtest.Fresh)
+	s := scene{t, l}
+	s.must(prepare + `mkdir -p /var/lib/mpps
+cat >/var/lib/mpps/desired.json <<'END'
+{"schema": "mpps.desired/1", "about": "a test", "values": [
+ {"id": "test.vcpu", "address": "thread-affinity:vm1/vcpu/0", "want": {"op": "exactly", "value": "2"}, "to": {"state": "known", "value": "2"}}]}
+END
+systemd-run -q --unit=restore-test /opt/mpps restore --watch`)
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan float64, 1)
+	go func() {
+		// From the moment at which the thread is there.
+		out, err := l.Must(t.Context(), `for i in $(seq 2000); do T=$(grep -lx 'CPU 0/KVM' /proc/[0-9]*/task/*/comm 2>/dev/null | head -1); [ -z "$T" ] || break; sleep 0.05; done
+s=$EPOCHREALTIME; D=$(dirname $T); while ! grep -q '^Cpus_allowed_list:.2$' $D/status; do sleep 0.02; done; e=$EPOCHREALTIME; awk "BEGIN{print $e-$s}"`)
+		n, parsed := strconv.ParseFloat(strings.TrimSpace(out), 64)
+		if err != nil || parsed != nil {
+			n = -1
+		}
+		done <- n
+	}()
+	if err := l.Bridge(t.Context(), "br9", "10.50.0.1/24"); err != nil {
+		t.Fatal(err)
+	}
+	guest := lab.GuestSpec{Name: "vm1", Binary: program, VCPUs: 1, NICs: []lab.NIC{{Model: lab.Virtio, Bridge: "br9", Addr: "10.50.0.2/24"}}}
+	if _, err := l.StartGuest(t.Context(), guest); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case took := <-done:
+		t.Logf("bound %.2f s after the vCPU's thread began", took)
+		if took < 0 || took > 2 {
+			t.Errorf("bound in %.2f s, expected under 2 s", took)
+		}
+	case <-time.After(10 * time.Second):
+		t.Errorf("not bound: %s", s.must("journalctl -u restore-test --no-pager | tail -20; ls /run/libvirt/qemu"))
+	}
+}
+
+// TestPathIsCut takes the operator's NIC down by a change that nobody can confirm any more.
+func TestPathIsCut(t *testing.T) {
+	l := labtest.Host(t, labtest.Systemd)
+	s := scene{t, l}
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Put("lasting.test", program); err != nil {
+		t.Fatal(err)
+	}
+	// The other NICs are in the same network and would answer for this one's address.
+	s.must(prepare + `for d in /sys/bus/pci/drivers/igb/*/net/*; do ip link set $(basename $d) down; done
+I=$(basename $(ls -d /sys/bus/virtio/drivers/virtio_net/*/net/*)); ip addr replace 10.99.0.2/24 dev $I; ip route replace default via 10.99.0.1
+F=/sys/class/net/$I/flags; echo $I >/root/nic; MPPS_PLAN_FILE=/root/cut.json MPPS_PLAN_ONE=sysfs:class/net/$I/flags=$(printf '0x%x' $(($(cat $F) & ~1))) /share/lasting.test`)
+	reached := func() bool {
+		return exec.CommandContext(t.Context(), "ip", "netns", "exec", l.Netns(), "ping", "-c1", "-W1", "10.99.0.2").Run() == nil
+	}
+	for began := time.Now(); !reached(); {
+		if time.Since(began) > 15*time.Second {
+			t.Fatalf("the host cannot be reached before anything is cut: %s", s.must("ip -br addr; ip route"))
+		}
+	}
+	// The shell that applies dies with its connection.
+	out := s.must(`setsid bash -c '/opt/mpps apply /root/cut.json --confirm 5s >/root/out 2>&1; kill -9 $$' || true; cat /root/out; systemctl list-timers --all --no-legend 'mpps-confirm-*'`)
+	if !strings.Contains(out, "your way in: ") || !strings.Contains(out, "mpps-confirm-") {
+		t.Errorf("expected the way in to be named, and a timer:\n%s", out)
+	}
+	cut := time.Now()
+	if reached() {
+		t.Fatalf("the host is reached, nothing was cut: %s", s.must("ip -br addr; /opt/mpps history"))
+	}
+	for !reached() {
+		if time.Since(cut) > 20*time.Second {
+			t.Fatalf("not undone: %s", s.must("/opt/mpps history; systemctl status 'mpps-confirm-*' --no-pager"))
+		}
+	}
+	t.Logf("reached again %.1f s after the path was cut", time.Since(cut).Seconds())
+	for range 50 { // the rollback ends a moment after the value is back
+		if s.must("/opt/mpps status") == "clean" {
+			break
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	if got := s.must("/opt/mpps status; /opt/mpps history; systemctl list-units --all --no-legend 'mpps-confirm-*'"); !strings.Contains(got, "not confirmed within 5s") || !strings.HasPrefix(got, "clean\n") || strings.Contains(got, "mpps-confirm") {
+		t.Errorf("afterwards: %s", got)
+	}
+	// Confirmed: it stays, and the timer is gone.
+	got := s.must(`MPPS_PLAN_FILE=/root/keep.json MPPS_PLAN_ONE=sysfs:class/net/$(cat /root/nic)/tx_queue_len=777 /share/lasting.test
+/opt/mpps apply /root/keep.json --confirm 60s >/dev/null; systemctl list-timers --all --no-legend 'mpps-confirm-*' | wc -l; /opt/mpps confirm >/dev/null; systemctl list-timers --all --no-legend 'mpps-confirm-*' | wc -l; cat /sys/class/net/$(cat /root/nic)/tx_queue_len; /opt/mpps rollback >/dev/null; cat /sys/class/net/$(cat /root/nic)/tx_queue_len`)
+	if got != "1\n0\n777\n1000" {
+		t.Errorf("timers before and after mpps confirm, value, value after rollback: %q", got)
+	}
+}
