@@ -16,7 +16,7 @@ func (m *Machine) power(_ context.Context, h *facts.Host) {
 	for _, cpu := range cpus.numbered("cpu") {
 		at := cpus.folder("cpu" + strconv.Itoa(cpu))
 		if at.line("online") != "0" { // of an offline CPU the files tell nothing, or what was before
-			m.scaling(at, p)
+			scaling(cpus, "cpu"+strconv.Itoa(cpu)+"/cpufreq/", p)
 			idleStates(at, p)
 		}
 		at.close()
@@ -34,15 +34,16 @@ func (m *Machine) power(_ context.Context, h *facts.Host) {
 	p.LatencyLimit = m.latencyLimit()
 }
 
-// scaling reads a CPU's clock policy.
-func (m *Machine) scaling(at *folder, p *facts.Power) {
-	if driver := at.line("cpufreq/scaling_driver"); driver != "" {
+// scaling reads a CPU's clock policy. Its directory is a link to ../cpufreq/policyN, which in a recorded tree can be followed
+// only from the directory of all CPUs.
+func scaling(cpus *folder, at string, p *facts.Power) {
+	if driver := cpus.line(at + "scaling_driver"); driver != "" {
 		p.ScalingDriver = driver
 	}
-	if governor := at.line("cpufreq/scaling_governor"); governor != "" {
+	if governor := cpus.line(at + "scaling_governor"); governor != "" {
 		p.Governors[governor]++
 	}
-	if preference := at.line("cpufreq/energy_performance_preference"); preference != "" {
+	if preference := cpus.line(at + "energy_performance_preference"); preference != "" {
 		p.Preferences[preference]++
 	}
 }

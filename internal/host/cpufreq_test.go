@@ -37,6 +37,22 @@ func TestPower(t *testing.T) {
 	}
 }
 
+// TestPowerOfRecordedTree: each CPU's cpufreq is a link to the policy that it follows.
+func TestPowerOfRecordedTree(t *testing.T) {
+	const cpu = "sys/devices/system/cpu/"
+	m := tree(t, files{cpu + "cpufreq/policy0/scaling_driver": "acpi-cpufreq", cpu + "cpufreq/policy0/scaling_governor": "ondemand", cpu + "cpu0/topology/core_id": "0", cpu + "cpu1/topology/core_id": "1"})
+	for _, id := range []string{"0", "1"} {
+		if err := m.root.Symlink("../cpufreq/policy0", cpu+"cpu"+id+"/cpufreq"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var h facts.Host
+	m.power(t.Context(), &h)
+	if p := h.Power; p.ScalingDriver != "acpi-cpufreq" || p.Governors["ondemand"] != 2 {
+		t.Errorf("found %+v", p)
+	}
+}
+
 func TestFirmware(t *testing.T) {
 	var h facts.Host
 	tree(t, files{"sys/firmware/acpi/tables/DMAR": "x", "sys/firmware/acpi/tables/APIC": "x", "sys/kernel/iommu_groups/0/type": "DMA", "sys/kernel/iommu_groups/1/type": "DMA"}).firmware(t.Context(), &h)
