@@ -31,7 +31,7 @@ way to any network but its own.
 	}
 	cmd.PersistentFlags().StringVar(&name, "name", "default", "which lab, where there are several")
 	cmd.AddCommand(a.labUp(&name), a.labRun(&name), a.labShell(&name), labPut(&name), labGet(&name),
-		labReset(&name), labDown(&name), a.labList(), a.labClean())
+		labReset(&name), labReboot(&name), labDown(&name), a.labList(), a.labClean())
 	return cmd
 }
 
@@ -138,6 +138,16 @@ func labReset(name *string) *cobra.Command {
 	return onLab(name, "reset", "end the lab like a power cut and boot it again", cobra.NoArgs,
 		func(ctx context.Context, l *lab.Lab, _ []string) error {
 			if err := l.Reset(ctx); err != nil {
+				return err
+			}
+			return install(ctx, l)
+		})
+}
+
+func labReboot(name *string) *cobra.Command {
+	return onLab(name, "reboot", "have a lab that was made with --persist reboot, as its own boot menu says", cobra.NoArgs,
+		func(ctx context.Context, l *lab.Lab, _ []string) error {
+			if err := l.Reboot(ctx); err != nil {
 				return err
 			}
 			return install(ctx, l)

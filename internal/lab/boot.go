@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -64,6 +65,13 @@ func (l *Lab) boot(ctx context.Context) error {
 		if err := makeDisk(ctx, m.Disk); err != nil {
 			return err
 		}
+	}
+	if c.Persist {
+		more, err := l.menuArgs(ctx)
+		if err != nil {
+			return err
+		}
+		m.Args = append(slices.Clone(m.Args), more...)
 	}
 	if err := l.pipes(); err != nil {
 		return err

@@ -219,7 +219,8 @@ func Clean(ctx context.Context, cache string) error {
 		removeGlob(filepath.Join(cache, "debs")), removeGlob(filepath.Join(cache, "labs")), removeGlob(filepath.Join(cache, "*lock")))
 }
 
-// Reset ends L1 like a power cut and boots it again. Without Persist its file system starts afresh.
+// Reset ends L1 like a power cut and boots it again. Without Persist its file system starts afresh; with it the kernel
+// gets, besides Config's, the arguments of L1's own boot menu.
 // args, when given, replace the kernel arguments of Config.
 func (l *Lab) Reset(ctx context.Context, args ...string) error {
 	unlock, err := lockName(ctx, l.Name())
@@ -231,6 +232,13 @@ func (l *Lab) Reset(ctx context.Context, args ...string) error {
 	if args != nil {
 		l.st.Config.Args = args
 	}
+	l.mu.Unlock()
+	return l.again(ctx)
+}
+
+// again ends what is left of a boot and boots anew.
+func (l *Lab) again(ctx context.Context) error {
+	l.mu.Lock()
 	for _, p := range l.idle {
 		p.close()
 	}

@@ -166,7 +166,7 @@ func (b *builder) build(ctx context.Context) error {
 	}{
 		{"base system (debootstrap " + suite + ")", b.debootstrap},
 		{fmt.Sprintf("kernel, QEMU, libvirt, tools (%d packages and what they need)", len(packages)), b.install},
-		{"init scripts, kernel image, check", b.finish},
+		{"init scripts, boot menu, kernel image, check", b.finish},
 	}
 	start := time.Now()
 	for i, s := range steps {
@@ -195,6 +195,9 @@ func (b *builder) install(ctx context.Context) error {
 func (b *builder) finish(ctx context.Context) error {
 	root := b.tree.Root()
 	if err := writeRoot(root); err != nil {
+		return err
+	}
+	if err := b.inside(ctx, "update-grub"); err != nil {
 		return err
 	}
 	vers, err := os.ReadDir(filepath.Join(root, "usr/lib/modules"))

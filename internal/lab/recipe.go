@@ -26,6 +26,7 @@ var packages = []string{
 	"iputils-ping", "tcpdump", "nftables", "iptables", "ebtables",
 	"iperf3", "netperf", "sockperf", "xdp-tools", "bpftool", "rt-tests",
 	"systemd", "systemd-sysv", "dbus", "tuned",
+	"grub-common", "grub2-common",
 }
 
 // aptConf keeps the tree small and its unpacking fast.

@@ -1,0 +1,129 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// grubConfig is where L1's update-grub writes the boot menu, grubEnvironment where GRUB keeps its variables.
+const (
+	grubConfig      = "boot/grub/grub.cfg"
+	grubEnvironment = "boot/grub/grubenv"
+)
+
+// guestReset is the Reason of a QEMU whose L1 has rebooted (and of one whose kernel panicked).
+const guestReset = "guest-reset"
+
+// Reboot has L1 reboot by itself (systemctl reboot, or in Shell mode sync and reboot(2)) and boots it as its own boot menu
+// says: with the arguments that its grub.cfg yields. It also goes on after a reboot that L1 has begun on its own. It wants
+// Persist, without which L1 would forget its boot menu.
+func (l *Lab) Reboot(ctx context.Context) error {
+	unlock, err := lockName(ctx, l.Name())
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if !l.st.Config.Persist {
+		return fmt.Errorf("lab %s: want Persist for a reboot: its file system starts afresh with each boot", l.Name())
+	}
+	if l.running() {
+		argv := []string{"systemctl", "reboot"}
+		if l.st.Config.Mode == Shell {
+			argv = []string{"systemctl", "--force", "--force", "reboot"} // reboot(2), after a sync
+		}
+		if _, err := l.Run(ctx, argv...); err != nil && !errors.Is(err, ErrGone) {
+			return err
+		}
+	}
+	down, cancel := context.WithTimeout(ctx, l.bootLimit())
+	defer cancel()
+	reason, err := l.Wait(down)
+	if err != nil {
+		return fmt.Errorf("lab %s: did not go down within %v: %w", l.Name(), l.bootLimit(), err)
+	}
+	if reason != guestReset {
+		return fmt.Errorf("lab %s: ended with %q instead of rebooting: %s", l.Name(), reason, logTail(l.LogFile("serial"), 3))
+	}
+	return l.again(ctx)
+}
+
+// menuArgs are the kernel arguments that L1's boot menu yields, without those that say where its root is, which the lab
+// knows better.
+func (l *Lab) menuArgs(ctx context.Context) ([]string, error) {
+	config, err := l.hostFile(ctx, grubConfig)
+	if err != nil {
+		return nil, fmt.Errorf("L1's boot menu: %w", err)
+	}
+	environment, err := l.hostFile(ctx, grubEnvironment)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("L1's boot menu: %w", err)
+	}
+	kernel, args, err := grubDefault(config, environment)
+	if err != nil {
+		return nil, fmt.Errorf("L1's boot menu: /%s: %w", grubConfig, err)
+	}
+	if want := "/boot/vmlinuz-" + l.tree.Release; kernel != want {
+		return nil, fmt.Errorf("L1's boot menu: /%s boots %s, expected %s", grubConfig, kernel, want)
+	}
+	var kept []string
+	for _, a := range args {
+		if a != "ro" && !strings.HasPrefix(a, "root=") {
+			kept = append(kept, a)
+		}
+	}
+	return kept, nil
+}
+
+// hostFile reads a file of L1's as it is while L1 is off: that of its upper layer, else that of its tree.
+func (l *Lab) hostFile(ctx context.Context, name string) (string, error) {
+	switch {
+	case l.st.Config.Disk:
+		text, err := diskFile(ctx, filepath.Join(l.data, "upper.img"), "/u/"+name)
+		if !errors.Is(err, fs.ErrNotExist) {
+			return text, err
+		}
+	case l.st.Config.Persist:
+		upper := filepath.Join(l.data, "upper", "u", name)
+		info, err := os.Lstat(upper)
+		if err == nil && info.Mode()&fs.ModeCharDevice != 0 { // how overlayfs marks a file that was removed
+			return "", fmt.Errorf("/%s: %w", name, fs.ErrNotExist)
+		}
+		if err == nil {
+			return readAll(upper)
+		}
+	}
+	text, err := readAll(filepath.Join(l.tree.Root(), name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("/%s: %w", name, fs.ErrNotExist)
+	}
+	return text, err
+}
+
+// diskFile reads a file of an ext4 image. What its journal still holds is first brought into place, as the next mount
+// would do.
+func diskFile(ctx context.Context, image, name string) (string, error) {
+	if _, err := os.Stat(image); err != nil {
+		return "", err
+	}
+	var exit *exec.ExitError
+	if _, err := output(ctx, nil, "e2fsck", "-p", image); err != nil && !(errors.As(err, &exit) && exit.ExitCode() == 1) { // 1: mended
+		return "", err
+	}
+	stat, err := output(ctx, nil, "debugfs", "-R", "stat "+name, image)
+	if err != nil {
+		return "", err
+	}
+	if !strings.Contains(stat, "Inode:") {
+		return "", fmt.Errorf("%s: %w", name, fs.ErrNotExist)
+	}
+	if !strings.Contains(stat, "Type: regular") {
+		return "", fmt.Errorf("%s: is no regular file", name)
+	}
+	return output(ctx, nil, "debugfs", "-R", "cat "+name, image)
+}
