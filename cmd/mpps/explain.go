@@ -36,8 +36,9 @@ type knobHits struct {
 // knobPage is everything that is known of a knob.
 type knobPage struct {
 	knobSummary
-	After []string `json:"after"`
-	Doc   knob.Doc `json:"doc"`
+	Values []knob.Value `json:"values"` // that it speaks of, NIC, GUEST and N standing for any
+	After  []string     `json:"after"`
+	Doc    knob.Doc     `json:"doc"`
 }
 
 func (a *app) explainCommand() *cobra.Command {
@@ -77,7 +78,7 @@ somewhere is found by its own words, right or wrong.
 				return usage(fmt.Errorf("unknown knob %q", ids[0]), hint)
 			}
 			return a.out.Answer(report.Answer{
-				Verb: "explain", Result: knobPage{summarize(k), k.After, k.Doc},
+				Verb: "explain", Result: knobPage{summarize(k), append([]knob.Value{}, k.Values()...), append([]string{}, k.After...), k.Doc},
 				Text: func(t *report.Text) {
 					if asMarkdown {
 						page(t, report.KnobMarkdown(k))

@@ -2,6 +2,7 @@ package knob
 
 import (
 	"slices"
+	"strings"
 
 	"mpps/internal/facts"
 	"mpps/internal/setting"
@@ -51,8 +52,8 @@ func Addresses(h *facts.Host, catalogue []*Knob) []setting.Address {
 	return all
 }
 
-// Find is the knob of an ID. Where there is none it names up to three whose IDs are near, nearest first, else up to three whose
-// traps speak of what was asked for.
+// Find is the knob of an ID. Where there is none it names up to three whose IDs are near, nearest first, else up to three that
+// speak of what was asked for.
 func Find(id string) (*Knob, []string) {
 	catalogue := Catalogue()
 	for _, k := range catalogue {
@@ -66,7 +67,8 @@ func Find(id string) (*Knob, []string) {
 	}
 	var found []near
 	for _, k := range catalogue {
-		if d := Distance(id, k.ID); d <= max(2, len(k.ID)/3) || contained(id, k.ID) {
+		d := Distance(id, k.ID)
+		if d <= max(2, len(k.ID)/3) || contained(id, k.ID) || len(id) >= 6 && Distance(id, firstOf(k.ID, id)) <= 1 {
 			found = append(found, near{k.ID, d})
 		}
 	}
@@ -77,11 +79,15 @@ func Find(id string) (*Knob, []string) {
 	}
 	if len(ids) == 0 { // no ID is near: perhaps a word that a knob speaks of
 		for _, hit := range Search(id) {
-			if hit.Field == "trap" || hit.Field == "title" || hit.Field == "near" {
-				ids = append(ids, hit.ID)
-			}
+			ids = append(ids, hit.ID)
 		}
 		ids = ids[:min(3, len(ids))]
 	}
 	return nil, ids
+}
+
+// firstOf is as many parts of an ID as another text has: of nic.ring.rx as nic.rnig has, nic.ring.
+func firstOf(id, like string) string {
+	parts := strings.Split(id, ".")
+	return strings.Join(parts[:min(len(parts), strings.Count(like, ".")+1)], ".")
 }

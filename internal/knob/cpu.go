@@ -73,7 +73,7 @@ var memoryNUMABalancing = &Knob{
 		},
 		Sources: []Source{
 			{"what it does", "Documentation/admin-guide/sysctl/kernel.rst, numa_balancing; kernel/sched/fair.c, task_numa_work"},
-			{"numad off in all tests", "founding measurements"},
+			{"off under fixed placement, as numad is", "founding measurements"},
 		},
 	},
 	Where: fixed(setting.Of(setting.Sysctl, "kernel.numa_balancing")),

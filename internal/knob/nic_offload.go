@@ -10,7 +10,7 @@ import (
 )
 
 // offload is a family of features that are on unless known broken.
-func offload(name, title, why string, severity Severity, features ...string) *Knob {
+func offload(name, title, why string, severity Severity) *Knob {
 	return &Knob{
 		ID: "nic.offload." + name, Title: title, Stage: datapath.NIC, Risk: goal.None,
 		Doc: Doc{
@@ -28,7 +28,7 @@ func offload(name, title, why string, severity Severity, features ...string) *Kn
 				{"lro is switched off for forwarding", "net/core/dev.c, dev_disable_lro; net/bridge/br_if.c, br_add_if"},
 			},
 		},
-		Where: featureAddresses(features),
+		Where: featureAddresses(offloadFeatures[name]),
 		Want: func(v *View, a setting.Address) Advice {
 			n, advice, ok := v.nic(a)
 			if !ok {
@@ -67,17 +67,22 @@ func feature(n *facts.NIC, name string) (facts.Feature, bool) {
 	return facts.Feature{}, false
 }
 
+// offloadFeatures are the features of each family, by the kernel's names.
+var offloadFeatures = map[string][]string{
+	"checksum":     {"rx-checksum", "tx-checksum-ipv4", "tx-checksum-ipv6", "tx-checksum-ip-generic"},
+	"sg":           {"tx-scatter-gather"},
+	"segmentation": {"tx-tcp-segmentation", "tx-tcp6-segmentation", "tx-generic-segmentation"},
+	"gro":          {"rx-gro"},
+	"tunnel":       {"tx-udp_tnl-segmentation", "tx-udp_tnl-csum-segmentation", "tx-gre-segmentation"},
+	"nocache_copy": {"tx-nocache-copy"},
+}
+
 var nicOffloads = []*Knob{
-	offload("checksum", "The NIC computes checksums", "Without it the CPU reads every byte of every packet once more, on receive and on transmit.", Medium,
-		"rx-checksum", "tx-checksum-ipv4", "tx-checksum-ipv6", "tx-checksum-ip-generic"),
-	offload("sg", "The NIC gathers a packet from several buffers", "Without scatter-gather each packet of a guest is copied into one piece first, and segmentation is not possible.", Medium,
-		"tx-scatter-gather"),
-	offload("segmentation", "Segments are cut as late as possible", "A guest hands over up to 64 KiB at once; bridge and tap are passed once for all of it, and the NIC (or the kernel at the last moment) cuts it into packets. For bulk data it is the difference between 1 and 40 passes; for 64-byte packets it does nothing.", Medium,
-		"tx-tcp-segmentation", "tx-tcp6-segmentation", "tx-generic-segmentation"),
-	offload("gro", "Received segments are joined before the bridge", "Segments of one TCP flow are joined as they come in, so that bridge, tap and guest see one large packet instead of dozens. For 64-byte UDP it does nothing.", Medium,
-		"rx-gro"),
-	offload("tunnel", "The NIC segments inside tunnels", "Packets of guests on VXLAN or GENEVE are cut inside the tunnel by the NIC; without it the kernel does before the encapsulation, and every segment is encapsulated on its own.", Low,
-		"tx-udp_tnl-segmentation", "tx-udp_tnl-csum-segmentation", "tx-gre-segmentation"),
+	offload("checksum", "The NIC computes checksums", "Without it the CPU reads every byte of every packet once more, on receive and on transmit.", Medium),
+	offload("sg", "The NIC gathers a packet from several buffers", "Without scatter-gather each packet of a guest is copied into one piece first, and segmentation is not possible.", Medium),
+	offload("segmentation", "Segments are cut as late as possible", "A guest hands over up to 64 KiB at once; bridge and tap are passed once for all of it, and the NIC (or the kernel at the last moment) cuts it into packets. For bulk data it is the difference between 1 and 40 passes; for 64-byte packets it does nothing.", Medium),
+	offload("gro", "Received segments are joined before the bridge", "Segments of one TCP flow are joined as they come in, so that bridge, tap and guest see one large packet instead of dozens. For 64-byte UDP it does nothing.", Medium),
+	offload("tunnel", "The NIC segments inside tunnels", "Packets of guests on VXLAN or GENEVE are cut inside the tunnel by the NIC; without it the kernel does before the encapsulation, and every segment is encapsulated on its own.", Low),
 }
 
 var nicOffloadNoCache = &Knob{
@@ -95,7 +100,7 @@ var nicOffloadNoCache = &Knob{
 			{"off by default", "kernel commit \"net: Do not enable tx-nocache-copy by default\"; net/core/dev.c, register_netdevice"},
 		},
 	},
-	Where: featureAddresses([]string{"tx-nocache-copy"}),
+	Where: featureAddresses(offloadFeatures["nocache_copy"]),
 	Want: func(v *View, a setting.Address) Advice {
 		n, advice, ok := v.nic(a)
 		if !ok {

@@ -21,7 +21,7 @@ var memoryNUMAD = &Knob{
 		},
 		Sources: []Source{
 			{"what it moves, and how", "numad(8); numad.c, bind_process_and_migrate_memory"},
-			{"off in all tests", "founding measurements"},
+			{"numad off in all tests", "founding measurements"},
 		},
 	},
 	Where: fixed(setting.Of(setting.Service, "numad")),

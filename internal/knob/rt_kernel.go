@@ -19,7 +19,7 @@ var rtWatchdog = &Knob{
 		Traps: []string{
 			"nohz_full CPUs are already excluded: there is then nothing to do.",
 			"nowatchdog on the command line switches all off for good; watchdog_cpumask is the narrower way, and what mpps does.",
-			"The NMI detector takes away a hardware counter that perf and the guest's virtual PMU could use.",
+			"kernel.nmi_watchdog=0 switches the NMI detector off on all CPUs, where the mask keeps it for the host's own; it takes away a hardware counter that perf and the guest's virtual PMU could use.",
 			"The hung task detector (kernel.hung_task_timeout_secs) is another, runs on the host's CPUs, and costs nothing here.",
 		},
 		Sources: []Source{

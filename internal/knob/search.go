@@ -11,7 +11,7 @@ import (
 type Hit struct {
 	ID    string `json:"id"`
 	Title string `json:"title"`
-	Field string `json:"field"` // id, title, trap, why, verify, cost, source or near
+	Field string `json:"field"` // id, value, title, trap, why, verify, cost, source or near
 	Text  string `json:"text"`  // the trap, or the sentence, that holds what was searched for
 	rank  int
 }
@@ -21,6 +21,7 @@ type Hit struct {
 const (
 	rankID = iota
 	rankTrap
+	rankValue
 	rankTitle
 	rankWhy
 	rankOther
@@ -31,28 +32,57 @@ const (
 // maxSearch bounds what is searched for, in bytes.
 const maxSearch = 200
 
-// Search finds the knobs that speak of something, the most telling first: by a part of the ID, and by what stands in the
-// prose, whole or, where nothing does, by its words without their values, and last by words that are spelled nearly so. So
-// old advice is found by its own name: "pcie_asmp", "sched_rt_period_us=-1", "tx_queue_size=1024", "sdnf".
+// Search finds the knobs that speak of something, the most telling first: by a part of the ID, by what stands in the
+// prose and by the names of the values, whole or, where nothing does, by the names in it without their values, by its words,
+// and last by words that are spelled nearly so. So old advice is found by its own name ("pcie_asmp", "sched_rt_period_us=-1",
+// "tx_queue_size=1024", "sdnf"), and a line of a script by what it sets ("sysctl -w net.core.dev_weight=6000").
 func Search(text string) []Hit {
 	text = strings.ToLower(strings.TrimSpace(text))
 	if text == "" || len(text) > maxSearch {
 		return nil
 	}
 	hits := searchFor(text, 0)
-	if len(hits) > 0 {
-		return hits
-	}
-	if name, _, valued := strings.Cut(text, "="); valued && len(name) >= 3 {
-		hits = searchFor(name, rankLoose)
+	named := names(text)
+	for _, name := range named {
+		if len(hits) == 0 {
+			hits = searchFor(name, rankLoose)
+		}
 	}
 	if words := strings.Fields(text); len(hits) == 0 && len(words) > 1 {
 		hits = searchAll(words)
 	}
-	if len(hits) == 0 {
-		hits = searchNear(text)
+	for _, name := range named {
+		if len(hits) == 0 {
+			hits = searchNear(name)
+		}
 	}
 	return hits
+}
+
+// names are the words of a text that look like names of settings, without their values, as they may stand in an address or a
+// sentence: "sysctl -w net.core.x=1" has net.core.x, "echo 0 > /proc/sys/kernel/x" has kernel.x and x. A text of one word is
+// its name.
+func names(text string) []string {
+	words := strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("'\";<>", r) })
+	var all []string
+	for _, word := range words {
+		name, _, _ := strings.Cut(word, "=")
+		switch {
+		case len(words) > 1 && (!strings.ContainsAny(name, "._/-") || name[0] == '-'):
+			continue
+		case strings.HasPrefix(name, "/proc/sys/"):
+			name = strings.ReplaceAll(strings.TrimPrefix(name, "/proc/sys/"), "/", ".")
+		case strings.HasPrefix(name, "/sys/"):
+			name = strings.TrimPrefix(name, "/sys/")
+		}
+		if len(name) >= 3 {
+			all = append(all, name)
+		}
+		if last := name[strings.LastIndexAny(name, "./")+1:]; last != name && len(last) >= 4 {
+			all = append(all, last)
+		}
+	}
+	return all
 }
 
 // searchFor finds one text as it stands. A rank above 0 is that of all hits.
@@ -100,7 +130,7 @@ func searchAll(words []string) []Hit {
 
 // searchNear finds knobs with a word in ID or traps that is one letter, of long words two, away from what is searched for.
 func searchNear(text string) []Hit {
-	if strings.ContainsAny(text, " \t") || len(text) < 4 {
+	if len(text) < 4 {
 		return nil
 	}
 	var hits []Hit
@@ -123,6 +153,9 @@ func searchNear(text string) []Hit {
 // each goes over the prose of a knob.
 func (k *Knob) each(look func(field string, rank int, prose string)) {
 	look("id", rankID, k.ID)
+	for _, v := range k.Values() {
+		look("value", rankValue, v.Address+" "+strings.ReplaceAll(v.Address, "/", ".")) // MODULE.PARAMETER too
+	}
 	look("title", rankTitle, k.Title)
 	for _, trap := range k.Doc.Traps {
 		look("trap", rankTrap, trap)
@@ -142,10 +175,15 @@ func words(text string) []string {
 	})
 }
 
-// excerpt is what is shown of the prose: of a trap all, because what is meant instead stands behind what is wrong.
+// excerpt is what is shown of the prose: of a trap all, because what is meant instead stands behind what is wrong; of
+// a value the address.
 func excerpt(field, prose, part string) string {
-	if field == "trap" {
+	switch field {
+	case "trap":
 		return prose
+	case "value":
+		address, _, _ := strings.Cut(prose, " ")
+		return address
 	}
 	return sentence(prose, part)
 }

@@ -30,6 +30,20 @@ func TestSearch(t *testing.T) {
 		"IFLA_VF_LINK_STATE_AUTO":     "sriov.vf.link_state",
 		"virsh migrate --offline":     "sriov.migrate",
 		"memAccess='shared'":          "domain.vnuma",
+		"netdev_max_backlog":          "softirq.backlog",
+		"net.core.netdev_budget":      "softirq.budget",
+		"kvm_intel.ple_gap=0":         "kvm.ple_gap",
+		"numad off":                   "memory.numad",
+		"intel_pstate=disable":        "boot.pstate",
+		"amd_iommu=on":                "boot.iommu",
+		"pcie_asmp=off":               "boot.aspm",
+		"pcie_aspn=off":               "boot.aspm",
+		"IRQBALANCE_BANNED_CPULIST=":  "nic.irqbalance",
+
+		"sysctl -w net.core.dev_weight=6000":     "softirq.weight",
+		"echo 0 > /proc/sys/kernel/nmi_watchdog": "rt.watchdog",
+		"modprobe kvm_intel 'ple_gap=0'":         "kvm.ple_gap",
+		"ip link set p1 vf 0 max_tx_rate 1000":   "sriov.vf.rate",
 	} {
 		hits := Search(text)
 		if len(hits) == 0 || hits[0].ID != want && !(len(hits) > 1 && hits[1].ID == want) {
@@ -50,7 +64,7 @@ func TestSearch(t *testing.T) {
 }
 
 func TestFindByOldAdvice(t *testing.T) {
-	for text, want := range map[string]string{"sched_rt_period_us": "rt.throttling", "sdnf": "nic.flow_hash.udp4", "experimental_zcopytx": "vhost.zero_copy"} {
+	for text, want := range map[string]string{"sched_rt_period_us": "rt.throttling", "sdnf": "nic.flow_hash.udp4", "experimental_zcopytx": "vhost.zero_copy", "intel_pstate=disable": "boot.pstate", "nic.rnig": "nic.ring.rx", "net.core.netdev_max_backlog": "softirq.backlog", "noibrs": "boot.mitigations"} {
 		if k, near := Find(text); k != nil || len(near) == 0 || near[0] != want {
 			t.Errorf("Find(%q) = %v, %v; expected %s", text, k, near, want)
 		}

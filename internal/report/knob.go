@@ -16,6 +16,14 @@ func Knob(t *Text, k *knob.Knob) {
 	if k.Check {
 		t.Line("checked and explained only: mpps does not set it")
 	}
+	if all := k.Values(); len(all) > 0 {
+		t.Blank()
+		lead := t.In(Cyan, fmt.Sprintf("%-8s", "values"))
+		for _, v := range all {
+			t.Wrapped(lead, fmt.Sprintf("%s (%s)", v.Address, v.What))
+			lead = strings.Repeat(" ", 8)
+		}
+	}
 	paragraph(t, "why", k.Doc.Why)
 	paragraph(t, "cost", k.Doc.Cost)
 	paragraph(t, "verify", k.Doc.Verify)

@@ -14,6 +14,12 @@ func KnobMarkdown(k *knob.Knob) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n\n%s.\n\n", k.ID, markdown(k.Title))
 	fmt.Fprintf(&b, "| stage | risk | has an opinion for | mpps |\n|---|---|---|---|\n| %s | %s | %s | %s |\n", k.Stage, k.Risk, strings.Join(tiersOf(k), ", "), does(k))
+	if all := k.Values(); len(all) > 0 {
+		b.WriteString("\n## Values\n\n")
+		for _, v := range all {
+			fmt.Fprintf(&b, "- `%s` (%s)\n", v.Address, v.What)
+		}
+	}
 	for _, part := range []struct{ title, text string }{{"Why", k.Doc.Why}, {"What it costs", k.Doc.Cost}, {"How to see that it worked", k.Doc.Verify}} {
 		if part.text != "" {
 			fmt.Fprintf(&b, "\n## %s\n\n%s\n", part.title, markdown(part.text))
