@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 )
 
@@ -66,12 +65,9 @@ func (l *Lab) boot(ctx context.Context) error {
 			return err
 		}
 	}
-	if c.Persist {
-		more, err := l.menuArgs(ctx)
-		if err != nil {
-			return err
-		}
-		m.Args = append(slices.Clone(m.Args), more...)
+	var err error
+	if m.Menu, err = l.menuArgs(ctx); err != nil {
+		return err
 	}
 	if err := l.pipes(); err != nil {
 		return err

@@ -16,7 +16,7 @@ import (
 type Config struct {
 	Name      string   // empty: "default"
 	Mode      Mode     // empty: Shell
-	Args      []string // kernel arguments of L1 besides the lab's own
+	Args      []string // kernel arguments of L1 besides those of its boot menu
 	MemoryMiB int      // of L1, halved between its two nodes; 0: 6144
 	Accel     Accel    // empty: what BestAccel says. KVM without nesting boots, but has no guests
 	Persist   bool     // L1's file system survives Reset, Stop and the next Start of this name
@@ -219,8 +219,8 @@ func Clean(ctx context.Context, cache string) error {
 		removeGlob(filepath.Join(cache, "debs")), removeGlob(filepath.Join(cache, "labs")), removeGlob(filepath.Join(cache, "*lock")))
 }
 
-// Reset ends L1 like a power cut and boots it again. Without Persist its file system starts afresh; with it the kernel
-// gets, besides Config's, the arguments of L1's own boot menu.
+// Reset ends L1 like a power cut and boots it again. Without Persist its file system starts afresh,
+// and its boot menu with it.
 // args, when given, replace the kernel arguments of Config.
 func (l *Lab) Reset(ctx context.Context, args ...string) error {
 	unlock, err := lockName(ctx, l.Name())

@@ -3,6 +3,7 @@ package lab
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -40,7 +41,8 @@ type machine struct {
 	Accel     Accel
 	MemoryMiB int // halved between the two nodes
 	Mode      Mode
-	Args      []string // kernel arguments
+	Menu      []string // kernel arguments of L1's boot menu
+	Args      []string // and those of Config
 	Persist   bool     // a third file system, "upper", holds the upper layer
 	Disk      string   // image of a disk that holds it instead; empty: none
 }
@@ -120,10 +122,10 @@ func portNames() []string {
 	return append(p, "porttty")
 }
 
-// cmdline is L1's kernel command line.
+// cmdline is L1's kernel command line: where its root is and what else only the lab knows, what L1's boot menu says, and
+// what Config adds.
 func (m machine) cmdline() string {
-	a := []string{"root=labroot", "rootfstype=virtiofs", "ro", "init=/lab/init", "console=ttyS0", "panic=-1",
-		"mitigations=off", "nokaslr", "tsc=reliable", "no_timer_check", "loglevel=7", "intel_iommu=on", "lab.mode=" + string(m.Mode)}
+	a := []string{"root=labroot", "rootfstype=virtiofs", "ro", "init=/lab/init", "lab.mode=" + string(m.Mode)}
 	switch {
 	case m.Disk != "":
 		a = append(a, "lab.upper=/dev/vda")
@@ -133,5 +135,5 @@ func (m machine) cmdline() string {
 	if m.Mode == Systemd {
 		a = append(a, "systemd.show_status=0")
 	}
-	return strings.Join(append(a, m.Args...), " ")
+	return strings.Join(slices.Concat(a, m.Menu, m.Args), " ")
 }
