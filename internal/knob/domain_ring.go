@@ -62,11 +62,12 @@ var domainTxQueueSize = &Knob{
 		Cost:   "None.",
 		Verify: "In the guest ethtool -g DEV shows TX 256.",
 		Traps: []string{
-			"tx_queue_size=1024 on a tap is old advice: only vhost-user and vDPA take more than 256. Older QEMU makes it 256 without a word; newer refuses to start the guest.",
+			"tx_queue_size=1024 on a tap is old advice: only vhost-user and vDPA take more than 256. QEMU before 8.1 makes it 256 without a word; from 8.1 on it refuses to start the guest.",
 			"It has nothing to do with the tap's txqueuelen, which is a queue towards the guest.",
 		},
 		Sources: []Source{
 			{"256 except for vhost-user and vDPA", "QEMU hw/net/virtio-net.c, virtio_net_max_tx_queue_size"},
+			{"refused instead of clamped from 8.1 on", "QEMU commit 4271f4038372 (virtio-net: correctly report maximum tx_queue_size value)"},
 		},
 	},
 	Where: eachInterface("driver.tx_queue_size"),
@@ -82,7 +83,13 @@ var domainTxQueueSize = &Knob{
 		if i.TxQueueSize > 256 {
 			severity = High
 		}
-		return Wants(setting.Exact("256"), "a tap takes no more than 256: older QEMU clamps silently, newer does not start the guest").At(severity).otherwise("256").restart(g.Name)
+		fate := "QEMU before 8.1 makes it 256 without a word, newer does not start the guest"
+		if old, known := v.oldQEMU(8, 1); known && old {
+			fate = "this QEMU (" + v.KVM.QEMU + ") makes it 256 without a word, and 8.1 and newer does not start the guest"
+		} else if known {
+			fate = "this QEMU (" + v.KVM.QEMU + ") does not start the guest with more"
+		}
+		return Wants(setting.Exact("256"), "a tap takes no more than 256: "+fate).At(severity).otherwise("256").restart(g.Name)
 	},
 }
 

@@ -12,7 +12,7 @@ const defaultHaltPoll = "200000"
 
 var kvmHaltPoll = &Knob{
 	ID: "kvm.halt_poll_ns", Title: "The host polls before it puts a vCPU to sleep", Stage: datapath.KVM, Risk: goal.None,
-	Tiers: tiers(goal.Standard, goal.Aggressive, goal.Passthrough),
+	Tiers: pinned(),
 	Doc: Doc{
 		Why: "When a vCPU has nothing to do it halts. Polling for up to this long before it sleeps saves waking it (several µs) when the next packet is near: " +
 			"at the rates of interest the next packet is always near.",
@@ -29,7 +29,13 @@ var kvmHaltPoll = &Knob{
 	},
 	Where: fixed(setting.Of(setting.Sysfs, "module/kvm/parameters/halt_poll_ns")),
 	Want: func(v *View, a setting.Address) Advice {
-		if n, known := number(v.Readings.At(a)); known && n > 0 {
+		n, known := number(v.Readings.At(a))
+		switch {
+		case v.Tier == goal.Realtime && known && n == 0:
+			return Fine("right for guests that poll themselves (idle=poll inside, guest.realtime) on CPUs of their own; others wake up later for it")
+		case v.Tier == goal.Realtime && known:
+			return Fine("a guest that halts is woken sooner; one that polls itself (idle=poll inside) never halts, and 0 would do")
+		case known && n > 0:
 			return Fine("polling is on")
 		}
 		return Wants(setting.Exact(defaultHaltPoll), "without polling every pause of a few microseconds puts the vCPU to sleep, and waking it costs more than the pause")

@@ -96,7 +96,7 @@ var overlayQueueMapping = &Knob{
 		Why: "The guest chose a queue for the flow; its vhost thread writes to that queue of the tap, and the tap notes it in the packet. A device with one queue on the way sets the note to 0, and from there on all packets of all guests may meet in one queue of the NIC. " +
 			"Kept end to end, each vhost thread has a NIC queue to itself as far as there are enough.",
 		Cost:   "None, where the devices on the way have several queues.",
-		Verify: "mpps path shows the matrix of queues while packets flow; ethtool -S of the NIC counts on as many tx queues as the guest uses.",
+		Verify: "While packets flow, ethtool -S of the NIC counts on as many tx queues as the guest uses.",
 		Traps: []string{
 			"The note counts from 1, 0 is none: a tunnel with one queue does not keep the number 0, it erases it, and the NIC hashes the packet instead. Packets of one tunnel endpoint then differ only in the outer source port, which VXLAN and GENEVE make from the inner flow and GRE does not have.",
 			"XPS on the NIC comes before the note: the CPU that sends decides, which is right where every vhost thread has its own (nic.xps).",
@@ -151,7 +151,7 @@ var overlayQueueMapping = &Knob{
 			advice = Wants(setting.Exact("kept"), fmt.Sprintf("%s has one transmit queue, which erases the queue that the tap noted in each packet", strings.Join(lost, ", "))).At(Medium)
 			reading.Value = "erased at " + strings.Join(lost, ", ")
 		case len(unseen) > 0:
-			return Unsure(fmt.Sprintf("packets pass %s, whose encapsulation may choose another queue: 'mpps path' under load shows it", strings.Join(unseen, ", ")))
+			return Unsure(fmt.Sprintf("packets pass %s, whose encapsulation may choose another queue: the NIC's counters by queue (ethtool -S) under load show it", strings.Join(unseen, ", ")))
 		case len(kept) == 0:
 			return Skips("it has no NIC with several queues behind a tap")
 		default:

@@ -67,7 +67,7 @@ var sriovNumVFs = &Knob{
 		Cost:   "The guest loses live migration (sriov.migrate), and the host's bridge and rules no longer see its packets. All functions share the port: together the X520 did 11.2 Mpps, divided among the guests.",
 		Verify: "/sys/class/net/PF/device/sriov_numvfs; lspci shows them.",
 		Traps: []string{
-			"A count that is not 0 cannot be changed to another: it goes through 0, which takes all functions away, those of running guests too. mpps sriov create refuses that while one is in use.",
+			"A count that is not 0 cannot be changed to another: it goes through 0, which takes all functions away, those of running guests too. Look who has one first (sriov.usage).",
 			"X520 (ixgbe): 63, fewer with DCB (31 with four traffic classes, 15 with eight).",
 			"max_vfs= as a module parameter is the old way: many drivers ignore it today, and those that heed it make functions on every port.",
 			"Functions take queues from the physical one: igb has 2 queues left, ixgbe loses flow director and most of its RSS.",
@@ -100,7 +100,7 @@ var sriovNumVFs = &Knob{
 		if n.Driver == "ixgbe" {
 			limit = min(limit, 63)
 		}
-		return Wants(setting.Least(1), fmt.Sprintf("the target needs a virtual function for the guest, and %s can have %d: 'mpps sriov create' makes them", n.Name, limit)).At(High)
+		return Wants(setting.Least(1), fmt.Sprintf("the target needs a virtual function for the guest, and %s can have %d: write the count to /sys/class/net/%s/device/sriov_numvfs", n.Name, limit, n.Name)).At(High)
 	},
 }
 
@@ -197,7 +197,7 @@ var sriovUsage = &Knob{
 	Doc: Doc{
 		Why:    "Definitions name functions by PCI address, and nothing keeps two of them from naming the same: the second guest fails at its start, or takes the function over after the first has ended, with the settings of the first.",
 		Cost:   "None.",
-		Verify: "mpps sriov list shows which function is whose, and which is free; ip -s link show PF counts per function where the driver tells.",
+		Verify: "mpps inspect shows which function is whose, and which is free; ip -s link show PF counts per function where the driver tells.",
 		Traps: []string{
 			"The interface name of a function on the host (ens1f0v3) is gone while a guest has it: count by PCI address.",
 			"Counters per function (ip -s link) are the physical function's view: frames that the guest's own driver dropped are not in them.",
