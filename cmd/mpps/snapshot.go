@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -13,19 +14,22 @@ import (
 func (a *app) snapshotCommand() *cobra.Command {
 	var output string
 	var scrub bool
+	var interval time.Duration
 	cmd := &cobra.Command{
 		Use:   "snapshot -o FILE",
 		Short: "this host as a file, for audit and plan on another machine",
 		Long: `Writes everything that inspect sees, and the value of every setting that the
 catalogue knows, to a file. With --scrub, MAC addresses, serials, UUIDs and
-names are replaced by made-up ones.
+names are replaced by made-up ones. With --interval the counters are watched for
+that long first: only so can audit judge, from the file, what depends on losses.
 
   mpps snapshot -o host.json
+  mpps snapshot --interval 2s -o host.json    while the load is on
   mpps audit --snapshot host.json --pps 1.8M
   mpps snapshot diff before.json after.json`,
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			m, err := a.gather(cmd.Context(), "")
+			m, err := a.gatherOver(cmd.Context(), "", interval)
 			if err != nil {
 				return err
 			}
@@ -48,6 +52,7 @@ names are replaced by made-up ones.
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "-", "the file; - is standard output")
+	cmd.Flags().DurationVar(&interval, "interval", 0, "watch the counters for this long first, such as 2s")
 	cmd.Flags().BoolVar(&scrub, "scrub", false, "replace identifiers by made-up ones")
 	cmd.AddCommand(a.snapshotDiffCommand())
 	return cmd

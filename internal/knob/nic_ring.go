@@ -70,7 +70,7 @@ func nicRing(direction, title, counterWhy string, counters []string) *Knob {
 			case size == want:
 				return Fine("256 descriptors stay in the cache and are enough unless counters of loss grow")
 			case !v.loaded(n.Name):
-				return Unsure(fmt.Sprintf("%d descriptors leave the cache, but whether 256 would lose packets shows only under load: audit with --interval 2s", size))
+				return Unsure(fmt.Sprintf("%d descriptors leave the cache, but whether 256 would lose packets shows only under load: %s", size, watch))
 			}
 			return onNIC(n, Wants(setting.Most(want), fmt.Sprintf("nothing overflowed %s under load: %d descriptors only push the buffers out of the cache", v.over(), size)).At(Low))
 		},

@@ -29,7 +29,7 @@ func softirqKnob(id, title, sysctl string, least, bound int64, grows func(v *Vie
 			n, counter := grows(v)
 			if n == 0 {
 				if !v.busy() {
-					return Unsure(fmt.Sprintf("%s did not grow %s, but there was hardly any load: audit with --interval 2s under load", counter, v.over()))
+					return Unsure(fmt.Sprintf("%s did not grow %s, but there was hardly any load: %s", counter, v.over(), watch))
 				}
 				return Fine(fmt.Sprintf("%s did not grow %s under load", counter, v.over()))
 			}

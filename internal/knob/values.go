@@ -18,13 +18,20 @@ type Value struct {
 // Values are the values that the knob speaks of; none where it judges only what is worked out from the inventory.
 func (k *Knob) Values() []Value {
 	var all []Value
-	for _, h := range models() {
-		for _, a := range k.Where(h) {
-			v := Value{anyNumber.Replace(a.String()), setting.Kinds[a.Kind].What}
-			if a.Kind != setting.Fact && !slices.Contains(all, v) {
-				all = append(all, v)
-			}
+	for _, a := range Anywhere(k) {
+		v := Value{anyNumber.Replace(a.String()), setting.Kinds[a.Kind].What}
+		if a.Kind != setting.Fact && !slices.Contains(all, v) {
+			all = append(all, v)
 		}
+	}
+	return all
+}
+
+// Anywhere are addresses such as the knob has on some host or other.
+func Anywhere(k *Knob) []setting.Address {
+	var all []setting.Address
+	for _, h := range models() {
+		all = append(all, k.Where(h)...)
 	}
 	return all
 }
@@ -49,11 +56,11 @@ func model() *facts.Host {
 			Name: "NIC", Bus: "pci", Rings: &facts.Rings{}, Channels: &facts.Channels{MaxCombined: 2}, RxQueues: 1, TxQueues: 2, FlowHash: map[string]string{"udp4": "", "udp6": ""},
 			Coalesce: map[string]string{}, IRQs: []facts.IRQ{{On: "TxRx-0"}}, SRIOV: &facts.SRIOV{Total: 1},
 		}},
-		Bridges: []facts.Bridge{{Name: "BRIDGE"}}, Taps: []facts.Tap{{Name: "TAP"}}, VFs: []facts.VF{{PF: "NIC"}},
+		Bridges: []facts.Bridge{{Name: "BRIDGE"}}, Taps: []facts.Tap{{Name: "TAP"}}, Tunnels: []facts.Tunnel{{Name: "TUNNEL", Type: "vxlan"}}, VFs: []facts.VF{{PF: "NIC"}},
 		Netfilter: facts.Netfilter{Rules: []facts.RuleSet{{Tool: "nft", Rules: 1}, {Tool: "iptables-legacy", Rules: 1}, {Tool: "ip6tables-legacy", Rules: 1}}},
 		Guests: []facts.Guest{{
 			Name: "GUEST", Managed: true, VCPUs: 1, Definition: "<domain><features><hyperv/></features></domain>",
-			Interfaces: []facts.Interface{{MAC: "MAC", Type: "bridge"}}, Threads: []facts.Thread{{Role: "vhost", NIC: "MAC"}},
+			Hostdevs: []string{"PCI"}, Interfaces: []facts.Interface{{MAC: "MAC", Type: "bridge"}}, Threads: []facts.Thread{{Role: "vhost", NIC: "MAC"}},
 		}},
 		Housekeeping: &facts.Housekeeping{
 			Swap: []facts.SwapArea{{Name: "/DEVICE"}}, IRQs: []facts.IRQ{{On: "NAME"}},

@@ -11,6 +11,9 @@ import (
 func TestValues(t *testing.T) {
 	for _, k := range Catalogue() {
 		all := k.Values()
+		if len(Anywhere(k)) == 0 {
+			t.Errorf("%s speaks of nothing", k.ID)
+		}
 		if !k.Check && len(all) == 0 {
 			t.Errorf("%s sets something and names no value", k.ID)
 		}

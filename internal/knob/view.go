@@ -155,10 +155,13 @@ func number(r setting.Reading) (int64, bool) {
 	return n, true
 }
 
+// watch says how to look at what is lost now. A snapshot is watched where it is taken.
+const watch = "'mpps audit --interval 2s' under load, or 'mpps snapshot --interval 2s' there"
+
 // needsInterval is the answer of knobs that decide by what is lost now.
 func (v *View) needsInterval() (Advice, bool) {
 	if v.Interval == nil || v.Interval.Seconds <= 0 {
-		return Unsure("decided by what is lost while watching, not by totals since boot: audit with --interval 2s under load"), true
+		return Unsure("decided by what is lost while watching, not by totals since boot: " + watch), true
 	}
 	return Advice{}, false
 }

@@ -53,6 +53,7 @@ type File struct{ Entries []Entry }
 // Error is what is wrong with the file, and where.
 type Error struct {
 	Entry   int // counted from 1; 0 is the file as a whole
+	Line    int // in the file, counted from 1, where the entry or the field at fault stands; 0 where Entry is
 	Problem string
 	Advice  string
 }
@@ -62,7 +63,7 @@ func (e *Error) Error() string {
 	if e.Entry == 0 {
 		return "site file: " + e.Problem
 	}
-	return fmt.Sprintf("site file: entry %d: %s", e.Entry, e.Problem)
+	return fmt.Sprintf("site file: line %d (entry %d): %s", e.Line, e.Entry, e.Problem)
 }
 
 // Hint says what to do.
@@ -115,18 +116,43 @@ func Parse(text []byte) (*File, error) {
 	if err := decoder.Decode(&list); err != nil && !errors.Is(err, io.EOF) {
 		return nil, &Error{Problem: plain(err), Advice: form}
 	}
+	var document yaml.Node // the same once more, for its lines
+	if err := yaml.Unmarshal(text, &document); err != nil {
+		return nil, &Error{Problem: plain(err), Advice: form}
+	}
 	f := &File{}
 	for i, written := range list {
-		e, problem, advice := written.check()
-		if problem == "" && slices.ContainsFunc(f.Entries, func(other Entry) bool { return other.ID == e.ID && other.Address == e.Address }) {
-			problem, advice = fmt.Sprintf("%s stands there twice", written.name()), "keep one of the two"
+		e, wrong := written.check()
+		first := slices.IndexFunc(f.Entries, func(other Entry) bool { return other.ID == e.ID && other.Address == e.Address })
+		if wrong == nil && first >= 0 {
+			wrong = &mistake{"id", fmt.Sprintf("%s stands there twice, first at line %d", written.name(), lineOf(&document, first, "id")), "keep one of the two"}
 		}
-		if problem != "" {
-			return nil, &Error{Entry: i + 1, Problem: problem, Advice: advice}
+		if wrong != nil {
+			return nil, &Error{Entry: i + 1, Line: lineOf(&document, i, wrong.field), Problem: wrong.problem, Advice: wrong.advice}
 		}
 		f.Entries = append(f.Entries, e)
 	}
 	return f, nil
+}
+
+// mistake is what is wrong with an entry, in which of its fields.
+type mistake struct{ field, problem, advice string }
+
+// lineOf is the line of a field of an entry, or of the entry where it has no such field.
+func lineOf(document *yaml.Node, entry int, field string) int {
+	if len(document.Content) == 0 || entry >= len(document.Content[0].Content) {
+		return 0
+	}
+	at := document.Content[0].Content[entry]
+	if at.Kind == yaml.AliasNode {
+		return at.Line
+	}
+	for i := 0; i+1 < len(at.Content); i += 2 {
+		if at.Content[i].Value == field {
+			return at.Content[i].Line
+		}
+	}
+	return at.Line
 }
 
 // plain is the first thing that the decoder has to say, in one line and without our types.
@@ -146,37 +172,40 @@ func (w entry) name() string {
 }
 
 // check makes an entry of what is written, or says what is wrong with it.
-func (w entry) check() (e Entry, problem, advice string) {
+func (w entry) check() (e Entry, wrong *mistake) {
 	k, near := knob.Find(w.ID)
 	switch {
 	case w.ID == "":
-		return e, "it has no id", form
+		return e, &mistake{"id", "it has no id", form}
 	case k == nil && len(near) > 0:
-		return e, fmt.Sprintf("unknown knob %q", w.ID), "did you mean " + strings.Join(near, " or ") + "?"
+		return e, &mistake{"id", fmt.Sprintf("unknown knob %q", w.ID), "did you mean " + strings.Join(near, " or ") + "?"}
 	case k == nil:
-		return e, fmt.Sprintf("unknown knob %q", w.ID), "'mpps explain --list' shows all of them"
+		return e, &mistake{"id", fmt.Sprintf("unknown knob %q", w.ID), "'mpps explain --list' shows all of them"}
 	case strings.TrimSpace(w.Reason) == "":
-		return e, w.name() + " has no reason", "say in a sentence why this site wants it otherwise: whoever reads the audit sees it"
+		return e, &mistake{"reason", w.name() + " has no reason", "say in a sentence why this site wants it otherwise: whoever reads the audit sees it"}
 	case w.Leave && !w.Want.IsZero():
-		return e, w.name() + " has both want and leave", form
+		return e, &mistake{"want", w.name() + " has both want and leave", form}
 	case !w.Leave && w.Want.IsZero():
-		return e, w.name() + " has neither want nor leave", form
+		return e, &mistake{"id", w.name() + " has neither want nor leave", form}
 	case !w.Leave && k.Check:
-		return e, w.ID + " is checked and explained only: mpps does not set it", "leave: true takes it out of the audit"
+		return e, &mistake{"want", w.ID + " is checked and explained only: mpps does not set it", "leave: true takes it out of the audit"}
 	}
 	e = Entry{ID: w.ID, Leave: w.Leave, Reason: strings.TrimSpace(w.Reason)}
 	if w.Address != "" {
 		address, err := setting.ParseAddress(w.Address)
 		if err != nil {
-			return e, err.Error(), "addresses stand in 'mpps audit --json' and in plans"
+			return e, &mistake{"address", err.Error(), "addresses stand in 'mpps audit --json' and in plans"}
+		}
+		if !speaksOf(k, address) {
+			return e, &mistake{"address", fmt.Sprintf("%s speaks of no address like %s", k.ID, w.Address), "it speaks of " + addresses(k)}
 		}
 		e.Address = address
 	}
 	if w.Leave {
-		return e, "", ""
+		return e, nil
 	}
 	if w.Want.Kind != yaml.ScalarNode || w.Want.Tag == "!!null" {
-		return e, w.name() + " wants something else than one value", "a text, a number, or on and off"
+		return e, &mistake{"want", w.name() + " wants something else than one value", "a text, a number, or on and off"}
 	}
 	value := w.Want.Value // as it is written
 	e.Want = setting.Exact(value)
@@ -184,16 +213,49 @@ func (w entry) check() (e Entry, problem, advice string) {
 		e.Want = setting.NotThere()
 	}
 	if w.Address != "" {
-		want, err := e.Want.Canonical(e.Address)
-		if err != nil {
-			return e, err.Error(), "the form of its values stands in 'mpps audit'"
-		}
-		if want.Op == setting.Gone && !setting.Kinds[e.Address.Kind].CanAbsent {
-			return e, fmt.Sprintf("%s cannot be absent", e.Address), "name a value"
-		}
-		e.Want = want
+		e.Want, wrong = wanted(e.Want, e.Address)
+		return e, wrong
 	}
-	return e, "", ""
+	for _, a := range knob.Anywhere(k) { // one that takes the value is enough: the knob's values may be of several forms
+		if _, wrong = wanted(e.Want, a); wrong == nil {
+			break
+		}
+	}
+	return e, wrong
+}
+
+// wanted is a wish in the form of an address's values.
+func wanted(w setting.Want, a setting.Address) (setting.Want, *mistake) {
+	want, err := w.Canonical(a)
+	switch {
+	case err != nil:
+		return want, &mistake{"want", err.Error(), "the form of its values stands in 'mpps audit'"}
+	case want.Op == setting.Gone && !setting.Kinds[a.Kind].CanAbsent:
+		return want, &mistake{"want", fmt.Sprintf("%s cannot be absent", a), "name a value"}
+	}
+	return want, nil
+}
+
+// speaksOf tells whether a knob can have an address on some host: of the kind, and of the value that stands at its end
+// (nic-ring:DEVICE/rx), unless that is a number or a name of the host's own.
+func speaksOf(k *knob.Knob, address setting.Address) bool {
+	return slices.ContainsFunc(knob.Anywhere(k), func(a setting.Address) bool {
+		mine, other := last(a.Path), last(address.Path)
+		free := a.Kind == setting.Swap || a.Kind == setting.IRQCPUs || a.Kind == setting.Fact || number(mine) && number(other)
+		return a.Kind == address.Kind && (free || mine == other)
+	})
+}
+
+func last(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
+
+func number(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
+
+func addresses(k *knob.Knob) string {
+	var all []string
+	for _, v := range k.Values() {
+		all = append(all, v.Address)
+	}
+	return strings.Join(all[:min(3, len(all))], ", ")
 }
 
 // Adjust puts the site's wish in place of a knob's advice; it fits audit.RunWith. An entry with an address comes before one

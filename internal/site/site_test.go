@@ -41,19 +41,26 @@ func TestParse(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	for text, want := range map[string]string{
-		"- {id: nic.rnig.rx, want: 1, reason: x}":                                                "nic.ring.rx",
-		"- {id: sched_rt_period_us, want: 1, reason: x}":                                         "rt.throttling",
-		"- {id: nic.ring.rx, want: 1}":                                                           "no reason",
-		"- {id: nic.ring.rx, reason: x}":                                                         "neither want nor leave",
-		"- {id: nic.ring.rx, want: 1, leave: true, reason: x}":                                   "both",
-		"- {want: 1, reason: x}":                                                                 "no id",
-		"- {id: kvm.ept, want: Y, reason: x}":                                                    "explained only",
-		"- {id: nic.ring.rx, want: [1, 2], reason: x}":                                           "one value",
-		"- {id: nic.ring.rx, want: 1, reason: x, when: tier}":                                    "field when not found",
-		"- {id: nic.ring.rx, address: 'nope', want: 1, reason: x}":                               "KIND:PATH",
-		"- {id: nic.ring.rx, address: 'nic-ring:eth0/rx', want: many, reason: x}":                "expected a count",
-		"- {id: nic.ring.rx, address: 'nic-ring:eth0/rx', want: absent, reason: x}":              "cannot be absent",
-		"- {id: memory.thp, leave: true, reason: x}\n- {id: memory.thp, leave: true, reason: y}": "twice",
+		"- {id: nic.rnig.rx, want: 1, reason: x}":                                                      "nic.ring.rx",
+		"- {id: sched_rt_period_us, want: 1, reason: x}":                                               "rt.throttling",
+		"- {id: nic.ring.rx, want: 1}":                                                                 "no reason",
+		"- {id: nic.ring.rx, reason: x}":                                                               "neither want nor leave",
+		"- {id: nic.ring.rx, want: 1, leave: true, reason: x}":                                         "both",
+		"- {want: 1, reason: x}":                                                                       "no id",
+		"- {id: kvm.ept, want: Y, reason: x}":                                                          "explained only",
+		"- {id: nic.ring.rx, want: [1, 2], reason: x}":                                                 "one value",
+		"- {id: nic.ring.rx, want: 1, reason: x, when: tier}":                                          "field when not found",
+		"- {id: nic.ring.rx, address: 'nope', want: 1, reason: x}":                                     "KIND:PATH",
+		"- {id: nic.ring.rx, address: 'nic-ring:eth0/rx', want: many, reason: x}":                      "expected a count",
+		"- {id: nic.ring.rx, address: 'nic-ring:eth0/rx', want: absent, reason: x}":                    "cannot be absent",
+		"- {id: memory.thp, leave: true, reason: x}\n- {id: memory.thp, leave: true, reason: y}":       "twice",
+		"- {id: nic.ring.rx, want: many, reason: x}":                                                   "expected a count",
+		"- {id: boot.iommu, address: 'kernel-arg:tsc', want: pt, reason: x}":                           "it speaks of kernel-arg:iommu",
+		"- {id: nic.ring.rx, address: 'nic-ring:eth0/tx', leave: true, reason: x}":                     "nic-ring:NIC/rx",
+		"- {id: nic.ring.rx, address: 'sysctl:net.core.dev_weight', want: 1, reason: x}":               "speaks of no address like",
+		"# a comment\n\n- id: memory.thp\n  leave: true\n  reason: x\n- id: softirq.wieght\n":          "line 6 (entry 2): unknown knob",
+		"- id: nic.ring.rx\n  reason: x\n  want: many\n":                                               "line 3 (entry 1)",
+		"- id: memory.thp\n  leave: true\n  reason: x\n- reason: y\n  leave: true\n  id: memory.thp\n": "line 6 (entry 2): memory.thp stands there twice, first at line 1",
 		"id: nic.ring.rx": "a list of entries", "- {": "", "- id: [": "",
 	} {
 		_, err := Parse([]byte(text))
@@ -82,9 +89,11 @@ func TestAdjust(t *testing.T) {
 	if a := f.Adjust("memory.thp", setting.Of(setting.Sysfs, "x"), knob.Wants(setting.Exact("never"), "y")); a.Want != nil || !strings.Contains(a.Skip, "the database") {
 		t.Errorf("left alone: %+v", a)
 	}
-	if bad, err := Parse([]byte("- {id: nic.ring.rx, want: many, reason: x}")); err != nil {
+	if mixed, err := Parse([]byte("- {id: rt.ksm, want: stopped, reason: x}")); err != nil {
 		t.Error(err)
-	} else if a := bad.Adjust("nic.ring.rx", eth0, knob.NoOpinion()); a.Want != nil || !strings.Contains(a.Unsure, "site file wants what cannot be") {
+	} else if a := mixed.Adjust("rt.ksm", setting.Of(setting.Service, "ksmtuned"), knob.NoOpinion()); a.Want == nil || a.Want.Value != "stopped" {
+		t.Errorf("%+v", a)
+	} else if a := mixed.Adjust("rt.ksm", setting.Of(setting.KSM, "run"), knob.NoOpinion()); a.Want != nil || !strings.Contains(a.Unsure, "site file wants what cannot be") {
 		t.Errorf("no count: %+v", a)
 	}
 	var none *File
