@@ -47,7 +47,7 @@ Some knobs decide by what is lost now: watch under load with --interval.
 			}
 			r := audit.RunWith(m.facts, g, knob.Catalogue(), m.site.Adjust)
 			err = a.out.Answer(report.Answer{
-				Verb: "audit", Host: m.facts.Name, Result: r, Warnings: a.caveats(m.facts),
+				Verb: "audit", Host: m.facts.Name, Result: r, Warnings: a.caveats(m.facts, g),
 				Text: func(t *report.Text) { report.Audit(t, r, a.verbose) },
 			})
 			if err != nil {

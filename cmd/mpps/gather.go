@@ -108,9 +108,15 @@ func (m *machine) has(g goal.Goal) error {
 	return failed(fmt.Errorf("no guest %q on this host", g.Guest), hint)
 }
 
-// caveats are what a reader must know of a host before relying on what is said of it.
-func (a *app) caveats(h *facts.Host) []report.Warning {
+// caveats are what a reader must know of a host, and of the target, before relying on what is said of it.
+func (a *app) caveats(h *facts.Host, g goal.Goal) []report.Warning {
 	warnings := unseen(h)
+	if g.NearLimit() {
+		warnings = append(warnings, report.Warning{
+			Code: "near-limit", Text: goal.FormatRate(g.PPS) + " packets per second are near the limit of a guest's own kernel: tuning the host may not be enough",
+			Hint: "from 3M on a virtual function is the way: --nic vf judges the host for one",
+		})
+	}
 	if !h.AsRoot {
 		warnings = append(warnings, report.Warning{Code: "not-root", Text: "run without root: some values could not be read", Hint: "repeat as root for the whole picture"})
 	}

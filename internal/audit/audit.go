@@ -144,7 +144,7 @@ func judge(k *knob.Knob, a setting.Address, advice knob.Advice, found setting.Re
 		f.State, f.Why = Unknown, advice.Unsure
 		return f
 	case advice.Want == nil && advice.Because == "":
-		f.State, f.Why = NotApplicable, fmt.Sprintf("no opinion for a target of tier %s", tier)
+		f.State, f.Why = NotApplicable, silence(k, tier)
 		return f
 	}
 
@@ -192,6 +192,17 @@ func judge(k *knob.Knob, a setting.Address, advice knob.Advice, found setting.Re
 		f.Warning = ""
 	}
 	return f
+}
+
+// silence is why a knob has no opinion in a tier.
+func silence(k *knob.Knob, tier goal.Tier) string {
+	switch {
+	case tier == goal.Default:
+		return "the target needs no tuning"
+	case tier == goal.Passthrough && k.Speaks(goal.Aggressive):
+		return "no longer applies: a virtual function's packets do not pass the host's bridge, virtio and vhost"
+	}
+	return fmt.Sprintf("no opinion for a target of tier %s", tier)
 }
 
 // stageOf are the stages without whose knobs a tier is hardly judged.

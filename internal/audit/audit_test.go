@@ -203,6 +203,30 @@ func TestDefaultTier(t *testing.T) {
 	}
 }
 
+// TestPassthrough: from 3 M on bridge, virtio and vhost no longer matter, and it is said why.
+func TestPassthrough(t *testing.T) {
+	r := Run(host(t, map[string]any{"guests/0/interfaces/0/model": "e1000", "netfilter/br_netfilter": true}), goal.Goal{PPS: 3e6}, knob.Catalogue())
+	if r.Tier != goal.Passthrough || !strings.Contains(r.Why, "VF") {
+		t.Errorf("tier %s: %s", r.Tier, r.Why)
+	}
+	said := map[string]bool{}
+	for _, f := range r.Findings {
+		switch family, _, _ := strings.Cut(f.ID, "."); family {
+		case "netfilter", "bridge", "overlay", "softirq", "vhost":
+			if f.State != NotApplicable || !strings.Contains(f.Why, "no longer applies") {
+				t.Errorf("%s at %s: %s, %s", f.ID, f.Address, f.State, f.Why)
+			}
+			said[family] = true
+		}
+		if strings.HasPrefix(f.Address.Path, "vm1/interface/") && f.State != NotApplicable {
+			t.Errorf("%s at %s: %s", f.ID, f.Address, f.State)
+		}
+	}
+	if len(said) != 5 || r.Counts[Off]+r.Counts[OK]+r.Counts[Unknown] == 0 {
+		t.Errorf("spoke of %v; %v", said, r.Counts)
+	}
+}
+
 func TestOrder(t *testing.T) {
 	h := host(t, map[string]any{"guests/0/interfaces/0/model": "e1000"})
 	h.Readings[setting.Of(setting.Sysctl, "net.bridge.bridge-nf-call-iptables")] = setting.Value("1")

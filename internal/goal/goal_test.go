@@ -32,6 +32,14 @@ func TestTier(t *testing.T) {
 	}
 }
 
+func TestNearLimit(t *testing.T) {
+	for g, want := range map[*Goal]bool{{PPS: 1.99e6}: false, {PPS: 2e6}: true, {PPS: 2.99e6}: true, {PPS: 3e6}: false, {PPS: 2.5e6, NIC: "vf"}: false, {PPS: 2.5e6, Latency: 20000}: false} {
+		if got := g.NearLimit(); got != want {
+			t.Errorf("%+v: near the limit: %v", *g, got)
+		}
+	}
+}
+
 func TestCheck(t *testing.T) {
 	for name, g := range map[string]Goal{
 		"virtio beyond its limit": {PPS: 3e6, NIC: "virtio"}, "negative": {PPS: -1}, "negative bulk": {Bulk: -1}, "no number": {PPS: math.NaN()}, "beyond any NIC": {PPS: 2e9},

@@ -83,7 +83,7 @@ var placementReserve = &Knob{
 			case len(online) == 0:
 				return Skips("the node has no CPU that is online")
 			case loose > 0:
-				return Unsure(fmt.Sprintf("%s not pinned: their vCPUs run on any CPU of the node", guestsAre(loose)))
+				return Unsure(fmt.Sprintf("%s not pinned: vCPUs run on any CPU of the node", guestsAre(loose)))
 			}
 			reading := setting.Value(count(left, "CPU") + " without a vCPU")
 			advice := Fine(fmt.Sprintf("%s of %d without a vCPU", count(left, "CPU"), len(online)))
@@ -101,7 +101,7 @@ var placementReserve = &Knob{
 		case node.Memory == 0:
 			return Skips("the node has no memory")
 		case scattered > 0:
-			return Unsure(fmt.Sprintf("%s not bound to one node: how much of the node is theirs is not known", guestsAre(scattered)))
+			return Unsure(fmt.Sprintf("%s not bound to one node: how much of this one guests have is not known", guestsAre(scattered)))
 		}
 		left := node.Memory - min(memory, node.Memory)
 		reading := setting.Value(fmt.Sprintf("%.1f GiB beside the guests", gib(left)))

@@ -53,7 +53,7 @@ var vhostBudget = &Knob{
 		case len(v.Topology.Online) == 0:
 			return Unsure("the number of CPUs is not known")
 		case loose > 0:
-			return Unsure(fmt.Sprintf("%s not pinned: their vCPUs run on any CPU, and no CPU is vhost's alone", guestsAre(loose)))
+			return Unsure(fmt.Sprintf("%s not pinned: vCPUs run on any CPU, and no CPU is vhost's alone", guestsAre(loose)))
 		}
 		reading := setting.Value(fmt.Sprintf("%s on %s", count(threads, "thread"), count(room, "CPU")+" without a vCPU"))
 		advice := Fine(fmt.Sprintf("%s for %s of vhost", count(room, "CPU")+" without a vCPU", count(threads, "thread")))
