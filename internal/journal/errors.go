@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -15,10 +16,13 @@ type Refused struct {
 	File    string // path on the machine
 	Problem error
 	hint    string
+	what    string // empty: a journal
 }
 
 // Error names the file and what is wrong with it.
-func (r *Refused) Error() string { return fmt.Sprintf("journal %s is refused: %v", r.File, r.Problem) }
+func (r *Refused) Error() string {
+	return fmt.Sprintf("%s %s is refused: %v", cmp.Or(r.what, "journal"), r.File, r.Problem)
+}
 
 // Unwrap is the problem.
 func (r *Refused) Unwrap() error { return r.Problem }
@@ -43,7 +47,10 @@ func (v *versionError) Error() string {
 }
 
 // Locked says that somebody else is changing the machine.
-type Locked struct{ Holder Holder }
+type Locked struct {
+	Holder Holder
+	Ending bool // it was killed, and the kernel has not come back from what it was doing
+}
 
 // Error names the holder.
 func (l *Locked) Error() string {
@@ -55,11 +62,19 @@ func (l *Locked) Error() string {
 	if h.TX != "" {
 		text += ", transaction " + h.TX
 	}
+	if l.Ending {
+		text += "; it was killed, and hangs in the kernel"
+	}
 	return text
 }
 
 // Hint says what to do.
-func (l *Locked) Hint() string { return "wait until it is done; 'mpps status' shows how far it is" }
+func (l *Locked) Hint() string {
+	if l.Ending {
+		return "the kernel's log tells what its last write waits for; then 'mpps rollback'"
+	}
+	return "wait until it is done; 'mpps status' shows how far it is"
+}
 
 // ExitCode is the program's exit code for it.
 func (l *Locked) ExitCode() int { return 11 }

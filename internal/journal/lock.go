@@ -50,11 +50,7 @@ func (d *Dir) Lock(command string) (*Lock, error) {
 	err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		lock.Close()
-		holder, err := d.Holder()
-		if err != nil || holder == nil {
-			holder = &Holder{}
-		}
-		return nil, &Locked{Holder: *holder}
+		return nil, d.locked()
 	}
 	if err != nil {
 		lock.Close()
@@ -73,9 +69,28 @@ func (d *Dir) Lock(command string) (*Lock, error) {
 	return l, nil
 }
 
+// locked says who has the lock that was just found taken. Between taking it and saying so passes a moment; and a process
+// that is killed while the kernel does not return from its write has it still, though it is as good as dead.
+func (d *Dir) locked() *Locked {
+	for try := 0; ; try++ {
+		h, err := d.Holder()
+		if err == nil && h != nil {
+			return &Locked{Holder: *h}
+		}
+		if try == 3 {
+			break
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	if h, err := d.told(); err == nil && h != nil {
+		return &Locked{Holder: *h, Ending: true}
+	}
+	return &Locked{}
+}
+
 func (d *Dir) openLock(name string, mode fs.FileMode) (*os.File, error) {
 	if info, err := d.root.Lstat(name); err == nil && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("lock: /%s is a %s, expected a file", name, what(info))
+		return nil, &Refused{File: "/" + name, what: "lock", Problem: fmt.Errorf("it is a %s, expected a file", what(info)), hint: "see who made it, and remove it"}
 	}
 	f, err := d.root.OpenFile(name, os.O_RDWR|os.O_CREATE, mode)
 	if err != nil {
@@ -111,6 +126,18 @@ func (l *Lock) tell() error {
 
 // Holder is who holds the lock now; nil where nobody does. It takes no lock, so that looking never stands in the way.
 func (d *Dir) Holder() (*Holder, error) {
+	h, err := d.told()
+	if err != nil || h == nil {
+		return nil, err
+	}
+	if alive, start := process(h.PID); !alive || start != h.Began {
+		return nil, nil
+	}
+	return h, nil
+}
+
+// told is who last said to hold the lock and has not taken it back; nil where nobody has.
+func (d *Dir) told() (*Holder, error) {
 	f, err := d.root.OpenFile(HolderPath, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -129,17 +156,13 @@ func (d *Dir) Holder() (*Holder, error) {
 			err = json.Unmarshal(text, &h)
 		}
 		if err == nil {
-			break
+			return &h, nil
 		}
 		if try == 3 { // it was not being written just then
 			return nil, nil
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	if alive, start := process(h.PID); !alive || start != h.Began {
-		return nil, nil
-	}
-	return &h, nil
 }
 
 // process tells whether a process lives and when it began, in clock ticks since boot. A zombie does not live.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -56,6 +57,41 @@ func TestLock(t *testing.T) {
 	}
 	if info, err := os.Stat(filepath.Join(root, LockPath)); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("lock: %v, %v; expected mode 0600", info.Mode(), err)
+	}
+}
+
+// TestLockOfTheDying: a killed process that hangs in the kernel keeps its locks; it is named all the same.
+func TestLockOfTheDying(t *testing.T) {
+	d, root := open(t)
+	check(t, lock(t, d).Release())
+	f, err := os.OpenFile(filepath.Join(root, LockPath), os.O_RDWR, 0)
+	check(t, err)
+	defer f.Close()
+	check(t, syscall.Flock(int(f.Fd()), syscall.LOCK_EX))
+	var locked *Locked
+	if _, err := d.Lock("again"); !errors.As(err, &locked) || locked.Ending || !strings.Contains(err.Error(), "did not say who it is") {
+		t.Errorf("error is %v", err)
+	}
+	write(t, filepath.Join(root, HolderPath), `{"pid":999999999,"began":5,"command":"apply","since":"2026-01-01T00:00:00Z","tx":"20260101T000000.000000Z-000000"}`)
+	_, err = d.Lock("again")
+	if !errors.As(err, &locked) || !locked.Ending || !strings.Contains(err.Error(), "process 999999999 (apply), since 2026-01-01T00:00:00Z, transaction 2026") || !strings.Contains(err.Error(), "was killed") {
+		t.Errorf("error is %v, expected it to name the process that hangs", err)
+	}
+	if !strings.Contains(locked.Hint(), "kernel's log") || locked.ExitCode() != 11 {
+		t.Errorf("hint is %q, exit code %d", locked.Hint(), locked.ExitCode())
+	}
+}
+
+// TestLockIsNoLink: whoever could put a link there could have a file of root's written to.
+func TestLockIsNoLink(t *testing.T) {
+	for _, name := range []string{LockPath, HolderPath} {
+		d, root := open(t)
+		check(t, os.MkdirAll(filepath.Join(root, "run/mpps"), 0o755))
+		check(t, os.Symlink("elsewhere", filepath.Join(root, name)))
+		var refused *Refused
+		if _, err := d.Lock("test"); !errors.As(err, &refused) || !strings.Contains(err.Error(), "lock /"+name+" is refused: it is a symbolic link") || refused.Hint() == "" {
+			t.Errorf("error is %v", err)
+		}
 	}
 }
 
