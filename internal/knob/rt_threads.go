@@ -155,14 +155,16 @@ var rtFairServer = &Knob{
 	Doc: Doc{
 		Why:    "Newer kernels keep 50 ms of each second on every CPU for ordinary threads by a deadline server, whatever sched_rt_runtime_us says. On a guest's CPU any ordinary thread that is waiting there (a kworker) then stops the vCPU for that long.",
 		Cost:   "Ordinary threads that are bound to that CPU wait until the vCPU sleeps: kworkers of the CPU among them. A vCPU that never sleeps must run on a CPU without such work.",
-		Verify: "cat /sys/kernel/debug/sched/fair_server/cpuN/runtime says 0; dmesg says \"Fair server disabled on CPU N\".",
+		Verify: "cat /sys/kernel/debug/sched/fair_server/cpuN/runtime says 0; dmesg says \"Fair server disabled in CPU N\".",
 		Traps: []string{
 			"It is in debugfs: gone where that is not mounted, locked down, or not root's.",
 			"Runtime counts in nanoseconds; the default is 50000000 of a period of 1000000000.",
 			"sched_rt_runtime_us=-1 does not switch it off: that was the whole answer before 6.12, and is none of it since.",
+			"But it comes first (rt.throttling): while realtime threads have a limit, Linux 6.12 answers 0 with EBUSY. dmesg says that the server is disabled all the same: read the file.",
 		},
 		Sources: []Source{
 			{"server and its switch", "kernel/sched/debug.c, sched_fair_server_write; kernel commit d741f297bcea (sched/fair: Fair server interface)"},
+			{"EBUSY while there is a limit", "kernel/sched/deadline.c, dl_server_apply_params, __dl_overflow; measured on 6.12.107"},
 			{"since 6.12, in place of throttling", "kernel commit 5f6bd380c7bd (sched/rt: Remove default bandwidth control)"},
 		},
 	},

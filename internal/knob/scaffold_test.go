@@ -1,6 +1,7 @@
 package knob
 
 import (
+	"encoding/json"
 	"go/parser"
 	"go/token"
 	"os"
@@ -55,6 +56,7 @@ func TestNewKnob(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	compiles(t, tree)
 	text, err := os.ReadFile(filepath.Join(tree, "internal/knob/catalogue.go"))
 	if err != nil {
 		t.Fatal(err)
@@ -70,6 +72,58 @@ func TestNewKnob(t *testing.T) {
 	for _, taken := range []string{"softirq.made_up", "nic.ring.rx"} {
 		if out, code := run(taken); code != 1 || !strings.Contains(out, "already") {
 			t.Errorf("%s: exit %d: %s", taken, code, out)
+		}
+	}
+}
+
+// compiles builds this package with the files of another tree laid over its own.
+func compiles(t *testing.T, tree string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(tree, "internal/knob/*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	replace := map[string]string{}
+	for _, file := range files {
+		replace[filepath.Join(here, filepath.Base(file))] = file
+	}
+	text, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	overlay := filepath.Join(tree, "overlay.json")
+	if err := os.WriteFile(overlay, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("go", "build", "-overlay", overlay, ".").CombinedOutput(); err != nil {
+		t.Errorf("what the script makes does not compile: %v\n%s", err, out)
+	}
+}
+
+// TestArchitectureShowsOne: the knob that docs/ARCHITECTURE.md shows the adding of is the one in the tree.
+func TestArchitectureShowsOne(t *testing.T) {
+	text, err := os.ReadFile("../../docs/ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{"memory_numad.go", "../audit/testdata/knobs/memory_numad.json"} {
+		want, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b strings.Builder
+		for line := range strings.Lines(string(want)) {
+			if strings.TrimSpace(line) != "" {
+				b.WriteString("   ")
+			}
+			b.WriteString(line)
+		}
+		if !strings.Contains(string(text), b.String()) {
+			t.Errorf("docs/ARCHITECTURE.md does not show %s as it is", file)
 		}
 	}
 }
