@@ -30,7 +30,8 @@ type Engine struct {
 	// definition"); empty where it has. nil means nothing waits.
 	Waiting func(c journal.Change) string
 	// Lingers tells why what a transaction wrote at from or later, and a rollback put back until, is still in effect
-	// ("guest vm1 still runs with it"); empty where it is not. nil means nothing does.
+	// ("guest vm1 still runs with it"); empty where it is not. nil means nothing does. The change is the rollback's. For
+	// kernel arguments it is asked only where the kernel was booted between the two.
 	Lingers func(c journal.Change, from, until time.Time) string
 	// Reset tells what has reset the value of a change since a time, though nobody wrote it ("guest vm1 was started
 	// anew"); empty where nothing has. nil means nothing does.
@@ -83,10 +84,15 @@ func (e *Engine) read(ctx context.Context, a setting.Address) setting.Reading {
 // call that sleeps in a driver cannot be taken back. A cancelled parent does not end it, since that would only make
 // doubt where there is none.
 func (e *Engine) write(ctx context.Context, a setting.Address, to setting.Reading) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.deadline(a))
+	return e.within(ctx, e.deadline(a), func(ctx context.Context) error { return e.Mechanisms.Write(ctx, a, to) })
+}
+
+// within calls a write and gives up waiting after a limit.
+func (e *Engine) within(ctx context.Context, limit time.Duration, write func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
 	answer := make(chan error, 1)
-	go func() { answer <- e.Mechanisms.Write(ctx, a, to) }()
+	go func() { answer <- write(ctx) }()
 	select {
 	case err := <-answer:
 		if err != nil && (ctx.Err() != nil || errors.Is(err, setting.ErrInDoubt)) {
@@ -94,7 +100,7 @@ func (e *Engine) write(ctx context.Context, a setting.Address, to setting.Readin
 		}
 		return err
 	case <-ctx.Done():
-		return fmt.Errorf("%w: the write did not return within %v", errInDoubt, e.deadline(a))
+		return fmt.Errorf("%w: the write did not return within %v", errInDoubt, limit)
 	}
 }
 

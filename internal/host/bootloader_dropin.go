@@ -129,6 +129,9 @@ func edited(edits []argumentEdit, argument string, found, to setting.Reading) []
 	i := slices.IndexFunc(edits, func(e argumentEdit) bool { return e.Argument == argument })
 	edits = slices.Clone(edits)
 	if i < 0 {
+		if found.Same(to) {
+			return edits
+		}
 		return append(edits, argumentEdit{argument, text(found), text(to)})
 	}
 	was, is := edits[i].Was, text(to)
@@ -141,44 +144,49 @@ func edited(edits []argumentEdit, argument string, found, to setting.Reading) []
 
 // writeDropIn changes our file and lets update-grub make grub.cfg anew. Where that fails, or does not do as wanted, the
 // file is put back as it was and grub.cfg with it.
-func (k kernelArg) writeDropIn(ctx context.Context, l *loader, argument string, found, to setting.Reading) error {
+func (k kernelArg) writeDropIn(ctx context.Context, l *loader, changes []argumentChange) (undone bool, err error) {
 	before, err := k.m.read(dropIn)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+		return true, err
 	}
 	edits, madeFolder, err := parseDropIn(before)
 	if err != nil {
-		return err
+		return true, err
 	}
 	menu, err := k.m.read(l.config)
 	if err != nil {
-		return err
+		return true, err
 	}
 	if err := k.m.keep(l.config, menu); err != nil {
-		return fmt.Errorf("keep a copy of /%s: %w", l.config, err)
+		return true, fmt.Errorf("keep a copy of /%s: %w", l.config, err)
 	}
-	after := edited(edits, argument, found, to)
+	after := edits
+	if next, _ := l.nextEntry(); next != nil {
+		for _, c := range changes {
+			after = edited(after, c.argument, next.commandLine().Get(c.argument), c.to)
+		}
+	}
 	if err = k.putDropIn(after, madeFolder); err == nil {
 		err = k.updateGrub(ctx, l)
 	}
 	made := err == nil
 	if made {
-		err = k.settled(argument, to)
+		err = k.settled(changes)
 	}
 	if err != nil {
-		undone := k.putDropIn(edits, madeFolder)
-		if now, failed := k.m.read(l.config); undone == nil && (made || failed != nil || now != menu) {
-			undone = k.updateGrub(context.WithoutCancel(ctx), l)
+		undo := k.putDropIn(edits, madeFolder)
+		if now, failed := k.m.read(l.config); undo == nil && (made || failed != nil || now != menu) {
+			undo = k.updateGrub(context.WithoutCancel(ctx), l)
 		}
-		if len(edits) == 0 && undone == nil {
-			undone = k.m.forget()
+		if len(edits) == 0 && undo == nil {
+			undo = k.m.forget()
 		}
-		return errors.Join(err, undone)
+		return undo == nil, errors.Join(err, undo)
 	}
 	if len(after) == 0 {
-		return k.m.forget()
+		return false, k.m.forget()
 	}
-	return nil
+	return false, nil
 }
 
 // putDropIn writes our file, or takes it away where it would say nothing.

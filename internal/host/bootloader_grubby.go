@@ -13,10 +13,10 @@ import (
 // writeGrubby lets grubby change all entries: it also keeps /etc/default/grub, /etc/kernel/cmdline and kernelopts in step,
 // from which the entries of later kernels are made. Its older versions take away every word that contains the name of
 // an argument (grubby-bls, update_args), so what it made is compared with what was meant, and put back where it differs.
-func (k kernelArg) writeGrubby(ctx context.Context, l *loader, argument string, to setting.Reading) error {
-	args, err := grubbyArguments(argument, to)
+func (k kernelArg) writeGrubby(ctx context.Context, l *loader, changes []argumentChange) (undone bool, err error) {
+	args, err := grubbyArguments(changes)
 	if err != nil {
-		return err
+		return true, err
 	}
 	files := []string{"etc/default/grub", kernelCmdline}
 	if l.kind == grub {
@@ -30,8 +30,8 @@ func (k kernelArg) writeGrubby(ctx context.Context, l *loader, argument string, 
 		if e.file != "" {
 			files = append(files, e.file)
 		}
-		if meant[e.ID], err = e.commandLine().With(argument, to); err != nil {
-			return err
+		if meant[e.ID], err = with(e.commandLine(), changes); err != nil {
+			return true, err
 		}
 	}
 	before := map[string]string{}
@@ -45,7 +45,7 @@ func (k kernelArg) writeGrubby(ctx context.Context, l *loader, argument string, 
 			err = k.m.keep(name, text)
 		}
 		if err != nil {
-			return fmt.Errorf("keep a copy of /%s: %w", name, err)
+			return true, fmt.Errorf("keep a copy of /%s: %w", name, err)
 		}
 	}
 	err = k.runs(ctx, "grubby", args...)
@@ -53,17 +53,19 @@ func (k kernelArg) writeGrubby(ctx context.Context, l *loader, argument string, 
 		err = k.asMeant(meant)
 	}
 	if err == nil {
-		err = k.settled(argument, to)
+		err = k.settled(changes)
 	}
 	if err != nil {
+		var undo error
 		for name, text := range before {
 			if now, failed := k.m.read(name); failed != nil || now != text {
-				err = errors.Join(err, k.m.replace(name, text))
+				undo = errors.Join(undo, k.m.replace(name, text))
 			}
 		}
-		return errors.Join(err, k.m.forgetUnused())
+		undo = errors.Join(undo, k.m.forgetUnused())
+		return undo == nil, errors.Join(err, undo)
 	}
-	return k.m.keptSettle(argument)
+	return false, k.m.keptSettle(changes)
 }
 
 // asMeant compares every entry with what was meant.
@@ -80,23 +82,34 @@ func (k kernelArg) asMeant(meant map[string]setting.CommandLine) error {
 	return nil
 }
 
-// grubbyArguments is the command line of grubby for one change.
-func grubbyArguments(argument string, to setting.Reading) ([]string, error) {
-	args := []string{"--update-kernel=ALL"}
-	if to.State == setting.Absent {
-		return append(args, "--remove-args="+strings.ReplaceAll(argument, "+", " ")), nil
-	}
-	words, err := setting.Words(argument, to.Value)
-	if err != nil {
-		return nil, err
-	}
+// grubbyArguments is the command line of grubby for changes.
+func grubbyArguments(changes []argumentChange) ([]string, error) {
+	var removed, added []string
 	seen := map[string]bool{}
-	for _, word := range words {
-		name, _, _ := setting.Argument(word)
-		if seen[name] {
-			return nil, fmt.Errorf("grubby cannot set %s more than once", name)
+	for _, c := range changes {
+		if c.to.State == setting.Absent {
+			removed = append(removed, strings.Split(c.argument, "+")...)
+			continue
 		}
-		seen[name] = true
+		words, err := setting.Words(c.argument, c.to.Value)
+		if err != nil {
+			return nil, err
+		}
+		for _, word := range words {
+			name, _, _ := setting.Argument(word)
+			if seen[name] {
+				return nil, fmt.Errorf("grubby cannot set %s more than once", name)
+			}
+			seen[name] = true
+		}
+		added = append(added, words...)
 	}
-	return append(args, "--args="+strings.Join(words, " ")), nil
+	args := []string{"--update-kernel=ALL"}
+	if len(removed) > 0 {
+		args = append(args, "--remove-args="+strings.Join(removed, " "))
+	}
+	if len(added) > 0 {
+		args = append(args, "--args="+strings.Join(added, " "))
+	}
+	return args, nil
 }

@@ -15,9 +15,48 @@ import (
 // keptFolder holds the boot loader's files as they were before mpps first changed them, below their own paths, and the
 // list of arguments that mpps has changed since. When the last of these is back, so are the files, byte for byte.
 const (
-	keptFolder    = "var/lib/mpps/boot"
-	keptArguments = keptFolder + "/arguments"
+	keptFolder     = "var/lib/mpps/boot"
+	keptArguments  = keptFolder + "/arguments"
+	keptUnfinished = keptFolder + "/unfinished" // arguments of which a change is under way
 )
+
+// begin notes the arguments that are about to be changed. A change takes several files and a program: where it is cut short,
+// what the next boot gets cannot be told from the entry that is booted next alone.
+func (m *Machine) begin(arguments []string) error {
+	names := m.unfinished()
+	for _, name := range arguments {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	if err := m.root.MkdirAll(keptFolder, 0o755); err != nil {
+		return err
+	}
+	return m.replace(keptUnfinished, strings.Join(names, "\n")+"\n")
+}
+
+// unfinished lists the arguments of which a change is under way or was cut short.
+func (m *Machine) unfinished() []string {
+	text, err := m.read(keptUnfinished)
+	if err != nil {
+		return nil
+	}
+	return strings.Fields(text)
+}
+
+// finish takes arguments off that list.
+func (m *Machine) finish(arguments []string) error {
+	names := slices.DeleteFunc(m.unfinished(), func(name string) bool { return slices.Contains(arguments, name) })
+	if len(names) > 0 {
+		return m.replace(keptUnfinished, strings.Join(names, "\n")+"\n")
+	}
+	if m.exists(keptUnfinished) {
+		if err := m.remove(keptUnfinished); err != nil {
+			return err
+		}
+	}
+	return m.forgetFolder()
+}
 
 // keep copies a file the first time that it is to be changed.
 func (m *Machine) keep(name, text string) error {
@@ -38,9 +77,9 @@ func (m *Machine) keep(name, text string) error {
 	return m.root.Chmod(copied, mode)
 }
 
-// keptSettle is called after each change of an argument. It notes the argument, and where every argument is as it was
-// before the first change it puts the kept files back and forgets them.
-func (m *Machine) keptSettle(argument string) error {
+// keptSettle is called after changes of arguments. It notes them, and where every argument is as it was before the first
+// change it puts the kept files back and forgets them.
+func (m *Machine) keptSettle(changes []argumentChange) error {
 	files := m.kept(keptFolder)
 	if len(files) == 0 {
 		return nil
@@ -50,10 +89,20 @@ func (m *Machine) keptSettle(argument string) error {
 		return err
 	}
 	names := strings.Fields(noted)
-	if !slices.Contains(names, argument) {
-		names = append(names, argument)
+	known := len(names)
+	for _, c := range changes {
+		if !slices.Contains(names, c.argument) {
+			names = append(names, c.argument)
+		}
+	}
+	if len(names) > known {
 		if err := m.replace(keptArguments, strings.Join(names, "\n")+"\n"); err != nil {
 			return err
+		}
+	}
+	for _, name := range m.unfinished() {
+		if !slices.ContainsFunc(changes, func(c argumentChange) bool { return c.argument == name }) {
+			return nil // one of which nobody knows how far it came, and that is still to be put right
 		}
 	}
 	back := map[string]string{}
@@ -111,7 +160,7 @@ func (m *Machine) kept(dir string) []string {
 		full := dir + "/" + name
 		info, err := m.root.Stat(full)
 		switch {
-		case err != nil || full == keptArguments:
+		case err != nil || full == keptArguments || full == keptUnfinished:
 		case info.IsDir():
 			files = append(files, m.kept(full)...)
 		default:
@@ -129,15 +178,28 @@ func (m *Machine) forgetUnused() error {
 	return m.forget()
 }
 
-// forget takes the kept files away.
+// forget takes the kept files away. The list of unfinished changes goes last, by finish: where this is cut short, it is begun
+// anew.
 func (m *Machine) forget() error {
 	if !m.exists(keptFolder) {
 		return nil
 	}
-	if err := m.root.RemoveAll(keptFolder); err != nil {
-		return err
+	for _, name := range m.list(keptFolder) {
+		if full := keptFolder + "/" + name; full != keptUnfinished {
+			if err := m.root.RemoveAll(full); err != nil {
+				return err
+			}
+		}
 	}
-	return m.syncFolder(path.Dir(keptFolder))
+	return m.forgetFolder()
+}
+
+// forgetFolder removes the folder where nothing is in it any more.
+func (m *Machine) forgetFolder() error {
+	if !m.exists(keptFolder) || len(m.list(keptFolder)) > 0 {
+		return nil
+	}
+	return m.remove(keptFolder)
 }
 
 // commandLineIn takes the kernel's arguments out of a file that holds them: what is left, and the arguments.

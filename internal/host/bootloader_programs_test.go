@@ -19,11 +19,20 @@ type standIn struct {
 	calls []string
 	old   bool // grubby of the kind that removes every word with the name in it
 	fail  error
+	dies  string // the machine stops: "before" a program, "behind" it, or after its "first" file
 }
+
+// stops is what a stand-in panics with where the machine stops.
+type stops struct{}
 
 func (s *standIn) run(_ context.Context, program string, args ...string) error {
 	s.calls = append(s.calls, strings.Join(append([]string{program}, args...), " "))
+	if s.dies == "behind" {
+		defer panic(stops{})
+	}
 	switch {
+	case s.dies == "before":
+		panic(stops{})
 	case s.fail != nil:
 		return s.fail
 	case program == "update-grub":
@@ -118,6 +127,9 @@ func (s *standIn) grubby(args []string) error {
 		}
 		if err := os.WriteFile(filepath.Join(s.m.path, name), []byte(strings.Join(lines, "")), 0o644); err != nil {
 			return err
+		}
+		if s.dies == "first" {
+			panic(stops{})
 		}
 	}
 	return nil

@@ -82,6 +82,8 @@ func (k kernelArg) Read(_ context.Context, a setting.Address) setting.Reading {
 		return setting.CouldNotTell("the boot loader's files: needs root")
 	case err != nil:
 		return setting.CouldNotTell(err.Error())
+	case slices.Contains(k.m.unfinished(), a.Path):
+		return setting.CouldNotTell("a change of it is under way, or was cut short: the boot loader's files may not agree with each other")
 	}
 	next, why := l.nextEntry()
 	if next == nil {
@@ -104,13 +106,39 @@ func (m *Machine) RunningArgument(a setting.Address) setting.Reading {
 }
 
 func (k kernelArg) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
-	if err := k.write(ctx, a.Path, to); err != nil {
-		return refused(a, to.String(), err)
+	return k.WriteAll(ctx, []setting.Assignment{{Address: a, To: to}})
+}
+
+// WriteAll changes all arguments with one run of the boot loader's program.
+func (k kernelArg) WriteAll(ctx context.Context, all []setting.Assignment) error {
+	changes := make([]argumentChange, len(all))
+	for i, one := range all {
+		changes[i] = argumentChange{one.Address.Path, one.To}
+	}
+	if err := k.write(ctx, changes); err != nil {
+		return refused(all[0].Address, all[0].To.String(), err)
 	}
 	return nil
 }
 
-func (k kernelArg) write(ctx context.Context, argument string, to setting.Reading) error {
+// argumentChange is one argument that is to be changed.
+type argumentChange struct {
+	argument string
+	to       setting.Reading
+}
+
+// with is a command line after changes.
+func with(line setting.CommandLine, changes []argumentChange) (setting.CommandLine, error) {
+	for _, c := range changes {
+		var err error
+		if line, err = line.With(c.argument, c.to); err != nil {
+			return nil, err
+		}
+	}
+	return line, nil
+}
+
+func (k kernelArg) write(ctx context.Context, changes []argumentChange) error {
 	l, err := k.m.loader()
 	if err != nil {
 		return err
@@ -123,27 +151,43 @@ func (k kernelArg) write(ctx context.Context, argument string, to setting.Readin
 	if frozen != "" && k.run == nil {
 		return errors.New(frozen)
 	}
-	for name := range strings.SplitSeq(argument, "+") {
-		if err := setting.CheckWord(name); err != nil {
-			return err
+	names := make([]string, len(changes))
+	for i, c := range changes {
+		names[i] = c.argument
+		for name := range strings.SplitSeq(c.argument, "+") {
+			if err := setting.CheckWord(name); err != nil {
+				return err
+			}
 		}
 	}
-	if _, err := next.commandLine().With(argument, to); err != nil {
+	if _, err := with(next.commandLine(), changes); err != nil {
 		return err
 	}
+	if err := k.m.begin(names); err != nil {
+		return fmt.Errorf("note what is changed: %w", err)
+	}
+	undone := false // everything is as it was
 	switch how {
 	case byDropIn:
-		return k.writeDropIn(ctx, l, argument, next.commandLine().Get(argument), to)
+		undone, err = k.writeDropIn(ctx, l, changes)
 	case byGrubby:
-		return k.writeGrubby(ctx, l, argument, to)
+		undone, err = k.writeGrubby(ctx, l, changes)
 	case byEntries:
-		return k.writeEntries(l, argument, to)
+		undone, err = k.writeEntries(l, changes)
+	default:
+		undone, err = true, errors.New("no way to change the arguments of this boot loader is known")
 	}
-	return errors.New("no way to change the arguments of this boot loader is known")
+	switch {
+	case err == nil:
+		err = k.m.finish(names)
+	case undone:
+		err = errors.Join(err, k.m.finish(names))
+	}
+	return err
 }
 
 // settled proves that the boot loader will do as was wanted.
-func (k kernelArg) settled(argument string, to setting.Reading) error {
+func (k kernelArg) settled(changes []argumentChange) error {
 	l, err := k.m.loader()
 	if err != nil {
 		return err
@@ -152,15 +196,17 @@ func (k kernelArg) settled(argument string, to setting.Reading) error {
 	if next == nil {
 		return errors.New(why)
 	}
-	if found := next.commandLine().Get(argument); !found.Same(to) {
-		return fmt.Errorf("the entry that is booted next, %s, has %s", next.ID, found)
+	for _, c := range changes {
+		if found := next.commandLine().Get(c.argument); !found.Same(c.to) {
+			return fmt.Errorf("the entry that is booted next, %s, has %s for %s", next.ID, found, c.argument)
+		}
 	}
 	return nil
 }
 
 // writeEntries changes the files of loader/entries, all of them, and /etc/kernel/cmdline, from which kernel-install makes
 // the entries of later kernels. Where one cannot be written those before it are put back.
-func (k kernelArg) writeEntries(l *loader, argument string, to setting.Reading) error {
+func (k kernelArg) writeEntries(l *loader, changes []argumentChange) (undone bool, err error) {
 	changed := map[string]string{} // the text before
 	names := []string{}
 	edit := func(name string, edit func(string) (string, error)) error {
@@ -179,15 +225,22 @@ func (k kernelArg) writeEntries(l *loader, argument string, to setting.Reading) 
 		names = append(names, name)
 		return k.m.replace(name, after)
 	}
-	var err error
 	for _, e := range l.entries {
 		if err == nil {
-			err = edit(e.file, func(text string) (string, error) { return editOptions(text, argument, to) })
+			err = edit(e.file, func(text string) (string, error) {
+				var err error
+				for _, c := range changes {
+					if text, err = editOptions(text, c.argument, c.to); err != nil {
+						return text, err
+					}
+				}
+				return text, nil
+			})
 		}
 	}
 	if err == nil && k.m.exists(kernelCmdline) {
 		err = edit(kernelCmdline, func(text string) (string, error) {
-			line, err := setting.ParseCommandLine(text).With(argument, to)
+			line, err := with(setting.ParseCommandLine(text), changes)
 			if err != nil || line.String() == setting.ParseCommandLine(text).String() {
 				return text, err
 			}
@@ -195,24 +248,45 @@ func (k kernelArg) writeEntries(l *loader, argument string, to setting.Reading) 
 		})
 	}
 	if err == nil {
-		err = k.settled(argument, to)
+		err = k.settled(changes)
 	}
 	if err != nil {
+		var undo error
 		for _, name := range slices.Backward(names) {
-			err = errors.Join(err, k.m.replace(name, changed[name]))
+			undo = errors.Join(undo, k.m.replace(name, changed[name]))
 		}
-		return errors.Join(err, k.m.forgetUnused())
+		undo = errors.Join(undo, k.m.forgetUnused())
+		return undo == nil, errors.Join(err, undo)
 	}
-	return k.m.keptSettle(argument)
+	return false, k.m.keptSettle(changes)
 }
 
 // kernelCmdline holds the command line of kernels that kernel-install adds (kernel-install(8)).
 const kernelCmdline = "etc/kernel/cmdline"
 
-// replace writes a whole file so that after a crash there is the old text or the new one: beside it, to disk, renamed.
-// Permissions and owner of a file that is there stay.
-func (m *Machine) replace(name, text string) error {
-	for range 8 { // grubenv of RHEL is a link to the EFI system partition
+// Tidy removes what changes that were cut short have left behind.
+func (k kernelArg) Tidy(context.Context, setting.Address) error {
+	names := []string{dropIn, "etc/default/grub", kernelCmdline, keptArguments, keptUnfinished}
+	if l, err := k.m.loader(); err == nil {
+		names = append(names, l.config, path.Dir(l.config)+"/grubenv")
+		for _, e := range l.entries {
+			if e.file != "" {
+				names = append(names, e.file)
+			}
+		}
+	}
+	var problems []error
+	for _, name := range names {
+		if left := beside(k.m.target(name)); k.m.exists(left) {
+			problems = append(problems, k.m.remove(left))
+		}
+	}
+	return errors.Join(append(problems, k.m.forgetFolder())...)
+}
+
+// target is the file that a name stands for: grubenv of RHEL is a link to the EFI system partition.
+func (m *Machine) target(name string) string {
+	for range 8 {
 		target, err := m.root.Readlink(name)
 		if err != nil {
 			break
@@ -221,12 +295,22 @@ func (m *Machine) replace(name, text string) error {
 			name = strings.TrimPrefix(target, "/")
 		}
 	}
+	return name
+}
+
+// beside is where the new text of a file is written before it takes the file's place.
+func beside(name string) string { return path.Join(path.Dir(name), "."+path.Base(name)+".mpps-new") }
+
+// replace writes a whole file so that after a crash there is the old text or the new one: beside it, to disk, renamed.
+// Permissions and owner of a file that is there stay.
+func (m *Machine) replace(name, text string) error {
+	name = m.target(name)
 	mode := os.FileMode(0o644)
 	info, err := m.root.Stat(name)
 	if err == nil {
 		mode = info.Mode().Perm()
 	}
-	beside := path.Join(path.Dir(name), "."+path.Base(name)+".mpps-new")
+	beside := beside(name)
 	f, err := m.root.OpenFile(beside, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
 	if err != nil {
 		return err

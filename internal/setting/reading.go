@@ -90,6 +90,19 @@ type Mechanism interface {
 	Write(ctx context.Context, a Address, to Reading) error
 }
 
+// Together is a Mechanism for whose values one write takes as long as many: the boot loader's files are made anew by a
+// program of seconds. WriteAll writes all of them or, where it returns an error, none.
+type Together interface {
+	Mechanism
+	WriteAll(ctx context.Context, all []Assignment) error
+}
+
+// Assignment is a value for an address.
+type Assignment struct {
+	Address Address
+	To      Reading
+}
+
 // ErrInDoubt marks a write that did not return in time: whether it took effect, or still will, is not known.
 var ErrInDoubt = errors.New("write did not return in time")
 
