@@ -216,6 +216,9 @@ func (a *app) apply(ctx context.Context, p *plan.Plan, m *machine, o apply.Optio
 	defer stop()
 	result, err := e.Run(ctx, p, o)
 	var failure *apply.Failure
+	if errors.As(err, &failure) && failure.State == journal.FailedUndone && o.Confirm > 0 {
+		a.unguard(ctx, failure.TX)
+	}
 	if errors.As(err, &failure) && a.json { // programs get the outcome of every change too
 		err = errors.Join(err, a.out.Answer(report.Answer{Verb: "apply", Host: m.facts.Name, Result: result}))
 	}

@@ -37,10 +37,10 @@ func (a *app) guard(ctx context.Context, within time.Duration) func(tx string) e
 	}
 }
 
-// unguard takes the timer back.
+// unguard takes the timer of a transaction back that is confirmed, or was put back before its time was over.
 func (a *app) unguard(ctx context.Context, tx string) {
 	if m, err := host.Open(a.root); err == nil {
-		m.CancelLater(ctx, guardUnit(tx))
+		m.CancelLater(context.WithoutCancel(ctx), guardUnit(tx))
 		m.Close()
 	}
 }

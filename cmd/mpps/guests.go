@@ -36,7 +36,10 @@ func (e *engine) watchGuests(ctx context.Context, root string) {
 	}
 	e.Waiting = func(c journal.Change) string {
 		if c.Address.Kind == setting.KernelArg {
-			return waitsForReboot(root, c)
+			if running := notYet(root, c); running != nil {
+				return fmt.Sprintf("the running kernel has %s %s: takes effect when the host is rebooted", c.Address.Path, running)
+			}
+			return ""
 		}
 		if !pending(c) {
 			return ""
@@ -44,6 +47,12 @@ func (e *engine) watchGuests(ctx context.Context, root string) {
 		return fmt.Sprintf("guest %s runs with its former definition: takes effect when it is shut down and started", c.Address.Object())
 	}
 	e.Lingers = func(c journal.Change, from, until time.Time) string {
+		if c.Address.Kind == setting.KernelArg {
+			if running := notYet(root, c); running != nil {
+				return fmt.Sprintf("the running kernel has %s %s, which was put back: gone when the host is rebooted", c.Address.Path, running)
+			}
+			return ""
+		}
 		if !pending(c) || !between(after(c).began, from, until) {
 			return ""
 		}
@@ -57,18 +66,19 @@ func (e *engine) watchGuests(ctx context.Context, root string) {
 	}
 }
 
-// waitsForReboot tells whether a kernel argument that the boot loader has is not yet that of the running kernel.
-func waitsForReboot(root string, c journal.Change) string {
+// notYet is what the running kernel has of an argument where that is not what the boot loader gives to the next one; nil where
+// it is, or is not known.
+func notYet(root string, c journal.Change) *setting.Reading {
 	m, err := host.Open(root)
 	if err != nil {
-		return ""
+		return nil
 	}
 	defer m.Close()
 	running := m.RunningArgument(c.Address)
 	if running.State == setting.Unknown || c.Want.Met(running) {
-		return ""
+		return nil
 	}
-	return fmt.Sprintf("the running kernel has %s %s: takes effect when the host is rebooted", c.Address.Path, running)
+	return &running
 }
 
 // between tells whether a guest was started while something stood in its definition. Starts of processes are known to a

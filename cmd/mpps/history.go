@@ -21,21 +21,22 @@ func (a *app) historyCommand() *cobra.Command {
 		Short: "every apply and rollback on this host, or one with its changes",
 		Long: `Lists what mpps did on this host, the latest last: when, how many values, and
 what became of it. With the name of a transaction (or its beginning) its
-changes too.
+changes too, and what those that stand still wait for.
 
   mpps history
   mpps history 20261120T210912
 
 Exit codes: 0 · 1 a journal could not be read, and is named.`,
 		Args: args(cobra.MaximumNArgs(1)),
-		RunE: func(_ *cobra.Command, given []string) error {
+		RunE: func(cmd *cobra.Command, given []string) error {
 			e, err := a.engine(nil)
 			if err != nil {
 				return err
 			}
 			defer e.close()
 			if len(given) > 0 {
-				detail, err := e.Detail(given[0])
+				e.watchGuests(cmd.Context(), a.root)
+				detail, err := e.Detail(cmd.Context(), given[0])
 				if err != nil {
 					return err
 				}

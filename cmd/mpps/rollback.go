@@ -76,6 +76,11 @@ func (a *app) rollback(ctx context.Context, o apply.RollbackOptions, detailed bo
 	if err != nil && len(restored) == 0 {
 		return err
 	}
+	for _, r := range restored {
+		if r.Guarded && r.State == journal.Applied {
+			a.unguard(ctx, r.Of)
+		}
+	}
 	if restored == nil {
 		restored = []apply.Restored{}
 	}

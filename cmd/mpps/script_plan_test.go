@@ -127,7 +127,11 @@ func madePlan(root string, values []string, last bool) ([]byte, error) {
 			ID: "test." + filepath.Base(a.Path), Title: "a value of the case", Stage: datapath.Softirq, Risk: goal.Risk(risk), Tiers: goal.Tiers(),
 			Where: func(*facts.Host) []setting.Address { return []setting.Address{a} },
 			Want: func(*knob.View, setting.Address) knob.Advice {
-				return knob.Wants(setting.Exact(value), "the case wants it")
+				advice := knob.Wants(setting.Exact(value), "the case wants it")
+				if a.Kind == setting.KernelArg {
+					advice.Needs = "reboot of the host"
+				}
+				return advice
 			},
 		})
 	}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
 	"mpps/internal/apply"
@@ -24,21 +26,7 @@ Exit codes: 0 · with --detailed-exit-code also 1 interrupted, in doubt or
 failed · 2 waiting · 3 clean · 4 drifted · 11 in flight.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			e, err := a.engine(nil)
-			if err != nil {
-				return err
-			}
-			defer e.close()
-			e.watchGuests(cmd.Context(), a.root)
-			e.watchOwners(cmd.Context(), a.root)
-			s, err := e.Status(cmd.Context())
-			if err != nil {
-				return err
-			}
-			err = a.out.Answer(report.Answer{
-				Verb: "status", Host: e.name, Result: s, Warnings: untold(s),
-				Text: func(t *report.Text) { report.Status(t, s, a.verbose) },
-			})
+			s, err := a.stands(cmd.Context(), "status", report.Status)
 			if err != nil || !detailed {
 				return err
 			}
@@ -47,6 +35,25 @@ failed · 2 waiting · 3 clean · 4 drifted · 11 in flight.`,
 	}
 	cmd.Flags().BoolVar(&detailed, "detailed-exit-code", false, "tell the state by the exit code")
 	return cmd
+}
+
+// stands reads how the host stands and answers with it.
+func (a *app) stands(ctx context.Context, verb string, draw func(*report.Text, apply.Status, bool)) (apply.Status, error) {
+	e, err := a.engine(nil)
+	if err != nil {
+		return apply.Status{}, err
+	}
+	defer e.close()
+	e.watchGuests(ctx, a.root)
+	e.watchOwners(ctx, a.root)
+	s, err := e.Status(ctx)
+	if err != nil {
+		return s, err
+	}
+	return s, a.out.Answer(report.Answer{
+		Verb: verb, Host: e.name, Result: s, Warnings: untold(s),
+		Text: func(t *report.Text) { draw(t, s, a.verbose) },
+	})
 }
 
 func statusCode(s apply.Summary) int {

@@ -25,21 +25,7 @@ failed · 2 some wait for a restart (--detailed-exit-code) · 3 nothing was
 applied · 4 drifted · 11 another mpps is at work.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			e, err := a.engine(nil)
-			if err != nil {
-				return err
-			}
-			defer e.close()
-			e.watchGuests(cmd.Context(), a.root)
-			e.watchOwners(cmd.Context(), a.root)
-			s, err := e.Status(cmd.Context())
-			if err != nil {
-				return err
-			}
-			err = a.out.Answer(report.Answer{
-				Verb: "verify", Host: e.name, Result: s, Warnings: untold(s),
-				Text: func(t *report.Text) { report.Verified(t, s, a.verbose) },
-			})
+			s, err := a.stands(cmd.Context(), "verify", report.Verified)
 			if err != nil || s.State == apply.IsWaiting && !detailed {
 				return err
 			}

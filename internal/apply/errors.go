@@ -12,12 +12,13 @@ import (
 
 // Failure is a run that failed after it had begun to write.
 type Failure struct {
-	TX     string
-	State  journal.State // FailedUndone, FailedPartly or Doubtful
-	Cause  error         // what failed: the value, what was wanted, what the kernel said; or why it was cancelled
-	Undone int           // how many changes were put back
-	Left   []error       // what could not be put back
-	Writes []error       // where the journal itself could not be written on the way
+	TX      string
+	State   journal.State     // FailedUndone, FailedPartly or Doubtful
+	Cause   error             // what failed: the value, what was wanted, what the kernel said; or why it was cancelled
+	Undone  int               // how many changes were put back
+	Left    []error           // what could not be put back
+	Doubted []setting.Address // of which a write may still take effect, whatever was put back
+	Writes  []error           // where the journal itself could not be written on the way
 }
 
 func (f *Failure) note(err error) {
@@ -39,6 +40,9 @@ func (f *Failure) Error() string {
 		b.WriteString("; the one change that was begun is put back")
 	default:
 		fmt.Fprintf(&b, "; all %d changes that were begun are put back", f.Undone)
+	}
+	for _, a := range f.Doubted {
+		fmt.Fprintf(&b, "; a write of %s may still take effect", a)
 	}
 	if len(f.Writes) > 0 {
 		fmt.Fprintf(&b, "; %v", errors.Join(f.Writes...))

@@ -30,6 +30,8 @@ type Restored struct {
 	State   journal.State `json:"state"`
 	Changes []Outcome     `json:"changes"`
 	Seconds float64       `json:"seconds"`
+
+	Guarded bool `json:"-"` // something still waits to put it back unless it is confirmed
 }
 
 // Drifted counts the values that somebody else changed since and that were left alone.
@@ -109,7 +111,13 @@ func (e *Engine) unneeded(all []Restored, dryRun bool) {
 			if c.Needs == "" {
 				continue
 			}
-			waits := e.Waiting(journal.Change{ID: c.ID, Address: c.Address}) != ""
+			waits := e.Waiting(journal.Change{ID: c.ID, Address: c.Address, Want: c.want}) != ""
+			if c.Address.Kind == setting.KernelArg { // the kernel that runs has what is put back, or it has not
+				if !waits {
+					c.Needs = ""
+				}
+				continue
+			}
 			if dryRun && c.State == journal.ChangeIntended && waits || c.State == journal.ChangeDone && !waits {
 				c.Needs = ""
 			}
@@ -171,7 +179,8 @@ func choose(l *journal.Ledger, o RollbackOptions) ([]*journal.Transaction, error
 func (e *Engine) restore(ctx context.Context, lock *journal.Lock, t, unfinished *journal.Transaction, s sharing, o RollbackOptions) (Restored, error) {
 	began := time.Now()
 	ctx = context.WithoutCancel(ctx)
-	result := Restored{Of: t.Header.TX}
+	confirmation := t.Confirmation()
+	result := Restored{Of: t.Header.TX, Guarded: confirmation.Armed && !confirmation.Confirmed}
 	if o.DryRun {
 		result.Changes = e.preview(ctx, t, s, o)
 		return result, nil
@@ -220,7 +229,7 @@ func (e *Engine) preview(ctx context.Context, t *journal.Transaction, s sharing,
 		undone := s.before(c, found)
 		partly := !undone.Same(c.Before)
 		c.Before = undone
-		row := Outcome{ID: c.ID, Address: c.Address, From: found.String(), To: c.Before.String(), State: journal.ChangeIntended, Needs: c.Needs}
+		row := Outcome{ID: c.ID, Address: c.Address, From: found.String(), To: c.Before.String(), State: journal.ChangeIntended, Needs: c.Needs, want: wantOf(c.Before)}
 		if write, reason := e.decide(t, c, found, s, o.Force || partly); !write {
 			row.State, row.Why, row.To = journal.ChangeLeft, reason, found.String()
 		}
@@ -271,26 +280,34 @@ func (r *run) restoreAll(ctx context.Context, t *journal.Transaction, s sharing,
 	var problems []error
 	var touched []journal.Change
 	all := append(t.Changes(), s.inherited...)
-	for _, c := range slices.Backward(all) {
-		if !c.Wrote() {
-			continue
-		}
-		found := r.read(ctx, c.Address)
-		undone := s.before(c, found)
-		partly := !undone.Same(c.Before) // entries of others stay in the file
-		c.Before = undone
-		if write, why := r.decide(t, c, found, s, force || partly); !write {
-			problems = append(problems, r.leave(c, found, why))
-			if why == wasBefore {
-				touched = append(touched, c)
+	for end := len(all); end > 0; {
+		n := r.together(end, func(k int) setting.Address { return all[end-1-k].Address })
+		var these []restored
+		for _, c := range slices.Backward(all[end-n : end]) {
+			if !c.Wrote() {
+				continue
 			}
-			continue
+			found := r.read(ctx, c.Address)
+			undone := s.before(c, found)
+			partly := !undone.Same(c.Before) // entries of others stay in the file
+			c.Before = undone
+			if write, why := r.decide(t, c, found, s, force || partly); !write {
+				problems = append(problems, r.leave(c, found, why))
+				if why == wasBefore {
+					touched = append(touched, c)
+				}
+				continue
+			}
+			these = append(these, restored{c: c, found: found})
 		}
-		if err := r.restoreOne(ctx, c, found); err != nil {
-			problems = append(problems, err)
-			continue
+		for _, one := range r.restoreThese(ctx, these) {
+			if one.err != nil {
+				problems = append(problems, one.err)
+				continue
+			}
+			touched = append(touched, one.c)
 		}
-		touched = append(touched, c)
+		end -= n
 	}
 	slices.Reverse(touched)
 	for range 2 {
@@ -298,7 +315,7 @@ func (r *run) restoreAll(ctx context.Context, t *journal.Transaction, s sharing,
 		for _, c := range touched {
 			if found := r.read(ctx, c.Address); !found.Same(c.Before) && !gone(c.Address, found) {
 				moved = true
-				problems = append(problems, r.restoreOne(ctx, c, found))
+				problems = append(problems, r.restoreThese(ctx, []restored{{c: c, found: found}})[0].err)
 			}
 		}
 		if !moved {
@@ -317,36 +334,70 @@ func (r *run) leave(c journal.Change, found setting.Reading, why string) error {
 	return r.writer.Append(journal.Record{Event: journal.Left, N: c.N, ID: c.ID, Address: &c.Address, Found: &found, Why: why})
 }
 
-// restoreOne announces, writes and reads back one value that stood there before. Where the journal cannot be written
-// the value is put back all the same: the transaction that is put back still tells what it was.
-func (r *run) restoreOne(ctx context.Context, c journal.Change, found setting.Reading) error {
-	before := found
-	if found.State == setting.Unknown { // an intent holds what a rollback of it could write
-		before = c.After
+// wantOf is what a value that is put back must satisfy.
+func wantOf(before setting.Reading) setting.Want {
+	if before.State == setting.Absent {
+		return setting.NotThere()
 	}
-	n, want := len(r.changes)+1, setting.Exact(c.Before.Value)
-	if c.Before.State == setting.Absent {
-		want = setting.NotThere()
-	}
-	journaled := r.writer.Append(journal.Record{
-		Event: journal.Intent, N: n, ID: c.ID, Address: &c.Address, Before: &before, After: &c.Before, Want: &want,
-		Risk: c.Risk, Lasts: c.Lasts, Needs: c.Needs,
-	})
-	done := journal.Change{N: n, ID: c.ID, Address: c.Address, Before: before, After: c.Before, Want: want, Needs: c.Needs, State: journal.ChangeDone}
-	back, err := r.put(ctx, c.Address, c.Before)
-	end := journal.Record{Event: journal.Done, N: n, Found: &back}
-	if err != nil {
-		done.State, done.Error = journal.ChangeFailed, err.Error()
-		end = journal.Record{Event: journal.Failed, N: n, Error: err.Error()}
-		if errors.Is(err, errInDoubt) {
-			done.State, end.Event = journal.ChangeInDoubt, journal.InDoubt
+	return setting.Exact(before.Value)
+}
+
+// restored is one value that is put back.
+type restored struct {
+	c     journal.Change // Before is what is written
+	found setting.Reading
+	err   error
+}
+
+// restoreThese announces, writes and reads back values that stood there before: one, or several that are written in one go
+// and, where that fails, one by one. Where the journal cannot be written they are put back all the same: the transaction
+// that is put back still tells what they were.
+func (r *run) restoreThese(ctx context.Context, these []restored) []restored {
+	first := len(r.changes)
+	journaled := make([]error, len(these))
+	for i, one := range these {
+		c, before := one.c, one.found
+		if one.found.State == setting.Unknown { // an intent holds what a rollback of it could write
+			before = c.After
 		}
-	} else {
-		done.Found = &back
+		n, want := len(r.changes)+1, wantOf(c.Before)
+		journaled[i] = r.writer.Append(journal.Record{
+			Event: journal.Intent, N: n, ID: c.ID, Address: &c.Address, Before: &before, After: &c.Before, Want: &want,
+			Risk: c.Risk, Lasts: c.Lasts, Needs: c.Needs,
+		})
+		r.changes = append(r.changes, journal.Change{N: n, ID: c.ID, Address: c.Address, Before: before, After: c.Before, Want: want, Needs: c.Needs, State: journal.ChangeDone})
 	}
-	r.changes = append(r.changes, done)
-	if journaled == nil {
-		journaled = r.writer.Append(end)
+	written := false
+	if len(these) > 1 {
+		all := make([]setting.Assignment, len(these))
+		for i, one := range these {
+			all[i] = setting.Assignment{Address: one.c.Address, To: one.c.Before}
+		}
+		written = r.writeAll(ctx, all) == nil
 	}
-	return errors.Join(err, journaled)
+	for i := range these {
+		one, done := &these[i], &r.changes[first+i]
+		back, is := setting.Reading{}, false
+		if written {
+			back, is = r.readBack(ctx, one.c.Address, one.c.Before.Same)
+		}
+		if !is {
+			back, one.err = r.put(ctx, one.c.Address, one.c.Before)
+		}
+		end := journal.Record{Event: journal.Done, N: done.N, Found: &back}
+		if one.err != nil {
+			done.State, done.Error = journal.ChangeFailed, one.err.Error()
+			end = journal.Record{Event: journal.Failed, N: done.N, Error: one.err.Error()}
+			if errors.Is(one.err, errInDoubt) {
+				done.State, end.Event = journal.ChangeInDoubt, journal.InDoubt
+			}
+		} else {
+			done.Found = &back
+		}
+		if journaled[i] == nil {
+			journaled[i] = r.writer.Append(end)
+		}
+		one.err = errors.Join(one.err, journaled[i])
+	}
+	return these
 }

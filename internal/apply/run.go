@@ -55,15 +55,21 @@ type Outcome struct {
 	State   journal.ChangeState `json:"state"`
 	Needs   string              `json:"needs,omitempty"`
 	Why     string              `json:"why,omitempty"`
+
+	want setting.Want
 }
 
 func outcome(c journal.Change) Outcome {
-	o := Outcome{ID: c.ID, Address: c.Address, From: c.Before.String(), To: c.After.String(), State: c.State, Needs: c.Needs, Why: c.Why}
+	o := Outcome{ID: c.ID, Address: c.Address, From: c.Before.String(), To: c.After.String(), State: c.State, Needs: c.Needs, Why: c.Why, want: c.Want}
 	if c.Found != nil {
 		o.Found = c.Found.String()
 	}
 	if c.Error != "" {
 		o.Why = c.Error
+	}
+	switch c.State {
+	case journal.ChangeFailed, journal.ChangeUndone, journal.ChangeUndoFailed, journal.ChangeLeft:
+		o.Needs = "" // there is nothing to take effect
 	}
 	return o
 }
@@ -238,13 +244,15 @@ func (r *run) all(ctx context.Context, p *plan.Plan, o Options, before []setting
 	if err := r.watch(ctx, o.Beside); err != nil {
 		return err
 	}
-	for i, c := range p.Changes {
+	for i := 0; i < len(p.Changes); {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if err := r.one(ctx, c, before[i]); err != nil {
+		n := r.together(len(p.Changes)-i, func(k int) setting.Address { return p.Changes[i+k].Address })
+		if err := r.make(ctx, p.Changes[i:i+n], before[i:i+n]); err != nil {
 			return err
 		}
+		i += n
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -256,9 +264,46 @@ func (r *run) all(ctx context.Context, p *plan.Plan, o Options, before []setting
 	return r.writer.Append(journal.Record{Event: journal.Committed})
 }
 
-// one makes one change. before is the value ahead of the whole transaction, which is what an undo restores even where
-// an earlier change of the same transaction has moved it since: new channels reset rings, masks and affinities.
-func (r *run) one(ctx context.Context, c plan.Change, before setting.Reading) error {
+// make makes some changes: one, or several that are written in one go.
+func (r *run) make(ctx context.Context, changes []plan.Change, before []setting.Reading) error {
+	var begun []plan.Change
+	var numbers []int
+	for i, c := range changes {
+		write, err := r.announce(ctx, c, before[i])
+		if err != nil {
+			return err
+		}
+		if write {
+			begun, numbers = append(begun, c), append(numbers, len(r.changes))
+		}
+	}
+	var failed error
+	switch len(begun) {
+	case 0:
+		return nil
+	case 1:
+		failed = r.write(ctx, begun[0].Address, begun[0].To)
+	default:
+		all := make([]setting.Assignment, len(begun))
+		for i, c := range begun {
+			all[i] = setting.Assignment{Address: c.Address, To: c.To}
+		}
+		failed = r.writeAll(ctx, all)
+	}
+	var problems []error
+	for i, c := range begun {
+		problems = append(problems, r.conclude(ctx, c, numbers[i], failed))
+	}
+	if failed != nil {
+		return problems[0] // the others have the same reason
+	}
+	return errors.Join(problems...)
+}
+
+// announce tells the journal of a change, and whether anything is to be written for it. before is the value ahead of the
+// whole transaction, which is what an undo restores even where an earlier change of the same transaction has moved it since:
+// new channels reset rings, masks and affinities.
+func (r *run) announce(ctx context.Context, c plan.Change, before setting.Reading) (write bool, err error) {
 	n := len(r.changes) + 1
 	begun := journal.Change{N: n, ID: c.ID, Address: c.Address, Before: before, After: c.To, Want: c.Want, Risk: c.Risk, Lasts: c.Lasts, Needs: c.Needs}
 	if found := r.read(ctx, c.Address); c.Want.Met(found) && c.Want.Met(before) {
@@ -268,19 +313,24 @@ func (r *run) one(ctx context.Context, c plan.Change, before setting.Reading) er
 			Risk: c.Risk, Lasts: c.Lasts, Needs: c.Needs,
 		})
 		r.changes = append(r.changes, begun)
-		return err
+		return false, err
 	}
 	if err := r.writer.Append(journal.Record{
 		Event: journal.Intent, N: n, ID: c.ID, Address: &c.Address, Before: &before, After: &c.To, Want: &c.Want,
 		Risk: c.Risk, Lasts: c.Lasts, Needs: c.Needs,
 	}); err != nil {
-		return err
+		return false, err
 	}
 	begun.State = journal.ChangeIntended
 	r.changes = append(r.changes, begun)
+	return true, nil
+}
+
+// conclude reads back what was written, unless the write failed, and tells the journal what became of the change.
+func (r *run) conclude(ctx context.Context, c plan.Change, n int, failed error) error {
 	change := &r.changes[n-1]
-	if err := r.write(ctx, c.Address, c.To); err != nil {
-		err = refused(c.Address, wanted(c.Address, c.Want), err)
+	if failed != nil {
+		err := refused(c.Address, wanted(c.Address, c.Want), failed)
 		event := journal.Failed
 		change.State, change.Error = journal.ChangeFailed, err.Error()
 		if errors.Is(err, errInDoubt) {

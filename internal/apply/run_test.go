@@ -87,6 +87,15 @@ func TestFaults(t *testing.T) {
 				if !f.same(before) {
 					t.Errorf("the machine is %v, expected %v", f.values, before)
 				}
+				if may := strings.Contains(err.Error(), "; a write of "+address(at).String()+" may still take effect"); may != (fault.state == journal.Doubtful) {
+					t.Errorf("error is %q, state %s", err, failure.State)
+				}
+				if strings.Contains(err.Error(), "nothing was changed") {
+					t.Errorf("error is %q, though something was", err)
+				}
+				if fault.name == "hangs" && len(failure.Left) != 1 {
+					t.Errorf("error is %q, expected it to say that the value could not be put back", err)
+				}
 				if strings.Contains(err.Error(), "\n") {
 					t.Errorf("error has several lines: %q", err)
 				}

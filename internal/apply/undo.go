@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"mpps/internal/journal"
+	"mpps/internal/setting"
 )
 
 // undo puts back what a failed run has written, the last first, going on past every error, and ends the transaction.
@@ -14,10 +14,10 @@ import (
 func (r *run) undo(ctx context.Context, cause error) error {
 	ctx = context.WithoutCancel(ctx)
 	failure := &Failure{TX: r.writer.TX(), State: journal.FailedUndone, Cause: cause}
-	for i := range slices.Backward(r.changes) {
-		if r.changes[i].Wrote() {
-			failure.note(r.undoOne(ctx, &r.changes[i]))
-		}
+	for end := len(r.changes); end > 0; {
+		n := r.together(end, func(k int) setting.Address { return r.changes[end-1-k].Address })
+		failure.note(r.undoTogether(ctx, r.changes[end-n:end]))
+		end -= n
 	}
 	r.settle(ctx, failure)
 	moved, err := r.keep(ctx)
@@ -28,12 +28,14 @@ func (r *run) undo(ctx context.Context, cause error) error {
 		left = append(left, unkept(moved))
 	}
 	for _, c := range r.changes {
-		switch {
-		case c.Doubted:
+		if c.Doubted {
 			failure.State = journal.Doubtful
-		case c.State == journal.ChangeUndoFailed:
+			failure.Doubted = append(failure.Doubted, c.Address)
+		}
+		switch c.State {
+		case journal.ChangeUndoFailed:
 			left = append(left, r.left[c.N])
-		case c.State == journal.ChangeUndone:
+		case journal.ChangeUndone:
 			failure.Undone++
 		}
 	}

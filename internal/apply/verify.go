@@ -2,7 +2,6 @@ package apply
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -65,76 +64,6 @@ type Status struct {
 	Counts       map[string]int `json:"counts"` // rows by state
 }
 
-// Entry is one transaction in a list.
-type Entry struct {
-	TX      string        `json:"tx"`
-	Kind    journal.Kind  `json:"kind"`
-	Of      string        `json:"of,omitempty"`
-	Why     string        `json:"why,omitempty"`
-	State   journal.State `json:"state"`
-	Started time.Time     `json:"started"`
-	Ended   *time.Time    `json:"ended,omitempty"`
-	Changes int           `json:"changes"` // written
-	Version string        `json:"mpps"`
-	Digest  string        `json:"digest,omitempty"`
-	Torn    bool          `json:"torn,omitempty"` // the machine stopped in the middle of its last record
-	Error   string        `json:"error,omitempty"`
-	// ConfirmUntil is when it is undone unless it is confirmed.
-	ConfirmUntil *time.Time `json:"confirm_until,omitempty"`
-}
-
-// History lists every transaction, oldest first. The error joins those that could not be read; the others are listed.
-func (e *Engine) History() ([]Entry, error) {
-	ledger, err := e.Journal.Ledger()
-	entries := []Entry{}
-	for _, t := range ledger.Transactions {
-		entries = append(entries, entry(ledger, t))
-	}
-	return entries, err
-}
-
-// Detail is one transaction with its changes.
-type Detail struct {
-	Entry
-	List []Outcome `json:"list"`
-}
-
-// Detail tells one transaction; name may be the beginning of its name.
-func (e *Engine) Detail(name string) (Detail, error) {
-	ledger, refused := e.Journal.Ledger()
-	t, err := ledger.Find(name)
-	if err != nil {
-		return Detail{}, errors.Join(err, refused)
-	}
-	d := Detail{Entry: entry(ledger, t), List: []Outcome{}}
-	for _, c := range t.Changes() {
-		d.List = append(d.List, outcome(c))
-	}
-	return d, nil
-}
-
-func entry(l *journal.Ledger, t *journal.Transaction) Entry {
-	h := t.Header
-	out := Entry{TX: h.TX, Kind: h.Kind, Of: h.Of, Why: h.Why, State: l.State(t), Started: h.Started, Version: h.Version, Digest: h.Digest, Torn: t.Torn > 0}
-	if ended := t.Ended(); !ended.IsZero() {
-		out.Ended = &ended
-	}
-	for _, c := range t.Changes() {
-		if c.Wrote() {
-			out.Changes++
-		}
-	}
-	for _, r := range t.Records {
-		if r.Error != "" {
-			out.Error = r.Error
-		}
-	}
-	if c := t.Confirmation(); c.Armed && !c.Confirmed && out.State == journal.Applied {
-		out.ConfirmUntil = &c.Until
-	}
-	return out
-}
-
 // Status reads every value that was applied and stands, and says how it compares. Where several transactions wrote the
 // same address the last one counts.
 func (e *Engine) Status(ctx context.Context) (Status, error) {
@@ -189,14 +118,11 @@ func putBack(l *journal.Ledger) map[string]map[setting.Address]bool {
 }
 
 // lingering are the values that were put back and whose former ones are still in effect: a guest that was started while
-// they stood in its definition runs with them until its next start. Those of which a transaction stands are left out.
+// they stood in its definition runs with them until its next start, a kernel that was booted with an argument until the
+// next boot. Those of which a transaction stands are left out.
 func (e *Engine) lingering(ctx context.Context, l *journal.Ledger, stands map[setting.Address]int) (rows []Row) {
-	if e.Lingers == nil {
-		return nil
-	}
-	began, seen := map[string]time.Time{}, map[setting.Address]bool{}
+	seen := map[setting.Address]bool{}
 	for _, t := range l.Transactions {
-		began[t.Header.TX] = t.Header.Started
 		if t.Header.Kind != journal.Rollback || l.State(t) != journal.Applied {
 			continue
 		}
@@ -204,7 +130,7 @@ func (e *Engine) lingering(ctx context.Context, l *journal.Ledger, stands map[se
 			if _, known := stands[c.Address]; known || seen[c.Address] || c.State != journal.ChangeDone {
 				continue
 			}
-			why := e.Lingers(c, began[t.Header.Of], t.Ended())
+			why := e.lingers(l, t, c)
 			if why == "" {
 				continue
 			}
@@ -215,6 +141,21 @@ func (e *Engine) lingering(ctx context.Context, l *journal.Ledger, stands map[se
 		}
 	}
 	return rows
+}
+
+// lingers tells why the former value of what a rollback put back is still in effect; empty where it is not.
+func (e *Engine) lingers(l *journal.Ledger, back *journal.Transaction, c journal.Change) string {
+	if e.Lingers == nil {
+		return ""
+	}
+	var from time.Time
+	if of, err := l.Find(back.Header.Of); err == nil {
+		from = of.Header.Started
+		if c.Lasts == setting.InBootLoader && (of.Header.BootID == e.BootID || back.Header.BootID != e.BootID) {
+			return "" // the kernel that runs was not booted between the two
+		}
+	}
+	return e.Lingers(c, from, back.Ended())
 }
 
 func (e *Engine) row(ctx context.Context, t *journal.Transaction, c journal.Change) Row {
@@ -235,12 +176,8 @@ func (e *Engine) row(ctx context.Context, t *journal.Transaction, c journal.Chan
 		row.State, row.Why = ReadOnly, fmt.Sprintf("is %s, expected %s: %s", told(c.Address, found), row.Wanted, found.Why)
 	default:
 		row.State, row.Why = Drifted, fmt.Sprintf("is %s, expected %s", told(c.Address, found), row.Wanted)
-		if e.BootID != t.Header.BootID && c.Lasts != setting.InDefinition && c.Lasts != setting.InBootLoader {
-			row.Why += "; the host was started anew since, and the value lasts " + string(c.Lasts)
-		} else if e.Reset != nil {
-			if reset := e.Reset(c, t.Ended()); reset != "" {
-				row.Why += "; " + reset + ", and the value lasts " + string(c.Lasts)
-			}
+		if reset := e.wasReset(t, c); reset != "" {
+			row.Why += "; " + reset
 		}
 		if e.Owner != nil {
 			if owner := e.Owner(c, found); owner != "" {
@@ -252,15 +189,34 @@ func (e *Engine) row(ctx context.Context, t *journal.Transaction, c journal.Chan
 	return row
 }
 
+// wasReset tells what has reset a value that is not as applied, though nobody wrote it; empty where nothing is known of it.
+func (e *Engine) wasReset(t *journal.Transaction, c journal.Change) string {
+	what := ""
+	if e.BootID != t.Header.BootID && c.Lasts != setting.InDefinition && c.Lasts != setting.InBootLoader {
+		what = "the host was started anew since"
+	} else if e.Reset != nil {
+		what = e.Reset(c, t.Ended())
+	}
+	switch {
+	case what == "" || lasting.Of(c.ID): // a file that makes others last stays whatever happens
+		return ""
+	case c.Lasts == setting.AcrossReboot:
+		return what + ", and nothing has set the value again"
+	}
+	return what + ", and the value lasts " + string(c.Lasts)
+}
+
 // waits tells why a value that stands has not taken effect yet; empty where it has.
 func (e *Engine) waits(t *journal.Transaction, c journal.Change) string {
+	if e.Waiting != nil {
+		if why := e.Waiting(c); why != "" || c.Address.Kind == setting.KernelArg { // the running kernel's line tells
+			return why
+		}
+	}
 	if strings.Contains(c.Needs, "reboot") && e.BootID == t.Header.BootID {
 		return "takes effect after " + c.Needs
 	}
-	if e.Waiting == nil {
-		return ""
-	}
-	return e.Waiting(c)
+	return ""
 }
 
 // summary is the one word, with the reason for it.

@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"strings"
 	"testing"
 
 	"mpps/internal/journal"
@@ -44,6 +45,10 @@ func TestRowsSayWhyNot(t *testing.T) {
 		if r := s.Rows[i]; r.State != want || r.Why == "" {
 			t.Errorf("row %d is %s (%s), expected %s with a reason", i, r.State, r.Why, want)
 		}
+	}
+	e.BootID = "boot-3"
+	if s, err = e.Status(t.Context()); err != nil || !strings.HasSuffix(s.Rows[0].Why, "the host was started anew since, and the value lasts until reboot") {
+		t.Errorf("after another boot: %+v, %v", s.Rows[0], err)
 	}
 	if s.State != IsDrifted || s.Why != "4 of 7 values are not as applied" {
 		t.Errorf("status is %s: %s", s.State, s.Why)

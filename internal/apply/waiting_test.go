@@ -2,6 +2,7 @@ package apply
 
 import (
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -140,4 +141,87 @@ func TestStatusWhileRollingBack(t *testing.T) {
 	if looked != 3 || state(t, e) != IsClean {
 		t.Errorf("looked %d times, status %s", looked, state(t, e))
 	}
+}
+
+// TestHistoryTellsWhatStillWaits: what a change needed when it was made is told only as long as it waits for it.
+func TestHistoryTellsWhatStillWaits(t *testing.T) {
+	g := &guest{fake: newFake(t, 2)}
+	e := engine(t, g.fake)
+	g.start()
+	g.on(e)
+	needs := func(tx string) bool {
+		t.Helper()
+		d, err := e.Detail(t.Context(), tx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d.List[0].Needs != ""
+	}
+	first := applied(t, e, needing(1))
+	if !needs(first) {
+		t.Error("applied, and not in effect: nothing is needed")
+	}
+	back := rollBack(t, e, RollbackOptions{})
+	if needs(first) || needs(back.TX) {
+		t.Error("rolled back before it took effect: something is needed")
+	}
+	second := applied(t, e, needing(1))
+	time.Sleep(2 * time.Millisecond)
+	g.start()
+	if needs(second) {
+		t.Error("in effect: something is needed")
+	}
+	back = rollBack(t, e, RollbackOptions{})
+	if needs(second) || !needs(back.TX) {
+		t.Error("rolled back while it was in effect: the rollback needs a restart, and nothing else does")
+	}
+	g.refuse[address(1)] = syscall.EINVAL
+	result, err := e.Run(t.Context(), needing(2), Options{})
+	if err == nil || needs(result.TX) {
+		t.Errorf("failed and put back (%v): something is needed", err)
+	}
+	if result.Changes[0].Needs != "" || result.Changes[1].Needs != "" {
+		t.Errorf("%+v: what was put back needs something", result.Changes)
+	}
+}
+
+// TestKernelStillHasIt: a kernel that was booted with an argument has it until the next boot, also once it is put back in
+// the boot loader's files.
+func TestKernelStillHasIt(t *testing.T) {
+	argument := setting.Of(setting.KernelArg, "isolcpus")
+	f := newFake(t, 0)
+	f.values[argument] = setting.Missing("no such argument")
+	e := engine(t, f)
+	running := setting.Missing("no such argument")
+	e.Waiting = func(c journal.Change) string {
+		if c.Want.Met(running) {
+			return ""
+		}
+		return "the running kernel has isolcpus " + running.String()
+	}
+	e.Lingers = func(c journal.Change, _, _ time.Time) string { return e.Waiting(c) }
+	p := &plan.Plan{Changes: []plan.Change{{
+		ID: "boot.isolcpus", Address: argument, From: f.values[argument], To: setting.Value("2-5"), Want: setting.Exact("2-5"),
+		Lasts: setting.InBootLoader, Needs: "reboot of the host",
+	}}}
+	is := func(when string, want Summary) {
+		t.Helper()
+		if got := state(t, e); got != want {
+			t.Errorf("%s: %s, expected %s", when, got, want)
+		}
+	}
+	applied(t, e, p)
+	is("applied", IsWaiting)
+	rollBack(t, e, RollbackOptions{})
+	is("rolled back before any boot", IsClean)
+	applied(t, e, p)
+	e.BootID, running = "boot-2", setting.Value("2-5")
+	is("booted", IsApplied)
+	rollBack(t, e, RollbackOptions{})
+	is("rolled back behind the boot", IsWaiting)
+	if s, err := e.Status(t.Context()); err != nil || !strings.Contains(s.Why, "running kernel has isolcpus 2-5") || len(s.Transactions) != 0 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	e.BootID = "boot-3" // with the argument, which somebody has typed into the boot menu
+	is("booted again", IsClean)
 }
