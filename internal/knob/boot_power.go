@@ -2,11 +2,9 @@ package knob
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"mpps/internal/datapath"
-	"mpps/internal/facts"
 	"mpps/internal/goal"
 	"mpps/internal/setting"
 )
@@ -234,53 +232,4 @@ var bootQuiet = &Knob{
 	Want: func(v *View, a setting.Address) Advice {
 		return v.boots(a, setting.NotThere(), "the console does not show what went wrong in a boot").At(Info)
 	},
-}
-
-var cpuLatency = &Knob{
-	ID: "cpu.latency", Title: "Somebody holds the wake-up latency low", Stage: datapath.CPU, Risk: goal.None, Check: true, Tiers: tiers(goal.Realtime),
-	Doc: Doc{
-		Why:    "Whoever holds /dev/cpu_dma_latency open with a number of microseconds in it keeps the kernel from idle states that take longer to leave. It is the immediate form of boot.cstate, and ends with the process that holds it.",
-		Cost:   "Power, on all CPUs.",
-		Verify: "od -An -td4 /dev/cpu_dma_latency shows the limit; cpupower monitor shows no time in deeper states.",
-		Traps: []string{
-			"The limit lasts as long as the file is open: a shell's echo sets it for the blink of an eye. A small unit must hold it (TuneD's force_latency does; its profiles latency-performance and cpu-partitioning set it). mpps checks it and does not hold it itself.",
-			"It concerns the kernel's idle states only: what the processor does by itself (C1E promotion, package states) is the firmware's.",
-			"/sys/devices/system/cpu/cpuN/power/pm_qos_resume_latency_us does the same for one CPU, and stays when nobody holds it: \"n/a\" there means no delay at all, 0 means no limit.",
-			"Reading it needs root.",
-		},
-		Sources: []Source{
-			{"reading gives the limit in force", "Documentation/power/pm_qos_interface.rst; kernel/power/qos.c, cpu_latency_qos_read"},
-			{"per CPU", "Documentation/ABI/testing/sysfs-devices-power; drivers/base/power/sysfs.c, pm_qos_resume_latency_us"},
-		},
-	},
-	Where: fixed(hostFact("cpu_latency")),
-	Want: func(v *View, a setting.Address) Advice {
-		least := max(1, int(v.Goal.Latency/time.Microsecond)/10)
-		if value, told := v.runningArgument("idle"); told && value == "poll" {
-			return seen("idle=poll", Fine("idle=poll: no idle state is entered"))
-		}
-		if v.Power.IdleDriver != "" && len(v.Power.IdleStates) > 0 && !v.slow(least) {
-			return seen(fmt.Sprintf("no state takes longer than %d µs", least), Fine("the kernel has no state that takes longer to leave"))
-		}
-		switch limit := v.Power.LatencyLimit; {
-		case limit == nil:
-			return Unsure("/dev/cpu_dma_latency could not be read: needs root")
-		case *limit <= least:
-			return seen(fmt.Sprintf("%d µs", *limit), Fine("idle states that take longer to leave are not entered"))
-		case *limit >= facts.NoLatencyLimit:
-			return seen("nobody holds a limit", Wants(setting.Exact(fmt.Sprintf("at most %d µs", least)), "idle states may take any time to leave").At(Medium))
-		default:
-			return seen(fmt.Sprintf("%d µs", *limit), Wants(setting.Exact(fmt.Sprintf("at most %d µs", least)), "a tenth of the target is what waking up may take").At(Low))
-		}
-	},
-}
-
-// slow tells whether an idle state that is in use takes longer to leave than some µs.
-func (v *View) slow(least int) bool {
-	for _, s := range v.Power.IdleStates {
-		if s.Latency > least && s.Disabled < s.CPUs && !strings.HasPrefix(s.Name, "POLL") {
-			return true
-		}
-	}
-	return false
 }

@@ -1,0 +1,97 @@
+package knob
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"mpps/internal/datapath"
+	"mpps/internal/facts"
+	"mpps/internal/goal"
+	"mpps/internal/setting"
+)
+
+// noDelay is what pm_qos_resume_latency_us holds where no delay at all is allowed; 0 there is no limit.
+const noDelay = "n/a"
+
+var cpuLatency = &Knob{
+	ID: "cpu.latency", Title: "Guests' CPUs wake up in time", Stage: datapath.CPU, Risk: goal.None, Tiers: tiers(goal.Realtime),
+	Doc: Doc{
+		Why: "An idle CPU goes into the deepest state that it expects to be worth it, and the deeper ones take tens to hundreds of microseconds to leave. A limit on the wake-up latency (PM QoS) keeps it out of those that take longer than that: " +
+			"the immediate form of boot.cstate, which can be taken back. mpps asks for a tenth of the target, on the guests' CPUs.",
+		Cost:   "Power, and turbo of the other cores.",
+		Verify: "cat /sys/devices/system/cpu/cpuN/power/pm_qos_resume_latency_us; cpupower monitor shows no time in deeper states on these CPUs.",
+		Traps: []string{
+			"/dev/cpu_dma_latency limits all CPUs, for as long as somebody holds it open: a shell's echo sets it for the blink of an eye, and it goes with its holder (TuneD's force_latency holds it; od -An -td4 shows the limit in force). The file of each CPU does the same for that CPU and needs no holder: mpps sets that one, and mpps-restore.service sets it again after a reboot. A limit that somebody holds is counted.",
+			"0 in the CPU's file means no limit, not no delay: no delay at all is \"n/a\".",
+			"It concerns the kernel's idle states only: what the processor does by itself (C1E promotion, package states) is the firmware's.",
+			"With idle=poll, or without cpuidle, there is nothing to limit.",
+		},
+		Sources: []Source{
+			{"both limits count, the lower one", "drivers/cpuidle/governor.c, cpuidle_governor_latency_req"},
+			{"per CPU; 0 and n/a", "Documentation/ABI/testing/sysfs-devices-power, pm_qos_resume_latency_us; drivers/base/power/sysfs.c"},
+			{"a held limit, and reading it", "Documentation/power/pm_qos_interface.rst; kernel/power/qos.c, cpu_latency_qos_read"},
+		},
+	},
+	Where: func(h *facts.Host) []setting.Address {
+		var all []setting.Address
+		for _, c := range h.Topology.CPUs {
+			if c.Online {
+				all = append(all, setting.Of(setting.Sysfs, fmt.Sprintf("devices/system/cpu/cpu%d/power/pm_qos_resume_latency_us", c.ID)))
+			}
+		}
+		return all
+	},
+	Want: func(v *View, a setting.Address) Advice {
+		quiet, _, advice, ok := v.split()
+		if !ok {
+			return advice
+		}
+		var cpu int
+		if _, err := fmt.Sscanf(a.Path, "devices/system/cpu/cpu%d/", &cpu); err != nil || !quiet.Has(cpu) {
+			return Skips("not a guest's CPU")
+		}
+		if value, told := v.runningArgument("idle"); told && value == "poll" {
+			return Fine("idle=poll: no idle state is entered")
+		}
+		most := max(1, int64(v.Goal.Latency/time.Microsecond)/10)
+		if v.Power.IdleDriver == "none" {
+			return Fine("the kernel has no idle states to choose from (no cpuidle driver)")
+		}
+		if len(v.Power.IdleStates) > 0 && !v.slow(int(most)) {
+			return Fine(fmt.Sprintf("no idle state that is in use takes longer than %d µs to leave", most))
+		}
+		if held := v.Power.LatencyLimit; held != nil && int64(*held) <= most {
+			return Fine(fmt.Sprintf("somebody holds /dev/cpu_dma_latency at %d µs, for as long as that process runs", *held))
+		}
+		reading := v.Readings.At(a)
+		if limit, known := number(reading); reading.Value == noDelay || known && limit > 0 && limit <= most {
+			return Fine("idle states that take longer to leave are not entered")
+		}
+		return Wants(setting.Exact(fmt.Sprint(most)), fmt.Sprintf("idle states may take any time to leave; a tenth of the target is what waking up may take%s", v.slowest())).At(Medium)
+	},
+}
+
+// slowest names the idle state that takes longest to leave, of those in use.
+func (v *View) slowest() string {
+	name, latency := "", 0
+	for _, s := range v.Power.IdleStates {
+		if s.Latency > latency && s.Disabled < s.CPUs {
+			name, latency = s.Name, s.Latency
+		}
+	}
+	if name == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (%s: %d µs)", name, latency)
+}
+
+// slow tells whether an idle state that is in use takes longer to leave than some µs.
+func (v *View) slow(least int) bool {
+	for _, s := range v.Power.IdleStates {
+		if s.Latency > least && s.Disabled < s.CPUs && !strings.HasPrefix(s.Name, "POLL") {
+			return true
+		}
+	}
+	return false
+}
