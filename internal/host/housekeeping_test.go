@@ -27,6 +27,8 @@ func housekeepingTree() map[string]string {
 		"proc/19/comm":                            "rcuc/1\n",
 		"proc/19/stat":                            statLine(19, "rcuc/1", 1, 3),
 		"proc/20/comm":                            "kworker/1:0\n",
+		"proc/21/comm":                            "rcub/0\n",
+		"proc/21/stat":                            statLine(21, "rcub/0", 1, 1),
 		"proc/interrupts":                         interruptsHead + "   9:          5          6   IO-APIC   9-fasteoi   acpi\n  24:          1          0   PCI-MSI 327680-edge      xhci_hcd\n  25:          0          0   PCI-MSI 1-edge\n",
 		"proc/irq/default_smp_affinity":           "3\n",
 		"proc/irq/9/smp_affinity_list":            "0-1\n",
@@ -65,7 +67,7 @@ func TestHousekeeping(t *testing.T) {
 	if k.KSM == nil || *k.KSM != (facts.KSM{Run: 1, Shared: 12}) {
 		t.Errorf("page merging %+v", k.KSM)
 	}
-	if threads := []facts.KernelThread{{Name: "ksoftirqd/1", PID: 18, Policy: "SCHED_OTHER"}, {Name: "rcuc/1", PID: 19, Policy: "SCHED_FIFO", Priority: 3}}; !reflect.DeepEqual(k.Threads, threads) {
+	if threads := []facts.KernelThread{{Name: "ksoftirqd/1", PID: 18, Policy: "SCHED_OTHER"}, {Name: "rcuc/1", PID: 19, Policy: "SCHED_FIFO", Priority: 3}, {Name: "rcub/0", PID: 21, Policy: "SCHED_FIFO", Priority: 1}}; !reflect.DeepEqual(k.Threads, threads) {
 		t.Errorf("threads %+v", k.Threads)
 	}
 	if len(k.IRQs) != 2 || k.IRQs[0].On != "acpi" || k.IRQs[0].Count != 11 || !k.IRQs[0].Affinity.Equal(setting.CPUs(0, 1)) {
@@ -94,6 +96,7 @@ func TestHousekeepingReadings(t *testing.T) {
 		{"thread-sched:ksoftirqd/1", "SCHED_OTHER", ""},
 		{"thread-sched:rcuc/1", "SCHED_FIFO 3", ""},
 		{"thread-sched:rcuc/2", "absent", "no kernel thread"},
+		{"thread-sched:rcub/0", "SCHED_FIFO 1", ""},
 		{"trace-events:set_event", "irq:irq_handler_entry sched:sched_switch", ""},
 		{"irq-cpus:default", "0-1", ""},
 		{"irq-cpus:9/acpi", "0-1", ""},

@@ -42,6 +42,9 @@ func Disk(o *options) { o.c.Persist, o.c.Disk = true, true }
 // NoBinary wants no mpps in /share.
 func NoBinary(o *options) { o.noBinary = true }
 
+// Args wants kernel arguments of the lab host besides the lab's own.
+func Args(args ...string) Option { return func(o *options) { o.c.Args = append(o.c.Args, args...) } }
+
 // Fresh wants a lab that no other test has used; it ends with the test.
 func Fresh(o *options) { o.fresh = true }
 
@@ -107,7 +110,7 @@ func host(t testing.TB, o options) (*lab.Lab, error) {
 	if err := lockMachine(ctx, t); err != nil {
 		return nil, err
 	}
-	key := fmt.Sprint(o.c.Mode, o.c.Persist, o.c.Disk)
+	key := fmt.Sprint(o.c.Mode, o.c.Persist, o.c.Disk, o.c.Args)
 	if l, ok := shared[key]; ok && !o.fresh {
 		if _, err := l.Run(ctx, "true"); !errors.Is(err, lab.ErrGone) {
 			return l, err

@@ -1,0 +1,184 @@
+//go:build lab
+
+package catalogue
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"mpps/internal/lab"
+	"mpps/internal/lab/guestinit"
+	"mpps/internal/lab/labtest"
+	"mpps/internal/setting"
+	"mpps/test/survey"
+)
+
+func TestMain(m *testing.M) {
+	if guestinit.Wanted() {
+		guestinit.Run(func(ctx context.Context) error { <-ctx.Done(); return nil })
+	}
+	os.Exit(labtest.Main(m))
+}
+
+// The guests: one that runs, with a NIC that vhost serves and an emulated one, and one of Windows that is only defined.
+const (
+	guestName  = "db1"
+	windowName = "win1"
+	vhostMAC   = "52:54:00:0a:00:02"
+	e1000MAC   = "52:54:00:0a:00:03"
+)
+
+// windows is a definition with an enlightenment, which tells a Windows guest.
+const windows = `<domain type='kvm'>
+  <name>` + windowName + `</name>
+  <memory unit='MiB'>256</memory>
+  <vcpu>1</vcpu>
+  <os><type arch='x86_64' machine='q35'>hvm</type></os>
+  <features><acpi/><hyperv mode='custom'><relaxed state='on'/></hyperv></features>
+  <clock offset='localtime'/>
+</domain>
+`
+
+// furnish leaves as much as can be in a state that some goal finds fault with.
+const furnish = `set -e
+mkdir -p /etc/mpps
+cp /share/mpps /usr/local/bin/
+modprobe -a br_netfilter zram
+echo 64M > /sys/block/zram0/disksize
+mkswap -q /dev/zram0
+swapon -p 5 /dev/zram0
+[ -e /sys/class/net/br0 ] || ip link add br0 type bridge forward_delay 0
+ip addr replace 10.50.0.1/24 dev br0
+ip link set br0 up
+for n in /sys/class/net/*; do
+	case $(<$n/address) in
+	` + lab.MACigb0 + `) ip link set ${n##*/} master br0 up ;;
+	` + lab.MACigb1 + `)
+		ip link set ${n##*/} up
+		echo 0 > $n/device/sriov_drivers_autoprobe
+		echo 2 > $n/device/sriov_numvfs ;;
+	` + lab.MACvirtio + `) ip link set ${n##*/} up ;;
+	esac
+done
+echo 1 > /sys/class/net/br0/bridge/nf_call_iptables
+iptables-legacy -A FORWARD -s 192.0.2.1 -m comment --comment "a host that is gone" -j RETURN
+iptables-legacy -t raw -A PREROUTING -i vnet7 -j NFLOG --nflog-group 5
+nft add table ip filter
+nft add chain ip filter forward '{ type filter hook forward priority filter; policy accept; }'
+nft add rule ip filter forward ip saddr 192.0.2.2 drop
+echo always > /sys/kernel/mm/transparent_hugepage/enabled
+echo 1 > /sys/kernel/mm/ksm/run
+echo sched:sched_process_exec > /sys/kernel/tracing/set_event
+echo blk > /sys/kernel/tracing/current_tracer
+`
+
+// scene is the host while one test uses it.
+type scene struct {
+	*testing.T
+	lab   *lab.Lab
+	names *strings.Replacer // of NICs, in addresses
+	began time.Time
+}
+
+// openScene boots the host, leaves it in disorder and starts its guest. rcutree.use_softirq=0 gives it the threads that
+// realtime kernels have.
+func openScene(t *testing.T) *scene {
+	t.Helper()
+	s := &scene{T: t, began: time.Now(), lab: labtest.Host(t, labtest.Fresh, labtest.Args("rcutree.use_softirq=0"))}
+	furnished := func(ctx context.Context) error {
+		_, err := s.lab.Must(ctx, furnish)
+		return err
+	}
+	if err := furnished(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = s.lab.StartGuestFresh(t.Context(), lab.GuestSpec{
+		Name: guestName, Binary: self, VCPUs: 2, MemoryMiB: 256,
+		NICs: []lab.NIC{
+			{Model: lab.Vhost, Queues: 2, Bridge: "br0", MAC: vhostMAC, Addr: "10.50.0.2/24"},
+			{Model: lab.E1000, Bridge: "br0", MAC: e1000MAC},
+		},
+	}, furnished); err != nil {
+		t.Fatal(err)
+	}
+	s.put("win1.xml", windows)
+	s.must("virsh -q define /share/win1.xml")
+	var names []string
+	known := map[string]string{lab.MACigb0: "IGB0", lab.MACigb1: "IGB1", lab.MACvirtio: "VIRTIO"}
+	for line := range strings.Lines(s.must(`for n in /sys/class/net/*; do [ ! -e $n/device ] || echo $(<$n/address) ${n##*/}; done`)) {
+		mac, name, _ := strings.Cut(strings.TrimSpace(line), " ")
+		names = append(names, known[mac], name)
+	}
+	if len(names) != 2*len(known) {
+		t.Fatalf("expected %d NICs, found %v", len(known), names)
+	}
+	s.names = strings.NewReplacer(names...)
+	s.took("the host is up and in disorder")
+	return s
+}
+
+// took logs how long the test has run.
+func (s *scene) took(what string) {
+	s.Helper()
+	s.Logf("%5.1f s  %s", time.Since(s.began).Seconds(), what)
+}
+
+// put writes a file that the host sees as /share/NAME.
+func (s *scene) put(name, text string) {
+	s.Helper()
+	if err := os.WriteFile(filepath.Join(s.lab.ShareDir(), name), []byte(text), 0o600); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// must runs a script on the host and returns what it printed.
+func (s *scene) must(script string) string {
+	s.Helper()
+	out, err := s.lab.Must(s.Context(), script)
+	if err != nil {
+		s.Fatalf("%s: %v", script, err)
+	}
+	return out
+}
+
+// mpps runs the program on the host, requires an exit code and returns what it printed.
+func (s *scene) mpps(code int, argv ...string) string {
+	s.Helper()
+	r, err := s.lab.Run(s.Context(), append([]string{"mpps"}, argv...)...)
+	if err != nil {
+		s.Fatal(err)
+	}
+	if r.Code != code {
+		s.Fatalf("mpps %s: exit %d, expected %d\n%s%s", strings.Join(argv, " "), r.Code, code, r.Stdout, r.Stderr)
+	}
+	return r.Stdout
+}
+
+// survey asks the other programs.
+func (s *scene) survey(addresses []setting.Address) *survey.Survey {
+	s.Helper()
+	all := append(survey.Whole(), "virsh dumpxml --inactive "+guestName, "virsh dumpxml --inactive "+windowName)
+	v, err := survey.Take(func(script string) (string, error) { return s.lab.Must(s.Context(), script) }, addresses, all...)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return v
+}
+
+// reading is what a survey has at an address.
+func reading(v *survey.Survey, a setting.Address) setting.Reading {
+	r, err := v.At(a)
+	if err != nil {
+		return setting.CouldNotTell(fmt.Sprint(err))
+	}
+	return r
+}

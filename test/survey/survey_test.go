@@ -1,0 +1,147 @@
+package survey
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"mpps/internal/setting"
+)
+
+// answers are what programs print on a host, by the beginning of the command line.
+var answers = map[string]string{
+	sysctlCommand: "net.core.dev_weight = 64\nnet.ipv4.tcp_rmem = 4096\t131072\t6291456\n",
+	grepCommand: "/sys/kernel/mm/transparent_hugepage/enabled:always [madvise] never\n/sys/class/net/eth0/queues/tx-0/xps_cpus:0c\n" +
+		"/sys/module/kvm/parameters/nx_huge_pages:N\n/sys/kernel/mm/ksm/run:1\n/proc/irq/45/smp_affinity_list:2-3\n/proc/irq/default_smp_affinity:f\n/proc/irq/9/smp_affinity_list:0-1\n",
+	bridgeCommand:     "5: br0: mtu 1500 \\    bridge forward_delay 0 mcast_snooping 1 nf_call_iptables 1 nf_call_ip6tables 0\n",
+	linksCommand:      "3: eth0: mtu 1500 qdisc mq master br0 mode DEFAULT qlen 1000\\ link/ether 52:54:00:00:01:00\n5: br0: mtu 1500 qlen 500\\ link\n",
+	"ethtool -g":      "Ring parameters for eth0:\nPre-set maximums:\nRX:\t4096\nTX:\t4096\nCurrent hardware settings:\nRX:\t256\nTX:\t512\n",
+	"ethtool -l":      "Channel parameters for eth0:\nPre-set maximums:\nCombined:\t8\nCurrent hardware settings:\nRX:\tn/a\nCombined:\t4\n",
+	"ethtool -c":      "Coalesce parameters for eth0:\nAdaptive RX: off  TX: on\nrx-usecs:\t3\n",
+	"ethtool -k":      "Features for eth0:\nrx-checksumming: on [fixed]\n\ttx-scatter-gather: off\n",
+	"ethtool -n":      "UDP over IPV4 flows use these fields for computing Hash flow key:\nIP SA\nIP DA\nL4 bytes 0 & 1 [TCP/UDP src port]\nL4 bytes 2 & 3 [TCP/UDP dst port]\n",
+	"p=$(cat":         "pid 10's current affinity list: 0-3\npid 12's current affinity list: 1\npid 14's current affinity list: 2\npid 15's current affinity list: 3\n     10 qemu-system-x86\n     12 CPU 0/KVM\n     14 vhost-10\n     15 vhost-10\n",
+	threadCommand:     "thread ksoftirqd/1\npid 29's current scheduling policy: SCHED_FIFO\npid 29's current scheduling priority: 2\nthread rcuc/1\npid 28's current scheduling policy: SCHED_OTHER\npid 28's current scheduling priority: 0\n",
+	swapCommand:       "/dev/zram0 5\n/dev/sda2 -2\n",
+	eventsCommand:     "sched:sched_switch\nirq:irq_handler_entry\n",
+	"ip link show":    "    vf 0     link/ether 00:00:00:00:00:00 brd ff:ff:ff:ff:ff:ff, vlan 100, tx rate 100 (Mbps), max_tx_rate 100Mbps, spoof checking on, link-state auto, trust off\n",
+	"iptables-leg":    "*raw\n:PREROUTING ACCEPT\n-A PREROUTING ! -p 253 -m comment --comment \"mpps nflog-skip\" -j ACCEPT\n-A PREROUTING -i vnet7 -j NFLOG\nCOMMIT\n",
+	"nft":             "",
+	"virsh dumpxml":   "<domain type='kvm'><cputune><vcpupin vcpu='0' cpuset='1'/><vcpupin vcpu='1' cpuset='3,2'/></cputune><memoryBacking><hugepages/></memoryBacking><features><hyperv><vapic state='on'/></hyperv></features><clock><timer name='tsc'/><timer name='kvmclock' present='no'/></clock><devices><interface><mac address='52:54:00:00:00:01'/><model type='e1000'/></interface><interface><mac address='52:54:00:00:00:02'/><model type='virtio'/><driver queues='2'/><coalesce><rx><frames max='32'/></rx></coalesce></interface></devices></domain>\n",
+	"[ ! -e":          "kernel.x = 1\n",
+	"grep -H . /proc": "",
+}
+
+func take(t *testing.T, addresses ...setting.Address) *Survey {
+	t.Helper()
+	s, err := Take(func(script string) (string, error) {
+		var out strings.Builder
+		for _, part := range strings.Split(script, "echo '"+mark)[1:] {
+			number, rest, _ := strings.Cut(part, "'\n{ ")
+			fmt.Fprintf(&out, "%s%s\n", mark, number)
+			for begin, text := range answers {
+				if strings.HasPrefix(rest, begin) {
+					out.WriteString(text)
+				}
+			}
+		}
+		return out.String(), nil
+	}, addresses)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestAt(t *testing.T) {
+	const nic = "domain:vm/interface/52:54:00:00:00:02/"
+	cases := []struct{ address, want string }{
+		{"sysctl:net.core.dev_weight", "64"},
+		{"sysctl:net.ipv4.tcp_rmem", "4096 131072 6291456"},
+		{"sysctl:net.core.none", "absent"},
+		{"sysfs:kernel/mm/transparent_hugepage/enabled", "madvise"},
+		{"sysfs:class/net/br0/bridge/nf_call_iptables", "1"},
+		{"sysfs:class/net/br0/bridge/multicast_snooping", "1"},
+		{"sysfs:class/net/eth0/tx_queue_len", "1000"},
+		{"sysfs:class/net/br0/tx_queue_len", "500"},
+		{"sysfs-cpus:class/net/eth0/queues/tx-0/xps_cpus", "2-3"},
+		{"module-param:kvm/nx_huge_pages", "N"},
+		{"ksm:run", "1"},
+		{"irq-affinity:eth0/rx-0/45", "2-3"},
+		{"irq-cpus:default", "0-3"},
+		{"irq-cpus:9/acpi", "0-1"},
+		{"nic-ring:eth0/tx", "512"},
+		{"nic-channels:eth0/combined", "4"},
+		{"nic-coalesce:eth0/adaptive-tx", "on"},
+		{"nic-coalesce:eth0/rx-usecs", "3"},
+		{"nic-feature:eth0/rx-checksum", "on"},
+		{"nic-feature:eth0/tx-scatter-gather", "off"},
+		{"nic-flowhash:eth0/udp4", "sdfn"},
+		{"thread-affinity:vm/emulator", "0-3"},
+		{"thread-affinity:vm/vcpu/0", "1"},
+		{"thread-affinity:vm/vhost/52:54:00:00:00:02/1", "3"},
+		{"thread-affinity:vm/vhost/52:54:00:00:00:02/2", "absent"},
+		{"thread-sched:ksoftirqd/1", "SCHED_FIFO 2"},
+		{"thread-sched:rcuc/1", "SCHED_OTHER"},
+		{"thread-sched:rcuc/11", "absent"},
+		{"swap:dev/zram0", "on 5"},
+		{"swap:dev/sda2", "on"},
+		{"swap:dev/sda3", "off"},
+		{"trace-events:set_event", "irq:irq_handler_entry sched:sched_switch"},
+		{"vf-attr:eth0/0/mac", "00:00:00:00:00:00"},
+		{"vf-attr:eth0/0/vlan", "100"},
+		{"vf-attr:eth0/0/qos", "0"},
+		{"vf-attr:eth0/0/max_tx_rate", "100"},
+		{"vf-attr:eth0/0/spoofchk", "on"},
+		{"vf-attr:eth0/0/trust", "off"},
+		{"vf-attr:eth0/0/link_state", "auto"},
+		{"vf-attr:eth0/1/trust", "absent"},
+		{"netfilter-rule:nflog-skip/iptables-legacy", "present"},
+		{"rule-set:nft", "absent"},
+		{"domain:vm/vcpupin/1", "2-3"},
+		{"domain:vm/emulatorpin", "absent"},
+		{"domain:vm/memoryBacking/hugepages", "default"},
+		{"domain:vm/features/hyperv/vapic.state", "on"},
+		{"domain:vm/clock/timer/kvmclock.present", "no"},
+		{nic + "model", "virtio"},
+		{nic + "driver.queues", "2"},
+		{nic + "driver.name", "absent"},
+		{nic + "coalesce.rx.frames.max", "32"},
+		{"file:etc/sysctl.d/90-mpps.conf", "kernel.x = 1\n"},
+	}
+	var addresses []setting.Address
+	for _, c := range cases {
+		a, err := setting.ParseAddress(c.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		addresses = append(addresses, a)
+	}
+	s := take(t, addresses...)
+	for i, c := range cases {
+		if r, err := s.At(addresses[i]); err != nil || r.String() != c.want {
+			t.Errorf("%s: %s (%v), want %s", c.address, r, err, c.want)
+		}
+	}
+	if _, err := s.At(setting.Of(setting.NICRing, "eth1", "rx")); err == nil {
+		t.Error("a value that nobody was asked for is no error")
+	}
+	if _, err := Take(nil, []setting.Address{setting.Of(setting.Service, "irqbalance")}); err == nil {
+		t.Error("a kind of which no other program is known is no error")
+	}
+}
+
+func TestDifferences(t *testing.T) {
+	a := setting.Of(setting.Sysctl, "net.core.dev_weight")
+	before, same := take(t, a), take(t, a)
+	if found := same.Differences(before); len(found) > 0 {
+		t.Errorf("differences of equal surveys: %q", found)
+	}
+	same.text[same.Commands()[0]] = "net.core.dev_weight = 65\n"
+	if found := same.Differences(before); len(found) != 1 || !strings.Contains(found[0], "line 1 was\n\tnet.core.dev_weight = 64") {
+		t.Errorf("found %q", found)
+	}
+	if found := take(t).Differences(before); len(found) != 1 {
+		t.Errorf("a command that nobody asked: %q", found)
+	}
+}
