@@ -179,7 +179,7 @@ func (a *app) listAttested() error {
 	return a.out.Answer(report.Answer{
 		Verb: "attest", Host: name, Result: attestations{rows},
 		Text: func(t *report.Text) {
-			table := [][]string{}
+			table := [][]string{{"check", "attested", "one of, as it should be first"}}
 			for _, r := range rows {
 				said := "–"
 				if r.Value != "" {

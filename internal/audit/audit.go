@@ -230,7 +230,10 @@ func verdict(r Report, catalogue []*knob.Knob) string {
 	switch {
 	case held > 0:
 		text = fmt.Sprintf("%d of %d values hold the target back, the worst of severity %s", held, held+r.Counts[OK], worst)
-		if odd > 0 {
+		switch {
+		case odd == 1:
+			text += "; 1 more is odd and holds nothing back"
+		case odd > 1:
 			text += fmt.Sprintf("; %d more are odd and hold nothing back", odd)
 		}
 	case odd > 0:

@@ -15,12 +15,12 @@ var bridgeCalls = []struct{ name, tools string }{
 }
 
 var netfilterBridge = &Knob{
-	ID: "netfilter.bridge", Title: "Bridged frames skip iptables", Stage: datapath.Netfilter, Risk: goal.None,
+	ID: "netfilter.bridge", Title: "Bridged frames skip iptables", Stage: datapath.Netfilter, Risk: goal.Security,
 	Tiers: viaKernel(),
 	Doc: Doc{
 		Why: "With br_netfilter loaded, every bridged IP frame is taken through PREROUTING, FORWARD and POSTROUTING of iptables and nftables, " +
 			"as if it were routed. Measured on the path veth–bridge–veth: 227 ns a packet without a single rule (a third of the throughput), 5 ns more for each rule it runs through.",
-		Cost:   "Rules that guests' security depends on stop matching bridged frames: security groups, anti-spoofing, container policies. They are listed before consent is asked for.",
+		Cost:   "Rules that guests' security depends on stop matching bridged frames: security groups, anti-spoofing, container policies. They are listed before consent is asked for (--consent security); where no rule would stop matching there is no risk, and none is asked for.",
 		Verify: "sysctl net.bridge shows 0; the counters of rules in FORWARD no longer grow with bridged traffic.",
 		Traps: []string{
 			"Both switches are needed: the kernel runs the hooks if either the bridge's own nf_call_iptables or net.bridge.bridge-nf-call-iptables is 1. The bridge's own are changed first, so that at no moment more bridges are filtered than before.",
@@ -60,10 +60,11 @@ var netfilterBridge = &Knob{
 			return Fine(fmt.Sprintf("%s may belong to the guests' security, and the target does not need them gone", count(len(rules), "rule")))
 		}
 		if len(rules) == 0 {
-			return Wants(setting.Exact("0"), "bridged frames are taken through the host's hooks, where no rule waits for them: 0.2 µs a packet for nothing").At(High)
+			advice := Wants(setting.Exact("0"), "bridged frames are taken through the host's hooks, where no rule waits for them: 0.2 µs a packet for nothing").At(High)
+			advice.Risk = goal.None
+			return advice
 		}
 		advice := Wants(setting.Exact("0"), fmt.Sprintf("bridged frames are taken through the host's hooks and %s of %s", count(len(rules), "rule"), tool)).At(High)
-		advice.Risk = goal.Security
 		advice.Rules = rules
 		return advice.warn("these rules stop matching bridged frames")
 	},

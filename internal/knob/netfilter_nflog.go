@@ -14,7 +14,7 @@ import (
 var nflogTools = []string{"iptables-legacy", "nft"}
 
 var netfilterNFLOGSkip = &Knob{
-	ID: "netfilter.nflog_skip", Title: "Packets skip accounting rules in raw PREROUTING", Stage: datapath.Netfilter, Risk: goal.None,
+	ID: "netfilter.nflog_skip", Title: "Packets skip accounting rules in raw PREROUTING", Stage: datapath.Netfilter, Risk: goal.Security,
 	After: []string{"netfilter.bridge"}, Tiers: tiers(goal.Aggressive),
 	Doc: Doc{
 		Why: "Some platforms count traffic with NFLOG rules for every interface in raw PREROUTING: each packet runs through all of them, at about 5 ns a rule, and matching ones are copied to user space. " +
@@ -49,6 +49,7 @@ var netfilterNFLOGSkip = &Knob{
 		}
 		advice := Wants(setting.Exact("present"), fmt.Sprintf("every packet runs through %s for accounting", count(len(accounting), "NFLOG rule"))).
 			At(Medium).warn("the accounting of these rules stops counting")
+		advice.Risk = goal.None
 		if len(others) > 0 {
 			advice.Risk, advice.Rules = goal.Security, others
 			advice.Warning = "these other rules of raw PREROUTING are passed by too, and the accounting stops counting"

@@ -53,12 +53,16 @@ func paragraph(t *Text, name, text string) {
 // Knobs draws the catalogue, one line a knob, by stage in path order.
 func Knobs(t *Text, all []*knob.Knob) {
 	var stage datapath.Stage
+	longest := map[datapath.Stage]int{}
+	for _, k := range all {
+		longest[k.Stage] = max(longest[k.Stage], len(k.ID))
+	}
 	for _, k := range all {
 		if k.Stage != stage {
 			stage = k.Stage
 			t.Heading(stage.String())
 		}
-		t.Wrapped(fmt.Sprintf("  %-28s ", k.ID), k.Title)
+		t.Wrapped(fmt.Sprintf("  %-*s  ", longest[stage], k.ID), k.Title)
 	}
 }
 

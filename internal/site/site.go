@@ -289,6 +289,9 @@ func (f *File) Adjust(id string, a setting.Address, advice knob.Advice) knob.Adv
 		return knob.Unsure("the site file wants what cannot be: " + err.Error())
 	}
 	wished := knob.Wants(want, "the site file wants it so")
-	wished.Site, wished.Risk, wished.Needs, wished.Warning = found.Reason, advice.Risk, advice.Needs, advice.Warning
+	wished.Site, wished.Risk, wished.Needs = found.Reason, advice.Risk, advice.Needs
+	if same := advice.Want != nil && advice.Want.Target().Same(want.Target()); same || len(advice.Rules) == 0 {
+		wished.Warning, wished.Rules = advice.Warning, advice.Rules // rules stop matching by the knob's own wish only
+	}
 	return wished
 }

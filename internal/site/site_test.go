@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"mpps/internal/goal"
 	"mpps/internal/knob"
 	"mpps/internal/setting"
 )
@@ -79,6 +80,17 @@ func TestAdjust(t *testing.T) {
 	eth0, eth1 := setting.Of(setting.NICRing, "eth0", "rx"), setting.Of(setting.NICRing, "eth1", "rx")
 	if a := f.Adjust("nic.ring.rx", eth0, knob.NoOpinion()); a.Want == nil || a.Want.Value != "512" || a.Site != "measured here" {
 		t.Errorf("%+v", a)
+	}
+	guarded := knob.Wants(setting.Exact("0"), "x")
+	guarded.Risk, guarded.Rules, guarded.Warning = goal.Security, []string{"-A FORWARD -j DROP"}, "these rules stop matching"
+	for value, rules := range map[string]int{"0": 1, "1": 0} {
+		file, err := Parse([]byte("- {id: netfilter.bridge, want: " + value + ", reason: x}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a := file.Adjust("netfilter.bridge", setting.Of(setting.Sysctl, "net.bridge.bridge-nf-call-iptables"), guarded); len(a.Rules) != rules || (a.Warning != "") != (rules > 0) || a.Risk != goal.Security {
+			t.Errorf("the site wants %s: %+v", value, a)
+		}
 	}
 	if a := f.Adjust("nic.ring.rx", eth1, knob.Skips("down")); a.Want == nil || a.Want.Value != "1024" {
 		t.Errorf("an address says it: %+v", a)
