@@ -30,7 +30,7 @@ var domainCPUModel = &Knob{
 			{"host-passthrough with cache passthrough; host-model on AMD with QEMU below 3.1", "founding measurements"},
 		},
 	},
-	Where: eachDomain("cpu/mode", "cpu/cache.mode"),
+	Where: eachGuest(managed, inDefinition("cpu/mode", "cpu/cache.mode")),
 	Want: func(v *View, a setting.Address) Advice {
 		g, advice, ok := v.guest(a)
 		if !ok {
@@ -110,17 +110,7 @@ var domainHyperV = &Knob{
 			{"for Windows guests; hidden state where asked", "founding experience"},
 		},
 	},
-	Where: func(h *facts.Host) []setting.Address {
-		var all []setting.Address
-		for _, g := range h.Guests {
-			for _, feature := range hypervFeatures {
-				if g.Managed && windows(&g) {
-					all = append(all, setting.Of(setting.Domain, g.Name, feature))
-				}
-			}
-		}
-		return all
-	},
+	Where: eachGuest(func(g *facts.Guest) bool { return managed(g) && windows(g) }, inDefinition(hypervFeatures...)),
 	Want: func(v *View, a setting.Address) Advice {
 		g, advice, ok := v.guest(a)
 		if !ok {
@@ -155,7 +145,7 @@ var domainKVMClock = &Knob{
 			{"off for realtime; check that the guest falls back to tsc", "founding experience"},
 		},
 	},
-	Where: eachDomain("clock/timer/kvmclock.present"),
+	Where: eachGuest(managed, inDefinition("clock/timer/kvmclock.present")),
 	Want: func(v *View, a setting.Address) Advice {
 		g, advice, ok := v.guest(a)
 		if !ok {

@@ -9,21 +9,6 @@ import (
 	"mpps/internal/setting"
 )
 
-// eachDomain lists one value of every guest's definition.
-func eachDomain(paths ...string) func(*facts.Host) []setting.Address {
-	return func(h *facts.Host) []setting.Address {
-		var all []setting.Address
-		for _, g := range h.Guests {
-			for _, path := range paths {
-				if g.Managed {
-					all = append(all, setting.Of(setting.Domain, g.Name, path))
-				}
-			}
-		}
-		return all
-	}
-}
-
 var domainHugepages = &Knob{
 	ID: "domain.hugepages", Title: "The guest's memory is in huge pages of the host's pool", Stage: datapath.Domain, Risk: goal.GuestRestart,
 	After: []string{"domain.numatune"}, Tiers: pinned(),
@@ -44,7 +29,7 @@ var domainHugepages = &Knob{
 			{"pools by node", "Documentation/admin-guide/mm/hugetlbpage.rst"},
 		},
 	},
-	Where: eachDomain("memoryBacking/hugepages"),
+	Where: eachGuest(managed, inDefinition("memoryBacking/hugepages")),
 	Want: func(v *View, a setting.Address) Advice {
 		g, advice, ok := v.guest(a)
 		if !ok {
@@ -113,27 +98,14 @@ var domainVFIOMemory = &Knob{
 			{"16 GiB at once, and swapping", "founding experience"},
 		},
 	},
-	Where: func(h *facts.Host) []setting.Address {
-		var all []setting.Address
-		for _, g := range h.Guests {
-			if len(g.Hostdevs) > 0 {
-				all = append(all, setting.Of(setting.Fact, g.Name, "pinned-memory"))
-			}
-		}
-		return all
-	},
+	Where: eachGuest(passthrough, guestFact("pinned-memory")),
 	Want: func(v *View, a setting.Address) Advice {
 		g, advice, ok := v.guest(a)
 		if !ok {
 			return advice
 		}
-		found := func(advice Advice, text string) Advice {
-			reading := setting.Value(text)
-			advice.Found = &reading
-			return advice
-		}
 		if g.State == "running" {
-			return found(Fine("it runs, and has its memory"), fmt.Sprintf("%.1f GiB, pinned", gib(g.Memory)))
+			return seen(fmt.Sprintf("%.1f GiB, pinned", gib(g.Memory)), Fine("it runs, and has its memory"))
 		}
 		room, where := uint64(0), "the host"
 		if g.Hugepages {
@@ -154,8 +126,8 @@ var domainVFIOMemory = &Knob{
 		}
 		has := fmt.Sprintf("%.1f GiB free on %s", gib(room), where)
 		if room < g.Memory {
-			return found(Wants(setting.Exact(fmt.Sprintf("%.1f GiB free", gib(g.Memory))), fmt.Sprintf("all %.1f GiB of its memory are pinned when it starts: do not start it before they are free", gib(g.Memory))).At(High), has)
+			return seen(has, Wants(setting.Exact(fmt.Sprintf("%.1f GiB free", gib(g.Memory))), fmt.Sprintf("all %.1f GiB of its memory are pinned when it starts: do not start it before they are free", gib(g.Memory))).At(High))
 		}
-		return found(Fine("there is room for all its memory"), has)
+		return seen(has, Fine("there is room for all its memory"))
 	},
 }

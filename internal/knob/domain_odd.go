@@ -6,22 +6,9 @@ import (
 
 	"mpps/internal/datapath"
 	"mpps/internal/domain"
-	"mpps/internal/facts"
 	"mpps/internal/goal"
 	"mpps/internal/setting"
 )
-
-func eachManaged(what string) func(*facts.Host) []setting.Address {
-	return func(h *facts.Host) []setting.Address {
-		var all []setting.Address
-		for _, g := range h.Guests {
-			if g.Managed {
-				all = append(all, setting.Of(setting.Fact, g.Name, what))
-			}
-		}
-		return all
-	}
-}
 
 var domainVNUMA = &Knob{
 	ID: "domain.vnuma", Title: "The guest's own NUMA cells fit its vCPUs", Stage: datapath.Domain, Risk: goal.GuestRestart, Check: true,
@@ -40,7 +27,7 @@ var domainVNUMA = &Knob{
 			{"a cell of 128 CPUs for 9 vCPUs, 1.8 Mpps all the same", "founding measurements"},
 		},
 	},
-	Where: eachManaged("vnuma"),
+	Where: eachGuest(managed, guestFact("vnuma")),
 	Want: func(v *View, a setting.Address) Advice {
 		g, advice, ok := v.guest(a)
 		if !ok {
@@ -57,7 +44,7 @@ var domainVNUMA = &Knob{
 		for _, cell := range cells {
 			room += len(cell)
 		}
-		reading := setting.Value(fmt.Sprintf("%s, %s", count(len(cells), "cell"), count(room, "vCPU")))
+		found := fmt.Sprintf("%s, %s", count(len(cells), "cell"), count(room, "vCPU"))
 		nodes := v.nodesOf(pins(g))
 		advice = Fine("its cells fit")
 		switch {
@@ -66,8 +53,7 @@ var domainVNUMA = &Knob{
 		case room > 2*g.VCPUs && room > g.VCPUs+8:
 			advice = Wants(setting.Exact(fmt.Sprintf("room for %s", count(g.VCPUs, "vCPU"))), fmt.Sprintf("its cells span %d vCPUs, of which it uses %d: its kernel prepares for all of them; odd, not wrong", room, g.VCPUs)).At(Info)
 		}
-		advice.Found = &reading
-		return advice
+		return seen(found, advice)
 	},
 }
 
@@ -104,7 +90,7 @@ var domainMachine = &Knob{
 			{"i440fx at 1.8 Mpps", "founding measurements"},
 		},
 	},
-	Where: eachManaged("machine"),
+	Where: eachGuest(managed, guestFact("machine")),
 	Want: func(v *View, a setting.Address) Advice {
 		g, advice, ok := v.guest(a)
 		if !ok {
@@ -113,12 +99,11 @@ var domainMachine = &Knob{
 		if g.Machine == "" {
 			return Unsure("its machine type is not known")
 		}
-		reading := setting.Value(g.Machine)
+		found := g.Machine
 		advice = Fine("not i440fx")
 		if strings.Contains(g.Machine, "i440fx") || g.Machine == "pc" {
 			advice = Wants(setting.Exact("q35"), "i440fx has no PCI Express: odd for a new guest, not wrong for one that works").At(Info)
 		}
-		advice.Found = &reading
-		return advice
+		return seen(found, advice)
 	},
 }

@@ -35,17 +35,13 @@ var domainVCPUPin = &Knob{
 			{"1–2 CPUs and 2–4 GiB of each node stay with the host, or kswapd eats the gain", "founding measurements"},
 		},
 	},
-	Where: func(h *facts.Host) []setting.Address {
+	Where: eachGuest(managed, func(g *facts.Guest) []setting.Address {
 		var all []setting.Address
-		for _, g := range h.Guests {
-			for n := range g.VCPUs {
-				if g.Managed && len(all) < maxAddresses {
-					all = append(all, setting.Of(setting.Domain, g.Name, "vcpupin", strconv.Itoa(n)))
-				}
-			}
+		for n := range min(g.VCPUs, maxAddresses) {
+			all = append(all, setting.Of(setting.Domain, g.Name, "vcpupin", strconv.Itoa(n)))
 		}
 		return all
-	},
+	}),
 	Want: func(v *View, a setting.Address) Advice {
 		g, advice, ok := v.guest(a)
 		if !ok {
@@ -82,15 +78,7 @@ var domainEmulatorPin = &Knob{
 			{"vhost workers are tasks of the QEMU process since 6.4, kernel threads in its cgroups before", "kernel commit 6e890c5d5021 (vhost: use vhost_tasks for worker threads); drivers/vhost/vhost.c"},
 		},
 	},
-	Where: func(h *facts.Host) []setting.Address {
-		var all []setting.Address
-		for _, g := range h.Guests {
-			if g.Managed {
-				all = append(all, setting.Of(setting.Domain, g.Name, "emulatorpin"))
-			}
-		}
-		return all
-	},
+	Where: eachGuest(managed, inDefinition("emulatorpin")),
 	Want: func(v *View, a setting.Address) Advice {
 		g, advice, ok := v.guest(a)
 		if !ok {
@@ -124,15 +112,7 @@ var domainNumatune = &Knob{
 			{"2–4 GiB of each node stay with the host", "founding measurements"},
 		},
 	},
-	Where: func(h *facts.Host) []setting.Address {
-		var all []setting.Address
-		for _, g := range h.Guests {
-			if g.Managed {
-				all = append(all, setting.Of(setting.Domain, g.Name, "numatune/memory.nodeset"))
-			}
-		}
-		return all
-	},
+	Where: eachGuest(managed, inDefinition("numatune/memory.nodeset")),
 	Want: func(v *View, a setting.Address) Advice {
 		g, advice, ok := v.guest(a)
 		if !ok {

@@ -21,10 +21,7 @@ func inside(what string) func(*facts.Host) []setting.Address {
 		if h.Virtual != "" {
 			all = append(all, setting.Of(setting.Fact, self, what))
 		}
-		for _, g := range h.Guests {
-			all = append(all, setting.Of(setting.Fact, g.Name, what))
-		}
-		return all
+		return append(all, eachGuest(anyGuest, guestFact(what))(h)...)
 	}
 }
 
@@ -38,10 +35,7 @@ func insideNICs(what string) func(*facts.Host) []setting.Address {
 				all = append(all, setting.Of(setting.Fact, n.Name, what))
 			}
 		}
-		for _, g := range h.Guests {
-			all = append(all, setting.Of(setting.Fact, g.Name, what))
-		}
-		return all
+		return append(all, eachGuest(anyGuest, guestFact(what))(h)...)
 	}
 }
 
@@ -104,9 +98,9 @@ var guestKernel = &Knob{
 			return Unsure("its kernel's version could not be read")
 		}
 		if major < 4 || major == 4 && minor < 19 {
-			return stated(Wants(setting.Exact("4.19 or newer"), "kernels before 4.19 may leave queues unused: guest.xps tells which").At(Low), release)
+			return seen(release, Wants(setting.Exact("4.19 or newer"), "kernels before 4.19 may leave queues unused: guest.xps tells which").At(Low))
 		}
-		return stated(Fine("its driver reaches every queue"), release)
+		return seen(release, Fine("its driver reaches every queue"))
 	},
 }
 
@@ -148,9 +142,9 @@ var guestMitigations = &Knob{
 		}
 		slices.Sort(costly)
 		if len(costly) > 0 {
-			return stated(Wants(setting.Exact("none that costs each packet"), strings.Join(costly, "; ")+": each system call and indirect call pays").At(Info), count(on, "mitigation"))
+			return seen(count(on, "mitigation"), Wants(setting.Exact("none that costs each packet"), strings.Join(costly, "; ")+": each system call and indirect call pays").At(Info))
 		}
-		return stated(Fine("none of those that cost each packet"), count(on, "mitigation"))
+		return seen(count(on, "mitigation"), Fine("none of those that cost each packet"))
 	},
 }
 
@@ -183,9 +177,9 @@ var guestChannels = &Knob{
 		want := min(n.Channels.MaxCombined, len(v.Topology.Online))
 		has := fmt.Sprintf("%d of %d", n.Channels.Combined, n.Channels.MaxCombined)
 		if n.Channels.Combined < want {
-			return stated(Wants(setting.Exact(fmt.Sprint(want)), fmt.Sprintf("%s that the host offers are not used", count(want-n.Channels.Combined, "queue"))).At(High), has)
+			return seen(has, Wants(setting.Exact(fmt.Sprint(want)), fmt.Sprintf("%s that the host offers are not used", count(want-n.Channels.Combined, "queue"))).At(High))
 		}
-		return stated(Fine("every queue that a vCPU can use is enabled"), has)
+		return seen(has, Fine("every queue that a vCPU can use is enabled"))
 	},
 }
 
@@ -229,13 +223,13 @@ var guestXPS = &Knob{
 		}
 		switch {
 		case len(set) == 0 && strings.HasPrefix(v.Kernel.Release, "3."):
-			return stated(Fine("this kernel's driver picks the queue by CPU itself"), "not set")
+			return seen("not set", Fine("this kernel's driver picks the queue by CPU itself"))
 		case len(set) == 0:
-			return stated(Wants(setting.Exact("a queue for each vCPU"), "without XPS the flow's hash picks the queue: flows of different vCPUs meet in one").At(Low), "not set")
+			return seen("not set", Wants(setting.Exact("a queue for each vCPU"), "without XPS the flow's hash picks the queue: flows of different vCPUs meet in one").At(Low))
 		case len(idle) > 0:
-			return stated(Wants(setting.Exact("a vCPU for each queue"), "queues "+strings.Join(idle, ", ")+" are never chosen").At(Medium), count(len(idle), "queue")+" left out")
+			return seen(count(len(idle), "queue")+" left out", Wants(setting.Exact("a vCPU for each queue"), "queues "+strings.Join(idle, ", ")+" are never chosen").At(Medium))
 		}
-		return stated(Fine("every queue has a vCPU"), "every queue")
+		return seen("every queue", Fine("every queue has a vCPU"))
 	},
 }
 
@@ -287,8 +281,8 @@ var guestIRQBalance = &Knob{
 				advice.Because += ", although irqbalance runs: it moves them under load"
 				advice.Severity = Info
 			}
-			return stated(advice, "1 vCPU")
+			return seen("1 vCPU", advice)
 		}
-		return stated(Fine(fmt.Sprintf("%d queues on %s", queues, count(len(on), "vCPU"))), count(len(on), "vCPU"))
+		return seen(count(len(on), "vCPU"), Fine(fmt.Sprintf("%d queues on %s", queues, count(len(on), "vCPU"))))
 	},
 }

@@ -43,10 +43,7 @@ var guestRealtime = &Knob{
 				all = append(all, setting.Of(setting.Fact, self, "realtime", name))
 			}
 		}
-		for _, g := range h.Guests {
-			all = append(all, setting.Of(setting.Fact, g.Name, "realtime"))
-		}
-		return all
+		return append(all, eachGuest(anyGuest, guestFact("realtime"))(h)...)
 	},
 	Want: func(v *View, a setting.Address) Advice {
 		name, isSelf := strings.CutPrefix(a.Path, self+"/realtime/")
@@ -58,9 +55,9 @@ var guestRealtime = &Knob{
 			case "":
 				return Unsure("its clock source could not be read")
 			case "tsc":
-				return stated(Fine("time is read from the processor"), "tsc")
+				return seen("tsc", Fine("time is read from the processor"))
 			}
-			return stated(Wants(setting.Exact("tsc"), v.Kernel.Clocksource+" is read more slowly, hpet and acpi_pm by leaving the guest").At(Medium), v.Kernel.Clocksource)
+			return seen(v.Kernel.Clocksource, Wants(setting.Exact("tsc"), v.Kernel.Clocksource+" is read more slowly, hpet and acpi_pm by leaving the guest").At(Medium))
 		}
 		if v.Kernel.CommandLine == "" {
 			return Unsure("its command line could not be read")
@@ -68,19 +65,19 @@ var guestRealtime = &Knob{
 		value, given := argument(v.Kernel.CommandLine, name)
 		if name == "idle" {
 			if given && value == "poll" {
-				return stated(Fine("its vCPUs do not halt"), "poll")
+				return seen("poll", Fine("its vCPUs do not halt"))
 			}
-			return stated(Wants(setting.Exact("poll"), "each time a vCPU halts it must be woken, an exit and some microseconds").At(Info), "not given")
+			return seen("not given", Wants(setting.Exact("poll"), "each time a vCPU halts it must be woken, an exit and some microseconds").At(Info))
 		}
 		if !given {
-			return stated(Wants(setting.Exact(name+"=CPUS"), "its own kernel works on the vCPUs of the realtime work").At(Medium), "not given")
+			return seen("not given", Wants(setting.Exact(name+"=CPUS"), "its own kernel works on the vCPUs of the realtime work").At(Medium))
 		}
 		for _, other := range guestArguments {
 			if more, there := argument(v.Kernel.CommandLine, other); there && listOf(more) != listOf(value) {
-				return stated(Wants(setting.Exact(listOf(more)), fmt.Sprintf("%s=%s and %s=%s name other CPUs", name, value, other, more)).At(Medium), listOf(value))
+				return seen(listOf(value), Wants(setting.Exact(listOf(more)), fmt.Sprintf("%s=%s and %s=%s name other CPUs", name, value, other, more)).At(Medium))
 			}
 		}
-		return stated(Fine("given, and the lists agree"), listOf(value))
+		return seen(listOf(value), Fine("given, and the lists agree"))
 	},
 }
 

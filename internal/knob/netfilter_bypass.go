@@ -83,18 +83,13 @@ var netfilterConntrack = &Knob{
 	},
 	Where: fixed(setting.Of(setting.Fact, "host", "conntrack")),
 	Want: func(v *View, a setting.Address) Advice {
-		found := func(advice Advice, text string) Advice {
-			reading := setting.Value(text)
-			advice.Found = &reading
-			return advice
-		}
 		switch {
 		case !v.Netfilter.Conntrack:
-			return found(Fine("nf_conntrack is not loaded"), "not loaded")
+			return seen("not loaded", Fine("nf_conntrack is not loaded"))
 		case len(v.Bridges) == 0:
 			return Skips("there is no bridge")
 		case !v.Netfilter.BridgeModule:
-			return found(Fine("loaded, but bridged frames do not reach it: br_netfilter is not loaded"), "loaded, not for bridged frames")
+			return seen("loaded, not for bridged frames", Fine("loaded, but bridged frames do not reach it: br_netfilter is not loaded"))
 		}
 		handed := []string{}
 		for _, b := range v.Bridges {
@@ -113,10 +108,10 @@ var netfilterConntrack = &Knob{
 		}
 		switch {
 		case len(handed) > 0:
-			return found(Wants(setting.Exact("not for bridged frames"), fmt.Sprintf("bridged frames of %s are handed to the IP hooks, and tracked there: netfilter.bridge ends both", handed[len(handed)-1])).At(Medium), "tracks bridged frames")
+			return seen("tracks bridged frames", Wants(setting.Exact("not for bridged frames"), fmt.Sprintf("bridged frames of %s are handed to the IP hooks, and tracked there: netfilter.bridge ends both", handed[len(handed)-1])).At(Medium))
 		case unknown:
 			return Unsure("whether br_netfilter hands bridged frames to it was not read: net.bridge.bridge-nf-call-iptables tells")
 		}
-		return found(Fine("loaded, but no bridge hands its frames to it"), "loaded, not for bridged frames")
+		return seen("loaded, not for bridged frames", Fine("loaded, but no bridge hands its frames to it"))
 	},
 }

@@ -29,13 +29,7 @@ var nicNUMA = &Knob{
 			{"vhost on the other socket at 1.8 Mpps", "founding measurements"},
 		},
 	},
-	Where: func(h *facts.Host) []setting.Address {
-		var all []setting.Address
-		for _, g := range h.Guests {
-			all = append(all, setting.Of(setting.Fact, g.Name, "node"))
-		}
-		return all
-	},
+	Where: eachGuest(anyGuest, guestFact("node")),
 	Want: func(v *View, a setting.Address) Advice {
 		g, advice, ok := v.guest(a)
 		if !ok {
@@ -74,18 +68,14 @@ var nicNUMA = &Knob{
 		if len(vcpus.Minus(nodes)) == 0 {
 			if len(emulator) == 0 || len(emulator.Minus(nodes)) == 0 {
 				advice = Fine(because + ", and so is the guest")
-				reading := setting.Value(found)
-				advice.Found = &reading
-				return advice
+				return seen(found, advice)
 			}
 			severity = Info
 			wanted += fmt.Sprintf(", emulator and vhost on node %s", nodes)
 			because += "; vhost on another node reads every packet over the link, but on this node it would have to share cores with the vCPUs: odd, not wrong"
 		}
 		advice = Wants(setting.Exact(wanted), because).At(severity)
-		reading := setting.Value(found)
-		advice.Found = &reading
-		return advice
+		return seen(found, advice)
 	},
 }
 

@@ -52,11 +52,6 @@ var overlayQueues = &Knob{
 		case !t.Up:
 			return Skips(t.Name + " is down")
 		}
-		found := func(advice Advice, text string) Advice {
-			reading := setting.Value(text)
-			advice.Found = &reading
-			return advice
-		}
 		need := 0
 		for _, name := range v.paths.NICs(t.Name) {
 			if n := v.nics[name]; n != nil {
@@ -66,16 +61,16 @@ var overlayQueues = &Knob{
 		has := count(t.TxQueues, "transmit queue")
 		switch {
 		case t.Lockless:
-			return found(Fine("it transmits without a lock"), has+", lockless")
+			return seen(has+", lockless", Fine("it transmits without a lock"))
 		case t.TxQueues > 0 && need > 0 && t.TxQueues >= need:
-			return found(Fine("it has as many queues as the NIC below"), has)
+			return seen(has, Fine("it has as many queues as the NIC below"))
 		case t.LocklessBy == "":
 			return Unsure("whether it transmits without a lock cannot be told here: the live kernel says (mpps audit on the host)")
 		case need == 0 && t.TxQueues > 1:
 			return Unsure("which NIC it sends through depends on the route to the other end: compare its " + has + " with that NIC's")
 		}
-		return found(Wants(setting.Exact(fmt.Sprintf("%s, or none locked", count(max(2, need), "transmit queue"))),
-			fmt.Sprintf("all CPUs that send through %s take turns at the lock of %s", t.Name, has)).At(High), has+", with a lock")
+		return seen(has+", with a lock", Wants(setting.Exact(fmt.Sprintf("%s, or none locked", count(max(2, need), "transmit queue"))),
+			fmt.Sprintf("all CPUs that send through %s take turns at the lock of %s", t.Name, has)).At(High))
 	},
 }
 
@@ -110,13 +105,7 @@ var overlayQueueMapping = &Knob{
 			{"200 to about 400 kpps", "founding measurements"},
 		},
 	},
-	Where: func(h *facts.Host) []setting.Address {
-		var all []setting.Address
-		for _, g := range h.Guests {
-			all = append(all, setting.Of(setting.Fact, g.Name, "queue-mapping"))
-		}
-		return all
-	},
+	Where: eachGuest(anyGuest, guestFact("queue-mapping")),
 	Want: func(v *View, a setting.Address) Advice {
 		g, advice, ok := v.guest(a)
 		if !ok {
@@ -145,11 +134,11 @@ var overlayQueueMapping = &Knob{
 				}
 			}
 		}
-		reading := setting.Value("kept")
+		found := "kept"
 		switch {
 		case len(lost) > 0:
 			advice = Wants(setting.Exact("kept"), fmt.Sprintf("%s has one transmit queue, which erases the queue that the tap noted in each packet", strings.Join(lost, ", "))).At(Medium)
-			reading.Value = "erased at " + strings.Join(lost, ", ")
+			found = "erased at " + strings.Join(lost, ", ")
 		case len(unseen) > 0:
 			return Unsure(fmt.Sprintf("packets pass %s, whose encapsulation may choose another queue: the NIC's counters by queue (ethtool -S) under load show it", strings.Join(unseen, ", ")))
 		case len(kept) == 0:
@@ -157,8 +146,7 @@ var overlayQueueMapping = &Knob{
 		default:
 			advice = Fine("no overlay between its taps and the NIC: the tap's note, or XPS, decides")
 		}
-		advice.Found = &reading
-		return advice
+		return seen(found, advice)
 	},
 }
 

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"mpps/internal/datapath"
-	"mpps/internal/facts"
 	"mpps/internal/goal"
 	"mpps/internal/setting"
 )
@@ -56,7 +55,6 @@ var placementOvercommit = &Knob{
 			room := total - min(total/8, uint64(len(v.Topology.Nodes))*(2<<30))
 			found, wanted, over = fmt.Sprintf("%.1f GiB", gib(memory)), fmt.Sprintf("at most %.1f of %.1f GiB", gib(room), gib(total)), memory > room
 		}
-		reading := setting.Value(found)
 		advice := Fine(fmt.Sprintf("%s: %s", count(guests, "guest"), wanted))
 		if over {
 			because := fmt.Sprintf("%s together have more than the host can give at once", count(guests, "guest"))
@@ -65,8 +63,7 @@ var placementOvercommit = &Knob{
 			}
 			advice = Wants(setting.Exact(wanted), because).At(Critical)
 		}
-		advice.Found = &reading
-		return advice
+		return seen(found, advice)
 	},
 }
 
@@ -88,13 +85,7 @@ var placementSiblings = &Knob{
 			{"never two vCPUs of a network-bound guest on one core", "founding measurements"},
 		},
 	},
-	Where: func(h *facts.Host) []setting.Address {
-		var all []setting.Address
-		for _, g := range h.Guests {
-			all = append(all, setting.Of(setting.Fact, g.Name, "siblings"))
-		}
-		return all
-	},
+	Where: eachGuest(anyGuest, guestFact("siblings")),
 	Want: func(v *View, a setting.Address) Advice {
 		g, advice, ok := v.guest(a)
 		if !ok {
@@ -122,18 +113,12 @@ var placementSiblings = &Knob{
 			}
 		}
 		if len(shared) > 0 {
-			reading := setting.Value(strings.Join(shared, "; ") + " on one core")
-			advice = Wants(setting.Exact("a core for each vCPU"), "vCPUs on the threads of one core slow each other down").At(High)
-			advice.Found = &reading
-			return advice
+			return seen(strings.Join(shared, "; ")+" on one core", Wants(setting.Exact("a core for each vCPU"), "vCPUs on the threads of one core slow each other down").At(High))
 		}
 		if loose > 0 {
 			return Unsure(fmt.Sprintf("%s not pinned to one CPU: they can meet on a core", count(loose, "vCPU")))
 		}
-		reading := setting.Value("a core for each vCPU")
-		advice = Fine("no core has two vCPUs")
-		advice.Found = &reading
-		return advice
+		return seen("a core for each vCPU", Fine("no core has two vCPUs"))
 	},
 }
 

@@ -85,13 +85,12 @@ var placementReserve = &Knob{
 			case loose > 0:
 				return Unsure(fmt.Sprintf("%s not pinned: vCPUs run on any CPU of the node", guestsAre(loose)))
 			}
-			reading := setting.Value(count(left, "CPU") + " without a vCPU")
+			found := count(left, "CPU") + " without a vCPU"
 			advice := Fine(fmt.Sprintf("%s of %d without a vCPU", count(left, "CPU"), len(online)))
 			if left < reservedCPUs {
 				advice = Wants(setting.Exact("1 CPU or 2 for the host"), "every CPU of the node is a vCPU's: the node's kswapd, kernel threads and interrupts run in the guests' time").At(High)
 			}
-			advice.Found = &reading
-			return advice
+			return seen(found, advice)
 		}
 		need := uint64(reservedMemory)
 		if id == v.Topology.Nodes[0].ID {
@@ -104,12 +103,11 @@ var placementReserve = &Knob{
 			return Unsure(fmt.Sprintf("%s not bound to one node: how much of this one guests have is not known", guestsAre(scattered)))
 		}
 		left := node.Memory - min(memory, node.Memory)
-		reading := setting.Value(fmt.Sprintf("%.1f GiB beside the guests", gib(left)))
+		found := fmt.Sprintf("%.1f GiB beside the guests", gib(left))
 		advice := Fine(fmt.Sprintf("%.1f of %.1f GiB are not the guests'", gib(left), gib(node.Memory)))
 		if left < min(need, node.Memory/4) {
 			advice = Wants(setting.Exact(fmt.Sprintf("%.0f GiB for the host", gib(need))), "guests have nearly all of the node's memory: its kswapd will run all the time").At(High)
 		}
-		advice.Found = &reading
-		return advice
+		return seen(found, advice)
 	},
 }

@@ -52,13 +52,6 @@ func (v *View) enabled(a setting.Address) (*facts.NIC, []facts.VF, Advice, bool)
 	return n, all, Advice{}, true
 }
 
-// stated is advice of a check with what was found.
-func stated(advice Advice, found string) Advice {
-	reading := setting.Value(found)
-	advice.Found = &reading
-	return advice
-}
-
 var sriovNumVFs = &Knob{
 	ID: "sriov.numvfs", Title: "The NIC has virtual functions", Stage: datapath.SRIOV, Risk: goal.Connectivity, Check: true,
 	Tiers: tiers(goal.Passthrough),
@@ -135,12 +128,12 @@ var sriovReady = &Knob{
 		}
 		has := fmt.Sprintf("%d of %d ready", len(all)-len(waiting), n.SRIOV.Enabled)
 		if len(waiting) > 0 {
-			return stated(Wants(setting.Exact("all ready"), fmt.Sprintf("functions %s have neither a name nor a guest: their driver has not come, or failed (dmesg)", strings.Join(waiting[:min(8, len(waiting))], ", "))).At(Medium), has)
+			return seen(has, Wants(setting.Exact("all ready"), fmt.Sprintf("functions %s have neither a name nor a guest: their driver has not come, or failed (dmesg)", strings.Join(waiting[:min(8, len(waiting))], ", "))).At(Medium))
 		}
 		if len(all) < n.SRIOV.Enabled {
-			return stated(Wants(setting.Exact("all ready"), "not all functions are there yet").At(Medium), has)
+			return seen(has, Wants(setting.Exact("all ready"), "not all functions are there yet").At(Medium))
 		}
-		return stated(Fine("every function has a name, a guest, or is left without a driver on purpose"), has)
+		return seen(has, Fine("every function has a name, a guest, or is left without a driver on purpose"))
 	},
 }
 
@@ -179,15 +172,15 @@ var sriovPersist = &Knob{
 		for _, f := range v.Housekeeping.VFFiles {
 			switch f.Device {
 			case n.Name:
-				return stated(Fine("made at boot by "+f.Path), f.Path)
+				return seen(f.Path, Fine("made at boot by "+f.Path))
 			case "":
 				vague = append(vague, f.Path)
 			}
 		}
 		if len(vague) > 0 {
-			return stated(Fine("made at boot, as far as can be told, by "+strings.Join(vague, ", ")), strings.Join(vague, " "))
+			return seen(strings.Join(vague, " "), Fine("made at boot, as far as can be told, by "+strings.Join(vague, ", ")))
 		}
-		return stated(Wants(setting.Exact("a unit, rule or .link file"), "after a reboot they are gone, and guests that need them do not start").At(Medium), "nothing makes them at boot")
+		return seen("nothing makes them at boot", Wants(setting.Exact("a unit, rule or .link file"), "after a reboot they are gone, and guests that need them do not start").At(Medium))
 	},
 }
 
@@ -234,8 +227,8 @@ var sriovUsage = &Knob{
 			has += " (" + strings.Join(used[:min(8, len(used))], ", ") + ")"
 		}
 		if len(shared) > 0 {
-			return stated(Wants(setting.Exact("one guest each"), strings.Join(shared[:min(4, len(shared))], "; ")).At(Medium), has)
+			return seen(has, Wants(setting.Exact("one guest each"), strings.Join(shared[:min(4, len(shared))], "; ")).At(Medium))
 		}
-		return stated(Fine("no function is named by two guests"), has)
+		return seen(has, Fine("no function is named by two guests"))
 	},
 }

@@ -17,19 +17,6 @@ var vfDrivers = []string{"ixgbevf", "iavf", "i40evf", "igbvf"}
 // maxHostdevs is how many functions a guest can be given (one for each slot of a PCI bus).
 const maxHostdevs = 32
 
-// eachPassthrough lists one fact of every guest with passed-through devices.
-func eachPassthrough(what string) func(*facts.Host) []setting.Address {
-	return func(h *facts.Host) []setting.Address {
-		var all []setting.Address
-		for _, g := range h.Guests {
-			if len(g.Hostdevs) > 0 {
-				all = append(all, setting.Of(setting.Fact, g.Name, what))
-			}
-		}
-		return all
-	}
-}
-
 // isVF tells whether a NIC is a virtual function, on a host or seen from the guest that has it.
 func isVF(n *facts.NIC) bool { return n.PhysFn != "" || slices.Contains(vfDrivers, n.Driver) }
 
@@ -52,7 +39,7 @@ var sriovAttach = &Knob{
 			{"at most 32; pools that fail late", "founding experience"},
 		},
 	},
-	Where: eachPassthrough("vf-attachment"),
+	Where: eachGuest(passthrough, guestFact("vf-attachment")),
 	Want: func(v *View, a setting.Address) Advice {
 		g, advice, ok := v.guest(a)
 		if !ok {
@@ -77,11 +64,11 @@ var sriovAttach = &Knob{
 		has := fmt.Sprintf("%s by interface, %d by hostdev", count(byInterface, "function"), bare)
 		switch {
 		case len(g.Hostdevs) > maxHostdevs:
-			return stated(Wants(setting.Exact(fmt.Sprintf("at most %d", maxHostdevs)), fmt.Sprintf("%d passed-through functions are more than a guest takes", len(g.Hostdevs))).At(High), has)
+			return seen(has, Wants(setting.Exact(fmt.Sprintf("at most %d", maxHostdevs)), fmt.Sprintf("%d passed-through functions are more than a guest takes", len(g.Hostdevs))).At(High))
 		case bare > 0:
-			return stated(Wants(setting.Exact("interface type='hostdev'"), "passed as a plain device a function has the MAC and VLAN that somebody left on it").At(Info), has)
+			return seen(has, Wants(setting.Exact("interface type='hostdev'"), "passed as a plain device a function has the MAC and VLAN that somebody left on it").At(Info))
 		}
-		return stated(Fine("libvirt sets MAC and VLAN of its functions at its start"), has)
+		return seen(has, Fine("libvirt sets MAC and VLAN of its functions at its start"))
 	},
 }
 
@@ -103,7 +90,7 @@ var sriovGuest = &Knob{
 		},
 	},
 	Where: func(h *facts.Host) []setting.Address {
-		all := eachPassthrough("vf-interrupts")(h)
+		all := eachGuest(passthrough, guestFact("vf-interrupts"))(h)
 		for _, n := range h.NICs {
 			if h.Virtual != "" && isVF(&n) {
 				all = append(all, setting.Of(setting.Fact, n.Name, "vf-interrupts"))
@@ -152,9 +139,9 @@ var sriovGuest = &Knob{
 		case queues == 1:
 			return Skips("it has one queue")
 		case len(on) == 1 && !v.runs("irqbalance"):
-			return stated(Wants(setting.Exact("a CPU for each queue"), fmt.Sprintf("one CPU serves all %d queues, and irqbalance does not run", queues)).At(Medium), "1 CPU")
+			return seen("1 CPU", Wants(setting.Exact("a CPU for each queue"), fmt.Sprintf("one CPU serves all %d queues, and irqbalance does not run", queues)).At(Medium))
 		}
-		return stated(Fine(fmt.Sprintf("%d queues on %s", queues, count(len(on), "CPU"))), count(len(on), "CPU"))
+		return seen(count(len(on), "CPU"), Fine(fmt.Sprintf("%d queues on %s", queues, count(len(on), "CPU"))))
 	},
 }
 
@@ -182,7 +169,7 @@ var sriovBridge = &Knob{
 		},
 	},
 	Where: func(h *facts.Host) []setting.Address {
-		all := eachPassthrough("vf-bridge")(h)
+		all := eachGuest(passthrough, guestFact("vf-bridge"))(h)
 		for _, n := range h.NICs {
 			if isVF(&n) {
 				all = append(all, setting.Of(setting.Fact, n.Name, "vf-bridge"))
@@ -199,9 +186,9 @@ var sriovBridge = &Knob{
 			return Unsure("whether a bridge stands on its function is seen in the guest: run 'mpps audit' there, or take a snapshot there")
 		}
 		if v.bridges[n.Master] != nil {
-			return stated(Wants(setting.Exact("no port of a bridge"), "frames of what is behind "+n.Master+" are dropped by the NIC in both directions").At(High), "port of "+n.Master)
+			return seen("port of "+n.Master, Wants(setting.Exact("no port of a bridge"), "frames of what is behind "+n.Master+" are dropped by the NIC in both directions").At(High))
 		}
-		return stated(Fine("it is the port of no Linux bridge"), "no port of a bridge")
+		return seen("no port of a bridge", Fine("it is the port of no Linux bridge"))
 	},
 }
 
@@ -224,7 +211,7 @@ var sriovMigrate = &Knob{
 			{"refuse libvirt's offline migration with a function attached", "founding experience"},
 		},
 	},
-	Where: eachPassthrough("migration"),
+	Where: eachGuest(passthrough, guestFact("migration")),
 	Want: func(v *View, a setting.Address) Advice {
 		g, advice, ok := v.guest(a)
 		if !ok {
@@ -234,8 +221,8 @@ var sriovMigrate = &Knob{
 		case g.Definition == "":
 			return Unsure("its definition could not be read")
 		case strings.Contains(g.Definition, "<teaming"):
-			return stated(Fine("its function is paired with a virtio NIC: unplug, migrate, plug"), "teaming")
+			return seen("teaming", Fine("its function is paired with a virtio NIC: unplug, migrate, plug"))
 		}
-		return stated(Wants(setting.Exact("a teaming pair, or detach before"), fmt.Sprintf("%s cannot be moved: detach, migrate, attach", count(len(g.Hostdevs), "passed-through function"))).At(Info), "not migratable live")
+		return seen("not migratable live", Wants(setting.Exact("a teaming pair, or detach before"), fmt.Sprintf("%s cannot be moved: detach, migrate, attach", count(len(g.Hostdevs), "passed-through function"))).At(Info))
 	},
 }

@@ -55,14 +55,13 @@ var vhostBudget = &Knob{
 		case loose > 0:
 			return Unsure(fmt.Sprintf("%s not pinned: vCPUs run on any CPU, and no CPU is vhost's alone", guestsAre(loose)))
 		}
-		reading := setting.Value(fmt.Sprintf("%s on %s", count(threads, "thread"), count(room, "CPU")+" without a vCPU"))
+		found := fmt.Sprintf("%s on %s", count(threads, "thread"), count(room, "CPU")+" without a vCPU")
 		advice := Fine(fmt.Sprintf("%s for %s of vhost", count(room, "CPU")+" without a vCPU", count(threads, "thread")))
 		if threads > room {
 			advice = Wants(setting.Exact(fmt.Sprintf("at most %s", count(room, "thread"))),
 				fmt.Sprintf("%s of vhost share %s: fewer queues where they carry little, or fewer vCPUs", count(threads, "thread"), count(room, "CPU"))).At(Medium)
 		}
-		advice.Found = &reading
-		return advice
+		return seen(found, advice)
 	},
 }
 

@@ -205,6 +205,41 @@ func eachNIC(has func(n *facts.NIC) bool, at func(n *facts.NIC) []setting.Addres
 	}
 }
 
+// eachGuest lists addresses of every guest that passes a test.
+func eachGuest(has func(g *facts.Guest) bool, at func(g *facts.Guest) []setting.Address) func(*facts.Host) []setting.Address {
+	return func(h *facts.Host) []setting.Address {
+		var all []setting.Address
+		for i := range h.Guests {
+			if len(all) < maxAddresses && has(&h.Guests[i]) {
+				all = append(all, at(&h.Guests[i])...)
+			}
+		}
+		return all
+	}
+}
+
+func anyGuest(*facts.Guest) bool      { return true }
+func managed(g *facts.Guest) bool     { return g.Managed }
+func passthrough(g *facts.Guest) bool { return len(g.Hostdevs) > 0 }
+
+// guestFact is what is said of a guest.
+func guestFact(what string) func(g *facts.Guest) []setting.Address {
+	return func(g *facts.Guest) []setting.Address {
+		return []setting.Address{setting.Of(setting.Fact, g.Name, what)}
+	}
+}
+
+// inDefinition are values of a guest's definition.
+func inDefinition(paths ...string) func(g *facts.Guest) []setting.Address {
+	return func(g *facts.Guest) []setting.Address {
+		var all []setting.Address
+		for _, path := range paths {
+			all = append(all, setting.Of(setting.Domain, g.Name, path))
+		}
+		return all
+	}
+}
+
 // fixed lists addresses that do not depend on the host.
 func fixed(all ...setting.Address) func(*facts.Host) []setting.Address {
 	return func(*facts.Host) []setting.Address { return slices.Clone(all) }
