@@ -70,7 +70,11 @@ or with --dry-run would be (--detailed-exit-code) · 11 another mpps is at work.
 			if !cmd.Flags().Changed("confirm") && cuts {
 				confirm = defaultConfirm
 			}
-			return a.apply(cmd.Context(), p, m, apply.Options{DryRun: dryRun, Confirm: confirm, Arm: a.guard(cmd.Context(), confirm), Beside: besides(p, m.facts)}, detailed)
+			o := apply.Options{DryRun: dryRun, Confirm: confirm, Beside: besides(p, m.facts)}
+			if confirm > 0 {
+				o.Arm = a.guard(cmd.Context(), confirm)
+			}
+			return a.apply(cmd.Context(), p, m, o, detailed)
 		},
 	}
 	flags.add(cmd)

@@ -22,7 +22,8 @@ type turning struct {
 	plan   *plan.Plan
 	beside []setting.Address
 	tx     string // the transaction that stands; empty where everything is as it was found
-	times  int    // that the plan was applied
+	alone  *orphans
+	times  int // that the plan was applied
 	close  func() error
 }
 
@@ -40,10 +41,13 @@ func (a *app) turning(ctx context.Context, file string) (*turning, error) {
 	if err == nil {
 		t.engine, err = a.engine(m.mechanisms)
 	}
+	if err == nil {
+		t.alone, err = a.watchOrphans()
+	}
 	if err != nil {
 		return nil, errors.Join(err, m.close())
 	}
-	t.close = func() error { return errors.Join(t.engine.close(), m.close()) }
+	t.close = func() error { return errors.Join(t.alone.told.Close(), t.engine.close(), m.close()) }
 	return t, nil
 }
 
@@ -75,7 +79,7 @@ func inTurns(p *plan.Plan, m *machine, cuts bool) error {
 
 // apply brings the planned side about.
 func (t *turning) apply(ctx context.Context) error {
-	result, err := t.Run(ctx, t.plan, apply.Options{Beside: t.beside})
+	result, err := t.Run(ctx, t.plan, apply.Options{Beside: t.beside, Arm: t.alone.stands})
 	var failure *apply.Failure
 	switch {
 	case errors.As(err, &failure) && failure.State != journal.FailedUndone:
@@ -109,6 +113,12 @@ func (t *turning) back(ctx context.Context) error {
 	for deadline := time.Now().Add(patience); errors.As(err, &locked) && time.Now().Before(deadline); {
 		time.Sleep(100 * time.Millisecond)
 		restored, err = t.Rollback(ctx, apply.RollbackOptions{TX: t.tx, Why: "bench in turns"})
+	}
+	if err == nil && len(restored) == 0 {
+		err = errors.New("somebody else did so while it was measured")
+	}
+	if err == nil {
+		err = t.alone.stands("")
 	}
 	if err != nil {
 		return failed(fmt.Errorf("put back what the plan changed: %w", err), "the plan stands: 'mpps rollback "+t.tx+"'")

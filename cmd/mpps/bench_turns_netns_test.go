@@ -288,3 +288,58 @@ func TestBenchPlanMeddledWith(t *testing.T) {
 		t.Errorf("the other's value is %s now, expected 70", got)
 	}
 }
+
+// Killed while the plan stands, the program cannot put it back: the process that waits for its death does.
+func TestBenchPlanKilled(t *testing.T) {
+	b := newBridged(t, 1)
+	const file = "/proc/sys/net/ipv4/ip_default_ttl"
+	ttl := func() string { return strings.TrimSpace(b.must(nil, "ip", "netns", "exec", b.host, "cat", file)) }
+	journal := t.TempDir()
+	argv := []string{"ip", "netns", "exec", b.host, "sh", "-c", `mount --bind ` + journal + ` /var/lib && exec "$@"`, "sh", "mpps", "bench", "pps",
+		"--plan", b.plan("sysctl:net.ipv4.ip_default_ttl=63"), "--blocks", "100", "--rate", "5k",
+		"--from", "netns:" + b.from + "/eth0", "--to", "netns:" + b.to + "/eth0", "--duration", "200ms", "--warm-up", "50ms"}
+	cmd := exec.Command(argv[0], argv[1:]...)
+	var problems bytes.Buffer
+	cmd.Stderr = &problems
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(60 * time.Second); ttl() != "63"; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			_ = cmd.Process.Kill()
+			t.Fatalf("the plan was never applied: %s", problems.String())
+		}
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // it was killed
+	killed := time.Now()
+	for ttl() != "64" {
+		if time.Since(killed) > 10*time.Second {
+			t.Fatalf("the plan stands %v after the program was killed", time.Since(killed))
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Logf("put back %v after the program was killed", time.Since(killed))
+	history := func() string {
+		files, err := filepath.Glob(journal + "/mpps/journal/*.jsonl")
+		if err != nil || len(files) == 0 {
+			t.Fatalf("journals: %v, %v", files, err)
+		}
+		text, err := os.ReadFile(files[len(files)-1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	for !strings.Contains(history(), `"event":"committed"`) {
+		if time.Since(killed) > 10*time.Second {
+			t.Fatalf("the rollback does not end: %s", history())
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if got := history(); !strings.Contains(got, `"why":"the process that applied it is gone"`) {
+		t.Errorf("the last transaction is %s", got)
+	}
+}

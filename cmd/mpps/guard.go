@@ -1,7 +1,11 @@
 package main
 
 import (
+	"bufio"
 	"context"
+	"fmt"
+	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -43,4 +47,70 @@ func (a *app) unguard(ctx context.Context, tx string) {
 		m.CancelLater(context.WithoutCancel(ctx), guardUnit(tx))
 		m.Close()
 	}
+}
+
+// orphans is a process that puts back the transaction which it was told of last, once this process has died.
+type orphans struct{ told io.WriteCloser }
+
+// watchOrphans starts it.
+func (a *app) watchOrphans() (*orphans, error) {
+	root, err := filepath.Abs(a.root)
+	if err != nil {
+		return nil, err
+	}
+	m, err := host.Open(a.root)
+	if err != nil {
+		return nil, err
+	}
+	defer m.Close()
+	told, err := m.DetachListening(fmt.Sprintf("mpps-orphans-%d", os.Getpid()), "rollback", "--orphans", "--root", root, "--quiet")
+	if err != nil {
+		return nil, fmt.Errorf("start what would put the plan back if this process died: %w", err)
+	}
+	return &orphans{told}, nil
+}
+
+// stands tells it what is to be put back; empty: nothing.
+func (o *orphans) stands(tx string) error {
+	_, err := fmt.Fprintln(o.told, tx)
+	return err
+}
+
+// adopt is that process: it reads until the one that started it is gone.
+func (a *app) adopt(ctx context.Context) error {
+	if _, err := fmt.Fprintln(a.stdout, "listening"); err != nil {
+		return err
+	}
+	tx := ""
+	lines := bufio.NewScanner(a.stdin)
+	for lines.Scan() {
+		tx = lines.Text()
+	}
+	if tx == "" {
+		return lines.Err()
+	}
+	return a.alone(ctx, func(e *engine) error {
+		_, err := e.Orphaned(ctx, tx, "the process that applied it is gone")
+		return err
+	})
+}
+
+// guarded is the detached process of apply --confirm.
+func (a *app) guarded(ctx context.Context, tx string) error {
+	return a.alone(ctx, func(e *engine) error {
+		_, err := e.Guard(ctx, tx)
+		return err
+	})
+}
+
+// alone opens the engine for a detached process. Nobody reads its streams: what it did stands in the journal.
+func (a *app) alone(ctx context.Context, do func(*engine) error) error {
+	e, err := a.engine(nil)
+	if err != nil {
+		return err
+	}
+	defer e.close()
+	e.watchGuests(ctx, a.root)
+	e.Waiting = nil // nobody reads what waits for a restart
+	return do(e)
 }

@@ -18,7 +18,7 @@ type rolledBack struct {
 
 func (a *app) rollbackCommand() *cobra.Command {
 	var o apply.RollbackOptions
-	var detailed bool
+	var detailed, orphans bool
 	var unconfirmed string
 	cmd := &cobra.Command{
 		Use:   "rollback [TX]",
@@ -39,8 +39,11 @@ some were left alone, because somebody else changed them · 11 another mpps is
 at work.`,
 		Args: args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, given []string) error {
-			if unconfirmed != "" {
+			switch {
+			case unconfirmed != "":
 				return a.guarded(cmd.Context(), unconfirmed)
+			case orphans:
+				return a.adopt(cmd.Context())
 			}
 			o.TX = first(given)
 			return a.rollback(cmd.Context(), o, detailed)
@@ -51,8 +54,11 @@ at work.`,
 	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "say what would be put back, write nothing")
 	cmd.Flags().BoolVar(&detailed, "detailed-exit-code", false, "exit with 2 where values were put back or would be")
 	cmd.Flags().StringVar(&unconfirmed, "unconfirmed", "", "wait until this transaction is confirmed, else put it back")
-	if err := cmd.Flags().MarkHidden("unconfirmed"); err != nil {
-		panic(err) // the flag is defined on the line above
+	cmd.Flags().BoolVar(&orphans, "orphans", false, "put back the transaction that standard input names last, when it ends")
+	for _, hidden := range []string{"unconfirmed", "orphans"} {
+		if err := cmd.Flags().MarkHidden(hidden); err != nil {
+			panic(err) // the flags are defined on the lines above
+		}
 	}
 	return cmd
 }
@@ -107,17 +113,4 @@ func (a *app) rollback(ctx context.Context, o apply.RollbackOptions, detailed bo
 		return exit(exitChanges)
 	}
 	return nil
-}
-
-// guarded is the detached process of apply --confirm. Nobody reads its streams: what it did stands in the journal.
-func (a *app) guarded(ctx context.Context, tx string) error {
-	e, err := a.engine(nil)
-	if err != nil {
-		return err
-	}
-	defer e.close()
-	e.watchGuests(ctx, a.root)
-	e.Waiting = nil // nobody reads what waits for a restart
-	_, err = e.Guard(ctx, tx)
-	return err
 }

@@ -85,7 +85,16 @@ const (
 // or where its process dies before it is done. It outlives the process that made the transaction, and needs nothing of
 // it but the journal. The time runs from the commit on, on a clock that does not jump.
 func (e *Engine) Guard(ctx context.Context, tx string) ([]Restored, error) {
-	g := guard{Engine: e, tx: tx}
+	return e.guard(ctx, guard{Engine: e, tx: tx})
+}
+
+// Orphaned puts a transaction back at once, where it stands and is not confirmed: the process that would have done it is
+// gone. It is as patient as Guard.
+func (e *Engine) Orphaned(ctx context.Context, tx, why string) ([]Restored, error) {
+	return e.guard(ctx, guard{Engine: e, tx: tx, orphan: why})
+}
+
+func (e *Engine) guard(ctx context.Context, g guard) ([]Restored, error) {
 	var since time.Time // of the first of the failures in a row
 	for {
 		restored, done, err := g.look(ctx)
@@ -113,6 +122,7 @@ type guard struct {
 	*Engine
 	tx      string
 	expires time.Time // zero before the commit was seen
+	orphan  string    // why there is nothing to wait for; empty where there is a confirmation
 }
 
 // pause is how long to wait before the next look: there is no hurry, and others may be measuring, while much time is left.
@@ -139,6 +149,10 @@ func (g *guard) look(ctx context.Context) (restored []Restored, done bool, err e
 	case journal.Interrupted, journal.FailedPartly, journal.Doubtful:
 		why = "not completed: " + string(state)
 	case journal.Applied:
+		if g.orphan != "" && !c.Confirmed {
+			why = g.orphan
+			break
+		}
 		if c.Confirmed || !c.Armed {
 			return nil, true, nil
 		}

@@ -78,13 +78,16 @@ func (e *Engine) Rollback(ctx context.Context, o RollbackOptions) ([]Restored, e
 		return nil, err
 	}
 	targets, err := choose(ledger, o)
+	if err == nil && !o.DryRun {
+		err = e.Journal.Sweep()
+	}
 	if err != nil {
 		return nil, err
 	}
 	var all []Restored
 	var failures []error
 	for _, t := range targets {
-		restored, err := e.restore(ctx, lock, t, ledger.Unfinished(t), shares(ledger, t), o)
+		restored, err := e.restore(ctx, lock, t, ledger.Unfinished(t), e.shares(ledger, t), o)
 		all = append(all, restored)
 		failures = append(failures, err)
 		if err == nil && len(targets) > 1 && !o.DryRun { // what is open is another now
@@ -251,6 +254,8 @@ func (e *Engine) decide(t *journal.Transaction, c journal.Change, found setting.
 		return false, wasGone + ": " + found.Why
 	case force:
 		return true, ""
+	case s.begun[c.Address]:
+		return true, "" // an earlier rollback died while it wrote it: what stands there is ours
 	case c.State == journal.ChangeDone && c.Found != nil:
 		if found.Same(*c.Found) {
 			return true, ""

@@ -348,3 +348,27 @@ func TestUndo80ChangesQuickly(t *testing.T) {
 		t.Logf("80 changes undone in %v", took)
 	}
 }
+
+// TestRollbackThatDiedWhileItWrote: a rollback is killed in the middle of a write, which leaves something that is neither
+// before nor after. The next one does not take it for somebody else's.
+func TestRollbackThatDiedWhileItWrote(t *testing.T) {
+	for _, reset := range []bool{false, true} {
+		f := newFake(t, 3)
+		e := engine(t, f)
+		before := f.snapshot()
+		applied(t, e, changes(3))
+		f.becomes[address(1)] = map[string]string{"old": "half"}
+		if _, err := e.Rollback(t.Context(), RollbackOptions{}); err == nil || state(t, e) != IsFailed {
+			t.Fatalf("%v, status %s; expected the rollback to fail", err, state(t, e))
+		}
+		clear(f.becomes)
+		if reset { // what the kernel holds is as a boot gives it, or as somebody set it since
+			e.BootID = "boot-2"
+			before[address(1)] = setting.Value("half")
+		}
+		done, err := e.Rollback(t.Context(), RollbackOptions{})
+		if err != nil || (done[0].Drifted() > 0) != reset || !f.same(before) {
+			t.Errorf("reset %v: %+v, %v, the machine is %v, expected %v", reset, done, err, f.values, before)
+		}
+	}
+}

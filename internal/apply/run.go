@@ -15,10 +15,11 @@ import (
 // Options of Run.
 type Options struct {
 	DryRun bool
-	// Confirm, where above 0, is the time from the commit on within which the changes are to be confirmed. Arm starts
-	// the process that undoes them otherwise; it is called before the first write.
+	// Confirm, where above 0, is the time from the commit on within which the changes are to be confirmed.
 	Confirm time.Duration
-	Arm     func(tx string) error
+	// Arm starts, or tells, what undoes the changes where this process cannot; it is called before the first write. nil means
+	// that nothing does.
+	Arm func(tx string) error
 	// Beside are addresses that the changes may move though none is about them. They are put back as they were.
 	Beside []setting.Address
 }
@@ -235,10 +236,10 @@ func (r *run) all(ctx context.Context, p *plan.Plan, o Options, before []setting
 		if err := r.writer.Append(journal.Record{Event: journal.ConfirmArmed, Seconds: o.Confirm.Seconds()}); err != nil {
 			return err
 		}
-		if o.Arm != nil {
-			if err := o.Arm(r.writer.TX()); err != nil {
-				return fmt.Errorf("start the process that undoes unconfirmed changes: %w", err)
-			}
+	}
+	if o.Arm != nil {
+		if err := o.Arm(r.writer.TX()); err != nil {
+			return fmt.Errorf("start the process that undoes unconfirmed changes: %w", err)
 		}
 	}
 	if err := r.watch(ctx, o.Beside); err != nil {

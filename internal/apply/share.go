@@ -19,11 +19,28 @@ const neededReason = "still needed by "
 type sharing struct {
 	others    []*journal.Transaction
 	inherited []journal.Change // left by earlier rollbacks, needed by nobody else any more
+	// begun are the values that earlier rollbacks of it began to write and did not see written. What stands there is neither
+	// what the transaction wrote nor what somebody else did.
+	begun map[setting.Address]bool
 }
 
 // shares works that out for a transaction.
-func shares(l *journal.Ledger, t *journal.Transaction) sharing {
-	var s sharing
+func (e *Engine) shares(l *journal.Ledger, t *journal.Transaction) sharing {
+	s := sharing{begun: map[setting.Address]bool{}}
+	for _, earlier := range l.Transactions {
+		if earlier.Header.Of != t.Header.TX {
+			continue
+		}
+		for _, c := range earlier.Changes() {
+			stays := c.Lasts == setting.InDefinition || c.Lasts == setting.InBootLoader || c.Lasts == setting.AcrossReboot
+			switch c.State {
+			case journal.ChangeIntended, journal.ChangeFailed, journal.ChangeInDoubt:
+				s.begun[c.Address] = stays || earlier.Header.BootID == e.BootID // else the reboot has reset it
+			default:
+				delete(s.begun, c.Address)
+			}
+		}
+	}
 	for _, other := range l.Open() {
 		if other.Header.TX != t.Header.TX {
 			s.others = append(s.others, other)

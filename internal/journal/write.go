@@ -87,6 +87,17 @@ func (w *Writer) begin(h Header) (err error) {
 // draftName is the file in which a header is prepared. The lock keeps it to one writer; a dead one's is overwritten.
 const draftName = "draft"
 
+// Sweep removes what a process has left that died before its transaction began. The lock must be held.
+func (d *Dir) Sweep() error {
+	switch err := d.root.Remove(Path + "/" + draftName); {
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("journal: %w", err)
+	}
+	return d.sync(Path)
+}
+
 // prepare makes the directory, with its parents on disk.
 func (d *Dir) prepare() error {
 	made := ""

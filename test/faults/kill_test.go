@@ -7,12 +7,15 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"mpps/internal/apply"
+	"mpps/internal/journal"
 	"mpps/internal/lab/labtest"
 )
 
@@ -28,14 +31,10 @@ func rootDir(t *testing.T) string {
 	return dir
 }
 
-// tally is what a row of kills came to.
-type tally struct{ kills, lost, behind int }
-
 // afterKill looks at a tree whose apply or rollback was killed: the status must tell the truth, and a rollback must leave
 // everything as it was.
-func (c *tally) afterKill(t *testing.T, root string, before map[string]string, what string) {
+func afterKill(t *testing.T, root string, before map[string]string, what string) {
 	t.Helper()
-	c.kills++
 	e, closed, err := engine(root)
 	if err != nil {
 		t.Fatal(err)
@@ -45,48 +44,81 @@ func (c *tally) afterKill(t *testing.T, root string, before map[string]string, w
 	if err != nil {
 		t.Fatalf("%s: status: %v", what, err)
 	}
-	changed := len(differences(before, contents(t, root))) > 0
+	total.status(string(s.State))
+	now := contents(t, root)
 	switch s.State {
 	case apply.IsClean:
-		if changed {
-			c.lost++
-			t.Errorf("%s: status is clean, but something is changed", what)
+		if len(differences(before, now))+len(added(before, now)) > 0 {
+			total.lose(t, "%s: status is clean, but something is changed", what)
 		}
-	case apply.IsInterrupted, apply.IsApplied:
+	case apply.IsApplied:
+		if n := s.Counts[string(apply.Compliant)]; n < planned {
+			total.lose(t, "%s: status is applied, but only %d values are", what, n)
+		}
+	case apply.IsInterrupted:
 	default:
-		c.lost++
-		t.Errorf("%s: status is %s: %s", what, s.State, s.Why)
+		total.lose(t, "%s: status is %s: %s", what, s.State, s.Why)
 	}
 	if _, err := e.Rollback(t.Context(), apply.RollbackOptions{}); err != nil {
-		t.Errorf("%s: rollback: %v", what, err)
+		total.lose(t, "%s: rollback: %v", what, err)
 	}
 	after := contents(t, root)
-	for name := range after {
-		if _, there := before[name]; !there {
-			c.behind++
-		}
-	}
 	if different := differences(before, after); len(different) > 0 {
-		c.lost++
-		t.Errorf("%s: after rollback %q", what, different)
+		total.lose(t, "%s: after rollback %q", what, different)
 	}
+	total.leave(t, what, leftovers(t, root, before, after)...)
 	if s, err := e.Status(t.Context()); err != nil || s.State != apply.IsClean {
-		c.lost++
-		t.Errorf("%s: after rollback the status is %s, %v; expected clean", what, s.State, err)
+		total.lose(t, "%s: after rollback the status is %s, %v; expected clean", what, s.State, err)
 	}
 }
 
-// TestKillAtEveryPosition kills an apply of 80 values and of the files that make them last, and the rollback of one, at every
-// record of the journal and before and after every write.
+// leftovers are files that were not there before, and what is no journal among the journals.
+func leftovers(t *testing.T, root string, before, after map[string]string) []string {
+	t.Helper()
+	left := added(before, after)
+	entries, err := os.ReadDir(filepath.Join(root, journal.Path))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		if !strings.HasSuffix(entry.Name(), ".jsonl") {
+			left = append(left, journal.Path+"/"+entry.Name())
+		}
+	}
+	return left
+}
+
+// killedAt runs a victim that dies at a point; over tells that it has fewer points.
+func killedAt(t *testing.T, mode, root, plan string, at int) (over bool) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "MPPS_VICTIM="+mode, "MPPS_VICTIM_ROOT="+root, "MPPS_VICTIM_PLAN="+plan, "MPPS_VICTIM_DIES="+strconv.Itoa(at))
+	out, err := cmd.CombinedOutput()
+	if err == nil {
+		return true
+	}
+	var died *exec.ExitError
+	if !errors.As(err, &died) || died.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+		t.Fatalf("%s at %d: %v: %s", mode, at, err, out)
+	}
+	return false
+}
+
+// TestKillAtEveryPosition kills, at every record of the journal and before and after every write: an apply of 80 values and
+// of the files that make them last; one that fails at its last value and undoes itself; the rollback of one; and the
+// rollback of one that was killed itself.
 func TestKillAtEveryPosition(t *testing.T) {
-	var c tally
-	for _, mode := range []string{"apply", "rollback"} {
+	for _, mode := range []string{"apply", "failing", "rollback", "twice"} {
+		points := 0
 		for at := 1; ; at++ {
 			root := rootDir(t)
 			makeTree(t, root)
 			before := contents(t, root)
 			p := makePlan(t, root)
-			if mode == "rollback" {
+			file := writePlan(t, p)
+			victim := mode
+			switch mode {
+			case "rollback":
 				e, closed, err := engine(root)
 				if err != nil {
 					t.Fatal(err)
@@ -95,83 +127,71 @@ func TestKillAtEveryPosition(t *testing.T) {
 					t.Fatal(err)
 				}
 				closed()
+			case "twice":
+				if killedAt(t, "apply", root, file, 1+rand.IntN(4*planned)) {
+					t.Fatal("the apply has fewer positions")
+				}
+				victim = "rollback"
 			}
-			cmd := exec.Command(os.Args[0])
-			cmd.Env = append(os.Environ(), "MPPS_VICTIM="+mode, "MPPS_VICTIM_ROOT="+root, "MPPS_VICTIM_PLAN="+writePlan(t, p), "MPPS_VICTIM_DIES="+strconv.Itoa(at))
-			out, err := cmd.CombinedOutput()
-			var died *exec.ExitError
-			if err == nil {
-				if at < 4*80 {
-					t.Fatalf("%s passed only %d points", mode, at)
+			over := killedAt(t, victim, root, file, at)
+			if over {
+				os.RemoveAll(root)
+				if points < 4*planned && mode != "twice" {
+					t.Fatalf("%s passed only %d points", mode, points)
 				}
 				break
 			}
-			if !errors.As(err, &died) || died.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
-				t.Fatalf("%s at %d: %v: %s", mode, at, err, out)
-			}
-			c.afterKill(t, root, before, mode+" killed at position "+strconv.Itoa(at))
+			points++
+			total.killed(mode)
+			afterKill(t, root, before, mode+" killed at position "+strconv.Itoa(at))
 			os.RemoveAll(root)
+			if mode == "twice" && points == 40 {
+				break
+			}
+			if mode == "twice" {
+				at += rand.IntN(8)
+			}
 		}
+		t.Logf("%s: killed at %d positions", mode, points)
 	}
-	t.Logf("kills tried %d · states lost %d · files left behind %d", c.kills, c.lost, c.behind)
 }
 
-// TestKillProgram kills the program itself at random moments of an apply, on a disk.
+// TestKillProgram kills the program itself at random moments of an apply and of a rollback, on a disk.
 func TestKillProgram(t *testing.T) {
 	program := labtest.Binary(t)
-	var c tally
 	finished := 0
-	span := 500 * time.Millisecond
-	for range 40 {
+	span := map[string]time.Duration{"apply": 500 * time.Millisecond, "rollback": 500 * time.Millisecond}
+	for n := range 60 {
 		root := t.TempDir()
 		makeTree(t, root)
 		before := contents(t, root)
-		file := writePlan(t, makePlan(t, root))
-		cmd := exec.Command(program, "apply", file, "--root", root, "--quiet")
+		verb := "apply"
+		arguments := []string{verb, writePlan(t, makePlan(t, root)), "--root", root, "--quiet"}
+		if n%3 == 2 {
+			if out, err := exec.Command(program, arguments...).CombinedOutput(); err != nil {
+				t.Fatalf("mpps apply: %v: %s", err, out)
+			}
+			verb = "rollback"
+			arguments = []string{verb, "--root", root, "--quiet"}
+		}
+		cmd := exec.Command(program, arguments...)
 		began := time.Now()
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		pause := rand.N(span)
+		pause := rand.N(span[verb])
 		timer := time.AfterFunc(pause, func() { _ = cmd.Process.Kill() })
 		err := cmd.Wait()
 		if timer.Stop() && err != nil {
-			t.Fatalf("mpps apply: %v", err)
+			t.Fatalf("mpps %s: %v", verb, err)
 		}
 		if err == nil {
 			finished++
-			span = min(span, time.Since(began)) // of all of its life
+			span[verb] = min(span[verb], time.Since(began)) // of all of its life
+		} else {
+			total.killed("mpps " + verb)
 		}
-		c.afterKill(t, root, before, "mpps apply killed after "+pause.String())
+		afterKill(t, root, before, "mpps "+verb+" killed after "+pause.String())
 	}
-	t.Logf("kills tried %d (%d of them too late) · states lost %d · files left behind %d", c.kills, finished, c.lost, c.behind)
-}
-
-// TestUndo80 measures how long 80 values and the files that make them last take to be put back, on a disk.
-func TestUndo80(t *testing.T) {
-	root := t.TempDir()
-	makeTree(t, root)
-	before := contents(t, root)
-	p := makePlan(t, root)
-	e, closed, err := engine(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer closed()
-	done, err := e.Run(t.Context(), p, apply.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	began := time.Now()
-	if _, err := e.Rollback(t.Context(), apply.RollbackOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	took := time.Since(began)
-	if different := differences(before, contents(t, root)); len(different) > 0 {
-		t.Errorf("after rollback %q", different)
-	}
-	if took > 2*time.Second {
-		t.Errorf("put back in %v, expected under 2 s", took)
-	}
-	t.Logf("%d changes applied in %.2f s, put back in %.2f s", len(p.Changes), done.Seconds, took.Seconds())
+	t.Logf("%d came too late", finished)
 }

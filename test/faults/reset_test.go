@@ -4,6 +4,7 @@ package faults
 
 import (
 	"encoding/json"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"mpps/internal/facts"
 	"mpps/internal/lab"
 	"mpps/internal/lab/labtest"
 )
@@ -39,91 +41,144 @@ sleep 1
 // remains lists what mpps may leave on a machine: its files, but for journal, lock and the directories of both.
 const remains = `find /etc/sysctl.d /etc/modprobe.d /etc/systemd /etc/mpps /var/lib/mpps /run/mpps -path /var/lib/mpps/journal -prune -o -newer /share/mark ! -type d -print 2>/dev/null | grep -v -e /run/mpps/ || true`
 
+// box is the emulated host whose power is cut.
+type box struct {
+	*testing.T
+	lab *lab.Lab
+}
+
+func (b box) must(script string) string {
+	b.Helper()
+	out, err := b.lab.Must(b.Context(), script)
+	if err != nil {
+		b.Fatalf("%s: %v", script, err)
+	}
+	return strings.TrimSpace(out)
+}
+
+// cut cuts the power and boots again.
+func (b box) cut() {
+	b.Helper()
+	if err := b.lab.Reset(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// seconds is how long a command takes.
+func (b box) seconds(command string) float64 {
+	b.Helper()
+	n, err := strconv.ParseFloat(b.must("s=$EPOCHREALTIME; "+command+` >&2; e=$EPOCHREALTIME; awk "BEGIN{print $e-$s}"`), 64)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return n
+}
+
+// differs takes a snapshot and names what is not as in an earlier one, with what it was and is.
+func (b box) differs(before, after string) map[string]string {
+	b.Helper()
+	out, err := b.lab.Shell(b.Context(), "cd /share; /opt/mpps snapshot -q -o "+after+" && /opt/mpps --json snapshot diff "+before+" "+after)
+	var answer struct {
+		Result struct {
+			Differences []facts.Difference `json:"differences"`
+		} `json:"result"`
+	}
+	if err != nil || out.Code != 0 && out.Code != 4 {
+		b.Fatalf("snapshot diff: %v, exit %d: %s%s", err, out.Code, out.Stdout, out.Stderr)
+	}
+	if err := json.Unmarshal([]byte(out.Stdout), &answer); err != nil {
+		b.Fatalf("%v: %s", err, out.Stdout)
+	}
+	all := map[string]string{}
+	for _, d := range answer.Result.Differences {
+		all[d.Path] = d.Before + " → " + d.After
+	}
+	return all
+}
+
 // TestResetAnywhere cuts the power of an emulated KVM host, whose disk really loses what was not fsynced, at random moments of
-// an apply. At the next boot the status must tell the truth, and after a rollback a snapshot must be the one before: a reboot
-// resets what only the kernel holds, and a rollback everything else, so that nothing is left to be excepted.
+// an apply and of a rollback. At the next boot the status must tell the truth, and after a rollback a snapshot must be the one
+// before, except what a reboot itself resets: that is told by a reboot without mpps, and named.
 func TestResetAnywhere(t *testing.T) {
-	l := labtest.Host(t, labtest.Disk, labtest.Fresh)
-	must := func(script string) string {
-		t.Helper()
-		out, err := l.Must(t.Context(), script)
-		if err != nil {
-			t.Fatalf("%s: %v", script, err)
-		}
-		return strings.TrimSpace(out)
-	}
-	reset := func() {
-		t.Helper()
-		if err := l.Reset(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
+	b := box{t, labtest.Host(t, labtest.Disk, labtest.Fresh)}
 	// The disk is what it is here for: what is written and not fsynced is lost, what is fsynced is kept.
-	must("echo kept > /root/kept; sync /root/kept; sync /root; echo lost > /root/lost")
-	reset()
-	if got := must("cat /root/kept; cat /root/lost 2>/dev/null || echo gone"); got != "kept\ngone" && got != "kept" {
+	b.must(prepare + "cd /share; /opt/mpps snapshot -q -o control.json; echo kept > /root/kept; sync /root/kept; sync /root; echo lost > /root/lost")
+	b.cut()
+	if got := b.must("cat /root/kept; cat /root/lost 2>/dev/null || echo gone"); got != "kept\ngone" && got != "kept" {
 		t.Fatalf("after a reset the files hold %q: expected the first alone", got)
 	}
+	b.must(prepare)
+	byReboot := b.differs("control.json", "before.json")
+	for path, values := range byReboot {
+		total.except(path)
+		t.Logf("a reboot alone resets %s: %s", path, values)
+	}
 
-	must(prepare + `cd /share; /opt/mpps snapshot -o before.json; /opt/mpps plan --pps 1.8M --consent security,data -o plan.json; touch mark`)
-	took, err := strconv.ParseFloat(must(`s=$EPOCHREALTIME; /opt/mpps apply /share/plan.json --confirm 0 >&2; e=$EPOCHREALTIME; awk "BEGIN{print $e-$s}"`), 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	must("/opt/mpps rollback >&2")
-	if left := must("cp /share/mpps /opt/mpps; " + remains); left != "" {
-		t.Errorf("left behind without any reset: %s", left)
-	}
+	b.must("cd /share; /opt/mpps plan -q --pps 1.8M --consent security,data -o plan.json >plan.txt; touch mark")
+	takes := map[string]float64{"apply": b.seconds("/opt/mpps apply /share/plan.json --confirm 0")}
+	takes["rollback"] = b.seconds("/opt/mpps rollback")
+	total.leave(t, "without any reset", strings.Fields(b.must("cp /share/mpps /opt/mpps; "+remains))...)
 	var plan struct {
 		Changes []json.RawMessage `json:"changes"`
 	}
-	if err := json.Unmarshal([]byte(must("cat /share/plan.json")), &plan); err != nil {
+	if err := json.Unmarshal([]byte(b.must("cat /share/plan.json")), &plan); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d changes are applied in %.1f s", len(plan.Changes), took)
+	t.Logf("%d changes are applied in %.1f s and put back in %.1f s", len(plan.Changes), takes["apply"], takes["rollback"])
 
-	lost, behind := 0, 0
-	states := map[string]int{}
 	for n := range resets(t) {
-		pause := time.Duration(rand.Float64() * 1.1 * took * float64(time.Second))
+		verb, command := "apply", "exec /opt/mpps apply /share/plan.json --confirm 0"
+		if n%4 == 3 {
+			b.must("/opt/mpps apply /share/plan.json --confirm 0 >&2")
+			verb, command = "rollback", "exec /opt/mpps rollback"
+		}
+		pause := time.Duration(rand.Float64() * 1.1 * takes[verb] * float64(time.Second))
 		done := make(chan error, 1)
 		go func() {
-			_, err := l.Exec(t.Context(), lab.Cmd{Script: "exec /opt/mpps apply /share/plan.json --confirm 0"})
+			_, err := b.lab.Exec(t.Context(), lab.Cmd{Script: command})
 			done <- err
 		}()
 		time.Sleep(pause)
-		reset()
+		b.cut()
 		<-done // it says that the host is gone
-		must(prepare)
-		var status struct {
-			Result struct{ State, Why string } `json:"result"`
+		total.reset(verb)
+		b.afterReset(fmt.Sprintf("reset %d, %v into the %s", n, pause, verb), byReboot)
+	}
+}
+
+// afterReset looks at a host that was booted again.
+func (b box) afterReset(what string, byReboot map[string]string) {
+	b.Helper()
+	b.must(prepare)
+	var status struct {
+		Result struct{ State, Why string } `json:"result"`
+	}
+	if err := json.Unmarshal([]byte(b.must("/opt/mpps status --json")), &status); err != nil {
+		b.Fatal(err)
+	}
+	state := status.Result.State
+	total.status(state)
+	switch state {
+	case "interrupted", "drifted", "applied", "waiting":
+	case "clean":
+		for path, values := range b.differs("before.json", "clean.json") {
+			if byReboot[path] == "" {
+				total.lose(b.T, "%s: status is clean, but %s is not as before: %s", what, path, values)
+			}
 		}
-		if err := json.Unmarshal([]byte(must("/opt/mpps status --json")), &status); err != nil {
-			t.Fatal(err)
-		}
-		states[status.Result.State]++
-		switch status.Result.State {
-		case "clean", "interrupted", "drifted", "applied":
-		default:
-			lost++
-			t.Errorf("reset %d after %v: status is %s: %s", n, pause, status.Result.State, status.Result.Why)
-		}
-		if out, err := l.Shell(t.Context(), "/opt/mpps rollback"); err != nil || out.Code != 0 {
-			lost++
-			t.Errorf("reset %d after %v: rollback: %v, exit %d\n%s%s", n, pause, err, out.Code, out.Stdout, out.Stderr)
-		}
-		out, err := l.Shell(t.Context(), "cd /share; /opt/mpps snapshot -o after.json && /opt/mpps snapshot diff before.json after.json; code=$?; "+remains+"; exit $code")
-		if err != nil || out.Code != 0 {
-			lost++
-			t.Errorf("reset %d after %v: %v\n%s", n, pause, err, out.Stdout)
-		}
-		if left := must(remains); left != "" {
-			behind++
-			t.Errorf("reset %d after %v: left behind: %s", n, pause, left)
-		}
-		if got := must("/opt/mpps status"); got != "clean" {
-			t.Errorf("reset %d: after rollback the status is %q", n, got)
+	default:
+		total.lose(b.T, "%s: status is %s: %s", what, state, status.Result.Why)
+	}
+	if out, err := b.lab.Shell(b.Context(), "/opt/mpps rollback"); err != nil || out.Code != 0 {
+		total.lose(b.T, "%s: rollback: %v, exit %d\n%s%s", what, err, out.Code, out.Stdout, out.Stderr)
+	}
+	for path, values := range b.differs("before.json", "after.json") {
+		if byReboot[path] == "" {
+			total.lose(b.T, "%s: after rollback %s is not as before: %s", what, path, values)
 		}
 	}
-	t.Logf("resets tried %d (found then: %v) · states lost %d · files left behind %d", resets(t), states, lost, behind)
+	total.leave(b.T, what, strings.Fields(b.must(remains))...)
+	if got := b.must("/opt/mpps status"); got != "clean" {
+		total.lose(b.T, "%s: after rollback the status is %q", what, got)
+	}
 }

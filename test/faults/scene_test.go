@@ -38,11 +38,11 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(victim(mode, os.Getenv("MPPS_VICTIM_ROOT"), os.Getenv("MPPS_VICTIM_PLAN"), at))
 	}
-	os.Exit(labtest.Main(m))
+	os.Exit(concluded(labtest.Main(m)))
 }
 
-// changed is how many values a plan of these tests writes, beside the files that make them last.
-const changed = 80
+// planned is how many values a plan of these tests writes, beside the files that make them last.
+const planned = 80
 
 // machineFiles is a machine below a directory: 60 kernel parameters, 20 masks of queues, systemd's directories.
 func machineFiles() map[string]string {
@@ -51,7 +51,7 @@ func machineFiles() map[string]string {
 		"run/systemd/system/none": "", "etc/sysctl.d/10-network.conf": "net.core.v00 = 1\n", "etc/systemd/system/other.service": "[Unit]\n",
 		"usr/lib/systemd/system/" + lasting.UnitName: "[Unit]\n",
 	}
-	for i := range changed {
+	for i := range planned {
 		files[strings.TrimSuffix(valueFile(i), "\n")] = "1\n"
 	}
 	return files
@@ -124,7 +124,7 @@ func contents(t *testing.T, root string) map[string]string {
 	return all
 }
 
-// differences names what is not as before.
+// differences names what is not as before; what was not there before is a leftover.
 func differences(before, after map[string]string) []string {
 	var all []string
 	for name, text := range before {
@@ -132,9 +132,15 @@ func differences(before, after map[string]string) []string {
 			all = append(all, fmt.Sprintf("%s is %q, was %q", name, after[name], text))
 		}
 	}
+	return all
+}
+
+// added names what was not there before.
+func added(before, after map[string]string) []string {
+	var all []string
 	for name := range after {
 		if _, there := before[name]; !there {
-			all = append(all, name+" was left behind")
+			all = append(all, name)
 		}
 	}
 	return all
@@ -150,7 +156,7 @@ func makePlan(t *testing.T, root string) *plan.Plan {
 	defer m.Close()
 	var catalogue []*knob.Knob
 	var addresses []setting.Address
-	for i := range changed {
+	for i := range planned {
 		a := address(i)
 		addresses = append(addresses, a)
 		catalogue = append(catalogue, &knob.Knob{
@@ -167,8 +173,8 @@ func makePlan(t *testing.T, root string) *plan.Plan {
 	if err == nil {
 		err = lasting.Add(p, h)
 	}
-	if err != nil || len(p.Changes) < changed+3 {
-		t.Fatalf("%v, %v: expected %d changes and what makes them last", p, err, changed)
+	if err != nil || len(p.Changes) < planned+3 {
+		t.Fatalf("%v, %v: expected %d changes and what makes them last", p, err, planned)
 	}
 	return p
 }
@@ -204,11 +210,15 @@ func engine(root string) (*apply.Engine, func() error, error) {
 // deadly dies before and after every write.
 type deadly struct {
 	setting.Mechanism
-	dies func()
+	dies   func()
+	refuse setting.Address // a write of "2" to it is refused
 }
 
 func (d deadly) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
 	d.dies()
+	if a == d.refuse && to.Value == "2" {
+		return syscall.EINVAL
+	}
 	err := d.Mechanism.Write(ctx, a, to)
 	d.dies()
 	return err
@@ -240,14 +250,18 @@ func victim(mode, root, file string, at int) int {
 		return 3
 	}
 	defer closed()
+	var refuse setting.Address
+	if mode == "failing" {
+		refuse = address(planned - 1)
+	}
 	all := setting.Mechanisms{}
 	for kind, m := range maps.All(e.Mechanisms) {
-		all[kind] = deadly{m, dies}
+		all[kind] = deadly{m, dies, refuse}
 	}
 	e.Mechanisms = all
 	e.Journal.Appended = func(string, journal.Record) { dies() }
 	switch mode {
-	case "apply":
+	case "apply", "failing":
 		var f *os.File
 		var p *plan.Plan
 		if f, err = os.Open(file); err == nil {
@@ -257,6 +271,10 @@ func victim(mode, root, file string, at int) int {
 		}
 	case "rollback":
 		_, err = e.Rollback(context.Background(), apply.RollbackOptions{})
+	}
+	var failure *apply.Failure
+	if mode == "failing" && errors.As(err, &failure) && errors.Is(err, syscall.EINVAL) {
+		err = nil
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
