@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"os/user"
 	"slices"
 	"strings"
@@ -71,13 +72,16 @@ again after one. Kept in /var/lib/mpps/attest.json.
 			return a.attest(said, by)
 		},
 	}
-	cmd.Flags().StringVar(&by, "by", "", "who says so (default: the user who logged in)")
+	cmd.Flags().StringVar(&by, "by", "", "who says so (default: the user behind sudo)")
 	cmd.Flags().BoolVar(&forget, "forget", false, "take back what was said of these IDs")
 	return cmd
 }
 
 // loginName is who is behind sudo, empty for root and where it is not known.
 func loginName() string {
+	if name := os.Getenv("SUDO_USER"); name != "" && name != "root" {
+		return name
+	}
 	if u, err := user.Current(); err == nil && u.Username != "root" {
 		return u.Username
 	}
@@ -103,6 +107,9 @@ func parseAttested(given []string, forget bool) ([]saying, error) {
 			return nil, usage(fmt.Errorf("%s: expected %s", text, map[bool]string{true: "an ID alone", false: "ID=VALUE"}[forget]), "one of "+strings.Join(values, ", "))
 		case !forget && !slices.Contains(values, value):
 			return nil, usage(fmt.Errorf("%s: expected one of %s, found %q", id, strings.Join(values, ", "), value), "")
+		}
+		if slices.ContainsFunc(all, func(s saying) bool { return s.id == id }) {
+			return nil, usage(fmt.Errorf("%s stands there twice", id), "say one thing of it")
 		}
 		all = append(all, saying{id, value})
 	}

@@ -68,8 +68,10 @@ var kernelVersion = &Knob{
 		switch {
 		case len(missing)+len(has) == 0:
 			return Unsure("the running kernel's version is not known")
-		case len(missing) == 0:
+		case len(missing) == 0 && (suitable(v.Kernel.Release) || v.Tier == goal.Standard):
 			return seen(v.Kernel.Release, Fine("it has "+strings.Join(has, ", ")))
+		case len(missing) == 0:
+			return seen(v.Kernel.Release, Wants(setting.Exact("5.4 or newer"), "it has "+strings.Join(has, ", ")+"; the rates of this tier were reached with 5.4").At(Low))
 		}
 		because := "it lacks " + strings.Join(missing, ", ")
 		if v.Tier == goal.Standard {

@@ -1,0 +1,62 @@
+package report
+
+import (
+	"strings"
+	"testing"
+
+	"mpps/internal/goal"
+	"mpps/internal/knob"
+)
+
+// TestExplainIsThePage: mpps explain shows of each knob what its page does, and both show all of the definition.
+func TestExplainIsThePage(t *testing.T) {
+	flat := func(text string) string { return strings.Join(strings.Fields(text), " ") }
+	for _, k := range knob.Catalogue() {
+		text := &Text{Width: 100}
+		Knob(text, k)
+		shown := flat(text.b.String())
+		page := flat(strings.ReplaceAll(KnobMarkdown(k), "\\", ""))
+		parts := append([]string{k.ID, k.Title, k.Stage.String(), string(k.Risk), k.Doc.Why, k.Doc.Cost, k.Doc.Verify}, k.Doc.Traps...)
+		parts = append(parts, k.After...)
+		for _, s := range k.Doc.Sources {
+			parts = append(parts, s.Fact+": "+s.Where)
+		}
+		for _, v := range k.Values() {
+			parts = append(parts, v.Address)
+		}
+		for _, tier := range goal.Tiers() {
+			if k.Speaks(tier) {
+				parts = append(parts, string(tier))
+			}
+		}
+		for _, part := range parts {
+			if !strings.Contains(shown, flat(part)) {
+				t.Errorf("mpps explain %s does not show %q", k.ID, part)
+			}
+			if !strings.Contains(page, strings.ReplaceAll(flat(part), "\\", "")) {
+				t.Errorf("the page of %s does not hold %q", k.ID, part)
+			}
+		}
+	}
+}
+
+// TestKnobsInPathOrder: the list and the index name all knobs, in the order of the catalogue.
+func TestKnobsInPathOrder(t *testing.T) {
+	text := &Text{Width: 80}
+	Knobs(text, knob.Catalogue())
+	for name, list := range map[string]string{"list": text.b.String(), "index": KnobsMarkdown(knob.Catalogue())} {
+		last := -1
+		for _, k := range knob.Catalogue() {
+			at := strings.Index(list, map[string]string{"list": "  " + k.ID + " ", "index": "[" + k.ID + "]("}[name])
+			if at <= last {
+				t.Errorf("%s: %s is missing, or not in path order", name, k.ID)
+			}
+			last = at
+		}
+		for line := range strings.Lines(list) {
+			if name == "list" && len([]rune(strings.TrimRight(line, "\n"))) > 80 {
+				t.Errorf("longer than 80 columns: %q", line)
+			}
+		}
+	}
+}
