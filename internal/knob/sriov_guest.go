@@ -39,7 +39,7 @@ var sriovAttach = &Knob{
 			{"at most 32; pools that fail late", "founding experience"},
 		},
 	},
-	Where: eachGuest(passthrough, guestFact("vf-attachment")),
+	Where: eachGuest(managed, guestFact("vf-attachment")),
 	Want: func(v *View, a setting.Address) Advice {
 		g, advice, ok := v.guest(a)
 		if !ok {
@@ -47,6 +47,9 @@ var sriovAttach = &Knob{
 		}
 		if g.Definition == "" {
 			return Unsure("its definition could not be read")
+		}
+		if !passthrough(g) {
+			return v.unattached(g)
 		}
 		byInterface := 0
 		for _, i := range g.Interfaces {
@@ -70,6 +73,23 @@ var sriovAttach = &Knob{
 		}
 		return seen(has, Fine("libvirt sets MAC and VLAN of its functions at its start"))
 	},
+}
+
+// unattached is advice about a guest without a passed-through function. Of a host where other guests have some, and the goal
+// names none, it is not known to need one: guests for management need none.
+func (v *View) unattached(g *facts.Guest) Advice {
+	found := "no function; " + count(len(g.Interfaces), "other interface")
+	if v.Goal.Guest == "" && slices.ContainsFunc(v.Guests, func(other facts.Guest) bool { return passthrough(&other) }) {
+		return seen(found, Fine("other guests have functions: name this one with --guest if the target is its"))
+	}
+	free := 0
+	for _, f := range v.VFs {
+		if f.Guest == "" && !slices.ContainsFunc(v.Guests, func(other facts.Guest) bool { return slices.Contains(other.Hostdevs, f.PCI) }) {
+			free++
+		}
+	}
+	because := fmt.Sprintf("its packets go through the host's kernel, which does not carry the target: give it a virtual function (%d free here)", free)
+	return seen(found, Wants(setting.Exact("interface type='hostdev'"), because).At(High))
 }
 
 var sriovGuest = &Knob{
