@@ -116,15 +116,20 @@ func (u *Unconfirmed) Error() string {
 // Hint says what to do.
 func (u *Unconfirmed) Hint() string { return "'mpps confirm' keeps it, 'mpps rollback' undoes it" }
 
-// BuiltOn refuses to roll back what later transactions changed again.
+// BuiltOn refuses to roll back what later transactions built on.
 type BuiltOn struct {
-	TX    string
-	Later []string
+	TX      string
+	Later   []string
+	Because []string // of each: what it did
 }
 
 // Error names the later transactions.
 func (b *BuiltOn) Error() string {
-	return fmt.Sprintf("transaction %s: %s built on the same values", b.TX, strings.Join(b.Later, ", "))
+	all := make([]string, len(b.Later))
+	for i, later := range b.Later {
+		all[i] = fmt.Sprintf("transaction %s built on it (%s)", later, b.Because[i])
+	}
+	return fmt.Sprintf("transaction %s cannot be rolled back alone: %s", b.TX, strings.Join(all, "; "))
 }
 
 // Hint says what to do.

@@ -161,8 +161,8 @@ func choose(l *journal.Ledger, o RollbackOptions) ([]*journal.Transaction, error
 		added = false
 		for _, target := range targets {
 			for _, later := range l.BuiltOn(target) {
-				if !slices.Contains(targets, later) {
-					targets, added = append(targets, later), true
+				if !slices.Contains(targets, later.Transaction) {
+					targets, added = append(targets, later.Transaction), true
 				}
 			}
 		}
@@ -171,7 +171,7 @@ func choose(l *journal.Ledger, o RollbackOptions) ([]*journal.Transaction, error
 	if len(targets) > 1 && !o.WithLater {
 		refusal := &BuiltOn{TX: t.Header.TX}
 		for _, later := range l.BuiltOn(t) {
-			refusal.Later = append(refusal.Later, later.Header.TX)
+			refusal.Later, refusal.Because = append(refusal.Later, later.Header.TX), append(refusal.Because, later.Because)
 		}
 		return nil, refusal
 	}

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"mpps/internal/setting"
 )
 
 // Ledger is all transactions of a machine, oldest first, with who is at work now.
@@ -130,26 +128,4 @@ func (l *Ledger) Find(name string) (*Transaction, error) {
 		return nil, fmt.Errorf("%q is the beginning of %d transactions, expected one", name, len(found))
 	}
 	return found[0], nil
-}
-
-// BuiltOn lists the open applies after t that concern addresses which t wrote, oldest first. The files, directories and units
-// that make values last do not count: transactions share them, each with entries of its own.
-func (l *Ledger) BuiltOn(t *Transaction) []*Transaction {
-	mine := map[setting.Address]bool{}
-	for _, c := range t.Changes() {
-		if c.Wrote() && !shared(c.Address.Kind) {
-			mine[c.Address] = true
-		}
-	}
-	var later []*Transaction
-	for _, other := range l.Open() {
-		if other.Header.TX > t.Header.TX && slices.ContainsFunc(other.Changes(), func(c Change) bool { return mine[c.Address] }) {
-			later = append(later, other)
-		}
-	}
-	return later
-}
-
-func shared(k setting.Kind) bool {
-	return k == setting.File || k == setting.Directory || k == setting.Unit
 }
