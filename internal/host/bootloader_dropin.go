@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"slices"
 	"strings"
 
@@ -169,14 +170,13 @@ func (k kernelArg) writeDropIn(ctx context.Context, l *loader, changes []argumen
 	if err = k.putDropIn(after, madeFolder); err == nil {
 		err = k.updateGrub(ctx, l)
 	}
-	made := err == nil
-	if made {
+	if err == nil {
 		err = k.settled(changes)
 	}
 	if err != nil {
 		undo := k.putDropIn(edits, madeFolder)
-		if now, failed := k.m.read(l.config); undo == nil && (made || failed != nil || now != menu) {
-			undo = k.updateGrub(context.WithoutCancel(ctx), l)
+		if now, failed := k.m.read(l.config); undo == nil && (failed != nil || now != menu) {
+			undo = k.m.replace(l.config, menu)
 		}
 		if len(edits) == 0 && undo == nil {
 			undo = k.m.forget()
@@ -210,10 +210,22 @@ func (k kernelArg) putDropIn(edits []argumentEdit, madeFolder bool) error {
 	return k.m.replace(dropIn, text)
 }
 
-// updateGrub makes grub.cfg anew.
+// updateGrub makes grub.cfg anew as update-grub does, but not in its place: grub-mkconfig empties the old file before it
+// writes the new one, and brings neither to disk.
 func (k kernelArg) updateGrub(ctx context.Context, l *loader) error {
-	if k.m.installed("update-grub") != "" {
-		return k.runs(ctx, "update-grub")
+	fresh := freshMenu(l)
+	if err := k.runs(ctx, "grub-mkconfig", "-o", "/"+fresh); err != nil {
+		return errors.Join(err, k.m.remove(fresh), k.m.remove(fresh+".new"))
 	}
-	return k.runs(ctx, "grub-mkconfig", "-o", "/"+l.config)
+	text, err := k.m.read(fresh)
+	if err == nil && strings.TrimSpace(text) == "" {
+		err = errors.New("grub-mkconfig made an empty file")
+	}
+	if err == nil {
+		err = k.m.replace(l.config, text)
+	}
+	return errors.Join(err, k.m.remove(fresh))
 }
+
+// freshMenu is where grub-mkconfig writes.
+func freshMenu(l *loader) string { return path.Dir(l.config) + "/.grub.cfg.mpps" }

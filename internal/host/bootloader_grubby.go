@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"strings"
 
 	"mpps/internal/setting"
@@ -50,6 +51,9 @@ func (k kernelArg) writeGrubby(ctx context.Context, l *loader, changes []argumen
 	}
 	err = k.runs(ctx, "grubby", args...)
 	if err == nil {
+		err = k.m.toDisk(files)
+	}
+	if err == nil {
 		err = k.asMeant(meant)
 	}
 	if err == nil {
@@ -66,6 +70,28 @@ func (k kernelArg) writeGrubby(ctx context.Context, l *loader, changes []argumen
 		return undo == nil, errors.Join(err, undo)
 	}
 	return false, k.m.keptSettle(changes)
+}
+
+// toDisk brings files that a program has written to disk, and their names.
+func (m *Machine) toDisk(names []string) error {
+	folders := map[string]bool{}
+	var problems []error
+	for _, name := range names {
+		name = m.target(name)
+		f, err := m.root.Open(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = errors.Join(f.Sync(), f.Close())
+		}
+		problems = append(problems, err)
+		folders[path.Dir(name)] = true
+	}
+	for name := range folders {
+		problems = append(problems, m.syncFolder(name))
+	}
+	return errors.Join(problems...)
 }
 
 // asMeant compares every entry with what was meant.

@@ -44,6 +44,27 @@ func (m *Machine) unfinished() []string {
 	return strings.Fields(text)
 }
 
+// mend puts back kept files that a loss of power has left empty while one of these changes was under way: the programs of
+// boot loaders bring nothing to disk.
+func (m *Machine) mend(unfinished []string) error {
+	if len(unfinished) == 0 {
+		return nil
+	}
+	var problems []error
+	for _, name := range m.kept(keptFolder) {
+		now, err := m.read(name)
+		if err != nil || strings.Trim(now, "\x00 \n") != "" {
+			continue
+		}
+		before, err := m.read(keptFolder + "/" + name)
+		if err == nil && before != now {
+			err = m.replace(name, before)
+		}
+		problems = append(problems, err)
+	}
+	return errors.Join(problems...)
+}
+
 // finish takes arguments off that list.
 func (m *Machine) finish(arguments []string) error {
 	names := slices.DeleteFunc(m.unfinished(), func(name string) bool { return slices.Contains(arguments, name) })

@@ -210,7 +210,7 @@ func TestRefusedArguments(t *testing.T) {
 		stand          standIn
 		why            string
 	}{
-		"update-grub fails":               {"debian12", "iommu", setting.Value("pt"), standIn{fail: boom}, "no space left"},
+		"grub-mkconfig fails":             {"debian12", "iommu", setting.Value("pt"), standIn{fail: boom}, "no space left"},
 		"what grub.cfg has by itself":     {"debian12", "root", setting.Value("/dev/sda1"), standIn{}, "booted next"},
 		"grubby fails":                    {"rhel9", "iommu", setting.Value("pt"), standIn{fail: boom}, "no space left"},
 		"grubby takes other words too":    {"rhel9", "lvm", setting.Missing(""), standIn{old: true}, "expected"},

@@ -22,7 +22,7 @@ type kernelArg struct {
 
 // How arguments are written.
 const (
-	byDropIn  = "/etc/default/grub.d" // a file of our own that grub-mkconfig reads, then update-grub
+	byDropIn  = "/etc/default/grub.d" // a file of our own that grub-mkconfig reads, and a menu that it makes
 	byGrubby  = "grubby"
 	byEntries = "loader entries" // the files themselves
 )
@@ -63,7 +63,7 @@ func (m *Machine) readsDropIns() bool {
 	return err == nil && strings.Contains(text, "default/grub.d")
 }
 
-// bootPatience is for programs that look at every disk (update-grub with os-prober).
+// bootPatience is for programs that look at every disk (grub-mkconfig with os-prober).
 const bootPatience = 3 * time.Minute
 
 func (k kernelArg) runs(ctx context.Context, program string, args ...string) error {
@@ -139,6 +139,10 @@ func with(line setting.CommandLine, changes []argumentChange) (setting.CommandLi
 }
 
 func (k kernelArg) write(ctx context.Context, changes []argumentChange) error {
+	former := k.m.unfinished()
+	if err := k.m.mend(former); err != nil {
+		return fmt.Errorf("put back what a change that was cut short has emptied: %w", err)
+	}
 	l, err := k.m.loader()
 	if err != nil {
 		return err
@@ -180,8 +184,8 @@ func (k kernelArg) write(ctx context.Context, changes []argumentChange) error {
 	switch {
 	case err == nil:
 		err = k.m.finish(names)
-	case undone:
-		err = errors.Join(err, k.m.finish(names))
+	case undone: // what was unfinished before still is
+		err = errors.Join(err, k.m.finish(slices.DeleteFunc(names, func(name string) bool { return slices.Contains(former, name) })))
 	}
 	return err
 }
@@ -266,16 +270,19 @@ const kernelCmdline = "etc/kernel/cmdline"
 
 // Tidy removes what changes that were cut short have left behind.
 func (k kernelArg) Tidy(context.Context, setting.Address) error {
+	var problems []error
 	names := []string{dropIn, "etc/default/grub", kernelCmdline, keptArguments, keptUnfinished}
 	if l, err := k.m.loader(); err == nil {
 		names = append(names, l.config, path.Dir(l.config)+"/grubenv")
+		for _, left := range []string{freshMenu(l), freshMenu(l) + ".new"} {
+			problems = append(problems, k.m.remove(left))
+		}
 		for _, e := range l.entries {
 			if e.file != "" {
 				names = append(names, e.file)
 			}
 		}
 	}
-	var problems []error
 	for _, name := range names {
 		if left := beside(k.m.target(name)); k.m.exists(left) {
 			problems = append(problems, k.m.remove(left))
