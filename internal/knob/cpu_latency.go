@@ -2,7 +2,6 @@ package knob
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"mpps/internal/datapath"
@@ -37,7 +36,7 @@ var cpuLatency = &Knob{
 		var all []setting.Address
 		for _, c := range h.Topology.CPUs {
 			if c.Online {
-				all = append(all, setting.Of(setting.Sysfs, fmt.Sprintf("devices/system/cpu/cpu%d/power/pm_qos_resume_latency_us", c.ID)))
+				all = append(all, latencyOf(c.ID))
 			}
 		}
 		return all
@@ -64,12 +63,25 @@ var cpuLatency = &Knob{
 		if held := v.Power.LatencyLimit; held != nil && int64(*held) <= most {
 			return Fine(fmt.Sprintf("somebody holds /dev/cpu_dma_latency at %d µs, for as long as that process runs", *held))
 		}
-		reading := v.Readings.At(a)
-		if limit, known := number(reading); reading.Value == noDelay || known && limit > 0 && limit <= most {
+		if limit, set := wakeUpLimit(v.Readings.At(a)); set && limit <= most {
 			return Fine("idle states that take longer to leave are not entered")
 		}
 		return Wants(setting.Exact(fmt.Sprint(most)), fmt.Sprintf("idle states may take any time to leave; a tenth of the target is what waking up may take%s", v.slowest())).At(Medium)
 	},
+}
+
+// latencyOf is where the limit of a CPU is set.
+func latencyOf(cpu int) setting.Address {
+	return setting.Of(setting.Sysfs, fmt.Sprintf("devices/system/cpu/cpu%d/power/pm_qos_resume_latency_us", cpu))
+}
+
+// wakeUpLimit is a CPU's limit in µs; false where it has none.
+func wakeUpLimit(r setting.Reading) (limit int64, set bool) {
+	if r.State == setting.Known && r.Value == noDelay {
+		return 0, true
+	}
+	limit, known := number(r)
+	return limit, known && limit > 0
 }
 
 // slowest names the idle state that takes longest to leave, of those in use.
@@ -89,7 +101,7 @@ func (v *View) slowest() string {
 // slow tells whether an idle state that is in use takes longer to leave than some µs.
 func (v *View) slow(least int) bool {
 	for _, s := range v.Power.IdleStates {
-		if s.Latency > least && s.Disabled < s.CPUs && !strings.HasPrefix(s.Name, "POLL") {
+		if s.Latency > least && s.Disabled < s.CPUs && stateOf(s) != "POLL" {
 			return true
 		}
 	}

@@ -98,6 +98,8 @@ var firmwareNUMA = firmware(Knob{
 			return Unsure("the processors' maker is not known")
 		case maker(v.Host) == "intel":
 			return Skips("Intel's sockets are one node each")
+		case nodes%packages != 0 && packages%nodes != 0:
+			return Unsure(fmt.Sprintf("%s for %s: the numbers do not fit, perhaps because not all CPUs are shown here", count(nodes, "node"), count(packages, "socket")))
 		}
 		l3, each := v.Topology.Counts.L3Caches/packages, nodes/packages
 		found := fmt.Sprintf("%s for %s, %s in each; distances %s", count(nodes, "node"), count(packages, "socket"), count(l3, "L3 cache"), v.distances())

@@ -2,6 +2,8 @@ package knob
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 
 	"mpps/internal/facts"
@@ -75,9 +77,19 @@ func (v *View) orListed(id, listed string, severity Severity) Advice {
 	return seen("not among the kernel's states", Fine("the kernel has no such state to enter"))
 }
 
-// limited tells whether a held latency limit keeps the kernel from entering a state.
+// limited tells whether a latency limit keeps the kernel from entering a state: one that is held, or one on each of the guests'
+// CPUs (cpu.latency).
 func (v *View) limited(s facts.IdleState) bool {
-	return v.Power.LatencyLimit != nil && *v.Power.LatencyLimit < s.Latency
+	if v.Power.LatencyLimit != nil && *v.Power.LatencyLimit < s.Latency {
+		return true
+	}
+	quiet := v.quiet()
+	for _, cpu := range quiet {
+		if limit, set := wakeUpLimit(v.Readings.At(latencyOf(cpu))); !set || limit >= int64(s.Latency) {
+			return false
+		}
+	}
+	return len(quiet) > 0
 }
 
 // fullSocket tells whether the guests' threads take all cores of any socket that are not kept for the host; false and not
@@ -112,16 +124,25 @@ func (v *View) fullSocket() (full, known bool) {
 	return full, known
 }
 
-// hardware tells whether a state of the kernel's list is a state of the hardware with one of the given names. Only
-// intel_idle calls them by their names; the numbers of acpi_idle are ACPI's, and everything beyond C1 can be C6.
-func hardware(s facts.IdleState, names ...string) bool {
-	for _, name := range names {
-		if strings.HasPrefix(s.Name, name) {
-			return true
-		}
+// stateName is the C-state in the name of a state: kernels before 4.x called them after the processor too (C6-SNB, NHM-C3), the
+// polling one C0, and kinds of one state have letters behind (C6S, C7s); C1E is a state of its own.
+var stateName = regexp.MustCompile(`(?:^|-)(C[0-9]+E?)`)
+
+// stateOf is which C-state a state of the kernel's list is: POLL, C1, C1E, C3 …
+func stateOf(s facts.IdleState) string {
+	name := stateName.FindStringSubmatch(s.Name)
+	switch {
+	case s.Name == "POLL" || name != nil && name[1] == "C0":
+		return "POLL"
+	case name != nil:
+		return name[1]
 	}
-	return false
+	return s.Name
 }
+
+// deep tells whether a state of the kernel's list is one beyond C1. Only intel_idle calls states by their names; the numbers of
+// acpi_idle are ACPI's, and everything beyond C1 can be C6.
+func deep(s facts.IdleState) bool { return stateOf(s) != "POLL" && stateOf(s) != "C1" }
 
 var firmwareC6 = idleKnob("firmware.c6", "Core C6 state",
 	"In C6 a core's voltage is taken away and its caches are emptied: waking up takes 40 to 200 µs and then everything is fetched anew. A vhost thread or vCPU that sleeps between packets pays that for each burst.",
@@ -129,9 +150,9 @@ var firmwareC6 = idleKnob("firmware.c6", "Core C6 state",
 	[]string{"AMD's CC6 shows as C2 of acpi_idle."},
 	func(v *View, s facts.IdleState) bool {
 		if strings.HasPrefix(v.Power.IdleDriver, "acpi") {
-			return s.Name != "POLL" && s.Name != "C1"
+			return deep(s)
 		}
-		return hardware(s, "C6", "C7", "C8", "C9", "C10")
+		return slices.Contains([]string{"C6", "C7", "C8", "C9", "C10"}, stateOf(s))
 	}, "waking up from C6 takes longer than many packets")
 
 var firmwareC3 = idleKnob("firmware.c3", "Core C3 state",
@@ -139,17 +160,17 @@ var firmwareC3 = idleKnob("firmware.c3", "Core C3 state",
 	"cpupower idle-info lists no C3 that is used; turbostat's CPU%c3 is 0.",
 	[]string{"Processors since Skylake have no C3 any more: what acpi_idle calls C3 is C6 there."},
 	func(v *View, s facts.IdleState) bool {
-		return !strings.HasPrefix(v.Power.IdleDriver, "acpi") && hardware(s, "C3")
+		return !strings.HasPrefix(v.Power.IdleDriver, "acpi") && stateOf(s) == "C3"
 	}, "waking up from C3 takes longer than many packets")
 
 var firmwareC1E = idleKnob("firmware.c1e", "C1E state",
 	"C1E is a halt that also lowers the clock to its minimum. Coming back takes about 10 µs, and the core is slow until its clock has risen.",
 	"cpupower idle-info lists no C1E that is used; bit 1 of MSR 1FCh (C1E promotion) is 0.",
 	[]string{"Where the kernel's list has no C1E the processor can still make it of every C1 by itself (C1E promotion): then only the firmware's setup tells."},
-	func(v *View, s facts.IdleState) bool { return s.Name == "C1E" }, "the core's clock is at its minimum when the packet comes")
+	func(v *View, s facts.IdleState) bool { return stateOf(s) == "C1E" }, "the core's clock is at its minimum when the packet comes")
 
 var firmwarePackage = idleKnob("firmware.package_c_state", "Package C-states",
 	"When all cores of a socket sleep deeply the socket follows: L3, memory controllers and the PCIe root go to sleep too, and a NIC's DMA waits for them to wake up (up to some hundred µs).",
 	"turbostat: Pkg%pc2, Pkg%pc3 and Pkg%pc6 are 0; its first lines name the package limit (PKG_CST_CONFIG_CONTROL).",
 	[]string{"The kernel's list shows states of cores only. Without a core state beyond C1 there is no package state; with one only turbostat or the firmware's setup tells how deep the package may go."},
-	func(v *View, s facts.IdleState) bool { return s.Name != "POLL" && s.Name != "C1" && s.Name != "C1E" }, "a NIC's DMA waits until the socket has woken up")
+	func(v *View, s facts.IdleState) bool { return deep(s) && stateOf(s) != "C1E" }, "a NIC's DMA waits until the socket has woken up")
