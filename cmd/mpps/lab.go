@@ -145,7 +145,7 @@ func labReset(name *string) *cobra.Command {
 }
 
 func labReboot(name *string) *cobra.Command {
-	return onLab(name, "reboot", "have a lab that was made with --persist reboot, as its own boot menu says", cobra.NoArgs,
+	return onLab(name, "reboot", "reboot a lab made with --persist, as its own boot menu says", cobra.NoArgs,
 		func(ctx context.Context, l *lab.Lab, _ []string) error {
 			if err := l.Reboot(ctx); err != nil {
 				return err
