@@ -33,6 +33,7 @@ func TestScripts(t *testing.T) {
 			"damage":       damage,
 			"transaction":  transaction,
 			"within":       within,
+			"refuses":      refuses,
 			"tree":         recordedTree,
 			"bigsnapshot":  bigSnapshot,
 			"jsonvalid":    validJSON,
@@ -42,6 +43,7 @@ func TestScripts(t *testing.T) {
 			"nested":       nested,
 			"unprivileged": unprivileged,
 		},
+		Condition: isRoot,
 		Setup: func(env *testscript.Env) error {
 			if corpus := os.Getenv("MPPS_CORPUS"); corpus != "" {
 				env.Setenv("MPPS_CORPUS", corpus)
