@@ -65,7 +65,7 @@ var guestKernel = &Knob{
 	Tiers: pinned(),
 	Doc: Doc{
 		Why: "How a guest spreads packets over its queues depends on its kernel: on 3.10 the driver picks the queue by CPU itself, from about 4.18 XPS decides, from 4.19 the driver sets XPS so that every queue is reached. " +
-			"NAPI on transmit (4.12) and interrupt moderation (6.6) came later.",
+			"NAPI on transmit (4.12) and interrupt moderation (6.0) came later.",
 		Cost:   "A kernel change in the guest, and a restart of it.",
 		Verify: "uname -r in the guest.",
 		Traps: []string{

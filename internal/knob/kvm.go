@@ -20,11 +20,12 @@ var kvmHaltPoll = &Knob{
 		Verify: "/sys/module/kvm/parameters/halt_poll_ns; halt_successful_poll in /sys/kernel/debug/kvm grows.",
 		Traps: []string{
 			"0 saves CPU time on overcommitted hosts and is left over from there; on dedicated CPUs it is right only where the guest polls itself (idle=poll).",
-			"A change concerns new polls of running guests at once, except of guests that set their own limit (KVM_CAP_HALT_POLL).",
+			"A change concerns new polls of running guests at once, except of guests that set their own limit (KVM_CAP_HALT_POLL). Kernels from 5.8 to 6.0 copy it at a guest's start: there running guests keep what they began with.",
 			"Guests with cpuidle-haltpoll poll inside and make this one idle.",
 		},
 		Sources: []Source{
 			{"200000 on x86", "arch/x86/include/asm/kvm_host.h, KVM_HALT_POLL_NS_DEFAULT; Documentation/virt/kvm/halt-polling.rst"},
+			{"copied at the start, and no more", "kernel commits acd05785e48c (kvm: add capability for halt polling, 5.8) and 9eb8ca049c23 (KVM: Obey kvm.halt_poll_ns in VMs not using KVM_CAP_HALT_POLL, 6.1)"},
 		},
 	},
 	Where: fixed(setting.Of(setting.Sysfs, "module/kvm/parameters/halt_poll_ns")),

@@ -25,7 +25,7 @@ func TestSearch(t *testing.T) {
 		"vm.swappiness=0":             "rt.swap",
 		"ple_window":                  "kvm.ple_gap",
 		"rcutree.kthread_prio=3":      "rt.rcuc",
-		"Fair server disabled on CPU": "rt.fair_server",
+		"Fair server disabled in CPU": "rt.fair_server",
 		"rmmod of netfilter modules":  "netfilter.bypass",
 		"IFLA_VF_LINK_STATE_AUTO":     "sriov.vf.link_state",
 		"virsh migrate --offline":     "sriov.migrate",

@@ -247,7 +247,7 @@ var sriovVFLinkState = &Knob{
 		Verify: vfVerify + " \"link-state auto\".",
 		Traps: []string{
 			"With enable a bond in the guest never sees that the cable is out.",
-			"ixgbe offers it only from 5.14 on; igb not at all.",
+			"ixgbe offers it only from 5.18 on (366fd1000995); igb not at all.",
 			vfLeft,
 		},
 		Sources: []Source{
