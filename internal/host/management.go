@@ -3,17 +3,15 @@ package host
 import (
 	"fmt"
 	"net/netip"
-	"os"
-	"path"
-	"strconv"
 	"strings"
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 )
 
-// managementPath works out which devices carry the operator's way in, and why: the devices of the default routes and
-// of the route to the SSH client, and everything below them (bridge ports, bond ports, the device under a VLAN).
+// managementPath works out which devices carry the operator's way in, and why: the devices of the default routes, those that
+// the socket of the SSH session leaves and enters by (the route to its client, the address that it has here), and everything
+// below them (bridge ports, bond ports, the device under a VLAN).
 func (m *Machine) managementPath(devices []device) map[string]string {
 	why := map[string]string{}
 	note := func(name, reason string) {
@@ -29,12 +27,21 @@ func (m *Machine) managementPath(devices []device) map[string]string {
 	for _, name := range defaultRoutes(m.line("proc/net/route"), m.line("proc/net/ipv6_route")) {
 		note(name, "default route")
 	}
-	if client, known := m.sshClient(); known {
-		if index, err := routeTo(client); err == nil {
-			for _, d := range devices {
-				if d.index == index {
-					note(d.name, fmt.Sprintf("route to %s (SSH client)", client))
-				}
+	sessions := m.sshSessions()
+	if len(sessions) == 0 {
+		return why
+	}
+	holders := addressHolders()
+	for _, one := range sessions {
+		client := one.client.Addr()
+		index, err := routeTo(client)
+		for _, d := range devices {
+			// A link-local address says itself which device leads to it.
+			if err == nil && d.index == index && client.Zone() == "" || d.name == client.Zone() {
+				note(d.name, fmt.Sprintf("route to %s (SSH client)", client))
+			}
+			if d.index == holders[one.server.Addr()] && d.index != 0 {
+				note(d.name, fmt.Sprintf("SSH session from %s port %d", client, one.client.Port()))
 			}
 		}
 	}
@@ -93,59 +100,6 @@ func defaultRoutes(ipv4, ipv6 string) []string {
 	return names
 }
 
-// sshClient is the address that the operator's SSH session comes from: SSH_CONNECTION of this process, or of the nearest
-// ancestor that has it, since sudo clears the environment.
-func (m *Machine) sshClient() (netip.Addr, bool) {
-	if !m.live {
-		return netip.Addr{}, false
-	}
-	if address, ok := parseSSHConnection(os.Getenv("SSH_CONNECTION")); ok {
-		return address, true
-	}
-	for pid, hops := os.Getppid(), 0; pid > 1 && hops < 32; hops++ {
-		dir := path.Join("proc", strconv.Itoa(pid))
-		environment, err := m.read(path.Join(dir, "environ"))
-		if err != nil {
-			return netip.Addr{}, false
-		}
-		for _, variable := range strings.Split(environment, "\x00") {
-			if value, found := strings.CutPrefix(variable, "SSH_CONNECTION="); found {
-				return parseSSHConnection(value)
-			}
-		}
-		pid = parentOf(m.line(path.Join(dir, "stat")))
-	}
-	return netip.Addr{}, false
-}
-
-// parentOf is the parent in a /proc/PID/stat line: the second field behind the name, which may hold anything and ends
-// with the last parenthesis.
-func parentOf(stat string) int {
-	at := strings.LastIndexByte(stat, ')')
-	if at < 0 {
-		return 0
-	}
-	fields := strings.Fields(stat[at+1:])
-	if len(fields) < 2 {
-		return 0
-	}
-	pid, err := strconv.Atoi(fields[1])
-	if err != nil {
-		return 0
-	}
-	return pid
-}
-
-// parseSSHConnection reads "client-address client-port server-address server-port" (sshd(8)).
-func parseSSHConnection(value string) (netip.Addr, bool) {
-	client, _, _ := strings.Cut(value, " ")
-	address, err := netip.ParseAddr(client)
-	if err != nil {
-		return netip.Addr{}, false
-	}
-	return address.Unmap(), true
-}
-
 // routeTo asks the kernel which device leads to an address.
 func routeTo(address netip.Addr) (int, error) {
 	conn, err := dialRoute()
@@ -186,4 +140,39 @@ func routeTo(address netip.Addr) (int, error) {
 		}
 	}
 	return 0, fmt.Errorf("route to %s: no device in the answer", address)
+}
+
+// addressHolders tells which device has an address, by its index.
+func addressHolders() map[netip.Addr]int {
+	holders := map[netip.Addr]int{}
+	conn, err := dialRoute()
+	if err != nil {
+		return holders
+	}
+	defer conn.Close()
+	answers, err := conn.Execute(netlink.Message{
+		Header: netlink.Header{Type: unix.RTM_GETADDR, Flags: netlink.Request | netlink.Dump}, Data: make([]byte, unix.SizeofIfAddrmsg),
+	})
+	if err != nil {
+		return holders
+	}
+	for _, answer := range answers {
+		if len(answer.Data) < unix.SizeofIfAddrmsg {
+			continue
+		}
+		index := int(nativeEndian.Uint32(answer.Data[4:]))
+		ad, err := netlink.NewAttributeDecoder(answer.Data[unix.SizeofIfAddrmsg:])
+		if err != nil {
+			continue
+		}
+		for ad.Next() {
+			// Of a device with a peer IFA_ADDRESS is the peer's; IFA_LOCAL is there then, and comes behind it.
+			if ad.Type() == unix.IFA_LOCAL || ad.Type() == unix.IFA_ADDRESS {
+				if address, ok := netip.AddrFromSlice(ad.Bytes()); ok {
+					holders[address.Unmap()] = index
+				}
+			}
+		}
+	}
+	return holders
 }

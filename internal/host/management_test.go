@@ -35,17 +35,44 @@ func TestWayInGoesThroughBridgesVLANsAndBonds(t *testing.T) {
 	}
 }
 
-func TestSSHClient(t *testing.T) {
+func TestSSHConnection(t *testing.T) {
 	for value, want := range map[string]string{
-		"192.0.2.7 50022 192.0.2.1 22": "192.0.2.7", "::ffff:192.0.2.7 1 ::1 22": "192.0.2.7", "fe80::1%eth0 1 x 22": "fe80::1%eth0",
-		"": "", "host 1 2 3": "",
+		"192.0.2.7 50022 192.0.2.1 22": "192.0.2.7:50022 192.0.2.1:22", "::ffff:192.0.2.7 1 ::1 22": "192.0.2.7:1 [::1]:22",
+		"fe80::1%eth0 1 fe80::2%eth0 22": "[fe80::1%eth0]:1 [fe80::2%eth0]:22",
+		"":                               "", "host 1 2 3": "", "192.0.2.7 50022": "", "192.0.2.7 70000 192.0.2.1 22": "",
 	} {
-		address, known := parseSSHConnection(value)
-		if got := address.String(); known != (want != "") || known && got != want {
+		one, known := parseSSHConnection(value)
+		if got := one.client.String() + " " + one.server.String(); known != (want != "") || known && got != want {
 			t.Errorf("%q: %s, %v; want %q", value, got, known, want)
 		}
 	}
 	if pid := parentOf("77 (a) b) S 42 77 77 0"); pid != 42 {
 		t.Errorf("parent %d, want 42", pid)
+	}
+}
+
+func TestSockets(t *testing.T) {
+	if nativeEndian.Uint16([]byte{1, 0}) != 1 {
+		t.Skip("the lines below are of a little-endian machine")
+	}
+	const head = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+	all := map[string]session{}
+	parseSockets(head+
+		"   0: 00000000:0016 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1001 1 0 100 0 0 10 0\n"+
+		"   1: 010200C0:0016 070200C0:C366 01 00000000:00000000 02:000A 00000000     0        0 1002 2 0 20 4 30 10 -1\n"+
+		"   2: garbage 1 01 x\n", all)
+	parseSockets(head+
+		"   0: B80D0120000000000000000001000000:0016 B80D0120000000000000000007000000:C366 01 00000000:00000000 00:00000000 00000000     0        0 1003 1\n"+
+		"   1: 0000000000000000FFFF0000010200C0:0016 0000000000000000FFFF0000070200C0:C367 01 00000000:00000000 00:00000000 00000000     0        0 1004 1\n", all)
+	for name, want := range map[string]string{
+		"socket:[1002]": "192.0.2.7:50022 192.0.2.1:22", "socket:[1003]": "[2001:db8::7]:50022 [2001:db8::1]:22",
+		"socket:[1004]": "192.0.2.7:50023 192.0.2.1:22",
+	} {
+		if got := all[name].client.String() + " " + all[name].server.String(); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+	if len(all) != 3 {
+		t.Errorf("%d sockets, want 3: %v", len(all), all)
 	}
 }

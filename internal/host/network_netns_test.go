@@ -5,6 +5,7 @@ package host
 import (
 	"context"
 	"fmt"
+	"net"
 	"os/exec"
 	"slices"
 	"strings"
@@ -56,8 +57,28 @@ func TestNetworkOfNamespace(t *testing.T) {
 		t.Errorf("management path %v, want br0 and its ports", got)
 	}
 	t.Setenv("SSH_CONNECTION", "192.0.2.9 50000 192.0.2.1 22")
-	if got := m.managementPath(m.devices(h))["v0"]; got != "default route, route to 192.0.2.9 (SSH client)" {
+	if got := m.managementPath(m.devices(h))["v0"]; got != "default route, route to 192.0.2.9 (SSH client), SSH session from 192.0.2.9 port 50000" {
 		t.Errorf("management path through v0: %q", got)
+	}
+	// Nothing says who the operator is: every connection to sshd's port counts, by its socket.
+	t.Setenv("SSH_CONNECTION", "")
+	ip(t, "link set lo up")
+	listener, err := net.Listen("tcp", "192.0.2.1:22")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	if got := m.managementPath(m.devices(h))["v0"]; got != "default route" {
+		t.Errorf("without a session: %q", got)
+	}
+	connection, err := net.Dial("tcp", "192.0.2.1:22")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer connection.Close()
+	port := connection.LocalAddr().(*net.TCPAddr).Port
+	if got, want := m.managementPath(m.devices(h))["v0"], fmt.Sprintf("default route, SSH session from 192.0.2.1 port %d", port); got != want {
+		t.Errorf("with a session's socket: %q, want %q", got, want)
 	}
 	if len(h.Softnet) == 0 {
 		t.Error("no softnet counters")
