@@ -48,8 +48,6 @@ var rounds = []round{
 - {id: domain.rx_queue_size, address: "domain:db1/interface/52:54:00:0a:00:02/driver.rx_queue_size", want: 512, reason: the test}
 - {id: domain.tx_queue_size, address: "domain:db1/interface/52:54:00:0a:00:02/driver.tx_queue_size", want: 256, reason: the test}
 - {id: domain.coalesce, address: "domain:db1/interface/52:54:00:0a:00:02/coalesce.rx.frames.max", want: 16, reason: the test}
-- {id: domain.hugepages, address: "domain:db1/memoryBacking/hugepages", want: default, reason: the test}
-- {id: domain.kvmclock, address: "domain:db1/clock/timer/kvmclock.present", want: no, reason: the test}
 - {id: domain.hyperv, address: "domain:win1/features/hyperv/vapic.state", want: on, reason: the test}
 - {id: sriov.vf.rate, address: "vf-attr:IGB1/0/max_tx_rate", want: 100, reason: the test}
 - {id: sriov.vf.spoofchk, address: "vf-attr:IGB1/0/spoofchk", want: off, reason: the test}
@@ -60,6 +58,10 @@ var rounds = []round{
 	{"latency", []string{"--latency", "20us", "--cpus", "2-3", "--consent", "security,data,connectivity"}, `
 - {id: netfilter.bypass, want: absent, reason: the test}
 - {id: cpu.latency, address: "sysfs:devices/system/cpu/cpu3/power/pm_qos_resume_latency_us", want: 100, reason: the test}
+- {id: domain.vcpupin, leave: true, reason: set with the other goal}
+- {id: domain.emulatorpin, leave: true, reason: set with the other goal}
+- {id: domain.numatune, leave: true, reason: set with the other goal}
+- {id: domain.cpu_model, leave: true, reason: set with the other goal}
 ` + leaveBoot},
 }
 
@@ -161,6 +163,7 @@ func (s *scene) play(r round, proofs map[string][]proof, left map[string]string)
 	s.took(r.name + ": planned")
 
 	before := s.survey(p.Addresses())
+	s.took(r.name + ": surveyed")
 	var done struct {
 		Result struct {
 			TX      string          `json:"tx"`
@@ -178,8 +181,10 @@ func (s *scene) play(r round, proofs map[string][]proof, left map[string]string)
 	}
 	s.took(r.name + ": applied")
 	during := s.survey(p.Addresses())
+	s.took(r.name + ": surveyed in between")
 	s.mpps(2, "rollback", "--detailed-exit-code", done.Result.TX)
 	s.mpps(3, "status", "--detailed-exit-code") // nothing of mpps stands on the host
+	s.took(r.name + ": rolled back")
 	after := s.survey(p.Addresses())
 	for _, difference := range after.Differences(before) {
 		s.Errorf("%s: after the rollback %s", r.name, difference)
@@ -187,7 +192,7 @@ func (s *scene) play(r round, proofs map[string][]proof, left map[string]string)
 	for _, c := range p.Changes {
 		proofs[c.ID] = append(proofs[c.ID], proof{r.name, c, reading(before, c.Address), reading(during, c.Address), reading(after, c.Address)})
 	}
-	s.took(r.name + ": rolled back")
+	s.took(r.name + ": surveyed again")
 }
 
 // readPlan reads a plan that mpps has written on the host.

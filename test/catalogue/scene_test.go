@@ -12,18 +12,12 @@ import (
 	"time"
 
 	"mpps/internal/lab"
-	"mpps/internal/lab/guestinit"
 	"mpps/internal/lab/labtest"
 	"mpps/internal/setting"
 	"mpps/test/survey"
 )
 
-func TestMain(m *testing.M) {
-	if guestinit.Wanted() {
-		guestinit.Run(func(ctx context.Context) error { <-ctx.Done(); return nil })
-	}
-	os.Exit(labtest.Main(m))
-}
+func TestMain(m *testing.M) { os.Exit(labtest.Main(m)) }
 
 // The guests: one that runs, with a NIC that vhost serves and an emulated one, and one of Windows that is only defined.
 const (
@@ -89,7 +83,7 @@ type scene struct {
 // realtime kernels have.
 func openScene(t *testing.T) *scene {
 	t.Helper()
-	s := &scene{T: t, began: time.Now(), lab: labtest.Host(t, labtest.Fresh, labtest.Args("rcutree.use_softirq=0"))}
+	s := &scene{T: t, lab: labtest.Host(t, labtest.Fresh, labtest.Args("rcutree.use_softirq=0")), began: time.Now()}
 	furnished := func(ctx context.Context) error {
 		_, err := s.lab.Must(ctx, furnish)
 		return err
@@ -97,12 +91,9 @@ func openScene(t *testing.T) *scene {
 	if err := furnished(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err = s.lab.StartGuestFresh(t.Context(), lab.GuestSpec{
-		Name: guestName, Binary: self, VCPUs: 2, MemoryMiB: 256,
+	s.took("the host is in disorder")
+	if _, err := s.lab.StartGuestFresh(t.Context(), lab.GuestSpec{
+		Name: guestName, Binary: labtest.Binary(t), VCPUs: 2, MemoryMiB: 256, Args: []string{"mpps.secret=catalogue"},
 		NICs: []lab.NIC{
 			{Model: lab.Vhost, Queues: 2, Bridge: "br0", MAC: vhostMAC, Addr: "10.50.0.2/24"},
 			{Model: lab.E1000, Bridge: "br0", MAC: e1000MAC},
@@ -122,7 +113,7 @@ func openScene(t *testing.T) *scene {
 		t.Fatalf("expected %d NICs, found %v", len(known), names)
 	}
 	s.names = strings.NewReplacer(names...)
-	s.took("the host is up and in disorder")
+	s.took("the guest runs")
 	return s
 }
 

@@ -92,18 +92,24 @@ func (s *Survey) answer(a setting.Address) (string, error) {
 		if text, asked := s.text[command]; asked {
 			return text, nil
 		}
+		return "", fmt.Errorf("nobody was asked %q", command)
 	case a.Kind == setting.Sysctl:
 		command = sysctlCommand
 	case a.Kind == setting.ThreadSched:
 		command = threadCommand
 	default:
-		command = grepCommand
+		command = "grep -H "
 	}
-	text, asked := s.Of(command)
-	if !asked {
+	var all strings.Builder
+	for _, c := range s.Commands() {
+		if strings.HasPrefix(c, command) {
+			all.WriteString(s.text[c])
+		}
+	}
+	if all.Len() == 0 {
 		return "", fmt.Errorf("nobody was asked %q", command)
 	}
-	return text, nil
+	return all.String(), nil
 }
 
 // sysfs is the value of a file that ip tells too, or of the file.

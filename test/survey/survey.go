@@ -24,6 +24,12 @@ type Survey struct{ text map[string]string }
 // together is.
 const mark = "@@ "
 
+// RuleSets are the command lines that list rule sets, by tool, without times and counters.
+func RuleSets() map[string]string { return maps.Clone(saved) }
+
+// Bridges is the command line that lists bridges without timers and without the state of their links.
+func Bridges() string { return bridgeCommand }
+
 // Whole are command lines that tell all of what changes may move besides the values that they are to give: interrupts,
 // links, bridges, rule sets, and the files that make values last.
 func Whole() []string {
@@ -200,7 +206,7 @@ func question(a setting.Address) (string, error) {
 	case setting.NICFlowHash:
 		return "ethtool -n " + object + " rx-flow-hash " + a.Rest(), nil
 	case setting.ThreadAffinity:
-		return threadsOf(object), nil
+		return Threads(object), nil
 	case setting.Domain:
 		return "virsh dumpxml --inactive " + object, nil
 	case setting.Swap:
@@ -224,8 +230,8 @@ func question(a setting.Address) (string, error) {
 	return "", fmt.Errorf("survey: no other program is known that tells %s", a)
 }
 
-// threadsOf lists the threads of a guest's QEMU with their CPUs and their names.
-func threadsOf(guest string) string {
+// Threads is the command line that lists the threads of a guest's QEMU with their CPUs and their names.
+func Threads(guest string) string {
 	return "p=$(cat /run/libvirt/qemu/" + guest + ".pid); taskset -apc $p; ps -L -o tid=,comm= -p $p"
 }
 
