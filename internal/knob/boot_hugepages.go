@@ -24,6 +24,7 @@ const (
 var bootHugepages = &Knob{
 	ID: "boot.hugepages", Title: "1 GiB pages for the guests' memory", Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Realtime),
 	Doc: Doc{
+		Want:   "1 GiB pages for the guests' memory, and one to spare on each of their nodes, for realtime",
 		Why:    "A guest on 1 GiB pages hardly ever misses the TLB in its nested page tables, and no page of it is moved, split or compacted: about 1 µs less for a wake-up. For the packet rate alone it gains nothing.",
 		Cost:   "The memory is taken from the host at boot, used or not, and nothing else can have it.",
 		Verify: "/sys/devices/system/node/nodeN/hugepages/hugepages-1048576kB/nr_hugepages; free_hugepages falls when the guest starts.",

@@ -10,6 +10,7 @@ var bootIOMMU = &Knob{
 	ID: "boot.iommu", Title: "IOMMU on, and out of the host's own way", Stage: datapath.Kernel, Risk: goal.Reboot,
 	Tiers: tiers(goal.Passthrough), After: []string{"firmware.vt_d"},
 	Doc: Doc{
+		Want: "iommu=pt, and on Intel intel_iommu=on, for passthrough",
 		Why: "A virtual function can only be given to a guest under an IOMMU. With iommu=pt the host's own devices keep their addresses as they are: without it every buffer of every NIC of the host is mapped and unmapped, " +
 			"which costs a good part of the packet rate.",
 		Cost:   "With iommu=pt a device of the host that is broken or malicious can reach all memory, as without an IOMMU.",

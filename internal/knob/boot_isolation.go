@@ -55,6 +55,11 @@ func (i isolation) value(cpus setting.CPUSet) string {
 	return strings.Join(append(slices.Clone(i.flags), cpus.String()), ",")
 }
 
+// wish is the argument's value in words.
+func (i isolation) wish() string {
+	return strings.Join(append(slices.Clone(i.flags), "the guests' CPUs"), ",") + ", for realtime; the same CPUs in all three"
+}
+
 // want is what one of the three arguments should be.
 func (i isolation) want(v *View, a setting.Address, because string) Advice {
 	set, note := v.dedicated()
@@ -103,7 +108,7 @@ func isolationKnob(id, title, why, verify string, flags []string, because string
 	return &Knob{
 		ID: id, Title: title, Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Realtime),
 		Doc: Doc{
-			Why: why, Cost: "These CPUs are for the guests' vCPUs alone, busy or not; the host's own work has the others.",
+			Want: i.wish(), Why: why, Cost: "These CPUs are for the guests' vCPUs alone, busy or not; the host's own work has the others.",
 			Verify: verify, Traps: append(traps, isolationTraps...), Sources: append(sources, bootWritten),
 		},
 		Where: bootArguments(name),

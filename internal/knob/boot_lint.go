@@ -149,6 +149,7 @@ func nearParameters(name string, names map[string]bool) []string {
 var bootLint = &Knob{
 	ID: "boot.lint", Title: "Every kernel argument is one that the kernel knows", Stage: datapath.Kernel, Risk: goal.None, Check: true,
 	Doc: Doc{
+		Want:   "arguments that the kernel, its modules or known programs read",
 		Why:    "The kernel says nothing about arguments that it does not know: it hands them to init. A slip of the fingers (pcie_asmp for pcie_aspm) stays on the command line for years, and everybody believes that it works.",
 		Cost:   "None: it is only looked at.",
 		Verify: "The kernel's log from 5.14 on: \"Unknown kernel command line parameters … will be passed to user space\".",

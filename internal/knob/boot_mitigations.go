@@ -84,6 +84,7 @@ var bootMitigations = &Knob{
 	ID: "boot.mitigations", Title: "Mitigations of processor bugs", Stage: datapath.Kernel, Risk: goal.Security,
 	Tiers: tiers(goal.Aggressive, goal.Passthrough, goal.Realtime),
 	Doc: Doc{
+		Want: "off, with consent, where something that costs is mitigated and all guests are the operator's own; else as they are",
 		Why: "Against Meltdown, Spectre and their kin the kernel flushes and fences on the very borders that packets cross: system calls, interrupts, exits of guests. Depending on the processor that is a tenth to a third of the packet rate. " +
 			"Where every program and every guest on the host is trusted they protect nothing from anybody.",
 		Cost:   "Any program or guest can then read the memory of the host and of other guests. Never on a host that runs guests of others.",

@@ -16,6 +16,7 @@ const pollBelow = 20 * time.Microsecond
 var bootIdle = &Knob{
 	ID: "boot.idle", Title: "Idle CPUs poll", Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Realtime),
 	Doc: Doc{
+		Want:   "poll for wake-ups within 20 µs; else as it is",
 		Why:    "With idle=poll a CPU that has nothing to do runs in a loop and sees new work at once: no C-state, no interrupt to wake it up.",
 		Cost:   "Each CPU draws its full power all the time. Turbo of the busy cores drops, since no core leaves them any; and with SMT a polling thread takes half of its sibling's core.",
 		Verify: "/sys/devices/system/cpu/cpuidle/current_driver is none; turbostat shows Busy% 100 on idle CPUs.",
@@ -49,6 +50,7 @@ var bootIdle = &Knob{
 var bootPstate = &Knob{
 	ID: "boot.pstate", Title: "The clock is set by a plain driver", Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Realtime),
 	Doc: Doc{
+		Want:   "disable on Intel, for realtime",
 		Why:    "intel_pstate chooses the clock by its own algorithm, or leaves the choice to the processor (HWP). With intel_pstate=disable acpi-cpufreq takes over, whose performance governor sets one clock and leaves it there.",
 		Cost:   "No HWP; the highest turbo steps can be out of reach, since acpi-cpufreq knows turbo as one state only.",
 		Verify: "scaling_driver is acpi-cpufreq; turbostat's Bzy_MHz does not move.",
@@ -85,6 +87,7 @@ var bootPstate = &Knob{
 var bootCstate = &Knob{
 	ID: "boot.cstate", Title: "No idle state deeper than C1", Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Realtime),
 	Doc: Doc{
+		Want:   "processor.max_cstate=1, and on Intel intel_idle.max_cstate=0, for realtime",
 		Why:    "Each deeper C-state takes longer to wake up from: C1 about 2 µs, C1E 10, C3 30 to 80, C6 up to 200. processor.max_cstate=1 keeps the ACPI driver at C1, and intel_idle.max_cstate=0 makes it the one in charge on Intel.",
 		Cost:   "Power; turbo of single busy cores drops.",
 		Verify: "cpupower idle-info: driver acpi_idle, states POLL and C1.",
@@ -122,6 +125,7 @@ var bootASPM = &Knob{
 	ID: "boot.aspm", Title: "PCIe links do not sleep", Stage: datapath.Kernel, Risk: goal.Reboot,
 	Tiers: tiers(goal.Aggressive, goal.Passthrough, goal.Realtime),
 	Doc: Doc{
+		Want:   "pcie_aspm.policy=performance, and no pcie_aspm=off",
 		Why:    "With active state power management a link goes to L0s or L1 when nothing crosses it for some microseconds, and the next packet waits until it is back: 1 to 100 µs. pcie_aspm.policy=performance makes the kernel switch it off on all links.",
 		Cost:   "A few watts.",
 		Verify: "/sys/module/pcie_aspm/parameters/policy shows [performance]; lspci -vv: LnkCtl says ASPM Disabled.",
@@ -154,6 +158,7 @@ var bootASPM = &Knob{
 var bootTSC = &Knob{
 	ID: "boot.tsc", Title: "The TSC is trusted as it is", Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Realtime),
 	Doc: Doc{
+		Want: "nowatchdog or reliable where the TSC is the clocksource already, for realtime",
 		Why: "Every half second a watchdog compares the TSC with the HPET or the ACPI timer, on one CPU after the other: a timer interrupt on each, isolated ones too, and a slow read of the other clock. " +
 			"And once in a while it takes a good TSC for a bad one under load, and all clocks become slow.",
 		Cost:   "A TSC that does go wrong is no longer noticed: time runs wrong instead.",
@@ -185,6 +190,7 @@ var bootTSC = &Knob{
 var bootMCE = &Knob{
 	ID: "boot.mce", Title: "Machine checks are not looked for", Stage: datapath.Kernel, Risk: goal.Data, Tiers: tiers(goal.Realtime),
 	Doc: Doc{
+		Want:   "off or ignore_ce, with consent, for realtime",
 		Why:    "The kernel asks every CPU every few minutes for errors that the hardware corrected, by a timer that isolated CPUs have too, and handles interrupts for them (CMCI). With mce=off it does neither.",
 		Cost:   "Hardware faults are hidden: failing memory goes on until data is wrong, and an error that cannot be corrected stops or resets the host without a word. Only with --consent data.",
 		Verify: "The kernel's log does not speak of mce; /sys/devices/system/machinecheck is missing.",
@@ -214,6 +220,7 @@ var bootQuiet = &Knob{
 	ID: "boot.quiet", Title: "The boot shows its messages", Stage: datapath.Kernel, Risk: goal.Reboot,
 	Tiers: tiers(goal.Aggressive, goal.Passthrough, goal.Realtime),
 	Doc: Doc{
+		Want:   "neither quiet nor rhgb",
 		Why:    "With rhgb quiet nothing of the boot is on the console. After a change of kernel arguments that is where a host says what went wrong: an argument that it does not know, huge pages that it did not get, an IOMMU that is off.",
 		Cost:   "Messages on the console; on a slow serial console they delay the boot by seconds.",
 		Verify: "/proc/cmdline has neither quiet nor rhgb.",

@@ -22,7 +22,7 @@ func bridgeReport(id, title, file, why string, traps []string, sources []Source)
 	return &Knob{
 		ID: id, Title: title, Stage: datapath.Bridge, Risk: goal.None, Check: true, Tiers: viaKernel(),
 		Doc: Doc{
-			Why: why, Cost: "Switching it off where somebody uses it breaks them; mpps only reports it.",
+			Want: "0 where nobody uses it", Why: why, Cost: "Switching it off where somebody uses it breaks them; mpps only reports it.",
 			Verify: "cat /sys/class/net/BRIDGE/bridge/" + file, Traps: traps, Sources: sources,
 		},
 		Where: eachBridge(file),

@@ -87,6 +87,9 @@ func TestDocs(t *testing.T) {
 				t.Errorf("%s: %s is %q", k.ID, name, text)
 			}
 		}
+		if d.Want == "" || strings.TrimSpace(d.Want) != d.Want || strings.HasSuffix(d.Want, ".") {
+			t.Errorf("%s: what it should be is %q", k.ID, d.Want)
+		}
 		if len(d.Why) < 60 {
 			t.Errorf("%s: why explains nothing: %q", k.ID, d.Why)
 		}

@@ -12,6 +12,7 @@ import (
 var cpuGovernor = &Knob{
 	ID: "cpu.governor", Title: "CPUs run at full clock", Stage: datapath.CPU, Risk: goal.None,
 	Doc: Doc{
+		Want:   "performance",
 		Why:    "Other governors lower the clock while a CPU waits for packets and raise it when the burst is over.",
 		Cost:   "Power and heat; single-core turbo can be lower when all cores run high.",
 		Verify: "cpupower frequency-info; scaling_governor of every CPU is performance.",
@@ -42,6 +43,7 @@ var memoryTHP = &Knob{
 	ID: "memory.thp", Title: "Transparent huge pages only on request", Stage: datapath.CPU, Risk: goal.None,
 	Tiers: tiers(goal.Aggressive, goal.Realtime),
 	Doc: Doc{
+		Want:   "madvise or never",
 		Why:    "With \"always\" the kernel compacts memory behind everybody's back to make huge pages, and stops guests for it. QEMU asks for huge pages itself (madvise), and guests with huge pages of their own need none.",
 		Cost:   "Programs that do not ask get small pages.",
 		Verify: "/sys/kernel/mm/transparent_hugepage/enabled shows [madvise] or [never].",
@@ -64,6 +66,7 @@ var memoryNUMABalancing = &Knob{
 	ID: "memory.numa_balancing", Title: "No automatic NUMA balancing under pinned guests", Stage: datapath.CPU, Risk: goal.None,
 	Tiers: tiers(goal.Aggressive, goal.Passthrough, goal.Realtime),
 	Doc: Doc{
+		Want:   "0 where there is more than one node",
 		Why:    "Automatic balancing takes pages away for a moment to see who uses them and moves them. For guests with fixed CPUs and memory there is nothing to find out: only the faults remain, each an exit of the guest.",
 		Cost:   "Unpinned guests and other programs are no longer moved to their memory.",
 		Verify: "sysctl kernel.numa_balancing is 0; numa_hint_faults in /proc/vmstat stops growing.",

@@ -16,6 +16,7 @@ const noDelay = "n/a"
 var cpuLatency = &Knob{
 	ID: "cpu.latency", Title: "Guests' CPUs wake up in time", Stage: datapath.CPU, Risk: goal.None, Tiers: tiers(goal.Realtime),
 	Doc: Doc{
+		Want: "at most a tenth of the target in µs, on the guests' CPUs",
 		Why: "An idle CPU goes into the deepest state that it expects to be worth it, and the deeper ones take tens to hundreds of microseconds to leave. A limit on the wake-up latency (PM QoS) keeps it out of those that take longer than that: " +
 			"the immediate form of boot.cstate, which can be taken back. mpps asks for a tenth of the target, on the guests' CPUs.",
 		Cost:   "Power, and turbo of the other cores.",

@@ -14,6 +14,7 @@ var domainCPUModel = &Knob{
 	ID: "domain.cpu_model", Title: "The guest sees the host's own processor", Stage: datapath.Domain, Risk: goal.GuestRestart,
 	Tiers: pinned(),
 	Doc: Doc{
+		Want: "host-passthrough with cache passthrough; on AMD with QEMU before 3.1 host-model",
 		Why: "host-passthrough gives the guest every instruction and the true model, so that its kernel and libraries take their fast ways (checksums, memory copies, crypto) and its mitigations fit the processor. " +
 			"<cache mode='passthrough'/> shows it the real caches, which size its data structures.",
 		Cost:   "Live migration only between hosts with the same processor, microcode and nearly the same kernel.",
@@ -94,6 +95,7 @@ var domainHyperV = &Knob{
 	ID: "domain.hyperv", Title: "Windows guests get the enlightenments of Hyper-V", Stage: datapath.Domain, Risk: goal.GuestRestart,
 	Tiers: pinned(),
 	Doc: Doc{
+		Want: "on, for Windows guests",
 		Why: "Windows knows how to be a guest of Hyper-V: it reads the time from a page, ends interrupts by a word in memory and leaves out watchdogs. Without these it reads a timer device and leaves the guest for each, thousands of times a second. " +
 			"hypervclock alone takes most of an idle Windows guest's load away.",
 		Cost:   "Software that refuses to run in virtual machines sees one; for that, <kvm><hidden state='on'/> and <vendor_id> exist, and are set where somebody asks for them.",
@@ -131,6 +133,7 @@ var domainKVMClock = &Knob{
 	ID: "domain.kvmclock", Title: "The guest keeps time by the processor's own counter", Stage: datapath.Domain, Risk: goal.GuestRestart,
 	Tiers: tiers(goal.Realtime),
 	Doc: Doc{
+		Want:   "not present for realtime, where the host's clock is the TSC",
 		Why:    "Without kvmclock the guest takes the TSC as its clock: one instruction, no page that the host updates, no correction that stops all vCPUs (kvm.kvmclock_periodic_sync).",
 		Cost:   "The guest's clock no longer follows the host's: it needs chrony or PTP of its own. After live migration to a host with another TSC frequency time runs wrong unless the processor scales it.",
 		Verify: "In the guest: /sys/devices/system/clocksource/clocksource0/current_clocksource says tsc. If it says hpet or acpi_pm the change has made it worse: put kvmclock back.",

@@ -13,6 +13,7 @@ var domainHugepages = &Knob{
 	ID: "domain.hugepages", Title: "The guest's memory is in huge pages of the host's pool", Stage: datapath.Domain, Risk: goal.GuestRestart,
 	After: []string{"domain.numatune"}, Tiers: pinned(),
 	Doc: Doc{
+		Want: "in huge pages for realtime; else as it is",
 		Why: "Memory from the pool is there from the start, is never swapped, merged or compacted, and needs few TLB entries. For packet rates it brings nothing by itself: the founding measurement saw no gain in throughput. " +
 			"For wake-up latency it is worth about 1 µs and takes out the spikes of page faults.",
 		Cost:   "The pool is taken from the host whether guests use it or not. A guest does not start if the pool of its node has too few free pages.",
@@ -84,6 +85,7 @@ var domainVFIOMemory = &Knob{
 	ID: "domain.vfio_memory", Title: "A guest with a passed-through device finds all its memory at once", Stage: datapath.Domain, Risk: goal.GuestRestart, Check: true,
 	Tiers: tiers(goal.Passthrough, goal.Realtime),
 	Doc: Doc{
+		Want: "all of the guest's memory free where it belongs, before the guest starts",
 		Why: "A device that writes into the guest's memory by itself needs that memory in place: QEMU pins all of it when the guest starts. What looked free because other guests had not touched theirs is gone at once. " +
 			"It was seen as a sudden allocation of 16 GiB, and a host that swapped.",
 		Cost:   "No overcommit of memory with passed-through devices, and no ballooning of these guests.",

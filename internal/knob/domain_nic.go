@@ -72,6 +72,7 @@ var domainNICModel = &Knob{
 	ID: "domain.nic_model", Title: "Model of the guest's NIC", Stage: datapath.Domain, Risk: goal.GuestRestart,
 	Tiers: viaKernel(),
 	Doc: Doc{
+		Want: "virtio",
 		Why: "An emulated e1000 or rtl8139 leaves the guest several times for each packet (register writes, an interrupt), and its packets pass QEMU's main thread. " +
 			"virtio shares rings in memory, and vhost carries them in the kernel. e1000 was measured at 27 % of native throughput and 21 % of its transactions; against virtio with vhost, packet rates differ by an order of magnitude.",
 		Cost:   "The guest sees another device: it must have virtio drivers, and its network configuration must not depend on the old device's name. Takes effect when the guest is started anew.",
@@ -114,6 +115,7 @@ var domainBackend = &Knob{
 	ID: "domain.backend", Title: "vhost carries the guest's packets", Stage: datapath.Domain, Risk: goal.GuestRestart,
 	After: []string{"domain.nic_model"}, Tiers: viaKernel(),
 	Doc: Doc{
+		Want: "vhost",
 		Why: "With vhost a kernel thread for each queue copies between the guest's ring and the tap. Without it QEMU's main loop does, one packet for each system call, in one thread for all devices of the guest. " +
 			"libvirt takes vhost silently where it can and QEMU's loop silently where it cannot; naming it makes a missing vhost an error at the guest's start.",
 		Cost:   "A kernel thread for each queue. The guest does not start where /dev/vhost-net is missing.",
@@ -154,6 +156,7 @@ var domainQueues = &Knob{
 	ID: "domain.queues", Title: "Queue pairs of the guest's NIC", Stage: datapath.Domain, Risk: goal.GuestRestart,
 	After: []string{"domain.nic_model", "domain.backend"}, Tiers: viaKernel(),
 	Doc: Doc{
+		Want: "4 up to the number of vCPUs, within the host's budget for vhost threads",
 		Why: "One queue is one vhost thread on the host and one interrupt in the guest: one CPU on each side does all the work (140 kpps in the founding measurement; 1.8 Mpps with 9 queues). " +
 			"Worth trying is from 4 up to the number of vCPUs: 4 to 9 for 9 vCPUs.",
 		Cost:   "Each queue is a thread and memory for its rings, on every NIC of every guest. mpps gives all guests' vhost threads half of the host's CPUs at most.",

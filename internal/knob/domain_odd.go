@@ -14,6 +14,7 @@ var domainVNUMA = &Knob{
 	ID: "domain.vnuma", Title: "The guest's own NUMA cells fit its vCPUs", Stage: datapath.Domain, Risk: goal.GuestRestart, Check: true,
 	Tiers: pinned(),
 	Doc: Doc{
+		Want: "cells that fit its vCPUs, and the nodes that they run on",
 		Why: "A guest that spans nodes of the host should see them as cells of its own, or its kernel mixes near and far memory. A guest on one node needs one cell or none. " +
 			"A cell with many more vCPUs than the guest ever uses makes its kernel reserve for all of them: tables, per-CPU memory, queues of its drivers.",
 		Cost:   "The guest's topology changes: licences and applications that look at it notice.",
@@ -81,6 +82,7 @@ var domainMachine = &Knob{
 	ID: "domain.machine", Title: "Machine type of the guest", Stage: datapath.Domain, Risk: goal.GuestRestart, Check: true,
 	Tiers: pinned(),
 	Doc: Doc{
+		Want:   "q35, for new guests",
 		Why:    "q35 has PCI Express: virtio devices as modern PCIe devices, passed-through VFs with their full capabilities, hot plug by root ports. i440fx has plain PCI only. Packet rates of virtio hardly differ.",
 		Cost:   "Changing it gives all devices other addresses: a reinstall for some Windows guests, renamed NICs for others.",
 		Verify: "virsh dumpxml NAME: os/type machine.",

@@ -20,6 +20,7 @@ var domainVCPUPin = &Knob{
 	ID: "domain.vcpupin", Title: "A CPU for each vCPU", Stage: datapath.Domain, Risk: goal.GuestRestart,
 	Tiers: pinned(),
 	Doc: Doc{
+		Want: "a CPU for each vCPU, of the NIC's node, no two on one core",
 		Why: "A vCPU that the scheduler moves loses its caches, and one that waits for a CPU keeps packets waiting in the ring until it overflows. " +
 			"Each vCPU gets a CPU of its own on the node of the NIC; no two vCPUs share the two threads of a core, and vhost threads and interrupts stay off these CPUs.",
 		Cost:   "These CPUs are no longer there for others: no overcommit. A pinned guest cannot use an idle CPU elsewhere.",
@@ -67,6 +68,7 @@ var domainEmulatorPin = &Knob{
 	ID: "domain.emulatorpin", Title: "QEMU's own threads stay off the vCPUs' CPUs", Stage: datapath.Domain, Risk: goal.GuestRestart,
 	After: []string{"domain.vcpupin"}, Tiers: pinned(),
 	Doc: Doc{
+		Want:   "CPUs that no vCPU has",
 		Why:    "QEMU's main loop, its workers and, where they inherit it, vhost threads run anywhere unless told otherwise: on a vCPU's CPU they take its time in the middle of a burst.",
 		Cost:   "They share the CPUs that vhost has, or those kept for the host.",
 		Verify: "virsh emulatorpin NAME; Cpus_allowed_list of the QEMU process's main thread.",
@@ -99,6 +101,7 @@ var domainNumatune = &Knob{
 	ID: "domain.numatune", Title: "The guest's memory on the node of its CPUs", Stage: datapath.Domain, Risk: goal.GuestRestart,
 	After: []string{"domain.vcpupin"}, Tiers: pinned(),
 	Doc: Doc{
+		Want:   "the node of its vCPUs",
 		Why:    "Every packet is copied into the guest's memory and read from there: on another node both cost the distance between the nodes. Memory that is bound to the node cannot wander to where there happened to be room at start.",
 		Cost:   "The guest does not start, or is killed, where the node lacks the memory (mode strict); the other nodes' free memory is of no use to it.",
 		Verify: "numastat -p PID shows the guest's memory on one node.",

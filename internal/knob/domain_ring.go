@@ -12,6 +12,7 @@ var domainRxQueueSize = &Knob{
 	ID: "domain.rx_queue_size", Title: "Receive ring of the guest's NIC", Stage: datapath.Domain, Risk: goal.GuestRestart,
 	After: []string{"domain.nic_model", "domain.backend"}, Tiers: viaKernel(),
 	Doc: Doc{
+		Want: "1024 where its tap drops packets; else as it is",
 		Why: "vhost puts packets for the guest into this ring. 256 entries stay in the cache; at 1 Mpps they bridge 256 µs in which the guest does not run. " +
 			"Where bursts are lost before the tap, 1024 helps.",
 		Cost:   "A larger ring leaves the cache and lengthens the delay under overload.",
@@ -58,6 +59,7 @@ var domainTxQueueSize = &Knob{
 	ID: "domain.tx_queue_size", Title: "Transmit ring of the guest's NIC", Stage: datapath.Domain, Risk: goal.GuestRestart,
 	After: []string{"domain.nic_model", "domain.backend"}, Tiers: viaKernel(),
 	Doc: Doc{
+		Want:   "256 on a tap",
 		Why:    "The guest puts packets here for vhost. On a tap 256 is both the default and the most.",
 		Cost:   "None.",
 		Verify: "In the guest ethtool -g DEV shows TX 256.",
@@ -97,6 +99,7 @@ var domainCoalesce = &Knob{
 	ID: "domain.coalesce", Title: "Packets of the guest pass the tap in batches", Stage: datapath.Domain, Risk: goal.GuestRestart,
 	After: []string{"domain.nic_model", "domain.backend"}, Tiers: tiers(goal.Aggressive),
 	Doc: Doc{
+		Want: "32; 1 to 64 are left as they are",
 		Why: "The tap hands packets of the guest to the host's network stack one by one, or up to this many at once while more are waiting: the stack's code and data then stay in the cache. " +
 			"libvirt sets it with <coalesce><rx><frames max='32'/>, at the tap as rx-frames.",
 		Cost:   "A batch waits for its end only while more packets are announced: hardly any latency.",

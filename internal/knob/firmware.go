@@ -26,6 +26,7 @@ func firmware(k Knob) *Knob {
 var firmwareSMT = firmware(Knob{
 	ID: "firmware.smt", Title: "Simultaneous multithreading",
 	Doc: Doc{
+		Want: "off for realtime, and for figures that must repeat; on for mixed load, with no two pinned vCPUs of a network-bound guest on one core",
 		Why: "Two threads of a core share its execution units and first caches. For a figure that repeats, and for wake-ups within microseconds, each core must do one thing: what runs on the sibling shows up as jitter. " +
 			"For mixed load the threads together do more than one, and on is right: then no two pinned vCPUs of a network-bound guest may share a core (placement.siblings).",
 		Cost:   "Half of the logical CPUs; perhaps a quarter of the host's throughput under mixed load.",
@@ -72,6 +73,7 @@ var firmwareNUMA = firmware(Knob{
 	ID: "firmware.numa_per_socket", Title: "A node for each memory controller",
 	Tiers: tiers(goal.Standard, goal.Aggressive, goal.Passthrough, goal.Realtime),
 	Doc: Doc{
+		Want: "4 nodes a socket (NPS4) on AMD and Hygon",
 		Why: "AMD's and Hygon's sockets hold several memory controllers. With one node a socket (NPS1) memory is interleaved over all of them, and half of a guest's accesses and of a NIC's DMA go the long way over the die. " +
 			"With NPS4 each quarter of the socket is a node of its own, and placement can keep guest, vhost thread and NIC in one.",
 		Cost:   "A node has a quarter of the memory: a guest that is larger spans nodes, and its memory must be set (domain.numatune).",
@@ -126,6 +128,7 @@ var firmwareEnergy = firmware(Knob{
 	ID: "firmware.energy_performance", Title: "Energy policy is performance",
 	Tiers: tiers(goal.Standard, goal.Aggressive, goal.Passthrough, goal.Realtime),
 	Doc: Doc{
+		Want: "performance",
 		Why: "The processor chooses its clock by itself within what software allows; the energy and performance preference says which way it leans. A preference for power lets the clock fall between bursts of packets, " +
 			"and uncore and memory clocks with it.",
 		Cost:   "Power and heat.",
@@ -171,6 +174,7 @@ func tally(values map[string]int) string {
 var firmwareVTd = firmware(Knob{
 	ID: "firmware.vt_d", Title: "IOMMU for guests' devices (VT-d, AMD-Vi)", Tiers: tiers(goal.Passthrough),
 	Doc: Doc{
+		Want:   "on for passthrough: a DMAR or IVRS table, and IOMMU groups",
 		Why:    "A guest's virtual function reaches memory by itself. Only the IOMMU holds it to its guest's memory and brings its interrupts there; without one vfio refuses the device.",
 		Cost:   "None where nothing is passed through and iommu=pt is set.",
 		Verify: "/sys/firmware/acpi/tables has DMAR (Intel) or IVRS (AMD); /sys/kernel/iommu_groups is not empty.",
@@ -215,6 +219,7 @@ func tables(f facts.Firmware) string {
 var firmwareSRIOV = firmware(Knob{
 	ID: "firmware.sriov", Title: "SR-IOV is switched on", Tiers: tiers(goal.Passthrough),
 	Doc: Doc{
+		Want: "on for passthrough: a NIC that offers virtual functions",
 		Why: "The firmware hands out bus numbers and address space before the kernel runs. Without SR-IOV in its setup (and in that of the NIC itself) there is no room for virtual functions, " +
 			"and the NIC does not show that it could have any.",
 		Cost:   "Address space and bus numbers.",

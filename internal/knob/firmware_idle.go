@@ -16,7 +16,7 @@ func idleKnob(id, title, why, verify string, traps []string, is func(v *View, s 
 	return firmware(Knob{
 		ID: id, Title: title,
 		Doc: Doc{
-			Why: why, Verify: verify,
+			Want: "disabled for realtime, and where guests use all cores of a socket", Why: why, Verify: verify,
 			Cost: "Power and heat, also of idle cores. The turbo of a single busy core can drop, since the others no longer leave their share of power to it.",
 			Traps: append(traps,
 				"Immediate and reversible without the firmware: cpu.latency (a held /dev/cpu_dma_latency), or 'echo 1 > /sys/devices/system/cpu/cpuN/cpuidle/stateM/disable'.",

@@ -64,6 +64,7 @@ var guestKernel = &Knob{
 	ID: "guest.kernel", Title: "The guest's kernel is new enough for its queues", Stage: datapath.Guest, Risk: goal.Reboot, Check: true,
 	Tiers: pinned(),
 	Doc: Doc{
+		Want: "4.19 or newer",
 		Why: "How a guest spreads packets over its queues depends on its kernel: on 3.10 the driver picks the queue by CPU itself, from about 4.18 XPS decides, from 4.19 the driver sets XPS so that every queue is reached. " +
 			"NAPI on transmit (4.12) and interrupt moderation (6.0) came later.",
 		Cost:   "A kernel change in the guest, and a restart of it.",
@@ -108,6 +109,7 @@ var guestMitigations = &Knob{
 	ID: "guest.mitigations", Title: "What the guest's mitigations cost", Stage: datapath.Guest, Risk: goal.Security, Check: true,
 	Tiers: pinned(),
 	Doc: Doc{
+		Want:   "none that costs each packet, where the guest's owner chooses so",
 		Why:    "Mitigations in the guest cost each system call, each interrupt and each indirect call, which small packets have plenty of. Which of them are on depends on the guest's kernel, its command line, and on what of the processor the host shows it.",
 		Cost:   "Off, a program in the guest can read what is not its own. For a router or firewall that runs nobody's code that can be a choice; it is the guest owner's.",
 		Verify: "grep . /sys/devices/system/cpu/vulnerabilities/* in the guest.",
@@ -152,6 +154,7 @@ var guestChannels = &Knob{
 	ID: "guest.channels", Title: "The guest uses all queues that it was given", Stage: datapath.Guest, Risk: goal.Blip, Check: true,
 	After: []string{"guest.kernel"}, Tiers: viaKernel(),
 	Doc: Doc{
+		Want:   "as many as it has vCPUs, or queues where these are fewer",
 		Why:    "The domain XML offers queues, the guest's driver enables some of them. Queues that are not enabled have a vhost thread that sleeps, and the work of the others.",
 		Cost:   "None.",
 		Verify: "ethtool -l DEV in the guest: Combined current against maximum.",
@@ -187,6 +190,7 @@ var guestXPS = &Knob{
 	ID: "guest.xps", Title: "Every transmit queue of the guest is reached", Stage: datapath.Guest, Risk: goal.None, Check: true,
 	After: []string{"guest.channels"}, Tiers: viaKernel(),
 	Doc: Doc{
+		Want:   "a vCPU for each queue, and a queue for each vCPU",
 		Why:    "XPS says which vCPU sends on which queue. With fewer queues than vCPUs, and masks that leave a vCPU or a queue out, some queues carry everything and others nothing: the guest is then as fast as its busiest queue.",
 		Cost:   "None.",
 		Verify: "grep . /sys/class/net/DEV/queues/tx-*/xps_cpus in the guest; tx_queue_N_packets of ethtool -S grow alike.",
@@ -237,6 +241,7 @@ var guestIRQBalance = &Knob{
 	ID: "guest.irqbalance", Title: "The guest's queues interrupt different vCPUs", Stage: datapath.Guest, Risk: goal.None, Check: true,
 	After: []string{"guest.channels"}, Tiers: viaKernel(),
 	Doc: Doc{
+		Want:   "queues that interrupt different vCPUs",
 		Why:    "Each queue's interrupt takes one vCPU. Without irqbalance and without affinity they may all go to the same one, which then receives everything. virtio_net spreads them itself as long as it has as many queues as vCPUs.",
 		Cost:   "None; irqbalance wakes every ten seconds.",
 		Verify: "/proc/interrupts in the guest: virtioN-input.M count on different CPUs.",

@@ -18,6 +18,7 @@ var guestRealtime = &Knob{
 	ID: "guest.realtime", Title: "A realtime guest isolates its own vCPUs too", Stage: datapath.Guest, Risk: goal.Reboot, Check: true,
 	Tiers: realtime(),
 	Doc: Doc{
+		Want: "isolcpus, nohz_full and rcu_nocbs that agree, idle=poll, and the TSC as its clock",
 		Why: "What the host keeps off the vCPU the guest's own kernel may still do on it: its ticks, RCU callbacks, kworkers and clock. The vCPUs that run the realtime work are isolated in the guest as their CPUs are on the host, and the guest keeps time by TSC. " +
 			"idle=poll keeps the vCPU from halting, which saves an exit and a wake-up each time.",
 		Cost:   "idle=poll takes the vCPU's whole CPU on the host, and its sibling's half. mce=off hides hardware faults, and is the owner's choice.",

@@ -48,6 +48,7 @@ func newSince(release string) (missing, has []string) {
 var kernelVersion = &Knob{
 	ID: "kernel.version", Title: "A kernel with batched vhost", Stage: datapath.Kernel, Risk: goal.Reboot, Check: true,
 	Doc: Doc{
+		Want: "5.4 or newer for 500 k packets per second and more to a guest",
 		Why: "Much of what a packet costs between NIC and guest was taken away version by version: busy polling of vhost (4.6), ptr_ring (4.8), MSG_MORE in tun_sendmsg (4.11), batch zeroing (4.12), batch dequeue (4.13), " +
 			"XDP batches (4.20), halt polling on the way. 500 k packets per second and more to one guest need 5.4 or newer.",
 		Cost:   "Another kernel, a reboot, and drivers or firmware that go with it.",
@@ -84,7 +85,8 @@ var kernelVersion = &Knob{
 var kernelDefault = &Knob{
 	ID: "kernel.default", Title: "The newest suitable kernel is booted by default", Stage: datapath.Kernel, Risk: goal.Reboot, Check: true,
 	Doc: Doc{
-		Why: "A newer kernel that is installed does nothing before the boot loader's default names it and the host is booted anew. After an update, or where somebody once chose an old one in the menu, the default is often not the newest.",
+		Want: "the newest suitable kernel that is installed; for realtime a PREEMPT_RT one",
+		Why:  "A newer kernel that is installed does nothing before the boot loader's default names it and the host is booted anew. After an update, or where somebody once chose an old one in the menu, the default is often not the newest.",
 		Cost: "A reboot. mpps says what to set and what to install where nothing suitable is there; it installs nothing and does not choose a kernel unasked: " +
 			"grubby --set-default=/boot/vmlinuz-VERSION, grub-set-default or bootctl set-default do it.",
 		Verify: "grubby --default-kernel, grub-editenv list or bootctl list before, /proc/version after the reboot.",
@@ -187,6 +189,7 @@ func (v *View) install() string {
 var kernelRealtime = &Knob{
 	ID: "kernel.realtime", Title: "PREEMPT_RT kernel", Stage: datapath.Kernel, Risk: goal.Reboot, Check: true, Tiers: tiers(goal.Realtime),
 	Doc: Doc{
+		Want: "a PREEMPT_RT kernel for realtime",
 		Why: "In other kernels interrupt handlers, softirqs and sections under spinlocks delay a vCPU that should run now, for as long as they take. With PREEMPT_RT almost all of them can be interrupted by it: " +
 			"the worst wake-up falls from milliseconds to tens of microseconds.",
 		Cost:   "Throughput: a few per cent to a quarter of the packet rate, since locks and softirqs cost more.",

@@ -40,6 +40,7 @@ func (k *Knob) Speaks(t goal.Tier) bool {
 
 // Doc is the prose of a knob: everything that `mpps explain` and the documentation page show.
 type Doc struct {
+	Want    string   `json:"want"`   // what it should be, and when
 	Why     string   `json:"why"`    // what the value does on the packet path, and when it matters
 	Cost    string   `json:"cost"`   // what is given up
 	Verify  string   `json:"verify"` // how a person sees that it worked

@@ -14,6 +14,7 @@ var kvmHaltPoll = &Knob{
 	ID: "kvm.halt_poll_ns", Title: "The host polls before it puts a vCPU to sleep", Stage: datapath.KVM, Risk: goal.None,
 	Tiers: pinned(),
 	Doc: Doc{
+		Want: "above 0 (200000 where it is 0); for realtime as it is",
 		Why: "When a vCPU has nothing to do it halts. Polling for up to this long before it sleeps saves waking it (several µs) when the next packet is near: " +
 			"at the rates of interest the next packet is always near.",
 		Cost:   "CPU time of idle vCPUs, shown as busy on the host; power.",
@@ -47,6 +48,7 @@ var kvmEPT = &Knob{
 	ID: "kvm.ept", Title: "Nested page tables", Stage: datapath.KVM, Risk: goal.GuestRestart, Check: true,
 	Tiers: pinned(),
 	Doc: Doc{
+		Want:   "on (Y or 1)",
 		Why:    "With EPT (Intel) or NPT (AMD) the processor walks the guest's page tables itself. Without, every change of them leaves the guest.",
 		Cost:   "None.",
 		Verify: "/sys/module/kvm_intel/parameters/ept is Y, /sys/module/kvm_amd/parameters/npt is 1 or Y.",
@@ -73,6 +75,7 @@ var kvmAVIC = &Knob{
 	ID: "kvm.amd_avic", Title: "Interrupts delivered by the processor (AMD)", Stage: datapath.KVM, Risk: goal.GuestRestart, Check: true,
 	Tiers: tiers(goal.Aggressive, goal.Passthrough, goal.Realtime),
 	Doc: Doc{
+		Want:   "on (Y or 1), on AMD",
 		Why:    "With AVIC an interrupt reaches a running vCPU without an exit. Each packet batch is an interrupt.",
 		Cost:   "All guests must be shut down to load the module anew. Processors before Zen 4 have errata that KVM works around.",
 		Verify: "/sys/module/kvm_amd/parameters/avic; avic lines in dmesg (\"AVIC enabled\").",

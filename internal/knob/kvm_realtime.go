@@ -13,6 +13,7 @@ var kvmPLEGap = &Knob{
 	ID: "kvm.ple_gap", Title: "A spinning vCPU is not thrown out", Stage: datapath.KVM, Risk: goal.GuestRestart,
 	Tiers: tiers(goal.Realtime),
 	Doc: Doc{
+		Want: "0 for realtime; on AMD pause_filter_count 0",
 		Why: "The processor leaves a guest that executes PAUSE many times close together (ple_gap cycles apart), on the guess that it waits for a lock whose holder is not running. " +
 			"With a CPU for each vCPU the holder always runs: the exit, some microseconds long, only delays the guest, a polling one (DPDK, idle=poll) again and again.",
 		Cost:   "Overcommitted guests on the same host burn their time slices in spin locks.",
@@ -46,6 +47,7 @@ var kvmClockSync = &Knob{
 	ID: "kvm.kvmclock_periodic_sync", Title: "No periodic correction of the guests' clock", Stage: datapath.KVM, Risk: goal.GuestRestart,
 	Tiers: tiers(goal.Realtime),
 	Doc: Doc{
+		Want: "N for realtime",
 		Why: "Every five minutes KVM updates the clock pages of all guests so that their kvmclock follows the host's NTP corrections. The update interrupts every vCPU of every guest. " +
 			"A guest that keeps time by TSC does not look at the page.",
 		Cost:   "Guests on kvmclock drift from the host's corrected time until they correct themselves (chrony, PTP).",
@@ -70,6 +72,7 @@ var kvmNXHugePages = &Knob{
 	ID: "kvm.nx_huge_pages", Title: "Huge pages of guests stay whole", Stage: datapath.KVM, Risk: goal.Security,
 	Tiers: tiers(goal.Realtime),
 	Doc: Doc{
+		Want: "N for realtime; on processors that are affected only with consent",
 		Why: "On Intel processors with the iTLB multihit erratum KVM maps huge pages not executable and splits one at the guest's first instruction fetch from it; a worker thread puts them together again over time. " +
 			"Splitting and mending stop the guest for a moment, and code runs from small pages.",
 		Cost:   "On affected processors a guest can hang the whole host on purpose (a machine check). Never with guests of others.",

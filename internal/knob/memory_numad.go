@@ -10,6 +10,7 @@ var memoryNUMAD = &Knob{
 	ID: "memory.numad", Title: "numad does not move pinned guests", Stage: datapath.CPU, Risk: goal.None,
 	Tiers: tiers(goal.Aggressive, goal.Passthrough, goal.Realtime),
 	Doc: Doc{
+		Want: "stopped",
 		Why: "numad watches processes from user space and moves large ones, QEMU first of all, to the node that it finds best: it rewrites their CPU affinity and migrates their memory. " +
 			"For guests with fixed CPUs and memory each of its rounds is a pause, and undoes the placement of vhost threads.",
 		Cost:   "Guests and programs without a place of their own are no longer moved to their memory.",

@@ -17,6 +17,7 @@ var netfilterBypass = &Knob{
 	ID: "netfilter.bypass", Title: "No rules at all, on a host that only measures", Stage: datapath.Netfilter, Risk: goal.Security,
 	After: []string{"netfilter.bridge", "netfilter.nflog_skip"}, Tiers: tiers(goal.Aggressive),
 	Doc: Doc{
+		Want: "no rules, with the consents security and connectivity; else as they are",
 		Why: "What a rule costs is known only without it. On a host that nothing else depends on, the rule sets of nft and iptables are saved, emptied for the measurement, and put back by rollback. " +
 			"On any other host netfilter.bridge and netfilter.nflog_skip take the rules out of the guests' way and leave the host's own alone.",
 		Cost: "Everything that the rules did: the host's firewall, NAT of libvirt's default network and of containers, security groups. Guests behind NAT lose their network. " +
@@ -65,6 +66,7 @@ var netfilterConntrack = &Knob{
 	ID: "netfilter.conntrack", Title: "Guests' packets are not tracked as connections", Stage: datapath.Netfilter, Risk: goal.Security, Check: true,
 	After: []string{"netfilter.bridge"}, Tiers: viaKernel(),
 	Doc: Doc{
+		Want: "not loaded, or not for bridged frames",
 		Why: "Connection tracking looks every packet up in a table and makes an entry for every new flow: some 100 ns a packet, a lock for each new flow, and a table that small packets of many flows fill, after which packets are dropped. " +
 			"Bridged frames are tracked only where br_netfilter hands them to the IP hooks, or where a rule of the bridge family asks for it.",
 		Cost:   "Stateful rules (ESTABLISHED, NAT, security groups) no longer see these packets.",

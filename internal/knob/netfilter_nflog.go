@@ -17,6 +17,7 @@ var netfilterNFLOGSkip = &Knob{
 	ID: "netfilter.nflog_skip", Title: "Packets skip accounting rules in raw PREROUTING", Stage: datapath.Netfilter, Risk: goal.Security,
 	After: []string{"netfilter.bridge"}, Tiers: tiers(goal.Aggressive),
 	Doc: Doc{
+		Want: "present where NFLOG rules stand in raw PREROUTING",
 		Why: "Some platforms count traffic with NFLOG rules for every interface in raw PREROUTING: each packet runs through all of them, at about 5 ns a rule, and matching ones are copied to user space. " +
 			"One rule at the head of the chain that accepts everything but IP protocol 253 lets packets pass them by.",
 		Cost:   "The accounting of those rules stops counting, except for protocol 253. Other rules in raw PREROUTING are passed by too: they are listed, and need consent.",

@@ -13,6 +13,7 @@ var nicChannels = &Knob{
 	ID: "nic.channels", Title: "Number of NIC queues", Stage: datapath.NIC, Risk: goal.Blip,
 	Tiers: viaKernel(),
 	Doc: Doc{
+		Want: "at least as many as there are CPUs that may serve the NIC, as far as its driver has them",
 		Why: "Each queue is served by one CPU. With fewer queues than CPUs that could serve them, the rest of the CPUs stand by while one core forwards at most about 2 Mpps. " +
 			"Wanted are as many as there are CPUs on the NIC's node that may serve it: those that do nothing else, those kept for the host, vhost's.",
 		Cost:   "The driver takes all queues down and up: packets are lost for a moment, interrupts are numbered anew, and their affinities, XPS and RPS start from nothing.",

@@ -20,6 +20,7 @@ var nicCoalesce = &Knob{
 	ID: "nic.coalesce", Title: "Interrupt moderation", Stage: datapath.NIC, Risk: goal.None,
 	After: []string{"nic.channels"}, Tiers: tiers(goal.Standard, goal.Aggressive, goal.Realtime),
 	Doc: Doc{
+		Want: "adaptive off and 30 µs or more where interrupts cost (50,000 a second and queue); for realtime adaptive off and at most 10 µs; else as it is",
 		Why: "The NIC waits for rx-usecs before it interrupts, so that one interrupt serves several packets. Under load NAPI polls and hardly needs interrupts; moderation matters in between. " +
 			"Adaptive moderation changes the wait by itself and makes latency and measurements jump; a fixed value is better when the interrupt rate is high.",
 		Cost:   "Each microsecond of waiting is a microsecond of latency at low load.",

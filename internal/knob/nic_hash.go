@@ -15,6 +15,7 @@ func nicFlowHash(flow, version string) *Knob {
 		ID: "nic.flow_hash." + flow, Title: "UDP over " + version + " spreads by ports too", Stage: datapath.NIC, Risk: goal.None,
 		Tiers: viaKernel(),
 		Doc: Doc{
+			Want: "sdfn: addresses and ports",
 			Why: "The NIC chooses the receive queue by a hash. Most drivers leave the ports out for UDP: then all packets between two addresses land on one queue and one CPU, however many flows they are. " +
 				"With sdfn (source, destination, both port halves) flows spread.",
 			Cost:   "Fragments carry no ports: the first fragment of a datagram and the rest go to different queues and may arrive in another order.",

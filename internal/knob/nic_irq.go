@@ -39,6 +39,7 @@ var nicIRQBalance = &Knob{
 	ID: "nic.irqbalance", Title: "irqbalance leaves the NIC's interrupts alone", Stage: datapath.NIC, Risk: goal.None,
 	Tiers: tiers(goal.Standard, goal.Aggressive, goal.Realtime),
 	Doc: Doc{
+		Want: "stopped",
 		Why: "irqbalance moves interrupts every ten seconds by the load that it sees. It knows nothing of vCPUs and vhost threads, and puts a queue on a guest's CPU; " +
 			"what was placed by hand is moved away again. With interrupts placed one by one it must not run.",
 		Cost:   "Interrupts of other devices (disks) stay where they are when it stops.",
@@ -63,6 +64,7 @@ var nicIRQAffinity = &Knob{
 	ID: "nic.irq_affinity", Title: "A CPU for each NIC queue's interrupt", Stage: datapath.NIC, Risk: goal.None,
 	After: []string{"nic.channels", "nic.ring.rx", "nic.ring.tx", "nic.irqbalance"}, Tiers: tiers(goal.Standard, goal.Aggressive, goal.Realtime),
 	Doc: Doc{
+		Want: "a CPU for each queue, of the NIC's node and no guest's",
 		Why: "The CPU that takes a queue's interrupt does all of the host's work for its packets: driver, bridge, tap. Two queues on one CPU halve each other; a queue on a vCPU's CPU steals from the guest; " +
 			"a queue on another node reads every packet over the link between the nodes.",
 		Cost:   "None by itself; the interrupt follows no load any more.",

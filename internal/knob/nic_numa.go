@@ -15,6 +15,7 @@ var nicNUMA = &Knob{
 	ID: "nic.numa", Title: "Guests sit on their NIC's node", Stage: datapath.NIC, Risk: goal.None, Check: true,
 	Tiers: pinned(),
 	Doc: Doc{
+		Want: "the guest's vCPUs, emulator and vhost threads on the node of its NIC",
 		Why: "A packet is written by the NIC, read by the interrupt's CPU, copied by vhost, read by the vCPU. Each of these that sits on another NUMA node than the NIC " +
 			"reads it over the link between the nodes: some 50–100 ns for each cache line.",
 		Cost:   "All load of a NIC on one node; the other node's CPUs are for what does not use it.",

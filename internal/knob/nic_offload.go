@@ -14,6 +14,7 @@ func offload(name, title, why string, severity Severity) *Knob {
 	return &Knob{
 		ID: "nic.offload." + name, Title: title, Stage: datapath.NIC, Risk: goal.None,
 		Doc: Doc{
+			Want:   "on, unless the hardware cannot",
 			Why:    why,
 			Cost:   "None where the hardware does it right. A driver's bug in an offload shows as corrupt or lost packets: then it is switched off for a reason that somebody should have written down.",
 			Verify: "ethtool -k DEV shows on; cycles a packet fall (mpps bench).",
@@ -88,6 +89,7 @@ var nicOffloads = []*Knob{
 var nicOffloadNoCache = &Knob{
 	ID: "nic.offload.nocache_copy", Title: "Transmit copies through the cache", Stage: datapath.NIC, Risk: goal.None,
 	Doc: Doc{
+		Want:   "off on Mellanox NICs; else as it is",
 		Why:    "tx-nocache-copy writes user data around the cache when it is copied into packets. What is sent right afterwards is then read from memory again. On Mellanox NICs switching it off was found better.",
 		Cost:   "Data that nobody reads again takes up cache.",
 		Verify: "ethtool -k DEV shows tx-nocache-copy: off.",

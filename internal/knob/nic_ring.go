@@ -20,6 +20,7 @@ func nicRing(direction, title, counterWhy string, counters []string) *Knob {
 		ID: "nic.ring." + direction, Title: title, Stage: datapath.NIC, Risk: goal.Blip,
 		After: []string{"nic.channels"},
 		Doc: Doc{
+			Want: "256 for small packets; twice as long while a counter of loss grows; for bulk data as it is",
 			Why: "Each queue of the NIC has a ring of descriptors, each pointing at a buffer. A long ring absorbs bursts while the CPU is away, " +
 				"but its buffers no longer stay in the cache: with small packets at a high rate 256 is best in most cases. " + counterWhy,
 			Cost:   "Changing it takes the queues down for a moment: packets are lost. A short ring loses packets when the CPU is away for longer than the ring lasts (256 descriptors at 1 Mpps: 256 µs).",

@@ -88,6 +88,7 @@ var nicXPS = &Knob{
 	ID: "nic.xps", Title: "Transmit queues by CPU", Stage: datapath.NIC, Risk: goal.None,
 	After: []string{"nic.channels"}, Tiers: viaKernel(),
 	Doc: Doc{
+		Want: "every CPU in one queue's set, vhost threads of two guests in the same one only where there are too few",
 		Why: "Which queue a packet leaves by is a hash unless XPS says by which CPU it comes. A guest's packets come from its vhost threads' CPUs: " +
 			"when two guests hash to one queue they wait for each other's lock; with a queue for each CPU set they never meet. Measured on a veth pair with two senders: 0.88 of one sender without, 1.87 with.",
 		Cost:   "None where there are as many queues as sending CPUs. With fewer, some CPUs share.",
@@ -129,6 +130,7 @@ var nicRPS = &Knob{
 	ID: "nic.rps", Title: "No software steering where the NIC steers", Stage: datapath.NIC, Risk: goal.None,
 	After: []string{"nic.channels"}, Tiers: viaKernel(),
 	Doc: Doc{
+		Want: "none where the NIC has a queue for each CPU that serves it",
 		Why: "RPS hands each packet to another CPU by an interrupt between processors. Where the NIC has a queue for every serving CPU already, that is a detour: measured 0.68 of the throughput, with losses. " +
 			"It can pay only where the hardware has fewer queues than CPUs that could serve it, and then measuring decides.",
 		Cost:   "None where the NIC spreads flows itself.",

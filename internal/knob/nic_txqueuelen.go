@@ -16,6 +16,7 @@ var nicTxQueueLen = &Knob{
 	ID: "nic.txqueuelen", Title: "Packets waiting before a tap or NIC", Stage: datapath.NIC, Risk: goal.None,
 	Tiers: viaKernel(),
 	Doc: Doc{
+		Want: "twice as long, up to 10,000, while packets are dropped before it; else as it is",
 		Why: "On a tap it is the ring between the bridge and vhost: when the guest is slow for a moment, packets wait here, and when it is full they are dropped (tx_dropped of the tap). " +
 			"On a NIC it bounds the queueing discipline. Sized by drops: longer only where packets are lost, because a longer queue is a longer delay.",
 		Cost:   "Delay under overload: 1000 packets are 1 ms at 1 Mpps.",

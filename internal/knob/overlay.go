@@ -18,6 +18,7 @@ var overlayQueues = &Knob{
 	ID: "overlay.queues", Title: "Overlay devices do not squeeze many queues into one", Stage: datapath.Overlay, Risk: goal.Connectivity, Check: true,
 	Tiers: viaKernel(),
 	Doc: Doc{
+		Want: "as many transmit queues as the NIC below, or none locked",
 		Why: "A tunnel is a network device with transmit queues of its own, by default one. All CPUs that send through it then take one lock in turn, whatever the NIC below has. " +
 			"Devices that say that they are lockless (NETIF_F_LLTX) take no lock; with a queue discipline of their own (fq_codel, pfifo) they do take its lock.",
 		Cost:   "The number of queues is fixed when the device is made: to change it the tunnel must be removed and made anew (ip link add … numtxqueues N), which cuts its guests off meanwhile.",
@@ -88,6 +89,7 @@ var overlayQueueMapping = &Knob{
 	ID: "overlay.queue_mapping", Title: "A packet keeps its queue from the guest to the NIC", Stage: datapath.Overlay, Risk: goal.None, Check: true,
 	After: []string{"overlay.queues"}, Tiers: viaKernel(),
 	Doc: Doc{
+		Want: "kept from the tap to the NIC",
 		Why: "The guest chose a queue for the flow; its vhost thread writes to that queue of the tap, and the tap notes it in the packet. A device with one queue on the way sets the note to 0, and from there on all packets of all guests may meet in one queue of the NIC. " +
 			"Kept end to end, each vhost thread has a NIC queue to itself as far as there are enough.",
 		Cost:   "None, where the devices on the way have several queues.",

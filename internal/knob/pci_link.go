@@ -13,6 +13,7 @@ import (
 var pciLink = &Knob{
 	ID: "pci.link", Title: "The PCIe link carries the NIC's line rate", Stage: datapath.Firmware, Risk: goal.None, Check: true,
 	Doc: Doc{
+		Want: "a sixth more than the line rates of the card's ports together, each way",
 		Why: "Every packet crosses the PCIe link, with its descriptor and the link's own headers. A card in a slot with fewer lanes, or a link that was trained to a lower speed, drops packets on receive (rx_missed, rx_no_buffer) " +
 			"long before any CPU is busy, and no setting of the kernel helps. Both directions count: what is forwarded goes in and out.",
 		Cost:   "Another slot, or another card.",

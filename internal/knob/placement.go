@@ -13,6 +13,7 @@ var placementOvercommit = &Knob{
 	ID: "placement.overcommit", Title: "No more vCPUs and memory than there are", Stage: datapath.Placement, Risk: goal.None, Check: true,
 	Tiers: pinned(),
 	Doc: Doc{
+		Want: "no more vCPUs and memory than the host has beside what it keeps for itself",
 		Why: "With more vCPUs than CPUs some vCPU always waits, with packets in its ring; with more memory than there is the host swaps or reclaims. No other knob makes up for either. " +
 			"Rather commit less: of 2×16 cores two guests with 14 vCPUs each, with storage daemons 10 and 14.",
 		Cost:   "Fewer or smaller guests on the host.",
@@ -73,6 +74,7 @@ var placementSiblings = &Knob{
 	ID: "placement.siblings", Title: "No two vCPUs on one core", Stage: datapath.Placement, Risk: goal.None, Check: true,
 	Tiers: pinned(),
 	Doc: Doc{
+		Want:   "a core for each vCPU",
 		Why:    "The two threads of a core share its execution units and caches: two busy vCPUs on them get little more than half of a core each, and jitter from each other.",
 		Cost:   "Half of the threads are not for vCPUs; they can serve vhost, the emulator or other load.",
 		Verify: "virsh vcpupin NAME against /sys/devices/system/cpu/cpuN/topology/thread_siblings_list.",

@@ -21,6 +21,7 @@ var placementReserve = &Knob{
 	ID: "placement.reserve", Title: "Every node keeps CPUs and memory for the host", Stage: datapath.Placement, Risk: goal.None, Check: true,
 	Tiers: pinned(),
 	Doc: Doc{
+		Want: "at least 1 CPU and 2 GiB of every node for the host, 4 GiB of the first",
 		Why: "Each NUMA node has its own kswapd, its own kernel threads and interrupts. With every CPU of a node given to vCPUs these run on a vCPU's CPU; with nearly all its memory given to guests kswapd runs all the time. " +
 			"Either eats what the tuning gained. Kept back are 1–2 CPUs and 2–4 GiB of each node, more on node 0 and with storage daemons.",
 		Cost:   "That much less for guests.",

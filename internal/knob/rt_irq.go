@@ -20,6 +20,7 @@ var rtIRQAffinity = &Knob{
 	ID: "rt.irq_affinity", Title: "Interrupts stay off the guests' CPUs", Stage: datapath.Realtime, Risk: goal.None,
 	After: []string{"nic.irqbalance", "nic.irq_affinity"}, Tiers: realtime(),
 	Doc: Doc{
+		Want:   "the host's CPUs, for every interrupt that can be moved",
 		Why:    "Each interrupt that lands on a guest's CPU takes the vCPU out of the guest for some microseconds, and pollutes its caches. All that can be moved go to the host's own CPUs, and new ones are asked for there.",
 		Cost:   "The host's CPUs do all of that work: with one of them, disks and network wait for each other.",
 		Verify: "/proc/interrupts: the columns of the guests' CPUs stand still except for LOC, RES and the KVM rows.",

@@ -13,6 +13,7 @@ var rtWatchdog = &Knob{
 	ID: "rt.watchdog", Title: "Lockup detectors leave guests' CPUs alone", Stage: datapath.Realtime, Risk: goal.None,
 	Tiers: realtime(),
 	Doc: Doc{
+		Want:   "the host's CPUs alone",
 		Why:    "The soft lockup detector wakes a thread on each CPU every four seconds, the NMI one takes a performance counter and interrupts by NMI about as often: each is a few microseconds of the guest's time.",
 		Cost:   "A CPU that hangs is no longer reported. watchdog_cpumask keeps the detectors on the host's own CPUs.",
 		Verify: "sysctl kernel.watchdog_cpumask names none of the guests' CPUs, or kernel.watchdog is 0; NMI in /proc/interrupts stands still there.",
@@ -49,6 +50,7 @@ var rtTracing = &Knob{
 	ID: "rt.tracing", Title: "Nothing is being traced", Stage: datapath.Realtime, Risk: goal.None,
 	Tiers: realtime(),
 	Doc: Doc{
+		Want:   "no event, the tracer nop, tracing_on 0",
 		Why:    "A tracer or an event that somebody left on writes a record at each function or event: up to a fifth of all CPU time with the function tracer, and hooks in the scheduler's and the interrupts' path with events.",
 		Cost:   "What was being recorded is not recorded any more.",
 		Verify: "/sys/kernel/tracing: tracing_on 0, current_tracer nop, set_event empty.",
@@ -79,6 +81,7 @@ var rtWorkqueue = &Knob{
 	ID: "rt.workqueue", Title: "Kernel work that may run anywhere runs on the host's CPUs", Stage: datapath.Realtime, Risk: goal.None,
 	Tiers: realtime(),
 	Doc: Doc{
+		Want:   "the host's CPUs",
 		Why:    "Unbound kernel work (writeback, filesystems, much of the network) runs in kworkers on any CPU of this mask. isolcpus and nohz_full take their CPUs out at boot; CPUs that were set aside later are still in.",
 		Cost:   "Fewer CPUs for that work: with one or two it can queue up under disk load.",
 		Verify: "/sys/devices/virtual/workqueue/cpumask; no kworker/u* runs on the guests' CPUs (perf record -e workqueue:workqueue_execute_start -a).",
@@ -111,6 +114,7 @@ var rtTimerMigration = &Knob{
 	ID: "rt.timer_migration", Title: "Timers stay where they were set, in a realtime guest", Stage: datapath.Realtime, Risk: goal.None,
 	Tiers: realtime(),
 	Doc: Doc{
+		Want:   "0 in a realtime guest; on a host as it is",
 		Why:    "With migration an idle CPU hands its timers to a busy one. In a realtime guest whose isolated vCPUs are the busy ones, other vCPUs' timers then fire there.",
 		Cost:   "Idle CPUs wake for their own timers: a little power.",
 		Verify: "sysctl kernel.timer_migration is 0 in the guest; LOC in /proc/interrupts grows as slowly as the workload's own timers.",
@@ -140,6 +144,7 @@ var rtStatInterval = &Knob{
 	ID: "rt.stat_interval", Title: "Memory counters are folded less often", Stage: datapath.Realtime, Risk: goal.None,
 	Tiers: realtime(),
 	Doc: Doc{
+		Want:   "10 seconds or more",
 		Why:    "Every vm.stat_interval seconds a kworker on each CPU that changed its memory counters folds them into the totals: a context switch and a few microseconds on a guest's CPU, each second by default.",
 		Cost:   "Numbers in /proc/vmstat and /proc/zoneinfo are older by up to the interval, and reclaim decides on them.",
 		Verify: "sysctl vm.stat_interval; workqueue events of vmstat_update become rarer.",

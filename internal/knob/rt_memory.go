@@ -17,6 +17,7 @@ var rtSwap = &Knob{
 	ID: "rt.swap", Title: "Nothing is swapped out", Stage: datapath.Realtime, Risk: goal.None,
 	Tiers: realtime(),
 	Doc: Doc{
+		Want:   "off",
 		Why:    "A page of the guest's memory, or of QEMU's own, that was swapped out comes back with a disk access when it is touched: milliseconds in the middle of microseconds. Memory in huge pages is never swapped, QEMU's own heap and stacks are.",
 		Cost:   "When memory runs out somebody is killed instead of swapped. The host needs memory to spare (placement.reserve).",
 		Verify: "swapon --show prints nothing; VmSwap in /proc/PID/status of QEMU is 0.",
@@ -59,6 +60,7 @@ var rtKSM = &Knob{
 	ID: "rt.ksm", Title: "Pages are not merged, and merged ones are taken apart", Stage: datapath.Realtime, Risk: goal.None,
 	After: []string{"rt.swap"}, Tiers: realtime(),
 	Doc: Doc{
+		Want:   "stopped: run 0, or 2 while pages are still merged; ksmtuned stopped too; merge_across_nodes 0",
 		Why:    "ksmd compares the memory of all guests and lets equal pages be one. The first write to such a page stops the guest while it is copied, and ksmd itself takes CPU time and locks. Merged pages also let one guest measure what another has in memory.",
 		Cost:   "Guests with equal contents take their full memory again: as much more as pages_sharing says.",
 		Verify: "/sys/kernel/mm/ksm/run is 0 or 2, pages_shared is 0.",

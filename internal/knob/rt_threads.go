@@ -59,6 +59,7 @@ var rtKsoftirqd = &Knob{
 	ID: "rt.ksoftirqd", Title: "Softirqs on guests' CPUs are not put off", Stage: datapath.Realtime, Risk: goal.None,
 	Tiers: realtime(),
 	Doc: Doc{
+		Want: "SCHED_FIFO 2 or more on the guests' CPUs",
 		Why: "Timers and network work that cannot be done in an interrupt's tail go to ksoftirqd. On a CPU whose vCPU runs with a realtime priority an ordinary thread never runs: the work waits, and what it holds up waits with it. " +
 			"With SCHED_FIFO 2 it runs above a vCPU of priority 1.",
 		Cost:   "What lands in ksoftirqd interrupts the vCPU; but that is rare on an isolated CPU, and short.",
@@ -83,6 +84,7 @@ var rtRCUC = &Knob{
 	ID: "rt.rcuc", Title: "RCU callbacks on guests' CPUs are not put off", Stage: datapath.Realtime, Risk: goal.None,
 	After: []string{"rt.ksoftirqd"}, Tiers: realtime(),
 	Doc: Doc{
+		Want:   "SCHED_FIFO 3 or more on the guests' CPUs",
 		Why:    "On PREEMPT_RT kernels each CPU's RCU callbacks run in a thread rcuc. Below a vCPU with a realtime priority it starves, memory that RCU should free piles up, and in the end the kernel reports stalls and interrupts everything.",
 		Cost:   "Callbacks interrupt the vCPU; rcu_nocbs moves most of them to other CPUs.",
 		Verify: threadVerify,
@@ -106,6 +108,7 @@ var rtRCUB = &Knob{
 	ID: "rt.rcub", Title: "RCU can push readers that hold it up", Stage: datapath.Realtime, Risk: goal.None,
 	After: []string{"rt.rcuc"}, Tiers: realtime(),
 	Doc: Doc{
+		Want:   "SCHED_FIFO 3 or more",
 		Why:    "rcub lends its priority to a preempted thread that holds up an RCU grace period. If it has less than the thread that preempted it (a vCPU), the grace period never ends and every CPU feels it.",
 		Cost:   "None worth naming: it runs only when something is held up.",
 		Verify: threadVerify,
@@ -129,6 +132,7 @@ var rtThrottling = &Knob{
 	ID: "rt.throttling", Title: "Realtime threads are not throttled", Stage: datapath.Realtime, Risk: goal.None,
 	After: []string{"rt.ksoftirqd", "rt.rcuc", "rt.rcub"}, Tiers: realtime(),
 	Doc: Doc{
+		Want:   "-1",
 		Why:    "By default realtime threads may use 950 ms of each second; then they are stopped for 50 ms so that others can run. A vCPU with a realtime priority that polls meets this every second: a hole of 50 ms in the guest.",
 		Cost:   "A realtime thread that runs away takes its CPU until somebody stops it from another one. Never with all CPUs in its mask.",
 		Verify: "sysctl kernel.sched_rt_runtime_us is -1; no \"sched: RT throttling activated\" in dmesg.",
@@ -153,6 +157,7 @@ var rtFairServer = &Knob{
 	ID: "rt.fair_server", Title: "Ordinary threads get no reserved time on guests' CPUs", Stage: datapath.Realtime, Risk: goal.None,
 	After: []string{"rt.throttling"}, Tiers: realtime(),
 	Doc: Doc{
+		Want:   "0 on the guests' CPUs",
 		Why:    "Newer kernels keep 50 ms of each second on every CPU for ordinary threads by a deadline server, whatever sched_rt_runtime_us says. On a guest's CPU any ordinary thread that is waiting there (a kworker) then stops the vCPU for that long.",
 		Cost:   "Ordinary threads that are bound to that CPU wait until the vCPU sleeps: kworkers of the CPU among them. A vCPU that never sleeps must run on a CPU without such work.",
 		Verify: "cat /sys/kernel/debug/sched/fair_server/cpuN/runtime says 0; dmesg says \"Fair server disabled in CPU N\".",

@@ -11,7 +11,7 @@ import (
 type Hit struct {
 	ID    string `json:"id"`
 	Title string `json:"title"`
-	Field string `json:"field"` // id, value, title, trap, why, verify, cost, source or near
+	Field string `json:"field"` // id, value, title, trap, wanted, why, verify, cost, source or near
 	Text  string `json:"text"`  // the trap, or the sentence, that holds what was searched for
 	rank  int
 }
@@ -160,6 +160,7 @@ func (k *Knob) each(look func(field string, rank int, prose string)) {
 	for _, trap := range k.Doc.Traps {
 		look("trap", rankTrap, trap)
 	}
+	look("wanted", rankWhy, k.Doc.Want)
 	look("why", rankWhy, k.Doc.Why)
 	look("cost", rankOther, k.Doc.Cost)
 	look("verify", rankOther, k.Doc.Verify)

@@ -55,6 +55,7 @@ func dropped(v *View) (uint64, string)  { return v.Interval.Dropped(), "softnet 
 func squeezed(v *View) (uint64, string) { return v.Interval.Squeezed(), "softnet time_squeeze" }
 
 var softirqBacklog = softirqKnob("softirq.backlog", "Packets waiting for a CPU's softirq", "net.core.netdev_max_backlog", 10_000, maxBacklog, dropped, Doc{
+	Want: "four times as much, up to 100,000, while softnet dropped grows; else as it is",
 	Why: "Packets that one CPU hands to another (RPS), and those of devices without NAPI (veth, tunnels, loopback, old vhost paths), wait in a queue of each CPU. When it is full they are dropped, which softnet_stat counts. " +
 		"NICs with NAPI do not use this queue: for them the ring is what overflows.",
 	Cost:   "Memory for waiting packets and, when the CPU is too slow for good, only a longer wait before the same loss.",
@@ -71,6 +72,7 @@ var softirqBacklog = softirqKnob("softirq.backlog", "Packets waiting for a CPU's
 })
 
 var softirqBudget = softirqKnob("softirq.budget", "Packets for each round of the softirq", "net.core.netdev_budget", 600, maxBudget, squeezed, Doc{
+	Want:   "four times as much, up to 50,000, while time_squeeze grows; else as it is",
 	Why:    "A round of NET_RX ends after this many packets or after netdev_budget_usecs, whichever is first; what remains waits for the next round or for ksoftirqd, which competes with everything else. time_squeeze counts such ends.",
 	Cost:   "Other softirqs and tasks of that CPU wait longer: on a CPU with a vCPU the guest feels it.",
 	Verify: "The third column of /proc/net/softnet_stat (time_squeeze) grows no more, or less.",
@@ -87,6 +89,7 @@ var softirqBudget = softirqKnob("softirq.budget", "Packets for each round of the
 })
 
 var softirqBudgetUsecs = softirqKnob("softirq.budget_usecs", "Time for each round of the softirq", "net.core.netdev_budget_usecs", 8000, maxBudgetUsecs, squeezed, Doc{
+	Want:   "four times as much, up to 20,000 µs, while time_squeeze grows; else as it is",
 	Why:    "The other end of a round: after this many microseconds the softirq lets go, however many packets wait.",
 	Cost:   "Tasks on that CPU wait up to this long.",
 	Verify: "time_squeeze in /proc/net/softnet_stat grows no more, or less; the sysctl reads back as written.",
@@ -102,6 +105,7 @@ var softirqBudgetUsecs = softirqKnob("softirq.budget_usecs", "Time for each roun
 })
 
 var softirqWeight = softirqKnob("softirq.weight", "Packets for each turn of a device", "net.core.dev_weight", 256, maxWeight, squeezed, Doc{
+	Want:   "four times as much, up to 6,000, while time_squeeze grows; else as it is",
 	Why:    "How many packets the backlog device (veth, RPS, tunnels) handles in one turn before other devices have theirs. A larger weight means fewer turns for the same packets.",
 	Cost:   "Other devices on the CPU wait longer for their turn.",
 	Verify: "time_squeeze grows less with the same load.",

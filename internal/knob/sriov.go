@@ -56,6 +56,7 @@ var sriovNumVFs = &Knob{
 	ID: "sriov.numvfs", Title: "The NIC has virtual functions", Stage: datapath.SRIOV, Risk: goal.Connectivity, Check: true,
 	Tiers: tiers(goal.Passthrough),
 	Doc: Doc{
+		Want:   "1 or more, for passthrough",
 		Why:    "A guest with a virtual function of its own talks to the NIC without the host: no tap, no vhost, no bridge. For 64-byte packets it sent 3.5 Mpps and received 1.9 Mpps on an X520, against 0.5 and 0.7 by tap and bridge.",
 		Cost:   "The guest loses live migration (sriov.migrate), and the host's bridge and rules no longer see its packets. All functions share the port: together the X520 did 11.2 Mpps, divided among the guests.",
 		Verify: "/sys/class/net/PF/device/sriov_numvfs; lspci shows them.",
@@ -101,6 +102,7 @@ var sriovReady = &Knob{
 	ID: "sriov.ready", Title: "Virtual functions have settled", Stage: datapath.SRIOV, Risk: goal.None, Check: true,
 	After: []string{"sriov.numvfs"}, Tiers: tiers(goal.Passthrough),
 	Doc: Doc{
+		Want:   "each function with a name, a guest, or without a driver on purpose",
 		Why:    "Making functions returns before their drivers have found them: names appear one after the other, are renamed by udev, and a guest that starts in between gets a function that its driver has not finished with, or none. 63 functions take about 10 s.",
 		Cost:   "Waiting, with a time limit.",
 		Verify: "Every VF has a name in /sys/class/net, or vfio-pci as driver; udevadm settle returns.",
@@ -141,6 +143,7 @@ var sriovPersist = &Knob{
 	ID: "sriov.persist", Title: "Virtual functions are made at boot, before libvirt starts", Stage: datapath.SRIOV, Risk: goal.None, Check: true,
 	After: []string{"sriov.numvfs"}, Tiers: tiers(goal.Passthrough),
 	Doc: Doc{
+		Want:   "a unit, rule or .link file that makes them before libvirt starts",
 		Why:    "sriov_numvfs is 0 again after each boot. A guest that starts by itself, or a libvirt network that is a pool of functions, does not come up if they are made after libvirt has started, and nobody tries again.",
 		Cost:   "One unit or .link file.",
 		Verify: "systemd-analyze critical-chain libvirtd.service, or virtqemud.service, shows the unit before it; after a reboot the functions are there.",
@@ -188,6 +191,7 @@ var sriovUsage = &Knob{
 	ID: "sriov.usage", Title: "Each virtual function is one guest's", Stage: datapath.SRIOV, Risk: goal.None, Check: true,
 	Tiers: tiers(goal.Passthrough),
 	Doc: Doc{
+		Want:   "one guest for each function",
 		Why:    "Definitions name functions by PCI address, and nothing keeps two of them from naming the same: the second guest fails at its start, or takes the function over after the first has ended, with the settings of the first.",
 		Cost:   "None.",
 		Verify: "mpps inspect shows which function is whose, and which is free; ip -s link show PF counts per function where the driver tells.",

@@ -24,6 +24,7 @@ var sriovAttach = &Knob{
 	ID: "sriov.attach", Title: "How guests are given their virtual functions", Stage: datapath.SRIOV, Risk: goal.GuestRestart, Check: true,
 	After: []string{"sriov.numvfs"}, Tiers: tiers(goal.Passthrough),
 	Doc: Doc{
+		Want: "<interface type='hostdev'>, at most 32 functions a guest",
 		Why: "There are three ways. <interface type='hostdev'> lets libvirt set MAC and VLAN on the function at the guest's start and put them back after it. <hostdev> passes the function as it is: MAC and VLAN are whatever stands there. " +
 			"A libvirt network with a pool of functions picks a free one at each start.",
 		Cost:   "interface type='hostdev' works for virtual functions only; whole ports need <hostdev>.",
@@ -96,6 +97,7 @@ var sriovGuest = &Knob{
 	ID: "sriov.guest", Title: "A guest's virtual function is served by several vCPUs", Stage: datapath.SRIOV, Risk: goal.None, Check: true,
 	Tiers: tiers(goal.Passthrough),
 	Doc: Doc{
+		Want:   "a vCPU for each queue",
 		Why:    "A function has few queues: 2 on an X520, 4 on an X710. Each queue's interrupt goes to one vCPU, and after boot often to the same one: that vCPU then does all the work. irqbalance in the guest spreads them, or they are pinned there.",
 		Cost:   "None.",
 		Verify: "In the guest: /proc/interrupts counts a function's queues on different CPUs.",
@@ -174,6 +176,7 @@ var sriovBridge = &Knob{
 	ID: "sriov.bridge", Title: "No Linux bridge on a virtual function", Stage: datapath.SRIOV, Risk: goal.Connectivity, Check: true,
 	Tiers: tiers(goal.Standard, goal.Aggressive, goal.Passthrough),
 	Doc: Doc{
+		Want: "no function as the port of a Linux bridge",
 		Why: "A function takes in frames for its own MAC only, and the check against spoofing drops what it sends from another. A bridge on it carries other machines' frames: they are lost without a word in both directions. " +
 			"Open vSwitch can work where the function is trusted and unchecked, because it can rewrite addresses.",
 		Cost:   "Guests behind such a bridge need routing or NAT, a function of their own, or macvtap in passthru mode.",
@@ -216,6 +219,7 @@ var sriovMigrate = &Knob{
 	ID: "sriov.migrate", Title: "A guest with a virtual function is not migrated live", Stage: datapath.SRIOV, Risk: goal.GuestRestart, Check: true,
 	Tiers: tiers(goal.Passthrough),
 	Doc: Doc{
+		Want: "a teaming pair, or the function detached before",
 		Why: "The state of a function is in the card, and cannot be moved. libvirt refuses a live migration; an offline one moves the definition with the PCI address of a function that the other host may not have, or has given away. " +
 			"The ways out: detach, migrate, attach; define anew on the other host; or a pair of a virtio NIC and a function (teaming), which falls back to virtio meanwhile.",
 		Cost:   "With teaming a second NIC with the same MAC, and a guest kernel with net_failover (4.18).",

@@ -64,6 +64,7 @@ var sriovVFRate = &Knob{
 	ID: "sriov.vf.rate", Title: "Rate limit of a virtual function", Stage: datapath.SRIOV, Risk: goal.None,
 	Tiers: tiers(goal.Passthrough),
 	Doc: Doc{
+		Want:   "no limit below the target; 0 is none",
 		Why:    "max_tx_rate limits what a guest may send, in Mb/s on the wire. A limit that was meant for another guest or another time caps the packet rate: 1 Mpps of 64-byte frames is 672 Mb/s with preamble and gap.",
 		Cost:   "Without a limit one guest can take the whole port from the others.",
 		Verify: vfVerify + " max_tx_rate is not shown where there is no limit.",
@@ -112,6 +113,7 @@ var sriovVFSpoofchk = &Knob{
 	ID: "sriov.vf.spoofchk", Title: "A guest cannot send with another's address", Stage: datapath.SRIOV, Risk: goal.Connectivity,
 	Tiers: tiers(goal.Passthrough),
 	Doc: Doc{
+		Want:   "on, unless the function is trusted",
 		Why:    "The card drops frames that a guest sends with another MAC or VLAN than its function's. It costs nothing: the card does it.",
 		Cost:   "Bonds with fail_over_mac=none, VRRP with a virtual MAC, and bridges in the guest need it off.",
 		Verify: vfVerify + " \"spoof checking on\"; the counter spoof of ip -s link or ethtool -S PF counts what was dropped.",
@@ -143,6 +145,7 @@ var sriovVFMAC = &Knob{
 	ID: "sriov.vf.mac", Title: "A virtual function has its guest's MAC address", Stage: datapath.SRIOV, Risk: goal.Connectivity,
 	Tiers: tiers(goal.Passthrough),
 	Doc: Doc{
+		Want:   "the address in the guest's definition",
 		Why:    "An address that the host has set cannot be changed from within the guest. Without one the guest's driver makes one up at each start, and switches, DHCP and licences see another machine each time.",
 		Cost:   "The guest cannot change it, which bonds in the guest may want.",
 		Verify: vfVerify + " link/ether and the address of the guest's interface.",
@@ -180,6 +183,7 @@ var sriovVFTrust = &Knob{
 	ID: "sriov.vf.trust", Title: "No virtual function is trusted without need", Stage: datapath.SRIOV, Risk: goal.Connectivity,
 	Tiers: tiers(goal.Passthrough),
 	Doc: Doc{
+		Want:   "off while no guest has the function",
 		Why:    "A trusted function may go promiscuous, take in all multicast and change its own MAC: on some cards it then sees other guests' packets. Trust that was given to one guest stays for the next.",
 		Cost:   "Guests that bridge or bond over the function need it: they are left as they are while they have it.",
 		Verify: vfVerify + " \"trust off\".",
@@ -209,6 +213,7 @@ var sriovVFVLAN = &Knob{
 	ID: "sriov.vf.vlan", Title: "A virtual function is in its guest's VLAN", Stage: datapath.SRIOV, Risk: goal.Connectivity,
 	Tiers: tiers(goal.Passthrough),
 	Doc: Doc{
+		Want:   "the VLAN in the guest's definition",
 		Why:    "With a VLAN on the function the card tags what the guest sends and strips what it receives: the guest knows nothing of it and cannot leave it. A tag that was left by another guest puts this one into the wrong network.",
 		Cost:   "The guest cannot use VLANs of its own on that function.",
 		Verify: vfVerify + " \"vlan N\" is not shown where there is none.",
@@ -242,6 +247,7 @@ var sriovVFLinkState = &Knob{
 	ID: "sriov.vf.link_state", Title: "A virtual function's link follows the port's", Stage: datapath.SRIOV, Risk: goal.Connectivity,
 	Tiers: tiers(goal.Passthrough),
 	Doc: Doc{
+		Want:   "auto or enable",
 		Why:    "auto shows the guest the port's own link. enable shows a link that is always up, which lets functions of one port talk to each other without a cable; disable cuts the guest off.",
 		Cost:   "None.",
 		Verify: vfVerify + " \"link-state auto\".",

@@ -16,6 +16,7 @@ var vhostZeroCopy = &Knob{
 	ID: "vhost.zero_copy", Title: "Zero-copy transmit stays off", Stage: datapath.Vhost, Risk: goal.GuestRestart, Check: true,
 	Tiers: viaKernel(),
 	Doc: Doc{
+		Want: "0",
 		Why: "experimental_zcopytx lends the guest's pages to the NIC instead of copying them. For small packets pinning costs more than copying 64 bytes, " +
 			"a guest waits for the NIC to let go of its buffers, and batching from vhost to the tap is lost.",
 		Cost:   "None: it is off by default.",
@@ -41,6 +42,7 @@ var vhostThreads = &Knob{
 	ID: "vhost.threads", Title: "A CPU for each vhost thread", Stage: datapath.Vhost, Risk: goal.None,
 	After: []string{"nic.irq_affinity", "domain.vcpupin", "domain.queues"}, Tiers: viaKernel(),
 	Doc: Doc{
+		Want: "a CPU for each, of the guest's node and no vCPU's",
 		Why: "A vhost thread copies all packets of one queue pair. The scheduler puts it where there is time, often on a vCPU's CPU or on the other thread of its core, and moves it in the middle of a burst. " +
 			"Each gets a CPU of its own on the guest's node, apart from all vCPUs; one or two threads carry several 100 kpps.",
 		Cost:   "These CPUs are no longer there for vCPUs: the founding measurement gave vhost half of the host.",

@@ -13,6 +13,7 @@ var vhostBudget = &Knob{
 	ID: "vhost.budget", Title: "CPUs for vhost threads, in all guests together", Stage: datapath.Vhost, Risk: goal.None, Check: true,
 	Tiers: viaKernel(),
 	Doc: Doc{
+		Want: "no more threads than there are CPUs without a vCPU",
 		Why: "Every queue of every NIC of every guest is a thread that copies packets. Those that find no CPU of their own take turns with vCPUs or with each other, and the guest sees the loss. " +
 			"When one guest must do the most, half of the CPUs are vhost's: 14 vCPUs and 14 vhost threads on 2×16 cores. For less, one or two threads carry several 100 kpps.",
 		Cost:   "CPUs that vhost has are not for vCPUs.",

@@ -24,6 +24,7 @@ func Knob(t *Text, k *knob.Knob) {
 			lead = strings.Repeat(" ", 8)
 		}
 	}
+	paragraph(t, "wanted", k.Doc.Want)
 	paragraph(t, "why", k.Doc.Why)
 	paragraph(t, "cost", k.Doc.Cost)
 	paragraph(t, "verify", k.Doc.Verify)

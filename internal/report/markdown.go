@@ -20,7 +20,7 @@ func KnobMarkdown(k *knob.Knob) string {
 			fmt.Fprintf(&b, "- `%s` (%s)\n", v.Address, v.What)
 		}
 	}
-	for _, part := range []struct{ title, text string }{{"Why", k.Doc.Why}, {"What it costs", k.Doc.Cost}, {"How to see that it worked", k.Doc.Verify}} {
+	for _, part := range []struct{ title, text string }{{"What it should be", k.Doc.Want}, {"Why", k.Doc.Why}, {"What it costs", k.Doc.Cost}, {"How to see that it worked", k.Doc.Verify}} {
 		if part.text != "" {
 			fmt.Fprintf(&b, "\n## %s\n\n%s\n", part.title, markdown(part.text))
 		}
