@@ -5,7 +5,6 @@ package apply
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"strings"
@@ -137,11 +136,11 @@ func (e *Engine) readBack(ctx context.Context, a setting.Address, is func(settin
 // put writes a value that stood there before and proves that it stands there again.
 func (e *Engine) put(ctx context.Context, a setting.Address, value setting.Reading) (setting.Reading, error) {
 	if err := e.write(ctx, a, value); err != nil {
-		return setting.Reading{}, refused(a, brief(a, value), err)
+		return setting.Reading{}, refused(a, a.Brief(value), err)
 	}
 	found, same := e.readBack(ctx, a, value.Same)
 	if !same {
-		return found, fmt.Errorf("%s: wrote %s, but it reads back as %s", a, brief(a, value), told(a, found))
+		return found, fmt.Errorf("%s: wrote %s, but it reads back as %s", a, a.Brief(value), told(a, found))
 	}
 	return found, nil
 }
@@ -165,22 +164,13 @@ func told(a setting.Address, r setting.Reading) string {
 	if r.State != setting.Known && r.Why != "" {
 		return fmt.Sprintf("%s (%s)", r, r.Why)
 	}
-	return brief(a, r)
-}
-
-// brief is a reading for messages: the value, or of a whole file its size and a hash.
-func brief(a setting.Address, r setting.Reading) string {
-	if !a.Kind.Whole() || r.State != setting.Known {
-		return r.String()
-	}
-	sum := sha256.Sum256([]byte(r.Value))
-	return fmt.Sprintf("a text of %d lines (sha256 %x…)", strings.Count(r.Value, "\n"), sum[:4])
+	return a.Brief(r)
 }
 
 // wanted is a want for messages.
 func wanted(a setting.Address, w setting.Want) string {
 	if a.Kind.Whole() && w.Op != setting.Gone {
-		return brief(a, setting.Value(w.Value))
+		return a.Brief(setting.Value(w.Value))
 	}
 	return w.String()
 }

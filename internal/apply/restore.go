@@ -233,10 +233,10 @@ func (r *Restorer) judge(ctx context.Context, d *desired, now time.Time) bool {
 		if before != byHand {
 			d.since = now
 		}
-		d.standing, d.found = byHand, brief(d.Address, found)
+		d.standing, d.found = byHand, d.Address.Brief(found)
 		return false
 	}
-	d.found = brief(d.Address, found)
+	d.found = d.Address.Brief(found)
 	return true
 }
 
@@ -267,7 +267,7 @@ func (r *Restorer) putBack(ctx context.Context, off []*desired) ([]PutBack, erro
 		if !still[d] {
 			continue
 		}
-		one := PutBack{ID: d.ID, Address: d.Address, From: d.found, To: brief(d.Address, d.To)}
+		one := PutBack{ID: d.ID, Address: d.Address, From: d.found, To: d.Address.Brief(d.To)}
 		if err := r.again(ctx, d); err != nil {
 			one.Error = err.Error()
 		} else {
@@ -284,7 +284,7 @@ func (r *Restorer) again(ctx context.Context, d *desired) error {
 		return refused(d.Address, wanted(d.Address, d.Want), err)
 	}
 	if found, is := r.readBack(ctx, d.Address, d.Want.Met); !is {
-		return fmt.Errorf("%s: wrote %s, but it reads back as %s", d.Address, brief(d.Address, d.To), told(d.Address, found))
+		return fmt.Errorf("%s: wrote %s, but it reads back as %s", d.Address, d.Address.Brief(d.To), told(d.Address, found))
 	}
 	return nil
 }

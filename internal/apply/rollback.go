@@ -277,7 +277,7 @@ func (e *Engine) decide(t *journal.Transaction, c journal.Change, found setting.
 	if c.Found != nil {
 		ours = *c.Found
 	}
-	return false, fmt.Sprintf("%s since: is %s, mpps left it at %s, before that it was %s", DriftReason, told(c.Address, found), brief(c.Address, ours), brief(c.Address, c.Before))
+	return false, fmt.Sprintf("%s since: is %s, mpps left it at %s, before that it was %s", DriftReason, told(c.Address, found), c.Address.Brief(ours), c.Address.Brief(c.Before))
 }
 
 // restoreAll goes through the changes from the last to the first, and once more for what was moved by what followed.

@@ -172,7 +172,7 @@ func (e *Engine) preflight(ctx context.Context, p *plan.Plan) ([]setting.Reading
 		}
 		found[i] = e.read(ctx, c.Address)
 		if !c.Want.Met(found[i]) && (found[i].State == setting.Unknown || !found[i].Same(c.From)) {
-			stale.Changed = append(stale.Changed, plan.Difference{What: c.Address.String(), Then: brief(c.Address, c.From), Now: told(c.Address, found[i])})
+			stale.Changed = append(stale.Changed, plan.Difference{What: c.Address.String(), Then: c.Address.Brief(c.From), Now: told(c.Address, found[i])})
 		}
 	}
 	if len(stale.Changed) > 0 {
@@ -342,7 +342,7 @@ func (r *run) conclude(ctx context.Context, c plan.Change, n int, failed error) 
 	found, met := r.readBack(ctx, c.Address, c.Want.Met)
 	change.Found = &found
 	if !met {
-		err := fmt.Errorf("%s: wanted %s, wrote %s, but it reads back as %s", c.Address, wanted(c.Address, c.Want), brief(c.Address, c.To), told(c.Address, found))
+		err := fmt.Errorf("%s: wanted %s, wrote %s, but it reads back as %s", c.Address, wanted(c.Address, c.Want), c.Address.Brief(c.To), told(c.Address, found))
 		change.State, change.Error = journal.ChangeFailed, err.Error()
 		return errors.Join(err, r.writer.Append(journal.Record{Event: journal.Failed, N: n, Error: err.Error()}))
 	}

@@ -136,7 +136,7 @@ func (e *Engine) lingering(ctx context.Context, l *journal.Ledger, stands map[se
 			}
 			if found := e.read(ctx, c.Address); c.Want.Met(found) {
 				seen[c.Address] = true
-				rows = append(rows, Row{ID: c.ID, Address: c.Address, Wanted: wanted(c.Address, c.Want), Found: brief(c.Address, found), State: WaitsFor, Why: why, TX: t.Header.TX})
+				rows = append(rows, Row{ID: c.ID, Address: c.Address, Wanted: wanted(c.Address, c.Want), Found: c.Address.Brief(found), State: WaitsFor, Why: why, TX: t.Header.TX})
 			}
 		}
 	}
@@ -160,7 +160,7 @@ func (e *Engine) lingers(l *journal.Ledger, back *journal.Transaction, c journal
 
 func (e *Engine) row(ctx context.Context, t *journal.Transaction, c journal.Change) Row {
 	found := e.read(ctx, c.Address)
-	row := Row{ID: c.ID, Address: c.Address, Wanted: wanted(c.Address, c.Want), Found: brief(c.Address, found), State: Compliant, TX: t.Header.TX}
+	row := Row{ID: c.ID, Address: c.Address, Wanted: wanted(c.Address, c.Want), Found: c.Address.Brief(found), State: Compliant, TX: t.Header.TX}
 	switch {
 	case found.State == setting.Unknown:
 		row.State, row.Why = Untold, found.Why

@@ -135,7 +135,7 @@ func Check(p *Plan, h *facts.Host) error {
 	}
 	for _, c := range p.Changes {
 		if found := h.Readings.At(c.Address); !found.Same(c.From) {
-			stale.Changed = append(stale.Changed, Difference{c.Address.String(), c.From.String(), found.String()})
+			stale.Changed = append(stale.Changed, Difference{c.Address.String(), c.Address.Brief(c.From), c.Address.Brief(found)})
 		}
 	}
 	if len(stale.Changed) > 0 {
