@@ -11,6 +11,14 @@ import (
 // needsReboot is what a change of a kernel argument waits for.
 const needsReboot = "reboot of the host"
 
+// Needs is what must happen before a change of an address takes effect, where its kind alone tells; empty where it does not.
+func Needs(a setting.Address) string {
+	if a.Kind == setting.KernelArg {
+		return needsReboot
+	}
+	return ""
+}
+
 // bootArgument is the address of a kernel argument.
 func bootArgument(name string) setting.Address { return setting.Of(setting.KernelArg, name) }
 

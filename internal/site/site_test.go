@@ -92,6 +92,11 @@ func TestAdjust(t *testing.T) {
 			t.Errorf("the site wants %s: %+v", value, a)
 		}
 	}
+	hugepages := setting.Of(setting.KernelArg, "hugepagesz+hugepages")
+	wish := File{Entries: []Entry{{ID: "boot.hugepages", Address: hugepages, Want: setting.Exact("hugepagesz=1G hugepages=1"), Reason: "one guest"}}}
+	if a := wish.Adjust("boot.hugepages", hugepages, knob.Skips("no guest")); a.Want == nil || a.Needs != "reboot of the host" {
+		t.Errorf("%+v, expected a wish that needs a reboot", a)
+	}
 	if a := f.Adjust("nic.ring.rx", eth1, knob.Skips("down")); a.Want == nil || a.Want.Value != "1024" {
 		t.Errorf("an address says it: %+v", a)
 	}

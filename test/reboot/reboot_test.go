@@ -1,0 +1,206 @@
+//go:build lab
+
+package reboot
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"mpps/internal/lab"
+	"mpps/internal/lab/labtest"
+)
+
+func TestMain(m *testing.M) { os.Exit(labtest.Main(m)) }
+
+// box is the emulated host of a test.
+type box struct {
+	*testing.T
+	lab *lab.Lab
+}
+
+func (b box) must(script string) string {
+	b.Helper()
+	out, err := b.lab.Must(b.Context(), script)
+	if err != nil {
+		b.Fatalf("%s: %v", script, err)
+	}
+	return strings.TrimSpace(out)
+}
+
+// answer is the result of a command of mpps, of whatever exit code.
+func (b box) answer(into any, arguments string) {
+	b.Helper()
+	out, err := b.lab.Shell(b.Context(), "/opt/mpps --json "+arguments)
+	if err != nil {
+		b.Fatal(err)
+	}
+	var envelope struct{ Result json.RawMessage }
+	if err := json.Unmarshal([]byte(out.Stdout), &envelope); err != nil {
+		b.Fatalf("mpps %s: exit %d: %v: %s%s", arguments, out.Code, err, out.Stdout, out.Stderr)
+	}
+	if err := json.Unmarshal(envelope.Result, into); err != nil {
+		b.Fatalf("mpps %s: %v", arguments, err)
+	}
+}
+
+// reboot has the host reboot by itself.
+func (b box) reboot() {
+	b.Helper()
+	began := time.Now()
+	if err := b.lab.Reboot(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	b.Logf("rebooted in %.1f s", time.Since(began).Seconds())
+}
+
+// status is the one word, and the states of the rows by address.
+func (b box) status() (string, map[string]string) {
+	b.Helper()
+	var s struct {
+		State string
+		Rows  []struct{ Address, State, Why string }
+	}
+	b.answer(&s, "status")
+	rows := map[string]string{}
+	for _, r := range s.Rows {
+		rows[r.Address] = r.State
+	}
+	var verify struct {
+		Rows []struct{ Address, State, Why string }
+	}
+	b.answer(&verify, "verify")
+	for _, r := range verify.Rows {
+		if rows[r.Address] != r.State {
+			b.Errorf("%s is %s in verify and %q in status: %s", r.Address, r.State, rows[r.Address], r.Why)
+		}
+	}
+	if len(verify.Rows) != len(rows) {
+		b.Errorf("verify has %d rows, status %d", len(verify.Rows), len(rows))
+	}
+	return s.State, rows
+}
+
+// all sees that the host is in a state, and each of some values.
+func (b box) all(state, row string, addresses []string) {
+	b.Helper()
+	got, rows := b.status()
+	if got != state {
+		b.Errorf("status is %s, expected %s", got, state)
+	}
+	for _, a := range addresses {
+		if rows[a] != row {
+			b.Errorf("%s is %q, expected %s", a, rows[a], row)
+		}
+	}
+}
+
+// boot files of the host, and those that mpps makes for them.
+const bootFiles = `cd /; for f in $(find boot/grub etc/default var/lib/mpps/boot -type f 2>/dev/null | sort); do echo "$(stat -c %a:%U "$f") $(md5sum "$f")"; done; find etc/default var/lib/mpps/boot -type d 2>/dev/null | sort`
+
+// kernel is what the running kernel says by itself, without mpps.
+const kernel = `for f in isolated nohz_full; do echo $f $(cat /sys/devices/system/cpu/$f); done
+echo hugepages $(cat /sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages)
+echo hugetlb $(awk '$1=="Hugetlb:"{print $2}' /proc/meminfo)
+echo cstate $(cat /sys/module/processor/parameters/max_cstate)
+dmesg | grep -o 'Offload RCU callbacks from CPUs: [^.]*'`
+
+// TestRebootWithArguments plans for realtime on a host whose administrator has boot arguments of their own, applies, reboots,
+// rolls back, and reboots again.
+func TestRebootWithArguments(t *testing.T) {
+	b := box{t, labtest.Host(t, labtest.Persist, labtest.Fresh)}
+	b.must(`set -e; cp /share/mpps /opt/mpps; mkdir -p /etc/mpps
+printf '# of this site\nGRUB_CMDLINE_LINUX_DEFAULT="nohz_full=3 quiet"\n' >/etc/default/grub.d/50-site.cfg
+update-grub 2>&1`)
+	b.reboot()
+	line := b.must("cat /proc/cmdline")
+	if !strings.HasSuffix(line, " nohz_full=3 quiet") {
+		t.Fatalf("booted with %q: the administrator's arguments are not there", line)
+	}
+	byItself := b.must(kernel)
+
+	// Everything but boot arguments is left alone: a host without systemd loses the rest with the reboot. idle=poll would have
+	// four emulated processors run at full speed on the few real ones.
+	const goal = "plan -q --latency 20us --cpus 2-3 --consent data"
+	type planned struct{ Changes []struct{ ID, Address, Needs string } }
+	var p planned
+	b.answer(&p, goal)
+	var site strings.Builder
+	var left []string
+	for _, c := range p.Changes {
+		if (!strings.HasPrefix(c.Address, "kernel-arg:") || c.ID == "boot.idle") && !strings.HasPrefix(c.ID, "lasting.") && !slices.Contains(left, c.ID) {
+			left = append(left, c.ID)
+			fmt.Fprintf(&site, "- {id: %s, leave: true, reason: only boot arguments here}\n", c.ID)
+		}
+	}
+	site.WriteString("- {id: boot.hugepages, address: 'kernel-arg:hugepagesz+hugepages', want: 'hugepagesz=1G hugepages=1', reason: room for one guest}\n")
+	b.must("cat >/etc/mpps/site.yaml <<'EOF'\n" + site.String() + "EOF\ncd /share; /opt/mpps snapshot -q -o before.json")
+	files := b.must(bootFiles)
+
+	p = planned{}
+	b.answer(&p, goal+" -o /share/plan.json")
+	var addresses []string
+	for _, c := range p.Changes {
+		addresses = append(addresses, c.Address)
+		if !strings.HasPrefix(c.Address, "kernel-arg:") || c.Needs != "reboot of the host" {
+			t.Errorf("%s %s needs %q: expected only kernel arguments, which need a reboot", c.ID, c.Address, c.Needs)
+		}
+	}
+	for _, name := range []string{"isolcpus", "nohz_full", "rcu_nocbs", "hugepagesz+hugepages", "quiet", "processor.max_cstate"} {
+		if !slices.Contains(addresses, "kernel-arg:"+name) {
+			t.Errorf("%s is not planned: %v", name, addresses)
+		}
+	}
+	b.must("/opt/mpps apply -q --confirm 0 /share/plan.json >&2")
+	b.all("waiting", "waiting", addresses)
+	if now := b.must("cat /proc/cmdline; " + kernel); now != line+"\n"+byItself {
+		t.Errorf("the running kernel has changed: %s", now)
+	}
+
+	b.reboot()
+	b.all("applied", "compliant", addresses)
+	want := "isolated 2-3\nnohz_full 2-3\nhugepages 1\nhugetlb 1048576\ncstate 1\nOffload RCU callbacks from CPUs: 2-3"
+	if now := b.must(kernel); now != want {
+		t.Errorf("the rebooted kernel says %q, expected %q", now, want)
+	}
+	words := strings.Fields(b.must("cat /proc/cmdline"))
+	for _, word := range []string{"isolcpus=managed_irq,domain,2-3", "nohz_full=2-3", "rcu_nocbs=2-3", "mce=off", "tsc=reliable", "processor.max_cstate=1"} {
+		if !slices.Contains(words, word) {
+			t.Errorf("the kernel was booted with %q, without %s", words, word)
+		}
+	}
+	if i := slices.Index(words, "hugepagesz=1G"); i < 0 || i+1 >= len(words) || words[i+1] != "hugepages=1" {
+		t.Errorf("the kernel was booted with %q, without hugepagesz=1G hugepages=1 in this order", words)
+	}
+	for _, word := range []string{"nohz_full=3", "quiet"} {
+		if slices.Contains(words, word) {
+			t.Errorf("the kernel was booted with %q, still with %s", words, word)
+		}
+	}
+
+	b.must("/opt/mpps rollback -q >&2")
+	b.all("waiting", "waiting", addresses)
+	if now := b.must(bootFiles); now != files {
+		t.Errorf("boot loader files after the rollback:\n%s\nbefore:\n%s", now, files)
+	}
+	b.reboot()
+	if state, rows := b.status(); state != "clean" || len(rows) > 0 {
+		t.Errorf("status is %s with %d values, expected clean", state, len(rows))
+	}
+	if now := b.must("cat /proc/cmdline"); now != line {
+		t.Errorf("booted with %q, expected as before %q", now, line)
+	}
+	if now := b.must(kernel); now != byItself {
+		t.Errorf("the kernel says %q, expected as before %q", now, byItself)
+	}
+	var diff struct{ Differences []struct{ Path, Before, After string } }
+	b.must("/opt/mpps snapshot -q -o /share/after.json")
+	b.answer(&diff, "snapshot diff /share/before.json /share/after.json")
+	for _, d := range diff.Differences {
+		t.Errorf("%s is not as before: %s → %s", d.Path, d.Before, d.After)
+	}
+}
