@@ -24,6 +24,7 @@ type knobCase struct {
 	At      string
 	Found   *string // canonical; nil: nobody read it
 	Absent  bool
+	Held    bool // can be read and not set
 	Max     *int64
 	Goal    *goal.Goal        // 1.8 Mpps unless given
 	Set     map[string]any    // path in host.json ("nics/0/up") → value
@@ -147,7 +148,7 @@ func (c knobCase) run(t *testing.T) {
 	}
 	switch {
 	case c.Found != nil:
-		h.Readings[a] = setting.Reading{State: setting.Known, Value: *c.Found, Max: c.Max}
+		h.Readings[a] = setting.Reading{State: setting.Known, Value: *c.Found, Max: c.Max, ReadOnly: c.Held}
 	case c.Absent:
 		h.Readings[a] = setting.Missing("not there")
 	}
