@@ -8,6 +8,8 @@ import (
 	"regexp"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"mpps/internal/journal"
 )
 
 // refuses checks that every command that writes, and those that tell how the host stands, refuse the journal of a scratch
@@ -77,4 +79,18 @@ func treeText(ts *testscript.TestScript, root string) string {
 // isRoot is the condition [root] of scripts.
 func isRoot(condition string) (bool, error) {
 	return condition == "root" && os.Geteuid() == 0, nil
+}
+
+// sampleJournal puts a journal that was recorded when the format was made on a scratch tree: "samplejournal NAME ROOT".
+func sampleJournal(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: samplejournal NAME ROOT")
+	}
+	text, err := os.ReadFile(filepath.Join("../../internal/journal/testdata", args[0]+".jsonl"))
+	ts.Check(err)
+	t, err := journal.Parse(text)
+	ts.Check(err)
+	into := filepath.Join(ts.MkAbs(args[1]), journal.Path)
+	ts.Check(os.MkdirAll(into, 0o755))
+	ts.Check(os.WriteFile(filepath.Join(into, t.Header.TX+".jsonl"), text, 0o644))
 }

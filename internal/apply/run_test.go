@@ -120,8 +120,14 @@ func TestFaultThenRollbackSettles(t *testing.T) {
 	if got := f.values[address(1)].Value; got != "old" {
 		t.Errorf("the change between the two that cannot be undone is %s, expected old", got)
 	}
-	if got := state(t, e); got != IsFailed {
-		t.Errorf("status is %s, expected failed", got)
+	s, err := e.Status(t.Context())
+	if err != nil || s.State != IsFailed || len(s.Rows) != 2 {
+		t.Fatalf("status is %+v, %v; expected failed, and the two values that could not be put back", s, err)
+	}
+	for i, want := range []string{"is new, and could not be put back to old", "is odd, and could not be put back to old"} {
+		if r := s.Rows[i]; r.State != Drifted || r.Wanted != "old" || r.Why != want {
+			t.Errorf("row %+v, expected %s", r, want)
+		}
 	}
 	var unsettled *Unsettled
 	if _, err := e.Run(t.Context(), changes(3), Options{}); !errors.As(err, &unsettled) {

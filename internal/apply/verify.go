@@ -79,7 +79,8 @@ func (e *Engine) Status(ctx context.Context) (Status, error) {
 			if ctx.Err() != nil {
 				return s, context.Cause(ctx)
 			}
-			if c.State == journal.ChangeUndone || back[t.Header.TX][c.Address] && e.read(ctx, c.Address).Same(c.Before) {
+			tried := c.State == journal.ChangeUndoFailed || back[t.Header.TX][c.Address] // to put it back
+			if c.State == journal.ChangeUndone || tried && e.read(ctx, c.Address).Same(c.Before) {
 				continue
 			}
 			i, known := at[c.Address]
@@ -164,6 +165,9 @@ func (e *Engine) row(ctx context.Context, t *journal.Transaction, c journal.Chan
 	switch {
 	case found.State == setting.Unknown:
 		row.State, row.Why = Untold, found.Why
+	case c.State == journal.ChangeUndoFailed: // what is wanted is what was there before
+		row.Wanted = c.Address.Brief(c.Before)
+		row.State, row.Why = Drifted, fmt.Sprintf("is %s, and could not be put back to %s", told(c.Address, found), row.Wanted)
 	case c.Want.Met(found), lasting.Holds(c.Address, c.Before, c.After, found):
 		if why := e.waits(t, c); why != "" {
 			row.State, row.Why = WaitsFor, why
