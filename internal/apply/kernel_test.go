@@ -27,27 +27,8 @@ import (
 // TestKernel runs the engine on the parameters of a network namespace of its own: real files of a real kernel, which
 // refuses what is out of range. The namespace belongs to a child process and goes with it.
 func TestKernel(t *testing.T) {
-	if os.Getenv("MPPS_KERNEL_TEST") == "" {
-		outside, err := os.Readlink("/proc/self/ns/net")
-		if err != nil {
-			t.Fatal(err)
-		}
-		cmd := exec.Command(os.Args[0], "-test.run=^TestKernel$", "-test.v")
-		cmd.Env = append(os.Environ(), "MPPS_KERNEL_TEST="+outside)
-		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
-		out, err := cmd.CombinedOutput()
-		t.Logf("%s", out)
-		if err != nil {
-			t.Fatalf("in a network namespace: %v", err)
-		}
+	if !inNamespace(t) {
 		return
-	}
-	if inside, err := os.Readlink("/proc/self/ns/net"); err != nil || inside == os.Getenv("MPPS_KERNEL_TEST") {
-		t.Fatalf("namespace %s, %v: expected one of its own", inside, err)
-	}
-	// /sys shows the devices of the namespace in which it was mounted.
-	if err := errors.Join(syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""), syscall.Mount("sysfs", "/sys", "sysfs", 0, "")); err != nil {
-		t.Fatalf("a /sys of its own: %v", err)
 	}
 	t.Run("refused", kernelRefuses)
 	t.Run("device", kernelDevice)

@@ -4,13 +4,11 @@ package apply_test
 
 import (
 	"context"
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -23,26 +21,8 @@ import (
 // TestRestoreOnEvents makes a device anew and brings it down and up, in a network namespace of its own, and measures how long
 // its values take to come back. What is changed by hand in between stays.
 func TestRestoreOnEvents(t *testing.T) {
-	if os.Getenv("MPPS_RESTORE_TEST") == "" {
-		outside, err := os.Readlink("/proc/self/ns/net")
-		if err != nil {
-			t.Fatal(err)
-		}
-		cmd := exec.Command(os.Args[0], "-test.run=^TestRestoreOnEvents$", "-test.v")
-		cmd.Env = append(os.Environ(), "MPPS_RESTORE_TEST="+outside)
-		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
-		out, err := cmd.CombinedOutput()
-		t.Logf("%s", out)
-		if err != nil {
-			t.Fatalf("in a network namespace: %v", err)
-		}
+	if !inNamespace(t) {
 		return
-	}
-	if inside, err := os.Readlink("/proc/self/ns/net"); err != nil || inside == os.Getenv("MPPS_RESTORE_TEST") {
-		t.Fatalf("namespace %s, %v: expected one of its own", inside, err)
-	}
-	if err := errors.Join(syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""), syscall.Mount("sysfs", "/sys", "sysfs", 0, "")); err != nil {
-		t.Fatalf("a /sys of its own: %v", err)
 	}
 	ip := func(args ...string) {
 		t.Helper()
