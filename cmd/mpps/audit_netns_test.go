@@ -30,6 +30,9 @@ func TestAuditCountsOverAnInterval(t *testing.T) {
 	}
 	run("ip", "netns", "add", ns)
 	t.Cleanup(func() { run("ip", "netns", "del", ns) })
+	for _, which := range []string{"all", "default"} { // the kernel's own packets would be dropped there too
+		run("ip", "netns", "exec", ns, "sysctl", "-qw", "net.ipv6.conf."+which+".disable_ipv6=1")
+	}
 	tap, send := openTap(t, "/run/netns/"+ns, "tap9")
 	defer tap.Close()
 	run("ip", "-n", ns, "link", "set", "tap9", "txqueuelen", "10", "up")
