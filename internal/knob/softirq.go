@@ -20,7 +20,7 @@ const (
 // softirqKnob is a sysctl that is raised, fourfold and within a bound, only while its counter grows.
 func softirqKnob(id, title, sysctl string, least, bound int64, grows func(v *View) (uint64, string), doc Doc) *Knob {
 	return &Knob{
-		ID: id, Title: title, Stage: datapath.Softirq, Risk: goal.None, Tiers: viaKernel(), Doc: doc,
+		ID: id, Title: title, Stage: datapath.Softirq, Risk: goal.None, Tiers: viaKernel(), Most: bound, Doc: doc,
 		Where: fixed(setting.Of(setting.Sysctl, sysctl)),
 		Want: func(v *View, a setting.Address) Advice {
 			if advice, needed := v.needsInterval(); needed {

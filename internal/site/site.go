@@ -15,12 +15,15 @@ package site
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -116,9 +119,19 @@ func Parse(text []byte) (*File, error) {
 	if err := decoder.Decode(&list); err != nil && !errors.Is(err, io.EOF) {
 		return nil, &Error{Problem: plain(err), Advice: form}
 	}
+	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return nil, &Error{Problem: "there is more than one document in it (---)", Advice: "write one list"}
+	}
 	var document yaml.Node // the same once more, for its lines
 	if err := yaml.Unmarshal(text, &document); err != nil {
 		return nil, &Error{Problem: plain(err), Advice: form}
+	}
+	if len(document.Content) > 0 {
+		for i, at := range document.Content[0].Content {
+			if at.Tag == "!!null" { // the decoder passes over these
+				return nil, &Error{Entry: i + 1, Line: at.Line, Problem: "it is empty", Advice: form}
+			}
+		}
 	}
 	f := &File{}
 	for i, written := range list {
@@ -161,8 +174,15 @@ func plain(err error) string {
 	text = strings.TrimSpace(strings.TrimPrefix(text, "unmarshal errors:"))
 	text, _, _ = strings.Cut(text, "\n")
 	text = strings.ReplaceAll(text, " in type site.entry", "")
-	return strings.ReplaceAll(text, "[]site.entry", "a list of entries")
+	return expected.ReplaceAllStringFunc(text, func(found string) string {
+		parts := expected.FindStringSubmatch(found)
+		what := map[string]string{"[]site.entry": "a list of entries", "site.entry": "an entry", "bool": "true or false", "string": "a text"}[parts[2]]
+		return strings.TrimSuffix(fmt.Sprintf("expected %s, found %s", cmp.Or(what, parts[2]), cmp.Or(strings.Trim(parts[1], "` "), "something else")), " ")
+	})
 }
+
+// expected is how the decoder says that it found something else than it needs.
+var expected = regexp.MustCompile("cannot unmarshal !!\\w+ (`[^`]*` )?into (\\S+)")
 
 func (w entry) name() string {
 	if w.Address != "" {
@@ -211,6 +231,9 @@ func (w entry) check() (e Entry, wrong *mistake) {
 	e.Want = setting.Exact(value)
 	if value == Absent {
 		e.Want = setting.NotThere()
+	}
+	if n, err := strconv.ParseInt(value, 10, 64); k.Most > 0 && err == nil && (n < 1 || n > k.Most) {
+		return e, &mistake{"want", fmt.Sprintf("%s wants %s: expected 1 to %d", w.name(), value, k.Most), "the kernel has no such bound, and takes a typing error for an order"}
 	}
 	if w.Address != "" {
 		e.Want, wrong = wanted(e.Want, e.Address)

@@ -62,6 +62,12 @@ func TestRefused(t *testing.T) {
 		"# a comment\n\n- id: memory.thp\n  leave: true\n  reason: x\n- id: softirq.wieght\n":          "line 6 (entry 2): unknown knob",
 		"- id: nic.ring.rx\n  reason: x\n  want: many\n":                                               "line 3 (entry 1)",
 		"- id: memory.thp\n  leave: true\n  reason: x\n- reason: y\n  leave: true\n  id: memory.thp\n": "line 6 (entry 2): memory.thp stands there twice, first at line 1",
+		"- null\n": "line 1 (entry 1): it is empty",
+		"- id: memory.thp\n  leave: maybe\n  reason: x\n": "line 2: expected true or false, found maybe",
+		"- memory.thp\n": "expected an entry, found memory.thp",
+		"- {id: softirq.budget, want: 2000000000, reason: x}":         "expected 1 to 50000",
+		"- {id: softirq.weight, want: -1, reason: x}":                 "expected 1 to 6000",
+		"--- \n- {id: memory.thp, leave: true, reason: x}\n---\n[]\n": "more than one document",
 		"id: nic.ring.rx": "a list of entries", "- {": "", "- id: [": "",
 	} {
 		_, err := Parse([]byte(text))
