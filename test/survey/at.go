@@ -103,7 +103,7 @@ func (s *Survey) answer(a setting.Address) (string, error) {
 	var all strings.Builder
 	for _, c := range s.Commands() {
 		if strings.HasPrefix(c, command) {
-			all.WriteString(s.text[c])
+			all.WriteString(s.text[c] + "\n")
 		}
 	}
 	if all.Len() == 0 {

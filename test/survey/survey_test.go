@@ -29,9 +29,10 @@ var answers = map[string]string{
 	"nft":             "",
 	"virsh dumpxml":   "<domain type='kvm'><cputune><vcpupin vcpu='0' cpuset='1'/><vcpupin vcpu='1' cpuset='3,2'/></cputune><memoryBacking><hugepages/></memoryBacking><features><hyperv><vapic state='on'/></hyperv></features><clock><timer name='tsc'/><timer name='kvmclock' present='no'/></clock><devices><interface><mac address='52:54:00:00:00:01'/><model type='e1000'/></interface><interface><mac address='52:54:00:00:00:02'/><model type='virtio'/><driver queues='2'/><coalesce><rx><frames max='32'/></rx></coalesce></interface></devices></domain>\n",
 	"[ ! -e":          "kernel.x = 1\n",
-	"grep -H . /proc": "",
+	"grep -H . /proc": "/proc/irq/0/smp_affinity_list:0-3\n",
 }
 
+// take is a survey of addresses, and of more than is asked about them.
 func take(t *testing.T, addresses ...setting.Address) *Survey {
 	t.Helper()
 	s, err := Take(func(script string) (string, error) {
@@ -46,7 +47,7 @@ func take(t *testing.T, addresses ...setting.Address) *Survey {
 			}
 		}
 		return out.String(), nil
-	}, addresses)
+	}, addresses, "grep -H . /proc/irq/*/smp_affinity_list")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +138,7 @@ func TestDifferences(t *testing.T) {
 	if found := same.Differences(before); len(found) > 0 {
 		t.Errorf("differences of equal surveys: %q", found)
 	}
-	same.text[same.Commands()[0]] = "net.core.dev_weight = 65\n"
+	same.text["sysctl net.core.dev_weight"] = "net.core.dev_weight = 65\n"
 	if found := same.Differences(before); len(found) != 1 || !strings.Contains(found[0], "line 1 was\n\tnet.core.dev_weight = 64") {
 		t.Errorf("found %q", found)
 	}

@@ -1,0 +1,32 @@
+//go:build lab
+
+package lasting
+
+import (
+	"strings"
+	"testing"
+
+	"mpps/internal/lab/labtest"
+)
+
+// numad is not in the lab; a service of its name that runs something else is stopped and started in the same way.
+const numad = `mkdir -p /etc/mpps /run/systemd/system
+printf '[Service]\nExecStart=/usr/bin/sleep infinity\n' >/run/systemd/system/numad.service
+systemctl daemon-reload
+systemctl start numad irqbalance
+printf -- '- {id: memory.numad, want: stopped, reason: the test}\n- {id: nic.irqbalance, want: stopped, reason: the test}\n' >/etc/mpps/site.yaml
+`
+
+// TestServicesAreStoppedAndStarted has the site file want two daemons stopped, for a target that itself needs nothing.
+func TestServicesAreStoppedAndStarted(t *testing.T) {
+	s := scene{t, labtest.Host(t, labtest.Systemd)}
+	s.must(prepare + numad)
+	defer s.must("rm -f /etc/mpps/site.yaml /run/systemd/system/numad.service; systemctl stop numad irqbalance; systemctl daemon-reload")
+	// By other programs than mpps: what systemd says, and whether there is a process.
+	const ask = "echo $(systemctl is-active numad irqbalance) $(ps -C irqbalance -o comm= || echo none); "
+	got := s.must(ask + "/opt/mpps plan --pps 50k --json -o /root/services.json >/dev/null; grep -c '\"address\": \"service:' /root/services.json\n" +
+		"/opt/mpps apply --confirm 0 /root/services.json >/dev/null\n" + ask + "/opt/mpps rollback >/dev/null\n" + ask + "/opt/mpps status")
+	if want := "active active irqbalance\n2\ninactive inactive none\nactive active irqbalance\nclean"; strings.TrimSpace(got) != want {
+		t.Errorf("services before, in the plan, applied, and rolled back:\n%s\nexpected\n%s", got, want)
+	}
+}
