@@ -205,11 +205,7 @@ func (a *app) apply(ctx context.Context, p *plan.Plan, m *machine, o apply.Optio
 		return err
 	}
 	defer e.close()
-	for _, way := range p.Management {
-		if way.Touched {
-			a.out.Step("your way in: %s (%s); this plan changes it", way.NIC, way.Why)
-		}
-	}
+	a.wayIn(p, m.facts)
 	e.Journal.Appended = func(_ string, r journal.Record) {
 		if r.Address != nil {
 			a.out.Progress("%d/%d %s", r.N, len(p.Changes), r.Address)
@@ -253,6 +249,28 @@ func (a *app) apply(ctx context.Context, p *plan.Plan, m *machine, o apply.Optio
 		return exit(exitChanges)
 	}
 	return nil
+}
+
+// wayIn says how the operator comes to the host now, and whether a plan changes that. A plan that cannot cut it and does not
+// touch it need not say so.
+func (a *app) wayIn(p *plan.Plan, h *facts.Host) {
+	cuts, found := risks(p, goal.Connectivity), false
+	for _, nic := range h.NICs {
+		if nic.Management == "" {
+			continue
+		}
+		found = true
+		touched := slices.ContainsFunc(p.Management, func(w plan.Management) bool { return w.NIC == nic.Name && w.Touched })
+		switch {
+		case touched:
+			a.out.Step("your way in: %s (%s); this plan changes it", nic.Name, nic.Management)
+		case cuts:
+			a.out.Step("your way in: %s (%s); this plan does not change it", nic.Name, nic.Management)
+		}
+	}
+	if cuts && !found {
+		a.out.Step("your way in was not found: there is no default route and no SSH session by a NIC of this host")
+	}
 }
 
 func takeEffect(n int) string {
