@@ -261,24 +261,31 @@ func TestBenchPlanInterrupted(t *testing.T) {
 	}
 }
 
+// started starts the program and waits until the plan stands. What it prints on standard error is returned.
+func (b *bridged) started(argv []string, stands func() bool) (*exec.Cmd, *bytes.Buffer) {
+	b.t.Helper()
+	cmd := exec.Command(argv[0], argv[1:]...)
+	problems := &bytes.Buffer{}
+	cmd.Stderr = problems
+	if err := cmd.Start(); err != nil {
+		b.t.Fatal(err)
+	}
+	for deadline := time.Now().Add(60 * time.Second); !stands(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			_ = cmd.Process.Kill()
+			b.t.Fatalf("the plan was never applied: %s", problems.String())
+		}
+	}
+	return cmd, problems
+}
+
 // What somebody else changed while the plan stood is left alone and reported, and the comparison ends.
 func TestBenchPlanMeddledWith(t *testing.T) {
 	b := newBridged(t, 1)
 	const file = "/proc/sys/net/ipv4/ip_default_ttl"
 	ttl := func() string { return strings.TrimSpace(b.must(nil, "ip", "netns", "exec", b.host, "cat", file)) }
 	argv := b.bench("bench", "pps", "--plan", b.plan("sysctl:net.ipv4.ip_default_ttl=63"), "--blocks", "100", "--rate", "5k")
-	cmd := exec.Command(argv[0], argv[1:]...)
-	var problems bytes.Buffer
-	cmd.Stderr = &problems
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	for deadline := time.Now().Add(60 * time.Second); ttl() != "63"; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			_ = cmd.Process.Kill()
-			t.Fatalf("the plan was never applied: %s", problems.String())
-		}
-	}
+	cmd, problems := b.started(argv, func() bool { return ttl() == "63" })
 	b.must(bytes.NewBufferString("70"), "ip", "netns", "exec", b.host, "tee", file)
 	_ = cmd.Wait() // the exit code is looked at
 	if code := cmd.ProcessState.ExitCode(); code != exitFailed || !strings.Contains(problems.String(), "somebody else changed") {
@@ -298,18 +305,7 @@ func TestBenchPlanKilled(t *testing.T) {
 	argv := []string{"ip", "netns", "exec", b.host, "sh", "-c", `mount --bind ` + journal + ` /var/lib && exec "$@"`, "sh", "mpps", "bench", "pps",
 		"--plan", b.plan("sysctl:net.ipv4.ip_default_ttl=63"), "--blocks", "100", "--rate", "5k",
 		"--from", "netns:" + b.from + "/eth0", "--to", "netns:" + b.to + "/eth0", "--duration", "200ms", "--warm-up", "50ms"}
-	cmd := exec.Command(argv[0], argv[1:]...)
-	var problems bytes.Buffer
-	cmd.Stderr = &problems
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	for deadline := time.Now().Add(60 * time.Second); ttl() != "63"; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			_ = cmd.Process.Kill()
-			t.Fatalf("the plan was never applied: %s", problems.String())
-		}
-	}
+	cmd, _ := b.started(argv, func() bool { return ttl() == "63" })
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}

@@ -35,17 +35,25 @@ const listeningWithin = 10 * time.Second
 // DetachListening starts this program anew with other arguments, as Detach does, with a pipe as its standard input that is
 // returned. It ends when this process does, in whatever way, SIGKILL included. What is started must write a line once it
 // listens. Where systemd is the init system it gets a scope of its own, so that it outlives the control group of the
-// operator's session.
+// operator's session; where systemd does not give it one it is started all the same.
 func (m *Machine) DetachListening(unit string, args ...string) (io.WriteCloser, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
+	if (service{m}).systemd() {
+		scope := exec.Command("systemd-run", append([]string{"--quiet", "--collect", "--scope", "--unit=" + unit, "--", program}, args...)...)
+		if to, err := listening(scope); err == nil {
+			return to, nil
+		}
+	}
 	cmd := exec.Command(program, args...)
 	cmd.Args[0] = os.Args[0]
-	if (service{m}).systemd() {
-		cmd = exec.Command("systemd-run", append([]string{"--quiet", "--collect", "--scope", "--unit=" + unit, "--", program}, args...)...)
-	}
+	return listening(cmd)
+}
+
+// listening starts a program and waits for its first line.
+func listening(cmd *exec.Cmd) (io.WriteCloser, error) {
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	to, err := cmd.StdinPipe()
