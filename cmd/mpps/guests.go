@@ -74,7 +74,7 @@ func notYet(root string, c journal.Change) *setting.Reading {
 		return nil
 	}
 	defer m.Close()
-	running := m.RunningArgument(c.Address)
+	running := m.AtBoot(c.Address)
 	if running.State == setting.Unknown || c.Want.Met(running) {
 		return nil
 	}

@@ -46,8 +46,8 @@ const defaultDeadline = 10 * time.Second
 // after seconds on an emulated host), or a NIC goes down and up.
 var slow = map[setting.Kind]time.Duration{
 	setting.Domain: time.Minute, setting.Service: time.Minute, setting.NetfilterRule: time.Minute,
-	setting.KernelArg: 3 * time.Minute, // update-grub and grubby look at every kernel and, with os-prober, at every disk
-	setting.NICRing:   30 * time.Second, setting.NICChannels: 30 * time.Second,
+	setting.KernelArg: 3 * time.Minute, setting.BootKernel: 3 * time.Minute, // grub-mkconfig and grubby look at every kernel and, with os-prober, at every disk
+	setting.NICRing: 30 * time.Second, setting.NICChannels: 30 * time.Second,
 }
 
 func (e *Engine) deadline(a setting.Address) time.Duration {

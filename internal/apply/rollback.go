@@ -115,7 +115,7 @@ func (e *Engine) unneeded(all []Restored, dryRun bool) {
 				continue
 			}
 			waits := e.Waiting(journal.Change{ID: c.ID, Address: c.Address, Want: c.want}) != ""
-			if c.Address.Kind == setting.KernelArg { // the kernel that runs has what is put back, or it has not
+			if c.Address.Kind.AtBoot() { // the kernel that runs has what is put back, or it has not
 				if !waits {
 					c.Needs = ""
 				}

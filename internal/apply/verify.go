@@ -213,7 +213,7 @@ func (e *Engine) wasReset(t *journal.Transaction, c journal.Change) string {
 // waits tells why a value that stands has not taken effect yet; empty where it has.
 func (e *Engine) waits(t *journal.Transaction, c journal.Change) string {
 	if e.Waiting != nil {
-		if why := e.Waiting(c); why != "" || c.Address.Kind == setting.KernelArg { // the running kernel's line tells
+		if why := e.Waiting(c); why != "" || c.Address.Kind.AtBoot() { // the running kernel tells
 			return why
 		}
 	}

@@ -26,7 +26,9 @@ type loader struct {
 	entries []bootEntry
 	next    int    // index of the entry that is booted next, −1 where it could not be told
 	why     string // it could not be told
-	files   []string
+	// fallback is what the configuration of GRUB sets as default, variables not filled in
+	fallback string
+	files    []string
 }
 
 // bootEntry is one kernel of the boot menu.

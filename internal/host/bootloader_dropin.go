@@ -25,7 +25,11 @@ type argumentEdit struct {
 	Argument string  `json:"argument"`
 	Was      *string `json:"was"`
 	Is       *string `json:"is"`
+	Entry    string  `json:"entry,omitempty"` // of menuDefault: what GRUB calls the entry
 }
+
+// menuDefault stands in place of an argument for the kernel that is booted by default; both values are versions.
+const menuDefault = "GRUB_DEFAULT"
 
 const (
 	dropInHead = "# Written by mpps; 'mpps rollback' takes it away. Do not edit: it is written anew with every change.\n" +
@@ -67,12 +71,20 @@ func dropInText(edits []argumentEdit, madeFolder bool) (string, error) {
 		b.WriteString(dropInFolded)
 	}
 	var patterns, added []string
+	chosen := ""
 	for _, e := range edits {
 		record, err := json.Marshal(e)
 		if err != nil {
 			return "", err
 		}
 		b.WriteString(dropInMark + string(record) + "\n")
+		if e.Argument == menuDefault {
+			if strings.ContainsAny(e.Entry, "'\n") {
+				return "", fmt.Errorf("the name of the menu entry %q cannot be written", e.Entry)
+			}
+			chosen = "GRUB_DEFAULT='" + e.Entry + "'\n"
+			continue
+		}
 		for name := range strings.SplitSeq(e.Argument, "+") {
 			if err := setting.CheckWord(name); err != nil {
 				return "", err
@@ -96,6 +108,10 @@ func dropInText(edits []argumentEdit, madeFolder bool) (string, error) {
 			}
 			added = append(added, words...)
 		}
+	}
+	b.WriteString(chosen)
+	if len(patterns) == 0 {
+		return b.String(), nil
 	}
 	fmt.Fprintf(&b, `mpps_kept() {
 	mpps_words=
@@ -133,7 +149,7 @@ func edited(edits []argumentEdit, argument string, found, to setting.Reading) []
 		if found.Same(to) {
 			return edits
 		}
-		return append(edits, argumentEdit{argument, text(found), text(to)})
+		return append(edits, argumentEdit{Argument: argument, Was: text(found), Is: text(to)})
 	}
 	was, is := edits[i].Was, text(to)
 	if was == nil && is == nil || was != nil && is != nil && *was == *is {
@@ -146,6 +162,18 @@ func edited(edits []argumentEdit, argument string, found, to setting.Reading) []
 // writeDropIn changes our file and lets update-grub make grub.cfg anew. Where that fails, or does not do as wanted, the
 // file is put back as it was and grub.cfg with it.
 func (k kernelArg) writeDropIn(ctx context.Context, l *loader, changes []argumentChange) (undone bool, err error) {
+	return k.editDropIn(ctx, l, func(edits []argumentEdit) []argumentEdit {
+		if next, _ := l.nextEntry(); next != nil {
+			for _, c := range changes {
+				edits = edited(edits, c.argument, next.commandLine().Get(c.argument), c.to)
+			}
+		}
+		return edits
+	}, func() error { return k.settled(changes) })
+}
+
+// editDropIn changes the edits in our file, and asks settled whether the menu then does as was wanted.
+func (k kernelArg) editDropIn(ctx context.Context, l *loader, edit func([]argumentEdit) []argumentEdit, settled func() error) (undone bool, err error) {
 	before, err := k.m.read(dropIn)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return true, err
@@ -161,17 +189,12 @@ func (k kernelArg) writeDropIn(ctx context.Context, l *loader, changes []argumen
 	if err := k.m.keep(l.config, menu); err != nil {
 		return true, fmt.Errorf("keep a copy of /%s: %w", l.config, err)
 	}
-	after := edits
-	if next, _ := l.nextEntry(); next != nil {
-		for _, c := range changes {
-			after = edited(after, c.argument, next.commandLine().Get(c.argument), c.to)
-		}
-	}
+	after := edit(edits)
 	if err = k.putDropIn(after, madeFolder); err == nil {
 		err = k.updateGrub(ctx, l)
 	}
 	if err == nil {
-		err = k.settled(changes)
+		err = settled()
 	}
 	if err != nil {
 		undo := k.putDropIn(edits, madeFolder)

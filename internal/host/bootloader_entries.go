@@ -146,6 +146,7 @@ func (m *Machine) readEntries(l *loader, names []string, variables ...map[string
 func (m *Machine) grubBLS(config, text, _ string, names []string) *loader {
 	l := &loader{kind: grubBLS, config: config, files: []string{"/" + config}, next: -1}
 	menu := parseGrub(text)
+	l.fallback = menu.fallback
 	environment := m.environment(l)
 	m.readEntries(l, names, environment, menu.variables)
 	l.entries = sortedBy(l.entries, func(a, b bootEntry) int { return facts.CompareVersions(b.ID, a.ID) })
@@ -196,9 +197,11 @@ func (m *Machine) systemdBoot(dir string, names []string) *loader {
 	if wanted == "" {
 		wanted = m.loaderVariable("LoaderEntryDefault")
 	}
-	for line := range strings.Lines(settings) {
-		if key, value := loaderKey(line); wanted == "" && key == "default" {
-			wanted = value
+	if wanted == "" {
+		for line := range strings.Lines(settings) {
+			if key, value := loaderKey(line); key == "default" { // the last one counts
+				wanted = value
+			}
 		}
 	}
 	switch {

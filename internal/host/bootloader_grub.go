@@ -206,15 +206,20 @@ func expand(text string, known ...map[string]string) string {
 func (m *Machine) grub(config, text string) *loader {
 	l := &loader{kind: grub, config: config, files: []string{"/" + config}, next: -1}
 	menu := parseGrub(text)
+	l.fallback = menu.fallback
 	environment := m.environment(l)
 	var kernels []int // place in menu.entries of each of l.entries
+	shared := map[string]int{}
+	for _, e := range menu.entries {
+		shared[strings.Join(e.ids, ">")]++
+	}
 	for i, e := range menu.entries {
 		if e.linux == "" {
 			continue
 		}
 		title := e.titles[len(e.titles)-1]
 		id := strings.Join(e.ids, ">")
-		if slices.ContainsFunc(l.entries, func(other bootEntry) bool { return other.ID == id }) {
+		if shared[id] > 1 {
 			id = strings.Join(e.titles, ">") // grubby of EL7 copies entries with their IDs
 		}
 		l.entries = append(l.entries, bootEntry{BootEntry: facts.BootEntry{

@@ -17,6 +17,7 @@ import (
 const (
 	keptFolder     = "var/lib/mpps/boot"
 	keptArguments  = keptFolder + "/arguments"
+	keptDefault    = keptFolder + "/default"    // the kernel that was booted by default before mpps chose another
 	keptUnfinished = keptFolder + "/unfinished" // arguments of which a change is under way
 )
 
@@ -157,6 +158,9 @@ func (m *Machine) keptSettle(changes []argumentChange) error {
 			}
 		}
 	}
+	if m.exists(keptDefault) {
+		return nil
+	}
 	return m.forget()
 }
 
@@ -181,7 +185,7 @@ func (m *Machine) kept(dir string) []string {
 		full := dir + "/" + name
 		info, err := m.root.Stat(full)
 		switch {
-		case err != nil || full == keptArguments || full == keptUnfinished:
+		case err != nil || full == keptArguments || full == keptUnfinished || full == keptDefault:
 		case info.IsDir():
 			files = append(files, m.kept(full)...)
 		default:
@@ -193,7 +197,7 @@ func (m *Machine) kept(dir string) []string {
 
 // forgetUnused takes the kept files away after a change that did not come about, where no earlier one stands.
 func (m *Machine) forgetUnused() error {
-	if m.exists(keptArguments) {
+	if m.exists(keptArguments) || m.exists(keptDefault) {
 		return nil
 	}
 	return m.forget()
@@ -240,11 +244,13 @@ func commandLineIn(name, text string) (frame string, line setting.CommandLine) {
 			file, args, _ := strings.Cut(value, " ")
 			b.WriteString(key + " " + file + "\n")
 			line = append(line, setting.ParseCommandLine(args)...)
+		case path.Base(name) == "grubenv" && strings.HasPrefix(part, savedEntry+"="):
+			line = append(line, strings.TrimSuffix(part, "\n")) // the kernel that is booted by default
 		case strings.HasPrefix(part, "kernelopts="):
 			line = append(line, setting.ParseCommandLine(strings.TrimPrefix(part, "kernelopts="))...)
 		case strings.Trim(part, "#\n") == "": // what fills up an environment block
 		default:
-			b.WriteString(part)
+			b.WriteString(strings.TrimSuffix(part, "\n") + "\n")
 		}
 	}
 	return b.String(), line

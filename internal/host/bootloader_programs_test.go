@@ -49,18 +49,20 @@ func (s *standIn) mkconfig(to string) error {
 	const script = `set -e
 . etc/default/grub
 for x in etc/default/grub.d/*.cfg; do if [ -e "$x" ]; then . "./$x"; fi; done
-printf '%s\n%s\n' "${GRUB_CMDLINE_LINUX}" "${GRUB_CMDLINE_LINUX_DEFAULT}"`
+printf '%s\n%s\n%s\n' "${GRUB_DEFAULT}" "${GRUB_CMDLINE_LINUX}" "${GRUB_CMDLINE_LINUX_DEFAULT}"`
 	cmd := exec.Command("sh", "-c", script)
 	cmd.Dir = s.m.path
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}
-	always, normal, _ := strings.Cut(strings.TrimSuffix(string(out), "\n"), "\n")
+	first, rest, _ := strings.Cut(strings.TrimSuffix(string(out), "\n"), "\n")
+	always, normal, _ := strings.Cut(rest, "\n")
 	text, err := s.m.read("boot/grub/grub.cfg")
 	if err != nil {
 		return err
 	}
+	text = regexp.MustCompile(`set default="[^$].*"`).ReplaceAllLiteralString(text, `set default="`+first+`"`)
 	text = regexp.MustCompile(`(?m)^(\t+linux\t\S+ root=\S+ ro )(single )?.*$`).ReplaceAllStringFunc(text, func(line string) string {
 		head, _, recovery := strings.Cut(line, " ro single")
 		if recovery {

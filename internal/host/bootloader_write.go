@@ -96,8 +96,16 @@ func (k kernelArg) Read(_ context.Context, a setting.Address) setting.Reading {
 	return r
 }
 
-// RunningArgument is the reading that a KernelArg address would have on the running kernel's command line.
-func (m *Machine) RunningArgument(a setting.Address) setting.Reading {
+// AtBoot is the reading that an address would have if the running kernel were the one that is booted next: an argument of its
+// command line (setting.KernelArg), its version (setting.BootKernel).
+func (m *Machine) AtBoot(a setting.Address) setting.Reading {
+	if a.Kind == setting.BootKernel {
+		release, err := m.read("proc/sys/kernel/osrelease")
+		if err != nil {
+			return failedReading("/proc/sys/kernel/osrelease", err)
+		}
+		return setting.Value(strings.TrimSpace(release))
+	}
 	text, err := m.read("proc/cmdline")
 	if err != nil {
 		return failedReading("/proc/cmdline", err)
@@ -271,9 +279,9 @@ const kernelCmdline = "etc/kernel/cmdline"
 // Tidy removes what changes that were cut short have left behind.
 func (k kernelArg) Tidy(context.Context, setting.Address) error {
 	var problems []error
-	names := []string{dropIn, "etc/default/grub", kernelCmdline, keptArguments, keptUnfinished}
+	names := []string{dropIn, "etc/default/grub", kernelCmdline, keptArguments, keptUnfinished, keptDefault}
 	if l, err := k.m.loader(); err == nil {
-		names = append(names, l.config, path.Dir(l.config)+"/grubenv")
+		names = append(names, l.config, path.Dir(l.config)+"/grubenv", l.config+"/loader/loader.conf")
 		for _, left := range []string{freshMenu(l), freshMenu(l) + ".new"} {
 			problems = append(problems, k.m.remove(left))
 		}

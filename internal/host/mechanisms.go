@@ -33,6 +33,7 @@ func (m *Machine) Mechanisms() setting.Mechanisms {
 		setting.Domain:         domains{m},
 		setting.ThreadAffinity: &threads{machine: m},
 		setting.KernelArg:      kernelArg{m: m},
+		setting.BootKernel:     bootKernel{kernelArg{m: m}},
 		setting.ModuleParam:    moduleParam{m},
 		setting.ThreadSched:    &threadSched{machine: m},
 		setting.KSM:            ksm{m},

@@ -16,6 +16,15 @@ func (m *Machine) Writable(kind setting.Kind) error {
 	case setting.Sysctl, setting.Sysfs, setting.SysfsCPUs, setting.IRQAffinity, setting.IRQCPUs,
 		setting.ModuleParam, setting.KSM, setting.TraceEvents, setting.File, setting.Directory, setting.Unit:
 		return nil
+	case setting.BootKernel:
+		l, err := m.loader()
+		if err != nil {
+			return err
+		}
+		if _, frozen := m.defaultWriter(l); frozen != "" {
+			return errors.New(frozen)
+		}
+		return nil
 	case setting.KernelArg:
 		l, err := m.loader()
 		if err != nil {

@@ -40,10 +40,16 @@ const (
 	// say. The value, or "present" where it has none; values of an argument that stands several times separated by one
 	// space. Names joined by "+" are arguments whose order counts: their value is the words ("kernel-arg:hugepagesz+hugepages").
 	KernelArg Kind = "kernel-arg"
+	// BootKernel: "boot-kernel:default", the kernel that the boot loader boots when nobody chooses one, as its own files say:
+	// the version in its name ("6.12.48+deb13-amd64").
+	BootKernel Kind = "boot-kernel"
 	// Fact: "fact:vm1/siblings", an object (guest, NIC, host) and what is said of it. A value that a check works out from
 	// the inventory: never read by a mechanism and never written. Text.
 	Fact Kind = "fact"
 )
+
+// AtBoot tells whether values of a kind are what the boot loader gives to the next kernel: the running one has its own.
+func (k Kind) AtBoot() bool { return k == KernelArg || k == BootKernel }
 
 // Lasting says how long a written value stays.
 type Lasting string
@@ -90,6 +96,7 @@ var Kinds = map[Kind]KindInfo{
 	RuleSet:        {What: "whole rule set", Canonical: canonicalText, Lasts: UntilRulesReset, CanAbsent: true},
 	VFAttr:         {What: "attribute of a virtual function", Canonical: canonicalVF, Lasts: UntilVFsRemade},
 	KernelArg:      {What: "kernel argument", Canonical: canonicalArgument, Lasts: InBootLoader, CanAbsent: true},
+	BootKernel:     {What: "kernel that is booted by default", Canonical: canonicalFields, Lasts: InBootLoader},
 	File:           {What: "file", Canonical: canonicalFile, Lasts: AcrossReboot, CanAbsent: true},
 	Directory:      {What: "directory", Canonical: canonicalWord("present", "shared"), Lasts: AcrossReboot, CanAbsent: true},
 	Unit:           {What: "unit", Canonical: canonicalWord("enabled", "idle"), Lasts: AcrossReboot, CanAbsent: true},
