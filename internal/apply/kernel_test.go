@@ -33,6 +33,7 @@ func TestKernel(t *testing.T) {
 	t.Run("refused", kernelRefuses)
 	t.Run("device", kernelDevice)
 	t.Run("80 changes", kernelUndoes80)
+	t.Run("full disk", kernelFullDisk)
 }
 
 func kernelEngine(t *testing.T) *apply.Engine {
@@ -237,4 +238,56 @@ func kernelUndoes80(t *testing.T) {
 		t.Errorf("undone in %v, expected under 2 s", took)
 	}
 	t.Logf("%d parameters of the kernel undone in %v", done[0].Written(), took)
+}
+
+// kernelFullDisk: there is no room for the journal any more, at whatever record. Everything is put back, though that cannot be
+// written down either, and the error says so.
+func kernelFullDisk(t *testing.T) {
+	e := kernelEngine(t)
+	p := &plan.Plan{Goal: goal.Unlimited()}
+	for _, name := range []string{"accept_local", "arp_accept", "arp_filter", "arp_notify", "bc_forwarding", "bootp_relay", "log_martians", "proxy_arp", "drop_gratuitous_arp", "ignore_routes_with_linkdown"} {
+		for _, device := range []string{"default", "lo"} {
+			p.Changes = append(p.Changes, parameter(t, e, "net.ipv4.conf."+device+"."+name, "1"))
+		}
+	}
+	before := parameters(t)
+	for _, pages := range []int{1, 2} { // of 4096 bytes: 20 changes take more
+		dir := t.TempDir()
+		if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d,mode=755", pages<<12)); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
+		if err := os.MkdirAll(filepath.Join(dir, "run"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Mount("tmpfs", filepath.Join(dir, "run"), "tmpfs", 0, "mode=755"); err != nil {
+			t.Fatal(err)
+		}
+		j, err := journal.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = j.Close() })
+		e.Journal = j
+		result, err := e.Run(t.Context(), p, apply.Options{})
+		if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "no space left on device") {
+			t.Fatalf("%d pages: %v; expected no space", pages, err)
+		}
+		if result.Written() != 0 || !maps.Equal(parameters(t), before) {
+			t.Errorf("%d pages: %d changes stand, parameters differ: %v", pages, result.Written(), !maps.Equal(parameters(t), before))
+		}
+		// The journal ends where there was no more room. Once there is, a rollback finds nothing to do.
+		if s, err := e.Status(t.Context()); err != nil || s.State != apply.IsInterrupted {
+			t.Errorf("%d pages: status %s, %v", pages, s.State, err)
+		}
+		if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT, "size=1m"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.Rollback(t.Context(), apply.RollbackOptions{}); err != nil {
+			t.Errorf("%d pages: rollback: %v", pages, err)
+		}
+		if s, err := e.Status(t.Context()); err != nil || s.State != apply.IsClean || !maps.Equal(parameters(t), before) {
+			t.Errorf("%d pages: status %s, %v", pages, s.State, err)
+		}
+	}
 }
