@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 )
 
@@ -90,11 +91,11 @@ func searchFor(text string, rank int) []Hit {
 	var hits []Hit
 	for _, k := range Catalogue() {
 		best := Hit{rank: rankNear + 1}
-		k.each(func(field string, at int, prose string) {
-			if at < best.rank && strings.Contains(strings.ToLower(prose), text) {
-				best = Hit{ID: k.ID, Title: k.Title, Field: field, Text: excerpt(field, prose, text), rank: at}
+		for _, p := range passages()[k.ID] {
+			if p.rank < best.rank && strings.Contains(p.low, text) {
+				best = Hit{ID: k.ID, Title: k.Title, Field: p.field, Text: excerpt(p.field, p.prose, text), rank: p.rank}
 			}
-		})
+		}
 		if best.ID != "" {
 			best.rank = max(best.rank, rank)
 			hits = append(hits, best)
@@ -109,18 +110,17 @@ func searchAll(words []string) []Hit {
 	for _, k := range Catalogue() {
 		missing := slices.Clone(words)
 		best := Hit{rank: rankNear + 1}
-		k.each(func(field string, at int, prose string) {
-			low := strings.ToLower(prose)
+		for _, p := range passages()[k.ID] {
 			missing = slices.DeleteFunc(missing, func(word string) bool {
-				if !strings.Contains(low, word) {
+				if !strings.Contains(p.low, word) {
 					return false
 				}
-				if at < best.rank {
-					best = Hit{ID: k.ID, Title: k.Title, Field: field, Text: excerpt(field, prose, word), rank: at}
+				if p.rank < best.rank {
+					best = Hit{ID: k.ID, Title: k.Title, Field: p.field, Text: excerpt(p.field, p.prose, word), rank: p.rank}
 				}
 				return true
 			})
-		})
+		}
 		if len(missing) == 0 && best.ID != "" {
 			hits = append(hits, best)
 		}
@@ -135,39 +135,64 @@ func searchNear(text string) []Hit {
 	}
 	var hits []Hit
 	for _, k := range Catalogue() {
-		k.each(func(field string, at int, prose string) {
-			if at > rankTrap || slices.ContainsFunc(hits, func(h Hit) bool { return h.ID == k.ID }) {
-				return
-			}
-			for _, word := range words(prose) {
-				if d := Distance(text, word); d <= 1 || d <= 2 && len(word) >= 8 {
-					hits = append(hits, Hit{ID: k.ID, Title: k.Title, Field: "near", Text: excerpt(field, prose, word), rank: rankNear})
-					return
-				}
-			}
-		})
+		if p, word, found := nearIn(passages()[k.ID], text); found {
+			hits = append(hits, Hit{ID: k.ID, Title: k.Title, Field: "near", Text: excerpt(p.field, p.prose, word), rank: rankNear})
+		}
 	}
 	return sorted(hits)
 }
 
-// each goes over the prose of a knob.
-func (k *Knob) each(look func(field string, rank int, prose string)) {
-	look("id", rankID, k.ID)
-	for _, v := range k.Values() {
-		look("value", rankValue, v.Address+" "+strings.ReplaceAll(v.Address, "/", ".")) // MODULE.PARAMETER too
+// nearIn is the first of an ID and traps with a word that is nearly a text, and that word.
+func nearIn(all []passage, text string) (p passage, word string, found bool) {
+	for _, p := range all {
+		if p.rank > rankTrap {
+			continue
+		}
+		for _, word := range words(p.low) {
+			longer := max(len(word)-len(text), len(text)-len(word))
+			if longer > 2 {
+				continue
+			}
+			if d := Distance(text, word); d <= 1 || d <= 2 && len(word) >= 8 {
+				return p, word, true
+			}
+		}
 	}
-	look("title", rankTitle, k.Title)
-	for _, trap := range k.Doc.Traps {
-		look("trap", rankTrap, trap)
-	}
-	look("wanted", rankWhy, k.Doc.Want)
-	look("why", rankWhy, k.Doc.Why)
-	look("cost", rankOther, k.Doc.Cost)
-	look("verify", rankOther, k.Doc.Verify)
-	for _, s := range k.Doc.Sources {
-		look("source", rankOther, s.Fact+": "+s.Where)
-	}
+	return p, "", false
 }
+
+// passage is a part of what is said of a knob, with itself in lower case.
+type passage struct {
+	field      string
+	rank       int
+	prose, low string
+}
+
+// passages are those of each knob by ID, put together at the first search.
+var passages = sync.OnceValue(func() map[string][]passage {
+	all := map[string][]passage{}
+	for _, k := range Catalogue() {
+		look := func(field string, rank int, prose string) {
+			all[k.ID] = append(all[k.ID], passage{field, rank, prose, strings.ToLower(prose)})
+		}
+		look("id", rankID, k.ID)
+		for _, v := range k.Values() {
+			look("value", rankValue, v.Address+" "+strings.ReplaceAll(v.Address, "/", ".")) // MODULE.PARAMETER too
+		}
+		look("title", rankTitle, k.Title)
+		for _, trap := range k.Doc.Traps {
+			look("trap", rankTrap, trap)
+		}
+		look("wanted", rankWhy, k.Doc.Want)
+		look("why", rankWhy, k.Doc.Why)
+		look("cost", rankOther, k.Doc.Cost)
+		look("verify", rankOther, k.Doc.Verify)
+		for _, s := range k.Doc.Sources {
+			look("source", rankOther, s.Fact+": "+s.Where)
+		}
+	}
+	return all
+})
 
 // words are the words of a text in lower case: letters, digits, and the signs that stand inside names.
 func words(text string) []string {
