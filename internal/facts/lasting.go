@@ -28,4 +28,7 @@ type Tuned struct {
 	Sysctls []OwnedValue `json:"sysctls"` // of the profile and those that it includes
 	// Plugins are the sections of the profile: cpu, net, disk, irqbalance, scheduler ….
 	Plugins []string `json:"plugins"`
+	// Options are what the sections of other plugins than sysctl say, by plugin and option: net.ring, scheduler.isolated_cores,
+	// sysfs./sys/kernel/mm/ksm/run, modules.kvm. A value that TuneD works out itself ("${…}") is empty.
+	Options []OwnedValue `json:"options,omitempty"`
 }

@@ -3,8 +3,10 @@ package host
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
+	"mpps/internal/facts"
 	"mpps/internal/setting"
 )
 
@@ -145,7 +147,7 @@ func TestOwnersOfFiles(t *testing.T) {
 	for name, text := range map[string]string{
 		"usr/lib/sysctl.d/50-a.conf": "net.core.dev_weight=1\n", "usr/lib/sysctl.d/60-b.conf": "# c\n-net/ipv4/conf/eth0.1/rp_filter = 0\nbroken\n",
 		"etc/sysctl.d/50-a.conf": "net.core.dev_weight = 2 \n", "etc/sysctl.conf": "vm.swappiness = 7\n", "etc/tuned/active_profile": "a\n", "proc/7/comm": "tuned\n",
-		"usr/lib/tuned/profiles/a/tuned.conf": "[main]\ninclude=b\n[cpu]\ngovernor=performance\n", "usr/lib/tuned/b/tuned.conf": "[sysctl]\nvm.swappiness=30\n[main]\ninclude=a\n",
+		"usr/lib/tuned/profiles/a/tuned.conf": "[main]\ninclude=b\n[cpu]\ngovernor=performance\n[mine]\ntype=net\ndevices=eth0\nring=rx ${rings}\n[sysfs]\n/sys/kernel/mm/ksm/run=0\n", "usr/lib/tuned/b/tuned.conf": "[sysctl]\nvm.swappiness=30\n[main]\ninclude=a\n",
 	} {
 		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -162,5 +164,11 @@ func TestOwnersOfFiles(t *testing.T) {
 	}
 	if l.Tuned == nil || !l.Tuned.Running || l.Tuned.Profile != "a" || len(l.Tuned.Sysctls) == 0 || l.Tuned.Sysctls[0].Value != "30" {
 		t.Errorf("TuneD: %+v", l.Tuned)
+	}
+	file := "/usr/lib/tuned/profiles/a/tuned.conf"
+	if options := []facts.OwnedValue{
+		{Key: "cpu.governor", Value: "performance", File: file}, {Key: "net.ring", File: file, Of: "eth0"}, {Key: "sysfs./sys/kernel/mm/ksm/run", Value: "0", File: file},
+	}; !slices.Equal(l.Tuned.Options[:3], options) {
+		t.Errorf("TuneD's options: %+v, expected %+v", l.Tuned.Options, options)
 	}
 }

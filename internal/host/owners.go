@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"path"
@@ -119,7 +120,17 @@ func (m *Machine) tunedProfile(t *facts.Tuned, name string, depth int) {
 		if err != nil {
 			continue
 		}
-		for _, entry := range parseINI(text) {
+		entries := parseINI(text)
+		plugin, devices := map[string]string{}, map[string]string{} // of sections: each is named after its plugin, or says it
+		for _, entry := range entries {
+			switch entry.key {
+			case "type":
+				plugin[entry.section] = entry.value
+			case "devices":
+				devices[entry.section] = entry.value
+			}
+		}
+		for _, entry := range entries {
 			switch {
 			case entry.section == "main" && entry.key == "include":
 				for _, included := range strings.FieldsFunc(entry.value, func(r rune) bool { return r == ',' || r == ' ' }) {
@@ -128,6 +139,14 @@ func (m *Machine) tunedProfile(t *facts.Tuned, name string, depth int) {
 			case entry.section == "sysctl":
 				// ">8192" raises, "=>" and the like are TuneD's own; what it comes to is not known here.
 				t.Sysctls = append(t.Sysctls, facts.OwnedValue{Key: sysctlFile(entry.key), Value: strings.Join(strings.Fields(strings.Trim(entry.value, `"`)), " "), File: "/" + file})
+			case entry.section != "main" && entry.section != "variables" && entry.key != "type" && entry.key != "devices":
+				value := strings.Join(strings.Fields(strings.Trim(entry.value, `"`)), " ")
+				if strings.Contains(value, "${") {
+					value = ""
+				}
+				t.Options = append(t.Options, facts.OwnedValue{
+					Key: cmp.Or(plugin[entry.section], entry.section) + "." + entry.key, Value: value, File: "/" + file, Of: devices[entry.section],
+				})
 			}
 			if entry.section != "main" && entry.section != "variables" && !slices.Contains(t.Plugins, entry.section) {
 				t.Plugins = append(t.Plugins, entry.section)

@@ -163,16 +163,24 @@ func TestOwners(t *testing.T) {
 		{Key: "net/core/dev_weight", Value: "1", File: "/usr/lib/sysctl.d/10-a.conf"}, {Key: "net/ipv4/conf/*/rp_filter", Value: "2", File: "/etc/sysctl.d/99-b.conf"},
 		{Key: "net/core/dev_weight", Value: "32", File: "/etc/sysctl.d/99-b.conf"},
 	}
-	h.Lasting.Tuned = &facts.Tuned{Running: true, Profile: "virtual-host", Sysctls: []facts.OwnedValue{{Key: "vm/swappiness", Value: "30"}}, Plugins: []string{"sysctl", "cpu"}}
-	h.Lasting.NetworkManager = []facts.OwnedValue{{Key: "ethtool.ring-rx", Value: "512", Of: "eth0", File: "/etc/NetworkManager/system-connections/a"}}
+	h.Lasting.Tuned = &facts.Tuned{Running: true, Profile: "virtual-host", Sysctls: []facts.OwnedValue{{Key: "vm/swappiness", Value: "30"}}, Plugins: []string{"sysctl", "cpu"}, Options: []facts.OwnedValue{
+		{Key: "net.ring", Value: "rx 512", Of: "!eth0"}, {Key: "sysfs./sys/kernel/mm/ksm/run", Value: "0"}, {Key: "bootloader.cmdline", Value: "+isolcpus=2-3 nosmt"},
+		{Key: "net.txqueuelen", Value: "500", Of: "ens*,eth0"}, {Key: "modules.kvm", Value: "+r halt_poll_ns=0"},
+	}}
+	h.Lasting.NetworkManager = []facts.OwnedValue{{Key: "ethtool.ring-rx", Value: "512", Of: "eth0", File: "/etc/NetworkManager/system-connections/a"},
+		{Key: "link.tx-queue-length", Value: "700", File: "/etc/NetworkManager/system-connections/b"}}
 	h.Services = []facts.Service{{Name: "irqbalance", Running: true}, {Name: "numad"}}
 	p := add(t, h, change("sysctl:net.core.dev_weight", "64", "128"), change("sysctl:net.ipv4.conf.eth0.rp_filter", "1", "0"), change("sysctl:vm.swappiness", "60", "10"),
 		change("irq-affinity:eth0/rx-0/45", "0-3", "1"), change("nic-ring:eth0/rx", "256", "1024"), change("nic-ring:eth1/rx", "256", "1024"),
-		change("thread-affinity:vm1/vcpu/0", "0-3", "1"), change("sysfs:devices/system/cpu/cpufreq/policy0/scaling_governor", "powersave", "performance"))
+		change("thread-affinity:vm1/vcpu/0", "0-3", "1"), change("sysfs:devices/system/cpu/cpufreq/policy0/scaling_governor", "powersave", "performance"),
+		change("ksm:run", "1", "2"), change("kernel-arg:isolcpus", "1", "2-5"), change("sysfs:class/net/eth0/tx_queue_len", "1000", "2000"), change("module-param:kvm/halt_poll_ns", "200000", "1"))
 	for i, want := range []string{
 		"/usr/lib/sysctl.d/10-a.conf sets it to 1 at boot; /etc/sysctl.d/99-b.conf sets it to 32 at boot, and wins", "/etc/sysctl.d/99-b.conf sets it to 2 at boot, and wins",
 		"TuneD profile virtual-host sets it to 30 when the profile is chosen", "irqbalance sets it too every few seconds, and wins",
-		"NetworkManager profile /etc/NetworkManager/system-connections/a sets it to 512 when the connection is activated, and wins", "", "",
+		"NetworkManager profile /etc/NetworkManager/system-connections/a sets it to 512 when the connection is activated, and wins", "TuneD profile virtual-host sets it too when the profile is chosen", "",
+		"TuneD profile virtual-host sets it too when the profile is chosen", "TuneD profile virtual-host sets it to 0 when the profile is chosen",
+		"TuneD profile virtual-host sets it to 2-3 when the boot menu is written",
+		"NetworkManager profile /etc/NetworkManager/system-connections/b sets it to 700 when the connection is activated, and wins; TuneD profile virtual-host sets it to 500 when the profile is chosen",
 		"TuneD profile virtual-host sets it too when the profile is chosen",
 	} {
 		if got := strings.Join(p.Changes[i].Owners, "; "); got != want {

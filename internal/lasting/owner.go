@@ -42,22 +42,21 @@ func Owners(h *facts.Host, a setting.Address) []Owner {
 	switch a.Kind {
 	case setting.Sysctl:
 		return slices.Concat(sysctlOwners(h.Lasting, a), tunedOwners(h.Lasting, a))
-	case setting.IRQAffinity, setting.IRQCPUs:
-		if runs(h, "irqbalance") {
-			return []Owner{{Who: "irqbalance", When: "every few seconds", Wins: true}}
-		}
-	case setting.KSM:
-		if runs(h, "ksmtuned") {
-			return []Owner{{Who: "ksmtuned", When: "as memory fills", Wins: true}}
-		}
-	case setting.ThreadAffinity:
-		if runs(h, "numad") {
-			return []Owner{{Who: "numad", When: "when it moves the guest", Wins: true}}
-		}
-	case setting.Sysfs:
-		return tunedOwners(h.Lasting, a)
 	}
-	return managerOwners(h.Lasting, a)
+	return slices.Concat(daemonOwners(h, a), managerOwners(h.Lasting, a), tunedOwners(h.Lasting, a))
+}
+
+// daemonOwners are daemons that do nothing but set such values.
+func daemonOwners(h *facts.Host, a setting.Address) []Owner {
+	switch {
+	case (a.Kind == setting.IRQAffinity || a.Kind == setting.IRQCPUs) && runs(h, "irqbalance"):
+		return []Owner{{Who: "irqbalance", When: "every few seconds", Wins: true}}
+	case a.Kind == setting.KSM && runs(h, "ksmtuned"):
+		return []Owner{{Who: "ksmtuned", When: "as memory fills", Wins: true}}
+	case a.Kind == setting.ThreadAffinity && runs(h, "numad"):
+		return []Owner{{Who: "numad", When: "when it moves the guest", Wins: true}}
+	}
+	return nil
 }
 
 func runs(h *facts.Host, name string) bool {
@@ -90,55 +89,39 @@ func matches(pattern, key string) bool {
 	return err == nil && matched
 }
 
-// tunedOwners is TuneD, as far as its profile names the value. TuneD has sysctl.d read again behind its own settings
-// (reapply_sysctl, on by default), so that the files win over it at boot.
-func tunedOwners(l *facts.Lasting, a setting.Address) []Owner {
-	t := l.Tuned
-	if t == nil || !t.Running {
-		return nil
-	}
-	who := "TuneD profile " + t.Profile
-	if a.Kind == setting.Sysctl {
-		for _, v := range slices.Backward(t.Sysctls) {
-			if v.Key == Key(a.Path) {
-				return []Owner{{Who: who, Value: v.Value, When: "when the profile is chosen"}}
-			}
-		}
-		return nil
-	}
-	for plugin, prefixes := range tunedPlugins {
-		for _, prefix := range prefixes {
-			if slices.Contains(t.Plugins, plugin) && strings.HasPrefix(a.Path, prefix) {
-				return []Owner{{Who: who, When: "when the profile is chosen"}}
-			}
-		}
-	}
-	return nil
-}
-
-// tunedPlugins are sysfs files that plugins of TuneD write.
-var tunedPlugins = map[string][]string{
-	"cpu": {"devices/system/cpu/cpufreq", "devices/system/cpu/intel_pstate"},
-	"vm":  {"kernel/mm/transparent_hugepage"},
-}
-
 // managerOwners is NetworkManager, as far as a connection profile sets the device's value (nm-settings-nmcli(5), section
 // ethtool and link).
 func managerOwners(l *facts.Lasting, a setting.Address) []Owner {
 	names := map[setting.Kind]string{
 		setting.NICRing: "ring-", setting.NICCoalesce: "coalesce-", setting.NICFeature: "feature-", setting.NICChannels: "channels-",
 	}
-	prefix, known := names[a.Kind]
-	if !known {
+	key, device := "ethtool."+names[a.Kind]+a.Rest(), a.Object()
+	switch {
+	case txQueueLength(a) != "":
+		key, device = "link.tx-queue-length", txQueueLength(a)
+	case names[a.Kind] == "":
 		return nil
 	}
 	var all []Owner
 	for _, v := range l.NetworkManager {
-		if v.Key == "ethtool."+prefix+a.Rest() && (v.Of == "" || v.Of == a.Object()) {
+		if v.Key == key && (v.Of == "" || v.Of == device) {
 			all = append(all, Owner{Who: "NetworkManager profile " + v.File, Value: v.Value, When: "when the connection is activated", Wins: true})
 		}
 	}
 	return all
+}
+
+// txQueueLength is the device whose transmit queue's length a value is; empty for others.
+func txQueueLength(a setting.Address) string {
+	device, found := strings.CutPrefix(a.Path, "class/net/")
+	if a.Kind != setting.Sysfs || !found {
+		return ""
+	}
+	device, found = strings.CutSuffix(device, "/tx_queue_len")
+	if !found {
+		return ""
+	}
+	return device
 }
 
 // owned names in each change who else sets its value. What this plan itself stops is no owner any more.
