@@ -149,7 +149,7 @@ func TestKillAtEveryPosition(t *testing.T) {
 				break
 			}
 			if mode == "twice" {
-				at += rand.IntN(8)
+				at += rand.IntN(4)
 			}
 		}
 		t.Logf("%s: killed at %d positions", mode, points)
