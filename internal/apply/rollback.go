@@ -128,56 +128,6 @@ func (e *Engine) unneeded(all []Restored, dryRun bool) {
 	}
 }
 
-// choose lists the transactions to put back, the latest first.
-func choose(l *journal.Ledger, o RollbackOptions) ([]*journal.Transaction, error) {
-	open := l.Open()
-	if o.TX == "" {
-		if len(open) == 0 {
-			return nil, nil
-		}
-		return open[len(open)-1:], nil
-	}
-	t, err := l.Find(o.TX)
-	if err != nil {
-		return nil, err
-	}
-	if t.Header.Kind == journal.Rollback {
-		return nil, &NotApplied{TX: t.Header.TX, Of: t.Header.Of}
-	}
-	if o.unconfirmed && t.Confirmation().Confirmed {
-		return nil, nil
-	}
-	switch l.State(t) {
-	case journal.FailedUndone:
-		return nil, nil
-	case journal.WasRolledBack:
-		if !o.Force {
-			return nil, nil
-		}
-	}
-	targets := []*journal.Transaction{t}
-	// What built on what is found from the end: a later one may have been built upon in turn.
-	for added := true; added; {
-		added = false
-		for _, target := range targets {
-			for _, later := range l.BuiltOn(target) {
-				if !slices.Contains(targets, later.Transaction) {
-					targets, added = append(targets, later.Transaction), true
-				}
-			}
-		}
-	}
-	slices.SortFunc(targets, func(a, b *journal.Transaction) int { return strings.Compare(b.Header.TX, a.Header.TX) })
-	if len(targets) > 1 && !o.WithLater {
-		refusal := &BuiltOn{TX: t.Header.TX}
-		for _, later := range l.BuiltOn(t) {
-			refusal.Later, refusal.Because = append(refusal.Later, later.Header.TX), append(refusal.Because, later.Because)
-		}
-		return nil, refusal
-	}
-	return targets, nil
-}
-
 // restore puts one transaction back. It is not ended by a cancelled context: half a rollback helps nobody.
 func (e *Engine) restore(ctx context.Context, lock *journal.Lock, t, unfinished *journal.Transaction, s sharing, o RollbackOptions) (Restored, error) {
 	began := time.Now()
