@@ -74,6 +74,9 @@ somewhere is found by its own words, right or wrong.
 				hint := "'mpps explain --list' shows all of them"
 				if len(near) > 0 {
 					hint = "did you mean " + strings.Join(near, " or ") + "?"
+					if hits := knob.Search(ids[0]); len(hits) > 0 && hits[0].Field != "near" && len(strings.Fields(ids[0])) == 1 {
+						hint += fmt.Sprintf(" 'mpps explain --search %s' shows what is said of it", ids[0])
+					}
 				}
 				return usage(fmt.Errorf("unknown knob %q", ids[0]), hint)
 			}
