@@ -117,9 +117,6 @@ func (t *turning) back(ctx context.Context) error {
 	if err == nil && len(restored) == 0 {
 		err = errors.New("somebody else did so while it was measured")
 	}
-	if err == nil {
-		err = t.alone.stands("")
-	}
 	if err != nil {
 		return failed(fmt.Errorf("put back what the plan changed: %w", err), "the plan stands: 'mpps rollback "+t.tx+"'")
 	}
@@ -130,6 +127,7 @@ func (t *turning) back(ctx context.Context) error {
 		}
 	}
 	t.tx = ""
+	_ = t.alone.stands("") // if it is gone, the next apply says so before it writes
 	return nil
 }
 
