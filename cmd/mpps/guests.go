@@ -35,9 +35,9 @@ func (e *engine) watchGuests(ctx context.Context, root string) {
 		return c.Address.Kind == setting.Domain && slices.Contains(after(c).pending, c.Address.Rest())
 	}
 	e.Waiting = func(c journal.Change) string {
-		if c.Address.Kind == setting.KernelArg {
-			if running := notYet(root, c); running != nil {
-				return fmt.Sprintf("the running kernel has %s %s: takes effect when the host is rebooted", c.Address.Path, running)
+		if c.Address.Kind.AtBoot() {
+			if running := notYet(root, c); running != "" {
+				return running + ": takes effect when the host is rebooted"
 			}
 			return ""
 		}
@@ -47,9 +47,9 @@ func (e *engine) watchGuests(ctx context.Context, root string) {
 		return fmt.Sprintf("guest %s runs with its former definition: takes effect when it is shut down and started", c.Address.Object())
 	}
 	e.Lingers = func(c journal.Change, from, until time.Time) string {
-		if c.Address.Kind == setting.KernelArg {
-			if running := notYet(root, c); running != nil {
-				return fmt.Sprintf("the running kernel has %s %s, which was put back: gone when the host is rebooted", c.Address.Path, running)
+		if c.Address.Kind.AtBoot() {
+			if running := notYet(root, c); running != "" {
+				return running + ", which was put back: gone when the host is rebooted"
 			}
 			return ""
 		}
@@ -66,19 +66,22 @@ func (e *engine) watchGuests(ctx context.Context, root string) {
 	}
 }
 
-// notYet is what the running kernel has of an argument where that is not what the boot loader gives to the next one; nil where
-// it is, or is not known.
-func notYet(root string, c journal.Change) *setting.Reading {
+// notYet says what the running kernel is or has where that is not what the boot loader gives to the next one; empty where it
+// is, or is not known.
+func notYet(root string, c journal.Change) string {
 	m, err := host.Open(root)
 	if err != nil {
-		return nil
+		return ""
 	}
 	defer m.Close()
 	running := m.AtBoot(c.Address)
-	if running.State == setting.Unknown || c.Want.Met(running) {
-		return nil
+	switch {
+	case running.State == setting.Unknown || c.Want.Met(running):
+		return ""
+	case c.Address.Kind == setting.BootKernel:
+		return "the running kernel is " + running.Value
 	}
-	return &running
+	return fmt.Sprintf("the running kernel has %s %s", c.Address.Path, running)
 }
 
 // between tells whether a guest was started while something stood in its definition. Starts of processes are known to a

@@ -181,6 +181,8 @@ func judge(k *knob.Knob, a setting.Address, advice knob.Advice, found setting.Re
 		switch {
 		case k.Check:
 			f.Blocked = "checked and explained only: mpps does not set it"
+		case k.Asked && advice.Site == "":
+			f.Blocked = "set on request only: ask for it in the site file, {id: " + k.ID + ", want: …, reason: …}"
 		case found.ReadOnly:
 			f.Blocked = found.Why
 			if f.Blocked == "" {

@@ -13,7 +13,7 @@ const needsReboot = "reboot of the host"
 
 // Needs is what must happen before a change of an address takes effect, where its kind alone tells; empty where it does not.
 func Needs(a setting.Address) string {
-	if a.Kind == setting.KernelArg {
+	if a.Kind.AtBoot() {
 		return needsReboot
 	}
 	return ""

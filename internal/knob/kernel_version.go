@@ -83,16 +83,17 @@ var kernelVersion = &Knob{
 }
 
 var kernelDefault = &Knob{
-	ID: "kernel.default", Title: "The newest suitable kernel is booted by default", Stage: datapath.Kernel, Risk: goal.Reboot, Check: true,
+	ID: "kernel.default", Title: "The newest suitable kernel is booted by default", Stage: datapath.Kernel, Risk: goal.Reboot, Asked: true,
 	Doc: Doc{
 		Want: "the newest suitable kernel that is installed; for realtime a PREEMPT_RT one",
 		Why:  "A newer kernel that is installed does nothing before the boot loader's default names it and the host is booted anew. After an update, or where somebody once chose an old one in the menu, the default is often not the newest.",
 		Cost: "A reboot. mpps says what to set and what to install where nothing suitable is there; it installs nothing and does not choose a kernel unasked: " +
-			"grubby --set-default=/boot/vmlinuz-VERSION, grub-set-default or bootctl set-default do it.",
+			"{id: kernel.default, want: VERSION, reason: …} in /etc/mpps/site.yaml asks for one.",
 		Verify: "grubby --default-kernel, grub-editenv list or bootctl list before, /proc/version after the reboot.",
 		Traps: []string{
 			"On EL7 the newer kernel is UEK 5.4.17 (kernel-uek), and its NIC drivers want a newer linux-firmware, installed first.",
 			"GRUB_DEFAULT=saved with GRUB_SAVEDEFAULT boots what was chosen last by hand, old or not.",
+			"Where it is written: saved_entry in grubenv if GRUB_DEFAULT is saved (as grubby --set-default and grub-set-default do), else GRUB_DEFAULT in /etc/default/grub.d on Debian; default in loader.conf for systemd-boot, unless bootctl set-default has put it into an EFI variable.",
 			"On Debian the default \"0\" is the newest kernel by version, also one that somebody installed only to try it.",
 		},
 		Sources: []Source{
@@ -101,7 +102,7 @@ var kernelDefault = &Knob{
 			{"UEK 5.4.17 on EL7 with newer firmware", "founding measurements"},
 		},
 	},
-	Where: fixed(hostFact("kernel_default")),
+	Where: fixed(setting.Of(setting.BootKernel, "default")),
 	Want: func(v *View, a setting.Address) Advice {
 		next, known := v.Boot.NextEntry()
 		switch {
@@ -118,25 +119,28 @@ var kernelDefault = &Knob{
 				best = e.Version
 			}
 		}
-		found := next.Version + " is booted by default"
+		runs := ""
 		if v.Kernel.Release != "" && v.Kernel.Release != next.Version {
-			found += ", " + v.Kernel.Release + " runs"
+			runs = ", and " + v.Kernel.Release + " runs"
 		}
 		switch {
 		case best == "":
-			return seen(found, Wants(setting.Exact(v.suitableWords()), "no suitable kernel is installed: "+v.install()).At(High))
+			return needsBoot(Wants(setting.Exact(v.suitableWords()), "no suitable kernel is installed: "+v.install()).At(High))
 		case next.Version == best && v.Kernel.Release != "" && v.Kernel.Release != best:
-			return seen(found, Fine("waiting for a reboot: the newest suitable kernel is the default, but another one runs"))
+			return Fine("waiting for a reboot: the newest suitable kernel is the default" + runs)
 		case next.Version == best:
-			return seen(found, Fine("the newest suitable kernel that is installed"))
+			return Fine("the newest suitable kernel that is installed")
 		}
-		advice := Wants(setting.Exact(best), "a newer suitable kernel is installed and not the default").At(Low)
+		advice := Wants(setting.Exact(best), "a newer suitable kernel is installed and not the default"+runs).At(Low)
 		if !v.suits(next.Version) {
 			advice = advice.At(High)
 		}
-		return seen(found, advice)
+		return needsBoot(advice)
 	},
 }
+
+// needsBoot marks advice that takes effect with the next boot.
+func needsBoot(a Advice) Advice { a.Needs = needsReboot; return a }
 
 // suits tells whether a kernel is one for the goal.
 func (v *View) suits(release string) bool {

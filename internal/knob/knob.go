@@ -21,6 +21,7 @@ type Knob struct {
 	After []string    // IDs of knobs that must be applied earlier where both change
 	Tiers []goal.Tier // tiers in which it has an opinion; empty means all above default
 	Check bool        // judged and explained, never written
+	Asked bool        // written only where the site file asks for a value
 	Most  int64       // the most that mpps writes, also where a site file asks for more; 0 where the kernel or driver bounds it
 	Doc   Doc
 

@@ -16,6 +16,9 @@ func Knob(t *Text, k *knob.Knob) {
 	if k.Check {
 		t.Line("checked and explained only: mpps does not set it")
 	}
+	if k.Asked {
+		t.Line("set on request only: ask for a value in /etc/mpps/site.yaml")
+	}
 	if all := k.Values(); len(all) > 0 {
 		t.Blank()
 		lead := t.In(Cyan, fmt.Sprintf("%-8s", "values"))

@@ -70,8 +70,11 @@ func KnobsMarkdown(all []*knob.Knob) string {
 }
 
 func does(k *knob.Knob) string {
-	if k.Check {
+	switch {
+	case k.Check:
 		return "checks and explains"
+	case k.Asked:
+		return "sets on request"
 	}
 	return "sets"
 }

@@ -48,6 +48,14 @@ func (b box) answer(into any, arguments string) {
 	}
 }
 
+// timed runs mpps and tells how long it took.
+func (b box) timed(arguments string) {
+	b.Helper()
+	began := time.Now()
+	b.must("/opt/mpps " + arguments + " >&2")
+	b.Logf("mpps %s: %.1f s", arguments, time.Since(began).Seconds())
+}
+
 // reboot has the host reboot by itself.
 func (b box) reboot() {
 	b.Helper()
@@ -107,7 +115,19 @@ const kernel = `for f in isolated nohz_full; do echo $f $(cat /sys/devices/syste
 echo hugepages $(cat /sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages)
 echo hugetlb $(awk '$1=="Hugetlb:"{print $2}' /proc/meminfo)
 echo cstate $(cat /sys/module/processor/parameters/max_cstate)
+echo aspm $(grep -o '\[[a-z]*\]' /sys/module/pcie_aspm/parameters/policy)
+echo release $(uname -r)
 dmesg | grep -o 'Offload RCU callbacks from CPUs: [^.]*'`
+
+// newer is a kernel that somebody has installed, with which this host does not boot: the lab starts no other one than its own.
+// Debian's menu has it first.
+const (
+	newer   = "9.9.9-trial"
+	install = "echo no kernel >/boot/vmlinuz-" + newer + "; update-grub 2>&1"
+	remove  = "rm /boot/vmlinuz-" + newer + "; update-grub 2>&1"
+)
+
+const defaultKernel = "boot-kernel:default"
 
 // TestRebootWithArguments plans for realtime on a host whose administrator has boot arguments of their own, applies, reboots,
 // rolls back, and reboots again.
@@ -122,11 +142,15 @@ update-grub 2>&1`)
 		t.Fatalf("booted with %q: the administrator's arguments are not there", line)
 	}
 	byItself := b.must(kernel)
+	own := strings.TrimSpace(b.must("uname -r"))
+	b.must(install)
 
 	// Everything but boot arguments is left alone: a host without systemd loses the rest with the reboot. idle=poll would have
 	// four emulated processors run at full speed on the few real ones.
 	const goal = "plan -q --latency 20us --cpus 2-3 --consent data"
-	type planned struct{ Changes []struct{ ID, Address, Needs string } }
+	type planned struct {
+		Changes []struct{ ID, Address, Needs string }
+	}
 	var p planned
 	b.answer(&p, goal)
 	var site strings.Builder
@@ -137,6 +161,7 @@ update-grub 2>&1`)
 			fmt.Fprintf(&site, "- {id: %s, leave: true, reason: only boot arguments here}\n", c.ID)
 		}
 	}
+	fmt.Fprintf(&site, "- {id: kernel.default, want: %s, reason: the one that this host is known to boot with}\n", own)
 	site.WriteString("- {id: boot.hugepages, address: 'kernel-arg:hugepagesz+hugepages', want: 'hugepagesz=1G hugepages=1', reason: room for one guest}\n")
 	b.must("cat >/etc/mpps/site.yaml <<'EOF'\n" + site.String() + "EOF\ncd /share; /opt/mpps snapshot -q -o before.json")
 	files := b.must(bootFiles)
@@ -144,26 +169,37 @@ update-grub 2>&1`)
 	p = planned{}
 	b.answer(&p, goal+" -o /share/plan.json")
 	var addresses []string
+	chosen := false
 	for _, c := range p.Changes {
-		addresses = append(addresses, c.Address)
-		if !strings.HasPrefix(c.Address, "kernel-arg:") || c.Needs != "reboot of the host" {
-			t.Errorf("%s %s needs %q: expected only kernel arguments, which need a reboot", c.ID, c.Address, c.Needs)
+		if c.Address == defaultKernel {
+			chosen = true
+		} else {
+			addresses = append(addresses, c.Address)
 		}
+		if c.Address != defaultKernel && !strings.HasPrefix(c.Address, "kernel-arg:") || c.Needs != "reboot of the host" {
+			t.Errorf("%s %s needs %q: expected only what the boot loader gets, which needs a reboot", c.ID, c.Address, c.Needs)
+		}
+	}
+	if !chosen {
+		t.Error("the default kernel is not planned, which the site file asks for")
 	}
 	for _, name := range []string{"isolcpus", "nohz_full", "rcu_nocbs", "hugepagesz+hugepages", "quiet", "processor.max_cstate"} {
 		if !slices.Contains(addresses, "kernel-arg:"+name) {
 			t.Errorf("%s is not planned: %v", name, addresses)
 		}
 	}
-	b.must("/opt/mpps apply -q --confirm 0 /share/plan.json >&2")
+	b.timed("apply -q --confirm 0 /share/plan.json")
 	b.all("waiting", "waiting", addresses)
+	if _, rows := b.status(); rows[defaultKernel] != "compliant" {
+		t.Errorf("%s is %s, expected compliant: that kernel runs", defaultKernel, rows[defaultKernel])
+	}
 	if now := b.must("cat /proc/cmdline; " + kernel); now != line+"\n"+byItself {
 		t.Errorf("the running kernel has changed: %s", now)
 	}
 
 	b.reboot()
-	b.all("applied", "compliant", addresses)
-	want := "isolated 2-3\nnohz_full 2-3\nhugepages 1\nhugetlb 1048576\ncstate 1\nOffload RCU callbacks from CPUs: 2-3"
+	b.all("applied", "compliant", append(addresses, defaultKernel))
+	want := "isolated 2-3\nnohz_full 2-3\nhugepages 1\nhugetlb 1048576\ncstate 1\naspm [performance]\nrelease " + own + "\nOffload RCU callbacks from CPUs: 2-3"
 	if now := b.must(kernel); now != want {
 		t.Errorf("the rebooted kernel says %q, expected %q", now, want)
 	}
@@ -182,12 +218,14 @@ update-grub 2>&1`)
 		}
 	}
 
-	b.must("/opt/mpps rollback -q >&2")
-	b.all("waiting", "waiting", addresses)
+	b.timed("rollback -q")
+	b.all("waiting", "waiting", append(addresses, defaultKernel))
 	if now := b.must(bootFiles); now != files {
 		t.Errorf("boot loader files after the rollback:\n%s\nbefore:\n%s", now, files)
 	}
+	b.must(remove) // it is the default again, and this host would not boot
 	b.reboot()
+	b.must(install)
 	if state, rows := b.status(); state != "clean" || len(rows) > 0 {
 		t.Errorf("status is %s with %d values, expected clean", state, len(rows))
 	}
@@ -197,7 +235,9 @@ update-grub 2>&1`)
 	if now := b.must(kernel); now != byItself {
 		t.Errorf("the kernel says %q, expected as before %q", now, byItself)
 	}
-	var diff struct{ Differences []struct{ Path, Before, After string } }
+	var diff struct {
+		Differences []struct{ Path, Before, After string }
+	}
 	b.must("/opt/mpps snapshot -q -o /share/after.json")
 	b.answer(&diff, "snapshot diff /share/before.json /share/after.json")
 	for _, d := range diff.Differences {
