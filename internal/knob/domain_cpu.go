@@ -104,7 +104,7 @@ var domainHyperV = &Knob{
 			"stimer without synic, vpindex and hypervclock is refused at the guest's start: they are set in that order.",
 			"Linux guests use kvmclock and their own paravirtual interrupts: the enlightenments bring them nothing.",
 			"Changed hardware can make Windows ask for activation.",
-			"vapic and synic keep AMD's AVIC and Intel's APICv from working unless hv-avic is given with QEMU from 7.0 on.",
+			"vapic and synic keep AMD's AVIC and Intel's APICv from working unless hv-avic is given, with QEMU from 6.2 on.",
 		},
 		Sources: []Source{
 			{"enlightenments and what they need", "QEMU docs/system/i386/hyperv.rst"},
