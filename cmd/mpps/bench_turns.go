@@ -114,11 +114,11 @@ func (t *turning) back(ctx context.Context) error {
 		time.Sleep(100 * time.Millisecond)
 		restored, err = t.Rollback(ctx, apply.RollbackOptions{TX: t.tx, Why: "bench in turns"})
 	}
-	if err == nil && len(restored) == 0 {
-		err = errors.New("somebody else did so while it was measured")
-	}
 	if err != nil {
 		return failed(fmt.Errorf("put back what the plan changed: %w", err), "the plan stands: 'mpps rollback "+t.tx+"'")
+	}
+	if len(restored) == 0 {
+		err = failed(fmt.Errorf("somebody else has rolled back transaction %s while it was measured: what was measured then is not as planned", t.tx), "measure again")
 	}
 	for _, r := range restored {
 		if n := r.Drifted(); n > 0 {
@@ -128,7 +128,7 @@ func (t *turning) back(ctx context.Context) error {
 	}
 	t.tx = ""
 	_ = t.alone.stands("") // if it is gone, the next apply says so before it writes
-	return nil
+	return err
 }
 
 // sides are the configurations of a comparison with the runs that they fill in.

@@ -339,3 +339,23 @@ func TestBenchPlanKilled(t *testing.T) {
 		t.Errorf("the last transaction is %s", got)
 	}
 }
+
+// Rolled back by somebody else while it was measured, the plan is not what was measured.
+func TestBenchPlanRolledBackByOthers(t *testing.T) {
+	b := newBridged(t, 1)
+	const file = "/proc/sys/net/ipv4/ip_default_ttl"
+	ttl := func() string { return strings.TrimSpace(b.must(nil, "ip", "netns", "exec", b.host, "cat", file)) }
+	shared := t.TempDir()
+	mount := []string{"ip", "netns", "exec", b.host, "sh", "-c", `mount --bind ` + shared + ` /var/lib && exec "$@"`, "sh", "mpps"}
+	cmd, problems := b.started(append(mount, "bench", "pps", "--plan", b.plan("sysctl:net.ipv4.ip_default_ttl=63"), "--blocks", "100", "--rate", "5k",
+		"--from", "netns:"+b.from+"/eth0", "--to", "netns:"+b.to+"/eth0", "--duration", "1s", "--warm-up", "50ms"), func() bool { return ttl() == "63" })
+	time.Sleep(200 * time.Millisecond) // the apply ends
+	b.must(nil, append(mount, "rollback")...)
+	_ = cmd.Wait() // the exit code is looked at
+	if code := cmd.ProcessState.ExitCode(); code != exitFailed || !strings.Contains(problems.String(), "somebody else has rolled back transaction 20") {
+		t.Errorf("exit code %d: %s", code, problems.String())
+	}
+	if got := ttl(); got != "64" {
+		t.Errorf("the value is %s, expected 64", got)
+	}
+}
