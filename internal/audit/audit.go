@@ -116,7 +116,7 @@ func RunWith(h *facts.Host, g goal.Goal, catalogue []*knob.Knob, adjust Adjust) 
 		r.Place = view.Placement()
 	}
 	r.LeftOut = leftOut(h, g)
-	r.Verdict = verdict(r, catalogue)
+	r.Verdict = verdict(r, catalogue, len(h.Guests) > 0)
 	return r
 }
 
@@ -210,7 +210,7 @@ func silence(k *knob.Knob, tier goal.Tier) string {
 // stageOf are the stages without whose knobs a tier is hardly judged.
 var stageOf = map[goal.Tier]datapath.Stage{goal.Passthrough: datapath.SRIOV, goal.Realtime: datapath.Realtime}
 
-func verdict(r Report, catalogue []*knob.Knob) string {
+func verdict(r Report, catalogue []*knob.Knob, guests bool) string {
 	if r.Tier == goal.Default {
 		if n := r.Counts[Off]; n > 0 { // only the site file can want something here
 			return fmt.Sprintf("the target needs no tuning (%s), but %d values are not as the site file wants them", r.Why, n)
@@ -239,7 +239,7 @@ func verdict(r Report, catalogue []*knob.Knob) string {
 			text += fmt.Sprintf("; %d more are odd and hold nothing back", odd)
 		}
 	case odd > 0:
-		text = fmt.Sprintf("well tuned: of %d values %d are odd, and none of them holds the target back", odd+r.Counts[OK], odd)
+		text = fmt.Sprintf("well tuned: of %d values %d %s odd, and nothing holds the target back", odd+r.Counts[OK], odd, map[bool]string{true: "is", false: "are"}[odd == 1])
 	case r.Counts[OK] == 0:
 		text = "nothing was judged: no value that matters for the target could be seen here"
 	default:
@@ -247,6 +247,9 @@ func verdict(r Report, catalogue []*knob.Knob) string {
 	}
 	if n := r.Counts[Unknown]; n > 0 {
 		text += fmt.Sprintf("; %d could not be judged", n)
+	}
+	if !guests {
+		text += "; no guest is known here, so that nothing of guests was judged"
 	}
 	stage, own := stageOf[r.Tier]
 	if own && !slices.ContainsFunc(catalogue, func(k *knob.Knob) bool { return k.Stage == stage }) {

@@ -228,6 +228,24 @@ func TestPassthrough(t *testing.T) {
 	}
 }
 
+func TestVerdict(t *testing.T) {
+	for name, c := range map[string]struct {
+		set  map[string]any
+		want string
+	}{
+		"a guest":  {nil, "could not be judged"},
+		"no guest": {map[string]any{"guests": []any{}}, "no guest is known here"},
+	} {
+		r := Run(host(t, c.set), goal.Unlimited(), knob.Catalogue())
+		if !strings.Contains(r.Verdict, c.want) || name == "a guest" && strings.Contains(r.Verdict, "no guest") {
+			t.Errorf("%s: %s", name, r.Verdict)
+		}
+	}
+	if r := Run(host(t, map[string]any{"guests": []any{}}), goal.Goal{PPS: 5e4}, knob.Catalogue()); strings.Contains(r.Verdict, "guest") {
+		t.Errorf("nothing needs tuning: %s", r.Verdict)
+	}
+}
+
 func TestOrder(t *testing.T) {
 	h := host(t, map[string]any{"guests/0/interfaces/0/model": "e1000"})
 	h.Readings[setting.Of(setting.Sysctl, "net.bridge.bridge-nf-call-iptables")] = setting.Value("1")
