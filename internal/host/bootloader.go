@@ -63,11 +63,19 @@ func (m *Machine) loader() (*loader, error) {
 	return m.grub(config, text), nil
 }
 
-// grubConfig is GRUB's configuration and where it stands; empty where there is none.
+// grubConfig is GRUB's configuration and where it stands; empty where there is none. On EFI machines EL7 and RHEL 8 have it on
+// the EFI system partition, where others have but a few lines that lead to the one below /boot; what an administrator has
+// made below /boot there is not read by anybody.
 func (m *Machine) grubConfig() (name, text string, err error) {
-	places := []string{"boot/grub/grub.cfg", "boot/grub2/grub.cfg"}
+	var places []string
 	for _, vendor := range m.list("boot/efi/EFI") {
 		places = append(places, "boot/efi/EFI/"+vendor+"/grub.cfg")
+	}
+	below := []string{"boot/grub/grub.cfg", "boot/grub2/grub.cfg"}
+	if m.exists("sys/firmware/efi") {
+		places = append(places, below...)
+	} else {
+		places = append(below, places...)
 	}
 	for _, place := range places {
 		text, err := m.read(place)

@@ -22,6 +22,7 @@ func TestDefaultKernel(t *testing.T) {
 		"debian12":     {"6.1.0-40-amd64", "etc/default/grub.d/90-mpps.cfg", "GRUB_DEFAULT='gnulinux-advanced-6fb441ef-c9ed-4df8-8f94-51a61b314603>gnulinux-6.1.0-40-amd64-advanced-6fb441ef-c9ed-4df8-8f94-51a61b314603'", 1},
 		"rhel9":        {"5.14.0-362.24.1.el9_3.x86_64", "boot/grub2/grubenv", "saved_entry=d30fac14f2344115850f8ee089af7047-5.14.0-362.24.1.el9_3.x86_64", 0},
 		"el7":          {"5.4.17-2011.7.4.el7uek.x86_64", "boot/grub2/grubenv", "saved_entry=CentOS Linux (5.4.17-2011.7.4.el7uek.x86_64) 7 (Core)", 0},
+		"el7-uefi":     {"3.10.0-1160.el7.x86_64", "boot/efi/EFI/centos/grubenv", "saved_entry=CentOS Linux (3.10.0-1160.el7.x86_64) 7 (Core)", 0},
 		"systemd-boot": {"6.12.43+deb13-amd64", "efi/loader/loader.conf", "default 4f6e1c2b7a5d4e0c9b3a8f7d6c5b4a39-6.12.43+deb13-amd64.conf", 0},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -104,6 +104,9 @@ func (s *standIn) grubby(args []string) error {
 		return strings.Join(words, " ")
 	}
 	names := []string{"etc/default/grub", "etc/kernel/cmdline", "boot/grub2/grubenv", "boot/grub2/grub.cfg"}
+	if l, err := s.m.loader(); err == nil {
+		names[len(names)-1] = l.config
+	}
 	for _, name := range s.m.list("boot/loader/entries") {
 		names = append(names, "boot/loader/entries/"+name)
 	}
@@ -117,9 +120,9 @@ func (s *standIn) grubby(args []string) error {
 			switch {
 			case strings.HasPrefix(line, "options ") && !strings.Contains(line, "$kernelopts"):
 				lines[i] = "options " + edit(line[8:]) + "\n"
-			case strings.HasPrefix(line, "\tlinux16 "):
-				file, rest, _ := strings.Cut(strings.TrimPrefix(line, "\tlinux16 "), " ")
-				lines[i] = "\tlinux16 " + file + " " + edit(rest) + "\n"
+			case strings.HasPrefix(line, "\tlinux16 "), strings.HasPrefix(line, "\tlinuxefi "):
+				words := strings.SplitN(line, " ", 3)
+				lines[i] = words[0] + " " + words[1] + " " + edit(words[2]) + "\n"
 			case strings.HasPrefix(line, "kernelopts="):
 				lines[i] = "kernelopts=" + edit(line[11:]) + "\n"
 			case strings.HasPrefix(line, "GRUB_CMDLINE_LINUX="):

@@ -87,6 +87,10 @@ func TestReadBootLoaders(t *testing.T) {
 			grub, "CentOS Linux (3.10.0-957.el7.x86_64) 7 (Core)", "3.10.0-957.el7.x86_64", byGrubby,
 			"root=/dev/mapper/centos-root ro crashkernel=auto rd.lvm.lv=centos/root rd.lvm.lv=centos/swap rhgb quiet LANG=en_US.UTF-8", 2, 0,
 		},
+		"el7-uefi": {
+			grub, "CentOS Linux (3.10.0-1160.119.1.el7.x86_64) 7 (Core)", "3.10.0-1160.119.1.el7.x86_64", byGrubby,
+			"root=/dev/mapper/centos-root ro crashkernel=auto rd.lvm.lv=centos/root rd.lvm.lv=centos/swap rhgb quiet LANG=en_US.UTF-8", 3, 1,
+		},
 		"systemd-boot": {
 			systemdBoot, "4f6e1c2b7a5d4e0c9b3a8f7d6c5b4a39-6.12.48+deb13-amd64.conf", "6.12.48+deb13-amd64", byEntries,
 			"root=UUID=6fb441ef-c9ed-4df8-8f94-51a61b314603 ro quiet systemd.machine_id=4f6e1c2b7a5d4e0c9b3a8f7d6c5b4a39", 2, 0,
@@ -133,7 +137,7 @@ func TestKernelArguments(t *testing.T) {
 		{"iommu", setting.Value("nopt")},
 		{"nosmt", setting.Value(setting.Flag)},
 	}
-	for _, name := range []string{"debian12", "rhel9", "rhel8", "el7", "systemd-boot"} {
+	for _, name := range []string{"debian12", "rhel9", "rhel8", "el7", "el7-uefi", "systemd-boot"} {
 		t.Run(name, func(t *testing.T) {
 			m := bootTree(t, name)
 			stand := &standIn{t: t, m: m}

@@ -18,6 +18,7 @@ func TestArgumentsTogether(t *testing.T) {
 		"rhel9":        {"grubby --update-kernel=ALL --remove-args=quiet --args=iommu=pt hugepagesz=1G hugepages=4"},
 		"rhel8":        {"grubby --update-kernel=ALL --remove-args=quiet --args=iommu=pt hugepagesz=1G hugepages=4"},
 		"el7":          {"grubby --update-kernel=ALL --remove-args=quiet --args=iommu=pt hugepagesz=1G hugepages=4"},
+		"el7-uefi":     {"grubby --update-kernel=ALL --remove-args=quiet --args=iommu=pt hugepagesz=1G hugepages=4"},
 		"systemd-boot": nil,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -68,7 +69,7 @@ func together(t *testing.T, k kernelArg) (forth, back []setting.Assignment) {
 // TestArgumentsCutShort: the machine stops while arguments are changed. What the next boot gets is then not told from one
 // file alone, and writing what was there before brings every file back, in one go or one by one.
 func TestArgumentsCutShort(t *testing.T) {
-	for _, name := range []string{"debian12", "rhel9", "rhel8", "el7", "systemd-boot"} {
+	for _, name := range []string{"debian12", "rhel9", "rhel8", "el7", "el7-uefi", "systemd-boot"} {
 		for _, dies := range []string{"before", "first", "behind", "emptied"} {
 			for _, oneByOne := range []bool{false, true} {
 				t.Run(fmt.Sprint(name, " ", dies, " ", oneByOne), func(t *testing.T) {
