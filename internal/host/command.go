@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -34,6 +36,17 @@ func (m *Machine) change(ctx context.Context, stdin, name string, args ...string
 	return err
 }
 
+// changeWithUs is change for a program that writes files for seconds: where mpps is killed meanwhile the kernel ends it too,
+// so that it does not write on while the files are put back.
+func (m *Machine) changeWithUs(ctx context.Context, name string, args ...string) error {
+	runtime.LockOSThread() // the signal comes when the thread that forked ends
+	defer runtime.UnlockOSThread()
+	return m.change(context.WithValue(ctx, withUs{}, true), "", name, args...)
+}
+
+// withUs marks the context of such a program.
+type withUs struct{}
+
 // program runs a program. cut tells that it was started and did not come to its own end: killed by the deadline, by a
 // cancellation or by somebody else.
 func (m *Machine) program(ctx context.Context, stdin, name string, args ...string) (text string, cut bool, err error) {
@@ -46,6 +59,9 @@ func (m *Machine) program(ctx context.Context, stdin, name string, args ...strin
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
 	cmd.Stdin = strings.NewReader(stdin)
 	cmd.WaitDelay = commandLinger
+	if ctx.Value(withUs{}) != nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	}
 	var stdout, stderr strings.Builder
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err = cmd.Run()

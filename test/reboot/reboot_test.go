@@ -129,6 +129,32 @@ const (
 
 const defaultKernel = "boot-kernel:default"
 
+// killed kills mpps while grub-mkconfig runs for it, held up by a script of the administrator's, and sees that the status tells
+// it and a rollback puts the files back.
+func (b box) killed(files string) {
+	b.Helper()
+	b.must(`set -e
+printf '#!/bin/sh\nwhile [ -e /run/slow ]; do sleep 0.2; done\n' >/etc/grub.d/06_slow
+chmod 755 /etc/grub.d/06_slow
+touch /run/slow
+/opt/mpps apply -q --confirm 0 /share/plan.json >/run/apply.log 2>&1 & pid=$!
+until pgrep -x 06_slow >/dev/null; do kill -0 $pid || { cat /run/apply.log; exit 1; }; sleep 0.1; done
+kill -9 $pid
+rm /run/slow
+i=0; while pgrep -x '06_slow|grub-mkconfig' >/dev/null; do i=$((i+1)); [ $i -lt 100 ] || { echo "grub-mkconfig runs on"; exit 1; }; sleep 0.1; done
+rm /etc/grub.d/06_slow`)
+	if state, _ := b.status(); state != "interrupted" {
+		b.Errorf("status after a kill is %s, expected interrupted", state)
+	}
+	b.timed("rollback -q")
+	if now := b.must(bootFiles); now != files {
+		b.Errorf("boot loader files after a kill and a rollback:\n%s\nbefore:\n%s", now, files)
+	}
+	if state, rows := b.status(); state != "clean" || len(rows) > 0 {
+		b.Errorf("status is %s with %d values, expected clean", state, len(rows))
+	}
+}
+
 // TestRebootWithArguments plans for realtime on a host whose administrator has boot arguments of their own, applies, reboots,
 // rolls back, and reboots again.
 func TestRebootWithArguments(t *testing.T) {
@@ -188,6 +214,7 @@ update-grub 2>&1`)
 			t.Errorf("%s is not planned: %v", name, addresses)
 		}
 	}
+	b.killed(files)
 	b.timed("apply -q --confirm 0 /share/plan.json")
 	b.all("waiting", "waiting", addresses)
 	if _, rows := b.status(); rows[defaultKernel] != "compliant" {
