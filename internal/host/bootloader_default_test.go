@@ -191,3 +191,56 @@ func efiDefault(m *Machine, _ *standIn) error {
 	}
 	return os.WriteFile(name, []byte("\x07\x00\x00\x00*\x00\x00\x00"), 0o644)
 }
+
+// TestDefaultKernelCutShort: the machine stops while a default is chosen. Writing the one from before, or where nothing was
+// written yet tidying up, brings every file back.
+func TestDefaultKernelCutShort(t *testing.T) {
+	for name, file := range map[string]string{"rhel9": "boot/grub2/grubenv", "systemd-boot": "efi/loader/loader.conf"} {
+		t.Run(name, func(t *testing.T) {
+			m := bootTree(t, name)
+			k := bootKernel{kernelArg{m: m}}
+			before := contents(t, m)
+			was := k.Read(t.Context(), defaultKernel)
+			err := errors.Join(m.keep(file, before[file]), m.replace(keptDefault, was.Value+"\n"), os.WriteFile(filepath.Join(m.path, beside(file)), []byte("half"), 0o644))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if now := k.Read(t.Context(), defaultKernel); !now.Same(was) {
+				t.Errorf("found %s, expected %s: nothing was written", now, was)
+			}
+			if err := k.Tidy(t.Context(), defaultKernel); err != nil {
+				t.Fatal(err)
+			}
+			if left := differences(before, contents(t, m)); len(left) > 0 {
+				t.Errorf("not as it was: %v", left)
+			}
+		})
+	}
+	for _, dies := range []string{"before", "first", "behind"} {
+		t.Run("debian12 "+dies, func(t *testing.T) {
+			m := bootTree(t, "debian12")
+			stand := &standIn{t: t, m: m, dies: dies}
+			k := bootKernel{kernelArg{m, stand.run}}
+			before := contents(t, m)
+			was := k.Read(t.Context(), defaultKernel)
+			func() {
+				defer func() {
+					if r := recover(); r != (stops{}) {
+						t.Errorf("it did not stop: %v", r)
+					}
+				}()
+				_ = k.Write(t.Context(), defaultKernel, setting.Value("6.1.0-40-amd64")) // it never returns
+			}()
+			stand.dies = ""
+			if now := k.Read(t.Context(), defaultKernel); now.State != setting.Unknown {
+				t.Errorf("found %s, expected unknown", now)
+			}
+			if err := errors.Join(k.Write(t.Context(), defaultKernel, was), k.Tidy(t.Context(), defaultKernel)); err != nil {
+				t.Fatal(err)
+			}
+			if left := differences(before, contents(t, m)); len(left) > 0 {
+				t.Errorf("not as it was: %v", left)
+			}
+		})
+	}
+}
