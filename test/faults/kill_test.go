@@ -17,6 +17,7 @@ import (
 	"mpps/internal/apply"
 	"mpps/internal/journal"
 	"mpps/internal/lab/labtest"
+	"mpps/internal/plan"
 )
 
 // rootDir is a directory for trees, in memory where there is such a file system: a killed process loses nothing on either,
@@ -105,55 +106,62 @@ func killedAt(t *testing.T, mode, root, plan string, at int) (over bool) {
 }
 
 // TestKillAtEveryPosition kills, at every record of the journal and before and after every write: an apply of 80 values and
-// of the files that make them last; one that fails at its last value and undoes itself; the rollback of one; and the
-// rollback of one that was killed itself.
+// of the files that make them last, one that fails at its last value and undoes itself, and the rollback of one.
 func TestKillAtEveryPosition(t *testing.T) {
-	for _, mode := range []string{"apply", "failing", "rollback", "twice"} {
+	for _, mode := range []string{"apply", "failing", "rollback"} {
 		points := 0
-		for at := 1; ; at++ {
-			root := rootDir(t)
-			makeTree(t, root)
-			before := contents(t, root)
-			p := makePlan(t, root)
-			file := writePlan(t, p)
-			victim := mode
-			switch mode {
-			case "rollback":
-				e, closed, err := engine(root)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if _, err := e.Run(t.Context(), p, apply.Options{}); err != nil {
-					t.Fatal(err)
-				}
-				closed()
-			case "twice":
-				if killedAt(t, "apply", root, file, 1+rand.IntN(4*planned)) {
-					t.Fatal("the apply has fewer positions")
-				}
-				victim = "rollback"
+		for !killOnce(t, mode, points+1, func(root string, p *plan.Plan, _ string) {
+			if mode != "rollback" {
+				return
 			}
-			over := killedAt(t, victim, root, file, at)
-			if over {
-				os.RemoveAll(root)
-				if points < 4*planned && mode != "twice" {
-					t.Fatalf("%s passed only %d points", mode, points)
-				}
-				break
+			e, closed, err := engine(root)
+			if err != nil {
+				t.Fatal(err)
 			}
+			if _, err := e.Run(t.Context(), p, apply.Options{}); err != nil {
+				t.Fatal(err)
+			}
+			closed()
+		}) {
 			points++
 			total.killed(mode)
-			afterKill(t, root, before, mode+" killed at position "+strconv.Itoa(at))
-			os.RemoveAll(root)
-			if mode == "twice" && points == 40 {
-				break
-			}
-			if mode == "twice" {
-				at += rand.IntN(4)
-			}
+		}
+		if points < 4*planned {
+			t.Fatalf("%s passed only %d points", mode, points)
 		}
 		t.Logf("%s: killed at %d positions", mode, points)
 	}
+}
+
+// TestKillTwice kills the rollback of an apply that was killed itself, early and late.
+func TestKillTwice(t *testing.T) {
+	for _, first := range []int{30, 130, 230, 330} {
+		for at := 1 + rand.IntN(8); !killOnce(t, "rollback", at, func(root string, _ *plan.Plan, file string) {
+			if killedAt(t, "apply", root, file, first) {
+				t.Fatalf("the apply has fewer than %d positions", first)
+			}
+		}); at += 1 + rand.IntN(12) {
+			total.killed("apply and its rollback")
+		}
+	}
+}
+
+// killOnce makes a tree, prepares it, kills a victim at a point and looks at what is left; over tells that the victim has fewer
+// points.
+func killOnce(t *testing.T, mode string, at int, prepare func(root string, p *plan.Plan, file string)) (over bool) {
+	t.Helper()
+	root := rootDir(t)
+	defer os.RemoveAll(root)
+	makeTree(t, root)
+	before := contents(t, root)
+	p := makePlan(t, root)
+	file := writePlan(t, p)
+	prepare(root, p, file)
+	if killedAt(t, mode, root, file, at) {
+		return true
+	}
+	afterKill(t, root, before, mode+" killed at position "+strconv.Itoa(at))
+	return false
 }
 
 // TestKillProgram kills the program itself at random moments of an apply and of a rollback, on a disk.
