@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -112,6 +113,34 @@ func TestNeverInEffect(t *testing.T) {
 	}
 	if got := state(t, e); got != IsClean {
 		t.Errorf("status is %s, expected clean", got)
+	}
+}
+
+// TestStatusWhileApplying: at every record of an apply, of one that fails and of a rollback, the status says that somebody is at
+// work, who, and on what.
+func TestStatusWhileApplying(t *testing.T) {
+	f := newFake(t, 3)
+	e := engine(t, f)
+	looked := 0
+	e.Journal.Appended = func(tx string, r journal.Record) {
+		looked++
+		s, err := e.Status(t.Context())
+		if err != nil || s.State != IsInFlight || s.Holder == nil || s.Holder.TX != tx || s.Holder.PID != os.Getpid() {
+			t.Errorf("at %s: %+v, %v", r.Event, s, err)
+		}
+		h, err := e.History()
+		if last := h[len(h)-1]; err != nil || last.TX != tx || last.State != journal.InFlight && last.Ended == nil {
+			t.Errorf("at %s: history ends with %+v, %v", r.Event, last, err)
+		}
+	}
+	applied(t, e, changes(2))
+	rollBack(t, e, RollbackOptions{})
+	f.refuse[address(2)] = syscall.EINVAL
+	if _, err := e.Run(t.Context(), changes(3), Options{}); err == nil {
+		t.Error("the apply did not fail")
+	}
+	if looked < 18 || state(t, e) != IsClean {
+		t.Errorf("looked %d times, status %s", looked, state(t, e))
 	}
 }
 
