@@ -92,7 +92,8 @@ func (k bootKernel) Write(ctx context.Context, a setting.Address, to setting.Rea
 }
 
 func (k bootKernel) choose(ctx context.Context, to setting.Reading) error {
-	if err := k.m.mend(k.m.unfinished()); err != nil {
+	former := k.m.unfinished()
+	if err := k.m.mend(former); err != nil {
 		return err
 	}
 	l, err := k.m.loader()
@@ -102,6 +103,11 @@ func (k bootKernel) choose(ctx context.Context, to setting.Reading) error {
 	how, frozen := k.m.defaultWriter(l)
 	if frozen != "" && k.run == nil {
 		return errors.New(frozen)
+	}
+	if how == byDropIn {
+		if l, err = k.agree(ctx, l, former, []string{menuDefault}); err != nil {
+			return err
+		}
 	}
 	var versions []string
 	chosen := slices.IndexFunc(l.entries, func(e bootEntry) bool {

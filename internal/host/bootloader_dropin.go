@@ -159,6 +159,25 @@ func edited(edits []argumentEdit, argument string, found, to setting.Reading) []
 	return edits
 }
 
+// agree makes grub.cfg anew where a change of one of these names was cut short: our file may already say something else. What
+// the menu has of them is then what they are with our file as it is, and can be told from what they were before mpps.
+func (k kernelArg) agree(ctx context.Context, l *loader, unfinished, names []string) (*loader, error) {
+	if !slices.ContainsFunc(names, func(name string) bool { return slices.Contains(unfinished, name) }) {
+		return l, nil
+	}
+	menu, err := k.m.read(l.config)
+	if err == nil {
+		err = k.m.keep(l.config, menu)
+	}
+	if err == nil {
+		err = k.updateGrub(ctx, l)
+	}
+	if err != nil {
+		return l, err
+	}
+	return k.m.loader()
+}
+
 // writeDropIn changes our file and lets update-grub make grub.cfg anew. Where that fails, or does not do as wanted, the
 // file is put back as it was and grub.cfg with it.
 func (k kernelArg) writeDropIn(ctx context.Context, l *loader, changes []argumentChange) (undone bool, err error) {

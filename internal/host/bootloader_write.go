@@ -181,7 +181,9 @@ func (k kernelArg) write(ctx context.Context, changes []argumentChange) error {
 	undone := false // everything is as it was
 	switch how {
 	case byDropIn:
-		undone, err = k.writeDropIn(ctx, l, changes)
+		if l, err = k.agree(ctx, l, former, names); err == nil {
+			undone, err = k.writeDropIn(ctx, l, changes)
+		}
 	case byGrubby:
 		undone, err = k.writeGrubby(ctx, l, changes)
 	case byEntries:
