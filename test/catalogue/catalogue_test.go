@@ -4,8 +4,10 @@ package catalogue
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"mpps/internal/apply"
@@ -54,32 +56,23 @@ var rounds = []round{
 - {id: sriov.vf.mac, address: "vf-attr:IGB1/0/mac", want: "52:54:00:0b:00:01", reason: the test}
 - {id: sriov.vf.trust, address: "vf-attr:IGB1/1/trust", want: on, reason: the test}
 - {id: sriov.vf.vlan, address: "vf-attr:IGB1/1/vlan", want: 100, reason: the test}
-` + leaveBoot},
+`},
 	{"latency", []string{"--latency", "20us", "--cpus", "2-3", "--consent", "security,data,connectivity"}, `
+- {id: kernel.default, want: 6.1.0-1-amd64, reason: the test}
+- {id: boot.mitigations, address: "kernel-arg:mitigations", want: auto, reason: the test}
+- {id: boot.iommu, address: "kernel-arg:iommu", want: pt, reason: the test}
+- {id: boot.pstate, address: "kernel-arg:intel_pstate", want: disable, reason: the test}
+- {id: boot.aspm, address: "kernel-arg:pcie_aspm.policy", want: performance, reason: the test}
+- {id: boot.tsc, address: "kernel-arg:tsc", want: nowatchdog, reason: the test}
+- {id: boot.hugepages, address: "kernel-arg:hugepagesz+hugepages", want: "hugepagesz=1G hugepages=1", reason: the test}
 - {id: netfilter.bypass, want: absent, reason: the test}
 - {id: cpu.latency, address: "sysfs:devices/system/cpu/cpu3/power/pm_qos_resume_latency_us", want: 100, reason: the test}
 - {id: domain.vcpupin, leave: true, reason: set with the other goal}
 - {id: domain.emulatorpin, leave: true, reason: set with the other goal}
 - {id: domain.numatune, leave: true, reason: set with the other goal}
 - {id: domain.cpu_model, leave: true, reason: set with the other goal}
-` + leaveBoot},
+`},
 }
-
-// leaveBoot leaves kernel arguments to the test that reboots.
-const leaveBoot = `- {id: boot.mitigations, leave: true, reason: another test reboots}
-- {id: boot.quiet, leave: true, reason: another test reboots}
-- {id: boot.isolcpus, leave: true, reason: another test reboots}
-- {id: boot.nohz_full, leave: true, reason: another test reboots}
-- {id: boot.rcu_nocbs, leave: true, reason: another test reboots}
-- {id: boot.iommu, leave: true, reason: another test reboots}
-- {id: boot.hugepages, leave: true, reason: another test reboots}
-- {id: boot.mce, leave: true, reason: another test reboots}
-- {id: boot.idle, leave: true, reason: another test reboots}
-- {id: boot.pstate, leave: true, reason: another test reboots}
-- {id: boot.cstate, leave: true, reason: another test reboots}
-- {id: boot.aspm, leave: true, reason: another test reboots}
-- {id: boot.tsc, leave: true, reason: another test reboots}
-`
 
 // proof is one value that was set and put back, as other programs have it.
 type proof struct {
@@ -119,6 +112,15 @@ func TestCatalogue(t *testing.T) {
 			}
 		})
 	}
+	for _, id := range slices.Sorted(maps.Keys(proofs)) { // the files that make values last
+		if !sets[id] {
+			t.Run(id, func(t *testing.T) {
+				for _, p := range proofs[id] {
+					p.check(t)
+				}
+			})
+		}
+	}
 	for id := range exceptions {
 		if !sets[id] {
 			t.Errorf("exceptions.txt: no knob sets %s", id)
@@ -145,9 +147,11 @@ func (p proof) check(t *testing.T) {
 	if !p.after.Same(p.was) {
 		t.Errorf("%s: was %s, is %s after the rollback (%s)", c.Address, p.was, p.after, p.after.Why)
 	}
-	if !c.Address.Kind.Whole() {
-		t.Logf("%s: %s, then %s, then %s", c.Address, p.was, p.is, p.after)
+	if c.Address.Kind.Whole() { // texts of many lines
+		t.Logf("%s: %s: %s, then %s, then %s", p.round, c.Address, p.was.State, p.is.State, p.after.State)
+		return
 	}
+	t.Logf("%s: %s: %s, then %s, then %s", p.round, c.Address, p.was, p.is, p.after)
 }
 
 // play makes a plan, applies it and rolls it back, with a survey before, between and after.

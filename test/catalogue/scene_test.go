@@ -65,6 +65,10 @@ iptables-legacy -t raw -A PREROUTING -i vnet7 -j NFLOG --nflog-group 5
 nft add table ip filter
 nft add chain ip filter forward '{ type filter hook forward priority filter; policy accept; }'
 nft add rule ip filter forward ip saddr 192.0.2.2 drop
+# The boot menu, with an older kernel than the one that runs.
+echo older > /boot/vmlinuz-6.1.0-1-amd64
+printf '# of this site\nGRUB_CMDLINE_LINUX_DEFAULT="quiet"\n' > /etc/default/grub.d/50-site.cfg
+update-grub
 echo always > /sys/kernel/mm/transparent_hugepage/enabled
 echo 1 > /sys/kernel/mm/ksm/run
 echo sched:sched_process_exec > /sys/kernel/tracing/set_event

@@ -71,6 +71,10 @@ func (s *Survey) value(a setting.Address) (value string, found bool, err error) 
 		return rule(text, object, rest)
 	case setting.RuleSet:
 		value, found = text, strings.Contains("\n"+text, "\n-A ") || strings.HasPrefix(text, "table ")
+	case setting.KernelArg:
+		value, found = argument(text, a.Path)
+	case setting.BootKernel:
+		value, found = defaultKernel(text)
 	case setting.File:
 		value, found = text+"\n", text != ""
 	case setting.Domain:

@@ -31,9 +31,9 @@ func RuleSets() map[string]string { return maps.Clone(saved) }
 func Bridges() string { return bridgeCommand }
 
 // Whole are command lines that tell all of what changes may move besides the values that they are to give: interrupts,
-// links, bridges, rule sets, and the files that make values last.
+// links, bridges, rule sets, and the files that make values last or that the boot loader reads.
 func Whole() []string {
-	files := "cd / && find etc/sysctl.d etc/modprobe.d etc/systemd etc/udev/rules.d etc/default etc/kernel var/lib/mpps/desired.json -type f -exec md5sum {} + | sort"
+	files := "cd / && find etc/sysctl.d etc/modprobe.d etc/systemd etc/udev/rules.d etc/default etc/kernel boot/grub var/lib/mpps/desired.json -type f -exec md5sum {} + | sort"
 	return []string{
 		"grep -H . /proc/irq/*/smp_affinity_list", "grep -H . /sys/class/net/*/queues/*/[xr]ps_cpus", linksCommand, bridgeCommand, files,
 		saved["iptables-legacy"], saved["ip6tables-legacy"], saved["nft"],
@@ -171,6 +171,7 @@ const (
 	eventsCommand = "cat /sys/kernel/tracing/set_event"
 	// Without timers, and without the state of links, which come up again behind a change.
 	bridgeCommand = "ip -o -d link show type bridge | sed -E 's/ ([a-z_]*timer|fdb_n_learned) *[0-9.]*//g; s/<[^>]*>//; s/ state [A-Z]+//'"
+	menuCommand   = "grep -E '^[[:space:]]*(linux|set default=)' /boot/grub/grub.cfg"
 	linksCommand  = "ip -o link show | sed -E 's/<[^>]*>//; s/ state [A-Z]+//'"
 )
 
@@ -224,6 +225,8 @@ func question(a setting.Address) (string, error) {
 		if command, known := saved[a.Path]; known {
 			return command, nil
 		}
+	case setting.KernelArg, setting.BootKernel:
+		return menuCommand, nil
 	case setting.File:
 		return "[ ! -e /" + a.Path + " ] || cat /" + a.Path, nil
 	}
