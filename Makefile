@@ -44,7 +44,7 @@ test-lab:                   ## in the emulated KVM host
 	$(GO) test -tags lab -count=1 -p 1 -timeout 18m $$(scripts/tagged lab)
 
 test-faults:                ## kills the program and resets the emulated host at every point, and prints what was lost: nothing
-	$(GO) test -tags faults -count=1 -timeout 18m -v ./test/faults
+	$(GO) test -tags faults -count=1 -timeout 30m -v ./test/faults
 
 bench:                      ## speed and size of the program itself
 	$(GO) test -run '^$$' -bench . -benchmem ./internal/audit/... ./internal/facts/... ./internal/host/...
