@@ -177,8 +177,8 @@ func TestReceiverTellsHowLongFramesArrived(t *testing.T) {
 		if arrived.Frames != sent.Frames || arrived.SpanFrames+32 < arrived.Frames || arrived.SpanFrames >= arrived.Frames {
 			t.Errorf("%s: %d of %d frames arrived, %d of them within the span", method, arrived.Frames, sent.Frames, arrived.SpanFrames)
 		}
-		// The last 32 frames are not within it; on a busy machine they may have come late.
-		if arrived.Span > sent.Elapsed+20*time.Millisecond || arrived.Span < sent.Elapsed/2 {
+		// The last 32 frames are not within it; on a busy machine they, and the end of sending, may have come late.
+		if arrived.Span > sent.Elapsed+20*time.Millisecond || arrived.Span < load.Duration/2 {
 			t.Errorf("%s: sent in %v, arrived in %v", method, sent.Elapsed, arrived.Span)
 		}
 	}
