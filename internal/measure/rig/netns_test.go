@@ -178,7 +178,7 @@ func TestReceiverTellsHowLongFramesArrived(t *testing.T) {
 			t.Errorf("%s: %d of %d frames arrived, %d of them within the span", method, arrived.Frames, sent.Frames, arrived.SpanFrames)
 		}
 		// The last 32 frames are not within it; on a busy machine they, and the end of sending, may have come late.
-		if arrived.Span > sent.Elapsed+20*time.Millisecond || arrived.Span < load.Duration/2 {
+		if arrived.Span > sent.Elapsed+20*time.Millisecond || arrived.Span < load.Duration/4 {
 			t.Errorf("%s: sent in %v, arrived in %v", method, sent.Elapsed, arrived.Span)
 		}
 	}
