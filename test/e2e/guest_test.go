@@ -75,7 +75,7 @@ func testGuest(b *box) {
 	if live := readDefinition(b, b.must("virsh dumpxml "+guestName)); live.Interfaces[0].Model.Type != "e1000" {
 		b.Errorf("the guest runs with %s", live.Interfaces[0].Model.Type)
 	}
-	if threads := b.survey().of("for f in"); strings.Contains(threads, " vhost-") {
+	if threads := b.survey().threads(); strings.Contains(threads, " vhost-") {
 		b.Errorf("an e1000 has vhost threads:\n%s", threads)
 	}
 }
@@ -175,7 +175,7 @@ func (b *box) isVhost(queues int) {
 	if n := b.must("ls -d /sys/class/net/" + live.Target.Dev + "/queues/rx-* | wc -l"); n != strconv.Itoa(queues) {
 		b.Errorf("the guest has enabled %s queues of %d", n, queues)
 	}
-	if n := len(regexp.MustCompile(`(?m) vhost-\d+$`).FindAllString(b.survey().of("for f in"), -1)); n != queues {
+	if n := len(regexp.MustCompile(`(?m) vhost-\d+$`).FindAllString(b.survey().threads(), -1)); n != queues {
 		b.Errorf("%d vhost threads for %d queues", n, queues)
 	}
 	devices := b.must("virsh qemu-monitor-command " + guestName + " --hmp 'info virtio'")
