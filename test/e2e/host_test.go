@@ -194,8 +194,6 @@ func TestHost(t *testing.T) {
 		{"inspect agrees with other tools", testInspect},
 		{"inspect is cheap", testInspectCost},
 		{"a snapshot is judged alike elsewhere", testAuditElsewhere},
-		{"every kind of value", testKinds},
-		{"the catalogue's plan", testCataloguePlan},
 		{"a refused write", testRefused},
 		{"an apply that does not end well", testEnds},
 		{"a stale plan", testStale},
