@@ -333,4 +333,30 @@ func TestOverlaysAndRulesAreSeen(t *testing.T) {
 			t.Errorf("rules of ebtables-legacy: %d, %q", set.Rules, set.Lines)
 		}
 	}
+	bridgeRulesGoAndComeBack(t, m)
+}
+
+// bridgeRulesGoAndComeBack empties the rules of ebtables-legacy and puts them back, looked at through ebtables-legacy itself.
+func bridgeRulesGoAndComeBack(t *testing.T, m *Machine) {
+	sh(t, "ebtables-legacy -N mine; ebtables-legacy -P mine RETURN; ebtables-legacy -A FORWARD -j mine; "+
+		"ebtables-legacy -A mine -i vnet7 --log-level info --log-prefix 'two  words' -j CONTINUE")
+	defer sh(t, "ebtables-legacy -F; ebtables-legacy -X")
+	const shown = "ebtables-legacy -L --Lx"
+	mechanism, a, was := wholeRules{m}, setting.Of(setting.RuleSet, "ebtables-legacy"), sh(t, shown)
+	before := mechanism.Read(t.Context(), a)
+	if before.State != setting.Known || before.ReadOnly || !strings.Contains(was, "two  words") {
+		t.Fatalf("%+v of\n%s", before, was)
+	}
+	if err := mechanism.Write(t.Context(), a, setting.Missing("removed")); err != nil {
+		t.Fatal(err)
+	}
+	if now := sh(t, shown); strings.TrimSpace(now) != "" || mechanism.Read(t.Context(), a).State != setting.Absent {
+		t.Errorf("still there:\n%s", now)
+	}
+	if err := mechanism.Write(t.Context(), a, before); err != nil {
+		t.Fatal(err)
+	}
+	if now := sh(t, shown); now != was {
+		t.Errorf("put back:\n%s\nwas\n%s", now, was)
+	}
 }

@@ -25,7 +25,7 @@ func (s wholeRules) Read(ctx context.Context, a setting.Address) setting.Reading
 	defer cancel()
 	text, empty, err := s.save(ctx, a.Path)
 	switch {
-	case errors.Is(err, errManagedRules):
+	case errors.Is(err, errManagedRules), errors.Is(err, errBeyondRestore):
 		r := setting.Value(text)
 		r.ReadOnly, r.Why = true, err.Error()
 		return r
@@ -53,29 +53,37 @@ func (s wholeRules) save(ctx context.Context, tool string) (text string, empty b
 	}
 	legacy, known := s.legacy(tool)
 	if !known {
-		return "", false, fmt.Errorf("expected iptables-legacy, ip6tables-legacy or nft, found %q", tool)
+		return "", false, fmt.Errorf("expected iptables-legacy, ip6tables-legacy, ebtables-legacy or nft, found %q", tool)
 	}
 	tables, err := s.m.legacyTables(legacy)
 	if err != nil {
 		return "", false, err
 	}
 	var all strings.Builder
+	var lost error
 	empty = true
 	for _, table := range tables {
 		saved, err := s.m.saveTable(ctx, legacy, table)
 		if err != nil {
 			return "", false, err
 		}
-		part, none := withoutCounters(saved)
+		var part string
+		var none bool
+		if legacy.tool == "ebtables-legacy" {
+			part, none, err = bridgeRules(saved, table)
+			lost = errors.Join(lost, err)
+		} else {
+			part, none = withoutCounters(saved)
+		}
 		all.WriteString(part)
 		empty = empty && none
 	}
-	return strings.TrimSpace(all.String()), empty, nil
+	return strings.TrimSpace(all.String()), empty, lost
 }
 
 func (s wholeRules) legacy(tool string) (legacyTool, bool) {
 	for _, known := range legacyTools {
-		if known.tool == tool && known.names != "" && known.tool != "arptables-legacy" {
+		if known.tool == tool && known.tool != "arptables-legacy" {
 			return known, true
 		}
 	}
@@ -124,7 +132,7 @@ func emptied(saved string) string {
 }
 
 // Write puts a whole rule set in place of what is there: a saved one, or none where the reading is absent. The tools do
-// that in one transaction, so that no packet meets half of it.
+// that in one transaction (those of x_tables and ebtables: one a table), so that no packet meets half of a table.
 func (s wholeRules) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
 	if to.State == setting.Unknown {
 		return fmt.Errorf("%s: an unknown rule set cannot be written", a)

@@ -10,29 +10,29 @@ import (
 	"mpps/internal/setting"
 )
 
-// bypassTools are the tools whose whole rule sets can be saved and put back in one transaction.
-var bypassTools = []string{"nft", "iptables-legacy", "ip6tables-legacy"}
+// bypassTools are the tools whose whole rule sets can be saved and put back, each table in one transaction.
+var bypassTools = []string{"nft", "iptables-legacy", "ip6tables-legacy", "ebtables-legacy"}
 
 var netfilterBypass = &Knob{
 	ID: "netfilter.bypass", Title: "No rules at all, on a host that only measures", Stage: datapath.Netfilter, Risk: goal.Security,
 	After: []string{"netfilter.bridge", "netfilter.nflog_skip"}, Tiers: tiers(goal.Aggressive),
 	Doc: Doc{
 		Want: "no rules, with the consents security and connectivity; else as they are",
-		Why: "What a rule costs is known only without it. On a host that nothing else depends on, the rule sets of nft and iptables are saved, emptied for the measurement, and put back by rollback. " +
+		Why: "What a rule costs is known only without it. On a host that nothing else depends on, the rule sets of nft, iptables, ip6tables and ebtables are saved, emptied for the measurement, and put back by rollback. " +
 			"On any other host netfilter.bridge and netfilter.nflog_skip take the rules out of the guests' way and leave the host's own alone.",
 		Cost: "Everything that the rules did: the host's firewall, NAT of libvirt's default network and of containers, security groups. Guests behind NAT lose their network. " +
 			"Daemons that own rules (firewalld, docker, libvirt) put theirs back when they are reloaded, and rollback then replaces what they made since.",
-		Verify: "nft list ruleset and iptables-legacy-save show no rule; after rollback they show what they showed before.",
+		Verify: "nft list ruleset, iptables-legacy-save and ebtables-legacy -L show no rule; after rollback they show what they showed before.",
 		Traps: []string{
 			"It needs two consents, --consent security,connectivity: the rule that accepts the operator's own connection goes with the others, and one consent is given too easily for another change.",
 			"Counters start at zero after the restore, and connection tracking goes on for connections that it knows.",
-			"Rule sets made by iptables-nft with old matches cannot be read back by nft: they are left alone, and mpps says so. Rules of ebtables-legacy and arptables-legacy are left alone too.",
+			"Rule sets made by iptables-nft with old matches cannot be read back by nft: they are left alone, and mpps says so. So are rules that ebtables-legacy-restore cannot read back (lines of 2 kB and more, such as long --among lists), and all of arptables-legacy.",
 			"rmmod of netfilter modules, often advised with it, is refused by the kernel while their use count is not 0, and brings nothing once no rule calls them.",
 		},
 		Sources: []Source{
 			{"all rules gone, on benchmark hosts only", "founding experience"},
 			{"5 ns a rule and packet", "measured, nftables and iptables-legacy with 10, 100 and 1000 rules"},
-			{"one transaction each", "nft(8), -f; iptables-restore(8)"},
+			{"one transaction each, or one a table", "nft(8), -f; iptables-restore(8); ebtables-restore.c of ebtables 2.0.11"},
 		},
 	},
 	Where: func(h *facts.Host) []setting.Address {

@@ -26,8 +26,8 @@ const (
 	// IRQCPUs: "irq-cpus:9/acpi", an interrupt that belongs to no NIC: its number and the name of a handler, which must still
 	// be that of the number; or "irq-cpus:default", where new interrupts go. A CPU list.
 	IRQCPUs Kind = "irq-cpus"
-	// RuleSet: "rule-set:iptables-legacy", a tool and all rules that it can save (iptables-legacy, ip6tables-legacy, nft). The
-	// text that the tool reads back, without comments and counters; absent where there is no rule.
+	// RuleSet: "rule-set:iptables-legacy", a tool and all rules that it can save (iptables-legacy, ip6tables-legacy,
+	// ebtables-legacy, nft). The text that the tool reads back, without comments and counters; absent where there is no rule.
 	RuleSet Kind = "rule-set"
 	// VFAttr: "vf-attr:ens1f0/3/max_tx_rate", a physical function, the number of its virtual function, and mac, vlan, qos,
 	// max_tx_rate, min_tx_rate (Mb/s, 0 is no limit), spoofchk, trust (on, off), link_state (auto, enable, disable).
