@@ -281,8 +281,4 @@ func TestSystemd(t *testing.T) {
 	if got := must(t, l, "for u in libvirtd tuned irqbalance; do systemctl is-active $u; done"); got != "active\nactive\nactive" {
 		t.Errorf("libvirtd, tuned, irqbalance: found %q", got)
 	}
-	_, nics := startGuest(t, l, lab.GuestSpec{Name: "gsystemd", NICs: []lab.NIC{{Model: lab.Virtio, Bridge: "br0", Addr: "10.50.0.5/24"}}})
-	if !strings.Contains(nics, "eth0=virtio_net\n") {
-		t.Errorf("found %q, want virtio_net", nics)
-	}
 }
