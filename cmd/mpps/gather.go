@@ -91,6 +91,13 @@ func (m *machine) has(g goal.Goal) error {
 		return failed(fmt.Errorf("there is no machine to judge: not one CPU was found"),
 			"--root takes a directory that holds proc/ and sys/ of a machine, --snapshot a file of 'mpps snapshot'")
 	}
+	var cpus []int
+	for _, c := range m.facts.Topology.CPUs {
+		cpus = append(cpus, c.ID)
+	}
+	if there := setting.CPUs(cpus...); len(g.CPUs.Minus(there)) > 0 {
+		return failed(fmt.Errorf("no CPU %s on this host", g.CPUs.Minus(there)), "CPUs of this host: "+there.String())
+	}
 	if g.Guest == "" {
 		return nil
 	}
