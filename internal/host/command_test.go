@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -21,7 +22,10 @@ import (
 func program(t *testing.T, lines string) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "virsh")
-	if err := os.WriteFile(name, []byte("#!/bin/sh\n"+lines+"\n"), 0o755); err != nil {
+	syscall.ForkLock.RLock() // a program that another test starts now would hold the file open for writing: "text file busy"
+	err := os.WriteFile(name, []byte("#!/bin/sh\n"+lines+"\n"), 0o755)
+	syscall.ForkLock.RUnlock()
+	if err != nil {
 		t.Fatal(err)
 	}
 	return name
