@@ -237,6 +237,9 @@ func powerLost(t *testing.T, e *Engine, root, name string, text []byte, machine 
 	if err := os.WriteFile(name, text, 0o644); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.Chmod(name, 0o644); err != nil { // what had not ended could still be written
+		t.Fatal(err)
+	}
 	for file, value := range machine {
 		if err := os.WriteFile(file, []byte(value), 0o644); err != nil {
 			t.Fatal(err)

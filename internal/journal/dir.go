@@ -127,15 +127,23 @@ func (d *Dir) Load(tx string) (*Transaction, error) {
 	return d.parse(tx, f)
 }
 
-func (d *Dir) parse(tx string, f io.Reader) (*Transaction, error) {
+func (d *Dir) parse(tx string, f *os.File) (*Transaction, error) {
 	name := Path + "/" + tx + suffix
+	info, err := f.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("journal: %w", err)
+	}
 	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
 	t, err := Parse(text)
-	if err == nil && t.Header.TX != tx {
+	switch {
+	case err != nil:
+	case t.Header.TX != tx:
 		err = fmt.Errorf("it holds the transaction %s", t.Header.TX)
+	case info.Mode().Perm()&ownerWrites == 0 && !t.ended:
+		err = fmt.Errorf("truncated: it was complete, and ends after %d records now", len(t.Records))
 	}
 	if err != nil {
 		return nil, &Refused{File: "/" + name, Problem: err}

@@ -28,8 +28,9 @@ type Transaction struct {
 	// what it would have announced was done. 0 where the file ends as it should.
 	Torn int
 
-	size int    // of the good part
-	sum  string // of the last line
+	size  int    // of the good part
+	sum   string // of the last line
+	ended bool   // its last record says so
 }
 
 // Parse reads a file. An unfinished last line is left out and told in Torn; everything else that is not as written by
@@ -68,6 +69,7 @@ func Parse(text []byte) (*Transaction, error) {
 		t.sum = chained
 		t.size += len(line) + 1
 	}
+	t.ended = check.ended
 	return t, nil
 }
 

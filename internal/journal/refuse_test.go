@@ -77,6 +77,56 @@ func check(t *testing.T, err error) {
 	}
 }
 
+// TestCutOffLater: what ends before its transaction does is what a loss of power leaves, unless the transaction had ended.
+func TestCutOffLater(t *testing.T) {
+	for _, complete := range []bool{false, true} {
+		d, root := open(t)
+		l := lock(t, d)
+		w := create(t, d, l, Header{Kind: Apply})
+		add(t, w, intent(1, "a", "1", "2"), done(1, "2"), intent(2, "b", "1", "2"), done(2, "2"))
+		if complete {
+			add(t, w, Record{Event: Committed})
+		}
+		check(t, w.Close())
+		if _, err := d.Load(w.TX()); err != nil {
+			t.Errorf("complete %v: %v", complete, err)
+		}
+		name := file(root, w.TX())
+		info, err := os.Stat(name)
+		check(t, err)
+		check(t, os.Truncate(name, info.Size()-250))
+		_, err = d.Load(w.TX())
+		var refused *Refused
+		if complete != (errors.As(err, &refused) && strings.Contains(err.Error(), "truncated: it was complete")) || !complete && err != nil {
+			t.Errorf("complete %v, cut off: %v", complete, err)
+		}
+		if _, _, again := d.Reopen(l, w.TX()); complete != (again != nil) {
+			t.Errorf("complete %v, cut off and continued: %v", complete, again)
+		}
+		if _, err := d.Load(w.TX()); complete != (err != nil) {
+			t.Errorf("complete %v, cut off and read once more: %v", complete, err)
+		}
+	}
+}
+
+// TestConfirmedLater continues a transaction that has ended, and ends it again.
+func TestConfirmedLater(t *testing.T) {
+	d, root := open(t)
+	l := lock(t, d)
+	w := create(t, d, l, Header{Kind: Apply})
+	add(t, w, Record{Event: ConfirmArmed, Seconds: 60}, intent(1, "a", "1", "2"), done(1, "2"), Record{Event: Committed})
+	check(t, w.Close())
+	again, _, err := d.Reopen(l, w.TX())
+	check(t, err)
+	add(t, again, Record{Event: Confirmed})
+	check(t, again.Close())
+	info, err := os.Stat(file(root, w.TX()))
+	check(t, err)
+	if got := info.Mode().Perm(); got != 0o444 {
+		t.Errorf("mode %04o, expected 0444", got)
+	}
+}
+
 // TestMalformed has journals that are whole, by their sums, and make no sense.
 func TestMalformed(t *testing.T) {
 	unknown := intent(1, "a", "1", "2")

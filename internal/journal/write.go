@@ -17,6 +17,7 @@ type Writer struct {
 	seq    int
 	size   int64
 	sum    string
+	ended  bool
 	broken error // an append failed and its remains could not be removed: nothing more is appended
 }
 
@@ -127,8 +128,21 @@ func (d *Dir) sync(name string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
+// ownerWrites is the permission that the file of a transaction loses when it has ended (Close). What a power cut leaves may
+// stop anywhere; a file without it that does so was cut off later by somebody, and is refused.
+const ownerWrites = 0o200
+
 // Reopen continues a transaction, whose unfinished last line is removed. The lock must be held.
 func (d *Dir) Reopen(l *Lock, tx string) (*Writer, *Transaction, error) {
+	known, err := d.Load(tx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if known.ended {
+		if err := d.root.Chmod(Path+"/"+tx+suffix, 0o644); err != nil {
+			return nil, nil, fmt.Errorf("journal: %w", err)
+		}
+	}
 	f, err := d.open(tx, os.O_RDWR)
 	if err != nil {
 		return nil, nil, err
@@ -141,7 +155,7 @@ func (d *Dir) Reopen(l *Lock, tx string) (*Writer, *Transaction, error) {
 		f.Close()
 		return nil, nil, err
 	}
-	w := &Writer{dir: d, file: f, tx: tx, seq: len(t.Records), size: int64(t.size), sum: t.sum}
+	w := &Writer{dir: d, file: f, tx: tx, seq: len(t.Records), size: int64(t.size), sum: t.sum, ended: t.ended}
 	if t.Torn > 0 {
 		if err := f.Truncate(w.size); err != nil {
 			f.Close()
@@ -180,13 +194,19 @@ func (w *Writer) Append(r Record) error {
 		return err
 	}
 	w.seq, w.sum, w.size = r.Seq, chained, w.size+int64(len(line))
+	w.ended = w.ended || r.Event.ends()
 	if w.dir.Appended != nil {
 		w.dir.Appended(w.tx, r)
 	}
 	return nil
 }
 
-// Close ends the writing. The transaction ends with the record that says so, not with this.
+// Close ends the writing. The transaction ends with the record that says so, not with this; where it has, nobody is to write
+// the file any more.
 func (w *Writer) Close() error {
-	return errors.Join(w.file.Sync(), w.file.Close())
+	err := w.file.Sync()
+	if err == nil && w.ended {
+		err = w.file.Chmod(0o444)
+	}
+	return errors.Join(err, w.file.Close())
 }
