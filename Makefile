@@ -34,8 +34,8 @@ generate:                   ## compiles the eBPF programs anew
 check-generated:            ## the committed eBPF objects are those of the sources
 	@scripts/check-generated
 
-test-unit:
-	$(GO) test ./...
+test-unit:                  ## libvirt's schema must be there: see scripts/deps
+	MPPS_LIBVIRT_SCHEMA=required $(GO) test ./...
 
 test-netns:                 ## as root, in network namespaces of its own
 	$(GO) test -tags netns -count=1 -p 1 $$(scripts/tagged netns)

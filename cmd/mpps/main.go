@@ -129,9 +129,9 @@ func (a *app) isRoot() error {
 // commands are the sub-commands in the order in which a user meets them.
 func (a *app) commands() []*cobra.Command {
 	return []*cobra.Command{
-		a.inspectCommand(), a.snapshotCommand(), a.auditCommand(), a.attestCommand(), a.explainCommand(), a.planCommand(),
+		a.inspectCommand(), a.snapshotCommand(), a.auditCommand(), a.attestCommand(), a.explainCommand(), a.planCommand(), a.placeCommand(),
 		a.applyCommand(), a.confirmCommand(), a.rollbackCommand(), a.restoreCommand(), a.statusCommand(), a.verifyCommand(), a.historyCommand(),
-		a.benchCommand(), a.agentCommand(), a.reportCommand(), a.labCommand(), a.demoCommand(),
+		a.domainCommand(), a.benchCommand(), a.agentCommand(), a.reportCommand(), a.labCommand(), a.demoCommand(),
 	}
 }
 

@@ -2,7 +2,6 @@ package domain
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 )
 
@@ -26,14 +25,17 @@ func (d *Doc) Get(path string) (value string, present bool, err error) {
 
 func (d *Doc) present(p *place) bool {
 	leaf := p.leaf()
+	if f, partly := p.rule.form.(interface{ has(*Doc, *element) bool }); partly && leaf != nil {
+		return f.has(d, leaf)
+	}
 	return leaf != nil && (p.rule.attr == "" || leaf.attr(p.rule.attr) != nil)
 }
 
 // raw gives the value of a place that is present, as written.
 func (d *Doc) raw(p *place) string {
 	switch {
-	case p.rule.pages:
-		return d.rawPages(p.leaf(), func(e *element) bool { return !e.gone })
+	case p.rule.form != nil:
+		return p.rule.form.get(d, p.leaf())
 	case p.rule.attr == "":
 		return "yes"
 	}
@@ -54,6 +56,9 @@ func (d *Doc) check(path, value string, wanted bool) (*place, string, error) {
 	if p.rule.readOnly {
 		return nil, "", &PathError{Path: p.path, Problem: "can be read but not set"}
 	}
+	if err := d.whole(p); err != nil {
+		return nil, "", err
+	}
 	if err := d.single(p); err != nil {
 		return nil, "", err
 	}
@@ -65,6 +70,12 @@ func (d *Doc) check(path, value string, wanted bool) (*place, string, error) {
 		return p, v, nil
 	}
 	if f := p.rule.value.wanted; f != nil {
+		if bad := f(v); bad != nil {
+			bad.Path, bad.Found = p.path, value
+			return nil, "", bad
+		}
+	}
+	if f := p.rule.value.suits; f != nil {
 		if bad := f(v, p.anchor(), d); bad != nil {
 			bad.Path, bad.Found = p.path, value
 			return nil, "", bad
@@ -73,17 +84,52 @@ func (d *Doc) check(path, value string, wanted bool) (*place, string, error) {
 	return p, v, d.fits(p)
 }
 
+// CheckPath tells whether a path names a value that any document could have set.
+func CheckPath(path string) error {
+	r, key := match(path)
+	if r == nil {
+		return &PathError{Path: clip(path), Problem: "is not a path that can be read or set", Advice: nearest(path)}
+	}
+	if _, err := r.canonKey(path, key); err != nil {
+		return err
+	}
+	if r.readOnly {
+		return &PathError{Path: clip(path), Problem: "can be read but not set"}
+	}
+	return nil
+}
+
+// CheckValue tells whether any document could take a value at a path, and gives its canonical form: what is wrong with
+// the value alone, without a document to look at.
+func CheckValue(path, value string) (string, error) {
+	if err := CheckPath(path); err != nil {
+		return "", err
+	}
+	r, _ := match(path)
+	v, ok := r.value.canon(value)
+	if !ok {
+		return "", &ValueError{Path: clip(path), Found: value, Allowed: r.value.allowed}
+	}
+	if r.value.wanted != nil {
+		if bad := r.value.wanted(v); bad != nil {
+			bad.Path, bad.Found = clip(path), value
+			return "", bad
+		}
+	}
+	return v, nil
+}
+
 // single refuses to edit an element that is there twice: libvirt refuses most such domains, and of the rest it reads one.
 func (d *Doc) single(p *place) error {
 	for i, e := range p.chain {
 		s, n := &p.rule.steps[i], 0
-		if s.key == byNIC || s.name == "devices" {
+		if s.key == byNIC || s.key == byPCI || s.name == "devices" {
 			continue
 		}
-		for _, other := range e.parent.all(e.name) {
-			if s.key == noKey || s.keyOf(d, other) == p.key {
-				n++
-			}
+		if s.key == noKey || s.key == byName {
+			n = len(e.parent.all(e.name))
+		} else {
+			n = d.byKey(e.parent, s).times[p.key]
 		}
 		if n > 1 {
 			return &PathError{Path: p.path, Problem: fmt.Sprintf("there are %d such <%s> elements, expected one", n, e.name),
@@ -93,56 +139,20 @@ func (d *Doc) single(p *place) error {
 	return nil
 }
 
+// whole refuses to edit a document of which a part stands elsewhere: what would be made may be there already.
+func (d *Doc) whole(p *place) error {
+	if d.hidden == "" {
+		return nil
+	}
+	return &PathError{Path: p.path, Problem: fmt.Sprintf("%q in the document stands for elements that are not looked into", clip(d.hidden)),
+		Advice: "write out what it stands for"}
+}
+
 func (p *place) anchor() *element {
 	if p.rule.anchor < len(p.chain) {
 		return p.chain[p.rule.anchor]
 	}
 	return nil
-}
-
-// fits refuses keys that libvirt would refuse or ignore.
-func (d *Doc) fits(p *place) error {
-	vcpus, known := atoi(d.root.first("vcpu").text(d))
-	s := &p.rule.steps[len(p.rule.steps)-1]
-	switch {
-	case s.name == "vcpupin" && known:
-		if n, _ := atoi(p.key); n >= vcpus {
-			// libvirt only warns and drops it: src/conf/domain_conf.c, virDomainVcpuPinDefParseXML.
-			return &PathError{Path: p.path, Problem: fmt.Sprintf("found vCPU %d, expected 0 to %d", n, vcpus-1),
-				Advice: "libvirt would drop the pin silently"}
-		}
-	case s.name == "iothreadpin" && p.key == "0":
-		return &PathError{Path: p.path, Problem: "found I/O thread 0, expected 1 or above", Advice: "libvirt counts I/O threads from 1"}
-	case s.key == bySet:
-		mine, _ := ParseSet(p.key)
-		if known && mine[len(mine)-1] >= vcpus {
-			return &PathError{Path: p.path, Problem: fmt.Sprintf("found vCPU %d, expected 0 to %d", mine[len(mine)-1], vcpus-1)}
-		}
-		for _, e := range d.root.first("cputune").all(s.name) {
-			if other := s.keyOf(d, e); other != p.key && overlap(other, mine) {
-				return &PathError{Path: p.path, Problem: "vCPUs " + other + " have a scheduler together",
-					Advice: fmt.Sprintf("set vcpusched/%s.scheduler, or delete it first", other)}
-			}
-		}
-	}
-	return nil
-}
-
-func overlap(set string, with []int) bool {
-	a, err := ParseSet(set)
-	if err != nil {
-		return false
-	}
-	in := map[int]bool{}
-	for _, n := range a {
-		in[n] = true
-	}
-	for _, n := range with {
-		if in[n] {
-			return true
-		}
-	}
-	return false
 }
 
 // Set gives a value, making what is missing. It refuses, before it changes anything, what libvirt or QEMU would refuse,
@@ -173,17 +183,25 @@ func (d *Doc) Restore(path, value string, present bool) error {
 }
 
 func (d *Doc) put(p *place, v string) {
-	defer d.edited()
-	at := d.root
+	at, before := d.root, d.changes
 	if len(p.chain) > 0 {
 		at = p.chain[len(p.chain)-1]
 	}
+	var made []*element
 	for i := len(p.chain); i < len(p.rule.steps); i++ {
 		at = d.make(at, &p.rule.steps[i], p.key)
+		made = append(made, at)
 	}
+	defer func() {
+		if d.changes-before == len(made) {
+			d.grown(made, p.key)
+		} else {
+			d.edited()
+		}
+	}()
 	switch {
-	case p.rule.pages:
-		d.putPages(at, v)
+	case p.rule.form != nil:
+		p.rule.form.put(d, at, v)
 	case p.rule.attr != "":
 		d.setAttr(at, p.rule.attr, v, func(raw string) bool {
 			c, ok := p.rule.value.canon(d.decode(raw))
@@ -199,12 +217,15 @@ func (d *Doc) make(at *element, s *step, key string) *element {
 		name = key
 	}
 	for _, n := range at.kids {
-		if e := n.el; e != nil && e.gone && e.name == name && (keyAttr == "" || s.keyOf(d, e) == key) {
-			e.gone = false
+		if e := n.el; e != nil && e.gone && e.name == name && (s.key == noKey || s.keyOf(d, e) == key) {
+			d.bringBack(e)
 			return e
 		}
 	}
 	e := d.insert(at, name, keyAttr, key)
+	if s.key == byPCI {
+		d.makeHostdev(e, key)
+	}
 	if name, value, ok := strings.Cut(s.filler, "="); ok {
 		d.addAttr(e, name, value).filler = true
 	}
@@ -222,15 +243,23 @@ func (d *Doc) drop(path string, undo bool) error {
 	if p.rule.readOnly {
 		return &PathError{Path: p.path, Problem: "can be read but not set"}
 	}
+	if err := d.whole(p); err != nil {
+		return err
+	}
 	if !d.present(p) {
 		return nil
 	}
 	if err := d.single(p); err != nil {
 		return err
 	}
-	defer d.edited()
 	last := len(p.chain) - 1
-	if p.rule.attr == "" {
+	if p.rule.attr == "" && p.rule.steps[last].must {
+		return &PathError{Path: p.path, Problem: "is always there", Advice: "set it to another value"}
+	}
+	defer d.edited()
+	if f, partly := p.rule.form.(interface{ drop(*Doc, *element) }); partly {
+		f.drop(d, p.chain[last])
+	} else if p.rule.attr == "" {
 		d.remove(p.chain[last])
 		last--
 	} else {
@@ -242,61 +271,4 @@ func (d *Doc) drop(path string, undo bool) error {
 		}
 	}
 	return nil
-}
-
-// rawPages writes the <page> children of <hugepages> as a value.
-func (d *Doc) rawPages(e *element, which func(*element) bool) string {
-	var pages []page
-	for _, n := range e.kids {
-		if n.el == nil || n.el.name != "page" || !which(n.el) {
-			continue
-		}
-		size, err := strconv.ParseUint(strings.TrimSpace(n.el.get(d, "size")), 10, 64)
-		kib, ok := scaleKiB(size, n.el.get(d, "unit"))
-		nodes := ""
-		if n.el.attr("nodeset") != nil {
-			var fine bool
-			nodes, fine = canonSet(n.el.get(d, "nodeset"))
-			ok = ok && fine
-		}
-		if err != nil || !ok || kib == 0 {
-			return "page size " + n.el.get(d, "size") + n.el.get(d, "unit") + " for cells " + n.el.get(d, "nodeset")
-		}
-		pages = append(pages, page{kib: kib, nodes: nodes})
-	}
-	return formatPages(pages)
-}
-
-// putPages replaces the <page> children, or brings back those that were parsed if they mean the same.
-func (d *Doc) putPages(e *element, v string) {
-	if d.rawPages(e, func(p *element) bool { return !p.gone }) == v {
-		return
-	}
-	parsed := func(p *element) bool { return !p.made }
-	back := !e.made && d.rawPages(e, parsed) == v
-	var kids []*element
-	for _, n := range e.kids {
-		if n.el != nil && n.el.name == "page" {
-			kids = append(kids, n.el)
-		}
-	}
-	for _, k := range kids {
-		if k.made {
-			d.remove(k)
-		} else {
-			k.gone = !back
-		}
-	}
-	if back {
-		return
-	}
-	pages, _ := parsePages(v)
-	for _, p := range pages {
-		k := d.insert(e, "page", "", "")
-		d.addAttr(k, "size", strconv.FormatUint(p.kib, 10))
-		d.addAttr(k, "unit", "KiB")
-		if p.nodes != "" {
-			d.addAttr(k, "nodeset", p.nodes)
-		}
-	}
 }

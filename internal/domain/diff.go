@@ -1,6 +1,9 @@
 package domain
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Difference is one path whose value two documents do not share.
 type Difference struct {
@@ -45,7 +48,7 @@ func Pending(live, defined *Doc) []Difference {
 	return slices.DeleteFunc(Diff(live, defined), func(d Difference) bool {
 		switch r, _ := match(d.Path); r.path {
 		case "cpu/mode":
-			return d.From == "custom" && d.To == "host-model"
+			return strings.HasPrefix(d.From, "custom") && d.To == "host-model"
 		case "interface/*/type":
 			return d.HasFrom && d.To == "network"
 		}

@@ -6,7 +6,7 @@
 //
 // The tree is our own and not an XML library's for that reason. encoding/xml drops quotes, the spelling of entities and
 // the white space inside tags; beevik/etree keeps more, but rewrites attribute quotes, empty elements (<a></a> and
-// <a />) and the declaration. The grammar that a domain needs (no DTD, five entities) is small: see scan.go.
+// <a />) and the declaration. The grammar that a domain needs is small: see scan.go.
 //
 // Values are named by short paths such as vcpupin/0 or interface/52:54:00:00:00:01/driver.queues: see path.go. The whole
 // list is in rules.go.
@@ -16,15 +16,18 @@ import "strings"
 
 // Doc is a parsed domain. It is not safe for use by several goroutines: reading fills caches.
 type Doc struct {
-	head   string // declaration, comments and white space before the root element
-	root   *element
-	tail   string // comments and white space after it
-	latin1 bool   // the declaration says ISO-8859-1; otherwise UTF-8
-	nl     string // line end of the document: "\n" or "\r\n"
-	unit   string // one level of indentation
+	head     string // declaration, comments and white space before the root element
+	root     *element
+	tail     string // comments and white space after it
+	charset  charset
+	entities *entities // declared by a document type; nil if there is none
+	hidden   string    // a reference that stands for elements that are not looked into
+	nl       string    // line end of the document: "\n" or "\r\n"
+	unit     string    // one level of indentation
 
-	keyed map[keyedAt]map[string]*element // children by key, until the next edit
-	nics  *nicTable                       // likewise
+	keyed   map[keyedAt]*keyTable // until the next edit
+	changes int                   // elements made, taken away or brought back
+	nics    *nicTable             // likewise
 }
 
 // Limits of Parse. libvirt itself takes no string above 4 MiB over its protocol (VIR_NET_MESSAGE_STRING_MAX,
@@ -36,13 +39,17 @@ const (
 	maxAttrs = 256 // of one element
 )
 
-// Parse reads one domain. It refuses anything that is not well-formed, is not a <domain>, has a document type
-// declaration, or is beyond the limits above. The error is a *SyntaxError.
+// Parse reads one domain. It refuses anything that is not well-formed, is not a <domain>, has an encoding that is neither
+// UTF-8, UTF-16 nor one byte a character, or is beyond the limits above. The error is a *SyntaxError.
 func Parse(text []byte) (*Doc, error) {
 	if len(text) > MaxBytes {
 		return nil, &SyntaxError{Line: 1, Problem: sizeProblem(len(text)), Advice: "libvirt takes no larger domain either; check that this is the right file"}
 	}
-	s := &scanner{src: string(text)}
+	src, charset, err := decoded(text)
+	if err != nil {
+		return nil, err
+	}
+	s := &scanner{src: src, charset: charset}
 	if err := s.checkCharacters(); err != nil {
 		return nil, err
 	}
@@ -50,16 +57,18 @@ func Parse(text []byte) (*Doc, error) {
 }
 
 // Bytes gives the document as it is now.
-func (d *Doc) Bytes() []byte {
+func (d *Doc) Bytes() []byte { return d.charset.encoded(d.text()) }
+
+// String is Bytes as a string.
+func (d *Doc) String() string { return string(d.Bytes()) }
+
+func (d *Doc) text() string {
 	var b strings.Builder
 	b.WriteString(d.head)
 	d.root.write(&b)
 	b.WriteString(d.tail)
-	return []byte(b.String())
+	return b.String()
 }
-
-// String is Bytes as a string.
-func (d *Doc) String() string { return string(d.Bytes()) }
 
 // Clone gives an independent document with the same bytes. What has been edited counts as original in it.
 func (d *Doc) Clone() (*Doc, error) { return Parse(d.Bytes()) }

@@ -89,6 +89,7 @@ func (e *element) removeAttr(name string) {
 
 // insert makes an empty child element where libvirt would write it. key, if it is a number, sorts it among its like.
 func (d *Doc) insert(e *element, name, keyAttr, key string) *element {
+	d.changes++
 	kid := &element{parent: e, name: name, selfClosed: true, bare: true, made: true}
 	at := d.place(e, name, keyAttr, key)
 	kid.lead = d.leadAt(e, at)
@@ -134,6 +135,9 @@ func (d *Doc) place(e *element, name, keyAttr, key string) int {
 		return e.behind(live[like[len(like)-1]])
 	}
 	order := childOrder[e.name]
+	if e.name == "interface" && e.get(d, "type") == "hostdev" {
+		order = childOrder["interface of type hostdev"]
+	}
 	if mine := rank(order, name); mine >= 0 {
 		for k := len(live) - 1; k >= 0; k-- {
 			if r := rank(order, e.kids[live[k]].el.name); r >= 0 && r < mine {
@@ -245,6 +249,7 @@ func (e *element) hadContent(s *step, undo bool) bool {
 
 // remove takes an element away; one that was parsed is kept, unseen, so that its bytes can come back.
 func (d *Doc) remove(e *element) {
+	d.changes++
 	if !e.made {
 		e.gone = true
 		return
@@ -254,6 +259,14 @@ func (d *Doc) remove(e *element) {
 			e.parent.kids = append(e.parent.kids[:i], e.parent.kids[i+1:]...)
 			return
 		}
+	}
+}
+
+// bringBack undoes remove.
+func (d *Doc) bringBack(e *element) {
+	if e.gone {
+		e.gone = false
+		d.changes++
 	}
 }
 

@@ -38,6 +38,8 @@ type ValueError struct {
 	Found   string
 	Allowed string
 	Advice  string
+	// Never says that what the path names can have no such value at all, whatever it is: queues of an emulated NIC.
+	Never bool
 }
 
 func (e *ValueError) Error() string {

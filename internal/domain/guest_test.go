@@ -54,7 +54,7 @@ func TestGuestSaysWhatIsUnclear(t *testing.T) {
 		where = append(where, u.Where+"="+u.Found)
 	}
 	want := []string{"domain id=x", "vcpu=many", "vcpu current=-", "memory=1 bogus", "currentMemory=lots", "vcpupin vcpu=a", "vcpupin cpuset=9-1",
-		"interface 0 pci address bus=0x100", "interface 0 mac=zz", "interface 0 driver queues=q"}
+		"interface 0 pci address=bus 0x100", "interface 0 mac=zz", "interface 0 driver queues=q"}
 	if !slices.Equal(where, want) {
 		t.Errorf("got  %q\nwant %q", where, want)
 	}
@@ -112,14 +112,14 @@ func TestPaths(t *testing.T) {
 	got := sample(t, "libvirt-realtime.xml").Paths()
 	want := strings.Fields(`memoryBacking/hugepages memoryBacking/nosharepages memoryBacking/locked memoryBacking/source.type
 		memoryBacking/access.mode memoryBacking/allocation.mode vcpu.cpuset vcpupin/0 vcpupin/1 vcpupin/4 emulatorpin iothreadpin/1
-		emulatorsched.scheduler emulatorsched.priority vcpusched/0.scheduler vcpusched/1.scheduler vcpusched/0.priority vcpusched/1.priority
+		emulatorsched vcpusched/0 vcpusched/1
 		numatune/memory.mode numatune/memory.nodeset numatune/memnode/0.mode numatune/memnode/1.mode numatune/memnode/0.nodeset
-		numatune/memnode/1.nodeset features/hyperv/relaxed.state features/hyperv/vapic.state features/hyperv/spinlocks.state
-		features/kvm/hidden.state features/pmu.state cpu/mode cpu/migratable cpu/cache.mode cpu/numa/cell/0.cpus cpu/numa/cell/1.cpus
-		cpu/numa/cell/0.memAccess clock/timer/kvmclock.present clock/timer/tsc.present interface/52:54:00:aa:bb:01/type
+		numatune/memnode/1.nodeset features/hyperv.mode features/hyperv/relaxed.state features/hyperv/vapic.state
+		features/hyperv/spinlocks.state features/hyperv/spinlocks.retries features/kvm/hidden.state features/pmu.state cpu/mode cpu/migratable cpu/cache.mode cpu/numa/cells
+		cpu/numa/cell/0.memAccess clock/timer/kvmclock.present clock/timer/tsc.present interface/52:54:00:aa:bb:01/type interface/0/mac
 		interface/52:54:00:aa:bb:01/model interface/52:54:00:aa:bb:01/driver.name interface/52:54:00:aa:bb:01/driver.queues
 		interface/52:54:00:aa:bb:01/driver.rx_queue_size interface/52:54:00:aa:bb:01/driver.tx_queue_size
-		interface/52:54:00:aa:bb:01/coalesce.rx.frames.max`)
+		interface/52:54:00:aa:bb:01/coalesce.rx.frames.max hostdev/0000:3b:02.1`)
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%q\nexpected\n%q", got, want)
 	}

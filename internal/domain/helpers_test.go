@@ -61,3 +61,11 @@ func set(t testing.TB, d *Doc, path, value string) {
 		t.Fatalf("set %s to %s: %v", path, value, err)
 	}
 }
+
+// taken gives the second value too where the document takes it.
+func taken(d *Doc, path string, values [2]string) [2]string {
+	if _, err := d.Check(path, values[1]); err != nil {
+		values[1] = values[0]
+	}
+	return values
+}

@@ -71,11 +71,19 @@ func match(path string) (*rule, string) {
 		if !ok {
 			continue
 		}
-		if key, ok = strings.CutSuffix(key, back); ok && key != "" && !strings.ContainsAny(key, "/.") {
+		if key, ok = strings.CutSuffix(key, back); ok && r.takes(key) {
 			return r, key
 		}
 	}
 	return nil, ""
+}
+
+// takes tells whether a text can be the key of a rule; what it means is seen by canonKey.
+func (r *rule) takes(key string) bool {
+	if r.steps[len(r.steps)-1].key == byPCI {
+		return key != "" && !strings.Contains(key, "/")
+	}
+	return key != "" && !strings.ContainsAny(key, "/.")
 }
 
 // nearest lists the paths that begin like a wrong one.
@@ -121,8 +129,17 @@ func (r *rule) canonKey(path, key string) (string, error) {
 			if names := childOrder[r.steps[i-1].name]; !slices.Contains(names, key) {
 				return "", bad(key, "one of "+strings.Join(names, ", "))
 			}
+		case byPCI:
+			address, ok := CanonPCI(key)
+			if !ok {
+				return "", bad(key, "a PCI address such as 0000:01:10.0")
+			}
+			return address, nil
 		case byNIC:
 			if mac, ok := CanonMAC(key); ok {
+				if r.byIndex {
+					return "", bad(key, "an index from 0: the MAC address is what changes")
+				}
 				return mac, nil
 			}
 			n, ok := canonInt(key)
@@ -145,41 +162,16 @@ func (d *Doc) step(at *element, s *step, p *place) (*element, error) {
 	case byNIC:
 		return d.nic(p)
 	}
-	return d.byKey(at, s)[p.key], nil
+	return d.byKey(at, s).first[p.key], nil
 }
-
-// keyedAt names one look-up table: the children of an element by the key of one step.
-type keyedAt struct {
-	at *element
-	s  *step
-}
-
-// byKey gives the first child for each key. A table keeps the cost of reading all paths of a large (or hostile) domain
-// from growing with its square.
-func (d *Doc) byKey(at *element, s *step) map[string]*element {
-	if table, ok := d.keyed[keyedAt{at, s}]; ok {
-		return table
-	}
-	table := map[string]*element{}
-	for _, e := range at.all(s.name) {
-		if k := s.keyOf(d, e); k != "" && table[k] == nil {
-			table[k] = e
-		}
-	}
-	if d.keyed == nil {
-		d.keyed = map[keyedAt]map[string]*element{}
-	}
-	d.keyed[keyedAt{at, s}] = table
-	return table
-}
-
-// edited drops what was looked up before an edit.
-func (d *Doc) edited() { d.keyed, d.nics = nil, nil }
 
 // keyOf gives the canonical key of an element; "" if it has none.
 func (s *step) keyOf(d *Doc, e *element) string {
-	if s.key == byName {
+	switch s.key {
+	case byName:
 		return e.name
+	case byPCI:
+		return d.hostdevKey(e)
 	}
 	v := e.get(d, s.attr)
 	switch s.key {
@@ -297,6 +289,9 @@ func (d *Doc) Paths() []string {
 	seen := map[string]bool{}
 	for i := range rules {
 		r := &rules[i]
+		if r.whole {
+			continue
+		}
 		for _, key := range d.keys(r) {
 			path := strings.Replace(r.path, "*", key, 1)
 			if seen[path] {
@@ -324,7 +319,11 @@ func (d *Doc) keys(r *rule) []string {
 			}
 			continue
 		case byNIC:
-			keys = d.interfaces().keys()
+			if keys = d.interfaces().keys(); r.byIndex {
+				for i := range keys {
+					keys[i] = strconv.Itoa(i)
+				}
+			}
 		case byName:
 			for _, e := range at.elements() {
 				keys = append(keys, e.name)

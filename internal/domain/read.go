@@ -1,7 +1,6 @@
 package domain
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -228,21 +227,12 @@ func (r *reader) hostdev(e *element) HostDev {
 	return h
 }
 
-// pci writes an address as the kernel does: 0000:01:10.0. libvirt reads hexadecimal with 0x, octal with 0, else decimal
-// (virXMLPropUInt with base 0).
+// pci reads an address as the kernel writes it: 0000:01:10.0.
 func (r *reader) pci(e *element, where string) string {
-	var part [4]uint64
-	for i, name := range []string{"domain", "bus", "slot", "function"} {
-		text := e.get(r.doc, name)
-		if text == "" && (name == "domain" || name == "function") {
-			continue
-		}
-		n, err := strconv.ParseUint(text, 0, 32)
-		if err != nil || n > [4]uint64{0xffffffff, 0xff, 0x1f, 7}[i] {
-			r.miss(where+" pci address "+name, text)
-			return ""
-		}
-		part[i] = n
+	raw := pciForm{}.get(r.doc, e)
+	address, ok := CanonPCI(raw)
+	if !ok {
+		r.miss(where+" pci address", raw)
 	}
-	return fmt.Sprintf("%04x:%02x:%02x.%x", part[0], part[1], part[2], part[3])
+	return address
 }

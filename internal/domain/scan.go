@@ -3,114 +3,33 @@ package domain
 import (
 	"fmt"
 	"strings"
-	"unicode/utf8"
 )
 
-// scanner reads XML 1.0 (fifth edition) without a document type declaration, so with the five predefined entities and
-// character references only: nothing in it can expand.
+// scanner reads XML 1.0 (fifth edition). Of a document type declaration only the entities count; what they stand for is
+// bounded, and nothing outside the text is read.
 type scanner struct {
-	src    string
-	pos    int
-	nodes  int
-	latin1 bool
+	src        string
+	pos        int
+	nodes      int
+	charset    charset
+	standalone bool      // the declaration says that nothing outside counts
+	entities   *entities // declared by a document type
+	expanded   int       // bytes that all references stand for
+	hidden     string    // a reference that stands for elements, or for what is not known
 }
 
 func (s *scanner) fail(at int, format string, args ...any) *SyntaxError {
 	return &SyntaxError{Line: 1 + strings.Count(s.src[:min(at, len(s.src))], "\n"), Problem: fmt.Sprintf(format, args...)}
 }
 
-// checkCharacters finds the encoding and refuses bytes that no XML document may have (XML 1.0 section 2.2).
-func (s *scanner) checkCharacters() error {
-	if strings.TrimSpace(s.src) == "" {
-		return &SyntaxError{Line: 1, Problem: "no text, expected a <domain> element"}
-	}
-	if strings.HasPrefix(s.src, "\xfe\xff") || strings.HasPrefix(s.src, "\xff\xfe") {
-		return &SyntaxError{Line: 1, Problem: "encoded in UTF-16, expected UTF-8", Advice: "convert it: iconv -f UTF-16 -t UTF-8"}
-	}
-	declared, err := s.encoding()
-	if err != nil {
-		return err
-	}
-	switch strings.ToLower(declared) {
-	case "", "utf-8", "utf8", "us-ascii", "ascii":
-	case "iso-8859-1", "latin1":
-		s.latin1 = true
-	default:
-		bad := s.fail(0, "encoding %q, expected UTF-8", clip(declared))
-		bad.Advice = "convert it with iconv, and change the declaration"
-		return bad
-	}
-	for i := 0; i < len(s.src); {
-		c := s.src[i]
-		if c < 0x20 && c != '\t' && c != '\n' && c != '\r' {
-			return s.fail(i, "byte 0x%02x is not allowed in XML", c)
-		}
-		if c < utf8.RuneSelf || s.latin1 {
-			i++
-			continue
-		}
-		r, n := utf8.DecodeRuneInString(s.src[i:])
-		if r == utf8.RuneError && n == 1 {
-			return s.fail(i, "byte 0x%02x is not UTF-8", c)
-		}
-		if !legalRune(r) {
-			return s.fail(i, "character U+%04X is not allowed in XML", r)
-		}
-		i += n
-	}
-	return nil
-}
-
-// encoding reads the declaration's encoding, if there is a declaration.
-func (s *scanner) encoding() (string, error) {
-	text := strings.TrimPrefix(s.src, "\ufeff")
-	if !strings.HasPrefix(text, "<?xml") || len(text) < 6 || !isSpace(text[5]) {
-		return "", nil
-	}
-	end := strings.Index(text, "?>")
-	if end < 0 {
-		return "", s.fail(0, "the XML declaration has no end")
-	}
-	sub := &scanner{src: text[:end], pos: 5}
-	order := map[string]int{"version": 1, "encoding": 2, "standalone": 3}
-	encoding, last := "", 0
-	for {
-		before := sub.pos
-		if sub.space(); sub.pos == len(sub.src) {
-			break
-		}
-		a, err := sub.attribute()
-		if err != nil || before == sub.pos || !isSpace(sub.src[before]) {
-			return "", s.fail(0, "the XML declaration is not well-formed")
-		}
-		rank := order[a.name]
-		if rank <= last || last == 0 && rank != 1 {
-			return "", s.fail(0, "the XML declaration has %q out of place", clip(a.name))
-		}
-		last = rank
-		switch {
-		case rank == 1 && a.raw != "1.0":
-			return "", s.fail(0, "XML version %q, expected 1.0", clip(a.raw))
-		case rank == 2:
-			encoding = a.raw
-		case rank == 3 && a.raw != "yes" && a.raw != "no":
-			return "", s.fail(0, "standalone is %q in the XML declaration, expected yes or no", clip(a.raw))
-		}
-	}
-	if last == 0 {
-		return "", s.fail(0, "the XML declaration has no version")
-	}
-	return encoding, nil
-}
-
 // document reads the whole text.
 func (s *scanner) document() (*Doc, error) {
-	d := &Doc{latin1: s.latin1}
+	d := &Doc{charset: s.charset}
 	s.pos = len(s.src) - len(strings.TrimPrefix(s.src, "\ufeff"))
 	if rest := s.src[s.pos:]; strings.HasPrefix(rest, "<?xml") && len(rest) > 5 && isSpace(rest[5]) {
 		s.pos += strings.Index(rest, "?>") + 2
 	}
-	if err := s.misc(); err != nil {
+	if err := s.misc(true); err != nil {
 		return nil, err
 	}
 	if s.pos == len(s.src) {
@@ -129,19 +48,21 @@ func (s *scanner) document() (*Doc, error) {
 	}
 	d.root = root
 	after := s.pos
-	if err := s.misc(); err != nil {
+	if err := s.misc(false); err != nil {
 		return nil, err
 	}
 	if s.pos != len(s.src) {
 		return nil, s.fail(s.pos, "something follows the end of <domain>")
 	}
 	d.tail = s.src[after:]
+	d.entities, d.hidden = s.entities, s.hidden
 	d.layout(s.src)
 	return d, nil
 }
 
-// misc passes over comments, processing instructions and white space outside the root element.
-func (s *scanner) misc() error {
+// misc passes over comments, processing instructions and white space outside the root element, and before it over one
+// document type declaration.
+func (s *scanner) misc(prolog bool) error {
 	for {
 		s.space()
 		rest := s.src[s.pos:]
@@ -150,10 +71,12 @@ func (s *scanner) misc() error {
 			if _, err := s.aside(); err != nil {
 				return err
 			}
+		case strings.HasPrefix(rest, "<!DOCTYPE") && prolog && s.entities == nil:
+			if err := s.doctype(); err != nil {
+				return err
+			}
 		case strings.HasPrefix(rest, "<!"):
-			bad := s.fail(s.pos, "a document type declaration is not allowed")
-			bad.Advice = "domain XML has none; remove it and write out the entities that it defines"
-			return bad
+			return s.fail(s.pos, "a declaration out of place")
 		case rest == "" || rest[0] == '<':
 			return nil
 		default:

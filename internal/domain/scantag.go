@@ -1,7 +1,6 @@
 package domain
 
 import (
-	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -76,7 +75,7 @@ func (s *scanner) attribute() (*attr, error) {
 	if i := strings.IndexByte(raw, '<'); i >= 0 {
 		return nil, s.fail(s.pos+i, "< in the value of %s, expected &lt; or a closing quote before it", clip(name))
 	}
-	if err := s.checkEntities(s.pos, raw); err != nil {
+	if err := s.checkEntities(s.pos, raw, true); err != nil {
 		return nil, err
 	}
 	s.pos += end + 1
@@ -151,57 +150,36 @@ func (s *scanner) checkText(at int, text string) error {
 	if i := strings.Index(text, "]]>"); i >= 0 {
 		return s.fail(at+i, "]]> outside a CDATA section")
 	}
-	return s.checkEntities(at, text)
+	return s.checkEntities(at, text, false)
 }
 
-// checkEntities refuses references to anything but the predefined entities and legal characters.
-func (s *scanner) checkEntities(at int, raw string) error {
+// checkEntities refuses references to anything but the predefined entities, declared ones and legal characters. inValue:
+// in the value of an attribute, where an entity may not stand for elements (sections 3.1 and 4.4).
+func (s *scanner) checkEntities(at int, raw string, inValue bool) error {
 	for i := 0; ; {
 		amp := strings.IndexByte(raw[i:], '&')
 		if amp < 0 {
 			return nil
 		}
 		i += amp
-		_, n := entity(raw[i:])
-		if n == 0 {
+		r := s.entities.at(raw[i:])
+		switch {
+		case r.length == 0:
 			bad := s.fail(at+i, "%q is not a known entity", clip(raw[i:min(len(raw), i+12)]))
 			bad.Advice = "write & as &amp;"
 			return bad
+		case r.wrong != "":
+			return s.fail(at+i, "%q %s", clip(raw[i:i+r.length]), r.wrong)
+		case r.opaque && inValue:
+			return s.fail(at+i, "%q in a value stands for elements, or for something outside", clip(raw[i:i+r.length]))
+		case r.opaque:
+			s.hidden = raw[i : i+r.length]
 		}
-		i += n
+		if s.expanded += len(r.text); s.expanded > MaxBytes {
+			return s.fail(at+i, "the entities stand for more than %d bytes", MaxBytes)
+		}
+		i += r.length
 	}
-}
-
-// entity decodes the reference at the start of s; n is its length, 0 if it is none.
-func entity(s string) (r rune, n int) {
-	const longest = len("&#x000010ffff;")
-	end := strings.IndexByte(s[:min(len(s), longest)], ';')
-	if end < 2 {
-		return 0, 0
-	}
-	name := s[1:end]
-	switch name {
-	case "lt":
-		return '<', end + 1
-	case "gt":
-		return '>', end + 1
-	case "amp":
-		return '&', end + 1
-	case "apos":
-		return '\'', end + 1
-	case "quot":
-		return '"', end + 1
-	}
-	base := 10
-	digits, ok := strings.CutPrefix(name, "#")
-	if hex, isHex := strings.CutPrefix(digits, "x"); isHex {
-		digits, base = hex, 16
-	}
-	v, err := strconv.ParseUint(digits, base, 32)
-	if !ok || err != nil || !legalRune(rune(v)) {
-		return 0, 0
-	}
-	return rune(v), end + 1
 }
 
 func (s *scanner) space() {
@@ -215,7 +193,7 @@ func (s *scanner) name(what string) (string, error) {
 	from, colons := s.pos, 0
 	for s.pos < len(s.src) {
 		r, n := rune(s.src[s.pos]), 1
-		if r >= utf8.RuneSelf && !s.latin1 {
+		if r >= utf8.RuneSelf && !s.charset.single() {
 			r, n = utf8.DecodeRuneInString(s.src[s.pos:])
 		}
 		if r == ':' {
@@ -255,29 +233,39 @@ func legalRune(r rune) bool {
 
 func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
 
-// decode gives the characters that raw stands for. White space in it becomes spaces, as in attribute values.
+// decode gives the characters that raw stands for; a reference whose meaning is not known stays as it is. White space in it becomes spaces, as in attribute values.
 func (d *Doc) decode(raw string) string {
 	var b strings.Builder
 	for i := 0; i < len(raw); {
 		c := raw[i]
 		if c == '&' {
-			if r, n := entity(raw[i:]); n > 0 {
-				b.WriteRune(r)
-				i += n
+			if r := d.entities.at(raw[i:]); r.length > 0 && !r.opaque {
+				b.WriteString(r.text)
+				i += r.length
 				continue
 			}
 		}
 		switch {
 		case isSpace(c):
 			b.WriteByte(' ')
-		case d.latin1 && c >= utf8.RuneSelf:
+		case d.charset == latin1 && c >= utf8.RuneSelf:
 			b.WriteRune(rune(c))
+		case d.charset == oneByte && c >= utf8.RuneSelf:
+			b.WriteRune(utf8.RuneError)
 		default:
 			b.WriteByte(c)
 		}
 		i++
 	}
 	return b.String()
+}
+
+// characters gives what bytes of a CDATA section stand for.
+func (d *Doc) characters(raw string) string {
+	if !d.charset.single() {
+		return raw
+	}
+	return d.decode(strings.ReplaceAll(raw, "&", "&amp;"))
 }
 
 // escape writes a value for an attribute in the given quotes.

@@ -111,6 +111,9 @@ func (e *element) indent() string { return indentOf(e.lead) }
 // elements gives the child elements that exist now.
 func (e *element) elements() []*element {
 	var out []*element
+	if e == nil {
+		return nil
+	}
 	for _, n := range e.kids {
 		if n.el != nil && !n.el.gone {
 			out = append(out, n.el)
@@ -182,7 +185,7 @@ func (e *element) text(d *Doc) string {
 		case textNode:
 			b.WriteString(d.decode(n.raw))
 		case cdataNode:
-			b.WriteString(strings.TrimSuffix(strings.TrimPrefix(n.raw, "<![CDATA["), "]]>"))
+			b.WriteString(d.characters(strings.TrimSuffix(strings.TrimPrefix(n.raw, "<![CDATA["), "]]>")))
 		}
 	}
 	return strings.TrimSpace(b.String())

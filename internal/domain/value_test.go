@@ -84,9 +84,12 @@ func TestSetRefuses(t *testing.T) {
 		{"vcpupin", "1", "not a path", "vcpupin/*"},
 		{"vcpupin/0/x", "1", "not a path", "vcpupin/*"},
 		{"iothreadpin/0", "1", "expected 1 or above", "from 1"},
-		{"vcpusched/0-3.scheduler", "fifo", "found vCPU 3", ""},
-		{"vcpusched/0.scheduler", "other", "fifo, rr", "priority"},
-		{"emulatorsched.priority", "100", "1 to 99", "starve"},
+		{"vcpusched/0-3", "fifo:1", "found vCPU 3", ""},
+		{"vcpusched/0", "other", "fifo:PRIORITY", ""},
+		{"vcpusched/0", "fifo", "priority from 1 to 99", "starve"},
+		{"vcpusched/0", "batch:1", "batch, idle", ""},
+		{"iothreadsched/1", "batch", "no I/O thread 1", "<iothreads>"},
+		{"emulatorsched", "rr:100", "1 to 99", "starve"},
 		{"numatune/memory.nodeset", "0,,1", "NUMA node numbers", ""},
 		{"numatune/memory.mode", "loose", "strict, ", ""},
 		{"memoryBacking/hugepages", "1.5GiB", "default, or sizes", ""},
@@ -94,8 +97,30 @@ func TestSetRefuses(t *testing.T) {
 		{"memoryBacking/hugepages", "1GiB 2MiB@0", "at most one size without cells", ""},
 		{"memoryBacking/hugepages", "1024", "default, or sizes", ""},
 		{"memoryBacking/locked", "no", "allowed: yes", "delete"},
-		{"cpu/mode", "host", "host-passthrough, ", ""},
-		{"cpu/numa/cell/0.cpus", "0", "no <cpu>", ""},
+		{"cpu/mode", "host", "host-passthrough, ", ""}, {"cpu/mode", "custom", "custom with a model", "cpu-models"},
+		{"cpu/mode", "host-model model=x", "host-passthrough, ", ""}, {"cpu/mode", "custom model=x fallback=no", "fallback=allow", ""},
+		{"cpu/migratable", "off", "CPU mode", "set the mode first"}, {"memoryBacking/hugepages", "1GiB@1", "cells 0 to 0", "cpu/numa/cells"},
+		{"cpu/numa/cell/0.memAccess", "shared", "no <cpu>", ""},
+		{"cpu/numa/cells", "0-3", "VCPUS:SIZE", ""},
+		{"cpu/numa/cells", "0:1GiB 0-1:1GiB", "each vCPU in one cell", "stands in two"},
+		{"cpu/numa/cells", "0-7:MEMORY", "vCPUs 0 to 1", "has 2 vCPUs"},
+		{"cpu/numa/cells", "0:1TiB", "together", "libvirt would make it 1TiB"},
+		{"numatune/memory", "loose:0", "strict, ", ""}, {"numatune/memory", "strict:", "MODE:NODES", ""},
+		{"numatune/memnode/0.mode", "strict", "nothing without nodes", "nodeset first"},
+		{"cpu/numa/cells", "0:1", "VCPUS:SIZE", ""},
+		{"cpu/cache.mode", "passthrough", "CPU mode", "host-passthrough"},
+		{"features/hyperv/spinlocks.retries", "1024", "4095 or more", "8191"},
+		{"features/hyperv/vendor_id.value", "longer-than-twelve", "1 to 12", ""},
+		{"interface/1/mac", "01:00:5e:00:00:01", "unicast", "group"},
+		{"interface/1/mac", "02:00:00:00:00:01", "no other interface has", "interface 0"},
+		{tap + "mac", "02:00:00:00:00:99", "an index from 0", ""},
+		{tap + "managed", "yes", "type direct", "hostdev"},
+		{tap + "source.pci", "0000:01:10.0", "type direct", "hostdev"},
+		{"interface/0/source.pci", "0000:01:20.0", "PCI address", ""},
+		{"hostdev/0000:01:10", "managed", "a PCI address", ""},
+		{"hostdev/0000:01:10.0", "yes", "managed or unmanaged", "vfio-pci"},
+		{tap + "coalesce.rx.frames.max", "32", "type direct", "network and bridge"},
+		{user + "vlan", "5", "type vhostuser", "hostdev"},
 		{"clock/timer/kvmclok.present", "no", "expected one of", ""},
 		{"features/hyperv/turbo.state", "on", "expected one of", ""},
 		{"", "x", "not a path", "vcpupin/0"},
@@ -103,6 +128,7 @@ func TestSetRefuses(t *testing.T) {
 	}
 	for _, c := range cases {
 		d := sample(t, "libvirt-nics.xml")
+		c.value = strings.ReplaceAll(c.value, "MEMORY", formatKiB(d.Guest().MemoryKiB))
 		old := d.String()
 		err := d.Set(c.path, c.value)
 		var value *ValueError
@@ -133,12 +159,19 @@ func TestSetTakes(t *testing.T) {
 		{"interface/01/driver.queues", " 08 ", "8"},
 		{"interface/2:0:0:0:0:2/driver.queues", "256", "256"},
 		{"vcpupin/00", "3,1-2,^2", "1,3"},
-		{"vcpusched/1,0.scheduler", "fifo", "fifo"},
+		{"vcpusched/1,0", " fifo:01", "fifo:1"},
+		{"cpu/numa/cells", " 1,0:MEMORY ", "0-1:MEMORY"},
+		{"numatune/memory", " 1,0", "strict:0-1"},
+		{"hostdev/1:10.3", "managed", "managed"}, {"hostdev/0000:01:10.4", "unmanaged", "unmanaged"},
+		{"interface/0/source.pci", "AF:10.7", "0000:af:10.7"}, {"interface/0/mac", "2:0:0:0:0:F", "02:00:00:00:00:0f"},
+		{"features/hyperv/spinlocks.retries", "8191", "8191"},
 		{"memoryBacking/hugepages", "yes", "default"},
-		{"memoryBacking/hugepages", "1048576KiB@0,1", "1GiB@0-1"},
+		{"memoryBacking/hugepages", "1048576KiB@0,0", "1GiB@0"},
 	}
 	for _, c := range cases {
 		d := sample(t, "libvirt-nics.xml")
+		memory := formatKiB(d.Guest().MemoryKiB)
+		c.value, c.want = strings.ReplaceAll(c.value, "MEMORY", memory), strings.ReplaceAll(c.want, "MEMORY", memory)
 		set(t, d, c.path, c.value)
 		if got, there, err := d.Get(c.path); got != c.want || !there || err != nil {
 			t.Errorf("%s=%s reads %q %v %v, expected %q", c.path, c.value, got, there, err, c.want)
@@ -150,12 +183,16 @@ func TestSetTakes(t *testing.T) {
 func TestSchedulerGroups(t *testing.T) {
 	d := parse(t, "<domain><vcpu>4</vcpu><cputune><vcpusched vcpus='0-1' scheduler='fifo' priority='1'/></cputune></domain>")
 	var bad *PathError
-	if err := d.Set("vcpusched/0.priority", "2"); !errors.As(err, &bad) || !strings.Contains(bad.Advice, "vcpusched/0-1.scheduler") {
+	if err := d.Set("vcpusched/0", "fifo:2"); !errors.As(err, &bad) || !strings.Contains(bad.Advice, "vcpusched/0-1") {
 		t.Errorf("half a group: %v", err)
 	}
-	set(t, d, "vcpusched/0,1.priority", "2")
-	set(t, d, "vcpusched/2.scheduler", "rr")
-	if got := d.Guest().Sched; !slices.Equal(got, []Sched{{"0-1", "fifo", 2}, {"2", "rr", 0}}) {
+	set(t, d, "vcpusched/0,1", "fifo:2")
+	set(t, d, "vcpusched/2", "rr:7")
+	if got := d.Guest().Sched; !slices.Equal(got, []Sched{{"0-1", "fifo", 2}, {"2", "rr", 7}}) {
+		t.Errorf("read %+v", got)
+	}
+	set(t, d, "vcpusched/0-1", "batch")
+	if got := d.Guest().Sched[0]; got != (Sched{"0-1", "batch", 0}) {
 		t.Errorf("read %+v", got)
 	}
 }
@@ -207,6 +244,23 @@ func TestDoubledElementsAreNotEdited(t *testing.T) {
 		var bad *PathError
 		if !errors.As(err, &bad) || !strings.Contains(bad.Problem, "2 such <memory> elements") {
 			t.Errorf("error %v", err)
+		}
+	}
+}
+
+// TestRestoreAfterLibvirt: libvirt stores defaults beside what was set; restoring must not leave them behind alone.
+func TestRestoreAfterLibvirt(t *testing.T) {
+	cases := []struct{ path, stored, want string }{
+		{"numatune/memory.nodeset", "<domain>\n  <numatune>\n    <memory mode='strict' nodeset='0'/>\n  </numatune>\n  <os/>\n</domain>", "<domain>\n  <os/>\n</domain>"},
+		{"numatune/memnode/0.nodeset", "<domain><numatune><memnode cellid='0' mode='strict' nodeset='0'/></numatune><os/></domain>", "<domain><os/></domain>"},
+		{"numatune/memory.nodeset", "<domain><numatune><memory mode='preferred' nodeset='0'/></numatune></domain>", "<domain><numatune><memory mode='preferred'/></numatune></domain>"},
+		{"features/hyperv/vapic.state", "<domain><features><acpi/><hyperv mode='custom'><vapic state='on'/></hyperv></features></domain>", "<domain><features><acpi/></features></domain>"},
+		{"features/hyperv/vapic.state", "<domain><features><hyperv mode='passthrough'><vapic state='on'/></hyperv></features></domain>", "<domain><features><hyperv mode='passthrough'/></features></domain>"},
+	}
+	for _, c := range cases {
+		d := parse(t, c.stored)
+		if err := d.Restore(c.path, "", false); err != nil || d.String() != c.want {
+			t.Errorf("%s: %s (%v), expected %s", c.path, d, err, c.want)
 		}
 	}
 }

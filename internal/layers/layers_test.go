@@ -37,7 +37,7 @@ var imports = map[string][]string{
 	"traffic/genbench": {"traffic"},
 	"measure":          {},
 	"measure/rig":      {"measure", "traffic", "traffic/agent", "traffic/tcp"},
-	"report":           {"datapath", "setting", "facts", "goal", "knob", "audit", "plan", "journal", "apply", "measure"},
+	"report":           {"datapath", "setting", "domain", "facts", "goal", "placement", "knob", "audit", "plan", "journal", "apply", "measure"},
 	"lab":              {},
 	"lab/guestinit":    {},
 	"lab/labtest":      {"lab"},

@@ -6,7 +6,6 @@ import (
 
 	"mpps/internal/facts"
 	"mpps/internal/goal"
-	"mpps/internal/setting"
 )
 
 // From describes a host and what the goal wants of it. The guests to be placed are the running ones and the one that
@@ -15,8 +14,8 @@ import (
 func From(h *facts.Host, g goal.Goal) Ask {
 	var ask Ask
 	for _, c := range h.Topology.CPUs {
-		if c.Online && (!h.Topology.Isolated.Has(c.ID) || g.Latency > 0 || g.CPUs.Has(c.ID)) {
-			ask.CPUs = append(ask.CPUs, CPU{ID: c.ID, Core: c.Core, Node: c.Node})
+		if c.Online {
+			ask.CPUs = append(ask.CPUs, CPU{ID: c.ID, Core: c.Core, Node: c.Node, L3: c.L3, Isolated: h.Topology.Isolated.Has(c.ID)})
 		}
 	}
 	for i, n := range h.Topology.Nodes {
@@ -25,6 +24,9 @@ func From(h *facts.Host, g goal.Goal) Ask {
 			if j < len(h.Topology.Nodes) && j != i {
 				node.Distances[h.Topology.Nodes[j].ID] = d
 			}
+		}
+		for _, p := range n.Hugepages {
+			node.Pages = append(node.Pages, Pages{Size: p.Size, Count: p.Total})
 		}
 		ask.Nodes = append(ask.Nodes, node)
 	}
@@ -39,28 +41,34 @@ func From(h *facts.Host, g goal.Goal) Ask {
 
 	for i := range h.Guests {
 		if guest := &h.Guests[i]; guest.VCPUs > 0 && (guest.State == "running" || g.Guest == guest.Name) {
-			ask.Guests = append(ask.Guests, describe(guest, paths, g))
+			ask.Guests = append(ask.Guests, describe(h, guest, paths, g))
 		}
 	}
-	share := budget(ask)
+	ask.queue()
+	return ask
+}
+
+// queue gives the NICs whose queues nobody chose theirs: as many as all guests' vhost threads may be together.
+func (ask *Ask) queue() {
+	share := budget(*ask)
 	for i := range ask.Guests {
 		for j := range ask.Guests[i].NICs {
 			n := &ask.Guests[i].NICs[j]
-			if n.Queues == 0 && !ask.Guests[i].tuned {
+			if n.Queues == 0 && !n.VF && !ask.Guests[i].tuned {
 				n.Queues = max(1, min(ask.Guests[i].VCPUs, share))
 			}
 		}
 	}
-	return ask
 }
 
-func describe(guest *facts.Guest, paths Paths, g goal.Goal) Guest {
+func describe(h *facts.Host, guest *facts.Guest, paths Paths, g goal.Goal) Guest {
 	d := Guest{
 		Name: guest.Name, VCPUs: guest.VCPUs, Memory: guest.Memory, Emulator: guest.EmulatorPin,
 		Realtime: g.Latency > 0 && g.ForGuest(guest.Name), Fixed: !g.ForGuest(guest.Name),
+		Hugepages: guest.Hugepages || g.Latency > 0 && g.ForGuest(guest.Name), Passthrough: len(guest.Hostdevs) > 0,
 	}
 	if g.ForGuest(guest.Name) {
-		d.Allowed = g.CPUs
+		d.Allowed, d.Rate = g.CPUs, g.PPS
 	}
 	for _, i := range guest.Interfaces {
 		if !Tapped(i) {
@@ -76,6 +84,13 @@ func describe(guest *facts.Guest, paths Paths, g goal.Goal) Guest {
 		}
 		d.NICs = append(d.NICs, n)
 	}
+	for _, pci := range guest.Hostdevs {
+		for _, v := range h.VFs {
+			if v.PCI == pci {
+				d.NICs = append(d.NICs, Interface{MAC: v.MAC, NIC: v.PF, VF: true, Node: nodeOf(h, v.PF)})
+			}
+		}
+	}
 	for _, pin := range guest.Pins[:min(len(guest.Pins), guest.VCPUs)] {
 		if len(pin) != 1 {
 			d.Pins = nil
@@ -84,6 +99,16 @@ func describe(guest *facts.Guest, paths Paths, g goal.Goal) Guest {
 		d.Pins = append(d.Pins, pin[0])
 	}
 	return d
+}
+
+// nodeOf is the node of a NIC, −1 where it is not known.
+func nodeOf(h *facts.Host, nic string) int {
+	for _, n := range h.NICs {
+		if n.Name == nic {
+			return n.Node
+		}
+	}
+	return -1
 }
 
 // TapQueues is how many queues a tap can have (drivers/net/tun.c, MAX_TAP_QUEUES).
@@ -100,12 +125,22 @@ func Tapped(i facts.Interface) bool {
 func budget(ask Ask) int {
 	nics := 0
 	for _, g := range ask.Guests {
-		nics += len(g.NICs)
+		for _, n := range g.NICs {
+			if !n.VF {
+				nics++
+			}
+		}
+	}
+	cpus := 0 // vhost threads stay off isolated ones
+	for _, c := range ask.CPUs {
+		if !c.Isolated {
+			cpus++
+		}
 	}
 	if nics == 0 {
-		return len(ask.CPUs) / 2
+		return cpus / 2
 	}
-	return max(1, len(ask.CPUs)/2/nics)
+	return max(1, cpus/2/nics)
 }
 
 // Queues is how many queues a guest NIC should have: the range that is worth trying, and what to write where the value
@@ -116,6 +151,3 @@ func Queues(ask Ask, vcpus int) (least, most, write int) {
 	least = min(4, most, share)
 	return least, most, max(least, share)
 }
-
-// pinned is the set of CPUs that a guest is pinned to today.
-func (g Guest) pinned() setting.CPUSet { return setting.CPUs(g.Pins...) }

@@ -1,7 +1,6 @@
 package placement
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,272 +8,245 @@ import (
 	"mpps/internal/setting"
 )
 
-// keep leaves a guest where it is pinned, if it is well pinned.
-func (t *table) keep(g Guest) bool {
-	if len(g.Pins) == 0 || len(g.Pins) != g.VCPUs {
-		return false
-	}
-	faults := t.Faults(g)
-	if faults != nil && !g.Fixed {
-		return false
-	}
-	placed := Placed{Name: g.Name, Kept: true, Why: "its vCPUs are pinned well already: one CPU each, no core shared, one node"}
-	if faults != nil {
-		placed.Why = "it is not to be moved, although " + strings.Join(faults, ", ")
-	}
-	for vcpu, cpu := range g.Pins {
-		t.taken[cpu] = g.Name
-		placed.VCPUs = append(placed.VCPUs, VCPU{VCPU: vcpu, CPU: cpu})
-	}
-	placed.Nodes = t.nodesOf(g.pinned())
-	t.kept = t.kept.Minus(g.pinned())
-	t.result.Guests = append(t.result.Guests, placed)
-	return true
-}
-
-// Faults is what is wrong with where a guest is pinned today; nil where nothing is.
-func (t *table) Faults(g Guest) (faults []string) {
-	cores, seen := map[int]int{}, map[int]bool{}
-	for vcpu, cpu := range g.Pins {
-		c, online := t.cpus[cpu]
-		switch {
-		case !online:
-			faults = append(faults, fmt.Sprintf("vCPU %d is pinned to CPU %d, which is offline or isolated", vcpu, cpu))
-			continue
-		case len(g.Allowed) > 0 && !g.Allowed.Has(cpu):
-			faults = append(faults, fmt.Sprintf("vCPU %d is pinned to CPU %d, which is not among those given to it", vcpu, cpu))
-		case seen[cpu]:
-			faults = append(faults, fmt.Sprintf("CPU %d has two vCPUs", cpu))
-		case t.taken[cpu] != "":
-			faults = append(faults, fmt.Sprintf("CPU %d belongs to %s too", cpu, t.taken[cpu]))
-		case cores[c.Core] > 0:
-			faults = append(faults, fmt.Sprintf("CPU %d is the other thread of a core that has a vCPU already", cpu))
+// seat gives the chosen options their CPUs: the lowest cores of each node are the host's, the next the guests', in the
+// order of their size. Cores of a node being equal, which ones is free; a guest that fits behind one L3 cache is put there.
+func (t *table) seat(r *Result, items []item, choice []int) {
+	crowds := make([]crowd, len(t.cells))
+	for j := range items {
+		o := &items[j].options[choice[j]]
+		for _, p := range o.parts {
+			crowds[p.cell].vcpus += p.vcpus
 		}
-		seen[cpu] = true
-		cores[c.Core]++
+		if o.vhost.kind == onCores {
+			crowds[o.vhost.cell].vhost += o.vhost.cores
+		}
 	}
-	if nodes := t.nodesOf(g.pinned()); len(nodes) > 1 {
-		faults = append(faults, "its vCPUs are spread over nodes "+nodes.String())
+	for i := range t.cells {
+		c := &t.cells[i]
+		used := min(crowds[i].vcpus+crowds[i].vhost, t.limit(c))
+		kept := min(c.want, max(c.hard, len(c.free)-used))
+		for _, core := range c.free[:kept] {
+			r.Housekeeping = r.Housekeeping.Or(t.cores[core.id])
+		}
+		c.free = c.free[kept:]
+		crowds[i].sharing = c.sharing(crowds[i].vcpus+crowds[i].vhost, len(c.free))
+		crowds[i].cores = c.wide(crowds[i].sharing)
 	}
-	return faults
-}
-
-func (t *table) nodesOf(cpus setting.CPUSet) setting.CPUSet {
-	var nodes []int
-	for _, cpu := range cpus {
-		nodes = append(nodes, t.cpus[cpu].Node)
+	for _, p := range t.frozen {
+		r.Guests = append(r.Guests, *p)
 	}
-	return setting.CPUs(nodes...)
-}
-
-// seat finds places for a guest's vCPUs.
-func (t *table) seat(g Guest) {
-	want, known := t.wantedNode(g)
-	order := t.nodesFrom(want, known, g)
-	oneNode := func(coresOnly bool) (cpus []int, node int) {
-		for _, node := range order {
-			if free := t.seatsOn(node, g, coresOnly); len(free) >= g.VCPUs && t.memoryFits(g, node) {
-				return free, node
+	var seated []*Placed
+	for _, g := range t.ask.Guests { // largest first
+		j := slices.IndexFunc(items, func(it item) bool { return it.guest.Name == g.Name && it.seated == nil })
+		if j < 0 {
+			continue
+		}
+		o := &items[j].options[choice[j]]
+		if o.refused {
+			r.Refused = append(r.Refused, Refusal{Guest: g.Name})
+			continue
+		}
+		p := &Placed{Name: g.Name, PageSize: o.page}
+		var nodes, counts []int
+		for _, part := range o.parts {
+			c := &t.cells[part.cell]
+			if i := slices.Index(nodes, c.node); i >= 0 {
+				counts[i] += part.vcpus
+			} else {
+				nodes, counts = append(nodes, c.node), append(counts, part.vcpus)
+			}
+			alone := crowds[part.cell].seat(p, part.vcpus)
+			for _, core := range c.take(alone, nil) {
+				t.sit(p, core.seats[0])
 			}
 		}
-		return nil, -1
+		p.Nodes, p.Memory = setting.CPUs(nodes...), shareOut(g.Memory, o.page, nodes, counts)
+		seated = append(seated, p)
 	}
-	anyNode := func(coresOnly bool) (cpus []int) {
-		for _, node := range order {
-			cpus = append(cpus, t.seatsOn(node, g, coresOnly)...)
-		}
-		return cpus
+	for i := range t.cells {
+		t.share(crowds[i])
 	}
-
-	if cpus, node := oneNode(true); node >= 0 {
-		t.sit(g, cpus, []int{node}, why(g, node, want, known))
-		return
+	for _, p := range seated {
+		t.explainSeat(p)
+		r.Guests = append(r.Guests, *p)
 	}
-	if cpus := anyNode(true); len(cpus) >= g.VCPUs {
-		t.torn++
-		t.relax("%s is spread over nodes, because no node has %d cores and its memory to spare", g.Name, g.VCPUs)
-		t.sit(g, cpus, nil, "no single node has enough free cores and memory")
-		return
+	for i := range r.Guests {
+		p := &r.Guests[i]
+		t.explainMemory(p)
 	}
-	if cpus, node := oneNode(false); node >= 0 {
-		t.shared++
-		t.relax("vCPUs of %s share cores, because the host has too few", g.Name)
-		t.sit(g, cpus, []int{node}, "not enough cores: siblings are used, on one node")
-		return
-	}
-	cpus := anyNode(false)
-	if len(cpus) >= g.VCPUs {
-		t.shared, t.torn = t.shared+1, t.torn+1
-		t.relax("vCPUs of %s share cores and are spread over nodes, because the host has too few", g.Name)
-		t.sit(g, cpus, nil, "not enough cores: siblings are used, on several nodes")
-		return
-	}
-	if len(g.Allowed) > 0 {
-		t.result.Refused = append(t.result.Refused, Refusal{
-			Guest:    g.Name,
-			Shortage: fmt.Sprintf("needs %d CPUs of its own, and of those given to it (%s) %d are free", g.VCPUs, g.Allowed, len(cpus)),
-			Relax:    fmt.Sprintf("give it %d CPUs more", g.VCPUs-len(cpus)),
-		})
-		return
-	}
-	t.result.Refused = append(t.result.Refused, Refusal{
-		Guest:    g.Name,
-		Shortage: fmt.Sprintf("needs %d CPUs of its own, and %d are left (%d online, %d kept for the host, the others belong to other guests)", g.VCPUs, len(cpus), len(t.ask.CPUs), len(t.kept)),
-		Relax:    fmt.Sprintf("give it %d vCPUs, or move %d vCPUs of other guests elsewhere", len(cpus), g.VCPUs-len(cpus)),
-	})
+	slices.SortFunc(r.Guests, byName)
 }
 
-// sit takes the first CPUs of a list for a guest's vCPUs.
-func (t *table) sit(g Guest, cpus, nodes []int, because string) {
-	placed := Placed{Name: g.Name, Why: because}
-	chosen := cpus[:g.VCPUs]
-	for vcpu, cpu := range chosen {
-		t.taken[cpu] = g.Name
-		placed.VCPUs = append(placed.VCPUs, VCPU{VCPU: vcpu, CPU: cpu})
+// crowd is who is to sit in a cell.
+type crowd struct {
+	vcpus, vhost int
+	sharing      int       // vCPUs that must share a core
+	shared       []*Placed // a guest for each of them
+	cores        []core    // where they share
+}
+
+// seat divides a guest's vCPUs in a cell into those that are alone on their core, which it returns, and those that share:
+// every guest bears its part.
+func (c *crowd) seat(p *Placed, vcpus int) (alone int) {
+	share := 0
+	if c.vcpus > 0 {
+		share = (vcpus*(c.sharing-len(c.shared)) + c.vcpus - 1) / c.vcpus
 	}
-	placed.Nodes = setting.CPUs(nodes...)
-	if nodes == nil {
-		placed.Nodes = t.nodesOf(setting.CPUs(chosen...))
+	c.vcpus -= vcpus
+	for range share {
+		c.shared = append(c.shared, p)
+	}
+	return vcpus - share
+}
+
+// sit gives a guest's next vCPU a CPU.
+func (t *table) sit(p *Placed, cpu int) {
+	t.taken[cpu] = p.Name
+	p.VCPUs = append(p.VCPUs, VCPU{VCPU: len(p.VCPUs), CPU: cpu})
+}
+
+// share puts the vCPUs that share on the threads of their cores, those of one guest on different cores where that can be.
+func (t *table) share(c crowd) {
+	var seats []int
+	for thread := 0; len(seats) < len(c.shared); thread++ {
+		for _, core := range c.cores {
+			if thread < len(core.seats) {
+				seats = append(seats, core.seats[thread])
+			}
+		}
+	}
+	for i, p := range c.shared {
+		t.sit(p, seats[i])
+	}
+}
+
+// wide removes the cores with the most threads that it takes for some vCPUs to share them.
+func (c *cell) wide(vcpus int) (cores []core) {
+	order := slices.Clone(c.free)
+	slices.SortStableFunc(order, func(a, b core) int { return len(b.seats) - len(a.seats) })
+	for seats := 0; seats < vcpus; seats += len(order[len(cores)-1].seats) {
+		cores = append(cores, order[len(cores)])
+	}
+	c.free = slices.DeleteFunc(slices.Clone(c.free), func(o core) bool {
+		return slices.ContainsFunc(cores, func(k core) bool { return k.id == o.id })
+	})
+	return cores
+}
+
+// take removes n cores from a cell: those that are preferred first, then all behind the fullest L3 cache that has enough,
+// else the lowest.
+func (c *cell) take(n int, preferred func(core) bool) []core {
+	if n == 0 {
+		return nil
+	}
+	behind := map[int]int{}
+	for _, core := range c.free {
+		behind[core.l3]++
+	}
+	home, least := -1, 0
+	for _, core := range c.free {
+		if room := behind[core.l3]; room >= n && (least == 0 || room < least) {
+			home, least = core.l3, room
+		}
+	}
+	rank := func(o core) int {
+		switch {
+		case preferred != nil && preferred(o):
+			return 0
+		case least > 0 && o.l3 == home:
+			return 1
+		}
+		return 2
+	}
+	order := slices.Clone(c.free)
+	slices.SortStableFunc(order, func(a, b core) int { return rank(a) - rank(b) })
+	taken := slices.Clone(order[:n])
+	slices.SortFunc(taken, func(a, b core) int { return a.seats[0] - b.seats[0] })
+	c.free = slices.DeleteFunc(slices.Clone(c.free), func(o core) bool {
+		return slices.ContainsFunc(taken, func(k core) bool { return k.id == o.id })
+	})
+	return taken
+}
+
+// explainSeat says why a guest sits where it does.
+func (t *table) explainSeat(p *Placed) {
+	g := t.guest(p.Name)
+	slices.SortFunc(p.VCPUs, func(a, b VCPU) int { return a.CPU - b.CPU })
+	for i := range p.VCPUs {
+		p.VCPUs[i].VCPU = i
+	}
+	var nics []int
+	for _, n := range g.NICs {
+		if node := t.nicNode(n); node >= 0 {
+			nics = append(nics, node)
+		}
+	}
+	wanted := setting.CPUs(nics...)
+	switch {
+	case len(p.Nodes) > 1:
+		p.Why = "no single node has enough free cores and memory"
+	case len(wanted) == 0:
+		p.Why = fmt.Sprintf("node %s leaves the nodes most evenly used; which node its NIC is on is not known", p.Nodes)
+	case len(wanted) == 1 && wanted.Equal(p.Nodes):
+		p.Why = fmt.Sprintf("node %s is where its NIC is", p.Nodes)
+	case len(wanted.And(p.Nodes)) > 0:
+		p.Why = fmt.Sprintf("node %s is where one of its NICs is (they are on nodes %s)", p.Nodes, wanted)
+	default:
+		p.Why = fmt.Sprintf("node %s: on the NIC's node %s it would cost others more, or there are too few free cores or too little memory for it", p.Nodes, wanted)
+	}
+	switch {
+	case len(g.Allowed) > 0:
+		p.Why += "; among the CPUs given to it (" + g.Allowed.String() + ")"
+	case g.Realtime && t.hasIsolated():
+		p.Why += "; on isolated CPUs, because it is to answer in time"
+	case g.Realtime:
+		p.Why += "; no CPU is isolated yet: these should be"
 	}
 	if faults := t.faultsOfPins(g); faults != "" {
-		placed.Why += "; today " + faults
+		p.Why += "; today " + faults
 	}
-	t.result.Guests = append(t.result.Guests, placed)
 }
 
-func (t *table) faultsOfPins(g Guest) string {
-	if len(g.Pins) == 0 {
+func (t *table) faultsOfPins(g *Guest) string {
+	switch {
+	case g.fresh:
+		return ""
+	case len(g.Pins) == 0:
 		return "its vCPUs are not pinned one by one"
-	}
-	if len(g.Pins) != g.VCPUs {
+	case len(g.Pins) != g.VCPUs:
 		return fmt.Sprintf("only %d of %d vCPUs are pinned", len(g.Pins), g.VCPUs)
 	}
-	// Its own new seat must not count against its old one.
-	others := &table{cpus: t.cpus, taken: map[int]string{}}
-	for cpu, owner := range t.taken {
-		if owner != g.Name {
-			others.taken[cpu] = owner
-		}
-	}
-	return strings.Join(others.Faults(g), ", ")
+	return strings.Join(t.faults(g), ", ")
 }
 
-// wantedNode is the node of the NIC that carries most of the guest's interfaces.
-func (t *table) wantedNode(g Guest) (node int, known bool) {
-	votes := map[int]int{}
-	for _, i := range g.NICs {
-		for _, n := range t.ask.NICs {
-			if n.Name == i.NIC && n.Node >= 0 {
-				votes[n.Node]++
-			}
-		}
+// explainMemory says where a guest's memory is and why, and counts its huge pages.
+func (t *table) explainMemory(p *Placed) {
+	g := t.guest(p.Name)
+	why := []string{"on the node of its vCPUs"}
+	if len(p.Nodes) > 1 {
+		why = []string{"on the nodes of its vCPUs, in proportion"}
 	}
-	best := -1
-	for _, n := range t.ask.Nodes {
-		if votes[n.ID] > 0 && (best < 0 || votes[n.ID] > votes[best]) {
-			best = n.ID
-		}
-	}
-	return best, best >= 0
-}
-
-// nodesFrom are the nodes in the order in which a guest should try them: by distance from the wanted one, or where
-// none is wanted, the one with the most free cores first.
-func (t *table) nodesFrom(want int, known bool, g Guest) []int {
-	type candidate struct{ id, key int }
-	var all []candidate
-	for _, n := range t.ask.Nodes {
-		key := -len(t.freeCores(n.ID))
-		if known {
-			if key = 10; n.ID != want {
-				if key = n.Distances[want]; key == 0 {
-					key = 20
-				}
-			}
-		}
-		all = append(all, candidate{n.ID, key})
-	}
-	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(a.key, b.key) })
-	ids := make([]int, len(all))
-	for i, c := range all {
-		ids[i] = c.id
-	}
-	return ids
-}
-
-// freeCores are a node's cores without any vCPU that are not kept for the host.
-func (t *table) freeCores(node int) []int {
-	return slices.DeleteFunc(slices.Clone(t.nodes[node]), func(core int) bool {
-		return slices.ContainsFunc(t.cores[core], func(cpu int) bool { return t.taken[cpu] != "" || t.kept.Has(cpu) })
-	})
-}
-
-// seatsOn are a node's CPUs on which a guest's vCPUs may sit: one of each free core, and where that is not enough the
-// other threads behind them. CPUs that the user gave to another guest are left alone.
-func (t *table) seatsOn(node int, g Guest, coresOnly bool) []int {
-	may := func(cpu int) bool {
-		if len(g.Allowed) > 0 {
-			return g.Allowed.Has(cpu)
-		}
-		return !t.given.Has(cpu)
-	}
-	var first, rest []int
-	for _, core := range t.nodes[node] {
-		whole := true
-		for _, cpu := range t.cores[core] {
-			whole = whole && t.taken[cpu] == "" && !t.kept.Has(cpu)
-		}
-		for _, cpu := range t.cores[core] {
-			switch {
-			case t.taken[cpu] != "" || t.kept.Has(cpu) || !may(cpu):
-			case whole:
-				first = append(first, cpu)
-				whole = false
-			default:
-				rest = append(rest, cpu)
-			}
-		}
-	}
-	if coresOnly {
-		return first
-	}
-	slices.Sort(rest)
-	return append(first, rest...)
-}
-
-// memoryFits tells whether a node has memory for a guest beside those already there, with a reserve for the host: 2 GiB,
-// on small nodes an eighth. A node that does not tell its memory fits everything.
-func (t *table) memoryFits(g Guest, node int) bool {
-	for _, n := range t.ask.Nodes {
-		if n.ID != node || n.Memory == 0 {
-			continue
-		}
-		used := min(2<<30, n.Memory/8)
-		for _, p := range t.result.Guests {
-			if p.Nodes.Has(node) {
-				used += t.memoryOf(p.Name) / uint64(len(p.Nodes))
-			}
-		}
-		return used+g.Memory <= n.Memory
-	}
-	return true
-}
-
-func (t *table) memoryOf(name string) uint64 {
-	for _, g := range t.ask.Guests {
-		if g.Name == name {
-			return g.Memory
-		}
-	}
-	return 0
-}
-
-func why(g Guest, node, want int, known bool) string {
 	switch {
-	case !known:
-		return fmt.Sprintf("node %d has the most free cores; which node its NIC is on is not known", node)
-	case node == want:
-		return fmt.Sprintf("node %d is where its NIC is", node)
+	case p.PageSize > 0:
+		for i := range p.Memory {
+			p.Memory[i].Pages = p.Memory[i].Bytes / p.PageSize
+		}
+		why = append(why, "in huge pages of "+size(p.PageSize))
+	case g.Hugepages && g.Memory > 0:
+		why = append(why, "in ordinary pages, because the pools have too few huge pages free")
+	case g.Memory > 0:
+		why = append(why, "in ordinary pages: huge pages bring no packets")
 	}
-	return fmt.Sprintf("node %d: the NIC's node %d has too few free cores or too little memory for it", node, want)
+	if g.Passthrough {
+		why = append(why, "all of it is pinned when the guest starts, because a device is passed through")
+	}
+	p.MemoryWhy = strings.Join(why, ", ")
+}
+
+// size writes a page size.
+func size(bytes uint64) string {
+	if bytes >= 1<<30 {
+		return fmt.Sprintf("%d GiB", bytes>>30)
+	}
+	return fmt.Sprintf("%d MiB", bytes>>20)
 }

@@ -9,36 +9,112 @@ import (
 	"mpps/internal/setting"
 )
 
-// placeThreads gives every guest's vhost threads and emulator their CPUs, after all vCPUs have theirs.
-func (t *table) placeThreads() {
-	next := map[string]int{} // by pool: who comes next, so that guests which share one spread over it
-	for i := range t.result.Guests {
-		p := &t.result.Guests[i]
-		g := t.guest(p.Name)
-		threads := 0
-		for _, n := range g.NICs {
-			threads += max(1, n.Queues)
-		}
-		pool, reason := t.pool(p, g, threads)
-		if len(pool) == 0 { // a guest without a vCPU
+// threads gives the vhost threads and emulators their CPUs, after all vCPUs have theirs.
+func (t *table) threads(r *Result, items []item, choice []int) {
+	for _, g := range t.ask.Guests { // largest first, as they were seated
+		p := r.Guest(g.Name)
+		if p == nil {
 			continue
 		}
-		key := pool.String()
-		for _, n := range g.NICs {
-			for q := range max(1, n.Queues) {
-				p.Vhost = append(p.Vhost, Vhost{NIC: n.MAC, Queue: q, CPU: pool[next[key]%len(pool)]})
-				next[key]++
+		j := slices.IndexFunc(items, func(it item) bool { return it.guest.Name == g.Name })
+		switch {
+		case j >= 0:
+			o := &items[j].options[choice[j]]
+			pool := t.pool(r, p, &items[j], o)
+			t.hand(p, &g, pool)
+			t.emulator(r, p, &g, pool)
+			t.explainVhost(p, &items[j], o)
+		case len(p.Vhost) == 0 && g.Seat == nil:
+			t.emulator(r, p, &g, nil)
+		}
+	}
+	// Which places were left for others is known only now.
+	for j := range items {
+		if p := r.Guest(items[j].guest.Name); p != nil && items[j].threads > 0 {
+			t.alternatives(p, &items[j], choice[j])
+		}
+	}
+}
+
+// pool is the CPUs of an option's berth, one or more for each core of it.
+func (t *table) pool(r *Result, p *Placed, it *item, o *option) setting.CPUSet {
+	switch o.vhost.kind {
+	case onCores:
+		held := it.guest.Emulator
+		c := &t.cells[o.vhost.cell]
+		var pool []int
+		for _, core := range c.take(o.vhost.cores, func(o core) bool { return slices.ContainsFunc(o.seats, held.Has) }) {
+			seats := held.And(core.seats)
+			if len(seats) == 0 {
+				seats = core.seats[:min(c.threads, (it.threads+o.vhost.cores-1)/o.vhost.cores)]
 			}
+			pool = append(pool, seats...)
 		}
-		p.VhostWhy = reason
-		if threads > len(pool) {
-			t.relax("%d vhost threads of %s share %d CPUs (%s)", threads, p.Name, len(pool), pool)
+		return setting.CPUs(pool...)
+	case onSiblings:
+		idle := t.idleSiblings(p.VCPUSet())
+		t.fellBack = t.fellBack || len(idle) < t.siblings(it, o.parts)
+		if len(idle) > 0 {
+			return idle
 		}
+		return t.kept(r, p) // all its vCPUs share their cores
+	case onKept:
+		return t.kept(r, p)
+	case onOwn:
+		return p.VCPUSet()
+	}
+	return nil
+}
+
+// kept is the CPUs that the host keeps for itself: on a guest's nodes, where there are any.
+func (t *table) kept(r *Result, p *Placed) setting.CPUSet {
+	own := r.Housekeeping.Minus(t.housed)
+	if len(own) == 0 {
+		own = r.Housekeeping
+	}
+	if near := own.And(t.cpusOf(p.Nodes)); len(near) > 0 {
+		return near
+	}
+	return own
+}
+
+// hand gives out the CPUs of a pool to a guest's vhost threads: those whose core has the fewest first.
+func (t *table) hand(p *Placed, g *Guest, pool setting.CPUSet) {
+	onCore := func(cpu int) (n int) {
+		for _, sibling := range t.cores[t.cpus[cpu].Core] {
+			n += t.worked[sibling]
+		}
+		return n
+	}
+	for _, n := range g.NICs {
+		if n.VF || len(pool) == 0 {
+			continue
+		}
+		for q := range max(1, n.Queues) {
+			cpu := slices.MinFunc(pool, func(a, b int) int {
+				return cmp.Or(cmp.Compare(onCore(a), onCore(b)), cmp.Compare(t.worked[a], t.worked[b]))
+			})
+			t.worked[cpu]++
+			p.Vhost = append(p.Vhost, Vhost{NIC: n.MAC, Queue: q, CPU: cpu})
+		}
+	}
+}
+
+// emulator gives a guest's emulator threads the CPUs of its vhost threads, which libvirt keeps in the emulator's cpuset,
+// or, where it has none, those that the host keeps. CPUs that it has today and no vCPU needs stay with it.
+func (t *table) emulator(r *Result, p *Placed, g *Guest, pool setting.CPUSet) {
+	switch {
+	case len(pool) > 0:
 		p.Emulator = pool
-		if own := g.Emulator.And(t.online()); len(g.Emulator) > 0 && own.Equal(g.Emulator) && len(own.And(t.vcpus())) == 0 {
-			// libvirt keeps the vhost threads in the emulator's cpuset: they can be placed only inside it.
-			p.Emulator = own.Or(p.vhostCPUs())
-		}
+	case len(p.Vhost) > 0:
+		p.Emulator = p.vhostCPUs()
+	case len(r.Housekeeping) > 0:
+		p.Emulator = t.kept(r, p)
+	default:
+		p.Emulator = p.VCPUSet()
+	}
+	if len(g.Emulator) > 0 && len(g.Emulator.Minus(t.online())) == 0 && len(g.Emulator.And(t.vcpus())) == 0 {
+		p.Emulator = g.Emulator.Or(p.vhostCPUs())
 	}
 }
 
@@ -50,13 +126,132 @@ func (p *Placed) vhostCPUs() setting.CPUSet {
 	return setting.CPUs(all...)
 }
 
-func (t *table) guest(name string) Guest {
-	for _, g := range t.ask.Guests {
-		if g.Name == name {
-			return g
+// explainVhost says where a guest's vhost threads are and how many queues its NICs have, and why.
+func (t *table) explainVhost(p *Placed, it *item, o *option) {
+	for _, n := range it.guest.NICs {
+		if n.VF {
+			continue
 		}
+		why := fmt.Sprintf("%s for each of its NICs is what the host's CPUs allow, and no more than its %s can serve", many(max(1, n.Queues), "vhost thread"), many(it.guest.VCPUs, "vCPU"))
+		switch {
+		case it.guest.tuned:
+			why = "as its definition says"
+		case it.guest.Rate > 0 && n.Queues < it.guest.VCPUs && n.asked:
+			why = fmt.Sprintf("one for each %.0f kpps that it is to carry", PerQueue/1e3)
+		}
+		p.Queues = append(p.Queues, Queued{NIC: n.MAC, Queues: max(1, n.Queues), Why: why})
 	}
-	return Guest{}
+	if it.threads > 0 {
+		p.VhostWhy = t.reason(p, it, o)
+	}
+}
+
+// reason says what speaks for and against the place of a guest's vhost threads.
+func (t *table) reason(p *Placed, it *item, o *option) string {
+	against := t.against(p, it, o)
+	switch b := o.vhost; b.kind {
+	case onCores:
+		c := &t.cells[b.cell]
+		if p.Nodes.Has(c.node) {
+			return joined(fmt.Sprintf("whole cores of node %d without a vCPU", c.node), against, "; ")
+		}
+		text := joined(fmt.Sprintf("whole cores of node %d", c.node), against, ": ")
+		if t.siblings(it, o.parts) > 0 {
+			return text + fmt.Sprintf("; node %s has no cores left, and the sibling threads there would take half of the vCPUs' cores", p.Nodes)
+		}
+		return text + fmt.Sprintf("; node %s has too few cores left", p.Nodes)
+	case onSiblings:
+		return "the sibling threads of the guest's own cores: " + against
+	case onKept:
+		return "the CPUs kept for the host: " + against
+	}
+	return "the guest's own CPUs: " + against
+}
+
+// against is what a place of vhost threads costs, in words; "" where nothing speaks against it.
+func (t *table) against(p *Placed, it *item, o *option) string {
+	switch b := o.vhost; b.kind {
+	case onCores:
+		c := &t.cells[b.cell]
+		var words []string
+		if !p.Nodes.Has(c.node) {
+			words = append(words, fmt.Sprintf("every packet crosses to node %s (%s, distance %d more)", p.Nodes, many(it.threads, "thread"), t.apart(c.node, p.Nodes[0])))
+		}
+		if b.cores < it.threads {
+			words = append(words, fmt.Sprintf("%d threads share %s", it.threads, many(b.cores, "core")))
+		}
+		return strings.Join(words, "; ")
+	case onSiblings:
+		return "on its node, but each takes half of a vCPU's core"
+	case onKept:
+		return "in the way of the host's interrupts and threads"
+	}
+	return "they take turns with its vCPUs"
+}
+
+func joined(a, b, between string) string {
+	if b == "" {
+		return a
+	}
+	return a + between + b
+}
+
+// alternatives lists where else a guest's vhost threads could be, each with its cheapest variant, dearest last.
+func (t *table) alternatives(p *Placed, it *item, chosen int) {
+	own := &it.options[chosen]
+	seen := map[berth]bool{}
+	for j := range it.options {
+		o := &it.options[j]
+		if !sameSeats(o, own) || o.refused {
+			continue
+		}
+		taken := o.vhost == own.vhost
+		key := berth{kind: o.vhost.kind, cell: o.vhost.cell}
+		if seen[key] || !taken && key == (berth{kind: own.vhost.kind, cell: own.vhost.cell}) {
+			continue
+		}
+		if !taken && o.vhost.kind == onCores && o.vhost.cores > len(t.cells[o.vhost.cell].free) {
+			continue
+		}
+		seen[key] = true
+		p.Others = append(p.Others, Alternative{What: t.what(p, o, taken), Cost: o.points, Why: cmp.Or(t.against(p, it, o), "on its node, a core for each thread"), Chosen: taken})
+	}
+	slices.SortStableFunc(p.Others, func(a, b Alternative) int { return cmp.Compare(a.Cost, b.Cost) })
+}
+
+func sameSeats(a, b *option) bool { return slices.Equal(a.parts, b.parts) && a.page == b.page }
+
+// what names a place of vhost threads.
+func (t *table) what(p *Placed, o *option, taken bool) string {
+	switch o.vhost.kind {
+	case onCores:
+		text := fmt.Sprintf("%s of node %d", many(o.vhost.cores, "core"), t.cells[o.vhost.cell].node)
+		if taken {
+			text += fmt.Sprintf(" (%s)", cpus(p.vhostCPUs()))
+		}
+		return text
+	case onSiblings:
+		return fmt.Sprintf("sibling threads on node %s (%s)", p.Nodes, cpus(t.idleSiblings(p.VCPUSet())))
+	case onKept:
+		return "CPUs kept for the host"
+	}
+	return fmt.Sprintf("the vCPUs' own CPUs (%s)", p.VCPUSet())
+}
+
+// many writes a number with its noun.
+func many(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// cpus writes a set with its noun.
+func cpus(set setting.CPUSet) string {
+	if len(set) == 1 {
+		return "CPU " + set.String()
+	}
+	return "CPUs " + set.String()
 }
 
 func (t *table) online() setting.CPUSet {
@@ -68,65 +263,11 @@ func (t *table) online() setting.CPUSet {
 }
 
 func (t *table) vcpus() setting.CPUSet {
-	var all []int
+	all := make([]int, 0, len(t.taken))
 	for cpu := range t.taken {
 		all = append(all, cpu)
 	}
 	return setting.CPUs(all...)
-}
-
-// pool is the CPUs for a guest's vhost threads and emulator, never empty, with the reason.
-func (t *table) pool(p *Placed, g Guest, threads int) (setting.CPUSet, string) {
-	home := p.Nodes
-	near := t.idle(func(node int) bool { return home.Has(node) })
-	if 2*len(near) >= threads && len(near) > 0 {
-		return near, fmt.Sprintf("cores of node %s without a vCPU", home)
-	}
-	if len(home) > 0 {
-		for _, node := range t.nodesFrom(home[0], true, g) {
-			if home.Has(node) {
-				continue
-			}
-			if far := t.idle(func(n int) bool { return n == node }); len(far) > len(near) {
-				return far, fmt.Sprintf("node %s has no cores left for vhost: whole cores of node %d cost the distance between the nodes, the sibling threads on node %s would take half of the vCPUs' cores", home, node, home)
-			}
-		}
-	}
-	if len(near) > 0 {
-		return near, fmt.Sprintf("the last cores of node %s without a vCPU", home)
-	}
-	var siblings []int
-	for _, v := range p.VCPUs {
-		for _, cpu := range t.cores[t.cpus[v.CPU].Core] {
-			if t.taken[cpu] == "" && !t.kept.Has(cpu) {
-				siblings = append(siblings, cpu)
-			}
-		}
-	}
-	if len(siblings) > 0 {
-		return setting.CPUs(siblings...), "no core is left without a vCPU: the sibling threads of the guest's own cores"
-	}
-	kept := t.kept.And(t.cpusOf(home))
-	if len(kept) == 0 {
-		kept = t.kept
-	}
-	if len(kept) > 0 {
-		return kept, "no CPU is left without a vCPU: the CPUs kept for the host"
-	}
-	return p.VCPUSet(), "no CPU is left without a vCPU: they share with the guest's own"
-}
-
-// idle are all CPUs of cores without a vCPU that are not kept, on nodes that pass the test.
-func (t *table) idle(on func(node int) bool) setting.CPUSet {
-	var cpus []int
-	for _, n := range t.ask.Nodes {
-		if on(n.ID) {
-			for _, core := range t.freeCores(n.ID) {
-				cpus = append(cpus, t.cores[core][0])
-			}
-		}
-	}
-	return setting.CPUs(cpus...)
 }
 
 func (t *table) cpusOf(nodes setting.CPUSet) setting.CPUSet {
@@ -137,111 +278,4 @@ func (t *table) cpusOf(nodes setting.CPUSet) setting.CPUSet {
 		}
 	}
 	return setting.CPUs(cpus...)
-}
-
-// enough is how many CPUs for a NIC's interrupts are looked for before worse ones are left alone: one core forwards
-// about 2 Mpps in the kernel, and a guest's own kernel ends near that.
-const enough = 4
-
-// placeInterrupts gives every NIC the CPUs that should serve it: of its node, first those that do nothing else, then
-// those kept for the host, then vhost's, then sibling threads of vCPUs; from other nodes only where its own has none.
-func (t *table) placeInterrupts() {
-	vcpus := t.vcpus()
-	var vhost []int
-	for _, p := range t.result.Guests {
-		for _, w := range p.Vhost {
-			vhost = append(vhost, w.CPU)
-		}
-	}
-	workers := setting.CPUs(vhost...)
-	busy := map[int]bool{} // cores with a vCPU
-	for cpu := range t.taken {
-		busy[t.cpus[cpu].Core] = true
-	}
-
-	class := func(c CPU) int {
-		switch {
-		case vcpus.Has(c.ID):
-			return 9
-		case t.kept.Has(c.ID):
-			return 1
-		case workers.Has(c.ID):
-			return 2
-		case busy[c.Core]:
-			return 3
-		case t.cores[c.Core][0] != c.ID:
-			return 4 // second thread of a core that has something on its first
-		}
-		return 0
-	}
-	names := [...]string{"CPUs that do nothing else", "CPUs kept for the host", "vhost's CPUs", "sibling threads of vCPUs", "second threads of other cores"}
-
-	for _, n := range t.ask.NICs {
-		for _, local := range []bool{true, false} {
-			var chosen []int
-			var from []string
-			for want := range names {
-				before := len(chosen)
-				for _, c := range t.ask.CPUs {
-					if class(c) == want && (n.Node < 0 || (c.Node == n.Node) == local) {
-						chosen = append(chosen, c.ID)
-					}
-				}
-				if len(chosen) > before {
-					from = append(from, names[want])
-				}
-				if len(chosen) >= enough {
-					break
-				}
-			}
-			if len(chosen) == 0 {
-				continue
-			}
-			where := fmt.Sprintf("of the NIC's node %d", n.Node)
-			switch {
-			case n.Node < 0:
-				where = "of any node, because the NIC does not tell its own"
-			case !local:
-				where = fmt.Sprintf("of other nodes, because guests have all of the NIC's node %d", n.Node)
-				t.relax("interrupts of %s go to another node, because guests have all CPUs of its node %d", n.Name, n.Node)
-			}
-			t.result.NICs = append(t.result.NICs, Serving{Name: n.Name, CPUs: chosen, Why: strings.Join(from, ", then ") + ", " + where})
-			break
-		}
-	}
-}
-
-// Spread divides all CPUs over a NIC's transmit queues: first those of vhost threads, guest by guest, so that two
-// guests share a queue only when there are fewer queues than threads; then the others in turn. Every CPU has a queue.
-func (r *Result) Spread(online setting.CPUSet, queues int) []setting.CPUSet {
-	if queues < 1 {
-		return nil
-	}
-	var order []int
-	seen := map[int]bool{}
-	add := func(cpu int) {
-		if online.Has(cpu) && !seen[cpu] {
-			seen[cpu] = true
-			order = append(order, cpu)
-		}
-	}
-	for _, p := range r.Guests {
-		own := slices.Clone(p.Vhost)
-		slices.SortStableFunc(own, func(a, b Vhost) int { return cmp.Compare(a.Queue, b.Queue) })
-		for _, w := range own {
-			add(w.CPU)
-		}
-	}
-	for _, cpu := range online {
-		add(cpu)
-	}
-	sets := make([][]int, queues)
-	for i, cpu := range order {
-		sets[i%queues] = append(sets[i%queues], cpu)
-	}
-	spread := make([]setting.CPUSet, queues)
-	for i, s := range sets {
-		spread[i] = setting.CPUs(s...)
-	}
-	return spread
 }

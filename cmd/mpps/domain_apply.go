@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"slices"
+
+	"mpps/internal/apply"
+	"mpps/internal/datapath"
+	"mpps/internal/domain"
+	"mpps/internal/facts"
+	"mpps/internal/goal"
+	"mpps/internal/host"
+	"mpps/internal/knob"
+	"mpps/internal/plan"
+	"mpps/internal/setting"
+)
+
+// editID is the ID under which edits of values stand in plans and journals that no knob speaks of.
+const editID = "domain.edit"
+
+// applyEdits changes a guest's definition on this host, as a plan like any other: value by value, journaled and read back.
+func (a *app) applyEdits(ctx context.Context, d *definition, edits []domain.Edit, dryRun, detailed bool) error {
+	m, err := host.Open(a.root)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	mechanisms := m.Mechanisms()
+	var changes []plan.Change
+	for _, e := range edits {
+		if !changed(e) {
+			continue
+		}
+		at := setting.Of(setting.Domain, d.guest.Name, e.Path)
+		want := setting.NotThere()
+		if e.HasTo {
+			want = setting.Exact(e.To)
+		}
+		if want, err = want.Canonical(at); err != nil {
+			return err
+		}
+		changes = append(changes, described(d, at, plan.Change{
+			Address: at, From: mechanisms.Read(ctx, at), To: want.Target(), Want: want, Because: "asked for by name",
+			Lasts: setting.Kinds[setting.Domain].Lasts, Needs: restart(d.guest),
+		}))
+	}
+	p := plan.Of(d.host, goal.Goal{}, changes)
+	return a.apply(ctx, p, &machine{facts: d.host, mechanisms: mechanisms}, apply.Options{DryRun: dryRun}, detailed)
+}
+
+// described gives a change the name and title of the knob that speaks of its value, or names of its own.
+func described(d *definition, at setting.Address, c plan.Change) plan.Change {
+	c.ID, c.Title, c.Stage, c.Risk, c.Severity = editID, "a value of a guest's definition", datapath.Domain, goal.GuestRestart, knob.Info
+	for _, k := range knob.Catalogue() {
+		if !k.Check && slices.Contains(k.Where(d.host), at) {
+			c.ID, c.Title, c.Stage, c.Risk = k.ID, k.Title, k.Stage, k.Risk
+			break
+		}
+	}
+	return c
+}
+
+// restart is what a change of a definition waits for: nothing where the guest does not run.
+func restart(g *facts.Guest) string {
+	if g.State == "shut off" || g.State == "crashed" {
+		return ""
+	}
+	return "restart of guest " + g.Name
+}

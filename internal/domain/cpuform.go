@@ -1,0 +1,209 @@
+package domain
+
+import (
+	"slices"
+	"strings"
+)
+
+// cpuForm is the processor that the guest sees: a mode, and for mode custom what the model is, since libvirt forgets the model
+// with the mode: "host-passthrough", "custom model=Skylake-Client fallback=forbid vendor=Intel match=exact check=partial".
+type cpuForm struct{}
+
+// cpuWords are what may stand behind custom, in order: where it is in the document, and what it may be.
+var cpuWords = []struct {
+	word, child, attr string // attr of child, or of <cpu> itself; the child's text where there is none
+	allowed           []string
+}{
+	{"model", "model", "", nil}, {"fallback", "model", "fallback", []string{"allow", "forbid"}}, {"vendor_id", "model", "vendor_id", nil},
+	{"vendor", "vendor", "", nil}, {"match", "", "match", []string{"exact", "minimum", "strict"}},
+	{"check", "", "check", []string{"none", "partial", "full"}},
+}
+
+var cpuModes = []string{"host-passthrough", "host-model", "custom", "maximum"}
+
+var cpuMode = kind{allowed: strings.Join(cpuModes, ", "), canon: func(s string) (string, bool) {
+	words := strings.Fields(s)
+	if len(words) == 0 {
+		return "", false
+	}
+	said := map[string]string{}
+	for _, w := range words[1:] {
+		name, value, found := strings.Cut(w, "=")
+		if _, twice := said[name]; !found || twice || value == "" || words[0] != "custom" || len(value) > 64 {
+			return "", false
+		}
+		said[name] = value
+	}
+	out := words[0]
+	for _, w := range cpuWords {
+		if v, is := said[w.word]; is {
+			out += " " + w.word + "=" + v
+			delete(said, w.word)
+		}
+	}
+	_, ok := canonWord(words[0])
+	return out, ok && len(said) == 0
+}, wanted: func(v string) *ValueError {
+	words := strings.Fields(v)
+	if !slices.Contains(cpuModes, words[0]) {
+		return refuse(strings.Join(cpuModes, ", "), "")
+	}
+	for _, said := range words[1:] {
+		name, value, _ := strings.Cut(said, "=")
+		for _, w := range cpuWords {
+			if w.word == name && w.allowed != nil && !slices.Contains(w.allowed, value) {
+				return refuse(name+"="+strings.Join(w.allowed, ", "+name+"="), "")
+			}
+		}
+	}
+	return nil
+}, suits: func(v string, _ *element, d *Doc) *ValueError {
+	if v == "custom" && d.root.first("cpu", "model") == nil {
+		return refuse("custom with a model, such as 'custom model=Skylake-Client'", "'virsh cpu-models x86_64' lists models")
+	}
+	return nil
+}}
+
+// has: a model without a mode is custom (src/conf/cpu_conf.c, virCPUDefParseXML).
+func (cpuForm) has(_ *Doc, e *element) bool { return e.attr("mode") != nil || e.first("model") != nil }
+
+func (cpuForm) mode(d *Doc, e *element) string {
+	if a := e.attr("mode"); a != nil {
+		return strings.TrimSpace(d.decode(a.raw))
+	}
+	return "custom"
+}
+
+func (f cpuForm) get(d *Doc, e *element) string {
+	out := f.mode(d, e)
+	for _, w := range cpuWords {
+		if v := f.said(d, e, w.child, w.attr); out != "" && f.mode(d, e) == "custom" && v != "" {
+			out += " " + w.word + "=" + v
+		}
+	}
+	return out
+}
+
+func (cpuForm) said(d *Doc, e *element, child, attr string) string {
+	if child != "" {
+		e = e.first(child)
+	}
+	if attr == "" {
+		return e.text(d)
+	}
+	return strings.TrimSpace(e.get(d, attr))
+}
+
+// ofHost tells modes in which the guest sees the host's own processor.
+func ofHost(mode string) bool { return mode == "host-passthrough" || mode == "maximum" }
+
+func (f cpuForm) put(d *Doc, e *element, v string) {
+	if f.has(d, e) && f.get(d, e) == v {
+		return
+	}
+	words := strings.Fields(v)
+	f.migration(d, e, words[0])
+	if a := e.attr("mode"); words[0] == "custom" && a != nil && a.made && len(words) > 1 && e.first("model") != nil {
+		e.removeAttr("mode") // as it was: a model without a mode
+	} else if f.mode(d, e) != words[0] || a == nil && words[0] != "custom" || a == nil && e.first("model") == nil {
+		d.keep(e, "mode", words[0], canonWord)
+	}
+	if len(words) < 2 {
+		return
+	}
+	said := map[string]string{}
+	for _, w := range words[1:] {
+		name, value, _ := strings.Cut(w, "=")
+		said[name] = value
+	}
+	for _, w := range cpuWords {
+		value, is := said[w.word]
+		at := e
+		if w.child != "" {
+			at = d.child(e, w.child, w.attr == "", value, is || w.attr != "" && said[w.child] != "")
+		}
+		switch {
+		case w.attr == "" || at == nil:
+		case is:
+			d.keep(at, w.attr, value, canonWord)
+		default:
+			at.removeAttr(w.attr)
+		}
+	}
+}
+
+// migration takes away what libvirt adds by itself beside one sort of mode (the host's own processor or another) when the sort
+// changes: migratable, which it refuses beside the other, and its defaults of check. What was parsed comes back with its mode.
+func (f cpuForm) migration(d *Doc, e *element, to string) {
+	from, own := ofHost(f.mode(d, e)), false // own: of the mode that was parsed
+	for _, a := range e.attrs {
+		own = own || a.name == "mode" && !a.made && ofHost(strings.TrimSpace(d.decode(a.orig)))
+	}
+	for _, a := range slices.Clone(e.attrs) {
+		if a.name != "migratable" && a.name != "check" {
+			continue
+		}
+		beside := map[bool]string{true: "none", false: "partial"}[from]
+		switch {
+		case !a.made && to != "" && own == ofHost(to):
+			a.gone = false
+		case a.gone || from == ofHost(to):
+		case a.name == "migratable" && from, a.name == "check" && a.raw == beside:
+			e.removeAttr(a.name)
+		}
+	}
+}
+
+// child gives the child of an element with a text, bringing it back or making it; nil where it is not wanted, and then it is
+// taken away.
+func (d *Doc) child(e *element, name string, byText bool, text string, wanted bool) *element {
+	is := e.first(name)
+	if !byText {
+		return is
+	}
+	if is != nil && (!wanted || is.text(d) != text) {
+		d.remove(is)
+		is = nil
+	}
+	if is != nil || !wanted {
+		return is
+	}
+	for _, n := range e.kids {
+		if n.el != nil && n.el.gone && n.el.name == name && n.el.text(d) == text {
+			d.bringBack(n.el)
+			return n.el
+		}
+	}
+	is = d.insert(e, name, "", "")
+	is.selfClosed, is.bare, is.end = false, false, "</"+name+">"
+	is.kids = []node{{kind: textNode, raw: escape(text, '"')}}
+	return is
+}
+
+// drop leaves an element without a processor of any mode. What was parsed beside no mode stays.
+func (cpuForm) drop(d *Doc, e *element) {
+	had := false // a mode or model was parsed
+	for _, a := range e.attrs {
+		had = had || a.name == "mode" && !a.made
+	}
+	for _, n := range e.kids {
+		had = had || n.el != nil && n.el.name == "model" && !n.el.made
+	}
+	for _, a := range slices.Clone(e.attrs) {
+		switch a.name {
+		case "match", "check", "migratable":
+			if a.made || had {
+				e.removeAttr(a.name)
+			} else {
+				a.gone = false
+			}
+		case "mode":
+			e.removeAttr(a.name)
+		}
+	}
+	for _, name := range []string{"model", "vendor"} {
+		if c := e.first(name); c != nil {
+			d.remove(c)
+		}
+	}
+}

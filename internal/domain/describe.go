@@ -1,0 +1,163 @@
+package domain
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Description is what a person must say for a complete definition.
+type Description struct {
+	Name      string
+	UUID      string // empty: libvirt makes one
+	VCPUs     int
+	MemoryKiB uint64
+	NICs      []NICDescription
+	Disks     []string // files or block devices, in the order in which the guest sees them
+	HostDevs  []string // PCI functions
+	Nodes     string   // host nodes of its memory; several make a NUMA cell of the guest for each
+	CPUs      string   // a CPU for each vCPU, in order
+	Emulator  string   // CPUs of QEMU's own threads
+	HugePages string   // page size such as 1GiB, or default
+	Machine   string   // empty: q35
+	UEFI      bool
+	Realtime  bool
+	Windows   bool
+}
+
+// NICDescription is one NIC: exactly one of Bridge, Network, Direct and VF says where it leads.
+type NICDescription struct {
+	Bridge, Network, Direct, VF string
+	MAC, Model, Driver          string
+	Queues, RxQueueSize         int
+	Coalesce, MTU, VLAN         int
+}
+
+// DescriptionError says what is wrong with a description.
+type DescriptionError struct{ What, Problem, Advice string }
+
+func (e *DescriptionError) Error() string { return e.What + ": " + e.Problem }
+
+// Hint says what to do; empty if there is nothing to add.
+func (e *DescriptionError) Hint() string { return e.Advice }
+
+// MaxVCPUs is the most that a description may ask for: KVM_MAX_VCPUS of x86 (arch/x86/include/asm/kvm_host.h).
+const MaxVCPUs = 4096
+
+// check refuses a description from which no good definition can be made.
+func (s Description) check() error {
+	bad := func(what, problem, advice string) error { return &DescriptionError{what, problem, advice} }
+	switch {
+	case s.Name == "":
+		return bad("name", "found nothing, expected the guest's name", "")
+	case len(s.Name) > 255 || strings.ContainsAny(s.Name, "/\n\r\t") || strings.TrimSpace(s.Name) == "" || strings.Trim(s.Name, ".") == "":
+		return bad("name", fmt.Sprintf("found %q, expected up to 255 characters without slashes and line ends", clip(s.Name)), "libvirt names a file after it")
+	case plain("name", s.Name) != nil:
+		return plain("name", s.Name)
+	case strings.TrimSpace(s.Name) != s.Name:
+		return bad("name", fmt.Sprintf("found %q, expected no white space around it", clip(s.Name)), "")
+	case s.UUID != "" && !isUUID(s.UUID):
+		return bad("uuid", fmt.Sprintf("found %q, expected a UUID such as 5f2d1c1a-0c3b-4a55-9e5e-3e1d2c4b5a01", clip(s.UUID)), "left out, libvirt makes one")
+	case s.VCPUs < 1 || s.VCPUs > MaxVCPUs:
+		return bad("vcpus", fmt.Sprintf("found %d, expected 1 to %d", s.VCPUs, MaxVCPUs), "")
+	case s.MemoryKiB < 1024:
+		return bad("memory", fmt.Sprintf("found %d KiB, expected at least 1 MiB", s.MemoryKiB), "such as 8GiB")
+	case s.Realtime && (s.CPUs == "" || s.Emulator == ""):
+		return bad("realtime", "found no CPUs of its own, expected one for each vCPU and others for QEMU", "a realtime guest runs on isolated CPUs: name them, and those of the emulator")
+	}
+	own, err := s.cpus()
+	if err != nil {
+		return err
+	}
+	if s.Emulator != "" {
+		set, err := ParseSet(s.Emulator)
+		if err != nil {
+			return bad("emulator CPUs", err.Error(), "such as 0-1")
+		}
+		if slices.ContainsFunc(set, func(n int) bool { return slices.Contains(own, n) }) {
+			return bad("emulator CPUs", fmt.Sprintf("%s and the vCPUs' %s overlap", s.Emulator, s.CPUs), "QEMU's own threads would take time from a vCPU in the middle of a burst")
+		}
+	}
+	for i, n := range s.NICs {
+		if err := n.check(i); err != nil {
+			return err
+		}
+	}
+	for _, path := range s.Disks {
+		if !strings.HasPrefix(path, "/") {
+			return bad("disk", fmt.Sprintf("found %q, expected a path from / on", clip(path)), "libvirt looks for it from a directory of its own")
+		}
+	}
+	for what, texts := range map[string][]string{"disk": s.Disks, "machine": {s.Machine}} {
+		for _, text := range texts {
+			if err := plain(what, text); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// plain refuses text that XML cannot hold.
+func plain(what, text string) error {
+	if !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return !legalRune(r) }) {
+		return &DescriptionError{what, "holds characters that XML does not have", ""}
+	}
+	return nil
+}
+
+func isUUID(text string) bool {
+	if len(text) != 36 {
+		return false
+	}
+	for i, r := range text {
+		if dash := i == 8 || i == 13 || i == 18 || i == 23; dash != (r == '-') || !dash && !strings.ContainsRune("0123456789abcdefABCDEF", r) {
+			return false
+		}
+	}
+	return true
+}
+
+func (s Description) cpus() ([]int, error) {
+	if s.CPUs == "" {
+		return nil, nil
+	}
+	set, err := ParseSet(s.CPUs)
+	if err != nil {
+		return nil, &DescriptionError{"CPUs", err.Error(), "such as 2-5"}
+	}
+	if len(set) != s.VCPUs {
+		return nil, &DescriptionError{"CPUs", fmt.Sprintf("found %d (%s), expected %d, one for each vCPU", len(set), FormatSet(set), s.VCPUs), "vCPUs that share a CPU lose packets"}
+	}
+	return set, nil
+}
+
+func (n NICDescription) check(i int) error {
+	ways := 0
+	for _, way := range []string{n.Bridge, n.Network, n.Direct, n.VF} {
+		if way != "" {
+			ways++
+		}
+	}
+	for _, text := range []string{n.Bridge, n.Network, n.Direct, n.MAC} {
+		if err := plain("NIC "+strconv.Itoa(i), text); err != nil {
+			return err
+		}
+	}
+	if n.MAC != "" {
+		if _, ok := CanonMAC(n.MAC); !ok {
+			return &DescriptionError{"NIC " + strconv.Itoa(i), fmt.Sprintf("found %q, expected a MAC address such as 52:54:00:00:00:01", clip(n.MAC)), ""}
+		}
+	}
+	if ways != 1 {
+		return &DescriptionError{"NIC " + strconv.Itoa(i), fmt.Sprintf("leads to %d places, expected one", ways), "one of bridge, network, direct (a device of the host) and vf (a PCI address)"}
+	}
+	if n.VF != "" {
+		if _, ok := CanonPCI(n.VF); !ok {
+			return &DescriptionError{"NIC " + strconv.Itoa(i), fmt.Sprintf("found %q, expected a PCI address such as 0000:01:10.0", clip(n.VF)), ""}
+		}
+	}
+	return nil
+}

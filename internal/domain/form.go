@@ -1,0 +1,241 @@
+package domain
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// form is how a value that is more than one attribute stands in its element. Such values are one because libvirt refuses
+// the half of them: a realtime scheduler without a priority, a NUMA cell without memory.
+type form interface {
+	get(d *Doc, e *element) string    // as written; the rule's kind brings it into canonical form
+	put(d *Doc, e *element, v string) // a canonical value; what was parsed and means the same comes back with its bytes
+}
+
+// presenceForm is an element without a value: it is there or not.
+type presenceForm struct{}
+
+func (presenceForm) get(*Doc, *element) string  { return "yes" }
+func (presenceForm) put(*Doc, *element, string) {}
+
+// keep sets an attribute whose values are compared in a canonical form.
+func (d *Doc) keep(e *element, name, value string, canon func(string) (string, bool)) {
+	d.setAttr(e, name, value, func(raw string) bool {
+		c, ok := canon(d.decode(raw))
+		w, _ := canon(value)
+		return ok && c == w
+	})
+}
+
+// schedForm is scheduler and priority: "fifo:1", "rr:20", "batch", "idle".
+type schedForm struct{}
+
+func (schedForm) get(d *Doc, e *element) string {
+	if e.attr("priority") == nil {
+		return e.get(d, "scheduler")
+	}
+	return e.get(d, "scheduler") + ":" + e.get(d, "priority")
+}
+
+func (schedForm) put(d *Doc, e *element, v string) {
+	policy, priority, realtime := strings.Cut(v, ":")
+	d.keep(e, "scheduler", policy, canonWord)
+	if realtime {
+		d.keep(e, "priority", priority, canonInt)
+	} else {
+		e.removeAttr("priority")
+	}
+}
+
+// sched are the policies of sched(7) that libvirt knows. Realtime ones have a priority from 1 to 99.
+var sched = kind{allowed: "fifo:PRIORITY or rr:PRIORITY (1 to 99), batch, idle", canon: func(s string) (string, bool) {
+	policy, priority, realtime := strings.Cut(strings.TrimSpace(s), ":")
+	if policy, ok := canonWord(policy); !ok || !realtime {
+		return policy, ok
+	}
+	n, ok := canonInt(priority)
+	return strings.TrimSpace(policy) + ":" + n, ok
+}, wanted: func(v string) *ValueError {
+	policy, priority, has := strings.Cut(v, ":")
+	n, _ := strconv.Atoi(priority)
+	switch {
+	case policy == "fifo" || policy == "rr":
+		if !has || n < 1 || n > 99 {
+			return refuse(policy+" with a priority from 1 to 99, such as "+policy+":1", "priorities above 49 starve the kernel's own interrupt threads")
+		}
+		return nil
+	case (policy == "batch" || policy == "idle") && !has:
+		return nil
+	}
+	return refuse("fifo:PRIORITY or rr:PRIORITY (1 to 99), batch, idle", "")
+}}
+
+// nodesForm is where memory comes from: mode and nodes, "strict:0-1". libvirt refuses a mode without nodes, and gives nodes
+// without a mode the mode strict.
+type nodesForm struct{}
+
+var numaNodes = kind{allowed: "MODE:NODES such as strict:0", canon: func(s string) (string, bool) {
+	mode, set, found := strings.Cut(strings.TrimSpace(s), ":")
+	if !found {
+		mode, set = "strict", mode
+	}
+	mode, isWord := canonWord(mode)
+	nodes, isSet := canonSet(set)
+	return mode + ":" + nodes, isWord && isSet
+}, wanted: func(v string) *ValueError {
+	mode, _, _ := strings.Cut(v, ":")
+	return numaMode.wanted(mode)
+}, suits: func(v string, on *element, d *Doc) *ValueError { return notAuto(v, on, d) }}
+
+func (nodesForm) get(d *Doc, e *element) string {
+	if mode := e.get(d, "mode"); mode != "" {
+		return mode + ":" + e.get(d, "nodeset")
+	}
+	return e.get(d, "nodeset")
+}
+
+func (nodesForm) put(d *Doc, e *element, v string) {
+	mode, nodes, _ := strings.Cut(v, ":")
+	if e.attr("mode") != nil || mode != "strict" || e.made {
+		d.keep(e, "mode", mode, canonWord)
+	}
+	d.keep(e, "nodeset", nodes, canonSet)
+}
+
+// pciForm is a PCI address in the four attributes of <address>: "0000:01:10.0".
+type pciForm struct{}
+
+var pciParts = [...]struct {
+	name   string
+	most   uint64
+	digits int
+}{{"domain", 0xffffffff, 4}, {"bus", 0xff, 2}, {"slot", 0x1f, 2}, {"function", 7, 1}}
+
+// get writes an address as the kernel does. libvirt reads hexadecimal with 0x, octal with 0, else decimal (virXMLPropUInt
+// with base 0); domain and function may be left out.
+func (pciForm) get(d *Doc, e *element) string {
+	var part [4]uint64
+	for i, p := range pciParts {
+		text := strings.TrimSpace(e.get(d, p.name))
+		if text == "" && (p.name == "domain" || p.name == "function") {
+			continue
+		}
+		n, err := strconv.ParseUint(text, 0, 32)
+		if err != nil || n > p.most {
+			return p.name + " " + text
+		}
+		part[i] = n
+	}
+	return fmt.Sprintf("%04x:%02x:%02x.%x", part[0], part[1], part[2], part[3])
+}
+
+func (pciForm) put(d *Doc, e *element, v string) {
+	parts := strings.FieldsFunc(v, func(r rune) bool { return r == ':' || r == '.' })
+	for i, p := range pciParts {
+		wanted, _ := strconv.ParseUint(parts[i], 16, 32)
+		if wanted == 0 && e.attr(p.name) == nil && !e.made && p.name != "bus" && p.name != "slot" {
+			continue // libvirt takes it for 0
+		}
+		d.setAttr(e, p.name, fmt.Sprintf("0x%0*x", p.digits, wanted), func(raw string) bool {
+			n, err := strconv.ParseUint(strings.TrimSpace(d.decode(raw)), 0, 32)
+			return err == nil && n == wanted
+		})
+	}
+}
+
+// pciAddress is a function of the host.
+var pciAddress = kind{allowed: "a PCI address such as 0000:01:10.0", canon: CanonPCI}
+
+// CanonPCI gives a PCI address as the kernel writes it: 0000:01:10.0. The domain may be left out.
+func CanonPCI(s string) (string, bool) {
+	s = strings.ToLower(strings.TrimSpace(s))
+	parts := strings.FieldsFunc(s, func(r rune) bool { return r == ':' || r == '.' })
+	if len(parts) == 3 {
+		parts, s = slices.Insert(parts, 0, "0"), "0:"+s
+	}
+	if len(parts) != 4 || strings.Count(s, ":") != 2 || strings.Count(s, ".") != 1 || strings.LastIndexByte(s, ':') > strings.IndexByte(s, '.') {
+		return "", false
+	}
+	var n [4]uint64
+	for i, p := range pciParts {
+		v, err := strconv.ParseUint(parts[i], 16, 32)
+		if err != nil || v > p.most {
+			return "", false
+		}
+		n[i] = v
+	}
+	return fmt.Sprintf("%04x:%02x:%02x.%x", n[0], n[1], n[2], n[3]), true
+}
+
+// hostdevForm is a <hostdev> that gives a PCI function to the guest: "managed" where libvirt takes the function from its
+// host driver at the guest's start and gives it back, "unmanaged" where somebody else does.
+type hostdevForm struct{}
+
+var hostdevKind = kind{allowed: "managed or unmanaged", canon: canonWord, wanted: func(v string) *ValueError {
+	if v != "managed" && v != "unmanaged" {
+		return refuse("managed or unmanaged", "managed: libvirt binds the function to vfio-pci and gives it back")
+	}
+	return nil
+}}
+
+func (hostdevForm) get(d *Doc, e *element) string {
+	if e.get(d, "managed") == "yes" {
+		return "managed"
+	}
+	return "unmanaged"
+}
+
+func (f hostdevForm) put(d *Doc, e *element, v string) {
+	if !e.made && f.get(d, e) == v {
+		return
+	}
+	d.keep(e, "managed", map[string]string{"managed": "yes", "unmanaged": "no"}[v], canonWord)
+}
+
+// managedForm is whether libvirt takes a function from its host driver and gives it back: what is not said is no, and libvirt
+// does not write that.
+type managedForm struct{}
+
+// has tells whether an interface has this value at all.
+func (managedForm) has(d *Doc, e *element) bool { return e.get(d, "type") == "hostdev" }
+
+func (managedForm) get(d *Doc, e *element) string {
+	if e.get(d, "managed") == "yes" {
+		return "yes"
+	}
+	return "no"
+}
+
+func (f managedForm) put(d *Doc, e *element, v string) {
+	if f.get(d, e) == v {
+		return
+	}
+	for _, a := range e.attrs {
+		if a.name == "managed" && v == "no" && (a.made || strings.TrimSpace(d.decode(a.orig)) == "yes") {
+			e.removeAttr("managed")
+			return
+		}
+	}
+	d.keep(e, "managed", v, canonWord)
+}
+
+// hostdevKey is the PCI address of a <hostdev>, "" for one of another kind.
+func (d *Doc) hostdevKey(e *element) string {
+	a := e.first("source", "address")
+	if a == nil || e.get(d, "type") != "pci" {
+		return ""
+	}
+	key, _ := CanonPCI(pciForm{}.get(d, a))
+	return key
+}
+
+// makeHostdev fills a new <hostdev> for a PCI function.
+func (d *Doc) makeHostdev(e *element, key string) {
+	for _, a := range [...]string{"mode=subsystem", "type=pci", "managed=yes"} {
+		name, value, _ := strings.Cut(a, "=")
+		d.addAttr(e, name, value)
+	}
+	pciForm{}.put(d, d.insert(d.insert(e, "source", "", ""), "address", "", ""), key)
+}

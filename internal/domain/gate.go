@@ -1,0 +1,112 @@
+package domain
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Versions are those of a host's libvirt and QEMU, such as 11.3.0; empty where they are not known, which refuses nothing.
+type Versions struct{ Libvirt, QEMU string }
+
+// VersionError says that a host's libvirt or QEMU is too old for a value: libvirt drops an element that it does not know
+// without a word, and QEMU refuses to start the guest.
+type VersionError struct {
+	Path, Value string
+	Program     string // libvirt or QEMU
+	Needs, Has  string
+}
+
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("%s: %q needs %s %s, this host has %s", e.Path, clip(e.Value), e.Program, e.Needs, e.Has)
+}
+
+// Hint says what to do.
+func (e *VersionError) Hint() string {
+	return "leave it out, or bring the host's " + e.Program + " up to " + e.Needs
+}
+
+// gate is the first libvirt and QEMU that have a path, or one value of it (value is not empty).
+type gate struct{ path, value, libvirt, qemu string }
+
+// gates follow libvirt's docs/formatdomain.rst ("Since"), and QEMU's changelog where libvirt does not name QEMU's version.
+// What libvirt had before 1.2.0 and QEMU before 2.0 is not listed: nothing that old runs this.
+var gates = []gate{
+	{"memoryBacking/source.type", "memfd", "4.10.0", "2.12"}, {"memoryBacking/source.type", "", "3.2.0", ""},
+	{"memoryBacking/allocation.mode", "", "3.2.0", ""}, {"iothreadpin/*", "", "1.2.10", "2.0"},
+	{"emulatorsched", "", "5.3.0", ""}, {"vcpusched/*", "", "1.2.13", ""}, {"iothreadsched/*", "", "1.2.13", ""},
+	{"numatune/memory.mode", "restrictive", "7.0.0", ""}, {"numatune/memnode/*.mode", "restrictive", "7.0.0", ""},
+	{"numatune/memnode/*.nodeset", "", "1.2.7", "2.1"},
+	{"features/hyperv.mode", "passthrough", "8.0.0", "5.0"},
+	{"features/hyperv/spinlocks.retries", "", "1.1.0", "2.0"}, {"features/hyperv/vendor_id.value", "", "1.3.3", "2.5"},
+	{"features/hyperv/stimer/direct.state", "", "5.7.0", "4.1"},
+	{"features/hyperv/tlbflush/direct.state", "", "11.0.0", "7.1"}, {"features/hyperv/tlbflush/extended.state", "", "11.0.0", "7.1"},
+	{"features/hyperv/vpindex.state", "on", "1.3.3", "2.5"}, {"features/hyperv/runtime.state", "on", "1.3.3", "2.5"},
+	{"features/hyperv/synic.state", "on", "1.3.3", "2.6"}, {"features/hyperv/stimer.state", "on", "1.3.3", "2.6"},
+	{"features/hyperv/reset.state", "on", "1.3.3", "2.5"}, {"features/hyperv/frequencies.state", "on", "4.7.0", "2.12"},
+	{"features/hyperv/reenlightenment.state", "on", "4.7.0", "3.0"}, {"features/hyperv/tlbflush.state", "on", "4.7.0", "3.0"},
+	{"features/hyperv/ipi.state", "on", "4.10.0", "3.1"}, {"features/hyperv/evmcs.state", "on", "4.10.0", "3.1"},
+	{"features/hyperv/avic.state", "on", "8.10.0", "6.2"}, {"features/hyperv/emsr_bitmap.state", "on", "10.7.0", "7.1"},
+	{"features/hyperv/xmm_input.state", "on", "10.7.0", "7.1"},
+	{"features/kvm/hidden.state", "", "1.2.8", "2.1"}, {"features/kvm/hint-dedicated.state", "", "5.7.0", "2.12"},
+	{"features/kvm/poll-control.state", "", "6.10.0", "4.2"}, {"features/kvm/pv-ipi.state", "", "7.10.0", "3.1"},
+	{"cpu/mode", "maximum", "7.1.0", "2.9"}, {"cpu/migratable", "", "6.5.0", ""}, {"cpu/cache.mode", "", "3.3.0", "2.9"},
+	{"interface/*/vlan", "", "1.2.0", ""}, {"interface/*/model", "igb", "9.3.0", "8.0"},
+	{"interface/*/model", "virtio-transitional", "5.2.0", "4.0"}, {"interface/*/model", "virtio-non-transitional", "5.2.0", "4.0"},
+	{"interface/*/driver.rx_queue_size", "", "2.3.0", "2.7"}, {"interface/*/driver.tx_queue_size", "", "3.7.0", "2.10"},
+	{"interface/*/mtu", "", "3.1.0", ""}, {"interface/*/coalesce.rx.frames.max", "", "3.3.0", ""},
+}
+
+// Supported tells whether a host can do what a path is to be set to. The error is a *VersionError.
+func (d *Doc) Supported(path, value string, on Versions) error {
+	r, key := match(path)
+	if r == nil {
+		return nil
+	}
+	named := strings.Replace(r.path, "*", key, 1)
+	for _, g := range gates {
+		if g.path != r.path && g.path != named || g.value != "" && g.value != value {
+			continue
+		}
+		if older(on.Libvirt, g.libvirt) {
+			return &VersionError{path, value, "libvirt", g.libvirt, on.Libvirt}
+		}
+		if older(on.QEMU, g.qemu) {
+			return &VersionError{path, value, "QEMU", g.qemu, on.QEMU}
+		}
+	}
+	if typ := d.nicType(path); r.path == "interface/*/vlan" && typ == "bridge" && !d.openVSwitch(path) && older(on.Libvirt, "11.0.0") {
+		// docs/formatdomain.rst, "Setting VLAN tag": standard Linux bridges since 11.0.0.
+		return &VersionError{path + " on a bridge", value, "libvirt", "11.0.0", on.Libvirt}
+	}
+	return nil
+}
+
+// nicType is the type of the interface that a path names; empty where it names none.
+func (d *Doc) nicType(path string) string {
+	if p, err := d.find(path); err == nil && len(p.chain) > 1 && p.rule.steps[1].key == byNIC {
+		return p.chain[1].get(d, "type")
+	}
+	return ""
+}
+
+func (d *Doc) openVSwitch(path string) bool {
+	p, err := d.find(path)
+	return err == nil && len(p.chain) > 1 && p.chain[1].first("virtualport").get(d, "type") == "openvswitch"
+}
+
+// older compares versions number by number, as far as both have them. A version that is not known is not older.
+func older(has, needs string) bool {
+	a, b := strings.Split(has, "."), strings.Split(needs, ".")
+	for i := range min(len(a), len(b)) {
+		x, errX := strconv.Atoi(a[i])
+		y, errY := strconv.Atoi(b[i])
+		if errX != nil || errY != nil || x > y {
+			return false
+		}
+		if x < y {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,250 @@
+package domain
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// libvirtBase is a domain of libvirt's test driver, which needs no daemon and reads and writes definitions with the same code
+// as all its drivers.
+const libvirtBase = `<domain type='test'>
+  <name>vm</name>
+  <uuid>5cc1f39f-5aa5-44a6-a67f-63d212818894</uuid>
+  <memory unit='KiB'>2097152</memory>
+  <vcpu placement='static'>3</vcpu>
+  <iothreads>2</iothreads>
+  <os><type arch='x86_64'>hvm</type></os>
+  <cpu mode='host-passthrough'>
+    <numa>
+      <cell id='0' cpus='0-1' memory='1048576' unit='KiB'/>
+      <cell id='1' cpus='2' memory='1048576' unit='KiB'/>
+    </numa>
+  </cpu>
+  <devices>
+    <interface type='bridge'>
+      <mac address='52:54:00:00:00:01'/>
+      <source bridge='br0'/>
+      <model type='virtio'/>
+    </interface>
+    <interface type='hostdev' managed='yes'>
+      <mac address='52:54:00:00:00:02'/>
+      <source>
+        <address type='pci' domain='0' bus='1' slot='16' function='0'/>
+      </source>
+    </interface>
+    <interface type='vhostuser'>
+      <mac address='52:54:00:00:00:03'/>
+      <source type='unix' path='/s' mode='server'/>
+      <model type='virtio'/>
+    </interface>
+  </devices>
+</domain>
+`
+
+// stored gives what libvirt makes of a definition.
+func stored(t *testing.T, text []byte) []byte { return storedAll(t, [][]byte{text})[0] }
+
+// storedAll gives what libvirt makes of each of some definitions, by one start of virsh; nil where it refuses.
+func storedAll(t *testing.T, texts [][]byte) [][]byte {
+	t.Helper()
+	const mark = "-- next --"
+	folder, commands := t.TempDir(), ""
+	for i, text := range texts {
+		file := filepath.Join(folder, fmt.Sprintf("%d.xml", i))
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		commands += "define " + file + "; dumpxml --inactive vm; undefine vm; echo '" + mark + "'; "
+	}
+	var said bytes.Buffer
+	cmd := exec.Command("virsh", "-q", "-c", "test:///default", commands)
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	parts := bytes.Split(out, []byte(mark))
+	if len(parts) != len(texts)+1 {
+		t.Fatalf("libvirt answered %d of %d (%v): %s", len(parts)-1, len(texts), err, said.String())
+	}
+	if said.Len() > 0 {
+		t.Errorf("libvirt refuses: %s", said.String())
+	}
+	var all [][]byte
+	for _, part := range parts[:len(texts)] {
+		at := bytes.Index(part, []byte("<domain"))
+		end := bytes.LastIndex(part, []byte("</domain>"))
+		if at < 0 || end < at {
+			all = append(all, nil)
+			continue
+		}
+		all = append(all, append(part[at:end:end], "</domain>\n"...))
+	}
+	return all
+}
+
+// settled tells paths beside which libvirt writes a default of its own.
+func settled(path string) bool {
+	return path == "numatune/memory.nodeset" || strings.HasPrefix(path, "features/hyperv") || path == "cpu/mode" // mode='strict', mode='custom'; forgets the model
+}
+
+// TestAgainstLibvirt sets every path, has libvirt store it, and puts it back: as set, libvirt writes the same bytes; put back,
+// it writes those that it wrote before.
+func TestAgainstLibvirt(t *testing.T) {
+	libvirtSchema(t)
+	tried := 0
+	for name, cpu := range map[string]string{
+		"cells":  "", // as in libvirtBase
+		"no CPU": "\n", "topology": "<cpu><topology sockets='1' cores='3' threads='1'/></cpu>", "model": "<cpu mode='host-model'/>",
+		"custom": "<cpu mode='custom' match='exact'><model fallback='forbid'>Skylake-Client</model><vendor>Intel</vendor><feature policy='require' name='vmx'/></cpu>",
+		"old":    "<cpu match='minimum'><model>Nehalem</model></cpu>",
+	} {
+		text := libvirtBase
+		if cpu != "" {
+			from, to := strings.Index(text, "  <cpu mode"), strings.Index(text, "  <devices>")
+			text = text[:from] + cpu + text[to:]
+		}
+		t.Run(name, func(t *testing.T) { tried += againstLibvirt(t, stored(t, []byte(text))) })
+	}
+	if tried < 400 {
+		t.Errorf("tried %d values, expected at least 400", tried)
+	}
+}
+
+// againstLibvirt tries every value of one domain, and counts them.
+func againstLibvirt(t *testing.T, base []byte) int {
+	type trial struct {
+		path, value, old string
+		had              bool
+	}
+	var trials []trial
+	var texts [][]byte
+	for path, values := range settable(parse(t, string(base))) {
+		r, key := match(path)
+		if r.steps[len(r.steps)-1].key == bySet && strings.Contains(key, "-") {
+			continue // libvirt writes one for each thread
+		}
+		for _, v := range values {
+			if newer(t, r.path, v) {
+				continue
+			}
+			d := parse(t, string(base))
+			old, had, err := d.Get(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			set(t, d, path, v)
+			trials, texts = append(trials, trial{path, v, old, had}), append(texts, d.Bytes())
+		}
+	}
+	var back [][]byte
+	for i, kept := range storedAll(t, texts) {
+		x := trials[i]
+		if kept == nil {
+			t.Fatalf("libvirt refuses %s=%s", x.path, x.value)
+		}
+		d := parse(t, string(kept))
+		if got, there, err := d.Get(x.path); got != x.value || !there || err != nil {
+			t.Errorf("%s=%s: libvirt makes it %q %v (%v)", x.path, x.value, got, there, err)
+		}
+		if !settled(x.path) && !bytes.Equal(kept, texts[i]) {
+			t.Errorf("%s=%s: libvirt writes it otherwise:\n%s", x.path, x.value, lineDiff(string(texts[i]), string(kept)))
+		}
+		if err := d.Restore(x.path, x.old, x.had); err != nil {
+			t.Errorf("%s: %v", x.path, err)
+		}
+		back = append(back, d.Bytes())
+	}
+	for i, kept := range storedAll(t, back) {
+		if !bytes.Equal(kept, base) {
+			t.Errorf("%s=%s and back: libvirt has\n%s", trials[i].path, trials[i].value, lineDiff(string(base), string(kept)))
+		}
+	}
+	return len(trials)
+}
+
+// TestOneByOne makes edits as an apply does: one value, one definition that libvirt takes, in order; and takes them back in
+// reverse. In the end libvirt has what it had.
+func TestOneByOne(t *testing.T) {
+	libvirtSchema(t)
+	base := stored(t, []byte(libvirtBase))
+	doc := parse(t, string(base))
+	all := []Wish{
+		{Path: "interface/*/driver.name", Value: "vhost"}, {Path: "interface/*/driver.queues", Value: "3"},
+		{Path: "cpu/cache.mode", Value: "passthrough"}, {Path: "cpu/migratable", Value: "off"},
+		{Path: "memoryBacking/hugepages", Value: "1GiB"}, {Path: "emulatorpin", Value: "0-1"},
+		{Path: "cpu/numa/cells", Value: "0:1GiB 1-2:1GiB"}, {Path: "hostdev/0000:02:00.0", Value: "managed"},
+		{Path: "interface/1/source.pci", Value: "0000:01:10.2"}, {Path: "interface/1/vlan", Value: "7"},
+	}
+	for _, make := range []func() ([]Wish, error){
+		func() ([]Wish, error) { return doc.WishPins("vcpupin", "4-6") },
+		func() ([]Wish, error) { return doc.WishPins("iothreadpin", "1=0") },
+		func() ([]Wish, error) { return doc.WishSched("vcpusched", "fifo:1") },
+		func() ([]Wish, error) { return doc.WishSched("iothreadsched", "2=batch") },
+		func() ([]Wish, error) { return WishNUMA("preferred:0") },
+		func() ([]Wish, error) { return WishNUMA("0=strict:0,1=preferred:1") },
+		func() ([]Wish, error) { return doc.WishHyperV("on") },
+	} {
+		more, err := make()
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, more...)
+	}
+	all = append(all, Wish{Path: "interface/1/mac", Value: "52:54:00:00:00:aa"})
+	edits, err := doc.Carry(all, nil, Versions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := base
+	step := func(change func(d *Doc) error, e Edit, wanted string, there bool) {
+		t.Helper()
+		d := parse(t, string(now))
+		if err := change(d); err != nil {
+			t.Fatal(err)
+		}
+		if now = stored(t, d.Bytes()); now == nil {
+			t.Fatalf("at %+v", e)
+		}
+		if got, is, err := parse(t, string(now)).Get(e.Path); got != wanted || is != there || err != nil {
+			t.Errorf("%s: libvirt has %q %v (%v), expected %q %v", e.Path, got, is, err, wanted, there)
+		}
+	}
+	for _, e := range edits {
+		step(func(d *Doc) error { return d.Set(e.Path, e.To) }, e, e.To, e.HasTo)
+	}
+	if got, want := parse(t, string(now)), doc; len(Diff(want, got)) > 1 { // features/hyperv.mode, which libvirt adds
+		t.Errorf("one by one it is otherwise than at once: %+v", Diff(want, got))
+	}
+	for i := range edits {
+		e := edits[len(edits)-1-i]
+		step(func(d *Doc) error { return d.Restore(e.Path, e.From, e.HasFrom) }, e, e.From, e.HasFrom)
+	}
+	if !bytes.Equal(now, base) {
+		t.Errorf("put back, libvirt has\n%s", lineDiff(string(base), string(now)))
+	}
+}
+
+// TestLibvirtTakesRendered defines every rendered domain.
+func TestLibvirtTakesRendered(t *testing.T) {
+	libvirtSchema(t)
+	for name, s := range descriptions {
+		s.Name = "vm"
+		d, err := Render(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept := stored(t, bytes.Replace(d.Bytes(), []byte("type='kvm'"), []byte("type='test'"), 1))
+		if kept == nil {
+			t.Error(name)
+			continue
+		}
+		for _, x := range Diff(d, parse(t, string(kept))) {
+			if x.HasFrom && !strings.HasSuffix(x.Path, "/mac") {
+				t.Errorf("%s: libvirt makes %+v of it", name, x)
+			}
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package placement
+
+import (
+	"slices"
+)
+
+// Score is the cost of a placement, worked out from the CPUs that everybody has: also of one that Place did not make.
+// A vhost thread that is not in the result is nowhere and costs nothing.
+func Score(ask Ask, r *Result) Cost {
+	t := lay(ask)
+	s := &scorer{t: t, r: r, vcpus: map[int]int{}, vhost: map[int]int{}, onCore: map[int]int{}, weights: map[string]int64{}}
+	for _, it := range t.items(freedom{}, nil) {
+		s.weights[it.guest.Name] = it.weight
+	}
+	var c Cost
+	for _, p := range r.Guests {
+		for _, v := range p.VCPUs {
+			if cpu, online := t.cpus[v.CPU]; online {
+				s.vcpus[v.CPU]++
+				s.onCore[cpu.Core]++
+			}
+		}
+	}
+	for _, p := range r.Guests {
+		c.Spread += max(len(p.Nodes), 1) - 1
+		for _, v := range p.VCPUs {
+			if cpu, online := t.cpus[v.CPU]; online && s.onCore[cpu.Core] > 1 {
+				c.Sharing++
+			}
+		}
+		s.ways(&p, &c)
+	}
+	for i := range t.ask.Guests {
+		g := &t.ask.Guests[i]
+		p := r.Guest(g.Name)
+		switch {
+		case p == nil:
+			c.Refused++
+			c.Total += refusal(g)
+		case g.Hugepages && p.PageSize == 0:
+			c.Pages++
+		}
+	}
+	s.cells(&c)
+	c.Total += costSharing*int64(c.Sharing) + costSpread*int64(c.Spread) + costReserve*int64(c.Reserve) + costPages*int64(c.Pages) +
+		costPoint*(c.Distance+c.Crowding) + c.Balance + costUsed*int64(c.Used)
+	return c
+}
+
+// scorer counts who is where.
+type scorer struct {
+	t       *table
+	r       *Result
+	vcpus   map[int]int // by CPU
+	onCore  map[int]int // vCPUs by core
+	vhost   map[int]int // by CPU, or by the number of the core's first CPU where the core has nobody else
+	weights map[string]int64
+}
+
+// ways adds what the way of a guest's packets costs, and the place of its vhost threads.
+func (s *scorer) ways(p *Placed, c *Cost) {
+	t := s.t
+	g := t.guest(p.Name)
+	w := s.weights[p.Name]
+	if w == 0 {
+		w = 1
+	}
+	seats := map[int]int{}
+	for _, v := range p.VCPUs {
+		if cpu, online := t.cpus[v.CPU]; online {
+			seats[cpu.Node]++
+		}
+	}
+	var nodes, counts []int
+	for _, n := range t.nodesWithCPUs() {
+		if seats[n] > 0 {
+			nodes, counts = append(nodes, n), append(counts, seats[n])
+		}
+	}
+	c.Distance += t.nicPoints(g, w, nodes, counts)
+	from := map[int]int{}
+	for _, v := range p.Vhost {
+		cpu := t.cpus[v.CPU]
+		place := v.CPU
+		switch {
+		case s.vcpus[v.CPU] > 0:
+			c.Crowding += w * pointsOwn
+			continue
+		case s.r.Housekeeping.Has(v.CPU):
+			c.Crowding += w * pointsKept
+			continue
+		case s.onCore[cpu.Core] > 0:
+			c.Crowding += w * pointsSibling
+		default:
+			place = t.cores[cpu.Core][0]
+			from[cpu.Node]++
+			if i, known := t.cellOf[cpu.Core]; known && t.cells[i].given != "" {
+				c.Distance += w * pointsGiven
+			}
+		}
+		c.Crowding += w * pointsPair * int64(s.vhost[place])
+		s.vhost[place]++
+	}
+	for node, n := range from {
+		c.Distance += t.vhostPoints(n, w, node, nodes, counts)
+	}
+}
+
+// cells adds what depends on how full the nodes are.
+func (s *scorer) cells(c *Cost) {
+	t := s.t
+	used, kept, all := make([]int, len(t.cells)), make([]int, len(t.cells)), 0
+	spare := map[int]int{}
+	for id, cpus := range t.cores {
+		i, known := t.cellOf[id]
+		if !known {
+			continue
+		}
+		all++
+		switch {
+		case s.onCore[id] > 0, slices.ContainsFunc(cpus, func(cpu int) bool { return s.vhost[cpu] > 0 }):
+			used[i]++
+		case s.r.Housekeeping.Has(cpus[0]):
+			kept[i]++
+		default:
+			c.Spare++
+			spare[t.cells[i].node]++
+			c.Largest = max(c.Largest, spare[t.cells[i].node])
+		}
+	}
+	for i := range t.cells {
+		c.Used += used[i]
+		c.Reserve += max(0, t.cells[i].want-kept[i])
+		c.Balance += balance(used[i], t.cells[i].size, all)
+	}
+}
