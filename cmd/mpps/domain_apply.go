@@ -62,7 +62,7 @@ func described(d *definition, at setting.Address, c plan.Change) plan.Change {
 
 // restart is what a change of a definition waits for: nothing where the guest does not run.
 func restart(g *facts.Guest) string {
-	if g.State == "shut off" || g.State == "crashed" {
+	if !g.Active() {
 		return ""
 	}
 	return "restart of guest " + g.Name

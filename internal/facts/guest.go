@@ -27,6 +27,16 @@ type Guest struct {
 	Inside      *Inside          `json:"inside,omitempty"` // what its agent tells; nil where it has none or did not answer
 }
 
+// Active tells whether a guest has its QEMU process, so its CPUs, memory and devices: it runs, or is paused, suspended or being
+// shut down (libvirt's word for it; include/libvirt/libvirt-domain.h, virDomainState).
+func (g *Guest) Active() bool {
+	switch g.State {
+	case "running", "idle", "paused", "in shutdown", "pmsuspended":
+		return true
+	}
+	return false
+}
+
 // Inside is what a guest's agent tells of its system.
 type Inside struct {
 	Release string `json:"kernel_release"` // uname -r

@@ -59,7 +59,7 @@ func finish(h *facts.Host) {
 		}
 		// A function can stand in the definitions of several guests; it is that one's which runs.
 		for _, address := range g.Hostdevs {
-			if _, taken := functions[address]; !taken || g.State != "shut off" {
+			if _, taken := functions[address]; !taken || g.Active() {
 				functions[address] = g.Name
 			}
 		}

@@ -59,6 +59,9 @@ const (
 // states are libvirt's words for virDomainState (include/libvirt/libvirt-domain.h), as virsh prints them.
 var states = [...]string{"no state", "running", "idle", "paused", "in shutdown", "shut off", "crashed", "pmsuspended"}
 
+// stateWords are the same in status files (src/conf/domain_conf.c, virDomainState).
+var stateWords = [len(states)]string{"nostate", "running", "blocked", "paused", "shutdown", "shutoff", "crashed", "pmsuspended"}
+
 // libvirt is how this machine's libvirt is asked. The error says why it cannot be: errNoLibvirt where nothing of it is
 // installed.
 func (m *Machine) libvirt() (libvirt, error) {
@@ -299,6 +302,9 @@ func parseStatus(text string) (state, running string) {
 	_, rest, _ := strings.Cut(text, "<domstatus state='")
 	if word, _, found := strings.Cut(rest, "'"); found {
 		state = word
+		if i := slices.Index(stateWords[:], word); i >= 0 {
+			state = states[i]
+		}
 	}
 	from, to := strings.Index(text, "<domain"), strings.LastIndex(text, "</domain>")
 	for from >= 0 && strings.HasPrefix(text[from:], "<domainJob") {

@@ -77,7 +77,7 @@ func (v *View) giantPages() (need map[int]int, guests []string, problem string) 
 		return nil, nil, "the NUMA nodes are not known"
 	}
 	for _, g := range v.Guests {
-		if !v.Goal.ForGuest(g.Name) || g.State != "running" && v.Goal.Guest != g.Name || g.Memory == 0 {
+		if !v.Goal.ForGuest(g.Name) || !g.Active() && v.Goal.Guest != g.Name || g.Memory == 0 {
 			continue
 		}
 		nodes := g.MemoryNodes

@@ -106,8 +106,8 @@ var domainVFIOMemory = &Knob{
 		if !ok {
 			return advice
 		}
-		if g.State == "running" {
-			return seen(fmt.Sprintf("%.1f GiB, pinned", gib(g.Memory)), Fine("it runs, and has its memory"))
+		if g.Active() {
+			return seen(fmt.Sprintf("%.1f GiB, pinned", gib(g.Memory)), Fine("it is active, and has its memory"))
 		}
 		room, where := uint64(0), "the host"
 		if g.Hugepages {

@@ -30,7 +30,7 @@ var placementOvercommit = &Knob{
 	Want: func(v *View, a setting.Address) Advice {
 		vcpus, memory, guests := 0, uint64(0), 0
 		for _, g := range v.Guests {
-			if g.State == "running" || g.Name == v.Goal.Guest {
+			if g.Active() || g.Name == v.Goal.Guest {
 				vcpus, memory, guests = vcpus+g.VCPUs, memory+g.Memory, guests+1
 			}
 		}

@@ -58,7 +58,7 @@ var placementReserve = &Knob{
 		var vcpus setting.CPUSet
 		memory, scattered := uint64(0), 0
 		for _, g := range v.Guests {
-			if g.State != "running" && g.Name != v.Goal.Guest {
+			if !g.Active() && g.Name != v.Goal.Guest {
 				continue
 			}
 			guests++

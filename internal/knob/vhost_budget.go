@@ -33,7 +33,7 @@ var vhostBudget = &Knob{
 		threads, loose := 0, 0
 		var vcpus setting.CPUSet
 		for _, g := range v.Guests {
-			if g.State != "running" && g.Name != v.Goal.Guest {
+			if !g.Active() && g.Name != v.Goal.Guest {
 				continue
 			}
 			for _, i := range g.Interfaces {

@@ -58,7 +58,7 @@ func (l *Lab) boot(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, l.bootLimit())
 	defer cancel()
 	c := l.st.Config
-	m := machine{Tree: l.tree, Run: l.dir, Accel: l.st.Accel, MemoryMiB: c.MemoryMiB, Mode: c.Mode, Args: c.Args, Persist: c.Persist}
+	m := machine{Tree: l.tree, Run: l.dir, Accel: l.st.Accel, CPUs: c.CPUs, MemoryMiB: c.MemoryMiB, Mode: c.Mode, Args: c.Args, Persist: c.Persist}
 	if c.Disk {
 		m.Disk = filepath.Join(l.data, "upper.img")
 		if err := makeDisk(ctx, m.Disk); err != nil {

@@ -17,6 +17,7 @@ type Config struct {
 	Name      string   // empty: "default"
 	Mode      Mode     // empty: Shell
 	Args      []string // kernel arguments of L1 besides those of its boot menu
+	CPUs      int      // of L1, halved between its two nodes: an even number from 4 to 64; 0: 4
 	MemoryMiB int      // of L1, halved between its two nodes; 0: 6144
 	Accel     Accel    // empty: what BestAccel says. KVM without nesting boots, but has no guests
 	Persist   bool     // L1's file system survives Reset, Stop and the next Start of this name
@@ -100,6 +101,9 @@ func (c *Config) fill() {
 	if c.Mode == "" {
 		c.Mode = Shell
 	}
+	if c.CPUs == 0 {
+		c.CPUs = 4
+	}
 	if c.MemoryMiB == 0 {
 		c.MemoryMiB = 6144
 	}
@@ -123,6 +127,9 @@ func (c *Config) check() error {
 	}
 	if c.Disk && !c.Persist {
 		return errors.New("lab with a disk: want Persist too, which is what the disk is for")
+	}
+	if c.CPUs < 4 || c.CPUs > 64 || c.CPUs%2 != 0 {
+		return fmt.Errorf("lab with %d CPUs: want an even number from 4 to 64", c.CPUs)
 	}
 	if c.MemoryMiB < 1024 {
 		return fmt.Errorf("lab memory %d MiB: want at least 1024", c.MemoryMiB)

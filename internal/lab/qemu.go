@@ -39,6 +39,7 @@ type machine struct {
 	Tree      *Tree
 	Run       string // folder of sockets and logs
 	Accel     Accel
+	CPUs      int // halved between the two nodes
 	MemoryMiB int // halved between the two nodes
 	Mode      Mode
 	Menu      []string // kernel arguments of L1's boot menu
@@ -62,10 +63,11 @@ func (m machine) argv() []string {
 		add("-machine", "q35,kernel-irqchip=off", "-accel", "tcg,thread=multi,tb-size=512", "-cpu", "EPYC-Rome")
 	}
 	half := m.MemoryMiB / 2
-	add("-m", fmt.Sprintf("%dM", 2*half), "-smp", "4,sockets=2,cores=2,threads=1",
+	add("-m", fmt.Sprintf("%dM", 2*half), "-smp", fmt.Sprintf("%d,sockets=2,cores=%d,threads=1", m.CPUs, m.CPUs/2),
 		"-object", fmt.Sprintf("memory-backend-memfd,id=m0,size=%dM,share=on", half),
 		"-object", fmt.Sprintf("memory-backend-memfd,id=m1,size=%dM,share=on", half),
-		"-numa", "node,nodeid=0,cpus=0-1,memdev=m0", "-numa", "node,nodeid=1,cpus=2-3,memdev=m1",
+		"-numa", fmt.Sprintf("node,nodeid=0,cpus=0-%d,memdev=m0", m.CPUs/2-1),
+		"-numa", fmt.Sprintf("node,nodeid=1,cpus=%d-%d,memdev=m1", m.CPUs/2, m.CPUs-1),
 		"-numa", "dist,src=0,dst=1,val=21")
 	// intel-iommu also with an AMD processor: amd-iommu hangs virtio and starves igb behind the pxb.
 	add("-device", "intel-iommu,intremap=on,caching-mode=on,device-iotlb=on")

@@ -8,8 +8,8 @@ import (
 	"mpps/internal/goal"
 )
 
-// From describes a host and what the goal wants of it. The guests to be placed are the running ones and the one that
-// the goal names; guests that the goal does not concern stay where they are pinned, and are placed only where they are
+// From describes a host and what the goal wants of it. The guests to be placed are the active ones, also while
+// they are paused, and the one that the goal names; guests that the goal does not concern stay where they are pinned, and are placed only where they are
 // not pinned at all.
 func From(h *facts.Host, g goal.Goal) Ask {
 	var ask Ask
@@ -40,7 +40,7 @@ func From(h *facts.Host, g goal.Goal) Ask {
 	slices.SortFunc(ask.NICs, func(a, b NIC) int { return cmp.Compare(a.Name, b.Name) })
 
 	for i := range h.Guests {
-		if guest := &h.Guests[i]; guest.VCPUs > 0 && (guest.State == "running" || g.Guest == guest.Name) {
+		if guest := &h.Guests[i]; guest.VCPUs > 0 && (guest.Active() || g.Guest == guest.Name) {
 			ask.Guests = append(ask.Guests, describe(h, guest, paths, g))
 		}
 	}

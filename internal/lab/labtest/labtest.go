@@ -39,6 +39,11 @@ func Persist(o *options) { o.c.Persist = true }
 // Disk wants that file system on a disk: Reset loses what was not fsynced, as a loss of power does.
 func Disk(o *options) { o.c.Persist, o.c.Disk = true, true }
 
+// Size wants a host of so many CPUs and so much memory, halved between its two nodes.
+func Size(cpus, memoryMiB int) Option {
+	return func(o *options) { o.c.CPUs, o.c.MemoryMiB = cpus, memoryMiB }
+}
+
 // NoBinary wants no mpps in /share.
 func NoBinary(o *options) { o.noBinary = true }
 
@@ -110,7 +115,7 @@ func host(t testing.TB, o options) (*lab.Lab, error) {
 	if err := lockMachine(ctx, t); err != nil {
 		return nil, err
 	}
-	key := fmt.Sprint(o.c.Mode, o.c.Persist, o.c.Disk, o.c.Args)
+	key := fmt.Sprint(o.c.Mode, o.c.Persist, o.c.Disk, o.c.CPUs, o.c.MemoryMiB, o.c.Args)
 	if l, ok := shared[key]; ok && !o.fresh {
 		if _, err := l.Run(ctx, "true"); !errors.Is(err, lab.ErrGone) {
 			return l, err
