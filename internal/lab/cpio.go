@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 )
 
 // cpioWriter writes the "newc" format that the kernel unpacks as an initramfs
@@ -22,6 +23,7 @@ const (
 	modeDir  = 0o040000
 	modeChar = 0o020000
 	modeFile = 0o100000
+	modeLink = 0o120000
 )
 
 // entry writes one header and its data. rdevMajor and rdevMinor matter to device files only.
@@ -61,6 +63,11 @@ func (c *cpioWriter) padded(s string) error {
 }
 
 func (c *cpioWriter) dir(name string) error { return c.entry(name, modeDir|0o755, 0, 0, 0, nil) }
+
+// link writes a symbolic link.
+func (c *cpioWriter) link(name, target string) error {
+	return c.entry(name, modeLink|0o777, 0, 0, int64(len(target)), strings.NewReader(target))
+}
 
 // close writes the trailer.
 func (c *cpioWriter) close() error {

@@ -44,7 +44,8 @@ type GuestSpec struct {
 	Routes    []string // "DESTINATION=GATEWAY"; the destination may be "default"
 	Forward   bool     // IPv4 forwarding on
 	Args      []string // more kernel arguments
-	Probe     Probe    // nil: Ping
+	Agent     bool     // with the QEMU guest agent, busybox, ethtool and cyclictest in it
+	Probe     Probe    // nil: Ping; with Agent, of which an answer is waited for too
 }
 
 //go:embed templates/domain.xml

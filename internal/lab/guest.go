@@ -88,7 +88,7 @@ func (l *Lab) StartGuest(ctx context.Context, spec GuestSpec) (*Guest, error) {
 	if err := os.MkdirAll(filepath.Join(l.ShareDir(), ".guests"), 0o755); err != nil {
 		return nil, err
 	}
-	initrd := Initramfs{Binary: spec.Binary, Tree: l.tree.Root(), Release: l.tree.Release, Modules: spec.modules()}
+	initrd := Initramfs{Binary: spec.Binary, Tree: l.tree.Root(), Release: l.tree.Release, Modules: spec.modules(), Agent: spec.Agent}
 	if err := BuildInitramfs(initrd, filepath.Join(l.ShareDir(), g.file("initrd"))); err != nil {
 		return nil, err
 	}
@@ -161,19 +161,28 @@ func (g *Guest) startOnce(ctx context.Context) error {
 	case r.Code != 0:
 		return fmt.Errorf("guest %s: start: %w", g.Spec.Name, r.Err())
 	}
-	addr, ok := g.Addr()
-	if !ok {
-		return nil
-	}
 	limited, end := g.lab.fairly(ctx, GuestLimit)
 	defer end()
-	if err := g.Spec.Probe(limited, g.lab, addr); err != nil {
+	if err := g.answers(limited); err != nil {
 		if limited.Err() != nil && ctx.Err() == nil {
 			return fmt.Errorf("%w: no answer within %v", errHung, GuestLimit)
 		}
 		return fmt.Errorf("guest %s: probe: %w", g.Spec.Name, err)
 	}
 	return nil
+}
+
+// answers waits for the probe, of a guest with an agent for that too.
+func (g *Guest) answers(ctx context.Context) error {
+	if addr, ok := g.Addr(); ok {
+		if err := g.Spec.Probe(ctx, g.lab, addr); err != nil {
+			return err
+		}
+	}
+	if !g.Spec.Agent {
+		return nil
+	}
+	return g.lab.until(ctx, `virsh -q qemu-agent-command `+g.Spec.Name+` --timeout 2 '{"execute":"guest-ping"}'`)
 }
 
 // destroy ends the domain by SIGKILL in the end: a hung QEMU has been seen to survive SIGTERM and to

@@ -9,12 +9,13 @@ import (
 	"strings"
 )
 
-// Initramfs describes a guest's whole user space: one static program and a few modules.
+// Initramfs describes a guest's whole user space: one static program and a few modules, and where it has an agent, that.
 type Initramfs struct {
 	Binary  string   // static program that becomes /init
-	Tree    string   // root folder whose lib/modules/RELEASE is used
+	Tree    string   // root folder whose lib/modules/RELEASE and programs are used
 	Release string   // kernel release
 	Modules []string // names; what they need comes along, what is built in is left out
+	Agent   bool     // with the guest agent, and programs for it to run (see agentPrograms)
 }
 
 // BuildInitramfs writes a newc archive for i to the file out, by way of a temporary name. The modules
@@ -69,6 +70,11 @@ func writeInitramfs(c *cpioWriter, i Initramfs, mods *moduleTree, order []string
 	}
 	if err := addFile(c, "init", i.Binary, 0o755); err != nil {
 		return err
+	}
+	if i.Agent {
+		if err := addAgent(c, i.Tree); err != nil {
+			return err
+		}
 	}
 	return c.close()
 }

@@ -27,6 +27,7 @@ var packages = []string{
 	"iperf3", "netperf", "sockperf", "xdp-tools", "bpftool", "rt-tests",
 	"systemd", "systemd-sysv", "dbus", "tuned",
 	"grub-common", "grub2-common",
+	"qemu-guest-agent", // of guests with Agent, which get it out of this tree
 }
 
 // aptConf keeps the tree small and its unpacking fast.

@@ -1,7 +1,7 @@
 // Package guestinit is what a static program does when a lab's guest runs it as its init, process 1:
 // it mounts the kernel's file systems, loads the modules of the devices that it finds, gives the NICs
 // their addresses, reaps orphans, runs the caller's function and powers the guest off when that
-// returns or the power button is pressed.
+// returns or the power button is pressed. Where there is a QEMU guest agent in /bin, it keeps that running.
 //
 // It is told by the kernel command line:
 //

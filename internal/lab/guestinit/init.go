@@ -26,6 +26,7 @@ func Run(serve func(context.Context) error) {
 	ctx, stop := context.WithCancel(context.Background())
 	say(setup(ctx, stop))
 	go reap()
+	go runAgent(ctx)
 	done := make(chan error, 1)
 	go func() {
 		defer func() {
