@@ -46,10 +46,10 @@ func (f *domainGoal) goal() (*goal.Goal, error) {
 	return &g, err
 }
 
-// advice is what the catalogue wants of a definition on a host, and what that host's versions are.
+// advice is what the catalogue wants of a definition on a host, and what that host has.
 type advice struct {
 	wishes []domain.Wish
-	on     domain.Versions
+	on     domain.Host
 	notes  []report.Warning // what it would want, and why it cannot be
 }
 
@@ -61,7 +61,7 @@ func (a *app) advised(ctx context.Context, d *definition, flags *domainGoal, g *
 	}
 	defer m.close()
 	h := m.facts
-	all := &advice{on: domain.Versions{Libvirt: h.KVM.Libvirt, QEMU: h.KVM.QEMU}}
+	all := &advice{on: definedOn(h)}
 	if g == nil {
 		return all, nil
 	}

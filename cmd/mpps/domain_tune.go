@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"mpps/internal/domain"
+	"mpps/internal/facts"
 	"mpps/internal/report"
 )
 
@@ -34,7 +35,8 @@ by 'mpps rollback'. A running guest has it after its next start.
 
 Flags of NICs mean every NIC that can have the value, or those of --nic. What
 libvirt or QEMU would refuse, ignore or cut down is refused with the reason, and
-so is what the host's versions cannot do (of this host, or of --snapshot).
+so is what the host's versions cannot do, and CPUs and nodes that it lacks (this
+host, or that of --snapshot).
 
 With --pps, --bulk or --latency the catalogue decides what is good for the host,
 and flags that name a value go before it.
@@ -71,7 +73,7 @@ would be (--detailed-exit-code) · 64 a flag is wrong, or two contradict.`,
 			if err != nil {
 				return err
 			}
-			from := &advice{on: d.versions()}
+			from := &advice{on: d.on()}
 			if goal != nil || goals.snapshot != "" {
 				if from, err = a.advised(cmd.Context(), d, &goals, goal); err != nil {
 					return err
@@ -114,12 +116,26 @@ func refusal(d *definition, err error) error {
 	return failed(fmt.Errorf("%s: %w", d.name, err), hintOf(err, ""))
 }
 
-// versions are those that the definition must do with: of the host whose guest it is, none of a file.
-func (d *definition) versions() domain.Versions {
+// on is what the definition must do with: the host whose guest it is, nothing known of a file.
+func (d *definition) on() domain.Host {
 	if d.host == nil {
-		return domain.Versions{}
+		return domain.Host{}
 	}
-	return domain.Versions{Libvirt: d.host.KVM.Libvirt, QEMU: d.host.KVM.QEMU}
+	return definedOn(d.host)
+}
+
+// definedOn is what a host has for definitions.
+func definedOn(h *facts.Host) domain.Host {
+	on := domain.Host{Libvirt: h.KVM.Libvirt, QEMU: h.KVM.QEMU}
+	for _, c := range h.Topology.CPUs {
+		if c.Online {
+			on.CPUs = append(on.CPUs, c.ID)
+		}
+	}
+	for _, n := range h.Topology.Nodes {
+		on.Nodes = append(on.Nodes, n.ID)
+	}
+	return on
 }
 
 // writeTuned writes the definition where it is wanted, and says what was changed.

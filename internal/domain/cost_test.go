@@ -76,7 +76,7 @@ func TestManyThreads(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	if _, err := d.Carry(append(pins, sched...), nil, Versions{}); err != nil {
+	if _, err := d.Carry(append(pins, sched...), nil, Host{}); err != nil {
 		t.Fatal(err)
 	}
 	if g := d.Guest(); len(g.Pins) != 1024 || len(g.Sched) != 1024 {

@@ -22,7 +22,7 @@ type Edit = Difference
 // Carry makes what is wished true, in the order of the wishes: a NIC's model before its queues, a node set before its mode.
 // nics names interfaces by MAC address or index; with none, "interface/*" is every interface that can have such a value, and
 // it is an error if there is none, or if one of them cannot have this value. on refuses what a host cannot do. At an error the document may be half edited.
-func (d *Doc) Carry(wishes []Wish, nics []string, on Versions) ([]Edit, error) {
+func (d *Doc) Carry(wishes []Wish, nics []string, on Host) ([]Edit, error) {
 	for _, key := range nics {
 		if _, err := d.nicNamed(key); err != nil {
 			return nil, err
@@ -65,7 +65,7 @@ func (e *ConflictError) Error() string {
 // Hint says what to do.
 func (e *ConflictError) Hint() string { return "leave one of the two out" }
 
-func (d *Doc) carry(path string, w Wish, on Versions) (Edit, error) {
+func (d *Doc) carry(path string, w Wish, on Host) (Edit, error) {
 	e := Edit{Path: path}
 	e.From, e.HasFrom = d.shown(path)
 	if w.Off {

@@ -12,7 +12,7 @@ func tuned(t *testing.T, name string, nics []string, wishes ...Wish) (string, []
 	t.Helper()
 	d := sample(t, name)
 	before := d.String()
-	edits, err := d.Carry(wishes, nics, Versions{})
+	edits, err := d.Carry(wishes, nics, Host{})
 	return lineDiff(before, d.String()), edits, err
 }
 
@@ -74,11 +74,11 @@ func TestCarryRefuses(t *testing.T) {
 	}
 	d := parse(t, "<domain><vcpu>1</vcpu><devices/></domain>")
 	var bad *PathError
-	if _, err := d.Carry([]Wish{{Path: tx, Value: "256"}}, nil, Versions{}); !errors.As(err, &bad) || !strings.Contains(bad.Problem, "no interfaces") {
+	if _, err := d.Carry([]Wish{{Path: tx, Value: "256"}}, nil, Host{}); !errors.As(err, &bad) || !strings.Contains(bad.Problem, "no interfaces") {
 		t.Errorf("a domain without interfaces: %v", err)
 	}
 	var old *VersionError
-	if _, err := sample(t, "libvirt-bridge.xml").Carry([]Wish{{Path: tx, Value: "256"}}, nil, Versions{Libvirt: "3.6.0"}); !errors.As(err, &old) {
+	if _, err := sample(t, "libvirt-bridge.xml").Carry([]Wish{{Path: tx, Value: "256"}}, nil, Host{Libvirt: "3.6.0"}); !errors.As(err, &old) {
 		t.Errorf("an old libvirt: %v", err)
 	}
 }
@@ -86,7 +86,7 @@ func TestCarryRefuses(t *testing.T) {
 // TestCarryInOrder: a NIC that becomes virtio can have queues then.
 func TestCarryInOrder(t *testing.T) {
 	d := parse(t, "<domain><vcpu>2</vcpu><devices><interface type='bridge'><source bridge='b'/><model type='e1000'/></interface></devices></domain>")
-	edits, err := d.Carry([]Wish{{Path: "interface/*/model", Value: "virtio"}, {Path: "interface/*/driver.queues", Value: "2"}}, nil, Versions{})
+	edits, err := d.Carry([]Wish{{Path: "interface/*/model", Value: "virtio"}, {Path: "interface/*/driver.queues", Value: "2"}}, nil, Host{})
 	if err != nil || len(edits) != 2 || d.Guest().Interfaces[0].Driver.Queues != 2 {
 		t.Errorf("edits %+v (%v)", edits, err)
 	}
@@ -173,7 +173,7 @@ func TestHyperVOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Carry(wishes, nil, Versions{Libvirt: "11.3.0", QEMU: "10.0.2"}); err != nil {
+	if _, err := d.Carry(wishes, nil, Host{Libvirt: "11.3.0", QEMU: "10.0.2"}); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(d.String(), "<spinlocks state='on' retries='8191'/>") || strings.Index(d.String(), "<synic") > strings.Index(d.String(), "<stimer") {
@@ -199,7 +199,7 @@ func FuzzCarry(f *testing.F) {
 		if nic != "" {
 			nics = []string{nic}
 		}
-		edits, err := d.Carry([]Wish{{Path: path, Value: value, Off: off}}, nics, Versions{})
+		edits, err := d.Carry([]Wish{{Path: path, Value: value, Off: off}}, nics, Host{})
 		if err != nil {
 			return
 		}

@@ -2,12 +2,16 @@ package domain
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// Versions are those of a host's libvirt and QEMU, such as 11.3.0; empty where they are not known, which refuses nothing.
-type Versions struct{ Libvirt, QEMU string }
+// Host is what a definition must do with. What is not known of it, and left empty, refuses nothing.
+type Host struct {
+	Libvirt, QEMU string // versions, such as 11.3.0
+	CPUs, Nodes   []int  // numbers of its CPUs and of its NUMA nodes
+}
 
 // VersionError says that a host's libvirt or QEMU is too old for a value: libvirt drops an element that it does not know
 // without a word, and QEMU refuses to start the guest.
@@ -24,6 +28,23 @@ func (e *VersionError) Error() string {
 // Hint says what to do.
 func (e *VersionError) Hint() string {
 	return "leave it out, or bring the host's " + e.Program + " up to " + e.Needs
+}
+
+// AbsentError says that a host has no CPU or node that a value names. Libvirt takes such a definition, and the guest does not
+// start.
+type AbsentError struct {
+	Path, Value string
+	What        string // CPU or NUMA node
+	Absent, Has []int
+}
+
+func (e *AbsentError) Error() string {
+	return fmt.Sprintf("%s: %q names %s %s, this host has %s", e.Path, clip(e.Value), e.What, FormatSet(e.Absent), FormatSet(e.Has))
+}
+
+// Hint says what to do.
+func (e *AbsentError) Hint() string {
+	return "the guest would not start: name a " + e.What + " that is there"
 }
 
 // gate is the first libvirt and QEMU that have a path, or one value of it (value is not empty).
@@ -57,11 +78,44 @@ var gates = []gate{
 	{"interface/*/mtu", "", "3.1.0", ""}, {"interface/*/coalesce.rx.frames.max", "", "3.3.0", ""},
 }
 
-// Supported tells whether a host can do what a path is to be set to. The error is a *VersionError.
-func (d *Doc) Supported(path, value string, on Versions) error {
+// onCPUs and onNodes are the paths whose values are CPUs and NUMA nodes of the host, the latter behind "MODE:" in some.
+var (
+	onCPUs  = []string{"vcpu.cpuset", "vcpupin/*", "emulatorpin", "iothreadpin/*"}
+	onNodes = []string{"numatune/memory", "numatune/memnode/*", "numatune/memory.nodeset", "numatune/memnode/*.nodeset"}
+)
+
+// present refuses CPUs and nodes that a host does not have.
+func (on Host) present(r *rule, path, value string) error {
+	what, has := "CPU", on.CPUs
+	switch {
+	case slices.Contains(onNodes, r.path):
+		what, has = "NUMA node", on.Nodes
+	case !slices.Contains(onCPUs, r.path):
+		return nil
+	}
+	_, list, behind := strings.Cut(value, ":")
+	if !behind {
+		list = value
+	}
+	named, err := ParseSet(list)
+	if err != nil || has == nil {
+		return nil // "strict:auto" names none
+	}
+	absent := slices.DeleteFunc(named, func(n int) bool { return slices.Contains(has, n) })
+	if len(absent) == 0 {
+		return nil
+	}
+	return &AbsentError{path, value, what, absent, has}
+}
+
+// Supported tells whether a host can do what a path is to be set to. The error is a *VersionError or an *AbsentError.
+func (d *Doc) Supported(path, value string, on Host) error {
 	r, key := match(path)
 	if r == nil {
 		return nil
+	}
+	if err := on.present(r, path, value); err != nil {
+		return err
 	}
 	named := strings.Replace(r.path, "*", key, 1)
 	for _, g := range gates {

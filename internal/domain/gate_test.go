@@ -27,10 +27,31 @@ func TestSupported(t *testing.T) {
 	}
 	for _, c := range cases {
 		d := sample(t, "libvirt-nics.xml")
-		err := d.Supported(c.path, c.value, Versions{c.libvirt, c.qemu})
+		err := d.Supported(c.path, c.value, Host{Libvirt: c.libvirt, QEMU: c.qemu})
 		var old *VersionError
 		if errors.As(err, &old) != (c.program != "") || old != nil && (old.Program != c.program || !strings.Contains(old.Hint(), c.program)) {
 			t.Errorf("%s=%s with libvirt %s and QEMU %s: %v, expected %q", c.path, c.value, c.libvirt, c.qemu, err, c.program)
+		}
+	}
+}
+
+// TestAbsent: a host that is known refuses CPUs and nodes that it does not have, one that is not known refuses none.
+func TestAbsent(t *testing.T) {
+	on := Host{CPUs: []int{0, 1, 2, 3}, Nodes: []int{0, 2}}
+	for _, c := range []struct{ path, value, absent string }{
+		{"vcpupin/0", "3", ""}, {"vcpupin/0", "0-4", "4"}, {"vcpupin/0", "0-9,^4-9", ""}, {"emulatorpin", "9", "9"},
+		{"iothreadpin/1", "5-6", "5-6"}, {"vcpu.cpuset", "0-7", "4-7"},
+		{"numatune/memory", "strict:1", "1"}, {"numatune/memory", "strict:2", ""}, {"numatune/memnode/0.nodeset", "0-2", "1"},
+		{"interface/0/driver.queues", "9", ""},
+	} {
+		d := sample(t, "libvirt-nics.xml")
+		err := d.Supported(c.path, c.value, on)
+		var absent *AbsentError
+		if errors.As(err, &absent) != (c.absent != "") || absent != nil && FormatSet(absent.Absent) != c.absent {
+			t.Errorf("%s=%s: %v, expected to miss %q", c.path, c.value, err, c.absent)
+		}
+		if err := d.Supported(c.path, c.value, Host{}); err != nil {
+			t.Errorf("%s=%s where nothing is known: %v", c.path, c.value, err)
 		}
 	}
 }
@@ -40,10 +61,10 @@ func TestVLANOfABridge(t *testing.T) {
 	const text = "<domain><devices><interface type='bridge'><source bridge='b'/><model type='virtio'/>%</interface></devices></domain>"
 	for port, refused := range map[string]bool{"": true, "<virtualport type='openvswitch'/>": false} {
 		d := parse(t, strings.Replace(text, "%", port, 1))
-		if err := d.Supported("interface/0/vlan", "5", Versions{Libvirt: "10.10.0"}); (err != nil) != refused {
+		if err := d.Supported("interface/0/vlan", "5", Host{Libvirt: "10.10.0"}); (err != nil) != refused {
 			t.Errorf("port %q: %v", port, err)
 		}
-		if err := d.Supported("interface/0/vlan", "5", Versions{Libvirt: "11.3.0"}); err != nil {
+		if err := d.Supported("interface/0/vlan", "5", Host{Libvirt: "11.3.0"}); err != nil {
 			t.Errorf("port %q: %v", port, err)
 		}
 	}

@@ -194,7 +194,7 @@ func TestOneByOne(t *testing.T) {
 		all = append(all, more...)
 	}
 	all = append(all, Wish{Path: "interface/1/mac", Value: "52:54:00:00:00:aa"})
-	edits, err := doc.Carry(all, nil, Versions{})
+	edits, err := doc.Carry(all, nil, Host{})
 	if err != nil {
 		t.Fatal(err)
 	}

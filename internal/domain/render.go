@@ -17,7 +17,7 @@ func Render(s Description) (*Doc, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := d.Carry(s.wishes(), nil, Versions{}); err != nil {
+	if _, err := d.Carry(s.wishes(), nil, Host{}); err != nil {
 		return nil, err
 	}
 	return d, nil

@@ -67,7 +67,7 @@ func newer(t *testing.T, path, value string) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return parse(t, "<domain/>").Supported(strings.Replace(path, "*", "0", 1), value, Versions{Libvirt: version}) != nil
+	return parse(t, "<domain/>").Supported(strings.Replace(path, "*", "0", 1), value, Host{Libvirt: version}) != nil
 }
 
 // written are the samples that libvirt would take: those by hand are odd on purpose.
