@@ -161,7 +161,11 @@ func (e *Engine) restore(ctx context.Context, lock *journal.Lock, t, unfinished 
 		end = journal.Record{Event: journal.Incomplete, Error: err.Error()}
 	}
 	err = errors.Join(err, w.Append(end), w.Close())
-	for _, c := range r.changes {
+	for i, c := range r.changes {
+		again := func(later journal.Change) bool { return later.Address == c.Address }
+		if c.State == journal.ChangeFailed && slices.ContainsFunc(r.changes[i+1:], again) {
+			continue // what became of it stands below
+		}
 		result.Changes = append(result.Changes, outcome(c))
 	}
 	result.Seconds = time.Since(began).Seconds()
@@ -230,10 +234,12 @@ func (e *Engine) decide(t *journal.Transaction, c journal.Change, found setting.
 	return false, fmt.Sprintf("%s since: is %s, mpps left it at %s, before that it was %s", DriftReason, told(c.Address, found), c.Address.Brief(ours), c.Address.Brief(c.Before))
 }
 
-// restoreAll goes through the changes from the last to the first, and once more for what was moved by what followed.
+// restoreAll goes through the changes from the last to the first, and once more for what could not be put back before what
+// followed was, and for what was moved by it.
 func (r *run) restoreAll(ctx context.Context, t *journal.Transaction, s sharing, force bool) error {
 	var problems []error
 	var touched []journal.Change
+	var refused []restored
 	all := append(t.Changes(), s.inherited...)
 	for end := len(all); end > 0; {
 		n := r.together(end, func(k int) setting.Address { return all[end-1-k].Address })
@@ -257,12 +263,19 @@ func (r *run) restoreAll(ctx context.Context, t *journal.Transaction, s sharing,
 		}
 		for _, one := range r.restoreThese(ctx, these) {
 			if one.err != nil {
-				problems = append(problems, one.err)
+				refused = append(refused, one)
 				continue
 			}
 			touched = append(touched, one.c)
 		}
 		end -= n
+	}
+	for _, one := range refused {
+		if one = r.restoreAgain(ctx, one); one.err != nil {
+			problems = append(problems, one.err)
+			continue
+		}
+		touched = append(touched, one.c)
 	}
 	slices.Reverse(touched)
 	for range 2 {
@@ -279,6 +292,20 @@ func (r *run) restoreAll(ctx context.Context, t *journal.Transaction, s sharing,
 	}
 	moved, err := r.keep(ctx)
 	return errors.Join(append(problems, unkept(moved), err, r.tidy(ctx, all))...)
+}
+
+// restoreAgain tries once more what could not be put back while others stood: the kernel refuses to a thread the CPUs that it
+// had before as long as its cpuset is narrower. Of a write that may still come about nothing more is asked.
+func (r *run) restoreAgain(ctx context.Context, one restored) restored {
+	if errors.Is(one.err, errInDoubt) {
+		return one
+	}
+	one.found = r.read(ctx, one.c.Address)
+	if one.found.Same(one.c.Before) {
+		one.err = r.leave(one.c, one.found, wasBefore)
+		return one
+	}
+	return r.restoreThese(ctx, []restored{one})[0]
 }
 
 // leave records that a value is not written, and why.

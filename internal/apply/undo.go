@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"mpps/internal/journal"
 	"mpps/internal/setting"
@@ -19,6 +20,7 @@ func (r *run) undo(ctx context.Context, cause error) error {
 		failure.note(r.undoTogether(ctx, r.changes[end-n:end]))
 		end -= n
 	}
+	r.undoAgain(ctx, failure)
 	r.settle(ctx, failure)
 	moved, err := r.keep(ctx)
 	failure.note(err)
@@ -68,6 +70,22 @@ func (r *run) undoOne(ctx context.Context, c *journal.Change) error {
 	c.State, c.Found = journal.ChangeUndone, &found
 	written = append(written, r.writer.Append(journal.Record{Event: journal.Undone, N: c.N, Found: &found}))
 	return errors.Join(written...)
+}
+
+// undoAgain tries once more what could not be put back while others stood: the kernel refuses to a thread the CPUs that it had
+// before as long as its cpuset is narrower.
+func (r *run) undoAgain(ctx context.Context, failure *Failure) {
+	for i := range slices.Backward(r.changes) {
+		c := &r.changes[i]
+		if c.State != journal.ChangeUndoFailed || errors.Is(r.left[c.N], errInDoubt) {
+			continue
+		}
+		failure.note(r.undoOne(ctx, c))
+		if c.State == journal.ChangeUndone {
+			delete(r.left, c.N)
+			c.Error = ""
+		}
+	}
 }
 
 // settle looks once more at everything that was put back: what was put back later may have moved what was put back
