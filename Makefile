@@ -4,7 +4,7 @@ GO      ?= go
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo 0.1.0)
 export CGO_ENABLED = 0
 
-.PHONY: demo test build deps deps-test lint generate check-generated test-unit test-netns test-lab test-faults bench bench-generator fuzz clean clean-lab
+.PHONY: demo test build deps deps-test lint generate check-generated test-unit test-netns test-lab test-faults bench bench-generator bench-placement fuzz clean clean-lab
 
 demo: deps build            ## the main job on a real host in a box, ends with an HTML report in out/demo
 	bin/mpps demo --out out/demo
@@ -51,6 +51,10 @@ bench:                      ## speed and size of the program itself
 
 bench-generator: deps build ## our generator beside trafgen, xdp-trafficgen, iperf3 and testpmd
 	scripts/bench-generator
+
+bench-placement: deps build ## a guest in the emulated host as libvirt leaves it and as placed, in turns, and 30 random big hosts
+	$(GO) test -count=1 -v -run TestImprovement ./internal/placement
+	$(GO) test -tags lab -count=1 -timeout 20m -v -run '^$$' -bench Placement -benchtime 1x ./test/place
 
 clean:
 	rm -rf bin out

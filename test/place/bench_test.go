@@ -1,0 +1,75 @@
+//go:build lab
+
+package place
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"mpps/internal/facts"
+	"mpps/internal/measure"
+	"mpps/internal/plan"
+	"mpps/internal/setting"
+)
+
+// choices are the knobs by which a placement is brought about.
+var choices = map[string]bool{"domain.vcpupin": true, "domain.emulatorpin": true, "vhost.threads": true, "nic.irq_affinity": true}
+
+// BenchmarkPlacement measures packets into one guest while another is kept busy, in turns with both as libvirt leaves them and as
+// mpps places them, while they run. In emulation all CPUs are a few threads of one machine without caches of their own: no
+// difference is an honest answer there, and on a host of its own the same commands tell.
+func BenchmarkPlacement(b *testing.B) {
+	s := openScene(b)
+	s.put("secret", secret)
+	s.run(0, "plan", "--runtime-only", "--pps", "100k", "-o", "/share/all.json")
+	all := s.readPlan("all.json")
+	var changes []plan.Change
+	for _, c := range all.Changes {
+		if choices[c.ID] && c.Address.Kind != setting.Domain { // what a definition says takes effect at the next start
+			changes = append(changes, c)
+		}
+	}
+	s.run(0, "--quiet", "snapshot", "-o", "/share/host.json")
+	f, err := os.Open(filepath.Join(s.lab.ShareDir(), "host.json"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer f.Close()
+	h, err := facts.ReadSnapshot(f)
+	if err != nil {
+		b.Fatal(err)
+	}
+	var text bytes.Buffer
+	if err := plan.Encode(&text, plan.Of(h, all.Goal, changes)); err != nil {
+		b.Fatal(err)
+	}
+	s.put("placement.json", text.String())
+
+	busy := s.must("ping -f -q " + second.addr + " >/dev/null 2>&1 & echo $!")
+	defer s.must("kill " + busy)
+	for b.Loop() {
+		ab := answerAny[measure.AB](s, []int{0, 5}, "bench", "pps", "--plan", "/share/placement.json", "--via", "br0", "--agent", first.addr+":7878",
+			"--secret-file", "/share/secret", "--duration", "1s", "--blocks", "6", "--keep=false")
+		b.Logf("%d changes, %d blocks: %s; found %.0f, placed %.0f packets/s (emulated)", len(changes), ab.Blocks, ab.Verdict, ab.BeforeRun.PPS, ab.AfterRun.PPS)
+		b.ReportMetric(ab.Ratio.Value, "placed/found")
+		b.ReportMetric(ab.Ratio.Lo, "low")
+		b.ReportMetric(ab.Ratio.Hi, "high")
+	}
+}
+
+// readPlan reads a plan that the host has written to its share.
+func (s *scene) readPlan(name string) *plan.Plan {
+	s.Helper()
+	f, err := os.Open(filepath.Join(s.lab.ShareDir(), name))
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer f.Close()
+	p, err := plan.Decode(f)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return p
+}

@@ -1,0 +1,156 @@
+//go:build lab
+
+package place
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"mpps/internal/facts"
+	"mpps/internal/lab"
+	"mpps/internal/lab/labtest"
+)
+
+func TestMain(m *testing.M) { os.Exit(labtest.Main(m)) }
+
+// The guests that boot, each with two queues on the bridge of the NIC of node 1.
+var (
+	first  = guest{name: "fw1", mac: "52:54:00:0a:01:02", addr: "10.50.0.2"}
+	second = guest{name: "fw2", mac: "52:54:00:0a:02:02", addr: "10.50.0.3"}
+)
+
+type guest struct{ name, mac, addr string }
+
+const secret = "placement"
+
+func (g guest) spec(t testing.TB) lab.GuestSpec {
+	return lab.GuestSpec{
+		Name: g.name, Binary: labtest.Binary(t), VCPUs: 2, MemoryMiB: 256,
+		NICs:    []lab.NIC{{Model: lab.Vhost, Queues: 2, Bridge: "br0", MAC: g.mac, Addr: g.addr + "/24"}},
+		Modules: []string{"veth"}, Args: []string{"mpps.secret=" + secret}, // for its agent
+	}
+}
+
+// setup gives the NIC of node 1 a bridge and virtual functions.
+const setup = `set -e
+cp /share/mpps /usr/local/bin/
+[ -e /sys/class/net/br0 ] || ip link add br0 type bridge forward_delay 0
+ip addr replace 10.50.0.1/24 dev br0
+ip link set br0 up
+for n in /sys/class/net/*; do
+	case $(<$n/address) in
+	` + lab.MACigb0 + `)
+		ip link set ${n##*/} master br0 up
+		echo 0 > $n/device/sriov_drivers_autoprobe
+		[ $(<$n/device/sriov_numvfs) = 2 ] || echo 2 > $n/device/sriov_numvfs ;;
+	` + lab.MACigb1 + `|` + lab.MACvirtio + `) ip link set ${n##*/} up ;;
+	esac
+done
+`
+
+// scene is the host while a test uses it: four CPUs and 5 GiB on each of two nodes.
+type scene struct {
+	testing.TB
+	lab    *lab.Lab
+	guests map[string]*lab.Guest
+}
+
+func openScene(t testing.TB) *scene {
+	t.Helper()
+	s := &scene{TB: t, lab: labtest.Host(t, labtest.Fresh, labtest.Size(8, 10240)), guests: map[string]*lab.Guest{}}
+	furnish := func(ctx context.Context) error {
+		_, err := s.lab.Must(ctx, setup)
+		return err
+	}
+	if err := furnish(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i, g := range []guest{first, second} {
+		start := s.lab.StartGuest
+		if i == 0 { // nothing is lost yet with a fresh host
+			start = func(ctx context.Context, spec lab.GuestSpec) (*lab.Guest, error) {
+				return s.lab.StartGuestFresh(ctx, spec, furnish)
+			}
+		}
+		var err error
+		if s.guests[g.name], err = start(t.Context(), g.spec(t)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// in is the scene for a part of the test.
+func (s *scene) in(t *testing.T) *scene {
+	c := *s
+	c.TB = t
+	return &c
+}
+
+// put writes a file that the host sees as /share/NAME.
+func (s *scene) put(name, text string) {
+	s.Helper()
+	if err := os.WriteFile(filepath.Join(s.lab.ShareDir(), name), []byte(text), 0o600); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// must runs a script on the host and returns what it printed; also after the test, to clean up.
+func (s *scene) must(script string) string {
+	s.Helper()
+	out, err := s.lab.Must(context.WithoutCancel(s.Context()), script)
+	if err != nil {
+		s.Fatalf("%s: %v", script, err)
+	}
+	return strings.TrimRight(out, "\n")
+}
+
+// run runs mpps on the host and requires an exit code.
+func (s *scene) run(code int, argv ...string) lab.Result {
+	s.Helper()
+	return s.runAny([]int{code}, argv...)
+}
+
+// runAny requires one of several exit codes.
+func (s *scene) runAny(codes []int, argv ...string) lab.Result {
+	s.Helper()
+	r, err := s.lab.Run(s.Context(), append([]string{"mpps"}, argv...)...)
+	if err != nil {
+		s.Fatal(err)
+	}
+	if !slices.Contains(codes, r.Code) {
+		s.Fatalf("mpps %s: exit %d, expected %v\n%s%s", strings.Join(argv, " "), r.Code, codes, r.Stdout, r.Stderr)
+	}
+	return r
+}
+
+// answer runs mpps --json on the host and reads the result out of its envelope.
+func answer[R any](s *scene, code int, argv ...string) R {
+	s.Helper()
+	return answerAny[R](s, []int{code}, argv...)
+}
+
+func answerAny[R any](s *scene, codes []int, argv ...string) R {
+	s.Helper()
+	r := s.runAny(codes, append([]string{"--json"}, argv...)...)
+	var envelope struct {
+		Schema string `json:"schema"`
+		Result R      `json:"result"`
+	}
+	if err := json.Unmarshal([]byte(r.Stdout), &envelope); err != nil || envelope.Schema == "" {
+		s.Fatalf("no answer: %v\n%.400s%s", err, r.Stdout, r.Stderr)
+	}
+	return envelope.Result
+}
+
+// inventory is what mpps sees of the host.
+func (s *scene) inventory() *facts.Host {
+	s.Helper()
+	h := answer[facts.Host](s, 0, "inspect")
+	return &h
+}
