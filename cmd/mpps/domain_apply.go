@@ -18,15 +18,16 @@ import (
 // editID is the ID under which edits of values stand in plans and journals that no knob speaks of.
 const editID = "domain.edit"
 
-// applyEdits changes a guest's definition on this host, as a plan like any other: value by value, journaled and read back.
-func (a *app) applyEdits(ctx context.Context, d *definition, edits []domain.Edit, dryRun, detailed bool) error {
+// applyEdits changes a guest's definition on this host, as a plan like any other: value by value, journaled and read back. With
+// live it also changes what libvirt can change of the guest while it runs.
+func (a *app) applyEdits(ctx context.Context, d *definition, edits []domain.Edit, live, dryRun, detailed bool) error {
 	m, err := host.Open(a.root)
 	if err != nil {
 		return err
 	}
 	defer m.Close()
 	mechanisms := m.Mechanisms()
-	var changes []plan.Change
+	var changes, now []plan.Change
 	for _, e := range edits {
 		if !changed(e) {
 			continue
@@ -39,12 +40,26 @@ func (a *app) applyEdits(ctx context.Context, d *definition, edits []domain.Edit
 		if want, err = want.Canonical(at); err != nil {
 			return err
 		}
-		changes = append(changes, described(d, at, plan.Change{
-			Address: at, From: mechanisms.Read(ctx, at), To: want.Target(), Want: want, Because: "asked for by name",
-			Lasts: setting.Kinds[setting.Domain].Lasts, Needs: restart(d.guest),
-		}))
+		asked := func(at setting.Address, want setting.Want, needs string) plan.Change {
+			return described(d, at, plan.Change{
+				Address: at, From: mechanisms.Read(ctx, at), To: want.Target(), Want: want, Because: "asked for by name",
+				Lasts: setting.Kinds[at.Kind].Lasts, Needs: needs,
+			})
+		}
+		running := setting.Of(setting.DomainLive, d.guest.Name, e.Path)
+		if !live || !host.Movable(running) || !d.guest.Active() {
+			changes = append(changes, asked(at, want, restart(d.guest)))
+			continue
+		}
+		changes = append(changes, asked(at, want, ""))
+		if !e.HasTo { // a thread without a pin has every CPU
+			want = setting.Exact(d.host.Topology.Online.String())
+		}
+		if found := mechanisms.Read(ctx, running); !want.Met(found) {
+			now = append(now, asked(running, want, ""))
+		}
 	}
-	p := plan.Of(d.host, goal.Goal{}, changes)
+	p := plan.Of(d.host, goal.Goal{}, append(changes, now...))
 	return a.apply(ctx, p, &machine{facts: d.host, mechanisms: mechanisms}, apply.Options{DryRun: dryRun}, detailed)
 }
 

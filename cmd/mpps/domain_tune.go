@@ -24,14 +24,15 @@ func (a *app) domainTuneCommand() *cobra.Command {
 	var flags domainFlags
 	var goals domainGoal
 	var output string
-	var apply, dryRun, detailed bool
+	var apply, config, dryRun, detailed bool
 	cmd := &cobra.Command{
 		Use:   "tune NAME|FILE",
 		Short: "change values of a definition in place, and nothing else",
 		Long: `Changes the values that the flags name and no other byte. The definition is
 written to standard output, or to the file behind -o; with --apply that of a
 guest is changed on this host like everything else: journaled, read back, undone
-by 'mpps rollback'. A running guest has it after its next start.
+by 'mpps rollback'. Pins move a running guest's threads at once, unless --config
+is given; everything else it has after its next start.
 
 Flags of NICs mean every NIC that can have the value, or those of --nic. What
 libvirt or QEMU would refuse, ignore or cut down is refused with the reason, and
@@ -66,6 +67,9 @@ would be (--detailed-exit-code) · 64 a flag is wrong, or two contradict.`,
 			if apply && d.guest == nil {
 				return usage(fmt.Errorf("--apply: %s is not a guest of this host", d.name), "-o FILE writes the tuned definition; 'virsh define FILE' takes it")
 			}
+			if config && !apply {
+				return usage(errors.New("--config: expected --apply beside it"), "without --apply no guest is touched")
+			}
 			if apply && goals.snapshot != "" {
 				return usage(errors.New("--apply and --snapshot: expected one of them"), "a snapshot is of another host")
 			}
@@ -85,7 +89,7 @@ would be (--detailed-exit-code) · 64 a flag is wrong, or two contradict.`,
 				return refusal(d, err)
 			}
 			if apply {
-				return a.applyEdits(cmd.Context(), d, edits, dryRun, detailed)
+				return a.applyEdits(cmd.Context(), d, edits, !config, dryRun, detailed)
 			}
 			if err := a.writeTuned(d, edits, output, dryRun, from.notes); err != nil {
 				return err
@@ -100,6 +104,7 @@ would be (--detailed-exit-code) · 64 a flag is wrong, or two contradict.`,
 	goals.add(cmd)
 	cmd.Flags().StringVarP(&output, "output", "o", "", "write the definition to this file; - is standard output")
 	cmd.Flags().BoolVar(&apply, "apply", false, "change the guest's definition on this host")
+	cmd.Flags().BoolVar(&config, "config", false, "with --apply: the definition alone, whatever the guest runs with")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what would be changed, write nothing")
 	cmd.Flags().BoolVar(&detailed, "detailed-exit-code", false, "exit with 2 where changes were made or would be")
 	return cmd

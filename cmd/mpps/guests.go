@@ -59,7 +59,8 @@ func (e *engine) watchGuests(ctx context.Context, root string) {
 		return fmt.Sprintf("guest %s still runs with what was put back in its definition: gone when it is shut down and started", c.Address.Object())
 	}
 	e.Reset = func(c journal.Change, since time.Time) string {
-		if c.Address.Kind != setting.ThreadAffinity || since.IsZero() || !before(c).began.After(since) {
+		ofThread := c.Address.Kind == setting.ThreadAffinity || c.Address.Kind == setting.DomainLive
+		if !ofThread || since.IsZero() || !before(c).began.After(since) {
 			return ""
 		}
 		return fmt.Sprintf("guest %s was started anew", c.Address.Object())

@@ -162,7 +162,8 @@ func trim(a, b *Host) {
 				side.host.Bridges[k].Ports = slices.DeleteFunc(side.host.Bridges[k].Ports, func(port string) bool { return strings.HasPrefix(port, prefix) })
 			}
 			maps.DeleteFunc(side.host.Readings, func(address setting.Address, _ setting.Reading) bool {
-				return address.Kind == setting.ThreadAffinity && address.Object() == side.guest.Name || strings.Contains(address.Path, prefix)
+				live := address.Kind == setting.ThreadAffinity || address.Kind == setting.DomainLive
+				return live && address.Object() == side.guest.Name || strings.Contains(address.Path, prefix)
 			})
 		}
 	}

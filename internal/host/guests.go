@@ -156,9 +156,7 @@ func (m *Machine) managed(ctx context.Context, h *facts.Host) []managedGuest {
 			g.live = &live
 			takeTargets(&g.fact, live)
 			if defined != nil {
-				for _, difference := range domain.Pending(running, defined) {
-					g.fact.Pending = append(g.fact.Pending, difference.Path)
-				}
+				g.fact.Pending = waits(running, defined, h.Topology.Online)
 			}
 		}
 		list = append(list, g)

@@ -111,6 +111,13 @@ type threads struct {
 	machine *Machine
 	lock    sync.Mutex
 	pids    map[string]int
+	tids    map[thatThread]int // where a thread of QEMU was last
+}
+
+// thatThread is a vCPU's or an I/O thread of a process, by its number.
+type thatThread struct {
+	pid, number int
+	role        string
 }
 
 func (t *threads) Read(ctx context.Context, a setting.Address) setting.Reading {
@@ -158,7 +165,11 @@ func (t *threads) find(ctx context.Context, a setting.Address) (facts.Thread, er
 	if !found {
 		return facts.Thread{}, fmt.Errorf("%w: no QEMU process is named %s", errNotRunning, a.Object())
 	}
+	if thread, known := t.known(q, a); known {
+		return thread, nil
+	}
 	list := t.machine.guestThreads(q, t.machine.processes, nil)
+	t.remember(q.pid, list)
 	if slices.ContainsFunc(list, unmatched) {
 		// The command line does not explain the vhost workers: NICs were plugged in or out since.
 		if live := t.machine.runningGuest(ctx, q.name); live != nil {
@@ -166,6 +177,50 @@ func (t *threads) find(ctx context.Context, a setting.Address) (facts.Thread, er
 		}
 	}
 	return pickThread(list, a)
+}
+
+// known looks at one thread alone, where it is known which it was last: a guest of 64 vCPUs has as many values to be read, and a
+// list of its threads for each of them would be 64 times 70 files.
+func (t *threads) known(q qemu, a setting.Address) (facts.Thread, bool) {
+	role, number, _ := strings.Cut(a.Rest(), "/")
+	tid := q.pid
+	if role != "emulator" {
+		n, err := strconv.Atoi(number)
+		if err != nil {
+			return facts.Thread{}, false
+		}
+		t.lock.Lock()
+		var found bool
+		tid, found = t.tids[thatThread{q.pid, n, role}]
+		t.lock.Unlock()
+		if !found {
+			return facts.Thread{}, false
+		}
+	}
+	text, err := t.machine.read(fmt.Sprintf("proc/%d/task/%d/stat", q.pid, tid))
+	if err != nil {
+		return facts.Thread{}, false
+	}
+	one, err := parseStat(text)
+	if err != nil {
+		return facts.Thread{}, false
+	}
+	thread, err := pickThread([]facts.Thread{t.machine.thread(one, q.pid)}, a)
+	return thread, err == nil
+}
+
+// remember notes which threads of a process are its vCPUs' and I/O threads.
+func (t *threads) remember(pid int, list []facts.Thread) {
+	t.lock.Lock()
+	defer t.lock.Unlock()
+	if t.tids == nil {
+		t.tids = map[thatThread]int{}
+	}
+	for _, thread := range list {
+		if thread.Role == "vcpu" || thread.Role == "iothread" {
+			t.tids[thatThread{pid, thread.Index, thread.Role}] = thread.TID
+		}
+	}
 }
 
 // process is the QEMU process of a guest.

@@ -15,6 +15,7 @@ import (
 // Mechanisms are the ways in which the values of each kind are read and written on this machine. Those that need the
 // running kernel answer on a recorded tree that they cannot tell.
 func (m *Machine) Mechanisms() setting.Mechanisms {
+	threads := &threads{machine: m}
 	return setting.Mechanisms{
 		setting.Sysctl:         sysctl{m},
 		setting.Sysfs:          sysfsFile{m},
@@ -31,7 +32,8 @@ func (m *Machine) Mechanisms() setting.Mechanisms {
 		setting.Directory:      directories{m},
 		setting.Unit:           unit{m},
 		setting.Domain:         domains{m},
-		setting.ThreadAffinity: &threads{machine: m},
+		setting.ThreadAffinity: threads,
+		setting.DomainLive:     livePins{m, threads},
 		setting.KernelArg:      kernelArg{m: m},
 		setting.BootKernel:     bootKernel{kernelArg{m: m}},
 		setting.ModuleParam:    moduleParam{m},

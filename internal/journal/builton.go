@@ -68,7 +68,7 @@ func shared(k setting.Kind) bool {
 
 // setters are services that set values of their own accord while they run.
 var setters = map[string][]setting.Kind{
-	"irqbalance": {setting.IRQAffinity, setting.IRQCPUs}, "ksmtuned": {setting.KSM}, "numad": {setting.ThreadAffinity},
+	"irqbalance": {setting.IRQAffinity, setting.IRQCPUs}, "ksmtuned": {setting.KSM}, "numad": {setting.ThreadAffinity, setting.DomainLive},
 }
 
 // rests tells whether a value would not stay as it is if another were as before: the number of a NIC's channels makes its

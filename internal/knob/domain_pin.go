@@ -16,8 +16,31 @@ func pinned() []goal.Tier {
 	return tiers(goal.Standard, goal.Aggressive, goal.Passthrough, goal.Realtime)
 }
 
+// pinsOf are pins of a guest's definition, and those that it runs with: libvirt moves threads of a running guest.
+func pinsOf(paths ...string) func(g *facts.Guest) []setting.Address {
+	return func(g *facts.Guest) []setting.Address {
+		all := inDefinition(paths...)(g)
+		if g.Active() {
+			for _, path := range paths {
+				all = append(all, setting.Of(setting.DomainLive, g.Name, path))
+			}
+		}
+		return all
+	}
+}
+
+// pin wants CPUs for threads of a guest: of a running one now and after its next start. Where the running one's cannot be told
+// what the definition says waits for that start.
+func (v *View) pin(g *facts.Guest, a setting.Address, cpus, because string) Advice {
+	advice := Wants(setting.Exact(cpus), because)
+	if a.Kind == setting.Domain && v.Readings.At(setting.Of(setting.DomainLive, g.Name, a.Rest())).State != setting.Known {
+		return advice.restart(g.Name)
+	}
+	return advice
+}
+
 var domainVCPUPin = &Knob{
-	ID: "domain.vcpupin", Title: "A CPU for each vCPU", Stage: datapath.Domain, Risk: goal.GuestRestart,
+	ID: "domain.vcpupin", Title: "A CPU for each vCPU", Stage: datapath.Domain, Risk: goal.None,
 	Tiers: pinned(),
 	Doc: Doc{
 		Want: "a CPU for each vCPU, of the NIC's node, no two on one core",
@@ -37,11 +60,11 @@ var domainVCPUPin = &Knob{
 		},
 	},
 	Where: eachGuest(managed, func(g *facts.Guest) []setting.Address {
-		var all []setting.Address
+		var paths []string
 		for n := range min(g.VCPUs, maxAddresses) {
-			all = append(all, setting.Of(setting.Domain, g.Name, "vcpupin", strconv.Itoa(n)))
+			paths = append(paths, "vcpupin/"+strconv.Itoa(n))
 		}
-		return all
+		return pinsOf(paths...)(g)
 	}),
 	Want: func(v *View, a setting.Address) Advice {
 		g, advice, ok := v.guest(a)
@@ -60,12 +83,12 @@ var domainVCPUPin = &Knob{
 		if !ok {
 			return Skips("no such vCPU")
 		}
-		return Wants(setting.Exact(strconv.Itoa(cpu)), placed.Why).At(High).restart(g.Name)
+		return v.pin(g, a, strconv.Itoa(cpu), placed.Why).At(High)
 	},
 }
 
 var domainEmulatorPin = &Knob{
-	ID: "domain.emulatorpin", Title: "QEMU's own threads stay off the vCPUs' CPUs", Stage: datapath.Domain, Risk: goal.GuestRestart,
+	ID: "domain.emulatorpin", Title: "QEMU's own threads stay off the vCPUs' CPUs", Stage: datapath.Domain, Risk: goal.None,
 	After: []string{"domain.vcpupin"}, Tiers: pinned(),
 	Doc: Doc{
 		Want:   "CPUs that no vCPU has",
@@ -80,7 +103,7 @@ var domainEmulatorPin = &Knob{
 			{"vhost workers are tasks of the QEMU process since 6.4, kernel threads in its cgroups before", "kernel commit 6e890c5d5021 (vhost: use vhost_tasks for worker threads); drivers/vhost/vhost.c"},
 		},
 	},
-	Where: eachGuest(managed, inDefinition("emulatorpin")),
+	Where: eachGuest(managed, pinsOf("emulatorpin")),
 	Want: func(v *View, a setting.Address) Advice {
 		g, advice, ok := v.guest(a)
 		if !ok {
@@ -91,9 +114,9 @@ var domainEmulatorPin = &Knob{
 			return Skips("no place for the guest on this host")
 		}
 		if placed.Emulator.Equal(g.EmulatorPin) {
-			return Wants(setting.Exact(placed.Emulator.String()), "pinned off all vCPUs already").At(Medium).restart(g.Name)
+			return v.pin(g, a, placed.Emulator.String(), "pinned off all vCPUs already").At(Medium)
 		}
-		return Wants(setting.Exact(placed.Emulator.String()), "QEMU's own threads take time from vCPUs unless they are kept off their CPUs; these are vhost's: "+placed.VhostWhy).At(Medium).restart(g.Name)
+		return v.pin(g, a, placed.Emulator.String(), "QEMU's own threads take time from vCPUs unless they are kept off their CPUs; these are vhost's: "+placed.VhostWhy).At(Medium)
 	},
 }
 

@@ -40,7 +40,7 @@ var vhostZeroCopy = &Knob{
 
 var vhostThreads = &Knob{
 	ID: "vhost.threads", Title: "A CPU for each vhost thread", Stage: datapath.Vhost, Risk: goal.None,
-	After: []string{"nic.irq_affinity", "domain.vcpupin", "domain.queues"}, Tiers: viaKernel(),
+	After: []string{"nic.irq_affinity", "domain.vcpupin", "domain.emulatorpin", "domain.queues"}, Tiers: viaKernel(),
 	Doc: Doc{
 		Want: "a CPU for each, of the guest's node and no vCPU's",
 		Why: "A vhost thread copies all packets of one queue pair. The scheduler puts it where there is time, often on a vCPU's CPU or on the other thread of its core, and moves it in the middle of a burst. " +
@@ -93,9 +93,6 @@ var vhostThreads = &Knob{
 		if cpus, err := setting.ParseCPUs(reading.Value); reading.State == setting.Known && err == nil && len(cpus) == 1 && v.vhostWell(g, placed, cpus[0]) {
 			return Fine(fmt.Sprintf("CPU %d is its own, apart from all vCPUs", cpus[0]))
 		}
-		if held := emulatorCPUs(g); len(held) > 0 && !held.Has(cpu) {
-			return Skips(fmt.Sprintf("CPU %d is outside the CPUs of the emulator (%s), in which libvirt's cpuset holds the vhost threads too: domain.emulatorpin and a restart of the guest come first", cpu, held))
-		}
 		advice := Wants(setting.Exact(strconv.Itoa(cpu)), placed.VhostWhy).At(High)
 		for _, t := range g.Threads {
 			if t.Role == "vhost" && t.NIC == parts[2] && t.Queue == queue && t.Sure != "" {
@@ -104,17 +101,6 @@ var vhostThreads = &Knob{
 		}
 		return advice
 	},
-}
-
-// emulatorCPUs are the CPUs of a running guest's main thread: libvirt gives them to the emulator's cgroup, and a write of
-// an affinity outside that cpuset is refused with EINVAL (kernel/sched/core.c, __sched_setaffinity). Empty where unknown.
-func emulatorCPUs(g *facts.Guest) setting.CPUSet {
-	for _, t := range g.Threads {
-		if t.Role == "emulator" {
-			return t.Affinity
-		}
-	}
-	return nil
 }
 
 // vhostWell tells whether a CPU to which one vhost thread is held serves the placement's purpose as well as its own

@@ -53,7 +53,7 @@ func daemonOwners(h *facts.Host, a setting.Address) []Owner {
 		return []Owner{{Who: "irqbalance", When: "every few seconds", Wins: true}}
 	case a.Kind == setting.KSM && runs(h, "ksmtuned"):
 		return []Owner{{Who: "ksmtuned", When: "as memory fills", Wins: true}}
-	case a.Kind == setting.ThreadAffinity && runs(h, "numad"):
+	case (a.Kind == setting.ThreadAffinity || a.Kind == setting.DomainLive) && runs(h, "numad"):
 		return []Owner{{Who: "numad", When: "when it moves the guest", Wins: true}}
 	}
 	return nil

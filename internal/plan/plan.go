@@ -128,6 +128,7 @@ func From(h *facts.Host, g goal.Goal, report audit.Report, catalogue []*knob.Kno
 	slices.SortStableFunc(p.Skipped, func(a, b Skipped) int { return order[a.ID] - order[b.ID] })
 
 	p.postpone()
+	p.confine(h)
 	for _, c := range p.Changes {
 		p.wait(c)
 	}

@@ -34,6 +34,10 @@ const (
 	NetfilterRule Kind = "netfilter-rule"
 	// Domain: "domain:vm1/vcpupin/0", a guest and an element path of package domain in its persistent definition.
 	Domain Kind = "domain"
+	// DomainLive: "domain-live:vm1/vcpupin/0", a running guest and what libvirt can change of it while it runs: vcpupin/N,
+	// emulatorpin, iothreadpin/N (docs/formatdomain.rst, "CPU Tuning"; virsh --live). The CPUs that the thread may really use,
+	// a CPU list. Absent while the guest does not run; its next start takes what the definition says.
+	DomainLive Kind = "domain-live"
 	// Service: "service:irqbalance". running or stopped.
 	Service Kind = "service"
 	// KernelArg: "kernel-arg:iommu", an argument that the kernel gets when it is booted next, as the boot loader's own files
@@ -86,6 +90,7 @@ var Kinds = map[Kind]KindInfo{
 	ThreadAffinity: {What: "thread affinity", Canonical: canonicalCPUs, Lasts: UntilGuestStop},
 	NetfilterRule:  {What: "netfilter rule", Canonical: canonicalFields, Lasts: UntilRulesReset, CanAbsent: true},
 	Domain:         {What: "domain definition", Canonical: canonicalFields, Lasts: InDefinition, CanAbsent: true},
+	DomainLive:     {What: "pin of a running guest", Canonical: canonicalCPUs, Lasts: UntilGuestStop},
 	Service:        {What: "service", Canonical: canonicalFields, Lasts: UntilReboot},
 	ModuleParam:    {What: "module parameter", Canonical: canonicalFields, Lasts: UntilModuleReload},
 	ThreadSched:    {What: "scheduling of a kernel thread", Canonical: canonicalSched, Lasts: UntilReboot},

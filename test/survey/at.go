@@ -55,6 +55,13 @@ func (s *Survey) value(a setting.Address) (value string, found bool, err error) 
 		value, found = flowHash(text)
 	case setting.ThreadAffinity:
 		value, found = thread(text, rest)
+	case setting.DomainLive:
+		element, number, numbered := strings.Cut(rest, "/")
+		if role := strings.TrimSuffix(element, "pin"); numbered {
+			value, found = thread(text, role+"/"+number)
+		} else {
+			value, found = thread(text, role)
+		}
 	case setting.ThreadSched:
 		value, found = policy(text, a.Path)
 	case setting.Swap:

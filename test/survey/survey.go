@@ -206,7 +206,7 @@ func question(a setting.Address) (string, error) {
 		return "ethtool -k " + object, nil
 	case setting.NICFlowHash:
 		return "ethtool -n " + object + " rx-flow-hash " + a.Rest(), nil
-	case setting.ThreadAffinity:
+	case setting.ThreadAffinity, setting.DomainLive:
 		return Threads(object), nil
 	case setting.Domain:
 		return "virsh dumpxml --inactive " + object, nil
