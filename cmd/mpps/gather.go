@@ -65,6 +65,7 @@ func (a *app) gatherOver(ctx context.Context, snapshot string, interval time.Dur
 		before := h
 		h = m.Inventory(ctx)
 		h.Interval = facts.Between(before, h)
+		facts.Watch(before, h)
 	}
 	mechanisms := m.Mechanisms()
 	host.Read(ctx, mechanisms, h, append(knob.Addresses(h, knob.Catalogue()), lasting.Addresses()...))

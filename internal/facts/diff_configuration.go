@@ -89,10 +89,17 @@ func stillGuest(g Guest, taps map[string]string) Guest {
 	for i := range g.Interfaces {
 		g.Interfaces[i].Tap = renamed(taps, g.Interfaces[i].Tap)
 	}
+	g.Plugged = slices.Clone(g.Plugged)
+	for i := range g.Plugged {
+		g.Plugged[i].Tap = renamed(taps, g.Plugged[i].Tap)
+	}
 	var threads []Thread
 	for _, t := range g.Threads {
 		if t.Role != "worker" {
-			t.TID, t.Comm, t.CPU = 0, "", 0
+			t.TID, t.Comm, t.CPU, t.RunNS = 0, "", 0, 0
+			if t.Sure == ByTraffic {
+				t.Sure = ByOrder // whether there was traffic is no difference
+			}
 			threads = append(threads, t)
 		}
 	}
@@ -112,7 +119,7 @@ func threadKey(t Thread) string {
 func tapNames(h *Host) map[string]string {
 	names := map[string]string{}
 	for _, g := range h.Guests {
-		for _, nic := range g.Interfaces {
+		for _, nic := range g.NICs() {
 			if nic.Tap != "" {
 				names[nic.Tap] = "tap of " + g.Name + " " + nic.MAC
 			}

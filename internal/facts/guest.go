@@ -1,6 +1,10 @@
 package facts
 
-import "mpps/internal/setting"
+import (
+	"slices"
+
+	"mpps/internal/setting"
+)
 
 // Guest is one libvirt domain, or a QEMU process that libvirt does not know.
 type Guest struct {
@@ -16,8 +20,9 @@ type Guest struct {
 	CPUMode     string           `json:"cpu_mode,omitempty"`
 	Machine     string           `json:"machine,omitempty"`
 	Interfaces  []Interface      `json:"interfaces"`
-	Hostdevs    []string         `json:"hostdevs"`  // PCI addresses passed through
-	Pins        []setting.CPUSet `json:"vcpu_pins"` // by vCPU, from the persistent definition; empty = not pinned
+	Plugged     []Interface      `json:"plugged,omitempty"` // NICs that it runs with and that its definition does not have
+	Hostdevs    []string         `json:"hostdevs"`          // PCI addresses passed through
+	Pins        []setting.CPUSet `json:"vcpu_pins"`         // by vCPU, from the persistent definition; empty = not pinned
 	EmulatorPin setting.CPUSet   `json:"emulator_pin"`
 	MemoryNodes setting.CPUSet   `json:"memory_nodes"` // numatune memory nodeset
 	Agent       bool             `json:"agent_channel"`
@@ -26,6 +31,9 @@ type Guest struct {
 	Threads     []Thread         `json:"threads"`
 	Inside      *Inside          `json:"inside,omitempty"` // what its agent tells; nil where it has none or did not answer
 }
+
+// NICs are all that it has or runs with.
+func (g *Guest) NICs() []Interface { return slices.Concat(g.Interfaces, g.Plugged) }
 
 // Active tells whether a guest has its QEMU process, so its CPUs, memory and devices: it runs, or is paused, suspended or being
 // shut down (libvirt's word for it; include/libvirt/libvirt-domain.h, virDomainState).
@@ -63,11 +71,12 @@ type Interface struct {
 type Thread struct {
 	TID      int            `json:"tid"`
 	Comm     string         `json:"comm"`
-	Role     string         `json:"role"`           // vcpu, vhost, emulator, iothread, worker
-	Index    int            `json:"index"`          // vCPU number; vhost: number in order of creation
-	NIC      string         `json:"nic,omitempty"`  // vhost: MAC of the interface it serves
-	Queue    int            `json:"queue"`          // vhost: queue pair of that interface, −1 otherwise
-	Sure     string         `json:"sure,omitempty"` // vhost: how the match was made: "order of creation", "only one"
+	Role     string         `json:"role"`             // vcpu, vhost, emulator, iothread, worker
+	Index    int            `json:"index"`            // vCPU number; vhost: number in order of creation
+	NIC      string         `json:"nic,omitempty"`    // vhost: MAC of the interface it serves
+	Queue    int            `json:"queue"`            // vhost: queue pair of that interface, −1 otherwise
+	Sure     Sure           `json:"sure,omitempty"`   // vhost: how its NIC and queue were found; empty: they were not
+	RunNS    uint64         `json:"run_ns,omitempty"` // vhost: nanoseconds on a CPU since it was made; 0 where the kernel does not count
 	Affinity setting.CPUSet `json:"affinity"`
 	CPU      int            `json:"cpu"`              // ran there last
 	Policy   string         `json:"policy,omitempty"` // SCHED_OTHER, SCHED_FIFO …

@@ -145,7 +145,7 @@ func syntheticGuest(i int, size Size) Guest {
 		g.Interfaces = append(g.Interfaces, nic)
 		for q := range vcpus {
 			t := add(fmt.Sprintf("vhost-%d", g.PID), "vhost", j*vcpus+q, all)
-			t.NIC, t.Queue, t.Sure = nic.MAC, q, "order of creation"
+			t.NIC, t.Queue, t.Sure = nic.MAC, q, ByOrder
 		}
 	}
 	g.Definition = syntheticDefinition(g)

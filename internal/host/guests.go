@@ -52,7 +52,7 @@ func finish(h *facts.Host) {
 		if g.State == "running" && g.PID == 0 {
 			h.Unseen = append(h.Unseen, facts.Unseen{What: "threads of guest " + g.Name, Why: "its QEMU process is not to be seen"})
 		}
-		for _, nic := range g.Interfaces {
+		for _, nic := range g.NICs() {
 			if nic.Tap != "" {
 				taps[nic.Tap] = g.Name
 			}
@@ -180,15 +180,24 @@ func describeGuest(fact *facts.Guest, g domain.Guest) {
 	}
 	for _, nic := range g.Interfaces {
 		fact.Interfaces = append(fact.Interfaces, describeNIC(nic))
+	}
+	fact.Hostdevs = functionsOf(g)
+}
+
+// functionsOf are the PCI addresses of what a definition passes through.
+func functionsOf(g domain.Guest) []string {
+	var all []string
+	for _, nic := range g.Interfaces {
 		if nic.Type == "hostdev" && nic.PCI != "" {
-			fact.Hostdevs = append(fact.Hostdevs, nic.PCI)
+			all = append(all, nic.PCI)
 		}
 	}
 	for _, device := range g.HostDevs {
 		if device.PCI != "" {
-			fact.Hostdevs = append(fact.Hostdevs, device.PCI)
+			all = append(all, device.PCI)
 		}
 	}
+	return all
 }
 
 // maxVCPUs is more than any machine type of QEMU takes (4096 on q35 with KVM since 9.0).
@@ -212,15 +221,22 @@ func describeNIC(nic domain.Interface) facts.Interface {
 	return fact
 }
 
-// takeTargets gives the interfaces of a definition the host devices that they have while the guest runs.
+// takeTargets gives the interfaces of a definition the host devices that they have while the guest runs, and lists those that
+// were plugged in beside them.
 func takeTargets(fact *facts.Guest, live domain.Guest) {
-	for i := range fact.Interfaces {
-		nic := &fact.Interfaces[i]
-		for _, running := range live.Interfaces {
-			if running.MAC == nic.MAC {
-				nic.Tap = running.Target
-				break
-			}
+	for _, running := range live.Interfaces {
+		at := slices.IndexFunc(fact.Interfaces, func(nic facts.Interface) bool { return nic.MAC == running.MAC })
+		if at >= 0 {
+			fact.Interfaces[at].Tap = running.Target
+			continue
+		}
+		nic := describeNIC(running)
+		nic.Tap = running.Target
+		fact.Plugged = append(fact.Plugged, nic)
+	}
+	for _, pci := range functionsOf(live) {
+		if !slices.Contains(fact.Hostdevs, pci) {
+			fact.Hostdevs = append(fact.Hostdevs, pci)
 		}
 	}
 }

@@ -150,7 +150,7 @@ func TestVhostWorkersAreMatchedByOrderAndNumber(t *testing.T) {
 					continue
 				}
 				found = append(found, fmt.Sprintf("%s/%d", thread.NIC, thread.Queue))
-				if want := map[bool]string{true: "only one", false: "order of creation"}[c.workers == 1]; thread.Sure != want {
+				if want := map[bool]facts.Sure{true: facts.OnlyOne, false: facts.ByOrder}[c.workers == 1]; thread.Sure != want {
 					t.Errorf("sure by %q, expected %q", thread.Sure, want)
 				}
 			}

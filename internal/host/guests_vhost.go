@@ -1,7 +1,10 @@
 package host
 
 import (
+	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"mpps/internal/domain"
 	"mpps/internal/facts"
@@ -20,8 +23,28 @@ func (m *Machine) guestThreads(q qemu, all func() []process, live *domain.Guest)
 			list = append(list, m.thread(t, q.pid))
 		}
 	}
+	for i := range list {
+		if list[i].Role == "vhost" {
+			list[i].RunNS = m.ran(list[i].TID, q.pid)
+		}
+	}
 	matchVhosts(list, queues)
 	return list
+}
+
+// ran is how long a thread was on a CPU, in nanoseconds (Documentation/scheduler/sched-stats.rst, /proc/PID/schedstat); 0 where
+// the kernel does not tell.
+func (m *Machine) ran(tid, pid int) uint64 {
+	text, err := m.read(fmt.Sprintf("proc/%d/task/%d/schedstat", pid, tid))
+	if err != nil { // a thread of the kernel's
+		text, err = m.read(fmt.Sprintf("proc/%d/schedstat", tid))
+	}
+	first, _, _ := strings.Cut(strings.TrimSpace(text), " ")
+	n, bad := strconv.ParseUint(first, 10, 64)
+	if err != nil || bad != nil {
+		return 0
+	}
+	return n
 }
 
 // vhostQueue is one queue pair that has a vhost worker.
@@ -89,9 +112,9 @@ func matchVhosts(threads []facts.Thread, queues []vhostQueue) {
 	if len(workers) != len(queues) {
 		return
 	}
-	sure := "order of creation"
+	sure := facts.ByOrder
 	if len(workers) == 1 {
-		sure = "only one"
+		sure = facts.OnlyOne
 	}
 	for i, worker := range workers {
 		worker.NIC, worker.Queue, worker.Sure = queues[i].mac, queues[i].queue, sure

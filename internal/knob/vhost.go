@@ -2,6 +2,7 @@ package knob
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -81,6 +82,9 @@ var vhostThreads = &Knob{
 		if err != nil || len(parts) != 4 {
 			return Skips("no such thread")
 		}
+		if slices.ContainsFunc(g.Threads, func(t facts.Thread) bool { return t.NIC == parts[2] && t.Sure == facts.NotByOrder }) {
+			return Unsure("which thread serves it is in doubt: packets of its NIC did not make the threads run that the order of creation gives it")
+		}
 		placed := v.Placement().Guest(g.Name)
 		if placed == nil {
 			return Skips("no place for the guest on this host")
@@ -96,7 +100,7 @@ var vhostThreads = &Knob{
 		advice := Wants(setting.Exact(strconv.Itoa(cpu)), placed.VhostWhy).At(High)
 		for _, t := range g.Threads {
 			if t.Role == "vhost" && t.NIC == parts[2] && t.Queue == queue && t.Sure != "" {
-				advice.Because += " (thread found by " + t.Sure + ")"
+				advice.Because += " (thread found by " + string(t.Sure) + ")"
 			}
 		}
 		return advice

@@ -36,7 +36,7 @@ var vhostBudget = &Knob{
 			if !g.Active() && g.Name != v.Goal.Guest {
 				continue
 			}
-			for _, i := range g.Interfaces {
+			for _, i := range g.NICs() {
 				if placement.Tapped(i) && virtio(i.Model) && i.Backend != "qemu" {
 					threads += max(1, i.Queues)
 				}

@@ -70,7 +70,7 @@ func describe(h *facts.Host, guest *facts.Guest, paths Paths, g goal.Goal) Guest
 	if g.ForGuest(guest.Name) {
 		d.Allowed, d.Rate = g.CPUs, g.PPS
 	}
-	for _, i := range guest.Interfaces {
+	for _, i := range guest.NICs() {
 		if !Tapped(i) {
 			continue
 		}

@@ -44,7 +44,7 @@ func PathsOf(h *facts.Host) Paths {
 		}
 	}
 	for _, g := range h.Guests {
-		for _, i := range g.Interfaces {
+		for _, i := range g.NICs() {
 			for _, nic := range p.Behind(i) {
 				p.carries[nic] = true
 			}

@@ -101,7 +101,7 @@ func bridgePath(t *Text, h *facts.Host, b facts.Bridge, drawn map[string]bool) {
 	station{"bridge", b.Name, bridgeText(h, b)}.draw(t, "┿")
 	found := false
 	for _, g := range h.Guests {
-		for _, i := range g.Interfaces {
+		for _, i := range g.NICs() {
 			if i.Source != b.Name && (i.Tap == "" || !slices.Contains(b.Ports, i.Tap)) {
 				continue
 			}
@@ -154,14 +154,21 @@ func vhostStation(g facts.Guest, i facts.Interface) station {
 		return station{"QEMU", "device model", "QEMU emulates the NIC's registers: many exits a packet"}
 	}
 	var where []string
+	sure := "of some NIC of the guest"
 	for _, thread := range g.Threads {
 		if thread.Role == "vhost" && (thread.NIC == "" || thread.NIC == i.MAC) {
+			if thread.Sure != "" {
+				sure = "found by " + string(thread.Sure)
+				if thread.Sure == facts.OnlyOne {
+					sure = "the only one"
+				}
+			}
 			where = append(where, fmt.Sprintf("%d on CPU %d (allowed %s)", thread.TID, thread.CPU, thread.Affinity))
 		}
 	}
 	switch {
 	case len(where) > 0:
-		return station{"vhost", count(len(where), "thread"), strings.Join(where, ", ")}
+		return station{"vhost", count(len(where), "thread"), strings.Join(where, ", ") + ": " + sure}
 	case i.Backend == "qemu":
 		return station{"QEMU", "back end", "QEMU copies every packet in its own process"}
 	case g.State == "running":
@@ -286,10 +293,11 @@ func others(t *Text, h *facts.Host, drawn map[string]bool) {
 // nicsText says what NICs a guest has that lead to no bridge of this host.
 func nicsText(g facts.Guest) string {
 	var words []string
-	for _, i := range g.Interfaces[:min(len(g.Interfaces), 3)] {
+	all := g.NICs()
+	for _, i := range all[:min(len(all), 3)] {
 		words = append(words, strings.TrimSpace(fmt.Sprintf("%s NIC on %s %s", cmp.Or(i.Model, "a"), i.Type, i.Source)))
 	}
-	if rest := len(g.Interfaces) - 3; rest > 0 {
+	if rest := len(all) - 3; rest > 0 {
 		words = append(words, fmt.Sprintf("%d more", rest))
 	}
 	for _, pci := range g.Hostdevs {

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"mpps/internal/facts"
 	"mpps/internal/measure"
 	"mpps/internal/plan"
 	"mpps/internal/setting"
@@ -32,15 +31,7 @@ func BenchmarkPlacement(b *testing.B) {
 		}
 	}
 	s.run(0, "--quiet", "snapshot", "-o", "/share/host.json")
-	f, err := os.Open(filepath.Join(s.lab.ShareDir(), "host.json"))
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer f.Close()
-	h, err := facts.ReadSnapshot(f)
-	if err != nil {
-		b.Fatal(err)
-	}
+	h := s.readHost("host.json")
 	var text bytes.Buffer
 	if err := plan.Encode(&text, plan.Of(h, all.Goal, changes)); err != nil {
 		b.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"mpps/internal/facts"
 	"mpps/internal/placement"
 	"mpps/internal/setting"
 )
@@ -64,6 +65,8 @@ func testTwoGuests(s *scene) {
 	s.run(0, "apply", "--confirm", "0", "/share/place.json")
 	s.placed(&placed, names...)
 
+	s.plugs(placed.Guest(first.name))
+
 	// A new start: libvirt pins what the definition says, and the vhost threads are where they happen to be.
 	if err := s.guests[first.name].Restart(s.Context()); err != nil {
 		s.Fatal(err)
@@ -101,6 +104,32 @@ func testTwoGuests(s *scene) {
 	}
 	if now := s.seats(first.name); !slices.EqualFunc(now.vcpus, found[first.name].vcpus, setting.CPUSet.Equal) {
 		s.Errorf("threads of %s: %v, before: %v", first.name, now, found[first.name])
+	}
+}
+
+// plugs plugs a NIC into the first guest, which has it until its next start. Its vhost thread begins on the CPUs that the guest's
+// vhost threads have, because these are the emulator's; and packets for one NIC and none for the other show which thread is whose.
+func (s *scene) plugs(placed *placement.Placed) {
+	s.Helper()
+	s.must("virsh -q attach-interface " + first.name + " bridge br0 --model virtio --mac 52:54:00:0a:01:09 --live")
+	is := s.seats(first.name)
+	if len(is.vhost) != len(placed.Vhost)+1 {
+		s.Fatalf("%d vhost threads, expected one more than %d", len(is.vhost), len(placed.Vhost))
+	}
+	for _, cpus := range is.vhost {
+		if len(cpus.Minus(placed.Emulator)) > 0 {
+			s.Errorf("a vhost thread is on CPUs %s, those of the guest are %s", cpus, placed.Emulator)
+		}
+	}
+	s.run(0, "restore") // the others stand where they were
+	s.must("ping -f -q -w 12 " + first.addr + " >/dev/null 2>&1 &")
+	s.run(0, "--quiet", "snapshot", "--interval", "2s", "-o", "/share/plugged.json")
+	for _, g := range s.readHost("plugged.json").Guests {
+		for _, t := range g.Threads {
+			if g.Name == first.name && t.Role == "vhost" && t.Sure != facts.ByTraffic {
+				s.Errorf("thread %d of NIC %s is matched by %q", t.TID, t.NIC, t.Sure)
+			}
+		}
 	}
 }
 

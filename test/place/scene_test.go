@@ -148,6 +148,21 @@ func answerAny[R any](s *scene, codes []int, argv ...string) R {
 	return envelope.Result
 }
 
+// readHost reads a snapshot that the host has written to its share.
+func (s *scene) readHost(name string) *facts.Host {
+	s.Helper()
+	f, err := os.Open(filepath.Join(s.lab.ShareDir(), name))
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer f.Close()
+	h, err := facts.ReadSnapshot(f)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return h
+}
+
 // inventory is what mpps sees of the host.
 func (s *scene) inventory() *facts.Host {
 	s.Helper()
