@@ -166,7 +166,7 @@ func holder(a setting.Address) string {
 		}
 		return ""
 	case setting.Sysctl:
-		elements := strings.Split(lasting.Key(a.Path), "/")
+		elements := strings.Split(setting.SysctlPath(a.Path), "/")
 		if len(elements) == 5 && elements[0] == "net" {
 			return elements[3]
 		}

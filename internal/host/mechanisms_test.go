@@ -144,14 +144,3 @@ func TestStatesOfUnits(t *testing.T) {
 		}
 	}
 }
-
-func TestSysctlNames(t *testing.T) {
-	for name, want := range map[string]string{
-		"net.core.dev_weight": "net/core/dev_weight", "net/core/dev_weight": "net/core/dev_weight",
-		"net.ipv4.conf.eth0/100.rp_filter": "net/ipv4/conf/eth0.100/rp_filter", "net/ipv4/conf/eth0.100/rp_filter": "net/ipv4/conf/eth0.100/rp_filter",
-	} {
-		if got := sysctlFile(name); got != want {
-			t.Errorf("%s is %s, want %s", name, got, want)
-		}
-	}
-}

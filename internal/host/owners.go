@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"mpps/internal/facts"
+	"mpps/internal/setting"
 )
 
 // packagedUnits are where packages put units.
@@ -88,7 +89,7 @@ func parseSysctlFile(name, text string) []facts.OwnedValue {
 		if !found || key == "" {
 			continue
 		}
-		all = append(all, facts.OwnedValue{Key: sysctlFile(key), Value: strings.Join(strings.Fields(value), " "), File: name})
+		all = append(all, facts.OwnedValue{Key: setting.SysctlPath(key), Value: strings.Join(strings.Fields(value), " "), File: name})
 	}
 	return all
 }
@@ -138,7 +139,7 @@ func (m *Machine) tunedProfile(t *facts.Tuned, name string, depth int) {
 				}
 			case entry.section == "sysctl":
 				// ">8192" raises, "=>" and the like are TuneD's own; what it comes to is not known here.
-				t.Sysctls = append(t.Sysctls, facts.OwnedValue{Key: sysctlFile(entry.key), Value: strings.Join(strings.Fields(strings.Trim(entry.value, `"`)), " "), File: "/" + file})
+				t.Sysctls = append(t.Sysctls, facts.OwnedValue{Key: setting.SysctlPath(entry.key), Value: strings.Join(strings.Fields(strings.Trim(entry.value, `"`)), " "), File: "/" + file})
 			case entry.section != "main" && entry.section != "variables" && entry.key != "type" && entry.key != "devices":
 				value := strings.Join(strings.Fields(strings.Trim(entry.value, `"`)), " ")
 				if strings.Contains(value, "${") {

@@ -21,7 +21,7 @@ var bootIdle = &Knob{
 		Cost:   "Each CPU draws its full power all the time. Turbo of the busy cores drops, since no core leaves them any; and with SMT a polling thread takes half of its sibling's core.",
 		Verify: "/sys/devices/system/cpu/cpuidle/current_driver is none; turbostat shows Busy% 100 on idle CPUs.",
 		Traps: []string{
-			"cpu.latency (a held /dev/cpu_dma_latency of 0) does the same at run time, can be taken back, and is enough above 20 µs.",
+			"cpu.latency (each CPU's pm_qos_resume_latency_us) does the same at run time, can be taken back, and is enough above 20 µs.",
 			"Never with SMT on: see firmware.smt.",
 			"kvm.halt_poll_ns should be 0 where the guest polls itself (idle=poll in the guest).",
 			"idle=halt and idle=nomwait are other things.",

@@ -19,7 +19,7 @@ func idleKnob(id, title, why, verify string, traps []string, is func(v *View, s 
 			Want: "disabled for realtime, and where guests use all cores of a socket", Why: why, Verify: verify,
 			Cost: "Power and heat, also of idle cores. The turbo of a single busy core can drop, since the others no longer leave their share of power to it.",
 			Traps: append(traps,
-				"Immediate and reversible without the firmware: cpu.latency (a held /dev/cpu_dma_latency), or 'echo 1 > /sys/devices/system/cpu/cpuN/cpuidle/stateM/disable'.",
+				"Immediate and reversible without the firmware: cpu.latency (each CPU's pm_qos_resume_latency_us), or 'echo 1 > /sys/devices/system/cpu/cpuN/cpuidle/stateM/disable'.",
 				"intel_idle has its own list of states and does not look at processor.max_cstate (boot.cstate)."),
 			Sources: []Source{
 				{"states, latency, disable", "Documentation/admin-guide/pm/cpuidle.rst; drivers/idle/intel_idle.c"},

@@ -35,3 +35,10 @@ func (v *View) split() (quiet, loud setting.CPUSet, advice Advice, ok bool) {
 
 // inGuest tells whether the host that is looked at is a virtual machine itself.
 func (v *View) inGuest() bool { return v.Virtual != "" }
+
+// avoids tells whether a value is a set of CPUs that has none of these.
+func (v *View) avoids(a setting.Address, cpus setting.CPUSet) bool {
+	r := v.Readings.At(a)
+	set, err := setting.ParseCPUs(r.Value)
+	return r.State == setting.Known && err == nil && len(set.And(cpus)) == 0
+}

@@ -68,10 +68,8 @@ func (v *View) offQuiet(a setting.Address) Advice {
 	if !ok {
 		return advice
 	}
-	if r := v.Readings.At(a); r.State == setting.Known {
-		if mask, err := setting.ParseCPUs(r.Value); err == nil && len(mask.And(quiet)) == 0 {
-			return Fine("it goes to the host's CPUs")
-		}
+	if v.avoids(a, quiet) {
+		return Fine("it goes to the host's CPUs")
 	}
 	advice = Wants(setting.Exact(loud.String()), fmt.Sprintf("it may interrupt the guests' CPUs %s", quiet)).At(Medium)
 	advice.Risk = goal.None

@@ -37,10 +37,8 @@ var rtWatchdog = &Knob{
 		if strings.Contains(" "+v.Kernel.CommandLine+" ", " nowatchdog ") {
 			return Fine("switched off on the command line (nowatchdog)")
 		}
-		if r := v.Readings.At(a); r.State == setting.Known {
-			if mask, err := setting.ParseCPUs(r.Value); err == nil && len(mask.And(quiet)) == 0 {
-				return Fine("the detectors watch only the host's CPUs")
-			}
+		if v.avoids(a, quiet) {
+			return Fine("the detectors watch only the host's CPUs")
 		}
 		return Wants(setting.Exact(loud.String()), fmt.Sprintf("a thread and an NMI take a few microseconds on the guests' CPUs %s every few seconds", quiet)).At(Low)
 	},
@@ -101,10 +99,8 @@ var rtWorkqueue = &Knob{
 		if !ok {
 			return advice
 		}
-		if r := v.Readings.At(a); r.State == setting.Known {
-			if mask, err := setting.ParseCPUs(r.Value); err == nil && len(mask.And(quiet)) == 0 {
-				return Fine("unbound work runs on the host's CPUs")
-			}
+		if v.avoids(a, quiet) {
+			return Fine("unbound work runs on the host's CPUs")
 		}
 		return Wants(setting.Exact(loud.String()), fmt.Sprintf("unbound kernel work may run on the guests' CPUs %s", quiet)).At(Medium)
 	},

@@ -1,6 +1,10 @@
 package lasting
 
-import "strings"
+import (
+	"strings"
+
+	"mpps/internal/setting"
+)
 
 // mark stands in every file that mpps writes.
 const mark = "Written by mpps"
@@ -54,5 +58,5 @@ func lineKey(line string) string {
 	if fields := strings.Fields(key); len(fields) == 3 && fields[0] == "options" {
 		return strings.Join(fields, " ")
 	}
-	return Key(strings.TrimSpace(strings.TrimPrefix(key, "-")))
+	return setting.SysctlPath(strings.TrimSpace(strings.TrimPrefix(key, "-")))
 }

@@ -76,7 +76,7 @@ func volatile(a setting.Address) bool {
 	if a.Kind == setting.ModuleParam {
 		return true
 	}
-	key := Key(a.Path)
+	key := setting.SysctlPath(a.Path)
 	for _, prefix := range []string{"net/bridge/", "net/netfilter/", "net/nf_conntrack"} {
 		if strings.HasPrefix(key, prefix) {
 			return true
@@ -84,24 +84,6 @@ func volatile(a setting.Address) bool {
 	}
 	elements := strings.Split(key, "/")
 	return len(elements) == 5 && elements[0] == "net" && (elements[2] == "conf" || elements[2] == "neigh") && elements[3] != "all" && elements[3] != "default"
-}
-
-// Key is the name of a kernel parameter as the path below /proc/sys: sysctl(8) takes either separator, and the first one
-// says which is meant.
-func Key(name string) string {
-	at := strings.IndexAny(name, "./")
-	if at < 0 || name[at] == '/' {
-		return name
-	}
-	return strings.Map(func(r rune) rune {
-		switch r {
-		case '.':
-			return '/'
-		case '/':
-			return '.'
-		}
-		return r
-	}, name)
 }
 
 // Add plans what makes a plan's changes last, behind them: a file is written only once every value has proved to be taken.
@@ -221,7 +203,7 @@ func (b *builder) folder(id string, a setting.Address) {
 
 func (b *builder) sysctls() {
 	b.lines("sysctl", "Kernel parameters at boot", sysctlFolder, sysctlAddress, sysctlHeader, b.changes(bySysctl), func(c plan.Change) (string, string) {
-		return Key(c.Address.Path), c.Address.Path + " = " + c.To.Value
+		return setting.SysctlPath(c.Address.Path), c.Address.Path + " = " + c.To.Value
 	})
 }
 

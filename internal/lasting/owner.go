@@ -65,7 +65,7 @@ func runs(h *facts.Host, name string) bool {
 
 // sysctlOwners are the files of sysctl.d that set a parameter. Files are read in the order of their names; the last wins.
 func sysctlOwners(l *facts.Lasting, a setting.Address) []Owner {
-	key, ours := Key(a.Path), path.Base(SysctlFile)
+	key, ours := setting.SysctlPath(a.Path), path.Base(SysctlFile)
 	var all []Owner
 	for _, v := range l.Sysctls {
 		if v.File == "/"+SysctlFile || !matches(v.Key, key) {

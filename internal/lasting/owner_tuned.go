@@ -21,7 +21,7 @@ func tunedOwners(l *facts.Lasting, a setting.Address) []Owner {
 	who := "TuneD profile " + t.Profile
 	if a.Kind == setting.Sysctl {
 		for _, v := range slices.Backward(t.Sysctls) {
-			if v.Key == Key(a.Path) {
+			if v.Key == setting.SysctlPath(a.Path) {
 				return []Owner{{Who: who, Value: v.Value, When: profileChosen}}
 			}
 		}

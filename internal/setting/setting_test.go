@@ -151,3 +151,14 @@ func TestCanonical(t *testing.T) {
 		t.Errorf("a ring of many descriptors: %v, expected an error that names the address", err)
 	}
 }
+
+func TestSysctlPath(t *testing.T) {
+	for name, want := range map[string]string{
+		"net.core.dev_weight": "net/core/dev_weight", "net/core/dev_weight": "net/core/dev_weight",
+		"net.ipv4.conf.eth0/100.rp_filter": "net/ipv4/conf/eth0.100/rp_filter", "net/ipv4/conf/eth0.100/rp_filter": "net/ipv4/conf/eth0.100/rp_filter",
+	} {
+		if got := SysctlPath(name); got != want {
+			t.Errorf("%s is %s, want %s", name, got, want)
+		}
+	}
+}
