@@ -108,7 +108,11 @@ func (a *app) planned(ctx context.Context, given []string, flags *goalFlags, run
 	if err != nil {
 		return nil, nil, false, err
 	}
-	if m, err = a.gather(ctx, ""); err != nil {
+	guest := g.Guest
+	if p != nil {
+		guest = p.Goal.Guest
+	}
+	if m, err = a.gatherOver(ctx, "", 0, guest); err != nil {
 		return nil, nil, false, err
 	}
 	if p != nil {

@@ -37,7 +37,7 @@ Some knobs decide by what is lost now: watch under load with --interval.
 			if failOn != "" && !slices.Contains(knob.Severities(), failOn) {
 				return usage(fmt.Errorf("--fail-on %q: expected one of %s", failOn, strings.Join(knob.Severities(), ", ")), "")
 			}
-			m, err := a.gatherOver(cmd.Context(), snapshot, interval)
+			m, err := a.gatherOver(cmd.Context(), snapshot, interval, g.Guest)
 			if err != nil {
 				return err
 			}

@@ -28,11 +28,12 @@ type machine struct {
 
 // gather takes the facts of the machine below --root, or reads them from a snapshot file.
 func (a *app) gather(ctx context.Context, snapshot string) (*machine, error) {
-	return a.gatherOver(ctx, snapshot, 0)
+	return a.gatherOver(ctx, snapshot, 0, "")
 }
 
-// gatherOver also watches the counters of the live machine for an interval.
-func (a *app) gatherOver(ctx context.Context, snapshot string, interval time.Duration) (*machine, error) {
+// gatherOver also watches the counters of the live machine for an interval, and looks inside the named guest (empty: the only
+// one that runs).
+func (a *app) gatherOver(ctx context.Context, snapshot string, interval time.Duration, guest string) (*machine, error) {
 	if interval < 0 {
 		return nil, usage(fmt.Errorf("--interval %v: expected a time such as 2s", interval), "leave it out for a look at one moment")
 	}
@@ -54,6 +55,7 @@ func (a *app) gatherOver(ctx context.Context, snapshot string, interval time.Dur
 	if err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
+	m.LookInside(guest)
 	h := m.Inventory(ctx)
 	if interval > 0 {
 		a.out.Progress("watching the counters for %v", interval)

@@ -59,8 +59,8 @@ func (e *engine) watchGuests(ctx context.Context, root string) {
 		return fmt.Sprintf("guest %s still runs with what was put back in its definition: gone when it is shut down and started", c.Address.Object())
 	}
 	e.Reset = func(c journal.Change, since time.Time) string {
-		ofThread := c.Address.Kind == setting.ThreadAffinity || c.Address.Kind == setting.DomainLive
-		if !ofThread || since.IsZero() || !before(c).began.After(since) {
+		gone := c.Address.Kind == setting.ThreadAffinity || c.Address.Kind == setting.DomainLive || c.Address.Kind == setting.Inside
+		if !gone || since.IsZero() || !before(c).began.After(since) {
 			return ""
 		}
 		return fmt.Sprintf("guest %s was started anew", c.Address.Object())
@@ -98,6 +98,7 @@ func guestsNow(ctx context.Context, root string) map[string]guestNow {
 		return guests
 	}
 	defer m.Close()
+	m.LookInside(host.NoGuest)
 	for _, g := range m.Inventory(ctx).Guests {
 		now := guestNow{pending: g.Pending}
 		if g.PID > 0 {

@@ -34,7 +34,7 @@ outlasts the kernel's own memory.
 			if err != nil {
 				return err
 			}
-			m, err := a.gatherOver(cmd.Context(), snapshot, interval)
+			m, err := a.gatherOver(cmd.Context(), snapshot, interval, g.Guest)
 			if err != nil {
 				return err
 			}

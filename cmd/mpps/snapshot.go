@@ -29,7 +29,7 @@ that long first: only so can audit judge, from the file, what depends on losses.
   mpps snapshot diff before.json after.json`,
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			m, err := a.gatherOver(cmd.Context(), "", interval)
+			m, err := a.gatherOver(cmd.Context(), "", interval, "")
 			if err != nil {
 				return err
 			}

@@ -38,6 +38,8 @@ type Engine struct {
 	// Owner tells who else sets the value of a change, where that explains what was found; empty where nobody does. nil
 	// means nobody else sets anything.
 	Owner func(c journal.Change, found setting.Reading) string
+
+	ahead ahead
 }
 
 const defaultDeadline = 10 * time.Second
@@ -47,7 +49,7 @@ const defaultDeadline = 10 * time.Second
 var slow = map[setting.Kind]time.Duration{
 	setting.Domain: time.Minute, setting.Service: time.Minute, setting.NetfilterRule: time.Minute,
 	setting.KernelArg: 3 * time.Minute, setting.BootKernel: 3 * time.Minute, // grub-mkconfig and grubby look at every kernel and, with os-prober, at every disk
-	setting.NICRing: 30 * time.Second, setting.NICChannels: 30 * time.Second,
+	setting.NICRing: 30 * time.Second, setting.NICChannels: 30 * time.Second, setting.Inside: 30 * time.Second,
 }
 
 func (e *Engine) deadline(a setting.Address) time.Duration {
@@ -67,6 +69,9 @@ var errInDoubt = errors.New("in doubt: it is not known whether it took effect")
 // read reads an address and gives up after the deadline. A cancelled parent does not shorten it: what was written must
 // be read back.
 func (e *Engine) read(ctx context.Context, a setting.Address) setting.Reading {
+	if mechanism, able := e.Mechanisms[a.Kind].(setting.Reads); able {
+		return e.ahead.read(ctx, mechanism, a, e.deadline(a))
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.deadline(a))
 	defer cancel()
 	answer := make(chan setting.Reading, 1)
@@ -88,6 +93,8 @@ func (e *Engine) write(ctx context.Context, a setting.Address, to setting.Readin
 
 // within calls a write and gives up waiting after a limit.
 func (e *Engine) within(ctx context.Context, limit time.Duration, write func(context.Context) error) error {
+	e.ahead.forget()
+	defer e.ahead.forget()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
 	answer := make(chan error, 1)
@@ -128,6 +135,7 @@ func (e *Engine) readBack(ctx context.Context, a setting.Address, is func(settin
 			return found, true
 		}
 		time.Sleep(pause)
+		e.ahead.forget()
 		found = e.read(ctx, a)
 	}
 	return found, is(found)

@@ -241,6 +241,7 @@ func (r *run) restoreAll(ctx context.Context, t *journal.Transaction, s sharing,
 	var touched []journal.Change
 	var refused []restored
 	all := append(t.Changes(), s.inherited...)
+	r.ahead.expect(addressesOf(all))
 	for end := len(all); end > 0; {
 		n := r.together(end, func(k int) setting.Address { return all[end-1-k].Address })
 		var these []restored

@@ -166,6 +166,7 @@ func settled(l *journal.Ledger) error {
 func (e *Engine) preflight(ctx context.Context, p *plan.Plan) ([]setting.Reading, error) {
 	found := make([]setting.Reading, len(p.Changes))
 	stale := &plan.Stale{Digest: p.Digest}
+	e.ahead.expect(p.Addresses())
 	for i, c := range p.Changes {
 		if err := ctx.Err(); err != nil {
 			return nil, fmt.Errorf("nothing was changed: %w", context.Cause(ctx))

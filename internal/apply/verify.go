@@ -74,6 +74,9 @@ func (e *Engine) Status(ctx context.Context) (Status, error) {
 	s := Status{State: IsClean, Holder: ledger.Holder, Transactions: []Entry{}, Rows: []Row{}, Counts: map[string]int{}}
 	at, back := map[setting.Address]int{}, putBack(ledger)
 	for _, t := range ledger.Open() {
+		e.ahead.expect(addressesOf(t.Changes()))
+	}
+	for _, t := range ledger.Open() {
 		s.Transactions = append(s.Transactions, entry(ledger, t))
 		for _, c := range t.Changes() {
 			if ctx.Err() != nil {

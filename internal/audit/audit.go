@@ -100,7 +100,7 @@ func RunWith(h *facts.Host, g goal.Goal, catalogue []*knob.Knob, adjust Adjust) 
 			if adjust != nil {
 				advice = adjust(k.ID, a, advice)
 			}
-			f := judge(k, a, advice, h.Readings.At(a), view.Tier)
+			f := judge(k, a, advice, h.Readings.At(a), view.Tier, g)
 			r.Counts[f.State]++
 			r.Findings = append(r.Findings, f)
 		}
@@ -121,7 +121,7 @@ func RunWith(h *facts.Host, g goal.Goal, catalogue []*knob.Knob, adjust Adjust) 
 }
 
 // judge makes a finding of a knob's advice and what was found.
-func judge(k *knob.Knob, a setting.Address, advice knob.Advice, found setting.Reading, tier goal.Tier) Finding {
+func judge(k *knob.Knob, a setting.Address, advice knob.Advice, found setting.Reading, tier goal.Tier, g goal.Goal) Finding {
 	if advice.Found != nil {
 		found = *advice.Found
 	}
@@ -179,8 +179,10 @@ func judge(k *knob.Knob, a setting.Address, advice knob.Advice, found setting.Re
 		}
 		f.Needs, f.Rules = advice.Needs, advice.Rules
 		switch {
-		case k.Check:
+		case k.Check, a.Kind == setting.Fact:
 			f.Blocked = "checked and explained only: mpps does not set it"
+		case a.Kind == setting.Inside && g.Guest == "":
+			f.Blocked = "set inside a guest only where the goal names it: --guest " + a.Object()
 		case k.Asked && advice.Site == "":
 			f.Blocked = "set on request only: ask for it in the site file, {id: " + k.ID + ", want: …, reason: …}"
 		case found.ReadOnly:

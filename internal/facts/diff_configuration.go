@@ -84,7 +84,7 @@ func stillTopology(t Topology) Topology {
 }
 
 func stillGuest(g Guest, taps map[string]string) Guest {
-	g.State, g.PID, g.Inside = "", 0, nil
+	g.State, g.PID, g.Job, g.Inside = "", 0, "", nil
 	g.Interfaces = slices.Clone(g.Interfaces)
 	for i := range g.Interfaces {
 		g.Interfaces[i].Tap = renamed(taps, g.Interfaces[i].Tap)

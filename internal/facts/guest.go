@@ -2,6 +2,7 @@ package facts
 
 import (
 	"slices"
+	"strings"
 
 	"mpps/internal/setting"
 )
@@ -29,7 +30,8 @@ type Guest struct {
 	Definition  string           `json:"definition,omitempty"` // persistent XML as libvirt printed it
 	Pending     []string         `json:"pending"`              // paths in which the definition differs from what runs: wait for a restart
 	Threads     []Thread         `json:"threads"`
-	Inside      *Inside          `json:"inside,omitempty"` // what its agent tells; nil where it has none or did not answer
+	Job         string           `json:"job,omitempty"`    // what libvirt does with it as a whole: "migration out", "migration in", "save" …; empty: nothing
+	Inside      *Inside          `json:"inside,omitempty"` // what its agent tells; nil where it was not asked, has none or did not answer
 }
 
 // NICs are all that it has or runs with.
@@ -50,7 +52,12 @@ type Inside struct {
 	Release string `json:"kernel_release"` // uname -r
 	Version string `json:"kernel_version,omitempty"`
 	OS      string `json:"os,omitempty"`
+	Why     string `json:"why,omitempty"`  // why more could not be seen, and what to do
+	Host    *Host  `json:"host,omitempty"` // the guest seen as a host, by its own files; without readings but for services
 }
+
+// Migrates tells whether a guest is on its way to or from another host.
+func (g *Guest) Migrates() bool { return strings.HasPrefix(g.Job, "migration") }
 
 // Interface is one NIC of a guest, as its persistent definition has it.
 type Interface struct {

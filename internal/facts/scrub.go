@@ -17,8 +17,10 @@ import (
 // the host and of its guests, and what a guest's definition says in words. The same thing gets the same replacement
 // wherever it stands (also inside definitions, addresses, rules and reasons), so that a scrubbed snapshot audits like
 // the original. Names of interfaces, bridges and drivers stay: they are part of the configuration.
-func Scrub(h *Host) *Host {
-	s := newScrubber(h)
+func Scrub(h *Host) *Host { return newScrubber(h).host(h, "host") }
+
+// host is the copy of a host, or of the inside of a guest, which bears the name that is given.
+func (s *scrubber) host(h *Host, name string) *Host {
 	text, err := json.Marshal(h)
 	if err != nil {
 		panic(fmt.Sprintf("a host is always JSON: %v", err))
@@ -27,15 +29,25 @@ func Scrub(h *Host) *Host {
 	if err := json.Unmarshal([]byte(s.text(string(text))), &c); err != nil {
 		panic(fmt.Sprintf("scrubbing replaces words by words: %v", err))
 	}
-	c.Name = s.names.of(h.Name)
+	if h.Name != "" {
+		c.Name = name
+	}
 	c.Kernel.Release, c.Kernel.Version = h.Kernel.Release, h.Kernel.Version // four numbers are no address here
 	c.Kernel.CommandLine = s.named(c.Kernel.CommandLine, h)
 	for i := range c.NICs {
 		c.NICs[i].Firmware = h.NICs[i].Firmware
 	}
 	for i := range c.Guests {
-		c.Guests[i].Name = s.names.of(h.Guests[i].Name)
-		c.Guests[i].Definition = s.definition(h.Guests[i])
+		g := &h.Guests[i]
+		c.Guests[i].Name = s.names.of(g.Name)
+		c.Guests[i].Definition = s.definition(*g)
+		if in := c.Guests[i].Inside; in != nil {
+			in.Release, in.Version, in.OS = g.Inside.Release, g.Inside.Version, g.Inside.OS
+			if g.Inside.Host != nil {
+				in.Host = s.host(g.Inside.Host, c.Guests[i].Name)
+				in.Host.Root = "guest " + c.Guests[i].Name
+			}
+		}
 	}
 	for id, a := range c.Attested {
 		a.By = s.people.of(a.By)
@@ -45,7 +57,7 @@ func Scrub(h *Host) *Host {
 	s.lasting(&c)
 	c.Readings = make(Readings, len(h.Readings))
 	for a, r := range h.Readings {
-		r.Value, r.Why = s.text(r.Value), s.text(r.Why)
+		r.Value, r.Why = s.text(r.Value), s.named(s.text(r.Why), h)
 		if a.Kind == setting.File { // the list of values to be put back names guests
 			r.Value = s.named(r.Value, h)
 		}
@@ -216,7 +228,7 @@ func (s *scrubber) named(text string, h *Host) string {
 // address replaces what an address names: a guest where its kind has one, and everything told by its form.
 func (s *scrubber) address(a setting.Address) setting.Address {
 	switch a.Kind {
-	case setting.Domain, setting.DomainLive, setting.ThreadAffinity:
+	case setting.Domain, setting.DomainLive, setting.ThreadAffinity, setting.Inside:
 		if rest := a.Rest(); rest != "" {
 			return setting.Of(a.Kind, s.names.of(a.Object()), s.text(rest))
 		}

@@ -106,3 +106,41 @@ func TestScrubBoot(t *testing.T) {
 		t.Errorf("scrubbed beyond use: %s", text)
 	}
 }
+
+// TestScrubInside: what a guest's agent told is scrubbed like the host, with the same replacements.
+func TestScrubInside(t *testing.T) {
+	h := Synthetic(Size{CPUs: 16, NICs: 1, Queues: 2, Guests: 1})
+	g := &h.Guests[0]
+	g.Name = "payroll"
+	mac := g.Interfaces[0].MAC
+	g.Inside = &Inside{Release: "5.14.0.1", OS: "Linux", Host: &Host{
+		Name: "payroll.example.org", Root: "guest payroll", Kernel: Kernel{Release: "5.14.0.1", CommandLine: "ip=203.0.113.9 root=UUID=a81f45a7-c81f-45a7-839a-a6ab341a1fa9"},
+		NICs: []NIC{{Name: "eth0", MAC: mac}}, Readings: Readings{},
+	}}
+	h.Readings[setting.In("payroll", setting.Of(setting.Sysctl, "kernel.timer_migration"))] = setting.Value("1")
+	c := Scrub(h)
+	text := string(written(t, c))
+	for _, secret := range []string{"payroll", "example.org", "203.0.113.9", "a81f45a7", `"` + mac + `"`} {
+		if strings.Contains(text, secret) {
+			t.Errorf("%q is still there", secret)
+		}
+	}
+	in := c.Guests[0].Inside
+	if in.Host == nil || in.Host.NICs[0].MAC != c.Guests[0].Interfaces[0].MAC || in.Release != "5.14.0.1" || in.Host.Kernel.Release != "5.14.0.1" {
+		t.Errorf("%+v", in)
+	}
+	if r := c.Readings.At(setting.In(c.Guests[0].Name, setting.Of(setting.Sysctl, "kernel.timer_migration"))); r.Value != "1" {
+		t.Errorf("its value is not at the guest's new name: %+v", r)
+	}
+	if _, err := ReadSnapshot(strings.NewReader(text)); err != nil {
+		t.Error(err)
+	}
+	h.Guests[0].Inside.Host.NICs[0].TxQueues = 1 << 30
+	var b strings.Builder
+	if err := Write(&b, h, "test"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadSnapshot(strings.NewReader(b.String())); err == nil {
+		t.Error("an inside that no machine has was accepted")
+	}
+}

@@ -188,6 +188,11 @@ func (h *Host) check() error {
 		if err := within("vCPUs of guest "+g.Name, maxCPUs, g.VCPUs, g.MaxVCPUs); err != nil {
 			return err
 		}
+		if g.Inside != nil && g.Inside.Host != nil {
+			if err := g.Inside.Host.check(); err != nil {
+				return err
+			}
+		}
 		for _, nic := range g.Interfaces {
 			if err := within("queues of guest "+g.Name, maxQueues, nic.Queues); err != nil {
 				return err

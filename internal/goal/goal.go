@@ -67,6 +67,12 @@ type Goal struct {
 // Consents tells whether the goal allows a change of the given risk.
 func (g Goal) Consents(r Risk) bool { return !r.NeedsConsent() || slices.Contains(g.Consent, r) }
 
+// Inside is the goal as it is inside a guest: its CPUs are others, and it has no guest of that name.
+func (g Goal) Inside() Goal {
+	g.Guest, g.CPUs = "", nil
+	return g
+}
+
 // ForGuest tells whether the goal concerns the named guest.
 func (g Goal) ForGuest(name string) bool { return g.Guest == "" || g.Guest == name }
 

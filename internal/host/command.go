@@ -22,14 +22,14 @@ const (
 // command runs a program by its argument vector, never through a shell, with a fixed locale, and returns its standard
 // output. The error names the program and carries its standard error. Programs that change something are run by change.
 func (m *Machine) command(ctx context.Context, stdin, name string, args ...string) (string, error) {
-	text, _, err := m.program(ctx, stdin, name, args...)
+	text, _, _, err := m.program(ctx, stdin, name, args...)
 	return text, err
 }
 
 // change runs a program that changes something. Where the program was ended before it was done the error is ErrInDoubt:
 // what it had asked a daemon or the kernel to do may come about all the same.
 func (m *Machine) change(ctx context.Context, stdin, name string, args ...string) error {
-	_, cut, err := m.program(ctx, stdin, name, args...)
+	_, _, cut, err := m.program(ctx, stdin, name, args...)
 	if err != nil && cut {
 		return fmt.Errorf("%w: %w", ErrInDoubt, err)
 	}
@@ -47,11 +47,11 @@ func (m *Machine) changeWithUs(ctx context.Context, name string, args ...string)
 // withUs marks the context of such a program.
 type withUs struct{}
 
-// program runs a program. cut tells that it was started and did not come to its own end: killed by the deadline, by a
+// program runs a program and returns what it wrote on standard output and on standard error. cut tells that it was started and did not come to its own end: killed by the deadline, by a
 // cancellation or by somebody else.
-func (m *Machine) program(ctx context.Context, stdin, name string, args ...string) (text string, cut bool, err error) {
+func (m *Machine) program(ctx context.Context, stdin, name string, args ...string) (text, said string, cut bool, err error) {
 	if !m.live {
-		return "", false, errNotLive
+		return "", "", false, errNotLive
 	}
 	ctx, cancel := patient(ctx, commandPatience)
 	defer cancel()
@@ -65,15 +65,16 @@ func (m *Machine) program(ctx context.Context, stdin, name string, args ...strin
 	var stdout, stderr strings.Builder
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err = cmd.Run()
+	said = strings.TrimSpace(stderr.String())
 	if err == nil {
-		return stdout.String(), false, nil
+		return stdout.String(), said, false, nil
 	}
 	cut = cmd.Process != nil && (cmd.ProcessState == nil || !cmd.ProcessState.Exited() || errors.Is(err, exec.ErrWaitDelay))
 	if cause := context.Cause(ctx); cause != nil && cut {
 		err = fmt.Errorf("%w (%w)", cause, err)
 	}
-	if said := strings.TrimSpace(stderr.String()); said != "" {
-		return stdout.String(), cut, fmt.Errorf("%s: %w: %s", name, err, said)
+	if said != "" {
+		return stdout.String(), said, cut, fmt.Errorf("%s: %w: %s", name, err, said)
 	}
-	return stdout.String(), cut, fmt.Errorf("%s: %w", name, err)
+	return stdout.String(), said, cut, fmt.Errorf("%s: %w", name, err)
 }

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -27,6 +28,8 @@ type Machine struct {
 	live bool   // root is "/": system calls, netlink and programs may be used
 
 	definitions definitions // of guests, as read before
+	inside      string      // the guest whose inside the inventory shows; empty: the only one that runs
+	hung        sync.Map    // guests whose agent did not answer: name → hungSince
 }
 
 // Open opens the machine whose files are below root; "/" is the live one.

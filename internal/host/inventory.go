@@ -23,9 +23,25 @@ func (m *Machine) Inventory(ctx context.Context) *facts.Host {
 	return h
 }
 
-// Read reads every address and stores what was found in the host's readings.
+// Read reads every address and stores what was found in the host's readings. Values inside one guest, for which programs are
+// run there, are read together.
 func Read(ctx context.Context, mechanisms setting.Mechanisms, h *facts.Host, addresses []setting.Address) {
+	var order []string
+	inside := map[string][]setting.Address{}
 	for _, a := range addresses {
-		h.Readings[a] = mechanisms.Read(ctx, a)
+		if a.Kind != setting.Inside {
+			h.Readings[a] = mechanisms.Read(ctx, a)
+			continue
+		}
+		if inside[a.Object()] == nil {
+			order = append(order, a.Object())
+		}
+		inside[a.Object()] = append(inside[a.Object()], a)
+	}
+	for _, guest := range order {
+		all := inside[guest]
+		for i, r := range mechanisms.ReadAll(ctx, all) {
+			h.Readings[all[i]] = r
+		}
 	}
 }

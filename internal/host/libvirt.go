@@ -96,21 +96,28 @@ type virsh struct {
 	path    string
 }
 
-// run runs commands in one virsh and returns what each printed on standard output. A command that failed printed
-// nothing; the error then holds what virsh said, beside the outputs of the others.
+// run runs commands in one virsh and returns what each printed on standard output. A command that failed printed nothing;
+// where it was the last one, or virsh could not go on, the error holds what virsh said, beside the outputs of the others.
 func (v virsh) run(ctx context.Context, stdin string, commands ...string) ([]string, error) {
+	outputs, _, err := v.saying(ctx, stdin, commands...)
+	return outputs, err
+}
+
+// saying is run with what virsh said on standard error: virsh goes on after a command that failed, and its exit code is that
+// of the last one.
+func (v virsh) saying(ctx context.Context, stdin string, commands ...string) ([]string, string, error) {
 	mark := "mpps-" + rand.Text()
 	script := strings.Join(commands, "; echo "+mark+"; ") + "; echo " + mark
 	args := []string{"-q", "-c", "qemu:///system"}
 	if os.Geteuid() != 0 {
 		args = append(args, "-r")
 	}
-	text, err := v.machine.command(ctx, stdin, v.path, append(args, script)...)
+	text, said, _, err := v.machine.program(ctx, stdin, v.path, append(args, script)...)
 	outputs := strings.Split(text, mark)
 	if len(outputs) <= len(commands) {
-		return nil, errors.Join(fmt.Errorf("virsh answered %d of %d commands", max(len(outputs)-1, 0), len(commands)), err)
+		return nil, said, errors.Join(fmt.Errorf("virsh answered %d of %d commands", max(len(outputs)-1, 0), len(commands)), err)
 	}
-	return outputs[:len(commands)], err
+	return outputs[:len(commands)], said, err
 }
 
 // quoted is a word for virsh: all but the single quote stands for itself between single quotes.

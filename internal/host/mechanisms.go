@@ -44,6 +44,7 @@ func (m *Machine) Mechanisms() setting.Mechanisms {
 		setting.IRQCPUs:        irqCPUs{m},
 		setting.RuleSet:        wholeRules{m},
 		setting.VFAttr:         vfAttr{m},
+		setting.Inside:         insideValue{m: m},
 	}
 }
 

@@ -9,11 +9,11 @@ import (
 func TestParseOSInfo(t *testing.T) {
 	text := `{"return":{"name":"Debian GNU/Linux","kernel-release":"6.12.48+deb13-amd64","version":"13 (trixie)","pretty-name":"Debian GNU/Linux 13 (trixie)","version-id":"13","kernel-version":"#1 SMP PREEMPT_DYNAMIC Debian 6.12.48-1","machine":"x86_64","id":"debian"}}`
 	want := facts.Inside{Release: "6.12.48+deb13-amd64", Version: "#1 SMP PREEMPT_DYNAMIC Debian 6.12.48-1", OS: "Debian GNU/Linux 13 (trixie)"}
-	if got := parseOSInfo("\n" + text + "\n\n"); got == nil || *got != want {
+	if got := parseOSInfo(returned("\n" + text + "\n\n")); got == nil || *got != want {
 		t.Errorf("%+v", got)
 	}
 	for _, text := range []string{"", "{}", "error: Guest agent is not responding", `{"return":{}}`, `{"return":[]}`} {
-		if got := parseOSInfo(text); got != nil {
+		if got := parseOSInfo(returned(text)); got != nil {
 			t.Errorf("%q: %+v", text, got)
 		}
 	}
@@ -22,7 +22,7 @@ func TestParseOSInfo(t *testing.T) {
 func FuzzParseOSInfo(f *testing.F) {
 	f.Add(`{"return":{"kernel-release":"6.1"}}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		if got := parseOSInfo(text); got != nil && got.Release == "" {
+		if got := parseOSInfo(returned(text)); got != nil && got.Release == "" {
 			t.Errorf("%q: %+v", text, got)
 		}
 	})

@@ -34,6 +34,7 @@ func Catalogue() []*Knob {
 		[]*Knob{rtSwap, rtKSM, rtWatchdog, rtKsoftirqd, rtRCUC, rtRCUB, rtThrottling, rtFairServer, rtIRQAffinity, rtTracing},
 		[]*Knob{rtWorkqueue, rtTimerMigration, rtStatInterval},
 		[]*Knob{guestKernel, guestMitigations, guestChannels, guestXPS, guestIRQBalance, guestRealtime},
+		[]*Knob{guestSwap, guestKSM, guestWatchdog, guestThrottling, guestTimerMigration},
 	)
 }
 

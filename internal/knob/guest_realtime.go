@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"mpps/internal/datapath"
-	"mpps/internal/facts"
 	"mpps/internal/goal"
 	"mpps/internal/setting"
 )
@@ -26,7 +25,7 @@ var guestRealtime = &Knob{
 		Traps: []string{
 			"The three lists must agree, and leave the guest at least one vCPU for itself: the boot CPU cannot be nohz_full.",
 			"mce=off is on old lists: it gains nothing that can be measured, and hides faults.",
-			"kernel.timer_migration=0, swap, page merging and the watchdog are the guest's too: the rt knobs tell when mpps runs there.",
+			"kernel.timer_migration=0, swap, page merging, throttling and the watchdog are the guest's too: guest.timer_migration and those beside it set them from the host, the rt knobs where mpps runs in the guest.",
 			"A guest with vCPUs that all poll needs a CPU of the host for each, at any time.",
 			guestTrap,
 		},
@@ -36,20 +35,12 @@ var guestRealtime = &Knob{
 			{"max 1475 to 12 µs, average 16 to 7", "founding measurements, cyclictest in a guest, 200 µs, 10 minutes"},
 		},
 	},
-	Where: func(h *facts.Host) []setting.Address {
-		var all []setting.Address
-		what := slices.Concat(guestArguments, []string{"idle", "clocksource"})
-		if h.Virtual != "" {
-			for _, name := range what {
-				all = append(all, setting.Of(setting.Fact, self, "realtime", name))
-			}
-		}
-		return append(all, eachGuest(anyGuest, guestFact("realtime"))(h)...)
-	},
+	Where: inside("realtime/isolcpus", "realtime/nohz_full", "realtime/rcu_nocbs", "realtime/idle", "realtime/clocksource"),
 	Want: func(v *View, a setting.Address) Advice {
-		name, isSelf := strings.CutPrefix(a.Path, self+"/realtime/")
-		if !isSelf {
-			return v.fromHost(a, "how its kernel was started")
+		_, name, _ := strings.Cut(a.Rest(), "/")
+		v, advice, ok := v.within(a, "how its kernel was started")
+		if !ok {
+			return advice
 		}
 		if name == "clocksource" {
 			switch v.Kernel.Clocksource {

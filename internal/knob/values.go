@@ -37,7 +37,7 @@ func Anywhere(k *Knob) []setting.Address {
 }
 
 // anyNumber puts N where the model has a number.
-var anyNumber = strings.NewReplacer("cpu0", "cpuN", "node0", "nodeN", "tx-0", "tx-N", "tx-1", "tx-N", "rx-0", "rx-N", "TxRx-0", "QUEUE", "/0", "/N", ":0/", ":N/")
+var anyNumber = strings.NewReplacer("cpu0", "cpuN", "node0", "nodeN", "tx-0", "tx-N", "tx-1", "tx-N", "rx-0", "rx-N", "TxRx-0", "QUEUE", "input.0", "QUEUE", "/0", "/N", ":0/", ":N/")
 
 // models are hosts with one of each thing that has values, one for each maker of processors and age of kernel that differs.
 var models = sync.OnceValue(func() []*facts.Host {
@@ -75,6 +75,13 @@ func model() *facts.Host {
 			h.NICs[0].Features = append(h.NICs[0].Features, facts.Feature{Name: name})
 		}
 	}
+	h.Guests[0].Inside = &facts.Inside{Host: &facts.Host{
+		NICs: []facts.NIC{{
+			Name: "NIC", Driver: "virtio_net", Channels: &facts.Channels{MaxCombined: 2}, TxQueues: 2,
+			IRQs: []facts.IRQ{{On: "input.0"}},
+		}},
+		Housekeeping: &facts.Housekeeping{Swap: []facts.SwapArea{{Name: "/DEVICE"}}, KSM: &facts.KSM{}},
+	}}
 	h.Topology.CPUs = []facts.CPU{{Online: true}}
 	h.Topology.Nodes = []facts.Node{{}}
 	return h

@@ -28,6 +28,7 @@ type View struct {
 	xpsGood map[string]bool
 	rules   map[string][]string             // by family: the rules that bridged frames run through
 	irqLoad map[string]map[int]map[int]bool // by NIC and CPU: the queues whose interrupts it takes alone
+	insides map[string]*View                // by guest: what its agent showed of it
 }
 
 // Look prepares a host's facts for knobs to look at.
@@ -43,6 +44,7 @@ func Look(h *facts.Host, g goal.Goal) *View {
 		xpsGood: map[string]bool{},
 		rules:   map[string][]string{},
 		irqLoad: map[string]map[int]map[int]bool{},
+		insides: map[string]*View{},
 	}
 	for i := len(h.NICs) - 1; i >= 0; i-- { // the first of a name wins
 		v.nics[h.NICs[i].Name] = &h.NICs[i]
@@ -127,6 +129,8 @@ func (v *View) guest(a setting.Address) (*facts.Guest, Advice, bool) {
 		return nil, Skips("the goal is for guest " + v.Goal.Guest), false
 	case !g.Managed:
 		return nil, Skips(g.Name + " is a QEMU process that libvirt does not know: it has no definition to change"), false
+	case g.Migrates():
+		return nil, Unsure(fmt.Sprintf("%s is being migrated (%s): nothing of it is judged or planned until that is over, then on the host where it runs", g.Name, g.Job)), false
 	case v.Goal.Guest == "" && g.State != "running":
 		return nil, Skips(fmt.Sprintf("%s is %s: name it with --guest to tune it", g.Name, g.State)), false
 	}

@@ -170,11 +170,11 @@ func change(f audit.Finding) Change {
 // postpone takes out what other changes of this plan will make meaningless: the number of a NIC's channels renumbers its
 // interrupts and queues, and only a guest that runs with its new queues has the vhost threads that belong to them.
 func (p *Plan) postpone() {
-	resized := map[string]bool{}
+	resized := map[string]string{} // devices → the knob that resizes them
 	var guests []string
 	for _, c := range p.Changes {
-		if c.ID == "nic.channels" {
-			resized[c.Address.Object()] = true
+		if c.ID == "nic.channels" || c.ID == "guest.channels" {
+			resized[queueOwner(c.Address)] = c.ID
 		}
 		if c.ID == "domain.queues" || c.ID == "domain.nic_model" || c.ID == "domain.backend" {
 			if !slices.Contains(guests, c.Address.Object()) {
@@ -184,12 +184,9 @@ func (p *Plan) postpone() {
 	}
 	dropped := map[string][]string{}
 	p.Changes = slices.DeleteFunc(p.Changes, func(c Change) bool {
-		byQueue := c.ID == "nic.irq_affinity" || c.ID == "nic.xps" || c.ID == "nic.rps"
-		nic := c.Address.Object()
-		if c.Address.Kind == setting.SysfsCPUs {
-			nic = deviceOf(c.Address)
-		}
-		if !byQueue || !resized[nic] {
+		byQueue := c.ID == "nic.irq_affinity" || c.ID == "nic.xps" || c.ID == "nic.rps" || c.ID == "guest.xps" || c.ID == "guest.irqbalance"
+		nic := queueOwner(c.Address)
+		if !byQueue || resized[nic] == "" {
 			return false
 		}
 		if !slices.Contains(dropped[nic], c.ID) {
@@ -203,11 +200,22 @@ func (p *Plan) postpone() {
 	}
 	slices.Sort(nics)
 	for _, nic := range nics {
-		p.Later = append(p.Later, Later{After: "this plan", IDs: dropped[nic], Why: fmt.Sprintf("nic.channels gives %s other interrupts and queues: plan again afterwards", nic)})
+		p.Later = append(p.Later, Later{After: "this plan", IDs: dropped[nic], Why: fmt.Sprintf("%s gives %s other interrupts and queues: plan again afterwards", resized[nic], nic)})
 	}
 	for _, guest := range guests {
 		p.Later = append(p.Later, Later{After: "restart of guest " + guest, IDs: []string{"vhost.threads"}, Why: "the vhost threads of its new queues exist only then: plan again afterwards"})
 	}
+}
+
+// queueOwner is the device to which a value of a queue or an interrupt belongs, inside a guest "eth0 of vm1".
+func queueOwner(a setting.Address) string {
+	if inner, err := a.Inner(); err == nil {
+		return queueOwner(inner) + " of " + a.Object()
+	}
+	if a.Kind == setting.SysfsCPUs {
+		return deviceOf(a)
+	}
+	return a.Object()
 }
 
 // nicOf is the network device on which a value is set; empty where its address names none.

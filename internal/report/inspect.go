@@ -138,7 +138,42 @@ func guestStations(h *facts.Host, g facts.Guest, i facts.Interface) []station {
 	if len(g.Pending) > 0 {
 		vcpus += fmt.Sprintf("; %s for a restart", count(len(g.Pending), "change waits", "changes wait"))
 	}
-	return append(list, station{"guest", g.Name, g.State + ": " + vcpus})
+	state := g.State
+	if g.Job != "" {
+		state += " (" + g.Job + ")"
+	}
+	list = append(list, station{"guest", g.Name, state + ": " + vcpus})
+	if text := insideText(g, i.MAC); text != "" {
+		list = append(list, station{"inside", "", text})
+	}
+	return list
+}
+
+// insideText is what a guest's agent tells, of its NIC with an address too; empty where nobody asked.
+func insideText(g facts.Guest, mac string) string {
+	if g.Inside == nil {
+		return ""
+	}
+	var words []string
+	for _, word := range []string{g.Inside.Release, g.Inside.OS} {
+		if word != "" {
+			words = append(words, word)
+		}
+	}
+	if in := g.Inside.Host; in != nil {
+		for _, n := range in.NICs {
+			if n.MAC == mac && n.Channels != nil {
+				words = append(words, fmt.Sprintf("%s uses %d of %s", n.Name, n.Channels.Combined, count(n.Channels.MaxCombined, "queue")))
+			}
+		}
+		if in.Kernel.Clocksource != "" {
+			words = append(words, "clock "+in.Kernel.Clocksource)
+		}
+	}
+	if g.Inside.Why != "" {
+		words = append(words, "not seen: "+g.Inside.Why)
+	}
+	return strings.Join(words, ", ")
 }
 
 func pinned(g facts.Guest) string {

@@ -65,7 +65,13 @@ func ParseAddress(text string) (Address, error) {
 	if strings.ContainsFunc(path, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 		return Address{}, fmt.Errorf("address %q: control character in path", text)
 	}
-	return Address{Kind: Kind(kind), Path: path}, nil
+	a := Address{Kind: Kind(kind), Path: path}
+	if a.Kind == Inside {
+		if _, err := a.Inner(); err != nil {
+			return Address{}, err
+		}
+	}
+	return a, nil
 }
 
 // MarshalText writes the address as String does.

@@ -63,6 +63,7 @@ const (
 	UntilReboot     Lasting = "until reboot"
 	UntilIfup       Lasting = "until the device is set up anew"
 	UntilGuestStop  Lasting = "until the guest stops"
+	UntilGuestBoot  Lasting = "until the guest reboots"
 	UntilRulesReset Lasting = "until the rule set is reloaded"
 	InDefinition    Lasting = "in the guest's definition"
 	InBootLoader    Lasting = "in the boot loader's configuration"
@@ -105,5 +106,6 @@ var Kinds = map[Kind]KindInfo{
 	File:           {What: "file", Canonical: canonicalFile, Lasts: AcrossReboot, CanAbsent: true},
 	Directory:      {What: "directory", Canonical: canonicalWord("present", "shared"), Lasts: AcrossReboot, CanAbsent: true},
 	Unit:           {What: "unit", Canonical: canonicalWord("enabled", "idle"), Lasts: AcrossReboot, CanAbsent: true},
+	Inside:         {What: "value inside a guest", Canonical: canonicalFields, Lasts: UntilGuestBoot},
 	Fact:           {What: "worked out from the inventory", Canonical: canonicalFields},
 }

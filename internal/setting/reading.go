@@ -97,6 +97,12 @@ type Together interface {
 	WriteAll(ctx context.Context, all []Assignment) error
 }
 
+// Reads is a Mechanism that reads many values in the time of one. All must be of one object.
+type Reads interface {
+	Mechanism
+	ReadAll(ctx context.Context, all []Address) []Reading
+}
+
 // Assignment is a value for an address.
 type Assignment struct {
 	Address Address
@@ -116,6 +122,20 @@ func (m Mechanisms) Read(ctx context.Context, a Address) Reading {
 		return CouldNotTell(fmt.Sprintf("nothing here reads values of kind %q", a.Kind))
 	}
 	return mechanism.Read(ctx, a)
+}
+
+// ReadAll reads addresses of one kind and object, together where the mechanism can.
+func (m Mechanisms) ReadAll(ctx context.Context, all []Address) []Reading {
+	if len(all) > 1 {
+		if together, able := m[all[0].Kind].(Reads); able {
+			return together.ReadAll(ctx, all)
+		}
+	}
+	readings := make([]Reading, len(all))
+	for i, a := range all {
+		readings[i] = m.Read(ctx, a)
+	}
+	return readings
 }
 
 // Write writes one address.

@@ -95,7 +95,7 @@ func (w Want) Canonical(a Address) (Want, error) {
 	if w.Op == Gone {
 		return w, nil
 	}
-	info, ok := Kinds[a.Kind]
+	info, ok := Kinds[a.of()]
 	if !ok {
 		return Want{}, fmt.Errorf("%s: unknown kind", a)
 	}

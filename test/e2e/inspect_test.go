@@ -55,8 +55,8 @@ func testInspect(b *box) {
 	}
 	b.Logf("readings that agree, by kind: %v", kinds)
 	// Without the rule there is nothing to read, the catalogue reads affinities of vhost threads only, and there is neither a
-	// virtual function nor swap space: test/catalogue has them.
-	none := []setting.Kind{setting.Fact, setting.NetfilterRule, setting.ThreadAffinity, setting.VFAttr, setting.Swap}
+	// virtual function nor swap space: test/catalogue has them. Values inside a guest with an agent: test/guests.
+	none := []setting.Kind{setting.Fact, setting.NetfilterRule, setting.ThreadAffinity, setting.VFAttr, setting.Swap, setting.Inside}
 	for kind := range setting.Kinds {
 		if kinds[kind] == 0 && !slices.Contains(none, kind) && !slices.Contains(untold, kind) {
 			b.Errorf("no value of kind %s was compared", kind)

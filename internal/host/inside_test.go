@@ -1,0 +1,274 @@
+package host
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mpps/internal/facts"
+	"mpps/internal/setting"
+)
+
+// TestInsideIsReadAsAHost compares what an agent's programs tell of this machine with what is read of it directly.
+func TestInsideIsReadAsAHost(t *testing.T) {
+	m := guestFolder(t, statusFile("running", "", connected))
+	direct, err := Open("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer direct.Close()
+	want := direct.Inventory(t.Context())
+	agent := &thisMachine{t: t}
+	inside := m.lookInside(t.Context(), agent, &facts.Guest{Name: "vm1", VCPUs: len(want.Topology.CPUs), MaxVCPUs: len(want.Topology.CPUs)})
+	if inside.Why != "" || inside.Host == nil {
+		t.Fatalf("not seen: %q", inside.Why)
+	}
+	if inside.Release != "6.12.48" || inside.OS != "Debian of vm1" {
+		t.Errorf("system: %+v", inside)
+	}
+	got := inside.Host
+	free := func(t facts.Topology) facts.Topology {
+		t.Nodes = slices.Clone(t.Nodes)
+		for i := range t.Nodes {
+			t.Nodes[i].Free = 0
+		}
+		t.DeniedCPUs, t.DeniedNodes, t.Suspect = nil, nil, nil // of this process
+		return t
+	}
+	for what, pair := range map[string][2]any{
+		"kernel":   {want.Kernel, got.Kernel},
+		"topology": {free(want.Topology), free(got.Topology)},
+		"softnet":  {len(want.Softnet), len(got.Softnet)},
+		"swap":     {len(want.Housekeeping.Swap), len(got.Housekeeping.Swap)},
+		"name":     {want.Name, got.Name},
+	} {
+		if d := cmp.Diff(pair[0], pair[1]); d != "" {
+			t.Errorf("%s: %s", what, d)
+		}
+	}
+	var nics, seen []string
+	for _, n := range want.NICs {
+		nics = append(nics, fmt.Sprint(n.Name, n.MAC, n.Driver, n.Bus, n.PCI, n.Index, n.MTU, n.RxQueues, n.TxQueues, n.XPS, n.RPS, len(n.IRQs), n.Up))
+	}
+	for _, n := range got.NICs {
+		seen = append(seen, fmt.Sprint(n.Name, n.MAC, n.Driver, n.Bus, n.PCI, n.Index, n.MTU, n.RxQueues, n.TxQueues, n.XPS, n.RPS, len(n.IRQs), n.Up))
+	}
+	if d := cmp.Diff(nics, seen); d != "" {
+		t.Errorf("NICs: %s", d)
+	}
+}
+
+// TestUnreachable: what libvirt's own file says is said without asking anybody.
+func TestUnreachable(t *testing.T) {
+	for name, c := range map[string]struct {
+		status string
+		want   error
+	}{
+		"runs":             {statusFile("running", "", connected), nil},
+		"an ordinary job":  {statusFile("running", "<job type='modify' async='none'/>", connected), nil},
+		"off":              {"", errNotRunning},
+		"paused":           {statusFile("paused", "", connected), errPaused},
+		"migrates":         {statusFile("running", "<job type='none' async='migration out' phase='perform3' flags='0x0'/>", connected), errMigrates},
+		"arrives":          {statusFile("paused", "<job type='none' async='migration in' phase='prepare' flags='0x900'/>", connected), errMigrates},
+		"no agent started": {statusFile("running", "", disconnected), errNoAgent},
+		"no channel":       {statusFile("running", "", ""), errNoChannel},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := guestFolder(t, c.status)
+			if err := m.unreachable("vm1"); !errors.Is(err, c.want) {
+				t.Errorf("found %v, expected %v", err, c.want)
+			}
+			agent := &thisMachine{t: t}
+			r := insideValue{m, agent}.Read(t.Context(), setting.In("vm1", setting.Of(setting.Sysctl, "kernel.osrelease")))
+			switch {
+			case c.want == nil && r.State != setting.Known:
+				t.Errorf("read as %v (%s)", r, r.Why)
+			case c.want == errNotRunning && !(r.State == setting.Absent && r.NoObject):
+				t.Errorf("of a guest that is off: %+v", r)
+			case c.want != nil && c.want != errNotRunning && (r.State != setting.Unknown || !strings.Contains(r.Why, c.want.Error())):
+				t.Errorf("read as %+v", r)
+			case c.want != nil && agent.asked > 0:
+				t.Error("it was asked all the same")
+			}
+		})
+	}
+	m := guestFolder(t, statusFile("running", "<job type='none' async='migration out'/>", connected))
+	if job := m.job("vm1"); job != "migration out" {
+		t.Errorf("job %q", job)
+	}
+}
+
+// TestInsideValues reads values of this machine through an agent, and compares each with the mechanism's own reading.
+func TestInsideValues(t *testing.T) {
+	m := guestFolder(t, statusFile("running", "", connected))
+	direct, err := Open("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer direct.Close()
+	var all []setting.Address
+	for _, text := range []string{
+		"sysctl:kernel.osrelease", "sysctl:vm.stat_interval", "sysctl:kernel.nonesuch", "sysctl:kernel.//.secret", "sysfs:kernel/mm/transparent_hugepage/enabled",
+		"sysfs-cpus:devices/virtual/workqueue/cpumask", "sysfs:class/net/lo/mtu", "sysfs:class/net/lo/nonesuch",
+	} {
+		a, err := setting.ParseAddress("inside:vm1/" + text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, a)
+	}
+	agent := &thisMachine{t: t}
+	readings := insideValue{m, agent}.ReadAll(t.Context(), all)
+	if agent.asked > 3 {
+		t.Errorf("%d values took %d rounds", len(all), agent.asked)
+	}
+	for i, a := range all {
+		inner, err := a.Inner()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := direct.Mechanisms().Read(t.Context(), inner)
+		if strings.Contains(inner.Path, "secret") {
+			want = setting.CouldNotTell("leads out of /proc/sys")
+		}
+		if got := readings[i]; !got.Same(want) {
+			t.Errorf("%s: %+v, directly %+v", a, got, want)
+		}
+	}
+}
+
+// TestInsideWrites writes a file through an agent, as the program there writes it.
+func TestInsideWrites(t *testing.T) {
+	v := insideValue{guestFolder(t, statusFile("running", "", connected)), &thisMachine{t: t}}
+	for text, want := range map[string]struct {
+		value string
+		argv  []string
+		stdin string
+	}{
+		"sysctl:kernel.timer_migration":                  {"0", []string{"tee", "/proc/sys/kernel/timer_migration"}, "0\n"},
+		"sysfs-cpus:class/net/eth0/queues/tx-1/xps_cpus": {"0,33", []string{"tee", "/sys/class/net/eth0/queues/tx-1/xps_cpus"}, "2,00000001\n"},
+		"nic-channels:eth0/combined":                     {"4", []string{"ethtool", "-L", "eth0", "combined", "4"}, ""},
+		"service:irqbalance":                             {"running", []string{"systemctl", "start", "--", "irqbalance.service"}, ""},
+		"swap:dev/vda2":                                  {"off", []string{"swapoff", "/dev/vda2"}, ""},
+		"swap:dev/vda3":                                  {"on 5", []string{"swapon", "-p", "5", "/dev/vda3"}, ""},
+		"nic-channels:-L/combined":                       {value: "4"},
+		"service:a/b":                                    {value: "running"},
+		"sysctl:kernel.//.x":                             {value: "1"},
+	} {
+		inner, err := setting.ParseAddress(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := &insideLook{tree: newInsideTree()}
+		p, err := l.writer(setting.In("vm1", inner), want.value)
+		if want.argv == nil {
+			if err == nil {
+				t.Errorf("%s: would be written by %q", text, p.argv)
+			}
+			continue
+		}
+		if err != nil || !slices.Equal(p.argv, want.argv) || p.stdin != want.stdin {
+			t.Errorf("%s: %q with %q, %v; expected %q with %q", text, p.argv, p.stdin, err, want.argv, want.stdin)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "value")
+	results, err := execute(t.Context(), v.agents, "vm1", inGuest{argv: []string{"tee", file}, stdin: "7\n"}, inGuest{argv: []string{"tee", "/nonesuch/x"}, stdin: "7\n"}, inGuest{argv: []string{"nonesuch-program"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(file); err != nil || string(text) != "7\n" || results[0].problem() != nil {
+		t.Errorf("wrote %q: %v, %v", text, err, results[0].problem())
+	}
+	if err := results[1].problem(); err == nil || !strings.Contains(err.Error(), "No such file") {
+		t.Errorf("a refused write: %v", err)
+	}
+	if err := results[2].problem(); err == nil || errors.Is(err, ErrInDoubt) {
+		t.Errorf("a program that is not there: %v", err)
+	}
+}
+
+// TestGuestGoesAwayMidway: what had been started and was not seen to end is in doubt, unless the guest is gone.
+func TestGuestGoesAwayMidway(t *testing.T) {
+	m := guestFolder(t, statusFile("running", "", connected))
+	a := setting.In("vm1", setting.Of(setting.Sysctl, "kernel.nonesuch"))
+	for because, doubt := range map[error]bool{errAgentHangs: true, errNotRunning: false} {
+		err := insideValue{m, &thisMachine{t: t, vanish: 4, because: because}}.Write(t.Context(), a, setting.Value("1"))
+		if err == nil || errors.Is(err, ErrInDoubt) != doubt || !strings.Contains(err.Error(), because.Error()) {
+			t.Errorf("%v: %v", because, err)
+		}
+		m.hung.Clear()
+	}
+	agent := &thisMachine{t: t, vanish: 1, because: errAgentHangs}
+	v := insideValue{m, agent}
+	for range 3 {
+		if r := v.Read(t.Context(), a); r.State != setting.Unknown || !strings.Contains(r.Why, "does not answer") {
+			t.Errorf("of a guest that hangs: %+v", r)
+		}
+	}
+	if agent.asked != 1 {
+		t.Errorf("an agent that hangs was asked %d times", agent.asked)
+	}
+}
+
+// TestAgentRefuses: the default of RHEL forbids programs and files.
+func TestAgentRefuses(t *testing.T) {
+	for answer, want := range map[string]error{
+		`{"supported_commands":[{"name":"guest-exec","enabled":true},{"name":"guest-exec-status","enabled":true}]}`:  nil,
+		`{"supported_commands":[{"name":"guest-exec","enabled":false},{"name":"guest-exec-status","enabled":true}]}`: errAgentRefuse,
+		`{"supported_commands":[{"name":"guest-ping","enabled":true}]}`:                                              errAgentRefuse,
+	} {
+		if err := allows(json.RawMessage(answer), "guest-exec", "guest-exec-status"); !errors.Is(err, want) {
+			t.Errorf("%s: %v", answer, err)
+		}
+	}
+	if err := allows(json.RawMessage(`[`), "guest-exec"); err == nil {
+		t.Error("an answer that is none was accepted")
+	}
+}
+
+func TestAgentFailures(t *testing.T) {
+	for said, want := range map[string]error{
+		"error: Requested operation is not valid: domain is not running":                                         errNotRunning,
+		"error: guest agent command timed out: guest agent didn't respond to command within '1' seconds":         errAgentHangs,
+		"error: Guest agent is not responding: guest agent didn't respond to synchronization within '1' seconds": errAgentHangs,
+		"error: Guest agent is not responding: QEMU guest agent is not connected":                                errNoAgent,
+		"error: argument unsupported: QEMU guest agent is not configured":                                        errNoChannel,
+	} {
+		if err := agentFailure(errors.New("virsh: exit status 1: " + said)); !errors.Is(err, want) {
+			t.Errorf("%s: %v", said, err)
+		}
+	}
+}
+
+// TestInsideWritesTogether: all values in a few rounds, and where one is refused none.
+func TestInsideWritesTogether(t *testing.T) {
+	m := guestFolder(t, statusFile("running", "", connected))
+	var all []setting.Assignment
+	for name, value := range map[string]string{"kernel.timer_migration": "0", "kernel.sched_rt_runtime_us": "-1", "vm.stat_interval": "10"} {
+		all = append(all, setting.Assignment{Address: setting.In("vm1", setting.Of(setting.Sysctl, name)), To: setting.Value(value)})
+	}
+	before := map[string]string{"/proc/sys/kernel/timer_migration": "1", "/proc/sys/kernel/sched_rt_runtime_us": "950000", "/proc/sys/vm/stat_interval": "1"}
+	g := &fewFiles{files: maps.Clone(before)}
+	if err := (insideValue{m, g}).WriteAll(t.Context(), all); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(map[string]string{"/proc/sys/kernel/timer_migration": "0", "/proc/sys/kernel/sched_rt_runtime_us": "-1", "/proc/sys/vm/stat_interval": "10"}, g.files); d != "" || g.rounds > 4 {
+		t.Errorf("in %d rounds: %s", g.rounds, d)
+	}
+	g = &fewFiles{files: maps.Clone(before), refuses: "stat_interval"}
+	err := (insideValue{m, g}).WriteAll(t.Context(), all)
+	if err == nil || !strings.Contains(err.Error(), "vm.stat_interval") || !strings.Contains(err.Error(), "Invalid argument") {
+		t.Errorf("refused: %v", err)
+	}
+	if d := cmp.Diff(before, g.files); d != "" {
+		t.Errorf("one was refused, and the others stand: %s", d)
+	}
+}

@@ -1,0 +1,39 @@
+package setting
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Inside: "inside:vm1/sysctl:kernel.timer_migration", a guest of libvirt and an address of a value in its system, which its
+// agent reads and writes. The canonical value of the inner kind.
+const Inside Kind = "inside"
+
+// insideKinds are the kinds of values that can be read and set inside a guest.
+var insideKinds = []Kind{Sysctl, Sysfs, SysfsCPUs, NICChannels, IRQAffinity, Service, Swap}
+
+// In is the address of a value inside a guest.
+func In(guest string, inner Address) Address { return Of(Inside, guest, inner.String()) }
+
+// Inner is the address that a value inside a guest has in the guest.
+func (a Address) Inner() (Address, error) {
+	if a.Kind != Inside {
+		return Address{}, fmt.Errorf("%s: expected an address inside a guest", a)
+	}
+	inner, err := ParseAddress(a.Rest())
+	switch {
+	case err != nil:
+		return Address{}, fmt.Errorf("%s: %w", a, err)
+	case !slices.Contains(insideKinds, inner.Kind):
+		return Address{}, fmt.Errorf("%s: values of kind %q are not set inside a guest", a, inner.Kind)
+	}
+	return inner, nil
+}
+
+// of is the kind by which a value at an address is canonical.
+func (a Address) of() Kind {
+	if inner, err := a.Inner(); err == nil {
+		return inner.Kind
+	}
+	return a.Kind
+}

@@ -1,0 +1,249 @@
+//go:build lab
+
+package guests
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mpps/internal/audit"
+	"mpps/internal/datapath"
+	"mpps/internal/facts"
+	"mpps/internal/goal"
+	"mpps/internal/knob"
+	"mpps/internal/plan"
+	"mpps/internal/setting"
+)
+
+func insideOf(p *plan.Plan) []plan.Change {
+	return slices.DeleteFunc(slices.Clone(p.Changes), func(c plan.Change) bool { return c.Address.Kind != setting.Inside })
+}
+
+// disorder leaves the guest as no goal wants it: a vCPU without a queue, all interrupts of queues on vCPU 0, a swap area, pages
+// merged.
+const disorder = `set -e
+echo 1 > /sys/class/net/eth0/queues/tx-0/xps_cpus
+echo 2 > /sys/class/net/eth0/queues/tx-1/xps_cpus
+for i in $(grep -E 'virtio[0-9]+-(in|out)put' /proc/interrupts | cut -d: -f1); do echo 0 > /proc/irq/$i/smp_affinity_list; done
+[ -e /sys/block/zram0/disksize ] && echo 16M > /sys/block/zram0/disksize
+mkswap /dev/zram0 >/dev/null
+swapon /dev/zram0
+echo 1 > /sys/kernel/mm/ksm/run
+`
+
+// listing is everything that the test changes inside the guest, as the guest's own programs show it.
+const listing = `cd /sys/class/net/eth0/queues; grep . tx-*/xps_cpus; for i in $(grep -E 'virtio[0-9]+-(in|out)put' /proc/interrupts | cut -d: -f1); do echo irq $i $(cat /proc/irq/$i/smp_affinity_list); done
+grep . /proc/sys/kernel/timer_migration /proc/sys/kernel/sched_rt_runtime_us /proc/sys/kernel/watchdog_cpumask /sys/kernel/mm/ksm/run; cut -f1,4- /proc/swaps; ethtool -l eth0 | tail -1`
+
+// TestInsideAGuest looks into a guest through its agent, sets what is wrong there, puts it back, and meets the guest in every
+// state in which it cannot be asked.
+func TestInsideAGuest(t *testing.T) {
+	s := openScene(t)
+	s.inside(disorder)
+	before := s.inside(listing)
+	s.took("the guest is in disorder")
+
+	s.looked()
+	all := s.planned()
+	s.applied(all, before)
+	s.channels(all)
+	s.paused()
+	s.hangs()
+	s.noChannel()
+	s.vanishes()
+	s.off()
+}
+
+// looked requires that inspect shows the inside, and compares it with what the guest's programs say.
+func (s *scene) looked() {
+	s.Helper()
+	h := answer[facts.Host](s, 0, "inspect")
+	if len(h.Guests) != 1 || h.Guests[0].Inside == nil || h.Guests[0].Inside.Host == nil {
+		s.Fatalf("the inside is not shown: %+v", h.Guests)
+	}
+	in := h.Guests[0].Inside.Host
+	found := map[string]string{
+		"release": in.Kernel.Release, "command line": in.Kernel.CommandLine, "clock": in.Kernel.Clocksource,
+		"online": in.Topology.Online.String(), "isolated": in.Topology.Isolated.String(), "swap": fmt.Sprint(len(in.Housekeeping.Swap)),
+		"spectre_v2": in.Kernel.Vulnerabilities["spectre_v2"],
+	}
+	direct := strings.Split(s.inside(`uname() { cat /proc/sys/kernel/osrelease; }; uname; cat /proc/cmdline /sys/devices/system/clocksource/clocksource0/current_clocksource /sys/devices/system/cpu/online /sys/devices/system/cpu/isolated; grep -c zram /proc/swaps; cat /sys/devices/system/cpu/vulnerabilities/spectre_v2; cat /sys/class/net/eth0/address; ls -d /sys/class/net/eth0/queues/tx-* | grep -c .`), "\n")
+	want := map[string]string{"release": direct[0], "command line": direct[1], "clock": direct[2], "online": direct[3], "isolated": direct[4], "swap": direct[5], "spectre_v2": direct[6]}
+	if d := cmp.Diff(want, found); d != "" {
+		s.Error(d)
+	}
+	at := slices.IndexFunc(in.NICs, func(n facts.NIC) bool { return n.Name == "eth0" })
+	if at < 0 {
+		s.Fatalf("NICs of the guest: %+v", in.NICs)
+	}
+	if n := in.NICs[at]; n.MAC != direct[7] || fmt.Sprint(n.TxQueues) != direct[8] || n.Driver != "virtio_net" || n.Channels == nil || n.Channels.MaxCombined != 2 || len(n.IRQs) < 4 {
+		s.Errorf("the guest's NIC: %+v", n)
+	}
+	s.took("inspected")
+}
+
+// planned makes the plans of two goals and returns one with what both set inside.
+func (s *scene) planned() *plan.Plan {
+	s.Helper()
+	fast := s.plan("--pps", "1M")
+	quick := s.plan("--latency", "20us")
+	var ids []string
+	for _, c := range slices.Concat(insideOf(fast), insideOf(quick)) {
+		if !slices.Contains(ids, c.ID) {
+			ids = append(ids, c.ID)
+		}
+		if c.Lasts != setting.UntilGuestBoot {
+			s.Errorf("%s lasts %s", c.Address, c.Lasts)
+		}
+	}
+	slices.Sort(ids)
+	if d := cmp.Diff([]string{"guest.irqbalance", "guest.ksm", "guest.swap", "guest.throttling", "guest.timer_migration", "guest.watchdog", "guest.xps"}, ids); d != "" {
+		s.Errorf("planned inside the guest: %s", d)
+	}
+	s.write("inside.json", fast, insideOf(quick)...)
+	s.took(fmt.Sprintf("planned %d changes inside", len(fast.Changes)))
+	return fast
+}
+
+// applied applies the plan, looks at the guest by its own programs, and rolls back.
+func (s *scene) applied(p *plan.Plan, before string) {
+	s.Helper()
+	s.mpps(2, "apply", "--detailed-exit-code", "--confirm", "0", "/share/inside.json")
+	s.took("applied")
+	after := s.inside(listing)
+	for _, want := range []string{
+		"tx-0/xps_cpus:3", "tx-1/xps_cpus:4", "timer_migration:0", "sched_rt_runtime_us:-1", "watchdog_cpumask:0-1", "ksm/run:2",
+	} {
+		if !strings.Contains(after, want) {
+			s.Errorf("the guest does not say %s:\n%s", want, after)
+		}
+	}
+	if strings.Contains(after, "zram") {
+		s.Errorf("the swap area is still on:\n%s", after)
+	}
+	var cpus []string
+	for line := range strings.Lines(after) {
+		if f := strings.Fields(line); len(f) == 3 && f[0] == "irq" && !slices.Contains(cpus, f[2]) {
+			cpus = append(cpus, f[2])
+		}
+	}
+	if len(cpus) != 2 {
+		s.Errorf("interrupts of two queues are on vCPUs %v", cpus)
+	}
+	s.mpps(0, "verify")
+	s.took("verified")
+	s.mpps(0, "rollback")
+	if d := cmp.Diff(before, s.inside(listing)); d != "" {
+		s.Errorf("after the rollback the guest is not as before: %s", d)
+	}
+	s.took("rolled back")
+}
+
+// channels takes a queue away, and has it set and put back.
+func (s *scene) channels(p *plan.Plan) {
+	s.Helper()
+	s.inside("ethtool -L eth0 combined 1")
+	p.Changes = []plan.Change{{
+		ID: "guest.channels", Address: setting.In(guestName, setting.Of(setting.NICChannels, "eth0", "combined")), From: setting.Value("1"), To: setting.Value("2"),
+		Want: setting.Exact("2"), Risk: goal.Blip, Lasts: setting.UntilGuestBoot, Because: "by hand", Severity: knob.High, Title: "by hand", Stage: datapath.Guest,
+	}}
+	s.write("channels.json", p)
+	s.mpps(0, "apply", "--confirm", "0", "/share/channels.json")
+	if got := s.inside("ethtool -l eth0 | tail -1"); !strings.HasSuffix(got, "2") {
+		s.Errorf("the guest uses %q", got)
+	}
+	s.mpps(0, "rollback")
+	if got := s.inside("ethtool -l eth0 | tail -1; ethtool -L eth0 combined 2"); !strings.HasSuffix(got, "1") {
+		s.Errorf("after the rollback the guest uses %q", got)
+	}
+	s.took("channels set and put back")
+}
+
+// refused requires that the guest is told of in a few seconds, and that a plan for its inside changes nothing.
+func (s *scene) refused(why string) {
+	s.Helper()
+	s.within(15*time.Second, "an audit of a guest that "+why, func() {
+		r := answer[audit.Report](s, 0, "audit", "--pps", "1M", "--guest", guestName)
+		at := slices.IndexFunc(r.Findings, func(f audit.Finding) bool { return f.ID == "guest.channels" })
+		if at < 0 || r.Findings[at].State != audit.Unknown || !strings.Contains(r.Findings[at].Why, why) {
+			s.Errorf("expected guest.channels unknown because %q, found %+v", why, r.Findings[max(at, 0)])
+		}
+	})
+	s.within(15*time.Second, "an apply there", func() {
+		if text := s.mpps(1, "apply", "--confirm", "0", "/share/inside.json"); !strings.Contains(text, "stale") && !strings.Contains(text, why) {
+			s.Errorf("apply says:\n%s", text)
+		}
+	})
+	if text := s.mpps(0, "status"); !strings.HasPrefix(text, "clean") {
+		s.Errorf("the host is not clean:\n%s", text)
+	}
+}
+
+func (s *scene) paused() {
+	s.Helper()
+	s.must("virsh -q suspend " + guestName)
+	s.refused("paused")
+	s.must("virsh -q resume " + guestName)
+	s.took("paused and resumed")
+}
+
+// hangs stops the agent for a while.
+func (s *scene) hangs() {
+	s.Helper()
+	s.start("sh", "-c", "p=$(pidof qemu-ga); kill -STOP $p; sleep 9; kill -CONT $p")
+	time.Sleep(500 * time.Millisecond)
+	s.refused("does not answer")
+	s.must("until virsh -q qemu-agent-command " + guestName + ` --timeout 2 '{"execute":"guest-ping"}' >/dev/null 2>&1; do sleep 0.2; done`)
+	s.took("hung and came back")
+}
+
+// noChannel starts the same guest without a channel; it need not come up for that.
+func (s *scene) noChannel() {
+	s.Helper()
+	s.must(`virsh dumpxml --inactive ` + guestName + ` | sed -e '/<channel/,/<\/channel>/d' -e 's/<name>.*/<name>vm2<\/name>/' -e '/<uuid>/d' -e '/<mac /d' -e '/<target dev/d' > /share/vm2.xml; virsh -q define /share/vm2.xml; virsh -q start vm2`)
+	r := answer[audit.Report](s, 0, "audit", "--pps", "1M", "--guest", "vm2")
+	at := slices.IndexFunc(r.Findings, func(f audit.Finding) bool { return f.ID == "guest.channels" && f.Address.Object() == "vm2" })
+	if at < 0 || r.Findings[at].State != audit.Unknown || !strings.Contains(r.Findings[at].Why, "no channel") {
+		s.Errorf("of a guest without a channel: %+v", r.Findings[max(at, 0)])
+	}
+	s.must("virsh -q destroy vm2; virsh -q undefine vm2")
+	s.took("a guest without a channel")
+}
+
+// vanishes kills the guest while its values are written.
+func (s *scene) vanishes() {
+	s.Helper()
+	s.must(`cd /var/lib/mpps/journal; n=$(ls | wc -l)
+	( mpps apply --confirm 0 /share/inside.json > /run/apply.log 2>&1; echo $? > /run/apply.code ) &
+	for i in $(seq 3000); do
+		f=$(ls *.jsonl | tail -1)
+		[ $(ls | wc -l) -gt $n ] && grep -q '"event":"intent"' $f && break
+		sleep 0.01
+	done
+	kill -KILL $(cat /run/libvirt/qemu/` + guestName + `.pid)
+	for i in $(seq 600); do [ ! -s /run/apply.code ] || break; sleep 0.1; done`)
+	log := s.must("cat /run/apply.code /run/apply.log")
+	if !strings.HasPrefix(log, "1\n") || !strings.Contains(log, "does not run") {
+		s.Errorf("the guest vanished, and apply said:\n%s", log)
+	}
+	if text := s.mpps(0, "status"); !strings.HasPrefix(text, "clean") {
+		s.Errorf("the host is not clean:\n%s", text)
+	}
+	s.took("vanished")
+}
+
+func (s *scene) off() {
+	s.Helper()
+	r := answer[audit.Report](s, 0, "audit", "--pps", "1M", "--guest", guestName)
+	for _, f := range r.Findings {
+		if f.ID == "guest.xps" && f.Address.Object() == guestName && (f.State != audit.Unknown || !strings.Contains(f.Why, "start it")) {
+			s.Errorf("of a guest that is off: %+v", f)
+		}
+	}
+	s.took("off")
+}

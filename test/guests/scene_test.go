@@ -1,0 +1,195 @@
+//go:build lab
+
+package guests
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"mpps/internal/lab"
+	"mpps/internal/lab/labtest"
+	"mpps/internal/plan"
+)
+
+func TestMain(m *testing.M) { os.Exit(labtest.Main(m)) }
+
+const guestName = "vm1"
+
+// scene is the host with its guest.
+type scene struct {
+	*testing.T
+	lab   *lab.Lab
+	guest *lab.Guest
+	began time.Time
+}
+
+// openScene boots the host and starts a guest with an agent: three vCPUs, of which one is isolated, and two queues.
+func openScene(t *testing.T) *scene {
+	t.Helper()
+	s := &scene{T: t, began: time.Now(), lab: labtest.Host(t)}
+	furnished := func(ctx context.Context) error { return s.lab.Bridge(ctx, "br0", "10.50.0.1/24") }
+	if err := furnished(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	s.guest, err = s.lab.StartGuestFresh(t.Context(), lab.GuestSpec{
+		Name: guestName, Binary: labtest.Binary(t), Agent: true, VCPUs: 3, Modules: []string{"zram"}, Args: []string{"isolcpus=2"},
+		NICs: []lab.NIC{{Model: lab.Vhost, Queues: 2, Bridge: "br0", Addr: "10.50.0.2/24"}},
+	}, furnished)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.must("cp /share/mpps /usr/local/bin/")
+	s.took("the guest runs, its agent answers")
+	return s
+}
+
+// took logs how long the test has run.
+func (s *scene) took(what string) {
+	s.Helper()
+	s.Logf("%5.1f s  %s", time.Since(s.began).Seconds(), what)
+}
+
+// must runs a script on the host and returns what it printed.
+func (s *scene) must(script string) string {
+	s.Helper()
+	out, err := s.lab.Must(s.Context(), script)
+	if err != nil {
+		s.Fatalf("%s: %v", script, err)
+	}
+	return strings.TrimSpace(out)
+}
+
+// mpps runs the program on the host, requires an exit code and returns what it printed on both streams.
+func (s *scene) mpps(code int, argv ...string) string {
+	s.Helper()
+	r, err := s.lab.Run(s.Context(), append([]string{"mpps"}, argv...)...)
+	if err != nil {
+		s.Fatal(err)
+	}
+	if r.Code != code {
+		s.Fatalf("mpps %s: exit %d, expected %d\n%s%s", strings.Join(argv, " "), r.Code, code, r.Stdout, r.Stderr)
+	}
+	return r.Stdout + r.Stderr
+}
+
+// answer is the result of a JSON answer.
+func answer[T any](s *scene, code int, argv ...string) T {
+	s.Helper()
+	text := s.mpps(code, append(argv, "--json")...)
+	var envelope struct {
+		Result T `json:"result"`
+	}
+	if err := json.NewDecoder(strings.NewReader(text)).Decode(&envelope); err != nil {
+		s.Fatalf("mpps %s: %v\n%s", strings.Join(argv, " "), err, text)
+	}
+	return envelope.Result
+}
+
+// agent hands a command to the guest's agent by virsh and returns its answer.
+func (s *scene) agent(command any, into any) {
+	s.Helper()
+	text, err := json.Marshal(command)
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.put("command.json", string(text))
+	out := s.must(`virsh -q qemu-agent-command ` + guestName + ` --timeout 10 "$(cat /share/command.json)"`)
+	if err := json.Unmarshal([]byte(out), &struct{ Return any }{into}); err != nil {
+		s.Fatalf("%s: %v: %s", text, err, out)
+	}
+}
+
+// start starts a program in the guest.
+func (s *scene) start(argv ...string) (pid int) {
+	s.Helper()
+	var started struct{ PID int }
+	s.agent(map[string]any{"execute": "guest-exec", "arguments": map[string]any{"path": argv[0], "arg": argv[1:], "capture-output": true}}, &started)
+	return started.PID
+}
+
+// inside runs a shell's text in the guest and returns what it printed.
+func (s *scene) inside(script string) string {
+	s.Helper()
+	pid := s.start("sh", "-c", script)
+	for range 100 {
+		var status struct {
+			Exited   bool
+			ExitCode int
+			Out      string `json:"out-data"`
+			Err      string `json:"err-data"`
+		}
+		s.agent(map[string]any{"execute": "guest-exec-status", "arguments": map[string]any{"pid": pid}}, &status)
+		if !status.Exited {
+			time.Sleep(100 * time.Millisecond)
+			continue
+		}
+		text := func(coded string) string {
+			raw, err := base64.StdEncoding.DecodeString(coded)
+			if err != nil {
+				s.Fatal(err)
+			}
+			return strings.TrimSpace(string(raw))
+		}
+		if status.ExitCode != 0 {
+			s.Fatalf("in the guest: %s: exit %d: %s", script, status.ExitCode, text(status.Err))
+		}
+		return text(status.Out)
+	}
+	s.Fatalf("in the guest: %s: does not end", script)
+	return ""
+}
+
+// put writes a file that the host sees as /share/NAME.
+func (s *scene) put(name, text string) {
+	s.Helper()
+	if err := os.WriteFile(filepath.Join(s.lab.ShareDir(), name), []byte(text), 0o600); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// plan makes a plan on the host for the guest.
+func (s *scene) plan(goal ...string) *plan.Plan {
+	s.Helper()
+	s.mpps(0, append([]string{"plan", "--guest", guestName, "-o", "/share/plan.json"}, goal...)...)
+	text, err := os.ReadFile(filepath.Join(s.lab.ShareDir(), "plan.json"))
+	if err != nil {
+		s.Fatal(err)
+	}
+	p, err := plan.Decode(bytes.NewReader(text))
+	if err != nil {
+		s.Fatal(err)
+	}
+	return p
+}
+
+// write writes a plan for the host to apply, of those changes alone that are made inside the guest.
+func (s *scene) write(name string, p *plan.Plan, more ...plan.Change) {
+	s.Helper()
+	p.Changes = append(insideOf(p), more...)
+	p.Seal()
+	var text bytes.Buffer
+	if err := plan.Encode(&text, p); err != nil {
+		s.Fatal(err)
+	}
+	s.put(name, text.String())
+}
+
+// within requires that something takes no longer than so many seconds of the host's own time.
+func (s *scene) within(limit time.Duration, what string, do func()) {
+	s.Helper()
+	began := time.Now()
+	do()
+	took := time.Since(began)
+	s.Logf("%5.1f s for %s", took.Seconds(), what)
+	if took > limit {
+		s.Errorf("%s took %.1f s, expected at most %v", what, took.Seconds(), limit)
+	}
+}
