@@ -186,7 +186,7 @@ func insideAt(inner setting.Address) (file string, argv []string, err error) {
 	}
 	switch inner.Kind {
 	case setting.Sysctl:
-		return under("/"+procSys, sysctlFile(inner.Path))
+		return under("/"+procSys, setting.SysctlPath(inner.Path))
 	case setting.Sysfs, setting.SysfsCPUs:
 		return under("/"+sys, inner.Path)
 	case setting.Swap:
