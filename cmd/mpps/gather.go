@@ -26,9 +26,9 @@ type machine struct {
 	close      func() error
 }
 
-// gather takes the facts of the machine below --root, or reads them from a snapshot file.
+// gather takes the facts of the machine below --root, or reads them from a snapshot file. It looks inside no guest.
 func (a *app) gather(ctx context.Context, snapshot string) (*machine, error) {
-	return a.gatherOver(ctx, snapshot, 0, "")
+	return a.gatherOver(ctx, snapshot, 0, host.NoGuest)
 }
 
 // gatherOver also watches the counters of the live machine for an interval, and looks inside the named guest (empty: the only

@@ -21,7 +21,7 @@ not see.
   mpps inspect --snapshot customer.json`,
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			m, err := a.gather(cmd.Context(), snapshot)
+			m, err := a.gatherOver(cmd.Context(), snapshot, 0, "")
 			if err != nil {
 				return err
 			}

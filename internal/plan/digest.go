@@ -133,6 +133,11 @@ func Check(p *Plan, h *facts.Host) error {
 			stale.Changed = append(stale.Changed, Difference{part.Name, "not there", part.Is})
 		}
 	}
+	for _, g := range h.Guests {
+		if g.Migrates() && slices.ContainsFunc(p.Changes, func(c Change) bool { return guestOf(c.Address) == g.Name }) {
+			stale.Changed = append(stale.Changed, Difference{"job of guest " + g.Name, "none", g.Job + ": plan again when that is over, on the host where it runs"})
+		}
+	}
 	for _, c := range p.Changes {
 		if found := h.Readings.At(c.Address); !found.Same(c.From) {
 			stale.Changed = append(stale.Changed, Difference{c.Address.String(), c.Address.Brief(c.From), c.Address.Brief(found)})
@@ -142,6 +147,15 @@ func Check(p *Plan, h *facts.Host) error {
 		return stale
 	}
 	return nil
+}
+
+// guestOf is the guest of whose definition, threads or inside an address speaks; empty where it speaks of none.
+func guestOf(a setting.Address) string {
+	switch a.Kind {
+	case setting.Domain, setting.DomainLive, setting.ThreadAffinity, setting.Inside:
+		return a.Object()
+	}
+	return ""
 }
 
 // Addresses are the addresses that must be read before Check.
