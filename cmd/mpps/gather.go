@@ -56,6 +56,9 @@ func (a *app) gatherOver(ctx context.Context, snapshot string, interval time.Dur
 		return nil, errors.Join(err, m.Close())
 	}
 	m.LookInside(guest)
+	if interval > 0 {
+		m.LookInside(host.NoGuest) // the second look shows it
+	}
 	h := m.Inventory(ctx)
 	if interval > 0 {
 		a.out.Progress("watching the counters for %v", interval)
@@ -65,6 +68,7 @@ func (a *app) gatherOver(ctx context.Context, snapshot string, interval time.Dur
 			return nil, context.Cause(ctx)
 		}
 		before := h
+		m.LookInside(guest)
 		h = m.Inventory(ctx)
 		h.Interval = facts.Between(before, h)
 		facts.Watch(before, h)

@@ -45,6 +45,9 @@ func (v insideValue) WriteAll(ctx context.Context, all []setting.Assignment) err
 // writeIn writes values inside one guest and returns what was there before.
 func (v insideValue) writeIn(ctx context.Context, guest string, all []setting.Assignment) (before []setting.Assignment, err error) {
 	failed := func(i int, err error) error {
+		if (errors.Is(err, ErrInDoubt) || errors.Is(err, errNoAgent) || errors.Is(err, errAgentHangs)) && v.vanished(guest) {
+			err = errNotRunning
+		}
 		return refused(all[i].Address, all[i].To.String(), fmt.Errorf("guest %s: %w", guest, v.m.remembered(guest, err)))
 	}
 	addresses := make([]setting.Address, len(all))
@@ -82,11 +85,7 @@ func (v insideValue) writeIn(ctx context.Context, guest string, all []setting.As
 	}
 	var undo []inGuest
 	for i, r := range results {
-		problem := r.problem()
-		if errors.Is(problem, ErrInDoubt) && v.vanished(guest) {
-			problem = errNotRunning
-		}
-		switch {
+		switch problem := r.problem(); {
 		case problem != nil:
 			err = errors.Join(err, failed(i, problem))
 		case back[i].argv != nil:
