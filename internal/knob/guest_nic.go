@@ -21,7 +21,7 @@ var guestChannels = &Knob{
 		Cost:   "The guest's NIC is set up anew: packets are lost for a moment, and the driver sets XPS and affinities of its queues again.",
 		Verify: "ethtool -l DEV in the guest: Combined current against maximum.",
 		Traps: []string{
-			"virtio_net enables as many as there are vCPUs by itself, before Linux 4.11 only one: ethtool -L DEV combined N, at each boot. Enterprise kernels of that age enable all.",
+			"virtio_net enables as many as there are vCPUs by itself, on older kernels (up to about 4.9) only one: ethtool -L DEV combined N, at each boot.",
 			"vCPUs that were plugged in later do not bring their queue.",
 			"In the guest, nic.channels plans the change; there this only tells.",
 			"Without ethtool in the guest its host can neither tell nor set it.",
@@ -29,7 +29,7 @@ var guestChannels = &Knob{
 			guestTrap,
 		},
 		Sources: []Source{
-			{"min(vCPUs, queues)", "drivers/net/virtio_net.c, virtnet_probe: num_online_cpus; since kernel commit 44900010ef96 (virtio-net: enable multiqueue by default)"},
+			{"min(vCPUs, queues)", "drivers/net/virtio_net.c, virtnet_probe: num_online_cpus"},
 		},
 	},
 	Where: insideNICs("channels", func(n *facts.NIC) []setting.Address {
@@ -91,11 +91,18 @@ func (v *View) withinNIC(a setting.Address, what string) (in *View, n *facts.NIC
 	return in, in.nics[name], Advice{}, true
 }
 
+// lastOwnChoice is the build of RHEL 7.8's kernel. Later ones may look at XPS: it was asked for RHEL 7 in December 2019. Where
+// they do not, a mask does no harm.
+const lastOwnChoice = 1127
+
 // picksByCPU tells a kernel whose virtio_net picks the transmit queue by the number of the CPU itself and does not look at XPS:
-// from 3.8, the first with several queues, to 3.12; RHEL 7's 3.10 kept it in all its updates.
+// from 3.8, the first with several queues, to 3.12, and RHEL 7's 3.10 to RHEL 7.8.
 func picksByCPU(release string) bool {
-	var major, minor int
+	var major, minor, build int
 	if _, err := fmt.Sscanf(release, "%d.%d", &major, &minor); err != nil {
+		return false
+	}
+	if _, err := fmt.Sscanf(release, "3.10.0-%d.", &build); err == nil && strings.Contains(release, ".el7") && build > lastOwnChoice {
 		return false
 	}
 	return major == 3 && minor >= 8 && minor <= 12
@@ -135,7 +142,7 @@ var guestXPS = &Knob{
 		Cost:   "None.",
 		Verify: "grep . /sys/class/net/DEV/queues/tx-*/xps_cpus in the guest; tx_queue_N_packets of ethtool -S grow alike.",
 		Traps: []string{
-			"Up to Linux 3.12, and on RHEL 7's 3.10 in all its updates, the driver picks the queue by CPU itself and does not look at XPS. From 3.13 to 4.18 XPS decides, and the driver sets it only where there are as many queues as vCPUs. From 4.19 it stripes it over all vCPUs: look before \"fixing\".",
+			"Up to Linux 3.12, and with RHEL 7's 3.10 up to 7.8, the driver picks the queue by CPU itself and does not look at XPS. From 3.13 to 4.18 XPS decides, and the driver sets it only where there are as many queues as vCPUs. From 4.19 it stripes it over all vCPUs: look before \"fixing\".",
 			"With as many queues as vCPUs there is nothing to set.",
 			"In the guest, nic.xps plans the change; there this only tells.",
 			guestSets,
@@ -143,6 +150,7 @@ var guestXPS = &Knob{
 		},
 		Sources: []Source{
 			{"striping", "drivers/net/virtio_net.c, virtnet_set_affinity; kernel commit 2ca653d607ce (virtio_net: Stripe queue affinities across cores), 4.19"},
+			{"RHEL 7's 3.10 got the change late", "mailing list virtualization, December 2019, [RHEL7] virtio-net: switch to use XPS to choose txq (Red Hat bug 1769479)"},
 			{"its own choice until 3.12, XPS since", "drivers/net/virtio_net.c of 3.10, virtnet_select_queue; kernel commit 9bb8ca86075f (virtio-net: switch to use XPS to choose txq), 3.13"},
 			{"set only for as many queues as vCPUs until 4.18", "drivers/net/virtio_net.c of 4.18, virtnet_set_affinity: max_queue_pairs != num_online_cpus()"},
 			{"fewer queues than vCPUs need it set on 4.18", "founding experience"},

@@ -28,7 +28,7 @@ func TestStripe(t *testing.T) {
 
 func TestPicksByCPU(t *testing.T) {
 	for release, want := range map[string]bool{
-		"3.10.0-1160.el7.x86_64": true, "3.8.13": true, "3.12.74": true, "3.13.0-170-generic": false, "3.2.0": false,
+		"3.10.0-957.27.2.el7.x86_64": true, "3.10.0-1127.el7.x86_64": true, "3.10.0-1160.el7.x86_64": false, "3.10.108": true, "3.8.13": true, "3.12.74": true, "3.13.0-170-generic": false, "3.2.0": false,
 		"4.18.0-553.el8.x86_64": false, "6.12.48+deb13-amd64": false, "": false,
 	} {
 		if got := picksByCPU(release); got != want {
