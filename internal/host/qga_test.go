@@ -1,6 +1,7 @@
 package host
 
 import (
+	"errors"
 	"testing"
 
 	"mpps/internal/facts"
@@ -16,6 +17,24 @@ func TestParseOSInfo(t *testing.T) {
 		if got := parseOSInfo(returned(text)); got != nil {
 			t.Errorf("%q: %+v", text, got)
 		}
+	}
+}
+
+// TestAskSaysWhyACommandFailed: virsh goes on after a command that failed, and ends well when the last one did.
+func TestAskSaysWhyACommandFailed(t *testing.T) {
+	m, err := Open("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	// The last argument is the list of commands; the word behind "echo" parts their outputs.
+	path := program(t, `for list; do :; done
+mark=$(printf %s "$list" | sed 's/.*; echo //')
+echo '{"return":{"pid":7}}'; echo $mark
+echo "error: Guest agent is not responding: guest agent didn't respond to synchronization within '2' seconds" >&2; echo $mark`)
+	answers, err := virsh{m, path}.ask(t.Context(), "vm 1", agentCommand{Execute: "guest-ping"}, agentCommand{Execute: "guest-info"})
+	if !errors.Is(err, errAgentHangs) || len(answers) != 2 || string(answers[0]) != `{"pid":7}` || answers[1] != nil {
+		t.Errorf("%s, %v", answers, err)
 	}
 }
 
