@@ -24,6 +24,7 @@ var guestChannels = &Knob{
 			"virtio_net enables as many as there are vCPUs by itself, on older kernels (up to about 4.9) only one: ethtool -L DEV combined N, at each boot.",
 			"vCPUs that were plugged in later do not bring their queue.",
 			"In the guest, nic.channels plans the change; there this only tells.",
+			"Masks and affinities that somebody had set in the guest by hand are the driver's own afterwards, also after a rollback: plan again for guest.xps and guest.irqbalance.",
 			"Without ethtool in the guest its host can neither tell nor set it.",
 			guestSets,
 			guestTrap,
