@@ -106,47 +106,49 @@ done; echo "too late"`, lines, signal))
 
 func nothing(string) {}
 
-// testKilled kills apply on the way, as a power cut would: status tells, nothing else is begun, rollback restores.
+// testKilled kills apply on the way, as a power cut would: status tells, nothing else is begun, rollback restores. Anywhere
+// among the changes: test/faults does it at every point.
 func testKilled(b *box, p *plan.Plan, before *survey) {
-	// Anywhere among the changes, and near the end so that nearly all is to be undone; test/faults does it at every point.
-	for _, lines := range []int{2 + rand.IntN(len(p.Changes)), len(p.Changes)*2 - rand.IntN(40)} {
-		if r := b.strike("KILL", lines, "/share/long-plan.json", nothing); r.Code != 137 {
-			b.Errorf("killed: exit %d", r.Code)
-		}
-		if status := b.run(1, "status", "--detailed-exit-code").Stdout; !strings.HasPrefix(status, "interrupted") {
-			b.Errorf("status: %s", status)
-		}
-		if r := b.run(1, "apply", "/share/long-plan.json"); !strings.Contains(r.Stderr, "is interrupted") || !strings.Contains(r.Stderr, "mpps rollback") {
-			// A value that is half way there may be told first.
-			if !strings.Contains(r.Stderr, "stale") {
-				b.Errorf("apply after a kill: %s", r.Stderr)
-			}
-		}
-		b.run(0, "rollback")
-		b.survey(p.Addresses()...).same(b, before)
-		b.run(3, "status", "--detailed-exit-code")
+	if r := b.strike("KILL", 2+rand.IntN(2*len(p.Changes)-20), "/share/long-plan.json", nothing); r.Code != 137 {
+		b.Errorf("killed: exit %d", r.Code)
 	}
+	if status := b.run(1, "status", "--detailed-exit-code").Stdout; !strings.HasPrefix(status, "interrupted") {
+		b.Errorf("status: %s", status)
+	}
+	if r := b.run(1, "apply", "/share/long-plan.json"); !strings.Contains(r.Stderr, "is interrupted") || !strings.Contains(r.Stderr, "mpps rollback") {
+		// A value that is half way there may be told first.
+		if !strings.Contains(r.Stderr, "stale") {
+			b.Errorf("apply after a kill: %s", r.Stderr)
+		}
+	}
+	b.run(0, "rollback")
+	b.survey(p.Addresses()...).same(b, before)
+	b.run(3, "status", "--detailed-exit-code")
 }
 
-// testInterrupted presses Ctrl-C and hangs up: apply itself undoes what it did.
+// testInterrupted presses Ctrl-C: apply itself undoes what it did.
 func testInterrupted(b *box, p *plan.Plan, before *survey) {
-	for _, signal := range []string{"INT", "HUP"} {
-		r := b.strike(signal, 3+rand.IntN(len(p.Changes)), "/share/long-plan.json", nothing)
-		if r.Code != 1 || !strings.Contains(r.Stderr, "put back") {
-			b.Errorf("%s: exit %d\n%s", signal, r.Code, r.Stderr)
-		}
-		if a := decode[applied](b.T, r.Stdout); a.State != "undone" || a.TX == "" {
-			b.Errorf("%s: transaction %q is %s", signal, a.TX, a.State)
-		}
-		b.survey(p.Addresses()...).same(b, before)
-		b.run(3, "status", "--detailed-exit-code")
+	r := b.strike("INT", 3+rand.IntN(len(p.Changes)), "/share/long-plan.json", nothing)
+	b.undone(r)
+	b.survey(p.Addresses()...).same(b, before)
+	b.run(3, "status", "--detailed-exit-code")
+}
+
+// undone requires that an apply ended by putting back what it had done.
+func (b *box) undone(r lab.Result) {
+	b.Helper()
+	if r.Code != 1 || !strings.Contains(r.Stderr, "put back") {
+		b.Errorf("exit %d\n%s", r.Code, r.Stderr)
+	}
+	if a := decode[applied](b.T, r.Stdout); a.State != "undone" || a.TX == "" {
+		b.Errorf("transaction %q is %s", a.TX, a.State)
 	}
 }
 
-// testLocked stops an apply in the middle and tries others meanwhile.
+// testLocked stops an apply in the middle, tries others meanwhile, and hangs up on it.
 func testLocked(b *box, p *plan.Plan, before *survey) {
-	r := b.strike("STOP", 10, "/share/long-plan.json", func(pid string) {
-		defer b.must("kill -CONT " + pid)
+	b.undone(b.strike("STOP", 10, "/share/long-plan.json", func(pid string) {
+		defer b.must("kill -HUP " + pid + "; kill -CONT " + pid)
 		for _, argv := range [][]string{{"apply", "/share/other-plan.json"}, {"rollback"}} {
 			r := b.run(11, argv...)
 			if !strings.Contains(r.Stderr, "process "+pid+" (apply)") {
@@ -156,15 +158,12 @@ func testLocked(b *box, p *plan.Plan, before *survey) {
 		if status := b.run(11, "status", "--detailed-exit-code").Stdout; !strings.HasPrefix(status, "in-flight: process "+pid+" ") {
 			b.Errorf("status: %s", status)
 		}
-	})
-	if r.Code != 0 {
-		b.Errorf("the apply that was stopped: exit %d\n%s", r.Code, r.Stderr)
-	}
+	}))
 	if got := b.must("sysctl -n net.core.somaxconn"); got == "5000" {
 		b.Error("the apply that found the lock held has written all the same")
 	}
-	b.run(0, "rollback")
 	b.survey(p.Addresses()...).same(b, before)
+	b.run(3, "status", "--detailed-exit-code")
 }
 
 // testStale changes the host behind a plan's back.
