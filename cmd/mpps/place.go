@@ -95,7 +95,7 @@ no place is refused, with what is short and the smallest thing that would help.
 	f.StringVarP(&output, "output", "o", "", "write the picture to this HTML file; - is standard output")
 	f.StringArrayVar(&wishes.add, "add", nil, "a guest that is not there: name=, vcpus=, memory=, and if need be pps=, queues=, nics=, nic=, cpus=, latency=, hugepages, vf; without blanks")
 	f.StringArrayVar(&wishes.reserve, "reserve", nil, "what a node keeps for the host: node=, cpus=, memory=")
-	f.StringArrayVar(&wishes.daemon, "daemon", nil, "what else the host runs: name=, node=, cpus=, memory=")
+	f.StringArrayVar(&wishes.daemon, "daemon", nil, "what else the host runs, instead of the storage daemons that are seen (a CPU each): name=, node=, cpus=, memory=")
 	f.StringSliceVar(&wishes.move, "move", nil, "guests that may move although they are pinned well, or all")
 	f.BoolVar(&wishes.strict, "strict", false, "let no rule give way: refuse guests instead")
 	f.BoolVar(&detailed, "detailed-exit-code", false, "exit with 4 where a guest finds no place")
@@ -147,7 +147,10 @@ func (w *placeWishes) parse() (wanted, error) {
 // place places the host's guests and those that are added.
 func (w *placeWishes) place(h *facts.Host, g goal.Goal, more wanted) (*placement.Result, []string, error) {
 	ask := placement.From(h, g)
-	ask.Reserves, ask.Daemons, ask.Strict = more.reserves, more.daemons, w.strict
+	ask.Reserves, ask.Strict = more.reserves, w.strict
+	if len(more.daemons) > 0 {
+		ask.Daemons = more.daemons
+	}
 	names := map[string]bool{}
 	for _, guest := range ask.Guests {
 		names[guest.Name] = true

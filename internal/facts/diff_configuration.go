@@ -53,6 +53,10 @@ func configuration(h *Host) *Host {
 	for i := range c.Services {
 		c.Services[i].PID = 0
 	}
+	c.Storage = slices.Clone(h.Storage)
+	for i := range c.Storage {
+		c.Storage[i].Memory = 0
+	}
 	c.Guests = slices.Clone(h.Guests)
 	for i := range c.Guests {
 		c.Guests[i] = stillGuest(c.Guests[i], taps)

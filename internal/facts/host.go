@@ -40,6 +40,8 @@ type Host struct {
 	Lasting   *Lasting  `json:"lasting,omitempty"` // nil in snapshots of versions that did not look
 	Guests    []Guest   `json:"guests"`
 
+	Storage []Storage `json:"storage,omitempty"` // what serves disks to other hosts here, beside the guests
+
 	Attested map[string]Attestation `json:"attested,omitempty"` // by the ID of the check, or guests.owner
 
 	Housekeeping *Housekeeping `json:"housekeeping,omitempty"` // nil in snapshots of versions that did not look
@@ -82,6 +84,14 @@ type Service struct {
 	Name    string `json:"name"` // irqbalance, tuned, NetworkManager, numad, ksmtuned
 	Running bool   `json:"running"`
 	PID     int    `json:"pid,omitempty"`
+}
+
+// Storage are the daemons of one kind that serve disks from one node of a host that also has guests (hyperconverged).
+type Storage struct {
+	Name   string `json:"name"` // ceph-osd
+	Count  int    `json:"count"`
+	Node   int    `json:"node"`         // to which they are bound; the first one's where they are not
+	Memory uint64 `json:"memory_bytes"` // that they have in use
 }
 
 // KVM is the hypervisor as far as its modules tell.

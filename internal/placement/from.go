@@ -39,6 +39,9 @@ func From(h *facts.Host, g goal.Goal) Ask {
 	}
 	slices.SortFunc(ask.NICs, func(a, b NIC) int { return cmp.Compare(a.Name, b.Name) })
 
+	for _, s := range h.Storage {
+		ask.Daemons = append(ask.Daemons, Daemon{Name: s.Name, Node: s.Node, CPUs: s.Count, Memory: s.Memory})
+	}
 	for i := range h.Guests {
 		if guest := &h.Guests[i]; guest.VCPUs > 0 && (guest.Active() || g.Guest == guest.Name) {
 			ask.Guests = append(ask.Guests, describe(h, guest, paths, g))

@@ -1,0 +1,47 @@
+package host
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+
+	"mpps/internal/facts"
+	"mpps/internal/setting"
+)
+
+// TestStorage counts daemons that serve disks by the node to which they are bound.
+func TestStorage(t *testing.T) {
+	root := t.TempDir()
+	for pid, p := range map[int]struct{ comm, cpus, rss string }{
+		100: {"ceph-osd", "0-7", "2048 kB"}, 101: {"ceph-osd", "4-7", "1024 kB"}, 102: {"ceph-osd", "4", "1024 kB"},
+		103: {"ceph-mon", "0-7", "512 kB"}, 104: {"glusterfsd", "0-3", ""},
+	} {
+		folder := filepath.Join(root, "proc", strconv.Itoa(pid))
+		if err := os.MkdirAll(folder, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for name, text := range map[string]string{
+			"comm": p.comm + "\n", "status": "Name:\t" + p.comm + "\nVmRSS:\t    " + p.rss + "\nCpus_allowed_list:\t" + p.cpus + "\n",
+		} {
+			if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	m, err := Open(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	h := &facts.Host{Topology: facts.Topology{Nodes: []facts.Node{{ID: 0, CPUs: setting.CPUs(0, 1, 2, 3)}, {ID: 1, CPUs: setting.CPUs(4, 5, 6, 7)}}}}
+	m.services(t.Context(), h)
+	want := []facts.Storage{
+		{Name: "ceph-osd", Count: 1, Node: 0, Memory: 2 << 20}, {Name: "ceph-osd", Count: 2, Node: 1, Memory: 2 << 20},
+		{Name: "glusterfsd", Count: 1, Node: 0},
+	}
+	if !slices.Equal(h.Storage, want) {
+		t.Errorf("expected %+v, found %+v", want, h.Storage)
+	}
+}
