@@ -22,7 +22,14 @@ type Edit = Difference
 // Carry makes what is wished true, in the order of the wishes: a NIC's model before its queues, a node set before its mode.
 // nics names interfaces by MAC address or index; with none, "interface/*" is every interface that can have such a value, and
 // it is an error if there is none, or if one of them cannot have this value. on refuses what a host cannot do. At an error the document may be half edited.
+//
+// Values that go with what was wished (a processor model leaves no room for migratable) are edits too, before the others: who
+// takes the edits back has to bring them back last.
 func (d *Doc) Carry(wishes []Wish, nics []string, on Host) ([]Edit, error) {
+	before, err := d.Clone()
+	if err != nil {
+		return nil, err
+	}
 	for _, key := range nics {
 		if _, err := d.nicNamed(key); err != nil {
 			return nil, err
@@ -52,7 +59,17 @@ func (d *Doc) Carry(wishes []Wish, nics []string, on Host) ([]Edit, error) {
 			edits = append(edits, e)
 		}
 	}
-	return edits, nil
+	return append(lost(before, d, edits), edits...), nil
+}
+
+// lost are values that stand in one document and not in the other, but for those that edits name, whole or a part of them, and
+// those of interfaces: one that gets another MAC address has other paths.
+func lost(before, after *Doc, edits []Edit) []Edit {
+	return slices.DeleteFunc(Diff(before, after), func(gone Edit) bool {
+		return !gone.HasFrom || gone.HasTo || strings.HasPrefix(gone.Path, "interface/") || slices.ContainsFunc(edits, func(e Edit) bool {
+			return gone.Path == e.Path || strings.HasPrefix(gone.Path, e.Path+".") || strings.HasPrefix(e.Path, gone.Path+".")
+		})
+	})
 }
 
 // ConflictError says that two wishes want two values of one path.

@@ -218,3 +218,30 @@ func FuzzCarry(f *testing.F) {
 		}
 	})
 }
+
+// TestLost: what goes with a wish is an edit too, and comes before it; a part of what was wished is none of its own.
+func TestLost(t *testing.T) {
+	const text = "<domain><vcpu>2</vcpu><cpu mode='host-passthrough' migratable='off'><cache mode='passthrough'/></cpu>" +
+		"<numatune><memory mode='strict' nodeset='0'/></numatune></domain>"
+	for name, c := range map[string]struct {
+		wishes []Wish
+		want   string
+	}{
+		"a model without it": {[]Wish{{Path: "cpu/mode", Value: "host-model"}}, "cpu/migratable cpu/mode"},
+		"both by name":       {[]Wish{{Path: "cpu/migratable", Off: true}, {Path: "cpu/mode", Value: "host-model"}}, "cpu/migratable cpu/mode"},
+		"a whole":            {[]Wish{{Path: "numatune/memory", Off: true}}, "numatune/memory"},
+		"nothing":            {[]Wish{{Path: "vcpupin/0", Value: "1"}}, "vcpupin/0"},
+	} {
+		edits, err := parse(t, text).Carry(c.wishes, nil, Host{})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		var paths []string
+		for _, e := range edits {
+			paths = append(paths, e.Path)
+		}
+		if got := strings.Join(paths, " "); got != c.want {
+			t.Errorf("%s: edits of %s, expected %s", name, got, c.want)
+		}
+	}
+}

@@ -59,6 +59,15 @@ func testTuned(s *scene) {
 	if text := s.must("virsh dumpxml --inactive " + first.name); text != after {
 		s.Errorf("defined from its own file it is another:\n%s", text)
 	}
+	// What goes with a value comes back with it.
+	s.run(0, "domain", "tune", first.name, "--migratable", "off", "--apply")
+	rigid := s.must("virsh dumpxml --inactive " + first.name)
+	s.run(0, "domain", "tune", first.name, "--cpu-mode", "host-model", "--unset", "cpu/cache.mode", "--apply")
+	s.run(0, "rollback")
+	if text := s.must("virsh dumpxml --inactive " + first.name); text != rigid {
+		s.Errorf("after the rollback of the processor's mode:\n%s\nbefore:\n%s", text, rigid)
+	}
+	s.run(0, "rollback")
 	s.run(0, "rollback")
 	if text := s.must("virsh dumpxml --inactive " + first.name); text != before {
 		s.Errorf("after the rollback:\n%s", text)
