@@ -128,7 +128,7 @@ func testKilled(b *box, p *plan.Plan, before *survey) {
 
 // testInterrupted presses Ctrl-C: apply itself undoes what it did.
 func testInterrupted(b *box, p *plan.Plan, before *survey) {
-	r := b.strike("INT", 3+rand.IntN(len(p.Changes)), "/share/long-plan.json", nothing)
+	r := b.strike("INT", len(p.Changes)/2+rand.IntN(len(p.Changes)), "/share/long-plan.json", nothing)
 	b.undone(r)
 	b.survey(p.Addresses()...).same(b, before)
 	b.run(3, "status", "--detailed-exit-code")
@@ -147,7 +147,7 @@ func (b *box) undone(r lab.Result) {
 
 // testLocked stops an apply in the middle, tries others meanwhile, and hangs up on it.
 func testLocked(b *box, p *plan.Plan, before *survey) {
-	b.undone(b.strike("STOP", 10, "/share/long-plan.json", func(pid string) {
+	b.undone(b.strike("STOP", len(p.Changes), "/share/long-plan.json", func(pid string) {
 		defer b.must("kill -HUP " + pid + "; kill -CONT " + pid)
 		for _, argv := range [][]string{{"apply", "/share/other-plan.json"}, {"rollback"}} {
 			r := b.run(11, argv...)
