@@ -40,8 +40,8 @@ test-unit:                  ## libvirt's schema must be there: see scripts/deps
 test-netns:                 ## as root, in network namespaces of its own
 	$(GO) test -tags netns -count=1 -p 1 $$(scripts/tagged netns)
 
-test-lab:                   ## in the emulated KVM host
-	$(GO) test -tags lab -count=1 -p 1 -timeout 18m $$(scripts/tagged lab)
+test-lab: build             ## in the emulated KVM host
+	MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags lab -count=1 -p 1 -timeout 18m $$(scripts/tagged lab)
 
 test-faults:                ## kills the program and resets the emulated host at every point, and prints what was lost: nothing
 	$(GO) test -tags faults -count=1 -timeout 30m -v ./test/faults

@@ -48,22 +48,18 @@ func startGuest(t *testing.T, l *lab.Lab, spec lab.GuestSpec) (*lab.Guest, strin
 	return g, out
 }
 
-func TestGuestE1000(t *testing.T) {
+// TestGuest starts a guest with a NIC of either kind, and once more.
+func TestGuest(t *testing.T) {
 	l := labtest.Host(t, labtest.NoBinary)
-	_, nics := startGuest(t, l, lab.GuestSpec{Name: "ge1000", NICs: []lab.NIC{{Model: lab.E1000, Bridge: "br0", Addr: "10.50.0.2/24", Tap: "te1000"}}})
-	if !strings.Contains(nics, "eth0=e1000\n") {
-		t.Errorf("found %q, want an e1000", nics)
+	g, nics := startGuest(t, l, lab.GuestSpec{Name: "g1", NICs: []lab.NIC{
+		{Model: lab.Vhost, Bridge: "br0", Addr: "10.50.0.3/24", Queues: 2, RxQueue: 1024},
+		{Model: lab.E1000, Bridge: "br0", Tap: "te1000"},
+	}})
+	if !strings.Contains(nics, "=e1000\n") || !strings.Contains(nics, "eth0=virtio_net\n") || !strings.Contains(nics, "queues=2\n") {
+		t.Errorf("found %q, want an e1000 and virtio_net with 2 queues", nics)
 	}
 	if got := must(t, l, "cat /sys/class/net/te1000/master/uevent | grep INTERFACE"); got != "INTERFACE=br0" {
 		t.Errorf("tap: found %q", got)
-	}
-}
-
-func TestGuestVhost(t *testing.T) {
-	l := labtest.Host(t, labtest.NoBinary)
-	g, nics := startGuest(t, l, lab.GuestSpec{Name: "gvhost", NICs: []lab.NIC{{Model: lab.Vhost, Bridge: "br0", Addr: "10.50.0.3/24", Queues: 2, RxQueue: 1024}}})
-	if !strings.Contains(nics, "eth0=virtio_net\n") || !strings.Contains(nics, "queues=2\n") {
-		t.Errorf("found %q, want virtio_net with 2 queues", nics)
 	}
 	if got := must(t, l, "ps -eLo comm | grep -c '^vhost-'"); got != "2" {
 		t.Errorf("vhost threads: found %s, want 2", got)

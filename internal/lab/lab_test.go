@@ -272,13 +272,3 @@ func TestReap(t *testing.T) {
 		t.Errorf("the other lab was harmed: %v", err)
 	}
 }
-
-func TestSystemd(t *testing.T) {
-	l := labtest.Host(t, labtest.NoBinary, labtest.Systemd, labtest.Fresh)
-	if got := must(t, l, "systemctl is-system-running --wait"); got != "running" {
-		t.Errorf("found %q, want running: %s", got, must(t, l, "systemctl --failed --no-legend"))
-	}
-	if got := must(t, l, "for u in libvirtd tuned irqbalance; do systemctl is-active $u; done"); got != "active\nactive\nactive" {
-		t.Errorf("libvirtd, tuned, irqbalance: found %q", got)
-	}
-}

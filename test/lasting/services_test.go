@@ -17,6 +17,17 @@ systemctl start numad irqbalance
 printf -- '- {id: memory.numad, want: stopped, reason: the test}\n- {id: nic.irqbalance, want: stopped, reason: the test}\n' >/etc/mpps/site.yaml
 `
 
+// TestHostRuns: with systemd the lab's host comes up whole, with the daemons that set what mpps sets.
+func TestHostRuns(t *testing.T) {
+	s := scene{t, labtest.Host(t, labtest.Systemd)}
+	if got := strings.TrimSpace(s.must("systemctl is-system-running --wait || systemctl --failed --no-legend")); got != "running" {
+		t.Errorf("found %q, want running", got)
+	}
+	if got := strings.TrimSpace(s.must("for u in libvirtd tuned irqbalance; do systemctl is-active $u; done")); got != "active\nactive\nactive" {
+		t.Errorf("libvirtd, tuned, irqbalance: found %q", got)
+	}
+}
+
 // TestServicesAreStoppedAndStarted has the site file want two daemons stopped, for a target that itself needs nothing.
 func TestServicesAreStoppedAndStarted(t *testing.T) {
 	s := scene{t, labtest.Host(t, labtest.Systemd)}
