@@ -164,6 +164,9 @@ func (w *placeWishes) place(h *facts.Host, g goal.Goal, more wanted) (*placement
 		if err := hasNode(h, "--reserve", r.Node); err != nil {
 			return nil, nil, err
 		}
+		if n, _ := h.Topology.Node(r.Node); r.CPUs > len(n.CPUs) {
+			return nil, nil, failed(fmt.Errorf("--reserve: %d CPUs of node %d, which has %d", r.CPUs, r.Node, len(n.CPUs)), "CPUs of that node: "+n.CPUs.String())
+		}
 	}
 	for _, d := range more.daemons {
 		if err := hasNode(h, "--daemon", d.Node); err != nil {

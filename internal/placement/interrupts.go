@@ -128,6 +128,12 @@ func (t *table) gaveWay(r *Result) {
 				missing += c.want - t.coresIn(r.Housekeeping.And(t.cpusOf(setting.CPUs(node))))
 			}
 		}
+		kept := t.coresIn(r.Housekeeping.And(t.cpusOf(setting.CPUs(node))))
+		want, _ := t.hostCores(node)
+		if cores, _ := t.coresOf(node); t.staying(node) > 0 && cores-t.staying(node) < want && kept < want {
+			r.relax("node %d keeps %s for the host where it should keep %d, because guests stay that are pinned to %d of its %d", node, many(kept, "core"), want, t.staying(node), cores)
+			continue
+		}
 		if missing > 0 {
 			r.relax("node %d keeps %s fewer for the host than it should, because guests would not fit otherwise", node, many(missing, "core"))
 		}

@@ -178,22 +178,7 @@ func (t *table) nodeIndex(id int) int {
 // are never given away. Nor is the last core of the host.
 func (t *table) reserve() {
 	for _, node := range t.nodesWithCPUs() {
-		cores, threads := t.coresOf(node)
-		want, hard := 1, 0
-		if cores >= 8 && threads == 1 {
-			want = 2
-		}
-		for _, r := range t.ask.Reserves {
-			if r.Node == node && r.CPUs > 0 {
-				want = (r.CPUs + threads - 1) / threads
-				hard = want
-			}
-		}
-		for _, d := range t.ask.Daemons {
-			if d.Node == node {
-				want, hard = want+(d.CPUs+threads-1)/threads, hard+(d.CPUs+threads-1)/threads
-			}
-		}
+		want, hard := t.hostCores(node)
 		if c := t.hostCell(node, want); c != nil {
 			c.want, c.hard = min(want, len(c.free)), min(hard, len(c.free))
 		}
@@ -217,6 +202,40 @@ func (t *table) reserve() {
 			}
 		}
 	}
+}
+
+// hostCores is how many cores of a node the host should keep, and how many of them are never given away.
+func (t *table) hostCores(node int) (want, hard int) {
+	cores, threads := t.coresOf(node)
+	want = 1
+	if cores >= 8 && threads == 1 {
+		want = 2
+	}
+	for _, r := range t.ask.Reserves {
+		if r.Node == node && r.CPUs > 0 {
+			want = (r.CPUs + threads - 1) / threads
+			hard = want
+		}
+	}
+	for _, d := range t.ask.Daemons {
+		if d.Node == node {
+			want, hard = want+(d.CPUs+threads-1)/threads, hard+(d.CPUs+threads-1)/threads
+		}
+	}
+	return want, hard
+}
+
+// staying is how many cores of a node guests have that stay where they are.
+func (t *table) staying(node int) int {
+	cores := map[int]bool{}
+	for _, p := range t.frozen {
+		for _, v := range p.VCPUs {
+			if c := t.cpus[v.CPU]; c.Node == node {
+				cores[c.Core] = true
+			}
+		}
+	}
+	return len(cores)
 }
 
 // hostCell is the cell of a node in which the host keeps its cores: the one with the node's first core, unless guests need

@@ -149,3 +149,19 @@ func TestReserves(t *testing.T) {
 		t.Errorf("%+v", n)
 	}
 }
+
+// TestReserveTaken: where guests that stay leave the host less than it should have, or was asked for, that is said.
+func TestReserveTaken(t *testing.T) {
+	for cpus, said := range map[int]bool{0: false, 3: false, 4: true} {
+		ask := machine(1, 8, 1).nic(0).guest("vm", 5, 1)
+		ask.Guests[0].Pins, ask.Guests[0].Fixed = []int{1, 2, 3, 4, 5}, true
+		if cpus > 0 {
+			ask.Reserves = []Reserve{{Node: 0, CPUs: cpus}}
+		}
+		r := Place(ask)
+		found := slices.ContainsFunc(r.Relaxed, func(text string) bool { return strings.Contains(text, "guests stay that are pinned to 5 of its 8") })
+		if found != said {
+			t.Errorf("%d CPUs: said %v, expected %v: %v, kept %s", cpus, found, said, r.Relaxed, r.Housekeeping)
+		}
+	}
+}
