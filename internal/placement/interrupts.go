@@ -105,6 +105,9 @@ func (t *table) gaveWay(r *Result) {
 		if len(p.Nodes) > 1 && !p.Kept {
 			r.relax("%s is spread over nodes %s, because no node has %d cores and its memory to spare", p.Name, p.Nodes, len(p.VCPUs))
 		}
+		if t.guest(p.Name).Realtime && !t.hasIsolated() {
+			r.relax("%s is a realtime guest on CPUs that are not isolated, because none is: isolate them and start the host anew (boot.isolcpus)", p.Name)
+		}
 		cores := map[int]bool{}
 		for _, v := range p.VCPUs {
 			core := t.cpus[v.CPU].Core

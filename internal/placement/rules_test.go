@@ -77,7 +77,7 @@ func TestRules(t *testing.T) {
 			shortage: "needs 4 isolated CPUs, and 2 are isolated and free (6-7)", relax: "isolate 2 CPUs more (2-3), or give it 2 vCPUs"},
 		{name: "nothing is isolated yet: the placement says what should be",
 			ask:  machine(1, 8, 1).nic(0).guest("rt", 4, 1).with(func(g *Guest) { g.Realtime = true }),
-			want: "rt: 2-5 | vhost 6 | emulator 6; irq eth0 0-1,6-7; kept 0-1; relaxed 0; refused 0"},
+			want: "rt: 2-5 | vhost 6 | emulator 6; irq eth0 0-1,6-7; kept 0-1; relaxed 1; refused 0"},
 		{name: "huge pages are counted by node",
 			ask:  machine(2, 8, 2).nic(0).pools(8, 20).guest("a", 2, 1).with(func(g *Guest) { g.Hugepages = true }),
 			want: "a: 9-10 | vhost 11 | emulator 11; irq eth0 1-7; kept 0,8,16,24; relaxed 0; refused 0"},
