@@ -62,14 +62,25 @@ func (d *Doc) Carry(wishes []Wish, nics []string, on Host) ([]Edit, error) {
 	return append(lost(before, d, edits), edits...), nil
 }
 
+// filled is what libvirt makes of a value that is absent: to take it away is to set it to this.
+var filled = map[string]string{"cpu/migratable": "on"} // src/conf/cpu_conf.c: of host-passthrough and maximum, since 6.5.0
+
 // lost are values that stand in one document and not in the other, but for those that edits name, whole or a part of them, and
 // those of interfaces: one that gets another MAC address has other paths.
 func lost(before, after *Doc, edits []Edit) []Edit {
-	return slices.DeleteFunc(Diff(before, after), func(gone Edit) bool {
-		return !gone.HasFrom || gone.HasTo || strings.HasPrefix(gone.Path, "interface/") || slices.ContainsFunc(edits, func(e Edit) bool {
+	var all []Edit
+	for _, gone := range Diff(before, after) {
+		named := func(e Edit) bool {
 			return gone.Path == e.Path || strings.HasPrefix(gone.Path, e.Path+".") || strings.HasPrefix(e.Path, gone.Path+".")
-		})
-	})
+		}
+		if !gone.HasFrom || gone.HasTo || strings.HasPrefix(gone.Path, "interface/") || slices.ContainsFunc(edits, named) {
+			continue
+		}
+		if gone.To, gone.HasTo = filled[gone.Path], filled[gone.Path] != ""; gone.To != gone.From {
+			all = append(all, gone)
+		}
+	}
+	return all
 }
 
 // ConflictError says that two wishes want two values of one path.

@@ -244,4 +244,9 @@ func TestLost(t *testing.T) {
 			t.Errorf("%s: edits of %s, expected %s", name, got, c.want)
 		}
 	}
+	// What libvirt makes of an absent value is not lost.
+	edits, err := parse(t, strings.Replace(text, "off", "on", 1)).Carry([]Wish{{Path: "cpu/mode", Value: "host-model"}}, nil, Host{})
+	if err != nil || len(edits) != 1 {
+		t.Errorf("%v: %+v", err, edits)
+	}
 }
