@@ -16,11 +16,15 @@ import (
 // spends waiting for a processor of L0 does not count.
 const GuestLimit = 25 * time.Second
 
+// libvirtLimit is how long libvirt may take to its first answer, for which it starts QEMU several times to see what it can: 5 to
+// 10 s. Under emulation one of these has been seen to hang in the kernel for good.
+const libvirtLimit = time.Minute
+
 // guestTries is how often a start is tried before the host counts as spoilt.
 const guestTries = 3
 
-// ErrFreshLab says that a guest hung in each try: only a fresh L1 (Reset) helps.
-var ErrFreshLab = errors.New("guest hung in every try; a fresh lab host is needed")
+// ErrFreshLab says that a guest hung in each try, or libvirt's own start of QEMU: only a fresh L1 (Reset) helps.
+var ErrFreshLab = errors.New("it hung; a fresh lab host is needed")
 
 // Guest is a libvirt domain of L1.
 type Guest struct {
@@ -66,7 +70,13 @@ func (l *Lab) ensureLibvirt(ctx context.Context) error {
 	if l.virtReady {
 		return nil
 	}
-	if _, err := l.Must(ctx, virtDaemons); err != nil {
+	limited, cancel := l.fairly(ctx, libvirtLimit)
+	defer cancel()
+	_, err := l.Must(limited, virtDaemons)
+	switch {
+	case err != nil && limited.Err() != nil && ctx.Err() == nil:
+		return fmt.Errorf("libvirt of the lab host: %w: no answer within %v", ErrFreshLab, libvirtLimit)
+	case err != nil:
 		return fmt.Errorf("libvirt of the lab host: %w", err)
 	}
 	l.virtReady = true
