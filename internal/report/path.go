@@ -43,7 +43,7 @@ func guestStops(h *facts.Host, name string) []Stop {
 	if b := slices.IndexFunc(h.Bridges, func(b facts.Bridge) bool { return b.Name == i.Source }); b >= 0 {
 		stops = append(stops, Stop{Stage: "bridge", Name: i.Source, Before: bridgeText(h, h.Bridges[b])})
 	}
-	stations := guestStations(h, g, i)
+	stations := slices.DeleteFunc(guestStations(h, g, i), func(s station) bool { return s.kind == "inside" }) // no packet is lost there
 	for n, s := range stations {
 		stage := s.kind
 		if n == len(stations)-2 {
