@@ -36,6 +36,7 @@ var imports = map[string][]string{
 	"traffic/agent":    {"traffic", "traffic/tcp"},
 	"traffic/genbench": {"traffic"},
 	"measure":          {},
+	"measure/export":   {"measure"},
 	"measure/rig":      {"measure", "traffic", "traffic/agent", "traffic/tcp"},
 	"report":           {"datapath", "setting", "domain", "facts", "goal", "placement", "knob", "audit", "plan", "journal", "apply", "measure"},
 	"lab":              {},

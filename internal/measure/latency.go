@@ -66,6 +66,20 @@ func NewLatency(what string, buckets []Bucket) *Latency {
 	return &l
 }
 
+// Percentile is the value of a reported percentile, and whether there are samples enough to tell it. Whoever shows a
+// percentile asks this and not At, which answers for any.
+func (l *Latency) Percentile(p float64) (uint64, bool) {
+	if l == nil {
+		return 0, false
+	}
+	for _, told := range l.Percentiles {
+		if told.P == p {
+			return told.ValueNs, true
+		}
+	}
+	return 0, false
+}
+
 // At is the value that p percent (0–100) of the samples do not exceed: the upper edge of its bucket.
 func (l *Latency) At(p float64) uint64 {
 	if len(l.Buckets) == 0 {

@@ -1,0 +1,70 @@
+package export
+
+import (
+	"encoding/csv"
+	"io"
+	"strconv"
+	"time"
+
+	"mpps/internal/measure"
+)
+
+// percentiles are the columns of latency. One that too few samples lie above is empty.
+var percentiles = []float64{50, 90, 99, 99.9, 99.99, 99.999}
+
+var header = []string{
+	"run", "side", "kind", "host", "from", "to", "started", "emulated", "limited_by", "trial", "value", "unit", "seconds",
+	"offered_pps", "sent", "received", "lost", "duplicated", "reordered", "transactions", "bytes", "retransmits",
+	"cpu_ns_per_unit", "latency_min_ns", "latency_mean_ns",
+	"latency_p50_ns", "latency_p90_ns", "latency_p99_ns", "latency_p99_9_ns", "latency_p99_99_ns", "latency_p99_999_ns", "latency_max_ns",
+}
+
+// rows writes RFC 4180: a header, then a row a sample, lines ended by CR LF. A column that does not belong to a run's kind
+// is empty.
+func rows(w io.Writer, s *Set) error {
+	out := csv.NewWriter(w)
+	out.UseCRLF = true
+	if err := out.Write(header); err != nil {
+		return err
+	}
+	for _, l := range s.Runs {
+		for i, sample := range l.Run.Samples {
+			if err := out.Write(row(l, i, sample)); err != nil {
+				return err
+			}
+		}
+	}
+	out.Flush()
+	return out.Error()
+}
+
+func row(l Labeled, i int, s measure.Sample) []string {
+	r := l.Run
+	integer := func(of bool, v uint64) string {
+		if !of {
+			return ""
+		}
+		return strconv.FormatUint(v, 10)
+	}
+	pps, trips, stream := r.Kind == measure.PPS, transactional(r.Kind), r.Kind == measure.Stream
+	offered := ""
+	if pps {
+		offered = decimal(s.OfferedPPS)
+	}
+	cells := []string{
+		l.Label, l.Side, string(r.Kind), r.Host, place(r.From), place(r.To), r.Started.UTC().Format(time.RFC3339Nano), strconv.FormatBool(r.Environment.Emulated),
+		string(r.LimitedBy), strconv.Itoa(i + 1), decimal(s.Value(r.Kind)), r.Kind.Unit(), decimal(s.Seconds),
+		offered, integer(pps, s.Sent), integer(pps, s.Received), integer(pps, s.Lost), integer(pps, s.Duplicated), integer(pps, s.Reordered),
+		integer(trips, s.Transactions), integer(stream, s.Bytes), integer(stream, s.Retransmits), decimal(s.CPUNsPerUnit),
+	}
+	d := s.Latency
+	if d == nil {
+		return append(cells, make([]string, len(header)-len(cells))...)
+	}
+	cells = append(cells, integer(true, d.MinNs), decimal(d.MeanNs))
+	for _, p := range percentiles {
+		told, ok := d.Percentile(p)
+		cells = append(cells, integer(ok, told))
+	}
+	return append(cells, integer(true, d.MaxNs))
+}

@@ -1,0 +1,127 @@
+// Package export writes measured runs in the forms of other programs, so that what reads those reads us: netperf's
+// KEY=VALUE lines, iperf3's JSON, Go benchmark lines for benchstat, Prometheus text, CSV and HdrHistogram logs.
+//
+// A form says less than a Run (what limited it, where packets were lost, warnings), and nothing is made up to fill its
+// fields: what a run does not know is left out. It is pure: values in, text out.
+package export
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"mpps/internal/measure"
+)
+
+// Format is a form of output.
+type Format string
+
+// The formats.
+const (
+	Netperf    Format = "netperf"    // KEY=VALUE lines, a block a run, an empty line between blocks
+	IPerf3     Format = "iperf3"     // a JSON object a run
+	GoBench    Format = "gobench"    // Go benchmark lines, one a sample
+	Prometheus Format = "prometheus" // text exposition format 0.0.4
+	CSV        Format = "csv"        // RFC 4180 with a header, a row a sample
+	HDR        Format = "hdr"        // HdrHistogram log 1.3, a line a sample; nanoseconds
+)
+
+var writers = map[Format]func(io.Writer, *Set) error{
+	Netperf: netperf, IPerf3: iperf3, GoBench: gobench, Prometheus: prometheus, CSV: rows, HDR: hdr,
+}
+
+// Formats are the names of all, in the order in which they are told.
+func Formats() []string {
+	return []string{string(Netperf), string(IPerf3), string(GoBench), string(Prometheus), string(CSV), string(HDR)}
+}
+
+// Named tells whether a name is one of Formats.
+func Named(name string) bool { return slices.Contains(Formats(), name) }
+
+// Set is what is written in one go.
+type Set struct {
+	Version string // of this program
+	Runs    []Labeled
+	Ratios  []Ratio
+}
+
+// Labeled is a run and how it is told from others. Label and Side together should be unique; Write makes them so.
+type Labeled struct {
+	Label string // empty: the run's own name
+	Side  string // "before" or "after" of a comparison; empty where the run stands alone
+	Run   *measure.Run
+}
+
+// Ratio is a comparison of two runs of the set. Only Prometheus has a place for it: the other forms hold what was
+// measured, and who reads them compares.
+type Ratio struct {
+	Label      string
+	Kind       measure.Kind
+	Comparison measure.Comparison
+}
+
+// Add adds a run that stands alone.
+func (s *Set) Add(label string, r *measure.Run) {
+	s.Runs = append(s.Runs, Labeled{Label: label, Run: r})
+}
+
+// AddAB adds both sides of an interleaved comparison and its verdict.
+func (s *Set) AddAB(label string, ab *measure.AB) {
+	if label == "" {
+		label = ab.Name
+	}
+	s.Runs = append(s.Runs, Labeled{label, "before", &ab.BeforeRun}, Labeled{label, "after", &ab.AfterRun})
+	s.Ratios = append(s.Ratios, Ratio{label, ab.Kind, ab.Comparison})
+}
+
+// ErrNoPlace is wrapped where a format has no place for a run.
+var ErrNoPlace = errors.New("the format has no place for it")
+
+// Fits tells why a run of a kind, with latency or without, cannot be written in a format; nil where it can. It lets a
+// command refuse before it measures.
+func (f Format) Fits(kind measure.Kind, latency bool) error {
+	switch {
+	case f == HDR && !latency:
+		return fmt.Errorf("hdr: the run has no latency: %w", ErrNoPlace)
+	case f == IPerf3 && transactional(kind):
+		return fmt.Errorf("iperf3: it does no transactions (%s): %w", kind, ErrNoPlace)
+	}
+	return nil
+}
+
+// Write writes the runs of a set in a format. It fails where one has no place there, and then has written nothing.
+func Write(w io.Writer, f Format, s *Set) error {
+	write, ok := writers[f]
+	if !ok {
+		return fmt.Errorf("found format %q, expected %s", f, strings.Join(Formats(), ", "))
+	}
+	for _, l := range s.Runs {
+		if err := f.Fits(l.Run.Kind, l.Run.Latency != nil); err != nil {
+			return err
+		}
+	}
+	return write(w, s.distinct())
+}
+
+// distinct is the set with labels filled in and made different: two runs of the same name would be one series.
+func (s *Set) distinct() *Set {
+	out := *s
+	out.Runs = nil
+	seen := map[[3]string]int{}
+	for _, l := range s.Runs {
+		if l.Label == "" {
+			l.Label = l.Run.Name
+		}
+		key := [3]string{l.Label, l.Side, string(l.Run.Kind)}
+		if seen[key]++; seen[key] > 1 {
+			l.Label = strings.TrimSpace(fmt.Sprintf("%s #%d", l.Label, seen[key]))
+		}
+		out.Runs = append(out.Runs, l)
+	}
+	return &out
+}
+
+// transactional tells whether a kind counts requests that were answered.
+func transactional(k measure.Kind) bool { return k.Unit() == measure.RR.Unit() }

@@ -1,0 +1,108 @@
+package export
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"mpps/internal/measure"
+)
+
+// number writes a value in as few digits as bring back the same value.
+func number(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
+
+// decimal is number without an exponent, for readers that expect none.
+func decimal(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+
+// trafficSeconds is how long the samples' traffic lasted, pauses between them left out.
+func trafficSeconds(r *measure.Run) float64 {
+	var sum float64
+	for _, s := range r.Samples {
+		sum += s.Seconds
+	}
+	return sum
+}
+
+// use sums up how the i-th machine (0: the near one) spent the samples, CPU by CPU; nil where it is not known.
+func use(r *measure.Run, i int) *measure.MachineCPU {
+	var sum *measure.MachineCPU
+	for _, s := range r.Samples {
+		if i >= len(s.CPU) {
+			continue
+		}
+		m := s.CPU[i]
+		if sum == nil {
+			sum = &measure.MachineCPU{Where: m.Where}
+		}
+		sum.Seconds += m.Seconds
+		for _, u := range m.CPUs {
+			at := -1
+			for j := range sum.CPUs {
+				if sum.CPUs[j].CPU == u.CPU {
+					at = j
+				}
+			}
+			if at < 0 {
+				sum.CPUs, at = append(sum.CPUs, measure.CPUUse{CPU: u.CPU}), len(sum.CPUs)
+			}
+			t := &sum.CPUs[at]
+			t.User, t.Nice, t.System, t.SoftIRQ = t.User+u.User, t.Nice+u.Nice, t.System+u.System, t.SoftIRQ+u.SoftIRQ
+			t.IRQ, t.Guest, t.Steal, t.Idle = t.IRQ+u.IRQ, t.Guest+u.Guest, t.Steal+u.Steal, t.Idle+u.Idle
+		}
+	}
+	return sum
+}
+
+// share is busy time as percent of the time that there was.
+func share(u measure.CPUUse) float64 {
+	whole := u.Busy() + u.Idle + u.Steal
+	if whole <= 0 {
+		return 0
+	}
+	return u.Busy() / whole * 100
+}
+
+// deviation is the standard deviation of a distribution, in nanoseconds: each value counts as the middle of its bucket,
+// which is 0.8 % wide at most.
+func deviation(l *measure.Latency) float64 {
+	var n, mean, squares float64
+	for _, b := range l.Buckets {
+		x, k := float64(b.FromNs)/2+float64(b.ToNs)/2, float64(b.Count)
+		n += k
+		step := x - mean
+		mean += step * k / n
+		squares += k * step * (x - mean)
+	}
+	if n < 2 {
+		return 0
+	}
+	return math.Sqrt(squares / (n - 1))
+}
+
+// place is where an end is, in one word: "netns:A/eth0", "eth0", "agent@10.0.0.2:7878".
+func place(e measure.Endpoint) string {
+	where := strings.ReplaceAll(e.Where, " ", "@")
+	if e.Interface == "" {
+		return where
+	}
+	if where == "host" || where == "" {
+		return e.Interface
+	}
+	return where + "/" + e.Interface
+}
+
+// host is an address without its port.
+func host(address string) string {
+	if at := strings.LastIndexByte(address, ':'); at > 0 && strings.Count(address, ":") == 1 || strings.HasPrefix(address, "[") {
+		return strings.Trim(address[:at], "[]")
+	}
+	return address
+}
+
+// loss is the share of the packets sent that did not arrive, in percent.
+func loss(lost, sent uint64) float64 {
+	if sent == 0 {
+		return 0
+	}
+	return float64(lost) / float64(sent) * 100
+}

@@ -1,0 +1,100 @@
+package export
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"mpps/internal/measure"
+)
+
+const (
+	hdrLowest  = 1                 // ns
+	hdrHighest = 3_600_000_000_000 // ns: an hour, the same for every line so that readers can add them
+	hdrFigures = 3
+)
+
+// hdr writes an HdrHistogram log of nanoseconds, an interval a sample, tagged with the run's label. Start is when the
+// first run began; the times of a run's intervals are those of its traffic, without the pauses between. A bucket's values
+// count as its upper edge, as in our percentiles, or as the highest value seen where that is lower.
+func hdr(w io.Writer, s *Set) error {
+	var b bytes.Buffer
+	log := hdrhistogram.NewHistogramLogWriter(&b)
+	var begin int64
+	if len(s.Runs) > 0 {
+		begin = s.Runs[0].Run.Started.UnixMilli()
+		for _, l := range s.Runs {
+			begin = min(begin, l.Run.Started.UnixMilli())
+		}
+	}
+	err := firstOf(
+		func() error { return log.OutputComment(fmt.Sprintf("[Logged with mpps %s]", configValue(s.Version))) },
+		func() error { return log.OutputLogFormatVersion() },
+		func() error { return log.OutputStartTime(begin) },
+		func() error { return log.OutputBaseTime(begin) },
+		func() error { return log.OutputLegend() },
+	)
+	if err != nil {
+		return err
+	}
+	log.SetBaseTime(begin / 1000 * 1000) // which is what the line says
+	for _, l := range s.Runs {
+		at := float64(l.Run.Started.UnixMilli())
+		for _, sample := range l.Run.Samples {
+			from := at
+			at += sample.Seconds * 1000
+			if sample.Latency == nil {
+				continue
+			}
+			h, err := histogram(sample.Latency)
+			if err != nil {
+				return err
+			}
+			h.SetTag(tag(l))
+			h.SetStartTimeMs(int64(from))
+			h.SetEndTimeMs(int64(at))
+			if err := log.OutputIntervalHistogram(h); err != nil {
+				return fmt.Errorf("encode the histogram: %w", err)
+			}
+		}
+	}
+	_, err = b.WriteTo(w)
+	return err
+}
+
+func firstOf(steps ...func() error) error {
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func histogram(l *measure.Latency) (*hdrhistogram.Histogram, error) {
+	h := hdrhistogram.New(hdrLowest, hdrHighest, hdrFigures)
+	for _, b := range l.Buckets {
+		value := b.ToNs
+		if l.MaxNs >= b.FromNs {
+			value = min(value, l.MaxNs)
+		}
+		if err := h.RecordValues(int64(min(value, hdrHighest)), int64(b.Count)); err != nil {
+			return nil, fmt.Errorf("delays up to %d ns: %w", b.ToNs, err)
+		}
+	}
+	return h, nil
+}
+
+// tag tells runs of a log apart: it may hold neither comma nor white space.
+func tag(l Labeled) string {
+	return strings.Map(func(c rune) rune {
+		if c == ',' || unicode.IsSpace(c) || !unicode.IsPrint(c) {
+			return '_'
+		}
+		return c
+	}, strings.TrimSpace(l.Label+" "+l.Side))
+}

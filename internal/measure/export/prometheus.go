@@ -1,0 +1,184 @@
+package export
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"mpps/internal/measure"
+)
+
+// prometheus writes the text exposition format 0.0.4 for node_exporter's textfile collector or a push gateway: base units
+// (seconds, bytes, ratios of 1), names that begin with mpps_bench_. A measurement is over when it is read, so everything
+// is a gauge or, for latency, a summary of the one run. Bounds of an interval are metrics of their own, ending in _lower
+// and _upper.
+func prometheus(w io.Writer, s *Set) error {
+	p := &exposition{families: map[string]*family{}}
+	for _, l := range s.Runs {
+		p.run(l, s.Version)
+	}
+	for _, r := range s.Ratios {
+		p.ratio(r)
+	}
+	b := bufio.NewWriter(w)
+	for _, name := range p.order {
+		f := p.families[name]
+		fmt.Fprintf(b, "# HELP %s %s\n# TYPE %s %s\n", name, strings.NewReplacer(`\`, `\\`, "\n", `\n`).Replace(f.help), name, f.kind)
+		for _, line := range f.lines {
+			b.WriteString(line)
+		}
+	}
+	return b.Flush()
+}
+
+type exposition struct {
+	families map[string]*family
+	order    []string
+}
+
+type family struct {
+	kind, help string
+	lines      []string
+}
+
+// label is a name and a value of a series.
+type label struct{ name, value string }
+
+// add adds a series to the family of a metric; suffix is _sum or _count of a summary.
+func (p *exposition) add(name, suffix, kind, help string, labels []label, value float64) {
+	f := p.families[name]
+	if f == nil {
+		f = &family{kind: kind, help: help}
+		p.families[name] = f
+		p.order = append(p.order, name)
+	}
+	var b strings.Builder
+	b.WriteString(name + suffix)
+	escape := strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
+	separator := "{"
+	for _, l := range labels {
+		if l.value == "" {
+			continue
+		}
+		b.WriteString(separator + l.name + `="` + escape.Replace(strings.ToValidUTF8(l.value, "\uFFFD")) + `"`)
+		separator = ","
+	}
+	if separator == "," {
+		b.WriteString("}")
+	}
+	f.lines = append(f.lines, b.String()+" "+number(value)+"\n")
+}
+
+func (p *exposition) gauge(name, help string, labels []label, value float64) {
+	p.add("mpps_bench_"+name, "", "gauge", help, labels, value)
+}
+
+// with adds labels without touching those that other series have.
+func with(labels []label, more ...label) []label { return append(slices.Clone(labels), more...) }
+
+func (p *exposition) run(l Labeled, version string) {
+	r := l.Run
+	labels := []label{{"kind", string(r.Kind)}, {"run", l.Label}, {"side", l.Side}, {"host", r.Host}, {"from", place(r.From)}, {"to", place(r.To)}}
+	if r.Kind == measure.PPS {
+		labels = append(labels, label{"frame_bytes", strconv.Itoa(r.Load.FrameBytes)})
+	}
+	p.gauge("info", "What was measured with what; always 1.", with(labels, label{"version", version}, label{"kernel", r.Environment.Kernel},
+		label{"generator", r.Environment.Generator}, label{"sink", r.Environment.Sink}, label{"limited_by", string(r.LimitedBy)}), 1)
+	p.gauge("start_time_seconds", "When the run began, in seconds since the epoch.", labels, float64(r.Started.UnixMilli())/1000)
+	p.gauge("valid", "1 where neither generator nor receiver was the limit.", labels, truth(r.Valid()))
+	p.gauge("partial", "1 where the run ended early.", labels, truth(r.Partial))
+	p.gauge("emulated", "1 where everything ran under full emulation.", labels, truth(r.Environment.Emulated))
+	rate, each, unit := "packets_per_second", "cpu_seconds_per_packet", "Packets that arrived per second"
+	switch {
+	case transactional(r.Kind):
+		rate, each, unit = "transactions_per_second", "cpu_seconds_per_transaction", "Transactions per second"
+	case r.Kind == measure.Stream:
+		rate, each, unit = "bits_per_second", "cpu_seconds_per_byte", "Bits per second that arrived"
+	}
+	m := r.Median
+	p.gauge(rate, unit+": median of the trials.", labels, m.Value)
+	if m.N > 1 {
+		p.gauge(rate+"_lower", unit+": lower bound of the median's interval.", labels, m.Lo)
+		p.gauge(rate+"_upper", unit+": upper bound of the median's interval.", labels, m.Hi)
+		p.gauge("confidence_ratio", "Confidence of the median's interval.", labels, m.Level)
+	}
+	p.gauge("trials", "Trials that were completed.", labels, float64(len(r.Samples)))
+	p.gauge(each, "CPU time of the near machine, softirq and guests included, median of the trials.", labels, r.CPUNsPerUnit/1e9)
+	if r.Kind == measure.PPS {
+		p.gauge("offered_packets_per_second", "Rate that was offered.", labels, r.OfferedPPS)
+		p.gauge("sent_packets", "Packets sent in all trials.", labels, float64(r.Sent))
+		p.gauge("received_packets", "Packets received in all trials, duplicates counted.", labels, float64(r.Received))
+		p.gauge("lost_packets", "Packets lost in all trials.", labels, float64(r.Lost))
+		p.gauge("duplicated_packets", "Packets that arrived more than once.", labels, float64(r.Duplicated))
+		p.gauge("reordered_packets", "Packets that arrived out of order.", labels, float64(r.Reordered))
+		p.gauge("loss_ratio", "Share of the packets sent that was lost.", labels, loss(r.Lost, r.Sent)/100)
+		for _, at := range r.Losses {
+			p.gauge("located_lost_packets", "Packets that a counter on the way saw dropped.",
+				with(labels, label{"where", at.Where}, label{"device", at.Interface}, label{"counter", at.Name}), float64(at.Packets))
+		}
+	}
+	if r.Kind == measure.Stream {
+		var again uint64
+		for _, s := range r.Samples {
+			again += s.Retransmits
+		}
+		p.gauge("retransmitted_segments", "TCP segments sent again in all trials.", labels, float64(again))
+	}
+	p.latency(labels, r.Latency)
+	p.cpus(labels, r)
+}
+
+func (p *exposition) latency(labels []label, l *measure.Latency) {
+	if l == nil {
+		return
+	}
+	const help = "Delays of all trials; percentiles as far as the number of samples allows."
+	labels = with(labels, label{"what", l.What}, label{"loop", l.Loop})
+	for _, q := range l.Percentiles {
+		p.add("mpps_bench_latency_seconds", "", "summary", help, with(labels, label{"quantile", decimal(float64(int64(q.P*1e6+0.5)) / 1e8)}), float64(q.ValueNs)/1e9)
+	}
+	p.add("mpps_bench_latency_seconds", "_sum", "summary", help, labels, l.MeanNs*float64(l.Count)/1e9)
+	p.add("mpps_bench_latency_seconds", "_count", "summary", help, labels, float64(l.Count))
+	p.gauge("latency_min_seconds", "Shortest delay.", labels, float64(l.MinNs)/1e9)
+	p.gauge("latency_max_seconds", "Longest delay.", labels, float64(l.MaxNs)/1e9)
+}
+
+// cpus writes the modes that node_exporter has. Guest time is apart, as in node_cpu_guest_seconds_total.
+func (p *exposition) cpus(labels []label, r *measure.Run) {
+	for i := range 2 {
+		m := use(r, i)
+		if m == nil {
+			continue
+		}
+		for _, u := range m.CPUs {
+			for _, mode := range []struct {
+				name    string
+				seconds float64
+			}{{"guest", u.Guest}, {"idle", u.Idle}, {"irq", u.IRQ}, {"nice", u.Nice}, {"softirq", u.SoftIRQ}, {"steal", u.Steal}, {"system", u.System}, {"user", u.User}} {
+				p.gauge("cpu_seconds", "How each CPU spent the trials; user and nice without guest.",
+					with(labels, label{"machine", m.Where}, label{"cpu", strconv.Itoa(u.CPU)}, label{"mode", mode.name}), mode.seconds)
+			}
+		}
+	}
+}
+
+func (p *exposition) ratio(r Ratio) {
+	labels := []label{{"kind", string(r.Kind)}, {"run", r.Label}, {"test", r.Comparison.Test}}
+	p.gauge("difference_p_value", "Probability of a difference as large where there is none.", labels, r.Comparison.P)
+	p.gauge("difference_significant", "1 where the sides differ at the level of 5 %.", labels, truth(r.Comparison.Significant))
+	if q := r.Comparison.Ratio; q.N > 0 {
+		p.gauge("ratio", "After divided by before: Hodges-Lehmann estimate.", labels, q.Value)
+		p.gauge("ratio_lower", "Lower bound of the ratio's interval.", labels, q.Lo)
+		p.gauge("ratio_upper", "Upper bound of the ratio's interval.", labels, q.Hi)
+	}
+}
+
+func truth(v bool) float64 {
+	if v {
+		return 1
+	}
+	return 0
+}
