@@ -3,6 +3,7 @@ package tcp
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -70,6 +71,7 @@ func RR(ctx context.Context, c RRConfig) (RRResult, error) {
 	r := RRResult{PerConn: make([]uint64, len(conns))}
 	hists := make([]traffic.Histogram, len(conns))
 	var live atomic.Uint64
+	spare(2 * len(conns)) // the server may be in this process
 	run := newRun(ctx, c.Duration, conns)
 	sampled := run.sample(&live, c.Interval)
 	err = run.each(func(i int, k *conn) error {
@@ -99,16 +101,22 @@ func (r *run) transact(c *conn, request, response []byte, limit uint64, done *ui
 	if err := c.noDelay(); err != nil {
 		return err
 	}
-	begin := time.Now()
+	start := time.Now()
+	var begin time.Duration
+	var turn turn
 	for !r.over.Load() && (limit == 0 || *done < limit) {
+		if turn.due(begin) {
+			runtime.Gosched()
+			begin = time.Since(start)
+		}
 		if err := c.write(request); err != nil {
 			return fmt.Errorf("request: %w", err)
 		}
 		if err := c.readFull(response); err != nil {
 			return fmt.Errorf("response: %w", err)
 		}
-		end := time.Now()
-		h.Record(end.Sub(begin))
+		end := time.Since(start)
+		h.Record(end - begin)
 		begin = end
 		*done++
 		live.Add(1)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -130,6 +131,7 @@ func (s *Server) add(c *conn) bool {
 		return false
 	}
 	s.conns[c] = true
+	spare(len(s.conns))
 	return true
 }
 
@@ -165,10 +167,16 @@ func (s *Server) answer(c *conn, h hello) {
 	if c.noDelay() != nil {
 		return
 	}
+	start := time.Now()
+	var turn turn
 	for c.readFull(request) == nil {
 		s.served.Add(1)
 		if c.write(response) != nil {
 			return
+		}
+		// After the response: while it is under way nobody waits for this end.
+		if turn.due(time.Since(start)) {
+			runtime.Gosched()
 		}
 	}
 }

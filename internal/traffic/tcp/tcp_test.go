@@ -138,3 +138,25 @@ func FuzzHello(f *testing.F) {
 		}
 	})
 }
+
+// TestTurn: over after 5 ms, and then again 5 ms later.
+func TestTurn(t *testing.T) {
+	var turn turn
+	for _, c := range []struct {
+		now  time.Duration
+		want bool
+	}{{0, false}, {turnEvery - 1, false}, {turnEvery, true}, {turnEvery + 1, false}, {3 * turnEvery, true}, {4*turnEvery - 1, false}} {
+		if got := turn.due(c.now); got != c.want {
+			t.Errorf("at %v: %v, want %v", c.now, got, c.want)
+		}
+	}
+}
+
+// TestShortMessages: what does not fit a full buffer is waited for.
+func TestShortMessages(t *testing.T) {
+	s := serve(t)
+	r, err := Stream(t.Context(), StreamConfig{Target: Target{Addr: s.Addr()}, Bytes: 20_000_000, Buffer: shortMessage})
+	if err != nil || r.Bytes != 20_000_000 {
+		t.Errorf("%d bytes: %v", r.Bytes, err)
+	}
+}
