@@ -17,6 +17,7 @@ import (
 	"mpps/internal/goal"
 	"mpps/internal/host"
 	"mpps/internal/measure"
+	"mpps/internal/measure/export"
 	"mpps/internal/measure/rig"
 	"mpps/internal/report"
 	"mpps/internal/traffic/agent"
@@ -45,6 +46,11 @@ changes of risk connectivity, can be measured so.
   mpps bench pps --via br0 --agent 10.50.0.2:7878 --plan plan.json -o ab.json
 
 A result holds every sample, what limited it and what a reader must know of it.
+With --format it is printed as netperf's KEY=VALUE lines, iperf3's JSON, Go
+benchmark lines for benchstat, Prometheus text, CSV or an HdrHistogram log;
+--json is --format json.
+
+  mpps bench rr --agent 10.50.0.2:7878 --format netperf
 Exit codes: 0 measured · 1 failed, or ended early · 5 the generator or the
 receiver was the limit, not the device under test · 64 usage.`,
 		Args: args(cobra.NoArgs),
@@ -91,6 +97,7 @@ func (f *benchFlags) add(cmd *cobra.Command) {
 	flags.IntVar(&f.blocks, "blocks", 6, "with --plan: blocks of four trials, two a side; fewer than 6 cannot show small differences")
 	flags.Uint64Var(&f.seed, "seed", 0, "with --plan: of the order of the trials (default: by lot)")
 	f.changed = flags.Changed
+	formatFlag(cmd, "text", "json")
 }
 
 // check refuses what contradicts itself.
@@ -220,10 +227,10 @@ func (a *app) finish(run *measure.Run, f *benchFlags, failure error) error {
 	for _, w := range run.Warnings {
 		warnings = append(warnings, report.Warning(w))
 	}
-	err = a.out.Answer(report.Answer{
+	err = a.answer(report.Answer{
 		Verb: "bench-" + string(run.Kind), Host: run.Host, Result: run, Warnings: warnings,
 		Text: func(t *report.Text) { drawRun(t, run, saved) },
-	})
+	}, func(s *export.Set) { s.Add("", run) })
 	switch {
 	case err != nil || failure != nil:
 		return errors.Join(failure, err)

@@ -14,6 +14,7 @@ import (
 	"mpps/internal/facts"
 	"mpps/internal/journal"
 	"mpps/internal/measure"
+	"mpps/internal/measure/export"
 	"mpps/internal/measure/rig"
 	"mpps/internal/report"
 )
@@ -29,6 +30,9 @@ type gear struct {
 
 // measured opens the machine and the ends, measures and answers: one run, or with --plan two in turns.
 func (a *app) measured(ctx context.Context, kind measure.Kind, f *benchFlags, load measure.Load, open func(*rig.Machine, func(measure.Step)) (*gear, error)) error {
+	if err := a.fits(kind, load); err != nil {
+		return err
+	}
 	var turns *turning
 	if f.planFile != "" {
 		// A shell that goes away ends it like Ctrl-C: everything is put back.
@@ -113,10 +117,10 @@ func (a *app) finishAB(ab *measure.AB, f *benchFlags, failure error) error {
 	if err != nil {
 		return errors.Join(failure, err)
 	}
-	err = a.out.Answer(report.Answer{
+	err = a.answer(report.Answer{
 		Verb: "bench-ab", Host: ab.BeforeRun.Host, Result: ab, Warnings: warningsOf(ab),
 		Text: func(t *report.Text) { drawAB(t, ab, saved) },
-	})
+	}, func(s *export.Set) { s.AddAB("", ab) })
 	switch {
 	case err != nil || failure != nil:
 		return errors.Join(failure, err)

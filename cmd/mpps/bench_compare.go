@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"mpps/internal/measure"
+	"mpps/internal/measure/export"
 	"mpps/internal/report"
 )
 
@@ -20,7 +21,7 @@ type compared struct {
 }
 
 func (a *app) benchCompare() *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "compare BEFORE.json AFTER.json",
 		Short: "two runs: the ratio with its interval, or ~ for no difference",
 		Long: `Compares two runs that 'mpps bench … -o FILE' wrote, by the Mann–Whitney U test
@@ -54,12 +55,17 @@ is said.
 			for _, w := range append(c.Comparison.Warnings, caveats...) {
 				warnings = append(warnings, report.Warning(w))
 			}
-			return a.out.Answer(report.Answer{
+			return a.answer(report.Answer{
 				Verb: "bench-compare", Host: after.Host, Result: c, Warnings: warnings,
 				Text: func(t *report.Text) { drawComparison(t, &c) },
+			}, func(s *export.Set) {
+				s.Runs = []export.Labeled{{Label: c.Names[0], Side: "before", Run: before}, {Label: c.Names[1], Side: "after", Run: after}}
+				s.Ratios = []export.Ratio{{Label: c.Names[0] + " → " + c.Names[1], Kind: c.Kind, Comparison: c.Comparison}}
 			})
 		},
 	}
+	formatFlag(cmd, "text", "json")
+	return cmd
 }
 
 func costs(r *measure.Run) []float64 {

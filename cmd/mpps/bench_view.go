@@ -131,10 +131,11 @@ func drawLatency(t *report.Text, l *measure.Latency) {
 }
 
 func percentile(l *measure.Latency, p float64) string {
-	if l == nil {
+	ns, told := l.Percentile(p)
+	if !told {
 		return "-"
 	}
-	return short(l.At(p))
+	return short(ns)
 }
 
 // short is a time in three digits.

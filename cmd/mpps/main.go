@@ -40,6 +40,8 @@ type app struct {
 	verbose bool
 	root    string
 
+	format string // of what is printed: text, json, or a name of export.Formats; empty where a command has no choice
+
 	path string          // of the command: "mpps bench pps"
 	out  *report.Printer // made once the flags are known
 }
@@ -75,6 +77,9 @@ func (a *app) command() *cobra.Command {
 		Args:          cobra.ArbitraryArgs,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			a.path = cmd.CommandPath()
+			if err := a.chooseFormat(cmd); err != nil {
+				return err
+			}
 			a.out = report.NewPrinter(a.stdout, a.stderr, report.Options{
 				JSON: a.json, Quiet: a.quiet, NoColor: a.noColor, Verbose: a.verbose, Version: version,
 			})

@@ -2,20 +2,20 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"mpps/internal/measure"
-	"mpps/internal/plan"
+	"mpps/internal/measure/export"
 	"mpps/internal/report"
 )
 
+// reportFlags are the flags of report.
+type reportFlags struct{ output, plan, title string }
+
 func (a *app) reportCommand() *cobra.Command {
-	var output, planFile, title string
+	var f reportFlags
 	cmd := &cobra.Command{
 		Use:   "report RUN… -o report.html",
 		Short: "one HTML file of runs: verdict, samples, latency, CPUs, losses",
@@ -24,113 +24,93 @@ same kind are compared. A file of 'mpps bench … --plan' holds both, and their
 comparison. With --plan the changes between them are listed too.
 
   mpps report before.json after.json -o report.html
-  mpps report before.json after.json --plan plan.json -o report.html`,
+  mpps report before.json after.json --plan plan.json -o report.html
+
+With another --format than html the runs are printed in that form:
+
+  mpps report before.json after.json --format gobench -o runs.txt
+  mpps report run.json --format hdr -o run.hlog`,
 		Args: args(cobra.MinimumNArgs(1)),
-		RunE: func(_ *cobra.Command, files []string) error {
-			doc := &report.Document{Schema: report.DocumentSchema, Title: title, Made: time.Now(), Version: version}
-			for _, file := range files {
-				if err := addResult(doc, file); err != nil {
-					return err
-				}
+		RunE: func(cmd *cobra.Command, files []string) error {
+			results, err := readResults(files)
+			if err != nil {
+				return err
 			}
-			if doc.Compared == nil {
-				doc.CompareFirstTwo()
+			if a.format != "html" {
+				return a.reprint(cmd, results, &f)
 			}
-			if planFile != "" {
-				p, err := readPlan(planFile)
-				if err != nil {
-					return err
-				}
-				doc.Changes, doc.Refused = report.Rows(p.Changes), report.SkippedRows(p)
+			doc, err := f.document(results)
+			if err != nil {
+				return err
 			}
 			var page bytes.Buffer
 			if err := report.HTML(&page, doc); err != nil {
 				return err
 			}
-			if err := a.writeFile(output, page.Bytes()); err != nil {
+			if err := a.writeFile(f.output, page.Bytes()); err != nil {
 				return err
 			}
-			if output != "-" {
-				a.out.Step("wrote %s: %s", output, report.Verdict(doc))
+			if f.output != "-" {
+				a.out.Step("wrote %s: %s", f.output, report.Verdict(doc))
 			}
 			return nil
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "report.html", "the file; - is standard output")
-	cmd.Flags().StringVar(&planFile, "plan", "", "the plan that was applied between the first run and the second")
-	cmd.Flags().StringVar(&title, "title", "mpps report", "the page's title")
+	cmd.Flags().StringVarP(&f.output, "output", "o", "report.html", "the file; - is standard output, and the default with another --format than html")
+	cmd.Flags().StringVar(&f.plan, "plan", "", "the plan that was applied between the first run and the second")
+	cmd.Flags().StringVar(&f.title, "title", "mpps report", "the page's title")
+	formatFlag(cmd, "html", "text", "json")
 	return cmd
 }
 
-// addResult adds a run to a document, or the two of an interleaved comparison with its verdict.
-func addResult(doc *report.Document, file string) error {
-	r, err := readRun(file)
-	if err == nil {
-		doc.Add(seriesLabel(r, file), r)
+// document is the page's content.
+func (f *reportFlags) document(results []saved) (*report.Document, error) {
+	doc := &report.Document{Schema: report.DocumentSchema, Title: f.title, Made: time.Now(), Version: version}
+	for _, r := range results {
+		r.addTo(doc)
 	}
-	if !errors.Is(err, measure.ErrInterleaved) {
+	if doc.Compared == nil {
+		doc.CompareFirstTwo()
+	}
+	if f.plan != "" {
+		p, err := readPlan(f.plan)
+		if err != nil {
+			return nil, err
+		}
+		doc.Changes, doc.Refused = report.Rows(p.Changes), report.SkippedRows(p)
+	}
+	return doc, nil
+}
+
+// reprint prints saved results in another form than the page.
+func (a *app) reprint(cmd *cobra.Command, results []saved, f *reportFlags) error {
+	if changed := cmd.Flags().Changed; a.format != "json" && (changed("plan") || changed("title")) {
+		return usage(fmt.Errorf("--format %s has no place for --plan and --title", a.format), "they belong to --format html and json")
+	}
+	doc, err := f.document(results)
+	if err != nil {
 		return err
 	}
-	ab, err := readAB(file)
-	if err != nil {
+	out := a.out
+	var text bytes.Buffer
+	if toFile := cmd.Flags().Changed("output") && f.output != "-"; toFile {
+		out = report.NewPrinter(&text, a.stderr, report.Options{JSON: a.json, Quiet: a.quiet, NoColor: true, Version: version})
+	}
+	ans := report.Answer{Verb: "report-runs", Host: doc.Host.Name, Result: doc, Warnings: doc.Warnings, Text: func(t *report.Text) {
+		for i, r := range results {
+			if i > 0 {
+				t.Blank()
+			}
+			r.draw(t)
+		}
+	}}
+	err = a.answerOn(out, ans, func(s *export.Set) {
+		for _, r := range results {
+			r.export(s)
+		}
+	})
+	if err != nil || text.Len() == 0 {
 		return err
 	}
-	for _, w := range ab.Warnings {
-		doc.Warn(report.Warning(w))
-	}
-	first := len(doc.Series) == 0
-	doc.Add(ab.BeforeRun.Name, &ab.BeforeRun)
-	doc.Add(ab.AfterRun.Name, &ab.AfterRun)
-	if first && ab.Kind != measure.RR {
-		doc.Compared = &report.Compared{From: ab.BeforeRun.Name, To: ab.AfterRun.Name, Throughput: ab.Comparison}
-	}
-	return nil
-}
-
-func readAB(file string) (*measure.AB, error) {
-	f, err := openJSON(file)
-	if err != nil {
-		return nil, failed(fmt.Errorf("comparison: %w", err), "make one with 'mpps bench … --plan PLAN -o FILE'")
-	}
-	defer f.Close()
-	ab, err := measure.DecodeAB(f)
-	if err != nil {
-		return nil, failed(fmt.Errorf("comparison %s: %w", file, err), "make a new one with 'mpps bench … --plan PLAN -o FILE'")
-	}
-	return ab, nil
-}
-
-// seriesLabel is a run's own name, or its file's.
-func seriesLabel(r *measure.Run, file string) string {
-	if r.Name != "" {
-		return r.Name
-	}
-	base := filepath.Base(file)
-	return base[:len(base)-len(filepath.Ext(base))]
-}
-
-func readRun(file string) (*measure.Run, error) {
-	f, err := openJSON(file)
-	if err != nil {
-		return nil, failed(fmt.Errorf("run: %w", err), "make one with 'mpps bench … -o FILE'")
-	}
-	defer f.Close()
-	r, err := measure.Decode(f)
-	if err != nil {
-		return nil, failed(fmt.Errorf("run %s: %w", file, err), "make a new one with 'mpps bench … -o FILE'")
-	}
-	return r, nil
-}
-
-func readPlan(file string) (*plan.Plan, error) {
-	f, err := openJSON(file)
-	if err != nil {
-		return nil, failed(fmt.Errorf("plan: %w", err), "make one with 'mpps plan … -o FILE'")
-	}
-	defer f.Close()
-	p, err := plan.Decode(f)
-	if err != nil {
-		return nil, failed(fmt.Errorf("plan %s: %w", file, err), "make a new one with 'mpps plan … -o FILE'")
-	}
-	return p, nil
+	return a.writeFile(f.output, text.Bytes())
 }

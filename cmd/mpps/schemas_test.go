@@ -60,6 +60,7 @@ var answers = map[string]any{
 	"bench-stream":   measure.Run{},
 	"bench-compare":  compared{},
 	"bench-ab":       measure.AB{},
+	"report-runs":    report.Document{},
 	"agent":          agentReady{},
 	"domain-show":    domainShown{},
 	"domain-tune":    domainTuned{},

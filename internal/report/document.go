@@ -173,6 +173,16 @@ func (d *Document) Add(label string, r *measure.Run) {
 	d.Series = append(d.Series, Series{Label: label, Run: r})
 }
 
+// AddAB adds both sides of an interleaved comparison, and its verdict where the document has none yet.
+func (d *Document) AddAB(ab *measure.AB) {
+	first := len(d.Series) == 0
+	d.Add(ab.BeforeRun.Name, &ab.BeforeRun)
+	d.Add(ab.AfterRun.Name, &ab.AfterRun)
+	if first && ab.Kind != measure.RR {
+		d.Compared = &Compared{From: ab.BeforeRun.Name, To: ab.AfterRun.Name, Throughput: ab.Comparison}
+	}
+}
+
 // CompareFirstTwo compares the first two series, where they measured the same thing.
 func (d *Document) CompareFirstTwo() {
 	if len(d.Series) < 2 {

@@ -113,6 +113,23 @@ func (p *Printer) Answer(a Answer) error {
 	return err
 }
 
+// Foreign prints an answer in the form of another program, which has no place for warnings: they go to standard error.
+func (p *Printer) Foreign(text []byte, warnings []Warning) error {
+	p.clear()
+	if _, err := p.out.Write(text); err != nil {
+		return err
+	}
+	if p.opts.Quiet {
+		return nil
+	}
+	t := &Text{color: p.color && columns(p.err) > 0, Width: p.width}
+	for _, w := range warnings {
+		t.Warning(w)
+	}
+	_, err := io.WriteString(p.err, t.b.String())
+	return err
+}
+
 // Progress replaces the line of progress on a terminal; elsewhere it prints nothing.
 func (p *Printer) Progress(format string, args ...any) {
 	if !p.live {

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"mpps/internal/measure"
+	"mpps/internal/measure/export"
+	"mpps/internal/report"
+)
+
+// formatAllowed is the annotation of --format with the forms that a command has.
+const formatAllowed = "mpps-forms"
+
+// formatFlag gives a command --format: its own forms, of which the first is the default, and those of other programs.
+func formatFlag(cmd *cobra.Command, own ...string) {
+	allowed := slices.Concat(own, export.Formats())
+	cmd.Flags().String("format", own[0], "print "+strings.Join(allowed[:len(allowed)-1], ", ")+" or "+allowed[len(allowed)-1])
+	cmd.Flags().Lookup("format").Annotations = map[string][]string{formatAllowed: allowed}
+}
+
+// chooseFormat takes the form in which a command answers from --format and --json.
+func (a *app) chooseFormat(cmd *cobra.Command) error {
+	flag := cmd.Flags().Lookup("format")
+	if flag == nil || flag.Annotations[formatAllowed] == nil {
+		return nil
+	}
+	a.format = flag.Value.String()
+	switch allowed := flag.Annotations[formatAllowed]; {
+	case !slices.Contains(allowed, a.format):
+		return usage(fmt.Errorf("--format %q: expected %s", a.format, strings.Join(allowed, ", ")), "")
+	case a.json && flag.Changed && a.format != "json":
+		return usage(fmt.Errorf("--json and --format %s: expected one of them", a.format), "--json is --format json")
+	case a.json:
+		a.format = "json"
+	}
+	a.json = a.format == "json"
+	return nil
+}
+
+// foreign tells whether the answer is to be in the form of another program.
+func (a *app) foreign() bool { return export.Named(a.format) }
+
+// fits refuses a form that has no place for what is about to be measured.
+func (a *app) fits(kind measure.Kind, load measure.Load) error {
+	if !a.foreign() {
+		return nil
+	}
+	return misfit(export.Format(a.format).Fits(kind, load.Latency || kind.Unit() == measure.RR.Unit()))
+}
+
+func misfit(err error) error {
+	if !errors.Is(err, export.ErrNoPlace) {
+		return err
+	}
+	hint := "--format json and csv hold every run"
+	if strings.HasPrefix(err.Error(), string(export.HDR)) {
+		hint = "transactions have latency, and packets with --latency or --rate where both ends read one clock"
+	}
+	return usage(err, hint)
+}
+
+// answer prints an answer, or in the form of another program the runs that it is about.
+func (a *app) answer(ans report.Answer, runs func(*export.Set)) error {
+	return a.answerOn(a.out, ans, runs)
+}
+
+func (a *app) answerOn(out *report.Printer, ans report.Answer, runs func(*export.Set)) error {
+	if !a.foreign() {
+		return out.Answer(ans)
+	}
+	set := &export.Set{Version: version}
+	runs(set)
+	var text bytes.Buffer
+	if err := export.Write(&text, export.Format(a.format), set); err != nil {
+		return misfit(err)
+	}
+	return out.Foreign(text.Bytes(), ans.Warnings)
+}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"mpps/internal/measure"
+	"mpps/internal/measure/export"
+	"mpps/internal/plan"
+	"mpps/internal/report"
+)
+
+// saved is what a file of bench holds: a run, or the two of an interleaved comparison with its verdict.
+type saved struct {
+	label string
+	run   *measure.Run
+	ab    *measure.AB
+}
+
+func readResults(files []string) ([]saved, error) {
+	results := make([]saved, len(files))
+	for i, file := range files {
+		var err error
+		if results[i], err = readResult(file); err != nil {
+			return nil, err
+		}
+	}
+	return results, nil
+}
+
+func readResult(file string) (saved, error) {
+	r, err := readRun(file)
+	if err == nil {
+		if r.Median.N == 0 { // put together by hand
+			r.Median = measure.Median(r.Values())
+		}
+		return saved{label: seriesLabel(r, file), run: r}, nil
+	}
+	if !errors.Is(err, measure.ErrInterleaved) {
+		return saved{}, err
+	}
+	ab, err := readAB(file)
+	return saved{ab: ab}, err
+}
+
+func (r *saved) addTo(doc *report.Document) {
+	if r.run != nil {
+		doc.Add(r.label, r.run)
+		return
+	}
+	for _, w := range r.ab.Warnings {
+		doc.Warn(report.Warning(w))
+	}
+	doc.AddAB(r.ab)
+}
+
+func (r *saved) draw(t *report.Text) {
+	if r.run != nil {
+		drawRun(t, r.run, nil)
+		return
+	}
+	drawAB(t, r.ab, nil)
+}
+
+func (r *saved) export(s *export.Set) {
+	if r.run != nil {
+		s.Add(r.label, r.run)
+		return
+	}
+	s.AddAB("", r.ab)
+}
+
+func readAB(file string) (*measure.AB, error) {
+	f, err := openJSON(file)
+	if err != nil {
+		return nil, failed(fmt.Errorf("comparison: %w", err), "make one with 'mpps bench … --plan PLAN -o FILE'")
+	}
+	defer f.Close()
+	ab, err := measure.DecodeAB(f)
+	if err != nil {
+		return nil, failed(fmt.Errorf("comparison %s: %w", file, err), "make a new one with 'mpps bench … --plan PLAN -o FILE'")
+	}
+	return ab, nil
+}
+
+// seriesLabel is a run's own name, or its file's.
+func seriesLabel(r *measure.Run, file string) string {
+	if r.Name != "" {
+		return r.Name
+	}
+	base := filepath.Base(file)
+	return base[:len(base)-len(filepath.Ext(base))]
+}
+
+func readRun(file string) (*measure.Run, error) {
+	f, err := openJSON(file)
+	if err != nil {
+		return nil, failed(fmt.Errorf("run: %w", err), "make one with 'mpps bench … -o FILE'")
+	}
+	defer f.Close()
+	r, err := measure.Decode(f)
+	if err != nil {
+		return nil, failed(fmt.Errorf("run %s: %w", file, err), "make a new one with 'mpps bench … -o FILE'")
+	}
+	return r, nil
+}
+
+func readPlan(file string) (*plan.Plan, error) {
+	f, err := openJSON(file)
+	if err != nil {
+		return nil, failed(fmt.Errorf("plan: %w", err), "make one with 'mpps plan … -o FILE'")
+	}
+	defer f.Close()
+	p, err := plan.Decode(f)
+	if err != nil {
+		return nil, failed(fmt.Errorf("plan %s: %w", file, err), "make a new one with 'mpps plan … -o FILE'")
+	}
+	return p, nil
+}
