@@ -32,7 +32,7 @@ func (r *Run) Judge() {
 			r.Evidence = append([]string{r.othersBusy() + ": the path may have been slow for want of CPU time"}, r.Evidence...)
 		}
 	} else {
-		r.LimitedBy, r.Evidence = ByUnknown, []string{"both ends' TCP stacks and CPUs are a part of every transaction and byte counted"}
+		r.LimitedBy, r.Evidence = r.talkLimit()
 	}
 	if r.Counters == nil {
 		r.Counters = []Delta{}
@@ -77,13 +77,13 @@ func (r *Run) locateRefused() {
 func (r *Run) total() {
 	r.Sent, r.Received, r.Lost, r.Duplicated, r.Reordered = 0, 0, 0, 0, 0
 	var cost, offered []float64
-	var latencies []*Latency
+	var latencies, raw []*Latency
 	for i := range r.Samples {
 		s := &r.Samples[i]
 		r.Sent, r.Received, r.Lost = r.Sent+s.Sent, r.Received+s.Received, r.Lost+s.Lost
 		r.Duplicated, r.Reordered = r.Duplicated+s.Duplicated, r.Reordered+s.Reordered
 		cost, offered = append(cost, s.CPUNsPerUnit), append(offered, s.OfferedPPS)
-		latencies = append(latencies, s.Latency)
+		latencies, raw = append(latencies, s.Latency), append(raw, s.LatencyRaw)
 	}
 	r.CPUNsPerUnit = Median(cost).Value
 	if r.Kind == PPS {
@@ -92,7 +92,7 @@ func (r *Run) total() {
 			r.OfferedPPS = Median(offered).Value
 		}
 	}
-	r.Latency = MergeLatency(latencies...)
+	r.Latency, r.LatencyRaw = MergeLatency(latencies...), MergeLatency(raw...)
 }
 
 // limit tells what kept a pps run from being higher.
@@ -226,6 +226,7 @@ func (r *Run) warn() {
 		r.Warn(Warning{Code: "loss-not-located", Text: fmt.Sprintf("no counter that was read explains %d of %d lost packets", r.UnexplainedLoss, r.Lost),
 			Hint: "mpps diagnose looks at more of them"})
 	}
+	r.warnTalk()
 	for _, c := range []*Alone{r.Baseline.Generator, r.Baseline.Receiver} {
 		if c != nil && c.Error != "" {
 			r.Warn(Warning{Code: "no-baseline", Text: c.How + ": " + c.Error, Hint: "what limited the result is less certain without it"})

@@ -13,7 +13,7 @@ type Kind string
 // The kinds of runs.
 const (
 	PPS    Kind = "pps"    // packets per second through the device; unit packet/s
-	RR     Kind = "rr"     // TCP transactions: a request, its answer, the next request; unit transaction/s
+	RR     Kind = "rr"     // transactions over TCP or UDP: a request and its answer; unit transaction/s
 	Stream Kind = "stream" // bytes over TCP connections; unit bit/s
 )
 
@@ -44,7 +44,7 @@ type Run struct {
 	Seconds     float64     `json:"seconds"`           // wall clock of the whole run, baselines and pauses included
 	Partial     bool        `json:"partial,omitempty"` // ended early: fewer samples than asked for
 
-	// Totals over the samples (pps runs). Sent = Received + Lost − Duplicated.
+	// Totals over the samples, of packets (pps) or of requests and their answers (rr). Sent = Received + Lost − Duplicated.
 	OfferedPPS float64 `json:"offered_pps"` // rate asked for; where as fast as possible was asked, the median rate sent
 	Sent       uint64  `json:"sent"`
 	Received   uint64  `json:"received"` // duplicates counted
@@ -53,10 +53,11 @@ type Run struct {
 	Reordered  uint64  `json:"reordered"`
 	PPS        float64 `json:"pps"` // the median of the samples, pps runs only
 
-	Median          Estimate `json:"median"`            // of the samples' values, in Kind's unit
-	CPUNsPerPacket  float64  `json:"cpu_ns_per_packet"` // median of the samples, pps runs only
-	CPUNsPerUnit    float64  `json:"cpu_ns_per_unit"`   // the same per packet, transaction or byte
-	Latency         *Latency `json:"latency,omitempty"` // all samples together
+	Median          Estimate `json:"median"`                // of the samples' values, in Kind's unit
+	CPUNsPerPacket  float64  `json:"cpu_ns_per_packet"`     // median of the samples, pps runs only
+	CPUNsPerUnit    float64  `json:"cpu_ns_per_unit"`       // the same per packet, transaction or byte
+	Latency         *Latency `json:"latency,omitempty"`     // all samples together
+	LatencyRaw      *Latency `json:"latency_raw,omitempty"` // rr in an open loop: see Sample
 	Samples         []Sample `json:"samples"`
 	LimitedBy       Limit    `json:"limited_by"`
 	Evidence        []string `json:"evidence"` // why LimitedBy says so, as sentences with figures
@@ -106,9 +107,11 @@ type Environment struct {
 
 // Load is what was asked for.
 type Load struct {
-	Rate        float64       `json:"rate_pps"`    // packets (rr open loop: transactions) per second; 0: as fast as possible
-	FrameBytes  int           `json:"frame_bytes"` // with FCS, without preamble and gap: 64–1518
-	Flows       int           `json:"flows"`       // distinct address and port combinations; at least 1
+	Rate        float64       `json:"rate_pps"`             // packets (rr open loop: transactions) per second; 0: as fast as possible
+	FrameBytes  int           `json:"frame_bytes"`          // with FCS, without preamble and gap: 64–1518
+	Flows       int           `json:"flows"`                // distinct address and port combinations; at least 1
+	Protocol    string        `json:"protocol,omitempty"`   // rr: "tcp" or "udp"
+	Timeout     time.Duration `json:"timeout_ns,omitempty"` // rr: after which a request without an answer is lost; over TCP in an open loop only
 	Connections int           `json:"connections,omitempty"`
 	Request     int           `json:"request_bytes,omitempty"`
 	Response    int           `json:"response_bytes,omitempty"`

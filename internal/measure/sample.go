@@ -16,13 +16,19 @@ type Sample struct {
 
 	Overrun uint64 `json:"overrun,omitempty"` // frames that reached the receiver and found its ring full
 
-	Transactions uint64  `json:"transactions,omitempty"` // rr: answered
+	Transactions uint64  `json:"transactions,omitempty"` // rr: answered in time
+	Late         uint64  `json:"late,omitempty"`         // rr over UDP: answers after the timeout, whose requests are lost, or second ones
+	Due          uint64  `json:"due,omitempty"`          // rr in an open loop: requests that the schedule had; those of Due − Sent never left
+	Blocked      uint64  `json:"blocked,omitempty"`      // rr in an open loop: requests that were due when the socket took nothing more
 	TPS          float64 `json:"tps,omitempty"`
 	Bytes        uint64  `json:"bytes,omitempty"` // stream: received by the far application
 	BitsPerS     float64 `json:"bits_per_s,omitempty"`
 	Retransmits  uint64  `json:"retransmits,omitempty"` // TCP segments sent again
 
-	Latency        *Latency     `json:"latency,omitempty"`
+	Latency *Latency `json:"latency,omitempty"`
+	// LatencyRaw is of the same transactions as Latency, from the time at which the request really left: what a tool shows that
+	// does not correct for coordinated omission. Open loops only.
+	LatencyRaw     *Latency     `json:"latency_raw,omitempty"`
 	CPU            []MachineCPU `json:"cpu"`
 	CPUNsPerPacket float64      `json:"cpu_ns_per_packet,omitempty"` // busy time of the near machine per packet received; see MachineCPU.Busy
 	CPUNsPerUnit   float64      `json:"cpu_ns_per_unit"`             // the same per packet, transaction or byte

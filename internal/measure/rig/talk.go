@@ -11,14 +11,14 @@ import (
 
 	"mpps/internal/measure"
 	"mpps/internal/traffic"
-	"mpps/internal/traffic/tcp"
+	"mpps/internal/traffic/talk"
 )
 
 // Talk is a TCP conversation between two ends. It implements measure.Exchange. Close it after use.
 type Talk struct {
 	setup
 	kind    measure.Kind
-	target  tcp.Target
+	target  talk.Target
 	reverse bool // stream: the far end sends
 }
 
@@ -41,14 +41,14 @@ func TalkBetween(m *Machine, kind measure.Kind, from, to traffic.Endpoint, rever
 	if err != nil {
 		return nil, err
 	}
-	server, err := tcp.Listen(to.Netns, net.JoinHostPort(address, "0"))
+	server, err := talk.Listen(to.Netns, net.JoinHostPort(address, "0"))
 	if err != nil {
 		return nil, fault("", "serve at %s: %w", to, err)
 	}
 	m.count("", from.Netns, to.Netns)
 	t := &Talk{
 		setup: setup{machines: machines{m}, From: endpoint(source), To: endpoint(target), undo: []func() error{server.Close}},
-		kind:  kind, target: tcp.Target{Netns: from.Netns, Addr: server.Addr()}, reverse: reverse,
+		kind:  kind, target: talk.Target{Netns: from.Netns, Addr: server.Addr()}, reverse: reverse,
 	}
 	t.To.Address = server.Addr()
 	return t, nil
@@ -106,7 +106,7 @@ func TalkWithAgent(ctx context.Context, m *Machine, kind measure.Kind, o AgentOp
 		return nil, errors.Join(fault("an agent without a secret serves private addresses only", "%w", err), t.Close())
 	}
 	t.undo = append(t.undo, server.Close)
-	t.target = tcp.Target{Addr: server.Addr()}
+	t.target = talk.Target{Addr: server.Addr()}
 	t.To.Address = server.Addr()
 	m.count("")
 	return t, nil
@@ -128,14 +128,14 @@ func (t *Talk) Talk(ctx context.Context, load measure.Load) (measure.Sample, err
 	target := t.target
 	target.Conns = load.Connections
 	if t.kind == measure.RR {
-		r, err := tcp.RR(ctx, tcp.RRConfig{Target: target, Duration: load.Duration, Request: load.Request, Response: load.Response})
+		r, err := talk.RR(ctx, talk.RRConfig{Target: target, Duration: load.Duration, Request: load.Request, Response: load.Response})
 		s := measure.Sample{Seconds: r.Elapsed.Seconds(), Transactions: r.Transactions, TPS: r.PerSecond(), Retransmits: r.Retransmits}
 		if s.Latency = latencyOf("round-trip", r.Delays); s.Latency != nil {
 			s.Latency.Loop = "closed"
 		}
 		return s, err
 	}
-	r, err := tcp.Stream(ctx, tcp.StreamConfig{Target: target, Duration: load.Duration, Reverse: t.reverse})
+	r, err := talk.Stream(ctx, talk.StreamConfig{Target: target, Duration: load.Duration, Reverse: t.reverse})
 	return measure.Sample{Seconds: r.Elapsed.Seconds(), Bytes: r.Bytes, BitsPerS: r.BitsPerSecond(), Retransmits: r.Retransmits}, err
 }
 

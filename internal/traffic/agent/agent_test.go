@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"mpps/internal/traffic"
-	"mpps/internal/traffic/tcp"
+	"mpps/internal/traffic/talk"
 )
 
 // start serves on loopback until the test is over.
@@ -238,11 +238,11 @@ func TestTCP(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := near.RR(t.Context(), tcp.RRConfig{Target: tcp.Target{Addr: s.Addr()}, Count: 100})
+	r, err := near.RR(t.Context(), talk.RRConfig{Target: talk.Target{Addr: s.Addr()}, Count: 100})
 	if err != nil || r.Transactions != 100 || r.Histogram().Count() != 100 {
 		t.Errorf("%+v, %v", r, err)
 	}
-	b, err := near.Stream(t.Context(), tcp.StreamConfig{Target: tcp.Target{Addr: s.Addr()}, Bytes: 1 << 20})
+	b, err := near.Stream(t.Context(), talk.StreamConfig{Target: talk.Target{Addr: s.Addr()}, Bytes: 1 << 20})
 	if err != nil || b.Bytes != 1<<20 {
 		t.Errorf("%+v, %v", b, err)
 	}
@@ -273,7 +273,7 @@ func TestLost(t *testing.T) {
 	}
 	time.AfterFunc(100*time.Millisecond, cancel)
 	begin := time.Now()
-	_, err = c.RR(t.Context(), tcp.RRConfig{Target: tcp.Target{Addr: far.Addr()}, Duration: time.Minute})
+	_, err = c.RR(t.Context(), talk.RRConfig{Target: talk.Target{Addr: far.Addr()}, Duration: time.Minute})
 	if err == nil || time.Since(begin) > 3*time.Second {
 		t.Errorf("%v after %v", err, time.Since(begin))
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"mpps/internal/traffic"
-	"mpps/internal/traffic/tcp"
+	"mpps/internal/traffic/talk"
 )
 
 // DialOptions of a Client.
@@ -232,9 +232,9 @@ func (c *Client) PowerOff(ctx context.Context) error {
 	return c.call(ctx, "poweroff", struct{}{}, nil, 0)
 }
 
-// Stream runs tcp.Stream on the agent's side.
-func (c *Client) Stream(ctx context.Context, s tcp.StreamConfig) (tcp.StreamResult, error) {
-	var r tcp.StreamResult
+// Stream runs talk.Stream on the agent's side.
+func (c *Client) Stream(ctx context.Context, s talk.StreamConfig) (talk.StreamResult, error) {
+	var r talk.StreamResult
 	takes := s.Duration
 	if takes == 0 {
 		takes = time.Hour
@@ -242,9 +242,9 @@ func (c *Client) Stream(ctx context.Context, s tcp.StreamConfig) (tcp.StreamResu
 	return r, c.call(ctx, "stream", s, &r, takes)
 }
 
-// RR runs tcp.RR on the agent's side.
-func (c *Client) RR(ctx context.Context, s tcp.RRConfig) (tcp.RRResult, error) {
-	var r tcp.RRResult
+// RR runs talk.RR on the agent's side.
+func (c *Client) RR(ctx context.Context, s talk.RRConfig) (talk.RRResult, error) {
+	var r talk.RRResult
 	takes := s.Duration
 	if takes == 0 {
 		takes = time.Hour

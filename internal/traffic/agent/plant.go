@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"mpps/internal/traffic"
-	"mpps/internal/traffic/tcp"
+	"mpps/internal/traffic/talk"
 )
 
 var (
@@ -26,7 +26,7 @@ type plant struct {
 	last    int
 	sinks   map[int]traffic.Sink
 	gens    map[int]*genRun
-	servers map[int]*tcp.Server
+	servers map[int]*talk.Server
 }
 
 // genRun is a generator that is running or has run.
@@ -39,7 +39,7 @@ type genRun struct {
 }
 
 func newPlant(o Options) *plant {
-	return &plant{opt: o, sinks: map[int]traffic.Sink{}, gens: map[int]*genRun{}, servers: map[int]*tcp.Server{}}
+	return &plant{opt: o, sinks: map[int]traffic.Sink{}, gens: map[int]*genRun{}, servers: map[int]*talk.Server{}}
 }
 
 // close stops everything at once: generators end their runs within one batch,
@@ -165,29 +165,29 @@ func (p *plant) handle(ctx context.Context, r request) (json.RawMessage, error) 
 	case "tcp.serve":
 		return with(r, p.serveTCP)
 	case "tcp.counts":
-		return with(r, func(a handle) (tcp.ServerCounts, error) {
+		return with(r, func(a handle) (talk.ServerCounts, error) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			if s := p.servers[a.Handle]; s != nil {
 				return s.Counts(), nil
 			}
-			return tcp.ServerCounts{}, fmt.Errorf("TCP server %d: %w", a.Handle, errNoHandle)
+			return talk.ServerCounts{}, fmt.Errorf("TCP server %d: %w", a.Handle, errNoHandle)
 		})
 	case "tcp.stop":
 		return with(r, p.stopTCP)
 	case "stream":
-		return with(r, func(a tcp.StreamConfig) (tcp.StreamResult, error) {
+		return with(r, func(a talk.StreamConfig) (talk.StreamResult, error) {
 			if err := checked(traffic.Endpoint{Netns: a.Netns, Iface: "lo"}); err != nil {
-				return tcp.StreamResult{}, err
+				return talk.StreamResult{}, err
 			}
-			return tcp.Stream(ctx, a)
+			return talk.Stream(ctx, a)
 		})
 	case "rr":
-		return with(r, func(a tcp.RRConfig) (tcp.RRResult, error) {
+		return with(r, func(a talk.RRConfig) (talk.RRResult, error) {
 			if err := checked(traffic.Endpoint{Netns: a.Netns, Iface: "lo"}); err != nil {
-				return tcp.RRResult{}, err
+				return talk.RRResult{}, err
 			}
-			return tcp.RR(ctx, a)
+			return talk.RR(ctx, a)
 		})
 	case "poweroff":
 		if p.opt.PowerOff == nil {
@@ -349,7 +349,7 @@ func (p *plant) serveTCP(a serveArgs) (Started, error) {
 	if err := checked(traffic.Endpoint{Netns: a.Netns, Iface: "lo"}); err != nil {
 		return Started{}, err
 	}
-	s, err := tcp.Listen(a.Netns, a.Addr)
+	s, err := talk.Listen(a.Netns, a.Addr)
 	if err != nil {
 		return Started{}, err
 	}
@@ -360,13 +360,13 @@ func (p *plant) serveTCP(a serveArgs) (Started, error) {
 	return Started{Handle: h, Addr: s.Addr()}, nil
 }
 
-func (p *plant) stopTCP(a handle) (tcp.ServerCounts, error) {
+func (p *plant) stopTCP(a handle) (talk.ServerCounts, error) {
 	p.mu.Lock()
 	s := p.servers[a.Handle]
 	delete(p.servers, a.Handle)
 	p.mu.Unlock()
 	if s == nil {
-		return tcp.ServerCounts{}, fmt.Errorf("TCP server %d: %w", a.Handle, errNoHandle)
+		return talk.ServerCounts{}, fmt.Errorf("TCP server %d: %w", a.Handle, errNoHandle)
 	}
 	err := s.Close()
 	return s.Counts(), err

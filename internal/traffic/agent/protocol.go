@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"mpps/internal/traffic"
-	"mpps/internal/traffic/tcp"
+	"mpps/internal/traffic/talk"
 )
 
 // Protocol is the version of the messages. Both sides must have the same.
@@ -87,7 +87,7 @@ var codes = []struct {
 	{"no-device", traffic.ErrNoDevice},
 	{"config", traffic.ErrConfig},
 	{"frame", traffic.ErrFrame},
-	{"config", tcp.ErrConfig},
+	{"config", talk.ErrConfig},
 	{"no-handle", errNoHandle},
 	{"refused", errRefused},
 }

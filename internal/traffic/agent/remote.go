@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"mpps/internal/traffic"
-	"mpps/internal/traffic/tcp"
+	"mpps/internal/traffic/talk"
 )
 
 // A Sink is a traffic.Sink on the agent's side.
@@ -138,7 +138,7 @@ func (g *Generator) Run(ctx context.Context) (traffic.Result, error) {
 // Close does nothing: each Run cleans up after itself.
 func (g *Generator) Close() error { return nil }
 
-// A TCPServer is a tcp.Server on the agent's side.
+// A TCPServer is a talk.Server on the agent's side.
 type TCPServer struct {
 	c       *Client
 	started Started
@@ -154,8 +154,8 @@ func (c *Client) ServeTCP(ctx context.Context, netns, addr string) (*TCPServer, 
 // Addr is where it listens.
 func (s *TCPServer) Addr() string { return s.started.Addr }
 
-func (s *TCPServer) Counts(ctx context.Context) (tcp.ServerCounts, error) {
-	var c tcp.ServerCounts
+func (s *TCPServer) Counts(ctx context.Context) (talk.ServerCounts, error) {
+	var c talk.ServerCounts
 	return c, s.c.call(ctx, "tcp.counts", handle{s.started.Handle}, &c, 0)
 }
 

@@ -1,13 +1,14 @@
-// Package tcp has the TCP endpoints of a measurement: streams of bytes and
-// closed-loop transactions, as netperf's TCP_STREAM and TCP_RR.
+// Package talk has the endpoints of a measurement that talk through sockets:
+// streams of bytes and transactions, as netperf's TCP_STREAM, TCP_RR and UDP_RR.
 //
 // A client opens each connection with a hello that names the service; one
-// server answers all of them on one port. Bytes are counted where they are
-// received, transactions where they are started.
+// server answers all of them on one port. A service over UDP goes on on a port
+// that the server answers the hello with, for as long as the connection lasts.
+// Bytes are counted where they are received, transactions where they are started.
 //
 // Sockets are used with blocking system calls on threads of their own: the
 // wake-up through the Go scheduler's poller would be part of each transaction.
-package tcp
+package talk
 
 import (
 	"context"
@@ -16,6 +17,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"syscall"
 	"time"
@@ -27,7 +29,7 @@ import (
 )
 
 // ErrConfig is wrapped by complaints about a configuration.
-var ErrConfig = errors.New("bad TCP test configuration")
+var ErrConfig = errors.New("bad configuration of a TCP or UDP test")
 
 // The hello: 8 bytes of magic, then service, then two sizes.
 const (
@@ -37,10 +39,13 @@ const (
 	serviceSink   = 1 // the client sends, the server answers with its count
 	serviceSource = 2 // the server sends until the client closes
 	serviceRR     = 3 // the server answers each request with a response
+	serviceUDPRR  = 4 // the server answers with a UDP port, and on it each request with a response
+	lastService   = serviceUDPRR
 )
 
 const (
 	maxMessage  = 64 << 20
+	maxDatagram = 65507 // bytes that a UDP datagram over IPv4 can carry: 65535 − 20 − 8
 	defaultBuf  = 128 << 10
 	helloWithin = 5 * time.Second
 )
@@ -66,11 +71,18 @@ func parseHello(b []byte) (hello, error) {
 		request:  binary.BigEndian.Uint32(b[12:]),
 		response: binary.BigEndian.Uint32(b[16:]),
 	}
-	if h.service < serviceSink || h.service > serviceRR {
-		return h, fmt.Errorf("hello of a TCP test: service %d, expected 1 to 3", h.service)
+	if h.service < serviceSink || h.service > lastService {
+		return h, fmt.Errorf("hello of a TCP test: service %d, expected 1 to %d", h.service, lastService)
 	}
-	if h.request < 1 || h.request > maxMessage || h.response > maxMessage || h.service == serviceRR && h.response < 1 {
-		return h, fmt.Errorf("hello of a TCP test: sizes %d and %d, expected 1 to %d", h.request, h.response, maxMessage)
+	least, most := uint32(0), uint32(maxMessage)
+	if h.service >= serviceRR {
+		least = 1
+	}
+	if h.service == serviceUDPRR {
+		most = maxDatagram
+	}
+	if h.request < 1 || h.request > most || h.response < least || h.response > most {
+		return h, fmt.Errorf("hello of a TCP test: sizes %d and %d, expected 1 to %d", h.request, h.response, most)
 	}
 	return h, nil
 }
@@ -85,7 +97,10 @@ type conn struct {
 }
 
 // block takes a connection away from the poller.
-func block(c *net.TCPConn) (*conn, error) {
+func block(c interface {
+	io.Closer
+	File() (*os.File, error)
+}) (*conn, error) {
 	f, err := c.File() // a duplicate, so that closing c leaves it
 	if err != nil {
 		return nil, err
@@ -150,14 +165,25 @@ func (c *conn) write(b []byte) error {
 	return nil
 }
 
+// sendNow and receiveNow are send(2) and recv(2) that never wait: EAGAIN instead.
+func (c *conn) sendNow(b []byte) (int, syscall.Errno) {
+	n, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(c.fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)),
+		unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT, 0, 0)
+	return int(n), errno
+}
+
+func (c *conn) receiveNow(b []byte) (int, syscall.Errno) {
+	n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(c.fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)),
+		unix.MSG_DONTWAIT, 0, 0)
+	return int(n), errno
+}
+
 // send is send(2). A short message, which leaves at once but for a full buffer, is tried without telling the Go
 // scheduler of the system call, which takes about 50 ns.
 func (c *conn) send(b []byte) (int, syscall.Errno) {
 	if len(b) <= shortMessage {
-		n, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(c.fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)),
-			unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT, 0, 0)
-		if errno != unix.EAGAIN {
-			return int(n), errno
+		if n, errno := c.sendNow(b); errno != unix.EAGAIN {
+			return n, errno
 		}
 	}
 	n, _, errno := unix.Syscall6(unix.SYS_SENDTO, uintptr(c.fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), unix.MSG_NOSIGNAL, 0, 0)

@@ -1,4 +1,4 @@
-package tcp
+package talk
 
 import (
 	"encoding/binary"
@@ -15,6 +15,7 @@ import (
 // A Server answers streams and transactions. Close ends all of them.
 type Server struct {
 	listener net.Listener
+	netns    string
 	received atomic.Uint64
 	served   atomic.Uint64
 	wait     sync.WaitGroup
@@ -31,7 +32,7 @@ func Listen(netns, addr string) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("TCP endpoint: %w", err)
 	}
-	s := &Server{listener: l, conns: map[*conn]bool{}}
+	s := &Server{listener: l, netns: netns, conns: map[*conn]bool{}}
 	s.wait.Go(s.accept)
 	return s, nil
 }
@@ -96,6 +97,7 @@ func (s *Server) serve(t *net.TCPConn) {
 		t.Close()
 		return
 	}
+	near, far := t.LocalAddr(), t.RemoteAddr()
 	c, err := block(t)
 	if err != nil {
 		t.Close()
@@ -115,6 +117,8 @@ func (s *Server) serve(t *net.TCPConn) {
 			s.source(c, h)
 		case serviceRR:
 			s.answer(c, h)
+		case serviceUDPRR:
+			s.answerUDP(c, h, near, far)
 		}
 	})
 	<-done

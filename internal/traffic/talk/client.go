@@ -1,4 +1,4 @@
-package tcp
+package talk
 
 import (
 	"context"
@@ -120,7 +120,7 @@ func Stream(ctx context.Context, c StreamConfig) (StreamResult, error) {
 	r := StreamResult{PerConn: make([]uint64, len(conns))}
 	sent := make([]uint64, len(conns))
 	var live atomic.Uint64
-	run := newRun(ctx, c.Duration, conns)
+	run := newRun(ctx, c.Duration, conns, grace)
 	sampled := run.sample(&live, c.Interval)
 	err = run.each(func(i int, k *conn) error {
 		if c.Reverse {
@@ -147,31 +147,36 @@ func Stream(ctx context.Context, c StreamConfig) (StreamResult, error) {
 
 // A run is one measurement over its connections.
 type run struct {
-	start  time.Time
-	conns  []*conn
-	over   atomic.Bool // time is up or cancelled: finish
-	undo   func() bool
-	cancel context.CancelFunc
-	done   chan struct{}
+	start time.Time
+	conns []*conn
+	over  atomic.Bool  // time is up or cancelled: finish
+	ended atomic.Int64 // when that was, ns since start
+
+	aborted atomic.Bool // the connections are shut down: no answer will come
+	undo    func() bool
+	cancel  context.CancelFunc
+	done    chan struct{}
 }
 
-// grace is how long a far end may take to say what it received.
+// grace is how long a far end may take to say what it received, or to answer the last requests.
 const grace = 5 * time.Second
 
-func newRun(ctx context.Context, d time.Duration, conns []*conn) *run {
+// newRun begins a run; patience is how long calls may take to finish when its time is up.
+func newRun(ctx context.Context, d time.Duration, conns []*conn, patience time.Duration) *run {
 	r := &run{start: time.Now(), conns: conns, done: make(chan struct{}), cancel: func() {}}
 	if d > 0 {
 		ctx, r.cancel = context.WithTimeout(ctx, d)
 	}
 	r.undo = context.AfterFunc(ctx, func() {
-		r.over.Store(true)
+		r.finish()
 		// Calls that block are given time to finish, then ended.
-		wait := grace
+		wait := patience
 		if context.Cause(ctx) == context.Canceled {
 			wait = grace / 10
 		}
 		select {
 		case <-time.After(wait):
+			r.aborted.Store(true)
 			for _, c := range conns {
 				c.abort()
 			}
@@ -180,6 +185,15 @@ func newRun(ctx context.Context, d time.Duration, conns []*conn) *run {
 	})
 	return r
 }
+
+// finish says that nothing more is to be started.
+func (r *run) finish() {
+	r.ended.CompareAndSwap(0, int64(time.Since(r.start)))
+	r.over.Store(true)
+}
+
+// going tells whether more is to be started.
+func (r *run) going() bool { return !r.over.Load() }
 
 // each runs f for each connection on a thread of its own and waits.
 func (r *run) each(f func(int, *conn) error) error {
@@ -190,7 +204,7 @@ func (r *run) each(f func(int, *conn) error) error {
 		onThread(func() {
 			defer wait.Done()
 			if errs[i] = f(i, c); errs[i] != nil {
-				r.over.Store(true)
+				r.finish()
 			}
 		})
 	}
@@ -235,7 +249,7 @@ func (r *run) sample(live *atomic.Uint64, every time.Duration) <-chan []Interval
 
 // send writes until the run is over, then asks the far end what it received.
 func (r *run) send(c *conn, buf []byte, limit uint64, sent, received *uint64, live *atomic.Uint64) error {
-	for !r.over.Load() && (limit == 0 || *sent < limit) {
+	for r.going() && (limit == 0 || *sent < limit) {
 		b := buf
 		if limit > 0 {
 			b = b[:min(uint64(len(b)), limit-*sent)]
@@ -260,7 +274,7 @@ func (r *run) send(c *conn, buf []byte, limit uint64, sent, received *uint64, li
 // receive reads until the run is over.
 func (r *run) receive(c *conn, buf []byte, limit uint64, received *uint64, live *atomic.Uint64) error {
 	defer c.abort()
-	for !r.over.Load() && (limit == 0 || *received < limit) {
+	for r.going() && (limit == 0 || *received < limit) {
 		b := buf
 		if limit > 0 {
 			b = b[:min(uint64(len(b)), limit-*received)]
