@@ -61,6 +61,7 @@ var answers = map[string]any{
 	"bench-compare":  compared{},
 	"bench-ab":       measure.AB{},
 	"report-runs":    report.Document{},
+	"bench-modes":    measure.Modes{},
 	"agent":          agentReady{},
 	"domain-show":    domainShown{},
 	"domain-tune":    domainTuned{},
@@ -77,6 +78,8 @@ var files = map[string]struct {
 	"plan-file": {plan.Plan{}, plan.Schema},
 	"run":       {measure.Run{}, measure.Schema},
 	"ab":        {measure.AB{}, measure.SchemaAB},
+	"modes":     {measure.Modes{}, measure.SchemaModes},
+	"campaign":  {measure.CampaignLine{}, measure.SchemaCampaign}, // of each line
 	"report":    {report.Document{}, report.DocumentSchema},
 	"demo":      {demoResult{}, "mpps.demo/1"},
 }
@@ -209,7 +212,7 @@ func nullable(t reflect.Type, s *jsonschema.Schema) {
 			nullable(f.Type, s)
 			continue
 		}
-		if f.Type.Kind() != reflect.Pointer || strings.Contains(options, "omitempty") {
+		if f.Type.Kind() != reflect.Pointer || name == "-" || strings.Contains(options, "omitempty") {
 			continue
 		}
 		property, _ := s.Properties.Get(name)

@@ -26,10 +26,12 @@ const guestTries = 3
 // ErrFreshLab says that a guest hung in each try, or libvirt's own start of QEMU: only a fresh L1 (Reset) helps.
 var ErrFreshLab = errors.New("it hung; a fresh lab host is needed")
 
-// Guest is a libvirt domain of L1.
+// Guest is a virtual machine of L1: a libvirt domain, or with Direct a QEMU without libvirt.
 type Guest struct {
 	Spec GuestSpec
 	lab  *Lab
+
+	startScript string
 }
 
 // virtDaemons gives libvirt what it needs in shell mode. Under systemd its socket starts it.
@@ -83,16 +85,18 @@ func (l *Lab) ensureLibvirt(ctx context.Context) error {
 	return nil
 }
 
-// StartGuest defines a domain, starts it and waits for its probe. A start that hangs is ended and tried
-// again, twice, and counted; then the answer is ErrFreshLab.
+// StartGuest starts a guest and waits for its probe. A start that hangs is ended and tried again, twice, and counted; then
+// the answer is ErrFreshLab.
 func (l *Lab) StartGuest(ctx context.Context, spec GuestSpec) (*Guest, error) {
 	if err := spec.fill(); err != nil {
 		return nil, err
 	}
 	l.guestMu.Lock()
 	defer l.guestMu.Unlock()
-	if err := l.ensureLibvirt(ctx); err != nil {
-		return nil, err
+	if !spec.Direct {
+		if err := l.ensureLibvirt(ctx); err != nil {
+			return nil, err
+		}
 	}
 	g := &Guest{Spec: spec, lab: l}
 	if err := os.MkdirAll(filepath.Join(l.ShareDir(), ".guests"), 0o755); err != nil {
@@ -102,20 +106,35 @@ func (l *Lab) StartGuest(ctx context.Context, spec GuestSpec) (*Guest, error) {
 	if err := BuildInitramfs(initrd, filepath.Join(l.ShareDir(), g.file("initrd"))); err != nil {
 		return nil, err
 	}
-	xml, err := spec.domainXML("/boot/vmlinuz-"+l.tree.Release, "/share/"+g.file("initrd"), g.consolePath())
-	if err != nil {
+	if err := g.define(ctx); err != nil {
 		return nil, err
-	}
-	if err := os.WriteFile(filepath.Join(l.ShareDir(), g.file("xml")), []byte(xml), 0o644); err != nil {
-		return nil, err
-	}
-	if _, err := l.Must(ctx, "virsh -q define /share/"+g.file("xml")); err != nil {
-		return nil, fmt.Errorf("guest %s: define: %w", spec.Name, err)
 	}
 	if err := g.start(ctx); err != nil {
 		return nil, err
 	}
 	return g, nil
+}
+
+// define readies what starts the guest: a domain of libvirt, or a script.
+func (g *Guest) define(ctx context.Context) error {
+	kernel, initrd := "/boot/vmlinuz-"+g.lab.tree.Release, "/share/"+g.file("initrd")
+	if g.Spec.Direct {
+		script, err := g.Spec.directScript(kernel, initrd, g.consolePath())
+		g.startScript = script
+		return err
+	}
+	g.startScript = "rm -f " + g.consolePath() + "; exec virsh -q start " + g.Spec.Name // a console log of its own for each try
+	xml, err := g.Spec.domainXML(kernel, initrd, g.consolePath())
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(g.lab.ShareDir(), g.file("xml")), []byte(xml), 0o644); err != nil {
+		return err
+	}
+	if _, err := g.lab.Must(ctx, "virsh -q define /share/"+g.file("xml")); err != nil {
+		return fmt.Errorf("guest %s: define: %w", g.Spec.Name, err)
+	}
+	return nil
 }
 
 // StartGuestFresh is StartGuest that gets itself a fresh L1 once if it must; setup then brings that L1
@@ -161,11 +180,10 @@ var errHung = errors.New("hung")
 func (g *Guest) startOnce(ctx context.Context) error {
 	limited, cancel := g.lab.fairly(ctx, GuestLimit)
 	defer cancel()
-	// A console log of its own for each try.
-	r, err := g.lab.Shell(limited, "rm -f "+g.consolePath()+"; exec virsh -q start "+g.Spec.Name)
+	r, err := g.lab.Shell(limited, g.startScript)
 	switch {
 	case err != nil && limited.Err() != nil && ctx.Err() == nil:
-		return fmt.Errorf("%w: virsh start took more than %v", errHung, GuestLimit)
+		return fmt.Errorf("%w: its start took more than %v", errHung, GuestLimit)
 	case err != nil:
 		return err
 	case r.Code != 0:
@@ -199,6 +217,12 @@ func (g *Guest) answers(ctx context.Context) error {
 // keep its pid file locked.
 func (g *Guest) destroy(ctx context.Context) error {
 	n := g.Spec.Name
+	if g.Spec.Direct {
+		if _, err := g.lab.Must(ctx, g.Spec.directEnd()); err != nil {
+			return fmt.Errorf("guest %s: end: %w", n, err)
+		}
+		return nil
+	}
 	script := `p=$(cat /run/libvirt/qemu/` + n + `.pid 2>/dev/null)
 [ -z "$p" ] || kill -KILL "$p" 2>/dev/null
 for i in $(seq 100); do
@@ -235,11 +259,14 @@ func (g *Guest) Restart(ctx context.Context) error {
 	return g.start(ctx)
 }
 
-// Stop asks the guest to power itself off, and after 5 s kills it; then the domain is undefined.
+// Stop asks the guest to power itself off, and after 5 s kills it; then the domain is undefined. A direct guest is killed.
 func (g *Guest) Stop(ctx context.Context) error {
 	g.lab.guestMu.Lock()
 	defer g.lab.guestMu.Unlock()
 	n := g.Spec.Name
+	if g.Spec.Direct {
+		return g.destroy(ctx)
+	}
 	script := `timeout 5 virsh -q shutdown ` + n + ` --mode acpi
 for i in $(seq 25); do
 	[ -e /run/libvirt/qemu/` + n + `.pid ] || exit 0
@@ -259,8 +286,12 @@ exit 0
 	return nil
 }
 
-// Running tells whether libvirt counts the domain as running.
+// Running tells whether libvirt counts the domain as running, or whether the QEMU of a direct guest is there.
 func (g *Guest) Running(ctx context.Context) (bool, error) {
+	if g.Spec.Direct {
+		r, err := g.lab.Shell(ctx, "[ -e /proc/$(cat "+g.Spec.pidFile()+")/exe ]")
+		return r.Code == 0, err
+	}
 	out, err := g.lab.Must(ctx, "virsh -q domstate "+g.Spec.Name)
 	return strings.TrimSpace(out) == "running", err
 }

@@ -22,6 +22,13 @@ func TCPProbe(port int) Probe {
 	}
 }
 
+// TCPProbeFrom is TCPProbe from a network namespace of L1.
+func TCPProbeFrom(netns string, port int) Probe {
+	return func(ctx context.Context, l *Lab, addr netip.Addr) error {
+		return l.until(ctx, fmt.Sprintf("timeout 1 ip netns exec %s bash -c 'exec 4<>/dev/tcp/%s/%d'", quote([]string{netns}), addr, port))
+	}
+}
+
 // UDPProbe waits until a UDP port answers a datagram with at least one byte. Its socket is closed
 // after each attempt, so that late answers cannot be taken for others.
 func UDPProbe(port int, datagram string) Probe {

@@ -17,6 +17,9 @@ type Cmd struct {
 	Argv   []string  // program and arguments; or
 	Script string    // a script for bash, run in a process of its own
 	Stdin  io.Reader // read to its end before the command starts; nil: empty
+	// Grace, when set, lets the command end by itself: when ctx ends it is interrupted as by Ctrl-C, and killed only after
+	// this time.
+	Grace time.Duration
 	// Stdout and Stderr, when set, get the output as it comes, and Result has none of it.
 	Stdout, Stderr io.Writer
 }
@@ -108,6 +111,11 @@ func (l *Lab) converse(ctx context.Context, p *port, id, dir string, c Cmd) (cod
 	followed := follow(dir, c)
 	defer followed()
 	pid, err := p.answer(ctx, id, "pid")
+	if err == nil && c.Grace > 0 {
+		var end context.CancelFunc
+		ctx, end = l.gracefully(ctx, pid, c.Grace)
+		defer end()
+	}
 	if err == nil {
 		var rc string
 		if rc, err = p.answer(ctx, id, "rc"); err == nil {
@@ -120,12 +128,25 @@ func (l *Lab) converse(ctx context.Context, p *port, id, dir string, c Cmd) (cod
 	return 0, err
 }
 
-// killGroup ends a process group in L1, through another port.
-func (l *Lab) killGroup(pid string) {
+// gracefully gives a context that ends later than ctx, by the time that an interrupted process group has to end by itself.
+func (l *Lab) gracefully(ctx context.Context, pid string, grace time.Duration) (context.Context, context.CancelFunc) {
+	later, end := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		l.signalGroup("-INT", pid)
+		time.AfterFunc(grace, end)
+	})
+	return later, func() { stop(); end() }
+}
+
+// killGroup ends a process group in L1.
+func (l *Lab) killGroup(pid string) { l.signalGroup("-KILL", pid) }
+
+// signalGroup sends a signal to a process group in L1, through another port.
+func (l *Lab) signalGroup(signal, pid string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	// A failure shows as a port that stays busy; acquire passes over it.
-	_, _ = l.Exec(ctx, Cmd{Argv: []string{"/bin/kill", "-KILL", "--", "-" + pid}})
+	_, _ = l.Exec(ctx, Cmd{Argv: []string{"/bin/kill", signal, "--", "-" + pid}})
 }
 
 // stage writes the files of a command, and empty ones for what it will say.

@@ -242,6 +242,16 @@ func (b *Bench) Run(ctx context.Context, run *Run) error {
 	return b.campaign().run(ctx, run, b.baselines)
 }
 
+// Once takes one sample of the load for a campaign: Run without a look at the idle machine and without a verdict, and with
+// generator and receiver measured alone only where asked for.
+func (b *Bench) Once(ctx context.Context, run *Run, alone bool) error {
+	baselines := b.baselines
+	if !alone {
+		baselines = func(context.Context, *Run) error { return nil }
+	}
+	return b.campaign().once(ctx, run, baselines)
+}
+
 // baselines measures generator and receiver alone.
 func (b *Bench) baselines(ctx context.Context, run *Run) error {
 	alone := run.Load

@@ -117,3 +117,23 @@ func (c *campaign) trials(ctx context.Context, run *Run) error {
 	}
 	return nil
 }
+
+// once takes one sample: warm-up, then a trial between two readings of the counters. Errors and an ended context are those
+// of run; nothing is judged.
+func (c *campaign) once(ctx context.Context, run *Run, baselines func(context.Context, *Run) error) error {
+	run.Load.Repeat = 1
+	if err := baselines(ctx, run); err != nil {
+		return err
+	}
+	if err := c.warmUp(ctx, run); err != nil {
+		return err
+	}
+	before := c.read(ctx, run)
+	if err := c.trials(ctx, run); err != nil {
+		return err
+	}
+	finish, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	run.Counters = Deltas(before, c.read(finish, run))
+	return nil
+}

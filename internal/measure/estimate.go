@@ -28,13 +28,16 @@ func (e Estimate) Enough() bool { return e.Level >= Level }
 // Nonparametric Statistics, 3rd ed., section 3.2). It assumes independent values and nothing about their distribution.
 // With too few values for the level the interval is the whole range, with the confidence which that has. No values
 // give the zero Estimate.
-func Median(values []float64) Estimate {
+func Median(values []float64) Estimate { return MedianAt(values, Level) }
+
+// MedianAt is Median with an interval of another confidence, 0–1.
+func MedianAt(values []float64, wanted float64) Estimate {
 	n := len(values)
 	if n == 0 {
 		return Estimate{}
 	}
 	sorted := slices.Sorted(slices.Values(values))
-	k, level := medianRank(n, Level)
+	k, level := medianRank(n, wanted)
 	return Estimate{Value: middle(sorted), Lo: sorted[k-1], Hi: sorted[n-k], Level: level, N: n}
 }
 

@@ -23,6 +23,11 @@ func RunExchange(ctx context.Context, e Exchange, run *Run, progress func(Step))
 	return exchangeCampaign(e, progress).run(ctx, run, func(context.Context, *Run) error { return nil })
 }
 
+// ExchangeOnce is Bench.Once for a conversation.
+func ExchangeOnce(ctx context.Context, e Exchange, run *Run) error {
+	return exchangeCampaign(e, nil).once(ctx, run, func(context.Context, *Run) error { return nil })
+}
+
 func exchangeCampaign(e Exchange, progress func(Step)) *campaign {
 	step := func(s Step) {
 		if progress != nil {

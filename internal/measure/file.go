@@ -36,8 +36,11 @@ func Decode(reader io.Reader) (*Run, error) {
 	var head struct {
 		Schema string `json:"schema"`
 	}
-	if err := json.Unmarshal(text, &head); err == nil && head.Schema == SchemaAB {
+	switch err := json.Unmarshal(text, &head); {
+	case err == nil && head.Schema == SchemaAB:
 		return nil, fmt.Errorf("%w: %w", ErrNotARun, ErrInterleaved)
+	case err == nil && head.Schema == SchemaModes:
+		return nil, fmt.Errorf("%w: %w", ErrNotARun, ErrModes)
 	}
 	r := &Run{}
 	if err := json.Unmarshal(text, r); err != nil {

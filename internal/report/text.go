@@ -177,3 +177,10 @@ func visible(text string) int {
 	}
 	return n
 }
+
+// Draw is what a view draws on a terminal of so many columns, without colour.
+func Draw(columns int, view func(*Text)) string {
+	t := &Text{Width: columns}
+	view(t)
+	return t.b.String()
+}

@@ -21,6 +21,7 @@ type AgentOptions struct {
 	Version string // of mpps
 	Secret  []byte // nil: none
 	NIC     string // the agent's interface that packets arrive at or leave from; empty: the one that has Address
+	Netns   string // network namespace of this machine from which it is reached; empty: the process's own
 }
 
 // far is a session with an agent.
@@ -44,7 +45,7 @@ func dialAgent(ctx context.Context, o AgentOptions, silence time.Duration) (*far
 	if _, _, err := net.SplitHostPort(o.Address); err != nil {
 		return nil, wrong("an agent's address is HOST:PORT", "agent %q: %w", o.Address, err)
 	}
-	client, err := agent.Dial(ctx, o.Address, agent.DialOptions{Version: o.Version, Secret: o.Secret, Timeout: dialTimeout, Silence: silence})
+	client, err := agent.Dial(ctx, o.Address, agent.DialOptions{Netns: o.Netns, Version: o.Version, Secret: o.Secret, Timeout: dialTimeout, Silence: silence})
 	if err != nil {
 		return nil, explainDial(o, err)
 	}

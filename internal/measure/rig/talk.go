@@ -106,9 +106,10 @@ func TalkWithAgent(ctx context.Context, m *Machine, kind measure.Kind, o AgentOp
 		return nil, errors.Join(fault("an agent without a secret serves private addresses only", "%w", err), t.Close())
 	}
 	t.undo = append(t.undo, server.Close)
-	t.target = talk.Target{Addr: server.Addr()}
+	t.target = talk.Target{Netns: o.Netns, Addr: server.Addr()}
 	t.To.Address = server.Addr()
-	m.count("")
+	t.From.Where = place(o.Netns)
+	m.count("", o.Netns)
 	return t, nil
 }
 

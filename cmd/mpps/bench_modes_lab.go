@@ -1,0 +1,247 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"mpps/internal/lab"
+	"mpps/internal/measure"
+)
+
+// Names below the lab's /share.
+const (
+	modesSamples = "modes.campaign.jsonl" // samples as they are taken
+	modesAnswer  = "modes.json"           // the result
+)
+
+// mends is how often guests that are gone are started again before the result is left partial.
+const mends = 2
+
+// modesInLab boots the lab, measures its guests by the same command on the lab's host, and answers.
+func (a *app) modesInLab(ctx context.Context, f *modesFlags) (err error) {
+	if err := f.inLab(); err != nil {
+		return err
+	}
+	argv, wanted, err := a.modesOfLab(f)
+	if err != nil {
+		return err
+	}
+	a.out.Step("a KVM host in a box, with a guest for each mode")
+	s, err := a.openModesScene(ctx, wanted)
+	if err != nil {
+		return err
+	}
+	defer func() { err = (&scene{lab: s.lab}).closeAfter(err) }()
+	w := &modesWatch{app: a, share: s.lab.ShareDir(), kept: a.checkpointFile(f)}
+	if f.resume != "" {
+		if err := s.lab.Put(modesSamples, f.resume); err != nil {
+			return err
+		}
+	} else {
+		for _, m := range s.modes() {
+			argv = append(argv, "--mode", m.Name+"="+m.Agent+",from="+m.From)
+		}
+	}
+	failure := s.measure(ctx, w, argv)
+	for range mends {
+		if failure == nil || ctx.Err() != nil {
+			break
+		}
+		c, err := w.read()
+		if err != nil || c == nil {
+			break
+		}
+		if err := s.mend(ctx, c); err != nil {
+			return errors.Join(failure, err)
+		}
+		failure = s.measure(ctx, w, resumeInLab())
+	}
+	if err := w.copy(); err != nil {
+		return errors.Join(failure, err)
+	}
+	m, err := readModes(filepath.Join(s.lab.ShareDir(), modesAnswer))
+	if err != nil {
+		return errors.Join(failure, err)
+	}
+	if m.Partial && ctx.Err() != nil {
+		failure = nil // the user had enough
+	}
+	return a.finishModes(m, f, w.kept, failure)
+}
+
+// inLab refuses what the lab sets by itself.
+func (f *modesFlags) inLab() error {
+	for _, name := range []string{"mode", "native", "secret-file"} {
+		if f.changed(name) {
+			return usage(fmt.Errorf("--lab and --%s: the lab has modes and a secret of its own", name), "--only names those to measure")
+		}
+	}
+	if !f.changed("duration") {
+		f.duration = time.Second
+	}
+	if !f.changed("warm-up") {
+		f.warmUp = 200 * time.Millisecond
+	}
+	return nil
+}
+
+// modesOfLab are the command line on the lab's host, its modes left out, and the modes that are needed there.
+func (a *app) modesOfLab(f *modesFlags) (argv, wanted []string, err error) {
+	if f.resume != "" {
+		c, err := f.resumed()
+		if err != nil {
+			return nil, nil, err
+		}
+		var names []string
+		for _, m := range c.Plan.Modes {
+			names = append(names, m.Name)
+		}
+		if wanted, err = modesWanted(names); err != nil {
+			return nil, nil, failed(fmt.Errorf("campaign %s: its modes are not those of the lab", f.resume), "leave --lab out")
+		}
+		return resumeInLab(), wanted, nil
+	}
+	if wanted, err = modesWanted(f.only); err != nil {
+		return nil, nil, err
+	}
+	p, err := f.plan()
+	if err != nil {
+		return nil, nil, err
+	}
+	p.Modes = []measure.Mode{{Name: f.native, Agent: "in the lab"}}
+	if err := p.Check(); err != nil {
+		return nil, nil, usage(err, "")
+	}
+	argv = append(modesCommand(), "--checkpoint", "/share/"+modesSamples, "--seed", strconv.FormatUint(p.Seed, 10), "--repeat", f.repeat,
+		"--workloads", strings.Join(f.workloads, ","), "--duration", f.duration.String(), "--warm-up", f.warmUp.String(),
+		"--frame", strconv.Itoa(f.frame), "--flows", strconv.Itoa(f.flows), "--connections", strconv.Itoa(f.connections),
+		"--generator", f.generator, "--sink", f.sink)
+	for flag, value := range map[string]string{"--interval": f.interval, "--name": f.name, "--cpus": f.cpus} {
+		if value != "" {
+			argv = append(argv, flag, value)
+		}
+	}
+	for _, note := range append(modesNotes, f.notes...) {
+		argv = append(argv, "--note", note)
+	}
+	return argv, wanted, nil
+}
+
+func modesCommand() []string {
+	return []string{"mpps", "bench", "modes", "--json", "--keep=false", "--secret-file", "/share/secret", "-o", "/share/" + modesAnswer}
+}
+
+func resumeInLab() []string { return append(modesCommand(), "--resume", "/share/"+modesSamples) }
+
+// measure runs the command on the lab's host. When ctx ends it is told so as by Ctrl-C, and has the time to write what it
+// has.
+func (s *modesScene) measure(ctx context.Context, w *modesWatch, argv []string) error {
+	watching, enough := context.WithCancel(context.WithoutCancel(ctx))
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		w.watch(watching)
+	}()
+	r, err := s.lab.Exec(ctx, lab.Cmd{Argv: argv, Grace: 30 * time.Second})
+	enough()
+	<-watched
+	if err == nil && r.Code != exitOK {
+		err = fmt.Errorf("on the lab host: %s", lastLines(r.Stderr))
+	}
+	return err
+}
+
+// lastLines is what the program said at its end, without the prefix of an error, on one line.
+func lastLines(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	lines = lines[max(len(lines)-2, 0):]
+	return strings.TrimPrefix(strings.Join(lines, "; "), "mpps: error: ")
+}
+
+// modesWatch follows a campaign on the lab's host by its file of samples, shows how far it is and copies the file to where
+// it outlives the lab.
+type modesWatch struct {
+	app   *app
+	share string
+	kept  string // empty: nowhere
+	seen  int64
+}
+
+func (w *modesWatch) watch(ctx context.Context) {
+	tick := time.NewTicker(500 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		info, err := os.Stat(filepath.Join(w.share, modesSamples))
+		if err != nil || info.Size() == w.seen {
+			continue
+		}
+		w.seen = info.Size()
+		c, err := w.read()
+		if err != nil || c == nil {
+			continue // the next look will tell
+		}
+		w.app.modesProgress(c.Progress())
+		_ = w.copy() // done once more in the end, where an error is told
+	}
+}
+
+// read is the campaign as far as its file has it; nil where there is none yet.
+func (w *modesWatch) read() (*measure.ModesCampaign, error) {
+	text, err := os.ReadFile(filepath.Join(w.share, modesSamples))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	c, _, err := measure.DecodeCampaign(bytes.NewReader(text))
+	return c, err
+}
+
+// copy keeps the samples.
+func (w *modesWatch) copy() error {
+	if w.kept == "" {
+		return nil
+	}
+	text, err := os.ReadFile(filepath.Join(w.share, modesSamples))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(w.kept), 0o755)
+	}
+	if err == nil {
+		err = replaceFile(w.kept, text)
+	}
+	if err != nil {
+		return failed(fmt.Errorf("campaign %s: %w", w.kept, err), "--checkpoint names another file; with --keep=false there is none")
+	}
+	return nil
+}
+
+// readModes reads a campaign's result.
+func readModes(file string) (*measure.Modes, error) {
+	f, err := openFile(file)
+	if err != nil {
+		return nil, failed(fmt.Errorf("result: %w", err), "make one with 'mpps bench modes … -o FILE'")
+	}
+	defer f.Close()
+	m, err := measure.DecodeModes(f)
+	if err != nil {
+		return nil, failed(fmt.Errorf("result %s: %w", file, err), "make a new one with 'mpps bench modes … -o FILE'")
+	}
+	return m, nil
+}

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"mpps/internal/measure"
+	"mpps/internal/measure/rig"
+	"mpps/internal/traffic"
+)
+
+// modeWorkloads are what a campaign can measure of each mode, in the order in which it is told.
+var modeWorkloads = []struct {
+	name string
+	kind measure.Kind
+	load func(*modesFlags) measure.Load
+}{
+	{"stream", measure.Stream, func(f *modesFlags) measure.Load { return measure.Load{Connections: f.connections} }},
+	{"rr", measure.RR, func(f *modesFlags) measure.Load {
+		return measure.Load{Connections: f.connections, Request: 1, Response: 1}
+	}},
+	{"pps", measure.PPS, func(f *modesFlags) measure.Load { return measure.Load{FrameBytes: f.frame, Flows: f.flows} }},
+}
+
+func workloadNames() []string {
+	var names []string
+	for _, w := range modeWorkloads {
+		names = append(names, w.name)
+	}
+	return names
+}
+
+func workloadOf(name string, f *modesFlags) (measure.Workload, bool) {
+	for _, w := range modeWorkloads {
+		if w.name == name {
+			load := w.load(f)
+			load.Duration, load.WarmUp, load.Repeat = f.duration, f.warmUp, 1
+			return measure.Workload{Name: w.name, Kind: w.kind, Load: load}, true
+		}
+	}
+	return measure.Workload{}, false
+}
+
+// modeTaker takes the samples of a campaign on this machine. Each opens what it needs and closes it, so that none finds
+// a program or a port of another.
+type modeTaker struct {
+	machine *rig.Machine
+	plan    *measure.ModesPlan
+	options rig.Options
+	secret  []byte
+	alone   map[string]bool // modes whose generator and receiver were measured alone
+}
+
+// take takes one sample.
+func (t *modeTaker) take(ctx context.Context, turn measure.Turn) measure.ModeCell {
+	cell := measure.ModeCell{Turn: turn, Started: time.Now().UTC()}
+	run, err := t.once(ctx, turn, &cell)
+	cell.Seconds = time.Since(cell.Started).Seconds()
+	switch {
+	case err != nil:
+		cell.Error = err.Error()
+	case len(run.Samples) == 0:
+		cell.Error = "the trial was cut short"
+	default:
+		cell.Sample, cell.Counters = &run.Samples[0], run.Counters
+		cell.Warnings = append(cell.Warnings, run.Warnings...)
+	}
+	return cell
+}
+
+func (t *modeTaker) once(ctx context.Context, turn measure.Turn, cell *measure.ModeCell) (*measure.Run, error) {
+	mode, w, err := t.plan.Of(turn)
+	if err != nil {
+		return nil, err
+	}
+	run := &measure.Run{Kind: w.Kind, Load: w.Load}
+	if w.Kind == measure.PPS {
+		return run, t.packets(ctx, mode, run, cell)
+	}
+	return run, t.talk(ctx, mode, run, cell)
+}
+
+// packets sends test frames to a mode's agent.
+func (t *modeTaker) packets(ctx context.Context, mode measure.Mode, run *measure.Run, cell *measure.ModeCell) (err error) {
+	o, from, err := t.agent(mode)
+	if err != nil {
+		return err
+	}
+	p, err := rig.WithAgent(ctx, t.machine, rig.With{Agent: o, Bridge: mode.Via, From: from}, run.Load, t.options)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.Close()) }()
+	first := !t.alone[mode.Name]
+	b := &measure.Bench{Path: p}
+	if err := b.Once(ctx, run, first); err != nil {
+		return err
+	}
+	if first {
+		t.alone[mode.Name] = true
+		cell.Baseline = &run.Baseline
+	}
+	cell.From, cell.To, cell.Generator, cell.Sink = p.From, p.To, p.Generator(), p.Sink()
+	cell.FarHost, cell.FarKernel = p.FarHost, p.FarKernel
+	cell.Warnings = p.Warnings
+	return nil
+}
+
+// talk has a conversation over TCP with a mode's agent.
+func (t *modeTaker) talk(ctx context.Context, mode measure.Mode, run *measure.Run, cell *measure.ModeCell) (err error) {
+	o, _, err := t.agent(mode)
+	if err != nil {
+		return err
+	}
+	c, err := rig.TalkWithAgent(ctx, t.machine, run.Kind, o, false)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	if err := measure.ExchangeOnce(ctx, c, run); err != nil {
+		return err
+	}
+	cell.From, cell.To, cell.FarHost, cell.FarKernel = c.From, c.To, c.FarHost, c.FarKernel
+	cell.Warnings = c.Warnings
+	return nil
+}
+
+// agent says how a mode's agent is reached: from the namespace that its packets leave from.
+func (t *modeTaker) agent(mode measure.Mode) (o rig.AgentOptions, from traffic.Endpoint, err error) {
+	if mode.From != "" {
+		if from, err = traffic.ParseEndpoint(mode.From); err != nil {
+			return o, from, err
+		}
+	}
+	return rig.AgentOptions{Address: mode.Agent, Version: version, Secret: t.secret, NIC: mode.NIC, Netns: from.Netns}, from, nil
+}
+
+// greetings is how often an agent may fail to answer before the campaign begins: a busy machine answers late.
+const greetings = 3
+
+// greet makes sure that every agent is there, has the right version and secret, and the interface that is asked for.
+func (t *modeTaker) greet(ctx context.Context) error {
+	for _, mode := range t.plan.Modes {
+		var err error
+		for range greetings {
+			if err = t.greetOne(ctx, mode); err == nil || ctx.Err() != nil {
+				break
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("mode %s: %w", mode.Name, err)
+		}
+	}
+	return nil
+}
+
+func (t *modeTaker) greetOne(ctx context.Context, mode measure.Mode) error {
+	o, _, err := t.agent(mode)
+	if err != nil {
+		return err
+	}
+	c, err := rig.TalkWithAgent(ctx, t.machine, measure.RR, o, false)
+	if err != nil {
+		return err
+	}
+	return c.Close()
+}

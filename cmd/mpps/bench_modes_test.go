@@ -1,0 +1,176 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"mpps/internal/measure"
+	"mpps/internal/report"
+)
+
+// modesOf is the result in a JSON answer of bench modes.
+func modesOf(t *testing.T, answer string) *measure.Modes {
+	t.Helper()
+	m, err := measure.DecodeModes(strings.NewReader(answer))
+	if err != nil {
+		t.Fatalf("%v in %q", err, answer)
+	}
+	if err := validate("mpps.bench-modes.1", answer); err != nil {
+		t.Error(err)
+	}
+	return m
+}
+
+// TestBenchModes measures two agents over loopback, stops and goes on.
+func TestBenchModes(t *testing.T) {
+	dir := t.TempDir()
+	first, second := startAgent(t, "mpps", "agent", "--listen", "127.0.0.1:0"), startAgent(t, "mpps", "agent", "--listen", "127.0.0.1:0")
+	samples, file := filepath.Join(dir, "c.jsonl"), filepath.Join(dir, "modes.json")
+	code, stdout, stderr := program(t, "mpps", "--json", "bench", "modes", "--mode", "native="+first, "--mode", "other="+second, "--workloads", "rr,stream",
+		"--duration", "60ms", "--warm-up", "10ms", "--repeat", "3", "--seed", "5", "--keep=false", "--checkpoint", samples, "-o", file, "--note", "over loopback")
+	if code != exitOK {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	m := modesOf(t, stdout)
+	if m.Partial || m.Samples != 12 || len(m.Rows) != 4 || m.Seed != 5 || m.Blocks != 3 || m.Native != "native" || !slices.Contains(m.Notes, "over loopback") {
+		t.Errorf("found %+v", m)
+	}
+	for _, r := range m.Rows {
+		if len(r.Samples) != 3 || r.Median.Value <= 0 || (r.Percent == nil) != (r.Mode == "native") || r.CPUIdle.N != 3 || r.CPUNs.Value <= 0 {
+			t.Errorf("row %+v", r)
+		}
+		if (r.Workload == "rr") != (len(r.Percentiles) > 0) {
+			t.Errorf("%s/%s: percentiles %v", r.Mode, r.Workload, r.Percentiles)
+		}
+	}
+	saved, err := readModes(file)
+	if err != nil || saved.Samples != 12 {
+		t.Errorf("saved: %v, %+v", err, saved)
+	}
+	// Of the file with the last samples cut off, the rest is taken, in the same order.
+	text, err := os.ReadFile(samples)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.SplitAfter(string(text), "\n")
+	for _, line := range lines[:len(lines)-1] {
+		if err := validate("mpps.campaign.1", line); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := os.WriteFile(samples, []byte(strings.Join(lines[:6], "")+lines[6][:40]), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, stderr = program(t, "mpps", "--json", "bench", "modes", "--resume", samples, "--keep=false")
+	if code != exitOK {
+		t.Fatalf("resumed: exit code %d: %s", code, stderr)
+	}
+	if again := modesOf(t, stdout); !slices.Equal(again.Order, m.Order) || again.Partial {
+		t.Errorf("resumed: order %v, it was %v", again.Order, m.Order)
+	}
+	if _, _, stderr := program(t, "mpps", "report", file, "-o", filepath.Join(dir, "r.html")); strings.Contains(stderr, "schema") {
+		t.Errorf("report: %s", stderr)
+	}
+}
+
+func TestBenchModesRefuses(t *testing.T) {
+	const one = "--mode=native=127.0.0.1:1"
+	for _, c := range []struct {
+		argv []string
+		code int
+		want string
+	}{
+		{nil, exitUsage, "nothing says which modes"},
+		{[]string{one}, exitUsage, "mode native: nothing says where its packets leave"},
+		{[]string{one, "--workloads", "rr,x"}, exitUsage, `found "x"`},
+		{[]string{one, "--workloads", "rr", "--repeat", "3,6"}, exitUsage, "nothing says when to stop"},
+		{[]string{one, "--workloads", "rr", "--repeat", "x"}, exitUsage, "expected N or MIN,MAX"},
+		{[]string{one, "--workloads", "rr", "--repeat", "6,3", "-I", "95,5"}, exitUsage, "the smaller number first"},
+		{[]string{one, "--workloads", "rr", "-I", "99,5"}, exitUsage, "needs 8"},
+		{[]string{one, "--workloads", "rr", "-I", "100,5"}, exitUsage, "LEVEL,WIDTH in percent"},
+		{[]string{one, one, "--workloads", "rr"}, exitUsage, "two modes have the name native"},
+		{[]string{one, "--workloads", "rr", "--native", "bare"}, exitUsage, "no mode bare"},
+		{[]string{"--mode", "x"}, exitUsage, "expected NAME=HOST:PORT"},
+		{[]string{"--mode", "x=127.0.0.1:1,by=air"}, exitUsage, `found "by=air"`},
+		{[]string{"--mode", "x=127.0.0.1:1,via=br0,from=eth0"}, exitUsage, "via and from"},
+		{[]string{"--mode", "x=127.0.0.1:1,from=netns:/x"}, exitUsage, "bad namespace"},
+		{[]string{one, "--workloads", "rr", "--sink", "x"}, exitUsage, "--sink"},
+		{[]string{one, "--workloads", "rr", "--duration", "-1s"}, exitUsage, "a duration"},
+		{[]string{one, "--workloads", "rr", "--only", "vf"}, exitUsage, "--only belongs to --lab"},
+		{[]string{one, "--workloads", "rr"}, exitFailed, "mode native: agent 127.0.0.1:1"},
+		{[]string{"--lab", one}, exitUsage, "--lab and --mode"},
+		{[]string{"--lab", "--only", "ne2000"}, exitUsage, `found "ne2000"`},
+		{[]string{"--resume", "no-such-file"}, exitFailed, "no such file"},
+		{[]string{"--resume", "bench_modes_test.go"}, exitFailed, "not a campaign file"},
+		{[]string{"--resume", "x", "--repeat", "4"}, exitUsage, "the file has the plan"},
+	} {
+		code, stdout, stderr := program(t, append([]string{"mpps", "bench", "modes", "--keep=false"}, c.argv...)...)
+		if code != c.code || !strings.Contains(stderr, c.want) || stdout != "" {
+			t.Errorf("%v: exit code %d, expected %d; found %s, expected %q", c.argv, code, c.code, stderr, c.want)
+		}
+	}
+}
+
+// TestDrawModes draws six modes as the lab has them, narrow and wide.
+func TestDrawModes(t *testing.T) {
+	m := &measure.Modes{Host: "l1", Native: "native", Samples: 54, Blocks: 3, Seed: 1, Notes: []string{"a note"}, Environment: measure.Environment{Emulated: true}}
+	f := &modesFlags{duration: time.Second, frame: 64, flows: 16, connections: 1}
+	for _, name := range workloadNames() {
+		w, _ := workloadOf(name, f)
+		m.Workloads = append(m.Workloads, w)
+		for i, mode := range modesInOrder {
+			if name == "stream" {
+				m.Modes = append(m.Modes, measure.Mode{Name: mode})
+			}
+			v := 123456789.0 / float64(i+1)
+			r := measure.ModeRow{
+				Mode: mode, Workload: name, Kind: w.Kind, Unit: w.Kind.Unit(), Median: measure.Estimate{Value: v, Lo: 0.9 * v, Hi: 1.1 * v, N: 3},
+				CPUIdle: measure.Estimate{Value: 12.5, N: 3}, CPUNs: measure.Estimate{Value: 51234.5, N: 3}, Samples: []float64{v, v, v},
+			}
+			if i > 0 {
+				r.Percent = &measure.Estimate{Value: 100 / float64(i+1), Lo: 10.03, Hi: 99.12, N: 6}
+			}
+			if w.Kind == measure.RR {
+				r.What, r.Percentiles = "round-trip", []measure.Percentile{{P: 50, ValueNs: 2_790_000}, {P: 90, ValueNs: 8_650_000}, {P: 99, ValueNs: 18_200_000}}
+			}
+			if w.Kind == measure.PPS {
+				loss := 0.0442
+				r.Loss, r.LimitedBy = &loss, measure.ByDevice
+				if mode == "vhost" {
+					r.LimitedBy = measure.ByGenerator
+				}
+			}
+			m.Rows = append(m.Rows, r)
+		}
+	}
+	for _, width := range []int{80, 200} {
+		text := report.Draw(width, func(t *report.Text) { drawModes(t, m, []string{"/var/lib/mpps/runs/x.json"}) })
+		if err := wide(text, width); err != nil {
+			t.Errorf("%v\n%s", err, text)
+		}
+		for _, want := range append(slices.Clone(modesInOrder), "EMULATED", "≥30.9M", "33.3 [10, 99.1]", "18.2ms", "4.42 %", "12 %", "100") {
+			if !strings.Contains(text, want) {
+				t.Errorf("at %d columns %q is missing:\n%s", width, want, text)
+			}
+		}
+		if lines := strings.Count(text, "\n  e1000 "); (width == 80) != (lines == 4) || width == 200 && lines != 1 {
+			t.Errorf("at %d columns e1000 has %d lines:\n%s", width, lines, text)
+		}
+	}
+}
+
+func TestThree(t *testing.T) {
+	for v, want := range map[float64]string{0: "0", 0.01234: "0.0123", 1: "1", 12.34: "12.3", 999.4: "999", 999.6: "1k", 1234: "1.23k", 999499: "999k", 999600: "1M", 2.5e12: "2.5T"} {
+		if got := three(v); got != want {
+			t.Errorf("%g: found %s, expected %s", v, got, want)
+		}
+	}
+	if got := fmt.Sprint(parseInterval("99")); got != "0.99 0.05 <nil>" {
+		t.Errorf("found %s", got)
+	}
+}

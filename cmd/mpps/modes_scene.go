@@ -1,0 +1,194 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"mpps/internal/lab"
+	"mpps/internal/measure"
+)
+
+// The host of a campaign in the lab. All packets come over the same wire, from a NIC in a namespace of its own that
+// stands for the second host: to the NIC that is a port of the guests' bridge, to a virtual function, or natively to the
+// NIC whose function that is, with an agent in its namespace.
+const (
+	modesBridge  = "br0"
+	modesSecret  = "modes"
+	modesNetwork = "10.50.0."
+	modesFrom    = "netns:gen/gen0"
+	modesVFMAC   = "52:54:00:0a:00:0f"
+)
+
+// modesSetup makes bridge, namespaces, and the virtual function, whose PCI address it prints. Its address is set before
+// the physical function goes into its namespace.
+var modesSetup = fmt.Sprintf(`set -e
+nic() { d=$(dirname $(grep -l $1 /sys/class/net/*/address)); echo ${d##*/}; }
+up=$(nic %[1]s); pf=$(nic %[2]s); gen=$(nic %[3]s)
+modprobe -a igbvf veth
+ip link add %[4]s type bridge forward_delay 0
+ip addr add %[5]s1/24 dev %[4]s
+ip link set $up master %[4]s up
+ip link set %[4]s up
+ip link set $pf up
+echo 1 > /sys/class/net/$pf/device/sriov_numvfs
+ip link set $pf vf 0 mac %[6]s
+basename $(readlink /sys/class/net/$pf/device/virtfn0)
+into() {
+	ip netns add $1
+	ip link set $2 netns $1
+	ip -n $1 link set $2 name $3
+	ip -n $1 link set lo up
+	ip -n $1 addr add %[5]s$4/24 dev $3
+	ip -n $1 link set $3 up
+}
+into gen $gen gen0 2
+into native $pf native0 3
+for n in %[4]s $up; do echo 1 > /proc/sys/net/ipv6/conf/$n/disable_ipv6; done
+ip netns exec native setsid mpps agent --listen %[5]s3:%[7]s --secret-file /share/secret </dev/null >/run/native.log 2>&1 &
+for i in $(seq 100); do
+	! grep -q listening /run/native.log || exit 0
+	sleep 0.1
+done
+cat /run/native.log >&2
+exit 1
+`, lab.MACigb0, lab.MACigb1, lab.MACvirtio, modesBridge, modesNetwork, modesVFMAC, agentPort)
+
+// modesGuests are the guests, by mode and last part of the address. The one with the virtual function comes first: its
+// module looks at a NIC that nobody has used yet.
+var modesGuests = []struct {
+	mode string
+	host int
+	nic  lab.NIC
+}{
+	{"vf", 15, lab.NIC{Model: lab.VF, MAC: modesVFMAC}},
+	{"e1000", 11, lab.NIC{Model: lab.E1000, Bridge: modesBridge}},
+	{"virtio", 12, lab.NIC{Model: lab.Virtio, Bridge: modesBridge}},
+	{"vhost", 13, lab.NIC{Model: lab.Vhost, Bridge: modesBridge}},
+	{"vhost-mq", 14, lab.NIC{Model: lab.Vhost, Bridge: modesBridge, Queues: 2}},
+}
+
+// modesInOrder are the modes as the table has them.
+var modesInOrder = []string{"native", "e1000", "virtio", "vhost", "vhost-mq", "vf"}
+
+// modesNotes are what a reader must know of the lab.
+var modesNotes = []string{
+	"every mode gets its packets over one emulated wire, from a virtio NIC in a namespace of the lab host to its igb NICs; native is an agent in the namespace of the NIC that the virtual function belongs to, vhost-mq has two queues, and each guest two vCPUs and 256 MiB",
+	"all guests run while one is measured; generator, guests and native end share the four CPUs of the lab host, and CPU idle is all of it",
+}
+
+// modesScene is the lab host with a guest for each mode.
+type modesScene struct {
+	lab    *lab.Lab
+	wanted []string // modes
+	guests map[string]*lab.Guest
+	step   func(format string, args ...any)
+}
+
+// modesWanted are the modes that --only names, in the table's order, with native in any case.
+func modesWanted(only []string) ([]string, error) {
+	if len(only) == 0 {
+		return modesInOrder, nil
+	}
+	for _, name := range only {
+		if !slices.Contains(modesInOrder, name) {
+			return nil, usage(fmt.Errorf("--only: found %q, expected some of %s", name, strings.Join(modesInOrder, ", ")), "")
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(modesInOrder), func(m string) bool { return m != "native" && !slices.Contains(only, m) }), nil
+}
+
+// openModesScene boots the lab and starts the guests of the modes.
+func (a *app) openModesScene(ctx context.Context, wanted []string) (*modesScene, error) {
+	l, err := lab.Start(ctx, lab.Config{Name: "modes-" + strconv.Itoa(os.Getpid()), Log: a.steps()})
+	if err != nil {
+		return nil, err
+	}
+	s := &modesScene{lab: l, wanted: wanted, step: a.out.Step}
+	err = s.furnish(ctx)
+	if errors.Is(err, lab.ErrFreshLab) {
+		s.step("a fresh lab host: %v", err)
+		if err = l.Reset(ctx); err == nil {
+			err = s.furnish(ctx)
+		}
+	}
+	if err != nil {
+		return nil, (&scene{lab: l}).closeAfter(err)
+	}
+	return s, nil
+}
+
+// furnish makes the host and starts the guests.
+func (s *modesScene) furnish(ctx context.Context) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	if err := install(ctx, s.lab); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(s.lab.ShareDir(), "secret"), []byte(modesSecret), 0o600); err != nil {
+		return err
+	}
+	out, err := s.lab.Must(ctx, modesSetup)
+	if err != nil {
+		return fmt.Errorf("set up the lab host: %w", err)
+	}
+	function := strings.TrimSpace(out)
+	s.guests = map[string]*lab.Guest{}
+	for _, g := range modesGuests {
+		if !slices.Contains(s.wanted, g.mode) {
+			continue
+		}
+		spec := lab.GuestSpec{
+			Name: g.mode, Binary: self, Direct: true, NICs: []lab.NIC{g.nic}, Args: []string{"mpps.secret=" + modesSecret},
+			Modules: []string{"veth"}, // the agent measures its receiver alone behind a veth pair
+			Probe:   lab.TCPProbeFrom("gen", 7878),
+		}
+		spec.NICs[0].Addr = modesNetwork + strconv.Itoa(g.host) + "/24"
+		if g.nic.Model == lab.VF {
+			spec.NICs[0].VF = function
+		}
+		guest, err := s.lab.StartGuest(ctx, spec)
+		if err != nil {
+			return err
+		}
+		s.guests[g.mode] = guest
+		s.step("guest %s is up", g.mode)
+	}
+	return nil
+}
+
+// modes are where the agents of the modes answer.
+func (s *modesScene) modes() []measure.Mode {
+	var all []measure.Mode
+	for _, name := range s.wanted {
+		host := 3
+		for _, g := range modesGuests {
+			if g.mode == name {
+				host = g.host
+			}
+		}
+		all = append(all, measure.Mode{Name: name, Agent: net.JoinHostPort(modesNetwork+strconv.Itoa(host), agentPort), From: modesFrom})
+	}
+	return all
+}
+
+// mend starts guests anew that were given up.
+func (s *modesScene) mend(ctx context.Context, c *measure.ModesCampaign) error {
+	for _, name := range s.wanted {
+		if g := s.guests[name]; g != nil && c.GivenUp(name) {
+			s.step("guest %s does not answer any more and is started again", name)
+			if err := g.Restart(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,113 @@
+package lab
+
+import (
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// Where L1 keeps what belongs to a guest that was started directly.
+const directDir = "/run/lab/"
+
+// directScript is the script that starts a guest by QEMU's own command line: taps are made afresh, virtual functions are
+// handed to vfio-pci. Paths are L1's.
+func (g *GuestSpec) directScript(kernel, initrd, console string) (string, error) {
+	var prepare strings.Builder
+	argv := []string{
+		"qemu-system-x86_64", "-name", g.Name, "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
+		"-machine", "q35,accel=kvm", "-cpu", "host", "-m", strconv.Itoa(g.MemoryMiB), "-smp", strconv.Itoa(g.VCPUs),
+		"-kernel", kernel, "-initrd", initrd, "-append", g.cmdline(),
+		"-serial", "file:" + console, "-pidfile", g.pidFile(), "-daemonize",
+	}
+	for i, n := range g.NICs {
+		id := "n" + strconv.Itoa(i)
+		if n.Model == VF {
+			if _, err := parsePCI(n.VF); err != nil {
+				return "", err
+			}
+			prepare.WriteString(toVFIO(n))
+			argv = append(argv, "-device", "vfio-pci,host="+n.VF+",rombar=0")
+			continue
+		}
+		tap, queues := g.tap(i), max(n.Queues, 1)
+		multi := ""
+		netdev := "tap,id=" + id + ",ifname=" + tap + ",script=no,downscript=no"
+		if queues > 1 {
+			multi, netdev = " multi_queue", netdev+",queues="+strconv.Itoa(queues)
+		}
+		prepare.WriteString("ip link del " + tap + " 2>/dev/null || true\nip tuntap add " + tap + " mode tap" + multi +
+			"\nip link set " + tap + " master " + quote([]string{n.Bridge}) + " up\n")
+		device := "e1000"
+		switch n.Model {
+		case Vhost:
+			netdev += ",vhost=on"
+			device = "virtio-net-pci"
+		case Virtio:
+			netdev += ",vhost=off"
+			device = "virtio-net-pci"
+		}
+		device += ",netdev=" + id + ",mac=" + n.MAC + ",romfile=" // nothing boots from it
+		if queues > 1 {
+			// One vector a queue and direction, one for the configuration, one for the control queue.
+			device += ",mq=on,vectors=" + strconv.Itoa(2*queues+2)
+		}
+		if n.RxQueue > 0 {
+			device += ",rx_queue_size=" + strconv.Itoa(n.RxQueue)
+		}
+		argv = append(argv, "-netdev", netdev, "-device", device)
+	}
+	return "set -e\nmkdir -p " + path.Clean(directDir) + "\nrm -f " + console + " " + g.pidFile() + "\n" + prepare.String() + "exec " + quote(argv), nil
+}
+
+// toVFIO hands a virtual function to vfio-pci and gives it its address, where its physical function is in this network
+// namespace: in another one whoever moved it there has done so.
+func toVFIO(n NIC) string {
+	return fmt.Sprintf(`d=/sys/bus/pci/devices/%[1]s
+for p in $d/physfn/net/*; do
+	[ -e $p ] || continue
+	for v in $d/physfn/virtfn*; do
+		[ $(basename $(readlink $v)) != %[1]s ] || ip link set ${p##*/} vf ${v##*virtfn} mac %[2]s
+	done
+done
+echo vfio-pci > $d/driver_override
+if [ "$(basename $(readlink $d/driver))" != vfio-pci ]; then
+	[ ! -e $d/driver ] || echo %[1]s > $d/driver/unbind
+	echo %[1]s > /sys/bus/pci/drivers_probe
+fi
+`, n.VF, n.MAC)
+}
+
+func (g *GuestSpec) pidFile() string { return directDir + g.Name + ".pid" }
+
+// tap is the name of the tap of a NIC of a guest that is started directly.
+func (g *GuestSpec) tap(nic int) string {
+	if t := g.NICs[nic].Tap; t != "" {
+		return t
+	}
+	name := g.Name
+	const room = 15 - len("t0-") // IFNAMSIZ is 16 with the final 0
+	if len(name) > room {
+		name = name[:room]
+	}
+	return fmt.Sprintf("t%d-%s", nic, name)
+}
+
+// directEnd kills a guest that was started directly, and removes its taps.
+func (g *GuestSpec) directEnd() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, `p=$(cat %s 2>/dev/null)
+if [ -n "$p" ]; then
+	kill -KILL "$p" 2>/dev/null
+	for i in $(seq 100); do [ -e /proc/$p ] || break; sleep 0.1; done
+	[ ! -e /proc/$p ] || { echo "QEMU $p does not end" >&2; exit 1; }
+fi
+rm -f %[1]s
+`, g.pidFile())
+	for i, n := range g.NICs {
+		if n.Model != VF {
+			fmt.Fprintf(&b, "ip link del %s 2>/dev/null\n", g.tap(i))
+		}
+	}
+	return b.String() + "exit 0\n"
+}

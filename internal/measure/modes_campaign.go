@@ -1,0 +1,224 @@
+package measure
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// ModeCell is one sample of a campaign with what it was taken with, or the error that it ended in.
+type ModeCell struct {
+	Turn
+	Started  time.Time `json:"started"`
+	Seconds  float64   `json:"seconds"` // wall clock, with opening and closing
+	Error    string    `json:"error,omitempty"`
+	Sample   *Sample   `json:"sample,omitempty"`
+	Counters []Delta   `json:"counters,omitempty"`
+	Baseline *Baseline `json:"baseline,omitempty"` // of the first cell of a mode with this workload
+	From     Endpoint  `json:"from"`
+	To       Endpoint  `json:"to"`
+	// What sent and counted, and where the far end was.
+	Generator string    `json:"generator,omitempty"`
+	Sink      string    `json:"sink,omitempty"`
+	FarHost   string    `json:"far_host,omitempty"`
+	FarKernel string    `json:"far_kernel,omitempty"`
+	Warnings  []Warning `json:"warnings,omitempty"`
+}
+
+// ModesCampaign is a campaign as far as it has got.
+type ModesCampaign struct {
+	Name        string      `json:"name,omitempty"` // a label for people
+	Host        string      `json:"host"`
+	Environment Environment `json:"environment"`
+	Started     time.Time   `json:"started"`
+	Plan        ModesPlan   `json:"plan"`
+	Before      Conditions  `json:"conditions_before"`
+	Cells       []ModeCell  `json:"-"` // in the order in which they were taken
+	Ended       bool        `json:"-"` // all of it was measured, or given up
+	After       *Conditions `json:"-"`
+}
+
+// tries is how often a turn is tried before its block goes on without it, and maxFailures how many failures in a row end a
+// mode's part in the campaign: the guest is gone.
+const (
+	tries       = 2
+	maxFailures = 4
+)
+
+// values are those of a series, in order.
+func (c *ModesCampaign) values(mode, workload string) []float64 {
+	w, _ := c.Plan.workload(workload)
+	var values []float64
+	for i := range c.Cells {
+		if cell := &c.Cells[i]; cell.Mode == mode && cell.Workload == workload && cell.Sample != nil {
+			values = append(values, cell.Sample.Value(w.Kind))
+		}
+	}
+	return values
+}
+
+// settled tells whether a series needs no more samples.
+func (c *ModesCampaign) settled(mode, workload string, before int) bool {
+	var values []float64
+	w, _ := c.Plan.workload(workload)
+	for i := range c.Cells {
+		if cell := &c.Cells[i]; cell.Mode == mode && cell.Workload == workload && cell.Block < before && cell.Sample != nil {
+			values = append(values, cell.Sample.Value(w.Kind))
+		}
+	}
+	p := &c.Plan
+	switch {
+	case before < p.Min:
+		return false
+	case before >= p.Max || p.Width == 0:
+		return true
+	}
+	e := MedianAt(values, p.Level)
+	return e.Level >= p.Level && e.Hi-e.Lo <= p.Width*e.Value
+}
+
+// GivenUp tells whether a mode failed so often in a row that no more is asked of it.
+func (c *ModesCampaign) GivenUp(mode string) bool {
+	row := 0
+	for i := range c.Cells {
+		switch cell := &c.Cells[i]; {
+		case cell.Mode != mode:
+		case cell.Sample == nil:
+			row++
+		default:
+			row = 0
+		}
+	}
+	return row >= maxFailures
+}
+
+// due are the turns of a block, done or not: those of series that need more samples, and of the native mode as long as
+// another one needs it beside itself.
+func (c *ModesCampaign) due(block int) []Turn {
+	open := map[string]bool{} // workloads of which some series goes on
+	for _, w := range c.Plan.Workloads {
+		for _, m := range c.Plan.Modes {
+			if !c.GivenUp(m.Name) && !c.settled(m.Name, w.Name, block) {
+				open[w.Name] = true
+			}
+		}
+	}
+	return slices.DeleteFunc(c.Plan.Block(block), func(t Turn) bool {
+		if c.GivenUp(t.Mode) || !open[t.Workload] {
+			return true
+		}
+		return t.Mode != c.Plan.Native && c.settled(t.Mode, t.Workload, block)
+	})
+}
+
+// Next is the turn to take now, and false when the campaign is over. What failed in a block is tried again at its end.
+func (c *ModesCampaign) Next() (Turn, bool) {
+	for block := range c.Plan.Max {
+		due := c.due(block)
+		if len(due) == 0 {
+			break
+		}
+		for try := range tries {
+			for _, t := range due {
+				if good, failed := c.taken(t); !good && failed <= try {
+					return t, true
+				}
+			}
+		}
+	}
+	return Turn{}, false
+}
+
+// taken tells what became of a turn.
+func (c *ModesCampaign) taken(t Turn) (good bool, failed int) {
+	for i := range c.Cells {
+		if cell := &c.Cells[i]; cell.Turn == t {
+			if cell.Sample != nil {
+				return true, failed
+			}
+			failed++
+		}
+	}
+	return false, failed
+}
+
+// Forgive forgets failures: what caused them has been mended, or is hoped to be.
+func (c *ModesCampaign) Forgive() {
+	c.Cells = slices.DeleteFunc(c.Cells, func(cell ModeCell) bool { return cell.Sample == nil })
+}
+
+// ModesProgress is how far a campaign is.
+type ModesProgress struct {
+	Turn    Turn // that is about to begin
+	Done    int  // samples taken
+	AtLeast int  // samples in all, if every series settles as soon as it can …
+	AtMost  int  // … and if none does
+	Left    time.Duration
+	LeftMax time.Duration
+	Last    *ModeCell
+}
+
+// Progress tells how far the campaign is. Time left goes by what each workload's turns have taken so far.
+func (c *ModesCampaign) Progress() ModesProgress {
+	p := ModesProgress{}
+	p.Turn, _ = c.Next()
+	spent, count := map[string]float64{}, map[string]int{}
+	for i := range c.Cells {
+		cell := &c.Cells[i]
+		spent[cell.Workload], count[cell.Workload] = spent[cell.Workload]+cell.Seconds, count[cell.Workload]+1
+		if cell.Sample != nil {
+			p.Done++
+			p.Last = cell
+		}
+	}
+	p.AtLeast, p.AtMost = p.Done, p.Done
+	for _, w := range c.Plan.Workloads {
+		each := w.Guess()
+		if count[w.Name] > 0 {
+			each = time.Duration(spent[w.Name] / float64(count[w.Name]) * float64(time.Second))
+		}
+		for _, m := range c.Plan.Modes {
+			have := len(c.values(m.Name, w.Name))
+			if c.GivenUp(m.Name) || c.settled(m.Name, w.Name, have) {
+				continue
+			}
+			least := max(c.Plan.Min-have, 1)
+			most := least
+			if c.Plan.Width > 0 {
+				most = max(c.Plan.Max-have, least)
+			}
+			p.AtLeast, p.AtMost = p.AtLeast+least, p.AtMost+most
+			p.Left, p.LeftMax = p.Left+time.Duration(least)*each, p.LeftMax+time.Duration(most)*each
+		}
+	}
+	return p
+}
+
+// Run takes turns until the campaign is over or ctx ends. take measures one turn; what it could not do stands in the
+// cell's Error. save is called after each; its error ends the campaign. A turn that was cut short by ctx does not count.
+func (c *ModesCampaign) Run(ctx context.Context, take func(context.Context, Turn) ModeCell, save func(ModeCell) error, progress func(ModesProgress)) error {
+	for {
+		turn, more := c.Next()
+		if !more {
+			c.Ended = true
+			return nil
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		progress(c.Progress())
+		cell := take(ctx, turn)
+		if ctx.Err() != nil {
+			return nil
+		}
+		cell.Turn = turn
+		if cell.Sample == nil && cell.Error == "" {
+			cell.Error = "no sample and no reason"
+		}
+		c.Cells = append(c.Cells, cell)
+		if err := save(cell); err != nil {
+			return fmt.Errorf("save the campaign: %w", err)
+		}
+	}
+}

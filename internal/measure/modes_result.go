@@ -1,0 +1,321 @@
+package measure
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// SchemaModes is the version of the format of a campaign's result.
+const SchemaModes = "mpps.modes/1"
+
+// Modes is what a campaign over NIC modes found: a row for each mode and workload, and the runs that they come from.
+type Modes struct {
+	Schema      string      `json:"schema"`
+	Name        string      `json:"name,omitempty"` // a label for people
+	Host        string      `json:"host"`
+	Environment Environment `json:"environment"`
+	Started     time.Time   `json:"started"`
+	Seconds     float64     `json:"seconds"` // of measuring, pauses between an interruption and its resumption left out
+	Partial     bool        `json:"partial"` // ended early, or a mode could not be measured to the end
+	Samples     int         `json:"samples"` // taken
+	Missing     int         `json:"missing"` // samples that were planned at least, and are not there
+
+	Native     string      `json:"native"` // the mode that is 100 %; empty: none
+	Modes      []Mode      `json:"modes"`
+	Workloads  []Workload  `json:"workloads"`
+	Seed       uint64      `json:"seed"`
+	Blocks     int         `json:"blocks"` // begun
+	Order      []string    `json:"order"`  // the samples in the order in which they were taken: "vhost/rr"
+	Notes      []string    `json:"notes"`  // what a reader must know of the set-up
+	Conditions Conditions  `json:"conditions"`
+	Rows       []ModeRow   `json:"rows"` // workload by workload, in each the modes as they were given
+	Runs       []Run       `json:"runs"` // of the rows, in the same order
+	Failures   []ModeFault `json:"failures"`
+	Warnings   []Warning   `json:"warnings"`
+}
+
+// ModeRow is one mode under one workload.
+type ModeRow struct {
+	Mode     string `json:"mode"`
+	Workload string `json:"workload"`
+	Kind     Kind   `json:"kind"`
+	Unit     string `json:"unit"`
+	// Median is that of the samples, with its interval.
+	Median Estimate `json:"median"`
+	// Percent is the mode's result in percent of the native mode's: the Hodges–Lehmann estimate over blocks, with its
+	// interval. Nil where there is nothing to compare with.
+	Percent *Estimate `json:"percent_of_native,omitempty"`
+	Differs bool      `json:"differs"`          // from the native mode, significantly
+	CPUIdle Estimate  `json:"cpu_idle_percent"` // of all CPUs of the near machine
+	// CPUNs is the near machine's busy time for each packet, transaction or byte.
+	CPUNs       Estimate     `json:"cpu_ns_per_unit"`
+	Loss        *float64     `json:"loss_ratio,omitempty"` // pps: the share that was lost, 0–1
+	What        string       `json:"latency,omitempty"`    // of what the percentiles are: "round-trip"
+	Percentiles []Percentile `json:"percentiles"`          // of all samples together, as far as their number allows
+	Samples     []float64    `json:"samples"`              // in Unit, in the order in which they were taken
+	Settled     bool         `json:"settled"`              // the interval is as narrow as was asked for, or no width was asked for
+	LimitedBy   Limit        `json:"limited_by"`
+}
+
+// ModeFault is a sample that could not be taken.
+type ModeFault struct {
+	Turn
+	Started time.Time `json:"started"`
+	Error   string    `json:"error"`
+}
+
+// Result sums the campaign up, as far as it has got. It is pure and may be called at any time.
+func (c *ModesCampaign) Result() *Modes {
+	p := &c.Plan
+	m := &Modes{
+		Schema: SchemaModes, Name: c.Name, Host: c.Host, Environment: c.Environment, Started: c.Started, Native: p.Native,
+		Modes: p.Modes, Workloads: p.Workloads, Seed: p.Seed, Notes: p.Notes, Conditions: c.Before,
+		Order: []string{}, Rows: []ModeRow{}, Runs: []Run{}, Failures: []ModeFault{}, Warnings: []Warning{},
+	}
+	for i := range c.Cells {
+		cell := &c.Cells[i]
+		m.Seconds += cell.Seconds
+		m.Blocks = max(m.Blocks, cell.Block+1)
+		if cell.Sample == nil {
+			m.Failures = append(m.Failures, ModeFault{Turn: cell.Turn, Started: cell.Started, Error: cell.Error})
+			continue
+		}
+		m.Samples++
+		m.Order = append(m.Order, cell.Mode+"/"+cell.Workload)
+	}
+	for _, w := range p.Workloads {
+		for _, mode := range p.Modes {
+			run := c.run(mode, w)
+			row := c.row(&run, w)
+			m.Missing += max(p.Min-len(row.Samples), 0)
+			m.Rows, m.Runs = append(m.Rows, row), append(m.Runs, run)
+		}
+	}
+	m.Partial = !c.Ended || m.Missing > 0
+	c.warn(m)
+	return m
+}
+
+// run is the run that a series makes.
+func (c *ModesCampaign) run(mode Mode, w Workload) Run {
+	r := Run{
+		Schema: Schema, Kind: w.Kind, Name: mode.Name, Host: c.Host, Environment: c.Environment, Load: w.Load, Started: c.Started,
+	}
+	r.Load.Repeat = c.Plan.Min
+	var deltas [][]Delta
+	for i := range c.Cells {
+		cell := &c.Cells[i]
+		if cell.Mode != mode.Name || cell.Workload != w.Name || cell.Sample == nil {
+			continue
+		}
+		if len(r.Samples) == 0 {
+			r.Started = cell.Started
+		}
+		r.Samples, deltas = append(r.Samples, *cell.Sample), append(deltas, cell.Counters)
+		r.Seconds += cell.Seconds
+		r.From, r.To = cell.From, cell.To
+		r.Environment.Generator, r.Environment.Sink = cell.Generator, cell.Sink
+		r.Environment.FarHost, r.Environment.FarKernel = cell.FarHost, cell.FarKernel
+		for _, warning := range cell.Warnings {
+			r.Warn(warning)
+		}
+		if b := cell.Baseline; b != nil {
+			r.Baseline = *b
+		}
+	}
+	r.Baseline.BusyCPUs = c.Before.BusyCPUs
+	r.Counters = sum(deltas)
+	r.Load.Repeat = max(r.Load.Repeat, len(r.Samples))
+	r.Partial = len(r.Samples) < c.Plan.Min
+	r.Judge()
+	return r
+}
+
+// row is what a table shows of a run.
+func (c *ModesCampaign) row(r *Run, w Workload) ModeRow {
+	row := ModeRow{
+		Mode: r.Name, Workload: w.Name, Kind: w.Kind, Unit: w.Kind.Unit(), Median: MedianAt(r.Values(), c.Plan.Level), Samples: r.Values(),
+		Settled: c.settled(r.Name, w.Name, len(r.Samples)), LimitedBy: r.LimitedBy, Percentiles: []Percentile{},
+	}
+	row.Median.Unit = row.Unit
+	var idle, cost []float64
+	for i := range r.Samples {
+		s := &r.Samples[i]
+		if share, known := s.idle(); known {
+			idle = append(idle, share)
+		}
+		cost = append(cost, s.CPUNsPerUnit)
+	}
+	row.CPUIdle, row.CPUNs = MedianAt(idle, c.Plan.Level), MedianAt(cost, c.Plan.Level)
+	row.CPUIdle.Unit, row.CPUNs.Unit = "%", "ns/"+counted(w.Kind)
+	if r.Kind == PPS && r.Sent > 0 {
+		loss := float64(r.Lost) / float64(r.Sent)
+		row.Loss = &loss
+	}
+	if l := r.Latency; l != nil {
+		row.What, row.Percentiles = l.What, l.Percentiles
+	}
+	if c.Plan.Native != "" && r.Name != c.Plan.Native {
+		row.compare(c.paired(r.Name, w))
+	}
+	return row
+}
+
+// counted is what a sample of a kind counts, and CPU cost is told for each of.
+func counted(k Kind) string {
+	if k == Stream {
+		return "byte"
+	}
+	return strings.TrimSuffix(k.Unit(), "/s")
+}
+
+// compare fills in the percentage of the native mode.
+func (row *ModeRow) compare(blocks []Block) {
+	if len(blocks) == 0 {
+		return
+	}
+	comparison := CompareBlocks(blocks)
+	row.Differs = comparison.Significant
+	if comparison.Ratio.N == 0 {
+		return
+	}
+	e := comparison.Ratio
+	e.Value, e.Lo, e.Hi, e.Unit = 100*e.Value, 100*e.Lo, 100*e.Hi, "%"
+	row.Percent = &e
+}
+
+// paired are the native mode's values (A) and a mode's (B) of the blocks in which there are both.
+func (c *ModesCampaign) paired(mode string, w Workload) []Block {
+	native, other := map[int]float64{}, map[int]float64{}
+	for i := range c.Cells {
+		cell := &c.Cells[i]
+		if cell.Workload != w.Name || cell.Sample == nil {
+			continue
+		}
+		switch cell.Mode {
+		case c.Plan.Native:
+			native[cell.Block] = cell.Sample.Value(w.Kind)
+		case mode:
+			other[cell.Block] = cell.Sample.Value(w.Kind)
+		}
+	}
+	var blocks []Block
+	for block := range c.Plan.Max {
+		a, hasA := native[block]
+		b, hasB := other[block]
+		if hasA && hasB {
+			blocks = append(blocks, Block{A: []float64{a}, B: []float64{b}})
+		}
+	}
+	return blocks
+}
+
+// idle is the share of the near machine's CPU time that was idle, in percent. Stolen time is nobody's.
+func (s *Sample) idle() (percent float64, known bool) {
+	if len(s.CPU) == 0 {
+		return 0, false
+	}
+	total := s.CPU[0].Total()
+	all := total.Busy() + total.Idle
+	if all <= 0 {
+		return 0, false
+	}
+	return 100 * total.Idle / all, true
+}
+
+// warn adds what is to be known of the campaign as a whole, and once what several runs say of themselves.
+func (c *ModesCampaign) warn(m *Modes) {
+	add := func(w Warning) { m.Warnings = append(m.Warnings, w) }
+	if m.Environment.Emulated {
+		add(Warning{Code: "emulated", Text: "measured under full emulation: rates and times say nothing about hardware, ratios little",
+			Hint: "repeat on the real host before deciding by these figures"})
+	}
+	if m.Partial {
+		add(Warning{Code: "partial", Text: fmt.Sprintf("not complete: %d samples, at least %d more were planned", m.Samples, m.Missing)})
+	}
+	for _, mode := range m.Modes {
+		if c.GivenUp(mode.Name) {
+			add(Warning{Code: "mode-failed", Text: "mode " + mode.Name + " failed several times in a row and was given up: " + lastFailure(m.Failures, mode.Name),
+				Hint: "is its guest running, and 'mpps agent' in it?"})
+		}
+	}
+	m.Warnings = append(m.Warnings, c.Before.Warnings()...)
+	if c.After != nil {
+		m.Warnings = append(m.Warnings, c.Before.Between(*c.After)...)
+	}
+	if m.Native == "" {
+		add(Warning{Code: "no-native", Text: "there is no native mode to be 100 %", Hint: "name the mode without virtualization with --native"})
+	}
+	for _, limit := range []struct {
+		by   Limit
+		text string
+	}{
+		{ByGenerator, "the generator, not the mode, set the result of %s: it is a lower bound, and so is its percentage"},
+		{ByReceiver, "the receiver, not the mode, set the result of %s: it is a lower bound, and so is its percentage"},
+	} {
+		var of []string
+		for _, row := range m.Rows {
+			if row.LimitedBy == limit.by {
+				of = append(of, row.Mode+" ("+row.Workload+")")
+			}
+		}
+		if len(of) > 0 {
+			add(Warning{Code: "limited-by-" + string(limit.by), Text: fmt.Sprintf(limit.text, strings.Join(of, ", ")),
+				Hint: "give the generator more CPUs (--cpus), or larger --frame"})
+		}
+	}
+	if c.Plan.Width > 0 && c.Ended {
+		var wide []string
+		for _, row := range m.Rows {
+			if len(row.Samples) > 0 && (row.Median.Level < c.Plan.Level || row.Median.Hi-row.Median.Lo > c.Plan.Width*row.Median.Value) {
+				wide = append(wide, row.Mode+" ("+row.Workload+")")
+			}
+		}
+		if len(wide) > 0 {
+			add(Warning{Code: "not-settled", Text: fmt.Sprintf("after %d samples the interval is still wider than %s of the median: %s", c.Plan.Max, percent(c.Plan.Width), strings.Join(wide, ", ")),
+				Hint: "use a longer --duration, or a larger maximum of --repeat"})
+		}
+	}
+	c.gather(m)
+}
+
+func lastFailure(failures []ModeFault, mode string) string {
+	for _, f := range slices.Backward(failures) {
+		if f.Mode == mode {
+			return f.Error
+		}
+	}
+	return "no reason is known"
+}
+
+// gather tells once what runs say of themselves, with the rows that it is about.
+func (c *ModesCampaign) gather(m *Modes) {
+	said := map[string]bool{}
+	for _, w := range m.Warnings {
+		said[w.Code] = true
+	}
+	for i := range m.Runs {
+		for _, w := range m.Runs[i].Warnings {
+			if said[w.Code] || w.Code == "partial" {
+				continue
+			}
+			said[w.Code] = true
+			var of []string
+			for j := range m.Runs {
+				if slices.ContainsFunc(m.Runs[j].Warnings, func(have Warning) bool { return have.Code == w.Code }) {
+					of = append(of, m.Rows[j].Mode+" ("+m.Rows[j].Workload+")")
+				}
+			}
+			switch {
+			case len(of) == len(m.Runs):
+			case len(of) > 3:
+				w.Text = fmt.Sprintf("%s and %d more: %s", of[0], len(of)-1, w.Text)
+			default:
+				w.Text = strings.Join(of, ", ") + ": " + w.Text
+			}
+			m.Warnings = append(m.Warnings, w)
+		}
+	}
+}

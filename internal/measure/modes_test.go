@@ -1,0 +1,406 @@
+package measure
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// modesPlan is a plan of so many modes, the first of which is native, under two workloads.
+func modesPlan(modes, least, most int, width float64) ModesPlan {
+	p := ModesPlan{Native: "native", Min: least, Max: most, Level: 0.95, Width: width, Seed: 7, Workloads: []Workload{
+		{Name: "stream", Kind: Stream, Load: Load{Connections: 1, Duration: time.Second}},
+		{Name: "pps", Kind: PPS, Load: Load{FrameBytes: 64, Flows: 1, Duration: time.Second}},
+	}}
+	for i := range modes {
+		name := "native"
+		if i > 0 {
+			name = fmt.Sprintf("mode%d", i)
+		}
+		p.Modes = append(p.Modes, Mode{Name: name, Agent: "10.0.0.1:7878"})
+	}
+	return p
+}
+
+// modesDevice gives samples: 1000 for native, and so many thousandths of it for the others, with noise.
+type modesDevice struct {
+	lot   *rand.Rand
+	noise float64
+	share map[string]float64
+	fails func(turn Turn, try int) bool
+	tries map[Turn]int
+	order []Turn
+}
+
+func newDevice(noise float64) *modesDevice {
+	return &modesDevice{lot: rand.New(rand.NewPCG(1, 2)), noise: noise, share: map[string]float64{"native": 1, "mode1": 0.5, "mode2": 0.1}, tries: map[Turn]int{}}
+}
+
+func (d *modesDevice) take(_ context.Context, turn Turn) ModeCell {
+	d.order = append(d.order, turn)
+	d.tries[turn]++
+	if d.fails != nil && d.fails(turn, d.tries[turn]) {
+		return ModeCell{Error: "agent does not answer", Seconds: 1}
+	}
+	v := 1000 * d.share[turn.Mode] * (1 + d.noise*(2*d.lot.Float64()-1))
+	busy := MachineCPU{Where: "host", Seconds: 1, CPUs: []CPUUse{{CPU: 0, SoftIRQ: 0.25, Idle: 0.75}, {CPU: 1, Guest: 0.75, Idle: 0.25, Steal: 1}}}
+	return ModeCell{Seconds: 2, Sample: &Sample{
+		PPS: v, BitsPerS: v, Sent: 2000, Received: 1000, Lost: 1000, Seconds: 1, CPU: []MachineCPU{busy}, CPUNsPerUnit: 1e6 / v,
+	}}
+}
+
+func keepNothing(ModeCell) error { return nil }
+
+func quiet(ModesProgress) {}
+
+// campaign runs a plan against a device to its end.
+func runModes(t *testing.T, p ModesPlan, d *modesDevice) *ModesCampaign {
+	t.Helper()
+	if err := p.Check(); err != nil {
+		t.Fatal(err)
+	}
+	c := &ModesCampaign{Plan: p, Before: Conditions{CPUs: 2}}
+	if err := c.Run(t.Context(), d.take, keepNothing, quiet); err != nil {
+		t.Fatal(err)
+	}
+	if !c.Ended {
+		t.Error("the campaign has not ended")
+	}
+	return c
+}
+
+func TestModesOrder(t *testing.T) {
+	p := modesPlan(6, 4, 4, 0)
+	d := newDevice(0.01)
+	c := runModes(t, p, d)
+	if len(d.order) != 6*2*4 {
+		t.Fatalf("%d turns, expected %d", len(d.order), 6*2*4)
+	}
+	again := newDevice(0.01)
+	runModes(t, p, again)
+	if d := cmp.Diff(d.order, again.order); d != "" {
+		t.Errorf("the same seed gives another order: %s", d)
+	}
+	p.Seed++
+	other := newDevice(0.01)
+	runModes(t, p, other)
+	if slices.Equal(d.order, other.order) {
+		t.Error("another seed gives the same order")
+	}
+	for block := range 4 {
+		turns := d.order[block*12 : (block+1)*12]
+		seen := map[Turn]bool{}
+		for i, turn := range turns {
+			if turn.Block != block {
+				t.Errorf("turn %d of block %d belongs to block %d", i, block, turn.Block)
+			}
+			seen[turn] = true
+			if (i < 6) != (turn.Workload == turns[0].Workload) {
+				t.Errorf("block %d: the modes of a workload are not taken together", block)
+			}
+		}
+		if len(seen) != 12 {
+			t.Errorf("block %d has %d different turns, expected 12", block, len(seen))
+		}
+	}
+	// Linear drift falls on every mode alike: the places of each in a pair of blocks sum up to the same.
+	sums := map[string]int{}
+	for i, turn := range d.order[:24] {
+		sums[turn.Mode+turn.Workload] += i
+	}
+	for series, sum := range sums {
+		if sum != 23 {
+			t.Errorf("%s has places that sum up to %d, expected 23", series, sum)
+		}
+	}
+	if r := c.Result(); r.Partial || r.Missing != 0 || len(r.Rows) != 12 || r.Blocks != 4 || len(r.Order) != 48 {
+		t.Errorf("partial %v, missing %d, %d rows, %d blocks, %d in order", r.Partial, r.Missing, len(r.Rows), r.Blocks, len(r.Order))
+	}
+}
+
+func TestModesPercentages(t *testing.T) {
+	for _, repeat := range []int{3, 6, 12} {
+		c := runModes(t, modesPlan(3, repeat, repeat, 0), newDevice(0.02))
+		r := c.Result()
+		if d := cmp.Diff(r, c.Result()); d != "" {
+			t.Errorf("the second answer is another one: %s", d)
+		}
+		for _, row := range r.Rows {
+			if len(row.Samples) != repeat || !row.Settled {
+				t.Errorf("%s/%s: %d samples, settled %v", row.Mode, row.Workload, len(row.Samples), row.Settled)
+			}
+			// One and a half CPUs of two were idle in the time that was not stolen.
+			if row.CPUIdle.Value != 50 {
+				t.Errorf("%s: CPU idle %g %%, expected 50", row.Mode, row.CPUIdle.Value)
+			}
+			if row.Mode == "native" {
+				if row.Percent != nil {
+					t.Errorf("native has a percentage of itself: %+v", row.Percent)
+				}
+				continue
+			}
+			want := map[string]float64{"mode1": 50, "mode2": 10}[row.Mode]
+			p := row.Percent
+			if p == nil || math.Abs(p.Value-want) > 0.04*want || p.Lo > p.Value || p.Hi < p.Value || p.Hi-p.Lo > 0.08*want || p.Unit != "%" {
+				t.Errorf("%d samples: %s: %+v, expected %g", repeat, row.Mode, p, want)
+				continue
+			}
+			if (p.Level >= Level) != (repeat >= 6) || row.Differs != (repeat >= 6) && repeat != 3 {
+				t.Errorf("%d samples: level %g, differs %v", repeat, p.Level, row.Differs)
+			}
+		}
+		pps := r.Rows[3]
+		if pps.Workload != "pps" || pps.Mode != "native" || pps.Loss == nil || *pps.Loss != 0.5 || pps.CPUNs.Unit != "ns/packet" || r.Rows[0].CPUNs.Unit != "ns/byte" {
+			t.Errorf("found %+v", pps)
+		}
+	}
+}
+
+// A series ends when its interval is narrow enough, and native goes on as long as another needs it beside itself.
+func TestModesStop(t *testing.T) {
+	c := runModes(t, modesPlan(2, 3, 30, 0.05), newDevice(0.001))
+	if n := len(c.values("mode1", "pps")); n != 6 {
+		t.Errorf("steady: %d samples, expected the 6 that an interval of 95 %% needs", n)
+	}
+	d := newDevice(0)
+	noisy := rand.New(rand.NewPCG(3, 4))
+	c = &ModesCampaign{Plan: modesPlan(3, 3, 20, 0.05)}
+	take := func(ctx context.Context, turn Turn) ModeCell {
+		cell := d.take(ctx, turn)
+		if turn.Mode == "mode2" && turn.Workload == "pps" {
+			cell.Sample.PPS *= 1 + noisy.Float64()
+		}
+		return cell
+	}
+	if err := c.Run(t.Context(), take, keepNothing, quiet); err != nil {
+		t.Fatal(err)
+	}
+	for series, want := range map[[2]string]int{{"native", "stream"}: 6, {"mode1", "pps"}: 6, {"mode2", "pps"}: 20, {"native", "pps"}: 20} {
+		if n := len(c.values(series[0], series[1])); n != want {
+			t.Errorf("%v: %d samples, expected %d", series, n, want)
+		}
+	}
+	r := c.Result()
+	at := slices.IndexFunc(r.Warnings, func(w Warning) bool { return w.Code == "not-settled" })
+	if at < 0 || !strings.Contains(r.Warnings[at].Text, "mode2 (pps)") || strings.Contains(r.Warnings[at].Text, "mode1") {
+		t.Errorf("warnings: %+v", r.Warnings)
+	}
+	for _, row := range r.Rows {
+		if row.Settled != (row.Mode != "mode2" || row.Workload != "pps") && len(row.Samples) < 20 {
+			t.Errorf("%s/%s: settled %v", row.Mode, row.Workload, row.Settled)
+		}
+	}
+}
+
+// Whenever it is interrupted, a campaign that is resumed from its file takes the same turns as one that is not.
+func TestModesResume(t *testing.T) {
+	p := modesPlan(3, 3, 3, 0)
+	whole := newDevice(0.01)
+	runModes(t, p, whole)
+	for after := range len(whole.order) {
+		var file bytes.Buffer
+		c := &ModesCampaign{Plan: p, Host: "h", Environment: Environment{Kernel: "6.1"}}
+		if err := EncodeCampaign(&file, c); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		first, n := newDevice(0.01), 0
+		cut := func(ctx context.Context, turn Turn) ModeCell {
+			if n++; n > after {
+				cancel() // in the middle of this turn
+			}
+			return first.take(ctx, turn)
+		}
+		err := c.Run(ctx, cut, func(cell ModeCell) error { return EncodeCell(&file, &cell) }, quiet)
+		if err != nil || c.Ended || !c.Result().Partial {
+			t.Fatalf("after %d turns: %v, ended %v", after, err, c.Ended)
+		}
+		size := file.Len()
+		file.WriteString(`{"schema":"mpps.campaign/1","cell":{"mode":"na`) // killed while it wrote
+		again, good, err := DecodeCampaign(&file)
+		if err != nil || good != int64(size) || len(again.Cells) != after || again.Host != "h" {
+			t.Fatalf("after %d turns: %v, %d good bytes of %d, %d cells", after, err, good, size, len(again.Cells))
+		}
+		second := newDevice(0.01)
+		if err := again.Run(t.Context(), second.take, keepNothing, quiet); err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(whole.order, slices.Concat(first.order[:after], second.order)); d != "" {
+			t.Fatalf("interrupted after %d turns: %s", after, d)
+		}
+		if r := again.Result(); r.Partial {
+			t.Errorf("the resumed result is partial: %+v", r.Warnings)
+		}
+	}
+}
+
+func TestModesFailures(t *testing.T) {
+	d := newDevice(0.01)
+	d.fails = func(turn Turn, try int) bool { return turn.Mode == "mode1" && turn.Block == 1 && try == 1 }
+	c := runModes(t, modesPlan(3, 3, 3, 0), d)
+	r := c.Result()
+	if r.Partial || len(r.Failures) != 2 || len(d.order) != 3*3*2+2 {
+		t.Errorf("failed once each: partial %v, %d failures, %d turns", r.Partial, len(r.Failures), len(d.order))
+	}
+
+	d = newDevice(0.01)
+	d.fails = func(turn Turn, _ int) bool { return turn.Mode == "mode2" && turn.Block > 0 }
+	c = runModes(t, modesPlan(3, 3, 3, 0), d)
+	r = c.Result()
+	if !r.Partial || !c.GivenUp("mode2") || c.GivenUp("mode1") || len(r.Failures) != maxFailures || r.Missing != 4 {
+		t.Errorf("gone: partial %v, given up %v, %d failures, missing %d", r.Partial, c.GivenUp("mode2"), len(r.Failures), r.Missing)
+	}
+	if at := slices.IndexFunc(r.Warnings, func(w Warning) bool { return w.Code == "mode-failed" }); at < 0 || !strings.Contains(r.Warnings[at].Text, "mode2") || !strings.Contains(r.Warnings[at].Text, "does not answer") {
+		t.Errorf("warnings: %+v", r.Warnings)
+	}
+	// Mended, it is measured to the end.
+	c.Forgive()
+	d.fails = nil
+	if err := c.Run(t.Context(), d.take, keepNothing, quiet); err != nil {
+		t.Fatal(err)
+	}
+	if r := c.Result(); r.Partial || r.Missing != 0 {
+		t.Errorf("mended: partial %v, missing %d", r.Partial, r.Missing)
+	}
+	// Of a native mode that is gone there are no percentages, and the rest is measured.
+	d = newDevice(0.01)
+	d.fails = func(turn Turn, _ int) bool { return turn.Mode == "native" }
+	r = runModes(t, modesPlan(2, 3, 3, 0), d).Result()
+	if len(r.Rows[1].Samples) != 3 || r.Rows[1].Percent != nil || len(r.Rows[0].Samples) != 0 {
+		t.Errorf("without native: %+v", r.Rows)
+	}
+	failed := errors.New("disk full")
+	c = &ModesCampaign{Plan: modesPlan(2, 3, 3, 0)}
+	if err := c.Run(t.Context(), newDevice(0).take, func(ModeCell) error { return failed }, quiet); !errors.Is(err, failed) {
+		t.Errorf("found %v", err)
+	}
+}
+
+func TestModesProgress(t *testing.T) {
+	c := &ModesCampaign{Plan: modesPlan(2, 3, 10, 0.05)}
+	if p := c.Progress(); p.Done != 0 || p.AtLeast != 12 || p.AtMost != 40 || p.Left != 36*time.Second || p.LeftMax != 120*time.Second {
+		t.Errorf("at the start: %+v", p)
+	}
+	var seen []ModesProgress
+	d := newDevice(0)
+	if err := c.Run(t.Context(), d.take, keepNothing, func(p ModesProgress) { seen = append(seen, p) }); err != nil {
+		t.Fatal(err)
+	}
+	for i, p := range seen {
+		if p.Turn != d.order[i] || p.Done != i || (p.Last == nil) != (i == 0) || p.AtLeast > p.AtMost || p.Left > p.LeftMax || p.Left <= 0 {
+			t.Errorf("turn %d: %+v", i, p)
+		}
+	}
+	if p := c.Progress(); p.Left != 0 || p.AtLeast != p.Done || p.AtMost != p.Done {
+		t.Errorf("at the end: %+v", p)
+	}
+}
+
+func TestModesPlanRefuses(t *testing.T) {
+	for want, spoil := range map[string]func(*ModesPlan){
+		"no mode":                  func(p *ModesPlan) { p.Modes = nil },
+		"no workload":              func(p *ModesPlan) { p.Workloads = nil },
+		"two modes":                func(p *ModesPlan) { p.Modes[1].Name = "native" },
+		"two workloads":            func(p *ModesPlan) { p.Workloads[1].Name = "stream" },
+		"no mode bare":             func(p *ModesPlan) { p.Native = "bare" },
+		"expected a name":          func(p *ModesPlan) { p.Modes[1].Agent = "" },
+		"expected 1 to 1000":       func(p *ModesPlan) { p.Max = 2 },
+		"needs 8":                  func(p *ModesPlan) { p.Level, p.Width, p.Max = 0.99, 0.05, 7 },
+		"more than 0 and less":     func(p *ModesPlan) { p.Level = 1 },
+		"interval of 200 %":        func(p *ModesPlan) { p.Width = 2 },
+		`workload stream: found k`: func(p *ModesPlan) { p.Workloads[0].Kind = "x" },
+	} {
+		p := modesPlan(3, 3, 6, 0)
+		spoil(&p)
+		if err := p.Check(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: expected %q", err, want)
+		}
+	}
+}
+
+func TestDecodeCampaignRefuses(t *testing.T) {
+	var good bytes.Buffer
+	c := &ModesCampaign{Plan: modesPlan(2, 3, 3, 0)}
+	if err := EncodeCampaign(&good, c); err != nil {
+		t.Fatal(err)
+	}
+	head := good.String()
+	for text, want := range map[string]string{
+		"":                      "found no whole line",
+		head[:20]:               "found no whole line",
+		"[]\n":                  "line 1",
+		`{"schema":"x"}` + "\n": `found schema "x"`,
+		head + head:             "expected the plan first",
+		head + `{"schema":"mpps.campaign/1","cell":{"mode":"other","workload":"pps"}}` + "\n":                               `mode "other"`,
+		head + `{"schema":"mpps.campaign/1","cell":{"mode":"mode1","workload":"pps","block":3}}` + "\n":                     "block 3",
+		head + `{"schema":"mpps.campaign/1","cell":{"mode":"mode1","workload":"pps","block":0,"sample":{"pps":-1}}}` + "\n": "found -1",
+		strings.Replace(head, `"repeat_min":3`, `"repeat_min":0`, 1):                                                        "the plan",
+	} {
+		if _, _, err := DecodeCampaign(strings.NewReader(text)); !errors.Is(err, ErrNotACampaign) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.60q: %v, expected %q", text, err, want)
+		}
+	}
+}
+
+func TestModesFile(t *testing.T) {
+	r := runModes(t, modesPlan(3, 3, 3, 0), newDevice(0.01)).Result()
+	var file bytes.Buffer
+	if err := EncodeModes(&file, r); err != nil {
+		t.Fatal(err)
+	}
+	text := file.String()
+	again, err := DecodeModes(&file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(r.Rows, again.Rows); d != "" {
+		t.Error(d)
+	}
+	if _, err := Decode(strings.NewReader(text)); !errors.Is(err, ErrModes) || !errors.Is(err, ErrNotARun) {
+		t.Errorf("read as a run: %v", err)
+	}
+	for _, bad := range []string{"{}", `{"schema":"mpps.modes/1","rows":[{}]}`, `{"schema":"mpps.modes/1","rows":[{}],"runs":[{}]}`} {
+		if _, err := DecodeModes(strings.NewReader(bad)); !errors.Is(err, ErrNotARun) {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}
+
+func TestConditions(t *testing.T) {
+	count := func(n uint64) *uint64 { return &n }
+	quietly := Conditions{CPUs: 8, Governors: map[string]int{"performance": 8}, BusyCPUs: 0.2, Clocksource: "tsc", Throttled: count(3)}
+	if w := quietly.Warnings(); len(w) != 0 {
+		t.Errorf("a quiet machine: %+v", w)
+	}
+	if w := (Conditions{}).Warnings(); len(w) != 0 {
+		t.Errorf("nothing is known: %+v", w)
+	}
+	spoilt := Conditions{CPUs: 8, Governors: map[string]int{"performance": 2, "powersave": 6}, BusyCPUs: 3, Steal: 0.2, Clocksource: "hpet"}
+	var codes []string
+	for _, w := range spoilt.Warnings() {
+		codes = append(codes, w.Code)
+	}
+	if d := cmp.Diff([]string{"governor", "other-load", "steal", "slow-clock"}, codes); d != "" {
+		t.Error(d)
+	}
+	later := quietly
+	later.Throttled = count(5)
+	if w := quietly.Between(later); len(w) != 1 || !strings.Contains(w[0].Text, "2 times") {
+		t.Errorf("found %+v", w)
+	}
+	if w := later.Between(quietly); len(w) != 0 {
+		t.Errorf("found %+v", w)
+	}
+	if w := quietly.Between(Conditions{}); len(w) != 0 {
+		t.Errorf("found %+v", w)
+	}
+}
