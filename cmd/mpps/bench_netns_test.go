@@ -81,6 +81,47 @@ func checkLedger(t *testing.T, run *measure.Run) {
 	}
 }
 
+// checkOpenLoop checks that a schedule was kept and its delays are given both ways.
+func checkOpenLoop(t *testing.T, run *measure.Run) {
+	t.Helper()
+	due, sent := run.Latency, run.LatencyRaw
+	if due == nil || sent == nil {
+		t.Fatalf("delays %+v and %+v", due, sent)
+	}
+	if due.Loop != "open" || due.Since != "scheduled" || sent.Since != "sent" || due.Count != sent.Count || due.MeanNs < sent.MeanNs {
+		t.Errorf("%s loop since %s, %d of mean %g; since %s, %d of mean %g", due.Loop, due.Since, due.Count, due.MeanNs, sent.Since, sent.Count, sent.MeanNs)
+	}
+	for _, s := range run.Samples {
+		if s.Due != 396 || s.Sent > s.Due { // 2000 a second for 200 ms but for the lead-in of 2 ms
+			t.Errorf("%d due, %d sent", s.Due, s.Sent)
+		}
+	}
+}
+
+// Requests that the path drops are lost, within their time, and the run says so.
+func TestBenchLosesDatagrams(t *testing.T) {
+	h := newHostAndGuest(t)
+	// A datagram begins with its number: of 16 in a row one is dropped.
+	for _, rule := range [][]string{
+		{"table", "ip", "t"}, {"chain", "ip", "t", "c", "{ type filter hook input priority 0; }"},
+		{"rule", "ip", "t", "c", "meta", "l4proto", "udp", "@th,64,8", "&", "0x0f", "==", "5", "drop"},
+	} {
+		h.ip(append([]string{"netns", "exec", h.guest, "nft", "add"}, rule...)...)
+	}
+	for _, argv := range [][]string{{"rr", "--udp"}, {"rr", "--udp", "--rate", "1k"}} {
+		begin := time.Now()
+		code, stdout, stderr := program(t, h.benchmark(append(argv, "--repeat", "1", "--timeout", "20ms")...)...)
+		if code != exitOK {
+			t.Fatalf("exit code %d: %s", code, stderr)
+		}
+		run := result(t, stdout)
+		checkLedger(t, run)
+		if share := float64(run.Lost) / float64(run.Sent); share < 0.04 || share > 0.09 || run.LimitedBy == measure.ByNothing || !strings.Contains(stdout, "were not answered within 20ms") || time.Since(begin) > 20*time.Second {
+			t.Errorf("%v: lost %d of %d, limited by %s, in %v: %v", argv, run.Lost, run.Sent, run.LimitedBy, time.Since(begin), run.Warnings)
+		}
+	}
+}
+
 func TestBenchThroughBridge(t *testing.T) {
 	h := newHostAndGuest(t)
 	before := h.state()
@@ -91,6 +132,9 @@ func TestBenchThroughBridge(t *testing.T) {
 		{"pps", "--via", "br0", "--rate", "10k", "--frame", "1518", "--flows", "1"},
 		{"pps", "--via", "br0", "--rate", "10k", "--reverse", "--guest-nic", "eth0"},
 		{"rr"},
+		{"rr", "--udp"},
+		{"rr", "--rate", "2k", "--connections", "2"},
+		{"rr", "--udp", "--rate", "2k"},
 		{"stream", "--reverse"},
 	} {
 		t.Run(strings.Join(argv, " "), func(t *testing.T) {
@@ -106,8 +150,11 @@ func TestBenchThroughBridge(t *testing.T) {
 			if len(run.Samples) != 2 || run.Partial {
 				t.Errorf("%d samples, partial %v", len(run.Samples), run.Partial)
 			}
-			if run.Kind == measure.PPS {
+			if run.Kind != measure.Stream {
 				checkLedger(t, run)
+			}
+			if run.Load.Rate > 0 && run.Kind == measure.RR {
+				checkOpenLoop(t, run)
 			}
 			if after := h.state(); after != before {
 				t.Errorf("left behind:\n%sfound before:\n%s", after, before)

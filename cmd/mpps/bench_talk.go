@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"mpps/internal/goal"
 	"mpps/internal/measure"
 	"mpps/internal/measure/rig"
 	"mpps/internal/traffic"
@@ -16,19 +18,30 @@ import (
 type talkFlags struct {
 	benchFlags
 	connections, request, response int
+	udp                            bool
+	rate                           string
+	timeout                        time.Duration
 }
 
 func (a *app) benchTalk(kind measure.Kind) *cobra.Command {
 	var f talkFlags
 	cmd := &cobra.Command{
 		Use:   "rr",
-		Short: "TCP transactions per second, and their latency",
+		Short: "transactions per second over TCP or UDP, and their latency",
 		Long: `Sends a request, waits for its answer and sends the next one: a closed loop, as
-netperf's TCP_RR. Latency is that of whole transactions. Where the far end
-stalls no request is started, so that stalls are under-counted.
+netperf's TCP_RR and UDP_RR. Latency is that of whole transactions. Where the
+far end stalls no request is started, so that stalls are under-counted.
+
+With --rate requests leave on a schedule, whether or not those before were
+answered: an open loop. Latency then counts from the time at which a request
+was due, so that a stall delays all that were due in it (coordinated omission
+is corrected), and latency_raw beside it from the time at which it really left.
 
   mpps bench rr --agent 10.50.0.2:7878 --repeat 6
+  mpps bench rr --agent 10.50.0.2:7878 --udp --rate 10k
   mpps bench rr --from netns:A/v0 --to netns:B/v1 --request 128 --response 1024
+
+A request over UDP that is not answered within --timeout is lost and counted.
 
 --to, or the agent, needs an IP address that --from, or this host, can reach.`,
 		Args: args(cobra.NoArgs),
@@ -38,8 +51,11 @@ stalls no request is started, so that stalls are under-counted.
 	flags := cmd.Flags()
 	flags.IntVar(&f.connections, "connections", 1, "TCP connections at a time, 1 to 1024")
 	if kind == measure.RR {
-		flags.IntVar(&f.request, "request", 1, "bytes of a request")
-		flags.IntVar(&f.response, "response", 1, "bytes of a response")
+		flags.IntVar(&f.request, "request", 1, "bytes of a request (default with --udp --rate: 8, its number)")
+		flags.IntVar(&f.response, "response", 1, "bytes of a response (default with --udp --rate: 8)")
+		flags.BoolVar(&f.udp, "udp", false, "over UDP instead of TCP")
+		flags.StringVar(&f.rate, "rate", "0", "transactions per second on a schedule, such as 10k; 0 is a closed loop")
+		flags.DurationVar(&f.timeout, "timeout", time.Second, "after which a request is lost: over UDP, or with --rate at the end of a trial")
 		return cmd
 	}
 	cmd.Use, cmd.Short = "stream", "bits per second over TCP connections"
@@ -71,11 +87,50 @@ func (f *talkFlags) load(kind measure.Kind) (measure.Load, error) {
 	case kind == measure.RR && (f.request < 1 || f.request > most || f.response < 1 || f.response > most):
 		return load, usage(fmt.Errorf("a request of %d and a response of %d bytes: expected 1 to %d", f.request, f.response, most), "")
 	}
+	if kind == measure.RR {
+		if err := f.transactions(&load); err != nil {
+			return load, err
+		}
+	}
 	if err := rig.CheckLoad(load); err != nil {
 		return load, err
 	}
 	load.FrameBytes, load.Flows = 0, 0
 	return load, nil
+}
+
+// transactions adds what only transactions have.
+func (f *talkFlags) transactions(load *measure.Load) error {
+	rate, err := goal.ParseRate(f.rate)
+	if err != nil {
+		return usage(fmt.Errorf("--rate: %w", err), "")
+	}
+	load.Rate, load.Protocol = rate, rig.TCP
+	if f.udp {
+		load.Protocol = rig.UDP
+	}
+	if f.udp || rate > 0 {
+		load.Timeout = f.timeout
+	}
+	if f.timeout < time.Millisecond || f.timeout > time.Hour {
+		return usage(fmt.Errorf("--timeout %v: expected 1ms to 1h", f.timeout), "")
+	}
+	if !f.udp {
+		return nil
+	}
+	if rate > 0 && !f.changed("request") {
+		load.Request = rig.NumberBytes
+	}
+	if rate > 0 && !f.changed("response") {
+		load.Response = rig.NumberBytes
+	}
+	switch n, m := load.Request, load.Response; {
+	case max(n, m) > rig.MaxDatagram:
+		return usage(fmt.Errorf("a request of %d and a response of %d bytes: a UDP datagram carries at most %d", n, m, rig.MaxDatagram), "")
+	case rate > 0 && min(n, m) < rig.NumberBytes:
+		return usage(fmt.Errorf("a request of %d and a response of %d bytes: with --udp --rate expected %d or more, which hold a request's number", n, m, rig.NumberBytes), "")
+	}
+	return nil
 }
 
 func (a *app) runTalk(ctx context.Context, kind measure.Kind, f *talkFlags) error {

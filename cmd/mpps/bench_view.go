@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
 
 	"mpps/internal/goal"
 	"mpps/internal/measure"
+	"mpps/internal/measure/rig"
 	"mpps/internal/report"
 )
 
@@ -21,8 +23,14 @@ func drawRun(t *report.Text, r *measure.Run, saved []string) {
 	t.Wrapped("  ", loadOf(r))
 	t.Blank()
 	t.Line("  %s  median of %d %s", t.In(report.Bold, estimate(r.Median, r.Kind.Unit())), r.Median.N, spread(r.Median))
-	if r.Kind == measure.PPS {
+	switch {
+	case r.Kind == measure.PPS:
 		drawCounts(t, r)
+	case r.Lost > 0:
+		t.Line("  sent %d requests, lost %d (%.4g %%)", r.Sent, r.Lost, 100*float64(r.Lost)/float64(max(r.Sent, 1)))
+	}
+	if r.Kind != measure.PPS && r.Load.Rate > 0 {
+		t.Wrapped("  limited by "+string(r.LimitedBy)+": ", strings.Join(r.Evidence, "; "))
 	}
 	t.Blank()
 	drawSamples(t, r)
@@ -30,6 +38,7 @@ func drawRun(t *report.Text, r *measure.Run, saved []string) {
 		drawCPU(t, r, s)
 	}
 	drawLatency(t, r.Latency)
+	drawLatency(t, r.LatencyRaw)
 	for _, file := range saved {
 		t.Line("  saved as %s", file)
 	}
@@ -50,7 +59,12 @@ func loadOf(r *measure.Run) string {
 	trials := fmt.Sprintf("%d × %v", r.Load.Repeat, r.Load.Duration)
 	switch r.Kind {
 	case measure.RR:
-		return fmt.Sprintf("%d connections, request %d bytes, response %d bytes, closed loop, %s", r.Load.Connections, r.Load.Request, r.Load.Response, trials)
+		loop := "closed loop"
+		if r.Load.Rate > 0 {
+			loop = "open loop at " + goal.FormatRate(r.Load.Rate) + " transaction/s"
+		}
+		return fmt.Sprintf("%s, %d connections, request %d bytes, response %d bytes, %s, %s",
+			strings.ToUpper(cmp.Or(r.Load.Protocol, rig.TCP)), r.Load.Connections, r.Load.Request, r.Load.Response, loop, trials)
 	case measure.Stream:
 		return fmt.Sprintf("%d connections, %s", r.Load.Connections, trials)
 	}
@@ -127,7 +141,11 @@ func drawLatency(t *report.Text, l *measure.Latency) {
 	for _, p := range l.Percentiles {
 		text += fmt.Sprintf("p%g %s ", p.P, short(p.ValueNs))
 	}
-	t.Wrapped("  "+l.What+" latency: ", text+"max "+short(l.MaxNs))
+	what := l.What + " latency"
+	if l.Since != "" {
+		what += " since " + l.Since
+	}
+	t.Wrapped("  "+what+": ", text+"max "+short(l.MaxNs))
 }
 
 func percentile(l *measure.Latency, p float64) string {

@@ -123,6 +123,8 @@ func alike(before, after *Run) ([]Warning, error) {
 	differ("flows", before.Load.Flows, after.Load.Flows)
 	differ("rate asked for", before.Load.Rate, after.Load.Rate)
 	differ("connections", before.Load.Connections, after.Load.Connections)
+	differ("protocol", before.Load.Protocol, after.Load.Protocol)
+	differ("engine", before.Environment.Engine, after.Environment.Engine)
 	differ("generator", before.Environment.Generator, after.Environment.Generator)
 	differ("sink", before.Environment.Sink, after.Environment.Sink) // a receiver that does less work takes more
 	for _, side := range []struct {

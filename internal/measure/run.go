@@ -99,6 +99,7 @@ type Environment struct {
 	Emulated  bool   `json:"emulated"`  // full emulation (TCG): rates and times prove nothing, ratios little
 	Virtual   string `json:"virtual,omitempty"`
 	MPPS      string `json:"mpps"`                // version of this program
+	Engine    string `json:"engine,omitempty"`    // the program that made the traffic where it was not this one: "netperf 2.7.0"
 	Generator string `json:"generator,omitempty"` // xdp, af_packet
 	Sink      string `json:"sink,omitempty"`      // xdp, af_packet
 	FarHost   string `json:"far_host,omitempty"`  // the agent's host name and kernel

@@ -14,7 +14,17 @@ import (
 	"mpps/internal/traffic/talk"
 )
 
-// Talk is a TCP conversation between two ends. It implements measure.Exchange. Close it after use.
+// The protocols of transactions, and what a datagram of theirs can hold: a request's number at least, where requests
+// overtake each other, and what IPv4 carries at most. Bytes.
+const (
+	TCP = "tcp"
+	UDP = "udp"
+
+	NumberBytes = talk.NumberBytes
+	MaxDatagram = talk.MaxDatagram
+)
+
+// Talk is a conversation between two ends over TCP or UDP. It implements measure.Exchange. Close it after use.
 type Talk struct {
 	setup
 	kind    measure.Kind
@@ -129,15 +139,43 @@ func (t *Talk) Talk(ctx context.Context, load measure.Load) (measure.Sample, err
 	target := t.target
 	target.Conns = load.Connections
 	if t.kind == measure.RR {
-		r, err := talk.RR(ctx, talk.RRConfig{Target: target, Duration: load.Duration, Request: load.Request, Response: load.Response})
-		s := measure.Sample{Seconds: r.Elapsed.Seconds(), Transactions: r.Transactions, TPS: r.PerSecond(), Retransmits: r.Retransmits}
-		if s.Latency = latencyOf("round-trip", r.Delays); s.Latency != nil {
-			s.Latency.Loop = "closed"
-		}
-		return s, err
+		r, err := talk.RR(ctx, talk.RRConfig{
+			Target: target, Duration: load.Duration, Request: load.Request, Response: load.Response,
+			UDP: load.Protocol == UDP, Rate: load.Rate, Timeout: load.Timeout,
+		})
+		return transactions(load, r), explainTalk(err)
 	}
 	r, err := talk.Stream(ctx, talk.StreamConfig{Target: target, Duration: load.Duration, Reverse: t.reverse})
 	return measure.Sample{Seconds: r.Elapsed.Seconds(), Bytes: r.Bytes, BitsPerS: r.BitsPerSecond(), Retransmits: r.Retransmits}, err
+}
+
+// transactions is the sample of a run of transactions.
+func transactions(load measure.Load, r talk.RRResult) measure.Sample {
+	s := measure.Sample{
+		Seconds: r.Elapsed.Seconds(), Transactions: r.Transactions, TPS: r.PerSecond(), Retransmits: r.Retransmits,
+		Sent: r.Sent, Received: r.Transactions, Lost: r.Lost, Late: r.Late, Due: r.Due, Blocked: r.Blocked,
+	}
+	if s.Latency = latencyOf("round-trip", r.Delays); s.Latency != nil {
+		s.Latency.Loop = "closed"
+	}
+	if load.Rate == 0 || s.Latency == nil {
+		return s
+	}
+	s.LatencyRaw = latencyOf("round-trip", r.SinceSent)
+	s.Latency.Loop, s.LatencyRaw.Loop = "open", "open"
+	s.Latency.Since, s.LatencyRaw.Since = "scheduled", "sent"
+	return s
+}
+
+// explainTalk says what may be the matter with a conversation that broke off.
+func explainTalk(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, talk.ErrConfig):
+		return &Error{Err: err, Usage: true}
+	}
+	return err
 }
 
 // Close ends the conversation.

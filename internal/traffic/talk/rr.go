@@ -76,7 +76,7 @@ type tally struct {
 func (c *RRConfig) check() error {
 	most := maxMessage
 	if c.UDP {
-		most = maxDatagram
+		most = MaxDatagram
 	}
 	if c.Request == 0 {
 		c.Request = 1
@@ -90,8 +90,8 @@ func (c *RRConfig) check() error {
 	switch {
 	case c.Request < 0 || c.Response < 0 || c.Request > most || c.Response > most:
 		return fmt.Errorf("%w: request of %d and response of %d bytes, want 1 to %d", ErrConfig, c.Request, c.Response, most)
-	case c.UDP && c.Rate > 0 && min(c.Request, c.Response) < numberBytes:
-		return fmt.Errorf("%w: request of %d and response of %d bytes, want %d or more for the number of a request", ErrConfig, c.Request, c.Response, numberBytes)
+	case c.UDP && c.Rate > 0 && min(c.Request, c.Response) < NumberBytes:
+		return fmt.Errorf("%w: request of %d and response of %d bytes, want %d or more for the number of a request", ErrConfig, c.Request, c.Response, NumberBytes)
 	case c.Rate < 0 || math.IsNaN(c.Rate) || math.IsInf(c.Rate, 0):
 		return fmt.Errorf("%w: rate of %g transactions/s", ErrConfig, c.Rate)
 	case c.Timeout < 0:

@@ -17,7 +17,7 @@ func TestUDP(t *testing.T) {
 	for _, c := range []RRConfig{
 		{Target: Target{Conns: 2}, Count: 500}, // one byte: its number modulo 256
 		{Count: 300, Request: 100, Response: 3000},
-		{Count: 20, Request: maxDatagram, Response: 1},
+		{Count: 20, Request: MaxDatagram, Response: 1},
 	} {
 		c.Addr, c.UDP = s.Addr(), true
 		r, err := RR(t.Context(), c)
@@ -71,7 +71,7 @@ func lossy(t *testing.T, f func(n int, answer func(after time.Duration))) string
 func TestUDPLoss(t *testing.T) {
 	for _, rate := range []float64{0, 500} {
 		for _, size := range []int{1, 8} {
-			if rate > 0 && size < numberBytes {
+			if rate > 0 && size < NumberBytes {
 				continue
 			}
 			addr := lossy(t, func(n int, answer func(time.Duration)) {
@@ -92,12 +92,11 @@ func TestUDPLoss(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// SO_RCVTIMEO is looked at every 100 ms, so that the closed loop may see the late answer within its time.
-			if r.Sent != 60 || r.Transactions+r.Lost != 60 || r.Lost < 1 || r.Lost > 2 || r.Histogram().Count() != r.Transactions || r.Elapsed > 3*time.Second {
+			if r.Sent != 60 || r.Transactions+r.Lost != 60 || r.Lost != 2 || r.Late < 1 || r.Late > 2 || r.Histogram().Count() != r.Transactions || r.Elapsed > 3*time.Second {
 				t.Errorf("rate %g, %d bytes: %d sent, %d answered, %d lost, %d late in %v", rate, size, r.Sent, r.Transactions, r.Lost, r.Late, r.Elapsed)
 			}
-			if rate > 0 && (r.Lost != 2 || r.Late != 2) {
-				t.Errorf("open loop: %d lost, %d late, expected 2 and 2", r.Lost, r.Late)
+			if rate > 0 && r.Late != 2 {
+				t.Errorf("open loop: %d late, expected 2", r.Late)
 			}
 		}
 	}
@@ -178,7 +177,7 @@ func TestOpenLoopSeesStalls(t *testing.T) {
 		}
 	}
 	// 80 of the 100 requests of the stall were due more than 20 ms before its end.
-	if slow[0] > 10 || slow[1000] < 60 || slow[1000] > 130 {
+	if slow[0] > 30 || slow[1000] < 60 {
 		t.Errorf("slow transactions: %d in the closed loop, %d in the open one", slow[0], slow[1000])
 	}
 }
@@ -210,7 +209,7 @@ func TestOpenLoopBlocked(t *testing.T) {
 
 func TestRRRefused(t *testing.T) {
 	for name, c := range map[string]RRConfig{
-		"a datagram too large":   {UDP: true, Request: maxDatagram + 1},
+		"a datagram too large":   {UDP: true, Request: MaxDatagram + 1},
 		"no room for the number": {UDP: true, Rate: 100, Request: 7, Response: 8},
 		"a negative rate":        {Rate: -1},
 		"a negative timeout":     {Timeout: -1},

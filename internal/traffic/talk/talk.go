@@ -45,10 +45,12 @@ const (
 
 const (
 	maxMessage  = 64 << 20
-	maxDatagram = 65507 // bytes that a UDP datagram over IPv4 can carry: 65535 − 20 − 8
 	defaultBuf  = 128 << 10
 	helloWithin = 5 * time.Second
 )
+
+// MaxDatagram is how many bytes a UDP datagram over IPv4 can carry: 65535 − 20 − 8.
+const MaxDatagram = 65507
 
 type hello struct {
 	service           uint32
@@ -79,7 +81,7 @@ func parseHello(b []byte) (hello, error) {
 		least = 1
 	}
 	if h.service == serviceUDPRR {
-		most = maxDatagram
+		most = MaxDatagram
 	}
 	if h.request < 1 || h.request > most || h.response < least || h.response > most {
 		return h, fmt.Errorf("hello of a TCP test: sizes %d and %d, expected 1 to %d", h.request, h.response, most)

@@ -16,9 +16,9 @@ import (
 	"mpps/internal/traffic"
 )
 
-// A datagram begins with its number, least significant byte first, in as many bytes as request and response both have, up
-// to 8. The answer begins with the same bytes.
-const numberBytes = 8
+// NumberBytes is the length of a datagram's number, with which it begins, least significant byte first; shorter
+// datagrams have its first bytes. The answer begins with the same bytes.
+const NumberBytes = 8
 
 // glance is how often a thread that waits for a datagram looks whether it is over.
 const glance = 100 * time.Millisecond
@@ -67,10 +67,6 @@ func (t Target) dialPort(ctx context.Context, port uint16) (c *conn, err error) 
 	if err != nil {
 		return nil, err
 	}
-	if err := c.giveUpAfter(glance); err != nil {
-		c.close()
-		return nil, err
-	}
 	return c, nil
 }
 
@@ -100,14 +96,17 @@ func closeAll(conns []*conn) {
 
 // number puts a datagram's number into its first bytes.
 func number(b []byte, n uint64) {
-	var all [numberBytes]byte
+	var all [NumberBytes]byte
 	binary.LittleEndian.PutUint64(all[:], n)
 	copy(b, all[:])
 }
 
 // transactUDP makes one transaction after the other; one that is not answered in time is lost.
 func (r *run) transactUDP(c *conn, request, response []byte, limit uint64, timeout time.Duration, n *tally, live *atomic.Uint64) error {
-	mark := request[:min(numberBytes, len(request), len(response))]
+	if err := c.giveUpAfter(min(glance, timeout)); err != nil {
+		return err
+	}
+	mark := request[:min(NumberBytes, len(request), len(response))]
 	start := time.Now()
 	var turn turn
 	for r.going() && (limit == 0 || n.sent < limit) {
@@ -197,8 +196,8 @@ func (s *Server) listenUDP(near net.Addr) (c *conn, port uint16, err error) {
 // answerDatagrams answers the first sender with the client's address, and only that: the socket is connected with it, so
 // that nobody else is answered and the kernel finds the way only once.
 func (s *Server) answerDatagrams(data *conn, h hello, far net.Addr, over *atomic.Bool) {
-	buf, response := make([]byte, maxDatagram), make([]byte, h.response)
-	mark := min(numberBytes, len(response), int(h.request))
+	buf, response := make([]byte, MaxDatagram), make([]byte, h.response)
+	mark := min(NumberBytes, len(response), int(h.request))
 	connected := false
 	start := time.Now()
 	var turn turn
