@@ -143,6 +143,7 @@ func TestBenchWithAgent(t *testing.T) {
 // What answers at an agent's address is not always one, or not one of ours.
 func TestBenchWithSomethingElse(t *testing.T) {
 	for name, c := range map[string]struct{ greeting, want string }{
+		"an older agent":    {`{"mpps": "0.1.0", "protocol": 1, "challenge": "00ff"}` + "\n", "install the same version"},
 		"a newer agent":     {`{"mpps": "9.9.9", "protocol": 99, "challenge": "00ff"}` + "\n", "install the same version"},
 		"another service":   {"SSH-2.0-OpenSSH_9.2\r\n", "hint: "},
 		"a web server":      {"{}\n", "something else answers"},

@@ -87,8 +87,8 @@ func TestFakeAgent(t *testing.T) {
 		done  string
 		want  error
 	}{
-		"without the secret": {`{"mpps":"1","protocol":1,"challenge":"00","secret":true}`, `{"proof":"00","silence_ms":1000}`, ErrSecret},
-		"other version":      {`{"mpps":"9","protocol":2,"challenge":"00"}`, ``, ErrVersion},
+		"without the secret": {`{"mpps":"1","protocol":2,"challenge":"00","secret":true}`, `{"proof":"00","silence_ms":1000}`, ErrSecret},
+		"older version":      {`{"mpps":"9","protocol":1,"challenge":"00"}`, ``, ErrVersion},
 		"a web server":       {`HTTP/1.1 400 Bad Request`, ``, ErrHello},
 		"other JSON":         {`{}`, ``, ErrHello},
 		"endless line":       {strings.Repeat("x", maxLine+10), ``, ErrHello},

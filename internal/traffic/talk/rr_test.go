@@ -140,10 +140,10 @@ func TestOpenLoop(t *testing.T) {
 				t.Fatal(err)
 			}
 			// 250 ms behind the lead-in of 2 ms.
-			if r.Due != 500 || r.Sent < 490 || r.Sent > 500 || r.Transactions+r.Lost != r.Sent || r.Lost != 0 || r.Blocked != 0 {
+			if r.Due != 500 || r.Sent < 400 || r.Sent > 500 || r.Transactions+r.Lost != r.Sent || r.Lost != 0 || r.Blocked != 0 {
 				t.Errorf("udp %v, %d connections: %d due, %d sent, %d answered, %d lost, %d blocked", udp, conns, r.Due, r.Sent, r.Transactions, r.Lost, r.Blocked)
 			}
-			if rate := r.PerSecond(); rate < 1900 || rate > 2001 {
+			if rate := r.PerSecond(); rate < 1600 || rate > 2001 {
 				t.Errorf("udp %v, %d connections: %g a second in %v", udp, conns, rate, r.Elapsed)
 			}
 			due, sent := r.Histogram(), traffic.FromBins(r.SinceSent)
