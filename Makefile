@@ -4,7 +4,7 @@ GO      ?= go
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo 0.1.0)
 export CGO_ENABLED = 0
 
-.PHONY: demo test build deps deps-test lint generate check-generated test-unit test-netns test-lab test-faults bench bench-generator bench-placement fuzz clean clean-lab
+.PHONY: demo test build deps deps-test lint generate check-generated test-unit test-netns test-lab test-faults bench bench-field bench-generator bench-placement fuzz clean clean-lab
 
 demo: deps build            ## the main job on a real host in a box, ends with an HTML report in out/demo
 	bin/mpps demo --out out/demo
@@ -49,8 +49,11 @@ test-faults:                ## kills the program and resets the emulated host at
 bench:                      ## speed and size of the program itself
 	$(GO) test -run '^$$' -bench . -benchmem ./internal/audit/... ./internal/facts/... ./internal/host/...
 
-bench-generator: deps build ## our generator beside trafgen, xdp-trafficgen, iperf3 and testpmd
-	scripts/bench-generator
+bench-field: deps build     ## generators, transactions and CPU times beside those of other programs, about 10 minutes
+	scripts/bench-field
+
+bench-generator: deps build ## the generators of bench-field alone
+	scripts/bench-field -parts generators
 
 bench-placement: deps build ## a guest in the emulated host as libvirt leaves it and as placed, in turns, and 30 random big hosts
 	$(GO) test -count=1 -v -run TestImprovement ./internal/placement

@@ -17,41 +17,41 @@ const everything = "everything"
 // imports lists, for each package, which packages of this module it may import directly. Imports point one way: what
 // stands further down may use what stands above it. docs/ARCHITECTURE.md has the same table.
 var imports = map[string][]string{
-	"datapath":         {},
-	"setting":          {},
-	"goal":             {"setting"},
-	"domain":           {"setting"},
-	"facts":            {"setting", "domain"},
-	"placement":        {"setting", "facts", "goal"},
-	"knob":             {"datapath", "setting", "facts", "goal", "placement", "domain"},
-	"audit":            {"datapath", "setting", "facts", "goal", "knob", "placement"},
-	"site":             {"setting", "knob"},
-	"plan":             {"datapath", "setting", "facts", "goal", "knob", "audit", "placement"},
-	"lasting":          {"datapath", "setting", "facts", "goal", "knob", "plan"},
-	"journal":          {"setting", "goal"},
-	"apply":            {"setting", "facts", "goal", "plan", "lasting", "journal"},
-	"host":             {"setting", "facts", "domain"},
-	"traffic":          {},
-	"traffic/talk":     {"traffic"},
-	"traffic/agent":    {"traffic", "traffic/talk"},
-	"traffic/genbench": {"traffic"},
-	"measure":          {},
-	"measure/export":   {"measure"},
-	"measure/rig":      {"measure", "traffic", "traffic/agent", "traffic/talk"},
-	"report":           {"datapath", "setting", "domain", "facts", "goal", "placement", "knob", "audit", "plan", "journal", "apply", "measure"},
-	"lab":              {},
-	"lab/guestinit":    {},
-	"lab/labtest":      {"lab"},
-	"cmd/mpps":         {everything},
+	"datapath":           {},
+	"setting":            {},
+	"goal":               {"setting"},
+	"domain":             {"setting"},
+	"facts":              {"setting", "domain"},
+	"placement":          {"setting", "facts", "goal"},
+	"knob":               {"datapath", "setting", "facts", "goal", "placement", "domain"},
+	"audit":              {"datapath", "setting", "facts", "goal", "knob", "placement"},
+	"site":               {"setting", "knob"},
+	"plan":               {"datapath", "setting", "facts", "goal", "knob", "audit", "placement"},
+	"lasting":            {"datapath", "setting", "facts", "goal", "knob", "plan"},
+	"journal":            {"setting", "goal"},
+	"apply":              {"setting", "facts", "goal", "plan", "lasting", "journal"},
+	"host":               {"setting", "facts", "domain"},
+	"traffic":            {},
+	"traffic/talk":       {"traffic"},
+	"traffic/agent":      {"traffic", "traffic/talk"},
+	"measure":            {},
+	"measure/export":     {"measure"},
+	"measure/rig":        {"measure", "traffic", "traffic/agent", "traffic/talk"},
+	"measure/fieldbench": {"measure", "measure/rig", "traffic"},
+	"report":             {"datapath", "setting", "domain", "facts", "goal", "placement", "knob", "audit", "plan", "journal", "apply", "measure"},
+	"lab":                {},
+	"lab/guestinit":      {},
+	"lab/labtest":        {"lab"},
+	"cmd/mpps":           {everything},
 }
 
-// programs are the packages that may start programs. traffic/genbench is a benchmark's own program, and the init of a guest
+// programs are the packages that may start programs. measure/fieldbench is a benchmark's own program, and the init of a guest
 // starts the guest's agent.
-var programs = []string{"host", "lab", "lab/guestinit", "lab/labtest", "traffic/genbench"}
+var programs = []string{"host", "lab", "lab/guestinit", "lab/labtest", "measure/fieldbench"}
 
 // printers are the packages that may write to the standard streams, besides cmd/mpps/main.go, which hands them on. The
 // init of a guest has nobody to return to, nor has the end of a test process.
-var printers = []string{"report", "lab/guestinit", "lab/labtest", "traffic/genbench"}
+var printers = []string{"report", "lab/guestinit", "lab/labtest", "measure/fieldbench"}
 
 var rules = map[string]rule{
 	"imports point one way":             pointsOneWay,
@@ -95,7 +95,7 @@ func TestRulesCanFail(t *testing.T) {
 		{one, "setting", "a.go", `import "mpps/internal/facts"`, "must not import facts"},
 		{one, "facts", "a.go", `import "mpps/internal/setting"`, ""},
 		{one, "util", "a.go", ``, "package util is not in the table"},
-		{one, "traffic/genbench", "a.go", `import "mpps/internal/host"`, "must not import host"},
+		{one, "measure/fieldbench", "a.go", `import "mpps/internal/host"`, "must not import host"},
 		{one, "cmd/other", "a.go", ``, "package cmd/other is not in the table"},
 		{one, "cmd/mpps", "a.go", `import "mpps/internal/host"`, ""},
 		{one, "lab", "a.go", `import "mpps/cmd/mpps"`, "nothing imports a command"},
@@ -131,7 +131,7 @@ func TestRulesCanFail(t *testing.T) {
 		{four, "host", "a.go", `var _ = f("sh", "-c", "true")`, "sh -c"},
 		{four, "host", "a.go", `var _ = f(nil, "/bin/sh", "-ec", "true")`, "/bin/sh -ec"},
 		{four, "cmd/mpps", "a.go", `var _ = []string{"ip", "netns", "exec", "n", "bash", "-c", "true"}`, "bash -c"},
-		{four, "traffic/genbench", "a.go", "var _ = append([]string{`bash`, `-c`}, x...)", "bash -c"},
+		{four, "measure/fieldbench", "a.go", "var _ = append([]string{`bash`, `-c`}, x...)", "bash -c"},
 		{four, "lab/labtest", "a.go", `var _ = f("sh", "-c", "true")`, "sh -c"},
 		{four, "lab", "a.go", `var _ = f("sh", "-c", "true")`, ""},
 		{four, "host", "a.go", `var _ = f("virsh", "-c", "qemu:///system")`, ""},

@@ -8,7 +8,7 @@
 // the two a device and kernel can do, and why.
 //
 // The sub-package tcp has the stream and transaction endpoints, agent the far
-// end of a measurement, genbench the comparison with other generators.
+// end of a measurement.
 //
 // Everything that is attached to a device hangs on a file descriptor
 // (bpf_link, packet sockets) so that the kernel removes it however the process

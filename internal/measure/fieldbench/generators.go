@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -30,6 +31,7 @@ type generator struct {
 
 func generators(tree string) []generator {
 	return []generator{
+		bare(),
 		ours("mpps xdp", traffic.Config{Method: traffic.XDP}),
 		ours("mpps xdp, 65536 flows", traffic.Config{Method: traffic.XDP, Frame: traffic.Frame{
 			SrcPort: traffic.PortRange{First: 1024, Count: 256}, DstPort: traffic.PortRange{First: 1024, Count: 256},
@@ -41,6 +43,45 @@ func generators(tree string) []generator {
 		program("testpmd net_af_packet", "dpdk-dev", "dpdk-testpmd", []string{"--version"}, nil, testpmdArgs("net_af_packet0,iface=%s,qdisc_bypass=1")),
 		iperf3(),
 	}
+}
+
+// benchGenerators compares packets per second that arrive.
+func benchGenerators(ctx context.Context, l *link, o options) ([]Part, error) {
+	var all []contestant
+	base := 0
+	for _, g := range generators(o.tree) {
+		if g.name == "mpps xdp" {
+			base = len(all)
+		} else if len(o.only) > 0 && !slices.ContainsFunc(o.only, func(w string) bool { return strings.Contains(g.name, w) }) {
+			continue
+		}
+		all = append(all, contestant{
+			row: Row{Name: g.name, Package: g.apt, Version: g.version, Failed: g.missing},
+			turn: func(ctx context.Context) ([]float64, error) {
+				pps, err := turn(ctx, g, l, o.each)
+				return []float64{pps}, err
+			},
+		})
+	}
+	return interleave(ctx, o, all, []Part{{
+		Title: "packet generators on one core: 64-byte frames, a veth pair into an XDP program that drops, counted there",
+		Unit:  "Mpps", Scale: 1e6, Base: base,
+	}})
+}
+
+// bare is the loop in the kernel that ours runs in, with a program that writes nothing.
+func bare() generator {
+	return generator{name: "bare loop, nothing written", apt: "this repository", start: func(ctx context.Context, l *link) (func(), <-chan error, error) {
+		ctx, cancel := context.WithCancel(ctx)
+		ended := make(chan error, 1)
+		done := make(chan struct{})
+		frame := traffic.Frame{Size: traffic.MinFrame}
+		go func() {
+			defer close(done)
+			ended <- traffic.BareLoop(ctx, l.near, l.cpu, frame)
+		}()
+		return func() { cancel(); <-done }, ended, nil
+	}}
 }
 
 // ours runs in this process.
@@ -175,23 +216,23 @@ func lastLine(out []byte) string {
 	return strings.TrimSpace(lines[len(lines)-1])
 }
 
+// inTree is a program of a newer root tree, with what has to go before it; "" if it is not there.
+func inTree(tree, program string) (path string, loader []string) {
+	path = filepath.Join(tree, program)
+	if _, err := os.Stat(path); tree == "" || err != nil {
+		return "", nil
+	}
+	return path, []string{filepath.Join(tree, "lib64/ld-linux-x86-64.so.2"), "--library-path", filepath.Join(tree, "usr/lib/x86_64-linux-gnu")}
+}
+
 // xdpTrafficgen takes the program out of a newer root tree, with that tree's
 // libraries, if there is one.
 func xdpTrafficgen(tree string) generator {
 	args := func(l *link) ([]string, error) {
 		return []string{"udp", l.near.Iface, "-m", l.farMAC, "-M", l.nearMAC, "-t", "1"}, nil
 	}
-	if tree == "" {
-		if found, _ := filepath.Glob("/var/cache/mpps-lab/tree-*/root"); len(found) > 0 {
-			tree = found[len(found)-1]
-		}
-	}
-	if path := filepath.Join(tree, "usr/sbin/xdp-trafficgen"); tree != "" {
-		if _, err := os.Stat(path); err == nil {
-			loader := []string{filepath.Join(tree, "lib64/ld-linux-x86-64.so.2"), "--library-path", filepath.Join(tree, "usr/lib/x86_64-linux-gnu")}
-			// The compiled programs are found by an environment variable of libxdp.
-			return program("xdp-trafficgen", "xdp-tools (Debian 13)", path, []string{"udp", "--version"}, loader, args)
-		}
+	if path, loader := inTree(tree, "usr/sbin/xdp-trafficgen"); path != "" {
+		return program("xdp-trafficgen", "xdp-tools (Debian 13)", path, []string{"udp", "--version"}, loader, args)
 	}
 	return program("xdp-trafficgen", "xdp-tools", "xdp-trafficgen", []string{"udp", "--version"}, nil, args)
 }
