@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 )
 
 // Frame sizes in bytes, counted with the 4 byte FCS as RFC 2544 section 9 does.
@@ -61,7 +62,8 @@ type PortRange struct {
 // The flows are all combinations of the four ranges, stepped like an odometer
 // whose fastest wheel is the source port.
 type Frame struct {
-	Size        int              `json:"size"` // with FCS, 0 means 64
+	Size        int              `json:"size"`            // with FCS, 0 means 64
+	Sizes       []int            `json:"sizes,omitempty"` // sizes in turn instead of one, up to 64 and 8 different ones; Size is then the largest
 	SrcMAC      net.HardwareAddr `json:"src_mac,omitempty"`
 	DstMAC      net.HardwareAddr `json:"dst_mac,omitempty"`
 	VLAN        uint16           `json:"vlan,omitempty"` // 1–4094, 0 for no tag
@@ -77,6 +79,9 @@ type Frame struct {
 
 // withDefaults fills in what is not set; MACs stay empty.
 func (f Frame) withDefaults() Frame {
+	if len(f.Sizes) > 0 {
+		f.Size = slices.Max(f.Sizes)
+	}
 	if f.Size == 0 {
 		f.Size = MinFrame
 		if f.VLAN != 0 {
@@ -111,6 +116,17 @@ func (f Frame) check(mtu int) error {
 	lo, hi := MinFrame, MaxFrame
 	if f.VLAN != 0 {
 		lo, hi = lo+vlanBytes, hi+vlanBytes
+	}
+	if len(f.Sizes) > maxOrder {
+		return fmt.Errorf("%w: %d sizes in turn, want up to %d", ErrFrame, len(f.Sizes), maxOrder)
+	}
+	if kinds := f.mix().kinds; len(kinds) > maxSizes {
+		return fmt.Errorf("%w: %d different sizes, want up to %d", ErrFrame, len(kinds), maxSizes)
+	}
+	for _, size := range f.Sizes {
+		if size < lo || size > hi {
+			return fmt.Errorf("%w: size %d, want %d to %d bytes with FCS", ErrFrame, size, lo, hi)
+		}
 	}
 	switch {
 	case f.Size < lo || f.Size > hi:

@@ -41,6 +41,18 @@ type genConfig struct {
 	Drop       uint8
 	_          [4]byte
 	Udp        uint64
+	ShiftEvery uint32
+	OrderCount uint32
+	Order      [64]uint8
+	Sizes      [8]struct {
+		_       structs.HostLayout
+		Head    uint64
+		Udp     uint64
+		IpBase  uint32
+		UdpBase uint32
+		Cut     uint32
+		Unused  uint32
+	}
 }
 
 type genState struct {
@@ -58,6 +70,8 @@ type genState struct {
 	Dst       uint32
 	Sport     uint32
 	Dport     uint32
+	At        uint32
+	Since     uint32
 }
 
 // Names of all BPF objects in the ELF.

@@ -40,6 +40,13 @@ type packetWorker struct {
 	slipped time.Duration
 }
 
+// packetKind is what differs with the size of a frame.
+type packetKind struct {
+	sums
+	header []byte
+	bytes  int // of the whole frame, without FCS
+}
+
 // packetBatch is how many frames one system call sends at the most.
 const packetBatch = 64
 
@@ -143,6 +150,7 @@ func (g *packetGenerator) Run(ctx context.Context) (Result, error) {
 	for _, w := range g.workers {
 		r.Workers = append(r.Workers, WorkerResult{CPU: w.cpu, Stream: w.stream, Sent: w.sent.Load(), Elapsed: w.ended.Sub(w.started)})
 		r.Sent += w.sent.Load()
+		r.Bytes += g.conf.Frame.bytes(w.sent.Load())
 		r.Slipped += w.slipped
 		if first.IsZero() || w.started.Before(first) {
 			first = w.started
@@ -152,7 +160,6 @@ func (g *packetGenerator) Run(ctx context.Context) (Result, error) {
 		}
 	}
 	r.Elapsed = last.Sub(first)
-	r.Bytes = r.Sent * uint64(g.conf.Frame.Size)
 	return r, errors.Join(errs...)
 }
 
@@ -203,7 +210,12 @@ func (w *packetWorker) run(ctx context.Context) error {
 		return err
 	}
 	c, f := w.conf, &w.conf.Frame
-	base := sums{f.ipBase(), f.udpBase(w.stream)}
+	mix := f.mix()
+	kinds := make([]packetKind, len(mix.kinds))
+	for i, kind := range mix.kinds {
+		header := kind.template(w.stream)
+		kinds[i] = packetKind{sums{kind.ipBase(), kind.udpBase(w.stream)}, header[:kind.l2Bytes()-2+l3Bytes], len(header)}
+	}
 	pos := f.at(uint64(w.stream-c.Stream) * (f.Flows() / uint64(len(c.CPUs))))
 	limit := w.count
 	if limit == 0 {
@@ -232,7 +244,12 @@ func (w *packetWorker) run(ctx context.Context) error {
 			stamp = clock.stamp(now)
 		}
 		for i := range n {
-			f.put(w.frames[i], base, pos, seq+i, stamp)
+			kind := &kinds[mix.next()]
+			if len(kinds) > 1 {
+				copy(w.frames[i], kind.header)
+				w.iovs[i].SetLen(kind.bytes)
+			}
+			f.put(w.frames[i], kind.sums, pos, seq+i, stamp)
 			f.next(&pos)
 		}
 		if !c.Discard {

@@ -102,7 +102,7 @@ func (c *Config) program(stream uint16) genConfig {
 		DstFirst: addr(f.Dst.First), DstCount: f.Dst.Count,
 		SportFirst: uint32(f.SrcPort.First), SportCount: f.SrcPort.Count,
 		DportFirst: uint32(f.DstPort.First), DportCount: f.DstPort.Count,
-		Stream: swap16(stream), Flows: bit(f.Flows() > 1), Vlan: bit(f.VLAN != 0), Stamp: bit(c.Stamp),
+		Stream: swap16(stream), Flows: bit(f.Flows() > 1 || len(f.Sizes) > 0), Vlan: bit(f.VLAN != 0), Stamp: bit(c.Stamp),
 		UdpSum: bit(f.UDPChecksum), Drop: bit(c.Discard),
 	}
 	// The program writes the words as they are.
@@ -114,6 +114,9 @@ func (c *Config) program(stream uint16) genConfig {
 	p.HeadVlan = binary.NativeEndian.Uint32(t[24:])
 	clear(t[f.l2Bytes()-2+atUDPSum:][:2])
 	p.Udp = binary.NativeEndian.Uint64(t[f.l2Bytes()-2+atUDPLen:])
+	if len(f.Sizes) > 0 {
+		f.mix().program(&p, stream)
+	}
 	if c.Rate > 0 {
 		p.Paced = 1
 		p.Burst = uint32(c.Burst)
@@ -122,6 +125,25 @@ func (c *Config) program(stream uint16) genConfig {
 		p.StepNs, p.StepFrac = uint64(step), uint64(frac*(1<<32))
 	}
 	return p
+}
+
+// program fills in what the program needs of a mix of sizes.
+func (m mix) program(p *genConfig, stream uint16) {
+	p.OrderCount, p.ShiftEvery = uint32(len(m.order)), m.every
+	for i, kind := range m.order {
+		p.Order[i] = uint8(kind)
+	}
+	largest := 0
+	for _, f := range m.kinds {
+		largest = max(largest, f.Size)
+	}
+	for i, f := range m.kinds {
+		t := f.template(stream)
+		s := &p.Sizes[i]
+		s.Head = binary.NativeEndian.Uint64(t[16:])
+		s.Udp = binary.NativeEndian.Uint64(t[f.l2Bytes()-2+atUDPLen:])
+		s.IpBase, s.UdpBase, s.Cut = f.ipBase(), f.udpBase(stream), uint32(largest-f.Size)
+	}
 }
 
 func swap16(v uint16) uint16 { return v<<8 | v>>8 }
@@ -261,10 +283,10 @@ func (g *xdpGenerator) result() (Result, error) {
 		}
 		r.Workers = append(r.Workers, wr)
 		r.Sent += s.Seq
+		r.Bytes += g.conf.Frame.bytes(s.Seq)
 		r.Slipped += time.Duration(s.SlippedNs)
 		polls += s.Polls
 	}
-	r.Bytes = r.Sent * uint64(g.conf.Frame.Size)
 	r.Elapsed = time.Duration(last - first)
 	if g.refused != nil {
 		n, why, err := g.refused.read()

@@ -141,6 +141,7 @@ func TestExactCounts(t *testing.T) {
 		for _, f := range []Frame{
 			{},
 			{Size: 1518, UDPChecksum: true},
+			{Sizes: IMIX(), SrcPort: PortRange{1000, 16}},
 			{Size: 68, VLAN: 7},
 			{Size: 128, Src: AddrRange{netip.MustParseAddr("198.18.0.250"), 20}, SrcPort: PortRange{1000, 50}},
 		} {
@@ -161,7 +162,7 @@ func TestExactCounts(t *testing.T) {
 					if r.Sent != n || g.Sent() != n || c.Received != n || c.Lost(n) != 0 || c.Duplicated+c.Reordered+c.TooLate+c.Foreign != 0 || !c.Exact {
 						t.Errorf("sent %d, counts %+v", r.Sent, c)
 					}
-					if c.Bytes != r.Bytes || r.Bytes != n*uint64(g.(interface{ size() int }).size()) {
+					if c.Bytes != r.Bytes || r.Bytes != g.(interface{ bytes(uint64) uint64 }).bytes(n) {
 						t.Errorf("bytes sent %d, received %d", r.Bytes, c.Bytes)
 					}
 					if err := s.Reset(); err != nil {
@@ -176,13 +177,16 @@ func TestExactCounts(t *testing.T) {
 	}
 }
 
-func (g *xdpGenerator) size() int    { return g.conf.Frame.Size }
-func (g *packetGenerator) size() int { return g.conf.Frame.Size }
+func (g *xdpGenerator) bytes(n uint64) uint64    { return g.conf.Frame.bytes(n) }
+func (g *packetGenerator) bytes(n uint64) uint64 { return g.conf.Frame.bytes(n) }
+func (g *xdpGenerator) frame() Frame             { return g.conf.Frame }
+func (g *packetGenerator) frame() Frame          { return g.conf.Frame }
 
-// TestSameFrames: the program builds, bit for bit, the frames that frame.go
-// builds, and so with right checksums.
+// TestSameFrames: program and packet socket build, bit for bit, the frames that
+// frame.go builds, and so with right checksums.
 func TestSameFrames(t *testing.T) {
 	a, b := pair(t)
+	methods := []Method{XDP, AFPacket}
 	for _, f := range []Frame{
 		{},
 		{Size: 100, UDPChecksum: true},
@@ -190,20 +194,26 @@ func TestSameFrames(t *testing.T) {
 		{Size: 64, SrcPort: PortRange{1, 7}, Dst: AddrRange{netip.MustParseAddr("198.19.255.250"), 9}},
 		{Size: 300, UDPChecksum: true, TOS: 0x2e << 2, TTL: 9, DstPort: PortRange{65000, 536}},
 		{Size: 1522, VLAN: 4000, Priority: 3, UDPChecksum: true, Src: AddrRange{netip.MustParseAddr("255.255.254.0"), 512}},
+		{Sizes: IMIX()},
+		{Sizes: []int{1522, 68, 68, 600, 72}, VLAN: 5, UDPChecksum: true, SrcPort: PortRange{1, 10}, Src: AddrRange{netip.MustParseAddr("198.18.0.250"), 4}},
 	} {
-		got := capture(t, b, 3000)
-		g := mustGenerator(t, Config{Out: a, Frame: f, Count: 3000, Stream: 0x1234, Method: XDP, Rate: 200_000})
-		mustRun(t, g)
-		f = g.(*xdpGenerator).conf.Frame
-		want, base, pos := f.template(0x1234), sums{f.ipBase(), f.udpBase(0x1234)}, flow{}
-		for i, frame := range <-got {
-			f.put(want, base, pos, uint64(i), 0)
-			f.next(&pos)
-			if f.VLAN != 0 { // the kernel takes the tag out on reception
-				frame = append(append(append([]byte{}, frame[:12]...), want[12:16]...), frame[12:]...)
-			}
-			if !bytes.Equal(frame, want) {
-				t.Fatalf("%+v: frame %d is\n%x, want\n%x", f, i, frame, want)
+		for _, method := range methods {
+			got := capture(t, b, 3000)
+			g := mustGenerator(t, Config{Out: a, Frame: f, Count: 3000, Stream: 0x1234, Method: method, Rate: 200_000})
+			mustRun(t, g)
+			f = g.(interface{ frame() Frame }).frame()
+			mix, pos := f.mix(), flow{}
+			for i, frame := range <-got {
+				kind := mix.kinds[mix.next()]
+				want := kind.template(0x1234)
+				f.put(want, sums{kind.ipBase(), kind.udpBase(0x1234)}, pos, uint64(i), 0)
+				f.next(&pos)
+				if f.VLAN != 0 { // the kernel takes the tag out on reception
+					frame = append(append(append([]byte{}, frame[:12]...), want[12:16]...), frame[12:]...)
+				}
+				if !bytes.Equal(frame, want) {
+					t.Fatalf("%s %+v: frame %d is\n%x, want\n%x", method, f, i, frame, want)
+				}
 			}
 		}
 	}

@@ -12,6 +12,18 @@
 #include "helpers.h"
 #include "frame.h"
 
+#define MAX_ORDER 64 /* powers of 2 */
+#define MAX_SIZES 8
+
+/* What differs with the size of a frame. */
+struct size {
+	__u64 head; /* bytes 16 to 23 of the frame: the length of the IPv4 packet is among them */
+	__u64 udp;  /* as in config */
+	__u32 ip_base, udp_base;
+	__u32 cut;  /* bytes less than the largest */
+	__u32 unused;
+};
+
 struct config {
 	__u64 step_ns;   /* pacing: whole nanoseconds between bursts, with … */
 	__u64 step_frac; /* … 2^-32 ns on top */
@@ -28,6 +40,10 @@ struct config {
 	__u16 stream;    /* network order */
 	__u8 paced, flows, vlan, stamp, udp_sum, drop;
 	__u64 udp;       /* UDP length, no checksum, magic, as they are */
+	__u32 shift_every; /* frames after which the order of sizes goes one further */
+	__u32 order_count; /* 0: all frames are as large as what the run was given */
+	__u8 order[MAX_ORDER]; /* indices into sizes, in turn */
+	struct size sizes[MAX_SIZES];
 };
 
 const volatile struct config cfg = {};
@@ -46,6 +62,7 @@ struct state {
 	__u64 tokens;
 	__u64 gone;    /* the device was removed, which ended the run */
 	__u32 src, dst, sport, dport; /* offsets into the ranges */
+	__u32 at, since; /* position in the order of sizes, frames since it went one further */
 };
 
 struct state state = {};
@@ -83,6 +100,18 @@ static __always_inline void next_flow(void)
 	state.src = 0;
 }
 
+/* Step through the order of sizes: mix.go has the same. */
+static __always_inline void next_size(void)
+{
+	state.at++;
+	if (++state.since == cfg.shift_every) {
+		state.since = 0;
+		state.at++;
+	}
+	if (state.at >= cfg.order_count)
+		state.at -= cfg.order_count;
+}
+
 /* Is a frame due? now is read only when the last burst is used up. */
 static __always_inline int due(__u64 now)
 {
@@ -112,6 +141,8 @@ int generate(struct xdp_md *ctx)
 	void *data_end = (void *)(long)ctx->data_end;
 	__u32 src, dst, sport, dport, stamp = 0;
 	__u64 seq = state.seq, now = 0;
+	__u64 head = cfg.head[2], udp = cfg.udp;
+	__u32 ip_base = cfg.ip_base, udp_base = cfg.udp_base;
 	void *p = data + ETHERTYPE_AT;
 
 	if (data + ETHERTYPE_AT + L3_BYTES + (cfg.vlan ? VLAN_BYTES : 0) > data_end)
@@ -144,11 +175,27 @@ int generate(struct xdp_md *ctx)
 		if (!stamp)
 			stamp = 1;
 	}
+	if (cfg.order_count) {
+		const volatile struct size *size = &cfg.sizes[cfg.order[state.at & (MAX_ORDER - 1)] & (MAX_SIZES - 1)];
+
+		head = size->head;
+		udp = size->udp;
+		ip_base = size->ip_base;
+		udp_base = size->udp_base;
+		if (size->cut && bpf_xdp_adjust_tail(ctx, -(int)size->cut))
+			return XDP_ABORTED;
+		data = (void *)(long)ctx->data;
+		data_end = (void *)(long)ctx->data_end;
+		p = data + ETHERTYPE_AT;
+		if (data + ETHERTYPE_AT + L3_BYTES + (cfg.vlan ? VLAN_BYTES : 0) > data_end)
+			return XDP_ABORTED;
+		next_size();
+	}
 	state.seq = seq + 1;
 
 	((__u64 *)data)[0] = cfg.head[0];
 	((__u64 *)data)[1] = cfg.head[1];
-	((__u64 *)data)[2] = cfg.head[2];
+	((__u64 *)data)[2] = head;
 	src = cfg.src_first;
 	dst = cfg.dst_first;
 	sport = cfg.sport_first;
@@ -167,15 +214,15 @@ int generate(struct xdp_md *ctx)
 		sport += state.sport;
 		dport += state.dport;
 		next_flow();
-		*(__u16 *)(p + AT_IPSUM) = ~htons((__u16)fold((__u64)cfg.ip_base + src + dst));
+		*(__u16 *)(p + AT_IPSUM) = ~htons((__u16)fold((__u64)ip_base + src + dst));
 		*(__u32 *)(p + AT_SADDR) = htonl(src);
 		*(__u32 *)(p + AT_DADDR) = htonl(dst);
 		*(__u32 *)(p + AT_PORTS) = htonl(sport << 16 | dport);
-		*(__u64 *)(p + AT_UDPLEN) = cfg.udp;
+		*(__u64 *)(p + AT_UDPLEN) = udp;
 		*(__u16 *)(p + AT_STREAM) = cfg.stream;
 	}
 	if (cfg.udp_sum) {
-		__u32 sum = fold((__u64)cfg.udp_base + src + dst + sport + dport +
+		__u32 sum = fold((__u64)udp_base + src + dst + sport + dport +
 				 (seq >> 32) + (seq & 0xffffffff) + stamp);
 
 		/* RFC 768: a sum of zero is sent as all ones */
