@@ -37,8 +37,8 @@ type Percentile struct {
 // reported are the percentiles that people expect of a latency measurement.
 var reported = []float64{50, 90, 99, 99.9, 99.99, 99.999}
 
-// tail is how many samples must lie above a percentile for it to be told at all.
-const tail = 10
+// Tail is how many samples must lie above a percentile for it to be told at all.
+const Tail = 10
 
 // NewLatency sums up buckets: percentiles as far as the count allows and never beyond. Min and max are bucket edges
 // where the source kept nothing better; buckets need not be sorted and empty ones are dropped. Nil for no samples.
@@ -60,7 +60,7 @@ func NewLatency(what string, buckets []Bucket) *Latency {
 	}
 	for _, p := range reported {
 		above := float64(l.Count) * (100 - p) / 100
-		if p > 50 && above < tail {
+		if p > 50 && above < Tail {
 			break
 		}
 		l.Percentiles = append(l.Percentiles, Percentile{P: p, ValueNs: l.At(p)})

@@ -22,6 +22,8 @@ type Document struct {
 	Path     []Stop       `json:"path"`
 	Series   []Series     `json:"series"` // in the order in which they were measured
 	Compared *Compared    `json:"compared,omitempty"`
+	Modes    []Modes      `json:"modes,omitempty"`
+	Rates    []Rates      `json:"rates,omitempty"`
 	Changes  []ChangeRow  `json:"changes"`
 	Refused  []ChangeRow  `json:"not_changed"` // what the plan left out, and why
 	Rollback *RollbackRow `json:"rollback,omitempty"`
@@ -68,8 +70,10 @@ type Series struct {
 type Compared struct {
 	From       string              `json:"from"`
 	To         string              `json:"to"`
+	Kind       measure.Kind        `json:"kind,omitempty"` // of the throughput; empty: pps
 	Throughput measure.Comparison  `json:"throughput"`
 	RoundTrips *measure.Comparison `json:"round_trips,omitempty"`
+	Cost       *measure.Comparison `json:"cpu_ns_per_unit,omitempty"` // of the throughput's unit
 }
 
 // ChangeRow is one change in words.
@@ -142,59 +146,3 @@ func (d *Document) Warn(w Warning) {
 
 // Verdict is the document's first sentence.
 func Verdict(d *Document) string { return headlineOf(d) }
-
-// Add puts a run into the document: packet runs as a series of their own, transactions beside the series of the same
-// label.
-func (d *Document) Add(label string, r *measure.Run) {
-	if d.Host.Name == "" {
-		d.Host = HostLine{Name: r.Host, Kernel: r.Environment.Kernel, CPU: r.Environment.CPU, CPUs: r.Environment.CPUs,
-			Emulated: r.Environment.Emulated, Virtual: r.Environment.Virtual}
-	}
-	d.Host.Emulated = d.Host.Emulated || r.Environment.Emulated
-	for _, w := range r.Warnings {
-		d.Warn(Warning{Code: w.Code, Text: label + ": " + w.Text, Hint: w.Hint})
-	}
-	if r.Kind == measure.RR {
-		for i := range d.Series {
-			if d.Series[i].Label == label && d.Series[i].RR == nil {
-				d.Series[i].RR = r
-				return
-			}
-		}
-		d.Series = append(d.Series, Series{Label: label, RR: r})
-		return
-	}
-	for i := range d.Series {
-		if d.Series[i].Label == label && d.Series[i].Run == nil {
-			d.Series[i].Run = r
-			return
-		}
-	}
-	d.Series = append(d.Series, Series{Label: label, Run: r})
-}
-
-// AddAB adds both sides of an interleaved comparison, and its verdict where the document has none yet.
-func (d *Document) AddAB(ab *measure.AB) {
-	first := len(d.Series) == 0
-	d.Add(ab.BeforeRun.Name, &ab.BeforeRun)
-	d.Add(ab.AfterRun.Name, &ab.AfterRun)
-	if first && ab.Kind != measure.RR {
-		d.Compared = &Compared{From: ab.BeforeRun.Name, To: ab.AfterRun.Name, Throughput: ab.Comparison}
-	}
-}
-
-// CompareFirstTwo compares the first two series, where they measured the same thing.
-func (d *Document) CompareFirstTwo() {
-	if len(d.Series) < 2 {
-		return
-	}
-	a, b := d.Series[0], d.Series[1]
-	if a.Run == nil || b.Run == nil || a.Run.Kind != b.Run.Kind {
-		return
-	}
-	d.Compared = &Compared{From: a.Label, To: b.Label, Throughput: measure.Compare(a.Run.Values(), b.Run.Values())}
-	if a.RR != nil && b.RR != nil {
-		c := measure.Compare(a.RR.Values(), b.RR.Values())
-		d.Compared.RoundTrips = &c
-	}
-}

@@ -36,9 +36,13 @@ func HTML(w io.Writer, d *Document) error {
 		Data:     template.JS(data),
 		Verdict:  verdict(d),
 		Stops:    stops(d.Path),
+		Modes:    modeCharts(d),
+		Rates:    rateCharts(d),
 		Charts:   charts(d),
-		Numbers:  numbers(d.Series),
-		Losses:   losses(d.Series),
+		Numbers:  numbers(d.runs(measure.PPS)),
+		Talks:    talks(d.runs("")),
+		Delays:   delays(d.runs("")),
+		Losses:   losses(d.runs(measure.PPS)),
 		Facts:    environment(d),
 		Groups:   groupRows(d.Changes),
 		Date:     d.Made.UTC().Format("2 January 2006, 15:04 MST"),
@@ -56,8 +60,12 @@ type pageView struct {
 	Data     template.JS
 	Verdict  verdictView
 	Stops    []stopView
+	Modes    []chart
+	Rates    []chart
 	Charts   []chart
 	Numbers  []numberRow
+	Talks    []talkRow
+	Delays   *delayTable
 	Losses   []lossRow
 	Facts    []factRow
 	Groups   []changeGroup
@@ -94,15 +102,6 @@ func groupRows(all []ChangeRow) []changeGroup {
 	return groups
 }
 
-type chart struct {
-	Title, Note string
-	Picture     template.HTML
-}
-
-type numberRow struct{ Label, Median, Interval, Sent, Received, Lost, CPU, Limit string }
-
-type lossRow struct{ Label, Counter, Packets string }
-
 type factRow struct{ Name, Value string }
 
 type stopView struct {
@@ -131,120 +130,6 @@ func stops(path []Stop) []stopView {
 	return views
 }
 
-func charts(d *Document) []chart {
-	var labels []string
-	var packets, trips []*measure.Run
-	var tripLabels []string
-	var latencies []*measure.Latency
-	var latencyLabels []string
-	for _, s := range d.Series {
-		if s.Run != nil {
-			labels, packets = append(labels, s.Label), append(packets, s.Run)
-		}
-		if s.RR != nil {
-			tripLabels, trips = append(tripLabels, s.Label), append(trips, s.RR)
-			if s.RR.Latency != nil {
-				latencies, latencyLabels = append(latencies, s.RR.Latency), append(latencyLabels, s.Label)
-			}
-		}
-	}
-	var all []chart
-	add := func(title, note string, picture template.HTML) {
-		if picture != "" {
-			all = append(all, chart{title, note, picture})
-		}
-	}
-	if len(packets) > 0 {
-		add("Packets per second into the guest", fmt.Sprintf("%d-byte frames, counted in the guest, behind its driver.",
-			packets[0].Load.FrameBytes), dots(labels, packets, "packets/s"))
-	}
-	if len(trips) > 0 {
-		add("Transactions per second", "One TCP request and its answer, one connection, closed loop.",
-			dots(tripLabels, trips, "transactions/s"))
-	}
-	if len(latencies) > 0 {
-		add("Round-trip time", "Lower is better. Each nine of the percentile takes the same width, so the tail is visible.",
-			percentiles(latencyLabels, latencies))
-	}
-	if len(packets) > 0 {
-		add("Where the host's CPUs were", "One row a CPU, while packets were sent.", cpuStrip(labels, packets))
-	}
-	return all
-}
-
-func numbers(series []Series) []numberRow {
-	var rows []numberRow
-	for _, s := range series {
-		r := s.Run
-		if r == nil {
-			continue
-		}
-		m := r.Median
-		rows = append(rows, numberRow{
-			Label: s.Label, Median: digits(m.Value, m.Lo, m.Hi),
-			Interval: fmt.Sprintf("[%s, %s]", digits(m.Lo, m.Lo, m.Hi), digits(m.Hi, m.Lo, m.Hi)),
-			Sent:     grouped(r.Sent), Received: grouped(r.Received),
-			Lost: fmt.Sprintf("%s (%s)", grouped(r.Lost), percent(r.Lost, r.Sent)),
-			CPU:  duration(r.CPUNsPerPacket), Limit: string(r.LimitedBy),
-		})
-	}
-	return rows
-}
-
-func losses(series []Series) []lossRow {
-	var rows []lossRow
-	for _, s := range series {
-		if s.Run == nil {
-			continue
-		}
-		for _, l := range s.Run.Losses {
-			rows = append(rows, lossRow{s.Label, counterName(l.Counter), grouped(l.Packets)})
-		}
-		if s.Run.UnexplainedLoss > 0 {
-			rows = append(rows, lossRow{s.Label, "seen by no counter", grouped(s.Run.UnexplainedLoss)})
-		}
-	}
-	return rows
-}
-
-func counterName(c measure.Counter) string {
-	if c.Interface == "" {
-		return c.Where + ": " + c.Name
-	}
-	return c.Where + ", " + c.Interface + ": " + c.Name
-}
-
-func environment(d *Document) []factRow {
-	h := d.Host
-	rows := []factRow{
-		{"Host", h.Name}, {"Kernel", h.Kernel},
-		{"CPUs", fmt.Sprintf("%s, %s on %s", h.CPU, count(h.CPUs, "CPU"), count(h.Nodes, "NUMA node"))},
-		{"Memory", Bytes(h.Memory)},
-	}
-	switch {
-	case h.Emulated:
-		rows = append(rows, factRow{"Emulated", "yes: the whole host runs under software emulation. Rates and times say nothing about hardware; only the ratio and the settings carry over"})
-	case h.Virtual != "":
-		rows = append(rows, factRow{"Virtual", "the host is itself a guest of " + h.Virtual})
-	}
-	if d.Goal != "" {
-		rows = append(rows, factRow{"Goal", d.Goal})
-	}
-	for _, s := range d.Series {
-		if s.Run == nil {
-			continue
-		}
-		l := s.Run.Load
-		rows = append(rows, factRow{"Series " + s.Label, fmt.Sprintf("%d trials of %s, %d-byte frames, %s, generator %s, sink %s, kernel of the far end %s",
-			len(s.Run.Samples), seconds(l.Duration.Seconds()), l.FrameBytes, count(max(l.Flows, 1), "flow"),
-			s.Run.Environment.Generator, s.Run.Environment.Sink, s.Run.Environment.FarKernel)})
-	}
-	if d.Seconds > 0 {
-		rows = append(rows, factRow{"Whole run", seconds(d.Seconds)})
-	}
-	return rows
-}
-
 func seconds(s float64) string {
 	switch {
 	case s < 10:
@@ -266,18 +151,4 @@ func grouped(n uint64) string {
 		out = append(out, text[i])
 	}
 	return string(out)
-}
-
-func percent(part, whole uint64) string {
-	if whole == 0 {
-		return "–"
-	}
-	share := float64(part) / float64(whole) * 100
-	switch {
-	case part == 0:
-		return "0 %"
-	case share < 0.1:
-		return strconv.FormatFloat(share, 'g', 2, 64) + " %"
-	}
-	return strconv.FormatFloat(share, 'f', 1, 64) + " %"
 }

@@ -37,6 +37,10 @@ func run(label string, rate, spread float64, n int, seed uint64) *measure.Run {
 	r.Median = measure.Median(values)
 	r.Losses = []measure.Loss{{Counter: measure.Counter{Where: "host", Interface: "vnet0", Name: "tx_dropped"}, Packets: r.Lost}}
 	r.CPUNsPerPacket = 3e9 / rate
+	r.CPUNsPerUnit = r.CPUNsPerPacket
+	for i := range r.Samples {
+		r.Samples[i].CPUNsPerUnit = 3e9 / r.Samples[i].PPS
+	}
 	return r
 }
 
@@ -53,6 +57,13 @@ func trips(label string, rate float64, median uint64, seed uint64) *measure.Run 
 		buckets = append(buckets, measure.Bucket{FromNs: from, ToNs: from + median/50, Count: 40000 / (1 + i*i*i)})
 	}
 	r.Latency = measure.NewLatency("round-trip", buckets)
+	for i := range r.Samples {
+		var own []measure.Bucket
+		for j, b := range buckets {
+			own = append(own, measure.Bucket{FromNs: b.FromNs, ToNs: b.ToNs * uint64(100+(i-3)*j/10) / 100, Count: b.Count / 6})
+		}
+		r.Samples[i].Latency = measure.NewLatency("round-trip", own)
+	}
 	return r
 }
 

@@ -9,8 +9,8 @@ import (
 )
 
 // The drawings are inline SVG with classes that the page's style sheet colours, so that light, dark and print share
-// one drawing. Their units are those of a phone's width (400), so that text stays readable there.
-const svgWidth = 400
+// one drawing. Their width is about that of a phone, so that text stays readable there.
+const svgWidth = 360
 
 // drawing collects SVG elements.
 type drawing struct {

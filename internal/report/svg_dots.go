@@ -5,13 +5,16 @@ import (
 	"html/template"
 	"math"
 	"slices"
-
-	"mpps/internal/measure"
 )
+
+// colours is how many classes of colour (and of dashes, where lines cross) series have in turn.
+const colours = 7
+
+func colour(place int) string { return fmt.Sprintf("s%d", place%colours) }
 
 // dots draws every sample of each series as a dot on one axis, with the median and its interval: spread stays visible,
 // which bars from zero would hide. The axis is logarithmic where the series lie more than ten times apart.
-func dots(labels []string, runs []*measure.Run, unit string) template.HTML {
+func dots(runs []labeled, unit string) template.HTML {
 	var all []float64
 	for _, r := range runs {
 		all = append(all, r.Values()...)
@@ -20,6 +23,9 @@ func dots(labels []string, runs []*measure.Run, unit string) template.HTML {
 		return ""
 	}
 	lo, hi := slices.Min(all), slices.Max(all)
+	if hi <= 0 {
+		return ""
+	}
 	const left, right, row = 12, svgWidth - 12, 58
 	d := &drawing{height: float64(len(runs)*row) + 38}
 	bottom := d.height - 32
@@ -27,28 +33,54 @@ func dots(labels []string, runs []*measure.Run, unit string) template.HTML {
 	if lo > 0 && hi/lo > 10 {
 		x = logarithmic(lo, hi, left, right)
 	}
-	for _, tick := range x.ticks() {
-		d.line("grid", x.at(tick), 4, x.at(tick), bottom)
-		d.text("tick", edge(x.at(tick), left, right), x.at(tick), bottom+14, siTick(tick))
-	}
+	d.ticks(x, 4, bottom, left, right, siTick)
 	d.text("unit", "end", right, d.height-3, unit)
 	for i, r := range runs {
 		y := float64(i*row) + 42
-		class := fmt.Sprintf("s%d", i)
+		class := colour(r.place)
 		m := r.Median
-		name := fmt.Sprintf("%s: %s", labels[i], digits(m.Value, m.Lo, m.Hi))
-		if m.Hi > m.Lo {
-			name += fmt.Sprintf(" [%s, %s]", digits(m.Lo, m.Lo, m.Hi), digits(m.Hi, m.Lo, m.Hi))
-		}
-		d.text("label", "start", left, y-18, fmt.Sprintf("%s, n = %d", name, len(r.Samples)))
+		d.text("label", "start", left, y-18, fmt.Sprintf("%s: %s, n = %d", r.label, withInterval(m.Value, m.Lo, m.Hi), len(r.Samples)))
 		d.line("interval "+class, x.at(m.Lo), y, x.at(m.Hi), y)
 		for n, v := range r.Values() {
 			// Spread by a fixed pattern, so that the same run is always the same picture.
-			d.dot("dot "+class, x.at(v), y+float64(n%3-1)*4, 4, fmt.Sprintf("%s, sample %d: %s %s", labels[i], n+1, siDigits(v, 4), unit))
+			d.dot("dot "+class, x.at(v), y+float64(n%3-1)*4, 4, fmt.Sprintf("%s, sample %d: %s %s", r.label, n+1, siDigits(v, 4), unit))
 		}
 		d.line("median "+class, x.at(m.Value), y-10, x.at(m.Value), y+10)
 	}
 	return d.svg("samples of each series with median and interval, in " + unit)
+}
+
+// withInterval writes a value and, where it has one, its interval.
+func withInterval(v, lo, hi float64) string {
+	if hi <= lo {
+		return digits(v, lo, hi)
+	}
+	return fmt.Sprintf("%s [%s, %s]", digits(v, lo, hi), digits(lo, lo, hi), digits(hi, lo, hi))
+}
+
+// ticks draws the grid of a horizontal scale from top to bottom, with its labels below. Labels that would stand on each
+// other are left out.
+func (d *drawing) ticks(x scale, top, bottom, left, right float64, label func(float64) string) {
+	end := math.Inf(-1)
+	for _, tick := range x.ticks() {
+		at := x.at(tick)
+		d.line("grid", at, top, at, bottom)
+		text := label(tick)
+		width := float64(len([]rune(text))) * 6
+		anchor := edge(at, left, right)
+		from := at - width/2
+		switch anchor {
+		case "start":
+			from = at
+		case "end":
+			from = at - width
+		}
+		if from < end+4 {
+			continue
+		}
+		end = from + width
+		d.text("tick", anchor, at, bottom+14, text)
+	}
 }
 
 // edge anchors a label so that it stays inside the drawing.
@@ -62,9 +94,16 @@ func edge(x, left, right float64) string {
 	return "middle"
 }
 
+// siTick writes a round value in as few digits as it has.
 func siTick(v float64) string {
 	if v == 0 {
 		return "0"
 	}
-	return siDigits(v, max(1, int(math.Ceil(math.Log10(math.Abs(v)/math.Pow(10, math.Floor(math.Log10(math.Abs(v))))+1e-9)))))
+	for n := 1; n < 5; n++ {
+		scale := math.Pow(10, float64(n)-1-math.Floor(math.Log10(math.Abs(v))))
+		if math.Abs(math.Round(v*scale)/scale-v) < math.Abs(v)*1e-6 {
+			return siDigits(v, n)
+		}
+	}
+	return siDigits(v, 5)
 }

@@ -1,8 +1,10 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"html/template"
+	"slices"
 
 	"mpps/internal/measure"
 )
@@ -19,71 +21,120 @@ var cpuParts = []struct {
 	{"steal", "stolen", func(u measure.CPUUse) float64 { return u.Steal }},
 }
 
-// cpuStrip draws, for each series, one row a CPU of the near machine: how its time was split while traffic ran.
-func cpuStrip(labels []string, runs []*measure.Run) template.HTML {
-	const left, right, rowHeight = 52, svgWidth - 8, 15
+// maxStrip is how many CPUs of a machine are drawn: the busiest.
+const maxStrip = 64
+
+// cpuStrip draws, for each series, one row a CPU of the near machine: left a cell a trial, the darker the busier, right
+// how its time was split over all trials.
+func cpuStrip(runs []labeled) template.HTML {
+	const left, cells, split, right = 46, 120, 174, svgWidth - 4
 	d := &drawing{height: 22}
-	at := 4.0
-	for i, part := range cpuParts {
-		at = float64(left) + float64(i)*68
-		d.rect("cpu-"+part.class, at, 4, 10, 10, "")
-		d.text("tick", "start", at+14, 13, part.name)
+	d.text("tick", "start", left, 13, "busy, by trial")
+	at := float64(split) - 36
+	for _, part := range cpuParts {
+		d.rect("cpu-"+part.class, at, 6, 7, 7, "")
+		d.text("small", "start", at+9, 13, part.name)
+		at += 17 + float64(len(part.name))*4.6
 	}
 	drawn := false
-	for i, r := range runs {
-		use := nearCPUs(r)
+	for _, r := range runs {
+		use, idle := nearCPUs(r.Run)
 		if len(use) == 0 {
 			continue
 		}
 		drawn = true
+		row := 15.0
+		if len(use) > 16 {
+			row = 8
+		}
 		d.height += 16
-		d.text("label", "start", 0, d.height, labels[i])
+		name := r.label
+		if idle > 0 {
+			name += fmt.Sprintf(" (%s less busy not drawn)", count(idle, "CPU"))
+		}
+		d.text("label", "start", 0, d.height, name)
 		d.height += 6
-		for _, u := range use {
-			total := u.Busy() + u.Steal + u.Idle
-			if total <= 0 {
-				continue
+		for i, u := range use {
+			if row > 10 || i%4 == 0 {
+				d.text("tick", "end", left-5, d.height+min(row-4, 11), fmt.Sprintf("CPU %d", u.CPU))
 			}
-			d.text("tick", "end", left-5, d.height+11, fmt.Sprintf("CPU %d", u.CPU))
-			d.rect("idle", left, d.height, right-left, rowHeight-3, fmt.Sprintf("CPU %d: %.0f %% idle", u.CPU, u.Idle/total*100))
-			x := float64(left)
-			for _, part := range cpuParts {
-				share := part.of(u) / total
-				if share < 0.002 {
-					continue
-				}
-				w := share * (right - left)
-				d.rect("cpu-"+part.class, x, d.height, w, rowHeight-3, fmt.Sprintf("CPU %d: %.0f %% %s", u.CPU, share*100, part.name))
-				x += w
-			}
-			d.height += rowHeight
+			d.cells(r.Run, u.CPU, left, d.height, cells, row)
+			d.split(u, split, d.height, right-split, row)
+			d.height += row
 		}
 	}
 	if !drawn {
 		return ""
 	}
 	d.height += 4
-	return d.svg("how each CPU spent its time while traffic ran")
+	return d.svg("how busy each CPU was in each trial, and with what")
 }
 
-// nearCPUs adds up the near machine's CPU use over all samples; at most 64 CPUs, the busiest ones are not searched for.
-func nearCPUs(r *measure.Run) []measure.CPUUse {
+// cells draws how busy one CPU was, trial by trial.
+func (d *drawing) cells(r *measure.Run, cpu int, x, y, width, row float64) {
+	each := width / float64(len(r.Samples))
+	gap := min(1, each/4)
+	for i, s := range r.Samples {
+		if len(s.CPU) == 0 {
+			continue
+		}
+		at := slices.IndexFunc(s.CPU[0].CPUs, func(u measure.CPUUse) bool { return u.CPU == cpu })
+		if at < 0 {
+			continue
+		}
+		u := s.CPU[0].CPUs[at]
+		if whole := u.Busy() + u.Steal + u.Idle; whole > 0 {
+			d.shade(u.Busy()/whole, x+float64(i)*each, y, each-gap, row-2, fmt.Sprintf("CPU %d, trial %d: %.0f %% busy", cpu, i+1, u.Busy()/whole*100))
+		}
+	}
+}
+
+// shade is a cell whose ink is a share, 0–1.
+func (d *drawing) shade(share, x, y, w, h float64, title string) {
+	d.rect("idle", x, y, w, h, "")
+	fmt.Fprintf(&d.b, `<rect class="heat" fill-opacity="%.2f" x="%s" y="%s" width="%s" height="%s">%s</rect>`,
+		min(max(share, 0), 1), px(x), px(y), px(max(w, 0.3)), px(h), titled(title))
+}
+
+// split draws how a CPU's time was split.
+func (d *drawing) split(u measure.CPUUse, x, y, width, row float64) {
+	total := u.Busy() + u.Steal + u.Idle
+	if total <= 0 {
+		return
+	}
+	d.rect("idle", x, y, width, row-3, fmt.Sprintf("CPU %d: %.0f %% idle", u.CPU, u.Idle/total*100))
+	for _, part := range cpuParts {
+		share := part.of(u) / total
+		if share < 0.002 {
+			continue
+		}
+		d.rect("cpu-"+part.class, x, y, share*width, row-3, fmt.Sprintf("CPU %d: %.0f %% %s", u.CPU, share*100, part.name))
+		x += share * width
+	}
+}
+
+// nearCPUs adds up the near machine's CPU use over all samples: of the busiest CPUs, in their order, and the number of
+// those that are left out.
+func nearCPUs(r *measure.Run) (use []measure.CPUUse, left int) {
 	var sums []measure.CPUUse
 	for _, s := range r.Samples {
 		if len(s.CPU) == 0 {
 			continue
 		}
-		for i, u := range s.CPU[0].CPUs {
-			if i == 64 {
-				break
+		for _, u := range s.CPU[0].CPUs {
+			at := slices.IndexFunc(sums, func(have measure.CPUUse) bool { return have.CPU == u.CPU })
+			if at < 0 {
+				sums, at = append(sums, measure.CPUUse{CPU: u.CPU}), len(sums)
 			}
-			if i == len(sums) {
-				sums = append(sums, measure.CPUUse{CPU: u.CPU})
-			}
-			t := &sums[i]
+			t := &sums[at]
 			t.User, t.Nice, t.System, t.SoftIRQ = t.User+u.User, t.Nice+u.Nice, t.System+u.System, t.SoftIRQ+u.SoftIRQ
 			t.IRQ, t.Guest, t.Steal, t.Idle = t.IRQ+u.IRQ, t.Guest+u.Guest, t.Steal+u.Steal, t.Idle+u.Idle
 		}
 	}
-	return sums
+	if len(sums) > maxStrip {
+		slices.SortStableFunc(sums, func(a, b measure.CPUUse) int { return cmp.Compare(b.Busy(), a.Busy()) })
+		left, sums = len(sums)-maxStrip, sums[:maxStrip]
+	}
+	slices.SortFunc(sums, func(a, b measure.CPUUse) int { return cmp.Compare(a.CPU, b.CPU) })
+	return sums, left
 }

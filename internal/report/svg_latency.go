@@ -4,60 +4,108 @@ import (
 	"fmt"
 	"html/template"
 	"math"
+	"strings"
 
 	"mpps/internal/measure"
 )
 
+// nines is how many nines of a distribution there are samples for, at most the five that are told.
+func nines(l *measure.Latency) float64 {
+	if l.Count <= measure.Tail {
+		return 0.3 // half of them
+	}
+	return math.Min(math.Log10(float64(l.Count)/measure.Tail), 5)
+}
+
+// nineLabels are the percentiles of whole nines.
+var nineLabels = []string{"0", "90", "99", "99.9", "99.99", "99.999"}
+
 // percentiles draws latency over a percentile axis on which each nine takes the same width: the tail, which means hide,
-// is most of the picture.
-func percentiles(labels []string, curves []*measure.Latency) template.HTML {
+// is most of the picture. Where there are several trials a band shows where theirs lay.
+func percentiles(runs []labeled) template.HTML {
+	if len(runs) == 0 {
+		return ""
+	}
 	const left, right, top, bottom = 46, svgWidth - 10, 8, 210
-	lo, hi, nines := math.Inf(1), 0.0, 1.0
-	for _, l := range curves {
-		lo, hi = math.Min(lo, float64(max(l.MinNs, 1))), math.Max(hi, float64(l.MaxNs))
-		nines = math.Max(nines, math.Log10(float64(l.Count)))
+	lo, hi, most := math.Inf(1), 0.0, 1.0
+	curves := make([]curve, len(runs))
+	for i, r := range runs {
+		curves[i] = curveOf(r.Run)
+		for _, p := range curves[i].points {
+			lo, hi = math.Min(lo, math.Max(p.lo, 1)), math.Max(hi, p.hi)
+		}
+		most = math.Max(most, nines(r.Latency))
 	}
 	if hi == 0 {
 		return ""
 	}
-	nines = math.Min(nines, 6)
-	d := &drawing{height: bottom + 34 + float64(len(curves))*16}
-	x := linear(0, nines, left, right)
+	d := &drawing{height: bottom + 34 + float64(len(runs))*44}
+	x := linear(0, most, left, right)
 	y := logarithmic(lo, hi, bottom, top)
 	for _, tick := range y.ticks() {
 		d.line("grid", left, y.at(tick), right, y.at(tick))
 		d.text("tick", "end", left-5, y.at(tick)+4, duration(tick))
 	}
-	for n, label := range []string{"0", "90", "99", "99.9", "99.99", "99.999", "99.9999"} {
-		if float64(n) > nines {
-			break
+	for n, label := range nineLabels {
+		if at := x.at(float64(n)); float64(n) <= most {
+			d.line("grid", at, top, at, bottom)
+			d.text("tick", edge(at, left, right), at, bottom+14, label)
 		}
-		d.line("grid", x.at(float64(n)), top, x.at(float64(n)), bottom)
-		d.text("tick", edge(x.at(float64(n)), left, right), x.at(float64(n)), bottom+14, label)
 	}
-	d.text("unit", "end", right, bottom+28, "percentile of round trips")
-	for i, l := range curves {
-		var points [][2]float64
-		var seen uint64
-		for _, b := range l.Buckets {
-			seen += b.Count
-			rest := 1 - float64(seen)/float64(l.Count)
-			position := nines
-			if rest > 0 {
-				position = math.Min(-math.Log10(rest), nines)
-			}
-			points = append(points, [2]float64{x.at(position), y.at(float64(b.ToNs))})
+	d.text("unit", "end", right, bottom+28, "percentile")
+	for i, r := range runs {
+		class := colour(r.place)
+		var middle, around, back [][2]float64
+		for _, p := range curves[i].points {
+			middle = append(middle, [2]float64{x.at(p.nines), y.at(p.value)})
+			around = append(around, [2]float64{x.at(p.nines), y.at(p.hi)})
+			back = append([][2]float64{{x.at(p.nines), y.at(p.lo)}}, back...)
 		}
-		d.path(fmt.Sprintf("curve s%d", i), points)
-		at := bottom + 28 + float64(i+1)*16
-		d.line(fmt.Sprintf("curve s%d", i), left, at-4, left+22, at-4)
-		text := fmt.Sprintf("%s: median %s", labels[i], duration(float64(l.At(50))))
-		for _, p := range l.Percentiles {
-			if p.P == 99 {
-				text += ", p99 " + duration(float64(p.ValueNs))
-			}
-		}
-		d.text("label", "start", left+28, at, text+", max "+duration(float64(l.MaxNs)))
+		d.path("band "+class, append(around, back...))
+		d.path("curve "+class, middle)
+		at := bottom + 44 + float64(i)*44
+		d.line("curve "+class, left, at-4, left+22, at-4)
+		d.text("label", "start", left+28, at, r.label)
+		texts := percentileTexts(r.Latency)
+		d.text("tick", "start", left+28, at+13, strings.Join(texts[:min(3, len(texts))], " · "))
+		d.text("tick", "start", left+28, at+26, strings.Join(texts[min(3, len(texts)):], " · "))
 	}
-	return d.svg("round-trip time by percentile")
+	return d.svg("latency by percentile")
+}
+
+// percentileTexts are the percentiles that there are samples for, and the longest.
+func percentileTexts(l *measure.Latency) []string {
+	var texts []string
+	for _, p := range l.Percentiles {
+		texts = append(texts, fmt.Sprintf("p%g %s", p.P, duration(float64(p.ValueNs))))
+	}
+	return append(texts, "max "+duration(float64(l.MaxNs)))
+}
+
+// curve is a distribution as values over nines.
+type curve struct{ points []curvePoint }
+
+type curvePoint struct{ nines, value, lo, hi float64 }
+
+// curveOf reads a run's distribution at steps of a nine, as far as there are samples, and at each those of its trials that
+// have samples enough.
+func curveOf(r *measure.Run) curve {
+	var c curve
+	end := nines(r.Latency)
+	for n := 0.0; ; n += 0.05 {
+		n = math.Min(n, end)
+		p := 100 * (1 - math.Pow(10, -n))
+		at := curvePoint{nines: n, value: float64(max(r.Latency.At(p), 1))}
+		at.lo, at.hi = at.value, at.value
+		for _, s := range r.Samples {
+			if s.Latency != nil && s.Latency.Count > 0 && nines(s.Latency) >= n {
+				v := float64(max(s.Latency.At(p), 1))
+				at.lo, at.hi = math.Min(at.lo, v), math.Max(at.hi, v)
+			}
+		}
+		c.points = append(c.points, at)
+		if n >= end {
+			return c
+		}
+	}
 }
