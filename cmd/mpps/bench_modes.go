@@ -108,6 +108,7 @@ Exit codes: 0 measured · 1 failed, or ended early · 64 usage.`,
 	flags.BoolVar(&f.keep, "keep", true, "keep the result, and until it is complete each sample, in /var/lib/mpps/runs")
 	flags.StringVar(&f.checkpoint, "checkpoint", "", "write each sample to this file as it is taken")
 	flags.StringVar(&f.resume, "resume", "", "go on with the campaign of this file, by its own plan")
+	formatFlag(cmd, "text", "json")
 	return cmd
 }
 

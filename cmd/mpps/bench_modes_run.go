@@ -12,6 +12,7 @@ import (
 
 	"mpps/internal/facts"
 	"mpps/internal/measure"
+	"mpps/internal/measure/export"
 	"mpps/internal/report"
 )
 
@@ -162,10 +163,10 @@ func (a *app) finishModes(m *measure.Modes, f *modesFlags, checkpoint string, fa
 	for _, w := range m.Warnings {
 		warnings = append(warnings, report.Warning(w))
 	}
-	err = a.out.Answer(report.Answer{
+	err = a.answer(report.Answer{
 		Verb: "bench-modes", Host: m.Host, Result: m, Warnings: warnings,
 		Text: func(t *report.Text) { drawModes(t, m, saved) },
-	})
+	}, func(s *export.Set) { s.AddModes(m, export.Format(a.format)) })
 	switch {
 	case err != nil || failure != nil:
 		return errors.Join(failure, err)

@@ -21,7 +21,8 @@ func (a *app) reportCommand() *cobra.Command {
 		Short: "one HTML file of runs: verdict, samples, latency, CPUs, losses",
 		Long: `Draws runs that 'mpps bench … -o RUN' wrote. The first and the second run of the
 same kind are compared. A file of 'mpps bench … --plan' holds both, and their
-comparison. With --plan the changes between them are listed too.
+comparison; one of 'mpps bench modes' modes against native. With --plan the
+changes between the runs are listed too.
 
   mpps report before.json after.json -o report.html
   mpps report before.json after.json --plan plan.json -o report.html
@@ -69,7 +70,7 @@ func (f *reportFlags) document(results []saved) (*report.Document, error) {
 	for _, r := range results {
 		r.addTo(doc)
 	}
-	if doc.Compared == nil {
+	if doc.Compared == nil && len(doc.Modes) == 0 {
 		doc.CompareFirstTwo()
 	}
 	if f.plan != "" {
@@ -106,7 +107,7 @@ func (a *app) reprint(cmd *cobra.Command, results []saved, f *reportFlags) error
 	}}
 	err = a.answerOn(out, ans, func(s *export.Set) {
 		for _, r := range results {
-			r.export(s)
+			r.export(s, export.Format(a.format))
 		}
 	})
 	if err != nil || text.Len() == 0 {

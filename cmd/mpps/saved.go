@@ -11,11 +11,13 @@ import (
 	"mpps/internal/report"
 )
 
-// saved is what a file of bench holds: a run, or the two of an interleaved comparison with its verdict.
+// saved is what a file of bench holds: a run, the two of an interleaved comparison with its verdict, or a campaign over
+// NIC modes.
 type saved struct {
 	label string
 	run   *measure.Run
 	ab    *measure.AB
+	modes *measure.Modes
 }
 
 func readResults(files []string) ([]saved, error) {
@@ -37,38 +39,51 @@ func readResult(file string) (saved, error) {
 		}
 		return saved{label: seriesLabel(r, file), run: r}, nil
 	}
-	if !errors.Is(err, measure.ErrInterleaved) {
-		return saved{}, err
+	switch {
+	case errors.Is(err, measure.ErrInterleaved):
+		ab, err := readAB(file)
+		return saved{ab: ab}, err
+	case errors.Is(err, measure.ErrModes):
+		m, err := readModes(file)
+		return saved{modes: m}, err
 	}
-	ab, err := readAB(file)
-	return saved{ab: ab}, err
+	return saved{}, err
 }
 
 func (r *saved) addTo(doc *report.Document) {
-	if r.run != nil {
+	switch {
+	case r.run != nil:
 		doc.Add(r.label, r.run)
-		return
+	case r.modes != nil:
+		doc.AddModes(r.modes)
+	default:
+		for _, w := range r.ab.Warnings {
+			doc.Warn(report.Warning(w))
+		}
+		doc.AddAB(r.ab)
 	}
-	for _, w := range r.ab.Warnings {
-		doc.Warn(report.Warning(w))
-	}
-	doc.AddAB(r.ab)
 }
 
 func (r *saved) draw(t *report.Text) {
-	if r.run != nil {
+	switch {
+	case r.run != nil:
 		drawRun(t, r.run, nil)
-		return
+	case r.modes != nil:
+		drawModes(t, r.modes, nil)
+	default:
+		drawAB(t, r.ab, nil)
 	}
-	drawAB(t, r.ab, nil)
 }
 
-func (r *saved) export(s *export.Set) {
-	if r.run != nil {
+func (r *saved) export(s *export.Set, f export.Format) {
+	switch {
+	case r.run != nil:
 		s.Add(r.label, r.run)
-		return
+	case r.modes != nil:
+		s.AddModes(r.modes, f)
+	default:
+		s.AddAB("", r.ab)
 	}
-	s.AddAB("", r.ab)
 }
 
 func readAB(file string) (*measure.AB, error) {

@@ -22,6 +22,7 @@ type ModeBar struct {
 	PercentHi float64 `json:"percent_hi,omitempty"`
 	// CPUIdle is the share of the host's CPU time that was left, 0–100; nil where it is not known.
 	CPUIdle *Percentage `json:"cpu_idle,omitempty"`
+	Same    bool        `json:"no_difference,omitempty"` // from native, that is significant
 	// Missing is why there is no value: "the kernel has no vhost_net". Caveat is what a reader must know of one: "limited by
 	// the generator".
 	Missing string `json:"missing,omitempty"`

@@ -74,7 +74,13 @@ func (d *Document) kinds() []measure.Kind {
 // runs are the document's runs of a kind; of all for an empty one.
 func (d *Document) runs(kind measure.Kind) []labeled {
 	var all []labeled
-	for i, s := range d.Series {
+	places := map[string]int{} // series of one label have one colour
+	for _, s := range d.Series {
+		i, known := places[s.Label]
+		if !known {
+			i = len(places)
+			places[s.Label] = i
+		}
 		for _, r := range []*measure.Run{s.Run, s.RR} {
 			if r != nil && (kind == "" || r.Kind == kind) {
 				all = append(all, labeled{r, s.Label, i})

@@ -1,8 +1,10 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"html/template"
+	"slices"
 	"strings"
 
 	"mpps/internal/measure"
@@ -64,8 +66,8 @@ func charts(d *Document) []chart {
 	}
 	for _, what := range []struct{ name, title string }{{"round-trip", "Round-trip time"}, {"one-way", "One-way delay"}} {
 		var runs []labeled
-		for _, r := range d.runs("") {
-			if r.Latency != nil && r.Latency.What == what.name {
+		for _, r := range distributions(d.runs("")) {
+			if r.Latency.What == what.name {
 				runs = append(runs, r)
 			}
 		}
@@ -97,8 +99,8 @@ func titleOf(d *Document, r *measure.Run) (title, note string) {
 		if r.Load.Rate > 0 {
 			loop = "on a schedule"
 		}
-		return "Transactions per second", fmt.Sprintf("A request of %s and its answer of %s, %s, %s.",
-			count(max(r.Load.Request, 1), "byte"), count(max(r.Load.Response, 1), "byte"), count(max(r.Load.Connections, 1), "connection"), loop)
+		return "Transactions per second", fmt.Sprintf("A request of %s and its answer of %s over %s, %s, %s.", count(max(r.Load.Request, 1), "byte"),
+			count(max(r.Load.Response, 1), "byte"), strings.ToUpper(cmp.Or(r.Load.Protocol, "tcp")), count(max(r.Load.Connections, 1), "connection"), loop)
 	}
 	where := map[string]string{"af_packet": "behind the receiver's driver", "xdp": "in the receiver's driver", "xdp-skb": "behind the receiver's driver"}[r.Environment.Sink]
 	title, note = "Packets per second", fmt.Sprintf("%d-byte frames, counted %s.", r.Load.FrameBytes, where)
@@ -109,4 +111,26 @@ func titleOf(d *Document, r *measure.Run) (title, note string) {
 		title += " into the guest"
 	}
 	return title, note
+}
+
+// distributions are the runs that have latency. One on a schedule counts its delays in two ways, and is there twice: from
+// when a request was due, and from when it left.
+func distributions(runs []labeled) []labeled {
+	var all []labeled
+	for _, r := range runs {
+		if r.Latency == nil {
+			continue
+		}
+		if r.LatencyRaw == nil {
+			all = append(all, r)
+			continue
+		}
+		raw := *r.Run
+		raw.Latency, raw.Samples = r.LatencyRaw, slices.Clone(r.Samples)
+		for i := range raw.Samples {
+			raw.Samples[i].Latency = raw.Samples[i].LatencyRaw
+		}
+		all = append(all, labeled{r.Run, r.label + ", from the schedule", r.place}, labeled{&raw, r.label + ", from the sending", r.place + 2})
+	}
+	return all
 }

@@ -168,3 +168,46 @@ func TestBusiestCPUs(t *testing.T) {
 		t.Error("the drawing does not say what it leaves out")
 	}
 }
+
+// TestCampaign: a campaign's result gives a group of bars for each workload, with what is missing and what cannot be told
+// apart, and its runs.
+func TestCampaign(t *testing.T) {
+	stream := run("native", 9.4e9, 0.02, 6, 1)
+	stream.Kind = measure.Stream
+	row := func(mode string, value float64) measure.ModeRow {
+		return measure.ModeRow{Mode: mode, Workload: "stream", Kind: measure.Stream, Unit: "bit/s", Samples: []float64{value}, Median: measure.Estimate{Value: value, Lo: value * 0.9, Hi: value * 1.1, N: 6},
+			CPUIdle: measure.Estimate{Value: 40, Lo: 30, Hi: 50, N: 6}, Percent: &measure.Estimate{Value: 99, Lo: 95, Hi: 104, N: 6}}
+	}
+	native, vf, limited, gone := row("native", 9.4e9), row("vf", 9.3e9), row("vhost", 9e9), row("e1000", 0)
+	native.Percent, gone.Percent, gone.Samples = nil, nil, nil
+	limited.LimitedBy, limited.Differs = measure.ByGenerator, true
+	m := &measure.Modes{Native: "native", Workloads: []measure.Workload{{Name: "stream", Kind: measure.Stream}}, Notes: []string{"guests of two CPUs"},
+		Rows: []measure.ModeRow{native, vf, limited, gone}, Runs: []measure.Run{*stream, *stream, *stream, {}},
+		Failures: []measure.ModeFault{{Turn: measure.Turn{Mode: "e1000", Workload: "stream"}, Error: "no answer"}}}
+	d := &Document{Title: "campaign"}
+	d.AddModes(m)
+	page := page1(t, d, "MPPS_PAGE_CAMPAIGN")
+	for _, wanted := range []string{"TCP stream: no significant difference between vf and native.", "99 % [95, 104] ~", "limited by the generator", "not measured: no answer",
+		"guests of two CPUs", "CPU time left idle"} {
+		if !strings.Contains(page, wanted) {
+			t.Errorf("the page lacks %q", wanted)
+		}
+	}
+	if bars := d.Modes[0].Bars; bars[0].Percent != 100 || math.Abs(bars[0].PercentLo-90) > 1e-9 || bars[1].Percent != 99 || !bars[1].Same || bars[2].Same {
+		t.Errorf("found %+v", bars)
+	}
+}
+
+// TestOpenLoop: delays on a schedule are drawn from the schedule and from the sending.
+func TestOpenLoop(t *testing.T) {
+	r := trips("paced", 200, 4e6, 5)
+	r.Load.Rate, r.LatencyRaw = 200, r.Latency
+	d := &Document{Title: "open"}
+	d.Add("paced", r)
+	page := page1(t, d, "MPPS_PAGE_OPEN")
+	for _, wanted := range []string{"paced, from the schedule", "paced, from the sending", "on a schedule"} {
+		if !strings.Contains(page, wanted) {
+			t.Errorf("the page lacks %q", wanted)
+		}
+	}
+}

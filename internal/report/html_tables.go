@@ -55,8 +55,8 @@ func numbers(runs []labeled) []numberRow {
 }
 
 type talkRow struct {
-	Label, What, Again string
-	Rate, CPU          cell
+	Label, What, Lost, Again string
+	Rate, CPU                cell
 }
 
 // talks are the runs of transactions and streams.
@@ -67,6 +67,9 @@ func talks(runs []labeled) []talkRow {
 			continue
 		}
 		row := talkRow{Label: r.label, What: strings.ReplaceAll(r.Kind.Unit(), "/s", "s/s"), Rate: estimated(r.Median), CPU: costCell(r.Run)}
+		if r.Lost > 0 {
+			row.Lost = grouped(r.Lost) + " (" + percentOf(float64(r.Lost)/float64(max(r.Sent, 1))) + ")"
+		}
 		if r.Kind == measure.Stream {
 			var again uint64
 			for _, s := range r.Samples {
@@ -92,11 +95,9 @@ type delayRow struct {
 
 // delays are the percentiles of all runs that have latency, each with the interval of its trials' median. Nil for none.
 func delays(runs []labeled) *delayTable {
+	runs = distributions(runs)
 	var told []float64
 	for _, r := range runs {
-		if r.Latency == nil {
-			continue
-		}
 		for _, p := range r.Latency.Percentiles {
 			if !slices.Contains(told, p.P) {
 				told = append(told, p.P)
@@ -113,9 +114,6 @@ func delays(runs []labeled) *delayTable {
 	}
 	t.Columns = append(t.Columns, "max")
 	for _, r := range runs {
-		if r.Latency == nil {
-			continue
-		}
 		row := delayRow{Label: r.label, What: r.Latency.What, Count: grouped(r.Latency.Count)}
 		if r.Latency.Loop != "" {
 			row.What += ", " + r.Latency.Loop + " loop"

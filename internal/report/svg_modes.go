@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"html/template"
 	"math"
+
+	"mpps/internal/measure"
 )
 
 // modeBars draws a group of bars a mode: the value, as percent of native's where there is one, with its interval as a
@@ -95,6 +97,9 @@ func modeText(m *Modes, b ModeBar) string {
 	text := withInterval(b.Value, b.Lo, b.Hi) + " " + m.Unit
 	if m.Native != "" && b.Mode != m.Native {
 		text += fmt.Sprintf(" · %s %% [%s, %s]", shareText(b.Percent), shareText(b.PercentLo), shareText(b.PercentHi))
+		if b.Same {
+			text += " " + measure.Same
+		}
 	}
 	if b.CPUIdle != nil {
 		text += fmt.Sprintf(" · idle %.0f %%", b.CPUIdle.Value)

@@ -106,6 +106,9 @@ func modesHeadline(m *Modes) string {
 	if m.Native == "" || best == nil {
 		return ""
 	}
+	if best.Same {
+		return fmt.Sprintf("%s: no significant difference between %s and %s.", m.Title, best.Mode, m.Native)
+	}
 	return fmt.Sprintf("%s reaches %s\u00a0%% of %s: %s.", best.Mode, shareText(best.Percent), m.Native, m.Title)
 }
 
@@ -169,6 +172,9 @@ func modesDetail(m *Modes) []string {
 			text := b.Mode + " " + shareText(b.Percent) + " %"
 			if b.PercentHi > b.PercentLo {
 				text += fmt.Sprintf(" [%s, %s]", shareText(b.PercentLo), shareText(b.PercentHi))
+			}
+			if b.Same {
+				text += " " + measure.Same
 			}
 			shares = append(shares, text)
 		}

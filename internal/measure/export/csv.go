@@ -47,14 +47,14 @@ func row(l Labeled, i int, s measure.Sample) []string {
 		return strconv.FormatUint(v, 10)
 	}
 	pps, trips, stream := r.Kind == measure.PPS, transactional(r.Kind), r.Kind == measure.Stream
-	offered := ""
-	if pps {
+	counted, offered := pps || trips && s.Sent > 0, "" // requests over UDP, and those on a schedule
+	if pps || s.OfferedPPS > 0 {
 		offered = decimal(s.OfferedPPS)
 	}
 	cells := []string{
 		l.Label, l.Side, string(r.Kind), r.Host, place(r.From), place(r.To), r.Started.UTC().Format(time.RFC3339Nano), strconv.FormatBool(r.Environment.Emulated),
 		string(r.LimitedBy), strconv.Itoa(i + 1), decimal(s.Value(r.Kind)), r.Kind.Unit(), decimal(s.Seconds),
-		offered, integer(pps, s.Sent), integer(pps, s.Received), integer(pps, s.Lost), integer(pps, s.Duplicated), integer(pps, s.Reordered),
+		offered, integer(counted, s.Sent), integer(counted, s.Received), integer(counted, s.Lost), integer(pps, s.Duplicated), integer(pps, s.Reordered),
 		integer(trips, s.Transactions), integer(stream, s.Bytes), integer(stream, s.Retransmits), decimal(s.CPUNsPerUnit),
 	}
 	d := s.Latency

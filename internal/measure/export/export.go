@@ -76,6 +76,21 @@ func (s *Set) AddAB(label string, ab *measure.AB) {
 	s.Ratios = append(s.Ratios, Ratio{label, ab.Kind, ab.Comparison})
 }
 
+// AddModes adds the runs of a campaign over NIC modes that have a place in a format: it holds runs of many kinds.
+func (s *Set) AddModes(m *measure.Modes, f Format) {
+	for i := range m.Runs {
+		r, row := &m.Runs[i], m.Rows[i]
+		if len(r.Samples) == 0 || f.Fits(r.Kind, r.Latency != nil) != nil {
+			continue
+		}
+		label := row.Mode
+		if row.Workload != string(r.Kind) {
+			label += " " + row.Workload
+		}
+		s.Runs = append(s.Runs, Labeled{Label: label, Run: r})
+	}
+}
+
 // ErrNoPlace is wrapped where a format has no place for a run.
 var ErrNoPlace = errors.New("the format has no place for it")
 
@@ -96,6 +111,9 @@ func Write(w io.Writer, f Format, s *Set) error {
 	write, ok := writers[f]
 	if !ok {
 		return fmt.Errorf("found format %q, expected %s", f, strings.Join(Formats(), ", "))
+	}
+	if len(s.Runs) == 0 {
+		return fmt.Errorf("%s: nothing that was measured fits: %w", f, ErrNoPlace)
 	}
 	for _, l := range s.Runs {
 		if err := f.Fits(l.Run.Kind, l.Run.Latency != nil); err != nil {

@@ -3,6 +3,7 @@ package export
 import (
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -302,5 +303,64 @@ func TestHDRLog(t *testing.T) {
 	}
 	if have := float64(sum.Max()); math.Abs(have-float64(r.Latency.MaxNs)) > 0.001*have+1 {
 		t.Errorf("the longest is %v ns, expected %d", have, r.Latency.MaxNs)
+	}
+}
+
+// TestOpenLoop: an open loop has its delays twice, from the schedule and from the sending, and its lost requests.
+func TestOpenLoop(t *testing.T) {
+	r, s := one(t, "rr")
+	r.Load.Rate, r.Load.Protocol = 1000, "udp"
+	for i := range r.Samples {
+		sample := &r.Samples[i]
+		raw := *sample.Latency
+		sample.Latency.Loop, sample.Latency.Since, raw.Loop, raw.Since = "open", "scheduled", "open", "sent"
+		sample.LatencyRaw = &raw
+		sample.Sent, sample.Lost = sample.Transactions+7, 7
+	}
+	r.Judge()
+	log := written(t, HDR, s)
+	if strings.Count(log, "Tag=one_connection,") != 3 || strings.Count(log, "Tag=one_connection_sent,") != 3 {
+		t.Errorf("found %q", log)
+	}
+	series, err := parsed(written(t, Prometheus, s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const name = `{kind="rr",run="one connection",host="h1",from="netns:A/eth0",to="netns:B/eth0"`
+	if have := series["mpps_bench_lost_requests"+name+"}"]; have != 21 {
+		t.Errorf("%v lost requests, expected 21", have)
+	}
+	for _, since := range []string{"scheduled", "sent"} {
+		if series[`mpps_bench_latency_seconds_count`+name+`,what="round-trip",loop="open",since="`+since+`"}`] == 0 {
+			t.Errorf("no delays since %s", since)
+		}
+	}
+	have := fields(t, written(t, Netperf, s))
+	if _, there := have["RT_LATENCY"]; there || have["PROTOCOL"] != "UDP" {
+		t.Errorf("found %v, expected UDP and no time that follows from a rate that was set", have)
+	}
+	if lines := written(t, GoBench, s); !strings.Contains(lines, "/protocol=udp/rate=1000/") || !strings.Contains(lines, " loss-%") {
+		t.Errorf("found %s", lines)
+	}
+}
+
+// TestModes: of a campaign a format has what it has a place for.
+func TestModes(t *testing.T) {
+	rr, stream := recorded(t, "rr"), recorded(t, "stream")
+	m := &measure.Modes{Runs: []measure.Run{*rr, *stream, {Kind: measure.PPS}},
+		Rows: []measure.ModeRow{{Mode: "vhost", Workload: "rr"}, {Mode: "vhost", Workload: "bulk"}, {Mode: "vhost", Workload: "pps"}}}
+	for f, want := range map[Format][]string{HDR: {"vhost"}, IPerf3: {"vhost bulk"}, CSV: {"vhost", "vhost bulk"}} {
+		s := &Set{}
+		s.AddModes(m, f)
+		var have []string
+		for _, l := range s.Runs {
+			have = append(have, l.Label)
+		}
+		if !slices.Equal(have, want) {
+			t.Errorf("%s has %q, expected %q", f, have, want)
+		}
+	}
+	if err := Write(io.Discard, CSV, &Set{}); !errors.Is(err, ErrNoPlace) {
+		t.Errorf("nothing at all gave %v", err)
 	}
 }

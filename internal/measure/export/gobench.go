@@ -82,6 +82,10 @@ func benchName(l Labeled) string {
 		add("flows", strconv.Itoa(max(r.Load.Flows, 1)))
 		add("frame", strconv.Itoa(r.Load.FrameBytes))
 	case transactional(r.Kind):
+		add("protocol", strings.ToLower(protocol(r)))
+		if r.Load.Rate > 0 {
+			add("rate", decimal(r.Load.Rate))
+		}
 		add("request", strconv.Itoa(r.Load.Request))
 		add("response", strconv.Itoa(r.Load.Response))
 		add("connections", strconv.Itoa(max(r.Load.Connections, 1)))
@@ -119,7 +123,7 @@ func benchValues(r *measure.Run, s measure.Sample) []benchValue {
 		rate, each = "bit/s", "ns/B-cpu"
 	}
 	values := []benchValue{{s.Value(r.Kind), rate}, {s.CPUNsPerUnit, each}}
-	if r.Kind == measure.PPS {
+	if r.Kind == measure.PPS || s.Lost > 0 {
 		values = append(values, benchValue{s.LossRatio() * 100, "loss-%"})
 	}
 	if s.Latency != nil {

@@ -137,7 +137,10 @@ func netperfCPU(put put, r *measure.Run) {
 }
 
 func protocol(r *measure.Run) string {
-	if r.Kind == measure.PPS {
+	switch {
+	case r.Load.Protocol != "":
+		return strings.ToUpper(r.Load.Protocol)
+	case r.Kind == measure.PPS:
 		return "UDP"
 	}
 	return "TCP"

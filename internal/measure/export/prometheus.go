@@ -107,6 +107,10 @@ func (p *exposition) run(l Labeled, version string) {
 	}
 	p.gauge("trials", "Trials that were completed.", labels, float64(len(r.Samples)))
 	p.gauge(each, "CPU time of the near machine, softirq and guests included, median of the trials.", labels, r.CPUNsPerUnit/1e9)
+	if transactional(r.Kind) && r.Sent > 0 {
+		p.gauge("sent_requests", "Requests sent in all trials.", labels, float64(r.Sent))
+		p.gauge("lost_requests", "Requests that were not answered in time.", labels, float64(r.Lost))
+	}
 	if r.Kind == measure.PPS {
 		p.gauge("offered_packets_per_second", "Rate that was offered.", labels, r.OfferedPPS)
 		p.gauge("sent_packets", "Packets sent in all trials.", labels, float64(r.Sent))
@@ -128,6 +132,7 @@ func (p *exposition) run(l Labeled, version string) {
 		p.gauge("retransmitted_segments", "TCP segments sent again in all trials.", labels, float64(again))
 	}
 	p.latency(labels, r.Latency)
+	p.latency(labels, r.LatencyRaw)
 	p.cpus(labels, r)
 }
 
@@ -136,7 +141,7 @@ func (p *exposition) latency(labels []label, l *measure.Latency) {
 		return
 	}
 	const help = "Delays of all trials; percentiles as far as the number of samples allows."
-	labels = with(labels, label{"what", l.What}, label{"loop", l.Loop})
+	labels = with(labels, label{"what", l.What}, label{"loop", l.Loop}, label{"since", l.Since})
 	for _, q := range l.Percentiles {
 		p.add("mpps_bench_latency_seconds", "", "summary", help, with(labels, label{"quantile", decimal(float64(int64(q.P*1e6+0.5)) / 1e8)}), float64(q.ValueNs)/1e9)
 	}
