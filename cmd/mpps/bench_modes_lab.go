@@ -50,31 +50,39 @@ func (a *app) modesInLab(ctx context.Context, f *modesFlags) (err error) {
 			argv = append(argv, "--mode", m.Name+"="+m.Agent+",from="+m.From)
 		}
 	}
-	failure := s.measure(ctx, w, argv)
-	for range mends {
-		if failure == nil || ctx.Err() != nil {
-			break
-		}
-		c, err := w.read()
-		if err != nil || c == nil {
-			break
-		}
-		if err := s.mend(ctx, c); err != nil {
-			return errors.Join(failure, err)
-		}
-		failure = s.measure(ctx, w, resumeInLab())
-	}
+	failure := s.measureOn(ctx, w, argv)
 	if err := w.copy(); err != nil {
 		return errors.Join(failure, err)
 	}
-	m, err := readModes(filepath.Join(s.lab.ShareDir(), modesAnswer))
-	if err != nil {
+	m, err := w.result()
+	if err != nil || m == nil {
 		return errors.Join(failure, err)
 	}
 	if m.Partial && ctx.Err() != nil {
 		failure = nil // the user had enough
 	}
 	return a.finishModes(m, f, w.kept, failure)
+}
+
+// measureOn measures, mends what went wrong in the lab and goes on, until all is measured or mending does not help.
+func (s *modesScene) measureOn(ctx context.Context, w *modesWatch, argv []string) error {
+	for round := 0; ; round++ {
+		failure := s.measure(ctx, w, argv)
+		if failure == nil || ctx.Err() != nil || round == mends {
+			return failure
+		}
+		c, err := w.read()
+		if err != nil {
+			return errors.Join(failure, err)
+		}
+		s.step("%v", failure)
+		if err := s.mend(ctx, c, failure); err != nil {
+			return errors.Join(failure, err)
+		}
+		if c != nil {
+			argv = resumeInLab()
+		}
+	}
 }
 
 // inLab refuses what the lab sets by itself.
@@ -141,18 +149,33 @@ func modesCommand() []string {
 
 func resumeInLab() []string { return append(modesCommand(), "--resume", "/share/"+modesSamples) }
 
+// errStalled says that the lab's host gives no sign of life.
+var errStalled = errors.New("the lab host takes no more samples: it hangs")
+
+// stall is how long a sample may take in the lab, on a machine that is busy elsewhere.
+const stall = 3 * time.Minute
+
 // measure runs the command on the lab's host. When ctx ends it is told so as by Ctrl-C, and has the time to write what it
 // has.
 func (s *modesScene) measure(ctx context.Context, w *modesWatch, argv []string) error {
+	// What an earlier round answered is not this one's.
+	if err := os.Remove(filepath.Join(w.share, modesAnswer)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	limited, give := context.WithCancelCause(ctx)
+	defer give(nil)
 	watching, enough := context.WithCancel(context.WithoutCancel(ctx))
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
-		w.watch(watching)
+		w.watch(watching, func() { give(errStalled) })
 	}()
-	r, err := s.lab.Exec(ctx, lab.Cmd{Argv: argv, Grace: 30 * time.Second})
+	r, err := s.lab.Exec(limited, lab.Cmd{Argv: argv, Grace: 30 * time.Second})
 	enough()
 	<-watched
+	if cause := context.Cause(limited); errors.Is(cause, errStalled) {
+		return cause
+	}
 	if err == nil && r.Code != exitOK {
 		err = fmt.Errorf("on the lab host: %s", lastLines(r.Stderr))
 	}
@@ -175,7 +198,9 @@ type modesWatch struct {
 	seen  int64
 }
 
-func (w *modesWatch) watch(ctx context.Context) {
+// watch calls stalled where nothing happens for too long.
+func (w *modesWatch) watch(ctx context.Context, stalled func()) {
+	moved := time.Now()
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -186,9 +211,13 @@ func (w *modesWatch) watch(ctx context.Context) {
 		}
 		info, err := os.Stat(filepath.Join(w.share, modesSamples))
 		if err != nil || info.Size() == w.seen {
+			if time.Since(moved) > stall {
+				stalled()
+				return
+			}
 			continue
 		}
-		w.seen = info.Size()
+		w.seen, moved = info.Size(), time.Now()
 		c, err := w.read()
 		if err != nil || c == nil {
 			continue // the next look will tell
@@ -209,6 +238,20 @@ func (w *modesWatch) read() (*measure.ModesCampaign, error) {
 	}
 	c, _, err := measure.DecodeCampaign(bytes.NewReader(text))
 	return c, err
+}
+
+// result is what the command answered on the lab's host, or what follows from its samples where it could not; nil where there
+// is nothing.
+func (w *modesWatch) result() (*measure.Modes, error) {
+	m, err := readModes(filepath.Join(w.share, modesAnswer))
+	if !errors.Is(err, fs.ErrNotExist) {
+		return m, err
+	}
+	c, err := w.read()
+	if err != nil || c == nil {
+		return nil, err
+	}
+	return c.Result(), nil
 }
 
 // copy keeps the samples.

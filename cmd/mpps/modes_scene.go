@@ -79,7 +79,7 @@ var modesInOrder = []string{"native", "e1000", "virtio", "vhost", "vhost-mq", "v
 
 // modesNotes are what a reader must know of the lab.
 var modesNotes = []string{
-	"every mode gets its packets over one emulated wire, from a virtio NIC in a namespace of the lab host to its igb NICs; native is an agent in the namespace of the NIC that the virtual function belongs to, vhost-mq has two queues, and each guest two vCPUs and 256 MiB",
+	"every mode gets its packets over one emulated wire, from a virtio NIC in a namespace of the lab host to its igb NICs; native is an agent in the namespace of the NIC that the virtual function belongs to, vhost-mq has two queues, and each guest two vCPUs and 256 MiB; the lab host runs with iommu=pt",
 	"all guests run while one is measured; generator, guests and native end share the four CPUs of the lab host, and CPU idle is all of it",
 }
 
@@ -106,7 +106,12 @@ func modesWanted(only []string) ([]string, error) {
 
 // openModesScene boots the lab and starts the guests of the modes.
 func (a *app) openModesScene(ctx context.Context, wanted []string) (*modesScene, error) {
-	l, err := lab.Start(ctx, lab.Config{Name: "modes-" + strconv.Itoa(os.Getpid()), Log: a.steps()})
+	l, err := lab.Start(ctx, lab.Config{
+		Name: "modes-" + strconv.Itoa(os.Getpid()), Log: a.steps(),
+		// As hosts of virtual functions have it. Without it each packet of the emulated NICs is mapped and unmapped, and a
+		// virtio NIC whose translations QEMU caches has been seen to read a ring that was gone.
+		Args: []string{"iommu=pt"},
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -180,10 +185,17 @@ func (s *modesScene) modes() []measure.Mode {
 	return all
 }
 
-// mend starts guests anew that were given up.
-func (s *modesScene) mend(ctx context.Context, c *measure.ModesCampaign) error {
+// mend starts anew what is gone: the whole host, or guests that were given up.
+func (s *modesScene) mend(ctx context.Context, c *measure.ModesCampaign, failure error) error {
+	if errors.Is(failure, errStalled) || errors.Is(failure, lab.ErrGone) {
+		s.step("a fresh lab host")
+		if err := s.lab.Reset(ctx); err != nil {
+			return err
+		}
+		return s.furnish(ctx)
+	}
 	for _, name := range s.wanted {
-		if g := s.guests[name]; g != nil && c.GivenUp(name) {
+		if g := s.guests[name]; g != nil && c != nil && c.GivenUp(name) {
 			s.step("guest %s does not answer any more and is started again", name)
 			if err := g.Restart(ctx); err != nil {
 				return err

@@ -152,6 +152,17 @@ func host(t testing.TB, o options) (*lab.Lab, error) {
 // logTo gets the retries of shared labs.
 var logTo io.Writer = os.Stderr
 
+// Alone waits until no other test process has a lab, and has this one be alone until it ends: for tests of commands that boot
+// a lab by themselves.
+func Alone(t testing.TB) {
+	t.Helper()
+	mu.Lock()
+	defer mu.Unlock()
+	if err := lockMachine(t.Context(), t); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // lockMachine waits until no other test process has a lab.
 func lockMachine(ctx context.Context, t testing.TB) error {
 	if machine != nil {

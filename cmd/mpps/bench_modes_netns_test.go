@@ -1,0 +1,100 @@
+//go:build netns
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"mpps/internal/measure"
+)
+
+// modesBench is the command line that measures the guest as two modes: through the bridge, and from an interface of another
+// namespace that is a port of it too.
+func (h *hostAndGuest) modesBench(second string, argv ...string) []string {
+	return append([]string{"ip", "netns", "exec", h.host, "mpps", "--json", "bench", "modes", "--mode", "native=" + h.agent + ",via=br0",
+		"--mode", "other=" + h.agent + ",from=netns:" + second + "/eth0,guest-nic=eth0", "--duration", "150ms", "--warm-up", "30ms", "--keep=false"}, argv...)
+}
+
+// newSecond makes a namespace beside the guest's, in the bridge too.
+func (h *hostAndGuest) newSecond() string {
+	h.t.Helper()
+	ns := h.guest + "2"
+	h.ip("netns", "add", ns)
+	h.t.Cleanup(func() { h.ip("netns", "del", ns) })
+	h.ip("-n", h.host, "link", "add", "tap1", "type", "veth", "peer", "name", "eth0", "netns", ns)
+	h.ip("-n", h.host, "link", "set", "tap1", "master", "br0", "up")
+	h.ip("-n", ns, "address", "add", "10.50.0.3/24", "dev", "eth0")
+	h.ip("-n", ns, "link", "set", "eth0", "up")
+	return ns
+}
+
+// TestBenchModesInterrupted interrupts a campaign, finds everything as it was, and goes on to the same end.
+func TestBenchModesInterrupted(t *testing.T) {
+	h := newHostAndGuest(t)
+	second := h.newSecond()
+	before := h.state()
+	samples := filepath.Join(t.TempDir(), "c.jsonl")
+	argv := h.modesBench(second, "--repeat", "3", "--seed", "3", "--checkpoint", samples)
+	cmd := exec.Command(argv[0], argv[1:]...)
+	var out, problems bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &problems
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := func() int {
+		text, _ := os.ReadFile(samples) // it comes to be while it is waited for
+		return bytes.Count(text, []byte("\n"))
+	}
+	for deadline := time.Now().Add(60 * time.Second); lines() < 6; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			_ = cmd.Process.Kill()
+			t.Fatalf("no samples: %s", problems.String())
+		}
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // the exit code is looked at
+	if code := cmd.ProcessState.ExitCode(); code != exitFailed || !strings.Contains(problems.String(), "--resume "+samples) {
+		t.Errorf("exit code %d: %s", code, problems.String())
+	}
+	first := modesOf(t, out.String())
+	if !first.Partial || first.Samples < 5 || first.Samples >= 18 || first.Missing != 18-first.Samples {
+		t.Errorf("partial %v, %d samples, %d missing", first.Partial, first.Samples, first.Missing)
+	}
+	if after := h.state(); after != before {
+		t.Errorf("interrupted: left behind:\n%sfound before:\n%s", after, before)
+	}
+	code, stdout, stderr := program(t, "ip", "netns", "exec", h.host, "mpps", "--json", "bench", "modes", "--resume", samples, "--keep=false")
+	if code != exitOK {
+		t.Fatalf("resumed: exit code %d: %s", code, stderr)
+	}
+	m := modesOf(t, stdout)
+	if m.Partial || m.Samples != 18 || m.Seed != 3 || !slices.Equal(m.Order[:first.Samples], first.Order) {
+		t.Errorf("resumed: partial %v, %d samples, order %v after %v", m.Partial, m.Samples, m.Order, first.Order)
+	}
+	for i, r := range m.Rows {
+		if len(r.Samples) != 3 || r.Median.Value <= 0 || (r.Percent == nil) != (r.Mode == "native") {
+			t.Errorf("row %+v", r)
+		}
+		if r.Kind == measure.PPS {
+			checkLedger(t, &m.Runs[i])
+			if b := m.Runs[i].Baseline; b.Generator == nil || b.Generator.PPS == 0 || b.Receiver == nil {
+				t.Errorf("%s: alone: %+v", r.Mode, b)
+			}
+		}
+	}
+	if from := m.Runs[len(m.Runs)-1].From; from.Where != "netns:"+second || from.Interface != "eth0" {
+		t.Errorf("the other mode was sent from %+v", from)
+	}
+	if after := h.state(); after != before {
+		t.Errorf("left behind:\n%sfound before:\n%s", after, before)
+	}
+}

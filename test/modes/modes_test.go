@@ -1,0 +1,98 @@
+//go:build lab
+
+package modes
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"mpps/internal/lab"
+	"mpps/internal/lab/labtest"
+	"mpps/internal/measure"
+)
+
+func TestMain(m *testing.M) { os.Exit(labtest.Main(m)) }
+
+// TestModes has one command boot a lab with a guest for each mode, measure them in turns and answer with all rows.
+func TestModes(t *testing.T) {
+	labtest.Alone(t)
+	began := time.Now()
+	samples := filepath.Join(t.TempDir(), "campaign.jsonl")
+	cmd := exec.CommandContext(t.Context(), labtest.Binary(t), "--json", "bench", "modes", "--lab", "--repeat", "2", "--duration", "400ms", "--warm-up", "100ms",
+		"--seed", "11", "--keep=false", "--checkpoint", samples)
+	var out, said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &said
+	err := cmd.Run()
+	t.Logf("%.0f s: %s", time.Since(began).Seconds(), strings.ReplaceAll(strings.TrimSpace(said.String()), "\n", "; "))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := measure.DecodeModes(&out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.Partial || m.Samples != 36 || m.Seed != 11 || m.Blocks != 2 || m.Native != "native" || len(m.Rows) != 18 || len(m.Notes) == 0 {
+		t.Errorf("partial %v, %d samples, %d blocks, %d rows; failures %+v", m.Partial, m.Samples, m.Blocks, len(m.Rows), m.Failures)
+	}
+	emulated := slices.ContainsFunc(m.Warnings, func(w measure.Warning) bool { return w.Code == "emulated" })
+	if emulated != m.Environment.Emulated {
+		t.Errorf("emulated %v, warnings %+v", m.Environment.Emulated, m.Warnings)
+	}
+	for i, r := range m.Rows {
+		run := &m.Runs[i]
+		if len(r.Samples) != 2 || r.Median.Value <= 0 || (r.Percent == nil) != (r.Mode == "native") || r.CPUIdle.N != 2 || r.CPUNs.Value <= 0 {
+			t.Errorf("row %+v", r)
+		}
+		switch r.Kind {
+		case measure.RR:
+			if len(r.Percentiles) == 0 {
+				t.Errorf("%s: no delays", r.Mode)
+			}
+		case measure.PPS:
+			for _, s := range run.Samples {
+				if s.Sent != s.Received-s.Duplicated+s.Lost || s.Sent == 0 {
+					t.Errorf("%s: sent %d, received %d, duplicated %d, lost %d", r.Mode, s.Sent, s.Received, s.Duplicated, s.Lost)
+				}
+			}
+			if run.Baseline.Generator == nil || run.Baseline.Generator.PPS == 0 {
+				t.Errorf("%s: the generator alone: %+v", r.Mode, run.Baseline.Generator)
+			}
+		}
+		t.Logf("%-8s %-6s %8.4g %s, %3.0f %% of native, CPU idle %.0f %%, limited by %s", r.Mode, r.Workload, r.Median.Value, r.Unit, percent(r), r.CPUIdle.Value, r.LimitedBy)
+	}
+	// An agent in a namespace of the lab host, and five guests.
+	hosts := map[string]bool{}
+	for i := range m.Runs {
+		hosts[m.Runs[i].Environment.FarHost] = true
+	}
+	if len(hosts) != 6 {
+		t.Errorf("agents on %v, expected six machines", hosts)
+	}
+	// The second block is the first backwards.
+	second := slices.Clone(m.Order[18:])
+	slices.Reverse(second)
+	if len(m.Failures) == 0 && !slices.Equal(m.Order[:18], second) {
+		t.Errorf("the order is %v", m.Order)
+	}
+	text, err := os.ReadFile(samples)
+	if err != nil || bytes.Count(text, []byte("\n")) < 37 {
+		t.Errorf("the campaign's file has %d lines: %v", bytes.Count(text, []byte("\n")), err)
+	}
+	labs, err := lab.List()
+	if err != nil || slices.ContainsFunc(labs, func(i lab.Info) bool { return strings.HasPrefix(i.Name, "modes-") }) {
+		t.Errorf("a lab was left: %+v, %v", labs, err)
+	}
+}
+
+func percent(r measure.ModeRow) float64 {
+	if r.Percent == nil {
+		return 100
+	}
+	return r.Percent.Value
+}
