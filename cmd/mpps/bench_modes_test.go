@@ -153,7 +153,7 @@ func TestDrawModes(t *testing.T) {
 		if err := wide(text, width); err != nil {
 			t.Errorf("%v\n%s", err, text)
 		}
-		for _, want := range append(slices.Clone(modesInOrder), "EMULATED", "≥30.9M", "33.3 [10, 99.1]", "18.2ms", "4.42 %", "12 %", "100") {
+		for _, want := range append(slices.Clone(modesInOrder), "EMULATED", "≥30.9M", "33.3 [10, 99.1]", "18.2ms", "4.4 %", "12 %", "100") {
 			if !strings.Contains(text, want) {
 				t.Errorf("at %d columns %q is missing:\n%s", width, want, text)
 			}

@@ -33,6 +33,7 @@ func drawModes(t *report.Text, m *measure.Modes, saved []string) {
 	} else {
 		drawModesNarrow(t, m)
 	}
+	t.Wrapped("  ", "idle: of all CPUs of this host; ns: CPU time of this host for each, whatever ran there")
 	if slices.ContainsFunc(m.Rows, func(r measure.ModeRow) bool { return bounded(r) }) {
 		t.Line("  ≥ generator or receiver set the result, not the mode")
 	}
@@ -45,7 +46,7 @@ func drawModes(t *report.Text, m *measure.Modes, saved []string) {
 func drawModesNarrow(t *report.Text, m *measure.Modes) {
 	for _, w := range m.Workloads {
 		t.Line("  %s", t.In(report.Bold, w.Name)+": "+workloadText(w))
-		rows := [][]string{{"  mode", w.Kind.Unit(), "% of native", "CPU idle", "CPU " + costUnit(w.Kind)}}
+		rows := [][]string{{"  mode", w.Kind.Unit(), "% of native", "idle", costUnit(w.Kind)}}
 		if w.Kind == measure.PPS {
 			rows[0] = append(rows[0], "lost")
 		}
@@ -212,7 +213,7 @@ func lossText(r measure.ModeRow) string {
 	if r.Loss == nil {
 		return "–"
 	}
-	return fmt.Sprintf("%.3g %%", 100**r.Loss)
+	return fmt.Sprintf("%.2g %%", 100**r.Loss)
 }
 
 // three is a number in three digits, with the prefix that spares the zeros.
