@@ -11,8 +11,8 @@ import (
 	"mpps/internal/measure"
 )
 
-// machineOf is a machine whose files are those of a scratch tree.
-func machineOf(t *testing.T, files map[string]string) *Machine {
+// treeMachine is a machine whose files are those of a scratch tree.
+func treeMachine(t *testing.T, files map[string]string) *Machine {
 	t.Helper()
 	root := t.TempDir()
 	for name, text := range files {
@@ -34,7 +34,7 @@ func machineOf(t *testing.T, files map[string]string) *Machine {
 
 func TestConditions(t *testing.T) {
 	const stat = "cpu 1 2 3\ncpu0 10 0 10 10 0 0 0 0 0 0\ncpu1 10 0 10 10 0 0 0 0 0 0\n"
-	m := machineOf(t, map[string]string{
+	m := treeMachine(t, map[string]string{
 		"proc/stat": stat,
 		"sys/devices/system/cpu/cpu0/cpufreq/scaling_governor":                   "performance\n",
 		"sys/devices/system/cpu/cpu1/cpufreq/scaling_governor":                   "powersave\n",
@@ -54,14 +54,14 @@ func TestConditions(t *testing.T) {
 		t.Error(d)
 	}
 	// A machine that tells nothing but its CPU times.
-	c, err = machineOf(t, map[string]string{"proc/stat": stat}).Conditions(t.Context(), time.Millisecond)
+	c, err = treeMachine(t, map[string]string{"proc/stat": stat}).Conditions(t.Context(), time.Millisecond)
 	if err != nil || c.CPUs != 2 || c.Throttled != nil || len(c.Governors) != 0 || c.Clocksource != "" {
 		t.Errorf("%+v, %v", c, err)
 	}
-	if _, err := machineOf(t, nil).Conditions(t.Context(), time.Millisecond); err == nil {
+	if _, err := treeMachine(t, nil).Conditions(t.Context(), time.Millisecond); err == nil {
 		t.Error("a machine without CPU times was accepted")
 	}
-	bad := machineOf(t, map[string]string{"proc/stat": stat, "sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count": "many\n"})
+	bad := treeMachine(t, map[string]string{"proc/stat": stat, "sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count": "many\n"})
 	if _, err := bad.Conditions(t.Context(), time.Millisecond); err == nil {
 		t.Error(`a count of "many" was accepted`)
 	}
