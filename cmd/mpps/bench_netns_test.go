@@ -131,6 +131,7 @@ func TestBenchThroughBridge(t *testing.T) {
 		{"pps", "--via", "br0", "--reverse"},
 		{"pps", "--via", "br0", "--rate", "10k", "--frame", "1518", "--flows", "1"},
 		{"pps", "--via", "br0", "--rate", "10k", "--reverse", "--guest-nic", "eth0"},
+		{"pps", "--via", "br0", "--rate", "5k", "--two-way", "--imix"},
 		{"rr"},
 		{"rr", "--udp"},
 		{"rr", "--rate", "2k", "--connections", "2"},
@@ -152,6 +153,9 @@ func TestBenchThroughBridge(t *testing.T) {
 			}
 			if run.Kind != measure.Stream {
 				checkLedger(t, run)
+			}
+			if run.Load.TwoWay && (len(run.Ways) != 2 || run.Ways[0].Received == 0 || run.Ways[1].Received == 0 || run.Load.FrameBytes != 354) {
+				t.Errorf("ways %+v, frames of %d bytes", run.Ways, run.Load.FrameBytes)
 			}
 			if run.Load.Rate > 0 && run.Kind == measure.RR {
 				checkOpenLoop(t, run)
@@ -253,6 +257,10 @@ func TestBenchBadEnds(t *testing.T) {
 	code, _, stderr := program(t, h.benchmark("pps", "--via", "br0", "--frame", "219")...)
 	if code != exitUsage || !strings.Contains(stderr, "need an MTU of 201") {
 		t.Errorf("a frame over the guest's MTU: exit code %d: %s", code, stderr)
+	}
+	code, _, stderr = program(t, h.benchmark("pps", "--via", "br0", "--frame", "imix")...)
+	if code != exitUsage || !strings.Contains(stderr, "need an MTU of 1500") {
+		t.Errorf("IMIX over the guest's MTU: exit code %d: %s", code, stderr)
 	}
 	h.ip("-n", h.guest, "link", "set", "eth0", "mtu", "1500")
 	if after := h.state(); after != before {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -17,9 +18,9 @@ import (
 // ppsFlags are the flags of bench pps.
 type ppsFlags struct {
 	benchFlags
-	via, rate, generator, sink, cpus string
-	frame, flows                     int
-	latency                          bool
+	via, rate, generator, sink, cpus, frame string
+	flows                                   int
+	latency, imix, twoWay                   bool
 }
 
 func (a *app) benchPPS() *cobra.Command {
@@ -39,9 +40,12 @@ Out of a guest, at a rate:
   mpps bench pps --via br0 --agent 10.50.0.2:7878 --reverse --rate 100k
 To another host:
   mpps bench pps --from eth1 --agent 192.0.2.7:7878 --secret-file secret
+Both ways at once, at a rate in each, with sizes as on the Internet:
+  mpps bench pps --from eth1 --agent 192.0.2.7:7878 --two-way --imix --rate 100k
 
 Test frames carry addresses of 198.18.0.0/15 (RFC 2544) and go to the far end's
-MAC address; sizes count the FCS. CPU cost is that of the whole machine, with
+MAC address; sizes count the FCS. --imix is CSIT's mix: of 48 frames 28 have 64
+bytes, 16 have 570 and 4 have 1518. CPU cost is that of the whole machine, with
 softirq and guest time, the generator included.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runPPS(cmd.Context(), &f) },
@@ -50,7 +54,9 @@ softirq and guest time, the generator included.`,
 	flags := cmd.Flags()
 	flags.StringVar(&f.via, "via", "", "bridge of this host that leads to the agent")
 	flags.StringVar(&f.rate, "rate", "0", "packets per second, such as 100k; 0 is as fast as possible")
-	flags.IntVar(&f.frame, "frame", 64, "frame size in bytes, with FCS: 64 to 1518")
+	flags.StringVar(&f.frame, "frame", "64", "frame size in bytes, with FCS: 64 to 1518, or imix")
+	flags.BoolVar(&f.imix, "imix", false, "the same as --frame imix")
+	flags.BoolVar(&f.twoWay, "two-way", false, "send in both directions at once; --rate is that of each")
 	flags.IntVar(&f.flows, "flows", 16, "distinct source addresses and ports")
 	flags.StringVar(&f.generator, "generator", "auto", "auto, xdp or af_packet")
 	flags.StringVar(&f.sink, "sink", "auto", "auto, xdp, xdp-skb or af_packet: name one for results that are to be compared")
@@ -93,12 +99,34 @@ func (f *ppsFlags) plan() (load measure.Load, o rig.Options, err error) {
 		return load, o, usage(fmt.Errorf("--cpus: %w", err), "")
 	}
 	o.CPUs = cpus
+	frame, mix, err := f.sizes()
+	if err != nil {
+		return load, o, err
+	}
+	if f.twoWay && f.reverse {
+		return load, o, usage(errors.New("--two-way and --reverse: both directions are measured, which leaves nothing to reverse"), "leave --reverse out")
+	}
 	load = measure.Load{
-		Rate: rate, FrameBytes: f.frame, Flows: f.flows, Duration: f.duration, WarmUp: f.warmUp, Repeat: f.repeat,
+		Rate: rate, FrameBytes: frame, Mix: mix, TwoWay: f.twoWay, Flows: f.flows, Duration: f.duration, WarmUp: f.warmUp, Repeat: f.repeat,
 		// One clock only, and not where it would cost the highest rate.
 		Latency: f.agent == "" && (f.latency || rate > 0),
 	}
 	return load, o, rig.CheckLoad(load)
+}
+
+// sizes are the frame size, and the mix that it is the mean of, if it is.
+func (f *ppsFlags) sizes() (frame int, mix string, err error) {
+	if f.imix && f.changed("frame") && f.frame != rig.IMIX {
+		return 0, "", usage(fmt.Errorf("--imix and --frame %s: expected one of them", f.frame), "")
+	}
+	if f.imix || f.frame == rig.IMIX {
+		return rig.MixBytes(rig.IMIX), rig.IMIX, nil
+	}
+	frame, err = strconv.Atoi(f.frame)
+	if err != nil {
+		return 0, "", usage(fmt.Errorf("--frame %q: expected a size in bytes or %s", f.frame, rig.IMIX), "")
+	}
+	return frame, "", nil
 }
 
 func (a *app) runPPS(ctx context.Context, f *ppsFlags) error {

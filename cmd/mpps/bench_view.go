@@ -72,7 +72,14 @@ func loadOf(r *measure.Run) string {
 	if r.Load.Rate > 0 {
 		pace = goal.FormatRate(r.Load.Rate) + " packet/s"
 	}
-	return fmt.Sprintf("%d-byte frames, %d flows, %s, %s; generator %s, sink %s", r.Load.FrameBytes, r.Load.Flows, pace, trials,
+	if r.Load.TwoWay {
+		pace += " each way, both at once"
+	}
+	sizes := fmt.Sprintf("%d-byte frames", r.Load.FrameBytes)
+	if r.Load.Mix != "" {
+		sizes = fmt.Sprintf("%s frames of %d bytes on average", strings.ToUpper(r.Load.Mix), r.Load.FrameBytes)
+	}
+	return fmt.Sprintf("%s, %d flows, %s, %s; generator %s, sink %s", sizes, r.Load.Flows, pace, trials,
 		r.Environment.Generator, r.Environment.Sink)
 }
 
@@ -83,6 +90,14 @@ func drawCounts(t *report.Text, r *measure.Run) {
 	}
 	t.Wrapped(fmt.Sprintf("  offered %s packet/s: ", goal.FormatRate(r.OfferedPPS)), fmt.Sprintf("sent %d, received %d, lost %d (%.4g %%), duplicated %d, out of order %d",
 		r.Sent, r.Received, r.Lost, loss, r.Duplicated, r.Reordered))
+	for i, w := range r.Ways {
+		from, to := r.From, r.To
+		if i > 0 {
+			from, to = to, from
+		}
+		t.Wrapped(fmt.Sprintf("  %s → %s: ", place(from), place(to)), fmt.Sprintf("%s packet/s, sent %d, received %d, lost %d",
+			goal.FormatRate(w.PPS), w.Sent, w.Received, w.Lost))
+	}
 	style := report.Green
 	if !r.Valid() {
 		style = report.RedBold

@@ -13,6 +13,7 @@ type Sent struct {
 	Slipped time.Duration // schedule given up
 	Floor   time.Duration // how long a frame may have waited for its batch: a floor under one-way delays
 	Errors  uint64        // frames that the interface refused
+	Ways    []Sent        // two-way: the directions apart
 }
 
 // Arrived is what the receiver has counted since Prepare.
@@ -27,6 +28,8 @@ type Arrived struct {
 	// Span of 0 says that the receiver does not tell.
 	Span       time.Duration
 	SpanFrames uint64
+
+	Ways []Arrived // two-way: the directions apart
 }
 
 // Unique is the number of different frames that arrived.
@@ -173,7 +176,7 @@ func pause(ctx context.Context, d time.Duration) error {
 func sampleOf(load Load, sent Sent, arrived Arrived, drain time.Duration) Sample {
 	unique := arrived.Unique()
 	s := Sample{
-		OfferedPPS: load.Rate, Sent: sent.Frames, Received: arrived.Frames, Lost: minus(sent.Frames, unique),
+		OfferedPPS: load.Offered(), Sent: sent.Frames, Received: arrived.Frames, Lost: minus(sent.Frames, unique),
 		Duplicated: arrived.Duplicated, Reordered: arrived.Reordered, Seconds: sent.Elapsed.Seconds(), Drain: drain.Seconds(),
 		SlippedNs: uint64(sent.Slipped), SendErrors: sent.Errors, Overrun: arrived.Overrun,
 	}
@@ -181,6 +184,9 @@ func sampleOf(load Load, sent Sent, arrived Arrived, drain time.Duration) Sample
 		s.OfferedPPS = float64(s.Sent) / s.Seconds
 	}
 	s.PPS = carried(arrived, sent.Elapsed, drain)
+	if len(sent.Ways) > 1 && len(arrived.Ways) == len(sent.Ways) {
+		s.both(load, sent, arrived, drain)
+	}
 	if unique > sent.Frames {
 		s.Warnings = append(s.Warnings, Warning{
 			Code: "more-received-than-sent",
@@ -203,6 +209,20 @@ func sampleOf(load Load, sent Sent, arrived Arrived, drain time.Duration) Sample
 		})
 	}
 	return s
+}
+
+// both keeps the directions of a two-way trial apart. A frame too many one way does not make up for one lost the other.
+func (s *Sample) both(load Load, sent Sent, arrived Arrived, drain time.Duration) {
+	load.TwoWay = false
+	s.Lost, s.PPS = 0, 0
+	for i := range sent.Ways {
+		one := sampleOf(load, sent.Ways[i], arrived.Ways[i], drain)
+		s.Ways = append(s.Ways, Way{
+			Sent: one.Sent, Received: one.Received, Lost: one.Lost, Duplicated: one.Duplicated, Reordered: one.Reordered,
+			PPS: one.PPS, SlippedNs: one.SlippedNs, SendErrors: one.SendErrors, Overrun: one.Overrun,
+		})
+		s.Lost, s.PPS = s.Lost+one.Lost, s.PPS+one.PPS
+	}
 }
 
 // carried is the rate at which different frames came through. A device that was sent more than it carries still has its

@@ -309,3 +309,36 @@ func TestWhatTheSinkTookOutIsNotLost(t *testing.T) {
 		}
 	}
 }
+
+// What one direction lost is lost although the other received too much, and the rates of both add up.
+func TestTwoWay(t *testing.T) {
+	load := Load{Rate: 100, TwoWay: true, Flows: 1}
+	second := func(frames uint64) Sent { return Sent{Frames: frames, Elapsed: time.Second} }
+	sent := Sent{Frames: 200, Elapsed: time.Second, Ways: []Sent{second(100), second(100)}}
+	arrived := Arrived{Frames: 195, Exact: true, Ways: []Arrived{{Frames: 90, Exact: true}, {Frames: 105, Exact: true}}}
+	s := sampleOf(load, sent, arrived, 0)
+	if s.OfferedPPS != 200 || s.Lost != 10 || s.PPS != 195 || len(s.Ways) != 2 || s.Ways[0].Lost != 10 || s.Ways[1].PPS != 105 {
+		t.Errorf("%+v", s)
+	}
+	s.Ways[0].SendErrors, s.Ways[1].SendErrors = 3, 4
+	run := &Run{Kind: PPS, Load: load, Samples: []Sample{s, s}, From: Endpoint{Interface: "a"}, To: Endpoint{Interface: "b"}}
+	for range 2 {
+		run.Judge()
+		if run.OfferedPPS != 200 || len(run.Ways) != 2 || run.Ways[0].Sent != 200 || run.Ways[0].PPS != 90 || run.Ways[1].Lost != 0 {
+			t.Errorf("offered %g, ways %+v", run.OfferedPPS, run.Ways)
+		}
+		if len(run.Losses) != 2 || run.Losses[0].Interface != "b" || run.Losses[0].Packets != 8 || run.Losses[1].Interface != "a" || run.Losses[1].Packets != 6 {
+			t.Errorf("losses %+v", run.Losses)
+		}
+	}
+}
+
+// Only what a sink took out at its own end is left out of the drops there.
+func TestTwoWaySinks(t *testing.T) {
+	run := &Run{Kind: PPS, Load: Load{TwoWay: true}, From: Endpoint{Interface: "a"}, To: Endpoint{Interface: "b"},
+		Ways:     []Way{{Received: 100}, {Received: 50}},
+		Counters: []Delta{{Counter: Counter{Interface: "a", Name: "rx_dropped"}, Delta: 57}, {Counter: Counter{Interface: "b", Name: "rx_dropped"}, Delta: 100}}}
+	if left := run.withoutSink(); len(left) != 1 || left[0].Interface != "a" || left[0].Delta != 7 {
+		t.Errorf("%+v", left)
+	}
+}

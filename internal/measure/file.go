@@ -120,6 +120,8 @@ func alike(before, after *Run) ([]Warning, error) {
 	differ("kernel", before.Environment.Kernel, after.Environment.Kernel)
 	differ("cpu", before.Environment.CPU, after.Environment.CPU)
 	differ("frame size", before.Load.FrameBytes, after.Load.FrameBytes)
+	differ("mix of frame sizes", before.Load.Mix, after.Load.Mix)
+	differ("number of directions", before.Load.Ways(), after.Load.Ways())
 	differ("flows", before.Load.Flows, after.Load.Flows)
 	differ("rate asked for", before.Load.Rate, after.Load.Rate)
 	differ("connections", before.Load.Connections, after.Load.Connections)

@@ -50,10 +50,12 @@ func (r *Run) Judge() {
 // least what was received holds it.
 func (r *Run) withoutSink() []Delta {
 	deltas := slices.Clone(r.Counters)
-	for i := range deltas {
-		d := &deltas[i]
-		if d.Where == r.To.Where && d.Interface == r.To.Interface && d.Name == "rx_dropped" && d.Delta >= r.Received {
-			d.Delta -= r.Received
+	for _, way := range r.ways() {
+		for i := range deltas {
+			d := &deltas[i]
+			if d.Where == way.to.Where && d.Interface == way.to.Interface && d.Name == "rx_dropped" && d.Delta >= way.Received {
+				d.Delta -= way.Received
+			}
 		}
 	}
 	return slices.DeleteFunc(deltas, func(d Delta) bool { return d.Delta == 0 })
@@ -62,16 +64,54 @@ func (r *Run) withoutSink() []Delta {
 // locateRefused places what no counter explains at the sender's own interface, as far as its ring was full. Some drivers
 // count these frames as dropped too, others do not.
 func (r *Run) locateRefused() {
-	var refused uint64
-	for _, s := range r.Samples {
-		refused += s.SendErrors
+	for _, way := range r.ways() {
+		refused := min(way.SendErrors, r.UnexplainedLoss)
+		if refused == 0 {
+			continue
+		}
+		r.UnexplainedLoss -= refused
+		r.Losses = append(r.Losses, Loss{Counter: Counter{Where: way.from.Where, Interface: way.from.Interface, Name: "xdp.ring_full"}, Packets: refused})
 	}
-	if refused = min(refused, r.UnexplainedLoss); refused == 0 {
-		return
-	}
-	r.UnexplainedLoss -= refused
-	r.Losses = append(r.Losses, Loss{Counter: Counter{Where: r.From.Where, Interface: r.From.Interface, Name: "xdp.ring_full"}, Packets: refused})
 	sortLosses(r.Losses)
+}
+
+// direction is a way with its ends.
+type direction struct {
+	Way
+	from, to Endpoint
+}
+
+// ways are the directions of the run, one or two.
+func (r *Run) ways() []direction {
+	if len(r.Ways) == 2 {
+		return []direction{{r.Ways[0], r.From, r.To}, {r.Ways[1], r.To, r.From}}
+	}
+	one := Way{Received: r.Received}
+	for _, s := range r.Samples {
+		one.SendErrors += s.SendErrors
+	}
+	return []direction{{one, r.From, r.To}}
+}
+
+// totalWays sums up each direction over the samples; its rate is the median.
+func (r *Run) totalWays() {
+	r.Ways = nil
+	for way := range r.Load.Ways() {
+		var sum Way
+		var rates []float64
+		for _, s := range r.Samples {
+			if len(s.Ways) < 2 {
+				return
+			}
+			w := s.Ways[way]
+			sum.Sent, sum.Received, sum.Lost = sum.Sent+w.Sent, sum.Received+w.Received, sum.Lost+w.Lost
+			sum.Duplicated, sum.Reordered = sum.Duplicated+w.Duplicated, sum.Reordered+w.Reordered
+			sum.SlippedNs, sum.SendErrors, sum.Overrun = sum.SlippedNs+w.SlippedNs, sum.SendErrors+w.SendErrors, sum.Overrun+w.Overrun
+			rates = append(rates, w.PPS)
+		}
+		sum.PPS = Median(rates).Value
+		r.Ways = append(r.Ways, sum)
+	}
 }
 
 func (r *Run) total() {
@@ -85,9 +125,12 @@ func (r *Run) total() {
 		cost, offered = append(cost, s.CPUNsPerUnit), append(offered, s.OfferedPPS)
 		latencies, raw = append(latencies, s.Latency), append(raw, s.LatencyRaw)
 	}
+	if r.Load.TwoWay {
+		r.totalWays()
+	}
 	r.CPUNsPerUnit = Median(cost).Value
 	if r.Kind == PPS {
-		r.CPUNsPerPacket, r.OfferedPPS = r.CPUNsPerUnit, r.Load.Rate
+		r.CPUNsPerPacket, r.OfferedPPS = r.CPUNsPerUnit, r.Load.Offered()
 		if r.Load.Rate == 0 {
 			r.OfferedPPS = Median(offered).Value
 		}
@@ -128,9 +171,9 @@ func (r *Run) limit() (Limit, []string) {
 	}
 	if r.Load.Rate > 0 {
 		switch {
-		case sent < kept*r.Load.Rate:
+		case sent < kept*r.Load.Offered():
 			asked := append([]string{fmt.Sprintf("%s were asked for and %s sent, less than %s",
-				rate(r.Load.Rate), rate(sent), percent(kept))}, r.generatorAlone()...)
+				rate(r.Load.Offered()), rate(sent), percent(kept))}, r.generatorAlone()...)
 			if c := r.Baseline.Generator; c != nil && c.PPS >= sent*headroom {
 				if r.otherLoad() > disturb {
 					return ByUnknown, append(asked, r.othersBusy()+": the generator may have been late for want of CPU time, or the path have held it back")

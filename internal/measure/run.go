@@ -51,7 +51,8 @@ type Run struct {
 	Lost       uint64  `json:"lost"`
 	Duplicated uint64  `json:"duplicated"`
 	Reordered  uint64  `json:"reordered"`
-	PPS        float64 `json:"pps"` // the median of the samples, pps runs only
+	PPS        float64 `json:"pps"`            // the median of the samples, pps runs only
+	Ways       []Way   `json:"ways,omitempty"` // two-way: the directions apart, From→To first; the totals above are their sums
 
 	Median          Estimate `json:"median"`                // of the samples' values, in Kind's unit
 	CPUNsPerPacket  float64  `json:"cpu_ns_per_packet"`     // median of the samples, pps runs only
@@ -108,8 +109,10 @@ type Environment struct {
 
 // Load is what was asked for.
 type Load struct {
-	Rate        float64       `json:"rate_pps"`             // packets (rr open loop: transactions) per second; 0: as fast as possible
-	FrameBytes  int           `json:"frame_bytes"`          // with FCS, without preamble and gap: 64–1518
+	Rate        float64       `json:"rate_pps"`             // packets (rr open loop: transactions) per second, two-way in each direction; 0: as fast as possible
+	FrameBytes  int           `json:"frame_bytes"`          // with FCS, without preamble and gap: 64–1518; of a mix the mean, rounded
+	Mix         string        `json:"frame_mix,omitempty"`  // "imix": 28 frames of 64 bytes, 16 of 570 and 4 of 1518
+	TwoWay      bool          `json:"two_way,omitempty"`    // pps: in both directions at once
 	Flows       int           `json:"flows"`                // distinct address and port combinations; at least 1
 	Protocol    string        `json:"protocol,omitempty"`   // rr: "tcp" or "udp"
 	Timeout     time.Duration `json:"timeout_ns,omitempty"` // rr: after which a request without an answer is lost; over TCP in an open loop only
@@ -121,6 +124,17 @@ type Load struct {
 	Repeat      int           `json:"repeat"`      // trials
 	Latency     bool          `json:"latency"`     // stamp packets where both ends read one clock
 }
+
+// Ways is in how many directions at once packets are sent.
+func (l Load) Ways() int {
+	if l.TwoWay {
+		return 2
+	}
+	return 1
+}
+
+// Offered is the rate asked for over all directions, packets per second.
+func (l Load) Offered() float64 { return l.Rate * float64(l.Ways()) }
 
 // Endpoint is one end of the traffic.
 type Endpoint struct {

@@ -15,6 +15,7 @@ type Sample struct {
 	SendErrors uint64  `json:"send_errors,omitempty"` // frames that the sender's own interface refused
 
 	Overrun uint64 `json:"overrun,omitempty"` // frames that reached the receiver and found its ring full
+	Ways    []Way  `json:"ways,omitempty"`    // two-way: the directions apart, From→To first; what is above are their sums
 
 	Transactions uint64  `json:"transactions,omitempty"` // rr: answered in time
 	Late         uint64  `json:"late,omitempty"`         // rr over UDP: answers after the timeout, whose requests are lost, or second ones
@@ -33,6 +34,19 @@ type Sample struct {
 	CPUNsPerPacket float64      `json:"cpu_ns_per_packet,omitempty"` // busy time of the near machine per packet received; see MachineCPU.Busy
 	CPUNsPerUnit   float64      `json:"cpu_ns_per_unit"`             // the same per packet, transaction or byte
 	Warnings       []Warning    `json:"warnings,omitempty"`
+}
+
+// Way is one direction of traffic that goes both ways at once.
+type Way struct {
+	Sent       uint64  `json:"sent"`
+	Received   uint64  `json:"received"`
+	Lost       uint64  `json:"lost"`
+	Duplicated uint64  `json:"duplicated"`
+	Reordered  uint64  `json:"reordered"`
+	PPS        float64 `json:"pps"`
+	SlippedNs  uint64  `json:"slipped_ns,omitempty"`
+	SendErrors uint64  `json:"send_errors,omitempty"`
+	Overrun    uint64  `json:"overrun,omitempty"`
 }
 
 // Value is the sample in its kind's unit.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -205,18 +206,30 @@ func (s *packetSink) frame(b []byte, p *unix.Tpacket3Hdr, offset int64) {
 
 // realtimeOffset is CLOCK_REALTIME - CLOCK_MONOTONIC in ns: the ring's times
 // are of the one, the stamps of the other. Both are read without a step of the
-// clock in between, or the delays of one block are wrong.
-func realtimeOffset() int64 {
-	var before, real, after unix.Timespec
-	for _, c := range []struct {
-		clock int32
-		ts    *unix.Timespec
-	}{{unix.CLOCK_MONOTONIC, &before}, {unix.CLOCK_REALTIME, &real}, {unix.CLOCK_MONOTONIC, &after}} {
-		if unix.ClockGettime(c.clock, c.ts) != nil {
-			return 0 // both clocks exist on every kernel since 2.6
+// clock in between, or the delays of one block are wrong; of several readings
+// the one counts that took the least time, because a thread that lost its CPU
+// meanwhile would be wrong by half of that.
+func realtimeOffset() (offset int64) {
+	shortest := int64(math.MaxInt64)
+	for range 8 {
+		var before, real, after unix.Timespec
+		for _, c := range []struct {
+			clock int32
+			ts    *unix.Timespec
+		}{{unix.CLOCK_MONOTONIC, &before}, {unix.CLOCK_REALTIME, &real}, {unix.CLOCK_MONOTONIC, &after}} {
+			if unix.ClockGettime(c.clock, c.ts) != nil {
+				return 0 // both clocks exist on every kernel since 2.6
+			}
+		}
+		took := after.Nano() - before.Nano()
+		if took < shortest {
+			shortest, offset = took, real.Nano()-before.Nano()-took/2
+		}
+		if took < 10_000 {
+			break
 		}
 	}
-	return real.Nano() - (before.Nano()+after.Nano())/2
+	return offset
 }
 
 func (s *packetSink) Method() Method { return AFPacket }

@@ -99,14 +99,27 @@ func onWorkerThread(netns string, cpu int, f func(tid int) error) <-chan error {
 
 // firstCPU is the first CPU that this process may run on.
 func firstCPU() (int, error) {
+	cpus, err := AllowedCPUs()
+	if err != nil {
+		return 0, err
+	}
+	return cpus[0], nil
+}
+
+// AllowedCPUs are those that this process may run on, ascending and at least one.
+func AllowedCPUs() ([]int, error) {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &set); err != nil {
-		return 0, fmt.Errorf("read the CPU affinity: %w", err)
+		return nil, fmt.Errorf("read the CPU affinity: %w", err)
 	}
+	var cpus []int
 	for i := range len(set) * 64 {
 		if set.IsSet(i) {
-			return i, nil
+			cpus = append(cpus, i)
 		}
 	}
-	return 0, errors.New("read the CPU affinity: no CPU is allowed")
+	if len(cpus) == 0 {
+		return nil, errors.New("read the CPU affinity: no CPU is allowed")
+	}
+	return cpus, nil
 }

@@ -154,7 +154,7 @@ type With struct {
 func WithAgent(ctx context.Context, m *Machine, w With, load measure.Load, o Options) (_ *Path, err error) {
 	load.Latency = false // two machines, two clocks
 	silence := patience
-	if w.Reverse {
+	if w.Reverse || load.TwoWay {
 		silence = impatience
 	}
 	f, err := dialAgent(ctx, w.Agent, silence)
@@ -174,7 +174,7 @@ func WithAgent(ctx context.Context, m *Machine, w With, load measure.Load, o Opt
 	if !f.nic.Up {
 		return nil, wrong("set it up there", "interface %s of agent %s is down", f.nic.Name, f.addr)
 	}
-	if err := frameFits(load.FrameBytes, f.nic.Name+" of agent "+f.addr, f.nic.MTU); err != nil {
+	if err := fits(load, f.nic.Name+" of agent "+f.addr, f.nic.MTU); err != nil {
 		return nil, err
 	}
 	m.count("", w.From.Netns)
@@ -182,19 +182,32 @@ func WithAgent(ctx context.Context, m *Machine, w With, load measure.Load, o Opt
 	if err != nil {
 		return nil, err
 	}
+	// Only one direction leaves from this machine, and has its CPUs.
+	there, back := lane{cpus: o.CPUs}, lane{back: true, stream: backStream}
 	if w.Reverse {
 		p.From, p.To = f.endpoint(), at
-		if err := p.countHere(near, load, o); err != nil {
+		if err := p.countHere(near, load, o, there); err != nil {
 			return nil, err
 		}
-		p.sendThere(f, near.MAC, load, o)
+		p.sendThere(f, near.MAC, load, o, there)
 		return p, nil
 	}
 	p.From, p.To = at, f.endpoint()
-	if err := p.countThere(ctx, f, o); err != nil {
+	if err := p.countThere(ctx, f, o, there); err != nil {
 		return nil, err
 	}
-	return p, p.sendHere(near, mac, load, o)
+	if load.TwoWay {
+		if err := p.countHere(near, load, o, back); err != nil {
+			return nil, err
+		}
+	}
+	if err := p.sendHere(near, mac, load, o, there); err != nil {
+		return nil, err
+	}
+	if load.TwoWay {
+		p.sendThere(f, near.MAC, load, o, back)
+	}
+	return p, nil
 }
 
 // nearEnd is this machine's end: the given interface, or one into the bridge.
@@ -210,27 +223,27 @@ func (m *Machine) nearEnd(ctx context.Context, w With, load measure.Load, s *set
 	s.undo = append(s.undo, remove)
 	at := endpoint(port.Outer)
 	at.Via = w.Bridge
-	return port.Outer, at, frameFits(load.FrameBytes, "bridge "+w.Bridge, port.Outer.MTU)
+	return port.Outer, at, fits(load, "bridge "+w.Bridge, port.Outer.MTU)
 }
 
-// countThere makes the receiving end at the agent.
-func (p *Path) countThere(ctx context.Context, f *far, o Options) error {
-	config := traffic.SinkConfig{In: traffic.Endpoint{Iface: f.nic.Name}, Method: o.Sink, Streams: max(1, len(o.CPUs))}
+// countThere makes the receiving end of a direction at the agent.
+func (p *Path) countThere(ctx context.Context, f *far, o Options, l lane) error {
+	config := traffic.SinkConfig{In: traffic.Endpoint{Iface: f.nic.Name}, Method: o.Sink, Stream: l.stream, Streams: max(1, len(l.cpus))}
 	sink, err := f.client.NewSink(ctx, config)
 	if err != nil {
 		return explain(fmt.Errorf("sink at %s: %w", f.addr, err))
 	}
-	p.receiver = &receiver{config: config, sink: sink, limit: f.receiverAlone, warn: p.warnAs("sink")}
+	p.receivers = append(p.receivers, &receiver{config: config, sink: sink, limit: f.receiverAlone, warn: p.warnAs("sink")})
 	return nil
 }
 
-// sendThere makes the sending end at the agent.
-func (p *Path) sendThere(f *far, to net.HardwareAddr, load measure.Load, o Options) {
-	frame := frameOf(load)
+// sendThere makes the sending end of a direction at the agent.
+func (p *Path) sendThere(f *far, to net.HardwareAddr, load measure.Load, o Options, l lane) {
+	frame := l.frame(load)
 	frame.DstMAC = to
-	p.sender = &sender{
-		config: traffic.Config{Out: traffic.Endpoint{Iface: f.nic.Name}, Frame: frame, CPUs: o.CPUs, Method: o.Generator},
+	p.senders = append(p.senders, &sender{
+		config: traffic.Config{Out: traffic.Endpoint{Iface: f.nic.Name}, Frame: frame, Stream: l.stream, CPUs: l.cpus, Method: o.Generator},
 		make:   func(c traffic.Config) (traffic.Generator, error) { return f.client.NewGenerator(c), nil },
 		limit:  f.generatorAlone, warn: p.warnAs("generator"),
-	}
+	})
 }

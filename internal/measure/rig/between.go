@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"math"
 	"net"
 	"net/netip"
+	"slices"
 
 	"mpps/internal/measure"
 	"mpps/internal/traffic"
@@ -15,14 +17,17 @@ import (
 type Options struct {
 	Generator traffic.Method // Auto, XDP or AFPacket
 	Sink      traffic.Method // Auto, XDP, XDPSkb or AFPacket; what is compared must be counted in the same way
-	CPUs      []int          // that the generator runs on, one worker each; empty: one of the kernel's choice
+	CPUs      []int          // that this machine's generators run on, one worker each; empty: one of the kernel's choice for each direction
 }
 
 // MaxFlows is the most flows that a load may have.
 const MaxFlows = 65536
 
-// firstSource begins the range of RFC 2544's benchmarking addresses (appendix C.2.2).
-var firstSource = netip.AddrFrom4([4]byte{198, 18, 0, 1})
+// The two halves of RFC 2544's benchmarking addresses (appendix C.2.2), one for each end.
+var (
+	firstSource = netip.AddrFrom4([4]byte{198, 18, 0, 1})
+	firstTarget = netip.AddrFrom4([4]byte{198, 19, 0, 1})
+)
 
 // Between makes the path from one interface of this machine to another, in whichever network namespaces they are.
 func Between(_ context.Context, m *Machine, from, to traffic.Endpoint, load measure.Load, o Options) (*Path, error) {
@@ -39,10 +44,20 @@ func Between(_ context.Context, m *Machine, from, to traffic.Endpoint, load meas
 	}
 	m.count("", from.Netns, to.Netns)
 	p := &Path{setup: setup{From: endpoint(source), To: endpoint(target), machines: machines{m}}}
-	// The sink first: a veth takes live frames only once its peer has a program.
-	err = p.countHere(target, load, o)
+	there, back, err := lanes(load, o)
+	if err != nil {
+		return nil, err
+	}
+	// The sinks first: a veth takes live frames only once its peer has a program.
+	err = p.countHere(target, load, o, there)
+	if err == nil && load.TwoWay {
+		err = p.countHere(source, load, o, back)
+	}
 	if err == nil {
-		err = p.sendHere(source, target.MAC, load, o)
+		err = p.sendHere(source, target.MAC, load, o, there)
+	}
+	if err == nil && load.TwoWay {
+		err = p.sendHere(target, source.MAC, load, o, back)
 	}
 	if err != nil {
 		return nil, errors.Join(err, p.Close())
@@ -50,30 +65,61 @@ func Between(_ context.Context, m *Machine, from, to traffic.Endpoint, load meas
 	return p, nil
 }
 
-// countHere makes the receiving end on this machine.
-func (p *Path) countHere(target traffic.Device, load measure.Load, o Options) error {
-	config := traffic.SinkConfig{In: target.Endpoint, Method: o.Sink, Streams: max(1, len(o.CPUs)), Latency: load.Latency}
+// lane is one direction of the traffic.
+type lane struct {
+	back   bool   // against the direction that was asked for, of two-way traffic
+	stream uint16 // of the first worker
+	cpus   []int  // that the generator runs on
+}
+
+// backStream is the first stream of packets that come back: they are told from those that go there wherever both pass.
+const backStream = 512
+
+// lanes are the directions of a load. Two that share this machine share its CPUs too: half of those given each, or, where
+// none are given, one each.
+func lanes(load measure.Load, o Options) (there, back lane, err error) {
+	there, back = lane{cpus: o.CPUs}, lane{back: true, stream: backStream}
+	if !load.TwoWay {
+		return there, back, nil
+	}
+	cpus := o.CPUs
+	if len(cpus) == 0 {
+		allowed, err := traffic.AllowedCPUs()
+		if err != nil {
+			return there, back, err
+		}
+		cpus = allowed[:min(2, len(allowed))]
+	}
+	half := max(1, len(cpus)/2)
+	there.cpus, back.cpus = cpus[:half], cpus[len(cpus)-half:]
+	return there, back, nil
+}
+
+// countHere makes the receiving end of a direction on this machine.
+func (p *Path) countHere(target traffic.Device, load measure.Load, o Options, l lane) error {
+	config := traffic.SinkConfig{In: target.Endpoint, Method: o.Sink, Stream: l.stream, Streams: max(1, len(l.cpus)), Latency: load.Latency}
 	sink, err := traffic.NewSink(config)
 	if err != nil {
 		return explain(err)
 	}
-	p.receiver = &receiver{config: config, sink: sink, local: true, limit: receiverAlone, warn: p.warnAs("sink")}
+	p.receivers = append(p.receivers, &receiver{config: config, sink: sink, local: true, limit: receiverAlone, warn: p.warnAs("sink")})
 	return nil
 }
 
-// sendHere makes the sending end on this machine, towards a MAC address; what it cannot do comes out here, before
-// anything is measured.
-func (p *Path) sendHere(source traffic.Device, to net.HardwareAddr, load measure.Load, o Options) error {
-	frame := frameOf(load)
+// sendHere makes the sending end of a direction on this machine, towards a MAC address; what it cannot do comes out here,
+// before anything is measured.
+func (p *Path) sendHere(source traffic.Device, to net.HardwareAddr, load measure.Load, o Options, l lane) error {
+	frame := l.frame(load)
 	frame.DstMAC = to
-	p.sender = &sender{
-		config: traffic.Config{Out: source.Endpoint, Frame: frame, CPUs: o.CPUs, Method: o.Generator},
+	s := &sender{
+		config: traffic.Config{Out: source.Endpoint, Frame: frame, Stream: l.stream, CPUs: l.cpus, Method: o.Generator},
 		make:   traffic.NewGenerator, limit: generatorAlone, warn: p.warnAs("generator"),
 	}
-	if err := p.sender.prepare(load); err != nil {
+	p.senders = append(p.senders, s)
+	if err := s.prepare(load); err != nil {
 		return err
 	}
-	p.sender.config.Method = p.sender.made.Method()
+	s.config.Method = s.made.Method()
 	return nil
 }
 
@@ -92,7 +138,31 @@ func device(e traffic.Endpoint, load measure.Load) (traffic.Device, error) {
 	case !d.Up:
 		return d, wrong("ip link set "+e.Iface+" up", "interface %s is down", e)
 	}
-	return d, frameFits(load.FrameBytes, e.String(), d.MTU)
+	return d, fits(load, e.String(), d.MTU)
+}
+
+// IMIX is the name of CSIT's mix of frame sizes in a load.
+const IMIX = "imix"
+
+// MixBytes is the mean frame size of a mix, in bytes with FCS, rounded; 0 for one that is not known.
+func MixBytes(mix string) int {
+	if mix != IMIX {
+		return 0
+	}
+	return int(math.Round(traffic.Frame{Sizes: traffic.IMIX()}.MeanSize()))
+}
+
+// largest is the largest frame of a load, in bytes with FCS.
+func largest(load measure.Load) int {
+	if load.Mix == IMIX {
+		return slices.Max(traffic.IMIX())
+	}
+	return load.FrameBytes
+}
+
+// fits checks the frames of a load against an interface.
+func fits(load measure.Load, where string, mtu int) error {
+	return frameFits(largest(load), where, mtu)
 }
 
 // frameFits checks a frame size against an interface: headers of 14 bytes and the FCS of 4 are not in the MTU.
@@ -118,7 +188,10 @@ func CheckLoad(load measure.Load) error {
 	case load.Repeat < 1 || load.Repeat > 10000:
 		return wrong("", "%d trials: expected 1 to 10000", load.Repeat)
 	}
-	return frameFits(load.FrameBytes, "", 0)
+	if load.Mix != "" && load.Mix != IMIX {
+		return wrong("", "frame sizes %q: expected %s", load.Mix, IMIX)
+	}
+	return fits(load, "", 0)
 }
 
 // explain adds a hint to what generators and sinks complain about.

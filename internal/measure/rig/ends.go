@@ -173,11 +173,25 @@ func latencyOf(what string, bins []traffic.Bin) *measure.Latency {
 // by addresses alone (ethtool -N DEV rx-flow-hash udp4 sd).
 func frameOf(load measure.Load) traffic.Frame {
 	addresses := split(load.Flows)
-	return traffic.Frame{
+	frame := traffic.Frame{
 		Size:    load.FrameBytes,
 		Src:     traffic.AddrRange{First: firstSource, Count: uint32(addresses)},
+		Dst:     traffic.AddrRange{First: firstTarget},
 		SrcPort: traffic.PortRange{First: 1024, Count: uint32(load.Flows / addresses)},
 	}
+	if load.Mix == IMIX {
+		frame.Sizes = traffic.IMIX()
+	}
+	return frame
+}
+
+// frame is the test frame of a direction: what comes back has the addresses of the other end.
+func (l lane) frame(load measure.Load) traffic.Frame {
+	f := frameOf(load)
+	if l.back {
+		f.Src.First, f.Dst.First = firstTarget, firstSource
+	}
+	return f
 }
 
 // split is how many addresses n flows have: the smallest divisor that is at least the root of n.

@@ -161,6 +161,50 @@ func TestBetweenNamespaces(t *testing.T) {
 	}
 }
 
+// Both directions at once are counted apart, by every way of sending and counting, and nothing of one is taken for the other.
+func TestTwoWay(t *testing.T) {
+	for _, c := range []struct {
+		method traffic.Method
+		mix    string
+	}{{traffic.XDP, ""}, {traffic.AFPacket, ""}, {traffic.XDP, IMIX}, {traffic.AFPacket, IMIX}} {
+		t.Run(fmt.Sprintf("%s %s", c.method, c.mix), func(t *testing.T) {
+			a, b := twoNamespaces(t)
+			before := state(t, a) + state(t, b)
+			load := shortLoad(5_000)
+			load.TwoWay, load.Latency, load.Mix = true, true, c.mix
+			if c.mix != "" {
+				load.FrameBytes = MixBytes(c.mix)
+			}
+			p, err := Between(t.Context(), machineOf(t), a, b, load, Options{Generator: c.method, Sink: c.method})
+			check(t, err)
+			run := &measure.Run{Kind: measure.PPS, Load: load}
+			err = (&measure.Bench{Path: p}).Run(t.Context(), run)
+			check(t, errors.Join(err, p.Close()))
+			if len(run.Ways) != 2 || run.OfferedPPS != 10_000 || len(run.Samples) != 2 {
+				t.Fatalf("%d ways, offered %g, %d samples", len(run.Ways), run.OfferedPPS, len(run.Samples))
+			}
+			for i, s := range run.Samples {
+				var sent, received, lost uint64
+				for way, w := range s.Ways {
+					sent, received, lost = sent+w.Sent, received+w.Received, lost+w.Lost
+					if w.Sent == 0 || w.Sent != w.Received-w.Duplicated+w.Lost || w.Lost != 0 || w.Duplicated != 0 {
+						t.Errorf("sample %d, way %d: %+v", i, way, w)
+					}
+				}
+				if sent != s.Sent || received != s.Received || lost != s.Lost || s.Latency == nil || s.Latency.Count != s.Received {
+					t.Errorf("sample %d: sent %d of %d, received %d of %d, latency %+v", i, sent, s.Sent, received, s.Received, s.Latency)
+				}
+			}
+			if g, r := run.Baseline.Generator, run.Baseline.Receiver; g.Error != "" || r.Error != "" || g.PPS <= 0 || r.PPS <= 0 {
+				t.Errorf("alone: generator %+v, receiver %+v", g, r)
+			}
+			if after := state(t, a) + state(t, b); after != before {
+				t.Errorf("left behind:\n%sfound before:\n%s", after, before)
+			}
+		})
+	}
+}
+
 // The receiver's own clock tells over how long frames arrived: as long as they were sent, where nothing is buffered.
 func TestReceiverTellsHowLongFramesArrived(t *testing.T) {
 	for _, method := range []traffic.Method{traffic.XDP, traffic.AFPacket} {
@@ -249,6 +293,11 @@ func TestBetweenRefuses(t *testing.T) {
 		}
 		return netlink.LinkSetMTU(l, 100)
 	}))
+	mixed := shortLoad(0)
+	mixed.Mix, mixed.FrameBytes = IMIX, MixBytes(IMIX)
+	if _, err := Between(t.Context(), machineOf(t), a, b, mixed, Options{}); err == nil || !strings.Contains(err.Error(), "MTU of 1500") {
+		t.Errorf("IMIX over an MTU of 100: %v", err)
+	}
 	fits, big := shortLoad(0), shortLoad(0)
 	fits.FrameBytes, big.FrameBytes = 118, 119
 	if _, err := Between(t.Context(), machineOf(t), a, b, big, Options{}); err == nil || !strings.Contains(err.Error(), "MTU of 101") {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"mpps/internal/measure"
 )
@@ -91,58 +92,147 @@ func (s *setup) takeApart() error {
 	return errors.Join(errs...)
 }
 
-// Path is one way from a sender to a receiver. It implements measure.Path. Close it to leave everything as it was found.
+// Path is a way between two ends, with a sender and a receiver for each direction. It implements measure.Path. Close it to
+// leave everything as it was found.
 type Path struct {
 	setup
-	sender   *sender
-	receiver *receiver
+	senders   []*sender
+	receivers []*receiver // in the order of the senders whose packets they count
 }
 
 // Generator is the way in which packets are sent; it is certain once some were.
-func (p *Path) Generator() string { return p.sender.method() }
+func (p *Path) Generator() string { return methods(p.senders) }
 
 // Sink is the way in which arriving packets are counted.
-func (p *Path) Sink() string { return p.receiver.method() }
+func (p *Path) Sink() string { return methods(p.receivers) }
+
+func methods[E interface{ method() string }](ends []E) string {
+	var all []string
+	for _, e := range ends {
+		if m := e.method(); !slices.Contains(all, m) {
+			all = append(all, m)
+		}
+	}
+	return strings.Join(all, ", ")
+}
 
 // Prepare makes both ends ready.
 func (p *Path) Prepare(_ context.Context, load measure.Load) error {
-	if err := p.sender.prepare(load); err != nil {
-		return err
+	for _, s := range p.senders {
+		if err := s.prepare(load); err != nil {
+			return err
+		}
 	}
-	return p.receiver.prepare()
+	for _, r := range p.receivers {
+		if err := r.prepare(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Send sends a load.
 func (p *Path) Send(ctx context.Context, load measure.Load) (measure.Sent, error) {
-	return p.sender.send(ctx, load)
+	if len(p.senders) == 1 {
+		return p.senders[0].send(ctx, load)
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	ways := make([]measure.Sent, len(p.senders))
+	errs := make([]error, len(p.senders))
+	together(p.senders, func(i int, s *sender) {
+		if ways[i], errs[i] = s.send(ctx, load); errs[i] != nil {
+			stop() // one direction alone has no purpose
+		}
+	})
+	sum := measure.Sent{Ways: ways}
+	for _, w := range ways {
+		sum.Frames, sum.Errors, sum.Slipped = sum.Frames+w.Frames, sum.Errors+w.Errors, sum.Slipped+w.Slipped
+		sum.Elapsed, sum.Floor = max(sum.Elapsed, w.Elapsed), max(sum.Floor, w.Floor)
+	}
+	return sum, errors.Join(errs...)
 }
 
-// Arrived reads the receiver.
-func (p *Path) Arrived(context.Context) (measure.Arrived, error) { return p.receiver.arrived() }
+// together calls f for all at once and waits.
+func together[E any](all []E, f func(int, E)) {
+	var wait sync.WaitGroup
+	for i, e := range all {
+		wait.Go(func() { f(i, e) })
+	}
+	wait.Wait()
+}
 
-// Latency is the one-way delays since Prepare.
-func (p *Path) Latency(context.Context) (*measure.Latency, error) { return p.receiver.latency() }
+// Arrived reads the receivers.
+func (p *Path) Arrived(context.Context) (measure.Arrived, error) {
+	if len(p.receivers) == 1 {
+		return p.receivers[0].arrived()
+	}
+	sum := measure.Arrived{Exact: true}
+	for _, r := range p.receivers {
+		a, err := r.arrived()
+		if err != nil {
+			return sum, err
+		}
+		sum.Frames, sum.Duplicated, sum.Reordered = sum.Frames+a.Frames, sum.Duplicated+a.Duplicated, sum.Reordered+a.Reordered
+		sum.Overrun, sum.Exact = sum.Overrun+a.Overrun, sum.Exact && a.Exact
+		sum.Ways = append(sum.Ways, a)
+	}
+	return sum, nil
+}
 
-// GeneratorAlone measures the sender without the device.
+// Latency is the one-way delays since Prepare, of both directions together.
+func (p *Path) Latency(context.Context) (*measure.Latency, error) {
+	var all []*measure.Latency
+	for _, r := range p.receivers {
+		l, err := r.latency()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, l)
+	}
+	return measure.MergeLatency(all...), nil
+}
+
+// GeneratorAlone measures the senders without the device, at once.
 func (p *Path) GeneratorAlone(ctx context.Context, load measure.Load) measure.Alone {
-	return p.sender.alone(ctx, load)
+	return alone(p.senders, func(s *sender) measure.Alone { return s.alone(ctx, load) })
 }
 
-// ReceiverAlone measures the receiver without the device.
+// ReceiverAlone measures the receivers without the device, at once.
 func (p *Path) ReceiverAlone(ctx context.Context, load measure.Load) measure.Alone {
-	return p.receiver.alone(ctx, load)
+	return alone(p.receivers, func(r *receiver) measure.Alone { return r.alone(ctx, load) })
+}
+
+// alone adds up what each of several can do while the others do the same.
+func alone[E any](ends []E, measured func(E) measure.Alone) measure.Alone {
+	results := make([]measure.Alone, len(ends))
+	together(ends, func(i int, e E) { results[i] = measured(e) })
+	sum := results[0]
+	for _, a := range results[1:] {
+		sum.PPS, sum.Seconds, sum.AtLeast = sum.PPS+a.PPS, max(sum.Seconds, a.Seconds), sum.AtLeast && a.AtLeast
+		if a.Error != "" && sum.Error == "" {
+			sum.Error = a.Error
+		}
+	}
+	if len(results) > 1 {
+		sum.How += ", both directions at once"
+	}
+	if sum.Error != "" {
+		sum.PPS = 0
+	}
+	return sum
 }
 
 // Close ends both ends and leaves the machine as it was.
 func (p *Path) Close() error {
 	var errs []error
-	if p.sender != nil {
-		errs = append(errs, p.sender.close())
+	for _, s := range p.senders {
+		errs = append(errs, s.close())
 	}
-	if p.receiver != nil {
-		errs = append(errs, p.receiver.close())
+	for _, r := range p.receivers {
+		errs = append(errs, r.close())
 	}
-	p.sender, p.receiver = nil, nil
+	p.senders, p.receivers = nil, nil
 	return errors.Join(append(errs, p.takeApart())...)
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -43,20 +44,44 @@ func TestFlowsAreSpreadOverAddressesAndPorts(t *testing.T) {
 	}
 }
 
+func TestLanes(t *testing.T) {
+	for _, c := range []struct {
+		cpus, there, back []int
+	}{{[]int{3, 4}, []int{3}, []int{4}}, {[]int{1, 2, 3, 4}, []int{1, 2}, []int{3, 4}}, {[]int{1, 2, 3}, []int{1}, []int{3}}, {[]int{5}, []int{5}, []int{5}}} {
+		there, back, err := lanes(measure.Load{TwoWay: true}, Options{CPUs: c.cpus})
+		if err != nil || !slices.Equal(there.cpus, c.there) || !slices.Equal(back.cpus, c.back) || there.stream == back.stream {
+			t.Errorf("%v: %+v and %+v, %v", c.cpus, there, back, err)
+		}
+	}
+	load := measure.Load{Flows: 16, FrameBytes: 64}
+	there, back := lane{}.frame(load), lane{back: true}.frame(load)
+	if there.Src != back.Src && there.Src.First == back.Dst.First && there.Dst.First == back.Src.First && back.Src.Count == 4 {
+		return
+	}
+	t.Errorf("there from %v to %v, back from %v to %v", there.Src, there.Dst, back.Src, back.Dst)
+}
+
+func TestMixBytes(t *testing.T) {
+	if got := MixBytes(IMIX); got != 354 { // (28·64 + 16·570 + 4·1518) / 48
+		t.Errorf("IMIX has %d bytes on average", got)
+	}
+}
+
 func TestCheckLoad(t *testing.T) {
 	good := measure.Load{FrameBytes: 64, Flows: 1, Duration: 1, Repeat: 1}
 	if err := CheckLoad(good); err != nil {
 		t.Error(err)
 	}
 	for name, spoil := range map[string]func(*measure.Load){
-		"no flow":         func(l *measure.Load) { l.Flows = 0 },
-		"too many flows":  func(l *measure.Load) { l.Flows = MaxFlows + 1 },
-		"a negative rate": func(l *measure.Load) { l.Rate = -1 },
-		"a rate of 10G":   func(l *measure.Load) { l.Rate = 1e10 },
-		"no time":         func(l *measure.Load) { l.Duration = 0 },
-		"no trial":        func(l *measure.Load) { l.Repeat = 0 },
-		"a runt":          func(l *measure.Load) { l.FrameBytes = 63 },
-		"a giant":         func(l *measure.Load) { l.FrameBytes = 1519 },
+		"no flow":          func(l *measure.Load) { l.Flows = 0 },
+		"too many flows":   func(l *measure.Load) { l.Flows = MaxFlows + 1 },
+		"a negative rate":  func(l *measure.Load) { l.Rate = -1 },
+		"a rate of 10G":    func(l *measure.Load) { l.Rate = 1e10 },
+		"no time":          func(l *measure.Load) { l.Duration = 0 },
+		"no trial":         func(l *measure.Load) { l.Repeat = 0 },
+		"a runt":           func(l *measure.Load) { l.FrameBytes = 63 },
+		"a giant":          func(l *measure.Load) { l.FrameBytes = 1519 },
+		"a mix of its own": func(l *measure.Load) { l.Mix = "mine" },
 	} {
 		load := good
 		spoil(&load)
