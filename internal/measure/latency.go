@@ -60,7 +60,7 @@ func NewLatency(what string, buckets []Bucket) *Latency {
 	}
 	for _, p := range reported {
 		above := float64(l.Count) * (100 - p) / 100
-		if p > 50 && above < Tail {
+		if p > 50 && above < Tail-1e-6 {
 			break
 		}
 		l.Percentiles = append(l.Percentiles, Percentile{P: p, ValueNs: l.At(p)})

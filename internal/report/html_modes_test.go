@@ -164,8 +164,17 @@ func TestBusiestCPUs(t *testing.T) {
 	if len(use) != maxStrip || left != 16 || use[0].CPU != 16 || use[63].CPU != 79 {
 		t.Errorf("found %d CPUs from %d to %d, %d left", len(use), use[0].CPU, use[len(use)-1].CPU, left)
 	}
-	if page := string(cpuStrip([]labeled{{Run: r, label: "many"}})); !strings.Contains(page, "16 CPUs less busy not drawn") {
-		t.Error("the drawing does not say what it leaves out")
+	for len(r.Samples) < 150 {
+		r.Samples = append(r.Samples, r.Samples[0])
+	}
+	page := string(cpuStrip([]labeled{{Run: r, label: "many"}}))
+	for _, wanted := range []string{"16 CPUs less busy not drawn", "CPU 79, trials 1 to 3: 50 % busy", "CPU 79, trials 148 to 150: 50 % busy"} {
+		if !strings.Contains(page, wanted) {
+			t.Errorf("the drawing does not say %q", wanted)
+		}
+	}
+	if cells := strings.Count(page, `class="heat"`); cells != maxStrip*50 {
+		t.Errorf("found %d cells", cells)
 	}
 }
 

@@ -52,6 +52,12 @@ func (d *drawing) text(class, anchor string, x, y float64, text string) {
 		class, anchor, px(x), px(y), template.HTMLEscapeString(text))
 }
 
+// maxLabel is how long a name of somebody's own can be, so that what stands behind it stays on the drawing.
+const maxLabel = 30
+
+// short is a name cut to what a drawing has room for.
+func short(name string) string { return cut(name, maxLabel) }
+
 // svg is the finished drawing with a label for those who cannot see it.
 func (d *drawing) svg(label string) template.HTML {
 	return template.HTML(fmt.Sprintf(`<svg viewBox="0 0 %d %s" role="img" aria-label="%s">%s</svg>`,

@@ -39,7 +39,7 @@ func dots(runs []labeled, unit string) template.HTML {
 		y := float64(i*row) + 42
 		class := colour(r.place)
 		m := r.Median
-		d.text("label", "start", left, y-18, fmt.Sprintf("%s: %s, n = %d", r.label, withInterval(m.Value, m.Lo, m.Hi), len(r.Samples)))
+		d.text("label", "start", left, y-18, fmt.Sprintf("%s: %s, n = %d", short(r.label), withInterval(m.Value, m.Lo, m.Hi), len(r.Samples)))
 		d.line("interval "+class, x.at(m.Lo), y, x.at(m.Hi), y)
 		for n, v := range r.Values() {
 			// Spread by a fixed pattern, so that the same run is always the same picture.

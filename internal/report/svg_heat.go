@@ -48,7 +48,7 @@ func cpuStrip(runs []labeled) template.HTML {
 			row = 8
 		}
 		d.height += 16
-		name := r.label
+		name := short(r.label)
 		if idle > 0 {
 			name += fmt.Sprintf(" (%s less busy not drawn)", count(idle, "CPU"))
 		}
@@ -70,21 +70,33 @@ func cpuStrip(runs []labeled) template.HTML {
 	return d.svg("how busy each CPU was in each trial, and with what")
 }
 
+// maxCells is how many cells a strip has: of more trials each cell is several.
+const maxCells = 60
+
 // cells draws how busy one CPU was, trial by trial.
 func (d *drawing) cells(r *measure.Run, cpu int, x, y, width, row float64) {
-	each := width / float64(len(r.Samples))
+	trials := (len(r.Samples) + maxCells - 1) / maxCells // of a cell
+	cells := (len(r.Samples) + trials - 1) / trials
+	each := width / float64(cells)
 	gap := min(1, each/4)
-	for i, s := range r.Samples {
-		if len(s.CPU) == 0 {
-			continue
+	for i := range cells {
+		first, end := i*trials, min((i+1)*trials, len(r.Samples))
+		var busy, whole float64
+		for _, s := range r.Samples[first:end] {
+			if len(s.CPU) == 0 {
+				continue
+			}
+			if at := slices.IndexFunc(s.CPU[0].CPUs, func(u measure.CPUUse) bool { return u.CPU == cpu }); at >= 0 {
+				u := s.CPU[0].CPUs[at]
+				busy, whole = busy+u.Busy(), whole+u.Busy()+u.Steal+u.Idle
+			}
 		}
-		at := slices.IndexFunc(s.CPU[0].CPUs, func(u measure.CPUUse) bool { return u.CPU == cpu })
-		if at < 0 {
-			continue
+		name := fmt.Sprintf("trial %d", first+1)
+		if end > first+1 {
+			name = fmt.Sprintf("trials %d to %d", first+1, end)
 		}
-		u := s.CPU[0].CPUs[at]
-		if whole := u.Busy() + u.Steal + u.Idle; whole > 0 {
-			d.shade(u.Busy()/whole, x+float64(i)*each, y, each-gap, row-2, fmt.Sprintf("CPU %d, trial %d: %.0f %% busy", cpu, i+1, u.Busy()/whole*100))
+		if whole > 0 {
+			d.shade(busy/whole, x+float64(i)*each, y, each-gap, row-2, fmt.Sprintf("CPU %d, %s: %.0f %% busy", cpu, name, busy/whole*100))
 		}
 	}
 }

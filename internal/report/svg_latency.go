@@ -65,7 +65,7 @@ func percentiles(runs []labeled) template.HTML {
 		d.path("curve "+class, middle)
 		at := bottom + 44 + float64(i)*44
 		d.line("curve "+class, left, at-4, left+22, at-4)
-		d.text("label", "start", left+28, at, r.label)
+		d.text("label", "start", left+28, at, cut(r.label, 50))
 		texts := percentileTexts(r.Latency)
 		d.text("tick", "start", left+28, at+13, strings.Join(texts[:min(3, len(texts))], " · "))
 		d.text("tick", "start", left+28, at+26, strings.Join(texts[min(3, len(texts)):], " · "))

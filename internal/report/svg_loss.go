@@ -29,7 +29,7 @@ func lossBars(runs []labeled) template.HTML {
 			text += fmt.Sprintf(", in a trial %s [%s, %s]", percentOf(spread.Value), percentOf(spread.Lo), percentOf(spread.Hi))
 		}
 		rows = append(rows, func() {
-			d.text("label strong", "start", left, y+14, r.label)
+			d.text("label strong", "start", left, y+14, short(r.label))
 			d.text("label", "start", left, y+29, text)
 		})
 		d.height += 35

@@ -62,9 +62,9 @@ func modeBars(m *Modes) template.HTML {
 	d.text("unit", "end", right, d.height-2, unit)
 	y := top
 	for _, b := range m.Bars {
-		d.text("label strong", "start", left, y+14, b.Mode)
+		d.text("label strong", "start", left, y+14, short(b.Mode))
 		if b.Missing != "" {
-			d.text("tick", "start", left, y+29, b.Missing)
+			d.text("tick", "start", left, y+29, cut(b.Missing, 62))
 			y += missing
 			continue
 		}

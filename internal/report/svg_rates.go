@@ -81,7 +81,7 @@ func rateBounds(all []Rates) template.HTML {
 	d.text("unit", "end", right, d.height-2, "packets/s")
 	for _, r := range rows {
 		y := r.y + 12
-		name := r.Label
+		name := short(r.Label)
 		if r.Caveat != "" {
 			name += " · " + r.Caveat
 		}

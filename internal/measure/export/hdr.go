@@ -50,7 +50,9 @@ func hdr(w io.Writer, s *Set) error {
 			err := firstOf(
 				func() error { return interval(log, tag(l), sample.Latency, from, at) },
 				// An open loop counts in two ways: this one is not corrected for coordinated omission.
-				func() error { return interval(log, tag(l)+"_sent", sample.LatencyRaw, from, at) },
+				func() error {
+					return interval(log, strings.TrimPrefix(tag(l)+"_sent", "_"), sample.LatencyRaw, from, at)
+				},
 			)
 			if err != nil {
 				return err
