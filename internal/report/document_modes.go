@@ -56,7 +56,7 @@ func workloadTitle(w measure.Workload) (title, note string) {
 	case transactional(w.Kind):
 		title = "Transactions"
 	default:
-		title, note = "Packets", fmt.Sprintf("Frames of %d bytes.", w.Load.FrameBytes)
+		title, note = "Packets", frameText(w.Load)+"."
 	}
 	if w.Name != string(w.Kind) {
 		title += " (" + w.Name + ")"

@@ -103,14 +103,27 @@ func titleOf(d *Document, r *measure.Run) (title, note string) {
 			count(max(r.Load.Response, 1), "byte"), strings.ToUpper(cmp.Or(r.Load.Protocol, "tcp")), count(max(r.Load.Connections, 1), "connection"), loop)
 	}
 	where := map[string]string{"af_packet": "behind the receiver's driver", "xdp": "in the receiver's driver", "xdp-skb": "behind the receiver's driver"}[r.Environment.Sink]
-	title, note = "Packets per second", fmt.Sprintf("%d-byte frames, counted %s.", r.Load.FrameBytes, where)
-	if where == "" {
-		note = fmt.Sprintf("%d-byte frames.", r.Load.FrameBytes)
+	title, note = "Packets per second", frameText(r.Load)
+	if where != "" {
+		note += ", counted " + where
 	}
+	note += "."
 	if len(d.Path) > 0 {
 		title += " into the guest"
 	}
 	return title, note
+}
+
+// frameText is what was sent: "64-byte frames", "IMIX frames of 354 bytes on average, both directions together".
+func frameText(l measure.Load) string {
+	text := fmt.Sprintf("%d-byte frames", l.FrameBytes)
+	if l.Mix != "" {
+		text = fmt.Sprintf("%s frames of %d bytes on average", strings.ToUpper(l.Mix), l.FrameBytes)
+	}
+	if l.TwoWay {
+		text += ", both directions together"
+	}
+	return text
 }
 
 // distributions are the runs that have latency. One on a schedule counts its delays in two ways, and is there twice: from

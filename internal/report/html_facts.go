@@ -44,7 +44,7 @@ func loadText(r *measure.Run) string {
 		if l.Rate > 0 {
 			pace = siDigits(l.Rate, 4) + " packets/s"
 		}
-		text += fmt.Sprintf(", %d-byte frames, %s, %s, generator %s, sink %s", l.FrameBytes, count(max(l.Flows, 1), "flow"), pace, e.Generator, e.Sink)
+		text += fmt.Sprintf(", %s, %s, %s, generator %s, sink %s", frameText(l), count(max(l.Flows, 1), "flow"), pace, e.Generator, e.Sink)
 	}
 	if e.FarKernel != "" {
 		text += ", kernel of the far end " + e.FarKernel

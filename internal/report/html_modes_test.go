@@ -220,3 +220,23 @@ func TestOpenLoop(t *testing.T) {
 		}
 	}
 }
+
+// TestTwoWays: of traffic both ways each direction has its figures, and mixed frames are called that.
+func TestTwoWays(t *testing.T) {
+	r := run("both", 8800, 0.02, 6, 3)
+	r.Load.TwoWay, r.Load.Mix, r.Load.FrameBytes = true, "imix", 354
+	for i := range r.Samples {
+		s := &r.Samples[i]
+		s.Ways = []measure.Way{{Sent: 100, Received: 90, Lost: 10, PPS: 3000}, {Sent: 100, Received: 100, PPS: 5800}}
+	}
+	r.Judge()
+	rows := numbers([]labeled{{Run: r, label: "both"}})
+	if len(rows) != 3 || rows[1].Label != "both →" || rows[1].Rate.Value != "3.0 k" && rows[1].Rate.Value != "3.00 k" || rows[1].Loss.Value != "10.0 %" || rows[2].Lost != "0" {
+		t.Errorf("found %+v", rows)
+	}
+	d := &Document{Title: "two ways"}
+	d.Add("both", r)
+	if page := page1(t, d, ""); !strings.Contains(page, "IMIX frames of 354 bytes on average, both directions together") {
+		t.Error("the page does not say what was sent")
+	}
+}

@@ -42,7 +42,7 @@ type numberRow struct {
 	Limit                       string
 }
 
-// numbers are the packet runs.
+// numbers are the packet runs, of traffic in both directions also each by itself.
 func numbers(runs []labeled) []numberRow {
 	var rows []numberRow
 	for _, r := range runs {
@@ -50,6 +50,17 @@ func numbers(runs []labeled) []numberRow {
 			Label: r.label, Rate: estimated(r.Median), Sent: grouped(r.Sent), Received: grouped(r.Received), Lost: grouped(r.Lost),
 			Loss: cellOf(measure.Median(lossRatios(r.Run)), percentOf), CPU: costCell(r.Run), Limit: string(r.LimitedBy),
 		})
+		for i, w := range r.Ways {
+			var rates, lost []float64
+			for _, s := range r.Samples {
+				if i < len(s.Ways) {
+					one := s.Ways[i]
+					rates, lost = append(rates, one.PPS), append(lost, float64(one.Lost)/float64(max(one.Sent, 1)))
+				}
+			}
+			rows = append(rows, numberRow{Label: r.label + []string{" →", " ←"}[i%2], Rate: estimated(measure.Median(rates)), Sent: grouped(w.Sent),
+				Received: grouped(w.Received), Lost: grouped(w.Lost), Loss: cellOf(measure.Median(lost), percentOf)})
+		}
 	}
 	return rows
 }

@@ -91,6 +91,17 @@ func place(e measure.Endpoint) string {
 	return where + "/" + e.Interface
 }
 
+// frames is the size of a run's frames, or the name of their mix; empty where nobody chose one.
+func frames(r *measure.Run) string {
+	switch {
+	case r.Load.Mix != "":
+		return r.Load.Mix
+	case r.Load.FrameBytes > 0:
+		return strconv.Itoa(r.Load.FrameBytes)
+	}
+	return ""
+}
+
 // host is an address without its port.
 func host(address string) string {
 	if at := strings.LastIndexByte(address, ':'); at > 0 && strings.Count(address, ":") == 1 || strings.HasPrefix(address, "[") {

@@ -79,8 +79,11 @@ func benchName(l Labeled) string {
 		if r.Load.Rate > 0 {
 			add("rate", decimal(r.Load.Rate))
 		}
+		if r.Load.TwoWay {
+			add("ways", "2")
+		}
 		add("flows", strconv.Itoa(max(r.Load.Flows, 1)))
-		add("frame", strconv.Itoa(r.Load.FrameBytes))
+		add("frame", frames(r))
 	case transactional(r.Kind):
 		add("protocol", strings.ToLower(protocol(r)))
 		if r.Load.Rate > 0 {

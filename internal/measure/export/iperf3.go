@@ -15,7 +15,8 @@ import (
 // What differs in meaning: bytes of UDP are those of the datagrams, as iperf3's, worked out from the number of frames;
 // intervals are the receiver's view, as of 'iperf3 -s'; cpu_utilization_percent is the whole machine's, with softirq, in
 // percent of one CPU, where iperf3 has only its own process; bits_per_second leaves out what drained from buffers after
-// the sender had stopped. Jitter is not measured and therefore missing; so are single connections of a stream. Under
+// the sender had stopped; of frames that are mixed in size the mean counts, and of traffic in both directions the sum.
+// Jitter is not measured and therefore missing; so are single connections of a stream. Under
 // "mpps" stands what iperf3 has no name for.
 func iperf3(w io.Writer, s *Set) error {
 	encoder := json.NewEncoder(w)
@@ -175,8 +176,11 @@ func iperfStartOf(r *measure.Run, version string) iperfStart {
 		start.Test.Reverse = 1
 	}
 	if r.Kind == measure.PPS {
-		start.Test.Block = datagram(r.Load.FrameBytes)
-		start.Test.Bitrate = r.Load.Rate * float64(start.Test.Block) * 8
+		size := datagram(r.Load.FrameBytes)
+		if r.Load.Mix == "" {
+			start.Test.Block = size
+		}
+		start.Test.Bitrate = r.Load.Offered() * float64(size) * 8
 		start.Bitrate = start.Test.Bitrate
 	}
 	return start

@@ -40,7 +40,7 @@ func netperfRun(put put, l Labeled) {
 	}
 	direction := "Send"
 	switch {
-	case transactional(r.Kind):
+	case transactional(r.Kind) || r.Load.TwoWay:
 		direction = "Send|Recv"
 	case strings.HasPrefix(r.From.Where, "agent"):
 		direction = "Receive"

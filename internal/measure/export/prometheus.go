@@ -83,7 +83,10 @@ func (p *exposition) run(l Labeled, version string) {
 	r := l.Run
 	labels := []label{{"kind", string(r.Kind)}, {"run", l.Label}, {"side", l.Side}, {"host", r.Host}, {"from", place(r.From)}, {"to", place(r.To)}}
 	if r.Kind == measure.PPS {
-		labels = append(labels, label{"frame_bytes", strconv.Itoa(r.Load.FrameBytes)})
+		labels = append(labels, label{"frame", frames(r)})
+		if r.Load.TwoWay {
+			labels = append(labels, label{"ways", "2"})
+		}
 	}
 	p.gauge("info", "What was measured with what; always 1.", with(labels, label{"version", version}, label{"kernel", r.Environment.Kernel},
 		label{"generator", r.Environment.Generator}, label{"sink", r.Environment.Sink}, label{"limited_by", string(r.LimitedBy)}), 1)
