@@ -56,7 +56,7 @@ receiver was the limit, not the device under test · 64 usage.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.benchPPS(), a.benchTalk(measure.RR), a.benchTalk(measure.Stream), a.benchModes(), a.benchCompare())
+	cmd.AddCommand(a.benchPPS(), a.benchTalk(measure.RR), a.benchTalk(measure.CRR), a.benchTalk(measure.Stream), a.benchModes(), a.benchCompare())
 	return cmd
 }
 

@@ -98,6 +98,29 @@ func checkOpenLoop(t *testing.T, run *measure.Run) {
 	}
 }
 
+// Far more connections are made than there are local ports: none is held by a connection that is over.
+func TestBenchConnectsWithFewPorts(t *testing.T) {
+	h := newHostAndGuest(t)
+	h.ip("netns", "exec", h.host, "sysctl", "-q", "-w", "net.ipv4.ip_local_port_range=40000 40063")
+	code, stdout, stderr := program(t, h.benchmark("crr", "--repeat", "2")...)
+	if code != exitOK {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	run := result(t, stdout)
+	checkLedger(t, run)
+	for _, s := range run.Samples {
+		if s.Transactions < 10*64 || s.Latency == nil || s.Latency.Count != s.Transactions {
+			t.Errorf("%d transactions, latency %+v", s.Transactions, s.Latency)
+		}
+	}
+	// Those that wait here are of the control connections, two a trial.
+	waiting := strings.Count(h.ip("netns", "exec", h.host, "ss", "-Htan", "state", "time-wait"), "\n")
+	there := strings.Count(h.ip("netns", "exec", h.guest, "ss", "-Htan", "state", "time-wait"), "\n")
+	if waiting > 10 || there < 64 {
+		t.Errorf("%d connections wait here and %d there", waiting, there)
+	}
+}
+
 // Requests that the path drops are lost, within their time, and the run says so.
 func TestBenchLosesDatagrams(t *testing.T) {
 	h := newHostAndGuest(t)
@@ -136,6 +159,7 @@ func TestBenchThroughBridge(t *testing.T) {
 		{"rr", "--udp"},
 		{"rr", "--rate", "2k", "--connections", "2"},
 		{"rr", "--udp", "--rate", "2k"},
+		{"crr", "--connections", "2"},
 		{"stream", "--reverse"},
 	} {
 		t.Run(strings.Join(argv, " "), func(t *testing.T) {

@@ -50,6 +50,22 @@ A request over UDP that is not answered within --timeout is lost and counted.
 	f.add(cmd)
 	flags := cmd.Flags()
 	flags.IntVar(&f.connections, "connections", 1, "TCP connections at a time, 1 to 1024")
+	if kind == measure.CRR {
+		cmd.Use, cmd.Short = "crr", "TCP connections per second: connect, request, response, close"
+		cmd.Long = `Makes a TCP connection for each transaction, as netperf's TCP_CRR: connect, send
+a request, take its answer, close. Latency is that of the whole.
+
+The far end closes first: what a connection leaves behind for a minute
+(TIME_WAIT) is there and takes no local port away.
+
+  mpps bench crr --agent 10.50.0.2:7878 --connections 4
+  mpps bench crr --from netns:A/v0 --to netns:B/v1 --response 1024
+
+--to, or the agent, needs an IP address that --from, or this host, can reach.`
+		flags.IntVar(&f.request, "request", 1, "bytes of a request")
+		flags.IntVar(&f.response, "response", 1, "bytes of a response")
+		return cmd
+	}
 	if kind == measure.RR {
 		flags.IntVar(&f.request, "request", 1, "bytes of a request (default with --udp --rate: 8, its number)")
 		flags.IntVar(&f.response, "response", 1, "bytes of a response (default with --udp --rate: 8)")
@@ -82,9 +98,9 @@ func (f *talkFlags) load(kind measure.Kind) (measure.Load, error) {
 		return load, usage(errors.New("the connection to an agent takes the route that this host has"), "leave --from out")
 	case f.connections < 1 || f.connections > 1024:
 		return load, usage(fmt.Errorf("--connections %d: expected 1 to 1024", f.connections), "")
-	case kind == measure.RR && f.reverse:
+	case kind != measure.Stream && f.reverse:
 		return load, usage(errors.New("transactions go both ways: there is nothing to reverse"), "")
-	case kind == measure.RR && (f.request < 1 || f.request > most || f.response < 1 || f.response > most):
+	case kind != measure.Stream && (f.request < 1 || f.request > most || f.response < 1 || f.response > most):
 		return load, usage(fmt.Errorf("a request of %d and a response of %d bytes: expected 1 to %d", f.request, f.response, most), "")
 	}
 	if kind == measure.RR {

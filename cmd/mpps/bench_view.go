@@ -58,10 +58,13 @@ func place(e measure.Endpoint) string {
 func loadOf(r *measure.Run) string {
 	trials := fmt.Sprintf("%d × %v", r.Load.Repeat, r.Load.Duration)
 	switch r.Kind {
-	case measure.RR:
+	case measure.RR, measure.CRR:
 		loop := "closed loop"
 		if r.Load.Rate > 0 {
 			loop = "open loop at " + goal.FormatRate(r.Load.Rate) + " transaction/s"
+		}
+		if r.Kind == measure.CRR {
+			loop = "one transaction each"
 		}
 		return fmt.Sprintf("%s, %d connections, request %d bytes, response %d bytes, %s, %s",
 			strings.ToUpper(cmp.Or(r.Load.Protocol, rig.TCP)), r.Load.Connections, r.Load.Request, r.Load.Response, loop, trials)
@@ -113,7 +116,7 @@ func drawSamples(t *report.Text, r *measure.Run) {
 	switch r.Kind {
 	case measure.PPS:
 		rows[0] = append(rows[0], "lost", "CPU ns/packet")
-	case measure.RR:
+	case measure.RR, measure.CRR:
 		rows[0] = append(rows[0], "p50", "p99", "CPU ns/transaction")
 	case measure.Stream:
 		rows[0] = append(rows[0], "sent again", "CPU ns/byte")
@@ -123,7 +126,7 @@ func drawSamples(t *report.Text, r *measure.Run) {
 		switch r.Kind {
 		case measure.PPS:
 			row = append(row, fmt.Sprintf("%.3g %%", 100*s.LossRatio()))
-		case measure.RR:
+		case measure.RR, measure.CRR:
 			row = append(row, percentile(s.Latency, 50), percentile(s.Latency, 99))
 		case measure.Stream:
 			row = append(row, fmt.Sprint(s.Retransmits))

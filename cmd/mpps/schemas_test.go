@@ -57,6 +57,7 @@ var answers = map[string]any{
 	"history-tx":     apply.Detail{},
 	"bench-pps":      measure.Run{},
 	"bench-rr":       measure.Run{},
+	"bench-crr":      measure.Run{},
 	"bench-stream":   measure.Run{},
 	"bench-compare":  compared{},
 	"bench-ab":       measure.AB{},

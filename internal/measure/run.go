@@ -14,6 +14,7 @@ type Kind string
 const (
 	PPS    Kind = "pps"    // packets per second through the device; unit packet/s
 	RR     Kind = "rr"     // transactions over TCP or UDP: a request and its answer; unit transaction/s
+	CRR    Kind = "crr"    // the same with a TCP connection for each: connect, request, answer, close; unit transaction/s
 	Stream Kind = "stream" // bytes over TCP connections; unit bit/s
 )
 
@@ -22,7 +23,7 @@ func (k Kind) Unit() string {
 	switch k {
 	case PPS:
 		return "packet/s"
-	case RR:
+	case RR, CRR:
 		return "transaction/s"
 	case Stream:
 		return "bit/s"

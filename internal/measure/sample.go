@@ -52,7 +52,7 @@ type Way struct {
 // Value is the sample in its kind's unit.
 func (s Sample) Value(k Kind) float64 {
 	switch k {
-	case RR:
+	case RR, CRR:
 		return s.TPS
 	case Stream:
 		return s.BitsPerS

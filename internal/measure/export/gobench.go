@@ -60,7 +60,7 @@ func configValue(text string) string { return strings.Join(strings.Fields(text),
 // which would be taken for a number of processors.
 func benchName(l Labeled) string {
 	r := l.Run
-	name := "Benchmark" + map[measure.Kind]string{measure.PPS: "PPS", measure.Stream: "Stream", measure.RR: "RR"}[r.Kind]
+	name := "Benchmark" + map[measure.Kind]string{measure.PPS: "PPS", measure.Stream: "Stream", measure.RR: "RR", measure.CRR: "CRR"}[r.Kind]
 	if name == "Benchmark" {
 		name += strings.ToUpper(string(r.Kind))
 	}

@@ -138,7 +138,11 @@ func nicAddress(name string, addresses []string) (string, error) {
 func (t *Talk) Talk(ctx context.Context, load measure.Load) (measure.Sample, error) {
 	target := t.target
 	target.Conns = load.Connections
-	if t.kind == measure.RR {
+	switch t.kind {
+	case measure.CRR:
+		r, err := talk.CRR(ctx, talk.RRConfig{Target: target, Duration: load.Duration, Request: load.Request, Response: load.Response})
+		return transactions(load, r), explainTalk(err)
+	case measure.RR:
 		r, err := talk.RR(ctx, talk.RRConfig{
 			Target: target, Duration: load.Duration, Request: load.Request, Response: load.Response,
 			UDP: load.Protocol == UDP, Rate: load.Rate, Timeout: load.Timeout,
@@ -174,6 +178,8 @@ func explainTalk(err error) error {
 		return nil
 	case errors.Is(err, talk.ErrConfig):
 		return &Error{Err: err, Usage: true}
+	case errors.Is(err, talk.ErrPorts):
+		return fault("sysctl -w net.ipv4.ip_local_port_range='1024 65535' gives more of them; fewer --connections need fewer", "%w", err)
 	}
 	return err
 }

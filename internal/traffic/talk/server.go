@@ -119,6 +119,8 @@ func (s *Server) serve(t *net.TCPConn) {
 			s.answer(c, h)
 		case serviceUDPRR:
 			s.answerUDP(c, h, near, far)
+		case serviceCRR:
+			s.serveConnections(c, h, near, far)
 		}
 	})
 	<-done

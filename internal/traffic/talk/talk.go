@@ -40,7 +40,8 @@ const (
 	serviceSource = 2 // the server sends until the client closes
 	serviceRR     = 3 // the server answers each request with a response
 	serviceUDPRR  = 4 // the server answers with a UDP port, and on it each request with a response
-	lastService   = serviceUDPRR
+	serviceCRR    = 5 // the server answers with a TCP port, and on it one request a connection
+	lastService   = serviceCRR
 )
 
 const (
@@ -96,6 +97,7 @@ const shortMessage = 4096
 type conn struct {
 	fd   int
 	once sync.Once
+	slot slot // of connections that are made anew again and again, in place of fd
 }
 
 // block takes a connection away from the poller.
@@ -120,7 +122,13 @@ func block(c interface {
 }
 
 // abort ends every call on the connection, from any goroutine.
-func (c *conn) abort() { _ = unix.Shutdown(c.fd, unix.SHUT_RDWR) }
+func (c *conn) abort() {
+	if c.fd < 0 {
+		c.slot.abort()
+		return
+	}
+	_ = unix.Shutdown(c.fd, unix.SHUT_RDWR)
+}
 
 // close may be called once nothing else uses the connection.
 func (c *conn) close() { c.once.Do(func() { unix.Close(c.fd) }) }

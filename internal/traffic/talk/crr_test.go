@@ -1,0 +1,77 @@
+package talk
+
+import (
+	"context"
+	"errors"
+	"net"
+	"testing"
+	"time"
+)
+
+func TestCRR(t *testing.T) {
+	s := serve(t)
+	for _, c := range []RRConfig{{Count: 300}, {Count: 100, Request: 5000, Response: 70_000, Target: Target{Conns: 3}}} {
+		c.Addr = s.Addr()
+		before := s.Counts().Transactions
+		r, err := CRR(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := c.Count * uint64(max(1, c.Conns))
+		if r.Transactions != want || r.Sent != want || r.Lost != 0 || r.Histogram().Count() != want || s.Counts().Transactions-before != want {
+			t.Errorf("%+v: %d transactions of %d, the server counts %d", c, r.Transactions, r.Sent, s.Counts().Transactions-before)
+		}
+	}
+}
+
+func TestCRREnds(t *testing.T) {
+	s := serve(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(50*time.Millisecond, cancel)
+	begin := time.Now()
+	r, err := CRR(ctx, RRConfig{Target: Target{Addr: s.Addr()}, Duration: time.Hour})
+	if err != nil || !r.Cancelled || r.Transactions == 0 || time.Since(begin) > time.Second {
+		t.Errorf("cancelled: %d transactions, %v after %v", r.Transactions, err, time.Since(begin))
+	}
+	time.AfterFunc(50*time.Millisecond, func() { s.Close() })
+	if r, err := CRR(t.Context(), RRConfig{Target: Target{Addr: s.Addr()}, Duration: 20 * time.Second}); err == nil || r.Elapsed > 5*time.Second {
+		t.Errorf("a server that closes: %v after %v", err, r.Elapsed)
+	}
+	for _, c := range []RRConfig{{UDP: true, Count: 1}, {Rate: 1, Count: 1}, {}} {
+		if _, err := CRR(t.Context(), c); !errors.Is(err, ErrConfig) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
+// A far end that takes connections and does not answer holds nobody up.
+func TestCRRSilence(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		port := silent.Addr().(*net.TCPAddr).Port
+		_, _ = c.Write([]byte{byte(port >> 8), byte(port)})
+		_, _ = c.Read(make([]byte, 100))
+		time.Sleep(5 * time.Second)
+	}()
+	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Hour, nil)
+	time.AfterFunc(50*time.Millisecond, cancel)
+	begin := time.Now()
+	r, err := CRR(ctx, RRConfig{Target: Target{Addr: l.Addr().String()}, Duration: time.Hour})
+	if err != nil || r.Transactions != 0 || time.Since(begin) > 2*time.Second {
+		t.Errorf("%d transactions, %v after %v", r.Transactions, err, time.Since(begin))
+	}
+}
