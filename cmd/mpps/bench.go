@@ -66,6 +66,7 @@ type benchFlags struct {
 	agent, nic string
 	secretFile string
 	reverse    bool
+	forward    bool // bench pps: through a device, from and to two ends of this machine
 	duration   time.Duration
 	warmUp     time.Duration
 	repeat     int
@@ -103,10 +104,10 @@ func (f *benchFlags) add(cmd *cobra.Command) {
 // check refuses what contradicts itself.
 func (f *benchFlags) check() error {
 	const hint = "give --from and --to, or --agent"
-	switch {
-	case f.agent == "" && f.from == "" && f.to == "":
+	switch here := f.agent == "" && !f.forward; {
+	case here && f.from == "" && f.to == "":
 		return usage(errors.New("nothing says between which ends to measure"), hint)
-	case f.agent == "" && (f.from == "" || f.to == ""):
+	case here && (f.from == "" || f.to == ""):
 		return usage(errors.New("only one end was given"), hint)
 	case f.agent != "" && f.to != "":
 		return usage(errors.New("--to and --agent both name the far end"), hint)

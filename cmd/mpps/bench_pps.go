@@ -19,6 +19,7 @@ import (
 type ppsFlags struct {
 	benchFlags
 	via, rate, generator, sink, cpus, frame string
+	out, gateway, gatewayMAC                string
 	flows                                   int
 	latency, imix, twoWay                   bool
 }
@@ -38,6 +39,8 @@ Into a guest, through a temporary port of its bridge:
   mpps bench pps --via br0 --agent 10.50.0.2:7878 --repeat 6 -o before.json
 Out of a guest, at a rate:
   mpps bench pps --via br0 --agent 10.50.0.2:7878 --reverse --rate 100k
+Through a guest that routes or bridges, between two bridges or interfaces:
+  mpps bench pps --forward --via br0 --out br1 --gateway 198.18.0.254
 To another host:
   mpps bench pps --from eth1 --agent 192.0.2.7:7878 --secret-file secret
 Both ways at once, at a rate in each, with sizes as on the Internet:
@@ -52,7 +55,11 @@ softirq and guest time, the generator included.`,
 	}
 	f.add(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&f.via, "via", "", "bridge of this host that leads to the agent")
+	flags.StringVar(&f.via, "via", "", "bridge of this host that leads to the agent, or with --forward to the guest")
+	flags.BoolVar(&f.forward, "forward", false, "through a guest or router, from --from or --via to --to or --out")
+	flags.StringVar(&f.out, "out", "", "with --forward: bridge of this host on the far side of the guest")
+	flags.StringVar(&f.gateway, "gateway", "", "with --forward: the guest's address on the sending side, if it routes;\nits route to 198.19.0.1 is what is used, with --reverse that to 198.18.0.1")
+	flags.StringVar(&f.gatewayMAC, "gateway-mac", "", "with --forward: its MAC address, instead of --gateway")
 	flags.StringVar(&f.rate, "rate", "0", "packets per second, such as 100k; 0 is as fast as possible")
 	flags.StringVar(&f.frame, "frame", "64", "frame size in bytes, with FCS: 64 to 1518, or imix")
 	flags.BoolVar(&f.imix, "imix", false, "the same as --frame imix")
@@ -70,7 +77,10 @@ func (f *ppsFlags) plan() (load measure.Load, o rig.Options, err error) {
 	if err := f.check(); err != nil {
 		return load, o, err
 	}
-	if f.via != "" && f.agent == "" {
+	if err := f.checkForward(); err != nil {
+		return load, o, err
+	}
+	if f.via != "" && f.agent == "" && !f.forward {
 		return load, o, usage(errors.New("--via leads to an agent, and none was given"), "add --agent HOST:PORT")
 	}
 	if f.agent != "" && (f.via == "") == (f.from == "") {
@@ -170,8 +180,17 @@ func (f *ppsFlags) path(ctx context.Context, m *rig.Machine, load measure.Load, 
 		}
 		return rig.WithAgent(ctx, m, w, load, o)
 	}
-	if to, err = traffic.ParseEndpoint(f.to); err != nil {
-		return nil, usage(fmt.Errorf("--to: %w", err), "IFACE or netns:NAME/IFACE")
+	if f.to != "" {
+		if to, err = traffic.ParseEndpoint(f.to); err != nil {
+			return nil, usage(fmt.Errorf("--to: %w", err), "IFACE or netns:NAME/IFACE")
+		}
+	}
+	if f.forward {
+		w := rig.Forward{From: from, To: to, Via: f.via, Out: f.out, Reverse: f.reverse}
+		if w.Gateway, w.GatewayMAC, err = f.gateways(); err != nil {
+			return nil, err
+		}
+		return rig.Through(ctx, m, w, load, o)
 	}
 	if f.reverse {
 		from, to = to, from

@@ -24,6 +24,20 @@ type port struct {
 // privatePrefix begins the names of everything that this package makes; the number of the process follows.
 const privatePrefix = "mpps-"
 
+// pairs are the last letters of the names of both ends of a pair, the outer one first: a way through a device that
+// forwards has two.
+var pairs = []string{"ab", "cd"}
+
+// nextPair is a pair of letters that no interface of this process has.
+func (m *Machine) nextPair() (ends string, ok bool) {
+	for _, ends := range pairs {
+		if _, err := netlink.LinkByName(privatePrefix + strconv.Itoa(os.Getpid()) + ends[:1]); err != nil {
+			return ends, true
+		}
+	}
+	return "", false
+}
+
 // aliasFormat marks what belongs to a run, with the process's start time: a number alone is given away again.
 const aliasFormat = "mpps bench, process %d started %d"
 
@@ -45,15 +59,19 @@ func (m *Machine) intoBridge(ctx context.Context, bridge string) (p port, remove
 		return p, nil, err
 	}
 	pid := os.Getpid()
-	outer, inner := privatePrefix+strconv.Itoa(pid)+"a", privatePrefix+strconv.Itoa(pid)+"b"
+	ends, ok := m.nextPair()
+	if !ok {
+		return p, nil, fmt.Errorf("bridge %s: there are pairs into %d bridges already", bridge, len(pairs))
+	}
+	outer, inner := privatePrefix+strconv.Itoa(pid)+ends[:1], privatePrefix+strconv.Itoa(pid)+ends[1:]
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name = outer
 	// A port of a smaller MTU would pull the bridge's down (br_mtu_auto_adjust in net/bridge/br_if.c); addresses that
 	// are given are left alone by udev.
 	attrs.MTU = master.Attrs().MTU
-	attrs.HardwareAddr = highMAC(byte(pid>>8), byte(pid), 0x0a)
+	attrs.HardwareAddr = highMAC(byte(pid>>8), byte(pid), 0x0a+ends[0]-'a')
 	pair := &netlink.Veth{LinkAttrs: attrs, PeerName: inner, PeerMTU: uint32(attrs.MTU),
-		PeerHardwareAddr: highMAC(byte(pid>>8), byte(pid), 0x0b)}
+		PeerHardwareAddr: highMAC(byte(pid>>8), byte(pid), 0x0a+ends[1]-'a')}
 	if err := netlink.LinkAdd(pair); err != nil {
 		return p, nil, fault("bench pps --via needs root", "make a veth pair into %s: %w", bridge, err)
 	}
@@ -169,7 +187,13 @@ func (m *Machine) RemoveStale() (removed []string, err error) {
 // stale tells whether an interface is a dead run's. One without the mark was left between two steps of making it.
 func (m *Machine) stale(name, alias string) bool {
 	rest, ours := strings.CutPrefix(name, privatePrefix)
-	number, outer := strings.CutSuffix(rest, "a")
+	var number string
+	outer := false
+	for _, ends := range pairs {
+		if before, ok := strings.CutSuffix(rest, ends[:1]); ok {
+			number, outer = before, true
+		}
+	}
 	pid, err := strconv.Atoi(number)
 	if !ours || !outer || err != nil {
 		return false
