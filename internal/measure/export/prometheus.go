@@ -94,18 +94,18 @@ func (p *exposition) run(l Labeled, version string) {
 	p.gauge("valid", "1 where neither generator nor receiver was the limit.", labels, truth(r.Valid()))
 	p.gauge("partial", "1 where the run ended early.", labels, truth(r.Partial))
 	p.gauge("emulated", "1 where everything ran under full emulation.", labels, truth(r.Environment.Emulated))
-	rate, each, unit := "packets_per_second", "cpu_seconds_per_packet", "Packets that arrived per second"
+	rate, each, unit, scale := "packets_per_second", "cpu_seconds_per_packet", "Packets that arrived per second", 1.0
 	switch {
 	case transactional(r.Kind):
 		rate, each, unit = "transactions_per_second", "cpu_seconds_per_transaction", "Transactions per second"
 	case r.Kind == measure.Stream:
-		rate, each, unit = "bits_per_second", "cpu_seconds_per_byte", "Bits per second that arrived"
+		rate, each, unit, scale = "bytes_per_second", "cpu_seconds_per_byte", "Bytes per second that arrived", 1./8
 	}
 	m := r.Median
-	p.gauge(rate, unit+": median of the trials.", labels, m.Value)
+	p.gauge(rate, unit+": median of the trials.", labels, m.Value*scale)
 	if m.N > 1 {
-		p.gauge(rate+"_lower", unit+": lower bound of the median's interval.", labels, m.Lo)
-		p.gauge(rate+"_upper", unit+": upper bound of the median's interval.", labels, m.Hi)
+		p.gauge(rate+"_lower", unit+": lower bound of the median's interval.", labels, m.Lo*scale)
+		p.gauge(rate+"_upper", unit+": upper bound of the median's interval.", labels, m.Hi*scale)
 		p.gauge("confidence_ratio", "Confidence of the median's interval.", labels, m.Level)
 	}
 	p.gauge("trials", "Trials that were completed.", labels, float64(len(r.Samples)))

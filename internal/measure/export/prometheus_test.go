@@ -117,6 +117,7 @@ func TestPrometheusParses(t *testing.T) {
 	near(find("mpps_bench_latency_seconds", `kind="rr"`, `quantile="0.99"`), float64(p99)/1e9)
 	near(find("mpps_bench_latency_seconds_count", `kind="rr"`), float64(rr.Latency.Count))
 	near(find("mpps_bench_packets_per_second_upper", `side="before"`), recorded(t, "pps").Median.Hi)
+	near(find("mpps_bench_bytes_per_second"), recorded(t, "stream").Median.Value/8)
 	near(find("mpps_bench_ratio"), compared(t).Ratio.Value)
 	near(find("mpps_bench_lost_packets", `side="after"`), float64(recorded(t, "pps").Lost))
 	find("mpps_bench_packets_per_second", `run="back\\slash, \"quote\" and\nline"`)
