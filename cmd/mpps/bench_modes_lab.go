@@ -27,7 +27,7 @@ const mends = 2
 
 // modesInLab boots the lab, measures its guests by the same command on the lab's host, and answers.
 func (a *app) modesInLab(ctx context.Context, f *modesFlags) (err error) {
-	if err := f.inLab(); err != nil {
+	if err := errors.Join(f.inLab(), f.checkFiles()); err != nil {
 		return err
 	}
 	argv, wanted, err := a.modesOfLab(f)

@@ -21,6 +21,9 @@ func (a *app) runModes(ctx context.Context, f *modesFlags) (err error) {
 	if len(f.only) > 0 {
 		return usage(errors.New("--only belongs to --lab"), "give --mode for each that is to be measured")
 	}
+	if err := f.checkFiles(); err != nil {
+		return err
+	}
 	c, err := a.campaign(ctx, f)
 	if err != nil {
 		return err
@@ -59,6 +62,19 @@ func (a *app) runModes(ctx context.Context, f *modesFlags) (err error) {
 	}
 	err = errors.Join(err, log.Close())
 	return a.finishModes(c.Result(), f, log.name, err)
+}
+
+// checkFiles refuses files that cannot be written, before hours are spent.
+func (f *modesFlags) checkFiles() error {
+	for flag, name := range map[string]string{"--output": f.output, "--checkpoint": f.checkpoint} {
+		if name == "" {
+			continue
+		}
+		if info, err := os.Stat(filepath.Dir(name)); err != nil || !info.IsDir() {
+			return usage(fmt.Errorf("%s %s: expected a file in a directory that is there", flag, name), "")
+		}
+	}
+	return nil
 }
 
 // modesProgress shows the turn that is about to begin, and how long all of it may take.

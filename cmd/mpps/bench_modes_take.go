@@ -11,7 +11,8 @@ import (
 	"mpps/internal/traffic"
 )
 
-// modeWorkloads are what a campaign can measure of each mode, in the order in which it is told.
+// modeWorkloads are what a campaign can measure of each mode, in the order in which it is told. Whatever gives one value a
+// sample can stand here, once modeTaker.once knows its kind; the tables and the report make columns and bars of it.
 var modeWorkloads = []struct {
 	name string
 	kind measure.Kind
@@ -19,7 +20,7 @@ var modeWorkloads = []struct {
 }{
 	{"stream", measure.Stream, func(f *modesFlags) measure.Load { return measure.Load{Connections: f.connections} }},
 	{"rr", measure.RR, func(f *modesFlags) measure.Load {
-		return measure.Load{Connections: f.connections, Request: 1, Response: 1}
+		return measure.Load{Protocol: rig.TCP, Connections: f.connections, Request: 1, Response: 1}
 	}},
 	{"pps", measure.PPS, func(f *modesFlags) measure.Load { return measure.Load{FrameBytes: f.frame, Flows: f.flows} }},
 }
@@ -53,12 +54,16 @@ type modeTaker struct {
 	alone   map[string]bool // modes whose generator and receiver were measured alone
 }
 
-// take takes one sample.
-func (t *modeTaker) take(ctx context.Context, turn measure.Turn) measure.ModeCell {
+// take takes one sample. What would be wrong in the same way the next time (a frame larger than the MTU, an interface that is
+// not there) ends the campaign.
+func (t *modeTaker) take(ctx context.Context, turn measure.Turn) (measure.ModeCell, error) {
 	cell := measure.ModeCell{Turn: turn, Started: time.Now().UTC()}
 	run, err := t.once(ctx, turn, &cell)
 	cell.Seconds = time.Since(cell.Started).Seconds()
+	var wrong *rig.Error
 	switch {
+	case errors.As(err, &wrong) && wrong.Usage:
+		return cell, err
 	case err != nil:
 		cell.Error = err.Error()
 	case len(run.Samples) == 0:
@@ -67,7 +72,7 @@ func (t *modeTaker) take(ctx context.Context, turn measure.Turn) measure.ModeCel
 		cell.Sample, cell.Counters = &run.Samples[0], run.Counters
 		cell.Warnings = append(cell.Warnings, run.Warnings...)
 	}
-	return cell
+	return cell, nil
 }
 
 func (t *modeTaker) once(ctx context.Context, turn measure.Turn, cell *measure.ModeCell) (*measure.Run, error) {

@@ -73,6 +73,11 @@ func TestBenchModes(t *testing.T) {
 	if again := modesOf(t, stdout); !slices.Equal(again.Order, m.Order) || again.Partial {
 		t.Errorf("resumed: order %v, it was %v", again.Order, m.Order)
 	}
+	// What cannot work at all is not tried again and again.
+	code, stdout, stderr = program(t, "mpps", "bench", "modes", "--mode", "native="+first+",from=no-such0", "--workloads", "pps", "--keep=false")
+	if code != exitUsage || stdout != "" || !strings.Contains(stderr, "pps of mode native") {
+		t.Errorf("from an interface that is not there: exit code %d: %s", code, stderr)
+	}
 	if _, _, stderr := program(t, "mpps", "report", file, "-o", filepath.Join(dir, "r.html")); strings.Contains(stderr, "schema") {
 		t.Errorf("report: %s", stderr)
 	}
@@ -103,6 +108,7 @@ func TestBenchModesRefuses(t *testing.T) {
 		{[]string{one, "--workloads", "rr", "--duration", "-1s"}, exitUsage, "a duration"},
 		{[]string{one, "--workloads", "rr", "--only", "vf"}, exitUsage, "--only belongs to --lab"},
 		{[]string{one, "--workloads", "rr"}, exitFailed, "mode native: agent 127.0.0.1:1"},
+		{[]string{one, "--workloads", "rr", "-o", "no-such-folder/x"}, exitUsage, "in a directory that is there"},
 		{[]string{"--lab", one}, exitUsage, "--lab and --mode"},
 		{[]string{"--lab", "--only", "ne2000"}, exitUsage, `found "ne2000"`},
 		{[]string{"--resume", "no-such-file"}, exitFailed, "no such file"},

@@ -195,22 +195,23 @@ func (c *ModesCampaign) Progress() ModesProgress {
 	return p
 }
 
-// Run takes turns until the campaign is over or ctx ends. take measures one turn; what it could not do stands in the
-// cell's Error. save is called after each; its error ends the campaign. A turn that was cut short by ctx does not count.
-func (c *ModesCampaign) Run(ctx context.Context, take func(context.Context, Turn) ModeCell, save func(ModeCell) error, progress func(ModesProgress)) error {
-	for {
+// Run takes turns until the campaign is over or ctx ends. take measures one turn; what it could not do stands in the cell's
+// Error, and an error of its own, as that of save, which is called after each, ends the campaign. A turn that was cut short
+// by ctx does not count.
+func (c *ModesCampaign) Run(ctx context.Context, take func(context.Context, Turn) (ModeCell, error), save func(ModeCell) error, progress func(ModesProgress)) error {
+	for ctx.Err() == nil {
 		turn, more := c.Next()
 		if !more {
 			c.Ended = true
 			return nil
 		}
-		if ctx.Err() != nil {
-			return nil
-		}
 		progress(c.Progress())
-		cell := take(ctx, turn)
-		if ctx.Err() != nil {
+		cell, err := take(ctx, turn)
+		switch {
+		case ctx.Err() != nil:
 			return nil
+		case err != nil:
+			return fmt.Errorf("%s of mode %s: %w", turn.Workload, turn.Mode, err)
 		}
 		cell.Turn = turn
 		if cell.Sample == nil && cell.Error == "" {
@@ -221,4 +222,5 @@ func (c *ModesCampaign) Run(ctx context.Context, take func(context.Context, Turn
 			return fmt.Errorf("save the campaign: %w", err)
 		}
 	}
+	return nil
 }

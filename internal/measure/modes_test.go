@@ -45,17 +45,17 @@ func newDevice(noise float64) *modesDevice {
 	return &modesDevice{lot: rand.New(rand.NewPCG(1, 2)), noise: noise, share: map[string]float64{"native": 1, "mode1": 0.5, "mode2": 0.1}, tries: map[Turn]int{}}
 }
 
-func (d *modesDevice) take(_ context.Context, turn Turn) ModeCell {
+func (d *modesDevice) take(_ context.Context, turn Turn) (ModeCell, error) {
 	d.order = append(d.order, turn)
 	d.tries[turn]++
 	if d.fails != nil && d.fails(turn, d.tries[turn]) {
-		return ModeCell{Error: "agent does not answer", Seconds: 1}
+		return ModeCell{Error: "agent does not answer", Seconds: 1}, nil
 	}
 	v := 1000 * d.share[turn.Mode] * (1 + d.noise*(2*d.lot.Float64()-1))
 	busy := MachineCPU{Where: "host", Seconds: 1, CPUs: []CPUUse{{CPU: 0, SoftIRQ: 0.25, Idle: 0.75}, {CPU: 1, Guest: 0.75, Idle: 0.25, Steal: 1}}}
 	return ModeCell{Seconds: 2, Sample: &Sample{
 		PPS: v, BitsPerS: v, Sent: 2000, Received: 1000, Lost: 1000, Seconds: 1, CPU: []MachineCPU{busy}, CPUNsPerUnit: 1e6 / v,
-	}}
+	}}, nil
 }
 
 func keepNothing(ModeCell) error { return nil }
@@ -174,12 +174,12 @@ func TestModesStop(t *testing.T) {
 	d := newDevice(0)
 	noisy := rand.New(rand.NewPCG(3, 4))
 	c = &ModesCampaign{Plan: modesPlan(3, 3, 20, 0.05)}
-	take := func(ctx context.Context, turn Turn) ModeCell {
-		cell := d.take(ctx, turn)
+	take := func(ctx context.Context, turn Turn) (ModeCell, error) {
+		cell, err := d.take(ctx, turn)
 		if turn.Mode == "mode2" && turn.Workload == "pps" {
 			cell.Sample.PPS *= 1 + noisy.Float64()
 		}
-		return cell
+		return cell, err
 	}
 	if err := c.Run(t.Context(), take, keepNothing, quiet); err != nil {
 		t.Fatal(err)
@@ -214,7 +214,7 @@ func TestModesResume(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		first, n := newDevice(0.01), 0
-		cut := func(ctx context.Context, turn Turn) ModeCell {
+		cut := func(ctx context.Context, turn Turn) (ModeCell, error) {
 			if n++; n > after {
 				cancel() // in the middle of this turn
 			}
@@ -282,6 +282,11 @@ func TestModesFailures(t *testing.T) {
 	c = &ModesCampaign{Plan: modesPlan(2, 3, 3, 0)}
 	if err := c.Run(t.Context(), newDevice(0).take, func(ModeCell) error { return failed }, quiet); !errors.Is(err, failed) {
 		t.Errorf("found %v", err)
+	}
+	senseless := func(context.Context, Turn) (ModeCell, error) { return ModeCell{}, failed }
+	c = &ModesCampaign{Plan: modesPlan(2, 3, 3, 0)}
+	if err := c.Run(t.Context(), senseless, keepNothing, quiet); !errors.Is(err, failed) || len(c.Cells) != 0 || c.Ended {
+		t.Errorf("found %v after %d cells", err, len(c.Cells))
 	}
 }
 
