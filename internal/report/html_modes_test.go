@@ -112,6 +112,13 @@ func TestKinds(t *testing.T) {
 		}
 	}
 
+	crr := trips("before", 90, 9e6, 7)
+	crr.Kind = measure.CRR
+	d.Add("before", crr)
+	if page := page1(t, d, ""); len(d.Series) != 3 || !strings.Contains(page, "Transactions with a connection each, per second") || !strings.Contains(page, "Transactions per second") {
+		t.Errorf("found %d series: the two kinds of transactions are not told apart", len(d.Series))
+	}
+
 	d = &Document{Title: "transactions"}
 	d.Add("before", trips("before", 200, 4e6, 5))
 	d.Add("after", trips("after", 430, 2e6, 6))

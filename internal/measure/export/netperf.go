@@ -40,6 +40,8 @@ func netperfRun(put put, l Labeled) {
 	}
 	direction := "Send"
 	switch {
+	case r.Kind == measure.CRR:
+		direction = "Connect|Send|Recv"
 	case transactional(r.Kind) || r.Load.TwoWay:
 		direction = "Send|Recv"
 	case strings.HasPrefix(r.From.Where, "agent"):
