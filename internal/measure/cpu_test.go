@@ -32,23 +32,26 @@ func TestBetween(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before.Taken, after.Taken = time.Unix(0, 0), time.Unix(2, 0)
+	before.Taken, after.Taken = time.Unix(0, 0), time.Unix(4, 0)
 	m := Between("host", before, after)
 	if len(m.CPUs) != 2 || m.CPUs[0].CPU != 0 || m.CPUs[1].CPU != 1 {
 		t.Fatalf("CPUs %+v, expected those online at both times", m.CPUs)
 	}
-	// guest is inside user: of 200 ticks of user, 100 were the guest's; of 2 of nice, 1.
+	// guest is inside user: of 200 ticks of user, 100 were the guest's; of 2 of nice, 1. All ticks are 3.93 s of 4: of the
+	// 3.40 s that were neither idle nor stolen 0.07 are missing, and shared out.
 	want := CPUUse{CPU: 0, User: 1.00, Nice: 0.01, System: 0.30, Idle: 0.50, IRQ: 0.01, SoftIRQ: 1.00, Steal: 0.10, Guest: 1.01}
+	by := 3.40 / 3.33
+	want.User, want.Nice, want.System, want.IRQ, want.SoftIRQ, want.Guest = by*want.User, by*want.Nice, by*want.System, by*want.IRQ, by*want.SoftIRQ, by*want.Guest
 	near := func(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
 	got := m.CPUs[0]
 	if !near(got.User, want.User) || !near(got.Nice, want.Nice) || !near(got.System, want.System) || !near(got.Idle, want.Idle) ||
 		!near(got.IRQ, want.IRQ) || !near(got.SoftIRQ, want.SoftIRQ) || !near(got.Steal, want.Steal) || !near(got.Guest, want.Guest) {
 		t.Errorf("cpu0 %+v, expected %+v", got, want)
 	}
-	if !near(m.CPUs[1].Idle, 0.02) { // idle went backwards by 50, iowait forward by 2
+	if !near(m.CPUs[1].Idle, 0.02) { // idle went backwards by 50, iowait forward by 2: what was sampled stays
 		t.Errorf("cpu1 idle %v, expected 0.02", m.CPUs[1].Idle)
 	}
-	if !near(m.Busy(), 1.00+0.01+0.30+0.01+1.00+1.01+0.50) || m.Seconds != 2 || m.Total().CPU != -1 {
+	if !near(m.Busy(), 3.40+0.50) || m.Seconds != 4 || m.Total().CPU != -1 {
 		t.Errorf("busy %v in %v s", m.Busy(), m.Seconds)
 	}
 }
