@@ -39,7 +39,7 @@ func percentiles(runs []labeled) template.HTML {
 	if hi == 0 {
 		return ""
 	}
-	d := &drawing{height: bottom + 34 + float64(len(runs))*44}
+	d := &drawing{height: bottom + 34}
 	x := linear(0, most, left, right)
 	y := logarithmic(lo, hi, bottom, top)
 	for _, tick := range y.ticks() {
@@ -52,6 +52,10 @@ func percentiles(runs []labeled) template.HTML {
 			d.text("tick", edge(at, left, right), at, bottom+14, label)
 		}
 	}
+	if most < 4 {
+		d.line("grid", x.at(math.Log10(2)), top, x.at(math.Log10(2)), bottom)
+		d.text("tick", "middle", x.at(math.Log10(2)), bottom+14, "50")
+	}
 	d.text("unit", "end", right, bottom+28, "percentile")
 	for i, r := range runs {
 		class := colour(r.place)
@@ -63,12 +67,16 @@ func percentiles(runs []labeled) template.HTML {
 		}
 		d.path("band "+class, append(around, back...))
 		d.path("curve "+class, middle)
-		at := bottom + 44 + float64(i)*44
+		at := d.height + 10
 		d.line("curve "+class, left, at-4, left+22, at-4)
 		d.text("label", "start", left+28, at, cut(r.label, 50))
 		texts := percentileTexts(r.Latency)
 		d.text("tick", "start", left+28, at+13, strings.Join(texts[:min(3, len(texts))], " · "))
-		d.text("tick", "start", left+28, at+26, strings.Join(texts[min(3, len(texts)):], " · "))
+		d.height += 30
+		if len(texts) > 3 {
+			d.text("tick", "start", left+28, at+26, strings.Join(texts[3:], " · "))
+			d.height += 13
+		}
 	}
 	return d.svg("latency by percentile")
 }

@@ -109,7 +109,11 @@ func modesHeadline(m *Modes) string {
 	if best.Same {
 		return fmt.Sprintf("%s: no significant difference between %s and %s.", m.Title, best.Mode, m.Native)
 	}
-	return fmt.Sprintf("%s reaches %s\u00a0%% of %s: %s.", best.Mode, shareText(best.Percent), m.Native, m.Title)
+	interval := ""
+	if best.PercentHi > best.PercentLo {
+		interval = fmt.Sprintf(" [%s,\u00a0%s]", shareText(best.PercentLo), shareText(best.PercentHi))
+	}
+	return fmt.Sprintf("%s reaches %s\u00a0%%%s of %s: %s.", best.Mode, shareText(best.Percent), interval, m.Native, m.Title)
 }
 
 func ratesHeadline(r *Rates) string {
