@@ -65,14 +65,15 @@ A campaign that was interrupted goes on where it was:
 
 Of a mode: via=BRIDGE sends test frames through a temporary port of a bridge,
 from=IFACE or from=netns:NAME/IFACE from an interface; TCP then starts from its
-namespace too. guest-nic=IFACE names the agent's interface.
+namespace too. guest-nic=IFACE names the agent's interface. frozen=PIDFILE says
+that the guest's process is stopped: it runs only while it is measured.
 
 -I 99,5 goes on, up to the larger number of --repeat, until the interval of
 99 % confidence is no wider than 5 % of the median, for each mode and workload.
 
 What would spoil the result (frequency governor, other load, stolen time, heat,
-a generator too slow) is looked at and told with it. Nothing is started or
-stopped on this host.
+a generator too slow) is looked at and told with it. Nothing is started on this
+host, and nothing stopped.
 
 Exit codes: 0 measured · 1 failed, or ended early · 64 usage.`,
 		Args: args(cobra.NoArgs),
@@ -85,7 +86,7 @@ Exit codes: 0 measured · 1 failed, or ended early · 64 usage.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringArrayVar(&f.modes, "mode", nil, "`NAME=HOST:PORT` of a mode's agent, with ,via= ,from= ,guest-nic=; repeated")
+	flags.StringArrayVar(&f.modes, "mode", nil, "`NAME=HOST:PORT` of a mode's agent, with ,via= ,from= and the like; repeated")
 	flags.StringVar(&f.native, "native", "native", "the mode that is 100 %")
 	flags.BoolVar(&f.lab, "lab", false, "boot a KVM host in a box and measure its guests")
 	flags.StringSliceVar(&f.only, "only", nil, "with --lab: these modes only (default: all; native is always there)")
@@ -98,7 +99,7 @@ Exit codes: 0 measured · 1 failed, or ended early · 64 usage.`,
 	flags.IntVar(&f.flows, "flows", 16, "pps: distinct source addresses and ports")
 	flags.IntVar(&f.connections, "connections", 1, "stream, rr: TCP connections at a time, 1 to 1024")
 	flags.StringVar(&f.generator, "generator", "auto", "pps: auto, xdp or af_packet")
-	flags.StringVar(&f.sink, "sink", string(traffic.XDPSkb), "pps: xdp-skb, which every driver can, xdp or af_packet; the same for all modes")
+	flags.StringVar(&f.sink, "sink", string(traffic.XDPSkb), "pps: xdp-skb, which every driver can, xdp or af_packet (default with --lab)")
 	flags.StringVar(&f.cpus, "cpus", "", "pps: CPUs that the generator runs on, one worker each")
 	flags.StringVar(&f.secretFile, "secret-file", "", "file with the secret that the agents were given")
 	flags.Uint64Var(&f.seed, "seed", 0, "of the order (default: by lot)")
@@ -212,7 +213,7 @@ func parseInterval(text string) (level, width float64, err error) {
 	return level / 100, width / 100, nil
 }
 
-// parseMode reads NAME=HOST:PORT[,via=BRIDGE][,from=IFACE][,guest-nic=IFACE].
+// parseMode reads NAME=HOST:PORT[,via=BRIDGE][,from=IFACE][,guest-nic=IFACE][,frozen=PIDFILE].
 func parseMode(text string) (measure.Mode, error) {
 	name, rest, found := strings.Cut(text, "=")
 	words := strings.Split(rest, ",")
@@ -222,9 +223,9 @@ func parseMode(text string) (measure.Mode, error) {
 	}
 	for _, word := range words[1:] {
 		key, value, _ := strings.Cut(word, "=")
-		field := map[string]*string{"via": &m.Via, "from": &m.From, "guest-nic": &m.NIC}[key]
+		field := map[string]*string{"via": &m.Via, "from": &m.From, "guest-nic": &m.NIC, "frozen": &m.Frozen}[key]
 		if field == nil || value == "" {
-			return m, fmt.Errorf("mode %s: found %q, expected via=BRIDGE, from=IFACE or guest-nic=IFACE", name, word)
+			return m, fmt.Errorf("mode %s: found %q, expected via=BRIDGE, from=IFACE, guest-nic=IFACE or frozen=PIDFILE", name, word)
 		}
 		*field = value
 	}

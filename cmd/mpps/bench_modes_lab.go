@@ -14,6 +14,7 @@ import (
 
 	"mpps/internal/lab"
 	"mpps/internal/measure"
+	"mpps/internal/traffic"
 )
 
 // Names below the lab's /share.
@@ -47,7 +48,7 @@ func (a *app) modesInLab(ctx context.Context, f *modesFlags) (err error) {
 		}
 	} else {
 		for _, m := range s.modes() {
-			argv = append(argv, "--mode", m.Name+"="+m.Agent+",from="+m.From)
+			argv = append(argv, "--mode", modeArg(m))
 		}
 	}
 	failure := s.measureOn(ctx, w, argv)
@@ -98,6 +99,9 @@ func (f *modesFlags) inLab() error {
 	if !f.changed("warm-up") {
 		f.warmUp = 200 * time.Millisecond
 	}
+	if !f.changed("sink") {
+		f.sink = string(traffic.AFPacket) // to verify a program takes an emulated guest several seconds
+	}
 	return nil
 }
 
@@ -141,6 +145,15 @@ func (a *app) modesOfLab(f *modesFlags) (argv, wanted []string, err error) {
 		argv = append(argv, "--note", note)
 	}
 	return argv, wanted, nil
+}
+
+// modeArg is what --mode takes of a mode of the lab.
+func modeArg(m measure.Mode) string {
+	text := m.Name + "=" + m.Agent + ",from=" + m.From
+	if m.Frozen != "" {
+		text += ",frozen=" + m.Frozen
+	}
+	return text
 }
 
 func modesCommand() []string {

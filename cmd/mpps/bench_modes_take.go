@@ -4,6 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
 	"time"
 
 	"mpps/internal/measure"
@@ -81,6 +85,11 @@ func (t *modeTaker) once(ctx context.Context, turn measure.Turn, cell *measure.M
 		return nil, err
 	}
 	run := &measure.Run{Kind: w.Kind, Load: w.Load}
+	freeze, err := thaw(mode)
+	if err != nil {
+		return run, err
+	}
+	defer freeze()
 	if w.Kind == measure.PPS {
 		return run, t.packets(ctx, mode, run, cell)
 	}
@@ -166,9 +175,37 @@ func (t *modeTaker) greetOne(ctx context.Context, mode measure.Mode) error {
 	if err != nil {
 		return err
 	}
+	freeze, err := thaw(mode)
+	if err != nil {
+		return err
+	}
+	defer freeze()
 	c, err := rig.TalkWithAgent(ctx, t.machine, measure.RR, o, false)
 	if err != nil {
 		return err
 	}
 	return c.Close()
+}
+
+// thaw has a frozen guest run until freeze is called. Others run anyway.
+func thaw(mode measure.Mode) (freeze func(), err error) {
+	if mode.Frozen == "" {
+		return func() {}, nil
+	}
+	text, err := os.ReadFile(mode.Frozen)
+	if err != nil {
+		return nil, fmt.Errorf("frozen guest: %w", err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil || pid < 2 {
+		return nil, fmt.Errorf("frozen guest: found %q in %s, expected the number of a process", text, mode.Frozen)
+	}
+	process, err := os.FindProcess(pid)
+	if err == nil {
+		err = process.Signal(syscall.SIGCONT)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("frozen guest: process %d of %s: %w", pid, mode.Frozen, err)
+	}
+	return func() { _ = process.Signal(syscall.SIGSTOP) }, nil // one that has ended is as quiet
 }

@@ -80,7 +80,7 @@ var modesInOrder = []string{"native", "e1000", "virtio", "vhost", "vhost-mq", "v
 // modesNotes are what a reader must know of the lab.
 var modesNotes = []string{
 	"every mode gets its packets over one emulated wire, from a virtio NIC in a namespace of the lab host to its igb NICs; native is an agent in the namespace of the NIC that the virtual function belongs to, vhost-mq has two queues, and each guest two vCPUs and 256 MiB; the lab host runs with iommu=pt",
-	"all guests run while one is measured; generator, guests and native end share the four CPUs of the lab host, and CPU idle is all of it",
+	"guests that are not measured are stopped; generator, guest and native end share the four CPUs of the lab host, and CPU idle is all of it",
 }
 
 // modesScene is the lab host with a guest for each mode.
@@ -166,6 +166,9 @@ func (s *modesScene) furnish(ctx context.Context) error {
 		}
 		s.guests[g.mode] = guest
 		s.step("guest %s is up", g.mode)
+		if err := guest.Freeze(ctx); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -174,13 +177,13 @@ func (s *modesScene) furnish(ctx context.Context) error {
 func (s *modesScene) modes() []measure.Mode {
 	var all []measure.Mode
 	for _, name := range s.wanted {
-		host := 3
+		m := measure.Mode{Name: name, Agent: net.JoinHostPort(modesNetwork+"3", agentPort), From: modesFrom}
 		for _, g := range modesGuests {
 			if g.mode == name {
-				host = g.host
+				m.Agent, m.Frozen = net.JoinHostPort(modesNetwork+strconv.Itoa(g.host), agentPort), s.guests[name].PIDFile()
 			}
 		}
-		all = append(all, measure.Mode{Name: name, Agent: net.JoinHostPort(modesNetwork+strconv.Itoa(host), agentPort), From: modesFrom})
+		all = append(all, m)
 	}
 	return all
 }
@@ -198,6 +201,9 @@ func (s *modesScene) mend(ctx context.Context, c *measure.ModesCampaign, failure
 		if g := s.guests[name]; g != nil && c != nil && c.GivenUp(name) {
 			s.step("guest %s does not answer any more and is started again", name)
 			if err := g.Restart(ctx); err != nil {
+				return err
+			}
+			if err := g.Freeze(ctx); err != nil {
 				return err
 			}
 		}

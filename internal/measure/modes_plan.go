@@ -14,6 +14,8 @@ type Mode struct {
 	Via   string `json:"via,omitempty"`       // bridge of this host into which test frames are sent
 	From  string `json:"from,omitempty"`      // or interface that they leave from, IFACE or netns:NAME/IFACE
 	NIC   string `json:"guest_nic,omitempty"` // the agent's interface; empty: the one with the agent's address
+	// Frozen is the PID file of the guest's process, which is stopped (SIGSTOP) and runs only while it is measured.
+	Frozen string `json:"frozen,omitempty"`
 }
 
 // Workload is what is measured of every mode.
