@@ -22,7 +22,9 @@ var modeWorkloads = []struct {
 	kind measure.Kind
 	load func(*modesFlags) measure.Load
 }{
-	{"stream", measure.Stream, func(f *modesFlags) measure.Load { return measure.Load{Connections: f.connections} }},
+	{"stream", measure.Stream, func(f *modesFlags) measure.Load {
+		return measure.Load{Connections: f.connections, Ramp: streamRamp}
+	}},
 	{"rr", measure.RR, func(f *modesFlags) measure.Load {
 		return measure.Load{Protocol: rig.TCP, Connections: f.connections, Request: 1, Response: 1}
 	}},

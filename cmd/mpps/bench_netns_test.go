@@ -161,6 +161,7 @@ func TestBenchThroughBridge(t *testing.T) {
 		{"rr", "--udp", "--rate", "2k"},
 		{"crr", "--connections", "2"},
 		{"stream", "--reverse"},
+		{"stream", "--sendfile", "--connections", "3", "--ramp", "50ms"},
 	} {
 		t.Run(strings.Join(argv, " "), func(t *testing.T) {
 			code, stdout, stderr := program(t, h.benchmark(append(argv, "--repeat", "2")...)...)
@@ -183,6 +184,9 @@ func TestBenchThroughBridge(t *testing.T) {
 			}
 			if run.Load.Rate > 0 && run.Kind == measure.RR {
 				checkOpenLoop(t, run)
+			}
+			if s := run.Samples[0]; run.Kind == measure.Stream && (s.RampBytes == 0 || s.Bytes == 0 || s.Seconds > 0.4 || s.Seconds < 0.05) {
+				t.Errorf("%d bytes behind a ramp of %d, in %g s", s.Bytes, s.RampBytes, s.Seconds)
 			}
 			if after := h.state(); after != before {
 				t.Errorf("left behind:\n%sfound before:\n%s", after, before)

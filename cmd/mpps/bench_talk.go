@@ -20,8 +20,13 @@ type talkFlags struct {
 	connections, request, response int
 	udp                            bool
 	rate                           string
-	timeout                        time.Duration
+	timeout, ramp                  time.Duration
+	sendfile                       bool
 }
+
+// streamRamp is how long a connection has to find its speed unless the user says otherwise: many round trips of any
+// path within a site.
+const streamRamp = 200 * time.Millisecond
 
 func (a *app) benchTalk(kind measure.Kind) *cobra.Command {
 	var f talkFlags
@@ -75,13 +80,18 @@ The far end closes first: what a connection leaves behind for a minute
 		return cmd
 	}
 	cmd.Use, cmd.Short = "stream", "bits per second over TCP connections"
-	cmd.Long = `Sends as many bytes as the path takes and counts them where they are received.
+	cmd.Long = `Sends as many bytes as the path takes and counts them where they are received,
+but for those of the first moments of each connection, in which it finds its
+speed (--ramp).
 
   mpps bench stream --agent 10.50.0.2:7878 --connections 4
+  mpps bench stream --agent 10.50.0.2:7878 --sendfile
   mpps bench stream --agent 10.50.0.2:7878 --reverse
   mpps bench stream --from netns:A/veth0 --to netns:B/veth1
 
 --to, or the agent, needs an IP address that --from, or this host, can reach.`
+	flags.BoolVar(&f.sendfile, "sendfile", false, "send a file's pages without copying them")
+	flags.DurationVar(&f.ramp, "ramp", streamRamp, "at the start of each connection, before --duration, that is not counted")
 	return cmd
 }
 
@@ -89,6 +99,9 @@ func (f *talkFlags) load(kind measure.Kind) (measure.Load, error) {
 	load := measure.Load{
 		FrameBytes: traffic.MinFrame, Flows: f.connections, Duration: f.duration, WarmUp: f.warmUp, Repeat: f.repeat,
 		Connections: f.connections, Request: f.request, Response: f.response,
+	}
+	if kind == measure.Stream {
+		load.Ramp, load.Sendfile = f.ramp, f.sendfile
 	}
 	const most = 64 << 20
 	switch {
@@ -98,6 +111,8 @@ func (f *talkFlags) load(kind measure.Kind) (measure.Load, error) {
 		return load, usage(errors.New("the connection to an agent takes the route that this host has"), "leave --from out")
 	case f.connections < 1 || f.connections > 1024:
 		return load, usage(fmt.Errorf("--connections %d: expected 1 to 1024", f.connections), "")
+	case load.Ramp < 0 || load.Ramp > time.Hour || load.Ramp%time.Millisecond != 0:
+		return load, usage(fmt.Errorf("--ramp %v: expected whole milliseconds up to 1h", f.ramp), "")
 	case kind != measure.Stream && f.reverse:
 		return load, usage(errors.New("transactions go both ways: there is nothing to reverse"), "")
 	case kind != measure.Stream && (f.request < 1 || f.request > most || f.response < 1 || f.response > most):

@@ -69,7 +69,11 @@ func loadOf(r *measure.Run) string {
 		return fmt.Sprintf("%s, %d connections, request %d bytes, response %d bytes, %s, %s",
 			strings.ToUpper(cmp.Or(r.Load.Protocol, rig.TCP)), r.Load.Connections, r.Load.Request, r.Load.Response, loop, trials)
 	case measure.Stream:
-		return fmt.Sprintf("%d connections, %s", r.Load.Connections, trials)
+		how := ""
+		if r.Load.Sendfile {
+			how = ", by sendfile"
+		}
+		return fmt.Sprintf("%d connections%s, %s behind a ramp of %v", r.Load.Connections, how, trials, r.Load.Ramp)
 	}
 	pace := "as fast as possible"
 	if r.Load.Rate > 0 {

@@ -49,7 +49,7 @@ func exchangeCampaign(e Exchange, progress func(Step)) *campaign {
 		if err != nil {
 			return s, fmt.Errorf("read CPU times: %w", err)
 		}
-		s.account(before, after, max(s.Transactions, s.Bytes))
+		s.account(before, after, max(s.Transactions, s.Bytes+s.RampBytes))
 		return s, nil
 	}
 	return &campaign{step: step, cpu: e.CPU, counters: e.Counters, trial: trial}

@@ -125,6 +125,8 @@ func alike(before, after *Run) ([]Warning, error) {
 	differ("flows", before.Load.Flows, after.Load.Flows)
 	differ("rate asked for", before.Load.Rate, after.Load.Rate)
 	differ("connections", before.Load.Connections, after.Load.Connections)
+	differ("way of sending", before.Load.Sendfile, after.Load.Sendfile)
+	differ("ramp", before.Load.Ramp, after.Load.Ramp)
 	differ("protocol", before.Load.Protocol, after.Load.Protocol)
 	differ("engine", before.Environment.Engine, after.Environment.Engine)
 	differ("generator", before.Environment.Generator, after.Environment.Generator)

@@ -118,6 +118,8 @@ type Load struct {
 	Protocol    string        `json:"protocol,omitempty"`   // rr: "tcp" or "udp"
 	Timeout     time.Duration `json:"timeout_ns,omitempty"` // rr: after which a request without an answer is lost; over TCP in an open loop only
 	Connections int           `json:"connections,omitempty"`
+	Ramp        time.Duration `json:"ramp_ns,omitempty"`  // stream: at the start of each connection of a trial, before Duration, not counted
+	Sendfile    bool          `json:"sendfile,omitempty"` // stream: from a file's pages, which are not copied
 	Request     int           `json:"request_bytes,omitempty"`
 	Response    int           `json:"response_bytes,omitempty"`
 	Duration    time.Duration `json:"duration_ns"` // of one trial

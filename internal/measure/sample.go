@@ -22,7 +22,8 @@ type Sample struct {
 	Due          uint64  `json:"due,omitempty"`          // rr in an open loop: requests that the schedule had; those of Due − Sent never left
 	Blocked      uint64  `json:"blocked,omitempty"`      // rr in an open loop: requests that were due when the socket took nothing more
 	TPS          float64 `json:"tps,omitempty"`
-	Bytes        uint64  `json:"bytes,omitempty"` // stream: received by the far application
+	Bytes        uint64  `json:"bytes,omitempty"`      // stream: received by the far application
+	RampBytes    uint64  `json:"ramp_bytes,omitempty"` // stream: received before, while the connections found their speed; a part of the CPU time went there
 	BitsPerS     float64 `json:"bits_per_s,omitempty"`
 	Retransmits  uint64  `json:"retransmits,omitempty"` // TCP segments sent again
 

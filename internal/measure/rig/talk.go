@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/vishvananda/netlink"
 
@@ -149,8 +151,30 @@ func (t *Talk) Talk(ctx context.Context, load measure.Load) (measure.Sample, err
 		})
 		return transactions(load, r), explainTalk(err)
 	}
-	r, err := talk.Stream(ctx, talk.StreamConfig{Target: target, Duration: load.Duration, Reverse: t.reverse})
-	return measure.Sample{Seconds: r.Elapsed.Seconds(), Bytes: r.Bytes, BitsPerS: r.BitsPerSecond(), Retransmits: r.Retransmits}, err
+	r, err := talk.Stream(ctx, talk.StreamConfig{
+		Target: target, Duration: load.Duration, Ramp: load.Ramp, Reverse: t.reverse, Sendfile: load.Sendfile,
+	})
+	return streamed(r), explainTalk(err)
+}
+
+// streamed is the sample of a stream.
+func streamed(r talk.StreamResult) measure.Sample {
+	s := measure.Sample{Seconds: r.Elapsed.Seconds(), Bytes: r.Bytes, RampBytes: r.RampBytes, BitsPerS: r.BitsPerSecond(), Retransmits: r.Retransmits}
+	if len(r.Spans) == 0 {
+		return s
+	}
+	var longest time.Duration
+	for _, span := range r.Spans {
+		longest = max(longest, span.Time)
+	}
+	s.Seconds = longest.Seconds()
+	if slices.ContainsFunc(r.Spans, func(span talk.Span) bool { return span.Time == 0 }) {
+		s.Warnings = append(s.Warnings, measure.Warning{
+			Code: "ramp-not-over", Text: "some connections carried nothing that counts: they were slower than the ramp, or were cut short",
+			Hint: "use a longer --duration or a shorter --ramp, or fewer --connections",
+		})
+	}
+	return s
 }
 
 // transactions is the sample of a run of transactions.

@@ -2,10 +2,8 @@ package talk
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -26,35 +24,6 @@ type Interval struct {
 	Start time.Duration `json:"start"` // since the beginning of the run
 	End   time.Duration `json:"end"`
 	Count uint64        `json:"count"` // bytes or transactions
-}
-
-// StreamConfig says what Stream does.
-type StreamConfig struct {
-	Target
-	Duration time.Duration `json:"duration"`         // of sending, over all connections at once
-	Bytes    uint64        `json:"bytes,omitempty"`  // a connection; 0 for no limit
-	Buffer   int           `json:"buffer,omitempty"` // bytes a call, 0 means 128 KiB
-	Reverse  bool          `json:"reverse,omitempty"`
-	Interval time.Duration `json:"interval,omitempty"` // of the samples, 0 means 1 s
-}
-
-// StreamResult counts what was received.
-type StreamResult struct {
-	Bytes       uint64        `json:"bytes"` // received by the far end, or here if Reverse
-	Sent        uint64        `json:"sent,omitempty"`
-	Elapsed     time.Duration `json:"elapsed"` // until the last byte was received
-	PerConn     []uint64      `json:"per_conn"`
-	Intervals   []Interval    `json:"intervals"` // as seen here: bytes handed to the socket, or received if Reverse
-	Retransmits uint64        `json:"retransmits"`
-	Cancelled   bool          `json:"cancelled,omitempty"`
-}
-
-// BitsPerSecond is the mean over Elapsed.
-func (r StreamResult) BitsPerSecond() float64 {
-	if r.Elapsed <= 0 {
-		return 0
-	}
-	return float64(r.Bytes) * 8 / r.Elapsed.Seconds()
 }
 
 // dial opens the connections of a run, all of them or none.
@@ -94,55 +63,6 @@ func (t Target) dial(ctx context.Context, h hello) ([]*conn, error) {
 		return nil, fmt.Errorf("TCP test with %s: %w", t.Addr, err)
 	}
 	return conns, nil
-}
-
-// Stream sends (or with Reverse receives) bytes over Conns connections until
-// Duration or Bytes is reached or ctx is done, which is not an error.
-func Stream(ctx context.Context, c StreamConfig) (StreamResult, error) {
-	buf := c.Buffer
-	if buf == 0 {
-		buf = defaultBuf
-	}
-	if buf < 1 || buf > maxMessage {
-		return StreamResult{}, fmt.Errorf("%w: buffer of %d bytes, want 1 to %d", ErrConfig, buf, maxMessage)
-	}
-	if c.Duration <= 0 && c.Bytes == 0 {
-		return StreamResult{}, fmt.Errorf("%w: neither duration nor bytes are limited", ErrConfig)
-	}
-	h := hello{service: serviceSink, request: uint32(buf)}
-	if c.Reverse {
-		h.service = serviceSource
-	}
-	conns, err := c.dial(ctx, h)
-	if err != nil {
-		return StreamResult{}, err
-	}
-	r := StreamResult{PerConn: make([]uint64, len(conns))}
-	sent := make([]uint64, len(conns))
-	var live atomic.Uint64
-	run := newRun(ctx, c.Duration, conns, grace)
-	sampled := run.sample(&live, c.Interval)
-	err = run.each(func(i int, k *conn) error {
-		if c.Reverse {
-			return run.receive(k, make([]byte, buf), c.Bytes, &r.PerConn[i], &live)
-		}
-		return run.send(k, make([]byte, buf), c.Bytes, &sent[i], &r.PerConn[i], &live)
-	})
-	r.Elapsed = time.Since(run.start)
-	r.Cancelled = ctx.Err() != nil
-	r.Intervals = <-sampled
-	for i, k := range conns {
-		r.Bytes += r.PerConn[i]
-		r.Sent += sent[i]
-		if n, err := k.retransmits(); err == nil {
-			r.Retransmits += uint64(n)
-		}
-		k.close()
-	}
-	if err != nil {
-		return r, fmt.Errorf("TCP stream with %s: %w", c.Addr, err)
-	}
-	return r, nil
 }
 
 // A run is one measurement over its connections.
@@ -245,49 +165,4 @@ func (r *run) sample(live *atomic.Uint64, every time.Duration) <-chan []Interval
 		}
 	}()
 	return out
-}
-
-// send writes until the run is over, then asks the far end what it received.
-func (r *run) send(c *conn, buf []byte, limit uint64, sent, received *uint64, live *atomic.Uint64) error {
-	for r.going() && (limit == 0 || *sent < limit) {
-		b := buf
-		if limit > 0 {
-			b = b[:min(uint64(len(b)), limit-*sent)]
-		}
-		if err := c.write(b); err != nil {
-			return fmt.Errorf("send: %w", err)
-		}
-		*sent += uint64(len(b))
-		live.Add(uint64(len(b)))
-	}
-	if err := c.closeWrite(); err != nil {
-		return err
-	}
-	answer := make([]byte, 8)
-	if err := c.readFull(answer); err != nil {
-		return fmt.Errorf("wait for the far end's count: %w", err)
-	}
-	*received = binary.BigEndian.Uint64(answer)
-	return nil
-}
-
-// receive reads until the run is over.
-func (r *run) receive(c *conn, buf []byte, limit uint64, received *uint64, live *atomic.Uint64) error {
-	defer c.abort()
-	for r.going() && (limit == 0 || *received < limit) {
-		b := buf
-		if limit > 0 {
-			b = b[:min(uint64(len(b)), limit-*received)]
-		}
-		n, err := c.read(b)
-		*received += uint64(n)
-		live.Add(uint64(n))
-		if err != nil {
-			if err == io.EOF && r.over.Load() {
-				return nil
-			}
-			return fmt.Errorf("receive: %w", err)
-		}
-	}
-	return nil
 }

@@ -1,7 +1,6 @@
 package talk
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -113,7 +112,7 @@ func (s *Server) serve(t *net.TCPConn) {
 		switch h.service {
 		case serviceSink:
 			s.sink(c, h)
-		case serviceSource:
+		case serviceSource, serviceSourceFile:
 			s.source(c, h)
 		case serviceRR:
 			s.answer(c, h)
@@ -144,26 +143,30 @@ func (s *Server) add(c *conn) bool {
 // sink counts what comes and says how much it was.
 func (s *Server) sink(c *conn, h hello) {
 	buf := make([]byte, h.request)
-	var total uint64
+	g := gauge{ramp: time.Duration(h.response) * time.Millisecond}
 	for {
 		n, err := c.read(buf)
-		total += uint64(n)
-		s.received.Add(uint64(n))
 		if err == io.EOF {
 			// If the client is gone, there is nobody to tell.
-			_ = c.write(binary.BigEndian.AppendUint64(nil, total))
+			_ = c.write(g.answer())
 			return
 		}
 		if err != nil {
 			return
 		}
+		g.see(n)
+		s.received.Add(uint64(n))
 	}
 }
 
 // source sends until the client closes.
 func (s *Server) source(c *conn, h hello) {
-	buf := make([]byte, h.request)
-	for c.write(buf) == nil {
+	f, err := newFilling(int(h.request), h.service == serviceSourceFile)
+	if err != nil {
+		return // the client is told by the end of its connection
+	}
+	defer f.close()
+	for f.sendTo(c, len(f.buf)) == nil {
 	}
 }
 

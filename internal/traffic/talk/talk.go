@@ -36,12 +36,14 @@ const (
 	helloMagic = "mppsTCP1"
 	helloBytes = 8 + 4 + 4 + 4
 
-	serviceSink   = 1 // the client sends, the server answers with its count
+	serviceSink   = 1 // the client sends, the server answers with its counts; the second size is the ramp, ms
 	serviceSource = 2 // the server sends until the client closes
 	serviceRR     = 3 // the server answers each request with a response
 	serviceUDPRR  = 4 // the server answers with a UDP port, and on it each request with a response
 	serviceCRR    = 5 // the server answers with a TCP port, and on it one request a connection
-	lastService   = serviceCRR
+
+	serviceSourceFile = 6 // as serviceSource, from a file
+	lastService       = serviceSourceFile
 )
 
 const (
@@ -78,7 +80,7 @@ func parseHello(b []byte) (hello, error) {
 		return h, fmt.Errorf("hello of a TCP test: service %d, expected 1 to %d", h.service, lastService)
 	}
 	least, most := uint32(0), uint32(maxMessage)
-	if h.service >= serviceRR {
+	if h.service >= serviceRR && h.service < serviceSourceFile {
 		least = 1
 	}
 	if h.service == serviceUDPRR {

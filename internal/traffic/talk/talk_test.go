@@ -20,9 +20,10 @@ func serve(t *testing.T) *Server {
 
 func TestStream(t *testing.T) {
 	s := serve(t)
-	for _, reverse := range []bool{false, true} {
+	for i := range 4 {
+		reverse := i%2 > 0
 		r, err := Stream(t.Context(), StreamConfig{
-			Target: Target{Addr: s.Addr(), Conns: 3}, Bytes: 5_000_001, Reverse: reverse, Buffer: 10_000, Interval: time.Millisecond,
+			Target: Target{Addr: s.Addr(), Conns: 3}, Bytes: 5_000_001, Reverse: reverse, Buffer: 10_000, Interval: time.Millisecond, Sendfile: i > 1,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -35,7 +36,7 @@ func TestStream(t *testing.T) {
 			t.Errorf("reverse %v: %+v", reverse, r)
 		}
 	}
-	if c := s.Counts(); c.Received != 15_000_003 {
+	if c := s.Counts(); c.Received != 2*15_000_003 {
 		t.Errorf("the server received %d", c.Received)
 	}
 }
@@ -47,6 +48,53 @@ func TestStreamDuration(t *testing.T) {
 		if err != nil || r.Bytes == 0 || !reverse && r.Sent != r.Bytes || r.Elapsed < 80*time.Millisecond || r.Elapsed > 2*time.Second || r.Cancelled {
 			t.Errorf("reverse %v: %+v, %v", reverse, r, err)
 		}
+	}
+}
+
+// TestRamp: a connection that is slow at first is not counted until it has found its speed.
+func TestRamp(t *testing.T) {
+	s := serve(t)
+	for _, reverse := range []bool{false, true} {
+		r, err := Stream(t.Context(), StreamConfig{
+			Target: Target{Addr: s.Addr(), Conns: 2}, Ramp: 50 * time.Millisecond, Duration: 100 * time.Millisecond, Reverse: reverse,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all, counted uint64
+		for i, span := range r.Spans {
+			counted += span.Bytes
+			if span.Time < 50*time.Millisecond || span.Time > r.Elapsed-45*time.Millisecond || span.Bytes == 0 {
+				t.Errorf("reverse %v: connection %d counts %+v of %v", reverse, i, span, r.Elapsed)
+			}
+		}
+		for _, n := range r.PerConn {
+			all += n
+		}
+		if len(r.Spans) != 2 || r.Bytes != counted || r.Bytes+r.RampBytes != all || r.RampBytes == 0 || r.Rate <= 0 || r.Elapsed < 150*time.Millisecond {
+			t.Errorf("reverse %v: %+v", reverse, r)
+		}
+	}
+	var g gauge
+	g.ramp = 20 * time.Millisecond
+	g.see(1)
+	g.see(2)
+	time.Sleep(25 * time.Millisecond)
+	g.see(4) // ends the ramp
+	if got := g.span(); got != (Span{}) {
+		t.Errorf("nothing behind the ramp: %+v", got)
+	}
+	time.Sleep(time.Millisecond)
+	g.see(8)
+	if got := g.span(); got.Bytes != 8 || got.Time < time.Millisecond || g.total != 15 {
+		t.Errorf("%+v of %d", got, g.total)
+	}
+	var far gauge
+	if err := far.take(g.answer()); err != nil || far.span() != g.span() || far.total != g.total {
+		t.Errorf("%+v of %d became %+v of %d, %v", g.span(), g.total, far.span(), far.total, err)
+	}
+	if err := far.take(append(make([]byte, 15), 1, 0, 0, 0, 0, 0, 0, 0, 0)); err == nil {
+		t.Error("more behind the ramp than in all was taken")
 	}
 }
 
@@ -107,12 +155,29 @@ func TestCloseEndsConnections(t *testing.T) {
 	}
 }
 
+// TestFarEndGone: a far end that is gone ends a stream with an error and not the process with SIGPIPE.
+func TestFarEndGone(t *testing.T) {
+	for _, sendfile := range []bool{false, true} {
+		s := serve(t)
+		time.AfterFunc(50*time.Millisecond, func() { s.Close() })
+		r, err := Stream(t.Context(), StreamConfig{Target: Target{Addr: s.Addr()}, Duration: 20 * time.Second, Sendfile: sendfile})
+		if err == nil || r.Elapsed > 5*time.Second {
+			t.Errorf("sendfile %v: %v after %v", sendfile, err, r.Elapsed)
+		}
+	}
+}
+
 func TestRefused(t *testing.T) {
 	if _, err := RR(t.Context(), RRConfig{Target: Target{Addr: "127.0.0.1:1"}}); !errors.Is(err, ErrConfig) {
 		t.Errorf("without a limit: %v", err)
 	}
 	if _, err := Stream(t.Context(), StreamConfig{Target: Target{Addr: "127.0.0.1:1", Conns: -1}, Bytes: 1}); !errors.Is(err, ErrConfig) {
 		t.Errorf("negative connections: %v", err)
+	}
+	for _, ramp := range []time.Duration{-1, time.Microsecond, 2 * time.Hour} {
+		if _, err := Stream(t.Context(), StreamConfig{Target: Target{Addr: "127.0.0.1:1"}, Bytes: 1, Ramp: ramp}); !errors.Is(err, ErrConfig) {
+			t.Errorf("a ramp of %v: %v", ramp, err)
+		}
 	}
 	s := serve(t)
 	c, err := net.Dial("tcp", s.Addr())
