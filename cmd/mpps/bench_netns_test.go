@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -199,6 +200,13 @@ func TestBenchThroughBridge(t *testing.T) {
 	if run.From.Interface != "eth0" || run.To.Via != "br0" || !strings.HasPrefix(run.From.Where, "agent ") {
 		t.Errorf("from %+v to %+v", run.From, run.To)
 	}
+	t.Run("in the form of another program", func(t *testing.T) {
+		argv := slices.DeleteFunc(h.benchmark("rr", "--repeat", "2", "--format", "netperf", "-q"), func(word string) bool { return word == "--json" })
+		code, stdout, stderr := program(t, argv...)
+		if code != exitOK || stderr != "" || !strings.Contains(stdout, "\nTHROUGHPUT_UNITS=Trans/s\n") || !strings.Contains(stdout, "\nP50_LATENCY=") {
+			t.Errorf("exit code %d, printed %q and %q", code, stdout, stderr)
+		}
+	})
 }
 
 // A run that is interrupted shows what it has and leaves nothing; one that is killed leaves its port, which the next run
