@@ -93,7 +93,11 @@ func firstKind(d *Document) measure.Kind {
 func titleOf(d *Document, r *measure.Run) (title, note string) {
 	switch {
 	case r.Kind == measure.Stream:
-		return "Bits per second", fmt.Sprintf("TCP over %s, counted where they arrive.", count(max(r.Load.Connections, 1), "connection"))
+		from := ""
+		if r.Load.Sendfile {
+			from = " with sendfile"
+		}
+		return "Bits per second", fmt.Sprintf("TCP over %s%s, counted where they arrive.", count(max(r.Load.Connections, 1), "connection"), from)
 	case r.Kind == measure.CRR:
 		return "Transactions with a connection each, per second", fmt.Sprintf("A TCP connection, a request of %s and its answer of %s, and the close.",
 			count(max(r.Load.Request, 1), "byte"), count(max(r.Load.Response, 1), "byte"))

@@ -93,6 +93,9 @@ func benchName(l Labeled) string {
 		add("response", strconv.Itoa(r.Load.Response))
 		add("connections", strconv.Itoa(max(r.Load.Connections, 1)))
 	default:
+		if r.Load.Sendfile {
+			add("sendfile", "yes")
+		}
 		add("connections", strconv.Itoa(max(r.Load.Connections, 1)))
 	}
 	return name

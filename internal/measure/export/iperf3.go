@@ -169,6 +169,9 @@ func iperfStartOf(r *measure.Run, version string) iperfStart {
 		Timestamp:  iperfTimestamp{Time: r.Started.UTC().Format(time.RFC1123), TimeSecs: r.Started.Unix()},
 		Test:       iperfTest{Protocol: protocol(r), Streams: max(r.Load.Connections, 1), Omit: r.Load.WarmUp.Seconds(), Duration: r.Load.Duration.Seconds()},
 	}
+	if r.Kind == measure.Stream && r.Load.Ramp > 0 { // of each connection, which is what iperf3 omits
+		start.Test.Omit = r.Load.Ramp.Seconds()
+	}
 	if from, to := host(r.From.Address), host(r.To.Address); from != "" || to != "" {
 		start.Connected = append(start.Connected, iperfConnected{from, to})
 	}
