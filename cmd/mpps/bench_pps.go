@@ -20,7 +20,7 @@ type ppsFlags struct {
 	benchFlags
 	via, rate, generator, sink, cpus, frame string
 	out, gateway, gatewayMAC                string
-	flows                                   int
+	flows, clone, burst                     int
 	latency, imix, twoWay                   bool
 }
 
@@ -65,7 +65,9 @@ softirq and guest time, the generator included.`,
 	flags.BoolVar(&f.imix, "imix", false, "the same as --frame imix")
 	flags.BoolVar(&f.twoWay, "two-way", false, "send in both directions at once; --rate is that of each")
 	flags.IntVar(&f.flows, "flows", 16, "distinct source addresses and ports")
-	flags.StringVar(&f.generator, "generator", "auto", "auto, xdp or af_packet")
+	flags.StringVar(&f.generator, "generator", "auto", "auto, xdp, af_packet, or pktgen: the kernel's, if its module is loaded")
+	flags.IntVar(&f.clone, "clone-skb", 0, "with pktgen: how often a frame is sent before the next is made;\nsuch frames have no sequence numbers of their own")
+	flags.IntVar(&f.burst, "burst", 1, "with pktgen: copies of a frame handed over at once; as --clone-skb")
 	flags.StringVar(&f.sink, "sink", "auto", "auto, xdp, xdp-skb or af_packet: name one for results that are to be compared")
 	flags.StringVar(&f.cpus, "cpus", "", "CPUs that the generator runs on, one worker each (default: one of the first allowed)")
 	flags.BoolVar(&f.latency, "latency", false, "stamp frames and tell their one-way delays; costs the generator speed (default: with --rate)")
@@ -92,10 +94,21 @@ func (f *ppsFlags) plan() (load measure.Load, o rig.Options, err error) {
 	}
 	switch f.generator {
 	case "auto":
-	case string(traffic.XDP), string(traffic.AFPacket):
+	case string(traffic.XDP), string(traffic.AFPacket), string(traffic.Pktgen):
 		o.Generator = traffic.Method(f.generator)
 	default:
-		return load, o, usage(fmt.Errorf("--generator %q: expected auto, xdp or af_packet", f.generator), "")
+		return load, o, usage(fmt.Errorf("--generator %q: expected auto, xdp, af_packet or pktgen", f.generator), "")
+	}
+	pktgen := o.Generator == traffic.Pktgen
+	switch {
+	case !pktgen && (f.changed("clone-skb") || f.changed("burst")):
+		return load, o, usage(errors.New("--clone-skb and --burst belong to --generator pktgen"), "")
+	case pktgen && f.latency:
+		return load, o, usage(errors.New("pktgen's frames carry no time that delays could be told from"), "--generator xdp stamps frames")
+	case f.clone < 0 || f.clone > 1<<20 || f.burst < 1 || f.burst > 4096:
+		return load, o, usage(fmt.Errorf("--clone-skb %d and --burst %d: expected 0 to 1048576 and 1 to 4096", f.clone, f.burst), "")
+	case pktgen:
+		o.Clone, o.Burst = f.clone, f.burst
 	}
 	switch f.sink {
 	case "auto":
@@ -119,7 +132,7 @@ func (f *ppsFlags) plan() (load measure.Load, o rig.Options, err error) {
 	load = measure.Load{
 		Rate: rate, FrameBytes: frame, Mix: mix, TwoWay: f.twoWay, Flows: f.flows, Duration: f.duration, WarmUp: f.warmUp, Repeat: f.repeat,
 		// One clock only, and not where it would cost the highest rate.
-		Latency: f.agent == "" && (f.latency || rate > 0),
+		Latency: f.agent == "" && !pktgen && (f.latency || rate > 0),
 	}
 	return load, o, rig.CheckLoad(load)
 }

@@ -4,7 +4,8 @@
 // fast as it can; a Sink on the far interface counts them by stream and finds
 // loss, duplicates and reordering from their sequence numbers. Both exist
 // twice: as XDP programs (see bpf/), which is what a modern host uses, and on
-// AF_PACKET sockets for kernels and guests without them. Probe says which of
+// AF_PACKET sockets for kernels and guests without them. The kernel's own
+// packet generator is a third Generator, where its module is loaded. Probe says which of
 // the two a device and kernel can do, and why.
 //
 // The sub-package tcp has the stream and transaction endpoints, agent the far

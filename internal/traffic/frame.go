@@ -41,6 +41,8 @@ const (
 	atStream    = 34
 	atSeq       = 36
 	atStamp     = 44
+	atDstPort   = 24
+	atPktgenSeq = 34
 	l3Bytes     = 48
 )
 
@@ -172,6 +174,11 @@ func addr(a netip.Addr) uint32 {
 	return binary.BigEndian.Uint32(b[:])
 }
 
+// addrFrom is the inverse of addr.
+func addrFrom(n uint32) netip.Addr {
+	return netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, n)))
+}
+
 // flow is one position of the odometer, as offsets into the ranges.
 type flow struct{ src, dst, sport, dport uint32 }
 
@@ -259,6 +266,33 @@ func (f *Frame) put(b []byte, base sums, p flow, seq uint64, stamp uint32) {
 	binary.BigEndian.PutUint32(h[atStamp:], stamp)
 }
 
+// parsePktgen recognises a frame of the kernel's packet generator; its stream
+// is counted from 0 and its sequence number too.
+func parsePktgen(b []byte) (tag, bool) {
+	p, ok := behindMagic(b, pktgenMagic)
+	if !ok {
+		return tag{}, false
+	}
+	return tag{
+		stream: binary.BigEndian.Uint16(p[atDstPort:]) - pktgenPort,
+		seq:    uint64(binary.BigEndian.Uint32(p[atPktgenSeq:]) - 1),
+	}, true
+}
+
+// behindMagic is what follows the MAC addresses and the tag of a UDP frame
+// whose payload begins with a magic number.
+func behindMagic(b []byte, magic uint32) (p []byte, ok bool) {
+	if len(b) < etherTypeAt+l3Bytes {
+		return nil, false
+	}
+	p = b[etherTypeAt:]
+	if t := binary.BigEndian.Uint16(p); t == 0x8100 || t == 0x88a8 {
+		p = p[vlanBytes:]
+	}
+	return p, len(p) >= l3Bytes && binary.BigEndian.Uint16(p) == 0x0800 && p[atIP] == 0x45 && p[atProto] == 17 &&
+		binary.BigEndian.Uint32(p[atMagic:]) == magic
+}
+
 // sums are the constant parts of both checksums.
 type sums struct{ ip, udp uint32 }
 
@@ -291,15 +325,8 @@ type tag struct {
 
 // parse recognises a test frame, with or without one VLAN tag.
 func parse(b []byte) (tag, bool) {
-	if len(b) < etherTypeAt+l3Bytes {
-		return tag{}, false
-	}
-	p := b[etherTypeAt:]
-	if t := binary.BigEndian.Uint16(p); t == 0x8100 || t == 0x88a8 {
-		p = p[vlanBytes:]
-	}
-	if len(p) < l3Bytes || binary.BigEndian.Uint16(p) != 0x0800 || p[atIP] != 0x45 || p[atProto] != 17 ||
-		binary.BigEndian.Uint32(p[atMagic:]) != magic {
+	p, ok := behindMagic(b, magic)
+	if !ok {
 		return tag{}, false
 	}
 	return tag{

@@ -17,6 +17,7 @@ const (
 	XDP      Method = "xdp"       // live frames; a sink in the driver (native)
 	XDPSkb   Method = "xdp-skb"   // a sink in generic mode, after the driver
 	AFPacket Method = "af_packet" // packet sockets
+	Pktgen   Method = "pktgen"    // the kernel's packet generator, where its module is loaded; no sink
 
 	maxStream = 1<<16 - 1
 	maxBatch  = 64
@@ -44,6 +45,9 @@ type Config struct {
 	// Burst is the number of frames sent back to back when one is due; 0: one
 	// for each million frames per second and worker.
 	Burst int `json:"burst,omitempty"`
+	// Clone is how often pktgen sends a frame before it makes the next one, 0: once. Then, as in bursts of more than one
+	// frame, which it sends only when asked to, frames have no sequence numbers of their own: see SinkConfig.Unnumbered.
+	Clone int `json:"clone_skb,omitempty"`
 	// CatchUp is how far behind its schedule a worker may catch up by sending
 	// faster; what is later than that is left out (Result.Slipped). 0: 250 µs.
 	CatchUp time.Duration `json:"catch_up,omitempty"`
@@ -124,6 +128,8 @@ func NewGenerator(c Config) (Generator, error) {
 		return newXDPGenerator(c, dev)
 	case AFPacket:
 		return newPacketGenerator(c, dev, "")
+	case Pktgen:
+		return newPktgenGenerator(c, dev)
 	case Auto:
 		g, err := newXDPGenerator(c, dev)
 		if err == nil {
@@ -135,7 +141,7 @@ func NewGenerator(c Config) (Generator, error) {
 		}
 		return newPacketGenerator(c, dev, why.Error())
 	}
-	return nil, fmt.Errorf("%w: generator method %q, want %q or %q", ErrConfig, c.Method, XDP, AFPacket)
+	return nil, fmt.Errorf("%w: generator method %q, want %q, %q or %q", ErrConfig, c.Method, XDP, AFPacket, Pktgen)
 }
 
 // prepare fills in defaults and checks.
@@ -183,6 +189,12 @@ func (c *Config) prepare() (Device, error) {
 		if c.Rate > 0 {
 			c.Batch = 16
 		}
+	}
+	if c.Clone != 0 && c.Method != Pktgen {
+		return dev, fmt.Errorf("%w: clone_skb belongs to pktgen", ErrConfig)
+	}
+	if c.Burst == 0 && c.Method == Pktgen {
+		c.Burst = 1
 	}
 	if c.Burst == 0 {
 		c.Burst = max(1, min(64, int(c.Rate/float64(workers)/1e6)))

@@ -19,6 +19,13 @@ type SinkConfig struct {
 	// DropOther drops what is not a test frame of these streams either, but
 	// for ARP and for TCP and ICMP over IPv4. XDP sinks only.
 	DropOther bool `json:"drop_other,omitempty"`
+	// Pktgen counts frames of the kernel's packet generator too: those with
+	// UDP destination port 9 are the first stream's, 10 the second's.
+	Pktgen bool `json:"pktgen,omitempty"`
+	// Unnumbered takes every frame of pktgen for a new one, because its
+	// numbers repeat: loss is then sent minus received, and duplicates and
+	// reordering are not seen.
+	Unnumbered bool `json:"unnumbered,omitempty"`
 }
 
 const maxStreams = 1024

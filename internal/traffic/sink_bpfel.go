@@ -20,7 +20,9 @@ type sinkConfig struct {
 	Latency     uint8
 	PassMatch   uint8
 	DropOther   uint8
-	_           [1]byte
+	Pktgen      uint8
+	Unnumbered  uint8
+	_           [3]byte
 }
 
 type sinkOther struct {

@@ -73,7 +73,7 @@ func newPacketSink(c SinkConfig, dev Device, why []string) (_ *packetSink, err e
 
 // setUp gives the socket its filter and ring.
 func (s *packetSink) setUp() error {
-	filter := matchFilter()
+	filter := matchFilter(s.conf.Pktgen)
 	prog := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
 	if err := unix.SetsockoptSockFprog(s.fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &prog); err != nil {
 		return fmt.Errorf("packet socket filter: %w", err)
@@ -96,9 +96,13 @@ func (s *packetSink) setUp() error {
 	return nil
 }
 
-// matchFilter accepts incoming test frames, tagged or not, cut to snapBytes.
-// Classic BPF, so that it works on every kernel.
-func matchFilter() []unix.SockFilter {
+// matchFilter accepts incoming test frames, tagged or not, cut to snapBytes,
+// and pktgen's. Classic BPF, so that it works on every kernel.
+func matchFilter(pktgen bool) []unix.SockFilter {
+	theirs := uint32(magic)
+	if pktgen {
+		theirs = pktgenMagic
+	}
 	const (
 		ldh     = unix.BPF_LD | unix.BPF_H | unix.BPF_ABS
 		ldw     = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS
@@ -116,19 +120,20 @@ func matchFilter() []unix.SockFilter {
 			{Code: ldb, K: off + atProto},
 			{Code: jeq, K: unix.IPPROTO_UDP, Jf: last - 5},
 			{Code: ldw, K: off + atMagic},
-			{Code: jeq, K: magic, Jf: last - 7},
+			{Code: jeq, K: magic, Jt: 1},
+			{Code: jeq, K: theirs, Jf: last - 8},
 			{Code: ret, K: snapBytes},
 		}
 	}
 	f := []unix.SockFilter{
 		{Code: ldw, K: pktType},
-		{Code: jeq, K: unix.PACKET_OUTGOING, Jt: 21},
+		{Code: jeq, K: unix.PACKET_OUTGOING, Jt: 23},
 		{Code: ldh, K: etherTypeAt},
-		{Code: jeq, K: 0x8100, Jt: 10},
-		{Code: jeq, K: 0x88a8, Jt: 9},
+		{Code: jeq, K: 0x8100, Jt: 11},
+		{Code: jeq, K: 0x88a8, Jt: 10},
 	}
-	f = append(f, body(etherTypeAt, 18-1)...)
-	f = append(f, body(etherTypeAt+vlanBytes, 9-1)...)
+	f = append(f, body(etherTypeAt, 19)...)
+	f = append(f, body(etherTypeAt+vlanBytes, 9)...)
 	return append(f, unix.SockFilter{Code: ret, K: 0})
 }
 
@@ -183,13 +188,20 @@ func (s *packetSink) take(block []byte, h *unix.TpacketHdrV1) {
 
 func (s *packetSink) frame(b []byte, p *unix.Tpacket3Hdr, offset int64) {
 	t, ok := parse(b)
-	if !ok {
-		return // cannot be: the filter looked at the same bytes
-	}
 	i := int(t.stream) - int(s.conf.Stream)
+	theirs := false
+	if !ok {
+		if t, theirs = parsePktgen(b); !theirs {
+			return // cannot be: the filter looked at the same bytes
+		}
+		i = int(t.stream)
+	}
 	if i < 0 || i >= len(s.streams) {
 		s.foreign++
 		return
+	}
+	if theirs && s.conf.Unnumbered {
+		t.seq = s.streams[i].next
 	}
 	size := int(p.Len) + fcsBytes
 	if p.Status&unix.TP_STATUS_VLAN_VALID != 0 {

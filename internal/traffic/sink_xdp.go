@@ -38,6 +38,7 @@ func newXDPSink(c SinkConfig, dev Device, m Method, warnings []string) (*xdpSink
 	err = spec.Variables[sinkVarCfg].Set(sinkConfig{
 		StreamFirst: uint32(c.Stream), StreamCount: uint32(c.Streams),
 		Latency: bit(c.Latency), PassMatch: bit(c.PassMatch), DropOther: bit(c.DropOther),
+		Pktgen: bit(c.Pktgen), Unnumbered: bit(c.Unnumbered),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("configure the sink: %w", err)

@@ -229,6 +229,7 @@ func (m *Machine) nearEnd(ctx context.Context, w With, load measure.Load, s *set
 // countThere makes the receiving end of a direction at the agent.
 func (p *Path) countThere(ctx context.Context, f *far, o Options, l lane) error {
 	config := traffic.SinkConfig{In: traffic.Endpoint{Iface: f.nic.Name}, Method: o.Sink, Stream: l.stream, Streams: max(1, len(l.cpus))}
+	o.accept(&config)
 	sink, err := f.client.NewSink(ctx, config)
 	if err != nil {
 		return explain(fmt.Errorf("sink at %s: %w", f.addr, err))
@@ -242,7 +243,7 @@ func (p *Path) sendThere(f *far, to net.HardwareAddr, load measure.Load, o Optio
 	frame := l.frame(load)
 	frame.DstMAC = to
 	p.senders = append(p.senders, &sender{
-		config: traffic.Config{Out: traffic.Endpoint{Iface: f.nic.Name}, Frame: frame, Stream: l.stream, CPUs: l.cpus, Method: o.Generator},
+		config: traffic.Config{Out: traffic.Endpoint{Iface: f.nic.Name}, Frame: frame, Stream: l.stream, CPUs: l.cpus, Method: o.Generator, Clone: o.Clone, Burst: o.Burst},
 		make:   func(c traffic.Config) (traffic.Generator, error) { return f.client.NewGenerator(c), nil },
 		limit:  f.generatorAlone, warn: p.warnAs("generator"),
 	})

@@ -15,9 +15,17 @@ import (
 
 // Options are how to send and count.
 type Options struct {
-	Generator traffic.Method // Auto, XDP or AFPacket
+	Generator traffic.Method // Auto, XDP, AFPacket or Pktgen
+	Clone     int            // traffic.Config.Clone, of Pktgen
+	Burst     int            // frames of Pktgen back to back, 0: one
 	Sink      traffic.Method // Auto, XDP, XDPSkb or AFPacket; what is compared must be counted in the same way
 	CPUs      []int          // that this machine's generators run on, one worker each; empty: one of the kernel's choice for each direction
+}
+
+// accept has a sink count what the generator sends.
+func (o Options) accept(c *traffic.SinkConfig) {
+	c.Pktgen = o.Generator == traffic.Pktgen
+	c.Unnumbered = c.Pktgen && (o.Clone > 0 || o.Burst > 1)
 }
 
 // MaxFlows is the most flows that a load may have.
@@ -98,6 +106,7 @@ func lanes(load measure.Load, o Options) (there, back lane, err error) {
 // countHere makes the receiving end of a direction on this machine.
 func (p *Path) countHere(target traffic.Device, load measure.Load, o Options, l lane) error {
 	config := traffic.SinkConfig{In: target.Endpoint, Method: o.Sink, Stream: l.stream, Streams: max(1, len(l.cpus)), Latency: load.Latency}
+	o.accept(&config)
 	sink, err := traffic.NewSink(config)
 	if err != nil {
 		return explain(err)
@@ -112,7 +121,7 @@ func (p *Path) sendHere(source traffic.Device, to net.HardwareAddr, load measure
 	frame := l.frame(load)
 	frame.DstMAC = to
 	s := &sender{
-		config: traffic.Config{Out: source.Endpoint, Frame: frame, Stream: l.stream, CPUs: l.cpus, Method: o.Generator},
+		config: traffic.Config{Out: source.Endpoint, Frame: frame, Stream: l.stream, CPUs: l.cpus, Method: o.Generator, Clone: o.Clone, Burst: o.Burst},
 		make:   traffic.NewGenerator, limit: generatorAlone, warn: p.warnAs("generator"),
 	}
 	p.senders = append(p.senders, s)
@@ -202,6 +211,8 @@ func explain(err error) error {
 		return &Error{Err: err, Usage: true}
 	case errors.Is(err, fs.ErrPermission):
 		return fault("bench pps needs root", "%w", err)
+	case errors.Is(err, traffic.ErrNoPktgen):
+		return fault("modprobe pktgen", "%w", err)
 	case errors.As(err, &unsupported):
 		return fault("--generator auto takes what is possible", "%w", err)
 	}

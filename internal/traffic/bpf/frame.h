@@ -37,6 +37,13 @@
 #define AT_STAMP 44
 
 #define MAGIC 0x6d707073u /* "mpps" */
+
+/* The kernel's packet generator has at the same place: magic (4), sequence (4),
+ * time (8): struct pktgen_hdr in net/core/pktgen.c. */
+#define PKTGEN_MAGIC 0xbe9be955u
+#define AT_PKTGEN_SEQ 34
+#define AT_DPORT 24
+#define PKTGEN_PORT 9 /* UDP destination port of stream 0 */
 #define FCS_BYTES 4
 
 #endif

@@ -27,6 +27,8 @@ struct config {
 	__u8 latency;    /* keep the histogram */
 	__u8 pass_match; /* let test frames continue to the stack */
 	__u8 drop_other; /* drop what is not a test frame but for ARP, TCP and ICMP */
+	__u8 pktgen;     /* count pktgen's frames too … */
+	__u8 unnumbered; /* … whose numbers repeat */
 };
 
 const volatile struct config cfg = {};
@@ -129,7 +131,7 @@ int sink(struct xdp_md *ctx)
 	__u32 index, stamp, epoch, slot, bit;
 	__u64 seq, word;
 	__u16 type;
-	__u8 proto;
+	__u8 proto, theirs = 0;
 
 	if (p + AT_SADDR > data_end)
 		return XDP_PASS;
@@ -142,9 +144,16 @@ int sink(struct xdp_md *ctx)
 	}
 	proto = *(__u8 *)(p + AT_PROTO);
 	if (p + L3_BYTES > data_end || type != htons(ETHERTYPE_IPV4) || *(__u8 *)(p + AT_IPV4) != 0x45 ||
-	    proto != 17 || *(__u32 *)(p + AT_MAGIC) != htonl(MAGIC))
+	    proto != 17)
 		return pass_other(0, type, proto);
-	index = htons(*(__u16 *)(p + AT_STREAM)) - cfg.stream_first;
+	if (likely(*(__u32 *)(p + AT_MAGIC) == htonl(MAGIC))) {
+		index = htons(*(__u16 *)(p + AT_STREAM)) - cfg.stream_first;
+	} else {
+		if (!cfg.pktgen || *(__u32 *)(p + AT_MAGIC) != htonl(PKTGEN_MAGIC))
+			return pass_other(0, type, proto);
+		theirs = 1;
+		index = htons(*(__u16 *)(p + AT_DPORT)) - PKTGEN_PORT;
+	}
 	if (index >= cfg.stream_count)
 		return pass_other(1, type, proto);
 	s = bpf_map_lookup_elem(&streams, &index);
@@ -152,7 +161,12 @@ int sink(struct xdp_md *ctx)
 	if (!s || !w)
 		return pass_other(1, type, proto);
 
-	seq = htonll(*(__u64 *)(p + AT_SEQ));
+	if (likely(!theirs))
+		seq = htonll(*(__u64 *)(p + AT_SEQ));
+	else if (cfg.unnumbered)
+		seq = s->next;
+	else /* from 1 on; 0 would be pktgen's own mistake */
+		seq = (__u32)(htonl(*(__u32 *)(p + AT_PKTGEN_SEQ)) - 1);
 	slot = (seq >> 5) & (WORDS - 1);
 	epoch = (__u32)(seq >> WORD_BITS);
 	bit = 1u << (seq & 31);
@@ -185,7 +199,7 @@ int sink(struct xdp_md *ctx)
 	s->received++;
 	s->bytes += data_end - data + FCS_BYTES;
 
-	if (cfg.latency) {
+	if (cfg.latency && !theirs) {
 		stamp = htonl(*(__u32 *)(p + AT_STAMP));
 		if (stamp) {
 			s->stamped++;

@@ -1,0 +1,335 @@
+package traffic
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// pktgenGenerator drives the kernel's packet generator (net/core/pktgen.c,
+// Documentation/networking/pktgen.rst), one device entry on the thread of each
+// CPU. Its module is not loaded here: that is for the administrator to do.
+//
+// Its frames carry its own header in the payload: the magic number be9be955, a
+// sequence number of 32 bits from 1 on, and the time of day, which is left out.
+// The UDP destination port tells the workers apart.
+type pktgenGenerator struct {
+	conf     Config
+	dev      Device
+	dir      *pktgenDir
+	workers  []*pktgenWorker
+	warnings []string
+	running  atomic.Bool
+}
+
+// pktgenWorker is one device entry.
+type pktgenWorker struct {
+	cpu    int
+	stream uint16
+	name   string
+	file   *os.File
+	last   pktgenState // what was read last
+}
+
+const (
+	pktgenMagic = 0xbe9be955
+	pktgenPort  = 9 // UDP destination port of the first worker
+	// pktgenMaxDelay is the longest delay between frames, in ns: pktgen takes
+	// this value for "never" (pktgen_if_write).
+	pktgenMaxDelay = 0x7ffffffe
+)
+
+// ErrNoPktgen says that the kernel's packet generator is not loaded.
+var ErrNoPktgen = errors.New("the kernel's packet generator is not loaded: found no /proc/net/pktgen")
+
+func newPktgenGenerator(c Config, dev Device) (_ *pktgenGenerator, err error) {
+	if err := c.fitsPktgen(); err != nil {
+		return nil, err
+	}
+	g := &pktgenGenerator{conf: c, dev: dev}
+	if c.Stamp {
+		g.warnings = append(g.warnings, "pktgen's frames carry no time that one-way delays could be told from")
+	}
+	if g.dir, err = openPktgen(dev.Endpoint); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, g.Close())
+		}
+	}()
+	if err := g.dir.free(); err != nil {
+		return nil, err
+	}
+	for i, cpu := range c.CPUs {
+		w := &pktgenWorker{cpu: cpu, stream: c.Stream + uint16(i), name: pktgenName(dev.Iface, os.Getpid(), i)}
+		if err := g.dir.write(fmt.Sprintf("kpktgend_%d", cpu), "add_device "+w.name); err != nil {
+			return nil, fmt.Errorf("pktgen on CPU %d: %w", cpu, err)
+		}
+		g.workers = append(g.workers, w)
+		for _, line := range c.pktgenSettings(i) {
+			if err := g.dir.write(w.name, line); err != nil {
+				return nil, fmt.Errorf("pktgen: %q: %w", line, err)
+			}
+		}
+		// Since 6.6 frames need not be shared with pktgen; a veth's peer then takes them without copying.
+		if c.numbered() {
+			_ = g.dir.write(w.name, "flag !SHARED")
+		}
+		if w.file, err = g.dir.root.Open(w.name); err != nil {
+			return nil, fmt.Errorf("pktgen: %w", err)
+		}
+	}
+	return g, nil
+}
+
+// fitsPktgen refuses what pktgen has no word for.
+func (c *Config) fitsPktgen() error {
+	f := c.Frame
+	switch {
+	case c.Discard:
+		return fmt.Errorf("%w: pktgen cannot discard what it makes", ErrConfig)
+	case f.VLAN != 0:
+		return fmt.Errorf("%w: pktgen is used without VLAN tags", ErrConfig)
+	case len(f.Sizes) > 0:
+		return fmt.Errorf("%w: pktgen is used with frames of one size", ErrConfig)
+	case f.DstPort != (PortRange{First: pktgenPort, Count: 1}):
+		return fmt.Errorf("%w: pktgen's workers have UDP destination ports from %d on", ErrConfig, pktgenPort)
+	case uint64(f.SrcPort.First)+uint64(f.SrcPort.Count) > 1<<16-1:
+		return fmt.Errorf("%w: pktgen takes source ports up to 65534", ErrConfig)
+	case c.Rate > 0 && c.Rate/float64(len(c.CPUs)) < 1e9/pktgenMaxDelay:
+		return fmt.Errorf("%w: rate %g frames/s, pktgen does one in two seconds at the least", ErrConfig, c.Rate)
+	case c.Clone < 0 || c.Clone > 1<<20:
+		return fmt.Errorf("%w: clone_skb %d, want 0 to 1048576", ErrConfig, c.Clone)
+	}
+	return nil
+}
+
+// numbered tells whether each frame of pktgen has a sequence number of its own:
+// clones and the frames of a burst have the first one's.
+func (c *Config) numbered() bool { return c.Clone == 0 && c.Burst <= 1 }
+
+// pktgenSettings are the lines that configure worker i's device.
+func (c *Config) pktgenSettings(i int) []string {
+	f := c.Frame
+	delay := 0
+	if c.Rate > 0 {
+		delay = int(1e9*float64(len(c.CPUs))/c.Rate + 0.5)
+	}
+	lines := []string{
+		fmt.Sprintf("count %d", c.share(i)), // 0: until it is stopped
+		fmt.Sprintf("pkt_size %d", f.Size-fcsBytes),
+		fmt.Sprintf("delay %d", delay),
+		fmt.Sprintf("clone_skb %d", c.Clone),
+		"dst_mac " + f.DstMAC.String(),
+		"src_mac " + f.SrcMAC.String(),
+		"dst_min " + f.Dst.First.String(),
+		"dst_max " + addrFrom(addr(f.Dst.First)+f.Dst.Count-1).String(),
+		"src_min " + f.Src.First.String(),
+		"src_max " + addrFrom(addr(f.Src.First)+f.Src.Count-1).String(),
+		fmt.Sprintf("udp_src_min %d", f.SrcPort.First),
+		fmt.Sprintf("udp_src_max %d", uint32(f.SrcPort.First)+f.SrcPort.Count), // exclusive, unlike addresses
+		fmt.Sprintf("udp_dst_min %d", pktgenPort+i),
+		fmt.Sprintf("udp_dst_max %d", pktgenPort+i),
+		"flag NO_TIMESTAMP",
+	}
+	if c.Burst > 1 {
+		lines = append(lines, fmt.Sprintf("burst %d", c.Burst))
+	}
+	if f.TOS != 0 {
+		lines = append(lines, fmt.Sprintf("tos %02x", f.TOS))
+	}
+	if f.UDPChecksum {
+		lines = append(lines, "flag UDPCSUM")
+	}
+	// Every range steps with every frame. Where two have a common divisor they would miss combinations.
+	if f.Src.Count > 1 && f.SrcPort.Count > 1 {
+		lines = append(lines, "flag IPSRC_RND")
+	}
+	if f.Dst.Count > 1 {
+		lines = append(lines, "flag IPDST_RND")
+	}
+	return lines
+}
+
+func (g *pktgenGenerator) Method() Method { return Pktgen }
+func (g *pktgenGenerator) Streams() int   { return len(g.workers) }
+
+func (g *pktgenGenerator) Sent() uint64 {
+	var n uint64
+	for _, w := range g.workers {
+		if s, err := w.read(); err == nil {
+			n += s.sofar
+		}
+	}
+	return n
+}
+
+// read reads a device's counters; any number of readers may.
+func (w *pktgenWorker) read() (pktgenState, error) {
+	b := make([]byte, 8192)
+	n, err := w.file.ReadAt(b, 0)
+	if n == 0 && err != nil {
+		return pktgenState{}, fmt.Errorf("pktgen: %w", err)
+	}
+	return parsePktgenState(string(b[:n]))
+}
+
+func (g *pktgenGenerator) Run(ctx context.Context) (Result, error) {
+	if !g.running.CompareAndSwap(false, true) {
+		return Result{}, errors.New("generator: already running")
+	}
+	defer g.running.Store(false)
+	before := make([]pktgenState, len(g.workers))
+	for i, w := range g.workers {
+		var err error
+		if before[i], err = w.read(); err != nil {
+			return Result{}, err
+		}
+	}
+	if err := g.dir.alone(g.names()); err != nil {
+		return Result{}, err
+	}
+	control, err := g.dir.root.OpenFile("pgctrl", os.O_WRONLY, 0)
+	if err != nil {
+		return Result{}, fmt.Errorf("pktgen: %w", err)
+	}
+	defer control.Close()
+	// The write lasts as long as the run and is ended by any signal, of which
+	// the runtime has many: they are blocked on this thread. When this process
+	// is killed the kernel ends the run.
+	done := onWorkerThread("", g.workers[0].cpu, func(int) error {
+		_, err := unix.Write(int(control.Fd()), []byte("start\n"))
+		return err
+	})
+	cancelled, err := g.wait(ctx, before, done)
+	if err != nil {
+		return Result{}, fmt.Errorf("pktgen on %s: %w", g.conf.Out, err)
+	}
+	r, err := g.result(before)
+	r.Cancelled = cancelled
+	return r, err
+}
+
+// wait waits for the end of a run, and ends it when it is time.
+func (g *pktgenGenerator) wait(ctx context.Context, before []pktgenState, done <-chan error) (cancelled bool, err error) {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	var end <-chan time.Time // of Duration, which begins with the first frame
+	for begun := g.conf.Duration == 0; ; {
+		select {
+		case err := <-done:
+			return false, err
+		case <-tick.C:
+			if !begun && g.started(before) {
+				begun, end = true, time.After(g.conf.Duration)
+			}
+			if begun {
+				tick.Stop()
+			}
+			continue
+		case <-end:
+		case <-ctx.Done():
+			cancelled = true
+		}
+		break
+	}
+	// A stop that comes before its thread has seen the start is lost.
+	for {
+		if err := g.dir.write("pgctrl", "stop"); err != nil {
+			return cancelled, err
+		}
+		select {
+		case err := <-done:
+			return cancelled, err
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// started tells whether a worker has begun a run.
+func (g *pktgenGenerator) started(before []pktgenState) bool {
+	for i, w := range g.workers {
+		if s, err := w.read(); err == nil && s.started != before[i].started {
+			return true
+		}
+	}
+	return false
+}
+
+func (g *pktgenGenerator) result(before []pktgenState) (Result, error) {
+	r := Result{Method: Pktgen, Warnings: g.warnings}
+	var first, last, failed uint64
+	for i, w := range g.workers {
+		s, err := w.read()
+		if err != nil {
+			return r, err
+		}
+		if s.started == before[i].started {
+			s = pktgenState{} // stopped before it began
+		}
+		r.Workers = append(r.Workers, WorkerResult{CPU: w.cpu, Stream: w.stream, Sent: s.sofar, Elapsed: time.Duration(s.stopped-s.started) * time.Microsecond})
+		r.Sent += s.sofar
+		failed += s.errors
+		if s.started > 0 && (first == 0 || s.started < first) {
+			first = s.started
+		}
+		last = max(last, s.stopped)
+	}
+	r.Elapsed = time.Duration(last-first) * time.Microsecond
+	r.Bytes = r.Sent * uint64(g.conf.Frame.Size)
+	if failed > 0 {
+		r.Warnings = append(r.Warnings[:len(r.Warnings):len(r.Warnings)], fmt.Sprintf("the device refused %d frames of pktgen, which are not among those sent", failed))
+	}
+	return r, nil
+}
+
+func (g *pktgenGenerator) names() []string {
+	var names []string
+	for _, w := range g.workers {
+		names = append(names, w.name)
+	}
+	return names
+}
+
+// Close removes what was added.
+func (g *pktgenGenerator) Close() error {
+	var errs []error
+	for _, w := range g.workers {
+		if w.file != nil {
+			errs = append(errs, w.file.Close())
+		}
+	}
+	for _, w := range g.workers {
+		if err := g.dir.clear(fmt.Sprintf("kpktgend_%d", w.cpu), g.names()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	g.workers = nil
+	if g.dir != nil {
+		errs = append(errs, g.dir.close())
+		g.dir = nil
+	}
+	return errors.Join(errs...)
+}
+
+// pktgenName is the name of worker i's device entry: before the @ the
+// interface, behind it anything (pktgen_dev_get_by_name).
+func pktgenName(iface string, pid, i int) string { return fmt.Sprintf("%s@mpps.%d.%d", iface, pid, i) }
+
+// pktgenOwner is the process whose entry a name is, 0 for somebody else's.
+func pktgenOwner(name string) int {
+	_, rest, _ := strings.Cut(name, "@")
+	var pid, i int
+	if _, err := fmt.Sscanf(rest, "mpps.%d.%d", &pid, &i); err != nil {
+		return 0
+	}
+	return pid
+}

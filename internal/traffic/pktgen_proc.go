@@ -1,0 +1,173 @@
+package traffic
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// pktgenDir is /proc/net/pktgen of a network namespace: pgctrl, a file for the
+// thread of each CPU, and one for each device entry.
+type pktgenDir struct {
+	root *os.Root
+}
+
+// openPktgen opens it. /proc/net leads to the namespace of the process's first
+// thread, so the calling thread's own is named.
+func openPktgen(e Endpoint) (d *pktgenDir, err error) {
+	err = e.Do(func() error {
+		root, err := os.OpenRoot("/proc/thread-self/net/pktgen")
+		if errors.Is(err, fs.ErrNotExist) {
+			return &UnsupportedError{What: "pktgen", Answer: No, Err: ErrNoPktgen}
+		}
+		if err != nil {
+			return fmt.Errorf("pktgen: %w", err)
+		}
+		d = &pktgenDir{root: root}
+		return nil
+	})
+	return d, err
+}
+
+func (d *pktgenDir) close() error { return d.root.Close() }
+
+// write writes a line to a file. Only what is wrong in itself fails at once; of
+// the rest the file's Result line tells.
+func (d *pktgenDir) write(file, line string) error {
+	f, err := d.root.OpenFile(file, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(line + "\n")
+	return errors.Join(err, f.Close())
+}
+
+// free makes sure that nobody uses pktgen in this namespace, because start and
+// stop are for all devices at once. Entries of a dead process of mpps go.
+func (d *pktgenDir) free() error {
+	return d.each(func(thread string, names []string) error {
+		if len(names) == 0 {
+			return nil
+		}
+		for _, name := range names {
+			pid := pktgenOwner(name)
+			if pid == 0 {
+				return fmt.Errorf("pktgen is in use: %s has %s; echo rem_device_all > /proc/net/pktgen/%s when nobody needs it", thread, name, thread)
+			}
+			if err := unix.Kill(pid, 0); pid == os.Getpid() || err == nil || errors.Is(err, unix.EPERM) {
+				return fmt.Errorf("pktgen is in use: %s has %s of process %d", thread, name, pid)
+			}
+		}
+		return d.write(thread, "rem_device_all")
+	})
+}
+
+// alone makes sure that only our entries are there.
+func (d *pktgenDir) alone(ours []string) error {
+	return d.each(func(thread string, names []string) error {
+		for _, name := range names {
+			if !slices.Contains(ours, name) {
+				return fmt.Errorf("pktgen is in use: somebody has added %s to %s meanwhile", name, thread)
+			}
+		}
+		return nil
+	})
+}
+
+// clear removes our entries from a thread. pktgen can only remove all of a
+// thread's at once, so somebody else's are a reason to leave ours.
+func (d *pktgenDir) clear(thread string, ours []string) error {
+	text, err := d.root.ReadFile(thread)
+	if err != nil {
+		return err
+	}
+	names := threadDevices(string(text))
+	for _, name := range names {
+		if !slices.Contains(ours, name) {
+			return fmt.Errorf("pktgen: left %s on %s, because %s, which is somebody else's, would go with it", strings.Join(ours, ", "), thread, name)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	if err := d.write(thread, "rem_device_all"); err != nil {
+		return fmt.Errorf("pktgen: remove %s: %w", strings.Join(names, ", "), err)
+	}
+	return nil
+}
+
+// each calls f with each thread and its devices.
+func (d *pktgenDir) each(f func(thread string, names []string) error) error {
+	entries, err := fs.ReadDir(d.root.FS(), ".")
+	if err != nil {
+		return fmt.Errorf("pktgen: %w", err)
+	}
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), "kpktgend_") {
+			continue
+		}
+		text, err := d.root.ReadFile(e.Name())
+		if err != nil {
+			return fmt.Errorf("pktgen: %w", err)
+		}
+		if err := f(e.Name(), threadDevices(string(text))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// threadDevices are the device entries in a thread's file.
+func threadDevices(text string) (names []string) {
+	for line := range strings.Lines(text) {
+		key, rest, _ := strings.Cut(line, ":")
+		if key == "Running" || key == "Stopped" {
+			names = append(names, strings.Fields(rest)...)
+		}
+	}
+	return names
+}
+
+// pktgenState are the counters of a device entry.
+type pktgenState struct {
+	sofar, errors    uint64 // frames sent, and refused by the device
+	started, stopped uint64 // µs of the monotonic clock; stopped is now while it runs
+}
+
+// parsePktgenState reads a device's file.
+func parsePktgenState(text string) (s pktgenState, err error) {
+	fields := strings.Fields(text)
+	found := 0
+	for i := 0; i+1 < len(fields); i++ {
+		var to *uint64
+		switch fields[i] {
+		case "pkts-sofar:":
+			to = &s.sofar
+		case "errors:":
+			to = &s.errors
+		case "started:":
+			to = &s.started
+		case "stopped:":
+			to = &s.stopped
+		case "Result:":
+			i = len(fields) // the rest is for people and repeats some
+			continue
+		default:
+			continue
+		}
+		if *to, err = strconv.ParseUint(strings.TrimSuffix(fields[i+1], "us"), 10, 64); err != nil {
+			return s, fmt.Errorf("pktgen: found %q after %s, expected a number", fields[i+1], fields[i])
+		}
+		found++
+	}
+	if found != 4 {
+		return s, fmt.Errorf("pktgen: found %d of 4 counters of a device", found)
+	}
+	return s, nil
+}
