@@ -1,11 +1,14 @@
 package main
 
 import (
+	"bufio"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -80,6 +83,47 @@ func TestBenchModes(t *testing.T) {
 	}
 	if _, _, stderr := program(t, "mpps", "report", file, "-o", filepath.Join(dir, "r.html")); strings.Contains(stderr, "schema") {
 		t.Errorf("report: %s", stderr)
+	}
+}
+
+// TestBenchModesFrozen measures a mode whose process is stopped, which it is again afterwards.
+func TestBenchModesFrozen(t *testing.T) {
+	native := startAgent(t, "mpps", "agent", "--listen", "127.0.0.1:0")
+	cmd := exec.Command("mpps", "agent", "--listen", "127.0.0.1:0")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // stopped, it would hear nothing else
+		_ = cmd.Wait()
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "guest.pid")
+	if err := os.WriteFile(file, fmt.Appendln(nil, cmd.Process.Pid), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	cold := strings.TrimPrefix(strings.TrimSpace(line), "listening on ")
+	code, stdout, stderr := program(t, "mpps", "--json", "bench", "modes", "--mode", "native="+native, "--mode", "cold="+cold+",frozen="+file,
+		"--workloads", "rr", "--repeat", "1", "--duration", "50ms", "--warm-up", "0", "--keep=false")
+	if code != exitOK {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	if m := modesOf(t, stdout); m.Samples != 2 || m.Rows[1].Median.Value <= 0 {
+		t.Errorf("found %+v", m.Rows)
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", cmd.Process.Pid))
+	if err != nil || !strings.Contains(string(stat), ") T ") {
+		t.Errorf("the process is not stopped any more: %.60s, %v", stat, err)
 	}
 }
 
