@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"mpps/internal/lab"
 	"mpps/internal/measure"
@@ -117,7 +118,7 @@ func (a *app) openModesScene(ctx context.Context, wanted []string) (*modesScene,
 	}
 	s := &modesScene{lab: l, wanted: wanted, step: a.out.Step}
 	err = s.furnish(ctx)
-	if errors.Is(err, lab.ErrFreshLab) {
+	for try := 0; errors.Is(err, lab.ErrFreshLab) && try < 2; try++ {
 		s.step("a fresh lab host: %v", err)
 		if err = l.Reset(ctx); err == nil {
 			err = s.furnish(ctx)
@@ -129,8 +130,21 @@ func (a *app) openModesScene(ctx context.Context, wanted []string) (*modesScene,
 	return s, nil
 }
 
-// furnish makes the host and starts the guests.
+// furnishing is how long the lab's host may take until it has all guests, on a machine that is busy elsewhere.
+const furnishing = 8 * time.Minute
+
+// furnish makes the host and starts the guests. One that hangs is lab.ErrFreshLab.
 func (s *modesScene) furnish(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, furnishing)
+	defer cancel()
+	err := s.furnishIn(limited)
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		return fmt.Errorf("%w: not furnished within %v: %w", lab.ErrFreshLab, furnishing, err)
+	}
+	return err
+}
+
+func (s *modesScene) furnishIn(ctx context.Context) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err

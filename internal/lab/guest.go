@@ -166,12 +166,24 @@ func (g *Guest) start(ctx context.Context) error {
 		if last == nil || ctx.Err() != nil || !errors.Is(last, errHung) {
 			return last
 		}
-		g.lab.retry(fmt.Sprintf("guest %s, try %d of %d: %v; console: %s", g.Spec.Name, try+1, guestTries, last, tail(g.Console(ctx), 2)))
-		if err := g.destroy(ctx); err != nil {
+		if err := g.afterHang(ctx, try, last); err != nil {
 			return err
 		}
 	}
 	return fmt.Errorf("guest %s: %w: %w", g.Spec.Name, ErrFreshLab, last)
+}
+
+// afterHang tells of a start that hung, and ends it. L1 itself may be what hangs.
+func (g *Guest) afterHang(ctx context.Context, try int, hung error) error {
+	limited, cancel := g.lab.fairly(ctx, GuestLimit)
+	defer cancel()
+	console := g.Console(limited)
+	err := g.destroy(limited)
+	g.lab.retry(fmt.Sprintf("guest %s, try %d of %d: %v; console: %s", g.Spec.Name, try+1, guestTries, hung, tail(console, 2)))
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		return fmt.Errorf("guest %s: %w: %w", g.Spec.Name, ErrFreshLab, err)
+	}
+	return err
 }
 
 // errHung marks what another try may mend.
