@@ -13,6 +13,7 @@ import (
 	"mpps/internal/measure"
 	"mpps/internal/measure/rig"
 	"mpps/internal/traffic"
+	"mpps/internal/traffic/agent"
 )
 
 // modeWorkloads are what a campaign can measure of each mode, in the order in which it is told. Whatever gives one value a
@@ -66,9 +67,8 @@ func (t *modeTaker) take(ctx context.Context, turn measure.Turn) (measure.ModeCe
 	cell := measure.ModeCell{Turn: turn, Started: time.Now().UTC()}
 	run, err := t.once(ctx, turn, &cell)
 	cell.Seconds = time.Since(cell.Started).Seconds()
-	var wrong *rig.Error
 	switch {
-	case errors.As(err, &wrong) && wrong.Usage:
+	case senseless(err):
 		return cell, err
 	case err != nil:
 		cell.Error = err.Error()
@@ -79,6 +79,12 @@ func (t *modeTaker) take(ctx context.Context, turn measure.Turn) (measure.ModeCe
 		cell.Warnings = append(cell.Warnings, run.Warnings...)
 	}
 	return cell, nil
+}
+
+// senseless tells whether to try again is of no use.
+func senseless(err error) bool {
+	var wrong *rig.Error
+	return errors.As(err, &wrong) && wrong.Usage || errors.Is(err, agent.ErrVersion) || errors.Is(err, agent.ErrSecret) || errors.Is(err, agent.ErrHello)
 }
 
 func (t *modeTaker) once(ctx context.Context, turn measure.Turn, cell *measure.ModeCell) (*measure.Run, error) {
@@ -154,16 +160,17 @@ func (t *modeTaker) agent(mode measure.Mode) (o rig.AgentOptions, from traffic.E
 }
 
 // greetings is how often an agent may fail to answer before the campaign begins: a busy machine answers late.
-const greetings = 3
+const greetings = 6
 
 // greet makes sure that every agent is there, has the right version and secret, and the interface that is asked for.
 func (t *modeTaker) greet(ctx context.Context) error {
 	for _, mode := range t.plan.Modes {
 		var err error
 		for range greetings {
-			if err = t.greetOne(ctx, mode); err == nil || ctx.Err() != nil {
+			if err = t.greetOne(ctx, mode); err == nil || ctx.Err() != nil || senseless(err) {
 				break
 			}
+			time.Sleep(500 * time.Millisecond)
 		}
 		if err != nil {
 			return fmt.Errorf("mode %s: %w", mode.Name, err)
