@@ -34,7 +34,9 @@ var imports = map[string][]string{
 	"traffic":            {},
 	"traffic/talk":       {"traffic"},
 	"traffic/agent":      {"traffic", "traffic/talk"},
-	"measure":            {},
+	"measure/search":     {},
+	"measure/adapter":    {"measure/search"},
+	"measure":            {"measure/search"},
 	"measure/export":     {"measure"},
 	"measure/rig":        {"measure", "traffic", "traffic/agent", "traffic/talk"},
 	"measure/fieldbench": {"measure", "measure/rig", "traffic"},
@@ -47,7 +49,7 @@ var imports = map[string][]string{
 
 // programs are the packages that may start programs. measure/fieldbench is a benchmark's own program, and the init of a guest
 // starts the guest's agent.
-var programs = []string{"host", "lab", "lab/guestinit", "lab/labtest", "measure/fieldbench"}
+var programs = []string{"host", "measure/adapter", "lab", "lab/guestinit", "lab/labtest", "measure/fieldbench"}
 
 // printers are the packages that may write to the standard streams, besides cmd/mpps/main.go, which hands them on. The
 // init of a guest has nobody to return to, nor has the end of a test process.

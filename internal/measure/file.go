@@ -41,6 +41,8 @@ func Decode(reader io.Reader) (*Run, error) {
 		return nil, fmt.Errorf("%w: %w", ErrNotARun, ErrInterleaved)
 	case err == nil && head.Schema == SchemaModes:
 		return nil, fmt.Errorf("%w: %w", ErrNotARun, ErrModes)
+	case err == nil && head.Schema == SchemaSearch:
+		return nil, fmt.Errorf("%w: %w", ErrNotARun, ErrSearch)
 	}
 	r := &Run{}
 	if err := json.Unmarshal(text, r); err != nil {
@@ -71,7 +73,7 @@ func content(reader io.Reader) ([]byte, error) {
 	} else if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotARun, err)
 	}
-	if strings.HasPrefix(head.Schema, "mpps.bench") && len(head.Result) > 0 {
+	if (strings.HasPrefix(head.Schema, "mpps.bench") || head.Schema == "mpps.search/1") && len(head.Result) > 0 {
 		return head.Result, nil
 	}
 	return text, nil

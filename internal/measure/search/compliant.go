@@ -1,0 +1,222 @@
+package search
+
+import (
+	"context"
+	"math"
+	"strings"
+)
+
+const (
+	// finals is how many final trials a goal may take. Devices whose seconds are alike take one.
+	finals = 8
+	// patience is for how many seconds of short trials a loss is waited for that only some seconds have.
+	patience = 45
+	// hope is how likely the first final trial should pass, by the model.
+	hope = 0.98
+)
+
+// compliant places the bounds as fast does and proves each lower bound by a final trial, each upper bound by a trial, of
+// any length, that does not pass.
+func (h *hunt) compliant(ctx context.Context) (belief, error) {
+	b, err := h.rough(ctx)
+	if err != nil {
+		return b, err
+	}
+	if len(b.all) == 0 {
+		return b, h.finalAtLimit(ctx)
+	}
+	for lo, hi, _ := b.interval(); hi/lo-1 > 0.8*h.o.Width && (h.spent < enough || b.split()); lo, hi, _ = b.interval() {
+		next := b.most()
+		if !h.afford(next.seconds) {
+			return b, nil
+		}
+		if _, err := h.try(ctx, next.pps, next.seconds, next.purpose); err != nil {
+			return b, err
+		}
+		b = h.believe()
+	}
+	for _, goal := range h.o.goals() {
+		if err := h.prove(ctx, b, goal); err != nil {
+			return b, err
+		}
+	}
+	return b, nil
+}
+
+// finalAtLimit is the final trial of a device that carries the most that may be sent.
+func (h *hunt) finalAtLimit(ctx context.Context) error {
+	last := h.trials[len(h.trials)-1]
+	if final := h.o.Final.Seconds(); h.clean(last) && h.afford(final) {
+		_, err := h.try(ctx, last.PPS, final, "final trial at the highest load")
+		return err
+	}
+	return nil
+}
+
+// prove finds both bounds of a goal.
+func (h *hunt) prove(ctx context.Context, b belief, goal Goal) error {
+	load := h.expected(b, goal)
+	for range finals {
+		if load = min(load, h.o.MaxPPS); !h.afford(h.o.Final.Seconds()) {
+			return nil
+		}
+		t, err := h.try(ctx, load, h.o.Final.Seconds(), goal.Name+" final trial")
+		if err != nil {
+			return err
+		}
+		if h.passes(t, goal.LossRatio) {
+			higher, err := h.cap(ctx, b, goal, t)
+			if err != nil || higher == 0 {
+				return err
+			}
+			load = higher
+			continue
+		}
+		if goal.LossRatio == 0 && h.floor == 0 && h.attempts("loss at any load") == 0 && t.LossRate < 0.01 {
+			if err := h.seekFloor(ctx, load); err != nil || h.floor > 0 {
+				return err
+			}
+		}
+		if load, err = h.lower(ctx, b, goal, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// expected is the load whose final trial should pass.
+func (h *hunt) expected(b belief, goal Goal) float64 {
+	lo, _, middle := b.interval()
+	if goal.LossRatio > 0 { // the seconds' differences even out
+		return h.scale(goal.LossRatio) * b.quantile(0.005) * (1 - 0.0002)
+	}
+	for cut := 0.0003; cut < h.o.Width; cut += 0.0001 {
+		load := middle * (1 - cut)
+		chance := b.mean(func(x hypothesis) float64 {
+			lossless, _, _ := x.forwards(load, h.o.Final.Seconds())
+			return lossless
+		})
+		if chance > hope {
+			return load
+		}
+	}
+	return min(lo, middle*(1-0.9*h.o.Width))
+}
+
+// lower is the next load after a final trial that did not pass.
+func (h *hunt) lower(ctx context.Context, b belief, goal Goal, t Tried) (float64, error) {
+	load := t.load()
+	if goal.LossRatio > 0 {
+		return load * (1 - t.LossRate) / (1 - goal.LossRatio) * (1 - 0.3*h.o.Width), nil
+	}
+	// What was lost was lost in one second, at the least favourable.
+	sigma := b.mean(func(x hypothesis) float64 { return x.sigma })
+	lost := float64(t.Outcome.Sent - t.Outcome.Received)
+	if lost > load*h.o.Width {
+		// It may have been several: short trials tell what one of them loses.
+		lost /= 2
+		for spent := 0.0; spent < patience && h.afford(1); spent++ {
+			short, err := h.try(ctx, load, 1, "what a second loses")
+			if err != nil {
+				return 0, err
+			}
+			if !h.clean(short) {
+				lost = float64(short.Outcome.Sent - short.Outcome.Received)
+				break
+			}
+		}
+	}
+	next := (load - lost) * (1 - 2*sigma - 0.0002)
+	if best := h.best(goal, true); best > 0 && next <= best {
+		next = math.Sqrt(best * load)
+	}
+	return max(next, load/2), nil
+}
+
+// cap finds the upper bound above a final trial that passed: a load not far above it at which a trial does not pass. It returns
+// a load to prove instead where none of the short trials lost anything.
+func (h *hunt) cap(ctx context.Context, b belief, goal Goal, t Tried) (higher float64, err error) {
+	near := t.load() * (1 + 0.98*h.o.Width)
+	if t.load() >= h.o.MaxPPS*(1-1e-9) || h.attempts(goal.Name+" final trial") > finals-1 {
+		return 0, nil
+	}
+	upper := h.best(goal, false)
+	if upper > 0 && upper <= t.load()*(1+h.o.Width) {
+		return 0, nil
+	}
+	// A buffer hides what is too much by so little, for as long as it takes to fill it.
+	_, _, middle := b.interval()
+	seconds := 1.0
+	buffer := b.mean(func(x hypothesis) float64 { return x.buffer })
+	if over := near*(1-goal.LossRatio)/middle - 1; over > 0 && buffer > 0.005 {
+		seconds = min(patience, math.Ceil(1+1.2*buffer/over))
+	}
+	for spent := 0.0; spent+seconds <= patience && h.afford(seconds); {
+		up, err := h.try(ctx, near, seconds, goal.Name+" upper bound")
+		if err != nil {
+			return 0, err
+		}
+		if !h.passes(up, goal.LossRatio) {
+			return 0, nil
+		}
+		spent, seconds = spent+seconds, min(3, max(2, seconds))
+	}
+	if upper > t.load()*(1+4*h.o.Width) {
+		return math.Sqrt(t.load() * upper), nil
+	}
+	return near, nil
+}
+
+// best is the highest load whose final trial passed a goal, below all that did not, or else the lowest of a trial that did
+// not; 0 for none.
+func (h *hunt) best(goal Goal, lower bool) float64 {
+	t, ok := h.proof(goal, lower)
+	if !ok {
+		return 0
+	}
+	return t.load()
+}
+
+func (h *hunt) proof(goal Goal, lower bool) (best Tried, ok bool) {
+	var failed *Tried
+	for i := range h.trials {
+		t := &h.trials[i]
+		if !h.passes(*t, goal.LossRatio) && (failed == nil || t.load() < failed.load()) {
+			failed = t
+		}
+	}
+	if !lower {
+		if failed == nil {
+			return Tried{}, false
+		}
+		return *failed, true
+	}
+	for _, t := range h.trials {
+		if !strings.Contains(t.Purpose, "final trial") || !h.passes(t, goal.LossRatio) {
+			continue
+		}
+		if (failed == nil || t.load() < failed.load()) && (!ok || t.load() > best.load()) {
+			best, ok = t, true
+		}
+	}
+	return best, ok
+}
+
+// proven fills in what final trials proved.
+func (h *hunt) proven(f *Found, r *Result) {
+	f.Confidence = 0
+	if t, ok := h.proof(f.Goal, true); ok {
+		load := t.load()
+		through := load * (1 - t.LossRate)
+		f.LowerPPS, f.ThroughputPPS, f.EstimatePPS = &load, &through, &load
+		f.Lower = Basis{By: "trial", Seconds: t.Outcome.Seconds, LossRate: t.LossRate}
+	} else {
+		r.remark("%s: no final trial passed", f.Name)
+	}
+	if t, ok := h.proof(f.Goal, false); ok {
+		load := t.load()
+		f.UpperPPS = &load
+		f.Upper = Basis{By: "trial", Seconds: t.Outcome.Seconds, LossRate: t.LossRate}
+	}
+	r.wide(f, h.o.Width)
+}

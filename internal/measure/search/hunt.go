@@ -1,0 +1,137 @@
+package search
+
+import (
+	"context"
+	"math"
+)
+
+// hunt is a search under way.
+type hunt struct {
+	device Device
+	o      Options
+	trials []Tried
+	spent  float64 // seconds of traffic
+	floor  float64 // share of the packets that is lost at any load, once found
+	lag    float64 // what a generator has to be asked for to send 1, by the last trial
+}
+
+// try does a trial; loads beyond those allowed are brought to the limit. Generators that pace in batches fall short by some
+// percent, always by about the same: they are asked for as much more.
+func (h *hunt) try(ctx context.Context, pps, seconds float64, purpose string) (Tried, error) {
+	ask := Trial{PPS: min(max(pps*max(1, h.lag), h.o.MinPPS), h.o.MaxPPS), FrameBytes: h.o.FrameBytes, Seconds: seconds}
+	if h.o.Progress != nil {
+		h.o.Progress(Step{Trial: ask, Purpose: purpose, Spent: h.spent, N: len(h.trials) + 1})
+	}
+	if err := context.Cause(ctx); err != nil {
+		return Tried{}, err
+	}
+	o, err := h.device.Trial(ctx, ask)
+	if err != nil {
+		return Tried{}, err
+	}
+	t, err := tried(ask, purpose, o)
+	if err != nil {
+		return Tried{}, err
+	}
+	h.trials = append(h.trials, t)
+	h.spent += o.Seconds
+	if lag := t.PPS / t.load(); lag > 1.0005 && lag < 1.2 {
+		h.lag = lag
+	}
+	return t, nil
+}
+
+// afford tells whether the budget has room for so many seconds more.
+func (h *hunt) afford(seconds float64) bool { return h.spent+seconds <= h.o.Budget.Seconds() }
+
+// clean tells whether a trial lost nothing but what is lost at any load.
+func (h *hunt) clean(t Tried) bool {
+	if t.lossless() {
+		return true
+	}
+	expected := float64(t.Outcome.Sent) * h.floor
+	return h.floor > 0 && float64(t.Outcome.Sent-t.Outcome.Received) <= expected+4*math.Sqrt(expected)+1
+}
+
+// passes tells whether a trial meets a goal.
+func (h *hunt) passes(t Tried, loss float64) bool {
+	if loss == 0 {
+		return h.clean(t)
+	}
+	return t.LossRate <= loss
+}
+
+// approach finds a load that the device cannot carry and that is near to what it can: whoever is sent far too much may
+// forward less. It returns false where the device carries the most that may be sent, or not even the least.
+func (h *hunt) approach(ctx context.Context) (bool, error) {
+	load, carried, over := h.o.MaxPPS, h.o.MinPPS, math.Inf(1)
+	for {
+		t, err := h.try(ctx, load, 1, "approach")
+		switch {
+		case err != nil:
+			return false, err
+		case h.clean(t):
+			if carried = load; load >= h.o.MaxPPS || t.short() {
+				return false, nil
+			}
+			load *= 1.5
+		default:
+			if over = min(over, load); load <= t.rate()*1.12 {
+				return true, nil
+			}
+			if load <= h.o.MinPPS {
+				return false, nil
+			}
+			load = max(t.rate()*1.06, h.o.MinPPS)
+		}
+		switch {
+		case load >= over && over/carried < 1.02:
+			return true, nil
+		case load >= over || load <= carried && carried > h.o.MinPPS:
+			load = math.Sqrt(carried * over)
+		}
+		load = min(load, h.o.MaxPPS)
+	}
+}
+
+// believe weighs what was seen, without what is lost at any load.
+func (h *hunt) believe() belief {
+	adjusted := make([]Tried, len(h.trials))
+	for i, t := range h.trials {
+		if h.floor > 0 {
+			t.Outcome.Received = min(t.Outcome.Sent, uint64(float64(t.Outcome.Received)/(1-h.floor)))
+			if h.clean(h.trials[i]) {
+				t.Outcome.Received = t.Outcome.Sent
+			}
+		}
+		adjusted[i] = t
+	}
+	return believe(adjusted)
+}
+
+// seekFloor looks at loads far below whether packets are lost at any load, and by how much.
+func (h *hunt) seekFloor(ctx context.Context, capacity float64) error {
+	var sent, lost uint64
+	for _, part := range []float64{0.5, 0.1} {
+		t, err := h.try(ctx, capacity*part, 1, "loss at any load")
+		if err != nil {
+			return err
+		}
+		if t.lossless() {
+			return nil
+		}
+		sent, lost = sent+t.Outcome.Sent, lost+t.Outcome.Sent-t.Outcome.Received
+	}
+	h.floor = float64(lost) / float64(sent)
+	return nil
+}
+
+// attempts are the trials done for a purpose.
+func (h *hunt) attempts(purpose string) (n int) {
+	for _, t := range h.trials {
+		if t.Purpose == purpose {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,345 @@
+package search
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// hypothesis is a device as it may be. The rate that it forwards in a second is normal around its capacity, which is
+// that of a typical second.
+type hypothesis struct {
+	capacity float64 // packets per second
+	buffer   float64 // seconds of its capacity that it holds before it drops
+	collapse float64 // by how much the forwarded rate falls for each packet above the capacity
+	sigma    float64 // standard deviation of a second's capacity, relative
+	other    float64 // capacity of seconds that are not typical, packets per second; 0: it may be any
+
+	weight float64 // of all hypotheses together: 1
+}
+
+// The kinds of noise that are thought possible, and shares of the seconds that are not typical (a stall, another state),
+// each with its prior weight.
+var (
+	sigmas = []struct{ sigma, prior float64 }{{1e-4, 0.25}, {3e-4, 0.15}, {1e-3, 0.2}, {2e-3, 0.1}, {4e-3, 0.1}, {1e-2, 0.1}, {3e-2, 0.06}, {1e-1, 0.04}}
+	odds   = [...]struct{ share, prior float64 }{{0.01, 0.4}, {0.05, 0.3}, {0.15, 0.2}, {0.35, 0.1}}
+)
+
+const (
+	// slack is what no trial is believed beyond: clocks, counters and the model itself are not better, relative.
+	slack = 1.5e-4
+	// oddDensity is the density of what a trial with odd seconds forwards, per relative unit: anywhere within a quarter.
+	oddDensity = 2.0
+	// oddLossless is the chance of a trial with odd seconds to lose nothing.
+	oddLossless = 0.3
+	// priors of the families: with a buffer, with a collapse; the rest is neither. And of odd seconds that are all alike.
+	priorBuffer, priorCollapse, priorOther = 0.2, 0.1, 0.3
+	// Hypotheses lie on lattices of this step and reach, in standard deviations of a second.
+	step, reach = 0.25, 5
+)
+
+// seen is a trial as the model sees it.
+type seen struct {
+	load, rate, seconds float64
+	lossless            bool
+	odd                 [len(odds)][]float64 // chances that so many of its seconds are odd
+}
+
+func see(t Tried) seen {
+	s := seen{load: t.load(), rate: t.rate(), seconds: t.Outcome.Seconds, lossless: t.lossless()}
+	s.weigh()
+	return s
+}
+
+// weigh works out how likely so many odd seconds are: half as if each second were odd by itself (stalls), half as if the
+// trial were so as a whole (states that last).
+func (s *seen) weigh() {
+	n := max(1, int(math.Round(s.seconds)))
+	for i, o := range odds {
+		p := make([]float64, n+1)
+		chance := math.Pow(1-o.share, float64(n)) // of k = 0
+		for k := range p {
+			p[k] = chance / 2
+			chance *= o.share / (1 - o.share) * float64(n-k) / float64(k+1)
+		}
+		p[0] += (1 - o.share) / 2
+		p[n] += o.share / 2
+		s.odd[i] = p
+	}
+}
+
+// forwards is what a trial without odd seconds should show: the chance to lose nothing, the mean rate of one that loses
+// something, and its variance.
+func (h hypothesis) forwards(load, seconds float64) (lossless, mean, variance float64) {
+	c, s := h.capacity, h.capacity*h.sigma
+	if h.buffer > 0 {
+		mean, variance = c*(1+h.buffer/seconds), s*s/seconds
+		return cdf((mean - load) / math.Sqrt(variance+slack*slack*c*c)), mean, variance
+	}
+	carried := c - h.collapse*max(0, load-c)
+	z := (load - carried) / s
+	if z > 6 { // far above it: every second loses
+		return 0, carried, s * s / seconds
+	}
+	// A second loses what is above its own capacity, so some do at loads just below the typical one.
+	phi, pdf := cdf(z), density(z)
+	short := z*phi + pdf
+	return math.Pow(cdf(-z), seconds), load - s*short, s * s * max(0, (z*z+1)*phi+z*pdf-short*short) / seconds
+}
+
+// likelihood of a trial for each share of odd seconds: the chance to lose nothing, or the density of what came through
+// per relative unit of capacity.
+func (h hypothesis) likelihood(t *seen) (l [len(odds)]float64) {
+	lossless, mean, variance := h.forwards(t.load, t.seconds)
+	anything := oddDensity
+	if t.lossless {
+		anything = oddLossless
+	}
+	n := len(t.odd[0]) - 1
+	for k := range n + 1 {
+		given := anything
+		if k == 0 {
+			given = h.density(t, lossless, mean, variance)
+		} else if h.other > 0 {
+			part := float64(k) / float64(n)
+			through := 0.0 // chance that neither the odd seconds lose nor the others
+			if t.load <= h.other {
+				through = lossless
+				if k == n {
+					through = 1
+				}
+			}
+			m := min(mean, t.load) - part*max(0, min(h.capacity, t.load)-h.other)
+			if h.other > h.capacity {
+				m = min(mean+part*(h.other-h.capacity), t.load)
+			}
+			given = 0.9*h.density(t, through, m, max(variance, h.capacity*h.capacity*h.sigma*h.sigma/t.seconds)) + 0.1*anything
+		}
+		for i := range odds {
+			l[i] += t.odd[i][k] * given
+		}
+	}
+	return l
+}
+
+func (h hypothesis) density(t *seen, lossless, mean, variance float64) float64 {
+	if t.lossless {
+		return lossless
+	}
+	c := h.capacity
+	s := math.Sqrt(variance/(c*c) + slack*slack)
+	return density((t.rate-mean)/(c*s)) / s
+}
+
+func density(z float64) float64 { return math.Exp(-z*z/2) / math.Sqrt(2*math.Pi) }
+func cdf(z float64) float64     { return math.Erfc(-z/math.Sqrt2) / 2 }
+
+// belief is what is known of a device after trials: hypotheses with their weights, sorted by capacity.
+type belief struct {
+	all []hypothesis
+}
+
+// believe weighs the hypotheses that any of the trials suggests.
+func believe(trials []Tried) belief {
+	all := make([]seen, len(trials))
+	for i, t := range trials {
+		all[i] = see(t)
+	}
+	var centres []hypothesis
+	for _, n := range sigmas {
+		for _, h := range suggested(all) {
+			h.sigma = n.sigma
+			for _, h.other = range others(all, h) {
+				h.weight = h.log(all)
+				centres = append(centres, h)
+			}
+		}
+	}
+	slices.SortStableFunc(centres, func(x, y hypothesis) int { return cmp.Compare(y.weight, x.weight) })
+	lattice := map[point]hypothesis{}
+	for _, h := range centres {
+		if h.weight < centres[0].weight-14 {
+			break
+		}
+		h.around(lattice)
+	}
+	var b belief
+	for _, h := range lattice {
+		for _, n := range sigmas {
+			if n.sigma == h.sigma {
+				h.weight = math.Log(h.weight*n.prior) + h.log(all)
+			}
+		}
+		b.all = append(b.all, h)
+	}
+	b.normalize()
+	return b
+}
+
+// log is the logarithm of the likelihood of all trials.
+func (h hypothesis) log(trials []seen) float64 {
+	var sum [len(odds)]float64
+	for i := range odds {
+		sum[i] = math.Log(odds[i].prior)
+	}
+	for i := range trials {
+		for j, x := range h.likelihood(&trials[i]) {
+			sum[j] += math.Log(x + 1e-300)
+		}
+	}
+	most := slices.Max(sum[:])
+	var total float64
+	for _, x := range sum {
+		total += math.Exp(x - most)
+	}
+	return most + math.Log(total)
+}
+
+// normalize turns logarithms into weights of 1 together, without those that weigh nothing.
+func (b *belief) normalize() {
+	most := math.Inf(-1)
+	for _, h := range b.all {
+		most = max(most, h.weight)
+	}
+	var sum float64
+	kept := b.all[:0]
+	for _, h := range b.all {
+		if h.weight = math.Exp(h.weight - most); h.weight > 1e-8 {
+			kept = append(kept, h)
+			sum += h.weight
+		}
+	}
+	b.all = kept
+	for i := range b.all {
+		b.all[i].weight /= sum
+	}
+	slices.SortFunc(b.all, func(x, y hypothesis) int {
+		return cmp.Or(cmp.Compare(x.capacity, y.capacity), cmp.Compare(x.buffer, y.buffer), cmp.Compare(x.collapse, y.collapse),
+			cmp.Compare(x.sigma, y.sigma), cmp.Compare(x.other, y.other))
+	})
+}
+
+// suggested are the devices that single trials and pairs of them suggest.
+func suggested(trials []seen) []hypothesis {
+	var all []hypothesis
+	for i := range trials {
+		a := &trials[i]
+		if a.lossless {
+			all = append(all, hypothesis{capacity: a.load * (1 + slack)})
+			continue
+		}
+		all = append(all, hypothesis{capacity: a.rate})
+		for j := range trials {
+			b := &trials[j]
+			if b.lossless {
+				continue
+			}
+			if b.seconds > a.seconds*1.1 {
+				// received = capacity·(seconds + buffer)
+				c := (b.rate*b.seconds - a.rate*a.seconds) / (b.seconds - a.seconds)
+				if buffer := (a.rate/c - 1) * a.seconds; c > 0 && buffer > 2*slack && buffer < 1 {
+					all = append(all, hypothesis{capacity: c, buffer: buffer})
+				}
+			}
+			if b.load > a.load*1.004 {
+				if k := (a.rate - b.rate) / (b.load - a.load); k > 0.01 && k < 1 {
+					all = append(all, hypothesis{capacity: (a.rate + k*a.load) / (1 + k), collapse: k})
+				}
+			}
+		}
+	}
+	return all
+}
+
+// others are the capacities that odd seconds may have: none in particular, or one that the trials suggest, taken to have
+// had one odd second or nothing else.
+func others(trials []seen, h hypothesis) []float64 {
+	all := []float64{0}
+	near := (4*math.Hypot(h.sigma, slack) + 0.002) * h.capacity
+	for i := range trials {
+		t := &trials[i]
+		expected := h.capacity*(1+h.buffer/t.seconds) - h.collapse*max(0, t.load-h.capacity)
+		missing := min(t.load, expected) - t.rate
+		if t.lossless || math.Abs(missing) < near {
+			continue
+		}
+		for _, n := range []float64{1, t.seconds} {
+			x := min(t.load, h.capacity) - missing*n
+			if x > 0.5*h.capacity && len(all) < 4 && !slices.ContainsFunc(all, func(y float64) bool { return math.Abs(x-y) < near }) {
+				all = append(all, x)
+			}
+			if t.seconds <= 1 {
+				break
+			}
+		}
+	}
+	return all
+}
+
+// point is a place on the lattice of hypotheses: what several trials suggest counts once.
+type point struct {
+	capacity, buffer, collapse, other int
+	sigma                             float64
+}
+
+// around adds the hypotheses near one, with their prior weight: of a capacity the same for each relative step; of buffers
+// as the inverse of their length, from 2 ms to some 0.2 s; of a collapse the same from nothing to all.
+func (h hypothesis) around(all map[point]hypothesis) {
+	s := math.Hypot(h.sigma, slack)
+	known, other := 1-priorOther, 0
+	if h.other > 0 { // each of those suggested is as likely as a third of all
+		known, other = priorOther/3, int(math.Round(math.Log(h.other)/(4*s+0.002)))
+	}
+	pitch, wide := step*s, int(reach/step)
+	if h.buffer > 0 || h.collapse > 0 { // two dimensions are worth less detail
+		pitch, wide = 2*pitch, wide/2
+	}
+	centre := int(math.Round(math.Log(h.capacity) / pitch))
+	for i := centre - wide; i <= centre+wide; i++ {
+		n := h
+		n.capacity = math.Exp(float64(i) * pitch)
+		at := point{capacity: i, other: other, sigma: h.sigma}
+		switch {
+		case h.buffer > 0:
+			middle := int(math.Round(h.buffer / (2 * pitch)))
+			for at.buffer = max(1, middle-wide); at.buffer <= middle+wide; at.buffer++ {
+				n.buffer = float64(at.buffer) * 2 * pitch
+				n.weight = known * priorBuffer * pitch * 2 * pitch / (n.buffer + 0.002) / (1 + square(n.buffer/0.2)) / math.Log(100)
+				all[at] = n
+			}
+		case h.collapse > 0:
+			width := max(0.005, 5*pitch)
+			middle := int(math.Round(h.collapse / width))
+			for at.collapse = max(1, middle-8); at.collapse <= middle+8; at.collapse++ {
+				n.collapse = float64(at.collapse) * width
+				n.weight = known * priorCollapse * pitch * width
+				all[at] = n
+			}
+		default:
+			n.weight = known * (1 - priorBuffer - priorCollapse) * pitch
+			all[at] = n
+		}
+	}
+}
+
+func square(x float64) float64 { return x * x }
+
+// quantile is the capacity that q of the weight does not exceed.
+func (b belief) quantile(q float64) float64 {
+	var sum float64
+	for _, h := range b.all {
+		if sum += h.weight; sum >= q {
+			return h.capacity
+		}
+	}
+	return b.all[len(b.all)-1].capacity
+}
+
+// mean is the weighted mean of something of the hypotheses.
+func (b belief) mean(of func(hypothesis) float64) float64 {
+	var sum float64
+	for _, h := range b.all {
+		sum += h.weight * of(h)
+	}
+	return sum
+}

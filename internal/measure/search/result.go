@@ -1,0 +1,223 @@
+package search
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Result is what a search found.
+type Result struct {
+	Mode Mode  `json:"mode"`
+	NDR  Found `json:"ndr"` // the highest rate without loss
+	PDR  Found `json:"pdr"` // the highest rate with no more than a share of loss
+
+	Seconds float64 `json:"seconds"` // of traffic
+	Trials  int     `json:"trials"`
+	// LossySeconds are those of trials at or below the NDR's lower bound that lost packets: with stalls there are some.
+	LossySeconds float64 `json:"lossy_seconds"`
+	// Worst is the least rate that any second may have carried, by what trials below the capacity lost, packets per second.
+	WorstPPS  float64 `json:"worst_second_pps,omitempty"`
+	FloorRate float64 `json:"loss_floor,omitempty"` // share of packets that is lost at any load
+	// Irregular says that trials contradict each other or the bounds could not be had as they should be, and Remarks how.
+	Irregular  bool     `json:"irregular"`
+	Remarks    []string `json:"remarks"`
+	Deviations []string `json:"deviations"` // from RFC 2544 section 26.1
+	LimitedBy  string   `json:"limited_by"` // "device", "generator", or "load": the device carried the most that was asked for
+	Partial    bool     `json:"partial"`
+	Device     Likely   `json:"device"`
+	Tried      []Tried  `json:"tried"`
+}
+
+// Likely is the device as the trials make it believed.
+type Likely struct {
+	CapacityPPS   float64 `json:"capacity_pps"`    // of a typical second
+	SpreadSeconds float64 `json:"seconds_spread"`  // standard deviation of a second's capacity, relative
+	BufferSeconds float64 `json:"buffer_seconds"`  // of its capacity, held before anything is dropped
+	Collapse      float64 `json:"collapse"`        // by how much the forwarded rate falls for each packet above the capacity
+	SplitPPS      float64 `json:"other_state_pps"` // what seconds carry that are not typical; 0: none seen
+}
+
+// Found is what was found for one goal. A bound that there is not is null.
+type Found struct {
+	Goal
+	Confidence   float64  `json:"confidence"` // that the rate lies between the bounds
+	Width        float64  `json:"width"`      // that was aimed at, relative
+	FinalSeconds float64  `json:"final_trial_seconds"`
+	ExceedRatio  float64  `json:"exceed_ratio"` // share of the seconds at the lower bound that may lose more than the goal
+	LowerPPS     *float64 `json:"lower_pps"`    // relevant lower bound
+	UpperPPS     *float64 `json:"upper_pps"`    // relevant upper bound
+	// Throughput is the conditional throughput: what is forwarded at the lower bound.
+	ThroughputPPS *float64 `json:"throughput_pps"`
+	EstimatePPS   *float64 `json:"estimate_pps"` // as likely too high as too low
+	Lower         Basis    `json:"lower"`
+	Upper         Basis    `json:"upper"`
+	None          string   `json:"none,omitempty"` // why there is no such rate
+}
+
+// Basis is what a bound rests on.
+type Basis struct {
+	By       string  `json:"by"`      // "trial", or "model"; empty where there is no bound
+	Seconds  float64 `json:"seconds"` // of the trial
+	LossRate float64 `json:"loss_rate"`
+}
+
+// result sums a hunt up.
+func (h *hunt) result(b belief) *Result {
+	r := &Result{
+		Mode: h.o.Mode, Seconds: h.spent, Trials: len(h.trials), FloorRate: h.floor, LimitedBy: "device",
+		Remarks: []string{}, Deviations: h.deviations(), Tried: h.trials,
+	}
+	for i, goal := range h.o.goals() {
+		f := Found{Goal: goal, Confidence: Confidence, Width: h.o.Width, ExceedRatio: 0.5, FinalSeconds: 1}
+		if h.o.Mode == Compliant {
+			f.ExceedRatio, f.FinalSeconds = 0, h.o.Final.Seconds()
+		}
+		switch {
+		case len(b.all) == 0:
+			h.atLimit(&f, r)
+		case h.floor > 0 && goal.LossRatio <= h.floor:
+			f.None = fmt.Sprintf("no rate without loss; floor %.2g %%", h.floor*100)
+			if goal.LossRatio > 0 {
+				f.None = fmt.Sprintf("no rate with so little loss; floor %.2g %%", h.floor*100)
+			}
+		case h.o.Mode == Compliant:
+			h.proven(&f, r)
+		default:
+			h.found(&f, b, r)
+		}
+		*[]*Found{&r.NDR, &r.PDR}[i] = f
+	}
+	if len(b.all) > 0 {
+		h.characterize(b, r)
+	}
+	for _, t := range h.trials {
+		if r.NDR.LowerPPS != nil && !h.clean(t) && t.load() <= *r.NDR.LowerPPS*(1+1e-9) {
+			r.LossySeconds += t.Outcome.Seconds
+		}
+	}
+	r.Irregular = len(r.Remarks) > 0
+	return r
+}
+
+// atLimit is for devices that carry the most that may be sent, or not even the least.
+func (h *hunt) atLimit(f *Found, r *Result) {
+	last := h.trials[len(h.trials)-1]
+	load := last.load()
+	if !h.clean(last) {
+		f.None, f.UpperPPS = fmt.Sprintf("the lowest load of %.6g packets per second lost %.2g %%", load, last.LossRate*100), &load
+		f.Upper = Basis{By: "trial", Seconds: last.Outcome.Seconds, LossRate: last.LossRate}
+		return
+	}
+	f.LowerPPS, f.ThroughputPPS, f.EstimatePPS = &load, &load, &load
+	f.Lower = Basis{By: "trial", Seconds: last.Outcome.Seconds}
+	if r.LimitedBy = "load"; last.short() {
+		r.LimitedBy = "generator"
+	}
+}
+
+// found fills in the bounds of a goal: the tightest trials that show them, or else the belief.
+func (h *hunt) found(f *Found, b belief, r *Result) {
+	lower, upper := h.bounds(b, f.Name, f.LossRatio)
+	_, _, middle := b.interval()
+	estimate := middle * h.scale(f.LossRatio)
+	f.EstimatePPS = &estimate
+	for _, side := range []struct {
+		bound bound
+		pps   **float64
+		basis *Basis
+	}{{lower, &f.LowerPPS, &f.Lower}, {upper, &f.UpperPPS, &f.Upper}} {
+		pps := side.bound.pps
+		*side.basis = Basis{By: "model"}
+		if t, ok := h.settled(side.bound); ok {
+			pps = t.load()
+			*side.basis = Basis{By: "trial", Seconds: t.Outcome.Seconds, LossRate: t.LossRate}
+		} else if h.attempts(side.bound.purpose) > 0 {
+			r.remark("%s: trials contradict the model; it is the model's", side.bound.purpose)
+		}
+		if pps <= h.o.MaxPPS {
+			*side.pps = &pps
+		} else {
+			*side.basis = Basis{}
+		}
+	}
+	if f.LowerPPS != nil {
+		through := *f.LowerPPS * (1 - f.Lower.LossRate)
+		if f.Lower.By == "model" {
+			through = *f.LowerPPS * (1 - f.LossRatio)
+		}
+		f.ThroughputPPS = &through
+	}
+	r.wide(f, h.o.Width)
+}
+
+// wide remarks on bounds that are further apart than was aimed at.
+func (r *Result) wide(f *Found, width float64) {
+	if f.LowerPPS == nil || f.UpperPPS == nil {
+		return
+	}
+	if apart := *f.UpperPPS / *f.LowerPPS - 1; apart > width*1.05 {
+		r.remark("%s: the bounds are %.2g %% apart; %.2g %% were aimed at", f.Name, apart*100, width*100)
+	}
+}
+
+func (r *Result) remark(format string, args ...any) {
+	r.Remarks = append(r.Remarks, fmt.Sprintf(format, args...))
+}
+
+// characterize says what the device is believed to be.
+func (h *hunt) characterize(b belief, r *Result) {
+	_, _, middle := b.interval()
+	r.Device = Likely{
+		CapacityPPS:   middle,
+		SpreadSeconds: b.mean(func(h hypothesis) float64 { return h.sigma }),
+		BufferSeconds: b.mean(func(h hypothesis) float64 { return h.buffer }),
+		Collapse:      b.mean(func(h hypothesis) float64 { return h.collapse }),
+	}
+	if other := b.mean(func(h hypothesis) float64 { return min(1, h.other) }); other > 0.5 {
+		likeliest := slices.MaxFunc(b.all, func(x, y hypothesis) int {
+			if x.weight < y.weight {
+				return -1
+			}
+			return 1
+		})
+		r.Device.SplitPPS = likeliest.other
+		if likeliest.other > 0 {
+			r.remark("some seconds carried about %.4g packets per second instead of %.4g", likeliest.other, middle)
+		}
+	}
+	if b.split() {
+		r.remark("the trials fit more than one capacity")
+	}
+	for _, t := range h.trials {
+		if expected := min(t.load(), middle); !h.clean(t) && t.rate() < expected {
+			worst := middle - (expected-t.rate())*t.Outcome.Seconds
+			if r.WorstPPS == 0 || worst < r.WorstPPS {
+				r.WorstPPS = max(0, worst)
+			}
+		}
+	}
+}
+
+func (h *hunt) deviations() []string {
+	if h.o.Mode == Compliant {
+		return []string{"one frame size; RFC 2544 asks for seven"}
+	}
+	return []string{
+		"trials of 1 to 3 s; RFC 2544 asks for 60 s",
+		"a bound holds for the typical second: up to half of the seconds may lose packets",
+		"bounds are placed by a model of the loss against the load",
+		"one frame size; RFC 2544 asks for seven",
+	}
+}
+
+// Check refuses a result that was read and cannot have been found.
+func (r *Result) Check() error {
+	for _, f := range []Found{r.NDR, r.PDR} {
+		for _, pps := range []*float64{f.LowerPPS, f.UpperPPS, f.ThroughputPPS, f.EstimatePPS} {
+			if pps != nil && !(*pps >= 0 && *pps <= 1e12) {
+				return fmt.Errorf("%s: found a rate of %g packets per second", f.Name, *pps)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,58 @@
+package search
+
+import (
+	"context"
+	"fmt"
+	"math"
+)
+
+// Trial is what a device is asked: a load for a time.
+type Trial struct {
+	PPS        float64 `json:"pps"`         // packets per second
+	FrameBytes int     `json:"frame_bytes"` // with FCS
+	Seconds    float64 `json:"seconds"`     // of sending; late packets are waited for beyond it
+}
+
+// Outcome is what came of a trial.
+type Outcome struct {
+	Sent     uint64  `json:"sent"`
+	Received uint64  `json:"received"` // different packets, late ones included
+	Seconds  float64 `json:"seconds"`  // of sending, as they passed for the device: simulated ones may differ from the clock's
+}
+
+// Device is a device under test between a generator and a receiver.
+type Device interface {
+	Trial(ctx context.Context, t Trial) (Outcome, error)
+}
+
+// Tried is a trial with what came of it.
+type Tried struct {
+	Trial
+	Outcome  Outcome `json:"outcome"`
+	Purpose  string  `json:"purpose"`   // why it was done
+	LossRate float64 `json:"loss_rate"` // share of the packets sent that did not arrive, 0–1
+}
+
+// load is the rate that was really sent, packets per second.
+func (t Tried) load() float64 { return float64(t.Outcome.Sent) / t.Outcome.Seconds }
+
+// rate is the rate that came through, packets per second; buffers that drained after the end are in it.
+func (t Tried) rate() float64 { return float64(t.Outcome.Received) / t.Outcome.Seconds }
+
+// short tells that the generator sent clearly less than it was asked to.
+func (t Tried) short() bool { return t.load() < 0.95*t.PPS }
+
+func (t Tried) lossless() bool { return t.Outcome.Received >= t.Outcome.Sent }
+
+// tried checks an outcome and joins it to its trial.
+func tried(t Trial, purpose string, o Outcome) (Tried, error) {
+	switch {
+	case o.Sent == 0:
+		return Tried{}, fmt.Errorf("a trial of %g packets per second over %g s sent nothing", t.PPS, t.Seconds)
+	case !(o.Seconds > 0) || math.IsInf(o.Seconds, 0):
+		return Tried{}, fmt.Errorf("a trial of %g s took %g s: expected more than nothing", t.Seconds, o.Seconds)
+	case o.Received > o.Sent:
+		return Tried{}, fmt.Errorf("a trial sent %d packets and received %d: expected no more than were sent", o.Sent, o.Received)
+	}
+	return Tried{Trial: t, Outcome: o, Purpose: purpose, LossRate: 1 - float64(o.Received)/float64(o.Sent)}, nil
+}
