@@ -4,7 +4,7 @@ GO      ?= go
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo 0.1.0)
 export CGO_ENABLED = 0
 
-.PHONY: demo test build deps deps-test lint generate check-generated test-unit test-netns test-lab test-faults bench bench-field bench-generator bench-placement fuzz clean clean-lab
+.PHONY: demo test build deps deps-test lint generate check-generated test-unit test-netns test-lab test-faults bench bench-field bench-generator bench-search bench-placement fuzz clean clean-lab
 
 demo: deps build            ## the main job on a real host in a box, ends with an HTML report in out/demo
 	bin/mpps demo --out out/demo
@@ -54,6 +54,9 @@ bench-field: deps build     ## generators, transactions and CPU times beside tho
 
 bench-generator: deps build ## the generators of bench-field alone
 	scripts/bench-field -parts generators
+
+bench-search:               ## our search beside MLRsearch on simulated devices: seconds, errors, coverage, on fixed seeds
+	scripts/bench-search
 
 bench-placement: deps build ## a guest in the emulated host as libvirt leaves it and as placed, in turns, and 30 random big hosts
 	$(GO) test -count=1 -v -run TestImprovement ./internal/placement

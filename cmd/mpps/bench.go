@@ -80,7 +80,8 @@ type benchFlags struct {
 	changed  func(flag string) bool
 }
 
-func (f *benchFlags) add(cmd *cobra.Command) {
+// addEnds adds the flags that name the ends.
+func (f *benchFlags) addEnds(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.from, "from", "", "interface that sends: IFACE or netns:NAME/IFACE")
 	flags.StringVar(&f.to, "to", "", "interface that receives: IFACE or netns:NAME/IFACE")
@@ -88,6 +89,11 @@ func (f *benchFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.nic, "guest-nic", "", "the agent's interface (default: the one with the agent's address)")
 	flags.StringVar(&f.secretFile, "secret-file", "", "file with the secret that the agent was given")
 	flags.BoolVar(&f.reverse, "reverse", false, "the far end sends")
+}
+
+func (f *benchFlags) add(cmd *cobra.Command) {
+	f.addEnds(cmd)
+	flags := cmd.Flags()
 	flags.DurationVar(&f.duration, "duration", 5*time.Second, "of one trial")
 	flags.DurationVar(&f.warmUp, "warm-up", 500*time.Millisecond, "traffic before the first trial, not counted")
 	flags.IntVar(&f.repeat, "repeat", 6, "trials; fewer than 6 give no interval of 95 %")

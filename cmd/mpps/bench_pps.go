@@ -54,24 +54,30 @@ softirq and guest time, the generator included.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runPPS(cmd.Context(), &f) },
 	}
 	f.add(cmd)
+	f.addPath(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&f.rate, "rate", "0", "packets per second, such as 100k; 0 is as fast as possible")
+	flags.BoolVar(&f.latency, "latency", false, "stamp frames and tell their one-way delays; costs the generator speed (default: with --rate)")
+	return cmd
+}
+
+// addPath adds the flags that say how packets are sent and counted.
+func (f *ppsFlags) addPath(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.via, "via", "", "bridge of this host that leads to the agent, or with --forward to the guest")
 	flags.BoolVar(&f.forward, "forward", false, "through a guest or router, from --from or --via to --to or --out")
 	flags.StringVar(&f.out, "out", "", "with --forward: bridge of this host on the far side of the guest")
 	flags.StringVar(&f.gateway, "gateway", "", "with --forward: the guest's address on the sending side, if it routes;\nits route to 198.19.0.1 is what is used, with --reverse that to 198.18.0.1")
 	flags.StringVar(&f.gatewayMAC, "gateway-mac", "", "with --forward: its MAC address, instead of --gateway")
-	flags.StringVar(&f.rate, "rate", "0", "packets per second, such as 100k; 0 is as fast as possible")
 	flags.StringVar(&f.frame, "frame", "64", "frame size in bytes, with FCS: 64 to 1518, or imix")
 	flags.BoolVar(&f.imix, "imix", false, "the same as --frame imix")
-	flags.BoolVar(&f.twoWay, "two-way", false, "send in both directions at once; --rate is that of each")
+	flags.BoolVar(&f.twoWay, "two-way", false, "send in both directions at once; rates are those of each")
 	flags.IntVar(&f.flows, "flows", 16, "distinct source addresses and ports")
 	flags.StringVar(&f.generator, "generator", "auto", "auto, xdp, af_packet, or pktgen: the kernel's, if its module is loaded")
 	flags.IntVar(&f.clone, "clone-skb", 0, "with pktgen: how often a frame is sent before the next is made;\nsuch frames have no sequence numbers of their own")
 	flags.IntVar(&f.burst, "burst", 1, "with pktgen: copies of a frame handed over at once; as --clone-skb")
 	flags.StringVar(&f.sink, "sink", "auto", "auto, xdp, xdp-skb or af_packet: name one for results that are to be compared")
 	flags.StringVar(&f.cpus, "cpus", "", "CPUs that the generator runs on, one worker each (default: one of the first allowed)")
-	flags.BoolVar(&f.latency, "latency", false, "stamp frames and tell their one-way delays; costs the generator speed (default: with --rate)")
-	return cmd
 }
 
 // plan turns the flags into a load, options and ends.

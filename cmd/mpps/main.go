@@ -136,7 +136,7 @@ func (a *app) commands() []*cobra.Command {
 	return []*cobra.Command{
 		a.inspectCommand(), a.snapshotCommand(), a.auditCommand(), a.attestCommand(), a.explainCommand(), a.planCommand(), a.placeCommand(),
 		a.applyCommand(), a.confirmCommand(), a.rollbackCommand(), a.restoreCommand(), a.statusCommand(), a.verifyCommand(), a.historyCommand(),
-		a.domainCommand(), a.benchCommand(), a.agentCommand(), a.reportCommand(), a.labCommand(), a.demoCommand(),
+		a.domainCommand(), a.benchCommand(), a.searchCommand(), a.agentCommand(), a.reportCommand(), a.labCommand(), a.demoCommand(),
 	}
 }
 
@@ -158,6 +158,7 @@ microsecond it can, and proves it.
   mpps apply p.json                 change it, with undo
   mpps rollback                     put everything back
   mpps bench pps …                  measure, before and after
+  mpps search …                     the highest rate without loss
 
 Exit codes: 0 all well · 1 failed · 2 changes pending or made (with
 --detailed-exit-code) · 3 not configured · 4 drifted, or findings at or above

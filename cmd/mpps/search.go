@@ -15,7 +15,6 @@ import (
 	"mpps/internal/goal"
 	"mpps/internal/measure"
 	"mpps/internal/measure/adapter"
-	"mpps/internal/measure/rig"
 	"mpps/internal/measure/search"
 	"mpps/internal/report"
 	"mpps/internal/traffic"
@@ -61,6 +60,7 @@ receiver was the limit, not the device under test · 64 usage.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runSearch(cmd.Context(), &f) },
 	}
 	flags := cmd.Flags()
+	f.path.addEnds(cmd)
 	f.path.addPath(cmd)
 	flags.StringVar(&f.command, "trial-command", "", "program that does the trials, with its arguments")
 	flags.DurationVar(&f.grace, "trial-grace", 60*time.Second, "how long after a trial's time its answer is waited for")
@@ -79,15 +79,19 @@ receiver was the limit, not the device under test · 64 usage.`,
 }
 
 // pathFlagNames are the flags that belong to our own generator.
-var pathFlagNames = []string{"from", "to", "via", "agent", "guest-nic", "secret-file", "reverse", "generator", "sink", "cpus", "flows"}
+var pathFlagNames = []string{"from", "to", "via", "agent", "guest-nic", "secret-file", "reverse", "generator", "sink", "cpus", "flows", "imix",
+	"two-way", "forward", "out", "gateway", "gateway-mac", "clone-skb", "burst"}
 
 // options are what the flags ask for.
 func (f *searchFlags) options() (search.Options, error) {
-	o := search.Options{Mode: search.Fast, PDR: f.pdr, Width: f.width, Budget: f.budget, Final: f.final, FrameBytes: f.path.frame}
+	o := search.Options{Mode: search.Fast, PDR: f.pdr, Width: f.width, Budget: f.budget, Final: f.final}
 	if f.compliant {
 		o.Mode = search.Compliant
 	}
 	var err error
+	if o.FrameBytes, _, err = f.path.sizes(); err != nil {
+		return o, err
+	}
 	if o.MaxPPS, err = rateOf("max-pps", f.maxPPS); err != nil {
 		return o, err
 	}
@@ -132,8 +136,9 @@ func (f *searchFlags) options() (search.Options, error) {
 	if err := check.Check(); err != nil {
 		return o, usage(err, "")
 	}
-	if f.path.frame < traffic.MinFrame || f.command == "" && f.path.frame > traffic.MaxFrame || f.path.frame > 16384 {
-		return o, usage(fmt.Errorf("frames of %d bytes: expected %d to %d", f.path.frame, traffic.MinFrame, traffic.MaxFrame), "sizes count the FCS, as in RFC 2544")
+	// Other generators may have larger frames than ours.
+	if most := map[bool]int{true: 16 << 10, false: traffic.MaxFrame}[f.command != ""]; o.FrameBytes < traffic.MinFrame || o.FrameBytes > most {
+		return o, usage(fmt.Errorf("frames of %d bytes: expected %d to %d", o.FrameBytes, traffic.MinFrame, most), "sizes count the FCS, as in RFC 2544")
 	}
 	return o, nil
 }
@@ -261,5 +266,3 @@ func (a *app) finishSearch(ctx context.Context, s *measure.Search, f *searchFlag
 	}
 	return nil
 }
-
-var _ = rig.MaxFlows

@@ -35,7 +35,16 @@ func (h *hunt) compliant(ctx context.Context) (belief, error) {
 		}
 		b = h.believe()
 	}
+	if _, _, middle := b.interval(); h.afford(6) {
+		if err := h.seekFloor(ctx, middle); err != nil {
+			return b, err
+		}
+		b = h.believe()
+	}
 	for _, goal := range h.o.goals() {
+		if h.floor > 0 && goal.LossRatio <= h.floor {
+			continue
+		}
 		if err := h.prove(ctx, b, goal); err != nil {
 			return b, err
 		}
@@ -55,7 +64,7 @@ func (h *hunt) finalAtLimit(ctx context.Context) error {
 
 // prove finds both bounds of a goal.
 func (h *hunt) prove(ctx context.Context, b belief, goal Goal) error {
-	load := h.expected(b, goal)
+	load, failed := h.expected(b, goal), 0
 	for range finals {
 		if load = min(load, h.o.MaxPPS); !h.afford(h.o.Final.Seconds()) {
 			return nil
@@ -72,9 +81,15 @@ func (h *hunt) prove(ctx context.Context, b belief, goal Goal) error {
 			load = higher
 			continue
 		}
-		if goal.LossRatio == 0 && h.floor == 0 && h.attempts("loss at any load") == 0 && t.LossRate < 0.01 {
-			if err := h.seekFloor(ctx, load); err != nil || h.floor > 0 {
+		if failed++; failed == 2 && goal.LossRatio == 0 && h.floor == 0 && h.afford(h.o.Final.Seconds()) {
+			// What is lost so rarely that a second does not show it may be lost at any load.
+			half, err := h.try(ctx, load/2, h.o.Final.Seconds(), "final trial at half the load")
+			if err != nil {
 				return err
+			}
+			if !half.lossless() {
+				h.floor = half.LossRate
+				return nil
 			}
 		}
 		if load, err = h.lower(ctx, b, goal, t); err != nil {
@@ -127,8 +142,8 @@ func (h *hunt) lower(ctx context.Context, b belief, goal Goal, t Tried) (float64
 		}
 	}
 	next := (load - lost) * (1 - 2*sigma - 0.0002)
-	if best := h.best(goal, true); best > 0 && next <= best {
-		next = math.Sqrt(best * load)
+	if best, ok := h.proof(goal); ok && next <= best.load() {
+		next = math.Sqrt(best.load() * load)
 	}
 	return max(next, load/2), nil
 }
@@ -140,8 +155,8 @@ func (h *hunt) cap(ctx context.Context, b belief, goal Goal, t Tried) (higher fl
 	if t.load() >= h.o.MaxPPS*(1-1e-9) || h.attempts(goal.Name+" final trial") > finals-1 {
 		return 0, nil
 	}
-	upper := h.best(goal, false)
-	if upper > 0 && upper <= t.load()*(1+h.o.Width) {
+	upper, refuted := h.refuted(goal)
+	if refuted && upper.load() <= t.load()*(1+h.o.Width) {
 		return 0, nil
 	}
 	// A buffer hides what is too much by so little, for as long as it takes to fill it.
@@ -161,51 +176,49 @@ func (h *hunt) cap(ctx context.Context, b belief, goal Goal, t Tried) (higher fl
 		}
 		spent, seconds = spent+seconds, min(3, max(2, seconds))
 	}
-	if upper > t.load()*(1+4*h.o.Width) {
-		return math.Sqrt(t.load() * upper), nil
+	if refuted && upper.load() > t.load()*(1+4*h.o.Width) {
+		return math.Sqrt(t.load() * upper.load()), nil
 	}
 	return near, nil
 }
 
-// best is the highest load whose final trial passed a goal, below all that did not, or else the lowest of a trial that did
-// not; 0 for none.
-func (h *hunt) best(goal Goal, lower bool) float64 {
-	t, ok := h.proof(goal, lower)
-	if !ok {
-		return 0
-	}
-	return t.load()
-}
-
-func (h *hunt) proof(goal Goal, lower bool) (best Tried, ok bool) {
-	var failed *Tried
-	for i := range h.trials {
-		t := &h.trials[i]
-		if !h.passes(*t, goal.LossRatio) && (failed == nil || t.load() < failed.load()) {
-			failed = t
+// proof is the highest load whose final trial passed a goal, below all that did not: the lower bound. With a share of loss
+// allowed, short trials that lost more in a bad second say nothing against a final trial in which it evens out.
+func (h *hunt) proof(goal Goal) (best Tried, ok bool) {
+	failed := math.Inf(1)
+	for _, t := range h.trials {
+		if !h.passes(t, goal.LossRatio) && (goal.LossRatio == 0 || final(t)) {
+			failed = min(failed, t.load())
 		}
-	}
-	if !lower {
-		if failed == nil {
-			return Tried{}, false
-		}
-		return *failed, true
 	}
 	for _, t := range h.trials {
-		if !strings.Contains(t.Purpose, "final trial") || !h.passes(t, goal.LossRatio) {
-			continue
-		}
-		if (failed == nil || t.load() < failed.load()) && (!ok || t.load() > best.load()) {
+		if final(t) && h.passes(t, goal.LossRatio) && t.load() < failed && (!ok || t.load() > best.load()) {
 			best, ok = t, true
 		}
 	}
 	return best, ok
 }
 
+// refuted is the lowest load above the lower bound at which a trial did not pass: the upper bound.
+func (h *hunt) refuted(goal Goal) (least Tried, ok bool) {
+	proof, proven := h.proof(goal)
+	for _, t := range h.trials {
+		if h.passes(t, goal.LossRatio) || proven && t.load() <= proof.load() || !proven && goal.LossRatio > 0 && !final(t) {
+			continue
+		}
+		if !ok || t.load() < least.load() {
+			least, ok = t, true
+		}
+	}
+	return least, ok
+}
+
+func final(t Tried) bool { return strings.Contains(t.Purpose, "final trial") }
+
 // proven fills in what final trials proved.
 func (h *hunt) proven(f *Found, r *Result) {
 	f.Confidence = 0
-	if t, ok := h.proof(f.Goal, true); ok {
+	if t, ok := h.proof(f.Goal); ok {
 		load := t.load()
 		through := load * (1 - t.LossRate)
 		f.LowerPPS, f.ThroughputPPS, f.EstimatePPS = &load, &through, &load
@@ -213,7 +226,7 @@ func (h *hunt) proven(f *Found, r *Result) {
 	} else {
 		r.remark("%s: no final trial passed", f.Name)
 	}
-	if t, ok := h.proof(f.Goal, false); ok {
+	if t, ok := h.refuted(f.Goal); ok {
 		load := t.load()
 		f.UpperPPS = &load
 		f.Upper = Basis{By: "trial", Seconds: t.Outcome.Seconds, LossRate: t.LossRate}

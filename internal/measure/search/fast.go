@@ -22,7 +22,7 @@ func (h *hunt) fast(ctx context.Context) (belief, error) {
 		if !more || !h.afford(next.seconds) {
 			return b, nil
 		}
-		if h.floor == 0 && h.attempts("NDR lower bound") == 2 && h.attempts("loss at any load") == 0 {
+		if h.floor == 0 && h.afford(6) && h.attempts("NDR lower bound") == 2 && h.attempts("loss at any load") == 0 {
 			if lower, _ := h.bounds(b, "NDR", 0); !h.settles(lower) {
 				if err := h.seekFloor(ctx, b.quantile(0.5)); err != nil {
 					return b, err
@@ -41,8 +41,11 @@ func (h *hunt) fast(ctx context.Context) (belief, error) {
 // rough approaches the capacity and tells a buffer from it by a longer trial.
 func (h *hunt) rough(ctx context.Context) (belief, error) {
 	over, err := h.approach(ctx)
-	if err != nil || !over {
+	switch {
+	case err != nil || !over:
 		return belief{}, err
+	case !h.afford(3):
+		return h.believe(), nil
 	}
 	if _, err := h.try(ctx, h.trials[len(h.trials)-1].rate()*1.06, 3, "longer"); err != nil {
 		return h.believe(), err

@@ -13,6 +13,7 @@ type hunt struct {
 	spent  float64 // seconds of traffic
 	floor  float64 // share of the packets that is lost at any load, once found
 	lag    float64 // what a generator has to be asked for to send 1, by the last trial
+	ended  bool    // the budget was
 }
 
 // try does a trial; loads beyond those allowed are brought to the limit. Generators that pace in batches fall short by some
@@ -42,7 +43,10 @@ func (h *hunt) try(ctx context.Context, pps, seconds float64, purpose string) (T
 }
 
 // afford tells whether the budget has room for so many seconds more.
-func (h *hunt) afford(seconds float64) bool { return h.spent+seconds <= h.o.Budget.Seconds() }
+func (h *hunt) afford(seconds float64) bool {
+	h.ended = h.ended || h.spent+seconds > h.o.Budget.Seconds()
+	return !h.ended
+}
 
 // clean tells whether a trial lost nothing but what is lost at any load.
 func (h *hunt) clean(t Tried) bool {
@@ -66,6 +70,9 @@ func (h *hunt) passes(t Tried, loss float64) bool {
 func (h *hunt) approach(ctx context.Context) (bool, error) {
 	load, carried, over := h.o.MaxPPS, h.o.MinPPS, math.Inf(1)
 	for {
+		if len(h.trials) > 0 && !h.afford(1) {
+			return !math.IsInf(over, 0), nil
+		}
 		t, err := h.try(ctx, load, 1, "approach")
 		switch {
 		case err != nil:
@@ -113,7 +120,11 @@ func (h *hunt) believe() belief {
 func (h *hunt) seekFloor(ctx context.Context, capacity float64) error {
 	var sent, lost uint64
 	for _, part := range []float64{0.5, 0.1} {
-		t, err := h.try(ctx, capacity*part, 1, "loss at any load")
+		seconds := 1.0
+		if lost > 0 { // long enough for some ten packets to be lost
+			seconds = min(max(1, math.Ceil(10*float64(sent)/float64(lost)/(capacity*part))), 5)
+		}
+		t, err := h.try(ctx, capacity*part, seconds, "loss at any load")
 		if err != nil {
 			return err
 		}

@@ -150,7 +150,7 @@ func believe(trials []Tried) belief {
 		for _, h := range suggested(all) {
 			h.sigma = n.sigma
 			for _, h.other = range others(all, h) {
-				h.weight = h.log(all)
+				h.weight = h.log(all, math.Inf(-1))
 				centres = append(centres, h)
 			}
 		}
@@ -165,26 +165,55 @@ func believe(trials []Tried) belief {
 	}
 	var b belief
 	for _, h := range lattice {
-		for _, n := range sigmas {
-			if n.sigma == h.sigma {
-				h.weight = math.Log(h.weight*n.prior) + h.log(all)
-			}
+		if l := h.log(all, centres[0].weight); !math.IsInf(l, -1) {
+			h.weight = math.Log(h.weight*priorOf(h.sigma)) + l
+			b.all = append(b.all, h)
 		}
-		b.all = append(b.all, h)
 	}
 	b.normalize()
 	return b
 }
 
-// log is the logarithm of the likelihood of all trials.
-func (h hypothesis) log(trials []seen) float64 {
-	var sum [len(odds)]float64
+func priorOf(sigma float64) float64 {
+	for _, n := range sigmas {
+		if n.sigma == sigma {
+			return n.prior
+		}
+	}
+	return 0
+}
+
+// negligible is how far below the best a logarithm of a likelihood weighs nothing.
+const negligible = 25
+
+// log is the logarithm of the likelihood of all trials. What is clearly below least is not worked out to the end.
+func (h hypothesis) log(trials []seen, least float64) float64 {
+	var sum, product [len(odds)]float64
 	for i := range odds {
-		sum[i] = math.Log(odds[i].prior)
+		product[i] = odds[i].prior
+	}
+	// No trial adds more than the logarithm of its highest density, and one that lost nothing adds nothing.
+	highest, left := math.Log(1/(math.Hypot(h.sigma/2, slack)*math.Sqrt(2*math.Pi))), 0.0
+	for i := range trials {
+		if !trials[i].lossless {
+			left += max(0, highest)
+		}
 	}
 	for i := range trials {
+		if !trials[i].lossless {
+			left -= max(0, highest)
+		}
 		for j, x := range h.likelihood(&trials[i]) {
-			sum[j] += math.Log(x + 1e-300)
+			product[j] *= x + 1e-60
+		}
+		if i%3 != 2 && i != len(trials)-1 { // three factors cannot leave the range of numbers
+			continue
+		}
+		for j := range odds {
+			sum[j], product[j] = sum[j]+math.Log(product[j]), 1
+		}
+		if slices.Max(sum[:])+left < least-negligible {
+			return math.Inf(-1)
 		}
 	}
 	most := slices.Max(sum[:])

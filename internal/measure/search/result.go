@@ -2,6 +2,7 @@ package search
 
 import (
 	"fmt"
+	"math"
 	"slices"
 )
 
@@ -15,7 +16,8 @@ type Result struct {
 	Trials  int     `json:"trials"`
 	// LossySeconds are those of trials at or below the NDR's lower bound that lost packets: with stalls there are some.
 	LossySeconds float64 `json:"lossy_seconds"`
-	// Worst is the least rate that any second may have carried, by what trials below the capacity lost, packets per second.
+	// Worst is the least rate that any second may have carried, packets per second: what a trial lost beyond the usual, taken to
+	// have been lost in one second. 0: no trial lost so much.
 	WorstPPS  float64 `json:"worst_second_pps,omitempty"`
 	FloorRate float64 `json:"loss_floor,omitempty"` // share of packets that is lost at any load
 	// Irregular says that trials contradict each other or the bounds could not be had as they should be, and Remarks how.
@@ -63,6 +65,9 @@ type Basis struct {
 
 // result sums a hunt up.
 func (h *hunt) result(b belief) *Result {
+	if h.floor > 0 && len(b.all) > 0 {
+		h.floor = h.pooled(b.quantile(0.5))
+	}
 	r := &Result{
 		Mode: h.o.Mode, Seconds: h.spent, Trials: len(h.trials), FloorRate: h.floor, LimitedBy: "device",
 		Remarks: []string{}, Deviations: h.deviations(), Tried: h.trials,
@@ -94,6 +99,9 @@ func (h *hunt) result(b belief) *Result {
 		if r.NDR.LowerPPS != nil && !h.clean(t) && t.load() <= *r.NDR.LowerPPS*(1+1e-9) {
 			r.LossySeconds += t.Outcome.Seconds
 		}
+	}
+	if h.ended {
+		r.remark("the budget of %v of traffic ended before the search did", h.o.Budget)
 	}
 	r.Irregular = len(r.Remarks) > 0
 	return r
@@ -189,13 +197,26 @@ func (h *hunt) characterize(b belief, r *Result) {
 		r.remark("the trials fit more than one capacity")
 	}
 	for _, t := range h.trials {
-		if expected := min(t.load(), middle); !h.clean(t) && t.rate() < expected {
-			worst := middle - (expected-t.rate())*t.Outcome.Seconds
-			if r.WorstPPS == 0 || worst < r.WorstPPS {
-				r.WorstPPS = max(0, worst)
-			}
+		missing := (min(t.load(), middle)-t.rate())/middle - h.floor
+		noise := 4*r.Device.SpreadSeconds/math.Sqrt(t.Outcome.Seconds) + 2*slack
+		if worst := middle * (1 - missing*t.Outcome.Seconds); missing > noise && (r.WorstPPS == 0 || worst < r.WorstPPS) {
+			r.WorstPPS = max(1, worst)
 		}
 	}
+}
+
+// pooled is the share that is lost at any load, by all trials clearly below the capacity.
+func (h *hunt) pooled(capacity float64) float64 {
+	var sent, lost uint64
+	for _, t := range h.trials {
+		if t.load() < 0.995*capacity && h.clean(t) {
+			sent, lost = sent+t.Outcome.Sent, lost+t.Outcome.Sent-t.Outcome.Received
+		}
+	}
+	if sent == 0 {
+		return h.floor
+	}
+	return float64(lost) / float64(sent)
 }
 
 func (h *hunt) deviations() []string {
