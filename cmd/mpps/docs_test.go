@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kballard/go-shellquote"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -63,7 +64,10 @@ func commandsIn(where, shell string) []written {
 	for line := range strings.Lines(strings.ReplaceAll(shell, "\\\n", " ")) {
 		line, _, _ = strings.Cut(line, " #")
 		for _, part := range regexp.MustCompile(`&&|\|\||[|;]`).Split(line, -1) {
-			words := strings.Fields(strings.TrimPrefix(strings.TrimSpace(part), "$ "))
+			words, err := shellquote.Split(strings.TrimPrefix(strings.TrimSpace(part), "$ "))
+			if err != nil { // a sentence with an apostrophe
+				words = strings.Fields(part)
+			}
 			for len(words) > 0 && (words[0] == "sudo" || strings.Contains(words[0], "=")) {
 				words = words[1:]
 			}

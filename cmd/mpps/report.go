@@ -88,6 +88,11 @@ func (a *app) reprint(cmd *cobra.Command, results []saved, f *reportFlags) error
 	if changed := cmd.Flags().Changed; a.format != "json" && (changed("plan") || changed("title")) {
 		return usage(fmt.Errorf("--format %s has no place for --plan and --title", a.format), "they belong to --format html and json")
 	}
+	for _, r := range results {
+		if r.found != nil && a.foreign() {
+			return usage(fmt.Errorf("--format %s has no place for a search, which has bounds and not samples", a.format), "--format html, text and json have it")
+		}
+	}
 	doc, err := f.document(results)
 	if err != nil {
 		return err

@@ -11,13 +11,14 @@ import (
 	"mpps/internal/report"
 )
 
-// saved is what a file of bench holds: a run, the two of an interleaved comparison with its verdict, or a campaign over
-// NIC modes.
+// saved is what a file of bench holds: a run, the two of an interleaved comparison with its verdict, a campaign over
+// NIC modes, or a search.
 type saved struct {
 	label string
 	run   *measure.Run
 	ab    *measure.AB
 	modes *measure.Modes
+	found *measure.Search
 }
 
 func readResults(files []string) ([]saved, error) {
@@ -46,6 +47,9 @@ func readResult(file string) (saved, error) {
 	case errors.Is(err, measure.ErrModes):
 		m, err := readModes(file)
 		return saved{modes: m}, err
+	case errors.Is(err, measure.ErrSearch):
+		s, err := readSearch(file)
+		return saved{label: searchLabel(s, file), found: s}, err
 	}
 	return saved{}, err
 }
@@ -56,6 +60,8 @@ func (r *saved) addTo(doc *report.Document) {
 		doc.Add(r.label, r.run)
 	case r.modes != nil:
 		doc.AddModes(r.modes)
+	case r.found != nil:
+		doc.AddSearch(r.label, r.found)
 	default:
 		for _, w := range r.ab.Warnings {
 			doc.Warn(report.Warning(w))
@@ -70,6 +76,8 @@ func (r *saved) draw(t *report.Text) {
 		drawRun(t, r.run, nil)
 	case r.modes != nil:
 		drawModes(t, r.modes, nil)
+	case r.found != nil:
+		drawSearch(t, r.found, nil)
 	default:
 		drawAB(t, r.ab, nil)
 	}
@@ -81,6 +89,7 @@ func (r *saved) export(s *export.Set, f export.Format) {
 		s.Add(r.label, r.run)
 	case r.modes != nil:
 		s.AddModes(r.modes, f)
+	case r.found != nil: // none of the other programs has a form for bounds; reprint refuses it
 	default:
 		s.AddAB("", r.ab)
 	}
@@ -99,11 +108,36 @@ func readAB(file string) (*measure.AB, error) {
 	return ab, nil
 }
 
+func readSearch(file string) (*measure.Search, error) {
+	f, err := openJSON(file)
+	if err != nil {
+		return nil, failed(fmt.Errorf("search: %w", err), "make one with 'mpps search … -o FILE'")
+	}
+	defer f.Close()
+	s, err := measure.DecodeSearch(f)
+	if err != nil {
+		return nil, failed(fmt.Errorf("search %s: %w", file, err), "make a new one with 'mpps search … -o FILE'")
+	}
+	return s, nil
+}
+
 // seriesLabel is a run's own name, or its file's.
 func seriesLabel(r *measure.Run, file string) string {
 	if r.Name != "" {
 		return r.Name
 	}
+	return fileLabel(file)
+}
+
+func searchLabel(s *measure.Search, file string) string {
+	if s != nil && s.Name != "" {
+		return s.Name
+	}
+	return fileLabel(file)
+}
+
+// fileLabel is a file's name without its folder and its ending.
+func fileLabel(file string) string {
 	base := filepath.Base(file)
 	return base[:len(base)-len(filepath.Ext(base))]
 }

@@ -63,6 +63,7 @@ var answers = map[string]any{
 	"bench-ab":       measure.AB{},
 	"report-runs":    report.Document{},
 	"bench-modes":    measure.Modes{},
+	"search":         measure.Search{},
 	"agent":          agentReady{},
 	"domain-show":    domainShown{},
 	"domain-tune":    domainTuned{},
@@ -80,6 +81,7 @@ var files = map[string]struct {
 	"run":       {measure.Run{}, measure.Schema},
 	"ab":        {measure.AB{}, measure.SchemaAB},
 	"modes":     {measure.Modes{}, measure.SchemaModes},
+	"searched":  {measure.Search{}, measure.SchemaSearch},
 	"campaign":  {measure.CampaignLine{}, measure.SchemaCampaign}, // of each line
 	"report":    {report.Document{}, report.DocumentSchema},
 	"demo":      {demoResult{}, "mpps.demo/1"},
@@ -312,7 +314,9 @@ var promised = map[string][]string{
 	"status":    {"state", "rows[].id", "rows[].address", "rows[].wanted", "rows[].found", "rows[].state", "rows[].why"},
 	"verify":    {"state", "rows[].id", "rows[].address", "rows[].wanted", "rows[].found", "rows[].state", "rows[].why"},
 	"bench-pps": {"offered_pps", "sent", "received", "lost", "pps", "limited_by", "cpu_ns_per_packet", "samples[]"},
-	"demo":      {"before.pps", "before.samples[]", "after.pps", "after.samples[]", "changes[]", "rollback.identical", "seconds", "emulated"},
+	"search": {"ndr.lower_pps?", "ndr.upper_pps?", "ndr.throughput_pps?", "pdr.lower_pps?", "pdr.upper_pps?", "pdr.throughput_pps?", "seconds", "trials",
+		"lossy_seconds", "irregular"},
+	"demo": {"before.pps", "before.samples[]", "after.pps", "after.samples[]", "changes[]", "rollback.identical", "seconds", "emulated"},
 }
 
 // TestPromisedNames finds every promised name in the shipped schemas, where it must be required and must not be null.
@@ -370,17 +374,19 @@ func required(s map[string]any) []string {
 	return names
 }
 
-// stepInto is the schema of a member that must stand in an object; "name[]" that of the elements of a list.
+// stepInto is the schema of a member that must stand in an object; "name[]" that of the elements of a list, "name?" one that
+// may be null.
 func stepInto(t *testing.T, root, s map[string]any, step string) map[string]any {
 	t.Helper()
 	name, isList := strings.CutSuffix(step, "[]")
+	name, mayBeNull := strings.CutSuffix(name, "?")
 	properties, _ := s["properties"].(map[string]any)
 	member, there := properties[name].(map[string]any)
 	if !there || !slices.Contains(required(s), name) {
 		t.Fatalf("%v: %s is not always there", root["$id"], step)
 	}
-	if _, orNull := member["anyOf"]; orNull {
-		t.Errorf("%v: %s may be null", root["$id"], step)
+	if _, orNull := member["anyOf"]; orNull != mayBeNull {
+		t.Errorf("%v: %s is null where it should not be, or never", root["$id"], step)
 	}
 	member = resolve(root, member)
 	if isList {

@@ -48,7 +48,7 @@ RFC 2544 wants them.
 
   mpps search --from netns:A/veth0 --to netns:B/veth1
   mpps search --via br0 --agent 10.50.0.2:7878 -o ndr.json
-  mpps search --trial-command './trex.py --server 192.0.2.9' --max-pps 14.88M
+  mpps search --trial-command 'trex.py --server 192.0.2.9' --max-pps 14.88M
 
 Any other generator by --trial-command: the program is started once, without a
 shell, and is given a line {"pps", "frame_bytes", "seconds"} for each trial,

@@ -17,34 +17,36 @@ const everything = "everything"
 // imports lists, for each package, which packages of this module it may import directly. Imports point one way: what
 // stands further down may use what stands above it. docs/ARCHITECTURE.md has the same table.
 var imports = map[string][]string{
-	"datapath":           {},
-	"setting":            {},
-	"goal":               {"setting"},
-	"domain":             {"setting"},
-	"facts":              {"setting", "domain"},
-	"placement":          {"setting", "facts", "goal"},
-	"knob":               {"datapath", "setting", "facts", "goal", "placement", "domain"},
-	"audit":              {"datapath", "setting", "facts", "goal", "knob", "placement"},
-	"site":               {"setting", "knob"},
-	"plan":               {"datapath", "setting", "facts", "goal", "knob", "audit", "placement"},
-	"lasting":            {"datapath", "setting", "facts", "goal", "knob", "plan"},
-	"journal":            {"setting", "goal"},
-	"apply":              {"setting", "facts", "goal", "plan", "lasting", "journal"},
-	"host":               {"setting", "facts", "domain"},
-	"traffic":            {},
-	"traffic/talk":       {"traffic"},
-	"traffic/agent":      {"traffic", "traffic/talk"},
-	"measure/search":     {},
-	"measure/adapter":    {"measure/search"},
-	"measure":            {"measure/search"},
-	"measure/export":     {"measure"},
-	"measure/rig":        {"measure", "traffic", "traffic/agent", "traffic/talk"},
-	"measure/fieldbench": {"measure", "measure/rig", "traffic"},
-	"report":             {"datapath", "setting", "domain", "facts", "goal", "placement", "knob", "audit", "plan", "journal", "apply", "measure"},
-	"lab":                {},
-	"lab/guestinit":      {},
-	"lab/labtest":        {"lab"},
-	"cmd/mpps":           {everything},
+	"datapath":                   {},
+	"setting":                    {},
+	"goal":                       {"setting"},
+	"domain":                     {"setting"},
+	"facts":                      {"setting", "domain"},
+	"placement":                  {"setting", "facts", "goal"},
+	"knob":                       {"datapath", "setting", "facts", "goal", "placement", "domain"},
+	"audit":                      {"datapath", "setting", "facts", "goal", "knob", "placement"},
+	"site":                       {"setting", "knob"},
+	"plan":                       {"datapath", "setting", "facts", "goal", "knob", "audit", "placement"},
+	"lasting":                    {"datapath", "setting", "facts", "goal", "knob", "plan"},
+	"journal":                    {"setting", "goal"},
+	"apply":                      {"setting", "facts", "goal", "plan", "lasting", "journal"},
+	"host":                       {"setting", "facts", "domain"},
+	"traffic":                    {},
+	"traffic/talk":               {"traffic"},
+	"traffic/agent":              {"traffic", "traffic/talk"},
+	"measure/search":             {},
+	"measure/search/simulated":   {},
+	"measure/search/searchbench": {"measure/search", "measure/search/simulated"},
+	"measure/adapter":            {"measure/search"},
+	"measure":                    {"measure/search"},
+	"measure/export":             {"measure"},
+	"measure/rig":                {"measure", "traffic", "traffic/agent", "traffic/talk"},
+	"measure/fieldbench":         {"measure", "measure/rig", "traffic"},
+	"report":                     {"datapath", "setting", "domain", "facts", "goal", "placement", "knob", "audit", "plan", "journal", "apply", "measure", "measure/search"},
+	"lab":                        {},
+	"lab/guestinit":              {},
+	"lab/labtest":                {"lab"},
+	"cmd/mpps":                   {everything},
 }
 
 // programs are the packages that may start programs. measure/fieldbench is a benchmark's own program, and the init of a guest
@@ -53,7 +55,7 @@ var programs = []string{"host", "measure/adapter", "lab", "lab/guestinit", "lab/
 
 // printers are the packages that may write to the standard streams, besides cmd/mpps/main.go, which hands them on. The
 // init of a guest has nobody to return to, nor has the end of a test process.
-var printers = []string{"report", "lab/guestinit", "lab/labtest", "measure/fieldbench"}
+var printers = []string{"report", "lab/guestinit", "lab/labtest", "measure/fieldbench", "measure/search/searchbench"}
 
 var rules = map[string]rule{
 	"imports point one way":             pointsOneWay,
