@@ -22,7 +22,12 @@ type talkFlags struct {
 	rate                           string
 	timeout, ramp                  time.Duration
 	sendfile                       bool
+	engine                         string
+	enginePort                     uint16
 }
+
+// ours is the engine that is no other program.
+const ours = "mpps"
 
 // streamRamp is how long a connection has to find its speed unless the user says otherwise: many round trips of any
 // path within a site.
@@ -54,6 +59,8 @@ A request over UDP that is not answered within --timeout is lost and counted.
 	}
 	f.add(cmd)
 	flags := cmd.Flags()
+	flags.StringVar(&f.engine, "engine", ours, "what makes the traffic: mpps, netperf or iperf3 (streams only), where installed")
+	flags.Uint16Var(&f.enginePort, "engine-port", 0, "with --agent: where the engine's server listens there (default: 12865, or 5201)")
 	flags.IntVar(&f.connections, "connections", 1, "TCP connections at a time, 1 to 1024")
 	if kind == measure.CRR {
 		cmd.Use, cmd.Short = "crr", "TCP connections per second: connect, request, response, close"
@@ -126,8 +133,34 @@ func (f *talkFlags) load(kind measure.Kind) (measure.Load, error) {
 	if err := rig.CheckLoad(load); err != nil {
 		return load, err
 	}
+	if err := f.otherEngine(kind, &load); err != nil {
+		return load, err
+	}
 	load.FrameBytes, load.Flows = 0, 0
 	return load, nil
+}
+
+// otherEngine checks what another program is asked for. Times that were not asked for are what it can do.
+func (f *talkFlags) otherEngine(kind measure.Kind, load *measure.Load) error {
+	if f.engine == ours {
+		if f.enginePort != 0 {
+			return usage(errors.New("--engine-port belongs to --engine netperf or iperf3"), "")
+		}
+		return nil
+	}
+	if f.enginePort != 0 && f.agent == "" {
+		return usage(errors.New("--engine-port belongs to --agent: otherwise the server is started here"), "")
+	}
+	if !f.changed("warm-up") {
+		load.WarmUp = time.Second
+	}
+	if kind == measure.Stream && !f.changed("ramp") {
+		load.Ramp = 0
+		if f.engine == "iperf3" {
+			load.Ramp = time.Second
+		}
+	}
+	return rig.CheckEngine(f.engine, kind, *load)
 }
 
 // transactions adds what only transactions have.
@@ -182,6 +215,7 @@ func (a *app) runTalk(ctx context.Context, kind measure.Kind, f *talkFlags) erro
 			ends: func(run *measure.Run) {
 				run.From, run.To = t.From, t.To
 				run.Environment.FarHost, run.Environment.FarKernel = t.FarHost, t.FarKernel
+				run.Environment.Engine = t.Engine.Version()
 			},
 			told:  func(*measure.Run) {},
 			close: t.Close,
@@ -195,6 +229,9 @@ func (f *talkFlags) talk(ctx context.Context, m *rig.Machine, kind measure.Kind)
 		if err != nil {
 			return nil, err
 		}
+		if f.engine != ours {
+			return rig.EngineWithAgent(ctx, m, f.engine, kind, o, f.enginePort, f.reverse)
+		}
 		return rig.TalkWithAgent(ctx, m, kind, o, f.reverse)
 	}
 	from, err := traffic.ParseEndpoint(f.from)
@@ -204,6 +241,9 @@ func (f *talkFlags) talk(ctx context.Context, m *rig.Machine, kind measure.Kind)
 	to, err := traffic.ParseEndpoint(f.to)
 	if err != nil {
 		return nil, usage(fmt.Errorf("--to: %w", err), "IFACE or netns:NAME/IFACE")
+	}
+	if f.engine != ours {
+		return rig.EngineBetween(ctx, m, f.engine, kind, from, to, f.reverse)
 	}
 	return rig.TalkBetween(m, kind, from, to, f.reverse)
 }

@@ -57,6 +57,9 @@ func place(e measure.Endpoint) string {
 
 func loadOf(r *measure.Run) string {
 	trials := fmt.Sprintf("%d × %v", r.Load.Repeat, r.Load.Duration)
+	if r.Environment.Engine != "" {
+		trials += " by " + r.Environment.Engine
+	}
 	switch r.Kind {
 	case measure.RR, measure.CRR:
 		loop := "closed loop"
@@ -73,7 +76,10 @@ func loadOf(r *measure.Run) string {
 		if r.Load.Sendfile {
 			how = ", by sendfile"
 		}
-		return fmt.Sprintf("%d connections%s, %s behind a ramp of %v", r.Load.Connections, how, trials, r.Load.Ramp)
+		if r.Load.Ramp > 0 {
+			how += fmt.Sprintf(", behind a ramp of %v", r.Load.Ramp)
+		}
+		return fmt.Sprintf("%d connections%s, %s", r.Load.Connections, how, trials)
 	}
 	pace := "as fast as possible"
 	if r.Load.Rate > 0 {

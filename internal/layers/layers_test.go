@@ -33,6 +33,7 @@ var imports = map[string][]string{
 	"host":                       {"setting", "facts", "domain"},
 	"traffic":                    {},
 	"traffic/talk":               {"traffic"},
+	"traffic/engine":             {"traffic"},
 	"traffic/agent":              {"traffic", "traffic/talk"},
 	"measure/search":             {},
 	"measure/search/simulated":   {},
@@ -40,7 +41,7 @@ var imports = map[string][]string{
 	"measure/adapter":            {"measure/search"},
 	"measure":                    {"measure/search"},
 	"measure/export":             {"measure"},
-	"measure/rig":                {"measure", "traffic", "traffic/agent", "traffic/talk"},
+	"measure/rig":                {"measure", "traffic", "traffic/agent", "traffic/engine", "traffic/talk"},
 	"measure/fieldbench":         {"measure", "measure/rig", "traffic"},
 	"report":                     {"datapath", "setting", "domain", "facts", "goal", "placement", "knob", "audit", "plan", "journal", "apply", "measure", "measure/search"},
 	"lab":                        {},
@@ -49,9 +50,9 @@ var imports = map[string][]string{
 	"cmd/mpps":                   {everything},
 }
 
-// programs are the packages that may start programs. measure/fieldbench is a benchmark's own program, and the init of a guest
-// starts the guest's agent.
-var programs = []string{"host", "measure/adapter", "lab", "lab/guestinit", "lab/labtest", "measure/fieldbench"}
+// programs are the packages that may start programs. traffic/engine starts netperf and iperf3, which is what it is for,
+// measure/fieldbench is a benchmark's own program, and the init of a guest starts the guest's agent.
+var programs = []string{"host", "traffic/engine", "measure/adapter", "lab", "lab/guestinit", "lab/labtest", "measure/fieldbench"}
 
 // printers are the packages that may write to the standard streams, besides cmd/mpps/main.go, which hands them on. The
 // init of a guest has nobody to return to, nor has the end of a test process.

@@ -82,9 +82,15 @@ func (l *Latency) Percentile(p float64) (uint64, bool) {
 	return 0, false
 }
 
-// At is the value that p percent (0–100) of the samples do not exceed: the upper edge of its bucket.
+// At is the value that p percent (0–100) of the samples do not exceed: the upper edge of its bucket. Where there are no
+// buckets, because another program measured, it is known for its percentiles only, and 0 for others.
 func (l *Latency) At(p float64) uint64 {
 	if len(l.Buckets) == 0 {
+		for _, known := range l.Percentiles {
+			if known.P == p {
+				return known.ValueNs
+			}
+		}
 		return 0
 	}
 	rank := p / 100 * float64(l.Count)

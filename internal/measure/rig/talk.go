@@ -32,24 +32,14 @@ type Talk struct {
 	kind    measure.Kind
 	target  talk.Target
 	reverse bool // stream: the far end sends
+
+	Engine *Engine // the program that makes the traffic; nil for this one
 }
 
 // TalkBetween makes a conversation between two network namespaces of this machine: a server at the address of an
 // interface, and a client in a namespace.
 func TalkBetween(m *Machine, kind measure.Kind, from, to traffic.Endpoint, reverse bool) (*Talk, error) {
-	if from == to {
-		return nil, wrong("give two interfaces that a device under test connects", "both ends are %s", from)
-	}
-	any := measure.Load{FrameBytes: traffic.MinFrame}
-	source, err := device(from, any)
-	if err != nil {
-		return nil, err
-	}
-	target, err := device(to, any)
-	if err != nil {
-		return nil, err
-	}
-	address, err := addressOf(target)
+	source, target, address, err := twoEnds(from, to)
 	if err != nil {
 		return nil, err
 	}
@@ -64,6 +54,30 @@ func TalkBetween(m *Machine, kind measure.Kind, from, to traffic.Endpoint, rever
 	}
 	t.To.Address = server.Addr()
 	return t, nil
+}
+
+// twoEnds looks up both ends of a conversation on this machine, and the address to listen at.
+func twoEnds(from, to traffic.Endpoint) (source, target traffic.Device, address string, err error) {
+	if from == to {
+		return source, target, "", wrong("give two interfaces that a device under test connects", "both ends are %s", from)
+	}
+	any := measure.Load{FrameBytes: traffic.MinFrame}
+	if source, err = device(from, any); err == nil {
+		target, err = device(to, any)
+	}
+	if err == nil {
+		address, err = addressOf(target)
+	}
+	return source, target, address, err
+}
+
+// talkHost is the agent's address that a conversation goes to.
+func talkHost(f *far, o AgentOptions) (string, error) {
+	if o.NIC != "" {
+		return nicAddress(f.nic.Name, f.nic.Addrs)
+	}
+	host, _, err := net.SplitHostPort(o.Address)
+	return host, err
 }
 
 // addressOf is an address of an interface to listen at: the first global one, IPv4 before IPv6.
@@ -107,11 +121,9 @@ func TalkWithAgent(ctx context.Context, m *Machine, kind measure.Kind, o AgentOp
 			FarHost: f.info.Host, FarKernel: f.info.Kernel, undo: []func() error{f.client.Close}},
 		kind: kind, reverse: reverse,
 	}
-	host, _, _ := net.SplitHostPort(o.Address) // dialAgent checked it
-	if o.NIC != "" {
-		if host, err = nicAddress(f.nic.Name, f.nic.Addrs); err != nil {
-			return nil, errors.Join(err, t.Close())
-		}
+	host, err := talkHost(f, o)
+	if err != nil {
+		return nil, errors.Join(err, t.Close())
 	}
 	server, err := f.client.ServeTCP(ctx, "", net.JoinHostPort(host, "0"))
 	if err != nil {
@@ -138,6 +150,9 @@ func nicAddress(name string, addresses []string) (string, error) {
 
 // Talk does the load once.
 func (t *Talk) Talk(ctx context.Context, load measure.Load) (measure.Sample, error) {
+	if t.Engine != nil {
+		return t.Engine.talk(ctx, t.kind, load, t.reverse)
+	}
 	target := t.target
 	target.Conns = load.Connections
 	switch t.kind {

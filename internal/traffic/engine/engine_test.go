@@ -1,0 +1,177 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func recorded(t *testing.T, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestNetperfTransactions(t *testing.T) {
+	for name, want := range map[string]Transactions{
+		"tcp_rr": {PerSecond: 17001.60, Elapsed: time.Second, Delays: &Delays{
+			Min: 5 * time.Microsecond, Mean: 58760, P50: 52 * time.Microsecond, P90: 61 * time.Microsecond, P99: 223 * time.Microsecond, Max: 4012 * time.Microsecond}},
+		"udp_rr": {PerSecond: 27948.49, Elapsed: time.Second, Delays: &Delays{
+			Min: 4 * time.Microsecond, Mean: 35740, P50: 46 * time.Microsecond, P90: 53 * time.Microsecond, P99: 152 * time.Microsecond, Max: 1370 * time.Microsecond}},
+		"tcp_crr": {PerSecond: 15350.43, Elapsed: time.Second, Delays: &Delays{
+			Min: 22 * time.Microsecond, Mean: 65080, P50: 58 * time.Microsecond, P90: 68 * time.Microsecond, P99: 284 * time.Microsecond, Max: 2501 * time.Microsecond}},
+	} {
+		values, err := parseNetperf(recorded(t, "netperf-2.7.1-"+name+".txt"), netperfRR)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got Transactions
+		if err := got.take(values); err != nil {
+			t.Fatal(err)
+		}
+		if got.PerSecond != want.PerSecond || got.Elapsed != want.Elapsed || got.Retransmits != 0 || *got.Delays != *want.Delays {
+			t.Errorf("%s: %+v %+v, want %+v %+v", name, got, got.Delays, want, want.Delays)
+		}
+		if err := new(Stream).take(values); err == nil {
+			t.Errorf("%s was taken for a stream", name)
+		}
+	}
+}
+
+func TestNetperfStream(t *testing.T) {
+	var both Stream
+	for _, name := range []string{"tcp_stream", "tcp_maerts"} {
+		values, err := parseNetperf(recorded(t, "netperf-2.7.1-"+name+".txt"), netperfStream)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := both.take(values); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := Stream{Bytes: 651968512 + 579059712, Elapsed: time.Second, BitsPerS: (5214.74 + 4631.88) * 1e6, Retransmits: 1250}
+	if both.Bytes != want.Bytes || both.Elapsed != want.Elapsed || both.Retransmits != want.Retransmits || both.BitsPerS < want.BitsPerS-1 || both.BitsPerS > want.BitsPerS+1 {
+		t.Errorf("%+v, want %+v", both, want)
+	}
+}
+
+func TestIperf3(t *testing.T) {
+	for name, want := range map[string]Stream{
+		"two":     {Bytes: 2571371248, Elapsed: 1000924 * time.Microsecond, BitsPerS: 20551979954.522022, Retransmits: 13708, Omitted: 2702573568},
+		"reverse": {Bytes: 1848376592, Elapsed: 1000033 * time.Microsecond, BitsPerS: 14786524780.682238, Retransmits: 7102},
+	} {
+		got, err := parseIperf3(recorded(t, "iperf3-3.12-"+name+".json"))
+		if err != nil || got != want {
+			t.Errorf("%s: %+v, %v; want %+v", name, got, err, want)
+		}
+	}
+	if _, err := parseIperf3(recorded(t, "iperf3-3.12-refused.json")); !errors.Is(err, ErrUnreachable) {
+		t.Errorf("refused: %v", err)
+	}
+}
+
+func TestNonsense(t *testing.T) {
+	for _, text := range []string{"", "iperf: unrecognized option '-J'", "{}", `{"start": {}}`, `{"start": {}, "end": {"sum_received": {"seconds": -1}}}`} {
+		if _, err := parseIperf3([]byte(text)); !errors.Is(err, ErrOld) {
+			t.Errorf("iperf3 that prints %q: %v", text, err)
+		}
+	}
+	if _, err := parseIperf3([]byte(`{"start": {}, "error": "the server is busy running a test. try again later"}`)); err == nil || errors.Is(err, ErrOld) || !strings.Contains(err.Error(), "busy") {
+		t.Errorf("a busy server: %v", err)
+	}
+	for _, text := range []string{"", "TCP REQUEST/RESPONSE TEST\n16384 87380 1 1 1.00 17001.60\n", "THROUGHPUT=1\n"} {
+		if _, err := parseNetperf([]byte(text), netperfRR); !errors.Is(err, ErrOld) {
+			t.Errorf("netperf that prints %q: %v", text, err)
+		}
+	}
+	for _, change := range []string{"THROUGHPUT=many", "P50_LATENCY=NaN", "ELAPSED_TIME=1e300", "THROUGHPUT_UNITS=10^6bits/s"} {
+		values, err := parseNetperf(append(recorded(t, "netperf-2.7.1-tcp_rr.txt"), change...), netperfRR)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := new(Transactions).take(values); err == nil {
+			t.Errorf("%s was taken", change)
+		}
+	}
+}
+
+// fake is a program of a name in the search path, which is nothing else.
+func fake(t *testing.T, name, text string) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+text+"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":/usr/bin:/bin")
+}
+
+func TestFind(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	if _, err := Find(t.Context(), Netperf); !errors.Is(err, ErrMissing) {
+		t.Errorf("without a program: %v", err)
+	}
+	fake(t, "netperf", "echo Netperf version 2.7.1")
+	if p, err := Find(t.Context(), Netperf); err != nil || p.Version != "netperf 2.7.1" {
+		t.Errorf("%+v, %v", p, err)
+	}
+	fake(t, "iperf3", "echo 'iperf 3.12 (cJSON 1.7.15)'; echo Linux")
+	if p, err := Find(t.Context(), Iperf3); err != nil || p.Version != "iperf3 3.12" || p.server == "" {
+		t.Errorf("%+v, %v", p, err)
+	}
+	fake(t, "iperf3", "echo what; exit 1")
+	if _, err := Find(t.Context(), Iperf3); !errors.Is(err, ErrOld) {
+		t.Errorf("a program that says nothing of a version: %v", err)
+	}
+}
+
+// A program that hangs ends with the context, and what it started with it.
+func TestHangs(t *testing.T) {
+	fake(t, "iperf3", "case $1 in --version) echo iperf 3.12;; *) sleep 60;; esac")
+	p, err := Find(t.Context(), Iperf3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(100*time.Millisecond, cancel)
+	begin := time.Now()
+	_, err = p.Stream(ctx, Target{Addr: "127.0.0.1:1", Conns: 1}, StreamConfig{Seconds: 60})
+	if !errors.Is(err, context.Canceled) || time.Since(begin) > 5*time.Second {
+		t.Errorf("%v after %v", err, time.Since(begin))
+	}
+	short, stop := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer stop()
+	begin = time.Now()
+	if _, err := p.Serve(short, "", "127.0.0.1", ""); !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) > 3*time.Second {
+		t.Errorf("a server that does not listen: %v after %v", err, time.Since(begin))
+	}
+	fake(t, "iperf3", "case $1 in --version) echo iperf 3.12;; *) echo cannot; exit 3;; esac")
+	if p, err = Find(t.Context(), Iperf3); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Serve(t.Context(), "", "127.0.0.1", ""); err == nil || !strings.Contains(err.Error(), "cannot") {
+		t.Errorf("a server that ends: %v", err)
+	}
+}
+
+func TestReach(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	if err := Reach(t.Context(), "", addr); err != nil {
+		t.Error(err)
+	}
+	l.Close()
+	if err := Reach(t.Context(), "", addr); !errors.Is(err, ErrUnreachable) {
+		t.Errorf("nobody listens: %v", err)
+	}
+}
