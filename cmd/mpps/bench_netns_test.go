@@ -99,6 +99,20 @@ func checkOpenLoop(t *testing.T, run *measure.Run) {
 	}
 }
 
+// A rate that the sender cannot keep is not the path's: it is marked, and ends in the exit code that says so.
+func TestBenchRateTooHigh(t *testing.T) {
+	h := newHostAndGuest(t)
+	code, stdout, stderr := program(t, h.benchmark("rr", "--udp", "--rate", "20M", "--repeat", "1", "--timeout", "100ms")...)
+	if code != exitNotDevice {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	run := result(t, stdout)
+	checkLedger(t, run)
+	if s := run.Samples[0]; run.LimitedBy != measure.ByGenerator || s.Sent >= s.Due || !strings.Contains(stdout, "rate-not-reached") {
+		t.Errorf("limited by %s: sent %d of %d", run.LimitedBy, s.Sent, s.Due)
+	}
+}
+
 // Far more connections are made than there are local ports: none is held by a connection that is over.
 func TestBenchConnectsWithFewPorts(t *testing.T) {
 	h := newHostAndGuest(t)

@@ -125,6 +125,7 @@ func (p *Path) sendHere(source traffic.Device, to net.HardwareAddr, load measure
 		make:   traffic.NewGenerator, limit: generatorAlone, warn: p.warnAs("generator"),
 	}
 	p.senders = append(p.senders, s)
+	p.warnLineRate(source, load)
 	if err := s.prepare(load); err != nil {
 		return err
 	}

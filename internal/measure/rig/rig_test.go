@@ -3,6 +3,7 @@ package rig
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -64,6 +65,34 @@ func TestLanes(t *testing.T) {
 func TestMixBytes(t *testing.T) {
 	if got := MixBytes(IMIX); got != 354 { // (28·64 + 16·570 + 4·1518) / 48
 		t.Errorf("IMIX has %d bytes on average", got)
+	}
+}
+
+func TestLineRate(t *testing.T) {
+	m := tree(t, map[string]string{"sys/class/net/eth0/speed": "10000\n", "sys/class/net/eth1/speed": "-1\n", "sys/class/net/v0/speed": "10000\n"})
+	nic := func(name, kind, netns string) traffic.Device {
+		return traffic.Device{Endpoint: traffic.Endpoint{Iface: name, Netns: netns}, Kind: kind}
+	}
+	small, mixed := measure.Load{FrameBytes: 64, Flows: 1}, measure.Load{FrameBytes: 354, Mix: IMIX, Flows: 1}
+	for _, c := range []struct {
+		device traffic.Device
+		load   measure.Load
+		want   float64
+	}{
+		{nic("eth0", "device", ""), small, 14.88e6}, {nic("eth0", "device", ""), mixed, 3.3436e6},
+		{nic("eth1", "device", ""), small, 0}, {nic("eth2", "device", ""), small, 0}, {nic("v0", "veth", ""), small, 0}, {nic("eth0", "device", "a"), small, 0},
+	} {
+		got, known := m.lineRate(c.device, c.load)
+		if math.Abs(got-c.want) > 0.001*c.want || known != (c.want > 0) {
+			t.Errorf("%s with frames of %d bytes: %g, expected %g", c.device.Endpoint, c.load.FrameBytes, got, c.want)
+		}
+	}
+	for rate, warned := range map[float64]bool{0: false, 14e6: false, 15e6: true} {
+		p := &Path{setup: setup{machines: machines{m}}}
+		small.Rate = rate
+		if p.warnLineRate(nic("eth0", "device", ""), small); len(p.Warnings) > 0 != warned {
+			t.Errorf("at %g: warnings %v", rate, p.Warnings)
+		}
 	}
 }
 
