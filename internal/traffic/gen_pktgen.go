@@ -205,7 +205,7 @@ func (g *pktgenGenerator) Run(ctx context.Context) (Result, error) {
 	// The write lasts as long as the run and is ended by any signal, of which
 	// the runtime has many: they are blocked on this thread. When this process
 	// is killed the kernel ends the run.
-	done := onWorkerThread("", g.workers[0].cpu, func(int) error {
+	done := onWorkerThread(g.conf.Out.Netns, g.workers[0].cpu, func(int) error {
 		_, err := unix.Write(int(control.Fd()), []byte("start\n"))
 		return err
 	})
@@ -215,7 +215,19 @@ func (g *pktgenGenerator) Run(ctx context.Context) (Result, error) {
 	}
 	r, err := g.result(before)
 	r.Cancelled = cancelled
+	if err == nil && r.Sent == 0 && !cancelled {
+		err = fmt.Errorf("pktgen on %s sent nothing: %s", g.conf.Out, g.workers[0].said())
+	}
 	return r, err
+}
+
+// said is the Result line of a device.
+func (w *pktgenWorker) said() string {
+	b := make([]byte, 8192)
+	n, _ := w.file.ReadAt(b, 0)
+	_, result, _ := strings.Cut(string(b[:n]), "Result: ")
+	line, _, _ := strings.Cut(result, "\n")
+	return line
 }
 
 // wait waits for the end of a run, and ends it when it is time.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -16,6 +17,7 @@ import (
 // thread of each CPU, and one for each device entry.
 type pktgenDir struct {
 	root *os.Root
+	in   Endpoint // pgctrl is that of the writing thread's namespace, whatever way it was opened (pgctrl_write)
 }
 
 // openPktgen opens it. /proc/net leads to the namespace of the process's first
@@ -29,7 +31,7 @@ func openPktgen(e Endpoint) (d *pktgenDir, err error) {
 		if err != nil {
 			return fmt.Errorf("pktgen: %w", err)
 		}
-		d = &pktgenDir{root: root}
+		d = &pktgenDir{root: root, in: e}
 		return nil
 	})
 	return d, err
@@ -37,15 +39,27 @@ func openPktgen(e Endpoint) (d *pktgenDir, err error) {
 
 func (d *pktgenDir) close() error { return d.root.Close() }
 
-// write writes a line to a file. Only what is wrong in itself fails at once; of
-// the rest the file's Result line tells.
+// enotsupp is ENOTSUPP of the kernel's own (include/linux/errno.h), which has no
+// name elsewhere.
+const enotsupp = syscall.Errno(524)
+
+// errShare is what it means here.
+var errShare = errors.New("the device does not take the same frame twice, as a veth does not (IFF_TX_SKB_SHARING): without clones and bursts it works")
+
+// write writes a line to a file.
 func (d *pktgenDir) write(file, line string) error {
-	f, err := d.root.OpenFile(file, os.O_WRONLY, 0)
-	if err != nil {
-		return err
+	err := d.in.Do(func() error {
+		f, err := d.root.OpenFile(file, os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		_, err = f.WriteString(line + "\n")
+		return errors.Join(err, f.Close())
+	})
+	if errors.Is(err, enotsupp) || errors.Is(err, unix.EOPNOTSUPP) {
+		return errShare
 	}
-	_, err = f.WriteString(line + "\n")
-	return errors.Join(err, f.Close())
+	return err
 }
 
 // free makes sure that nobody uses pktgen in this namespace, because start and
