@@ -81,6 +81,7 @@ const (
 	genMapOut       = "out"
 	genProgGenerate = "generate"
 	genProgPass     = "pass"
+	genProgPlain    = "plain"
 	genVarCfg       = "cfg"
 	genVarLimit     = "limit"
 	genVarState     = "state"
@@ -130,6 +131,7 @@ type genSpecs struct {
 type genProgramSpecs struct {
 	Generate *ebpf.ProgramSpec `ebpf:"generate"`
 	Pass     *ebpf.ProgramSpec `ebpf:"pass"`
+	Plain    *ebpf.ProgramSpec `ebpf:"plain"`
 }
 
 // genMapSpecs contains maps before they are loaded into the kernel.
@@ -192,12 +194,14 @@ type genVariables struct {
 type genPrograms struct {
 	Generate *ebpf.Program `ebpf:"generate"`
 	Pass     *ebpf.Program `ebpf:"pass"`
+	Plain    *ebpf.Program `ebpf:"plain"`
 }
 
 func (p *genPrograms) Close() error {
 	return _GenClose(
 		p.Generate,
 		p.Pass,
+		p.Plain,
 	)
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"sync/atomic"
@@ -70,7 +71,7 @@ func newXDPWorker(spec *ebpf.CollectionSpec, c *Config, dev Device, i, cpu int) 
 	w := &xdpWorker{cpu: cpu, stream: c.Stream + uint16(i), count: c.share(i)}
 	w.frame = c.Frame.template(w.stream)
 	w.start = c.Frame.at(uint64(i) * (c.Frame.Flows() / uint64(len(c.CPUs))))
-	delete(spec.Programs, genProgPass)
+	maps.DeleteFunc(spec.Programs, func(name string, _ *ebpf.ProgramSpec) bool { return name != c.programName() })
 	if err := spec.Variables[genVarCfg].Set(c.program(w.stream)); err != nil {
 		return nil, fmt.Errorf("configure the generator: %w", err)
 	}
@@ -78,7 +79,7 @@ func newXDPWorker(spec *ebpf.CollectionSpec, c *Config, dev Device, i, cpu int) 
 	if err != nil {
 		return nil, fmt.Errorf("load the generator: %w", err)
 	}
-	w.coll, w.prog = coll, coll.Programs[genProgGenerate]
+	w.coll, w.prog = coll, coll.Programs[c.programName()]
 	w.limit, w.state = coll.Variables[genVarLimit], coll.Variables[genVarState]
 	if !c.Discard {
 		// The kernel looks the index up in the caller's namespace.
@@ -144,6 +145,15 @@ func (m mix) program(p *genConfig, stream uint16) {
 		s.Udp = binary.NativeEndian.Uint64(t[f.l2Bytes()-2+atUDPLen:])
 		s.IpBase, s.UdpBase, s.Cut = f.ipBase(), f.udpBase(stream), uint32(largest-f.Size)
 	}
+}
+
+// programName is the program for what is sent: the short one where it suffices.
+func (c *Config) programName() string {
+	f := &c.Frame
+	if c.Rate == 0 && !c.Stamp && f.Flows() == 1 && len(f.Sizes) == 0 && f.VLAN == 0 && !f.UDPChecksum {
+		return genProgPlain
+	}
+	return genProgGenerate
 }
 
 func swap16(v uint16) uint16 { return v<<8 | v>>8 }

@@ -242,6 +242,45 @@ int generate(struct xdp_md *ctx)
 	return XDP_REDIRECT;
 }
 
+/* The same for the simplest of cases: a single flow of frames of one size, no
+ * tag, no checksum, no time stamp, as fast as possible. What generate spends on
+ * the choice between cases, in registers and on the stack, was a tenth of the
+ * whole. */
+SEC("xdp")
+int plain(struct xdp_md *ctx)
+{
+	__u64 *data = (void *)(long)ctx->data;
+	void *data_end = (void *)(long)ctx->data_end;
+	__u64 seq = state.seq;
+
+	if ((void *)data + ETHERTYPE_AT + L3_BYTES > data_end)
+		return XDP_ABORTED;
+	if (unlikely(seq >= limit)) {
+		if (!state.ended)
+			state.ended = bpf_ktime_get_ns();
+		return XDP_DROP;
+	}
+	if (unlikely(!seq) && !state.started)
+		state.started = bpf_ktime_get_ns();
+	state.seq = seq + 1;
+	data[0] = cfg.head[0];
+	data[1] = cfg.head[1];
+	data[2] = cfg.head[2];
+	data[3] = cfg.head[3];
+	data[4] = cfg.head[4];
+	data[5] = cfg.head[5];
+	*(__u64 *)((void *)data + ETHERTYPE_AT + AT_SEQ) = htonll(seq);
+	*(__u32 *)((void *)data + ETHERTYPE_AT + AT_STAMP) = 0;
+	if (cfg.drop)
+		return XDP_DROP;
+	if (likely(bpf_redirect_map(&out, 0, 0) == XDP_REDIRECT))
+		return XDP_REDIRECT;
+	state.seq = seq;
+	state.gone = 1;
+	limit = 0;
+	return XDP_DROP;
+}
+
 /* For the far end of a veth pair, which drops every redirected frame unless
  * its receive path runs NAPI, which a program or GRO brings about
  * (drivers/net/veth.c, veth_xdp_xmit). */
