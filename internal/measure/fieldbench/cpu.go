@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -21,9 +23,14 @@ const (
 	rowMpps = iota
 	rowMpstat
 	rowPerf
+	rowTasks
+	cpuRows
 )
 
-// benchCPU compares what mpps says of the CPU time of a trial with what others say of the same seconds.
+// benchCPU compares what mpps says of the CPU time of a trial with what others say of the same seconds. mpstat adds up what
+// the kernel sampled at its ticks, perf takes samples of its own by the same timers; both miss what happens while timers
+// are late. The tasks' own times are exact, and less than the whole, because packets are also worked on in interrupts of
+// idle CPUs. ('perf stat -a' is no help: its cpu-clock and task-clock go on while a CPU is idle.)
 func benchCPU(ctx context.Context, l *link, o options) ([]Part, error) {
 	var parts []Part
 	for _, kind := range []measure.Kind{measure.RR, measure.Stream} {
@@ -31,6 +38,7 @@ func benchCPU(ctx context.Context, l *link, o options) ([]Part, error) {
 			{Name: "mpps", Package: "this repository"},
 			{Name: "mpstat", Package: "sysstat", Failed: missing("mpstat", "sysstat")},
 			{Name: "perf record -e cpu-clock", Package: "linux-perf", Failed: missing("perf", "linux-perf")},
+			{Name: "tasks, by the scheduler's clock", Package: "/proc"},
 		}}
 		for round := range o.rounds {
 			busy, err := oneCPU(ctx, l, kind, o.each)
@@ -42,8 +50,8 @@ func benchCPU(ctx context.Context, l *link, o options) ([]Part, error) {
 					share.Rows[i].Values = append(share.Rows[i].Values, busy[i])
 				}
 			}
-			fmt.Fprintf(o.progress, "round %d of %d: CPU time of %s: mpps %.1f %%, mpstat %.1f %%, perf %.1f %%\n", round+1, o.rounds, kind,
-				100*busy[rowMpps], 100*busy[rowMpstat], 100*busy[rowPerf])
+			fmt.Fprintf(o.progress, "round %d of %d: CPU time of %s: mpps %.1f %%, mpstat %.1f %%, perf %.1f %%, tasks %.1f %%\n", round+1, o.rounds, kind,
+				100*busy[rowMpps], 100*busy[rowMpstat], 100*busy[rowPerf], 100*busy[rowTasks])
 		}
 		share.summarise()
 		parts = append(parts, share)
@@ -61,18 +69,19 @@ func missing(program, apt string) string {
 // watched lets others watch the CPUs while a conversation goes on.
 type watched struct {
 	measure.Exchange
-	start func() error
+	start, end func() error
 }
 
 func (w watched) Talk(ctx context.Context, load measure.Load) (measure.Sample, error) {
 	if err := w.start(); err != nil {
 		return measure.Sample{}, err
 	}
-	return w.Exchange.Talk(ctx, load)
+	s, err := w.Exchange.Talk(ctx, load)
+	return s, errors.Join(err, w.end())
 }
 
 // oneCPU makes one trial and returns the busy part of all CPUs as each row of benchCPU tells it.
-func oneCPU(ctx context.Context, l *link, kind measure.Kind, each time.Duration) (busy [3]float64, err error) {
+func oneCPU(ctx context.Context, l *link, kind measure.Kind, each time.Duration) (busy [cpuRows]float64, err error) {
 	seconds := int(max(2, each.Seconds()+0.5))
 	m, err := rig.OpenMachine("/")
 	if err != nil {
@@ -92,7 +101,8 @@ func oneCPU(ctx context.Context, l *link, kind measure.Kind, each time.Duration)
 	data, period := filepath.Join(dir, "perf.data"), strconv.Itoa(seconds)
 	var mpstat strings.Builder
 	var running []*exec.Cmd
-	start := func() error {
+	var tasks float64
+	start := func() (err error) {
 		for _, argv := range [][]string{
 			{"mpstat", "-o", "JSON", period, "1"},
 			{"perf", "record", "-q", "-a", "-e", "cpu-clock", "-F", "997", "-o", data, "--", "sleep", period},
@@ -110,10 +120,16 @@ func oneCPU(ctx context.Context, l *link, kind measure.Kind, each time.Duration)
 			}
 			running = append(running, cmd)
 		}
-		return nil
+		tasks, err = taskSeconds("/proc")
+		return err
+	}
+	end := func() error {
+		after, err := taskSeconds("/proc")
+		tasks = after - tasks
+		return err
 	}
 	run := &measure.Run{Kind: kind, Load: measure.Load{Connections: 1, Request: 1, Response: 1, Repeat: 1, Duration: time.Duration(seconds) * time.Second}}
-	err = measure.RunExchange(ctx, watched{talk, start}, run, nil)
+	err = measure.RunExchange(ctx, watched{talk, start, end}, run, nil)
 	for _, cmd := range running {
 		if failed := cmd.Wait(); failed != nil && err == nil {
 			err = fmt.Errorf("%s: %w", filepath.Base(cmd.Path), failed)
@@ -127,6 +143,7 @@ func oneCPU(ctx context.Context, l *link, kind measure.Kind, each time.Duration)
 	}
 	cpus := run.Samples[0].CPU[0]
 	busy[rowMpps] = cpus.Busy() / cpus.Seconds / float64(len(cpus.CPUs))
+	busy[rowTasks] = tasks / cpus.Seconds / float64(len(cpus.CPUs))
 	if missing("mpstat", "") == "" {
 		if busy[rowMpstat], err = parseMpstat([]byte(mpstat.String())); err != nil {
 			return busy, err
@@ -168,6 +185,34 @@ func parseMpstat(out []byte) (busy float64, err error) {
 		}
 	}
 	return 0, fmt.Errorf("mpstat: found no line of all CPUs in %d bytes", len(out))
+}
+
+// taskSeconds is the CPU time of all processes: user and system time add up to what the scheduler's clock says
+// (cputime_adjust in kernel/sched/cputime.c), to 10 ms for each.
+func taskSeconds(proc string) (sum float64, err error) {
+	files, err := filepath.Glob(filepath.Join(proc, "[0-9]*", "stat"))
+	if err != nil {
+		return 0, err
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue // it has ended
+		}
+		rest := string(text[bytes.LastIndexByte(text, 41)+1:]) // the name, in brackets, may hold any
+		fields := strings.Fields(rest)
+		if len(fields) < 13 {
+			return 0, fmt.Errorf("%s: found %d fields behind the name, expected 50", file, len(fields))
+		}
+		for _, field := range fields[11:13] {
+			ticks, err := strconv.ParseUint(field, 10, 64)
+			if err != nil {
+				return 0, fmt.Errorf("%s: %w", file, err)
+			}
+			sum += float64(ticks) / 100
+		}
+	}
+	return sum, nil
 }
 
 // idleSymbol matches the functions in which a CPU waits (drivers/idle, kernel/sched/idle.c, arch/x86/kernel/process.c).

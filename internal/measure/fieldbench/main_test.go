@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -106,6 +108,24 @@ func TestLastLine(t *testing.T) {
 		if got := lastLine([]byte(in)); got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)
 		}
+	}
+}
+
+func TestTaskSeconds(t *testing.T) {
+	proc := t.TempDir()
+	for pid, text := range map[string]string{
+		"1":  "1 (init) S 0 1 1 0 -1 4194560 1 2 3 4 250 50 0 0 20 0 1 0 4 0 0",
+		"22": "22 (a (b) c) S 1 1 1 0 -1 4194560 1 2 3 4 100 0 9 9 20 0 1 0 4 0 0",
+	} {
+		if err := os.MkdirAll(filepath.Join(proc, pid), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(proc, pid, "stat"), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if sum, err := taskSeconds(proc); err != nil || sum != 4 {
+		t.Errorf("%g s, %v, want 4", sum, err)
 	}
 }
 
