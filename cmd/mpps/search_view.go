@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"mpps/internal/goal"
 	"mpps/internal/measure"
@@ -52,9 +53,7 @@ func drawSearch(t *report.Text, s *measure.Search, saved []string) {
 	if s.Partial {
 		t.Wrapped("  ", t.In(report.Bold, "ended early: the bounds are what was known by then"))
 	}
-	for _, d := range s.Deviations {
-		t.Wrapped("  not as RFC 2544: ", d)
-	}
+	t.Wrapped("  other than RFC 2544: ", strings.Join(s.Deviations, "; "))
 	for _, file := range saved {
 		t.Line("  saved as %s", file)
 	}

@@ -54,6 +54,14 @@ func (c *campaign) run(ctx context.Context, run *Run, baselines func(context.Con
 
 // prepare looks at how busy the machine is by itself and warms up.
 func (c *campaign) prepare(ctx context.Context, run *Run) error {
+	if err := c.idle(ctx, run); err != nil {
+		return err
+	}
+	return c.warmUp(ctx, run)
+}
+
+// idle looks at how busy the machine is by itself.
+func (c *campaign) idle(ctx context.Context, run *Run) error {
 	c.step(Step{What: "idle"})
 	before, err := c.cpu(ctx)
 	if err != nil {
@@ -71,7 +79,7 @@ func (c *campaign) prepare(ctx context.Context, run *Run) error {
 			run.Baseline.BusyCPUs = m.Busy() / m.Seconds
 		}
 	}
-	return c.warmUp(ctx, run)
+	return nil
 }
 
 func (c *campaign) warmUp(ctx context.Context, run *Run) error {

@@ -123,6 +123,10 @@ func (d *Searched) Search(ctx context.Context, s *Search, o search.Options) erro
 	if err != nil {
 		return err
 	}
+	if err := d.Bench.campaign().idle(ctx, &base); err != nil {
+		return err
+	}
+	s.Baseline.BusyCPUs = base.Baseline.BusyCPUs
 	s.MinPPS, s.MaxPPS, s.FrameBytes, s.Flows = o.MinPPS, o.MaxPPS, o.FrameBytes, d.Load.Flows
 	before, err := d.Bench.Path.Counters(ctx)
 	if err != nil {
@@ -167,7 +171,18 @@ func (s *Search) judge(d *Searched) {
 		s.LimitedBy = string(ByReceiver)
 		s.Evidence = append(s.Evidence, fmt.Sprintf("the receiver alone (%s) counts %s, less than %g × what was found", c.How, rate(c.PPS), headroom))
 	case s.LimitedBy == string(ByGenerator):
-		s.Evidence = append(s.Evidence, fmt.Sprintf("nothing was lost at %s, and the generator could not send the %s that it was asked for", rate(top), rate(s.MaxPPS)))
+		g := s.Baseline.Generator
+		if g == nil || g.PPS < top*headroom {
+			s.Evidence = append(s.Evidence, fmt.Sprintf("the generator could not send what it was asked for, up to %s", rate(s.MaxPPS)))
+			break
+		}
+		s.Evidence = append(s.Evidence, fmt.Sprintf("the generator alone (%s) does %s, at least %g × what it sent here", g.How, rate(g.PPS), headroom))
+		if s.LimitedBy = string(ByDevice); s.Baseline.BusyCPUs > disturb {
+			s.LimitedBy = string(ByUnknown)
+			s.Evidence = append(s.Evidence, fmt.Sprintf("%.1f CPUs were busy while nothing was sent: the generator may have been late for want of CPU time, or the path have held it back", s.Baseline.BusyCPUs))
+		} else {
+			s.Evidence = append(s.Evidence, "the path, which runs on the sender's CPU, held it back without losing anything: the rate that was sent is its limit")
+		}
 	case s.LimitedBy == "load":
 		s.LimitedBy = string(ByNothing)
 		if g := s.Baseline.Generator; g != nil && g.PPS > 0 && s.MaxPPS >= g.PPS*kept {

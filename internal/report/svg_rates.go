@@ -136,7 +136,7 @@ func lossOverLoad(r *Rates) template.HTML {
 	d.text("tick", "end", left-5, none+4, "none")
 	d.ticks(x, top, none+8, left, right, siTick)
 	d.text("unit", "end", right, d.height-3, "packets/s offered")
-	for _, g := range r.goals() {
+	for i, g := range r.goals() {
 		from, to := x.at(g.LowerPPS), x.at(math.Max(g.UpperPPS, g.LowerPPS))
 		d.rect("pale "+g.class, from, top, to-from, none+8-top, g.text())
 		d.line("bound "+g.class, from, top, from, none+8)
@@ -144,7 +144,7 @@ func lossOverLoad(r *Rates) template.HTML {
 		if g.name == "PDR" && to < right-30 || from < left+30 {
 			anchor, at = "start", to+4
 		}
-		d.text("label", anchor, at, 18, g.name)
+		d.text("label", anchor, at, 18+float64(14*i), g.name)
 	}
 	for _, t := range r.Trials {
 		at := float64(none)

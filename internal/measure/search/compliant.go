@@ -27,7 +27,7 @@ func (h *hunt) compliant(ctx context.Context) (belief, error) {
 	}
 	for lo, hi, _ := b.interval(); hi/lo-1 > 0.8*h.o.Width && (h.spent < enough || b.split()); lo, hi, _ = b.interval() {
 		next := b.most()
-		if !h.afford(next.seconds) {
+		if h.starved() || !h.afford(next.seconds) {
 			return b, nil
 		}
 		if _, err := h.try(ctx, next.pps, next.seconds, next.purpose); err != nil {
@@ -66,7 +66,7 @@ func (h *hunt) finalAtLimit(ctx context.Context) error {
 func (h *hunt) prove(ctx context.Context, b belief, goal Goal) error {
 	load, failed := h.expected(b, goal), 0
 	for range finals {
-		if load = min(load, h.o.MaxPPS); !h.afford(h.o.Final.Seconds()) {
+		if load = min(load, h.o.MaxPPS); h.starved() || !h.afford(h.o.Final.Seconds()) {
 			return nil
 		}
 		t, err := h.try(ctx, load, h.o.Final.Seconds(), goal.Name+" final trial")

@@ -19,7 +19,7 @@ func (h *hunt) fast(ctx context.Context) (belief, error) {
 	}
 	for {
 		next, more := h.next(b)
-		if !more || !h.afford(next.seconds) {
+		if !more || h.starved() || !h.afford(next.seconds) {
 			return b, nil
 		}
 		if h.floor == 0 && h.afford(6) && h.attempts("NDR lower bound") == 2 && h.attempts("loss at any load") == 0 {

@@ -10,16 +10,16 @@ type hunt struct {
 	device Device
 	o      Options
 	trials []Tried
-	spent  float64 // seconds of traffic
-	floor  float64 // share of the packets that is lost at any load, once found
-	lag    float64 // what a generator has to be asked for to send 1, by the last trial
-	ended  bool    // the budget was
+	spent  float64    // seconds of traffic
+	floor  float64    // share of the packets that is lost at any load, once found
+	lags   [2]float64 // what a generator had to be asked for to send 1, in the last two trials
+	ended  bool       // the budget was
 }
 
 // try does a trial; loads beyond those allowed are brought to the limit. Generators that pace in batches fall short by some
 // percent, always by about the same: they are asked for as much more.
 func (h *hunt) try(ctx context.Context, pps, seconds float64, purpose string) (Tried, error) {
-	ask := Trial{PPS: min(max(pps*max(1, h.lag), h.o.MinPPS), h.o.MaxPPS), FrameBytes: h.o.FrameBytes, Seconds: seconds}
+	ask := Trial{PPS: min(max(pps*max(1, min(h.lags[0], h.lags[1])), h.o.MinPPS), h.o.MaxPPS), FrameBytes: h.o.FrameBytes, Seconds: seconds}
 	if h.o.Progress != nil {
 		h.o.Progress(Step{Trial: ask, Purpose: purpose, Spent: h.spent, N: len(h.trials) + 1})
 	}
@@ -36,8 +36,8 @@ func (h *hunt) try(ctx context.Context, pps, seconds float64, purpose string) (T
 	}
 	h.trials = append(h.trials, t)
 	h.spent += o.Seconds
-	if lag := t.PPS / t.load(); lag > 1.0005 && lag < 1.2 {
-		h.lag = lag
+	if h.lags[0], h.lags[1] = h.lags[1], t.PPS/t.load(); h.lags[1] > 1.2 {
+		h.lags[1] = 1 // not the habit of a generator that paces in batches
 	}
 	return t, nil
 }
@@ -149,6 +149,18 @@ func (h *hunt) seekFloor(ctx context.Context, capacity float64) error {
 	}
 	h.floor = float64(lost) / float64(sent)
 	return nil
+}
+
+// starved tells that the generator does not send what it is asked for: three of the last five trials were clearly short
+// of it, below the highest load. What was offered is then left to chance.
+func (h *hunt) starved() bool {
+	short := 0
+	for _, t := range h.trials[max(0, len(h.trials)-5):] {
+		if t.short() && t.PPS < h.o.MaxPPS {
+			short++
+		}
+	}
+	return short >= 3
 }
 
 // attempts are the trials done for a purpose.

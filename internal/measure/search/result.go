@@ -100,6 +100,10 @@ func (h *hunt) result(b belief) *Result {
 			r.LossySeconds += t.Outcome.Seconds
 		}
 	}
+	if h.starved() {
+		r.LimitedBy = "generator"
+		r.remark("the generator sent clearly less than it was asked for in most of the last trials")
+	}
 	if h.ended {
 		r.remark("the budget of %v of traffic ended before the search did", h.o.Budget)
 	}
