@@ -136,6 +136,14 @@ func TestCommands(t *testing.T) {
 			t.Errorf("20 commands of 0.5 s took %v: one after the other", d)
 		}
 	})
+	t.Run("interrupted", func(t *testing.T) {
+		short, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		r, err := l.Exec(short, lab.Cmd{Script: `trap 'echo heard; exit 3' INT; while :; do sleep 0.1; done`, Grace: 20 * time.Second})
+		if err != nil || r.Code != 3 || r.Stdout != "heard\n" {
+			t.Errorf("found %+v, %v", r, err)
+		}
+	})
 	t.Run("cancelled", func(t *testing.T) {
 		short, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
