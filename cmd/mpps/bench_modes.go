@@ -28,6 +28,7 @@ type modesFlags struct {
 	only, workloads      []string
 	repeat, interval     string
 	duration, warmUp     time.Duration
+	budget               time.Duration
 	frame, flows         int
 	connections          int
 	generator, sink      string
@@ -52,7 +53,8 @@ func (a *app) benchModes() *cobra.Command {
 		Long: `Measures guests whose NICs are made in different ways, side by side: TCP stream
 and transactions of each in percent of the native mode, packets per second,
 latency, CPU idle and CPU time per packet. The modes are taken in turns, in
-blocks shuffled by a seed, so that what drifts falls on all of them alike.
+blocks shuffled by a seed, so that what drifts falls on all of them alike. ndr
+is the highest rate without loss, by a search each (see 'mpps search').
 
 On this host, every mode a running guest with 'mpps agent' in it; native is an
 agent without virtualization, such as on a second NIC in a namespace:
@@ -95,6 +97,7 @@ Exit codes: 0 measured · 1 failed, or ended early · 64 usage.`,
 	flags.StringVarP(&f.interval, "interval", "I", "", "LEVEL,WIDTH in percent, as netperf has it: sample until the interval is so narrow")
 	flags.DurationVar(&f.duration, "duration", 5*time.Second, "of one sample (default with --lab: 1s)")
 	flags.DurationVar(&f.warmUp, "warm-up", 500*time.Millisecond, "traffic before each sample, not counted (default with --lab: 200ms)")
+	flags.DurationVar(&f.budget, "search-budget", 30*time.Second, "ndr: most traffic of a search (default with --lab: 10s)")
 	flags.IntVar(&f.frame, "frame", 64, "pps: frame size in bytes, with FCS: 64 to 1518")
 	flags.IntVar(&f.flows, "flows", 16, "pps: distinct source addresses and ports")
 	flags.IntVar(&f.connections, "connections", 1, "stream, rr: TCP connections at a time, 1 to 1024")
@@ -114,7 +117,7 @@ Exit codes: 0 measured · 1 failed, or ended early · 64 usage.`,
 }
 
 // planFlags are the flags that say what --resume reads from its file.
-var planFlags = []string{"mode", "native", "only", "workloads", "repeat", "interval", "duration", "warm-up", "frame", "flows", "connections", "seed", "name", "note",
+var planFlags = []string{"mode", "native", "only", "workloads", "repeat", "interval", "duration", "warm-up", "search-budget", "frame", "flows", "connections", "seed", "name", "note",
 	"generator", "sink", "cpus"}
 
 // plan turns the flags into a plan, its modes left out.
@@ -142,6 +145,9 @@ func (f *modesFlags) plan() (measure.ModesPlan, error) {
 		}
 		if w.Load.WarmUp < 0 {
 			return p, usage(fmt.Errorf("--warm-up %v: expected 0 or more", f.warmUp), "")
+		}
+		if name == ndr && f.budget < time.Second {
+			return p, usage(fmt.Errorf("--search-budget %v: expected 1s or more", f.budget), "")
 		}
 		checked := w.Load
 		if w.Kind != measure.PPS {

@@ -99,6 +99,9 @@ func (f *modesFlags) inLab() error {
 	if !f.changed("warm-up") {
 		f.warmUp = 200 * time.Millisecond
 	}
+	if !f.changed("search-budget") {
+		f.budget = 10 * time.Second
+	}
 	if !f.changed("sink") {
 		f.sink = string(traffic.AFPacket) // to verify a program takes an emulated guest several seconds
 	}
@@ -134,7 +137,7 @@ func (a *app) modesOfLab(f *modesFlags) (argv, wanted []string, err error) {
 	}
 	argv = append(modesCommand(), "--checkpoint", "/share/"+modesSamples, "--seed", strconv.FormatUint(p.Seed, 10), "--repeat", f.repeat,
 		"--workloads", strings.Join(f.workloads, ","), "--duration", f.duration.String(), "--warm-up", f.warmUp.String(),
-		"--frame", strconv.Itoa(f.frame), "--flows", strconv.Itoa(f.flows), "--connections", strconv.Itoa(f.connections),
+		"--search-budget", f.budget.String(), "--frame", strconv.Itoa(f.frame), "--flows", strconv.Itoa(f.flows), "--connections", strconv.Itoa(f.connections),
 		"--generator", f.generator, "--sink", f.sink)
 	for flag, value := range map[string]string{"--interval": f.interval, "--name": f.name, "--cpus": f.cpus} {
 		if value != "" {

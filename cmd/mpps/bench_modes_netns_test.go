@@ -41,7 +41,7 @@ func TestBenchModesInterrupted(t *testing.T) {
 	second := h.newSecond()
 	before := h.state()
 	samples := filepath.Join(t.TempDir(), "c.jsonl")
-	argv := h.modesBench(second, "--repeat", "3", "--seed", "3", "--checkpoint", samples)
+	argv := h.modesBench(second, "--workloads", "stream,rr,pps", "--repeat", "3", "--seed", "3", "--checkpoint", samples)
 	cmd := exec.Command(argv[0], argv[1:]...)
 	var out, problems bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &problems
@@ -90,6 +90,16 @@ func TestBenchModesInterrupted(t *testing.T) {
 				t.Errorf("%s: alone: %+v", r.Mode, b)
 			}
 		}
+	}
+	code, stdout, stderr = program(t, h.modesBench(second, "--workloads", "ndr", "--search-budget", "3s", "--repeat", "1", "--sink", "af_packet")...)
+	if code != exitOK {
+		t.Fatalf("searches: exit code %d: %s", code, stderr)
+	}
+	for _, r := range modesOf(t, stdout).Rows {
+		if len(r.Samples) != 1 || r.Search == nil || r.Search.Seconds <= 0 || (r.Median.Value == 0) != (r.Search.None != "") {
+			t.Errorf("row %+v, %+v", r, r.Search)
+		}
+		t.Logf("%s: %v packet/s without loss, %+v, limited by %s", r.Mode, r.Samples, r.Search, r.LimitedBy)
 	}
 	if from := m.Runs[len(m.Runs)-1].From; from.Where != "netns:"+second || from.Interface != "eth0" {
 		t.Errorf("the other mode was sent from %+v", from)

@@ -12,6 +12,7 @@ import (
 
 	"mpps/internal/measure"
 	"mpps/internal/measure/rig"
+	"mpps/internal/measure/search"
 	"mpps/internal/traffic"
 	"mpps/internal/traffic/agent"
 )
@@ -30,7 +31,11 @@ var modeWorkloads = []struct {
 		return measure.Load{Protocol: rig.TCP, Connections: f.connections, Request: 1, Response: 1}
 	}},
 	{"pps", measure.PPS, func(f *modesFlags) measure.Load { return measure.Load{FrameBytes: f.frame, Flows: f.flows} }},
+	{ndr, measure.PPS, func(f *modesFlags) measure.Load { return measure.Load{FrameBytes: f.frame, Flows: f.flows} }},
 }
+
+// ndr is the workload that searches for the highest rate without loss.
+const ndr = "ndr"
 
 func workloadNames() []string {
 	var names []string
@@ -45,7 +50,11 @@ func workloadOf(name string, f *modesFlags) (measure.Workload, bool) {
 		if w.name == name {
 			load := w.load(f)
 			load.Duration, load.WarmUp, load.Repeat = f.duration, f.warmUp, 1
-			return measure.Workload{Name: w.name, Kind: w.kind, Load: load}, true
+			made := measure.Workload{Name: w.name, Kind: w.kind, Load: load}
+			if w.name == ndr {
+				made.Search = f.budget
+			}
+			return made, true
 		}
 	}
 	return measure.Workload{}, false
@@ -99,24 +108,40 @@ func (t *modeTaker) once(ctx context.Context, turn measure.Turn, cell *measure.M
 	}
 	defer freeze()
 	if w.Kind == measure.PPS {
-		return run, t.packets(ctx, mode, run, cell)
+		return run, t.packets(ctx, mode, w, run, cell)
 	}
 	return run, t.talk(ctx, mode, run, cell)
 }
 
 // packets sends test frames to a mode's agent.
-func (t *modeTaker) packets(ctx context.Context, mode measure.Mode, run *measure.Run, cell *measure.ModeCell) (err error) {
+func (t *modeTaker) packets(ctx context.Context, mode measure.Mode, w measure.Workload, run *measure.Run, cell *measure.ModeCell) (err error) {
 	o, from, err := t.agent(mode)
 	if err != nil {
 		return err
+	}
+	if w.Search > 0 {
+		run.Load.Rate = 1 // paced trials: where it is told so from the beginning, generators prepare for it
 	}
 	p, err := rig.WithAgent(ctx, t.machine, rig.With{Agent: o, Bridge: mode.Via, From: from}, run.Load, t.options)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
-	first := !t.alone[mode.Name]
 	b := &measure.Bench{Path: p}
+	if w.Search > 0 {
+		err = t.search(ctx, b, w, run, cell)
+	} else {
+		err = t.trial(ctx, b, mode, run, cell)
+	}
+	cell.From, cell.To, cell.Generator, cell.Sink = p.From, p.To, p.Generator(), p.Sink()
+	cell.FarHost, cell.FarKernel = p.FarHost, p.FarKernel
+	cell.Warnings = p.Warnings
+	return err
+}
+
+// trial sends as fast as possible, once. Of each mode generator and receiver are measured alone the first time.
+func (t *modeTaker) trial(ctx context.Context, b *measure.Bench, mode measure.Mode, run *measure.Run, cell *measure.ModeCell) error {
+	first := !t.alone[mode.Name]
 	if err := b.Once(ctx, run, first); err != nil {
 		return err
 	}
@@ -124,9 +149,27 @@ func (t *modeTaker) packets(ctx context.Context, mode measure.Mode, run *measure
 		t.alone[mode.Name] = true
 		cell.Baseline = &run.Baseline
 	}
-	cell.From, cell.To, cell.Generator, cell.Sink = p.From, p.To, p.Generator(), p.Sink()
-	cell.FarHost, cell.FarKernel = p.FarHost, p.FarKernel
-	cell.Warnings = p.Warnings
+	return nil
+}
+
+// search looks for the highest rate without loss.
+func (t *modeTaker) search(ctx context.Context, b *measure.Bench, w measure.Workload, run *measure.Run, cell *measure.ModeCell) error {
+	s := &measure.Search{}
+	d := &measure.Searched{Bench: b, Load: run.Load}
+	err := d.Search(ctx, s, search.Options{Mode: search.Fast, MinPPS: 1, PDR: 0.005, Width: 0.005, FrameBytes: run.Load.FrameBytes, Budget: w.Search})
+	if err != nil {
+		return err
+	}
+	sample := measure.Sample{Seconds: s.Seconds, CPU: []measure.MachineCPU{}}
+	switch lower := s.NDR.LowerPPS; {
+	case lower != nil:
+		sample.PPS, sample.OfferedPPS = *lower, *lower
+	case s.NDR.None == "":
+		return fmt.Errorf("the search found no rate without loss within %v of traffic", w.Search)
+	}
+	run.Samples, run.Counters = []measure.Sample{sample}, s.Counters
+	run.Warnings = append(run.Warnings, s.Warnings...)
+	cell.Search, cell.Baseline, cell.LimitedBy = &s.Result, &s.Baseline, measure.Limit(s.LimitedBy)
 	return nil
 }
 

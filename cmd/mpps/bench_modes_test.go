@@ -169,7 +169,7 @@ func TestBenchModesRefuses(t *testing.T) {
 // TestDrawModes draws six modes as the lab has them, narrow and wide.
 func TestDrawModes(t *testing.T) {
 	m := &measure.Modes{Host: "l1", Native: "native", Samples: 54, Blocks: 3, Seed: 1, Notes: []string{"a note"}, Environment: measure.Environment{Emulated: true}}
-	f := &modesFlags{duration: time.Second, frame: 64, flows: 16, connections: 1}
+	f := &modesFlags{duration: time.Second, frame: 64, flows: 16, connections: 1, budget: 10 * time.Second}
 	for _, name := range workloadNames() {
 		w, _ := workloadOf(name, f)
 		m.Workloads = append(m.Workloads, w)
@@ -188,7 +188,13 @@ func TestDrawModes(t *testing.T) {
 			if w.Kind == measure.RR {
 				r.What, r.Percentiles = "round-trip", []measure.Percentile{{P: 50, ValueNs: 2_790_000}, {P: 90, ValueNs: 8_650_000}, {P: 99, ValueNs: 18_200_000}}
 			}
-			if w.Kind == measure.PPS {
+			if name == ndr {
+				upper := 1.01 * v
+				r.Search = &measure.ModeRates{NDRUpper: &upper, PDRLower: &v}
+				if mode == "e1000" {
+					r.Median, r.Percent, r.Search.PDRLower, r.Search.None = measure.Estimate{N: 3}, nil, nil, "no rate without loss; floor 0.03 %"
+				}
+			} else if w.Kind == measure.PPS {
 				loss := 0.0442
 				r.Loss, r.LimitedBy = &loss, measure.ByDevice
 				if mode == "vhost" {
@@ -203,12 +209,12 @@ func TestDrawModes(t *testing.T) {
 		if err := wide(text, width); err != nil {
 			t.Errorf("%v\n%s", err, text)
 		}
-		for _, want := range append(slices.Clone(modesInOrder), "EMULATED", "≥30.9M", "33.3 [10, 99.1]", "18.2ms", "4.4 %", "12 %", "100") {
+		for _, want := range append(slices.Clone(modesInOrder), "EMULATED", "≥30.9M", "33.3 [10, 99.1]", "18.2ms", "4.4 %", "12 %", "100", "none") {
 			if !strings.Contains(text, want) {
 				t.Errorf("at %d columns %q is missing:\n%s", width, want, text)
 			}
 		}
-		if lines := strings.Count(text, "\n  e1000 "); (width == 80) != (lines == 4) || width == 200 && lines != 1 {
+		if lines := strings.Count(text, "\n  e1000 "); (width == 80) != (lines == 5) || width == 200 && lines != 1 {
 			t.Errorf("at %d columns e1000 has %d lines:\n%s", width, lines, text)
 		}
 	}

@@ -33,6 +33,11 @@ func drawModes(t *report.Text, m *measure.Modes, saved []string) {
 	} else {
 		drawModesNarrow(t, m)
 	}
+	for _, r := range m.Rows {
+		if r.Search != nil && r.Search.None != "" {
+			t.Wrapped("  "+r.Mode+": ", r.Search.None)
+		}
+	}
 	t.Wrapped("  ", "idle: of all CPUs of this host; ns: CPU time of this host for each, whatever ran there")
 	if slices.ContainsFunc(m.Rows, func(r measure.ModeRow) bool { return bounded(r) }) {
 		t.Line("  ≥ generator or receiver set the result, not the mode")
@@ -45,17 +50,10 @@ func drawModes(t *report.Text, m *measure.Modes, saved []string) {
 // drawModesNarrow draws a table for each workload, and one for the delays.
 func drawModesNarrow(t *report.Text, m *measure.Modes) {
 	for _, w := range m.Workloads {
-		t.Line("  %s", t.In(report.Bold, w.Name)+": "+workloadText(w))
-		rows := [][]string{{"  mode", w.Kind.Unit(), "% of native", "idle", costUnit(w.Kind)}}
-		if w.Kind == measure.PPS {
-			rows[0] = append(rows[0], "lost")
-		}
+		t.Wrapped("  "+t.In(report.Bold, w.Name)+": ", workloadText(w))
+		rows := [][]string{append([]string{"  mode"}, columnsOf(w)...)}
 		for _, r := range rowsOf(m, w.Name) {
-			row := []string{"  " + r.Mode, valueText(r), percentText(r, m.Native), idleText(r), three(r.CPUNs.Value)}
-			if w.Kind == measure.PPS {
-				row = append(row, lossText(r))
-			}
-			rows = append(rows, row)
+			rows = append(rows, append([]string{"  " + r.Mode}, cellsOf(r, w, m.Native)...))
 		}
 		t.Table(rows)
 		t.Blank()
@@ -88,14 +86,9 @@ func drawModesNarrow(t *report.Text, m *measure.Modes) {
 func drawModesWide(t *report.Text, m *measure.Modes) {
 	top, header := []string{""}, []string{"  mode"}
 	for _, w := range m.Workloads {
-		columns := []string{w.Kind.Unit(), "% of native", "idle"}
-		percentiles := longest(rowsOf(m, w.Name))
-		for _, p := range percentiles {
+		columns := columnsOf(w)
+		for _, p := range longest(rowsOf(m, w.Name)) {
 			columns = append(columns, fmt.Sprintf("p%g", p.P))
-		}
-		columns = append(columns, costUnit(w.Kind))
-		if w.Kind == measure.PPS {
-			columns = append(columns, "lost")
 		}
 		top = append(top, append([]string{w.Name}, make([]string, len(columns)-1)...)...)
 		header = append(header, columns...)
@@ -106,17 +99,13 @@ func drawModesWide(t *report.Text, m *measure.Modes) {
 		for _, w := range m.Workloads {
 			all := rowsOf(m, w.Name)
 			r := all[slices.IndexFunc(all, func(r measure.ModeRow) bool { return r.Mode == mode.Name })]
-			row = append(row, valueText(r), percentText(r, m.Native), idleText(r))
+			row = append(row, cellsOf(r, w, m.Native)...)
 			for i := range longest(all) {
 				if i < len(r.Percentiles) {
 					row = append(row, short(r.Percentiles[i].ValueNs))
 				} else {
 					row = append(row, "–")
 				}
-			}
-			row = append(row, three(r.CPUNs.Value))
-			if w.Kind == measure.PPS {
-				row = append(row, lossText(r))
 			}
 		}
 		rows = append(rows, row)
@@ -125,6 +114,41 @@ func drawModesWide(t *report.Text, m *measure.Modes) {
 	for _, w := range m.Workloads {
 		t.Line("  %s: %s", w.Name, workloadText(w))
 	}
+}
+
+// columnsOf are the columns of a workload, behind the modes' names.
+func columnsOf(w measure.Workload) []string {
+	switch {
+	case w.Search > 0:
+		return []string{"without loss", "% of native", "upper", "0.5 % lost"}
+	case w.Kind == measure.PPS:
+		return []string{w.Kind.Unit(), "% of native", "idle", costUnit(w.Kind), "lost"}
+	}
+	return []string{w.Kind.Unit(), "% of native", "idle", costUnit(w.Kind)}
+}
+
+// cellsOf are what stands in them.
+func cellsOf(r measure.ModeRow, w measure.Workload, native string) []string {
+	cells := []string{valueText(r), percentText(r, native)}
+	if s := r.Search; w.Search > 0 && s != nil {
+		return append(cells, rateText(s.NDRUpper), rateText(s.PDRLower))
+	}
+	cost := "–"
+	if r.CPUNs.Value > 0 {
+		cost = three(r.CPUNs.Value)
+	}
+	cells = append(cells, idleText(r), cost)
+	if w.Kind == measure.PPS {
+		cells = append(cells, lossText(r))
+	}
+	return cells
+}
+
+func rateText(pps *float64) string {
+	if pps == nil {
+		return "–"
+	}
+	return three(*pps)
 }
 
 // rowsOf are the rows of a workload.
@@ -150,6 +174,9 @@ func longest(rows []measure.ModeRow) []measure.Percentile {
 }
 
 func workloadText(w measure.Workload) string {
+	if w.Search > 0 {
+		return fmt.Sprintf("highest rate of %d-byte frames without loss, by searches of at most %v of traffic", w.Load.FrameBytes, w.Search)
+	}
 	switch l := w.Load; w.Kind {
 	case measure.Stream:
 		return fmt.Sprintf("TCP, %s, %v each", counted(l.Connections, "connection"), l.Duration)
@@ -179,6 +206,9 @@ func valueText(r measure.ModeRow) string {
 	if len(r.Samples) == 0 {
 		return "–"
 	}
+	if r.Search != nil && r.Median.Value == 0 {
+		return "none"
+	}
 	text := three(r.Median.Value)
 	if bounded(r) {
 		text = "≥" + text
@@ -195,6 +225,8 @@ func percentText(r measure.ModeRow, native string) string {
 		return "100"
 	case p == nil:
 		return "–"
+	case p.N < 2:
+		return three(p.Value)
 	case p.N >= 4 && !r.Differs:
 		return fmt.Sprintf("%s [%s, %s] %s", three(p.Value), three(p.Lo), three(p.Hi), measure.Same)
 	default:

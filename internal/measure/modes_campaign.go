@@ -5,19 +5,24 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"mpps/internal/measure/search"
 )
 
 // ModeCell is one sample of a campaign with what it was taken with, or the error that it ended in.
 type ModeCell struct {
 	Turn
-	Started  time.Time `json:"started"`
-	Seconds  float64   `json:"seconds"` // wall clock, with opening and closing
-	Error    string    `json:"error,omitempty"`
-	Sample   *Sample   `json:"sample,omitempty"`
-	Counters []Delta   `json:"counters,omitempty"`
-	Baseline *Baseline `json:"baseline,omitempty"` // of the first cell of a mode with this workload
-	From     Endpoint  `json:"from"`
-	To       Endpoint  `json:"to"`
+	Started time.Time `json:"started"`
+	Seconds float64   `json:"seconds"` // wall clock, with opening and closing
+	Error   string    `json:"error,omitempty"`
+	Sample  *Sample   `json:"sample,omitempty"`
+	// Search is what the sample of a workload that searches comes from, and LimitedBy what set its result.
+	Search    *search.Result `json:"search,omitempty"`
+	LimitedBy Limit          `json:"limited_by,omitempty"`
+	Counters  []Delta        `json:"counters,omitempty"`
+	Baseline  *Baseline      `json:"baseline,omitempty"` // of the first cell of a mode with this workload
+	From      Endpoint       `json:"from"`
+	To        Endpoint       `json:"to"`
 	// What sent and counted, and where the far end was.
 	Generator string    `json:"generator,omitempty"`
 	Sink      string    `json:"sink,omitempty"`

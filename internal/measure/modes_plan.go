@@ -23,6 +23,8 @@ type Workload struct {
 	Name string `json:"name"`
 	Kind Kind   `json:"kind"`
 	Load Load   `json:"load"`
+	// Search, when set, is the most traffic of a search for the highest rate without loss, which is what a sample then is.
+	Search time.Duration `json:"search_budget_ns,omitempty"`
 }
 
 // ModesPlan is a campaign before it begins: every mode under every workload, again and again. It is pure; the same plan
@@ -157,4 +159,6 @@ func (p *ModesPlan) workload(name string) (Workload, bool) {
 }
 
 // Guess is how long a turn takes that nothing is known of yet: its traffic, and opening and closing what it needs.
-func (w Workload) Guess() time.Duration { return w.Load.Duration + w.Load.WarmUp + 2*time.Second }
+func (w Workload) Guess() time.Duration {
+	return max(w.Load.Duration, w.Search) + w.Load.WarmUp + 2*time.Second
+}

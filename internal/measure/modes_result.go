@@ -55,8 +55,19 @@ type ModeRow struct {
 	What        string       `json:"latency,omitempty"`    // of what the percentiles are: "round-trip"
 	Percentiles []Percentile `json:"percentiles"`          // of all samples together, as far as their number allows
 	Samples     []float64    `json:"samples"`              // in Unit, in the order in which they were taken
+	Search      *ModeRates   `json:"search,omitempty"`     // where the samples are results of searches
 	Settled     bool         `json:"settled"`              // the interval is as narrow as was asked for, or no width was asked for
 	LimitedBy   Limit        `json:"limited_by"`
+}
+
+// ModeRates are the rates that the searches of a row found, packets per second: medians over those searches that found such a
+// rate, null where none did. The lower bound of the NDR is the row's own value, 0 where a search found no rate without loss.
+type ModeRates struct {
+	NDRUpper *float64 `json:"ndr_upper_pps"`
+	PDRLower *float64 `json:"pdr_lower_pps"`
+	PDRUpper *float64 `json:"pdr_upper_pps"`
+	None     string   `json:"none,omitempty"` // why there is no rate without loss, as the last search that found none has it
+	Seconds  float64  `json:"seconds"`        // of traffic, all searches together
 }
 
 // ModeFault is a sample that could not be taken.
@@ -130,7 +141,25 @@ func (c *ModesCampaign) run(mode Mode, w Workload) Run {
 	r.Load.Repeat = max(r.Load.Repeat, len(r.Samples))
 	r.Partial = len(r.Samples) < c.Plan.Min
 	r.Judge()
+	if w.Search > 0 {
+		c.limitSearches(&r, w)
+	}
 	return r
+}
+
+// limitSearches tells what limited a row of searches: the first of them that was not limited by the device.
+func (c *ModesCampaign) limitSearches(r *Run, w Workload) {
+	r.LimitedBy, r.Evidence = ByUnknown, []string{"no search was completed"}
+	for i := range c.Cells {
+		cell := &c.Cells[i]
+		if cell.Mode != r.Name || cell.Workload != w.Name || cell.Sample == nil {
+			continue
+		}
+		r.LimitedBy, r.Evidence = cell.LimitedBy, []string{"each sample is the lower bound of a search for the highest rate without loss"}
+		if cell.LimitedBy != ByDevice {
+			return
+		}
+	}
 }
 
 // row is what a table shows of a run.
@@ -157,10 +186,45 @@ func (c *ModesCampaign) row(r *Run, w Workload) ModeRow {
 	if l := r.Latency; l != nil {
 		row.What, row.Percentiles = l.What, l.Percentiles
 	}
+	if w.Search > 0 {
+		row.Loss = nil
+		row.Search = c.rates(r.Name, w)
+	}
 	if c.Plan.Native != "" && r.Name != c.Plan.Native {
 		row.compare(c.paired(r.Name, w))
 	}
 	return row
+}
+
+// rates sums up the searches of a row.
+func (c *ModesCampaign) rates(mode string, w Workload) *ModeRates {
+	rates := &ModeRates{}
+	var upper, pdr, pdrUpper []float64
+	add := func(to *[]float64, pps *float64) {
+		if pps != nil {
+			*to = append(*to, *pps)
+		}
+	}
+	for i := range c.Cells {
+		cell := &c.Cells[i]
+		if cell.Mode != mode || cell.Workload != w.Name || cell.Search == nil {
+			continue
+		}
+		add(&upper, cell.Search.NDR.UpperPPS)
+		add(&pdr, cell.Search.PDR.LowerPPS)
+		add(&pdrUpper, cell.Search.PDR.UpperPPS)
+		rates.Seconds += cell.Search.Seconds
+		if cell.Search.NDR.None != "" {
+			rates.None = cell.Search.NDR.None
+		}
+	}
+	for to, values := range map[**float64][]float64{&rates.NDRUpper: upper, &rates.PDRLower: pdr, &rates.PDRUpper: pdrUpper} {
+		if len(values) > 0 {
+			median := Median(values).Value
+			*to = &median
+		}
+	}
+	return rates
 }
 
 // counted is what a sample of a kind counts, and CPU cost is told for each of.

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"mpps/internal/measure/search"
 )
 
 // modesPlan is a plan of so many modes, the first of which is native, under two workloads.
@@ -407,5 +409,49 @@ func TestConditions(t *testing.T) {
 	}
 	if w := quietly.Between(Conditions{}); len(w) != 0 {
 		t.Errorf("found %+v", w)
+	}
+}
+
+// TestModesSearch sums up searches: their lower bounds are the samples, and a mode without a rate without loss has none.
+func TestModesSearch(t *testing.T) {
+	p := modesPlan(3, 3, 3, 0)
+	p.Workloads = []Workload{{Name: "ndr", Kind: PPS, Load: Load{FrameBytes: 64, Flows: 1, Duration: time.Second}, Search: 10 * time.Second}}
+	rate := func(pps float64) *float64 { return &pps }
+	take := func(_ context.Context, turn Turn) (ModeCell, error) {
+		cell := ModeCell{Seconds: 12, LimitedBy: ByDevice, Sample: &Sample{}, Search: &search.Result{Seconds: 9}}
+		switch found := &cell.Search.NDR; turn.Mode {
+		case "native":
+			cell.Sample.PPS, found.LowerPPS, found.UpperPPS = 1000+float64(turn.Block), rate(1000), rate(1010)
+			cell.Search.PDR.LowerPPS = rate(1100)
+		case "mode1":
+			cell.Sample.PPS, found.LowerPPS = 500, rate(500)
+			if turn.Block == 1 {
+				cell.LimitedBy = ByGenerator
+			}
+		default:
+			found.None = "no rate without loss; floor 0.03 %"
+		}
+		return cell, nil
+	}
+	c := &ModesCampaign{Plan: p}
+	if err := c.Run(t.Context(), take, keepNothing, quiet); err != nil {
+		t.Fatal(err)
+	}
+	m := c.Result()
+	if d := cmp.Diff(m, c.Result()); d != "" {
+		t.Errorf("the second answer is another one: %s", d)
+	}
+	native, first, none := m.Rows[0], m.Rows[1], m.Rows[2]
+	if native.Median.Value != 1001 || native.LimitedBy != ByDevice || *native.Search.NDRUpper != 1010 || *native.Search.PDRLower != 1100 || native.Search.Seconds != 27 || native.Loss != nil {
+		t.Errorf("native: %+v, %+v", native, native.Search)
+	}
+	if first.LimitedBy != ByGenerator || first.Percent == nil || math.Abs(first.Percent.Value-50) > 0.2 || first.Search.NDRUpper != nil {
+		t.Errorf("one that the generator limited: %+v, %+v", first, first.Search)
+	}
+	if len(none.Samples) != 3 || none.Median.Value != 0 || none.Percent != nil || none.Search.None == "" || m.Partial {
+		t.Errorf("one with a floor: %+v, %+v", none, none.Search)
+	}
+	if p := (&ModesCampaign{Plan: p}).Progress(); p.Left != 9*12*time.Second {
+		t.Errorf("time left: %v", p.Left)
 	}
 }

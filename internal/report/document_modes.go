@@ -34,7 +34,7 @@ func (d *Document) AddModes(m *measure.Modes) {
 	}
 	for i := range m.Runs {
 		r := &m.Runs[i]
-		if len(r.Samples) == 0 {
+		if len(r.Samples) == 0 || m.Rows[i].Search != nil { // a search's trials are no samples of a run
 			continue
 		}
 		label := r.Name
@@ -51,6 +51,8 @@ func (d *Document) AddModes(m *measure.Modes) {
 // workloadTitle is what a workload measures, in words.
 func workloadTitle(w measure.Workload) (title, note string) {
 	switch {
+	case w.Search > 0:
+		return "Packets without loss (NDR)", frameText(w.Load) + ", lower bounds of searches."
 	case w.Kind == measure.Stream:
 		title = "TCP stream"
 	case transactional(w.Kind):
