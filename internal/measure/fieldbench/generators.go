@@ -37,6 +37,7 @@ func generators(tree string) []generator {
 			SrcPort: traffic.PortRange{First: 1024, Count: 256}, DstPort: traffic.PortRange{First: 1024, Count: 256},
 		}}),
 		ours("mpps af_packet", traffic.Config{Method: traffic.AFPacket}),
+		ours("kernel pktgen, driven by mpps", traffic.Config{Method: traffic.Pktgen}),
 		xdpTrafficgen(tree),
 		program("trafgen", "netsniff-ng", "trafgen", []string{"--version"}, nil, trafgenArgs),
 		program("testpmd net_af_xdp", "dpdk-dev", "dpdk-testpmd", []string{"--version"}, nil, testpmdArgs("net_af_xdp0,iface=%s")),
