@@ -35,16 +35,16 @@ func TestBenchModes(t *testing.T) {
 	first, second := startAgent(t, "mpps", "agent", "--listen", "127.0.0.1:0"), startAgent(t, "mpps", "agent", "--listen", "127.0.0.1:0")
 	samples, file := filepath.Join(dir, "c.jsonl"), filepath.Join(dir, "modes.json")
 	code, stdout, stderr := program(t, "mpps", "--json", "bench", "modes", "--mode", "native="+first, "--mode", "other="+second, "--workloads", "rr,stream",
-		"--duration", "60ms", "--warm-up", "10ms", "--repeat", "3", "--seed", "5", "--keep=false", "--checkpoint", samples, "-o", file, "--note", "over loopback")
+		"--duration", "60ms", "--warm-up", "10ms", "--repeat", "2", "--seed", "5", "--keep=false", "--checkpoint", samples, "-o", file, "--note", "over loopback")
 	if code != exitOK {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	m := modesOf(t, stdout)
-	if m.Partial || m.Samples != 12 || len(m.Rows) != 4 || m.Seed != 5 || m.Blocks != 3 || m.Native != "native" || !slices.Contains(m.Notes, "over loopback") {
+	if m.Partial || m.Samples != 8 || len(m.Rows) != 4 || m.Seed != 5 || m.Blocks != 2 || m.Native != "native" || !slices.Contains(m.Notes, "over loopback") {
 		t.Errorf("found %+v", m)
 	}
 	for _, r := range m.Rows {
-		if len(r.Samples) != 3 || r.Median.Value <= 0 || (r.Percent == nil) != (r.Mode == "native") || r.CPUIdle.N != 3 || r.CPUNs.Value <= 0 {
+		if len(r.Samples) != 2 || r.Median.Value <= 0 || (r.Percent == nil) != (r.Mode == "native") || r.CPUIdle.N != 2 || r.CPUNs.Value <= 0 {
 			t.Errorf("row %+v", r)
 		}
 		if (r.Workload == "rr") != (len(r.Percentiles) > 0) {
@@ -52,7 +52,7 @@ func TestBenchModes(t *testing.T) {
 		}
 	}
 	saved, err := readModes(file)
-	if err != nil || saved.Samples != 12 {
+	if err != nil || saved.Samples != 8 {
 		t.Errorf("saved: %v, %+v", err, saved)
 	}
 	// Of the file with the last samples cut off, the rest is taken, in the same order.
@@ -66,7 +66,7 @@ func TestBenchModes(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := os.WriteFile(samples, []byte(strings.Join(lines[:6], "")+lines[6][:40]), 0o644); err != nil {
+	if err := os.WriteFile(samples, []byte(strings.Join(lines[:5], "")+lines[5][:40]), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	code, stdout, stderr = program(t, "mpps", "--json", "bench", "modes", "--resume", samples, "--keep=false")
