@@ -41,7 +41,7 @@ func (a *app) modesInLab(ctx context.Context, f *modesFlags) (err error) {
 		return err
 	}
 	defer func() { err = (&scene{lab: s.lab}).closeAfter(err) }()
-	w := &modesWatch{app: a, share: s.lab.ShareDir(), kept: a.checkpointFile(f)}
+	w := &modesWatch{app: a, share: s.lab.ShareDir(), kept: a.checkpointFile(f), stall: stall + f.duration + f.warmUp + f.budget}
 	if f.resume != "" {
 		if err := s.lab.Put(modesSamples, f.resume); err != nil {
 			return err
@@ -168,7 +168,7 @@ func resumeInLab() []string { return append(modesCommand(), "--resume", "/share/
 // errStalled says that the lab's host gives no sign of life.
 var errStalled = errors.New("the lab host takes no more samples: it hangs")
 
-// stall is how long a sample may take in the lab, on a machine that is busy elsewhere.
+// stall is how long a sample may take in the lab beside its traffic, on a machine that is busy elsewhere.
 const stall = 3 * time.Minute
 
 // measure runs the command on the lab's host. When ctx ends it is told so as by Ctrl-C, and has the time to write what it
@@ -211,6 +211,7 @@ type modesWatch struct {
 	app   *app
 	share string
 	kept  string // empty: nowhere
+	stall time.Duration
 	seen  int64
 }
 
@@ -227,7 +228,7 @@ func (w *modesWatch) watch(ctx context.Context, stalled func()) {
 		}
 		info, err := os.Stat(filepath.Join(w.share, modesSamples))
 		if err != nil || info.Size() == w.seen {
-			if time.Since(moved) > stall {
+			if time.Since(moved) > w.stall {
 				stalled()
 				return
 			}
