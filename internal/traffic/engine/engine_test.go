@@ -92,7 +92,7 @@ func TestNonsense(t *testing.T) {
 			t.Errorf("netperf that prints %q: %v", text, err)
 		}
 	}
-	for _, change := range []string{"THROUGHPUT=many", "P50_LATENCY=NaN", "ELAPSED_TIME=1e300", "THROUGHPUT_UNITS=10^6bits/s"} {
+	for _, change := range []string{"THROUGHPUT=many", "P50_LATENCY=NaN", "ELAPSED_TIME=1e7", "MAX_LATENCY=1e300", "THROUGHPUT_UNITS=10^6bits/s"} {
 		values, err := parseNetperf(append(recorded(t, "netperf-2.7.1-tcp_rr.txt"), change...), netperfRR)
 		if err != nil {
 			t.Fatal(err)
@@ -174,4 +174,39 @@ func TestReach(t *testing.T) {
 	if err := Reach(t.Context(), "", addr); !errors.Is(err, ErrUnreachable) {
 		t.Errorf("nobody listens: %v", err)
 	}
+}
+
+func FuzzIperf3(f *testing.F) {
+	for _, name := range []string{"two", "reverse", "refused"} {
+		b, err := os.ReadFile(filepath.Join("testdata", "iperf3-3.12-"+name+".json"))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if s, err := parseIperf3(b); err == nil && (s.Elapsed <= 0 || s.BitsPerS < 0) {
+			t.Errorf("%q: %+v", b, s)
+		}
+	})
+}
+
+func FuzzNetperf(f *testing.F) {
+	for _, name := range []string{"tcp_rr", "tcp_crr", "udp_rr"} {
+		b, err := os.ReadFile(filepath.Join("testdata", "netperf-2.7.1-"+name+".txt"))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		values, err := parseNetperf(b, netperfRR)
+		if err != nil {
+			return
+		}
+		var r Transactions
+		if err := r.take(values); err == nil && (r.Elapsed < 0 || r.PerSecond < 0 || r.Delays.Max < 0) {
+			t.Errorf("%q: %+v %+v", b, r, r.Delays)
+		}
+	})
 }
