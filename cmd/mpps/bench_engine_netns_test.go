@@ -46,7 +46,6 @@ func TestBenchEngines(t *testing.T) {
 	}{
 		{"iperf3", []string{"stream", "--connections", "2"}},
 		{"netperf", []string{"rr"}},
-		{"netperf", []string{"crr"}},
 		{"netperf", []string{"stream", "--reverse"}},
 	} {
 		t.Run(c.engine+" "+strings.Join(c.argv, " "), func(t *testing.T) {

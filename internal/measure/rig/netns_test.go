@@ -166,7 +166,7 @@ func TestTwoWay(t *testing.T) {
 	for _, c := range []struct {
 		method traffic.Method
 		mix    string
-	}{{traffic.XDP, ""}, {traffic.AFPacket, ""}, {traffic.XDP, IMIX}, {traffic.AFPacket, IMIX}} {
+	}{{traffic.XDP, IMIX}, {traffic.AFPacket, ""}} {
 		t.Run(fmt.Sprintf("%s %s", c.method, c.mix), func(t *testing.T) {
 			a, b := twoNamespaces(t)
 			before := state(t, a) + state(t, b)
