@@ -35,7 +35,6 @@ type pktgenWorker struct {
 	stream uint16
 	name   string
 	file   *os.File
-	last   pktgenState // what was read last
 }
 
 const (
@@ -230,50 +229,61 @@ func (w *pktgenWorker) said() string {
 	return line
 }
 
-// wait waits for the end of a run, and ends it when it is time.
+// pktgenLate is how long a thread may take to begin on a busy machine.
+const pktgenLate = 5 * time.Second
+
+// wait waits for the end of a run, and ends it when it is time. That the start
+// has returned is not the end: it waits for threads that it sees running 125 ms
+// after it woke them (pktgen_run_all_threads), and on a busy machine sees none.
 func (g *pktgenGenerator) wait(ctx context.Context, before []pktgenState, done <-chan error) (cancelled bool, err error) {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	var end <-chan time.Time // of Duration, which begins with the first frame
-	for begun := g.conf.Duration == 0; ; {
-		select {
-		case err := <-done:
-			return false, err
-		case <-tick.C:
-			if !begun && g.started(before) {
-				begun, end = true, time.After(g.conf.Duration)
-			}
-			if begun {
-				tick.Stop()
-			}
-			continue
-		case <-end:
-		case <-ctx.Done():
-			cancelled = true
-		}
-		break
-	}
-	// A stop that comes before its thread has seen the start is lost.
+	var stops, returned time.Time
+	stop := ctx.Done()
 	for {
-		if err := g.dir.write("pgctrl", "stop"); err != nil {
-			return cancelled, err
-		}
 		select {
 		case err := <-done:
-			return cancelled, err
-		case <-time.After(50 * time.Millisecond):
+			if err != nil {
+				return cancelled, err
+			}
+			done, returned = nil, time.Now()
+		case <-end:
+			end, stops = nil, time.Now()
+		case <-stop:
+			stop, cancelled, stops = nil, true, time.Now()
+		case <-tick.C:
+		}
+		begun, over := g.progress(before)
+		switch {
+		case over && done == nil:
+			return cancelled, nil
+		case !begun && !returned.IsZero() && time.Since(returned) > pktgenLate:
+			return cancelled, g.dir.write("pgctrl", "stop") // the result says what is wrong
+		case begun && stops.IsZero() && end == nil && g.conf.Duration > 0:
+			end = time.After(g.conf.Duration)
+			tick.Reset(20 * time.Millisecond)
+		}
+		// Again and again: a thread that sees a stop and a start together stops first (pktgen_thread_worker).
+		if !stops.IsZero() && time.Now().After(stops) {
+			if err := g.dir.write("pgctrl", "stop"); err != nil {
+				return cancelled, err
+			}
+			stops = time.Now().Add(50 * time.Millisecond)
 		}
 	}
 }
 
-// started tells whether a worker has begun a run.
-func (g *pktgenGenerator) started(before []pktgenState) bool {
+// progress tells whether a worker has begun a run, and whether all have ended theirs.
+func (g *pktgenGenerator) progress(before []pktgenState) (begun, over bool) {
+	over = true
 	for i, w := range g.workers {
-		if s, err := w.read(); err == nil && s.started != before[i].started {
-			return true
-		}
+		s, err := w.read()
+		began := err == nil && s.started != before[i].started
+		begun = begun || began
+		over = over && began && w.said() != "Starting" // pktgen_run
 	}
-	return false
+	return begun, over
 }
 
 func (g *pktgenGenerator) result(before []pktgenState) (Result, error) {
