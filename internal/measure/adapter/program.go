@@ -29,13 +29,14 @@ import (
 const (
 	maxLine = 64 << 10 // bytes of an answer
 	kept    = 2 << 10  // bytes of standard error that are kept
-	patient = 2 * time.Second
+	patient = time.Second
 )
 
 // Program is a running adapter. It implements search.Device.
 type Program struct {
 	name    string
 	grace   time.Duration
+	waits   [2]time.Duration // for it to end by itself, and after SIGTERM
 	cmd     *exec.Cmd
 	in      io.WriteCloser
 	lines   chan []byte // closed at the end of the output
@@ -43,6 +44,7 @@ type Program struct {
 	readErr error
 	stderr  tail
 	broken  error // after which no trial is possible
+	closed  sync.Once
 }
 
 // Error is a complaint with what the user can do about it.
@@ -76,11 +78,11 @@ func Start(command string, grace time.Duration) (*Program, error) {
 	case len(words) == 0 || words[0] == "":
 		return nil, &Error{Err: errors.New("trial command: expected a program, found nothing"), Usage: true}
 	}
-	p := &Program{name: words[0], grace: grace, cmd: exec.Command(words[0], words[1:]...), lines: make(chan []byte, 1), stopped: make(chan struct{})}
+	p := &Program{name: words[0], grace: grace, waits: [2]time.Duration{patient, patient}, cmd: exec.Command(words[0], words[1:]...), lines: make(chan []byte, 1), stopped: make(chan struct{})}
 	// A group of its own: Ctrl-C is for this program, which then ends the trial in its own way; and what it starts ends with it.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	p.cmd.Stderr = &p.stderr
-	p.cmd.WaitDelay = patient
+	p.cmd.WaitDelay = 2 * patient // for what it started and left with its standard error
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
@@ -220,22 +222,28 @@ func (p *Program) ended() error {
 	return p.wrong("ended without an answer")
 }
 
-// Close ends the program: by the end of its input, after a while by SIGTERM, and then by SIGKILL, with what it started.
+// Close ends the program: by the end of its input, after a while by SIGTERM, and then by SIGKILL. What it started ends with it.
+// Closing it again does nothing.
 func (p *Program) Close() error {
+	p.closed.Do(p.end)
+	return nil
+}
+
+func (p *Program) end() {
 	close(p.stopped)
 	_ = p.in.Close()
 	done := make(chan error, 1)
 	go func() { done <- p.cmd.Wait() }()
-	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+	for i, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
 		select {
 		case <-done:
-			return nil
-		case <-time.After(patient / 2):
+			_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // what it left behind
+			return
+		case <-time.After(p.waits[i]):
 			_ = syscall.Kill(-p.cmd.Process.Pid, signal)
 		}
 	}
 	<-done
-	return nil
 }
 
 // tail keeps the end of what is written to it.
