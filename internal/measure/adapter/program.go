@@ -174,7 +174,7 @@ func (p *Program) parse(line []byte) (search.Outcome, error) {
 		return search.Outcome{}, p.wrong("answered %s: expected a line of JSON with sent, received and seconds", excerpt(line))
 	}
 	if a.Error != "" {
-		return search.Outcome{}, p.wrong("could not do a trial: %s", a.Error)
+		return search.Outcome{}, &Error{Err: fmt.Errorf("the trial command %s could not do a trial: %s", p.name, a.Error), Tip: p.said()}
 	}
 	for _, f := range []struct {
 		name  string
@@ -204,11 +204,19 @@ func (p *Program) wrong(format string, args ...any) error {
 }
 
 func (p *Program) lastWords() string {
+	if said := p.said(); said != "" {
+		return said
+	}
+	return "each trial is a line of JSON on its standard input, and each answer one on its standard output: see docs/search.md"
+}
+
+// said is the end of what it said to people, if anything.
+func (p *Program) said() string {
 	time.Sleep(20 * time.Millisecond) // what it says as it ends comes by another pipe
 	if said := p.stderr.String(); said != "" {
 		return "it said: " + said
 	}
-	return "each trial is a line of JSON on its standard input, and each answer one on its standard output: see docs/search.md"
+	return ""
 }
 
 // ended is for a program that ended its output.

@@ -112,6 +112,9 @@ func TestWrong(t *testing.T) {
 			if !strings.Contains(e.Hint(), c.hint) || e.ExitCode() != 1 {
 				t.Errorf("hint %q, exit code %d; expected %q and 1", e.Hint(), e.ExitCode(), c.hint)
 			}
+			if name == "error" && e.Hint() != "" { // it kept to the protocol
+				t.Errorf("hint %q", e.Hint())
+			}
 			if _, again := p.Trial(t.Context(), question); !errors.Is(again, err) {
 				t.Errorf("and then %v: what it answers now may belong to an earlier trial", again)
 			}
