@@ -56,7 +56,7 @@ func (s *Server) Close() error {
 	first := !s.closed
 	s.closed = true
 	for c := range s.conns {
-		c.abort()
+		c.reset()
 	}
 	s.mu.Unlock()
 	var err error

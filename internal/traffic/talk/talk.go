@@ -132,6 +132,14 @@ func (c *conn) abort() {
 	_ = unix.Shutdown(c.fd, unix.SHUT_RDWR)
 }
 
+// reset is abort for an end that gives up: close then sends an RST. After a FIN alone a client whose last word was that
+// there is no room here would go on waiting for some, up to a minute (net/ipv4/tcp_minisocks.c: a socket in FIN_WAIT2
+// answers with the window that it had).
+func (c *conn) reset() {
+	_ = unix.SetsockoptLinger(c.fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
+	c.abort()
+}
+
 // close may be called once nothing else uses the connection.
 func (c *conn) close() { c.once.Do(func() { unix.Close(c.fd) }) }
 
