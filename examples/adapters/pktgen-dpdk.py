@@ -80,6 +80,7 @@ class Tester:
         self.args = args
         self.socket = self.answers = None
         self.asked = 0
+        self.touched = []  # ports that were set
         self.senders = args.ports if args.two_way else args.ports[:1]
 
     def get(self, expression):
@@ -116,7 +117,7 @@ class Tester:
                 if self.get('pktgen.linkState("%d")[%d]' % (port, port)) == "nil":
                     raise Failed("pktgen has no port %d: it has %s" % (port, self.get("pktgen.portCount()")))
             for number, port in enumerate(self.senders):
-                self.call("stop", str(port))
+                self.touched.append(str(port))
                 self.prepare(number, str(port))
         except BaseException:
             self.close()
@@ -127,6 +128,7 @@ class Tester:
         """Frames of a direction: UDP within 198.18.0.0/15, whose source address and port vary together."""
         near, far = ("198.18", "198.19") if number == 0 else ("198.19", "198.18")
         last = self.args.flows - 1
+        self.call("stop", port)
         self.call("set_type", port, "ipv4")
         self.call("set_proto", port, "udp")
         self.call("range.ip_proto", port, "udp")
@@ -202,14 +204,14 @@ class Tester:
         if self.socket is None:
             return
         try:
-            for port in self.senders:
-                self.call("stop", str(port))
-                self.call("set", str(port), "count", 0)
-                self.call("set_range", str(port), "off")
+            for port in self.touched:
+                self.call("stop", port)
+                self.call("set", port, "count", 0)
+                self.call("set_range", port, "off")
         except Failed as e:
             sys.stderr.write("%s\n" % e)
         self.socket.close()
-        self.socket = None
+        self.socket, self.touched = None, []
 
 
 def checked(answer):

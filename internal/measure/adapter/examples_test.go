@@ -291,7 +291,12 @@ func TestPktgenDPDKFails(t *testing.T) {
 			t.Parallel()
 			fake := newPktgen(t, "clean", 1e9, true)
 			fake.stray = c.stray
-			failing(t, started(t, dpdk(t, fake, c.words...)...), search.Trial{PPS: 1e6, FrameBytes: c.frame, Seconds: 1}, c.want)
+			p := started(t, dpdk(t, fake, c.words...)...)
+			failing(t, p, search.Trial{PPS: 1e6, FrameBytes: c.frame, Seconds: 1}, c.want)
+			_ = p.Close()
+			if name == "no such port" && (slices.Contains(fake.calls, "stop") || slices.Contains(fake.calls, "set")) {
+				t.Errorf("ports were touched: %v", fake.calls)
+			}
 		})
 	}
 }
