@@ -249,7 +249,7 @@ func parseMode(text string) (measure.Mode, error) {
 // campaign is the campaign that the flags ask for: a new one, or that of a file.
 func (a *app) campaign(ctx context.Context, f *modesFlags) (*measure.ModesCampaign, error) {
 	if f.resume != "" {
-		return f.resumed()
+		return a.resumedHere(ctx, f)
 	}
 	plan, err := f.plan()
 	if err != nil {
@@ -282,6 +282,23 @@ func (a *app) campaign(ctx context.Context, f *modesFlags) (*measure.ModesCampai
 		return nil, err
 	}
 	return &measure.ModesCampaign{Name: f.name, Host: run.Host, Environment: run.Environment, Started: f.stamp, Plan: plan}, nil
+}
+
+// resumedHere is the campaign of the file, if it is of this host.
+func (a *app) resumedHere(ctx context.Context, f *modesFlags) (*measure.ModesCampaign, error) {
+	c, err := f.resumed()
+	if err != nil {
+		return nil, err
+	}
+	run, err := a.newRun(ctx, measure.PPS, "", measure.Load{})
+	if err != nil {
+		return nil, err
+	}
+	if here := run.Environment; c.Host != run.Host || c.Environment.Kernel != here.Kernel || c.Environment.CPU != here.CPU {
+		return nil, failed(fmt.Errorf("campaign %s is of host %s with kernel %s and %s, this is %s with %s and %s", f.resume, c.Host, c.Environment.Kernel, c.Environment.CPU,
+			run.Host, here.Kernel, here.CPU), "samples of different machines do not belong in one table; with --lab a campaign of the lab goes on")
+	}
+	return c, nil
 }
 
 // resumed is the campaign of the file. What failed in it is tried again.

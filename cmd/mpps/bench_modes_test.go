@@ -73,6 +73,13 @@ func TestBenchModes(t *testing.T) {
 	if code != exitOK {
 		t.Fatalf("resumed: exit code %d: %s", code, stderr)
 	}
+	elsewhere := filepath.Join(dir, "elsewhere.jsonl")
+	if err := os.WriteFile(elsewhere, []byte(strings.Replace(lines[0], `"host":"`+m.Host+`"`, `"host":"other"`, 1)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, stderr := program(t, "mpps", "bench", "modes", "--resume", elsewhere, "--keep=false"); code != exitFailed || !strings.Contains(stderr, "is of host other") {
+		t.Errorf("of another host: exit code %d: %s", code, stderr)
+	}
 	if again := modesOf(t, stdout); !slices.Equal(again.Order, m.Order) || again.Partial {
 		t.Errorf("resumed: order %v, it was %v", again.Order, m.Order)
 	}
