@@ -25,6 +25,7 @@ const (
 	modesNetwork = "10.50.0."
 	modesFrom    = "netns:gen/gen0"
 	modesVFMAC   = "52:54:00:0a:00:0f"
+	modesCPUs    = "1-3" // of guests and the native agent: the first one is the generator's
 )
 
 // modesSetup makes bridge, namespaces, and the virtual function, whose PCI address it prints. Its address is set before
@@ -52,14 +53,14 @@ into() {
 into gen $gen gen0 2
 into native $pf native0 3
 for n in %[4]s $up; do echo 1 > /proc/sys/net/ipv6/conf/$n/disable_ipv6; done
-ip netns exec native setsid mpps agent --listen %[5]s3:%[7]s --secret-file /share/secret </dev/null >/run/native.log 2>&1 &
+ip netns exec native taskset -c %[8]s setsid mpps agent --listen %[5]s3:%[7]s --secret-file /share/secret </dev/null >/run/native.log 2>&1 &
 for i in $(seq 100); do
 	! grep -q listening /run/native.log || exit 0
 	sleep 0.1
 done
 cat /run/native.log >&2
 exit 1
-`, lab.MACigb0, lab.MACigb1, lab.MACvirtio, modesBridge, modesNetwork, modesVFMAC, agentPort)
+`, lab.MACigb0, lab.MACigb1, lab.MACvirtio, modesBridge, modesNetwork, modesVFMAC, agentPort, modesCPUs)
 
 // modesGuests are the guests, by mode and last part of the address. The one with the virtual function comes first: its
 // module looks at a NIC that nobody has used yet.
@@ -81,7 +82,7 @@ var modesInOrder = []string{"native", "e1000", "virtio", "vhost", "vhost-mq", "v
 // modesNotes are what a reader must know of the lab.
 var modesNotes = []string{
 	"every mode gets its packets over one emulated wire, from a virtio NIC in a namespace of the lab host to its igb NICs; native is an agent in the namespace of the NIC that the virtual function belongs to, vhost-mq has two queues, and each guest two vCPUs and 256 MiB; the lab host runs with iommu=pt",
-	"guests that are not measured are stopped; generator, guest and native end share the four CPUs of the lab host, and CPU idle is all of it",
+	"guests that are not measured are stopped; of the lab host's four CPUs one is the generator's and three the guest's or the native agent's; CPU idle is of all four",
 }
 
 // modesScene is the lab host with a guest for each mode.
@@ -166,7 +167,7 @@ func (s *modesScene) furnishIn(ctx context.Context) error {
 			continue
 		}
 		spec := lab.GuestSpec{
-			Name: g.mode, Binary: self, Direct: true, NICs: []lab.NIC{g.nic}, Args: []string{"mpps.secret=" + modesSecret},
+			Name: g.mode, Binary: self, Direct: true, CPUs: modesCPUs, NICs: []lab.NIC{g.nic}, Args: []string{"mpps.secret=" + modesSecret},
 			Modules: []string{"veth"}, // the agent measures its receiver alone behind a veth pair
 			Probe:   lab.TCPProbeFrom("gen", 7878),
 		}

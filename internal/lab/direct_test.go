@@ -21,7 +21,7 @@ func TestDirectScript(t *testing.T) {
 	} {
 		g := GuestSpec{Name: "guest-of-a-long-name", Direct: true, NICs: []NIC{c.nic}, MemoryMiB: 512, VCPUs: 3}
 		if name == "e1000" {
-			g.Name = "guest"
+			g.Name, g.CPUs, c.want = "guest", "1-3", append(c.want, "exec 'taskset' '-c' '1-3' 'qemu")
 		}
 		if err := g.fill(); err != nil {
 			t.Fatal(err)
@@ -30,7 +30,7 @@ func TestDirectScript(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, want := range append(c.want, "set -e\n", "exec 'qemu-system-x86_64'", "'-m' '512'", "'-smp' '3'", "mpps.hostname="+g.Name, "'-pidfile' '/run/lab/"+g.Name+".pid'") {
+		for _, want := range append(c.want, "set -e\n", "'qemu-system-x86_64'", "'-m' '512'", "'-smp' '3'", "mpps.hostname="+g.Name, "'-pidfile' '/run/lab/"+g.Name+".pid'") {
 			if !strings.Contains(script, want) {
 				t.Errorf("%s: expected %q in\n%s", name, want, script)
 			}

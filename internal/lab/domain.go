@@ -45,6 +45,7 @@ type GuestSpec struct {
 	Forward   bool     // IPv4 forwarding on
 	Args      []string // more kernel arguments
 	Agent     bool     // with the QEMU guest agent, busybox, ethtool and cyclictest in it
+	CPUs      string   // with Direct: the CPUs of L1 that its QEMU and vhost threads may run on, as taskset has them; empty: all
 	Direct    bool     // started by QEMU's command line: in half the time, and libvirt knows nothing of it; not with Agent
 	Probe     Probe    // nil: Ping; with Agent, of which an answer is waited for too
 }
@@ -89,6 +90,9 @@ func (g *GuestSpec) fill() error {
 	}
 	if len(g.NICs) == 0 {
 		return fmt.Errorf("guest %s: has no NIC", g.Name)
+	}
+	if !g.Direct && g.CPUs != "" {
+		return fmt.Errorf("guest %s: CPUs belong to a guest that is started directly", g.Name)
 	}
 	if g.Direct && g.Agent {
 		return fmt.Errorf("guest %s: an agent is asked through libvirt, which does not know a guest that is started directly", g.Name)
