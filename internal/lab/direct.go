@@ -22,7 +22,7 @@ func (g *GuestSpec) directScript(kernel, initrd, console string) (string, error)
 		"qemu-system-x86_64", "-name", g.Name, "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
 		"-machine", "q35,accel=kvm", "-cpu", "host", "-m", strconv.Itoa(g.MemoryMiB), "-smp", strconv.Itoa(g.VCPUs),
 		"-kernel", kernel, "-initrd", initrd, "-append", g.cmdline(),
-		"-serial", "file:" + console, "-pidfile", g.pidFile(), "-daemonize")
+		"-serial", "file:"+console, "-pidfile", g.pidFile(), "-daemonize")
 	for i, n := range g.NICs {
 		id := "n" + strconv.Itoa(i)
 		if n.Model == VF {
