@@ -11,6 +11,8 @@ const (
 	finals = 8
 	// patience is for how many seconds of short trials a loss is waited for that only some seconds have.
 	patience = 45
+	// rare is a share of loss that trials of a second may not show.
+	rare = 1e-4
 	// hope is how likely the first final trial should pass, by the model.
 	hope = 0.98
 )
@@ -64,7 +66,7 @@ func (h *hunt) finalAtLimit(ctx context.Context) error {
 
 // prove finds both bounds of a goal.
 func (h *hunt) prove(ctx context.Context, b belief, goal Goal) error {
-	load, failed := h.expected(b, goal), 0
+	load, before, failed := h.expected(b, goal), 0.0, 0
 	for range finals {
 		if load = min(load, h.o.MaxPPS); h.starved() || !h.afford(h.o.Final.Seconds()) {
 			return nil
@@ -78,12 +80,12 @@ func (h *hunt) prove(ctx context.Context, b belief, goal Goal) error {
 			if err != nil || higher == 0 {
 				return err
 			}
-			load = higher
+			load, failed = higher, 0
 			continue
 		}
-		if failed++; failed == 2 && goal.LossRatio == 0 && h.floor == 0 && h.afford(h.o.Final.Seconds()) {
+		if failed++; failed == 2 && goal.LossRatio == 0 && h.floor == 0 && t.LossRate < rare && h.afford(h.o.Final.Seconds()) {
 			// What is lost so rarely that a second does not show it may be lost at any load.
-			half, err := h.try(ctx, load/2, h.o.Final.Seconds(), "final trial at half the load")
+			half, err := h.try(ctx, load/2, h.o.Final.Seconds(), "loss at half the load")
 			if err != nil {
 				return err
 			}
@@ -92,9 +94,18 @@ func (h *hunt) prove(ctx context.Context, b belief, goal Goal) error {
 				return nil
 			}
 		}
-		if load, err = h.lower(ctx, b, goal, t); err != nil {
+		next, err := h.lower(ctx, b, goal, t)
+		if err != nil {
 			return err
 		}
+		// Where one step down was not enough the next is at least twice as far: capacities sink, too.
+		if failed > 1 {
+			next = min(next, load-2*(before-load))
+		}
+		if best, ok := h.proof(goal); ok && next <= best.load() {
+			next = math.Sqrt(best.load() * load)
+		}
+		before, load = load, next
 	}
 	return nil
 }
@@ -141,11 +152,7 @@ func (h *hunt) lower(ctx context.Context, b belief, goal Goal, t Tried) (float64
 			}
 		}
 	}
-	next := (load - lost) * (1 - 2*sigma - 0.0002)
-	if best, ok := h.proof(goal); ok && next <= best.load() {
-		next = math.Sqrt(best.load() * load)
-	}
-	return max(next, load/2), nil
+	return max((load-lost)*(1-2*sigma-0.0002), load/2), nil
 }
 
 // cap finds the upper bound above a final trial that passed: a load not far above it at which a trial does not pass. It returns
