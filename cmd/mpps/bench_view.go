@@ -3,6 +3,8 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -117,8 +119,14 @@ func drawCounts(t *report.Text, r *measure.Run) {
 	}
 	t.Wrapped("  limited by "+t.In(style, string(r.LimitedBy))+": ", strings.Join(r.Evidence, "; "))
 	for _, l := range r.Losses {
-		t.Wrapped("  lost at ", fmt.Sprintf("%s %s %s: %d", l.Where, l.Interface, l.Name, l.Packets))
+		t.Wrapped("  lost at ", lostAt(l))
 	}
+}
+
+// lostAt says where packets were seen to be lost: the place first, then the counter that saw it.
+func lostAt(l measure.Loss) string {
+	words := []string{string(l.Place), l.Where, l.Interface, l.Name}
+	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), " ") + ": " + strconv.FormatUint(l.Packets, 10)
 }
 
 func drawSamples(t *report.Text, r *measure.Run) {

@@ -45,7 +45,7 @@ func drawSearch(t *report.Text, s *measure.Search, saved []string) {
 		t.Wrapped("    ", e)
 	}
 	for _, l := range s.Losses {
-		t.Wrapped("  lost over all trials at ", fmt.Sprintf("%s %s %s: %d", l.Where, l.Interface, l.Name, l.Packets))
+		t.Wrapped("  lost over all trials at ", lostAt(l))
 	}
 	for _, r := range s.Remarks {
 		t.Wrapped("  irregular: ", r)

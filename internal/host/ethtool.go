@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/facts"
+	"mpps/internal/nicctl"
 )
 
 // ethtool asks drivers for their settings and sets them: over generic netlink, which tells what a driver supports,
@@ -204,12 +205,12 @@ func (e *ethtool) fill(n *facts.NIC) error {
 		}
 	}
 	n.FlowHash = hash
-	info, err := e.driverInfo(n.Name)
+	driver, err := nicctl.ReadDriver(e.fd, n.Name)
 	if err != nil {
 		return nil // a driver without it (none in the kernel today) has no statistics either
 	}
-	n.Firmware = info.firmware
-	for name, value := range e.statistics(n.Name, info.statistics) {
+	n.Firmware = driver.Firmware
+	for name, value := range nicctl.Statistics(e.fd, n.Name, driver.Statistics) {
 		if tells(name) {
 			n.Stats[name] = value
 		}

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"mpps/internal/nicctl"
 )
 
 // flowNames are the kinds of flows whose hash is looked at.
@@ -40,7 +42,7 @@ func (e *ethtool) flowHash(device, flow string) (string, error) {
 	if err := e.ioctl(device, words); err != nil {
 		return "", err
 	}
-	return hashLetters(*quad(words[2:])), nil
+	return hashLetters(*nicctl.Quad(words[2:])), nil
 }
 
 func (e *ethtool) setFlowHash(device, flow, letters string) error {
@@ -50,7 +52,7 @@ func (e *ethtool) setFlowHash(device, flow, letters string) error {
 	}
 	words := make([]uint32, rxnfcWords)
 	words[0], words[1] = unix.ETHTOOL_SRXFH, flowTypes[flow]
-	*quad(words[2:]) = bits
+	*nicctl.Quad(words[2:]) = bits
 	return e.ioctl(device, words)
 }
 

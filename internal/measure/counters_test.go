@@ -3,9 +3,9 @@ package measure
 import "testing"
 
 func TestLossIsLocated(t *testing.T) {
-	tap := Counter{Where: "host", Interface: "tap0", Name: "tx_dropped"}
+	tap := Counter{Where: "host", Interface: "tap0", Kind: "tuntap", Name: "tx_dropped"}
 	sent := Counter{Where: "host", Interface: "tap0", Name: "tx_packets"}
-	nic := Counter{Where: "agent", Interface: "eth0", Name: "rx_missed_errors"}
+	nic := Counter{Where: "agent", Interface: "eth0", Kind: "device", Name: "rx_missed_errors"}
 	reset := Counter{Where: "agent", Interface: "eth0", Name: "rx_dropped"}
 	fresh := Counter{Where: "host", Interface: "tap1", Name: "rx_dropped"}
 	deltas := Deltas(
@@ -15,7 +15,7 @@ func TestLossIsLocated(t *testing.T) {
 		t.Fatalf("deltas %+v", deltas)
 	}
 	losses, unexplained := LocateLoss(deltas, 170)
-	if len(losses) != 2 || losses[0] != (Loss{nic, 100}) || losses[1] != (Loss{tap, 60}) || unexplained != 10 {
+	if len(losses) != 2 || losses[0] != (Loss{nic, AtNIC, 100}) || losses[1] != (Loss{tap, AtTap, 60}) || unexplained != 10 {
 		t.Errorf("losses %+v, %d unexplained", losses, unexplained)
 	}
 	// Other traffic is dropped too: more may be seen than was lost.

@@ -38,6 +38,7 @@ func (r *Run) Judge() {
 		r.Counters = []Delta{}
 	}
 	r.Losses, r.UnexplainedLoss = LocateLoss(r.withoutSink(), r.Lost)
+	r.locateOverrun()
 	r.locateRefused()
 	r.warn()
 	if r.Warnings == nil {
@@ -70,9 +71,24 @@ func (r *Run) locateRefused() {
 			continue
 		}
 		r.UnexplainedLoss -= refused
-		r.Losses = append(r.Losses, Loss{Counter: Counter{Where: way.from.Where, Interface: way.from.Interface, Name: "xdp.ring_full"}, Packets: refused})
+		r.Losses = append(r.Losses, Loss{
+			Counter: Counter{Where: way.from.Where, Interface: way.from.Interface, Name: "xdp.ring_full"}, Place: Elsewhere, Packets: refused,
+		})
 	}
 	sortLosses(r.Losses)
+}
+
+// locateOverrun places what reached the receiver and found its socket's ring full. The kernel counts that at the socket and
+// nowhere else (tpacket_rcv in net/packet/af_packet.c).
+func (r *Run) locateOverrun() {
+	for _, way := range r.ways() {
+		if n := min(way.Overrun, r.Lost); n > 0 {
+			r.Losses = append(r.Losses, Loss{
+				Counter: Counter{Where: way.to.Where, Interface: way.to.Interface, Name: "sink.ring_full"}, Place: AtSocket, Packets: n,
+			})
+			r.UnexplainedLoss = minus(r.UnexplainedLoss, n)
+		}
+	}
 }
 
 // direction is a way with its ends.
@@ -88,7 +104,7 @@ func (r *Run) ways() []direction {
 	}
 	one := Way{Received: r.Received}
 	for _, s := range r.Samples {
-		one.SendErrors += s.SendErrors
+		one.SendErrors, one.Overrun = one.SendErrors+s.SendErrors, one.Overrun+s.Overrun
 	}
 	return []direction{{one, r.From, r.To}}
 }

@@ -170,6 +170,14 @@ func losses(runs []labeled) []lossRow {
 	return rows
 }
 
+// lossName is the place where packets were lost, and the counter that saw it. Runs of earlier versions have no place.
+func lossName(l measure.Loss) string {
+	if l.Place == "" {
+		return counterName(l.Counter)
+	}
+	return string(l.Place) + " – " + counterName(l.Counter)
+}
+
 func counterName(c measure.Counter) string {
 	if c.Interface == "" {
 		return c.Where + ": " + c.Name

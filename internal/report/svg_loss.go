@@ -67,7 +67,7 @@ func places(r *measure.Run) []lossPlace {
 	}
 	var all []lossPlace
 	for _, l := range r.Losses {
-		all = append(all, lossPlace{counterName(l.Counter), "s0", l.Packets, float64(l.Packets) / float64(r.Sent)})
+		all = append(all, lossPlace{lossName(l), "s0", l.Packets, float64(l.Packets) / float64(r.Sent)})
 	}
 	if n := r.UnexplainedLoss; n > 0 {
 		all = append(all, lossPlace{"seen by no counter", "idlebar", n, float64(n) / float64(r.Sent)})

@@ -124,7 +124,7 @@ func (p *exposition) run(l Labeled, version string) {
 		p.gauge("loss_ratio", "Share of the packets sent that was lost.", labels, loss(r.Lost, r.Sent)/100)
 		for _, at := range r.Losses {
 			p.gauge("located_lost_packets", "Packets that a counter on the way saw dropped.",
-				with(labels, label{"where", at.Where}, label{"device", at.Interface}, label{"counter", at.Name}), float64(at.Packets))
+				with(labels, label{"place", string(at.Place)}, label{"where", at.Where}, label{"device", at.Interface}, label{"counter", at.Name}), float64(at.Packets))
 		}
 	}
 	if r.Kind == measure.Stream {

@@ -13,6 +13,7 @@ import (
 	"mpps/internal/measure"
 	"mpps/internal/traffic"
 	"mpps/internal/traffic/agent"
+	"mpps/internal/traffic/counters"
 )
 
 // AgentOptions say how to reach an agent.
@@ -114,11 +115,15 @@ func (f *far) counters(ctx context.Context) (measure.Counters, error) {
 	if err != nil {
 		return nil, err
 	}
-	counters := measure.Counters{}
+	all := measure.Counters{}
 	for name, n := range statistics {
-		counters[measure.Counter{Where: f.where(), Interface: f.nic.Name, Name: name}] = n
+		c := measure.Counter{Where: f.where(), Name: name}
+		if !counters.OfMachine(name) {
+			c.Interface, c.Kind = f.nic.Name, f.nic.Kind
+		}
+		all[c] = n
 	}
-	return counters, nil
+	return all, nil
 }
 
 func (f *far) endpoint() measure.Endpoint {

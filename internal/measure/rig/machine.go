@@ -12,11 +12,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/measure"
-	"mpps/internal/traffic"
+	"mpps/internal/traffic/counters"
 )
 
 // Machine is this machine below a root directory: its CPU times, softnet and interface counters.
@@ -88,58 +87,35 @@ func (m *Machine) read(name string) (string, error) {
 	return strings.TrimSpace(string(text)), err
 }
 
-// counters reads softnet drops and the standard statistics of every interface of the namespaces on the way.
+// counters reads the softnet counters, and those of the interfaces and UDP sockets of the namespaces on the way.
 func (m *Machine) counters(context.Context) (measure.Counters, error) {
-	counters := measure.Counters{}
+	all := measure.Counters{}
 	text, err := m.read("proc/net/softnet_stat")
 	if err != nil {
 		return nil, err
 	}
-	for line := range strings.Lines(text) {
-		fields := strings.Fields(line)
-		for column, name := range []string{"softnet.processed", "softnet.dropped", "softnet.squeezed"} {
-			if column < len(fields) {
-				n, err := strconv.ParseUint(fields[column], 16, 64)
-				if err != nil {
-					return nil, fmt.Errorf("softnet_stat: found %q, expected a hexadecimal number", fields[column])
-				}
-				counters[measure.Counter{Where: "host", Name: name}] += n
-			}
-		}
+	softnet, err := counters.ParseSoftnet(text)
+	if err != nil {
+		return nil, err
+	}
+	for name, n := range softnet {
+		all[measure.Counter{Where: m.where(), Name: name}] = n
 	}
 	for _, ns := range m.netns {
-		if err := interfaces(ns, counters); err != nil {
-			return nil, err
+		interfaces, udp, err := counters.OfNamespace(ns)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", place(ns), err)
+		}
+		for _, i := range interfaces {
+			for name, n := range i.Counters {
+				all[measure.Counter{Where: place(ns), Interface: i.Name, Kind: i.Kind, Name: name}] = n
+			}
+		}
+		for name, n := range udp {
+			all[measure.Counter{Where: place(ns), Name: name}] = n
 		}
 	}
-	return counters, nil
-}
-
-// interfaces adds the statistics of all interfaces of a namespace.
-func interfaces(ns string, counters measure.Counters) error {
-	where := place(ns)
-	return traffic.Endpoint{Netns: ns}.Do(func() error {
-		links, err := netlink.LinkList()
-		if err != nil {
-			return fmt.Errorf("interfaces of %s: %w", where, err)
-		}
-		for _, l := range links {
-			a := l.Attrs()
-			s := a.Statistics
-			if s == nil {
-				continue
-			}
-			for name, n := range map[string]uint64{
-				"rx_packets": s.RxPackets, "tx_packets": s.TxPackets, "rx_bytes": s.RxBytes, "tx_bytes": s.TxBytes,
-				"rx_dropped": s.RxDropped, "tx_dropped": s.TxDropped, "rx_errors": s.RxErrors, "tx_errors": s.TxErrors,
-				"rx_missed_errors": s.RxMissedErrors, "rx_fifo_errors": s.RxFifoErrors, "rx_over_errors": s.RxOverErrors,
-				"tx_fifo_errors": s.TxFifoErrors, "tx_aborted_errors": s.TxAbortedErrors, "tx_carrier_errors": s.TxCarrierErrors,
-			} {
-				counters[measure.Counter{Where: where, Interface: a.Name, Name: name}] = n
-			}
-		}
-		return nil
-	})
+	return all, nil
 }
 
 // place is how a namespace is called in results.

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -11,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/traffic"
+	"mpps/internal/traffic/counters"
 )
 
 // Info says what machine an agent runs on.
@@ -83,38 +83,12 @@ func stat() (string, error) {
 	return out.String(), nil
 }
 
-// Counters are the statistics of an interface (struct rtnl_link_stats64), by
-// their names under /sys/class/net/IFACE/statistics.
-type Counters map[string]uint64
+// Counters are those of package counters at an interface, in its namespace and on the agent's machine.
+type Counters = counters.Counters
 
-func counters(e traffic.Endpoint) (Counters, error) {
-	var c Counters
+func readCounters(e traffic.Endpoint) (Counters, error) {
 	if err := checked(e); err != nil {
-		return c, err
+		return nil, err
 	}
-	err := e.Do(func() error {
-		l, err := netlink.LinkByName(e.Iface)
-		if err != nil {
-			var missing netlink.LinkNotFoundError
-			if errors.As(err, &missing) {
-				return fmt.Errorf("%s: %w", e, traffic.ErrNoDevice)
-			}
-			return fmt.Errorf("%s: %w", e, err)
-		}
-		s := l.Attrs().Statistics
-		if s == nil {
-			return fmt.Errorf("%s: the kernel gave no statistics", e)
-		}
-		c = Counters{
-			"rx_packets": s.RxPackets, "tx_packets": s.TxPackets, "rx_bytes": s.RxBytes, "tx_bytes": s.TxBytes,
-			"rx_errors": s.RxErrors, "tx_errors": s.TxErrors, "rx_dropped": s.RxDropped, "tx_dropped": s.TxDropped,
-			"multicast": s.Multicast, "collisions": s.Collisions,
-			"rx_length_errors": s.RxLengthErrors, "rx_over_errors": s.RxOverErrors, "rx_crc_errors": s.RxCrcErrors,
-			"rx_frame_errors": s.RxFrameErrors, "rx_fifo_errors": s.RxFifoErrors, "rx_missed_errors": s.RxMissedErrors,
-			"tx_aborted_errors": s.TxAbortedErrors, "tx_carrier_errors": s.TxCarrierErrors,
-			"tx_fifo_errors": s.TxFifoErrors, "tx_heartbeat_errors": s.TxHeartbeatErrors, "tx_window_errors": s.TxWindowErrors,
-		}
-		return nil
-	})
-	return c, err
+	return counters.OfInterface(e)
 }

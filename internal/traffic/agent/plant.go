@@ -114,7 +114,7 @@ func (p *plant) handle(ctx context.Context, r request) (json.RawMessage, error) 
 	case "cpu":
 		return answer(stat())
 	case "counters":
-		return with(r, func(a interfaceArgs) (Counters, error) { return counters(a.On) })
+		return with(r, func(a interfaceArgs) (Counters, error) { return readCounters(a.On) })
 	case "sink.start":
 		return with(r, p.startSink)
 	case "sink.counts":
