@@ -39,6 +39,7 @@ func drawRun(t *report.Text, r *measure.Run, saved []string) {
 	for _, s := range r.Samples[:min(1, len(r.Samples))] {
 		drawCPU(t, r, s)
 	}
+	drawThreads(t, r)
 	drawLatency(t, r.Latency)
 	drawLatency(t, r.LatencyRaw)
 	for _, file := range saved {

@@ -60,8 +60,9 @@ type Path interface {
 
 // MachineTimes are the CPU times of a machine on the way.
 type MachineTimes struct {
-	Where string
-	Times CPUTimes
+	Where   string
+	Times   CPUTimes
+	Threads ThreadTimes // of the near machine; nil where they are not known
 }
 
 // Bench takes samples over a path.
@@ -251,6 +252,9 @@ func (s *Sample) account(before, after []MachineTimes, n uint64) {
 	}
 	if len(s.CPU) > 0 && n > 0 {
 		s.CPUNsPerUnit = s.CPU[0].Busy() * 1e9 / float64(n)
+	}
+	if len(s.CPU) > 0 && before[0].Threads != nil {
+		s.Threads = threadUse(before[0].Threads, after[0].Threads, n)
 	}
 }
 

@@ -76,7 +76,7 @@ func (d *device) Latency(context.Context) (*Latency, error) {
 }
 
 func (d *device) CPU(context.Context) ([]MachineTimes, error) {
-	return []MachineTimes{{"host", CPUTimes{Taken: time.Now(), CPU: map[int]Ticks{0: {SoftIRQ: d.ticks}}}}}, nil
+	return []MachineTimes{{Where: "host", Times: CPUTimes{Taken: time.Now(), CPU: map[int]Ticks{0: {SoftIRQ: d.ticks}}}}}, nil
 }
 
 func (d *device) Counters(context.Context) (Counters, error) {

@@ -72,8 +72,8 @@ const minBlocks = 6
 
 // CompareBlocks compares the sides of interleaved blocks, B against A. With six blocks or more each block gives one
 // ratio, in which slow drift cancels, and the Wilcoxon signed-rank test judges them; with fewer the values are compared
-// by Mann–Whitney, which interleaving makes only more cautious under drift. Which test it is depends on the number of
-// blocks alone, never on the values.
+// by Mann–Whitney, which interleaving makes only more cautious under drift, and which a warning goes with. Which test it is
+// depends on the number of blocks alone, but for values that are 0, which have no ratio.
 func CompareBlocks(blocks []Block) Comparison {
 	var a, b, ratios []float64
 	for _, block := range blocks {
@@ -82,7 +82,17 @@ func CompareBlocks(blocks []Block) Comparison {
 			ratios = append(ratios, ratio)
 		}
 	}
-	if len(blocks) < minBlocks || len(ratios) < len(blocks) {
+	if len(blocks) < minBlocks {
+		c := Compare(a, b)
+		if len(blocks) > 0 {
+			c.Warnings = append(c.Warnings, Warning{
+				Code: "few-blocks", Text: fmt.Sprintf("%d blocks have too few orders to judge by their ratios: trials are taken for independent of each other and of their turn, and what comes in step with the turns could pass for a difference", len(blocks)),
+				Hint: fmt.Sprintf("use --blocks %d or more", minBlocks),
+			})
+		}
+		return c
+	}
+	if len(ratios) < len(blocks) {
 		return Compare(a, b)
 	}
 	c := Comparison{Before: Median(a), After: Median(b), Test: "signed-rank"}

@@ -32,6 +32,7 @@ type Sample struct {
 	// does not correct for coordinated omission. Open loops only.
 	LatencyRaw     *Latency     `json:"latency_raw,omitempty"`
 	CPU            []MachineCPU `json:"cpu"`
+	Threads        []ThreadUse  `json:"threads,omitempty"`           // of the near machine: vhost, vCPUs, QEMU, ksoftirqd, generator
 	CPUNsPerPacket float64      `json:"cpu_ns_per_packet,omitempty"` // busy time of the near machine per packet received; see MachineCPU.Busy
 	CPUNsPerUnit   float64      `json:"cpu_ns_per_unit"`             // the same per packet, transaction or byte
 	Warnings       []Warning    `json:"warnings,omitempty"`

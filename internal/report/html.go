@@ -41,6 +41,8 @@ func HTML(w io.Writer, d *Document) error {
 		Charts:   charts(d),
 		Numbers:  numbers(d.runs(measure.PPS)),
 		Talks:    talks(d.runs("")),
+		Split:    cpuSplit(d.runs("")),
+		Threads:  threads(d.runs("")),
 		Delays:   delays(d.runs("")),
 		Losses:   losses(d.runs(measure.PPS)),
 		Facts:    environment(d),
@@ -65,6 +67,8 @@ type pageView struct {
 	Charts   []chart
 	Numbers  []numberRow
 	Talks    []talkRow
+	Split    []partRow
+	Threads  []threadRow
 	Delays   *delayTable
 	Losses   []lossRow
 	Facts    []factRow

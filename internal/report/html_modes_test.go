@@ -247,3 +247,25 @@ func TestTwoWays(t *testing.T) {
 		t.Error("the page does not say what was sent")
 	}
 }
+
+// TestCosts: what threads used stands on the page beside how the CPU time was split, and runs without it have no table.
+func TestCosts(t *testing.T) {
+	r := run("virtio", 60000, 0.1, 6, 1)
+	d := &Document{}
+	d.Add("virtio", r)
+	if text := page1(t, d, ""); strings.Contains(text, "the busiest") || !strings.Contains(text, "<th class=\"n\">softirq</th>") {
+		t.Error("a run whose threads are not known has a table of them, or none of its CPU time")
+	}
+	for i := range r.Samples {
+		r.Samples[i].Threads = []measure.ThreadUse{
+			{Role: measure.Vhost, Guest: "<web>", Threads: 1, Seconds: 1.5, NsPerUnit: 8300},
+			{Role: measure.VCPU, Guest: "<web>", Threads: 2, Seconds: 3, Busiest: "CPU 0/KVM", BusiestSeconds: 2.25, NsPerUnit: 16600},
+		}
+	}
+	text := page1(t, d, "")
+	for _, want := range []string{"vhost of &lt;web&gt;", "vcpu of &lt;web&gt;", "0.75 of 2", "8.3 µs", "two views of the same time"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q on the page", want)
+		}
+	}
+}

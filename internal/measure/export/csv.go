@@ -17,6 +17,7 @@ var header = []string{
 	"offered_pps", "sent", "received", "lost", "duplicated", "reordered", "transactions", "bytes", "retransmits",
 	"cpu_ns_per_unit", "latency_min_ns", "latency_mean_ns",
 	"latency_p50_ns", "latency_p90_ns", "latency_p99_ns", "latency_p99_9_ns", "latency_p99_99_ns", "latency_p99_999_ns", "latency_max_ns",
+	"vhost_ns_per_unit", "vcpu_ns_per_unit", "emulator_ns_per_unit",
 }
 
 // rows writes RFC 4180: a header, then a row a sample, lines ended by CR LF. A column that does not belong to a run's kind
@@ -61,12 +62,33 @@ func row(l Labeled, i int, s measure.Sample) []string {
 	}
 	d := s.Latency
 	if d == nil {
-		return append(cells, make([]string, len(header)-len(cells))...)
+		cells = append(cells, make([]string, len(header)-len(threadColumns)-len(cells))...)
+		return append(cells, threads(s)...)
 	}
 	cells = append(cells, integer(true, d.MinNs), decimal(d.MeanNs))
 	for _, p := range percentiles {
 		told, ok := d.Percentile(p)
 		cells = append(cells, integer(ok, told))
 	}
-	return append(cells, integer(true, d.MaxNs))
+	cells = append(cells, integer(true, d.MaxNs))
+	return append(cells, threads(s)...)
+}
+
+// threadColumns are the roles of threads that have a column, the last ones. All guests count together.
+var threadColumns = []measure.Role{measure.Vhost, measure.VCPU, measure.Emulator}
+
+func threads(s measure.Sample) []string {
+	cells := make([]string, len(threadColumns))
+	for i, role := range threadColumns {
+		sum, known := 0.0, false
+		for _, u := range s.Threads {
+			if u.Role == role {
+				sum, known = sum+u.NsPerUnit, true
+			}
+		}
+		if known {
+			cells[i] = decimal(sum)
+		}
+	}
+	return cells
 }

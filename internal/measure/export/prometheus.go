@@ -137,6 +137,31 @@ func (p *exposition) run(l Labeled, version string) {
 	p.latency(labels, r.Latency)
 	p.latency(labels, r.LatencyRaw)
 	p.cpus(labels, r)
+	p.threads(labels, r)
+}
+
+// threads writes what ran on the near machine, by role and guest, over all trials.
+func (p *exposition) threads(labels []label, r *measure.Run) {
+	type group struct {
+		role  measure.Role
+		guest string
+	}
+	var order []group
+	ran, waited := map[group]float64{}, map[group]float64{}
+	for _, s := range r.Samples {
+		for _, u := range s.Threads {
+			g := group{u.Role, u.Guest}
+			if _, known := ran[g]; !known {
+				order = append(order, g)
+			}
+			ran[g], waited[g] = ran[g]+u.Seconds, waited[g]+u.Waited
+		}
+	}
+	for _, g := range order {
+		of := with(labels, label{"role", string(g.role)}, label{"guest", g.guest})
+		p.gauge("thread_seconds", "Time that threads ran in the trials, guest time and softirqs in their context included.", of, ran[g])
+		p.gauge("thread_waiting_seconds", "Time that they were ready to run and had no CPU.", of, waited[g])
+	}
 }
 
 func (p *exposition) latency(labels []label, l *measure.Latency) {

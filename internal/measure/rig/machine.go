@@ -22,6 +22,7 @@ import (
 type Machine struct {
 	root  *os.Root
 	netns []string // network namespaces whose interfaces are counted, "" for the process's own
+	watch watch
 }
 
 // OpenMachine opens a machine. Close it after use.

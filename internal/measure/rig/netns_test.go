@@ -143,7 +143,7 @@ func TestBetweenNamespaces(t *testing.T) {
 				if got := run.Baseline.Receiver; got.Error != "" || got.PPS <= 0 {
 					t.Errorf("receiver alone: %+v", got)
 				}
-				in := measure.Counter{Where: "netns:" + b.Netns, Interface: b.Iface, Name: "rx_packets"}
+				in := measure.Counter{Where: "netns:" + b.Netns, Interface: b.Iface, Kind: "veth", Name: "rx_packets"}
 				found := false
 				for _, d := range run.Counters {
 					found = found || d.Counter == in && d.Delta >= run.Received

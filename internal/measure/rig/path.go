@@ -21,15 +21,23 @@ type machine interface {
 // machines are those on the way, the near one first.
 type machines []machine
 
-// CPU reads the CPU times of every machine on the way.
+// CPU reads the CPU times of every machine on the way, and of this one those of the threads that carry packets. What they
+// are is found out before anything is read for the first time, so that it is in no trial.
 func (all machines) CPU(ctx context.Context) ([]measure.MachineTimes, error) {
 	var read []measure.MachineTimes
 	for _, m := range all {
+		near, _ := m.(*Machine)
+		if near != nil && near.watch.looks == nil {
+			near.threads()
+		}
 		times, err := m.cpuTimes(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", m.where(), err)
 		}
 		read = append(read, measure.MachineTimes{Where: m.where(), Times: times})
+		if near != nil {
+			read[len(read)-1].Threads = near.threads()
+		}
 	}
 	return read, nil
 }

@@ -1,0 +1,223 @@
+package rig
+
+import (
+	"errors"
+	"maps"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"mpps/internal/measure"
+)
+
+// watch is what is known of the threads that carry packets. All processes are looked at once; after that only those that are
+// new, and the threads of QEMU.
+type watch struct {
+	looks  map[int]int                     // by process: how often its name was looked at
+	kernel map[int]measure.Thread          // kernel threads, by number
+	guests map[int]map[int]*measure.Thread // threads of QEMU by process and number; nil is a thread that is of no interest
+	names  map[int]string                  // of the guests, by process
+}
+
+// looksEnough is how often a process is asked for its name: one that has been forked and not yet executed has its
+// parent's.
+const looksEnough = 2
+
+// threads reads how long the threads that carry packets have run, this program's too; nil where the kernel does not say.
+// Processes that go away meanwhile are left out.
+func (m *Machine) threads() measure.ThreadTimes {
+	if err := m.look(); err != nil {
+		return nil
+	}
+	times := measure.ThreadTimes{}
+	for _, t := range m.watch.kernel {
+		m.add(times, t, "proc/"+strconv.Itoa(t.TID)+"/schedstat")
+	}
+	for pid, threads := range m.watch.guests {
+		for tid, t := range threads {
+			if t != nil {
+				m.add(times, *t, "proc/"+strconv.Itoa(pid)+"/task/"+strconv.Itoa(tid)+"/schedstat")
+			}
+		}
+	}
+	// The clock counts the threads that have ended too, and is that of schedstat: sum_exec_runtime (thread_group_cputime in
+	// kernel/sched/cputime.c). getrusage would count in ticks.
+	var own unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &own); err == nil {
+		times[measure.Thread{PID: os.Getpid(), Role: measure.Ourselves, Name: "mpps"}] = measure.ThreadTime{Ran: uint64(own.Nano())}
+	}
+	return times
+}
+
+// add reads a thread's schedstat: nanoseconds run, nanoseconds waited, and how often it was given a CPU. Kernels without
+// scheduling statistics have no such file, or zeros.
+func (m *Machine) add(times measure.ThreadTimes, t measure.Thread, file string) {
+	text, err := m.read(file)
+	if err != nil {
+		return
+	}
+	fields := strings.Fields(text)
+	if len(fields) < 2 {
+		return
+	}
+	ran, wrong := strconv.ParseUint(fields[0], 10, 64)
+	waited, err := strconv.ParseUint(fields[1], 10, 64)
+	if wrong == nil && err == nil {
+		times[t] = measure.ThreadTime{Ran: ran, Waited: waited}
+	}
+}
+
+// look finds processes and threads that are new, and forgets those that are gone.
+func (m *Machine) look() error {
+	w := &m.watch
+	if w.looks == nil {
+		*w = watch{looks: map[int]int{}, kernel: map[int]measure.Thread{}, guests: map[int]map[int]*measure.Thread{}, names: map[int]string{}}
+	}
+	pids, err := m.numbers("proc")
+	if err != nil {
+		return err
+	}
+	looks := make(map[int]int, len(pids))
+	for _, pid := range pids {
+		looks[pid] = w.looks[pid]
+		if looks[pid] < looksEnough {
+			looks[pid]++
+			m.classify(pid)
+		}
+	}
+	w.looks = looks
+	gone := func(pid int) bool { return looks[pid] == 0 }
+	maps.DeleteFunc(w.kernel, func(pid int, _ measure.Thread) bool { return gone(pid) })
+	maps.DeleteFunc(w.guests, func(pid int, _ map[int]*measure.Thread) bool { return gone(pid) })
+	for pid, known := range w.guests {
+		tids, err := m.numbers("proc/" + strconv.Itoa(pid) + "/task")
+		if err != nil {
+			continue // it is gone since
+		}
+		threads := make(map[int]*measure.Thread, len(tids))
+		for _, tid := range tids {
+			t, ok := known[tid]
+			if !ok {
+				t = m.threadOf(pid, tid)
+			}
+			threads[tid] = t
+		}
+		w.guests[pid] = threads
+	}
+	return nil
+}
+
+// classify looks at what a process is by its name, of which the kernel keeps 15 bytes.
+func (m *Machine) classify(pid int) {
+	name, err := m.read("proc/" + strconv.Itoa(pid) + "/comm")
+	if err != nil {
+		return
+	}
+	w := &m.watch
+	t := measure.Thread{PID: pid, TID: pid, Name: name}
+	switch owner, isVhost := strings.CutPrefix(name, "vhost-"); {
+	case strings.HasPrefix(name, "ksoftirqd/"):
+		t.Role = measure.KSoftIRQ
+	case strings.HasPrefix(name, "kpktgend_"):
+		t.Role = measure.Pktgen
+	case isVhost: // of its own before Linux 6.4 (vhost_worker_create in drivers/vhost/vhost.c)
+		t.Role, t.Guest = measure.Vhost, owner
+		if process, err := strconv.Atoi(owner); err == nil {
+			t.Guest = m.guestName(process)
+		}
+	case strings.HasPrefix(name, "qemu-system"), name == "qemu-kvm", name == "kvm":
+		if w.guests[pid] == nil {
+			w.guests[pid], w.names[pid] = map[int]*measure.Thread{}, m.guestName(pid)
+		}
+		return
+	default:
+		return
+	}
+	w.kernel[pid] = t
+}
+
+// threadOf tells what a thread of QEMU does; nil for kernel threads of KVM that carry nothing. QEMU names its threads where
+// it is told to (debug-threads=on, as libvirt does). Where it was not, a vCPU is told by the time that it has spent in the
+// guest. What a thread is taken for at first it stays.
+func (m *Machine) threadOf(pid, tid int) *measure.Thread {
+	at := "proc/" + strconv.Itoa(pid) + "/task/" + strconv.Itoa(tid)
+	name, err := m.read(at + "/comm")
+	if err != nil || strings.HasPrefix(name, "kvm-") {
+		return nil
+	}
+	t := &measure.Thread{PID: pid, TID: tid, Name: name, Guest: m.watch.names[pid], Role: measure.Emulator}
+	number, ofCPU := strings.CutPrefix(name, "CPU ")
+	switch {
+	case strings.HasPrefix(name, "vhost-"):
+		t.Role = measure.Vhost
+	case ofCPU && strings.Contains(number, "/"):
+		t.Role = measure.VCPU
+	case m.guestTicks(at) > 0:
+		t.Role, t.Name = measure.VCPU, name+" "+strconv.Itoa(tid)
+	}
+	return t
+}
+
+// guestTicks is field 43 of a thread's stat file (proc_pid_stat(5)).
+func (m *Machine) guestTicks(at string) uint64 {
+	text, err := m.read(at + "/stat")
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := cutLast(text, ") ")
+	fields := strings.Fields(rest) // from the third on
+	if len(fields) < 41 {
+		return 0
+	}
+	ticks, err := strconv.ParseUint(fields[40], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return ticks
+}
+
+// guestName is what QEMU's -name says, or the process's number.
+func (m *Machine) guestName(pid int) string {
+	text, err := m.read("proc/" + strconv.Itoa(pid) + "/cmdline")
+	if err != nil {
+		return strconv.Itoa(pid)
+	}
+	args := strings.Split(text, "\x00")
+	for i, arg := range args {
+		if arg != "-name" && arg != "--name" || i+1 == len(args) {
+			continue
+		}
+		const comma = "\x01" // a comma in a name is written twice
+		for _, option := range strings.Split(strings.ReplaceAll(args[i+1], ",,", comma), ",") {
+			key, value, isOption := strings.Cut(option, "=")
+			if !isOption {
+				key, value = "guest", option
+			}
+			if key == "guest" && value != "" {
+				return strings.ReplaceAll(value, comma, ",")
+			}
+		}
+	}
+	return strconv.Itoa(pid)
+}
+
+// numbers are the entries of a directory that are numbers.
+func (m *Machine) numbers(dir string) ([]int, error) {
+	f, err := m.root.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	names, err := f.Readdirnames(-1)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return nil, err
+	}
+	var all []int
+	for _, name := range names {
+		if n, err := strconv.ParseUint(name, 10, 31); err == nil {
+			all = append(all, int(n))
+		}
+	}
+	return all, nil
+}
