@@ -139,7 +139,7 @@ func TestCommands(t *testing.T) {
 	t.Run("interrupted", func(t *testing.T) {
 		short, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
-		r, err := l.Exec(short, lab.Cmd{Script: `trap 'echo heard; exit 3' INT; while :; do sleep 0.1; done`, Grace: 20 * time.Second})
+		r, err := l.Exec(short, lab.Cmd{Argv: []string{"bash", "-c", "trap 'echo heard; exit 3' INT; while :; do sleep 0.1; done"}, Grace: 20 * time.Second})
 		if err != nil || r.Code != 3 || r.Stdout != "heard\n" {
 			t.Errorf("found %+v, %v", r, err)
 		}

@@ -17,8 +17,8 @@ type Cmd struct {
 	Argv   []string  // program and arguments; or
 	Script string    // a script for bash, run in a process of its own
 	Stdin  io.Reader // read to its end before the command starts; nil: empty
-	// Grace, when set, lets the command end by itself: when ctx ends it is interrupted as by Ctrl-C, and killed only after
-	// this time.
+	// Grace, when set, lets the program of Argv end by itself: when ctx ends it is interrupted as by Ctrl-C, and killed only
+	// after this time.
 	Grace time.Duration
 	// Stdout and Stderr, when set, get the output as it comes, and Result has none of it.
 	Stdout, Stderr io.Writer
@@ -157,9 +157,16 @@ func stage(dir string, c Cmd) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
+	if c.Grace > 0 && c.Script != "" {
+		return errors.New("command for the lab: a script cannot be interrupted, want argv")
+	}
 	script := c.Script
 	if len(c.Argv) > 0 {
 		script = "exec " + quote(c.Argv)
+	}
+	if c.Grace > 0 {
+		// The server was started in the background, where a shell has its children ignore these signals.
+		script = "exec env --default-signal=INT,QUIT " + quote(c.Argv)
 	}
 	for name, text := range map[string]string{"sh": script + "\n", "out": "", "err": ""} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
