@@ -43,12 +43,22 @@ func only(t *testing.T, place measure.Place, losses []measure.Loss, unexplained,
 	}
 }
 
-// The root discipline has a child of its own, and both count what the child drops.
+// The root discipline has a child of its own, and both count what the child drops. So does an interface on top of the one with
+// the discipline.
 func TestLossAtQdisc(t *testing.T) {
 	a, b := twoNamespaces(t)
+	upper := traffic.Endpoint{Netns: a.Netns, Iface: "upper0"}
 	check(t, a.Do(func() error {
 		l, err := netlink.LinkByName(a.Iface)
 		if err != nil {
+			return err
+		}
+		attrs := netlink.NewLinkAttrs()
+		attrs.Name, attrs.ParentIndex = upper.Iface, l.Attrs().Index
+		if err := netlink.LinkAdd(&netlink.Macvlan{LinkAttrs: attrs, Mode: netlink.MACVLAN_MODE_BRIDGE}); err != nil {
+			return err
+		}
+		if err := up(upper.Iface); err != nil {
 			return err
 		}
 		return netlink.QdiscAdd(&netlink.Tbf{
@@ -59,18 +69,27 @@ func TestLossAtQdisc(t *testing.T) {
 	m := machineOf(t)
 	m.count(a.Netns, b.Netns)
 	const frames = 400
-	var received uint64
-	deltas := moved(t, m, func() {
-		send(t, a, frames)
-		time.Sleep(150 * time.Millisecond) // what the bucket held back
-	})
-	for _, d := range deltas {
-		if d.Interface == b.Iface && d.Name == "rx_packets" {
-			received = d.Delta
+	for _, out := range []traffic.Endpoint{a, upper} {
+		deltas := moved(t, m, func() {
+			send(t, out, frames)
+			time.Sleep(150 * time.Millisecond) // what the bucket held back
+		})
+		var received, refused uint64
+		for _, d := range deltas {
+			switch {
+			case d.Interface == b.Iface && d.Name == "rx_packets":
+				received = d.Delta
+			case d.Interface == upper.Iface && d.Name == "tx_refused_below":
+				refused = d.Delta
+			}
+		}
+		lost := frames - min(received, frames)
+		losses, unexplained := measure.LocateLoss(deltas, lost)
+		only(t, measure.AtQdisc, losses, unexplained, lost)
+		if out == upper && refused < lost {
+			t.Errorf("%d lost, and the interface on top counts %d", lost, refused)
 		}
 	}
-	losses, unexplained := measure.LocateLoss(deltas, frames-min(received, frames))
-	only(t, measure.AtQdisc, losses, unexplained, frames-min(received, frames))
 }
 
 // send sends frames to nobody out of an interface.
