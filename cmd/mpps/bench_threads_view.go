@@ -39,7 +39,11 @@ func drawThreads(t *report.Text, r *measure.Run) {
 		if c.Threads > 1 {
 			busiest = fmt.Sprintf("%.2f of %d", c.Busiest.Value, c.Threads)
 		}
-		rows = append(rows, []string{"  " + threadsName(c), goal.FormatRate(c.Each.Value), fmt.Sprintf("%.2f", c.CPUs.Value), fmt.Sprintf("%.2f", c.Waited.Value), busiest})
+		waited := fmt.Sprintf("%.2f", c.Waited.Value)
+		if c.Role == measure.Ourselves {
+			waited = "-" // its clock does not say
+		}
+		rows = append(rows, []string{"  " + threadsName(c), goal.FormatRate(c.Each.Value), fmt.Sprintf("%.2f", c.CPUs.Value), waited, busiest})
 	}
 	t.Table(rows)
 	note := "medians; the last three in CPUs (1: all the time). A thread's time holds the guest's and softirqs that were worked off while it ran"

@@ -49,7 +49,7 @@ type ThreadUse struct {
 	Guest   string  `json:"guest,omitempty"`    // QEMU's name of it, or its process's number
 	Threads int     `json:"threads"`            // that there were
 	Seconds float64 `json:"seconds"`            // that they ran, guest time and softirqs in their context included
-	Waited  float64 `json:"waited_s,omitempty"` // seconds that they were ready to run and had no CPU
+	Waited  float64 `json:"waited_s,omitempty"` // seconds that they were ready to run and had no CPU; not known of mpps
 
 	Busiest        string  `json:"busiest,omitempty"` // the thread that ran longest, of several
 	BusiestSeconds float64 `json:"busiest_s,omitempty"`
@@ -82,6 +82,9 @@ func threadUse(before, after ThreadTimes, n uint64) []ThreadUse {
 	}
 	var all []ThreadUse
 	for _, u := range groups {
+		if u.Guest != "" && u.Seconds == 0 && u.Waited == 0 { // a guest that stood still: there may be many
+			continue
+		}
 		if u.Threads == 1 {
 			u.Busiest, u.BusiestSeconds = "", 0
 		}

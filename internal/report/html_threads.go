@@ -23,7 +23,10 @@ func threads(runs []labeled) []threadRow {
 			if c.Guest != "" {
 				name += " of " + c.Guest
 			}
-			row := threadRow{Label: r.label, Threads: name, Each: cellOf(c.Each, duration), CPUs: estimated(c.CPUs), Waited: fmt.Sprintf("%.2f", c.Waited.Value)}
+			row := threadRow{Label: r.label, Threads: name, Each: cellOf(c.Each, duration), CPUs: estimated(c.CPUs)}
+			if c.Role != measure.Ourselves { // its clock does not say
+				row.Waited = fmt.Sprintf("%.2f", c.Waited.Value)
+			}
 			if c.Threads > 1 {
 				row.Busiest = fmt.Sprintf("%.2f of %d", c.Busiest.Value, c.Threads)
 			}

@@ -125,6 +125,7 @@ func testBench(b *box) {
 		if moved["guest rx_packets"] < run.Received {
 			b.Errorf("%s: %d were received, the guest's NIC counted %d", c.name, run.Received, moved["guest rx_packets"])
 		}
+		carriers(b, run)
 		b.Logf("%s: sent %d, received %d, lost %d; tap %d, guest's NIC %d", c.name, run.Sent, run.Received, run.Lost, through, moved["guest rx_packets"])
 		if after := b.traces(); after != before {
 			b.Errorf("%s: found before:\n%s\nleft behind:\n%s", c.name, before, after)
@@ -133,6 +134,27 @@ func testBench(b *box) {
 	for i, n := range b.vhostTicks() {
 		if n <= ticks[i] {
 			b.Errorf("vhost thread %d did nothing: its queue has no packets", i)
+		}
+	}
+}
+
+// carriers requires that the guest's vhost and vCPU threads are told with what they used, and that loss was located at its tap.
+func carriers(b *box, run *measure.Run) {
+	b.Helper()
+	for i, s := range run.Samples {
+		used := map[measure.Role]float64{}
+		for _, u := range s.Threads {
+			if u.Guest == guestName {
+				used[u.Role] += u.Seconds
+			}
+		}
+		if used[measure.Vhost] <= 0 || used[measure.VCPU] <= 0 {
+			b.Errorf("trial %d: vhost and vCPUs of the guest ran %v s: %+v", i+1, used, s.Threads)
+		}
+	}
+	for _, l := range run.Losses {
+		if l.Name == "tx_dropped" && l.Kind == "tuntap" && l.Place != measure.AtTap {
+			b.Errorf("lost at %+v", l)
 		}
 	}
 }

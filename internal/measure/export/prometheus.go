@@ -160,6 +160,9 @@ func (p *exposition) threads(labels []label, r *measure.Run) {
 	for _, g := range order {
 		of := with(labels, label{"role", string(g.role)}, label{"guest", g.guest})
 		p.gauge("thread_seconds", "Time that threads ran in the trials, guest time and softirqs in their context included.", of, ran[g])
+		if g.role == measure.Ourselves { // its clock does not say
+			continue
+		}
 		p.gauge("thread_waiting_seconds", "Time that they were ready to run and had no CPU.", of, waited[g])
 	}
 }
