@@ -35,13 +35,13 @@ check-generated:            ## the committed eBPF objects are those of the sourc
 	@scripts/check-generated
 
 test-unit:                  ## libvirt's schema must be there: see scripts/deps
-	MPPS_LIBVIRT_SCHEMA=required $(GO) test ./...
+	MPPS_LIBVIRT_SCHEMA=required scripts/in-memory $(GO) test ./...
 
 test-netns:                 ## as root, in network namespaces of its own
-	$(GO) test -tags netns -count=1 -p 1 $$(scripts/tagged netns)
+	$(GO) test -tags netns -count=1 -p 1 -run "$$(scripts/tagged -run netns)" $$(scripts/tagged netns)
 
-test-lab: build             ## in the emulated KVM host
-	MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags lab -count=1 -p 1 -timeout 18m $$(scripts/tagged lab)
+test-lab: build             ## in the emulated KVM host; one package is built while another has the lab
+	MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags lab -count=1 -p 2 -timeout 25m -run "$$(scripts/tagged -run lab)" $$(scripts/tagged lab)
 
 test-faults:                ## kills the program and resets the emulated host at every point, and prints what was lost: nothing
 	$(GO) test -tags faults -count=1 -timeout 30m -v ./test/faults
