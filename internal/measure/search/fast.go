@@ -55,8 +55,7 @@ func (h *hunt) rough(ctx context.Context) (belief, error) {
 
 // next is the trial to be done, and whether there is one.
 func (h *hunt) next(b belief) (proposal, bool) {
-	lo, hi, _ := b.interval()
-	if hi/lo-1 > 0.6*h.o.Width && (h.spent < enough || b.split()) {
+	if !h.narrow(b) && (h.spent < enough || b.split()) {
 		return b.most(), true
 	}
 	buffer := b.mean(func(h hypothesis) float64 { return h.buffer })
@@ -72,6 +71,12 @@ func (h *hunt) next(b belief) (proposal, bool) {
 		}
 	}
 	return proposal{}, false
+}
+
+// narrow tells whether the belief leaves room for the bounds beside it.
+func (h *hunt) narrow(b belief) bool {
+	lo, hi, _ := b.interval()
+	return hi/lo-1 <= 0.6*h.o.Width
 }
 
 func (h *hunt) settles(b bound) bool {

@@ -78,8 +78,11 @@ func (h hypothesis) forwards(load, seconds float64) (lossless, mean, variance fl
 	}
 	carried := c - h.collapse*max(0, load-c)
 	z := (load - carried) / s
-	if z > 6 { // far above it: every second loses
+	switch {
+	case z > 6: // far above it: every second loses
 		return 0, carried, s * s / seconds
+	case z < -9: // far below it: none does, as far as numbers can tell
+		return 1, load, 0
 	}
 	// A second loses what is above its own capacity, so some do at loads just below the typical one.
 	phi, pdf := cdf(z), density(z)
@@ -131,8 +134,26 @@ func (h hypothesis) density(t *seen, lossless, mean, variance float64) float64 {
 	return density((t.rate-mean)/(c*s)) / s
 }
 
-func density(z float64) float64 { return math.Exp(-z*z/2) / math.Sqrt(2*math.Pi) }
-func cdf(z float64) float64     { return math.Erfc(-z/math.Sqrt2) / 2 }
+// density and cdf are those of the normal distribution. What is less than impossible, see below, is nothing.
+func density(z float64) float64 {
+	if z*z > 300 {
+		return 0
+	}
+	return math.Exp(-z*z/2) / math.Sqrt(2*math.Pi)
+}
+
+func cdf(z float64) float64 {
+	switch {
+	case z < -18:
+		return 0
+	case z > 9:
+		return 1
+	}
+	return math.Erfc(-z/math.Sqrt2) / 2
+}
+
+// impossible is the likelihood of what a hypothesis rules out: none is given up for a single trial.
+const impossible = 1e-60
 
 // belief is what is known of a device after trials: hypotheses with their weights, sorted by capacity.
 type belief struct {
@@ -146,26 +167,28 @@ func believe(trials []Tried) belief {
 		all[i] = see(t)
 	}
 	var centres []hypothesis
+	devices, best := suggested(all), math.Inf(-1)
 	for _, n := range sigmas {
-		for _, h := range suggested(all) {
+		for _, h := range devices {
 			h.sigma = n.sigma
 			for _, h.other = range others(all, h) {
-				h.weight = h.log(all, math.Inf(-1))
+				h.weight = h.log(all, best)
+				best = max(best, h.weight)
 				centres = append(centres, h)
 			}
 		}
 	}
 	slices.SortStableFunc(centres, func(x, y hypothesis) int { return cmp.Compare(y.weight, x.weight) })
-	lattice := map[point]hypothesis{}
+	lattice := make(map[point]hypothesis, 4096)
 	for _, h := range centres {
-		if h.weight < centres[0].weight-14 {
+		if h.weight < best-14 {
 			break
 		}
 		h.around(lattice)
 	}
 	var b belief
 	for _, h := range lattice {
-		if l := h.log(all, centres[0].weight); !math.IsInf(l, -1) {
+		if l := h.log(all, best); !math.IsInf(l, -1) {
 			h.weight = math.Log(h.weight*priorOf(h.sigma)) + l
 			b.all = append(b.all, h)
 		}
@@ -193,20 +216,21 @@ func (h hypothesis) log(trials []seen, least float64) float64 {
 		product[i] = odds[i].prior
 	}
 	// No trial adds more than the logarithm of its highest density, and one that lost nothing adds nothing.
-	highest, left := math.Log(1/(math.Hypot(h.sigma/2, slack)*math.Sqrt(2*math.Pi))), 0.0
+	highest, left := max(0, -math.Log(math.Sqrt(square(h.sigma/2)+slack*slack)*math.Sqrt(2*math.Pi))), 0.0
 	for i := range trials {
 		if !trials[i].lossless {
-			left += max(0, highest)
+			left += highest
 		}
 	}
-	for i := range trials {
+	// The latest trials are the closest to the capacity: they rule most out.
+	for i := len(trials) - 1; i >= 0; i-- {
 		if !trials[i].lossless {
-			left -= max(0, highest)
+			left -= highest
 		}
 		for j, x := range h.likelihood(&trials[i]) {
-			product[j] *= x + 1e-60
+			product[j] *= x + impossible
 		}
-		if i%3 != 2 && i != len(trials)-1 { // three factors cannot leave the range of numbers
+		if i%4 != 0 { // four factors cannot leave the range of numbers
 			continue
 		}
 		for j := range odds {
@@ -230,22 +254,26 @@ func (b *belief) normalize() {
 	for _, h := range b.all {
 		most = max(most, h.weight)
 	}
-	var sum float64
 	kept := b.all[:0]
 	for _, h := range b.all {
 		if h.weight = math.Exp(h.weight - most); h.weight > 1e-8 {
 			kept = append(kept, h)
-			sum += h.weight
 		}
 	}
 	b.all = kept
+	slices.SortFunc(b.all, func(x, y hypothesis) int {
+		if x.capacity != y.capacity {
+			return cmp.Compare(x.capacity, y.capacity)
+		}
+		return cmp.Or(cmp.Compare(x.buffer, y.buffer), cmp.Compare(x.collapse, y.collapse), cmp.Compare(x.sigma, y.sigma), cmp.Compare(x.other, y.other))
+	})
+	var sum float64 // in this order, for they come in any, and the last digit would depend on it
+	for _, h := range b.all {
+		sum += h.weight
+	}
 	for i := range b.all {
 		b.all[i].weight /= sum
 	}
-	slices.SortFunc(b.all, func(x, y hypothesis) int {
-		return cmp.Or(cmp.Compare(x.capacity, y.capacity), cmp.Compare(x.buffer, y.buffer), cmp.Compare(x.collapse, y.collapse),
-			cmp.Compare(x.sigma, y.sigma), cmp.Compare(x.other, y.other))
-	})
 }
 
 // suggested are the devices that single trials and pairs of them suggest.

@@ -104,6 +104,9 @@ func (h *hunt) result(b belief) *Result {
 		r.LimitedBy = "generator"
 		r.remark("the generator sent clearly less than it was asked for in most of the last trials")
 	}
+	if h.steps > 0 {
+		r.remark("%d of the trials took a time far from that asked for, as if a clock had been set, and were repeated", h.steps)
+	}
 	if h.ended {
 		r.remark("the budget of %v of traffic ended before the search did", h.o.Budget)
 	}
@@ -197,7 +200,7 @@ func (h *hunt) characterize(b belief, r *Result) {
 			r.remark("some seconds carried about %.4g packets per second instead of %.4g", likeliest.other, middle)
 		}
 	}
-	if b.split() {
+	if b.split() && !h.narrow(b) {
 		r.remark("the trials fit more than one capacity")
 	}
 	for _, t := range h.trials {

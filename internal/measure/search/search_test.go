@@ -3,8 +3,10 @@ package search
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -30,7 +32,17 @@ func options(mode Mode) Options {
 // hidden are the capacities of the cases.
 func hidden(n int) float64 { return 0.1e6 * math.Pow(140, (float64(n)+0.5)/20) }
 
+// searches are those that more than one test looks at.
+var searches sync.Map
+
+// find is a search, done once.
 func find(t *testing.T, mode Mode, kind string, n int) *Result {
+	t.Helper()
+	once, _ := searches.LoadOrStore(fmt.Sprint(mode, kind, n), sync.OnceValue(func() *Result { return simulate(t, mode, kind, n) }))
+	return once.(func() *Result)()
+}
+
+func simulate(t *testing.T, mode Mode, kind string, n int) *Result {
 	t.Helper()
 	d, err := simulated.New(kind, hidden(n), uint64(n+1))
 	if err != nil {
@@ -43,7 +55,7 @@ func find(t *testing.T, mode Mode, kind string, n int) *Result {
 	return r
 }
 
-// What a search may take and err, on 20 hidden capacities. The figures are bounds of the issue at hand: a third of the
+// What a search may take and err, on 20 hidden capacities. The figures are what it has to reach: a third of the
 // seconds that MLRsearch 1.2.1 takes with the goals of CSIT, and its errors ('make bench-search' has both side by side).
 func TestFast(t *testing.T) {
 	for _, c := range []struct {
@@ -55,25 +67,28 @@ func TestFast(t *testing.T) {
 		{"buffer", 1, 35.0 / 3, 0.25, 0.5}, {"buffer-jitter", 3, 18, 0.25, 0.5}, {"drift", 2, 39.2 / 3, 0.25, 0.5},
 		{"bistable", 2, 20, 0.25, 0.49}, {"livelock", 4, 20, 0.25, 0.55},
 	} {
-		var seconds, sum, worst, covered, bounds float64
-		for n := 0; n < 20; n += c.every {
-			r := find(t, Fast, c.kind, n)
-			if r.NDR.LowerPPS == nil || r.NDR.UpperPPS == nil || r.PDR.LowerPPS == nil || r.PDR.UpperPPS == nil {
-				t.Fatalf("%s %d: no bounds: %+v", c.kind, n, r)
-			}
-			for i, f := range []Found{r.NDR, r.PDR} {
-				truth := hidden(n) / []float64{1, 0.995}[i]
-				if *f.LowerPPS <= truth && truth <= *f.UpperPPS {
-					covered++
+		t.Run(c.kind, func(t *testing.T) {
+			t.Parallel()
+			var seconds, sum, worst, covered, bounds float64
+			for n := 0; n < 20; n += c.every {
+				r := find(t, Fast, c.kind, n)
+				if r.NDR.LowerPPS == nil || r.NDR.UpperPPS == nil || r.PDR.LowerPPS == nil || r.PDR.UpperPPS == nil {
+					t.Fatalf("%s %d: no bounds: %+v", c.kind, n, r)
 				}
-				e := 100 * (*f.LowerPPS/truth - 1)
-				sum, worst, bounds = sum+e, max(worst, math.Abs(e)), bounds+1
+				for i, f := range []Found{r.NDR, r.PDR} {
+					truth := hidden(n) / []float64{1, 0.995}[i]
+					if *f.LowerPPS <= truth && truth <= *f.UpperPPS {
+						covered++
+					}
+					e := 100 * (*f.LowerPPS/truth - 1)
+					sum, worst, bounds = sum+e, max(worst, math.Abs(e)), bounds+1
+				}
+				seconds += r.Seconds
 			}
-			seconds += r.Seconds
-		}
-		if seconds /= bounds / 2; seconds > c.seconds || math.Abs(sum/bounds) > c.mean || worst > c.worst || covered < 0.95*bounds {
-			t.Errorf("%s: %.1f s, errors %.2f %% on average and %.2f %% at worst, the truth covered %g times of %g", c.kind, seconds, sum/bounds, worst, covered, bounds)
-		}
+			if seconds /= bounds / 2; seconds > c.seconds || math.Abs(sum/bounds) > c.mean || worst > c.worst || covered < 0.95*bounds {
+				t.Errorf("%s: %.1f s, errors %.2f %% on average and %.2f %% at worst, the truth covered %g times of %g", c.kind, seconds, sum/bounds, worst, covered, bounds)
+			}
+		})
 	}
 }
 
@@ -82,26 +97,34 @@ func TestCompliant(t *testing.T) {
 		kind    string
 		seconds float64
 	}{{"clean", 132}, {"jitter", 132}, {"drift", 132}, {"buffer", 170}} {
-		var seconds float64
-		for n := range 20 {
-			r := find(t, Compliant, c.kind, n)
-			seconds += r.Seconds / 20
-			for _, f := range []Found{r.NDR, r.PDR} {
-				if f.LowerPPS == nil || f.UpperPPS == nil || f.Lower.By != "trial" || f.Lower.Seconds != 60 || f.Lower.LossRate > f.LossRatio {
-					t.Fatalf("%s %d: %+v: expected a lower bound proven by a final trial", c.kind, n, f)
-				}
-				if width := *f.UpperPPS / *f.LowerPPS - 1; width > 0.00501 || width <= 0 {
-					t.Errorf("%s %d: the bounds of %s are %.3f %% apart", c.kind, n, f.Name, 100*width)
-				}
-				if e := *f.LowerPPS/(hidden(n)/(1-f.LossRatio)) - 1; e < -0.0075 || e > 0.003 {
-					t.Errorf("%s %d: %s errs by %.2f %%", c.kind, n, f.Name, 100*e)
+		t.Run(c.kind, func(t *testing.T) {
+			t.Parallel()
+			var seconds float64
+			for n := range 20 {
+				r := find(t, Compliant, c.kind, n)
+				seconds += r.Seconds / 20
+				for _, f := range []Found{r.NDR, r.PDR} {
+					if f.LowerPPS == nil || f.UpperPPS == nil || f.Lower.By != "trial" || f.Lower.Seconds != 60 || f.Lower.LossRate > f.LossRatio {
+						t.Fatalf("%s %d: %+v: expected a lower bound proven by a final trial", c.kind, n, f)
+					}
+					if width := *f.UpperPPS / *f.LowerPPS - 1; width > 0.00501 || width <= 0 {
+						t.Errorf("%s %d: the bounds of %s are %.3f %% apart", c.kind, n, f.Name, 100*width)
+					}
+					if e := *f.LowerPPS/(hidden(n)/(1-f.LossRatio)) - 1; e < -0.0075 || e > 0.003 {
+						t.Errorf("%s %d: %s errs by %.2f %%", c.kind, n, f.Name, 100*e)
+					}
 				}
 			}
-		}
-		if seconds > c.seconds {
-			t.Errorf("%s: %.1f s on average, expected %g at the most", c.kind, seconds, c.seconds)
-		}
+			if seconds > c.seconds {
+				t.Errorf("%s: %.1f s on average, expected %g at the most", c.kind, seconds, c.seconds)
+			}
+		})
 	}
+}
+
+// With stalls the compliant search tells the worst second, or what no final trial met.
+func TestCompliantStalls(t *testing.T) {
+	t.Parallel()
 	for n := range 20 {
 		r := find(t, Compliant, "stalls", n)
 		if r.NDR.LowerPPS == nil {
@@ -116,6 +139,7 @@ func TestCompliant(t *testing.T) {
 
 // A device that loses packets at any load has no NDR, and the search ends.
 func TestFloor(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []Mode{Fast, Compliant} {
 		for n := range 20 {
 			r := find(t, mode, "floor", n)
@@ -131,6 +155,7 @@ func TestFloor(t *testing.T) {
 
 // With stalls a fast search tells the typical second and, where it met one, the worst.
 func TestWorstSecond(t *testing.T) {
+	t.Parallel()
 	met := 0
 	for n := range 20 {
 		r := find(t, Fast, "stalls", n)
@@ -147,6 +172,7 @@ func TestWorstSecond(t *testing.T) {
 }
 
 func TestLimits(t *testing.T) {
+	t.Parallel()
 	faster, err := simulated.New("clean", 20e6, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -185,6 +211,7 @@ func capped(capacity float64, t Trial) Outcome {
 }
 
 func TestFailures(t *testing.T) {
+	t.Parallel()
 	broken := errors.New("the wire was cut")
 	for name, f := range map[string]scripted{
 		"dies": func(n int, t Trial) (Outcome, error) {
@@ -219,6 +246,7 @@ func TestFailures(t *testing.T) {
 // A generator that falls short of what it is asked for by some percent does not mislead the search, and one that cannot
 // overload the device is named.
 func TestGeneratorFallsShort(t *testing.T) {
+	t.Parallel()
 	short := &script{f: func(_ int, t Trial) (Outcome, error) { t.PPS *= 0.967; return capped(1e6, t), nil }}
 	r, err := Run(t.Context(), short, options(Fast))
 	if err != nil || r.NDR.LowerPPS == nil || math.Abs(*r.NDR.LowerPPS/1e6-1) > 0.004 || r.NDR.Lower.By != "trial" || r.Irregular {
@@ -230,8 +258,33 @@ func TestGeneratorFallsShort(t *testing.T) {
 	}
 }
 
+// A clock that is set while a trial runs spoils neither the result nor the budget.
+func TestClockSteps(t *testing.T) {
+	for _, factor := range []float64{0.01, 1200} {
+		for _, at := range []int{1, 2, 4, 6} {
+			d := &script{f: func(n int, t Trial) (Outcome, error) {
+				o := capped(1e6, t)
+				if n == at || n == at+1 {
+					o.Seconds *= factor
+				}
+				return o, nil
+			}}
+			r, err := Run(t.Context(), d, options(Fast))
+			if err != nil || r.Seconds > 30 || d.n != r.Trials+2 || !r.Irregular || r.NDR.LowerPPS == nil || math.Abs(*r.NDR.LowerPPS/1e6-1) > 0.002 || *r.NDR.UpperPPS < 1e6 {
+				t.Errorf("trials %d and %d took %g times as long: %+v, %v", at, at+1, factor, r, err)
+			}
+		}
+	}
+	// Who always takes longer is slow.
+	slow := &script{f: func(_ int, t Trial) (Outcome, error) { o := capped(1e9, t); o.Seconds *= 2; return o, nil }}
+	if r, err := Run(t.Context(), slow, options(Fast)); err != nil || r.LimitedBy != "generator" || slow.n > 10 {
+		t.Errorf("a generator that takes twice as long: %+v, %v", r, err)
+	}
+}
+
 // A budget is kept, whatever the device does.
 func TestBudget(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{"clean", "stalls", "livelock", "floor"} {
 		for _, budget := range []time.Duration{3 * time.Second, 8 * time.Second, 90 * time.Second} {
 			for _, mode := range []Mode{Fast, Compliant} {
@@ -251,7 +304,8 @@ func TestBudget(t *testing.T) {
 }
 
 func TestRepeats(t *testing.T) {
-	a, b := find(t, Fast, "stalls", 3), find(t, Fast, "stalls", 3)
+	t.Parallel()
+	a, b := simulate(t, Fast, "stalls", 3), simulate(t, Fast, "stalls", 3)
 	if *a.NDR.LowerPPS != *b.NDR.LowerPPS || *a.PDR.UpperPPS != *b.PDR.UpperPPS || a.Seconds != b.Seconds {
 		t.Errorf("the same device gave %g and %g", *a.NDR.LowerPPS, *b.NDR.LowerPPS)
 	}
