@@ -54,6 +54,7 @@ func (h *hostAndGuest) arrived(argv ...string) {
 }
 
 func TestBenchThroughRouter(t *testing.T) {
+	t.Parallel()
 	h := newForwarding(t)
 	h.ip("-n", h.guest, "address", "add", "198.18.0.254/24", "dev", "eth0")
 	h.ip("-n", h.guest, "address", "add", "198.19.0.254/24", "dev", "eth1")
@@ -77,6 +78,7 @@ func TestBenchThroughRouter(t *testing.T) {
 }
 
 func TestBenchThroughGuestsBridge(t *testing.T) {
+	t.Parallel()
 	h := newForwarding(t)
 	h.ip("-n", h.guest, "link", "add", "br2", "type", "bridge", "forward_delay", "0")
 	h.ip("-n", h.guest, "link", "set", "br2", "up")

@@ -37,6 +37,7 @@ func (h *hostAndGuest) newSecond() string {
 
 // TestBenchModesInterrupted interrupts a campaign, finds everything as it was, and goes on to the same end.
 func TestBenchModesInterrupted(t *testing.T) {
+	t.Parallel()
 	h := newHostAndGuest(t)
 	second := h.newSecond()
 	before := h.state()

@@ -101,11 +101,21 @@ func TestPlanOfThisNamespace(t *testing.T) {
 	}
 }
 
-// bench is the command line that measures from end to end on the host, whose journal is a directory of its own there.
+// bench is the command line that measures from end to end on the host, whose lock and journal are its own there.
 func (b *bridged) bench(argv ...string) []string {
-	const ownJournal = `mount -t tmpfs journal /var/lib && exec "$@"`
-	argv = append([]string{"ip", "netns", "exec", b.host, "sh", "-c", ownJournal, "sh", "mpps"}, argv...)
+	const own = `mkdir -p /run/mpps && mount -t tmpfs lock /run/mpps && mount -t tmpfs journal /var/lib && exec "$@"`
+	argv = append([]string{"ip", "netns", "exec", b.host, "sh", "-c", own, "sh", "mpps"}, argv...)
 	return append(argv, "--from", "netns:"+b.from+"/eth0", "--to", "netns:"+b.to+"/eth0", "--duration", "200ms", "--warm-up", "50ms")
+}
+
+// bound is how mpps is run on the host with lock and journal in a directory that outlasts it.
+func (b *bridged) bound(dir string) []string {
+	b.t.Helper()
+	if err := os.MkdirAll(filepath.Join(dir, "run"), 0o755); err != nil {
+		b.t.Fatal(err)
+	}
+	bind := `mkdir -p /run/mpps && mount --bind ` + dir + `/run /run/mpps && mount --bind ` + dir + ` /var/lib && exec "$@"`
+	return []string{"ip", "netns", "exec", b.host, "sh", "-c", bind, "sh", "mpps"}
 }
 
 func (b *bridged) state() string {
@@ -220,6 +230,7 @@ func TestBenchPlanOfNoEffect(t *testing.T) {
 
 // Interrupted while the plan stands, the program puts it back and shows what it has.
 func TestBenchPlanInterrupted(t *testing.T) {
+	t.Parallel()
 	b := newBridged(t, 10)
 	before := b.state()
 	argv := b.bench("--json", "bench", "pps", "--plan", b.plan(nfCall+"=0@security"), "--blocks", "100", "--rate", "5k")
@@ -281,6 +292,7 @@ func (b *bridged) started(argv []string, stands func() bool) (*exec.Cmd, *bytes.
 
 // What somebody else changed while the plan stood is left alone and reported, and the comparison ends.
 func TestBenchPlanMeddledWith(t *testing.T) {
+	t.Parallel()
 	b := newBridged(t, 1)
 	const file = "/proc/sys/net/ipv4/ip_default_ttl"
 	ttl := func() string { return strings.TrimSpace(b.must(nil, "ip", "netns", "exec", b.host, "cat", file)) }
@@ -298,13 +310,14 @@ func TestBenchPlanMeddledWith(t *testing.T) {
 
 // Killed while the plan stands, the program cannot put it back: the process that waits for its death does.
 func TestBenchPlanKilled(t *testing.T) {
+	t.Parallel()
 	b := newBridged(t, 1)
 	const file = "/proc/sys/net/ipv4/ip_default_ttl"
 	ttl := func() string { return strings.TrimSpace(b.must(nil, "ip", "netns", "exec", b.host, "cat", file)) }
 	journal := t.TempDir()
-	argv := []string{"ip", "netns", "exec", b.host, "sh", "-c", `mount --bind ` + journal + ` /var/lib && exec "$@"`, "sh", "mpps", "bench", "pps",
+	argv := append(b.bound(journal), "bench", "pps",
 		"--plan", b.plan("sysctl:net.ipv4.ip_default_ttl=63"), "--blocks", "100", "--rate", "5k",
-		"--from", "netns:" + b.from + "/eth0", "--to", "netns:" + b.to + "/eth0", "--duration", "200ms", "--warm-up", "50ms"}
+		"--from", "netns:"+b.from+"/eth0", "--to", "netns:"+b.to+"/eth0", "--duration", "200ms", "--warm-up", "50ms")
 	cmd, _ := b.started(argv, func() bool { return ttl() == "63" })
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -342,11 +355,12 @@ func TestBenchPlanKilled(t *testing.T) {
 
 // Rolled back by somebody else while it was measured, the plan is not what was measured.
 func TestBenchPlanRolledBackByOthers(t *testing.T) {
+	t.Parallel()
 	b := newBridged(t, 1)
 	const file = "/proc/sys/net/ipv4/ip_default_ttl"
 	ttl := func() string { return strings.TrimSpace(b.must(nil, "ip", "netns", "exec", b.host, "cat", file)) }
 	shared := t.TempDir()
-	mount := []string{"ip", "netns", "exec", b.host, "sh", "-c", `mount --bind ` + shared + ` /var/lib && exec "$@"`, "sh", "mpps"}
+	mount := b.bound(shared)
 	cmd, problems := b.started(append(mount, "bench", "pps", "--plan", b.plan("sysctl:net.ipv4.ip_default_ttl=63"), "--blocks", "100", "--rate", "5k",
 		"--from", "netns:"+b.from+"/eth0", "--to", "netns:"+b.to+"/eth0", "--duration", "1s", "--warm-up", "50ms"), func() bool { return ttl() == "63" })
 	time.Sleep(200 * time.Millisecond) // the apply ends

@@ -37,7 +37,7 @@ func TestSearchIntoGuest(t *testing.T) {
 		h.ip(append([]string{"netns", "exec", h.host, "nft", "add"}, rule...)...)
 	}
 	before := h.state()
-	s, code, stderr := h.searched("--via", "br0", "--agent", h.agent, "--max-pps", "40k", "--budget", "10s")
+	s, code, stderr := h.searched("--via", "br0", "--agent", h.agent, "--max-pps", "40k", "--budget", "6s")
 	if s == nil {
 		t.Fatalf("exit %d: %s", code, stderr)
 	}
