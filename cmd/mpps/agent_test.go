@@ -80,6 +80,7 @@ func result(t *testing.T, answer string) *measure.Run {
 }
 
 func TestBenchWithAgent(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	secret, other := filepath.Join(dir, "secret"), filepath.Join(dir, "other")
 	for file, text := range map[string]string{secret: "open sesame\n", other: "open barley\n"} {
@@ -142,6 +143,7 @@ func TestBenchWithAgent(t *testing.T) {
 
 // What answers at an agent's address is not always one, or not one of ours.
 func TestBenchWithSomethingElse(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct{ greeting, want string }{
 		"an older agent":    {`{"mpps": "0.1.0", "protocol": 1, "challenge": "00ff"}` + "\n", "install the same version"},
 		"a newer agent":     {`{"mpps": "9.9.9", "protocol": 99, "challenge": "00ff"}` + "\n", "install the same version"},

@@ -31,6 +31,7 @@ func modesOf(t *testing.T, answer string) *measure.Modes {
 
 // TestBenchModes measures two agents over loopback, stops and goes on.
 func TestBenchModes(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	first, second := startAgent(t, "mpps", "agent", "--listen", "127.0.0.1:0"), startAgent(t, "mpps", "agent", "--listen", "127.0.0.1:0")
 	samples, file := filepath.Join(dir, "c.jsonl"), filepath.Join(dir, "modes.json")
@@ -95,6 +96,7 @@ func TestBenchModes(t *testing.T) {
 
 // TestBenchModesFrozen measures a mode whose process is stopped, which it is again afterwards.
 func TestBenchModesFrozen(t *testing.T) {
+	t.Parallel()
 	native := startAgent(t, "mpps", "agent", "--listen", "127.0.0.1:0")
 	cmd := exec.Command("mpps", "agent", "--listen", "127.0.0.1:0")
 	out, err := cmd.StdoutPipe()
@@ -135,6 +137,7 @@ func TestBenchModesFrozen(t *testing.T) {
 }
 
 func TestBenchModesRefuses(t *testing.T) {
+	t.Parallel()
 	const one = "--mode=native=127.0.0.1:1"
 	for _, c := range []struct {
 		argv []string

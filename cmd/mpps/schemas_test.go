@@ -89,6 +89,7 @@ var files = map[string]struct {
 
 // TestSchemas makes every schema from the Go types and compares it with the shipped one. MPPS_UPDATE=1 writes them.
 func TestSchemas(t *testing.T) {
+	t.Parallel()
 	g := newSchemaMaker(t)
 	shipped := map[string]bool{"README.md": true}
 	for verb, result := range answers {

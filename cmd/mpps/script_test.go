@@ -17,6 +17,7 @@ func TestMain(m *testing.M) {
 // TestScripts runs the cases of testdata/script: one file a command, its input files inline. "exitcode N" checks the
 // exit code of the command before it.
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
