@@ -34,6 +34,8 @@ const (
 	oddLossless = 0.3
 	// priors of the families: with a buffer, with a collapse; the rest is neither. And of odd seconds that are all alike.
 	priorBuffer, priorCollapse, priorOther = 0.2, 0.1, 0.3
+	// priorMore is that of odd seconds that carry more than typical ones, relative to those that carry less.
+	priorMore = 0.2
 	// Hypotheses lie on lattices of this step and reach, in standard deviations of a second.
 	step, reach = 0.25, 5
 )
@@ -273,109 +275,6 @@ func (b *belief) normalize() {
 	}
 	for i := range b.all {
 		b.all[i].weight /= sum
-	}
-}
-
-// suggested are the devices that single trials and pairs of them suggest.
-func suggested(trials []seen) []hypothesis {
-	var all []hypothesis
-	for i := range trials {
-		a := &trials[i]
-		if a.lossless {
-			all = append(all, hypothesis{capacity: a.load * (1 + slack)})
-			continue
-		}
-		all = append(all, hypothesis{capacity: a.rate})
-		for j := range trials {
-			b := &trials[j]
-			if b.lossless {
-				continue
-			}
-			if b.seconds > a.seconds*1.1 {
-				// received = capacity·(seconds + buffer)
-				c := (b.rate*b.seconds - a.rate*a.seconds) / (b.seconds - a.seconds)
-				if buffer := (a.rate/c - 1) * a.seconds; c > 0 && buffer > 2*slack && buffer < 1 {
-					all = append(all, hypothesis{capacity: c, buffer: buffer})
-				}
-			}
-			if b.load > a.load*1.004 {
-				if k := (a.rate - b.rate) / (b.load - a.load); k > 0.01 && k < 1 {
-					all = append(all, hypothesis{capacity: (a.rate + k*a.load) / (1 + k), collapse: k})
-				}
-			}
-		}
-	}
-	return all
-}
-
-// others are the capacities that odd seconds may have: none in particular, or one that the trials suggest, taken to have
-// had one odd second or nothing else.
-func others(trials []seen, h hypothesis) []float64 {
-	all := []float64{0}
-	near := (4*math.Hypot(h.sigma, slack) + 0.002) * h.capacity
-	for i := range trials {
-		t := &trials[i]
-		expected := h.capacity*(1+h.buffer/t.seconds) - h.collapse*max(0, t.load-h.capacity)
-		missing := min(t.load, expected) - t.rate
-		if t.lossless || math.Abs(missing) < near {
-			continue
-		}
-		for _, n := range []float64{1, t.seconds} {
-			x := min(t.load, h.capacity) - missing*n
-			if x > 0.5*h.capacity && len(all) < 4 && !slices.ContainsFunc(all, func(y float64) bool { return math.Abs(x-y) < near }) {
-				all = append(all, x)
-			}
-			if t.seconds <= 1 {
-				break
-			}
-		}
-	}
-	return all
-}
-
-// point is a place on the lattice of hypotheses: what several trials suggest counts once.
-type point struct {
-	capacity, buffer, collapse, other int
-	sigma                             float64
-}
-
-// around adds the hypotheses near one, with their prior weight: of a capacity the same for each relative step; of buffers
-// as the inverse of their length, from 2 ms to some 0.2 s; of a collapse the same from nothing to all.
-func (h hypothesis) around(all map[point]hypothesis) {
-	s := math.Hypot(h.sigma, slack)
-	known, other := 1-priorOther, 0
-	if h.other > 0 { // each of those suggested is as likely as a third of all
-		known, other = priorOther/3, int(math.Round(math.Log(h.other)/(4*s+0.002)))
-	}
-	pitch, wide := step*s, int(reach/step)
-	if h.buffer > 0 || h.collapse > 0 { // two dimensions are worth less detail
-		pitch, wide = 2*pitch, wide/2
-	}
-	centre := int(math.Round(math.Log(h.capacity) / pitch))
-	for i := centre - wide; i <= centre+wide; i++ {
-		n := h
-		n.capacity = math.Exp(float64(i) * pitch)
-		at := point{capacity: i, other: other, sigma: h.sigma}
-		switch {
-		case h.buffer > 0:
-			middle := int(math.Round(h.buffer / (2 * pitch)))
-			for at.buffer = max(1, middle-wide); at.buffer <= middle+wide; at.buffer++ {
-				n.buffer = float64(at.buffer) * 2 * pitch
-				n.weight = known * priorBuffer * pitch * 2 * pitch / (n.buffer + 0.002) / (1 + square(n.buffer/0.2)) / math.Log(100)
-				all[at] = n
-			}
-		case h.collapse > 0:
-			width := max(0.005, 5*pitch)
-			middle := int(math.Round(h.collapse / width))
-			for at.collapse = max(1, middle-8); at.collapse <= middle+8; at.collapse++ {
-				n.collapse = float64(at.collapse) * width
-				n.weight = known * priorCollapse * pitch * width
-				all[at] = n
-			}
-		default:
-			n.weight = known * (1 - priorBuffer - priorCollapse) * pitch
-			all[at] = n
-		}
 	}
 }
 
