@@ -189,6 +189,10 @@ func (a *app) openMachine() (*rig.Machine, error) {
 	if err != nil {
 		return nil, failed(err, "--root takes a directory that holds proc/ and sys/ of a machine")
 	}
+	if h, err := host.Open(a.root); err == nil {
+		m.Patient = h.Emulated()
+		_ = h.Close()
+	}
 	removed, err := m.RemoveStale()
 	for _, name := range removed {
 		a.out.Step("removed %s, which a run that was killed had left", name)

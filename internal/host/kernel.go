@@ -90,6 +90,12 @@ func (m *Machine) hypervisor() (name string, emulated bool) {
 	return name, false
 }
 
+// Emulated tells whether this machine's processor is emulated: everything takes many times as long then. See Inventory.
+func (m *Machine) Emulated() bool {
+	_, emulated := m.hypervisor()
+	return emulated
+}
+
 // firmwareHypervisor is the hypervisor that wrote the given DMI strings.
 func firmwareHypervisor(dmi string) string {
 	for _, known := range [...]struct{ text, name string }{

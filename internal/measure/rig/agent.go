@@ -33,13 +33,26 @@ type far struct {
 	addr   string
 }
 
-// A control connection that shares a flooded link with the test frames is silent for a while: TCP doubles its patience
-// with every loss. An agent that sends itself is not trusted for as long.
+// How long an agent waits for a sign of life before it stops. A lost control connection ends what an agent sends, and the
+// conversations that it serves, within 2 s. Where it only counts there is nothing to stop, and the test frames may flood the
+// link that the control connection shares: TCP doubles its patience with every loss. Emulated machines are silent for seconds.
 const (
 	patience    = 20 * time.Second
 	impatience  = 5 * time.Second
+	prompt      = 1800 * time.Millisecond
 	dialTimeout = 15 * time.Second
 )
+
+// silence is how long an agent waits, by whether it sends test frames and whether it makes or serves any traffic at all.
+func (m *Machine) silence(sends, talks bool) time.Duration {
+	switch {
+	case !m.Patient && (sends || talks):
+		return prompt
+	case sends:
+		return impatience
+	}
+	return patience
+}
 
 // dialAgent opens a session and finds the agent's interface.
 func dialAgent(ctx context.Context, o AgentOptions, silence time.Duration) (*far, error) {
@@ -158,11 +171,7 @@ type With struct {
 // WithAgent makes the path between this machine and an agent.
 func WithAgent(ctx context.Context, m *Machine, w With, load measure.Load, o Options) (_ *Path, err error) {
 	load.Latency = false // two machines, two clocks
-	silence := patience
-	if w.Reverse || load.TwoWay {
-		silence = impatience
-	}
-	f, err := dialAgent(ctx, w.Agent, silence)
+	f, err := dialAgent(ctx, w.Agent, m.silence(w.Reverse || load.TwoWay, false))
 	if err != nil {
 		return nil, err
 	}

@@ -82,7 +82,7 @@ func EngineWithAgent(ctx context.Context, m *Machine, name string, kind measure.
 	if err != nil {
 		return nil, err
 	}
-	f, err := dialAgent(ctx, o, patience)
+	f, err := dialAgent(ctx, o, m.silence(false, false))
 	if err != nil {
 		return nil, err
 	}

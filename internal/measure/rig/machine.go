@@ -20,6 +20,8 @@ import (
 
 // Machine is this machine below a root directory: its CPU times, softnet and interface counters.
 type Machine struct {
+	Patient bool // its processor is emulated: an agent may be silent for seconds without being gone
+
 	root  *os.Root
 	netns []string // network namespaces whose interfaces are counted, "" for the process's own
 	watch watch

@@ -112,7 +112,7 @@ func addressOf(d traffic.Device) (address string, err error) {
 
 // TalkWithAgent makes a conversation with an agent.
 func TalkWithAgent(ctx context.Context, m *Machine, kind measure.Kind, o AgentOptions, reverse bool) (*Talk, error) {
-	f, err := dialAgent(ctx, o, patience)
+	f, err := dialAgent(ctx, o, m.silence(false, true))
 	if err != nil {
 		return nil, err
 	}

@@ -63,7 +63,7 @@ func Dial(ctx context.Context, addr string, o DialOptions) (*Client, error) {
 		conn.Close()
 		return nil, fmt.Errorf("agent %s: %w", addr, err)
 	}
-	go c.read()
+	go c.read(silence)
 	go c.ping(silence / 4)
 	return c, nil
 }
@@ -112,11 +112,12 @@ func (c *Client) hello(o DialOptions) (time.Duration, error) {
 	return time.Duration(d.SilenceMS) * time.Millisecond, nil
 }
 
-// read hands answers to those who wait for them.
-func (c *Client) read() {
+// read hands answers to those who wait for them. An agent that does not even answer pings for as long as it would wait itself is
+// gone.
+func (c *Client) read(silence time.Duration) {
 	for {
 		var r response
-		if err := c.wire.receive(&r, 0); err != nil {
+		if err := c.wire.receive(&r, silence); err != nil {
 			c.end(err)
 			return
 		}

@@ -18,5 +18,6 @@
 //
 // What a session started ends with it: when the connection closes, or is silent
 // for longer than agreed (1.5 s unless the client asks for more; the client
-// pings), traffic stops and every program is detached.
+// pings and the agent answers), traffic stops, every program is detached, and
+// the client's calls fail.
 package agent

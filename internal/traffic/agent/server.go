@@ -128,6 +128,10 @@ func (s *Server) session(ctx context.Context, c net.Conn) {
 			return
 		}
 		if r.Verb == "ping" && r.ID == 0 {
+			// The answer is the sign of life of this side.
+			if w.send(response{}, silence) != nil {
+				return
+			}
 			continue
 		}
 		select {
