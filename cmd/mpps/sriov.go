@@ -1,0 +1,59 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"mpps/internal/apply"
+	"mpps/internal/facts"
+	"mpps/internal/goal"
+	"mpps/internal/host"
+	"mpps/internal/lasting"
+	"mpps/internal/plan"
+	"mpps/internal/setting"
+)
+
+func (a *app) sriovCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "sriov",
+		Short: "virtual functions: make, set, give to guests, take back",
+		Long: `Carries virtual functions of a NIC (SR-IOV) through their life: checks whether
+firmware and kernel are ready, makes them so that they come back at boot before
+the guests start, sets what each may do, gives them to guests and takes them
+back. Every change is a transaction like that of 'mpps apply': journaled, read
+back, undone by 'mpps rollback'.`,
+		Args: args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand( // in the order of a function's life
+	)
+	return cmd
+}
+
+// sriovWish works out, on a host whose readings hold the addresses of lasting, the changes that a verb comes to. read adds
+// readings to the host.
+type sriovWish func(h *facts.Host, read func(...setting.Address)) ([]plan.Change, error)
+
+// carryOut makes the changes of a verb on this host, with what makes them last, as a plan like any other.
+func (a *app) carryOut(ctx context.Context, g goal.Goal, wish sriovWish, o apply.Options, detailed bool) error {
+	m, err := host.Open(a.root)
+	if err != nil {
+		return failed(err, "--root takes a directory that holds proc/ and sys/ of a machine")
+	}
+	defer m.Close()
+	m.LookInside(host.NoGuest)
+	h := m.Inventory(ctx)
+	mechanisms := m.Mechanisms()
+	read := func(addresses ...setting.Address) { host.Read(ctx, mechanisms, h, addresses) }
+	read(lasting.Addresses()...)
+	changes, err := wish(h, read)
+	if err != nil {
+		return err
+	}
+	p := plan.Of(h, g, changes)
+	if err := lasting.Add(p, h); err != nil {
+		return err
+	}
+	return a.apply(ctx, p, &machine{facts: h, mechanisms: mechanisms}, o, detailed)
+}
