@@ -22,17 +22,20 @@ type Host struct {
 	Emulated bool      `json:"emulated"`          // runs under full emulation (TCG): times and rates prove nothing
 	Virtual  string    `json:"virtual,omitempty"` // hypervisor that this host itself runs on, empty on bare metal
 
-	Kernel    Kernel    `json:"kernel"`
-	System    System    `json:"system"`
-	Boot      *Boot     `json:"boot,omitempty"` // nil where no boot loader's files were found
-	Firmware  Firmware  `json:"firmware"`
-	Power     Power     `json:"power"`
-	Topology  Topology  `json:"topology"`
-	NICs      []NIC     `json:"nics"`
-	Bridges   []Bridge  `json:"bridges"`
-	Tunnels   []Tunnel  `json:"tunnels"`
-	Taps      []Tap     `json:"taps"`
-	VFs       []VF      `json:"vfs"`
+	Kernel   Kernel   `json:"kernel"`
+	System   System   `json:"system"`
+	Boot     *Boot    `json:"boot,omitempty"` // nil where no boot loader's files were found
+	Firmware Firmware `json:"firmware"`
+	Power    Power    `json:"power"`
+	Topology Topology `json:"topology"`
+	NICs     []NIC    `json:"nics"`
+	Bridges  []Bridge `json:"bridges"`
+	Tunnels  []Tunnel `json:"tunnels"`
+	Taps     []Tap    `json:"taps"`
+	VFs      []VF     `json:"vfs"`
+
+	Reservations []Reservation `json:"reservations,omitempty"` // of virtual functions, by mpps
+
 	Netfilter Netfilter `json:"netfilter"`
 	Softnet   []Softnet `json:"softnet"`
 	KVM       KVM       `json:"kvm"`

@@ -205,6 +205,9 @@ func (s *scrubber) references(c, h *Host) {
 	for i := range c.VFs {
 		c.VFs[i].Guest = s.names.of(h.VFs[i].Guest)
 	}
+	for i := range c.Reservations {
+		c.Reservations[i].Guest = s.names.of(h.Reservations[i].Guest)
+	}
 	for i := range c.Unseen {
 		c.Unseen[i] = Unseen{What: s.named(c.Unseen[i].What, h), Why: s.named(c.Unseen[i].Why, h)}
 	}
