@@ -201,12 +201,32 @@ func besides(p *plan.Plan, h *facts.Host) []setting.Address {
 
 // apply runs a plan and prints what became of it.
 func (a *app) apply(ctx context.Context, p *plan.Plan, m *machine, o apply.Options, detailed bool) error {
-	if err := a.needsRoot("apply"); err != nil && !o.DryRun {
+	result, err := a.transact(ctx, p, m, o)
+	var failure *apply.Failure
+	if errors.As(err, &failure) && a.json { // programs get the outcome of every change too
+		err = errors.Join(err, a.out.Answer(report.Answer{Verb: "apply", Host: m.facts.Name, Result: result}))
+	}
+	if err != nil {
 		return err
+	}
+	answer := report.Answer{
+		Verb: "apply", Host: m.facts.Name, Result: result, Warnings: afterwards(p, result),
+		Text: func(t *report.Text) { report.Applied(t, result, o.DryRun, a.verbose) },
+	}
+	if err := a.out.Answer(answer); err != nil {
+		return err
+	}
+	return wrote(result, o.DryRun, detailed)
+}
+
+// transact runs a plan as a transaction of its own. An error that is an *apply.Failure comes with the outcome of every change.
+func (a *app) transact(ctx context.Context, p *plan.Plan, m *machine, o apply.Options) (apply.Result, error) {
+	if err := a.needsRoot("apply"); err != nil && !o.DryRun {
+		return apply.Result{}, err
 	}
 	e, err := a.engine(m.mechanisms)
 	if err != nil {
-		return err
+		return apply.Result{}, err
 	}
 	defer e.close()
 	a.wayIn(p, m.facts)
@@ -223,33 +243,31 @@ func (a *app) apply(ctx context.Context, p *plan.Plan, m *machine, o apply.Optio
 	if errors.As(err, &failure) && failure.State == journal.FailedUndone && o.Confirm > 0 {
 		a.unguard(ctx, failure.TX)
 	}
-	if errors.As(err, &failure) && a.json { // programs get the outcome of every change too
-		err = errors.Join(err, a.out.Answer(report.Answer{Verb: "apply", Host: m.facts.Name, Result: result}))
-	}
-	if err != nil {
-		return err
-	}
-	answer := report.Answer{
-		Verb: "apply", Host: m.facts.Name, Result: result,
-		Text: func(t *report.Text) { report.Applied(t, result, o.DryRun, a.verbose) },
-	}
+	return result, err
+}
+
+// afterwards is what there is to know about a transaction that came about: what it moved besides, and what waits.
+func afterwards(p *plan.Plan, result apply.Result) []report.Warning {
+	var all []report.Warning
 	for _, moved := range result.Moved {
-		answer.Warnings = append(answer.Warnings, report.Warning{
+		all = append(all, report.Warning{
 			Code: "moved", Text: fmt.Sprintf("%s moved from %s to %s when its device was set up anew, and could not be put back", moved.Address, moved.From, moved.Found),
 			Hint: moved.Why,
 		})
 	}
 	for _, r := range p.Restarts {
-		answer.Warnings = append(answer.Warnings, report.Warning{
+		all = append(all, report.Warning{
 			Code: "restart-pending", Text: takeEffect(len(r.Addresses)) + " after " + r.What,
 			Hint: "mpps never restarts anything; 'mpps status' tells when it has taken effect",
 		})
 	}
-	if err := a.out.Answer(answer); err != nil {
-		return err
-	}
-	wrote := result.TX != "" || o.DryRun && slices.ContainsFunc(result.Changes, func(c apply.Outcome) bool { return c.State == journal.ChangeIntended })
-	if detailed && wrote {
+	return all
+}
+
+// wrote is the exit code of a transaction that came about.
+func wrote(result apply.Result, dryRun, detailed bool) error {
+	changes := result.TX != "" || dryRun && slices.ContainsFunc(result.Changes, func(c apply.Outcome) bool { return c.State == journal.ChangeIntended })
+	if detailed && changes {
 		return exit(exitChanges)
 	}
 	return nil
