@@ -31,6 +31,7 @@ func (m *Machine) vfs(h *facts.Host) {
 				v.NIC = names[0]
 			}
 			if s, known := settings[i]; known {
+				s = s.as(pf.Driver)
 				v.MAC, v.VLAN, v.QoS, v.MaxTxRate, v.MinTxRate = s.mac, s.vlan, s.qos, s.maxRate, s.minRate
 				v.SpoofCheck, v.Trust, v.LinkState = s.spoofCheck, s.trust, s.linkState
 			}

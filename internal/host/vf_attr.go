@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"net"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
@@ -39,9 +41,10 @@ func (v vfAttr) function(pf string, number int) (virtual, error) {
 	if err != nil {
 		return virtual{}, describe(err)
 	}
+	driver := v.m.link(path.Join(classNet, pf, "device", "driver"))
 	for _, one := range all {
 		if one.index == number {
-			return one, nil
+			return one.as(driver), nil
 		}
 	}
 	return virtual{}, fmt.Errorf("%w: %s has %d", errNoVF, pf, len(all))
@@ -125,25 +128,81 @@ func (v vfAttr) Write(ctx context.Context, a setting.Address, to setting.Reading
 	if err != nil {
 		return refused(a, value, err)
 	}
-	dir := path.Join(classNet, pf)
-	attrType, data, err := before.encode(attribute, value, v.m.link(path.Join(dir, "device", "driver")), v.m.number(path.Join(dir, "speed"), 0))
+	attrType, data, err := before.encode(attribute, value, v.port(pf))
 	if err != nil {
 		return refused(a, value, err)
 	}
 	ctx, cancel := patient(ctx, writePatience)
 	defer cancel()
-	err = within(ctx, func() error { return setVF(v.m.number(path.Join(dir, "ifindex"), 0), attrType, data) })
+	for { // i40e and ice set a function up anew after most changes, and answer EAGAIN until it is done
+		err = within(ctx, func() error { return setVF(v.m.number(path.Join(classNet, pf, "ifindex"), 0), attrType, data) })
+		if !errors.Is(err, unix.EAGAIN) || !pause(ctx, settlePause) {
+			break
+		}
+	}
 	if err != nil {
 		return refused(a, value, describe(err))
 	}
-	after, err := v.function(pf, number)
-	if err != nil {
-		return refused(a, value, fmt.Errorf("reading back: %w", err))
+	for { // the PF tells nothing of a function that is being set up anew
+		after, err := v.function(pf, number)
+		if err == nil {
+			if found := after.reading(attribute); !found.Same(setting.Value(value)) && !ownAddress(attribute, value, before) {
+				return refused(a, value, fmt.Errorf("the driver made it %s", found))
+			}
+			return nil
+		}
+		if !pause(ctx, settlePause) {
+			return refused(a, value, fmt.Errorf("reading back: %w", err))
+		}
 	}
-	if found := after.reading(attribute); !found.Same(setting.Value(value)) {
-		return refused(a, value, fmt.Errorf("the driver made it %s", found))
+}
+
+// settlePause is how long to wait before a function that is being set up anew is asked again.
+const settlePause = 20 * time.Millisecond
+
+// pause waits; false where the context ended.
+func pause(ctx context.Context, how time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(how):
+		return true
 	}
-	return nil
+}
+
+// ownAddress tells whether an address was taken back: a function that is bound to a driver tells its physical one an address of
+// its own as soon as it has none (igbvf, ixgbevf, iavf).
+func ownAddress(attribute, value string, before virtual) bool {
+	return attribute == "mac" && facts.NoAddress(value) && !facts.NoAddress(before.mac)
+}
+
+// port is a physical function as the port of its virtual ones.
+func (v vfAttr) port(pf string) facts.VFPort {
+	dir := path.Join(classNet, pf)
+	port := facts.VFPort{Driver: v.m.link(path.Join(dir, "device", "driver")), Speed: v.m.number(path.Join(dir, "speed"), 0)}
+	// carrier cannot be read while the device is down; a port that is down limits nothing.
+	if carrier, err := v.m.read(path.Join(dir, "carrier")); err == nil && strings.TrimSpace(carrier) == "1" {
+		port.Carrier = "up"
+	} else if m := v.m; m.exists(dir) {
+		port.Carrier = "down"
+	}
+	return port
+}
+
+// as takes out of what a driver tells the words that are its own: mlx4 has 4095 for "no VLAN" (MLX4_VGT).
+func (v virtual) as(driver string) virtual {
+	if driver == "mlx4_core" && v.vlan == 4095 {
+		v.vlan = 0
+	}
+	return v
+}
+
+// settings are what the driver tells, as facts.
+func (v virtual) settings() facts.VF {
+	return facts.VF{
+		Index: v.index, MAC: v.mac, VLAN: v.vlan, QoS: v.qos, MaxTxRate: v.maxRate, MinTxRate: v.minRate,
+		SpoofCheck: v.spoofCheck, Trust: v.trust, LinkState: v.linkState,
+	}
 }
 
 // setVF sends one attribute of one virtual function.
@@ -175,23 +234,11 @@ func setVF(index int, attrType uint16, data []byte) error {
 }
 
 // encode is the netlink attribute that makes one setting of a function hold a value (include/uapi/linux/if_link.h, struct
-// ifla_vf_mac and following). VLAN and its priority, and the two rates, go together: the other one stays as it is.
-func (v virtual) encode(attribute, value, driver string, speed int) (uint16, []byte, error) {
-	number := func(most int) (int, error) {
-		n, err := strconv.Atoi(value)
-		if err != nil || n < 0 || n > most {
-			return 0, fmt.Errorf("expected a number from 0 to %d", most)
-		}
-		return n, nil
-	}
-	switched := func() (uint32, error) {
-		switch value {
-		case "on":
-			return 1, nil
-		case "off":
-			return 0, nil
-		}
-		return 0, errors.New("expected on or off")
+// ifla_vf_mac and following), unless the driver is known to refuse it. VLAN and its priority, and the two rates, go together:
+// the other one stays as it is.
+func (v virtual) encode(attribute, value string, port facts.VFPort) (uint16, []byte, error) {
+	if err := port.Refuses(v.settings(), attribute, value); err != nil {
+		return 0, nil, err
 	}
 	fields := func(words ...uint32) []byte {
 		b := make([]byte, 0, 4*len(words)+4)
@@ -200,44 +247,37 @@ func (v virtual) encode(attribute, value, driver string, speed int) (uint16, []b
 		}
 		return b
 	}
+	var word uint32
 	switch attribute {
 	case "mac":
 		mac, err := net.ParseMAC(value)
-		if err != nil || len(mac) != 6 || mac[0]&1 != 0 {
-			return 0, nil, errors.New("expected the address of one device, such as 52:54:00:00:00:01")
+		return unix.IFLA_VF_MAC, append(fields(), append(mac, make([]byte, 32-len(mac))...)...), err
+	case "spoofchk", "trust":
+		word = map[string]uint32{"on": 1}[value]
+	case "link_state": // IFLA_VF_LINK_STATE_AUTO and following
+		word = uint32(slices.Index([]string{"auto", "enable", "disable"}, value))
+	default:
+		n, err := strconv.ParseUint(value, 10, 24+1)
+		if err != nil {
+			return 0, nil, err
 		}
-		return unix.IFLA_VF_MAC, append(fields(), append(mac, make([]byte, 32-len(mac))...)...), nil
+		word = uint32(n)
+	}
+	switch attribute {
 	case "vlan":
-		n, err := number(4094)
-		return unix.IFLA_VF_VLAN, fields(uint32(n), uint32(v.qos)), err
+		return unix.IFLA_VF_VLAN, fields(word, uint32(v.qos)), nil
 	case "qos":
-		n, err := number(7)
-		return unix.IFLA_VF_VLAN, fields(uint32(v.vlan), uint32(n)), err
+		return unix.IFLA_VF_VLAN, fields(uint32(v.vlan), word), nil
 	case "max_tx_rate":
-		n, err := number(1 << 24)
-		if err == nil {
-			err = facts.VFRate(driver, speed, n)
-		}
-		return unix.IFLA_VF_RATE, fields(uint32(v.minRate), uint32(n)), err
+		return unix.IFLA_VF_RATE, fields(uint32(v.minRate), word), nil
 	case "min_tx_rate":
-		n, err := number(1 << 24)
-		if err == nil {
-			err = facts.VFMinRate(driver, n)
-		}
-		return unix.IFLA_VF_RATE, fields(uint32(n), uint32(v.maxRate)), err
+		return unix.IFLA_VF_RATE, fields(word, uint32(v.maxRate)), nil
 	case "spoofchk":
-		on, err := switched()
-		return unix.IFLA_VF_SPOOFCHK, fields(on), err
+		return unix.IFLA_VF_SPOOFCHK, fields(word), nil
 	case "trust":
-		on, err := switched()
-		return unix.IFLA_VF_TRUST, fields(on), err
+		return unix.IFLA_VF_TRUST, fields(word), nil
 	case "link_state":
-		for state, name := range [...]string{"auto", "enable", "disable"} { // IFLA_VF_LINK_STATE_AUTO and following
-			if name == value {
-				return unix.IFLA_VF_LINK_STATE, fields(uint32(state)), nil
-			}
-		}
-		return 0, nil, errors.New("expected auto, enable or disable")
+		return unix.IFLA_VF_LINK_STATE, fields(word), nil
 	}
 	return 0, nil, fmt.Errorf("virtual functions have no attribute %s", attribute)
 }
