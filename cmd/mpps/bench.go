@@ -245,12 +245,22 @@ func (a *app) finish(run *measure.Run, f *benchFlags, failure error) error {
 	switch {
 	case err != nil || failure != nil:
 		return errors.Join(failure, err)
+	case run.Kind == measure.RR && run.Sent > 0 && run.Received == 0:
+		return unanswered(run)
 	case run.Partial:
 		return failed(fmt.Errorf("interrupted: %d of %d trials were completed", len(run.Samples), run.Load.Repeat), "")
 	case !run.Valid():
 		return exit(exitNotDevice)
 	}
 	return nil
+}
+
+// unanswered is the failure of a run of transactions of which not one was answered: no figure.
+func unanswered(run *measure.Run) error {
+	const headers = 28 // bytes of IPv4 and UDP
+	longest := max(run.Load.Request, run.Load.Response) + headers
+	return failed(fmt.Errorf("none of %d requests was answered within %v", run.Sent, run.Load.Timeout),
+		fmt.Sprintf("the way may be open for the connection alone: a firewall that drops datagrams, or an MTU below %d bytes at the far end or between", longest))
 }
 
 // saveRun saves a run.

@@ -72,8 +72,8 @@ func loadOf(r *measure.Run) string {
 		if r.Kind == measure.CRR {
 			loop = "one transaction each"
 		}
-		return fmt.Sprintf("%s, %d connections, request %d bytes, response %d bytes, %s, %s",
-			strings.ToUpper(cmp.Or(r.Load.Protocol, rig.TCP)), r.Load.Connections, r.Load.Request, r.Load.Response, loop, trials)
+		return fmt.Sprintf("%s, %s, request %d bytes, response %d bytes, %s, %s",
+			strings.ToUpper(cmp.Or(r.Load.Protocol, rig.TCP)), counted(r.Load.Connections, "connection"), r.Load.Request, r.Load.Response, loop, trials)
 	case measure.Stream:
 		how := ""
 		if r.Load.Sendfile {
@@ -82,7 +82,7 @@ func loadOf(r *measure.Run) string {
 		if r.Load.Ramp > 0 {
 			how += fmt.Sprintf(", behind a ramp of %v", r.Load.Ramp)
 		}
-		return fmt.Sprintf("%d connections%s, %s", r.Load.Connections, how, trials)
+		return fmt.Sprintf("%s%s, %s", counted(r.Load.Connections, "connection"), how, trials)
 	}
 	pace := "as fast as possible"
 	if r.Load.Rate > 0 {

@@ -161,13 +161,14 @@ func TestNoVerdictOnTheDeviceUnderOtherLoad(t *testing.T) {
 	}{
 		{losing, 0, 0.9, 2, ByDevice}, {losing, 0, 1.1, 2, ByUnknown}, {losing, 0, 1.1, 4, ByDevice}, {losing, 0, 1.1, 0, ByDevice},
 		{late, 200, 1.1, 2, ByUnknown}, {late, 200, 1.1, 8, ByUnknown}, {late, 200, 1.1, 16, ByDevice}, {late, 200, 0, 2, ByDevice},
+		{late, 2e6, 1.1, 2, ByGenerator}, {late, 2e6, 0, 2, ByDevice}, // alone it makes half of that
 	} {
 		run := newRun(c.rate)
 		run.Samples = []Sample{c.sample}
 		run.Baseline.Generator = &Alone{PPS: 1e6}
 		run.Baseline.BusyCPUs, run.Environment.CPUs = c.busy, c.cpus
 		run.Judge()
-		if run.LimitedBy != c.want || (c.want == ByUnknown) != strings.Contains(strings.Join(run.Evidence, "; "), "others kept 1.1 CPUs busy") {
+		if run.LimitedBy != c.want || (c.want == ByUnknown || c.want == ByGenerator) != strings.Contains(strings.Join(run.Evidence, "; "), "others kept 1.1 CPUs busy") {
 			t.Errorf("%v of %d CPUs: limited by %s: %q", c.busy, c.cpus, run.LimitedBy, run.Evidence)
 		}
 	}

@@ -122,9 +122,16 @@ func meanLog(values []float64) (float64, bool) {
 func fewSamples(have, need int) Warning {
 	return Warning{
 		Code: "few-samples",
-		Text: fmt.Sprintf("%d samples a side cannot show a difference at the level of %g", have, Alpha),
+		Text: fmt.Sprintf("%s a side cannot show a difference at the level of %g", samples(have), Alpha),
 		Hint: fmt.Sprintf("use --repeat %d or more on both sides (with --plan: --blocks %d)", need, need/2),
 	}
+}
+
+func samples(n int) string {
+	if n == 1 {
+		return "1 sample"
+	}
+	return fmt.Sprintf("%d samples", n)
 }
 
 // shift is the Hodges–Lehmann estimate of the ratio of two samples, with the interval that inverts the Mann–Whitney

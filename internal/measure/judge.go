@@ -191,6 +191,9 @@ func (r *Run) limit() (Limit, []string) {
 			asked := append([]string{fmt.Sprintf("%s were asked for and %s sent, less than %s",
 				rate(r.Load.Offered()), rate(sent), percent(kept))}, r.generatorAlone()...)
 			if c := r.Baseline.Generator; c != nil && c.PPS >= sent*headroom {
+				if r.otherLoad() > disturb && c.PPS*headroom < r.Load.Offered() {
+					return ByGenerator, append(asked, r.othersBusy()+", but alone it could not have made the rate either")
+				}
 				if r.otherLoad() > disturb {
 					return ByUnknown, append(asked, r.othersBusy()+": the generator may have been late for want of CPU time, or the path have held it back")
 				}
@@ -256,7 +259,7 @@ func (r *Run) warn() {
 		r.Warn(Warning{Code: "partial", Text: fmt.Sprintf("ended early: %d of %d trials", len(r.Samples), r.Load.Repeat)})
 	}
 	if n := len(r.Samples); n > 0 && r.Median.Level < 0.9 {
-		r.Warn(Warning{Code: "few-samples", Text: fmt.Sprintf("%d samples: the interval is their whole range and has a confidence of %s", n, percent(r.Median.Level)),
+		r.Warn(Warning{Code: "few-samples", Text: fmt.Sprintf("%s: the interval is their whole range and has a confidence of %s", samples(n), percent(r.Median.Level)),
 			Hint: "use --repeat 6 or more (with --plan: --blocks 3) for an interval of 95 %"})
 	}
 	if n := len(r.Samples); n >= 3 && r.Median.Value > 0 && (r.Median.Hi-r.Median.Lo)/r.Median.Value > 0.2 {

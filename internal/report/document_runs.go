@@ -101,14 +101,13 @@ func (d *Document) CompareFirstTwo() {
 		switch {
 		case d.Compared == nil:
 			cost := measure.Compare(costs(runs[0].Run), costs(runs[1].Run))
-			d.Compared = &Compared{From: runs[0].label, To: runs[1].label, Kind: kind, Throughput: c, Cost: &cost}
-			caveats, err := measure.Comparable(runs[0].Run, runs[1].Run)
-			if err != nil { // of one kind they can be
-				continue
+			if caveats, err := measure.Comparable(runs[0].Run, runs[1].Run); err == nil { // of one kind they can be
+				c.Warnings = append(c.Warnings, caveats...)
 			}
-			for _, w := range append(c.Warnings, caveats...) {
+			for _, w := range c.Warnings {
 				d.Warn(Warning(w))
 			}
+			d.Compared = &Compared{From: runs[0].label, To: runs[1].label, Kind: kind, Throughput: c, Cost: &cost}
 		case transactional(kind) && !transactional(d.Compared.Kind) && d.Compared.RoundTrips == nil &&
 			runs[0].label == d.Compared.From && runs[1].label == d.Compared.To:
 			d.Compared.RoundTrips = &c

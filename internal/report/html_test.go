@@ -146,6 +146,15 @@ func TestVerdictIsHonest(t *testing.T) {
 	if have := verdict(d).Headline; have != "No significant difference in packets per second." {
 		t.Errorf("verdict %q on equal series", have)
 	}
+	same.Warnings = []measure.Warning{{Code: "different-flows", Text: "different flows: 1 and 4"}}
+	d.Compared.Throughput = same
+	if have := verdict(d).Headline; !strings.HasSuffix(have, "The runs had not the same to do: different flows: 1 and 4.") {
+		t.Errorf("verdict %q on runs with other flows", have)
+	}
+	d.Compared.Throughput = measure.Compare([]float64{100}, []float64{200})
+	if have := verdict(d).Headline; !strings.HasPrefix(have, "Too few trials to tell a difference in packets per second: 1 sample a side") {
+		t.Errorf("verdict %q on one trial a side", have)
+	}
 	worse := measure.Compare([]float64{1000, 1010, 990, 1005, 1002, 998}, []float64{500, 510, 490, 505, 502, 498})
 	d.Compared.Throughput = worse
 	if have := verdict(d).Headline; !strings.HasPrefix(have, "Worse: 0.5× the packets") {

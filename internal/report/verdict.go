@@ -47,7 +47,7 @@ func headlineOf(d *Document) string {
 	runs := d.runs("")
 	switch {
 	case c != nil:
-		return comparedHeadline(d, c)
+		return comparedHeadline(d, c) + unlike(c.Throughput)
 	case len(d.Modes) > 0 && modesHeadline(&d.Modes[0]) != "":
 		return modesHeadline(&d.Modes[0])
 	case len(d.Rates) > 0 && ratesHeadline(&d.Rates[0]) != "":
@@ -59,8 +59,35 @@ func headlineOf(d *Document) string {
 	return d.Title
 }
 
+// unlike is a sentence on runs that were not given the same to do.
+func unlike(c measure.Comparison) string {
+	var all []string
+	for _, code := range []string{"frame-size", "mix-of-frame-sizes", "number-of-directions", "flows", "rate-asked-for", "connections", "protocol"} {
+		if text, found := warnedOf(c, "different-"+code); found {
+			all = append(all, text)
+		}
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return " The runs had not the same to do: " + strings.Join(all, "; ") + "."
+}
+
+// warnedOf is the text of a comparison's warning.
+func warnedOf(c measure.Comparison, code string) (text string, found bool) {
+	for _, w := range c.Warnings {
+		if w.Code == code {
+			return w.Text, true
+		}
+	}
+	return "", false
+}
+
 func comparedHeadline(d *Document, c *Compared) string {
 	t, what := c.Throughput, perSecond(c.Kind)
+	if few, warned := warnedOf(t, "few-samples"); warned && !t.Significant {
+		return "Too few trials to tell a difference in " + what + ": " + few + "."
+	}
 	if !t.Significant {
 		return "No significant difference in " + what + "."
 	}

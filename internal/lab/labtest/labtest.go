@@ -175,25 +175,35 @@ func lockMachine(ctx context.Context, t testing.TB) error {
 	if err != nil {
 		return err
 	}
-	for waited := false; ; waited = true {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil {
-			machine = f
-			return nil
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		t.Log("waiting for the lab of another test process")
+		err = queue(ctx, f)
+	}
+	if err != nil {
+		return err
+	}
+	machine = f
+	return nil
+}
+
+// queue waits in the kernel, which gives the lock to who waits: one that came back to ask would lose it to every process that
+// is started the moment the last one ends. The file stays open until the process ends where ctx ends first.
+func queue(ctx context.Context, f *os.File) error {
+	done := make(chan error, 1)
+	go func() {
+		for {
+			if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != unix.EINTR {
+				done <- err
+				return
+			}
 		}
-		if !errors.Is(err, unix.EWOULDBLOCK) {
-			f.Close()
-			return err
-		}
-		if !waited {
-			t.Log("waiting for the lab of another test process")
-		}
-		select {
-		case <-ctx.Done():
-			f.Close()
-			return ctx.Err()
-		case <-time.After(200 * time.Millisecond):
-		}
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 

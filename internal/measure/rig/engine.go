@@ -38,7 +38,7 @@ func CheckEngine(name string, kind measure.Kind, load measure.Load) error {
 	case load.Rate > 0:
 		return wrong("leave --engine out", "%s makes transactions in a closed loop only, without --rate", name)
 	case !whole(load.Duration) || !whole(load.Ramp) || !whole(load.WarmUp):
-		return wrong("", "a duration of %v, a ramp of %v and a warm-up of %v: %s takes whole seconds", load.Duration, load.Ramp, load.WarmUp, name)
+		return wrong("--duration, --ramp and --warm-up in whole seconds, such as 5s", "a duration of %v, a ramp of %v and a warm-up of %v: %s takes whole seconds", load.Duration, load.Ramp, load.WarmUp, name)
 	case engine.Name(name) == engine.Netperf && load.Ramp > 0:
 		return wrong("--ramp 0s", "netperf cannot leave out the ramp-up of a stream")
 	case engine.Name(name) == engine.Netperf && load.Sendfile:

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"mpps/internal/measure"
 	"mpps/internal/traffic"
@@ -219,6 +220,9 @@ func explainTalk(err error) error {
 		return &Error{Err: err, Usage: true}
 	case errors.Is(err, talk.ErrPorts):
 		return fault("sysctl -w net.ipv4.ip_local_port_range='1024 65535' gives more of them; fewer --connections need fewer", "%w", err)
+	}
+	if errors.Is(err, unix.ENETUNREACH) || errors.Is(err, unix.EHOSTUNREACH) {
+		return fault("'ip route get ADDRESS' shows what way the kernel takes; the far end's address must be one that this end can reach", "%w", err)
 	}
 	return err
 }

@@ -34,7 +34,7 @@ func (t Target) dialUDP(ctx context.Context, h hello) (data, control []*conn, er
 		}
 	}()
 	if control, err = t.dial(ctx, h); err != nil {
-		return nil, nil, err
+		return nil, nil, fmt.Errorf("the connection that a UDP test is arranged over: %w", err)
 	}
 	for _, c := range control {
 		port, err := c.port()
