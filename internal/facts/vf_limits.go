@@ -92,8 +92,8 @@ func (p VFPort) refusesMAC(now VF, value string) error {
 		return fmt.Errorf("%s is the address of a group: expected that of one device, such as 52:54:00:00:00:01", value)
 	case mac.String() != NoMAC:
 		return nil
-	case vfDrivers[p.Driver].noZero:
-		return fmt.Errorf("%s does not take the address of no card, %s (%s); %s stands for it", p.Driver, NoMAC, vfDrivers[p.Driver].source, altNoMAC)
+	case vfSetters[p.Driver].noZero:
+		return fmt.Errorf("%s does not take the address of no card, %s (%s); %s stands for it", p.Driver, NoMAC, vfSetters[p.Driver].source, altNoMAC)
 	case p.Driver == "mlx4_core" && now.SpoofCheck: // mlx4/cmd.c, mlx4_set_vf_mac: EPERM
 		return errors.New("mlx4_core does not take the address away while spoofchk is on")
 	}

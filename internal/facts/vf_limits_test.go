@@ -84,7 +84,7 @@ func TestVFRefuses(t *testing.T) {
 
 // TestVFFresh holds what a new function has against what its driver takes: all of it can be written.
 func TestVFFresh(t *testing.T) {
-	for driver := range vfDrivers {
+	for driver := range vfSetters {
 		p := VFPort{Driver: driver, Speed: 10000, Carrier: "up"}
 		now := VF{MAC: "52:54:00:00:00:01", VLAN: 5, QoS: 2, MaxTxRate: 500}
 		for _, attribute := range VFAttributes {

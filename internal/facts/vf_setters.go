@@ -15,8 +15,8 @@ const NoMAC = "00:00:00:00:00:00"
 // altNoMAC is what stands for NoMAC with drivers that refuse it. libvirt writes it too then (src/util/virnetdev.c, altZeroMAC).
 const altNoMAC = "02:00:00:00:00:00"
 
-// vfDriver is what is known of a driver of physical functions.
-type vfDriver struct {
+// vfSetter is what is known of a driver of physical functions.
+type vfSetter struct {
 	takes   string // what it has a function for (struct net_device_ops); the kernel answers EOPNOTSUPP to the others
 	noZero  bool   // it refuses NoMAC (is_valid_ether_addr)
 	spoofOn bool   // new functions are checked for spoofing
@@ -24,9 +24,9 @@ type vfDriver struct {
 	source  string // kernel file, or the function that fills what a new function has
 }
 
-// vfDrivers are those of Linux 6.12, drivers/net: the *_netdev_ops of each, and where it makes its functions. By the name of the
+// vfSetters are those of Linux 6.12, drivers/net: the *_netdev_ops of each, and where it makes its functions. By the name of the
 // PCI driver.
-var vfDrivers = map[string]vfDriver{
+var vfSetters = map[string]vfSetter{
 	"ixgbe":     {"mac vlan rate spoofchk trust link_state", false, true, true, "ixgbe_sriov.c, __ixgbe_enable_sriov"},
 	"igb":       {"mac vlan rate spoofchk trust", false, true, true, "igb_main.c, igb_vf_configure"},
 	"i40e":      {"mac vlan rate spoofchk trust link_state", false, true, true, "i40e_virtchnl_pf.c, i40e_alloc_vfs"},
@@ -56,7 +56,7 @@ var vfDrivers = map[string]vfDriver{
 // VFTakes tells whether a driver lets an attribute be set at all, and by which file of the kernel that is known; known is false
 // of drivers that are not in the list.
 func VFTakes(driver, attribute string) (takes, known bool, source string) {
-	d, known := vfDrivers[driver]
+	d, known := vfSetters[driver]
 	if !known {
 		return true, false, ""
 	}
@@ -76,7 +76,7 @@ func VFFresh(driver string) map[string]string {
 	fresh := map[string]string{
 		"mac": NoMAC, "vlan": "0", "qos": "0", "max_tx_rate": "0", "min_tx_rate": "0", "trust": "off", "link_state": "auto",
 	}
-	d, known := vfDrivers[driver]
+	d, known := vfSetters[driver]
 	if known && d.noZero {
 		fresh["mac"] = altNoMAC
 	}
