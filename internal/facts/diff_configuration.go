@@ -34,6 +34,11 @@ func configuration(h *Host) *Host {
 			n.Link = &link
 		}
 	}
+	c.VFs = slices.Clone(h.VFs)
+	for i := range c.VFs {
+		c.VFs[i].Traffic = nil
+	}
+	c.Passthrough = stillPassthrough(h.Passthrough)
 	c.Bridges = slices.Clone(h.Bridges)
 	for i := range c.Bridges {
 		ports := slices.Clone(c.Bridges[i].Ports)

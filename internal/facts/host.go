@@ -36,6 +36,8 @@ type Host struct {
 
 	Reservations []Reservation `json:"reservations,omitempty"` // of virtual functions, by mpps
 
+	Passthrough *Passthrough `json:"passthrough,omitempty"` // nil in snapshots of versions that did not look
+
 	Netfilter Netfilter `json:"netfilter"`
 	Softnet   []Softnet `json:"softnet"`
 	KVM       KVM       `json:"kvm"`

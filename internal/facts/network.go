@@ -107,11 +107,11 @@ type SRIOV struct {
 type VF struct {
 	PF         string `json:"pf"`
 	Index      int    `json:"index"`
-	PCI        string `json:"pci"`
+	PCI        string `json:"pci"`   // empty where the function is on no PCI bus (netdevsim)
 	Group      int    `json:"group"` // IOMMU group, −1 without an IOMMU
 	Driver     string `json:"driver"`
 	NIC        string `json:"nic,omitempty"`
-	Guest      string `json:"guest,omitempty"`
+	Guest      string `json:"guest,omitempty"` // that runs with it, else one whose definition names it
 	MAC        string `json:"mac"`
 	VLAN       int    `json:"vlan"`
 	QoS        int    `json:"qos"`
@@ -120,6 +120,24 @@ type VF struct {
 	SpoofCheck bool   `json:"spoofchk"`
 	Trust      bool   `json:"trust"`
 	LinkState  string `json:"link_state"` // auto, enable or disable
+
+	Queues  int        `json:"queues,omitempty"`   // of its interface on the host, the larger number of the two directions; 0 where it has none
+	HostUse string     `json:"host_use,omitempty"` // what the host itself does with its interface: "port of br0"; empty: nothing that can be seen
+	Untold  []string   `json:"untold,omitempty"`   // attributes that the driver, or a recorded tree, does not tell: their fields say nothing
+	Traffic *VFTraffic `json:"traffic,omitempty"`  // nil where the driver does not count
+}
+
+// VFTraffic is what a function carried since it was made, as its physical function counts (include/uapi/linux/if_link.h,
+// IFLA_VF_STATS): rx is to the guest, tx from it.
+type VFTraffic struct {
+	RxPackets uint64 `json:"rx_packets"`
+	TxPackets uint64 `json:"tx_packets"`
+	RxBytes   uint64 `json:"rx_bytes"`
+	TxBytes   uint64 `json:"tx_bytes"`
+	Broadcast uint64 `json:"broadcast"`
+	Multicast uint64 `json:"multicast"`
+	RxDropped uint64 `json:"rx_dropped"`
+	TxDropped uint64 `json:"tx_dropped"`
 }
 
 // Bridge is a Linux bridge.

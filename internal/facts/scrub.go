@@ -208,6 +208,11 @@ func (s *scrubber) references(c, h *Host) {
 	for i := range c.Reservations {
 		c.Reservations[i].Guest = s.names.of(h.Reservations[i].Guest)
 	}
+	if c.Passthrough != nil {
+		for i := range c.Passthrough.Locked {
+			c.Passthrough.Locked[i].Guest = s.names.of(h.Passthrough.Locked[i].Guest)
+		}
+	}
 	for i := range c.Unseen {
 		c.Unseen[i] = Unseen{What: s.named(c.Unseen[i].What, h), Why: s.named(c.Unseen[i].Why, h)}
 	}

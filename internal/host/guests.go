@@ -12,7 +12,10 @@ import (
 )
 
 // guests lists what libvirt knows and the QEMU processes that it does not know, with their threads.
-func (m *Machine) guests(ctx context.Context, h *facts.Host) {
+func (m *Machine) guests(ctx context.Context, h *facts.Host) { m.guestsWith(ctx, h, m.guestThreads) }
+
+// guestsWith lists guests with the threads that are found.
+func (m *Machine) guestsWith(ctx context.Context, h *facts.Host, threads func(qemu, func() []process, *domain.Guest) []facts.Thread) {
 	processes := m.processes()
 	all := func() []process { return processes }
 	var running []qemu
@@ -30,14 +33,14 @@ func (m *Machine) guests(ctx context.Context, h *facts.Host) {
 		at := slices.IndexFunc(running, func(q qemu) bool { return g.is(q) })
 		if at >= 0 {
 			g.fact.PID = running[at].pid
-			g.fact.Threads = m.guestThreads(running[at], all, g.live)
+			g.fact.Threads = threads(running[at], all, g.live)
 			running = slices.Delete(running, at, at+1)
 		}
 		h.Guests = append(h.Guests, g.fact)
 	}
 	for _, q := range running {
 		fact := q.guest()
-		fact.Threads = m.guestThreads(q, all, nil)
+		fact.Threads = threads(q, all, nil)
 		h.Guests = append(h.Guests, fact)
 	}
 	slices.SortStableFunc(h.Guests, func(a, b facts.Guest) int { return strings.Compare(a.Name, b.Name) })
@@ -254,7 +257,7 @@ func cpuset(text string) setting.CPUSet {
 func (q qemu) guest() facts.Guest {
 	fact := facts.Guest{
 		Name: q.title(), UUID: q.uuid, State: "running", PID: q.pid, VCPUs: q.cpus, MaxVCPUs: q.cpus,
-		Memory: q.mem, Machine: q.mach,
+		Memory: q.mem, Machine: q.mach, Hostdevs: q.functions,
 	}
 	for _, nic := range q.nics {
 		backend := "qemu"

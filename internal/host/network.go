@@ -42,7 +42,7 @@ func (m *Machine) network(ctx context.Context, h *facts.Host) {
 			}
 		}
 	}
-	m.vfs(h)
+	m.vfs(h, m.uses(devices, names, ways))
 	m.softnet(h)
 }
 

@@ -37,7 +37,7 @@ func (v vfAttr) function(pf string, number int) (virtual, error) {
 		return virtual{}, err
 	}
 	defer conn.Close()
-	all, err := linkWithVFs(conn, index)
+	all, _, err := linkWithVFs(conn, index, v.m.number(path.Join(classNet, pf, "device/sriov_numvfs"), 0), false)
 	if err != nil {
 		return virtual{}, describe(err)
 	}
@@ -199,10 +199,20 @@ func (v virtual) as(driver string) virtual {
 
 // settings are what the driver tells, as facts.
 func (v virtual) settings() facts.VF {
-	return facts.VF{
+	f := facts.VF{
 		Index: v.index, MAC: v.mac, VLAN: v.vlan, QoS: v.qos, MaxTxRate: v.maxRate, MinTxRate: v.minRate,
 		SpoofCheck: v.spoofCheck, Trust: v.trust, LinkState: v.linkState,
 	}
+	if v.noSpoof {
+		f.Untold = append(f.Untold, "spoofchk")
+	}
+	if v.noTrust {
+		f.Untold = append(f.Untold, "trust")
+	}
+	if v.linkState == "" {
+		f.Untold = append(f.Untold, "link_state")
+	}
+	return f
 }
 
 // setVF sends one attribute of one virtual function.
