@@ -67,13 +67,9 @@ func (e *Engine) shares(l *journal.Ledger, t *journal.Transaction) sharing {
 
 // neededBy is the transaction that needs a unit or directory; empty where none does.
 func (s sharing) neededBy(a setting.Address) string {
-	file, needed := lasting.For(a)
-	if !needed {
-		return ""
-	}
 	for _, other := range s.others {
 		for _, c := range other.Changes() {
-			if c.Address == file && c.Wrote() {
+			if c.Wrote() && lasting.Needed(a, c.Address) {
 				return other.Header.TX
 			}
 		}

@@ -30,6 +30,16 @@ type Machine struct {
 	definitions definitions // of guests, as read before
 	inside      string      // the guest whose inside the inventory shows; empty: the only one that runs
 	hung        sync.Map    // guests whose agent did not answer: name → hungSince
+
+	// Progress is told what a write that takes seconds does meanwhile; nil where nobody wants to know.
+	Progress func(format string, args ...any)
+}
+
+// progress tells how far a long write is.
+func (m *Machine) progress(format string, args ...any) {
+	if m.Progress != nil {
+		m.Progress(format, args...)
+	}
 }
 
 // Open opens the machine whose files are below root; "/" is the live one.

@@ -44,6 +44,8 @@ func (m *Machine) Mechanisms() setting.Mechanisms {
 		setting.IRQCPUs:        irqCPUs{m},
 		setting.RuleSet:        wholeRules{m},
 		setting.VFAttr:         vfAttr{m},
+		setting.VFCount:        vfCount{m: m},
+		setting.NICState:       nicState{m},
 		setting.Inside:         insideValue{m: m},
 	}
 }

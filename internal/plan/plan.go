@@ -48,6 +48,7 @@ type Change struct {
 	Risk     goal.Risk       `json:"risk"`
 	Lasts    setting.Lasting `json:"lasts"`
 	Kept     string          `json:"kept,omitempty"`   // what makes it last: a file, the service that puts it back
+	Forget   bool            `json:"forget,omitempty"` // nothing is to make it last: what did so is taken out
 	Owners   []string        `json:"owners,omitempty"` // who else sets it, and who wins
 	Needs    string          `json:"needs"`            // what must happen before it takes effect; empty: at once
 	Because  string          `json:"because"`

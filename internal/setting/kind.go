@@ -101,6 +101,8 @@ var Kinds = map[Kind]KindInfo{
 	IRQCPUs:        {What: "interrupt's CPUs", Canonical: canonicalCPUs, Lasts: UntilReboot},
 	RuleSet:        {What: "whole rule set", Canonical: canonicalText, Lasts: UntilRulesReset, CanAbsent: true},
 	VFAttr:         {What: "attribute of a virtual function", Canonical: canonicalVF, Lasts: UntilVFsRemade},
+	VFCount:        {What: "number of virtual functions", Canonical: canonicalVFCount, Lasts: UntilReboot},
+	NICState:       {What: "state of a network device", Canonical: canonicalWord("up", "down"), Lasts: UntilReboot},
 	KernelArg:      {What: "kernel argument", Canonical: canonicalArgument, Lasts: InBootLoader, CanAbsent: true},
 	BootKernel:     {What: "kernel that is booted by default", Canonical: canonicalFields, Lasts: InBootLoader},
 	File:           {What: "file", Canonical: canonicalFile, Lasts: AcrossReboot, CanAbsent: true},

@@ -1,0 +1,138 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"mpps/internal/domain"
+)
+
+// InUse is why functions cannot be taken away.
+type InUse struct {
+	PF   string
+	Uses []string // "function 1 (0000:01:10.2) by guest fw1"
+}
+
+// Error names up to four uses.
+func (u *InUse) Error() string {
+	named := u.Uses[:min(4, len(u.Uses))]
+	text := strings.Join(named, "; ")
+	if more := len(u.Uses) - len(named); more > 0 {
+		text += fmt.Sprintf("; and %d more", more)
+	}
+	return "another count takes all virtual functions of " + u.PF + " away, and they are in use: " + text
+}
+
+// Hint says what to do.
+func (u *InUse) Hint() string {
+	return "shut the guest down or take the function out of it ('mpps sriov release', 'virsh detach-device'), end the process, or take the device out of what is above it"
+}
+
+// uses lists who has the virtual functions of a physical one now: running guests, by libvirt's own files or as QEMU
+// processes, other processes that have opened one with VFIO, and devices of the host above one (a bridge, a bond, a macvtap).
+func (p physical) uses() []string {
+	guests := p.m.runningHostdevs()
+	holders := p.m.vfioHolders()
+	var all []string
+	for i := range p.count {
+		dir, pci := p.function(i)
+		if pci == "" {
+			break
+		}
+		var by []string
+		if guest := guests[pci]; guest != "" {
+			by = append(by, "guest "+guest)
+		}
+		for _, node := range p.m.vfioNodes(dir) {
+			for _, who := range holders[node] {
+				if !slices.Contains(by, who) {
+					by = append(by, who)
+				}
+			}
+		}
+		for _, nic := range p.m.list(path.Join(dir, "net")) {
+			for _, entry := range p.m.list(path.Join(dir, "net", nic)) {
+				if upper, found := strings.CutPrefix(entry, "upper_"); found {
+					by = append(by, upper+", which is above its device "+nic)
+				}
+			}
+		}
+		if len(by) > 0 {
+			all = append(all, fmt.Sprintf("function %d (%s) by %s", i, pci, strings.Join(by, " and ")))
+		}
+	}
+	return all
+}
+
+// runningHostdevs tells which running guest of libvirt has a PCI device passed through, by the files in which libvirt keeps
+// what a guest runs with: they are there also while no daemon of it runs.
+func (m *Machine) runningHostdevs() map[string]string {
+	all := map[string]string{}
+	guests, err := libvirtFiles{m}.all(context.Background())
+	if err != nil {
+		return all
+	}
+	for _, g := range guests.guests {
+		if g.running == "" {
+			continue
+		}
+		doc, err := domain.Parse([]byte(g.running))
+		if err != nil {
+			continue
+		}
+		for _, pci := range functionsOf(doc.Guest()) {
+			all[pci] = g.name
+		}
+	}
+	return all
+}
+
+// vfioNodes are the files below /dev/vfio by which a PCI device can be opened: that of its group, and since Linux 6.6 its own
+// (drivers/vfio/group.c, drivers/vfio/device_cdev.c).
+func (m *Machine) vfioNodes(dir string) []string {
+	var all []string
+	if group := m.link(path.Join(dir, "iommu_group")); group != "" {
+		all = append(all, "/dev/vfio/"+group, "/dev/vfio/noiommu-"+group)
+	}
+	for _, name := range m.list(path.Join(dir, "vfio-dev")) {
+		all = append(all, "/dev/vfio/devices/"+name)
+	}
+	return all
+}
+
+// vfioHolders tells which processes have files below /dev/vfio open: "guest fw1" of a QEMU process, "dpdk-testpmd (process
+// 4711)" of another. The files of other users' processes need root.
+func (m *Machine) vfioHolders() map[string][]string {
+	all := map[string][]string{}
+	for _, p := range m.processes() {
+		dir := "proc/" + strconv.Itoa(p.pid) + "/fd"
+		who := ""
+		for _, fd := range m.list(dir) {
+			node, err := m.root.Readlink(dir + "/" + fd)
+			if err != nil || !strings.HasPrefix(node, "/dev/vfio/") || node == "/dev/vfio/vfio" {
+				continue
+			}
+			if who == "" {
+				who = m.processTitle(p)
+			}
+			if !slices.Contains(all[node], who) {
+				all[node] = append(all[node], who)
+			}
+		}
+	}
+	return all
+}
+
+// processTitle is a process for people.
+func (m *Machine) processTitle(p process) string {
+	if isQEMU(p.comm) {
+		if q, ok := m.readQEMU(p.pid); ok {
+			return "guest " + q.title()
+		}
+	}
+	return fmt.Sprintf("%s (process %d)", p.comm, p.pid)
+}
