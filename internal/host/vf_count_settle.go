@@ -16,7 +16,7 @@ import (
 const (
 	settlePatience = 90 * time.Second
 	settleQuiet    = 2 * time.Second
-	settlePause    = 50 * time.Millisecond
+	countPause    = 50 * time.Millisecond
 )
 
 // settled is how far functions are.
@@ -55,7 +55,7 @@ func (p physical) settle(ctx context.Context, patience time.Duration) error {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("%w (%s)", context.Cause(ctx), now.lacks(p.count, probes))
-		case <-time.After(settlePause):
+		case <-time.After(countPause):
 		}
 	}
 }
