@@ -87,13 +87,13 @@ func stillTopology(t Topology) Topology {
 	t.Hugepages = pools(t.Hugepages)
 	t.Nodes = slices.Clone(t.Nodes)
 	for i := range t.Nodes {
-		t.Nodes[i].Free, t.Nodes[i].Hugepages = 0, pools(t.Nodes[i].Hugepages)
+		t.Nodes[i].Free, t.Nodes[i].Available, t.Nodes[i].Hugepages = 0, 0, pools(t.Nodes[i].Hugepages)
 	}
 	return t
 }
 
 func stillGuest(g Guest, taps map[string]string) Guest {
-	g.State, g.PID, g.Job, g.Inside = "", 0, "", nil
+	g.State, g.PID, g.Resident, g.Job, g.Inside = "", 0, 0, "", nil
 	g.Interfaces = slices.Clone(g.Interfaces)
 	for i := range g.Interfaces {
 		g.Interfaces[i].Tap = renamed(taps, g.Interfaces[i].Tap)

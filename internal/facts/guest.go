@@ -17,6 +17,7 @@ type Guest struct {
 	VCPUs       int              `json:"vcpus"`
 	MaxVCPUs    int              `json:"max_vcpus"`
 	Memory      uint64           `json:"memory_bytes"`
+	Resident    uint64           `json:"resident_bytes,omitempty"` // that its QEMU has in memory now, without huge pages
 	Hugepages   bool             `json:"hugepages"`
 	CPUMode     string           `json:"cpu_mode,omitempty"`
 	Machine     string           `json:"machine,omitempty"`

@@ -35,6 +35,7 @@ type Host struct {
 	VFs      []VF     `json:"vfs"`
 
 	Reservations []Reservation `json:"reservations,omitempty"` // of virtual functions, by mpps
+	Pools        []Pool        `json:"vf_pools,omitempty"`     // of virtual functions, by libvirt
 
 	Passthrough *Passthrough `json:"passthrough,omitempty"` // nil in snapshots of versions that did not look
 

@@ -32,7 +32,7 @@ func (m *Machine) guestsWith(ctx context.Context, h *facts.Host, threads func(qe
 		g := &known[i]
 		at := slices.IndexFunc(running, func(q qemu) bool { return g.is(q) })
 		if at >= 0 {
-			g.fact.PID = running[at].pid
+			g.fact.PID, g.fact.Resident = running[at].pid, m.resident(running[at].pid)
 			g.fact.Threads = threads(running[at], all, g.live)
 			running = slices.Delete(running, at, at+1)
 		}
