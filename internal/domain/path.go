@@ -135,6 +135,13 @@ func (r *rule) canonKey(path, key string) (string, error) {
 				return "", bad(key, "a PCI address such as 0000:01:10.0")
 			}
 			return address, nil
+		case byWholeNIC:
+			address, half, paired := strings.Cut(key, "@")
+			mac, ok := CanonMAC(address)
+			if !ok || paired && half != "persistent" && half != "transient" {
+				return "", bad(key, "a MAC address such as 52:54:00:00:00:01, of a failover pair with @persistent or @transient behind it")
+			}
+			return strings.TrimSuffix(mac+"@"+half, "@"), nil
 		case byNIC:
 			if mac, ok := CanonMAC(key); ok {
 				if r.byIndex {
@@ -161,6 +168,8 @@ func (d *Doc) step(at *element, s *step, p *place) (*element, error) {
 		return at.first(p.key), nil
 	case byNIC:
 		return d.nic(p)
+	case byWholeNIC:
+		return d.wholeNIC(p)
 	}
 	return d.byKey(at, s).first[p.key], nil
 }

@@ -70,7 +70,7 @@ func configuration(h *Host) *Host {
 	c.Readings = make(Readings, len(h.Readings))
 	for a, r := range h.Readings {
 		a.Path = renamedPath(taps, a.Path)
-		r.Why, r.Min, r.Max, r.ReadOnly = "", nil, nil, false
+		r.Why, r.Verbatim, r.Min, r.Max, r.ReadOnly = "", "", nil, nil, false
 		c.Readings[a] = r
 	}
 	return &c

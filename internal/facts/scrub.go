@@ -57,7 +57,7 @@ func (s *scrubber) host(h *Host, name string) *Host {
 	s.lasting(&c)
 	c.Readings = make(Readings, len(h.Readings))
 	for a, r := range h.Readings {
-		r.Value, r.Why = s.text(r.Value), s.named(s.text(r.Why), h)
+		r.Value, r.Why, r.Verbatim = s.text(r.Value), s.named(s.text(r.Why), h), s.text(r.Verbatim)
 		if a.Kind == setting.File { // the list of values to be put back names guests
 			r.Value = s.named(r.Value, h)
 		}

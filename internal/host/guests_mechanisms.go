@@ -98,6 +98,8 @@ func edit(doc *domain.Doc, path string, to setting.Reading) error {
 	switch {
 	case to.State == setting.Absent:
 		return doc.Restore(path, "", false)
+	case to.Verbatim != "":
+		return doc.RestoreVerbatim(path, to.Value, to.Verbatim)
 	case strings.HasPrefix(to.Why, asFound):
 		return doc.Restore(path, to.Value, true)
 	}
