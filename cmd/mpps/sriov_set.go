@@ -22,7 +22,7 @@ when the link's speed changes, and when the guest that has the function is
 started. The function is named as PF/N, PF vf N, by its PCI address, or by its
 interface's name.
 
-  mac ADDRESS       the guest's address; it cannot change it then, unless trusted
+  mac ADDRESS       its address; the guest cannot change it then, unless trusted
   vlan 0-4094       0 is none; the guest sees no tag
   qos 0-7           the priority in the tag
   rate MBITS        what it may send, in Mb/s; 0 is no limit
