@@ -28,6 +28,7 @@ back, undone by 'mpps rollback'.`,
 	}
 	cmd.AddCommand( // in the order of a function's life
 		a.sriovSetCommand(),
+		a.sriovMigratePlanCommand(),
 	)
 	return cmd
 }

@@ -1,0 +1,353 @@
+package sriov
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"mpps/internal/facts"
+	"mpps/internal/setting"
+)
+
+// vm1 is a guest with a function in each form, and with a NIC on a bridge.
+const vm1 = `<domain type='kvm'>
+  <name>vm1</name>
+  <uuid>5f2d1c1a-0c3b-4a55-9e5e-3e1d2c4b5a01</uuid>
+  <os><type arch='x86_64' machine='pc-q35-9.2'>hvm</type></os>
+  <cpu mode='host-passthrough'/>
+  <devices>
+    <disk type='file' device='disk'><source file='/var/lib/libvirt/images/it&apos;s vm1.qcow2'/><target dev='vda'/></disk>
+    <interface type='bridge'>
+      <mac address='52:54:00:00:00:01'/>
+      <source bridge='br0'/>
+      <model type='virtio'/>
+    </interface>
+    <interface type='hostdev' managed='yes'>
+      <mac address='52:54:00:00:00:02'/>
+      <source><address type='pci' domain='0x0000' bus='0x41' slot='0x02' function='0x1'/></source>
+      <vlan><tag id='7'/></vlan>
+      <address type='pci' domain='0x0000' bus='0x05' slot='0x00' function='0x0'/>
+    </interface>
+  </devices>
+</domain>`
+
+const (
+	bare = `<hostdev mode='subsystem' type='pci' managed='yes'><source><address domain='0x0000' bus='0x41' slot='0x02' function='0x2'/></source></hostdev>`
+	pool = `<interface type='network'><mac address='52:54:00:00:00:04'/><source network='vfs'/></interface>`
+	pair = `<teaming type='transient' persistent='ua-standby0'/></interface>`
+)
+
+// hosts are two of the same kind; the guest is on the first.
+func hosts() (from, to *facts.Host) {
+	host := func(name string) *facts.Host {
+		h := &facts.Host{Name: name, KVM: facts.KVM{Loaded: true, Vendor: "kvm_amd", QEMU: "10.0.2", Libvirt: "11.3.0"}}
+		h.Topology.Model, h.Topology.Vendor, h.Topology.Online = "AMD EPYC 7302", "AuthenticAMD", setting.CPUs(0, 1, 2, 3)
+		h.Topology.Nodes = []facts.Node{{ID: 0, CPUs: setting.CPUs(0, 1, 2, 3), Memory: 64 << 30, Free: 32 << 30}}
+		h.NICs = []facts.NIC{{Name: "eno1", Driver: "ixgbe", Up: true, Carrier: "up", Speed: 10000, SRIOV: &facts.SRIOV{Total: 63, Enabled: 4}}}
+		h.Bridges = []facts.Bridge{{Name: "br0"}}
+		for i, pci := range []string{"0000:41:02.0", "0000:41:02.1", "0000:41:02.2", "0000:41:02.3"} {
+			h.VFs = append(h.VFs, facts.VF{PF: "eno1", Index: i, PCI: pci, Group: 30 + i, Driver: "ixgbevf", MAC: zeroMAC, SpoofCheck: true, LinkState: "auto"})
+		}
+		return h
+	}
+	from, to = host("kvm1"), host("kvm2")
+	from.Guests = []facts.Guest{{
+		Name: "vm1", UUID: "5f2d1c1a-0c3b-4a55-9e5e-3e1d2c4b5a01", Managed: true, State: "running", VCPUs: 2, Memory: 4 << 30, Machine: "pc-q35-9.2", CPUMode: "host-passthrough",
+		Interfaces: []facts.Interface{{MAC: "52:54:00:00:00:01", Type: "bridge", Source: "br0"}, {MAC: "52:54:00:00:00:02", Type: "hostdev", Source: "0000:41:02.1"}},
+		Hostdevs:   []string{"0000:41:02.1"}, Definition: vm1,
+	}}
+	v := &from.VFs[1]
+	v.Guest, v.Driver, v.MAC, v.VLAN, v.MaxTxRate = "vm1", "vfio-pci", "52:54:00:00:00:02", 7, 500
+	to.VFs[0].Guest = "other"
+	to.Guests = []facts.Guest{{Name: "other", Managed: true, State: "running", Hostdevs: []string{"0000:41:02.0"}}}
+	return from, to
+}
+
+// with puts devices into the guest's definition, and gives it the functions.
+func with(h *facts.Host, xml string, functions ...string) {
+	g := &h.Guests[0]
+	g.Definition = strings.Replace(g.Definition, "  </devices>", xml+"\n  </devices>", 1)
+	for _, pci := range functions {
+		g.Hostdevs = append(g.Hostdevs, pci)
+		at := slices.IndexFunc(h.VFs, func(v facts.VF) bool { return v.PCI == pci })
+		h.VFs[at].Guest, h.VFs[at].Driver, h.VFs[at].MAC = "vm1", "vfio-pci", fmt.Sprintf("52:54:00:00:00:%02x", at+1)
+	}
+}
+
+func planned(t *testing.T, h *facts.Host, ask MigrateAsk) *Migration {
+	t.Helper()
+	ask.Guest, ask.To = "vm1", "kvm2"
+	m, err := Migrate(h, ask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// all is every command of a plan, those that undo among them.
+func all(m *Migration) []string {
+	var lines []string
+	for _, w := range m.Ways {
+		for _, s := range w.Steps {
+			lines = append(append(lines, s.Commands...), s.Undo...)
+		}
+	}
+	return lines
+}
+
+func wants(t *testing.T, m *Migration, words ...string) {
+	t.Helper()
+	text := strings.Join(all(m), "\n")
+	for _, w := range words {
+		if !strings.Contains(text, w) {
+			t.Errorf("no command has %q:\n%s", w, text)
+		}
+	}
+}
+
+// TestMigrateIsPlanned takes a guest with its function from one host to the other, with the function of that one.
+func TestMigrateIsPlanned(t *testing.T) {
+	from, to := hosts()
+	m := planned(t, from, MigrateAsk{Target: to})
+	if m.Live || !strings.Contains(m.Why, "refused by libvirt and QEMU") || len(m.Ways) != 2 || m.Ways[0].Name != "detach-attach" || m.Ways[1].Name != "define-anew" {
+		t.Errorf("%+v", m)
+	}
+	if f := m.Functions[0]; f.Target != "0000:41:02.1" || f.PFThere != "eno1" || f.Number != 1 || f.VLAN != 7 {
+		t.Errorf("%+v", f)
+	}
+	if missing := m.Missing(); len(missing) > 0 {
+		t.Errorf("%+v", missing)
+	}
+	wants(t, m,
+		"virsh detach-interface vm1 hostdev --mac 52:54:00:00:00:02 --live --config",
+		"virsh migrate --live --persistent --verbose vm1 qemu+ssh://root@kvm2/system",
+		"virsh attach-device vm1 /dev/stdin --live --config <<'EOF'",
+		"<source><address type='pci' domain='0x0000' bus='0x41' slot='0x02' function='0x1'/></source>\n  <vlan><tag id='7'/></vlan>\n  <address type='pci' domain='0x0000' bus='0x05' slot='0x00' function='0x0'/>\n</interface>",
+		"ip link set eno1 vf 1 max_tx_rate 500",
+		"mpps domain tune vm1.before-migration.xml --set interface/1/source.pci=0000:41:02.1 -o vm1.kvm2.xml",
+		`rsync --sparse --inplace '/var/lib/libvirt/images/it'\''s vm1.qcow2' 'root@kvm2:/var/lib/libvirt/images/it'\''s vm1.qcow2'`,
+	)
+	for _, w := range m.Ways {
+		for n, s := range w.Steps {
+			if len(s.Commands) == 0 || s.On == "" || s.Undo == nil {
+				t.Errorf("%s, step %d: %+v", w.Name, n, s)
+			}
+		}
+	}
+	for _, line := range all(m) {
+		if strings.Contains(line, "--offline") {
+			t.Errorf("an offline migration: %s", line)
+		}
+	}
+}
+
+// TestMigrateTakesAnotherFunction has the guest's own address in use on the other host, and a function with the same port before
+// one of another.
+func TestMigrateTakesAnotherFunction(t *testing.T) {
+	from, to := hosts()
+	to.VFs[1].Guest = "third"
+	to.Reservations = []facts.Reservation{{PCI: "0000:41:02.2", Guest: "fourth"}}
+	to.NICs = append(to.NICs, facts.NIC{Name: "eno2", Driver: "i40e", Up: true, Carrier: "up", Speed: 40000})
+	to.VFs = append([]facts.VF{{PF: "eno2", Index: 0, PCI: "0000:21:02.0", Group: 9, MAC: zeroMAC}}, to.VFs...)
+	if f := planned(t, from, MigrateAsk{Target: to}).Functions[0]; f.Target != "0000:41:02.3" {
+		t.Errorf("%+v", f)
+	}
+	to.VFs = to.VFs[:4]
+	m := planned(t, from, MigrateAsk{Target: to})
+	if f := m.Functions[0]; f.Target != "0000:21:02.0" || f.PFThere != "eno2" {
+		t.Errorf("%+v", f)
+	}
+	if !slices.ContainsFunc(m.Checks, func(c MigrateCheck) bool { return strings.Contains(c.Command, "modinfo iavf") }) {
+		t.Errorf("another card, and nobody asks for its driver: %+v", m.Checks)
+	}
+	to.VFs = nil
+	m = planned(t, from, MigrateAsk{Target: to})
+	if missing := m.Missing(); len(missing) != 1 || !strings.Contains(missing[0].What, "a free virtual function") {
+		t.Errorf("%+v", missing)
+	}
+	wants(t, m, "mpps sriov assign vm1 --pf eno1 --mac 52:54:00:00:00:02 --vlan 7 --rate 500")
+}
+
+// TestMigrateChecks finds what the other host lacks, one thing at a time.
+func TestMigrateChecks(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(from, to *facts.Host)
+		want   string
+	}{
+		"an older QEMU":    {func(_, to *facts.Host) { to.KVM.QEMU = "9.2.0" }, "QEMU is no older than here"},
+		"its machine":      {func(from, to *facts.Host) { from.KVM.QEMU, to.KVM.QEMU = "9.1.0", "9.1.0" }, "machine type pc-q35-9.2"},
+		"an older libvirt": {func(_, to *facts.Host) { to.KVM.Libvirt = "9.0.0" }, "libvirt is no older than here"},
+		"the processor":    {func(_, to *facts.Host) { to.Topology.Model = "AMD EPYC 9124" }, "a processor that the guest can go on with (host-passthrough)"},
+		"another vendor": {func(from, to *facts.Host) {
+			from.Guests[0].CPUMode, to.Topology.Vendor, to.Topology.Model = "host-model", "GenuineIntel", "Xeon"
+		}, "a processor that the guest can go on with (host-model)"},
+		"memory":           {func(_, to *facts.Host) { to.Topology.Nodes[0].Free = 1 << 30 }, "4 GiB of memory"},
+		"huge pages":       {func(from, _ *facts.Host) { from.Guests[0].Hugepages = true }, "4 GiB of memory in huge pages"},
+		"a node":           {func(from, _ *facts.Host) { from.Guests[0].MemoryNodes = setting.CPUs(1) }, "4 GiB of memory"},
+		"a pinned CPU":     {func(from, _ *facts.Host) { from.Guests[0].Pins = []setting.CPUSet{setting.CPUs(9)} }, "2 vCPUs"},
+		"the bridge":       {func(_, to *facts.Host) { to.Bridges = nil }, "bridge br0"},
+		"the port is down": {func(_, to *facts.Host) { to.NICs[0].Carrier = "down" }, "the port of that function is up"},
+		"the limit":        {func(_, to *facts.Host) { to.NICs[0].Speed = 1000 }, "its limit of 500 Mb/s"},
+		"no IOMMU": {func(_, to *facts.Host) {
+			for i := range to.VFs {
+				to.VFs[i].Group = -1
+			}
+		}, "a free virtual function"},
+		"the same guest":    {func(from, to *facts.Host) { to.Guests = append(to.Guests, from.Guests[0]) }, "no guest of that name"},
+		"the same host":     {func(_, to *facts.Host) { to.Name = "kvm1" }, "the snapshot is of the other host"},
+		"another device":    {func(from, _ *facts.Host) { with(from, `<hostdev mode='subsystem' type='mdev'><source/></hostdev>`) }, "no other device"},
+		"the guest is held": {func(from, _ *facts.Host) { from.Guests[0].State = "paused" }, "the guest runs"},
+		"no KVM":            {func(_, to *facts.Host) { to.KVM.Loaded = false }, "KVM"},
+	} {
+		from, to := hosts()
+		c.change(from, to)
+		missing := planned(t, from, MigrateAsk{Target: to}).Missing()
+		if !slices.ContainsFunc(missing, func(found MigrateCheck) bool { return strings.HasPrefix(found.What, c.want) }) || len(missing) > 2 {
+			t.Errorf("%s: %+v", name, missing)
+		}
+	}
+}
+
+// TestMigrateForms takes a plain hostdev and one of a pool.
+func TestMigrateForms(t *testing.T) {
+	from, to := hosts()
+	with(from, bare+pool, "0000:41:02.2", "0000:41:02.3")
+	m := planned(t, from, MigrateAsk{Target: to})
+	var forms []string
+	for _, f := range m.Functions {
+		forms = append(forms, f.Form)
+	}
+	if got := strings.Join(forms, " "); got != "interface network hostdev" {
+		t.Fatalf("%s: %+v", got, m.Functions)
+	}
+	wants(t, m,
+		"<hostdev mode='subsystem' type='pci' managed='yes'>\n  <source><address type='pci' domain='0x0000' bus='0x41' slot='0x02' function='0x2'/></source>\n</hostdev>",
+		"ip link set eno1 vf 2 mac 52:54:00:00:00:03",
+		"virsh detach-interface vm1 network --mac 52:54:00:00:00:04 --config",
+		"<source network='vfs'/>",
+		"--unset hostdev/0000:41:02.2 --set hostdev/0000:41:02.2=managed",
+	)
+}
+
+// TestMigrateFailover makes a pair, and migrates one that is there.
+func TestMigrateFailover(t *testing.T) {
+	from, to := hosts()
+	to.VFs[1].Guest = "third"
+	m := planned(t, from, MigrateAsk{Target: to, Failover: true})
+	if len(m.Ways) != 1 || m.Ways[0].Name != "failover" || len(m.Ways[0].XML) != 1 || len(m.Missing()) > 0 {
+		t.Fatalf("%+v", m)
+	}
+	for _, want := range []string{"<teaming type='persistent'/>", "<alias name='ua-standby0'/>", "<teaming type='transient' persistent='ua-standby0'/>", "<source bridge='br0'/>"} {
+		if !strings.Contains(m.Ways[0].XML[0], want) {
+			t.Errorf("no %s in\n%s", want, m.Ways[0].XML[0])
+		}
+	}
+	if strings.Count(m.Ways[0].XML[0], "52:54:00:00:00:02") != 2 {
+		t.Errorf("not one address on both halves:\n%s", m.Ways[0].XML[0])
+	}
+	wants(t, m, "--xml vm1.kvm2.live.xml --persistent-xml vm1.kvm2.xml vm1 qemu+ssh://root@kvm2/system",
+		"domain='\\''0x0000'\\'' bus='\\''0x41'\\'' slot='\\''0x02'\\'' function='\\''0x2'\\''")
+	from.KVM.Libvirt, from.Guests[0].Machine = "6.0.0", "pc-i440fx-9.2"
+	from.Guests[0].Inside = &facts.Inside{Release: "4.9.0-amd64"}
+	if missing := planned(t, from, MigrateAsk{Failover: true}).Missing(); len(missing) != 3 {
+		t.Errorf("expected libvirt, machine type and the guest's kernel: %+v", missing)
+	}
+
+	from, _ = hosts()
+	from.Guests[0].Definition = strings.Replace(vm1, "</interface>\n  </devices>", pair+"\n  </devices>", 1)
+	m = planned(t, from, MigrateAsk{})
+	if !m.Live || len(m.Never) > 0 || len(m.Ways) != 1 || m.Ways[0].Name != "failover" {
+		t.Errorf("a pair: %+v", m)
+	}
+	wants(t, m, "virsh migrate --live --persistent --verbose vm1 qemu+ssh://root@kvm2/system")
+}
+
+// TestMigrateOfAGuestThatIsOff leaves one way, which is not libvirt's offline migration.
+func TestMigrateOfAGuestThatIsOff(t *testing.T) {
+	from, to := hosts()
+	from.Guests[0].State = "shut off"
+	m := planned(t, from, MigrateAsk{Target: to})
+	if len(m.Ways) != 1 || m.Ways[0].Name != "define-anew" || len(m.Never) != 1 || !strings.Contains(m.Never[0].Command, "--offline") {
+		t.Errorf("%+v", m)
+	}
+}
+
+// TestMigrateRefuses names what there is no plan for.
+func TestMigrateRefuses(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*facts.Host)
+		guest  string
+		to     string
+		why    string
+	}{
+		"no such guest":     {nil, "vm2", "kvm2", `no guest "vm2"`},
+		"a flag for a host": {nil, "vm1", "-oProxyCommand=x", "the name or address of a host"},
+		"a shell's text":    {nil, "vm1", "a b", "the name or address of a host"},
+		"no function":       {func(h *facts.Host) { h.VFs[1].PCI, h.Guests[0].Hostdevs = "0000:41:09.0", nil }, "vm1", "kvm2", "no virtual function"},
+		"on its way":        {func(h *facts.Host) { h.Guests[0].Job = "migration out" }, "vm1", "kvm2", "being migrated now"},
+		"transient":         {func(h *facts.Host) { h.Guests[0].Definition = "" }, "vm1", "kvm2", "could not be read"},
+	} {
+		from, _ := hosts()
+		if c.change != nil {
+			c.change(from)
+		}
+		_, err := Migrate(from, MigrateAsk{Guest: c.guest, To: c.to})
+		var refused *Refused
+		if !errors.As(err, &refused) || !strings.Contains(refused.Why, c.why) || refused.Advice == "" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestMigrateIsShell gives every command to a shell, which must take it: names with quotes and spaces among them.
+func TestMigrateIsShell(t *testing.T) {
+	sh, err := exec.LookPath("sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, to := hosts()
+	from.Guests[0].Name = `it's a $(touch hacked) guest`
+	for _, ask := range []MigrateAsk{{Target: to}, {}, {Failover: true, Target: to}} {
+		ask.Guest, ask.To = from.Guests[0].Name, "kvm2"
+		m, err := Migrate(from, ask)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := t.TempDir()
+		for _, name := range []string{"virsh", "mpps", "ip", "ssh", "rsync", "rm", "sed", "grep", "sleep"} {
+			// what a program is given, one line a word; a wait ends at once
+			text := "#!/bin/sh\nprintf '%s\\n' \"$0\" \"$@\" >> \"$OUT\"\n[ ${0##*/} != grep ] || exit 0\n"
+			if name == "virsh" {
+				text += "echo 'shut off'\n"
+			}
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, line := range all(m) {
+			if strings.HasPrefix(line, "until !") {
+				continue // waits for a guest
+			}
+			out := filepath.Join(dir, "out")
+			cmd := exec.Command(sh, "-eu", "-c", line)
+			cmd.Dir, cmd.Env = dir, []string{"PATH=" + dir, "OUT=" + out}
+			if text, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("%s: %v: %s", line, err, text)
+			}
+			if strings.Contains(line, "virsh detach") || strings.Contains(line, "virsh start") {
+				if got, err := os.ReadFile(out); err != nil || !strings.Contains(string(got), "\n"+from.Guests[0].Name+"\n") {
+					t.Errorf("%s: %v: the name did not arrive whole:\n%s", line, err, got)
+				}
+			}
+			os.Remove(out)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "hacked")); err == nil {
+			t.Error("a guest's name was run")
+		}
+	}
+}

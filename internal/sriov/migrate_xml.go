@@ -1,0 +1,91 @@
+package sriov
+
+import (
+	"encoding/xml"
+	"fmt"
+	"strings"
+
+	"github.com/kballard/go-shellquote"
+
+	"mpps/internal/facts"
+)
+
+// quoted are words as a shell takes them.
+func quoted(words ...string) string { return shellquote.Join(words...) }
+
+// command is a command line for people to paste.
+func command(words ...string) string { return quoted(words...) }
+
+// given is a command that reads a text, as one paste. virsh takes a file; /dev/stdin is one.
+func given(line, text string) string {
+	return line + " <<'EOF'\n" + strings.TrimRight(text, "\n") + "\nEOF"
+}
+
+// text is a value as it stands between quotes in XML.
+func text(value string) string {
+	var b strings.Builder
+	if err := xml.EscapeText(&b, []byte(value)); err != nil {
+		return ""
+	}
+	return b.String()
+}
+
+// pciXML is an address as libvirt's XML has it.
+func pciXML(pci string) string {
+	domain, rest, _ := strings.Cut(pci, ":")
+	bus, rest, _ := strings.Cut(rest, ":")
+	slot, function, _ := strings.Cut(rest, ".")
+	return fmt.Sprintf("<address type='pci' domain='0x%s' bus='0x%s' slot='0x%s' function='0x%s'/>", domain, bus, slot, function)
+}
+
+// element is the device of a function for one host: with the function's address there, and where the guest sees it as before,
+// so that its name in the guest stays.
+func (f *MigrateVF) element(pci string, teaming string) string {
+	var b strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	managed := f.device.Managed
+	if managed == "" {
+		managed = "yes"
+	}
+	switch f.Form {
+	case facts.ByHostdev:
+		line("<hostdev mode='subsystem' type='pci' managed='%s'>", text(managed))
+		line("  <source>%s</source>", pciXML(pci))
+	case facts.ByNetwork:
+		line("<interface type='network'>")
+		line("  <mac address='%s'/>", text(f.MAC))
+		line("  <source network='%s'/>", text(f.Network))
+	default:
+		line("<interface type='hostdev' managed='%s'>", text(managed))
+		line("  <mac address='%s'/>", text(f.MAC))
+		line("  <source>%s</source>", pciXML(pci))
+	}
+	if f.Form != facts.ByHostdev && f.VLAN > 0 {
+		line("  <vlan><tag id='%d'/></vlan>", f.VLAN)
+	}
+	if teaming != "" {
+		line("  <teaming type='transient' persistent='%s'/>", text(teaming))
+	}
+	if seen := f.device.Address.pci(); seen != "" {
+		line("  %s", pciXML(seen))
+	}
+	if f.Form == facts.ByHostdev {
+		b.WriteString("</hostdev>")
+	} else {
+		b.WriteString("</interface>")
+	}
+	return b.String()
+}
+
+// standby is the virtio half of a pair.
+func (f *MigrateVF) standby(bridge, alias string) string {
+	return strings.Join([]string{
+		"<interface type='bridge'>",
+		"  <mac address='" + text(f.MAC) + "'/>",
+		"  <source bridge='" + text(bridge) + "'/>",
+		"  <model type='virtio'/>",
+		"  <teaming type='persistent'/>",
+		"  <alias name='" + text(alias) + "'/>",
+		"</interface>",
+	}, "\n")
+}
