@@ -126,7 +126,7 @@ func Migrate(h *facts.Host, ask MigrateAsk) (*Migration, error) {
 	case g.Definition == "":
 		return nil, &Refused{"the definition of " + g.Name + " could not be read", "a guest that is only running (transient) is made anew by whoever made it: virsh dumpxml " + quoted(g.Name)}
 	case g.Migrates():
-		return nil, &Refused{g.Name + " is being migrated now (" + g.Job + ")", "wait for its end, or end it: " + command("virsh", "domjobabort", g.Name)}
+		return nil, &Refused{g.Name + " is being migrated now (" + g.Job + ")", "wait for its end, or end it: " + shellLine("virsh", "domjobabort", g.Name)}
 	}
 	def, err := devicesOf(g.Definition)
 	if err != nil {

@@ -44,17 +44,17 @@ func (p *migration) failover() MigrateWay {
 		former := *f
 		former.Form = formOf(f.device)
 		edit := func(verb, xml string) string {
-			return given(command("virsh", verb, p.guest.Name, "/dev/stdin", "--config"), xml)
+			return pasted(shellLine("virsh", verb, p.guest.Name, "/dev/stdin", "--config"), xml)
 		}
 		w.Steps = append(w.Steps, MigrateStep{On: p.From, What: "make a pair of " + f.String() + " in the definition",
 			Commands: []string{edit("detach-device", former.element(f.PCI, "")), edit("attach-device", f.standby(bridge, alias)), edit("attach-device", f.element(f.PCI, alias))},
-			Undo:     []string{command("virsh", "define", p.saved())}})
+			Undo:     []string{shellLine("virsh", "define", p.saved())}})
 	}
 	if p.guest.Active() {
 		w.Steps = append(w.Steps, MigrateStep{On: p.From, What: "start the guest anew, once: a pair cannot be made of NICs that it runs with", Traffic: "none while it boots",
-			Commands: []string{command("virsh", "shutdown", p.guest.Name), "until virsh domstate " + quoted(p.guest.Name) + " | grep -q 'shut off'; do sleep 1; done", command("virsh", "start", p.guest.Name)}, Undo: []string{}})
+			Commands: []string{shellLine("virsh", "shutdown", p.guest.Name), "until virsh domstate " + quoted(p.guest.Name) + " | grep -q 'shut off'; do sleep 1; done", shellLine("virsh", "start", p.guest.Name)}, Undo: []string{}})
 	} else {
-		w.Steps = append(w.Steps, MigrateStep{On: p.From, What: "start the guest", Commands: []string{command("virsh", "start", p.guest.Name)}, Undo: []string{command("virsh", "shutdown", p.guest.Name)}})
+		w.Steps = append(w.Steps, MigrateStep{On: p.From, What: "start the guest", Commands: []string{shellLine("virsh", "start", p.guest.Name)}, Undo: []string{shellLine("virsh", "shutdown", p.guest.Name)}})
 	}
 	w.Steps = append(w.Steps, MigrateStep{On: "guest " + p.guest.Name, What: "see the pair: a failover interface (the virtio NIC's own name), and two with the same address behind it",
 		Commands: []string{"ip -d link show | grep -B1 -A2 " + quoted(p.Functions[0].MAC)}, Undo: []string{}})
@@ -95,8 +95,8 @@ func (p *migration) moved(alias func(int) string) []MigrateStep {
 	differ := false
 	for i := range p.Functions {
 		f := &p.Functions[i]
-		if lines := p.before(f); len(lines) > 0 {
-			steps = append(steps, MigrateStep{On: p.To, What: "set on " + f.Target + " what libvirt does not set", Commands: lines, Undo: []string{command("mpps", "sriov", "reset", f.Target)}})
+		if lines := p.after(f); len(lines) > 0 {
+			steps = append(steps, MigrateStep{On: p.To, What: "set on " + f.Target + " what libvirt does not set", Commands: lines, Undo: []string{shellLine("mpps", "sriov", "reset", f.Target)}})
 		}
 		if f.Form == facts.ByNetwork || f.Target == "" || f.Target == f.PCI {
 			continue
@@ -105,7 +105,7 @@ func (p *migration) moved(alias func(int) string) []MigrateStep {
 		xml = append(xml, strings.Join([]string{"s|", pciPart(f.PCI), "|", pciPart(f.Target), "|"}, ""))
 	}
 	migrate := MigrateStep{On: p.From, What: "migrate: QEMU unplugs the function, moves the guest, and plugs the other host's", Traffic: "through the virtio NIC meanwhile",
-		Undo: []string{command("virsh", "domjobabort", p.guest.Name) + "   # while it goes on; QEMU plugs the function again"}}
+		Undo: []string{shellLine("virsh", "domjobabort", p.guest.Name) + "   # while it goes on; QEMU plugs the function again"}}
 	if !differ {
 		migrate.Commands = []string{p.migrate()}
 		return append(steps, migrate)
@@ -116,8 +116,8 @@ func (p *migration) moved(alias func(int) string) []MigrateStep {
 	}
 	there, kept := p.guest.Name+"."+p.To+".live.xml", p.guest.Name+"."+p.To+".xml"
 	migrate.Commands = []string{
-		command("virsh", "dumpxml", "--migratable", p.guest.Name) + " | " + command(append([]string{"sed"}, edits...)...) + " > " + quoted(there),
-		command("virsh", "dumpxml", "--inactive", "--migratable", p.guest.Name) + " | " + command(append([]string{"sed"}, edits...)...) + " > " + quoted(kept),
+		shellLine("virsh", "dumpxml", "--migratable", p.guest.Name) + " | " + shellLine(append([]string{"sed"}, edits...)...) + " > " + quoted(there),
+		shellLine("virsh", "dumpxml", "--inactive", "--migratable", p.guest.Name) + " | " + shellLine(append([]string{"sed"}, edits...)...) + " > " + quoted(kept),
 		p.migrate("--xml", there, "--persistent-xml", kept),
 	}
 	return append(steps, migrate)
@@ -148,10 +148,10 @@ func (p *migration) checkFailover(bridge string) {
 			if program.is == "" {
 				state = MigrateUnknown
 			}
-			p.check(on, state, program.name+" "+program.wants+" for a pair", orWord(program.is, "not seen"), command("virsh", "version"))
+			p.check(on, state, program.name+" "+program.wants+" for a pair", orWord(program.is, "not seen"), shellLine("virsh", "version"))
 		}
 		has := slices.ContainsFunc(h.Bridges, func(b facts.Bridge) bool { return b.Name == bridge })
-		p.check(on, judged(has), "bridge "+bridge+" for the standby", there(has), command("ip", "link", "add", bridge, "type", "bridge")+"   # with a port in the function's network")
+		p.check(on, judged(has), "bridge "+bridge+" for the standby", there(has), shellLine("ip", "link", "add", bridge, "type", "bridge")+"   # with a port in the function's network")
 	}
 	versions(p.From, p.from)
 	if p.ask.Target != nil {

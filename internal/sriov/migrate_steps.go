@@ -31,7 +31,7 @@ func (p *migration) back() string { return "qemu+ssh://root@" + p.From + "/syste
 // migrate is the command that moves the running guest.
 func (p *migration) migrate(more ...string) string {
 	words := append([]string{"virsh", "migrate", "--live", "--persistent", "--verbose"}, more...)
-	return command(append(words, p.guest.Name, p.address())...)
+	return shellLine(append(words, p.guest.Name, p.address())...)
 }
 
 // saved is the file that keeps the definition as it was.
@@ -40,7 +40,7 @@ func (p *migration) saved() string { return p.guest.Name + ".before-migration.xm
 // save is the first step of every way.
 func (p *migration) save() MigrateStep {
 	return MigrateStep{On: p.From, What: "keep the definition as it is", Undo: []string{},
-		Commands: []string{command("virsh", "dumpxml", "--inactive", p.guest.Name) + " > " + quoted(p.saved())}}
+		Commands: []string{shellLine("virsh", "dumpxml", "--inactive", p.guest.Name) + " > " + quoted(p.saved())}}
 }
 
 // detachAttach takes the functions out, migrates what is left, and gives the guest functions of the other host.
@@ -53,7 +53,7 @@ func (p *migration) detachAttach() MigrateWay {
 	}
 	w.Steps = append(w.Steps, MigrateStep{On: p.From, What: "migrate what is left of it: a guest without the card", Commands: []string{p.migrate()},
 		Traffic: "other NICs stand still for the last moment of the migration (below a second as a rule)",
-		Undo:    []string{command("virsh", "domjobabort", p.guest.Name) + "   # while it goes on; the guest stays here", "ssh root@" + p.To + " " + quoted(command("virsh", "migrate", "--live", "--persistent", p.guest.Name, p.back())) + "   # afterwards"}})
+		Undo:    []string{shellLine("virsh", "domjobabort", p.guest.Name) + "   # while it goes on; the guest stays here", "ssh root@" + p.To + " " + quoted(shellLine("virsh", "migrate", "--live", "--persistent", p.guest.Name, p.back())) + "   # afterwards"}})
 	for i := range p.Functions {
 		w.Steps = append(w.Steps, p.attach(&p.Functions[i], true)...)
 	}
@@ -68,14 +68,14 @@ func (p *migration) detach(f *MigrateVF) MigrateStep {
 	var lines []string
 	switch f.Form {
 	case facts.ByHostdev:
-		lines = []string{given(command("virsh", "detach-device", p.guest.Name, "/dev/stdin", "--live", "--config"), f.element(f.PCI, ""))}
+		lines = []string{pasted(shellLine("virsh", "detach-device", p.guest.Name, "/dev/stdin", "--live", "--config"), f.element(f.PCI, ""))}
 	case facts.ByNetwork:
-		lines = []string{command("virsh", "detach-interface", p.guest.Name, "hostdev", "--mac", f.MAC, "--live"), command("virsh", "detach-interface", p.guest.Name, "network", "--mac", f.MAC, "--config")}
+		lines = []string{shellLine("virsh", "detach-interface", p.guest.Name, "hostdev", "--mac", f.MAC, "--live"), shellLine("virsh", "detach-interface", p.guest.Name, "network", "--mac", f.MAC, "--config")}
 	default:
-		lines = []string{command("virsh", "detach-interface", p.guest.Name, "hostdev", "--mac", f.MAC, "--live", "--config")}
+		lines = []string{shellLine("virsh", "detach-interface", p.guest.Name, "hostdev", "--mac", f.MAC, "--live", "--config")}
 	}
 	s.Commands = append(lines, p.gone(f))
-	s.Undo = []string{given(command("virsh", "attach-device", p.guest.Name, "/dev/stdin", "--live", "--config"), f.element(f.PCI, ""))}
+	s.Undo = []string{pasted(shellLine("virsh", "attach-device", p.guest.Name, "/dev/stdin", "--live", "--config"), f.element(f.PCI, ""))}
 	return s
 }
 
@@ -104,8 +104,8 @@ func (p *migration) attach(f *MigrateVF, live bool) []MigrateStep {
 		what = "give the guest a function of network " + f.Network
 	}
 	s := MigrateStep{On: p.To, What: what, Traffic: "through the function again, from this step on: the guest sees a NIC come, with its MAC and at its place",
-		Commands: append(p.before(f), given(command(append([]string{"virsh", "attach-device", p.guest.Name, "/dev/stdin"}, flags...)...), f.element(f.Target, ""))),
-		Undo:     []string{given(command(append([]string{"virsh", "detach-device", p.guest.Name, "/dev/stdin"}, flags...)...), f.element(f.Target, ""))}}
+		Commands: slices.Concat(p.before(f), []string{pasted(shellLine(append([]string{"virsh", "attach-device", p.guest.Name, "/dev/stdin"}, flags...)...), f.element(f.Target, ""))}, p.after(f)),
+		Undo:     []string{pasted(shellLine(append([]string{"virsh", "detach-device", p.guest.Name, "/dev/stdin"}, flags...)...), f.element(f.Target, ""))}}
 	return []MigrateStep{s}
 }
 
@@ -121,59 +121,67 @@ func (p *migration) assign(f *MigrateVF, live bool) MigrateStep {
 	if f.vf.MaxTxRate > 0 {
 		words = append(words, "--rate", fmt.Sprint(f.vf.MaxTxRate))
 	}
-	return MigrateStep{On: p.To, What: "give the guest a free function of " + f.PF + " there (the port may have another name)", Commands: []string{command(words...)},
+	return MigrateStep{On: p.To, What: "give the guest a free function of " + f.PF + " there (the port may have another name)", Commands: []string{shellLine(words...)},
 		Traffic: "through the function again, from this step on", Undo: []string{"mpps rollback"}}
 }
 
-// before sets on a function of the other host what libvirt does not set when it attaches it.
+// before gives a function of the other host the address that the guest knows it by, where libvirt does not.
 func (p *migration) before(f *MigrateVF) []string {
-	if f.Target == "" {
+	if f.Form != facts.ByHostdev || f.Target == "" {
 		return nil
 	}
-	var lines []string
-	set := func(words ...string) {
-		lines = append(lines, command(append([]string{"ip", "link", "set", f.PFThere, "vf", fmt.Sprint(f.Number)}, words...)...))
+	var words []string
+	if f.MAC != "" && f.MAC != zeroMAC {
+		words = append(words, "mac", f.MAC)
 	}
-	if f.Form == facts.ByHostdev {
-		if f.MAC != "" && f.MAC != zeroMAC {
-			set("mac", f.MAC)
-		}
-		set("vlan", fmt.Sprint(f.VLAN))
+	return []string{p.set(f, append(words, "vlan", fmt.Sprint(f.VLAN))...)}
+}
+
+// after sets on a function of the other host, when the guest has it, what libvirt does not.
+func (p *migration) after(f *MigrateVF) []string {
+	if f.Target == "" || f.vf.PCI == "" {
+		return nil
 	}
-	if f.vf.PCI == "" {
-		return lines
-	}
+	var words []string
 	if f.vf.MaxTxRate > 0 {
-		set("max_tx_rate", fmt.Sprint(f.vf.MaxTxRate))
+		words = append(words, "rate", fmt.Sprint(f.vf.MaxTxRate))
 	}
 	if f.vf.Trust {
-		set("trust", "on")
+		words = append(words, "trust", "on")
 	}
 	if !f.vf.SpoofCheck {
-		set("spoofchk", "off")
+		words = append(words, "spoofchk", "off")
 	}
 	if f.vf.LinkState != "" && f.vf.LinkState != "auto" {
-		set("state", f.vf.LinkState)
+		words = append(words, "state", f.vf.LinkState)
 	}
-	return lines
+	if len(words) == 0 {
+		return nil
+	}
+	return []string{p.set(f, words...)}
+}
+
+// set has mpps on the other host set attributes, and keep them.
+func (p *migration) set(f *MigrateVF, words ...string) string {
+	return shellLine(append([]string{"mpps", "sriov", "set", fmt.Sprintf("%s/%d", f.PFThere, f.Number)}, words...)...)
 }
 
 // look tells whether everything arrived.
 func (p *migration) look() MigrateStep {
-	return MigrateStep{On: p.To, What: "look whether it arrived", Commands: []string{command("virsh", "domstate", p.guest.Name), command("virsh", "domiflist", p.guest.Name), "mpps sriov list", "mpps sriov check"}, Undo: []string{}}
+	return MigrateStep{On: p.To, What: "look whether it arrived", Commands: []string{shellLine("virsh", "domstate", p.guest.Name), shellLine("virsh", "domiflist", p.guest.Name), "mpps sriov list", "mpps sriov check"}, Undo: []string{}}
 }
 
 // forget ends what the old host knows of the guest, last of all: until then it can go back.
 func (p *migration) forget() MigrateStep {
 	s := MigrateStep{On: p.From, What: "forget the guest here, when all is well there: until then the same guest could be started on both hosts",
-		Commands: []string{command("virsh", "autostart", "--disable", p.guest.Name), command("virsh", "undefine", p.guest.Name)},
-		Undo:     []string{command("virsh", "define", p.saved())}}
+		Commands: []string{shellLine("virsh", "autostart", "--disable", p.guest.Name), shellLine("virsh", "undefine", p.guest.Name)},
+		Undo:     []string{shellLine("virsh", "define", p.saved())}}
 	if p.def.NVRAM != nil {
-		s.Commands[1] = command("virsh", "undefine", "--keep-nvram", p.guest.Name)
+		s.Commands[1] = shellLine("virsh", "undefine", "--keep-nvram", p.guest.Name)
 	}
 	for _, f := range p.Functions {
 		if f.vf.PCI != "" {
-			s.Commands = append(s.Commands, command("mpps", "sriov", "reset", f.PCI))
+			s.Commands = append(s.Commands, shellLine("mpps", "sriov", "reset", f.PCI))
 		}
 	}
 	return s
@@ -187,25 +195,25 @@ func (p *migration) defineAnew() MigrateWay {
 		Traffic: "none from the shutdown until the guest has booted on " + p.To}
 	edit, define := p.edited(moved)
 	w.Steps = []MigrateStep{p.save(),
-		{On: p.From, What: "make a definition for " + p.To, Commands: []string{edit}, Undo: []string{command("rm", "-f", moved)}},
-		{On: p.From, What: "define it there, not started", Commands: define, Undo: []string{command("virsh", "-c", p.address(), "undefine", p.guest.Name)}}}
+		{On: p.From, What: "make a definition for " + p.To, Commands: []string{edit}, Undo: []string{shellLine("rm", "-f", moved)}},
+		{On: p.From, What: "define it there, not started", Commands: define, Undo: []string{shellLine("virsh", "-c", p.address(), "undefine", p.guest.Name)}}}
 	for i := range p.Functions {
 		if f := &p.Functions[i]; f.Target == "" && f.Form != facts.ByNetwork {
 			w.Steps = append(w.Steps, p.assign(f, false))
-		} else if lines := p.before(f); len(lines) > 0 {
-			w.Steps = append(w.Steps, MigrateStep{On: p.To, What: "set on " + f.Target + " what libvirt does not set", Commands: lines, Undo: []string{command("mpps", "sriov", "reset", f.Target)}})
+		} else if lines := slices.Concat(p.before(f), p.after(f)); len(lines) > 0 {
+			w.Steps = append(w.Steps, MigrateStep{On: p.To, What: "set on " + f.Target + " what libvirt does not set", Commands: lines, Undo: []string{shellLine("mpps", "sriov", "reset", f.Target)}})
 		}
 	}
 	if p.guest.Active() {
 		w.Steps = append(w.Steps, MigrateStep{On: p.From, What: "shut it down, and let no reboot of this host start it", Traffic: "none from here on",
-			Commands: []string{command("virsh", "autostart", "--disable", p.guest.Name), command("virsh", "shutdown", p.guest.Name), "until virsh domstate " + quoted(p.guest.Name) + " | grep -q 'shut off'; do sleep 1; done"},
-			Undo:     []string{command("virsh", "start", p.guest.Name)}})
+			Commands: []string{shellLine("virsh", "autostart", "--disable", p.guest.Name), shellLine("virsh", "shutdown", p.guest.Name), "until virsh domstate " + quoted(p.guest.Name) + " | grep -q 'shut off'; do sleep 1; done"},
+			Undo:     []string{shellLine("virsh", "start", p.guest.Name)}})
 	}
 	for _, file := range p.localDisks() {
-		w.Steps = append(w.Steps, MigrateStep{On: p.From, What: "copy a disk that is not shared", Commands: []string{command("rsync", "--sparse", "--inplace", file, "root@"+p.To+":"+file)}, Undo: []string{}})
+		w.Steps = append(w.Steps, MigrateStep{On: p.From, What: "copy a disk that is not shared", Commands: []string{shellLine("rsync", "--sparse", "--inplace", file, "root@"+p.To+":"+file)}, Undo: []string{}})
 	}
-	w.Steps = append(w.Steps, MigrateStep{On: p.To, What: "start it", Commands: []string{command("virsh", "start", p.guest.Name)}, Traffic: "through the function again when it has booted",
-		Undo: []string{command("virsh", "shutdown", p.guest.Name)}}, p.look(), p.forget())
+	w.Steps = append(w.Steps, MigrateStep{On: p.To, What: "start it", Commands: []string{shellLine("virsh", "start", p.guest.Name)}, Traffic: "through the function again when it has booted",
+		Undo: []string{shellLine("virsh", "shutdown", p.guest.Name)}}, p.look(), p.forget())
 	return w
 }
 
@@ -213,7 +221,7 @@ func (p *migration) defineAnew() MigrateWay {
 // are named, those that are not are taken out, and come back by 'mpps sriov assign' there.
 func (p *migration) edited(file string) (edit string, define []string) {
 	tune := []string{"mpps", "domain", "tune", p.saved()}
-	define = []string{command("virsh", "-c", p.address(), "define", file)}
+	define = []string{shellLine("virsh", "-c", p.address(), "define", file)}
 	for i := range p.Functions {
 		f := &p.Functions[i]
 		index := slices.IndexFunc(p.def.Devices.Interfaces, func(d device) bool { return d.Type == "hostdev" && d.Source.Address.pci() == f.PCI })
@@ -222,12 +230,12 @@ func (p *migration) edited(file string) (edit string, define []string) {
 		case f.Form == facts.ByInterface && f.Target != "":
 			tune = append(tune, "--set", fmt.Sprintf("interface/%d/source.pci=%s", index, f.Target))
 		case f.Form == facts.ByInterface:
-			define = append(define, given(command("virsh", "-c", p.address(), "detach-device", p.guest.Name, "/dev/stdin", "--config"), f.element(f.PCI, "")))
+			define = append(define, pasted(shellLine("virsh", "-c", p.address(), "detach-device", p.guest.Name, "/dev/stdin", "--config"), f.element(f.PCI, "")))
 		case f.Target != "":
 			tune = append(tune, "--unset", "hostdev/"+f.PCI, "--set", "hostdev/"+f.Target+"=managed")
 		default:
 			tune = append(tune, "--unset", "hostdev/"+f.PCI)
 		}
 	}
-	return command(append(tune, "-o", file)...), define
+	return shellLine(append(tune, "-o", file)...), define
 }

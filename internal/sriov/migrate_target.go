@@ -9,7 +9,7 @@ import (
 
 // askTarget lists what is to be asked on the other host, of which nothing is known.
 func (p *migration) askTarget() {
-	over := func(words ...string) string { return command(append([]string{"ssh", "root@" + p.To}, words...)...) }
+	over := func(words ...string) string { return shellLine(append([]string{"ssh", "root@" + p.To}, words...)...) }
 	unseen := "no snapshot of " + p.To
 	p.check(p.To, MigrateUnknown, "everything below, looked at here", unseen,
 		over("mpps snapshot")+" > "+quoted(p.To+".json")+"   # then --to-snapshot "+quoted(p.To+".json"))
@@ -50,7 +50,7 @@ func (p *migration) checkHost(h *facts.Host) {
 	for _, program := range []struct{ name, here, there string }{{"QEMU", p.from.KVM.QEMU, h.KVM.QEMU}, {"libvirt", p.from.KVM.Libvirt, h.KVM.Libvirt}} {
 		if program.here == "" || program.there == "" {
 			p.check(on, MigrateUnknown, program.name+" is no older than here", fmt.Sprintf("here %s, there %s", orWord(program.here, "not seen"), orWord(program.there, "not seen")),
-				command("virsh", "-c", p.address(), "version"))
+				shellLine("virsh", "-c", p.address(), "version"))
 			continue
 		}
 		p.check(on, judged(facts.CompareVersions(program.there, program.here) >= 0), program.name+" is no older than here", fmt.Sprintf("here %s, there %s", program.here, program.there),
@@ -59,7 +59,7 @@ func (p *migration) checkHost(h *facts.Host) {
 	machine := "machine type " + p.guest.Machine
 	switch want := machineVersion(p.guest.Machine); {
 	case want == "" || h.KVM.QEMU == "":
-		p.check(on, MigrateUnknown, machine, "QEMU's version or the type's is not known", command("ssh", "root@"+p.To, "qemu-system-x86_64 -machine help"))
+		p.check(on, MigrateUnknown, machine, "QEMU's version or the type's is not known", shellLine("ssh", "root@"+p.To, "qemu-system-x86_64 -machine help"))
 	default:
 		p.check(on, judged(facts.CompareVersions(h.KVM.QEMU, want) >= 0), machine, "QEMU "+h.KVM.QEMU+" there",
 			"a newer QEMU there, or 'define anew' with an older type")
@@ -86,11 +86,11 @@ func machineVersion(machine string) string {
 
 // compare asks libvirt of the other host whether it can give a guest the processor that this one has.
 func (p *migration) compare() string {
-	what := command("virsh", "dumpxml", "--migratable", p.guest.Name)
+	what := shellLine("virsh", "dumpxml", "--migratable", p.guest.Name)
 	if p.guest.CPUMode == "host-passthrough" || !p.guest.Active() {
-		what = command("virsh", "domcapabilities")
+		what = shellLine("virsh", "domcapabilities")
 	}
-	return what + " | " + command("virsh", "-c", p.address(), "hypervisor-cpu-compare", "/dev/stdin")
+	return what + " | " + shellLine("virsh", "-c", p.address(), "hypervisor-cpu-compare", "/dev/stdin")
 }
 
 // checkProcessor compares the processors: a guest with host-passthrough goes on only with the very same.
@@ -142,5 +142,5 @@ func (p *migration) checkMemory(h *facts.Host) {
 		found += ", no node " + strings.Join(missing, ",")
 	}
 	p.check(p.To, judged(free >= p.guest.Memory && len(missing) == 0), gib(p.guest.Memory)+" of memory"+pages(p.guest)+", all of which an attached function pins", found,
-		command("ssh", "root@"+p.To, "numactl -H"))
+		shellLine("ssh", "root@"+p.To, "numactl -H"))
 }

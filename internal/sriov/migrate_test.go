@@ -68,8 +68,8 @@ func hosts() (from, to *facts.Host) {
 	return from, to
 }
 
-// with puts devices into the guest's definition, and gives it the functions.
-func with(h *facts.Host, xml string, functions ...string) {
+// withDevice puts devices into the guest's definition, and gives it the functions.
+func withDevice(h *facts.Host, xml string, functions ...string) {
 	g := &h.Guests[0]
 	g.Definition = strings.Replace(g.Definition, "  </devices>", xml+"\n  </devices>", 1)
 	for _, pci := range functions {
@@ -79,7 +79,7 @@ func with(h *facts.Host, xml string, functions ...string) {
 	}
 }
 
-func planned(t *testing.T, h *facts.Host, ask MigrateAsk) *Migration {
+func migrationOf(t *testing.T, h *facts.Host, ask MigrateAsk) *Migration {
 	t.Helper()
 	ask.Guest, ask.To = "vm1", "kvm2"
 	m, err := Migrate(h, ask)
@@ -89,8 +89,8 @@ func planned(t *testing.T, h *facts.Host, ask MigrateAsk) *Migration {
 	return m
 }
 
-// all is every command of a plan, those that undo among them.
-func all(m *Migration) []string {
+// linesOf is every command of a plan, those that undo among them.
+func linesOf(m *Migration) []string {
 	var lines []string
 	for _, w := range m.Ways {
 		for _, s := range w.Steps {
@@ -100,9 +100,9 @@ func all(m *Migration) []string {
 	return lines
 }
 
-func wants(t *testing.T, m *Migration, words ...string) {
+func wantsLines(t *testing.T, m *Migration, words ...string) {
 	t.Helper()
-	text := strings.Join(all(m), "\n")
+	text := strings.Join(linesOf(m), "\n")
 	for _, w := range words {
 		if !strings.Contains(text, w) {
 			t.Errorf("no command has %q:\n%s", w, text)
@@ -113,7 +113,7 @@ func wants(t *testing.T, m *Migration, words ...string) {
 // TestMigrateIsPlanned takes a guest with its function from one host to the other, with the function of that one.
 func TestMigrateIsPlanned(t *testing.T) {
 	from, to := hosts()
-	m := planned(t, from, MigrateAsk{Target: to})
+	m := migrationOf(t, from, MigrateAsk{Target: to})
 	if m.Live || !strings.Contains(m.Why, "refused by libvirt and QEMU") || len(m.Ways) != 2 || m.Ways[0].Name != "detach-attach" || m.Ways[1].Name != "define-anew" {
 		t.Errorf("%+v", m)
 	}
@@ -123,12 +123,12 @@ func TestMigrateIsPlanned(t *testing.T) {
 	if missing := m.Missing(); len(missing) > 0 {
 		t.Errorf("%+v", missing)
 	}
-	wants(t, m,
+	wantsLines(t, m,
 		"virsh detach-interface vm1 hostdev --mac 52:54:00:00:00:02 --live --config",
 		"virsh migrate --live --persistent --verbose vm1 qemu+ssh://root@kvm2/system",
 		"virsh attach-device vm1 /dev/stdin --live --config <<'EOF'",
 		"<source><address type='pci' domain='0x0000' bus='0x41' slot='0x02' function='0x1'/></source>\n  <vlan><tag id='7'/></vlan>\n  <address type='pci' domain='0x0000' bus='0x05' slot='0x00' function='0x0'/>\n</interface>",
-		"ip link set eno1 vf 1 max_tx_rate 500",
+		"mpps sriov set eno1/1 rate 500",
 		"mpps domain tune vm1.before-migration.xml --set interface/1/source.pci=0000:41:02.1 -o vm1.kvm2.xml",
 		`rsync --sparse --inplace '/var/lib/libvirt/images/it'\''s vm1.qcow2' 'root@kvm2:/var/lib/libvirt/images/it'\''s vm1.qcow2'`,
 	)
@@ -139,7 +139,7 @@ func TestMigrateIsPlanned(t *testing.T) {
 			}
 		}
 	}
-	for _, line := range all(m) {
+	for _, line := range linesOf(m) {
 		if strings.Contains(line, "--offline") {
 			t.Errorf("an offline migration: %s", line)
 		}
@@ -154,11 +154,11 @@ func TestMigrateTakesAnotherFunction(t *testing.T) {
 	to.Reservations = []facts.Reservation{{PCI: "0000:41:02.2", Guest: "fourth"}}
 	to.NICs = append(to.NICs, facts.NIC{Name: "eno2", Driver: "i40e", Up: true, Carrier: "up", Speed: 40000})
 	to.VFs = append([]facts.VF{{PF: "eno2", Index: 0, PCI: "0000:21:02.0", Group: 9, MAC: zeroMAC}}, to.VFs...)
-	if f := planned(t, from, MigrateAsk{Target: to}).Functions[0]; f.Target != "0000:41:02.3" {
+	if f := migrationOf(t, from, MigrateAsk{Target: to}).Functions[0]; f.Target != "0000:41:02.3" {
 		t.Errorf("%+v", f)
 	}
 	to.VFs = to.VFs[:4]
-	m := planned(t, from, MigrateAsk{Target: to})
+	m := migrationOf(t, from, MigrateAsk{Target: to})
 	if f := m.Functions[0]; f.Target != "0000:21:02.0" || f.PFThere != "eno2" {
 		t.Errorf("%+v", f)
 	}
@@ -166,11 +166,11 @@ func TestMigrateTakesAnotherFunction(t *testing.T) {
 		t.Errorf("another card, and nobody asks for its driver: %+v", m.Checks)
 	}
 	to.VFs = nil
-	m = planned(t, from, MigrateAsk{Target: to})
+	m = migrationOf(t, from, MigrateAsk{Target: to})
 	if missing := m.Missing(); len(missing) != 1 || !strings.Contains(missing[0].What, "a free virtual function") {
 		t.Errorf("%+v", missing)
 	}
-	wants(t, m, "mpps sriov assign vm1 --pf eno1 --mac 52:54:00:00:00:02 --vlan 7 --rate 500")
+	wantsLines(t, m, "mpps sriov assign vm1 --pf eno1 --mac 52:54:00:00:00:02 --vlan 7 --rate 500")
 }
 
 // TestMigrateChecks finds what the other host lacks, one thing at a time.
@@ -198,15 +198,17 @@ func TestMigrateChecks(t *testing.T) {
 				to.VFs[i].Group = -1
 			}
 		}, "a free virtual function"},
-		"the same guest":    {func(from, to *facts.Host) { to.Guests = append(to.Guests, from.Guests[0]) }, "no guest of that name"},
-		"the same host":     {func(_, to *facts.Host) { to.Name = "kvm1" }, "the snapshot is of the other host"},
-		"another device":    {func(from, _ *facts.Host) { with(from, `<hostdev mode='subsystem' type='mdev'><source/></hostdev>`) }, "no other device"},
+		"the same guest": {func(from, to *facts.Host) { to.Guests = append(to.Guests, from.Guests[0]) }, "no guest of that name"},
+		"the same host":  {func(_, to *facts.Host) { to.Name = "kvm1" }, "the snapshot is of the other host"},
+		"another device": {func(from, _ *facts.Host) {
+			withDevice(from, `<hostdev mode='subsystem' type='mdev'><source/></hostdev>`)
+		}, "no other device"},
 		"the guest is held": {func(from, _ *facts.Host) { from.Guests[0].State = "paused" }, "the guest runs"},
 		"no KVM":            {func(_, to *facts.Host) { to.KVM.Loaded = false }, "KVM"},
 	} {
 		from, to := hosts()
 		c.change(from, to)
-		missing := planned(t, from, MigrateAsk{Target: to}).Missing()
+		missing := migrationOf(t, from, MigrateAsk{Target: to}).Missing()
 		if !slices.ContainsFunc(missing, func(found MigrateCheck) bool { return strings.HasPrefix(found.What, c.want) }) || len(missing) > 2 {
 			t.Errorf("%s: %+v", name, missing)
 		}
@@ -216,8 +218,8 @@ func TestMigrateChecks(t *testing.T) {
 // TestMigrateForms takes a plain hostdev and one of a pool.
 func TestMigrateForms(t *testing.T) {
 	from, to := hosts()
-	with(from, bare+pool, "0000:41:02.2", "0000:41:02.3")
-	m := planned(t, from, MigrateAsk{Target: to})
+	withDevice(from, bare+pool, "0000:41:02.2", "0000:41:02.3")
+	m := migrationOf(t, from, MigrateAsk{Target: to})
 	var forms []string
 	for _, f := range m.Functions {
 		forms = append(forms, f.Form)
@@ -225,9 +227,9 @@ func TestMigrateForms(t *testing.T) {
 	if got := strings.Join(forms, " "); got != "interface network hostdev" {
 		t.Fatalf("%s: %+v", got, m.Functions)
 	}
-	wants(t, m,
+	wantsLines(t, m,
 		"<hostdev mode='subsystem' type='pci' managed='yes'>\n  <source><address type='pci' domain='0x0000' bus='0x41' slot='0x02' function='0x2'/></source>\n</hostdev>",
-		"ip link set eno1 vf 2 mac 52:54:00:00:00:03",
+		"mpps sriov set eno1/2 mac 52:54:00:00:00:03 vlan 0",
 		"virsh detach-interface vm1 network --mac 52:54:00:00:00:04 --config",
 		"<source network='vfs'/>",
 		"--unset hostdev/0000:41:02.2 --set hostdev/0000:41:02.2=managed",
@@ -238,7 +240,7 @@ func TestMigrateForms(t *testing.T) {
 func TestMigrateFailover(t *testing.T) {
 	from, to := hosts()
 	to.VFs[1].Guest = "third"
-	m := planned(t, from, MigrateAsk{Target: to, Failover: true})
+	m := migrationOf(t, from, MigrateAsk{Target: to, Failover: true})
 	if len(m.Ways) != 1 || m.Ways[0].Name != "failover" || len(m.Ways[0].XML) != 1 || len(m.Missing()) > 0 {
 		t.Fatalf("%+v", m)
 	}
@@ -250,28 +252,28 @@ func TestMigrateFailover(t *testing.T) {
 	if strings.Count(m.Ways[0].XML[0], "52:54:00:00:00:02") != 2 {
 		t.Errorf("not one address on both halves:\n%s", m.Ways[0].XML[0])
 	}
-	wants(t, m, "--xml vm1.kvm2.live.xml --persistent-xml vm1.kvm2.xml vm1 qemu+ssh://root@kvm2/system",
+	wantsLines(t, m, "--xml vm1.kvm2.live.xml --persistent-xml vm1.kvm2.xml vm1 qemu+ssh://root@kvm2/system",
 		"domain='\\''0x0000'\\'' bus='\\''0x41'\\'' slot='\\''0x02'\\'' function='\\''0x2'\\''")
 	from.KVM.Libvirt, from.Guests[0].Machine = "6.0.0", "pc-i440fx-9.2"
 	from.Guests[0].Inside = &facts.Inside{Release: "4.9.0-amd64"}
-	if missing := planned(t, from, MigrateAsk{Failover: true}).Missing(); len(missing) != 3 {
+	if missing := migrationOf(t, from, MigrateAsk{Failover: true}).Missing(); len(missing) != 3 {
 		t.Errorf("expected libvirt, machine type and the guest's kernel: %+v", missing)
 	}
 
 	from, _ = hosts()
 	from.Guests[0].Definition = strings.Replace(vm1, "</interface>\n  </devices>", pair+"\n  </devices>", 1)
-	m = planned(t, from, MigrateAsk{})
+	m = migrationOf(t, from, MigrateAsk{})
 	if !m.Live || len(m.Never) > 0 || len(m.Ways) != 1 || m.Ways[0].Name != "failover" {
 		t.Errorf("a pair: %+v", m)
 	}
-	wants(t, m, "virsh migrate --live --persistent --verbose vm1 qemu+ssh://root@kvm2/system")
+	wantsLines(t, m, "virsh migrate --live --persistent --verbose vm1 qemu+ssh://root@kvm2/system")
 }
 
 // TestMigrateOfAGuestThatIsOff leaves one way, which is not libvirt's offline migration.
 func TestMigrateOfAGuestThatIsOff(t *testing.T) {
 	from, to := hosts()
 	from.Guests[0].State = "shut off"
-	m := planned(t, from, MigrateAsk{Target: to})
+	m := migrationOf(t, from, MigrateAsk{Target: to})
 	if len(m.Ways) != 1 || m.Ways[0].Name != "define-anew" || len(m.Never) != 1 || !strings.Contains(m.Never[0].Command, "--offline") {
 		t.Errorf("%+v", m)
 	}
@@ -329,7 +331,7 @@ func TestMigrateIsShell(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for _, line := range all(m) {
+		for _, line := range linesOf(m) {
 			if strings.HasPrefix(line, "until !") {
 				continue // waits for a guest
 			}

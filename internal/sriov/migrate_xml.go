@@ -13,16 +13,16 @@ import (
 // quoted are words as a shell takes them.
 func quoted(words ...string) string { return shellquote.Join(words...) }
 
-// command is a command line for people to paste.
-func command(words ...string) string { return quoted(words...) }
+// shellLine is a command line for people to paste.
+func shellLine(words ...string) string { return quoted(words...) }
 
-// given is a command that reads a text, as one paste. virsh takes a file; /dev/stdin is one.
-func given(line, text string) string {
+// pasted is a command that reads a text, as one paste. virsh takes a file; /dev/stdin is one.
+func pasted(line, text string) string {
 	return line + " <<'EOF'\n" + strings.TrimRight(text, "\n") + "\nEOF"
 }
 
-// text is a value as it stands between quotes in XML.
-func text(value string) string {
+// xmlText is a value as it stands between quotes in XML.
+func xmlText(value string) string {
 	var b strings.Builder
 	if err := xml.EscapeText(&b, []byte(value)); err != nil {
 		return ""
@@ -49,22 +49,22 @@ func (f *MigrateVF) element(pci string, teaming string) string {
 	}
 	switch f.Form {
 	case facts.ByHostdev:
-		line("<hostdev mode='subsystem' type='pci' managed='%s'>", text(managed))
+		line("<hostdev mode='subsystem' type='pci' managed='%s'>", xmlText(managed))
 		line("  <source>%s</source>", pciXML(pci))
 	case facts.ByNetwork:
 		line("<interface type='network'>")
-		line("  <mac address='%s'/>", text(f.MAC))
-		line("  <source network='%s'/>", text(f.Network))
+		line("  <mac address='%s'/>", xmlText(f.MAC))
+		line("  <source network='%s'/>", xmlText(f.Network))
 	default:
-		line("<interface type='hostdev' managed='%s'>", text(managed))
-		line("  <mac address='%s'/>", text(f.MAC))
+		line("<interface type='hostdev' managed='%s'>", xmlText(managed))
+		line("  <mac address='%s'/>", xmlText(f.MAC))
 		line("  <source>%s</source>", pciXML(pci))
 	}
 	if f.Form != facts.ByHostdev && f.VLAN > 0 {
 		line("  <vlan><tag id='%d'/></vlan>", f.VLAN)
 	}
 	if teaming != "" {
-		line("  <teaming type='transient' persistent='%s'/>", text(teaming))
+		line("  <teaming type='transient' persistent='%s'/>", xmlText(teaming))
 	}
 	if seen := f.device.Address.pci(); seen != "" {
 		line("  %s", pciXML(seen))
@@ -81,11 +81,11 @@ func (f *MigrateVF) element(pci string, teaming string) string {
 func (f *MigrateVF) standby(bridge, alias string) string {
 	return strings.Join([]string{
 		"<interface type='bridge'>",
-		"  <mac address='" + text(f.MAC) + "'/>",
-		"  <source bridge='" + text(bridge) + "'/>",
+		"  <mac address='" + xmlText(f.MAC) + "'/>",
+		"  <source bridge='" + xmlText(bridge) + "'/>",
 		"  <model type='virtio'/>",
 		"  <teaming type='persistent'/>",
-		"  <alias name='" + text(alias) + "'/>",
+		"  <alias name='" + xmlText(alias) + "'/>",
 		"</interface>",
 	}, "\n")
 }
