@@ -71,6 +71,7 @@ var answers = map[string]any{
 	"domain-render":      domainRendered{},
 	"sriov-migrate-plan": sriov.Migration{},
 	"lab-up":             labUp{},
+	"sriov-list":         sriov.List{},
 	"lab-list":           labList{},
 }
 
@@ -319,6 +320,8 @@ var promised = map[string][]string{
 	"bench-pps": {"offered_pps", "sent", "received", "lost", "pps", "limited_by", "cpu_ns_per_packet", "samples[]"},
 	"search": {"ndr.lower_pps?", "ndr.upper_pps?", "ndr.throughput_pps?", "pdr.lower_pps?", "pdr.upper_pps?", "pdr.throughput_pps?", "seconds", "trials",
 		"lossy_seconds", "irregular"},
+	"sriov-list": {"vfs[].pf", "vfs[].index", "vfs[].pci", "vfs[].group", "vfs[].driver", "vfs[].guest", "vfs[].mac", "vfs[].vlan?", "vfs[].max_tx_rate?",
+		"vfs[].spoofchk?", "vfs[].trust?", "vfs[].link_state"},
 	"demo": {"before.pps", "before.samples[]", "after.pps", "after.samples[]", "changes[]", "rollback.identical", "seconds", "emulated"},
 }
 

@@ -27,6 +27,7 @@ back, undone by 'mpps rollback'.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand( // in the order of a function's life
+		a.sriovListCommand(),
 		a.sriovSetCommand(),
 		a.sriovMigratePlanCommand(),
 	)
