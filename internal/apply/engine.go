@@ -49,8 +49,10 @@ const defaultDeadline = 10 * time.Second
 var slow = map[setting.Kind]time.Duration{
 	setting.Domain: time.Minute, setting.Service: time.Minute, setting.NetfilterRule: time.Minute,
 	setting.KernelArg: 3 * time.Minute, setting.BootKernel: 3 * time.Minute, // grub-mkconfig and grubby look at every kernel and, with os-prober, at every disk
-	setting.VFCount: 3 * time.Minute, // 63 functions take 10 s on a host with nothing else to do, and then they are waited for
-	setting.NICRing: 30 * time.Second, setting.NICChannels: 30 * time.Second, setting.Inside: 30 * time.Second,
+	setting.DomainDevice: 100 * time.Second, // a guest may take its time to let a device go
+	setting.VirtNetwork:  time.Minute,
+	setting.VFCount:      3 * time.Minute, // 63 functions take 10 s on a host with nothing else to do, and then they are waited for
+	setting.NICRing:      30 * time.Second, setting.NICChannels: 30 * time.Second, setting.Inside: 30 * time.Second,
 }
 
 func (e *Engine) deadline(a setting.Address) time.Duration {

@@ -373,3 +373,41 @@ func wordOf(v, key string) string {
 	}
 	return ""
 }
+
+// Within tells whether a path is another, or a part of the whole element that the other one is.
+func Within(path, whole string) bool {
+	element, _, _ := strings.Cut(whole, "@")
+	return path == whole || IsDevice(whole) && strings.HasPrefix(path, element+"/")
+}
+
+// IsDevice tells whether a path names a whole element that can be plugged into a running guest: interface/MAC or hostdev/PCI.
+func IsDevice(path string) bool {
+	r, _ := match(path)
+	return r != nil && r.isWhole()
+}
+
+// Device gives the XML of a device that a guest is to be given: the text of verbatim where that holds the value, else an element
+// made of the value. It refuses what Set refuses, but for what stood there before (verbatim).
+func (d *Doc) Device(path, value, verbatim string) (string, error) {
+	if !IsDevice(path) {
+		return "", &PathError{Path: clip(path), Problem: "is not a device", Advice: "such as interface/52:54:00:00:00:01 or hostdev/0000:01:10.0"}
+	}
+	copied, err := d.Clone()
+	if err != nil {
+		return "", err
+	}
+	copied.live = d.live
+	if err := copied.Restore(path, "", false); err != nil {
+		return "", err
+	}
+	if verbatim != "" {
+		err = copied.RestoreVerbatim(path, value, verbatim)
+	} else {
+		err = copied.Set(path, value)
+	}
+	if err != nil {
+		return "", err
+	}
+	_, text, _ := strings.Cut(copied.Verbatim(path), " ")
+	return text, nil
+}

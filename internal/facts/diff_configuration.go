@@ -94,8 +94,12 @@ func stillTopology(t Topology) Topology {
 
 func stillGuest(g Guest, taps map[string]string) Guest {
 	g.State, g.PID, g.Resident, g.Job, g.Inside = "", 0, 0, "", nil
+	g.Functions = nil
 	g.Interfaces = slices.Clone(g.Interfaces)
 	for i := range g.Interfaces {
+		if g.Interfaces[i].Type == "network" {
+			g.Interfaces[i].Function = "" // another one with each start
+		}
 		g.Interfaces[i].Tap = renamed(taps, g.Interfaces[i].Tap)
 	}
 	g.Plugged = slices.Clone(g.Plugged)
@@ -178,7 +182,7 @@ func trim(a, b *Host) {
 				side.host.Bridges[k].Ports = slices.DeleteFunc(side.host.Bridges[k].Ports, func(port string) bool { return strings.HasPrefix(port, prefix) })
 			}
 			maps.DeleteFunc(side.host.Readings, func(address setting.Address, _ setting.Reading) bool {
-				live := address.Kind == setting.ThreadAffinity || address.Kind == setting.DomainLive
+				live := address.Kind == setting.ThreadAffinity || address.Kind == setting.DomainLive || address.Kind == setting.DomainDevice
 				return live && address.Object() == side.guest.Name || strings.Contains(address.Path, prefix)
 			})
 		}

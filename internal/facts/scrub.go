@@ -236,7 +236,7 @@ func (s *scrubber) named(text string, h *Host) string {
 // address replaces what an address names: a guest where its kind has one, and everything told by its form.
 func (s *scrubber) address(a setting.Address) setting.Address {
 	switch a.Kind {
-	case setting.Domain, setting.DomainLive, setting.ThreadAffinity, setting.Inside:
+	case setting.Domain, setting.DomainLive, setting.DomainDevice, setting.ThreadAffinity, setting.Inside:
 		if rest := a.Rest(); rest != "" {
 			return setting.Of(a.Kind, s.names.of(a.Object()), s.text(rest))
 		}

@@ -32,6 +32,8 @@ func (m *Machine) Mechanisms() setting.Mechanisms {
 		setting.Directory:      directories{m},
 		setting.Unit:           unit{m},
 		setting.Domain:         domains{m},
+		setting.DomainDevice:   devices{m},
+		setting.VirtNetwork:    virtNetworks{m},
 		setting.ThreadAffinity: threads,
 		setting.DomainLive:     livePins{m, threads},
 		setting.KernelArg:      kernelArg{m: m},

@@ -91,6 +91,8 @@ var Kinds = map[Kind]KindInfo{
 	ThreadAffinity: {What: "thread affinity", Canonical: canonicalCPUs, Lasts: UntilGuestStop},
 	NetfilterRule:  {What: "netfilter rule", Canonical: canonicalFields, Lasts: UntilRulesReset, CanAbsent: true},
 	Domain:         {What: "domain definition", Canonical: canonicalFields, Lasts: InDefinition, CanAbsent: true},
+	DomainDevice:   {What: "device of a running guest", Canonical: canonicalFields, Lasts: UntilGuestStop, CanAbsent: true},
+	VirtNetwork:    {What: "network of libvirt", Canonical: canonicalFields, Lasts: InLibvirt, CanAbsent: true},
 	DomainLive:     {What: "pin of a running guest", Canonical: canonicalCPUs, Lasts: UntilGuestStop},
 	Service:        {What: "service", Canonical: canonicalFields, Lasts: UntilReboot},
 	ModuleParam:    {What: "module parameter", Canonical: canonicalFields, Lasts: UntilModuleReload},
