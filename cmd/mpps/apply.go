@@ -175,12 +175,15 @@ func fits(p *plan.Plan, h *facts.Host) (cuts bool, err error) {
 // itself: rings and channels make a driver ask for its interrupts and queues again. What moves by itself (adaptive
 // coalescing) or comes back by itself (features that depend on others) is not among them.
 func besides(p *plan.Plan, h *facts.Host) []setting.Address {
-	anew, changed := map[string]bool{}, map[setting.Address]bool{}
+	anew, channels, changed := map[string]bool{}, map[string]bool{}, map[setting.Address]bool{}
 	for _, c := range p.Changes {
 		changed[c.Address] = true
 		switch c.Address.Kind {
 		case setting.NICRing, setting.NICChannels, setting.NICFeature:
 			anew[c.Address.Object()] = true
+		case setting.VFCount: // the driver has other queues for itself then, as many as it can
+			anew[c.Address.Object()] = true
+			channels[c.Address.Object()] = true
 		}
 	}
 	if len(anew) == 0 {
@@ -195,7 +198,7 @@ func besides(p *plan.Plan, h *facts.Host) []setting.Address {
 		default:
 			return true
 		}
-		return !anew[nic] || changed[a]
+		return !anew[nic] || changed[a] || a.Kind == setting.NICChannels && channels[nic]
 	})
 }
 
@@ -210,7 +213,7 @@ func (a *app) apply(ctx context.Context, p *plan.Plan, m *machine, o apply.Optio
 		return err
 	}
 	answer := report.Answer{
-		Verb: "apply", Host: m.facts.Name, Result: result, Warnings: afterwards(p, result),
+		Verb: "apply", Host: m.facts.Name, Result: result, Warnings: append(a.notes, afterwards(p, result)...),
 		Text: func(t *report.Text) { report.Applied(t, result, o.DryRun, a.verbose) },
 	}
 	if err := a.out.Answer(answer); err != nil {

@@ -42,6 +42,8 @@ type app struct {
 
 	format string // of what is printed: text, json, or a name of export.Formats; empty where a command has no choice
 
+	notes []report.Warning // of what is carried out, to stand beside its outcome
+
 	path string          // of the command: "mpps bench pps"
 	out  *report.Printer // made once the flags are known
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -22,7 +23,8 @@ import (
 const restoreMemory = "run/mpps/restore.json"
 
 func (a *app) restoreCommand() *cobra.Command {
-	var watch, insist bool
+	var watch, insist, vfs bool
+	var wait time.Duration
 	cmd := &cobra.Command{
 		Use:   "restore",
 		Short: "put back applied values that something has reset",
@@ -52,6 +54,12 @@ Exit codes: 0 everything stands · 1 something could not be put back ·
 			defer e.close()
 			r := &apply.Restorer{Engine: e.Engine, Insist: insist}
 			r.Desired = func() ([]lasting.Value, error) { return desired(cmd.Context(), e) }
+			if vfs {
+				if watch {
+					return usage(errors.New("--vfs and --watch: expected one of them"), "")
+				}
+				return a.restoreVFs(cmd.Context(), e, r, wait)
+			}
 			if watch {
 				return a.watchRestore(cmd.Context(), e, r)
 			}
@@ -59,6 +67,8 @@ Exit codes: 0 everything stands · 1 something could not be put back ·
 		},
 	}
 	cmd.Flags().BoolVar(&watch, "watch", false, "stay, and put back what events reset (for mpps-restore.service)")
+	cmd.Flags().BoolVar(&vfs, "vfs", false, "once, and only what makes virtual functions what they are (for mpps-vfs.service)")
+	cmd.Flags().DurationVar(&wait, "wait", 30*time.Second, "with --vfs: how long to wait for devices and links")
 	cmd.Flags().BoolVar(&insist, "insist", false, "put back also what somebody changed by hand")
 	return cmd
 }

@@ -28,6 +28,8 @@ back, undone by 'mpps rollback'.`,
 	}
 	cmd.AddCommand( // in the order of a function's life
 		a.sriovListCommand(),
+		a.sriovCreateCommand(),
+		a.sriovDestroyCommand(),
 		a.sriovSetCommand(),
 		a.sriovMigratePlanCommand(),
 	)
@@ -45,6 +47,7 @@ func (a *app) carryOut(ctx context.Context, g goal.Goal, wish sriovWish, o apply
 		return failed(err, "--root takes a directory that holds proc/ and sys/ of a machine")
 	}
 	defer m.Close()
+	m.Progress = a.out.Progress
 	m.LookInside(host.NoGuest)
 	h := m.Inventory(ctx)
 	mechanisms := m.Mechanisms()
@@ -58,5 +61,23 @@ func (a *app) carryOut(ctx context.Context, g goal.Goal, wish sriovWish, o apply
 	if err := lasting.Add(p, h); err != nil {
 		return err
 	}
+	if o.Confirm == confirmByRisk {
+		o.Confirm = 0
+		if risks(p, goal.Connectivity) {
+			o.Confirm = defaultConfirm
+		}
+	}
+	if o.Confirm > 0 && o.Arm == nil {
+		o.Arm = a.guard(ctx, o.Confirm)
+	}
+	o.Beside = append(o.Beside, besides(p, h)...)
+	for _, c := range p.Changes {
+		if c.Address.Kind == setting.VFCount {
+			o.Beside = append(o.Beside, attributes(h, c.Address.Path)...)
+		}
+	}
 	return a.apply(ctx, p, &machine{facts: h, mechanisms: mechanisms}, o, detailed)
 }
+
+// confirmByRisk asks for a confirmation where a change can cut the path that the operator came by.
+const confirmByRisk = -1

@@ -67,11 +67,18 @@ func (e *Engine) shares(l *journal.Ledger, t *journal.Transaction) sharing {
 
 // neededBy is the transaction that needs a unit or directory; empty where none does.
 func (s sharing) neededBy(a setting.Address) string {
+	if a.Kind != setting.Unit && a.Kind != setting.File && a.Kind != setting.Directory {
+		return ""
+	}
 	for _, other := range s.others {
+		var wrote []setting.Address
 		for _, c := range other.Changes() {
-			if c.Wrote() && lasting.Needed(a, c.Address) {
-				return other.Header.TX
+			if c.Wrote() {
+				wrote = append(wrote, c.Address)
 			}
+		}
+		if lasting.Needed(a, wrote) {
+			return other.Header.TX
 		}
 	}
 	return ""

@@ -16,7 +16,7 @@ import (
 const (
 	settlePatience = 90 * time.Second
 	settleQuiet    = 2 * time.Second
-	countPause    = 50 * time.Millisecond
+	countPause     = 50 * time.Millisecond
 )
 
 // settled is how far functions are.
@@ -43,9 +43,11 @@ func (p physical) settle(ctx context.Context, patience time.Duration) error {
 		if now != last {
 			last, since = now, time.Now()
 		}
+		quiet := time.Since(since) >= settleQuiet
+		ready := !probes || now.names == p.count
 		switch {
-		case now.queued, p.count > 0 && now.links < p.count, p.count == 0 && now.links > 0:
-		case !probes, now.names == p.count, time.Since(since) >= settleQuiet:
+		case now.links < p.count, p.count == 0 && now.links > 0:
+		case ready && !now.queued, quiet && !now.queued, ready && quiet: // udev may be at work for others
 			return nil
 		}
 		if time.Since(told) >= time.Second {

@@ -90,11 +90,8 @@ var sriovNumVFs = &Knob{
 		if !n.Up {
 			return Skips(n.Name + " is down")
 		}
-		limit := n.SRIOV.Total
-		if n.Driver == "ixgbe" {
-			limit = min(limit, 63)
-		}
-		return Wants(setting.Least(1), fmt.Sprintf("the target needs a virtual function for the guest, and %s can have %d: write the count to /sys/class/net/%s/device/sriov_numvfs", n.Name, limit, n.Name)).At(High)
+		limit, _ := facts.VFMost(n.Driver, n.SRIOV.Total, 0)
+		return Wants(setting.Least(1), fmt.Sprintf("the target needs a virtual function for the guest, and %s can have %d: 'mpps sriov create %s -n N' makes them, and has them back at boot", n.Name, limit, n.Name)).At(High)
 	},
 }
 
@@ -183,7 +180,7 @@ var sriovPersist = &Knob{
 		if len(vague) > 0 {
 			return seen(strings.Join(vague, " "), Fine("made at boot, as far as can be told, by "+strings.Join(vague, ", ")))
 		}
-		return seen("nothing makes them at boot", Wants(setting.Exact("a unit, rule or .link file"), "after a reboot they are gone, and guests that need them do not start").At(Medium))
+		return seen("nothing makes them at boot", Wants(setting.Exact("a unit, rule or .link file"), fmt.Sprintf("after a reboot they are gone, and guests that need them do not start: 'mpps sriov create %s -n %d' has them back", n.Name, n.SRIOV.Enabled)).At(Medium))
 	},
 }
 

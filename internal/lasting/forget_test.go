@@ -89,7 +89,7 @@ func TestForgotten(t *testing.T) {
 
 // TestForgottenComesBack: a rollback brings back what was taken out, also where others have written to the list since.
 func TestForgottenComesBack(t *testing.T) {
-	h := after(host(), add(t, host(), made()...))
+	h := after(host(), add(t, host(), append(made(), change("nic-ring:eth1/rx", "512", "256"))...))
 	before := h.Readings[desiredAddress]
 	c := change("vf-count:eth0", "4", "0")
 	c.Forget = true

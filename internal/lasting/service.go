@@ -22,8 +22,8 @@ func OfVFs(a setting.Address) bool {
 	return a.Kind == setting.Sysfs && strings.HasSuffix(a.Path, "/sriov_drivers_autoprobe")
 }
 
-// physical is the physical function that such a value belongs to.
-func physical(a setting.Address) string {
+// PF is the physical function that such a value belongs to.
+func PF(a setting.Address) string {
 	if a.Kind == setting.Sysfs {
 		return setting.Address{Path: strings.TrimPrefix(a.Path, "class/net/")}.Object()
 	}
@@ -49,15 +49,15 @@ func (b *builder) keeper(a setting.Address) string {
 // that there are then no more.
 func (b *builder) unforgotten(values []Value) []Value {
 	return slices.DeleteFunc(slices.Clone(values), func(v Value) bool {
-		return slices.ContainsFunc(b.plan.Changes, func(c plan.Change) bool { return forgets(c, v.Address) })
+		return b.kept[v.Address] || slices.ContainsFunc(b.plan.Changes, func(c plan.Change) bool { return forgets(c, v.Address) })
 	})
 }
 
-// forgets tells whether a change takes a value out of the list.
+// forgets tells whether a change takes the value of another address out of the list.
 func forgets(c plan.Change, a setting.Address) bool {
 	switch {
-	case c.Address == a:
-		return c.Forget
+	case c.Address.Kind == setting.VFCount && c.Forget && c.To.Value == "0":
+		return OfVFs(a) && PF(a) == c.Address.Object()
 	case c.Address.Kind != setting.VFCount || a.Kind != setting.VFAttr || a.Object() != c.Address.Object():
 		return false
 	}

@@ -167,17 +167,15 @@ func undoValues(text string, had, mine, back []part) (setting.Reading, bool) {
 	return setting.Value(again), err == nil
 }
 
-// Needed tells whether a directory, a unit or a unit's file has to stay as long as another value stands that was written.
-func Needed(a, by setting.Address) bool {
+// Needed tells whether a directory, a unit or a unit's file has to stay as long as a transaction stands that wrote other values.
+func Needed(a setting.Address, wrote []setting.Address) bool {
 	switch a {
 	case unitAddress, fileAddress, unitFolder, wantsFolder:
-		return by == desiredAddress
+		return slices.Contains(wrote, desiredAddress)
 	case vfsAddress, vfsFile:
-		return OfVFs(by)
-	case sysctlFolder:
-		return by == sysctlAddress
-	case moduleFolder:
-		return by.Kind == setting.File && path.Dir(by.Path) == moduleFolder.Path
+		return slices.Contains(wrote, desiredAddress) && slices.ContainsFunc(wrote, OfVFs)
 	}
-	return false
+	return a.Kind == setting.Directory && slices.ContainsFunc(wrote, func(by setting.Address) bool {
+		return by.Kind == setting.File && path.Dir(by.Path) == a.Path
+	})
 }

@@ -15,6 +15,7 @@ func Of(h *facts.Host, g goal.Goal, changes []Change) *Plan {
 	for _, c := range p.Changes {
 		p.wait(c)
 	}
+	p.manage(h)
 	p.Digest = p.digest()
 	return p
 }

@@ -133,6 +133,13 @@ func From(h *facts.Host, g goal.Goal, report audit.Report, catalogue []*knob.Kno
 	for _, c := range p.Changes {
 		p.wait(c)
 	}
+	p.manage(h)
+	p.Digest = p.digest()
+	return p, nil
+}
+
+// manage notes the operator's way in, and whether a change is made on it.
+func (p *Plan) manage(h *facts.Host) {
 	for _, n := range h.NICs {
 		if n.Management != "" {
 			p.Management = append(p.Management, Management{NIC: n.Name, Why: n.Management, Touched: slices.ContainsFunc(p.Changes, func(c Change) bool {
@@ -140,8 +147,6 @@ func From(h *facts.Host, g goal.Goal, report audit.Report, catalogue []*knob.Kno
 			})})
 		}
 	}
-	p.Digest = p.digest()
-	return p, nil
 }
 
 type spot struct {
@@ -222,7 +227,8 @@ func queueOwner(a setting.Address) string {
 // nicOf is the network device on which a value is set; empty where its address names none.
 func nicOf(a setting.Address) string {
 	switch a.Kind {
-	case setting.NICRing, setting.NICChannels, setting.NICCoalesce, setting.NICFeature, setting.NICFlowHash, setting.IRQAffinity:
+	case setting.NICRing, setting.NICChannels, setting.NICCoalesce, setting.NICFeature, setting.NICFlowHash, setting.IRQAffinity,
+		setting.VFCount, setting.NICState:
 		return a.Object()
 	case setting.Sysfs, setting.SysfsCPUs:
 		if strings.HasPrefix(a.Path, "class/net/") {
