@@ -69,6 +69,7 @@ var answers = map[string]any{
 	"domain-show":        domainShown{},
 	"domain-tune":        domainTuned{},
 	"domain-render":      domainRendered{},
+	"sriov-guest":        sriov.GuestSide{},
 	"sriov-migrate-plan": sriov.Migration{},
 	"lab-up":             labUp{},
 	"sriov-list":         sriov.List{},

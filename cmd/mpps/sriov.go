@@ -31,6 +31,7 @@ back, undone by 'mpps rollback'.`,
 		a.sriovCreateCommand(),
 		a.sriovDestroyCommand(),
 		a.sriovSetCommand(),
+		a.sriovGuestCommand(),
 		a.sriovMigratePlanCommand(),
 	)
 	return cmd

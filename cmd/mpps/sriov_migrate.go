@@ -50,16 +50,15 @@ Exit codes: 0 nothing is known to stand in the way · 1 there is no plan ·
 				}
 				ask.Target = target
 			}
-			m, err := host.Open(a.root)
-			if err != nil {
-				return failed(err, "--root takes a directory that holds proc/ and sys/ of a machine")
-			}
-			defer m.Close()
-			m.LookInside(host.NoGuest)
+			inside := host.NoGuest
 			if ask.Failover { // its kernel matters
-				m.LookInside(ask.Guest)
+				inside = ask.Guest
 			}
-			return a.migrationOf(m.Inventory(cmd.Context()), ask)
+			h, err := a.lookInto(cmd, "", inside)
+			if err != nil {
+				return err
+			}
+			return a.migrationOf(h, ask)
 		},
 	}
 	cmd.Flags().StringVar(&ask.To, "to", "", "the other host")

@@ -121,50 +121,89 @@ var sriovGuest = &Knob{
 		return all
 	},
 	Want: func(v *View, a setting.Address) Advice {
-		n := v.nics[a.Object()]
-		if n == nil || !isVF(n) {
-			g, advice, ok := v.guest(a)
-			if !ok {
-				return advice
-			}
-			queues := ""
-			for _, f := range v.VFs {
-				if pf := v.nics[f.PF]; pf != nil && slices.Contains(g.Hostdevs, f.PCI) && facts.VFQueues(pf.Driver) > 0 {
-					queues = fmt.Sprintf(" (%s has %s)", pf.Driver, count(facts.VFQueues(pf.Driver), "queue")+" a function")
-				}
-			}
-			return Unsure("which vCPUs serve its functions" + queues + " is seen in the guest: run 'mpps audit' there, or take a snapshot there")
+		if n := v.nics[a.Object()]; n != nil && isVF(n) {
+			return v.served(n)
 		}
-		if len(v.Topology.Online) < 2 {
-			return Skips("one CPU serves all")
+		g, advice, ok := v.guest(a)
+		if !ok {
+			return advice
 		}
-		on := map[int]bool{}
-		queues := 0
-		for _, irq := range n.IRQs {
-			if _, isQueue := queueOf(irq.On); !isQueue {
-				continue
-			}
-			queues++
-			cpus := irq.Effective
-			if len(cpus) == 0 {
-				cpus = irq.Affinity
-			}
-			if len(cpus) == 1 {
-				on[cpus[0]] = true
-			} else {
-				on[-1-queues] = true
+		if advice, seen := v.servedInside(g, a); seen {
+			return advice
+		}
+		queues := ""
+		for _, f := range v.VFs {
+			if pf := v.nics[f.PF]; pf != nil && slices.Contains(g.Hostdevs, f.PCI) && facts.VFQueues(pf.Driver) > 0 {
+				queues = fmt.Sprintf(" (%s has %s)", pf.Driver, count(facts.VFQueues(pf.Driver), "queue")+" a function")
 			}
 		}
-		switch {
-		case queues == 0:
-			return Unsure("the interrupts of its queues could not be seen")
-		case queues == 1:
-			return Skips("it has one queue")
-		case len(on) == 1 && !v.runs("irqbalance"):
-			return seen("1 CPU", Wants(setting.Exact("a CPU for each queue"), fmt.Sprintf("one CPU serves all %d queues, and irqbalance does not run", queues)).At(Medium))
-		}
-		return seen(count(len(on), "CPU"), Fine(fmt.Sprintf("%d queues on %s", queues, count(len(on), "CPU"))))
+		return Unsure("which vCPUs serve its functions" + queues + " is seen in the guest: run 'mpps audit' there, or take a snapshot there")
 	},
+}
+
+// servedInside judges the functions of a guest whose inside its agent showed, by the one that is served worst; of a guest that
+// shows none it says nothing.
+func (v *View) servedInside(g *facts.Guest, a setting.Address) (worst Advice, found bool) {
+	if seenInside(g) == nil {
+		return Advice{}, false
+	}
+	in, advice, ok := v.within(a, "which vCPUs serve its functions")
+	if !ok {
+		return advice, true
+	}
+	rank := func(a Advice) int {
+		switch {
+		case a.Found != nil && a.Want != nil && !a.Want.Met(*a.Found):
+			return 3
+		case a.Unsure != "":
+			return 2
+		case a.Skip == "":
+			return 1
+		}
+		return 0
+	}
+	for i := range in.NICs {
+		if !isVF(&in.NICs[i]) {
+			continue
+		}
+		if advice := in.served(&in.NICs[i]); !found || rank(advice) > rank(worst) {
+			worst, found = advice, true
+		}
+	}
+	return worst, found
+}
+
+// served judges which CPUs take the interrupts of a function's queues, seen from where it is used.
+func (v *View) served(n *facts.NIC) Advice {
+	if len(v.Topology.Online) < 2 {
+		return Skips("one CPU serves all")
+	}
+	on := map[int]bool{}
+	queues := 0
+	for _, irq := range n.IRQs {
+		if _, isQueue := queueOf(irq.On); !isQueue {
+			continue
+		}
+		queues++
+		cpus := irq.Effective
+		if len(cpus) == 0 {
+			cpus = irq.Affinity
+		}
+		if len(cpus) == 1 {
+			on[cpus[0]] = true
+		} else {
+			on[-1-queues] = true
+		}
+	}
+	switch {
+	case queues == 0:
+		return Unsure("the interrupts of its queues could not be seen")
+	case queues == 1:
+		return Skips("it has one queue")
+	case len(on) == 1 && !v.runs("irqbalance"):
+		return seen("1 CPU", Wants(setting.Exact("a CPU for each queue"), fmt.Sprintf("one CPU serves all %d queues, and irqbalance does not run", queues)).At(Medium))
+	}
+	return seen(count(len(on), "CPU"), Fine(fmt.Sprintf("%d queues on %s", queues, count(len(on), "CPU"))))
 }
 
 // runs tells whether a watched daemon runs.

@@ -1,6 +1,7 @@
 package sriov
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -210,7 +211,7 @@ func (p *migration) checkFunctions(h *facts.Host) {
 		}
 		if here := nicOf(p.from, f.PF); here != nil && here.Driver != port.Driver {
 			p.check(p.To, MigrateUnknown, "the guest has the driver of the other card's functions", fmt.Sprintf("here %s, there %s", here.Driver, port.Driver),
-				"in the guest: modinfo "+driverInside(port.Driver))
+				"in the guest: modinfo "+cmp.Or(facts.VFDriver(port.Driver), port.Driver))
 		}
 	}
 }
@@ -230,12 +231,4 @@ func freeOn(h *facts.Host) string {
 		}
 	}
 	return fmt.Sprintf("%s, %d free", plural(len(h.VFs), "function"), free)
-}
-
-// driverInside is the driver that a guest needs for functions of a port with a driver.
-func driverInside(pf string) string {
-	if name, known := map[string]string{"igb": "igbvf", "ixgbe": "ixgbevf", "i40e": "iavf", "ice": "iavf", "mlx5_core": "mlx5_core", "bnxt_en": "bnxt_en"}[pf]; known {
-		return name
-	}
-	return pf
 }

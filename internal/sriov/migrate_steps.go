@@ -143,13 +143,14 @@ func (p *migration) after(f *MigrateVF) []string {
 		return nil
 	}
 	var words []string
+	untold := func(attribute string) bool { return slices.Contains(f.vf.Untold, attribute) }
 	if f.vf.MaxTxRate > 0 {
 		words = append(words, "rate", fmt.Sprint(f.vf.MaxTxRate))
 	}
-	if f.vf.Trust {
+	if f.vf.Trust && !untold("trust") {
 		words = append(words, "trust", "on")
 	}
-	if !f.vf.SpoofCheck {
+	if !f.vf.SpoofCheck && !untold("spoofchk") {
 		words = append(words, "spoofchk", "off")
 	}
 	if f.vf.LinkState != "" && f.vf.LinkState != "auto" {
@@ -236,6 +237,9 @@ func (p *migration) edited(file string) (edit string, define []string) {
 		default:
 			tune = append(tune, "--unset", "hostdev/"+f.PCI)
 		}
+	}
+	if len(tune) == 4 {
+		return shellLine("cp", p.saved(), file), define
 	}
 	return shellLine(append(tune, "-o", file)...), define
 }

@@ -321,7 +321,7 @@ func TestMigrateIsShell(t *testing.T) {
 			t.Fatal(err)
 		}
 		dir := t.TempDir()
-		for _, name := range []string{"virsh", "mpps", "ip", "ssh", "rsync", "rm", "sed", "grep", "sleep"} {
+		for _, name := range []string{"virsh", "mpps", "ip", "ssh", "rsync", "rm", "cp", "sed", "grep", "sleep"} {
 			// what a program is given, one line a word; a wait ends at once
 			text := "#!/bin/sh\nprintf '%s\\n' \"$0\" \"$@\" >> \"$OUT\"\n[ ${0##*/} != grep ] || exit 0\n"
 			if name == "virsh" {
