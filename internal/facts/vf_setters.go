@@ -96,3 +96,8 @@ func VFFresh(driver string) map[string]string {
 
 // NoAddress tells whether a function's address means that it has none.
 func NoAddress(mac string) bool { return mac == NoMAC || mac == altNoMAC || mac == "" }
+
+// PassesThrough tells whether a driver hands a function to a guest or another process: vfio-pci, and those built on it (mlx5_vfio_pci).
+func PassesThrough(driver string) bool {
+	return driver == "vfio-pci" || strings.HasSuffix(driver, "_vfio_pci") || strings.HasSuffix(driver, "-vfio-pci")
+}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/mdlayher/netlink"
@@ -19,11 +20,26 @@ type Event struct {
 	// Anew is set where the object was made: a device that a driver registered, a guest that was started. Without it the
 	// object was there before and was set up again (ifdown and ifup).
 	Anew bool
+	// Carrier is set where a device that was up all the time got its carrier, perhaps at another speed: nothing but what
+	// its driver ties to the link may have been reset.
+	Carrier bool
+	Guest   GuestChange // empty for devices
 }
 
-// Events tells, until the context ends, of network devices that appear or are brought up (rtnetlink) and of guests that start
-// (inotify on the directory in which libvirt keeps their process numbers: no connection, no process and no text of a program
-// that may change, and it works while no daemon of libvirt runs). The channel is closed at the end.
+// GuestChange is what became of a guest.
+type GuestChange string
+
+// The changes.
+const (
+	GuestStarted   GuestChange = "started"
+	GuestStopped   GuestChange = "stopped"
+	GuestUndefined GuestChange = "undefined"
+)
+
+// Events tells, until the context ends, of network devices that appear or are brought up (rtnetlink), of guests that start and
+// stop (inotify on the directory in which libvirt keeps their process numbers: no connection, no process and no text of a program
+// that may change, and it works while no daemon of libvirt runs) and of guests that are undefined (on that of their
+// definitions). The channel is closed at the end.
 func (m *Machine) Events(ctx context.Context) (<-chan Event, error) {
 	links, err := m.watchLinks()
 	if err != nil {
@@ -145,6 +161,8 @@ func (w *linkWatch) next(d device) (Event, bool) {
 		return Event{Object: d.name, Anew: true}, true
 	case d.up && !before.up:
 		return Event{Object: d.name}, true
+	case d.up && d.carrier == "up" && before.carrier != "up":
+		return Event{Object: d.name, Carrier: true}, true
 	}
 	return Event{}, false
 }
@@ -159,8 +177,8 @@ type guestWatch struct {
 	folders map[int]string // watch → directory below the root
 }
 
-// The directories on the way to guestFiles, of which those that exist are watched.
-var guestFolders = []string{"run", "run/libvirt", guestFiles}
+// The directories on the way to guestFiles and to definitions, of which those that exist are watched.
+var guestFolders = [][]string{{"run", "run/libvirt", guestFiles}, {"etc", "etc/libvirt", definedFolder}}
 
 func (m *Machine) watchGuestFiles() (*guestWatch, error) {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
@@ -172,21 +190,31 @@ func (m *Machine) watchGuestFiles() (*guestWatch, error) {
 	return w, nil
 }
 
-// arm watches the last directory that there is, and those before it only until then.
+// arm watches the last directory that there is of each way, and those before it only until then.
 func (w *guestWatch) arm() {
-	for _, folder := range guestFolders {
-		var mask uint32 = unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_ONLYDIR
-		err := w.control(func(fd int) error {
-			wd, err := unix.InotifyAddWatch(fd, path.Join(w.root, folder), mask)
-			if err == nil {
-				w.folders[wd] = folder
+	for _, way := range guestFolders {
+		for i, folder := range way {
+			var mask uint32 = unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_ONLYDIR
+			if i == len(way)-1 {
+				mask |= unix.IN_DELETE | unix.IN_MOVED_FROM
 			}
-			return err
-		})
-		if err != nil {
-			return // not there yet
+			err := w.control(func(fd int) error {
+				wd, err := unix.InotifyAddWatch(fd, path.Join(w.root, folder), mask)
+				if err == nil {
+					w.folders[wd] = folder
+				}
+				return err
+			})
+			if err != nil {
+				break // not there yet
+			}
 		}
 	}
+}
+
+// onTheWay tells whether a directory is one of those that lead to files of guests.
+func onTheWay(folder string) bool {
+	return slices.ContainsFunc(guestFolders, func(way []string) bool { return slices.Contains(way[1:], folder) })
 }
 
 func (w *guestWatch) control(call func(fd int) error) error {
@@ -214,18 +242,35 @@ func (w *guestWatch) run(send func(Event)) {
 			switch folder := w.folders[e.watch]; {
 			case e.mask&unix.IN_Q_OVERFLOW != 0:
 				send(Event{})
-			case folder != guestFiles:
-				if folder+"/"+e.name == "run/libvirt" || folder+"/"+e.name == guestFiles {
-					w.arm()
+			case onTheWay(folder + "/" + e.name):
+				w.arm()
+				if strings.HasPrefix(guestFiles, folder) {
 					w.present(send)
 				}
 			default:
-				if guest, found := strings.CutSuffix(e.name, ".pid"); found {
-					send(Event{Object: guest, Anew: true})
+				if told, happened := guestEvent(folder, e); happened {
+					send(told)
 				}
 			}
 		}
 	}
+}
+
+// guestEvent is what a file of libvirt tells of its guest by coming or going. A definition that is changed is written beside its place
+// and renamed (src/util/virfile.c, virFileRewrite), so its name never goes.
+func guestEvent(folder string, e inotifyEvent) (Event, bool) {
+	gone := e.mask&(unix.IN_DELETE|unix.IN_MOVED_FROM) != 0
+	guest, pid := strings.CutSuffix(e.name, ".pid")
+	name, definition := strings.CutSuffix(e.name, ".xml")
+	switch {
+	case folder == guestFiles && pid && gone:
+		return Event{Object: guest, Guest: GuestStopped}, true
+	case folder == guestFiles && pid:
+		return Event{Object: guest, Anew: true, Guest: GuestStarted}, true
+	case folder == definedFolder && definition && gone:
+		return Event{Object: name, Guest: GuestUndefined}, true
+	}
+	return Event{}, false
 }
 
 // present tells of the guests whose files came before the watch.
@@ -236,7 +281,7 @@ func (w *guestWatch) present(send func(Event)) {
 	}
 	for _, entry := range entries {
 		if guest, found := strings.CutSuffix(entry.Name(), ".pid"); found {
-			send(Event{Object: guest, Anew: true})
+			send(Event{Object: guest, Anew: true, Guest: GuestStarted})
 		}
 	}
 }

@@ -36,5 +36,6 @@ func (m *Machine) Functions(ctx context.Context) *facts.Host {
 	m.vfs(h, m.uses(devices, names, ways))
 	m.reservations(ctx, h)
 	m.guestsWith(ctx, h, func(qemu, func() []process, *domain.Guest) []facts.Thread { return nil })
+	m.vfHolders(ctx, h)
 	return h
 }

@@ -20,7 +20,8 @@ type Value struct {
 	ID      string          `json:"id"` // of the knob, for people
 	Address setting.Address `json:"address"`
 	Want    setting.Want    `json:"want"`
-	To      setting.Reading `json:"to"` // what is written
+	To      setting.Reading `json:"to"`            // what is written
+	For     string          `json:"for,omitempty"` // the guest for which a virtual function was set; empty: whoever has it
 }
 
 type list struct {
@@ -181,7 +182,7 @@ func first(a setting.Address) int {
 }
 
 func merge(values []Value, c plan.Change) []Value {
-	added := Value{ID: c.ID, Address: c.Address, Want: c.Want, To: setting.Reading{State: c.To.State, Value: c.To.Value}}
+	added := Value{ID: c.ID, Address: c.Address, Want: c.Want, To: setting.Reading{State: c.To.State, Value: c.To.Value}, For: c.For}
 	at := slices.IndexFunc(values, func(v Value) bool { return v.Address == c.Address })
 	if at >= 0 {
 		values[at] = added

@@ -48,6 +48,7 @@ type Change struct {
 	Risk     goal.Risk       `json:"risk"`
 	Lasts    setting.Lasting `json:"lasts"`
 	Kept     string          `json:"kept,omitempty"`   // what makes it last: a file, the service that puts it back
+	For      string          `json:"for,omitempty"`    // the guest for which it is made to last; empty: whoever has what it belongs to
 	Forget   bool            `json:"forget,omitempty"` // nothing is to make it last: what did so is taken out
 	Owners   []string        `json:"owners,omitempty"` // who else sets it, and who wins
 	Needs    string          `json:"needs"`            // what must happen before it takes effect; empty: at once

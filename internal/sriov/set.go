@@ -117,6 +117,7 @@ func PlanSet(h *facts.Host, f *facts.VF, sets []Set) ([]plan.Change, error) {
 		if err != nil {
 			return nil, err
 		}
+		c.For = setFor(h, f)
 		c.Warning = warned(h, p, nic, f, s)
 		if g := guestNamed(h, f.Guest); s.Attribute == "mac" && g != nil && g.Active() && !c.Want.Met(c.From) {
 			c.Needs = "restart of guest " + g.Name // or that its driver is loaded anew there
@@ -124,6 +125,28 @@ func PlanSet(h *facts.Host, f *facts.VF, sets []Set) ([]plan.Change, error) {
 		all = append(all, c)
 	}
 	return all, nil
+}
+
+// setFor is the guest that a function is set for: the one that it was given to, that runs with it, or the only one whose definition
+// names it. Empty where there is none: then it is for whoever has it.
+func setFor(h *facts.Host, f *facts.VF) string {
+	if r := givenTo(h, f); r != nil {
+		return r.Guest
+	}
+	if g := runsWith(h, f); g != nil {
+		return g.Name
+	}
+	only := ""
+	for i := range h.Guests {
+		switch g := &h.Guests[i]; {
+		case f.PCI == "" || !slices.Contains(g.Hostdevs, f.PCI):
+		case only != "":
+			return ""
+		default:
+			only = g.Name
+		}
+	}
+	return only
 }
 
 // inOrder puts attributes in an order in which each is taken: the smaller rate first where both come down, so that the one

@@ -123,6 +123,7 @@ func TestSet(t *testing.T) {
 		}
 		var planned []string
 		warning := ""
+		wantFor := map[string]string{"ens1f0/1": "fw1", "ens1f0/2": "db1"}[nameOf(f)]
 		if sets, err := ParseSets(words); err != nil {
 			refusedWith(t, c.words, err, c.because)
 			continue
@@ -133,6 +134,9 @@ func TestSet(t *testing.T) {
 			for _, change := range changes {
 				planned = append(planned, strings.TrimPrefix(change.Address.Rest(), words0(f))+"="+change.To.Value)
 				warning += change.Warning
+				if change.For != wantFor {
+					t.Errorf("%s: set for %q, expected %q", c.words, change.For, wantFor)
+				}
 			}
 		}
 		if got := strings.Join(planned, " "); got != c.planned || !strings.Contains(warning, c.because) {

@@ -1,0 +1,35 @@
+package host
+
+import (
+	"context"
+	"path"
+	"slices"
+	"strings"
+
+	"mpps/internal/facts"
+)
+
+// vfHolders finds the processes that have a virtual function open and are none of the guests: DPDK, a container, a QEMU that hangs
+// after its guest is gone. Only functions that are bound to a driver for that can be held, and one that a running guest has is its.
+func (m *Machine) vfHolders(_ context.Context, h *facts.Host) {
+	runs := map[string]bool{}
+	for i := range h.Guests {
+		runs["guest "+h.Guests[i].Name] = h.Guests[i].Active()
+	}
+	var holders map[string][]string
+	for i := range h.VFs {
+		f := &h.VFs[i]
+		if !facts.PassesThrough(f.Driver) || runs["guest "+f.Guest] {
+			continue
+		}
+		if holders == nil {
+			holders = m.vfioHolders()
+		}
+		var by []string
+		for _, node := range m.vfioNodes(path.Join(pciDevices, f.PCI)) {
+			by = append(by, holders[node]...)
+		}
+		slices.Sort(by)
+		f.Holder = strings.Join(slices.Compact(by), ", ")
+	}
+}
