@@ -16,6 +16,7 @@ import (
 	"mpps/internal/lasting"
 	"mpps/internal/report"
 	"mpps/internal/setting"
+	"mpps/internal/sriov"
 )
 
 // restoreMemory is what the watching process knows of values that were changed by hand, below the root. It is gone after
@@ -125,6 +126,7 @@ func (a *app) watchRestore(ctx context.Context, e *engine, r *apply.Restorer) er
 	if err != nil {
 		return err
 	}
+	r.Due = (&functionKeeper{machine: m, had: sriov.Memory{}}).due
 	if err := r.Load(); err != nil {
 		return err
 	}
@@ -157,7 +159,7 @@ func translate(ctx context.Context, in <-chan host.Event) <-chan apply.Event {
 		defer close(out)
 		for e := range in {
 			select {
-			case out <- apply.Event{Object: e.Object, Anew: e.Anew}:
+			case out <- apply.Event{Object: e.Object, Anew: e.Anew, Carrier: e.Carrier, Guest: apply.GuestChange(e.Guest)}:
 			case <-ctx.Done():
 				return
 			}

@@ -39,8 +39,9 @@ type standing int
 const (
 	fresh  standing = iota // not looked at yet
 	met                    // as wanted
-	away                   // its object is not there
+	away                   // its object is not there, or it is lent
 	byHand                 // changed by somebody
+	refusing               // reset, and what it belongs to does not take it now
 )
 
 // desired is one value with what is known of it.
@@ -59,8 +60,11 @@ type Restorer struct {
 	Desired func() ([]lasting.Value, error)
 	// Insist also puts back what was changed by hand.
 	Insist bool
+	// Due, where it is set, tells what follows from guests that came or went a moment ago; without events what stands now.
+	Due func(ctx context.Context, events []Event, list []lasting.Value) (Due, error)
 
 	values []*desired
+	lent   map[setting.Address]string
 }
 
 // PutBack is one value that was put back, or that could not be.
@@ -117,7 +121,7 @@ func (r *Restorer) Load() error {
 	for _, v := range list {
 		d := &desired{Value: v}
 		if old := known[v.Address]; old != nil && old.Want.String() == v.Want.String() {
-			d = old
+			d, d.Value = old, v
 		}
 		r.values = append(r.values, d)
 	}
@@ -153,6 +157,18 @@ func (r *Restorer) Reset(object string, anew bool, now time.Time) (concerned int
 			continue
 		}
 		concerned++
+	}
+	return concerned
+}
+
+// Link says that a port got its carrier, perhaps at another speed: drivers take limits of its functions away then, or take them
+// again.
+func (r *Restorer) Link(object string, now time.Time) (concerned int) {
+	for _, d := range r.values {
+		if d.Address.Kind == setting.VFAttr && d.Address.Object() == object && d.standing != byHand {
+			d.until = now.Add(resetWindow)
+			concerned++
+		}
 	}
 	return concerned
 }
@@ -196,11 +212,9 @@ func (r *Restorer) Look(ctx context.Context, now time.Time, all bool) (Pass, err
 	if len(off) > 0 {
 		pass.PutBack, err = r.putBack(ctx, off)
 	}
+	pass.ByHand = r.byHand()
 	for _, d := range r.values {
-		switch {
-		case d.standing == byHand:
-			pass.ByHand = append(pass.ByHand, ByHand{ID: d.ID, Address: d.Address, Wanted: wanted(d.Address, d.Want), Found: d.found, Since: d.since})
-		case d.standing == away:
+		if d.standing == away {
 			pass.Absent++
 		}
 		if now.Before(d.until) {
@@ -211,8 +225,23 @@ func (r *Restorer) Look(ctx context.Context, now time.Time, all bool) (Pass, err
 	return pass, err
 }
 
+// byHand are the values that somebody changed, as they were seen last.
+func (r *Restorer) byHand() []ByHand {
+	all := []ByHand{}
+	for _, d := range r.values {
+		if d.standing == byHand {
+			all = append(all, ByHand{ID: d.ID, Address: d.Address, Wanted: wanted(d.Address, d.Want), Found: d.found, Since: d.since})
+		}
+	}
+	return all
+}
+
 // judge reads one value and tells whether it is to be put back.
 func (r *Restorer) judge(ctx context.Context, d *desired, now time.Time) bool {
+	if _, lent := r.lent[d.Address]; lent {
+		d.standing = away
+		return false
+	}
 	found := r.read(ctx, d.Address)
 	before := d.standing
 	switch {
@@ -229,6 +258,8 @@ func (r *Restorer) judge(ctx context.Context, d *desired, now time.Time) bool {
 	case r.Insist, now.Before(d.until):
 	case before == away: // it appeared, and no event told
 		d.until = now.Add(anewWindow)
+	case before == refusing: // until what it belongs to is set up again
+		return false
 	default:
 		if before != byHand {
 			d.since = now
@@ -269,7 +300,7 @@ func (r *Restorer) putBack(ctx context.Context, off []*desired) ([]PutBack, erro
 		}
 		one := PutBack{ID: d.ID, Address: d.Address, From: d.found, To: d.Address.Brief(d.To)}
 		if err := r.again(ctx, d); err != nil {
-			one.Error = err.Error()
+			one.Error, d.standing = err.Error(), refusing
 		} else {
 			d.standing = met
 		}

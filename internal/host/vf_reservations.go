@@ -8,6 +8,14 @@ import (
 	"mpps/internal/setting"
 )
 
+// Defined tells whether libvirt has the definition of a guest, by its own file: also while no daemon of it runs.
+func (m *Machine) Defined(guest string) bool {
+	return guest != "" && m.exists(definedFolder+"/"+guest+".xml")
+}
+
+// Reserves tells whether there are reservations of virtual functions.
+func (m *Machine) Reserves() bool { return len(m.list(setting.Reservations)) > 0 }
+
 // reservations reads which virtual functions mpps has given to guests.
 func (m *Machine) reservations(_ context.Context, h *facts.Host) {
 	for _, name := range m.list(setting.Reservations) {

@@ -89,3 +89,12 @@ func values(f *facts.VF) map[string]string {
 		"min_tx_rate": strconv.Itoa(f.MinTxRate), "spoofchk": onOff[f.SpoofCheck], "trust": onOff[f.Trust], "link_state": f.LinkState,
 	}
 }
+
+// Attributes is where the attributes of a function stand.
+func Attributes(f *facts.VF) []setting.Address {
+	all := make([]setting.Address, len(facts.VFAttributes))
+	for i, name := range facts.VFAttributes {
+		all[i] = attribute(f, name)
+	}
+	return all
+}
