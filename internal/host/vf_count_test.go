@@ -55,8 +55,8 @@ func vfCountOf(m *Machine) vfCount {
 
 var countOfPF = setting.Of(setting.VFCount, "eth0")
 
-// kernel makes and removes functions as they are asked for, a moment later, until it is stopped, and tells the last number.
-func kernel(t *testing.T, m *Machine, functions func(n int) map[string]string) (stop func() (last string)) {
+// actingKernel makes and removes functions as they are asked for, a moment later, until it is stopped, and tells the last number.
+func actingKernel(t *testing.T, m *Machine, functions func(n int) map[string]string) (stop func() (last string)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan string, 1)
@@ -110,7 +110,7 @@ func TestVFCount(t *testing.T) {
 	if r := v.Read(t.Context(), countOfPF); r.Value != "2" {
 		t.Fatal(r)
 	}
-	stop := kernel(t, m, allOf)
+	stop := actingKernel(t, m, allOf)
 	if err := v.Write(t.Context(), countOfPF, setting.Value("5")); err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +192,7 @@ func TestVFCountInUse(t *testing.T) {
 	files := pfTree("igb", 7, 1)
 	maps.Copy(files, map[string]string{"proc/78/comm": "x\n", "proc/78/fd/9": "-> /dev/vfio/vfio", "proc/78/fd/10": "-> /dev/vfio/99"})
 	m := recorded(t, files)
-	defer kernel(t, m, allOf)()
+	defer actingKernel(t, m, allOf)()
 	if err := vfCountOf(m).Write(t.Context(), countOfPF, setting.Value("0")); err != nil {
 		t.Error(err)
 	}
@@ -237,7 +237,7 @@ func TestVFsSettle(t *testing.T) {
 				files["run/udev/queue"] = ""
 			}
 			m := recorded(t, files)
-			stop := kernel(t, m, c.functions)
+			stop := actingKernel(t, m, c.functions)
 			defer stop()
 			began := time.Now()
 			err := vfCount{m: m, answers: true, patience: settleFor(3 * time.Second)}.Write(t.Context(), countOfPF, setting.Value("3"))
