@@ -88,7 +88,7 @@ func desired(ctx context.Context, e *engine) ([]lasting.Value, error) {
 
 // restoreOnce puts back everything that is off, but for what the watching process knows to be changed by hand.
 func (a *app) restoreOnce(ctx context.Context, e *engine, r *apply.Restorer) error {
-	if err := r.Load(); err != nil {
+	if err := a.lentNow(ctx, r); err != nil {
 		return err
 	}
 	pass, err := r.Once(ctx, a.recall(e.BootID).ByHand)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"slices"
+	"time"
 
 	"mpps/internal/apply"
 	"mpps/internal/facts"
@@ -76,4 +77,20 @@ func (k *functionKeeper) concerned(h *facts.Host, u sriov.Upkeep, events []apply
 		}
 	}
 	return all
+}
+
+// lentNow loads the list of values and finds out which of them are not for who has their functions now.
+func (a *app) lentNow(ctx context.Context, r *apply.Restorer) error {
+	m, err := host.Open(a.root)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	if err := r.Load(); err != nil {
+		return err
+	}
+	r.Due = (&functionKeeper{machine: m, had: sriov.Memory{}}).due
+	_, err = r.Consider(ctx, nil, time.Now())
+	r.Due = nil // the machine is closed
+	return err
 }
