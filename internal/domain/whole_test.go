@@ -248,6 +248,24 @@ func TestWholeInterfaceRefuses(t *testing.T) {
 	}
 }
 
+func TestWholeInterfaceNeedsVersions(t *testing.T) {
+	d := parse(t, withDevices(""))
+	for _, c := range []struct{ value, libvirt, qemu, problem string }{
+		{"bridge=br0 model=virtio teaming=persistent alias=ua-a", "6.0.0", "9.0", "libvirt 6.1.0"},
+		{"bridge=br0 model=virtio teaming=persistent alias=ua-a", "11.3.0", "4.1", "QEMU 4.2"},
+		{"bridge=br0 model=virtio teaming=persistent alias=ua-a", "6.1.0", "4.2", ""},
+		{"bridge=br0 model=virtio vlan=5", "10.10.0", "9.0", "libvirt 11.0.0"},
+		{"hostdev pci=0000:01:10.0 vlan=5", "10.10.0", "9.0", ""},
+		{"bridge=br0 model=igb", "9.2.0", "9.0", "libvirt 9.3.0"},
+		{"bridge=br0 model=virtio tx_queue_size=256", "3.6.0", "9.0", "libvirt 3.7.0"},
+	} {
+		err := d.Supported("interface/52:54:00:00:00:01", c.value, Host{Libvirt: c.libvirt, QEMU: c.qemu})
+		if (err == nil) != (c.problem == "") || err != nil && !strings.Contains(err.Error(), c.problem) {
+			t.Errorf("%s with %s, %s: %v, expected %q", c.value, c.libvirt, c.qemu, err, c.problem)
+		}
+	}
+}
+
 func hint(err error) string {
 	if h, is := err.(interface{ Hint() string }); is {
 		return h.Hint()

@@ -157,6 +157,11 @@ func (d devices) plug(ctx context.Context, v virsh, a setting.Address, text stri
 // unplug has libvirt ask the guest to let a device go, and waits until it has. virsh waits for five seconds at the most and says
 // nothing where the guest does not answer (src/qemu/qemu_hotplug.c, qemuDomainWaitForDeviceRemoval).
 func (d devices) unplug(ctx context.Context, v virsh, a setting.Address) error {
+	if status, err := d.machine.read(runningFolder + "/" + a.Object() + ".xml"); err == nil {
+		if state, _ := parseStatus(status); state == "paused" || state == "pmsuspended" {
+			return fmt.Errorf("%s: the guest is %s: it cannot let a device go before it runs on", a, state)
+		}
+	}
 	text, err := v.running(ctx, a.Object())
 	if err != nil {
 		return fmt.Errorf("%s: %w", a, err)
