@@ -105,7 +105,7 @@ func Create(h *facts.Host, ask CreateAsk) ([]plan.Change, []Note, error) {
 	}
 	b.add(plan.Change{Forget: forget, Kept: kept}, "sriov.count", "Virtual functions of "+n.Name, setting.Of(setting.VFCount, n.Name), setting.Exact(strconv.Itoa(ask.Count)), b.risk(goal.Blip), "asked for by name")
 	b.unreserve(ask.Count)
-	return b.changes, notes, b.err
+	return b.done(notes)
 }
 
 // Destroy takes all virtual functions of a physical one away, and what would make them again at boot.
@@ -126,7 +126,7 @@ func Destroy(h *facts.Host, pf string, force bool) ([]plan.Change, []Note, error
 	b.noLink()
 	b.noBlacklist()
 	b.unreserve(0)
-	return b.changes, notes, b.err
+	return b.done(notes)
 }
 
 // physical is the physical function of a name, or why it is none.
@@ -172,6 +172,14 @@ type builder struct {
 	nic     *facts.NIC
 	changes []plan.Change
 	err     error
+}
+
+// done is what a verb comes to.
+func (b *builder) done(notes []Note) ([]plan.Change, []Note, error) {
+	if b.err != nil {
+		return nil, nil, b.err
+	}
+	return b.changes, notes, nil
 }
 
 // risk is that of a change that sets the NIC up anew: the operator's way in can be cut.
