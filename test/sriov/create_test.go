@@ -214,10 +214,3 @@ func TestFunctionsAtBoot(t *testing.T) {
 		t.Errorf("after destroy: %s", got)
 	}
 }
-
-// in is the scene for a part of a test.
-func (s *scene) in(t *testing.T) *scene {
-	c := *s
-	c.TB = t
-	return &c
-}
