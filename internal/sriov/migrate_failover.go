@@ -95,8 +95,12 @@ func (p *migration) moved(alias func(int) string) []MigrateStep {
 	differ := false
 	for i := range p.Functions {
 		f := &p.Functions[i]
-		if lines := p.after(f); len(lines) > 0 {
-			steps = append(steps, MigrateStep{On: p.To, What: "set on " + f.Target + " what libvirt does not set", Commands: lines, Undo: []string{shellLine("mpps", "sriov", "reset", f.Target)}})
+		if words := p.attributes(f); len(words) > 0 && f.Target != "" {
+			for j := range words {
+				words[j] = strings.TrimPrefix(words[j], "--")
+			}
+			number := fmt.Sprintf("%s/%d", f.PFThere, f.Number)
+			steps = append(steps, MigrateStep{On: p.To, What: "set on " + f.Target + " what stands on the function here", Commands: []string{shellLine(append([]string{"mpps", "sriov", "set", number}, words...)...)}, Undo: []string{"mpps rollback"}})
 		}
 		if f.Form == facts.ByNetwork || f.Target == "" || f.Target == f.PCI {
 			continue

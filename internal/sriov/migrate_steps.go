@@ -55,16 +55,26 @@ func (p *migration) detachAttach() MigrateWay {
 		Traffic: "other NICs stand still for the last moment of the migration (below a second as a rule)",
 		Undo:    []string{shellLine("virsh", "domjobabort", p.guest.Name) + "   # while it goes on; the guest stays here", "ssh root@" + p.To + " " + quoted(shellLine("virsh", "migrate", "--live", "--persistent", p.guest.Name, p.back())) + "   # afterwards"}})
 	for i := range p.Functions {
-		w.Steps = append(w.Steps, p.attach(&p.Functions[i], true)...)
+		f := &p.Functions[i]
+		w.Steps = append(w.Steps, p.attach(f, true))
+		if f.Target != "" {
+			w.XML = append(w.XML, f.element(f.Target, ""))
+		}
 	}
 	w.Steps = append(w.Steps, p.look(), p.forget())
 	return w
 }
 
-// detach takes one function out of the running guest and out of its definition.
+// detach takes one function out of the running guest and out of its definition: what mpps gave is taken back by mpps, which
+// then knows that it is free.
 func (p *migration) detach(f *MigrateVF) MigrateStep {
 	s := MigrateStep{On: p.From, What: "take " + f.String() + " out of the running guest and out of its definition",
 		Traffic: "through this function none from here on: the guest sees its NIC go"}
+	if p.reserved(f) {
+		s.Commands = []string{shellLine("mpps", "sriov", "release", p.guest.Name, "--mac", f.MAC, "--live")}
+		s.Undo = []string{"mpps rollback   # puts it in again, with all that was set"}
+		return s
+	}
 	var lines []string
 	switch f.Form {
 	case facts.ByHostdev:
@@ -79,6 +89,13 @@ func (p *migration) detach(f *MigrateVF) MigrateStep {
 	return s
 }
 
+// reserved tells whether mpps gave the guest a function.
+func (p *migration) reserved(f *MigrateVF) bool {
+	return slices.ContainsFunc(p.from.Reservations, func(r facts.Reservation) bool {
+		return r.Guest == p.guest.Name && strings.EqualFold(r.MAC, f.MAC) && f.MAC != ""
+	})
+}
+
 // gone tells when the guest has let go: the function then has another driver than vfio-pci, or none.
 func (p *migration) gone(f *MigrateVF) string {
 	return "until ! virsh dumpxml " + quoted(p.guest.Name) + " | grep -q " + quoted(pciPart(f.PCI)) + "; do sleep 1; done   # the guest has let go of it"
@@ -90,81 +107,54 @@ func pciPart(pci string) string {
 	return strings.TrimSuffix(rest, "/>")
 }
 
-// attach gives the guest a function of the other host, and sets on it what libvirt does not.
-func (p *migration) attach(f *MigrateVF, live bool) []MigrateStep {
-	flags := []string{"--config"}
-	if live {
-		flags = []string{"--live", "--config"}
-	}
-	if f.Target == "" && f.Form != facts.ByNetwork {
-		return []MigrateStep{p.assign(f, live)}
-	}
-	what := "give the guest " + f.PFThere + fmt.Sprintf(" VF %d, %s", f.Number, f.Target)
-	if f.Form == facts.ByNetwork {
+// attach has mpps on the other host give the guest a function: the one that was found free in its snapshot, or else one of its own
+// choice. It sets what libvirt does not, and keeps it.
+func (p *migration) attach(f *MigrateVF, live bool) MigrateStep {
+	words := []string{"mpps", "sriov", "assign", p.guest.Name}
+	what := "give the guest a free function of " + f.PF + " there (the port may have another name)"
+	switch {
+	case f.Form == facts.ByNetwork:
 		what = "give the guest a function of network " + f.Network
+		words = append(words, "--pf", f.PF, "--network", f.Network)
+	case f.Target != "":
+		what = fmt.Sprintf("give the guest %s VF %d, %s", f.PFThere, f.Number, f.Target)
+		words = append(words, "--vf", f.Target)
+	default:
+		words = append(words, "--pf", f.PF)
 	}
-	s := MigrateStep{On: p.To, What: what, Traffic: "through the function again, from this step on: the guest sees a NIC come, with its MAC and at its place",
-		Commands: slices.Concat(p.before(f), []string{pasted(shellLine(append([]string{"virsh", "attach-device", p.guest.Name, "/dev/stdin"}, flags...)...), f.element(f.Target, ""))}, p.after(f)),
-		Undo:     []string{pasted(shellLine(append([]string{"virsh", "detach-device", p.guest.Name, "/dev/stdin"}, flags...)...), f.element(f.Target, ""))}}
-	return []MigrateStep{s}
-}
-
-// assign leaves the choice of a function to mpps on the other host, of which nothing is known here.
-func (p *migration) assign(f *MigrateVF, live bool) MigrateStep {
-	words := []string{"mpps", "sriov", "assign", p.guest.Name, "--pf", f.PF}
+	if f.Form != facts.ByInterface {
+		words = append(words, "--as", f.Form)
+	}
 	if f.MAC != "" && f.MAC != zeroMAC {
 		words = append(words, "--mac", f.MAC)
 	}
-	if f.VLAN > 0 {
-		words = append(words, "--vlan", fmt.Sprint(f.VLAN))
+	words = append(words, p.attributes(f)...)
+	traffic := ""
+	if live {
+		words, traffic = append(words, "--live"), "through the function again, from this step on: the guest sees a NIC come, with the same MAC address"
 	}
-	if f.vf.MaxTxRate > 0 {
-		words = append(words, "--rate", fmt.Sprint(f.vf.MaxTxRate))
-	}
-	return MigrateStep{On: p.To, What: "give the guest a free function of " + f.PF + " there (the port may have another name)", Commands: []string{shellLine(words...)},
-		Traffic: "through the function again, from this step on", Undo: []string{"mpps rollback"}}
+	return MigrateStep{On: p.To, What: what, Commands: []string{shellLine(words...)}, Traffic: traffic, Undo: []string{"mpps rollback"}}
 }
 
-// before gives a function of the other host the address that the guest knows it by, where libvirt does not.
-func (p *migration) before(f *MigrateVF) []string {
-	if f.Form != facts.ByHostdev || f.Target == "" {
-		return nil
-	}
+// attributes are what stands on a function and is to stand on the other, as flags.
+func (p *migration) attributes(f *MigrateVF) []string {
 	var words []string
-	if f.MAC != "" && f.MAC != zeroMAC {
-		words = append(words, "mac", f.MAC)
+	set := func(name string, is bool, value string) {
+		if is && !slices.Contains(f.vf.Untold, map[string]string{"rate": "max_tx_rate", "min-rate": "min_tx_rate", "state": "link_state"}[name]) && !slices.Contains(f.vf.Untold, name) {
+			words = append(words, "--"+name, value)
+		}
 	}
-	return []string{p.set(f, append(words, "vlan", fmt.Sprint(f.VLAN))...)}
-}
-
-// after sets on a function of the other host, when the guest has it, what libvirt does not.
-func (p *migration) after(f *MigrateVF) []string {
-	if f.Target == "" || f.vf.PCI == "" {
-		return nil
+	set("vlan", f.VLAN > 0, fmt.Sprint(f.VLAN))
+	if f.vf.PCI == "" {
+		return words
 	}
-	var words []string
-	untold := func(attribute string) bool { return slices.Contains(f.vf.Untold, attribute) }
-	if f.vf.MaxTxRate > 0 {
-		words = append(words, "rate", fmt.Sprint(f.vf.MaxTxRate))
-	}
-	if f.vf.Trust && !untold("trust") {
-		words = append(words, "trust", "on")
-	}
-	if !f.vf.SpoofCheck && !untold("spoofchk") {
-		words = append(words, "spoofchk", "off")
-	}
-	if f.vf.LinkState != "" && f.vf.LinkState != "auto" {
-		words = append(words, "state", f.vf.LinkState)
-	}
-	if len(words) == 0 {
-		return nil
-	}
-	return []string{p.set(f, words...)}
-}
-
-// set has mpps on the other host set attributes, and keep them.
-func (p *migration) set(f *MigrateVF, words ...string) string {
-	return shellLine(append([]string{"mpps", "sriov", "set", fmt.Sprintf("%s/%d", f.PFThere, f.Number)}, words...)...)
+	set("qos", f.vf.QoS > 0, fmt.Sprint(f.vf.QoS))
+	set("rate", f.vf.MaxTxRate > 0, fmt.Sprint(f.vf.MaxTxRate))
+	set("min-rate", f.vf.MinTxRate > 0, fmt.Sprint(f.vf.MinTxRate))
+	set("spoofchk", !f.vf.SpoofCheck, "off")
+	set("trust", f.vf.Trust, "on")
+	set("state", f.vf.LinkState != "" && f.vf.LinkState != "auto", f.vf.LinkState)
+	return words
 }
 
 // look tells whether everything arrived.
@@ -190,19 +180,14 @@ func (p *migration) forget() MigrateStep {
 
 // defineAnew shuts the guest down, and starts it on the other host from a definition with a function of that one.
 func (p *migration) defineAnew() MigrateWay {
-	moved := p.guest.Name + "." + p.To + ".xml"
 	w := MigrateWay{Name: "define-anew", What: "define anew: shut down here, start there", XML: []string{},
 		Needs:   []string{"disks that both hosts reach, or a copy of them while the guest is off"},
 		Traffic: "none from the shutdown until the guest has booted on " + p.To}
-	edit, define := p.edited(moved)
-	w.Steps = []MigrateStep{p.save(),
-		{On: p.From, What: "make a definition for " + p.To, Commands: []string{edit}, Undo: []string{shellLine("rm", "-f", moved)}},
-		{On: p.From, What: "define it there, not started", Commands: define, Undo: []string{shellLine("virsh", "-c", p.address(), "undefine", p.guest.Name)}}}
+	w.Steps = []MigrateStep{p.save(), {On: p.From, What: "define it there without its functions, not started: libvirt has no offline migration that would leave them out", Commands: p.without(),
+		Undo: []string{shellLine("virsh", "-c", p.address(), "undefine", p.guest.Name)}}}
 	for i := range p.Functions {
-		if f := &p.Functions[i]; f.Target == "" && f.Form != facts.ByNetwork {
-			w.Steps = append(w.Steps, p.assign(f, false))
-		} else if lines := slices.Concat(p.before(f), p.after(f)); len(lines) > 0 {
-			w.Steps = append(w.Steps, MigrateStep{On: p.To, What: "set on " + f.Target + " what libvirt does not set", Commands: lines, Undo: []string{shellLine("mpps", "sriov", "reset", f.Target)}})
+		if f := &p.Functions[i]; f.Form != facts.ByNetwork {
+			w.Steps = append(w.Steps, p.attach(f, false))
 		}
 	}
 	if p.guest.Active() {
@@ -218,28 +203,15 @@ func (p *migration) defineAnew() MigrateWay {
 	return w
 }
 
-// edited are the commands that write the definition for the other host, and those that define it there: functions that are known
-// are named, those that are not are taken out, and come back by 'mpps sriov assign' there.
-func (p *migration) edited(file string) (edit string, define []string) {
-	tune := []string{"mpps", "domain", "tune", p.saved()}
-	define = []string{shellLine("virsh", "-c", p.address(), "define", file)}
+// without are the commands that define the guest on the other host without its functions, which mpps gives it there.
+func (p *migration) without() []string {
+	lines := []string{shellLine("virsh", "-c", p.address(), "define", p.saved())}
 	for i := range p.Functions {
 		f := &p.Functions[i]
-		index := slices.IndexFunc(p.def.Devices.Interfaces, func(d device) bool { return d.Type == "hostdev" && d.Source.Address.pci() == f.PCI })
-		switch {
-		case f.Form == facts.ByNetwork || f.Form == facts.ByInterface && index < 0: // a pool's, or only plugged in
-		case f.Form == facts.ByInterface && f.Target != "":
-			tune = append(tune, "--set", fmt.Sprintf("interface/%d/source.pci=%s", index, f.Target))
-		case f.Form == facts.ByInterface:
-			define = append(define, pasted(shellLine("virsh", "-c", p.address(), "detach-device", p.guest.Name, "/dev/stdin", "--config"), f.element(f.PCI, "")))
-		case f.Target != "":
-			tune = append(tune, "--unset", "hostdev/"+f.PCI, "--set", "hostdev/"+f.Target+"=managed")
-		default:
-			tune = append(tune, "--unset", "hostdev/"+f.PCI)
+		defined := slices.ContainsFunc(p.def.Devices.Interfaces, func(d device) bool { return d.Source.Address.pci() == f.PCI && f.PCI != "" })
+		if f.Form == facts.ByHostdev || f.Form == facts.ByInterface && defined {
+			lines = append(lines, pasted(shellLine("virsh", "-c", p.address(), "detach-device", p.guest.Name, "/dev/stdin", "--config"), f.element(f.PCI, "")))
 		}
 	}
-	if len(tune) == 4 {
-		return shellLine("cp", p.saved(), file), define
-	}
-	return shellLine(append(tune, "-o", file)...), define
+	return lines
 }

@@ -126,12 +126,14 @@ func TestMigrateIsPlanned(t *testing.T) {
 	wantsLines(t, m,
 		"virsh detach-interface vm1 hostdev --mac 52:54:00:00:00:02 --live --config",
 		"virsh migrate --live --persistent --verbose vm1 qemu+ssh://root@kvm2/system",
-		"virsh attach-device vm1 /dev/stdin --live --config <<'EOF'",
-		"<source><address type='pci' domain='0x0000' bus='0x41' slot='0x02' function='0x1'/></source>\n  <vlan><tag id='7'/></vlan>\n  <address type='pci' domain='0x0000' bus='0x05' slot='0x00' function='0x0'/>\n</interface>",
-		"mpps sriov set eno1/1 rate 500",
-		"mpps domain tune vm1.before-migration.xml --set interface/1/source.pci=0000:41:02.1 -o vm1.kvm2.xml",
+		"mpps sriov assign vm1 --vf 0000:41:02.1 --mac 52:54:00:00:00:02 --vlan 7 --rate 500 --live",
+		"mpps sriov assign vm1 --vf 0000:41:02.1 --mac 52:54:00:00:00:02 --vlan 7 --rate 500\n",
+		"virsh -c qemu+ssh://root@kvm2/system detach-device vm1 /dev/stdin --config <<'EOF'\n<interface type='hostdev'",
 		`rsync --sparse --inplace '/var/lib/libvirt/images/it'\''s vm1.qcow2' 'root@kvm2:/var/lib/libvirt/images/it'\''s vm1.qcow2'`,
 	)
+	if want := "<source><address type='pci' domain='0x0000' bus='0x41' slot='0x02' function='0x1'/></source>\n  <vlan><tag id='7'/></vlan>\n  <address type='pci' domain='0x0000' bus='0x05' slot='0x00' function='0x0'/>\n</interface>"; len(m.Ways[0].XML) != 1 || !strings.Contains(m.Ways[0].XML[0], want) {
+		t.Errorf("%v", m.Ways[0].XML)
+	}
 	for _, w := range m.Ways {
 		for n, s := range w.Steps {
 			if len(s.Commands) == 0 || s.On == "" || s.Undo == nil {
@@ -170,7 +172,7 @@ func TestMigrateTakesAnotherFunction(t *testing.T) {
 	if missing := m.Missing(); len(missing) != 1 || !strings.Contains(missing[0].What, "a free virtual function") {
 		t.Errorf("%+v", missing)
 	}
-	wantsLines(t, m, "mpps sriov assign vm1 --pf eno1 --mac 52:54:00:00:00:02 --vlan 7 --rate 500")
+	wantsLines(t, m, "mpps sriov assign vm1 --pf eno1 --mac 52:54:00:00:00:02 --vlan 7 --rate 500 --live")
 }
 
 // TestMigrateChecks finds what the other host lacks, one thing at a time.
@@ -229,11 +231,17 @@ func TestMigrateForms(t *testing.T) {
 	}
 	wantsLines(t, m,
 		"<hostdev mode='subsystem' type='pci' managed='yes'>\n  <source><address type='pci' domain='0x0000' bus='0x41' slot='0x02' function='0x2'/></source>\n</hostdev>",
-		"mpps sriov set eno1/2 mac 52:54:00:00:00:03 vlan 0",
+		"mpps sriov assign vm1 --vf 0000:41:02.2 --as hostdev --mac 52:54:00:00:00:03 --live",
+		"mpps sriov assign vm1 --pf eno1 --network vfs --as network --mac 52:54:00:00:00:04 --live",
 		"virsh detach-interface vm1 network --mac 52:54:00:00:00:04 --config",
-		"<source network='vfs'/>",
-		"--unset hostdev/0000:41:02.2 --set hostdev/0000:41:02.2=managed",
 	)
+}
+
+// TestMigrateOfWhatMppsGave takes a function back by the verb that knows of it.
+func TestMigrateOfWhatMppsGave(t *testing.T) {
+	from, to := hosts()
+	from.Reservations = []facts.Reservation{{PF: "eno1", Index: 1, PCI: "0000:41:02.1", Guest: "vm1", Form: facts.ByInterface, MAC: "52:54:00:00:00:02"}}
+	wantsLines(t, migrationOf(t, from, MigrateAsk{Target: to}), "mpps sriov release vm1 --mac 52:54:00:00:00:02 --live")
 }
 
 // TestMigrateFailover makes a pair, and migrates one that is there.
