@@ -73,6 +73,7 @@ var answers = map[string]any{
 	"sriov-migrate-plan": sriov.Migration{},
 	"lab-up":             labUp{},
 	"sriov-list":         sriov.List{},
+	"sriov-check":        sriov.Check{},
 	"lab-list":           labList{},
 }
 

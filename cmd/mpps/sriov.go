@@ -27,7 +27,7 @@ back, undone by 'mpps rollback'.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand( // in the order of a function's life
-		a.sriovListCommand(),
+		a.sriovCheckCommand(), a.sriovListCommand(),
 		a.sriovCreateCommand(),
 		a.sriovDestroyCommand(),
 		a.sriovSetCommand(),

@@ -28,7 +28,7 @@ var imports = map[string][]string{
 	"site":                       {"setting", "knob"},
 	"plan":                       {"datapath", "setting", "facts", "goal", "knob", "audit", "placement"},
 	"lasting":                    {"datapath", "setting", "facts", "goal", "knob", "plan"},
-	"sriov":                      {"datapath", "setting", "domain", "facts", "goal", "placement", "knob", "plan"},
+	"sriov":                      {"datapath", "setting", "domain", "facts", "goal", "placement", "knob", "audit", "plan"},
 	"journal":                    {"setting", "goal"},
 	"apply":                      {"setting", "facts", "goal", "plan", "lasting", "journal"},
 	"nicctl":                     {},
