@@ -57,8 +57,8 @@ func (s *scrubber) host(h *Host, name string) *Host {
 	s.lasting(&c)
 	c.Readings = make(Readings, len(h.Readings))
 	for a, r := range h.Readings {
-		r.Value, r.Why, r.Verbatim = s.text(r.Value), s.named(s.text(r.Why), h), s.text(r.Verbatim)
-		if a.Kind == setting.File { // the list of values to be put back names guests
+		r.Value, r.Why, r.Verbatim = s.text(r.Value), s.named(s.text(r.Why), h), s.named(s.text(r.Verbatim), h)
+		if a.Kind == setting.File || r.Verbatim != "" { // the list of values to be put back names guests, and so may an interface
 			r.Value = s.named(r.Value, h)
 		}
 		c.Readings[s.address(a)] = r

@@ -12,7 +12,16 @@ import (
 )
 
 // devices reads and writes what running guests have plugged in (setting.DomainDevice): whole interfaces and functions.
-type devices struct{ machine *Machine }
+type devices struct {
+	machine  *Machine
+	patience time.Duration // how long a guest may take to let a device go
+}
+
+// plugger is a libvirt that can plug devices in and out.
+type plugger interface {
+	libvirt
+	device(ctx context.Context, command, guest, text string) error
+}
 
 // letGo is how long a guest may take to let a device go that it was asked for. With PCIe's own hot plug a guest waits five
 // seconds before it begins (PCI Express Base Specification, attention button); one that is still booting, or has no driver for its
@@ -91,7 +100,7 @@ func (d devices) Write(ctx context.Context, a setting.Address, to setting.Readin
 	if err != nil {
 		return fmt.Errorf("%s: %w", a, err)
 	}
-	v, live := asked.(virsh)
+	v, live := asked.(plugger)
 	if !live {
 		return fmt.Errorf("%s: %w", a, errNotLive)
 	}
@@ -127,7 +136,7 @@ func (d devices) Write(ctx context.Context, a setting.Address, to setting.Readin
 }
 
 // plug has libvirt plug a device in.
-func (d devices) plug(ctx context.Context, v virsh, a setting.Address, text string, to setting.Reading) error {
+func (d devices) plug(ctx context.Context, v plugger, a setting.Address, text string, to setting.Reading) error {
 	err := v.device(ctx, "attach-device", a.Object(), text)
 	if err != nil && to.Verbatim != "" && !errors.Is(err, ErrInDoubt) {
 		// Its former place in the guest may be taken by now.
@@ -156,7 +165,7 @@ func (d devices) plug(ctx context.Context, v virsh, a setting.Address, text stri
 
 // unplug has libvirt ask the guest to let a device go, and waits until it has. virsh waits for five seconds at the most and says
 // nothing where the guest does not answer (src/qemu/qemu_hotplug.c, qemuDomainWaitForDeviceRemoval).
-func (d devices) unplug(ctx context.Context, v virsh, a setting.Address) error {
+func (d devices) unplug(ctx context.Context, v plugger, a setting.Address) error {
 	if status, err := d.machine.read(runningFolder + "/" + a.Object() + ".xml"); err == nil {
 		if state, _ := parseStatus(status); state == "paused" || state == "pmsuspended" {
 			return fmt.Errorf("%s: the guest is %s: it cannot let a device go before it runs on", a, state)
@@ -188,8 +197,8 @@ func (d devices) unplug(ctx context.Context, v virsh, a setting.Address) error {
 				return nil
 			}
 		}
-		if time.Since(began) > letGo {
-			return fmt.Errorf("%s: %w: %w", a, ErrInDoubt, &Held{Guest: a.Object(), Device: a.Rest(), After: letGo})
+		if time.Since(began) > d.patience {
+			return fmt.Errorf("%s: %w: %w", a, ErrInDoubt, &Held{Guest: a.Object(), Device: a.Rest(), After: d.patience})
 		}
 		select {
 		case <-ctx.Done():

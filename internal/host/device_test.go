@@ -1,8 +1,13 @@
 package host
 
 import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"mpps/internal/facts"
 	"mpps/internal/setting"
@@ -151,5 +156,98 @@ func TestNetworksOfLibvirt(t *testing.T) {
 	}
 	if err := (virtNetworks{m}).free(t.Context(), "default"); err != nil {
 		t.Errorf("a network that nobody uses: %v", err)
+	}
+}
+
+// handed is a libvirt that is asked to plug devices in and out, of a recorded tree.
+type handed struct {
+	libvirt
+	does  func(command, text string) error
+	asked []string
+}
+
+func (h *handed) device(_ context.Context, command, guest, text string) error {
+	h.asked = append(h.asked, command+" "+guest+" "+text)
+	return h.does(command, text)
+}
+
+// TestUnplugWaits until the guest has let a device go, and says so where it does not.
+func TestUnplugWaits(t *testing.T) {
+	const status = "run/libvirt/qemu/pooled.xml"
+	a := setting.Of(setting.DomainDevice, "pooled", "interface/52:54:00:aa:00:02@transient")
+	for name, c := range map[string]struct {
+		does    func(m *Machine) error
+		problem string
+		doubt   bool
+	}{
+		"let go a moment later": {does: func(m *Machine) error {
+			text, err := m.read(status)
+			from, to := strings.LastIndex(text, "    <interface"), strings.LastIndex(text, "  </devices>")
+			time.AfterFunc(2*poll/3, func() { _ = os.WriteFile(filepath.Join(m.path, status), []byte(text[:from]+text[to:]), 0o600) })
+			return err
+		}},
+		"shut down meanwhile": {does: func(m *Machine) error { return os.Remove(filepath.Join(m.path, status)) }},
+		"kept":                {does: func(*Machine) error { return nil }, problem: "still has it after 900ms", doubt: true},
+		"refused":             {does: func(*Machine) error { return errors.New("device not found") }, problem: "device not found"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := pooledHost(t)
+			v := &handed{libvirt: libvirtFiles{m}, does: func(string, string) error { return c.does(m) }}
+			err := devices{m, 3 * poll}.unplug(t.Context(), v, a)
+			if (err == nil) != (c.problem == "") || err != nil && !strings.Contains(err.Error(), c.problem) || errors.Is(err, ErrInDoubt) != c.doubt {
+				t.Errorf("%v, expected %q", err, c.problem)
+			}
+			if len(v.asked) != 1 || !strings.HasPrefix(v.asked[0], "detach-device pooled <interface type='hostdev' managed='yes'>") || !strings.Contains(v.asked[0], "function='0x3'") {
+				t.Errorf("libvirt was asked %q", v.asked)
+			}
+		})
+	}
+	m := pooledHost(t)
+	text, err := m.read(status)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(m.path, status), []byte(strings.Replace(text, "state='running'", "state='paused'", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	v := &handed{libvirt: libvirtFiles{m}}
+	if err := (devices{m, time.Second}).unplug(t.Context(), v, a); err == nil || !strings.Contains(err.Error(), "is paused") || len(v.asked) != 0 {
+		t.Errorf("of a paused guest: %v, asked %q", err, v.asked)
+	}
+}
+
+// TestPlugFindsAnotherPlace where the former one in the guest is taken.
+func TestPlugFindsAnotherPlace(t *testing.T) {
+	m := pooledHost(t)
+	const status = "run/libvirt/qemu/pooled.xml"
+	a := setting.Of(setting.DomainDevice, "pooled", "hostdev/0000:01:10.5")
+	const element = "<hostdev mode='subsystem' type='pci' managed='yes'><source><address domain='0x0000' bus='0x01' slot='0x10' function='0x5'/></source>"
+	was := setting.Value("managed")
+	was.Verbatim = "0 " + element + "<address type='pci' domain='0x0000' bus='0x07' slot='0x00' function='0x0'/></hostdev>"
+	v := &handed{libvirt: libvirtFiles{m}}
+	v.does = func(_, text string) error {
+		if strings.Contains(text, "bus='0x07'") {
+			return errors.New("Attempted double use of PCI Address 0000:07:00.0")
+		}
+		now, err := m.read(status)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(m.path, status), []byte(strings.Replace(now, "  </devices>", text+"\n  </devices>", 1)), 0o600)
+	}
+	doc, err := m.runningDocument(t.Context(), "pooled")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := doc.Device(a.Rest(), was.Value, was.Verbatim)
+	if err != nil || text != was.Verbatim[2:] {
+		t.Fatalf("%v: %s", err, text)
+	}
+	if err := (devices{m, time.Second}).plug(t.Context(), v, a, text, was); err != nil || len(v.asked) != 2 {
+		t.Errorf("%v, libvirt was asked %q", err, v.asked)
+	}
+	if found := m.Mechanisms().Read(t.Context(), a); found.Value != "managed" {
+		t.Errorf("it runs with %s", found)
 	}
 }

@@ -32,7 +32,7 @@ func (m *Machine) Mechanisms() setting.Mechanisms {
 		setting.Directory:      directories{m},
 		setting.Unit:           unit{m},
 		setting.Domain:         domains{m},
-		setting.DomainDevice:   devices{m},
+		setting.DomainDevice:   devices{m, letGo},
 		setting.VirtNetwork:    virtNetworks{m},
 		setting.ThreadAffinity: threads,
 		setting.DomainLive:     livePins{m, threads},
