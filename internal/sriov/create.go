@@ -95,6 +95,9 @@ func Create(h *facts.Host, ask CreateAsk) ([]plan.Change, []Note, error) {
 	}
 	forget := ask.Persist == ByNoOne
 	if ask.NoHostDriver {
+		if h.Readings.At(setting.AutoProbe(n.Name)).State == setting.Absent { // drivers/pci/pci-sysfs.c, Linux 4.12
+			return nil, nil, &Refused{Why: "this kernel has no sriov_drivers_autoprobe (Linux 4.12 has)", Advice: "use --blacklist"}
+		}
 		b.add(plan.Change{Forget: forget}, "sriov.autoprobe", "Drivers of the host do not look for virtual functions", setting.AutoProbe(n.Name), setting.Exact("0"), goal.None, "the functions are for guests")
 		if n.SRIOV.Enabled == ask.Count && n.SRIOV.AutoProbe {
 			notes = append(notes, Note{"host-driver", fmt.Sprintf("functions that %s has now keep the driver that they have", n.Name), "destroy and create them to have them without"})
@@ -105,6 +108,7 @@ func Create(h *facts.Host, ask CreateAsk) ([]plan.Change, []Note, error) {
 	}
 	b.add(plan.Change{Forget: forget, Kept: kept}, "sriov.count", "Virtual functions of "+n.Name, setting.Of(setting.VFCount, n.Name), setting.Exact(strconv.Itoa(ask.Count)), b.risk(goal.Blip), "asked for by name")
 	b.unreserve(ask.Count)
+	notes = append(notes, b.others()...)
 	return b.done(notes)
 }
 
@@ -258,6 +262,20 @@ func (b *builder) folder(name string) {
 	if b.h.Readings.At(at).State == setting.Absent {
 		b.add(plan.Change{}, "sriov.directory", "Directory /"+name, at, setting.Any("present", "shared"), goal.None, "a file of mpps needs it")
 	}
+}
+
+// others notes what else makes functions of this NIC at boot: who is last wins.
+func (b *builder) others() []Note {
+	if b.h.Housekeeping == nil {
+		return nil
+	}
+	var all []Note
+	for _, f := range b.h.Housekeeping.VFFiles {
+		if f.Device == b.nic.Name && !strings.Contains(f.Path, "mpps") {
+			all = append(all, Note{"made-twice", f.Path + " makes functions of " + f.Device + " at boot too", "one of the two is enough: remove it, or use --persist none"})
+		}
+	}
+	return all
 }
 
 // unreserve takes out the reservations of functions that will not be there; those of the others stay.

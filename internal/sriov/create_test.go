@@ -95,6 +95,8 @@ func TestCreateRefuses(t *testing.T) {
 		"old systemd":    {nil, CreateAsk{PF: "eth0", Count: 5, Persist: ByLink, Link: LinkFile{Systemd: 249}}, "systemd 249: .link files make virtual functions from version 251 on"},
 		"another .link": {nil, CreateAsk{PF: "eth0", Count: 5, Persist: ByLink, Link: LinkFile{Systemd: 257, Path: "pci-0000:01:00.0", File: "/etc/systemd/network/10-lan.link"}},
 			"eth0 is set up by /etc/systemd/network/10-lan.link"},
+		"an old kernel": {func(h *facts.Host) { h.Readings[setting.AutoProbe("eth0")] = setting.Missing("there is none") },
+			CreateAsk{PF: "eth0", Count: 5, NoHostDriver: true}, "no sriov_drivers_autoprobe"},
 		"not readable": {func(h *facts.Host) { h.Readings[setting.Of(setting.VFCount, "eth0")] = setting.CouldNotTell("broken") }, CreateAsk{PF: "eth0", Count: 5}, "broken"},
 	} {
 		h := cardHost()
@@ -133,6 +135,11 @@ func TestCreateNotes(t *testing.T) {
 	if err != nil || len(notes) != 2 || !strings.Contains(notes[0].Text, "guest off is defined with function 3") || !strings.Contains(notes[1].Text, "network fast") {
 		t.Errorf("%v: %+v", err, notes)
 	}
+	h.Housekeeping = &facts.Housekeeping{VFFiles: []facts.VFFile{{Path: "/etc/rc.local", Device: "eth0"}, {Path: "/var/lib/mpps/desired.json", Device: "eth0"}}}
+	if _, notes, _ = Create(h, CreateAsk{PF: "eth0", Count: 2}); len(notes) != 3 || !strings.Contains(notes[2].Text, "/etc/rc.local") {
+		t.Errorf("made by somebody else too: %+v", notes)
+	}
+	h.Housekeeping = nil
 	if _, notes, _ = Create(h, CreateAsk{PF: "eth0", Count: 7}); len(notes) != 1 {
 		t.Errorf("where all functions are there again: %+v", notes)
 	}
