@@ -31,6 +31,8 @@ back, undone by 'mpps rollback'.`,
 		a.sriovCreateCommand(),
 		a.sriovDestroyCommand(),
 		a.sriovSetCommand(),
+		a.sriovAssignCommand(),
+		a.sriovReleaseCommand(),
 		a.sriovGuestCommand(),
 		a.sriovMigratePlanCommand(),
 	)

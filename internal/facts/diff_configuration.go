@@ -36,7 +36,7 @@ func configuration(h *Host) *Host {
 	}
 	c.VFs = slices.Clone(h.VFs)
 	for i := range c.VFs {
-		c.VFs[i].Traffic = nil
+		c.VFs[i].Traffic, c.VFs[i].Holder = nil, ""
 	}
 	c.Passthrough = stillPassthrough(h.Passthrough)
 	c.Bridges = slices.Clone(h.Bridges)

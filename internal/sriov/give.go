@@ -1,0 +1,145 @@
+package sriov
+
+import (
+	"fmt"
+
+	"mpps/internal/facts"
+	"mpps/internal/goal"
+	"mpps/internal/plan"
+	"mpps/internal/setting"
+)
+
+// Addresses lists what must be read before Changes.
+func (g *Gift) Addresses() []setting.Address {
+	all := []setting.Address{g.reservation().Address(), g.place(setting.Domain)}
+	if g.Form == facts.ByNetwork {
+		all = append(all, g.network("definition"), g.network("active"), g.network("autostart"))
+	}
+	for _, v := range g.values {
+		all = append(all, g.attribute(v.Attribute))
+	}
+	if g.plugged() {
+		all = append(all, g.place(setting.DomainDevice))
+	}
+	return all
+}
+
+// plugged tells whether the guest gets it while it runs.
+func (g *Gift) plugged() bool { return g.wish.Live && g.guest.Active() }
+
+// place is where the device stands in the guest's definition, or in what it runs with.
+func (g *Gift) place(kind setting.Kind) setting.Address {
+	if g.Form == facts.ByHostdev {
+		return setting.Of(kind, g.Guest, "hostdev", g.PCI)
+	}
+	return setting.Of(kind, g.Guest, "interface", g.MAC)
+}
+
+func (g *Gift) network(what string) setting.Address {
+	return setting.Of(setting.VirtNetwork, g.Network, what)
+}
+
+func (g *Gift) attribute(name string) setting.Address {
+	return attribute(&facts.VF{PF: g.PF, Index: g.Index}, name)
+}
+
+// device is what stands there.
+func (g *Gift) device() string {
+	vlan := ""
+	if v := g.wish.asked("vlan"); v != "" && v != "0" {
+		vlan = " vlan=" + v
+	}
+	switch g.Form {
+	case facts.ByHostdev:
+		return "managed"
+	case facts.ByNetwork:
+		return "network=" + g.Network + " model=virtio" + vlan // libvirt takes no notice of the model where it hands out a function
+	}
+	return "hostdev pci=" + g.PCI + " managed=yes" + vlan
+}
+
+// Changes are what is changed to give the guest its function, in this order: it is reserved, so that nobody else takes it; set;
+// put into the definition, and plugged in where that is asked for. The readings of the host must hold Addresses.
+func (g *Gift) Changes(h *facts.Host) ([]plan.Change, error) {
+	var all []plan.Change
+	add := func(id, title string, a setting.Address, to string, risk goal.Risk, because string) error {
+		c, err := change(h, id, title, a, setting.Exact(to), risk, because)
+		if a.Kind == setting.Domain {
+			if c.Needs = restart(g.guest); g.plugged() {
+				c.Needs = ""
+			}
+		}
+		all = append(all, c)
+		return err
+	}
+	reservation, err := g.reserve(h)
+	if err != nil {
+		return nil, err
+	}
+	if err := add("sriov.reserve", "Whose the virtual function is", g.reservation().Address(), reservation, goal.None, "nobody else is given it from now on"); err != nil {
+		return nil, err
+	}
+	if g.Form == facts.ByNetwork {
+		if err := g.makePool(h, add); err != nil {
+			return nil, err
+		}
+	}
+	for _, v := range g.values {
+		k := knobs[v.Attribute]
+		if g.wish.asked(v.Attribute) == "" {
+			k.risk = goal.None // nobody has it
+			if found := h.Readings.At(g.attribute(v.Attribute)); v.Attribute != "mac" && (found.State != setting.Known || found.Value == v.Value) {
+				continue // as it should be, or nothing that the driver tells
+			}
+		}
+		if err := add(k.id, k.title, g.attribute(v.Attribute), v.Value, k.risk, v.because); err != nil {
+			return nil, err
+		}
+	}
+	if err := add("sriov.attach", "The guest's definition has the virtual function", g.place(setting.Domain), g.device(), goal.GuestRestart, "asked for by name"); err != nil {
+		return nil, err
+	}
+	if g.plugged() {
+		if err := add("sriov.plug", "The running guest has the virtual function", g.place(setting.DomainDevice), g.device(), goal.None, "asked for with --live"); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// reserve is the file of reservations with this one in it.
+func (g *Gift) reserve(h *facts.Host) (string, error) {
+	mine := g.reservation()
+	given := []facts.Reservation{}
+	for _, r := range h.Reservations {
+		if r.Address() == mine.Address() && g.Form == facts.ByNetwork {
+			given = append(given, r)
+		}
+	}
+	found := h.Readings.At(mine.Address())
+	switch {
+	case found.State == setting.Unknown:
+		return "", refuse("see to the file, then try again", "/%s cannot be read: %s", mine.Address().Path, found.Why)
+	case found.State == setting.Known && (len(given) == 0 || found.Value != facts.ReservationText(given)):
+		return "", refuse("'mpps sriov check' tells what it means; 'mpps sriov release --vf' takes it away", "/%s stands in the way of giving away %s", mine.Address().Path, g.title())
+	}
+	return facts.ReservationText(append(given, mine)), nil
+}
+
+// makePool defines the network, starts it now and with libvirt.
+func (g *Gift) makePool(h *facts.Host, add func(id, title string, a setting.Address, to string, risk goal.Risk, because string) error) error {
+	if g.pool == nil {
+		found := h.Readings.At(g.network("definition"))
+		if found.State != setting.Absent {
+			return refuse("give another name with --network", "libvirt has a network %s that is no pool of virtual functions", g.Network)
+		}
+		err := add("sriov.network", "Pool of virtual functions", g.network("definition"), "hostdev pf="+g.PF+" managed=yes", goal.None, fmt.Sprintf("all functions of %s are its", g.PF))
+		if err != nil {
+			return err
+		}
+	}
+	if err := add("sriov.network", "Pool of virtual functions: active", g.network("active"), "yes", goal.None, "libvirt hands out functions of active networks only"); err != nil {
+		return err
+	}
+	return add("sriov.network", "Pool of virtual functions: at boot", g.network("autostart"), "yes", goal.None, "it comes up with libvirt, after the functions are made")
+}
