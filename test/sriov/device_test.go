@@ -6,9 +6,11 @@ import (
 	"strings"
 	"testing"
 
+	"mpps/internal/datapath"
 	"mpps/internal/domain"
 	"mpps/internal/facts"
 	"mpps/internal/goal"
+	"mpps/internal/knob"
 	"mpps/internal/lab"
 	"mpps/internal/plan"
 	"mpps/internal/setting"
@@ -20,7 +22,8 @@ func (s *scene) apply(code int, changes ...plan.Change) (tx, said string) {
 	h := answer[facts.Host](s, 0, "inspect")
 	for i := range changes {
 		c := &changes[i]
-		c.ID, c.Risk, c.Because, c.Lasts = "sriov.test", goal.None, "a test wants it", setting.Kinds[c.Address.Kind].Lasts
+		c.ID, c.Title, c.Stage, c.Risk, c.Because = "sriov.test", "Test", datapath.SRIOV, goal.None, "a test wants it"
+		c.Severity, c.Lasts = knob.Info, setting.Kinds[c.Address.Kind].Lasts
 		c.To = c.Want.Target()
 	}
 	var text strings.Builder
