@@ -116,7 +116,7 @@ func function(h, inside *facts.Host, v facts.VF) GuestFunction {
 	if f.Wants != "" && n.Driver != f.Wants {
 		f.Advice = append(f.Advice, fmt.Sprintf("its driver is %s, expected %s", n.Driver, f.Wants))
 	}
-	if n.MAC != v.MAC && v.MAC != zeroMAC && v.MAC != "" {
+	if n.MAC != v.MAC && !facts.NoAddress(v.MAC) {
 		f.Advice = append(f.Advice, fmt.Sprintf("it uses %s inside, and the host gave it %s: the card drops what it sends where spoofchk is on", n.MAC, v.MAC))
 	}
 	for _, irq := range n.IRQs {

@@ -197,7 +197,7 @@ func (p *migration) because() {
 		}
 	}
 	p.Why = fmt.Sprintf("live migration is refused by libvirt and QEMU: the state of %s (%s) is in the card and not in QEMU, and vfio-pci cannot read it out or put it into another card",
-		plural(len(p.Functions), "virtual function"), p.functionNames())
+		count(len(p.Functions), "virtual function"), p.functionNames())
 	if able == len(p.Functions) {
 		p.Why = "whether live migration works depends on the driver that holds the function: see the notes; this plan does without"
 	}
@@ -236,11 +236,4 @@ func (f *MigrateVF) String() string {
 // teamed tells whether every function is the transient half of a pair.
 func (p *migration) teamed() bool {
 	return !slices.ContainsFunc(p.Functions, func(f MigrateVF) bool { return f.device.teaming() != "transient" })
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -35,7 +35,7 @@ func (p *migration) checkSource() {
 		p.check(on, judged(g.State == "running"), "the guest runs, so that it can let go of the function", g.State, shellLine("virsh", "resume", g.Name))
 	}
 	if len(p.def.Devices.Folders) > 0 {
-		p.check(on, MigrateUnknown, "no folder of the host is in the guest (virtiofs, 9p)", plural(len(p.def.Devices.Folders), "folder"),
+		p.check(on, MigrateUnknown, "no folder of the host is in the guest (virtiofs, 9p)", count(len(p.def.Devices.Folders), "folder"),
 			"libvirt before 9.7 refuses to migrate with virtiofs, and always with 9p that is mounted: unmount and detach it first")
 	}
 	switch local := p.localDisks(); {
@@ -81,7 +81,7 @@ func (p *migration) disks() string {
 	if len(p.def.Devices.Disks) == 0 {
 		return "it has none"
 	}
-	return plural(len(p.def.Devices.Disks), "disk") + ", none of them a file of this host"
+	return count(len(p.def.Devices.Disks), "disk") + ", none of them a file of this host"
 }
 
 // place finds functions of the other host for the guest's: on a port of the same name where it has a free one, else on the port
@@ -97,8 +97,9 @@ func (p *migration) place() {
 			continue // libvirt takes one at the start
 		}
 		best := facts.VF{}
-		for _, v := range p.ask.Target.VFs {
-			if !freeVF(p.ask.Target, v) || taken[v.PCI] {
+		for j := range p.ask.Target.VFs {
+			v := p.ask.Target.VFs[j]
+			if !freeThere(p.ask.Target, &p.ask.Target.VFs[j]) || taken[v.PCI] {
 				continue
 			}
 			if best.PCI == "" || f.prefers(p.ask.Target, v, best) {
@@ -112,12 +113,8 @@ func (p *migration) place() {
 	}
 }
 
-// freeVF tells whether nobody has a function: no guest, no other user of vfio, and no reservation.
-func freeVF(h *facts.Host, v facts.VF) bool {
-	reserved := slices.ContainsFunc(h.Reservations, func(r facts.Reservation) bool { return r.PCI == v.PCI })
-	defined := slices.ContainsFunc(h.Guests, func(g facts.Guest) bool { return slices.Contains(g.Hostdevs, v.PCI) })
-	return v.Guest == "" && !reserved && !defined && v.Driver != "vfio-pci" && v.Group >= 0
-}
+// freeThere tells whether nobody has a function, and a guest can have it.
+func freeThere(h *facts.Host, v *facts.VF) bool { return Holder(h, v) == "" && unfit(h, v) == nil }
 
 // prefers tells whether one function of the other host suits better than another.
 func (f *MigrateVF) prefers(h *facts.Host, a, b facts.VF) bool {
@@ -138,13 +135,8 @@ func (f *MigrateVF) prefers(h *facts.Host, a, b facts.VF) bool {
 	return rank(a) > rank(b)
 }
 
-func nicOf(h *facts.Host, name string) *facts.NIC {
-	at := slices.IndexFunc(h.NICs, func(n facts.NIC) bool { return n.Name == name })
-	if at < 0 {
-		return nil
-	}
-	return &h.NICs[at]
-}
+// nicOf is the NIC of a name, nil where there is none.
+func nicOf(h *facts.Host, name string) *facts.NIC { return nic(h, name) }
 
 // checkTarget looks at the other host's snapshot, or says what to ask there.
 func (p *migration) checkTarget() {
@@ -225,10 +217,10 @@ func upDown(up bool) string {
 
 func freeOn(h *facts.Host) string {
 	free := 0
-	for _, v := range h.VFs {
-		if freeVF(h, v) {
+	for i := range h.VFs {
+		if freeThere(h, &h.VFs[i]) {
 			free++
 		}
 	}
-	return fmt.Sprintf("%s, %d free", plural(len(h.VFs), "function"), free)
+	return fmt.Sprintf("%s, %d free", count(len(h.VFs), "function"), free)
 }

@@ -1,6 +1,7 @@
 package sriov
 
 import (
+	"cmp"
 	"encoding/xml"
 	"fmt"
 	"slices"
@@ -82,18 +83,11 @@ func (a *pciAddr) pci() string {
 		return ""
 	}
 	part := func(text string) string { return strings.TrimPrefix(strings.TrimSpace(text), "0x") }
-	found, ok := domain.CanonPCI(fmt.Sprintf("%s:%s:%s.%s", orZero(part(a.Domain)), orZero(part(a.Bus)), orZero(part(a.Slot)), orZero(part(a.Function))))
+	found, ok := domain.CanonPCI(fmt.Sprintf("%s:%s:%s.%s", cmp.Or(part(a.Domain), "0"), cmp.Or(part(a.Bus), "0"), cmp.Or(part(a.Slot), "0"), cmp.Or(part(a.Function), "0")))
 	if !ok {
 		return ""
 	}
 	return found
-}
-
-func orZero(text string) string {
-	if text == "" {
-		return "0"
-	}
-	return text
 }
 
 func (d *device) teaming() string {
@@ -132,7 +126,7 @@ func (p *migration) find() {
 		if at >= 0 {
 			f.vf = p.from.VFs[at]
 			f.PF, f.Index = f.vf.PF, f.vf.Index
-			if form == facts.ByHostdev && f.vf.MAC != zeroMAC {
+			if form == facts.ByHostdev && !facts.NoAddress(f.vf.MAC) {
 				f.MAC, f.VLAN = f.vf.MAC, f.vf.VLAN
 			}
 		}
@@ -176,6 +170,3 @@ func (p *migration) find() {
 		p.Notes = append(p.Notes, pci+" is plugged into the running guest and not in its definition")
 	}
 }
-
-// zeroMAC is what the kernel shows of a function that nobody gave an address.
-const zeroMAC = "00:00:00:00:00:00"

@@ -1,6 +1,7 @@
 package sriov
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -152,7 +153,7 @@ func (p *migration) checkFailover(bridge string) {
 			if program.is == "" {
 				state = MigrateUnknown
 			}
-			p.check(on, state, program.name+" "+program.wants+" for a pair", orWord(program.is, "not seen"), shellLine("virsh", "version"))
+			p.check(on, state, program.name+" "+program.wants+" for a pair", cmp.Or(program.is, "not seen"), shellLine("virsh", "version"))
 		}
 		has := slices.ContainsFunc(h.Bridges, func(b facts.Bridge) bool { return b.Name == bridge })
 		p.check(on, judged(has), "bridge "+bridge+" for the standby", there(has), shellLine("ip", "link", "add", bridge, "type", "bridge")+"   # with a port in the function's network")
@@ -161,7 +162,7 @@ func (p *migration) checkFailover(bridge string) {
 	if p.ask.Target != nil {
 		versions(p.To, p.ask.Target)
 	}
-	p.check(p.From, judged(strings.Contains(p.guest.Machine, "q35") || strings.HasPrefix(p.guest.Machine, "virt")), "a machine type with PCI Express (q35)", orWord(p.guest.Machine, "not seen"),
+	p.check(p.From, judged(strings.Contains(p.guest.Machine, "q35") || strings.HasPrefix(p.guest.Machine, "virt")), "a machine type with PCI Express (q35)", cmp.Or(p.guest.Machine, "not seen"),
 		"QEMU takes the primary half on PCI Express only")
 	state, found := MigrateUnknown, "not asked"
 	if p.guest.Inside != nil && p.guest.Inside.Release != "" {

@@ -125,7 +125,7 @@ func (p *migration) attach(f *MigrateVF, live bool) MigrateStep {
 	if f.Form != facts.ByInterface {
 		words = append(words, "--as", f.Form)
 	}
-	if f.MAC != "" && f.MAC != zeroMAC {
+	if !facts.NoAddress(f.MAC) {
 		words = append(words, "--mac", f.MAC)
 	}
 	words = append(words, p.attributes(f)...)

@@ -1,6 +1,7 @@
 package sriov
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -13,21 +14,14 @@ func (p *migration) askTarget() {
 	unseen := "no snapshot of " + p.To
 	p.check(p.To, MigrateUnknown, "everything below, looked at here", unseen,
 		over("mpps snapshot")+" > "+quoted(p.To+".json")+"   # then --to-snapshot "+quoted(p.To+".json"))
-	p.check(p.To, MigrateUnknown, plural(len(p.Functions), "free virtual function")+", IOMMU on", unseen, over("mpps sriov list"))
+	p.check(p.To, MigrateUnknown, count(len(p.Functions), "free virtual function")+", IOMMU on", unseen, over("mpps sriov list"))
 	p.check(p.To, MigrateUnknown, "machine type "+p.guest.Machine, unseen, over("qemu-system-x86_64 -machine help")+" | grep -w "+quoted(p.guest.Machine))
-	p.check(p.To, MigrateUnknown, "a processor that the guest can go on with ("+orWord(p.guest.CPUMode, "the hypervisor's default")+")", unseen,
+	p.check(p.To, MigrateUnknown, "a processor that the guest can go on with ("+cmp.Or(p.guest.CPUMode, "the hypervisor's default")+")", unseen,
 		p.compare())
-	p.check(p.To, MigrateUnknown, gib(p.guest.Memory)+" of memory"+pages(p.guest), unseen, over("numactl -H"))
+	p.check(p.To, MigrateUnknown, size(p.guest.Memory)+" of memory"+pages(p.guest), unseen, over("numactl -H"))
 	for _, bridge := range p.bridges() {
 		p.check(p.To, MigrateUnknown, "bridge "+bridge+" of the guest's other NICs", unseen, over("ip link show "+bridge))
 	}
-}
-
-func orWord(text, other string) string {
-	if text == "" {
-		return other
-	}
-	return text
 }
 
 func pages(g *facts.Guest) string {
@@ -37,19 +31,12 @@ func pages(g *facts.Guest) string {
 	return ""
 }
 
-func gib(bytes uint64) string {
-	if bytes < 1<<30 {
-		return fmt.Sprintf("%d MiB", bytes>>20)
-	}
-	return strings.TrimSuffix(fmt.Sprintf("%.1f", float64(bytes)/(1<<30)), ".0") + " GiB"
-}
-
 // checkHost wants programs that are no older, a processor of the same kind, CPUs and memory.
 func (p *migration) checkHost(h *facts.Host) {
 	on, g := p.To, p.guest
 	for _, program := range []struct{ name, here, there string }{{"QEMU", p.from.KVM.QEMU, h.KVM.QEMU}, {"libvirt", p.from.KVM.Libvirt, h.KVM.Libvirt}} {
 		if program.here == "" || program.there == "" {
-			p.check(on, MigrateUnknown, program.name+" is no older than here", fmt.Sprintf("here %s, there %s", orWord(program.here, "not seen"), orWord(program.there, "not seen")),
+			p.check(on, MigrateUnknown, program.name+" is no older than here", fmt.Sprintf("here %s, there %s", cmp.Or(program.here, "not seen"), cmp.Or(program.there, "not seen")),
 				shellLine("virsh", "-c", p.address(), "version"))
 			continue
 		}
@@ -69,7 +56,7 @@ func (p *migration) checkHost(h *facts.Host) {
 	for _, pin := range g.Pins {
 		pinned += len(pin.Minus(online))
 	}
-	p.check(on, judged(len(online) >= g.VCPUs && pinned == 0), fmt.Sprintf("%s, and the CPUs that it is pinned to", plural(g.VCPUs, "vCPU")),
+	p.check(on, judged(len(online) >= g.VCPUs && pinned == 0), fmt.Sprintf("%s, and the CPUs that it is pinned to", count(g.VCPUs, "vCPU")),
 		fmt.Sprintf("CPUs %s, %d of the pinned ones not there", online, pinned), "with --xml and --persistent-xml 'virsh migrate' takes other pins: virsh dumpxml --migratable "+quoted(g.Name)+" | mpps domain tune - --vcpupin LIST -o FILE")
 	p.checkMemory(h)
 }
@@ -96,8 +83,8 @@ func (p *migration) compare() string {
 // checkProcessor compares the processors: a guest with host-passthrough goes on only with the very same.
 func (p *migration) checkProcessor(h *facts.Host) {
 	here, there := p.from.Topology.Model, h.Topology.Model
-	found := fmt.Sprintf("here %s, there %s", orWord(here, "not seen"), orWord(there, "not seen"))
-	what := "a processor that the guest can go on with (" + orWord(p.guest.CPUMode, "the hypervisor's default") + ")"
+	found := fmt.Sprintf("here %s, there %s", cmp.Or(here, "not seen"), cmp.Or(there, "not seen"))
+	what := "a processor that the guest can go on with (" + cmp.Or(p.guest.CPUMode, "the hypervisor's default") + ")"
 	compare := p.compare()
 	state := MigrateUnknown
 	switch {
@@ -137,10 +124,10 @@ func (p *migration) checkMemory(h *facts.Host) {
 			missing = append(missing, fmt.Sprint(id))
 		}
 	}
-	found := fmt.Sprintf("%s free on nodes %s", gib(free), strings.Join(nodes, ","))
+	found := fmt.Sprintf("%s free on nodes %s", size(free), strings.Join(nodes, ","))
 	if len(missing) > 0 {
 		found += ", no node " + strings.Join(missing, ",")
 	}
-	p.check(p.To, judged(free >= p.guest.Memory && len(missing) == 0), gib(p.guest.Memory)+" of memory"+pages(p.guest)+", all of which an attached function pins", found,
+	p.check(p.To, judged(free >= p.guest.Memory && len(missing) == 0), size(p.guest.Memory)+" of memory"+pages(p.guest)+", all of which an attached function pins", found,
 		shellLine("ssh", "root@"+p.To, "numactl -H"))
 }

@@ -51,7 +51,7 @@ func hosts() (from, to *facts.Host) {
 		h.NICs = []facts.NIC{{Name: "eno1", Driver: "ixgbe", Up: true, Carrier: "up", Speed: 10000, SRIOV: &facts.SRIOV{Total: 63, Enabled: 4}}}
 		h.Bridges = []facts.Bridge{{Name: "br0"}}
 		for i, pci := range []string{"0000:41:02.0", "0000:41:02.1", "0000:41:02.2", "0000:41:02.3"} {
-			h.VFs = append(h.VFs, facts.VF{PF: "eno1", Index: i, PCI: pci, Group: 30 + i, Driver: "ixgbevf", MAC: zeroMAC, SpoofCheck: true, LinkState: "auto"})
+			h.VFs = append(h.VFs, facts.VF{PF: "eno1", Index: i, PCI: pci, Group: 30 + i, Driver: "ixgbevf", MAC: facts.NoMAC, SpoofCheck: true, LinkState: "auto"})
 		}
 		return h
 	}
@@ -152,10 +152,10 @@ func TestMigrateIsPlanned(t *testing.T) {
 // one of another.
 func TestMigrateTakesAnotherFunction(t *testing.T) {
 	from, to := hosts()
-	to.VFs[1].Guest = "third"
+	to.VFs[1].Holder = "process 7"
 	to.Reservations = []facts.Reservation{{PCI: "0000:41:02.2", Guest: "fourth"}}
 	to.NICs = append(to.NICs, facts.NIC{Name: "eno2", Driver: "i40e", Up: true, Carrier: "up", Speed: 40000})
-	to.VFs = append([]facts.VF{{PF: "eno2", Index: 0, PCI: "0000:21:02.0", Group: 9, MAC: zeroMAC}}, to.VFs...)
+	to.VFs = append([]facts.VF{{PF: "eno2", Index: 0, PCI: "0000:21:02.0", Group: 9, MAC: facts.NoMAC}}, to.VFs...)
 	if f := migrationOf(t, from, MigrateAsk{Target: to}).Functions[0]; f.Target != "0000:41:02.3" {
 		t.Errorf("%+v", f)
 	}
@@ -247,7 +247,7 @@ func TestMigrateOfWhatMppsGave(t *testing.T) {
 // TestMigrateFailover makes a pair, and migrates one that is there.
 func TestMigrateFailover(t *testing.T) {
 	from, to := hosts()
-	to.VFs[1].Guest = "third"
+	to.VFs[1].Holder = "process 7"
 	m := migrationOf(t, from, MigrateAsk{Target: to, Failover: true})
 	if len(m.Ways) != 1 || m.Ways[0].Name != "failover" || len(m.Ways[0].XML) != 1 || len(m.Missing()) > 0 {
 		t.Fatalf("%+v", m)
