@@ -216,6 +216,9 @@ func (a *app) apply(ctx context.Context, p *plan.Plan, m *machine, o apply.Optio
 		Verb: "apply", Host: m.facts.Name, Result: result, Warnings: append(a.notes, afterwards(p, result)...),
 		Text: func(t *report.Text) { report.Applied(t, result, o.DryRun, a.verbose) },
 	}
+	if m.act != nil {
+		answer.Warnings = append(answer.Warnings, m.act(ctx)...)
+	}
 	if err := a.out.Answer(answer); err != nil {
 		return err
 	}

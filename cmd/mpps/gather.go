@@ -24,6 +24,7 @@ type machine struct {
 	mechanisms setting.Mechanisms
 	site       *site.File // nil where there is none, or where a snapshot is looked at
 	close      func() error
+	act        func(context.Context) []report.Warning // behind the changes, where it is set
 }
 
 // gather takes the facts of the machine below --root, or reads them from a snapshot file. It looks inside no guest.

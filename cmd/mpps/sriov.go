@@ -11,6 +11,7 @@ import (
 	"mpps/internal/host"
 	"mpps/internal/lasting"
 	"mpps/internal/plan"
+	"mpps/internal/report"
 	"mpps/internal/setting"
 )
 
@@ -33,6 +34,7 @@ back, undone by 'mpps rollback'.`,
 		a.sriovSetCommand(),
 		a.sriovAssignCommand(),
 		a.sriovReleaseCommand(),
+		a.sriovResetCommand(),
 		a.sriovGuestCommand(),
 		a.sriovMigratePlanCommand(),
 	)
@@ -45,6 +47,11 @@ type sriovWish func(h *facts.Host, read func(...setting.Address)) ([]plan.Change
 
 // carryOut makes the changes of a verb on this host, with what makes them last, as a plan like any other.
 func (a *app) carryOut(ctx context.Context, g goal.Goal, wish sriovWish, o apply.Options, detailed bool) error {
+	return a.carryOutAnd(ctx, g, wish, o, detailed, nil)
+}
+
+// carryOutAnd is carryOut with an act behind the changes that is no value: what became of it stands in the answer.
+func (a *app) carryOutAnd(ctx context.Context, g goal.Goal, wish sriovWish, o apply.Options, detailed bool, act func(context.Context, *host.Machine) []report.Warning) error {
 	m, err := host.Open(a.root)
 	if err != nil {
 		return failed(err, "--root takes a directory that holds proc/ and sys/ of a machine")
@@ -79,7 +86,11 @@ func (a *app) carryOut(ctx context.Context, g goal.Goal, wish sriovWish, o apply
 			o.Beside = append(o.Beside, attributes(h, c.Address.Path)...)
 		}
 	}
-	return a.apply(ctx, p, &machine{facts: h, mechanisms: mechanisms}, o, detailed)
+	in := &machine{facts: h, mechanisms: mechanisms}
+	if act != nil {
+		in.act = func(ctx context.Context) []report.Warning { return act(ctx, m) }
+	}
+	return a.apply(ctx, p, in, o, detailed)
 }
 
 // confirmByRisk asks for a confirmation where a change can cut the path that the operator came by.

@@ -52,7 +52,7 @@ var slow = map[setting.Kind]time.Duration{
 	setting.DomainDevice: 100 * time.Second, // a guest may take its time to let a device go
 	setting.VirtNetwork:  time.Minute,
 	setting.VFCount:      3 * time.Minute, // 63 functions take 10 s on a host with nothing else to do, and then they are waited for
-	setting.NICRing:      30 * time.Second, setting.NICChannels: 30 * time.Second, setting.Inside: 30 * time.Second,
+	setting.NICRing:      30 * time.Second, setting.NICChannels: 30 * time.Second, setting.Inside: 30 * time.Second, setting.PCIDriver: 30 * time.Second,
 }
 
 func (e *Engine) deadline(a setting.Address) time.Duration {

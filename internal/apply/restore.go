@@ -37,11 +37,11 @@ func window(object string, a setting.Address) time.Duration {
 type standing int
 
 const (
-	fresh  standing = iota // not looked at yet
-	met                    // as wanted
-	away                   // its object is not there, or it is lent
-	byHand                 // changed by somebody
-	refusing               // reset, and what it belongs to does not take it now
+	fresh    standing = iota // not looked at yet
+	met                      // as wanted
+	away                     // its object is not there, or it is lent
+	byHand                   // changed by somebody
+	refusing                 // reset, and what it belongs to does not take it now
 )
 
 // desired is one value with what is known of it.

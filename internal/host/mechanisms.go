@@ -48,6 +48,7 @@ func (m *Machine) Mechanisms() setting.Mechanisms {
 		setting.VFAttr:         vfAttr{m},
 		setting.VFCount:        vfCount{m: m},
 		setting.NICState:       nicState{m},
+		setting.PCIDriver:      pciDriver{m},
 		setting.Inside:         insideValue{m: m},
 	}
 }

@@ -105,6 +105,7 @@ var Kinds = map[Kind]KindInfo{
 	VFAttr:         {What: "attribute of a virtual function", Canonical: canonicalVF, Lasts: UntilVFsRemade},
 	VFCount:        {What: "number of virtual functions", Canonical: canonicalVFCount, Lasts: UntilReboot},
 	NICState:       {What: "state of a network device", Canonical: canonicalWord("up", "down"), Lasts: UntilReboot},
+	PCIDriver:      {What: "driver of a device", Canonical: canonicalDriver, Lasts: UntilDeviceGone},
 	KernelArg:      {What: "kernel argument", Canonical: canonicalArgument, Lasts: InBootLoader, CanAbsent: true},
 	BootKernel:     {What: "kernel that is booted by default", Canonical: canonicalFields, Lasts: InBootLoader},
 	File:           {What: "file", Canonical: canonicalFile, Lasts: AcrossReboot, CanAbsent: true},

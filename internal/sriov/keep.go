@@ -16,10 +16,10 @@ import (
 // Upkeep is what is known beside the host when guests came or went a moment ago.
 type Upkeep struct {
 	Kept    map[setting.Address]string // attributes that mpps puts back, not this rule → the guest that they were set for, empty: whoever has the function
-	Made    map[string]bool          // physical functions whose functions mpps makes
-	Started map[string]bool          // guests that have just started
-	Left    map[string]string        // PCI address of a function → guest that has just stopped or been undefined with it
-	Defined map[string]bool          // guests of reservations that are still defined
+	Made    map[string]bool            // physical functions whose functions mpps makes
+	Started map[string]bool            // guests that have just started
+	Left    map[string]string          // PCI address of a function → guest that has just stopped or been undefined with it
+	Defined map[string]bool            // guests of reservations that are still defined
 }
 
 // Due is one attribute that is to be written now.
