@@ -376,8 +376,7 @@ func wordOf(v, key string) string {
 
 // Within tells whether a path is another, or a part of the whole element that the other one is.
 func Within(path, whole string) bool {
-	element, _, _ := strings.Cut(whole, "@")
-	return path == whole || IsDevice(whole) && strings.HasPrefix(path, element+"/")
+	return path == whole || IsDevice(whole) && strings.HasPrefix(path, whole+"/")
 }
 
 // IsDevice tells whether a path names a whole element that can be plugged into a running guest: interface/MAC or hostdev/PCI.

@@ -248,6 +248,37 @@ func TestWholeInterfaceRefuses(t *testing.T) {
 	}
 }
 
+// TestHalvesOfAPair are told apart in paths, whether one of them is there or both.
+func TestHalvesOfAPair(t *testing.T) {
+	both, one := parse(t, withDevices(standbyNIC+primaryNIC)), parse(t, withDevices(standbyNIC))
+	const queues = "interface/" + pair + "@persistent/driver.queues"
+	for name, d := range map[string]*Doc{"both": both, "one": one} {
+		if v, _, err := d.Get(queues); v != "2" || err != nil {
+			t.Errorf("%s: %q, %v", name, v, err)
+		}
+	}
+	if v, _, err := one.Get("interface/" + pair + "/driver.queues"); v != "2" || err != nil {
+		t.Errorf("without the half: %q, %v", v, err)
+	}
+	if _, _, err := both.Get("interface/" + pair + "/driver.queues"); err == nil || !strings.Contains(hint(err), "@persistent") {
+		t.Errorf("either half was meant: %v (%s)", err, hint(err))
+	}
+	if n := both.Guest().Interfaces[1]; n.Path != "interface/"+pair+"@transient" || n.PCI != "0000:01:10.2" || n.Persistent != "ua-backup0" {
+		t.Errorf("%+v", n)
+	}
+	whole := "interface/" + pair + "@transient"
+	var found []string
+	for _, d := range Pending(one, both) {
+		if !Within(d.Path, whole) && d.Path != "interface/1/mac" { // by its index: the address is its value
+			t.Errorf("waits: %+v", d)
+		}
+		found = append(found, d.Path)
+	}
+	if len(found) < 3 || Within(queues, whole) || !Within(whole, whole) || !Within("interface/"+pair+"/vlan", "interface/"+pair) || Within("vcpupin/0", "vcpupin") {
+		t.Errorf("parts of %s: %v", whole, found)
+	}
+}
+
 func TestWholeInterfaceNeedsVersions(t *testing.T) {
 	d := parse(t, withDevices(""))
 	for _, c := range []struct{ value, libvirt, qemu, problem string }{

@@ -79,6 +79,14 @@ type Interface struct {
 	Alias       string `json:"alias,omitempty"`    // the name that its definition gives it, ua-…
 }
 
+// Key names it in the paths of its guest's definition: the MAC address, of a half of a failover pair with which one it is.
+func (i *Interface) Key() string {
+	if i.Teaming != "" {
+		return i.MAC + "@" + i.Teaming
+	}
+	return i.MAC
+}
+
 // Thread is one thread of a guest.
 type Thread struct {
 	TID      int            `json:"tid"`
