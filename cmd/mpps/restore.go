@@ -159,7 +159,7 @@ func translate(ctx context.Context, in <-chan host.Event) <-chan apply.Event {
 		defer close(out)
 		for e := range in {
 			select {
-			case out <- apply.Event{Object: e.Object, Anew: e.Anew, Carrier: e.Carrier, Guest: apply.GuestChange(e.Guest)}:
+			case out <- apply.Event{Object: e.Object, Anew: e.Anew, Carrier: e.Carrier, Function: e.Function, Guest: apply.GuestChange(e.Guest)}:
 			case <-ctx.Done():
 				return
 			}

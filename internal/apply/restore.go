@@ -173,6 +173,17 @@ func (r *Restorer) Link(object string, now time.Time) (concerned int) {
 	return concerned
 }
 
+// Function says that a virtual function, PF/N, was made or bound to its driver a moment ago.
+func (r *Restorer) Function(name string, now time.Time) (concerned int) {
+	for _, d := range r.values {
+		if d.Address.Kind == setting.VFAttr && strings.HasPrefix(d.Address.Path, name+"/") {
+			d.standing, d.until = fresh, now.Add(anewWindow)
+			concerned++
+		}
+	}
+	return concerned
+}
+
 // holder is the device or guest that holds a value.
 func holder(a setting.Address) string {
 	switch a.Kind {

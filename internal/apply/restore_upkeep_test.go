@@ -62,6 +62,22 @@ func TestRateAfterAnotherSpeed(t *testing.T) {
 	}
 }
 
+// TestFunctionMadeAnew: a function that was made anew has nothing of what is kept, and that is nobody's change by hand; one
+// beside it is not looked at.
+func TestFunctionMadeAnew(t *testing.T) {
+	r, f, rate, _ := functions(t)
+	now := time.Now()
+	look(t, r, now, true)
+	f.values[rate] = setting.Value("0")
+	look(t, r, now.Add(time.Hour), true) // by hand, as it seems
+	if r.Function("ens1/1", now) != 0 || r.Function("ens1/0", now.Add(time.Hour)) != 1 {
+		t.Error("another function's values are looked at")
+	}
+	if p := look(t, r, now.Add(time.Hour), false); len(p.PutBack) != 1 || f.values[rate].Value != "100" {
+		t.Errorf("%+v", p)
+	}
+}
+
 // TestLent: a value of a function that a guest has for which it was not set is nobody's business, until the function is back.
 func TestLent(t *testing.T) {
 	r, f, rate, _ := functions(t)

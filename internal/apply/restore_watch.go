@@ -15,7 +15,9 @@ type Event struct {
 	Object  string
 	Anew    bool
 	Carrier bool        // of a device that was up: nothing but what its driver ties to the link
-	Guest   GuestChange // what became of a guest
+	// Function says that the object is a virtual function, PF/N.
+	Function bool
+	Guest    GuestChange // what became of a guest
 }
 
 // How often values are looked at. While something that happened may still reset values they are looked at soon and then
@@ -104,6 +106,8 @@ func (w *watch) happened(e Event) {
 	switch {
 	case e.Carrier:
 		concerned = w.Link(e.Object, now)
+	case e.Function:
+		concerned = w.Function(e.Object, now)
 	case e.Guest == "" || e.Guest == Started:
 		concerned = w.Reset(e.Object, e.Anew, now)
 	}

@@ -23,7 +23,9 @@ type Event struct {
 	// Carrier is set where a device that was up all the time got its carrier, perhaps at another speed: nothing but what
 	// its driver ties to the link may have been reset.
 	Carrier bool
-	Guest   GuestChange // empty for devices
+	// Function is set where the object is a virtual function, as PF/N, whose interface came: it was made, or bound to its driver.
+	Function bool
+	Guest    GuestChange // empty for devices
 }
 
 // GuestChange is what became of a guest.
@@ -71,8 +73,9 @@ func (m *Machine) Events(ctx context.Context) (<-chan Event, error) {
 
 // linkWatch follows the link table.
 type linkWatch struct {
-	conn  *netlink.Conn
-	known map[int]device
+	conn     *netlink.Conn
+	known    map[int]device
+	function func(interfaceName string) string // PF/N, empty for other devices
 }
 
 // watchLinks subscribes to link messages, and then reads the table, so that nothing between the two is missed.
@@ -84,7 +87,7 @@ func (m *Machine) watchLinks() (*linkWatch, error) {
 	if err != nil {
 		return nil, fmt.Errorf("events of network devices: %w", err)
 	}
-	w := &linkWatch{conn: conn}
+	w := &linkWatch{conn: conn, function: m.functionOf}
 	if err := w.sync(); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
@@ -142,11 +145,30 @@ func (w *linkWatch) run(send func(Event)) {
 				}
 				continue
 			}
-			if e, happened := w.next(d); happened {
-				send(e)
+			e, happened := w.next(d)
+			if !happened {
+				continue
+			}
+			send(e)
+			if function := w.function(e.Object); e.Anew && function != "" {
+				send(Event{Object: function, Anew: true, Function: true})
 			}
 		}
 	}
+}
+
+// functionOf is the virtual function that an interface belongs to, as PF/N; empty where it is none.
+func (m *Machine) functionOf(name string) string {
+	device := path.Join(classNet, name, "device")
+	pci := m.link(device)
+	for _, pf := range m.list(device + "/physfn/net") {
+		for _, entry := range m.list(device + "/physfn") {
+			if number, is := strings.CutPrefix(entry, "virtfn"); is && m.link(device+"/physfn/"+entry) == pci {
+				return pf + "/" + number
+			}
+		}
+	}
+	return ""
 }
 
 // next takes the new state of a device and tells whether it was reset.
