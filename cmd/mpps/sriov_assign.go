@@ -149,29 +149,37 @@ func (o *againOptions) flags(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&o.wait, "wait", time.Minute, "how long to wait for another mpps that is at work")
 }
 
-// again carries a wish out. Where another mpps is at work, or has changed something since the host was looked at, the host is
-// looked at anew, until the time is over.
-func (a *app) again(ctx context.Context, o againOptions, wish sriovWish) (*plan.Plan, apply.Result, error) {
+// again carries a wish out, and looks at the host anew where somebody came in between.
+func (a *app) again(ctx context.Context, o againOptions, wish sriovWish) (p *plan.Plan, result apply.Result, err error) {
+	err = untilAlone(ctx, o.wait, func(who string, try int) { a.out.Progress("%s: looking anew, for the %d. time", who, try) }, func() error {
+		p, result, err = a.once(ctx, o, wish)
+		return err
+	})
+	return p, result, err
+}
+
+// untilAlone does something again where another mpps is at work, or has changed something since the host was looked at, until
+// the time is over.
+func untilAlone(ctx context.Context, wait time.Duration, progress func(who string, try int), once func() error) error {
 	for began, try := time.Now(), 1; ; try++ {
-		p, result, err := a.once(ctx, o, wish)
+		err := once()
 		var stale *plan.Stale
 		var locked *journal.Locked
-		who := ""
+		who := "another mpps is at work"
 		switch {
 		case errors.As(err, &locked):
-			who = "another mpps is at work"
 		case errors.As(err, &stale):
 			who = "another mpps was at work in between"
 		default:
-			return p, result, err
+			return err
 		}
-		if time.Since(began) > o.wait {
-			return p, result, err
+		if time.Since(began) > wait {
+			return err
 		}
-		a.out.Progress("%s: try %d, looking anew", who, try+1)
+		progress(who, try)
 		select {
 		case <-ctx.Done():
-			return p, result, context.Cause(ctx)
+			return context.Cause(ctx)
 		case <-time.After(20*time.Millisecond + rand.N(200*time.Millisecond)): // not in step with the others
 		}
 	}

@@ -3,11 +3,13 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"mpps/internal/apply"
 	"mpps/internal/facts"
+	"mpps/internal/lasting"
 	"mpps/internal/plan"
 	"mpps/internal/report"
 	"mpps/internal/setting"
@@ -62,24 +64,37 @@ type released struct {
 
 func (a *app) release(ctx context.Context, w sriov.Return, o againOptions) error {
 	var back *sriov.Returned
+	watched := false
 	p, result, err := a.again(ctx, o, func(h *facts.Host, read func(...setting.Address)) ([]plan.Change, error) {
 		var err error
 		if back, err = sriov.Take(h, w); err != nil {
 			return nil, err
 		}
 		read(back.Addresses()...)
+		watched = h.Readings.At(setting.Of(setting.Unit, lasting.UnitName)).State == setting.Known
 		return back.Changes(h)
 	})
 	var failure *apply.Failure
 	if err != nil && !(errors.As(err, &failure) && a.json) {
 		return err
 	}
+	back.Left = back.Later(watches(p, watched))
 	answer := report.Answer{
-		Verb: "sriov-release", Host: p.Host, Result: released{*back, result}, Warnings: append(notes(back.Notes), afterwards(p, result)...),
+		Verb: "sriov-release", Host: p.Host, Result: released{*back, result}, Warnings: afterwards(p, result),
 		Text: func(t *report.Text) { report.Released(t, back, result, o.dryRun, a.verbose) },
 	}
 	if err := errors.Join(err, a.out.Answer(answer)); err != nil {
 		return err
 	}
 	return wrote(result, o.dryRun, o.detailed)
+}
+
+// watches tells whether mpps-restore.service is there after a plan, given whether it was there before: it goes where it has
+// nothing to put back any more.
+func watches(p *plan.Plan, before bool) bool {
+	at := slices.IndexFunc(p.Changes, func(c plan.Change) bool { return c.Address == setting.Of(setting.Unit, lasting.UnitName) })
+	if at < 0 {
+		return before
+	}
+	return p.Changes[at].To.State == setting.Known
 }

@@ -35,6 +35,7 @@ type Host struct {
 	VFs      []VF     `json:"vfs"`
 
 	Reservations []Reservation `json:"reservations,omitempty"` // of virtual functions, by mpps
+	Leaving      []Reservation `json:"leaving,omitempty"`      // of those that are taken back from guests that run, or ran, with them
 	Pools        []Pool        `json:"vf_pools,omitempty"`     // of virtual functions, by libvirt
 
 	Passthrough *Passthrough `json:"passthrough,omitempty"` // nil in snapshots of versions that did not look

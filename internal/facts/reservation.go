@@ -30,6 +30,9 @@ type Reservation struct {
 	UUID    string `json:"uuid"` // of the guest, which may be renamed
 	Form    string `json:"form"` // ByInterface, ByHostdev or ByNetwork
 	MAC     string `json:"mac"`  // that the guest sees, and keeps
+	// Leaving is set where the function was taken back from a guest that runs with it: it is nobody's once the guest has ended,
+	// and is to be set back then.
+	Leaving bool `json:"leaving,omitempty"`
 }
 
 const reservationSchema = "mpps.vfs/1"

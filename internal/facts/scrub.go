@@ -208,6 +208,9 @@ func (s *scrubber) references(c, h *Host) {
 	for i := range c.Reservations {
 		c.Reservations[i].Guest = s.names.of(h.Reservations[i].Guest)
 	}
+	for i := range c.Leaving {
+		c.Leaving[i].Guest = s.names.of(h.Leaving[i].Guest)
+	}
 	if c.Passthrough != nil {
 		for i := range c.Passthrough.Locked {
 			c.Passthrough.Locked[i].Guest = s.names.of(h.Passthrough.Locked[i].Guest)

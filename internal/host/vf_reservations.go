@@ -32,6 +32,12 @@ func (m *Machine) reservations(_ context.Context, h *facts.Host) {
 			unseen(h, "reservation of virtual functions /"+at.Path, err)
 			continue
 		}
-		h.Reservations = append(h.Reservations, given...)
+		for _, r := range given {
+			if r.Leaving {
+				h.Leaving = append(h.Leaving, r)
+			} else {
+				h.Reservations = append(h.Reservations, r)
+			}
+		}
 	}
 }

@@ -38,9 +38,13 @@ func TestReservations(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	leaving := facts.Reservation{PF: "ens1f0", Index: 4, PCI: "0000:01:11.0", Guest: "vm2", UUID: "v", Form: facts.ByHostdev, MAC: "52:54:00:00:00:02", Leaving: true}
+	if err := f.Write(context.Background(), leaving.Address(), setting.Value(facts.ReservationText([]facts.Reservation{leaving}))); err != nil {
+		t.Fatal(err)
+	}
 	var h facts.Host
 	m.reservations(context.Background(), &h)
-	if len(h.Reservations) != 1 || h.Reservations[0] != given || len(h.Unseen) != 2 {
+	if len(h.Reservations) != 1 || h.Reservations[0] != given || len(h.Unseen) != 2 || len(h.Leaving) != 1 || h.Leaving[0] != leaving {
 		t.Errorf("found %+v, unseen %+v", h.Reservations, h.Unseen)
 	}
 	for _, name := range []string{"../vfs/x.json", "0000:01:10.json", "network-.json", "network-a b.json", "0000:01:10.1.json.bak"} {

@@ -51,7 +51,7 @@ func at(all []part, key string) (line string) {
 
 // Shared tells whether an address is a file that several transactions write entries of.
 func Shared(a setting.Address) bool {
-	return a.Kind == setting.File && (a.Path == SysctlFile || a.Path == ModuleFile || a.Path == DesiredFile)
+	return a.Kind == setting.File && (a.Path == SysctlFile || a.Path == ModuleFile || a.Path == DesiredFile) || isPool(a)
 }
 
 // added are the entries that a transaction gave to a file.
@@ -77,6 +77,9 @@ func removed(a setting.Address, before, after setting.Reading) []part {
 
 // Holds tells whether a file still holds every entry that a transaction gave to it, and none that it took out.
 func Holds(a setting.Address, before, after, found setting.Reading) bool {
+	if isPool(a) {
+		return poolHolds(a, before, after, found)
+	}
 	mine, out := added(a, before, after), removed(a, before, after)
 	if len(mine)+len(out) == 0 || found.State != setting.Known {
 		return false
@@ -90,6 +93,9 @@ func Holds(a setting.Address, before, after, found setting.Reading) bool {
 // that still is as the transaction gave it becomes what it was before, one that it took out comes back unless there is another
 // now, and a file without entries goes. done is false where this is no such file, or nothing of the transaction is in it.
 func Undo(a setting.Address, before, after, found setting.Reading) (to setting.Reading, done bool) {
+	if isPool(a) {
+		return undoPool(a, before, after, found)
+	}
 	if a == desiredAddress && found.State == setting.Absent {
 		if back := removed(a, before, after); len(back) > 0 {
 			return undoValues("", nil, nil, back)

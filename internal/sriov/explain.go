@@ -35,12 +35,15 @@ func (g *Gift) explain() {
 	}
 	queues := ""
 	if n := facts.VFQueues(g.pf.Driver); n > 0 {
-		queues = fmt.Sprintf(": it has %s, so at most %s of the guest's %d vCPUs share its work", count(n, "queue"), fmt.Sprint(min(n, max(1, g.guest.VCPUs))), g.guest.VCPUs)
+		queues = fmt.Sprintf("; a function has %s", count(n, "queue"))
+		if g.guest.VCPUs > n {
+			queues += fmt.Sprintf(", so no more than %d of the guest's %d vCPUs share its work", n, g.guest.VCPUs)
+		}
 	}
 	g.Inside = []string{
 		fmt.Sprintf("Linux: the module %s drives it (lsmod, ethtool -i)%s", driver, queues),
 		"spread its interrupts: irqbalance, or one vCPU for each queue in /proc/irq/N/smp_affinity_list; with the guest agent 'mpps plan --guest " + g.Guest + "' does it from the host",
-		"Windows needs the card maker's own driver for the function (Server 2012 has one for 82599; newer cards: the maker's package), and none of virtio",
+		"Windows needs the card maker's own driver for the function (Server 2012 brings one for 82599); those of virtio do not drive it",
 	}
 	if g.guest.Active() && !g.wish.Live {
 		g.Inside = append([]string{"the guest has it after its next start (shut it down and start it; a reboot inside is not enough), or now with --live"}, g.Inside...)

@@ -2,6 +2,7 @@ package sriov
 
 import (
 	"fmt"
+	"slices"
 
 	"mpps/internal/facts"
 	"mpps/internal/goal"
@@ -69,6 +70,9 @@ func (g *Gift) Changes(h *facts.Host) ([]plan.Change, error) {
 				c.Needs = ""
 			}
 		}
+		if a.Kind == setting.VFAttr {
+			c.For = g.Guest
+		}
 		all = append(all, c)
 		return err
 	}
@@ -86,8 +90,10 @@ func (g *Gift) Changes(h *facts.Host) ([]plan.Change, error) {
 	}
 	for _, v := range g.values {
 		k := knobs[v.Attribute]
+		if k.risk != goal.Security || g.wish.asked(v.Attribute) == "" {
+			k.risk = goal.None // nobody has the function yet
+		}
 		if g.wish.asked(v.Attribute) == "" {
-			k.risk = goal.None // nobody has it
 			if found := h.Readings.At(g.attribute(v.Attribute)); v.Attribute != "mac" && (found.State != setting.Known || found.Value == v.Value) {
 				continue // as it should be, or nothing that the driver tells
 			}
@@ -116,11 +122,21 @@ func (g *Gift) reserve(h *facts.Host) (string, error) {
 			given = append(given, r)
 		}
 	}
+	before := slices.Clone(given)
+	for _, r := range h.Leaving {
+		if r.Address() == mine.Address() {
+			before = append(before, r) // it has left
+		}
+	}
 	found := h.Readings.At(mine.Address())
+	_, unread := facts.ParseReservations(mine.Address(), found.Value)
 	switch {
 	case found.State == setting.Unknown:
 		return "", refuse("see to the file, then try again", "/%s cannot be read: %s", mine.Address().Path, found.Why)
-	case found.State == setting.Known && (len(given) == 0 || found.Value != facts.ReservationText(given)):
+	case found.State == setting.Absent && len(before) == 0, found.State == setting.Known && len(before) > 0 && found.Value == facts.ReservationText(before):
+	case found.State == setting.Absent, unread == nil: // somebody was given it, or gave it back, since the host was looked at
+		return "", &plan.Stale{Changed: []plan.Difference{{What: mine.Address().String(), Then: count(len(before), "reservation"), Now: mine.Address().Brief(found)}}}
+	default:
 		return "", refuse("'mpps sriov check' tells what it means; 'mpps sriov release --vf' takes it away", "/%s stands in the way of giving away %s", mine.Address().Path, g.title())
 	}
 	return facts.ReservationText(append(given, mine)), nil

@@ -91,7 +91,8 @@ func (u Upkeep) lent(h *facts.Host, f *facts.VF, name string) string {
 // concerns tells whether a function is one of mpps.
 func (u Upkeep) concerns(h *facts.Host, f *facts.VF) bool {
 	pool := func(r facts.Reservation) bool { return r.Form == facts.ByNetwork && r.PF == f.PF }
-	if u.Made[f.PF] || givenTo(h, f) != nil || slices.ContainsFunc(h.Reservations, pool) {
+	leaves := func(r facts.Reservation) bool { return r.PCI == f.PCI && f.PCI != "" }
+	if u.Made[f.PF] || givenTo(h, f) != nil || slices.ContainsFunc(h.Reservations, pool) || slices.ContainsFunc(h.Leaving, leaves) {
 		return true
 	}
 	return slices.ContainsFunc(facts.VFAttributes, func(name string) bool { _, kept := u.Kept[attribute(f, name)]; return kept })

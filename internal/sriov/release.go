@@ -28,8 +28,7 @@ type Returned struct {
 	PCI     string   `json:"pci,omitempty"`
 	Network string   `json:"network,omitempty"`
 	MAC     string   `json:"mac,omitempty"`
-	Left    []string `json:"left"` // what happens by itself later
-	Notes   []Note   `json:"-"`
+	Left    []string `json:"left"` // what happens later
 
 	guest       *facts.Guest // nil: not defined any more
 	vf          *facts.VF    // nil: of a pool, or not there any more
@@ -121,7 +120,7 @@ func holders(h *facts.Host, pci string) []string {
 			add(h.Guests[i].Name)
 		}
 	}
-	for _, r := range h.Reservations {
+	for _, r := range slices.Concat(h.Reservations, h.Leaving) {
 		if pci != "" && r.PCI == pci {
 			add(r.Guest)
 		}
@@ -177,14 +176,13 @@ func held(h *facts.Host, guest string) []*Returned {
 			r.defined = r.defined || r.Form == facts.ByHostdev && namesHostdev(g, pci)
 		}
 	}
-	for i := range h.Reservations {
-		res := &h.Reservations[i]
+	for _, res := range slices.Concat(h.Reservations, h.Leaving) {
 		if res.Guest != guest && (g == nil || g.UUID == "" || res.UUID != g.UUID) {
 			continue
 		}
 		network := res.Network
 		r := find(res.PCI, network, res.MAC)
-		r.reservation = res
+		r.reservation = &res
 		r.PF, r.Index, r.MAC = res.PF, res.Index, res.MAC
 		if !r.defined && !r.runs {
 			r.Form = res.Form
@@ -276,10 +274,16 @@ func (r *Returned) Changes(h *facts.Host) ([]plan.Change, error) {
 				others = append(others, o)
 			}
 		}
-		if len(others) > 0 {
+		because := "it is nobody's from now on"
+		switch {
+		case len(others) > 0:
 			want = setting.Exact(facts.ReservationText(others))
+		case r.runs && !r.live && r.Network == "":
+			leaving := *r.reservation
+			leaving.Leaving = true
+			want, because = setting.Exact(facts.ReservationText([]facts.Reservation{leaving})), "it is nobody's once guest "+r.Guest+" has ended"
 		}
-		if err := add(false, "sriov.reserve", "Whose the virtual function is", r.file(), want, goal.None, "it is nobody's from now on"); err != nil {
+		if err := add(false, "sriov.reserve", "Whose the virtual function is", r.file(), want, goal.None, because); err != nil {
 			return nil, err
 		}
 	}
@@ -312,8 +316,22 @@ func (r *Returned) clear(h *facts.Host, add func(forget bool, id, title string, 
 			return err
 		}
 	}
-	if stays {
-		r.Left = append(r.Left, fmt.Sprintf("guest %s runs with %s until it is shut down or started anew; then mpps-restore.service sets the function back, or 'mpps sriov reset %s' does", r.Guest, r.title(), nameOf(r.vf)))
-	}
 	return nil
+}
+
+// Later says what happens once the guest has ended; nothing where there is nothing to wait for. watched tells that
+// mpps-restore.service runs then.
+func (r *Returned) Later(watched bool) []string {
+	if !r.runs || r.live {
+		return nil
+	}
+	text := fmt.Sprintf("guest %s runs with %s until it is shut down or started anew", r.Guest, r.title())
+	switch {
+	case r.vf == nil || r.Network != "":
+	case watched:
+		text += "; then mpps-restore.service sets the function back"
+	default:
+		text += fmt.Sprintf("; then 'mpps sriov reset %s' sets the function back, or the next assign does: mpps-restore.service does not run, since it has nothing else to do", nameOf(r.vf))
+	}
+	return []string{text}
 }
