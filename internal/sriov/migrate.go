@@ -138,6 +138,10 @@ func Migrate(h *facts.Host, ask MigrateAsk) (*Migration, error) {
 	if len(p.Functions) == 0 {
 		return nil, &Refused{g.Name + " has no virtual function", "it migrates like any guest: " + p.migrate()}
 	}
+	if at := slices.IndexFunc(p.Functions, func(f MigrateVF) bool { return facts.NoAddress(f.MAC) }); ask.Failover && at >= 0 {
+		f := &p.Functions[at]
+		return nil, refuse(shellLine("mpps", "sriov", "set", fmt.Sprintf("%s/%d", f.PF, f.Index), "mac", "52:54:00:…")+" gives it one", "%s has no MAC address: both halves of a pair need the same", f)
+	}
 	p.because()
 	p.place()
 	p.checkSource()
