@@ -202,7 +202,7 @@ func (e *Engine) decide(t *journal.Transaction, c journal.Change, found setting.
 		return true, "" // the write proves itself by its read-back
 	case found.Same(c.Before):
 		return false, wasBefore
-	case s.neededBy(c.Address) != "":
+	case c.Before.State == setting.Absent && s.neededBy(c.Address) != "":
 		return false, neededReason + s.neededBy(c.Address)
 	case gone(c.Address, found):
 		return false, wasGone + ": " + found.Why

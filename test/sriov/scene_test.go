@@ -29,7 +29,8 @@ type scene struct {
 // bare is what each test begins and ends with: no guests, no functions, and no traces of mpps.
 const bare = `for g in $(virsh -q list --all --name 2>/dev/null); do virsh -q destroy $g; virsh -q undefine $g; done 2>/dev/null
 for n in /sys/class/net/*/device/sriov_numvfs; do [ $(<$n) = 0 ] || echo 0 > $n; done
-systemctl -q disable --now mpps-restore mpps-vfs 2>/dev/null; rm -f /etc/systemd/system/mpps-*.service
+systemctl -q disable --now mpps-restore mpps-vfs 2>/dev/null; rm -f /etc/systemd/system/mpps-*.service /etc/modprobe.d/*mpps* /etc/systemd/network/*mpps*
+systemctl daemon-reload
 rm -rf /var/lib/mpps /run/mpps
 true
 `
