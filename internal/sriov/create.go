@@ -103,8 +103,8 @@ func Create(h *facts.Host, ask CreateAsk) ([]plan.Change, []Note, error) {
 			notes = append(notes, Note{"host-driver", fmt.Sprintf("functions that %s has now keep the driver that they have", n.Name), "destroy and create them to have them without"})
 		}
 	}
-	if !n.Up && facts.VFNeedsUp(n.Driver) && !ask.LeaveDown {
-		b.add(plan.Change{Forget: forget}, "sriov.up", "The physical function is up", setting.Of(setting.NICState, n.Name), setting.Exact("up"), b.risk(goal.Blip), "virtual functions of "+n.Driver+" have no link while it is down")
+	if facts.VFNeedsUp(n.Driver) && !ask.LeaveDown { // also where it is up: at the next boot functions come before the network is set up
+		b.add(plan.Change{Forget: forget}, "sriov.up", "The physical function is up", setting.Of(setting.NICState, n.Name), setting.Exact("up"), goal.Blip, "virtual functions of "+n.Driver+" have no link while it is down")
 	}
 	b.add(plan.Change{Forget: forget, Kept: kept}, "sriov.count", "Virtual functions of "+n.Name, setting.Of(setting.VFCount, n.Name), setting.Exact(strconv.Itoa(ask.Count)), b.risk(goal.Blip), "asked for by name")
 	b.unreserve(ask.Count)

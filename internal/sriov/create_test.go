@@ -117,7 +117,7 @@ func TestCreateRefuses(t *testing.T) {
 	}
 	h = cardHost()
 	reserved(h)
-	if changes, _, err := Create(h, CreateAsk{PF: "eth0", Count: 6}); err != nil || len(changes) != 1 {
+	if changes, _, err := Create(h, CreateAsk{PF: "eth0", Count: 6}); err != nil || len(changes) != 2 {
 		t.Errorf("what is given is there again: %v\n%s", err, wishes(changes))
 	}
 	h.Readings[h.Reservations[0].Address()] = setting.Value("{}")
@@ -150,7 +150,7 @@ func TestCreateOnTheWayIn(t *testing.T) {
 	for management, want := range map[string]goal.Risk{"": goal.Blip, "default route": goal.Connectivity} {
 		h := cardHost()
 		h.NICs[0].Management = management
-		changes, _, err := Create(h, CreateAsk{PF: "eth0", Count: 2})
+		changes, _, err := Create(h, CreateAsk{PF: "eth0", Count: 2, LeaveDown: true})
 		gone, _, errGone := Destroy(h, "eth0", false)
 		if err != nil || errGone != nil || changes[0].Risk != want || gone[0].Risk != want {
 			t.Errorf("%q: %v, %v, risk %s", management, err, errGone, changes[0].Risk)
@@ -181,10 +181,10 @@ func TestLinkText(t *testing.T) {
 	const inForce = "#  SPDX\n[Match]\nOriginalName=*\n\n[Link]\n# names\nNamePolicy=keep kernel\nMACAddressPolicy=persistent\n"
 	ask := CreateAsk{PF: "eth0", Count: 4, Persist: ByLink, Link: LinkFile{Systemd: 257, Path: "pci-0000:01:00.0", File: "/usr/lib/systemd/network/99-default.link", Text: inForce}}
 	changes, _, err := Create(h, ask)
-	if err != nil || len(changes) != 3 {
+	if err != nil || len(changes) != 4 {
 		t.Fatal(err, wishes(changes))
 	}
-	file, count := changes[1], changes[2]
+	file, count := changes[1], changes[3]
 	if !strings.HasSuffix(file.To.Value, "\n[Match]\nPath=pci-0000:01:00.0\n\n[Link]\nNamePolicy=keep kernel\nMACAddressPolicy=persistent\nSR-IOVVirtualFunctions=4\n") {
 		t.Error(file.To.Value)
 	}
@@ -198,7 +198,7 @@ func TestLinkText(t *testing.T) {
 		t.Errorf("%v\n%s", err, wishes(changes))
 	}
 	// The service in its place.
-	if changes, _, err = Create(h, CreateAsk{PF: "eth0", Count: 6}); err != nil || wishes(changes) != "file:etc/systemd/network/70-mpps-eth0.link=absent\nvf-count:eth0=6" {
+	if changes, _, err = Create(h, CreateAsk{PF: "eth0", Count: 6}); err != nil || wishes(changes) != "file:etc/systemd/network/70-mpps-eth0.link=absent\nnic-state:eth0=up\nvf-count:eth0=6" {
 		t.Errorf("%v\n%s", err, wishes(changes))
 	}
 }
