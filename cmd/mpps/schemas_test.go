@@ -74,6 +74,7 @@ var answers = map[string]any{
 	"lab-up":             labUp{},
 	"sriov-list":         sriov.List{},
 	"sriov-check":        sriov.Check{},
+	"sriov-recover":      sriov.Recovery{},
 	"lab-list":           labList{},
 }
 

@@ -35,6 +35,7 @@ back, undone by 'mpps rollback'.`,
 		a.sriovAssignCommand(),
 		a.sriovReleaseCommand(),
 		a.sriovResetCommand(),
+		a.sriovRecoverCommand(),
 		a.sriovGuestCommand(),
 		a.sriovMigratePlanCommand(),
 	)
