@@ -20,15 +20,15 @@ func (a *app) sriovCheckCommand() *cobra.Command {
 	var snapshot, failOn string
 	cmd := &cobra.Command{
 		Use:   "check [PF]",
-		Short: "are firmware, kernel and card ready, and is anything left half done",
+		Short: "are firmware, kernel and card ready, is anything half done",
 		Long: `Goes through everything that virtual functions need, of the host and of each
-card: IOMMU in the firmware's tables, in the running kernel and at the next boot,
-interrupt remapping, groups and ACS, whether the card offers functions and where
-it is switched on, address space for them, driver and firmware with known traps
-(-v), link, what makes functions at boot; and what is odd about those there are:
-two guests of one function, a guest without its address, functions bound for
-nobody, gifts of mpps that are half done. Each point is ok, not, or could not be
-told, with what to do. Works without root and says what it could not see.
+card: IOMMU in the firmware's tables, in the running kernel and at the next
+boot, interrupt remapping, groups and ACS, whether the card offers functions
+and where it is switched on, address space for them, driver and firmware with
+known traps (-v), link, what makes functions at boot; and what is odd about
+those there are: two guests of one function, a guest without its address,
+functions bound for nobody, gifts of mpps that are half done. Each point is ok,
+not, or could not be told, with what to do. Works without root and says what it could not see.
 
   mpps sriov check
   mpps sriov check ens1f0 -v
