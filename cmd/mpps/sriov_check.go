@@ -28,7 +28,8 @@ and where it is switched on, address space for them, driver and firmware with
 known traps (-v), link, what makes functions at boot; and what is odd about
 those there are: two guests of one function, a guest without its address,
 functions bound for nobody, gifts of mpps that are half done. Each point is ok,
-not, or could not be told, with what to do. Works without root and says what it could not see.
+not, or could not be told, with what to do. Works without root and says what it
+could not see.
 
   mpps sriov check
   mpps sriov check ens1f0 -v
