@@ -1,9 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -89,13 +93,23 @@ func (s *store) look() *facts.Host {
 
 // assign is what 'mpps sriov assign GUEST' does, with a journal opened for itself as each process has it.
 func (s *store) assign(t *testing.T, root, guest string) error {
+	return s.assignWith(t, root, guest, nil)
+}
+
+func (s *store) engine(j *journal.Dir) *apply.Engine {
 	mechanisms := setting.Mechanisms{setting.File: s, setting.Domain: s, setting.VFAttr: s}
+	return &apply.Engine{Mechanisms: mechanisms, Journal: j, Host: "box", BootID: "boot", Version: "test"}
+}
+
+// assignWith tells of every record of the journal.
+func (s *store) assignWith(t *testing.T, root, guest string, appended func(tx string, r journal.Record)) error {
 	return untilAlone(t.Context(), time.Minute, func(string, int) {}, func() error {
 		j, err := journal.Open(root)
 		if err != nil {
 			return err
 		}
 		defer j.Close()
+		j.Appended = appended
 		ledger, err := j.Ledger()
 		if err != nil {
 			return err
@@ -107,14 +121,13 @@ func (s *store) assign(t *testing.T, root, guest string) error {
 			return err
 		}
 		for _, a := range gift.Addresses() {
-			h.Readings[a] = mechanisms.Read(t.Context(), a)
+			h.Readings[a] = s.Read(t.Context(), a)
 		}
 		changes, err := gift.Changes(h)
 		if err != nil {
 			return err
 		}
-		e := &apply.Engine{Mechanisms: mechanisms, Journal: j, Host: "box", BootID: "boot", Version: "test"}
-		_, err = e.Run(t.Context(), plan.Of(h, goal.Goal{}, changes), apply.Options{Newest: &newest})
+		_, err = s.engine(j).Run(t.Context(), plan.Of(h, goal.Goal{}, changes), apply.Options{Newest: &newest})
 		return err
 	})
 }
@@ -213,5 +226,85 @@ func TestAssignGivesUp(t *testing.T) {
 	}
 	if err := s.assign(t, root, "vm0"); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestAssignKilled ends an assign at every record of its journal, also between a write and the record of it, as a kill does: the next
+// one is told to put things in order first, a rollback leaves nothing of it, and then the function is given like any other.
+func TestAssignKilled(t *testing.T) {
+	t.Parallel()
+	for n := 1; ; n++ {
+		for _, cut := range []bool{false, true} {
+			s := &store{functions: 1, guests: 2, values: map[setting.Address]setting.Reading{}}
+			root := t.TempDir()
+			dead := make(chan string)
+			go func() {
+				at, name := 0, ""
+				defer func() { dead <- name }()
+				_ = s.assignWith(t, root, "vm0", func(tx string, _ journal.Record) {
+					if at++; at == n {
+						name = tx
+						runtime.Goexit()
+					}
+				})
+			}()
+			tx := <-dead
+			if tx == "" {
+				if n < 6 {
+					t.Fatalf("an assign has %d records", n-1)
+				}
+				return
+			}
+			if cut {
+				cutRecord(t, root, tx)
+			}
+			j, err := journal.Open(root)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer j.Close()
+			ledger, err := j.Ledger()
+			if err != nil {
+				t.Fatal(err)
+			}
+			e := s.engine(j)
+			if len(ledger.Unsettled()) > 0 {
+				var unsettled *apply.Unsettled
+				if err := s.assign(t, root, "vm1"); !errors.As(err, &unsettled) {
+					var no *sriov.Refused
+					if !errors.As(err, &no) {
+						t.Errorf("record %d, cut %v: another assign: %v", n, cut, err)
+					}
+				}
+			}
+			if _, err := e.Rollback(t.Context(), apply.RollbackOptions{}); err != nil {
+				t.Errorf("record %d, cut %v: %v", n, cut, err)
+			}
+			for a, r := range s.values {
+				if r.State != setting.Absent {
+					t.Errorf("record %d, cut %v: %s is %s", n, cut, a, r)
+				}
+			}
+			if err := s.assign(t, root, "vm1"); err != nil {
+				t.Errorf("record %d, cut %v: afterwards: %v", n, cut, err)
+			}
+		}
+	}
+}
+
+// cutRecord takes the last line from a journal: its process died before it had written it.
+func cutRecord(t *testing.T, root, tx string) {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(root, journal.Path, "*"+tx+"*"))
+	if err != nil || len(names) != 1 {
+		t.Fatalf("journals of %s: %v, %v", tx, names, err)
+	}
+	text, err := os.ReadFile(names[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = bytes.TrimRight(text, "\n")
+	if err := os.WriteFile(names[0], text[:bytes.LastIndexByte(text, '\n')+1], 0o600); err != nil {
+		t.Fatal(err)
 	}
 }

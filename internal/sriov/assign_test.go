@@ -106,6 +106,8 @@ func TestChoose(t *testing.T) {
 		"of one listed in no pool":                {Wish{Guest: "vm2"}, func(h *facts.Host) { h.Pools = []facts.Pool{{Network: "n", Functions: []string{"0000:02:02.0"}}} }, "ens2/1 interface", ""},
 		"a pool that there is":                    {Wish{Guest: "vm2", Form: facts.ByNetwork}, func(h *facts.Host) { h.Pools = []facts.Pool{{Network: "old", PF: "ens2", Active: true}} }, "ens2/-1 network old", ""},
 		"an address of a maker":                   {Wish{Guest: "vm1", MAC: "A0:00:00:00:00:77"}, nil, "ens1f0/0 interface", "global-mac"},
+		"a card that is down":                     {Wish{Guest: "vm2", PF: "ens2"}, func(h *facts.Host) { h.NICs[1].Up = false }, "ens2/0 interface", "no-link"},
+		"a guest with guests":                     {Wish{Guest: "outer"}, func(h *facts.Host) { h.Guests = append(h.Guests, off("outer", "1", 1, nestedCPU)) }, "ens2/0 interface", "nested"},
 		"memory that may be free later":           {Wish{Guest: "big", Force: true}, func(h *facts.Host) { h.Guests = append(h.Guests, off("big", "0", 30, "")) }, "ens1f0/0 interface", "memory"},
 		"a guest that runs already with a device": {Wish{Guest: "fw1", PF: "ens2"}, nil, "ens2/0 interface", "not-placed"},
 		"a bridge on a card that lets it":         {Wish{Guest: "vm2", Bridge: true, Sets: []Set{{"trust", "on"}, {"spoofchk", "off"}}}, nil, "ens2/0 interface", "bridge attribute attribute"},
@@ -213,6 +215,8 @@ func TestRefused(t *testing.T) {
 		})
 	}
 }
+
+const nestedCPU = "<cpu mode='host-model'><feature policy='require' name='vmx'/></cpu>"
 
 const hugepages = "<memoryBacking><hugepages/></memoryBacking>"
 

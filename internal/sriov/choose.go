@@ -271,8 +271,11 @@ func (g *Gift) distance(h *facts.Host) {
 	case len(g.GuestNodes) == 0 && g.Node >= 0 && len(h.Topology.Nodes) > 1:
 		g.note("not-placed", fmt.Sprintf("guest %s is bound to no node; %s is on node %d", g.Guest, g.PF, g.Node), "'mpps place' and 'mpps plan' put it there")
 	}
-	if g.pf.Carrier == "down" {
-		g.note("no-link", g.PF+" has no link: the function carries nothing to the outside until it has", "")
+	switch {
+	case !g.pf.Up:
+		g.note("no-link", g.PF+" is down: the function carries nothing until it is up", "ip link set "+g.PF+" up; 'mpps sriov create' brings it up")
+	case g.pf.Carrier == "down":
+		g.note("no-link", g.PF+" has no link: the function carries nothing to the outside until it has", "plug the cable in")
 	}
 }
 

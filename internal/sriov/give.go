@@ -3,7 +3,9 @@ package sriov
 import (
 	"fmt"
 	"slices"
+	"strconv"
 
+	"mpps/internal/domain"
 	"mpps/internal/facts"
 	"mpps/internal/goal"
 	"mpps/internal/plan"
@@ -46,17 +48,14 @@ func (g *Gift) attribute(name string) setting.Address {
 
 // device is what stands there.
 func (g *Gift) device() string {
-	vlan := ""
-	if v := g.wish.asked("vlan"); v != "" && v != "0" {
-		vlan = " vlan=" + v
-	}
+	vlan, _ := strconv.Atoi(g.wish.asked("vlan")) // checked
 	switch g.Form {
 	case facts.ByHostdev:
 		return "managed"
 	case facts.ByNetwork:
-		return "network=" + g.Network + " model=virtio" + vlan // libvirt takes no notice of the model where it hands out a function
+		return domain.NetworkInterface{MAC: g.MAC, Network: g.Network, VLAN: vlan}.Value()
 	}
-	return "hostdev pci=" + g.PCI + " managed=yes" + vlan
+	return domain.HostdevInterface{MAC: g.MAC, PCI: g.PCI, Managed: true, VLAN: vlan}.Value()
 }
 
 // Changes are what is changed to give the guest its function, in this order: it is reserved, so that nobody else takes it; set;
@@ -149,7 +148,7 @@ func (g *Gift) makePool(h *facts.Host, add func(id, title string, a setting.Addr
 		if found.State != setting.Absent {
 			return refuse("give another name with --network", "libvirt has a network %s that is no pool of virtual functions", g.Network)
 		}
-		err := add("sriov.network", "Pool of virtual functions", g.network("definition"), "hostdev pf="+g.PF+" managed=yes", goal.None, fmt.Sprintf("all functions of %s are its", g.PF))
+		err := add("sriov.network", "Pool of virtual functions", g.network("definition"), domain.NetworkPool{Name: g.Network, PF: g.PF, Managed: true}.Value(), goal.None, fmt.Sprintf("all functions of %s are its", g.PF))
 		if err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package sriov
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 
@@ -87,9 +88,15 @@ func (g *Gift) vlan(to string) error {
 // *_vc_cfg_promiscuous_mode_msg; mlx5/core/eswitch.c, esw_update_vport_rx_mode (promisc only of trusted vports).
 var promiscuous = []string{"ixgbe", "i40e", "ice", "mlx5_core"}
 
+// nested finds a guest whose processor is to have virtualisation: <feature policy='require' name='vmx'/>.
+var nested = regexp.MustCompile(`<feature\s[^>]*policy=['"](?:require|force)['"][^>]*name=['"](?:vmx|svm)['"]`)
+
 // bridges refuses a function for a guest that is to bridge.
 func (g *Gift) bridges() error {
 	if !g.wish.Bridge {
+		if nested.MatchString(g.guest.Definition) {
+			g.note("nested", fmt.Sprintf("guest %s has virtualisation of its own: a bridge for guests in it gets nothing through a virtual function", g.Guest), "--inside-bridge says what does; or give its guests functions of their own")
+		}
 		return nil
 	}
 	trusted := g.wish.asked("trust") == "on" && g.wish.asked("spoofchk") == "off"
