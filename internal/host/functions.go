@@ -35,6 +35,7 @@ func (m *Machine) Functions(ctx context.Context) *facts.Host {
 	}
 	m.vfs(h, m.uses(devices, names, ways))
 	m.reservations(ctx, h)
+	m.pools(ctx, h)
 	m.guestsWith(ctx, h, func(qemu, func() []process, *domain.Guest) []facts.Thread { return nil })
 	m.vfHolders(ctx, h)
 	return h

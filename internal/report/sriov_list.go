@@ -106,8 +106,12 @@ func whose(f sriov.Function) string {
 		text = f.Guest + " (reserved)"
 	case sriov.Host:
 		text = "host"
+	case sriov.Opened:
+		text = "process"
 	case sriov.Bound:
 		text = "? " + f.Driver
+	case sriov.Pooled:
+		text = "pool " + f.Pool
 	default:
 		text = "free"
 	}
@@ -166,9 +170,6 @@ func settingWords(f sriov.Function) []string {
 		words = append(words, traffic(f.Traffic))
 	}
 	odd := notes(f)
-	if f.Uses != "" {
-		odd = append([]string{f.Uses}, odd...)
-	}
 	if len(odd) > 0 {
 		words = append(words, "("+strings.Join(odd, "; ")+")")
 	}
@@ -178,6 +179,11 @@ func settingWords(f sriov.Function) []string {
 // notes are what is odd about who has a function.
 func notes(f sriov.Function) []string {
 	var words []string
+	for _, word := range []string{f.Uses, f.Process} {
+		if word != "" {
+			words = append(words, word)
+		}
+	}
 	if f.Shared() {
 		words = append(words, "named by "+strings.Join(f.Guests, " and "))
 	}
@@ -205,9 +211,6 @@ func wideRows(t *Text, own []sriov.Function) [][]string {
 		var last []string
 		if f.Traffic != nil {
 			last = append(last, traffic(f.Traffic))
-		}
-		if f.Uses != "" {
-			last = append(last, f.Uses)
 		}
 		rows = append(rows, []string{
 			fmt.Sprintf("%3d", f.Index), cmp.Or(f.PCI, "–"), group, cmp.Or(f.Driver, "none"), cmp.Or(f.NIC, "–"), cut(shown(whose(f)), 24), macText(f.MAC),

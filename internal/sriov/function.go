@@ -3,7 +3,6 @@ package sriov
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"mpps/internal/facts"
 )
@@ -16,8 +15,10 @@ const (
 	Running  Holding = "running"  // a guest runs with it
 	Defined  Holding = "defined"  // a guest's definition names it, and it does not run with it
 	Reserved Holding = "reserved" // mpps gave it to a guest whose definition does not name it
+	Opened   Holding = "process"  // a process has it open that is no guest of libvirt: DPDK, a container
 	Host     Holding = "host"     // the host itself uses its interface
-	Bound    Holding = "bound"    // its driver passes it on, and no guest is known that has it: DPDK, or what a guest left behind
+	Bound    Holding = "bound"    // its driver passes it on, and nobody is known to have it: what a guest left behind
+	Pooled   Holding = "pool"     // a network of libvirt may give it to a guest that starts
 	Free     Holding = "free"
 )
 
@@ -32,6 +33,8 @@ type Function struct {
 	Guest     string   `json:"guest"` // that has it; empty where none has
 	Holding   Holding  `json:"holding"`
 	Guests    []string `json:"guests"`   // whose definitions name it: more than one cannot run at a time
+	Process   string   `json:"process"`  // that has it open and is no guest
+	Pool      string   `json:"pool"`     // the network of libvirt that may give it to guests
 	Uses      string   `json:"host_use"` // what the host does with its interface
 	MAC       string   `json:"mac"`
 	VLAN      *int     `json:"vlan"`
@@ -49,12 +52,6 @@ type Function struct {
 
 // Shared tells whether more than one definition names the function.
 func (f *Function) Shared() bool { return len(f.Guests) > 1 }
-
-// passesOn tells whether a driver hands a device to a program or guest: vfio-pci and its variants (mlx5_vfio_pci, nvgrace_gpu_vfio_pci),
-// and the older pci-stub and uio drivers.
-func passesOn(driver string) bool {
-	return strings.Contains(driver, "vfio") || driver == "pci-stub" || strings.HasPrefix(driver, "uio_") || driver == "igb_uio"
-}
 
 // Functions are the virtual functions of a host with whoever has them, in the order of the facts.
 func Functions(h *facts.Host) []Function {
@@ -77,10 +74,13 @@ func Functions(h *facts.Host) []Function {
 	all := make([]Function, 0, len(h.VFs))
 	for _, v := range h.VFs {
 		f := Function{
-			PF: v.PF, Index: v.Index, PCI: v.PCI, Group: v.Group, Driver: v.Driver, NIC: v.NIC, Uses: v.HostUse, Traffic: v.Traffic,
+			PF: v.PF, Index: v.Index, PCI: v.PCI, Group: v.Group, Driver: v.Driver, NIC: v.NIC, Process: v.Holder, Uses: v.HostUse, Traffic: v.Traffic,
 			Queues: cmp.Or(v.Queues, facts.VFQueues(drivers[v.PF])),
 		}
 		f.settings(v)
+		if pool := h.PoolOf(&v); pool != nil {
+			f.Pool = pool.Network
+		}
 		if v.PCI != "" {
 			f.Reservation = reserved[v.PCI]
 			f.held(named[v.PCI])
@@ -119,7 +119,7 @@ func (f *Function) held(guests []*facts.Guest) {
 	f.Guests = []string{}
 	for _, g := range guests {
 		f.Guests = append(f.Guests, g.Name)
-		if g.Active() && (passesOn(f.Driver) || f.Driver == "") && f.Holding != Running {
+		if g.Active() && (facts.PassesThrough(f.Driver) || f.Driver == "") && f.Holding != Running {
 			f.Guest, f.Holding = g.Name, Running
 		}
 	}
@@ -129,9 +129,13 @@ func (f *Function) held(guests []*facts.Guest) {
 		f.Guest, f.Holding = guests[0].Name, Defined
 	case f.Reservation != nil:
 		f.Guest, f.Holding = f.Reservation.Guest, Reserved
+	case f.Process != "":
+		f.Holding = Opened
 	case f.Uses != "":
 		f.Holding = Host
-	case passesOn(f.Driver):
+	case f.Pool != "":
+		f.Holding = Pooled
+	case facts.PassesThrough(f.Driver):
 		f.Holding = Bound
 	default:
 		f.Holding = Free

@@ -44,7 +44,7 @@ func foreign(vf *facts.VF) string {
 		return vf.Holder
 	case vf.HostUse != "":
 		return fmt.Sprintf("the host (%s is %s)", vf.NIC, vf.HostUse)
-	case passesOn(vf.Driver):
+	case facts.PassesThrough(vf.Driver):
 		return fmt.Sprintf("whoever bound it to %s, without a guest", vf.Driver)
 	}
 	return ""

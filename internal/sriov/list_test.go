@@ -31,7 +31,7 @@ func manyPorts(pfs, vfs int) *facts.Host {
 }
 
 func TestHoldings(t *testing.T) {
-	h := manyPorts(1, 8)
+	h := manyPorts(1, 10)
 	h.Guests = []facts.Guest{
 		{Name: "runs", State: "running", Hostdevs: []string{h.VFs[0].PCI, h.VFs[1].PCI}},
 		{Name: "off", State: "shut off", Hostdevs: []string{h.VFs[0].PCI, h.VFs[2].PCI}},
@@ -39,6 +39,8 @@ func TestHoldings(t *testing.T) {
 	h.VFs[0].Driver = "vfio-pci"
 	h.VFs[4].HostUse = "port of br0"
 	h.VFs[5].Driver = "mlx5_vfio_pci"
+	h.VFs[8].Driver, h.VFs[8].Holder = "vfio-pci", "dpdk-testpmd (process 4711)"
+	h.Pools = []facts.Pool{{Network: "vfs1", Functions: []string{h.VFs[9].PCI, h.VFs[0].PCI}}}
 	h.VFs[6].Untold = facts.VFAttributes
 	h.VFs[7].Untold = []string{"trust"}
 	h.Reservations = []facts.Reservation{
@@ -52,7 +54,7 @@ func TestHoldings(t *testing.T) {
 	}{
 		{"runs", Running, []string{"runs", "off"}}, {"runs", Defined, []string{"runs"}}, // it waits for its next start with it
 		{"off", Defined, []string{"off"}}, {"new", Reserved, []string{}}, {"", Host, []string{}}, {"", Bound, []string{}},
-		{"", Free, []string{}}, {"", Free, []string{}},
+		{"", Free, []string{}}, {"", Free, []string{}}, {"", Opened, []string{}}, {"", Pooled, []string{}},
 	} {
 		if got := all[i]; got.Guest != want.guest || got.Holding != want.holding || !slices.Equal(got.Guests, want.guests) {
 			t.Errorf("function %d: %q %s %v, want %+v", i, got.Guest, got.Holding, got.Guests, want)
@@ -69,7 +71,7 @@ func TestHoldings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p := l.PFs[0]; p.Used != 6 || p.Free != 2 || p.VFs != 8 || !slices.Equal(p.Guests, []Share{{"runs", 2}, {"off", 1}, {"new", 1}}) ||
+	if p := l.PFs[0]; p.Used != 8 || p.Free != 2 || p.VFs != 10 || !slices.Equal(p.Guests, []Share{{"runs", 2}, {"off", 1}, {"new", 1}}) ||
 		!slices.Equal(p.Pooled, []Share{{"third", 1}}) {
 		t.Errorf("totals: %+v", p)
 	}
@@ -85,7 +87,7 @@ func TestHoldings(t *testing.T) {
 		for _, f := range l.VFs {
 			got = append(got, f.Index)
 		}
-		if err != nil || !slices.Equal(got, c.want) || l.PFs[0].Used != 6 {
+		if err != nil || !slices.Equal(got, c.want) || l.PFs[0].Used != 8 {
 			t.Errorf("%+v: %v (%v), want %v", c.which, got, err, c.want)
 		}
 	}
