@@ -17,6 +17,9 @@ import (
 // what libvirt has added for the run.
 func (d *Doc) passed(e *element) bool {
 	owner := e.parent
+	if d.live && e.name == "origstates" { // of a status file: what to undo in the host when the function comes back
+		return true
+	}
 	if owner == nil || owner.name != "interface" && owner.name != "hostdev" {
 		return false
 	}
@@ -31,7 +34,10 @@ func (d *Doc) passed(e *element) bool {
 		return !isUserAlias(e.get(d, "name"))
 	case "driver":
 		return owner.get(d, "type") == "hostdev" || owner.name == "hostdev"
-	case "target", "actual", "backend":
+	case "target": // names that libvirt makes (src/util/virnetdev.c, virNetDevGenerateName)
+		dev := e.get(d, "dev")
+		return strings.HasPrefix(dev, "vnet") || strings.HasPrefix(dev, "macvtap") || strings.HasPrefix(dev, "macvlan")
+	case "actual", "backend":
 		return true
 	}
 	return false
@@ -146,14 +152,48 @@ func (d *Doc) Verbatim(path string) string {
 	if err != nil || !p.rule.isWhole() || !d.present(p) || d.charset.single() {
 		return ""
 	}
-	e := p.leaf()
-	var b strings.Builder
-	e.write(&b)
-	text := strings.TrimPrefix(b.String(), e.lead)
+	e, text := p.leaf(), d.Element(path)
 	if !utf8.ValidString(text) {
 		return ""
 	}
+	if d.live {
+		text = d.withoutRun(text)
+	}
 	return strconv.Itoa(slices.Index(e.parent.all(e.name), e)) + " " + text
+}
+
+// Element is the text of a whole element as it stands; empty where it is not there.
+func (d *Doc) Element(path string) string {
+	p, err := d.find(path)
+	if err != nil || !p.rule.isWhole() || p.leaf() == nil {
+		return ""
+	}
+	var b strings.Builder
+	p.leaf().write(&b)
+	return strings.TrimPrefix(b.String(), p.leaf().lead)
+}
+
+// withoutRun takes out of an element what libvirt has added for the run of its guest, but for its place in the guest.
+func (d *Doc) withoutRun(text string) string {
+	top, err := d.fragment(text)
+	if err != nil {
+		return text
+	}
+	var clean func(e *element)
+	clean = func(e *element) {
+		for _, a := range e.attrs {
+			a.gone = a.gone || d.runtimeAttr(e, a.name)
+		}
+		for _, kid := range e.elements() {
+			if kid.gone = d.passed(kid) && kid.name != "address"; !kid.gone {
+				clean(kid)
+			}
+		}
+	}
+	clean(top)
+	var b strings.Builder
+	top.write(&b)
+	return b.String()
 }
 
 // RestoreVerbatim puts back a whole element that is not there, or is another: what Get and Verbatim gave earlier. It takes what

@@ -306,7 +306,7 @@ func hint(err error) string {
 
 // TestWholeInterfaceOfRunningGuest: what libvirt adds for the run is no part of the value.
 func TestWholeInterfaceOfRunningGuest(t *testing.T) {
-	live := strings.NewReplacer("      <vlan>", "      <driver name='vfio'/>\n      <vlan>", "      <address type='pci' domain='0x0000' bus='0x07'",
+	live := strings.NewReplacer("function='0x0'/>\n      </source>", "function='0x0'/>\n        <origstates>\n          <unbind/>\n        </origstates>\n      </source>", "      <vlan>", "      <driver name='vfio'/>\n      <vlan>", "      <address type='pci' domain='0x0000' bus='0x07'",
 		"      <alias name='hostdev0'/>\n      <address type='pci' domain='0x0000' bus='0x07'").Replace(hostdevNIC)
 	fromPool := `    <interface type='network'>
       <mac address='52:54:00:00:00:02'/>
@@ -329,6 +329,16 @@ func TestWholeInterfaceOfRunningGuest(t *testing.T) {
 		if got, _, err := d.Get(path); got != forms[i].value || err != nil {
 			t.Errorf("%s reads %q (%v), expected %q", path, got, err, forms[i].value)
 		}
+	}
+	// Plugged in again it has its place in the guest, and nothing of the run.
+	if got, want := d.Verbatim("interface/52:54:00:00:00:01"), "0 "+strings.TrimSpace(hostdevNIC); got != want {
+		t.Errorf("differs:\n%s", lineDiff(want, got))
+	}
+	if got := d.Verbatim("interface/52:54:00:00:00:02"); strings.Contains(got, "actual") || strings.Contains(got, "portid") || strings.Contains(got, "alias") {
+		t.Errorf("comes back as\n%s", got)
+	}
+	if got := d.Element("interface/52:54:00:00:00:01"); !strings.Contains(got, "hostdev0") || d.Element("interface/52:54:00:00:00:07") != "" {
+		t.Errorf("stands there as\n%s", got)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"mpps/internal/domain"
@@ -179,7 +178,7 @@ func (d devices) unplug(ctx context.Context, v plugger, a setting.Address) error
 	if err != nil {
 		return fmt.Errorf("%s: %w", a, err)
 	}
-	_, element, _ := strings.Cut(doc.Verbatim(a.Rest()), " ")
+	element := doc.Element(a.Rest())
 	if element == "" {
 		return fmt.Errorf("%s: libvirt does not show it to programs as it keeps it itself", a)
 	}

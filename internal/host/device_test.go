@@ -49,7 +49,7 @@ func pooledHost(t *testing.T) *Machine {
 	live := strings.NewReplacer(
 		"<domain type='kvm'>", "<domain type='kvm' id='1'>",
 		"<source network='pool'/>", "<source network='pool' portid='2c5c8b9f-4c24-43c5-9dc8-4ac5a3a4f001'/>\n      <actual type='hostdev' managed='yes'>\n"+
-			"        <driver name='vfio'/>\n        <source>\n          <address type='pci' domain='0x0000' bus='0x01' slot='0x10' function='0x1'/>\n        </source>\n      </actual>",
+			"        <driver name='vfio'/>\n        <source>\n          <address type='pci' domain='0x0000' bus='0x01' slot='0x10' function='0x1'/>\n          <origstates>\n            <unbind/>\n          </origstates>\n        </source>\n      </actual>",
 		"<address type='pci' domain='0x0000' bus='0x01' slot='0x00'", "<alias name='hostdev0'/>\n      <address type='pci' domain='0x0000' bus='0x01' slot='0x00'",
 		"<source bridge='br0'/>", "<source bridge='br0'/>\n      <target dev='vnet0'/>",
 	).Replace(pooledXML)
