@@ -25,29 +25,41 @@ var errNoVF = errors.New("there is no such virtual function")
 
 // function is the settings of one virtual function.
 func (v vfAttr) function(pf string, number int) (virtual, error) {
+	all, err := v.functions(pf)
+	if err != nil {
+		return virtual{}, err
+	}
+	one, there := all[number]
+	if !there {
+		return virtual{}, fmt.Errorf("%w: %s has %d", errNoVF, pf, len(all))
+	}
+	return one, nil
+}
+
+// functions are the settings of all of a physical function's, by their numbers.
+func (v vfAttr) functions(pf string) (map[int]virtual, error) {
 	if !v.m.live {
-		return virtual{}, errNotLive
+		return nil, errNotLive
 	}
 	index := v.m.number(path.Join(classNet, pf, "ifindex"), 0)
 	if index == 0 {
-		return virtual{}, noSuch("there is no device " + pf)
+		return nil, noSuch("there is no device " + pf)
 	}
 	conn, err := dialRoute()
 	if err != nil {
-		return virtual{}, err
+		return nil, err
 	}
 	defer conn.Close()
 	all, _, err := linkWithVFs(conn, index, v.m.number(path.Join(classNet, pf, "device/sriov_numvfs"), 0), false)
 	if err != nil {
-		return virtual{}, describe(err)
+		return nil, describe(err)
 	}
 	driver := v.m.link(path.Join(classNet, pf, "device", "driver"))
+	numbered := make(map[int]virtual, len(all))
 	for _, one := range all {
-		if one.index == number {
-			return one.as(driver), nil
-		}
+		numbered[one.index] = one.as(driver)
 	}
-	return virtual{}, fmt.Errorf("%w: %s has %d", errNoVF, pf, len(all))
+	return numbered, nil
 }
 
 // parts takes an address apart: physical function, number, attribute.
@@ -64,11 +76,43 @@ func (v vfAttr) parts(a setting.Address) (pf string, number int, attribute strin
 }
 
 func (v vfAttr) Read(_ context.Context, a setting.Address) setting.Reading {
+	return v.from(v.functions, a)
+}
+
+// readTogether reads many attributes and asks each physical function once: one with a hundred functions tells of all of them in
+// each answer. What is read is that of one moment, not kept.
+func (v vfAttr) readTogether(all []setting.Address) []setting.Reading {
+	type answer struct {
+		functions map[int]virtual
+		err       error
+	}
+	asked := map[string]answer{}
+	once := func(pf string) (map[int]virtual, error) {
+		known, is := asked[pf]
+		if !is {
+			known.functions, known.err = v.functions(pf)
+			asked[pf] = known
+		}
+		return known.functions, known.err
+	}
+	readings := make([]setting.Reading, len(all))
+	for i, a := range all {
+		readings[i] = v.from(once, a)
+	}
+	return readings
+}
+
+// from is one attribute among those of all functions.
+func (v vfAttr) from(functions func(pf string) (map[int]virtual, error), a setting.Address) setting.Reading {
 	pf, number, attribute, err := v.parts(a)
 	if err != nil {
 		return setting.CouldNotTell(err.Error())
 	}
-	one, err := v.function(pf, number)
+	all, err := functions(pf)
+	one, there := all[number]
+	if err == nil && !there {
+		err = fmt.Errorf("%w: %s has %d", errNoVF, pf, len(all))
+	}
 	switch {
 	case errors.Is(err, errNoVF), errors.Is(err, unix.ENODEV):
 		return setting.NoObject(err.Error())
