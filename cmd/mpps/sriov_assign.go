@@ -112,7 +112,11 @@ func (a *app) assign(ctx context.Context, w sriov.Wish, o againOptions) error {
 			return nil, err
 		}
 		read(gift.Addresses()...)
-		return gift.Changes(h)
+		kept, err := keptForAll(h)
+		if err != nil {
+			return nil, err
+		}
+		return gift.Changes(h, func(at setting.Address) bool { return kept[at] })
 	})
 	var failure *apply.Failure
 	if err != nil && !(errors.As(err, &failure) && a.json) {
@@ -226,4 +230,18 @@ func (a *app) newest() (string, error) {
 		return "", err
 	}
 	return ledger.Newest(), nil
+}
+
+// keptForAll are the values that are put back whoever has what they belong to: those that were not set for one guest.
+func keptForAll(h *facts.Host) (map[setting.Address]bool, error) {
+	kept := map[setting.Address]bool{}
+	found := h.Readings.At(setting.Of(setting.File, lasting.DesiredFile))
+	if found.State != setting.Known {
+		return kept, nil
+	}
+	values, err := lasting.ParseDesired(found.Value)
+	for _, v := range values {
+		kept[v.Address] = v.For == ""
+	}
+	return kept, err
 }

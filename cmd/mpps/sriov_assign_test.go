@@ -123,7 +123,7 @@ func (s *store) assignWith(t *testing.T, root, guest string, appended func(tx st
 		for _, a := range gift.Addresses() {
 			h.Readings[a] = s.Read(t.Context(), a)
 		}
-		changes, err := gift.Changes(h)
+		changes, err := gift.Changes(h, func(setting.Address) bool { return false })
 		if err != nil {
 			return err
 		}

@@ -72,7 +72,11 @@ func (a *app) release(ctx context.Context, w sriov.Return, o againOptions) error
 		}
 		read(back.Addresses()...)
 		watched = h.Readings.At(setting.Of(setting.Unit, lasting.UnitName)).State == setting.Known
-		return back.Changes(h)
+		kept, err := keptForAll(h)
+		if err != nil {
+			return nil, err
+		}
+		return back.Changes(h, func(at setting.Address) bool { return kept[at] })
 	})
 	var failure *apply.Failure
 	if err != nil && !(errors.As(err, &failure) && a.json) {

@@ -282,12 +282,13 @@ file:var/lib/mpps/vfs/0000:02:02.0.json = (reserved)
 vf-attr:ens2/0/max_tx_rate = 100
 domain:vm2/interface/52:54:00:aa:00:01 = hostdev pci=0000:02:02.0 managed=yes vlan=7`},
 		"what others left on it": {Wish{Guest: "vm2", Form: facts.ByInterface, VF: "ens2/1", MAC: "52:54:00:aa:00:01"}, func(h *facts.Host) {
-			h.VFs[5].SpoofCheck = false
+			h.VFs[5].SpoofCheck, h.VFs[5].VLAN = false, 8
 			readAll(h, &h.VFs[5])
 		}, `
 file:var/lib/mpps/vfs/0000:02:02.1.json = (reserved)
-vf-attr:ens2/1/spoofchk = on
-vf-attr:ens2/1/max_tx_rate = 0
+vf-attr:ens2/1/spoofchk = on forgotten
+vf-attr:ens2/1/vlan = 0 forgotten
+vf-attr:ens2/1/max_tx_rate = 0 forgotten
 domain:vm2/interface/52:54:00:aa:00:01 = hostdev pci=0000:02:02.1 managed=yes`},
 		"hostdev": {Wish{Guest: "vm2", Form: facts.ByHostdev, MAC: "52:54:00:aa:00:01", Sets: []Set{{"vlan", "7"}, {"qos", "3"}, {"trust", "on"}}}, nil, `
 file:var/lib/mpps/vfs/0000:02:02.0.json = (reserved)
@@ -320,7 +321,7 @@ domain:fw1/interface/52:54:00:aa:00:01 = hostdev pci=0000:02:02.0 managed=yes af
 				t.Fatal(err)
 			}
 			absent(h, g.Addresses())
-			changes, err := g.Changes(h)
+			changes, err := g.Changes(h, none)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -393,10 +394,13 @@ func TestInTheWay(t *testing.T) {
 		"another's":  {setting.Value(facts.ReservationText(reserved(g.PCI, "vm3"))), true},
 	} {
 		h.Readings[g.reservation().Address()] = c.found
-		changes, err := g.Changes(h)
+		changes, err := g.Changes(h, none)
 		var stale *plan.Stale
 		if err == nil || errors.As(err, &stale) != c.stale {
 			t.Errorf("%s: %v, %s", name, err, listed(changes))
 		}
 	}
 }
+
+// none: nothing is kept for whoever has a function.
+func none(setting.Address) bool { return false }

@@ -59,8 +59,9 @@ func (g *Gift) device() string {
 }
 
 // Changes are what is changed to give the guest its function, in this order: it is reserved, so that nobody else takes it; set;
-// put into the definition, and plugged in where that is asked for. The readings of the host must hold Addresses.
-func (g *Gift) Changes(h *facts.Host) ([]plan.Change, error) {
+// put into the definition, and plugged in where that is asked for. The readings of the host must hold Addresses. stays tells which
+// attributes are kept for whoever has the function: they are not set back.
+func (g *Gift) Changes(h *facts.Host, stays func(setting.Address) bool) ([]plan.Change, error) {
 	var all []plan.Change
 	add := func(id, title string, a setting.Address, to string, risk goal.Risk, because string) error {
 		c, err := change(h, id, title, a, setting.Exact(to), risk, because)
@@ -89,17 +90,17 @@ func (g *Gift) Changes(h *facts.Host) ([]plan.Change, error) {
 	}
 	for _, v := range g.values {
 		k := knobs[v.Attribute]
-		if k.risk != goal.Security || g.wish.asked(v.Attribute) == "" {
+		at, asked := g.attribute(v.Attribute), g.sets(v.Attribute) || v.Attribute == "mac"
+		if k.risk != goal.Security || !asked {
 			k.risk = goal.None // nobody has the function yet
 		}
-		if g.wish.asked(v.Attribute) == "" {
-			if found := h.Readings.At(g.attribute(v.Attribute)); v.Attribute != "mac" && (found.State != setting.Known || found.Value == v.Value) {
-				continue // as it should be, or nothing that the driver tells
-			}
+		if found := h.Readings.At(at); !asked && (stays(at) || found.State != setting.Known || found.Value == v.Value) {
+			continue // as it should be, or nothing that the driver tells
 		}
-		if err := add(k.id, k.title, g.attribute(v.Attribute), v.Value, k.risk, v.because); err != nil {
+		if err := add(k.id, k.title, at, v.Value, k.risk, v.because); err != nil {
 			return nil, err
 		}
+		all[len(all)-1].Forget = !asked // a function that is made anew has it by itself
 	}
 	if err := add("sriov.attach", "The guest's definition has the virtual function", g.place(setting.Domain), g.device(), goal.GuestRestart, "asked for by name"); err != nil {
 		return nil, err

@@ -240,7 +240,9 @@ func (r *Returned) Addresses() []setting.Address {
 
 // Changes are what is changed to take it back: it is taken out of the running guest where that is asked for, and out of the
 // definition; nobody's values stay on it; and it is nobody's, last.
-func (r *Returned) Changes(h *facts.Host) ([]plan.Change, error) {
+//
+// stays tells which attributes are kept for whoever has the function: they stay.
+func (r *Returned) Changes(h *facts.Host, stays func(setting.Address) bool) ([]plan.Change, error) {
 	var all []plan.Change
 	add := func(forget bool, id, title string, a setting.Address, want setting.Want, risk goal.Risk, because string) error {
 		c, err := change(h, id, title, a, want, risk, because)
@@ -262,7 +264,7 @@ func (r *Returned) Changes(h *facts.Host) ([]plan.Change, error) {
 		}
 	}
 	if r.vf != nil && r.Network == "" {
-		if err := r.clear(h, add); err != nil {
+		if err := r.clear(h, stays, add); err != nil {
 			return nil, err
 		}
 	}
@@ -292,8 +294,8 @@ func (r *Returned) Changes(h *facts.Host) ([]plan.Change, error) {
 
 // clear has the function as one that was just made, and nothing set again of what it had. While the guest runs with it
 // it stays as it is: the guest would lose its address.
-func (r *Returned) clear(h *facts.Host, add func(forget bool, id, title string, a setting.Address, want setting.Want, risk goal.Risk, because string) error) error {
-	stays := r.runs && !r.live
+func (r *Returned) clear(h *facts.Host, stays func(setting.Address) bool, add func(forget bool, id, title string, a setting.Address, want setting.Want, risk goal.Risk, because string) error) error {
+	runs := r.runs && !r.live
 	nic := nicOf(h, r.PF)
 	var fresh map[string]string
 	if nic != nil {
@@ -302,14 +304,16 @@ func (r *Returned) clear(h *facts.Host, add func(forget bool, id, title string, 
 	for _, name := range facts.VFAttributes {
 		a := attribute(r.vf, name)
 		found, to := h.Readings.At(a), fresh[name]
-		if found.State != setting.Known {
+		if found.State != setting.Known || stays(a) {
 			continue
 		}
-		if stays || to == "" || facts.NoAddress(found.Value) && name == "mac" {
+		// An address that is not the guest's is one that the host's driver has chosen, or libvirt has put back.
+		others := name == "mac" && (facts.NoAddress(found.Value) || r.MAC != "" && !strings.EqualFold(found.Value, r.MAC))
+		if runs || to == "" || others {
 			to = found.Value
 		}
 		because := "as a function has it that was just made"
-		if stays {
+		if runs {
 			because = "guest " + r.Guest + " runs with it: set back when it has ended"
 		}
 		if err := add(true, knobs[name].id, knobs[name].title, a, setting.Exact(to), goal.None, because); err != nil {

@@ -112,7 +112,7 @@ file:var/lib/mpps/vfs/network-fast.json = (reserved)`, ""},
 				}
 			}
 			absent(h, b.Addresses())
-			changes, err := b.Changes(h)
+			changes, err := b.Changes(h, none)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -188,11 +188,36 @@ func TestLeaving(t *testing.T) {
 	}
 	absent(h, g.Addresses())
 	h.Readings[gone.Address()] = setting.Value(facts.ReservationText(h.Leaving))
-	changes, err := g.Changes(h)
+	changes, err := g.Changes(h, none)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if given, err := facts.ParseReservations(gone.Address(), changes[0].To.Value); err != nil || len(given) != 1 || given[0].Guest != "vm1" {
 		t.Errorf("%v %+v", err, given)
+	}
+}
+
+// TestKeptForAll: what is kept for whoever has a function is neither set back when it is given nor when it is taken back.
+func TestKeptForAll(t *testing.T) {
+	h := depot()
+	rate := attribute(&h.VFs[5], "max_tx_rate")
+	kept := func(at setting.Address) bool { return at == rate }
+	g, err := Choose(h, Wish{Guest: "vm1", VF: "ens2/1", Form: facts.ByInterface})
+	if err != nil {
+		t.Fatal(err)
+	}
+	absent(h, g.Addresses())
+	changes, err := g.Changes(h, kept)
+	if err != nil || strings.Contains(listed(changes), "max_tx_rate") {
+		t.Errorf("given: %v\n%s", err, listed(changes))
+	}
+	h.Reservations = []facts.Reservation{g.reservation()}
+	h.Readings[g.reservation().Address()] = setting.Value(facts.ReservationText(h.Reservations))
+	b, err := Take(h, Return{Guest: "vm1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if changes, err = b.Changes(h, kept); err != nil || strings.Contains(listed(changes), "max_tx_rate") || !strings.Contains(listed(changes), "min_tx_rate") {
+		t.Errorf("taken back: %v\n%s", err, listed(changes))
 	}
 }

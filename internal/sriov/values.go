@@ -32,10 +32,12 @@ func (g *Gift) attributes(h *facts.Host) error {
 	var sets []Set
 	for _, name := range facts.VFAttributes {
 		to := g.wish.asked(name)
-		if g.Form == facts.ByInterface && (name == "mac" || name == "vlan" || name == "qos") {
+		switch {
+		case g.Form == facts.ByInterface && name == "mac":
 			continue // libvirt's, from the definition
-		}
-		if name == "mac" {
+		case g.Form == facts.ByInterface && (name == "vlan" || name == "qos"):
+			to = "" // so is the VLAN; but where the definition names none, libvirt leaves what stands there
+		case name == "mac":
 			to = g.MAC
 		}
 		if to == "" {
@@ -48,7 +50,7 @@ func (g *Gift) attributes(h *facts.Host) error {
 	now := *vf
 	for _, s := range inOrder(vf, sets) {
 		because := "as a function has it that was just made: what stood there was somebody else's"
-		if asked := g.wish.asked(s.Attribute) != ""; asked || s.Attribute == "mac" {
+		if asked := g.sets(s.Attribute); asked || s.Attribute == "mac" {
 			if err := g.pf.VFPort().Refuses(now, s.Attribute, s.Value); err != nil {
 				return refuse(refusedAdvice(g.pf.VFPort(), s), "%s of %s: %v", s.Attribute, nameOf(vf), err)
 			}
@@ -67,6 +69,11 @@ func (g *Gift) attributes(h *facts.Host) error {
 		return g.vlan(g.wish.asked("vlan"))
 	}
 	return nil
+}
+
+// sets tells whether an attribute is asked for that is set on the function itself.
+func (g *Gift) sets(name string) bool {
+	return g.wish.asked(name) != "" && !(g.Form == facts.ByInterface && (name == "vlan" || name == "qos"))
 }
 
 // vlan checks the VLAN that libvirt is to set.
