@@ -100,7 +100,7 @@ var sriovGuest = &Knob{
 		Want:   "a vCPU for each queue",
 		Why:    "A function has few queues: 2 on an X520, 4 on an X710. Each queue's interrupt goes to one vCPU, and after boot often to the same one: that vCPU then does all the work. irqbalance in the guest spreads them, or they are pinned there.",
 		Cost:   "None.",
-		Verify: "In the guest: /proc/interrupts counts a function's queues on different CPUs.",
+		Verify: "mpps sriov guest NAME, where its agent answers; in the guest: /proc/interrupts counts a function's queues on different CPUs.",
 		Traps: []string{
 			"More vCPUs than queues do not help receiving, except by RPS in the guest.",
 			"Windows brings a driver for 82599 functions only in some versions (Server 2012 does); others need Intel's, installed before the function is the only NIC.",
@@ -264,7 +264,8 @@ var sriovMigrate = &Knob{
 		Cost:   "With teaming a second NIC with the same MAC, and a guest kernel with net_failover (4.18).",
 		Verify: "virsh dumpxml NAME shows <teaming type='transient' …> on the function's interface.",
 		Traps: []string{
-			"virsh migrate --offline does not refuse: the guest then fails at its start on the other host, or takes another guest's function.",
+			"virsh migrate --offline does not refuse: the guest then fails at its start on the other host, or takes another guest's function. mpps sriov migrate-plan prints what to do instead, for both hosts.",
+			"virsh save and managedsave are refused like a migration; of a guest with a pair they do not end, because they pause the guest, which then cannot let go of its function.",
 			"VFIO migration exists for some cards (mlx5 from 5.18 on, E810 later) and needs variant drivers on both hosts.",
 			"After the guest is attached again its settings (rate, trust) are not there unless libvirt or somebody sets them.",
 		},
@@ -286,6 +287,6 @@ var sriovMigrate = &Knob{
 		case strings.Contains(g.Definition, "<teaming"):
 			return seen("teaming", Fine("its function is paired with a virtio NIC: unplug, migrate, plug"))
 		}
-		return seen("not migratable live", Wants(setting.Exact("a teaming pair, or detach before"), fmt.Sprintf("%s cannot be moved: detach, migrate, attach", count(len(g.Hostdevs), "passed-through function"))).At(Info))
+		return seen("not migratable live", Wants(setting.Exact("a teaming pair, or detach before"), fmt.Sprintf("%s cannot be moved: detach, migrate, attach ('mpps sriov migrate-plan')", count(len(g.Hostdevs), "passed-through function"))).At(Info))
 	},
 }
