@@ -32,7 +32,7 @@ func (e *Engine) shares(l *journal.Ledger, t *journal.Transaction) sharing {
 			continue
 		}
 		for _, c := range earlier.Changes() {
-			stays := c.Lasts == setting.InDefinition || c.Lasts == setting.InBootLoader || c.Lasts == setting.AcrossReboot
+			stays := c.Lasts.Kept() || c.Lasts == setting.AcrossReboot
 			switch c.State {
 			case journal.ChangeIntended, journal.ChangeFailed, journal.ChangeInDoubt:
 				s.begun[c.Address] = stays || earlier.Header.BootID == e.BootID // else the reboot has reset it

@@ -199,7 +199,7 @@ func (e *Engine) row(ctx context.Context, t *journal.Transaction, c journal.Chan
 // wasReset tells what has reset a value that is not as applied, though nobody wrote it; empty where nothing is known of it.
 func (e *Engine) wasReset(t *journal.Transaction, c journal.Change) string {
 	what := ""
-	if e.BootID != t.Header.BootID && c.Lasts != setting.InDefinition && c.Lasts != setting.InBootLoader && c.Lasts != setting.InLibvirt {
+	if e.BootID != t.Header.BootID && !c.Lasts.Kept() {
 		what = "the host was started anew since"
 	} else if e.Reset != nil {
 		what = e.Reset(c, t.Ended())

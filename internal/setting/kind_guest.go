@@ -15,3 +15,6 @@ const (
 
 // InLibvirt is how long a value stays that libvirt keeps.
 const InLibvirt Lasting = "in libvirt's configuration"
+
+// Kept tells whether somebody else keeps a value across a reboot: libvirt, or the boot loader.
+func (l Lasting) Kept() bool { return l == InDefinition || l == InBootLoader || l == InLibvirt }
