@@ -13,7 +13,7 @@ import (
 // told is a virtual function as another program than mpps sees it: ip -j link show.
 type told struct {
 	VF        int    `json:"vf"`
-	MAC       string `json:"mac"`
+	MAC       string `json:"address"`
 	VLANs     []vlan `json:"vlan_list"`
 	Rate      rate   `json:"rate"`
 	SpoofChk  bool   `json:"spoofchk"`
