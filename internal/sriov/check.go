@@ -216,6 +216,9 @@ func (e *examiner) audited() map[string][]Point {
 		for _, n := range e.h.NICs {
 			if f.Address.Kind == setting.Fact && f.Address.Object() == n.Name {
 				p.Object = n.Name
+				if n.SRIOV != nil {
+					p.Do = strings.NewReplacer(" PF ", " "+n.Name+" ", " N ", fmt.Sprintf(" %d ", n.SRIOV.Enabled)).Replace(p.Do)
+				}
 			}
 		}
 		points[p.Object] = append(points[p.Object], p)

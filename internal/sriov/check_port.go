@@ -235,7 +235,7 @@ func (e *examiner) held(n *facts.NIC, own []Function) {
 	e.ok("vf-driver", "drivers of the functions", strings.Join(counted, ", "))
 	if len(bare) > 0 {
 		e.bad(knob.Low, "mac", "functions of running guests have an address", strings.Join(first(bare, 6), ", ")+" without",
-			"the guest made one up, and makes up another at its next start", "mpps sriov set VF mac ADDRESS, with the guest shut off")
+			"the guest made one up, and makes up another at its next start", "mpps sriov set PF/N mac ADDRESS, while the guest is shut off")
 	} else {
 		e.ok("mac", "functions of running guests have an address", "none is without")
 	}
@@ -246,8 +246,8 @@ func (e *examiner) held(n *facts.NIC, own []Function) {
 		e.unknown("leftover", "no function is bound for nobody", strings.Join(first(bound, 6), ", ")+": "+e.guestsUnseen, "")
 	default:
 		e.bad(knob.Low, "leftover", "no function is bound for nobody", strings.Join(first(bound, 6), ", "),
-			"they are passed on (vfio) and no guest is known that has them: a guest with managed='no' has ended, or another program (DPDK) has them",
-			"mpps sriov reset VF, unless a program has it (fuser /dev/vfio/*)")
+			"they are passed on (vfio) and nobody is known to have them: a guest with managed='no' has ended, or something stopped in the middle",
+			"mpps sriov reset "+bound[0])
 	}
 }
 

@@ -89,7 +89,7 @@ func TestExamine(t *testing.T) {
 		{"no room", func(h *facts.Host) { card(h).Unplaced = 2 }, Journal{}, "room", "ens1f0", NotOK, knob.Critical, "2 of 2 windows|above 4G|pci=realloc"},
 		{"down", func(h *facts.Host) { h.NICs[1].Up = false }, Journal{}, "link", "ens1f0", NotOK, knob.Medium, "ip link set ens1f0 up"},
 		{"no carrier", func(h *facts.Host) { h.NICs[1].Carrier = "down" }, Journal{}, "link", "ens1f0", NotOK, knob.Low, "cable"},
-		{"not at boot", func(h *facts.Host) { h.Housekeeping.VFFiles = nil }, Journal{}, "sriov.persist", "ens1f0", NotOK, knob.Medium, "--persist unit"},
+		{"not at boot", func(h *facts.Host) { h.Housekeeping.VFFiles = nil }, Journal{}, "sriov.persist", "ens1f0", NotOK, knob.Medium, "create ens1f0 -n 4 --persist unit"},
 		{"not settled", func(h *facts.Host) { h.VFs[1].NIC = "" }, Journal{}, "sriov.ready", "ens1f0", NotOK, knob.Medium, "udevadm settle"},
 		{"two guests of one", func(h *facts.Host) {
 			h.Guests = append(h.Guests, facts.Guest{Name: "db", State: "shut off", Hostdevs: []string{h.VFs[0].PCI}})
@@ -107,7 +107,7 @@ func TestExamine(t *testing.T) {
 			h.Passthrough.Groups = []facts.IOMMUGroup{{Number: 7, Devices: []facts.GroupDevice{{PCI: "0000:40:01.0", Class: "060400"}, {PCI: h.VFs[0].PCI}}}}
 		}, Journal{}, "isolation", "ens1f0", OK, 0, "4 functions"},
 		{"no address", func(h *facts.Host) { h.VFs[0].MAC = facts.NoMAC }, Journal{}, "mac", "ens1f0", NotOK, knob.Low, "ens1f0/0 of web"},
-		{"left bound", func(h *facts.Host) { h.VFs[2].Driver, h.VFs[2].NIC = "vfio-pci", "" }, Journal{}, "leftover", "ens1f0", NotOK, knob.Low, "ens1f0/2|managed='no'"},
+		{"left bound", func(h *facts.Host) { h.VFs[2].Driver, h.VFs[2].NIC = "vfio-pci", "" }, Journal{}, "leftover", "ens1f0", NotOK, knob.Low, "managed='no'|sriov reset ens1f0/2"},
 	} {
 		h := ready()
 		if c.spoil != nil {
