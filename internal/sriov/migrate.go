@@ -47,8 +47,9 @@ type MigrateVF struct {
 	PFThere string `json:"target_pf,omitempty"` // and the port that it belongs to
 	Number  int    `json:"target_index"`        // and its number there, −1 where it is not known
 
-	device device   // as the definition has it
-	vf     facts.VF // as the host has it
+	device  device   // as the definition has it
+	plugged bool     // the running guest has it, and its definition not
+	vf      facts.VF // as the host has it
 }
 
 // MigrateState says how a check went.
@@ -107,9 +108,9 @@ func (m *Migration) Missing() []MigrateCheck {
 }
 
 // migratable are host drivers that can save a function's state and load it into another card of the same kind, with the kernel
-// that has them (drivers/vfio/pci/mlx5, pds, hisilicon, virtio; Documentation/ABI/testing/debugfs-vfio). vfio-pci itself cannot.
+// that has them (drivers/vfio/pci/mlx5, pds, virtio; Documentation/ABI/testing/debugfs-vfio). vfio-pci itself cannot.
 var migratable = map[string]string{
-	"mlx5_vfio_pci": "5.18", "hisi-acc-vfio-pci": "5.18", "pds-vfio-pci": "6.6", "virtio-vfio-pci": "6.13",
+	"mlx5_vfio_pci": "5.18", "pds_vfio_pci": "6.6", "virtio_vfio_pci": "6.13",
 }
 
 // Migrate plans how a guest with virtual functions is brought to another host.
@@ -194,7 +195,7 @@ func (p *migration) because() {
 	}
 	able := 0
 	for _, f := range p.Functions {
-		if since, is := migratable[f.vf.Driver]; is {
+		if since, is := migratable[strings.ReplaceAll(f.vf.Driver, "-", "_")]; is {
 			able++
 			p.Notes = append(p.Notes, fmt.Sprintf("%s is bound to %s, which can save and load a function's state (Linux %s): with the same card, firmware and driver there, "+
 				"libvirt 8.6 and QEMU 8.1 on both hosts, 'virsh migrate' itself may do. mpps has not seen it work, and plans without it", f.PCI, f.vf.Driver, since))
@@ -212,13 +213,7 @@ func (p *migration) because() {
 		Command: "virsh migrate --offline … " + quoted(p.guest.Name) + " " + p.address(),
 		Why: "libvirt does not refuse it: it copies the definition with this host's PCI address. The guest then fails at its start there, " +
 			"or takes a function that is another guest's, or another device's, and its MAC and VLAN are set on it",
-	}, {
-		Command: "virsh migrate --unsafe … or --force",
-		Why:     "neither concerns devices: the refusal stays",
 	}}
-	if !p.guest.Active() {
-		p.Never = p.Never[:1]
-	}
 }
 
 func (p *migration) functionNames() string {

@@ -84,8 +84,8 @@ func (p *migration) disks() string {
 	return count(len(p.def.Devices.Disks), "disk") + ", none of them a file of this host"
 }
 
-// place finds functions of the other host for the guest's: on a port of the same name where it has a free one, else on the port
-// with the most; on the node where most of the guest's vCPUs are pinned there before others.
+// place finds functions of the other host for the guest's: on a port with a carrier before others, then on one of the same name,
+// then on one of the nodes that the guest's memory comes from.
 func (p *migration) place() {
 	if p.ask.Target == nil {
 		return
@@ -102,7 +102,7 @@ func (p *migration) place() {
 			if !freeThere(p.ask.Target, &p.ask.Target.VFs[j]) || taken[v.PCI] {
 				continue
 			}
-			if best.PCI == "" || f.prefers(p.ask.Target, v, best) {
+			if best.PCI == "" || f.prefers(p.ask.Target, p.guest, v, best) {
 				best = v
 			}
 		}
@@ -117,17 +117,17 @@ func (p *migration) place() {
 func freeThere(h *facts.Host, v *facts.VF) bool { return Holder(h, v) == "" && unfit(h, v) == nil }
 
 // prefers tells whether one function of the other host suits better than another.
-func (f *MigrateVF) prefers(h *facts.Host, a, b facts.VF) bool {
-	carrier := func(v facts.VF) bool {
-		n := nicOf(h, v.PF)
-		return n != nil && n.Up && n.Carrier == "up"
-	}
+func (f *MigrateVF) prefers(h *facts.Host, g *facts.Guest, a, b facts.VF) bool {
 	rank := func(v facts.VF) int {
 		score := 0
+		n := nicOf(h, v.PF)
+		if n != nil && n.Up && n.Carrier == "up" {
+			score += 4
+		}
 		if v.PF == f.PF {
 			score += 2
 		}
-		if carrier(v) {
+		if n != nil && g.MemoryNodes.Has(n.Node) {
 			score++
 		}
 		return score

@@ -14,20 +14,12 @@ import (
 // definition is what a migration must know of a guest's XML beside what package domain reads.
 type definition struct {
 	NVRAM   *struct{} `xml:"os>nvram"`
-	Type    osType    `xml:"os>type"`
 	Devices struct {
 		Disks      []disk     `xml:"disk"`
 		Interfaces []device   `xml:"interface"`
 		Hostdevs   []device   `xml:"hostdev"`
 		Folders    []struct{} `xml:"filesystem"`
 	} `xml:"devices"`
-	CPU struct {
-		Mode string `xml:"mode,attr"`
-	} `xml:"cpu"`
-}
-
-type osType struct {
-	Machine string `xml:"machine,attr"`
 }
 
 // disk is a disk of a guest.
@@ -49,7 +41,6 @@ type device struct {
 	} `xml:"mac"`
 	Source struct {
 		Network string   `xml:"network,attr"`
-		Bridge  string   `xml:"bridge,attr"`
 		Address *pciAddr `xml:"address"`
 	} `xml:"source"`
 	Tags []struct {
@@ -59,12 +50,6 @@ type device struct {
 		Type       string `xml:"type,attr"`
 		Persistent string `xml:"persistent,attr"`
 	} `xml:"teaming"`
-	Model struct {
-		Type string `xml:"type,attr"`
-	} `xml:"model"`
-	Alias struct {
-		Name string `xml:"name,attr"`
-	} `xml:"alias"`
 	Address *pciAddr `xml:"address"` // where the guest sees it
 }
 
@@ -165,7 +150,7 @@ func (p *migration) find() {
 			continue
 		}
 		f := p.from.VFs[at] // plugged into the running guest
-		p.Functions = append(p.Functions, MigrateVF{MAC: f.MAC, PF: f.PF, Index: f.Index, PCI: f.PCI, Form: facts.ByInterface, VLAN: f.VLAN, Number: -1, vf: f,
+		p.Functions = append(p.Functions, MigrateVF{MAC: f.MAC, PF: f.PF, Index: f.Index, PCI: f.PCI, Form: facts.ByInterface, VLAN: f.VLAN, Number: -1, vf: f, plugged: true,
 			device: device{Type: "hostdev", Managed: "yes"}})
 		p.Notes = append(p.Notes, pci+" is plugged into the running guest and not in its definition")
 	}

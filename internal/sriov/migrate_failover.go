@@ -59,7 +59,7 @@ func (p *migration) failover() MigrateWay {
 	}
 	w.Steps = append(w.Steps, MigrateStep{On: "guest " + p.guest.Name, What: "see the pair: a failover interface (the virtio NIC's own name), and two with the same address behind it",
 		Commands: []string{"ip -d link show | grep -B1 -A2 " + quoted(p.Functions[0].MAC)}, Undo: []string{}})
-	w.Steps = append(w.Steps, p.moved(func(i int) string { return standbyAlias(i) })...)
+	w.Steps = append(w.Steps, p.moved()...)
 	w.Steps = append(w.Steps, p.look(), p.forget())
 	p.checkFailover(bridge)
 	return w
@@ -82,7 +82,7 @@ func (p *migration) paired() MigrateWay {
 		Traffic: "moves to the virtio NIC when the migration begins, and back to a function on " + p.To,
 		Needs:   []string{"the guest has taken the pair (net_failover); otherwise QEMU waits for the unplug and the migration does not begin"}}
 	w.Steps = append(w.Steps, p.save())
-	w.Steps = append(w.Steps, p.moved(func(i int) string { return p.Functions[i].device.Teaming.Persistent })...)
+	w.Steps = append(w.Steps, p.moved()...)
 	w.Steps = append(w.Steps, p.look(), p.forget())
 	p.checkFailover(p.standbyBridge())
 	return w
@@ -90,7 +90,7 @@ func (p *migration) paired() MigrateWay {
 
 // moved are the steps that migrate a pair. Where the function has another address there, libvirt is given the definition with that
 // one; a pool of the same name needs none.
-func (p *migration) moved(alias func(int) string) []MigrateStep {
+func (p *migration) moved() []MigrateStep {
 	var steps []MigrateStep
 	var xml []string
 	differ := false

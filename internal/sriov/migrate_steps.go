@@ -75,17 +75,22 @@ func (p *migration) detach(f *MigrateVF) MigrateStep {
 		s.Undo = []string{"mpps rollback   # puts it in again, with all that was set"}
 		return s
 	}
+	where := []string{"--live", "--config"}
+	if f.plugged {
+		where = where[:1]
+	}
+	with := func(words ...string) string { return shellLine(append(words, where...)...) }
 	var lines []string
 	switch f.Form {
 	case facts.ByHostdev:
-		lines = []string{pasted(shellLine("virsh", "detach-device", p.guest.Name, "/dev/stdin", "--live", "--config"), f.element(f.PCI, ""))}
+		lines = []string{pasted(with("virsh", "detach-device", p.guest.Name, "/dev/stdin"), f.element(f.PCI, ""))}
 	case facts.ByNetwork:
 		lines = []string{shellLine("virsh", "detach-interface", p.guest.Name, "hostdev", "--mac", f.MAC, "--live"), shellLine("virsh", "detach-interface", p.guest.Name, "network", "--mac", f.MAC, "--config")}
 	default:
-		lines = []string{shellLine("virsh", "detach-interface", p.guest.Name, "hostdev", "--mac", f.MAC, "--live", "--config")}
+		lines = []string{with("virsh", "detach-interface", p.guest.Name, "hostdev", "--mac", f.MAC)}
 	}
 	s.Commands = append(lines, p.gone(f))
-	s.Undo = []string{pasted(shellLine("virsh", "attach-device", p.guest.Name, "/dev/stdin", "--live", "--config"), f.element(f.PCI, ""))}
+	s.Undo = []string{pasted(with("virsh", "attach-device", p.guest.Name, "/dev/stdin"), f.element(f.PCI, ""))}
 	return s
 }
 
