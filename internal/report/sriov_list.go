@@ -21,10 +21,10 @@ func SRIOVList(t *Text, l sriov.List) {
 			t.Blank()
 		}
 		t.Wrapped(t.In(Bold, p.PF)+"  ", portText(p))
-		var own []sriov.Function
-		for _, f := range l.VFs {
-			if f.PF == p.PF {
-				own = append(own, f)
+		var own []*sriov.Function
+		for i := range l.VFs {
+			if l.VFs[i].PF == p.PF {
+				own = append(own, &l.VFs[i])
 			}
 		}
 		switch {
@@ -95,7 +95,7 @@ func shares(all []sriov.Share) string {
 }
 
 // whose says who has a function. Two definitions that name the same one are marked: their guests cannot run at a time.
-func whose(f sriov.Function) string {
+func whose(f *sriov.Function) string {
 	var text string
 	switch f.Holding {
 	case sriov.Running:
@@ -122,7 +122,7 @@ func whose(f sriov.Function) string {
 }
 
 // narrowRows draws what a reader looks for first in columns, and the rest in words.
-func narrowRows(t *Text, own []sriov.Function) {
+func narrowRows(t *Text, own []*sriov.Function) {
 	domain := "0000:"
 	for _, f := range own {
 		if !strings.HasPrefix(f.PCI, domain) {
@@ -139,7 +139,7 @@ func narrowRows(t *Text, own []sriov.Function) {
 }
 
 // settingWords are a function's settings as far as they are not what a new one has, none of which breaks at the end of a line.
-func settingWords(f sriov.Function) []string {
+func settingWords(f *sriov.Function) []string {
 	var words []string
 	if f.Driver != "" {
 		words = append(words, f.Driver)
@@ -177,7 +177,7 @@ func settingWords(f sriov.Function) []string {
 }
 
 // notes are what is odd about who has a function.
-func notes(f sriov.Function) []string {
+func notes(f *sriov.Function) []string {
 	var words []string
 	for _, word := range []string{f.Uses, f.Process} {
 		if word != "" {
@@ -194,7 +194,7 @@ func notes(f sriov.Function) []string {
 }
 
 // wideRows draws each attribute in a column.
-func wideRows(t *Text, own []sriov.Function) [][]string {
+func wideRows(t *Text, own []*sriov.Function) [][]string {
 	head := []string{"VF", "PCI", "GROUP", "DRIVER", "NIC", "GUEST", "MAC", "VLAN", "QOS", "MAX", "MIN", "SPOOFCHK", "TRUST", "LINK", "QUEUES", "TRAFFIC AND NOTES"}
 	for i := range head {
 		head[i] = t.In(Faint, head[i])

@@ -72,13 +72,14 @@ func Functions(h *facts.Host) []Function {
 		drivers[n.Name] = n.Driver
 	}
 	all := make([]Function, 0, len(h.VFs))
-	for _, v := range h.VFs {
+	for i := range h.VFs {
+		v := &h.VFs[i]
 		f := Function{
 			PF: v.PF, Index: v.Index, PCI: v.PCI, Group: v.Group, Driver: v.Driver, NIC: v.NIC, Process: v.Holder, Uses: v.HostUse, Traffic: v.Traffic,
 			Queues: cmp.Or(v.Queues, facts.VFQueues(drivers[v.PF])),
 		}
 		f.settings(v)
-		if pool := h.PoolOf(&v); pool != nil {
+		if pool := h.PoolOf(v); pool != nil {
 			f.Pool = pool.Network
 		}
 		if v.PCI != "" {
@@ -93,7 +94,7 @@ func Functions(h *facts.Host) []Function {
 }
 
 // settings takes over what was told.
-func (f *Function) settings(v facts.VF) {
+func (f *Function) settings(v *facts.VF) {
 	told := func(attribute string) bool { return !slices.Contains(v.Untold, attribute) }
 	number := func(attribute string, n int) *int {
 		if !told(attribute) {

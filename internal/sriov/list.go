@@ -48,17 +48,25 @@ type Which struct {
 // Show lists the functions that are asked for.
 func Show(h *facts.Host, which Which) (List, error) {
 	l := List{PFs: []Port{}, VFs: []Function{}}
-	all := Functions(h)
+	of := map[string][]Function{}
+	for run := Functions(h); len(run) > 0; { // those of one physical function stand together
+		end := slices.IndexFunc(run, func(f Function) bool { return f.PF != run[0].PF })
+		if end < 0 {
+			end = len(run)
+		}
+		of[run[0].PF] = append(of[run[0].PF], run[:end:end]...)
+		run = run[end:]
+	}
 	for i := range h.NICs {
 		n := &h.NICs[i]
 		if n.SRIOV == nil || which.PF != "" && which.PF != n.Name && which.PF != n.PCI {
 			continue
 		}
-		own := slices.DeleteFunc(slices.Clone(all), func(f Function) bool { return f.PF != n.Name })
+		own := of[n.Name]
 		l.PFs = append(l.PFs, totals(h, n, own))
-		for _, f := range own {
-			if (!which.Free || f.Holding == Free) && (which.Guest == "" || f.belongs(which.Guest)) {
-				l.VFs = append(l.VFs, f)
+		for j := range own {
+			if f := &own[j]; (!which.Free || f.Holding == Free) && (which.Guest == "" || f.belongs(which.Guest)) {
+				l.VFs = append(l.VFs, *f)
 			}
 		}
 	}
@@ -108,7 +116,8 @@ func totals(h *facts.Host, n *facts.NIC, own []Function) Port {
 		PF: n.Name, PCI: n.PCI, Driver: n.Driver, Node: n.Node, Up: n.Up, Carrier: n.Carrier, Speed: n.Speed,
 		Most: n.SRIOV.Total, VFs: n.SRIOV.Enabled, Seen: len(own), Pooled: []Share{}, Guests: []Share{},
 	}
-	for _, f := range own {
+	for i := range own {
+		f := &own[i]
 		if f.Holding == Free {
 			p.Free++
 		} else {
