@@ -127,6 +127,12 @@ func (b *builder) desired() error {
 	values = b.unforgotten(values)
 	dropped := before - len(values)
 	if len(all) == 0 && dropped == 0 {
+		switch {
+		case b.gives():
+			b.services(values)
+		case text == "" && b.takesBack() && !b.given():
+			b.without(unitAddress, fileAddress)
+		}
 		return nil
 	}
 	for _, c := range all {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"mpps/internal/facts"
+	"mpps/internal/goal"
 	"mpps/internal/plan"
 	"mpps/internal/setting"
 )
@@ -115,5 +116,56 @@ func TestKeptByItself(t *testing.T) {
 	c.Kept, c.Lasts = "/etc/systemd/network/70-mpps-eth0.link", setting.AcrossReboot
 	if p := add(t, host(), c); len(p.Changes) != 1 || p.Changes[0].Kept != c.Kept {
 		t.Errorf("%+v", p.Changes)
+	}
+}
+
+// TestGivenNeedsTheService: a function that is given to a guest is reset when the guest leaves it, also where nothing of it is kept; the
+// service is there as long as one is given.
+func TestGivenNeedsTheService(t *testing.T) {
+	of := func(pci string) facts.Reservation {
+		return facts.Reservation{PF: "eth0", PCI: pci, Guest: "vm1", Form: facts.ByInterface}
+	}
+	give := func(r facts.Reservation) plan.Change {
+		return plan.Change{ID: "test", Address: r.Address(), From: setting.Missing("none"), To: setting.Value("{}"), Want: setting.Exact("{}"), Risk: goal.None, Stage: 1}
+	}
+	take := func(r facts.Reservation) plan.Change {
+		return plan.Change{ID: "test", Address: r.Address(), From: setting.Value("{}"), To: setting.Missing("removed"), Want: setting.NotThere(), Risk: goal.None, Stage: 1}
+	}
+	one, two := of("0000:01:10.0"), of("0000:01:10.2")
+	h := host()
+	after(h, add(t, h, give(one)))
+	h.Reservations = []facts.Reservation{one}
+	if h.Readings[unitAddress].State != setting.Known || h.Readings[desiredAddress].State != setting.Absent {
+		t.Fatalf("given: service %s, list %s", h.Readings[unitAddress], h.Readings[desiredAddress])
+	}
+	if !Needed(unitAddress, []setting.Address{one.Address()}) || Needed(vfsAddress, []setting.Address{one.Address()}) {
+		t.Error("which service a gift needs")
+	}
+	after(h, add(t, h, give(two), change("vf-attr:eth0/1/trust", "off", "on")))
+	h.Reservations = []facts.Reservation{one, two}
+	forgotten := change("vf-attr:eth0/1/trust", "on", "off")
+	forgotten.Forget = true
+	after(h, add(t, h, take(two), forgotten))
+	h.Reservations = []facts.Reservation{one}
+	if h.Readings[unitAddress].State != setting.Known || h.Readings[desiredAddress].State != setting.Absent || h.Readings[vfsAddress].State != setting.Absent {
+		t.Errorf("one is left: service %s, list %s", h.Readings[unitAddress], h.Readings[desiredAddress])
+	}
+	after(h, add(t, h, take(one)))
+	if h.Readings[unitAddress].State != setting.Absent || h.Readings[fileAddress].State != setting.Absent {
+		t.Errorf("none is left: service %s, unit %s", h.Readings[unitAddress], h.Readings[fileAddress])
+	}
+}
+
+// TestKeptOnce: an attribute that is set again is kept once, for the guest that has the function now.
+func TestKeptOnce(t *testing.T) {
+	h := host()
+	c := change("vf-attr:eth0/1/max_tx_rate", "0", "100")
+	c.For = "vm1"
+	after(h, add(t, h, c))
+	c.From, c.To, c.Want, c.For = setting.Value("100"), setting.Value("200"), setting.Exact("200"), "vm2"
+	after(h, add(t, h, c, change("vf-attr:eth0/1/trust", "off", "on")))
+	values, err := ParseDesired(h.Readings[desiredAddress].Value)
+	if err != nil || len(values) != 2 || values[0].To.Value != "200" || values[0].For != "vm2" || values[1].For != "" {
+		t.Errorf("%+v, %v", values, err)
 	}
 }

@@ -1,6 +1,8 @@
 package lasting
 
 import (
+	"maps"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -93,10 +95,44 @@ func (b *builder) services(values []Value) {
 	b.without(vfsAddress, vfsFile)
 }
 
+// A function that is given to a guest and of which nothing is kept needs the service too: what the guest has done to it is there for
+// the next one otherwise.
+
+// reservation tells whether an address is one that says to whom a function was given.
+func reservation(a setting.Address) bool {
+	return a.Kind == setting.File && path.Dir(a.Path) == setting.Reservations
+}
+
+// gives tells whether the plan gives a function to a guest.
+func (b *builder) gives() bool {
+	return slices.ContainsFunc(b.plan.Changes, func(c plan.Change) bool { return reservation(c.Address) && c.To.State == setting.Known })
+}
+
+// takesBack tells whether the plan takes one back.
+func (b *builder) takesBack() bool {
+	return slices.ContainsFunc(b.plan.Changes, func(c plan.Change) bool { return reservation(c.Address) && c.To.State == setting.Absent })
+}
+
+// given tells whether a guest has one once the plan is carried out.
+func (b *builder) given() bool {
+	has := map[setting.Address]bool{}
+	for _, r := range slices.Concat(b.host.Reservations, b.host.Leaving) {
+		has[r.Address()] = true
+	}
+	for _, c := range b.plan.Changes {
+		if reservation(c.Address) {
+			has[c.Address] = c.To.State == setting.Known
+		}
+	}
+	return slices.Contains(slices.Collect(maps.Values(has)), true)
+}
+
 // nothingLeft plans that the list goes, and with it the services.
 func (b *builder) nothingLeft() {
 	b.without(vfsAddress, vfsFile)
-	b.without(unitAddress, fileAddress)
+	if !b.given() {
+		b.without(unitAddress, fileAddress)
+	}
 	b.add("desired", "Values to be put back", "none are left", desiredAddress, setting.NotThere())
 }
 

@@ -177,7 +177,7 @@ func undoValues(text string, had, mine, back []part) (setting.Reading, bool) {
 func Needed(a setting.Address, wrote []setting.Address) bool {
 	switch a {
 	case unitAddress, fileAddress, unitFolder, wantsFolder:
-		return slices.Contains(wrote, desiredAddress)
+		return slices.Contains(wrote, desiredAddress) || slices.ContainsFunc(wrote, reservation)
 	case vfsAddress, vfsFile:
 		return slices.Contains(wrote, desiredAddress) && slices.ContainsFunc(wrote, OfVFs)
 	}
