@@ -72,6 +72,8 @@ var answers = map[string]any{
 	"sriov-guest":        sriov.GuestSide{},
 	"sriov-migrate-plan": sriov.Migration{},
 	"lab-up":             labUp{},
+	"sriov-assign":       assigned{},
+	"sriov-release":      released{},
 	"sriov-list":         sriov.List{},
 	"sriov-check":        sriov.Check{},
 	"sriov-recover":      sriov.Recovery{},
@@ -222,7 +224,7 @@ func nullable(t reflect.Type, s *jsonschema.Schema) {
 			nullable(f.Type, s)
 			continue
 		}
-		if f.Type.Kind() != reflect.Pointer || name == "-" || strings.Contains(options, "omitempty") {
+		if !f.IsExported() || f.Type.Kind() != reflect.Pointer || name == "-" || strings.Contains(options, "omitempty") {
 			continue
 		}
 		property, _ := s.Properties.Get(name)

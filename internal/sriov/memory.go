@@ -132,8 +132,8 @@ func (g *Gift) fits(h *facts.Host) (Pinned, error) {
 	}
 	for _, one := range parts(h, g.guest) {
 		now, most := purse{h}.room(one)
-		if most == 0 && len(h.Topology.Nodes) == 0 {
-			continue // a snapshot without figures
+		if _, known := (purse{h}).room(part{nodes: one.nodes}); known == 0 {
+			continue // how much memory there is was not told
 		}
 		switch { // what it has it gives back when it starts anew
 		case g.guest.Active() && one.page == 0:
