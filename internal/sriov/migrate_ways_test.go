@@ -24,6 +24,9 @@ func TestMigrateFailover(t *testing.T) {
 			t.Errorf("no %s in\n%s", want, m.Ways[0].XML[0])
 		}
 	}
+	if strings.Count(m.Ways[0].XML[0], "bus='0x05' slot='0x00'") != 1 {
+		t.Errorf("both halves, or none, are where the function was:\n%s", m.Ways[0].XML[0])
+	}
 	if strings.Count(m.Ways[0].XML[0], "52:54:00:00:00:02") != 2 {
 		t.Errorf("not one address on both halves:\n%s", m.Ways[0].XML[0])
 	}

@@ -66,7 +66,7 @@ func (f *MigrateVF) element(pci string, teaming string) string {
 	if teaming != "" {
 		line("  <teaming type='transient' persistent='%s'/>", xmlText(teaming))
 	}
-	if seen := f.device.Address.pci(); seen != "" {
+	if seen := f.device.Address.pci(); seen != "" && teaming == "" { // the standby has it
 		line("  %s", pciXML(seen))
 	}
 	if f.Form == facts.ByHostdev {
@@ -77,15 +77,19 @@ func (f *MigrateVF) element(pci string, teaming string) string {
 	return b.String()
 }
 
-// standby is the virtio half of a pair.
+// standby is the virtio half of a pair. It comes to where the guest saw the function, so that the failover interface, which is
+// this device's, has the name that the function had.
 func (f *MigrateVF) standby(bridge, alias string) string {
-	return strings.Join([]string{
+	lines := []string{
 		"<interface type='bridge'>",
 		"  <mac address='" + xmlText(f.MAC) + "'/>",
 		"  <source bridge='" + xmlText(bridge) + "'/>",
 		"  <model type='virtio'/>",
 		"  <teaming type='persistent'/>",
 		"  <alias name='" + xmlText(alias) + "'/>",
-		"</interface>",
-	}, "\n")
+	}
+	if seen := f.device.Address.pci(); seen != "" {
+		lines = append(lines, "  "+pciXML(seen))
+	}
+	return strings.Join(append(lines, "</interface>"), "\n")
 }
