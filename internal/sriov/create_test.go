@@ -86,6 +86,8 @@ func TestCreateRefuses(t *testing.T) {
 		"given by mpps":            {reserved, CreateAsk{PF: "eth0", Count: 3}, "function 3 (0000:01:10.3) is given to guest fw2"},
 		"a bridge": {func(h *facts.Host) { h.VFs[1].HostUse = "port of br0" }, CreateAsk{PF: "eth0", Count: 5, Force: true},
 			"function 1 (0000:01:10.1) by the host: its interface eth0v1 is port of br0"},
+		"a process": {func(h *facts.Host) { h.VFs[1].Holder = "dpdk-testpmd (process 78)" }, CreateAsk{PF: "eth0", Count: 5, Force: true},
+			"function 1 (0000:01:10.1) by dpdk-testpmd (process 78)"},
 		"an address": {func(h *facts.Host) { h.VFs[1].HostUse = "has address 10.0.0.7" }, CreateAsk{PF: "eth0", Count: 5}, "its interface eth0v1 has address 10.0.0.7"},
 		"one driver for both": {func(h *facts.Host) { h.NICs[0].Driver = "mlx5_core" }, CreateAsk{PF: "eth0", Count: 5, Blacklist: true},
 			"mlx5_core drives physical and virtual functions alike"},

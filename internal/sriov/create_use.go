@@ -38,6 +38,8 @@ func inTheWay(h *facts.Host, n *facts.NIC, count int, force bool) ([]Note, error
 			}
 		}
 		switch {
+		case v.Holder != "":
+			used = append(used, name+" by "+v.Holder)
 		case strings.HasPrefix(v.HostUse, "has address"):
 			doubtful = append(doubtful, name+": its interface "+v.NIC+" "+v.HostUse)
 		case v.HostUse != "":
