@@ -58,7 +58,10 @@ func migrateWay(t *Text, title string, w sriov.MigrateWay) {
 	for _, n := range w.Needs {
 		t.Wrapped("  needs: ", n)
 	}
-	for _, x := range w.XML {
+	for i, x := range w.XML {
+		if i == 0 {
+			t.Line("  in the definition:")
+		}
 		pasted(t, "    ", x)
 	}
 	for i, s := range w.Steps {
