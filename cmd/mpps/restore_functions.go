@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"mpps/internal/apply"
@@ -93,4 +94,31 @@ func (a *app) lentNow(ctx context.Context, r *apply.Restorer) error {
 	_, err = r.Consider(ctx, nil, time.Now())
 	r.Due = nil // the machine is closed
 	return err
+}
+
+// watchFunctions makes the engine tell of attributes that they are not for the guest that has their function now. The host is looked
+// at once, and only where such an attribute is off.
+func (e *engine) watchFunctions(ctx context.Context, root string) {
+	lent := sync.OnceValue(func() map[setting.Address]string {
+		m, err := host.Open(root)
+		if err != nil {
+			return nil // nothing is lent, as far as can be told
+		}
+		defer m.Close()
+		list, err := desired(ctx, e)
+		if err != nil {
+			return nil
+		}
+		due, err := (&functionKeeper{machine: m, had: sriov.Memory{}}).due(ctx, nil, list)
+		if err != nil {
+			return nil
+		}
+		return due.Lent
+	})
+	e.Lent = func(a setting.Address) string {
+		if a.Kind != setting.VFAttr {
+			return ""
+		}
+		return lent()[a]
+	}
 }

@@ -125,4 +125,3 @@ func notRoot(h *facts.Host) []report.Warning {
 	}
 	return warnings
 }
-

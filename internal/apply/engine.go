@@ -38,6 +38,9 @@ type Engine struct {
 	// Owner tells who else sets the value of a change, where that explains what was found; empty where nobody does. nil
 	// means nobody else sets anything.
 	Owner func(c journal.Change, found setting.Reading) string
+	// Lent tells why a value that is off is not to be as applied now: a guest for which it was not set has what it belongs
+	// to. Empty where that is not so; nil means that nothing is lent.
+	Lent func(a setting.Address) string
 
 	ahead ahead
 }

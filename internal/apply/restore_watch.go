@@ -14,7 +14,7 @@ import (
 type Event struct {
 	Object  string
 	Anew    bool
-	Carrier bool        // of a device that was up: nothing but what its driver ties to the link
+	Carrier bool // of a device that was up: nothing but what its driver ties to the link
 	// Function says that the object is a virtual function, PF/N.
 	Function bool
 	Guest    GuestChange // what became of a guest

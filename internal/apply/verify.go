@@ -181,6 +181,8 @@ func (e *Engine) row(ctx context.Context, t *journal.Transaction, c journal.Chan
 		row.State, row.Why = NotThere, found.Why
 	case found.ReadOnly:
 		row.State, row.Why = ReadOnly, fmt.Sprintf("is %s, expected %s: %s", told(c.Address, found), row.Wanted, found.Why)
+	case e.Lent != nil && e.Lent(c.Address) != "":
+		row.State, row.Why = NotThere, e.Lent(c.Address)
 	default:
 		row.State, row.Why = Drifted, fmt.Sprintf("is %s, expected %s", told(c.Address, found), row.Wanted)
 		if reset := e.wasReset(t, c); reset != "" {
