@@ -1,0 +1,87 @@
+package host
+
+import (
+	"maps"
+	"strings"
+	"testing"
+
+	"mpps/internal/facts"
+	"mpps/internal/setting"
+)
+
+// pciTree is pfTree with what /sys/bus/pci/devices has of its functions.
+func pciTree() map[string]string {
+	files := pfTree("igb", 7, 3)
+	for i := range 3 {
+		files[pciDevices+"/"+functionAddress(i)] = "-> ../../../devices/pci0000:00/" + functionAddress(i)
+		files["sys/devices/pci0000:00/"+functionAddress(i)+"/driver_override"] = "(null)\n"
+	}
+	return files
+}
+
+func TestDriverOfADevice(t *testing.T) {
+	files := pciTree()
+	files["sys/devices/pci0000:00/"+functionAddress(1)+"/driver_override"] = "vfio-pci\n"
+	delete(files, "sys/devices/pci0000:00/"+functionAddress(2)+"/driver")
+	m := recorded(t, files)
+	all := m.Mechanisms()
+	for pci, want := range map[string]string{functionAddress(0): "igbvf", functionAddress(1): "igbvf override:vfio-pci", functionAddress(2): "none"} {
+		a := setting.Of(setting.PCIDriver, pci)
+		found := all.Read(t.Context(), a)
+		canonical, err := setting.Kinds[setting.PCIDriver].Canonical(found.Value)
+		if found.State != setting.Known || found.Value != want || err != nil || canonical != want {
+			t.Errorf("%s: %+v, expected %s (%v)", a, found, want, err)
+		}
+	}
+	for _, pci := range []string{"0000:01:10.7", "../../../proc", "igb"} {
+		if found := all.Read(t.Context(), setting.Of(setting.PCIDriver, pci)); !found.NoObject {
+			t.Errorf("%s: %+v", pci, found)
+		}
+	}
+}
+
+// TestWhoHasADevice: neither the driver of a device nor the device itself is touched while somebody has it.
+func TestWhoHasADevice(t *testing.T) {
+	for who, more := range map[string]map[string]string{
+		"":                              {},
+		"dpdk (process 78) has it open": {"proc/78/comm": "dpdk\n", "proc/78/fd/9": "-> /dev/vfio/20"},
+		"its interface eth0v0 is up: take it down first": {"sys/devices/pci0000:00/" + functionAddress(0) + "/net/eth0v0/flags": "0x1003\n"},
+		"guest fw1 runs with it":                         {"run/libvirt/qemu/fw1.xml": "<domstatus state='running' reason='booted' pid='9'><domain type='kvm' id='1'><name>fw1</name><devices><hostdev mode='subsystem' type='pci' managed='yes'><source><address domain='0x0000' bus='0x01' slot='0x10' function='0x0'/></source></hostdev></devices></domain></domstatus>"},
+	} {
+		files := pciTree()
+		maps.Copy(files, more)
+		m := recorded(t, files)
+		if got := m.deviceUsed(functionAddress(0)); got != who {
+			t.Errorf("%q has it, expected %q", got, who)
+		}
+		if got := m.deviceUsed(functionAddress(1)); got != "" {
+			t.Errorf("another one: %q", got)
+		}
+		err := m.rebind(t.Context(), functionAddress(0), "vfio-pci", "")
+		if err == nil || who != "" && err.Error() != who {
+			t.Errorf("taken from its driver: %v, expected %q", err, who)
+		}
+		if done := m.ResetFunction(t.Context(), functionAddress(0)); !strings.Contains(done.Why, errNotLive.Error()) {
+			t.Errorf("a recorded function was reset: %+v", done)
+		}
+	}
+}
+
+// TestHolders: who has a function open and is no guest that runs is told; a function with its driver on the host is nobody's that way.
+func TestHolders(t *testing.T) {
+	files := pciTree()
+	maps.Copy(files, map[string]string{"proc/78/comm": "dpdk\n", "proc/78/fd/9": "-> /dev/vfio/20", "proc/78/fd/10": "-> /dev/vfio/21"})
+	m := recorded(t, files)
+	h := &facts.Host{VFs: []facts.VF{
+		{PCI: functionAddress(0), Driver: "vfio-pci"}, {PCI: functionAddress(1), Driver: "igbvf"}, {PCI: functionAddress(2), Driver: "vfio-pci"},
+	}}
+	m.vfHolders(t.Context(), h)
+	if h.VFs[0].Holder != "dpdk (process 78)" || h.VFs[1].Holder+h.VFs[2].Holder != "" {
+		t.Errorf("%+v", h.VFs)
+	}
+	h.Guests = []facts.Guest{{Name: "fw1", State: "running"}}
+	h.VFs[0].Guest, h.VFs[0].Holder = "fw1", ""
+	if m.vfHolders(t.Context(), h); h.VFs[0].Holder != "" {
+		t.Errorf("a guest's own process is told: %+v", h.VFs[0])
+	}
+}
