@@ -44,7 +44,6 @@ func (s *scene) withFunction(name string, number int) {
 func TestCreate(t *testing.T) {
 	s := openScene(t)
 	s.must("ip link set " + s.pf + " down")
-	s.run(1, "sriov", "create", s.pf, "-n", "8")
 	first := answer[apply.Result](s, 0, "sriov", "create", s.pf, "-n", "2").TX
 	if got := s.functions(); got != "2 2 2 2" {
 		t.Errorf("count, functions, with drivers, with names: %s", got)
@@ -110,9 +109,7 @@ func (s *scene) inUse() {
 	functions := s.functions()
 	s.withFunction("on", 0)
 	s.must("virsh -q start --paused on")
-	on := "function 0 (" + s.must("basename $(readlink /sys/class/net/"+s.pf+"/device/virtfn0)") + ") by guest on"
-	refused(on, "create", s.pf, "-n", "5")
-	refused(on, "destroy", s.pf)
+	refused("function 0 ("+s.must("basename $(readlink /sys/class/net/"+s.pf+"/device/virtfn0)")+") by guest on", "create", s.pf, "-n", "5")
 	s.must("virsh -q destroy on; virsh -q undefine on")
 
 	own := s.must(`F=$(readlink -f /sys/class/net/` + s.pf + `/device/virtfn2); echo vfio-pci >$F/driver_override; echo ${F##*/} >/sys/bus/pci/drivers_probe
