@@ -10,6 +10,12 @@ import (
 // clashes says why an address or a VLAN must not be given to a function: another device has the address, or libvirt writes
 // another one at the guest's next start.
 func clashes(h *facts.Host, f *facts.VF, s Set) error {
+	if g := fromPool(h, f); g != "" && (s.Attribute == "mac" || s.Attribute == "vlan") {
+		return &Refused{
+			fmt.Sprintf("%s of %s: guest %s has it from a pool, and libvirt sets address and VLAN of whichever function it takes at each start", s.Attribute, nameOf(f), g),
+			"change the guest's definition (virsh edit " + g + "), or the VLAN of the network",
+		}
+	}
 	switch s.Attribute {
 	case "mac":
 		if facts.NoAddress(s.Value) {
@@ -28,6 +34,16 @@ func clashes(h *facts.Host, f *facts.VF, s Set) error {
 		})
 	}
 	return nil
+}
+
+// fromPool is the guest that runs with a function which libvirt has taken for it from a pool; empty where that is not so.
+func fromPool(h *facts.Host, f *facts.VF) string {
+	if g := runsWith(h, f); g != nil {
+		if i := libvirtSets(g, f); i != nil && i.Type == "network" {
+			return g.Name
+		}
+	}
+	return ""
 }
 
 // libvirtWrites refuses a value where the definition of a guest that has the function names another: libvirt sets MAC and VLAN of an

@@ -209,6 +209,8 @@ func refusedAdvice(p facts.VFPort, s Set) string {
 func warned(h *facts.Host, p facts.VFPort, nic *facts.NIC, f *facts.VF, s Set) string {
 	cleared := facts.VFRateCleared(p.Driver)
 	switch {
+	case fromPool(h, f) != "":
+		return fmt.Sprintf("guest %s has it from a pool: at its next start it may have another function, without this", fromPool(h, f))
 	case nic != nil && !nic.Up:
 		return fmt.Sprintf("%s is down: its functions carry nothing until it is up", nic.Name)
 	case s.Attribute == "max_tx_rate" && s.Value != "0" && cleared != "":

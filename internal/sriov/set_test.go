@@ -190,6 +190,21 @@ func TestRatesInOrder(t *testing.T) {
 	}
 }
 
+// TestSetFromPool: what libvirt sets on whichever function a guest takes is not set on the one it has now.
+func TestSetFromPool(t *testing.T) {
+	h := cards()
+	f := &h.VFs[2]
+	h.Guests[1].Interfaces = []facts.Interface{{MAC: f.MAC, Type: "network", Source: "pool"}}
+	for _, s := range []Set{{"mac", "52:54:00:12:34:56"}, {"vlan", "5"}} {
+		_, err := PlanSet(h, f, []Set{s})
+		refusedWith(t, s.Attribute, err, "guest db1 has it from a pool|virsh edit db1")
+	}
+	changes, err := PlanSet(h, f, []Set{{"max_tx_rate", "100"}})
+	if err != nil || !strings.Contains(changes[0].Warning, "another function") || changes[0].For != "db1" {
+		t.Errorf("%+v, %v", changes, err)
+	}
+}
+
 // TestSetWhileDown: what cannot be set now is refused with what to do, what can be is set with a warning.
 func TestSetWhileDown(t *testing.T) {
 	h := cards()
