@@ -255,6 +255,13 @@ func (a *app) transact(ctx context.Context, p *plan.Plan, m *machine, o apply.Op
 // afterwards is what there is to know about a transaction that came about: what it moved besides, and what waits.
 func afterwards(p *plan.Plan, result apply.Result) []report.Warning {
 	var all []report.Warning
+	told := map[string]bool{}
+	for _, c := range p.Changes {
+		if p.Why == plan.AskedFor && c.Warning != "" && !told[c.Warning] { // nobody has seen the plan
+			told[c.Warning] = true
+			all = append(all, report.Warning{Code: "careful", Text: c.Warning})
+		}
+	}
 	for _, moved := range result.Moved {
 		all = append(all, report.Warning{
 			Code: "moved", Text: fmt.Sprintf("%s moved from %s to %s when its device was set up anew, and could not be put back", moved.Address, moved.From, moved.Found),
