@@ -23,9 +23,11 @@ func (m Memory) Note(h *facts.Host) {
 				had = append(slices.Clip(had), pci)
 			}
 		}
-		if len(had) > 0 {
-			m[g.Name] = had
+		if len(had) == 0 { // it let go of all while it ran: what becomes of them is not its any more
+			delete(m, g.Name)
+			continue
 		}
+		m[g.Name] = had
 	}
 }
 

@@ -169,3 +169,23 @@ func TestKeepSettles(t *testing.T) {
 		t.Errorf("%+v", again)
 	}
 }
+
+// TestMemory: what a guest has left while it ran is not reset again when it ends, and what it had of a pool is.
+func TestMemory(t *testing.T) {
+	h, _ := kept()
+	m := Memory{}
+	h.Guests[0].State, h.Guests[0].Hostdevs = "running", []string{"0000:41:10.0", "0000:41:10.2"}
+	m.Note(h)
+	h.Guests[0].State, h.Guests[0].Hostdevs = "shut off", nil
+	m.Note(h)
+	if left := m.Left([]string{"a"}); len(left) != 2 || left["0000:41:10.2"] != "a" {
+		t.Errorf("left at its end: %v", left)
+	}
+	h.Guests[0].State = "running"
+	m.Note(h)
+	h.Guests[0].State = "shut off"
+	m.Note(h)
+	if left := m.Left([]string{"a"}); len(left) != 0 {
+		t.Errorf("left by a guest that ran without: %v", left)
+	}
+}
