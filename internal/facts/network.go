@@ -123,10 +123,13 @@ type VF struct {
 
 	Queues  int        `json:"queues,omitempty"`   // of its interface on the host, the larger number of the two directions; 0 where it has none
 	HostUse string     `json:"host_use,omitempty"` // what the host itself does with its interface: "port of br0"; empty: nothing that can be seen
-	Holder  string     `json:"holder,omitempty"`   // a process that has it open and is no guest of libvirt: "dpdk-testpmd (process 4711)"
+	Holder  string     `json:"holder,omitempty"`   // a process that has it open and is no guest of libvirt: "dpdk-testpmd (process 4711)"; or OtherNamespace
 	Untold  []string   `json:"untold,omitempty"`   // attributes that the driver, or a recorded tree, does not tell: their fields say nothing
 	Traffic *VFTraffic `json:"traffic,omitempty"`  // nil where the driver does not count
 }
+
+// OtherNamespace holds a function whose interface is not among those of the host: which process is there is not told.
+const OtherNamespace = "a container (another network namespace)"
 
 // VFTraffic is what a function carried since it was made, as its physical function counts (include/uapi/linux/if_link.h,
 // IFLA_VF_STATS): rx is to the guest, tx from it.

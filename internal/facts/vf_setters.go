@@ -97,7 +97,8 @@ func VFFresh(driver string) map[string]string {
 // NoAddress tells whether a function's address means that it has none.
 func NoAddress(mac string) bool { return mac == NoMAC || mac == altNoMAC || mac == "" }
 
-// PassesThrough tells whether a driver hands a function to a guest or another process: vfio-pci, and those built on it (mlx5_vfio_pci).
+// PassesThrough tells whether a driver hands a function to a guest or another process: vfio-pci, those built on it (mlx5_vfio_pci), and
+// those of DPDK without an IOMMU (uio_pci_generic, igb_uio).
 func PassesThrough(driver string) bool {
-	return driver == "vfio-pci" || strings.HasSuffix(driver, "_vfio_pci") || strings.HasSuffix(driver, "-vfio-pci")
+	return driver == "vfio-pci" || driver == "uio_pci_generic" || driver == "igb_uio" || strings.HasSuffix(driver, "_vfio_pci") || strings.HasSuffix(driver, "-vfio-pci")
 }

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"mpps/internal/facts"
 	"mpps/internal/setting"
 )
 
@@ -96,6 +97,9 @@ func (m *Machine) deviceUsed(pci string) string {
 		if who := holders[node]; len(who) > 0 {
 			return strings.Join(who, ", ") + " has it open"
 		}
+	}
+	if m.elsewhere(dir) {
+		return facts.OtherNamespace + " has its interface"
 	}
 	for _, nic := range m.list(dir + "/net") {
 		if nicState := (nicState{m}).Read(context.Background(), setting.Of(setting.NICState, nic)); nicState.Value == "up" {

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"errors"
 	"maps"
 	"strings"
 	"testing"
@@ -45,6 +46,9 @@ func TestWhoHasADevice(t *testing.T) {
 	for who, more := range map[string]map[string]string{
 		"":                              {},
 		"dpdk (process 78) has it open": {"proc/78/comm": "dpdk\n", "proc/78/fd/9": "-> /dev/vfio/20"},
+		"dpdk (process 79) has it open": {
+			"proc/79/comm": "dpdk\n", "proc/79/fd/9": "-> /dev/uio4", "sys/devices/pci0000:00/" + functionAddress(0) + "/uio/uio4/name": "igb_uio\n",
+		},
 		"its interface eth0v0 is up: take it down first": {"sys/devices/pci0000:00/" + functionAddress(0) + "/net/eth0v0/flags": "0x1003\n"},
 		"guest fw1 runs with it":                         {"run/libvirt/qemu/fw1.xml": "<domstatus state='running' reason='booted' pid='9'><domain type='kvm' id='1'><name>fw1</name><devices><hostdev mode='subsystem' type='pci' managed='yes'><source><address domain='0x0000' bus='0x01' slot='0x10' function='0x0'/></source></hostdev></devices></domain></domstatus>"},
 	} {
@@ -64,6 +68,31 @@ func TestWhoHasADevice(t *testing.T) {
 		if done := m.ResetFunction(t.Context(), functionAddress(0)); !strings.Contains(done.Why, errNotLive.Error()) {
 			t.Errorf("a recorded function was reset: %+v", done)
 		}
+	}
+}
+
+// TestInAnotherNamespace: a function whose interface a container has is told, its driver is left alone, and the number of functions too.
+func TestInAnotherNamespace(t *testing.T) {
+	files := pciTree()
+	dir := "sys/devices/pci0000:00/" + functionAddress(1)
+	delete(files, dir+"/net/eth0v1/ifindex")
+	delete(files, "sys/class/net/eth0v1")
+	files[dir+"/net/"] = ""
+	bound := "sys/devices/pci0000:00/" + functionAddress(2)
+	delete(files, bound+"/net/eth0v2/ifindex") // its driver makes no interface: there is no directory either
+	m := recorded(t, files)
+	pf := facts.NIC{Name: "eth0", Driver: "igb", SRIOV: &facts.SRIOV{Enabled: 3}}
+	for i, f := range m.vfsOf(&facts.Host{}, pf, map[string]string{}) {
+		if want := map[int]string{1: facts.OtherNamespace}[i]; f.Holder != want {
+			t.Errorf("function %d is held by %q, expected %q", i, f.Holder, want)
+		}
+	}
+	if err := m.rebind(t.Context(), functionAddress(1), "", ""); err == nil || !strings.Contains(err.Error(), "container") {
+		t.Errorf("taken from its driver: %v", err)
+	}
+	var used *InUse
+	if err := vfCountOf(m).make(t.Context(), countOfPF, 0); !errors.As(err, &used) || len(used.Uses) != 1 || !strings.Contains(used.Uses[0], "container") {
+		t.Errorf("taken away: %v", err)
 	}
 }
 

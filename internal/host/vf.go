@@ -47,10 +47,14 @@ func (m *Machine) vfsOf(h *facts.Host, pf facts.NIC, uses map[string]string) []f
 			if group, err := strconv.Atoi(own.link("iommu_group")); err == nil {
 				v.Group = group
 			}
-			if names := own.entries("net"); len(names) > 0 {
+			interfaces := own.folder("net")
+			if names := interfaces.names(); len(names) > 0 {
 				v.NIC, v.HostUse = names[0], uses[names[0]]
 				v.Queues = queuesIn(own.entries("net/" + names[0] + "/queues"))
+			} else if interfaces != nil { // as in elsewhere
+				v.Holder = facts.OtherNamespace
 			}
+			interfaces.close()
 			own.close()
 		}
 		if counted {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"mpps/internal/domain"
+	"mpps/internal/facts"
 )
 
 // InUse is why functions cannot be taken away.
@@ -54,6 +55,9 @@ func (p physical) uses() []string {
 				}
 			}
 		}
+		if p.m.elsewhere(dir) {
+			by = append(by, facts.OtherNamespace)
+		}
 		for _, nic := range p.m.list(path.Join(dir, "net")) {
 			for _, entry := range p.m.list(path.Join(dir, "net", nic)) {
 				if upper, found := strings.CutPrefix(entry, "upper_"); found {
@@ -91,8 +95,8 @@ func (m *Machine) runningHostdevs() map[string]string {
 	return all
 }
 
-// vfioNodes are the files below /dev/vfio by which a PCI device can be opened: that of its group, and since Linux 6.6 its own
-// (drivers/vfio/group.c, drivers/vfio/device_cdev.c).
+// vfioNodes are the files by which a program can open a PCI device: that of its group below /dev/vfio, since Linux 6.6 its own there
+// (drivers/vfio/group.c, drivers/vfio/device_cdev.c), and those of UIO (drivers/uio/uio.c).
 func (m *Machine) vfioNodes(dir string) []string {
 	var all []string
 	if group := m.link(path.Join(dir, "iommu_group")); group != "" {
@@ -101,10 +105,13 @@ func (m *Machine) vfioNodes(dir string) []string {
 	for _, name := range m.list(path.Join(dir, "vfio-dev")) {
 		all = append(all, "/dev/vfio/devices/"+name)
 	}
+	for _, name := range m.list(path.Join(dir, "uio")) {
+		all = append(all, "/dev/"+name)
+	}
 	return all
 }
 
-// vfioHolders tells which processes have files below /dev/vfio open: "guest fw1" of a QEMU process, "dpdk-testpmd (process
+// vfioHolders tells which processes have files below /dev/vfio, or of UIO, open: "guest fw1" of a QEMU process, "dpdk-testpmd (process
 // 4711)" of another. The files of other users' processes need root.
 func (m *Machine) vfioHolders() map[string][]string {
 	all := map[string][]string{}
@@ -113,7 +120,7 @@ func (m *Machine) vfioHolders() map[string][]string {
 		who := ""
 		for _, fd := range m.list(dir) {
 			node, err := m.root.Readlink(dir + "/" + fd)
-			if err != nil || !strings.HasPrefix(node, "/dev/vfio/") || node == "/dev/vfio/vfio" {
+			if err != nil || !strings.HasPrefix(node, "/dev/vfio/") && !strings.HasPrefix(node, "/dev/uio") || node == "/dev/vfio/vfio" {
 				continue
 			}
 			if who == "" {

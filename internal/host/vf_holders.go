@@ -33,3 +33,10 @@ func (m *Machine) vfHolders(_ context.Context, h *facts.Host) {
 		f.Holder = strings.Join(slices.Compact(by), ", ")
 	}
 }
+
+// elsewhere tells whether a PCI device has its interface in another network namespace: its directory net is there as long as it has an
+// interface, and shows those of the reader's own namespace (drivers/base/core.c, get_device_parent and cleanup_glue_dir;
+// Documentation/networking/sysfs-tagging.rst).
+func (m *Machine) elsewhere(dir string) bool {
+	return m.exists(path.Join(dir, "net")) && len(m.list(path.Join(dir, "net"))) == 0
+}

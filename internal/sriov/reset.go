@@ -15,6 +15,8 @@ func inUse(h *facts.Host, f *facts.VF) string {
 	switch g := runsWith(h, f); {
 	case g != nil:
 		return "guest " + g.Name + " runs with it"
+	case f.Holder == facts.OtherNamespace:
+		return f.Holder + " has its interface"
 	case f.Holder != "":
 		return f.Holder + " has it open"
 	case f.HostUse != "":
