@@ -126,7 +126,7 @@ func (a *app) watchRestore(ctx context.Context, e *engine, r *apply.Restorer) er
 	if err != nil {
 		return err
 	}
-	r.Due = (&functionKeeper{machine: m, had: sriov.Memory{}}).due
+	r.Due = (&functionKeeper{machine: m, had: sriov.NewMemory()}).due
 	if err := r.Load(); err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -17,7 +18,7 @@ import (
 // functionKeeper tells, of guests that came or went, what is due on their virtual functions.
 type functionKeeper struct {
 	machine *host.Machine
-	had     sriov.Memory
+	had     *sriov.Memory
 	noted   bool
 }
 
@@ -45,15 +46,19 @@ func (k *functionKeeper) due(ctx context.Context, events []apply.Event, list []l
 	for _, r := range h.Reservations {
 		u.Defined[r.Guest] = k.machine.Defined(r.Guest)
 	}
-	var gone []string
+	var gone, came []string
 	for _, e := range events {
-		if e.Guest == apply.Started {
+		switch {
+		case e.Function:
+			came = append(came, e.Object)
+		case e.Guest == apply.Started:
 			u.Started[e.Object] = true
-			continue
+		default:
+			gone = append(gone, e.Object)
 		}
-		gone = append(gone, e.Object)
 	}
 	u.Left = k.had.Left(gone)
+	maps.Copy(u.Left, k.had.Came(h, came))
 	due := apply.Due{Lent: sriov.Lent(h, u), Anew: k.concerned(h, u, events)}
 	for _, d := range sriov.Keep(h, u) {
 		due.Values = append(due.Values, lasting.Value{ID: d.ID, Address: d.Address, Want: setting.Exact(d.Value), To: setting.Value(d.Value)})
@@ -90,7 +95,7 @@ func (a *app) lentNow(ctx context.Context, r *apply.Restorer) error {
 	if err := r.Load(); err != nil {
 		return err
 	}
-	r.Due = (&functionKeeper{machine: m, had: sriov.Memory{}}).due
+	r.Due = (&functionKeeper{machine: m, had: sriov.NewMemory()}).due
 	_, err = r.Consider(ctx, nil, time.Now())
 	r.Due = nil // the machine is closed
 	return err
@@ -109,7 +114,7 @@ func (e *engine) watchFunctions(ctx context.Context, root string) {
 		if err != nil {
 			return nil
 		}
-		due, err := (&functionKeeper{machine: m, had: sriov.Memory{}}).due(ctx, nil, list)
+		due, err := (&functionKeeper{machine: m, had: sriov.NewMemory()}).due(ctx, nil, list)
 		if err != nil {
 			return nil
 		}

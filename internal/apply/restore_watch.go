@@ -99,7 +99,7 @@ func (w *watch) happened(e Event) {
 		return
 	}
 	now := time.Now()
-	if e.Guest != "" && w.Due != nil {
+	if (e.Guest != "" || e.Function) && w.Due != nil {
 		w.guests.happened(e, now)
 	}
 	concerned := 0

@@ -152,8 +152,12 @@ func sets(values map[string]string) []Set {
 	return all
 }
 
-// runsWith is the guest that runs with a function, nil where none does.
+// runsWith is the guest that runs with a function, nil where none does. One that is bound to its driver on the host is no guest's,
+// whatever definitions name it.
 func runsWith(h *facts.Host, f *facts.VF) *facts.Guest {
+	if f.Driver != "" && !facts.PassesThrough(f.Driver) {
+		return nil
+	}
 	for i := range h.Guests {
 		if g := &h.Guests[i]; g.Active() && f.PCI != "" && slices.Contains(g.Hostdevs, f.PCI) {
 			if f.Guest == g.Name { // of two definitions that name it only one can run with it

@@ -170,10 +170,10 @@ func TestKeepSettles(t *testing.T) {
 	}
 }
 
-// TestMemory: what a guest has left while it ran is not reset again when it ends, and what it had of a pool is.
-func TestMemory(t *testing.T) {
+// TestMemoryOfARunWithout: what a guest has left while it ran is not reset again when it ends, and what it had of a pool is.
+func TestMemoryOfARunWithout(t *testing.T) {
 	h, _ := kept()
-	m := Memory{}
+	m := NewMemory()
 	h.Guests[0].State, h.Guests[0].Hostdevs = "running", []string{"0000:41:10.0", "0000:41:10.2"}
 	m.Note(h)
 	h.Guests[0].State, h.Guests[0].Hostdevs = "shut off", nil
