@@ -3,6 +3,7 @@ package sriov
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -53,7 +54,7 @@ func CreateReads(h *facts.Host, pf string) []setting.Address {
 			all = append(all, BlacklistFile(module))
 		}
 	}
-	for _, r := range h.Reservations {
+	for _, r := range slices.Concat(h.Reservations, h.Leaving) {
 		if r.PF == pf {
 			all = append(all, r.Address())
 		}
@@ -280,10 +281,14 @@ func (b *builder) others() []Note {
 
 // unreserve takes out the reservations of functions that will not be there; those of the others stay.
 func (b *builder) unreserve(count int) {
-	for _, r := range b.h.Reservations {
+	for _, r := range slices.Concat(b.h.Reservations, b.h.Leaving) {
 		if r.PF != b.nic.Name || r.Network != "" || r.Index < count {
 			continue
 		}
-		b.add(plan.Change{}, "sriov.reservation", fmt.Sprintf("Function %d is no longer given to guest %s", r.Index, r.Guest), r.Address(), setting.NotThere(), goal.None, "it goes, and --force was given")
+		because := "it goes, and --force was given"
+		if r.Leaving {
+			because = "it goes, and the guest has left it"
+		}
+		b.add(plan.Change{}, "sriov.reservation", fmt.Sprintf("Function %d is no longer given to guest %s", r.Index, r.Guest), r.Address(), setting.NotThere(), goal.None, because)
 	}
 }

@@ -127,6 +127,13 @@ func TestCreateRefuses(t *testing.T) {
 	if err != nil || !strings.Contains(wishes(changes), "file:var/lib/mpps/vfs/0000:01:10.3.json=absent") {
 		t.Errorf("with force: %v\n%s", err, wishes(changes))
 	}
+	// What a guest has left stands in nobody's way, and goes with the function.
+	h.Reservations, h.Leaving = nil, h.Reservations
+	h.Leaving[0].Leaving = true
+	changes, _, err = Destroy(h, "eth0", false)
+	if err != nil || !strings.Contains(wishes(changes), "file:var/lib/mpps/vfs/0000:01:10.3.json=absent") {
+		t.Errorf("left by its guest: %v\n%s", err, wishes(changes))
+	}
 }
 
 func TestCreateNotes(t *testing.T) {
