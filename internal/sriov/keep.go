@@ -3,6 +3,7 @@ package sriov
 import (
 	"fmt"
 	"slices"
+	"strconv"
 
 	"mpps/internal/facts"
 	"mpps/internal/setting"
@@ -107,13 +108,33 @@ func (u Upkeep) stays(h *facts.Host, f *facts.VF, name string) bool {
 // begun is what is due where a guest has started with a function.
 func (u Upkeep) begun(h *facts.Host, f *facts.VF, who *facts.Guest) []Due {
 	byLibvirt := map[string]bool{}
-	if i := libvirtSets(who, f); i != nil { // src/util/virnetdev.c, virNetDevSetVfConfig: MAC and, where there is one, VLAN
+	because := fmt.Sprintf("guest %s started with %s", who.Name, nameOf(f))
+	i := libvirtSets(who, f)
+	if i != nil { // src/util/virnetdev.c, virNetDevSetVfConfig: MAC and, where there is one, VLAN
 		byLibvirt["mac"], byLibvirt["vlan"] = true, i.VLAN != 0 || i.Type == "network"
 	}
-	return u.due(h, f, fmt.Sprintf("guest %s started with %s", who.Name, nameOf(f)), func(name string) bool {
+	all := u.due(h, f, because, func(name string) bool {
 		// An address may be one that the guest's own driver has chosen: only another's is taken away.
 		return !byLibvirt[name] && (name != "mac" || othersAddress(h, f, who))
 	})
+	return append(all, u.overtaken(f, i, because)...)
+}
+
+// overtaken is what libvirt has set for a guest that started while the function was still being set as new after another: who looks
+// and writes then cannot keep libvirt from starting one in between.
+func (u Upkeep) overtaken(f *facts.VF, i *facts.Interface, because string) []Due {
+	var all []Due
+	if i == nil {
+		return nil
+	}
+	for _, s := range []Set{{"mac", i.MAC}, {"vlan", strconv.Itoa(i.VLAN)}} {
+		_, kept := u.Kept[attribute(f, s.Attribute)]
+		asNew := s.Attribute == "mac" && facts.NoAddress(f.MAC) && !facts.NoAddress(i.MAC) || s.Attribute == "vlan" && f.VLAN == 0 && i.VLAN != 0
+		if asNew && !kept && !slices.Contains(f.Untold, s.Attribute) {
+			all = append(all, Due{knobs[s.Attribute].id, attribute(f, s.Attribute), s.Value, because})
+		}
+	}
+	return all
 }
 
 // left is what is due where a guest has left a function and nobody has it.
@@ -197,7 +218,7 @@ func isGuest(r *facts.Reservation, g *facts.Guest) bool {
 func libvirtSets(g *facts.Guest, f *facts.VF) *facts.Interface {
 	nics := g.NICs()
 	for i := range nics {
-		if n := &nics[i]; n.Type == "hostdev" && n.Source == f.PCI || n.Type == "network" && n.MAC == f.MAC {
+		if n := &nics[i]; n.Type == "hostdev" && n.Source == f.PCI || n.Type == "network" && (n.MAC == f.MAC || n.Function != "" && n.Function == f.PCI) {
 			return n
 		}
 	}

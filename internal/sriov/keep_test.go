@@ -93,6 +93,20 @@ func TestKeep(t *testing.T) {
 			runs(h, "a")
 			u.Started["a"] = true
 		}, "trust=off spoofchk=on qos=0 max_tx_rate=0", false},
+		{"a starts again while its function is set as new after its end", func(h *facts.Host, f *facts.VF, u *Upkeep) {
+			runs(h, "a")
+			u.Started["a"], f.MAC, f.VLAN = true, facts.NoMAC, 0
+		}, "trust=off spoofchk=on qos=0 max_tx_rate=0 mac=52:54:00:00:00:01 vlan=7", false},
+		{"the same, and another address and VLAN are kept", func(h *facts.Host, f *facts.VF, u *Upkeep) {
+			runs(h, "a")
+			u.Started["a"], f.MAC, f.VLAN = true, facts.NoMAC, 0
+			keeps(u, "mac", "vlan")
+		}, "trust=off spoofchk=on qos=0 max_tx_rate=0", false},
+		{"the same, of a pool", func(h *facts.Host, f *facts.VF, u *Upkeep) {
+			runs(h, "b")
+			u.Started["b"], f.MAC, f.VLAN = true, facts.NoMAC, 0
+			h.Guests[1].Interfaces = []facts.Interface{{MAC: "52:54:00:00:00:02", Type: "network", Source: "pool", Function: f.PCI, VLAN: 9}}
+		}, "trust=off spoofchk=on qos=0 max_tx_rate=0 mac=52:54:00:00:00:02 vlan=9", false},
 		{"set by name and not given to anybody: for whoever has it", func(h *facts.Host, f *facts.VF, u *Upkeep) {
 			runs(h, "b")
 			u.Started["b"] = true
