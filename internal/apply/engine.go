@@ -41,6 +41,9 @@ type Engine struct {
 	// Lent tells why a value that is off is not to be as applied now: a guest for which it was not set has what it belongs
 	// to. Empty where that is not so; nil means that nothing is lent.
 	Lent func(a setting.Address) string
+	// InHand tells why changes that stand must not be put back just now: a guest runs with what they gave it. It is asked only
+	// where somebody asks for a rollback, without Force. nil means that nothing stands against it.
+	InHand func(ctx context.Context, changes []journal.Change) error
 
 	ahead ahead
 }

@@ -84,6 +84,14 @@ func (e *Engine) Rollback(ctx context.Context, o RollbackOptions) ([]Restored, e
 	if err != nil {
 		return nil, err
 	}
+	for _, t := range targets {
+		if e.InHand == nil || o.Force || o.Why != "" || ledger.State(t) != journal.Applied {
+			continue
+		}
+		if err := e.InHand(ctx, t.Changes()); err != nil {
+			return nil, fmt.Errorf("transaction %s is not put back: %w", t.Header.TX, err)
+		}
+	}
 	var all []Restored
 	var failures []error
 	for _, t := range targets {

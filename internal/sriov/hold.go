@@ -115,3 +115,19 @@ func namesHostdev(g *facts.Guest, pci string) bool {
 	}
 	return slices.ContainsFunc(doc.Guest().HostDevs, func(d domain.HostDev) bool { return d.PCI == pci })
 }
+
+// InHand is a *Refused where a guest runs with a function that was given to it; nil where none does.
+func InHand(h *facts.Host, gave []facts.Reservation) error {
+	for i := range gave {
+		r := &gave[i]
+		vf := functionOf(h, r.PCI)
+		if vf == nil || r.Leaving {
+			continue
+		}
+		if g := runsWith(h, vf); g != nil && isGuest(r, g) && slices.Contains(g.Functions, r.PCI) {
+			return refuse("shut the guest down first, or take the function out of it with 'mpps sriov release "+g.Name+" --live'; --force goes on, and cuts it off",
+				"guest %s runs with %s (%s), which it gave", g.Name, nameOf(vf), r.PCI)
+		}
+	}
+	return nil
+}
