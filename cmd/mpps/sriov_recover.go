@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 
 	"github.com/spf13/cobra"
 
@@ -105,8 +106,9 @@ func (a *app) mend(ctx context.Context, m *host.Machine, h *facts.Host, r *sriov
 	}
 	result, err := a.transact(ctx, p, &machine{facts: h, mechanisms: m.Mechanisms()}, apply.Options{})
 	r.Transaction = result.TX
-	if err != nil {
+	var failure *apply.Failure
+	if errors.As(err, &failure) { // and not where another mpps is at work, or nothing was tried
 		return failed(err, r.LastResort)
 	}
-	return nil
+	return err
 }

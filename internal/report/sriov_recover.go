@@ -31,7 +31,11 @@ func SRIOVRecover(t *Text, r sriov.Recovery, dryRun bool) {
 	case r.Verdict == sriov.Taken:
 		t.Line("nothing was done: somebody has it")
 	case dryRun:
-		t.Wrapped("dry run: ", fmt.Sprintf("%d changes would be made, none was", len(r.Changes)))
+		would := fmt.Sprintf("values that would be written: %d", len(r.Changes))
+		if r.Reset {
+			would = "the function would be reset; " + would
+		}
+		t.Wrapped("dry run: ", would+"; nothing was done")
 	case r.After == sriov.Well:
 		t.Line("%s", t.In(Green, "mended"))
 	default:
