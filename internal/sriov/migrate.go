@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -162,12 +164,15 @@ type migration struct {
 	other []string // passed-through devices that are no functions of this host
 }
 
+// hostName holds names and addresses of hosts, and what ssh's configuration calls them.
+var hostName = regexp.MustCompile(`^[\pL\pN._:-]+$`)
+
 // badHost refuses what is no name of a host: it stands in an address of libvirt, and ssh takes a leading dash for a flag.
 func badHost(name string) error {
 	switch {
 	case name == "":
 		return errors.New("no host to migrate to")
-	case strings.HasPrefix(name, "-") || strings.ContainsAny(name, "/?# \t\n\"'\\@"):
+	case strings.HasPrefix(name, "-") || !hostName.MatchString(name) || strings.Contains(name, ":") && net.ParseIP(name) == nil:
 		return &Refused{fmt.Sprintf("found %q, expected the name or address of a host", name), "the user is root: --to kvm2"}
 	}
 	return nil

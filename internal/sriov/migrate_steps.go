@@ -23,10 +23,18 @@ func (p *migration) ways() {
 }
 
 // address is the other host as libvirt calls it.
-func (p *migration) address() string { return "qemu+ssh://root@" + p.To + "/system" }
+func (p *migration) address() string { return remote(p.To) }
 
 // back is this host as the other one's libvirt calls it.
-func (p *migration) back() string { return "qemu+ssh://root@" + p.From + "/system" }
+func (p *migration) back() string { return remote(p.From) }
+
+// remote is how libvirt is told of another host. An address of IPv6 stands in brackets (RFC 3986, section 3.2.2).
+func remote(host string) string {
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	return "qemu+ssh://root@" + host + "/system"
+}
 
 // migrate is the command that moves the running guest.
 func (p *migration) migrate(more ...string) string {

@@ -261,3 +261,17 @@ func TestMigrateOfWhatMppsGave(t *testing.T) {
 	from.Reservations = []facts.Reservation{{PF: "eno1", Index: 1, PCI: "0000:41:02.1", Guest: "vm1", Form: facts.ByInterface, MAC: "52:54:00:00:00:02"}}
 	wantsLines(t, migrationOf(t, from, MigrateAsk{Target: to}), "mpps sriov release vm1 --mac 52:54:00:00:00:02 --live")
 }
+
+func TestHostNames(t *testing.T) {
+	for name, good := range map[string]bool{
+		"kvm2": true, "kvm-2.example.net": true, "10.0.0.2": true, "2001:db8::1": true, "kvm_2": true,
+		"": false, "-oProxyCommand=x": false, "a;b": false, "$(x)": false, "root@kvm2": false, "kvm2:22": false, "a b": false, "x\n": false,
+	} {
+		if err := badHost(name); (err == nil) != good {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	if got := remote("2001:db8::1"); got != "qemu+ssh://root@[2001:db8::1]/system" {
+		t.Error(got)
+	}
+}
