@@ -42,7 +42,7 @@ func (g *Gift) explain() {
 	}
 	g.Inside = []string{
 		fmt.Sprintf("Linux: the module %s drives it (lsmod, ethtool -i)%s", driver, queues),
-		"spread its interrupts: irqbalance, or one vCPU for each queue in /proc/irq/N/smp_affinity_list; with the guest agent 'mpps plan --guest " + g.Guest + "' does it from the host",
+		"spread its interrupts: irqbalance, or one vCPU for each queue in /proc/irq/N/smp_affinity_list; with the guest agent 'mpps sriov guest " + g.Guest + "' shows where they go",
 		"Windows needs the card maker's own driver for the function (Server 2012 brings one for 82599); those of virtio do not drive it",
 	}
 	if g.guest.Active() && !g.wish.Live {

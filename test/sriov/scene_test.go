@@ -46,10 +46,15 @@ func openScene(t testing.TB) *scene {
 	return s
 }
 
+// scriptLimit is how long one script may take on the host, which may have hung for good.
+const scriptLimit = 10 * time.Minute
+
 // must runs a script on the host and returns what it printed; also after the test, to clean up.
 func (s *scene) must(script string) string {
 	s.Helper()
-	out, err := s.lab.Must(context.WithoutCancel(s.Context()), script)
+	limited, cancel := context.WithTimeout(context.WithoutCancel(s.Context()), scriptLimit)
+	defer cancel()
+	out, err := s.lab.Must(limited, script)
 	if err != nil {
 		s.Fatalf("%s: %v", script, err)
 	}
