@@ -92,7 +92,7 @@ func (a *app) mend(ctx context.Context, m *host.Machine, h *facts.Host, r *sriov
 		return err
 	}
 	if r.Reset {
-		done := m.ResetFunction(ctx, r.PCI)
+		done := a.resetFunction(ctx, m, r.PCI)
 		if r.WasReset = done.Method; done.Why != "" {
 			r.WasReset = "not done: " + done.Why
 		}

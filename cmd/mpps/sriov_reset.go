@@ -76,7 +76,7 @@ work.`,
 			var after func(context.Context, *host.Machine) []report.Warning
 			if !attributes {
 				after = func(ctx context.Context, m *host.Machine) []report.Warning {
-					return resetThem(ctx, m, functions, dryRun)
+					return a.resetThem(ctx, m, functions, dryRun)
 				}
 			}
 			return a.carryOutAnd(cmd.Context(), goal.Goal{Consent: []goal.Risk{goal.Security}}, wish, apply.Options{DryRun: dryRun}, detailed, after)
@@ -114,14 +114,14 @@ func keptNow(h *facts.Host) (map[setting.Address]bool, error) {
 }
 
 // resetThem resets functions themselves and says what became of it.
-func resetThem(ctx context.Context, m *host.Machine, functions []*facts.VF, dryRun bool) []report.Warning {
+func (a *app) resetThem(ctx context.Context, m *host.Machine, functions []*facts.VF, dryRun bool) []report.Warning {
 	var all []report.Warning
 	for _, f := range functions {
 		name := fmt.Sprintf("%s/%d", f.PF, f.Index)
 		if f.PCI == "" || dryRun {
 			continue
 		}
-		done := m.ResetFunction(ctx, f.PCI)
+		done := a.resetFunction(ctx, m, f.PCI)
 		if done.Why != "" {
 			all = append(all, report.Warning{Code: "function-not-reset", Text: fmt.Sprintf("%s (%s) itself was not reset: %s", name, f.PCI, done.Why)})
 			continue
@@ -129,4 +129,17 @@ func resetThem(ctx context.Context, m *host.Machine, functions []*facts.VF, dryR
 		all = append(all, report.Warning{Code: "function-reset", Text: fmt.Sprintf("%s (%s) itself was reset (%s), which no rollback undoes", name, f.PCI, done.Method)})
 	}
 	return all
+}
+
+// resetFunction resets a function itself while no other mpps gives it away.
+func (a *app) resetFunction(ctx context.Context, m *host.Machine, pci string) host.FunctionReset {
+	done := host.FunctionReset{PCI: pci}
+	e, err := a.engine(nil)
+	if err == nil {
+		err = errors.Join(e.Alone("sriov reset", func() { done = m.ResetFunction(ctx, pci) }), e.close())
+	}
+	if err != nil && done.Why == "" {
+		done.Why = err.Error()
+	}
+	return done
 }

@@ -133,6 +133,16 @@ func (e *Engine) lock(command string) (*journal.Lock, error) {
 	}
 }
 
+// Alone does what is no transaction while nobody else changes the machine. command is what the holder of the lock is called.
+func (e *Engine) Alone(command string, act func()) error {
+	lock, err := e.lock(command)
+	if err != nil {
+		return err
+	}
+	act()
+	return lock.Release()
+}
+
 // Services and threads take a moment to be what they were told to be.
 var readBackPauses = []time.Duration{10 * time.Millisecond, 50 * time.Millisecond, 200 * time.Millisecond}
 

@@ -88,7 +88,11 @@ func (m *Machine) rebind(ctx context.Context, pci, driver, only string) error {
 // deviceUsed is who has a PCI device now, for people: a running guest, another process by VFIO, or the host by its interface. Taking it
 // away from vfio-pci would wait for ever, in the kernel, for the process (drivers/vfio/vfio_main.c, vfio_unregister_group_dev).
 func (m *Machine) deviceUsed(pci string) string {
-	if guest := m.runningHostdevs()[pci]; guest != "" {
+	guests, err := m.runningHostdevs()
+	if err != nil {
+		return err.Error()
+	}
+	if guest := guests[pci]; guest != "" {
 		return "guest " + guest + " runs with it"
 	}
 	holders := m.vfioHolders()

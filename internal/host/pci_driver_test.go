@@ -49,13 +49,20 @@ func TestWhoHasADevice(t *testing.T) {
 		"dpdk (process 79) has it open": {
 			"proc/79/comm": "dpdk\n", "proc/79/fd/9": "-> /dev/uio4", "sys/devices/pci0000:00/" + functionAddress(0) + "/uio/uio4/name": "igb_uio\n",
 		},
+		"qemu (process 80) has it open": { // vDPA: the function keeps its driver
+			"proc/80/comm": "qemu\n", "proc/80/fd/9": "-> /dev/vhost-vdpa-3", "sys/devices/pci0000:00/" + functionAddress(0) + "/vdpa0/vhost-vdpa-3/dev": "511:3\n",
+		},
+		"what guest fw2 runs with cannot be told: ":      {"run/libvirt/qemu/fw2.xml": "<domstatus state='running' reason='booted' pid='9'><domain type='kvm' id='1'><name>fw2</domain></domstatus>"},
 		"its interface eth0v0 is up: take it down first": {"sys/devices/pci0000:00/" + functionAddress(0) + "/net/eth0v0/flags": "0x1003\n"},
 		"guest fw1 runs with it":                         {"run/libvirt/qemu/fw1.xml": "<domstatus state='running' reason='booted' pid='9'><domain type='kvm' id='1'><name>fw1</name><devices><hostdev mode='subsystem' type='pci' managed='yes'><source><address domain='0x0000' bus='0x01' slot='0x10' function='0x0'/></source></hostdev></devices></domain></domstatus>"},
 	} {
 		files := pciTree()
 		maps.Copy(files, more)
 		m := recorded(t, files)
-		if got := m.deviceUsed(functionAddress(0)); got != who {
+		got := m.deviceUsed(functionAddress(0))
+		if unknown := strings.HasPrefix(who, "what guest"); unknown && strings.HasPrefix(got, who) {
+			continue // it may be any function
+		} else if unknown || got != who {
 			t.Errorf("%q has it, expected %q", got, who)
 		}
 		if got := m.deviceUsed(functionAddress(1)); got != "" {

@@ -81,7 +81,11 @@ func (v vfCount) make(ctx context.Context, a setting.Address, wanted int) error 
 		if err := pf.takes(wanted); err != nil {
 			return err
 		}
-		if uses := pf.uses(); len(uses) > 0 {
+		uses, err := pf.uses()
+		if err != nil {
+			return err
+		}
+		if len(uses) > 0 {
 			return &InUse{PF: a.Path, Uses: uses}
 		}
 	}

@@ -35,8 +35,12 @@ func (u *InUse) Hint() string {
 
 // uses lists who has the virtual functions of a physical one now: running guests, by libvirt's own files or as QEMU
 // processes, other processes that have opened one with VFIO, and devices of the host above one (a bridge, a bond, a macvtap).
-func (p physical) uses() []string {
-	guests := p.m.runningHostdevs()
+// The error says why that cannot be told: nobody is no answer then.
+func (p physical) uses() ([]string, error) {
+	guests, err := p.m.runningHostdevs()
+	if err != nil {
+		return nil, err
+	}
 	holders := p.m.vfioHolders()
 	var all []string
 	for i := range p.count {
@@ -69,16 +73,20 @@ func (p physical) uses() []string {
 			all = append(all, fmt.Sprintf("function %d (%s) by %s", i, pci, strings.Join(by, " and ")))
 		}
 	}
-	return all
+	return all, nil
 }
 
 // runningHostdevs tells which running guest of libvirt has a PCI device passed through, by the files in which libvirt keeps
-// what a guest runs with: they are there also while no daemon of it runs.
-func (m *Machine) runningHostdevs() map[string]string {
+// what a guest runs with: they are there also while no daemon of it runs. A
+// file that cannot be read is an error.
+func (m *Machine) runningHostdevs() (map[string]string, error) {
 	all := map[string]string{}
 	guests, err := libvirtFiles{m}.all(context.Background())
 	if err != nil {
-		return all
+		return nil, fmt.Errorf("which guest has what cannot be told: %w", err)
+	}
+	for _, u := range guests.unread {
+		return nil, fmt.Errorf("what %s has cannot be told: %s", u.What, u.Why)
 	}
 	for _, g := range guests.guests {
 		if g.running == "" {
@@ -86,17 +94,17 @@ func (m *Machine) runningHostdevs() map[string]string {
 		}
 		doc, err := domain.Parse([]byte(g.running))
 		if err != nil {
-			continue
+			return nil, fmt.Errorf("what guest %s runs with cannot be told: %w", g.name, err)
 		}
 		for _, pci := range functionsOf(doc.Guest()) {
 			all[pci] = g.name
 		}
 	}
-	return all
+	return all, nil
 }
 
 // vfioNodes are the files by which a program can open a PCI device: that of its group below /dev/vfio, since Linux 6.6 its own there
-// (drivers/vfio/group.c, drivers/vfio/device_cdev.c), and those of UIO (drivers/uio/uio.c).
+// (drivers/vfio/group.c, drivers/vfio/device_cdev.c), those of UIO (drivers/uio/uio.c), and of vDPA (drivers/vhost/vdpa.c).
 func (m *Machine) vfioNodes(dir string) []string {
 	var all []string
 	if group := m.link(path.Join(dir, "iommu_group")); group != "" {
@@ -108,10 +116,26 @@ func (m *Machine) vfioNodes(dir string) []string {
 	for _, name := range m.list(path.Join(dir, "uio")) {
 		all = append(all, "/dev/"+name)
 	}
+	return append(all, m.vdpaNodes(dir)...)
+}
+
+// vdpaNodes are the files by which a vDPA device of a function can be opened; a VF that serves one keeps its driver.
+func (m *Machine) vdpaNodes(dir string) []string {
+	var all []string
+	for _, device := range m.list(dir) {
+		if !strings.HasPrefix(device, "vdpa") {
+			continue
+		}
+		for _, node := range m.list(path.Join(dir, device)) {
+			if strings.HasPrefix(node, "vhost-vdpa-") {
+				all = append(all, "/dev/"+node)
+			}
+		}
+	}
 	return all
 }
 
-// vfioHolders tells which processes have files below /dev/vfio, or of UIO, open: "guest fw1" of a QEMU process, "dpdk-testpmd (process
+// vfioHolders tells which processes have files below /dev/vfio, of UIO or vDPA open: "guest fw1" of a QEMU process, "dpdk-testpmd (process
 // 4711)" of another. The files of other users' processes need root.
 func (m *Machine) vfioHolders() map[string][]string {
 	all := map[string][]string{}
@@ -120,7 +144,7 @@ func (m *Machine) vfioHolders() map[string][]string {
 		who := ""
 		for _, fd := range m.list(dir) {
 			node, err := m.root.Readlink(dir + "/" + fd)
-			if err != nil || !strings.HasPrefix(node, "/dev/vfio/") && !strings.HasPrefix(node, "/dev/uio") || node == "/dev/vfio/vfio" {
+			if err != nil || !opensDevice(node) {
 				continue
 			}
 			if who == "" {
@@ -132,6 +156,12 @@ func (m *Machine) vfioHolders() map[string][]string {
 		}
 	}
 	return all
+}
+
+// opensDevice tells whether a file is one by which a program has a device, or the group of one.
+func opensDevice(node string) bool {
+	return node != "/dev/vfio/vfio" &&
+		(strings.HasPrefix(node, "/dev/vfio/") || strings.HasPrefix(node, "/dev/uio") || strings.HasPrefix(node, "/dev/vhost-vdpa-"))
 }
 
 // processTitle is a process for people.

@@ -10,7 +10,7 @@ import (
 )
 
 // vfHolders finds the processes that have a virtual function open and are none of the guests: DPDK, a container, a QEMU that hangs
-// after its guest is gone. Only functions that are bound to a driver for that can be held, and one that a running guest has is its.
+// after its guest is gone. Only functions that are bound to a driver for that, or serve vDPA, can be held, and one that a running guest has is its.
 func (m *Machine) vfHolders(_ context.Context, h *facts.Host) {
 	runs := map[string]bool{}
 	for i := range h.Guests {
@@ -19,14 +19,15 @@ func (m *Machine) vfHolders(_ context.Context, h *facts.Host) {
 	var holders map[string][]string
 	for i := range h.VFs {
 		f := &h.VFs[i]
-		if !facts.PassesThrough(f.Driver) || runs["guest "+f.Guest] {
+		dir := path.Join(pciDevices, f.PCI)
+		if !facts.PassesThrough(f.Driver) && len(m.vdpaNodes(dir)) == 0 || runs["guest "+f.Guest] {
 			continue
 		}
 		if holders == nil {
 			holders = m.vfioHolders()
 		}
 		var by []string
-		for _, node := range m.vfioNodes(path.Join(pciDevices, f.PCI)) {
+		for _, node := range m.vfioNodes(dir) {
 			by = append(by, holders[node]...)
 		}
 		slices.Sort(by)

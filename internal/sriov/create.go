@@ -70,6 +70,9 @@ func Create(h *facts.Host, ask CreateAsk) ([]plan.Change, []Note, error) {
 		return nil, nil, err
 	}
 	most, says := facts.VFMost(n.Driver, n.SRIOV.Total, 0)
+	if ask.Count == 0 {
+		return nil, nil, &Refused{Why: n.Name + ": expected 1 virtual function or more, found 0", Advice: "'mpps sriov destroy " + n.Name + "' takes them away"}
+	}
 	if ask.Count < 1 || ask.Count > most {
 		return nil, nil, &Refused{Why: fmt.Sprintf("%s: expected 1 to %d virtual functions (%s), found %d", n.Name, most, says, ask.Count), Advice: "'mpps sriov check' tells what the card, its firmware and the host allow"}
 	}
