@@ -219,7 +219,7 @@ func (e *Engine) decide(t *journal.Transaction, c journal.Change, found setting.
 	case s.begun[c.Address]:
 		return true, "" // an earlier rollback died while it wrote it: what stands there is ours
 	case c.State == journal.ChangeDone && c.Found != nil:
-		if found.Same(*c.Found) {
+		if found.Same(*c.Found) || tookAway(c) {
 			return true, ""
 		}
 	case c.Doubted && (c.Want.Met(found) || found.Same(c.After)):
