@@ -171,7 +171,7 @@ func (e *Engine) row(ctx context.Context, t *journal.Transaction, c journal.Chan
 	case c.State == journal.ChangeUndoFailed: // what is wanted is what was there before
 		row.Wanted = c.Address.Brief(c.Before)
 		row.State, row.Why = Drifted, fmt.Sprintf("is %s, and could not be put back to %s", told(c.Address, found), row.Wanted)
-	case c.Want.Met(found), tookAway(c), lasting.Holds(c.Address, c.Before, c.After, found):
+	case c.Want.Met(found), found.State == setting.Known && tookAway(c), lasting.Holds(c.Address, c.Before, c.After, found):
 		if why := e.waits(t, c); why != "" {
 			row.State, row.Why = WaitsFor, why
 		}
