@@ -4,11 +4,13 @@ package sriov
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"mpps/internal/facts"
+	"mpps/internal/lab"
 	"mpps/internal/sriov"
 )
 
@@ -38,6 +40,9 @@ func (s *scene) left() string {
 	return s.must("ls -A /var/lib/mpps/vfs 2>/dev/null; ls /var/lib/mpps/desired.json 2>/dev/null; readlink /sys/bus/pci/devices/*/driver | grep vfio-pci; true")
 }
 
+// ports are what libvirt adds to a definition for a device where there is no free one; it keeps them.
+var ports = regexp.MustCompile(`(?s)    <controller type='pci' index='\d+' model='pcie-root-port'>.*?</controller>\n`)
+
 // who tells who has the functions, in their order.
 func (s *scene) who() string {
 	s.Helper()
@@ -66,6 +71,7 @@ func TestAssign(t *testing.T) {
 		{"memory", testMemory},
 		{"at once", testAtOnce},
 		{"killed", testKilled},
+		{"plugged into a guest that runs", testPlugged},
 	} {
 		start := time.Now()
 		t.Run(part.name, func(t *testing.T) {
@@ -200,6 +206,36 @@ func testMemory(s *scene) {
 		s.Errorf("%s\n%s\nleft: %s", r.Stderr, s.definition("big"), s.left())
 	}
 	s.must("virsh -q undefine big")
+}
+
+// testPlugged: a guest that runs gets a function, has its address inside, and lets go of it.
+func testPlugged(s *scene) {
+	const guest = "live"
+	s.must("ip link add abr0 type bridge; ip addr replace 10.61.0.1/24 dev abr0; ip link set abr0 up")
+	s.Cleanup(func() { s.must("ip link del abr0; true") })
+	s.guest(lab.GuestSpec{Name: guest, Agent: true, NICs: []lab.NIC{{Model: lab.Virtio, Bridge: "abr0", MAC: "52:54:00:0c:00:05", Addr: "10.61.0.2/24"}}, Modules: []string{"igbvf"}})
+	before := ports.ReplaceAllString(s.definition(guest), "")
+	g := answer[given](s, 0, "sriov", "assign", guest, "--pf", s.pf, "--live")
+	// Its init loads the modules of the devices that are there at boot, and nothing in it answers to a new one.
+	const look = "[ -d /sys/bus/pci/drivers/igbvf ] || insmod /mods/*-igbvf.ko; cat /sys/class/net/*/address; ls /sys/bus/pci/drivers/igbvf"
+	found := ""
+	for range 50 {
+		if found, _ = s.inside(guest, look); strings.Contains(found, g.MAC) {
+			break
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+	if !strings.Contains(found, g.MAC) || !strings.Contains(found, "0000:") {
+		s.Errorf("inside: %s, expected %s", found, g.MAC)
+	}
+	if !strings.Contains(s.must("virsh dumpxml "+guest), g.MAC) || !strings.Contains(s.definition(guest), g.MAC) {
+		s.Error("it is in one of the two definitions at most")
+	}
+	s.run(0, "sriov", "release", guest, "--live")
+	if found, _ = s.inside(guest, look); strings.Contains(found, g.MAC) || ports.ReplaceAllString(s.definition(guest), "") != before || s.left() != "" {
+		s.Errorf("after the release: inside %s; left: %s; definition:\n%s", found, s.left(), s.definition(guest))
+	}
+	s.must("virsh -q destroy " + guest + "; virsh -q undefine " + guest)
 }
 
 // testAtOnce: three guests want two functions at the same moment. Two get one each, the third is told who has them.
