@@ -53,7 +53,8 @@ const defaultDeadline = 10 * time.Second
 // slow are the kinds whose values take longer on a machine that is well: programs are run for them (libvirt answers
 // after seconds on an emulated host), or a NIC goes down and up.
 var slow = map[setting.Kind]time.Duration{
-	setting.Domain: time.Minute, setting.Service: time.Minute, setting.NetfilterRule: time.Minute,
+	setting.Domain: time.Minute, setting.NetfilterRule: time.Minute,
+	setting.Service:   2 * time.Minute,                                      // systemd kills what does not stop after 90 s (DefaultTimeoutStopSec): irqbalance that was started a moment ago
 	setting.KernelArg: 3 * time.Minute, setting.BootKernel: 3 * time.Minute, // grub-mkconfig and grubby look at every kernel and, with os-prober, at every disk
 	setting.DomainDevice: 100 * time.Second, // a guest may take its time to let a device go
 	setting.VirtNetwork:  time.Minute,
