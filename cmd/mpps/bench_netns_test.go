@@ -160,6 +160,19 @@ func TestBenchLosesDatagrams(t *testing.T) {
 	}
 }
 
+// TestBenchUnanswered: where the connection is open and datagrams are too long for the far end there is no figure.
+func TestBenchUnanswered(t *testing.T) {
+	h := newHostAndGuest(t)
+	h.ip("-n", h.guest, "link", "set", "eth0", "mtu", "1000")
+	code, _, stderr := program(t, h.benchmark("rr", "--udp", "--request", "1400", "--repeat", "1", "--timeout", "100ms")...)
+	if code != exitFailed || !strings.Contains(stderr, "was answered within 100ms") || !strings.Contains(stderr, "an MTU below 1428 bytes") {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+	if code, _, stderr := program(t, h.benchmark("rr", "--udp", "--request", "900", "--repeat", "1", "--timeout", "1s")...); code != exitOK {
+		t.Errorf("datagrams that fit: exit %d: %s", code, stderr)
+	}
+}
+
 func TestBenchThroughBridge(t *testing.T) {
 	t.Parallel() // it waits more than it works, and measures nothing that is compared
 	h := newHostAndGuest(t)
