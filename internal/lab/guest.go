@@ -23,8 +23,9 @@ const libvirtLimit = time.Minute
 // guestTries is how often a start is tried before the host counts as spoilt.
 const guestTries = 3
 
-// ErrFreshLab says that a guest hung in each try, or libvirt's own start of QEMU: only a fresh L1 (Reset) helps.
-var ErrFreshLab = errors.New("it hung; a fresh lab host is needed")
+// ErrFreshLab says that a guest hung in each try, or libvirt's own start of QEMU, or that L1's emulated kernel died of it: only a
+// fresh L1 (Reset) helps.
+var ErrFreshLab = errors.New("a fresh lab host is needed")
 
 // Guest is a virtual machine of L1: a libvirt domain, or with Direct a QEMU without libvirt.
 type Guest struct {
@@ -110,6 +111,9 @@ func (l *Lab) StartGuest(ctx context.Context, spec GuestSpec) (*Guest, error) {
 		return nil, err
 	}
 	if err := g.start(ctx); err != nil {
+		if errors.Is(err, ErrGone) && l.Emulated() { // of guests in guests an emulated kernel dies now and then
+			err = fmt.Errorf("%w: %w", ErrFreshLab, err)
+		}
 		return nil, err
 	}
 	return g, nil

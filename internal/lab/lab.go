@@ -245,6 +245,14 @@ func (l *Lab) Reset(ctx context.Context, args ...string) error {
 
 // again ends what is left of a boot and boots anew.
 func (l *Lab) again(ctx context.Context) error {
+	if err := l.Kill(); err != nil {
+		return err
+	}
+	return l.bootTwice(ctx)
+}
+
+// Kill ends what runs of the lab, as a loss of power does: commands that wait for L1 answer ErrGone. Its logs stay.
+func (l *Lab) Kill() error {
 	l.mu.Lock()
 	for _, p := range l.idle {
 		p.close()
@@ -257,10 +265,7 @@ func (l *Lab) again(ctx context.Context) error {
 	for _, p := range procs {
 		errs = append(errs, p.kill())
 	}
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
-	return l.bootTwice(ctx)
+	return errors.Join(errs...)
 }
 
 // Wait waits until L1 has ended by itself and says why (Reason).

@@ -1,6 +1,8 @@
 // Package labtest gives tests a lab host. The tests of a package share one per kind; it is booted by
 // the first that asks and ended by Main. Labs of packages that are tested at the same time wait for
-// each other: two emulated machines on two processors would only hang.
+// each other: two emulated machines on two processors would only hang. Where a test fails and the
+// kernel of its emulated host or of a guest has died, it is tried once more, in another process and
+// lab (again.go); nothing else is.
 package labtest
 
 import (
@@ -56,6 +58,7 @@ func Fresh(o *options) { o.fresh = true }
 var (
 	mu      sync.Mutex
 	shared  = map[string]*lab.Lab{}
+	watched sync.Map // *lab.Lab → chan struct{}, closed when the lab is stopped
 	machine *os.File // the lock between test processes
 	count   int
 )
@@ -71,6 +74,10 @@ func Main(m *testing.M) int {
 			code = max(code, 1)
 		}
 	}
+	if code != 0 && mayTryAgain() {
+		machine.Close() // the other process waits for its turn like any
+		code = again()
+	}
 	if dir != "" {
 		os.RemoveAll(dir)
 	}
@@ -78,6 +85,9 @@ func Main(m *testing.M) int {
 }
 
 func stop(l *lab.Lab) error {
+	if ended, ok := watched.LoadAndDelete(l); ok {
+		close(ended.(chan struct{}))
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	return errors.Join(l.Stop(ctx), lab.RemoveData(l.Name())) // also what a persistent one keeps: its name is never used again
@@ -101,6 +111,7 @@ func Host(t testing.TB, opts ...Option) *lab.Lab {
 	}
 	before := l.Retries()
 	t.Cleanup(func() {
+		note(t, l)
 		if n := l.Retries() - before; n > 0 {
 			t.Logf("lab: %d hung boots or guest starts were tried again", n)
 		}
@@ -137,6 +148,9 @@ func host(t testing.TB, o options) (*lab.Lab, error) {
 	t.Logf("lab %s up in %.1f s (%s)", l.Name(), time.Since(start).Seconds(), l.Accel())
 	// The log belongs to a test that may be over when a later one uses the lab.
 	l.SetLog(func(s string) { fmt.Fprintln(logTo, "labtest:", s) })
+	ended := make(chan struct{})
+	watched.Store(l, ended)
+	go watch(l, ended)
 	if o.fresh {
 		t.Cleanup(func() {
 			if err := stop(l); err != nil {

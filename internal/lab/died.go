@@ -1,0 +1,64 @@
+package lab
+
+import (
+	"context"
+	"os"
+	"strings"
+	"time"
+)
+
+// dead finds the last words of guests' kernels, and of QEMUs that were no more.
+const dead = `grep -h -m 1 'Kernel panic' /run/lab/*.console | tr -d '\r'
+dmesg | grep -m 1 'qemu-system[^ ]*: *segfault'
+true`
+
+// Died gives the last words of what died by itself in this lab, L1's kernel or one of its guests; "" where nothing did. Emulated
+// processors that emulate processors are not without faults: now and then a kernel dies on them that no hardware would kill, or waits
+// for ever for a device.
+func (l *Lab) Died(ctx context.Context) string {
+	text, err := os.ReadFile(l.LogFile("serial"))
+	if err != nil {
+		return ""
+	}
+	if words := lastWords(string(text)); words != "" {
+		return "the lab host: " + words
+	}
+	if !l.running() {
+		if l.Reason() == guestReset { // nobody who asked for it leaves it so; what it said last may not have come out
+			return "the lab host began to boot anew by itself: " + logTail(l.LogFile("serial"), 1)
+		}
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	out, err := l.Must(ctx, dead)
+	if err != nil || strings.TrimSpace(out) == "" {
+		return ""
+	}
+	return "a guest: " + strings.TrimSpace(out)
+}
+
+// Hung tells that L1 waits for a file of its own file system for more than two minutes (kernel/hung_task.c) and will not go on:
+// virtiofsd had nothing more to do, a notification got lost. It costs no more than the serial line's log.
+func (l *Lab) Hung() bool {
+	text, err := os.ReadFile(l.LogFile("serial"))
+	return err == nil && strings.Contains(lastWords(string(text)), "blocked for more than")
+}
+
+// lastWords finds in the log of a serial line what a kernel said when it panicked, or when its file system had hung.
+func lastWords(log string) string {
+	blocked := ""
+	for line := range strings.Lines(log) {
+		switch {
+		case strings.Contains(line, "Kernel panic"):
+			return strings.TrimSpace(line)
+		case strings.Contains(line, "INFO: task ") && strings.Contains(line, "blocked for more than"):
+			blocked = strings.TrimSpace(line)
+		case blocked != "" && strings.Contains(line, "__fuse_simple_request"):
+			return blocked + " (for its file system)"
+		case strings.Contains(line, "</TASK>"):
+			blocked = ""
+		}
+	}
+	return ""
+}

@@ -1,0 +1,90 @@
+package labtest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"mpps/internal/lab"
+)
+
+// secondTry is set in the environment of the process that tries failed tests again, and has no third.
+const secondTry = "MPPS_LAB_SECOND_TRY"
+
+var (
+	passed   []string // tests that need no second try
+	bereaved []string // tests that failed in a lab in which a kernel had died
+	others   bool     // a test failed in a lab in which none had
+)
+
+// note keeps what a test's end and its lab tell. It is a cleanup that runs after all that the test has added since.
+func note(t testing.TB, l *lab.Lab) {
+	died := ""
+	if t.Failed() && l.Emulated() {
+		died = l.Died(context.Background())
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	switch {
+	case died != "":
+		fmt.Fprintf(os.Stderr, "labtest: %s failed in an emulated lab in which a kernel had died: %s\n", t.Name(), died)
+		bereaved = append(bereaved, t.Name())
+	case t.Failed():
+		others = true
+	case !strings.Contains(t.Name(), "/"): // a part tells nothing of the whole
+		passed = append(passed, t.Name())
+	}
+}
+
+// watch kills a lab that hangs, so that what waits for it does not do so until the end of all time limits.
+func watch(l *lab.Lab, ended <-chan struct{}) {
+	tick := time.NewTicker(5 * time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ended:
+			return
+		case <-tick.C:
+		}
+		if !l.Hung() {
+			continue
+		}
+		fmt.Fprintln(os.Stderr, "labtest: the lab hangs and is ended:", l.Died(context.Background()))
+		if err := l.Kill(); err != nil {
+			fmt.Fprintln(os.Stderr, "labtest:", err)
+		}
+		return
+	}
+}
+
+// mayTryAgain tells whether every failed test that had a lab had one in which a kernel died.
+func mayTryAgain() bool {
+	return len(bereaved) > 0 && !others && machine != nil && os.Getenv(secondTry) == ""
+}
+
+// again runs all tests but those that passed in another process, and gives its exit code: what failed for another reason fails
+// there too.
+func again() int {
+	fmt.Fprintln(os.Stderr, "labtest: trying again, once:", bereaved)
+	args := slices.Clone(os.Args[1:])
+	if len(passed) > 0 {
+		args = append(args, "-test.skip=^("+strings.Join(passed, "|")+")$")
+	}
+	cmd := exec.Command(os.Args[0], args...)
+	cmd.Env = append(os.Environ(), secondTry+"=1")
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	runtime.LockOSThread() // who ends this process at its time limit ends that one too; the signal comes when this thread goes
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Run(); err != nil {
+		fmt.Fprintln(os.Stderr, "labtest: again:", err)
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,63 @@
+package labtest
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"mpps/internal/lab"
+)
+
+// Inside runs a shell's text in a guest of a lab that has an agent (lab.GuestSpec.Agent), for at most half a minute, and returns
+// what it printed on both streams, and its exit code.
+func Inside(t testing.TB, l *lab.Lab, guest, script string) (string, int) {
+	t.Helper()
+	var started struct{ PID int }
+	Agent(t, l, guest, map[string]any{"execute": "guest-exec", "arguments": map[string]any{"path": "sh", "arg": []string{"-c", "exec 2>&1\n" + script}, "capture-output": true}}, &started)
+	for range 300 {
+		var status struct {
+			Exited   bool
+			ExitCode int
+			Out      string `json:"out-data"`
+		}
+		Agent(t, l, guest, map[string]any{"execute": "guest-exec-status", "arguments": map[string]any{"pid": started.PID}}, &status)
+		if !status.Exited {
+			time.Sleep(100 * time.Millisecond)
+			continue
+		}
+		raw, err := base64.StdEncoding.DecodeString(status.Out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(string(raw)), status.ExitCode
+	}
+	t.Fatalf("in the guest: %s: does not end", script)
+	return "", 0
+}
+
+// Agent hands a command to a guest's agent by virsh and reads its answer: within half a minute, because the vCPUs of an emulated guest
+// whose kernel sends packets have little time for anything else.
+func Agent(t testing.TB, l *lab.Lab, guest string, command, into any) {
+	t.Helper()
+	text, err := json.Marshal(command)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(l.ShareDir(), "command.json"), text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := l.Must(context.WithoutCancel(t.Context()), `virsh -q qemu-agent-command `+guest+` --timeout 30 "$(cat /share/command.json)"`)
+	if err != nil {
+		state, _ := l.Must(context.WithoutCancel(t.Context()), "virsh -q qemu-monitor-command "+guest+" --hmp 'info registers -a' | grep -E '^(CPU#|RIP|CR0)'; tail -n 3 /run/lab/"+guest+".console; "+
+			"ps -L -o tid=,stat=,psr=,time=,comm= -p $(cat /run/libvirt/qemu/"+guest+".pid)")
+		t.Fatalf("%s: %v\nthe guest then:\n%s", text, err, state)
+	}
+	if err := json.Unmarshal([]byte(out), &struct{ Return any }{into}); err != nil {
+		t.Fatalf("%s: %v: %s", text, err, out)
+	}
+}

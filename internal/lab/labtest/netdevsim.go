@@ -1,0 +1,37 @@
+package labtest
+
+import (
+	"errors"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"mpps/internal/lab"
+)
+
+// Netdevsim loads that module into a lab: cards that are simulated, with hundreds of virtual functions whose settings can all be
+// written and read. Debian's kernels do not have it: scripts/netdevsim builds it once for the lab's kernel, in about a minute. A test
+// is left out only where Debian's mirror does not give what the build needs.
+func Netdevsim(t testing.TB, l *lab.Lab) {
+	t.Helper()
+	_, file, _, _ := runtime.Caller(0)
+	script := filepath.Join(filepath.Dir(file), "../../../scripts/netdevsim")
+	out, err := exec.CommandContext(t.Context(), script).Output()
+	var exit *exec.ExitError
+	switch {
+	case errors.As(err, &exit) && exit.ExitCode() == 4:
+		t.Skipf("netdevsim is not built for the lab's kernel, and Debian's mirror does not give what that needs: %s", exit.Stderr)
+	case errors.As(err, &exit):
+		t.Fatalf("%s: %v\n%s", script, err, exit.Stderr)
+	case err != nil:
+		t.Fatal(err)
+	}
+	if err := l.Put("netdevsim.ko", strings.TrimSpace(string(out))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Must(t.Context(), "modprobe -a psample macsec; [ -e /sys/bus/netdevsim ] || insmod /share/netdevsim.ko"); err != nil {
+		t.Fatal(err)
+	}
+}
