@@ -27,6 +27,7 @@ type pktgenGenerator struct {
 	workers  []*pktgenWorker
 	warnings []string
 	running  atomic.Bool
+	leashed  bool // the last run's workers have a count that is not theirs
 }
 
 // pktgenWorker is one device entry.
@@ -189,10 +190,16 @@ func (g *pktgenGenerator) Run(ctx context.Context) (Result, error) {
 	before := make([]pktgenState, len(g.workers))
 	for i, w := range g.workers {
 		var err error
+		if g.leashed {
+			if err := g.dir.write(w.name, "count 0"); err != nil {
+				return Result{}, fmt.Errorf("pktgen: %w", err)
+			}
+		}
 		if before[i], err = w.read(); err != nil {
 			return Result{}, err
 		}
 	}
+	g.leashed = false
 	if err := g.dir.alone(g.names()); err != nil {
 		return Result{}, err
 	}
@@ -203,7 +210,7 @@ func (g *pktgenGenerator) Run(ctx context.Context) (Result, error) {
 	defer control.Close()
 	// The write lasts as long as the run and is ended by any signal, of which
 	// the runtime has many: they are blocked on this thread. When this process
-	// is killed the kernel ends the run.
+	// is killed the kernel ends the run, if the write still lasts: see leash.
 	done := onWorkerThread(g.conf.Out.Netns, g.workers[0].cpu, func(int) error {
 		_, err := unix.Write(int(control.Fd()), []byte("start\n"))
 		return err
@@ -235,6 +242,7 @@ const pktgenLate = 5 * time.Second
 // wait waits for the end of a run, and ends it when it is time. That the start
 // has returned is not the end: it waits for threads that it sees running 125 ms
 // after it woke them (pktgen_run_all_threads), and on a busy machine sees none.
+// Nobody would end such a run if this process were killed: it goes on a leash.
 func (g *pktgenGenerator) wait(ctx context.Context, before []pktgenState, done <-chan error) (cancelled bool, err error) {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -264,6 +272,11 @@ func (g *pktgenGenerator) wait(ctx context.Context, before []pktgenState, done <
 			end = time.After(g.conf.Duration)
 			tick.Reset(20 * time.Millisecond)
 		}
+		if begun && done == nil && g.conf.Count == 0 {
+			if err := g.leash(); err != nil {
+				return cancelled, err
+			}
+		}
 		// Again and again: a thread that sees a stop and a start together stops first (pktgen_thread_worker).
 		if !stops.IsZero() && time.Now().After(stops) {
 			if err := g.dir.write("pgctrl", "stop"); err != nil {
@@ -272,6 +285,46 @@ func (g *pktgenGenerator) wait(ctx context.Context, before []pktgenState, done <
 			stops = time.Now().Add(50 * time.Millisecond)
 		}
 	}
+}
+
+// On a leash a worker's end is as far ahead as pktgenLeash takes it at its rate so far; within its first second, which says
+// little of its rate, as pktgenLeashAtFirst frames take.
+const (
+	pktgenLeash        = 4 * time.Second
+	pktgenLeashAtFirst = 1_000_000
+)
+
+// leash makes each worker end by itself soon, unless it is called again: count
+// may be changed while a device runs and is compared after each frame
+// (pktgen_if_write, pktgen_xmit).
+func (g *pktgenGenerator) leash() error {
+	g.leashed = true
+	for i, w := range g.workers {
+		s, err := w.read()
+		if err != nil {
+			return err
+		}
+		if s.started == 0 || w.said() != "Starting" { // it has not begun, or ended
+			continue
+		}
+		ran := time.Duration(s.stopped-s.started) * time.Microsecond // stopped is now
+		ahead := pktgenAhead(s.sofar, ran)
+		if g.conf.Rate > 0 {
+			ahead = uint64(g.conf.Rate / float64(len(g.workers)) * pktgenLeash.Seconds())
+		}
+		if err := g.dir.write(w.name, fmt.Sprintf("count %d", s.sofar+ahead+1)); err != nil {
+			return fmt.Errorf("pktgen: leash of worker %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// pktgenAhead is how many frames are on the leash of a worker that has sent some in a time.
+func pktgenAhead(sent uint64, ran time.Duration) uint64 {
+	if ran < time.Second {
+		return pktgenLeashAtFirst
+	}
+	return uint64(float64(sent) * pktgenLeash.Seconds() / ran.Seconds())
 }
 
 // progress tells whether a worker has begun a run, and whether all have ended theirs.
