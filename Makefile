@@ -4,7 +4,7 @@ GO      ?= go
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo 0.1.0)
 export CGO_ENABLED = 0
 
-.PHONY: demo test build deps deps-test lint generate check-generated test-unit test-netns test-lab test-faults bench bench-field bench-generator bench-search bench-placement fuzz clean clean-lab
+.PHONY: demo test build deps deps-test lint generate check-generated test-unit test-netns test-lab test-faults soak-sriov bench bench-field bench-generator bench-search bench-placement bench-path fuzz clean clean-lab
 
 demo: deps build            ## the main job on a real host in a box, ends with an HTML report in out/demo
 	bin/mpps demo --out out/demo
@@ -29,7 +29,7 @@ lint:
 	$(GO) tool staticcheck -tags netns,lab,faults ./...
 
 generate:                   ## compiles the eBPF programs anew
-	$(GO) generate ./internal/traffic/...
+	$(GO) generate ./internal/...
 
 check-generated:            ## the committed eBPF objects are those of the sources
 	@scripts/check-generated
@@ -41,10 +41,13 @@ test-netns:                 ## as root, in network namespaces of its own
 	$(GO) test -tags netns -count=1 -p 1 -run "$$(scripts/tagged -run netns)" $$(scripts/tagged netns)
 
 test-lab: build             ## in the emulated KVM host; one package is built while another has the lab
-	MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags lab -count=1 -p 2 -timeout 25m -run "$$(scripts/tagged -run lab)" $$(scripts/tagged lab)
+	MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags lab -count=1 -p 2 -timeout 50m -run "$$(scripts/tagged -run lab)" $$(scripts/tagged lab)
 
 test-faults:                ## kills the program and resets the emulated host at every point, and prints what was lost: nothing
 	$(GO) test -tags faults -count=1 -timeout 30m -v ./test/faults
+
+soak-sriov: build           ## 50 times a virtual function is made, given to a guest, started with, taken back and removed: nothing is left
+	MPPS_SOAK=50 MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags lab -count=1 -timeout 60m -v -run '^TestSoak$$' ./test/sriov
 
 bench:                      ## speed and size of the program itself
 	$(GO) test -run '^$$' -bench . -benchmem ./internal/audit/... ./internal/facts/... ./internal/host/...
@@ -61,6 +64,10 @@ bench-search:               ## our search beside MLRsearch on simulated devices:
 bench-placement: deps build ## a guest in the emulated host as libvirt leaves it and as placed, in turns, and 30 random big hosts
 	$(GO) test -count=1 -v -run TestImprovement ./internal/placement
 	$(GO) test -tags lab -count=1 -timeout 20m -v -run '^$$' -bench Placement -benchtime 1x ./test/place
+
+bench-path:                 ## what watching queues costs a path at its highest rate, and one where CPUs wait for a lock, and what mending a fault gains: in turns with and without, 8 minutes
+	$(GO) test -tags netns -count=1 -v -run '^$$' -bench Watching -benchtime 30x ./internal/queuepath/trace
+	$(GO) test -tags netns -count=1 -v -run '^$$' -bench Gain -benchtime 1x ./internal/queuepath/lanes
 
 clean:
 	rm -rf bin out

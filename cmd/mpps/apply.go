@@ -62,19 +62,25 @@ or with --dry-run would be (--detailed-exit-code) · 11 another mpps is at work.
 			if len(given) > 0 && flags.given(cmd) {
 				return usage(errors.New("a plan file and goal flags: expected one of them"), "the goal is part of the plan")
 			}
-			p, m, cuts, err := a.planned(cmd.Context(), given, &flags, runtimeOnly)
-			if err != nil {
-				return err
+			once := func() error {
+				p, m, cuts, err := a.planned(cmd.Context(), given, &flags, runtimeOnly)
+				if err != nil {
+					return err
+				}
+				defer m.close()
+				o := apply.Options{DryRun: dryRun, Confirm: confirm, Beside: besides(p, m.facts)}
+				if !cmd.Flags().Changed("confirm") && cuts {
+					o.Confirm = defaultConfirm
+				}
+				if o.Confirm > 0 {
+					o.Arm = a.guard(cmd.Context(), o.Confirm)
+				}
+				return a.apply(cmd.Context(), p, m, o, detailed)
 			}
-			defer m.close()
-			if !cmd.Flags().Changed("confirm") && cuts {
-				confirm = defaultConfirm
+			if len(given) > 0 {
+				return once()
 			}
-			o := apply.Options{DryRun: dryRun, Confirm: confirm, Beside: besides(p, m.facts)}
-			if confirm > 0 {
-				o.Arm = a.guard(cmd.Context(), confirm)
-			}
-			return a.apply(cmd.Context(), p, m, o, detailed)
+			return a.whileMoving(once)
 		},
 	}
 	flags.add(cmd)
@@ -83,6 +89,22 @@ or with --dry-run would be (--detailed-exit-code) · 11 another mpps is at work.
 	cmd.Flags().BoolVar(&runtimeOnly, "runtime-only", false, "change only the running host: nothing that outlasts a reboot or an ifup")
 	cmd.Flags().BoolVar(&detailed, "detailed-exit-code", false, "exit with 2 where changes were made or would be")
 	return cmd
+}
+
+// looks is how often a plan is made anew where values do not stand still.
+const looks = 3
+
+// whileMoving plans anew where a value has changed since the host was looked at: a host that is not tuned yet has irqbalance, and
+// NICs that come up, which move interrupts every few seconds. Nothing was written then.
+func (a *app) whileMoving(once func() error) error {
+	for look := 1; ; look++ {
+		err := once()
+		var stale *plan.Stale
+		if !errors.As(err, &stale) || look == looks {
+			return err
+		}
+		a.out.Step("looking anew: %s", strings.TrimPrefix(stale.Error(), "plan is stale: "))
+	}
 }
 
 // given tells whether any goal flag stands on the command line.
@@ -175,12 +197,15 @@ func fits(p *plan.Plan, h *facts.Host) (cuts bool, err error) {
 // itself: rings and channels make a driver ask for its interrupts and queues again. What moves by itself (adaptive
 // coalescing) or comes back by itself (features that depend on others) is not among them.
 func besides(p *plan.Plan, h *facts.Host) []setting.Address {
-	anew, changed := map[string]bool{}, map[setting.Address]bool{}
+	anew, channels, changed := map[string]bool{}, map[string]bool{}, map[setting.Address]bool{}
 	for _, c := range p.Changes {
 		changed[c.Address] = true
 		switch c.Address.Kind {
 		case setting.NICRing, setting.NICChannels, setting.NICFeature:
 			anew[c.Address.Object()] = true
+		case setting.VFCount: // the driver has other queues for itself then, as many as it can
+			anew[c.Address.Object()] = true
+			channels[c.Address.Object()] = true
 		}
 	}
 	if len(anew) == 0 {
@@ -195,18 +220,47 @@ func besides(p *plan.Plan, h *facts.Host) []setting.Address {
 		default:
 			return true
 		}
-		return !anew[nic] || changed[a]
+		return !anew[nic] || changed[a] || a.Kind == setting.NICChannels && channels[nic]
 	})
 }
 
 // apply runs a plan and prints what became of it.
 func (a *app) apply(ctx context.Context, p *plan.Plan, m *machine, o apply.Options, detailed bool) error {
-	if err := a.needsRoot("apply"); err != nil && !o.DryRun {
+	result, err := a.transact(ctx, p, m, o)
+	var failure *apply.Failure
+	if errors.As(err, &failure) && a.json { // programs get the outcome of every change too
+		err = errors.Join(err, a.out.Answer(report.Answer{Verb: "apply", Host: m.facts.Name, Result: result}))
+	}
+	if err != nil {
 		return err
+	}
+	answer := report.Answer{
+		Verb: "apply", Host: m.facts.Name, Result: result, Warnings: append(a.notes, afterwards(p, result)...),
+		Text: func(t *report.Text) { report.Applied(t, result, o.DryRun, a.verbose) },
+	}
+	var acted error
+	if m.act != nil {
+		var told []report.Warning
+		told, acted = m.act(ctx)
+		answer.Warnings = append(answer.Warnings, told...)
+	}
+	if err := a.out.Answer(answer); err != nil {
+		return err
+	}
+	if acted != nil {
+		return acted
+	}
+	return wrote(result, o.DryRun, detailed)
+}
+
+// transact runs a plan as a transaction of its own. An error that is an *apply.Failure comes with the outcome of every change.
+func (a *app) transact(ctx context.Context, p *plan.Plan, m *machine, o apply.Options) (apply.Result, error) {
+	if err := a.needsRoot("apply"); err != nil && !o.DryRun {
+		return apply.Result{}, err
 	}
 	e, err := a.engine(m.mechanisms)
 	if err != nil {
-		return err
+		return apply.Result{}, err
 	}
 	defer e.close()
 	a.wayIn(p, m.facts)
@@ -223,33 +277,38 @@ func (a *app) apply(ctx context.Context, p *plan.Plan, m *machine, o apply.Optio
 	if errors.As(err, &failure) && failure.State == journal.FailedUndone && o.Confirm > 0 {
 		a.unguard(ctx, failure.TX)
 	}
-	if errors.As(err, &failure) && a.json { // programs get the outcome of every change too
-		err = errors.Join(err, a.out.Answer(report.Answer{Verb: "apply", Host: m.facts.Name, Result: result}))
-	}
-	if err != nil {
-		return err
-	}
-	answer := report.Answer{
-		Verb: "apply", Host: m.facts.Name, Result: result,
-		Text: func(t *report.Text) { report.Applied(t, result, o.DryRun, a.verbose) },
+	return result, err
+}
+
+// afterwards is what there is to know about a transaction that came about: what it moved besides, and what waits.
+func afterwards(p *plan.Plan, result apply.Result) []report.Warning {
+	var all []report.Warning
+	told := map[string]bool{}
+	for _, c := range p.Changes {
+		if p.Why == plan.AskedFor && c.Warning != "" && !told[c.Warning] { // nobody has seen the plan
+			told[c.Warning] = true
+			all = append(all, report.Warning{Code: "careful", Text: c.Warning})
+		}
 	}
 	for _, moved := range result.Moved {
-		answer.Warnings = append(answer.Warnings, report.Warning{
+		all = append(all, report.Warning{
 			Code: "moved", Text: fmt.Sprintf("%s moved from %s to %s when its device was set up anew, and could not be put back", moved.Address, moved.From, moved.Found),
 			Hint: moved.Why,
 		})
 	}
 	for _, r := range p.Restarts {
-		answer.Warnings = append(answer.Warnings, report.Warning{
+		all = append(all, report.Warning{
 			Code: "restart-pending", Text: takeEffect(len(r.Addresses)) + " after " + r.What,
 			Hint: "mpps never restarts anything; 'mpps status' tells when it has taken effect",
 		})
 	}
-	if err := a.out.Answer(answer); err != nil {
-		return err
-	}
-	wrote := result.TX != "" || o.DryRun && slices.ContainsFunc(result.Changes, func(c apply.Outcome) bool { return c.State == journal.ChangeIntended })
-	if detailed && wrote {
+	return all
+}
+
+// wrote is the exit code of a transaction that came about.
+func wrote(result apply.Result, dryRun, detailed bool) error {
+	changes := result.TX != "" || dryRun && slices.ContainsFunc(result.Changes, func(c apply.Outcome) bool { return c.State == journal.ChangeIntended })
+	if detailed && changes {
 		return exit(exitChanges)
 	}
 	return nil

@@ -24,6 +24,7 @@ type machine struct {
 	mechanisms setting.Mechanisms
 	site       *site.File // nil where there is none, or where a snapshot is looked at
 	close      func() error
+	act        func(context.Context) ([]report.Warning, error) // behind the changes, where it is set
 }
 
 // gather takes the facts of the machine below --root, or reads them from a snapshot file. It looks inside no guest.
@@ -108,18 +109,23 @@ func (m *machine) has(g goal.Goal) error {
 	if g.Guest == "" {
 		return nil
 	}
+	return hasGuest(m.facts, g.Guest)
+}
+
+// hasGuest refuses a guest that a host does not have.
+func hasGuest(h *facts.Host, name string) error {
 	var names []string
-	for _, guest := range m.facts.Guests {
+	for _, guest := range h.Guests {
 		names = append(names, guest.Name)
 	}
-	if slices.Contains(names, g.Guest) {
+	if slices.Contains(names, name) {
 		return nil
 	}
 	hint := "this host has no guests, or they could not be seen"
 	if len(names) > 0 {
 		hint = "guests of this host: " + strings.Join(names[:min(len(names), 12)], ", ")
 	}
-	return failed(fmt.Errorf("no guest %q on this host", g.Guest), hint)
+	return failed(fmt.Errorf("no guest %q on this host", name), hint)
 }
 
 // caveats are what a reader must know of a host, and of the target, before relying on what is said of it.

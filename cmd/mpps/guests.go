@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"mpps/internal/domain"
 	"mpps/internal/host"
 	"mpps/internal/journal"
 	"mpps/internal/setting"
@@ -32,7 +33,9 @@ func (e *engine) watchGuests(ctx context.Context, root string) {
 	}
 	before, after := looked(), looked()
 	pending := func(c journal.Change) bool {
-		return c.Address.Kind == setting.Domain && slices.Contains(after(c).pending, c.Address.Rest())
+		return c.Address.Kind == setting.Domain && slices.ContainsFunc(after(c).pending, func(path string) bool {
+			return domain.Within(path, c.Address.Rest())
+		})
 	}
 	e.Waiting = func(c journal.Change) string {
 		if c.Address.Kind.AtBoot() {
@@ -59,7 +62,7 @@ func (e *engine) watchGuests(ctx context.Context, root string) {
 		return fmt.Sprintf("guest %s still runs with what was put back in its definition: gone when it is shut down and started", c.Address.Object())
 	}
 	e.Reset = func(c journal.Change, since time.Time) string {
-		gone := c.Address.Kind == setting.ThreadAffinity || c.Address.Kind == setting.DomainLive || c.Address.Kind == setting.Inside
+		gone := c.Address.Kind == setting.ThreadAffinity || c.Address.Kind == setting.DomainLive || c.Address.Kind == setting.DomainDevice || c.Address.Kind == setting.Inside
 		if !gone || since.IsZero() || !before(c).began.After(since) {
 			return ""
 		}

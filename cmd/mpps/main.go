@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strings"
 	"syscall"
 
@@ -26,8 +27,15 @@ func main() {
 	if guestinit.Wanted() { // the whole user space of a lab's guest
 		guestinit.Run(guestAgent)
 	}
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(softLimit)
+	}
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
+
+// softLimit is what the collector keeps the program within while it can, in bytes. Where other processes have the processors it would come
+// late otherwise, and a host of guests has none to spare. It is no hard limit (runtime/debug, SetMemoryLimit).
+const softLimit = 384 << 20
 
 // app is one invocation: its streams and the global flags.
 type app struct {
@@ -41,6 +49,8 @@ type app struct {
 	root    string
 
 	format string // of what is printed: text, json, or a name of export.Formats; empty where a command has no choice
+
+	notes []report.Warning // of what is carried out, to stand beside its outcome
 
 	path string          // of the command: "mpps bench pps"
 	out  *report.Printer // made once the flags are known
@@ -136,7 +146,7 @@ func (a *app) commands() []*cobra.Command {
 	return []*cobra.Command{
 		a.inspectCommand(), a.snapshotCommand(), a.auditCommand(), a.attestCommand(), a.explainCommand(), a.planCommand(), a.placeCommand(),
 		a.applyCommand(), a.confirmCommand(), a.rollbackCommand(), a.restoreCommand(), a.statusCommand(), a.verifyCommand(), a.historyCommand(),
-		a.domainCommand(), a.benchCommand(), a.searchCommand(), a.agentCommand(), a.reportCommand(), a.labCommand(), a.demoCommand(),
+		a.domainCommand(), a.sriovCommand(), a.benchCommand(), a.searchCommand(), a.pathCommand(), a.agentCommand(), a.reportCommand(), a.labCommand(), a.demoCommand(),
 	}
 }
 

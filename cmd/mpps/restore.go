@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,6 +16,7 @@ import (
 	"mpps/internal/lasting"
 	"mpps/internal/report"
 	"mpps/internal/setting"
+	"mpps/internal/sriov"
 )
 
 // restoreMemory is what the watching process knows of values that were changed by hand, below the root. It is gone after
@@ -22,7 +24,8 @@ import (
 const restoreMemory = "run/mpps/restore.json"
 
 func (a *app) restoreCommand() *cobra.Command {
-	var watch, insist bool
+	var watch, insist, vfs bool
+	var wait time.Duration
 	cmd := &cobra.Command{
 		Use:   "restore",
 		Short: "put back applied values that something has reset",
@@ -52,6 +55,12 @@ Exit codes: 0 everything stands · 1 something could not be put back ·
 			defer e.close()
 			r := &apply.Restorer{Engine: e.Engine, Insist: insist}
 			r.Desired = func() ([]lasting.Value, error) { return desired(cmd.Context(), e) }
+			if vfs {
+				if watch {
+					return usage(errors.New("--vfs and --watch: expected one of them"), "")
+				}
+				return a.restoreVFs(cmd.Context(), e, r, wait)
+			}
 			if watch {
 				return a.watchRestore(cmd.Context(), e, r)
 			}
@@ -59,6 +68,8 @@ Exit codes: 0 everything stands · 1 something could not be put back ·
 		},
 	}
 	cmd.Flags().BoolVar(&watch, "watch", false, "stay, and put back what events reset (for mpps-restore.service)")
+	cmd.Flags().BoolVar(&vfs, "vfs", false, "once, and only what makes virtual functions what they are (for mpps-vfs.service)")
+	cmd.Flags().DurationVar(&wait, "wait", 30*time.Second, "with --vfs: how long to wait for devices and links")
 	cmd.Flags().BoolVar(&insist, "insist", false, "put back also what somebody changed by hand")
 	return cmd
 }
@@ -77,7 +88,7 @@ func desired(ctx context.Context, e *engine) ([]lasting.Value, error) {
 
 // restoreOnce puts back everything that is off, but for what the watching process knows to be changed by hand.
 func (a *app) restoreOnce(ctx context.Context, e *engine, r *apply.Restorer) error {
-	if err := r.Load(); err != nil {
+	if err := a.lentNow(ctx, r); err != nil {
 		return err
 	}
 	pass, err := r.Once(ctx, a.recall(e.BootID).ByHand)
@@ -115,6 +126,7 @@ func (a *app) watchRestore(ctx context.Context, e *engine, r *apply.Restorer) er
 	if err != nil {
 		return err
 	}
+	r.Due = (&functionKeeper{machine: m, had: sriov.NewMemory()}).due
 	if err := r.Load(); err != nil {
 		return err
 	}
@@ -147,7 +159,7 @@ func translate(ctx context.Context, in <-chan host.Event) <-chan apply.Event {
 		defer close(out)
 		for e := range in {
 			select {
-			case out <- apply.Event{Object: e.Object, Anew: e.Anew}:
+			case out <- apply.Event{Object: e.Object, Anew: e.Anew, Carrier: e.Carrier, Function: e.Function, Guest: apply.GuestChange(e.Guest)}:
 			case <-ctx.Done():
 				return
 			}

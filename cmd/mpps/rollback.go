@@ -2,12 +2,17 @@ package main
 
 import (
 	"context"
+	"path"
 
 	"github.com/spf13/cobra"
 
 	"mpps/internal/apply"
+	"mpps/internal/facts"
+	"mpps/internal/host"
 	"mpps/internal/journal"
 	"mpps/internal/report"
+	"mpps/internal/setting"
+	"mpps/internal/sriov"
 )
 
 // rolledBack is the answer of rollback.
@@ -27,7 +32,8 @@ func (a *app) rollbackCommand() *cobra.Command {
 and proves it by reading. Also completes what was interrupted, by whatever.
 Values that somebody else changed since are left alone and reported (--force
 puts them back too). A transaction on which later ones built is refused;
---with-later puts those back first.
+--with-later puts those back first. One that gave a virtual function to a guest
+which runs with it now is refused too, unless with --force.
 
   mpps rollback
   mpps rollback 20261120T210912 --dry-run
@@ -78,6 +84,7 @@ func (a *app) rollback(ctx context.Context, o apply.RollbackOptions, detailed bo
 			a.out.Progress("putting back %d: %s", r.N, r.Address)
 		}
 	}
+	e.InHand = a.inHand
 	restored, err := e.Rollback(ctx, o)
 	if err != nil && len(restored) == 0 {
 		return err
@@ -113,4 +120,32 @@ func (a *app) rollback(ctx context.Context, o apply.RollbackOptions, detailed bo
 		return exit(exitChanges)
 	}
 	return nil
+}
+
+// inHand refuses to put back what gave a guest a function with which it runs: its address and VLAN would be taken off it in the
+// middle of its work. What was plugged into a running guest is unplugged first.
+func (a *app) inHand(ctx context.Context, changes []journal.Change) error {
+	var gave []facts.Reservation
+	for _, c := range changes {
+		switch {
+		case c.Address.Kind == setting.DomainDevice:
+			return nil
+		case c.Address.Kind != setting.File || path.Dir(c.Address.Path) != setting.Reservations || c.After.State != setting.Known || !c.Wrote():
+			continue
+		}
+		all, err := facts.ParseReservations(c.Address, c.After.Value)
+		if err != nil {
+			continue // it is no reservation of this version
+		}
+		gave = append(gave, all...)
+	}
+	if len(gave) == 0 {
+		return nil
+	}
+	m, err := host.Open(a.root)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	return sriov.InHand(m.Functions(ctx), gave)
 }

@@ -28,8 +28,10 @@ import (
 	"mpps/internal/knob"
 	"mpps/internal/measure"
 	"mpps/internal/plan"
+	"mpps/internal/queuepath"
 	"mpps/internal/report"
 	"mpps/internal/setting"
+	"mpps/internal/sriov"
 )
 
 // schemaFolder is where the schemas are shipped.
@@ -37,39 +39,47 @@ const schemaFolder = "../../docs/schemas"
 
 // answers are the results of the --json answers by verb.
 var answers = map[string]any{
-	"inspect":        facts.Host{},
-	"snapshot":       facts.Host{},
-	"snapshot-diff":  snapshotDiff{},
-	"audit":          audit.Report{},
-	"attest":         attestations{},
-	"explain":        knobPage{},
-	"explain-list":   knobList{},
-	"explain-search": knobHits{},
-	"plan":           plan.Plan{},
-	"place":          placed{},
-	"apply":          apply.Result{},
-	"confirm":        confirmed{},
-	"rollback":       rolledBack{},
-	"restore":        apply.Pass{},
-	"status":         apply.Status{},
-	"verify":         apply.Status{},
-	"history":        transactions{},
-	"history-tx":     apply.Detail{},
-	"bench-pps":      measure.Run{},
-	"bench-rr":       measure.Run{},
-	"bench-crr":      measure.Run{},
-	"bench-stream":   measure.Run{},
-	"bench-compare":  compared{},
-	"bench-ab":       measure.AB{},
-	"report-runs":    report.Document{},
-	"bench-modes":    measure.Modes{},
-	"search":         measure.Search{},
-	"agent":          agentReady{},
-	"domain-show":    domainShown{},
-	"domain-tune":    domainTuned{},
-	"domain-render":  domainRendered{},
-	"lab-up":         labUp{},
-	"lab-list":       labList{},
+	"inspect":            facts.Host{},
+	"snapshot":           facts.Host{},
+	"snapshot-diff":      snapshotDiff{},
+	"audit":              audit.Report{},
+	"attest":             attestations{},
+	"explain":            knobPage{},
+	"explain-list":       knobList{},
+	"explain-search":     knobHits{},
+	"plan":               plan.Plan{},
+	"place":              placed{},
+	"apply":              apply.Result{},
+	"confirm":            confirmed{},
+	"rollback":           rolledBack{},
+	"restore":            apply.Pass{},
+	"status":             apply.Status{},
+	"verify":             apply.Status{},
+	"history":            transactions{},
+	"history-tx":         apply.Detail{},
+	"bench-pps":          measure.Run{},
+	"bench-rr":           measure.Run{},
+	"bench-crr":          measure.Run{},
+	"bench-stream":       measure.Run{},
+	"bench-compare":      compared{},
+	"bench-ab":           measure.AB{},
+	"report-runs":        report.Document{},
+	"bench-modes":        measure.Modes{},
+	"search":             measure.Search{},
+	"agent":              agentReady{},
+	"path":               queuepath.Path{},
+	"domain-show":        domainShown{},
+	"domain-tune":        domainTuned{},
+	"domain-render":      domainRendered{},
+	"sriov-guest":        sriov.GuestSide{},
+	"sriov-migrate-plan": sriov.Migration{},
+	"lab-up":             labUp{},
+	"sriov-assign":       assigned{},
+	"sriov-release":      released{},
+	"sriov-list":         sriov.List{},
+	"sriov-check":        sriov.Check{},
+	"sriov-recover":      sriov.Recovery{},
+	"lab-list":           labList{},
 }
 
 // files are what stands in files without an envelope, with the schema that they name.
@@ -216,7 +226,7 @@ func nullable(t reflect.Type, s *jsonschema.Schema) {
 			nullable(f.Type, s)
 			continue
 		}
-		if f.Type.Kind() != reflect.Pointer || name == "-" || strings.Contains(options, "omitempty") {
+		if !f.IsExported() || f.Type.Kind() != reflect.Pointer || name == "-" || strings.Contains(options, "omitempty") {
 			continue
 		}
 		property, _ := s.Properties.Get(name)
@@ -317,6 +327,11 @@ var promised = map[string][]string{
 	"bench-pps": {"offered_pps", "sent", "received", "lost", "pps", "limited_by", "cpu_ns_per_packet", "samples[]"},
 	"search": {"ndr.lower_pps?", "ndr.upper_pps?", "ndr.throughput_pps?", "pdr.lower_pps?", "pdr.upper_pps?", "pdr.throughput_pps?", "seconds", "trials",
 		"lossy_seconds", "irregular"},
+	"sriov-list": {"vfs[].pf", "vfs[].index", "vfs[].pci", "vfs[].group", "vfs[].driver", "vfs[].guest", "vfs[].mac", "vfs[].vlan?", "vfs[].max_tx_rate?",
+		"vfs[].spoofchk?", "vfs[].trust?", "vfs[].link_state"},
+	"path": {"seconds", "watched", "every_packet", "rows[].frames", "rows[].packets", "lanes[].way", "lanes[].stops[].device", "lanes[].stops[].queue", "lanes[].packets",
+		"lanes[].share", "hops[].from.device", "hops[].to.device", "hops[].packets[]", "faults[].kind", "faults[].object", "faults[].severity", "faults[].share",
+		"faults[].packets", "faults[].evidence", "faults[].cause", "faults[].mend.text", "unseen[]"},
 	"demo": {"before.pps", "before.samples[]", "after.pps", "after.samples[]", "changes[]", "rollback.identical", "seconds", "emulated"},
 }
 

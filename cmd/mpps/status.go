@@ -46,6 +46,7 @@ func (a *app) stands(ctx context.Context, verb string, draw func(*report.Text, a
 	defer e.close()
 	e.watchGuests(ctx, a.root)
 	e.watchOwners(ctx, a.root)
+	e.watchFunctions(ctx, a.root)
 	s, err := e.Status(ctx)
 	if err != nil {
 		return s, err

@@ -72,8 +72,9 @@ func (r *run) keep(ctx context.Context) (moved []Moved, err error) {
 }
 
 // watchFor journals the values that a rollback of t must leave as they are. Where t was completed that is what they are now,
-// but for those that t moved and could not put back; where it was not, or an earlier rollback of it was not, what they
-// were before that began.
+// but for those that t moved and could not put back, and for those that t took away with what they belong to, a queue or a
+// virtual function, which comes back with the defaults of its driver; where it was not, or an earlier rollback of it was not,
+// what they were before that began.
 func (r *run) watchFor(ctx context.Context, t *journal.Transaction, earlier *journal.Transaction) error {
 	source := t
 	if earlier != nil {
@@ -83,11 +84,15 @@ func (r *run) watchFor(ctx context.Context, t *journal.Transaction, earlier *jou
 	before := source.Beside()
 	for _, a := range before.Addresses {
 		found := r.read(ctx, a)
+		then := before.Found[a]
+		if found.State == setting.Absent && then.State == setting.Known {
+			found = then
+		}
 		if found.State != setting.Known || found.ReadOnly {
 			continue
 		}
 		value := found
-		switch then := before.Found[a]; {
+		switch {
 		case !sameBoot:
 		case source.State() != journal.Applied:
 			value = then

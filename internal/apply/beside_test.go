@@ -80,3 +80,26 @@ func TestBesideThatCannotStay(t *testing.T) {
 		t.Errorf("%v, the machine is %v, expected %v", err, f.values, before)
 	}
 }
+
+// TestBesideComesBack: a value goes with what it belongs to, and comes back with the default when a rollback brings that
+// back: it is then put back as it was.
+func TestBesideComesBack(t *testing.T) {
+	count, attribute := setting.Of(setting.VFCount, "eth0"), setting.Of(setting.VFAttr, "eth0", "1", "vlan")
+	f := newFake(t, 1)
+	f.values[count], f.values[attribute] = setting.Value("4"), setting.Value("7")
+	f.moves[count] = func(f *fake) {
+		f.values[attribute] = setting.Value("0")
+		if f.values[count].Value == "0" {
+			f.values[attribute] = setting.NoObject("there is no such virtual function")
+		}
+	}
+	e := engine(t, f)
+	before := f.snapshot()
+	applied(t, e, &plan.Plan{Changes: []plan.Change{{ID: "sriov.count", Address: count, From: setting.Value("4"), To: setting.Value("0"), Want: setting.Exact("0")}}}, attribute)
+	if got := f.values[attribute]; got.State != setting.Absent {
+		t.Fatalf("without the function its attribute is %s", got)
+	}
+	if _, err := e.Rollback(t.Context(), RollbackOptions{}); err != nil || !f.same(before) {
+		t.Errorf("%v, the machine is %v, expected %v", err, f.values, before)
+	}
+}

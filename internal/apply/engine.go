@@ -38,6 +38,12 @@ type Engine struct {
 	// Owner tells who else sets the value of a change, where that explains what was found; empty where nobody does. nil
 	// means nobody else sets anything.
 	Owner func(c journal.Change, found setting.Reading) string
+	// Lent tells why a value that is off is not to be as applied now: a guest for which it was not set has what it belongs
+	// to. Empty where that is not so; nil means that nothing is lent.
+	Lent func(a setting.Address) string
+	// InHand tells why changes that stand must not be put back just now: a guest runs with what they gave it. It is asked only
+	// where somebody asks for a rollback, without Force. nil means that nothing stands against it.
+	InHand func(ctx context.Context, changes []journal.Change) error
 
 	ahead ahead
 }
@@ -49,8 +55,13 @@ const defaultDeadline = 10 * time.Second
 var slow = map[setting.Kind]time.Duration{
 	setting.Domain: time.Minute, setting.NetfilterRule: time.Minute,
 	setting.Service:   2 * time.Minute,                                      // systemd kills what does not stop after 90 s (DefaultTimeoutStopSec): irqbalance that was started a moment ago
+	setting.Unit:      2 * time.Minute,                                      // so too; and systemd reads all units anew first, which took it 12 s on a busy host
+	setting.File:      time.Minute,                                          // as where the file is a unit
 	setting.KernelArg: 3 * time.Minute, setting.BootKernel: 3 * time.Minute, // grub-mkconfig and grubby look at every kernel and, with os-prober, at every disk
-	setting.NICRing: 30 * time.Second, setting.NICChannels: 30 * time.Second, setting.Inside: 30 * time.Second,
+	setting.DomainDevice: 100 * time.Second, // a guest may take its time to let a device go
+	setting.VirtNetwork:  time.Minute,
+	setting.VFCount:      3 * time.Minute, // 63 functions take 10 s on a host with nothing else to do, and then they are waited for
+	setting.NICRing:      30 * time.Second, setting.NICChannels: 30 * time.Second, setting.Inside: 30 * time.Second, setting.PCIDriver: 30 * time.Second,
 }
 
 func (e *Engine) deadline(a setting.Address) time.Duration {
@@ -123,6 +134,16 @@ func (e *Engine) lock(command string) (*journal.Lock, error) {
 			return lock, err
 		}
 	}
+}
+
+// Alone does what is no transaction while nobody else changes the machine. command is what the holder of the lock is called.
+func (e *Engine) Alone(command string, act func()) error {
+	lock, err := e.lock(command)
+	if err != nil {
+		return err
+	}
+	act()
+	return lock.Release()
 }
 
 // Services and threads take a moment to be what they were told to be.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"mpps/internal/journal"
@@ -37,10 +36,11 @@ func window(object string, a setting.Address) time.Duration {
 type standing int
 
 const (
-	fresh  standing = iota // not looked at yet
-	met                    // as wanted
-	away                   // its object is not there
-	byHand                 // changed by somebody
+	fresh    standing = iota // not looked at yet
+	met                      // as wanted
+	away                     // its object is not there, or it is lent
+	byHand                   // changed by somebody
+	refusing                 // reset, and what it belongs to does not take it now
 )
 
 // desired is one value with what is known of it.
@@ -59,8 +59,11 @@ type Restorer struct {
 	Desired func() ([]lasting.Value, error)
 	// Insist also puts back what was changed by hand.
 	Insist bool
+	// Due, where it is set, tells what follows from guests that came or went a moment ago; without events what stands now.
+	Due func(ctx context.Context, events []Event, list []lasting.Value) (Due, error)
 
 	values []*desired
+	lent   map[setting.Address]string
 }
 
 // PutBack is one value that was put back, or that could not be.
@@ -117,7 +120,7 @@ func (r *Restorer) Load() error {
 	for _, v := range list {
 		d := &desired{Value: v}
 		if old := known[v.Address]; old != nil && old.Want.String() == v.Want.String() {
-			d = old
+			d, d.Value = old, v
 		}
 		r.values = append(r.values, d)
 	}
@@ -136,43 +139,6 @@ func (r *Restorer) Recall(known []ByHand) {
 			}
 		}
 	}
-}
-
-// Reset says that an object (empty: every one) was set up again a moment ago, or with anew that it was made.
-func (r *Restorer) Reset(object string, anew bool, now time.Time) (concerned int) {
-	for _, d := range r.values {
-		if object != "" && holder(d.Address) != object {
-			continue
-		}
-		switch {
-		case anew:
-			d.standing, d.until = fresh, now.Add(window(object, d.Address))
-		case d.standing != byHand:
-			d.until = now.Add(resetWindow)
-		default:
-			continue
-		}
-		concerned++
-	}
-	return concerned
-}
-
-// holder is the device or guest that holds a value.
-func holder(a setting.Address) string {
-	switch a.Kind {
-	case setting.Sysfs, setting.SysfsCPUs:
-		if rest, found := strings.CutPrefix(a.Path, "class/net/"); found {
-			return setting.Address{Path: rest}.Object()
-		}
-		return ""
-	case setting.Sysctl:
-		elements := strings.Split(setting.SysctlPath(a.Path), "/")
-		if len(elements) == 5 && elements[0] == "net" {
-			return elements[3]
-		}
-		return ""
-	}
-	return a.Object()
 }
 
 // Look reads the values (with all: every one, otherwise only those that may have been reset a moment ago) and puts back
@@ -196,11 +162,9 @@ func (r *Restorer) Look(ctx context.Context, now time.Time, all bool) (Pass, err
 	if len(off) > 0 {
 		pass.PutBack, err = r.putBack(ctx, off)
 	}
+	pass.ByHand = r.byHand()
 	for _, d := range r.values {
-		switch {
-		case d.standing == byHand:
-			pass.ByHand = append(pass.ByHand, ByHand{ID: d.ID, Address: d.Address, Wanted: wanted(d.Address, d.Want), Found: d.found, Since: d.since})
-		case d.standing == away:
+		if d.standing == away {
 			pass.Absent++
 		}
 		if now.Before(d.until) {
@@ -211,8 +175,23 @@ func (r *Restorer) Look(ctx context.Context, now time.Time, all bool) (Pass, err
 	return pass, err
 }
 
+// byHand are the values that somebody changed, as they were seen last.
+func (r *Restorer) byHand() []ByHand {
+	all := []ByHand{}
+	for _, d := range r.values {
+		if d.standing == byHand {
+			all = append(all, ByHand{ID: d.ID, Address: d.Address, Wanted: wanted(d.Address, d.Want), Found: d.found, Since: d.since})
+		}
+	}
+	return all
+}
+
 // judge reads one value and tells whether it is to be put back.
 func (r *Restorer) judge(ctx context.Context, d *desired, now time.Time) bool {
+	if _, lent := r.lent[d.Address]; lent {
+		d.standing = away
+		return false
+	}
 	found := r.read(ctx, d.Address)
 	before := d.standing
 	switch {
@@ -227,7 +206,9 @@ func (r *Restorer) judge(ctx context.Context, d *desired, now time.Time) bool {
 	case found.ReadOnly:
 		return false
 	case r.Insist, now.Before(d.until):
-	case before == away: // it appeared, and no event told
+	case before == refusing: // until what it belongs to is set up again; of lanes, until a device comes
+		return false
+	case before == away, fewerLanes(d.Address, d.To, found): // it appeared, and no event told
 		d.until = now.Add(anewWindow)
 	default:
 		if before != byHand {
@@ -269,7 +250,7 @@ func (r *Restorer) putBack(ctx context.Context, off []*desired) ([]PutBack, erro
 		}
 		one := PutBack{ID: d.ID, Address: d.Address, From: d.found, To: d.Address.Brief(d.To)}
 		if err := r.again(ctx, d); err != nil {
-			one.Error = err.Error()
+			one.Error, d.standing = err.Error(), refusing
 		} else {
 			d.standing = met
 		}

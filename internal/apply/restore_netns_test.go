@@ -129,7 +129,7 @@ func translated(in <-chan host.Event) <-chan apply.Event {
 	go func() {
 		defer close(out)
 		for e := range in {
-			out <- apply.Event{Object: e.Object, Anew: e.Anew}
+			out <- apply.Event{Object: e.Object, Anew: e.Anew, Carrier: e.Carrier, Function: e.Function, Guest: apply.GuestChange(e.Guest)}
 		}
 	}()
 	return out

@@ -12,8 +12,12 @@ import (
 
 // Event says that a device or a guest (empty: any) was set up again, or with Anew that it was made.
 type Event struct {
-	Object string
-	Anew   bool
+	Object  string
+	Anew    bool
+	Carrier bool // of a device that was up: nothing but what its driver ties to the link
+	// Function says that the object is a virtual function, PF/N.
+	Function bool
+	Guest    GuestChange // what became of a guest
 }
 
 // How often values are looked at. While something that happened may still reset values they are looked at soon and then
@@ -37,10 +41,17 @@ func (r *Restorer) Watch(ctx context.Context, booted bool, events <-chan Event, 
 		r.Boot(now)
 	}
 	w := watch{Restorer: r, told: told, pause: firstLook}
+	if _, err := r.Consider(ctx, nil, now); err != nil {
+		w.tell(Pass{}, err)
+	}
 	w.look(ctx, true)
 	r.settle()
 	for {
-		timer := time.NewTimer(w.pause)
+		pause := w.pause
+		if wait, any := w.guests.wait(time.Now()); any {
+			pause = min(pause, wait)
+		}
+		timer := time.NewTimer(pause)
 		select {
 		case <-ctx.Done():
 			timer.Stop()
@@ -55,6 +66,7 @@ func (r *Restorer) Watch(ctx context.Context, booted bool, events <-chan Event, 
 			}
 			w.happened(e)
 		case <-timer.C:
+			w.tend(ctx, time.Now())
 			w.look(ctx, w.idle)
 		}
 	}
@@ -74,6 +86,7 @@ type watch struct {
 	told   func(Pass, error)
 	pause  time.Duration
 	idle   bool // nothing may be reset any more: the next look is at everything
+	guests upkeep
 	handed []setting.Address
 	failed string
 	spoken bool
@@ -85,7 +98,20 @@ func (w *watch) happened(e Event) {
 		w.tell(Pass{}, err)
 		return
 	}
-	if w.Reset(e.Object, e.Anew, time.Now()) > 0 {
+	now := time.Now()
+	if (e.Guest != "" || e.Function) && w.Due != nil {
+		w.guests.happened(e, now)
+	}
+	concerned := 0
+	switch {
+	case e.Carrier:
+		concerned = w.Link(e.Object, now)
+	case e.Function:
+		concerned = w.Function(e.Object, now)
+	case e.Guest == "" || e.Guest == Started:
+		concerned = w.Reset(e.Object, e.Anew, now)
+	}
+	if concerned > 0 {
 		w.pause, w.idle = firstLook, false
 	}
 }

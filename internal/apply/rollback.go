@@ -84,6 +84,14 @@ func (e *Engine) Rollback(ctx context.Context, o RollbackOptions) ([]Restored, e
 	if err != nil {
 		return nil, err
 	}
+	for _, t := range targets {
+		if e.InHand == nil || o.Force || o.Why != "" || ledger.State(t) != journal.Applied {
+			continue
+		}
+		if err := e.InHand(ctx, t.Changes()); err != nil {
+			return nil, fmt.Errorf("transaction %s is not put back: %w", t.Header.TX, err)
+		}
+	}
 	var all []Restored
 	var failures []error
 	for _, t := range targets {
@@ -202,7 +210,7 @@ func (e *Engine) decide(t *journal.Transaction, c journal.Change, found setting.
 		return true, "" // the write proves itself by its read-back
 	case found.Same(c.Before):
 		return false, wasBefore
-	case s.neededBy(c.Address) != "":
+	case c.Before.State == setting.Absent && s.neededBy(c.Address) != "":
 		return false, neededReason + s.neededBy(c.Address)
 	case gone(c.Address, found):
 		return false, wasGone + ": " + found.Why
@@ -211,7 +219,7 @@ func (e *Engine) decide(t *journal.Transaction, c journal.Change, found setting.
 	case s.begun[c.Address]:
 		return true, "" // an earlier rollback died while it wrote it: what stands there is ours
 	case c.State == journal.ChangeDone && c.Found != nil:
-		if found.Same(*c.Found) {
+		if found.Same(*c.Found) || tookAway(c) || fewerLanes(c.Address, *c.Found, found) {
 			return true, ""
 		}
 	case c.Doubted && (c.Want.Met(found) || found.Same(c.After)):

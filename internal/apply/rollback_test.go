@@ -56,6 +56,33 @@ func TestRollbackIsInReverse(t *testing.T) {
 	}
 }
 
+// TestRollbackOfWhatIsInHand: nothing is written where something stands against it, unless it is forced, or is the end of a wait for a
+// confirmation.
+func TestRollbackOfWhatIsInHand(t *testing.T) {
+	held := errors.New("guest a runs with it")
+	for _, c := range []struct {
+		options RollbackOptions
+		refused bool
+	}{
+		{RollbackOptions{}, true}, {RollbackOptions{DryRun: true}, true}, {RollbackOptions{Force: true}, false}, {RollbackOptions{Why: "not confirmed"}, false},
+	} {
+		f := newFake(t, 2)
+		e := engine(t, f)
+		tx := applied(t, e, changes(2))
+		f.writes = nil
+		e.InHand = func(_ context.Context, all []journal.Change) error {
+			if len(all) != 2 {
+				t.Errorf("asked about %d changes", len(all))
+			}
+			return held
+		}
+		_, err := e.Rollback(t.Context(), c.options)
+		if c.refused != errors.Is(err, held) || c.refused && (!strings.Contains(err.Error(), tx) || len(f.writes) > 0) {
+			t.Errorf("%+v: %v, wrote %v", c.options, err, f.writes)
+		}
+	}
+}
+
 func TestRollbackLeavesDriftAlone(t *testing.T) {
 	f := newFake(t, 3)
 	e := engine(t, f)

@@ -20,6 +20,9 @@ type Options struct {
 	// Arm starts, or tells, what undoes the changes where this process cannot; it is called before the first write. nil means
 	// that nothing does.
 	Arm func(tx string) error
+	// Newest, where it is given, is the last transaction of the journal when the host was looked at: one that came since makes the
+	// plan stale, whatever values it is about.
+	Newest *string
 	// Beside are addresses that the changes may move though none is about them. They are put back as they were.
 	Beside []setting.Address
 }
@@ -101,6 +104,9 @@ func (e *Engine) Run(ctx context.Context, p *plan.Plan, o Options) (Result, erro
 	}
 	if err := settled(ledger); err != nil {
 		return Result{}, err
+	}
+	if newest := ledger.Newest(); o.Newest != nil && *o.Newest != newest {
+		return Result{}, &plan.Stale{Digest: p.Digest, Changed: []plan.Difference{{What: "journal", Then: "last transaction " + *o.Newest, Now: newest}}}
 	}
 	before, err := e.preflight(ctx, p)
 	if err != nil {

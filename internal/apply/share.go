@@ -32,7 +32,7 @@ func (e *Engine) shares(l *journal.Ledger, t *journal.Transaction) sharing {
 			continue
 		}
 		for _, c := range earlier.Changes() {
-			stays := c.Lasts == setting.InDefinition || c.Lasts == setting.InBootLoader || c.Lasts == setting.AcrossReboot
+			stays := c.Lasts.Kept() || c.Lasts == setting.AcrossReboot
 			switch c.State {
 			case journal.ChangeIntended, journal.ChangeFailed, journal.ChangeInDoubt:
 				s.begun[c.Address] = stays || earlier.Header.BootID == e.BootID // else the reboot has reset it
@@ -67,15 +67,18 @@ func (e *Engine) shares(l *journal.Ledger, t *journal.Transaction) sharing {
 
 // neededBy is the transaction that needs a unit or directory; empty where none does.
 func (s sharing) neededBy(a setting.Address) string {
-	file, needed := lasting.For(a)
-	if !needed {
+	if a.Kind != setting.Unit && a.Kind != setting.File && a.Kind != setting.Directory {
 		return ""
 	}
 	for _, other := range s.others {
+		var wrote []setting.Address
 		for _, c := range other.Changes() {
-			if c.Address == file && c.Wrote() {
-				return other.Header.TX
+			if c.Wrote() {
+				wrote = append(wrote, c.Address)
 			}
+		}
+		if lasting.Needed(a, wrote) {
+			return other.Header.TX
 		}
 	}
 	return ""

@@ -171,7 +171,7 @@ func (e *Engine) row(ctx context.Context, t *journal.Transaction, c journal.Chan
 	case c.State == journal.ChangeUndoFailed: // what is wanted is what was there before
 		row.Wanted = c.Address.Brief(c.Before)
 		row.State, row.Why = Drifted, fmt.Sprintf("is %s, and could not be put back to %s", told(c.Address, found), row.Wanted)
-	case c.Want.Met(found), lasting.Holds(c.Address, c.Before, c.After, found):
+	case c.Want.Met(found), found.State == setting.Known && tookAway(c), lasting.Holds(c.Address, c.Before, c.After, found):
 		if why := e.waits(t, c); why != "" {
 			row.State, row.Why = WaitsFor, why
 		}
@@ -181,6 +181,8 @@ func (e *Engine) row(ctx context.Context, t *journal.Transaction, c journal.Chan
 		row.State, row.Why = NotThere, found.Why
 	case found.ReadOnly:
 		row.State, row.Why = ReadOnly, fmt.Sprintf("is %s, expected %s: %s", told(c.Address, found), row.Wanted, found.Why)
+	case e.Lent != nil && e.Lent(c.Address) != "":
+		row.State, row.Why = NotThere, e.Lent(c.Address)
 	default:
 		row.State, row.Why = Drifted, fmt.Sprintf("is %s, expected %s", told(c.Address, found), row.Wanted)
 		if reset := e.wasReset(t, c); reset != "" {
@@ -199,7 +201,7 @@ func (e *Engine) row(ctx context.Context, t *journal.Transaction, c journal.Chan
 // wasReset tells what has reset a value that is not as applied, though nobody wrote it; empty where nothing is known of it.
 func (e *Engine) wasReset(t *journal.Transaction, c journal.Change) string {
 	what := ""
-	if e.BootID != t.Header.BootID && c.Lasts != setting.InDefinition && c.Lasts != setting.InBootLoader {
+	if e.BootID != t.Header.BootID && !c.Lasts.Kept() {
 		what = "the host was started anew since"
 	} else if e.Reset != nil {
 		what = e.Reset(c, t.Ended())

@@ -46,6 +46,13 @@ func TestRowsSayWhyNot(t *testing.T) {
 			t.Errorf("row %d is %s (%s), expected %s with a reason", i, r.State, r.Why, want)
 		}
 	}
+	e.Lent = func(a setting.Address) string {
+		return map[setting.Address]string{address(0): "guest b runs with it"}[a]
+	}
+	if s, err := e.Status(t.Context()); err != nil || s.Rows[0].State != NotThere || s.Rows[0].Why != "guest b runs with it" {
+		t.Errorf("lent: %+v, %v", s.Rows[0], err)
+	}
+	e.Lent = nil
 	e.BootID = "boot-3"
 	if s, err = e.Status(t.Context()); err != nil || !strings.HasSuffix(s.Rows[0].Why, "the host was started anew since, and the value lasts until reboot") {
 		t.Errorf("after another boot: %+v, %v", s.Rows[0], err)

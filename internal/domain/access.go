@@ -81,6 +81,11 @@ func (d *Doc) check(path, value string, wanted bool) (*place, string, error) {
 			return nil, "", bad
 		}
 	}
+	if p.rule.last().key == byWholeNIC {
+		if err := d.nicFits(p, v); err != nil {
+			return nil, "", err
+		}
+	}
 	return p, v, d.fits(p)
 }
 
@@ -123,7 +128,7 @@ func CheckValue(path, value string) (string, error) {
 func (d *Doc) single(p *place) error {
 	for i, e := range p.chain {
 		s, n := &p.rule.steps[i], 0
-		if s.key == byNIC || s.key == byPCI || s.name == "devices" {
+		if s.key == byNIC || s.key == byWholeNIC || s.key == byPCI || s.name == "devices" {
 			continue
 		}
 		if s.key == noKey || s.key == byName {
@@ -183,6 +188,10 @@ func (d *Doc) Restore(path, value string, present bool) error {
 }
 
 func (d *Doc) put(p *place, v string) {
+	if p.rule.last().key == byWholeNIC {
+		d.putWhole(p, v)
+		return
+	}
 	at, before := d.root, d.changes
 	if len(p.chain) > 0 {
 		at = p.chain[len(p.chain)-1]

@@ -43,14 +43,28 @@ func Diff(a, b *Doc) []Difference {
 // Pending lists what a guest's next start will change: the differences from what it runs with (virsh dumpxml) to what is
 // defined (virsh dumpxml --inactive). Two differences are left out since libvirt makes them itself when a guest starts:
 // CPU mode host-model becomes the custom model that it stood for, and an interface of type network shows the type that
-// the network gave it (src/conf/domain_conf.c, virDomainNetDefFormat, publicActual).
+// the network gave it and what goes with that (src/conf/domain_conf.c, virDomainNetDefFormat, publicActual); and a function
+// of the host shows the driver that passes it through.
 func Pending(live, defined *Doc) []Difference {
-	return slices.DeleteFunc(Diff(live, defined), func(d Difference) bool {
-		switch r, _ := match(d.Path); r.path {
+	all := Diff(live, defined)
+	resolved := map[string]bool{} // interfaces that a network has made functions of the host
+	for _, d := range all {
+		if nic, is := strings.CutSuffix(d.Path, "/type"); is && d.From == "hostdev" && d.To == "network" {
+			resolved[nic] = true
+		}
+	}
+	return slices.DeleteFunc(all, func(d Difference) bool {
+		r, key := match(d.Path)
+		fromPool := resolved["interface/"+key]
+		switch r.path {
 		case "cpu/mode":
 			return strings.HasPrefix(d.From, "custom") && d.To == "host-model"
 		case "interface/*/type":
 			return d.HasFrom && d.To == "network"
+		case "interface/*/source.pci", "interface/*/managed", "interface/*/model", "interface/*/vlan":
+			return fromPool
+		case "interface/*/driver.name":
+			return fromPool || d.From == "vfio" && !d.HasTo
 		}
 		return false
 	})

@@ -24,6 +24,7 @@ type Doc struct {
 	hidden   string    // a reference that stands for elements that are not looked into
 	nl       string    // line end of the document: "\n" or "\r\n"
 	unit     string    // one level of indentation
+	live     bool      // what a running guest has: see ParseLive
 
 	keyed   map[keyedAt]*keyTable // until the next edit
 	changes int                   // elements made, taken away or brought back
@@ -54,6 +55,16 @@ func Parse(text []byte) (*Doc, error) {
 		return nil, err
 	}
 	return s.document()
+}
+
+// ParseLive reads what a guest runs with (virsh dumpxml, or the <domain> in libvirt's status file, which knows the network
+// behind a function that came out of a pool). The values of whole elements then leave out what libvirt has added for the run.
+func ParseLive(text []byte) (*Doc, error) {
+	d, err := Parse(text)
+	if err == nil {
+		d.live = true
+	}
+	return d, err
 }
 
 // Bytes gives the document as it is now.

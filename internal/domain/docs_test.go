@@ -17,7 +17,7 @@ func TestDocumentedPaths(t *testing.T) {
 	named := map[string]bool{}
 	for _, found := range regexp.MustCompile("`([a-zA-Z0-9_/.]+)`").FindAllStringSubmatch(string(text), -1) {
 		form := found[1]
-		for _, key := range []string{"/KEY", "/INDEX", "/NAME", "/N", "/CELL", "/ADDRESS"} {
+		for _, key := range []string{"/KEY", "/INDEX", "/NAME", "/N", "/CELL", "/ADDRESS", "/MAC"} {
 			if before, after, ok := strings.Cut(form, key); ok && (after == "" || strings.ContainsAny(after[:1], "/.")) {
 				form = before + "/*" + after
 			}

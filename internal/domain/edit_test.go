@@ -23,6 +23,7 @@ var wanted = map[string][2]string{
 	"features/hyperv.mode": {"custom", "passthrough"}, "features/hyperv/spinlocks.retries": {"8191", "4095"},
 	"features/hyperv/vendor_id.value": {"KVM", "libvirt-rule"}, "features/hyperv/stimer/direct.state": {"on", "on"},
 	"features/hyperv/tlbflush/direct.state": {"on", "on"}, "features/hyperv/tlbflush/extended.state": {"on", "on"},
+	"interface/*":     {"hostdev pci=0000:3b:02.1 managed=yes vlan=5", "network=pool model=virtio vlan=7"},
 	"interface/*/mac": {"52:54:00:aa:00:01", "02:00:00:00:00:aa"}, "interface/*/managed": {"yes", "no"},
 	"interface/*/source.pci": {"0000:01:10.0", "0001:0a:00.7"}, "hostdev/*": {"managed", "unmanaged"},
 	"cpu/numa/cells": {"0-1:1GiB", "0:2GiB none:1GiB"}, "cpu/numa/cell/*.memAccess": {"shared", "private"},
@@ -48,7 +49,9 @@ func settable(d *Doc) map[string][2]string {
 		case form == "interface/*/mac":
 			keys = []string{"0", "1"}
 		case strings.HasPrefix(form, "interface/"):
-			keys = d.interfaces().keys()
+			if keys = d.interfaces().keys(); form == "interface/*" {
+				keys = append(keys, "52:54:00:fe:00:01")
+			}
 		case strings.HasPrefix(form, "vcpusched/"), strings.HasPrefix(form, "iothreadsched/"):
 			keys = []string{"0", "1", "0-1"}
 		case strings.HasPrefix(form, "hostdev/"):
@@ -102,6 +105,7 @@ func TestSetThenRestore(t *testing.T) {
 			for _, v := range values {
 				d := parse(t, string(text))
 				old, had, err := d.Get(path)
+				verbatim := d.Verbatim(path)
 				if err != nil {
 					t.Fatalf("%s: %s: %v", name, path, err)
 				}
@@ -127,7 +131,7 @@ func TestSetThenRestore(t *testing.T) {
 				}
 				// What libvirt wrote comes back even if another process does the restoring.
 				if strings.HasPrefix(name, "libvirt-") || name == "routing-guest-tuned.xml" {
-					if err := again.Restore(path, old, had); err != nil {
+					if err := restore(again, path, old, had, verbatim); err != nil {
 						t.Fatalf("%s: restore %s: %v", name, path, err)
 					}
 					// What libvirt adds beside a mode by itself goes with it.
@@ -143,6 +147,14 @@ func TestSetThenRestore(t *testing.T) {
 	if count < 500 {
 		t.Errorf("tried %d edits, expected at least 500", count)
 	}
+}
+
+// restore puts back what was read, of a whole element with its bytes.
+func restore(d *Doc, path, value string, had bool, verbatim string) error {
+	if had && verbatim != "" {
+		return d.RestoreVerbatim(path, value, verbatim)
+	}
+	return d.Restore(path, value, had)
 }
 
 // TestDeleteThenRestore takes each value that is there away and puts it back.

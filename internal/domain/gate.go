@@ -117,6 +117,9 @@ func (d *Doc) Supported(path, value string, on Host) error {
 	if err := on.present(r, path, value); err != nil {
 		return err
 	}
+	if r.last().key == byWholeNIC {
+		return partsSupported(path, value, on)
+	}
 	named := strings.Replace(r.path, "*", key, 1)
 	for _, g := range gates {
 		if g.path != r.path && g.path != named || g.value != "" && g.value != value {
@@ -132,6 +135,39 @@ func (d *Doc) Supported(path, value string, on Host) error {
 	if typ := d.nicType(path); r.path == "interface/*/vlan" && typ == "bridge" && !d.openVSwitch(path) && older(on.Libvirt, "11.0.0") {
 		// docs/formatdomain.rst, "Setting VLAN tag": standard Linux bridges since 11.0.0.
 		return &VersionError{path + " on a bridge", value, "libvirt", "11.0.0", on.Libvirt}
+	}
+	return nil
+}
+
+// teamingGate is of a word that has no path of its own.
+var teamingGate = gate{"interface/*/teaming", "", "6.1.0", "4.2"}
+
+// partsSupported tells whether a host can do every word of the value of a whole interface.
+func partsSupported(path, value string, on Host) error {
+	for word := range strings.FieldsSeq(value) {
+		key, v, _ := strings.Cut(word, "=")
+		i := slices.IndexFunc(nicWords, func(w nicWord) bool { return w.key == key })
+		if i < 0 {
+			continue
+		}
+		part := key
+		if w := nicWords[i]; len(w.at) == 1 && w.at[0] == "driver" {
+			part = "driver." + w.attr
+		}
+		for _, g := range append([]gate{teamingGate}, gates...) {
+			if g.path != "interface/*/"+part || g.value != "" && g.value != v {
+				continue
+			}
+			if older(on.Libvirt, g.libvirt) {
+				return &VersionError{path, word, "libvirt", g.libvirt, on.Libvirt}
+			}
+			if older(on.QEMU, g.qemu) {
+				return &VersionError{path, word, "QEMU", g.qemu, on.QEMU}
+			}
+		}
+		if key == "vlan" && strings.HasPrefix(value, "bridge=") && older(on.Libvirt, "11.0.0") {
+			return &VersionError{path + " on a bridge", word, "libvirt", "11.0.0", on.Libvirt}
+		}
 	}
 	return nil
 }

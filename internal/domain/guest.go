@@ -126,7 +126,9 @@ type Interface struct {
 	Source     string `json:"source,omitempty"`      // bridge, network, device or socket, as the type has it
 	SourceMode string `json:"source_mode,omitempty"` // direct: bridge, vepa, private, passthrough; vhostuser: client, server
 	Bridge     string `json:"bridge,omitempty"`      // also for type network, where a running guest shows it
-	PCI        string `json:"pci,omitempty"`         // hostdev: the host's function, 0000:01:10.0
+	PCI        string `json:"pci,omitempty"`         // the host's function, 0000:01:10.0: of type hostdev, or out of a network that is a pool
+	Teaming    string `json:"teaming,omitempty"`     // which half of a failover pair: persistent or transient
+	Persistent string `json:"persistent,omitempty"`  // transient: the alias of the other half
 	Target     string `json:"target,omitempty"`      // tap or macvtap on the host
 	Model      string `json:"model,omitempty"`
 	Driver     Driver `json:"driver,omitzero"`

@@ -135,8 +135,14 @@ func (r *rule) canonKey(path, key string) (string, error) {
 				return "", bad(key, "a PCI address such as 0000:01:10.0")
 			}
 			return address, nil
+		case byWholeNIC:
+			mac, ok := canonHalf(key)
+			if !ok {
+				return "", bad(key, "a MAC address such as 52:54:00:00:00:01, of a failover pair with @persistent or @transient behind it")
+			}
+			return mac, nil
 		case byNIC:
-			if mac, ok := CanonMAC(key); ok {
+			if mac, ok := canonHalf(key); ok {
 				if r.byIndex {
 					return "", bad(key, "an index from 0: the MAC address is what changes")
 				}
@@ -152,6 +158,16 @@ func (r *rule) canonKey(path, key string) (string, error) {
 	return key, nil
 }
 
+// canonHalf is a MAC address, and which half of a failover pair it means where it says so: the halves have one address.
+func canonHalf(key string) (string, bool) {
+	address, half, paired := strings.Cut(key, "@")
+	mac, ok := CanonMAC(address)
+	if paired {
+		mac += "@" + half
+	}
+	return mac, ok && (!paired || half == "persistent" || half == "transient")
+}
+
 // step goes from an element to the child that a step of a path means; nil if there is none.
 func (d *Doc) step(at *element, s *step, p *place) (*element, error) {
 	switch s.key {
@@ -161,6 +177,8 @@ func (d *Doc) step(at *element, s *step, p *place) (*element, error) {
 		return at.first(p.key), nil
 	case byNIC:
 		return d.nic(p)
+	case byWholeNIC:
+		return d.wholeNIC(p)
 	}
 	return d.byKey(at, s).first[p.key], nil
 }
@@ -195,7 +213,8 @@ func (s *step) keyOf(d *Doc, e *element) string {
 type nicTable struct {
 	all   []*element
 	macs  []string       // canonical, "" for none
-	times map[string]int // how many interfaces have a MAC address
+	half  []string       // of a failover pair: MAC address and @persistent or @transient; "" of others
+	times map[string]int // how many interfaces have a MAC address, and how many are such a half of it
 	first map[string]*element
 }
 
@@ -210,15 +229,25 @@ func (d *Doc) interfaces() *nicTable {
 			if t.times[mac]++; t.first[mac] == nil {
 				t.first[mac] = e
 			}
-			t.all, t.macs = append(t.all, e), append(t.macs, mac)
+			half, paired := canonHalf(mac + "@" + e.first("teaming").get(d, "type"))
+			if !paired {
+				half = ""
+			} else if t.times[half]++; t.first[half] == nil {
+				t.first[half] = e
+			}
+			t.all, t.macs, t.half = append(t.all, e), append(t.macs, mac), append(t.half, half)
 		}
 	}
 	d.nics = t
 	return t
 }
 
-// key gives the key that Paths uses for an interface: its MAC address if no other has it, else its index.
+// key gives the key that Paths uses for an interface: its MAC address if no other has it, with the half of a failover pair that
+// it is, else its index.
 func (t *nicTable) key(i int) string {
+	if half := t.half[i]; half != "" && t.times[half] == 1 {
+		return half
+	}
 	if t.macs[i] == "" || t.times[t.macs[i]] > 1 {
 		return strconv.Itoa(i)
 	}
@@ -244,7 +273,7 @@ func (d *Doc) nic(p *place) (*element, error) {
 	}
 	if n := t.times[p.key]; n > 1 {
 		return nil, &PathError{Path: p.path, Problem: fmt.Sprintf("%d interfaces have this MAC address", n),
-			Advice: "name the interface by its index instead: interface/0 is the first"}
+			Advice: "name the interface by its index instead: interface/0 is the first; a half of a failover pair by @persistent or @transient behind the address"}
 	}
 	return t.first[p.key], nil
 }

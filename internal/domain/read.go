@@ -204,6 +204,12 @@ func (r *reader) nic(index int, e *element) Interface {
 	if a := source.first("address"); a != nil && n.Type == "hostdev" {
 		n.PCI = r.pci(a, where)
 	}
+	if actual := e.first("actual"); actual.get(d, "type") == "hostdev" { // a status file's; dumpxml shows it in place of the network
+		if a := actual.first("source", "address"); a != nil {
+			n.PCI = r.pci(a, where)
+		}
+	}
+	n.Teaming, n.Persistent = e.first("teaming").get(d, "type"), e.first("teaming").get(d, "persistent")
 	if m := e.first("mac"); m != nil && n.MAC == "" {
 		r.miss(where+" mac", m.get(d, "address"))
 	}

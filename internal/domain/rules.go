@@ -29,13 +29,14 @@ type step struct {
 type keyKind byte
 
 const (
-	noKey    keyKind = iota
-	byNumber         // the attribute is the same number
-	byWord           // the attribute is the same text
-	bySet            // the attribute is the same set of numbers
-	byNIC            // MAC address, or index from 0
-	byName           // the key is the element's name
-	byPCI            // the PCI address of a passed-through function
+	noKey      keyKind = iota
+	byNumber           // the attribute is the same number
+	byWord             // the attribute is the same text
+	bySet              // the attribute is the same set of numbers
+	byNIC              // MAC address, or index from 0
+	byName             // the key is the element's name
+	byPCI              // the PCI address of a passed-through function
+	byWholeNIC         // MAC address, of a failover pair with @persistent or @transient
 )
 
 // rules is every path that this package knows, in the order in which Paths gives them.
@@ -82,6 +83,7 @@ var rules = []rule{
 	{path: "cpu/numa/cell/*.memAccess", steps: numaCell, attr: "memAccess", value: wordKind("", "private", "shared")},
 	{path: "clock/timer/*.present", steps: []step{{name: "clock", filler: "offset=utc"}, {name: "timer", key: byWord, attr: "name"}}, attr: "present", value: yesNo},
 
+	{path: "interface/*", steps: []step{{name: "devices", must: true}, {name: "interface", key: byWholeNIC}}, value: nicKind, form: nicForm{}, whole: true},
 	{path: "interface/*/type", steps: nic(), attr: "type", value: kind{allowed: "libvirt's interface types", canon: canonWord}, readOnly: true},
 	{path: "interface/*/mac", steps: nic("mac"), attr: "address", value: nicMAC, anchor: 1, byIndex: true},
 	{path: "interface/*/managed", steps: nic(), value: yesNo.where(onHostdev), form: managedForm{}, anchor: 1},

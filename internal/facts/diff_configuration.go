@@ -34,6 +34,11 @@ func configuration(h *Host) *Host {
 			n.Link = &link
 		}
 	}
+	c.VFs = slices.Clone(h.VFs)
+	for i := range c.VFs {
+		c.VFs[i].Traffic, c.VFs[i].Holder = nil, ""
+	}
+	c.Passthrough = stillPassthrough(h.Passthrough)
 	c.Bridges = slices.Clone(h.Bridges)
 	for i := range c.Bridges {
 		ports := slices.Clone(c.Bridges[i].Ports)
@@ -65,7 +70,7 @@ func configuration(h *Host) *Host {
 	c.Readings = make(Readings, len(h.Readings))
 	for a, r := range h.Readings {
 		a.Path = renamedPath(taps, a.Path)
-		r.Why, r.Min, r.Max, r.ReadOnly = "", nil, nil, false
+		r.Why, r.Verbatim, r.Min, r.Max, r.ReadOnly = "", "", nil, nil, false
 		c.Readings[a] = r
 	}
 	return &c
@@ -82,15 +87,19 @@ func stillTopology(t Topology) Topology {
 	t.Hugepages = pools(t.Hugepages)
 	t.Nodes = slices.Clone(t.Nodes)
 	for i := range t.Nodes {
-		t.Nodes[i].Free, t.Nodes[i].Hugepages = 0, pools(t.Nodes[i].Hugepages)
+		t.Nodes[i].Free, t.Nodes[i].Available, t.Nodes[i].Hugepages = 0, 0, pools(t.Nodes[i].Hugepages)
 	}
 	return t
 }
 
 func stillGuest(g Guest, taps map[string]string) Guest {
-	g.State, g.PID, g.Job, g.Inside = "", 0, "", nil
+	g.State, g.PID, g.Resident, g.Job, g.Inside = "", 0, 0, "", nil
+	g.Functions = nil
 	g.Interfaces = slices.Clone(g.Interfaces)
 	for i := range g.Interfaces {
+		if g.Interfaces[i].Type == "network" {
+			g.Interfaces[i].Function = "" // another one with each start
+		}
 		g.Interfaces[i].Tap = renamed(taps, g.Interfaces[i].Tap)
 	}
 	g.Plugged = slices.Clone(g.Plugged)
@@ -173,7 +182,7 @@ func trim(a, b *Host) {
 				side.host.Bridges[k].Ports = slices.DeleteFunc(side.host.Bridges[k].Ports, func(port string) bool { return strings.HasPrefix(port, prefix) })
 			}
 			maps.DeleteFunc(side.host.Readings, func(address setting.Address, _ setting.Reading) bool {
-				live := address.Kind == setting.ThreadAffinity || address.Kind == setting.DomainLive
+				live := address.Kind == setting.ThreadAffinity || address.Kind == setting.DomainLive || address.Kind == setting.DomainDevice
 				return live && address.Object() == side.guest.Name || strings.Contains(address.Path, prefix)
 			})
 		}

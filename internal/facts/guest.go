@@ -17,13 +17,15 @@ type Guest struct {
 	VCPUs       int              `json:"vcpus"`
 	MaxVCPUs    int              `json:"max_vcpus"`
 	Memory      uint64           `json:"memory_bytes"`
+	Resident    uint64           `json:"resident_bytes,omitempty"` // that its QEMU has in memory now, without huge pages
 	Hugepages   bool             `json:"hugepages"`
 	CPUMode     string           `json:"cpu_mode,omitempty"`
 	Machine     string           `json:"machine,omitempty"`
 	Interfaces  []Interface      `json:"interfaces"`
-	Plugged     []Interface      `json:"plugged,omitempty"` // NICs that it runs with and that its definition does not have
-	Hostdevs    []string         `json:"hostdevs"`          // PCI addresses passed through
-	Pins        []setting.CPUSet `json:"vcpu_pins"`         // by vCPU, from the persistent definition; empty = not pinned
+	Plugged     []Interface      `json:"plugged,omitempty"`   // NICs that it runs with and that its definition does not have
+	Hostdevs    []string         `json:"hostdevs"`            // PCI addresses passed through, by its definition or while it runs
+	Functions   []string         `json:"functions,omitempty"` // PCI addresses of those that it runs with
+	Pins        []setting.CPUSet `json:"vcpu_pins"`           // by vCPU, from the persistent definition; empty = not pinned
 	EmulatorPin setting.CPUSet   `json:"emulator_pin"`
 	MemoryNodes setting.CPUSet   `json:"memory_nodes"` // numatune memory nodeset
 	Agent       bool             `json:"agent_channel"`
@@ -72,6 +74,17 @@ type Interface struct {
 	TxQueueSize int    `json:"tx_queue_size"`
 	Coalesce    int    `json:"coalesce_rx_frames"`
 	VLAN        int    `json:"vlan,omitempty"`
+	Function    string `json:"function,omitempty"` // PCI address: of type hostdev, and of a network that is a pool the one that it runs with
+	Teaming     string `json:"teaming,omitempty"`  // which half of a failover pair: persistent or transient
+	Alias       string `json:"alias,omitempty"`    // the name that its definition gives it, ua-…
+}
+
+// Key names it in the paths of its guest's definition: the MAC address, of a half of a failover pair with which one it is.
+func (i *Interface) Key() string {
+	if i.Teaming != "" {
+		return i.MAC + "@" + i.Teaming
+	}
+	return i.MAC
 }
 
 // Thread is one thread of a guest.

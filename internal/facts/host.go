@@ -22,17 +22,24 @@ type Host struct {
 	Emulated bool      `json:"emulated"`          // runs under full emulation (TCG): times and rates prove nothing
 	Virtual  string    `json:"virtual,omitempty"` // hypervisor that this host itself runs on, empty on bare metal
 
-	Kernel    Kernel    `json:"kernel"`
-	System    System    `json:"system"`
-	Boot      *Boot     `json:"boot,omitempty"` // nil where no boot loader's files were found
-	Firmware  Firmware  `json:"firmware"`
-	Power     Power     `json:"power"`
-	Topology  Topology  `json:"topology"`
-	NICs      []NIC     `json:"nics"`
-	Bridges   []Bridge  `json:"bridges"`
-	Tunnels   []Tunnel  `json:"tunnels"`
-	Taps      []Tap     `json:"taps"`
-	VFs       []VF      `json:"vfs"`
+	Kernel   Kernel   `json:"kernel"`
+	System   System   `json:"system"`
+	Boot     *Boot    `json:"boot,omitempty"` // nil where no boot loader's files were found
+	Firmware Firmware `json:"firmware"`
+	Power    Power    `json:"power"`
+	Topology Topology `json:"topology"`
+	NICs     []NIC    `json:"nics"`
+	Bridges  []Bridge `json:"bridges"`
+	Tunnels  []Tunnel `json:"tunnels"`
+	Taps     []Tap    `json:"taps"`
+	VFs      []VF     `json:"vfs"`
+
+	Reservations []Reservation `json:"reservations,omitempty"` // of virtual functions, by mpps
+	Leaving      []Reservation `json:"leaving,omitempty"`      // of those that are taken back from guests that run, or ran, with them
+	Pools        []Pool        `json:"vf_pools,omitempty"`     // of virtual functions, by libvirt
+
+	Passthrough *Passthrough `json:"passthrough,omitempty"` // nil in snapshots of versions that did not look
+
 	Netfilter Netfilter `json:"netfilter"`
 	Softnet   []Softnet `json:"softnet"`
 	KVM       KVM       `json:"kvm"`
@@ -77,6 +84,13 @@ type Kernel struct {
 	Realtime        bool              `json:"realtime"`        // PREEMPT_RT
 	Vulnerabilities map[string]string `json:"vulnerabilities"` // name → what the kernel says of it
 	Clocksource     string            `json:"clocksource,omitempty"`
+	Lanes           *LaneSupport      `json:"lanes,omitempty"` // null: it was not asked (only mpps path --steer does), or not by root
+}
+
+// LaneSupport is what a kernel said when it was asked about programs that carry queues (setting.QueueLanes).
+type LaneSupport struct {
+	Why string `json:"why,omitempty"` // it does not take them; empty where it does
+	TCX bool   `json:"tcx"`           // they are attached without the queue discipline clsact
 }
 
 // Service is a daemon that owns settings which mpps would change too.

@@ -32,9 +32,11 @@ type NIC struct {
 	Features   []Feature         `json:"features"`
 	FlowHash   map[string]string `json:"flow_hash"` // udp4, udp6, tcp4, tcp6 → letters
 	IRQs       []IRQ             `json:"irqs"`
-	XPS        []setting.CPUSet  `json:"xps"`             // by transmit queue
-	RPS        []setting.CPUSet  `json:"rps"`             // by receive queue
-	Qdisc      string            `json:"qdisc,omitempty"` // root qdisc
+	XPS        []setting.CPUSet  `json:"xps"`                       // by transmit queue
+	RPS        []setting.CPUSet  `json:"rps"`                       // by receive queue
+	Qdisc      string            `json:"qdisc,omitempty"`           // root qdisc
+	Classes    int               `json:"traffic_classes,omitempty"` // that its transmit queues are divided into (mqprio, DCB); 0: not divided
+	Steered    bool              `json:"steered,omitempty"`         // a lane program of mpps chooses its transmit queue (setting.QueueLanes)
 	Link       *PCILink          `json:"pcie_link"`
 	SRIOV      *SRIOV            `json:"sriov"`
 	PhysFn     string            `json:"physfn,omitempty"`     // this NIC is a VF of that PF
@@ -107,11 +109,11 @@ type SRIOV struct {
 type VF struct {
 	PF         string `json:"pf"`
 	Index      int    `json:"index"`
-	PCI        string `json:"pci"`
+	PCI        string `json:"pci"`   // empty where the function is on no PCI bus (netdevsim)
 	Group      int    `json:"group"` // IOMMU group, −1 without an IOMMU
 	Driver     string `json:"driver"`
 	NIC        string `json:"nic,omitempty"`
-	Guest      string `json:"guest,omitempty"`
+	Guest      string `json:"guest,omitempty"` // that runs with it, else one whose definition names it
 	MAC        string `json:"mac"`
 	VLAN       int    `json:"vlan"`
 	QoS        int    `json:"qos"`
@@ -120,6 +122,28 @@ type VF struct {
 	SpoofCheck bool   `json:"spoofchk"`
 	Trust      bool   `json:"trust"`
 	LinkState  string `json:"link_state"` // auto, enable or disable
+
+	Queues  int        `json:"queues,omitempty"`   // of its interface on the host, the larger number of the two directions; 0 where it has none
+	HostUse string     `json:"host_use,omitempty"` // what the host itself does with its interface: "port of br0"; empty: nothing that can be seen
+	Holder  string     `json:"holder,omitempty"`   // a process that has it open and is no guest of libvirt: "dpdk-testpmd (process 4711)"; or OtherNamespace
+	Untold  []string   `json:"untold,omitempty"`   // attributes that the driver, or a recorded tree, does not tell: their fields say nothing
+	Traffic *VFTraffic `json:"traffic,omitempty"`  // nil where the driver does not count
+}
+
+// OtherNamespace holds a function whose interface is not among those of the host: which process is there is not told.
+const OtherNamespace = "a container (another network namespace)"
+
+// VFTraffic is what a function carried since it was made, as its physical function counts (include/uapi/linux/if_link.h,
+// IFLA_VF_STATS): rx is to the guest, tx from it.
+type VFTraffic struct {
+	RxPackets uint64 `json:"rx_packets"`
+	TxPackets uint64 `json:"tx_packets"`
+	RxBytes   uint64 `json:"rx_bytes"`
+	TxBytes   uint64 `json:"tx_bytes"`
+	Broadcast uint64 `json:"broadcast"`
+	Multicast uint64 `json:"multicast"`
+	RxDropped uint64 `json:"rx_dropped"`
+	TxDropped uint64 `json:"tx_dropped"`
 }
 
 // Bridge is a Linux bridge.
@@ -137,6 +161,9 @@ type Bridge struct {
 	CallARPTables bool     `json:"nf_call_arptables"`
 }
 
+// TunnelTypes are the types of devices that stand between bridges and NICs, as the kernel names them (IFLA_INFO_KIND).
+var TunnelTypes = []string{"vxlan", "gretap", "ip6gretap", "geneve", "vlan", "bond"}
+
 // Tunnel is an overlay device.
 type Tunnel struct {
 	Name     string `json:"name"`
@@ -148,8 +175,9 @@ type Tunnel struct {
 	Lockless bool   `json:"lockless"` // NETIF_F_LLTX: transmits without a queue lock
 	// LocklessBy tells what Lockless rests on: "feature" (the device says so itself), "driver" (Linux 6.12 and later hide
 	// the flag, but every device of this type has, or has not, got it), or empty: could not tell.
-	LocklessBy string `json:"lockless_by,omitempty"`
-	Up         bool   `json:"up"`
+	LocklessBy  string   `json:"lockless_by,omitempty"`
+	Up          bool     `json:"up"`
+	Classifiers []string `json:"classifiers,omitempty"` // tc filters at its egress: "u32", "bpf"
 }
 
 // Tap is a tap or macvtap device.
@@ -168,6 +196,8 @@ type Tap struct {
 	Up         bool              `json:"up"`
 	Guest      string            `json:"guest,omitempty"`
 	Stats      map[string]uint64 `json:"stats"`
+
+	Classifiers []string `json:"classifiers,omitempty"` // tc filters at its ingress, but for those of mpps: "u32", "bpf"
 }
 
 // Netfilter is which hooks and rules stand in a packet's way.

@@ -57,8 +57,8 @@ func (s *scrubber) host(h *Host, name string) *Host {
 	s.lasting(&c)
 	c.Readings = make(Readings, len(h.Readings))
 	for a, r := range h.Readings {
-		r.Value, r.Why = s.text(r.Value), s.named(s.text(r.Why), h)
-		if a.Kind == setting.File { // the list of values to be put back names guests
+		r.Value, r.Why, r.Verbatim = s.text(r.Value), s.named(s.text(r.Why), h), s.named(s.text(r.Verbatim), h)
+		if a.Kind == setting.File || r.Verbatim != "" { // the list of values to be put back names guests, and so may an interface
 			r.Value = s.named(r.Value, h)
 		}
 		c.Readings[s.address(a)] = r
@@ -205,6 +205,17 @@ func (s *scrubber) references(c, h *Host) {
 	for i := range c.VFs {
 		c.VFs[i].Guest = s.names.of(h.VFs[i].Guest)
 	}
+	for i := range c.Reservations {
+		c.Reservations[i].Guest = s.names.of(h.Reservations[i].Guest)
+	}
+	for i := range c.Leaving {
+		c.Leaving[i].Guest = s.names.of(h.Leaving[i].Guest)
+	}
+	if c.Passthrough != nil {
+		for i := range c.Passthrough.Locked {
+			c.Passthrough.Locked[i].Guest = s.names.of(h.Passthrough.Locked[i].Guest)
+		}
+	}
 	for i := range c.Unseen {
 		c.Unseen[i] = Unseen{What: s.named(c.Unseen[i].What, h), Why: s.named(c.Unseen[i].Why, h)}
 	}
@@ -228,7 +239,7 @@ func (s *scrubber) named(text string, h *Host) string {
 // address replaces what an address names: a guest where its kind has one, and everything told by its form.
 func (s *scrubber) address(a setting.Address) setting.Address {
 	switch a.Kind {
-	case setting.Domain, setting.DomainLive, setting.ThreadAffinity, setting.Inside:
+	case setting.Domain, setting.DomainLive, setting.DomainDevice, setting.ThreadAffinity, setting.Inside:
 		if rest := a.Rest(); rest != "" {
 			return setting.Of(a.Kind, s.names.of(a.Object()), s.text(rest))
 		}

@@ -34,6 +34,9 @@ func TestScrub(t *testing.T) {
 	h.Unseen = []Unseen{{What: "definition of guest payroll", Why: "line 3"}}
 	h.Netfilter.Rules[0].Lines = []string{"add rule filter input ip saddr 203.0.113.77 accept", "add rule filter input ip saddr 127.0.0.1 accept"}
 	h.Readings[setting.Of(setting.Domain, "payroll", "interface", "52:54:00:00:00:00", "driver.queues")] = setting.Value("4")
+	plugged := setting.Value("<interface type='vhostuser'><mac address='52:54:00:00:00:00'/><source type='unix' path='/run/payroll.sock' mode='server'/></interface>")
+	plugged.Verbatim = "0 " + plugged.Value
+	h.Readings[setting.Of(setting.DomainDevice, "payroll", "interface", "52:54:00:00:00:00")] = plugged
 
 	c := Scrub(h)
 	text := string(written(t, c))

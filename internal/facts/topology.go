@@ -80,7 +80,8 @@ type Node struct {
 	CPUs      setting.CPUSet `json:"cpus"`
 	Memory    uint64         `json:"memory_bytes"`
 	Free      uint64         `json:"free_bytes"`
-	Distances []int          `json:"distances"` // to each node in the order of Topology.Nodes; 10 = local
+	Available uint64         `json:"available_bytes,omitempty"` // free, or taken by caches of files that the kernel gives up; 0: not known
+	Distances []int          `json:"distances"`                 // to each node in the order of Topology.Nodes; 10 = local
 	Hugepages []Hugepages    `json:"hugepages"`
 }
 

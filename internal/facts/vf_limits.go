@@ -1,11 +1,142 @@
 package facts
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+)
+
+// VFPort is what is known of a physical function when one of its virtual ones is to be set.
+type VFPort struct {
+	Driver  string
+	Speed   int    // Mb/s of its link; 0 and less: not known
+	Carrier string // up, down, unknown or empty
+}
+
+// VFPort is the NIC as the port of its virtual functions.
+func (n *NIC) VFPort() VFPort { return VFPort{n.Driver, n.Speed, n.Carrier} }
+
+// Refuses says why a value of an attribute is no good for a function (setting.VFAttr names them), or why its driver would not take
+// it or make another of it without a word; nil where nothing is known against it. now is the function as it is, with what is
+// written beside this value.
+func (p VFPort) Refuses(now VF, attribute, value string) error {
+	if takes, _, source := VFTakes(p.Driver, attribute); !takes {
+		return fmt.Errorf("%s cannot set %s of a virtual function (%s has no function for it)", p.Driver, attribute, source)
+	}
+	number := func(most int) (int, error) {
+		n, err := strconv.Atoi(value)
+		if err != nil || n < 0 || n > most {
+			return 0, fmt.Errorf("expected a number from 0 to %d, found %q", most, value)
+		}
+		return n, nil
+	}
+	switch attribute {
+	case "mac":
+		return p.refusesMAC(now, value)
+	case "vlan": // 4095 is reserved (IEEE 802.1Q, table 9-2); mlx4 takes it for "none" (mlx4/cmd.c, mlx4_set_vf_vlan)
+		_, err := number(4094)
+		return err
+	case "qos":
+		n, err := number(7)
+		if err == nil && n > 0 && now.VLAN == 0 && p.Driver == "bnxt_en" { // bnxt_sriov.c, bnxt_set_vf_vlan
+			return errors.New("bnxt_en takes a priority only with a VLAN")
+		}
+		return err
+	case "max_tx_rate":
+		n, err := number(1 << 24)
+		switch {
+		case err != nil:
+			return err
+		case n > 0 && n < now.MinTxRate: // net/core/rtnetlink.c, rtnl_set_vf_rate
+			return fmt.Errorf("max_tx_rate of %d Mb/s is less than min_tx_rate, %d", n, now.MinTxRate)
+		}
+		return p.refusesRate(now, n)
+	case "min_tx_rate":
+		n, err := number(1 << 24)
+		switch {
+		case err != nil:
+			return err
+		case now.MaxTxRate > 0 && n > now.MaxTxRate:
+			return fmt.Errorf("min_tx_rate of %d Mb/s is more than max_tx_rate, %d", n, now.MaxTxRate)
+		case n > 0 && p.Speed > 0 && n > p.Speed: // ice: of all its functions together (ice_sriov.c, ice_min_tx_rate_oversubscribed)
+			return fmt.Errorf("min_tx_rate of %d Mb/s is more than the link has, %d", n, p.Speed)
+		}
+		return VFMinRate(p.Driver, n)
+	case "spoofchk", "trust":
+		if value != "on" && value != "off" {
+			return fmt.Errorf("expected on or off, found %q", value)
+		}
+		if attribute == "spoofchk" && value == "on" && p.Driver == "mlx4_core" && NoAddress(now.MAC) { // mlx4/cmd.c, mlx4_set_vf_spoofchk
+			return errors.New("mlx4_core checks only a function that has an address: set mac first")
+		}
+		return nil
+	case "link_state":
+		switch {
+		case value != "auto" && value != "enable" && value != "disable":
+			return fmt.Errorf("expected auto, enable or disable, found %q", value)
+		case value == "enable" && p.Driver == "ixgbe": // ixgbe_sriov.c, ixgbe_ndo_set_vf_link_state: says so in the log and answers 0
+			return errors.New("ixgbe does nothing for link_state enable and says that all is well: it has auto and disable")
+		}
+		return nil
+	}
+	return fmt.Errorf("virtual functions have no attribute %s", attribute)
+}
+
+func (p VFPort) refusesMAC(now VF, value string) error {
+	mac, err := net.ParseMAC(value)
+	switch {
+	case err != nil || len(mac) != 6:
+		return fmt.Errorf("expected the address of one device, such as 52:54:00:00:00:01, found %q", value)
+	case mac[0]&1 != 0:
+		return fmt.Errorf("%s is the address of a group: expected that of one device, such as 52:54:00:00:00:01", value)
+	case mac.String() != NoMAC:
+		return nil
+	case vfSetters[p.Driver].noZero:
+		return fmt.Errorf("%s does not take the address of no card, %s (%s); %s stands for it", p.Driver, NoMAC, vfSetters[p.Driver].source, altNoMAC)
+	case p.Driver == "mlx4_core" && now.SpoofCheck: // mlx4/cmd.c, mlx4_set_vf_mac: EPERM
+		return errors.New("mlx4_core does not take the address away while spoofchk is on")
+	}
+	return nil
+}
+
+// refusesRate is VFRate and what depends on the port and the function besides.
+func (p VFPort) refusesRate(now VF, rate int) error {
+	down := p.Carrier == "down"
+	switch p.Driver {
+	case "ixgbe", "igb", "hinic": // the link is looked at first, also for 0
+		switch {
+		case down:
+			return fmt.Errorf("%s sets rates only while its link is up: found it down", p.Driver)
+		case p.Driver == "ixgbe" && p.Speed > 0 && p.Speed != 10000: // and it has no limits at other speeds
+			return fmt.Errorf("ixgbe sets rates only while its link is up at 10000 Mb/s, found %d", p.Speed)
+		}
+	case "be2net", "cxgb4", "i40e":
+		if down && rate > 0 {
+			return fmt.Errorf("%s limits rates only while its link is up: found it down", p.Driver)
+		}
+	case "mlx4_core": // mlx4/cmd.c, mlx4_get_vf_config: reads as 0 until the function has a VLAN
+		if rate > 0 && now.VLAN == 0 {
+			return errors.New("mlx4_core limits only a function with a VLAN: set vlan too")
+		}
+	}
+	return VFRate(p.Driver, p.Speed, rate)
+}
 
 // VFRate says why a driver does not take a limit of a virtual function's transmit rate in Mb/s, nil where nothing is known
 // against it. 0 takes the limit away. The driver is that of the physical function, the speed that of its link in Mb/s (0
 // and less: not known).
 func VFRate(driver string, speed, rate int) error {
+	between := func(least, most int) error {
+		if rate < least || rate > most {
+			return fmt.Errorf("%s takes %d to %d Mb/s, or 0 for no limit, found %d", driver, least, most, rate)
+		}
+		return nil
+	}
+	link := speed
+	if link <= 0 {
+		link = 1 << 24
+	}
 	switch {
 	case rate < 0:
 		return fmt.Errorf("expected a rate of 0 Mb/s or more, found %d", rate)
@@ -14,25 +145,32 @@ func VFRate(driver string, speed, rate int) error {
 	}
 	switch driver {
 	case "ixgbe": // drivers/net/ethernet/intel/ixgbe/ixgbe_sriov.c, ixgbe_ndo_set_vf_bw
-		switch {
-		case speed > 0 && speed != 10000:
-			return fmt.Errorf("ixgbe limits rates only while its link is up at 10000 Mb/s, found %d", speed)
-		case rate <= 10 || rate > 10000:
-			return fmt.Errorf("ixgbe takes 11 to 10000 Mb/s, or 0 for no limit, found %d", rate)
+		if speed > 0 && speed != 10000 {
+			return fmt.Errorf("ixgbe sets rates only while its link is up at 10000 Mb/s, found %d", speed)
 		}
-	case "i40e": // drivers/net/ethernet/intel/i40e/i40e_virtchnl_pf.c, i40e_ndo_set_vf_bw; I40E_BW_CREDIT_DIVISOR
+		return between(11, 10000)
+	case "i40e": // drivers/net/ethernet/intel/i40e/i40e_main.c, i40e_set_bw_limit; I40E_BW_CREDIT_DIVISOR
 		switch {
 		case rate < 50:
 			return fmt.Errorf("i40e silently makes 50 Mb/s of anything from 1 to 49, found %d", rate)
 		case rate%50 != 0:
-			return fmt.Errorf("i40e limits in steps of 50 Mb/s, found %d", rate)
-		case rate > 40000:
-			return fmt.Errorf("i40e takes at most 40000 Mb/s, found %d", rate)
+			return fmt.Errorf("i40e limits in steps of 50 Mb/s and tells the rate that was asked for, not the one it keeps: found %d", rate)
 		}
-	case "igb": // drivers/net/ethernet/intel/igb/igb_main.c, igb_ndo_set_vf_bw
-		if speed > 0 && rate > speed {
-			return fmt.Errorf("igb takes at most the link's speed of %d Mb/s, found %d", speed, rate)
-		}
+		return between(50, min(link, 40000))
+	case "igb": // drivers/net/ethernet/intel/igb/igb_main.c, igb_ndo_set_vf_bw; of I350 it limits none
+		return between(1, link)
+	case "ice": // drivers/net/ethernet/intel/ice/ice_sched.c, ice_sched_bw_to_rl_profile: 0.5 Mb/s to 100 Gb/s
+		return between(1, 100000)
+	case "fm10k": // drivers/net/ethernet/intel/fm10k/fm10k_type.h, FM10K_VF_TC_MIN, FM10K_VF_TC_MAX
+		return between(1, 100000)
+	case "bnxt_en", "hinic", "hns3", "cxgb4": // bnxt_set_vf_bw, hinic_ndo_set_vf_bw, hclge_vf_rate_param_check, cxgb4_mgmt_set_vf_rate
+		return between(1, link)
+	case "be2net": // drivers/net/ethernet/emulex/benet/be_main.c, be_set_vf_tx_rate
+		return between(100, link)
+	case "qlcnic": // drivers/net/ethernet/qlogic/qlcnic/qlcnic_sriov_pf.c, qlcnic_sriov_set_vf_tx_rate
+		return between(100, 9999)
+	case "nfp": // drivers/net/ethernet/netronome/nfp/nfp_net_sriov.h, NFP_NET_VF_RATE_MAX
+		return between(1, 65534)
 	}
 	return nil
 }
@@ -40,7 +178,7 @@ func VFRate(driver string, speed, rate int) error {
 // VFMinRate says why a driver does not take a guaranteed rate of a virtual function in Mb/s.
 func VFMinRate(driver string, rate int) error {
 	switch driver {
-	case "ixgbe", "i40e", "igb":
+	case "ixgbe", "i40e", "igb", "be2net", "mlx4_core", "hns3", "cxgb4", "ionic", "funeth", "fm10k": // *_set_vf_bw, *_set_vf_rate; fm10k does not look at it
 		if rate != 0 {
 			return fmt.Errorf("%s guarantees no rate: min_tx_rate must be 0, found %d", driver, rate)
 		}
@@ -49,6 +187,15 @@ func VFMinRate(driver string, rate int) error {
 		return fmt.Errorf("expected a rate of 0 Mb/s or more, found %d", rate)
 	}
 	return nil
+}
+
+// VFRateCleared says when a driver takes its functions' limits away by itself; empty where it is not known to.
+func VFRateCleared(driver string) string {
+	switch driver {
+	case "ixgbe", "igb": // ixgbe_check_vf_rate_limit, igb_check_vf_rate_limit
+		return "when its link comes up at another speed"
+	}
+	return ""
 }
 
 // VFQueues is how many queue pairs the driver gives each virtual function, 0 where that is not known: it bounds how many

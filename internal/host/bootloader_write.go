@@ -72,7 +72,7 @@ func (k kernelArg) runs(ctx context.Context, program string, args ...string) err
 	}
 	ctx, cancel := patient(ctx, bootPatience)
 	defer cancel()
-	return k.m.changeWithUs(ctx, program, args...)
+	return k.m.changeWithUs(ctx, "", program, args...)
 }
 
 func (k kernelArg) Read(_ context.Context, a setting.Address) setting.Reading {

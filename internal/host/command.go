@@ -36,12 +36,12 @@ func (m *Machine) change(ctx context.Context, stdin, name string, args ...string
 	return err
 }
 
-// changeWithUs is change for a program that writes files for seconds: where mpps is killed meanwhile the kernel ends it too,
-// so that it does not write on while the files are put back.
-func (m *Machine) changeWithUs(ctx context.Context, name string, args ...string) error {
+// changeWithUs is change for a program that writes files for seconds, or asks a daemon to change what a rollback may be about to
+// look at: where mpps is killed meanwhile the kernel ends it too, so that it does not write on while things are put back.
+func (m *Machine) changeWithUs(ctx context.Context, stdin, name string, args ...string) error {
 	runtime.LockOSThread() // the signal comes when the thread that forked ends
 	defer runtime.UnlockOSThread()
-	return m.change(context.WithValue(ctx, withUs{}, true), "", name, args...)
+	return m.change(context.WithValue(ctx, withUs{}, true), stdin, name, args...)
 }
 
 // withUs marks the context of such a program.

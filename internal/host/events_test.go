@@ -10,23 +10,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestGuestEvents starts guests before and after libvirt has made its directory.
+// TestGuestEvents starts guests before and after libvirt has made its directory, stops and undefines them.
 func TestGuestEvents(t *testing.T) {
-	m, root := scratch(t, "run")
+	m, root := scratch(t, "run", "etc")
 	ctx, cancel := context.WithCancel(t.Context())
 	events, err := m.Events(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := func(guest string) {
+	want := func(guest string, what GuestChange) {
 		t.Helper()
 		for {
 			select {
 			case e := <-events:
-				if e.Object == guest && e.Anew {
+				if e.Object == guest && e.Guest == what && e.Anew == (what == GuestStarted) {
 					return
 				}
-				if e.Object != "vm1" { // told twice where its file came while the watch was set up
+				if e.Object != "vm1" || what != GuestStarted { // told twice where its file came while the watch was set up
 					t.Fatalf("%+v, expected %s", e, guest)
 				}
 			case <-time.After(5 * time.Second):
@@ -44,7 +44,29 @@ func TestGuestEvents(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		want(guest)
+		want(guest, GuestStarted)
+	}
+	definitions := filepath.Join(root, definedFolder)
+	if err := os.MkdirAll(filepath.Join(definitions, "networks"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(50 * time.Millisecond) // until it is watched: what goes before that is not told
+	write := func(name string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(definitions, name), []byte("<domain/>\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("a b.c.xml")
+	write("a b.c.xml.new")
+	if err := os.Rename(filepath.Join(definitions, "a b.c.xml.new"), filepath.Join(definitions, "a b.c.xml")); err != nil { // as libvirt changes one
+		t.Fatal(err)
+	}
+	for file, what := range map[string]GuestChange{filepath.Join(folder, "a b.c.pid"): GuestStopped, filepath.Join(definitions, "a b.c.xml"): GuestUndefined} {
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+		want("a b.c", what)
 	}
 	cancel()
 	for range events {
@@ -61,7 +83,10 @@ func TestLinkEvents(t *testing.T) {
 	}{
 		{device{index: 3, name: "eth0", carrier: "up"}, Event{}, false},
 		{device{index: 3, name: "eth0", up: true}, Event{Object: "eth0"}, true},
-		{device{index: 3, name: "eth0", up: true, carrier: "up"}, Event{}, false}, // a change of rings takes the carrier only
+		{device{index: 3, name: "eth0", up: true, carrier: "up"}, Event{Object: "eth0", Carrier: true}, true}, // a change of rings takes the carrier only
+		{device{index: 3, name: "eth0", up: true, carrier: "up"}, Event{}, false},
+		{device{index: 3, name: "eth0", up: true, carrier: "down"}, Event{}, false},
+		{device{index: 3, name: "eth0", up: true, carrier: "up"}, Event{Object: "eth0", Carrier: true}, true},
 		{device{index: 3, name: "ens1", up: true}, Event{Object: "ens1", Anew: true}, true},
 		{device{index: 9, name: "eth0"}, Event{Object: "eth0", Anew: true}, true},
 		{device{index: 9, up: true}, Event{Object: "eth0"}, true},

@@ -96,6 +96,11 @@ func (f file) replace(name, text string) (err error) {
 			uid, gid = int(stat.Uid), int(stat.Gid)
 		}
 	}
+	if path.Dir(name) == setting.Reservations { // of mpps alone, like the journal's, and stays
+		if err := f.m.makeFolder(setting.Reservations); err != nil {
+			return err
+		}
+	}
 	temporary := draft(name)
 	if err := f.m.root.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -123,6 +128,9 @@ func (f file) remove(name string) error {
 	if err := f.m.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+	if !f.m.exists(path.Dir(name)) {
+		return nil
+	}
 	return f.m.syncDir(path.Dir(name))
 }
 
@@ -139,6 +147,17 @@ func (f file) Tidy(_ context.Context, a setting.Address) error {
 		return nil
 	}
 	return fmt.Errorf("%s: %w", a, err)
+}
+
+// makeFolder makes a directory of mpps below one that may be missing too.
+func (m *Machine) makeFolder(name string) error {
+	if m.exists(name) {
+		return nil
+	}
+	if err := m.root.MkdirAll(name, 0o755); err != nil {
+		return err
+	}
+	return m.syncDir(path.Dir(name))
 }
 
 // syncDir brings a directory's entries to disk.

@@ -12,7 +12,10 @@ import (
 )
 
 // guests lists what libvirt knows and the QEMU processes that it does not know, with their threads.
-func (m *Machine) guests(ctx context.Context, h *facts.Host) {
+func (m *Machine) guests(ctx context.Context, h *facts.Host) { m.guestsWith(ctx, h, m.guestThreads) }
+
+// guestsWith lists guests with the threads that are found.
+func (m *Machine) guestsWith(ctx context.Context, h *facts.Host, threads func(qemu, func() []process, *domain.Guest) []facts.Thread) {
 	processes := m.processes()
 	all := func() []process { return processes }
 	var running []qemu
@@ -29,15 +32,15 @@ func (m *Machine) guests(ctx context.Context, h *facts.Host) {
 		g := &known[i]
 		at := slices.IndexFunc(running, func(q qemu) bool { return g.is(q) })
 		if at >= 0 {
-			g.fact.PID = running[at].pid
-			g.fact.Threads = m.guestThreads(running[at], all, g.live)
+			g.fact.PID, g.fact.Resident = running[at].pid, m.resident(running[at].pid)
+			g.fact.Threads = threads(running[at], all, g.live)
 			running = slices.Delete(running, at, at+1)
 		}
 		h.Guests = append(h.Guests, g.fact)
 	}
 	for _, q := range running {
 		fact := q.guest()
-		fact.Threads = m.guestThreads(q, all, nil)
+		fact.Threads = threads(q, all, nil)
 		h.Guests = append(h.Guests, fact)
 	}
 	slices.SortStableFunc(h.Guests, func(a, b facts.Guest) int { return strings.Compare(a.Name, b.Name) })
@@ -57,7 +60,6 @@ func finish(h *facts.Host) {
 				taps[nic.Tap] = g.Name
 			}
 		}
-		// A function can stand in the definitions of several guests; it is that one's which runs.
 		for _, address := range g.Hostdevs {
 			if _, taken := functions[address]; !taken || g.Active() {
 				functions[address] = g.Name
@@ -65,6 +67,12 @@ func finish(h *facts.Host) {
 		}
 		g.Interfaces, g.Hostdevs, g.Pins = list(g.Interfaces), list(g.Hostdevs), list(g.Pins)
 		g.Pending, g.Threads = list(g.Pending), list(g.Threads)
+	}
+	// A function can stand in the definitions of several guests; it is that one's which runs with it.
+	for i := range h.Guests {
+		for _, address := range h.Guests[i].Functions {
+			functions[address] = h.Guests[i].Name
+		}
 	}
 	h.Guests = list(h.Guests)
 	for i := range h.Taps {
@@ -188,7 +196,7 @@ func describeGuest(fact *facts.Guest, g domain.Guest) {
 func functionsOf(g domain.Guest) []string {
 	var all []string
 	for _, nic := range g.Interfaces {
-		if nic.Type == "hostdev" && nic.PCI != "" {
+		if nic.PCI != "" { // of type hostdev, or while the guest runs out of a pool
 			all = append(all, nic.PCI)
 		}
 	}
@@ -210,7 +218,10 @@ func describeNIC(nic domain.Interface) facts.Interface {
 	fact := facts.Interface{
 		MAC: nic.MAC, Type: nic.Type, Source: nic.Source, Model: nic.Model, Backend: nic.Driver.Name,
 		Queues: max(clamped(nic.Driver.Queues, maxQueues), 1), RxQueueSize: nic.Driver.RxQueueSize, TxQueueSize: nic.Driver.TxQueueSize,
-		Coalesce: nic.RxFrames,
+		Coalesce: nic.RxFrames, Function: nic.PCI, Teaming: nic.Teaming,
+	}
+	if strings.HasPrefix(nic.Alias, "ua-") { // others are libvirt's own, for the run
+		fact.Alias = nic.Alias
 	}
 	if nic.Type == "hostdev" {
 		fact.Source = nic.PCI
@@ -224,17 +235,22 @@ func describeNIC(nic domain.Interface) facts.Interface {
 // takeTargets gives the interfaces of a definition the host devices that they have while the guest runs, and lists those that
 // were plugged in beside them.
 func takeTargets(fact *facts.Guest, live domain.Guest) {
+	fact.Functions = functionsOf(live)
 	for _, running := range live.Interfaces {
-		at := slices.IndexFunc(fact.Interfaces, func(nic facts.Interface) bool { return nic.MAC == running.MAC })
+		at := slices.IndexFunc(fact.Interfaces, func(nic facts.Interface) bool { return nic.MAC == running.MAC && nic.Teaming == running.Teaming })
 		if at >= 0 {
-			fact.Interfaces[at].Tap = running.Target
+			nic := &fact.Interfaces[at]
+			nic.Tap = running.Target
+			if nic.Type == "network" {
+				nic.Function = running.PCI
+			}
 			continue
 		}
 		nic := describeNIC(running)
 		nic.Tap = running.Target
 		fact.Plugged = append(fact.Plugged, nic)
 	}
-	for _, pci := range functionsOf(live) {
+	for _, pci := range fact.Functions {
 		if !slices.Contains(fact.Hostdevs, pci) {
 			fact.Hostdevs = append(fact.Hostdevs, pci)
 		}
@@ -254,7 +270,7 @@ func cpuset(text string) setting.CPUSet {
 func (q qemu) guest() facts.Guest {
 	fact := facts.Guest{
 		Name: q.title(), UUID: q.uuid, State: "running", PID: q.pid, VCPUs: q.cpus, MaxVCPUs: q.cpus,
-		Memory: q.mem, Machine: q.mach,
+		Memory: q.mem, Machine: q.mach, Hostdevs: q.functions, Functions: q.functions,
 	}
 	for _, nic := range q.nics {
 		backend := "qemu"

@@ -69,7 +69,17 @@ func redefine(ctx context.Context, l libvirt, guest, path string, to setting.Rea
 		return err
 	}
 	if err := l.define(ctx, doc.String()); err != nil {
-		return err
+		if to.Verbatim == "" || errors.Is(err, ErrInDoubt) {
+			return err
+		}
+		// Its former place in the guest may be another device's by now: libvirt finds it a new one.
+		bare, other := domain.Parse([]byte(before))
+		if other == nil {
+			other = bare.Restore(path, to.Value, true)
+		}
+		if other != nil || l.define(ctx, bare.String()) != nil {
+			return err
+		}
 	}
 	after, err := l.definition(ctx, guest, false)
 	if err != nil {
@@ -98,6 +108,8 @@ func edit(doc *domain.Doc, path string, to setting.Reading) error {
 	switch {
 	case to.State == setting.Absent:
 		return doc.Restore(path, "", false)
+	case to.Verbatim != "":
+		return doc.RestoreVerbatim(path, to.Value, to.Verbatim)
 	case strings.HasPrefix(to.Why, asFound):
 		return doc.Restore(path, to.Value, true)
 	}

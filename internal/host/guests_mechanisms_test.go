@@ -233,3 +233,49 @@ func TestOwnAffinity(t *testing.T) {
 		t.Errorf("refused writes changed the affinity from %s to %s", own, again)
 	}
 }
+
+// TestWholeInterfacesComeBack as libvirt had placed them, and where their place in the guest is another device's by now, elsewhere.
+func TestWholeInterfacesComeBack(t *testing.T) {
+	const path, place = "interface/52:54:00:aa:00:01", "      <address type='pci' domain='0x0000' bus='0x01' slot='0x00' function='0x0'/>\n"
+	text := strings.Replace(pooledXML, "<name>pooled<", "<name>vm 1<", 1)
+	k := &keeper{text: text, alter: func(text string) string { return text }}
+	doc, err := domain.Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := valueIn(doc, path)
+	if err != nil || before.Value != "network=pool model=virtio" || !strings.Contains(before.Verbatim, strings.TrimSpace(place)) || before.Why != "" {
+		t.Fatalf("found %+v, %v", before, err)
+	}
+	if err := redefine(t.Context(), k, "vm 1", path, setting.Missing("removed")); err != nil || strings.Contains(k.text, "network='pool'") {
+		t.Fatalf("%v\n%s", err, k.text)
+	}
+	without := k.text
+	if err := redefine(t.Context(), k, "vm 1", path, before); err != nil || k.text != text {
+		t.Errorf("%v\n%s", err, k.text)
+	}
+	k.text = without
+	taken := errors.New("XML error: Attempted double use of PCI Address 0000:01:00.0")
+	refusing := &picky{keeper: k, refuses: place, err: taken}
+	if err := redefine(t.Context(), refusing, "vm 1", path, before); err != nil || !strings.Contains(k.text, "network='pool'") || strings.Contains(k.text, place) {
+		t.Errorf("%v\n%s", err, k.text)
+	}
+	k.text, refusing.refuses = without, "network='pool'"
+	if err := redefine(t.Context(), refusing, "vm 1", path, before); !errors.Is(err, taken) || k.text != without {
+		t.Errorf("%v\n%s", err, k.text)
+	}
+}
+
+// picky is a libvirt that refuses definitions which hold a text.
+type picky struct {
+	*keeper
+	refuses string
+	err     error
+}
+
+func (p *picky) define(ctx context.Context, text string) error {
+	if strings.Contains(text, p.refuses) {
+		return p.err
+	}
+	return p.keeper.define(ctx, text)
+}

@@ -19,6 +19,8 @@ type qemu struct {
 	mem  uint64 // bytes
 	mach string
 	kvm  bool
+
+	functions []string // PCI addresses of what is passed through
 }
 
 // title is what the guest is called: its name, or its process where it has none. Names become elements of addresses.
@@ -124,6 +126,9 @@ func parseQEMU(args []string) qemu {
 			if id := o["netdev"]; id != "" {
 				devices[id] = o
 			}
+			if pci := o["host"]; o["driver"] == "vfio-pci" && pci != "" {
+				q.functions = append(q.functions, longPCI(pci))
+			}
 		default:
 			continue
 		}
@@ -133,6 +138,15 @@ func parseQEMU(args []string) qemu {
 		q.nics = append(q.nics, makeNIC(id, backends[id], devices[id]))
 	}
 	return q
+}
+
+// longPCI is a PCI address with its domain, which QEMU takes for 0 where it is left out (hw/core/qdev-properties-system.c,
+// set_pci_host_devaddr).
+func longPCI(address string) string {
+	if strings.Count(address, ":") == 1 {
+		address = "0000:" + address
+	}
+	return strings.ToLower(address)
 }
 
 func makeNIC(id string, backend, device options) qemuNIC {

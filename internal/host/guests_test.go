@@ -265,9 +265,9 @@ func TestGuestsOfARecordedHost(t *testing.T) {
 		Memory: 256 << 20, Hugepages: true, CPUMode: "host-passthrough", Machine: "pc-q35-10.0",
 		Interfaces: []facts.Interface{
 			{MAC: "52:54:00:aa:00:01", Type: "bridge", Source: "br0", Tap: "vnet3", Model: "virtio", Backend: "vhost", Queues: 2, RxQueueSize: 1024},
-			{MAC: "52:54:00:aa:00:07", Type: "hostdev", Source: "0000:01:10.1", Queues: 1},
+			{MAC: "52:54:00:aa:00:07", Type: "hostdev", Source: "0000:01:10.1", Queues: 1, Function: "0000:01:10.1"},
 		},
-		Hostdevs: []string{"0000:01:10.1"}, Pins: []setting.CPUSet{nil, {0, 1, 3}}, EmulatorPin: setting.CPUs(0, 1), MemoryNodes: setting.CPUs(1),
+		Hostdevs: []string{"0000:01:10.1"}, Functions: []string{"0000:01:10.1"}, Pins: []setting.CPUSet{nil, {0, 1, 3}}, EmulatorPin: setting.CPUs(0, 1), MemoryNodes: setting.CPUs(1),
 		Definition: g.Definition, Pending: []string{"interface/52:54:00:aa:00:01/driver.queues"},
 		Threads: []facts.Thread{
 			{TID: 300, Comm: "qemu-system-x86", Role: "emulator", Queue: -1, Affinity: setting.CPUs(0, 1), Policy: "SCHED_OTHER"},

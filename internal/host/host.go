@@ -30,6 +30,16 @@ type Machine struct {
 	definitions definitions // of guests, as read before
 	inside      string      // the guest whose inside the inventory shows; empty: the only one that runs
 	hung        sync.Map    // guests whose agent did not answer: name → hungSince
+
+	// Progress is told what a write that takes seconds does meanwhile; nil where nobody wants to know.
+	Progress func(format string, args ...any)
+}
+
+// progress tells how far a long write is.
+func (m *Machine) progress(format string, args ...any) {
+	if m.Progress != nil {
+		m.Progress(format, args...)
+	}
 }
 
 // Open opens the machine whose files are below root; "/" is the live one.
@@ -111,13 +121,22 @@ func (m *Machine) cpus(name string) setting.CPUSet {
 
 // exists tells whether there is such a file or directory.
 func (m *Machine) exists(name string) bool {
+	if m.straight(name) {
+		return unix.Access("/"+name, unix.F_OK) == nil
+	}
 	_, err := m.root.Stat(name)
 	return err == nil
 }
 
 // list is the sorted names of a directory's entries; empty where it cannot be read.
 func (m *Machine) list(name string) []string {
-	d, err := directory(m.root, name)
+	var d *os.File
+	var err error
+	if m.straight(name) {
+		d, err = openLive(unix.AT_FDCWD, "/"+name)
+	} else {
+		d, err = directory(m.root, name)
+	}
 	if err != nil {
 		return nil
 	}
@@ -132,6 +151,9 @@ func (m *Machine) list(name string) []string {
 
 // link is the last element of a symbolic link's target ("igb" of …/device/driver); empty where there is none.
 func (m *Machine) link(name string) string {
+	if m.straight(name) {
+		return linkAt(unix.AT_FDCWD, "/"+name)
+	}
 	target, err := m.root.Readlink(name)
 	if err != nil {
 		return ""

@@ -193,7 +193,7 @@ func TestVFEncode(t *testing.T) {
 		{"speed", "1", "", 0, nil, "no attribute"},
 		{"vlan", "4095", "", 0, nil, "0 to 4094"},
 	} {
-		_, data, err := v.encode(c.attribute, c.value, c.driver, c.speed)
+		_, data, err := v.encode(c.attribute, c.value, facts.VFPort{Driver: c.driver, Speed: c.speed})
 		if c.err != "" {
 			if err == nil || !strings.Contains(err.Error(), c.err) {
 				t.Errorf("%s=%s: %v, want %s", c.attribute, c.value, err, c.err)
@@ -204,7 +204,7 @@ func TestVFEncode(t *testing.T) {
 			t.Errorf("%s=%s: %v, %v", c.attribute, c.value, data, err)
 		}
 	}
-	if _, data, err := v.encode("mac", "52:54:00:00:00:01", "", 0); err != nil || len(data) != 36 || data[4] != 0x52 || data[9] != 1 {
+	if _, data, err := v.encode("mac", "52:54:00:00:00:01", facts.VFPort{}); err != nil || len(data) != 36 || data[4] != 0x52 || data[9] != 1 {
 		t.Errorf("mac: %v, %v", data, err)
 	}
 }

@@ -16,7 +16,7 @@ func (m *Machine) Inventory(ctx context.Context) *facts.Host {
 		AsRoot: os.Geteuid() == 0, Readings: facts.Readings{},
 	}
 	for _, part := range []func(context.Context, *facts.Host){
-		m.kernel, m.boot, m.firmware, m.power, m.attestations, m.topology, m.network, m.netfilter, m.kvm, m.services, m.lasting, m.guests, m.insides, m.housekeeping,
+		m.kernel, m.boot, m.firmware, m.power, m.attestations, m.topology, m.network, m.reservations, m.pools, m.netfilter, m.kvm, m.services, m.lasting, m.guests, m.vfHolders, m.passthrough, m.insides, m.housekeeping,
 	} {
 		part(ctx, h)
 	}
@@ -24,11 +24,17 @@ func (m *Machine) Inventory(ctx context.Context) *facts.Host {
 }
 
 // Read reads every address and stores what was found in the host's readings. Values inside one guest, for which programs are
-// run there, are read together.
+// run there, are read together, and so are those of virtual functions.
 func Read(ctx context.Context, mechanisms setting.Mechanisms, h *facts.Host, addresses []setting.Address) {
 	var order []string
 	inside := map[string][]setting.Address{}
+	attributes, together := mechanisms[setting.VFAttr].(vfAttr)
+	var functions []setting.Address
 	for _, a := range addresses {
+		if a.Kind == setting.VFAttr && together {
+			functions = append(functions, a)
+			continue
+		}
 		if a.Kind != setting.Inside {
 			h.Readings[a] = mechanisms.Read(ctx, a)
 			continue
@@ -37,6 +43,9 @@ func Read(ctx context.Context, mechanisms setting.Mechanisms, h *facts.Host, add
 			order = append(order, a.Object())
 		}
 		inside[a.Object()] = append(inside[a.Object()], a)
+	}
+	for i, r := range attributes.readTogether(functions) {
+		h.Readings[functions[i]] = r
 	}
 	for _, guest := range order {
 		all := inside[guest]

@@ -256,7 +256,7 @@ func (v virsh) one(ctx context.Context, command string) (string, error) {
 }
 
 func (v virsh) define(ctx context.Context, text string) error {
-	return v.machine.change(ctx, text, v.path, "-q", "-c", "qemu:///system", "define", "--file", "/proc/self/fd/0")
+	return v.machine.changeWithUs(ctx, text, v.path, "-q", "-c", "qemu:///system", "define", "--file", "/proc/self/fd/0")
 }
 
 // libvirtFiles reads the files in which libvirt's QEMU driver keeps its guests: definitions and the state of

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -101,6 +102,9 @@ func valueIn(doc *domain.Doc, path string) (setting.Reading, error) {
 		return setting.Reading{}, err
 	}
 	reading := setting.Value(canonical)
+	if reading.Verbatim = doc.Verbatim(path); reading.Verbatim != "" && strings.HasPrefix(value, "<") {
+		return reading, nil // never set, and put back as it was
+	}
 	if _, err := doc.Check(path, value); err != nil {
 		var unsettable *domain.PathError
 		if errors.As(err, &unsettable) {

@@ -32,6 +32,8 @@ func (m *Machine) Mechanisms() setting.Mechanisms {
 		setting.Directory:      directories{m},
 		setting.Unit:           unit{m},
 		setting.Domain:         domains{m},
+		setting.DomainDevice:   devices{m, letGo},
+		setting.VirtNetwork:    virtNetworks{m},
 		setting.ThreadAffinity: threads,
 		setting.DomainLive:     livePins{m, threads},
 		setting.KernelArg:      kernelArg{m: m},
@@ -44,6 +46,11 @@ func (m *Machine) Mechanisms() setting.Mechanisms {
 		setting.IRQCPUs:        irqCPUs{m},
 		setting.RuleSet:        wholeRules{m},
 		setting.VFAttr:         vfAttr{m},
+		setting.VFCount:        vfCount{m: m},
+		setting.NICState:       nicState{m},
+		setting.QueueLanes:     queueLanes{m},
+		setting.RootQdisc:      rootQdisc{m},
+		setting.PCIDriver:      pciDriver{m},
 		setting.Inside:         insideValue{m: m},
 	}
 }

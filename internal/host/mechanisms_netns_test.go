@@ -50,6 +50,8 @@ func TestSettingsAreWrittenAndRestored(t *testing.T) {
 		{"nic-channels:v0/tx", "3", func() string { return ethtoolLine(t, "TX", 1, "-l", "v0") }, "3"},
 		{"nic-feature:v0/tx-tcp-segmentation", "off", func() string { return ethtoolLine(t, "tx-tcp-segmentation", 0, "-k", "v0") }, "off"},
 		{"nic-feature:v0/rx-gro", "on", func() string { return ethtoolLine(t, "generic-receive-offload", 0, "-k", "v0") }, "on"},
+		{"nic-state:br0", "down", func() string { return tool(t, "cat", "/sys/class/net/br0/flags") }, "0x1002"},
+		{"nic-state:t0", "up", func() string { return tool(t, "cat", "/sys/class/net/t0/flags") }, "0x1003"},
 		{"nic-coalesce:t0/rx-frames", "32", func() string { return ethtoolLine(t, "rx-frames", 0, "-c", "t0") }, "32"},
 	} {
 		a, err := setting.ParseAddress(c.address)

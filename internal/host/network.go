@@ -34,7 +34,7 @@ func (m *Machine) network(ctx context.Context, h *facts.Host) {
 		switch {
 		case d.kind == "bridge":
 			h.Bridges = append(h.Bridges, m.bridge(d))
-		case isTunnel[d.kind]:
+		case isTunnel(d.kind):
 			h.Tunnels = append(h.Tunnels, m.tunnel(d, names, devices))
 		case d.kind == "macvtap" || d.kind == "tun" || d.kind == "":
 			if tap, is := m.tap(d, names); is {
@@ -42,7 +42,7 @@ func (m *Machine) network(ctx context.Context, h *facts.Host) {
 			}
 		}
 	}
-	m.vfs(h)
+	m.vfs(h, m.uses(devices, names, ways))
 	m.softnet(h)
 }
 
@@ -99,39 +99,43 @@ const classNet = "sys/class/net"
 func (m *Machine) recordedDevices() []device {
 	var devices []device
 	for _, name := range m.list(classNet) {
-		dir := path.Join(classNet, name)
-		if !m.exists(path.Join(dir, "ifindex")) { // bonding_masters is a file
+		dir := m.folder(path.Join(classNet, name)) // nil of a file, such as bonding_masters
+		index, is := dir.text("ifindex")
+		if !is {
+			dir.close()
 			continue
 		}
-		at := func(file string) string { return path.Join(dir, file) }
-		flags, _ := strconv.ParseUint(m.line(at("flags")), 0, 32)
+		flags, _ := strconv.ParseUint(dir.line("flags"), 0, 32)
 		d := device{
-			name: name, index: m.number(at("ifindex"), 0), mac: m.line(at("address")), mtu: m.number(at("mtu"), 0),
-			up: flags&1 != 0, carrier: "unknown", txQueueLen: m.number(at("tx_queue_len"), 0),
-			kind: uevent(m.line(at("uevent")), "DEVTYPE"), lower: m.number(at("iflink"), 0), stats: map[string]uint64{},
+			name: name, mac: dir.line("address"), mtu: dir.number("mtu", 0), up: flags&1 != 0, carrier: "unknown",
+			txQueueLen: dir.number("tx_queue_len", 0), kind: uevent(dir.line("uevent"), "DEVTYPE"), lower: dir.number("iflink", 0), stats: map[string]uint64{},
 		}
+		d.index, _ = strconv.Atoi(strings.TrimSpace(index))
 		if d.lower == d.index {
 			d.lower = 0
 		}
-		if master := m.link(at("master")); master != "" {
+		if master := dir.link("master"); master != "" {
 			d.master = m.number(path.Join(classNet, master, "ifindex"), 0)
 		}
 		if d.up {
-			switch m.line(at("carrier")) {
+			switch dir.line("carrier") {
 			case "0":
 				d.carrier = "down"
 			case "1":
 				d.carrier = "up"
 			}
 		}
+		counters := dir.folder("statistics")
 		for _, stat := range linkStats {
-			if n, err := strconv.ParseUint(m.line(at("statistics/"+stat)), 10, 64); err == nil {
+			if n, err := strconv.ParseUint(counters.line(stat), 10, 64); err == nil {
 				d.stats[stat] = n
 			}
 		}
-		if d.kind == "" && m.exists(at("macvtap")) {
+		counters.close()
+		if _, is := dir.mode("macvtap"); d.kind == "" && is {
 			d.kind = "macvtap"
 		}
+		dir.close()
 		devices = append(devices, d)
 	}
 	return devices

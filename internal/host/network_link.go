@@ -8,6 +8,8 @@ import (
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
+
+	"mpps/internal/facts"
 )
 
 // device is one network device as the kernel's link table tells of it, from rtnetlink on the live machine or from
@@ -29,6 +31,7 @@ type device struct {
 	xdp        bool
 	stats      map[string]uint64
 	sequence   bool // GRE with sequence numbers
+	numVFs     int  // told where VFs were asked for
 	vfs        []virtual
 }
 
@@ -42,6 +45,7 @@ type virtual struct {
 	linkState         string
 	hasRate           bool
 	noSpoof, noTrust  bool // the driver does not tell
+	traffic           facts.VFTraffic
 }
 
 // linkStats are the fields of struct rtnl_link_stats64 in order (include/uapi/linux/if_link.h), by the names they have
@@ -92,36 +96,60 @@ const (
 	rtextSkipStats = 1 << 3
 )
 
-// linkWithVFs asks for one physical function with the settings of its virtual ones.
-func linkWithVFs(conn *netlink.Conn, index int) ([]virtual, error) {
+// All details of the VFs stand in one attribute, whose length has 16 bits. A function takes 296 bytes there with its counters
+// and 196 without (net/core/rtnetlink.c, rtnl_fill_vfinfo; Linux 5.1 and later, with the broadcast address); a few more with
+// GUIDs. Of more functions the kernel wraps the length without a word (nla_nest_end), and all that follows is nonsense.
+const (
+	mostVFsCounted = 200
+	mostVFsTold    = 320
+)
+
+var errManyVFs = errors.New("more virtual functions than one netlink message can tell of")
+
+// linkWithVFs asks for one physical function with the settings of its virtual ones, of which it has so many, and with their
+// counters where these are wanted and have room too. Nothing bounds the message's own length: the kernel makes it as long as the answer
+// (rtnl_getlink), and the socket looks how long it is before it reads (mdlayher/netlink, getBuffer: MSG_PEEK and MSG_TRUNC).
+func linkWithVFs(conn *netlink.Conn, index, has int, count bool) (vfs []virtual, counted bool, err error) {
+	if has > mostVFsTold {
+		return nil, false, fmt.Errorf("%w: %d, at most %d", errManyVFs, has, mostVFsTold)
+	}
+	counted = count && has <= mostVFsCounted
+	mask := uint32(rtextVFs)
+	if !counted {
+		mask |= rtextSkipStats
+	}
 	head := make([]byte, unix.SizeofIfInfomsg)
 	nativeEndian.PutUint32(head[4:], uint32(index))
 	e := netlink.NewAttributeEncoder()
-	e.Uint32(unix.IFLA_EXT_MASK, rtextVFs|rtextSkipStats)
+	e.Uint32(unix.IFLA_EXT_MASK, mask)
 	attributes, err := e.Encode()
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	messages, err := conn.Execute(netlink.Message{
 		Header: netlink.Header{Type: unix.RTM_GETLINK, Flags: netlink.Request},
 		Data:   append(head, attributes...),
 	})
 	if errors.Is(err, unix.EMSGSIZE) {
-		return nil, fmt.Errorf("more virtual functions than fit into one netlink message: %w", err)
+		return nil, false, fmt.Errorf("%w: %w", errManyVFs, err)
 	}
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	for _, m := range messages {
 		d, err := parseLink(m.Data)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
-		if d.index == index {
-			return d.vfs, nil
+		if d.index != index {
+			continue
 		}
+		if len(d.vfs) < d.numVFs {
+			return nil, false, fmt.Errorf("%w: %d of %d arrived", errManyVFs, len(d.vfs), d.numVFs)
+		}
+		return d.vfs, counted, nil
 	}
-	return nil, fmt.Errorf("no answer about device %d", index)
+	return nil, false, fmt.Errorf("no answer about device %d", index)
 }
 
 // parseLink reads one RTM_NEWLINK message. It takes what it knows and skips the rest.
@@ -177,6 +205,8 @@ func parseLink(message []byte) (device, error) {
 			})
 		case unix.IFLA_LINKINFO:
 			ad.Nested(d.parseInfo)
+		case unix.IFLA_NUM_VF: // stands before the list
+			d.numVFs = int(ad.Uint32())
 		case unix.IFLA_VFINFO_LIST:
 			ad.Nested(func(list *netlink.AttributeDecoder) error {
 				for list.Next() {
@@ -250,8 +280,8 @@ func (d *device) parseTunnel(ad *netlink.AttributeDecoder) error {
 	return nil
 }
 
-// parse reads one IFLA_VF_INFO: attributes that are structures, each of which begins with the VF's number, and nested ones
-// (IFLA_VF_STATS, IFLA_VF_VLAN_LIST), which are skipped.
+// parse reads one IFLA_VF_INFO: attributes that are structures, each of which begins with the VF's number, and nested ones:
+// its counters, and IFLA_VF_VLAN_LIST, which is skipped.
 func (v *virtual) parse(ad *netlink.AttributeDecoder) error {
 	for ad.Next() {
 		b := ad.Bytes()
@@ -288,6 +318,23 @@ func (v *virtual) parse(ad *netlink.AttributeDecoder) error {
 			v.trust, v.noTrust = word(1) == 1, word(1) > 1
 		case unix.IFLA_VF_LINK_STATE:
 			v.linkState = [...]string{"auto", "enable", "disable"}[min(word(1), 2)]
+		case unix.IFLA_VF_STATS:
+			ad.Nested(v.parseTraffic)
+		}
+	}
+	return nil
+}
+
+// parseTraffic reads IFLA_VF_STATS, which is there whether or not the driver counts: of one that does not all are 0
+// (net/core/rtnetlink.c, rtnl_fill_vfinfo).
+func (v *virtual) parseTraffic(ad *netlink.AttributeDecoder) error {
+	t := &v.traffic
+	into := map[uint16]*uint64{ // include/uapi/linux/if_link.h, IFLA_VF_STATS_RX_PACKETS and following
+		0: &t.RxPackets, 1: &t.TxPackets, 2: &t.RxBytes, 3: &t.TxBytes, 4: &t.Broadcast, 5: &t.Multicast, 7: &t.RxDropped, 8: &t.TxDropped,
+	}
+	for ad.Next() {
+		if count := into[ad.Type()]; count != nil && len(ad.Bytes()) == 8 {
+			*count = ad.Uint64()
 		}
 	}
 	return nil

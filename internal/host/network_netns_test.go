@@ -25,9 +25,18 @@ func TestNetworkOfNamespace(t *testing.T) {
 		"link set t0 master br0", "link set v0 master br0", "link set br0 up", "link set v0 up", "link set v1 up",
 		"link add vx0 numtxqueues 4 numrxqueues 4 type vxlan id 7 dev v1 dstport 4789", "link add mv0 link v1 type macvtap mode bridge",
 		"addr add 192.0.2.1/24 dev br0", "route add default via 192.0.2.2")
+	tool(t, "tc", "qdisc", "add", "dev", "vx0", "clsact")
+	tool(t, "tc", "filter", "add", "dev", "vx0", "egress", "protocol", "all", "u32", "match", "u32", "0", "0", "flowid", ":1")
 	m := liveMachine(t)
 	h := &facts.Host{}
 	m.network(context.Background(), h)
+	if h.Kernel.Lanes != nil {
+		t.Errorf("an inventory asks the kernel nothing: %+v", h.Kernel.Lanes)
+	}
+	m.AskLanes(h)
+	if h.Kernel.Lanes == nil || h.Kernel.Lanes.Why != "" {
+		t.Errorf("asked about lane programs the kernel said %+v", h.Kernel.Lanes)
+	}
 	if len(h.NICs) != 0 || len(h.Unseen) != 0 {
 		t.Errorf("%d NICs, unseen %v; want none", len(h.NICs), h.Unseen)
 	}
@@ -50,7 +59,7 @@ func TestNetworkOfNamespace(t *testing.T) {
 		t.Fatalf("%d tunnels, want 1", len(h.Tunnels))
 	}
 	x := h.Tunnels[0]
-	if x.Name != "vx0" || x.Type != "vxlan" || x.Lower != "v1" || x.TxQueues != 4 || !x.Lockless || x.LocklessBy == "" {
+	if x.Name != "vx0" || x.Type != "vxlan" || x.Lower != "v1" || x.TxQueues != 4 || !x.Lockless || x.LocklessBy == "" || !slices.Equal(x.Classifiers, []string{"u32"}) {
 		t.Errorf("tunnel %+v", x)
 	}
 	if got := m.managementPath(m.devices(h)); got["br0"] != "default route" || got["v0"] != "default route" || got["v1"] != "" {
@@ -155,6 +164,10 @@ func TestInventoryWithoutRoot(t *testing.T) {
 	m.netfilter(context.Background(), h)
 	if len(h.Bridges) != 1 || len(h.Taps) != 1 || len(h.Bridges[0].Ports) != 1 {
 		t.Errorf("without root: %d bridges, %d taps; want 1 and 1", len(h.Bridges), len(h.Taps))
+	}
+	m.AskLanes(h)
+	if h.Kernel.Lanes != nil {
+		t.Errorf("without root the kernel said of lane programs %+v", h.Kernel.Lanes)
 	}
 	for _, what := range []string{"rules of iptables-legacy", "rules of nft"} {
 		if !slices.Contains(h.Unseen, facts.Unseen{What: what, Why: "needs root"}) {

@@ -125,7 +125,10 @@ func TestNetworkOfRecordedHost(t *testing.T) {
 		{"virtio", []any{eth0.Name, eth0.Driver, eth0.Bus, eth0.PCI, eth0.Node, eth0.Speed, eth0.Link == nil, eth0.SRIOV == nil, eth0.Management},
 			[]any{"eth0", "virtio_net", "virtio", "0000:00:03.0", -1, -1, true, true, ""}},
 		{"virtio interrupt", []any{eth0.IRQs[0].Number, eth0.IRQs[0].On}, []any{30, "input.0"}},
-		{"VF", h.VFs[0], facts.VF{PF: "ens1", PCI: "0000:41:10.0", Group: 17, Driver: "vfio-pci"}},
+		{"VF", h.VFs[0], facts.VF{
+			PF: "ens1", PCI: "0000:41:10.0", Group: 17, Driver: "vfio-pci",
+			Untold: facts.VFAttributes,
+		}},
 		{"bridge", h.Bridges[0], facts.Bridge{
 			Name: "br0", MAC: "52:54:00:00:00:04", MTU: 1500, Up: true, Ports: []string{"ens1", "vnet0"}, Snooping: true, CallIPTables: true,
 		}},

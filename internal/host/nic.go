@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"path"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -33,15 +34,16 @@ func (m *Machine) nic(d device, names map[int]string) facts.NIC {
 		Name: d.name, Index: d.index, MAC: d.mac, Driver: m.link(path.Join(behind, "driver")),
 		Bus: m.link(path.Join(behind, "subsystem")), Up: d.up, Carrier: d.carrier, MTU: d.mtu,
 		Speed: m.number(path.Join(dir, "speed"), -1), Master: names[d.master], TxQueueLen: d.txQueueLen, XDP: d.xdp,
-		Features: []facts.Feature{}, IRQs: []facts.IRQ{}, Qdisc: d.qdisc, Stats: d.stats,
+		Features: []facts.Feature{}, IRQs: []facts.IRQ{}, Qdisc: d.qdisc, Stats: d.stats, Steered: m.steered(d),
 		Coalesce: map[string]string{}, FlowHash: map[string]string{},
 	}
 	n.RxQueues, n.TxQueues, n.RPS, n.XPS = m.queues(dir)
+	n.Classes = m.classes(dir, n.TxQueues)
 	function := m.function(dir)
 	n.PCI = m.pciAddress(dir, function)
 	n.Node = m.number(path.Join(function, "numa_node"), -1)
 	n.Link = m.pciLink(function)
-	n.SRIOV = m.sriov(behind)
+	n.SRIOV = m.sriov(d.name, behind)
 	if physfn := path.Join(behind, "physfn"); m.exists(physfn) {
 		n.PhysFn = m.link(physfn)
 		if pf := m.list(path.Join(physfn, "net")); len(pf) > 0 {
@@ -85,17 +87,26 @@ func (m *Machine) pciLink(function string) *facts.PCILink {
 	return &l
 }
 
-// sriov reads a physical function's ability to have virtual ones; nil where it has none.
-func (m *Machine) sriov(behind string) *facts.SRIOV {
+// sriov reads a physical function's ability to have virtual ones; nil where it has none. The name is that of the interface:
+// one that stands for a function of the card (a representor, in switchdev mode) has the same device behind it and is no
+// physical function.
+func (m *Machine) sriov(name, behind string) *facts.SRIOV {
+	enabled := m.number(path.Join(behind, "sriov_numvfs"), 0)
 	total := m.number(path.Join(behind, "sriov_totalvfs"), 0)
-	if total == 0 {
+	if total == 0 && m.link(path.Join(behind, "subsystem")) == "netdevsim" { // drivers/net/netdevsim/dev.c, nsim_dev_debugfs_init
+		total = max(m.number(path.Join("sys/kernel/debug/netdevsim", m.link(behind), "max_vfs"), enabled), enabled)
+	}
+	if total == 0 || representor.MatchString(m.line(path.Join(classNet, name, "phys_port_name"))) {
 		return nil
 	}
 	return &facts.SRIOV{
-		Total: total, Enabled: m.number(path.Join(behind, "sriov_numvfs"), 0),
-		AutoProbe: m.line(path.Join(behind, "sriov_drivers_autoprobe")) == "1",
+		Total: total, Enabled: enabled, AutoProbe: m.line(path.Join(behind, "sriov_drivers_autoprobe")) == "1",
 	}
 }
+
+// representor is the port name of an interface that stands for a function of the card (net/core/devlink.c,
+// devlink_port_attrs: "pf0vf1", "c1pf0sf88").
+var representor = regexp.MustCompile(`^(c\d+)?pf\d+(vf|sf)\d+$`)
 
 // ethtoolPatience is how long one NIC's driver may take to answer all questions. Drivers read registers and firmware
 // under the lock of the network stack; one that hangs must not take the inventory with it.

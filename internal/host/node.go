@@ -60,6 +60,12 @@ func readNode(at *folder, number int, cpus mask) facts.Node {
 	node := facts.Node{ID: number, CPUs: cpus.set(), Hugepages: readHugepages(at.folder("hugepages"))}
 	text, _ := at.text("meminfo")
 	node.Memory, node.Free = meminfo(text, "MemTotal:"), meminfo(text, "MemFree:")
+	// A node tells no MemAvailable: what it has free, and what the kernel gives up without writing to swap (mm/show_mem.c,
+	// si_mem_available, counts the like for the whole machine).
+	node.Available = node.Free
+	for _, cache := range []string{"Active(file):", "Inactive(file):", "SReclaimable:"} {
+		node.Available += meminfo(text, cache)
+	}
 	distances := at.line("distance")
 	for field := range strings.FieldsSeq(distances) {
 		distance, err := strconv.Atoi(field)
@@ -90,7 +96,7 @@ func pick(row, columns []int, online int) []int {
 func (m *Machine) wholeMachine(cpus mask, totals []facts.Hugepages) facts.Node {
 	text, _ := m.read("proc/meminfo")
 	return facts.Node{
-		CPUs: cpus.set(), Memory: meminfo(text, "MemTotal:"), Free: meminfo(text, "MemFree:"),
+		CPUs: cpus.set(), Memory: meminfo(text, "MemTotal:"), Free: meminfo(text, "MemFree:"), Available: meminfo(text, "MemAvailable:"),
 		Distances: []int{10}, Hugepages: totals,
 	}
 }

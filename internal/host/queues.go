@@ -38,3 +38,16 @@ func (m *Machine) queues(dir string) (rx, tx int, rps, xps []setting.CPUSet) {
 	}
 	return rx, tx, rps, xps
 }
+
+// classes are how many traffic classes a device's transmit queues are divided into; 0 where they are not. Without classes the kernel
+// says 0 of each queue (net/core/net-sysfs.c, traffic_class_show, since Linux 4.18).
+func (m *Machine) classes(dir string, tx int) int {
+	highest := 0
+	for i := range min(tx, maxQueues) {
+		highest = max(highest, m.number(path.Join(dir, "queues", "tx-"+strconv.Itoa(i), "traffic_class"), 0))
+	}
+	if highest == 0 {
+		return 0
+	}
+	return highest + 1
+}

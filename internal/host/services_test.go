@@ -45,3 +45,24 @@ func TestStorage(t *testing.T) {
 		t.Errorf("expected %+v, found %+v", want, h.Storage)
 	}
 }
+
+func TestKnowsUnit(t *testing.T) {
+	const file = "/etc/systemd/system/mpps-restore.service"
+	for _, c := range []struct {
+		name, text string
+		exists     bool
+		want       bool
+	}{
+		{"just read from its file", "LoadState=loaded\nFragmentPath=" + file + "\nNeedDaemonReload=no\n", true, true},
+		{"in memory, its file written since", "LoadState=loaded\nFragmentPath=" + file + "\nNeedDaemonReload=yes\n", true, false},
+		{"in memory from a package", "LoadState=loaded\nFragmentPath=/usr/lib/systemd/system/mpps-restore.service\nNeedDaemonReload=no\n", true, false},
+		{"looked for before it was written", "LoadState=not-found\nFragmentPath=\nNeedDaemonReload=no\n", true, false},
+		{"removed, and forgotten", "LoadState=not-found\nFragmentPath=\nNeedDaemonReload=no\n", false, true},
+		{"removed, and still in memory", "LoadState=loaded\nFragmentPath=" + file + "\nNeedDaemonReload=yes\n", false, false},
+		{"a systemd that does not tell", "LoadState=loaded\nFragmentPath=" + file + "\n", true, false},
+	} {
+		if got := knowsUnit(c.text, file, c.exists); got != c.want {
+			t.Errorf("%s: %v, expected %v", c.name, got, c.want)
+		}
+	}
+}

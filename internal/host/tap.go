@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"mpps/internal/facts"
+	"mpps/internal/queuepath/lanes"
 )
 
 // Flags of a tun device as /sys/class/net/X/tun_flags shows them (include/uapi/linux/if_tun.h).
@@ -33,6 +34,10 @@ func (m *Machine) tap(d device, names map[int]string) (facts.Tap, bool) {
 	t.RxQueues, t.TxQueues, t.RPS, t.XPS = m.queues(dir)
 	if t.Type == "macvtap" {
 		t.MultiQueue = d.txQueues > 1
+	}
+	if m.live && t.Type == "tap" {
+		// Where the kernel does not tell, the watch behind the steering does.
+		t.Classifiers, _ = lanes.Classifiers(lanes.Device{Name: d.name, Index: d.index})
 	}
 	return t, true
 }

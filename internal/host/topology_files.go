@@ -218,6 +218,21 @@ func (d *folder) mode(name string) (fs.FileMode, bool) {
 	return info.Mode().Perm(), true
 }
 
+// link is the last element of a symbolic link's target; empty where there is none.
+func (d *folder) link(name string) string {
+	switch {
+	case d == nil:
+		return ""
+	case d.root == nil:
+		return linkAt(d.fd, name)
+	}
+	target, err := d.root.Readlink(name)
+	if err != nil {
+		return ""
+	}
+	return path.Base(target)
+}
+
 // names is the sorted names of the entries.
 func (d *folder) names() []string {
 	var f *os.File
@@ -240,6 +255,13 @@ func (d *folder) names() []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// entries is the sorted names in a directory below.
+func (d *folder) entries(name string) []string {
+	inner := d.folder(name)
+	defer inner.close()
+	return inner.names()
 }
 
 // numbered is the numbers of the entries named PREFIXn, sorted; others are left out.

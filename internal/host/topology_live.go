@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
@@ -52,6 +53,16 @@ func liveFolder(dir int, name string) *folder {
 		return nil
 	}
 	return &folder{fd: fd}
+}
+
+// linkAt is the last element of a symbolic link's target; empty where there is none.
+func linkAt(dir int, name string) string {
+	var target [unix.PathMax]byte
+	n, err := unix.Readlinkat(dir, name, target[:])
+	if err != nil || n <= 0 {
+		return ""
+	}
+	return path.Base(string(target[:n]))
 }
 
 func openLive(dir int, name string) (*os.File, error) {

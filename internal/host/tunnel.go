@@ -2,15 +2,15 @@ package host
 
 import (
 	"path"
+	"slices"
 	"strings"
 
 	"mpps/internal/facts"
+	"mpps/internal/queuepath/lanes"
 )
 
-// isTunnel are the kinds of devices that stand between a bridge and a NIC.
-var isTunnel = map[string]bool{
-	"vxlan": true, "gretap": true, "ip6gretap": true, "geneve": true, "vlan": true, "bond": true,
-}
+// isTunnel tells whether a device of some kind stands between a bridge and a NIC.
+func isTunnel(kind string) bool { return slices.Contains(facts.TunnelTypes, kind) }
 
 // tunnel reads an overlay device. Lower is the device that it is bound to; a VXLAN or GRE device without one, and every
 // GENEVE device, sends where the route to the other end leads. Of a bond it is the ports.
@@ -36,6 +36,10 @@ func (m *Machine) tunnel(d device, names map[int]string, devices []device) facts
 		}
 	}
 	t.Lockless, t.LocklessBy = m.lockless(d)
+	if m.live {
+		// Where the kernel does not tell, the watch behind the steering does.
+		t.Classifiers, _ = lanes.ClassifiersOut(lanes.Device{Name: d.name, Index: d.index})
+	}
 	return t
 }
 

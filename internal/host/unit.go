@@ -102,10 +102,29 @@ func (u unit) systemctl(ctx context.Context, args ...string) error {
 	return u.m.change(ctx, "", "systemctl", args...)
 }
 
-// unitsChanged tells systemd to read its units again where a file among them was written.
+// unitsChanged tells systemd to read its units again where it has the one whose file was written, or removed, in memory as it was
+// before. What it does not have in memory it reads when it is asked for, as here; reading all anew takes it seconds where there
+// are many (src/core/unit.c, unit_need_daemon_reload).
 func (m *Machine) unitsChanged(ctx context.Context, name string) error {
 	if path.Dir(name) != unitFolder || !(service{m}).systemd() {
 		return nil
 	}
+	reading, cancel := patient(ctx, readPatience)
+	defer cancel()
+	text, err := m.command(reading, "", "systemctl", "show", "--property=LoadState,FragmentPath,NeedDaemonReload", "--", path.Base(name))
+	if err == nil && knowsUnit(text, "/"+name, m.exists(name)) {
+		return nil
+	}
 	return unit{m}.systemctl(ctx, "daemon-reload")
+}
+
+// knowsUnit tells from what systemctl show prints of a unit whether systemd has it as its file is.
+func knowsUnit(text, file string, exists bool) bool {
+	if uevent(text, "NeedDaemonReload") != "no" {
+		return false
+	}
+	if exists {
+		return uevent(text, "FragmentPath") == file
+	}
+	return uevent(text, "LoadState") == "not-found"
 }

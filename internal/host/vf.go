@@ -1,63 +1,148 @@
 package host
 
 import (
+	"net/netip"
 	"path"
 	"strconv"
 
 	"mpps/internal/facts"
 )
 
-// vfs reads the virtual functions of every physical one: from sysfs what they are and who has them, from the PF's
-// driver through rtnetlink what is set for them.
-func (m *Machine) vfs(h *facts.Host) {
+// vfs reads the virtual functions of every physical one: from sysfs what they are, from the PF's driver through rtnetlink what
+// is set for them. uses says what the host does with which interface.
+func (m *Machine) vfs(h *facts.Host, uses map[string]string) {
 	for _, pf := range h.NICs {
-		if pf.SRIOV == nil || pf.SRIOV.Enabled == 0 {
-			continue
-		}
-		settings := m.vfSettings(h, pf)
-		for i := range pf.SRIOV.Total {
-			dir := path.Join(classNet, pf.Name, "device", "virtfn"+strconv.Itoa(i))
-			pci := m.link(dir)
-			if pci == "" {
-				break // virtfnN are numbered without gaps
-			}
-			v := facts.VF{
-				PF: pf.Name, Index: i, PCI: pci, Group: -1, Driver: m.link(path.Join(dir, "driver")),
-			}
-			if group, err := strconv.Atoi(m.link(path.Join(dir, "iommu_group"))); err == nil {
-				v.Group = group
-			}
-			if names := m.list(path.Join(dir, "net")); len(names) > 0 {
-				v.NIC = names[0]
-			}
-			if s, known := settings[i]; known {
-				v.MAC, v.VLAN, v.QoS, v.MaxTxRate, v.MinTxRate = s.mac, s.vlan, s.qos, s.maxRate, s.minRate
-				v.SpoofCheck, v.Trust, v.LinkState = s.spoofCheck, s.trust, s.linkState
-			}
-			h.VFs = append(h.VFs, v)
+		if pf.SRIOV != nil && pf.SRIOV.Enabled > 0 {
+			h.VFs = append(h.VFs, m.vfsOf(h, pf, uses)...)
 		}
 	}
 }
 
-// vfSettings asks the PF's driver for the settings of its VFs, by VF number.
-func (m *Machine) vfSettings(h *facts.Host, pf facts.NIC) map[int]virtual {
-	settings := map[int]virtual{}
+// vfsOf are the virtual functions of one physical one. Those of a bus without links to them (netdevsim) are known by what the
+// driver tells alone.
+func (m *Machine) vfsOf(h *facts.Host, pf facts.NIC, uses map[string]string) []facts.VF {
+	settings, counted := m.vfSettings(h, pf)
+	device := m.folder(path.Join(classNet, pf.Name, "device"))
+	defer device.close()
+	// The functions lie beside the physical one, on whatever bus number (drivers/pci/iov.c, pci_iov_add_virtfn: parent).
+	beside := m.folder(path.Join(classNet, pf.Name) + "/device/..")
+	defer beside.close()
+	all := make([]facts.VF, 0, min(pf.SRIOV.Enabled, maxVFs))
+	for i := range min(pf.SRIOV.Enabled, maxVFs) {
+		v, pci := facts.VF{Untold: facts.VFAttributes}, device.link("virtfn"+strconv.Itoa(i))
+		s, known := settings[i]
+		switch {
+		case known:
+			v = s.as(pf.Driver).settings()
+		case pci == "":
+			return all // virtfnN are numbered without gaps
+		}
+		v.PF, v.Index, v.PCI, v.Group = pf.Name, i, pci, -1
+		if v.PCI != "" {
+			own := beside.folder(v.PCI)
+			if own == nil {
+				own = m.folder(path.Join(classNet, pf.Name, "device", "virtfn"+strconv.Itoa(i)))
+			}
+			v.Driver = own.link("driver")
+			if group, err := strconv.Atoi(own.link("iommu_group")); err == nil {
+				v.Group = group
+			}
+			interfaces := own.folder("net")
+			if names := interfaces.names(); len(names) > 0 {
+				v.NIC, v.HostUse = names[0], uses[names[0]]
+				v.Queues = queuesIn(own.entries("net/" + names[0] + "/queues"))
+			} else if interfaces != nil { // as in elsewhere
+				v.Holder = facts.OtherNamespace
+			}
+			interfaces.close()
+			own.close()
+		}
+		if counted {
+			traffic := s.traffic
+			v.Traffic = &traffic
+		}
+		all = append(all, v)
+	}
+	return all
+}
+
+// maxVFs is more than a card has: the capability's count has 16 bits, the largest card known has 2048.
+const maxVFs = 4096
+
+// queuesIn is the number of a device's queues by its directories in queues/, of the direction that has more.
+func queuesIn(names []string) int {
+	rx, tx := 0, 0
+	for _, name := range names {
+		switch {
+		case queueNumber(name, "rx-") >= 0:
+			rx++
+		case queueNumber(name, "tx-") >= 0:
+			tx++
+		}
+	}
+	return max(rx, tx)
+}
+
+// vfSettings asks the PF's driver for the settings of its VFs, by VF number, and whether it counts their traffic. A driver that
+// does not leaves all counters at 0 (net/core/rtnetlink.c, rtnl_fill_vfinfo), as one does before the first packet: neither is
+// taken for a count.
+func (m *Machine) vfSettings(h *facts.Host, pf facts.NIC) (settings map[int]virtual, counted bool) {
+	settings = map[int]virtual{}
 	if !m.live {
-		return settings
+		return settings, false
 	}
 	conn, err := dialRoute()
 	if err != nil {
 		unseen(h, "settings of the VFs of "+pf.Name, err)
-		return settings
+		return settings, false
 	}
 	defer conn.Close()
-	vfs, err := linkWithVFs(conn, pf.Index)
+	vfs, asked, err := linkWithVFs(conn, pf.Index, pf.SRIOV.Enabled, true)
 	if err != nil {
 		unseen(h, "settings of the VFs of "+pf.Name, describe(err))
-		return settings
+		return settings, false
 	}
 	for _, v := range vfs {
 		settings[v.index] = v
+		counted = counted || asked && v.traffic != facts.VFTraffic{}
 	}
-	return settings
+	return settings, counted
+}
+
+// uses says what the host itself does with interfaces, by name: those that are ports, lie under others, have an address or are
+// the operator's way in.
+func (m *Machine) uses(devices []device, names map[int]string, ways map[string]string) map[string]string {
+	uses := map[string]string{}
+	if m.live {
+		for address, index := range addressHolders() {
+			if !address.IsLinkLocalUnicast() && !address.IsLoopback() {
+				uses[names[index]] = "has address " + lowest(address, uses[names[index]])
+			}
+		}
+	}
+	for _, d := range devices {
+		if lower := names[d.lower]; lower != "" {
+			uses[lower] = "under " + d.name
+		}
+	}
+	for _, d := range devices {
+		if master := names[d.master]; master != "" {
+			uses[d.name] = "port of " + master
+		}
+		if why := ways[d.name]; why != "" {
+			uses[d.name] = "management path: " + why
+		}
+	}
+	return uses
+}
+
+// lowest is the lower of an address and one that was told before: the same one each time.
+func lowest(address netip.Addr, told string) string {
+	const before = "has address "
+	if len(told) > len(before) {
+		if other, err := netip.ParseAddr(told[len(before):]); err == nil && other.Less(address) {
+			address = other
+		}
+	}
+	return address.String()
 }

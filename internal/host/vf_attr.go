@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"path"
 	"strconv"
 	"strings"
+	"time"
 
-	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/facts"
@@ -23,28 +22,41 @@ var errNoVF = errors.New("there is no such virtual function")
 
 // function is the settings of one virtual function.
 func (v vfAttr) function(pf string, number int) (virtual, error) {
-	if !v.m.live {
-		return virtual{}, errNotLive
-	}
-	index := v.m.number(path.Join(classNet, pf, "ifindex"), 0)
-	if index == 0 {
-		return virtual{}, noSuch("there is no device " + pf)
-	}
-	conn, err := dialRoute()
+	all, err := v.functions(pf)
 	if err != nil {
 		return virtual{}, err
 	}
-	defer conn.Close()
-	all, err := linkWithVFs(conn, index)
+	one, there := all[number]
+	if !there {
+		return virtual{}, fmt.Errorf("%w: %s has %d", errNoVF, pf, len(all))
+	}
+	return one, nil
+}
+
+// functions are the settings of all of a physical function's, by their numbers.
+func (v vfAttr) functions(pf string) (map[int]virtual, error) {
+	if !v.m.live {
+		return nil, errNotLive
+	}
+	index := v.m.number(path.Join(classNet, pf, "ifindex"), 0)
+	if index == 0 {
+		return nil, noSuch("there is no device " + pf)
+	}
+	conn, err := dialRoute()
 	if err != nil {
-		return virtual{}, describe(err)
+		return nil, err
 	}
+	defer conn.Close()
+	all, _, err := linkWithVFs(conn, index, v.m.number(path.Join(classNet, pf, "device/sriov_numvfs"), 0), false)
+	if err != nil {
+		return nil, describe(err)
+	}
+	driver := v.m.link(path.Join(classNet, pf, "device", "driver"))
+	numbered := make(map[int]virtual, len(all))
 	for _, one := range all {
-		if one.index == number {
-			return one, nil
-		}
+		numbered[one.index] = one.as(driver)
 	}
-	return virtual{}, fmt.Errorf("%w: %s has %d", errNoVF, pf, len(all))
+	return numbered, nil
 }
 
 // parts takes an address apart: physical function, number, attribute.
@@ -61,11 +73,43 @@ func (v vfAttr) parts(a setting.Address) (pf string, number int, attribute strin
 }
 
 func (v vfAttr) Read(_ context.Context, a setting.Address) setting.Reading {
+	return v.from(v.functions, a)
+}
+
+// readTogether reads many attributes and asks each physical function once: one with a hundred functions tells of all of them in
+// each answer. What is read is that of one moment, not kept.
+func (v vfAttr) readTogether(all []setting.Address) []setting.Reading {
+	type answer struct {
+		functions map[int]virtual
+		err       error
+	}
+	asked := map[string]answer{}
+	once := func(pf string) (map[int]virtual, error) {
+		known, is := asked[pf]
+		if !is {
+			known.functions, known.err = v.functions(pf)
+			asked[pf] = known
+		}
+		return known.functions, known.err
+	}
+	readings := make([]setting.Reading, len(all))
+	for i, a := range all {
+		readings[i] = v.from(once, a)
+	}
+	return readings
+}
+
+// from is one attribute among those of all functions.
+func (v vfAttr) from(functions func(pf string) (map[int]virtual, error), a setting.Address) setting.Reading {
 	pf, number, attribute, err := v.parts(a)
 	if err != nil {
 		return setting.CouldNotTell(err.Error())
 	}
-	one, err := v.function(pf, number)
+	all, err := functions(pf)
+	one, there := all[number]
+	if err == nil && !there {
+		err = fmt.Errorf("%w: %s has %d", errNoVF, pf, len(all))
+	}
 	switch {
 	case errors.Is(err, errNoVF), errors.Is(err, unix.ENODEV):
 		return setting.NoObject(err.Error())
@@ -125,119 +169,89 @@ func (v vfAttr) Write(ctx context.Context, a setting.Address, to setting.Reading
 	if err != nil {
 		return refused(a, value, err)
 	}
-	dir := path.Join(classNet, pf)
-	attrType, data, err := before.encode(attribute, value, v.m.link(path.Join(dir, "device", "driver")), v.m.number(path.Join(dir, "speed"), 0))
+	attrType, data, err := before.encode(attribute, value, v.port(pf))
 	if err != nil {
 		return refused(a, value, err)
 	}
 	ctx, cancel := patient(ctx, writePatience)
 	defer cancel()
-	err = within(ctx, func() error { return setVF(v.m.number(path.Join(dir, "ifindex"), 0), attrType, data) })
+	for { // i40e and ice set a function up anew after most changes, and answer EAGAIN until it is done
+		err = within(ctx, func() error { return setVF(v.m.number(path.Join(classNet, pf, "ifindex"), 0), attrType, data) })
+		if !errors.Is(err, unix.EAGAIN) || !pause(ctx, settlePause) {
+			break
+		}
+	}
 	if err != nil {
 		return refused(a, value, describe(err))
 	}
-	after, err := v.function(pf, number)
-	if err != nil {
-		return refused(a, value, fmt.Errorf("reading back: %w", err))
-	}
-	if found := after.reading(attribute); !found.Same(setting.Value(value)) {
-		return refused(a, value, fmt.Errorf("the driver made it %s", found))
-	}
-	return nil
-}
-
-// setVF sends one attribute of one virtual function.
-func setVF(index int, attrType uint16, data []byte) error {
-	conn, err := dialRoute()
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	head := make([]byte, unix.SizeofIfInfomsg)
-	nativeEndian.PutUint32(head[4:], uint32(index))
-	e := netlink.NewAttributeEncoder()
-	e.Nested(unix.IFLA_VFINFO_LIST, func(list *netlink.AttributeEncoder) error {
-		list.Nested(unix.IFLA_VF_INFO, func(info *netlink.AttributeEncoder) error {
-			info.Bytes(attrType, data)
-			return nil
-		})
-		return nil
-	})
-	attributes, err := e.Encode()
-	if err != nil {
-		return err
-	}
-	_, err = conn.Execute(netlink.Message{
-		Header: netlink.Header{Type: unix.RTM_SETLINK, Flags: netlink.Request | netlink.Acknowledge},
-		Data:   append(head, attributes...),
-	})
-	return err
-}
-
-// encode is the netlink attribute that makes one setting of a function hold a value (include/uapi/linux/if_link.h, struct
-// ifla_vf_mac and following). VLAN and its priority, and the two rates, go together: the other one stays as it is.
-func (v virtual) encode(attribute, value, driver string, speed int) (uint16, []byte, error) {
-	number := func(most int) (int, error) {
-		n, err := strconv.Atoi(value)
-		if err != nil || n < 0 || n > most {
-			return 0, fmt.Errorf("expected a number from 0 to %d", most)
-		}
-		return n, nil
-	}
-	switched := func() (uint32, error) {
-		switch value {
-		case "on":
-			return 1, nil
-		case "off":
-			return 0, nil
-		}
-		return 0, errors.New("expected on or off")
-	}
-	fields := func(words ...uint32) []byte {
-		b := make([]byte, 0, 4*len(words)+4)
-		for _, word := range append([]uint32{uint32(v.index)}, words...) {
-			b = nativeEndian.AppendUint32(b, word)
-		}
-		return b
-	}
-	switch attribute {
-	case "mac":
-		mac, err := net.ParseMAC(value)
-		if err != nil || len(mac) != 6 || mac[0]&1 != 0 {
-			return 0, nil, errors.New("expected the address of one device, such as 52:54:00:00:00:01")
-		}
-		return unix.IFLA_VF_MAC, append(fields(), append(mac, make([]byte, 32-len(mac))...)...), nil
-	case "vlan":
-		n, err := number(4094)
-		return unix.IFLA_VF_VLAN, fields(uint32(n), uint32(v.qos)), err
-	case "qos":
-		n, err := number(7)
-		return unix.IFLA_VF_VLAN, fields(uint32(v.vlan), uint32(n)), err
-	case "max_tx_rate":
-		n, err := number(1 << 24)
+	for { // the PF tells nothing of a function that is being set up anew
+		after, err := v.function(pf, number)
 		if err == nil {
-			err = facts.VFRate(driver, speed, n)
-		}
-		return unix.IFLA_VF_RATE, fields(uint32(v.minRate), uint32(n)), err
-	case "min_tx_rate":
-		n, err := number(1 << 24)
-		if err == nil {
-			err = facts.VFMinRate(driver, n)
-		}
-		return unix.IFLA_VF_RATE, fields(uint32(n), uint32(v.maxRate)), err
-	case "spoofchk":
-		on, err := switched()
-		return unix.IFLA_VF_SPOOFCHK, fields(on), err
-	case "trust":
-		on, err := switched()
-		return unix.IFLA_VF_TRUST, fields(on), err
-	case "link_state":
-		for state, name := range [...]string{"auto", "enable", "disable"} { // IFLA_VF_LINK_STATE_AUTO and following
-			if name == value {
-				return unix.IFLA_VF_LINK_STATE, fields(uint32(state)), nil
+			if found := after.reading(attribute); !found.Same(setting.Value(value)) && !ownAddress(attribute, value, before) {
+				return refused(a, value, fmt.Errorf("the driver made it %s", found))
 			}
+			return nil
 		}
-		return 0, nil, errors.New("expected auto, enable or disable")
+		if !pause(ctx, settlePause) {
+			return refused(a, value, fmt.Errorf("reading back: %w", err))
+		}
 	}
-	return 0, nil, fmt.Errorf("virtual functions have no attribute %s", attribute)
+}
+
+// settlePause is how long to wait before a function that is being set up anew is asked again.
+const settlePause = 20 * time.Millisecond
+
+// pause waits; false where the context ended.
+func pause(ctx context.Context, how time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(how):
+		return true
+	}
+}
+
+// ownAddress tells whether an address was taken back: a function that is bound to a driver tells its physical one an address of
+// its own as soon as it has none (igbvf, ixgbevf, iavf).
+func ownAddress(attribute, value string, before virtual) bool {
+	return attribute == "mac" && facts.NoAddress(value) && !facts.NoAddress(before.mac)
+}
+
+// port is a physical function as the port of its virtual ones.
+func (v vfAttr) port(pf string) facts.VFPort {
+	dir := path.Join(classNet, pf)
+	port := facts.VFPort{Driver: v.m.link(path.Join(dir, "device", "driver")), Speed: v.m.number(path.Join(dir, "speed"), 0)}
+	// carrier cannot be read while the device is down; a port that is down limits nothing.
+	if carrier, err := v.m.read(path.Join(dir, "carrier")); err == nil && strings.TrimSpace(carrier) == "1" {
+		port.Carrier = "up"
+	} else if m := v.m; m.exists(dir) {
+		port.Carrier = "down"
+	}
+	return port
+}
+
+// as takes out of what a driver tells the words that are its own: mlx4 has 4095 for "no VLAN" (MLX4_VGT).
+func (v virtual) as(driver string) virtual {
+	if driver == "mlx4_core" && v.vlan == 4095 {
+		v.vlan = 0
+	}
+	return v
+}
+
+// settings are what the driver tells, as facts.
+func (v virtual) settings() facts.VF {
+	f := facts.VF{
+		Index: v.index, MAC: v.mac, VLAN: v.vlan, QoS: v.qos, MaxTxRate: v.maxRate, MinTxRate: v.minRate,
+		SpoofCheck: v.spoofCheck, Trust: v.trust, LinkState: v.linkState,
+	}
+	if v.noSpoof {
+		f.Untold = append(f.Untold, "spoofchk")
+	}
+	if v.noTrust {
+		f.Untold = append(f.Untold, "trust")
+	}
+	if v.linkState == "" {
+		f.Untold = append(f.Untold, "link_state")
+	}
+	return f
 }

@@ -1,11 +1,13 @@
 package host
 
 import (
+	"encoding/json"
 	"path"
 	"regexp"
 	"strings"
 
 	"mpps/internal/facts"
+	"mpps/internal/setting"
 )
 
 // vfFolders are where an administrator says that virtual functions are to be made when the host boots.
@@ -19,11 +21,15 @@ var vfFolders = []struct{ folder, suffix string }{
 var vfWords = regexp.MustCompile(`sriov_numvfs|SR-IOVVirtualFunctions\s*=|\bmax_vfs\s*=|\btotal-vfs\s*=`)
 
 // vfDevice finds the device that a line or a file's match section names.
-var vfDevice = regexp.MustCompile(`class/net/([^/\s"']+)/device/sriov_numvfs|^\s*OriginalName\s*=\s*(\S+)|KERNEL=="([^"*?\[]+)"|^\s*interface-name\s*=\s*(\S+)`)
+var vfDevice = regexp.MustCompile(`class/net/([^/\s"']+)/device/sriov_numvfs|^\s*OriginalName\s*=\s*([^\s*?\[]+)|KERNEL=="([^"*?\[]+)"|^\s*interface-name\s*=\s*(\S+)`)
 
-// vfFiles lists the files that make virtual functions at boot.
+// vfPlace finds the PCI address by which a .link file or a rule names the device (ID_PATH of udev).
+var vfPlace = regexp.MustCompile(`(?m)(?:^\s*Path\s*=|ID_PATH}=="|KERNELS=="|^\s*path\s*=)\s*(?:pci-)?([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])\b`)
+
+// vfFiles lists the files that make virtual functions at boot: those of an administrator, and the list of values that
+// mpps-vfs.service puts back, where that is enabled.
 func (m *Machine) vfFiles() []facts.VFFile {
-	found := []facts.VFFile{}
+	found := m.vfDesired()
 	for _, where := range vfFolders {
 		for _, name := range m.list(where.folder) {
 			if !strings.HasSuffix(name, where.suffix) {
@@ -35,6 +41,11 @@ func (m *Machine) vfFiles() []facts.VFFile {
 				continue
 			}
 			if makes, device := makesVFs(text); makes {
+				if place := vfPlace.FindStringSubmatch(text); device == "" && place != nil {
+					if nics := m.list("sys/bus/pci/devices/" + place[1] + "/net"); len(nics) > 0 {
+						device = nics[0]
+					}
+				}
 				found = append(found, facts.VFFile{Path: "/" + file, Device: device})
 			}
 		}
@@ -55,4 +66,34 @@ func makesVFs(text string) (makes bool, device string) {
 		}
 	}
 	return makes, device
+}
+
+// Where mpps-vfs.service finds what to make, and the link that enables it.
+const (
+	vfDesiredFile = "var/lib/mpps/desired.json"
+	vfUnitLink    = wantsFolder + "/mpps-vfs.service"
+)
+
+// vfDesired are the physical functions whose number of virtual ones is put back at boot.
+func (m *Machine) vfDesired() []facts.VFFile {
+	found := []facts.VFFile{}
+	text, err := m.read(vfDesiredFile)
+	if err != nil {
+		return found
+	}
+	if _, err := m.root.Lstat(vfUnitLink); err != nil {
+		return found
+	}
+	var list struct {
+		Values []struct{ Address setting.Address }
+	}
+	if json.Unmarshal([]byte(text), &list) != nil {
+		return found
+	}
+	for _, v := range list.Values {
+		if v.Address.Kind == setting.VFCount {
+			found = append(found, facts.VFFile{Path: "/" + vfDesiredFile, Device: v.Address.Path})
+		}
+	}
+	return found
 }

@@ -14,7 +14,8 @@ func (m *Machine) Writable(kind setting.Kind) error {
 	}
 	switch kind {
 	case setting.Sysctl, setting.Sysfs, setting.SysfsCPUs, setting.IRQAffinity, setting.IRQCPUs,
-		setting.ModuleParam, setting.KSM, setting.TraceEvents, setting.File, setting.Directory, setting.Unit:
+		setting.ModuleParam, setting.KSM, setting.TraceEvents, setting.File, setting.Directory, setting.Unit,
+		setting.VFCount:
 		return nil
 	case setting.BootKernel:
 		l, err := m.loader()

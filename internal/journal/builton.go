@@ -24,7 +24,7 @@ func (l *Ledger) BuiltOn(t *Transaction) []Built {
 			continue
 		}
 		mine[c.Address] = true
-		if c.Address.Kind == setting.NICChannels || len(setters[c.Address.Path]) > 0 {
+		if c.Address.Kind == setting.NICChannels || c.Address.Kind == setting.VFCount || len(setters[c.Address.Path]) > 0 {
 			bases = append(bases, c.Address)
 		}
 	}
@@ -72,12 +72,15 @@ var setters = map[string][]setting.Kind{
 }
 
 // rests tells whether a value would not stay as it is if another were as before: the number of a NIC's channels makes its
-// queues and interrupts, and a service that was stopped would set the value itself.
+// queues and interrupts, that of its virtual functions makes what attributes are set of, and a service that was stopped would
+// set the value itself.
 func rests(a, on setting.Address) bool {
 	switch on.Kind {
+	case setting.VFCount:
+		return a.Kind == setting.VFAttr && a.Object() == on.Object()
 	case setting.NICChannels:
 		switch a.Kind {
-		case setting.IRQAffinity:
+		case setting.IRQAffinity, setting.QueueLanes:
 			return a.Object() == on.Object()
 		case setting.Sysfs, setting.SysfsCPUs:
 			return strings.HasPrefix(a.Path, "class/net/"+on.Object()+"/queues/")

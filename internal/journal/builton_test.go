@@ -13,6 +13,7 @@ func TestBuiltOn(t *testing.T) {
 	irq, mask := setting.Of(setting.IRQAffinity, "eth0", "TxRx-0", "45"), setting.Of(setting.SysfsCPUs, "class/net/eth0/queues/tx-0/xps_cpus")
 	other, file := setting.Of(setting.IRQAffinity, "eth1", "TxRx-0", "46"), setting.Of(setting.File, "etc/sysctl.d/90-mpps.conf")
 	ring := setting.Of(setting.NICRing, "eth0", "rx")
+	functions, attribute := setting.Of(setting.VFCount, "eth0"), setting.Of(setting.VFAttr, "eth0", "1", "vlan")
 	for _, c := range []struct {
 		first, second setting.Address
 		already       bool // the second found it as wanted
@@ -24,9 +25,12 @@ func TestBuiltOn(t *testing.T) {
 		{file, file, false, ""},
 		{channels, irq, false, "it set irq-affinity:eth0/TxRx-0/45, which rests on nic-channels:eth0/combined"},
 		{channels, mask, false, "it set sysfs-cpus:class/net/eth0/queues/tx-0/xps_cpus, which rests on nic-channels:eth0/combined"},
+		{channels, setting.Of(setting.QueueLanes, "eth0"), false, "it set queue-lanes:eth0, which rests on nic-channels:eth0/combined"},
 		{channels, irq, true, ""},
 		{channels, other, false, ""},
 		{channels, ring, false, ""},
+		{functions, attribute, false, "it set vf-attr:eth0/1/vlan, which rests on vf-count:eth0"},
+		{functions, setting.Of(setting.VFAttr, "eth1", "1", "vlan"), false, ""},
 		{balancer, other, false, "it set irq-affinity:eth1/TxRx-0/46, which rests on service:irqbalance"},
 		{balancer, mask, false, ""},
 	} {

@@ -129,3 +129,16 @@ func (l *Ledger) Find(name string) (*Transaction, error) {
 	}
 	return found[0], nil
 }
+
+// Newest names the last transaction, and whether it is still being written; empty where there is none. Two looks at a machine
+// with the same answer in between which nobody holds the lock have no change by mpps between them.
+func (l *Ledger) Newest() string {
+	if len(l.Transactions) == 0 {
+		return ""
+	}
+	t := l.Transactions[len(l.Transactions)-1]
+	if l.State(t) == InFlight {
+		return t.Header.TX + " (at work)"
+	}
+	return t.Header.TX
+}

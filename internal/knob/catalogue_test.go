@@ -270,12 +270,12 @@ func TestQueueOf(t *testing.T) {
 		"TxRx-0": 0, "eth0-TxRx-13": 13, "rx-7": 7, "input.2": 2, "output.2": 2, "comp3@pci:0000:41:00.0": 3, "Tx-Rx-5": 5, "fp-1": 1,
 		"eth0": -1, "misc": -1, "async0@pci:0000:41:00.0": -1, "config": -1, "": -1, "mbx-3": -1, "99": -1,
 	} {
-		got, ok := queueOf(name)
+		got, ok := QueueOf(name)
 		if !ok {
 			got = -1
 		}
 		if got != want {
-			t.Errorf("queueOf(%q) = %d; expected %d", name, got, want)
+			t.Errorf("QueueOf(%q) = %d; expected %d", name, got, want)
 		}
 	}
 }

@@ -22,7 +22,7 @@ func eachInterface(path string) func(*facts.Host) []setting.Address {
 			}
 			for _, i := range g.Interfaces {
 				if g.Managed && placement.Tapped(i) && i.MAC != "" && named[i.MAC] == 1 {
-					all = append(all, setting.Of(setting.Domain, g.Name, "interface", i.MAC, path))
+					all = append(all, setting.Of(setting.Domain, g.Name, "interface", i.Key(), path))
 				}
 			}
 		}

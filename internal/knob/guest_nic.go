@@ -233,7 +233,7 @@ var guestIRQBalance = &Knob{
 	Where: insideNICs("irqs", func(n *facts.NIC) []setting.Address {
 		all := []setting.Address{irqbalance}
 		for _, irq := range n.IRQs {
-			if _, isQueue := queueOf(irq.On); isQueue {
+			if _, isQueue := QueueOf(irq.On); isQueue {
 				all = append(all, n.Address(irq))
 			}
 		}
@@ -275,7 +275,7 @@ var guestIRQBalance = &Knob{
 			return Unsure(err.Error())
 		}
 		name, _, _ := strings.Cut(inner.Rest(), "/")
-		queue, _ := queueOf(name)
+		queue, _ := QueueOf(name)
 		spread := stripe(in.Topology.Online, queues)
 		advice.Want.Value = strconv.Itoa(spread[queue%len(spread)][0])
 		return advice

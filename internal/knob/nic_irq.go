@@ -12,10 +12,10 @@ import (
 	"mpps/internal/setting"
 )
 
-// queueOf is the queue that an interrupt's name speaks of: the number at its end, before which common drivers write
+// QueueOf is the queue that an interrupt's name speaks of: the number at its end, before which common drivers write
 // rx, tx, TxRx, input, output or fp ("eth0-TxRx-3", "i40e-eth0-TxRx-3", "virtio2-input.0", "mlx5_comp3@pci:…").
 // Interrupts for the link, mailbox and configuration have none.
-func queueOf(name string) (int, bool) {
+func QueueOf(name string) (int, bool) {
 	name, _, _ = strings.Cut(name, "@")
 	end := len(name)
 	start := end
@@ -84,7 +84,7 @@ var nicIRQAffinity = &Knob{
 	Where: eachNIC(func(n *facts.NIC) bool { return len(n.IRQs) > 0 }, func(n *facts.NIC) []setting.Address {
 		var all []setting.Address
 		for _, irq := range n.IRQs {
-			if _, isQueue := queueOf(irq.On); isQueue {
+			if _, isQueue := QueueOf(irq.On); isQueue {
 				all = append(all, n.Address(irq))
 			}
 		}
@@ -103,7 +103,7 @@ var nicIRQAffinity = &Knob{
 			return Skips("no CPU may serve it: guests have them all")
 		}
 		name := a.Rest()
-		queue, isQueue := queueOf(name[:max(0, strings.LastIndexByte(name, '/'))])
+		queue, isQueue := QueueOf(name[:max(0, strings.LastIndexByte(name, '/'))])
 		if !isQueue {
 			return Skips("not a queue's interrupt")
 		}
@@ -126,7 +126,7 @@ func (v *View) alone(n *facts.NIC, queue, cpu, serving int) bool {
 	if !ok {
 		load = map[int]map[int]bool{}
 		for _, irq := range n.IRQs {
-			q, isQueue := queueOf(irq.On)
+			q, isQueue := QueueOf(irq.On)
 			reading := v.Readings.At(n.Address(irq))
 			cpus, err := setting.ParseCPUs(reading.Value)
 			if !isQueue || reading.State != setting.Known || err != nil || len(cpus) != 1 {

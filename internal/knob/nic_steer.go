@@ -98,6 +98,7 @@ var nicXPS = &Knob{
 			"Drivers set XPS themselves when the device comes up (ixgbe, i40e and mlx5: queue n to CPU n) and do so again after each ifup.",
 			"A CPU in no queue's set falls back to the hash; all CPUs are given a queue.",
 			"xps_rxqs overrides xps_cpus.",
+			"Where 'mpps path --steer' carries the queue's number from tap to NIC, XPS is cleared on purpose: it comes before that number.",
 		},
 		Sources: []Source{
 			{"choice of the queue", "net/core/dev.c, get_xps_queue, __netdev_pick_tx"},
@@ -111,6 +112,9 @@ var nicXPS = &Knob{
 		n, advice, ok := v.nicNamed(device)
 		if !ok {
 			return advice
+		}
+		if n.Steered {
+			return Fine("packets of guests carry the number of their queue (mpps path --steer), and XPS would come before it")
 		}
 		spread := v.spreadOf(n)
 		if queue >= len(spread) {

@@ -27,11 +27,12 @@ var overlayQueues = &Knob{
 			"Mending the tunnel alone brings little: at 200 kpps it was not the only place where queues became one. With the queue mapping kept too it was about 400 kpps (overlay.queue_mapping).",
 			"From Linux 6.12 on the flag is no longer among the features that ethtool -k shows (tx-lockless): vxlan, geneve and GRE without sequence numbers have it all the same.",
 			"GRE with sequence numbers (oseq) must number packets in order and keeps its lock.",
-			"sysctl net.core.default_qdisc gives new tunnels with several queues a discipline with a lock; those with one queue get noqueue.",
+			"A GRE tap device gets the kernel's default queue discipline (net.core.default_qdisc), with its lock; VXLAN and GENEVE get none unless somebody gives them one. mpps path --steer takes the default off a tunnel that needs none.",
 		},
 		Sources: []Source{
 			{"no lock for NETIF_F_LLTX and noqueue", "net/core/dev.c, __dev_queue_xmit, HARD_TX_LOCK"},
 			{"lockless tunnels", "drivers/net/vxlan/vxlan_core.c, vxlan_setup; drivers/net/geneve.c, geneve_setup; net/ipv4/ip_gre.c, __gre_tunnel_init"},
+			{"which tunnels get a discipline", "net/ipv4/ip_gre.c, ipgre_tap_setup (ether_setup); drivers/net/vxlan/vxlan_core.c, vxlan_setup (IFF_NO_QUEUE); net/sched/sch_generic.c, attach_default_qdiscs"},
 			{"no longer a feature", "kernel commit 00d066a4d4ed (netdev_features: convert NETIF_F_LLTX to dev->lltx)"},
 			{"one queue 140, several 200, mapping kept about 400 kpps", "founding measurements"},
 		},
@@ -89,11 +90,11 @@ var overlayQueueMapping = &Knob{
 	ID: "overlay.queue_mapping", Title: "A packet keeps its queue from the guest to the NIC", Stage: datapath.Overlay, Risk: goal.None, Check: true,
 	After: []string{"overlay.queues"}, Tiers: viaKernel(),
 	Doc: Doc{
-		Want: "kept from the tap to the NIC",
+		Want: "kept from the tap to the NIC, or of no account: XPS by CPU, and a CPU for each vhost thread",
 		Why: "The guest chose a queue for the flow; its vhost thread writes to that queue of the tap, and the tap notes it in the packet. A device with one queue on the way sets the note to 0, and from there on all packets of all guests may meet in one queue of the NIC. " +
 			"Kept end to end, each vhost thread has a NIC queue to itself as far as there are enough.",
 		Cost:   "None, where the devices on the way have several queues.",
-		Verify: "While packets flow, ethtool -S of the NIC counts on as many tx queues as the guest uses.",
+		Verify: "mpps path shows which queue of the NIC each queue of a guest leaves by, and mpps path --steer keeps them apart. While packets flow, ethtool -S of the NIC counts on as many tx queues as the guest uses.",
 		Traps: []string{
 			"The note counts from 1, 0 is none: a tunnel with one queue does not keep the number 0, it erases it, and the NIC hashes the packet instead. Packets of one tunnel endpoint then differ only in the outer source port, which VXLAN and GENEVE make from the inner flow and GRE does not have.",
 			"XPS on the NIC comes before the note: the CPU that sends decides, which is right where every vhost thread has its own (nic.xps).",
@@ -113,7 +114,8 @@ var overlayQueueMapping = &Knob{
 		if !ok {
 			return advice
 		}
-		var lost, unseen, kept []string
+		var lost, unseen, kept, asked []string
+		carried := ""
 		for _, i := range g.Interfaces {
 			if !placement.Tapped(i) || i.Queues < 2 {
 				continue
@@ -123,9 +125,16 @@ var overlayQueueMapping = &Knob{
 				source = t.Master
 			}
 			on := v.overlaysBelow(source, map[string]bool{})
+			by, sure := v.apart(g, i)
 			switch {
+			case by != "" && sure:
+				kept, carried = append(kept, i.MAC), by
+				continue
 			case len(on) == 0:
 				kept = append(kept, i.MAC)
+				continue
+			case by != "":
+				asked = append(asked, by)
 				continue
 			}
 			for _, t := range on {
@@ -141,10 +150,14 @@ var overlayQueueMapping = &Knob{
 		case len(lost) > 0:
 			advice = Wants(setting.Exact("kept"), fmt.Sprintf("%s has one transmit queue, which erases the queue that the tap noted in each packet", strings.Join(lost, ", "))).At(Medium)
 			found = "erased at " + strings.Join(lost, ", ")
+		case len(asked) > 0:
+			return Unsure(asked[0] + "; whether its packets leave there depends on the route: mpps path shows by which queues they do")
 		case len(unseen) > 0:
 			return Unsure(fmt.Sprintf("packets pass %s, whose encapsulation may choose another queue: the NIC's counters by queue (ethtool -S) under load show it", strings.Join(unseen, ", ")))
 		case len(kept) == 0:
 			return Skips("it has no NIC with several queues behind a tap")
+		case carried != "":
+			advice, found = Fine(carried), "carried"
 		default:
 			advice = Fine("no overlay between its taps and the NIC: the tap's note, or XPS, decides")
 		}

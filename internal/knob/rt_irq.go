@@ -47,7 +47,7 @@ var rtIRQAffinity = &Knob{
 		}
 		for _, n := range h.NICs {
 			for _, irq := range n.IRQs {
-				if _, isQueue := queueOf(irq.On); !isQueue {
+				if _, isQueue := QueueOf(irq.On); !isQueue {
 					all = append(all, n.Address(irq))
 				}
 			}

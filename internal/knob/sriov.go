@@ -59,7 +59,7 @@ var sriovNumVFs = &Knob{
 		Want:   "1 or more, for passthrough",
 		Why:    "A guest with a virtual function of its own talks to the NIC without the host: no tap, no vhost, no bridge. For 64-byte packets it sent 3.5 Mpps and received 1.9 Mpps on an X520, against 0.5 and 0.7 by tap and bridge.",
 		Cost:   "The guest loses live migration (sriov.migrate), and the host's bridge and rules no longer see its packets. All functions share the port: together the X520 did 11.2 Mpps, divided among the guests.",
-		Verify: "/sys/class/net/PF/device/sriov_numvfs; lspci shows them.",
+		Verify: "/sys/class/net/PF/device/sriov_numvfs; lspci shows them. 'mpps sriov create PF -n N' makes them and names who is in the way.",
 		Traps: []string{
 			"A count that is not 0 cannot be changed to another: it goes through 0, which takes all functions away, those of running guests too. Look who has one first (sriov.usage).",
 			"X520 (ixgbe): 63, fewer with DCB (31 with four traffic classes, 15 with eight).",
@@ -90,11 +90,8 @@ var sriovNumVFs = &Knob{
 		if !n.Up {
 			return Skips(n.Name + " is down")
 		}
-		limit := n.SRIOV.Total
-		if n.Driver == "ixgbe" {
-			limit = min(limit, 63)
-		}
-		return Wants(setting.Least(1), fmt.Sprintf("the target needs a virtual function for the guest, and %s can have %d: write the count to /sys/class/net/%s/device/sriov_numvfs", n.Name, limit, n.Name)).At(High)
+		limit, _ := facts.VFMost(n.Driver, n.SRIOV.Total, 0)
+		return Wants(setting.Least(1), fmt.Sprintf("the target needs a virtual function for the guest, and %s can have %d: 'mpps sriov create %s -n N' makes them, and has them back at boot", n.Name, limit, n.Name)).At(High)
 	},
 }
 
@@ -146,12 +143,13 @@ var sriovPersist = &Knob{
 		Want:   "a unit, rule or .link file that makes them before libvirt starts",
 		Why:    "sriov_numvfs is 0 again after each boot. A guest that starts by itself, or a libvirt network that is a pool of functions, does not come up if they are made after libvirt has started, and nobody tries again.",
 		Cost:   "One unit or .link file.",
-		Verify: "systemd-analyze critical-chain libvirtd.service, or virtqemud.service, shows the unit before it; after a reboot the functions are there.",
+		Verify: "'mpps sriov create PF -n N' brings it about, with --persist unit (the default) or link. systemd-analyze critical-chain libvirtd.service, or virtqemud.service, shows the unit before it; after a reboot the functions are there.",
 		Traps: []string{
 			"rc.local runs after libvirt on many systems.",
 			"A .link file (SR-IOVVirtualFunctions=) needs systemd 251 or newer and works when udev meets the device, before any service.",
 			"A unit must be ordered Before= libvirtd.service and virtqemud.service and be WantedBy the same target.",
-			"Attributes (MAC, VLAN, rate) do not come back with the functions: whoever makes them must set these too.",
+			"Attributes (MAC, VLAN, rate) do not come back with the functions: whoever makes them must set these too. A .link file knows no rates.",
+			"The first .link file that matches a device hides all others, also the one by which the distribution names it.",
 			"A NetworkManager profile with sriov.total-vfs makes them when the profile comes up, and takes them away when it goes down.",
 		},
 		Sources: []Source{
@@ -183,7 +181,7 @@ var sriovPersist = &Knob{
 		if len(vague) > 0 {
 			return seen(strings.Join(vague, " "), Fine("made at boot, as far as can be told, by "+strings.Join(vague, ", ")))
 		}
-		return seen("nothing makes them at boot", Wants(setting.Exact("a unit, rule or .link file"), "after a reboot they are gone, and guests that need them do not start").At(Medium))
+		return seen("nothing makes them at boot", Wants(setting.Exact("a unit, rule or .link file"), fmt.Sprintf("after a reboot they are gone, and guests that need them do not start: 'mpps sriov create %s -n %d' has them back", n.Name, n.SRIOV.Enabled)).At(Medium))
 	},
 }
 

@@ -100,7 +100,7 @@ var sriovGuest = &Knob{
 		Want:   "a vCPU for each queue",
 		Why:    "A function has few queues: 2 on an X520, 4 on an X710. Each queue's interrupt goes to one vCPU, and after boot often to the same one: that vCPU then does all the work. irqbalance in the guest spreads them, or they are pinned there.",
 		Cost:   "None.",
-		Verify: "In the guest: /proc/interrupts counts a function's queues on different CPUs.",
+		Verify: "mpps sriov guest NAME, where its agent answers; in the guest: /proc/interrupts counts a function's queues on different CPUs.",
 		Traps: []string{
 			"More vCPUs than queues do not help receiving, except by RPS in the guest.",
 			"Windows brings a driver for 82599 functions only in some versions (Server 2012 does); others need Intel's, installed before the function is the only NIC.",
@@ -121,50 +121,89 @@ var sriovGuest = &Knob{
 		return all
 	},
 	Want: func(v *View, a setting.Address) Advice {
-		n := v.nics[a.Object()]
-		if n == nil || !isVF(n) {
-			g, advice, ok := v.guest(a)
-			if !ok {
-				return advice
-			}
-			queues := ""
-			for _, f := range v.VFs {
-				if pf := v.nics[f.PF]; pf != nil && slices.Contains(g.Hostdevs, f.PCI) && facts.VFQueues(pf.Driver) > 0 {
-					queues = fmt.Sprintf(" (%s has %s)", pf.Driver, count(facts.VFQueues(pf.Driver), "queue")+" a function")
-				}
-			}
-			return Unsure("which vCPUs serve its functions" + queues + " is seen in the guest: run 'mpps audit' there, or take a snapshot there")
+		if n := v.nics[a.Object()]; n != nil && isVF(n) {
+			return v.served(n)
 		}
-		if len(v.Topology.Online) < 2 {
-			return Skips("one CPU serves all")
+		g, advice, ok := v.guest(a)
+		if !ok {
+			return advice
 		}
-		on := map[int]bool{}
-		queues := 0
-		for _, irq := range n.IRQs {
-			if _, isQueue := queueOf(irq.On); !isQueue {
-				continue
-			}
-			queues++
-			cpus := irq.Effective
-			if len(cpus) == 0 {
-				cpus = irq.Affinity
-			}
-			if len(cpus) == 1 {
-				on[cpus[0]] = true
-			} else {
-				on[-1-queues] = true
+		if advice, seen := v.servedInside(g, a); seen {
+			return advice
+		}
+		queues := ""
+		for _, f := range v.VFs {
+			if pf := v.nics[f.PF]; pf != nil && slices.Contains(g.Hostdevs, f.PCI) && facts.VFQueues(pf.Driver) > 0 {
+				queues = fmt.Sprintf(" (%s has %s)", pf.Driver, count(facts.VFQueues(pf.Driver), "queue")+" a function")
 			}
 		}
-		switch {
-		case queues == 0:
-			return Unsure("the interrupts of its queues could not be seen")
-		case queues == 1:
-			return Skips("it has one queue")
-		case len(on) == 1 && !v.runs("irqbalance"):
-			return seen("1 CPU", Wants(setting.Exact("a CPU for each queue"), fmt.Sprintf("one CPU serves all %d queues, and irqbalance does not run", queues)).At(Medium))
-		}
-		return seen(count(len(on), "CPU"), Fine(fmt.Sprintf("%d queues on %s", queues, count(len(on), "CPU"))))
+		return Unsure("which vCPUs serve its functions" + queues + " is seen in the guest: run 'mpps audit' there, or take a snapshot there")
 	},
+}
+
+// servedInside judges the functions of a guest whose inside its agent showed, by the one that is served worst; of a guest that
+// shows none it says nothing.
+func (v *View) servedInside(g *facts.Guest, a setting.Address) (worst Advice, found bool) {
+	if seenInside(g) == nil {
+		return Advice{}, false
+	}
+	in, advice, ok := v.within(a, "which vCPUs serve its functions")
+	if !ok {
+		return advice, true
+	}
+	rank := func(a Advice) int {
+		switch {
+		case a.Found != nil && a.Want != nil && !a.Want.Met(*a.Found):
+			return 3
+		case a.Unsure != "":
+			return 2
+		case a.Skip == "":
+			return 1
+		}
+		return 0
+	}
+	for i := range in.NICs {
+		if !isVF(&in.NICs[i]) {
+			continue
+		}
+		if advice := in.served(&in.NICs[i]); !found || rank(advice) > rank(worst) {
+			worst, found = advice, true
+		}
+	}
+	return worst, found
+}
+
+// served judges which CPUs take the interrupts of a function's queues, seen from where it is used.
+func (v *View) served(n *facts.NIC) Advice {
+	if len(v.Topology.Online) < 2 {
+		return Skips("one CPU serves all")
+	}
+	on := map[int]bool{}
+	queues := 0
+	for _, irq := range n.IRQs {
+		if _, isQueue := QueueOf(irq.On); !isQueue {
+			continue
+		}
+		queues++
+		cpus := irq.Effective
+		if len(cpus) == 0 {
+			cpus = irq.Affinity
+		}
+		if len(cpus) == 1 {
+			on[cpus[0]] = true
+		} else {
+			on[-1-queues] = true
+		}
+	}
+	switch {
+	case queues == 0:
+		return Unsure("the interrupts of its queues could not be seen")
+	case queues == 1:
+		return Skips("it has one queue")
+	case len(on) == 1 && !v.runs("irqbalance"):
+		return seen("1 CPU", Wants(setting.Exact("a CPU for each queue"), fmt.Sprintf("one CPU serves all %d queues, and irqbalance does not run", queues)).At(Medium))
+	}
+	return seen(count(len(on), "CPU"), Fine(fmt.Sprintf("%d queues on %s", queues, count(len(on), "CPU"))))
 }
 
 // runs tells whether a watched daemon runs.
@@ -225,7 +264,8 @@ var sriovMigrate = &Knob{
 		Cost:   "With teaming a second NIC with the same MAC, and a guest kernel with net_failover (4.18).",
 		Verify: "virsh dumpxml NAME shows <teaming type='transient' …> on the function's interface.",
 		Traps: []string{
-			"virsh migrate --offline does not refuse: the guest then fails at its start on the other host, or takes another guest's function.",
+			"virsh migrate --offline does not refuse: the guest then fails at its start on the other host, or takes another guest's function. mpps sriov migrate-plan prints what to do instead, for both hosts.",
+			"virsh save and managedsave are refused like a migration; of a guest with a pair they do not end, because they pause the guest, which then cannot let go of its function.",
 			"VFIO migration exists for some cards (mlx5 from 5.18 on, E810 later) and needs variant drivers on both hosts.",
 			"After the guest is attached again its settings (rate, trust) are not there unless libvirt or somebody sets them.",
 		},
@@ -247,6 +287,6 @@ var sriovMigrate = &Knob{
 		case strings.Contains(g.Definition, "<teaming"):
 			return seen("teaming", Fine("its function is paired with a virtio NIC: unplug, migrate, plug"))
 		}
-		return seen("not migratable live", Wants(setting.Exact("a teaming pair, or detach before"), fmt.Sprintf("%s cannot be moved: detach, migrate, attach", count(len(g.Hostdevs), "passed-through function"))).At(Info))
+		return seen("not migratable live", Wants(setting.Exact("a teaming pair, or detach before"), fmt.Sprintf("%s cannot be moved: detach, migrate, attach ('mpps sriov migrate-plan')", count(len(g.Hostdevs), "passed-through function"))).At(Info))
 	},
 }

@@ -20,7 +20,8 @@ type Value struct {
 	ID      string          `json:"id"` // of the knob, for people
 	Address setting.Address `json:"address"`
 	Want    setting.Want    `json:"want"`
-	To      setting.Reading `json:"to"` // what is written
+	To      setting.Reading `json:"to"`            // what is written
+	For     string          `json:"for,omitempty"` // the guest for which a virtual function was set; empty: whoever has it
 }
 
 type list struct {
@@ -100,20 +101,13 @@ func render(values []Value) (string, error) {
 	return b.String(), nil
 }
 
-// first puts kinds in order whose values reset those of others: channels renumber queues and interrupts, rings ask for
-// interrupts anew.
-var first = map[setting.Kind]int{setting.VFAttr: -5, setting.Service: -4, setting.NICChannels: -3, setting.NICRing: -2, setting.NICFeature: -1}
-
-// desired plans the list of values that are put back, and the service that does it.
+// desired plans the list of values that are put back, and the services that do it.
 func (b *builder) desired() error {
-	all := b.changes(byRestore)
+	all := slices.DeleteFunc(b.changes(byRestore), func(c *plan.Change) bool { return b.kept[c.Address] })
 	for _, c := range slices.Concat(b.changes(bySysctl), b.changes(byModule)) {
 		if volatile(c.Address) {
 			all = append(all, c)
 		}
-	}
-	if len(all) == 0 {
-		return nil
 	}
 	text, why := b.usable(desiredAddress)
 	var values []Value
@@ -129,67 +123,76 @@ func (b *builder) desired() error {
 		}
 		return nil
 	}
-	keeper := b.keeper()
+	before := len(values)
+	values = b.unforgotten(values)
+	dropped := before - len(values)
+	if len(all) == 0 && dropped == 0 {
+		switch {
+		case b.gives():
+			b.services(values)
+		case text == "" && b.takesBack() && !b.given():
+			b.without(unitAddress, fileAddress)
+		}
+		return nil
+	}
 	for _, c := range all {
 		values = merge(values, *c)
 		if c.Kept == "" {
 			c.Lasts = setting.AcrossReboot
 		}
-		c.Kept = strings.TrimPrefix(c.Kept+"; "+keeper, "; ")
+		c.Kept = strings.TrimPrefix(c.Kept+"; "+b.keeper(c.Address), "; ")
 	}
-	slices.SortStableFunc(values, func(x, y Value) int { return first[x.Address.Kind] - first[y.Address.Kind] })
+	if len(values) == 0 {
+		b.nothingLeft()
+		return nil
+	}
+	slices.SortStableFunc(values, func(x, y Value) int { return first(x.Address) - first(y.Address) })
 	text, err := render(values)
 	if err != nil {
 		return err
 	}
-	b.add("desired", "Values to be put back", fmt.Sprintf("%s would be lost with a reboot, an ifup, a driver's reload or a guest's start", count(len(all), "value")),
-		desiredAddress, setting.Exact(text))
-	b.service()
+	because := fmt.Sprintf("%s would be lost with a reboot, an ifup, a driver's reload or a guest's start", count(len(all), "value"))
+	if len(all) == 0 {
+		because = fmt.Sprintf("%s are not put back any more", count(dropped, "value"))
+	}
+	b.add("desired", "Values to be put back", because, desiredAddress, setting.Exact(text))
+	b.services(values)
 	return nil
 }
 
+// first puts values in order that reset others: functions come without attributes, channels renumber queues and interrupts,
+// rings ask for interrupts anew.
+func first(a setting.Address) int {
+	if OfVFs(a) {
+		switch a.Kind {
+		case setting.Sysfs:
+			return -10
+		case setting.NICState:
+			return -9
+		case setting.VFCount:
+			return -8
+		}
+		return -7
+	}
+	switch a.Kind {
+	case setting.Service:
+		return -4
+	case setting.NICChannels:
+		return -3
+	case setting.NICRing:
+		return -2
+	case setting.NICFeature:
+		return -1
+	}
+	return 0
+}
+
 func merge(values []Value, c plan.Change) []Value {
-	added := Value{ID: c.ID, Address: c.Address, Want: c.Want, To: setting.Reading{State: c.To.State, Value: c.To.Value}}
+	added := Value{ID: c.ID, Address: c.Address, Want: c.Want, To: setting.Reading{State: c.To.State, Value: c.To.Value}, For: c.For}
 	at := slices.IndexFunc(values, func(v Value) bool { return v.Address == c.Address })
 	if at >= 0 {
 		values[at] = added
 		return values
 	}
 	return append(values, added)
-}
-
-// keeper says what puts values back.
-func (b *builder) keeper() string {
-	switch {
-	case !b.host.Lasting.Systemd:
-		return "put back by 'mpps restore --watch', which has to be started at boot: systemd is not the init system here"
-	case b.host.Lasting.Program == "" && !b.host.Lasting.Packaged:
-		return "put back by " + UnitName + ", where that is installed"
-	}
-	return "put back by " + UnitName
-}
-
-// service plans the unit where systemd runs. One that a package brings is only enabled.
-func (b *builder) service() {
-	l := b.host.Lasting
-	if !l.Systemd || l.Program == "" && !l.Packaged {
-		return
-	}
-	if !l.Packaged {
-		if text, why := b.usable(fileAddress); why == "" && text == "" {
-			b.folder("unit", unitFolder)
-			b.add("unit", "Service that puts values back", "it watches devices and guests", fileAddress, setting.Exact(unitText(l.Program)))
-		}
-	}
-	b.folder("service", wantsFolder)
-	b.add("service", "Enable and start "+UnitName, "values are put back within two seconds", unitAddress, setting.Exact("enabled"))
-}
-
-// unitText is the unit of deploy/systemd for a program that no package has brought.
-func unitText(program string) string {
-	quoted := program
-	if strings.ContainsAny(program, " \t\"'\\%$") {
-		quoted = `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "%", "%%", "$", "$$").Replace(program) + `"`
-	}
-	return strings.Replace(unitTemplate, "/usr/bin/mpps", quoted, 1)
 }

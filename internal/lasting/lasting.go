@@ -25,6 +25,8 @@ const (
 	DesiredFile = "var/lib/mpps/desired.json"
 	UnitName    = "mpps-restore.service"
 	UnitFile    = "etc/systemd/system/" + UnitName
+	VFsName     = "mpps-vfs.service"
+	VFsFile     = "etc/systemd/system/" + VFsName
 )
 
 // family begins the IDs of the changes that make others last.
@@ -37,6 +39,8 @@ var (
 	desiredAddress = setting.Of(setting.File, DesiredFile)
 	fileAddress    = setting.Of(setting.File, UnitFile)
 	unitAddress    = setting.Of(setting.Unit, UnitName)
+	vfsFile        = setting.Of(setting.File, VFsFile)
+	vfsAddress     = setting.Of(setting.Unit, VFsName)
 	sysctlFolder   = setting.Of(setting.Directory, path.Dir(SysctlFile))
 	moduleFolder   = setting.Of(setting.Directory, path.Dir(ModuleFile))
 	unitFolder     = setting.Of(setting.Directory, path.Dir(UnitFile))
@@ -45,7 +49,9 @@ var (
 
 // Addresses lists what must be read before Add.
 func Addresses() []setting.Address {
-	return []setting.Address{sysctlFolder, sysctlAddress, moduleFolder, moduleAddress, desiredAddress, unitFolder, fileAddress, wantsFolder, unitAddress}
+	return []setting.Address{
+		sysctlFolder, sysctlAddress, moduleFolder, moduleAddress, desiredAddress, unitFolder, fileAddress, vfsFile, wantsFolder, unitAddress, vfsAddress,
+	}
 }
 
 // Of tells whether a change is one of those that make others last.
@@ -67,7 +73,7 @@ var ways = map[setting.Kind]way{
 	setting.NICCoalesce: byRestore, setting.NICFeature: byRestore, setting.NICFlowHash: byRestore, setting.IRQAffinity: byRestore,
 	setting.IRQCPUs: byRestore, setting.ThreadAffinity: byRestore, setting.ThreadSched: byRestore, setting.KSM: byRestore,
 	setting.Swap: byRestore, setting.TraceEvents: byRestore, setting.NetfilterRule: byRestore, setting.Service: byRestore,
-	setting.VFAttr: byRestore,
+	setting.VFAttr: byRestore, setting.VFCount: byRestore, setting.NICState: byRestore, setting.QueueLanes: byRestore, setting.RootQdisc: byRestore,
 }
 
 // volatile tells whether a kernel parameter comes and goes with a device or a module: sysctl.d is read once at boot (and
@@ -87,7 +93,8 @@ func volatile(a setting.Address) bool {
 }
 
 // Add plans what makes a plan's changes last, behind them: a file is written only once every value has proved to be taken.
-// It names in each change what keeps it, and who else sets it. h must hold readings of Addresses; where a file cannot be
+// It names in each change what keeps it, and who else sets it; a change that comes with what keeps it (a .link file) is left
+// out. What a change forgets is taken out of the list of values that are put back. h must hold readings of Addresses; where a file cannot be
 // read or is not written by mpps nothing is written to it, and the changes say so. standing are values that earlier applies
 // have given: what nothing makes last yet (apply --runtime-only) is made to last too where it still stands.
 func Add(p *plan.Plan, h *facts.Host, standing ...plan.Change) error {
@@ -95,9 +102,13 @@ func Add(p *plan.Plan, h *facts.Host, standing ...plan.Change) error {
 	if h.Lasting == nil {
 		return nil // a snapshot of a version that did not look
 	}
-	b := builder{plan: p, host: h}
+	b := builder{plan: p, host: h, kept: map[setting.Address]bool{}}
+	for _, c := range p.Changes {
+		b.kept[c.Address] = c.Kept != "" || c.Forget
+	}
 	for _, c := range standing {
-		if !Of(c.ID) && c.Want.Met(h.Readings.At(c.Address)) && !slices.ContainsFunc(p.Changes, func(n plan.Change) bool { return n.Address == c.Address }) {
+		chosen := OfVFs(c.Address) && c.Address.Kind != setting.VFAttr // who made functions said how they are to come back
+		if !Of(c.ID) && !chosen && c.Want.Met(h.Readings.At(c.Address)) && !slices.ContainsFunc(p.Changes, func(n plan.Change) bool { return n.Address == c.Address }) {
 			b.standing = append(b.standing, c)
 		}
 	}
@@ -123,7 +134,8 @@ func Strip(p *plan.Plan) {
 type builder struct {
 	plan     *plan.Plan
 	host     *facts.Host
-	standing []plan.Change // given by earlier applies
+	standing []plan.Change            // given by earlier applies
+	kept     map[setting.Address]bool // by something that the change itself names, or not to be kept at all
 }
 
 // add plans one change of what makes others last; nothing where it stands already.

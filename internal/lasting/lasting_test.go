@@ -194,16 +194,21 @@ func TestOwners(t *testing.T) {
 	}
 }
 
-// TestUnitIsTheDeployedOne: go:embed cannot reach deploy/.
-func TestUnitIsTheDeployedOne(t *testing.T) {
-	text, err := os.ReadFile("../../deploy/systemd/" + UnitName)
-	if err != nil {
-		t.Fatal(err)
+// TestUnitsAreTheDeployedOnes: go:embed cannot reach deploy/.
+func TestUnitsAreTheDeployedOnes(t *testing.T) {
+	for name, template := range map[string]string{UnitName: unitTemplate, VFsName: vfsTemplate} {
+		text, err := os.ReadFile("../../deploy/systemd/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(text) != template {
+			t.Errorf("internal/lasting/%s differs from deploy/systemd: copy it", name)
+		}
 	}
-	if string(text) != unitTemplate {
-		t.Error("internal/lasting/mpps-restore.service differs from deploy/systemd: copy it")
+	if got := unitText(unitTemplate, "/opt/my tools/m%s"); !strings.Contains(got, `ExecStart="/opt/my tools/m%%s" restore --watch`) {
+		t.Error(got)
 	}
-	if got := unitText("/opt/my tools/m%s"); !strings.Contains(got, `ExecStart="/opt/my tools/m%%s" restore --watch`) {
+	if got := unitText(vfsTemplate, "/opt/mpps"); !strings.Contains(got, "ExecStart=/opt/mpps restore --vfs\n") {
 		t.Error(got)
 	}
 }

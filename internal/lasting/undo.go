@@ -2,6 +2,7 @@ package lasting
 
 import (
 	"encoding/json"
+	"path"
 	"slices"
 	"strings"
 
@@ -50,7 +51,7 @@ func at(all []part, key string) (line string) {
 
 // Shared tells whether an address is a file that several transactions write entries of.
 func Shared(a setting.Address) bool {
-	return a.Kind == setting.File && (a.Path == SysctlFile || a.Path == ModuleFile || a.Path == DesiredFile)
+	return a.Kind == setting.File && (a.Path == SysctlFile || a.Path == ModuleFile || a.Path == DesiredFile) || isPool(a)
 }
 
 // added are the entries that a transaction gave to a file.
@@ -62,30 +63,58 @@ func added(a setting.Address, before, after setting.Reading) []part {
 	return slices.DeleteFunc(parts(a.Path, after.Value), func(p part) bool { return at(had, p.key) == p.line })
 }
 
-// Holds tells whether a file still holds every entry that a transaction gave to it.
+// removed are the entries that a transaction took out of the list of values to be put back.
+func removed(a setting.Address, before, after setting.Reading) []part {
+	if a != desiredAddress || before.State != setting.Known {
+		return nil
+	}
+	var has []part
+	if after.State == setting.Known {
+		has = parts(a.Path, after.Value)
+	}
+	return slices.DeleteFunc(parts(a.Path, before.Value), func(p part) bool { return at(has, p.key) != "" })
+}
+
+// Holds tells whether a file still holds every entry that a transaction gave to it, and none that it took out.
 func Holds(a setting.Address, before, after, found setting.Reading) bool {
-	mine := added(a, before, after)
-	if len(mine) == 0 || found.State != setting.Known {
+	if isPool(a) {
+		return poolHolds(a, before, after, found)
+	}
+	mine, out := added(a, before, after), removed(a, before, after)
+	if len(mine)+len(out) == 0 || found.State != setting.Known {
 		return false
 	}
 	has := parts(a.Path, found.Value)
-	return !slices.ContainsFunc(mine, func(p part) bool { return at(has, p.key) != p.line })
+	return !slices.ContainsFunc(mine, func(p part) bool { return at(has, p.key) != p.line }) &&
+		!slices.ContainsFunc(out, func(p part) bool { return at(has, p.key) != "" })
 }
 
 // Undo is a file as it is to be once a transaction's entries are taken out of it that others have written to since: each entry
-// that still is as the transaction gave it becomes what it was before, and a file without entries goes. done is false where
-// this is no such file, or nothing of the transaction is in it.
+// that still is as the transaction gave it becomes what it was before, one that it took out comes back unless there is another
+// now, and a file without entries goes. done is false where this is no such file, or nothing of the transaction is in it.
 func Undo(a setting.Address, before, after, found setting.Reading) (to setting.Reading, done bool) {
+	if isPool(a) {
+		return undoPool(a, before, after, found)
+	}
+	if a == desiredAddress && found.State == setting.Absent {
+		if back := removed(a, before, after); len(back) > 0 {
+			return undoValues("", nil, nil, back)
+		}
+	}
 	if found.State != setting.Known || !strings.Contains(found.Value, mark) {
 		return found, false
 	}
 	had, has := parts(a.Path, before.Value), parts(a.Path, found.Value)
 	mine := slices.DeleteFunc(added(a, before, after), func(p part) bool { return at(has, p.key) != p.line })
+	if a == desiredAddress {
+		back := slices.DeleteFunc(removed(a, before, after), func(p part) bool { return at(has, p.key) != "" })
+		if len(mine)+len(back) == 0 {
+			return found, false
+		}
+		return undoValues(found.Value, had, mine, back)
+	}
 	if len(mine) == 0 {
 		return found, false
-	}
-	if a.Path == DesiredFile {
-		return undoValues(found.Value, had, mine)
 	}
 	var out strings.Builder
 	foreign := false
@@ -106,10 +135,14 @@ func Undo(a setting.Address, before, after, found setting.Reading) (to setting.R
 	return setting.Value(out.String()), true
 }
 
-func undoValues(text string, had, mine []part) (setting.Reading, bool) {
-	values, err := ParseDesired(text)
-	if err != nil {
-		return setting.Reading{}, false
+// undoValues takes entries out of a list of values, or makes them what they were, and brings others back.
+func undoValues(text string, had, mine, back []part) (setting.Reading, bool) {
+	var values []Value
+	if text != "" {
+		var err error
+		if values, err = ParseDesired(text); err != nil {
+			return setting.Reading{}, false
+		}
 	}
 	var left []Value
 	for _, v := range values {
@@ -125,22 +158,30 @@ func undoValues(text string, had, mine []part) (setting.Reading, bool) {
 		}
 		left = append(left, v)
 	}
+	for _, p := range back {
+		var v Value
+		if err := json.Unmarshal([]byte(p.line), &v); err != nil {
+			return setting.Reading{}, false
+		}
+		left = append(left, v)
+	}
 	if len(left) == 0 {
 		return setting.Missing("no entries are left"), true
 	}
+	slices.SortStableFunc(left, func(x, y Value) int { return first(x.Address) - first(y.Address) })
 	again, err := render(left)
 	return setting.Value(again), err == nil
 }
 
-// For is the file for which a directory, a unit or a unit's file is there; none for other addresses.
-func For(a setting.Address) (file setting.Address, needed bool) {
+// Needed tells whether a directory, a unit or a unit's file has to stay as long as a transaction stands that wrote other values.
+func Needed(a setting.Address, wrote []setting.Address) bool {
 	switch a {
 	case unitAddress, fileAddress, unitFolder, wantsFolder:
-		return desiredAddress, true
-	case sysctlFolder:
-		return sysctlAddress, true
-	case moduleFolder:
-		return moduleAddress, true
+		return slices.Contains(wrote, desiredAddress) || slices.ContainsFunc(wrote, reservation)
+	case vfsAddress, vfsFile:
+		return slices.Contains(wrote, desiredAddress) && slices.ContainsFunc(wrote, OfVFs)
 	}
-	return setting.Address{}, false
+	return a.Kind == setting.Directory && slices.ContainsFunc(wrote, func(by setting.Address) bool {
+		return by.Kind == setting.File && path.Dir(by.Path) == a.Path
+	})
 }

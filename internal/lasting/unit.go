@@ -1,8 +1,24 @@
 package lasting
 
-import _ "embed" // the unit's text
+import (
+	_ "embed" // the units' texts
+	"strings"
+)
 
-// unitTemplate is a copy of deploy/systemd/mpps-restore.service, which go:embed cannot reach; a test compares the two.
-//
-//go:embed mpps-restore.service
-var unitTemplate string
+// unitTemplate is a copy of deploy/systemd/mpps-restore.service, which go:embed cannot reach, vfsTemplate one of
+// mpps-vfs.service; a test compares them.
+var (
+	//go:embed mpps-restore.service
+	unitTemplate string
+	//go:embed mpps-vfs.service
+	vfsTemplate string
+)
+
+// unitText is a unit of deploy/systemd for a program that no package has brought.
+func unitText(template, program string) string {
+	quoted := program
+	if strings.ContainsAny(program, " \t\"'\\%$") {
+		quoted = `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "%", "%%", "$", "$$").Replace(program) + `"`
+	}
+	return strings.Replace(template, "/usr/bin/mpps", quoted, 1)
+}

@@ -152,7 +152,7 @@ func Check(p *Plan, h *facts.Host) error {
 // guestOf is the guest of whose definition, threads or inside an address speaks; empty where it speaks of none.
 func guestOf(a setting.Address) string {
 	switch a.Kind {
-	case setting.Domain, setting.DomainLive, setting.ThreadAffinity, setting.Inside:
+	case setting.Domain, setting.DomainLive, setting.DomainDevice, setting.ThreadAffinity, setting.Inside:
 		return a.Object()
 	}
 	return ""

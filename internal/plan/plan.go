@@ -48,6 +48,8 @@ type Change struct {
 	Risk     goal.Risk       `json:"risk"`
 	Lasts    setting.Lasting `json:"lasts"`
 	Kept     string          `json:"kept,omitempty"`   // what makes it last: a file, the service that puts it back
+	For      string          `json:"for,omitempty"`    // the guest for which it is made to last; empty: whoever has what it belongs to
+	Forget   bool            `json:"forget,omitempty"` // nothing is to make it last: what did so is taken out
 	Owners   []string        `json:"owners,omitempty"` // who else sets it, and who wins
 	Needs    string          `json:"needs"`            // what must happen before it takes effect; empty: at once
 	Because  string          `json:"because"`
@@ -132,6 +134,13 @@ func From(h *facts.Host, g goal.Goal, report audit.Report, catalogue []*knob.Kno
 	for _, c := range p.Changes {
 		p.wait(c)
 	}
+	p.manage(h)
+	p.Digest = p.digest()
+	return p, nil
+}
+
+// manage notes the operator's way in, and whether a change is made on it.
+func (p *Plan) manage(h *facts.Host) {
 	for _, n := range h.NICs {
 		if n.Management != "" {
 			p.Management = append(p.Management, Management{NIC: n.Name, Why: n.Management, Touched: slices.ContainsFunc(p.Changes, func(c Change) bool {
@@ -139,8 +148,6 @@ func From(h *facts.Host, g goal.Goal, report audit.Report, catalogue []*knob.Kno
 			})})
 		}
 	}
-	p.Digest = p.digest()
-	return p, nil
 }
 
 type spot struct {
@@ -221,7 +228,8 @@ func queueOwner(a setting.Address) string {
 // nicOf is the network device on which a value is set; empty where its address names none.
 func nicOf(a setting.Address) string {
 	switch a.Kind {
-	case setting.NICRing, setting.NICChannels, setting.NICCoalesce, setting.NICFeature, setting.NICFlowHash, setting.IRQAffinity:
+	case setting.NICRing, setting.NICChannels, setting.NICCoalesce, setting.NICFeature, setting.NICFlowHash, setting.IRQAffinity,
+		setting.VFCount, setting.NICState, setting.QueueLanes, setting.RootQdisc:
 		return a.Object()
 	case setting.Sysfs, setting.SysfsCPUs:
 		if strings.HasPrefix(a.Path, "class/net/") {

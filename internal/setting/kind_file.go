@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -43,6 +44,12 @@ const WantsFolder = "etc/systemd/system/multi-user.target.wants"
 // shared are files of the system that are edited, because there is no directory for a file of one's own.
 var shared = []string{"var/lib/mpps/desired.json", "etc/kernel/cmdline", "etc/default/grub"}
 
+// Reservations is the folder in which mpps notes to which guest a virtual function was given: a file PCI.json for each
+// function (0000:01:10.0.json), and network-NAME.json for each of libvirt's networks that is a pool of functions.
+const Reservations = "var/lib/mpps/vfs"
+
+var reservation = regexp.MustCompile(`^([0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]|network-[A-Za-z0-9][A-Za-z0-9._-]{0,100})\.json$`)
+
 // CheckFile refuses the path of a file that is none of those which mpps writes.
 func CheckFile(name string) error {
 	dir, base := path.Split(name)
@@ -50,6 +57,11 @@ func CheckFile(name string) error {
 	case name != path.Clean(name):
 		return fmt.Errorf("file %q: expected a clean path without a leading slash", name)
 	case slices.Contains(shared, name):
+		return nil
+	case dir == Reservations+"/":
+		if !reservation.MatchString(base) {
+			return fmt.Errorf("file /%s: expected a name such as 0000:01:10.0.json or network-NAME.json", name)
+		}
 		return nil
 	case !slices.Contains(own, strings.TrimSuffix(dir, "/")):
 		return fmt.Errorf("file /%s: mpps writes files only in /%s", name, strings.Join(own, ", /"))

@@ -40,6 +40,9 @@ type Reading struct {
 	State State  `json:"state"`
 	Value string `json:"value,omitempty"` // canonical; meaningful only when Known
 	Why   string `json:"why,omitempty"`   // reason of Unknown or Absent
+	// Verbatim is set where more stands there than Value says and nobody asks for: the place in the guest that libvirt gave
+	// an interface. A write of the reading brings it back. It does not count in comparisons.
+	Verbatim string `json:"verbatim,omitempty"`
 	// ReadOnly is set where the value can be seen but the kernel or driver offers no way to change it
 	// (an offload marked [fixed], a managed interrupt), with the reason in Why.
 	ReadOnly bool `json:"read_only,omitempty"`

@@ -96,15 +96,7 @@ func answer[T any](s *scene, code int, argv ...string) T {
 // agent hands a command to the guest's agent by virsh and returns its answer.
 func (s *scene) agent(command any, into any) {
 	s.Helper()
-	text, err := json.Marshal(command)
-	if err != nil {
-		s.Fatal(err)
-	}
-	s.put("command.json", string(text))
-	out := s.must(`virsh -q qemu-agent-command ` + guestName + ` --timeout 10 "$(cat /share/command.json)"`)
-	if err := json.Unmarshal([]byte(out), &struct{ Return any }{into}); err != nil {
-		s.Fatalf("%s: %v: %s", text, err, out)
-	}
+	labtest.Agent(s, s.lab, guestName, command, into)
 }
 
 // start starts a program in the guest.

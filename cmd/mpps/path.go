@@ -1,0 +1,185 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"mpps/internal/facts"
+	"mpps/internal/host"
+	"mpps/internal/queuepath"
+	"mpps/internal/queuepath/trace"
+	"mpps/internal/report"
+)
+
+// pathFlags are the flags of mpps path.
+type pathFlags struct {
+	interval    time.Duration
+	netns       string
+	guest       string
+	everyPacket bool
+	output      string
+	steer       steerFlags
+}
+
+func (a *app) pathCommand() *cobra.Command {
+	var f pathFlags
+	cmd := &cobra.Command{
+		Use:   "path",
+		Short: "which queue of which device packets take, guest to wire and back",
+		Long: `Watches packets on their way through the host and counts which queue of which
+device they come from and go to, and on which CPU: from a guest's queue (its
+tap) over bridge and tunnel to a NIC's transmit queue, and the way back. Packets
+are counted in the kernel, none is copied; nothing stays behind, however the
+command ends. Needs root, and a kernel that describes its structures (BTF).
+
+Usually it looks in short windows, so that it takes at most 3 % of the highest
+rate; every packet within a window is counted. With --every-packet the whole
+time is one window, which costs a busy path a quarter of its rate.
+
+What is wrong with the way is named first, with its cause and what mends it;
+-o draws the lanes as a page, as bands whose width is packets.
+
+With --steer it mends what it finds: each guest's queues get NIC queues of
+their own as far as there are enough, by XPS where each vhost thread has its own
+CPU, else by a small program that carries the queue's number from the tap to the
+NIC. A tunnel that needs no queue discipline loses the kernel's. That is a
+transaction like that of 'mpps apply': journaled, read back, kept by
+mpps-restore.service, undone by 'mpps rollback'. Programs and XPS come and go
+without losing a packet.
+
+  mpps path
+  mpps path --for 30s --guest vm1 -o path.html
+  mpps path --netns blue --every-packet --json
+  mpps path --steer --dry-run
+  mpps path --steer --nic ens1f0 --weight vm1=2
+
+Exit codes of --steer: 0 all is as planned · 1 refused or failed, and put back ·
+2 changes were made, or with --dry-run would be (--detailed-exit-code) · 11
+another mpps is at work.`,
+		Args: args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.steer.check(&f, cmd.Flags().Changed); err != nil {
+				return err
+			}
+			if f.steer.on {
+				return a.runSteer(cmd.Context(), &f)
+			}
+			return a.runPath(cmd.Context(), &f)
+		},
+	}
+	flags := cmd.Flags()
+	flags.DurationVar(&f.interval, "for", 5*time.Second, "how long to watch, at most an hour; SIGINT ends it with what was seen")
+	flags.StringVar(&f.netns, "netns", "", "watch the devices of this network namespace (ip netns list) instead of one's own")
+	flags.StringVar(&f.guest, "guest", "", "show only the packets from and to this guest")
+	flags.BoolVar(&f.everyPacket, "every-packet", false, "count all packets, not those of short windows; costs the path speed")
+	flags.StringVarP(&f.output, "output", "o", "", "write the picture to this HTML file; - is standard output")
+	f.steer.add(cmd)
+	return cmd
+}
+
+func (f *pathFlags) check(root string) error {
+	if f.interval <= 0 || f.interval > time.Hour {
+		return usage(fmt.Errorf("--for %v: expected more than nothing and at most an hour", f.interval), "such as --for 5s")
+	}
+	if root != "/" {
+		return usage(errors.New("--root is for recorded machines, and packets are watched on a live one"), "leave --root out")
+	}
+	if f.netns != "" && f.guest != "" {
+		return usage(errors.New("--netns and --guest: guests have their taps in the host's own namespace"), "give one of the two")
+	}
+	return nil
+}
+
+func (a *app) runPath(ctx context.Context, f *pathFlags) error {
+	if err := f.check(a.root); err != nil {
+		return err
+	}
+	h, err := a.inventory(ctx)
+	if err != nil {
+		return err
+	}
+	if f.guest != "" {
+		if err := hasGuest(h, f.guest); err != nil {
+			return err
+		}
+	}
+	o, err := trace.Watch(ctx, trace.Config{
+		Netns: f.netns, For: f.interval, EveryPacket: f.everyPacket, Host: h,
+		Progress: func(done time.Duration) {
+			a.out.Progress("watching queues: %.0f of %.0f s", done.Seconds(), f.interval.Seconds())
+		},
+	})
+	if err != nil {
+		return err
+	}
+	if f.netns == "" {
+		if err := a.tellLanes(ctx, o, h); err != nil {
+			return err
+		}
+	}
+	return a.showPath(f, h.Name, queuepath.Judge(o))
+}
+
+// showPath answers with what was seen, and draws the page that was asked for.
+func (a *app) showPath(f *pathFlags, name string, p *queuepath.Path) error {
+	if f.guest != "" {
+		p = p.Of(f.guest)
+	}
+	warnings := pathCaveats(&p.Observation)
+	if f.output != "" {
+		var page bytes.Buffer
+		if err := report.QueuePathHTML(&page, &report.QueuePathPage{Host: name, Path: p, Warnings: warnings}, version, time.Now()); err != nil {
+			return err
+		}
+		if err := a.writeFile(f.output, page.Bytes()); err != nil {
+			return err
+		}
+	}
+	if f.output == "-" {
+		return nil
+	}
+	return a.out.Answer(report.Answer{
+		Verb: "path", Host: name, Result: p, Warnings: warnings,
+		Text: func(t *report.Text) { report.QueuePath(t, p) },
+	})
+}
+
+// inventory takes stock of the machine without reading its settings.
+func (a *app) inventory(ctx context.Context) (*facts.Host, error) {
+	m, err := host.Open(a.root)
+	if err != nil {
+		return nil, failed(err, "--root takes a directory that holds proc/ and sys/ of a machine")
+	}
+	m.LookInside(host.NoGuest)
+	h := m.Inventory(ctx)
+	return h, m.Close()
+}
+
+// pathCaveats are what a reader must know of what was watched.
+func pathCaveats(o *queuepath.Observation) []report.Warning {
+	var warnings []report.Warning
+	for _, u := range o.Unseen {
+		warnings = append(warnings, report.Warning{Code: "unseen", Text: u.What + ": " + u.Why})
+	}
+	if o.Lost.Rows > 0 {
+		warnings = append(warnings, report.Warning{
+			Code: "rows-lost", Text: fmt.Sprintf("%d frames were not counted: there was no room for their row, or their device was new", o.Lost.Rows),
+			Hint: "watch a shorter time, or one network namespace of several",
+		})
+	}
+	var frames uint64
+	for i := range o.Rows {
+		frames += o.Rows[i].Frames
+	}
+	if o.Lost.Joins > frames/50 {
+		warnings = append(warnings, report.Warning{
+			Code: "joins-lost", Text: fmt.Sprintf("of %d of %d frames only the device is known that they came by, not its queue: copies that a bridge made, or packets that were under way before", o.Lost.Joins, frames),
+		})
+	}
+	return warnings
+}

@@ -1,0 +1,168 @@
+//go:build netns
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+
+	"mpps/internal/queuepath"
+)
+
+// TestPathInterrupted: SIGINT ends watching with what was seen, as an answer like any other, and no word of progress where
+// nobody watches a terminal.
+func TestPathInterrupted(t *testing.T) {
+	ns := "mq" + strconv.Itoa(os.Getpid()) + "-" + strconv.Itoa(int(time.Now().UnixNano()%1e5))
+	for _, argv := range [][]string{
+		{"ip", "netns", "add", ns},
+		{"ip", "-n", ns, "link", "add", "eth0", "numtxqueues", "2", "numrxqueues", "2", "type", "veth", "peer", "name", "far0"},
+		{"ip", "-n", ns, "link", "set", "eth0", "up"},
+		{"ip", "-n", ns, "link", "set", "far0", "up"},
+	} {
+		if code, _, stderr := program(t, argv...); code != 0 {
+			t.Fatalf("%v: %s", argv, stderr)
+		}
+	}
+	t.Cleanup(func() { program(t, "ip", "netns", "del", ns) })
+	tap, send := openTap(t, "/run/netns/"+ns, "tap9")
+	defer tap.Close()
+	if code, _, stderr := program(t, "ip", "-n", ns, "link", "set", "tap9", "up"); code != 0 {
+		t.Fatal(stderr)
+	}
+	cmd := exec.Command("mpps", "path", "--netns", ns, "--for", "10m", "--every-packet", "--json")
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	for time.Since(began) < 4*time.Second {
+		if err := send(10); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("%v: %s", err, &stderr)
+	}
+	if stderr.Len() > 0 {
+		t.Errorf("on standard error: %s", &stderr)
+	}
+	var answer struct {
+		Schema string
+		Result queuepath.Path
+	}
+	if err := json.Unmarshal(stdout.Bytes(), &answer); err != nil {
+		t.Fatalf("%v: %.300s", err, &stdout)
+	}
+	if answer.Schema != "mpps.path/1" || !answer.Result.EveryPacket || answer.Result.Seconds <= 0 || answer.Result.Seconds > 10 {
+		t.Errorf("schema %s, every packet %v, %.1f s", answer.Schema, answer.Result.EveryPacket, answer.Result.Seconds)
+	}
+	var frames uint64
+	for _, r := range answer.Result.Rows {
+		if r.First() && r.To.Device == "tap9" && r.To.Direction == queuepath.Tx {
+			frames += r.Frames
+		}
+	}
+	if frames == 0 {
+		t.Errorf("no frame was seen on its way to the tap: %+v", answer.Result.Rows)
+	}
+	// In words, for a person: short, and of the same devices.
+	code, text, complaint := program(t, "mpps", "path", "--netns", ns, "--for", "200ms")
+	if code != 0 || complaint != "" || strings.TrimSpace(text) == "" {
+		t.Errorf("exit %d, %q, %q", code, text, complaint)
+	}
+	// And as a page, beside the words or in their place.
+	page := filepath.Join(t.TempDir(), "path.html")
+	if code, text, complaint = program(t, "mpps", "path", "--netns", ns, "--for", "200ms", "-o", page); code != 0 || strings.TrimSpace(text) == "" {
+		t.Errorf("exit %d, %q, %q", code, text, complaint)
+	}
+	written, err := os.ReadFile(page)
+	code, text, complaint = program(t, "mpps", "path", "--netns", ns, "--for", "200ms", "-o", "-")
+	if err != nil || code != 0 || !strings.HasPrefix(string(written), "<!doctype html>") || !strings.HasPrefix(text, "<!doctype html>") || !strings.HasSuffix(text, "</html>\n") {
+		t.Errorf("%v, exit %d, %.60q, %.60q, %q", err, code, written, text, complaint)
+	}
+}
+
+// TestPathKilled: what the command attaches goes with it, also by SIGKILL in the middle, since nothing of it is pinned.
+func TestPathKilled(t *testing.T) {
+	cmd := exec.Command("mpps", "path", "--for", "10m", "--every-packet")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	}()
+	var programs, links []int
+	for deadline := time.Now().Add(20 * time.Second); len(links) < 2; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("it holds the programs %v and the links %v after 20 s", programs, links)
+		}
+		programs, links = holds(t, cmd.Process.Pid)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Wait()
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		left := 0
+		for _, id := range programs {
+			if p, err := ebpf.NewProgramFromID(ebpf.ProgramID(id)); err == nil {
+				p.Close()
+				left++
+			}
+		}
+		for _, id := range links {
+			if l, err := link.NewFromID(link.ID(id)); err == nil {
+				l.Close()
+				left++
+			}
+		}
+		if left == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d of the programs %v and the links %v are left", left, programs, links)
+		}
+	}
+}
+
+// holds is which programs and links of eBPF a process has open (fdinfo in proc_pid_fdinfo(5)).
+func holds(t *testing.T, pid int) (programs, links []int) {
+	t.Helper()
+	files, err := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/fdinfo/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue // closed meanwhile
+		}
+		var id int
+		for line := range strings.Lines(string(text)) {
+			if _, err := fmt.Sscanf(line, "prog_id: %d", &id); err == nil {
+				programs = append(programs, id)
+			}
+			if _, err := fmt.Sscanf(line, "link_id: %d", &id); err == nil {
+				links = append(links, id)
+			}
+		}
+	}
+	return programs, links
+}

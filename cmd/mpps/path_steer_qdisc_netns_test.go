@@ -1,0 +1,51 @@
+//go:build netns
+
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestSteerDiscipline: a tunnel that needs no queue discipline loses the one that it has, is kept so, and gets it back. One with parameters
+// stays, and is told.
+func TestSteerDiscipline(t *testing.T) {
+	if !inHost(t) {
+		return
+	}
+	s := newSteered(t)
+	shown := func() string { return strings.TrimSpace(s.must("tc", "qdisc", "show", "dev", "vx0")) }
+	s.must("tc", "qdisc", "replace", "dev", "vx0", "root", "handle", "8123:", "pfifo_fast")
+	before := shown()
+	s.send()
+	steer := []string{"path", "--steer", "--for", "300ms", "--by", "program", "--nic", "nic0"}
+	if out := s.mpps(exitOK, append(steer, "--dry-run")...); !strings.Contains(out, "root-qdisc:vx0") || shown() != before {
+		t.Errorf("a dry run: %s\n%s", out, shown())
+	}
+	s.mpps(exitOK, steer...)
+	if found := shown(); !strings.HasPrefix(found, "qdisc noqueue") {
+		t.Errorf("steered: %s", found)
+	}
+	s.mpps(exitOK, "verify")
+	for _, f := range s.watch().Faults {
+		t.Errorf("steered: %s: %s", f.Name(), f.Evidence)
+	}
+	s.must("tc", "qdisc", "replace", "dev", "vx0", "root", "handle", "8123:", "pfifo_fast")
+	s.mpps(exitOK, "restore", "--insist")
+	if found := shown(); !strings.HasPrefix(found, "qdisc noqueue") {
+		t.Errorf("put back: %s", found)
+	}
+	s.mpps(exitOK, "rollback")
+	if after := shown(); after != before {
+		t.Errorf("rolled back: %s, before %s", after, before)
+	}
+	s.must("tc", "qdisc", "replace", "dev", "vx0", "root", "pfifo", "limit", "17")
+	before = shown()
+	code, stdout, stderr := program(t, append([]string{"mpps"}, steer...)...)
+	if code != exitOK || !strings.Contains(stdout+stderr, "all lanes take the lock of pfifo on vx0") || shown() != before {
+		t.Errorf("with parameters: exit code %d: %s%s\n%s", code, stdout, stderr, shown())
+	}
+	s.mpps(exitOK, "rollback")
+	s.nothingLeft()
+	s.end()
+}

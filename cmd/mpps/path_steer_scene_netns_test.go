@@ -1,0 +1,238 @@
+//go:build netns
+
+package main
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"mpps/internal/queuepath"
+)
+
+// inHost runs the test that calls it in a process of its own with network namespace, bpf file system, journal, lock and systemd's
+// directory of its own, which are gone when that process ends. It returns true in that process and false, after the
+// outcome is known, in the other.
+func inHost(t *testing.T) bool {
+	t.Helper()
+	const mark = "MPPS_TEST_HOST"
+	if os.Getenv(mark) == t.Name() {
+		for _, err := range []error{
+			unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), unix.Mount("sysfs", "/sys", "sysfs", 0, ""), unix.Mount("bpf", "/sys/fs/bpf", "bpf", 0, ""),
+			unix.Mount("lib", "/var/lib", "tmpfs", 0, ""), unix.Mount("run", "/run", "tmpfs", 0, ""), unix.Mount("systemd", "/etc/systemd", "tmpfs", 0, ""),
+			os.Mkdir("/etc/systemd/system", 0o755),
+		} {
+			if err != nil {
+				t.Fatalf("mount: %v", err)
+			}
+		}
+		return true
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("namespaces need root")
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+	cmd.Env = append(os.Environ(), mark+"="+t.Name())
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("in its namespace: %v\n%s", err, out)
+	}
+	if strings.Contains(string(out), "--- SKIP") {
+		t.Skipf("in its namespace:\n%s", out)
+	}
+	t.Logf("in its namespace:\n%s", out)
+	return false
+}
+
+// steered is a host with two guests of four queues on a bridge, behind a VXLAN device with one queue and a NIC with eight.
+type steered struct {
+	t    *testing.T
+	mu   sync.Mutex // held while a guest's queues are opened or closed
+	taps [2][]*os.File
+	sent atomic.Uint64
+	stop chan struct{}
+	done sync.WaitGroup
+}
+
+func (s *steered) must(argv ...string) string {
+	s.t.Helper()
+	out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput()
+	if err != nil {
+		s.t.Fatalf("%v: %v\n%s", argv, err, out)
+	}
+	return string(out)
+}
+
+func newSteered(t *testing.T) *steered {
+	s := &steered{t: t, stop: make(chan struct{})}
+	for _, family := range []string{"all", "default"} {
+		if err := os.WriteFile("/proc/sys/net/ipv6/conf/"+family+"/disable_ipv6", []byte("1"), 0); err != nil && !os.IsNotExist(err) {
+			t.Fatal(err)
+		}
+	}
+	for _, command := range []string{
+		"link add nic0 numtxqueues 8 numrxqueues 8 type veth peer name far0 numtxqueues 8 numrxqueues 8", "link set far0 address 02:00:00:00:00:77",
+		"link set nic0 up", "link set far0 up", "addr add 10.9.0.1/24 dev nic0", "neigh add 10.9.0.2 lladdr 02:00:00:00:00:77 dev nic0 nud permanent",
+		"link add vx0 type vxlan id 7 dstport 4789 remote 10.9.0.2 local 10.9.0.1 dev nic0", "link set vx0 up",
+		"link add br0 type bridge forward_delay 0 mcast_snooping 0", "link set br0 up", "link set vx0 master br0",
+	} {
+		s.must(append([]string{"ip"}, strings.Fields(command)...)...)
+	}
+	s.must("bridge", "fdb", "add", "02:00:00:00:00:77", "dev", "vx0", "master", "static")
+	for i := range s.taps {
+		s.open(i)
+	}
+	return s
+}
+
+func (s *steered) open(i int) {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name := "tap" + strconv.Itoa(i)
+	for range 4 {
+		f, err := os.OpenFile("/dev/net/tun", os.O_RDWR|unix.O_NONBLOCK, 0)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		r, err := unix.NewIfreq(name)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		r.SetUint16(unix.IFF_TAP | unix.IFF_NO_PI | unix.IFF_MULTI_QUEUE)
+		if err := unix.IoctlIfreq(int(f.Fd()), unix.TUNSETIFF, r); err != nil {
+			s.t.Fatal(err)
+		}
+		s.taps[i] = append(s.taps[i], f)
+	}
+	s.must("ip", "link", "set", name, "up", "master", "br0")
+}
+
+// close ends a guest: its tap goes with the last descriptor.
+func (s *steered) close(i int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range s.taps[i] {
+		f.Close()
+	}
+	s.taps[i] = nil
+}
+
+// send lets each queue of each guest send a flow of its own until end, 20,000 frames a second or so.
+func (s *steered) send() {
+	frame := make([]byte, 60)
+	copy(frame, []byte{0x02, 0, 0, 0, 0, 0x77, 0x52, 0x54, 0, 0, 0, 0, 0x08, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0, 10, 8, 0, 1, 10, 8, 0, 2})
+	s.done.Go(func() {
+		for {
+			select {
+			case <-s.stop:
+				return
+			case <-time.After(500 * time.Microsecond):
+			}
+			s.mu.Lock()
+			for i, queues := range s.taps {
+				for q, f := range queues {
+					frame[11], frame[29] = byte(i+1), byte(10+i)
+					binary.BigEndian.PutUint16(frame[34:], uint16(1000+100*i+q))
+					binary.BigEndian.PutUint16(frame[38:], 26)
+					binary.BigEndian.PutUint16(frame[24:], headerSum(frame[14:34])) // the bridge's netfilter looks at it
+					for range 2 {
+						if _, err := f.Write(frame); err == nil {
+							s.sent.Add(1)
+						}
+					}
+				}
+			}
+			s.mu.Unlock()
+		}
+	})
+}
+
+// headerSum is the checksum of an IPv4 header (RFC 1071).
+func headerSum(header []byte) uint16 {
+	sum := uint32(0)
+	for i := 0; i < len(header); i += 2 {
+		if i != 10 {
+			sum += uint32(binary.BigEndian.Uint16(header[i:]))
+		}
+	}
+	return ^uint16(sum + sum>>16)
+}
+
+func (s *steered) end() {
+	close(s.stop)
+	s.done.Wait()
+}
+
+func (s *steered) arrived() uint64 {
+	s.t.Helper()
+	n, err := strconv.ParseUint(strings.TrimSpace(s.must("cat", "/sys/class/net/far0/statistics/rx_packets")), 10, 64)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return n
+}
+
+// mpps runs the program and checks its exit code.
+func (s *steered) mpps(code int, argv ...string) string {
+	s.t.Helper()
+	got, stdout, stderr := program(s.t, append([]string{"mpps"}, argv...)...)
+	if got != code {
+		s.t.Fatalf("mpps %v: exit code %d, expected %d\n%s%s", argv, got, code, stdout, stderr)
+	}
+	return stdout
+}
+
+// watch is what mpps path sees.
+func (s *steered) watch() *queuepath.Path {
+	s.t.Helper()
+	var answer struct{ Result queuepath.Path }
+	if err := json.Unmarshal([]byte(s.mpps(exitOK, "path", "--for", "1s", "--every-packet", "--json")), &answer); err != nil {
+		s.t.Fatal(err)
+	}
+	return &answer.Result
+}
+
+// exitsOf are the queues of the NIC that the lanes of the guests take, by guest and queue.
+func exitsOf(p *queuepath.Path) map[string][]int {
+	all := map[string][]int{}
+	for i := range p.Lanes {
+		l := &p.Lanes[i]
+		if exit := l.Exit(); exit.Device == "nic0" && strings.HasPrefix(l.Origin().Device, "tap") {
+			key := fmt.Sprintf("%s %d", l.Origin().Device, l.Origin().Queue)
+			if !slices.Contains(all[key], exit.Queue) {
+				all[key] = append(all[key], exit.Queue)
+			}
+		}
+	}
+	return all
+}
+
+// xps is all masks of the NIC.
+func (s *steered) xps() string {
+	s.t.Helper()
+	return s.must("sh", "-c", "cat /sys/class/net/nic0/queues/tx-*/xps_cpus")
+}
+
+func (s *steered) nothingLeft() {
+	s.t.Helper()
+	for _, pattern := range []string{"/sys/fs/bpf/mpps", "/var/lib/mpps/desired.json", "/etc/systemd/system/mpps*"} {
+		if found, err := filepath.Glob(pattern); err != nil || len(found) > 0 {
+			s.t.Errorf("left behind: %v, %v", found, err)
+		}
+	}
+}

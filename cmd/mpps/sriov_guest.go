@@ -1,0 +1,68 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"mpps/internal/facts"
+	"mpps/internal/host"
+	"mpps/internal/report"
+	"mpps/internal/sriov"
+)
+
+func (a *app) sriovGuestCommand() *cobra.Command {
+	var snapshot string
+	cmd := &cobra.Command{
+		Use:   "guest GUEST",
+		Short: "what a guest makes of its functions: driver, queues, interrupts",
+		Long: `Shows each virtual function of a guest from both sides: what the host gave, and
+through the guest's agent which driver it has there, its queues, which vCPUs
+take their interrupts, and whether irqbalance runs. Judged by the knob
+sriov.guest, as 'mpps audit' does inside the guest. Nothing is changed: values
+inside are set by 'mpps apply' of a plan with --guest.
+
+  mpps sriov guest vm1
+  mpps explain sriov.guest
+
+Exit codes: 0 all well, or it could not be seen · 1 no such guest, or it has no
+function · 4 a function is not served as it should be.`,
+		Args: args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, given []string) error {
+			h, err := a.lookInto(cmd, snapshot, given[0])
+			if err != nil {
+				return err
+			}
+			side, err := sriov.Guest(h, given[0])
+			if err != nil {
+				return err
+			}
+			if err := a.out.Answer(report.Answer{
+				Verb: "sriov-guest", Host: h.Name, Result: side, Warnings: unseen(h),
+				Text: func(t *report.Text) { report.GuestSide(t, side) },
+			}); err != nil {
+				return err
+			}
+			for _, f := range side.Functions {
+				if f.State == "off" {
+					return exit(exitDrifted)
+				}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&snapshot, "snapshot", "", "a snapshot file instead of this machine")
+	return cmd
+}
+
+// lookInto takes stock of the machine and of the inside of one of its guests, without reading settings; or reads a snapshot.
+func (a *app) lookInto(cmd *cobra.Command, snapshot, guest string) (*facts.Host, error) {
+	if snapshot != "" {
+		return readSnapshot(snapshot)
+	}
+	m, err := host.Open(a.root)
+	if err != nil {
+		return nil, failed(err, "--root takes a directory that holds proc/ and sys/ of a machine")
+	}
+	defer m.Close()
+	m.LookInside(guest)
+	return m.Inventory(cmd.Context()), nil
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"mpps/internal/facts"
+	"mpps/internal/host"
+	"mpps/internal/report"
+	"mpps/internal/sriov"
+)
+
+var errNoTarget = errors.New("expected --to with the host that the guest goes to")
+
+func (a *app) sriovMigratePlanCommand() *cobra.Command {
+	var snapshot string
+	var ask sriov.MigrateAsk
+	cmd := &cobra.Command{
+		Use:   "migrate-plan GUEST --to HOST",
+		Short: "how a guest with virtual functions gets to another host",
+		Long: `Live migration with a virtual function is refused by libvirt and QEMU: its state
+is in the card. This says so of the guest, checks both hosts, and prints the
+commands of both, in order, with what the traffic does meanwhile and how each
+step is undone. It carries nothing out.
+
+A running guest: detach, migrate live, attach; or define anew, with a shutdown.
+With --failover: a pair of a virtio NIC and the function (teaming), with which
+QEMU does the detaching and attaching. With a snapshot of the other host its
+free functions, processor, memory and bridges are checked here, and the commands
+name its function; without one they ask there.
+
+  mpps sriov migrate-plan vm1 --to kvm2
+  ssh kvm2 mpps snapshot > kvm2.json
+  mpps sriov migrate-plan vm1 --to kvm2 --to-snapshot kvm2.json
+  mpps sriov migrate-plan vm1 --to kvm2 --failover
+
+Exit codes: 0 nothing is known to stand in the way · 1 there is no plan ·
+4 a check failed, which the plan shows · 64 a flag is wrong.`,
+		Args: args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, given []string) error {
+			ask.Guest = given[0]
+			if ask.To == "" {
+				return usage(errNoTarget, "--to HOST, as ssh and libvirt reach it")
+			}
+			if snapshot != "" {
+				target, err := readSnapshot(snapshot)
+				if err != nil {
+					return err
+				}
+				ask.Target = target
+			}
+			inside := host.NoGuest
+			if ask.Failover { // its kernel matters
+				inside = ask.Guest
+			}
+			h, err := a.lookInto(cmd, "", inside)
+			if err != nil {
+				return err
+			}
+			return a.migrationOf(h, ask)
+		},
+	}
+	cmd.Flags().StringVar(&ask.To, "to", "", "the other host")
+	cmd.Flags().StringVar(&snapshot, "to-snapshot", "", "a snapshot of it ('mpps snapshot' there)")
+	cmd.Flags().BoolVar(&ask.Failover, "failover", false, "plan a pair of a virtio NIC and the function")
+	return cmd
+}
+
+// migrationOf answers with the plan for a guest of a host.
+func (a *app) migrationOf(h *facts.Host, ask sriov.MigrateAsk) error {
+	found, err := sriov.Migrate(h, ask)
+	if err != nil {
+		return err
+	}
+	if err := a.out.Answer(report.Answer{
+		Verb: "sriov-migrate-plan", Host: h.Name, Result: found, Warnings: unseen(h),
+		Text: func(t *report.Text) { report.Migration(t, found) },
+	}); err != nil {
+		return err
+	}
+	if len(found.Missing()) > 0 {
+		return exit(exitDrifted)
+	}
+	return nil
+}

@@ -1,0 +1,452 @@
+package domain
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Whole elements as values: an <interface> or a <hostdev> that is there or not. Of such an element more stands in the document
+// than its value says: the place in the guest that libvirt gave it, spaces, the order of its parts. Verbatim is that, and
+// RestoreVerbatim brings it back.
+
+// passed tells a part of a whole element that its value leaves out: the place in the guest, and in the XML of a running guest
+// what libvirt has added for the run.
+func (d *Doc) passed(e *element) bool {
+	owner := e.parent
+	if d.live && e.name == "origstates" { // of a status file: what to undo in the host when the function comes back
+		return true
+	}
+	if owner == nil || owner.name != "interface" && owner.name != "hostdev" {
+		return false
+	}
+	if e.name == "address" {
+		return true
+	}
+	if !d.live {
+		return false
+	}
+	switch e.name {
+	case "alias":
+		return !isUserAlias(e.get(d, "name"))
+	case "driver":
+		return owner.get(d, "type") == "hostdev" || owner.name == "hostdev"
+	case "target": // names that libvirt makes (src/util/virnetdev.c, virNetDevGenerateName)
+		dev := e.get(d, "dev")
+		return strings.HasPrefix(dev, "vnet") || strings.HasPrefix(dev, "macvtap") || strings.HasPrefix(dev, "macvlan")
+	case "actual", "backend":
+		return true
+	}
+	return false
+}
+
+// runtimeAttr tells an attribute of <source> that libvirt adds to an interface of type network while the guest runs.
+func (d *Doc) runtimeAttr(e *element, name string) bool {
+	return d.live && e.name == "source" && e.parent != nil && e.parent.get(d, "type") == "network" && name != "network" && name != "portgroup"
+}
+
+// meaning is an element such that two that libvirt would read alike are equal: without white space and comments, attributes and
+// children in one order.
+func (d *Doc) meaning(e *element, passed func(*element) bool) string {
+	var attrs, kids []string
+	pci := e.name == "address" && e.get(d, "type") == "pci"
+	for _, a := range e.attrs {
+		value := strings.TrimSpace(d.decode(a.raw))
+		inPCI := pci && slices.Contains([]string{"domain", "bus", "slot", "function"}, a.name)
+		if a.gone || d.runtimeAttr(e, a.name) || a.name == "managed" && value == "no" || inPCI {
+			continue
+		}
+		attrs = append(attrs, a.name+"="+strconv.Quote(value))
+	}
+	if pci {
+		attrs = append(attrs, "pci="+pciForm{}.get(d, e))
+	}
+	slices.Sort(attrs)
+	for _, kid := range e.elements() {
+		if !passed(kid) {
+			kids = append(kids, d.meaning(kid, passed))
+		}
+	}
+	slices.Sort(kids)
+	return "<" + e.name + " " + strings.Join(attrs, " ") + ">" + strconv.Quote(e.text(d)) + strings.Join(kids, "") + "</>"
+}
+
+// oneLine is an element as XML on one line.
+func (d *Doc) oneLine(e *element, passed func(*element) bool) string {
+	var b strings.Builder
+	d.writeLine(&b, e, passed)
+	return b.String()
+}
+
+func (d *Doc) writeLine(b *strings.Builder, e *element, passed func(*element) bool) {
+	b.WriteString("<" + e.name)
+	for _, a := range e.attrs {
+		if !a.gone && !d.runtimeAttr(e, a.name) {
+			b.WriteString(" " + a.name + "='" + spaced(escape(d.decode(a.raw), '\'')) + "'")
+		}
+	}
+	text := e.text(d)
+	kids := slices.DeleteFunc(e.elements(), passed)
+	if text == "" && len(kids) == 0 {
+		b.WriteString("/>")
+		return
+	}
+	b.WriteString(">" + spaced(escape(text, '\'')))
+	for _, kid := range kids {
+		d.writeLine(b, kid, passed)
+	}
+	b.WriteString("</" + e.name + ">")
+}
+
+// spaced writes white space that joining words by one space would change as references.
+func spaced(text string) string {
+	var b strings.Builder
+	last := rune(' ')
+	for i, r := range text {
+		if unicode.IsSpace(r) && (r != ' ' || last == ' ' || i+1 == len(text)) {
+			fmt.Fprintf(&b, "&#%d;", r)
+			last = 'x'
+			continue
+		}
+		b.WriteRune(r)
+		last = r
+	}
+	return b.String()
+}
+
+// fragment reads one element.
+func (d *Doc) fragment(text string) (*element, error) {
+	s := &scanner{src: text, entities: d.entities}
+	if !strings.HasPrefix(text, "<") || len(text) > MaxBytes || strings.HasPrefix(text, "<?") || strings.HasPrefix(text, "<!") {
+		return nil, s.fail(0, "found no element, expected one")
+	}
+	if err := s.checkCharacters(); err != nil {
+		return nil, err
+	}
+	if d.charset.single() && strings.IndexFunc(text, func(r rune) bool { return r >= utf8.RuneSelf }) >= 0 {
+		return nil, s.fail(0, "characters that the document's encoding may not have")
+	}
+	e, err := s.tree()
+	if err != nil {
+		return nil, err
+	}
+	if s.pos != len(text) || s.hidden != "" {
+		return nil, s.fail(s.pos, "something follows the end of <%s>", clip(e.name))
+	}
+	return e, nil
+}
+
+// isWhole tells a rule whose value is a whole element of which there can be several.
+func (r *rule) isWhole() bool {
+	last := r.steps[len(r.steps)-1].key
+	return r.attr == "" && (last == byWholeNIC || last == byPCI)
+}
+
+// Verbatim gives what RestoreVerbatim needs to bring a whole element back with its bytes: its number among its like and its
+// text. It is empty for paths whose value says everything, and where the element is not there.
+func (d *Doc) Verbatim(path string) string {
+	p, err := d.find(path)
+	if err != nil || !p.rule.isWhole() || !d.present(p) || d.charset.single() {
+		return ""
+	}
+	e, text := p.leaf(), d.Element(path)
+	if !utf8.ValidString(text) {
+		return ""
+	}
+	if d.live {
+		text = d.withoutRun(text)
+	}
+	return strconv.Itoa(slices.Index(e.parent.all(e.name), e)) + " " + text
+}
+
+// Element is the text of a whole element as it stands; empty where it is not there.
+func (d *Doc) Element(path string) string {
+	p, err := d.find(path)
+	if err != nil || !p.rule.isWhole() || p.leaf() == nil {
+		return ""
+	}
+	var b strings.Builder
+	p.leaf().write(&b)
+	return strings.TrimPrefix(b.String(), p.leaf().lead)
+}
+
+// withoutRun takes out of an element what libvirt has added for the run of its guest, but for its place in the guest.
+func (d *Doc) withoutRun(text string) string {
+	top, err := d.fragment(text)
+	if err != nil {
+		return text
+	}
+	var clean func(e *element)
+	clean = func(e *element) {
+		for _, a := range e.attrs {
+			a.gone = a.gone || d.runtimeAttr(e, a.name)
+		}
+		for _, kid := range e.elements() {
+			if kid.gone = d.passed(kid) && kid.name != "address"; !kid.gone {
+				clean(kid)
+			}
+		}
+	}
+	clean(top)
+	var b strings.Builder
+	top.write(&b)
+	return b.String()
+}
+
+// RestoreVerbatim puts back a whole element that is not there, or is another: what Get and Verbatim gave earlier. It takes what
+// Restore takes. Where verbatim does not hold the value, the value alone is put back.
+func (d *Doc) RestoreVerbatim(path, value, verbatim string) error {
+	p, v, err := d.check(path, value, false)
+	if err != nil {
+		return err
+	}
+	number, text, _ := strings.Cut(verbatim, " ")
+	at, numbered := atoi(number)
+	if !p.rule.isWhole() || !numbered {
+		return d.Restore(path, value, true)
+	}
+	e, err := d.fragment(text)
+	if err != nil || e.name != p.rule.last().name {
+		return d.Restore(path, value, true)
+	}
+	parent := d.above(p)
+	e.parent = parent
+	if found, ok := p.rule.value.canon(p.rule.form.get(d, e)); !ok || found != v || !p.rule.last().is(d, e, p.key) {
+		return d.Restore(path, value, true)
+	}
+	defer d.edited()
+	spot := -1
+	if now := p.leaf(); now != nil {
+		if d.Verbatim(path) == verbatim {
+			return nil
+		}
+		spot = parent.spot(now)
+		d.remove(now)
+	}
+	var bytes strings.Builder
+	for _, n := range parent.kids {
+		if n.el == nil || !n.el.gone || n.el.name != e.name {
+			continue
+		}
+		bytes.Reset()
+		n.el.write(&bytes)
+		if strings.TrimPrefix(bytes.String(), n.el.lead) == text {
+			d.bringBack(n.el)
+			return nil
+		}
+	}
+	if spot < 0 {
+		spot = d.spotFor(parent, e.name, at)
+	}
+	d.insertAt(parent, e, spot)
+	return nil
+}
+
+func (r *rule) last() *step { return &r.steps[len(r.steps)-1] }
+
+// is tells whether a key means an element.
+func (s *step) is(d *Doc, e *element, key string) bool {
+	if s.key == byWholeNIC {
+		mac, half, _ := strings.Cut(key, "@")
+		found, _ := CanonMAC(e.first("mac").get(d, "address"))
+		return found == mac && (half == "" || half == e.first("teaming").get(d, "type"))
+	}
+	return s.keyOf(d, e) == key
+}
+
+// above is the element in which a whole element stands; it is made where it is missing.
+func (d *Doc) above(p *place) *element {
+	at := d.root
+	for i := range p.rule.steps[:len(p.rule.steps)-1] {
+		if i < len(p.chain) {
+			at = p.chain[i]
+		} else {
+			at = d.make(at, &p.rule.steps[i], p.key)
+		}
+	}
+	return at
+}
+
+// spot is the index of a child among the nodes of an element.
+func (e *element) spot(kid *element) int {
+	return slices.IndexFunc(e.kids, func(n node) bool { return n.el == kid })
+}
+
+// spotFor is the index for an element that is to be number n among its like.
+func (d *Doc) spotFor(parent *element, name string, n int) int {
+	switch like := parent.all(name); {
+	case n < len(like) && n == 0:
+		return parent.spot(like[0])
+	case n < len(like):
+		return parent.behind(parent.spot(like[n-1]))
+	}
+	return d.place(parent, name, "", "")
+}
+
+// insertAt puts an element among the nodes of another.
+func (d *Doc) insertAt(parent, e *element, spot int) {
+	d.changes++
+	e.made, e.parent, e.lead = true, parent, d.leadAt(parent, spot)
+	parent.kids = slices.Insert(parent.kids, spot, node{kind: elementNode, el: e})
+}
+
+// putWhole makes a whole interface hold a value: nothing where it does, else what was taken away earlier and holds it, else a
+// new element in the place of the present one or behind its like.
+func (d *Doc) putWhole(p *place, v string) {
+	parent, now, last := d.above(p), p.leaf(), p.rule.last()
+	same := func(e *element) bool {
+		found, ok := p.rule.value.canon(p.rule.form.get(d, e))
+		return ok && found == v
+	}
+	if now != nil && same(now) {
+		return
+	}
+	defer d.edited()
+	spot := d.place(parent, last.name, "", "")
+	if now != nil {
+		spot = parent.spot(now)
+		d.remove(now)
+	}
+	for _, n := range parent.kids {
+		if e := n.el; e != nil && e.gone && e.name == last.name && last.is(d, e, p.key) && same(e) {
+			d.bringBack(e)
+			return
+		}
+	}
+	if e, err := d.fragment(v); err == nil {
+		d.insertAt(parent, e, spot)
+		return
+	}
+	e := &element{name: last.name, selfClosed: true, bare: true}
+	d.insertAt(parent, e, spot)
+	mac, _, _ := strings.Cut(p.key, "@")
+	d.fillNIC(e, mac, v)
+}
+
+// wholeNIC finds the interface that the key of a whole one means.
+func (d *Doc) wholeNIC(p *place) (*element, error) {
+	var found []*element
+	for _, e := range d.interfaces().all {
+		if p.rule.last().is(d, e, p.key) && e.parent == p.chain[0] {
+			found = append(found, e)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return nil, nil
+	case 1:
+		return found[0], nil
+	}
+	err := &PathError{Path: p.path, Problem: fmt.Sprintf("%d interfaces have this MAC address", len(found))}
+	if !strings.Contains(p.key, "@") {
+		err.Advice = "the halves of a failover pair are named with @persistent and @transient behind the address"
+	}
+	return nil, err
+}
+
+// nicFits refuses an interface that does not go with what else is in the document.
+func (d *Doc) nicFits(p *place, v string) error {
+	bad := func(problem, advice string) error { return &PathError{Path: p.path, Problem: problem, Advice: advice} }
+	mac, half, _ := strings.Cut(p.key, "@")
+	if wrong := nicMAC.wanted(mac); wrong != nil {
+		wrong.Path, wrong.Found = p.path, mac
+		return wrong
+	}
+	teaming, other, _ := strings.Cut(wordOf(v, "teaming"), ":")
+	if teaming != half {
+		named := "interface/" + strings.TrimSuffix(mac+"@"+teaming, "@")
+		return bad(fmt.Sprintf("found %q, expected the path %s", clip(v), named), "the halves of a failover pair have one MAC address")
+	}
+	now, named := p.leaf(), false
+	for _, e := range d.interfaces().all {
+		if e == now {
+			continue
+		}
+		its := e.first("teaming").get(d, "type")
+		alias := e.first("alias").get(d, "name")
+		address, _ := CanonMAC(e.first("mac").get(d, "address"))
+		switch {
+		case address == mac && (half == "" || its == "" || its == half):
+			return bad("another interface has this MAC address", "two interfaces have one address only as the halves of a failover pair")
+		case alias != "" && alias == wordOf(v, "alias"):
+			return bad("another interface is named "+clip(alias), "")
+		case its == "persistent" && alias != "" && alias == other:
+			named = true
+		}
+	}
+	if half == "transient" && !named {
+		return bad(fmt.Sprintf("found no interface with teaming=persistent and alias=%s", clip(other)), "make the interface that stays first")
+	}
+	if pci := wordOf(v, "pci"); pci != "" {
+		if at := d.holder(pci); at != nil && at != now {
+			return bad(pci+" stands in this definition already", "a function is given to a guest once")
+		}
+	}
+	return nil
+}
+
+// holder is the element that passes a function of the host through; nil if there is none.
+func (d *Doc) holder(pci string) *element {
+	for _, devices := range d.root.all("devices") {
+		for _, e := range devices.elements() {
+			a := e.first("source", "address")
+			if a == nil || e.name != "hostdev" && (e.name != "interface" || e.get(d, "type") != "hostdev") {
+				continue
+			}
+			if key, _ := CanonPCI(pciForm{}.get(d, a)); key == pci {
+				return e
+			}
+		}
+	}
+	return nil
+}
+
+// wordOf is the value of one word of the value of a whole interface; empty where it has none.
+func wordOf(v, key string) string {
+	for word := range strings.FieldsSeq(v) {
+		if value, found := strings.CutPrefix(word, key+"="); found {
+			return value
+		}
+	}
+	return ""
+}
+
+// Within tells whether a path is another, or a part of the whole element that the other one is.
+func Within(path, whole string) bool {
+	return path == whole || IsDevice(whole) && strings.HasPrefix(path, whole+"/")
+}
+
+// IsDevice tells whether a path names a whole element that can be plugged into a running guest: interface/MAC or hostdev/PCI.
+func IsDevice(path string) bool {
+	r, _ := match(path)
+	return r != nil && r.isWhole()
+}
+
+// Device gives the XML of a device that a guest is to be given: the text of verbatim where that holds the value, else an element
+// made of the value. It refuses what Set refuses, but for what stood there before (verbatim).
+func (d *Doc) Device(path, value, verbatim string) (string, error) {
+	if !IsDevice(path) {
+		return "", &PathError{Path: clip(path), Problem: "is not a device", Advice: "such as interface/52:54:00:00:00:01 or hostdev/0000:01:10.0"}
+	}
+	copied, err := d.Clone()
+	if err != nil {
+		return "", err
+	}
+	copied.live = d.live
+	if err := copied.Restore(path, "", false); err != nil {
+		return "", err
+	}
+	if verbatim != "" {
+		err = copied.RestoreVerbatim(path, value, verbatim)
+	} else {
+		err = copied.Set(path, value)
+	}
+	if err != nil {
+		return "", err
+	}
+	_, text, _ := strings.Cut(copied.Verbatim(path), " ")
+	return text, nil
+}

@@ -1,0 +1,70 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"path"
+	"strconv"
+
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+
+	"mpps/internal/setting"
+)
+
+// nicState reads and sets whether a network device is up (setting.NICState): the flag IFF_UP, by rtnetlink.
+type nicState struct{ m *Machine }
+
+func (n nicState) Read(_ context.Context, a setting.Address) setting.Reading {
+	if !n.m.exists(path.Join(classNet, a.Path)) {
+		return setting.NoObject("there is no device " + a.Path)
+	}
+	flags, err := strconv.ParseUint(n.m.line(path.Join(classNet, a.Path, "flags")), 0, 32)
+	switch {
+	case err != nil:
+		return setting.CouldNotTell("flags of " + a.Path + " cannot be read")
+	case flags&unix.IFF_UP != 0:
+		return setting.Value("up")
+	}
+	return setting.Value("down")
+}
+
+func (n nicState) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
+	value, err := written(a, to)
+	if err != nil {
+		return err
+	}
+	if !n.m.live {
+		return refused(a, value, errNotLive)
+	}
+	index := n.m.number(path.Join(classNet, a.Path, "ifindex"), 0)
+	if index == 0 {
+		return refused(a, value, errors.New("there is no device "+a.Path))
+	}
+	ctx, cancel := patient(ctx, writePatience)
+	defer cancel()
+	if err := within(ctx, func() error { return setUp(index, value == "up") }); err != nil {
+		return refused(a, value, describe(err))
+	}
+	return nil
+}
+
+// setUp brings a device up or takes it down.
+func setUp(index int, up bool) error {
+	conn, err := dialRoute()
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	message := make([]byte, unix.SizeofIfInfomsg)
+	nativeEndian.PutUint32(message[4:], uint32(index))
+	if up {
+		nativeEndian.PutUint32(message[8:], unix.IFF_UP)
+	}
+	nativeEndian.PutUint32(message[12:], unix.IFF_UP) // the flags that change
+	_, err = conn.Execute(netlink.Message{
+		Header: netlink.Header{Type: unix.RTM_NEWLINK, Flags: netlink.Request | netlink.Acknowledge},
+		Data:   message,
+	})
+	return err
+}

@@ -1,0 +1,159 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"mpps/internal/facts"
+	"mpps/internal/setting"
+)
+
+// pciDriver binds devices to drivers (setting.PCIDriver; Documentation/ABI/testing/sysfs-bus-pci: driver_override, drivers_probe,
+// unbind).
+type pciDriver struct{ m *Machine }
+
+func (p pciDriver) Read(_ context.Context, a setting.Address) setting.Reading {
+	dir := path.Join(pciDevices, a.Path)
+	if !pciName.MatchString(a.Path) || !p.m.exists(dir) {
+		return setting.NoObject("there is no PCI device " + a.Path)
+	}
+	return setting.Value(setting.DriverValue(p.m.link(dir+"/driver"), p.m.override(a.Path)))
+}
+
+// override is the driver that alone may take a device; the kernel writes (null) where there is none.
+func (m *Machine) override(pci string) string {
+	if only := m.line(path.Join(pciDevices, pci, "driver_override")); only != "(null)" {
+		return only
+	}
+	return ""
+}
+
+func (p pciDriver) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
+	value, err := written(a, to)
+	if err != nil {
+		return err
+	}
+	if p.Read(ctx, a).State != setting.Known {
+		return refused(a, value, errors.New("there is no such PCI device"))
+	}
+	ctx, cancel := patient(ctx, writePatience)
+	defer cancel()
+	driver, only := setting.Driver(value)
+	if err := p.m.rebind(ctx, a.Path, driver, only); err != nil {
+		return refused(a, value, err)
+	}
+	return nil
+}
+
+// rebind takes a device from its driver, where that is another one, and gives it to the wanted one (empty: to none), whatever devices
+// that is made for: for the moment of the search it alone may take it. only is who alone may take it afterwards.
+func (m *Machine) rebind(ctx context.Context, pci, driver, only string) error {
+	dir := path.Join(pciDevices, pci)
+	now := m.link(dir + "/driver")
+	if now != driver && now != "" {
+		if who := m.deviceUsed(pci); who != "" {
+			return errors.New(who)
+		}
+		if err := m.write(ctx, dir+"/driver/unbind", pci); err != nil {
+			return fmt.Errorf("taking it from %s: %w", now, err)
+		}
+	}
+	if now != driver && driver != "" {
+		if !m.exists("sys/bus/pci/drivers/" + driver) {
+			return fmt.Errorf("there is no PCI driver %s: load its module first", driver)
+		}
+		if err := m.write(ctx, dir+"/driver_override", driver); err != nil {
+			return fmt.Errorf("driver_override: %w", err)
+		}
+		err := m.write(ctx, "sys/bus/pci/drivers_probe", pci)
+		if m.link(dir+"/driver") != driver {
+			err = errors.Join(errors.New("the driver did not take it (dmesg says why)"), err, m.write(ctx, dir+"/driver_override", only+"\n"))
+			return err
+		}
+	}
+	if m.override(pci) != only {
+		if err := m.write(ctx, dir+"/driver_override", only+"\n"); err != nil {
+			return fmt.Errorf("driver_override: %w", err)
+		}
+	}
+	return nil
+}
+
+// deviceUsed is who has a PCI device now, for people: a running guest, another process by VFIO, or the host by its interface. Taking it
+// away from vfio-pci would wait for ever, in the kernel, for the process (drivers/vfio/vfio_main.c, vfio_unregister_group_dev).
+func (m *Machine) deviceUsed(pci string) string {
+	guests, err := m.runningHostdevs()
+	if err != nil {
+		return err.Error()
+	}
+	if guest := guests[pci]; guest != "" {
+		return "guest " + guest + " runs with it"
+	}
+	holders := m.vfioHolders()
+	dir := path.Join(pciDevices, pci)
+	for _, node := range m.vfioNodes(dir) {
+		if who := holders[node]; len(who) > 0 {
+			return strings.Join(who, ", ") + " has it open"
+		}
+	}
+	if m.elsewhere(dir) {
+		return facts.OtherNamespace + " has its interface"
+	}
+	for _, nic := range m.list(dir + "/net") {
+		if nicState := (nicState{m}).Read(context.Background(), setting.Of(setting.NICState, nic)); nicState.Value == "up" {
+			return "its interface " + nic + " is up: take it down first"
+		}
+	}
+	return ""
+}
+
+// FunctionReset is what became of the reset of a function itself.
+type FunctionReset struct {
+	PCI    string `json:"pci"`
+	Method string `json:"method,omitempty"` // as the kernel names it: flr, af_flr, pm, bus …
+	Why    string `json:"why,omitempty"`    // it was not reset
+}
+
+// ResetFunction resets a PCI function that nobody has, so that nothing of who had it before is left in the card: queues, filters,
+// statistics. A driver of the host is taken off it meanwhile, and finds it as after boot. This is no value: nothing undoes it.
+func (m *Machine) ResetFunction(ctx context.Context, pci string) FunctionReset {
+	dir := path.Join(pciDevices, pci)
+	done := FunctionReset{PCI: pci, Method: m.line(dir + "/reset_method")}
+	err := m.resetFunction(ctx, pci)
+	if err != nil {
+		done.Why = err.Error()
+	}
+	return done
+}
+
+func (m *Machine) resetFunction(ctx context.Context, pci string) error {
+	dir := path.Join(pciDevices, pci)
+	switch {
+	case !m.live:
+		return errNotLive
+	case !pciName.MatchString(pci) || !m.exists(dir):
+		return errors.New("there is no such PCI device")
+	case !m.exists(dir + "/reset"):
+		return errors.New("the card offers no way to reset it alone")
+	}
+	if who := m.deviceUsed(pci); who != "" {
+		return errors.New(who)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	driver, only := m.link(dir+"/driver"), m.override(pci)
+	if err := m.rebind(ctx, pci, "", only); err != nil {
+		return err
+	}
+	err := m.write(ctx, dir+"/reset", "1")
+	if errors.Is(err, unix.ENOTTY) {
+		err = errors.New("the card offers no way to reset it alone")
+	}
+	return errors.Join(err, m.rebind(ctx, pci, driver, only))
+}

@@ -1,0 +1,43 @@
+package host
+
+import (
+	"context"
+	"path"
+	"slices"
+	"strings"
+
+	"mpps/internal/facts"
+)
+
+// vfHolders finds the processes that have a virtual function open and are none of the guests: DPDK, a container, a QEMU that hangs
+// after its guest is gone. Only functions that are bound to a driver for that, or serve vDPA, can be held, and one that a running guest has is its.
+func (m *Machine) vfHolders(_ context.Context, h *facts.Host) {
+	runs := map[string]bool{}
+	for i := range h.Guests {
+		runs["guest "+h.Guests[i].Name] = h.Guests[i].Active()
+	}
+	var holders map[string][]string
+	for i := range h.VFs {
+		f := &h.VFs[i]
+		dir := path.Join(pciDevices, f.PCI)
+		if !facts.PassesThrough(f.Driver) && len(m.vdpaNodes(dir)) == 0 || runs["guest "+f.Guest] {
+			continue
+		}
+		if holders == nil {
+			holders = m.vfioHolders()
+		}
+		var by []string
+		for _, node := range m.vfioNodes(dir) {
+			by = append(by, holders[node]...)
+		}
+		slices.Sort(by)
+		f.Holder = strings.Join(slices.Compact(by), ", ")
+	}
+}
+
+// elsewhere tells whether a PCI device has its interface in another network namespace: its directory net is there as long as it has an
+// interface, and shows those of the reader's own namespace (drivers/base/core.c, get_device_parent and cleanup_glue_dir;
+// Documentation/networking/sysfs-tagging.rst).
+func (m *Machine) elsewhere(dir string) bool {
+	return m.exists(path.Join(dir, "net")) && len(m.list(path.Join(dir, "net"))) == 0
+}

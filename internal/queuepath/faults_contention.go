@@ -1,0 +1,150 @@
+package queuepath
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// What is too little waiting to be named.
+const (
+	leastWaits   = 100
+	leastWaiting = 0.01 // waits by packet of the device
+	leastWaited  = 0.01 // of one CPU's time
+	leastRequeue = 0.05 // of the device's packets, where locks cannot be seen
+)
+
+// contention are the devices where CPUs wait for each other. Most often it follows from a fault that was found already: many senders on
+// few queues.
+func (j *judge) contention(found []Fault) []Fault {
+	var devices []string
+	for _, c := range j.Contention {
+		devices = append(devices, c.Device)
+	}
+	for _, r := range j.Requeues {
+		devices = append(devices, r.Device)
+	}
+	slices.Sort(devices)
+	var all []Fault
+	for _, name := range slices.Compact(devices) {
+		f := j.waiting(name)
+		if f == nil {
+			f = j.requeued(name)
+		}
+		if f == nil {
+			continue
+		}
+		for i := range found {
+			if found[i].Device == name && (found[i].Kind == Funnel || found[i].Kind == Collision) {
+				f.Follows = cmp.Or(funnelOf(found, found[i].Follows), found[i].Name())
+				f.Cause = "several CPUs send where they need not meet: see " + found[i].Name()
+				f.Mend = found[i].Mend
+				break
+			}
+		}
+		all = append(all, *f)
+	}
+	return all
+}
+
+// funnelOf is a name if it is that of a funnel.
+func funnelOf(found []Fault, name string) string {
+	if slices.ContainsFunc(found, func(f Fault) bool { return f.Kind == Funnel && f.Name() == name }) {
+		return name
+	}
+	return ""
+}
+
+// waiting is contention by the kernel's own account (tracepoints lock:contention_begin and contention_end, Linux 5.19).
+func (j *judge) waiting(device string) *Fault {
+	f := &Fault{Kind: Contended, Object: device, Device: device}
+	var waits, ns uint64
+	var worst Contention
+	root := uint64(0)
+	for _, c := range j.Contention {
+		if c.Device != device {
+			continue
+		}
+		waits, ns = waits+c.Waits, ns+c.WaitNS
+		if c.WaitNS > worst.WaitNS {
+			worst = c
+		}
+		if c.Queue < 0 {
+			root += c.WaitNS
+		} else if q := (Queue{device, Tx, c.Queue}); !slices.Contains(f.Queues, q) {
+			f.Queues = append(f.Queues, q)
+		}
+	}
+	l := j.sides[Side{device, Tx}]
+	if l == nil || waits < leastWaits || j.Watched <= 0 || !j.weighs(l.packets) ||
+		float64(waits) < leastWaiting*float64(l.packets) || float64(ns) < leastWaited*j.Watched*1e9 {
+		return nil
+	}
+	if len(f.Queues) == 0 {
+		f.Queues = j.queuesOf(Side{device, Tx})
+	}
+	slices.SortFunc(f.Queues, compareQueues)
+	f.Packets, f.Share = min(waits, l.packets), j.share(min(waits, l.packets))
+	where := fmt.Sprintf(" of queue %d", worst.Queue)
+	if worst.Queue < 0 {
+		where = ""
+	}
+	least := ""
+	if j.blind(UnseenFirst) {
+		least = "at least "
+	}
+	f.Evidence = fmt.Sprintf("%s%d waits for %d packets, %d ns each, together %s of a CPU; most for the %s%s", least, waits, l.packets, ns/waits,
+		percent(float64(ns)/(j.Watched*1e9)), lockNames[worst.Lock], where)
+	f.Cause, f.Mend = j.whyWaiting(device, root*2 > ns)
+	return f
+}
+
+// lockNames says what each lock is.
+var lockNames = map[string]string{"xmit": "transmit lock", "qdisc": "lock of the queue discipline", "busy": "busy lock of the queue discipline", "seq": "turn in the queue discipline"}
+
+func (j *judge) whyWaiting(device string, root bool) (string, Mend) {
+	d := cmp.Or(j.Device(device), &Device{Name: device})
+	cpus := cpuWords(j.sides[Side{device, Tx}].cpus(party))
+	if root && d.TxQueues > 1 {
+		return fmt.Sprintf("%s has one queue discipline (%s) for all of its %s, and %s take its lock in turn", device, cmp.Or(d.Qdisc, "unknown"), some(d.TxQueues, "queue"), cpus), rootMend(d)
+	}
+	return fmt.Sprintf("%s send by the same queues of %s", cpus, device),
+		Mend{Text: "divide the CPUs that send among the queues", Command: steer, Knob: "nic.xps"}
+}
+
+// blind tells whether something could not be seen.
+func (j *judge) blind(what string) bool {
+	return slices.ContainsFunc(j.Unseen, func(u Unseen) bool { return u.What == what })
+}
+
+// requeued is what the queue discipline got back, for kernels that do not tell of locks. A packet comes back because the ring was full or
+// stopped; for the lock the kernel waits (net/sched/sch_generic.c, sch_direct_xmit). So it tells that several CPUs send more by one
+// queue than its ring takes, and not how long they wait for each other.
+func (j *judge) requeued(device string) *Fault {
+	l := j.sides[Side{device, Tx}]
+	if !j.blind(UnseenLocks) || l == nil || j.Seconds <= 0 || j.Watched <= 0 || !j.weighs(l.packets) {
+		return nil
+	}
+	var count uint64
+	for _, r := range j.Requeues {
+		if r.Device == device {
+			count += r.Count
+		}
+	}
+	f := &Fault{Kind: Contended, Object: device, Device: device, full: true}
+	for _, q := range j.queuesOf(Side{device, Tx}) {
+		if len(j.at[q].cpus(party)) > 1 {
+			f.Queues = append(f.Queues, q)
+		}
+	}
+	sent := float64(l.packets) * j.Seconds / j.Watched
+	if len(f.Queues) == 0 || float64(count) < leastWaits || float64(count) < leastRequeue*sent {
+		return nil
+	}
+	f.Share = j.share(uint64(float64(count) / j.Seconds * j.Watched))
+	f.Packets = uint64(f.Share * float64(j.total))
+	f.Evidence = fmt.Sprintf("the queue discipline of %s got %d of about %.0f packets back: a ring was full; this kernel does not tell of waits for locks", device, count, sent)
+	f.Cause = fmt.Sprintf("%s send by the same queues of %s, and more than their rings take", cpuWords(l.cpus(party)), device)
+	f.Mend = Mend{Text: "divide the CPUs that send among the queues; where the NIC is at its rate a full ring is no fault", Command: steer, Knob: "nic.xps"}
+	return f
+}

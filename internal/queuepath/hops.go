@@ -1,0 +1,112 @@
+package queuepath
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+)
+
+// Side is one side of a device: what it hands to the stack, or what the stack hands to it.
+type Side struct {
+	Device    string    `json:"device"`
+	Direction Direction `json:"direction"`
+}
+
+// Side is the side of its device that a queue is on.
+func (q Queue) Side() Side { return Side{q.Device, q.Direction} }
+
+// Hop is how the queues of one device lead into those of the next: one matrix.
+type Hop struct {
+	From       Side       `json:"from"`
+	To         Side       `json:"to"`
+	FromQueues []int      `json:"from_queues"` // ascending; those that packets took
+	ToQueues   []int      `json:"to_queues"`
+	Packets    [][]uint64 `json:"packets"` // by FromQueues, then by ToQueues
+	Sum        uint64     `json:"sum"`
+}
+
+// Hops are the matrices of an interval, in the order in which packets go through them.
+func Hops(o *Observation) []Hop {
+	type pair struct{ from, to Side }
+	cells := map[pair]map[[2]int]uint64{}
+	for i := range o.Rows {
+		r := &o.Rows[i]
+		if r.First() {
+			continue
+		}
+		p := pair{r.From.Side(), r.To.Side()}
+		if cells[p] == nil {
+			cells[p] = map[[2]int]uint64{}
+		}
+		cells[p][[2]int{r.From.Queue, r.To.Queue}] += r.Packets
+	}
+	var hops []Hop
+	for p, at := range cells {
+		h := Hop{From: p.from, To: p.to}
+		for c := range at {
+			h.FromQueues, h.ToQueues = append(h.FromQueues, c[0]), append(h.ToQueues, c[1])
+		}
+		h.FromQueues, h.ToQueues = ascending(h.FromQueues), ascending(h.ToQueues)
+		for _, from := range h.FromQueues {
+			var line []uint64
+			for _, to := range h.ToQueues {
+				n := at[[2]int{from, to}]
+				line, h.Sum = append(line, n), h.Sum+n
+			}
+			h.Packets = append(h.Packets, line)
+		}
+		hops = append(hops, h)
+	}
+	depths := Depths(o)
+	slices.SortFunc(hops, func(a, b Hop) int {
+		return cmp.Or(cmp.Compare(depths[a.From], depths[b.From]), cmp.Compare(depths[a.To], depths[b.To]),
+			compareSides(a.From, b.From), compareSides(a.To, b.To))
+	})
+	return hops
+}
+
+func ascending(numbers []int) []int {
+	slices.Sort(numbers)
+	return slices.Compact(numbers)
+}
+
+func compareSides(a, b Side) int {
+	return cmp.Or(cmp.Compare(a.Device, b.Device), cmp.Compare(a.Direction, b.Direction))
+}
+
+// Depths is how many devices packets have passed before each side of a device, at most: the column that it stands in when the way
+// is drawn. Where packets go in a circle, the circle counts once.
+func Depths(o *Observation) map[Side]int {
+	before := map[Side]map[Side]bool{}
+	for i := range o.Rows {
+		r := &o.Rows[i]
+		for _, side := range []Side{r.From.Side(), r.To.Side()} {
+			if before[side] == nil {
+				before[side] = map[Side]bool{}
+			}
+		}
+		if !r.First() {
+			before[r.To.Side()][r.From.Side()] = true
+		}
+	}
+	depths := map[Side]int{}
+	var depth func(s Side, on []Side) int
+	depth = func(s Side, on []Side) int {
+		if d, known := depths[s]; known {
+			return d
+		}
+		on = append(on, s)
+		d := 0
+		for _, p := range slices.SortedFunc(maps.Keys(before[s]), compareSides) {
+			if !slices.Contains(on, p) {
+				d = max(d, depth(p, on)+1)
+			}
+		}
+		depths[s] = d
+		return d
+	}
+	for _, s := range slices.SortedFunc(maps.Keys(before), compareSides) {
+		depth(s, nil)
+	}
+	return depths
+}

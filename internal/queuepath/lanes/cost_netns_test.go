@@ -1,0 +1,31 @@
+//go:build netns
+
+package lanes
+
+import (
+	"testing"
+
+	"github.com/cilium/ebpf"
+)
+
+// BenchmarkPrograms measures what the programs cost a packet, alone: a tap with a window, and the NIC.
+func BenchmarkPrograms(b *testing.B) {
+	var objects lanesObjects
+	if err := loadLanesObjects(&objects, nil); err != nil {
+		b.Fatal(err)
+	}
+	defer objects.Close()
+	if err := objects.Windows.Put(uint32(1), lanesWindow{Base: 4, Count: 4}); err != nil { // lo, where test runs take place
+		b.Fatal(err)
+	}
+	frame := frameOf(0, 0, 0)
+	for name, p := range map[string]*ebpf.Program{"tap": objects.MppsLaneTap, "nic": objects.MppsLaneNic} {
+		b.Run(name, func(b *testing.B) {
+			_, took, err := p.Benchmark(frame, max(1000, b.N), b.ResetTimer)
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ReportMetric(float64(took.Nanoseconds()), "ns/packet")
+		})
+	}
+}

@@ -1,0 +1,75 @@
+package trace
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
+
+// namespace is the network namespace whose devices are watched.
+type namespace struct {
+	name  string // below /run/netns; empty: that of this process
+	inode uint32
+}
+
+// openNamespace looks a namespace up by the name that ip-netns(8) gives it.
+func openNamespace(name string) (namespace, error) {
+	n := namespace{name: name}
+	file := n.file()
+	var st unix.Stat_t
+	if err := unix.Stat(file, &st); err != nil {
+		return n, fmt.Errorf("network namespace %s: %w", name, &os.PathError{Op: "stat", Path: file, Err: err})
+	}
+	n.inode = uint32(st.Ino) // ns_common.inum is what nsfs shows as the inode (fs/nsfs.c)
+	return n, nil
+}
+
+func (n namespace) file() string {
+	if n.name == "" {
+		return "/proc/self/ns/net"
+	}
+	return filepath.Join("/run/netns", n.name)
+}
+
+// do calls f on a thread that is in the namespace and sees its devices in /sys. Which devices a sysfs shows is decided by the
+// namespace of who mounted it (fs/sysfs/mount.c), so a foreign one gets a mount of its own, in a mount namespace of that thread.
+// The thread ends with f.
+func (n namespace) do(f func() error) error {
+	if n.name == "" {
+		return f()
+	}
+	done := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread serves nobody else
+		if err := n.enter(); err != nil {
+			done <- err
+			return
+		}
+		done <- f()
+	}()
+	return <-done
+}
+
+func (n namespace) enter() error {
+	fd, err := unix.Open(n.file(), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("network namespace %s: %w", n.name, err)
+	}
+	defer unix.Close(fd)
+	if err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS); err != nil {
+		return fmt.Errorf("mount namespace of its own: %w", err)
+	}
+	if err := unix.Setns(fd, unix.CLONE_NEWNET); err != nil {
+		return fmt.Errorf("enter network namespace %s: %w", n.name, err)
+	}
+	if err := unix.Mount("", "/", "", unix.MS_SLAVE|unix.MS_REC, ""); err != nil {
+		return fmt.Errorf("keep mounts to itself: %w", err)
+	}
+	if err := unix.Mount("sysfs", "/sys", "sysfs", unix.MS_RDONLY, ""); err != nil {
+		return fmt.Errorf("sysfs of network namespace %s: %w", n.name, err)
+	}
+	return nil
+}

@@ -1,0 +1,211 @@
+//go:build lab
+
+package queuepath
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"mpps/internal/lab"
+	"mpps/internal/lab/labtest"
+	"mpps/internal/queuepath"
+)
+
+func TestMain(m *testing.M) { os.Exit(labtest.Main(m)) }
+
+// queues is how many each guest has, and how many the NIC is given: one for each guest's queue.
+const (
+	guestQueues = 2
+	nicQueues   = 4
+	beyond      = "52:54:00:0e:00:99" // of a host behind the NIC
+)
+
+var guests = []string{"g1", "g2"}
+
+// scene is a host of two nodes with two guests on the bridge of a NIC.
+type scene struct {
+	testing.TB
+	lab   *lab.Lab
+	nic   string
+	cpus  []int // of the NIC's node
+	other []int // of the other one
+}
+
+// furniture is the bridge with the NIC. The address behind the NIC is known to the bridge: what it floods it clones.
+const furniture = `set -e
+cp /share/mpps /usr/local/bin/
+[ -e /sys/class/net/br0 ] || ip link add br0 type bridge forward_delay 0 mcast_snooping 0
+ip addr replace 10.60.0.254/24 dev br0
+ip link set br0 up
+N=$(basename $(dirname $(grep -l ` + lab.MACigb0 + ` /sys/class/net/*/address)))
+ethtool -L $N combined 4
+ip link set $N master br0 up
+bridge fdb replace ` + beyond + ` dev $N master static
+for i in $(seq 50); do grep -q 1 /sys/class/net/$N/carrier && break; sleep 0.1; done
+echo $N`
+
+func openScene(t testing.TB) *scene {
+	t.Helper()
+	s := &scene{TB: t, lab: labtest.Host(t, labtest.Fresh, labtest.Size(8, 10240))}
+	furnish := func(ctx context.Context) (err error) {
+		out, err := s.lab.Must(ctx, furniture)
+		s.nic = strings.TrimSpace(out)
+		return err
+	}
+	if err := furnish(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i, name := range guests {
+		start := s.lab.StartGuest
+		if i == 0 { // nothing is lost yet with a fresh host
+			start = func(ctx context.Context, spec lab.GuestSpec) (*lab.Guest, error) {
+				return s.lab.StartGuestFresh(ctx, spec, furnish)
+			}
+		}
+		_, err := start(t.Context(), lab.GuestSpec{
+			Name: name, Binary: labtest.Binary(t), VCPUs: guestQueues, Agent: true, Modules: []string{"pktgen"},
+			NICs: []lab.NIC{{Model: lab.Vhost, Queues: guestQueues, Bridge: "br0", Tap: "tap" + name, Addr: fmt.Sprintf("10.60.0.%d/24", i+1)}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	node := s.must("cat /sys/class/net/" + s.nic + "/device/numa_node")
+	s.cpus = s.cpusOf(node)
+	s.other = s.cpusOf(map[string]string{"0": "1", "1": "0"}[node])
+	return s
+}
+
+func (s *scene) cpusOf(node string) (all []int) {
+	s.Helper()
+	for _, word := range strings.Fields(s.must("for c in /sys/devices/system/node/node" + node + "/cpu[0-9]*; do echo ${c##*cpu}; done")) {
+		n, err := strconv.Atoi(word)
+		if err != nil {
+			s.Fatal(err)
+		}
+		all = append(all, n)
+	}
+	if len(all) < nicQueues {
+		s.Fatalf("node %s has CPUs %v, expected %d", node, all, nicQueues)
+	}
+	return all
+}
+
+// in is the scene for a part of the test.
+func (s *scene) in(t *testing.T) *scene {
+	c := *s
+	c.TB = t
+	return &c
+}
+
+// must runs a script on the host and returns what it printed; also after the test, to clean up.
+func (s *scene) must(script string) string {
+	s.Helper()
+	out, err := s.lab.Must(context.WithoutCancel(s.Context()), script)
+	if err != nil {
+		s.Fatalf("%s: %v", script, err)
+	}
+	return strings.TrimSpace(out)
+}
+
+// mpps runs the program on the host and requires an exit code.
+func (s *scene) mpps(code int, argv ...string) lab.Result {
+	s.Helper()
+	defer s.took(time.Now(), "mpps "+strings.Join(argv, " "))
+	r, err := s.lab.Run(s.Context(), append([]string{"mpps"}, argv...)...)
+	if err != nil {
+		s.Fatal(err)
+	}
+	if r.Code != code {
+		s.Fatalf("mpps %s: exit %d, expected %d\n%s%s", strings.Join(argv, " "), r.Code, code, r.Stdout, r.Stderr)
+	}
+	return r
+}
+
+// took logs how long something took.
+func (s *scene) took(began time.Time, what string) {
+	s.Logf("%5.1f s  %s", time.Since(began).Seconds(), what)
+}
+
+// path watches every packet for some seconds.
+func (s *scene) path(seconds int) *queuepath.Path {
+	s.Helper()
+	r := s.mpps(0, "--json", "path", "--every-packet", "--for", strconv.Itoa(seconds)+"s")
+	return s.decode(r.Stdout)
+}
+
+func (s *scene) decode(text string) *queuepath.Path {
+	s.Helper()
+	var envelope struct {
+		Schema string         `json:"schema"`
+		Result queuepath.Path `json:"result"`
+	}
+	if err := json.Unmarshal([]byte(text), &envelope); err != nil || envelope.Schema != "mpps.path/1" {
+		s.Fatalf("no answer: %v\n%.400s", err, text)
+	}
+	return &envelope.Result
+}
+
+// send has each queue of the guests send from a vCPU of its own: count packets, or 0 until stop; delay is in nanoseconds from
+// packet to packet.
+func (s *scene) send(count, delay int) {
+	s.Helper()
+	defer s.took(time.Now(), "the guests send")
+	for _, name := range guests {
+		script := `D=/proc/net/pktgen
+for q in 0 1; do
+	echo rem_device_all > $D/kpktgend_$q; echo add_device eth0@$q > $D/kpktgend_$q
+	for o in "count ` + strconv.Itoa(count) + `" "delay ` + strconv.Itoa(delay) + `" "pkt_size 60" "dst_mac ` + beyond + `" "dst 10.60.0.9" \
+		"udp_src_min $((1000 + 100 * q))" "udp_src_max $((1016 + 100 * q))" "queue_map_min $q" "queue_map_max $q"; do
+		echo "$o" > $D/eth0@$q
+	done
+done
+(echo start > $D/pgctrl) >/dev/null 2>&1 &`
+		if text, code := labtest.Inside(s, s.lab, name, script); code != 0 {
+			s.Fatalf("pktgen in %s: %s", name, text)
+		}
+	}
+}
+
+// stop ends what send began.
+func (s *scene) stop() {
+	s.Helper()
+	for _, name := range guests {
+		if text, code := labtest.Inside(s, s.lab, name, "echo stop > /proc/net/pktgen/pgctrl"); code != 0 {
+			s.Errorf("pktgen in %s: %s", name, text)
+		}
+	}
+}
+
+// vhost pins the workers of the guests' queues, in the order of guests and queues, to CPUs; −1 is all of the NIC's node.
+func (s *scene) vhost(cpus []int) {
+	s.Helper()
+	all := strings.Trim(strings.ReplaceAll(fmt.Sprint(s.cpus), " ", ","), "[]")
+	words := strings.ReplaceAll(strings.Trim(fmt.Sprint(cpus), "[]"), "-1", all)
+	s.must(`set -- ` + words + `
+for g in ` + strings.Join(guests, " ") + `; do
+	P=$(pgrep -f "guest=$g,")
+	for t in $(ps -T -p $P -o spid=,comm= | awk '$2 ~ /^vhost-/ {print $1}' | sort -n); do [ $# = 0 ] || { taskset -pc $1 $t; shift; }; done
+done
+[ $# = 0 ] || { echo "$# workers too few"; exit 1; }`)
+}
+
+// xps sets which CPUs send by which queue of the NIC.
+func (s *scene) xps(sets ...[]int) {
+	s.Helper()
+	for q := range nicQueues {
+		mask := 0
+		if q < len(sets) {
+			for _, cpu := range sets[q] {
+				mask |= 1 << cpu
+			}
+		}
+		s.must(fmt.Sprintf("echo %x > /sys/class/net/%s/queues/tx-%d/xps_cpus", mask, s.nic, q))
+	}
+}
