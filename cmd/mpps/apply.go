@@ -235,7 +235,7 @@ func (a *app) apply(ctx context.Context, p *plan.Plan, m *machine, o apply.Optio
 		return err
 	}
 	answer := report.Answer{
-		Verb: "apply", Host: m.facts.Name, Result: result, Warnings: append(a.notes, afterwards(p, result)...),
+		Verb: "apply", Host: m.facts.Name, Result: result, Warnings: append(append(a.notes, tunedCaveats(p, m.facts)...), afterwards(p, result)...),
 		Text: func(t *report.Text) { report.Applied(t, result, o.DryRun, a.verbose) },
 	}
 	var acted error

@@ -57,7 +57,7 @@ outlasts the kernel's own memory.
 			}
 			if output != "-" {
 				err = a.out.Answer(report.Answer{
-					Verb: "plan", Host: m.facts.Name, Result: p, Warnings: a.caveats(m.facts, g),
+					Verb: "plan", Host: m.facts.Name, Result: p, Warnings: append(a.caveats(m.facts, g), tunedCaveats(p, m.facts)...),
 					Text: func(t *report.Text) { report.Plan(t, p) },
 				})
 				if err != nil {

@@ -102,6 +102,7 @@ func Add(p *plan.Plan, h *facts.Host, standing ...plan.Change) error {
 	if h.Lasting == nil {
 		return nil // a snapshot of a version that did not look
 	}
+	leaveToTuned(p, h)
 	b := builder{plan: p, host: h, kept: map[setting.Address]bool{}}
 	for _, c := range p.Changes {
 		b.kept[c.Address] = c.Kept != "" || c.Forget
@@ -155,7 +156,7 @@ func (b *builder) changes(by way) []*plan.Change {
 	var all []*plan.Change
 	for i := range b.plan.Changes {
 		c := &b.plan.Changes[i]
-		if ways[c.Address.Kind] == by && !Of(c.ID) {
+		if ways[c.Address.Kind] == by && !Of(c.ID) && !(b.kept[c.Address] && by != byRestore) {
 			all = append(all, c)
 		}
 	}

@@ -14,6 +14,9 @@ import (
 func Inspect(t *Text, h *facts.Host) {
 	t.Wrapped("", t.In(Bold, headline(h)))
 	topologyLines(t, h)
+	if h.Lasting != nil {
+		tunedProfile(t, h.Lasting.Tuned)
+	}
 	t.Blank()
 	drawn := map[string]bool{}
 	for _, b := range h.Bridges {
