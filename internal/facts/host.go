@@ -53,7 +53,10 @@ type Host struct {
 
 	Housekeeping *Housekeeping `json:"housekeeping,omitempty"` // nil in snapshots of versions that did not look
 
-	Interval *Interval `json:"interval,omitempty"` // what was counted while mpps watched; nil where it did not
+	Isolation *Isolation `json:"isolation,omitempty"` // nil in snapshots of versions that did not look
+
+	Interval *Interval    `json:"interval,omitempty"` // what was counted while mpps watched; nil where it did not
+	Observed *Observation `json:"observed,omitempty"` // what ran meanwhile; nil where nobody watched
 
 	Readings Readings `json:"readings"`
 	Unseen   []Unseen `json:"unseen"` // what could not be seen, and why
