@@ -70,7 +70,7 @@ func newPktgenGenerator(c Config, dev Device) (_ *pktgenGenerator, err error) {
 	}
 	for i, cpu := range c.CPUs {
 		w := &pktgenWorker{cpu: cpu, stream: c.Stream + uint16(i), name: pktgenName(dev.Iface, os.Getpid(), i)}
-		if err := g.dir.write(fmt.Sprintf("kpktgend_%d", cpu), "add_device "+w.name); err != nil {
+		if err := g.dir.write(w.thread(), "add_device "+w.name); err != nil {
 			return nil, fmt.Errorf("pktgen on CPU %d: %w", cpu, err)
 		}
 		g.workers = append(g.workers, w)
@@ -172,6 +172,9 @@ func (g *pktgenGenerator) Sent() uint64 {
 	return n
 }
 
+// thread is the file of its CPU's thread.
+func (w *pktgenWorker) thread() string { return fmt.Sprintf("kpktgend_%d", w.cpu) }
+
 // read reads a device's counters; any number of readers may.
 func (w *pktgenWorker) read() (pktgenState, error) {
 	b := make([]byte, 8192)
@@ -272,7 +275,7 @@ func (g *pktgenGenerator) wait(ctx context.Context, before []pktgenState, done <
 			end = time.After(g.conf.Duration)
 			tick.Reset(20 * time.Millisecond)
 		}
-		if begun && done == nil && g.conf.Count == 0 {
+		if begun && done == nil && stops.IsZero() && g.conf.Count == 0 {
 			if err := g.leash(); err != nil {
 				return cancelled, err
 			}
@@ -304,8 +307,8 @@ func (g *pktgenGenerator) leash() error {
 		if err != nil {
 			return err
 		}
-		if s.started == 0 || w.said() != "Starting" { // it has not begun, or ended
-			continue
+		if runs, err := g.dir.runs(w.thread(), w.name); err != nil || !runs {
+			continue // it has not begun, or ended
 		}
 		ran := time.Duration(s.stopped-s.started) * time.Microsecond // stopped is now
 		ahead := pktgenAhead(s.sofar, ran)
@@ -334,7 +337,9 @@ func (g *pktgenGenerator) progress(before []pktgenState) (begun, over bool) {
 		s, err := w.read()
 		began := err == nil && s.started != before[i].started
 		begun = begun || began
-		over = over && began && w.said() != "Starting" // pktgen_run
+		// What the device's file says of its last run cannot tell: each setting overwrites it.
+		runs, err := g.dir.runs(w.thread(), w.name)
+		over = over && began && err == nil && !runs
 	}
 	return begun, over
 }
@@ -349,6 +354,12 @@ func (g *pktgenGenerator) result(before []pktgenState) (Result, error) {
 		}
 		if s.started == before[i].started {
 			s = pktgenState{} // stopped before it began
+		}
+		if s.stopped < s.started { // its end is written a moment after it is over (pktgen_stop_device)
+			time.Sleep(time.Millisecond)
+			if s, err = w.read(); err != nil {
+				return r, err
+			}
 		}
 		r.Workers = append(r.Workers, WorkerResult{CPU: w.cpu, Stream: w.stream, Sent: s.sofar, Elapsed: time.Duration(s.stopped-s.started) * time.Microsecond})
 		r.Sent += s.sofar
@@ -383,7 +394,7 @@ func (g *pktgenGenerator) Close() error {
 		}
 	}
 	for _, w := range g.workers {
-		if err := g.dir.clear(fmt.Sprintf("kpktgend_%d", w.cpu), g.names()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := g.dir.clear(w.thread(), g.names()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
 		}
 	}

@@ -138,14 +138,24 @@ func (d *pktgenDir) each(f func(thread string, names []string) error) error {
 }
 
 // threadDevices are the device entries in a thread's file.
-func threadDevices(text string) (names []string) {
+func threadDevices(text string) []string {
+	return append(threadList(text, "Running"), threadList(text, "Stopped")...)
+}
+
+// threadList is one of the lists in a thread's file.
+func threadList(text, key string) (names []string) {
 	for line := range strings.Lines(text) {
-		key, rest, _ := strings.Cut(line, ":")
-		if key == "Running" || key == "Stopped" {
+		if rest, ok := strings.CutPrefix(line, key+":"); ok {
 			names = append(names, strings.Fields(rest)...)
 		}
 	}
 	return names
+}
+
+// runs tells whether a device of a thread runs.
+func (d *pktgenDir) runs(thread, name string) (bool, error) {
+	text, err := d.root.ReadFile(thread)
+	return slices.Contains(threadList(string(text), "Running"), name), err
 }
 
 // pktgenState are the counters of a device entry.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // Of a 6.12 kernel, while it ran and after.
@@ -47,6 +48,12 @@ func TestPktgenState(t *testing.T) {
 	names := threadDevices("Running: eth0@mpps.77.0 \nStopped: eth4@0 eth5 \nResult: OK: add_device=eth0@mpps.77.0\n")
 	if !slices.Equal(names, []string{"eth0@mpps.77.0", "eth4@0", "eth5"}) {
 		t.Errorf("devices %q", names)
+	}
+	if got := pktgenAhead(1000, 999*time.Millisecond); got != pktgenLeashAtFirst {
+		t.Errorf("within the first second the leash is %d frames long, want %d", got, pktgenLeashAtFirst)
+	}
+	if got := pktgenAhead(2_000_000, 2*time.Second); got != 4_000_000 {
+		t.Errorf("at a million a second the leash is %d frames long, want %d", got, 4_000_000)
 	}
 	for name, want := range map[string]int{pktgenName("eth0", 77, 3): 77, "eth4@0": 0, "eth5": 0, "eth0@mpps": 0} {
 		if got := pktgenOwner(name); got != want {
