@@ -24,6 +24,7 @@ type task struct {
 	started  uint64
 	priority int // of the realtime policies, 0 otherwise
 	policy   int
+	flags    uint64 // PF_… of include/linux/sched.h
 }
 
 // policies are the names of scheduling policies by number (include/uapi/linux/sched.h).
@@ -42,6 +43,7 @@ func parseStat(text string) (task, error) {
 		return task{}, fmt.Errorf("expected a thread number, found %.40q", text)
 	}
 	const (
+		flags    = 9 - 3
 		started  = 22 - 3
 		cpu      = 39 - 3
 		priority = 40 - 3
@@ -51,11 +53,12 @@ func parseStat(text string) (task, error) {
 	if len(fields) <= policy {
 		return task{}, fmt.Errorf("expected at least 41 fields, found %d", len(fields)+2)
 	}
-	var errs [4]error
+	var errs [5]error
 	t.started, errs[0] = strconv.ParseUint(fields[started], 10, 64)
 	t.cpu, errs[1] = strconv.Atoi(fields[cpu])
 	t.priority, errs[2] = strconv.Atoi(fields[priority])
 	t.policy, errs[3] = strconv.Atoi(fields[policy])
+	t.flags, errs[4] = strconv.ParseUint(fields[flags], 10, 64)
 	return t, errors.Join(errs[:]...)
 }
 

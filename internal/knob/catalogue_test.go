@@ -190,7 +190,7 @@ func everything() *facts.Host {
 	h.Guests[0].Hostdevs, h.Guests[0].Definition = []string{"0000:41:10.0"}, "<domain><features><hyperv/></features></domain>"
 	h.Housekeeping = &facts.Housekeeping{
 		Swap: []facts.SwapArea{{Name: "/dev/sda2"}}, IRQs: []facts.IRQ{{Number: 9, On: "acpi"}},
-		Threads: []facts.KernelThread{{Name: "ksoftirqd/0"}, {Name: "rcuc/0"}, {Name: "rcub/0"}},
+		Threads: []facts.KernelThread{{Name: "ksoftirqd/0"}, {Name: "ktimers/0"}, {Name: "rcuc/0"}, {Name: "rcub/0"}},
 	}
 	return h
 }

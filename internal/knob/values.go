@@ -64,7 +64,7 @@ func model() *facts.Host {
 		}},
 		Housekeeping: &facts.Housekeeping{
 			Swap: []facts.SwapArea{{Name: "/DEVICE"}}, IRQs: []facts.IRQ{{On: "NAME"}},
-			Threads: []facts.KernelThread{{Name: "ksoftirqd/0"}, {Name: "rcuc/0"}, {Name: "rcub/0"}},
+			Threads: []facts.KernelThread{{Name: "ksoftirqd/0"}, {Name: "ktimers/0"}, {Name: "rcuc/0"}, {Name: "rcub/0"}},
 		},
 	}
 	for _, field := range coalesceFields {

@@ -1,0 +1,176 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"mpps/internal/setting"
+)
+
+// Flags of threads (include/linux/sched.h).
+const (
+	kernelThread  = 0x00200000 // PF_KTHREAD
+	boundForGood  = 0x04000000 // PF_NO_SETAFFINITY: the kernel answers EINVAL to another affinity
+	kernelThreads = "kernel"   // the one object of setting.ThreadCPUs
+	threadParent  = "kthreadd"
+)
+
+// threadCPUs reads and writes the CPUs of all kernel threads that may be moved, as one value.
+type threadCPUs struct{ m *Machine }
+
+// movable is a kernel thread that may be moved, with its CPUs.
+type movable struct {
+	tid  int
+	name string
+	cpus setting.CPUSet
+}
+
+// movableThreads lists them in the order of their numbers. Threads of interrupts follow the affinity of their interrupt
+// (kernel/irq/manage.c, irq_thread_check_affinity); vhost's before Linux 6.4 are a guest's.
+func (m *Machine) movableThreads() []movable {
+	online, err := setting.ParseCPUs(m.line("sys/devices/system/cpu/online"))
+	known := err == nil && len(online) > 0
+	var all []movable
+	for _, p := range m.processes() {
+		if strings.HasPrefix(p.comm, "irq/") || strings.HasPrefix(p.comm, "vhost-") {
+			continue
+		}
+		text, err := m.read("proc/" + strconv.Itoa(p.pid) + "/stat")
+		if err != nil {
+			continue // it ended meanwhile
+		}
+		t, err := parseStat(text)
+		if err != nil || t.flags&kernelThread == 0 || t.flags&boundForGood != 0 {
+			continue
+		}
+		cpus := m.affinity(p.pid, p.pid)
+		if known {
+			cpus = cpus.And(online)
+		}
+		if len(cpus) > 0 {
+			all = append(all, movable{p.pid, t.comm, cpus})
+		}
+	}
+	return all
+}
+
+func (t threadCPUs) Read(_ context.Context, a setting.Address) setting.Reading {
+	if a.Path != kernelThreads {
+		return setting.CouldNotTell(fmt.Sprintf("%s: expected thread-cpus:%s", a, kernelThreads))
+	}
+	all := t.m.movableThreads()
+	if len(all) == 0 {
+		return setting.CouldNotTell("no kernel thread can be seen from here: a container, or a recording without them")
+	}
+	var cpus setting.CPUSet
+	for _, one := range all {
+		cpus = cpus.Or(one.cpus)
+	}
+	r := setting.Value(cpus.String())
+	r.Verbatim = placesOf(all)
+	return r
+}
+
+// placesOf is a line for each thread: number, CPUs, name.
+func placesOf(all []movable) string {
+	var b strings.Builder
+	for _, t := range all {
+		fmt.Fprintf(&b, "%d %s %s\n", t.tid, t.cpus, t.name)
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// parsePlaces reads what placesOf wrote; lines that are none are left out.
+func parsePlaces(text string) (all []movable) {
+	for line := range strings.Lines(text) {
+		fields := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 3)
+		if len(fields) != 3 {
+			continue
+		}
+		tid, err := strconv.Atoi(fields[0])
+		cpus, wrong := setting.ParseCPUs(fields[1])
+		if err == nil && wrong == nil && len(cpus) > 0 {
+			all = append(all, movable{tid, fields[2], cpus})
+		}
+	}
+	return all
+}
+
+func (t threadCPUs) Write(_ context.Context, a setting.Address, to setting.Reading) error {
+	value, err := written(a, to)
+	if err != nil {
+		return err
+	}
+	wanted, err := setting.ParseCPUs(value)
+	switch {
+	case err != nil:
+		return refused(a, value, err)
+	case len(wanted) == 0 || a.Path != kernelThreads:
+		return refused(a, value, errors.New("expected CPUs for thread-cpus:"+kernelThreads))
+	case !t.m.live:
+		return refused(a, value, errNotLive)
+	}
+	all := t.m.movableThreads()
+	next := places(all, wanted, parsePlaces(to.Verbatim))
+	for i, one := range all {
+		if next[i].Equal(one.cpus) {
+			continue
+		}
+		if err := setAffinity(one.tid, next[i]); err != nil && !errors.Is(err, unix.ESRCH) {
+			for _, done := range all[:i] { // a refused write has changed nothing
+				if back := setAffinity(done.tid, done.cpus); back != nil && !errors.Is(back, unix.ESRCH) {
+					err = errors.Join(err, back)
+				}
+			}
+			return refused(a, value, fmt.Errorf("%s: %w", one.name, err))
+		}
+	}
+	return nil
+}
+
+// places are the CPUs that each thread is to have: those that it had before, where that is known, by its number or, after a
+// reboot, its name; otherwise what it has now without the CPUs that are not wanted. One that has none of them left, and the parent of
+// all, get all that are wanted.
+func places(all []movable, wanted setting.CPUSet, before []movable) []setting.CPUSet {
+	byNumber, byName := map[int]movable{}, map[string]setting.CPUSet{}
+	for _, t := range before {
+		byNumber[t.tid] = t
+		if _, twice := byName[t.name]; !twice {
+			byName[t.name] = t.cpus
+		}
+	}
+	next := make([]setting.CPUSet, len(all))
+	for i, t := range all {
+		had, known := byName[t.name]
+		if same := byNumber[t.tid]; same.name == t.name {
+			had, known = same.cpus, true
+		}
+		kept := t.cpus.And(wanted)
+		switch {
+		case known:
+			next[i] = had
+		case t.name == threadParent || len(kept) == 0 || len(before) > 0: // one that came since has what the others had
+			next[i] = wanted
+		default:
+			next[i] = kept
+		}
+	}
+	for i := range all { // the value must read back as it was written
+		if (all[i].name == threadParent || i == len(all)-1) && !unionOf(next).Equal(wanted) {
+			next[i] = wanted
+		}
+	}
+	return next
+}
+
+func unionOf(sets []setting.CPUSet) (cpus setting.CPUSet) {
+	for _, s := range sets {
+		cpus = cpus.Or(s)
+	}
+	return cpus
+}
