@@ -29,6 +29,7 @@ import (
 	"mpps/internal/measure"
 	"mpps/internal/plan"
 	"mpps/internal/queuepath"
+	"mpps/internal/realtime"
 	"mpps/internal/report"
 	"mpps/internal/setting"
 	"mpps/internal/sriov"
@@ -68,6 +69,7 @@ var answers = map[string]any{
 	"search":             measure.Search{},
 	"agent":              agentReady{},
 	"path":               queuepath.Path{},
+	"realtime-check":     realtime.Report{},
 	"domain-show":        domainShown{},
 	"domain-tune":        domainTuned{},
 	"domain-render":      domainRendered{},

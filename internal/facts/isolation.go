@@ -28,14 +28,18 @@ type IRQBalance struct {
 	Why    string         `json:"why,omitempty"`  // why it could not be told
 }
 
-// stillIsolation is without the groups of guests, which come and go with them, and what follows from others.
+// stillIsolation is without the groups of guests and others that say nothing of their own, which come and go, and without what
+// follows from others.
 func stillIsolation(i *Isolation) *Isolation {
 	if i == nil {
 		return nil
 	}
-	c := Isolation{IRQBalance: i.IRQBalance}
+	c := Isolation{}
+	if b := i.IRQBalance; b != nil {
+		c.IRQBalance = &IRQBalance{Banned: b.Banned, Told: b.Told}
+	}
 	for _, g := range i.Cgroups {
-		if g.Guest == "" {
+		if g.Guest == "" && len(g.CPUs) > 0 {
 			g.Effective = nil
 			c.Cgroups = append(c.Cgroups, g)
 		}

@@ -75,7 +75,7 @@ func (v *view) holds(c facts.Cgroup, need setting.CPUSet, whose string) {
 		return
 	}
 	if missing := need.And(v.h.Topology.Online).Minus(c.Effective); len(missing) > 0 {
-		v.add(cgroupNarrow, c.Path, missing, fmt.Sprintf("it has %s; %s need CPUs %s too", c.Effective, whose, missing),
+		v.add(cgroupNarrow, c.Path, missing, fmt.Sprintf("it has %s; for %s it lacks %s", c.Effective, whose, named(missing)),
 			fmt.Sprintf("systemctl set-property machine.slice AllowedCPUs=%s, or take AllowedCPUs out of its drop-in", c.Effective.Or(need))).with("cpus", float64(len(missing)))
 	}
 }

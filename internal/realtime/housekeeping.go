@@ -83,7 +83,7 @@ func (v *view) wholeCore() {
 		}
 	}
 	if smt {
-		v.add(houseCore, "housekeeping", v.house, fmt.Sprintf("each of the CPUs %s shares its core with a quiet one", v.house), "set whole cores aside, and leave whole cores to the host").with("cpus", float64(len(v.house)))
+		v.add(houseCore, "housekeeping", v.house, fmt.Sprintf("of %s each shares its core with a quiet one", named(v.house)), "set whole cores aside, and leave whole cores to the host").with("cpus", float64(len(v.house)))
 	}
 }
 
@@ -100,6 +100,6 @@ func (v *view) busy() {
 		return
 	}
 	if share := percent(busy, 1000*v.o.Seconds*n); share >= busyShare {
-		v.add(houseBusy, "housekeeping", v.house, fmt.Sprintf("CPUs %s were busy %.0f %% of the time", v.house, share), "more CPUs for the host, or less work on it").with("busy_percent", share)
+		v.add(houseBusy, "housekeeping", v.house, fmt.Sprintf("%s: busy %.0f %% of the time", named(v.house), share), "more CPUs for the host, or less work on it").with("busy_percent", share)
 	}
 }

@@ -118,7 +118,7 @@ func (v *view) device(r facts.IRQRun) bool {
 			irq = known
 		}
 	}
-	f := v.add(irqCame, fmt.Sprintf("irq %d %s", r.Number, irq.Name), setting.CPUs(on...), fmt.Sprintf("it came %d times in %.1f s to CPUs %s", n, v.o.Seconds, setting.CPUs(on...)), v.moveIRQ(r.Number)).
+	f := v.add(irqCame, fmt.Sprintf("irq %d %s", r.Number, irq.Name), setting.CPUs(on...), fmt.Sprintf("it came %s in %.1f s to %s", counted(int(n), "time"), v.o.Seconds, named(setting.CPUs(on...))), v.moveIRQ(r.Number)).
 		with("count", float64(n)).with("per_second", rate)
 	if rate < came {
 		f.at(knob.Medium)
@@ -147,7 +147,7 @@ func (v *view) mayIRQ(list []facts.IRQ) {
 		names, in = append(names, fmt.Sprintf("%d %s", irq.Number, irq.Name)), in.Or(irq.Affinity.And(v.s.CPUs))
 	}
 	v.add(irqMay, "interrupts", in, fmt.Sprintf("%d of them: %s …", len(list), strings.Join(names[:6], ", ")),
-		fmt.Sprintf("mpps plan moves all of them (rt.irq_affinity) to CPUs %s", v.house)).with("interrupts", float64(len(list)))
+		fmt.Sprintf("mpps plan moves all of them (rt.irq_affinity) to CPUs %s", none(v.house))).with("interrupts", float64(len(list)))
 }
 
 // local judges the CPU's own interrupts.

@@ -54,14 +54,14 @@ func lists(v *view) {
 
 	isolcpus, nohz, rcu := v.running("isolcpus"), v.running("nohz_full"), v.running("rcu_nocbs")
 	if missing := cpus.Minus(t.Isolated).Minus(parted); len(missing) > 0 {
-		v.add(listsIsolcpus, "isolcpus", missing, fmt.Sprintf("isolated are %s, CPUs %s are not", none(t.Isolated.Or(parted)), missing), plan).with("cpus", float64(len(missing)))
+		v.add(listsIsolcpus, "isolcpus", missing, fmt.Sprintf("isolated: %s; not: %s", none(t.Isolated.Or(parted)), named(missing)), plan).with("cpus", float64(len(missing)))
 	}
 	if missing := cpus.Minus(t.NohzFull); len(missing) > 0 {
-		v.add(listsNohzFull, "nohz_full", missing, fmt.Sprintf("without a tick are %s, CPUs %s are not", none(t.NohzFull), missing), plan).with("cpus", float64(len(missing)))
+		v.add(listsNohzFull, "nohz_full", missing, fmt.Sprintf("without a tick: %s; with one: %s", none(t.NohzFull), named(missing)), plan).with("cpus", float64(len(missing)))
 	}
 	// nohz_full implies rcu_nocbs (kernel/rcu/tree_nocb.h, rcu_init_nohz).
 	if missing := cpus.Minus(rcu.cpus).Minus(t.NohzFull); len(missing) > 0 {
-		v.add(listsRCU, "rcu_nocbs", missing, fmt.Sprintf("offloaded are %s, CPUs %s are not", none(rcu.cpus.Or(t.NohzFull)), missing), plan).with("cpus", float64(len(missing)))
+		v.add(listsRCU, "rcu_nocbs", missing, fmt.Sprintf("offloaded: %s; not: %s", none(rcu.cpus.Or(t.NohzFull)), named(missing)), plan).with("cpus", float64(len(missing)))
 	} else if short := t.NohzFull.And(cpus).Minus(rcu.cpus); rcu.given && rcu.err == nil && len(short) > 0 {
 		v.add(listsRCU, "rcu_nocbs", short, fmt.Sprintf("it names %s; the kernel adds %s, which nohz_full has", none(rcu.cpus), short), plan).at(knob.Low)
 	}
@@ -76,7 +76,7 @@ func lists(v *view) {
 	v.spare()
 	v.there(isolcpus, nohz, rcu)
 	if a := v.running("irqaffinity"); a.given && a.err == nil && len(a.cpus.And(cpus)) > 0 {
-		v.add(listsIRQAffinity, "irqaffinity", a.cpus.And(cpus), fmt.Sprintf("it names %s, among them CPUs %s", a.cpus, a.cpus.And(cpus)), fmt.Sprintf("irqaffinity=%s on the kernel command line; rt.irq_affinity sets the same at once", v.house))
+		v.add(listsIRQAffinity, "irqaffinity", a.cpus.And(cpus), fmt.Sprintf("it names %s, among them %s", a.cpus, named(a.cpus.And(cpus))), fmt.Sprintf("irqaffinity=%s on the kernel command line; rt.irq_affinity sets the same at once", v.house))
 	}
 	v.nextBoot()
 	v.balancer()
@@ -110,7 +110,7 @@ func (v *view) spare() {
 		claimed = claimed.Or(g.claims())
 	}
 	if spare := v.h.Topology.Isolated.Minus(claimed); len(spare) > 0 {
-		v.add(listsSpare, "isolcpus", spare, fmt.Sprintf("CPUs %s are isolated, and neither asked about nor a guest's", spare), "give them to a guest, or take them out of isolcpus, nohz_full and rcu_nocbs").with("cpus", float64(len(spare)))
+		v.add(listsSpare, "isolcpus", spare, fmt.Sprintf("%s: isolated, and neither asked about nor a guest's", named(spare)), "give them to a guest, or take them out of isolcpus, nohz_full and rcu_nocbs").with("cpus", float64(len(spare)))
 	}
 }
 
@@ -126,7 +126,7 @@ func (v *view) all() setting.CPUSet {
 // there finds CPUs of lists that are not there, that are switched off, and the one that must not be among them.
 func (v *view) there(isolcpus, nohz, rcu argument) {
 	all := v.all()
-	named := setting.CPUSet{}
+	given := setting.CPUSet{}
 	for _, a := range []struct {
 		name string
 		argument
@@ -135,13 +135,13 @@ func (v *view) there(isolcpus, nohz, rcu argument) {
 			continue
 		}
 		if a.name != "rcu_nocbs" {
-			named = named.Or(a.cpus)
+			given = given.Or(a.cpus)
 		}
 		if odd := a.cpus.Minus(all); len(odd) > 0 {
 			v.add(listsNoSuch, a.name, odd, fmt.Sprintf("it names %s; the machine has %s", odd, all), "correct the list on the kernel command line")
 		}
 	}
-	if named.Or(v.s.CPUs).Has(bootCPU) {
+	if given.Or(v.s.CPUs).Has(bootCPU) {
 		v.add(listsBootCPU, cpuObject(bootCPU), setting.CPUs(bootCPU), fmt.Sprintf("CPU %d boots the host and is to be quiet too", bootCPU), "take CPU 0 out of isolcpus and nohz_full, and give the guest another one")
 	}
 	for _, cpu := range v.s.CPUs.And(all).Minus(v.h.Topology.Online) {
@@ -151,17 +151,22 @@ func (v *view) there(isolcpus, nohz, rcu argument) {
 
 // nextBoot compares the running kernel's lists with those of the next one.
 func (v *view) nextBoot() {
+	var unknown []string
+	why := ""
 	for _, name := range bootLists {
 		now := v.running(name)
 		next, r := v.next(name)
 		if r.State == setting.Unknown {
-			v.unsure("what the next boot gets as "+name, r.Why)
+			unknown, why = append(unknown, name), r.Why
 			continue
 		}
 		if now.given == next.given && now.cpus.Equal(next.cpus) && strings.Join(now.flags, ",") == strings.Join(next.flags, ",") {
 			continue
 		}
 		v.add(listsNextBoot, name, v.s.CPUs, fmt.Sprintf("now %s, from the next boot on %s", now, next), "mpps plan shows which of the two is wanted; mpps status what still waits for a boot")
+	}
+	if len(unknown) > 0 {
+		v.unsure("what the next boot gets as "+strings.Join(unknown, ", "), why)
 	}
 }
 
@@ -202,9 +207,9 @@ func (v *view) balancer() {
 		if len(rest) == 0 {
 			return
 		}
-		found := fmt.Sprintf("it runs and bans what is isolated or has no tick: not CPUs %s", rest)
+		found := fmt.Sprintf("it runs and bans what is isolated or has no tick: not %s", named(rest))
 		if b.Told {
-			found = fmt.Sprintf("it runs, bans %s (%s) and nothing else: not CPUs %s", none(b.Banned), b.From, rest)
+			found = fmt.Sprintf("it runs, bans %s (%s) and nothing else: not %s", none(b.Banned), b.From, named(rest))
 		}
 		v.add(listsBalancer, "irqbalance", rest, found, do).with("cpus", float64(len(rest)))
 	}
@@ -234,7 +239,7 @@ func (v *view) partitioned(parted setting.CPUSet) {
 		}
 	}
 	if rest := v.s.CPUs.Minus(parted).Minus(v.h.Topology.Isolated); len(parted.And(v.s.CPUs)) > 0 && len(rest) > 0 {
-		v.add(listsPartition, "isolated partitions", rest, fmt.Sprintf("they have %s, not CPUs %s", parted, rest), "add them to the cpuset.cpus of the partition")
+		v.add(listsPartition, "isolated partitions", rest, fmt.Sprintf("they have %s, not %s", parted, named(rest)), "add them to the cpuset.cpus of the partition")
 	}
 }
 
@@ -260,6 +265,14 @@ func (v *view) siblings() {
 			}
 		}
 	}
+}
+
+// named is a set that is not empty in words.
+func named(set setting.CPUSet) string {
+	if len(set) == 1 {
+		return "CPU " + set.String()
+	}
+	return "CPUs " + set.String()
 }
 
 // none is a set in words.

@@ -142,10 +142,7 @@ func Check(h *facts.Host, o *facts.Observation, s Scope) *Report {
 
 // verdict is the answer in one word and in one sentence.
 func (v *view) verdict() (State, string) {
-	cpus := "CPUs " + v.s.CPUs.String()
-	if len(v.s.CPUs) == 1 {
-		cpus = "CPU " + v.s.CPUs.String()
-	}
+	cpus := named(v.s.CPUs)
 	tail := ""
 	if len(v.unjudged) > 0 {
 		tail = fmt.Sprintf("; %s could not be judged", counted(len(v.unjudged), "thing"))
@@ -154,7 +151,7 @@ func (v *view) verdict() (State, string) {
 		tail += "; nobody watched what runs there"
 	}
 	if len(v.found) == 0 {
-		return Consistent, fmt.Sprintf("nothing contradicts that %s are set aside (%s)%s", cpus, v.s.From, tail)
+		return Consistent, fmt.Sprintf("nothing contradicts that %s should be quiet (%s)%s", cpus, v.s.From, tail)
 	}
 	var parts []string
 	for severity := knob.Critical; severity >= knob.Info; severity-- {

@@ -97,7 +97,7 @@ func threads(v *view) {
 		v.unsure(u.What, u.Why)
 	}
 	if rest := v.s.CPUs.And(v.h.Topology.Online).Minus(v.o.CPUs); len(rest) > 0 {
-		v.unsure("what runs on CPUs "+rest.String(), "only CPUs "+none(v.o.CPUs)+" were watched")
+		v.unsure("what runs on "+named(rest), "watched: CPUs "+none(v.o.CPUs))
 	}
 	of := v.owners()
 	var mayUser, mayKernel []facts.ThreadRun
@@ -225,7 +225,7 @@ func (v *view) may(k *Kind, together string, list []facts.ThreadRun, more int, d
 	if len(list) > 0 {
 		example = list[0]
 	}
-	v.add(k, together, in, fmt.Sprintf("%d of them: %s", len(list)+more, text), "each of them: "+do(example)+"; isolcpus and nohz_full at boot keep all of them off").
+	v.add(k, together, in, fmt.Sprintf("%d of them: %s", len(list)+more, text), "each of them: "+do(example)+"; isolcpus and nohz_full at boot keep all off").
 		with("threads", float64(len(list)+more))
 }
 

@@ -1,0 +1,93 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"mpps/internal/facts"
+	"mpps/internal/setting"
+)
+
+// budget is the share of one CPU that watching may take.
+const budget = 0.02
+
+// Observe watches for a while what runs on some CPUs: two looks at threads, interrupts and times, with nothing in between. Inventory
+// says which processes are guests: these are looked at first. It ends early with what it has when the context ends, and takes at
+// most 2 % of a CPU: where there is more to look at than that allows, Unseen says so. A recorded tree stands still: what it
+// cannot show is said in Unseen.
+func (m *Machine) Observe(ctx context.Context, h *facts.Host, cpus setting.CPUSet, interval time.Duration) *facts.Observation {
+	if !m.live {
+		return &facts.Observation{CPUs: cpus, Unseen: []facts.Unseen{{What: "what runs on the CPUs", Why: "a recorded tree stands still"}}}
+	}
+	var guests []int
+	for i := range h.Guests {
+		if h.Guests[i].PID != 0 {
+			guests = append(guests, h.Guests[i].PID)
+		}
+	}
+	begun := processTime()
+	allowed := time.Duration(budget * float64(interval))
+	before := m.look(cpus, guests, func() bool { return processTime()-begun > allowed*2/5 })
+	select {
+	case <-ctx.Done():
+	case <-time.After(interval):
+	}
+	again := processTime()
+	first := again - begun
+	after := m.look(cpus, guests, func() bool { return processTime()-again > max(allowed-first, allowed/2) })
+	o := m.between(before, after, h, cpus)
+	o.CostMS = float64(first+processTime()-again) / float64(time.Millisecond)
+	return o
+}
+
+// moment is one look.
+type moment struct {
+	threads threadLook
+	counts  map[string]cpuCounts
+	times   map[int]cpuTimes
+	unseen  []facts.Unseen
+}
+
+// look looks once.
+func (m *Machine) look(cpus setting.CPUSet, guests []int, enough func() bool) moment {
+	var now moment
+	text, err := m.read("proc/interrupts")
+	if err != nil {
+		now.unseen = append(now.unseen, facts.Unseen{What: "interrupts on the CPUs", Why: err.Error()})
+	}
+	now.counts = parseCPUCounts(text, cpus)
+	if now.times, err = m.cpuTimes(); err != nil {
+		now.unseen = append(now.unseen, facts.Unseen{What: "times of the CPUs", Why: err.Error()})
+	}
+	now.threads = m.threadsOn(cpus, guests, enough)
+	return now
+}
+
+// between is what happened between two looks.
+func (m *Machine) between(before, after moment, h *facts.Host, cpus setting.CPUSet) *facts.Observation {
+	o := &facts.Observation{
+		Seconds: after.threads.at.Sub(before.threads.at).Seconds(), CPUs: cpus,
+		Times: timesBetween(before.times, after.times, h.Topology.Online), IRQs: countsBetween(before.counts, after.counts, cpus),
+		Unseen: append([]facts.Unseen{}, after.unseen...),
+	}
+	m.runsBetween(before.threads, after.threads, o)
+	if left := max(before.threads.left, after.threads.left); left > 0 {
+		o.Unseen = append(o.Unseen, facts.Unseen{What: fmt.Sprintf("threads of %d processes", left), Why: "there was no time to look at them: watching may take 2 % of a CPU; watch longer"})
+	}
+	if silent := after.threads.silent; silent > 0 && silent == len(after.threads.threads) {
+		o.Unseen = append(o.Unseen, facts.Unseen{What: "how long threads ran", Why: "the kernel does not count it (no schedstat files: CONFIG_SCHED_INFO)"})
+	}
+	return o
+}
+
+// processTime is how much CPU time this process has used.
+func processTime() time.Duration {
+	var t unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &t) != nil {
+		return 0
+	}
+	return time.Duration(t.Nano())
+}
