@@ -58,22 +58,27 @@ type app struct {
 
 // run is the whole program; tests call it in process.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
-	root := a.command()
-	root.SetArgs(args)
-	root.SetIn(stdin)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
+	if err := a.execute(ctx, args); err != nil {
+		return a.fail(err)
+	}
+	return exitOK
+}
+
+// execute carries out one command line.
+func (a *app) execute(ctx context.Context, args []string) error {
+	root := a.command()
+	root.SetArgs(args)
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
 	err := root.ExecuteContext(ctx)
 	if a.out == nil { // the flags themselves were wrong
-		a.out = report.NewPrinter(stdout, stderr, report.Options{NoColor: a.noColor})
+		a.out = report.NewPrinter(a.stdout, a.stderr, report.Options{NoColor: a.noColor})
 	}
-	if err == nil {
-		return exitOK
-	}
-	return a.fail(err)
+	return err
 }
 
 func (a *app) command() *cobra.Command {
@@ -147,6 +152,7 @@ func (a *app) commands() []*cobra.Command {
 		a.inspectCommand(), a.snapshotCommand(), a.auditCommand(), a.attestCommand(), a.explainCommand(), a.planCommand(), a.placeCommand(),
 		a.applyCommand(), a.confirmCommand(), a.rollbackCommand(), a.restoreCommand(), a.statusCommand(), a.verifyCommand(), a.historyCommand(),
 		a.domainCommand(), a.sriovCommand(), a.realtimeCommand(), a.benchCommand(), a.searchCommand(), a.pathCommand(), a.agentCommand(), a.reportCommand(), a.labCommand(), a.demoCommand(),
+		a.acceptanceCommand(),
 	}
 }
 

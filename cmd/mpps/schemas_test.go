@@ -21,6 +21,7 @@ import (
 
 	"github.com/invopop/jsonschema"
 
+	"mpps/internal/acceptance"
 	"mpps/internal/apply"
 	"mpps/internal/audit"
 	"mpps/internal/datapath"
@@ -82,6 +83,9 @@ var answers = map[string]any{
 	"sriov-check":        sriov.Check{},
 	"sriov-recover":      sriov.Recovery{},
 	"lab-list":           labList{},
+	"acceptance":         acceptance.Report{},
+	"acceptance-list":    acceptanceList{},
+	"acceptance-dry-run": acceptanceDry{},
 }
 
 // files are what stands in files without an envelope, with the schema that they name.
@@ -97,6 +101,8 @@ var files = map[string]struct {
 	"campaign":  {measure.CampaignLine{}, measure.SchemaCampaign}, // of each line
 	"report":    {report.Document{}, report.DocumentSchema},
 	"demo":      {demoResult{}, "mpps.demo/1"},
+
+	"acceptance-report": {acceptance.Report{}, acceptance.Schema},
 }
 
 // TestSchemas makes every schema from the Go types and compares it with the shipped one. MPPS_UPDATE=1 writes them.

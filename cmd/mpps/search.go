@@ -59,6 +59,11 @@ receiver was the limit, not the device under test · 64 usage.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runSearch(cmd.Context(), &f) },
 	}
+	f.add(cmd)
+	return cmd
+}
+
+func (f *searchFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	f.path.addEnds(cmd)
 	f.path.addPath(cmd)
@@ -75,7 +80,6 @@ receiver was the limit, not the device under test · 64 usage.`,
 	flags.StringVarP(&f.output, "output", "o", "", "write the result to this file")
 	flags.BoolVar(&f.path.keep, "keep", true, "keep the result in /var/lib/mpps/runs")
 	f.changed, f.path.changed = flags.Changed, flags.Changed
-	return cmd
 }
 
 // pathFlagNames are the flags that belong to our own generator.
