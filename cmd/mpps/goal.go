@@ -89,3 +89,24 @@ func parseShare(text string) (float64, error) {
 	}
 	return v, nil
 }
+
+// goalNames are the flags that name the target, in the order in which they are said.
+var goalNames = []string{"pps", "bulk", "latency", "frame", "loss", "cpus", "guest", "nic", "consent"}
+
+// words are the flags as they were given, to be repeated behind another command.
+func (f *goalFlags) words() string {
+	var all []string
+	for _, name := range goalNames {
+		if flag := f.set.Lookup(name); flag != nil && flag.Changed {
+			value := strings.Trim(flag.Value.String(), "[]")
+			if d, err := time.ParseDuration(value); err == nil && name == "latency" {
+				value = shortDuration(d)
+			}
+			all = append(all, "--"+name+" "+value)
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+// shortDuration is a duration in the units that people say it in: 20us.
+func shortDuration(d time.Duration) string { return strings.Replace(d.String(), "µ", "u", 1) }

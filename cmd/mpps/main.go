@@ -152,7 +152,7 @@ func (a *app) commands() []*cobra.Command {
 		a.inspectCommand(), a.snapshotCommand(), a.auditCommand(), a.attestCommand(), a.explainCommand(), a.planCommand(), a.placeCommand(),
 		a.applyCommand(), a.confirmCommand(), a.rollbackCommand(), a.restoreCommand(), a.statusCommand(), a.verifyCommand(), a.historyCommand(),
 		a.domainCommand(), a.sriovCommand(), a.realtimeCommand(), a.benchCommand(), a.searchCommand(), a.pathCommand(), a.agentCommand(), a.reportCommand(), a.labCommand(), a.demoCommand(),
-		a.acceptanceCommand(),
+		a.acceptanceCommand(), a.exportCommand(),
 	}
 }
 

@@ -34,6 +34,7 @@ import (
 	"mpps/internal/report"
 	"mpps/internal/setting"
 	"mpps/internal/sriov"
+	"mpps/internal/tuned/export"
 )
 
 // schemaFolder is where the schemas are shipped.
@@ -86,6 +87,7 @@ var answers = map[string]any{
 	"acceptance":         acceptance.Report{},
 	"acceptance-list":    acceptanceList{},
 	"acceptance-dry-run": acceptanceDry{},
+	"export-tuned":       export.Profile{},
 }
 
 // files are what stands in files without an envelope, with the schema that they name.

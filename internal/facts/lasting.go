@@ -34,8 +34,8 @@ type Tuned struct {
 	// Chain are the files of the profile and of those that it includes, in the order in which they are merged: the last counts.
 	Chain []string `json:"chain,omitempty"`
 	// Variables are those of the profile that could be filled in: isolated_cores and the like.
-	Variables map[string]string `json:"variables,omitempty"`
-	VariableFiles []string `json:"variable_files,omitempty"` // where they are to be changed
+	Variables     map[string]string `json:"variables,omitempty"`
+	VariableFiles []string          `json:"variable_files,omitempty"` // where they are to be changed
 	// Arguments are the kernel arguments that the profile wants, BootArguments those that TuneD has handed to the boot loader
 	// (/etc/tuned/bootcmdline).
 	Arguments     string `json:"arguments,omitempty"`

@@ -97,6 +97,12 @@ func parseSysctlFile(name, text string) []facts.OwnedValue {
 // tuned is TuneD's active profile with what it sets; nil where there is none.
 func (m *Machine) tuned(h *facts.Host) *facts.Tuned {
 	running := slices.ContainsFunc(h.Services, func(s facts.Service) bool { return s.Name == "tuned" && s.Running })
+	files, at := m.TunedFiles()
+	return tuned.Read(files, at, running)
+}
+
+// TunedFiles are what a profile of TuneD is resolved from.
+func (m *Machine) TunedFiles() (tuned.Files, tuned.Machine) {
 	at := tuned.Machine{Online: m.cpus("sys/devices/system/cpu/online"), Present: m.cpus("sys/devices/system/cpu/present"), Package: map[int]int{}, CPUInfo: m.line("proc/cpuinfo")}
 	for _, cpu := range at.Online {
 		if n := m.number(fmt.Sprintf("sys/devices/system/cpu/cpu%d/topology/physical_package_id", cpu), -1); n >= 0 {
@@ -104,10 +110,10 @@ func (m *Machine) tuned(h *facts.Host) *facts.Tuned {
 		}
 	}
 	at.Uname = strings.Join([]string{"Linux", m.line("proc/sys/kernel/osrelease"), m.line("proc/sys/kernel/version"), architecture(at.CPUInfo)}, " ")
-	return tuned.Read(func(name string) (string, bool) {
+	return func(name string) (string, bool) {
 		text, err := m.read(name)
 		return text, err == nil
-	}, at, running)
+	}, at
 }
 
 // architecture is the machine's name as uname says it, as far as /proc/cpuinfo tells.

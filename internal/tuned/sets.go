@@ -114,6 +114,9 @@ func given(o facts.OwnedValue, a setting.Address) (string, bool) {
 	case setting.ThreadSched:
 		return scheduling(plugin, key, o.Value, a.Path)
 	case setting.ModuleParam:
+		if plugin == "sysfs" {
+			return o.Value, names(key, "/sys/module/"+a.Object()+"/parameters/"+a.Rest())
+		}
 		return moduleParameter(o.Value, a.Rest()), o.Key == "modules."+a.Object()
 	case setting.Service:
 		return serviceState(o.Value), o.Key == "service.service."+a.Path || o.Key == "service."+a.Path
