@@ -131,6 +131,7 @@ func From(h *facts.Host, g goal.Goal, report audit.Report, catalogue []*knob.Kno
 
 	p.postpone()
 	p.confine(h)
+	p.awaitBoot(h, catalogue)
 	for _, c := range p.Changes {
 		p.wait(c)
 	}
