@@ -33,6 +33,8 @@ type Plan struct {
 	Consent    []Change     `json:"consent_needed"` // wanted, but the goal does not allow their risk
 	Skipped    []Skipped    `json:"skipped"`        // off, but nothing that mpps can change now
 	Restarts   []Restart    `json:"restarts"`       // what must happen before some changes take effect
+	Phases     []Phase      `json:"phases"`         // what needs what, in the order in which a person goes about it
+	Notes      []string     `json:"notes"`          // what the plan cannot do, in sentences
 	Later      []Later      `json:"later"`          // what can be planned only after these changes
 	Management []Management `json:"management"`     // the operator's way in
 	Identity   []Part       `json:"identity"`       // what the host was when the plan was made
@@ -111,6 +113,7 @@ func From(h *facts.Host, g goal.Goal, report audit.Report, catalogue []*knob.Kno
 	p := &Plan{
 		Schema: Schema, Host: h.Name, Made: h.Taken, Goal: g, Tier: report.Tier, Why: report.Why, Identity: identity(h),
 		Changes: []Change{}, Consent: []Change{}, Skipped: []Skipped{}, Restarts: []Restart{}, Later: []Later{}, Management: []Management{},
+		Phases: []Phase{}, Notes: honest(report),
 	}
 	positions := wherePositions(h, catalogue)
 	for _, f := range report.In(audit.Off) {
@@ -136,7 +139,8 @@ func From(h *facts.Host, g goal.Goal, report audit.Report, catalogue []*knob.Kno
 		p.wait(c)
 	}
 	p.manage(h)
-	p.Digest = p.digest()
+	p.attend(report)
+	p.Seal()
 	return p, nil
 }
 
@@ -261,8 +265,11 @@ func (p *Plan) wait(c Change) {
 	p.Restarts = append(p.Restarts, Restart{What: c.Needs, Addresses: []setting.Address{c.Address}})
 }
 
-// Seal works out the digest anew where changes were added or taken away.
-func (p *Plan) Seal() { p.Digest = p.digest() }
+// Seal works out the phases and the digest anew where changes were added or taken away.
+func (p *Plan) Seal() {
+	p.arrange()
+	p.Digest = p.digest()
+}
 
 // Empty tells whether there is nothing to change.
 func (p *Plan) Empty() bool { return len(p.Changes) == 0 }
