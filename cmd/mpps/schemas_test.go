@@ -28,6 +28,7 @@ import (
 	"mpps/internal/facts"
 	"mpps/internal/knob"
 	"mpps/internal/measure"
+	"mpps/internal/measure/wakeup"
 	"mpps/internal/plan"
 	"mpps/internal/queuepath"
 	"mpps/internal/realtime"
@@ -70,6 +71,7 @@ var answers = map[string]any{
 	"bench-modes":        measure.Modes{},
 	"search":             measure.Search{},
 	"agent":              agentReady{},
+	"latency":            latencyAnswer{},
 	"path":               queuepath.Path{},
 	"realtime-check":     realtime.Report{},
 	"domain-show":        domainShown{},
@@ -105,6 +107,8 @@ var files = map[string]struct {
 	"demo":      {demoResult{}, "mpps.demo/1"},
 
 	"acceptance-report": {acceptance.Report{}, acceptance.Schema},
+
+	"latency-run": {wakeup.File{}, wakeup.Schema},
 }
 
 // TestSchemas makes every schema from the Go types and compares it with the shipped one. MPPS_UPDATE=1 writes them.
@@ -337,6 +341,7 @@ var promised = map[string][]string{
 	"bench-pps": {"offered_pps", "sent", "received", "lost", "pps", "limited_by", "cpu_ns_per_packet", "samples[]"},
 	"search": {"ndr.lower_pps?", "ndr.upper_pps?", "ndr.throughput_pps?", "pdr.lower_pps?", "pdr.upper_pps?", "pdr.throughput_pps?", "seconds", "trials",
 		"lossy_seconds", "irregular"},
+	"latency": {"runs[].threads[]", "runs[].slices[]", "worst[].ns", "causes.found[]", "causes.verdict", "tool.name"},
 	"sriov-list": {"vfs[].pf", "vfs[].index", "vfs[].pci", "vfs[].group", "vfs[].driver", "vfs[].guest", "vfs[].mac", "vfs[].vlan?", "vfs[].max_tx_rate?",
 		"vfs[].spoofchk?", "vfs[].trust?", "vfs[].link_state"},
 	"path": {"seconds", "watched", "every_packet", "rows[].frames", "rows[].packets", "lanes[].way", "lanes[].stops[].device", "lanes[].stops[].queue", "lanes[].packets",
