@@ -18,7 +18,7 @@ var (
 	houseVectors = &Kind{"house.vectors", Housekeeping, "There are more interrupts than the host's CPUs have vectors", knob.High,
 		"an x86 CPU has about 200 vectors for devices: interrupts that find none on the host's CPUs are refused, or stay on the quiet ones", ""}
 	houseHelpers = &Kind{"house.helpers", Housekeeping, "Many threads of guests share few CPUs", knob.Low,
-		"vhost threads and emulators of the guests wait for each other when packets come", "vhost.budget"}
+		"vhost and I/O threads of the guests wait for each other when packets come", "vhost.budget"}
 )
 
 // Bounds of what a CPU of the host carries.
@@ -57,14 +57,14 @@ func housekeeping(v *view) {
 	for _, g := range v.guests {
 		if g.active() {
 			for _, t := range g.f.Threads {
-				if t.Role == "vhost" || t.Role == "emulator" || t.Role == "iothread" {
+				if t.Role == "vhost" || t.Role == "iothread" {
 					helpers++
 				}
 			}
 		}
 	}
 	if helpers > helpersPerCPU*len(v.house) {
-		v.add(houseHelpers, "housekeeping", v.house, fmt.Sprintf("%d threads (vhost, emulators, I/O) on %s", helpers, counted(len(v.house), "CPU")), "fewer queues of the guests' NICs, or more CPUs for the host").with("threads", float64(helpers)).with("cpus", float64(len(v.house)))
+		v.add(houseHelpers, "housekeeping", v.house, fmt.Sprintf("%d vhost and I/O threads on %s", helpers, counted(len(v.house), "CPU")), "fewer queues of the guests' NICs, or more CPUs for the host").with("threads", float64(helpers)).with("cpus", float64(len(v.house)))
 	}
 }
 

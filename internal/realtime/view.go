@@ -23,10 +23,21 @@ type view struct {
 
 func newView(h *facts.Host, o *facts.Observation, s Scope) *view {
 	v := &view{h: h, o: o, s: s, house: h.Topology.Online.Minus(s.CPUs), guests: definitions(h)}
+	elsewhere := h.Topology.Isolated.Minus(s.CPUs)
 	for _, g := range v.guests {
-		g.realtime = g.f.Name == s.Guest || g.scheduled() && len(g.claims().And(s.CPUs)) > 0 || s.Guest == "" && len(g.claims().And(s.CPUs)) > 0
+		claims := g.claims()
+		g.realtime = g.f.Name == s.Guest || len(claims.And(s.CPUs)) > 0 && (s.Guest == "" || g.scheduled()) || s.Guest == "" && g.astray(elsewhere)
 	}
 	return v
+}
+
+// astray tells whether a guest wants quiet CPUs, by its vCPUs' priorities, and does not have all of them among those that are set
+// aside for others.
+func (g *guest) astray(elsewhere setting.CPUSet) bool {
+	if !g.scheduled() {
+		return false
+	}
+	return slices.ContainsFunc(g.quiet(), func(c vcpu) bool { return len(c.pin) == 0 || len(c.pin.Minus(elsewhere)) > 0 })
 }
 
 // add adds a finding of a kind. Found is a sentence with its numbers, do what mends it.
