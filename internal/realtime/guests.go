@@ -23,11 +23,11 @@ var (
 	guestIOThread = &Kind{"guest.iothread", Guests, "An I/O thread may run there", knob.High,
 		"an I/O thread polls or sleeps on the guest's disks, and takes the CPU from the vCPU each time", ""}
 	guestSched = &Kind{"guest.vcpusched", Guests, "Its vCPUs are ordinary threads", knob.Low,
-		"without a realtime priority any kernel thread of the CPU shares it with the vCPU; with it they must have a higher one", ""}
+		"without a realtime priority any kernel thread of the CPU shares it with the vCPU; with it they must have a higher one", "domain.vcpusched"}
 	guestLivePin = &Kind{"guest.live_pin", Guests, "A thread runs elsewhere than its definition says", knob.High,
 		"what was planned is not what runs: somebody moved the thread, or the guest was started before", "domain.vcpupin"}
 	guestLiveSched = &Kind{"guest.live_sched", Guests, "A vCPU's priority is not that of its definition", knob.Medium,
-		"a vCPU with another priority than planned starves the kernel's threads, or is pushed aside by them", ""}
+		"a vCPU with another priority than planned starves the kernel's threads, or is pushed aside by them", "domain.vcpusched"}
 	guestVhost = &Kind{"guest.vhost", Guests, "A vhost thread may run there", knob.High,
 		"a vhost thread carries the guest's packets: under load it takes the whole CPU", "vhost.threads"}
 	guestWorker = &Kind{"guest.worker", Guests, "A thread of QEMU may run there", knob.High,

@@ -22,7 +22,7 @@ var (
 	guestPagesShort = &Kind{"guest.hugepages_short", Guests, "There are not enough huge pages on the node", knob.High,
 		"the guest does not start again, or takes pages of another node", "boot.hugepages"}
 	guestLocked = &Kind{"guest.locked", Guests, "QEMU's own memory can be taken away", knob.Low,
-		"the guest's RAM in huge pages stays; what QEMU itself needs can be swapped or dropped, and comes back with a fault", ""}
+		"the guest's RAM in huge pages stays; what QEMU itself needs can be swapped or dropped, and comes back with a fault", "domain.locked"}
 )
 
 // memory judges where a guest's memory is and whether it stays.

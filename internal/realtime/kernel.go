@@ -14,7 +14,7 @@ var (
 	kernelWatchdog = &Kind{"kernel.watchdog", Kernel, "Lockup detectors watch them", knob.Low,
 		"every few seconds a timer and an NMI take some microseconds on each CPU that is watched", "rt.watchdog"}
 	kernelRCU = &Kind{"kernel.rcuo", Kernel, "RCU's threads may run there", knob.Medium,
-		"what rcu_nocbs takes off a CPU is done by threads that come back to it where nobody pins them", ""}
+		"what rcu_nocbs takes off a CPU is done by threads that come back to it where nobody pins them", "rt.kthreads"}
 	kernelTimers = &Kind{"kernel.timer_migration", Kernel, "Timers stay on the CPU that sets them", knob.Low,
 		"without migration a timer that was set on one of these CPUs fires there, instead of on a CPU of the host", "rt.timer_migration"}
 	kernelThrottling = &Kind{"kernel.throttling", Kernel, "Realtime threads are stopped every second", knob.Medium,
@@ -91,6 +91,6 @@ func (v *view) offloaded() {
 	}
 	if len(names) > 0 {
 		v.add(kernelRCU, "rcuo threads", in, fmt.Sprintf("%d of them may run there: %s", len(names), strings.Join(names[:min(len(names), 6)], ", ")),
-			fmt.Sprintf("taskset -pc %s %d, and the same for each of them; nohz_full at boot does it by itself", v.house, first)).with("threads", float64(len(names)))
+			fmt.Sprintf("taskset -pc %s %d, and the same for each, or all at once with rt.kthreads; nohz_full at boot does it by itself", v.house, first)).with("threads", float64(len(names)))
 	}
 }

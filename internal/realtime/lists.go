@@ -34,7 +34,7 @@ var (
 	listsOffline = &Kind{"lists.offline", Lists, "A CPU is switched off", knob.High,
 		"nothing can run there, and a guest that is pinned there does not start", ""}
 	listsIRQAffinity = &Kind{"lists.irqaffinity", Lists, "irqaffinity sends interrupts there", knob.Medium,
-		"each interrupt that is asked for from boot on may be put on these CPUs", "rt.irq_affinity"}
+		"each interrupt that is asked for from boot on may be put on these CPUs", "boot.irqaffinity"}
 	listsNextBoot = &Kind{"lists.next_boot", Lists, "The next boot has another list", knob.Medium,
 		"after a reboot other CPUs are set aside than now, and the guests' pins do not follow", ""}
 	listsBalancer = &Kind{"lists.irqbalance", Lists, "irqbalance may use them", knob.High,
@@ -76,7 +76,7 @@ func lists(v *view) {
 	v.spare()
 	v.there(isolcpus, nohz, rcu)
 	if a := v.running("irqaffinity"); a.given && a.err == nil && len(a.cpus.And(cpus)) > 0 {
-		v.add(listsIRQAffinity, "irqaffinity", a.cpus.And(cpus), fmt.Sprintf("it names %s, among them %s", a.cpus, named(a.cpus.And(cpus))), fmt.Sprintf("irqaffinity=%s on the kernel command line; rt.irq_affinity sets the same at once", v.house))
+		v.add(listsIRQAffinity, "irqaffinity", a.cpus.And(cpus), fmt.Sprintf("it names %s, among them %s", a.cpus, named(a.cpus.And(cpus))), fmt.Sprintf("irqaffinity=%s on the kernel command line; rt.irq_affinity sets the same at once", none(v.house)))
 	}
 	v.nextBoot()
 	v.balancer()

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"mpps/internal/facts"
+	"mpps/internal/knob"
 	"mpps/internal/setting"
 )
 
@@ -114,7 +115,12 @@ func TestKinds(t *testing.T) {
 		if seen[k.ID] = true; plants[k] == nil {
 			t.Errorf("%s: nothing plants it", k.ID)
 		}
-		if k.Title == "" || k.Why == "" || k.Severity == 0 {
+		if k.Knob != "" {
+			if found, near := knob.Find(k.Knob); found == nil {
+				t.Errorf("%s: there is no knob %s, but %v", k.ID, k.Knob, near)
+			}
+		}
+		if !strings.Contains(k.ID, ".") || k.Title == "" || k.Why == "" || k.Severity == 0 {
 			t.Errorf("%s says too little", k.ID)
 		}
 	}

@@ -15,13 +15,13 @@ var (
 	threadUser = &Kind{"threads.user_ran", Threads, "Another program ran there", knob.High,
 		"while it ran the vCPU waited, or had its caches emptied", ""}
 	threadKernel = &Kind{"threads.kernel_ran", Threads, "A kernel thread that may run anywhere ran there", knob.Medium,
-		"it could have run on a CPU of the host: while it ran here the vCPU waited", ""}
+		"it could have run on a CPU of the host: while it ran here the vCPU waited", "rt.kthreads"}
 	threadBound = &Kind{"threads.bound_ran", Threads, "A kernel thread of this CPU ran often", knob.Low,
 		"each time it runs the vCPU leaves the guest; it cannot be moved, only what gives it work can be stopped", ""}
 	threadUserMay = &Kind{"threads.user_may", Threads, "Other programs may run there", knob.Medium,
 		"they did not while this was watched; nothing keeps them away", ""}
 	threadKernelMay = &Kind{"threads.kernel_may", Threads, "Kernel threads may run there that need not", knob.Low,
-		"they did not while this was watched; nothing keeps them away", ""}
+		"they did not while this was watched; nothing keeps them away", "rt.kthreads"}
 	threadPriority = &Kind{"threads.priority", Threads, "A kernel thread has no higher priority than the vCPU", knob.Medium,
 		"behind a vCPU that never sleeps it never runs: timers, RCU and softirqs wait, until the kernel reports a stall", "rt.ksoftirqd"}
 	threadUnseen = &Kind{"threads.unseen", Threads, "Something ran there that was not seen", knob.Low,
@@ -131,7 +131,19 @@ func (v *view) moveKernel(t facts.ThreadRun) string {
 	case strings.HasPrefix(t.Comm, "irq/"):
 		return "it goes with its interrupt (rt.irq_affinity)"
 	}
-	return fmt.Sprintf("taskset -pc %s %d; nohz_full at boot keeps such threads off by itself", v.house, t.TID)
+	return fmt.Sprintf("taskset -pc %s %d, or all of them at once with rt.kthreads; nohz_full at boot keeps them off by itself", none(v.house), t.TID)
+}
+
+// moved names the knob that moves a kernel thread.
+func (f *Finding) moved(t facts.ThreadRun) *Finding {
+	switch {
+	case !t.Kernel:
+	case strings.HasPrefix(t.Comm, "kworker/u"):
+		f.Knob = "rt.workqueue"
+	case strings.HasPrefix(t.Comm, "irq/"):
+		f.Knob = "rt.irq_affinity"
+	}
+	return f
 }
 
 // intruder is a thread that ran there and should not.
@@ -157,7 +169,7 @@ func (v *view) intruder(t facts.ThreadRun, w who) {
 	if w.guest {
 		whose = " (" + w.of + ")"
 	}
-	v.add(k, threadObject(t), v.s.CPUs.And(setting.CPUs(t.CPU)), fmt.Sprintf("it ran %.1f ms of %.1f s in %s, %s%s%s", ms(t.RunNS), v.o.Seconds, counted(int(t.Switches), "turn"), on, fresh, whose), do).
+	v.add(k, threadObject(t), v.s.CPUs.And(setting.CPUs(t.CPU)), fmt.Sprintf("it ran %.1f ms of %.1f s in %s, %s%s%s", ms(t.RunNS), v.o.Seconds, counted(int(t.Switches), "turn"), on, fresh, whose), do).moved(t).
 		with("run_ms", ms(t.RunNS)).with("switches", float64(t.Switches)).with("seconds", v.o.Seconds)
 }
 
@@ -198,7 +210,7 @@ func (v *view) may(k *Kind, together string, list []facts.ThreadRun, more int, d
 	if len(list) <= grouped && more == 0 {
 		for _, t := range list {
 			in := t.Affinity.And(v.s.CPUs)
-			v.add(k, threadObject(t), in, fmt.Sprintf("it may run on %s, of which %s should be quiet", t.Affinity, in), do(t)).with("cpus", float64(len(in)))
+			v.add(k, threadObject(t), in, fmt.Sprintf("it may run on %s, of which %s should be quiet", t.Affinity, in), do(t)).moved(t).with("cpus", float64(len(in)))
 		}
 		return
 	}
@@ -302,9 +314,7 @@ func (v *view) priorities() {
 		than, cpus := vcpus[cpu], setting.CPUs(cpu)
 		id := "rt." + kind
 		switch kind {
-		case "ksoftirqd", "rcuc":
-		case "ktimers":
-			id = ""
+		case "ksoftirqd", "rcuc", "ktimers":
 		case "rcub": // numbered by group of CPUs
 			than, cpus = highest, v.s.CPUs
 		default:
