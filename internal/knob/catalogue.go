@@ -29,7 +29,7 @@ func Catalogue() []*Knob {
 		[]*Knob{domainNICModel, domainBackend, domainQueues, domainRxQueueSize, domainTxQueueSize, domainCoalesce},
 		[]*Knob{domainVCPUPin, domainEmulatorPin, domainNumatune, domainVNUMA, domainHugepages, domainMachine},
 		[]*Knob{domainVCPUSched, domainLocked, domainNoSharePages, domainPMU, domainDedicated},
-		[]*Knob{domainCPUModel, domainHyperV, domainKVMClock, domainVFIOMemory},
+		[]*Knob{domainCPUModel, domainInvTSC, domainHyperV, domainKVMClock, domainVFIOMemory},
 		[]*Knob{sriovNumVFs, sriovReady, sriovPersist, sriovAttach, sriovVFRate, sriovVFSpoofchk, sriovVFMAC, sriovVFTrust, sriovVFVLAN, sriovVFLinkState},
 		[]*Knob{sriovUsage, sriovGuest, sriovBridge, sriovMigrate},
 		[]*Knob{rtSwap, rtKSM, rtWatchdog, rtKsoftirqd, rtKtimers, rtRCUC, rtRCUB, rtThrottling, rtPeriod, rtFairServer, rtIRQAffinity, rtTracing},

@@ -214,6 +214,11 @@ func (p *Plan) postpone() {
 	for _, nic := range nics {
 		p.Later = append(p.Later, Later{After: "this plan", IDs: dropped[nic], Why: fmt.Sprintf("%s gives %s other interrupts and queues: plan again afterwards", resized[nic], nic)})
 	}
+	for _, c := range p.Changes {
+		if p.Tier == goal.Realtime && c.ID == "domain.cpu_model" && strings.HasSuffix(c.Address.Path, "/cpu/mode") {
+			p.Later = append(p.Later, Later{After: "this plan", IDs: []string{"domain.invtsc"}, Why: "libvirt takes it beside host-passthrough only: plan again afterwards, before guest " + c.Address.Object() + " is started anew"})
+		}
+	}
 	for _, guest := range guests {
 		p.Later = append(p.Later, Later{After: "restart of guest " + guest, IDs: []string{"vhost.threads"}, Why: "the vhost threads of its new queues exist only then: plan again afterwards"})
 	}

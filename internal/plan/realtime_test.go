@@ -119,6 +119,16 @@ func TestRealtime(t *testing.T) {
 			t.Errorf("%s is planned, to be %s", at, value)
 		}
 	}
+	if !slices.ContainsFunc(p.Later, func(l Later) bool { return slices.Contains(l.IDs, "domain.invtsc") }) {
+		t.Errorf("what is planned later: %+v", p.Later)
+	}
+	h := realtimeHost()
+	h.Readings[setting.Of(setting.Domain, "rt1", "cpu/mode")] = setting.Value("host-passthrough")
+	h.Readings[setting.Of(setting.Domain, "rt1", "cpu/migratable")] = setting.Value("on")
+	later, err := Make(h, realtimeGoal(), knob.Catalogue())
+	if err != nil || !slices.Contains(ids(later.Changes), "domain.invtsc") {
+		t.Errorf("with host-passthrough: %v, %v", ids(later.Changes), err)
+	}
 	consent := map[string]goal.Risk{}
 	for _, c := range p.Consent {
 		consent[c.Address.String()] = c.Risk

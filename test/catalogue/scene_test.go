@@ -34,6 +34,7 @@ const windows = `<domain type='kvm'>
   <vcpu>1</vcpu>
   <os><type arch='x86_64' machine='q35'>hvm</type></os>
   <features><acpi/><hyperv mode='custom'><relaxed state='on'/></hyperv></features>
+  <cpu mode='host-passthrough'/>
   <clock offset='localtime'/>
 </domain>
 `

@@ -83,7 +83,7 @@ var places = []struct {
 	{regexp.MustCompile(`^memoryBacking/(\w+)$`), []step{{"memoryBacking", ""}, {"$1", ""}}, ""},
 	{regexp.MustCompile(`^features/pmu\.state$`), []step{{"features", ""}, {"pmu", ""}}, "state"},
 	{regexp.MustCompile(`^features/kvm/([\w-]+)\.state$`), []step{{"features", ""}, {"kvm", ""}, {"$1", ""}}, "state"},
-	{regexp.MustCompile(`^cpu/mode$`), []step{{"cpu", ""}}, "mode"},
+	{regexp.MustCompile(`^cpu/(mode|migratable)$`), []step{{"cpu", ""}}, "$1"},
 	{regexp.MustCompile(`^cpu/cache\.mode$`), []step{{"cpu", ""}, {"cache", ""}}, "mode"},
 	{regexp.MustCompile(`^features/hyperv/(\w+)\.state$`), []step{{"features", ""}, {"hyperv", ""}, {"$1", ""}}, "state"},
 	{regexp.MustCompile(`^clock/timer/(\w+)\.present$`), []step{{"clock", ""}, {"timer", "name=$1"}}, "present"},
