@@ -114,7 +114,7 @@ func Judge(f Figure, o *Outcomes, m *Machine, in Inputs) Judged {
 		why("as-found", "what a machine has before it is tuned says nothing of what it can")
 		return j
 	case j.Founding == nil:
-		why("no-figure", "the founding experiment kept none")
+		why("no-figure", "nobody wrote down what the founding experiment had")
 		return j
 	}
 	short := 1 - measured.Value/f.Founding

@@ -207,18 +207,18 @@ func Accepted(t *Text, p *acceptance.Report, dir string) {
 
 func drawFigure(t *Text, j acceptance.Judged) {
 	style := map[acceptance.State]Style{acceptance.Reached: Green, acceptance.Short: Yellow}[j.State]
-	word := Verdicts(j)
+	word := verdictWord(j)
 	t.Wrapped("  "+t.In(style, word)+strings.Repeat(" ", max(16-len([]rune(word)), 1)), j.What)
 	const under = "                  "
-	var then []string
+	var figures []string
 	if j.Measured != nil {
-		then = append(then, MeasuredText(j))
+		figures = append(figures, measuredText(j))
 	}
 	if j.Founding != nil {
-		then = append(then, Then(j))
+		figures = append(figures, then(j))
 	}
-	if len(then) > 0 {
-		t.Wrapped(under, strings.Join(then, "; "))
+	if len(figures) > 0 {
+		t.Wrapped(under, strings.Join(figures, "; "))
 	}
 	for _, why := range j.Reasons {
 		if j.State != acceptance.NotMeasured { // it is said already
@@ -230,8 +230,8 @@ func drawFigure(t *Text, j acceptance.Judged) {
 	}
 }
 
-// Then is what the founding experiment had, and by how much this is worse.
-func Then(j acceptance.Judged) string {
+// then is what the founding experiment had, and by how much this is worse.
+func then(j acceptance.Judged) string {
 	text := "then " + asFigure(*j.Founding, j.Unit, 0)
 	if j.State == acceptance.NotComparable && j.ShortBy != nil && *j.ShortBy > 0 {
 		text += ", " + percentOf(*j.ShortBy) + map[bool]string{true: " more", false: " less"}[j.Lower] + " now"
@@ -239,8 +239,8 @@ func Then(j acceptance.Judged) string {
 	return text
 }
 
-// Verdicts is a verdict in words.
-func Verdicts(j acceptance.Judged) string {
+// verdictWord is a verdict in words.
+func verdictWord(j acceptance.Judged) string {
 	switch j.State {
 	case acceptance.Short:
 		return "short by " + percentOf(*j.ShortBy)
@@ -252,26 +252,33 @@ func Verdicts(j acceptance.Judged) string {
 	return string(j.State)
 }
 
-// MeasuredText is what was measured, with its spread.
-func MeasuredText(j acceptance.Judged) string {
+// measuredText is what was measured, with its spread.
+func measuredText(j acceptance.Judged) string {
+	value, spread := valueAndSpread(j)
+	return strings.TrimSuffix(value+" "+spread, " ")
+}
+
+// valueAndSpread are what was measured, and its interval with the number of samples.
+func valueAndSpread(j acceptance.Judged) (value, spread string) {
 	m := j.Measured
 	switch {
 	case m == nil:
-		return "–"
+		return "–", ""
 	case m.None != "":
-		return "none"
+		return "none", ""
 	}
-	text := asFigure(m.Value, j.Unit, m.Hi-m.Lo)
+	value = asFigure(m.Value, j.Unit, m.Hi-m.Lo)
 	if m.AtLeast {
-		text = "≥ " + text
+		value = "≥ " + value
 	}
+	var parts []string
 	if m.Hi > m.Lo {
-		text += " [" + inDigits(m.Lo, m.Hi-m.Lo) + ", " + inDigits(m.Hi, m.Hi-m.Lo) + "]"
+		parts = append(parts, "["+inDigits(m.Lo, m.Hi-m.Lo)+", "+inDigits(m.Hi, m.Hi-m.Lo)+"]")
 	}
 	if m.N > 0 {
-		text += ", n = " + strconv.Itoa(m.N)
+		parts = append(parts, "n = "+strconv.Itoa(m.N))
 	}
-	return text
+	return value, strings.Join(parts, ", ")
 }
 
 // asFigure writes a value with its unit, in as many digits as its interval allows.

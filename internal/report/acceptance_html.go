@@ -70,18 +70,20 @@ type acceptanceView struct {
 
 type runView struct {
 	*acceptance.Run
-	Emulated                                   bool
-	Reached, Short, NotComparable, NotMeasured int
-	Chips                                      []chip
-	Missing                                    []acceptance.Check
-	Figures                                    []figureView
-	Steps                                      []stepView
+	Emulated                      bool
+	Reached, Short, NotComparable int
+	Chips                         []chip
+	Stands, Sum                   string
+	Missing                       []acceptance.Check
+	Figures                       []figureView
+	Unmeasured                    []string
+	Steps                         []stepView
 }
 
 type figureView struct {
 	acceptance.Judged
-	Class, Mark, Word, Measured, Then string
-	Picture                           template.HTML
+	Class, Mark, Word, Value, Spread, Then string
+	Picture                                template.HTML
 }
 
 type stepView struct {
@@ -144,7 +146,7 @@ func standsAs(s acceptance.RunState) string {
 func (v *acceptanceView) earlier(r *acceptance.Run) {
 	when := r.Name + ", " + r.Started.UTC().Format("2 January 2006, 15:04")
 	for _, j := range r.Figures {
-		v.Earlier = append(v.Earlier, earlierRow{when, j.What, MeasuredText(j), Verdicts(j)})
+		v.Earlier = append(v.Earlier, earlierRow{when, j.What, measuredText(j), verdictWord(j)})
 	}
 	if len(r.Figures) == 0 {
 		v.Earlier = append(v.Earlier, earlierRow{when, "–", "–", standsAs(r.State)})
@@ -154,7 +156,16 @@ func (v *acceptanceView) earlier(r *acceptance.Run) {
 func runOf(r *acceptance.Run) runView {
 	v := runView{Run: r, Emulated: r.Machine != nil && r.Machine.Emulated}
 	for _, j := range r.Figures {
-		f := figureView{Judged: j, Word: Verdicts(j), Measured: MeasuredText(j), Picture: figurePicture(j), Mark: "○"}
+		if j.State == acceptance.NotMeasured {
+			what := j.What
+			if j.Founding != nil {
+				what += " (" + then(j) + ")"
+			}
+			v.Unmeasured = append(v.Unmeasured, what)
+			continue
+		}
+		f := figureView{Judged: j, Word: verdictWord(j), Picture: figurePicture(j), Mark: "○"}
+		f.Value, f.Spread = valueAndSpread(j)
 		switch j.State {
 		case acceptance.Reached:
 			f.Class, f.Mark = "good", "✓"
@@ -162,17 +173,24 @@ func runOf(r *acceptance.Run) runView {
 		case acceptance.Short:
 			f.Class, f.Mark = "bad", "▼"
 			v.Short++
-		case acceptance.NotMeasured:
-			f.Mark = "–"
-			v.NotMeasured++
 		default:
 			v.NotComparable++
 		}
 		if j.Founding != nil {
-			f.Then = Then(j)
+			f.Then = then(j)
 		}
 		v.Figures = append(v.Figures, f)
 	}
+	var sum []string
+	for _, part := range []struct {
+		n    int
+		word string
+	}{{v.Reached, "reached"}, {v.Short, "short"}, {v.NotComparable, "not comparable"}, {len(v.Unmeasured), "not measured"}} {
+		if part.n > 0 {
+			sum = append(sum, fmt.Sprintf("%d %s", part.n, part.word))
+		}
+	}
+	v.Stands, v.Sum = standsAs(r.State), strings.Join(sum, ", ")
 	for _, c := range r.Checks {
 		if !c.OK {
 			v.Missing = append(v.Missing, c)
@@ -236,19 +254,19 @@ func figurePicture(j acceptance.Judged) template.HTML {
 		x = logarithmic(least, most, left, right)
 	}
 	d.ticks(x, 6, 34, left, right, siTick)
-	then := x.at(*j.Founding)
-	d.line("then", then, 2, then, 38)
+	at := x.at(*j.Founding)
+	d.line("then", at, 2, at, 38)
 	if m.Hi > m.Lo {
 		d.line("within", x.at(m.Lo), 20, x.at(m.Hi), 20)
 	}
-	d.dot("dot s1", x.at(m.Value), 20, 6, MeasuredText(j))
+	d.dot("dot s1", x.at(m.Value), 20, 6, measuredText(j))
 	unit := map[string]string{"packet/s": "packets/s"}[j.Unit]
 	if unit == "" {
 		unit = j.Unit
 	}
 	d.height = 66
 	d.text("unit", "end", right, 63, unit+" · dashed: then")
-	return d.svg(fmt.Sprintf("%s: %s, then %s", j.What, MeasuredText(j), asFigure(*j.Founding, j.Unit, 0)))
+	return d.svg(fmt.Sprintf("%s: %s, then %s", j.What, measuredText(j), asFigure(*j.Founding, j.Unit, 0)))
 }
 
 func machineFacts(m *acceptance.Machine) []factRow {
