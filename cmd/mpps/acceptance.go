@@ -87,6 +87,7 @@ func (f *acceptanceFlags) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.lab, "lab", false, "shortened, on the emulated host (throughput, modes)")
 	flags.BoolVar(&f.resume, "resume", false, "go on with the last run, by its own flags")
 	flags.BoolVar(&f.Keep, "keep", false, "leave what was changed; 'mpps rollback' puts it back")
+	flags.BoolVar(&f.NoReboot, "no-reboot", false, "go on without what waits for a reboot of the host")
 	flags.BoolVar(&f.Short, "short", false, "few and short trials: to see that all is set up")
 	flags.StringVar(&f.Guest, "guest", "", "the guest that is measured")
 	flags.StringSliceVar(&f.Consent, "consent", nil, "risks accepted by name: security, data, connectivity")
@@ -113,6 +114,7 @@ func (f *acceptanceFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.TunnelFrom, "tunnel-from", "", "sriov: interface that sends into the VXLAN")
 	flags.StringArrayVar(&f.Modes, "mode", nil, "modes: `NAME=HOST:PORT,from=IFACE` of each, as of 'mpps bench modes'")
 	flags.StringVar(&f.Latency, "latency", "20us", "realtime: the target of the plan")
+	flags.StringVar(&f.GuestCPU, "guest-cpu", "", "realtime: the guest's CPU that is measured (default: its isolated ones, or the last)")
 	flags.StringVar(&f.CPUs, "cpus", "", "realtime: CPUs for the guest alone, such as 20-23")
 }
 

@@ -20,7 +20,7 @@ const acceptanceShare = "acceptance"
 func labInputs(dir string) acceptance.Inputs {
 	return acceptance.Inputs{
 		Guest: demoGuest, Via: demoBridge, Agent: demoAddress + ":" + strconv.Itoa(demoPort), SecretFile: "/share/secret", Sink: "af_packet",
-		PPS: "500k", Consent: []string{"security"}, Short: true, Dir: dir,
+		PPS: "500k", Consent: []string{"security"}, NoReboot: true, Short: true, Dir: dir,
 	}.Defaults()
 }
 
@@ -65,7 +65,7 @@ func (a *app) throughputInLab(ctx context.Context, p *acceptanceReport) (r *acce
 	defer func() { err = s.closeAfter(err) }()
 	in := labInputs("")
 	argv := []string{"acceptance", throughputName, "--short", "-o", "/share/" + acceptanceShare, "--guest", in.Guest, "--via", in.Via, "--agent", in.Agent,
-		"--secret-file", in.SecretFile, "--sink", in.Sink, "--pps", in.PPS, "--consent", "security"}
+		"--secret-file", in.SecretFile, "--sink", in.Sink, "--pps", in.PPS, "--consent", "security", "--no-reboot"}
 	for {
 		// A run that failed is told by its report.
 		if _, err := s.mpps(ctx, []int{exitOK, exitChanges, exitFailed, exitNotConfigured}, argv...); err != nil {

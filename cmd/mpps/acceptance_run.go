@@ -123,7 +123,7 @@ func (a *app) goOn(ctx context.Context, p *acceptanceReport, r *acceptance.Run) 
 	}
 	if r.State == acceptance.Running {
 		r.State = acceptance.Done
-		r.Notes = ending(r)
+		r.Notes = append(r.Notes, ending(r)...)
 	}
 	r.Judge(o)
 	return p.save()
@@ -215,7 +215,10 @@ func ending(r *acceptance.Run) []string {
 	case r.Restarted:
 		notes = append(notes, "everything is put back; what was changed for the next start (definitions, kernel arguments) is gone for good after one more")
 	}
-	if len(r.Owes.Restart) > 0 {
+	if r.Owes.Boot {
+		notes = append(notes, "measured without what waits for a reboot of the host, as asked for")
+	}
+	if len(r.Owes.Restart) > 0 && len(r.Standing) > 0 {
 		notes = append(notes, "still to take effect: "+strings.Join(r.Owes.Restart, ", "))
 	}
 	return notes

@@ -88,7 +88,8 @@ func (a *app) understand(r *acceptance.Run, s *acceptance.StepDone, answer []byt
 	case acceptance.Applied:
 		var made struct {
 			Result struct {
-				TX          string `json:"tx"`
+				TX          string  `json:"tx"`
+				Within      float64 `json:"confirm_within_seconds"`
 				Transaction struct {
 					TX string `json:"tx"`
 				} `json:"transaction"`
@@ -102,6 +103,10 @@ func (a *app) understand(r *acceptance.Run, s *acceptance.StepDone, answer []byt
 		if tx == "" {
 			s.Answer = []string{"nothing had to be changed"}
 			return nil
+		}
+		if made.Result.Within > 0 {
+			return failed(fmt.Errorf("transaction %s can cut the path that you came by, and is undone within %.0f s unless it is confirmed", tx, made.Result.Within),
+				"add --consent connectivity where you have another way in (a console)")
 		}
 		s.Answer = []string{"transaction " + tx}
 		if !slices.Contains(r.Standing, tx) {

@@ -19,7 +19,7 @@ import (
 func setUps() map[string]acceptance.Inputs {
 	whole := acceptance.Inputs{
 		Guest: "vm1", From: "eth1", Agent: "192.0.2.2:7878", SecretFile: "/root/secret", VFAgent: "192.0.2.3:7878", TunnelAgent: "192.0.2.4:7878", TunnelFrom: "vxlan0",
-		PF: "ens1f0", NIC: "ens1f0", CPUs: "20-23", Generator: "xdp", Sink: "xdp-skb", SendOn: "2-3", Consent: []string{"security", "connectivity"},
+		PF: "ens1f0", NIC: "ens1f0", CPUs: "20-23", GuestCPU: "1", Generator: "xdp", Sink: "xdp-skb", SendOn: "2-3", Consent: []string{"security", "connectivity"},
 		Modes: []string{"native=192.0.2.1:7878,from=eth1", "vf=192.0.2.5:7878,from=eth1"}, Dir: "out/run-1",
 	}.Defaults()
 	routed := whole
@@ -31,7 +31,7 @@ func setUps() map[string]acceptance.Inputs {
 }
 
 // underWay are verbs and flags that steps name and that the program does not have yet.
-var underWay = []string{"latency ", "apply --resume"}
+var underWay = []string{"latency "}
 
 // TestAcceptanceCommands: every command of every experiment is one that the program takes.
 func TestAcceptanceCommands(t *testing.T) {

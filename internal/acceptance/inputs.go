@@ -37,7 +37,10 @@ type Inputs struct {
 	TunnelFrom  string   `json:"tunnel_from,omitempty"`
 	Modes       []string `json:"modes,omitempty"`
 	Latency     string   `json:"latency,omitempty"`
+	GuestCPU    string   `json:"guest_cpu,omitempty"` // on which wake-ups are measured
 	CPUs        string   `json:"cpus,omitempty"`
+
+	NoReboot bool `json:"no_reboot,omitempty"` // go on without what waits for one
 
 	Keep  bool `json:"keep,omitempty"`  // leave what was changed
 	Short bool `json:"short,omitempty"` // to see that all of it works: too short to prove anything
@@ -153,14 +156,19 @@ func (in Inputs) plan(n string, when When, goal ...string) []Step {
 	for _, risk := range in.Consent {
 		argv = append(argv, "--consent", risk)
 	}
-	apply := []string{"apply", file}
-	if in.Consents("connectivity") {
-		apply = append(apply, "--confirm", "0")
-	}
 	return []Step{
 		{ID: "plan" + n, Phase: Mend, Does: "plan what the goal calls for", Argv: argv, Gives: Planned, When: when},
-		{ID: "apply" + n, Phase: Mend, Does: "make these changes, as one transaction", Argv: apply, Gives: Applied, When: when},
+		{ID: "apply" + n, Phase: Mend, Does: "make these changes, as one transaction", Argv: in.apply(file), Gives: Applied, When: when},
 	}
+}
+
+// apply makes changes; nobody is there to confirm them in time, so that those that can cut the way in need consent.
+func (in Inputs) apply(what string) []string {
+	argv := []string{"apply", what}
+	if in.Consents("connectivity") {
+		argv = append(argv, "--confirm", "0")
+	}
+	return argv
 }
 
 // Consents tells whether a risk was accepted by name.
@@ -176,6 +184,23 @@ func (in Inputs) Consents(risk string) bool {
 // restart waits for the guest to be started anew.
 func (in Inputs) restart(id, why string) Step {
 	return Step{ID: id, Phase: Wait, Does: why, For: Restart, When: IfRestart}
+}
+
+// mend brings the host to a goal: what takes effect at once, what waits for a reboot or the guest, and what exists only since then.
+func (in Inputs) mend(goal ...string) []Step {
+	var boot []Step
+	if !in.NoReboot {
+		boot = []Step{
+			{ID: "boot", Phase: Wait, For: Boot, When: IfBoot, Does: "kernel, kernel arguments and huge pages are there after a reboot of the host; start the guest afterwards"},
+			{ID: "resume", Phase: Mend, When: IfBoot, Does: "go on with what had to wait for the reboot", Argv: in.apply("--resume"), Gives: Applied},
+		}
+	}
+	return steps(
+		in.plan("1", Always, goal...), boot,
+		[]Step{in.restart("restart", "the guest gets its new definition when it is started anew")},
+		in.plan("2", Restarted, goal...),
+		[]Step{in.restart("again", "what could be planned only now waits for the guest once more")},
+	)
 }
 
 // undo puts everything back.

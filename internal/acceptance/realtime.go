@@ -7,31 +7,24 @@ var realtime = &Experiment{
 	Title: "the worst wake-up in a guest",
 	Founding: "cyclictest in a guest, one thread every 200 µs for 10 minutes: at worst 1475 µs and 16 µs on average as found; at worst 12 µs and 7 µs on average after " +
 		"some forty settings of firmware, host, definition and guest, on a PREEMPT_RT kernel with the guest's CPUs isolated.",
-	Takes: 2 * time.Hour,
+	Takes: 2*time.Hour + 10*time.Minute,
 	Wants: []string{
 		"a host that may be rebooted, by you, up to twice: isolation, kernel and huge pages are set at boot; firmware as docs/acceptance.md lists it, recorded with 'mpps attest'",
 		"a PREEMPT_RT kernel installed on host and guest; without one everything else is done, and the figure is another",
 		"a guest with qemu-guest-agent and cyclictest (rt-tests) in it, and CPUs of one node for it alone (--cpus)",
 	},
 	Needs: []Need{NeedRoot, NeedGuest, NeedIsolable, NeedInside},
-	NoLab: "the lab host would have to be rebooted into another kernel: 'make test-realtime' does that",
+	NoLab: "the lab host would have to be rebooted into another kernel: test/realtime does that",
 	Steps: func(in Inputs) []Step {
 		wake := func(id string, phase Phase, does string) Step {
 			return Step{ID: id, Phase: phase, Does: does, Gives: Wakeups,
-				Argv: []string{"latency", "--guest", in.Guest, "--for", in.either("10m", "10s"), "--runs", in.either("5", "1")}}
+				Argv: append([]string{"latency", "--guest", in.Guest, "--for", in.either("10m", "10s"), "--runs", in.either("6", "1"), "--name", id}, flags("--cpu", in.GuestCPU)...)}
 		}
 		goal := append([]string{"--latency", in.Latency}, flags("--cpus", in.CPUs)...)
 		return steps(
 			[]Step{in.machine(), wake("before", Before, "wake-ups in the guest as found, under load")},
-			in.plan("1", Always, goal...),
+			in.mend(goal...),
 			[]Step{
-				{ID: "boot", Phase: Wait, For: Boot, When: IfBoot, Does: "kernel, isolation and huge pages are there after a reboot of the host; start the guest afterwards"},
-				{ID: "resume", Phase: Mend, When: IfBoot, Does: "go on with what had to wait for the reboot", Argv: []string{"apply", "--resume"}, Gives: Applied},
-				in.restart("restart", "the guest gets its new definition, and its own kernel arguments, when it is started anew"),
-			},
-			in.plan("2", Restarted, goal...),
-			[]Step{
-				in.restart("again", "what could be planned only now waits for the guest once more"),
 				{ID: "stands", Phase: Look, Does: "see that everything stands as it was applied", Argv: []string{"verify"}, Codes: []int{4}},
 				wake("after", After, "wake-ups after the changes, under the same load"),
 			},

@@ -46,6 +46,7 @@ func TestWays(t *testing.T) {
 	}{
 		"nothing waits":         {throughput, nil, "machine before plan1 apply1 after rollback verify"},
 		"the guest waits":       {throughput, map[string][]string{"apply1": {guest}}, "machine before plan1 apply1 restart plan2 apply2 after rollback verify"},
+		"the host waits":        {throughput, map[string][]string{"apply1": {boot, guest}}, "machine before plan1 apply1 boot resume plan2 apply2 after rollback verify"},
 		"one queue, then many":  {queues, map[string][]string{"queues1": {guest}, "queuesN": {guest}}, "machine queues1 restart1 one queuesN restartN many met steer kept apart rollback verify"},
 		"it had many":           {queues, map[string][]string{"queues1": {guest}}, "machine queues1 restart1 one queuesN many met steer kept apart rollback verify"},
 		"a function":            {sriov, nil, "machine check tap-rx tap-tx assign address vf-rx vf-tx rollback verify"},
@@ -63,6 +64,12 @@ func TestWays(t *testing.T) {
 		}
 	}
 	in := whole()
+	in.NoReboot = true
+	r := throughput.Begin(in, time.Unix(0, 0))
+	got := strings.Join(walk(r, func(id string) []string { return map[string][]string{"apply1": {boot, guest}}[id] }), " ")
+	if want := "machine before plan1 apply1 restart plan2 apply2 after rollback verify"; got != want || !r.Owes.Boot {
+		t.Errorf("without a reboot: %s, owes %+v", got, r.Owes)
+	}
 	in.Keep = true
 	for _, e := range All() {
 		if slices.ContainsFunc(e.Steps(in), func(s Step) bool { return s.Phase == Undo }) {

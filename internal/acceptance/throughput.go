@@ -14,7 +14,7 @@ var throughput = &Experiment{
 	Wants: []string{
 		"a KVM host with a NIC of two ports, each in a bridge of its own, and a guest with an interface in both that routes between 198.18.0.0/24 and 198.19.0.0/24",
 		"a generator at both ports: a second host with TRex or the like (--trial-command), or this host's own (--via BRIDGE --out BRIDGE), which takes CPU time from the guest",
-		"a moment in which the guest may be shut down and started, by you, once before the second measurement and once after the rollback",
+		"moments in which the guest may be shut down and started, and the host rebooted where the plan has kernel arguments (--no-reboot goes on without), by you: before the second measurement, and after the rollback",
 	},
 	Needs: []Need{NeedRoot, NeedGuest, NeedWay, NeedAgents},
 	Steps: func(in Inputs) []Step {
@@ -27,9 +27,7 @@ var throughput = &Experiment{
 		}
 		return steps(
 			[]Step{in.machine(), in.search("before", Before, "the highest rates without loss and within 0.07 % of loss, as found")},
-			in.plan("1", Always, goal...),
-			[]Step{in.restart("restart", "the guest gets its new definition when it is started anew")},
-			in.plan("2", Restarted, goal...),
+			in.mend(goal...),
 			[]Step{in.search("after", After, "the same rates after the changes")},
 			host, in.undo(),
 		)

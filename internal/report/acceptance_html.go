@@ -88,7 +88,8 @@ type figureView struct {
 
 type stepView struct {
 	State, Does, Outcome, Problem string
-	Commands, Answer              []string
+	Commands                      [][]string // by word: a line is not broken within one
+	Answer                        []string
 }
 
 type earlierRow struct{ Run, What, Measured, Word string }
@@ -214,9 +215,13 @@ func runOf(r *acceptance.Run) runView {
 }
 
 func stepOf(s acceptance.StepDone) stepView {
-	v := stepView{State: string(s.State), Does: s.Does, Answer: s.Answer, Problem: s.Problem, Commands: s.Ran}
-	if len(s.Ran) == 0 {
-		v.Commands = commandLines(s.Step)
+	v := stepView{State: string(s.State), Does: s.Does, Answer: s.Answer, Problem: s.Problem}
+	lines := s.Ran
+	if len(lines) == 0 {
+		lines = commandLines(s.Step)
+	}
+	for _, line := range lines {
+		v.Commands = append(v.Commands, strings.Fields(line))
 	}
 	switch s.State {
 	case acceptance.Ended:
