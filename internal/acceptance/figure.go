@@ -18,6 +18,8 @@ type Figure struct {
 	Under    bool   // then it was less than Founding, nobody wrote down by how much
 	Ratio    bool   // of two measurements on one machine: other hardware does not matter much
 	AsFound  bool   // of a machine that nobody has tuned: told, not judged
+	Extreme  bool   // the worst of all: that some runs were better is no excuse
+	Tool     string // that measured then
 	Note     string // what a reader must know of the founding figure
 	Conditions
 	Read func(*Outcomes) (Measured, bool)
@@ -45,6 +47,7 @@ type Measured struct {
 	AtLeast   bool   `json:"at_least,omitempty"`
 	LimitedBy string `json:"limited_by,omitempty"`
 	Uncertain string `json:"uncertain,omitempty"` // why nothing can be concluded from it
+	Tool      string `json:"tool,omitempty"`      // that measured, where there are several
 	None      string `json:"none,omitempty"`      // why there is no such figure, though it was looked for
 }
 
@@ -132,8 +135,12 @@ func Judge(f Figure, o *Outcomes, m *Machine, in Inputs) Judged {
 	if f.Lower {
 		spread = best > 0 && best <= f.Founding
 	}
+	spread = spread && !f.Extreme
 	met := short == 0 || spread || f.About && short <= roughly
 	others := f.differs(m, in)
+	if f.Tool != "" && measured.Tool != f.Tool {
+		others = append(others, Reason{"other-tool", fmt.Sprintf("measured by %s, by %s then", measured.Tool, f.Tool)})
+	}
 	if measured.Uncertain != "" {
 		why("uncertain", "%s", measured.Uncertain)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"mpps/internal/measure"
+	"mpps/internal/measure/wakeup"
 )
 
 // told is an experiment's outcome of one figure.
@@ -48,6 +49,8 @@ func TestJudge(t *testing.T) {
 		"less is better":     {Figure{Founding: 12, Lower: true}, Measured{Value: 9}, x710, false, Reached, 0, nil},
 		"more is worse":      {Figure{Founding: 12, Lower: true}, Measured{Value: 18, Lo: 15, Hi: 30}, x710, false, Short, 0.5, nil},
 		"worse, but may not": {Figure{Founding: 12, Lower: true}, Measured{Value: 13, Lo: 11, Hi: 15}, x710, false, Reached, 1.0 / 12, []string{"within-spread"}},
+		"a run was better":   {Figure{Founding: 12, Lower: true, Extreme: true}, Measured{Value: 18, Lo: 11, Hi: 18}, x710, false, Short, 0.5, nil},
+		"another tool":       {Figure{Founding: 12, Lower: true, Tool: "cyclictest"}, Measured{Value: 18, Tool: "own"}, x710, false, NotComparable, 0.5, []string{"other-tool"}},
 		"as found":           {Figure{Founding: 1475, Lower: true, AsFound: true}, Measured{Value: 3000}, x710, false, NotComparable, -1, []string{"as-found"}},
 		"short form":         {Figure{Founding: 100}, Measured{Value: 120}, x710, true, Reached, 0, []string{"short-form"}},
 	} {
@@ -98,7 +101,13 @@ func TestReadings(t *testing.T) {
 	lossy.NDR.None = "loss at any rate"
 	lossy.LimitedBy = "none"
 	percent := measure.Estimate{Value: 99, Lo: 98, Hi: 100, N: 6}
+	woken := &wakeup.File{Partial: true}
+	woken.Total.Latency = &measure.Latency{MaxNs: 18000, MeanNs: 7000}
+	for _, ns := range []uint64{11000, 18000} {
+		woken.Runs = append(woken.Runs, wakeup.Run{Distribution: wakeup.Distribution{Latency: &measure.Latency{MaxNs: ns, MeanNs: float64(ns) / 2}}})
+	}
 	o := &Outcomes{
+		Wakeups: map[string]*wakeup.File{"w": woken},
 		Runs: map[string]*measure.Run{
 			"a": run(measure.ByDevice, 100, 101, 102, 103, 104, 105), "b": run(measure.ByDevice, 200, 202, 204, 206, 208, 210),
 			"g": run(measure.ByGenerator, 300, 301, 302, 303, 304, 305), "z": run(measure.ByDevice, 0, 0, 0, 0, 0, 0),
@@ -124,6 +133,8 @@ func TestReadings(t *testing.T) {
 		"no such rate":          {ndrOf("l"), 0, true, false, true},
 		"gain":                  {gainOf("s", "s", false), 1, false, false, false},
 		"gain over nothing":     {gainOf("l", "s", false), 0, false, false, true},
+		"worst":                 {worstOf("w"), 18, false, true, false},
+		"average":               {averageOf("w"), 7, false, true, false},
 		"percent of native":     {percentOf("vf", "rr"), 99, true, false, false},
 	} {
 		m, ok := c.read(o)

@@ -7,6 +7,7 @@ import (
 
 	"mpps/internal/measure"
 	"mpps/internal/measure/search"
+	"mpps/internal/measure/wakeup"
 )
 
 // Outcomes are the answers of a run's measurements, by step.
@@ -14,7 +15,7 @@ type Outcomes struct {
 	Runs     map[string]*measure.Run
 	Searches map[string]*measure.Search
 	Modes    map[string]*measure.Modes
-	Wakeups  map[string]*Woken
+	Wakeups  map[string]*wakeup.File
 	Emulated bool // one of them was taken under emulation
 	Short    bool // in the short form
 }
@@ -47,13 +48,17 @@ func (o *Outcomes) Add(step string, gives Gives, answer []byte) error {
 		}
 		put(&o.Modes, step, m)
 		emulated = m.Environment.Emulated || slices.ContainsFunc(m.Warnings, func(w measure.Warning) bool { return w.Code == "emulated" })
+	case Wakeups:
+		w, err := wakeup.Decode(bytes.NewReader(answer))
+		if err != nil {
+			return fmt.Errorf("answer of step %s: %w", step, err)
+		}
+		put(&o.Wakeups, step, w)
+		emulated = w.Environment.Emulated
 	}
 	o.Emulated = o.Emulated || emulated
 	return nil
 }
-
-// Woken are the wake-ups of one measurement, µs.
-type Woken struct{ Worst, Average Measured }
 
 func put[T any](all *map[string]*T, step string, one *T) {
 	if *all == nil {
@@ -171,5 +176,36 @@ func percentOf(mode, workload string) func(*Outcomes) (Measured, bool) {
 			}
 		}
 		return Measured{}, false
+	}
+}
+
+// worstOf and averageOf read wake-ups: the longest of all and the mean, with those of the single runs as their spread.
+func worstOf(step string) func(*Outcomes) (Measured, bool) {
+	return wakeupsOf(step, func(l *measure.Latency) float64 { return float64(l.MaxNs) })
+}
+
+func averageOf(step string) func(*Outcomes) (Measured, bool) {
+	return wakeupsOf(step, func(l *measure.Latency) float64 { return l.MeanNs })
+}
+
+func wakeupsOf(step string, ns func(*measure.Latency) float64) func(*Outcomes) (Measured, bool) {
+	return func(o *Outcomes) (Measured, bool) {
+		w := o.Wakeups[step]
+		if w == nil || w.Total.Latency == nil {
+			return Measured{}, false
+		}
+		m := Measured{Value: ns(w.Total.Latency) / 1e3, Unit: "µs", Tool: w.Tool.Name}
+		m.Lo, m.Hi = m.Value, m.Value
+		for _, r := range w.Runs {
+			if r.Latency == nil {
+				continue
+			}
+			m.N++
+			m.Lo, m.Hi = min(m.Lo, ns(r.Latency)/1e3), max(m.Hi, ns(r.Latency)/1e3)
+		}
+		if w.Partial {
+			m.Uncertain = "the measurement ended early"
+		}
+		return m, true
 	}
 }

@@ -32,34 +32,13 @@ var realtime = &Experiment{
 		)
 	},
 	Figures: func(in Inputs) []Figure {
-		look := []string{"mpps audit --latency " + in.Latency + " --guest " + orName(in.Guest), "mpps verify", "mpps attest --list"}
+		look := []string{"mpps audit --latency " + in.Latency + " --guest " + orName(in.Guest), "mpps realtime check", "mpps verify", "mpps attest"}
 		rt := Conditions{Realtime: true}
 		return []Figure{
 			{ID: "realtime.before-max", What: "worst wake-up as found", Unit: "µs", Founding: 1475, Lower: true, AsFound: true, Read: worstOf("before")},
 			{ID: "realtime.before-avg", What: "average wake-up as found", Unit: "µs", Founding: 16, Lower: true, AsFound: true, Read: averageOf("before")},
-			{ID: "realtime.max", What: "worst wake-up after the changes", Unit: "µs", Founding: 12, Lower: true, Conditions: rt, Read: worstOf("after"), Look: look},
-			{ID: "realtime.avg", What: "average wake-up after the changes", Unit: "µs", Founding: 7, Lower: true, Conditions: rt, Read: averageOf("after"), Look: look},
+			{ID: "realtime.max", What: "worst wake-up after the changes", Unit: "µs", Founding: 12, Lower: true, Extreme: true, Tool: "cyclictest", Conditions: rt, Read: worstOf("after"), Look: look},
+			{ID: "realtime.avg", What: "average wake-up after the changes", Unit: "µs", Founding: 7, Lower: true, Tool: "cyclictest", Conditions: rt, Read: averageOf("after"), Look: look},
 		}
 	},
-}
-
-// worstOf and averageOf read the wake-ups of a step.
-func worstOf(step string) func(*Outcomes) (Measured, bool) {
-	return func(o *Outcomes) (Measured, bool) {
-		w := o.Wakeups[step]
-		if w == nil {
-			return Measured{}, false
-		}
-		return w.Worst, true
-	}
-}
-
-func averageOf(step string) func(*Outcomes) (Measured, bool) {
-	return func(o *Outcomes) (Measured, bool) {
-		w := o.Wakeups[step]
-		if w == nil {
-			return Measured{}, false
-		}
-		return w.Average, true
-	}
 }

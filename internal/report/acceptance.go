@@ -342,6 +342,17 @@ func StepAnswer(o *acceptance.Outcomes, s *acceptance.StepDone) []string {
 			lines = append(lines, line)
 		}
 		return lines
+	case o.Wakeups[s.ID] != nil && s.Gives == acceptance.Wakeups:
+		w := o.Wakeups[s.ID]
+		l := w.Total.Latency
+		lines := []string{fmt.Sprintf("%s wake-ups by %s: longest %s, mean %s", grouped(l.Count), w.Tool.Name, duration(float64(l.MaxNs)), duration(l.MeanNs))}
+		if p, told := l.Percentile(99.99); told {
+			lines[0] += ", p99.99 " + duration(float64(p))
+		}
+		if w.Causes.Verdict != "" {
+			lines = append(lines, w.Causes.Verdict)
+		}
+		return lines
 	}
 	return nil
 }
