@@ -30,14 +30,14 @@ func (m *Machine) Observe(ctx context.Context, h *facts.Host, cpus setting.CPUSe
 	}
 	begun := processTime()
 	allowed := time.Duration(budget * float64(interval))
-	before := m.look(cpus, guests, func() bool { return processTime()-begun > allowed*2/5 })
+	before := m.look(cpus, guests, nil, func() bool { return processTime()-begun > allowed*3/5 })
 	select {
 	case <-ctx.Done():
 	case <-time.After(interval):
 	}
 	again := processTime()
 	first := again - begun
-	after := m.look(cpus, guests, func() bool { return processTime()-again > max(allowed-first, allowed/2) })
+	after := m.look(cpus, guests, &before.threads, func() bool { return processTime()-again > allowed-first })
 	o := m.between(before, after, h, cpus)
 	o.CostMS = float64(first+processTime()-again) / float64(time.Millisecond)
 	return o
@@ -52,7 +52,7 @@ type moment struct {
 }
 
 // look looks once.
-func (m *Machine) look(cpus setting.CPUSet, guests []int, enough func() bool) moment {
+func (m *Machine) look(cpus setting.CPUSet, guests []int, earlier *threadLook, enough func() bool) moment {
 	var now moment
 	text, err := m.read("proc/interrupts")
 	if err != nil {
@@ -62,7 +62,7 @@ func (m *Machine) look(cpus setting.CPUSet, guests []int, enough func() bool) mo
 	if now.times, err = m.cpuTimes(); err != nil {
 		now.unseen = append(now.unseen, facts.Unseen{What: "times of the CPUs", Why: err.Error()})
 	}
-	now.threads = m.threadsOn(cpus, guests, enough)
+	now.threads = m.threadsOn(cpus, guests, earlier, enough)
 	return now
 }
 
@@ -77,7 +77,7 @@ func (m *Machine) between(before, after moment, h *facts.Host, cpus setting.CPUS
 	if left := max(before.threads.left, after.threads.left); left > 0 {
 		o.Unseen = append(o.Unseen, facts.Unseen{What: fmt.Sprintf("threads of %d processes", left), Why: "there was no time to look at them: watching may take 2 % of a CPU; watch longer"})
 	}
-	if silent := after.threads.silent; silent > 0 && silent == len(after.threads.threads) {
+	if silent := before.threads.silent; silent > 0 && silent == len(before.threads.threads) {
 		o.Unseen = append(o.Unseen, facts.Unseen{What: "how long threads ran", Why: "the kernel does not count it (no schedstat files: CONFIG_SCHED_INFO)"})
 	}
 	return o

@@ -64,7 +64,7 @@ func TestObservation(t *testing.T) {
 	cpus := setting.CPUs(2, 3)
 	h := &facts.Host{Topology: facts.Topology{Online: setting.CPUs(0, 1, 2, 3)}}
 	never := func() bool { return false }
-	one, two := before.look(cpus, nil, never), after.look(cpus, []int{600}, never)
+	one, two := before.look(cpus, nil, nil, never), after.look(cpus, []int{600}, nil, never)
 	two.threads.at = one.threads.at.Add(5 * time.Second)
 	o := after.between(one, two, h, cpus)
 
@@ -103,13 +103,13 @@ func TestObservationIsBounded(t *testing.T) {
 		files = merged(files, threadFiles(pid, pid, "t", 0, 1, 2, "2", "1 1 1"))
 	}
 	m := recorded(t, files)
-	calls := 0
-	look := m.look(setting.CPUs(2), []int{77}, func() bool { calls++; return calls > 2 })
-	if look.threads.looked != 64 || look.threads.left != 36 || look.threads.threads[0].tid != 77 {
+
+	look := m.look(setting.CPUs(2), []int{77}, nil, func() bool { return true })
+	if look.threads.looked != 63 || look.threads.left != 37 || look.threads.threads[0].tid != 77 {
 		t.Errorf("looked at %d, left %d, first %d", look.threads.looked, look.threads.left, look.threads.threads[0].tid)
 	}
 	o := m.between(look, look, &facts.Host{}, setting.CPUs(2))
-	if len(o.Unseen) != 1 || o.Unseen[0].What != "threads of 36 processes" {
+	if len(o.Unseen) != 1 || o.Unseen[0].What != "threads of 37 processes" {
 		t.Errorf("%v", o.Unseen)
 	}
 }
@@ -119,7 +119,7 @@ func TestNoSchedstat(t *testing.T) {
 	files := threadFiles(30, 30, "t", 0, 1, 2, "2", "")
 	delete(files, "proc/30/task/30/schedstat")
 	m := recorded(t, merged(files, map[string]string{"proc/stat": "", "proc/interrupts": "", "proc/uptime": "1 1\n"}))
-	look := m.look(setting.CPUs(2), nil, func() bool { return false })
+	look := m.look(setting.CPUs(2), nil, nil, func() bool { return false })
 	o := m.between(look, look, &facts.Host{}, setting.CPUs(2))
 	if len(o.Unseen) != 1 || o.Unseen[0].What != "how long threads ran" || len(o.Threads) != 1 || o.Threads[0].RunNS != 0 {
 		t.Errorf("%+v", o)

@@ -21,12 +21,13 @@ type ranFor struct{ ns, turns uint64 }
 
 // threadLook is one look at the threads that may run on some CPUs.
 type threadLook struct {
-	at      time.Time
-	uptime  float64 // seconds since boot
-	looked  int     // threads whose CPUs were asked for
-	left    int     // processes that were not looked at because the time was up
-	silent  int     // threads whose run time could not be read
-	threads []threadSeen
+	at        time.Time
+	uptime    float64 // seconds since boot
+	looked    int     // threads whose CPUs were asked for
+	left      int     // processes that were not looked at, or not wholly, because the time was up
+	silent    int     // threads whose run time could not be read
+	threads   []threadSeen
+	processes map[int]processSeen
 }
 
 // threadSeen is a thread that may run on the watched CPUs.
@@ -36,44 +37,80 @@ type threadSeen struct {
 	ran      ranFor
 }
 
+// processSeen is what is kept of a process: when neither its CPU time nor the number of its threads is another at the next look,
+// none of its threads ran.
+type processSeen struct {
+	clock   int64  // nanoseconds; 0: not known
+	links   uint64 // of the folder of its threads
+	looked  int
+	threads []threadSeen
+}
+
+// threadWatcher looks at threads.
+type threadWatcher struct {
+	m        *Machine
+	cpus     setting.CPUSet
+	before   *threadLook // nil in the first look
+	enough   func() bool
+	asked    int // threads since enough was asked last
+	over     bool
+	affinity affinityCache
+	look     threadLook
+}
+
 // threadsOn looks at all threads that may run on some CPUs. The answer to "which CPUs" is a system call of a third of a
-// microsecond; only for those that may run there files are read. Processes that are asked for first (guests) come first. It
-// stops when it has used so much CPU time; enough tells.
-func (m *Machine) threadsOn(cpus setting.CPUSet, first []int, enough func() bool) threadLook {
-	look := threadLook{at: time.Now(), uptime: m.uptime()}
+// microsecond; only for those that may run there a file is read, and at the second look only of processes that ran. Processes
+// that are asked for first (guests) come first. It stops when enough says so, which counts the CPU time that was used.
+func (m *Machine) threadsOn(cpus setting.CPUSet, first []int, before *threadLook, enough func() bool) threadLook {
+	w := threadWatcher{m: m, cpus: cpus, before: before, enough: enough, affinity: affinityCache{m: m, cpus: cpus}}
+	w.look = threadLook{at: time.Now(), uptime: m.uptime(), processes: map[int]processSeen{}}
 	proc := m.folder("proc")
 	defer proc.close()
 	pids := slices.Clone(first)
-	seen := map[int]bool{}
+	seen := map[int]bool{os.Getpid(): m.live} // who watches is gone when it is told of
 	for _, pid := range first {
 		seen[pid] = true
 	}
-	seen[os.Getpid()] = m.live // who watches is gone when it is told of
 	for _, name := range proc.names() {
 		if pid, err := strconv.Atoi(name); err == nil && !seen[pid] {
 			pids = append(pids, pid)
 		}
 	}
 	for i, pid := range pids {
-		if i%32 == 0 && enough() {
-			look.left = len(pids) - i
+		if w.process(proc, pid); w.over {
+			w.look.left = len(pids) - i
 			break
 		}
-		m.processOn(proc, pid, cpus, &look)
 	}
-	return look
+	return w.look
 }
 
-// processOn looks at the threads of one process.
-func (m *Machine) processOn(proc *folder, pid int, cpus setting.CPUSet, look *threadLook) {
+// busy asks now and then whether it was enough.
+func (w *threadWatcher) busy(threads int) {
+	if w.asked += threads; w.asked >= 64 {
+		w.asked, w.over = 0, w.enough()
+	}
+}
+
+// process looks at the threads of one process.
+func (w *threadWatcher) process(proc *folder, pid int) {
 	id := strconv.Itoa(pid)
 	task := proc.folder(id + "/task")
 	if task == nil {
 		return // it ended meanwhile
 	}
 	defer task.close()
+	p := processSeen{clock: w.m.processClock(pid), links: w.m.links(task)}
+	if w.before != nil && p.clock != 0 {
+		if was, known := w.before.processes[pid]; known && was.clock == p.clock && was.links == p.links {
+			w.look.looked += was.looked
+			w.look.threads = append(w.look.threads, was.threads...)
+			w.busy(1)
+			return
+		}
+	}
 	tids := []int{pid}
-	if !m.single(task) {
+	if p.links != 3 { // two, and one for each thread (fs/proc/base.c, proc_task_getattr): to count is cheaper than to list
 		tids = tids[:0]
 		for _, name := range task.names() {
 			if tid, err := strconv.Atoi(name); err == nil {
@@ -82,9 +119,12 @@ func (m *Machine) processOn(proc *folder, pid int, cpus setting.CPUSet, look *th
 		}
 	}
 	for _, tid := range tids {
-		look.looked++
-		affinity := m.affinity(tid, pid)
-		if !overlaps(affinity, cpus) {
+		if w.busy(1); w.over {
+			break
+		}
+		p.looked++
+		affinity, overlaps := w.affinity.of(tid, pid)
+		if !overlaps {
 			continue
 		}
 		t := threadSeen{tid: tid, pid: pid, affinity: affinity}
@@ -92,35 +132,70 @@ func (m *Machine) processOn(proc *folder, pid int, cpus setting.CPUSet, look *th
 		if r, err := parseRuns(text); there && err == nil {
 			t.ran = r
 		} else {
-			look.silent++
+			w.look.silent++
 		}
-		look.threads = append(look.threads, t)
+		p.threads = append(p.threads, t)
+	}
+	w.look.looked += p.looked
+	w.look.threads = append(w.look.threads, p.threads...)
+	if !w.over {
+		w.look.processes[pid] = p
 	}
 }
 
-// single tells whether a process has one thread only: the folder of its threads counts them in its links (fs/proc/base.c,
-// proc_task_getattr), which costs less than to list them.
-func (m *Machine) single(task *folder) bool {
-	if !m.live || task.root != nil {
-		return false
-	}
+// links is how many links the folder of a process's threads has; 0 where the tree is recorded.
+func (m *Machine) links(task *folder) uint64 {
 	var stat unix.Stat_t
-	return unix.Fstat(task.fd, &stat) == nil && stat.Nlink == 3
+	if !m.live || task.root != nil || unix.Fstat(task.fd, &stat) != nil {
+		return 0
+	}
+	return uint64(stat.Nlink)
 }
 
-// overlaps tells whether two sets share a CPU.
-func overlaps(a, b setting.CPUSet) bool {
-	for i, j := 0, 0; i < len(a) && j < len(b); {
-		switch {
-		case a[i] == b[j]:
-			return true
-		case a[i] < b[j]:
-			i++
-		default:
-			j++
+// processClock is how much CPU time a process has used, in nanoseconds, by the clock that clock_getcpuclockid(3) names; 0 where it
+// is gone or the tree is recorded.
+func (m *Machine) processClock(pid int) int64 {
+	const sched = 2 // CPUCLOCK_SCHED of include/linux/posix-timers.h
+	var t unix.Timespec
+	if !m.live || unix.ClockGettime(int32(^pid<<3|sched), &t) != nil {
+		return 0
+	}
+	return t.Nano()
+}
+
+// affinityCache knows the CPU sets of threads that were seen last: nearly all threads have one of a few.
+type affinityCache struct {
+	m     *Machine
+	cpus  setting.CPUSet
+	known []knownAffinity
+}
+
+type knownAffinity struct {
+	words    affinityWords
+	set      setting.CPUSet
+	overlaps bool // with the watched CPUs
+}
+
+// of is the CPUs of a thread and whether a watched one is among them.
+func (c *affinityCache) of(tid, pid int) (setting.CPUSet, bool) {
+	if c.m.live {
+		var words affinityWords
+		if readAffinity(tid, &words) == nil {
+			for i := range c.known {
+				if c.known[i].words == words {
+					return c.known[i].set, c.known[i].overlaps
+				}
+			}
+			k := knownAffinity{words: words, set: words.set()}
+			k.overlaps = len(k.set.And(c.cpus)) > 0
+			if c.known = append(c.known, k); len(c.known) > 16 {
+				c.known = slices.Delete(c.known, 4, 5) // the first ones are the commonest
+			}
+			return k.set, k.overlaps
 		}
 	}
-	return false
+	set := c.m.affinity(tid, pid)
+	return set, len(set.And(c.cpus)) > 0
 }
 
 func parseRuns(text string) (ranFor, error) {
@@ -144,7 +219,7 @@ func (m *Machine) uptime() float64 {
 }
 
 // mostThreads bounds how many threads that did not run an observation lists.
-const mostThreads = 2000
+const mostThreads = 400
 
 // runsBetween are the threads that ran between two looks, longest first, and behind them those that may have.
 func (m *Machine) runsBetween(before, after threadLook, o *facts.Observation) {

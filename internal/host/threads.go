@@ -176,17 +176,30 @@ type affinityWords [16384 / 64]uint64
 // getAffinity asks the kernel for a thread's CPUs.
 func getAffinity(tid int) (setting.CPUSet, error) {
 	var words affinityWords
-	_, _, errno := unix.RawSyscall(unix.SYS_SCHED_GETAFFINITY, uintptr(tid), unsafe.Sizeof(words), uintptr(unsafe.Pointer(&words)))
-	if errno != 0 {
-		return nil, fmt.Errorf("affinity of thread %d: %w", tid, errno)
+	if err := readAffinity(tid, &words); err != nil {
+		return nil, err
 	}
+	return words.set(), nil
+}
+
+// readAffinity fills the words with a thread's CPUs.
+func readAffinity(tid int, words *affinityWords) error {
+	_, _, errno := unix.RawSyscall(unix.SYS_SCHED_GETAFFINITY, uintptr(tid), unsafe.Sizeof(*words), uintptr(unsafe.Pointer(words)))
+	if errno != 0 {
+		return fmt.Errorf("affinity of thread %d: %w", tid, errno)
+	}
+	return nil
+}
+
+// set is the CPUs that the words have.
+func (words *affinityWords) set() setting.CPUSet {
 	var set setting.CPUSet
 	for i, word := range words {
 		for ; word != 0; word &= word - 1 {
 			set = append(set, i*64+bits.TrailingZeros64(word))
 		}
 	}
-	return set, nil
+	return set
 }
 
 // setAffinity binds a thread to CPUs. The kernel refuses a set without a CPU that is online and in the thread's cpuset

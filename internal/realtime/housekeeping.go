@@ -17,6 +17,8 @@ var (
 		"what the guests wait for (disks, packets, QEMU) waits for a CPU itself", "placement.reserve"}
 	houseVectors = &Kind{"house.vectors", Housekeeping, "There are more interrupts than the host's CPUs have vectors", knob.High,
 		"an x86 CPU has about 200 vectors for devices: interrupts that find none on the host's CPUs are refused, or stay on the quiet ones", ""}
+	houseStorage = &Kind{"house.storage", Housekeeping, "Storage daemons have too few CPUs", knob.Medium,
+		"each daemon that serves a disk wants a CPU of its own: without one the guests' disks wait, here and on other hosts", "placement.reserve"}
 	houseHelpers = &Kind{"house.helpers", Housekeeping, "Many threads of guests share few CPUs", knob.Low,
 		"vhost and I/O threads of the guests wait for each other when packets come", "vhost.budget"}
 )
@@ -44,8 +46,15 @@ func housekeeping(v *view) {
 	if v.o != nil && v.o.Seconds > 0 {
 		v.busy()
 	}
+	for _, s := range v.h.Storage {
+		node, _ := v.h.Topology.Node(s.Node)
+		if left := node.CPUs.And(v.house); s.Count > len(left) {
+			v.add(houseStorage, fmt.Sprintf("node %d %s", s.Node, s.Name), left, fmt.Sprintf("%s, and the host keeps %s of the node", counted(s.Count, "daemon"), counted(len(left), "CPU")),
+				"more CPUs of the node for the host, or the daemons on another node").with("daemons", float64(s.Count)).with("cpus", float64(len(left)))
+		}
+	}
 	devices := 0
-	for _, irq := range v.irqs() {
+	for _, irq := range v.irqs {
 		if !v.placedByKernel(irq) {
 			devices++
 		}

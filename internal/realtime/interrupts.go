@@ -52,7 +52,7 @@ func interrupts(v *view) {
 		v.local()
 	}
 	var may []facts.IRQ
-	for _, irq := range v.irqs() {
+	for _, irq := range v.irqs {
 		if fired[irq.Number] {
 			continue
 		}
@@ -76,13 +76,13 @@ func (v *view) moveIRQ(n int) string {
 	return fmt.Sprintf("echo %s > /proc/irq/%d/smp_affinity_list; rt.irq_affinity does it for all, and irqbalance must leave it alone", v.house, n)
 }
 
-// irqs are all interrupts of devices, by number.
-func (v *view) irqs() []facts.IRQ {
+// interruptsOf are all interrupts of a host's devices, by number.
+func interruptsOf(h *facts.Host) []facts.IRQ {
 	var all []facts.IRQ
-	if v.h.Housekeeping != nil {
-		all = append(all, v.h.Housekeeping.IRQs...)
+	if h.Housekeeping != nil {
+		all = append(all, h.Housekeeping.IRQs...)
 	}
-	for _, n := range v.h.NICs {
+	for _, n := range h.NICs {
 		all = append(all, n.IRQs...)
 	}
 	slices.SortStableFunc(all, func(a, b facts.IRQ) int { return a.Number - b.Number })
@@ -96,7 +96,7 @@ func (v *view) placedByKernel(irq facts.IRQ) bool {
 
 // managed are the interrupts that nobody can move and whose mask has one of some CPUs.
 func (v *view) managed(cpus setting.CPUSet) []facts.IRQ {
-	return slices.DeleteFunc(v.irqs(), func(i facts.IRQ) bool { return !v.placedByKernel(i) || len(i.Affinity.And(cpus)) == 0 })
+	return slices.DeleteFunc(slices.Clone(v.irqs), func(i facts.IRQ) bool { return !v.placedByKernel(i) || len(i.Affinity.And(cpus)) == 0 })
 }
 
 // device judges an interrupt that came, and tells whether it came to the CPUs.
@@ -113,10 +113,8 @@ func (v *view) device(r facts.IRQRun) bool {
 	}
 	rate := float64(n) / max(v.o.Seconds, 0.001)
 	irq := facts.IRQ{Number: r.Number, Name: r.Name}
-	for _, known := range v.irqs() {
-		if known.Number == r.Number {
-			irq = known
-		}
+	if i, known := slices.BinarySearchFunc(v.irqs, r.Number, func(irq facts.IRQ, n int) int { return irq.Number - n }); known {
+		irq = v.irqs[i]
 	}
 	f := v.add(irqCame, fmt.Sprintf("irq %d %s", r.Number, irq.Name), setting.CPUs(on...), fmt.Sprintf("it came %s in %.1f s to %s", counted(int(n), "time"), v.o.Seconds, named(setting.CPUs(on...))), v.moveIRQ(r.Number)).
 		with("count", float64(n)).with("per_second", rate)

@@ -13,7 +13,7 @@ var kinds = []*Kind{
 	irqCame, irqAimed, irqDefault, irqMay, irqTick, irqCalls, irqNMI,
 	kernelWorkqueue, kernelRCU, kernelThrottling, kernelWatchdog, kernelTimers,
 	cgroupPulls, cgroupNarrow, cgroupHelper, cgroupHost,
-	houseBusy, houseVectors, houseNode, houseCore, houseHelpers,
+	houseBusy, houseVectors, houseNode, houseCore, houseStorage, houseHelpers,
 }
 
 // Kinds is a copy of the table of kinds.

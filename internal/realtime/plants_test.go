@@ -524,6 +524,10 @@ var plants = map[*Kind]func(*scene) string{
 		}
 		return "housekeeping"
 	},
+	houseStorage: func(s *scene) string {
+		s.h.Storage = append(s.h.Storage, facts.Storage{Name: "ceph-osd", Count: len(s.house) + 1, Node: 0})
+		return "node 0 ceph-osd"
+	},
 	houseHelpers: func(s *scene) string {
 		g := s.some(runs)
 		if g == nil || !s.take("scope") {

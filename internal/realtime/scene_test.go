@@ -71,6 +71,9 @@ func newScene(seed uint64) *scene {
 	for node := range nodes {
 		s.guestsOf(node)
 	}
+	if s.r.IntN(4) == 0 {
+		s.h.Storage = []facts.Storage{{Name: "ceph-osd", Count: len(s.h.Topology.Nodes[0].CPUs.And(s.house)), Node: 0}}
+	}
 	s.interrupts()
 	s.groups()
 	s.observe()

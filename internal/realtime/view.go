@@ -16,13 +16,14 @@ type view struct {
 	s      Scope
 	house  setting.CPUSet // online CPUs that are not in the scope
 	guests []*guest
+	irqs   []facts.IRQ // of devices, by number
 
 	found    []Finding
 	unjudged []Unjudged
 }
 
 func newView(h *facts.Host, o *facts.Observation, s Scope) *view {
-	v := &view{h: h, o: o, s: s, house: h.Topology.Online.Minus(s.CPUs), guests: definitions(h)}
+	v := &view{h: h, o: o, s: s, house: h.Topology.Online.Minus(s.CPUs), guests: definitions(h), irqs: interruptsOf(h)}
 	elsewhere := h.Topology.Isolated.Minus(s.CPUs)
 	for _, g := range v.guests {
 		claims := g.claims()
