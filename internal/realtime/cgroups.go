@@ -35,7 +35,7 @@ func cgroups(v *view) {
 		in := c.Effective.And(v.s.CPUs)
 		switch g := by[c.Guest]; {
 		case c.Guest == "":
-			v.hostGroup(c, in)
+			v.hostGroup(c)
 		case g == nil || !g.realtime || !g.defined:
 		case strings.HasPrefix(c.Part, "vcpu"):
 			v.vcpuGroup(c, g)
@@ -51,7 +51,7 @@ func cgroups(v *view) {
 }
 
 // hostGroup judges a group that is no guest's: machine.slice must have the guests' CPUs, others that name CPUs not the quiet ones.
-func (v *view) hostGroup(c facts.Cgroup, in setting.CPUSet) {
+func (v *view) hostGroup(c facts.Cgroup) {
 	if c.Path == "machine.slice" || c.Path == "machine" || strings.HasPrefix(c.Path, "machine.slice/") {
 		pins := setting.CPUSet{}
 		for _, g := range v.guests {
@@ -62,8 +62,7 @@ func (v *view) hostGroup(c facts.Cgroup, in setting.CPUSet) {
 		v.holds(c, pins, "the guests")
 		return
 	}
-	if len(c.CPUs) > 0 && len(c.CPUs.And(v.s.CPUs)) > 0 && c.Partition != "isolated" && !strings.HasPrefix(c.Partition, "isolated ") {
-		in = c.CPUs.And(v.s.CPUs)
+	if in := c.CPUs.And(v.s.CPUs); len(in) > 0 && !strings.HasPrefix(c.Partition, "isolated") {
 		v.add(cgroupHost, c.Path, in, fmt.Sprintf("its cpuset.cpus is %s, of which %s should be quiet", c.CPUs, in),
 			fmt.Sprintf("systemctl set-property %s AllowedCPUs=%s", c.Path, v.house)).with("cpus", float64(len(in)))
 	}
@@ -83,7 +82,7 @@ func (v *view) holds(c facts.Cgroup, need setting.CPUSet, whose string) {
 // vcpuGroup compares the group of a vCPU with its pin.
 func (v *view) vcpuGroup(c facts.Cgroup, g *guest) {
 	n, err := strconv.Atoi(strings.TrimPrefix(c.Part, "vcpu"))
-	if err != nil || n >= len(g.vcpus) || len(c.Effective) == 0 {
+	if err != nil || n < 0 || n >= len(g.vcpus) || len(c.Effective) == 0 {
 		return
 	}
 	pin := g.vcpus[n].pin.And(v.h.Topology.Online)

@@ -195,7 +195,7 @@ func (v *view) liveVCPU(g *guest, n int, affinity setting.CPUSet, policy string,
 		}
 		return
 	}
-	if !g.realtime || n >= len(g.vcpus) {
+	if !g.realtime || n < 0 || n >= len(g.vcpus) {
 		if in := affinity.And(v.s.CPUs); len(in) > 0 && len(g.pins().And(in)) == 0 && len(affinity.Minus(v.s.CPUs)) > 0 {
 			v.add(guestWorker, object, in, fmt.Sprintf("a vCPU of another guest may run on %s, of which %s should be quiet", affinity, in),
 				fmt.Sprintf("virsh vcpupin %s %d %s --config --live", g.f.Name, n, v.house)).at(knob.High)

@@ -193,7 +193,8 @@ func (v *view) balancer() {
 			v.unsure("irqbalance", "it runs, and how it is set up was not seen")
 			return
 		}
-		b, rest := i.IRQBalance, setting.CPUSet{}
+		b := i.IRQBalance
+		var rest setting.CPUSet
 		do := fmt.Sprintf("IRQBALANCE_BANNED_CPULIST=%s in %s, then restart irqbalance; or stop it (nic.irqbalance)", v.s.CPUs, "/etc/default/irqbalance or /etc/sysconfig/irqbalance")
 		switch {
 		case b.Why != "":
