@@ -31,7 +31,8 @@ type movable struct {
 }
 
 // movableThreads lists them in the order of their numbers. Threads of interrupts follow the affinity of their interrupt
-// (kernel/irq/manage.c, irq_thread_check_affinity); vhost's before Linux 6.4 are a guest's.
+// (kernel/irq/manage.c, irq_thread_check_affinity); vhost's before Linux 6.4 are a guest's; those with a deadline (sugov, which sets
+// clocks) are refused with EBUSY where their share is counted (kernel/sched/syscalls.c, dl_task_check_affinity).
 func (m *Machine) movableThreads() []movable {
 	online, err := setting.ParseCPUs(m.line("sys/devices/system/cpu/online"))
 	known := err == nil && len(online) > 0
@@ -45,7 +46,7 @@ func (m *Machine) movableThreads() []movable {
 			continue // it ended meanwhile
 		}
 		t, err := parseStat(text)
-		if err != nil || t.flags&kernelThread == 0 || t.flags&boundForGood != 0 {
+		if err != nil || t.flags&kernelThread == 0 || t.flags&boundForGood != 0 || t.policy == unix.SCHED_DEADLINE {
 			continue
 		}
 		cpus := m.affinity(p.pid, p.pid)
@@ -115,22 +116,43 @@ func (t threadCPUs) Write(_ context.Context, a setting.Address, to setting.Readi
 	case !t.m.live:
 		return refused(a, value, errNotLive)
 	}
+	before := parsePlaces(to.Verbatim)
+	for range rounds {
+		moved, err := t.move(wanted, before)
+		switch {
+		case err != nil:
+			return refused(a, value, err)
+		case !moved || len(before) > 0:
+			return nil
+		}
+	}
+	return nil // whether it took is seen when it is read back
+}
+
+// rounds is how often threads are looked for that came while others were moved.
+const rounds = 4
+
+// move gives the threads that there are now their places; false where all of them have theirs. A refused one leaves all as they were.
+func (t threadCPUs) move(wanted setting.CPUSet, before []movable) (moved bool, err error) {
 	all := t.m.movableThreads()
-	next := places(all, wanted, parsePlaces(to.Verbatim))
+	next := places(all, wanted, before)
 	for i, one := range all {
 		if next[i].Equal(one.cpus) {
 			continue
 		}
-		if err := setAffinity(one.tid, next[i]); err != nil && !errors.Is(err, unix.ESRCH) {
-			for _, done := range all[:i] { // a refused write has changed nothing
-				if back := setAffinity(done.tid, done.cpus); back != nil && !errors.Is(back, unix.ESRCH) {
-					err = errors.Join(err, back)
-				}
-			}
-			return refused(a, value, fmt.Errorf("%s: %w", one.name, err))
+		moved = true
+		err := setAffinity(one.tid, next[i])
+		if err == nil || errors.Is(err, unix.ESRCH) { // it ended meanwhile
+			continue
 		}
+		for _, done := range all[:i] {
+			if back := setAffinity(done.tid, done.cpus); back != nil && !errors.Is(back, unix.ESRCH) {
+				err = errors.Join(err, back)
+			}
+		}
+		return false, fmt.Errorf("%s: %w", one.name, err)
 	}
-	return nil
+	return moved, nil
 }
 
 // places are the CPUs that each thread is to have: those that it had before, where that is known, by its number or, after a

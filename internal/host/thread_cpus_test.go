@@ -22,6 +22,8 @@ const (
 
 func kernelTree() map[string]string {
 	files := map[string]string{"sys/devices/system/cpu/online": "0-3\n"}
+	files["proc/44/comm"], files["proc/44/status"] = "sugov:3\n", "Cpus_allowed_list:\t3\n"
+	files["proc/44/stat"] = strings.Replace(kernelLine(44, "sugov:3", moves), " 0 0 0 0 0 0 0 0 0 0 0 0 0\n", " 0 6 0 0 0 0 0 0 0 0 0 0 0\n", 1)
 	for pid, t := range map[string]struct{ comm, flags, cpus string }{
 		"2": {"kthreadd", moves, "0-7"}, "14": {"rcu_preempt", moves, "0-7"}, "15": {"migration/0", stays, "0"}, "16": {"ksoftirqd/3", stays, "3"},
 		"40": {"kswapd1", moves, "2-3"}, "41": {"kworker/u8:1", stays, "0-3"}, "42": {"irq/24-eth0", moves, "3"}, "43": {"vhost-900", moves, "3"},

@@ -37,10 +37,20 @@ var domainInvTSC = &Knob{
 		case v.Kernel.Clocksource != "" && v.Kernel.Clocksource != "tsc":
 			return Skips("the host itself does not trust its TSC (clocksource " + v.Kernel.Clocksource + ")")
 		}
-		if mode := v.Readings.At(setting.Of(setting.Domain, g.Name, "cpu/mode")); mode.State != setting.Known || mode.Value != "host-passthrough" && mode.Value != "maximum" {
-			return Skips("only with host-passthrough: cpu/mode comes first (domain.cpu_model)")
+		if advice, ok := v.hostsOwn(g.Name); !ok {
+			return advice
 		}
 		return Wants(setting.Exact("off"), "the guest is not told that its TSC never stops, and may take a clock that is read outside the guest").At(Medium).restart(g.Name).otherwise("on").
 			warn("it cannot be migrated live any more")
 	},
+}
+
+// hostsOwn tells whether a guest's definition has the host's own processor, beside which alone libvirt takes some values. They are
+// planned once it stands there: a site may leave domain.cpu_model alone.
+func (v *View) hostsOwn(guest string) (Advice, bool) {
+	mode := v.Readings.At(setting.Of(setting.Domain, guest, "cpu/mode"))
+	if mode.State == setting.Known && (mode.Value == "host-passthrough" || mode.Value == "maximum") {
+		return Advice{}, true
+	}
+	return Skips("only with host-passthrough: cpu/mode comes first (domain.cpu_model)"), false
 }

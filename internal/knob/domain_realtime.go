@@ -190,10 +190,10 @@ var domainNoSharePages = memoryKnob("nosharepages", "The guest's pages are not m
 	},
 })
 
-// featureKnob is a switch among a guest's features.
-func featureKnob(id, title, path, value, because string, doc Doc) *Knob {
+// featureKnob is a switch among a guest's features; libvirt takes those that are ofHost beside the host's own processor only.
+func featureKnob(id, title, path, value, because string, ofHost bool, doc Doc) *Knob {
 	return &Knob{
-		ID: id, Title: title, Stage: datapath.Domain, Risk: goal.GuestRestart, Tiers: realtime(), Doc: doc,
+		ID: id, Title: title, Stage: datapath.Domain, Risk: goal.GuestRestart, After: []string{"domain.cpu_model"}, Tiers: realtime(), Doc: doc,
 		Where: eachGuest(managed, inDefinition(path)),
 		Want: func(v *View, a setting.Address) Advice {
 			g, advice, ok := v.guest(a)
@@ -203,12 +203,15 @@ func featureKnob(id, title, path, value, because string, doc Doc) *Knob {
 			case emulated(g):
 				return Skips("its processor is emulated (domain type qemu): only KVM has this")
 			}
+			if advice, ok := v.hostsOwn(g.Name); ofHost && !ok {
+				return advice
+			}
 			return Wants(setting.Exact(value), because).At(Low).restart(g.Name)
 		},
 	}
 }
 
-var domainPMU = featureKnob("domain.pmu", "The guest has no performance counters", "features/pmu.state", "off", "counters are exchanged at entries and exits, and each overflow is an interrupt and an exit", Doc{
+var domainPMU = featureKnob("domain.pmu", "The guest has no performance counters", "features/pmu.state", "off", "counters are exchanged at entries and exits, and each overflow is an interrupt and an exit", false, Doc{
 	Want: "off for realtime",
 	Why: "With a virtual PMU KVM keeps the guest's performance counters as events of the host's perf: they are started, stopped and read as the guest writes them, each write is an exit, and each overflow an NMI on the host and an interrupt in the guest. " +
 		"A guest whose kernel finds counters also starts its NMI watchdog on one, which goes off for ever.",
@@ -226,13 +229,14 @@ var domainPMU = featureKnob("domain.pmu", "The guest has no performance counters
 	},
 })
 
-var domainDedicated = featureKnob("domain.dedicated", "The guest knows that its vCPUs have CPUs of their own", "features/kvm/hint-dedicated.state", "on", "its kernel takes the ways that are made for shared CPUs", Doc{
+var domainDedicated = featureKnob("domain.dedicated", "The guest knows that its vCPUs have CPUs of their own", "features/kvm/hint-dedicated.state", "on", "its kernel takes the ways that are made for shared CPUs", true, Doc{
 	Want: "on for realtime, where each vCPU has a CPU",
 	Why: "A Linux guest under KVM does not know whether its vCPUs run: it gives up a spin lock early and halts, and asks the host to flush other vCPUs' TLBs. <hint-dedicated state='on'/> (KVM_HINTS_REALTIME) tells it that they always do: " +
 		"it spins as a kernel on its own hardware does, without exits, and its idle loop polls for a while before it halts (cpuidle-haltpoll).",
 	Cost:   "On a host that is overcommitted after all a vCPU spins for a lock whose holder does not run.",
 	Verify: "In the guest: dmesg says \"PV qspinlocks disabled with KVM_HINTS_REALTIME hints\"; /sys/devices/system/cpu/cpuidle/current_driver is haltpoll.",
 	Traps: []string{
+		"libvirt takes it with host-passthrough only (\"kvm-hint-dedicated=on is only applicable for cpu host-passthrough\"): domain.cpu_model comes first.",
 		"The name of the hint has nothing to do with priorities: it does not make a vCPU realtime (domain.vcpusched).",
 		"<kvm><hidden state='on'/>, which hides KVM for some drivers, hides the hint too.",
 		"haltpoll in the guest makes halt_poll_ns of the host idle, and keeps the CPU busy while it polls; with idle=poll in the guest there is nothing left for it to do.",

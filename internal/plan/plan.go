@@ -216,7 +216,7 @@ func (p *Plan) postpone() {
 	}
 	for _, c := range p.Changes {
 		if p.Tier == goal.Realtime && c.ID == "domain.cpu_model" && strings.HasSuffix(c.Address.Path, "/cpu/mode") {
-			p.Later = append(p.Later, Later{After: "this plan", IDs: []string{"domain.invtsc"}, Why: "libvirt takes it beside host-passthrough only: plan again afterwards, before guest " + c.Address.Object() + " is started anew"})
+			p.Later = append(p.Later, Later{After: "this plan", IDs: []string{"domain.invtsc", "domain.dedicated"}, Why: "libvirt takes these beside host-passthrough only: plan again afterwards, before guest " + c.Address.Object() + " is started anew"})
 		}
 	}
 	for _, guest := range guests {

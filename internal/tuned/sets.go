@@ -109,7 +109,7 @@ func given(o facts.OwnedValue, a setting.Address) (string, bool) {
 		return pair(o.Value, a.Rest()), o.Key == "net.channels"
 	case setting.IRQAffinity, setting.IRQCPUs:
 		return "", o.Key == "scheduler.isolated_cores" || o.Key == "irq.affinity"
-	case setting.ThreadAffinity:
+	case setting.ThreadAffinity, setting.ThreadCPUs:
 		return "", o.Key == "scheduler.isolated_cores"
 	case setting.ThreadSched:
 		return scheduling(plugin, key, o.Value, a.Path)
