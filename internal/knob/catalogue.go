@@ -27,7 +27,7 @@ func Catalogue() []*Knob {
 		[]*Knob{kvmHaltPoll, kvmEPT, kvmAVIC, kvmPLEGap, kvmClockSync, kvmTimerAdvance, kvmNXHugePages, vhostZeroCopy, vhostThreads, vhostBudget},
 		[]*Knob{placementOvercommit, placementReserve, placementSiblings},
 		[]*Knob{domainNICModel, domainBackend, domainQueues, domainRxQueueSize, domainTxQueueSize, domainCoalesce},
-		[]*Knob{domainVCPUPin, domainEmulatorPin, domainNumatune, domainVNUMA, domainHugepages, domainMachine},
+		[]*Knob{domainVCPUPin, domainEmulatorPin, domainIOThreadPin, domainNumatune, domainVNUMA, domainHugepages, domainMachine},
 		[]*Knob{domainVCPUSched, domainLocked, domainNoSharePages, domainPMU, domainDedicated},
 		[]*Knob{domainCPUModel, domainInvTSC, domainHyperV, domainKVMClock, domainVFIOMemory},
 		[]*Knob{sriovNumVFs, sriovReady, sriovPersist, sriovAttach, sriovVFRate, sriovVFSpoofchk, sriovVFMAC, sriovVFTrust, sriovVFVLAN, sriovVFLinkState},

@@ -199,7 +199,7 @@ func everything() *facts.Host {
 	h.VFs = []facts.VF{{PF: "eth1", PCI: "0000:41:10.0"}}
 	h.Tunnels = []facts.Tunnel{{Name: "vxlan0", Type: "vxlan"}}
 	h.Netfilter.Rules[0].Rules = 3
-	h.Guests[0].Hostdevs, h.Guests[0].Definition = []string{"0000:41:10.0"}, "<domain><features><hyperv/></features></domain>"
+	h.Guests[0].Hostdevs, h.Guests[0].Definition = []string{"0000:41:10.0"}, "<domain><iothreads>1</iothreads><features><hyperv/></features></domain>"
 	h.Housekeeping = &facts.Housekeeping{
 		Swap: []facts.SwapArea{{Name: "/dev/sda2"}}, IRQs: []facts.IRQ{{Number: 9, On: "acpi"}},
 		Threads: []facts.KernelThread{{Name: "ksoftirqd/0"}, {Name: "ktimers/0"}, {Name: "rcuc/0"}, {Name: "rcub/0"}},

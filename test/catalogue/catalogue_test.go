@@ -66,6 +66,7 @@ var rounds = []round{
 - {id: boot.tsc, address: "kernel-arg:tsc", want: nowatchdog, reason: the test}
 - {id: boot.hugepages, address: "kernel-arg:hugepagesz+hugepages", want: "hugepagesz=1G hugepages=1", reason: the test}
 - {id: netfilter.bypass, want: absent, reason: the test}
+- {id: domain.iothreadpin, address: "domain:win1/iothreadpin/1", want: 0-1, reason: the test}
 - {id: domain.invtsc, address: "domain:win1/cpu/migratable", want: off, reason: the test}
 - {id: domain.dedicated, address: "domain:win1/features/kvm/hint-dedicated.state", want: on, reason: the test}
 - {id: rt.period, want: 2000000, reason: the test}

@@ -77,6 +77,7 @@ var places = []struct {
 	attribute string
 }{
 	{regexp.MustCompile(`^vcpupin/(\d+)$`), []step{{"cputune", ""}, {"vcpupin", "vcpu=$1"}}, "cpuset"},
+	{regexp.MustCompile(`^iothreadpin/(\d+)$`), []step{{"cputune", ""}, {"iothreadpin", "iothread=$1"}}, "cpuset"},
 	{regexp.MustCompile(`^emulatorpin$`), []step{{"cputune", ""}, {"emulatorpin", ""}}, "cpuset"},
 	{regexp.MustCompile(`^numatune/memory\.(\w+)$`), []step{{"numatune", ""}, {"memory", ""}}, "$1"},
 	{regexp.MustCompile(`^vcpusched/([\d,-]+)$`), []step{{"cputune", ""}, {"vcpusched", "vcpus=$1"}}, policyAndPriority},
