@@ -76,8 +76,8 @@ func (f *realtimeFlags) check() error {
 		return usage(fmt.Errorf("--cpus: %w", err), "such as --cpus 20-23")
 	}
 	switch {
-	case f.interval < 0 || f.interval > time.Hour:
-		return usage(fmt.Errorf("--for %v: expected at most an hour", f.interval), "such as --for 5s; 0 does not watch")
+	case f.interval != 0 && f.interval < 100*time.Millisecond || f.interval > time.Hour:
+		return usage(fmt.Errorf("--for %v: expected 100ms to 1h, or 0", f.interval), "such as --for 5s; 0 does not watch")
 	case f.snapshot != "" && f.watch:
 		return usage(errors.New("--for watches a live machine, --snapshot is a file"), "mpps snapshot --interval 5s records what is watched")
 	case f.failOn != "" && !slices.Contains(knob.Severities(), f.failOn):

@@ -30,6 +30,7 @@ func (m *Machine) Observe(ctx context.Context, h *facts.Host, cpus setting.CPUSe
 	}
 	begun := processTime()
 	allowed := time.Duration(budget * float64(interval))
+	// Threads are read before the counters at first and behind them at last: what watching itself does is not between.
 	before := m.look(cpus, guests, nil, func() bool { return processTime()-begun > allowed*3/5 })
 	select {
 	case <-ctx.Done():
@@ -45,6 +46,7 @@ func (m *Machine) Observe(ctx context.Context, h *facts.Host, cpus setting.CPUSe
 
 // moment is one look.
 type moment struct {
+	at      time.Time // when the counters were read
 	threads threadLook
 	counts  map[string]cpuCounts
 	times   map[int]cpuTimes
@@ -54,6 +56,10 @@ type moment struct {
 // look looks once.
 func (m *Machine) look(cpus setting.CPUSet, guests []int, earlier *threadLook, enough func() bool) moment {
 	var now moment
+	if earlier == nil {
+		now.threads = m.threadsOn(cpus, guests, nil, enough)
+	}
+	now.at = time.Now()
 	text, err := m.read("proc/interrupts")
 	if err != nil {
 		now.unseen = append(now.unseen, facts.Unseen{What: "interrupts on the CPUs", Why: err.Error()})
@@ -62,14 +68,16 @@ func (m *Machine) look(cpus setting.CPUSet, guests []int, earlier *threadLook, e
 	if now.times, err = m.cpuTimes(); err != nil {
 		now.unseen = append(now.unseen, facts.Unseen{What: "times of the CPUs", Why: err.Error()})
 	}
-	now.threads = m.threadsOn(cpus, guests, earlier, enough)
+	if earlier != nil {
+		now.threads = m.threadsOn(cpus, guests, earlier, enough)
+	}
 	return now
 }
 
 // between is what happened between two looks.
 func (m *Machine) between(before, after moment, h *facts.Host, cpus setting.CPUSet) *facts.Observation {
 	o := &facts.Observation{
-		Seconds: after.threads.at.Sub(before.threads.at).Seconds(), CPUs: cpus,
+		Seconds: after.at.Sub(before.at).Seconds(), CPUs: cpus,
 		Times: timesBetween(before.times, after.times, h.Topology.Online), IRQs: countsBetween(before.counts, after.counts, cpus),
 		Unseen: append([]facts.Unseen{}, after.unseen...),
 	}

@@ -65,7 +65,7 @@ func TestObservation(t *testing.T) {
 	h := &facts.Host{Topology: facts.Topology{Online: setting.CPUs(0, 1, 2, 3)}}
 	never := func() bool { return false }
 	one, two := before.look(cpus, nil, nil, never), after.look(cpus, []int{600}, nil, never)
-	two.threads.at = one.threads.at.Add(5 * time.Second)
+	two.at = one.at.Add(5 * time.Second)
 	o := after.between(one, two, h, cpus)
 
 	if o.Seconds != 5 || o.Looked != 6 || len(o.Unseen) != 0 || o.Omitted != 0 {

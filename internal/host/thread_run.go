@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -21,7 +20,6 @@ type ranFor struct{ ns, turns uint64 }
 
 // threadLook is one look at the threads that may run on some CPUs.
 type threadLook struct {
-	at        time.Time
 	uptime    float64 // seconds since boot
 	looked    int     // threads whose CPUs were asked for
 	left      int     // processes that were not looked at, or not wholly, because the time was up
@@ -63,7 +61,7 @@ type threadWatcher struct {
 // that are asked for first (guests) come first. It stops when enough says so, which counts the CPU time that was used.
 func (m *Machine) threadsOn(cpus setting.CPUSet, first []int, before *threadLook, enough func() bool) threadLook {
 	w := threadWatcher{m: m, cpus: cpus, before: before, enough: enough, affinity: affinityCache{m: m, cpus: cpus}}
-	w.look = threadLook{at: time.Now(), uptime: m.uptime(), processes: map[int]processSeen{}}
+	w.look = threadLook{uptime: m.uptime(), processes: map[int]processSeen{}}
 	proc := m.folder("proc")
 	defer proc.close()
 	pids := slices.Clone(first)

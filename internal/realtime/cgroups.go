@@ -41,8 +41,9 @@ func cgroups(v *view) {
 			v.vcpuGroup(c, g)
 		case c.Part != "":
 			if len(in) > 0 {
+				kind := strings.TrimRight(c.Part, "0123456789")
 				v.add(cgroupHelper, c.Path, in, fmt.Sprintf("the group of guest %s's %s has %s, of which %s should be quiet", c.Guest, c.Part, c.Effective, in),
-					fmt.Sprintf("virsh %spin %s %s --config --live", strings.TrimRight(c.Part, "0123456789"), c.Guest, v.house)).with("cpus", float64(len(in)))
+					fmt.Sprintf("virsh %spin %s %s --live", kind, strings.TrimSpace(c.Guest+" "+strings.TrimPrefix(c.Part, kind)), v.away())).with("cpus", float64(len(in)))
 			}
 		default:
 			v.holds(c, g.pins(), "guest "+c.Guest)
@@ -64,7 +65,7 @@ func (v *view) hostGroup(c facts.Cgroup) {
 	}
 	if in := c.CPUs.And(v.s.CPUs); len(in) > 0 && !strings.HasPrefix(c.Partition, "isolated") {
 		v.add(cgroupHost, c.Path, in, fmt.Sprintf("its cpuset.cpus is %s, of which %s should be quiet", c.CPUs, in),
-			fmt.Sprintf("systemctl set-property %s AllowedCPUs=%s", c.Path, v.house)).with("cpus", float64(len(in)))
+			fmt.Sprintf("systemctl set-property %s AllowedCPUs=%s", c.Path, v.away())).with("cpus", float64(len(in)))
 	}
 }
 

@@ -130,5 +130,13 @@ func (g *guest) object(part string) string {
 
 func (g *guest) vcpuObject(n int) string { return g.object(fmt.Sprintf("vcpu %d", n)) }
 
+// now are the flags of virsh that change a definition, and the guest too where it runs.
+func (g *guest) now() string {
+	if g.active() {
+		return "--config --live"
+	}
+	return "--config"
+}
+
 // active tells whether the guest has its QEMU process.
 func (g *guest) active() bool { return g.f.Active() }

@@ -91,7 +91,7 @@ func (v *view) definition(g *guest) {
 	var ordinary []string
 	for _, c := range g.quiet() {
 		object := g.vcpuObject(c.number)
-		set := fmt.Sprintf("virsh vcpupin %s %d CPU --config --live, with a CPU of %s", g.f.Name, c.number, cpus)
+		set := fmt.Sprintf("virsh vcpupin %s %d CPU %s, with a CPU of %s", g.f.Name, c.number, g.now(), cpus)
 		switch outside := c.pin.Minus(cpus); {
 		case len(c.pin) == 0:
 			v.add(guestUnpinned, object, cpus, "its definition has no pin for it", set)
@@ -107,20 +107,20 @@ func (v *view) definition(g *guest) {
 	for _, c := range g.vcpus { // the others may be anywhere, but not half here
 		if in := c.pin.And(cpus); g.scheduled() && !c.scheduled() && len(in) > 0 {
 			v.add(guestSched, g.vcpuObject(c.number), in, fmt.Sprintf("it is pinned to %s without a realtime priority, others of the guest have one", c.pin),
-				fmt.Sprintf("<vcpusched vcpus='%d' scheduler='fifo' priority='1'/>, or a pin among %s", c.number, v.house))
+				fmt.Sprintf("<vcpusched vcpus='%d' scheduler='fifo' priority='1'/>, or a pin among %s", c.number, v.away()))
 		}
 	}
 	if len(ordinary) > 0 {
 		v.add(guestSched, g.object(""), g.claims(), fmt.Sprintf("vCPUs %s have no realtime priority", strings.Join(ordinary, ",")),
 			fmt.Sprintf("<vcpusched vcpus='%s' scheduler='fifo' priority='1'/> in the definition's cputune", strings.Join(ordinary, ",")))
 	}
-	v.helper(g, guestEmulator, "emulator", g.d.EmulatorPin, fmt.Sprintf("virsh emulatorpin %s %s --config --live", g.f.Name, v.house))
+	v.helper(g, guestEmulator, "emulator", g.d.EmulatorPin, fmt.Sprintf("virsh emulatorpin %s %s %s", g.f.Name, v.away(), g.now()))
 	pins := map[int]string{}
 	for _, p := range g.d.IOThreadPins {
 		pins[p.ID] = p.CPUs
 	}
 	for n := 1; n <= min(g.d.IOThreads, maxVCPUs); n++ {
-		v.helper(g, guestIOThread, fmt.Sprintf("iothread %d", n), pins[n], fmt.Sprintf("virsh iothreadpin %s %d %s --config --live", g.f.Name, n, v.house))
+		v.helper(g, guestIOThread, fmt.Sprintf("iothread %d", n), pins[n], fmt.Sprintf("virsh iothreadpin %s %d %s %s", g.f.Name, n, v.away(), g.now()))
 	}
 }
 
@@ -154,12 +154,12 @@ func (v *view) live(g *guest) {
 		case "vhost":
 			if len(in) > 0 {
 				v.add(guestVhost, g.object(fmt.Sprintf("vhost %d (%d)", t.Index, t.TID)), in, fmt.Sprintf("it may run on %s, of which %s should be quiet", t.Affinity, in),
-					fmt.Sprintf("taskset -pc %s %d; mpps places them and keeps them there (vhost.threads)", v.house, t.TID)).with("cpus", float64(len(in)))
+					fmt.Sprintf("taskset -pc %s %d; mpps places them and keeps them there (vhost.threads)", v.away(), t.TID)).with("cpus", float64(len(in)))
 			}
 		default:
 			if len(in) > 0 && !v.meant(g, t.Role, t.Index, t.Affinity) {
 				v.add(guestWorker, g.object(fmt.Sprintf("thread %s (%d)", t.Comm, t.TID)), in, fmt.Sprintf("it may run on %s, of which %s should be quiet", t.Affinity, in),
-					fmt.Sprintf("virsh emulatorpin %s %s --live", g.f.Name, v.house)).with("cpus", float64(len(in)))
+					fmt.Sprintf("virsh emulatorpin %s %s --live", g.f.Name, v.away())).with("cpus", float64(len(in)))
 			}
 		}
 	}
@@ -198,7 +198,7 @@ func (v *view) liveVCPU(g *guest, n int, affinity setting.CPUSet, policy string,
 	if !g.realtime || n < 0 || n >= len(g.vcpus) {
 		if in := affinity.And(v.s.CPUs); len(in) > 0 && len(g.pins().And(in)) == 0 && len(affinity.Minus(v.s.CPUs)) > 0 {
 			v.add(guestWorker, object, in, fmt.Sprintf("a vCPU of another guest may run on %s, of which %s should be quiet", affinity, in),
-				fmt.Sprintf("virsh vcpupin %s %d %s --config --live", g.f.Name, n, v.house)).at(knob.High)
+				fmt.Sprintf("virsh vcpupin %s %d %s --config --live", g.f.Name, n, v.away())).at(knob.High)
 		}
 		return
 	}

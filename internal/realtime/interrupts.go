@@ -40,7 +40,7 @@ func interrupts(v *view) {
 	cpus := v.s.CPUs
 	if set, ok := v.set(setting.Of(setting.IRQCPUs, "default")); ok && len(set.And(cpus)) > 0 {
 		v.add(irqDefault, "default_smp_affinity", set.And(cpus), fmt.Sprintf("it has %s, of which %s should be quiet", set, set.And(cpus)),
-			fmt.Sprintf("echo %s > /proc/irq/default_smp_affinity; irqaffinity=%s at boot", strings.TrimSpace(v.house.Mask()), v.house))
+			fmt.Sprintf("echo %s > /proc/irq/default_smp_affinity; irqaffinity=%s at boot", v.awayMask(), v.away()))
 	}
 	fired := map[int]bool{}
 	if v.o != nil {
@@ -73,7 +73,7 @@ func interrupts(v *view) {
 const managedWhy = "nothing can move it: the kernel places it itself, and writing its affinity answers EIO; isolcpus=managed_irq at boot keeps it off as long as its mask has another CPU, and fewer queues of the device make that so"
 
 func (v *view) moveIRQ(n int) string {
-	return fmt.Sprintf("echo %s > /proc/irq/%d/smp_affinity_list; rt.irq_affinity does it for all, and irqbalance must leave it alone", v.house, n)
+	return fmt.Sprintf("echo %s > /proc/irq/%d/smp_affinity_list; rt.irq_affinity does it for all, and irqbalance must leave it alone", v.away(), n)
 }
 
 // interruptsOf are all interrupts of a host's devices, by number.
@@ -145,7 +145,7 @@ func (v *view) mayIRQ(list []facts.IRQ) {
 		names, in = append(names, fmt.Sprintf("%d %s", irq.Number, irq.Name)), in.Or(irq.Affinity.And(v.s.CPUs))
 	}
 	v.add(irqMay, "interrupts", in, fmt.Sprintf("%d of them: %s …", len(list), strings.Join(names[:6], ", ")),
-		fmt.Sprintf("mpps plan moves all of them (rt.irq_affinity) to CPUs %s", none(v.house))).with("interrupts", float64(len(list)))
+		fmt.Sprintf("mpps plan moves all of them (rt.irq_affinity) to CPUs %s", v.away())).with("interrupts", float64(len(list)))
 }
 
 // local judges the CPU's own interrupts.

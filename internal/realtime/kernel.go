@@ -26,11 +26,11 @@ func kernelWork(v *view) {
 	cpus := v.s.CPUs
 	if set, ok := v.set(setting.Of(setting.SysfsCPUs, "devices/virtual/workqueue/cpumask")); ok && len(set.And(cpus)) > 0 {
 		v.add(kernelWorkqueue, "workqueue cpumask", set.And(cpus), fmt.Sprintf("it has %s, of which %s should be quiet", set, set.And(cpus)),
-			fmt.Sprintf("echo %s > /sys/devices/virtual/workqueue/cpumask", strings.TrimSpace(v.house.Mask())))
+			fmt.Sprintf("echo %s > /sys/devices/virtual/workqueue/cpumask", v.awayMask()))
 	}
 	if on := v.reading(setting.Of(setting.Sysctl, "kernel.watchdog")); on == "1" && !v.has("nowatchdog") {
 		if set, ok := v.set(setting.Of(setting.Sysctl, "kernel.watchdog_cpumask")); ok && len(set.And(cpus)) > 0 {
-			v.add(kernelWatchdog, "kernel.watchdog_cpumask", set.And(cpus), fmt.Sprintf("it has %s, of which %s should be quiet", set, set.And(cpus)), fmt.Sprintf("sysctl kernel.watchdog_cpumask=%s", v.house))
+			v.add(kernelWatchdog, "kernel.watchdog_cpumask", set.And(cpus), fmt.Sprintf("it has %s, of which %s should be quiet", set, set.And(cpus)), fmt.Sprintf("sysctl kernel.watchdog_cpumask=%s", v.away()))
 		}
 	}
 	if v.reading(setting.Of(setting.Sysctl, "kernel.timer_migration")) == "0" {
@@ -91,6 +91,6 @@ func (v *view) offloaded() {
 	}
 	if len(names) > 0 {
 		v.add(kernelRCU, "rcuo threads", in, fmt.Sprintf("%d of them may run there: %s", len(names), strings.Join(names[:min(len(names), 6)], ", ")),
-			fmt.Sprintf("taskset -pc %s %d, and the same for each, or all at once with rt.kthreads; nohz_full at boot does it by itself", v.house, first)).with("threads", float64(len(names)))
+			fmt.Sprintf("taskset -pc %s %d, and the same for each, or all at once with rt.kthreads; nohz_full at boot does it by itself", v.away(), first)).with("threads", float64(len(names)))
 	}
 }

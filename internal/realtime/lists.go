@@ -50,7 +50,11 @@ func lists(v *view) {
 	cpus := v.s.CPUs
 	t := &v.h.Topology
 	parted := partitions(v.h)
-	plan := fmt.Sprintf("mpps plan --latency 20us --cpus %s, apply, reboot", cpus.Minus(setting.CPUs(bootCPU)))
+	plan := "mpps plan --latency 20us, apply, reboot"
+
+	if rest := cpus.Minus(setting.CPUs(bootCPU)); len(rest) > 0 {
+		plan = fmt.Sprintf("mpps plan --latency 20us --cpus %s, apply, reboot", rest)
+	}
 
 	isolcpus, nohz, rcu := v.running("isolcpus"), v.running("nohz_full"), v.running("rcu_nocbs")
 	if missing := cpus.Minus(t.Isolated).Minus(parted); len(missing) > 0 {
@@ -76,7 +80,7 @@ func lists(v *view) {
 	v.spare()
 	v.there(isolcpus, nohz, rcu)
 	if a := v.running("irqaffinity"); a.given && a.err == nil && len(a.cpus.And(cpus)) > 0 {
-		v.add(listsIRQAffinity, "irqaffinity", a.cpus.And(cpus), fmt.Sprintf("it names %s, among them %s", a.cpus, named(a.cpus.And(cpus))), fmt.Sprintf("irqaffinity=%s on the kernel command line; rt.irq_affinity sets the same at once", none(v.house)))
+		v.add(listsIRQAffinity, "irqaffinity", a.cpus.And(cpus), fmt.Sprintf("it names %s, among them %s", a.cpus, named(a.cpus.And(cpus))), fmt.Sprintf("irqaffinity=%s on the kernel command line; rt.irq_affinity sets the same at once", v.away()))
 	}
 	v.nextBoot()
 	v.balancer()

@@ -133,7 +133,7 @@ func Check(h *facts.Host, o *facts.Observation, s Scope) *Report {
 			r.Guests = append(r.Guests, g.f.Name)
 		}
 	}
-	if o != nil {
+	if o != nil && v.o != nil {
 		r.Seconds, r.Watching = o.Seconds, o.CostMS
 	}
 	r.State, r.Verdict = v.verdict()

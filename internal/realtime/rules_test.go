@@ -128,6 +128,18 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// TestWatchedTooShort: what came in a millisecond is no rate.
+func TestWatchedTooShort(t *testing.T) {
+	h := small()
+	h.Observed.Seconds = 0.001
+	h.Observed.IRQs[0].Counts[2] = 40
+	r := Check(h, h.Observed, Find(h, nil, ""))
+	if len(r.Findings) > 0 || r.Seconds != 0 || len(r.Ran) > 0 || !slices.ContainsFunc(r.Unjudged, func(u Unjudged) bool { return u.What == "what ran on CPUs 2-3" }) {
+		t.Errorf("%s
+%s%v", r.Verdict, told(r), r.Unjudged)
+	}
+}
+
 // TestHostileFacts: a snapshot may say anything; a check of it ends, and with a sentence.
 func TestHostileFacts(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))

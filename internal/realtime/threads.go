@@ -117,7 +117,7 @@ func threads(v *view) {
 		}
 	}
 	v.may(threadUserMay, "user threads", mayUser, v.o.Omitted, func(t facts.ThreadRun) string {
-		return fmt.Sprintf("taskset -pc %s %d; for a service CPUAffinity= or AllowedCPUs= in its unit", v.house, t.TID)
+		return fmt.Sprintf("taskset -pc %s %d; for a service CPUAffinity= or AllowedCPUs= in its unit", v.away(), t.TID)
 	})
 	v.may(threadKernelMay, "kernel threads", mayKernel, 0, v.moveKernel)
 	v.unseenRuns()
@@ -131,7 +131,7 @@ func (v *view) moveKernel(t facts.ThreadRun) string {
 	case strings.HasPrefix(t.Comm, "irq/"):
 		return "it goes with its interrupt (rt.irq_affinity)"
 	}
-	return fmt.Sprintf("taskset -pc %s %d, or all of them at once with rt.kthreads; nohz_full at boot keeps them off by itself", none(v.house), t.TID)
+	return fmt.Sprintf("taskset -pc %s %d, or all of them at once with rt.kthreads; nohz_full at boot keeps them off by itself", v.away(), t.TID)
 }
 
 // moved names the knob that moves a kernel thread.
@@ -148,14 +148,14 @@ func (f *Finding) moved(t facts.ThreadRun) *Finding {
 
 // intruder is a thread that ran there and should not.
 func (v *view) intruder(t facts.ThreadRun, w who) {
-	k, do := threadUser, fmt.Sprintf("taskset -pc %s %d; for a service CPUAffinity= in its unit", v.house, t.TID)
+	k, do := threadUser, fmt.Sprintf("taskset -pc %s %d; for a service CPUAffinity= in its unit", v.away(), t.TID)
 	switch {
 	case t.Kernel && !w.guest:
 		k, do = threadKernel, v.moveKernel(t)
 	case w.vcpu:
 		do = "pin the guest's vCPUs elsewhere: mpps place finds CPUs"
 	case w.guest:
-		do = fmt.Sprintf("virsh emulatorpin GUEST %s --config --live; vhost threads are placed by vhost.threads", v.house)
+		do = fmt.Sprintf("virsh emulatorpin GUEST %s --config --live; vhost threads are placed by vhost.threads", v.away())
 	}
 	on := fmt.Sprintf("on CPU %d", t.CPU)
 	if len(t.Affinity.Minus(v.s.CPUs)) > 0 {
@@ -243,13 +243,14 @@ func (v *view) may(k *Kind, together string, list []facts.ThreadRun, more int, d
 
 // unseenRuns compares how often something came onto each CPU with the threads that were seen.
 func (v *view) unseenRuns() {
-	seen := map[int]int64{}
+	seen, uncounted := map[int]int64{}, setting.CPUSet{}
 	for _, t := range v.o.Threads {
 		seen[t.CPU] += int64(t.Switches)
 	}
-	for _, cpu := range v.s.CPUs.And(v.o.CPUs) {
+	for _, cpu := range v.s.CPUs.And(v.o.CPUs).And(v.h.Topology.Online) {
 		t, there := v.o.Time(cpu)
 		if !there || t.Switches < 0 {
+			uncounted = uncounted.Or(setting.CPUs(cpu))
 			continue
 		}
 		rate := float64(t.Switches-seen[cpu]) / max(v.o.Seconds, 0.001)
@@ -257,6 +258,9 @@ func (v *view) unseenRuns() {
 			v.add(threadUnseen, cpuObject(cpu), setting.CPUs(cpu), fmt.Sprintf("threads came onto it %d times in %.1f s, those that were seen %d times", t.Switches, v.o.Seconds, seen[cpu]),
 				fmt.Sprintf("perf sched record -C %d -- sleep 5, then perf sched map, names them", cpu)).with("per_second", rate).with("switches", float64(t.Switches))
 		}
+	}
+	if len(uncounted) > 0 {
+		v.unsure("threads that came to "+named(uncounted)+" and were gone before the end", "the kernel does not count what comes onto a CPU (no /proc/schedstat: CONFIG_SCHEDSTATS)")
 	}
 }
 

@@ -22,8 +22,19 @@ type view struct {
 	unjudged []Unjudged
 }
 
+// leastSeconds is how long CPUs must be watched so that a rate means something: an interrupt in a millisecond is not a thousand a
+// second.
+const leastSeconds = 0.1
+
 func newView(h *facts.Host, o *facts.Observation, s Scope) *view {
+	short := o != nil && o.Seconds < leastSeconds
+	if short {
+		o = nil
+	}
 	v := &view{h: h, o: o, s: s, house: h.Topology.Online.Minus(s.CPUs), guests: definitions(h), irqs: interruptsOf(h)}
+	if short {
+		v.unsure("what ran on "+named(s.CPUs), fmt.Sprintf("it was watched for less than %.1f s", leastSeconds))
+	}
 	elsewhere := h.Topology.Isolated.Minus(s.CPUs)
 	for _, g := range v.guests {
 		claims := g.claims()
@@ -112,6 +123,22 @@ func (v *view) nodes(cpus setting.CPUSet) setting.CPUSet {
 		}
 	}
 	return setting.CPUs(all...)
+}
+
+// away is where work goes that must not be on the CPUs, as a list for a command.
+func (v *view) away() string {
+	if len(v.house) == 0 {
+		return "CPUS"
+	}
+	return v.house.String()
+}
+
+// awayMask is the same as a mask.
+func (v *view) awayMask() string {
+	if len(v.house) == 0 {
+		return "MASK"
+	}
+	return v.house.Mask()
 }
 
 func cpuObject(cpu int) string { return fmt.Sprintf("cpu %d", cpu) }
