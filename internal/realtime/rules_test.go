@@ -135,8 +135,7 @@ func TestWatchedTooShort(t *testing.T) {
 	h.Observed.IRQs[0].Counts[2] = 40
 	r := Check(h, h.Observed, Find(h, nil, ""))
 	if len(r.Findings) > 0 || r.Seconds != 0 || len(r.Ran) > 0 || !slices.ContainsFunc(r.Unjudged, func(u Unjudged) bool { return u.What == "what ran on CPUs 2-3" }) {
-		t.Errorf("%s
-%s%v", r.Verdict, told(r), r.Unjudged)
+		t.Errorf("%s\n%s%v", r.Verdict, told(r), r.Unjudged)
 	}
 }
 
