@@ -53,7 +53,7 @@ func (a *app) step(ctx context.Context, r *acceptance.Run, s *acceptance.StepDon
 		case <-ctx.Done():
 		}
 	}
-	answer, code, err := a.own(ctx, s.Argv)
+	answer, code, err := a.own(ctx, commandOf(s))
 	load := ended()
 	s.Code = code
 	if err != nil && !(code != exitFailed && slices.Contains(s.Codes, code)) {
@@ -79,6 +79,17 @@ func (a *app) step(ctx context.Context, r *acceptance.Run, s *acceptance.StepDon
 	}
 	s.Answer = append(s.Answer, report.StepAnswer(o, s)...)
 	return nil
+}
+
+// commandOf is a step's command, or the one that goes on with what an interrupted one has kept.
+func commandOf(s *acceptance.StepDone) []string {
+	if s.Kept == "" {
+		return s.Argv
+	}
+	if info, err := os.Stat(s.Kept); err != nil || info.Size() == 0 {
+		return s.Argv
+	}
+	return s.Again
 }
 
 // understand takes out of an answer what the protocol goes on by.

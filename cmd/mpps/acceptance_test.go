@@ -46,6 +46,9 @@ func TestAcceptanceCommands(t *testing.T) {
 				if len(s.Argv) > 0 {
 					parse(where, s.Argv)
 				}
+				if len(s.Again) > 0 {
+					parse(where+", again", s.Again)
+				}
 				if len(s.Beside) > 0 {
 					parse(where+", beside", s.Beside)
 				}

@@ -96,6 +96,9 @@ type Step struct {
 	Phase Phase    `json:"phase"`
 	Does  string   `json:"does"`           // what for, as a sentence without a full stop
 	Argv  []string `json:"argv,omitempty"` // behind "mpps"; none where it waits, or where only what was applied tells (Undo)
+	// Again goes on with it where it was interrupted, once Kept is there.
+	Again []string `json:"again,omitempty"`
+	Kept  string   `json:"kept,omitempty"`
 	// Beside is a command that makes load while the step runs: what is watched must have packets to see.
 	Beside []string `json:"beside,omitempty"`
 	Gives  Gives    `json:"gives,omitempty"`

@@ -31,6 +31,8 @@ var modes = &Experiment{
 		if in.Lab { // the host that the lab runs on is not what is measured
 			return []Step{campaign}
 		}
+		campaign.Kept = in.file("modes.jsonl")
+		campaign.Again = append([]string{"bench", "modes", "--resume", campaign.Kept, "--keep=false"}, flags("--secret-file", in.SecretFile)...)
 		return []Step{in.machine(), campaign}
 	},
 	Figures: func(in Inputs) []Figure {
