@@ -4,13 +4,17 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"mpps/internal/acceptance"
+	"mpps/internal/facts"
 	"mpps/internal/report"
 )
 
@@ -61,6 +65,33 @@ func TestAcceptanceCommands(t *testing.T) {
 		}
 	}
 	if n < 100 {
+		t.Errorf("only %d commands were looked at", n)
+	}
+}
+
+// TestAcceptanceHints: what people are told to do about what is missing are commands that there are.
+func TestAcceptanceHints(t *testing.T) {
+	empty := acceptance.Seen{Host: &facts.Host{NICs: []facts.NIC{{Name: "ens1f0", SRIOV: &facts.SRIOV{Total: 8}}}}}
+	busy := acceptance.Seen{Agents: map[string]error{"192.0.2.2:7878": errors.New("refused")}, Host: &facts.Host{
+		Guests: []facts.Guest{{Name: "vm1", State: "shut off"}}, VFs: []facts.VF{{PF: "ens1f0", Guest: "vm1"}}, NICs: empty.Host.NICs}}
+	n := 0
+	for _, in := range append(slices.Collect(maps.Values(setUps())), acceptance.Inputs{}) {
+		for _, seen := range []acceptance.Seen{empty, busy} {
+			for _, e := range acceptance.All() {
+				for _, c := range e.Look(in, seen) {
+					for _, quoted := range regexp.MustCompile(`'(mpps [^']*)'`).FindAllStringSubmatch(c.Hint, -1) {
+						n++
+						for _, w := range commandsIn(e.Name+", "+c.Code, quoted[1]) {
+							if err := w.parses(); err != nil {
+								t.Errorf("%s: %v", w, err)
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+	if n < 20 {
 		t.Errorf("only %d commands were looked at", n)
 	}
 }

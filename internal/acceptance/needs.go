@@ -184,7 +184,7 @@ func NeedFunctions(in Inputs, s Seen) []Check {
 	case len(able) == 0:
 		all = append(all, lacks("functions", what, "no NIC of this host has any", "SR-IOV must be on in the firmware; 'mpps explain firmware.sriov'"))
 	case total == 0:
-		all = append(all, lacks("functions", what, able[0]+" could have some and has none", "'mpps sriov create "+able[0]+" 4'"))
+		all = append(all, lacks("functions", what, able[0]+" could have some and has none", "'mpps sriov create "+able[0]+" -n 4'"))
 	case free == 0:
 		all = append(all, lacks("functions", what, fmt.Sprintf("all %d belong to guests", total), "'mpps sriov list' shows whose they are"))
 	default:
