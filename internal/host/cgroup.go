@@ -37,8 +37,8 @@ func (m *Machine) cpusetFiles() (cpusetFiles, bool) {
 }
 
 // cpusets lists the cpusets of the uppermost groups, of those above running guests, and of the guests with their threads
-// (libvirt, src/hypervisor/virhostdev.c and src/util/vircgroup.c: SCOPE/libvirt/{emulator,vcpuN,iothreadN}; older versions and
-// version 1 without the folder libvirt).
+// (libvirt, src/util/vircgroup.c, virCgroupNewThread: SCOPE/libvirt/{emulator,vcpuN,iothreadN}; older versions without the folder
+// libvirt).
 func (m *Machine) cpusets(guests []facts.Guest) []facts.Cgroup {
 	all := []facts.Cgroup{}
 	files, ok := m.cpusetFiles()
@@ -57,7 +57,7 @@ func (m *Machine) cpusets(guests []facts.Guest) []facts.Cgroup {
 		}
 	}
 	for _, name := range m.list(files.mount) {
-		if strings.HasSuffix(name, ".slice") || strings.HasSuffix(name, ".scope") || m.line(path.Join(files.mount, name, "cpuset.cpus.partition")) == "isolated" || name == "machine" {
+		if strings.HasSuffix(name, ".slice") || strings.HasSuffix(name, ".scope") || strings.HasPrefix(m.line(path.Join(files.mount, name, "cpuset.cpus.partition")), "isolated") || name == "machine" {
 			add(name, "", "")
 		}
 	}

@@ -48,7 +48,7 @@ func TestCpusets(t *testing.T) {
 			"other":                     "6;6",
 		}), map[string]string{
 			"proc/5000/cgroup":                            "0::/" + scope + "/libvirt/emulator\n",
-			"sys/fs/cgroup/mine/cpuset.cpus.partition":    "isolated\n",
+			"sys/fs/cgroup/mine/cpuset.cpus.partition":    "isolated invalid (Cpu list in cpuset.cpus not exclusive)\n",
 			"sys/fs/cgroup/user.slice/cgroup.controllers": "memory pids\n", // without cpusets
 		}), []string{
 			"machine.slice   of  eff 0-7 member",
@@ -56,7 +56,7 @@ func TestCpusets(t *testing.T) {
 			scope + "/libvirt/emulator rt1 emulator of 0-3 eff 0-3 member",
 			scope + "/libvirt/vcpu0 rt1 vcpu0 of 4 eff 4 member",
 			scope + "/libvirt/vcpu1 rt1 vcpu1 of 5 eff 5 member",
-			"mine   of 6-7 eff 6-7 isolated",
+			"mine   of 6-7 eff 6-7 isolated invalid (Cpu list in cpuset.cpus not exclusive)",
 			"system.slice   of 0-3 eff 0-3 member",
 		}},
 		{"version 1", false, merged(cpusetTree(false, map[string]string{

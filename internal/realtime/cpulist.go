@@ -25,8 +25,8 @@ type argument struct {
 func (a argument) flagged(flag string) bool { return slices.Contains(a.flags, flag) }
 
 // readArgument reads an argument's value as the kernel does (lib/bitmap.c, bitmap_parselist; kernel/sched/isolation.c,
-// housekeeping_isolcpus_setup; kernel/rcu/tree_nocb.h, rcu_nocb_setup). Of one that stands several times the last counts, but
-// isolcpus, of which the kernel takes the first in newer and the last in older versions: several of it are an error here.
+// housekeeping_isolcpus_setup; kernel/rcu/tree_nocb.h, rcu_nocb_setup). Of one that stands several times the last counts.
+// Kernels differ in what they make of several isolcpus: more than one of them are an error here.
 func readArgument(name string, r setting.Reading, t *facts.Topology) argument {
 	if r.State != setting.Known {
 		return argument{}

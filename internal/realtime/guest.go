@@ -138,5 +138,15 @@ func (g *guest) now() string {
 	return "--config"
 }
 
+// thread is the CPUs that a thread of the running guest may use; empty where it is not seen.
+func (g *guest) thread(role, number string) setting.CPUSet {
+	for _, t := range g.f.Threads {
+		if t.Role == role && (number == "" || fmt.Sprint(t.Index) == number) {
+			return t.Affinity
+		}
+	}
+	return nil
+}
+
 // active tells whether the guest has its QEMU process.
 func (g *guest) active() bool { return g.f.Active() }

@@ -21,7 +21,7 @@ var (
 	guestEmulator = &Kind{"guest.emulator", Guests, "QEMU's own threads may run there", knob.High,
 		"the emulator answers the monitor, draws screens and does disk work: none of it may come between a vCPU and its CPU", "domain.emulatorpin"}
 	guestIOThread = &Kind{"guest.iothread", Guests, "An I/O thread may run there", knob.High,
-		"an I/O thread polls or sleeps on the guest's disks, and takes the CPU from the vCPU each time", ""}
+		"an I/O thread polls or sleeps on the guest's disks, and takes the CPU from the vCPU each time", "domain.iothreadpin"}
 	guestSched = &Kind{"guest.vcpusched", Guests, "Its vCPUs are ordinary threads", knob.Low,
 		"without a realtime priority any kernel thread of the CPU shares it with the vCPU; with it they must have a higher one", "domain.vcpusched"}
 	guestLivePin = &Kind{"guest.live_pin", Guests, "A thread runs elsewhere than its definition says", knob.High,
@@ -124,15 +124,25 @@ func (v *view) definition(g *guest) {
 	}
 }
 
-// helper judges the pin of a thread that must stay off the CPUs. Without one libvirt gives it all CPUs, isolated ones too
-// (src/qemu/qemu_process.c, qemuProcessInitCpuAffinity), or those of <vcpu cpuset>.
+// helper judges the pin of a thread that must stay off the CPUs. Without one libvirt lets it run on all CPUs that are online, in newer
+// versions (commit da95bcb6b2d9) on all that are not isolated, and with strict memory on all CPUs of its node, isolated or not
+// (src/qemu/qemu_process.c, qemuProcessInitCpuAffinity): of a guest that runs its thread tells.
 func (v *view) helper(g *guest, k *Kind, part, pin, do string) {
 	set := pinned(pin)
-	switch {
-	case len(set) == 0 && len(pinned(g.d.VCPUs.Set)) > 0:
+	if len(set) == 0 {
 		set = pinned(g.d.VCPUs.Set)
-	case len(set) == 0:
-		v.add(k, g.object(part), v.s.CPUs, "it has no pin: libvirt lets it run on all CPUs, isolated ones too", do)
+	}
+	if len(set) == 0 {
+		role, number, _ := strings.Cut(part, " ")
+		now := g.thread(role, number)
+		switch in := now.And(v.s.CPUs); {
+		case len(in) > 0:
+			v.add(k, g.object(part), in, fmt.Sprintf("it has no pin, and now it may run on %s, of which %s should be quiet", now, in), do).with("cpus", float64(len(in)))
+		case len(now) > 0:
+			v.add(k, g.object(part), v.s.CPUs, fmt.Sprintf("it has no pin; now it may run on %s, at the next start where libvirt lets it", now), do).at(knob.Low)
+		default:
+			v.add(k, g.object(part), v.s.CPUs, "it has no pin: at its start it gets all CPUs of its node, or of the host", do).at(knob.Medium)
+		}
 		return
 	}
 	if in := set.And(v.s.CPUs); len(in) > 0 {
