@@ -93,7 +93,11 @@ func (t *target) inGuest(ctx context.Context, f *latencyFlags) error {
 	}
 	g := &t.facts.Guests[slices.IndexFunc(t.facts.Guests, func(g facts.Guest) bool { return g.Name == f.guest })]
 	if g.State != "running" {
-		return failed(fmt.Errorf("guest %s does not run: it is %s", g.Name, g.State), "start it: 'virsh start "+g.Name+"'")
+		verb := "start"
+		if g.State == "paused" {
+			verb = "resume"
+		}
+		return failed(fmt.Errorf("guest %s does not run: it is %s", g.Name, g.State), "'virsh "+verb+" "+g.Name+"'")
 	}
 	var err error
 	if t.place, err = t.machine.InGuest(ctx, g.Name); err != nil {
