@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"mpps/internal/facts"
 	"mpps/internal/measure"
@@ -69,7 +70,28 @@ func TestLatencyInAGuest(t *testing.T) {
 	}
 	s.took("drawn")
 
-	text := s.must("timeout -s INT 12 mpps latency --guest " + guestName + " --cpu 1 --for 60s --runs 1 --interval 2ms --load none 2>&1; true")
+	// The binary that is the guest's init is mpps: with it in $PATH its own loop measures, and its load runs there too.
+	s.inside("busybox ln -s /init /bin/mpps")
+	f = answer[wakeup.File](s, 0, "latency", "--guest", guestName, "--for", "2s", "--slice", "2s", "--runs", "1", "--interval", "2ms", "--tool", "own")
+	if l := f.Total.Latency; f.Tool.Name != "own" || l == nil || l.Count < 50 || l.Count > 1100 || len(f.Runs[0].Slices) != 1 || len(f.Runs[0].Slices[0].Long) == 0 {
+		s.Errorf("the own loop: %+v, %+v", f.Tool, l)
+	}
+	if len(f.Loads) != 2 || f.Loads[1].Error != "" || f.Loads[1].CPUs.String() != "0-1" {
+		s.Errorf("loads %+v", f.Loads)
+	}
+	if text := s.inside("pidof mpps || true"); text != "" {
+		s.Errorf("left in the guest: %s", text)
+	}
+	s.took("measured by the own loop")
+
+	s.must("( mpps latency --guest " + guestName + " --cpu 1 --for 600s --slice 600s --runs 1 --interval 2ms --load none > /share/cut.log 2>&1 & echo $! > /run/cut.pid )")
+	for last, same := "", 0; same < 3; time.Sleep(time.Second) { // longer than the second in which it is tried
+		now := s.inside("pidof cyclictest || true")
+		if same++; now == "" || now != last {
+			last, same = now, 0
+		}
+	}
+	text := s.must("p=$(cat /run/cut.pid); kill -TERM $p; for i in $(seq 300); do [ -d /proc/$p ] || break; sleep 0.1; done; cat /share/cut.log")
 	if !strings.Contains(text, "interrupted: 1 of 1 runs were begun") || !strings.Contains(text, "run 1") {
 		s.Errorf("interrupted, it says:\n%s", text)
 	}
@@ -90,5 +112,8 @@ func TestLatencyInAGuest(t *testing.T) {
 	s.must("virsh -q suspend " + guestName)
 	refused("does not run: it is paused", "--guest", guestName)
 	s.must("virsh -q resume " + guestName)
+	s.start("sh", "-c", "p=$(pidof qemu-ga); kill -STOP $p; sleep 12; kill -CONT $p")
+	time.Sleep(500 * time.Millisecond)
+	refused("does not answer", "--guest", guestName)
 	s.took("refused")
 }

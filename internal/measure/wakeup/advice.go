@@ -30,3 +30,6 @@ var advice = map[facts.Disturbance]string{
 	facts.ContextSwitch: "something else had the CPU: isolation, 'mpps plan --latency 20us'",
 	facts.VMExit:        "look at what the guest does: timers, emulated devices, interrupts",
 }
+
+// Advice is what to do about a kind; empty for none that is known.
+func Advice(kind facts.Disturbance) string { return advice[kind] }
