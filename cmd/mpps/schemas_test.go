@@ -36,6 +36,7 @@ import (
 	"mpps/internal/setting"
 	"mpps/internal/sriov"
 	"mpps/internal/tuned/export"
+	verdicts "mpps/internal/watch"
 )
 
 // schemaFolder is where the schemas are shipped.
@@ -105,6 +106,7 @@ var files = map[string]struct {
 	"campaign":  {measure.CampaignLine{}, measure.SchemaCampaign}, // of each line
 	"report":    {report.Document{}, report.DocumentSchema},
 	"demo":      {demoResult{}, "mpps.demo/1"},
+	"event":     {verdicts.Event{}, verdicts.Schema}, // of each line
 
 	"acceptance-report": {acceptance.Report{}, acceptance.Schema},
 

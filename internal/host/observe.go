@@ -99,3 +99,15 @@ func processTime() time.Duration {
 	}
 	return time.Duration(t.Nano())
 }
+
+// UsedTime is how much CPU time this process has used, and the programs that it has started and that have ended.
+func UsedTime() time.Duration {
+	var total time.Duration
+	for _, who := range []int{unix.RUSAGE_SELF, unix.RUSAGE_CHILDREN} {
+		var u unix.Rusage
+		if unix.Getrusage(who, &u) == nil {
+			total += time.Duration(u.Utime.Nano() + u.Stime.Nano())
+		}
+	}
+	return total
+}

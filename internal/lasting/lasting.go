@@ -27,6 +27,8 @@ const (
 	UnitFile    = "etc/systemd/system/" + UnitName
 	VFsName     = "mpps-vfs.service"
 	VFsFile     = "etc/systemd/system/" + VFsName
+	WatchName   = "mpps-watch.service"
+	WatchFile   = "etc/systemd/system/" + WatchName
 )
 
 // family begins the IDs of the changes that make others last.
@@ -41,6 +43,8 @@ var (
 	unitAddress    = setting.Of(setting.Unit, UnitName)
 	vfsFile        = setting.Of(setting.File, VFsFile)
 	vfsAddress     = setting.Of(setting.Unit, VFsName)
+	watchFile      = setting.Of(setting.File, WatchFile)
+	watchAddress   = setting.Of(setting.Unit, WatchName)
 	sysctlFolder   = setting.Of(setting.Directory, path.Dir(SysctlFile))
 	moduleFolder   = setting.Of(setting.Directory, path.Dir(ModuleFile))
 	unitFolder     = setting.Of(setting.Directory, path.Dir(UnitFile))
@@ -50,7 +54,7 @@ var (
 // Addresses lists what must be read before Add.
 func Addresses() []setting.Address {
 	return []setting.Address{
-		sysctlFolder, sysctlAddress, moduleFolder, moduleAddress, desiredAddress, unitFolder, fileAddress, vfsFile, wantsFolder, unitAddress, vfsAddress,
+		sysctlFolder, sysctlAddress, moduleFolder, moduleAddress, desiredAddress, unitFolder, fileAddress, vfsFile, wantsFolder, unitAddress, vfsAddress, watchFile, watchAddress,
 	}
 }
 

@@ -196,7 +196,7 @@ func TestOwners(t *testing.T) {
 
 // TestUnitsAreTheDeployedOnes: go:embed cannot reach deploy/.
 func TestUnitsAreTheDeployedOnes(t *testing.T) {
-	for name, template := range map[string]string{UnitName: unitTemplate, VFsName: vfsTemplate} {
+	for name, template := range map[string]string{UnitName: unitTemplate, VFsName: vfsTemplate, WatchName: watchTemplate} {
 		text, err := os.ReadFile("../../deploy/systemd/" + name)
 		if err != nil {
 			t.Fatal(err)

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// metricsServer answers Prometheus.
+type metricsServer struct {
+	text   atomic.Pointer[string]
+	server *http.Server
+	done   chan error
+}
+
+// localAddress tells whether --metrics names an address instead of a file. Only addresses of this host alone are taken: what is wrong with
+// a host is nobody else's business.
+func localAddress(to string) (address string, is bool, err error) {
+	if strings.Contains(to, "/") {
+		return "", false, nil
+	}
+	name, port, err := net.SplitHostPort(to)
+	if err != nil {
+		return "", false, nil // a file
+	}
+	if name == "" || name == "localhost" {
+		name = "127.0.0.1"
+	}
+	if ip := net.ParseIP(name); ip == nil || !ip.IsLoopback() {
+		return "", true, usage(fmt.Errorf("--metrics %s: expected a loopback address such as 127.0.0.1:9909", to), "node_exporter's textfile collector carries a file to other hosts")
+	}
+	return net.JoinHostPort(name, port), true, nil
+}
+
+func serveMetrics(address string) (*metricsServer, error) {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	m := &metricsServer{done: make(chan error, 1)}
+	m.set("")
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /metrics", func(out http.ResponseWriter, _ *http.Request) {
+		out.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+		_, _ = io.WriteString(out, *m.text.Load()) // who asked may be gone
+	})
+	m.server = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 5 * time.Second, MaxHeaderBytes: 8 << 10}
+	go func() { m.done <- m.server.Serve(listener) }()
+	return m, nil
+}
+
+func (m *metricsServer) set(text string) { m.text.Store(&text) }
+
+func (m *metricsServer) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	err := m.server.Shutdown(ctx)
+	if served := <-m.done; !errors.Is(served, http.ErrServerClosed) {
+		err = errors.Join(err, served)
+	}
+	return err
+}
