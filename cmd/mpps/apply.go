@@ -111,6 +111,7 @@ gone on with (--resume) · 11 another mpps is at work.`,
 		},
 	}
 	flags.add(cmd)
+	flags.addWatch(cmd)
 	cmd.Flags().DurationVar(&confirm, "confirm", 0, "undo unless 'mpps confirm' follows within this time, such as 60s")
 	cmd.Flags().BoolVar(&resume, "resume", false, "go on with the plan of the newest transaction that waited for a reboot or a guest's restart")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "read everything, write nothing")
@@ -137,7 +138,7 @@ func (a *app) whileMoving(once func() error) error {
 
 // given tells whether any goal flag stands on the command line.
 func (f *goalFlags) given(cmd *cobra.Command) bool {
-	return slices.ContainsFunc([]string{"pps", "frame", "loss", "bulk", "latency", "cpus", "guest", "nic", "consent"}, cmd.Flags().Changed)
+	return slices.ContainsFunc([]string{"pps", "frame", "loss", "bulk", "latency", "cpus", "guest", "nic", "consent", "watch"}, cmd.Flags().Changed)
 }
 
 func risks(p *plan.Plan, risk goal.Risk) bool {
@@ -170,6 +171,7 @@ func (a *app) planned(ctx context.Context, given []string, flags *goalFlags, run
 		cuts, err = fits(p, m.facts)
 	} else if err = m.has(g); err == nil {
 		if p, err = a.lastingPlan(m, g, runtimeOnly); err == nil {
+			err = flags.watchToo(p, m.facts)
 			cuts = risks(p, goal.Connectivity)
 		}
 	}

@@ -10,7 +10,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"mpps/internal/facts"
 	"mpps/internal/goal"
+	"mpps/internal/lasting"
+	"mpps/internal/plan"
 	"mpps/internal/setting"
 )
 
@@ -22,6 +25,7 @@ type goalFlags struct {
 	cpus            string
 	guest, nic      string
 	consent         []string
+	watch           bool // not of the goal: whether the service that watches is planned too
 
 	set *pflag.FlagSet // tells which were given
 }
@@ -38,6 +42,22 @@ func (f *goalFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.guest, "guest", "", "the guest that matters (default: every running one)")
 	flags.StringVar(&f.nic, "nic", "", "how the guest is attached: virtio or vf")
 	flags.StringSliceVar(&f.consent, "consent", nil, "risks accepted by name: security, data, connectivity")
+}
+
+// addWatch adds the flag of commands that plan what makes values last.
+func (f *goalFlags) addWatch(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&f.watch, "watch", false, "also install mpps-watch.service, which tells when the host stops being so")
+}
+
+// watchToo plans the service that watches where it was asked for.
+func (f *goalFlags) watchToo(p *plan.Plan, h *facts.Host) error {
+	if !f.watch {
+		return nil
+	}
+	if err := lasting.Watch(p, h); err != nil {
+		return failed(fmt.Errorf("--watch: %w", err), "'mpps verify --watch' can be started by any other means")
+	}
+	return nil
 }
 
 // goal is the target that the flags name.

@@ -25,10 +25,11 @@ With --watch it stays, looks again every 30 seconds, and tells what begins and
 ends to be wrong: values that are not as applied, threads and interrupts on CPUs
 that are set aside, guests without their pins, a next boot with other arguments
 or another kernel, TuneD or irqbalance started. Each is one line with time,
-severity, code and object (with --json a line of JSON). What only happened must be
-seen twice. --metrics keeps a file for node_exporter's textfile collector, or
-answers on a loopback address. It holds no lock, takes at most 1 % of one CPU,
-and ends with --for, SIGTERM or Ctrl-C. Without root it tells what it sees.
+severity, code and object (with --json a line of JSON). What only happened must
+be seen twice. --metrics keeps a file for node_exporter's textfile collector, or
+answers on a loopback address. It holds no lock, its looks take at most 1 % of
+one CPU, and it ends with --for, SIGTERM or Ctrl-C. Without root it tells what
+it sees.
 
   mpps verify
   mpps verify --json

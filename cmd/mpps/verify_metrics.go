@@ -14,9 +14,10 @@ import (
 
 // metricsServer answers Prometheus.
 type metricsServer struct {
-	text   atomic.Pointer[string]
-	server *http.Server
-	done   chan error
+	address string
+	text    atomic.Pointer[string]
+	server  *http.Server
+	done    chan error
 }
 
 // localAddress tells whether --metrics names an address instead of a file. Only addresses of this host alone are taken: what is wrong with
@@ -43,7 +44,7 @@ func serveMetrics(address string) (*metricsServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &metricsServer{done: make(chan error, 1)}
+	m := &metricsServer{address: listener.Addr().String(), done: make(chan error, 1)}
 	m.set("")
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", func(out http.ResponseWriter, _ *http.Request) {
