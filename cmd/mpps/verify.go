@@ -39,8 +39,8 @@ it sees.
 
 Exit codes: 0 everything stands · 1 a transaction is interrupted, in doubt or
 failed · 2 some wait for a restart (--detailed-exit-code) · 3 nothing was
-applied · 4 drifted, or with --watch --for something stood at the end · 11 another
-mpps is at work.`,
+applied · 4 drifted, or with --watch --for something stands at the end · 11
+another mpps is at work.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if watching {
