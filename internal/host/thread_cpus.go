@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -36,27 +37,30 @@ type movable struct {
 func (m *Machine) movableThreads() []movable {
 	online, err := setting.ParseCPUs(m.line("sys/devices/system/cpu/online"))
 	known := err == nil && len(online) > 0
+	proc := m.folder("proc")
+	defer proc.close()
 	var all []movable
-	for _, p := range m.processes() {
-		if strings.HasPrefix(p.comm, "irq/") || strings.HasPrefix(p.comm, "vhost-") {
+	for _, name := range proc.names() {
+		if name[0] < '0' || name[0] > '9' {
 			continue
 		}
-		text, err := m.read("proc/" + strconv.Itoa(p.pid) + "/stat")
-		if err != nil {
+		text, there := proc.text(name + "/stat")
+		if !there {
 			continue // it ended meanwhile
 		}
 		t, err := parseStat(text)
-		if err != nil || t.flags&kernelThread == 0 || t.flags&boundForGood != 0 || t.policy == unix.SCHED_DEADLINE {
+		if err != nil || strings.HasPrefix(t.comm, "irq/") || strings.HasPrefix(t.comm, "vhost-") || t.flags&kernelThread == 0 || t.flags&boundForGood != 0 || t.policy == unix.SCHED_DEADLINE {
 			continue
 		}
-		cpus := m.affinity(p.pid, p.pid)
+		cpus := m.affinity(t.tid, t.tid)
 		if known {
 			cpus = cpus.And(online)
 		}
 		if len(cpus) > 0 {
-			all = append(all, movable{p.pid, t.comm, cpus})
+			all = append(all, movable{t.tid, t.comm, cpus})
 		}
 	}
+	slices.SortFunc(all, func(a, b movable) int { return a.tid - b.tid })
 	return all
 }
 

@@ -33,7 +33,7 @@ func Catalogue() []*Knob {
 		[]*Knob{sriovNumVFs, sriovReady, sriovPersist, sriovAttach, sriovVFRate, sriovVFSpoofchk, sriovVFMAC, sriovVFTrust, sriovVFVLAN, sriovVFLinkState},
 		[]*Knob{sriovUsage, sriovGuest, sriovBridge, sriovMigrate},
 		[]*Knob{rtSwap, rtKSM, rtWatchdog, rtKsoftirqd, rtKtimers, rtRCUC, rtRCUB, rtThrottling, rtPeriod, rtFairServer, rtIRQAffinity, rtTracing},
-		[]*Knob{rtWorkqueue, rtKthreads, rtTimerMigration, rtStatInterval, rtRCUNormal, rtMCE, rtCompaction},
+		[]*Knob{rtWorkqueue, rtKthreads, rtTimerMigration, rtStatInterval, rtRCUNormal, rtMCE, rtCompaction, rtSplitLock},
 		[]*Knob{guestKernel, guestMitigations, guestChannels, guestXPS, guestIRQBalance, guestRealtime},
 		[]*Knob{guestSwap, guestKSM, guestWatchdog, guestThrottling, guestTimerMigration},
 	)
