@@ -105,9 +105,10 @@ func (l *Lock) Serve(tx string) error {
 	return l.tell()
 }
 
-// Release gives the lock back.
+// Release gives the lock back, also where a child between its fork and its exec has a copy of the descriptor: closing ours would
+// leave the lock to it for that moment (flock(2)).
 func (l *Lock) Release() error {
-	return errors.Join(l.told.Truncate(0), l.told.Close(), l.lock.Close())
+	return errors.Join(l.told.Truncate(0), l.told.Close(), syscall.Flock(int(l.lock.Fd()), syscall.LOCK_UN), l.lock.Close())
 }
 
 func (l *Lock) tell() error {

@@ -82,6 +82,17 @@ func TestLockOfTheDying(t *testing.T) {
 	}
 }
 
+// TestLockOfAChild: a lock that was given back is free though a child has a copy of its descriptor.
+func TestLockOfAChild(t *testing.T) {
+	d, _ := open(t)
+	l := lock(t, d)
+	child, err := syscall.Dup(int(l.lock.Fd()))
+	check(t, err)
+	defer syscall.Close(child)
+	check(t, l.Release())
+	check(t, lock(t, d).Release())
+}
+
 // TestLockIsNoLink: whoever could put a link there could have a file of root's written to.
 func TestLockIsNoLink(t *testing.T) {
 	for _, name := range []string{LockPath, HolderPath} {
