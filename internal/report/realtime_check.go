@@ -19,8 +19,11 @@ func RealtimeCheck(t *Text, r *realtime.Report, verbose bool) {
 		return
 	}
 	line := "the host keeps CPUs " + r.House.String()
-	if len(r.House) == 0 {
+	switch len(r.House) {
+	case 0:
 		line = "the host keeps no CPU"
+	case 1:
+		line = "the host keeps CPU " + r.House.String()
 	}
 	if len(r.Guests) > 0 {
 		line += "; guests " + strings.Join(r.Guests, ", ")
