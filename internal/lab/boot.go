@@ -103,8 +103,8 @@ func (l *Lab) boot(ctx context.Context) error {
 		return err
 	}
 	if err := l.firstCommand(ctx); err != nil {
-		return fmt.Errorf("no command of the lab host's ran (limit %v): %w\nqemu: %s\nconsole: %s", l.bootLimit(), err,
-			logTail(filepath.Join(l.dir, roleQEMU+".log"), 3), logTail(filepath.Join(l.dir, "serial.log"), 5))
+		return fmt.Errorf("no command of the lab host's ran (limit %v): %w\nqemu: %s\nconsole: %s%s", l.bootLimit(), err,
+			logTail(filepath.Join(l.dir, roleQEMU+".log"), 3), complaint(filepath.Join(l.dir, "serial.log")), logTail(filepath.Join(l.dir, "serial.log"), 5))
 	}
 	if !c.Bare {
 		return l.loadModules(ctx)
