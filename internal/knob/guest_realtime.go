@@ -72,7 +72,7 @@ var guestRealtime = &Knob{
 			return seen("not given", Wants(setting.Exact("poll"), "each time a vCPU halts it must be woken, an exit and some microseconds").At(Info))
 		}
 		if !given {
-			return seen("not given", Wants(setting.Exact(name+"=CPUS"), "its own kernel works on the vCPUs of the realtime work").At(Medium))
+			return seen("not given", Wants(setting.Exact(v.isolatedInside(name)), "its own kernel works on the vCPUs of the realtime work").At(Medium))
 		}
 		for _, other := range guestArguments {
 			if more, there := argument(v.Kernel.CommandLine, other); there && listOf(more) != listOf(value) {
@@ -81,6 +81,23 @@ var guestRealtime = &Knob{
 		}
 		return seen(listOf(value), Fine("given, and the lists agree"))
 	},
+}
+
+// isolatedInside is what a guest's command line should have of an argument: all of its vCPUs but the one that it boots on, or those that
+// are named where mpps runs in it.
+func (v *View) isolatedInside(name string) string {
+	cpus := v.Topology.Online
+	if len(v.Goal.CPUs) > 0 {
+		cpus = v.Goal.CPUs
+	}
+	cpus = cpus.Minus(setting.CPUs(bootCPU))
+	switch {
+	case len(cpus) == 0:
+		return name + "=CPUS"
+	case name == "isolcpus":
+		return name + "=managed_irq,domain," + cpus.String()
+	}
+	return name + "=" + cpus.String()
 }
 
 // argument is the last value of an argument on a kernel's command line.
