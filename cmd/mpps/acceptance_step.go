@@ -30,6 +30,9 @@ func (a *app) own(ctx context.Context, argv []string) (answer []byte, code int, 
 		global = append(global, "--quiet")
 	}
 	err = inner.execute(ctx, append(global, argv...))
+	if len(inner.restarts) > 0 { // not of a load that runs beside
+		a.restarts = inner.restarts
+	}
 	if err == nil {
 		return out.Bytes(), exitOK, nil
 	}
@@ -53,6 +56,7 @@ func (a *app) step(ctx context.Context, r *acceptance.Run, s *acceptance.StepDon
 		case <-ctx.Done():
 		}
 	}
+	a.restarts = nil
 	answer, code, err := a.own(ctx, commandOf(s))
 	load := ended()
 	s.Code = code
@@ -105,7 +109,6 @@ func (a *app) understand(r *acceptance.Run, s *acceptance.StepDone, answer []byt
 					TX string `json:"tx"`
 				} `json:"transaction"`
 			} `json:"result"`
-			Warnings []report.Warning `json:"warnings"`
 		}
 		if err := json.Unmarshal(answer, &made); err != nil {
 			return fmt.Errorf("answer of step %s: %w", s.ID, err)
@@ -123,12 +126,9 @@ func (a *app) understand(r *acceptance.Run, s *acceptance.StepDone, answer []byt
 		if !slices.Contains(r.Standing, tx) {
 			r.Standing = append(r.Standing, tx)
 		}
-		for _, w := range made.Warnings {
-			if w.Code == "restart-pending" {
-				_, needs, _ := strings.Cut(w.Text, " after ")
-				r.Owes.Add(needs)
-				s.Answer = append(s.Answer, w.Text)
-			}
+		for _, restart := range a.restarts {
+			r.Owes.Add(restart.What)
+			s.Answer = append(s.Answer, takeEffect(len(restart.Addresses))+" after "+restart.What)
 		}
 	case acceptance.Planned:
 		var made struct {

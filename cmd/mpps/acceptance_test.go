@@ -15,6 +15,7 @@ import (
 
 	"mpps/internal/acceptance"
 	"mpps/internal/facts"
+	"mpps/internal/plan"
 	"mpps/internal/report"
 )
 
@@ -257,6 +258,28 @@ func snapshotOf(t *testing.T, root string) []byte {
 		t.Fatalf("audit: %d, %s", code, said.String())
 	}
 	return out.Bytes()
+}
+
+// TestAcceptanceOwes: what a transaction waits for is taken from its plan, and one that would be undone by itself ends the run.
+func TestAcceptanceOwes(t *testing.T) {
+	a := &app{restarts: []plan.Restart{{What: "reboot of the host"}, {What: "restart of guest vm1"}}}
+	for name, c := range map[string]struct {
+		answer   string
+		standing int
+		owes     bool
+		fails    bool
+	}{
+		"apply":           {`{"result": {"tx": "T1"}}`, 1, true, false},
+		"sriov assign":    {`{"result": {"transaction": {"tx": "T1"}}}`, 1, true, false},
+		"nothing to do":   {`{"result": {}}`, 0, false, false},
+		"to be confirmed": {`{"result": {"tx": "T1", "confirm_within_seconds": 60}}`, 0, false, true},
+	} {
+		r, s := &acceptance.Run{}, &acceptance.StepDone{Step: acceptance.Step{ID: "x", Gives: acceptance.Applied}}
+		err := a.understand(r, s, []byte(c.answer))
+		if (err != nil) != c.fails || len(r.Standing) != c.standing || r.Owes.Boot != c.owes || (len(r.Owes.Restart) == 1) != c.owes {
+			t.Errorf("%s: %v, standing %v, owes %+v", name, err, r.Standing, r.Owes)
+		}
+	}
 }
 
 // TestAcceptanceBreaks: a step that fails ends the run, which says what stands and goes on with the step when it is resumed.

@@ -303,6 +303,9 @@ func (a *app) transact(ctx context.Context, p *plan.Plan, m *machine, o apply.Op
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP)
 	defer stop()
 	result, err := e.Run(ctx, p, o)
+	if err == nil {
+		a.restarts = p.Restarts
+	}
 	var failure *apply.Failure
 	if errors.As(err, &failure) && failure.State == journal.FailedUndone && o.Confirm > 0 {
 		a.unguard(ctx, failure.TX)

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"mpps/internal/lab/guestinit"
+	"mpps/internal/plan"
 	"mpps/internal/report"
 )
 
@@ -49,6 +50,8 @@ type app struct {
 	root    string
 
 	format string // of what is printed: text, json, or a name of export.Formats; empty where a command has no choice
+
+	restarts []plan.Restart // what the changes that were made wait for, for who goes on behind them
 
 	notes []report.Warning // of what is carried out, to stand beside its outcome
 

@@ -89,11 +89,11 @@ type Waited struct {
 
 // Owed is what changes wait for that were made.
 type Owed struct {
-	Restart []string `json:"restart"` // "restart of guest vm1"
+	Restart []string `json:"restart"` // of guests: "restart of guest vm1"
 	Boot    bool     `json:"reboot"`
 }
 
-// Add notes what a change waits for, in the words of a plan: see knob.Needs.
+// Add notes what a change waits for, as a plan has it: see knob.Needs.
 func (o *Owed) Add(needs string) {
 	switch {
 	case strings.Contains(needs, "reboot") && !strings.Contains(needs, "guest"):
