@@ -2,8 +2,6 @@ package report
 
 import (
 	"fmt"
-	"math"
-	"strconv"
 	"strings"
 
 	"mpps/internal/acceptance"
@@ -203,113 +201,6 @@ func Accepted(t *Text, p *acceptance.Report, dir string) {
 		}
 	}
 	t.Wrapped("report: ", dir+"/acceptance.html")
-}
-
-func drawFigure(t *Text, j acceptance.Judged) {
-	style := map[acceptance.State]Style{acceptance.Reached: Green, acceptance.Short: Yellow}[j.State]
-	word := verdictWord(j)
-	t.Wrapped("  "+t.In(style, word)+strings.Repeat(" ", max(16-len([]rune(word)), 1)), j.What)
-	const under = "                  "
-	var figures []string
-	if j.Measured != nil {
-		figures = append(figures, measuredText(j))
-	}
-	if j.Founding != nil {
-		figures = append(figures, then(j))
-	}
-	if len(figures) > 0 {
-		t.Wrapped(under, strings.Join(figures, "; "))
-	}
-	for _, why := range j.Reasons {
-		if j.State != acceptance.NotMeasured { // it is said already
-			t.Wrapped(under, why.Text)
-		}
-	}
-	for i, look := range j.Look {
-		t.Wrapped(under+map[bool]string{true: "look  ", false: "      "}[i == 0], look)
-	}
-}
-
-// then is what the founding experiment had, and by how much this is worse.
-func then(j acceptance.Judged) string {
-	text := "then " + asFigure(*j.Founding, j.Unit, 0)
-	if j.State == acceptance.NotComparable && j.ShortBy != nil && *j.ShortBy > 0 {
-		text += ", " + percentOf(*j.ShortBy) + map[bool]string{true: " more", false: " less"}[j.Lower] + " now"
-	}
-	return text
-}
-
-// verdictWord is a verdict in words.
-func verdictWord(j acceptance.Judged) string {
-	switch j.State {
-	case acceptance.Short:
-		return "short by " + percentOf(*j.ShortBy)
-	case acceptance.NotComparable:
-		return "not comparable"
-	case acceptance.NotMeasured:
-		return "not measured"
-	}
-	return string(j.State)
-}
-
-// measuredText is what was measured, with its spread.
-func measuredText(j acceptance.Judged) string {
-	value, spread := valueAndSpread(j)
-	return strings.TrimSuffix(value+" "+spread, " ")
-}
-
-// valueAndSpread are what was measured, and its interval with the number of samples.
-func valueAndSpread(j acceptance.Judged) (value, spread string) {
-	m := j.Measured
-	switch {
-	case m == nil:
-		return "–", ""
-	case m.None != "":
-		return "none", ""
-	}
-	value = asFigure(m.Value, j.Unit, m.Hi-m.Lo)
-	if m.AtLeast {
-		value = "≥ " + value
-	}
-	var parts []string
-	if m.Hi > m.Lo {
-		parts = append(parts, "["+inDigits(m.Lo, m.Hi-m.Lo)+", "+inDigits(m.Hi, m.Hi-m.Lo)+"]")
-	}
-	if m.N > 0 {
-		parts = append(parts, "n = "+strconv.Itoa(m.N))
-	}
-	return value, strings.Join(parts, ", ")
-}
-
-// asFigure writes a value with its unit, in as many digits as its interval allows.
-func asFigure(v float64, unit string, width float64) string {
-	text := inDigits(v, width)
-	switch unit {
-	case "packet/s":
-		return text + "pps"
-	case "×":
-		return text + "×"
-	}
-	return text + " " + unit
-}
-
-func inDigits(v, width float64) string {
-	if width <= 0 {
-		return strings.TrimSpace(siTick(roundTo(v, 4)))
-	}
-	n := 3
-	if v != 0 {
-		n = min(max(int(math.Floor(math.Log10(math.Abs(v)/width)))+2, 2), 4)
-	}
-	return strings.TrimSpace(siDigits(v, n))
-}
-
-func roundTo(v float64, digits int) float64 {
-	if v == 0 {
-		return 0
-	}
-	scale := math.Pow(10, float64(digits)-1-math.Floor(math.Log10(math.Abs(v))))
-	return math.Round(v*scale) / scale
 }
 
 // StepAnswer is a measurement in a line, and what limited it in another.

@@ -242,38 +242,6 @@ func stepOf(s acceptance.StepDone) stepView {
 	return v
 }
 
-// figurePicture draws what was measured with its interval, and a line where the founding figure is.
-func figurePicture(j acceptance.Judged) template.HTML {
-	m := j.Measured
-	if m == nil || m.None != "" || j.Founding == nil {
-		return ""
-	}
-	const left, right = 12, svgWidth - 12
-	most := max(m.Value, m.Hi, *j.Founding)
-	if most <= 0 {
-		return ""
-	}
-	d := &drawing{height: 58}
-	x := linear(0, most*1.12, left, right)
-	if least := min(m.Value, *j.Founding); least > 0 && most/least > 30 {
-		x = logarithmic(least, most, left, right)
-	}
-	d.ticks(x, 6, 34, left, right, siTick)
-	at := x.at(*j.Founding)
-	d.line("then", at, 2, at, 38)
-	if m.Hi > m.Lo {
-		d.line("within", x.at(m.Lo), 20, x.at(m.Hi), 20)
-	}
-	d.dot("dot s1", x.at(m.Value), 20, 6, measuredText(j))
-	unit := map[string]string{"packet/s": "packets/s"}[j.Unit]
-	if unit == "" {
-		unit = j.Unit
-	}
-	d.height = 66
-	d.text("unit", "end", right, 63, unit+" · dashed: then")
-	return d.svg(fmt.Sprintf("%s: %s, then %s", j.What, measuredText(j), asFigure(*j.Founding, j.Unit, 0)))
-}
-
 func machineFacts(m *acceptance.Machine) []factRow {
 	rows := []factRow{
 		{"CPU", fmt.Sprintf("%s; %s, %s, %s, %s", m.CPU, count(m.Packages, "package"), count(m.Cores, "core"), count(m.CPUs, "CPU"), count(m.Nodes, "NUMA node"))},
