@@ -119,7 +119,8 @@ func TestBenchWithAgent(t *testing.T) {
 	if code, stdout, stderr = bench("stream", "--secret-file", secret, "--connections", "2", "--reverse"); code != exitOK {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
-	if run = result(t, stdout); run.Kind != measure.Stream || run.Median.Value < 1e6 || run.Samples[0].Bytes == 0 {
+	// On a busy machine one of two trials of 150 ms may see nothing.
+	if run = result(t, stdout); run.Kind != measure.Stream || run.Median.Value < 1e6 || len(run.Samples) != 2 || run.Samples[0].Bytes+run.Samples[1].Bytes == 0 {
 		t.Errorf("%+v", run.Median)
 	}
 
