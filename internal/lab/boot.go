@@ -26,24 +26,29 @@ func (l *Lab) start(ctx context.Context) error {
 	if _, err := output(ctx, nil, "ip", "netns", "exec", ns, "sh", "-c", netScript); err != nil {
 		return err
 	}
-	return l.bootTwice(ctx)
+	return l.bootUntilUp(ctx)
 }
 
-// bootTwice boots, and once more if L1 did not get to its first command.
-func (l *Lab) bootTwice(ctx context.Context) error {
-	err := l.boot(ctx)
-	if err == nil || ctx.Err() != nil {
-		return err
+// bootTries is how often a boot is tried. Under emulation some hang before the first command (stalls of RCU, a CPU that waits for a
+// timer): on a quiet machine one in some dozens, at worst three of four in a bad quarter of an hour.
+const bootTries = 4
+
+// bootUntilUp boots, and again if L1 did not get to its first command.
+func (l *Lab) bootUntilUp(ctx context.Context) error {
+	for try := 1; ; try++ {
+		err := l.boot(ctx)
+		if err == nil || ctx.Err() != nil || try == bootTries {
+			return err
+		}
+		l.retry(fmt.Sprintf("boot of the lab host failed, try %d of %d: %v", try, bootTries, err))
+		if err := l.halt(); err != nil {
+			return err
+		}
+		if l.st.Accel == KVM && !l.asked {
+			l.log("lab: KVM did not get the lab host up, falling back to emulation")
+			l.st.Accel = TCG
+		}
 	}
-	l.retry("boot of the lab host failed, trying again: " + err.Error())
-	if err := l.halt(); err != nil {
-		return err
-	}
-	if l.st.Accel == KVM && !l.asked {
-		l.log("lab: KVM did not get the lab host up, falling back to emulation")
-		l.st.Accel = TCG
-	}
-	return l.boot(ctx)
 }
 
 // bootLimit is many times what a boot takes, for machines whose processors are busy elsewhere.

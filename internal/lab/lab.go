@@ -267,7 +267,7 @@ func (l *Lab) again(ctx context.Context) error {
 	if err := l.Kill(); err != nil {
 		return err
 	}
-	return l.bootTwice(ctx)
+	return l.bootUntilUp(ctx)
 }
 
 // Kill ends what runs of the lab, as a loss of power does: commands that wait for L1 answer ErrGone. Its logs stay.
