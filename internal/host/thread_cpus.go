@@ -32,7 +32,8 @@ type movable struct {
 }
 
 // movableThreads lists them in the order of their numbers. Threads of interrupts follow the affinity of their interrupt
-// (kernel/irq/manage.c, irq_thread_check_affinity); vhost's before Linux 6.4 are a guest's; those with a deadline (sugov, which sets
+// (kernel/irq/manage.c, irq_thread_check_affinity); vhost's before Linux 6.4 and on older kernels KVM's that mends huge pages are a guest's,
+// in whose cpuset they are and off whose CPUs they cannot be moved (EINVAL); those with a deadline (sugov, which sets
 // clocks) are refused with EBUSY where their share is counted (kernel/sched/syscalls.c, dl_task_check_affinity).
 func (m *Machine) movableThreads() []movable {
 	online, err := setting.ParseCPUs(m.line("sys/devices/system/cpu/online"))
@@ -49,7 +50,7 @@ func (m *Machine) movableThreads() []movable {
 			continue // it ended meanwhile
 		}
 		t, err := parseStat(text)
-		if err != nil || strings.HasPrefix(t.comm, "irq/") || strings.HasPrefix(t.comm, "vhost-") || t.flags&kernelThread == 0 || t.flags&boundForGood != 0 || t.policy == unix.SCHED_DEADLINE {
+		if err != nil || strings.HasPrefix(t.comm, "irq/") || ofGuest(t.comm) || t.flags&kernelThread == 0 || t.flags&boundForGood != 0 || t.policy == unix.SCHED_DEADLINE {
 			continue
 		}
 		cpus := m.affinity(t.tid, t.tid)
@@ -62,6 +63,12 @@ func (m *Machine) movableThreads() []movable {
 	}
 	slices.SortFunc(all, func(a, b movable) int { return a.tid - b.tid })
 	return all
+}
+
+// ofGuest tells by its name whether a thread of the kernel was put into a guest's control groups (cgroup_attach_task_all of
+// drivers/vhost/vhost.c and virt/kvm/kvm_main.c): kvm-nx-lpage-recovery-PID, whose name is cut at 15 letters.
+func ofGuest(comm string) bool {
+	return strings.HasPrefix(comm, "vhost-") || strings.HasPrefix(comm, "kvm-nx-lpage-re")
 }
 
 func (t threadCPUs) Read(_ context.Context, a setting.Address) setting.Reading {

@@ -27,6 +27,7 @@ func kernelTree() map[string]string {
 	for pid, t := range map[string]struct{ comm, flags, cpus string }{
 		"2": {"kthreadd", moves, "0-7"}, "14": {"rcu_preempt", moves, "0-7"}, "15": {"migration/0", stays, "0"}, "16": {"ksoftirqd/3", stays, "3"},
 		"40": {"kswapd1", moves, "2-3"}, "41": {"kworker/u8:1", stays, "0-3"}, "42": {"irq/24-eth0", moves, "3"}, "43": {"vhost-900", moves, "3"},
+		"45":  {"kvm-nx-lpage-re", moves, "3"},
 		"900": {"qemu", "4194560", "0-3"},
 	} {
 		number := 0
