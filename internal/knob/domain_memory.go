@@ -43,11 +43,17 @@ var domainHugepages = &Knob{
 			return Fine("its memory is in huge pages")
 		}
 		advice = Wants(setting.Exact("default"), "page faults and TLB misses are latency: about 1 µs, and spikes").At(Medium).restart(g.Name)
-		if free, size := v.hugepagesFree(g.MemoryNodes); free < g.Memory {
+		if free, size := v.hugepagesFree(g.MemoryNodes); !v.PoolHolds(g) {
 			return advice.warn(fmt.Sprintf("the pool has %.1f GiB free in pages of %d MiB and the guest needs %.1f GiB: it does not start before boot.hugepages gives them", gib(free), size>>20, gib(g.Memory)))
 		}
 		return advice
 	},
+}
+
+// PoolHolds tells whether a pool of huge pages has room for all of a guest's memory now.
+func (v *View) PoolHolds(g *facts.Guest) bool {
+	free, _ := v.hugepagesFree(g.MemoryNodes)
+	return free >= g.Memory
 }
 
 // hugepagesFree is how many bytes the largest pool has free on some nodes, of all nodes where none is named, and its page
