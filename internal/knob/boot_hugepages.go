@@ -66,6 +66,9 @@ var bootHugepages = &Knob{
 		if next.State == setting.Absent && v.filled(need) {
 			return v.bootsFine(a, "the pools hold enough now, without the command line: see that whoever fills them does so after the next boot too")
 		}
+		if problem := v.spreads(need); problem != "" {
+			return Unsure(problem)
+		}
 		return v.boots(a, setting.Exact(v.giantArgument(next, need)), because).At(Medium)
 	},
 }
@@ -108,6 +111,23 @@ func (v *View) giantPages() (need map[int]int, guests []string, problem string) 
 		}
 	}
 	return need, guests, ""
+}
+
+// spreads says where a kernel that gives each node as many pages as the one that needs most would leave the host too little.
+func (v *View) spreads(need map[int]int) string {
+	if v.perNode() {
+		return ""
+	}
+	most := 0
+	for _, pages := range need {
+		most = max(most, pages)
+	}
+	for _, n := range v.Topology.Nodes {
+		if n.Memory > 0 && uint64(most)*giant+nodeReserve > n.Memory {
+			return fmt.Sprintf("kernels before 5.16 spread pages evenly over all nodes, and node %d has %.1f GiB: %s of 1 GiB and 2 GiB for the host do not fit", n.ID, gib(n.Memory), count(most, "page"))
+		}
+	}
+	return ""
 }
 
 func (v *View) pagesWords(need map[int]int) string {

@@ -30,6 +30,14 @@ func TestHugePagesNeedAPool(t *testing.T) {
 				h.Topology.Nodes[i].Memory = 1 << 30
 			}
 		}, false},
+		"a kernel that spreads pages over nodes of which one is small": {func(h *facts.Host) {
+			h.Kernel.Release = "5.14.0-1"
+			h.Topology.Nodes = append(h.Topology.Nodes, facts.Node{ID: 7, Memory: 4 << 30})
+		}, false},
+		"a newer kernel beside a small node": {func(h *facts.Host) {
+			h.Kernel.Release = "5.16.0-1"
+			h.Topology.Nodes = append(h.Topology.Nodes, facts.Node{ID: 7, Memory: 4 << 30})
+		}, true},
 		"small pages, and enough of them": {func(h *facts.Host) {
 			enough := []facts.Hugepages{{Size: 2 << 20, Total: 1 << 16, Free: 1 << 16}}
 			h.Topology.Hugepages = enough
