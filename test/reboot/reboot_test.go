@@ -232,7 +232,7 @@ update-grub 2>&1`)
 		t.Errorf("the rebooted kernel says %q, expected %q", now, want)
 	}
 	words := strings.Fields(b.must("cat /proc/cmdline"))
-	for _, word := range []string{"isolcpus=managed_irq,domain,2-3", "nohz_full=2-3", "rcu_nocbs=2-3", "irqaffinity=0-1", "skew_tick=1", "mce=off", "tsc=reliable", "processor.max_cstate=1"} {
+	for _, word := range []string{"isolcpus=managed_irq,domain,2-3", "nohz_full=2-3", "rcu_nocbs=2-3", "irqaffinity=0-1", "skew_tick=1", "mce=ignore_ce", "tsc=reliable", "processor.max_cstate=1"} {
 		if !slices.Contains(words, word) {
 			t.Errorf("the kernel was booted with %q, without %s", words, word)
 		}
