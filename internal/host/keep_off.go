@@ -21,17 +21,19 @@ func KeepOff(cpus setting.CPUSet) (setting.CPUSet, error) {
 	if len(rest) == 0 || len(rest) == len(own) {
 		return rest, nil
 	}
-	entries, err := os.ReadDir("/proc/self/task")
-	if err != nil {
-		return nil, err
-	}
-	for _, entry := range entries {
-		tid, err := strconv.Atoi(entry.Name())
+	for range 2 { // a thread that was started meanwhile by one not yet moved
+		entries, err := os.ReadDir("/proc/self/task")
 		if err != nil {
-			continue
-		}
-		if err := setAffinity(tid, rest); err != nil && !errors.Is(err, unix.ESRCH) { // it ended meanwhile
 			return nil, err
+		}
+		for _, entry := range entries {
+			tid, err := strconv.Atoi(entry.Name())
+			if err != nil {
+				continue
+			}
+			if err := setAffinity(tid, rest); err != nil && !errors.Is(err, unix.ESRCH) { // it ended meanwhile
+				return nil, err
+			}
 		}
 	}
 	return rest, nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -27,6 +28,23 @@ const (
 	endPatience  = 5 * time.Second
 	overPatience = 20 * time.Second
 )
+
+// maxOutput bounds what is kept of a program's words, of each stream: a load may talk without end.
+const maxOutput = 32 << 20
+
+// firstWords keeps what a program says first, and takes the rest without keeping it, so that the program does not wait.
+type firstWords struct {
+	text strings.Builder
+	room int
+}
+
+// Write takes all.
+func (w *firstWords) Write(b []byte) (int, error) {
+	kept := b[:min(len(b), w.room)]
+	w.room -= len(kept)
+	w.text.Write(kept)
+	return len(b), nil
+}
 
 // Here is this machine as a place for programs.
 func (m *Machine) Here() (*Place, error) {
@@ -112,14 +130,17 @@ func (p *Place) runHere(ctx context.Context, planned time.Duration, argv []strin
 	defer cancel()
 	cmd := exec.CommandContext(limited, path, argv[1:]...)
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true} // Ctrl-C of the terminal comes through us
-	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGINT) }
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: deathSignal(path), Setpgid: true} // Ctrl-C of the terminal comes through us
+	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGINT) }       // with its children
 	cmd.WaitDelay = endPatience
-	var stdout, stderr strings.Builder
+	stdout, stderr := firstWords{room: maxOutput}, firstWords{room: maxOutput}
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	e := &Ended{From: time.Now()}
 	err = cmd.Run()
-	e.To, e.Out, e.Err = time.Now(), stdout.String(), stderr.String()
+	e.To, e.Out, e.Err = time.Now(), stdout.text.String(), stderr.text.String()
+	if cmd.Process != nil {
+		_ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL) // children that did not end with it; mostly there are none
+	}
 	if cmd.ProcessState == nil {
 		return nil, err
 	}
@@ -128,6 +149,14 @@ func (p *Place) runHere(ctx context.Context, planned time.Duration, argv []strin
 		return e, fmt.Errorf("%s: did not end by itself within %v", argv[0], planned+overPatience)
 	}
 	return e, nil
+}
+
+// deathSignal is what a program gets when we die. rtla would leave its tracer running in the kernel if it were killed.
+func deathSignal(path string) syscall.Signal {
+	if filepath.Base(path) == "rtla" {
+		return syscall.SIGINT
+	}
+	return syscall.SIGKILL
 }
 
 // runInGuest has the agent run it. A program is started and asked for in one go each: the first question comes when its time is over.

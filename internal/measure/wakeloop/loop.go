@@ -107,7 +107,8 @@ func (t *thread) run(o Options, stop *atomic.Bool) {
 	}
 	blockSignals()
 	next := now() + int64(o.Interval)
-	for !stop.Load() {
+	// It ends by its own clock: where it leaves no time to others nobody would stop it.
+	for end := next + int64(o.For); next < end && !stop.Load(); {
 		sleepUntil(next)
 		at := now()
 		t.took(max(at-next, 0), at)
