@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"mpps/internal/acceptance"
@@ -19,7 +17,7 @@ import (
 
 // accept runs experiments one after the other, or goes on with them, until one has to wait or fails.
 func (a *app) accept(ctx context.Context, f *acceptanceFlags, chosen []*acceptance.Experiment) error {
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP) // a shell that goes away ends it like Ctrl-C
+	ctx, stop := untilHangup(ctx) // a shell that goes away ends it like Ctrl-C
 	defer stop()
 	p, err := openReport(f.output)
 	if err != nil {

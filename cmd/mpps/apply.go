@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -300,7 +298,7 @@ func (a *app) transact(ctx context.Context, p *plan.Plan, m *machine, o apply.Op
 		}
 	}
 	// A shell that goes away ends an apply like Ctrl-C: what was begun is put back.
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP)
+	ctx, stop := untilHangup(ctx)
 	defer stop()
 	result, err := e.Run(ctx, p, o)
 	if err == nil {

@@ -26,6 +26,8 @@ type tooling struct {
 
 // latency measures, prints and saves.
 func (a *app) latency(ctx context.Context, f *latencyFlags) error {
+	ctx, stop := untilHangup(ctx)
+	defer stop()
 	var before *wakeup.File
 	if f.before != "" {
 		var err error

@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -167,7 +165,7 @@ func (a *app) runSearch(ctx context.Context, f *searchFlags) error {
 		return err
 	}
 	// A shell that goes away ends it like Ctrl-C.
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP)
+	ctx, stop := untilHangup(ctx)
 	defer stop()
 	o.Progress = func(s search.Step) {
 		a.out.Progress("trial %d, %.0f s of traffic so far: %s pps for %g s (%s)", s.N, s.Spent, goal.FormatRate(s.PPS), s.Seconds, s.Purpose)
