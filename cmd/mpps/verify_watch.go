@@ -22,6 +22,7 @@ type watchFlags struct {
 	every, length time.Duration
 	metrics, list string
 	cpus          setting.CPUSet
+	share         int // pause is at least so many times the CPU time of a look
 }
 
 func (f *watchFlags) check() error {
@@ -29,6 +30,7 @@ func (f *watchFlags) check() error {
 	if f.cpus, err = setting.ParseCPUs(f.list); err != nil {
 		return usage(fmt.Errorf("--cpus: %w", err), "such as --cpus 20-23")
 	}
+	f.share = share
 	switch {
 	case f.every < time.Second || f.every > time.Hour:
 		return usage(fmt.Errorf("--every %v: expected 1s to 1h", f.every), "30s is the usual")
@@ -54,6 +56,8 @@ type watcher struct {
 
 // watchVerify looks again and again until the context ends or the time is over, and tells what begins and ends.
 func (a *app) watchVerify(ctx context.Context, f *watchFlags) (err error) {
+	ctx, stop := untilHangup(ctx) // the metrics would stay and be read
+	defer stop()
 	m, err := host.Open(a.root)
 	if err != nil {
 		return failed(err, "--root takes a directory that holds proc/ and sys/ of a machine")
@@ -87,7 +91,7 @@ func (a *app) watchVerify(ctx context.Context, f *watchFlags) (err error) {
 		if over {
 			break
 		}
-		pause = max(f.every, cost*share)
+		pause = max(f.every, cost*time.Duration(f.share))
 	}
 	if len(w.watch.Standing()) > 0 {
 		return exit(exitDrifted)
