@@ -220,7 +220,7 @@ func cannot(k setting.Kind) string {
 	case setting.TraceEvents:
 		return "no plugin of TuneD empties a file"
 	}
-	return "no plugin of TuneD sets a " + setting.Kinds[k].What
+	return "no plugin of TuneD sets this: " + setting.Kinds[k].What
 }
 
 // sysctlKey is a key as TuneD reads it: dots between elements, a slash for a dot inside one.
