@@ -117,6 +117,7 @@ func Compare(before, after *File) Comparison {
 		}
 	}
 	differ("tool", before.Tool.Name, after.Tool.Name)
+	differ("CPUs", before.Asked.CPUs.String(), after.Asked.CPUs.String())
 	differ("interval", before.Asked.Interval, after.Asked.Interval)
 	differ("priority", before.Asked.Priority, after.Asked.Priority)
 	differ("load", before.Asked.Load, after.Asked.Load)
