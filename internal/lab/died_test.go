@@ -28,3 +28,20 @@ func TestLastWords(t *testing.T) {
 		}
 	}
 }
+
+// TestLooping: a CPU that stands on the instruction that it faulted on, twice, will not go on; one that is just there may.
+func TestLooping(t *testing.T) {
+	const (
+		stuck   = "guest g1\nCPU#0\nRIP=ffffffffc0653040\nCR2=ffffffffc0653040\nCPU#1\nRIP=ffffffff8ceacad0\nCR2=00007fd456a13108\n"
+		another = "guest g2\nCPU#0\nRIP=ffffffff8d50356f\nCR2=00007fd456a13108\n"
+		moved   = "guest g1\nCPU#0\nRIP=ffffffffc0653080\nCR2=ffffffffc0653080\nCPU#1\nRIP=ffffffff8d50356f\nCR2=00007fd456a13108\n"
+	)
+	if got := looping(stuck + another + stuck + another); got != "guest g1, CPU#0, faults on its instruction at ffffffffc0653040 for ever" {
+		t.Errorf("found %q", got)
+	}
+	for _, goesOn := range []string{"", stuck, stuck + another, stuck + another + moved + another, another + another} {
+		if got := looping(goesOn); got != "" {
+			t.Errorf("%q: found %q, expected nothing", goesOn, got)
+		}
+	}
+}

@@ -22,16 +22,30 @@ var (
 	passed   []string // tests that need no second try
 	bereaved []string // tests that failed in a lab in which a kernel had died
 	others   bool     // a test failed in a lab in which none had
+
+	deaths = map[string]string{} // what died in a lab, by its name, as a test saw it: at its end the guest is gone
 )
+
+// saw keeps what has died in a lab by now.
+func saw(l *lab.Lab) {
+	if died := l.Died(context.Background()); died != "" {
+		mu.Lock()
+		deaths[l.Name()] = died
+		mu.Unlock()
+	}
+}
 
 // note keeps what a test's end and its lab tell. It is a cleanup that runs after all that the test has added since.
 func note(t testing.TB, l *lab.Lab) {
-	died := ""
 	if t.Failed() && l.Emulated() {
-		died = l.Died(context.Background())
+		saw(l)
 	}
 	mu.Lock()
 	defer mu.Unlock()
+	died := ""
+	if t.Failed() && l.Emulated() {
+		died = deaths[l.Name()]
+	}
 	switch {
 	case died != "":
 		fmt.Fprintf(os.Stderr, "labtest: %s failed in an emulated lab in which a kernel had died: %s\n", t.Name(), died)
