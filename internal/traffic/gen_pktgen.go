@@ -307,8 +307,12 @@ func (g *pktgenGenerator) leash() error {
 		if err != nil {
 			return err
 		}
-		if runs, err := g.dir.runs(w.thread(), w.name); err != nil || !runs {
-			continue // it has not begun, or ended
+		runs, err := g.dir.runs(w.thread(), w.name)
+		if err != nil {
+			return fmt.Errorf("pktgen: leash of worker %d: %w", i, err)
+		}
+		if !runs { // it has not begun, or ended
+			continue
 		}
 		ran := time.Duration(s.stopped-s.started) * time.Microsecond // stopped is now
 		ahead := pktgenAhead(s.sofar, ran)
