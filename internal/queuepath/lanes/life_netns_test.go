@@ -217,8 +217,8 @@ func TestKilled(t *testing.T) {
 			_ = cmd.Wait()
 			found := prog.reads(t)
 			partly[found]++
-			if found == "absent" {
-				nothingLeft(t)
+			if found == "absent" { // killed before the NIC's directory was there, an empty one above it may be
+				nothingAttached(t)
 			}
 			if round%2 == 0 {
 				if err := prog.Write([]setting.Lane{{Tap: "tap0", Base: 0, Count: 2}, {Tap: "tap1", Base: 2, Count: 2}}); err != nil {

@@ -3,6 +3,8 @@
 package lanes
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -88,13 +90,31 @@ func (p Program) reads(t *testing.T) string {
 	return setting.LanesText(lanes)
 }
 
-// nothingLeft fails where a pin, a program or a filter on a device is there.
+// nothingLeft fails where a pin, a directory for pins, a program or a filter on a device is there.
 func nothingLeft(t *testing.T) {
 	t.Helper()
+	nothingAttached(t)
 	pins, err := filepath.Glob(FileSystem + "/*")
 	pins = slices.DeleteFunc(pins, func(name string) bool { return strings.HasSuffix(name, ".debug") }) // the kernel's own
 	if err != nil || len(pins) > 0 {
 		t.Errorf("pins are left: %q, %v", pins, err)
+	}
+}
+
+// nothingAttached fails where a pin, a program or a filter on a device is there; directories without any are no matter.
+func nothingAttached(t *testing.T) {
+	t.Helper()
+	err := filepath.WalkDir(filepath.Join(FileSystem, "mpps"), func(name string, at fs.DirEntry, err error) error {
+		if err == nil && !at.IsDir() {
+			t.Errorf("a pin is left: %s", name)
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
 	}
 	links, err := netlink.LinkList()
 	if err != nil {
