@@ -87,7 +87,7 @@ func TestRealtime(t *testing.T) {
 		"kernel-arg:hugepagesz+hugepages": "", "kernel-arg:pcie_aspm.policy": "performance",
 		"domain:rt1/vcpupin/0": "20", "domain:rt1/vcpupin/3": "23", "domain:rt1/emulatorpin": "", "domain:rt1/vcpusched/1-3": "fifo:1",
 		"domain:rt1/memoryBacking/nosharepages": "yes",
-		"domain:rt1/features/pmu.state": "off", "domain:rt1/clock/timer/kvmclock.present": "no",
+		"domain:rt1/features/pmu.state":         "off", "domain:rt1/clock/timer/kvmclock.present": "no",
 		"domain:rt1/cpu/mode": "host-passthrough",
 		"swap:dev/sda2":       "off", "ksm:run": "0", "sysctl:kernel.watchdog_cpumask": "0-19", "thread-sched:ksoftirqd/20": "SCHED_FIFO 2", "thread-sched:ktimers/23": "SCHED_FIFO 2",
 		"sysctl:kernel.sched_rt_runtime_us": "-1", "sysfs:kernel/debug/sched/fair_server/cpu22/runtime": "0", "irq-cpus:default": "0-19",
