@@ -62,6 +62,9 @@ type Host struct {
 	Unseen   []Unseen `json:"unseen"` // what could not be seen, and why
 }
 
+// GuestsUnseen is what is unseen where libvirt's guests could not be listed.
+const GuestsUnseen = "guests of libvirt"
+
 // Unseen is a part of the host that could not be seen.
 type Unseen struct {
 	What string `json:"what"` // "rules of iptables", "domain XML of vm1"
