@@ -6,12 +6,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"mpps/internal/facts"
+	"mpps/internal/host"
+	"mpps/internal/journal"
 	"mpps/internal/report"
 	"mpps/internal/setting"
 	verdicts "mpps/internal/watch"
@@ -171,5 +176,85 @@ func TestWatchLosesIsolation(t *testing.T) {
 		if strings.Contains(told, wrong) {
 			t.Errorf("%q was told, though nothing is right again:\n%s", wrong, told)
 		}
+	}
+}
+
+// TestWatchSaysWhatItDidNotSee: threads that there was no time for may have been anything: what was seen begins, nothing ends, and the host is
+// not said to be fine.
+func TestWatchSaysWhatItDidNotSee(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	if err := unpackTree("two-nodes", root); err != nil {
+		t.Fatal(err)
+	}
+	m, err := host.Open(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	m.LookInside(host.NoGuest)
+	w := &watcher{app: &app{root: root}, flags: &watchFlags{cpus: setting.CPUs(3)}, machine: m, watch: verdicts.New()}
+	ran := facts.ThreadRun{TID: 9, PID: 9, Comm: "dd", CPU: 3, Affinity: setting.CPUs(3), RunNS: 1e9, Switches: 3}
+	for left, saw := range map[string]bool{"": true, "threads of 37 processes": false} {
+		seen := &facts.Observation{Seconds: 2, CPUs: setting.CPUs(3), Threads: []facts.ThreadRun{ran}}
+		if left != "" {
+			seen.Unseen = []facts.Unseen{{What: left, Why: "there was no time"}}
+		}
+		l := verdicts.Look{Saw: map[verdicts.Source]bool{}, Unseen: map[verdicts.Source]string{}}
+		w.realtime(t.Context(), &l, seen)
+		found := slices.ContainsFunc(l.Findings, func(f verdicts.Finding) bool { return f.Code == "threads.user_ran" })
+		if why := l.Unseen[verdicts.Observed]; !found || l.Saw[verdicts.Observed] != saw || (why == "") != saw || !strings.Contains(why, left) {
+			t.Errorf("%q: found %v, saw %v, unseen %q", left, found, l.Saw[verdicts.Observed], why)
+		}
+	}
+}
+
+// TestWatchPauses: looks wait where they are dear, by what they may take.
+func TestWatchPauses(t *testing.T) {
+	for _, c := range []struct {
+		cost        float64
+		used, pause time.Duration
+	}{{1, 10 * time.Millisecond, 2 * time.Second}, {1, 600 * time.Millisecond, time.Minute}, {20, 600 * time.Millisecond, 3 * time.Second}} {
+		if got := (&watchFlags{every: 2 * time.Second, cost: c.cost}).pause(c.used); got != c.pause {
+			t.Errorf("%v of CPU time at %v %%: %v, expected %v", c.used, c.cost, got, c.pause)
+		}
+	}
+	for _, cost := range []float64{0, -1, 51, math.NaN()} {
+		if err := (&watchFlags{every: time.Second, cost: cost}).check(); err == nil {
+			t.Errorf("--cost %v was taken", cost)
+		}
+	}
+}
+
+// TestWatchWaitsForTheApplyThatStartsIt: the first look comes when the lock is free, or when it was waited for long enough.
+func TestWatchWaitsForTheApplyThatStartsIt(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	j, err := journal.Open(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	lock, err := j.Lock("apply")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &watcher{app: &app{root: root}, flags: &watchFlags{length: time.Second}}
+	took := func() time.Duration {
+		began := time.Now()
+		w.idle(t.Context())
+		return time.Since(began)
+	}
+	if d := took(); d < 400*time.Millisecond {
+		t.Errorf("waited %v for a transaction", d)
+	}
+	w.flags.length = time.Minute
+	time.AfterFunc(300*time.Millisecond, func() {
+		if err := lock.Release(); err != nil {
+			t.Error(err)
+		}
+	})
+	if d := took(); d < 200*time.Millisecond || d > 20*time.Second {
+		t.Errorf("waited %v for a transaction that ended after 0.3 s", d)
 	}
 }
