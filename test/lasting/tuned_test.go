@@ -103,7 +103,7 @@ grep ERROR /var/log/tuned/tuned.log | grep -i -v -e cmdline -e kvmclock_periodic
 			t.Errorf("%s is planned (%s) although TuneD gives %s (%s)", h.Address, change, h.Value, h.Option)
 		}
 	}
-	// Where TuneD gives a NIC its channels, it does so behind its [scheduler], and the driver places the new interrupts itself.
+	// A driver that sets its NIC up anew behind TuneD places the interrupts itself (seen now and then): the plan moves them.
 	for line := range strings.Lines(complaints) {
 		at, is := moved(line, planned)
 		if !is {
