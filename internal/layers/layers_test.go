@@ -34,6 +34,7 @@ var imports = map[string][]string{
 	"queuepath":                  {"datapath", "setting", "domain", "facts", "goal", "placement", "knob", "plan"},
 	"queuepath/lanes":            {"setting"},
 	"realtime":                   {"setting", "domain", "facts", "knob"},
+	"bottleneck":                 {"datapath", "setting", "facts", "goal", "knob"},
 	"journal":                    {"setting", "goal"},
 	"apply":                      {"setting", "facts", "goal", "plan", "lasting", "journal"},
 	"nicctl":                     {},
