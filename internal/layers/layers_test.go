@@ -35,6 +35,7 @@ var imports = map[string][]string{
 	"queuepath/lanes":            {"setting"},
 	"realtime":                   {"setting", "domain", "facts", "knob"},
 	"bottleneck":                 {"datapath", "setting", "facts", "goal", "knob"},
+	"tune":                       {"goal", "measure", "bottleneck"},
 	"journal":                    {"setting", "goal"},
 	"apply":                      {"setting", "facts", "goal", "plan", "lasting", "journal"},
 	"nicctl":                     {},
