@@ -1,0 +1,205 @@
+package bottleneck
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"mpps/internal/facts"
+)
+
+// least is the share of a CPU below which a thread beside the path is not shown.
+const least = 0.05
+
+func (b *stations) cpu(n int) (facts.CPULoad, bool) {
+	for _, c := range b.load.CPUs {
+		if c.CPU == n {
+			return c, true
+		}
+	}
+	return facts.CPULoad{}, false
+}
+
+// softirqs adds the CPUs that took packets from NICs or backlogs, as one station.
+func (b *stations) softirqs() {
+	s, cpus := station("softirq", ""), 0
+	for _, n := range b.load.Softnet {
+		if n.Processed == 0 && n.Dropped == 0 && n.BacklogLen == 0 {
+			continue
+		}
+		p := station("softirq", fmt.Sprintf("CPU %d", n.CPU))
+		p.In = b.rate(n.Processed)
+		s.In = max(s.In, 0) + p.In
+		if c, known := b.cpu(n.CPU); known {
+			p.Use, p.Of = c.Softirq+c.IRQ, p.Name
+			if c.Steal >= 0.05 {
+				p.Waits = append(p.Waits, Evidence{What: "stolen by the hypervisor", Value: c.Steal, Unit: "share", Source: "/proc/stat"})
+			}
+			if p.Use > s.Use {
+				s.Use, s.Of = p.Use, p.Name
+			}
+		}
+		b.lost(&p, "backlog full", n.Dropped, true)
+		b.lost(&p, "flow limit", n.FlowLimit, false) // dropped has them too (enqueue_to_backlog in net/core/dev.c)
+		if n.Squeezed > 0 {
+			p.Waits = append(p.Waits, Evidence{What: "out of budget or time", Value: b.rate(n.Squeezed), Unit: "times/s", Source: "/proc/net/softnet_stat"})
+		}
+		if n.BacklogLen > 0 {
+			p.Waits = append(p.Waits, Evidence{What: "backlog", Value: float64(n.BacklogLen), Unit: "packets", Source: "/proc/net/softnet_stat"})
+		}
+		s.Loss += p.Loss
+		s.Parts = append(s.Parts, p)
+		cpus++
+	}
+	for _, role := range []string{"ksoftirqd", "napi"} {
+		for i := range b.load.Threads {
+			if t := &b.load.Threads[i]; t.Role == role && t.Ran+t.Waited >= 0.01 {
+				s.Parts = append(s.Parts, b.thread("softirq", t))
+			}
+		}
+	}
+	if len(s.Parts) > 0 {
+		s.Name = plural(cpus, "CPU")
+		b.all = append(b.all, s)
+	}
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// profiled adds stages that only a profile of CPU time shows.
+func (b *stations) profiled(stages ...string) {
+	for _, stage := range stages {
+		s := station(stage, "")
+		b.spent(&s, stage)
+		if s.Use >= 0.005 {
+			b.all = append(b.all, s)
+		}
+	}
+}
+
+// spent is what a stage takes of the CPU that spends most on it, with one part for each CPU.
+func (b *stations) spent(s *Station, stage string) {
+	by := map[int]float64{}
+	symbols := map[int]string{}
+	var cpus []int
+	for _, p := range b.load.Profile {
+		if p.Stage != stage {
+			continue
+		}
+		if _, seen := by[p.CPU]; !seen {
+			cpus = append(cpus, p.CPU)
+			symbols[p.CPU] = p.Symbol
+		}
+		by[p.CPU] += p.Share
+	}
+	slices.Sort(cpus)
+	for _, cpu := range cpus {
+		p := station(stage, fmt.Sprintf("CPU %d", cpu))
+		p.Use, p.Of = by[cpu], "CPU "+fmt.Sprint(cpu)
+		if p.Use > s.Use {
+			s.Use, s.Of = p.Use, p.Of
+			s.Name = cmp.Or(s.Name, symbols[cpu])
+		}
+		s.Parts = append(s.Parts, p)
+	}
+}
+
+// threads adds those of a role as one station whose use is that of the busiest.
+func (b *stations) threads(role, guest string, mine func(*facts.ThreadLoad) bool) {
+	s := station(role, "")
+	s.Guest = guest
+	for i := range b.load.Threads {
+		if t := &b.load.Threads[i]; t.Role == role && mine(t) {
+			p := b.thread(role, t)
+			p.Guest = guest
+			if p.Use > s.Use {
+				s.Use, s.Of = p.Use, p.Of
+			}
+			s.Parts = append(s.Parts, p)
+		}
+	}
+	switch {
+	case len(s.Parts) == 0:
+		return
+	case len(s.Parts) == 1:
+		one := s.Parts[0]
+		if role != "vhost" {
+			one.Name = cmp.Or(guest, one.Name)
+		}
+		b.all = append(b.all, one)
+		return
+	case role == "vhost":
+		s.Name = plural(len(s.Parts), "thread")
+	default:
+		s.Name = cmp.Or(guest, plural(len(s.Parts), "thread"))
+	}
+	b.all = append(b.all, s)
+}
+
+// thread is one of the path. What a vCPU polls for wake-ups is no work.
+func (b *stations) thread(stage string, t *facts.ThreadLoad) Station {
+	s := station(stage, t.Comm)
+	s.Guest = t.Guest
+	switch {
+	case stage == "vcpu" && t.VCPU >= 0:
+		s.Name = fmt.Sprintf("vCPU %d", t.VCPU)
+	case stage == "vhost" && t.Queue >= 0:
+		s.Name = fmt.Sprintf("%s (queue %d)", t.Comm, t.Queue)
+	}
+	s.Use, s.Of = max(0, t.Ran-t.HaltPoll), fmt.Sprintf("CPU %d", t.CPU)
+	if t.Quota > 0 {
+		s.Of += fmt.Sprintf(", quota %.2g", t.Quota)
+	}
+	if t.Waited >= 0.01 {
+		s.Waits = append(s.Waits, Evidence{What: "no CPU", Value: t.Waited, Unit: "share", Source: "schedstat"})
+	}
+	if t.Throttle >= 0.01 {
+		s.Waits = append(s.Waits, Evidence{What: "held back by its quota", Value: t.Throttle, Unit: "share", Source: "cpu.stat"})
+	}
+	if t.HaltPoll >= 0.05 {
+		s.Of += fmt.Sprintf(", polls %.0f %%", t.HaltPoll*100)
+	}
+	for _, d := range b.load.Delays {
+		if d.TID == t.TID && d.P99 >= 100 {
+			e := Evidence{What: "99 % of wake-ups within", Value: d.P99, Unit: "us", Source: "sched_wakeup"}
+			if d.Over != "" {
+				e.What = "behind " + d.Over
+			}
+			s.Waits = append(s.Waits, e)
+		}
+	}
+	return s
+}
+
+// beside adds what else runs where the path does: it takes what the path needs.
+func (b *stations) beside() {
+	on := map[int]bool{}
+	for _, t := range b.load.Threads {
+		if t.Role == "vhost" || t.Role == "vcpu" || t.Role == "ksoftirqd" || t.Role == "napi" {
+			on[t.CPU] = true
+		}
+	}
+	for _, n := range b.load.Softnet {
+		on[n.CPU] = on[n.CPU] || n.Processed > 0
+	}
+	s := station("beside", "")
+	for i := range b.load.Threads {
+		if t := &b.load.Threads[i]; (t.Role == "other" || t.Role == "pktgen" || t.Role == "mpps") && t.Ran >= least && on[t.CPU] {
+			p := b.thread("beside", t)
+			p.Name = fmt.Sprintf("%s %d", t.Comm, t.TID)
+			if p.Use > s.Use {
+				s.Use, s.Of = p.Use, p.Of
+			}
+			s.Parts = append(s.Parts, p)
+		}
+	}
+	if len(s.Parts) > 0 {
+		s.Name = plural(len(s.Parts), "thread")
+		b.all = append(b.all, s)
+	}
+}
