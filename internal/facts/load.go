@@ -111,7 +111,7 @@ type ThreadLoad struct {
 	Switches uint64         `json:"switches"`          // how often it came onto a CPU
 	Policy   string         `json:"policy"`            // other, batch, idle, fifo, rr, deadline
 	Memory   map[int]uint64 `json:"memory,omitempty"`  // bytes of its process by NUMA node, for guests
-	Exits    uint64         `json:"exits"`             // of a guest's vCPUs, where KVM counts
+	Exits    uint64         `json:"exits"`             // of all vCPUs of a guest together, with its emulator, where KVM counts
 	Devices  []string       `json:"devices,omitempty"` // that it serves: a tap, a NIC's queue
 }
 

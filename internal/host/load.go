@@ -1,0 +1,163 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"mpps/internal/facts"
+)
+
+// LoadOptions say what Load watches.
+type LoadOptions struct {
+	Interval time.Duration // how long; nothing: a second
+	// Netns are the network namespaces whose devices and sockets are watched, by their names below /run/netns; the empty name is that
+	// of this process. None: only that.
+	Netns []string
+	// Counters has nothing loaded into the kernel: two looks at counters, no profile and no tracepoints.
+	Counters bool
+}
+
+// Load watches every stage of the packet path for a while: two looks at the kernel's counters, with a profile and tracepoints between
+// where the kernel gives them. The host says which devices and threads are whose. It ends early with what it has when the context
+// ends. A recorded tree stands still: what it cannot show is said in Unseen.
+func (m *Machine) Load(ctx context.Context, h *facts.Host, o LoadOptions) *facts.Load {
+	w := m.WatchLoad(h, o)
+	defer w.Close()
+	return w.Next(ctx, o.Interval)
+}
+
+// LoadWatch watches the stages of the packet path from one look to the next.
+type LoadWatch struct {
+	m    *Machine
+	h    *facts.Host
+	o    LoadOptions
+	last loadLook
+	cost time.Duration // of the last look
+
+	cgroups cpuGroups
+}
+
+// WatchLoad takes the first look.
+func (m *Machine) WatchLoad(h *facts.Host, o LoadOptions) *LoadWatch {
+	if len(o.Netns) == 0 {
+		o.Netns = []string{""}
+	}
+	w := &LoadWatch{m: m, h: h, o: o}
+	if m.live {
+		begun := processTime()
+		w.cgroups = m.findCPUGroups()
+		w.last = w.look(nil, w.allowed(o.Interval)*3/5)
+		w.cost = processTime() - begun
+	}
+	return w
+}
+
+// Close lets go of what the watch holds.
+func (w *LoadWatch) Close() error { return nil }
+
+// allowed is how much CPU time watching may take within an interval.
+func (w *LoadWatch) allowed(interval time.Duration) time.Duration {
+	if interval <= 0 {
+		interval = time.Second
+	}
+	return time.Duration(budget * float64(interval))
+}
+
+// Next is what was between the last look and one after an interval, or when the context ends.
+func (w *LoadWatch) Next(ctx context.Context, interval time.Duration) *facts.Load {
+	if interval <= 0 {
+		interval = time.Second
+	}
+	if !w.m.live {
+		l := w.between(loadLook{}, loadLook{})
+		l.Unseen = []facts.Unseen{{What: "what the stages of the path do", Why: "a recorded tree stands still"}}
+		return l
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(time.Until(w.last.at.Add(interval))):
+	}
+	begun := processTime()
+	now := w.look(&w.last, w.allowed(interval))
+	l := w.between(w.last, now)
+	cost := processTime() - begun
+	l.CostMS = float64(w.cost+cost) / float64(time.Millisecond)
+	w.last, w.cost = now, 0
+	return l
+}
+
+// loadLook is one look at the counters of every stage.
+type loadLook struct {
+	at      time.Time // when the devices' counters were read
+	times   map[int]cpuTimes
+	softnet []facts.Softnet
+	irqs    map[string]cpuCounts
+	spaces  map[string]spaceLook // by the namespace's name
+	threads threadLook
+	ran     time.Time // when threads were read
+	groups  map[string]groupLook
+	kvm     map[int]kvmLook // by QEMU's process
+	unseen  []facts.Unseen
+}
+
+// look looks once; threads are given up when they took more CPU time than allowed.
+func (w *LoadWatch) look(before *loadLook, allowed time.Duration) loadLook {
+	now := loadLook{spaces: map[string]spaceLook{}}
+	begun := processTime()
+	var earlier *threadLook
+	if before != nil {
+		earlier = &before.threads
+	}
+	now.ran = time.Now()
+	now.threads = w.m.threadsOn(w.h.Topology.Online, w.ours(), earlier, func() bool { return processTime()-begun > allowed })
+	now.groups = w.groups()
+	now.kvm = w.kvms()
+	now.at = time.Now()
+	for _, name := range w.o.Netns {
+		space, unseen := w.space(name)
+		now.spaces[name] = space
+		now.unseen = append(now.unseen, unseen...)
+	}
+	missing := func(what string, err error) {
+		if err != nil {
+			now.unseen = append(now.unseen, facts.Unseen{What: what, Why: err.Error()})
+		}
+	}
+	text, err := w.m.read("proc/interrupts")
+	missing("interrupts", err)
+	now.irqs = parseCPUCounts(text, w.h.Topology.Online)
+	now.times, err = w.m.cpuTimes()
+	missing("times of the CPUs", err)
+	text, err = w.m.read("proc/net/softnet_stat")
+	if err == nil {
+		now.softnet, err = parseSoftnet(text)
+	}
+	missing("softnet counters", err)
+	return now
+}
+
+// between is what happened between two looks.
+func (w *LoadWatch) between(before, after loadLook) *facts.Load {
+	seconds := after.at.Sub(before.at).Seconds()
+	l := &facts.Load{
+		Seconds: seconds, Method: facts.ByCounters,
+		CPUs: loadOfCPUs(before.times, after.times, w.h.Topology.Online), Softnet: facts.SoftnetBetween(before.softnet, after.softnet),
+		Devices: []facts.DeviceLoad{}, Threads: []facts.ThreadLoad{}, Profile: []facts.ProfileEntry{}, Drops: []facts.DropSite{},
+		Delays: []facts.WakeDelay{}, Locks: []facts.LockWait{}, Guests: []facts.GuestLoad{}, Unseen: list(slices.Clone(after.unseen)),
+	}
+	for _, name := range w.o.Netns {
+		a, b := before.spaces[name], after.spaces[name]
+		l.Devices = append(l.Devices, w.devicesBetween(name, a, b, countsBetween(before.irqs, after.irqs, w.h.Topology.Online))...)
+		addSockets(&l.Sockets, a.sockets, b.sockets)
+	}
+	w.threadsBetween(before, after, l)
+	if left := max(before.threads.left, after.threads.left); left > 0 {
+		l.Unseen = append(l.Unseen, facts.Unseen{What: fmt.Sprintf("threads of %d processes", left), Why: "there was no time to look at them: watching may take 2 % of a CPU; watch longer"})
+	}
+	if silent := before.threads.silent; silent > 0 && silent == len(before.threads.threads) {
+		l.Unseen = append(l.Unseen, facts.Unseen{What: "how long threads ran", Why: "the kernel does not count it (no schedstat files: CONFIG_SCHED_INFO)"})
+	}
+	return l
+}
