@@ -241,7 +241,7 @@ func (b *stations) inside(g *facts.GuestLoad) {
 	for _, s := range in.all {
 		s.Guest = g.Name
 		if s.Stage == "softirq" {
-			s.Stage, s.Name = "guest", "its softirqs"
+			s.Stage, s.Name = "guest", "softirqs"
 		}
 		b.all = append(b.all, s)
 	}

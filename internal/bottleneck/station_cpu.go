@@ -58,8 +58,17 @@ func (b *stations) softirqs() {
 			}
 		}
 	}
-	if len(s.Parts) > 0 {
-		s.Name = plural(cpus, "CPU")
+	s.Name = plural(cpus, "CPU")
+	b.together(s)
+}
+
+// together adds a station that is made of its parts; where it is one only, that one.
+func (b *stations) together(s Station) {
+	switch len(s.Parts) {
+	case 0:
+	case 1:
+		b.all = append(b.all, s.Parts[0])
+	default:
 		b.all = append(b.all, s)
 	}
 }
@@ -107,6 +116,9 @@ func (b *stations) spent(s *Station, stage string) {
 		}
 		s.Parts = append(s.Parts, p)
 	}
+	if len(s.Parts) == 1 { // it says no more
+		s.Parts = nil
+	}
 }
 
 // threads adds those of a role as one station whose use is that of the busiest.
@@ -123,22 +135,12 @@ func (b *stations) threads(role, guest string, mine func(*facts.ThreadLoad) bool
 			s.Parts = append(s.Parts, p)
 		}
 	}
-	switch {
-	case len(s.Parts) == 0:
-		return
-	case len(s.Parts) == 1:
-		one := s.Parts[0]
-		if role != "vhost" {
-			one.Name = cmp.Or(guest, one.Name)
-		}
-		b.all = append(b.all, one)
-		return
-	case role == "vhost":
-		s.Name = plural(len(s.Parts), "thread")
-	default:
-		s.Name = cmp.Or(guest, plural(len(s.Parts), "thread"))
+	noun := "thread"
+	if role == "vcpu" {
+		noun = "vCPU"
 	}
-	b.all = append(b.all, s)
+	s.Name = plural(len(s.Parts), noun)
+	b.together(s)
 }
 
 // thread is one of the path. What a vCPU polls for wake-ups is no work.
@@ -198,8 +200,6 @@ func (b *stations) beside() {
 			s.Parts = append(s.Parts, p)
 		}
 	}
-	if len(s.Parts) > 0 {
-		s.Name = plural(len(s.Parts), "thread")
-		b.all = append(b.all, s)
-	}
+	s.Name = plural(len(s.Parts), "thread")
+	b.together(s)
 }
