@@ -111,7 +111,7 @@ const (
 	NotShown Outcome = "not-shown" // may help a little; too little to be shown with the trials that one candidate gets
 	Refused  Outcome = "refused"   // could not be made, and is undone: the machine refused it
 	Cut      Outcome = "cut-short" // the budget or the user ended it
-	Overcome Outcome = "overcome"  // kept, and undone because the whole showed no gain
+	Overcome Outcome = "overcome"  // kept, and undone later: it costs beside what was kept after it, or the whole showed no gain
 )
 
 // Change is one value of a candidate.
@@ -163,7 +163,7 @@ type Advice struct {
 // Method is how gains were told from chance.
 type Method struct {
 	Test      string  `json:"test"`       // in a sentence
-	Alpha     float64 `json:"alpha"`      // chance that a whole run keeps anything that does not help
+	Alpha     float64 `json:"alpha"`      // of what is kept, the share that does not help, in the mean; where nothing helps, the chance to keep anything
 	MinEffect float64 `json:"min_effect"` // least gain that counts, relative
 	MaxPairs  int     `json:"max_pairs"`  // that one candidate gets
 	Seed      uint64  `json:"seed"`       // of the lots
