@@ -44,6 +44,7 @@ const (
 	Vhost          Kind = "vhost"            // a vhost thread has no time left
 
 	GuestQuota   Kind = "guest-quota"   // the guest's cgroup is held back
+	GuestDown    Kind = "guest-down"    // the guest takes no packets at all
 	VCPUShared   Kind = "vcpu-shared"   // vCPUs wait for each other, or for vhost threads
 	GuestIRQ     Kind = "guest-irq"     // inside the guest one vCPU serves all queues
 	GuestCPU     Kind = "guest-cpu"     // the guest's CPUs have no time left
@@ -178,6 +179,8 @@ var meanings = []Meaning{
 
 	{Kind: GuestQuota, Stage: "vcpu", level: byLimit, Title: "the guest's cgroup is held back",
 		Advice: "raise or take away the quota (virsh schedinfo)", Knobs: []string{"placement.overcommit"}},
+	{Kind: GuestDown, Stage: "guest", level: byLimit, Title: "the guest takes no packets",
+		Advice: "see whether the guest runs and its NIC is up inside"},
 	{Kind: VCPUShared, Stage: "vcpu", level: byOthers, Title: "vCPUs share a CPU",
 		Advice: "a CPU for each vCPU, none with a vhost thread", Knobs: []string{"domain.vcpupin", "placement.overcommit", "vhost.threads", "placement.siblings"}},
 	{Kind: GuestIRQ, Stage: "guest", level: byCost, Title: "inside the guest one vCPU serves all queues",

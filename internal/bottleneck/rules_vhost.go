@@ -1,0 +1,332 @@
+package bottleneck
+
+import (
+	"fmt"
+	"slices"
+
+	"mpps/internal/facts"
+)
+
+// vhostThreads are vhost threads that wait for a CPU, or that have one and nothing of it left.
+func vhostThreads(k *look) (found []suspect) {
+	for _, g := range k.guests {
+		lost, share := k.lostTo(g)
+		for _, t := range g.vhost {
+			var f suspect
+			var is bool
+			switch busy := k.busy(t); {
+			case t.Waited >= waitsLong && t.Ran+t.Waited >= 0.7 && (lost > 0 || t.Ran+t.Waited >= threadFull):
+				f, is = k.starved(t), true
+			case busy >= threadFull:
+				f, is = k.fullVhost(g, t), true
+			}
+			if !is {
+				continue
+			}
+			f.keys = append(f.keys, g.keys()...)
+			f.lost += lost
+			f.share = max(f.share, share)
+			if lost > 0 {
+				f.evidence = append(f.evidence, Evidence{"lost before " + g.name, k.rate(lost), "packets/s", "tx_dropped of its taps"})
+			}
+			found = append(found, f)
+		}
+	}
+	return strongest(found)
+}
+
+// strongest keeps of several threads with the same reason the one that shows it best.
+func strongest(found []suspect) []suspect {
+	var kept []suspect
+	for _, f := range found {
+		same := func(o suspect) bool { return o.kind == f.kind && slices.Equal(guestKeys(o.keys), guestKeys(f.keys)) }
+		if at := slices.IndexFunc(kept, same); at >= 0 {
+			if f.strength > kept[at].strength {
+				keys := kept[at].keys
+				kept[at] = f
+				kept[at].keys = append(kept[at].keys, keys...)
+			} else {
+				kept[at].keys = append(kept[at].keys, f.keys...)
+			}
+			continue
+		}
+		kept = append(kept, f)
+	}
+	return kept
+}
+
+func guestKeys(keys []string) []string {
+	return slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return len(key) < 6 || key[:6] != "guest:" })
+}
+
+// keys are the places of a guest: itself and its taps.
+func (g *guest) keys() []string {
+	keys := []string{"guest:" + g.name}
+	for _, d := range g.taps {
+		keys = append(keys, "dev:"+called(d))
+	}
+	return keys
+}
+
+// starved says who has the CPU that a thread of the path waits for.
+func (k *look) starved(t *facts.ThreadLoad) suspect {
+	at := where(t)
+	f := suspect{
+		object: label(t), keys: []string{fmt.Sprintf("cpu:%d", at), fmt.Sprintf("thread:%d", t.TID)},
+		strength: min(0.72+0.4*t.Waited, 0.95),
+		evidence: []Evidence{
+			{"share of the time that " + label(t) + " waited for a CPU", t.Waited, "share", fmt.Sprintf("/proc/%d/task/%d/schedstat", t.PID, t.TID)},
+			{"share that it ran", t.Ran, "share", fmt.Sprintf("/proc/%d/task/%d/schedstat", t.PID, t.TID)},
+		},
+	}
+	behind := ""
+	if d, told := k.delay(t.TID); told {
+		behind = d.Over
+		f.evidence = append(f.evidence, Evidence{"wait for a CPU after it was woken, 99th percentile", d.P99, "us", "sched_wakeup, sched_switch"})
+	}
+	others := k.beside(t, 0.08)
+	if len(t.Affinity) != 1 { // it wanders: whoever else fills CPUs that it may use
+		for i := range k.l.Threads {
+			o := &k.l.Threads[i]
+			if o.TID != t.TID && o.Ran >= 0.3 && k.full(where(o)) && (len(t.Affinity) == 0 || t.Affinity.Has(where(o))) && !slices.Contains(others, o) {
+				others = append(others, o)
+			}
+		}
+	}
+	shares := map[string]float64{}
+	by := map[string]*facts.ThreadLoad{}
+	for _, o := range others {
+		role := o.Role
+		if role == "pktgen" || role == "mpps" || role == "emulator" {
+			role = "other"
+		}
+		shares[role] += o.Ran
+		if by[role] == nil || o.Ran > by[role].Ran {
+			by[role] = o
+		}
+	}
+	say := func(what string) {
+		f.say = fmt.Sprintf("%s waits %s of the time for CPU %d, which %s", label(t), percent(t.Waited), at, what)
+	}
+	other := by["other"]
+	switch {
+	case other != nil && shares["other"] >= 0.15 && shares["other"] >= max(shares["vhost"], shares["vcpu"])*0.6:
+		f.kind = CPUHog
+		f.stage = stageOf(t)
+		f.object = label(other)
+		f.evidence = append(f.evidence, Evidence{fmt.Sprintf("share of CPU %d that %s used", where(other), label(other)), other.Ran, "share", fmt.Sprintf("/proc/%d/task/%d/schedstat", other.PID, other.TID)})
+		say(fmt.Sprintf("%s uses for %s", label(other), percent(other.Ran)))
+	case t.Role == "vhost" && by["vhost"] != nil && shares["vhost"] >= shares["vcpu"]:
+		f.kind = VhostShared
+		n := 0
+		for _, o := range others {
+			if o.Role == "vhost" {
+				n++
+			}
+		}
+		f.object = fmt.Sprintf("CPU %d", at)
+		f.evidence = append(f.evidence, Evidence{fmt.Sprintf("vhost threads on CPU %d", at), float64(n + 1), "threads", "/proc/PID/task/TID/stat"})
+		say(fmt.Sprintf("it shares with %s", some(n, "other vhost thread")))
+	case by["vcpu"] != nil || by["vhost"] != nil:
+		f.kind = VCPUShared
+		o := by["vcpu"]
+		if o == nil {
+			o = by["vhost"]
+		}
+		f.object = fmt.Sprintf("CPU %d", at)
+		f.evidence = append(f.evidence, Evidence{fmt.Sprintf("share of CPU %d that %s used", at, label(o)), o.Ran, "share", fmt.Sprintf("/proc/%d/task/%d/schedstat", o.PID, o.TID)})
+		say(fmt.Sprintf("%s uses for %s", label(o), percent(o.Ran)))
+	case k.handling(at) >= 0.25:
+		f.kind = IRQBesideVhost
+		f.stage = stageOf(t)
+		f.evidence = append(f.evidence, Evidence{fmt.Sprintf("softirq and interrupts on CPU %d", at), k.handling(at), "share", "/proc/stat"})
+		say(fmt.Sprintf("spends %s on interrupts", percent(k.handling(at))))
+	default:
+		f.kind, f.stage, f.strength = CPUHog, stageOf(t), f.strength-0.15
+		f.object = label(t)
+		if behind != "" {
+			f.object = behind
+			say(behind + " has in its place")
+		} else {
+			f.say = fmt.Sprintf("%s waits %s of the time for a CPU", label(t), percent(t.Waited))
+		}
+	}
+	return f
+}
+
+func stageOf(t *facts.ThreadLoad) string {
+	switch t.Role {
+	case "vhost", "vcpu":
+		return t.Role
+	case "ksoftirqd", "napi":
+		return "softirq"
+	case "emulator":
+		return "vhost"
+	}
+	return "socket"
+}
+
+// fullVhost says why a vhost thread has nothing left of its CPU.
+func (k *look) fullVhost(g *guest, t *facts.ThreadLoad) suspect {
+	at := where(t)
+	busy := k.busy(t)
+	f := suspect{
+		kind: Vhost, object: label(t), keys: []string{fmt.Sprintf("cpu:%d", at)}, strength: min(0.80+1.5*max(busy-threadFull, 0), 0.95),
+		evidence: []Evidence{{fmt.Sprintf("share of CPU %d that %s used", at, label(t)), busy, "share", fmt.Sprintf("/proc/%d/task/%d/schedstat", t.PID, t.TID)}},
+		say:      fmt.Sprintf("%s is at %s of CPU %d", label(t), percent(busy), at),
+	}
+	if vcpu := busiest(g.vcpus, effective); vcpu != nil {
+		use := effective(vcpu)
+		f.evidence = append(f.evidence, Evidence{"share of a CPU that the busiest vCPU of " + g.name + " used, halt polling left out", use, "share", fmt.Sprintf("/proc/%d/task/%d/schedstat", vcpu.PID, vcpu.TID)})
+		f.say += fmt.Sprintf(" while vCPUs are at %s", percent(use))
+		if use >= threadFull { // one of the two waits for the other, and which cannot be told from here
+			f.strength -= 0.15
+		}
+	}
+	if costly, is := k.costlyByProfile(at); is { // what a guest sends is forwarded in its vhost thread's time
+		f.kind, f.stage, f.object, f.strength = costly.kind, costly.stage, costly.object, costly.strength
+		f.say += ": " + costly.say
+		f.evidence = append(f.evidence, costly.evidence...)
+		f.keys = append(f.keys, costly.keys...)
+		return f
+	}
+	if c := k.cpus[at]; c != nil && k.handling(at) >= 0.3 && k.interrupted(at) {
+		f.kind, f.stage, f.strength = IRQBesideVhost, "vhost", min(0.7+0.4*k.handling(at), 0.93)
+		f.say += fmt.Sprintf(", of which interrupts of NICs have %s", percent(k.handling(at)))
+		f.evidence = append(f.evidence, Evidence{fmt.Sprintf("softirq and interrupts on CPU %d", at), k.handling(at), "share", "/proc/stat"})
+		return f
+	}
+	var sisters []*facts.ThreadLoad
+	rest := 0.0
+	for _, o := range g.vhost {
+		if o.TID != t.TID && (o.NIC == t.NIC || t.NIC == "") {
+			sisters = append(sisters, o)
+			rest = max(rest, o.Ran)
+		}
+	}
+	vcpus := len(g.vcpus)
+	if g.known != nil {
+		vcpus = max(vcpus, g.known.VCPUs)
+	}
+	switch {
+	case len(sisters) == 0 && vcpus > 1:
+		f.kind, f.stage, f.strength = OneQueue, "vhost", f.strength-0.02
+		f.knobs = []string{"domain.queues", "guest.channels", "vhost.threads"}
+		f.say += fmt.Sprintf(": %s has %s and one queue", g.name, some(vcpus, "vCPU"))
+		f.evidence = append(f.evidence, Evidence{"queues of " + g.name, 1, "queues", "vhost threads of its interface"})
+	case len(sisters) > 0 && rest < 0.15:
+		f.kind, f.stage, f.strength = QueueImbalance, "vhost", f.strength-0.05
+		f.knobs = []string{"nic.flow_hash.udp4", "nic.flow_hash.udp6", "guest.xps", "domain.queues"}
+		f.say += fmt.Sprintf(", and the other %s at most at %s", some(len(sisters), "queue"), percent(rest))
+		f.evidence = append(f.evidence, Evidence{"share of a CPU that the next busiest queue's thread used", rest, "share", "/proc/PID/task/TID/schedstat"})
+	}
+	return f
+}
+
+// interrupted tells whether a NIC's packets are received on a CPU, so that its softirqs are not those of the thread that runs there.
+func (k *look) interrupted(cpu int) bool {
+	for _, d := range k.hardware() {
+		if k.rate(float64(d.RxPackets)) >= quiet && slices.Contains(k.servers(d), cpu) {
+			return true
+		}
+	}
+	return false
+}
+
+// emulated are guests whose packets QEMU carries itself.
+func emulated(k *look) (found []suspect) {
+	for _, g := range k.guests {
+		if len(g.vhost) > 0 || len(g.taps) == 0 || k.rate(g.in+g.out) < quiet {
+			continue
+		}
+		t := busiest(g.emulators, k.busy)
+		if t == nil || k.busy(t) < 0.8 {
+			continue
+		}
+		lost, share := k.lostTo(g)
+		found = append(found, suspect{
+			kind: NoVhost, object: label(t), strength: 0.9, lost: lost, share: share, keys: append(g.keys(), fmt.Sprintf("cpu:%d", where(t))),
+			say: fmt.Sprintf("%s has no vhost thread: QEMU carries its packets itself and is at %s of CPU %d", g.name, percent(k.busy(t)), where(t)),
+			evidence: []Evidence{
+				{"share of a CPU that QEMU's main thread used", k.busy(t), "share", fmt.Sprintf("/proc/%d/task/%d/schedstat", t.PID, t.TID)},
+				{"vhost threads of " + g.name, 0, "threads", "/proc"},
+			},
+		})
+	}
+	return found
+}
+
+// wrongNode are guests whose threads work on another NUMA node than their memory or the NIC, where they have nothing left.
+func wrongNode(k *look) (found []suspect) {
+	if len(k.h.Topology.Nodes) < 2 {
+		return nil
+	}
+	nicNode, nicName := k.nicNode()
+	for _, g := range k.guests {
+		lost, share := k.lostTo(g)
+		full := lost > 0
+		var far, all float64
+		memory, of := -1, ""
+		for _, t := range slices.Concat(g.vhost, g.vcpus) {
+			if at, share := mostMemory(t.Memory); share >= 0.7 {
+				memory, of = at, "memory of "+g.name
+			}
+		}
+		want := memory
+		if want < 0 {
+			want, of = nicNode, nicName
+		}
+		if want < 0 {
+			continue
+		}
+		for _, t := range g.vhost {
+			full = full || k.busy(t) >= threadFull
+			if t.Node < 0 {
+				continue
+			}
+			all += t.Ran
+			if t.Node != want {
+				far += t.Ran
+			}
+		}
+		if all < 0.5 || far < 0.8*all || !full {
+			continue
+		}
+		found = append(found, suspect{
+			kind: WrongNode, object: "vhost threads of " + g.name, strength: 0.82, lost: lost, share: share, keys: g.keys(),
+			say: fmt.Sprintf("%s of the time of %s's vhost threads is spent on another NUMA node than %s, which is on node %d", percent(far/all), g.name, of, want),
+			evidence: []Evidence{
+				{"share of the vhost threads' time on another node", far / all, "share", "/proc/PID/task/TID/stat"},
+				{"node of " + of, float64(want), "node", "/proc/PID/numa_maps, /sys/class/net"},
+			},
+		})
+	}
+	return found
+}
+
+// nicNode is the node of the busiest NIC; −1 where it is not known.
+func (k *look) nicNode() (node int, name string) {
+	node = -1
+	var most uint64
+	for _, d := range k.hardware() {
+		if n := k.nic(d.Name); n != nil && d.RxPackets+d.TxPackets > most {
+			most, node, name = d.RxPackets+d.TxPackets, n.Node, n.Name
+		}
+	}
+	return node, name
+}
+
+func mostMemory(by map[int]uint64) (node int, share float64) {
+	var all, most uint64
+	node = -1
+	for at, n := range by {
+		all += n
+		if n > most || n == most && at < node {
+			node, most = at, n
+		}
+	}
+	if all == 0 {
+		return -1, 0
+	}
+	return node, float64(most) / float64(all)
+}
