@@ -215,7 +215,7 @@ var plants = []plant{
 	}, false},
 	{"encapsulation", TunnelCost, func(s *scene) {
 		s.tunnel(queues)
-		s.offered, s.taken = 4.5e6, 2.9e6
+		s.offered, s.taken = 2.9e6, 2.9e6
 		s.flow()
 		s.costly(map[string]float64{"overlay": 0.45, "driver": 0.25, "bridge": 0.2, "tun": 0.1}, 0.3)
 	}, true},

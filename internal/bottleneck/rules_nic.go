@@ -40,7 +40,7 @@ func lineRate(k *look) (found []suspect) {
 		}
 		found = append(found, suspect{
 			kind: LineRate, object: called(d), strength: 0.6 + 7*(min(full, 1)-0.95), keys: []string{"dev:" + called(d)},
-			say: fmt.Sprintf("%s carries %s of its %s: the wire is full", called(d), percent(full), speed(float64(d.SpeedMbps)*1e6)),
+			say: fmt.Sprintf("%s carries %s of its %s: the wire is full", called(d), percent(full), bitrate(float64(d.SpeedMbps)*1e6)),
 			evidence: []Evidence{
 				{"share of the line rate of " + called(d), full, "share", "/sys/class/net/" + d.Name + "/statistics, speed"},
 				{"rate on the wire, with preamble and gap", k.bits(d), "bit/s", "/sys/class/net/" + d.Name + "/statistics"},
@@ -50,7 +50,7 @@ func lineRate(k *look) (found []suspect) {
 	return found
 }
 
-func speed(bps float64) string { return amount(bps) + "bit/s" }
+func bitrate(bps float64) string { return amount(bps) + "bit/s" }
 
 // pcieCost are the bytes of the bus that a frame needs beside itself: headers of the transactions and a descriptor in each direction.
 const pcieCost = 48
@@ -165,7 +165,7 @@ func vfRate(k *look) (found []suspect) {
 		}
 		found = append(found, suspect{
 			kind: VFRate, object: object, strength: min(0.75+2*max(full-0.85, 0), 0.95), keys: []string{"dev:" + called(at), "guest:" + vf.Guest, "dev:" + vf.PF},
-			say: fmt.Sprintf("%s sends %s, and its limit is %d Mbit/s", object, speed(rate), vf.MaxTxRate),
+			say: fmt.Sprintf("%s sends %s, and its limit is %d Mbit/s", object, bitrate(rate), vf.MaxTxRate),
 			evidence: []Evidence{
 				{"rate that it sends", rate, "bit/s", "statistics of " + called(at)},
 				{"limit of the function", float64(vf.MaxTxRate) * 1e6, "bit/s", "ip link show dev " + vf.PF},

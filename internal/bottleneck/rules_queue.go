@@ -67,14 +67,14 @@ func (k *look) rateLimit(d *facts.DeviceLoad, q *facts.QdiscLoad, lost loss) (su
 		if !waits {
 			f.strength = 0.8
 		}
-		f.say = fmt.Sprintf("%s lets %s through, and its limit is %s", f.object, speed(rate), speed(q.RateBps))
+		f.say = fmt.Sprintf("%s lets %s through, and its limit is %s", f.object, bitrate(rate), bitrate(q.RateBps))
 		f.evidence = append([]Evidence{
 			{"rate through " + f.object, rate, "bit/s", "tc -s qdisc show dev " + d.Name},
 			{"its limit", q.RateBps, "bit/s", "tc qdisc show dev " + d.Name},
 		}, f.evidence...)
 	case q.RateBps > 0 && lost.packets > 0 && k.matters(lost) && q.Overlimits > 0:
 		f.strength = 0.85 // in bursts
-		f.say = fmt.Sprintf("%s holds packets back to %s and loses %s of them", f.object, speed(q.RateBps), percent(lost.share))
+		f.say = fmt.Sprintf("%s holds packets back to %s and loses %s of them", f.object, bitrate(q.RateBps), percent(lost.share))
 	case q.RateBps == 0 && slices.Contains(shapers, q.Kind) && q.Overlimits > 0 && waits, q.RateBps == 0 && q.Kind == "netem" && lost.packets > 0 && k.matters(lost):
 		f.strength = 0.8
 		f.say = fmt.Sprintf("%s held packets back %s times a second", f.object, amount(k.rate(float64(q.Overlimits))))

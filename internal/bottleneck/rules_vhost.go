@@ -112,7 +112,7 @@ func (k *look) starved(t *facts.ThreadLoad) suspect {
 	switch {
 	case other != nil && shares["other"] >= 0.15 && shares["other"] >= max(shares["vhost"], shares["vcpu"])*0.6:
 		f.kind = CPUHog
-		f.stage = stageOf(t)
+		f.stage = pathStage(t)
 		f.object = label(other)
 		f.evidence = append(f.evidence, Evidence{fmt.Sprintf("share of CPU %d that %s used", where(other), label(other)), other.Ran, "share", fmt.Sprintf("/proc/%d/task/%d/schedstat", other.PID, other.TID)})
 		say(fmt.Sprintf("%s uses for %s", label(other), percent(other.Ran)))
@@ -138,11 +138,11 @@ func (k *look) starved(t *facts.ThreadLoad) suspect {
 		say(fmt.Sprintf("%s uses for %s", label(o), percent(o.Ran)))
 	case k.handling(at) >= 0.25:
 		f.kind = IRQBesideVhost
-		f.stage = stageOf(t)
+		f.stage = pathStage(t)
 		f.evidence = append(f.evidence, Evidence{fmt.Sprintf("softirq and interrupts on CPU %d", at), k.handling(at), "share", "/proc/stat"})
 		say(fmt.Sprintf("spends %s on interrupts", percent(k.handling(at))))
 	default:
-		f.kind, f.stage, f.strength = CPUHog, stageOf(t), f.strength-0.15
+		f.kind, f.stage, f.strength = CPUHog, pathStage(t), f.strength-0.15
 		f.object = label(t)
 		if behind != "" {
 			f.object = behind
@@ -154,7 +154,7 @@ func (k *look) starved(t *facts.ThreadLoad) suspect {
 	return f
 }
 
-func stageOf(t *facts.ThreadLoad) string {
+func pathStage(t *facts.ThreadLoad) string {
 	switch t.Role {
 	case "vhost", "vcpu":
 		return t.Role
