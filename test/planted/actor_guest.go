@@ -24,6 +24,7 @@ type guestPart struct {
 	Emulated bool          `json:"emulated"` // no vhost: the threads that read and write have QEMU's own name
 	SendPPS  int           `json:"send_pps"` // 0: it receives
 	SendFlow flow          `json:"send_flow"`
+	Tick     time.Duration `json:"tick"` // between bursts
 }
 
 const (
@@ -142,7 +143,7 @@ func (g *guest) toTap(fd int, ring <-chan []byte, cost time.Duration) error {
 // produce is a vCPU's share of what the guest sends. What its ring does not take is refused, as by a queue that stays stopped.
 func (g *guest) produce(ring chan<- []byte, frames [][]byte, n int, p *guestPart) error {
 	next := n
-	return paced(p.SendPPS/p.VCPUs, func(due int) error {
+	return paced(p.SendPPS/p.VCPUs, p.Tick, func(due int) error {
 		for range due {
 			burn(p.VCPU)
 			select {

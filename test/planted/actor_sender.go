@@ -48,11 +48,12 @@ func (f flow) frames() [][]byte {
 	return all
 }
 
-// senderPart sends on a device by a packet socket, in a burst each millisecond.
+// senderPart sends on a device by a packet socket, in a burst each tick.
 type senderPart struct {
-	Device string `json:"device"`
-	PPS    int    `json:"pps"`
-	Flow   flow   `json:"flow"`
+	Device string        `json:"device"`
+	PPS    int           `json:"pps"`
+	Flow   flow          `json:"flow"`
+	Tick   time.Duration `json:"tick"`
 }
 
 type sender struct{ sent, refused atomic.Uint64 }
@@ -74,12 +75,16 @@ func (p *senderPart) start(cpus []int) (acting, error) {
 	if err := unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_QDISC_BYPASS, 1); err != nil {
 		return nil, fmt.Errorf("bypass the queue discipline: %w", err)
 	}
+	// Packets count against the buffer until the last queue on their way lets go of them: the path must not slow its sender.
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, 64<<20); err != nil {
+		return nil, fmt.Errorf("send buffer: %w", err)
+	}
 	s := &sender{}
-	thread("wire", cpus, func() error { return s.run(fd, p.Flow.frames(), p.PPS) })
+	thread("wire", cpus, func() error { return s.run(fd, p.Flow.frames(), p.PPS, p.Tick) })
 	return s, nil
 }
 
-func (s *sender) run(fd int, frames [][]byte, pps int) error {
+func (s *sender) run(fd int, frames [][]byte, pps int, tick time.Duration) error {
 	const batch = 64
 	iovs, msgs := make([]unix.Iovec, batch), make([]unix.Mmsghdr, batch)
 	for i := range msgs {
@@ -87,7 +92,7 @@ func (s *sender) run(fd int, frames [][]byte, pps int) error {
 		msgs[i].Hdr.SetIovlen(1)
 	}
 	next := 0
-	return paced(pps, func(due int) error {
+	return paced(pps, tick, func(due int) error {
 		for due > 0 {
 			n := min(due, batch)
 			for i := range n {
@@ -95,7 +100,7 @@ func (s *sender) run(fd int, frames [][]byte, pps int) error {
 				iovs[i].Base = &f[0]
 				iovs[i].SetLen(len(f))
 			}
-			done, _, errno := unix.Syscall6(unix.SYS_SENDMMSG, uintptr(fd), uintptr(unsafe.Pointer(&msgs[0])), uintptr(n), 0, 0, 0)
+			done, _, errno := unix.Syscall6(unix.SYS_SENDMMSG, uintptr(fd), uintptr(unsafe.Pointer(&msgs[0])), uintptr(n), unix.MSG_DONTWAIT, 0, 0)
 			switch {
 			case errno == 0:
 				s.sent.Add(uint64(done))
@@ -112,15 +117,16 @@ func (s *sender) run(fd int, frames [][]byte, pps int) error {
 	})
 }
 
-// paced calls f every millisecond with how many packets are due. What is more than ten milliseconds late is left out.
-func paced(pps int, f func(due int) error) error {
+// paced calls f every tick with how many packets are due. What is more than ten ticks late is left out.
+func paced(pps int, tick time.Duration, f func(due int) error) error {
 	begun, given := time.Now(), 0.0
+	pause, most := unix.NsecToTimespec(int64(tick)), 10*tick.Seconds()*float64(pps)
 	for {
-		if err := unix.Nanosleep(&unix.Timespec{Nsec: 1e6}, nil); err != nil && !errors.Is(err, unix.EINTR) {
+		if err := unix.Nanosleep(&pause, nil); err != nil && !errors.Is(err, unix.EINTR) {
 			return err
 		}
 		due := time.Since(begun).Seconds()*float64(pps) - given
-		if late := due - float64(pps)/100; late > 0 {
+		if late := due - most; late > 0 {
 			given, due = given+late, due-late
 		}
 		if due >= 1 {

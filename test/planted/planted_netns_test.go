@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -14,6 +15,12 @@ import (
 // MPPS_PLANTED_RECORD a directory for the loads.
 func TestPlanted(t *testing.T) {
 	o := Options{Mpps: program(t), Record: os.Getenv("MPPS_PLANTED_RECORD")}
+	if text := os.Getenv("MPPS_PLANTED_SCALE"); text != "" {
+		var err error
+		if o.Scale, err = strconv.ParseFloat(text, 64); err != nil || o.Scale <= 0 || o.Scale > 10 {
+			t.Fatalf("MPPS_PLANTED_SCALE is %q, expected a factor from 0 to 10", text)
+		}
+	}
 	var all []Outcome
 	for _, s := range scenarios(t) {
 		t.Run(s.Name, func(t *testing.T) {

@@ -45,6 +45,9 @@ func scenarios(t *testing.T) []Scenario {
 			return !ok
 		})
 	}
+	if os.Getenv("MPPS_PLANTED_OWN_KERNEL") == "only" {
+		all = slices.DeleteFunc(all, func(s Scenario) bool { return !s.Needs.OwnKernel })
+	}
 	if len(all) == 0 {
 		t.Fatal("no scenarios")
 	}
@@ -55,7 +58,11 @@ func scenarios(t *testing.T) []Scenario {
 func TestScenarios(t *testing.T) {
 	t.Parallel()
 	healthy := 0
-	for _, s := range scenarios(t) {
+	lab, err := Read(os.DirFS("lab"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range slices.Concat(scenarios(t), lab) {
 		if s.Expect.Healthy() {
 			healthy++
 		}

@@ -22,6 +22,7 @@ type Options struct {
 	Mpps   string // the program
 	Record string // directory that loads are written to, NAME.json; empty: none
 	Args   []string
+	Scale  float64 // of rates, for machines that are slower than those that the scenarios were written on; 0: 1
 }
 
 // Outcome is what came of a scenario.
@@ -86,7 +87,10 @@ func Play(ctx context.Context, s Scenario, o Options) (out Outcome) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
-	at := &scene{s: s, base: fmt.Sprintf("pl%d-", os.Getpid()), cpus: cpus, mpps: o.Mpps}
+	if o.Scale == 0 {
+		o.Scale = 1
+	}
+	at := &scene{s: s.scaled(o.Scale), tick: time.Duration(float64(time.Millisecond) / o.Scale), base: fmt.Sprintf("pl%d-", os.Getpid()), cpus: cpus, mpps: o.Mpps}
 	defer func() { out.Error = errors.Join(out.Error, at.close()) }()
 	if out.Error = at.open(ctx); out.Error != nil {
 		return out
@@ -158,7 +162,7 @@ func (s *scene) send(ctx context.Context) error {
 		if t.Unknown {
 			f.Dst = net.HardwareAddr{0x52, 0x54, 0, 0, 0xff, 0xfe}
 		}
-		p := &senderPart{Device: s.outer(), PPS: t.PPS, Flow: f}
+		p := &senderPart{Device: s.outer(), PPS: t.PPS, Flow: f, Tick: s.tick}
 		a, err := startActor(ctx, fmt.Sprintf("sender %d", i), part{Netns: s.wire.netns, Comm: "wire", CPUs: s.real([]int{t.CPU}), Sender: p})
 		if err != nil {
 			return err

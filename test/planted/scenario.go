@@ -240,3 +240,19 @@ func (p *Path) end(name string) *End {
 	}
 	return &p.Ends[i]
 }
+
+// scaled is the scenario for a machine that is slower by a factor, as an emulated one is: rates are multiplied by it, costs divided,
+// and bursts stay as large as they were.
+func (s Scenario) scaled(factor float64) Scenario {
+	s.Path.Ends, s.Traffic = slices.Clone(s.Path.Ends), slices.Clone(s.Traffic)
+	for i := range s.Path.Ends {
+		e := &s.Path.Ends[i]
+		for _, us := range []*float64{&e.VhostUS, &e.VCPUUS, &e.ReadUS, &e.PauseUS} {
+			*us /= factor
+		}
+	}
+	for i := range s.Traffic {
+		s.Traffic[i].PPS = max(1, int(float64(s.Traffic[i].PPS)*factor))
+	}
+	return s
+}

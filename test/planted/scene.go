@@ -16,9 +16,10 @@ import (
 // scene is a scenario's path while it stands.
 type scene struct {
 	s    Scenario
-	base string // that names of namespaces begin with
-	cpus []int  // real numbers of the scenario's CPUs
-	mpps string // the program that is judged
+	base string        // that names of namespaces begin with
+	cpus []int         // real numbers of the scenario's CPUs
+	mpps string        // the program that is judged
+	tick time.Duration // between bursts
 	ends []*placedEnd
 	wire *place
 	host *place

@@ -27,7 +27,7 @@ func (s *scene) addEnd(ctx context.Context, i int, e End) error {
 		return s.port(placed.port, placed.mac)
 	}
 	var err error
-	if placed.place, err = s.place(string(rune('a' + i))); err != nil {
+	if placed.place, err = s.place(fmt.Sprint("e", i)); err != nil {
 		return err
 	}
 	placed.port = "port" + e.Name
@@ -89,7 +89,7 @@ func (s *scene) startGuest(ctx context.Context, e *placedEnd) error {
 	}
 	for _, t := range s.s.Traffic {
 		if t.From == e.Name {
-			p.SendPPS, p.SendFlow = t.PPS, flow{Src: e.mac, Dst: s.wireMAC, To: net.IPv4(198, 18, 0, 9), Bytes: t.Frame, Flows: t.Flows, Port: t.Port}
+			p.Tick, p.SendPPS, p.SendFlow = s.tick, t.PPS, flow{Src: e.mac, Dst: s.wireMAC, To: net.IPv4(198, 18, 0, 9), Bytes: t.Frame, Flows: t.Flows, Port: t.Port}
 		}
 	}
 	vhost := "on"
