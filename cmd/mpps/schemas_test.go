@@ -24,6 +24,7 @@ import (
 	"mpps/internal/acceptance"
 	"mpps/internal/apply"
 	"mpps/internal/audit"
+	"mpps/internal/bottleneck"
 	"mpps/internal/datapath"
 	"mpps/internal/facts"
 	"mpps/internal/knob"
@@ -74,6 +75,7 @@ var answers = map[string]any{
 	"agent":              agentReady{},
 	"latency":            latencyAnswer{},
 	"path":               queuepath.Path{},
+	"diagnose":           bottleneck.Diagnosis{},
 	"realtime-check":     realtime.Report{},
 	"domain-show":        domainShown{},
 	"domain-tune":        domainTuned{},
