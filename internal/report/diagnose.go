@@ -27,7 +27,7 @@ func Diagnosis(t *Text, d *bottleneck.Diagnosis, l *facts.Load, verbose bool) {
 			if i == 0 {
 				lead = "  seen   "
 			}
-			t.Wrapped(lead, figure(e))
+			t.Wrapped(lead, evidenceLine(e))
 			if verbose && e.Source != "" {
 				t.Wrapped("           ", t.In(Faint, e.Source))
 			}
@@ -61,8 +61,8 @@ func nextStage(n *bottleneck.Bottleneck, healthy bool) string {
 	return fmt.Sprintf("%s%s: %s (%.2f)", lead, strings.ToLower(bottleneck.About(n.Kind).Title), n.Say, n.Confidence)
 }
 
-// figure writes a piece of evidence: its value first.
-func figure(e bottleneck.Evidence) string { return quantity(e.Value, e.Unit) + "  " + e.What }
+// evidenceLine writes a piece of evidence: its value first.
+func evidenceLine(e bottleneck.Evidence) string { return quantity(e.Value, e.Unit) + "  " + e.What }
 
 func quantity(v float64, unit string) string {
 	switch {
