@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"time"
 	"unsafe"
@@ -33,6 +34,7 @@ type part struct {
 	Hog    *hogPart    `json:"hog,omitempty"`
 
 	Capture *capturePart `json:"capture,omitempty"`
+	Exec    []string     `json:"exec,omitempty"` // a program in place of this one
 }
 
 // counts is what an actor has done.
@@ -45,6 +47,11 @@ type counts struct {
 // acting is one of the parts while it is played.
 type acting interface {
 	counts() counts
+}
+
+// ofMain is a part that has work for the process's main thread.
+type ofMain interface {
+	main() error
 }
 
 // ActIfAsked plays a part and ends the process, where it was started for that. Call it first thing in TestMain.
@@ -66,9 +73,14 @@ func act(text string) error {
 	if err := json.Unmarshal([]byte(text), &p); err != nil {
 		return fmt.Errorf("part: %w", err)
 	}
-	// Threads that compute each keep a processor of Go's: the kernel is to share CPUs among them, not Go.
+	// Threads keep a processor of Go's each, and nothing is collected: the kernel is to share CPUs among them, and Go's own threads
+	// are to have nothing to do.
 	runtime.GOMAXPROCS(64)
+	debug.SetGCPercent(-1)
 	runtime.LockOSThread()
+	if len(p.Exec) > 0 {
+		return become(p.Netns, p.Exec)
+	}
 	if p.Netns != "" {
 		ns, err := netns.GetFromName(p.Netns)
 		if err != nil {
@@ -105,13 +117,71 @@ func act(text string) error {
 	if err := answers.Encode(a.counts()); err != nil { // it is ready
 		return err
 	}
-	lines := bufio.NewScanner(os.Stdin)
-	for lines.Scan() {
-		if err := answers.Encode(a.counts()); err != nil {
-			return err
+	answer := func() error {
+		lines := bufio.NewScanner(os.Stdin)
+		for lines.Scan() {
+			if err := answers.Encode(a.counts()); err != nil {
+				return err
+			}
+		}
+		return lines.Err()
+	}
+	busy, ok := a.(ofMain)
+	if !ok {
+		return answer()
+	}
+	ended := make(chan error, 2)
+	go func() { ended <- answer() }()
+	go func() {
+		if err := <-ended; err != nil {
+			fmt.Fprintln(os.Stderr, "planted:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}()
+	ended <- busy.main()
+	select {}
+}
+
+// become makes this process another program in a namespace, with the /sys of that namespace and, which "ip netns exec" hides, the
+// control groups and the like that are mounted below it.
+func become(ns string, argv []string) error {
+	if err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS); err != nil {
+		return fmt.Errorf("mount namespace: %w", err)
+	}
+	if err := unix.Mount("", "/", "", unix.MS_SLAVE|unix.MS_REC, ""); err != nil {
+		return fmt.Errorf("keep mounts to itself: %w", err)
+	}
+	below := []string{"/sys/fs/cgroup", "/sys/fs/bpf", "/sys/kernel/debug", "/sys/kernel/tracing"}
+	trees := make([]int, len(below))
+	for i, dir := range below {
+		var err error
+		if trees[i], err = unix.OpenTree(unix.AT_FDCWD, dir, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE); err != nil {
+			trees[i] = -1 // not there
 		}
 	}
-	return lines.Err()
+	h, err := netns.GetFromName(ns)
+	if err != nil {
+		return fmt.Errorf("namespace %s: %w", ns, err)
+	}
+	if err := netns.Set(h); err != nil {
+		return fmt.Errorf("enter namespace %s: %w", ns, err)
+	}
+	if err := unix.Mount("sysfs", "/sys", "sysfs", 0, ""); err != nil {
+		return fmt.Errorf("mount sysfs: %w", err)
+	}
+	for i, dir := range below {
+		if trees[i] < 0 {
+			continue
+		}
+		if err := unix.MoveMount(trees[i], "", unix.AT_FDCWD, dir, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+			return fmt.Errorf("mount %s again: %w", dir, err)
+		}
+	}
+	if err := os.Unsetenv(actorVariable); err != nil {
+		return err
+	}
+	return fmt.Errorf("%s: %w", argv[0], unix.Exec(argv[0], argv, os.Environ()))
 }
 
 // name gives the calling thread a name, as QEMU does; the kernel keeps 15 bytes.
@@ -181,10 +251,22 @@ var work uint64
 // threadTime is the CPU time of the calling thread.
 func threadTime() time.Duration {
 	var t unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
+	if _, err := raw(unix.SYS_CLOCK_GETTIME, unix.CLOCK_THREAD_CPUTIME_ID, uintptr(unsafe.Pointer(&t)), 0); err != 0 {
 		panic(err) // POSIX has it, and it takes no arguments that could be wrong
 	}
 	return time.Duration(t.Nano())
+}
+
+// raw makes a system call of which Go's scheduler does not know: its thread keeps its processor, and nobody has to look after it.
+func raw(trap, a, b, c uintptr) (uintptr, unix.Errno) {
+	n, _, err := unix.RawSyscall(trap, a, b, c)
+	return n, err
+}
+
+// nap sleeps on the calling thread. A signal ends it early.
+func nap(d time.Duration) {
+	t := unix.NsecToTimespec(int64(d))
+	_, _ = raw(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&t)), 0, 0)
 }
 
 // actor is such a process seen from who started it.
@@ -196,8 +278,8 @@ type actor struct {
 	stderr  *strings.Builder
 }
 
-// startActor starts one and waits until it is ready. Argv is what it shows as its command line.
-func startActor(ctx context.Context, label string, p part, argv ...string) (*actor, error) {
+// command is a process that plays a part.
+func command(ctx context.Context, p part) (*exec.Cmd, error) {
 	text, err := json.Marshal(p)
 	if err != nil {
 		return nil, err
@@ -206,11 +288,24 @@ func startActor(ctx context.Context, label string, p part, argv ...string) (*act
 	if err != nil {
 		return nil, err
 	}
-	a := &actor{name: label, process: exec.CommandContext(ctx, self), stderr: &strings.Builder{}}
+	c := exec.CommandContext(ctx, self)
+	c.Env = append(os.Environ(), actorVariable+"="+string(text))
+	if len(p.Exec) == 0 {
+		c.Env = append(c.Env, "GODEBUG=asyncpreemptoff=1")
+	}
+	return c, nil
+}
+
+// startActor starts one and waits until it is ready. Argv is what it shows as its command line.
+func startActor(ctx context.Context, label string, p part, argv ...string) (*actor, error) {
+	c, err := command(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	a := &actor{name: label, process: c, stderr: &strings.Builder{}}
 	if len(argv) > 0 {
 		a.process.Args = argv
 	}
-	a.process.Env = append(os.Environ(), actorVariable+"="+string(text))
 	a.process.Stderr = a.stderr
 	out, err := a.process.StdoutPipe()
 	if err != nil {

@@ -1,11 +1,11 @@
 package planted
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -27,12 +27,20 @@ type guestPart struct {
 	Tick     time.Duration `json:"tick"` // between bursts
 }
 
-const (
-	vring    = 256
-	emulator = "qemu-system-x86" // 15 bytes of qemu-system-x86_64
-)
+const emulator = "qemu-system-x86" // 15 bytes of qemu-system-x86_64
 
-type guest struct{ sent, received, refused atomic.Uint64 }
+type guest struct {
+	sent, received, refused atomic.Uint64
+
+	onMain func() error // QEMU's main loop, where it carries packets itself; nil: it has nothing to do
+}
+
+func (g *guest) main() error {
+	if g.onMain != nil {
+		return g.onMain()
+	}
+	select {}
+}
 
 func (g *guest) counts() counts {
 	return counts{Sent: g.sent.Load(), Received: g.received.Load(), Refused: g.refused.Load()}
@@ -40,14 +48,11 @@ func (g *guest) counts() counts {
 
 func (p *guestPart) start() (acting, error) {
 	g := &guest{}
-	var rings []chan []byte
+	var rings []*ring
 	for range min(p.Queues, p.VCPUs) {
-		rings = append(rings, make(chan []byte, vring))
+		rings = append(rings, &ring{})
 	}
 	vhost := fmt.Sprintf("vhost-%d", os.Getpid())
-	if p.Emulated {
-		vhost = emulator
-	}
 	for queue := range p.Queues {
 		fd, err := openTap(p.Tap, p.Queues > 1)
 		if err != nil {
@@ -57,6 +62,15 @@ func (p *guestPart) start() (acting, error) {
 		work := func() error { return g.toGuest(fd, ring, p.Vhost) }
 		if p.SendPPS > 0 {
 			work = func() error { return g.toTap(fd, ring, p.Vhost) }
+		}
+		if p.Emulated && queue == 0 {
+			g.onMain = func() error {
+				if err := pin(p.VhostOn); err != nil {
+					return err
+				}
+				return work()
+			}
+			continue
 		}
 		thread(vhost, p.VhostOn, work)
 	}
@@ -70,7 +84,7 @@ func (p *guestPart) start() (acting, error) {
 		case p.SendPPS > 0:
 			work = func() error { return g.produce(rings[n%len(rings)], frames, n, p) }
 		case n >= len(rings):
-			work = func() error { select {} } // a vCPU without a queue halts
+			work = func() error { return g.consume(&ring{}, 0) } // a vCPU without a queue halts
 		}
 		thread(fmt.Sprintf("CPU %d/KVM", n), p.VCPUOn, work)
 	}
@@ -98,57 +112,56 @@ func openTap(name string, many bool) (int, error) {
 	return fd, nil
 }
 
-func (g *guest) toGuest(fd int, ring chan<- []byte, cost time.Duration) error {
+func (g *guest) toGuest(fd int, to *ring, cost time.Duration) error {
 	b := make([]byte, 2048)
 	for {
-		_, err := unix.Read(fd, b)
-		switch {
-		case errors.Is(err, unix.EINTR):
+		_, err := raw(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)))
+		switch err {
+		case 0:
+		case unix.EINTR:
 			continue
-		case errors.Is(err, unix.EBADFD), errors.Is(err, unix.EIO): // the tap is not up yet, or down
-			time.Sleep(10 * time.Millisecond)
+		case unix.EBADFD, unix.EIO: // the tap is not up yet, or down
+			nap(10 * time.Millisecond)
 			continue
-		case err != nil:
+		default:
 			return fmt.Errorf("read the tap: %w", err)
 		}
 		burn(cost)
-		ring <- nil
+		to.put(nil, true)
 	}
 }
 
-func (g *guest) consume(ring <-chan []byte, cost time.Duration) error {
-	for range ring {
+func (g *guest) consume(from *ring, cost time.Duration) error {
+	for {
+		from.take()
 		burn(cost)
 		g.received.Add(1)
 	}
-	return nil
 }
 
-func (g *guest) toTap(fd int, ring <-chan []byte, cost time.Duration) error {
-	for frame := range ring {
+func (g *guest) toTap(fd int, from *ring, cost time.Duration) error {
+	for {
+		frame := from.take()
 		burn(cost)
-		_, err := unix.Write(fd, frame)
-		switch {
-		case err == nil:
+		_, err := raw(unix.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(&frame[0])), uintptr(len(frame)))
+		switch err {
+		case 0:
 			g.sent.Add(1)
-		case errors.Is(err, unix.EIO), errors.Is(err, unix.ENOBUFS), errors.Is(err, unix.EAGAIN):
+		case unix.EIO, unix.ENOBUFS, unix.EAGAIN:
 			g.refused.Add(1)
 		default:
 			return fmt.Errorf("write to the tap: %w", err)
 		}
 	}
-	return nil
 }
 
 // produce is a vCPU's share of what the guest sends. What its ring does not take is refused, as by a queue that stays stopped.
-func (g *guest) produce(ring chan<- []byte, frames [][]byte, n int, p *guestPart) error {
+func (g *guest) produce(to *ring, frames [][]byte, n int, p *guestPart) error {
 	next := n
 	return paced(p.SendPPS/p.VCPUs, p.Tick, func(due int) error {
 		for range due {
 			burn(p.VCPU)
-			select {
-			case ring <- frames[next%len(frames)]:
-			default:
+			if !to.put(frames[next%len(frames)], false) {
 				g.refused.Add(1)
 			}
 			next += p.VCPUs

@@ -100,7 +100,7 @@ func (s *sender) run(fd int, frames [][]byte, pps int, tick time.Duration) error
 				iovs[i].Base = &f[0]
 				iovs[i].SetLen(len(f))
 			}
-			done, _, errno := unix.Syscall6(unix.SYS_SENDMMSG, uintptr(fd), uintptr(unsafe.Pointer(&msgs[0])), uintptr(n), unix.MSG_DONTWAIT, 0, 0)
+			done, _, errno := unix.RawSyscall6(unix.SYS_SENDMMSG, uintptr(fd), uintptr(unsafe.Pointer(&msgs[0])), uintptr(n), unix.MSG_DONTWAIT, 0, 0)
 			switch {
 			case errno == 0:
 				s.sent.Add(uint64(done))
@@ -120,11 +120,9 @@ func (s *sender) run(fd int, frames [][]byte, pps int, tick time.Duration) error
 // paced calls f every tick with how many packets are due. What is more than ten ticks late is left out.
 func paced(pps int, tick time.Duration, f func(due int) error) error {
 	begun, given := time.Now(), 0.0
-	pause, most := unix.NsecToTimespec(int64(tick)), 10*tick.Seconds()*float64(pps)
+	most := 10 * tick.Seconds() * float64(pps)
 	for {
-		if err := unix.Nanosleep(&pause, nil); err != nil && !errors.Is(err, unix.EINTR) {
-			return err
-		}
+		nap(tick)
 		due := time.Since(begun).Seconds()*float64(pps) - given
 		if late := due - most; late > 0 {
 			given, due = given+late, due-late

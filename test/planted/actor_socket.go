@@ -1,11 +1,11 @@
 package planted
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -39,18 +39,17 @@ func (p *socketPart) start(cpus []int) (acting, error) {
 	thread("reader", cpus, func() error {
 		b := make([]byte, 2048)
 		for {
-			_, err := unix.Read(fd, b)
-			if errors.Is(err, unix.EINTR) {
+			_, err := raw(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)))
+			if err == unix.EINTR {
 				continue
 			}
-			if err != nil {
+			if err != 0 {
 				return fmt.Errorf("read: %w", err)
 			}
 			s.received.Add(1)
 			burn(p.Read)
 			if p.Pause > 0 {
-				pause := unix.NsecToTimespec(int64(p.Pause))
-				_ = unix.Nanosleep(&pause, nil) // a signal ends it early: no matter
+				nap(p.Pause)
 			}
 		}
 	})
@@ -81,7 +80,7 @@ func (p *capturePart) start(cpus []int) (acting, error) {
 		thread("capture", cpus, func() error {
 			b := make([]byte, 2048)
 			for {
-				if _, err := unix.Read(fd, b); err != nil && !errors.Is(err, unix.EINTR) {
+				if _, err := raw(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b))); err != 0 && err != unix.EINTR {
 					return fmt.Errorf("read: %w", err)
 				}
 			}

@@ -106,6 +106,7 @@ func (s *scene) run(ctx context.Context, r *Run) error {
 			_ = c.Wait() // it was interrupted: how it ends says nothing
 			return nil
 		})
+		time.Sleep(time.Duration(r.Wait * float64(time.Second)))
 		return nil
 	}
 	if out, err := c.CombinedOutput(); err != nil {

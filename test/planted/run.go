@@ -220,7 +220,7 @@ func (s *scene) watch(ctx context.Context, o Options, out *Outcome) error {
 		return err
 	}
 	begun := time.Now()
-	argv := []string{"netns", "exec", s.host.netns, o.Mpps, "--json", "diagnose", "--for", fmt.Sprintf("%gs", s.s.For)}
+	argv := []string{o.Mpps, "--json", "diagnose", "--for", fmt.Sprintf("%gs", s.s.For)}
 	if o.Record != "" {
 		argv = append(argv, "-o", filepath.Join(o.Record, s.s.Name+".json"))
 	}
@@ -229,7 +229,10 @@ func (s *scene) watch(ctx context.Context, o Options, out *Outcome) error {
 			argv = append(argv, "--netns", e.place.netns)
 		}
 	}
-	c := exec.CommandContext(ctx, "ip", append(argv, o.Args...)...)
+	c, err := command(ctx, part{Netns: s.host.netns, Exec: append(argv, o.Args...)})
+	if err != nil {
+		return err
+	}
 	var said, told strings.Builder
 	c.Stdout, c.Stderr = &said, &told
 	err = c.Run()

@@ -84,8 +84,9 @@ type Run struct {
 		Count int    `yaml:"count"`
 		Text  string `yaml:"text"`
 	} `yaml:"lines"`
-	After      string `yaml:"after"`      // input behind the lines
-	Background bool   `yaml:"background"` // it runs until the end, and is killed then
+	After      string  `yaml:"after"`      // input behind the lines
+	Background bool    `yaml:"background"` // it runs until the end, and is interrupted then
+	Wait       float64 `yaml:"wait"`       // seconds until it does what it is there for
 }
 
 // Write writes a file of the host's namespace below /proc/sys or /sys. Values of the whole kernel are put back at the end.
