@@ -16,8 +16,8 @@ func TestKinds(t *testing.T) {
 			t.Errorf("%s: twice", m.Kind)
 		case !slices.Contains(StageNames(), m.Stage):
 			t.Errorf("%s: %q is no stage", m.Kind, m.Stage)
-		case m.Title == "" || m.Advice == "":
-			t.Errorf("%s: expected a title and advice", m.Kind)
+		case m.Title == "" || m.Advice == "" || m.Seen == "":
+			t.Errorf("%s: expected a title, what it is recognised by, and advice", m.Kind)
 		case m.Ends != (m.level == byEnds):
 			t.Errorf("%s: whether it is an end of the measurement is said twice, and differently", m.Kind)
 		}

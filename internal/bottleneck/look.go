@@ -171,6 +171,14 @@ func (k *look) sampled() bool { return len(k.l.Profile) > 0 }
 // effective is the share of the interval that a vCPU ran its guest, without waiting for work on its CPU (halt polling).
 func effective(t *facts.ThreadLoad) float64 { return max(t.Ran-t.HaltPoll, 0) }
 
+// wanted is how much of a CPU a vCPU wants: where it is ready all the time, all of it.
+func wanted(t *facts.ThreadLoad) float64 {
+	if use := effective(t); use >= 0.5 && use+t.Waited >= 0.95 {
+		return use + t.Waited
+	}
+	return effective(t)
+}
+
 // where is the CPU that a thread is bound to, else the one where it ran last.
 func where(t *facts.ThreadLoad) int {
 	if len(t.Affinity) == 1 {

@@ -37,13 +37,18 @@ func sockets(k *look) (found []suspect) {
 			f.say += fmt.Sprintf(": the cgroup of %s is held back %s of the time", label(t), percent(t.Throttle))
 			f.evidence = append(f.evidence, Evidence{"share of the time that its cgroup was throttled", t.Throttle, "share", "cpu.stat"})
 		case t != nil && t.Waited >= waitsLong && t.Ran+t.Waited >= 0.6:
-			f = k.starved(t)
-			f.lost, f.share, f.keys = s.packets, s.share, append(f.keys, "socket")
-			f.evidence = append(f.evidence, Evidence{"lost at receive buffers", k.rate(s.packets), "packets/s", s.source})
+			if hog, is := k.starved(t); is {
+				f = hog
+				f.lost, f.share, f.keys = s.packets, s.share, append(f.keys, "socket")
+				f.evidence = append(f.evidence, Evidence{"lost at receive buffers", k.rate(s.packets), "packets/s", s.source})
+				break
+			}
+			f.strength, f.object = 0.85, label(t)
+			f.say += fmt.Sprintf(": %s wants all of a CPU", label(t))
 		case t != nil && t.Ran >= 0.8:
 			f.strength, f.object = 0.92, label(t)
 			f.say += fmt.Sprintf(": %s is at %s of a CPU", label(t), percent(t.Ran))
-			f.evidence = append(f.evidence, Evidence{"share of a CPU that " + label(t) + " used", t.Ran, "share", fmt.Sprintf("/proc/%d/task/%d/schedstat", t.PID, t.TID)})
+			f.evidence = append(f.evidence, Evidence{"share of a CPU that " + label(t) + " used", t.Ran, "share", schedstat(t)})
 		case k.l.Sockets.Queued >= 0.5:
 			f.strength = 0.86
 			f.say += ", and they are still full at the end: the application does not read fast enough"
@@ -77,7 +82,7 @@ func packetSockets(k *look) (found []suspect) {
 			say: fmt.Sprintf("the measurement's receiver loses %s of the packets that reach it", percent(s.share)),
 			evidence: []Evidence{
 				{"lost at its socket", k.rate(s.packets), "packets/s", s.source},
-				{"share of a CPU that " + label(t) + " used", t.Ran, "share", fmt.Sprintf("/proc/%d/task/%d/schedstat", t.PID, t.TID)},
+				{"share of a CPU that " + label(t) + " used", t.Ran, "share", schedstat(t)},
 			},
 		})
 	}
@@ -94,7 +99,7 @@ func generators(k *look) (found []suspect) {
 		at := where(t)
 		f := suspect{
 			kind: Generator, object: label(t), keys: []string{fmt.Sprintf("cpu:%d", at)},
-			evidence: []Evidence{{"share of a CPU that " + label(t) + " used", t.Ran, "share", fmt.Sprintf("/proc/%d/task/%d/schedstat", t.PID, t.TID)}},
+			evidence: []Evidence{{"share of a CPU that " + label(t) + " used", t.Ran, "share", schedstat(t)}},
 		}
 		switch own := t.Ran - k.handling(at); {
 		case t.Throttle >= heldBack:
@@ -104,7 +109,7 @@ func generators(k *look) (found []suspect) {
 		case t.Waited >= 0.2 && t.Ran+t.Waited >= threadFull:
 			f.strength = 0.82
 			f.say = fmt.Sprintf("the generator %s waits %s of the time for CPU %d", label(t), percent(t.Waited), at)
-			f.evidence = append(f.evidence, Evidence{"share of the time that it waited for a CPU", t.Waited, "share", fmt.Sprintf("/proc/%d/task/%d/schedstat", t.PID, t.TID)})
+			f.evidence = append(f.evidence, Evidence{"share of the time that it waited for a CPU", t.Waited, "share", schedstat(t)})
 		case t.Ran >= threadFull && (own >= 0.5 || k.handling(at) < 0.4):
 			f.strength = 0.78
 			f.say = fmt.Sprintf("the generator %s is at %s of CPU %d, and nothing behind it is full", label(t), percent(t.Ran), at)

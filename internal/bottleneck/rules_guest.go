@@ -57,19 +57,20 @@ func vcpus(k *look) (found []suspect) {
 		if v == nil {
 			continue
 		}
-		if v.Waited >= waitsLong && v.Ran+v.Waited >= 0.7 && (lost > 0 || v.Ran+v.Waited >= threadFull) {
-			f := k.starved(v)
-			f.lost, f.share = lost, share
-			f.keys = append(f.keys, g.keys()...)
-			if f.kind == VhostShared {
-				f.kind = VCPUShared
+		if k.waits(v, lost) {
+			if f, is := k.starved(v); is {
+				f.lost, f.share = lost, share
+				f.keys = append(f.keys, g.keys()...)
+				if f.kind == VhostShared {
+					f.kind = VCPUShared
+				}
+				found = append(found, f)
+				continue
 			}
-			found = append(found, f)
-			continue
 		}
-		v = busiest(g.vcpus, effective)
+		v = busiest(g.vcpus, wanted)
 		vhost := busiest(g.vhost, k.busy)
-		if effective(v) < threadFull || vhost != nil && k.busy(vhost) >= 0.97 {
+		if wanted(v) < threadFull || vhost != nil && k.busy(vhost) >= 0.97 {
 			continue
 		}
 		if f, is := k.fullGuest(g, v, lost, share); is {
@@ -84,7 +85,7 @@ func (k *look) fullGuest(g *guest, v *facts.ThreadLoad, lost, share float64) (su
 	full, idle := 0, 0
 	for _, t := range g.vcpus {
 		switch {
-		case effective(t) >= threadFull:
+		case wanted(t) >= threadFull:
 			full++
 		case effective(t) < 0.5:
 			idle++
@@ -100,13 +101,13 @@ func (k *look) fullGuest(g *guest, v *facts.ThreadLoad, lost, share float64) (su
 		kind: GuestCPU, object: label(v), strength: 0.85, lost: lost, share: share, keys: g.keys(),
 		say: fmt.Sprintf("%s is at %s of CPU %d", label(v), percent(effective(v)), where(v)),
 		evidence: []Evidence{
-			{"share of a CPU that " + label(v) + " used, halt polling left out", effective(v), "share", fmt.Sprintf("/proc/%d/task/%d/schedstat", v.PID, v.TID)},
+			{"share of a CPU that " + label(v) + " used, halt polling left out", effective(v), "share", schedstat(v)},
 			{"vCPUs that are full", float64(full), "vCPUs", "/proc/PID/task/TID/schedstat"},
 		},
 	}
 	if vhost := busiest(g.vhost, k.busy); vhost != nil {
 		f.say += fmt.Sprintf(" while vhost threads are at %s", percent(k.busy(vhost)))
-		f.evidence = append(f.evidence, Evidence{"share of a CPU that " + label(vhost) + " used", k.busy(vhost), "share", fmt.Sprintf("/proc/%d/task/%d/schedstat", vhost.PID, vhost.TID)})
+		f.evidence = append(f.evidence, Evidence{"share of a CPU that " + label(vhost) + " used", k.busy(vhost), "share", schedstat(vhost)})
 	}
 	switch {
 	case lost > 0:

@@ -14,10 +14,10 @@ func vhostThreads(k *look) (found []suspect) {
 		for _, t := range g.vhost {
 			var f suspect
 			var is bool
-			switch busy := k.busy(t); {
-			case t.Waited >= waitsLong && t.Ran+t.Waited >= 0.7 && (lost > 0 || t.Ran+t.Waited >= threadFull):
-				f, is = k.starved(t), true
-			case busy >= threadFull:
+			if k.waits(t, lost) {
+				f, is = k.starved(t)
+			}
+			if !is && (k.busy(t) >= threadFull || t.Ran >= 0.5 && t.Ran+t.Waited >= 0.95) {
 				f, is = k.fullVhost(g, t), true
 			}
 			if !is {
@@ -68,15 +68,21 @@ func (g *guest) keys() []string {
 	return keys
 }
 
-// starved says who has the CPU that a thread of the path waits for.
-func (k *look) starved(t *facts.ThreadLoad) suspect {
+// waits tells whether a thread wants more of its CPU than it gets: it is ready all the time, or for long where packets are lost.
+func (k *look) waits(t *facts.ThreadLoad, lost float64) bool {
+	return t.Waited >= waitsLong && (t.Ran+t.Waited >= threadFull || lost > 0 && t.Ran+t.Waited >= 0.7)
+}
+
+// starved says who has the CPU that a thread of the path waits for. Where nobody in particular has it and the thread itself has the
+// most of it, it is not starved but full.
+func (k *look) starved(t *facts.ThreadLoad) (suspect, bool) {
 	at := where(t)
 	f := suspect{
 		object: label(t), keys: []string{fmt.Sprintf("cpu:%d", at), fmt.Sprintf("thread:%d", t.TID)},
 		strength: min(0.72+0.4*t.Waited, 0.95),
 		evidence: []Evidence{
-			{"share of the time that " + label(t) + " waited for a CPU", t.Waited, "share", fmt.Sprintf("/proc/%d/task/%d/schedstat", t.PID, t.TID)},
-			{"share that it ran", t.Ran, "share", fmt.Sprintf("/proc/%d/task/%d/schedstat", t.PID, t.TID)},
+			{"share of the time that " + label(t) + " waited for a CPU", t.Waited, "share", schedstat(t)},
+			{"share that it ran", t.Ran, "share", schedstat(t)},
 		},
 	}
 	behind := ""
@@ -114,7 +120,7 @@ func (k *look) starved(t *facts.ThreadLoad) suspect {
 		f.kind = CPUHog
 		f.stage = pathStage(t)
 		f.object = label(other)
-		f.evidence = append(f.evidence, Evidence{fmt.Sprintf("share of CPU %d that %s used", where(other), label(other)), other.Ran, "share", fmt.Sprintf("/proc/%d/task/%d/schedstat", other.PID, other.TID)})
+		f.evidence = append(f.evidence, Evidence{fmt.Sprintf("share of CPU %d that %s used", where(other), label(other)), other.Ran, "share", schedstat(other)})
 		say(fmt.Sprintf("%s uses for %s", label(other), percent(other.Ran)))
 	case t.Role == "vhost" && by["vhost"] != nil && shares["vhost"] >= shares["vcpu"]:
 		f.kind = VhostShared
@@ -134,13 +140,15 @@ func (k *look) starved(t *facts.ThreadLoad) suspect {
 			o = by["vhost"]
 		}
 		f.object = fmt.Sprintf("CPU %d", at)
-		f.evidence = append(f.evidence, Evidence{fmt.Sprintf("share of CPU %d that %s used", at, label(o)), o.Ran, "share", fmt.Sprintf("/proc/%d/task/%d/schedstat", o.PID, o.TID)})
+		f.evidence = append(f.evidence, Evidence{fmt.Sprintf("share of CPU %d that %s used", at, label(o)), o.Ran, "share", schedstat(o)})
 		say(fmt.Sprintf("%s uses for %s", label(o), percent(o.Ran)))
 	case k.handling(at) >= 0.25:
 		f.kind = IRQBesideVhost
 		f.stage = pathStage(t)
 		f.evidence = append(f.evidence, Evidence{fmt.Sprintf("softirq and interrupts on CPU %d", at), k.handling(at), "share", "/proc/stat"})
 		say(fmt.Sprintf("spends %s on interrupts", percent(k.handling(at))))
+	case t.Waited < max(t.Ran, 0.35):
+		return suspect{}, false
 	default:
 		f.kind, f.stage, f.strength = CPUHog, pathStage(t), f.strength-0.15
 		f.object = label(t)
@@ -151,7 +159,12 @@ func (k *look) starved(t *facts.ThreadLoad) suspect {
 			f.say = fmt.Sprintf("%s waits %s of the time for a CPU", label(t), percent(t.Waited))
 		}
 	}
-	return f
+	return f, true
+}
+
+// schedstat is where the kernel tells how long a thread ran and waited.
+func schedstat(t *facts.ThreadLoad) string {
+	return fmt.Sprintf("/proc/%d/task/%d/schedstat", t.PID, t.TID)
 }
 
 func pathStage(t *facts.ThreadLoad) string {
@@ -171,13 +184,17 @@ func (k *look) fullVhost(g *guest, t *facts.ThreadLoad) suspect {
 	at := where(t)
 	busy := k.busy(t)
 	f := suspect{
-		kind: Vhost, object: label(t), keys: []string{fmt.Sprintf("cpu:%d", at)}, strength: min(0.80+1.5*max(busy-threadFull, 0), 0.95),
-		evidence: []Evidence{{fmt.Sprintf("share of CPU %d that %s used", at, label(t)), busy, "share", fmt.Sprintf("/proc/%d/task/%d/schedstat", t.PID, t.TID)}},
+		kind: Vhost, object: label(t), keys: []string{fmt.Sprintf("cpu:%d", at)}, strength: min(0.80+1.5*max(max(busy, t.Ran+t.Waited)-threadFull, 0), 0.95),
+		evidence: []Evidence{{fmt.Sprintf("share of CPU %d that %s used", at, label(t)), busy, "share", schedstat(t)}},
 		say:      fmt.Sprintf("%s is at %s of CPU %d", label(t), percent(busy), at),
+	}
+	if busy < threadFull {
+		f.say += fmt.Sprintf(" and ready for %s more", percent(t.Waited))
+		f.evidence = append(f.evidence, Evidence{"share of the time that it was ready and had no CPU", t.Waited, "share", schedstat(t)})
 	}
 	if vcpu := busiest(g.vcpus, effective); vcpu != nil {
 		use := effective(vcpu)
-		f.evidence = append(f.evidence, Evidence{"share of a CPU that the busiest vCPU of " + g.name + " used, halt polling left out", use, "share", fmt.Sprintf("/proc/%d/task/%d/schedstat", vcpu.PID, vcpu.TID)})
+		f.evidence = append(f.evidence, Evidence{"share of a CPU that the busiest vCPU of " + g.name + " used, halt polling left out", use, "share", schedstat(vcpu)})
 		f.say += fmt.Sprintf(" while vCPUs are at %s", percent(use))
 		if use >= threadFull { // one of the two waits for the other, and which cannot be told from here
 			f.strength -= 0.15
@@ -248,7 +265,7 @@ func emulated(k *look) (found []suspect) {
 			kind: NoVhost, object: label(t), strength: 0.9, lost: lost, share: share, keys: append(g.keys(), fmt.Sprintf("cpu:%d", where(t))),
 			say: fmt.Sprintf("%s has no vhost thread: QEMU carries its packets itself and is at %s of CPU %d", g.name, percent(k.busy(t)), where(t)),
 			evidence: []Evidence{
-				{"share of a CPU that QEMU's main thread used", k.busy(t), "share", fmt.Sprintf("/proc/%d/task/%d/schedstat", t.PID, t.TID)},
+				{"share of a CPU that QEMU's main thread used", k.busy(t), "share", schedstat(t)},
 				{"vhost threads of " + g.name, 0, "threads", "/proc"},
 			},
 		})
