@@ -19,7 +19,7 @@ type Load struct {
 	Locks   []LockWait     `json:"locks"`   // waits for locks of the path
 	Guests  []GuestLoad    `json:"guests"`  // seen from inside by the guest's agent; empty: nobody was asked, or answered
 	Method  LoadMethod     `json:"method"`
-	CostMS  float64        `json:"cost_ms"` // CPU time that watching took
+	CostMS  float64        `json:"cost_ms"` // CPU time that watching took within the interval; to prepare for it is not in it
 	Unseen  []Unseen       `json:"unseen"`
 }
 

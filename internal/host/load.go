@@ -3,9 +3,11 @@ package host
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"time"
 
+	"mpps/internal/bottleneck/probe"
 	"mpps/internal/facts"
 )
 
@@ -24,8 +26,11 @@ type LoadOptions struct {
 // ends. A recorded tree stands still: what it cannot show is said in Unseen.
 func (m *Machine) Load(ctx context.Context, h *facts.Host, o LoadOptions) *facts.Load {
 	w := m.WatchLoad(h, o)
-	defer w.Close()
-	return w.Next(ctx, o.Interval)
+	l := w.Next(ctx, o.Interval)
+	if err := w.Close(); err != nil {
+		l.Unseen = append(l.Unseen, facts.Unseen{What: "the end of the probe", Why: err.Error()})
+	}
+	return l
 }
 
 // LoadWatch watches the stages of the packet path from one look to the next.
@@ -34,9 +39,11 @@ type LoadWatch struct {
 	h    *facts.Host
 	o    LoadOptions
 	last loadLook
-	cost time.Duration // of the last look
+	cost time.Duration // of watching since the last answer
 
 	cgroups cpuGroups
+	probe   *probe.Probe      // nil: counters only
+	spaces  map[uint32]string // watched namespaces by inode
 }
 
 // WatchLoad takes the first look.
@@ -46,16 +53,28 @@ func (m *Machine) WatchLoad(h *facts.Host, o LoadOptions) *LoadWatch {
 	}
 	w := &LoadWatch{m: m, h: h, o: o}
 	if m.live {
-		begun := processTime()
-		w.cgroups = m.findCPUGroups()
-		w.last = w.look(nil, w.allowed(o.Interval)*3/5)
-		w.cost = processTime() - begun
+		if !o.Counters {
+			w.startProbe() // what it takes to load it is not within the interval
+		}
+		w.timed(func() {
+			w.cgroups = m.findCPUGroups()
+			w.last = w.look(nil, w.allowed(o.Interval)*3/5)
+			if w.probe != nil {
+				w.probe.Take() // from here on it counts
+				w.probe.Follow(w.followed(nil))
+			}
+		})
 	}
 	return w
 }
 
 // Close lets go of what the watch holds.
-func (w *LoadWatch) Close() error { return nil }
+func (w *LoadWatch) Close() error {
+	if w.probe == nil {
+		return nil
+	}
+	return w.probe.Close()
+}
 
 // allowed is how much CPU time watching may take within an interval.
 func (w *LoadWatch) allowed(interval time.Duration) time.Duration {
@@ -79,13 +98,30 @@ func (w *LoadWatch) Next(ctx context.Context, interval time.Duration) *facts.Loa
 	case <-ctx.Done():
 	case <-time.After(time.Until(w.last.at.Add(interval))):
 	}
-	begun := processTime()
-	now := w.look(&w.last, w.allowed(interval))
-	l := w.between(w.last, now)
-	cost := processTime() - begun
-	l.CostMS = float64(w.cost+cost) / float64(time.Millisecond)
-	w.last, w.cost = now, 0
+	var l *facts.Load
+	w.timed(func() {
+		now := w.look(&w.last, w.allowed(interval))
+		l = w.between(w.last, now)
+		if w.probe != nil {
+			w.cost += w.takeProbe(l, now)
+		}
+		w.last = now
+		if w.probe != nil {
+			w.probe.Follow(w.followed(l.Threads))
+		}
+	})
+	l.CostMS = float64(w.cost) / float64(time.Millisecond)
+	w.cost = 0
 	return l
+}
+
+// timed adds the CPU time that f takes on its thread to the cost: the process may have more to do meanwhile, such as to make packets.
+func (w *LoadWatch) timed(f func()) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	begun := probe.ThreadTime()
+	f()
+	w.cost += probe.ThreadTime() - begun
 }
 
 // loadLook is one look at the counters of every stage.
@@ -105,13 +141,13 @@ type loadLook struct {
 // look looks once; threads are given up when they took more CPU time than allowed.
 func (w *LoadWatch) look(before *loadLook, allowed time.Duration) loadLook {
 	now := loadLook{spaces: map[string]spaceLook{}}
-	begun := processTime()
+	begun := probe.ThreadTime()
 	var earlier *threadLook
 	if before != nil {
 		earlier = &before.threads
 	}
 	now.ran = time.Now()
-	now.threads = w.m.threadsOn(w.h.Topology.Online, w.ours(), earlier, func() bool { return processTime()-begun > allowed })
+	now.threads = w.m.threadsOn(w.h.Topology.Online, w.ours(), earlier, func() bool { return probe.ThreadTime()-begun > allowed })
 	now.groups = w.groups()
 	now.kvm = w.kvms()
 	now.at = time.Now()

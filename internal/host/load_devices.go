@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"mpps/internal/bottleneck/probe"
 	"mpps/internal/facts"
 	"mpps/internal/nicctl"
 	"mpps/internal/setting"
@@ -43,6 +44,10 @@ func (w *LoadWatch) space(name string) (spaceLook, []facts.Unseen) {
 		}
 	}
 	missing("devices", w.m.inNetns(name, func() error {
+		if name != "" { // on a thread of its own
+			begun := probe.ThreadTime()
+			defer func() { w.cost += probe.ThreadTime() - begun }()
+		}
 		links, err := w.m.linkTable()
 		if err != nil {
 			return err

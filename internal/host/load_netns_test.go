@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/facts"
+	"mpps/internal/setting"
 )
 
 // twoSpaces makes two named network namespaces with a veth pair between them: v0 with 198.18.0.1 in the first, v1 with 198.18.0.2 in
@@ -222,5 +223,92 @@ func TestLoadOfPacketSocket(t *testing.T) {
 	l := m.Load(context.Background(), hostOf(t, m), LoadOptions{Interval: 300 * time.Millisecond, Netns: []string{second}, Counters: true})
 	if l.Sockets.PacketDrops < 100 {
 		t.Errorf("sockets: %+v", l.Sockets)
+	}
+}
+
+// TestLoadByTracepoints has a rule that drops what arrives, a socket that nobody reads, and two threads on one CPU.
+func TestLoadByTracepoints(t *testing.T) {
+	m := liveMachine(t)
+	h := hostOf(t, m)
+	first, second := twoSpaces(t)
+	var deaf *net.UDPConn
+	if err := m.inNetns(second, func() (err error) {
+		deaf, err = net.ListenUDP("udp", &net.UDPAddr{Port: 7000})
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	defer deaf.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	flood(ctx, t, m, first, "198.18.0.2:7000")
+	flood(ctx, t, m, first, "198.18.0.2:7001")
+	spin := func() int {
+		c := exec.Command("md5sum", "/dev/zero")
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
+		if err := setAffinity(c.Process.Pid, setting.CPUs(0)); err != nil {
+			t.Fatal(err)
+		}
+		return c.Process.Pid
+	}
+	one, other := spin(), spin()
+	l := m.Load(context.Background(), h, LoadOptions{Interval: 2 * time.Second, Netns: []string{first, second}})
+	t.Logf("cost %v ms, profile %+v, drops %+v, delays %+v, locks %+v, unseen %+v", l.CostMS, l.Profile, l.Drops, l.Delays, l.Locks, l.Unseen)
+	if l.Method != facts.ByTracepoints || len(l.Unseen) > 0 {
+		t.Fatalf("by %s, unseen %+v", l.Method, l.Unseen)
+	}
+	reasons := map[string]uint64{}
+	for _, d := range l.Drops {
+		reasons[d.Reason+" "+d.Device] += d.Packets
+	}
+	full, closed := reasons["SOCKET_RCVBUFF v1"]+reasons["SOCKET_RCVBUFF "], reasons["NO_SOCKET v1"]
+	if !alike(full, l.Sockets.ReceiveBuffer) || !alike(closed, l.Sockets.NoPort) {
+		t.Errorf("drops %v, by the counters %d without room and %d without a socket", reasons, l.Sockets.ReceiveBuffer, l.Sockets.NoPort)
+	}
+	waited := map[int]facts.WakeDelay{}
+	for _, d := range l.Delays {
+		waited[d.TID] = d
+	}
+	for tid, behind := range map[int]int{one: other, other: one} {
+		d := waited[tid]
+		if d.Waits == 0 || d.P99 < 500 || d.Max < d.P99 || d.P50 > d.P99 || !strings.HasSuffix(d.Over, fmt.Sprintf("(%d)", behind)) && d.Over == "" {
+			t.Errorf("thread %d waited %+v, expected behind %d", tid, d, behind)
+		}
+	}
+	shares := map[string]float64{}
+	for _, p := range l.Profile {
+		shares[p.Stage] += p.Share
+	}
+	if shares["socket"] < 0.01 || shares["driver"]+shares["stack"] < 0.01 || shares["vhost"] > 0.1 {
+		t.Errorf("profile: %v", shares)
+	}
+}
+
+// alike tells whether two counts of the same are, by a part that two looks at different times leave.
+func alike(a, b uint64) bool {
+	return float64(a) > 0.5*float64(b) && float64(a) < 2*float64(b) && b > 100
+}
+
+// TestLoadCost watches a machine that does what it does, and asks the kernel what this process used.
+func TestLoadCost(t *testing.T) {
+	m := liveMachine(t)
+	h := hostOf(t, m)
+	const interval = 2 * time.Second
+	w := m.WatchLoad(h, LoadOptions{Interval: interval})
+	defer w.Close()
+	var told, used []float64
+	for range 3 {
+		begun := processTime()
+		l := w.Next(context.Background(), interval)
+		told, used = append(told, l.CostMS/1e3/interval.Seconds()), append(used, (processTime()-begun).Seconds()/interval.Seconds())
+	}
+	t.Logf("told %.4f, used %.4f of a CPU", told, used)
+	slices.Sort(used)
+	slices.Sort(told)
+	if used[1] > budget || told[1] < used[1]/4 {
+		t.Errorf("in the median of three intervals it used %.4f of a CPU, and told of %.4f; expected at most %v", used[1], told[1], budget)
 	}
 }
