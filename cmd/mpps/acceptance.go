@@ -114,7 +114,7 @@ func (f *acceptanceFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.TunnelFrom, "tunnel-from", "", "sriov: interface that sends into the VXLAN")
 	flags.StringArrayVar(&f.Modes, "mode", nil, "modes: `NAME=HOST:PORT,from=IFACE` of each, as of 'mpps bench modes'")
 	flags.StringVar(&f.Latency, "latency", "20us", "realtime: the target of the plan")
-	flags.StringVar(&f.GuestCPU, "guest-cpu", "", "realtime: the guest's CPU that is measured (default: its isolated ones, or the last)")
+	flags.StringVar(&f.GuestCPU, "guest-cpu", "", "realtime: the guest's CPU that is measured (default: the last)")
 	flags.StringVar(&f.CPUs, "cpus", "", "realtime: CPUs for the guest alone, such as 20-23")
 }
 

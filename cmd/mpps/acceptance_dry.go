@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 
 	"mpps/internal/acceptance"
@@ -39,13 +40,16 @@ func (a *app) acceptanceDryRun(ctx context.Context, f *acceptanceFlags, chosen [
 		}
 		name = seen.Host.Name
 		in.Dir = filepath.Join(f.output, p.next(e.Name))
-		own := in
+		own := e.Settle(in, seen.Host)
 		if in.Lab && e.Name == throughputName {
 			own = labInputs(in.Dir)
 		}
 		d := report.DryRun{Name: e.Name, Title: e.Title, Minutes: e.Takes.Minutes(), Lab: in.Lab, Steps: e.Steps(own), Checks: []acceptance.Check{}, Changes: []report.ChangeRow{}, Restarts: []string{}}
 		if !in.Lab {
 			d.Checks = e.Look(in, seen)
+			if c := acceptance.Unknown(in, d.Checks); c != nil {
+				return &fault{err: errors.New(c.Why), hint: c.Hint, code: exitNotConfigured}
+			}
 		}
 		d.Keep = in.Keep
 		for _, s := range d.Steps {

@@ -65,6 +65,7 @@ func (a *app) begin(ctx context.Context, p *acceptanceReport, e *acceptance.Expe
 	if err := p.of(machine); err != nil {
 		return nil, err
 	}
+	in = e.Settle(in, seen.Host)
 	in.Dir = filepath.Join(p.dir, p.next(e.Name))
 	r := e.Begin(in, time.Now())
 	r.Machine, r.Checks = machine, e.Look(in, seen)

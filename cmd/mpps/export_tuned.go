@@ -14,6 +14,7 @@ import (
 	"mpps/internal/host"
 	"mpps/internal/knob"
 	"mpps/internal/report"
+	"mpps/internal/setting"
 	"mpps/internal/tuned/export"
 )
 
@@ -140,6 +141,12 @@ func exportCaveats(p *export.Profile) []report.Warning {
 		all = append(all, report.Warning{
 			Code: "tuned-not-seen", Text: "the profile " + p.Base + " of TuneD was not there to be read: what its versions 2.20 to 2.25 have in common was counted on",
 			Hint: "make the profile on the host where it is to be used, with TuneD installed",
+		})
+	}
+	if slices.ContainsFunc(p.Held, func(h export.Held) bool { return h.Address.Kind == setting.NICCoalesce }) {
+		all = append(all, report.Warning{
+			Code: "tuned-coalesce", Text: "TuneD 2.25, for one, sets no coalescing at all where 'ethtool -c' prints parameters that it does not know, such as tx-aggr-max-bytes",
+			Hint: "'unknown coalesce parameter' in /var/log/tuned/tuned.log says so; then 'mpps plan' still has these values, and 'mpps apply' sets them and makes them last",
 		})
 	}
 	if len(p.Twice) > 0 {

@@ -50,11 +50,14 @@ Each run is measured in slices, each with its own maximum. Where the tool does
 not tell when a long wake-up happened, its slice is how exactly it is known.
 With Ctrl-C it ends with what it has, and ends the tool in the guest too.
 
-  --load own        busy threads that copy memory, on the CPUs that are not
-                    measured, here and in the guest where mpps is there
+  --load own        busy threads that copy memory: on the host's CPUs that are
+                    neither measured nor isolated nor pinned to by a running
+                    guest's vCPU, and on the guest's other CPUs where mpps is
+                    in the guest
   --load stress-ng  the same by stress-ng, where installed
   --load none       nothing
-  --load 'CMD ARGS' a program of yours on this host, started without a shell
+  --load 'CMD ARGS' a program of yours on this host, started without a shell;
+                    it may run on all CPUs that are not measured
 
 Exit codes: 0 measured · 1 failed, or ended early · 64 usage.`,
 		Args: args(cobra.NoArgs),

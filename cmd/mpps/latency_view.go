@@ -64,7 +64,7 @@ func drawWakeups(t *report.Text, answer *latencyAnswer, saved string) {
 	for _, l := range f.Loads {
 		text := l.What + " on " + l.Where
 		if len(l.CPUs) > 0 {
-			text += ", CPUs " + l.CPUs.String()
+			text += ", " + report.CPUs(l.CPUs)
 		}
 		if l.Error != "" {
 			text += ": " + l.Error
@@ -95,7 +95,7 @@ func placeOf(f *wakeup.File) string {
 	}
 	text := ""
 	for _, v := range f.Guest.VCPUs {
-		text += fmt.Sprintf(", vCPU %d on CPU %s", v.VCPU, v.CPUs)
+		text += fmt.Sprintf(", vCPU %d on %s", v.VCPU, report.CPUs(v.CPUs))
 	}
 	if f.Guest.Kernel != "" {
 		text += ", kernel " + f.Guest.Kernel

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"mpps/internal/facts"
 	"mpps/internal/host"
 	"mpps/internal/measure/wakeup"
 	"mpps/internal/setting"
@@ -95,18 +96,46 @@ func (t *target) startLoads(ctx context.Context, f *latencyFlags) *loads {
 		return l
 	}
 	onHost := &target{}
-	housekeeping := t.facts.Topology.Online.Minus(t.physical).Minus(t.facts.Topology.Isolated)
-	l.start(ctx, here, planned, "host", housekeeping, program(onHost.self(), housekeeping))
+	cpus := loadCPUs(t.facts, t.physical)
+	l.start(ctx, here, planned, "host", cpus, program(onHost.self(), cpus))
 	if t.guest != nil {
 		l.start(ctx, t.place, planned, "guest "+t.guest.Name, t.idle, program(t.self(), t.idle))
 	}
 	return l
 }
 
+// loadCPUs are the host's CPUs that a load may keep busy: those that are neither measured, nor isolated, nor given to a vCPU of a guest,
+// which would share them with it. A vCPU that may run on every CPU is given none.
+func loadCPUs(h *facts.Host, measured setting.CPUSet) setting.CPUSet {
+	free := h.Topology.Online.Minus(measured).Minus(h.Topology.Isolated)
+	for i := range h.Guests {
+		g := &h.Guests[i]
+		if !g.Active() {
+			continue
+		}
+		given, seen := setting.CPUSet{}, false
+		for _, th := range g.Threads {
+			if th.Role == "vcpu" {
+				seen = true
+				if len(h.Topology.Online.Minus(th.Affinity)) > 0 {
+					given = given.Or(th.Affinity)
+				}
+			}
+		}
+		for _, pin := range g.Pins {
+			if !seen && len(pin) > 0 && len(h.Topology.Online.Minus(pin)) > 0 {
+				given = given.Or(pin)
+			}
+		}
+		free = free.Minus(given)
+	}
+	return free
+}
+
 func (l *loads) start(ctx context.Context, place *host.Place, planned time.Duration, where string, cpus setting.CPUSet, argv []string) {
 	load := wakeup.Load{Where: where, What: loadName(argv), CPUs: cpus}
 	if cpus != nil && len(cpus) == 0 {
-		load.Error = "there is no CPU that is not measured"
+		load.Error = "there is no CPU left for it: all are measured, isolated or a guest's"
 		l.list = append(l.list, load)
 		return
 	}

@@ -28,8 +28,9 @@ or another kernel, TuneD or irqbalance started. Each is one line with time,
 severity, code and object (with --json a line of JSON). What only happened must
 be seen twice. --metrics keeps a file for node_exporter's textfile collector, or
 answers on a loopback address. It holds no lock, its looks take at most 1 % of
-one CPU, and it ends with --for, SIGTERM or Ctrl-C. Without root it tells what
-it sees.
+one CPU (--cost; where one is dearer the next waits longer), and it ends with
+--for, SIGTERM or Ctrl-C. Without root it tells what it sees. CPUs that were set
+aside are watched on when they are no more, which is told (isolation.lost).
 
   mpps verify
   mpps verify --json
@@ -64,13 +65,14 @@ another mpps is at work.`,
 	cmd.Flags().DurationVar(&f.every, "every", 30*time.Second, "with --watch: how long between two looks, 1s to 1h")
 	cmd.Flags().DurationVar(&f.length, "for", 0, "with --watch: for how long; 0 until it is ended")
 	cmd.Flags().StringVar(&f.metrics, "metrics", "", "with --watch: a file of metrics for Prometheus, or a loopback address to answer on")
+	cmd.Flags().Float64Var(&f.cost, "cost", 1, "with --watch: percent of one CPU that looks may take, 0.1 to 50")
 	cmd.Flags().StringVar(&f.list, "cpus", "", "with --watch: CPUs that should be quiet (default: those that are isolated)")
 	return cmd
 }
 
 // onlyWatching refuses flags of --watch without it.
 func onlyWatching(cmd *cobra.Command) error {
-	for _, name := range []string{"every", "for", "metrics", "cpus"} {
+	for _, name := range []string{"every", "for", "metrics", "cost", "cpus"} {
 		if cmd.Flags().Changed(name) {
 			return usage(errors.New("--"+name+" belongs to --watch"), "mpps verify --watch --"+name+" …")
 		}

@@ -5,12 +5,72 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"time"
 )
+
+// metrics are where the state is shown.
+type metrics struct {
+	file   string
+	server *metricsServer
+}
+
+// showMetrics opens what --metrics names: a file, or an address of this host.
+func showMetrics(to string) (*metrics, error) {
+	switch address, is, err := localAddress(to); {
+	case to == "":
+		return &metrics{}, nil
+	case err != nil:
+		return nil, err
+	case is:
+		server, err := serveMetrics(address)
+		if err != nil {
+			return nil, failed(fmt.Errorf("--metrics %s: %w", to, err), "take another port")
+		}
+		return &metrics{server: server}, nil
+	}
+	if info, err := os.Stat(filepath.Dir(to)); err != nil || !info.IsDir() {
+		return nil, failed(fmt.Errorf("--metrics %s: there is no directory %s", to, filepath.Dir(to)), "the directory is what node_exporter is given as --collector.textfile.directory")
+	}
+	return &metrics{file: to}, nil
+}
+
+// publish shows a state. A reader sees the whole of it, or the one before.
+func (m *metrics) publish(text string) error {
+	if m.server != nil {
+		m.server.set(text)
+	}
+	if m.file == "" {
+		return nil
+	}
+	if err := replaceFile(m.file, []byte(text)); err != nil {
+		return failed(fmt.Errorf("--metrics %s: %w", m.file, err), "it must be in a directory that you may write to")
+	}
+	return nil
+}
+
+// close takes the state away: it would not be true any more.
+func (m *metrics) close() error {
+	if m.server != nil {
+		return m.server.close()
+	}
+	if m.file == "" {
+		return nil
+	}
+	if info, err := os.Stat(m.file); err != nil || !info.Mode().IsRegular() {
+		return nil
+	}
+	if err := os.Remove(m.file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
 
 // metricsServer answers Prometheus.
 type metricsServer struct {

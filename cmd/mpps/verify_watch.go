@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
+	"strings"
 	"time"
 
 	"mpps/internal/facts"
 	"mpps/internal/host"
+	"mpps/internal/journal"
 	"mpps/internal/realtime"
 	"mpps/internal/report"
 	"mpps/internal/setting"
@@ -22,7 +21,7 @@ type watchFlags struct {
 	every, length time.Duration
 	metrics, list string
 	cpus          setting.CPUSet
-	share         int // pause is at least so many times the CPU time of a look
+	cost          float64 // of one CPU that looks may take, percent: where one is dearer the next one waits
 }
 
 func (f *watchFlags) check() error {
@@ -30,8 +29,9 @@ func (f *watchFlags) check() error {
 	if f.cpus, err = setting.ParseCPUs(f.list); err != nil {
 		return usage(fmt.Errorf("--cpus: %w", err), "such as --cpus 20-23")
 	}
-	f.share = share
 	switch {
+	case !(f.cost >= 0.1 && f.cost <= 50):
+		return usage(fmt.Errorf("--cost %v: expected 0.1 to 50, percent of one CPU", f.cost), "1 is the usual")
 	case f.every < time.Second || f.every > time.Hour:
 		return usage(fmt.Errorf("--every %v: expected 1s to 1h", f.every), "30s is the usual")
 	case f.length < 0:
@@ -40,8 +40,10 @@ func (f *watchFlags) check() error {
 	return nil
 }
 
-// share is how much of one CPU looks may take: where one is dearer the next one waits.
-const share = 100
+// pause is how long it is to the next look, where the last one took some CPU time.
+func (f *watchFlags) pause(used time.Duration) time.Duration {
+	return max(f.every, time.Duration(float64(used)*100/f.cost))
+}
 
 // watcher is one run of verify --watch.
 type watcher struct {
@@ -52,6 +54,7 @@ type watcher struct {
 	show    *metrics
 	facts   *facts.Host    // of the last look
 	scope   realtime.Scope // of the last look
+	rarer   bool           // it was told that looks are rarer than asked for
 }
 
 // watchVerify looks again and again until the context ends or the time is over, and tells what begins and ends.
@@ -75,13 +78,14 @@ func (a *app) watchVerify(ctx context.Context, f *watchFlags) (err error) {
 		end = timer.C
 	}
 	started := w.guests(ctx)
+	w.idle(ctx)
 	pause := f.every
 	for look := 0; ; look++ {
 		seen, over := w.wait(ctx, look, pause, started, end)
 		if ctx.Err() != nil { // SIGTERM and SIGINT end a watch as it is meant to end
 			return nil
 		}
-		cost, err := w.look(ctx, look, seen)
+		pause, err = w.look(ctx, look, seen)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -91,7 +95,6 @@ func (a *app) watchVerify(ctx context.Context, f *watchFlags) (err error) {
 		if over {
 			break
 		}
-		pause = max(f.every, cost*time.Duration(f.share))
 	}
 	if len(w.watch.Standing()) > 0 {
 		return exit(exitDrifted)
@@ -110,6 +113,31 @@ func (w *watcher) guests(ctx context.Context) <-chan host.Event {
 		return nil
 	}
 	return events
+}
+
+// busy is how long the first look waits for another mpps to end: what starts the service is mostly an apply, which is at work still.
+const busy = 30 * time.Second
+
+// idle waits until no other mpps is at work, for a time.
+func (w *watcher) idle(ctx context.Context) {
+	limit := busy
+	if w.flags.length > 0 {
+		limit = min(limit, w.flags.length/2)
+	}
+	j, err := journal.Open(w.root)
+	if err != nil {
+		return // the look tells
+	}
+	defer j.Close()
+	for began := time.Now(); time.Since(began) < limit && ctx.Err() == nil; {
+		if holder, err := j.Holder(); err != nil || holder == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
 }
 
 // settled is how long a guest's start is given until it is looked at.
@@ -152,7 +180,7 @@ func (w *watcher) wait(ctx context.Context, look int, pause time.Duration, start
 	}
 }
 
-// look looks once, tells what is new, and says how much CPU time that took.
+// look looks once, tells what is new, and says how long it is to the next look.
 func (w *watcher) look(ctx context.Context, n int, seen *facts.Observation) (time.Duration, error) {
 	used, begun := host.UsedTime(), time.Now()
 	l := verdicts.Look{Host: w.name(), Saw: map[verdicts.Source]bool{}, Unseen: map[verdicts.Source]string{}}
@@ -165,25 +193,28 @@ func (w *watcher) look(ctx context.Context, n int, seen *facts.Observation) (tim
 	if n == 0 {
 		w.out.Step("watching %s and what runs on %s, every %v", counted(l.Values, "applied value"), where(w.scope), w.flags.every)
 	}
+	if seen != nil {
+		l.Cost += time.Duration(seen.CostMS * float64(time.Millisecond))
+	}
+	l.Pause = w.flags.pause(l.Cost)
+	if l.Pause > w.flags.every && !w.rarer {
+		w.rarer = true
+		w.out.Step("a look takes %v of CPU time here: the next one comes after %v instead of %v, so that looks take %v %% of one CPU at most (--cost)",
+			l.Cost.Round(time.Millisecond), l.Pause.Round(time.Second), w.flags.every, w.flags.cost)
+	}
 	for _, e := range w.watch.Take(l) {
 		if err := w.out.Line(e, report.Event(e)); err != nil {
 			return 0, err
 		}
 	}
-	if seen != nil {
-		l.Cost += time.Duration(seen.CostMS * float64(time.Millisecond))
-	}
-	return l.Cost, w.show.publish(w.watch.Metrics(version))
+	return l.Pause, w.show.publish(w.watch.Metrics(version))
 }
 
 func where(s realtime.Scope) string {
 	if len(s.CPUs) == 0 {
 		return "no CPU: none is set aside"
 	}
-	if len(s.CPUs) == 1 {
-		return fmt.Sprintf("CPU %s (%s)", s.CPUs, s.From)
-	}
-	return fmt.Sprintf("CPUs %s (%s)", s.CPUs, s.From)
+	return fmt.Sprintf("%s (%s)", report.CPUs(s.CPUs), s.From)
 }
 
 func (w *watcher) name() string {
@@ -224,8 +255,12 @@ func (w *watcher) realtime(ctx context.Context, l *verdicts.Look, seen *facts.Ob
 	h := w.machine.Inventory(ctx)
 	host.Read(ctx, w.machine.Mechanisms(), h, realtime.Addresses(h))
 	scope := realtime.Find(h, w.flags.cpus, "")
+	l.Aside, l.From = scope.CPUs, scope.From
+	if scope.CPUs = w.watch.Aside(scope.CPUs); !scope.CPUs.Equal(l.Aside) {
+		scope.From = "set aside at an earlier look"
+	}
 	w.facts, w.scope = h, scope
-	l.State, l.CPUs = verdicts.Of(h), len(scope.CPUs)
+	l.State = verdicts.Of(h)
 	if len(h.Topology.CPUs) == 0 {
 		for _, s := range []verdicts.Source{verdicts.Isolated, verdicts.Boots, verdicts.Services} {
 			l.Unseen[s] = "not one CPU was found"
@@ -244,69 +279,19 @@ func (w *watcher) realtime(ctx context.Context, l *verdicts.Look, seen *facts.Ob
 	}
 	if seen != nil && seen.Seconds > 0 {
 		l.Saw[verdicts.Observed] = true
+		why := ""
 		if len(seen.Times) == 0 && len(seen.Threads) == 0 {
+			why = "neither threads nor times could be seen"
+		}
+		for _, u := range seen.Unseen { // what was seen counts; what was not may have been anything
+			why = strings.TrimPrefix(why+"; "+u.What+": "+u.Why, "; ")
+		}
+		if why != "" {
 			delete(l.Saw, verdicts.Observed)
-			l.Unseen[verdicts.Observed] = "neither threads nor times could be seen"
+			l.Unseen[verdicts.Observed] = why
 		}
 	} else {
 		seen = nil
 	}
 	l.Findings = append(l.Findings, verdicts.Realtime(realtime.Check(h, seen, scope))...)
-}
-
-// metrics are where the state is shown.
-type metrics struct {
-	file   string
-	server *metricsServer
-}
-
-// showMetrics opens what --metrics names: a file, or an address of this host.
-func showMetrics(to string) (*metrics, error) {
-	switch address, is, err := localAddress(to); {
-	case to == "":
-		return &metrics{}, nil
-	case err != nil:
-		return nil, err
-	case is:
-		server, err := serveMetrics(address)
-		if err != nil {
-			return nil, failed(fmt.Errorf("--metrics %s: %w", to, err), "take another port")
-		}
-		return &metrics{server: server}, nil
-	}
-	if info, err := os.Stat(filepath.Dir(to)); err != nil || !info.IsDir() {
-		return nil, failed(fmt.Errorf("--metrics %s: there is no directory %s", to, filepath.Dir(to)), "the directory is what node_exporter is given as --collector.textfile.directory")
-	}
-	return &metrics{file: to}, nil
-}
-
-// publish shows a state. A reader sees the whole of it, or the one before.
-func (m *metrics) publish(text string) error {
-	if m.server != nil {
-		m.server.set(text)
-	}
-	if m.file == "" {
-		return nil
-	}
-	if err := replaceFile(m.file, []byte(text)); err != nil {
-		return failed(fmt.Errorf("--metrics %s: %w", m.file, err), "it must be in a directory that you may write to")
-	}
-	return nil
-}
-
-// close takes the state away: it would not be true any more.
-func (m *metrics) close() error {
-	if m.server != nil {
-		return m.server.close()
-	}
-	if m.file == "" {
-		return nil
-	}
-	if info, err := os.Stat(m.file); err != nil || !info.Mode().IsRegular() {
-		return nil
-	}
-	if err := os.Remove(m.file); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
 }

@@ -2,6 +2,7 @@ package acceptance
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -68,13 +69,33 @@ func NeedGuest(in Inputs, s Seen) []Check {
 		return []Check{lacks("guest", what, "nothing says which guest is measured", "--guest NAME; 'mpps inspect' lists those of this host")}
 	}
 	g := guestOf(s.Host, in.Guest)
-	switch {
+	switch why, hidden := guestsHidden(s.Host); {
+	case g == nil && hidden:
+		return []Check{lacks("guest-unseen", what, fmt.Sprintf("whether guest %s is there could not be seen: %s", in.Guest, why), "'virsh list --all' says what it lacks")}
 	case g == nil:
 		return []Check{lacks("guest", what, fmt.Sprintf("no guest %q on this host", in.Guest), guestsHint(s.Host))}
 	case !g.Active():
 		return []Check{lacks("guest-off", what, fmt.Sprintf("guest %s is %s", g.Name, g.State), "start it: 'virsh start "+g.Name+"'")}
 	}
 	return []Check{ok("guest", what, fmt.Sprintf("%s, %d vCPUs, %s; you restart it where a step asks for it", g.Name, g.VCPUs, g.State))}
+}
+
+// Unknown is the check by which the guest that was named is not on the host; nil where it is, or where that could not be seen.
+func Unknown(in Inputs, all []Check) *Check {
+	at := slices.IndexFunc(all, func(c Check) bool { return !c.OK && c.Code == "guest" })
+	if at < 0 || in.Guest == "" {
+		return nil
+	}
+	return &all[at]
+}
+
+// guestsHidden tells whether libvirt's guests could not be seen, and why.
+func guestsHidden(h *facts.Host) (why string, hidden bool) {
+	at := slices.IndexFunc(h.Unseen, func(u facts.Unseen) bool { return u.What == facts.GuestsUnseen })
+	if at < 0 {
+		return "", false
+	}
+	return h.Unseen[at].Why, true
 }
 
 func guestsHint(h *facts.Host) string {

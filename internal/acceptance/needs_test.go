@@ -41,6 +41,7 @@ func TestNeeds(t *testing.T) {
 		"no root":                    {throughput, func(in *Inputs) { in.Agent = "" }, func(s *Seen) { s.Root = false }, "root"},
 		"no guest named":             {throughput, func(in *Inputs) { in.Agent, in.Guest = "", "" }, nil, "guest"},
 		"no such guest":              {throughput, func(in *Inputs) { in.Agent, in.Guest = "", "vm2" }, nil, "guest"},
+		"guests are not seen":        {throughput, func(in *Inputs) { in.Agent, in.Guest = "", "vm2" }, func(s *Seen) { s.Host.Unseen = []facts.Unseen{{What: facts.GuestsUnseen, Why: "no libvirt"}} }, "guest-unseen"},
 		"guest is off":               {throughput, func(in *Inputs) { in.Agent = "" }, func(s *Seen) { s.Host.Guests[0].State = "shut off" }, "guest-off"},
 		"no way in":                  {throughput, func(in *Inputs) { in.From, in.Via = "", "" }, nil, "way"},
 		"no way out":                 {throughput, func(in *Inputs) { in.Agent, in.Out = "", "" }, nil, "way"},
@@ -95,6 +96,42 @@ func TestNeeds(t *testing.T) {
 		all := c.of.Look(inputs(func(in *Inputs) { in.Out = "" }), s)
 		if Missing(all) || !slices.ContainsFunc(all, func(k Check) bool { return k.Code == c.code && !k.OK && k.Soft }) {
 			t.Errorf("%s: %+v", name, all)
+		}
+	}
+}
+
+// TestSettle: wake-ups are measured on one and the same CPU of the guest before and after, whether it was named or not.
+func TestSettle(t *testing.T) {
+	s := set()
+	for _, c := range []struct {
+		of           *Experiment
+		guest, named string
+		want         string
+	}{{realtime, "vm1", "", "8"}, {realtime, "vm1", "2", "2"}, {realtime, "vm2", "", ""}, {throughput, "vm1", "", ""}} {
+		in := c.of.Settle(inputs(func(in *Inputs) { in.Guest, in.GuestCPU = c.guest, c.named }), s.Host)
+		if in.GuestCPU != c.want {
+			t.Errorf("%s on %s, %q named: %q, expected %q", c.of.Name, c.guest, c.named, in.GuestCPU, c.want)
+		}
+		for _, step := range c.of.Steps(in) {
+			if at := slices.Index(step.Argv, "--cpu"); step.Gives == Wakeups && c.want != "" && (at < 0 || step.Argv[at+1] != c.want) {
+				t.Errorf("%s: %v", c.of.Name, step.Argv)
+			}
+		}
+	}
+}
+
+// TestUnknown: a guest that is not there is told apart from one that was not named, or could not be seen.
+func TestUnknown(t *testing.T) {
+	for name, c := range map[string]struct {
+		guest   string
+		unseen  []facts.Unseen
+		unknown bool
+	}{"there": {"vm1", nil, false}, "not there": {"vm2", nil, true}, "not named": {"", nil, false}, "not seen": {"vm2", []facts.Unseen{{What: facts.GuestsUnseen}}, false}} {
+		s := set()
+		s.Host.Unseen = c.unseen
+		in := inputs(func(in *Inputs) { in.Guest = c.guest })
+		if got := Unknown(in, realtime.Look(in, s)); (got != nil) != c.unknown {
+			t.Errorf("%s: %+v", name, got)
 		}
 	}
 }

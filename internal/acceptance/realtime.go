@@ -1,6 +1,10 @@
 package acceptance
 
-import "time"
+import (
+	"time"
+
+	"mpps/internal/facts"
+)
 
 var realtime = &Experiment{
 	Name:  "realtime",
@@ -41,4 +45,13 @@ var realtime = &Experiment{
 			{ID: "realtime.avg", What: "average wake-up after the changes", Unit: "µs", Founding: 7, Lower: true, Tool: "cyclictest", Conditions: rt, Read: averageOf("after"), Look: look},
 		}
 	},
+}
+
+// Settle fills in what follows from the host: the guest's CPU that wake-ups are measured on. It is one and the same before and after:
+// without it 'mpps latency' takes the guest's isolated CPUs, which are others once they are isolated.
+func (e *Experiment) Settle(in Inputs, h *facts.Host) Inputs {
+	if g := guestOf(h, in.Guest); e == realtime && in.GuestCPU == "" && g != nil && g.VCPUs > 0 {
+		in.GuestCPU = itoa(g.VCPUs - 1)
+	}
+	return in
 }

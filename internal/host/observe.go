@@ -30,17 +30,19 @@ func (m *Machine) Observe(ctx context.Context, h *facts.Host, cpus setting.CPUSe
 	}
 	begun := processTime()
 	allowed := time.Duration(budget * float64(interval))
-	// Threads are read before the counters at first and behind them at last: what watching itself does is not between.
-	before := m.look(cpus, guests, nil, func() bool { return processTime()-begun > allowed*3/5 })
+	// Threads are read before the counters at first and behind them at last: what watching itself does is not between. What is left
+	// of the time goes to the names of those that ran.
+	before := m.look(cpus, guests, nil, func() bool { return processTime()-begun > allowed/2 })
 	select {
 	case <-ctx.Done():
 	case <-time.After(interval):
 	}
 	again := processTime()
 	first := again - begun
-	after := m.look(cpus, guests, &before.threads, func() bool { return processTime()-again > allowed-first })
-	o := m.between(before, after, h, cpus)
-	o.CostMS = float64(first+processTime()-again) / float64(time.Millisecond)
+	used := func() time.Duration { return first + processTime() - again }
+	after := m.look(cpus, guests, &before.threads, func() bool { return used() > allowed*17/20 })
+	o := m.between(before, after, h, cpus, func() bool { return used() > allowed*19/20 })
+	o.CostMS = float64(used()) / float64(time.Millisecond)
 	return o
 }
 
@@ -74,14 +76,14 @@ func (m *Machine) look(cpus setting.CPUSet, guests []int, earlier *threadLook, e
 	return now
 }
 
-// between is what happened between two looks.
-func (m *Machine) between(before, after moment, h *facts.Host, cpus setting.CPUSet) *facts.Observation {
+// between is what happened between two looks. It stops naming threads when enough says so.
+func (m *Machine) between(before, after moment, h *facts.Host, cpus setting.CPUSet, enough func() bool) *facts.Observation {
 	o := &facts.Observation{
 		Seconds: after.at.Sub(before.at).Seconds(), CPUs: cpus,
 		Times: timesBetween(before.times, after.times, h.Topology.Online), IRQs: countsBetween(before.counts, after.counts, cpus),
 		Unseen: append([]facts.Unseen{}, after.unseen...),
 	}
-	m.runsBetween(before.threads, after.threads, o)
+	m.runsBetween(before.threads, after.threads, o, enough)
 	if left := max(before.threads.left, after.threads.left); left > 0 {
 		o.Unseen = append(o.Unseen, facts.Unseen{What: fmt.Sprintf("threads of %d processes", left), Why: "there was no time to look at them: watching may take 2 % of a CPU; watch longer"})
 	}

@@ -66,7 +66,7 @@ func TestObservation(t *testing.T) {
 	never := func() bool { return false }
 	one, two := before.look(cpus, nil, nil, never), after.look(cpus, []int{600}, nil, never)
 	two.at = one.at.Add(5 * time.Second)
-	o := after.between(one, two, h, cpus)
+	o := after.between(one, two, h, cpus, never)
 
 	if o.Seconds != 5 || o.Looked != 6 || len(o.Unseen) != 0 || o.Omitted != 0 {
 		t.Errorf("%v s, %d threads, %d omitted, %v", o.Seconds, o.Looked, o.Omitted, o.Unseen)
@@ -108,9 +108,34 @@ func TestObservationIsBounded(t *testing.T) {
 	if look.threads.looked != 63 || look.threads.left != 37 || look.threads.threads[0].tid != 77 {
 		t.Errorf("looked at %d, left %d, first %d", look.threads.looked, look.threads.left, look.threads.threads[0].tid)
 	}
-	o := m.between(look, look, &facts.Host{}, setting.CPUs(2))
+	o := m.between(look, look, &facts.Host{}, setting.CPUs(2), func() bool { return false })
 	if len(o.Unseen) != 1 || o.Unseen[0].What != "threads of 37 processes" {
 		t.Errorf("%v", o.Unseen)
+	}
+}
+
+// TestNamesAreBounded: where the time is up before all threads that ran have their names, those that ran longest have, and how many have
+// not is told.
+func TestNamesAreBounded(t *testing.T) {
+	first, second := map[string]string{"proc/uptime": "1000 1\n", "proc/stat": "", "proc/interrupts": ""}, map[string]string{"proc/uptime": "1005 1\n", "proc/stat": "", "proc/interrupts": ""}
+	for pid := 1; pid <= 60; pid++ {
+		first = merged(first, threadFiles(pid, pid, "t", 0, 1, 2, "2", "1000 1 1"))
+		ran := 1000
+		if pid <= 40 {
+			ran += 100 * pid
+		}
+		second = merged(second, threadFiles(pid, pid, "t", 0, 1, 2, "2", fmt.Sprintf("%d 1 1", ran)))
+	}
+	never, cpus := func() bool { return false }, setting.CPUs(2)
+	after := recorded(t, second)
+	one, two := recorded(t, first).look(cpus, nil, nil, never), after.look(cpus, nil, nil, never)
+	asked := 0
+	o := after.between(one, two, &facts.Host{}, cpus, func() bool { asked++; return asked == 2 })
+	if len(o.Threads) != 31 || o.Threads[0].TID != 40 || o.Omitted != 20 || len(o.Unseen) != 1 || !strings.HasPrefix(o.Unseen[0].What, "9 threads that ran") {
+		t.Errorf("%d threads, %d omitted, %v", len(o.Threads), o.Omitted, o.Unseen)
+	}
+	if o = after.between(one, two, &facts.Host{}, cpus, never); len(o.Threads) != 60 || o.Omitted != 0 || len(o.Unseen) != 0 {
+		t.Errorf("with time enough %d threads, %d omitted, %v", len(o.Threads), o.Omitted, o.Unseen)
 	}
 }
 
@@ -120,7 +145,7 @@ func TestNoSchedstat(t *testing.T) {
 	delete(files, "proc/30/task/30/schedstat")
 	m := recorded(t, merged(files, map[string]string{"proc/stat": "", "proc/interrupts": "", "proc/uptime": "1 1\n"}))
 	look := m.look(setting.CPUs(2), nil, nil, func() bool { return false })
-	o := m.between(look, look, &facts.Host{}, setting.CPUs(2))
+	o := m.between(look, look, &facts.Host{}, setting.CPUs(2), func() bool { return false })
 	if len(o.Unseen) != 1 || o.Unseen[0].What != "how long threads ran" || len(o.Threads) != 1 || o.Threads[0].RunNS != 0 {
 		t.Errorf("%+v", o)
 	}

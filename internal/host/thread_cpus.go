@@ -24,7 +24,8 @@ const (
 // threadCPUs reads and writes the CPUs of all kernel threads that may be moved, as one value.
 type threadCPUs struct{ m *Machine }
 
-// movable is a kernel thread that may be moved, with its CPUs.
+// movable is a kernel thread that may be moved, with its CPUs: also those that are offline, such as siblings that SMT's switch took
+// away, which the thread may use again when they come back.
 type movable struct {
 	tid  int
 	name string
@@ -35,12 +36,14 @@ type movable struct {
 // (kernel/irq/manage.c, irq_thread_check_affinity); vhost's before Linux 6.4 and on older kernels KVM's that mends huge pages are a guest's,
 // in whose cpuset they are and off whose CPUs they cannot be moved (EINVAL); those with a deadline (sugov, which sets
 // clocks) are refused with EBUSY where their share is counted (kernel/sched/syscalls.c, dl_task_check_affinity).
-func (m *Machine) movableThreads() []movable {
-	online, err := setting.ParseCPUs(m.line("sys/devices/system/cpu/online"))
-	known := err == nil && len(online) > 0
+func (m *Machine) movableThreads() (all []movable, online setting.CPUSet) {
+	online = m.cpus("sys/devices/system/cpu/online")
+	of := m.affinity
+	if len(m.cpus("sys/devices/system/cpu/offline")) > 0 {
+		of = m.statusCPUs // sched_getaffinity(2) leaves out what is offline
+	}
 	proc := m.folder("proc")
 	defer proc.close()
-	var all []movable
 	for _, name := range proc.names() {
 		if name[0] < '0' || name[0] > '9' {
 			continue
@@ -53,16 +56,13 @@ func (m *Machine) movableThreads() []movable {
 		if err != nil || strings.HasPrefix(t.comm, "irq/") || ofGuest(t.comm) || t.flags&kernelThread == 0 || t.flags&boundForGood != 0 || t.policy == unix.SCHED_DEADLINE {
 			continue
 		}
-		cpus := m.affinity(t.tid, t.tid)
-		if known {
-			cpus = cpus.And(online)
-		}
-		if len(cpus) > 0 {
+		cpus := of(t.tid, t.tid)
+		if len(cpus) > 0 && (len(online) == 0 || len(cpus.And(online)) > 0) {
 			all = append(all, movable{t.tid, t.comm, cpus})
 		}
 	}
 	slices.SortFunc(all, func(a, b movable) int { return a.tid - b.tid })
-	return all
+	return all, online
 }
 
 // ofGuest tells by its name whether a thread of the kernel was put into a guest's control groups (cgroup_attach_task_all of
@@ -75,15 +75,15 @@ func (t threadCPUs) Read(_ context.Context, a setting.Address) setting.Reading {
 	if a.Path != kernelThreads {
 		return setting.CouldNotTell(fmt.Sprintf("%s: expected thread-cpus:%s", a, kernelThreads))
 	}
-	all := t.m.movableThreads()
+	all, online := t.m.movableThreads()
 	if len(all) == 0 {
 		return setting.CouldNotTell("no kernel thread can be seen from here: a container, or a recording without them")
 	}
-	var cpus setting.CPUSet
+	var sets []setting.CPUSet
 	for _, one := range all {
-		cpus = cpus.Or(one.cpus)
+		sets = append(sets, one.cpus)
 	}
-	r := setting.Value(cpus.String())
+	r := setting.Value(unionOf(sets, online).String())
 	r.Verbatim = placesOf(all)
 	return r
 }
@@ -145,8 +145,8 @@ const rounds = 4
 
 // move gives the threads that there are now their places; false where all of them have theirs. A refused one leaves all as they were.
 func (t threadCPUs) move(wanted setting.CPUSet, before []movable) (moved bool, err error) {
-	all := t.m.movableThreads()
-	next := places(all, wanted, before)
+	all, online := t.m.movableThreads()
+	next := places(all, wanted, before, online)
 	for i, one := range all {
 		if next[i].Equal(one.cpus) {
 			continue
@@ -167,43 +167,73 @@ func (t threadCPUs) move(wanted setting.CPUSet, before []movable) (moved bool, e
 }
 
 // places are the CPUs that each thread is to have: those that it had before, where that is known, by its number or, after a
-// reboot, its name; otherwise what it has now without the CPUs that are not wanted. One that has none of them left, and the parent of
-// all, get all that are wanted.
-func places(all []movable, wanted setting.CPUSet, before []movable) []setting.CPUSet {
-	byNumber, byName := map[int]movable{}, map[string]setting.CPUSet{}
-	for _, t := range before {
-		byNumber[t.tid] = t
-		if _, twice := byName[t.name]; !twice {
-			byName[t.name] = t.cpus
-		}
-	}
+// reboot, its name, of several with one name in the order of their numbers; otherwise what it has now without the CPUs that are not
+// wanted. One that has none of them left, and the parent of all, get all that are wanted.
+func places(all []movable, wanted setting.CPUSet, before []movable, online setting.CPUSet) []setting.CPUSet {
+	had := placesBefore(all, before)
 	next := make([]setting.CPUSet, len(all))
 	for i, t := range all {
-		had, known := byName[t.name]
-		if same := byNumber[t.tid]; same.name == t.name {
-			had, known = same.cpus, true
-		}
 		kept := t.cpus.And(wanted)
 		switch {
-		case known:
-			next[i] = had
-		case t.name == threadParent || len(kept) == 0 || len(before) > 0: // one that came since has what the others had
+		case len(had[i]) > 0:
+			next[i] = had[i]
+		case t.name == threadParent || len(kept.And(online)) == 0 && len(online) > 0 || len(kept) == 0 || len(before) > 0: // one that came since has what the others had
 			next[i] = wanted
 		default:
 			next[i] = kept
 		}
 	}
 	for i := range all { // the value must read back as it was written
-		if (all[i].name == threadParent || i == len(all)-1) && !unionOf(next).Equal(wanted) {
+		if (all[i].name == threadParent || i == len(all)-1) && !unionOf(next, online).Equal(wanted) {
 			next[i] = wanted
 		}
 	}
 	return next
 }
 
-func unionOf(sets []setting.CPUSet) (cpus setting.CPUSet) {
+// placesBefore are the CPUs that threads had; nil for those of which it is not known. A thread that has another number now, for the
+// host was rebooted or the thread started anew, is the next one of its name that is not there by its own number; where there were fewer
+// of the name, as the first of them.
+func placesBefore(all, before []movable) []setting.CPUSet {
+	byNumber, byName := map[int]movable{}, map[string][]movable{}
+	for _, t := range before {
+		byNumber[t.tid] = t
+	}
+	had, here := make([]setting.CPUSet, len(all)), map[int]bool{}
+	for i, t := range all {
+		if same, known := byNumber[t.tid]; known && same.name == t.name {
+			had[i], here[t.tid] = same.cpus, true
+		}
+	}
+	first := map[string]setting.CPUSet{}
+	for _, t := range before {
+		if _, known := first[t.name]; !known {
+			first[t.name] = t.cpus
+		}
+		if !here[t.tid] {
+			byName[t.name] = append(byName[t.name], t)
+		}
+	}
+	for i, t := range all {
+		if had[i] != nil {
+			continue
+		}
+		if left := byName[t.name]; len(left) > 0 {
+			had[i], byName[t.name] = left[0].cpus, left[1:]
+		} else {
+			had[i] = first[t.name]
+		}
+	}
+	return had
+}
+
+// unionOf are the CPUs of all together that are online, where that is known.
+func unionOf(sets []setting.CPUSet, online setting.CPUSet) (cpus setting.CPUSet) {
 	for _, s := range sets {
 		cpus = cpus.Or(s)
+	}
+	if len(online) > 0 {
+		return cpus.And(online)
 	}
 	return cpus
 }

@@ -41,12 +41,13 @@ func kernelTree() map[string]string {
 	return files
 }
 
-// TestKernelThreadsAreOneValue: of all threads those of the kernel that may be moved count, with the CPUs that are online.
+// TestKernelThreadsAreOneValue: of all threads those of the kernel that may be moved count, with the CPUs that are online; what is
+// offline is kept for a rollback.
 func TestKernelThreadsAreOneValue(t *testing.T) {
 	a := setting.Of(setting.ThreadCPUs, "kernel")
 	m := recorded(t, kernelTree())
 	r := m.Mechanisms().Read(t.Context(), a)
-	if want := "2 0-3 kthreadd\n14 0-3 rcu_preempt\n40 2-3 kswapd1"; r.State != setting.Known || r.Value != "0-3" || r.Verbatim != want {
+	if want := "2 0-7 kthreadd\n14 0-7 rcu_preempt\n40 2-3 kswapd1"; r.State != setting.Known || r.Value != "0-3" || r.Verbatim != want {
 		t.Errorf("found %s with %q; expected 0-3 with %q", r, r.Verbatim, want)
 	}
 	if err := m.Mechanisms().Write(t.Context(), a, setting.Value("0-1")); err == nil {
@@ -78,7 +79,7 @@ func TestPlacesOfKernelThreads(t *testing.T) {
 		}
 		return strings.Join(words, " ")
 	}
-	if got := join(places(all, set("0-1"), nil)); got != "0-1 0-1 1 0-1" {
+	if got := join(places(all, set("0-1"), nil, set("0-3"))); got != "0-1 0-1 1 0-1" {
 		t.Errorf("moved to %s", got)
 	}
 	before := parsePlaces(placesOf(all))
@@ -86,10 +87,25 @@ func TestPlacesOfKernelThreads(t *testing.T) {
 		t.Fatalf("read back as %+v", before)
 	}
 	now := []movable{{2, "kthreadd", set("0-1")}, {15, "rcu_preempt", set("0-1")}, {40, "kswapd0", set("1")}, {41, "other", set("0")}, {42, "kswapd1", set("0-1")}}
-	if got := join(places(now, set("0-3"), before)); got != "0-3 0-3 1-2 0-3 3" {
+	if got := join(places(now, set("0-3"), before, set("0-3"))); got != "0-3 0-3 1-2 0-3 3" {
 		t.Errorf("put back to %s", got)
 	}
-	if got := join(places([]movable{{9, "a", set("0")}, {10, "b", set("0")}}, set("0-1"), nil)); got != "0 0-1" {
+	if got := join(places([]movable{{9, "a", set("0")}, {10, "b", set("0")}}, set("0-1"), nil, nil)); got != "0 0-1" {
 		t.Errorf("without the parent of all: %s", got)
+	}
+	// Of several with one name each gets its own back, those with the number that they had first; one more of them has what the first had.
+	twins := []movable{{2, "kthreadd", set("0-3")}, {20, "md", set("0")}, {21, "md", set("1")}, {22, "md", set("2")}}
+	now = []movable{{2, "kthreadd", set("0-1")}, {21, "md", set("0-1")}, {30, "md", set("0-1")}, {31, "md", set("0-1")}, {32, "md", set("0-1")}}
+	if got := join(places(now, set("0-3"), twins, set("0-3"))); got != "0-3 1 0 2 0" {
+		t.Errorf("several of one name: %s", got)
+	}
+	// Siblings that are offline: what is not wanted goes, the value is what is online, and a rollback brings all back.
+	siblings := []movable{{2, "kthreadd", set("0-7")}, {14, "rcu_preempt", set("0-7")}, {15, "other", set("2,6")}, {16, "another", set("1,5")}}
+	if got := join(places(siblings, set("0-1"), nil, set("0-3"))); got != "0-1 0-1 0-1 1" {
+		t.Errorf("with siblings offline moved to %s", got)
+	}
+	now = []movable{{2, "kthreadd", set("0-1")}, {14, "rcu_preempt", set("0-1")}, {15, "other", set("0-1")}, {16, "another", set("1")}}
+	if got := join(places(now, set("0-3"), parsePlaces(placesOf(siblings)), set("0-3"))); got != "0-7 0-7 2,6 1,5" {
+		t.Errorf("with siblings offline put back to %s", got)
 	}
 }

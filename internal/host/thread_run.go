@@ -3,6 +3,7 @@ package host
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strconv"
@@ -126,7 +127,7 @@ func (w *threadWatcher) process(proc *folder, pid int) {
 			continue
 		}
 		t := threadSeen{tid: tid, pid: pid, affinity: affinity}
-		text, there := task.text(strconv.Itoa(tid) + "/schedstat")
+		text, there := task.brief(strconv.Itoa(tid) + "/schedstat")
 		if r, err := parseRuns(text); there && err == nil {
 			t.ran = r
 		} else {
@@ -220,8 +221,9 @@ func (m *Machine) uptime() float64 {
 // mostThreads bounds how many threads that did not run an observation lists.
 const mostThreads = 400
 
-// runsBetween are the threads that ran between two looks, longest first, and behind them those that may have.
-func (m *Machine) runsBetween(before, after threadLook, o *facts.Observation) {
+// runsBetween are the threads that ran between two looks, longest first, and behind them those that may have. Each is read once more for
+// its name and the like, until enough says that the time is up.
+func (m *Machine) runsBetween(before, after threadLook, o *facts.Observation, enough func() bool) {
 	was := make(map[int]threadSeen, len(before.threads))
 	for _, t := range before.threads {
 		was[t.tid] = t
@@ -245,8 +247,12 @@ func (m *Machine) runsBetween(before, after threadLook, o *facts.Observation) {
 	slices.SortStableFunc(idle, func(a, b facts.ThreadRun) int { return cmp.Compare(a.TID, b.TID) })
 	o.Threads = []facts.ThreadRun{}
 	for i, run := range append(ran, idle...) {
-		if i >= mostThreads && i >= len(ran) {
-			o.Omitted = len(ran) + len(idle) - i
+		over := i%16 == 15 && enough()
+		if nameless := len(ran) - i; over && nameless > 0 {
+			o.Unseen = append(o.Unseen, facts.Unseen{What: fmt.Sprintf("%d threads that ran, the ones that ran least", nameless), Why: "there was no time to name them: watching may take 2 % of a CPU; watch longer"})
+		}
+		if over || i >= mostThreads && i >= len(ran) {
+			o.Omitted = len(ran) + len(idle) - max(i, len(ran))
 			break
 		}
 		if m.describe(&run, before.uptime) {

@@ -156,6 +156,11 @@ func (m *Machine) affinity(tid, pid int) setting.CPUSet {
 			return set
 		}
 	}
+	return m.statusCPUs(tid, pid)
+}
+
+// statusCPUs is the CPUs that a thread may run on by its status file: also those that are offline.
+func (m *Machine) statusCPUs(tid, pid int) setting.CPUSet {
 	id := strconv.Itoa(tid)
 	status, err := m.read("proc/" + strconv.Itoa(pid) + "/task/" + id + "/status")
 	if err != nil {

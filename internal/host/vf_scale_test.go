@@ -130,7 +130,7 @@ func TestManyVFsAreAskedForByPort(t *testing.T) {
 	if err != nil || len(devices) != 8 {
 		t.Fatalf("%d devices (%v), want 8", len(devices), err)
 	}
-	began := time.Now()
+	began := ownCPU(t)
 	seen := 0
 	for _, d := range devices {
 		vfs, counted, err := linkWithVFs(conn, d.index, k.vfs, true)
@@ -151,8 +151,8 @@ func TestManyVFsAreAskedForByPort(t *testing.T) {
 		}
 		seen += len(vfs)
 	}
-	if took := time.Since(began); seen != 1016 || took > 300*time.Millisecond {
-		t.Errorf("%d functions in %v, want 1016 in less than 300 ms", seen, took)
+	if took := ownCPU(t) - began; seen != 1016 || took > 300*time.Millisecond {
+		t.Errorf("%d functions in %v of CPU time, want 1016 in less than 300 ms", seen, took)
 	}
 	if k.longest < 32<<10 {
 		t.Errorf("the longest message had %d bytes: expected one that a buffer of 32 KiB does not hold", k.longest)

@@ -66,6 +66,15 @@ func vcpuScheds(g *facts.Guest) (sets []setting.CPUSet) {
 	return sets
 }
 
+// groupsRefuse says why a guest with a realtime priority does not start.
+const groupsRefuse = "this kernel gives each control group a share of realtime of its own (CONFIG_RT_GROUP_SCHED), and libvirt's new groups have none"
+
+// GroupsRefuse tells whether the kernel now answers EPERM to a realtime priority in a group that libvirt has made: such groups begin
+// with a share of 0, which the kernel looks at only while realtime threads as a whole have a limit.
+func (v *View) GroupsRefuse() bool {
+	return v.Kernel.RTGroups == facts.Yes && v.Readings.At(rtRuntime).Value != noLimit
+}
+
 // vcpuPriority is that of realtime vCPUs: the lowest, below ksoftirqd (2) and RCU's threads (3).
 const vcpuPriority = "fifo:1"
 
@@ -83,12 +92,13 @@ var domainVCPUSched = &Knob{
 			"Priorities of 50 and more stand above the kernel's interrupt threads (50 on PREEMPT_RT) and stop disks and network. 1 is enough: what counts is the order, not the number.",
 			"Never without a CPU of its own for each vCPU (domain.vcpupin), or two of them on one CPU stop each other for good.",
 			"Throttling stops a vCPU that polls for 50 ms of each second unless it is off: rt.throttling.",
-			"\"cannot set scheduler … Operation not permitted\" at the guest's start: a kernel with CONFIG_RT_GROUP_SCHED, whose groups have no realtime share of their own (cpu.rt_runtime_us), or a container without CAP_SYS_NICE.",
+			"\"cannot set scheduler … Operation not permitted\" at the guest's start: a kernel with CONFIG_RT_GROUP_SCHED, on which libvirt's new groups have no realtime share of their own (cpu.rt_runtime_us is 0, and version 2 of control groups cannot say it at all), or a container without CAP_SYS_NICE. With kernel.sched_rt_runtime_us=-1 the kernel does not ask for the share: it is planned there only with rt.throttling. rt_group_sched=0 (Linux 6.16) switches the shares off.",
 			"chrt on a running guest's threads does the same at once and is lost with the next start.",
 		},
 		Sources: []Source{
 			{"vcpusched", "libvirt formatdomain, \"CPU Tuning\""},
 			{"one vCPU at least without", "OpenStack Nova, hw:cpu_realtime_mask; KubeVirt, spec.domain.cpu.realtime.mask"},
+			{"EPERM without a share, and only while there is a limit", "kernel/sched/syscalls.c, __sched_setscheduler, rt_bandwidth_enabled; kernel/sched/core.c, setup_rt_group_sched"},
 			{"interrupt threads have 50", "kernel/irq/manage.c, irq_thread, sched_set_fifo"},
 			{"realtime priority of vCPUs", "founding experience"},
 		},
@@ -136,59 +146,40 @@ var domainVCPUSched = &Knob{
 		case !own.Equal(realtime):
 			return Wants(setting.NotThere(), fmt.Sprintf("vCPUs %s get one scheduler together", realtime)).At(Low).restart(g.Name)
 		}
-		return Wants(setting.Exact(vcpuPriority), "every ordinary thread that comes to their CPUs takes its turn; "+why).At(Medium).restart(g.Name)
+		advice = Wants(setting.Exact(vcpuPriority), "every ordinary thread that comes to their CPUs takes its turn; "+why).At(Medium).restart(g.Name)
+		if v.GroupsRefuse() {
+			return advice.warn(groupsRefuse + ": the guest starts with it only while kernel.sched_rt_runtime_us is -1 (rt.throttling)")
+		}
+		return advice
 	},
 }
 
-// memoryKnob is one of the elements of memoryBacking that are there or not.
-func memoryKnob(element, title, because string, severity Severity, doc Doc, after ...string) *Knob {
-	return &Knob{
-		ID: "domain." + element, Title: title, Stage: datapath.Domain, Risk: goal.GuestRestart, After: after, Tiers: realtime(), Doc: doc,
-		Where: eachGuest(managed, inDefinition("memoryBacking/"+element)),
-		Want: func(v *View, a setting.Address) Advice {
-			g, advice, ok := v.guest(a)
-			if !ok {
-				return advice
-			}
-			return Wants(setting.Exact("yes"), because).At(severity).restart(g.Name)
+var domainNoSharePages = &Knob{
+	ID: "domain.nosharepages", Title: "The guest's pages are not merged with others'", Stage: datapath.Domain, Risk: goal.GuestRestart, Tiers: realtime(),
+	Doc: Doc{
+		Want: "nosharepages for realtime",
+		Why: "QEMU offers all of a guest's memory for merging with that of others (MADV_MERGEABLE). rt.ksm stops the merging; <nosharepages/> takes this guest out of it for good, whoever starts it again, " +
+			"and closes what one guest can find out about another's memory by the time that a write takes.",
+		Cost:   "This guest's memory is never shared.",
+		Verify: "QEMU's command line says mem-merge=off; ksm_rmap_items in /proc/PID/ksm_stat of QEMU is 0.",
+		Traps: []string{
+			"Memory in the pool of huge pages is never merged: there the element changes nothing, and stands for the day when somebody takes the huge pages away.",
+			"echo 2 > /sys/kernel/mm/ksm/run takes apart what is merged, for all guests, and lasts until somebody writes 1.",
 		},
-	}
+		Sources: []Source{
+			{"nosharepages", "libvirt formatdomain, \"Memory Backing\""},
+			{"QEMU offers its memory", "QEMU system/physmem.c, memory_try_enable_merging; machine property mem-merge"},
+		},
+	},
+	Where: eachGuest(managed, inDefinition("memoryBacking/nosharepages")),
+	Want: func(v *View, a setting.Address) Advice {
+		g, advice, ok := v.guest(a)
+		if !ok {
+			return advice
+		}
+		return Wants(setting.Exact("yes"), "should page merging be started, the first write to a merged page stops the guest").At(Low).restart(g.Name)
+	},
 }
-
-var domainLocked = memoryKnob("locked", "The guest's and QEMU's memory cannot leave", "pages of the guest, or of QEMU itself, can be written out and come back in milliseconds", Medium, Doc{
-	Want: "locked for realtime",
-	Why: "Memory that nobody touched for a while can be written out, dropped and read again (QEMU's own program text, its heap and stacks, guest memory without huge pages). " +
-		"<locked/> has QEMU lock all that it has and will ever have (mlockall), so that everything is there from the start.",
-	Cost:   "All of the guest's memory is taken at its start and never given back: no overcommit, no balloon. Without <memtune><hard_limit> libvirt lifts the limit of locked memory for that QEMU altogether.",
-	Verify: "VmLck in /proc/PID/status of QEMU is as large as the guest and more.",
-	Traps: []string{
-		"Huge pages alone do not do it: the guest's memory is then never written out, QEMU's own is.",
-		"A hard_limit that is too small kills the guest: QEMU needs more than the guest's memory, how much nobody can say (libvirt warns of it). Leave it out on a host that has the memory.",
-		"Locked pages can still be moved about: rt.compaction.",
-		"With swap off (rt.swap) program text and files are still dropped and read again.",
-	},
-	Sources: []Source{
-		{"locked, and the limit", "libvirt formatdomain, \"Memory Backing\"; src/qemu/qemu_domain.c, qemuDomainGetMemLockLimitBytes"},
-		{"mlockall", "QEMU -overcommit mem-lock=on; system/runstate.c, os_mlock"},
-		{"locked memory for realtime guests", "libvirt KB, \"Real time guests\"; OpenStack Nova, realtime policy"},
-	},
-}, "domain.hugepages")
-
-var domainNoSharePages = memoryKnob("nosharepages", "The guest's pages are not merged with others'", "should page merging be started, the first write to a merged page stops the guest", Low, Doc{
-	Want: "nosharepages for realtime",
-	Why: "QEMU offers all of a guest's memory for merging with that of others (MADV_MERGEABLE). rt.ksm stops the merging; <nosharepages/> takes this guest out of it for good, whoever starts it again, " +
-		"and closes what one guest can find out about another's memory by the time that a write takes.",
-	Cost:   "This guest's memory is never shared.",
-	Verify: "QEMU's command line says mem-merge=off; ksm_rmap_items in /proc/PID/ksm_stat of QEMU is 0.",
-	Traps: []string{
-		"Memory in the pool of huge pages is never merged: there the element changes nothing, and stands for the day when somebody takes the huge pages away.",
-		"echo 2 > /sys/kernel/mm/ksm/run takes apart what is merged, for all guests, and lasts until somebody writes 1.",
-	},
-	Sources: []Source{
-		{"nosharepages", "libvirt formatdomain, \"Memory Backing\""},
-		{"QEMU offers its memory", "QEMU system/physmem.c, memory_try_enable_merging; machine property mem-merge"},
-	},
-})
 
 // featureKnob is a switch among a guest's features; libvirt takes those that are ofHost beside the host's own processor only.
 func featureKnob(id, title, path, value, because string, ofHost bool, doc Doc) *Knob {

@@ -37,7 +37,7 @@ var rtPeriod = &Knob{
 	Where: fixed(setting.Of(setting.Sysctl, "kernel.sched_rt_period_us")),
 	Want: func(v *View, a setting.Address) Advice {
 		because := "an odd period, left over from a trial"
-		if v.Readings.At(setting.Of(setting.Sysctl, "kernel.sched_rt_runtime_us")).Value == noLimit {
+		if v.Readings.At(rtRuntime).Value == noLimit {
 			because += "; with a runtime of -1 it limits nothing"
 		}
 		return Wants(setting.Exact(usualPeriod), because).At(Info)

@@ -154,6 +154,9 @@ var rtRCUB = &Knob{
 	},
 }
 
+// rtRuntime is how much of a period realtime threads may run, in µs; −1: as much as they like.
+var rtRuntime = setting.Of(setting.Sysctl, "kernel.sched_rt_runtime_us")
+
 var rtThrottling = &Knob{
 	ID: "rt.throttling", Title: "Realtime threads are not throttled", Stage: datapath.Realtime, Risk: goal.None,
 	After: []string{"rt.ksoftirqd", "rt.rcuc", "rt.rcub"}, Tiers: realtime(),
@@ -166,15 +169,16 @@ var rtThrottling = &Knob{
 			"sched_rt_period_us=-1 is old advice and refused by the kernel: the period must be 1 or more (rt.period). What is meant is sched_rt_runtime_us=-1.",
 			"A runtime equal to the period stops nothing either, but goes on counting: -1 is what switches it off.",
 			"From Linux 6.12 on the throttling itself is gone (except with RT_GROUP_SCHED), and a fair server gives ordinary threads their share instead, whatever this says: see rt.fair_server.",
-			"Where realtime groups are compiled in (CONFIG_RT_GROUP_SCHED, cgroup v1) each group has limits of its own, and -1 for the whole can be refused with EBUSY.",
+			"Where realtime groups are compiled in (CONFIG_RT_GROUP_SCHED) each control group has a share of its own, 0 unless somebody gives it one, and without a share no realtime thread starts in it (EPERM). With -1 for the whole nobody asks for the share; older kernels then refuse a limit again with EBUSY while realtime threads run in such a group.",
 		},
 		Sources: []Source{
 			{"950 of 1000 ms; -1 is no limit", "Documentation/scheduler/sched-rt-group.rst; kernel/sched/rt.c, sysctl_sched_rt_runtime"},
+			{"shares of groups", "kernel/sched/syscalls.c, __sched_setscheduler; kernel/sched/rt.c, tg_rt_schedulable"},
 			{"a period below 1 is refused", "kernel/sched/rt.c, sched_rt_sysctls: sched_rt_period_us, SYSCTL_ONE; before 6.x sched_rt_global_validate, EINVAL"},
 			{"-1 for realtime", "founding experience, there by the wrong name"},
 		},
 	},
-	Where: fixed(setting.Of(setting.Sysctl, "kernel.sched_rt_runtime_us")),
+	Where: fixed(rtRuntime),
 	Want: func(v *View, a setting.Address) Advice {
 		period := v.Readings.At(setting.Of(setting.Sysctl, "kernel.sched_rt_period_us"))
 		if runtime := v.Readings.At(a); runtime.State == setting.Known && period.State == setting.Known && runtime.Value == period.Value {

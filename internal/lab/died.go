@@ -80,17 +80,33 @@ func looping(registers string) string {
 	return ""
 }
 
-// Hung tells that L1 waits for a file of its own file system for more than two minutes (kernel/hung_task.c) and will not go on:
-// virtiofsd had nothing more to do, a notification got lost. It costs no more than the serial line's log.
+// Hung tells that L1 will not go on: it waits for a file of its own file system for more than two minutes (kernel/hung_task.c),
+// where virtiofsd had nothing more to do and a notification got lost, or a CPU's timer has stopped (see ticking). It costs no more than
+// the serial line's log.
 func (l *Lab) Hung() bool {
 	text, err := os.ReadFile(l.LogFile("serial"))
-	return err == nil && strings.Contains(lastWords(string(text)), "blocked for more than")
+	if err != nil {
+		return false
+	}
+	words := lastWords(string(text))
+	return strings.Contains(words, "blocked for more than") || strings.Contains(words, timerStopped)
 }
 
-// lastWords finds in the log of a serial line what a kernel said when it panicked, or when its file system had hung.
+// timerStopped is what RCU says where the CPU that is to wake its thread does not (kernel/rcu/tree_stall.h,
+// rcu_check_gp_kthread_expired_fqs_timer), with the CPU and how many timer softirqs it has had.
+const timerStopped = "Possible timer handling issue on "
+
+// lastWords finds in the log of a serial line what a kernel said when it panicked, when its file system had hung, or when a CPU had no
+// timer any more: it is late twice and has not had a single timer softirq in between.
 func lastWords(log string) string {
-	blocked := ""
+	blocked, late := "", ""
 	for line := range strings.Lines(log) {
+		if _, which, is := strings.Cut(line, timerStopped); is {
+			if which == late {
+				return strings.TrimSpace(line)
+			}
+			late = which
+		}
 		switch {
 		case strings.Contains(line, "Kernel panic"):
 			return strings.TrimSpace(line)

@@ -1,6 +1,9 @@
 package lab
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+)
 
 func TestLastWords(t *testing.T) {
 	t.Parallel()
@@ -16,11 +19,17 @@ func TestLastWords(t *testing.T) {
 [  968.049736]  </TASK>
 [  969.000000] task:cat stack trace __fuse_simple_request+0x297/0x290
 `
+	late := func(cpu string, softirqs int) string {
+		return fmt.Sprintf("[   44.946885] rcu: rcu_preempt kthread timer wakeup didn't happen for 5254 jiffies! g-1107 f0x0\n"+
+			"[   44.951775] rcu: \tPossible timer handling issue on cpu=%s timer-softirq=%d\n", cpu, softirqs)
+	}
 	for _, test := range []struct{ log, want string }{
 		{"[    0.1] Linux version 6.12\n", ""},
 		{elsewhere, ""},
 		{hung, "[  968.035147] INFO: task systemd-udevd:267 blocked for more than 120 seconds. (for its file system)"},
 		{elsewhere + hung, "[  968.035147] INFO: task systemd-udevd:267 blocked for more than 120 seconds. (for its file system)"},
+		{late("0", 51) + late("0", 54) + late("1", 54), ""},
+		{late("0", 51) + late("0", 54) + late("0", 54), "[   44.951775] rcu: \tPossible timer handling issue on cpu=0 timer-softirq=54"},
 		{"[   37.650356] Kernel panic - not syncing: Fatal exception in interrupt\r\n" + hung, "[   37.650356] Kernel panic - not syncing: Fatal exception in interrupt"},
 	} {
 		if got := lastWords(test.log); got != test.want {

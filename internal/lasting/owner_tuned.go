@@ -67,7 +67,11 @@ func agrees(s tuned.Set, c plan.Change) bool {
 
 // placedBy tells whether TuneD moves such a value off its isolated cores, and otherwise leaves it where it is.
 func placedBy(a setting.Address) bool {
-	return a.Kind == setting.IRQAffinity || a.Kind == setting.IRQCPUs || a.Kind == setting.ThreadAffinity
+	switch a.Kind {
+	case setting.IRQAffinity, setting.IRQCPUs, setting.ThreadAffinity, setting.ThreadCPUs:
+		return true
+	}
+	return false
 }
 
 // keepsOff tells whether a change leaves TuneD's isolated cores alone.
@@ -87,14 +91,15 @@ func stops(p *plan.Plan, name string) bool {
 	return false
 }
 
-// leaveToTuned marks the changes whose value TuneD gives too at each of its starts: nothing else has to keep them.
+// leaveToTuned marks the changes whose value TuneD gives too at each of its starts: nothing else has to keep them. Coalescing is kept all
+// the same: a TuneD that does not know all that 'ethtool -c' prints sets none of it (redhat-performance/tuned#819).
 func leaveToTuned(p *plan.Plan, h *facts.Host) {
 	if h.Lasting == nil || h.Lasting.Tuned == nil || !h.Lasting.Tuned.Running || stops(p, "tuned") {
 		return
 	}
 	for i := range p.Changes {
 		c := &p.Changes[i]
-		if set, does := tuned.Of(h.Lasting.Tuned, c.Address); does && c.Kept == "" && !Of(c.ID) && ways[c.Address.Kind] != byItself && agrees(set, *c) {
+		if set, does := tuned.Of(h.Lasting.Tuned, c.Address); does && c.Kept == "" && c.Address.Kind != setting.NICCoalesce && !Of(c.ID) && ways[c.Address.Kind] != byItself && agrees(set, *c) {
 			c.Kept, c.Lasts = "TuneD profile "+h.Lasting.Tuned.Profile+", which gives the same", setting.AcrossReboot
 		}
 	}

@@ -135,6 +135,7 @@ func From(h *facts.Host, g goal.Goal, report audit.Report, catalogue []*knob.Kno
 	p.postpone()
 	p.confine(h)
 	p.unpooled(h, report)
+	p.shareless(h, report)
 	p.awaitBoot(h, catalogue)
 	for _, c := range p.Changes {
 		p.wait(c)

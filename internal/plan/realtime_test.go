@@ -86,8 +86,8 @@ func TestRealtime(t *testing.T) {
 		"kernel-arg:processor.max_cstate": "1", "kernel-arg:intel_idle.max_cstate": "0", "kernel-arg:intel_pstate": "disable", "kernel-arg:tsc": "nowatchdog",
 		"kernel-arg:hugepagesz+hugepages": "", "kernel-arg:pcie_aspm.policy": "performance",
 		"domain:rt1/vcpupin/0": "20", "domain:rt1/vcpupin/3": "23", "domain:rt1/emulatorpin": "", "domain:rt1/vcpusched/1-3": "fifo:1",
-		"domain:rt1/memoryBacking/hugepages": "default", "domain:rt1/memoryBacking/locked": "yes", "domain:rt1/memoryBacking/nosharepages": "yes",
-		"domain:rt1/features/pmu.state": "off", "domain:rt1/clock/timer/kvmclock.present": "no",
+		"domain:rt1/memoryBacking/nosharepages": "yes",
+		"domain:rt1/features/pmu.state":         "off", "domain:rt1/clock/timer/kvmclock.present": "no",
 		"domain:rt1/cpu/mode": "host-passthrough",
 		"swap:dev/sda2":       "off", "ksm:run": "0", "sysctl:kernel.watchdog_cpumask": "0-19", "thread-sched:ksoftirqd/20": "SCHED_FIFO 2", "thread-sched:ktimers/23": "SCHED_FIFO 2",
 		"sysctl:kernel.sched_rt_runtime_us": "-1", "sysfs:kernel/debug/sched/fair_server/cpu22/runtime": "0", "irq-cpus:default": "0-19",
@@ -113,6 +113,7 @@ func TestRealtime(t *testing.T) {
 	}
 	for _, at := range []string{
 		"sysctl:kernel.sched_rt_period_us", "sysfs:kernel/rcu_expedited", "thread-sched:ksoftirqd/3", "sysctl:kernel.timer_migration", "domain:rt1/vcpusched/0",
+		"domain:rt1/memoryBacking/hugepages", "domain:rt1/memoryBacking/locked", // with the pool, after the boot
 		"sysfs:kernel/debug/sched/fair_server/cpu3/runtime", "kernel-arg:pcie_aspm", "kernel-arg:mitigations", "sysfs:devices/system/cpu/cpu5/power/pm_qos_resume_latency_us",
 	} {
 		if value, planned := found[at]; planned {
@@ -160,7 +161,7 @@ func TestRealtimePhases(t *testing.T) {
 	for what, c := range map[string]struct{ ids, byHand, unseen []string }{
 		inFirmware:             {nil, nil, []string{"firmware.patrol_scrub", "firmware.c1e"}},
 		hostReboot:             {[]string{"boot.isolcpus", "boot.irqaffinity", "boot.hugepages", "boot.cstate"}, []string{"kernel.realtime"}, nil},
-		"restart of guest rt1": {[]string{"domain.vcpusched", "domain.locked"}, nil, nil},
+		"restart of guest rt1": {[]string{"domain.vcpusched", "domain.nosharepages"}, nil, nil},
 		kvmReload:              {nil, []string{"kvm.kvmclock_periodic_sync"}, nil},
 		atOnce:                 {[]string{"rt.kthreads", "rt.throttling", "cpu.governor"}, nil, nil},
 	} {

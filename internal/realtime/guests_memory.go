@@ -7,7 +7,6 @@ import (
 
 	"mpps/internal/facts"
 	"mpps/internal/knob"
-	"mpps/internal/setting"
 )
 
 var (
@@ -134,19 +133,7 @@ func (v *view) pageSize(g *guest) uint64 {
 	if len(g.d.Backing.Pages) == 1 {
 		return g.d.Backing.Pages[0].KiB << 10
 	}
-	switch setting.ParseCommandLine(v.h.Kernel.CommandLine).Get("default_hugepagesz").Value {
-	case "1G", "1g", "1024M":
-		return 1 << 30
-	case "2M", "2m":
-		return 2 << 20
-	}
-	if pools := v.h.Topology.Hugepages; len(pools) == 1 {
-		return pools[0].Size
-	}
-	if _, there := poolOf(v.h.Topology.Hugepages, 2<<20); there {
-		return 2 << 20 // x86, where nobody says otherwise
-	}
-	return 0
+	return v.h.DefaultHugepage()
 }
 
 func guestNames(list []*guest) string {

@@ -18,13 +18,7 @@ func RealtimeCheck(t *Text, r *realtime.Report, verbose bool) {
 		t.Wrapped("", "Name CPUs with --cpus, or plan to set some aside: mpps plan --latency 20us --cpus LIST")
 		return
 	}
-	line := "the host keeps CPUs " + r.House.String()
-	switch len(r.House) {
-	case 0:
-		line = "the host keeps no CPU"
-	case 1:
-		line = "the host keeps CPU " + r.House.String()
-	}
+	line := "the host keeps " + CPUs(r.House)
 	if len(r.Guests) > 0 {
 		line += "; guests " + strings.Join(r.Guests, ", ")
 	}
@@ -104,7 +98,7 @@ func ranThere(t *Text, r *realtime.Report, verbose bool) {
 	}
 	t.Blank()
 	if len(r.Ran) == 0 {
-		t.Line("no thread ran on CPUs %s", r.Scope.CPUs)
+		t.Line("no thread ran on %s", CPUs(r.Scope.CPUs))
 		return
 	}
 	t.Heading("what ran there")

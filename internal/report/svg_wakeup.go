@@ -66,12 +66,16 @@ func wakeupHistograms(all []Wakeups) template.HTML {
 		d.text("tick", "end", left-5, y.at(tick)+4, oneIn(tick))
 	}
 	d.text("unit", "end", right, bottom+28, "length of a wake-up; share of all, 1 in …")
+	var names labels
 	for i, w := range all {
 		l, class := w.File.Total.Latency, colour(i)
 		var points [][2]float64
 		for _, b := range bins(l) {
-			if b.to <= math.Pow(10, x.from) {
+			if b.to <= math.Pow(10, x.from) || len(points) == 0 && b.share == 0 { // shorter than all of them
 				continue
+			}
+			if len(points) == 0 {
+				points = append(points, [2]float64{x.at(math.Max(b.from, math.Pow(10, x.from))), bottom})
 			}
 			at := y.at(math.Max(b.share, least/3))
 			points = append(points, [2]float64{x.at(math.Max(b.from, math.Pow(10, x.from))), math.Min(at, bottom)}, [2]float64{x.at(math.Min(b.to, hi*1.05)), math.Min(at, bottom)})
@@ -81,12 +85,12 @@ func wakeupHistograms(all []Wakeups) template.HTML {
 			if v, told := l.Percentile(p); told {
 				share := math.Max(shareAt(l, v), least)
 				d.dot("dot "+class, x.at(float64(v)), y.at(share), 4, fmt.Sprintf("p%g %s", p, duration(float64(v))))
-				d.text("small", "middle", x.at(float64(v)), y.at(share)-7, fmt.Sprintf("%g", p))
+				names.add(fmt.Sprintf("%g", p), "middle", x.at(float64(v)), y.at(share)-7)
 			}
 		}
 		worst, longest := "max "+duration(float64(l.MaxNs)), x.at(float64(l.MaxNs))
 		d.line("median "+class, longest, bottom-16, longest, bottom)
-		d.text("small", edge(longest, left, right-30), longest, bottom-20-11*float64(i), worst)
+		names.add(worst, edge(longest, left, right-30), longest, bottom-20)
 		if len(w.File.Worst) > 0 {
 			worst += ", " + w.File.Worst[0].When()
 		}
@@ -100,6 +104,7 @@ func wakeupHistograms(all []Wakeups) template.HTML {
 		d.text("tick", "start", left+28, at+39, worst)
 		d.height += 56
 	}
+	names.draw(d, top+8, bottom-4, left, right)
 	return d.svg("histogram of wake-ups")
 }
 

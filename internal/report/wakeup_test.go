@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -78,5 +79,55 @@ func TestWakeupPage(t *testing.T) {
 	}
 	if worse := verdict(&Document{Wakeups: []Wakeups{d.Wakeups[1], d.Wakeups[0]}}); !strings.Contains(worse.Headline, "not shorter") {
 		t.Error(worse.Headline)
+	}
+}
+
+// TestWakeupPicture: a curve begins at its own shortest wake-up, not with a line along the bottom from another's, and no label covers
+// another, however alike the measurements are.
+func TestWakeupPicture(t *testing.T) {
+	for name, files := range map[string][]*wakeup.File{
+		"apart":      {awake(90_000, 1_475_000), awake(5000, 52_000)},
+		"alike":      {awake(9000, 52_000), awake(9000, 52_000), awake(9000, 52_000)},
+		"nearly so":  {awake(9000, 60_000), awake(10_000, 59_000), awake(8000, 61_000)},
+		"at an edge": {awake(1000, 41_000), awake(1000, 10_000_000)},
+	} {
+		var all []Wakeups
+		for _, f := range files {
+			all = append(all, Wakeups{Label: "l", File: f})
+		}
+		svg := string(wakeupHistograms(all))
+		var shown labels
+		for _, m := range regexp.MustCompile(`<text class="small" text-anchor="(\w+)" x="([^"]+)" y="([^"]+)">([^<]+)<`).FindAllStringSubmatch(svg, -1) {
+			x, errX := strconv.ParseFloat(m[2], 64)
+			y, errY := strconv.ParseFloat(m[3], 64)
+			if errX != nil || errY != nil {
+				t.Fatalf("%s: %q", name, m[0])
+			}
+			one := label{m[4], m[1], x, y}
+			for _, other := range shown {
+				if one.covers(other) {
+					t.Errorf("%s: %+v covers %+v", name, one, other)
+				}
+			}
+			if from, to := one.span(); from < 0 || to > svgWidth {
+				t.Errorf("%s: %+v leaves the drawing", name, one)
+			}
+			shown = append(shown, one)
+		}
+		if want := 4 * len(files); len(shown) != want {
+			t.Errorf("%s: %d labels, expected %d", name, len(shown), want)
+		}
+		shortest := math.Inf(1)
+		for _, f := range files {
+			shortest = math.Min(shortest, float64(f.Total.Latency.MinNs))
+		}
+		for i, m := range regexp.MustCompile(`<path class="curve s\d" d="M([0-9.]+) ([0-9.]+)L([0-9.]+) ([0-9.]+)`).FindAllStringSubmatch(svg, -1) {
+			if own := float64(files[i].Total.Latency.MinNs); own > 2*shortest && m[1] == "46.0" {
+				t.Errorf("%s: the curve of %g ns and longer begins at the left edge", name, own)
+			}
+			if m[1] != m[3] || m[2] != "230.0" || m[4] == m[2] {
+				t.Errorf("%s: the curve begins with %s", name, m[0])
+			}
+		}
 	}
 }

@@ -121,10 +121,17 @@ func TestListOfManyIsFast(t *testing.T) {
 		h.Guests = append(h.Guests, facts.Guest{Name: fmt.Sprint("vm", g), State: "running", Hostdevs: []string{h.VFs[g].PCI, h.VFs[g+200].PCI}})
 		h.VFs[g].Driver = "vfio-pci"
 	}
-	began := time.Now()
-	l, err := Show(h, Which{})
-	if took := time.Since(began); err != nil || len(l.VFs) != 1016 || took > 100*time.Millisecond {
-		t.Errorf("%d functions in %v (%v)", len(l.VFs), took, err)
+	least := time.Hour // of some runs: the others say what else the machine did
+	for range 5 {
+		began := time.Now()
+		l, err := Show(h, Which{})
+		if err != nil || len(l.VFs) != 1016 {
+			t.Fatalf("%d functions (%v)", len(l.VFs), err)
+		}
+		least = min(least, time.Since(began))
+	}
+	if least > 100*time.Millisecond {
+		t.Errorf("1016 functions in %v", least)
 	}
 }
 

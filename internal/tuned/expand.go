@@ -114,6 +114,9 @@ func (v *variables) call(name string, arguments []string) (string, bool) {
 		return "", true
 	case "strip":
 		return strings.TrimSpace(strings.Join(arguments, "")), true
+	case "check_net_queue_count": // what is no number is asked of nproc
+		n, err := strconv.ParseUint(all, 10, 16)
+		return strconv.FormatUint(n, 10), err == nil
 	case "regex_search_ternary":
 		if len(arguments) != 4 {
 			return "", false

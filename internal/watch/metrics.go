@@ -19,8 +19,8 @@ func (w *Watcher) Metrics(version string) string {
 		fmt.Fprintf(&b, "%s %s\n", name, number(value))
 	}
 	l := w.last
-	one("mpps_realtime_ok", "gauge", "Whether the last look saw everything and nothing of severity medium or worse stands: 1 if so, 0 if not.", flag(w.OK()))
-	one("mpps_realtime_cpus", "gauge", "Number of CPUs that should be quiet.", float64(l.CPUs))
+	one("mpps_realtime_ok", "gauge", "Whether CPUs are set aside, the last look saw everything and nothing of severity medium or worse stands: 1 if so, 0 if not.", flag(w.OK()))
+	one("mpps_realtime_cpus", "gauge", "Number of CPUs that should be quiet: set aside now, or at an earlier look.", float64(len(w.aside)))
 	family("mpps_realtime_findings", "gauge", "Number of findings that stand, by code and severity.")
 	type class struct {
 		code     string
@@ -46,6 +46,7 @@ func (w *Watcher) Metrics(version string) string {
 	for _, code := range slices.Sorted(maps.Keys(w.events)) {
 		fmt.Fprintf(&b, "mpps_watch_events_total{code=%q} %d\n", code, w.events[code])
 	}
+	one("mpps_watch_pause_seconds", "gauge", "How long it is to the next look.", l.Pause.Seconds())
 	one("mpps_watch_looks_total", "counter", "Looks that were taken.", float64(w.looks))
 	one("mpps_watch_failed_looks_total", "counter", "Looks of which a part could not be seen.", float64(w.failed))
 	one("mpps_watch_last_look_timestamp_seconds", "gauge", "When the last look ended, in seconds since 1970.", float64(l.At.UnixMilli())/1000)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"mpps/internal/knob"
+	"mpps/internal/setting"
 )
 
 // Schema is the version of an event's form.
@@ -93,7 +94,9 @@ type Look struct {
 	State    State             // to be compared with the next look's
 	Values   int               // applied values
 	Drifted  int               // of them not as applied
-	CPUs     int               // that should be quiet
+	Aside    setting.CPUSet    // CPUs that are set aside now
+	From     string            // who says so: "isolcpus, nohz_full"
+	Pause    time.Duration     // until the next look
 	Took     time.Duration
 	Cost     time.Duration // CPU time of this look, programs that it started with it
 }
@@ -117,6 +120,9 @@ type Watcher struct {
 	events map[string]int // by code, begun and changed
 	last   Look
 	cost   time.Duration
+	aside  setting.CPUSet // CPUs that were set aside at any look
+	from   string         // who said so then
+	judged bool           // whether CPUs are set aside was seen before
 }
 
 // New is a watcher that has seen nothing.
@@ -132,7 +138,10 @@ func (w *Watcher) Take(l Look) []Event {
 	if len(l.Unseen) > 0 {
 		w.failed++
 	}
-	var events []Event
+	events := w.scope(&l)
+	if !l.Saw[Values] { // those of the last look that saw them
+		l.Values, l.Drifted = w.last.Values, w.last.Drifted
+	}
 	present := map[string]bool{}
 	for source, why := range l.Unseen {
 		l.Findings = append(slices.Clip(l.Findings), Finding{
@@ -209,7 +218,8 @@ func (w *Watcher) Standing() []Finding {
 	return all
 }
 
-// OK tells whether the host is known to be as it is to be: the last look saw everything, and nothing worth a warning stands.
+// OK tells whether the host is known to be realtime: CPUs are set aside for it, the last look saw everything, and nothing worth a warning
+// stands.
 func (w *Watcher) OK() bool {
-	return w.looks > 0 && len(w.last.Unseen) == 0 && !slices.ContainsFunc(w.Standing(), func(f Finding) bool { return f.Severity >= knob.Medium })
+	return w.looks > 0 && len(w.aside) > 0 && len(w.last.Unseen) == 0 && !slices.ContainsFunc(w.Standing(), func(f Finding) bool { return f.Severity >= knob.Medium })
 }

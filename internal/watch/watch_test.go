@@ -20,7 +20,7 @@ var began = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // look is the nth look, with findings "source code object" of which those that begin with ~ must be seen twice.
 func look(n int, findings ...string) Look {
-	l := Look{At: began.Add(time.Duration(n) * 30 * time.Second), Host: "h", Saw: everything, State: State{Daemons: map[string]bool{}, Guests: map[string]int{}}}
+	l := Look{At: began.Add(time.Duration(n) * 30 * time.Second), Host: "h", Saw: everything, Aside: setting.CPUs(2, 3), From: "isolcpus", State: State{Daemons: map[string]bool{}, Guests: map[string]int{}}}
 	for _, text := range findings {
 		rest, twice := strings.CutPrefix(text, "~")
 		fields := strings.SplitN(rest, " ", 3)
@@ -99,6 +99,52 @@ func TestUnseen(t *testing.T) {
 	left.Saw = map[Source]bool{Isolated: true}
 	if got := told(w.Take(left)); got != "" || !w.OK() {
 		t.Errorf("a part that was left out on purpose: told %q", got)
+	}
+}
+
+// TestLost: a host whose CPUs are set aside no more is not realtime, and that is told once and until they are again; what stood there
+// stands while it is looked at. A host that has set none aside was never realtime.
+func TestLost(t *testing.T) {
+	w := New()
+	for i, c := range []struct {
+		aside, from string
+		seen        bool
+		findings    []string
+		want        string
+		ok          bool
+		watched     string
+	}{
+		{"", "", true, nil, "", false, ""},
+		{"2-3", "isolated partitions", true, nil, "changed isolation.came CPUs set aside", true, "2-3"},
+		{"2-4", "isolated partitions", true, nil, "changed isolation.came CPUs set aside", true, "2-4"},
+		{"2-4", "isolated partitions", true, []string{"isolated irq.default x"}, "begins irq.default x", false, "2-4"},
+		{"", "", false, nil, "", false, "2-4"}, // nobody could look
+		{"2", "isolated partitions", true, []string{"isolated irq.default x"}, "begins isolation.lost CPUs set aside", false, "2-4"},
+		{"", "", true, []string{"isolated irq.default x"}, "", false, "2-4"},
+		{"2-4", "isolated partitions", true, []string{"isolated irq.default x"}, "ends isolation.lost CPUs set aside", false, "2-4"},
+		{"2-4", "isolated partitions", true, nil, "ends irq.default x", true, "2-4"},
+	} {
+		l := look(i, c.findings...)
+		var err error
+		if l.Aside, err = setting.ParseCPUs(c.aside); err != nil {
+			t.Fatal(err)
+		}
+		l.From = c.from
+		if !c.seen {
+			l.Saw, l.Findings = map[Source]bool{Values: true}, nil
+		}
+		events := w.Take(l)
+		if got := told(events); got != c.want || w.OK() != c.ok || w.Aside(nil).String() != c.watched {
+			t.Errorf("look %d: told %q, ok %v, watched %s; expected %q, %v, %s", i, got, w.OK(), w.Aside(nil), c.want, c.ok, c.watched)
+		}
+		for _, e := range events {
+			if e.Code == "isolation.lost" && e.Event == Begins && (e.From != "2-4 (isolated partitions)" || e.To != "2 (isolated partitions)" || e.Severity != knob.High || !strings.Contains(e.Hint, "CPUs 3-4 ")) {
+				t.Errorf("look %d: %+v", i, e)
+			}
+			if e.Code == "isolation.came" && i == 1 && (e.From != "none" || e.To != "2-3 (isolated partitions)") {
+				t.Errorf("look %d: %+v", i, e)
+			}
+		}
 	}
 }
 
@@ -182,14 +228,14 @@ func TestMetrics(t *testing.T) {
 		t.Errorf("before the first look:\n%s", text)
 	}
 	l := look(0, "isolated irq.aimed irq 4", "isolated irq.aimed irq 5", "~observed threads.user_ran thread x (1)")
-	l.Values, l.Drifted, l.CPUs, l.Took, l.Cost = 12, 3, 2, 1500*time.Millisecond, 250*time.Millisecond
-	l.Saw, l.Unseen = map[Source]bool{Isolated: true}, map[Source]string{Values: "not root"}
+	l.Values, l.Drifted, l.Took, l.Cost, l.Pause = 12, 3, 1500*time.Millisecond, 250*time.Millisecond, 30*time.Second
+	l.Saw, l.Unseen = map[Source]bool{Isolated: true, Values: true}, map[Source]string{Observed: "not root"}
 	w.Take(l)
 	text := w.Metrics(`1"`)
 	for _, want := range []string{
 		"mpps_realtime_ok 0\n", "mpps_realtime_cpus 2\n", "mpps_realtime_findings{code=\"irq.aimed\",severity=\"high\"} 2\n", "mpps_applied_values 12\n", "mpps_drifted_values 3\n",
-		"mpps_watch_source_success{source=\"isolated\"} 1\n", "mpps_watch_source_success{source=\"values\"} 0\n", "mpps_watch_events_total{code=\"irq.aimed\"} 2\n",
-		"mpps_watch_looks_total 1\n", "mpps_watch_failed_looks_total 1\n", "mpps_watch_last_look_timestamp_seconds 1767323045\n", "mpps_watch_look_duration_seconds 1.5\n",
+		"mpps_watch_source_success{source=\"isolated\"} 1\n", "mpps_watch_source_success{source=\"observed\"} 0\n", "mpps_watch_events_total{code=\"irq.aimed\"} 2\n",
+		"mpps_watch_looks_total 1\n", "mpps_watch_pause_seconds 30\n", "mpps_watch_failed_looks_total 1\n", "mpps_watch_last_look_timestamp_seconds 1767323045\n", "mpps_watch_look_duration_seconds 1.5\n",
 		"mpps_watch_cpu_seconds_total 0.25\n", `mpps_build_info{version="1\""} 1` + "\n",
 	} {
 		if !strings.Contains(text, want) {
@@ -198,6 +244,11 @@ func TestMetrics(t *testing.T) {
 	}
 	if strings.Contains(text, "source=\"boot\"") || strings.Contains(text, "threads.user_ran") {
 		t.Errorf("what was not looked at, or not seen twice, is there:\n%s", text)
+	}
+	l = look(1)
+	l.Saw = map[Source]bool{Isolated: true} // another mpps is at work
+	if w.Take(l); !strings.Contains(w.Metrics("1"), "\nmpps_applied_values 12\n") || !strings.Contains(w.Metrics("1"), "\nmpps_drifted_values 3\n") {
+		t.Errorf("a look that left the values out has forgotten them:\n%s", w.Metrics("1"))
 	}
 	typed := map[string]bool{}
 	for line := range strings.Lines(text) {
@@ -209,7 +260,7 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("%s has no type before it", name)
 		}
 	}
-	if w.Take(look(1)); strings.Contains(w.Metrics("1"), "mpps_realtime_ok 1\n") != w.OK() {
+	if w.Take(look(2)); strings.Contains(w.Metrics("1"), "mpps_realtime_ok 1\n") != w.OK() {
 		t.Error("the metric is not what the watcher says")
 	}
 }

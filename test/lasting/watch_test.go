@@ -14,7 +14,7 @@ func (s scene) told(what, pattern string, limit time.Duration) {
 	s.Helper()
 	out := s.must(fmt.Sprintf(`for i in $(seq %d); do grep -m1 -e '%s' /run/events && break; sleep 0.5; done`, int(limit.Seconds()*2), pattern))
 	if out == "" {
-		s.Fatalf("%s: no event %s within %v:\n%s", what, pattern, limit, s.must("tail -40 /run/events; systemctl status watched --no-pager | tail -20"))
+		s.Fatalf("%s: no event %s within %v:\n%s", what, pattern, limit, s.must("tail -40 /run/events; cat /run/said; grep -v '^#' /run/mpps.prom; systemctl status watched --no-pager | tail -20"))
 	}
 	s.Logf("%s: %s", what, out)
 }
@@ -24,7 +24,7 @@ func (s scene) told(what, pattern string, limit time.Duration) {
 func TestWatchTells(t *testing.T) {
 	s := scene{t, theHost(t)}
 	s.must(prepare + `for i in /proc/irq/[0-9]*; do echo 0-2 >$i/smp_affinity_list; done 2>/dev/null || true; rm -f /run/events
-systemd-run -q --unit=watched -p StandardOutput=append:/run/events -p StandardError=append:/run/said /opt/mpps verify --watch --every 2s --cpus 3 --json --metrics /run/mpps.prom`)
+systemd-run -q --unit=watched -p StandardOutput=append:/run/events -p StandardError=append:/run/said /opt/mpps verify --watch --every 2s --cost 20 --cpus 3 --json --metrics /run/mpps.prom`)
 	defer s.must("systemctl stop watched busy 2>/dev/null; rm -f /etc/default/grub.d/96-test.cfg /run/events /run/said; update-grub >/dev/null 2>&1; true")
 	s.must("for i in $(seq 60); do [ -s /run/mpps.prom ] && break; sleep 0.5; done; grep -q '^mpps_realtime_cpus 1$' /run/mpps.prom")
 
@@ -58,8 +58,12 @@ systemd-run -q --unit=watched -p StandardOutput=append:/run/events -p StandardEr
 func TestWatchService(t *testing.T) {
 	s := scene{t, theHost(t)}
 	s.must(prepare + "/opt/mpps apply --pps 50k --watch --confirm 0 >/dev/null 2>&1")
-	if got := s.must("for i in $(seq 60); do [ -s /run/mpps-watch/mpps.prom ] && break; sleep 0.5; done; systemctl is-active mpps-watch; systemctl is-enabled mpps-watch; grep ^mpps_watch_source_success /run/mpps-watch/mpps.prom"); !strings.HasPrefix(got, "active\nenabled\nmpps_watch_source_success{source=\"values\"} 1\n") {
+	if got := s.must("for i in $(seq 120); do [ -s /run/mpps-watch/mpps.prom ] && break; sleep 0.5; done; systemctl is-active mpps-watch; systemctl is-enabled mpps-watch; grep ^mpps_watch_source_success /run/mpps-watch/mpps.prom"); !strings.HasPrefix(got, "active\nenabled\nmpps_watch_source_success{source=\"values\"} 1\n") {
 		t.Errorf("found %s\n%s", got, s.must("journalctl -u mpps-watch --no-pager | tail -20"))
+	}
+	// Nothing is set aside here, so that this is no realtime host; the values that the transaction has applied were waited for.
+	if got := s.must("grep -c -e '^mpps_realtime_ok 0$' -e '^mpps_realtime_cpus 0$' -e '^mpps_applied_values [1-9]' /run/mpps-watch/mpps.prom"); got != "3" {
+		t.Errorf("metrics: %s", s.must("cat /run/mpps-watch/mpps.prom"))
 	}
 	if got := s.must("/opt/mpps rollback >/dev/null; systemctl show -P LoadState mpps-watch; ls /run/mpps-watch /etc/systemd/system/mpps-watch.service 2>&1 | grep -c 'No such'"); got != "not-found\n2" {
 		t.Errorf("after the rollback: %s", got)

@@ -45,6 +45,12 @@ func TestRealtimeHost(t *testing.T) {
 		t.Errorf("before the reboot: %+v", st.Remains)
 	}
 	s.mpps(1, "apply", "--resume")
+	// Huge pages come with the boot: before it the guest starts with what its definition has by now, which does not ask for them.
+	if got := s.pages(); got != "0" {
+		t.Errorf("before the reboot its definition has %s lines of huge pages", got)
+	}
+	s.must("virsh -q destroy " + guestName + " && virsh -q start " + guestName)
+	s.took("the guest was started anew before the reboot")
 
 	s.reboot()
 	if got := s.must("uname -r; cat /sys/kernel/realtime"); got != realtime+"\n1" {
@@ -87,6 +93,9 @@ func TestRealtimeHost(t *testing.T) {
 		}
 	}
 	s.priorities()
+	if got := s.pages(); got == "0" {
+		t.Error("after the reboot its definition has no huge pages")
+	}
 
 	if err := s.guest.Restart(t.Context()); err != nil { // with its new definition
 		t.Fatal(err)
@@ -142,6 +151,12 @@ func TestRealtimeHost(t *testing.T) {
 	if st := s.status(); st.State != apply.IsClean {
 		t.Errorf("status is %s, expected clean", st.State)
 	}
+}
+
+// pages counts the lines of the guest's definition that ask for huge pages.
+func (s *scene) pages() string {
+	s.Helper()
+	return s.must("virsh dumpxml --inactive " + guestName + " | grep -c '<hugepages' || true")
 }
 
 // priorities requires that the threads which PREEMPT_RT has for each CPU are above a vCPU of priority 1, by chrt.

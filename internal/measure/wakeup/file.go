@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"mpps/internal/measure"
+	"mpps/internal/setting"
 )
 
 // maxFile bounds a file. One with as many intervals and counters as are kept has about 8 MB.
@@ -164,7 +165,15 @@ func (f *File) Label(otherwise string) string {
 // Where is what was measured, in words.
 func (f *File) Where() string {
 	if f.Guest != nil {
-		return "guest " + f.Guest.Name + ", CPU " + f.Asked.CPUs.String()
+		return "guest " + f.Guest.Name + ", " + cpus(f.Asked.CPUs)
 	}
-	return "host " + f.Host + ", CPU " + f.Asked.CPUs.String()
+	return "host " + f.Host + ", " + cpus(f.Asked.CPUs)
+}
+
+// cpus writes a set with its noun.
+func cpus(set setting.CPUSet) string {
+	if len(set) == 1 {
+		return "CPU " + set.String()
+	}
+	return "CPUs " + set.String()
 }

@@ -45,7 +45,7 @@ func TestStreamDuration(t *testing.T) {
 	s := serve(t)
 	for _, reverse := range []bool{false, true} {
 		r, err := Stream(t.Context(), StreamConfig{Target: Target{Addr: s.Addr()}, Duration: 80 * time.Millisecond, Reverse: reverse})
-		if err != nil || r.Bytes == 0 || !reverse && r.Sent != r.Bytes || r.Elapsed < 80*time.Millisecond || r.Elapsed > 2*time.Second || r.Cancelled {
+		if err != nil || r.Bytes == 0 || !reverse && r.Sent != r.Bytes || r.Elapsed < 80*time.Millisecond || r.Elapsed > 10*time.Second || r.Cancelled {
 			t.Errorf("reverse %v: %+v, %v", reverse, r, err)
 		}
 	}
@@ -56,7 +56,7 @@ func TestRamp(t *testing.T) {
 	s := serve(t)
 	for _, reverse := range []bool{false, true} {
 		r, err := Stream(t.Context(), StreamConfig{
-			Target: Target{Addr: s.Addr(), Conns: 2}, Ramp: 50 * time.Millisecond, Duration: 100 * time.Millisecond, Reverse: reverse,
+			Target: Target{Addr: s.Addr(), Conns: 2}, Ramp: 400 * time.Millisecond, Duration: 800 * time.Millisecond, Reverse: reverse,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -64,14 +64,14 @@ func TestRamp(t *testing.T) {
 		var all, counted uint64
 		for i, span := range r.Spans {
 			counted += span.Bytes
-			if span.Time < 50*time.Millisecond || span.Time > r.Elapsed-45*time.Millisecond || span.Bytes == 0 {
+			if span.Time < 400*time.Millisecond || span.Time > r.Elapsed-395*time.Millisecond || span.Bytes == 0 {
 				t.Errorf("reverse %v: connection %d counts %+v of %v", reverse, i, span, r.Elapsed)
 			}
 		}
 		for _, n := range r.PerConn {
 			all += n
 		}
-		if len(r.Spans) != 2 || r.Bytes != counted || r.Bytes+r.RampBytes != all || r.RampBytes == 0 || r.Rate <= 0 || r.Elapsed < 150*time.Millisecond {
+		if len(r.Spans) != 2 || r.Bytes != counted || r.Bytes+r.RampBytes != all || r.RampBytes == 0 || r.Rate <= 0 || r.Elapsed < 1200*time.Millisecond {
 			t.Errorf("reverse %v: %+v", reverse, r)
 		}
 	}
@@ -123,7 +123,7 @@ func TestCancel(t *testing.T) {
 	time.AfterFunc(50*time.Millisecond, cancel)
 	begin := time.Now()
 	r, err := RR(ctx, RRConfig{Target: Target{Addr: s.Addr()}, Duration: time.Hour})
-	if err != nil || !r.Cancelled || r.Transactions == 0 || time.Since(begin) > time.Second {
+	if err != nil || !r.Cancelled || r.Transactions == 0 || time.Since(begin) > 10*time.Second {
 		t.Errorf("%+v, %v after %v", r, err, time.Since(begin))
 	}
 }

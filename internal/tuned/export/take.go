@@ -34,10 +34,6 @@ func (b *builder) take(f audit.Finding) {
 	if f.Address.Kind == setting.Service && f.State == audit.OK {
 		return // TuneD calls a service that is not installed an error
 	}
-	if f.State != audit.OK && !b.Report.Goal.Consents(f.Risk) {
-		b.left(f, "it needs consent: risk "+string(f.Risk), "mpps apply "+b.Flags+" --consent "+string(f.Risk))
-		return
-	}
 	set, does := tuned.Of(b.base, f.Address)
 	held := Held{ID: f.ID, Address: f.Address, Value: value, Option: strings.Replace(set.Option, "/", ".", 1), Because: f.Why}
 	if does && b.agrees(f, set, value) {
@@ -46,6 +42,10 @@ func (b *builder) take(f audit.Finding) {
 		}
 		b.profile.ByBase = append(b.profile.ByBase, held)
 		b.boots(f)
+		return
+	}
+	if f.State != audit.OK && !b.Report.Goal.Consents(f.Risk) {
+		b.left(f, "it needs consent: risk "+string(f.Risk), "mpps apply "+b.Flags+" --consent "+string(f.Risk))
 		return
 	}
 	if does {

@@ -1,0 +1,212 @@
+//go:build netns
+
+package traffic
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/netip"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestExactCounts: over a veth pair on one core nothing can get lost, so every
+// frame sent is received once, in order, by every sink and from every
+// generator.
+func TestExactCounts(t *testing.T) {
+	a, b := pair(t)
+	for _, way := range []struct{ gen, sink Method }{
+		{XDP, XDP}, {AFPacket, XDP}, {AFPacket, XDPSkb}, {AFPacket, AFPacket}, {XDP, AFPacket},
+	} {
+		for _, f := range []Frame{
+			{},
+			{Size: 1518, UDPChecksum: true},
+			{Sizes: IMIX(), SrcPort: PortRange{1000, 16}},
+			{Size: 68, VLAN: 7},
+			{Size: 128, Src: AddrRange{netip.MustParseAddr("198.18.0.250"), 20}, SrcPort: PortRange{1000, 50}},
+		} {
+			t.Run(fmt.Sprintf("%s to %s/%d", way.gen, way.sink, f.Size), func(t *testing.T) {
+				const n = 20_000
+				s := mustSink(t, SinkConfig{In: b, Method: way.sink, Stream: 5})
+				conf := Config{Out: a, Frame: f, Count: n, Stream: 5, Method: way.gen}
+				if way.sink == AFPacket {
+					conf.Rate = 200_000 // the ring is read by one thread
+				}
+				g := mustGenerator(t, conf)
+				for range 2 {
+					r := mustRun(t, g)
+					c := settle(t, s)
+					if g.Method() != way.gen || r.Method != way.gen || s.Method() != way.sink || c.Method != way.sink {
+						t.Errorf("%s to %s instead", r.Method, c.Method)
+					}
+					if r.Sent != n || g.Sent() != n || c.Received != n || c.Lost(n) != 0 || c.Duplicated+c.Reordered+c.TooLate+c.Foreign != 0 || !c.Exact {
+						t.Errorf("sent %d, counts %+v", r.Sent, c)
+					}
+					if c.Bytes != r.Bytes || r.Bytes != g.(interface{ bytes(uint64) uint64 }).bytes(n) {
+						t.Errorf("bytes sent %d, received %d", r.Bytes, c.Bytes)
+					}
+					if err := s.Reset(); err != nil {
+						t.Fatal(err)
+					}
+					if c := mustCount(t, s); c.Received+c.Bytes+c.Streams[0].Next != 0 {
+						t.Errorf("after a reset: %+v", c)
+					}
+				}
+			})
+		}
+	}
+}
+
+func (g *xdpGenerator) bytes(n uint64) uint64    { return g.conf.Frame.bytes(n) }
+func (g *packetGenerator) bytes(n uint64) uint64 { return g.conf.Frame.bytes(n) }
+func (g *xdpGenerator) frame() Frame             { return g.conf.Frame }
+func (g *packetGenerator) frame() Frame          { return g.conf.Frame }
+
+// TestSameFrames: program and packet socket build, bit for bit, the frames that
+// frame.go builds, and so with right checksums.
+func TestSameFrames(t *testing.T) {
+	a, b := pair(t)
+	methods := []Method{XDP, AFPacket}
+	for _, f := range []Frame{
+		{},
+		{Size: 100, UDPChecksum: true},
+		{Size: 72, VLAN: 1, UDPChecksum: true},
+		{Size: 64, SrcPort: PortRange{1, 7}, Dst: AddrRange{netip.MustParseAddr("198.19.255.250"), 9}},
+		{Size: 300, UDPChecksum: true, TOS: 0x2e << 2, TTL: 9, DstPort: PortRange{65000, 536}},
+		{Size: 1522, VLAN: 4000, Priority: 3, UDPChecksum: true, Src: AddrRange{netip.MustParseAddr("255.255.254.0"), 512}},
+		{Sizes: IMIX()},
+		{Sizes: []int{1522, 68, 68, 600, 72}, VLAN: 5, UDPChecksum: true, SrcPort: PortRange{1, 10}, Src: AddrRange{netip.MustParseAddr("198.18.0.250"), 4}},
+	} {
+		for _, method := range methods {
+			got := capture(t, b, 3000)
+			g := mustGenerator(t, Config{Out: a, Frame: f, Count: 3000, Stream: 0x1234, Method: method, Rate: 200_000})
+			mustRun(t, g)
+			f = g.(interface{ frame() Frame }).frame()
+			mix, pos := f.mix(), flow{}
+			for i, frame := range <-got {
+				kind := mix.kinds[mix.next()]
+				want := kind.template(0x1234)
+				f.put(want, sums{kind.ipBase(), kind.udpBase(0x1234)}, pos, uint64(i), 0)
+				f.next(&pos)
+				if f.VLAN != 0 { // the kernel takes the tag out on reception
+					frame = append(append(append([]byte{}, frame[:12]...), want[12:16]...), frame[12:]...)
+				}
+				if !bytes.Equal(frame, want) {
+					t.Fatalf("%s %+v: frame %d is\n%x, want\n%x", method, f, i, frame, want)
+				}
+			}
+		}
+	}
+}
+
+// capture takes the next n test frames off an interface.
+func capture(t *testing.T, e Endpoint, n int) <-chan [][]byte {
+	t.Helper()
+	d, err := e.Device()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fd := rawSocket(t, d, unix.ETH_P_ALL)
+	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 64<<20)
+	_ = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 3})
+	out := make(chan [][]byte, 1)
+	go func() {
+		var frames [][]byte
+		for len(frames) < n {
+			b := make([]byte, 2048)
+			k, _, err := unix.Recvfrom(fd, b, 0)
+			if errors.Is(err, unix.EINTR) { // the Go runtime's own signals
+				continue
+			}
+			if err != nil {
+				t.Errorf("captured %d of %d frames: %v", len(frames), n, err)
+				break
+			}
+			if _, ok := parse(b[:k]); ok {
+				frames = append(frames, b[:k])
+			}
+		}
+		out <- frames
+	}()
+	return out
+}
+
+func rawSocket(t *testing.T, d Device, proto uint16) (fd int) {
+	t.Helper()
+	err := d.Do(func() (err error) {
+		if fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0); err != nil {
+			return err
+		}
+		return unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: swap16(proto), Ifindex: d.Index})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(fd) })
+	return fd
+}
+
+// TestPlanted sends a hand-made sequence with loss, duplicates and reordering
+// on one core and expects each sink to find exactly that.
+func TestPlanted(t *testing.T) {
+	a, b := pair(t)
+	for _, m := range []Method{XDP, XDPSkb, AFPacket} {
+		t.Run(string(m), func(t *testing.T) {
+			s := mustSink(t, SinkConfig{In: b, Method: m, Stream: 9, Streams: 2})
+			d, err := a.Device()
+			if err != nil {
+				t.Fatal(err)
+			}
+			fd := rawSocket(t, d, 0)
+			f := Frame{SrcMAC: d.MAC, DstMAC: macB}.withDefaults()
+			send := func(stream uint16, seq uint64) {
+				frame := f.template(stream)
+				f.put(frame, sums{f.ipBase(), 0}, flow{}, seq, 0)
+				if err := unix.Send(fd, frame, 0); err != nil {
+					t.Fatal(err)
+				}
+			}
+			done := onWorkerThread("", 0, func(int) error {
+				for i := uint64(0); i < 2000; i++ {
+					switch {
+					case i%100 == 7: // 20 lost
+					case i%100 == 31: // 20 late by one
+						send(9, i+1)
+						send(9, i)
+						i++
+					case i%500 == 250: // 4 duplicated, at once and later
+						send(9, i)
+						send(9, i)
+					case i == 1900:
+						send(9, i)
+						send(9, 250) // a fifth
+					default:
+						send(9, i)
+					}
+				}
+				for i := range uint64(10) {
+					send(10, 1_000_000*i) // gaps: 10 of 9,000,001
+				}
+				send(11, 1) // foreign
+				send(8, 1)
+				return nil
+			})
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+			c := settle(t, s)
+			x, y := c.Streams[0], c.Streams[1]
+			if x.Received != 1985 || x.Lost(2000) != 20 || x.Missing() != 20 || x.Duplicated != 5 || x.Reordered != 20 || x.Next != 2000 || x.First != 0 || !x.Exact {
+				t.Errorf("stream 9: %+v", x)
+			}
+			if y.Received != 10 || y.Missing() != 9_000_001-10 || y.Duplicated+y.Reordered != 0 {
+				t.Errorf("stream 10: %+v", y)
+			}
+			if c.Foreign != 2 || c.Received != 1995 {
+				t.Errorf("%+v", c)
+			}
+		})
+	}
+}
