@@ -58,6 +58,24 @@ func CPUs() ([]int, error) {
 	return all, nil
 }
 
+// alone waits until no other runner has a scenario on this machine: each would be found in the other's answers.
+func alone() (release func(), err error) {
+	f, err := os.OpenFile("/run/mpps-planted.lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		if err = unix.Flock(int(f.Fd()), unix.LOCK_EX); !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("wait for other runners: %w", err)
+	}
+	return func() { f.Close() }, nil
+}
+
 // missing says what a scenario needs and is not here; empty: nothing.
 func (s *Scenario) missing(cpus []int) string {
 	if len(cpus) < s.Needs.CPUs {
@@ -85,6 +103,12 @@ func Play(ctx context.Context, s Scenario, o Options) (out Outcome) {
 	if out.LeftOut = s.missing(cpus); out.LeftOut != "" {
 		return out
 	}
+	release, err := alone()
+	if err != nil {
+		out.Error = err
+		return out
+	}
+	defer release()
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	if o.Scale == 0 {
