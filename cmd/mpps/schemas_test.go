@@ -36,6 +36,7 @@ import (
 	"mpps/internal/report"
 	"mpps/internal/setting"
 	"mpps/internal/sriov"
+	"mpps/internal/tune"
 	"mpps/internal/tuned/export"
 	verdicts "mpps/internal/watch"
 )
@@ -72,6 +73,7 @@ var answers = map[string]any{
 	"report-runs":        report.Document{},
 	"bench-modes":        measure.Modes{},
 	"search":             measure.Search{},
+	"tune":               tune.Result{},
 	"agent":              agentReady{},
 	"latency":            latencyAnswer{},
 	"path":               queuepath.Path{},

@@ -35,7 +35,7 @@ var imports = map[string][]string{
 	"queuepath/lanes":            {"setting"},
 	"realtime":                   {"setting", "domain", "facts", "knob"},
 	"bottleneck":                 {"datapath", "setting", "facts", "goal", "knob"},
-	"tune":                       {"goal", "bottleneck"},
+	"tune":                       {"facts", "goal", "bottleneck"},
 	"tune/simulated":             {"facts", "goal", "bottleneck", "tune"},
 	"journal":                    {"setting", "goal"},
 	"apply":                      {"setting", "facts", "goal", "plan", "lasting", "journal"},

@@ -11,7 +11,7 @@ import (
 
 // wholeAlpha is the chance that the proof of the whole passes what does nothing. It is on fresh pairs, so that a run keeps
 // something on a host where nothing helps with a chance of no more than the product of both.
-const wholeAlpha = 0.05
+const wholeAlpha = 0.05 // both ways together: 0.025 for a gain
 
 // finish proves what was kept against the beginning, in turns and by a last search, and keeps or undoes it as a whole.
 func (l *loop) finish(ctx context.Context) error {
@@ -38,7 +38,7 @@ func (l *loop) finish(ctx context.Context) error {
 		return err
 	}
 	l.state = r.After
-	if final.PPS < r.Baseline.PPS*(1-l.MinEffect) {
+	if final.UpperPPS != nil && *final.UpperPPS < r.Baseline.PPS {
 		if err := l.host.Begin(ctx); err != nil {
 			return err
 		}
@@ -64,7 +64,7 @@ func (l *loop) whole(ctx context.Context) error {
 		return err
 	}
 	l.Progress(Progress{What: "whole", Rate: l.last})
-	a := Attempt{Key: c.Key, Title: "everything that was kept", Needed: 1 / wholeAlpha}
+	a := Attempt{Key: c.Key, Title: "everything that was kept", Needed: 2 / wholeAlpha}
 	if err := l.measure(ctx, c, &a); err != nil {
 		return err
 	}
@@ -113,13 +113,16 @@ func (l *loop) baselineVerdict() {
 func (l *loop) conclude() error {
 	r := l.result
 	from, to := r.Baseline.PPS, r.Final.PPS
+	if from == 0 || to == 0 { // no rate is without loss
+		from, to = r.Baseline.Loaded, r.Final.Loaded
+	}
 	change := fmt.Sprintf("%s → %s packets/s (×%.3g)", rate(from), rate(to), ratioOf(to, from))
 	missed := ""
 	if l.Goal.PPS > 0 {
 		missed = fmt.Sprintf(", %s were asked for", rate(l.Goal.PPS))
 	}
 	switch {
-	case len(r.Kept) > 0 && l.reached(to):
+	case len(r.Kept) > 0 && l.reached(r.Final.PPS):
 		r.Verdict, r.Why = Met, fmt.Sprintf("the target holds: %s with %s", change, counted(len(r.Kept), "change"))
 	case r.Verdict == OutOfBudget && len(r.Kept) > 0:
 		r.Why = fmt.Sprintf("the budget is spent: %s with %s%s; %s not tried", change, counted(len(r.Kept), "change"), missed, counted(len(r.Untried), "candidate"))
@@ -127,7 +130,7 @@ func (l *loop) conclude() error {
 		r.Why = fmt.Sprintf("the budget is spent and nothing was shown to help: %s packets/s%s; %s not tried", rate(from), missed, counted(len(r.Untried), "candidate"))
 	case len(r.Waits) > 0:
 		r.Verdict = Waiting
-		r.Why = fmt.Sprintf("what is left needs a %s: %s so far%s", r.Waits[0].For, change, missed)
+		r.Why = fmt.Sprintf("what is left needs a %s: so far %s%s", r.Waits[0].For, change, missed)
 	case len(r.Kept) > 0:
 		r.Verdict, r.Why = Better, fmt.Sprintf("nothing is left to try: %s with %s%s", change, counted(len(r.Kept), "change"), missed)
 	default:
@@ -194,14 +197,14 @@ func (l *loop) again(ctx context.Context, c Candidate) error {
 	if err := l.host.Keep(ctx); err != nil {
 		return err
 	}
-	test, a := &Sign{}, Attempt{Key: c.Key, Needed: 1 / wholeAlpha}
+	test, a := &Sign{}, Attempt{Key: c.Key, Needed: 2 / wholeAlpha}
 	err = l.measureBy(ctx, c, &a, test, func() bool {
 		n := test.Pairs()
 		switch {
 		case n >= fewest && test.Slower() == n && test.Ratio() < 1-l.MinEffect, test.Futile() >= 1/wholeAlpha:
 			a.Outcome = Hurts
 			return true
-		case test.Gain() >= futile, n >= revisitedPairs && test.Ratio() >= 1:
+		case test.Gain() >= 1/wholeAlpha, n >= revisitedPairs && test.Ratio() >= 1:
 			a.Outcome = Kept
 			return true
 		case n >= revisitedPairs:

@@ -56,7 +56,7 @@ type Options struct {
 
 // Progress is a step that is about to begin.
 type Progress struct {
-	What    string   // "baseline", "diagnose", "try", "whole", "final"
+	What    string   // "baseline", "diagnose", "try", "done" (an attempt), "whole", "final"
 	Attempt *Attempt // that is under way, as far as it is known
 	Rate    float64  // the last that came through, packets per second; 0: none yet
 }

@@ -21,7 +21,7 @@ type Effects struct {
 
 // Effect is what one candidate did on hosts of one class that had one bottleneck.
 type Effect struct {
-	Class      string  `json:"class"`      // see Class in package facts: what hosts must have in common
+	Class      string  `json:"class"`      // what hosts have in common
 	Bottleneck string  `json:"bottleneck"` // its kind; empty: none was named
 	Key        string  `json:"key"`        // of the candidate
 	Tried      int     `json:"tried"`

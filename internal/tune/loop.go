@@ -85,7 +85,7 @@ func (l *loop) baseline(ctx context.Context) (done bool, err error) {
 		return false, err
 	}
 	r.Final = r.Baseline
-	l.aim(r.Baseline.PPS)
+	l.aim(max(r.Baseline.PPS, r.Baseline.Loaded))
 	if l.last, err = l.sample(ctx); err != nil {
 		return false, err
 	}
@@ -299,6 +299,7 @@ func (l *loop) attempt(ctx context.Context, c Candidate, e expectation) error {
 	}
 	a.Seconds = l.Now().Sub(began).Seconds()
 	l.result.Attempts = append(l.result.Attempts, a)
+	l.Progress(Progress{What: "done", Attempt: &a, Rate: l.last})
 	l.held[c.Key] = tally{times: l.held[c.Key].times + 1, outcome: a.Outcome, limit: limit, ratio: a.Gain.Ratio, kept: stood}
 	return err
 }
@@ -464,7 +465,7 @@ func (l *loop) describe(test *Sign, a *Attempt) {
 	case Useless:
 		a.Why = fmt.Sprintf("no gain of %.3g %% or more in %d pairs, %d of them slower: %s", 100*l.MinEffect, n, slower, g)
 	case NotShown:
-		a.Why = fmt.Sprintf("%s could not be told from chance within %d pairs", g, l.MaxPairs)
+		a.Why = fmt.Sprintf("%s could not be told from chance in %d pairs", g, n)
 	}
 }
 

@@ -71,7 +71,7 @@ const (
 type Rate struct {
 	PPS       float64  `json:"pps"`        // that is carried with no more loss than the goal allows: the lower bound
 	UpperPPS  *float64 `json:"upper_pps"`  // null: nothing was seen to be too much
-	Loaded    float64  `json:"loaded_pps"` // that came through when the trial load was sent; 0: not measured
+	Loaded    float64  `json:"loaded_pps"` // that came through when the trial load was sent, or would in a typical second; 0: not measured
 	LimitedBy string   `json:"limited_by"` // device, generator, receiver, nothing, unknown
 	Loss      float64  `json:"loss"`       // share that was allowed
 	Seconds   float64  `json:"seconds"`    // of traffic

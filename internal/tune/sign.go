@@ -102,17 +102,28 @@ func (s *Sign) Ratio() float64 {
 // Interval are the ratios against which nobody would have won his stake 2/(1−level) times at any time: it holds with that
 // confidence whenever one stops. A bound that so few pairs do not give is 0.
 func (s *Sign) Interval(level float64) (lo, hi float64) {
-	need := 2 / (1 - level)
-	for _, r := range s.logs {
-		below, above := math.Nextafter(r, math.Inf(-1)), math.Nextafter(r, math.Inf(1))
-		if s.everWon(below, need, true) {
-			lo = max(lo, math.Exp(r))
-		}
-		if s.everWon(above, need, false) && (hi == 0 || math.Exp(r) < hi) {
-			hi = math.Exp(r)
-		}
+	if len(s.logs) == 0 {
+		return 0, 0
 	}
-	return lo, hi
+	middle := math.Log(s.Ratio())
+	bound := func(more bool) float64 {
+		won, not := middle-math.Ln10, middle // a tenth of the ratio, or ten times as much
+		if !more {
+			won = middle + math.Ln10
+		}
+		if !s.everWon(won, 2/(1-level), more) {
+			return 0
+		}
+		for range 40 {
+			if at := (won + not) / 2; s.everWon(at, 2/(1-level), more) {
+				won = at
+			} else {
+				not = at
+			}
+		}
+		return math.Exp(won)
+	}
+	return bound(true), bound(false)
 }
 
 // everWon tells whether a bet on more than a log ratio, or on less, was won at some time.
