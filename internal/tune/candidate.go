@@ -112,7 +112,7 @@ func expect(c Candidate, d *bottleneck.Diagnosis, learned Effects, class string)
 	if len(e.reason) == 0 {
 		e.reason = append(e.reason, "off by the catalogue; nothing points at it")
 	}
-	e.score = e.chance * e.log / riskCost[c.Risk]
+	e.score = e.chance * e.log / max(1, riskCost[c.Risk])
 	return e
 }
 

@@ -1,10 +1,13 @@
 package tune_test
 
 import (
+	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"mpps/internal/goal"
 	"mpps/internal/tune"
@@ -95,5 +98,97 @@ func TestAA(t *testing.T) {
 		if r.Verdict != tune.NoGain {
 			t.Errorf("%s: %s: %s", s.Name, r.Verdict, r.Why)
 		}
+	}
+}
+
+// still is a host that any target is within reach of by one knob.
+func still() simulated.Spec {
+	return simulated.Spec{
+		Name: "still", Stages: []string{"a", "b"}, Capacity: map[string]float64{"a": 1e6, "b": 5e6}, Noise: simulated.Noise{Jitter: 0.01},
+		Knobs: []simulated.Knob{
+			{ID: "a.helps", Stage: "a", Factors: map[string]float64{"a": 2}},
+			{ID: "a.refused", Stage: "a", Refused: true},
+			{ID: "a.hurts", Stage: "a", Factors: map[string]float64{simulated.All: 0.7}},
+		},
+	}
+}
+
+// TestMet: the target holds after the change that helps; nothing more is tried.
+func TestMet(t *testing.T) {
+	r, h := run(t, still(), 1, tune.Options{Goal: goal.Goal{PPS: 1.5e6}})
+	if r.Verdict != tune.Met || !slices.Equal(h.Standing(), []string{"a.helps"}) {
+		t.Errorf("%s (%s), standing %v", r.Verdict, r.Why, h.Standing())
+	}
+	if r.Whole.Ratio < 1.4 || r.Final.PPS < 1.5e6 || r.Before == nil || r.After == nil {
+		t.Errorf("whole %s, final %g", r.Whole, r.Final.PPS)
+	}
+}
+
+// TestGood: a host that reaches the target is left alone.
+func TestGood(t *testing.T) {
+	r, h := run(t, still(), 1, tune.Options{Goal: goal.Goal{PPS: 5e5}})
+	if r.Verdict != tune.Good || h.Changed != 0 || len(r.Attempts) != 0 {
+		t.Errorf("%s (%s), %d changes", r.Verdict, r.Why, h.Changed)
+	}
+}
+
+// TestPropose: nothing stays.
+func TestPropose(t *testing.T) {
+	r, h := run(t, still(), 1, tune.Options{Goal: goal.Goal{PPS: 1.5e6}, Propose: true})
+	if r.Verdict != tune.Met || len(h.Standing()) > 0 || !slices.Equal(r.Kept, []string{"a.helps"}) {
+		t.Errorf("%s, kept %v, standing %v", r.Verdict, r.Kept, h.Standing())
+	}
+}
+
+// TestBudget: what was kept when the budget was spent is proven and stays.
+func TestBudget(t *testing.T) {
+	now := time.Unix(0, 0)
+	clock := func() time.Time { now = now.Add(5 * time.Second); return now }
+	r, h := run(t, still(), 1, tune.Options{Budget: 20 * time.Second, Now: clock, Goal: goal.Goal{PPS: 1e9}})
+	if r.Verdict != tune.OutOfBudget || len(r.Untried) == 0 || r.Untried[0].Why == "" {
+		t.Errorf("%s (%s), untried %v, standing %v", r.Verdict, r.Why, r.Untried, h.Standing())
+	}
+	if len(r.Kept) != len(h.Standing()) {
+		t.Errorf("kept %v, standing %v", r.Kept, h.Standing())
+	}
+}
+
+// TestInterrupted: whenever it is ended, everything is as it was found.
+func TestInterrupted(t *testing.T) {
+	for after := range 200 {
+		h := simulated.New(still(), 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		n := 0
+		o := tune.Options{Seed: 1, Goal: goal.Goal{PPS: 1.5e6}, Progress: func(tune.Progress) {
+			if n++; n > after {
+				cancel()
+			}
+		}}
+		r, err := tune.Run(ctx, h, o)
+		cancel()
+		if err == nil {
+			if after < 10 {
+				t.Errorf("ended after %d steps without an error", after)
+			}
+			return
+		}
+		if len(h.Standing()) > 0 {
+			t.Errorf("ended after %d steps: %v stands", after, h.Standing())
+		}
+		if r != nil && (r.Verdict != tune.Interrupted || len(r.Kept) > 0) {
+			t.Errorf("ended after %d steps: %s, kept %v", after, r.Verdict, r.Kept)
+		}
+	}
+	t.Error("it never came to its end")
+}
+
+// TestSame: the same host, options and seed give the same result.
+func TestSame(t *testing.T) {
+	at := func() time.Time { return time.Unix(1, 0) }
+	s := simulated.Hosts(4)[3]
+	a, _ := run(t, s, 5, tune.Options{Now: at})
+	b, _ := run(t, s, 5, tune.Options{Now: at})
+	if !reflect.DeepEqual(a, b) {
+		t.Error("two runs differ")
 	}
 }

@@ -42,6 +42,9 @@ func money(logs []float64, than float64, more bool) []float64 {
 				boldness = min(1, distance/(1.5*usual))
 			}
 		}
+		if ahead == 0 {
+			boldness = 0
+		}
 		for i, s := range stakes {
 			have[i] *= 1 + math.Copysign(s.share*boldness, ahead)
 			all[n] += have[i]
