@@ -110,7 +110,8 @@ var files = map[string]struct {
 	"campaign":  {measure.CampaignLine{}, measure.SchemaCampaign}, // of each line
 	"report":    {report.Document{}, report.DocumentSchema},
 	"demo":      {demoResult{}, "mpps.demo/1"},
-	"event":     {verdicts.Event{}, verdicts.Schema}, // of each line
+	"event":     {verdicts.Event{}, verdicts.Schema},        // of each line
+	"top":       {bottleneck.Look{}, bottleneck.LookSchema}, // of each line
 
 	"acceptance-report": {acceptance.Report{}, acceptance.Schema},
 

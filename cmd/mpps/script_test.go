@@ -11,6 +11,9 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"mpps":     main,
 		"measured": measured,
+
+		"panicking":  panicking,
+		"smallshell": smallShell,
 	})
 }
 

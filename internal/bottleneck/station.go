@@ -2,9 +2,7 @@ package bottleneck
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"mpps/internal/facts"
@@ -22,8 +20,9 @@ type Look struct {
 	Method    facts.LoadMethod `json:"method"`
 	CostMS    float64          `json:"cost_ms"` // CPU time that watching took
 	CPUs      []facts.CPULoad  `json:"cpus"`
-	Stations  []Station        `json:"stations"` // in path order
-	Diagnosis *Diagnosis       `json:"diagnosis"`
+	Stations  []Station        `json:"stations"`  // in path order
+	Diagnosis *Diagnosis       `json:"diagnosis"` // null: could not be told
+	Unseen    []facts.Unseen   `json:"unseen"`
 }
 
 // Station is one place that packets pass, with the queues, threads or CPUs that it is made of. Unlike Stage, which has the busiest
@@ -275,12 +274,4 @@ func (b *stations) lost(s *Station, name string, n uint64, whole bool) {
 	if whole {
 		s.Loss += b.rate(n)
 	}
-}
-
-// speed writes a line rate.
-func speed(mbps int) string {
-	if mbps >= 1000 {
-		return strings.TrimSuffix(fmt.Sprintf("%.1f", float64(mbps)/1000), ".0") + " Gbit/s"
-	}
-	return fmt.Sprintf("%d Mbit/s", mbps)
 }

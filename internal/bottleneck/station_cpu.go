@@ -58,7 +58,7 @@ func (b *stations) softirqs() {
 			}
 		}
 	}
-	s.Name = plural(cpus, "CPU")
+	s.Name = some(cpus, "CPU")
 	b.together(s)
 }
 
@@ -71,13 +71,6 @@ func (b *stations) together(s Station) {
 	default:
 		b.all = append(b.all, s)
 	}
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // profiled adds stages that only a profile of CPU time shows.
@@ -139,20 +132,14 @@ func (b *stations) threads(role, guest string, mine func(*facts.ThreadLoad) bool
 	if role == "vcpu" {
 		noun = "vCPU"
 	}
-	s.Name = plural(len(s.Parts), noun)
+	s.Name = some(len(s.Parts), noun)
 	b.together(s)
 }
 
 // thread is one of the path. What a vCPU polls for wake-ups is no work.
 func (b *stations) thread(stage string, t *facts.ThreadLoad) Station {
-	s := station(stage, t.Comm)
+	s := station(stage, label(t))
 	s.Guest = t.Guest
-	switch {
-	case stage == "vcpu" && t.VCPU >= 0:
-		s.Name = fmt.Sprintf("vCPU %d", t.VCPU)
-	case stage == "vhost" && t.Queue >= 0:
-		s.Name = fmt.Sprintf("%s (queue %d)", t.Comm, t.Queue)
-	}
 	s.Use, s.Of = max(0, t.Ran-t.HaltPoll), fmt.Sprintf("CPU %d", t.CPU)
 	if t.Quota > 0 {
 		s.Of += fmt.Sprintf(", quota %.2g", t.Quota)
@@ -193,13 +180,14 @@ func (b *stations) beside() {
 	for i := range b.load.Threads {
 		if t := &b.load.Threads[i]; (t.Role == "other" || t.Role == "pktgen" || t.Role == "mpps") && t.Ran >= least && on[t.CPU] {
 			p := b.thread("beside", t)
-			p.Name = fmt.Sprintf("%s %d", t.Comm, t.TID)
+			p.Waits = nil // that it waits is good for the path
 			if p.Use > s.Use {
 				s.Use, s.Of = p.Use, p.Of
 			}
 			s.Parts = append(s.Parts, p)
 		}
 	}
-	s.Name = plural(len(s.Parts), "thread")
+	slices.SortStableFunc(s.Parts, func(a, b Station) int { return cmp.Compare(b.Use, a.Use) })
+	s.Name = some(len(s.Parts), "thread")
 	b.together(s)
 }

@@ -21,10 +21,7 @@ var losing = []string{"drop", "discard", "missed", "no_buffer", "no_dma", "out_o
 
 // device is a network device with its queues and queue disciplines.
 func (b *stations) device(stage string, d facts.DeviceLoad) Station {
-	s := station(stage, d.Name)
-	if d.Netns != "" {
-		s.Name += "@" + d.Netns
-	}
+	s := station(stage, called(&d))
 	s.Guest = d.Guest
 	s.In, s.Out = b.rate(d.RxPackets), b.rate(d.TxPackets)
 	if d.Kind == "tap" { // what a tap sends the guest receives
@@ -32,14 +29,14 @@ func (b *stations) device(stage string, d facts.DeviceLoad) Station {
 	}
 	if line := float64(d.SpeedMbps) * 1e6; line > 0 && (d.Kind == "nic" || d.Kind == "vf") && b.load.Seconds > 0 {
 		bits := func(bytes, packets uint64) float64 { return float64(bytes+packets*onWire) * 8 / b.load.Seconds }
-		s.Use, s.Of = min(1, max(bits(d.RxBytes, d.RxPackets), bits(d.TxBytes, d.TxPackets))/line), speed(d.SpeedMbps)
+		s.Use, s.Of = min(1, max(bits(d.RxBytes, d.RxPackets), bits(d.TxBytes, d.TxPackets))/line), bitrate(line)
 	}
 	b.losses(&s, d.Counters)
 	for _, q := range d.Queues {
 		s.Parts = append(s.Parts, b.queue(d, q))
 	}
 	for _, q := range d.Qdisc {
-		p := b.qdisc(q)
+		p := b.qdisc(&d, q)
 		if p.Loss > 0 && q.Parent == "root" { // one below the root is counted there too
 			s.Loss += p.Loss
 		}
@@ -108,11 +105,14 @@ func stageOf(d facts.DeviceLoad) string {
 }
 
 // qdisc is one queue discipline; its use is known where it limits the rate.
-func (b *stations) qdisc(q facts.QdiscLoad) Station {
-	s := station("qdisc", strings.TrimSpace(q.Kind+" "+q.Parent))
+func (b *stations) qdisc(d *facts.DeviceLoad, q facts.QdiscLoad) Station {
+	s := station("qdisc", q.Kind+" of "+called(d))
+	if q.Parent != "root" && q.Parent != "" {
+		s.Name = q.Kind + " " + q.Parent + " of " + called(d)
+	}
 	s.Out = b.rate(q.Packets)
 	if q.RateBps > 0 && b.load.Seconds > 0 {
-		s.Use, s.Of = min(1, float64(q.Bytes)*8/b.load.Seconds/q.RateBps), bitRate(q.RateBps)
+		s.Use, s.Of = min(1, float64(q.Bytes)*8/b.load.Seconds/q.RateBps), bitrate(q.RateBps)
 	}
 	b.lost(&s, "drops", q.Drops, true)
 	if q.Backlog > 0 {
@@ -122,16 +122,6 @@ func (b *stations) qdisc(q facts.QdiscLoad) Station {
 		s.Waits = append(s.Waits, Evidence{What: "requeues", Value: b.rate(q.Requeues), Unit: "packets/s", Source: s.Name})
 	}
 	return s
-}
-
-func bitRate(bps float64) string {
-	switch {
-	case bps >= 1e9:
-		return strings.TrimSuffix(fmt.Sprintf("%.1f", bps/1e9), ".0") + " Gbit/s"
-	case bps >= 1e6:
-		return strings.TrimSuffix(fmt.Sprintf("%.1f", bps/1e6), ".0") + " Mbit/s"
-	}
-	return fmt.Sprintf("%.0f kbit/s", bps/1e3)
 }
 
 // dropped adds the kernel's reasons for what it dropped at a device, and the locks that were waited for there.

@@ -62,8 +62,8 @@ func TestStationsAreInPathOrder(t *testing.T) {
 		got = append(got, line(s))
 	}
 	want := []string{
-		"nic eth0", "softirq CPU 0", "netfilter ipt_do_table", "bridge br0", "tap vnet0 of vm1", "vhost 2 threads of vm1", "vcpu vCPU 0 of vm1",
-		"tap vnet9 of vm2", "vcpu vCPU 0 of vm2", "beside stress 14",
+		"nic eth0", "softirq CPU 0", "netfilter ipt_do_table", "bridge br0", "tap vnet0 of vm1", "vhost 2 threads of vm1", "vcpu vm1 vCPU 0 of vm1",
+		"tap vnet9 of vm2", "vcpu vm2 vCPU 0 of vm2", "beside stress (14)",
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("found\n%s\nwanted\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -87,15 +87,15 @@ func TestStationsHaveTheirFigures(t *testing.T) {
 	}{
 		{"nic eth0", (120e6 + 24*2e6) * 8 / 2 / 10e9, 1e6, 200 + 10, "10 Gbit/s"}, // the driver's counter repeats the standard one
 		{"nic eth0 / rx 0", 0.6, 1e6, 0, "CPU 0"},
-		{"nic eth0 / tbf root", 1, -1, 10, "10 Mbit/s"},
+		{"nic eth0 / tbf of eth0", 1, -1, 10, "10 Mbit/s"},
 		{"softirq CPU 0", 0.6, 1e6, 0, "CPU 0"},
 		{"netfilter ipt_do_table", 0.4, -1, 0, "CPU 0"},
 		{"bridge br0", -1, 500_000, 0, ""}, // what its taps were given
 		{"tap vnet0 of vm1", -1, 500_000, 500_000, ""},
 		{"vhost 2 threads of vm1", 0.99, -1, 0, "CPU 1"},
 		{"vhost 2 threads of vm1 / vhost-2113 (queue 0)", 0.99, -1, 0, "CPU 1"},
-		{"vcpu vCPU 0 of vm1", 0.43, -1, 0, "CPU 2, polls 50 %"},
-		{"beside stress 14", 0.3, -1, 0, "CPU 1"},
+		{"vcpu vm1 vCPU 0 of vm1", 0.43, -1, 0, "CPU 2, polls 50 %"},
+		{"beside stress (14)", 0.3, -1, 0, "CPU 1"},
 	} {
 		s, found := by[c.at]
 		if !found {

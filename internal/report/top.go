@@ -83,6 +83,12 @@ func Top(t *Text, l *bottleneck.Look, v *TopView) (scroll int) {
 	return scroll
 }
 
+// TopWaits is drawn until there is a look.
+func TopWaits(t *Text, v *TopView) {
+	t.Line("%s", t.In(Bold, "mpps top"))
+	t.Line("looking for %v …", v.Every)
+}
+
 // topBody are the lines of the path.
 func topBody(t *Text, l *bottleneck.Look, v *TopView, detail TopDetail) []string {
 	body := &Text{color: t.color, Width: t.Width}

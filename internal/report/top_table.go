@@ -183,9 +183,18 @@ func parts(t *Text, c topColumns, s *bottleneck.Station, held *bottleneck.Bottle
 	}
 }
 
-// holds tells whether a station is what holds the path back.
+// holds tells whether a station is what holds the path back: by its name, or as what the named CPU or guest does at that stage.
 func holds(b *bottleneck.Bottleneck, s *bottleneck.Station) bool {
-	return b != nil && s.Name != "" && b.Object == s.Name && (b.Stage == s.Stage || len(s.Parts) == 0)
+	switch {
+	case b == nil || b.Object == "":
+		return false
+	case b.Object == s.Name:
+		return b.Stage == s.Stage || len(s.Parts) == 0
+	case b.Stage != s.Stage || len(s.Parts) > 0:
+		return false
+	}
+	cpu, _, _ := strings.Cut(s.Of, ",")
+	return b.Object == cpu || b.Object == s.Guest
 }
 
 func holdsAny(b *bottleneck.Bottleneck, block []bottleneck.Station) bool {
@@ -204,7 +213,7 @@ type topRow struct {
 }
 
 func (r topRow) draw(t *Text) {
-	name := strings.Replace(strings.TrimSuffix(r.s.Name, ")"), " (queue ", "/", 1)
+	name := shortened(r.s)
 	if r.part {
 		name = "  " + name
 	}
@@ -246,6 +255,21 @@ func (r topRow) draw(t *Text) {
 	if visible(notes) > room && len(urgent) > 0 { // what waits or is lost must not be cut off
 		t.Wrapped(strings.Replace(r.mark, "├", "│", 1)+strings.Repeat(" ", topLead+1), strings.Join(urgent, ", "))
 	}
+}
+
+// shortened is a station's name without what its place in the drawing tells.
+func shortened(s *bottleneck.Station) string {
+	name := s.Name
+	if s.Guest != "" {
+		name = strings.TrimPrefix(name, s.Guest+" ")
+	}
+	if s.Stage == "qdisc" {
+		name, _, _ = strings.Cut(name, " of ")
+	}
+	if thread, queue, found := strings.Cut(name, " (queue "); found {
+		name = thread + "/" + strings.TrimSuffix(queue, ")")
+	}
+	return strings.Replace(name, " in ", "@", 1) // a device in a network namespace
 }
 
 // notesOf is what else there is to say: whose it is and what its use is a share of, and what must be seen: what waits, and by which

@@ -1,0 +1,210 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"mpps/internal/bottleneck"
+	"mpps/internal/facts"
+	"mpps/internal/host"
+	"mpps/internal/report"
+)
+
+// topFlags are the flags of mpps top.
+type topFlags struct {
+	every, length time.Duration
+	guest, sort   string
+	netns         []string
+	once, all     bool
+	counters      bool
+}
+
+func (a *app) topCommand() *cobra.Command {
+	var f topFlags
+	cmd := &cobra.Command{
+		Use:   "top",
+		Short: "the path from NIC to guest, live: rates, use, losses, bottleneck",
+		Long: `Shows what every station of the packet path does, from the NICs over softirqs,
+bridges and taps to vhost threads and vCPUs, with each queue, thread and CPU:
+how many packets per second pass, how busy it is, what waits there, what is lost
+and by which counter; and in the first line what holds the path back, which
+'mpps diagnose' says in full. Nothing is changed. Looking takes at most 2 % of
+one CPU: where a look is dearer the next one waits.
+
+On a terminal it stays; ? explains the keys, q ends. Elsewhere, or with --json,
+it prints one look after the other, with --once a single one.
+
+  mpps top
+  mpps top --guest web --every 2s
+  mpps top --once
+  mpps top --json --for 1m             a line of JSON a look
+  mpps top --netns left,right          the devices of two network namespaces
+
+Exit codes: 0 ended, by a key, a signal or --for · 1 failed.`,
+		Args: args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
+			return a.runTop(cmd.Context(), &f)
+		},
+	}
+	flags := cmd.Flags()
+	flags.DurationVar(&f.every, "every", time.Second, "how long between two looks, 200ms to 1m")
+	flags.DurationVar(&f.length, "for", 0, "for how long; 0 until it is ended")
+	flags.BoolVar(&f.once, "once", false, "one look, and the end")
+	flags.StringVar(&f.guest, "guest", "", "show guests with this in their names alone")
+	flags.StringVar(&f.sort, "sort", string(report.SortPath), "what comes first among NICs, guests and queues: "+topOrders())
+	flags.BoolVar(&f.all, "idle", false, "show what nothing passed, too")
+	flags.BoolVar(&f.counters, "counters", false, "load nothing into the kernel: counters alone, with less certainty")
+	flags.StringSliceVar(&f.netns, "netns", nil, "network namespaces whose devices are shown in place of this one's")
+	return cmd
+}
+
+func topOrders() string {
+	var names []string
+	for _, s := range report.TopSorts {
+		names = append(names, string(s))
+	}
+	return strings.Join(names, ", ")
+}
+
+func (f *topFlags) check() error {
+	switch {
+	case f.every < 200*time.Millisecond || f.every > time.Minute:
+		return usage(fmt.Errorf("--every %v: expected 200ms to 1m", f.every), "1s is the usual")
+	case f.length < 0:
+		return usage(fmt.Errorf("--for %v: expected a time such as 10m", f.length), "leave it out to look until the end")
+	case f.once && f.length > 0:
+		return usage(errors.New("--once is one look, --for looks for a while"), "leave one of the two out")
+	case !slices.Contains(report.TopSorts, report.TopSort(f.sort)):
+		return usage(fmt.Errorf("--sort %q: expected one of %s", f.sort, topOrders()), "")
+	case slices.Contains(f.netns, ""):
+		return usage(errors.New("--netns: expected names of network namespaces, found an empty one"), "see 'ip netns list'")
+	}
+	return nil
+}
+
+// runTop shows one look after the other until it is ended.
+func (a *app) runTop(ctx context.Context, f *topFlags) error {
+	ctx, stop := untilHangup(ctx) // the terminal is to be given back
+	defer stop()
+	if f.length > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, f.length)
+		defer cancel()
+	}
+	m, err := host.Open(a.root)
+	if err != nil {
+		return failed(err, "--root takes a directory that holds proc/ and sys/ of a machine")
+	}
+	defer m.Close()
+	if !m.Live() {
+		return usage(errors.New("--root is for recorded machines, and top watches a live one"), "leave --root out")
+	}
+	m.LookInside(host.NoGuest)
+	view := &report.TopView{Guest: f.guest, Sort: report.TopSort(f.sort), Idle: f.all, Every: f.every}
+	l := &looker{machine: m, flags: f}
+	if !a.json && !f.once {
+		s, err := a.out.Screen(a.stdin)
+		if err != nil {
+			return errors.Join(failed(err, "mpps top --once needs no terminal"), closeScreen(s))
+		}
+		if s != nil {
+			return a.liveTop(ctx, l, view, s)
+		}
+	}
+	defer l.close()
+	for ctx.Err() == nil {
+		look := l.next(ctx)
+		if look == nil {
+			return nil
+		}
+		if err := a.printLook(look, view); err != nil || f.once {
+			return err
+		}
+	}
+	return nil
+}
+
+func closeScreen(s *report.Screen) error {
+	if s == nil {
+		return nil
+	}
+	return s.Close()
+}
+
+func (a *app) printLook(look *bottleneck.Look, view *report.TopView) error {
+	if a.json {
+		return a.out.Line(look, "")
+	}
+	return a.out.View(func(t *report.Text) {
+		report.Top(t, look, view)
+		t.Blank()
+	})
+}
+
+// Shares of one CPU that looking may take, as how many times its cost passes until it is done again.
+const (
+	perLook      = 50  // 2 %
+	perInventory = 200 // what there is changes seldom
+)
+
+// looker takes looks at a machine.
+type looker struct {
+	machine *host.Machine
+	flags   *topFlags
+
+	facts *facts.Host
+	watch *host.LoadWatch
+	until time.Time     // the inventory is taken anew
+	used  time.Duration // CPU time of the process at the end of the last look
+	pause time.Duration // until the next look is due
+}
+
+func (l *looker) next(ctx context.Context) *bottleneck.Look {
+	if l.facts == nil {
+		l.used, l.pause = host.UsedTime(), l.flags.every
+	}
+	if time.Now().After(l.until) {
+		l.inventory(ctx)
+	}
+	load := l.watch.Next(ctx, l.pause)
+	if ctx.Err() != nil {
+		return nil
+	}
+	look := &bottleneck.Look{
+		Schema: bottleneck.LookSchema, At: time.Now(), Host: l.facts.Name, Seconds: load.Seconds, Method: load.Method,
+		CPUs: load.CPUs, Stations: bottleneck.Stations(l.facts, load), Diagnosis: bottleneck.Find(l.facts, load), Unseen: load.Unseen,
+	}
+	used := host.UsedTime() // with what drawing the last one took
+	cost := used - l.used
+	l.used = used
+	l.pause = max(l.flags.every, cost*perLook)
+	look.CostMS = float64(cost) / float64(time.Millisecond)
+	return look
+}
+
+// inventory takes what there is anew: guests come and go.
+func (l *looker) inventory(ctx context.Context) {
+	used := host.UsedTime()
+	l.close()
+	l.facts = l.machine.Inventory(ctx)
+	host.Read(ctx, l.machine.Mechanisms(), l.facts, bottleneck.Addresses())
+	cost := host.UsedTime() - used
+	l.until = time.Now().Add(max(15*time.Second, cost*perInventory))
+	l.watch = l.machine.WatchLoad(l.facts, host.LoadOptions{Interval: l.pause, Netns: l.flags.netns, Counters: l.flags.counters})
+	l.used += cost // stretched by itself
+}
+
+func (l *looker) close() {
+	if l.watch != nil {
+		_ = l.watch.Close() // nothing of it is needed any more
+	}
+}
