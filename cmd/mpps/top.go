@@ -21,8 +21,10 @@ type topFlags struct {
 	every, length time.Duration
 	guest, sort   string
 	netns         []string
+	load          string
 	once, all     bool
 	counters      bool
+	looks         bool // a flag was given that only a live machine has
 }
 
 func (a *app) topCommand() *cobra.Command {
@@ -44,12 +46,14 @@ it prints one look after the other, with --once a single one.
   mpps top --guest web --every 2s
   mpps top --once
   mpps top --json --for 1m             a line of JSON a look
-  mpps top --netns left,right          the devices of two network namespaces
+  mpps top --netns blue
+  mpps top --load load.json            what 'mpps diagnose -o load.json' saw
 
 Exit codes: 0 ended, by a key, a signal or --for · 1 failed.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := f.check(); err != nil {
+			f.looks = slices.ContainsFunc([]string{"every", "for", "netns", "counters"}, cmd.Flags().Changed)
+			if err := f.check(a.root); err != nil {
 				return err
 			}
 			return a.runTop(cmd.Context(), &f)
@@ -63,7 +67,8 @@ Exit codes: 0 ended, by a key, a signal or --for · 1 failed.`,
 	flags.StringVar(&f.sort, "sort", string(report.SortPath), "what comes first among NICs, guests and queues: "+topOrders())
 	flags.BoolVar(&f.all, "idle", false, "show what nothing passed, too")
 	flags.BoolVar(&f.counters, "counters", false, "load nothing into the kernel: counters alone, with less certainty")
-	flags.StringSliceVar(&f.netns, "netns", nil, "network namespaces whose devices are shown in place of this one's")
+	flags.StringArrayVar(&f.netns, "netns", nil, "show the devices and sockets of this network namespace too (ip netns list; may be repeated)")
+	flags.StringVar(&f.load, "load", "", "show this file, written by 'mpps diagnose -o', instead of looking")
 	return cmd
 }
 
@@ -75,7 +80,7 @@ func topOrders() string {
 	return strings.Join(names, ", ")
 }
 
-func (f *topFlags) check() error {
+func (f *topFlags) check(root string) error {
 	switch {
 	case f.every < 200*time.Millisecond || f.every > time.Minute:
 		return usage(fmt.Errorf("--every %v: expected 200ms to 1m", f.every), "1s is the usual")
@@ -86,13 +91,30 @@ func (f *topFlags) check() error {
 	case !slices.Contains(report.TopSorts, report.TopSort(f.sort)):
 		return usage(fmt.Errorf("--sort %q: expected one of %s", f.sort, topOrders()), "")
 	case slices.Contains(f.netns, ""):
-		return usage(errors.New("--netns: expected names of network namespaces, found an empty one"), "see 'ip netns list'")
+		return usage(errors.New("--netns: expected the name of a network namespace, found nothing"), "see 'ip netns list'")
+	case f.load != "" && f.looks:
+		return usage(errors.New("--load is a file, and --every, --for, --netns and --counters are for looking"), "leave one of them out")
+	case f.load == "" && root != "/":
+		return usage(errors.New("--root is for recorded machines, and top looks at a live one"), "leave --root out, or give --load FILE")
 	}
 	return nil
 }
 
 // runTop shows one look after the other until it is ended.
 func (a *app) runTop(ctx context.Context, f *topFlags) error {
+	view := &report.TopView{Guest: f.guest, Sort: report.TopSort(f.sort), Idle: f.all, Every: f.every}
+	if f.load != "" {
+		h, err := readSnapshot(f.load)
+		switch {
+		case err != nil:
+			return err
+		case h.Load == nil:
+			return failed(fmt.Errorf("%s holds a host, but not what its stages did", f.load), "make one with 'mpps diagnose -o FILE' while traffic runs")
+		}
+		look := lookOf(h, h.Load, h.Taken)
+		look.CostMS = h.Load.CostMS
+		return a.printLook(look, view)
+	}
 	ctx, stop := untilHangup(ctx) // the terminal is to be given back
 	defer stop()
 	if f.length > 0 {
@@ -105,11 +127,7 @@ func (a *app) runTop(ctx context.Context, f *topFlags) error {
 		return failed(err, "--root takes a directory that holds proc/ and sys/ of a machine")
 	}
 	defer m.Close()
-	if !m.Live() {
-		return usage(errors.New("--root is for recorded machines, and top watches a live one"), "leave --root out")
-	}
 	m.LookInside(host.NoGuest)
-	view := &report.TopView{Guest: f.guest, Sort: report.TopSort(f.sort), Idle: f.all, Every: f.every}
 	l := &looker{machine: m, flags: f}
 	if !a.json && !f.once {
 		s, err := a.out.Screen(a.stdin)
@@ -156,6 +174,9 @@ const (
 	perInventory = 200 // what there is changes seldom
 )
 
+// longestPause is until when a look is taken however dear it is: the host's watch keeps within 2 % of its interval by itself.
+const longestPause = 10 * time.Second
+
 // looker takes looks at a machine.
 type looker struct {
 	machine *host.Machine
@@ -166,6 +187,8 @@ type looker struct {
 	until time.Time     // the inventory is taken anew
 	used  time.Duration // CPU time of the process at the end of the last look
 	pause time.Duration // until the next look is due
+	taken int
+	usual time.Duration // what a look has cost, the last ones counting most
 }
 
 func (l *looker) next(ctx context.Context) *bottleneck.Look {
@@ -176,19 +199,26 @@ func (l *looker) next(ctx context.Context) *bottleneck.Look {
 		l.inventory(ctx)
 	}
 	load := l.watch.Next(ctx, l.pause)
-	if ctx.Err() != nil {
-		return nil
+	if ctx.Err() != nil && !(errors.Is(ctx.Err(), context.DeadlineExceeded) && (l.taken == 0 || load.Seconds >= l.flags.every.Seconds()/2)) {
+		return nil // what is left of an interval when --for is over is shown where it says anything
 	}
-	look := &bottleneck.Look{
-		Schema: bottleneck.LookSchema, At: time.Now(), Host: l.facts.Name, Seconds: load.Seconds, Method: load.Method,
-		CPUs: load.CPUs, Stations: bottleneck.Stations(l.facts, load), Diagnosis: bottleneck.Find(l.facts, load), Unseen: load.Unseen,
-	}
+	l.taken++
+	look := lookOf(l.facts, load, time.Now())
 	used := host.UsedTime() // with what drawing the last one took
 	cost := used - l.used
 	l.used = used
-	l.pause = max(l.flags.every, cost*perLook)
+	l.usual += (cost - l.usual) / 4 // one that is dear by chance does not hold up the next
+	l.pause = max(l.flags.every, min(l.usual*perLook, longestPause))
 	look.CostMS = float64(cost) / float64(time.Millisecond)
 	return look
+}
+
+// lookOf is what a load shows of a host.
+func lookOf(h *facts.Host, l *facts.Load, at time.Time) *bottleneck.Look {
+	return &bottleneck.Look{
+		Schema: bottleneck.LookSchema, At: at, Host: h.Name, Seconds: l.Seconds, Method: l.Method, CPUs: l.CPUs,
+		Stations: bottleneck.Stations(h, l), Diagnosis: bottleneck.Find(h, l), Unseen: l.Unseen,
+	}
 }
 
 // inventory takes what there is anew: guests come and go.
@@ -199,7 +229,7 @@ func (l *looker) inventory(ctx context.Context) {
 	host.Read(ctx, l.machine.Mechanisms(), l.facts, bottleneck.Addresses())
 	cost := host.UsedTime() - used
 	l.until = time.Now().Add(max(15*time.Second, cost*perInventory))
-	l.watch = l.machine.WatchLoad(l.facts, host.LoadOptions{Interval: l.pause, Netns: l.flags.netns, Counters: l.flags.counters})
+	l.watch = l.machine.WatchLoad(l.facts, host.LoadOptions{Interval: l.pause, Netns: append([]string{""}, l.flags.netns...), Counters: l.flags.counters})
 	l.used += cost // stretched by itself
 }
 
