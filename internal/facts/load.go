@@ -166,6 +166,7 @@ type LockWait struct {
 // GuestLoad is a guest seen from inside.
 type GuestLoad struct {
 	Name    string            `json:"name"`
+	Seconds float64           `json:"seconds"` // between the two looks at it, by its own clock: a little more than the host's interval
 	CPUs    []CPULoad         `json:"cpus"`
 	Softnet []Softnet         `json:"softnet"`
 	Devices []DeviceLoad      `json:"devices"`

@@ -19,13 +19,16 @@ type LoadOptions struct {
 	Netns []string
 	// Counters has nothing loaded into the kernel: two looks at counters, no profile and no tracepoints.
 	Counters bool
+	// Inside has the agents of guests asked at both looks: of the one that LookInside names, or of all that run, at most four. It takes
+	// some starts of virsh each.
+	Inside bool
 }
 
 // Load watches every stage of the packet path for a while: two looks at the kernel's counters, with a profile and tracepoints between
 // where the kernel gives them. The host says which devices and threads are whose. It ends early with what it has when the context
 // ends. A recorded tree stands still: what it cannot show is said in Unseen.
 func (m *Machine) Load(ctx context.Context, h *facts.Host, o LoadOptions) *facts.Load {
-	w := m.WatchLoad(h, o)
+	w := m.WatchLoad(ctx, h, o)
 	l := w.Next(ctx, o.Interval)
 	if err := w.Close(); err != nil {
 		l.Unseen = append(l.Unseen, facts.Unseen{What: "the end of the probe", Why: err.Error()})
@@ -42,20 +45,30 @@ type LoadWatch struct {
 	cost time.Duration // of watching since the last answer
 
 	cgroups cpuGroups
-	probe   *probe.Probe      // nil: counters only
-	spaces  map[uint32]string // watched namespaces by inode
+	nodes   map[int]map[int]uint64 // memory of guests' processes by NUMA node
+	unseen  []facts.Unseen         // from the beginning
+	agents  agents                 // nil: libvirt's
+	probe   *probe.Probe           // nil: counters only
+	spaces  map[uint32]string      // watched namespaces by inode
 }
 
 // WatchLoad takes the first look.
-func (m *Machine) WatchLoad(h *facts.Host, o LoadOptions) *LoadWatch {
+func (m *Machine) WatchLoad(ctx context.Context, h *facts.Host, o LoadOptions) *LoadWatch {
+	return m.watchLoad(ctx, h, o, nil)
+}
+
+// watchLoad asks other agents than libvirt's where there are any.
+func (m *Machine) watchLoad(ctx context.Context, h *facts.Host, o LoadOptions, a agents) *LoadWatch {
 	if len(o.Netns) == 0 {
 		o.Netns = []string{""}
 	}
-	w := &LoadWatch{m: m, h: h, o: o}
+	w := &LoadWatch{m: m, h: h, o: o, agents: a}
 	if m.live {
 		if !o.Counters {
 			w.startProbe() // what it takes to load it is not within the interval
 		}
+		w.memory()
+		inside := w.guests(ctx)
 		w.timed(func() {
 			w.cgroups = m.findCPUGroups()
 			w.last = w.look(nil, w.allowed(o.Interval)*3/5)
@@ -64,6 +77,7 @@ func (m *Machine) WatchLoad(h *facts.Host, o LoadOptions) *LoadWatch {
 				w.probe.Follow(w.followed(nil))
 			}
 		})
+		w.last.guests = inside
 	}
 	return w
 }
@@ -105,6 +119,8 @@ func (w *LoadWatch) Next(ctx context.Context, interval time.Duration) *facts.Loa
 		if w.probe != nil {
 			w.cost += w.takeProbe(l, now)
 		}
+		now.guests = w.guests(context.WithoutCancel(ctx)) // also of an interval that was ended early
+		w.guestsBetween(w.last.guests, now.guests, l)
 		w.last = now
 		if w.probe != nil {
 			w.probe.Follow(w.followed(l.Threads))
@@ -135,6 +151,7 @@ type loadLook struct {
 	ran     time.Time // when threads were read
 	groups  map[string]groupLook
 	kvm     map[int]kvmLook // by QEMU's process
+	guests  map[string]guestLook
 	unseen  []facts.Unseen
 }
 
@@ -181,7 +198,7 @@ func (w *LoadWatch) between(before, after loadLook) *facts.Load {
 		Seconds: seconds, Method: facts.ByCounters,
 		CPUs: loadOfCPUs(before.times, after.times, w.h.Topology.Online), Softnet: facts.SoftnetBetween(before.softnet, after.softnet),
 		Devices: []facts.DeviceLoad{}, Threads: []facts.ThreadLoad{}, Profile: []facts.ProfileEntry{}, Drops: []facts.DropSite{},
-		Delays: []facts.WakeDelay{}, Locks: []facts.LockWait{}, Guests: []facts.GuestLoad{}, Unseen: list(slices.Clone(after.unseen)),
+		Delays: []facts.WakeDelay{}, Locks: []facts.LockWait{}, Guests: []facts.GuestLoad{}, Unseen: list(slices.Concat(w.unseen, after.unseen)),
 	}
 	for _, name := range w.o.Netns {
 		a, b := before.spaces[name], after.spaces[name]

@@ -141,7 +141,7 @@ func TestLoadOfNothing(t *testing.T) {
 	m := liveMachine(t)
 	h := hostOf(t, m)
 	first, second := twoSpaces(t)
-	w := m.WatchLoad(h, LoadOptions{Netns: []string{second}, Counters: true})
+	w := m.WatchLoad(context.Background(), h, LoadOptions{Netns: []string{second}, Counters: true})
 	defer w.Close()
 	l := w.Next(context.Background(), 200*time.Millisecond)
 	if d := loadDevice(t, l, second, "v1"); d.RxPackets > 50 || d.Counters["rx_dropped"] > 0 || l.Sockets != (facts.SocketLoad{}) {
@@ -297,7 +297,7 @@ func TestLoadCost(t *testing.T) {
 	m := liveMachine(t)
 	h := hostOf(t, m)
 	const interval = 2 * time.Second
-	w := m.WatchLoad(h, LoadOptions{Interval: interval})
+	w := m.WatchLoad(context.Background(), h, LoadOptions{Interval: interval})
 	defer w.Close()
 	var told, used []float64
 	for range 3 {

@@ -1,7 +1,9 @@
 package host
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"strconv"
 	"strings"
 
@@ -21,41 +23,42 @@ type socketLook struct {
 // sockets reads the counters of the sockets of the calling thread's namespace.
 func (m *Machine) sockets() (socketLook, error) {
 	var s socketLook
-	for _, file := range []string{"snmp", "netstat"} {
+	var texts [2]string
+	for i, file := range []string{"snmp", "netstat"} {
 		text, err := m.read("proc/thread-self/net/" + file)
 		if err != nil {
 			return s, err
 		}
-		counters := parseSNMP(text)
-		s.udpIn += counters["Udp.InDatagrams"]
-		s.udpOut += counters["Udp.OutDatagrams"]
-		s.receive += counters["Udp.RcvbufErrors"]
-		s.send += counters["Udp.SndbufErrors"]
-		s.noPort += counters["Udp.NoPorts"]
-		s.listen += counters["TcpExt.ListenDrops"]
+		texts[i] = text
 	}
-	if text, err := m.read("proc/thread-self/net/snmp6"); err == nil { // not there without IPv6
-		for line := range strings.Lines(text) {
-			name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-			n, err := strconv.ParseUint(strings.TrimSpace(value), 10, 64)
-			if err != nil {
-				continue
-			}
-			switch name {
-			case "Udp6InDatagrams":
-				s.udpIn += n
-			case "Udp6OutDatagrams":
-				s.udpOut += n
-			case "Udp6RcvbufErrors":
-				s.receive += n
-			case "Udp6SndbufErrors":
-				s.send += n
-			case "Udp6NoPorts":
-				s.noPort += n
-			}
+	six, err := m.read("proc/thread-self/net/snmp6")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // without IPv6
+		return s, err
+	}
+	s.count(texts[0], texts[1], six)
+	return s, s.diagnose()
+}
+
+// count takes what /proc/net/snmp, netstat and snmp6 hold of sockets.
+func (s *socketLook) count(snmp, netstat, six string) {
+	counters := parseSNMP(snmp)
+	s.udpIn, s.udpOut = counters["Udp.InDatagrams"], counters["Udp.OutDatagrams"]
+	s.receive, s.send, s.noPort = counters["Udp.RcvbufErrors"], counters["Udp.SndbufErrors"], counters["Udp.NoPorts"]
+	s.listen = parseSNMP(netstat)["TcpExt.ListenDrops"]
+	into := map[string]*uint64{
+		"Udp6InDatagrams": &s.udpIn, "Udp6OutDatagrams": &s.udpOut, "Udp6RcvbufErrors": &s.receive, "Udp6SndbufErrors": &s.send, "Udp6NoPorts": &s.noPort,
+	}
+	for line := range strings.Lines(six) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		name = strings.TrimSpace(name)
+		fields := strings.Fields(value)
+		if into[name] == nil || len(fields) != 1 {
+			continue
+		}
+		if n, err := strconv.ParseUint(fields[0], 10, 64); err == nil {
+			*into[name] += n
 		}
 	}
-	return s, s.diagnose()
 }
 
 // parseSNMP reads /proc/net/snmp or netstat, where names stand above their numbers: "Udp.InDatagrams".

@@ -151,3 +151,64 @@ func TestLoadOfRecorded(t *testing.T) {
 		t.Errorf("found %+v", l)
 	}
 }
+
+// TestLoadInside asks an agent that answers with the counters of this machine, then one that no longer does.
+func TestLoadInside(t *testing.T) {
+	agent := &thisMachine{t: t}
+	h := &facts.Host{Guests: []facts.Guest{{Name: "vm1", Managed: true, State: "running"}, {Name: "vm2", Managed: true, State: "shut off"}}}
+	h.Guests[0].Inside = &facts.Inside{Host: &facts.Host{Readings: facts.Readings{setting.Of(setting.Service, "irqbalance"): setting.Value(stopped)}}}
+	w := &LoadWatch{m: guestFolder(t, statusFile("running", "", connected)), h: h, o: LoadOptions{Inside: true}, agents: agent}
+	before := w.guests(context.Background())
+	time.Sleep(30 * time.Millisecond)
+	after := w.guests(context.Background())
+	l := &facts.Load{}
+	w.guestsBetween(before, after, l)
+	if len(l.Guests) != 1 || len(l.Unseen) > 0 {
+		t.Fatalf("found %+v, unseen %+v", l.Guests, l.Unseen)
+	}
+	g := l.Guests[0]
+	if g.Name != "vm1" || g.Seconds <= 0 || g.Seconds > 60 || len(g.CPUs) == 0 || len(g.Softnet) == 0 {
+		t.Errorf("found %+v", g)
+	}
+	if runs, told := g.Service["irqbalance"]; runs || !told {
+		t.Errorf("services: %v", g.Service)
+	}
+	agent.vanish, agent.because = 1, errNoAgent
+	l = &facts.Load{}
+	w.guestsBetween(after, w.guests(context.Background()), l)
+	if len(l.Guests) != 0 || len(l.Unseen) != 1 || l.Unseen[0].What != "the inside of guest vm1" {
+		t.Errorf("found %+v, unseen %+v", l.Guests, l.Unseen)
+	}
+	w.o.Inside = false
+	if asked := w.guests(context.Background()); len(asked) > 0 {
+		t.Errorf("nobody was to be asked: %+v", asked)
+	}
+}
+
+func TestGuestBetween(t *testing.T) {
+	g := &facts.Guest{Name: "vm1"}
+	dev := func(packets, dropped string) map[string]map[string]uint64 {
+		return parseNetDev("Inter-|   Receive  |  Transmit\n face |bytes packets errs drop fifo frame compressed multicast|bytes packets errs drop fifo colls carrier compressed\n" +
+			"    lo: 9 9 0 0 0 0 0 0 9 9 0 0 0 0 0 0\n  eth0: 6000 " + packets + " 0 " + dropped + " 0 0 0 0 0 7 0 0 0 0 0 0\n")
+	}
+	irqs := func(n string) map[string]cpuCounts {
+		return parseCPUCounts("           CPU0       CPU1\n 24:          5          0   PCI-MSI 1-edge      virtio0-config\n 25:          "+n+"          0   PCI-MSI 2-edge      virtio1-input.0\n"+
+			" 26:          0          "+n+"   PCI-MSI 3-edge      virtio1-output.0\n 27:          "+n+"          0   PCI-MSI 4-edge      virtio2-req.0\n", setting.CPUs(0, 1))
+	}
+	times := map[int]cpuTimes{0: {idle: 1}, 1: {idle: 1}}
+	found := guestBetween(g, guestLook{uptime: 10, times: times, devices: dev("100", "1"), irqs: irqs("1")}, guestLook{uptime: 12.5, times: times, devices: dev("300", "4"), irqs: irqs("9")})
+	if found.Seconds != 2.5 || len(found.Devices) != 1 || found.Devices[0].RxPackets != 200 || found.Devices[0].Counters["rx_dropped"] != 3 {
+		t.Errorf("found %+v", found)
+	}
+	if len(found.IRQs) != 2 || found.IRQs[0][0] != 8 || found.IRQs[1][1] != 8 {
+		t.Errorf("interrupts: %+v", found.IRQs)
+	}
+}
+
+func TestParseNUMAMaps(t *testing.T) {
+	found := parseNUMAMaps("7f0000000000 bind:0 file=/dev/hugepages/x huge dirty=512 N0=384 N1=128 kernelpagesize_kB=2048\n" +
+		"7f8000000000 default anon=10 dirty=10 N1=10 kernelpagesize_kB=4\n7f9000000000 default file=/N0=5 mapmax=2\n")
+	if len(found) != 2 || found[0] != 384<<21 || found[1] != 128<<21+10<<12 {
+		t.Errorf("found %v", found)
+	}
+}

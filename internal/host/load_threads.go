@@ -106,7 +106,7 @@ func (w *LoadWatch) describe(l *facts.ThreadLoad, known map[int]knownThread) boo
 	}
 	switch {
 	case ofGuest:
-		l.Guest, l.NIC, l.Queue = thread.guest.Name, thread.NIC, thread.Queue
+		l.Guest, l.NIC, l.Queue, l.Memory = thread.guest.Name, thread.NIC, thread.Queue, w.nodes[thread.guest.PID]
 		l.Role = "other"
 		switch thread.Role {
 		case "vcpu":
