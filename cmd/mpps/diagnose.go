@@ -130,14 +130,14 @@ func (a *app) pathSeen(ctx context.Context, f *diagnoseFlags) (*facts.Host, erro
 	if err != nil {
 		return nil, failed(err, "--root takes a directory that holds proc/ and sys/ of a machine")
 	}
-	m.LookInside(host.NoGuest)
+	m.LookInside(f.guest)
 	h := m.Inventory(ctx)
 	if err := f.known(h); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
 	host.Read(ctx, m.Mechanisms(), h, bottleneck.Addresses())
 	a.out.Progress("watching the path for %v", f.interval)
-	h.Load = m.Load(ctx, h, host.LoadOptions{Interval: f.interval, Netns: append([]string{""}, f.netns...), Counters: f.counters})
+	h.Load = m.Load(ctx, h, host.LoadOptions{Interval: f.interval, Netns: append([]string{""}, f.netns...), Counters: f.counters, Inside: true})
 	return h, m.Close()
 }
 
