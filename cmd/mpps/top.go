@@ -229,7 +229,7 @@ func (l *looker) inventory(ctx context.Context) {
 	host.Read(ctx, l.machine.Mechanisms(), l.facts, bottleneck.Addresses())
 	cost := host.UsedTime() - used
 	l.until = time.Now().Add(max(15*time.Second, cost*perInventory))
-	l.watch = l.machine.WatchLoad(l.facts, host.LoadOptions{Interval: l.pause, Netns: append([]string{""}, l.flags.netns...), Counters: l.flags.counters})
+	l.watch = l.machine.WatchLoad(ctx, l.facts, host.LoadOptions{Interval: l.pause, Netns: append([]string{""}, l.flags.netns...), Counters: l.flags.counters})
 	l.used += cost // stretched by itself
 }
 
