@@ -119,7 +119,7 @@ func (w *LoadWatch) describe(l *facts.ThreadLoad, known map[int]knownThread) boo
 				l.Devices = []string{nic.Tap}
 			}
 		}
-	case l.PID == os.Getpid():
+	case l.PID == os.Getpid() || t.comm == "mpps": // another one's measurement is one too
 		l.Role = "mpps"
 	case l.Role == "napi":
 		name := strings.TrimPrefix(t.comm, "napi/") // napi/eth0-8193 (net/core/dev.c, napi_kthread_create)

@@ -77,7 +77,7 @@ func (p *capturePart) start(cpus []int) (acting, error) {
 		if err := unix.Bind(fd, &unix.SockaddrLinklayer{Ifindex: link.Index, Protocol: uint16(all)}); err != nil {
 			return nil, fmt.Errorf("packet socket on %s: %w", p.Device, err)
 		}
-		thread("capture", cpus, func() error {
+		thread("tcpdump", cpus, func() error {
 			b := make([]byte, 2048)
 			for {
 				if _, err := raw(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b))); err != 0 && err != unix.EINTR {

@@ -208,6 +208,10 @@ func (s *scene) bridge() error {
 	if _, err := s.host.up(bridgeName); err != nil {
 		return err
 	}
+	// A namespace begins with the kernel's default: bridged frames run through the rules (net/bridge/br_netfilter_hooks.c).
+	if err := s.host.write("/proc/sys/net/bridge/bridge-nf-call-iptables", "0"); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
 	if s.s.Path.Tunnel != nil {
 		return nil
 	}
