@@ -277,5 +277,8 @@ func (s *scene) watch(ctx context.Context, o Options, out *Outcome) error {
 		return fmt.Errorf("mpps diagnose: %w: %.200s", err, said.String())
 	}
 	out.Found = &envelope.Result
+	if o.Record != "" {
+		return slimFile(filepath.Join(o.Record, s.s.Name+".json"))
+	}
 	return nil
 }
