@@ -111,22 +111,57 @@ func (s Spec) Carries(set map[string]bool) (pps float64, narrowest []string) {
 
 // Best is what the best of all sets of knobs carries, found by trying every one, and how many there are.
 func (s Spec) Best() (pps float64, sets int) {
-	var ids []string
-	for _, k := range s.Knobs {
-		if !k.Refused {
-			ids = append(ids, k.ID)
+	knobs := slices.DeleteFunc(slices.Clone(s.Knobs), func(k Knob) bool { return k.Refused })
+	at := func(id string) int { return slices.IndexFunc(knobs, func(k Knob) bool { return k.ID == id }) }
+	needs := make([]int, len(knobs)) // as bits
+	factors := make([][]float64, len(knobs))
+	for i, k := range knobs {
+		for _, id := range k.Needs {
+			needs[i] |= 1 << at(id)
+		}
+		factors[i] = make([]float64, len(s.Stages))
+		for j, stage := range s.Stages {
+			factors[i][j] = or1(k.Factors[stage]) * or1(k.Factors[All])
 		}
 	}
-	for bits := range 1 << len(ids) {
-		set := map[string]bool{}
-		for i, id := range ids {
-			set[id] = bits>>i&1 == 1
+	capacity := make([]float64, len(s.Stages))
+	for bits := range 1 << len(knobs) {
+		for j, stage := range s.Stages {
+			capacity[j] = s.Capacity[stage]
 		}
-		if carried, _ := s.Carries(set); carried > pps {
-			pps = carried
+		spoilt := 1.0
+		for i, k := range knobs {
+			if bits>>i&1 == 0 || bits&needs[i] != needs[i] {
+				continue
+			}
+			for j, f := range factors[i] {
+				capacity[j] *= f
+			}
+			for other, f := range k.Spoils {
+				if bits>>at(other)&1 == 1 {
+					spoilt *= f
+				}
+			}
 		}
+		// A bound first: a path carries no more than its narrowest stage.
+		if narrowest := slices.Min(capacity) * spoilt; narrowest <= pps {
+			continue
+		}
+		sum := 0.0
+		for _, c := range capacity {
+			sum += math.Pow(c, -sharpness)
+		}
+		pps = max(pps, spoilt*math.Pow(sum, -1.0/sharpness))
 	}
-	return pps, 1 << len(ids)
+	return pps, 1 << len(knobs)
+}
+
+// or1 is a factor, 1 where there is none.
+func or1(f float64) float64 {
+	if f == 0 {
+		return 1
+	}
+	return f
 }
 
 // now is the set that stands, with what is tried.
