@@ -7,6 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -35,6 +38,9 @@ type tuneFlags struct {
 	seed          uint64
 	propose       bool
 	runtimeOnly   bool
+	restarts      bool          // make what needs a restart, too
+	resume        bool          // behind it
+	earlier       *tune.Earlier // nil: nothing is gone on with
 	learned       []string
 	output        string
 	planFile      string
@@ -59,7 +65,9 @@ What was kept is proven once more as a whole, then made to last.
 With --propose nothing stays; --plan-output writes the plan that would. Each
 change is a transaction of one session: if mpps dies on the way, 'mpps status'
 says so and 'mpps rollback' restores the beginning. Ctrl-C does so at once.
-Guests are never restarted, the host never rebooted: what needs that is named.
+Guests are never restarted, the host never rebooted: what needs that is named,
+and with --restarts made, all together, to take effect then. Behind the restart
+'mpps tune --resume' measures what it gained and goes on.
 What helped is kept in /var/lib/mpps/effects.json for the next run; --learned
 takes another host's file too (docs/tune.md).
 
@@ -67,7 +75,14 @@ Exit codes: 0 the target holds, or nothing was to be changed · 1 failed or
 interrupted · 2 the target is missed · 5 the generator or the receiver is the
 limit, not the host · 11 another mpps is at work · 64 usage.`,
 		Args: args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.runTune(cmd.Context(), &f) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.resume {
+				if err := a.goOnTuning(cmd, &f); err != nil {
+					return err
+				}
+			}
+			return a.runTune(cmd.Context(), &f)
+		},
 	}
 	f.add(cmd)
 	return cmd
@@ -92,6 +107,8 @@ func (f *tuneFlags) add(cmd *cobra.Command) {
 	flags.DurationVar(&f.budget, "budget", 30*time.Minute, "time for all of it; 0: as long as there is something to try")
 	flags.DurationVar(&f.trial, "trial", time.Second, "length of one trial")
 	flags.Uint64Var(&f.seed, "seed", 0, "of the order of the trials (default: by lot)")
+	flags.BoolVar(&f.restarts, "restarts", false, "also make, at the end, what takes effect with a restart only")
+	flags.BoolVar(&f.resume, "resume", false, "go on behind the restart that the last run with --restarts waited for")
 	flags.BoolVar(&f.propose, "propose", false, "leave nothing: say what would be kept")
 	flags.BoolVar(&f.runtimeOnly, "runtime-only", false, "what is kept need not outlast a reboot or an ifup")
 	flags.StringSliceVar(&f.learned, "learned", nil, "file of what was learned on another host")
@@ -113,6 +130,8 @@ func (f *tuneFlags) target() (goal.Goal, error) {
 		return g, usage(errors.New("--nic vf: how a guest is attached is no change to be tried in turns"), "see 'mpps sriov assign'")
 	case f.trial < 100*time.Millisecond || f.trial > time.Minute:
 		return g, usage(fmt.Errorf("--trial %v: expected 100ms to 1m", f.trial), "")
+	case f.propose && f.restarts:
+		return g, usage(errors.New("--propose and --restarts: nothing stays of what is proposed"), "")
 	case f.budget < 0:
 		return g, usage(fmt.Errorf("--budget %v: expected a time, or 0 for none", f.budget), "")
 	case f.command == "" && (f.changed("max-pps") || f.changed("trial-grace")):
@@ -194,7 +213,7 @@ func (a *app) loop(ctx context.Context, f *tuneFlags, h *tuneHost, g goal.Goal, 
 	}
 	class = hostClass(h.machine.facts)
 	r, err = tune.Run(ctx, h, tune.Options{
-		Goal: g, Budget: f.budget, Seed: seed, Class: class, Learned: known, Propose: f.propose, Progress: a.tuneProgress,
+		Goal: g, Budget: f.budget, Seed: seed, Class: class, Learned: known, Propose: f.propose, Progress: a.tuneProgress, Earlier: f.earlier,
 	})
 	if r == nil {
 		return class, nil, nil, err
@@ -204,10 +223,28 @@ func (a *app) loop(ctx context.Context, f *tuneFlags, h *tuneHost, g goal.Goal, 
 	if r.Emulated {
 		r.Warnings = append(r.Warnings, tune.Warning{Code: "emulated", Text: "measured under full emulation: rates say nothing about hardware, ratios little", Hint: "repeat on the real host"})
 	}
-	if err != nil || len(r.Kept) == 0 {
+	if err != nil {
 		return class, r, nil, err
 	}
-	p, err = h.final(ctx, f, r)
+	if len(r.Added) > 0 {
+		if p, err = h.final(ctx, f, r); err != nil {
+			return class, r, p, err
+		}
+	}
+	if f.resume {
+		err = os.Remove(filepath.Join(a.root, waitingPath))
+	}
+	if err != nil || !f.restarts || len(r.Waits) == 0 || r.Verdict == tune.Met || r.Verdict == tune.Good || r.Verdict == tune.NotDevice {
+		return class, r, p, err
+	}
+	later, err := h.restart(ctx, f, r)
+	if later != nil && p != nil { // for the file
+		later.Changes = append(slices.Clone(p.Changes), later.Changes...)
+		later.Seal()
+	}
+	if later != nil {
+		p = later
+	}
 	return class, r, p, err
 }
 

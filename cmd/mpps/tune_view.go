@@ -84,6 +84,13 @@ func drawTune(t *report.Text, r *tune.Result, saved []string) {
 		t.Wrapped("  ", a.Text)
 	}
 	t.Blank()
+	if r.RestartTX != "" {
+		var needs []string
+		for _, w := range r.Waits {
+			needs = append(needs, w.For)
+		}
+		t.Wrapped("  ", t.In(report.Bold, fmt.Sprintf("next: %s, then 'mpps tune --resume'; what takes effect then is transaction %s", strings.Join(needs, ", "), r.RestartTX)))
+	}
 	switch {
 	case r.TX != "":
 		t.Wrapped("  ", fmt.Sprintf("kept as transaction %s; 'mpps rollback' undoes it", r.TX))

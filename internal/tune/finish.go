@@ -20,13 +20,18 @@ func (l *loop) finish(ctx context.Context) error {
 		r.Untried[i].Why = map[bool]string{true: "the target holds without it", false: "the budget was spent"}[l.target]
 	}
 	if len(l.kept) == 0 {
-		return l.conclude()
+		l.conclude()
+		return nil
 	}
 	if err := l.revisit(ctx); err != nil {
 		return err
 	}
-	if err := l.whole(ctx); err != nil || len(r.Kept) == 0 {
-		return errors.Join(err, l.conclude())
+	if err := l.whole(ctx); err != nil {
+		return err
+	}
+	if len(l.kept) == 0 {
+		l.conclude()
+		return nil
 	}
 	l.Progress(Progress{What: "final", Rate: l.last})
 	final, err := l.search(ctx)
@@ -38,12 +43,13 @@ func (l *loop) finish(ctx context.Context) error {
 		return err
 	}
 	l.state = r.After
-	if final.UpperPPS != nil && *final.UpperPPS < r.Baseline.PPS {
+	if final.UpperPPS != nil && *final.UpperPPS < l.found.PPS {
 		if err := l.host.Begin(ctx); err != nil {
 			return err
 		}
-		l.overcome(fmt.Sprintf("the last search found %s where the first had found %s", rate(final.PPS), rate(r.Baseline.PPS)))
-		return l.conclude()
+		l.overcome(fmt.Sprintf("the last search found %s where the first had found %s", rate(final.PPS), rate(l.found.PPS)))
+		l.conclude()
+		return nil
 	}
 	r.Final = final
 	if l.Propose {
@@ -51,7 +57,8 @@ func (l *loop) finish(ctx context.Context) error {
 			return err
 		}
 	}
-	return l.conclude()
+	l.conclude()
+	return nil
 }
 
 // whole measures everything that was kept against the beginning, on fresh pairs. In the end it stands, or nothing does.
@@ -88,18 +95,21 @@ func (l *loop) overcome(why string) {
 func (l *loop) undone() {
 	l.result.Kept, l.kept, l.target = []string{}, nil, false
 	for i := range l.result.Attempts {
-		if a := &l.result.Attempts[i]; a.Outcome == Kept {
+		if a := &l.result.Attempts[i]; a.Outcome == Kept && !slices.Contains(l.stood, a.Key) {
 			a.Outcome = Overcome
 		}
 	}
-	l.result.Final = l.result.Baseline
+	l.result.Kept = append(l.result.Kept, l.stood...)
+	l.result.Final = l.found
 }
 
 // baselineVerdict tells where there is nothing to do.
 func (l *loop) baselineVerdict() {
 	r := l.result
-	b := r.Baseline
+	b := r.Final
 	switch {
+	case l.reached(b.PPS) && l.Earlier != nil:
+		l.conclude()
 	case l.reached(b.PPS) && l.reached(l.last):
 		r.Verdict = Good
 		r.Why = fmt.Sprintf("the host is good: it carries %s packets/s, %s were asked for, and a trial at %s let %s through; nothing was changed", rate(b.PPS), rate(l.Goal.PPS), rate(l.load), rate(l.last))
@@ -110,8 +120,11 @@ func (l *loop) baselineVerdict() {
 }
 
 // conclude words the verdict.
-func (l *loop) conclude() error {
+func (l *loop) conclude() {
 	r := l.result
+	for _, c := range l.kept {
+		r.Added = append(r.Added, c.Key)
+	}
 	from, to := r.Baseline.PPS, r.Final.PPS
 	if from == 0 || to == 0 { // no rate is without loss
 		from, to = r.Baseline.Loaded, r.Final.Loaded
@@ -122,7 +135,7 @@ func (l *loop) conclude() error {
 		missed = fmt.Sprintf(", %s were asked for", rate(l.Goal.PPS))
 	}
 	switch {
-	case len(r.Kept) > 0 && l.reached(r.Final.PPS):
+	case (len(r.Kept) > 0 || l.Earlier != nil) && l.reached(r.Final.PPS):
 		r.Verdict, r.Why = Met, fmt.Sprintf("the target holds: %s with %s", change, counted(len(r.Kept), "change"))
 	case r.Verdict == OutOfBudget && len(r.Kept) > 0:
 		r.Why = fmt.Sprintf("the budget is spent: %s with %s%s; %s not tried", change, counted(len(r.Kept), "change"), missed, counted(len(r.Untried), "candidate"))
@@ -140,7 +153,6 @@ func (l *loop) conclude() error {
 	if r.Verdict != Met && r.Verdict != Good {
 		r.Advice = append(r.Advice, l.host.Advise(r, l.state)...)
 	}
-	return nil
 }
 
 func ratioOf(a, b float64) float64 {

@@ -47,11 +47,27 @@ type Options struct {
 	Seed      uint64        // of the lots
 	Class     string        // of the host, for what was learned
 	Learned   Effects
-	Propose   bool // nothing stays on the host
+	Propose   bool     // nothing stays on the host
+	Earlier   *Earlier // a run that this one goes on with, behind a restart; nil: none
 	// Now is the clock, for tests; nil: the real one.
 	Now func() time.Time
 	// Progress is called before each step; may be nil.
 	Progress func(Progress)
+}
+
+// Earlier is a run that ended because what was left needed a restart, and what it measured before.
+type Earlier struct {
+	Restart  string                `json:"restart"` // "restart of guest vm1"
+	Keys     []string              `json:"keys"`    // of the candidates that took effect with it
+	Changes  []Change              `json:"changes"`
+	TX       string                `json:"tx"` // the transaction that made them
+	Baseline Rate                  `json:"baseline"`
+	Rate     Rate                  `json:"rate"`     // before the restart
+	LoadPPS  float64               `json:"load_pps"` // of the samples
+	Samples  []float64             `json:"samples"`  // before the restart, packets per second
+	Before   *bottleneck.Diagnosis `json:"before"`
+	Attempts []Attempt             `json:"attempts"`
+	Kept     []string              `json:"kept"`
 }
 
 // Progress is a step that is about to begin.

@@ -28,6 +28,8 @@ type loop struct {
 	last    float64                 // median that came through with what stands
 	held    map[string]tally        // what became of the candidates that were tried, by key
 	twos    map[string][2]Candidate // pairs of candidates, by key
+	found   Rate                    // of the host as this run found it
+	stood   []string                // what an earlier run had kept
 	target  bool                    // was reached by a search
 	stopped error                   // the user's wish, or the machine's end
 }
@@ -48,7 +50,7 @@ func Run(ctx context.Context, h Host, o Options) (*Result, error) {
 	l := &loop{Options: o, host: h, lot: rand.New(rand.NewPCG(o.Seed, 0x74756e65)), began: o.Now(), held: map[string]tally{}, twos: map[string][2]Candidate{}}
 	l.result = &Result{
 		Schema: Schema, Goal: o.Goal, Started: l.began.UTC(), Budget: o.Budget.Seconds(), Proposed: o.Propose,
-		Attempts: []Attempt{}, Kept: []string{}, Untried: []Untried{}, Waits: []Wait{}, Advice: []Advice{}, Warnings: []Warning{},
+		Attempts: []Attempt{}, Kept: []string{}, Added: []string{}, Untried: []Untried{}, Waits: []Wait{}, Advice: []Advice{}, Warnings: []Warning{},
 		Method: Method{Test: testSentence, Alpha: o.Alpha, MinEffect: o.MinEffect, MaxPairs: o.MaxPairs, Seed: o.Seed},
 	}
 	err := l.run(ctx)
@@ -58,7 +60,7 @@ func Run(ctx context.Context, h Host, o Options) (*Result, error) {
 		l.result.Verdict, l.result.Why = Interrupted, "it was ended early, and everything is as it was found"
 	}
 	l.result.Seconds = o.Now().Sub(l.began).Seconds()
-	if l.result.Baseline.Trials == 0 {
+	if l.result.Searches == 0 {
 		return nil, err
 	}
 	return l.result, err
@@ -84,16 +86,23 @@ func (l *loop) baseline(ctx context.Context) (done bool, err error) {
 	if r.Baseline, err = l.search(ctx); err != nil {
 		return false, err
 	}
-	r.Final = r.Baseline
+	r.Final, l.found = r.Baseline, r.Baseline
 	l.aim(max(r.Baseline.PPS, r.Baseline.Loaded))
 	if l.last, err = l.sample(ctx); err != nil {
 		return false, err
 	}
-	r.Baseline.Loaded, r.Final.Loaded = l.last, l.last
+	r.Baseline.Loaded, r.Final.Loaded, l.found.Loaded = l.last, l.last, l.last
+	if l.Earlier != nil {
+		if err := l.goOn(ctx); err != nil {
+			return false, err
+		}
+	}
 	if l.state, err = l.host.Diagnose(ctx, l.load); err != nil {
 		return false, err
 	}
-	r.Before = l.state
+	if r.Before = l.state; l.Earlier != nil {
+		r.Before, r.After = l.Earlier.Before, l.state
+	}
 	l.baselineVerdict()
 	return r.Verdict != "", nil
 }

@@ -29,20 +29,24 @@ type Result struct {
 
 	Attempts []Attempt `json:"attempts"` // in the order in which they were made
 	Kept     []string  `json:"kept"`     // keys of the attempts that stand in the end, in the order in which they were kept
+	Added    []string  `json:"added"`    // of these, what this run added; the others stood before a restart
 	Untried  []Untried `json:"untried"`
 	Waits    []Wait    `json:"waits"`  // what could only be tried after a restart
 	Advice   []Advice  `json:"advice"` // what to buy or change where the target was missed
 
-	Method   Method  `json:"method"`
+	Method    Method `json:"method"`
+	Restarted string `json:"restarted"` // "restart of guest vm1", with which this run goes on where an earlier one ended; empty: none
+
 	Trials   int     `json:"trials"`         // measurements in pairs and checks, those of the searches not counted
 	Searches int     `json:"searches"`       // for the highest rate
 	Budget   float64 `json:"budget_seconds"` // 0: none
 
-	Proposed bool      `json:"proposed"` // --propose: nothing was left on the host
-	Plan     string    `json:"plan"`     // digest of the final plan; empty: none
-	TX       string    `json:"tx"`       // the transaction of the final plan; empty: none was made
-	Emulated bool      `json:"emulated"`
-	Warnings []Warning `json:"warnings"`
+	Proposed  bool      `json:"proposed"`   // --propose: nothing was left on the host
+	Plan      string    `json:"plan"`       // digest of the final plan; empty: none
+	RestartTX string    `json:"restart_tx"` // the transaction that made what waits for a restart; empty: none was made
+	TX        string    `json:"tx"`         // the transaction of the final plan; empty: none was made
+	Emulated  bool      `json:"emulated"`
+	Warnings  []Warning `json:"warnings"`
 }
 
 // Warning is what a reader must know of a result.
