@@ -1,6 +1,8 @@
 package host
 
 import (
+	"fmt"
+	"os"
 	"path"
 	"slices"
 	"strconv"
@@ -23,13 +25,17 @@ const mostGroups = 4096
 
 // findCPUGroups looks for groups that limit CPU time.
 func (m *Machine) findCPUGroups() cpuGroups {
-	g := cpuGroups{mount: "sys/fs/cgroup", unified: true}
-	if !m.exists(g.mount + "/cgroup.controllers") {
-		g.unified = false
-		for _, g.mount = range []string{"sys/fs/cgroup/cpu", "sys/fs/cgroup/cpu,cpuacct", ""} {
-			if g.mount != "" && m.exists(g.mount+"/cgroup.procs") {
-				break
-			}
+	var g cpuGroups
+	// Behind "ip netns exec" /sys is mounted anew, without what lies below it: process 1 still sees the groups, and who called it.
+	for _, sys := range []string{"sys/fs/cgroup", "proc/1/root/sys/fs/cgroup", fmt.Sprintf("proc/%d/root/sys/fs/cgroup", os.Getppid())} {
+		if m.exists(sys + "/cgroup.controllers") {
+			g = cpuGroups{mount: sys, unified: true}
+			break
+		}
+		at := slices.IndexFunc([]string{"/cpu", "/cpu,cpuacct"}, func(v1 string) bool { return m.exists(sys + v1 + "/cgroup.procs") })
+		if at >= 0 {
+			g = cpuGroups{mount: sys + []string{"/cpu", "/cpu,cpuacct"}[at]}
+			break
 		}
 	}
 	if g.mount == "" {
