@@ -106,7 +106,7 @@ func (k *look) findGuests() {
 			g.vhost = append(g.vhost, t)
 		case "vcpu":
 			g.vcpus = append(g.vcpus, t)
-		case "emulator":
+		default: // QEMU's own, whatever it calls them
 			g.emulators = append(g.emulators, t)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"mpps/internal/facts"
+	"mpps/internal/setting"
 )
 
 // What a packet costs besides being forwarded, in nanoseconds, as measured on one core of 2.x GHz: for hosts whose kernel gives no
@@ -138,7 +139,11 @@ func (k *look) handed() bool {
 	if len(k.h.Bridges) == 0 {
 		return true
 	}
-	return slices.ContainsFunc(k.h.Bridges, func(b facts.Bridge) bool { return b.CallIPTables || b.CallIP6Tables || b.CallARPTables })
+	return slices.ContainsFunc(k.h.Bridges, func(b facts.Bridge) bool { return b.CallIPTables || b.CallIP6Tables || b.CallARPTables }) ||
+		slices.ContainsFunc(bridgeNF, func(a setting.Address) bool {
+			on, known := k.reading(a)
+			return known && on != 0
+		})
 }
 
 // ruleTool tells whose rules a function of netfilter runs through: those of the bridge, or others.
@@ -180,7 +185,47 @@ func droppedByRule(k *look) (found []suspect) {
 			evidence: []Evidence{{"dropped by a rule", k.rate(s.packets), "packets/s", s.source}},
 		})
 	}
+	if len(found) == 0 && len(k.l.Drops) == 0 {
+		return k.vanished()
+	}
 	return found
+}
+
+// vanished tells, where no tracepoint does, that much of what comes into bridges does not come out, is not lost at a port and not
+// for the host itself, while rules stand in its way.
+func (k *look) vanished() []suspect {
+	bridge, other := k.countRules()
+	if bridge == 0 && (other == 0 || !k.handed()) {
+		return nil
+	}
+	var in, out, lost float64
+	for _, b := range k.h.Bridges {
+		if d := k.device(b.Name); d != nil {
+			out += float64(d.RxPackets) - float64(d.TxPackets)
+		}
+		for _, port := range b.Ports {
+			d := k.device(port)
+			if d == nil {
+				continue
+			}
+			in, out = in+float64(d.RxPackets), out+float64(d.TxPackets)
+			for _, s := range k.losses {
+				if s.device == d && (s.at == atTap || s.at == atQdisc || s.at == atFilter || s.at == atDevice && d.Counters["tx_dropped"] > 0) {
+					lost += s.packets
+				}
+			}
+		}
+	}
+	gone := in - max(out, 0) - lost
+	if in <= 0 || k.rate(in) < quiet || gone < 0.3*in {
+		return nil
+	}
+	return []suspect{{
+		kind: DroppedByRule, object: "netfilter", strength: 0.62, lost: gone, share: gone / in, keys: []string{"rule"},
+		say: fmt.Sprintf("%s of the packets that come into bridges do not come out, and %s stand in their way", percent(gone/in), some(bridge+other, "rule")),
+		evidence: append(ruleEvidence(bridge+other, "netfilter"),
+			Evidence{"packets that came into bridges and did not come out", k.rate(gone), "packets/s", "/sys/class/net/*/statistics"}),
+	}}
 }
 
 // queueLocks are waits for a transmit queue or its discipline: a tunnel's only queue, or a NIC's that several CPUs send to.

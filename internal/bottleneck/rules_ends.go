@@ -6,23 +6,26 @@ import (
 	"mpps/internal/facts"
 )
 
-// reader is the thread that most likely reads the sockets that overflow: the measurement's own, else the busiest that is no part of
-// the path and no sender.
+// reader is the thread that most likely reads the sockets that overflow: one whose cgroup is held back, or the only one that is full
+// and no part of the path; nil where several may be.
 func (k *look) reader() *facts.ThreadLoad {
 	var found *facts.ThreadLoad
 	for i := range k.l.Threads {
 		t := &k.l.Threads[i]
-		if t.Role != "other" && t.Role != "mpps" || t.Guest != "" || t.Ran < 0.03 && t.Throttle < heldBack {
+		if t.Role != "other" && t.Role != "mpps" || t.Guest != "" || t.Throttle < heldBack && t.Ran+t.Waited < threadFull || t.Throttle < heldBack && t.Ran < 0.3 {
 			continue
 		}
-		if found == nil || t.Ran+t.Throttle > found.Ran+found.Throttle {
+		if found != nil && (found.Throttle >= heldBack) == (t.Throttle >= heldBack) {
+			return nil
+		}
+		if found == nil || t.Throttle >= heldBack {
 			found = t
 		}
 	}
 	return found
 }
 
-// sockets are receive buffers that overflow.
+// sockets are receive buffers that overflow: those that are empty again at the end are too short, those that stay full are not read.
 func sockets(k *look) (found []suspect) {
 	for _, s := range k.lost(atSocket) {
 		f := suspect{
@@ -36,28 +39,19 @@ func sockets(k *look) (found []suspect) {
 			f.strength, f.object = 0.9, label(t)
 			f.say += fmt.Sprintf(": the cgroup of %s is held back %s of the time", label(t), percent(t.Throttle))
 			f.evidence = append(f.evidence, Evidence{"share of the time that its cgroup was throttled", t.Throttle, "share", "cpu.stat"})
-		case t != nil && t.Waited >= waitsLong && t.Ran+t.Waited >= 0.6:
-			if hog, is := k.starved(t); is {
-				f = hog
-				f.lost, f.share, f.keys = s.packets, s.share, append(f.keys, "socket")
-				f.evidence = append(f.evidence, Evidence{"lost at receive buffers", k.rate(s.packets), "packets/s", s.source})
-				break
-			}
-			f.strength, f.object = 0.85, label(t)
-			f.say += fmt.Sprintf(": %s wants all of a CPU", label(t))
-		case t != nil && t.Ran >= 0.8:
-			f.strength, f.object = 0.92, label(t)
+		case k.l.Sockets.Queued < 0.1 && (t == nil || t.Ran < 0.8):
+			f.kind, f.strength = SocketBuffer, 0.76
+			f.say += ", though the application has read them empty at the end: bursts are longer than the buffer"
+		case t != nil:
+			f.strength, f.object = 0.9, label(t)
 			f.say += fmt.Sprintf(": %s is at %s of a CPU", label(t), percent(t.Ran))
 			f.evidence = append(f.evidence, Evidence{"share of a CPU that " + label(t) + " used", t.Ran, "share", schedstat(t)})
 		case k.l.Sockets.Queued >= 0.5:
 			f.strength = 0.86
 			f.say += ", and they are still full at the end: the application does not read fast enough"
-		case s.share < 0.3:
-			f.kind, f.strength = SocketBuffer, 0.76
-			f.say += ", though the application has read them empty at the end: bursts are longer than the buffer"
 		}
-		if t != nil && t.Role == "mpps" && f.kind == Socket && f.object == label(t) {
-			f.kind = Receiver
+		if t != nil && t.Role == "mpps" && f.kind == Socket {
+			f.kind, f.object = Receiver, label(t)
 			f.say += ": that is the measurement's own receiver"
 		}
 		found = append(found, f)

@@ -213,9 +213,15 @@ var (
 	devWeight   = setting.Of(setting.Sysctl, "net.core.dev_weight")
 )
 
+// bridgeNF hand bridged frames of every bridge to iptables, where a bridge's own switch does not (br_netfilter_hooks.c, br_nf_pre_routing).
+var bridgeNF = []setting.Address{
+	setting.Of(setting.Sysctl, "net.bridge.bridge-nf-call-iptables"), setting.Of(setting.Sysctl, "net.bridge.bridge-nf-call-ip6tables"),
+	setting.Of(setting.Sysctl, "net.bridge.bridge-nf-call-arptables"),
+}
+
 // Addresses are the settings that a diagnosis asks for.
 func Addresses() []setting.Address {
-	return []setting.Address{maxBacklog, netdevTurns, netdevTime, devWeight}
+	return append([]setting.Address{maxBacklog, netdevTurns, netdevTime, devWeight}, bridgeNF...)
 }
 
 // usualBacklog is the kernel's default (net/core/hotdata.c, max_backlog).

@@ -90,6 +90,62 @@ func (k *look) starved(t *facts.ThreadLoad) (suspect, bool) {
 		behind = d.Over
 		f.evidence = append(f.evidence, Evidence{"wait for a CPU after it was woken, 99th percentile", d.P99, "us", "sched_wakeup, sched_switch"})
 	}
+	takers := k.takers(t)
+	say := func(what string) {
+		f.say = fmt.Sprintf("%s waits %s of the time for CPU %d, which %s", label(t), percent(t.Waited), at, what)
+	}
+	first := takers[0]
+	for _, taker := range takers[1:] {
+		if taker.share > first.share {
+			first = taker
+		}
+	}
+	switch {
+	case first.share < 0.15 && t.Waited < max(t.Ran, 0.35):
+		return suspect{}, false
+	case first.share < 0.15:
+		f.kind, f.stage, f.strength = CPUHog, pathStage(t), f.strength-0.15
+		f.object = label(t)
+		f.say = fmt.Sprintf("%s waits %s of the time for a CPU", label(t), percent(t.Waited))
+		if behind != "" {
+			f.object = behind
+			say(behind + " has in its place")
+		}
+		return f, true
+	case first.role == "irq":
+		f.kind, f.stage = IRQBesideVhost, pathStage(t)
+		f.evidence = append(f.evidence, Evidence{fmt.Sprintf("softirq and interrupts on CPU %d", at), first.share, "share", "/proc/stat"})
+		say(fmt.Sprintf("spends %s on interrupts", percent(first.share)))
+		return f, true
+	}
+	o := first.busiest
+	f.evidence = append(f.evidence, Evidence{fmt.Sprintf("share of CPU %d that %s used", where(o), label(o)), o.Ran, "share", schedstat(o)})
+	f.object = fmt.Sprintf("CPU %d", at)
+	switch {
+	case first.role == "other":
+		f.kind, f.stage, f.object = CPUHog, pathStage(t), label(o)
+		say(fmt.Sprintf("%s uses for %s", label(o), percent(o.Ran)))
+	case t.Role == "vhost" && first.role == "vhost":
+		f.kind = VhostShared
+		f.evidence = append(f.evidence, Evidence{fmt.Sprintf("vhost threads on CPU %d", at), float64(first.n + 1), "threads", "/proc/PID/task/TID/stat"})
+		say(fmt.Sprintf("it shares with %s", some(first.n, "other vhost thread")))
+	default:
+		f.kind = VCPUShared
+		say(fmt.Sprintf("%s uses for %s", label(o), percent(o.Ran)))
+	}
+	return f, true
+}
+
+// taker is who else has a thread's CPU.
+type taker struct {
+	role    string // other, vhost, vcpu, or irq
+	share   float64
+	n       int
+	busiest *facts.ThreadLoad
+}
+
+// takers are by what a thread's CPU is used besides: by strangers, vhost threads, vCPUs, and for packets that others receive there.
+func (k *look) takers(t *facts.ThreadLoad) []taker {
 	others := k.beside(t, 0.08)
 	if len(t.Affinity) != 1 { // it wanders: whoever else fills CPUs that it may use
 		for i := range k.l.Threads {
@@ -99,67 +155,27 @@ func (k *look) starved(t *facts.ThreadLoad) (suspect, bool) {
 			}
 		}
 	}
-	shares := map[string]float64{}
-	by := map[string]*facts.ThreadLoad{}
+	all := []taker{{role: "other"}, {role: "vhost"}, {role: "vcpu"}, {role: "irq"}}
 	for _, o := range others {
-		role := o.Role
-		if role == "pktgen" || role == "mpps" || role == "emulator" {
-			role = "other"
+		at := 0
+		switch o.Role {
+		case "vhost":
+			at = 1
+		case "vcpu":
+			at = 2
+		case "ksoftirqd", "napi":
+			continue // their time is that of softirqs
 		}
-		shares[role] += o.Ran
-		if by[role] == nil || o.Ran > by[role].Ran {
-			by[role] = o
-		}
-	}
-	say := func(what string) {
-		f.say = fmt.Sprintf("%s waits %s of the time for CPU %d, which %s", label(t), percent(t.Waited), at, what)
-	}
-	other := by["other"]
-	switch {
-	case other != nil && shares["other"] >= 0.15 && shares["other"] >= max(shares["vhost"], shares["vcpu"])*0.6:
-		f.kind = CPUHog
-		f.stage = pathStage(t)
-		f.object = label(other)
-		f.evidence = append(f.evidence, Evidence{fmt.Sprintf("share of CPU %d that %s used", where(other), label(other)), other.Ran, "share", schedstat(other)})
-		say(fmt.Sprintf("%s uses for %s", label(other), percent(other.Ran)))
-	case t.Role == "vhost" && by["vhost"] != nil && shares["vhost"] >= shares["vcpu"]:
-		f.kind = VhostShared
-		n := 0
-		for _, o := range others {
-			if o.Role == "vhost" {
-				n++
-			}
-		}
-		f.object = fmt.Sprintf("CPU %d", at)
-		f.evidence = append(f.evidence, Evidence{fmt.Sprintf("vhost threads on CPU %d", at), float64(n + 1), "threads", "/proc/PID/task/TID/stat"})
-		say(fmt.Sprintf("it shares with %s", some(n, "other vhost thread")))
-	case by["vcpu"] != nil || by["vhost"] != nil:
-		f.kind = VCPUShared
-		o := by["vcpu"]
-		if o == nil {
-			o = by["vhost"]
-		}
-		f.object = fmt.Sprintf("CPU %d", at)
-		f.evidence = append(f.evidence, Evidence{fmt.Sprintf("share of CPU %d that %s used", at, label(o)), o.Ran, "share", schedstat(o)})
-		say(fmt.Sprintf("%s uses for %s", label(o), percent(o.Ran)))
-	case k.handling(at) >= 0.25:
-		f.kind = IRQBesideVhost
-		f.stage = pathStage(t)
-		f.evidence = append(f.evidence, Evidence{fmt.Sprintf("softirq and interrupts on CPU %d", at), k.handling(at), "share", "/proc/stat"})
-		say(fmt.Sprintf("spends %s on interrupts", percent(k.handling(at))))
-	case t.Waited < max(t.Ran, 0.35):
-		return suspect{}, false
-	default:
-		f.kind, f.stage, f.strength = CPUHog, pathStage(t), f.strength-0.15
-		f.object = label(t)
-		if behind != "" {
-			f.object = behind
-			say(behind + " has in its place")
-		} else {
-			f.say = fmt.Sprintf("%s waits %s of the time for a CPU", label(t), percent(t.Waited))
+		all[at].share += o.Ran
+		all[at].n++
+		if all[at].busiest == nil || o.Ran > all[at].busiest.Ran {
+			all[at].busiest = o
 		}
 	}
-	return f, true
+	if !k.outwards || k.interrupted(where(t)) { // else they may be those of what the thread itself sends
+		all[3].share = k.handling(where(t))
+	}
+	return all
 }
 
 // schedstat is where the kernel tells how long a thread ran and waited.
