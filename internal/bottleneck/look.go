@@ -12,14 +12,14 @@ import (
 
 // Bounds of the signals.
 const (
-	idleLeft   = 0.07 // share of a CPU: less left is none left
-	threadFull = 0.90 // share of a CPU that a thread may use before it counts as full: interrupts and the scheduler have the rest
-	waitsLong  = 0.10 // share of the interval ready without a CPU
-	heldBack   = 0.05 // share of the interval that a cgroup is throttled
-	lossLeast  = 0.002
-	lossCount  = 10   // packets: less proves nothing
-	lossLarge  = 0.05 // of the packets at the place where they are lost
-	quiet      = 100  // packets per second that no path has that does something
+	idleLeft   = 0.07  // share of a CPU: less left is none left
+	threadFull = 0.90  // share of a CPU that a thread may use before it counts as full: interrupts and the scheduler have the rest
+	waitsLong  = 0.10  // share of the interval ready without a CPU
+	heldBack   = 0.05  // share of the interval that a cgroup is throttled
+	lossLeast  = 0.005 // of the packets: less is noise
+	lossCount  = 10    // packets: less proves nothing
+	lossLarge  = 0.05  // of the packets at the place where they are lost
+	quiet      = 100   // packets per second that no path has that does something
 )
 
 // look is a load with what rules ask of it.
@@ -173,7 +173,7 @@ func effective(t *facts.ThreadLoad) float64 { return max(t.Ran-t.HaltPoll, 0) }
 
 // wanted is how much of a CPU a vCPU wants: where it is ready all the time, all of it.
 func wanted(t *facts.ThreadLoad) float64 {
-	if use := effective(t); use >= 0.5 && use+t.Waited >= 0.95 {
+	if use := effective(t); use >= 0.5 && use+t.Waited >= threadFull {
 		return use + t.Waited
 	}
 	return effective(t)

@@ -30,7 +30,7 @@ var plants = []plant{
 		for i := range queues {
 			t := s.vhost(i)
 			t.CPU, t.Affinity = 4, setting.CPUs(4)
-			t.Ran, t.Waited = s.noisy(0.245), s.noisy(0.6)
+			t.Ran, t.Waited = s.noisy(0.245), s.noisy(0.72)
 			s.cpu(4+i, facts.CPULoad{})
 		}
 		s.cpu(4, facts.CPULoad{System: 0.99})

@@ -57,7 +57,7 @@ func vcpus(k *look) (found []suspect) {
 		if v == nil {
 			continue
 		}
-		if k.waits(v, lost) {
+		if waits(v) {
 			if f, is := k.starved(v); is {
 				f.lost, f.share = lost, share
 				f.keys = append(f.keys, g.keys()...)
@@ -221,7 +221,7 @@ func exhausted(k *look) []suspect {
 			return nil
 		}
 	}
-	waited, threads, own := 0.0, 0, 0.0
+	waited, threads, bound, own := 0.0, 0, 0, 0.0
 	var keys []string
 	for i := range k.l.Threads {
 		t := &k.l.Threads[i]
@@ -230,6 +230,9 @@ func exhausted(k *look) []suspect {
 			own += t.Ran
 			if t.Waited >= waitsLong {
 				threads++
+				if len(t.Affinity) == 1 {
+					bound++ // it waits for that one CPU
+				}
 				waited = max(waited, t.Waited)
 				keys = append(keys, fmt.Sprintf("cpu:%d", where(t)), "guest:"+t.Guest)
 			}
@@ -246,6 +249,9 @@ func exhausted(k *look) []suspect {
 			{"threads of guests that wait for a CPU", float64(threads), "threads", "/proc/PID/task/TID/schedstat"},
 			{"longest share of the time that one waited", waited, "share", "/proc/PID/task/TID/schedstat"},
 		},
+	}
+	if 2*bound > threads {
+		f.strength = 0.68
 	}
 	for _, s := range k.lost(atTap) {
 		f.lose(s)

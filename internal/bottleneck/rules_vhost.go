@@ -14,10 +14,10 @@ func vhostThreads(k *look) (found []suspect) {
 		for _, t := range g.vhost {
 			var f suspect
 			var is bool
-			if k.waits(t, lost) {
+			if waits(t) {
 				f, is = k.starved(t)
 			}
-			if !is && (k.busy(t) >= threadFull || t.Ran >= 0.5 && t.Ran+t.Waited >= 0.95) {
+			if !is && (k.busy(t) >= threadFull || t.Ran >= 0.5 && t.Ran+t.Waited >= threadFull) {
 				f, is = k.fullVhost(g, t), true
 			}
 			if !is {
@@ -68,9 +68,10 @@ func (g *guest) keys() []string {
 	return keys
 }
 
-// waits tells whether a thread wants more of its CPU than it gets: it is ready all the time, or for long where packets are lost.
-func (k *look) waits(t *facts.ThreadLoad, lost float64) bool {
-	return t.Waited >= waitsLong && (t.Ran+t.Waited >= threadFull || lost > 0 && t.Ran+t.Waited >= 0.7)
+// waits tells whether a thread wants all of its CPU and does not get it. One that sleeps between is not what others wait for, however
+// long it takes to get its CPU.
+func waits(t *facts.ThreadLoad) bool {
+	return t.Waited >= waitsLong && t.Ran+t.Waited >= threadFull-0.04
 }
 
 // starved says who has the CPU that a thread of the path waits for. Where nobody in particular has it and the thread itself has the
@@ -273,7 +274,7 @@ func emulated(k *look) (found []suspect) {
 			continue
 		}
 		t := busiest(g.emulators, k.busy)
-		if t == nil || k.busy(t) < 0.8 {
+		if t == nil || k.busy(t) < 0.8 && (t.Ran < 0.4 || !waits(t)) {
 			continue
 		}
 		lost, share := k.lostTo(g)
