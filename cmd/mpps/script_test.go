@@ -9,6 +9,7 @@ import (
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
+		"pathof":   pathOf,
 		"mpps":     main,
 		"measured": measured,
 

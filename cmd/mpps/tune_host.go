@@ -37,8 +37,9 @@ type tuneHost struct {
 	fresh   bool                     // the configuration changed since the last sample
 	stack   []string                 // transactions that were kept
 	tried   []string                 // transactions that are tried
-	whole   [][]plan.Change          // everything that was kept, candidate by candidate
-	load    float64                  // that was last sent, packets per second
+	live    bool
+	whole   [][]plan.Change // everything that was kept, candidate by candidate
+	load    float64         // that was last sent, packets per second
 }
 
 // openTuneHost takes hold of the machine for a session.
@@ -48,7 +49,15 @@ func (a *app) openTuneHost(g goal.Goal, by gauge, trial time.Duration) (*tuneHos
 		return nil, err
 	}
 	h := &tuneHost{app: a, goal: g, gauge: by, trial: trial, session: journal.NewSession("tune"), engine: e, changes: map[string][]plan.Change{}, stale: true}
-	if h.alone, err = a.watchOrphans(); err != nil {
+	m, err := host.Open(a.root)
+	if err == nil {
+		h.live = m.Live()
+		err = m.Close()
+	}
+	if err == nil {
+		h.alone, err = a.watchOrphans()
+	}
+	if err != nil {
 		return nil, errors.Join(err, e.close())
 	}
 	return h, nil
@@ -71,8 +80,12 @@ func (h *tuneHost) look(ctx context.Context) error {
 		return nil
 	}
 	var m *machine
-	err := h.under(ctx, 0, evidence+2*time.Second, func(ctx context.Context) (err error) {
-		m, err = h.app.gatherOver(ctx, "", evidence, h.goal.Guest)
+	watch, length := evidence, evidence+2*time.Second
+	if !h.live { // it stands still
+		watch, length = 0, 100*time.Millisecond
+	}
+	err := h.under(ctx, 0, length, func(ctx context.Context) (err error) {
+		m, err = h.app.gatherOver(ctx, "", watch, h.goal.Guest)
 		return err
 	})
 	if err != nil {
@@ -175,6 +188,9 @@ func (h *tuneHost) Diagnose(ctx context.Context, pps float64) (*bottleneck.Diagn
 		return nil, err
 	}
 	defer m.Close()
+	if !m.Live() { // it stands still
+		return bottleneck.Find(h.machine.facts, m.Load(ctx, h.machine.facts, host.LoadOptions{})), nil
+	}
 	var load *facts.Load
 	err = h.under(ctx, pps, watched+time.Second, func(ctx context.Context) error {
 		select {
