@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,15 +15,22 @@ import (
 // TestPlanted plants each bottleneck and has mpps diagnose find it. It prints the table; MPPS_PLANTED_TABLE is a file for it,
 // MPPS_PLANTED_RECORD a directory for the loads.
 func TestPlanted(t *testing.T) {
-	o := Options{Mpps: program(t), Record: os.Getenv("MPPS_PLANTED_RECORD")}
+	o := Options{Mpps: program(t), Record: os.Getenv("MPPS_PLANTED_RECORD"), Args: strings.Fields(os.Getenv("MPPS_PLANTED_ARGS"))}
 	if text := os.Getenv("MPPS_PLANTED_SCALE"); text != "" {
 		var err error
 		if o.Scale, err = strconv.ParseFloat(text, 64); err != nil || o.Scale <= 0 || o.Scale > 10 {
 			t.Fatalf("MPPS_PLANTED_SCALE is %q, expected a factor from 0 to 10", text)
 		}
 	}
+	rounds := 1
+	if text := os.Getenv("MPPS_PLANTED_ROUNDS"); text != "" {
+		var err error
+		if rounds, err = strconv.Atoi(text); err != nil || rounds < 1 || rounds > 1000 {
+			t.Fatalf("MPPS_PLANTED_ROUNDS is %q, expected 1 to 1000", text)
+		}
+	}
 	var all []Outcome
-	for _, s := range scenarios(t) {
+	for _, s := range slices.Repeat(scenarios(t), rounds) {
 		t.Run(s.Name, func(t *testing.T) {
 			out := Play(t.Context(), s, o)
 			all = append(all, out)
