@@ -237,7 +237,7 @@ func queueLocks(k *look) (found []suspect) {
 		d := k.device(w.Device)
 		f := suspect{
 			kind: QueueLock, object: w.Lock, strength: min(0.7+0.6*w.Share, 0.95),
-			evidence: []Evidence{{"waiting for the lock of " + w.Lock, w.Share, "share of a CPU", "lock contention tracepoints"}, {"waits", k.rate(float64(w.Waits)), "waits/s", "lock contention tracepoints"}},
+			evidence: []Evidence{{"waiting for the lock of " + w.Lock, w.Share, "share of a CPU", "profile"}, {"samples that waited", float64(w.Waits), "samples", "profile"}},
 		}
 		if d != nil {
 			f.object = called(d)

@@ -154,7 +154,7 @@ func (k *look) overlayStage() *Stage {
 	s.Object, s.PPS = called(t), k.both(t)
 	for _, w := range k.l.Locks {
 		if w.Device == t.Name {
-			s.Saturation = append(s.Saturation, Evidence{"waiting for " + w.Lock, w.Share, "share of a CPU", "lock contention tracepoints"})
+			s.Saturation = append(s.Saturation, Evidence{"waiting for " + w.Lock, w.Share, "share of a CPU", "profile"})
 		}
 	}
 	return s

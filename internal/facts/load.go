@@ -155,12 +155,12 @@ type WakeDelay struct {
 	Over  string  `json:"behind,omitempty"` // which thread ran in its place longest
 }
 
-// LockWait is waiting for one kind of lock of the path.
+// LockWait is waiting for one kind of lock of the path, as a profile shows it: the slow paths of locks, by who called them.
 type LockWait struct {
-	Device string  `json:"device,omitempty"` // of a transmit queue or queue discipline
-	Lock   string  `json:"lock"`             // "transmit queue 0", "queue discipline", function of the caller
-	Waits  uint64  `json:"waits"`
-	Share  float64 `json:"share"` // of one CPU's time
+	Device string  `json:"device,omitempty"` // of a transmit queue or queue discipline; empty: a profile does not tell
+	Lock   string  `json:"lock"`             // the function that wants it: sch_direct_xmit, __dev_queue_xmit …
+	Waits  uint64  `json:"waits"`            // samples that waited
+	Share  float64 `json:"share"`            // of one CPU's time
 }
 
 // GuestLoad is a guest seen from inside.
