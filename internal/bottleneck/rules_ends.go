@@ -95,7 +95,7 @@ func generators(k *look) (found []suspect) {
 			kind: Generator, object: label(t), keys: []string{fmt.Sprintf("cpu:%d", at)},
 			evidence: []Evidence{{"share of a CPU that " + label(t) + " used", t.Ran, "share", schedstat(t)}},
 		}
-		switch own := t.Ran - k.handling(at); {
+		switch {
 		case t.Throttle >= heldBack:
 			f.strength = 0.9
 			f.say = fmt.Sprintf("the generator %s is held back by its cgroup %s of the time", label(t), percent(t.Throttle))
@@ -104,9 +104,13 @@ func generators(k *look) (found []suspect) {
 			f.strength = 0.82
 			f.say = fmt.Sprintf("the generator %s waits %s of the time for CPU %d", label(t), percent(t.Waited), at)
 			f.evidence = append(f.evidence, Evidence{"share of the time that it waited for a CPU", t.Waited, "share", schedstat(t)})
-		case t.Ran >= threadFull && (own >= 0.5 || k.handling(at) < 0.4):
+		case t.Ran >= threadFull, t.Ran >= 0.5 && t.Ran+t.Waited >= threadFull:
 			f.strength = 0.78
 			f.say = fmt.Sprintf("the generator %s is at %s of CPU %d, and nothing behind it is full", label(t), percent(t.Ran), at)
+			if share := k.handling(at); share >= 0.3 { // a packet is received in the time of who sends it
+				f.strength = 0.68
+				f.say += fmt.Sprintf("; %s of that CPU is the path's own", percent(share))
+			}
 		default:
 			continue
 		}

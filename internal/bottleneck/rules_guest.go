@@ -57,7 +57,7 @@ func vcpus(k *look) (found []suspect) {
 		if v == nil {
 			continue
 		}
-		if waits(v) {
+		if vhost := busiest(g.vhost, wants); k.waits(v) && (vhost == nil || wants(vhost) < threadFull || wants(vhost) < wants(v)) {
 			if f, is := k.starved(v); is {
 				f.lost, f.share = lost, share
 				f.keys = append(f.keys, g.keys()...)

@@ -22,8 +22,10 @@ func softirqs(k *look) (found []suspect) {
 			f.kind, f.stage, f.strength, f.object = costly.kind, costly.stage, costly.strength, costly.object
 			f.say, f.evidence = costly.say, append(f.evidence, costly.evidence...)
 			f.keys = append(f.keys, costly.keys...)
-		} else {
+		} else if f.lost > 0 || k.handling(c.CPU) >= 0.8 {
 			k.concentrated(c.CPU, &f)
+		} else {
+			continue // threads have the rest, which give way to packets
 		}
 		found = append(found, f)
 	}

@@ -14,7 +14,7 @@ func vhostThreads(k *look) (found []suspect) {
 		for _, t := range g.vhost {
 			var f suspect
 			var is bool
-			if waits(t) {
+			if vcpu := busiest(g.vcpus, wants); k.waits(t) && (vcpu == nil || wants(vcpu) < threadFull || wants(vcpu) < wants(t)) {
 				f, is = k.starved(t)
 			}
 			if !is && (k.busy(t) >= threadFull || t.Ran >= 0.5 && t.Ran+t.Waited >= threadFull) {
@@ -68,11 +68,15 @@ func (g *guest) keys() []string {
 	return keys
 }
 
-// waits tells whether a thread wants all of its CPU and does not get it. One that sleeps between is not what others wait for, however
-// long it takes to get its CPU.
-func waits(t *facts.ThreadLoad) bool {
-	return t.Waited >= waitsLong && t.Ran+t.Waited >= threadFull-0.04
+// waits tells whether a thread wants more of its CPU than it gets: it is ready all the time, or much of it on a CPU that has nothing
+// left. One that sleeps between is not what others wait for, however long it takes to get its CPU.
+func (k *look) waits(t *facts.ThreadLoad) bool {
+	return t.Waited >= waitsLong && t.Ran+t.Waited >= threadFull-0.04 ||
+		t.Waited >= 0.25 && t.Ran+t.Waited >= 0.7 && k.full(where(t))
 }
+
+// wants is how much of a CPU a thread would use if it had one for itself.
+func wants(t *facts.ThreadLoad) float64 { return effective(t) + t.Waited }
 
 // starved says who has the CPU that a thread of the path waits for. Where nobody in particular has it and the thread itself has the
 // most of it, it is not starved but full.
@@ -274,7 +278,7 @@ func emulated(k *look) (found []suspect) {
 			continue
 		}
 		t := busiest(g.emulators, k.busy)
-		if t == nil || k.busy(t) < 0.8 && (t.Ran < 0.4 || !waits(t)) {
+		if t == nil || k.busy(t) < 0.8 && (t.Ran < 0.4 || !k.waits(t)) {
 			continue
 		}
 		lost, share := k.lostTo(g)
