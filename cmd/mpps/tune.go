@@ -18,6 +18,7 @@ import (
 	"mpps/internal/apply"
 	"mpps/internal/facts"
 	"mpps/internal/goal"
+	"mpps/internal/knob"
 	"mpps/internal/lasting"
 	"mpps/internal/measure"
 	"mpps/internal/measure/adapter"
@@ -42,6 +43,7 @@ type tuneFlags struct {
 	resume        bool          // behind it
 	earlier       *tune.Earlier // nil: nothing is gone on with
 	learned       []string
+	only          []string
 	output        string
 	planFile      string
 	changed       func(string) bool
@@ -111,11 +113,13 @@ func (f *tuneFlags) add(cmd *cobra.Command) {
 	flags.BoolVar(&f.resume, "resume", false, "go on behind the restart that the last run with --restarts waited for")
 	flags.BoolVar(&f.propose, "propose", false, "leave nothing: say what would be kept")
 	flags.BoolVar(&f.runtimeOnly, "runtime-only", false, "what is kept need not outlast a reboot or an ifup")
+	flags.StringSliceVar(&f.only, "only", nil, "try only these knobs, by ID")
 	flags.StringSliceVar(&f.learned, "learned", nil, "file of what was learned on another host")
 	flags.StringVarP(&f.output, "output", "o", "", "write the result to this file")
 	flags.StringVar(&f.planFile, "plan-output", "", "write the final plan to this file, for 'mpps apply FILE'")
 	flags.BoolVar(&f.path.keep, "keep", true, "keep the result in /var/lib/mpps/runs")
-	f.changed, f.path.changed = flags.Changed, flags.Changed
+	f.changed = flags.Changed
+	f.path.changed = func(name string) bool { return name != "seed" && flags.Changed(name) } // which is not that of a comparison
 }
 
 // target is the goal, with what tune cannot do refused.
@@ -132,6 +136,8 @@ func (f *tuneFlags) target() (goal.Goal, error) {
 		return g, usage(fmt.Errorf("--trial %v: expected 100ms to 1m", f.trial), "")
 	case f.propose && f.restarts:
 		return g, usage(errors.New("--propose and --restarts: nothing stays of what is proposed"), "")
+	case f.unknownKnob() != "":
+		return g, usage(fmt.Errorf("--only %s: there is no such knob", f.unknownKnob()), "'mpps explain --list' has them all")
 	case f.budget < 0:
 		return g, usage(fmt.Errorf("--budget %v: expected a time, or 0 for none", f.budget), "")
 	case f.command == "" && (f.changed("max-pps") || f.changed("trial-grace")):
@@ -140,6 +146,16 @@ func (f *tuneFlags) target() (goal.Goal, error) {
 	g.Frame = max(g.Frame, 64)
 	f.path.frame = strconv.Itoa(g.Frame)
 	return g, nil
+}
+
+// unknownKnob is the first of --only that the catalogue does not have.
+func (f *tuneFlags) unknownKnob() string {
+	for _, id := range f.only {
+		if !slices.ContainsFunc(knob.Catalogue(), func(k *knob.Knob) bool { return k.ID == id }) {
+			return id
+		}
+	}
+	return ""
 }
 
 // gauge opens what measures.
@@ -184,7 +200,7 @@ func (a *app) runTune(ctx context.Context, f *tuneFlags) error {
 	if err != nil {
 		return err
 	}
-	h, err := a.openTuneHost(g, by, f.trial)
+	h, err := a.openTuneHost(g, by, f.trial, f.only)
 	if err != nil {
 		return errors.Join(err, by.close())
 	}

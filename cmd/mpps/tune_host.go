@@ -26,6 +26,7 @@ type tuneHost struct {
 	goal    goal.Goal
 	gauge   gauge
 	trial   time.Duration
+	only    []string // knobs that may be tried; none: all
 	session *journal.Session
 	engine  *engine
 	alone   *orphans
@@ -43,12 +44,12 @@ type tuneHost struct {
 }
 
 // openTuneHost takes hold of the machine for a session.
-func (a *app) openTuneHost(g goal.Goal, by gauge, trial time.Duration) (*tuneHost, error) {
+func (a *app) openTuneHost(g goal.Goal, by gauge, trial time.Duration, only []string) (*tuneHost, error) {
 	e, err := a.engine(nil)
 	if err != nil {
 		return nil, err
 	}
-	h := &tuneHost{app: a, goal: g, gauge: by, trial: trial, session: journal.NewSession("tune"), engine: e, changes: map[string][]plan.Change{}, stale: true}
+	h := &tuneHost{app: a, goal: g, gauge: by, trial: trial, only: only, session: journal.NewSession("tune"), engine: e, changes: map[string][]plan.Change{}, stale: true}
 	m, err := host.Open(a.root)
 	if err == nil {
 		h.live = m.Live()
@@ -100,6 +101,10 @@ func (h *tuneHost) look(ctx context.Context) error {
 	}
 	if err == nil {
 		h.plan, err = h.app.lastingPlan(m, h.goal, true)
+	}
+	if err == nil && len(h.only) > 0 {
+		h.plan.Changes = slices.DeleteFunc(h.plan.Changes, func(c plan.Change) bool { return !slices.Contains(h.only, c.ID) })
+		h.plan.Seal()
 	}
 	h.stale = err != nil
 	return err

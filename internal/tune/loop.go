@@ -465,6 +465,7 @@ func (l *loop) describe(test *Sign, a *Attempt) {
 	}
 	g.Ratio = test.Ratio()
 	g.Lo, g.Hi = test.Interval(g.Level)
+	g.AtLeast = test.Ratio() > 1 && medianOf(g.Pairs, true) > 0.97*l.load
 	n, slower := test.Pairs(), test.Slower()
 	switch a.Outcome {
 	case Kept:
@@ -489,7 +490,11 @@ func (g Gain) String() string {
 		}
 		return fmt.Sprintf("%.3g", v)
 	}
-	return fmt.Sprintf("×%.3g [%s, %s]", g.Ratio, bound(g.Lo), bound(g.Hi))
+	most := ""
+	if g.AtLeast {
+		most = " or more"
+	}
+	return fmt.Sprintf("×%.3g%s [%s, %s]", g.Ratio, most, bound(g.Lo), bound(g.Hi))
 }
 
 func medianOf(pairs []Pair, after bool) float64 {

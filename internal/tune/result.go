@@ -135,6 +135,8 @@ type Gain struct {
 	Level float64 `json:"level"` // confidence of the interval
 	Unit  string  `json:"unit"`  // of the values: "packets/s"
 	Pairs []Pair  `json:"pairs"`
+	// AtLeast says that all that was sent came through with the change: it may gain more.
+	AtLeast bool `json:"at_least"`
 }
 
 // Pair is two measurements next to each other, one of each side.
