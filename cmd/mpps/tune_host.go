@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -102,8 +103,11 @@ func (h *tuneHost) look(ctx context.Context) error {
 	if err == nil {
 		h.plan, err = h.app.lastingPlan(m, h.goal, true)
 	}
-	if err == nil && len(h.only) > 0 {
-		h.plan.Changes = slices.DeleteFunc(h.plan.Changes, func(c plan.Change) bool { return !slices.Contains(h.only, c.ID) })
+	if err == nil {
+		gear := fmt.Sprintf("mpps-%d", os.Getpid()) // the port by which our own packets enter a bridge
+		h.plan.Changes = slices.DeleteFunc(h.plan.Changes, func(c plan.Change) bool {
+			return strings.Contains(c.Address.String(), gear) || len(h.only) > 0 && !slices.Contains(h.only, c.ID)
+		})
 		h.plan.Seal()
 	}
 	h.stale = err != nil

@@ -70,6 +70,7 @@ func (l *loop) whole(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	l.Budget = 0 // what follows has the rest of it
 	l.Progress(Progress{What: "whole", Rate: l.last})
 	a := Attempt{Key: c.Key, Title: "everything that was kept", Needed: 2 / wholeAlpha}
 	if err := l.measure(ctx, c, &a); err != nil {

@@ -152,7 +152,7 @@ func (l *loop) spent() bool {
 // left that helps alone, twos are tried.
 func (l *loop) candidates(ctx context.Context) error {
 	fresh := false
-	for twos := 0; !l.target; {
+	for twos := 0; !l.target && l.result.Verdict == ""; {
 		all, err := l.host.Candidates(ctx)
 		if err != nil {
 			return err
@@ -450,6 +450,9 @@ func (l *loop) decide(test *Sign, a *Attempt) bool {
 		a.Outcome = Useless
 	case n >= patience && a.Evidence < 0.3, test.Reach(l.MaxPairs) < a.Needed:
 		a.Outcome = NotShown
+	case l.spent():
+		a.Outcome = Cut
+		l.result.Verdict = OutOfBudget
 	default:
 		return false
 	}
@@ -474,6 +477,8 @@ func (l *loop) describe(test *Sign, a *Attempt) {
 		a.Why = fmt.Sprintf("slower in all %d pairs: %s", n, g)
 	case Useless:
 		a.Why = fmt.Sprintf("no gain of %.3g %% or more in %d pairs, %d of them slower: %s", 100*l.MinEffect, n, slower, g)
+	case Cut:
+		a.Why = fmt.Sprintf("the budget was spent after %d pairs: %s", n, g)
 	case NotShown:
 		a.Why = fmt.Sprintf("%s could not be told from chance in %d pairs", g, n)
 	}

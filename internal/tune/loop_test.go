@@ -153,6 +153,16 @@ func TestBudget(t *testing.T) {
 	}
 }
 
+// TestCut: a candidate whose pairs take longer than the budget is cut short and taken back.
+func TestCut(t *testing.T) {
+	now := time.Unix(0, 0)
+	clock := func() time.Time { now = now.Add(time.Second); return now }
+	r, h := run(t, simulated.Healthy(6)[5], 3, tune.Options{Budget: 12 * time.Second, Now: clock, MinEffect: 0.001})
+	if r.Verdict != tune.OutOfBudget || len(h.Standing()) > 0 || r.Attempts[len(r.Attempts)-1].Outcome != tune.Cut {
+		t.Errorf("%s: %s, standing %v, %+v", r.Verdict, r.Why, h.Standing(), r.Attempts)
+	}
+}
+
 // TestInterrupted: whenever it is ended, everything is as it was found.
 func TestInterrupted(t *testing.T) {
 	for after := range 200 {
