@@ -59,7 +59,7 @@ var imports = map[string][]string{
 	"measure/rig":                {"measure", "traffic", "traffic/agent", "traffic/counters", "traffic/engine", "traffic/talk"},
 	"measure/fieldbench":         {"measure", "measure/rig", "traffic"},
 	"acceptance":                 {"setting", "facts", "measure", "measure/search", "measure/wakeup"},
-	"report":                     {"acceptance", "datapath", "setting", "domain", "facts", "goal", "placement", "knob", "audit", "plan", "journal", "sriov", "apply", "measure", "measure/search", "measure/wakeup", "queuepath", "realtime", "bottleneck", "tuned/export", "watch"},
+	"report":                     {"acceptance", "datapath", "setting", "domain", "facts", "goal", "placement", "knob", "audit", "plan", "journal", "sriov", "apply", "measure", "measure/search", "measure/wakeup", "queuepath", "realtime", "bottleneck", "tune", "tuned/export", "watch"},
 	"watch":                      {"setting", "facts", "knob", "apply", "realtime"},
 	"lab":                        {},
 	"lab/guestinit":              {},
