@@ -227,9 +227,9 @@ func (l *looker) inventory(ctx context.Context) {
 	l.close()
 	l.facts = l.machine.Inventory(ctx)
 	host.Read(ctx, l.machine.Mechanisms(), l.facts, bottleneck.Addresses())
+	l.watch = l.machine.WatchLoad(ctx, l.facts, host.LoadOptions{Interval: l.pause, Netns: append([]string{""}, l.flags.netns...), Counters: l.flags.counters})
 	cost := host.UsedTime() - used
 	l.until = time.Now().Add(max(15*time.Second, cost*perInventory))
-	l.watch = l.machine.WatchLoad(ctx, l.facts, host.LoadOptions{Interval: l.pause, Netns: append([]string{""}, l.flags.netns...), Counters: l.flags.counters})
 	l.used += cost // stretched by itself
 }
 

@@ -61,6 +61,11 @@ func waterfall(r *tune.Result) template.HTML {
 	x := linear(0, most*1.06, left, right)
 	d.ticks(x, 18, bottom, left, right, siTick)
 	d.text("unit", "end", right, d.height-3, "packets/s")
+	if r.Goal.PPS > 0 && r.Goal.PPS <= most {
+		at := x.at(r.Goal.PPS)
+		d.line("target", at, 16, at, bottom)
+		d.text("tick bad", edge(at, left, right), at, 11, "target "+siDigits(r.Goal.PPS, 3))
+	}
 	for i, s := range steps {
 		y := float64(i*row) + 36
 		d.text("label", "start", left, y-4, cut(s.name, 34))
@@ -72,11 +77,6 @@ func waterfall(r *tune.Result) template.HTML {
 		if i+1 < len(steps) { // from the end of a step to the beginning of the next
 			d.line("one", x.at(s.b), y+14, x.at(s.b), y+row+1)
 		}
-	}
-	if r.Goal.PPS > 0 && r.Goal.PPS <= most {
-		at := x.at(r.Goal.PPS)
-		d.line("target", at, 16, at, bottom)
-		d.text("tick bad", edge(at, left, right), at, 11, "target "+siDigits(r.Goal.PPS, 3))
 	}
 	return d.svg("rate from the baseline to the result, a step for each change that was kept")
 }

@@ -225,7 +225,7 @@ func tuneStops(r *tune.Result) []tuneStop {
 		if was == nil && is == nil {
 			continue
 		}
-		s := tuneStop{Stage: name, Changed: changed[name], Held: holdsAt(r.Before, name), Holds: holdsAt(after, name)}
+		s := tuneStop{BeforeShare: -1, AfterShare: -1, Stage: name, Changed: changed[name], Held: holdsAt(r.Before, name), Holds: holdsAt(after, name)}
 		if was != nil {
 			s.Name, s.Before, s.BeforeShare = was.Object, useText(was), sharePercent(was.Use)
 		}
@@ -241,7 +241,13 @@ func holdsAt(d *bottleneck.Diagnosis, stage string) bool {
 	return d.Bottleneck != nil && d.Bottleneck.Stage == stage
 }
 
-func sharePercent(use float64) int { return int(min(max(use, 0), 1)*100 + 0.5) }
+// sharePercent is a use in percent, −1 where it is not known.
+func sharePercent(use float64) int {
+	if use < 0 {
+		return -1
+	}
+	return int(min(use, 1)*100 + 0.5)
+}
 
 func useText(s *bottleneck.Stage) string {
 	var words []string

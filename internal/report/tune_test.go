@@ -144,7 +144,7 @@ func TestTunePageOfEveryEnd(t *testing.T) {
 		}
 		page := pageOf(t, r)
 		for j := range r.Attempts {
-			if a := &r.Attempts[j]; !strings.Contains(page, ">"+a.Key+"<") {
+			if a := &r.Attempts[j]; !strings.Contains(page, ">"+strings.ReplaceAll(a.Key, "+", "&#43;")+"<") {
 				t.Errorf("%s: attempt %d (%s) is not on the page", s.Name, a.N, a.Key)
 			}
 		}
