@@ -25,8 +25,8 @@ func (a *app) reportCommand() *cobra.Command {
 same kind are compared. A file of 'mpps bench … --plan' holds both, and their
 comparison; one of 'mpps bench modes' modes against native. Files of 'mpps
 latency' are drawn over each other. With --plan the changes between the runs
-are listed too. A file of 'mpps tune -o' has a page of its own: from the baseline
-to the result, what was kept and what was not, and what held the path back.
+are listed too. A file of 'mpps tune -o' has a page of its own: the way from the
+baseline to the result, what was kept, what was not, what held the path back.
 
   mpps report before.json after.json -o report.html
   mpps report before.json after.json --plan plan.json -o report.html

@@ -46,6 +46,7 @@ type tuneFlags struct {
 	only          []string
 	output        string
 	planFile      string
+	page          string
 	changed       func(string) bool
 }
 
@@ -116,6 +117,7 @@ func (f *tuneFlags) add(cmd *cobra.Command) {
 	flags.StringSliceVar(&f.only, "only", nil, "try only these knobs, by ID")
 	flags.StringSliceVar(&f.learned, "learned", nil, "file of what was learned on another host")
 	flags.StringVarP(&f.output, "output", "o", "", "write the result to this file")
+	flags.StringVar(&f.page, "report", "", "write the run as a page (HTML) to this file; 'mpps report RESULT' does it later")
 	flags.StringVar(&f.planFile, "plan-output", "", "write the final plan to this file, for 'mpps apply FILE'")
 	flags.BoolVar(&f.path.keep, "keep", true, "keep the result in /var/lib/mpps/runs")
 	f.changed = flags.Changed
@@ -310,6 +312,11 @@ func (a *app) finishTune(ctx context.Context, f *tuneFlags, r *tune.Result, p *p
 	})
 	if err != nil {
 		return errors.Join(failure, err)
+	}
+	if f.page != "" {
+		if err := a.writeTunePage(f.page, r); err != nil {
+			return errors.Join(failure, err)
+		}
 	}
 	var warnings []report.Warning
 	for _, w := range r.Warnings {

@@ -35,7 +35,7 @@ type waitingTune struct {
 }
 
 // notAgain are flags that are of one call and not of what it is to reach.
-var notAgain = []string{"resume", "output", "plan-output", "json", "quiet", "no-color", "verbose", "root", "seed", "budget"}
+var notAgain = []string{"resume", "output", "report", "plan-output", "json", "quiet", "no-color", "verbose", "root", "seed", "budget"}
 
 // given are the flags of a command line, to be given again.
 func given(flags *pflag.FlagSet) map[string][]string {

@@ -133,7 +133,9 @@ func forest(r *tune.Result) template.HTML {
 		}
 		d.text("label", "start", left, y-9, cut(fmt.Sprintf("%d %s", a.N, a.Key), 30))
 		d.text("label", "end", right, y-9, fmt.Sprintf("%s %s", gainText(g), outcomeWords[a.Outcome].word))
-		d.line("interval "+class, place(g.Lo), y+3, far, y+3)
+		if g.Lo > 0 || g.Hi > 0 {
+			d.line("interval "+class, place(g.Lo), y+3, far, y+3)
+		}
 		for j, p := range g.Pairs {
 			if p.Before > 0 && p.After > 0 {
 				d.dot("dot "+class, place(p.After/p.Before), y+3+float64(j%3-1)*3, 2.6, fmt.Sprintf("%s, pair %d: %s → %s packets/s", a.Key, j+1, siDigits(p.Before, 3), siDigits(p.After, 3)))

@@ -137,6 +137,9 @@ func tuneChips(r *tune.Result) []chip {
 	case r.TX != "":
 		add("", "undone by mpps rollback %s", r.TX)
 	}
+	if r.RestartTX != "" {
+		add("bad", "waits for a restart, then mpps tune --resume")
+	}
 	return chips
 }
 
@@ -145,6 +148,8 @@ func gainText(g *tune.Gain) string {
 	switch {
 	case g.Ratio == 0:
 		return "not measured"
+	case g.Hi == 0 && g.Lo == 0: // nothing bounds it: its trials were not in turns
+		return "×" + times(g.Ratio)
 	case g.Hi == 0:
 		return fmt.Sprintf("×%s [%s, …]", times(g.Ratio), times(g.Lo))
 	}
@@ -294,6 +299,9 @@ func tuneFacts(r *tune.Result) []factRow {
 	}
 	if len(r.Kept) > 0 {
 		rows = append(rows, factRow{"with what was kept", searchedText(&r.Final)})
+	}
+	if r.Restarted != "" {
+		rows = append(rows, factRow{"goes on behind", r.Restarted})
 	}
 	m := r.Method
 	rows = append(rows, factRow{"trials", fmt.Sprintf("%d in pairs and checks, and %s", r.Trials, count(r.Searches, "search for the highest rate", "searches for the highest rate"))})
