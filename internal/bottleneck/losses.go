@@ -166,7 +166,7 @@ func (k *look) tracedLosses() {
 		if !tells {
 			continue
 		}
-		d := k.device(site.Device)
+		d := k.dropDevice(site)
 		if at == atTap && d != nil && d.Kind != "tap" {
 			at = atDevice
 		}
@@ -188,6 +188,14 @@ func (k *look) tracedLosses() {
 		}
 		k.lose(s)
 	}
+}
+
+// dropDevice is the device of a drop. Of namespaces several may have one of that name.
+func (k *look) dropDevice(site *facts.DropSite) *facts.DeviceLoad {
+	if at := slices.IndexFunc(k.l.Devices, func(d facts.DeviceLoad) bool { return d.Name == site.Device && d.Netns == site.Netns }); at >= 0 && site.Device != "" {
+		return &k.l.Devices[at]
+	}
+	return k.device(site.Device)
 }
 
 func (k *look) device(name string) *facts.DeviceLoad {

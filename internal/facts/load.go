@@ -142,6 +142,7 @@ type DropSite struct {
 	Reason  string `json:"reason"`   // skb drop reason without its prefix: NETFILTER_DROP, FULL_RING, QDISC_DROP, CPU_BACKLOG, SOCKET_RCVBUFF …
 	Symbol  string `json:"function"` // that freed it
 	Device  string `json:"device,omitempty"`
+	Netns   string `json:"netns,omitempty"` // of the device or the socket; empty: that of this process
 	Packets uint64 `json:"packets"`
 }
 

@@ -263,6 +263,9 @@ func TestLoadByTracepoints(t *testing.T) {
 	reasons := map[string]uint64{}
 	for _, d := range l.Drops {
 		reasons[d.Reason+" "+d.Device] += d.Packets
+		if d.Device == "v1" && d.Netns != second || d.Device == "v0" && d.Netns != first {
+			t.Errorf("of the wrong namespace: %+v", d)
+		}
 	}
 	full, closed := reasons["SOCKET_RCVBUFF v1"]+reasons["SOCKET_RCVBUFF "], reasons["NO_SOCKET v1"]
 	if !alike(full, l.Sockets.ReceiveBuffer) || !alike(closed, l.Sockets.NoPort) {

@@ -79,10 +79,11 @@ func (w *LoadWatch) takeProbe(l *facts.Load, now loadLook) time.Duration {
 		l.Method = facts.ByTracepoints
 	}
 	for _, d := range s.Drops {
-		name, watched := w.spaces[d.Netns]
+		name, watched := w.spaces[d.Inode]
 		if !watched {
 			continue
 		}
+		d.DropSite.Netns = name
 		if device, known := now.spaces[name].devices[d.Ifindex]; known {
 			d.Device = device.name
 		}

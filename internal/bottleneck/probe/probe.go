@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -40,7 +41,7 @@ type Seen struct {
 // Drop is a place where packets were dropped, of a device of a namespace by its index; 0 where that is not known.
 type Drop struct {
 	facts.DropSite
-	Netns   uint32
+	Inode   uint32 // of the namespace
 	Ifindex int
 }
 
@@ -85,6 +86,9 @@ func Start(c Config) *Probe {
 		}
 	}
 	if known, err := loadedSymbols(); err != nil {
+		if os.Geteuid() != 0 && errors.Is(err, errHidden) {
+			err = errors.New("needs root (addresses of the kernel's functions)")
+		}
 		missing("where the kernel spends its time", err)
 	} else if len(c.CPUs) > 0 {
 		if p.profile, err = startProfile(c.CPUs, known); err != nil {
@@ -232,14 +236,14 @@ func (p *Probe) drops(scale float64) ([]Drop, error) {
 			sum += n
 		}
 		keys = append(keys, key)
-		d := Drop{DropSite: facts.DropSite{Reason: p.programs.reason(key.Reason), Packets: uint64(math.Round(float64(sum) * scale))}, Netns: key.Netns, Ifindex: int(key.Ifindex)}
+		d := Drop{DropSite: facts.DropSite{Reason: p.programs.reason(key.Reason), Packets: uint64(math.Round(float64(sum) * scale))}, Inode: key.Netns, Ifindex: int(key.Ifindex)}
 		if known, err := loadedSymbols(); err == nil {
 			if at := known.find(key.Where); at >= 0 {
 				d.Symbol = known[at].name
 			}
 		}
-		if d.Netns == 0 {
-			d.Netns = p.own
+		if d.Inode == 0 {
+			d.Inode = p.own
 		}
 		all = append(all, d)
 	}
