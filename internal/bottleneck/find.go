@@ -30,7 +30,7 @@ const named = 0.5
 // rules find suspects. Their order decides nothing.
 var rules = []func(*look) []suspect{
 	lineRate, pcieLink, pauseFrames, linkErrors, vfRate, rxRing,
-	softirqs, backlogs, budget, capture,
+	softirqs, backlogs, budget,
 	droppedByRule, queueLocks, rateLimits, qdiscLimits,
 	tapQueues, vhostThreads, emulated, wrongNode,
 	quotas, vcpus, insideGuests, exhausted, stolen,
@@ -52,6 +52,11 @@ func Find(h *facts.Host, l *facts.Load) *Diagnosis {
 	var all []suspect
 	for _, rule := range rules {
 		all = append(all, rule(k)...)
+	}
+	for i := range all { // bursts that lose little are named only where the queue is known to be short
+		if s := &all[i]; About(s.kind).level == byBuffer && s.share < 0.02 {
+			s.strength *= 0.65
+		}
 	}
 	all = slices.DeleteFunc(all, func(s suspect) bool { return s.strength < named })
 	order := k.rank(all)

@@ -173,7 +173,7 @@ func effective(t *facts.ThreadLoad) float64 { return max(t.Ran-t.HaltPoll, 0) }
 
 // wanted is how much of a CPU a vCPU wants: where it is ready all the time, all of it.
 func wanted(t *facts.ThreadLoad) float64 {
-	if use := effective(t); use >= 0.5 && use+t.Waited >= threadFull {
+	if use := effective(t); use >= 0.5 && use+t.Waited >= threadFull-0.04 {
 		return use + t.Waited
 	}
 	return effective(t)

@@ -23,7 +23,7 @@ const (
 // costly is what takes a CPU's time beyond forwarding: rules, connection tracking, encapsulation. By the profile where there is one.
 func (k *look) costly(cpu int) (suspect, bool) {
 	if len(k.profile[cpu]) > 0 {
-		return k.costlyByProfile(cpu)
+		return k.costlyByProfile(cpu, min(max(k.handling(cpu), 0.2), 1))
 	}
 	if k.sampled() {
 		return suspect{}, false
@@ -31,12 +31,18 @@ func (k *look) costly(cpu int) (suspect, bool) {
 	return k.costlyByRules(cpu)
 }
 
-func (k *look) costlyByProfile(cpu int) (suspect, bool) {
-	rules, ruleFunction := k.part(cpu, "netfilter")
-	track, trackFunction := k.part(cpu, "conntrack")
-	overlay, overlayFunction := k.part(cpu, "overlay")
+// costlyByProfile takes shares of the part of a CPU's time that goes into packets: others may have the rest.
+func (k *look) costlyByProfile(cpu int, of float64) (suspect, bool) {
+	ruleShare, ruleFunction := k.part(cpu, "netfilter")
+	trackShare, trackFunction := k.part(cpu, "conntrack")
+	overlayShare, overlayFunction := k.part(cpu, "overlay")
+	rules, track, overlay := min(ruleShare/of, 1), min(trackShare/of, 1), min(overlayShare/of, 1)
 	var found []suspect
-	if rules >= 0.25 && rules >= track {
+	least := 0.25
+	if bridge, other := k.countRules(); bridge+other == 0 && len(k.h.Netfilter.Rules) > 0 {
+		least = 0.35 // there are none: it is the way to them
+	}
+	if rules >= least && rules >= track {
 		f := suspect{kind: NetfilterRules, stage: "netfilter", object: "netfilter", strength: min(0.62+0.5*rules, 0.97)}
 		what := "rules of netfilter"
 		if tool, n := k.ruleTool(ruleFunction); tool == "ebtables" {
@@ -45,27 +51,30 @@ func (k *look) costlyByProfile(cpu int) (suspect, bool) {
 		} else {
 			f.evidence = append(f.evidence, ruleEvidence(n, tool)...)
 		}
-		f.say = fmt.Sprintf("%s of CPU %d goes into %s (%s)", percent(rules), cpu, what, ruleFunction)
-		f.evidence = append([]Evidence{{fmt.Sprintf("share of CPU %d in %s", cpu, what), rules, "share", "profile: " + ruleFunction}}, f.evidence...)
+		f.say = fmt.Sprintf("%s of CPU %d goes into %s (%s)", percent(ruleShare), cpu, what, ruleFunction)
+		f.evidence = append([]Evidence{{fmt.Sprintf("share of CPU %d in %s", cpu, what), ruleShare, "share", "profile: " + ruleFunction}}, f.evidence...)
 		found = append(found, f)
 	}
 	if track >= 0.12 && track > rules {
 		found = append(found, suspect{
 			kind: Conntrack, stage: "netfilter", object: "conntrack", strength: min(0.68+0.6*track, 0.95),
-			say:      fmt.Sprintf("%s of CPU %d goes into tracking connections (%s)", percent(track), cpu, trackFunction),
-			evidence: []Evidence{{fmt.Sprintf("share of CPU %d in connection tracking", cpu), track, "share", "profile: " + trackFunction}},
+			say:      fmt.Sprintf("%s of CPU %d goes into tracking connections (%s)", percent(trackShare), cpu, trackFunction),
+			evidence: []Evidence{{fmt.Sprintf("share of CPU %d in connection tracking", cpu), trackShare, "share", "profile: " + trackFunction}},
 		})
 	}
 	if overlay >= 0.15 {
 		f := suspect{
 			kind: TunnelCost, stage: "overlay", object: "tunnel", strength: min(0.62+0.6*overlay, 0.93),
-			say:      fmt.Sprintf("%s of CPU %d goes into encapsulation (%s)", percent(overlay), cpu, overlayFunction),
-			evidence: []Evidence{{fmt.Sprintf("share of CPU %d in encapsulation", cpu), overlay, "share", "profile: " + overlayFunction}},
+			say:      fmt.Sprintf("%s of CPU %d goes into encapsulation (%s)", percent(overlayShare), cpu, overlayFunction),
+			evidence: []Evidence{{fmt.Sprintf("share of CPU %d in encapsulation", cpu), overlayShare, "share", "profile: " + overlayFunction}},
 		}
 		if t := k.tunnel(); t != nil {
 			f.object = called(t)
 			f.keys = []string{"dev:" + called(t)}
 		}
+		found = append(found, f)
+	}
+	if f, is := k.copies(cpu, of); is {
 		found = append(found, f)
 	}
 	if len(found) == 0 {

@@ -70,7 +70,7 @@ func vcpus(k *look) (found []suspect) {
 		}
 		v = busiest(g.vcpus, wanted)
 		vhost := busiest(g.vhost, k.busy)
-		if wanted(v) < threadFull || vhost != nil && k.busy(vhost) >= 0.97 {
+		if wanted(v) < threadFull-0.04 || vhost != nil && k.busy(vhost) >= 0.97 {
 			continue
 		}
 		if f, is := k.fullGuest(g, v, lost, share); is {
@@ -85,7 +85,7 @@ func (k *look) fullGuest(g *guest, v *facts.ThreadLoad, lost, share float64) (su
 	full, idle := 0, 0
 	for _, t := range g.vcpus {
 		switch {
-		case wanted(t) >= threadFull:
+		case wanted(t) >= threadFull-0.04:
 			full++
 		case effective(t) < 0.5:
 			idle++
@@ -238,7 +238,7 @@ func exhausted(k *look) []suspect {
 			}
 		}
 	}
-	if threads < 2 || threads <= len(k.l.CPUs)/2 || own < 0.6*float64(len(k.l.CPUs)) {
+	if threads < 2 || threads <= len(k.l.CPUs)/2 || 2*bound > threads || own < 0.6*float64(len(k.l.CPUs)) {
 		return nil
 	}
 	f := suspect{
@@ -249,9 +249,6 @@ func exhausted(k *look) []suspect {
 			{"threads of guests that wait for a CPU", float64(threads), "threads", "/proc/PID/task/TID/schedstat"},
 			{"longest share of the time that one waited", waited, "share", "/proc/PID/task/TID/schedstat"},
 		},
-	}
-	if 2*bound > threads {
-		f.strength = 0.68
 	}
 	for _, s := range k.lost(atTap) {
 		f.lose(s)

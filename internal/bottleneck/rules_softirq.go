@@ -14,15 +14,18 @@ import (
 // packets come there.
 func softirqs(k *look) (found []suspect) {
 	for _, c := range k.l.CPUs {
-		if !k.full(c.CPU) || k.handling(c.CPU) < 0.4 {
+		if !k.full(c.CPU) || k.handling(c.CPU) < 0.2 {
 			continue
 		}
 		f := k.softirqOn(c.CPU)
+		if f.lost == 0 && k.handling(c.CPU) < 0.4 {
+			continue
+		}
 		if costly, is := k.costly(c.CPU); is {
 			f.kind, f.stage, f.strength, f.object = costly.kind, costly.stage, costly.strength, costly.object
 			f.say, f.evidence = costly.say, append(f.evidence, costly.evidence...)
 			f.keys = append(f.keys, costly.keys...)
-		} else if f.lost > 0 || k.handling(c.CPU) >= 0.8 {
+		} else if f.lost > 0 && k.handling(c.CPU) >= 0.4 || k.handling(c.CPU) >= 0.8 {
 			k.concentrated(c.CPU, &f)
 		} else {
 			continue // threads have the rest, which give way to packets
@@ -302,31 +305,35 @@ func budget(k *look) (found []suspect) {
 // watchers are programs that take copies of packets.
 var watchers = []string{"tcpdump", "dumpcap", "tshark", "suricata", "snort", "ntopng", "zeek"}
 
-// capture looks for functions that give packets to AF_PACKET sockets, and for programs that read them.
-func capture(k *look) (found []suspect) {
-	var reader *facts.ThreadLoad
+// copies is a CPU of whose time for packets much goes into AF_PACKET sockets: somebody looks on, or that is how a measurement receives.
+func (k *look) copies(cpu int, of float64) (suspect, bool) {
+	whole, function := k.part(cpu, "socket")
+	share := min(whole/of, 1)
+	var reader, own *facts.ThreadLoad
 	for i := range k.l.Threads {
 		t := &k.l.Threads[i]
 		if slices.ContainsFunc(watchers, func(w string) bool { return strings.HasPrefix(t.Comm, w) }) && (reader == nil || t.Ran > reader.Ran) {
 			reader = t
 		}
+		if t.Role == "mpps" && t.Ran >= 0.03 && (own == nil || t.Ran > own.Ran) {
+			own = t
+		}
 	}
-	for cpu, stages := range k.profile {
-		p, there := stages["socket"]
-		if !there || p.Share < 0.12 || !k.full(cpu) || !(strings.Contains(p.Symbol, "packet_rcv") || reader != nil) {
-			continue
-		}
-		f := suspect{
-			kind: Capture, object: fmt.Sprintf("CPU %d", cpu), strength: min(0.7+0.5*p.Share, 0.92), keys: []string{fmt.Sprintf("cpu:%d", cpu)},
-			say:      fmt.Sprintf("%s of CPU %d goes into copies for packet sockets (%s)", percent(p.Share), cpu, p.Symbol),
-			evidence: []Evidence{{fmt.Sprintf("share of CPU %d in packet sockets", cpu), p.Share, "share", "profile: " + p.Symbol}},
-		}
-		if reader != nil {
-			f.object = label(reader)
-			f.evidence = append(f.evidence, Evidence{"share of a CPU that " + label(reader) + " uses", reader.Ran, "share", "/proc/PID/task/TID/schedstat"})
-		}
-		found = append(found, f)
+	if share < 0.12 || !strings.Contains(function, "packet_rcv") && reader == nil {
+		return suspect{}, false
 	}
-	slices.SortFunc(found, func(a, b suspect) int { return cmp.Compare(b.strength, a.strength) })
-	return merge(found)
+	f := suspect{
+		kind: Capture, stage: "softirq", object: fmt.Sprintf("CPU %d", cpu), strength: min(0.7+0.5*share, 0.92),
+		say:      fmt.Sprintf("%s of CPU %d goes into copies for packet sockets (%s)", percent(whole), cpu, function),
+		evidence: []Evidence{{fmt.Sprintf("share of CPU %d in packet sockets", cpu), whole, "share", "profile: " + function}},
+	}
+	switch {
+	case reader != nil:
+		f.object = label(reader)
+		f.evidence = append(f.evidence, Evidence{"share of a CPU that " + label(reader) + " uses", reader.Ran, "share", schedstat(reader)})
+	case own != nil:
+		f.kind, f.stage, f.object = Receiver, "receiver", label(own)
+		f.say += ", with which the measurement receives"
+	}
+	return f, true
 }

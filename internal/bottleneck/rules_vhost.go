@@ -17,7 +17,7 @@ func vhostThreads(k *look) (found []suspect) {
 			if vcpu := busiest(g.vcpus, wants); k.waits(t) && (vcpu == nil || wants(vcpu) < threadFull || wants(vcpu) < wants(t)) {
 				f, is = k.starved(t)
 			}
-			if !is && (k.busy(t) >= threadFull || t.Ran >= 0.5 && t.Ran+t.Waited >= threadFull) {
+			if !is && (k.busy(t) >= threadFull || t.Ran >= 0.5 && t.Ran+t.Waited >= threadFull-0.04 && k.full(where(t))) {
 				f, is = k.fullVhost(g, t), true
 			}
 			if !is {
@@ -68,9 +68,15 @@ func (g *guest) keys() []string {
 	return keys
 }
 
+// mostly is the share of its CPU from which on a thread has too little of it by its own work rather than by that of others.
+const mostly = 0.67
+
 // waits tells whether a thread wants more of its CPU than it gets: it is ready all the time, or much of it on a CPU that has nothing
 // left. One that sleeps between is not what others wait for, however long it takes to get its CPU.
 func (k *look) waits(t *facts.ThreadLoad) bool {
+	if t.Ran > mostly {
+		return false // without the others it would have little more
+	}
 	return t.Waited >= waitsLong && t.Ran+t.Waited >= threadFull-0.04 ||
 		t.Waited >= 0.25 && t.Ran+t.Waited >= 0.7 && k.full(where(t))
 }
@@ -221,7 +227,7 @@ func (k *look) fullVhost(g *guest, t *facts.ThreadLoad) suspect {
 			f.strength -= 0.15
 		}
 	}
-	if costly, is := k.costlyByProfile(at); is { // what a guest sends is forwarded in its vhost thread's time
+	if costly, is := k.costlyByProfile(at, max(busy, 0.5)); is { // what a guest sends is forwarded in its vhost thread's time
 		f.kind, f.stage, f.object, f.strength = costly.kind, costly.stage, costly.object, costly.strength
 		f.say += ": " + costly.say
 		f.evidence = append(f.evidence, costly.evidence...)
@@ -261,8 +267,12 @@ func (k *look) fullVhost(g *guest, t *facts.ThreadLoad) suspect {
 	return f
 }
 
-// interrupted tells whether a NIC's packets are received on a CPU, so that its softirqs are not those of the thread that runs there.
+// interrupted tells whether packets are received on a CPU that a NIC brings there, so that its softirqs are not those of the thread
+// that runs there: that is known of the NIC, or nobody else receives so many and they are on their way to guests.
 func (k *look) interrupted(cpu int) bool {
+	if !k.outwards && k.softnetShare(cpu) >= 0.3 {
+		return true
+	}
 	for _, d := range k.hardware() {
 		if k.rate(float64(d.RxPackets)) >= quiet && slices.Contains(k.servers(d), cpu) {
 			return true
