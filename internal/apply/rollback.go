@@ -156,7 +156,7 @@ func (e *Engine) restore(ctx context.Context, lock *journal.Lock, t, unfinished 
 		why = "asked for"
 	}
 	w, err := e.Journal.Create(lock, journal.Header{
-		Kind: journal.Rollback, Of: t.Header.TX, Why: why, Host: e.Host, BootID: e.BootID, Version: e.Version,
+		Kind: journal.Rollback, Of: t.Header.TX, Why: why, Session: t.Header.Session, Host: e.Host, BootID: e.BootID, Version: e.Version,
 		Changes: len(t.Changes()),
 	})
 	if err != nil {
