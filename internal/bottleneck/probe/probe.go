@@ -25,6 +25,8 @@ type Config struct {
 	Spaces []uint32       // network namespaces whose drops are counted, by inode
 	// Own is that of this process, if it is among them: drops that the kernel does not say the namespace of count there. 0: it is not.
 	Own uint32
+
+	btf error // for tests: why the kernel's BTF is not to be had
 }
 
 // Seen is what was seen since the last time that it was asked for.
@@ -71,7 +73,7 @@ func Start(c Config) *Probe {
 	p := &Probe{waited: map[uint32]probeWaits{}, others: map[probeBehind]uint64{}, own: c.Own, stop: make(chan struct{}), done: make(chan struct{})}
 	missing := func(what string, err error) { p.unseen = append(p.unseen, facts.Unseen{What: what, Why: err.Error()}) }
 	var err error
-	p.programs, err = load()
+	p.programs, err = load(c.btf)
 	if err != nil {
 		missing("why packets are dropped, and how long threads wait for a CPU", err)
 	} else if err := p.spaces(c); err != nil {

@@ -1,9 +1,13 @@
 package probe
 
 import (
+	"errors"
+	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"mpps/internal/setting"
 )
 
 func TestStageOf(t *testing.T) {
@@ -169,5 +173,22 @@ func TestPauseAfter(t *testing.T) {
 		if pause > 0 && pause < longest && float64(c.busiest+turnCost)/float64(c.window+pause) > 0.0101 {
 			t.Errorf("%v of %v and then a pause of %v is more than a hundredth", c.busiest, c.window, pause)
 		}
+	}
+}
+
+// TestWithoutBTF goes on with a profile, where it may take one, and says what is missing.
+func TestWithoutBTF(t *testing.T) {
+	p := Start(Config{CPUs: setting.CPUs(0), btf: errors.New("no such file")})
+	p.Follow([]int{1})
+	time.Sleep(30 * time.Millisecond)
+	s := p.Take()
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+	if s.Traced || len(s.Drops)+len(s.Delays) > 0 || len(s.Unseen) == 0 || !strings.Contains(s.Unseen[0].Why, "CONFIG_DEBUG_INFO_BTF") || !strings.Contains(s.Unseen[0].Why, "no such file") {
+		t.Errorf("found %+v", s)
+	}
+	if os.Geteuid() == 0 && len(s.Unseen) != 1 {
+		t.Errorf("a profile needs no BTF: %+v", s.Unseen)
 	}
 }

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -23,9 +24,9 @@ type programs struct {
 var errNoBTF = errors.New("this kernel does not describe its structures (BTF, CONFIG_DEBUG_INFO_BTF)")
 
 // load loads the programs. Tracing programs on tracepoints came with Linux 5.5.
-func load() (*programs, error) {
+func load(noBTF error) (*programs, error) {
 	kernel, err := btf.LoadKernelSpec()
-	if err != nil {
+	if err = cmp.Or(noBTF, err); err != nil {
 		return nil, fmt.Errorf("%w: %w", errNoBTF, err)
 	}
 	spec, err := loadProbe()
