@@ -17,7 +17,7 @@ func vhostThreads(k *look) (found []suspect) {
 			if vcpu := busiest(g.vcpus, wants); k.waits(t) && (vcpu == nil || wants(vcpu) < threadFull || wants(vcpu) < wants(t)) {
 				f, is = k.starved(t)
 			}
-			if !is && (k.busy(t) >= threadFull || t.Ran >= 0.5 && t.Ran+t.Waited >= threadFull-0.04 && k.full(where(t))) {
+			if !is && k.noneLeft(t) {
 				f, is = k.fullVhost(g, t), true
 			}
 			if !is {
@@ -79,6 +79,11 @@ func (k *look) waits(t *facts.ThreadLoad) bool {
 	}
 	return t.Waited >= waitsLong && t.Ran+t.Waited >= threadFull-0.04 ||
 		t.Waited >= 0.25 && t.Ran+t.Waited >= 0.7 && k.full(where(t))
+}
+
+// noneLeft tells whether a thread is full: by what it used, or because it wanted the rest of a CPU that has nothing left.
+func (k *look) noneLeft(t *facts.ThreadLoad) bool {
+	return k.busy(t) >= threadFull || t.Ran >= 0.5 && t.Ran+t.Waited >= threadFull-0.04 && k.full(where(t))
 }
 
 // wants is how much of a CPU a thread would use if it had one for itself.
@@ -288,7 +293,7 @@ func emulated(k *look) (found []suspect) {
 			continue
 		}
 		t := busiest(g.emulators, k.busy)
-		if t == nil || k.busy(t) < 0.8 && (t.Ran < 0.4 || !k.waits(t)) {
+		if t == nil || !k.noneLeft(t) && !k.waits(t) {
 			continue
 		}
 		lost, share := k.lostTo(g)
