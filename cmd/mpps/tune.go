@@ -257,7 +257,7 @@ func (a *app) loop(ctx context.Context, f *tuneFlags, h *tuneHost, g goal.Goal, 
 	}
 	later, err := h.restart(ctx, f, r)
 	if later != nil && p != nil { // for the file
-		later.Changes = append(slices.Clone(p.Changes), later.Changes...)
+		later.Changes = merged(p.Changes, later.Changes)
 		later.Seal()
 	}
 	if later != nil {
@@ -271,7 +271,7 @@ func (h *tuneHost) final(ctx context.Context, f *tuneFlags, r *tune.Result) (*pl
 	if err := h.Begin(ctx); err != nil {
 		return nil, err
 	}
-	p := h.part(h.merged())
+	p := h.part(merged(h.whole...))
 	if !f.runtimeOnly {
 		if err := lasting.Add(p, h.machine.facts, h.app.standing()...); err != nil {
 			return nil, err

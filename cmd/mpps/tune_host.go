@@ -367,20 +367,18 @@ func (h *tuneHost) Whole(_ context.Context, kept []tune.Candidate) (tune.Candida
 	return whole, nil
 }
 
-// merged are all changes of the whole, from the values of the beginning to the last ones.
-func (h *tuneHost) merged() []plan.Change {
+// merged are changes that are made one behind the other as changes of one plan: from the values of the beginning to the last ones.
+func merged(parts ...[]plan.Change) []plan.Change {
 	var all []plan.Change
 	at := map[setting.Address]int{}
-	for _, changes := range h.whole {
-		for _, c := range changes {
-			if i, known := at[c.Address]; known {
-				c.From = all[i].From
-				all[i] = c
-				continue
-			}
-			at[c.Address] = len(all)
-			all = append(all, c)
+	for _, c := range slices.Concat(parts...) {
+		if i, known := at[c.Address]; known {
+			c.From = all[i].From
+			all[i] = c
+			continue
 		}
+		at[c.Address] = len(all)
+		all = append(all, c)
 	}
 	return all
 }

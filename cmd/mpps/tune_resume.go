@@ -35,7 +35,7 @@ type waitingTune struct {
 }
 
 // notAgain are flags that are of one call and not of what it is to reach.
-var notAgain = []string{"resume", "output", "report", "plan-output", "json", "quiet", "no-color", "verbose", "root", "seed", "budget"}
+var notAgain = []string{"resume", "restarts", "output", "report", "plan-output", "json", "quiet", "no-color", "verbose", "root", "seed", "budget"}
 
 // given are the flags of a command line, to be given again.
 func given(flags *pflag.FlagSet) map[string][]string {
@@ -116,7 +116,7 @@ func (h *tuneHost) restart(ctx context.Context, f *tuneFlags, r *tune.Result) (*
 // goOnTuning takes the flags and the findings of the run that waits, and refuses to go on before what it waits for has happened.
 func (a *app) goOnTuning(cmd *cobra.Command, f *tuneFlags) error {
 	for name := range given(cmd.Flags()) {
-		return usage(fmt.Errorf("--resume and --%s: the run that waits has its flags", name), "beside --resume only --budget, --seed and where the result goes may be given")
+		return usage(fmt.Errorf("--resume and --%s: the run that waits has its flags", name), "beside --resume only --restarts, --budget, --seed and where the result goes may be given")
 	}
 	file, err := openJSON(filepath.Join(a.root, waitingPath))
 	if errors.Is(err, fs.ErrNotExist) {
