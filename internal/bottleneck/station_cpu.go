@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"mpps/internal/facts"
 )
@@ -76,7 +77,7 @@ func (b *stations) together(s Station) {
 // profiled adds stages that only a profile of CPU time shows.
 func (b *stations) profiled(stages ...string) {
 	for _, stage := range stages {
-		s := station(stage, "")
+		s := station(stage, stage)
 		b.spent(&s, stage)
 		if s.Use >= 0.005 {
 			b.all = append(b.all, s)
@@ -102,10 +103,9 @@ func (b *stations) spent(s *Station, stage string) {
 	slices.Sort(cpus)
 	for _, cpu := range cpus {
 		p := station(stage, fmt.Sprintf("CPU %d", cpu))
-		p.Use, p.Of = by[cpu], "CPU "+fmt.Sprint(cpu)
+		p.Use, p.Of = by[cpu], strings.TrimSuffix(fmt.Sprintf("CPU %d, %s", cpu, symbols[cpu]), ", ")
 		if p.Use > s.Use {
 			s.Use, s.Of = p.Use, p.Of
-			s.Name = cmp.Or(s.Name, symbols[cpu])
 		}
 		s.Parts = append(s.Parts, p)
 	}

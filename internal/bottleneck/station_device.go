@@ -59,6 +59,7 @@ func (b *stations) losses(s *Station, counters map[string]uint64) {
 	var own uint64
 	for _, name := range names {
 		switch {
+		case strings.Contains(name, "xdp"): // a program took them: a measurement's receiver, or a filter, which counts for itself
 		case slices.Contains(once, name):
 			b.lost(s, name, counters[name], true)
 		case slices.ContainsFunc(losing, func(part string) bool { return strings.Contains(strings.ToLower(name), part) }):
@@ -127,7 +128,7 @@ func (b *stations) qdisc(d *facts.DeviceLoad, q facts.QdiscLoad) Station {
 // dropped adds the kernel's reasons for what it dropped at a device, and the locks that were waited for there.
 func (b *stations) dropped(s *Station, d facts.DeviceLoad) {
 	for _, site := range b.load.Drops {
-		if site.Device == d.Name && site.Packets > 0 {
+		if site.Device == d.Name && site.Packets > 0 && (s.Loss > 0 || site.Reason != "NOT_SPECIFIED") { // that may be no loss
 			s.Lost = append(s.Lost, Evidence{What: site.Reason, Value: b.rate(site.Packets), Unit: "packets/s", Source: site.Symbol})
 			if len(d.Counters) == 0 {
 				s.Loss += b.rate(site.Packets)

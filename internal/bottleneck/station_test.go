@@ -3,6 +3,8 @@ package bottleneck
 import (
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -23,7 +25,7 @@ func busy() (*facts.Host, *facts.Load) {
 		CPUs: []facts.CPULoad{{CPU: 0, Softirq: 0.6, Idle: 0.4}, {CPU: 1, System: 0.99, Idle: 0.01}, {CPU: 2, Guest: 0.43, Idle: 0.57}, {CPU: 3, Idle: 1}},
 		Devices: []facts.DeviceLoad{
 			{Name: "eth0", Kind: "nic", RxPackets: 2_000_000, RxBytes: 120_000_000, TxPackets: 10, SpeedMbps: 10000,
-				Counters: map[string]uint64{"rx_missed_errors": 400, "rx_no_dma_resources": 400},
+				Counters: map[string]uint64{"rx_missed_errors": 400, "rx_no_dma_resources": 400, "rx_queue_0_xdp_drops": 70000},
 				Queues:   []facts.QueueLoad{{Direction: "rx", Index: 0, Packets: 2_000_000, CPUs: setting.CPUs(0)}, {Direction: "rx", Index: 1}},
 				Qdisc:    []facts.QdiscLoad{{Kind: "tbf", Parent: "root", Bytes: 2_500_000, RateBps: 10e6, Drops: 20}}},
 			{Name: "br0", Kind: "bridge", RxPackets: 3, SpeedMbps: -1},
@@ -62,7 +64,7 @@ func TestStationsAreInPathOrder(t *testing.T) {
 		got = append(got, line(s))
 	}
 	want := []string{
-		"nic eth0", "softirq CPU 0", "netfilter ipt_do_table", "bridge br0", "tap vnet0 of vm1", "vhost 2 threads of vm1", "vcpu vm1 vCPU 0 of vm1",
+		"nic eth0", "softirq CPU 0", "netfilter netfilter", "bridge br0", "tap vnet0 of vm1", "vhost 2 threads of vm1", "vcpu vm1 vCPU 0 of vm1",
 		"tap vnet9 of vm2", "vcpu vm2 vCPU 0 of vm2", "beside stress (14)",
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
@@ -89,7 +91,7 @@ func TestStationsHaveTheirFigures(t *testing.T) {
 		{"nic eth0 / rx 0", 0.6, 1e6, 0, "CPU 0"},
 		{"nic eth0 / tbf of eth0", 1, -1, 10, "10 Mbit/s"},
 		{"softirq CPU 0", 0.6, 1e6, 0, "CPU 0"},
-		{"netfilter ipt_do_table", 0.4, -1, 0, "CPU 0"},
+		{"netfilter netfilter", 0.4, -1, 0, "CPU 0, ipt_do_table"},
 		{"bridge br0", -1, 500_000, 0, ""}, // what its taps were given
 		{"tap vnet0 of vm1", -1, 500_000, 500_000, ""},
 		{"vhost 2 threads of vm1", 0.99, -1, 0, "CPU 1"},
@@ -129,6 +131,56 @@ func TestStationsOfNothing(t *testing.T) {
 		if s.In > 0 || math.IsNaN(s.Use) || math.IsInf(s.Use, 0) {
 			t.Errorf("%s: %v packets/s, use %v in no time", line(s), s.In, s.Use)
 		}
+	}
+}
+
+// TestStationsOfRecordings: on recorded paths a diagnosis names objects that stand among the stations, and no figure is none.
+func TestStationsOfRecordings(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/recorded/*.json")
+	if err != nil || len(files) < 20 {
+		t.Fatalf("%d recordings, %v", len(files), err)
+	}
+	found, all := 0, 0
+	for _, file := range files {
+		text, err := os.Open(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := facts.ReadSnapshot(text)
+		text.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		named := map[string]bool{}
+		for _, s := range Stations(h, h.Load) {
+			for _, p := range append(s.Parts, s) {
+				named[p.Name], named[p.Of] = true, true
+				for _, v := range []float64{p.In, p.Out, p.Use, p.Loss} {
+					if math.IsNaN(v) || math.IsInf(v, 0) || v < -1 {
+						t.Errorf("%s: %s %s: %v", file, p.Stage, p.Name, v)
+					}
+				}
+			}
+			named[s.Guest] = true
+			if s.Stage == "socket" {
+				named["UDP socket"] = true
+			}
+		}
+		if len(named) == 0 {
+			t.Errorf("%s: no station", file)
+		}
+		if d := Find(h, h.Load); d.Bottleneck != nil {
+			all++
+			if named[d.Bottleneck.Object] {
+				found++
+			} else {
+				t.Logf("%s: %q is at no station", file, d.Bottleneck.Object)
+			}
+		}
+	}
+	if found < all*2/3 {
+		t.Errorf("of %d bottlenecks %d stand among the stations", all, found)
 	}
 }
 

@@ -188,6 +188,8 @@ func holds(b *bottleneck.Bottleneck, s *bottleneck.Station) bool {
 	switch {
 	case b == nil || b.Object == "":
 		return false
+	case s.Stage == "netfilter" || s.Stage == "socket": // they have no objects to be told apart by
+		return b.Stage == s.Stage && len(s.Parts) == 0 && (s.Guest == "" || strings.HasSuffix(b.Object, s.Guest))
 	case b.Object == s.Name:
 		return b.Stage == s.Stage || len(s.Parts) == 0
 	case b.Stage != s.Stage || len(s.Parts) > 0:
@@ -260,6 +262,9 @@ func (r topRow) draw(t *Text) {
 // shortened is a station's name without what its place in the drawing tells.
 func shortened(s *bottleneck.Station) string {
 	name := s.Name
+	if name == s.Stage {
+		return ""
+	}
 	if s.Guest != "" {
 		name = strings.TrimPrefix(name, s.Guest+" ")
 	}
