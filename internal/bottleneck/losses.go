@@ -198,14 +198,18 @@ func (k *look) dropDevice(site *facts.DropSite) *facts.DeviceLoad {
 	return k.device(site.Device)
 }
 
+// device is the device of a name: that of our own namespace where several have one.
 func (k *look) device(name string) *facts.DeviceLoad {
 	if name == "" {
 		return nil
 	}
-	if at := slices.IndexFunc(k.l.Devices, func(d facts.DeviceLoad) bool { return d.Name == name }); at >= 0 {
-		return &k.l.Devices[at]
+	var found *facts.DeviceLoad
+	for i := range k.l.Devices {
+		if d := &k.l.Devices[i]; d.Name == name && (found == nil || found.Netns != "" && d.Netns == "") {
+			found = d
+		}
 	}
-	return nil
+	return found
 }
 
 // matters tells whether a loss is more than noise: of those that came there, and of the whole path.
