@@ -4,6 +4,7 @@ import (
 	"embed"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -161,10 +162,10 @@ const recorded = "../../internal/bottleneck/testdata/recorded"
 // knownWrong are recordings that are judged wrongly, and why that stands. Whoever mends one takes its line away.
 var knownWrong = map[string]string{}
 
-// TestRecorded judges the recordings anew, on any machine.
-func TestRecorded(t *testing.T) {
-	t.Parallel()
-	all := map[string]Scenario{}
+// recordings are the scenarios that were recorded, by the recording's name.
+func recordings(t *testing.T) map[string]Scenario {
+	t.Helper()
+	all, found := map[string]Scenario{}, map[string]Scenario{}
 	for _, dir := range []string{"scenarios", "lab"} {
 		some, err := Read(os.DirFS(dir))
 		if err != nil {
@@ -174,11 +175,11 @@ func TestRecorded(t *testing.T) {
 			all[s.Name] = s
 		}
 	}
-	found, err := filepath.Glob(filepath.Join(recorded, "*.json"))
+	names, err := filepath.Glob(filepath.Join(recorded, "*.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range found {
+	for _, file := range names {
 		name := strings.TrimSuffix(filepath.Base(file), ".json")
 		of, _, _ := strings.Cut(name, ".") // NAME.2.json is another recording of it
 		s, is := all[of]
@@ -186,8 +187,20 @@ func TestRecorded(t *testing.T) {
 			t.Errorf("%s: no scenario has that name", file)
 			continue
 		}
+		found[name] = s
+	}
+	if len(found) < 30 {
+		t.Errorf("%d recordings, expected 30", len(found))
+	}
+	return found
+}
+
+// TestRecorded judges the recordings anew, on any machine.
+func TestRecorded(t *testing.T) {
+	t.Parallel()
+	for name, s := range recordings(t) {
 		t.Run(name, func(t *testing.T) {
-			wrong, say := judgeFile(t, s, file)
+			wrong, say := judgeFile(t, s, name, false)
 			switch why, known := knownWrong[name]; {
 			case known && wrong == "":
 				t.Errorf("right now: take its line out of knownWrong")
@@ -201,9 +214,10 @@ func TestRecorded(t *testing.T) {
 }
 
 // judgeFile judges one recording by its scenario, and says what is wrong with the answer.
-func judgeFile(t *testing.T, s Scenario, file string) (wrong, say string) {
+// Counters leaves of it what counters alone tell.
+func judgeFile(t *testing.T, s Scenario, name string, counters bool) (wrong, say string) {
 	t.Helper()
-	f, err := os.Open(file)
+	f, err := os.Open(filepath.Join(recorded, name+".json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,6 +225,10 @@ func judgeFile(t *testing.T, s Scenario, file string) (wrong, say string) {
 	h, err := facts.ReadSnapshot(f)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if counters {
+		l := h.Load
+		l.Method, l.Profile, l.Drops, l.Delays, l.Locks = facts.ByCounters, nil, nil, nil, nil
 	}
 	s.Expect.Object = strings.NewReplacer("{nic}", nicName, "{port}", "port"+s.Path.Ends[0].Name, "{bridge}", bridgeName).Replace(s.Expect.Object)
 	if s.Path.Ends[0].Kind == "guest" {
@@ -220,4 +238,26 @@ func judgeFile(t *testing.T, s Scenario, file string) (wrong, say string) {
 	o := Outcome{Scenario: s, Sent: 1, Found: bottleneck.Find(h, h.Load)}
 	o.judge(strings.NewReplacer())
 	return o.Wrong, o.Found.Why
+}
+
+// TestRecordedByCounters judges what an old kernel, or one without privilege, would have told of the same paths: less is found, and
+// still nothing is named where nothing is wrong.
+func TestRecordedByCounters(t *testing.T) {
+	t.Parallel()
+	right, all := 0, recordings(t)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		wrong, say := judgeFile(t, all[name], name, true)
+		switch {
+		case wrong == "":
+			right++
+		case all[name].Expect.Healthy():
+			t.Errorf("%s: %s: %s", name, wrong, say)
+		default:
+			t.Logf("%s: %s: %s", name, wrong, say)
+		}
+	}
+	t.Logf("%d of %d right by counters alone", right, len(all))
+	if float64(right) < 0.75*float64(len(all)) {
+		t.Errorf("%d of %d right by counters alone, expected three quarters", right, len(all))
+	}
 }

@@ -52,7 +52,11 @@ func slimFile(file string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
-	why := func(h *facts.Host) string { return bottleneck.Find(h, h.Load).Why }
+	why := func(h *facts.Host) string {
+		counters := *h.Load
+		counters.Profile, counters.Drops, counters.Delays = nil, nil, nil
+		return bottleneck.Find(h, h.Load).Why + "; by counters: " + bottleneck.Find(h, &counters).Why
+	}
 	less := slim(h)
 	if why(less) != why(h) { // rules are counted by their lines where a tool has several families
 		less.Netfilter.Rules = h.Netfilter.Rules
