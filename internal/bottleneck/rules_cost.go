@@ -134,8 +134,11 @@ func (k *look) countRules() (bridge, other int) {
 				n++
 			}
 		}
-		if strings.HasPrefix(set.Tool, "ebtables") {
+		switch {
+		case strings.HasPrefix(set.Tool, "ebtables"):
 			n = set.Rules
+		case len(set.Lines) > 0 && len(set.Lines) < set.Rules: // cut: the rest is like them
+			n = n * set.Rules / len(set.Lines)
 		}
 		bridge += n
 		other += set.Rules - n

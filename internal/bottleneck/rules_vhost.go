@@ -3,6 +3,7 @@ package bottleneck
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"mpps/internal/facts"
 )
@@ -55,8 +56,11 @@ func strongest(found []suspect) []suspect {
 	return kept
 }
 
+// guestKeys are the guests that a suspect concerns, each once.
 func guestKeys(keys []string) []string {
-	return slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return len(key) < 6 || key[:6] != "guest:" })
+	found := slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return !strings.HasPrefix(key, "guest:") })
+	slices.Sort(found)
+	return slices.Compact(found)
 }
 
 // keys are the places of a guest: itself and its taps.

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"mpps/internal/bottleneck"
@@ -41,7 +42,7 @@ func Diagnosis(t *Text, d *bottleneck.Diagnosis, l *facts.Load, verbose bool) {
 		t.Table(diagnosisTable(t, d))
 	}
 	t.Blank()
-	t.Line("%s", t.In(Faint, fmt.Sprintf("watched for %.1f s by %s, which took %.0f ms of a CPU", d.Seconds, methodWords(d.Method), l.CostMS)))
+	t.Wrapped("", t.In(Faint, fmt.Sprintf("watched for %.1f s by %s; that took %.0f ms of a CPU", d.Seconds, methodWords(d.Method), l.CostMS)))
 }
 
 // methodWords are what a method is for people.
@@ -58,7 +59,7 @@ func nextStage(n *bottleneck.Bottleneck, healthy bool) string {
 	if healthy {
 		lead = "with more load "
 	}
-	return fmt.Sprintf("%s%s: %s (%.2f)", lead, strings.ToLower(bottleneck.About(n.Kind).Title), n.Say, n.Confidence)
+	return fmt.Sprintf("%s%s: %s (%.2f)", lead, bottleneck.About(n.Kind).Title, n.Say, n.Confidence)
 }
 
 // evidenceLine writes a piece of evidence: its value first.
@@ -72,6 +73,10 @@ func quantity(v float64, unit string) string {
 		return queuePathShare(v) + strings.TrimPrefix(unit, "share")
 	case unit == "node":
 		return fmt.Sprintf("node %.0f", v)
+	case unit == "us" && v >= 1000:
+		return siDigits(v/1000, 3) + " ms"
+	case v < 10000 && v == math.Trunc(v):
+		return fmt.Sprintf("%.0f %s", v, unit)
 	case unit == "packets/s":
 		return siDigits(v, 3) + "pps"
 	case strings.HasPrefix(unit, "bit/"):
