@@ -174,6 +174,9 @@ const (
 	perInventory = 200 // what there is changes seldom
 )
 
+// settledLooks are looks behind which their usual cost is known.
+const settledLooks = 5
+
 // longestPause is until when a look is taken however dear it is: the host's watch keeps within 2 % of its interval by itself.
 const longestPause = 10 * time.Second
 
@@ -188,6 +191,7 @@ type looker struct {
 	used  time.Duration // CPU time of the process at the end of the last look
 	pause time.Duration // until the next look is due
 	taken int
+	dear  bool          // tracepoints and a profile cost too much here: counters alone
 	usual time.Duration // what a look has cost, the last ones counting most
 }
 
@@ -207,9 +211,21 @@ func (l *looker) next(ctx context.Context) *bottleneck.Look {
 	used := host.UsedTime() // with what drawing the last one took
 	cost := used - l.used
 	l.used = used
+	if l.usual == 0 {
+		l.usual = cost
+	}
 	l.usual += (cost - l.usual) / 4 // one that is dear by chance does not hold up the next
 	l.pause = max(l.flags.every, min(l.usual*perLook, longestPause))
 	look.CostMS = float64(cost) / float64(time.Millisecond)
+	// What tracepoints and a profile cost grows with the interval: to wait longer does not help there.
+	if span := time.Duration(load.Seconds * float64(time.Second)); load.Method == facts.ByTracepoints && l.taken >= settledLooks && l.usual*perLook > span*11/10 {
+		l.dear = true
+		l.close()
+		l.begin(ctx)
+	}
+	if l.dear {
+		look.Unseen = append(look.Unseen, facts.Unseen{What: "reasons of drops, waits for CPUs, where CPU time goes", Why: "to see them takes more than 2 % of a CPU here"})
+	}
 	return look
 }
 
@@ -227,10 +243,17 @@ func (l *looker) inventory(ctx context.Context) {
 	l.close()
 	l.facts = l.machine.Inventory(ctx)
 	host.Read(ctx, l.machine.Mechanisms(), l.facts, bottleneck.Addresses())
-	l.watch = l.machine.WatchLoad(ctx, l.facts, host.LoadOptions{Interval: l.pause, Netns: append([]string{""}, l.flags.netns...), Counters: l.flags.counters})
+	l.begin(ctx)
 	cost := host.UsedTime() - used
 	l.until = time.Now().Add(max(15*time.Second, cost*perInventory))
 	l.used += cost // stretched by itself
+}
+
+// begin watches from now on.
+func (l *looker) begin(ctx context.Context) {
+	l.watch = l.machine.WatchLoad(ctx, l.facts, host.LoadOptions{
+		Interval: l.pause, Netns: append([]string{""}, l.flags.netns...), Counters: l.flags.counters || l.dear,
+	})
 }
 
 func (l *looker) close() {

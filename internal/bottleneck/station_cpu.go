@@ -54,7 +54,7 @@ func (b *stations) softirqs() {
 	}
 	for _, role := range []string{"ksoftirqd", "napi"} {
 		for i := range b.load.Threads {
-			if t := &b.load.Threads[i]; t.Role == role && t.Ran+t.Waited >= 0.01 {
+			if t := &b.load.Threads[i]; t.Role == role && t.Ran >= 0.01 {
 				s.Parts = append(s.Parts, b.thread("softirq", t))
 			}
 		}
