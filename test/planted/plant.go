@@ -119,12 +119,13 @@ func (s *scene) run(ctx context.Context, r *Run) error {
 func (s *scene) write(w *Write) error {
 	words := s.words()
 	file, text := words.Replace(w.File), words.Replace(w.Text)
-	if wholeKernel(file) {
-		before, err := s.host.read(file)
+	if wholeKernel(file) { // it is not in other namespaces than the first
+		before, err := os.ReadFile(file)
 		if err != nil {
 			return err
 		}
-		s.later(func() error { return s.host.write(file, strings.TrimSpace(before)) })
+		s.later(func() error { return os.WriteFile(file, before, 0) })
+		return os.WriteFile(file, []byte(text), 0)
 	}
 	if err := s.host.write(file, text); err != nil {
 		return fmt.Errorf("write %q: %w", text, err)

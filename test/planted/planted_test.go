@@ -160,7 +160,10 @@ func TestJudge(t *testing.T) {
 const recorded = "../../internal/bottleneck/testdata/recorded"
 
 // knownWrong are recordings that are judged wrongly, and why that stands. Whoever mends one takes its line away.
-var knownWrong = map[string]string{}
+var knownWrong = map[string]string{
+	"rate-limit-fq": "fq's limit of each flow shows in no counter but its drops: its short queue is blamed",
+	"vhost-spread":  "an emulated host was too slow to be looked at within 2 % of a CPU: its vhost threads are not in the load, and the tap's queue is blamed",
+}
 
 // recordings are the scenarios that were recorded, by the recording's name.
 func recordings(t *testing.T) map[string]Scenario {
