@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -25,19 +26,24 @@ func TestTuneBridge(t *testing.T) {
 			"--from", "netns:"+b.from+"/eth0", "--to", "netns:"+b.to+"/eth0", "--trial", "200ms", "--budget", "4m"), argv...)
 	}
 	result := filepath.Join(dir, "result.json")
-	cmd := exec.Command("ip", tuneIt("--seed", "1", "-o", result)...)
-	text, err := cmd.CombinedOutput()
-	if code := cmd.ProcessState.ExitCode(); code != exitChanges && code != exitOK {
-		t.Fatalf("exit code %d, %v:\n%s", code, err, text)
-	}
-	t.Logf("%s", text)
 	var r tune.Result
-	saved, err := os.ReadFile(result)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(saved, &r); err != nil {
-		t.Fatal(err)
+	// On a machine that is busy with much else a gain may not be shown within the pairs that a candidate gets: it is never kept by
+	// chance, and may be missed.
+	for seed := 1; seed <= 3 && len(r.Kept) == 0; seed++ {
+		cmd := exec.Command("ip", tuneIt("--seed", strconv.Itoa(seed), "-o", result)...)
+		text, err := cmd.CombinedOutput()
+		if code := cmd.ProcessState.ExitCode(); code != exitChanges && code != exitOK {
+			t.Fatalf("exit code %d, %v:\n%s", code, err, text)
+		}
+		t.Logf("%s", text)
+		saved, err := os.ReadFile(result)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r = tune.Result{}
+		if err := json.Unmarshal(saved, &r); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for _, a := range r.Attempts {
 		t.Logf("%s: %.3v", a.Key, a.Gain.Pairs)
@@ -72,9 +78,16 @@ func TestTuneBridge(t *testing.T) {
 			t.Fatal("what was tried stands 20 s after a kill")
 		}
 	}
-	out, err := exec.Command("ip", append(b.bound(dir), "rollback")[1:]...).CombinedOutput()
-	if err != nil || b.value() != "1" {
-		t.Errorf("rollback after a kill: %v: %s", err, out)
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+		cmd := exec.Command("ip", append(b.bound(dir), "rollback")[1:]...)
+		out, err := cmd.CombinedOutput()
+		if cmd.ProcessState.ExitCode() == exitLocked && time.Now().Before(deadline) { // what was tried is just being put back
+			continue
+		}
+		if err != nil || b.value() != "1" {
+			t.Errorf("rollback after a kill: %v: %s", err, out)
+		}
+		break
 	}
 	if out, err := exec.Command("ip", append(b.bound(dir), "status")[1:]...).Output(); err != nil || !strings.HasPrefix(string(out), "clean") {
 		t.Errorf("status after it: %v: %s", err, out)
