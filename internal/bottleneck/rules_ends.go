@@ -6,19 +6,17 @@ import (
 	"mpps/internal/facts"
 )
 
-// reader is the thread that most likely reads the sockets that overflow: one whose cgroup is held back, or the only one that is full
-// and no part of the path; nil where several may be.
+// reader is the thread that most likely reads the sockets that overflow: one whose cgroup is held back, or the measurement's own; nil
+// where it is not known. That another thread is full proves nothing: who holds a socket is not seen.
 func (k *look) reader() *facts.ThreadLoad {
 	var found *facts.ThreadLoad
 	for i := range k.l.Threads {
 		t := &k.l.Threads[i]
-		if t.Role != "other" && t.Role != "mpps" || t.Guest != "" || t.Throttle < heldBack && t.Ran+t.Waited < threadFull || t.Throttle < heldBack && t.Ran < 0.3 {
+		held := t.Role == "other" && t.Guest == "" && t.Throttle >= heldBack
+		if !held && (t.Role != "mpps" || t.Ran+t.Waited < threadFull && t.Throttle < heldBack || t.Ran < 0.3 && t.Throttle < heldBack) {
 			continue
 		}
-		if found != nil && (found.Throttle >= heldBack) == (t.Throttle >= heldBack) {
-			return nil
-		}
-		if found == nil || t.Throttle >= heldBack {
+		if found == nil || t.Throttle > found.Throttle || t.Throttle == found.Throttle && t.Ran > found.Ran {
 			found = t
 		}
 	}

@@ -122,6 +122,10 @@ func tapQueues(k *look) (found []suspect) {
 			say:      fmt.Sprintf("the queue of %s is full: %s of the packets are lost, while guest and vhost threads have time", called(d), percent(s.share)),
 			evidence: []Evidence{{"lost at " + called(d), k.rate(s.packets), "packets/s", s.source}},
 		}
+		if !slices.ContainsFunc(k.guests, func(g *guest) bool { return g.name == d.Guest && len(g.vcpus) > 0 }) {
+			f.strength = 0.55 // who empties it was not seen: they may have no time
+			f.say = fmt.Sprintf("the queue of %s is full: %s of the packets are lost; whether who empties it has time was not seen", called(d), percent(s.share))
+		}
 		if d.TxPackets == 0 {
 			f.kind, f.strength, f.stage = GuestDown, 0.9, ""
 			f.object = d.Guest
