@@ -53,7 +53,7 @@ var domainHugepages = &Knob{
 		}
 		advice = Wants(setting.Exact(pages), because).At(Medium).restart(g.Name)
 		if !holds {
-			return advice.warn(fmt.Sprintf("no pool of huge pages has room for its %.1f GiB (%s): it does not start before boot.hugepages gives them", gib(g.Memory), v.poolWords(g.MemoryNodes)))
+			return advice.warn(fmt.Sprintf("no pool of huge pages has room for its %.1f GiB (%s): it does not start before boot.hugepages gives them", gib(g.Memory), v.PoolWords(g.MemoryNodes)))
 		}
 		return advice
 	},
@@ -65,7 +65,7 @@ func (v *View) pagesStand(g *facts.Guest, found string) Advice {
 	if g.Active() || short == 0 {
 		return Fine("its memory is in huge pages")
 	}
-	lacks := fmt.Sprintf("it does not start: its pages are of %s and of these too few are free (%s)", sizeWords(short), v.poolWords(g.MemoryNodes))
+	lacks := fmt.Sprintf("it does not start: its pages are of %s and of these too few are free (%s)", sizeWords(short), v.PoolWords(g.MemoryNodes))
 	if better, holds := v.pagesFor(g); holds && better != found && !strings.Contains(found, "@") {
 		return Wants(setting.Exact(better), lacks).At(High).restart(g.Name)
 	}

@@ -133,8 +133,8 @@ func (v *View) pagesShort(g *facts.Guest) uint64 {
 	return 0
 }
 
-// poolWords says what is free of each size.
-func (v *View) poolWords(nodes setting.CPUSet) string {
+// PoolWords says what is free of each size of huge pages on some nodes, of all where none is named.
+func (v *View) PoolWords(nodes setting.CPUSet) string {
 	var parts []string
 	for _, size := range v.pageSizes() {
 		parts = append(parts, fmt.Sprintf("%.1f GiB free in pages of %s", gib(v.poolFree(size, nodes)), sizeWords(size)))

@@ -36,7 +36,7 @@ func (p *Plan) unpooled(h *facts.Host, report audit.Report) {
 		}
 		p.Skipped = append(p.Skipped, Skipped{
 			ID: c.ID, Address: c.Address, Found: c.From.String(), Wanted: c.To.String(),
-			Why: "no pool of huge pages has room for its memory, and boot.hugepages makes none ('mpps audit' says why): it would not start again",
+			Why: fmt.Sprintf("no pool of huge pages has room for its memory (%s), and boot.hugepages makes no other ('mpps audit' says why): it would not start again", v.PoolWords(g.MemoryNodes)),
 		})
 		return true
 	})

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -37,6 +38,20 @@ func (s scene) answer(name string) (a answered) {
 	return a
 }
 
+var ofIRQ = regexp.MustCompile(`'SMP affinity of IRQ ([0-9]+)'`)
+
+// moved is the planned change that moves the interrupt of which TuneD complains.
+func moved(line string, planned map[setting.Address]string) (setting.Address, bool) {
+	if m := ofIRQ.FindStringSubmatch(line); m != nil {
+		for at := range planned {
+			if at.Kind == setting.IRQAffinity && strings.HasSuffix(at.Path, "/"+m[1]) || at.Kind == setting.IRQCPUs && at.Object() == m[1] {
+				return at, true
+			}
+		}
+	}
+	return setting.Address{}, false
+}
+
 // TestTunedProfile: TuneD takes the profile that is made for a goal, sets what it says, and finds it so; what is said of it is what
 // TuneD has made of it.
 func TestTunedProfile(t *testing.T) {
@@ -65,12 +80,10 @@ func TestTunedProfile(t *testing.T) {
 	// It also complains of parameters of modules that are as expected, of interrupts that the kernel lets nobody move, and, this version, of
 	// what ethtool prints of coalescing: docs/tuned.md.
 	s.must(": >/var/log/tuned/tuned.log; tuned-adm verify --ignore-missing >/run/verified 2>&1 || true")
-	if got := s.must(`for n in /proc/irq/[0-9]*; do
+	complaints := s.must(`for n in /proc/irq/[0-9]*; do
 	[ ! -e $n/smp_affinity_list ] || ( cat $n/smp_affinity_list >$n/smp_affinity_list ) 2>/dev/null || echo "IRQ $(basename $n)'"
 done >/run/unmovable
-grep ERROR /var/log/tuned/tuned.log | grep -i -v -e cmdline -e kvmclock_periodic_sync -e nx_huge_pages -e script -e 'unknown coalesce parameter' -e "= '\([^']*\)', expected '\1'" | grep -v -F -f /run/unmovable || true`); got != "" {
-		t.Errorf("TuneD does not find it as it wrote it:\n%s\nnot to be moved:\n%s", got, s.must("cat /run/unmovable"))
-	}
+grep ERROR /var/log/tuned/tuned.log | grep -i -v -e cmdline -e kvmclock_periodic_sync -e nx_huge_pages -e script -e 'unknown coalesce parameter' -e "= '\([^']*\)', expected '\1'" | grep -v -F -f /run/unmovable || true`)
 	// Nothing that the profile gives is planned again, and nothing is planned against it.
 	if got := s.must("/opt/mpps inspect | grep ^TuneD:"); !strings.HasPrefix(got, "TuneD: profile quiet · isolated cores 2-3") {
 		t.Errorf("inspect: %s", got)
@@ -89,6 +102,15 @@ grep ERROR /var/log/tuned/tuned.log | grep -i -v -e cmdline -e kvmclock_periodic
 		default:
 			t.Errorf("%s is planned (%s) although TuneD gives %s (%s)", h.Address, change, h.Value, h.Option)
 		}
+	}
+	// A driver that sets its NIC up anew behind TuneD places the interrupts itself (seen now and then): the plan moves them.
+	for line := range strings.Lines(complaints) {
+		at, is := moved(line, planned)
+		if !is {
+			t.Errorf("TuneD does not find it as it wrote it: %s\nnot to be moved: %s", line, s.must("cat /run/unmovable"))
+			continue
+		}
+		t.Logf("planned, because TuneD left it there: %s %s (%s)", at, planned[at], strings.TrimSpace(line))
 	}
 	if len(planned) == 0 {
 		t.Error("nothing is planned: guests and interrupts should be")
