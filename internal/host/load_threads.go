@@ -2,6 +2,7 @@ package host
 
 import (
 	"cmp"
+	"fmt"
 	"os"
 	"slices"
 	"strconv"
@@ -58,8 +59,14 @@ func (w *LoadWatch) threadsBetween(before, after loadLook, l *facts.Load) {
 			l.Threads = append(l.Threads, load)
 		}
 	}
-	for pid, k := range after.kvm {
-		kvmBetween(l.Threads, pid, before.kvm[pid], k, seconds)
+	for i := range w.h.Guests {
+		g := &w.h.Guests[i]
+		switch k, counted := after.kvm[g.PID]; {
+		case counted:
+			kvmBetween(l.Threads, g.PID, before.kvm[g.PID], k, seconds)
+		case g.PID != 0:
+			l.Unseen = append(l.Unseen, facts.Unseen{What: "exits of guest " + g.Name + ", and how long its vCPUs polled", Why: fmt.Sprintf("there is no sys/kernel/debug/kvm/%d-* (debugfs not mounted, without KVM, or not root)", g.PID)})
+		}
 	}
 	slices.SortStableFunc(l.Threads, func(a, b facts.ThreadLoad) int { return cmp.Compare(b.Ran, a.Ran) })
 }

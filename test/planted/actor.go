@@ -240,13 +240,10 @@ func burn(d time.Duration) {
 	begun := threadTime()
 	for threadTime()-begun < d {
 		for i := range 64 {
-			work += uint64(i)
+			runtime.KeepAlive(i) // or the loop would be taken out
 		}
 	}
 }
-
-// work keeps burn from being optimised away; races on it do not matter to anybody.
-var work uint64
 
 // threadTime is the CPU time of the calling thread.
 func threadTime() time.Duration {

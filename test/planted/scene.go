@@ -38,12 +38,11 @@ type place struct {
 // placedEnd is an end with where it is.
 type placedEnd struct {
 	End
-	place  *place // of its own; nil for a guest
-	port   string // the host's device towards it
-	mac    net.HardwareAddr
-	ip     net.IP
-	actor  *actor
-	groups []string // control groups
+	place *place // of its own; nil for a guest
+	port  string // the host's device towards it
+	mac   net.HardwareAddr
+	ip    net.IP
+	actor *actor
 }
 
 const (
