@@ -80,7 +80,9 @@ kill %1`)
 	if stages["tun"]+stages["vhost"]+stages["bridge"]+stages["kvm"] == 0 {
 		t.Errorf("profile: %v", stages)
 	}
-	waited := func(tid int) bool { return slices.ContainsFunc(load.Delays, func(d facts.WakeDelay) bool { return d.TID == tid }) }
+	waited := func(tid int) bool {
+		return slices.ContainsFunc(load.Delays, func(d facts.WakeDelay) bool { return d.TID == tid })
+	}
 	if !waited(roles["vhost"].TID) && !waited(roles["vcpu"].TID) {
 		t.Errorf("delays: %+v", load.Delays)
 	}
