@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,7 +30,7 @@ const defaultConfirm = time.Minute
 func (a *app) applyCommand() *cobra.Command {
 	var flags goalFlags
 	var confirm time.Duration
-	var dryRun, detailed, runtimeOnly bool
+	var dryRun, detailed, runtimeOnly, resume bool
 	cmd := &cobra.Command{
 		Use:   "apply [PLAN]",
 		Short: "make the changes of a plan, all or none",
@@ -48,12 +46,19 @@ With --confirm the changes are undone by themselves, even if this shell dies,
 unless 'mpps confirm' follows in time. That is on (60s) for plans with changes
 of risk connectivity; --confirm 0 turns it off.
 
+A plan of which a part waits for a reboot or a guest's restart is gone on with
+by --resume: it looks at the host anew with the goal of the newest transaction
+that waited, and applies what remains as a transaction that follows it.
+'mpps status' shows what that would be.
+
   mpps apply plan.json
   mpps apply plan.json --confirm 2m && mpps confirm
   mpps apply --pps 1.8M --dry-run
+  mpps apply --resume
 
 Exit codes: 0 all is as planned · 1 failed, and put back · 2 changes were made,
-or with --dry-run would be (--detailed-exit-code) · 11 another mpps is at work.`,
+or with --dry-run would be (--detailed-exit-code) · 3 no transaction waits to be
+gone on with (--resume) · 11 another mpps is at work.`,
 		Args: args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, given []string) error {
 			if confirm != 0 && (confirm < time.Second || confirm > 24*time.Hour) {
@@ -62,13 +67,18 @@ or with --dry-run would be (--detailed-exit-code) · 11 another mpps is at work.
 			if len(given) > 0 && flags.given(cmd) {
 				return usage(errors.New("a plan file and goal flags: expected one of them"), "the goal is part of the plan")
 			}
-			once := func() error {
-				p, m, cuts, err := a.planned(cmd.Context(), given, &flags, runtimeOnly)
-				if err != nil {
+			if resume && (len(given) > 0 || flags.given(cmd) || runtimeOnly) {
+				return usage(errors.New("--resume and a plan file, goal flags or --runtime-only: expected --resume alone"), "the goal is that of the transaction that is gone on with; to change it: 'mpps apply' with the new goal")
+			}
+			run := func(p *plan.Plan, m *machine, cuts, runtimeOnly bool, r *apply.Remains) error {
+				o := apply.Options{DryRun: dryRun, Confirm: confirm, Beside: besides(p, m.facts)}
+				if r != nil {
+					newest := r.Newest()
+					o.Follows, o.Newest = r.TX, &newest
+				}
+				if err := a.keepGoal(&o, p, m, runtimeOnly); err != nil {
 					return err
 				}
-				defer m.close()
-				o := apply.Options{DryRun: dryRun, Confirm: confirm, Beside: besides(p, m.facts)}
 				if !cmd.Flags().Changed("confirm") && cuts {
 					o.Confirm = defaultConfirm
 				}
@@ -77,6 +87,21 @@ or with --dry-run would be (--detailed-exit-code) · 11 another mpps is at work.
 				}
 				return a.apply(cmd.Context(), p, m, o, detailed)
 			}
+			if resume {
+				return a.whileMoving(func() error {
+					return a.resume(cmd.Context(), func(p *plan.Plan, m *machine, runtimeOnly bool, r *apply.Remains) error {
+						return run(p, m, risks(p, goal.Connectivity), runtimeOnly, r)
+					})
+				})
+			}
+			once := func() error {
+				p, m, cuts, err := a.planned(cmd.Context(), given, &flags, runtimeOnly)
+				if err != nil {
+					return err
+				}
+				defer m.close()
+				return run(p, m, cuts, runtimeOnly, nil)
+			}
 			if len(given) > 0 {
 				return once()
 			}
@@ -84,7 +109,9 @@ or with --dry-run would be (--detailed-exit-code) · 11 another mpps is at work.
 		},
 	}
 	flags.add(cmd)
+	flags.addWatch(cmd)
 	cmd.Flags().DurationVar(&confirm, "confirm", 0, "undo unless 'mpps confirm' follows within this time, such as 60s")
+	cmd.Flags().BoolVar(&resume, "resume", false, "go on with the plan of the newest transaction that waited for a reboot or a guest's restart")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "read everything, write nothing")
 	cmd.Flags().BoolVar(&runtimeOnly, "runtime-only", false, "change only the running host: nothing that outlasts a reboot or an ifup")
 	cmd.Flags().BoolVar(&detailed, "detailed-exit-code", false, "exit with 2 where changes were made or would be")
@@ -109,7 +136,7 @@ func (a *app) whileMoving(once func() error) error {
 
 // given tells whether any goal flag stands on the command line.
 func (f *goalFlags) given(cmd *cobra.Command) bool {
-	return slices.ContainsFunc([]string{"pps", "frame", "loss", "bulk", "latency", "cpus", "guest", "nic", "consent"}, cmd.Flags().Changed)
+	return slices.ContainsFunc([]string{"pps", "frame", "loss", "bulk", "latency", "cpus", "guest", "nic", "consent", "watch"}, cmd.Flags().Changed)
 }
 
 func risks(p *plan.Plan, risk goal.Risk) bool {
@@ -142,6 +169,7 @@ func (a *app) planned(ctx context.Context, given []string, flags *goalFlags, run
 		cuts, err = fits(p, m.facts)
 	} else if err = m.has(g); err == nil {
 		if p, err = a.lastingPlan(m, g, runtimeOnly); err == nil {
+			err = flags.watchToo(p, m.facts)
 			cuts = risks(p, goal.Connectivity)
 		}
 	}
@@ -235,7 +263,7 @@ func (a *app) apply(ctx context.Context, p *plan.Plan, m *machine, o apply.Optio
 		return err
 	}
 	answer := report.Answer{
-		Verb: "apply", Host: m.facts.Name, Result: result, Warnings: append(a.notes, afterwards(p, result)...),
+		Verb: "apply", Host: m.facts.Name, Result: result, Warnings: append(append(a.notes, tunedCaveats(p, m.facts)...), afterwards(p, result)...),
 		Text: func(t *report.Text) { report.Applied(t, result, o.DryRun, a.verbose) },
 	}
 	var acted error
@@ -270,9 +298,12 @@ func (a *app) transact(ctx context.Context, p *plan.Plan, m *machine, o apply.Op
 		}
 	}
 	// A shell that goes away ends an apply like Ctrl-C: what was begun is put back.
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP)
+	ctx, stop := untilHangup(ctx)
 	defer stop()
 	result, err := e.Run(ctx, p, o)
+	if err == nil {
+		a.restarts = p.Restarts
+	}
 	var failure *apply.Failure
 	if errors.As(err, &failure) && failure.State == journal.FailedUndone && o.Confirm > 0 {
 		a.unguard(ctx, failure.TX)

@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os/signal"
 	"strings"
-	"syscall"
 
 	"mpps/internal/apply"
 	"mpps/internal/facts"
@@ -37,7 +35,7 @@ func (a *app) measured(ctx context.Context, kind measure.Kind, f *benchFlags, lo
 	if f.planFile != "" {
 		// A shell that goes away ends it like Ctrl-C: everything is put back.
 		var stop context.CancelFunc
-		ctx, stop = signal.NotifyContext(ctx, syscall.SIGHUP)
+		ctx, stop = untilHangup(ctx)
 		defer stop()
 		var err error
 		if turns, err = a.turning(ctx, f.planFile); err != nil {

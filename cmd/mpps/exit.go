@@ -54,15 +54,29 @@ func exit(code int) error {
 	return &fault{code: code}
 }
 
-// fail prints an error as its one line and its hint, and returns the exit code. Errors of other packages tell their
-// hint and code by having the methods Hint and ExitCode.
+// fail prints an error as its one line and its hint, and returns the exit code.
 func (a *app) fail(err error) int {
-	code, hint := exitFailed, ""
+	code, hint := a.told(err)
+	if !answered(err) {
+		a.out.Failure(err, hint)
+	}
+	return code
+}
+
+// answered tells whether an error only carries an exit code.
+func answered(err error) bool {
+	var f *fault
+	return errors.As(err, &f) && f.err == nil
+}
+
+// told are an error's exit code and hint. Errors of other packages tell theirs by having the methods Hint and ExitCode.
+func (a *app) told(err error) (code int, hint string) {
+	code = exitFailed
 	var f *fault
 	if errors.As(err, &f) {
 		code, hint = f.code, f.hint
 		if f.err == nil {
-			return code
+			return code, ""
 		}
 	}
 	var coded interface{ ExitCode() int }
@@ -80,8 +94,7 @@ func (a *app) fail(err error) int {
 	case errors.Is(err, journal.ErrNoTransaction):
 		hint = "'mpps history' lists the transactions"
 	}
-	a.out.Failure(err, hint)
-	return code
+	return code, hint
 }
 
 // args checks the number of positional arguments: exit code 64, not 1, where it is wrong.

@@ -13,6 +13,7 @@ import (
 	"mpps/internal/host"
 	"mpps/internal/knob"
 	"mpps/internal/lasting"
+	"mpps/internal/realtime"
 	"mpps/internal/report"
 	"mpps/internal/setting"
 	"mpps/internal/site"
@@ -63,20 +64,36 @@ func (a *app) gatherOver(ctx context.Context, snapshot string, interval time.Dur
 	h := m.Inventory(ctx)
 	if interval > 0 {
 		a.out.Progress("watching the counters for %v", interval)
-		select {
-		case <-time.After(interval):
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+		observed, err := watch(ctx, m, h, interval)
+		if err != nil {
+			return nil, errors.Join(err, m.Close())
 		}
 		before := h
 		m.LookInside(guest)
 		h = m.Inventory(ctx)
-		h.Interval = facts.Between(before, h)
+		h.Interval, h.Observed = facts.Between(before, h), observed
 		facts.Watch(before, h)
 	}
 	mechanisms := m.Mechanisms()
-	host.Read(ctx, mechanisms, h, append(knob.Addresses(h, knob.Catalogue()), lasting.Addresses()...))
+	host.Read(ctx, mechanisms, h, slices.Concat(knob.Addresses(h, knob.Catalogue()), lasting.Addresses(), realtime.Addresses(h)))
 	return &machine{facts: h, mechanisms: mechanisms, site: wishes, close: m.Close}, nil
+}
+
+// watch lets an interval pass. Where CPUs are set aside for realtime it watches what runs on them.
+func watch(ctx context.Context, m *host.Machine, h *facts.Host, interval time.Duration) (*facts.Observation, error) {
+	var observed *facts.Observation
+	if s := realtime.Find(h, nil, ""); len(s.CPUs) > 0 && m.Live() {
+		observed = m.Observe(ctx, h, s.CPUs, interval)
+	} else {
+		select {
+		case <-time.After(interval):
+		case <-ctx.Done():
+		}
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return observed, nil
 }
 
 func readSnapshot(file string) (*facts.Host, error) {

@@ -10,7 +10,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"mpps/internal/facts"
 	"mpps/internal/goal"
+	"mpps/internal/lasting"
+	"mpps/internal/plan"
 	"mpps/internal/setting"
 )
 
@@ -22,6 +25,7 @@ type goalFlags struct {
 	cpus            string
 	guest, nic      string
 	consent         []string
+	watch           bool // not of the goal: whether the service that watches is planned too
 
 	set *pflag.FlagSet // tells which were given
 }
@@ -38,6 +42,22 @@ func (f *goalFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.guest, "guest", "", "the guest that matters (default: every running one)")
 	flags.StringVar(&f.nic, "nic", "", "how the guest is attached: virtio or vf")
 	flags.StringSliceVar(&f.consent, "consent", nil, "risks accepted by name: security, data, connectivity")
+}
+
+// addWatch adds the flag of commands that plan what makes values last.
+func (f *goalFlags) addWatch(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&f.watch, "watch", false, "also install mpps-watch.service, which tells when the host stops being so")
+}
+
+// watchToo plans the service that watches where it was asked for.
+func (f *goalFlags) watchToo(p *plan.Plan, h *facts.Host) error {
+	if !f.watch {
+		return nil
+	}
+	if err := lasting.Watch(p, h); err != nil {
+		return failed(fmt.Errorf("--watch: %w", err), "'mpps verify --watch' can be started by any other means")
+	}
+	return nil
 }
 
 // goal is the target that the flags name.
@@ -89,3 +109,24 @@ func parseShare(text string) (float64, error) {
 	}
 	return v, nil
 }
+
+// goalNames are the flags that name the target, in the order in which they are said.
+var goalNames = []string{"pps", "bulk", "latency", "frame", "loss", "cpus", "guest", "nic", "consent"}
+
+// words are the flags as they were given, to be repeated behind another command.
+func (f *goalFlags) words() string {
+	var all []string
+	for _, name := range goalNames {
+		if flag := f.set.Lookup(name); flag != nil && flag.Changed {
+			value := strings.Trim(flag.Value.String(), "[]")
+			if d, err := time.ParseDuration(value); err == nil && name == "latency" {
+				value = shortDuration(d)
+			}
+			all = append(all, "--"+name+" "+value)
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+// shortDuration is a duration in the units that people say it in: 20us.
+func shortDuration(d time.Duration) string { return strings.Replace(d.String(), "µ", "u", 1) }

@@ -48,7 +48,7 @@ type labList struct {
 }
 
 func (a *app) labUp(name *string) *cobra.Command {
-	var systemd, persist, libvirt bool
+	var systemd, persist, libvirt, realtime bool
 	var kernelArgs []string
 	cmd := &cobra.Command{
 		Use:   "up",
@@ -58,6 +58,9 @@ func (a *app) labUp(name *string) *cobra.Command {
 			c := lab.Config{Name: *name, Persist: persist, Args: kernelArgs, Detached: true, Log: a.steps()}
 			if systemd {
 				c.Mode = lab.Systemd
+			}
+			if realtime {
+				c.Realtime = lab.RealtimeBooted
 			}
 			l, err := lab.Start(cmd.Context(), c)
 			if err != nil {
@@ -83,6 +86,7 @@ func (a *app) labUp(name *string) *cobra.Command {
 	cmd.Flags().BoolVar(&systemd, "systemd", false, "a whole Debian under systemd (27 s) instead of a bare shell (5 s)")
 	cmd.Flags().BoolVar(&libvirt, "libvirt", false, "start libvirt in the bare shell too (9 s more); systemd does so by itself")
 	cmd.Flags().BoolVar(&persist, "persist", false, "keep its file system over reset and down")
+	cmd.Flags().BoolVar(&realtime, "realtime", false, "boot Debian's kernel with PREEMPT_RT, which is fetched first (half a minute)")
 	cmd.Flags().StringArrayVar(&kernelArgs, "arg", nil, "a kernel argument, such as isolcpus=3; may be repeated")
 	return cmd
 }

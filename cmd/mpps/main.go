@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"mpps/internal/lab/guestinit"
+	"mpps/internal/plan"
 	"mpps/internal/report"
 )
 
@@ -50,6 +51,8 @@ type app struct {
 
 	format string // of what is printed: text, json, or a name of export.Formats; empty where a command has no choice
 
+	restarts []plan.Restart // what the changes that were made wait for, for who goes on behind them
+
 	notes []report.Warning // of what is carried out, to stand beside its outcome
 
 	path string          // of the command: "mpps bench pps"
@@ -58,22 +61,27 @@ type app struct {
 
 // run is the whole program; tests call it in process.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
-	root := a.command()
-	root.SetArgs(args)
-	root.SetIn(stdin)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
+	if err := a.execute(ctx, args); err != nil {
+		return a.fail(err)
+	}
+	return exitOK
+}
+
+// execute carries out one command line.
+func (a *app) execute(ctx context.Context, args []string) error {
+	root := a.command()
+	root.SetArgs(args)
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
 	err := root.ExecuteContext(ctx)
 	if a.out == nil { // the flags themselves were wrong
-		a.out = report.NewPrinter(stdout, stderr, report.Options{NoColor: a.noColor})
+		a.out = report.NewPrinter(a.stdout, a.stderr, report.Options{NoColor: a.noColor})
 	}
-	if err == nil {
-		return exitOK
-	}
-	return a.fail(err)
+	return err
 }
 
 func (a *app) command() *cobra.Command {
@@ -146,7 +154,8 @@ func (a *app) commands() []*cobra.Command {
 	return []*cobra.Command{
 		a.inspectCommand(), a.snapshotCommand(), a.auditCommand(), a.attestCommand(), a.explainCommand(), a.planCommand(), a.placeCommand(),
 		a.applyCommand(), a.confirmCommand(), a.rollbackCommand(), a.restoreCommand(), a.statusCommand(), a.verifyCommand(), a.historyCommand(),
-		a.domainCommand(), a.sriovCommand(), a.benchCommand(), a.searchCommand(), a.pathCommand(), a.agentCommand(), a.reportCommand(), a.labCommand(), a.demoCommand(),
+		a.domainCommand(), a.sriovCommand(), a.realtimeCommand(), a.benchCommand(), a.searchCommand(), a.latencyCommand(), a.pathCommand(), a.agentCommand(), a.reportCommand(), a.labCommand(), a.demoCommand(),
+		a.acceptanceCommand(), a.exportCommand(),
 	}
 }
 

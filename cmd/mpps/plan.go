@@ -46,6 +46,9 @@ outlasts the kernel's own memory.
 			if err != nil {
 				return err
 			}
+			if err := flags.watchToo(p, m.facts); err != nil {
+				return err
+			}
 			if output != "" {
 				var text bytes.Buffer
 				if err := plan.Encode(&text, p); err != nil {
@@ -57,7 +60,7 @@ outlasts the kernel's own memory.
 			}
 			if output != "-" {
 				err = a.out.Answer(report.Answer{
-					Verb: "plan", Host: m.facts.Name, Result: p, Warnings: a.caveats(m.facts, g),
+					Verb: "plan", Host: m.facts.Name, Result: p, Warnings: append(a.caveats(m.facts, g), tunedCaveats(p, m.facts)...),
 					Text: func(t *report.Text) { report.Plan(t, p) },
 				})
 				if err != nil {
@@ -71,6 +74,7 @@ outlasts the kernel's own memory.
 		},
 	}
 	flags.add(cmd)
+	flags.addWatch(cmd)
 	cmd.Flags().StringVar(&snapshot, "snapshot", "", "a snapshot file instead of this machine")
 	cmd.Flags().StringVarP(&output, "output", "o", "", "write the plan to this file, for 'mpps apply FILE'; - is standard output")
 	cmd.Flags().DurationVar(&interval, "interval", 0, "watch the counters for this long first, such as 2s")

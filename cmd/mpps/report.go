@@ -21,8 +21,9 @@ func (a *app) reportCommand() *cobra.Command {
 		Short: "one HTML file of runs: verdict, samples, latency, CPUs, losses",
 		Long: `Draws runs that 'mpps bench … -o RUN' wrote. The first and the second run of the
 same kind are compared. A file of 'mpps bench … --plan' holds both, and their
-comparison; one of 'mpps bench modes' modes against native. With --plan the
-changes between the runs are listed too.
+comparison; one of 'mpps bench modes' modes against native. Files of 'mpps
+latency' are drawn over each other. With --plan the changes between the runs
+are listed too.
 
   mpps report before.json after.json -o report.html
   mpps report before.json after.json --plan plan.json -o report.html
@@ -91,6 +92,9 @@ func (a *app) reprint(cmd *cobra.Command, results []saved, f *reportFlags) error
 	for _, r := range results {
 		if r.found != nil && a.foreign() {
 			return usage(fmt.Errorf("--format %s has no place for a search, which has bounds and not samples", a.format), "--format html, text and json have it")
+		}
+		if r.awake != nil && a.foreign() {
+			return usage(fmt.Errorf("--format %s has no place for wake-ups", a.format), "--format html, text and json have it")
 		}
 	}
 	doc, err := f.document(results)

@@ -7,6 +7,7 @@ import (
 
 	"mpps/internal/measure"
 	"mpps/internal/measure/export"
+	"mpps/internal/measure/wakeup"
 	"mpps/internal/plan"
 	"mpps/internal/report"
 )
@@ -19,6 +20,7 @@ type saved struct {
 	ab    *measure.AB
 	modes *measure.Modes
 	found *measure.Search
+	awake *wakeup.File
 }
 
 func readResults(files []string) ([]saved, error) {
@@ -50,6 +52,12 @@ func readResult(file string) (saved, error) {
 	case errors.Is(err, measure.ErrSearch):
 		s, err := readSearch(file)
 		return saved{label: searchLabel(s, file), found: s}, err
+	case errors.Is(err, measure.ErrNotARun):
+		if f, err := readWakeups(file); err == nil {
+			return saved{label: f.Label(fileLabel(file)), awake: f}, nil
+		} else if !errors.Is(err, wakeup.ErrAnotherFile) {
+			return saved{}, err
+		}
 	}
 	return saved{}, err
 }
@@ -62,6 +70,8 @@ func (r *saved) addTo(doc *report.Document) {
 		doc.AddModes(r.modes)
 	case r.found != nil:
 		doc.AddSearch(r.label, r.found)
+	case r.awake != nil:
+		doc.AddWakeups(r.label, r.awake)
 	default:
 		for _, w := range r.ab.Warnings {
 			doc.Warn(report.Warning(w))
@@ -78,6 +88,8 @@ func (r *saved) draw(t *report.Text) {
 		drawModes(t, r.modes, nil)
 	case r.found != nil:
 		drawSearch(t, r.found, nil)
+	case r.awake != nil:
+		drawWakeups(t, &latencyAnswer{File: *r.awake}, "")
 	default:
 		drawAB(t, r.ab, nil)
 	}
@@ -89,7 +101,7 @@ func (r *saved) export(s *export.Set, f export.Format) {
 		s.Add(r.label, r.run)
 	case r.modes != nil:
 		s.AddModes(r.modes, f)
-	case r.found != nil: // none of the other programs has a form for bounds; reprint refuses it
+	case r.found != nil, r.awake != nil: // none of the other programs has a form for bounds; reprint refuses it
 	default:
 		s.AddAB("", r.ab)
 	}

@@ -21,17 +21,22 @@ import (
 
 	"github.com/invopop/jsonschema"
 
+	"mpps/internal/acceptance"
 	"mpps/internal/apply"
 	"mpps/internal/audit"
 	"mpps/internal/datapath"
 	"mpps/internal/facts"
 	"mpps/internal/knob"
 	"mpps/internal/measure"
+	"mpps/internal/measure/wakeup"
 	"mpps/internal/plan"
 	"mpps/internal/queuepath"
+	"mpps/internal/realtime"
 	"mpps/internal/report"
 	"mpps/internal/setting"
 	"mpps/internal/sriov"
+	"mpps/internal/tuned/export"
+	verdicts "mpps/internal/watch"
 )
 
 // schemaFolder is where the schemas are shipped.
@@ -67,7 +72,9 @@ var answers = map[string]any{
 	"bench-modes":        measure.Modes{},
 	"search":             measure.Search{},
 	"agent":              agentReady{},
+	"latency":            latencyAnswer{},
 	"path":               queuepath.Path{},
+	"realtime-check":     realtime.Report{},
 	"domain-show":        domainShown{},
 	"domain-tune":        domainTuned{},
 	"domain-render":      domainRendered{},
@@ -80,6 +87,10 @@ var answers = map[string]any{
 	"sriov-check":        sriov.Check{},
 	"sriov-recover":      sriov.Recovery{},
 	"lab-list":           labList{},
+	"acceptance":         acceptance.Report{},
+	"acceptance-list":    acceptanceList{},
+	"acceptance-dry-run": acceptanceDry{},
+	"export-tuned":       export.Profile{},
 }
 
 // files are what stands in files without an envelope, with the schema that they name.
@@ -95,6 +106,11 @@ var files = map[string]struct {
 	"campaign":  {measure.CampaignLine{}, measure.SchemaCampaign}, // of each line
 	"report":    {report.Document{}, report.DocumentSchema},
 	"demo":      {demoResult{}, "mpps.demo/1"},
+	"event":     {verdicts.Event{}, verdicts.Schema}, // of each line
+
+	"acceptance-report": {acceptance.Report{}, acceptance.Schema},
+
+	"latency-run": {wakeup.File{}, wakeup.Schema},
 }
 
 // TestSchemas makes every schema from the Go types and compares it with the shipped one. MPPS_UPDATE=1 writes them.
@@ -327,6 +343,7 @@ var promised = map[string][]string{
 	"bench-pps": {"offered_pps", "sent", "received", "lost", "pps", "limited_by", "cpu_ns_per_packet", "samples[]"},
 	"search": {"ndr.lower_pps?", "ndr.upper_pps?", "ndr.throughput_pps?", "pdr.lower_pps?", "pdr.upper_pps?", "pdr.throughput_pps?", "seconds", "trials",
 		"lossy_seconds", "irregular"},
+	"latency": {"runs[].threads[]", "runs[].slices[]", "worst[].ns", "causes.found[]", "causes.verdict", "tool.name"},
 	"sriov-list": {"vfs[].pf", "vfs[].index", "vfs[].pci", "vfs[].group", "vfs[].driver", "vfs[].guest", "vfs[].mac", "vfs[].vlan?", "vfs[].max_tx_rate?",
 		"vfs[].spoofchk?", "vfs[].trust?", "vfs[].link_state"},
 	"path": {"seconds", "watched", "every_packet", "rows[].frames", "rows[].packets", "lanes[].way", "lanes[].stops[].device", "lanes[].stops[].queue", "lanes[].packets",

@@ -12,6 +12,7 @@ import (
 	"mpps/internal/knob"
 	"mpps/internal/lab"
 	"mpps/internal/measure"
+	"mpps/internal/measure/wakeup"
 	"mpps/internal/plan"
 	"mpps/internal/report"
 )
@@ -21,10 +22,11 @@ func TestEmptyValuesFitTheirSchemas(t *testing.T) {
 	run := &measure.Run{Schema: measure.Schema, Kind: measure.PPS, LimitedBy: measure.ByUnknown, Samples: []measure.Sample{{}}}
 	bare := demoSide{LimitedBy: measure.ByUnknown}
 	for name, value := range map[string]any{
-		"mpps.run.1":    run,
-		"mpps.ab.1":     &measure.AB{Schema: measure.SchemaAB, Kind: measure.PPS, BeforeRun: *run, AfterRun: *run},
-		"mpps.demo.1":   demoResult{Schema: "mpps.demo/1", Before: bare, After: bare, RolledBack: side(report.Series{Run: run, RR: run})},
-		"mpps.report.1": &report.Document{Schema: report.DocumentSchema, Series: []report.Series{{Run: run}}},
+		"mpps.run.1":         run,
+		"mpps.ab.1":          &measure.AB{Schema: measure.SchemaAB, Kind: measure.PPS, BeforeRun: *run, AfterRun: *run},
+		"mpps.demo.1":        demoResult{Schema: "mpps.demo/1", Before: bare, After: bare, RolledBack: side(report.Series{Run: run, RR: run})},
+		"mpps.latency-run.1": &wakeup.File{Schema: wakeup.Schema, Runs: []wakeup.Run{{}}, Worst: []wakeup.Wakeup{{}}},
+		"mpps.report.1":      &report.Document{Schema: report.DocumentSchema, Series: []report.Series{{Run: run}}},
 	} {
 		text, err := json.Marshal(facts.Whole(value))
 		if err != nil {

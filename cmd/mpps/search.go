@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -59,6 +57,11 @@ receiver was the limit, not the device under test · 64 usage.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runSearch(cmd.Context(), &f) },
 	}
+	f.add(cmd)
+	return cmd
+}
+
+func (f *searchFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	f.path.addEnds(cmd)
 	f.path.addPath(cmd)
@@ -75,7 +78,6 @@ receiver was the limit, not the device under test · 64 usage.`,
 	flags.StringVarP(&f.output, "output", "o", "", "write the result to this file")
 	flags.BoolVar(&f.path.keep, "keep", true, "keep the result in /var/lib/mpps/runs")
 	f.changed, f.path.changed = flags.Changed, flags.Changed
-	return cmd
 }
 
 // pathFlagNames are the flags that belong to our own generator.
@@ -163,7 +165,7 @@ func (a *app) runSearch(ctx context.Context, f *searchFlags) error {
 		return err
 	}
 	// A shell that goes away ends it like Ctrl-C.
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP)
+	ctx, stop := untilHangup(ctx)
 	defer stop()
 	o.Progress = func(s search.Step) {
 		a.out.Progress("trial %d, %.0f s of traffic so far: %s pps for %g s (%s)", s.N, s.Spent, goal.FormatRate(s.PPS), s.Seconds, s.Purpose)

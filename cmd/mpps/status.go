@@ -17,7 +17,9 @@ func (a *app) statusCommand() *cobra.Command {
 		Long: `Says in one word how this host stands: clean, applied, in-flight (an mpps is at
 work), interrupted (one died on the way), in-doubt (a write did not return),
 failed (something could not be put back), drifted (values are not as applied)
-or waiting (for a reboot or for a guest to be restarted).
+or waiting (for a reboot or for a guest to be restarted). Of a plan that waits
+or waited it says what is done, what remains for the host as it is now, and with
+which command to go on.
 
   mpps status
   mpps status --detailed-exit-code
@@ -50,6 +52,9 @@ func (a *app) stands(ctx context.Context, verb string, draw func(*report.Text, a
 	s, err := e.Status(ctx)
 	if err != nil {
 		return s, err
+	}
+	if verb == "status" {
+		a.whatRemains(ctx, &s)
 	}
 	return s, a.out.Answer(report.Answer{
 		Verb: verb, Host: e.name, Result: s, Warnings: untold(s),

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"errors"
+	"time"
+
 	"github.com/spf13/cobra"
 
 	"mpps/internal/apply"
@@ -8,7 +11,8 @@ import (
 )
 
 func (a *app) verifyCommand() *cobra.Command {
-	var detailed bool
+	var detailed, watching bool
+	var f watchFlags
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "whether every applied value still stands",
@@ -17,14 +21,38 @@ wanted. Each is compliant, or drifted, owned (somebody else who is known sets
 it), read-only, unsupported, absent (of a guest that is off), waiting (for a
 restart), or unknown, which is no verdict.
 
+With --watch it stays, looks again every 30 seconds, and tells what begins and
+ends to be wrong: values that are not as applied, threads and interrupts on CPUs
+that are set aside, guests without their pins, a next boot with other arguments
+or another kernel, TuneD or irqbalance started. Each is one line with time,
+severity, code and object (with --json a line of JSON). What only happened must
+be seen twice. --metrics keeps a file for node_exporter's textfile collector, or
+answers on a loopback address. It holds no lock, its looks take at most 1 % of
+one CPU (--cost; where one is dearer the next waits longer), and it ends with
+--for, SIGTERM or Ctrl-C. Without root it tells what it sees. CPUs that were set
+aside are watched on when they are no more, which is told (isolation.lost).
+
   mpps verify
   mpps verify --json
+  mpps verify --watch
+  mpps verify --watch --metrics /var/lib/prometheus/node-exporter/mpps.prom
+  mpps verify --watch --every 10s --for 1h --metrics 127.0.0.1:9909 --json
 
 Exit codes: 0 everything stands · 1 a transaction is interrupted, in doubt or
 failed · 2 some wait for a restart (--detailed-exit-code) · 3 nothing was
-applied · 4 drifted · 11 another mpps is at work.`,
+applied · 4 drifted, or with --watch --for something stands at the end · 11
+another mpps is at work.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if watching {
+				if err := f.check(); err != nil {
+					return err
+				}
+				return a.watchVerify(cmd.Context(), &f)
+			}
+			if err := onlyWatching(cmd); err != nil {
+				return err
+			}
 			s, err := a.stands(cmd.Context(), "verify", report.Verified)
 			if err != nil || s.State == apply.IsWaiting && !detailed {
 				return err
@@ -33,5 +61,21 @@ applied · 4 drifted · 11 another mpps is at work.`,
 		},
 	}
 	cmd.Flags().BoolVar(&detailed, "detailed-exit-code", false, "exit with 2 where values wait for a restart")
+	cmd.Flags().BoolVar(&watching, "watch", false, "stay, and tell what begins and ends to be wrong")
+	cmd.Flags().DurationVar(&f.every, "every", 30*time.Second, "with --watch: how long between two looks, 1s to 1h")
+	cmd.Flags().DurationVar(&f.length, "for", 0, "with --watch: for how long; 0 until it is ended")
+	cmd.Flags().StringVar(&f.metrics, "metrics", "", "with --watch: a file of metrics for Prometheus, or a loopback address to answer on")
+	cmd.Flags().Float64Var(&f.cost, "cost", 1, "with --watch: percent of one CPU that looks may take, 0.1 to 50")
+	cmd.Flags().StringVar(&f.list, "cpus", "", "with --watch: CPUs that should be quiet (default: those that are isolated)")
 	return cmd
+}
+
+// onlyWatching refuses flags of --watch without it.
+func onlyWatching(cmd *cobra.Command) error {
+	for _, name := range []string{"every", "for", "metrics", "cost", "cpus"} {
+		if cmd.Flags().Changed(name) {
+			return usage(errors.New("--"+name+" belongs to --watch"), "mpps verify --watch --"+name+" …")
+		}
+	}
+	return nil
 }

@@ -15,6 +15,7 @@ type Entry struct {
 	TX      string        `json:"tx"`
 	Kind    journal.Kind  `json:"kind"`
 	Of      string        `json:"of,omitempty"`
+	Follows string        `json:"follows,omitempty"` // the transaction that it went on with
 	Why     string        `json:"why,omitempty"`
 	State   journal.State `json:"state"`
 	Started time.Time     `json:"started"`
@@ -82,7 +83,7 @@ func (e *Engine) needs(ctx context.Context, l *journal.Ledger, t *journal.Transa
 
 func entry(l *journal.Ledger, t *journal.Transaction) Entry {
 	h := t.Header
-	out := Entry{TX: h.TX, Kind: h.Kind, Of: h.Of, Why: h.Why, State: l.State(t), Started: h.Started, Version: h.Version, Digest: h.Digest, Torn: t.Torn > 0}
+	out := Entry{TX: h.TX, Kind: h.Kind, Of: h.Of, Follows: h.Follows, Why: h.Why, State: l.State(t), Started: h.Started, Version: h.Version, Digest: h.Digest, Torn: t.Torn > 0}
 	if ended := t.Ended(); !ended.IsZero() {
 		out.Ended = &ended
 	}

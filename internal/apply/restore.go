@@ -50,6 +50,7 @@ type desired struct {
 	until    time.Time // off before then means that it was reset
 	found    string
 	since    time.Time // byHand
+	seen     string    // what stood beside the value when it was as wanted (setting.Reading.Verbatim)
 }
 
 // Restorer puts values back.
@@ -198,7 +199,7 @@ func (r *Restorer) judge(ctx context.Context, d *desired, now time.Time) bool {
 	case found.State == setting.Unknown:
 		return false // no verdict
 	case d.Want.Met(found):
-		d.standing = met
+		d.standing, d.seen = met, found.Verbatim
 		return false
 	case gone(d.Address, found):
 		d.standing = away
@@ -208,7 +209,7 @@ func (r *Restorer) judge(ctx context.Context, d *desired, now time.Time) bool {
 	case r.Insist, now.Before(d.until):
 	case before == refusing: // until what it belongs to is set up again; of lanes, until a device comes
 		return false
-	case before == away, fewerLanes(d.Address, d.To, found): // it appeared, and no event told
+	case before == away, fewerLanes(d.Address, d.To, found), newThreads(d.Address, d.To, d.seen, found): // it appeared, and no event told
 		d.until = now.Add(anewWindow)
 	default:
 		if before != byHand {

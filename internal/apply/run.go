@@ -23,6 +23,10 @@ type Options struct {
 	// Newest, where it is given, is the last transaction of the journal when the host was looked at: one that came since makes the
 	// plan stale, whatever values it is about.
 	Newest *string
+	// Resume is what the journal is to keep for going on with the plan (journal.Resume.Encode); nil: it cannot be gone on with.
+	Resume json.RawMessage
+	// Follows names the transaction that the plan goes on with. It must stand when the machine is changed.
+	Follows string
 	// Beside are addresses that the changes may move though none is about them. They are put back as they were.
 	Beside []setting.Address
 }
@@ -31,6 +35,7 @@ type Options struct {
 type Result struct {
 	TX      string        `json:"tx,omitempty"` // empty where nothing had to be written
 	State   journal.State `json:"state,omitempty"`
+	Follows string        `json:"follows,omitempty"` // the transaction that was gone on with
 	Changes []Outcome     `json:"changes"`
 	// ConfirmWithin is the number of seconds within which the changes are to be confirmed; 0 where they need not be.
 	ConfirmWithin float64 `json:"confirm_within_seconds,omitempty"`
@@ -108,11 +113,14 @@ func (e *Engine) Run(ctx context.Context, p *plan.Plan, o Options) (Result, erro
 	if newest := ledger.Newest(); o.Newest != nil && *o.Newest != newest {
 		return Result{}, &plan.Stale{Digest: p.Digest, Changed: []plan.Difference{{What: "journal", Then: "last transaction " + *o.Newest, Now: newest}}}
 	}
+	if err := follows(ledger, o.Follows); err != nil {
+		return Result{}, err
+	}
 	before, err := e.preflight(ctx, p)
 	if err != nil {
 		return Result{}, err
 	}
-	result := Result{Changes: planned(p, before)}
+	result := Result{Follows: o.Follows, Changes: planned(p, before)}
 	if err := e.writable(result.Changes); err != nil && !o.DryRun {
 		return Result{}, err
 	}
@@ -126,7 +134,7 @@ func (e *Engine) Run(ctx context.Context, p *plan.Plan, o Options) (Result, erro
 	}
 	w, err := e.Journal.Create(lock, journal.Header{
 		Kind: journal.Apply, Host: e.Host, BootID: e.BootID, Version: e.Version,
-		Goal: goal, Digest: p.Digest, Changes: len(p.Changes),
+		Goal: goal, Digest: p.Digest, Changes: len(p.Changes), Follows: o.Follows, Resume: o.Resume,
 	})
 	if err != nil {
 		return Result{}, err

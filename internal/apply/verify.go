@@ -62,6 +62,8 @@ type Status struct {
 	Transactions []Entry        `json:"transactions"`
 	Rows         []Row          `json:"rows"`
 	Counts       map[string]int `json:"counts"` // rows by state
+	// Remains is what is left of the plan of the newest transaction that waits or waited for something; nil where none does.
+	Remains *Remains `json:"remains,omitempty"`
 }
 
 // Status reads every value that was applied and stands, and says how it compares. Where several transactions wrote the
@@ -100,6 +102,7 @@ func (e *Engine) Status(ctx context.Context) (Status, error) {
 		s.Counts[string(r.State)]++
 	}
 	s.State, s.Why = summary(s)
+	s.Remains = e.remains(ledger, s.Rows)
 	return s, nil
 }
 

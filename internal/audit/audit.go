@@ -63,6 +63,7 @@ type Report struct {
 	LeftOut  []string          `json:"left_out"` // guests that do not run and were not named
 	Findings []Finding         `json:"findings"`
 	Place    *placement.Result `json:"placement,omitempty"`
+	Tuned    *facts.Tuned      `json:"tuned,omitempty"` // the profile of TuneD that is in force: whose values some of these are
 }
 
 // Adjust may replace a knob's advice before it is judged, for a site's own wishes. Nil changes nothing.
@@ -114,6 +115,9 @@ func RunWith(h *facts.Host, g goal.Goal, catalogue []*knob.Knob, adjust Adjust) 
 	})
 	if view.Tier != goal.Default {
 		r.Place = view.Placement()
+	}
+	if h.Lasting != nil && h.Lasting.Tuned != nil && h.Lasting.Tuned.Running {
+		r.Tuned = h.Lasting.Tuned
 	}
 	r.LeftOut = leftOut(h, g)
 	r.Verdict = verdict(r, catalogue, len(h.Guests) > 0)

@@ -16,6 +16,7 @@ type Guest struct {
 	IOThreads     int            `json:"iothreads,omitempty"`
 	MemoryKiB     uint64         `json:"memory_kib"`
 	CurrentKiB    uint64         `json:"current_memory_kib,omitempty"` // what the balloon leaves
+	HardLimitKiB  uint64         `json:"hard_limit_kib,omitempty"`     // <memtune><hard_limit>: of QEMU as a whole; 0 where there is none
 	Backing       Backing        `json:"backing"`
 	CPU           CPU            `json:"cpu"`
 	Pins          []Pin          `json:"vcpu_pins,omitempty"`

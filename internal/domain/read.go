@@ -19,6 +19,9 @@ func (d *Doc) Guest() Guest {
 	r.vcpus(&g)
 	g.MemoryKiB = r.memory(root, "memory")
 	g.CurrentKiB = r.memory(root, "currentMemory")
+	if g.HardLimitKiB = r.memory(root.first("memtune"), "hard_limit"); g.HardLimitKiB >= unlimitedKiB {
+		g.HardLimitKiB = 0
+	}
 	g.Backing = r.backing(root.first("memoryBacking"))
 	g.CPU = r.cpu(root.first("cpu"))
 	r.cputune(&g, root.first("cputune"))
@@ -40,6 +43,9 @@ func (d *Doc) Guest() Guest {
 	g.Unclear = r.unclear
 	return g
 }
+
+// unlimitedKiB stands for no limit of memory (libvirt include/libvirt/libvirt-domain.h, VIR_DOMAIN_MEMORY_PARAM_UNLIMITED).
+const unlimitedKiB = 1<<53 - 1
 
 // isCommandLine tells the element of libvirt's QEMU name space, under whatever prefix.
 func isCommandLine(e *element) bool {

@@ -16,7 +16,7 @@ import (
 // called after the guest and its NIC; reasons and bounds of readings do not count (setting.Reading.Same).
 func configuration(h *Host) *Host {
 	c := *h
-	c.Taken, c.Root, c.AsRoot, c.Unseen, c.Softnet, c.Interval = time.Time{}, "", false, nil, nil, nil
+	c.Taken, c.Root, c.AsRoot, c.Unseen, c.Softnet, c.Interval, c.Observed = time.Time{}, "", false, nil, nil, nil, nil
 	c.Topology = stillTopology(h.Topology)
 	taps := tapNames(h)
 
@@ -67,6 +67,7 @@ func configuration(h *Host) *Host {
 		c.Guests[i] = stillGuest(c.Guests[i], taps)
 	}
 	c.Housekeeping = stillHousekeeping(h.Housekeeping)
+	c.Isolation = stillIsolation(h.Isolation)
 	c.Readings = make(Readings, len(h.Readings))
 	for a, r := range h.Readings {
 		a.Path = renamedPath(taps, a.Path)

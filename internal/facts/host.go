@@ -53,11 +53,17 @@ type Host struct {
 
 	Housekeeping *Housekeeping `json:"housekeeping,omitempty"` // nil in snapshots of versions that did not look
 
-	Interval *Interval `json:"interval,omitempty"` // what was counted while mpps watched; nil where it did not
+	Isolation *Isolation `json:"isolation,omitempty"` // nil in snapshots of versions that did not look
+
+	Interval *Interval    `json:"interval,omitempty"` // what was counted while mpps watched; nil where it did not
+	Observed *Observation `json:"observed,omitempty"` // what ran meanwhile; nil where nobody watched
 
 	Readings Readings `json:"readings"`
 	Unseen   []Unseen `json:"unseen"` // what could not be seen, and why
 }
+
+// GuestsUnseen is what is unseen where libvirt's guests could not be listed.
+const GuestsUnseen = "guests of libvirt"
 
 // Unseen is a part of the host that could not be seen.
 type Unseen struct {
@@ -84,8 +90,18 @@ type Kernel struct {
 	Realtime        bool              `json:"realtime"`        // PREEMPT_RT
 	Vulnerabilities map[string]string `json:"vulnerabilities"` // name → what the kernel says of it
 	Clocksource     string            `json:"clocksource,omitempty"`
-	Lanes           *LaneSupport      `json:"lanes,omitempty"` // null: it was not asked (only mpps path --steer does), or not by root
+	RTGroups        Answer            `json:"rt_groups,omitempty"` // control groups have shares of realtime of their own (CONFIG_RT_GROUP_SCHED, in force)
+	Lanes           *LaneSupport      `json:"lanes,omitempty"`     // null: it was not asked (only mpps path --steer does), or not by root
 }
+
+// Answer is yes, no, or empty: it could not be told.
+type Answer string
+
+// The answers that say something.
+const (
+	Yes Answer = "yes"
+	No  Answer = "no"
+)
 
 // LaneSupport is what a kernel said when it was asked about programs that carry queues (setting.QueueLanes).
 type LaneSupport struct {

@@ -24,7 +24,29 @@ type Topology struct {
 	// They are in all lists, for the host has them, but not in Counts, for lstopo does not count them either.
 	DeniedCPUs  setting.CPUSet `json:"denied_cpus,omitempty"`
 	DeniedNodes setting.CPUSet `json:"denied_nodes,omitempty"`
-	Hugepages   []Hugepages    `json:"hugepages"` // totals over all nodes
+	Hugepages   []Hugepages    `json:"hugepages"`                        // totals over all nodes
+	DefaultPage uint64         `json:"default_hugepage_bytes,omitempty"` // size of the huge pages that nobody names a size of; 0: not known
+}
+
+// DefaultHugepage is the size in bytes of huge pages that nobody names a size of: what the running kernel tells, else what its
+// command line says; 0 where neither does and there is more than one size.
+func (h *Host) DefaultHugepage() uint64 {
+	if h.Topology.DefaultPage > 0 {
+		return h.Topology.DefaultPage
+	}
+	switch setting.ParseCommandLine(h.Kernel.CommandLine).Get("default_hugepagesz").Value {
+	case "1G", "1g", "1024M":
+		return 1 << 30
+	case "2M", "2m":
+		return 2 << 20
+	}
+	if pools := h.Topology.Hugepages; len(pools) == 1 {
+		return pools[0].Size
+	}
+	if slices.ContainsFunc(h.Topology.Hugepages, func(p Hugepages) bool { return p.Size == 2<<20 }) {
+		return 2 << 20 // x86, where nobody says otherwise
+	}
+	return 0
 }
 
 // Counts are the numbers that lstopo (hwloc 3) prints too: of what the process that took stock may use.

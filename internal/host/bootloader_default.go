@@ -110,10 +110,17 @@ func (k bootKernel) choose(ctx context.Context, to setting.Reading) error {
 		}
 	}
 	var versions []string
-	chosen := slices.IndexFunc(l.entries, func(e bootEntry) bool {
+	chosen := -1
+	for i, e := range l.entries {
 		versions = append(versions, e.Version)
-		return !e.Recovery && to.State == setting.Known && e.Version == to.Value
-	})
+		if e.Recovery || to.State != setting.Known || e.Version != to.Value {
+			continue
+		}
+		// An entry that is named after the version stays with it; GRUB's first one is that of whichever kernel is the newest.
+		if chosen < 0 || strings.Contains(e.ID, to.Value) && !strings.Contains(l.entries[chosen].ID, to.Value) {
+			chosen = i
+		}
+	}
 	if chosen < 0 {
 		return fmt.Errorf("no entry of the boot menu is for it; there are %s", strings.Join(slices.Compact(versions), ", "))
 	}

@@ -244,3 +244,29 @@ func TestDefaultKernelCutShort(t *testing.T) {
 		})
 	}
 }
+
+// TestDefaultKernelByItsName: where the newest kernel is chosen, its own entry is, and not the first of the menu, which is that of
+// whichever kernel is the newest tomorrow.
+func TestDefaultKernelByItsName(t *testing.T) {
+	m := bootTree(t, "debian12")
+	stand := &standIn{t: t, m: m}
+	k := bootKernel{kernelArg{m, stand.run}}
+	newest := k.Read(t.Context(), defaultKernel)
+	const own = "GRUB_DEFAULT='gnulinux-advanced-6fb441ef-c9ed-4df8-8f94-51a61b314603>gnulinux-6.1.0-40-amd64-advanced-6fb441ef-c9ed-4df8-8f94-51a61b314603'\n"
+	text, err := m.read("etc/default/grub")
+	if err == nil {
+		err = errors.Join(m.replace("etc/default/grub", text+own), stand.mkconfig("boot/grub/grub.cfg"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found := k.Read(t.Context(), defaultKernel); found.Value != "6.1.0-40-amd64" {
+		t.Fatalf("the administrator's default is %s", found)
+	}
+	if err := k.Write(t.Context(), defaultKernel, newest); err != nil {
+		t.Fatal(err)
+	}
+	if text, err = m.read("etc/default/grub.d/90-mpps.cfg"); err != nil || !strings.Contains(text, ">gnulinux-"+newest.Value+"-advanced-") {
+		t.Errorf("%v, found\n%s", err, text)
+	}
+}

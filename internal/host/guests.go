@@ -130,7 +130,7 @@ func (m *Machine) managed(ctx context.Context, h *facts.Host) []managedGuest {
 		found, err = l.all(ctx)
 	}
 	if err != nil {
-		h.Unseen = append(h.Unseen, facts.Unseen{What: "guests of libvirt", Why: err.Error()})
+		h.Unseen = append(h.Unseen, facts.Unseen{What: facts.GuestsUnseen, Why: err.Error()})
 	}
 	h.Unseen = append(h.Unseen, found.unread...)
 	h.KVM.Libvirt, h.KVM.QEMU = found.libvirt, found.qemu

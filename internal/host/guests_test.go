@@ -29,9 +29,9 @@ func stat(tid int, name string, started, cpu, priority, policy int) string {
 
 func TestParseStat(t *testing.T) {
 	for text, want := range map[string]task{
-		statVCPU:                           {tid: 297, comm: "CPU 0/KVM", cpu: 1, started: 1789},
-		statVhost:                          {tid: 294, comm: "vhost-289", cpu: 3, started: 1787},
-		stat(5, "a) S (b (c", 7, 2, 99, 1): {tid: 5, comm: "a) S (b (c", cpu: 2, started: 7, priority: 99, policy: 1},
+		statVCPU:                           {tid: 297, comm: "CPU 0/KVM", cpu: 1, started: 1789, flags: 138412224},
+		statVhost:                          {tid: 294, comm: "vhost-289", cpu: 3, started: 1787, flags: 138428608},
+		stat(5, "a) S (b (c", 7, 2, 99, 1): {tid: 5, comm: "a) S (b (c", cpu: 2, started: 7, priority: 99, policy: 1, flags: 138428608},
 	} {
 		if found, err := parseStat(text); err != nil || found != want {
 			t.Errorf("%.20s: expected %+v, found %+v, %v", text, want, found, err)

@@ -26,6 +26,8 @@ func housekeepingTree() map[string]string {
 		"proc/18/stat":                            statLine(18, "ksoftirqd/1", 0, 0),
 		"proc/19/comm":                            "rcuc/1\n",
 		"proc/19/stat":                            statLine(19, "rcuc/1", 1, 3),
+		"proc/22/comm":                            "ktimers/1\n",
+		"proc/22/stat":                            statLine(22, "ktimers/1", 1, 1),
 		"proc/20/comm":                            "kworker/1:0\n",
 		"proc/21/comm":                            "rcub/0\n",
 		"proc/21/stat":                            statLine(21, "rcub/0", 1, 1),
@@ -67,7 +69,7 @@ func TestHousekeeping(t *testing.T) {
 	if k.KSM == nil || *k.KSM != (facts.KSM{Run: 1, Shared: 12}) {
 		t.Errorf("page merging %+v", k.KSM)
 	}
-	if threads := []facts.KernelThread{{Name: "ksoftirqd/1", PID: 18, Policy: "SCHED_OTHER"}, {Name: "rcuc/1", PID: 19, Policy: "SCHED_FIFO", Priority: 3}, {Name: "rcub/0", PID: 21, Policy: "SCHED_FIFO", Priority: 1}}; !reflect.DeepEqual(k.Threads, threads) {
+	if threads := []facts.KernelThread{{Name: "ksoftirqd/1", PID: 18, Policy: "SCHED_OTHER"}, {Name: "rcuc/1", PID: 19, Policy: "SCHED_FIFO", Priority: 3}, {Name: "rcub/0", PID: 21, Policy: "SCHED_FIFO", Priority: 1}, {Name: "ktimers/1", PID: 22, Policy: "SCHED_FIFO", Priority: 1}}; !reflect.DeepEqual(k.Threads, threads) {
 		t.Errorf("threads %+v", k.Threads)
 	}
 	if len(k.IRQs) != 2 || k.IRQs[0].On != "acpi" || k.IRQs[0].Count != 11 || !k.IRQs[0].Affinity.Equal(setting.CPUs(0, 1)) {

@@ -16,7 +16,7 @@ func (m *Machine) Inventory(ctx context.Context) *facts.Host {
 		AsRoot: os.Geteuid() == 0, Readings: facts.Readings{},
 	}
 	for _, part := range []func(context.Context, *facts.Host){
-		m.kernel, m.boot, m.firmware, m.power, m.attestations, m.topology, m.network, m.reservations, m.pools, m.netfilter, m.kvm, m.services, m.lasting, m.guests, m.vfHolders, m.passthrough, m.insides, m.housekeeping,
+		m.kernel, m.boot, m.firmware, m.power, m.attestations, m.topology, m.network, m.reservations, m.pools, m.netfilter, m.kvm, m.services, m.lasting, m.guests, m.isolation, m.vfHolders, m.passthrough, m.insides, m.housekeeping,
 	} {
 		part(ctx, h)
 	}

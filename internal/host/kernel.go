@@ -18,6 +18,7 @@ func (m *Machine) kernel(_ context.Context, h *facts.Host) {
 	k.CommandLine = m.line("proc/cmdline")
 	k.Realtime = m.line("sys/kernel/realtime") == "1" || realtimeVersion(k.Version)
 	k.Clocksource = m.line("sys/devices/system/clocksource/clocksource0/current_clocksource")
+	k.RTGroups = m.realtimeGroups(k.Release, k.CommandLine)
 	k.Vulnerabilities = map[string]string{}
 	holes := m.folder(cpuFolder + "/vulnerabilities")
 	defer holes.close()

@@ -1,6 +1,8 @@
 package host
 
 import (
+	"bytes"
+	"compress/gzip"
 	"testing"
 
 	"mpps/internal/facts"
@@ -71,5 +73,41 @@ func TestKVM(t *testing.T) {
 	m.kvm(t.Context(), &h)
 	if k := h.KVM; !k.Loaded || k.Vendor != "kvm_amd" || !k.Vhost || len(k.Parameters) != 3 || k.Parameters["kvm.halt_poll_ns"] != "200000" {
 		t.Errorf("found %+v", k)
+	}
+}
+
+// TestRealtimeGroupsOfKernel: whether control groups have shares of realtime, from the file of version 1, from the configuration wherever
+// it was left, and from the switch of newer kernels.
+func TestRealtimeGroupsOfKernel(t *testing.T) {
+	const with, without = "CONFIG_CGROUPS=y\nCONFIG_RT_GROUP_SCHED=y\n", "CONFIG_CGROUPS=y\n# CONFIG_RT_GROUP_SCHED is not set\n"
+	const asleep = with + "CONFIG_RT_GROUP_SCHED_DEFAULT_DISABLED=y\n"
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	if _, err := z.Write([]byte(with)); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		files   files
+		command string
+		want    facts.Answer
+	}{
+		"nothing tells":          {files{"proc/uptime": "1 1"}, "", ""},
+		"version 1":              {files{"sys/fs/cgroup/cpu,cpuacct/cpu.rt_runtime_us": "950000", "boot/config-6.1.0": without}, "", facts.Yes},
+		"in /boot":               {files{"boot/config-6.1.0": with}, "", facts.Yes},
+		"in /boot, without":      {files{"boot/config-6.1.0": without}, "", facts.No},
+		"of another kernel":      {files{"boot/config-6.2.0": with}, "", ""},
+		"beside the modules":     {files{"lib/modules/6.1.0/config": with}, "", facts.Yes},
+		"of the kernel itself":   {files{"proc/config.gz": packed.String()}, "", facts.Yes},
+		"switched off":           {files{"boot/config-6.1.0": with}, "ro rt_group_sched=0", facts.No},
+		"off unless switched on": {files{"boot/config-6.1.0": asleep}, "ro", facts.No},
+		"switched on":            {files{"boot/config-6.1.0": asleep}, "ro rt_group_sched=1", facts.Yes},
+		"a broken one beside it": {files{"proc/config.gz": "no gzip", "boot/config-6.1.0": without}, "", facts.No},
+	} {
+		if got := tree(t, c.files).realtimeGroups("6.1.0", c.command); got != c.want {
+			t.Errorf("%s: %q, expected %q", name, got, c.want)
+		}
 	}
 }

@@ -40,6 +40,7 @@ func (m *Machine) Mechanisms() setting.Mechanisms {
 		setting.BootKernel:     bootKernel{kernelArg{m: m}},
 		setting.ModuleParam:    moduleParam{m},
 		setting.ThreadSched:    &threadSched{machine: m},
+		setting.ThreadCPUs:     threadCPUs{m},
 		setting.KSM:            ksm{m},
 		setting.Swap:           swap{m},
 		setting.TraceEvents:    traceEvents{m},

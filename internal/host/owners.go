@@ -1,15 +1,15 @@
 package host
 
 import (
-	"cmp"
 	"context"
+	"fmt"
 	"os"
-	"path"
 	"slices"
 	"strings"
 
 	"mpps/internal/facts"
 	"mpps/internal/setting"
+	"mpps/internal/tuned"
 )
 
 // packagedUnits are where packages put units.
@@ -24,7 +24,7 @@ func (m *Machine) lasting(_ context.Context, h *facts.Host) {
 	for _, folder := range packagedUnits {
 		l.Packaged = l.Packaged || m.exists(folder+"/mpps-restore.service")
 	}
-	l.Tuned = m.tuned(h.Services)
+	l.Tuned = m.tuned(h)
 	l.NetworkManager = m.managedProfiles(h.Services)
 	h.Lasting = l
 }
@@ -94,67 +94,37 @@ func parseSysctlFile(name, text string) []facts.OwnedValue {
 	return all
 }
 
-// maxIncludes bounds how deep TuneD profiles include each other.
-const maxIncludes = 8
-
-// tuned is TuneD's active profile with the kernel parameters that it sets; nil where there is none.
-func (m *Machine) tuned(services []facts.Service) *facts.Tuned {
-	profile := m.line("etc/tuned/active_profile")
-	running := slices.ContainsFunc(services, func(s facts.Service) bool { return s.Name == "tuned" && s.Running })
-	if profile == "" && !running {
-		return nil
-	}
-	t := &facts.Tuned{Running: running, Profile: profile, Sysctls: []facts.OwnedValue{}, Plugins: []string{}}
-	for _, name := range strings.Fields(profile) {
-		m.tunedProfile(t, name, maxIncludes)
-	}
-	return t
+// tuned is TuneD's active profile with what it sets; nil where there is none.
+func (m *Machine) tuned(h *facts.Host) *facts.Tuned {
+	running := slices.ContainsFunc(h.Services, func(s facts.Service) bool { return s.Name == "tuned" && s.Running })
+	files, at := m.TunedFiles()
+	return tuned.Read(files, at, running)
 }
 
-func (m *Machine) tunedProfile(t *facts.Tuned, name string, depth int) {
-	if depth == 0 || name == "" || strings.ContainsAny(name, "/$") || strings.HasPrefix(name, ".") {
-		return
+// TunedFiles are what a profile of TuneD is resolved from.
+func (m *Machine) TunedFiles() (tuned.Files, tuned.Machine) {
+	at := tuned.Machine{Online: m.cpus("sys/devices/system/cpu/online"), Present: m.cpus("sys/devices/system/cpu/present"), Package: map[int]int{}, CPUInfo: m.line("proc/cpuinfo")}
+	for _, cpu := range at.Online {
+		if n := m.number(fmt.Sprintf("sys/devices/system/cpu/cpu%d/topology/physical_package_id", cpu), -1); n >= 0 {
+			at.Package[cpu] = n
+		}
 	}
-	for _, folder := range []string{"etc/tuned/profiles", "etc/tuned", "usr/lib/tuned/profiles", "usr/lib/tuned"} {
-		file := path.Join(folder, name, "tuned.conf")
-		text, err := m.read(file)
-		if err != nil {
-			continue
-		}
-		entries := parseINI(text)
-		plugin, devices := map[string]string{}, map[string]string{} // of sections: each is named after its plugin, or says it
-		for _, entry := range entries {
-			switch entry.key {
-			case "type":
-				plugin[entry.section] = entry.value
-			case "devices":
-				devices[entry.section] = entry.value
-			}
-		}
-		for _, entry := range entries {
-			switch {
-			case entry.section == "main" && entry.key == "include":
-				for _, included := range strings.FieldsFunc(entry.value, func(r rune) bool { return r == ',' || r == ' ' }) {
-					m.tunedProfile(t, included, depth-1)
-				}
-			case entry.section == "sysctl":
-				// ">8192" raises, "=>" and the like are TuneD's own; what it comes to is not known here.
-				t.Sysctls = append(t.Sysctls, facts.OwnedValue{Key: setting.SysctlPath(entry.key), Value: strings.Join(strings.Fields(strings.Trim(entry.value, `"`)), " "), File: "/" + file})
-			case entry.section != "main" && entry.section != "variables" && entry.key != "type" && entry.key != "devices":
-				value := strings.Join(strings.Fields(strings.Trim(entry.value, `"`)), " ")
-				if strings.Contains(value, "${") {
-					value = ""
-				}
-				t.Options = append(t.Options, facts.OwnedValue{
-					Key: cmp.Or(plugin[entry.section], entry.section) + "." + entry.key, Value: value, File: "/" + file, Of: devices[entry.section],
-				})
-			}
-			if entry.section != "main" && entry.section != "variables" && !slices.Contains(t.Plugins, entry.section) {
-				t.Plugins = append(t.Plugins, entry.section)
-			}
-		}
-		return
+	at.Uname = strings.Join([]string{"Linux", m.line("proc/sys/kernel/osrelease"), m.line("proc/sys/kernel/version"), architecture(at.CPUInfo)}, " ")
+	return func(name string) (string, bool) {
+		text, err := m.read(name)
+		return text, err == nil
+	}, at
+}
+
+// architecture is the machine's name as uname says it, as far as /proc/cpuinfo tells.
+func architecture(info string) string {
+	switch {
+	case strings.Contains(info, "vendor_id"):
+		return "x86_64"
+	case strings.Contains(info, "CPU implementer"):
+		return "aarch64"
 	}
+	return ""
 }
 
 // iniEntry is one line of an INI file.

@@ -141,14 +141,12 @@ func execute(ctx context.Context, a agents, guest string, programs ...inGuest) (
 	var open []int
 	pids := make([]int64, len(programs))
 	for i, answer := range answers {
-		var started struct {
-			PID int64 `json:"pid"`
-		}
-		if answer == nil || json.Unmarshal(answer, &started) != nil || started.PID == 0 {
+		pid := startedPID(answer)
+		if pid == 0 {
 			results[i].failed = fmt.Errorf("%s cannot be run in the guest: %w", programs[i].argv[0], cannotRun(err))
 			continue
 		}
-		pids[i], open = started.PID, append(open, i)
+		pids[i], open = pid, append(open, i)
 	}
 	if len(open) == 0 {
 		return nil, cannotRun(err)
@@ -172,6 +170,17 @@ func execute(ctx context.Context, a agents, guest string, programs ...inGuest) (
 		break
 	}
 	return results, nil
+}
+
+// startedPID is the number of the process that guest-exec tells; 0 where it tells none.
+func startedPID(answer json.RawMessage) int64 {
+	var started struct {
+		PID int64 `json:"pid"`
+	}
+	if answer == nil || json.Unmarshal(answer, &started) != nil {
+		return 0
+	}
+	return started.PID
 }
 
 // cannotRun is an error, also where virsh said nothing.

@@ -24,6 +24,7 @@ type task struct {
 	started  uint64
 	priority int // of the realtime policies, 0 otherwise
 	policy   int
+	flags    uint64 // PF_… of include/linux/sched.h
 }
 
 // policies are the names of scheduling policies by number (include/uapi/linux/sched.h).
@@ -42,6 +43,7 @@ func parseStat(text string) (task, error) {
 		return task{}, fmt.Errorf("expected a thread number, found %.40q", text)
 	}
 	const (
+		flags    = 9 - 3
 		started  = 22 - 3
 		cpu      = 39 - 3
 		priority = 40 - 3
@@ -51,11 +53,12 @@ func parseStat(text string) (task, error) {
 	if len(fields) <= policy {
 		return task{}, fmt.Errorf("expected at least 41 fields, found %d", len(fields)+2)
 	}
-	var errs [4]error
+	var errs [5]error
 	t.started, errs[0] = strconv.ParseUint(fields[started], 10, 64)
 	t.cpu, errs[1] = strconv.Atoi(fields[cpu])
 	t.priority, errs[2] = strconv.Atoi(fields[priority])
 	t.policy, errs[3] = strconv.Atoi(fields[policy])
+	t.flags, errs[4] = strconv.ParseUint(fields[flags], 10, 64)
 	return t, errors.Join(errs[:]...)
 }
 
@@ -153,6 +156,11 @@ func (m *Machine) affinity(tid, pid int) setting.CPUSet {
 			return set
 		}
 	}
+	return m.statusCPUs(tid, pid)
+}
+
+// statusCPUs is the CPUs that a thread may run on by its status file: also those that are offline.
+func (m *Machine) statusCPUs(tid, pid int) setting.CPUSet {
 	id := strconv.Itoa(tid)
 	status, err := m.read("proc/" + strconv.Itoa(pid) + "/task/" + id + "/status")
 	if err != nil {
@@ -173,17 +181,30 @@ type affinityWords [16384 / 64]uint64
 // getAffinity asks the kernel for a thread's CPUs.
 func getAffinity(tid int) (setting.CPUSet, error) {
 	var words affinityWords
-	_, _, errno := unix.RawSyscall(unix.SYS_SCHED_GETAFFINITY, uintptr(tid), unsafe.Sizeof(words), uintptr(unsafe.Pointer(&words)))
-	if errno != 0 {
-		return nil, fmt.Errorf("affinity of thread %d: %w", tid, errno)
+	if err := readAffinity(tid, &words); err != nil {
+		return nil, err
 	}
+	return words.set(), nil
+}
+
+// readAffinity fills the words with a thread's CPUs.
+func readAffinity(tid int, words *affinityWords) error {
+	_, _, errno := unix.RawSyscall(unix.SYS_SCHED_GETAFFINITY, uintptr(tid), unsafe.Sizeof(*words), uintptr(unsafe.Pointer(words)))
+	if errno != 0 {
+		return fmt.Errorf("affinity of thread %d: %w", tid, errno)
+	}
+	return nil
+}
+
+// set is the CPUs that the words have.
+func (words *affinityWords) set() setting.CPUSet {
 	var set setting.CPUSet
 	for i, word := range words {
 		for ; word != 0; word &= word - 1 {
 			set = append(set, i*64+bits.TrailingZeros64(word))
 		}
 	}
-	return set, nil
+	return set
 }
 
 // setAffinity binds a thread to CPUs. The kernel refuses a set without a CPU that is online and in the thread's cpuset

@@ -70,6 +70,8 @@ func (m *Machine) processors(h *facts.Host, first map[string]string) *processors
 // memory reads the NUMA nodes and the huge pages.
 func (m *Machine) memory(t *facts.Topology, online mask) {
 	t.Hugepages = readHugepages(m.folder("sys/kernel/mm/hugepages").tell(&t.Suspect))
+	meminfoText, _ := m.read("proc/meminfo")
+	t.DefaultPage = meminfo(meminfoText, "Hugepagesize:")
 	nodes, suspect := m.readNodes(m.line("proc/cmdline"))
 	t.Suspect = append(t.Suspect, suspect...)
 	if len(nodes) == 0 {

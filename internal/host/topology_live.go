@@ -46,6 +46,25 @@ func readLive(dir int, name string, most int) (string, error) {
 	return string(text), nil
 }
 
+// brief is a file that the kernel writes in one piece of less than 256 bytes, on the live machine read with one call: where tens of
+// thousands are read the call that would only say that nothing follows counts.
+func (d *folder) brief(name string) (string, bool) {
+	if d.root != nil {
+		return d.text(name)
+	}
+	fd, err := openFD(d.fd, name, unix.O_RDONLY|unix.O_NONBLOCK)
+	if err != nil {
+		return "", false
+	}
+	defer unix.Close(fd)
+	var text [256]byte
+	n, err := unix.Read(fd, text[:])
+	if err != nil || n == len(text) {
+		return "", false
+	}
+	return string(text[:n]), true
+}
+
 // liveFolder opens a directory; nil where there is none.
 func liveFolder(dir int, name string) *folder {
 	fd, err := openFD(dir, name, unix.O_PATH|unix.O_DIRECTORY)

@@ -13,8 +13,8 @@ type Built struct {
 	Because string // "it changed sysctl:net.core.dev_weight again"
 }
 
-// BuiltOn lists the open applies after t that built on what t wrote, oldest first: they concern the same value, or one that
-// rests on it. The files, directories and units that make values last do not count: transactions share them, each with entries
+// BuiltOn lists the open applies after t that built on what t wrote, oldest first: they go on with it, they concern the same
+// value, or one that rests on it. The files, directories and units that make values last do not count: transactions share them, each with entries
 // of its own.
 func (l *Ledger) BuiltOn(t *Transaction) []Built {
 	mine := map[setting.Address]bool{}
@@ -33,7 +33,11 @@ func (l *Ledger) BuiltOn(t *Transaction) []Built {
 		if other.Header.TX <= t.Header.TX {
 			continue
 		}
-		if because := builtBy(other, mine, bases); because != "" {
+		because := builtBy(other, mine, bases)
+		if other.Header.Follows == t.Header.TX {
+			because = "it goes on with it"
+		}
+		if because != "" {
 			later = append(later, Built{other, because})
 		}
 	}

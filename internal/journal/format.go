@@ -37,7 +37,9 @@ type Header struct {
 	Started time.Time       `json:"started"`        // UTC
 	Goal    json.RawMessage `json:"goal,omitempty"` // of the plan, for people; never drives anything
 	Digest  string          `json:"digest,omitempty"`
-	Changes int             `json:"changes"` // how many changes the plan holds
+	Changes int             `json:"changes"`           // how many changes the plan holds
+	Follows string          `json:"follows,omitempty"` // apply: the transaction that it goes on with
+	Resume  json.RawMessage `json:"resume,omitempty"`  // apply: what it takes to go on with it, see Resume
 }
 
 // Event says what a record tells.

@@ -97,6 +97,8 @@ func (t *Transaction) header(line []byte) error {
 		return fmt.Errorf("a rollback of %q: not the name of a transaction", h.Of)
 	case h.Kind == Apply && h.Of != "":
 		return errors.New("an apply that names a transaction to roll back")
+	case h.Follows != "" && (h.Kind != Apply || !idForm.MatchString(h.Follows) || h.Follows >= h.TX):
+		return fmt.Errorf("an %s that goes on with %q: not the name of an earlier transaction", h.Kind, h.Follows)
 	}
 	return nil
 }

@@ -33,6 +33,8 @@ var bootHugepages = &Knob{
 			"A total (hugepages=16) is spread evenly over the nodes; from 5.16 on hugepages=0:8,1:8 says how many where. mpps works them out from the domains' memory and nodes, with a page of margin for each node.",
 			"The order counts: hugepages belongs to the hugepagesz in front of it.",
 			"The guest must ask for them: domain.hugepages (<memoryBacking><hugepages/>).",
+			"Other guests of the host that are defined with 1 GiB pages need theirs after the reboot too: they are counted, those that run first. What else takes such pages (OVS with DPDK) is not.",
+			"default_hugepagesz changes what <hugepages/> without a size, vm.nr_hugepages and /dev/hugepages mean. Where other guests take pages of the old default size it is left alone, and the realtime guest's definition names its size. vm.nr_hugepages=1024 in /etc/sysctl.d, meant for 2 MiB, asks for 1024 GiB with a default of 1G.",
 			"Needs pdpe1gb in the processor's flags.",
 			bootTrap,
 		},
@@ -48,66 +50,59 @@ var bootHugepages = &Knob{
 		if len(v.Topology.Hugepages) > 0 && !slices.ContainsFunc(v.Topology.Hugepages, sizeOfGiant) {
 			return Skips("this processor or kernel has no 1 GiB pages")
 		}
-		need, guests, problem := v.giantPages()
+		giants := v.giantPages()
+		need := giants.need
 		switch {
-		case problem != "":
-			return Unsure(problem)
-		case len(guests) == 0:
+		case giants.problem != "":
+			return Unsure(giants.problem)
+		case len(giants.guests) == 0 && len(giants.smaller) > 0:
+			return Skips("the definition of " + strings.Join(giants.smaller, ", ") + " names pages of another size")
+		case len(giants.guests) == 0:
 			return Skips("no guest that the goal is for")
 		}
-		because := fmt.Sprintf("%s with %s", strings.Join(guests, ", "), v.pagesWords(need))
+		because := fmt.Sprintf("%s with %s", strings.Join(giants.guests, ", "), v.pagesWords(need))
+		if len(giants.others) > 0 {
+			because = fmt.Sprintf("%s, and %s already defined with such pages, with %s", strings.Join(giants.guests, ", "), strings.Join(giants.others, ", "), v.pagesWords(need))
+		}
 		if a.Path == "default_hugepagesz" {
+			if keep := v.keepDefault(); len(keep) > 0 {
+				return Skips(fmt.Sprintf("%s of the default size, which is %s: with another default they would not start again. A definition may name 1 GiB itself (domain.hugepages)", takesPages(keep), sizeWords(v.DefaultHugepage())))
+			}
 			return v.boots(a, setting.Exact("1G"), because+": libvirt takes pages of the default size where the domain names none").At(Low)
 		}
 		next := v.Readings.At(a)
-		if pools, ok := v.pools(next); ok && v.enough(pools, need) {
+		if pools, ok := v.pools(next); ok && v.enough(pools, giants) {
 			return v.bootsFine(a, "enough for "+because)
 		}
 		if next.State == setting.Absent && v.filled(need) {
 			return v.bootsFine(a, "the pools hold enough now, without the command line: see that whoever fills them does so after the next boot too")
 		}
-		return v.boots(a, setting.Exact(v.giantArgument(next, need)), because).At(Medium)
+		if problem := v.spreads(need); problem != "" {
+			return Unsure(problem)
+		}
+		advice := v.boots(a, setting.Exact(v.giantArgument(next, need)), because).At(Medium)
+		if len(giants.left) > 0 {
+			return advice.warn("there is no room for the pages of " + strings.Join(giants.left, ", ") + " as well, defined with them and not running: they do not start beside these")
+		}
+		return advice
 	},
 }
 
-// giantPages is how many 1 GiB pages the guests that the goal is for need on each node, with a margin.
-func (v *View) giantPages() (need map[int]int, guests []string, problem string) {
-	need = map[int]int{}
-	if len(v.Topology.Nodes) == 0 {
-		return nil, nil, "the NUMA nodes are not known"
+// spreads says where a kernel that gives each node as many pages as the one that needs most would leave the host too little.
+func (v *View) spreads(need map[int]int) string {
+	if v.perNode() {
+		return ""
 	}
-	for _, g := range v.Guests {
-		if !v.Goal.ForGuest(g.Name) || !g.Active() && v.Goal.Guest != g.Name || g.Memory == 0 {
-			continue
-		}
-		nodes := g.MemoryNodes
-		if len(nodes) == 0 {
-			if placed := v.Placement().Guest(g.Name); placed != nil {
-				nodes = placed.Nodes
-			}
-		}
-		if len(nodes) == 0 {
-			return nil, nil, fmt.Sprintf("which node the memory of %s belongs on is not known: there is no place for it", g.Name)
-		}
-		pages := int((g.Memory + giant - 1) / giant)
-		for i, node := range nodes { // evenly, what is left over on the first
-			share := pages / len(nodes)
-			if i < pages%len(nodes) {
-				share++
-			}
-			need[node] += share
-		}
-		guests = append(guests, fmt.Sprintf("%s (%.4g GiB)", g.Name, gib(g.Memory)))
-	}
-	for node, pages := range need {
-		need[node] = pages + spare
+	most := 0
+	for _, pages := range need {
+		most = max(most, pages)
 	}
 	for _, n := range v.Topology.Nodes {
-		if n.Memory > 0 && uint64(need[n.ID])*giant+nodeReserve > n.Memory && need[n.ID] > 0 {
-			return nil, nil, fmt.Sprintf("node %d has %.1f GiB: %d pages of 1 GiB and 2 GiB for the host do not fit", n.ID, gib(n.Memory), need[n.ID])
+		if n.Memory > 0 && uint64(most)*giant+nodeReserve > n.Memory {
+			return fmt.Sprintf("kernels before 5.16 spread pages evenly over all nodes, and node %d has %.1f GiB: %s of 1 GiB and 2 GiB for the host do not fit", n.ID, gib(n.Memory), count(most, "page"))
 		}
 	}
-	return need, guests, ""
+	return ""
 }
 
 func (v *View) pagesWords(need map[int]int) string {
@@ -199,18 +194,21 @@ func (v *View) pools(r setting.Reading) (map[int]int, bool) {
 	return pools, true
 }
 
-func (v *View) enough(pools, need map[int]int) bool {
+// enough tells whether pools have what is needed where it is needed, and as much in all as those need who take them anywhere.
+func (v *View) enough(pools map[int]int, g giants) bool {
 	all, spread := pools[-1]
+	have, need := 0, 0
 	for _, n := range v.Topology.Nodes {
-		have := pools[n.ID]
+		here := pools[n.ID]
 		if spread {
-			have = all / len(v.Topology.Nodes)
+			here = all / len(v.Topology.Nodes)
 		}
-		if have < need[n.ID] {
+		if here < g.placed[n.ID] {
 			return false
 		}
+		have, need = have+here, need+g.need[n.ID]
 	}
-	return true
+	return have >= need
 }
 
 // filled tells whether the nodes hold enough pages now.

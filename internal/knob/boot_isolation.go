@@ -134,6 +134,7 @@ var bootNohzFull = isolationKnob("boot.nohz_full", "No tick on the guests' CPUs"
 	[]string{
 		"It needs CONFIG_NO_HZ_FULL: where /sys/devices/system/cpu/nohz_full is missing the argument does nothing.",
 		"nohz_full implies rcu_nocbs for its CPUs and leaves the boot CPU out.",
+		"nohz=on, which realtime profiles write beside it, is the default; nohz=off and highres=off take nohz_full out of force.",
 		"Entering and leaving the kernel costs more on these CPUs (context tracking): not for CPUs that do system calls, vhost's for one.",
 	},
 	Source{"implies rcu_nocbs, boot CPU out", "Documentation/admin-guide/kernel-parameters.txt, nohz_full; kernel/time/tick-sched.c, tick_nohz_full_setup"},

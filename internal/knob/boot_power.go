@@ -190,12 +190,12 @@ var bootTSC = &Knob{
 var bootMCE = &Knob{
 	ID: "boot.mce", Title: "Machine checks are not looked for", Stage: datapath.Kernel, Risk: goal.Data, Tiers: tiers(goal.Realtime),
 	Doc: Doc{
-		Want:   "off or ignore_ce, with consent, for realtime",
-		Why:    "The kernel asks every CPU every few minutes for errors that the hardware corrected, by a timer that isolated CPUs have too, and handles interrupts for them (CMCI). With mce=off it does neither.",
-		Cost:   "Hardware faults are hidden: failing memory goes on until data is wrong, and an error that cannot be corrected stops or resets the host without a word. Only with --consent data.",
-		Verify: "The kernel's log does not speak of mce; /sys/devices/system/machinecheck is missing.",
+		Want:   "ignore_ce (or off, where somebody chose it), with consent, for realtime",
+		Why:    "The kernel asks every CPU every few minutes for errors that the hardware corrected, by a timer that isolated CPUs have too, and handles interrupts for them (CMCI). With mce=ignore_ce it does neither, and still handles errors that cannot be corrected.",
+		Cost:   "Hardware faults are hidden: failing memory goes on until an error can no longer be corrected. Only with --consent data.",
+		Verify: "/sys/devices/system/machinecheck/machinecheck0/ignore_ce is 1; MCP in /proc/interrupts stands still.",
 		Traps: []string{
-			"mce=ignore_ce takes away only the polling and the interrupts for corrected errors, and leaves the handling of those that cannot be: what is wanted in most cases.",
+			"mce=off is the old advice and more than is wanted: an error that cannot be corrected then stops or resets the host without a word. It is left where it stands, and never planned.",
 			"check_interval in /sys/devices/system/machinecheck/machinecheckN sets the polling to 0 at run time.",
 			bootTrap,
 		},
@@ -210,8 +210,8 @@ var bootMCE = &Knob{
 		if v.Readings.At(a).Value == "ignore_ce" {
 			return v.bootsFine(a, "corrected errors are not looked for, others are still handled")
 		}
-		advice := v.boots(a, setting.Any("off", "ignore_ce"), "a timer asks each CPU for corrected errors, isolated ones too").At(Info)
-		advice.Warning = "hides hardware faults; mce=ignore_ce does most of it without"
+		advice := v.boots(a, setting.Any("ignore_ce", "off"), "a timer asks each CPU for corrected errors, isolated ones too").At(Info)
+		advice.Warning = "hides hardware faults that were corrected; what cannot be corrected is still handled"
 		return advice
 	},
 }

@@ -118,6 +118,18 @@ func TestOldAdvice(t *testing.T) {
 		"vhost.threads":            {"emulatorpin"},
 		"nic.offload.nocache_copy": {"Mellanox"},
 		"rt.throttling":            {"sched_rt_period_us=-1", "sched_rt_runtime_us=-1"},
+		"rt.period":                {"sched_rt_period_us=-1", "runtime equal to the period"},
+		"rt.mce":                   {"mce=off", "check_interval=0"},
+		"rt.kthreads":              {"taskset", "EINVAL", "kworkers"},
+		"rt.ktimers":               {"ktimersoftd"},
+		"rt.rcu_normal":            {"rcupdate.rcu_expedited=1"},
+		"rt.compaction":            {"mlockall", "compact_memory"},
+		"rt.watchdog":              {"nosoftlockup", "nowatchdog"},
+		"boot.irqaffinity":         {"isolcpus does not do it"},
+		"domain.vcpusched":         {"vcpus='0-3'", "Operation not permitted"},
+		"kvm.timer_advance":        {"tscdeadline_latency"},
+		"kernel.clocksource":       {"clocksource=hpet"},
+		"domain.invtsc":            {"kvmclock present='no'", "tsc=reliable"},
 		"rt.ksm":                   {"merge_across_nodes", "run=2", "EBUSY"},
 		"rt.irq_affinity":          {"EIO", "CPU 0"},
 		"sriov.vf.rate":            {"11 to 10000", "steps of 50", "silently becomes 50"},
@@ -187,10 +199,10 @@ func everything() *facts.Host {
 	h.VFs = []facts.VF{{PF: "eth1", PCI: "0000:41:10.0"}}
 	h.Tunnels = []facts.Tunnel{{Name: "vxlan0", Type: "vxlan"}}
 	h.Netfilter.Rules[0].Rules = 3
-	h.Guests[0].Hostdevs, h.Guests[0].Definition = []string{"0000:41:10.0"}, "<domain><features><hyperv/></features></domain>"
+	h.Guests[0].Hostdevs, h.Guests[0].Definition = []string{"0000:41:10.0"}, "<domain><iothreads>1</iothreads><features><hyperv/></features></domain>"
 	h.Housekeeping = &facts.Housekeeping{
 		Swap: []facts.SwapArea{{Name: "/dev/sda2"}}, IRQs: []facts.IRQ{{Number: 9, On: "acpi"}},
-		Threads: []facts.KernelThread{{Name: "ksoftirqd/0"}, {Name: "rcuc/0"}, {Name: "rcub/0"}},
+		Threads: []facts.KernelThread{{Name: "ksoftirqd/0"}, {Name: "ktimers/0"}, {Name: "rcuc/0"}, {Name: "rcub/0"}},
 	}
 	return h
 }

@@ -131,7 +131,7 @@ var domainHyperV = &Knob{
 
 var domainKVMClock = &Knob{
 	ID: "domain.kvmclock", Title: "The guest keeps time by the processor's own counter", Stage: datapath.Domain, Risk: goal.GuestRestart,
-	Tiers: tiers(goal.Realtime),
+	After: []string{"domain.invtsc"}, Tiers: tiers(goal.Realtime),
 	Doc: Doc{
 		Want:   "not present for realtime, where the host's clock is the TSC",
 		Why:    "Without kvmclock the guest takes the TSC as its clock: one instruction, no page that the host updates, no correction that stops all vCPUs (kvm.kvmclock_periodic_sync).",

@@ -2,6 +2,7 @@ package knob
 
 import (
 	"fmt"
+	"strings"
 
 	"mpps/internal/datapath"
 	"mpps/internal/facts"
@@ -21,12 +22,15 @@ var domainHugepages = &Knob{
 		Traps: []string{
 			"1 GiB pages come from the kernel's command line (boot.hugepages) or, one node at a time and soon after boot, from sysfs; later memory is too scattered.",
 			"The pool must be on the node of numatune: pages are spread over all nodes unless a count is given for each node.",
+			"<hugepages/> without a size means pages of the host's default size (Hugepagesize in /proc/meminfo): a pool of another size, however large, does not serve it. mpps names the size where the pool that has room is not of the default one.",
+			"Written before there is a pool, the guest does not start until the pool is there: where boot.hugepages makes it with the next boot, mpps writes the definition after that ('mpps apply --resume').",
 			"Transparent huge pages give most of the TLB gain without a pool, and are the default of QEMU's memory.",
 			"A guest in huge pages cannot be ballooned, and locks no memory by itself: <locked/> is another matter.",
 		},
 		Sources: []Source{
 			{"<memoryBacking><hugepages/>", "libvirt formatdomain, \"Memory Backing\""},
 			{"no network gain, about 1 µs of latency", "founding measurements"},
+			{"the default size", "libvirt src/qemu/qemu_command.c, qemuGetDomainHupageMemPath, virFileGetDefaultHugepageSize"},
 			{"pools by node", "Documentation/admin-guide/mm/hugetlbpage.rst"},
 		},
 	},
@@ -39,46 +43,33 @@ var domainHugepages = &Knob{
 		if v.Tier != goal.Realtime {
 			return Fine("huge pages alone bring no packets; they matter for latency")
 		}
-		if v.Readings.At(a).State == setting.Known {
-			return Fine("its memory is in huge pages")
+		if known := v.Readings.At(a); known.State == setting.Known {
+			return v.pagesStand(g, known.Value)
 		}
-		advice = Wants(setting.Exact("default"), "page faults and TLB misses are latency: about 1 µs, and spikes").At(Medium).restart(g.Name)
-		if free, size := v.hugepagesFree(g.MemoryNodes); free < g.Memory {
-			return advice.warn(fmt.Sprintf("the pool has %.1f GiB free in pages of %d MiB and the guest needs %.1f GiB: it does not start before boot.hugepages gives them", gib(free), size>>20, gib(g.Memory)))
+		pages, holds := v.pagesFor(g)
+		because := "page faults and TLB misses are latency: about 1 µs, and spikes"
+		if pages != defaultPages {
+			because += fmt.Sprintf("; the pool that has room is not of the default size (%s), so the definition names it", sizeWords(v.DefaultHugepage()))
+		}
+		advice = Wants(setting.Exact(pages), because).At(Medium).restart(g.Name)
+		if !holds {
+			return advice.warn(fmt.Sprintf("no pool of huge pages has room for its %.1f GiB (%s): it does not start before boot.hugepages gives them", gib(g.Memory), v.PoolWords(g.MemoryNodes)))
 		}
 		return advice
 	},
 }
 
-// hugepagesFree is how many bytes the largest pool has free on some nodes, of all nodes where none is named, and its page
-// size.
-func (v *View) hugepagesFree(nodes setting.CPUSet) (free, size uint64) {
-	tally := func(pools []facts.Hugepages) {
-		for _, p := range pools {
-			bytes := p.Size * (p.Free - min(p.Reserved, p.Free))
-			if bytes > 0 && bytes >= free {
-				free, size = bytes, p.Size
-			}
-		}
+// pagesStand judges a guest that has huge pages by its definition: of a size whose pool has room, where it does not run.
+func (v *View) pagesStand(g *facts.Guest, found string) Advice {
+	short := v.pagesShort(g)
+	if g.Active() || short == 0 {
+		return Fine("its memory is in huge pages")
 	}
-	if len(nodes) == 0 {
-		tally(v.Topology.Hugepages)
-		return free, size
+	lacks := fmt.Sprintf("it does not start: its pages are of %s and of these too few are free (%s)", sizeWords(short), v.PoolWords(g.MemoryNodes))
+	if better, holds := v.pagesFor(g); holds && better != found && !strings.Contains(found, "@") {
+		return Wants(setting.Exact(better), lacks).At(High).restart(g.Name)
 	}
-	sum := map[uint64]uint64{}
-	for _, n := range v.Topology.Nodes {
-		if nodes.Has(n.ID) {
-			for _, p := range n.Hugepages {
-				sum[p.Size] += p.Size * p.Free
-			}
-		}
-	}
-	for pageSize, bytes := range sum {
-		if bytes > free || bytes == free && pageSize > size {
-			free, size = bytes, pageSize
-		}
-	}
-	return free, size
+	return Fine("its memory is in huge pages, but " + lacks + ": boot.hugepages")
 }
 
 var domainVFIOMemory = &Knob{
@@ -111,8 +102,10 @@ var domainVFIOMemory = &Knob{
 		}
 		room, where := uint64(0), "the host"
 		if g.Hugepages {
-			room, _ = v.hugepagesFree(g.MemoryNodes)
-			where = "the pool of huge pages"
+			for _, need := range v.pageNeeds(g) {
+				room += min(need.bytes, v.poolFree(need.size, need.nodes))
+			}
+			where = "the pool of its huge pages"
 		} else {
 			for _, n := range v.Topology.Nodes {
 				if len(g.MemoryNodes) == 0 || g.MemoryNodes.Has(n.ID) {

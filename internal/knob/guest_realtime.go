@@ -17,7 +17,7 @@ var guestRealtime = &Knob{
 	ID: "guest.realtime", Title: "A realtime guest isolates its own vCPUs too", Stage: datapath.Guest, Risk: goal.Reboot, Check: true,
 	Tiers: realtime(),
 	Doc: Doc{
-		Want: "isolcpus, nohz_full and rcu_nocbs that agree, idle=poll, and the TSC as its clock",
+		Want: "a PREEMPT_RT kernel, isolcpus, nohz_full and rcu_nocbs that agree, idle=poll, and the TSC as its clock",
 		Why: "What the host keeps off the vCPU the guest's own kernel may still do on it: its ticks, RCU callbacks, kworkers and clock. The vCPUs that run the realtime work are isolated in the guest as their CPUs are on the host, and the guest keeps time by TSC. " +
 			"idle=poll keeps the vCPU from halting, which saves an exit and a wake-up each time.",
 		Cost:   "idle=poll takes the vCPU's whole CPU on the host, and its sibling's half. mce=off hides hardware faults, and is the owner's choice.",
@@ -26,6 +26,7 @@ var guestRealtime = &Knob{
 			"The three lists must agree, and leave the guest at least one vCPU for itself: the boot CPU cannot be nohz_full.",
 			"mce=off is on old lists: it gains nothing that can be measured, and hides faults.",
 			"kernel.timer_migration=0, swap, page merging, throttling and the watchdog are the guest's too: guest.timer_migration and those beside it set them from the host, the rt knobs where mpps runs in the guest.",
+			"A realtime kernel on the host alone does not make the guest's wake-ups punctual: the way from the guest's timer to its program goes through the guest's kernel.",
 			"A guest with vCPUs that all poll needs a CPU of the host for each, at any time.",
 			guestTrap,
 		},
@@ -35,7 +36,7 @@ var guestRealtime = &Knob{
 			{"max 1475 to 12 µs, average 16 to 7", "founding measurements, cyclictest in a guest, 200 µs, 10 minutes"},
 		},
 	},
-	Where: inside("realtime/isolcpus", "realtime/nohz_full", "realtime/rcu_nocbs", "realtime/idle", "realtime/clocksource"),
+	Where: inside("realtime/isolcpus", "realtime/nohz_full", "realtime/rcu_nocbs", "realtime/idle", "realtime/clocksource", "realtime/kernel"),
 	Want: func(v *View, a setting.Address) Advice {
 		_, name, _ := strings.Cut(a.Rest(), "/")
 		v, advice, ok := v.within(a, "how its kernel was started")
@@ -51,6 +52,15 @@ var guestRealtime = &Knob{
 			}
 			return seen(v.Kernel.Clocksource, Wants(setting.Exact("tsc"), v.Kernel.Clocksource+" is read more slowly, hpet and acpi_pm by leaving the guest").At(Medium))
 		}
+		if name == "kernel" {
+			switch {
+			case v.Kernel.Realtime:
+				return seen("PREEMPT_RT", Fine("its kernel is a realtime one"))
+			case v.Kernel.Version == "":
+				return Unsure("its kernel's version could not be read")
+			}
+			return seen(strings.TrimSpace("no PREEMPT_RT: "+preemption(v.Kernel.Version)), Wants(setting.Exact("PREEMPT_RT"), "wake-ups in the guest wait for its own kernel's interrupts and locks, whatever the host does; "+v.install()).At(Medium))
+		}
 		if v.Kernel.CommandLine == "" {
 			return Unsure("its command line could not be read")
 		}
@@ -62,7 +72,7 @@ var guestRealtime = &Knob{
 			return seen("not given", Wants(setting.Exact("poll"), "each time a vCPU halts it must be woken, an exit and some microseconds").At(Info))
 		}
 		if !given {
-			return seen("not given", Wants(setting.Exact(name+"=CPUS"), "its own kernel works on the vCPUs of the realtime work").At(Medium))
+			return seen("not given", Wants(setting.Exact(v.isolatedInside(name)), "its own kernel works on the vCPUs of the realtime work").At(Medium))
 		}
 		for _, other := range guestArguments {
 			if more, there := argument(v.Kernel.CommandLine, other); there && listOf(more) != listOf(value) {
@@ -71,6 +81,23 @@ var guestRealtime = &Knob{
 		}
 		return seen(listOf(value), Fine("given, and the lists agree"))
 	},
+}
+
+// isolatedInside is what a guest's command line should have of an argument: all of its vCPUs but the one that it boots on, or those that
+// are named where mpps runs in it.
+func (v *View) isolatedInside(name string) string {
+	cpus := v.Topology.Online
+	if len(v.Goal.CPUs) > 0 {
+		cpus = v.Goal.CPUs
+	}
+	cpus = cpus.Minus(setting.CPUs(bootCPU))
+	switch {
+	case len(cpus) == 0:
+		return name + "=CPUS"
+	case name == "isolcpus":
+		return name + "=managed_irq,domain," + cpus.String()
+	}
+	return name + "=" + cpus.String()
 }
 
 // argument is the last value of an argument on a kernel's command line.

@@ -2,14 +2,11 @@ package knob
 
 import "mpps/internal/setting"
 
-// quiet are the CPUs that nothing but a guest's vCPUs should use: those that were isolated at boot, else those that the user
+// quiet are the CPUs that nothing but a guest's vCPUs should use: those that were isolated at boot and those that the user
 // named, else those that the placement gives to the vCPUs of the guests that the goal is for.
 func (v *View) quiet() setting.CPUSet {
-	if set := v.Topology.Isolated.Or(v.Topology.NohzFull); len(set) > 0 {
+	if set := v.Topology.Isolated.Or(v.Topology.NohzFull).Or(v.Goal.CPUs); len(set) > 0 {
 		return set
-	}
-	if len(v.Goal.CPUs) > 0 {
-		return v.Goal.CPUs
 	}
 	var set setting.CPUSet
 	for _, g := range v.Placement().Guests {

@@ -21,6 +21,7 @@ var rtWatchdog = &Knob{
 			"nohz_full CPUs are already excluded: there is then nothing to do.",
 			"nowatchdog on the command line switches all off for good; watchdog_cpumask is the narrower way, and what mpps does.",
 			"kernel.nmi_watchdog=0 switches the NMI detector off on all CPUs, where the mask keeps it for the host's own; it takes away a hardware counter that perf and the guest's virtual PMU could use.",
+			"nosoftlockup on the command line, as TuneD's realtime profile has it, switches the soft one off on all CPUs (kernel.soft_watchdog=0 at run time): the host's own CPUs lose it too.",
 			"The hung task detector (kernel.hung_task_timeout_secs) is another, runs on the host's CPUs, and costs nothing here.",
 		},
 		Sources: []Source{

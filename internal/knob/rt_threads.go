@@ -80,6 +80,32 @@ var rtKsoftirqd = &Knob{
 	},
 }
 
+var rtKtimers = &Knob{
+	ID: "rt.ktimers", Title: "Timers on guests' CPUs are not put off", Stage: datapath.Realtime, Risk: goal.None,
+	After: []string{"rt.ksoftirqd"}, Tiers: realtime(),
+	Doc: Doc{
+		Want: "SCHED_FIFO 2 or more on the guests' CPUs",
+		Why: "Newer PREEMPT_RT kernels run timers that are not urgent in a thread of each CPU, ktimers/N, so that network work in ksoftirqd does not hold them up. It starts with SCHED_FIFO 1: the priority that a vCPU has too, " +
+			"and of two with the same priority the one that runs goes on. Behind a vCPU that polls its timers never fire. With 2 it runs above it.",
+		Cost:   "Timers interrupt the vCPU, as they do on kernels without that thread; on an isolated CPU there are few.",
+		Verify: threadVerify,
+		Traps: []string{
+			"There are such threads on PREEMPT_RT kernels only: in patched ones since about 5.16, in Linux itself since 6.13. Others run timers in the softirq itself.",
+			"Old profiles set ktimersoftd/N, which kernels up to 4.16 with the patch had: another name, and no such thread today.",
+			"High resolution timers of realtime threads and of KVM are not among them: these fire in the interrupt.",
+			threadLate,
+		},
+		Sources: []Source{
+			{"thread and priority", "kernel/softirq.c, timer_thread, ktimerd_setup (sched_set_fifo_low); kernel commit 49a17639508c (softirq: Use a dedicated thread for timer wakeups on PREEMPT_RT)"},
+			{"ktimersoftd", "TuneD, profiles/realtime-virtual-host/tuned.conf"},
+		},
+	},
+	Where: eachThread("ktimers"),
+	Want: func(v *View, a setting.Address) Advice {
+		return v.fifo(a, 2, true, "behind a vCPU of the same priority that polls it never runs, and timers wait")
+	},
+}
+
 var rtRCUC = &Knob{
 	ID: "rt.rcuc", Title: "RCU callbacks on guests' CPUs are not put off", Stage: datapath.Realtime, Risk: goal.None,
 	After: []string{"rt.ksoftirqd"}, Tiers: realtime(),
@@ -128,6 +154,9 @@ var rtRCUB = &Knob{
 	},
 }
 
+// rtRuntime is how much of a period realtime threads may run, in µs; −1: as much as they like.
+var rtRuntime = setting.Of(setting.Sysctl, "kernel.sched_rt_runtime_us")
+
 var rtThrottling = &Knob{
 	ID: "rt.throttling", Title: "Realtime threads are not throttled", Stage: datapath.Realtime, Risk: goal.None,
 	After: []string{"rt.ksoftirqd", "rt.rcuc", "rt.rcub"}, Tiers: realtime(),
@@ -137,19 +166,25 @@ var rtThrottling = &Knob{
 		Cost:   "A realtime thread that runs away takes its CPU until somebody stops it from another one. Never with all CPUs in its mask.",
 		Verify: "sysctl kernel.sched_rt_runtime_us is -1; no \"sched: RT throttling activated\" in dmesg.",
 		Traps: []string{
-			"sched_rt_period_us=-1 is old advice and refused by the kernel: the period must be 1 or more. What is meant is sched_rt_runtime_us=-1.",
+			"sched_rt_period_us=-1 is old advice and refused by the kernel: the period must be 1 or more (rt.period). What is meant is sched_rt_runtime_us=-1.",
+			"A runtime equal to the period stops nothing either, but goes on counting: -1 is what switches it off.",
 			"From Linux 6.12 on the throttling itself is gone (except with RT_GROUP_SCHED), and a fair server gives ordinary threads their share instead, whatever this says: see rt.fair_server.",
-			"Where realtime groups are compiled in (CONFIG_RT_GROUP_SCHED, cgroup v1) each group has limits of its own, and -1 for the whole can be refused with EBUSY.",
+			"Where realtime groups are compiled in (CONFIG_RT_GROUP_SCHED) each control group has a share of its own, 0 unless somebody gives it one, and without a share no realtime thread starts in it (EPERM). With -1 for the whole nobody asks for the share; older kernels then refuse a limit again with EBUSY while realtime threads run in such a group.",
 		},
 		Sources: []Source{
 			{"950 of 1000 ms; -1 is no limit", "Documentation/scheduler/sched-rt-group.rst; kernel/sched/rt.c, sysctl_sched_rt_runtime"},
+			{"shares of groups", "kernel/sched/syscalls.c, __sched_setscheduler; kernel/sched/rt.c, tg_rt_schedulable"},
 			{"a period below 1 is refused", "kernel/sched/rt.c, sched_rt_sysctls: sched_rt_period_us, SYSCTL_ONE; before 6.x sched_rt_global_validate, EINVAL"},
 			{"-1 for realtime", "founding experience, there by the wrong name"},
 		},
 	},
-	Where: fixed(setting.Of(setting.Sysctl, "kernel.sched_rt_runtime_us")),
+	Where: fixed(rtRuntime),
 	Want: func(v *View, a setting.Address) Advice {
-		return Wants(setting.Exact("-1"), "a vCPU with a realtime priority that polls is stopped for 50 ms of each second").At(Medium)
+		period := v.Readings.At(setting.Of(setting.Sysctl, "kernel.sched_rt_period_us"))
+		if runtime := v.Readings.At(a); runtime.State == setting.Known && period.State == setting.Known && runtime.Value == period.Value {
+			return Wants(setting.Exact(noLimit), "as much as the period: nothing is stopped, but realtime threads are still counted by a timer").At(Info)
+		}
+		return Wants(setting.Exact(noLimit), "a vCPU with a realtime priority that polls is stopped for 50 ms of each second").At(Medium)
 	},
 }
 

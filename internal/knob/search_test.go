@@ -16,7 +16,7 @@ func TestSearch(t *testing.T) {
 		"experimental_zcopytx=1":      "vhost.zero_copy",
 		"sdnf":                        "nic.flow_hash.udp4",
 		"max_vfs=8":                   "sriov.numvfs",
-		"mce=off":                     "guest.realtime",
+		"mce=off":                     "boot.mce",
 		"IRQBALANCE_BANNED_CPULIST":   "nic.irqbalance",
 		"ring.rx":                     "nic.ring.rx",
 		"merge_across_node":           "rt.ksm",

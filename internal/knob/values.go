@@ -59,12 +59,12 @@ func model() *facts.Host {
 		Bridges: []facts.Bridge{{Name: "BRIDGE"}}, Taps: []facts.Tap{{Name: "TAP"}}, Tunnels: []facts.Tunnel{{Name: "TUNNEL", Type: "vxlan"}}, VFs: []facts.VF{{PF: "NIC"}},
 		Netfilter: facts.Netfilter{Rules: []facts.RuleSet{{Tool: "nft", Rules: 1}, {Tool: "iptables-legacy", Rules: 1}, {Tool: "ip6tables-legacy", Rules: 1}, {Tool: "ebtables-legacy", Rules: 1}}},
 		Guests: []facts.Guest{{
-			Name: "GUEST", Managed: true, VCPUs: 1, Definition: "<domain><features><hyperv/></features></domain>",
+			Name: "GUEST", Managed: true, VCPUs: 1, Definition: "<domain><iothreads>1</iothreads><features><hyperv/></features></domain>",
 			Hostdevs: []string{"PCI"}, Interfaces: []facts.Interface{{MAC: "MAC", Type: "bridge"}}, Threads: []facts.Thread{{Role: "vhost", NIC: "MAC"}},
 		}},
 		Housekeeping: &facts.Housekeeping{
 			Swap: []facts.SwapArea{{Name: "/DEVICE"}}, IRQs: []facts.IRQ{{On: "NAME"}},
-			Threads: []facts.KernelThread{{Name: "ksoftirqd/0"}, {Name: "rcuc/0"}, {Name: "rcub/0"}},
+			Threads: []facts.KernelThread{{Name: "ksoftirqd/0"}, {Name: "ktimers/0"}, {Name: "rcuc/0"}, {Name: "rcub/0"}},
 		},
 	}
 	for _, field := range coalesceFields {

@@ -63,17 +63,21 @@ func (l *Lab) boot(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, l.bootLimit())
 	defer cancel()
 	c := l.st.Config
-	m := machine{Tree: l.tree, Run: l.dir, Accel: l.st.Accel, CPUs: c.CPUs, MemoryMiB: c.MemoryMiB, Mode: c.Mode, Args: c.Args, Persist: c.Persist}
+	m := machine{Tree: l.tree, Run: l.dir, Accel: l.st.Accel, CPUs: c.CPUs, MemoryMiB: c.MemoryMiB, Mode: c.Mode, Args: c.Args, Persist: c.Persist, Realtime: c.Realtime}
 	if c.Disk {
 		m.Disk = filepath.Join(l.data, "upper.img")
 		if err := makeDisk(ctx, m.Disk); err != nil {
 			return err
 		}
 	}
-	var err error
-	if m.Menu, err = l.menuArgs(ctx); err != nil {
+	release, menu, err := l.menu(ctx)
+	if err != nil {
 		return err
 	}
+	m.Kernel, m.Menu = l.image(release), menu
+	l.mu.Lock()
+	l.st.Release = release
+	l.mu.Unlock()
 	if err := l.pipes(); err != nil {
 		return err
 	}
@@ -82,12 +86,13 @@ func (l *Lab) boot(ctx context.Context) error {
 		more     []string
 	}{
 		{"labroot", l.tree.Root(), []string{"--cache=always", "--readonly", "--inode-file-handles=never"}},
+		{"labover", l.overDir(), []string{"--cache=always", "--readonly", "--inode-file-handles=never"}},
 		{"share", l.ShareDir(), []string{"--cache=auto"}},
 		// overlayfs wants trusted xattrs of its upper layer.
 		{"upper", filepath.Join(l.data, "upper"), []string{"--xattr", "--modcaps=+sys_admin", "--cache=auto"}},
 	}
 	for _, s := range shares {
-		if s.tag == "upper" && (!c.Persist || c.Disk) {
+		if s.tag == "upper" && (!c.Persist || c.Disk) || s.tag == "labover" && c.Realtime == "" {
 			continue
 		}
 		sock := filepath.Join(l.dir, s.tag+".sock")
@@ -103,8 +108,8 @@ func (l *Lab) boot(ctx context.Context) error {
 		return err
 	}
 	if err := l.firstCommand(ctx); err != nil {
-		return fmt.Errorf("no command of the lab host's ran (limit %v): %w\nqemu: %s\nconsole: %s", l.bootLimit(), err,
-			logTail(filepath.Join(l.dir, roleQEMU+".log"), 3), logTail(filepath.Join(l.dir, "serial.log"), 5))
+		return fmt.Errorf("no command of the lab host's ran (limit %v): %w\nqemu: %s\nconsole: %s%s", l.bootLimit(), err,
+			logTail(filepath.Join(l.dir, roleQEMU+".log"), 3), complaint(filepath.Join(l.dir, "serial.log")), logTail(filepath.Join(l.dir, "serial.log"), 5))
 	}
 	if err := l.ticking(ctx); err != nil {
 		return err

@@ -120,3 +120,21 @@ func lastWords(log string) string {
 	}
 	return ""
 }
+
+// complaint is the first line in which the kernel of a serial line's log says that something is wrong, and the one behind it; empty
+// where it says nothing.
+func complaint(file string) string {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return ""
+	}
+	lines := strings.SplitAfter(string(text), "\n")
+	for i, line := range lines {
+		for _, sign := range []string{"INFO: ", "BUG: ", "WARNING: ", "Kernel panic", "soft lockup"} {
+			if strings.Contains(line, sign) {
+				return strings.Join(lines[i:min(i+2, len(lines))], "") + "...\n"
+			}
+		}
+	}
+	return ""
+}

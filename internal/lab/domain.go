@@ -44,6 +44,7 @@ type GuestSpec struct {
 	Routes    []string // "DESTINATION=GATEWAY"; the destination may be "default"
 	Forward   bool     // IPv4 forwarding on
 	Args      []string // more kernel arguments
+	Realtime  bool     // boots the realtime kernel, whichever L1 has booted
 	Agent     bool     // with the QEMU guest agent, busybox, ethtool and cyclictest in it
 	CPUs      string   // with Direct: the CPUs of L1 that its QEMU and vhost threads may run on, as taskset has them; empty: all
 	Direct    bool     // started by QEMU's command line: in half the time, and libvirt knows nothing of it; not with Agent

@@ -32,6 +32,7 @@ type Guest struct {
 	Spec GuestSpec
 	lab  *Lab
 
+	kernel      string // its image, in L1
 	startScript string
 }
 
@@ -104,6 +105,15 @@ func (l *Lab) StartGuest(ctx context.Context, spec GuestSpec) (*Guest, error) {
 		return nil, err
 	}
 	initrd := Initramfs{Binary: spec.Binary, Tree: l.tree.Root(), Release: l.tree.Release, Modules: spec.modules(), Agent: spec.Agent}
+	g.kernel = "/boot/vmlinuz-" + l.tree.Release
+	if spec.Realtime {
+		over, err := l.guestLayer(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("guest %s: %w", spec.Name, err)
+		}
+		initrd.Kernel, initrd.Release = over.root(), over.Release
+		g.kernel = "/share/" + realtimeKernel
+	}
 	if err := BuildInitramfs(initrd, filepath.Join(l.ShareDir(), g.file("initrd"))); err != nil {
 		return nil, err
 	}
@@ -121,7 +131,7 @@ func (l *Lab) StartGuest(ctx context.Context, spec GuestSpec) (*Guest, error) {
 
 // define readies what starts the guest: a domain of libvirt, or a script.
 func (g *Guest) define(ctx context.Context) error {
-	kernel, initrd := "/boot/vmlinuz-"+g.lab.tree.Release, "/share/"+g.file("initrd")
+	kernel, initrd := g.kernel, "/share/"+g.file("initrd")
 	if g.Spec.Direct {
 		script, err := g.Spec.directScript(kernel, initrd, g.consolePath())
 		g.startScript = script

@@ -12,7 +12,8 @@ import (
 // Initramfs describes a guest's whole user space: one static program and a few modules, and where it has an agent, that.
 type Initramfs struct {
 	Binary  string   // static program that becomes /init
-	Tree    string   // root folder whose lib/modules/RELEASE and programs are used
+	Tree    string   // root folder whose programs are used
+	Kernel  string   // root folder whose lib/modules/RELEASE is used; empty: Tree
 	Release string   // kernel release
 	Modules []string // names; what they need comes along, what is built in is left out
 	Agent   bool     // with the guest agent, and programs for it to run (see agentPrograms)
@@ -25,7 +26,11 @@ func BuildInitramfs(i Initramfs, out string) error {
 	if err := checkStatic(i.Binary); err != nil {
 		return err
 	}
-	mods, err := readModules(filepath.Join(i.Tree, "usr/lib/modules", i.Release))
+	kernel := i.Kernel
+	if kernel == "" {
+		kernel = i.Tree
+	}
+	mods, err := readModules(filepath.Join(kernel, "usr/lib/modules", i.Release))
 	if err != nil {
 		return err
 	}

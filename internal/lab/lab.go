@@ -24,6 +24,7 @@ type Config struct {
 	Disk      bool     // with Persist: that file system is ext4 on a disk, and Reset loses what was not fsynced
 	Detached  bool     // the lab may outlive this process
 	Bare      bool     // load no modules: neither NICs nor kvm, only the channel
+	Realtime  Realtime // empty: L1 has its usual kernel only
 
 	Tree *Tree        `json:"-"` // nil: Prepare's
 	Log  func(string) `json:"-"` // progress, and every boot or guest start that was tried again
@@ -34,6 +35,7 @@ type Lab struct {
 	dir, data string
 	asked     bool // the accelerator was the caller's choice
 	tree      *Tree
+	over      *layer // nil where Config has no Realtime
 	log       func(string)
 	serial    atomic.Uint64
 
@@ -72,6 +74,14 @@ func Start(ctx context.Context, c Config) (*Lab, error) {
 		}
 		c.Tree = t
 	}
+	var over *layer
+	if c.Realtime != "" {
+		y, err := c.Tree.prepareLayer(ctx, c.Log)
+		if err != nil {
+			return nil, err
+		}
+		over = y
+	}
 	if reaped, err := Reap(ctx); err != nil {
 		return nil, err
 	} else if len(reaped) > 0 {
@@ -86,7 +96,7 @@ func Start(ctx context.Context, c Config) (*Lab, error) {
 		return nil, fmt.Errorf("lab %s: %w", c.Name, ErrRunning)
 	}
 	l := newLab(c)
-	l.asked = asked
+	l.asked, l.over = asked, over
 	if err := l.start(ctx); err != nil {
 		err = fmt.Errorf("lab %s: %w", c.Name, err)
 		return nil, errors.Join(err, l.st.clean())
@@ -128,6 +138,9 @@ func (c *Config) check() error {
 	if c.Disk && !c.Persist {
 		return errors.New("lab with a disk: want Persist too, which is what the disk is for")
 	}
+	if c.Realtime != "" && c.Realtime.over() == nil {
+		return fmt.Errorf("lab with the realtime kernel %q: want %q or %q", c.Realtime, RealtimeInstalled, RealtimeBooted)
+	}
 	if c.CPUs < 4 || c.CPUs > 64 || c.CPUs%2 != 0 {
 		return fmt.Errorf("lab with %d CPUs: want an even number from 4 to 64", c.CPUs)
 	}
@@ -165,7 +178,13 @@ func Attach(name string) (*Lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Lab{dir: runDir(name), data: dataDir(s.Cache, name), tree: t, log: func(string) {}, st: s}, nil
+	l := &Lab{dir: runDir(name), data: dataDir(s.Cache, name), tree: t, log: func(string) {}, st: s}
+	if s.Config.Realtime != "" {
+		if l.over, err = t.openLayer(); err != nil {
+			return nil, err
+		}
+	}
+	return l, nil
 }
 
 // Close gives the handle up; the lab runs on.
@@ -298,8 +317,20 @@ func (l *Lab) Accel() Accel { return l.st.Accel }
 // Emulated tells that figures measured in this lab are an emulator's.
 func (l *Lab) Emulated() bool { return l.st.Accel == TCG }
 
-// Release is L1's kernel release.
-func (l *Lab) Release() string { return l.tree.Release }
+// Release is the release of the kernel that L1 was last booted with.
+func (l *Lab) Release() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.st.Release
+}
+
+// Releases are those of the kernels that L1 has: the usual one, and with Realtime that of the other.
+func (l *Lab) Releases() (usual, realtime string) {
+	if l.over != nil {
+		realtime = l.over.Release
+	}
+	return l.tree.Release, realtime
+}
 
 // LogFile is the path on L0 of one of the lab's logs: serial, qemu.
 func (l *Lab) LogFile(name string) string { return filepath.Join(l.dir, name+".log") }

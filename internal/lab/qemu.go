@@ -42,6 +42,8 @@ type machine struct {
 	CPUs      int // halved between the two nodes
 	MemoryMiB int // halved between the two nodes
 	Mode      Mode
+	Realtime  Realtime
+	Kernel    string   // image of L1's kernel
 	Menu      []string // kernel arguments of L1's boot menu
 	Args      []string // and those of Config
 	Persist   bool     // a third file system, "upper", holds the upper layer
@@ -58,9 +60,18 @@ func (m machine) argv() []string {
 	add("-name", "l1", "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none")
 	if m.Accel == KVM {
 		// Interrupt remapping of intel-iommu needs the split irqchip under KVM.
-		add("-machine", "q35,kernel-irqchip=split", "-accel", "kvm", "-cpu", "host")
+		cpu := "host"
+		if m.Realtime != "" {
+			cpu += ",migratable=off" // with the constant clock of the processor, where it has one
+		}
+		add("-machine", "q35,kernel-irqchip=split", "-accel", "kvm", "-cpu", cpu)
 	} else {
-		add("-machine", "q35,kernel-irqchip=off", "-accel", "tcg,thread=multi,tb-size=512", "-cpu", "EPYC-Rome")
+		cpu := "EPYC-Rome"
+		if m.Realtime != "" {
+			cpu += ",-hypervisor" // without it the kernel looks at the serial number
+			add("-smbios", "type=1,serial=VMware-lab")
+		}
+		add("-machine", "q35,kernel-irqchip=off", "-accel", "tcg,thread=multi,tb-size=512", "-cpu", cpu)
 	}
 	half := m.MemoryMiB / 2
 	add("-m", fmt.Sprintf("%dM", 2*half), "-smp", fmt.Sprintf("%d,sockets=2,cores=%d,threads=1", m.CPUs, m.CPUs/2),
@@ -73,6 +84,9 @@ func (m machine) argv() []string {
 	add("-device", "intel-iommu,intremap=on,caching-mode=on,device-iotlb=on")
 
 	fs := []string{"labroot", "share"}
+	if m.Realtime != "" {
+		fs = append(fs, "labover")
+	}
 	switch {
 	case m.Disk != "":
 		add("-drive", "if=none,id=d0,file="+m.Disk+",format=raw,cache=writeback", "-device", "virtio-blk-pci,drive=d0,bus=pcie.0")
@@ -104,7 +118,7 @@ func (m machine) argv() []string {
 	add("-serial", "file:"+sock("serial.log"), "-monitor", "none",
 		"-qmp", "unix:"+sock("qmp.sock")+",server=on,wait=off",
 		"-chardev", "file,id=ev,path="+sock("events.log")+",input-path="+sock("events.in"), "-mon", "chardev=ev,mode=control")
-	add("-kernel", m.Tree.Kernel(), "-append", m.cmdline())
+	add("-kernel", m.Kernel, "-append", m.cmdline())
 	return a
 }
 
@@ -133,6 +147,9 @@ func (m machine) cmdline() string {
 		a = append(a, "lab.upper=/dev/vda")
 	case m.Persist:
 		a = append(a, "lab.upper=virtiofs:upper")
+	}
+	if over := m.Realtime.over(); over != nil {
+		a = append(a, "lab.over="+strings.Join(over, ","))
 	}
 	if m.Mode == Systemd {
 		a = append(a, "systemd.show_status=0")

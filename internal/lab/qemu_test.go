@@ -31,7 +31,7 @@ func TestNestable(t *testing.T) {
 }
 
 func TestArgvNamesABusForEveryDevice(t *testing.T) {
-	m := machine{Tree: &Tree{Dir: "/t"}, Run: "/r", Accel: TCG, CPUs: 4, MemoryMiB: 2048, Mode: Shell, Persist: true, Args: []string{"isolcpus=3"}}
+	m := machine{Tree: &Tree{Dir: "/t"}, Kernel: "/t/vmlinuz", Run: "/r", Accel: TCG, CPUs: 4, MemoryMiB: 2048, Mode: Shell, Persist: true, Args: []string{"isolcpus=3"}}
 	argv := m.argv()
 	for i, a := range argv {
 		if a == "-device" && !strings.Contains(argv[i+1], "bus=") && !strings.HasPrefix(argv[i+1], "intel-iommu") {

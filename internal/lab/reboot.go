@@ -53,31 +53,32 @@ func (l *Lab) Reboot(ctx context.Context) error {
 	return l.again(ctx)
 }
 
-// menuArgs are the kernel arguments that L1's boot menu yields, without those that say where its root is, which the lab
-// knows better.
-func (l *Lab) menuArgs(ctx context.Context) ([]string, error) {
+// menu is what L1's boot menu yields: the release of a kernel that the lab has, and its arguments without those that say where
+// the root is, which the lab knows better.
+func (l *Lab) menu(ctx context.Context) (release string, kept []string, err error) {
 	config, err := l.hostFile(ctx, grubConfig)
 	if err != nil {
-		return nil, fmt.Errorf("L1's boot menu: %w", err)
+		return "", nil, fmt.Errorf("L1's boot menu: %w", err)
 	}
 	environment, err := l.hostFile(ctx, grubEnvironment)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("L1's boot menu: %w", err)
+		return "", nil, fmt.Errorf("L1's boot menu: %w", err)
 	}
 	kernel, args, err := grubDefault(config, environment)
 	if err != nil {
-		return nil, fmt.Errorf("L1's boot menu: /%s: %w", grubConfig, err)
+		return "", nil, fmt.Errorf("L1's boot menu: /%s: %w", grubConfig, err)
 	}
-	if want := "/boot/vmlinuz-" + l.tree.Release; kernel != want {
-		return nil, fmt.Errorf("L1's boot menu: /%s boots %s, expected %s", grubConfig, kernel, want)
+	release = strings.TrimPrefix(kernel, "/boot/vmlinuz-")
+	usual, realtime := l.Releases()
+	if release == kernel || release != usual && (realtime == "" || release != realtime) {
+		return "", nil, fmt.Errorf("L1's boot menu: /%s boots %s, expected /boot/vmlinuz-%s", grubConfig, kernel, usual)
 	}
-	var kept []string
 	for _, a := range args {
 		if a != "ro" && !strings.HasPrefix(a, "root=") {
 			kept = append(kept, a)
 		}
 	}
-	return kept, nil
+	return release, kept, nil
 }
 
 // hostFile reads a file of L1's as it is while L1 is off: that of its upper layer, else that of its tree.
@@ -98,11 +99,16 @@ func (l *Lab) hostFile(ctx context.Context, name string) (string, error) {
 			return readAll(upper)
 		}
 	}
-	text, err := readAll(filepath.Join(l.tree.Root(), name))
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("/%s: %w", name, fs.ErrNotExist)
+	var below []string
+	for _, part := range l.st.Config.Realtime.over() {
+		below = append(below, filepath.Join(l.over.dir, part))
 	}
-	return text, err
+	for _, root := range append(below, l.tree.Root()) {
+		if text, err := readAll(filepath.Join(root, name)); !errors.Is(err, fs.ErrNotExist) {
+			return text, err
+		}
+	}
+	return "", fmt.Errorf("/%s: %w", name, fs.ErrNotExist)
 }
 
 // diskFile reads a file of an ext4 image. What its journal still holds is first brought into place, as the next mount

@@ -21,6 +21,7 @@ type state struct {
 	Cache    string
 	Tree     string // folder of its tree
 	Accel    Accel
+	Release  string // of the kernel that L1 was last booted with
 	Procs    []Proc
 	Hung     int // boots and guest starts that were ended and tried again
 }

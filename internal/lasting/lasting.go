@@ -27,6 +27,8 @@ const (
 	UnitFile    = "etc/systemd/system/" + UnitName
 	VFsName     = "mpps-vfs.service"
 	VFsFile     = "etc/systemd/system/" + VFsName
+	WatchName   = "mpps-watch.service"
+	WatchFile   = "etc/systemd/system/" + WatchName
 )
 
 // family begins the IDs of the changes that make others last.
@@ -41,6 +43,8 @@ var (
 	unitAddress    = setting.Of(setting.Unit, UnitName)
 	vfsFile        = setting.Of(setting.File, VFsFile)
 	vfsAddress     = setting.Of(setting.Unit, VFsName)
+	watchFile      = setting.Of(setting.File, WatchFile)
+	watchAddress   = setting.Of(setting.Unit, WatchName)
 	sysctlFolder   = setting.Of(setting.Directory, path.Dir(SysctlFile))
 	moduleFolder   = setting.Of(setting.Directory, path.Dir(ModuleFile))
 	unitFolder     = setting.Of(setting.Directory, path.Dir(UnitFile))
@@ -50,7 +54,7 @@ var (
 // Addresses lists what must be read before Add.
 func Addresses() []setting.Address {
 	return []setting.Address{
-		sysctlFolder, sysctlAddress, moduleFolder, moduleAddress, desiredAddress, unitFolder, fileAddress, vfsFile, wantsFolder, unitAddress, vfsAddress,
+		sysctlFolder, sysctlAddress, moduleFolder, moduleAddress, desiredAddress, unitFolder, fileAddress, vfsFile, wantsFolder, unitAddress, vfsAddress, watchFile, watchAddress,
 	}
 }
 
@@ -71,7 +75,7 @@ var ways = map[setting.Kind]way{
 	setting.Sysctl: bySysctl, setting.ModuleParam: byModule,
 	setting.Sysfs: byRestore, setting.SysfsCPUs: byRestore, setting.NICRing: byRestore, setting.NICChannels: byRestore,
 	setting.NICCoalesce: byRestore, setting.NICFeature: byRestore, setting.NICFlowHash: byRestore, setting.IRQAffinity: byRestore,
-	setting.IRQCPUs: byRestore, setting.ThreadAffinity: byRestore, setting.ThreadSched: byRestore, setting.KSM: byRestore,
+	setting.IRQCPUs: byRestore, setting.ThreadAffinity: byRestore, setting.ThreadSched: byRestore, setting.ThreadCPUs: byRestore, setting.KSM: byRestore,
 	setting.Swap: byRestore, setting.TraceEvents: byRestore, setting.NetfilterRule: byRestore, setting.Service: byRestore,
 	setting.VFAttr: byRestore, setting.VFCount: byRestore, setting.NICState: byRestore, setting.QueueLanes: byRestore, setting.RootQdisc: byRestore,
 }
@@ -102,6 +106,7 @@ func Add(p *plan.Plan, h *facts.Host, standing ...plan.Change) error {
 	if h.Lasting == nil {
 		return nil // a snapshot of a version that did not look
 	}
+	leaveToTuned(p, h)
 	b := builder{plan: p, host: h, kept: map[setting.Address]bool{}}
 	for _, c := range p.Changes {
 		b.kept[c.Address] = c.Kept != "" || c.Forget
@@ -155,7 +160,7 @@ func (b *builder) changes(by way) []*plan.Change {
 	var all []*plan.Change
 	for i := range b.plan.Changes {
 		c := &b.plan.Changes[i]
-		if ways[c.Address.Kind] == by && !Of(c.ID) {
+		if ways[c.Address.Kind] == by && !Of(c.ID) && !(b.kept[c.Address] && by != byRestore) {
 			all = append(all, c)
 		}
 	}

@@ -177,11 +177,11 @@ func TestOwners(t *testing.T) {
 	for i, want := range []string{
 		"/usr/lib/sysctl.d/10-a.conf sets it to 1 at boot; /etc/sysctl.d/99-b.conf sets it to 32 at boot, and wins", "/etc/sysctl.d/99-b.conf sets it to 2 at boot, and wins",
 		"TuneD profile virtual-host sets it to 30 when the profile is chosen", "irqbalance sets it too every few seconds, and wins",
-		"NetworkManager profile /etc/NetworkManager/system-connections/a sets it to 512 when the connection is activated, and wins", "TuneD profile virtual-host sets it too when the profile is chosen", "",
+		"NetworkManager profile /etc/NetworkManager/system-connections/a sets it to 512 when the connection is activated, and wins", "TuneD profile virtual-host sets it to 512 when the profile is chosen", "",
 		"TuneD profile virtual-host sets it too when the profile is chosen", "TuneD profile virtual-host sets it to 0 when the profile is chosen",
 		"TuneD profile virtual-host sets it to 2-3 when the boot menu is written",
 		"NetworkManager profile /etc/NetworkManager/system-connections/b sets it to 700 when the connection is activated, and wins; TuneD profile virtual-host sets it to 500 when the profile is chosen",
-		"TuneD profile virtual-host sets it too when the profile is chosen",
+		"TuneD profile virtual-host sets it to 0 when the profile is chosen",
 	} {
 		if got := strings.Join(p.Changes[i].Owners, "; "); got != want {
 			t.Errorf("%s: owners %q, expected %q", p.Changes[i].Address, got, want)
@@ -196,7 +196,7 @@ func TestOwners(t *testing.T) {
 
 // TestUnitsAreTheDeployedOnes: go:embed cannot reach deploy/.
 func TestUnitsAreTheDeployedOnes(t *testing.T) {
-	for name, template := range map[string]string{UnitName: unitTemplate, VFsName: vfsTemplate} {
+	for name, template := range map[string]string{UnitName: unitTemplate, VFsName: vfsTemplate, WatchName: watchTemplate} {
 		text, err := os.ReadFile("../../deploy/systemd/" + name)
 		if err != nil {
 			t.Fatal(err)

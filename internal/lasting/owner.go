@@ -9,6 +9,7 @@ import (
 	"mpps/internal/facts"
 	"mpps/internal/plan"
 	"mpps/internal/setting"
+	"mpps/internal/tuned"
 )
 
 // Owner is somebody else who sets a value.
@@ -97,8 +98,8 @@ func managerOwners(l *facts.Lasting, a setting.Address) []Owner {
 	}
 	key, device := "ethtool."+names[a.Kind]+a.Rest(), a.Object()
 	switch {
-	case txQueueLength(a) != "":
-		key, device = "link.tx-queue-length", txQueueLength(a)
+	case a.Kind == setting.Sysfs && tuned.TxQueueLength(a.Path) != "":
+		key, device = "link.tx-queue-length", tuned.TxQueueLength(a.Path)
 	case names[a.Kind] == "":
 		return nil
 	}
@@ -109,19 +110,6 @@ func managerOwners(l *facts.Lasting, a setting.Address) []Owner {
 		}
 	}
 	return all
-}
-
-// txQueueLength is the device whose transmit queue's length a value is; empty for others.
-func txQueueLength(a setting.Address) string {
-	device, found := strings.CutPrefix(a.Path, "class/net/")
-	if a.Kind != setting.Sysfs || !found {
-		return ""
-	}
-	device, found = strings.CutSuffix(device, "/tx_queue_len")
-	if !found {
-		return ""
-	}
-	return device
 }
 
 // owned names in each change who else sets its value. What this plan itself stops is no owner any more.

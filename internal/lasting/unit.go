@@ -6,12 +6,14 @@ import (
 )
 
 // unitTemplate is a copy of deploy/systemd/mpps-restore.service, which go:embed cannot reach, vfsTemplate one of
-// mpps-vfs.service; a test compares them.
+// mpps-vfs.service, watchTemplate one of mpps-watch.service; a test compares them.
 var (
 	//go:embed mpps-restore.service
 	unitTemplate string
 	//go:embed mpps-vfs.service
 	vfsTemplate string
+	//go:embed mpps-watch.service
+	watchTemplate string
 )
 
 // unitText is a unit of deploy/systemd for a program that no package has brought.

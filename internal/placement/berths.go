@@ -22,7 +22,7 @@ func (t *table) addBerths(it *item, base option, nodes, counts []int) {
 	}
 	for _, i := range t.reach(nodes) {
 		c := &t.cells[i]
-		own := len(it.guest.Allowed) > 0 && c.takes(it.guest, false)
+		own := len(it.guest.Allowed) > 0 && !c.quiet && c.takes(it.guest, false)
 		if !c.main() && !own {
 			continue
 		}

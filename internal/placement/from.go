@@ -13,6 +13,9 @@ import (
 // not pinned at all.
 func From(h *facts.Host, g goal.Goal) Ask {
 	var ask Ask
+	if g.Tier() == goal.Realtime {
+		ask.Quiet = g.CPUs
+	}
 	for _, c := range h.Topology.CPUs {
 		if c.Online {
 			ask.CPUs = append(ask.CPUs, CPU{ID: c.ID, Core: c.Core, Node: c.Node, L3: c.L3, Isolated: h.Topology.Isolated.Has(c.ID)})
@@ -136,7 +139,7 @@ func budget(ask Ask) int {
 	}
 	cpus := 0 // vhost threads stay off isolated ones
 	for _, c := range ask.CPUs {
-		if !c.Isolated {
+		if !ask.aside(c) {
 			cpus++
 		}
 	}

@@ -14,8 +14,8 @@ import (
 const enough = 4
 
 // interrupts gives every NIC the CPUs that should serve it: of its node, first those that do nothing else, then those
-// kept for the host, then vhost's, then sibling threads of vCPUs; from other nodes only where its own has none. Isolated
-// CPUs serve nobody but their guest.
+// kept for the host, then vhost's, then sibling threads of vCPUs; from other nodes only where its own has none. CPUs that
+// are isolated, or are to be, serve nobody but their guest.
 func (t *table) interrupts(r *Result) {
 	busy := map[int]bool{} // cores with a vCPU
 	for cpu := range t.taken {
@@ -23,7 +23,7 @@ func (t *table) interrupts(r *Result) {
 	}
 	class := func(c CPU) int {
 		switch {
-		case t.taken[c.ID] != "" || c.Isolated:
+		case t.taken[c.ID] != "" || t.ask.aside(c):
 			return 9
 		case r.Housekeeping.Has(c.ID):
 			return 1

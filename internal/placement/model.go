@@ -29,6 +29,7 @@ type cell struct {
 	node     int
 	isolated bool
 	given    string // the sets of CPUs that the user gave away which they belong to; "" for most
+	quiet    bool   // isolated, or to be: nothing but vCPUs sits here, given or not
 	threads  int    // CPUs of a core that vCPUs may have: the least of all its cores
 	size     int    // cores, those of guests that stay where they are included
 	free     []core // cores that nobody has, by first CPU
@@ -102,6 +103,7 @@ func (t *table) divide() {
 		node     int
 		isolated bool
 		given    string
+		quiet    bool
 	}
 	var sets []setting.CPUSet
 	for _, g := range t.ask.Guests {
@@ -124,10 +126,9 @@ func (t *table) divide() {
 				seats = seats.And(set)
 			}
 		}
-		if k.given == "" {
-			if isolated := slices.DeleteFunc(slices.Clone(all), func(cpu int) bool { return !t.cpus[cpu].Isolated }); len(isolated) > 0 {
-				k.isolated, seats = true, isolated
-			}
+		aside := slices.DeleteFunc(slices.Clone(all), func(cpu int) bool { return !t.ask.aside(t.cpus[cpu]) })
+		if k.quiet = len(aside) > 0; k.quiet && k.given == "" {
+			k.isolated, seats = true, aside
 		}
 		if len(seats) == 0 { // given to two guests, thread by thread
 			continue
@@ -136,7 +137,7 @@ func (t *table) divide() {
 		if !known {
 			i = len(t.cells)
 			at[k] = i
-			t.cells = append(t.cells, cell{node: k.node, isolated: k.isolated, given: k.given, threads: len(seats)})
+			t.cells = append(t.cells, cell{node: k.node, isolated: k.isolated, given: k.given, quiet: k.quiet, threads: len(seats)})
 		}
 		cell := &t.cells[i]
 		cell.size++
@@ -244,7 +245,7 @@ func (t *table) hostCell(node, want int) *cell {
 	var first *cell
 	for i := range t.cells {
 		c := &t.cells[i]
-		if c.node != node || c.isolated || len(c.free) == 0 {
+		if c.node != node || c.quiet || len(c.free) == 0 {
 			continue
 		}
 		needed := 0
@@ -263,7 +264,7 @@ func (t *table) hostCell(node, want int) *cell {
 		}
 	}
 	if first == nil {
-		if i := slices.IndexFunc(t.cells, func(c cell) bool { return c.node == node && !c.isolated && len(c.free) > 0 }); i >= 0 {
+		if i := slices.IndexFunc(t.cells, func(c cell) bool { return c.node == node && !c.quiet && len(c.free) > 0 }); i >= 0 {
 			first = &t.cells[i]
 		}
 	}

@@ -33,11 +33,15 @@ type Ask struct {
 	Daemons  []Daemon  // what else the host runs
 	Reserves []Reserve // what is kept for the host, where not the usual
 
+	Quiet  setting.CPUSet // CPUs that are to be isolated: like those that are, they serve nobody but their guest's vCPUs
 	Kept   setting.CPUSet // CPUs that the host keeps already: it goes on with them
 	Strict bool           // no rule gives way: a guest that would need it is refused, and the refusal says which
 
 	content bool // to know whether everybody fits is enough
 }
+
+// aside tells whether a CPU is isolated, or is to be.
+func (a *Ask) aside(c CPU) bool { return c.Isolated || a.Quiet.Has(c.ID) }
 
 // CPU is a logical processor.
 type CPU struct {

@@ -20,6 +20,11 @@ func (a Ask) isolated(cpus ...int) Ask {
 	return a
 }
 
+func (a Ask) quiet(cpus ...int) Ask {
+	a.Quiet = setting.CPUs(cpus...)
+	return a
+}
+
 // pools gives every node huge pages of 1 GiB.
 func (a Ask) pools(counts ...uint64) Ask {
 	for i, n := range counts {
@@ -78,6 +83,12 @@ func TestRules(t *testing.T) {
 		{name: "nothing is isolated yet: the placement says what should be",
 			ask:  machine(1, 8, 1).nic(0).guest("rt", 4, 1).with(func(g *Guest) { g.Realtime = true }),
 			want: "rt: 2-5 | vhost 6 | emulator 6; irq eth0 0-1,6-7; kept 0-1; relaxed 1; refused 0"},
+		{name: "what is to be isolated is left alone: by the host, by interrupts, and by vhost threads",
+			ask:  machine(2, 4, 1).nic(1).quiet(5, 6, 7).guest("rt", 1, 1).with(func(g *Guest) { g.Realtime, g.Allowed = true, setting.CPUs(5, 6, 7) }),
+			want: "rt: 5 | vhost 1 | emulator 1; irq eth0 4; kept 0,4; relaxed 1; refused 0"},
+		{name: "what is isolated and given likewise",
+			ask:  machine(2, 4, 1).nic(1).isolated(5, 6, 7).guest("rt", 1, 1).with(func(g *Guest) { g.Realtime, g.Allowed = true, setting.CPUs(5, 6, 7) }),
+			want: "rt: 5 | vhost 1 | emulator 1; irq eth0 4; kept 0,4; relaxed 0; refused 0"},
 		{name: "huge pages are counted by node",
 			ask:  machine(2, 8, 2).nic(0).pools(8, 20).guest("a", 2, 1).with(func(g *Guest) { g.Hugepages = true }),
 			want: "a: 9-10 | vhost 11 | emulator 11; irq eth0 1-7; kept 0,8,16,24; relaxed 0; refused 0"},

@@ -14,11 +14,12 @@ func Of(h *facts.Host, g goal.Goal, changes []Change) *Plan {
 	p := &Plan{
 		Schema: Schema, Host: h.Name, Made: h.Taken, Goal: g, Tier: g.Tier(), Why: AskedFor, Identity: identity(h),
 		Changes: append([]Change{}, changes...), Consent: []Change{}, Skipped: []Skipped{}, Restarts: []Restart{}, Later: []Later{}, Management: []Management{},
+		Phases: []Phase{}, Notes: []string{},
 	}
 	for _, c := range p.Changes {
 		p.wait(c)
 	}
 	p.manage(h)
-	p.Digest = p.digest()
+	p.Seal()
 	return p
 }

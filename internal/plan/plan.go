@@ -33,6 +33,8 @@ type Plan struct {
 	Consent    []Change     `json:"consent_needed"` // wanted, but the goal does not allow their risk
 	Skipped    []Skipped    `json:"skipped"`        // off, but nothing that mpps can change now
 	Restarts   []Restart    `json:"restarts"`       // what must happen before some changes take effect
+	Phases     []Phase      `json:"phases"`         // what needs what, in the order in which a person goes about it
+	Notes      []string     `json:"notes"`          // what the plan cannot do, in sentences
 	Later      []Later      `json:"later"`          // what can be planned only after these changes
 	Management []Management `json:"management"`     // the operator's way in
 	Identity   []Part       `json:"identity"`       // what the host was when the plan was made
@@ -111,6 +113,7 @@ func From(h *facts.Host, g goal.Goal, report audit.Report, catalogue []*knob.Kno
 	p := &Plan{
 		Schema: Schema, Host: h.Name, Made: h.Taken, Goal: g, Tier: report.Tier, Why: report.Why, Identity: identity(h),
 		Changes: []Change{}, Consent: []Change{}, Skipped: []Skipped{}, Restarts: []Restart{}, Later: []Later{}, Management: []Management{},
+		Phases: []Phase{}, Notes: honest(report),
 	}
 	positions := wherePositions(h, catalogue)
 	for _, f := range report.In(audit.Off) {
@@ -131,11 +134,15 @@ func From(h *facts.Host, g goal.Goal, report audit.Report, catalogue []*knob.Kno
 
 	p.postpone()
 	p.confine(h)
+	p.unpooled(h, report)
+	p.shareless(h, report)
+	p.awaitBoot(h, catalogue)
 	for _, c := range p.Changes {
 		p.wait(c)
 	}
 	p.manage(h)
-	p.Digest = p.digest()
+	p.attend(report)
+	p.Seal()
 	return p, nil
 }
 
@@ -209,6 +216,11 @@ func (p *Plan) postpone() {
 	for _, nic := range nics {
 		p.Later = append(p.Later, Later{After: "this plan", IDs: dropped[nic], Why: fmt.Sprintf("%s gives %s other interrupts and queues: plan again afterwards", resized[nic], nic)})
 	}
+	for _, c := range p.Changes {
+		if p.Tier == goal.Realtime && c.ID == "domain.cpu_model" && strings.HasSuffix(c.Address.Path, "/cpu/mode") {
+			p.Later = append(p.Later, Later{After: "this plan", IDs: []string{"domain.invtsc", "domain.dedicated"}, Why: "libvirt takes these beside host-passthrough only: plan again afterwards, before guest " + c.Address.Object() + " is started anew"})
+		}
+	}
 	for _, guest := range guests {
 		p.Later = append(p.Later, Later{After: "restart of guest " + guest, IDs: []string{"vhost.threads"}, Why: "the vhost threads of its new queues exist only then: plan again afterwards"})
 	}
@@ -260,8 +272,11 @@ func (p *Plan) wait(c Change) {
 	p.Restarts = append(p.Restarts, Restart{What: c.Needs, Addresses: []setting.Address{c.Address}})
 }
 
-// Seal works out the digest anew where changes were added or taken away.
-func (p *Plan) Seal() { p.Digest = p.digest() }
+// Seal works out the phases and the digest anew where changes were added or taken away.
+func (p *Plan) Seal() {
+	p.arrange()
+	p.Digest = p.digest()
+}
 
 // Empty tells whether there is nothing to change.
 func (p *Plan) Empty() bool { return len(p.Changes) == 0 }

@@ -14,6 +14,7 @@ import (
 func Audit(t *Text, r audit.Report, verbose bool) {
 	t.Wrapped("", t.In(Bold, "tier "+string(r.Tier)+": ")+r.Why)
 	t.Wrapped("", r.Verdict)
+	tunedProfile(t, r.Tuned)
 	if n := len(r.LeftOut); n > 0 {
 		t.Wrapped("left out: ", fmt.Sprintf("%s not running (%s): --guest NAME judges one", count(n, "guest"), strings.Join(r.LeftOut[:min(n, 8)], ", ")))
 	}

@@ -24,6 +24,7 @@ type Document struct {
 	Compared *Compared    `json:"compared,omitempty"`
 	Modes    []Modes      `json:"modes,omitempty"`
 	Rates    []Rates      `json:"rates,omitempty"`
+	Wakeups  []Wakeups    `json:"wakeups,omitempty"`
 	Changes  []ChangeRow  `json:"changes"`
 	Refused  []ChangeRow  `json:"not_changed"` // what the plan left out, and why
 	Rollback *RollbackRow `json:"rollback,omitempty"`

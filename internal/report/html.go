@@ -43,7 +43,9 @@ func HTML(w io.Writer, d *Document) error {
 		Talks:    talks(d.runs("")),
 		Split:    cpuSplit(d.runs("")),
 		Threads:  threads(d.runs("")),
-		Delays:   delays(d.runs("")),
+		Delays:   delays(append(d.runs(""), d.wakeupRuns()...)),
+		Awake:    wakeupCharts(d),
+		Wakes:    wakeupViews(d),
 		Losses:   losses(d.runs(measure.PPS)),
 		Facts:    environment(d),
 		Groups:   groupRows(d.Changes),
@@ -70,6 +72,8 @@ type pageView struct {
 	Split    []partRow
 	Threads  []threadRow
 	Delays   *delayTable
+	Awake    []chart
+	Wakes    []wakeupView
 	Losses   []lossRow
 	Facts    []factRow
 	Groups   []changeGroup

@@ -54,6 +54,14 @@ func rateCharts(d *Document) []chart {
 	return g
 }
 
+// wakeupCharts are histograms and percentiles of wake-ups, before and after in one picture.
+func wakeupCharts(d *Document) []chart {
+	var g gallery
+	g.add("How long wake-ups took", "Both axes are logarithmic. A dot is the percentile beside it, the stroke at the bottom the longest.", wakeupHistograms(d.Wakeups))
+	g.add("Wake-ups by percentile", "Lower is better. Each nine takes the same width; the band is where the runs lay. A curve ends where fewer than ten samples are left.", percentiles(d.wakeupRuns()))
+	return g
+}
+
 func charts(d *Document) []chart {
 	var g gallery
 	if d.Compared != nil {

@@ -14,6 +14,9 @@ import (
 func Inspect(t *Text, h *facts.Host) {
 	t.Wrapped("", t.In(Bold, headline(h)))
 	topologyLines(t, h)
+	if h.Lasting != nil {
+		tunedProfile(t, h.Lasting.Tuned)
+	}
 	t.Blank()
 	drawn := map[string]bool{}
 	for _, b := range h.Bridges {
@@ -56,7 +59,7 @@ func topologyLines(t *Text, h *facts.Host) {
 	t.Line("%s", line)
 	var rows [][]string
 	for _, n := range h.Topology.Nodes {
-		row := []string{fmt.Sprintf("  node %d", n.ID), "CPUs " + cmp.Or(n.CPUs.String(), "none"),
+		row := []string{fmt.Sprintf("  node %d", n.ID), CPUs(n.CPUs),
 			fmt.Sprintf("%s, %s free", Bytes(n.Memory), Bytes(n.Free)), hugepages(n.Hugepages)}
 		rows = append(rows, row)
 	}
@@ -228,7 +231,7 @@ func nicText(n facts.NIC) string {
 		irqs = irqs.Or(irq.Affinity)
 	}
 	if len(irqs) > 0 {
-		words = append(words, "interrupts on CPUs "+irqs.String())
+		words = append(words, "interrupts on "+CPUs(irqs))
 	}
 	if n.SRIOV != nil {
 		words = append(words, fmt.Sprintf("%d of %d VFs", n.SRIOV.Enabled, n.SRIOV.Total))

@@ -79,7 +79,7 @@ func placeHeadline(p *Placing) string {
 
 // drawNode draws the cores of a node, one column each, one row for each of their threads.
 func drawNode(t *Text, seats *seating, s socket, n nodeBox) {
-	words := []string{fmt.Sprintf("socket %d, node %d", s.id, n.id), count(len(n.cores), "core"), "CPUs " + n.cpus.String()}
+	words := []string{fmt.Sprintf("socket %d, node %d", s.id, n.id), count(len(n.cores), "core"), CPUs(n.cpus)}
 	if n.use.Memory > 0 {
 		words = append(words, fmt.Sprintf("%s memory, %s left", Bytes(n.use.Memory), Bytes(n.use.Left)))
 	}
@@ -143,14 +143,14 @@ func placedGuest(t *Text, seats *seating, g *placement.Placed, added, moved, who
 		title += " (" + strings.Join(notes, ", ") + ")"
 	}
 	t.Wrapped("", title)
-	t.Wrapped("  vCPUs     ", fmt.Sprintf("%d on %s: %s", len(g.VCPUs), cpus(g.VCPUSet()), g.Why))
+	t.Wrapped("  vCPUs     ", fmt.Sprintf("%d on %s: %s", len(g.VCPUs), CPUs(g.VCPUSet()), g.Why))
 	var memory []string
 	for _, m := range g.Memory {
 		memory = append(memory, fmt.Sprintf("%s on node %d", Bytes(m.Bytes), m.Node))
 	}
 	t.Wrapped("  memory    ", strings.Join(memory, ", ")+": "+g.MemoryWhy)
 	if len(g.Vhost) > 0 {
-		t.Wrapped("  vhost     ", fmt.Sprintf("%s on %s: %s", count(len(g.Vhost), "thread"), cpus(vhostCPUs(g)), g.VhostWhy))
+		t.Wrapped("  vhost     ", fmt.Sprintf("%s on %s: %s", count(len(g.Vhost), "thread"), CPUs(vhostCPUs(g)), g.VhostWhy))
 		for _, o := range g.Others {
 			if !whole {
 				break
@@ -165,11 +165,11 @@ func placedGuest(t *Text, seats *seating, g *placement.Placed, added, moved, who
 	for _, q := range g.Queues {
 		t.Wrapped("  queues    ", fmt.Sprintf("%d on NIC %s: %s", q.Queues, q.NIC, q.Why))
 	}
-	t.Wrapped("  emulator  ", cpus(g.Emulator))
+	t.Wrapped("  emulator  ", CPUs(g.Emulator))
 }
 
-// cpus writes a set with its noun: "CPU 3", "CPUs 4-7".
-func cpus(set setting.CPUSet) string {
+// CPUs writes a set with its noun: "CPU 3", "CPUs 4-7".
+func CPUs(set setting.CPUSet) string {
 	switch len(set) {
 	case 0:
 		return "no CPU"
@@ -190,12 +190,12 @@ func vhostCPUs(g *placement.Placed) setting.CPUSet {
 // placedHost says what is the host's, which rules gave way and what the placement costs.
 func placedHost(t *Text, r *placement.Result) {
 	t.Blank()
-	t.Wrapped("host        ", cpus(r.Housekeeping)+" kept for it")
+	t.Wrapped("host        ", CPUs(r.Housekeeping)+" kept for it")
 	for _, d := range r.Daemons {
-		t.Wrapped("  "+d.Name+"  ", cpus(d.CPUs)+": "+d.Why)
+		t.Wrapped("  "+d.Name+"  ", CPUs(d.CPUs)+": "+d.Why)
 	}
 	for _, n := range r.NICs {
-		t.Wrapped("  interrupts of "+n.Name+"  ", cpus(setting.CPUs(n.CPUs...))+": "+n.Why)
+		t.Wrapped("  interrupts of "+n.Name+"  ", CPUs(setting.CPUs(n.CPUs...))+": "+n.Why)
 	}
 	for _, text := range r.Relaxed {
 		t.Wrapped(t.In(Yellow, "gave way: "), text)

@@ -35,7 +35,7 @@ func PlaceHTML(w io.Writer, p *Placing, version string, made time.Time) error {
 	seats := seatsOf(p)
 	view := placeView{
 		Title: "Who sits where on " + p.Host.Name, Headline: placeHeadline(p), Result: p.Result,
-		Cost: costLine(p.Result.Cost), Kept: cpus(p.Result.Housekeeping), Style: template.CSS(pageStyle + placeStyle), Data: template.JS(data),
+		Cost: costLine(p.Result.Cost), Kept: CPUs(p.Result.Housekeeping), Style: template.CSS(pageStyle + placeStyle), Data: template.JS(data),
 		Version: version, Date: made.UTC().Format("2 January 2006, 15:04 MST"),
 	}
 	for _, s := range socketsOf(p) {
@@ -45,10 +45,10 @@ func PlaceHTML(w io.Writer, p *Placing, version string, made time.Time) error {
 		view.Guests = append(view.Guests, guestRow(&p.Result.Guests[i], seats, p))
 	}
 	for _, d := range p.Result.Daemons {
-		view.Housed = append(view.Housed, factRow{d.Name, cpus(d.CPUs) + ": " + d.Why})
+		view.Housed = append(view.Housed, factRow{d.Name, CPUs(d.CPUs) + ": " + d.Why})
 	}
 	for _, n := range p.Result.NICs {
-		view.Housed = append(view.Housed, factRow{"interrupts of " + n.Name, cpus(setting.CPUs(n.CPUs...)) + ": " + n.Why})
+		view.Housed = append(view.Housed, factRow{"interrupts of " + n.Name, CPUs(setting.CPUs(n.CPUs...)) + ": " + n.Why})
 	}
 	return placePage.Execute(w, view)
 }
@@ -123,7 +123,7 @@ func (s *seating) colour(cpu int) string {
 }
 
 func guestRow(g *placement.Placed, seats *seating, p *Placing) placedView {
-	view := placedView{Placed: g, Tag: seats.tags[g.Name], On: cpus(g.VCPUSet()), Threads: cpus(vhostCPUs(g)), QEMU: cpus(g.Emulator)}
+	view := placedView{Placed: g, Tag: seats.tags[g.Name], On: CPUs(g.VCPUSet()), Threads: CPUs(vhostCPUs(g)), QEMU: CPUs(g.Emulator)}
 	view.Class = fmt.Sprintf("g%d", slices.Index(seats.order, g.Name)%guestColours)
 	switch {
 	case slices.Contains(p.Added, g.Name):

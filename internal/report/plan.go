@@ -12,6 +12,14 @@ import (
 // Plan draws a plan as a diff that an operator would sign.
 func Plan(t *Text, p *plan.Plan) {
 	t.Wrapped("", t.In(Bold, "tier "+string(p.Tier)+": ")+p.Why)
+	phases(t, p.Phases)
+	for _, note := range p.Notes {
+		t.Blank()
+		t.Wrapped(t.In(Yellow, "note: "), note)
+	}
+	if len(p.Phases) > 1 || len(p.Notes) > 0 {
+		t.Blank()
+	}
 	if p.Empty() {
 		t.Line("nothing to change")
 	} else {
@@ -59,6 +67,27 @@ func groupChanges(all []plan.Change) [][]plan.Change {
 		groups = append(groups, []plan.Change{c})
 	}
 	return groups
+}
+
+// phases is what needs what, where the plan has more than one such thing.
+func phases(t *Text, all []plan.Phase) {
+	if len(all) < 2 {
+		return
+	}
+	t.Blank()
+	t.Heading("what needs what")
+	for _, f := range all {
+		t.Line("   %s", t.In(Bold, f.What))
+		if f.Changes > 0 {
+			t.Wrapped("      "+count(f.Changes, "change")+": ", strings.Join(f.IDs, ", "))
+		}
+		if len(f.ByHand) > 0 {
+			t.Wrapped("      yours to do: ", strings.Join(f.ByHand, ", "))
+		}
+		if len(f.Unseen) > 0 && f.Name == plan.PhaseFirmware {
+			t.Wrapped("      to attest ('mpps attest'): ", strings.Join(f.Unseen, ", "))
+		}
+	}
 }
 
 func planned(t *Text, number string, group []plan.Change) {

@@ -113,6 +113,18 @@ func (p *Printer) Answer(a Answer) error {
 	return err
 }
 
+// Line prints one of many answers that come one after the other: a line of JSON, or a line of text.
+func (p *Printer) Line(value any, text string) error {
+	p.clear()
+	if p.opts.JSON {
+		encoder := json.NewEncoder(p.out)
+		encoder.SetEscapeHTML(false)
+		return encoder.Encode(facts.Whole(value))
+	}
+	_, err := io.WriteString(p.out, text+"\n")
+	return err
+}
+
 // Foreign prints an answer in the form of another program, which has no place for warnings: they go to standard error.
 func (p *Printer) Foreign(text []byte, warnings []Warning) error {
 	p.clear()

@@ -112,6 +112,7 @@ func Status(t *Text, s apply.Status, verbose bool) {
 	standing(t, s)
 	for _, e := range s.Transactions {
 		t.Line("  %s", entryLine(e))
+		follows(t, "    ", e)
 		if e.ConfirmUntil != nil {
 			t.Line("  %s until %s, or it is put back by itself", t.In(RedBold, "'mpps confirm' it"), clock(*e.ConfirmUntil))
 		}
@@ -120,6 +121,7 @@ func Status(t *Text, s apply.Status, verbose bool) {
 		}
 	}
 	rows(t, s, verbose)
+	remains(t, s.Remains)
 }
 
 // Verified draws how each applied value compares with what was wanted.
@@ -177,6 +179,7 @@ func History(t *Text, entries []apply.Entry) {
 	}
 	for _, e := range entries {
 		t.Line("%s", entryLine(e))
+		follows(t, "  ", e)
 	}
 }
 
@@ -194,11 +197,19 @@ func entryLine(e apply.Entry) string {
 	return line
 }
 
+// follows tells which transaction another went on with.
+func follows(t *Text, indent string, e apply.Entry) {
+	if e.Follows != "" {
+		t.Line("%sgoes on with %s", indent, e.Follows)
+	}
+}
+
 func clock(at time.Time) string { return at.Local().Format("2006-01-02 15:04:05") }
 
 // Transaction draws one transaction with its changes.
 func Transaction(t *Text, d apply.Detail) {
 	t.Line("%s", entryLine(d.Entry))
+	follows(t, "  ", d.Entry)
 	if d.Error != "" {
 		t.Wrapped("  ", d.Error)
 	}

@@ -52,6 +52,8 @@ func headlineOf(d *Document) string {
 		return modesHeadline(&d.Modes[0])
 	case len(d.Rates) > 0 && ratesHeadline(&d.Rates[0]) != "":
 		return ratesHeadline(&d.Rates[0])
+	case len(d.Wakeups) > 0:
+		return wakeupHeadline(d)
 	case len(runs) > 0:
 		m := runs[0].Median
 		return fmt.Sprintf("%s %s.", whole(m.Value, m.Lo, m.Hi), perSecond(runs[0].Kind))
@@ -175,6 +177,9 @@ func detailOf(d *Document) string {
 		if m := runs[0].Median; m.N > 1 {
 			parts = append(parts, fmt.Sprintf("Median of %d trials, %.3g %% interval [%s, %s].", m.N, m.Level*100, digits(m.Lo, m.Lo, m.Hi), digits(m.Hi, m.Lo, m.Hi)))
 		}
+	}
+	if detail := wakeupDetail(d); detail != "" {
+		parts = append(parts, detail)
 	}
 	if d.Host.Emulated {
 		parts = append(parts, "Measured on a fully emulated host: the figures are not those of hardware.")

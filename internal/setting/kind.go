@@ -97,6 +97,7 @@ var Kinds = map[Kind]KindInfo{
 	Service:        {What: "service", Canonical: canonicalFields, Lasts: UntilReboot},
 	ModuleParam:    {What: "module parameter", Canonical: canonicalFields, Lasts: UntilModuleReload},
 	ThreadSched:    {What: "scheduling of a kernel thread", Canonical: canonicalSched, Lasts: UntilReboot},
+	ThreadCPUs:     {What: "CPUs of kernel threads", Canonical: canonicalCPUs, Lasts: UntilReboot},
 	KSM:            {What: "page merging", Canonical: canonicalCount, Lasts: UntilReboot},
 	Swap:           {What: "swap area", Canonical: canonicalSwap, Lasts: UntilReboot},
 	TraceEvents:    {What: "kernel tracing", Canonical: canonicalFields, Lasts: UntilReboot},

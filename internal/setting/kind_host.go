@@ -14,6 +14,11 @@ const (
 	// ThreadSched: "thread-sched:ksoftirqd/3", the name of a kernel thread. The policy, of the realtime policies with the
 	// priority: "SCHED_FIFO 2", "SCHED_OTHER". Absent while there is no such thread.
 	ThreadSched Kind = "thread-sched"
+	// ThreadCPUs: "thread-cpus:kernel", the kernel's threads that belong to no CPU, all of them as one value: the online CPUs that
+	// at least one of them may use, a CPU list. Written, it takes from each the CPUs that are not of it; one that has none left gets
+	// all of it. Threads that cannot be moved (PF_NO_SETAFFINITY: those of one CPU, kworkers), those of interrupts, which
+	// follow them, and vhost's are not of it. Which thread had which CPUs stands beside the value, for a rollback.
+	ThreadCPUs Kind = "thread-cpus"
 	// KSM: "ksm:run" or "ksm:merge_across_nodes". A count. Writing run=0 takes merged pages apart first, and writing
 	// merge_across_nodes does so too, because the kernel refuses it while pages are shared; run is left as it was.
 	KSM Kind = "ksm"

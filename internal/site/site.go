@@ -16,6 +16,8 @@ package site
 import (
 	"bytes"
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -320,4 +322,22 @@ func (f *File) Adjust(id string, a setting.Address, advice knob.Advice) knob.Adv
 		wished.Warning, wished.Rules = advice.Warning, advice.Rules // rules stop matching by the knob's own wish only
 	}
 	return wished
+}
+
+// Digest tells one text of the file below a root from another; empty where there is none.
+func Digest(root string) (string, error) {
+	dir, err := os.OpenRoot(root)
+	if err != nil {
+		return "", &Error{Problem: err.Error(), Advice: "--root takes a directory"}
+	}
+	defer dir.Close()
+	text, err := dir.ReadFile(Path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", nil
+	case err != nil:
+		return "", &Error{Problem: err.Error(), Advice: "it must be readable, or not there"}
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])[:16], nil
 }

@@ -65,7 +65,12 @@ var rounds = []round{
 - {id: boot.aspm, address: "kernel-arg:pcie_aspm.policy", want: performance, reason: the test}
 - {id: boot.tsc, address: "kernel-arg:tsc", want: nowatchdog, reason: the test}
 - {id: boot.hugepages, address: "kernel-arg:hugepagesz+hugepages", want: "hugepagesz=1G hugepages=1", reason: the test}
+- {id: domain.hugepages, address: "domain:db1/memoryBacking/hugepages", want: default, reason: "the test: without it, after the boot that makes the pool"}
 - {id: netfilter.bypass, want: absent, reason: the test}
+- {id: domain.iothreadpin, address: "domain:win1/iothreadpin/1", want: 0-1, reason: the test}
+- {id: domain.invtsc, address: "domain:win1/cpu/migratable", want: off, reason: the test}
+- {id: domain.dedicated, address: "domain:win1/features/kvm/hint-dedicated.state", want: on, reason: the test}
+- {id: rt.period, want: 2000000, reason: the test}
 - {id: cpu.latency, address: "sysfs:devices/system/cpu/cpu3/power/pm_qos_resume_latency_us", want: 100, reason: the test}
 - {id: domain.vcpupin, leave: true, reason: set with the other goal}
 - {id: domain.emulatorpin, leave: true, reason: set with the other goal}

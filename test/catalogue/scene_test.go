@@ -32,8 +32,10 @@ const windows = `<domain type='kvm'>
   <name>` + windowName + `</name>
   <memory unit='MiB'>256</memory>
   <vcpu>1</vcpu>
+  <iothreads>1</iothreads>
   <os><type arch='x86_64' machine='q35'>hvm</type></os>
   <features><acpi/><hyperv mode='custom'><relaxed state='on'/></hyperv></features>
+  <cpu mode='host-passthrough'/>
   <clock offset='localtime'/>
 </domain>
 `

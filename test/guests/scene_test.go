@@ -33,7 +33,7 @@ type scene struct {
 // openScene boots the host and starts a guest with an agent: three vCPUs, of which one is isolated, and two queues.
 func openScene(t *testing.T) *scene {
 	t.Helper()
-	s := &scene{T: t, began: time.Now(), lab: labtest.Host(t)}
+	s := &scene{T: t, began: time.Now(), lab: labtest.Host(t, labtest.Fresh)}
 	furnished := func(ctx context.Context) error { return s.lab.Bridge(ctx, "br0", "10.50.0.1/24") }
 	if err := furnished(t.Context()); err != nil {
 		t.Fatal(err)

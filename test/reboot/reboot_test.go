@@ -116,6 +116,7 @@ echo hugepages $(cat /sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages)
 echo hugetlb $(awk '$1=="Hugetlb:"{print $2}' /proc/meminfo)
 echo cstate $(cat /sys/module/processor/parameters/max_cstate)
 echo aspm $(grep -o '\[[a-z]*\]' /sys/module/pcie_aspm/parameters/policy)
+echo irqs $(cat /proc/irq/default_smp_affinity)
 echo release $(uname -r)
 dmesg | grep -o 'Offload RCU callbacks from CPUs: [^.]*'`
 
@@ -209,7 +210,7 @@ update-grub 2>&1`)
 	if !chosen {
 		t.Error("the default kernel is not planned, which the site file asks for")
 	}
-	for _, name := range []string{"isolcpus", "nohz_full", "rcu_nocbs", "hugepagesz+hugepages", "quiet", "processor.max_cstate"} {
+	for _, name := range []string{"isolcpus", "nohz_full", "rcu_nocbs", "irqaffinity", "skew_tick", "hugepagesz+hugepages", "quiet", "processor.max_cstate"} {
 		if !slices.Contains(addresses, "kernel-arg:"+name) {
 			t.Errorf("%s is not planned: %v", name, addresses)
 		}
@@ -226,12 +227,12 @@ update-grub 2>&1`)
 
 	b.reboot()
 	b.all("applied", "compliant", append(addresses, defaultKernel))
-	want := "isolated 2-3\nnohz_full 2-3\nhugepages 1\nhugetlb 1048576\ncstate 1\naspm [performance]\nrelease " + own + "\nOffload RCU callbacks from CPUs: 2-3"
+	want := "isolated 2-3\nnohz_full 2-3\nhugepages 1\nhugetlb 1048576\ncstate 1\naspm [performance]\nirqs 3\nrelease " + own + "\nOffload RCU callbacks from CPUs: 2-3"
 	if now := b.must(kernel); now != want {
 		t.Errorf("the rebooted kernel says %q, expected %q", now, want)
 	}
 	words := strings.Fields(b.must("cat /proc/cmdline"))
-	for _, word := range []string{"isolcpus=managed_irq,domain,2-3", "nohz_full=2-3", "rcu_nocbs=2-3", "mce=off", "tsc=reliable", "processor.max_cstate=1"} {
+	for _, word := range []string{"isolcpus=managed_irq,domain,2-3", "nohz_full=2-3", "rcu_nocbs=2-3", "irqaffinity=0-1", "skew_tick=1", "mce=ignore_ce", "tsc=reliable", "processor.max_cstate=1"} {
 		if !slices.Contains(words, word) {
 			t.Errorf("the kernel was booted with %q, without %s", words, word)
 		}

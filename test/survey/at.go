@@ -1,6 +1,7 @@
 package survey
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -64,6 +65,13 @@ func (s *Survey) value(a setting.Address) (value string, found bool, err error) 
 		}
 	case setting.ThreadSched:
 		value, found = policy(text, a.Path)
+	case setting.ThreadCPUs:
+		var all setting.CPUSet
+		for list := range strings.FieldsSeq(text) {
+			one, wrong := setting.ParseCPUs(list)
+			all, err = all.Or(one), errors.Join(err, wrong)
+		}
+		value, found = all.String(), len(all) > 0
 	case setting.Swap:
 		value, found = swap(text, "/"+a.Path), true
 	case setting.TraceEvents:

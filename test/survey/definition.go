@@ -66,6 +66,9 @@ func (e *element) at(steps ...step) *element {
 	return e
 }
 
+// policyAndPriority stands for the two attributes of a scheduler.
+const policyAndPriority = "scheduler and priority"
+
 // places are where values of a definition stand in it: the form of the address's path, the steps from domain to the
 // element, its attribute (none: that the element is there). $1 and $2 are parts of the path.
 var places = []struct {
@@ -74,10 +77,14 @@ var places = []struct {
 	attribute string
 }{
 	{regexp.MustCompile(`^vcpupin/(\d+)$`), []step{{"cputune", ""}, {"vcpupin", "vcpu=$1"}}, "cpuset"},
+	{regexp.MustCompile(`^iothreadpin/(\d+)$`), []step{{"cputune", ""}, {"iothreadpin", "iothread=$1"}}, "cpuset"},
 	{regexp.MustCompile(`^emulatorpin$`), []step{{"cputune", ""}, {"emulatorpin", ""}}, "cpuset"},
 	{regexp.MustCompile(`^numatune/memory\.(\w+)$`), []step{{"numatune", ""}, {"memory", ""}}, "$1"},
-	{regexp.MustCompile(`^memoryBacking/hugepages$`), []step{{"memoryBacking", ""}, {"hugepages", ""}}, ""},
-	{regexp.MustCompile(`^cpu/mode$`), []step{{"cpu", ""}}, "mode"},
+	{regexp.MustCompile(`^vcpusched/([\d,-]+)$`), []step{{"cputune", ""}, {"vcpusched", "vcpus=$1"}}, policyAndPriority},
+	{regexp.MustCompile(`^memoryBacking/(\w+)$`), []step{{"memoryBacking", ""}, {"$1", ""}}, ""},
+	{regexp.MustCompile(`^features/pmu\.state$`), []step{{"features", ""}, {"pmu", ""}}, "state"},
+	{regexp.MustCompile(`^features/kvm/([\w-]+)\.state$`), []step{{"features", ""}, {"kvm", ""}, {"$1", ""}}, "state"},
+	{regexp.MustCompile(`^cpu/(mode|migratable)$`), []step{{"cpu", ""}}, "$1"},
 	{regexp.MustCompile(`^cpu/cache\.mode$`), []step{{"cpu", ""}, {"cache", ""}}, "mode"},
 	{regexp.MustCompile(`^features/hyperv/(\w+)\.state$`), []step{{"features", ""}, {"hyperv", ""}, {"$1", ""}}, "state"},
 	{regexp.MustCompile(`^clock/timer/(\w+)\.present$`), []step{{"clock", ""}, {"timer", "name=$1"}}, "present"},
@@ -109,8 +116,16 @@ func definition(text, path string) (string, bool, error) {
 		switch {
 		case found == nil:
 			return "", false, nil
-		case p.attribute == "":
+		case found.XMLName.Local == "hugepages":
 			return "default", len(found.Children) == 0, nil
+		case p.attribute == "":
+			return "yes", true, nil
+		case p.attribute == policyAndPriority:
+			policy, _ := found.attribute("scheduler")
+			if priority, has := found.attribute("priority"); has {
+				policy += ":" + priority
+			}
+			return policy, true, nil
 		}
 		value, has := found.attribute(fill(p.attribute))
 		if has && p.attribute == "cpuset" {

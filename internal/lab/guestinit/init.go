@@ -69,8 +69,11 @@ func setup(ctx context.Context, stop func()) error {
 	var errs []error
 	for _, m := range []struct{ fs, dir string }{
 		{"proc", "/proc"}, {"sysfs", "/sys"}, {"devtmpfs", "/dev"}, {"tmpfs", "/run"}, {"tmpfs", "/tmp"},
-		{"bpf", "/sys/fs/bpf"}, {"tracefs", "/sys/kernel/tracing"},
+		{"tmpfs", "/dev/shm"}, {"bpf", "/sys/fs/bpf"}, {"tracefs", "/sys/kernel/tracing"},
 	} {
+		if m.dir == "/dev/shm" { // devtmpfs comes without it
+			errs = append(errs, os.MkdirAll(m.dir, 0o755))
+		}
 		if err := unix.Mount(m.fs, m.dir, m.fs, 0, ""); err != nil && !errors.Is(err, unix.EBUSY) {
 			errs = append(errs, fmt.Errorf("mount %s: %w", m.dir, err))
 		}

@@ -46,6 +46,13 @@ func Size(cpus, memoryMiB int) Option {
 	return func(o *options) { o.c.CPUs, o.c.MemoryMiB = cpus, memoryMiB }
 }
 
+// Realtime wants a host that has booted Debian's kernel with PREEMPT_RT; the first of its kind takes half a minute longer to build.
+// Emulated it is slow, and dies more often than the usual one: keep what it is asked short.
+func Realtime(o *options) { o.c.Realtime = lab.RealtimeBooted }
+
+// RealtimeInstalled wants a host that has that kernel in its boot menu and has booted the usual one.
+func RealtimeInstalled(o *options) { o.c.Realtime = lab.RealtimeInstalled }
+
 // NoBinary wants no mpps in /share.
 func NoBinary(o *options) { o.noBinary = true }
 
@@ -126,7 +133,7 @@ func host(t testing.TB, o options) (*lab.Lab, error) {
 	if err := lockMachine(ctx, t); err != nil {
 		return nil, err
 	}
-	key := fmt.Sprint(o.c.Mode, o.c.Persist, o.c.Disk, o.c.CPUs, o.c.MemoryMiB, o.c.Args)
+	key := fmt.Sprint(o.c.Mode, o.c.Persist, o.c.Disk, o.c.CPUs, o.c.MemoryMiB, o.c.Args, o.c.Realtime)
 	if l, ok := shared[key]; ok && !o.fresh {
 		if _, err := l.Run(ctx, "true"); !errors.Is(err, lab.ErrGone) {
 			return l, err

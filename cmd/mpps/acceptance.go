@@ -1,0 +1,262 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"mpps/internal/acceptance"
+	"mpps/internal/goal"
+	"mpps/internal/report"
+	"mpps/internal/setting"
+)
+
+// acceptanceFlags are the flags of acceptance.
+type acceptanceFlags struct {
+	acceptance.Inputs
+	output                    string
+	list, dryRun, lab, resume bool
+	set                       *pflag.FlagSet
+}
+
+func (a *app) acceptanceCommand() *cobra.Command {
+	var f acceptanceFlags
+	cmd := &cobra.Command{
+		Use:   "acceptance [NAME…|all]",
+		Short: "repeat a founding experiment on your hardware; one report",
+		Long: `Repeats the experiments that mpps was founded on, each by one command: looks at
+what is there, measures, plans and applies, measures again, puts everything back
+(--keep leaves it), and says of each figure whether it was reached, by how much
+it is short, or why it cannot be compared. All of it goes into one report:
+acceptance.html and acceptance.json in the directory behind -o, and the answer
+of each step beside them. docs/acceptance.md has machines, cabling and firmware.
+
+  throughput  a guest that routes small packets without loss
+  queues      one queue, many, and queues that are kept up to the wire
+  sriov       a virtual function against tap and bridge
+  modes       NIC modes against native
+  realtime    the worst wake-up in a guest
+
+Nothing is ever rebooted or restarted: where a step needs it the run stops, says
+what to do, and goes on with --resume. --dry-run prints every command in order
+and changes nothing. --lab runs throughput or modes, shortened, on the emulated
+host: it shows that the protocol works, and no figure of it means anything.
+
+  mpps acceptance --list
+  mpps acceptance throughput --guest r1 --via br0 --out br1 --dry-run
+  mpps acceptance throughput --guest r1 --trial-command trex.py --max-pps 10M
+  mpps acceptance realtime --guest rt1 --cpus 20-23
+  mpps acceptance realtime --resume
+
+Exit codes: 0 done, whatever the verdicts · 1 failed, or ended early · 2 waits
+for you: --resume goes on · 3 something it needs is missing · 64 usage.`,
+		Args: func(_ *cobra.Command, names []string) error { return f.named(names) },
+		RunE: func(cmd *cobra.Command, names []string) error {
+			if f.list {
+				return a.listExperiments()
+			}
+			chosen := experiments(names)
+			if err := f.check(chosen); err != nil {
+				return err
+			}
+			switch {
+			case f.dryRun:
+				return a.acceptanceDryRun(cmd.Context(), &f, chosen)
+			case f.lab:
+				return a.acceptanceInLab(cmd.Context(), &f, chosen)
+			}
+			return a.accept(cmd.Context(), &f, chosen)
+		},
+	}
+	f.add(cmd.Flags())
+	return cmd
+}
+
+func (f *acceptanceFlags) add(flags *pflag.FlagSet) {
+	f.set = flags
+	flags.StringVarP(&f.output, "output", "o", "acceptance", "directory of the report; a report that is there is added to")
+	flags.BoolVar(&f.list, "list", false, "list the experiments")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "print what would be run, in order, and what it changes; run nothing")
+	flags.BoolVar(&f.lab, "lab", false, "shortened, on the emulated host (throughput, modes)")
+	flags.BoolVar(&f.resume, "resume", false, "go on with the last run, by its own flags")
+	flags.BoolVar(&f.Keep, "keep", false, "leave what was changed; 'mpps rollback' puts it back")
+	flags.BoolVar(&f.NoReboot, "no-reboot", false, "go on without what waits for a reboot of the host")
+	flags.BoolVar(&f.Short, "short", false, "few and short trials: to see that all is set up")
+	flags.StringVar(&f.Guest, "guest", "", "the guest that is measured")
+	flags.StringSliceVar(&f.Consent, "consent", nil, "risks accepted by name: security, data, connectivity")
+	flags.StringVar(&f.From, "from", "", "interface that sends: IFACE or netns:NAME/IFACE")
+	flags.StringVar(&f.To, "to", "", "behind a guest that routes: interface that receives")
+	flags.StringVar(&f.Via, "via", "", "bridge of this host that leads to the guest")
+	flags.StringVar(&f.Out, "out", "", "bridge of this host behind a guest that routes")
+	flags.StringVar(&f.Gateway, "gateway", "", "address of a guest that routes, on the sending side")
+	flags.StringVar(&f.Agent, "agent", "", "HOST:PORT of 'mpps agent' in the guest")
+	flags.StringVar(&f.SecretFile, "secret-file", "", "file with the secret that the agents were given")
+	flags.StringVar(&f.Generator, "generator", "", "xdp, af_packet or pktgen (default: the fastest that works)")
+	flags.StringVar(&f.Sink, "sink", "", "xdp, xdp-skb or af_packet (default: the fastest that works)")
+	flags.StringVar(&f.SendOn, "generator-cpus", "", "CPUs that the generator runs on")
+	flags.StringVar(&f.Trial, "trial-command", "", "another generator's adapter, as of 'mpps search'")
+	flags.StringVar(&f.HostTrial, "host-trial-command", "", "throughput: the same, cabled so that the host itself forwards")
+	flags.StringVar(&f.MaxPPS, "max-pps", "", "highest load, such as 14.88M")
+	flags.BoolVar(&f.Compliant, "compliant", false, "throughput: prove rates by trials of 60 s (RFC 2544)")
+	flags.StringVar(&f.PPS, "pps", "1.8M", "throughput: the target of the plan")
+	flags.IntVar(&f.Queues, "queues", 9, "queues: how many the guest gets")
+	flags.StringVar(&f.NIC, "nic", "", "queues: the NIC behind the tunnel (default: all)")
+	flags.StringVar(&f.PF, "pf", "", "sriov: the card")
+	flags.StringVar(&f.VFAgent, "vf-agent", "", "sriov: HOST:PORT of the agent over the function")
+	flags.StringVar(&f.TunnelAgent, "tunnel-agent", "", "sriov: HOST:PORT of the agent over a VXLAN")
+	flags.StringVar(&f.TunnelFrom, "tunnel-from", "", "sriov: interface that sends into the VXLAN")
+	flags.StringArrayVar(&f.Modes, "mode", nil, "modes: `NAME=HOST:PORT,from=IFACE` of each, as of 'mpps bench modes'")
+	flags.StringVar(&f.Latency, "latency", "20us", "realtime: the target of the plan")
+	flags.StringVar(&f.GuestCPU, "guest-cpu", "", "realtime: the guest's CPU that is measured (default: the last)")
+	flags.StringVar(&f.CPUs, "cpus", "", "realtime: CPUs for the guest alone, such as 20-23")
+}
+
+// named refuses names of no experiment.
+func (f *acceptanceFlags) named(names []string) error {
+	hint := "experiments: " + strings.Join(acceptance.Names(), ", ") + ", or all"
+	switch {
+	case f.list && len(names) > 0:
+		return usage(errors.New("--list and a name: expected one of them"), "")
+	case f.list:
+		return nil
+	case len(names) == 0:
+		return usage(errors.New("nothing says which experiment to repeat"), hint)
+	case slices.Contains(names, "all") && len(names) > 1:
+		return usage(errors.New("all and a name: expected one of them"), hint)
+	}
+	for i, name := range names {
+		if name != "all" && acceptance.Find(name) == nil {
+			return usage(fmt.Errorf("no experiment %q", name), hint)
+		}
+		if slices.Contains(names[:i], name) {
+			return usage(fmt.Errorf("%s is named twice", name), "")
+		}
+	}
+	return nil
+}
+
+// experiments are those that were named.
+func experiments(names []string) []*acceptance.Experiment {
+	if slices.Equal(names, []string{"all"}) {
+		return acceptance.All()
+	}
+	var chosen []*acceptance.Experiment
+	for _, name := range names {
+		chosen = append(chosen, acceptance.Find(name))
+	}
+	return chosen
+}
+
+// withResume are the flags that may stand beside --resume: the rest is in the report.
+var withResume = []string{"output", "resume", "keep", "dry-run", "json", "quiet", "no-color", "verbose", "root"}
+
+// check refuses what contradicts itself, and values that a step would refuse later.
+func (f *acceptanceFlags) check(chosen []*acceptance.Experiment) error {
+	var wrong error
+	if f.resume {
+		f.set.Visit(func(flag *pflag.Flag) {
+			if wrong == nil && !slices.Contains(withResume, flag.Name) {
+				wrong = usage(fmt.Errorf("--resume and --%s: the run has its own flags", flag.Name), "without --resume a new run is begun")
+			}
+		})
+	}
+	switch {
+	case wrong != nil:
+		return wrong
+	case f.resume && f.dryRun:
+		return usage(errors.New("--resume and --dry-run: expected one of them"), "")
+	case f.lab && (f.Guest != "" || len(f.Modes) > 0 || f.Agent != "" || f.Trial != ""):
+		return usage(errors.New("--lab has guests, agents and modes of its own"), "leave --guest, --agent, --mode and --trial-command out")
+	case f.lab && f.Keep:
+		return usage(errors.New("--lab and --keep: the lab's host is gone in the end"), "")
+	case f.Queues < 2 || f.Queues > 256:
+		return usage(fmt.Errorf("--queues %d: expected 2 to 256", f.Queues), "")
+	}
+	for _, risk := range f.Consent {
+		if !slices.Contains(goal.Risks(), goal.Risk(risk)) {
+			return usage(fmt.Errorf("--consent %s: expected security, data or connectivity", risk), "")
+		}
+	}
+	for flag, value := range map[string]string{"pps": f.PPS, "max-pps": f.MaxPPS} {
+		if _, err := rateOf(flag, value); err != nil {
+			return err
+		}
+	}
+	if _, err := setting.ParseCPUs(f.CPUs); err != nil {
+		return usage(fmt.Errorf("--cpus: %w", err), "")
+	}
+	for _, m := range f.Modes {
+		if _, err := parseMode(m); err != nil {
+			return usage(fmt.Errorf("--mode: %w", err), "")
+		}
+	}
+	for _, e := range chosen {
+		if f.lab && e.NoLab != "" && len(chosen) < len(acceptance.All()) {
+			return usage(fmt.Errorf("%s does not run in the lab: %s", e.Name, e.NoLab), "")
+		}
+	}
+	return nil
+}
+
+// inputs are what the flags say, with files where every step finds them.
+func (f *acceptanceFlags) inputs() (acceptance.Inputs, error) {
+	in := f.Inputs.Defaults()
+	if in.SecretFile != "" {
+		absolute, err := filepath.Abs(in.SecretFile)
+		if err != nil {
+			return in, err
+		}
+		in.SecretFile = absolute
+	}
+	return in, nil
+}
+
+// acceptanceList is the answer of acceptance --list.
+type acceptanceList struct {
+	Experiments []listedExperiment `json:"experiments"`
+}
+
+type listedExperiment struct {
+	Name     string   `json:"name"`
+	Title    string   `json:"title"`
+	Founding string   `json:"founding"`
+	Minutes  float64  `json:"minutes"` // with the defaults, restarts left out
+	Wants    []string `json:"wants"`
+	Lab      bool     `json:"lab"` // runs with --lab
+}
+
+func (a *app) listExperiments() error {
+	list := acceptanceList{}
+	for _, e := range acceptance.All() {
+		list.Experiments = append(list.Experiments, listedExperiment{e.Name, e.Title, e.Founding, e.Takes.Minutes(), e.Wants, e.NoLab == ""})
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		name = ""
+	}
+	return a.out.Answer(report.Answer{Verb: "acceptance-list", Host: name, Result: list, Text: func(t *report.Text) {
+		report.Experiments(t, acceptance.All())
+	}})
+}
+
+// seen looks at what the prerequisites are judged by.
+func (a *app) seen(ctx context.Context, in acceptance.Inputs) (acceptance.Seen, error) {
+	h, err := a.inventory(ctx)
+	if err != nil {
+		return acceptance.Seen{}, err
+	}
+	s := acceptance.Seen{Host: h, Root: h.AsRoot, Agents: map[string]error{}}
+	for _, at := range []string{in.Agent, in.TunnelAgent} {
+		if at != "" && a.root == "/" {
+			s.Agents[at] = greets(ctx, at)
+		}
+	}
+	return s, nil
+}

@@ -1,0 +1,90 @@
+//go:build netns
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"mpps/internal/acceptance"
+)
+
+// TestAcceptanceModes carries an experiment out with real traffic, is interrupted in the middle of its campaign, and goes on with the
+// samples that were taken.
+func TestAcceptanceModes(t *testing.T) {
+	t.Parallel()
+	h := newHostAndGuest(t)
+	second := h.newSecond()
+	before := h.state()
+	dir := filepath.Join(t.TempDir(), "report")
+	samples := filepath.Join(dir, "modes-1", "modes.jsonl")
+	mpps := func(argv ...string) []string {
+		return append([]string{"ip", "netns", "exec", h.host, "mpps", "acceptance", "modes", "-o", dir}, argv...)
+	}
+	argv := mpps("--short", "--mode", "native="+h.agent+",via=br0", "--mode", "vf="+h.agent+",from=netns:"+second+"/eth0,guest-nic=eth0")
+	cmd := exec.Command(argv[0], argv[1:]...)
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := func() int {
+		text, _ := os.ReadFile(samples) // it comes to be while it is waited for
+		return bytes.Count(text, []byte("\n"))
+	}
+	for deadline := time.Now().Add(60 * time.Second); lines() < 4; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			_ = cmd.Process.Kill()
+			t.Fatalf("no samples: %s", said.String())
+		}
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // the exit code is looked at
+	if code := cmd.ProcessState.ExitCode(); code != exitFailed || !strings.Contains(said.String(), "interrupted in step modes") {
+		t.Errorf("exit code %d: %s", code, said.String())
+	}
+	taken := lines() - 1
+	argv = mpps("--resume")
+	code, stdout, stderr := program(t, argv...)
+	if code != exitOK {
+		t.Fatalf("resumed: exit code %d: %s%s", code, stdout, stderr)
+	}
+	p, err := openReport(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := p.Last("modes")
+	o, err := outcomes(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := o.Modes["modes"]
+	if r.State != acceptance.Done || len(p.Runs) != 1 || m == nil || m.Samples != 12 || m.Partial || len(m.Order) < taken {
+		t.Errorf("%s, %d runs, campaign %+v, %d samples were taken before", r.State, len(p.Runs), m, taken)
+	}
+	measured := 0
+	for _, f := range r.Figures {
+		if strings.HasPrefix(f.ID, "modes.vf-") && f.Measured != nil && f.Measured.N == 3 && f.Measured.Value > 0 && f.Founding != nil {
+			measured++
+		}
+	}
+	if measured != 2 || !strings.Contains(stdout, "vf: TCP stream against native") {
+		t.Errorf("%d figures of the second mode were measured:\n%s", measured, stdout)
+	}
+	if err := wide(stdout, 80); err != nil {
+		t.Error(err)
+	}
+	if page, err := os.ReadFile(filepath.Join(dir, acceptanceHTML)); err != nil || !bytes.Contains(page, []byte("99.63")) {
+		t.Errorf("the page has %d bytes: %v", len(page), err)
+	}
+	if after := h.state(); after != before {
+		t.Errorf("left behind:\n%sfound before:\n%s", after, before)
+	}
+}

@@ -1,0 +1,227 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"mpps/internal/acceptance"
+	"mpps/internal/goal"
+	"mpps/internal/plan"
+	"mpps/internal/report"
+)
+
+// headStart is how long load runs before what is watched beside it begins: generator and receiver are measured alone first.
+const headStart = 10 * time.Second
+
+// own carries out a command line of this program, as main does. Its answer is JSON.
+func (a *app) own(ctx context.Context, argv []string) (answer []byte, code int, err error) {
+	var out bytes.Buffer
+	inner := &app{stdin: strings.NewReader(""), stdout: &out, stderr: a.stderr}
+	global := []string{"--json", "--root", a.root}
+	if a.quiet {
+		global = append(global, "--quiet")
+	}
+	err = inner.execute(ctx, append(global, argv...))
+	if len(inner.restarts) > 0 { // not of a load that runs beside
+		a.restarts = inner.restarts
+	}
+	if err == nil {
+		return out.Bytes(), exitOK, nil
+	}
+	code, hint := inner.told(err)
+	if answered(err) {
+		return out.Bytes(), code, nil
+	}
+	return out.Bytes(), code, &fault{err: err, hint: hint, code: code}
+}
+
+// step runs one step and keeps its answer.
+func (a *app) step(ctx context.Context, r *acceptance.Run, s *acceptance.StepDone, o *acceptance.Outcomes) error {
+	if s.Phase == acceptance.Undo {
+		return a.undo(ctx, r, s)
+	}
+	ended := func() error { return nil }
+	if len(s.Beside) > 0 {
+		ended = a.beside(ctx, s.Beside)
+		select {
+		case <-time.After(headStart):
+		case <-ctx.Done():
+		}
+	}
+	a.restarts = nil
+	answer, code, err := a.own(ctx, commandOf(s))
+	load := ended()
+	s.Code = code
+	if err != nil && !(code != exitFailed && slices.Contains(s.Codes, code)) {
+		return err
+	}
+	if load != nil {
+		r.Notes = append(r.Notes, "the load beside step "+s.ID+" failed: "+load.Error())
+	}
+	if code != exitOK && !slices.Contains(s.Codes, code) {
+		return fmt.Errorf("exit code %d", code)
+	}
+	if len(answer) > 0 {
+		s.File = s.ID + ".json"
+		if err := replaceFile(filepath.Join(r.Inputs.Dir, s.File), answer); err != nil {
+			return fmt.Errorf("write %s: %w", s.File, err)
+		}
+	}
+	if err := a.understand(r, s, answer); err != nil {
+		return err
+	}
+	if err := o.Add(s.ID, s.Gives, answer); err != nil {
+		return err
+	}
+	s.Answer = append(s.Answer, report.StepAnswer(o, s)...)
+	return nil
+}
+
+// commandOf is a step's command, or the one that goes on with what an interrupted one has kept.
+func commandOf(s *acceptance.StepDone) []string {
+	if s.Kept == "" {
+		return s.Argv
+	}
+	if info, err := os.Stat(s.Kept); err != nil || info.Size() == 0 {
+		return s.Argv
+	}
+	return s.Again
+}
+
+// understand takes out of an answer what the protocol goes on by.
+func (a *app) understand(r *acceptance.Run, s *acceptance.StepDone, answer []byte) error {
+	s.Answer = nil
+	switch s.Gives {
+	case acceptance.Applied:
+		var made struct {
+			Result struct {
+				TX          string  `json:"tx"`
+				Within      float64 `json:"confirm_within_seconds"`
+				Transaction struct {
+					TX string `json:"tx"`
+				} `json:"transaction"`
+			} `json:"result"`
+		}
+		if err := json.Unmarshal(answer, &made); err != nil {
+			return fmt.Errorf("answer of step %s: %w", s.ID, err)
+		}
+		tx := made.Result.TX + made.Result.Transaction.TX
+		if tx == "" {
+			s.Answer = []string{"nothing had to be changed"}
+			return nil
+		}
+		if made.Result.Within > 0 {
+			return failed(fmt.Errorf("transaction %s can cut the path that you came by, and is undone within %.0f s unless it is confirmed", tx, made.Result.Within),
+				"add --consent connectivity where you have another way in (a console)")
+		}
+		s.Answer = []string{"transaction " + tx}
+		if !slices.Contains(r.Standing, tx) {
+			r.Standing = append(r.Standing, tx)
+		}
+		for _, restart := range a.restarts {
+			r.Owes.Add(restart.What)
+			s.Answer = append(s.Answer, takeEffect(len(restart.Addresses))+" after "+restart.What)
+		}
+	case acceptance.Planned:
+		var made struct {
+			Result plan.Plan `json:"result"`
+		}
+		if err := json.Unmarshal(answer, &made); err != nil {
+			return fmt.Errorf("answer of step %s: %w", s.ID, err)
+		}
+		p := &made.Result
+		s.Answer = plannedWords(p)
+		if risks(p, goal.Connectivity) && !r.Inputs.Consents(string(goal.Connectivity)) {
+			return failed(errors.New("the plan can cut the path that you came by, and nobody would be there to confirm it in time"),
+				"add --consent connectivity where you have another way in (a console)")
+		}
+	}
+	return nil
+}
+
+// plannedWords sums a plan up.
+func plannedWords(p *plan.Plan) []string {
+	words := []string{counted(len(p.Changes), "change")}
+	for _, restart := range p.Restarts {
+		words = append(words, takeEffect(len(restart.Addresses))+" after "+restart.What)
+	}
+	if n := len(p.Consent); n > 0 {
+		words = append(words, fmt.Sprintf("%s left out: each needs --consent of its risk", counted(n, "change")))
+	}
+	if n := len(p.Skipped); n > 0 {
+		words = append(words, counted(n, "value")+" cannot be set here")
+	}
+	return words
+}
+
+// beside starts a command that makes load, and returns what ends it.
+func (a *app) beside(ctx context.Context, argv []string) func() error {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() {
+		_, _, err := a.own(ctx, argv)
+		done <- err
+	}()
+	return func() error {
+		early := len(done) > 0
+		cancel()
+		if err := <-done; early && err != nil {
+			return err
+		}
+		return nil
+	}
+}
+
+// undo puts back what the run changed, the newest transaction first. What somebody else has changed since is left alone, and told.
+func (a *app) undo(ctx context.Context, r *acceptance.Run, s *acceptance.StepDone) error {
+	for n := len(r.Standing) - 1; n >= 0; n-- {
+		argv := []string{"rollback", r.Standing[n]}
+		s.Ran = append(s.Ran, "mpps "+strings.Join(argv, " "))
+		answer, code, err := a.own(ctx, argv)
+		if err == nil && code != exitOK && code != exitDrifted {
+			err = fmt.Errorf("exit code %d", code)
+		}
+		if err != nil {
+			return err
+		}
+		s.File = fmt.Sprintf("%s-%d.json", s.ID, len(s.Ran))
+		if err := replaceFile(filepath.Join(r.Inputs.Dir, s.File), answer); err != nil {
+			return fmt.Errorf("write %s: %w", s.File, err)
+		}
+		if code == exitDrifted {
+			s.Answer = append(s.Answer, r.Standing[n]+": somebody else changed some of its values since; they were left alone")
+		} else {
+			s.Answer = append(s.Answer, r.Standing[n]+": everything is back")
+		}
+		r.Standing = r.Standing[:n]
+	}
+	return nil
+}
+
+// dryPlan is what a plan would change now.
+func (a *app) dryPlan(ctx context.Context, argv []string) (*plan.Plan, error) {
+	dir, err := os.MkdirTemp("", "mpps-acceptance-")
+	if err != nil {
+		return nil, err
+	}
+	argv = slices.Clone(argv)
+	if at := slices.Index(argv, "-o"); at >= 0 {
+		argv[at+1] = filepath.Join(dir, "plan.json")
+	}
+	answer, _, err := a.own(ctx, argv)
+	var made struct {
+		Result plan.Plan `json:"result"`
+	}
+	if err == nil {
+		err = json.Unmarshal(answer, &made)
+	}
+	return &made.Result, errors.Join(err, os.RemoveAll(dir))
+}

@@ -1,0 +1,354 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"mpps/internal/acceptance"
+	"mpps/internal/facts"
+	"mpps/internal/plan"
+	"mpps/internal/report"
+)
+
+// setUps are what people may say of a set-up: each experiment has other steps for some.
+func setUps() map[string]acceptance.Inputs {
+	whole := acceptance.Inputs{
+		Guest: "vm1", From: "eth1", Agent: "192.0.2.2:7878", SecretFile: "/root/secret", VFAgent: "192.0.2.3:7878", TunnelAgent: "192.0.2.4:7878", TunnelFrom: "vxlan0",
+		PF: "ens1f0", NIC: "ens1f0", CPUs: "20-23", GuestCPU: "1", Generator: "xdp", Sink: "xdp-skb", SendOn: "2-3", Consent: []string{"security", "connectivity"},
+		Modes: []string{"native=192.0.2.1:7878,from=eth1", "vf=192.0.2.5:7878,from=eth1"}, Dir: "out/run-1",
+	}.Defaults()
+	routed := whole
+	routed.Agent, routed.From, routed.Via, routed.Out, routed.Gateway = "", "", "br0", "br1", "198.18.0.254"
+	trial := acceptance.Inputs{Guest: "vm1", Trial: "trex.py --server 192.0.2.9", HostTrial: "trex.py --server 192.0.2.9 --ports 2,3", MaxPPS: "14.88M", Compliant: true, Dir: "d"}.Defaults()
+	short, lab := whole, acceptance.Inputs{Lab: true, Short: true, Dir: "d"}.Defaults()
+	short.Short = true
+	return map[string]acceptance.Inputs{"agent": whole, "routed": routed, "trial": trial, "short": short, "lab": lab, "in the lab": labInputs("d")}
+}
+
+// TestAcceptanceCommands: every command of every experiment is one that the program takes.
+func TestAcceptanceCommands(t *testing.T) {
+	n := 0
+	parse := func(where string, argv []string) {
+		n++
+		w := written{where, argv}
+		if err := w.parses(); err != nil {
+			t.Errorf("%s: %v", w, err)
+		}
+	}
+	for name, in := range setUps() {
+		for _, e := range acceptance.All() {
+			for _, s := range e.Steps(in) {
+				where := name + ", " + e.Name + ", " + s.ID
+				if len(s.Argv) > 0 {
+					parse(where, s.Argv)
+				}
+				if len(s.Again) > 0 {
+					parse(where+", again", s.Again)
+				}
+				if len(s.Beside) > 0 {
+					parse(where+", beside", s.Beside)
+				}
+			}
+			for _, f := range e.Figures(in) {
+				for _, look := range f.Look {
+					parse(name+", "+f.ID, strings.Fields(look)[1:])
+				}
+			}
+		}
+	}
+	if n < 100 {
+		t.Errorf("only %d commands were looked at", n)
+	}
+}
+
+// TestAcceptanceHints: what people are told to do about what is missing are commands that there are.
+func TestAcceptanceHints(t *testing.T) {
+	empty := acceptance.Seen{Host: &facts.Host{NICs: []facts.NIC{{Name: "ens1f0", SRIOV: &facts.SRIOV{Total: 8}}}}}
+	busy := acceptance.Seen{Agents: map[string]error{"192.0.2.2:7878": errors.New("refused")}, Host: &facts.Host{
+		Guests: []facts.Guest{{Name: "vm1", State: "shut off"}}, VFs: []facts.VF{{PF: "ens1f0", Guest: "vm1"}}, NICs: empty.Host.NICs}}
+	n := 0
+	for _, in := range append(slices.Collect(maps.Values(setUps())), acceptance.Inputs{}) {
+		for _, seen := range []acceptance.Seen{empty, busy} {
+			for _, e := range acceptance.All() {
+				for _, c := range e.Look(in, seen) {
+					for _, quoted := range regexp.MustCompile(`'(mpps [^']*)'`).FindAllStringSubmatch(c.Hint, -1) {
+						n++
+						for _, w := range commandsIn(e.Name+", "+c.Code, quoted[1]) {
+							if err := w.parses(); err != nil {
+								t.Errorf("%s: %v", w, err)
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+	if n < 20 {
+		t.Errorf("only %d commands were looked at", n)
+	}
+}
+
+// TestMeasurementsMeetTheirFlags: what a measuring step's flags add up to is not refused before it begins.
+func TestMeasurementsMeetTheirFlags(t *testing.T) {
+	for name, in := range setUps() {
+		if name == "lab" {
+			continue // has no packets of its own
+		}
+		for _, e := range []string{"throughput", "queues", "sriov"} {
+			if e == "sriov" && name != "agent" && name != "short" {
+				continue // wants --from
+			}
+			for _, s := range acceptance.Find(e).Steps(in) {
+				var err error
+				switch {
+				case s.Gives == acceptance.Searched:
+					err = searchOf(s.Argv)
+				case s.Gives == acceptance.GivesRun:
+					err = planOf(s.Argv)
+				}
+				if err == nil && len(s.Beside) > 0 {
+					err = planOf(s.Beside)
+				}
+				if err != nil {
+					t.Errorf("%s, %s, %s: %s: %v", name, e, s.ID, report.Command(s.Argv), err)
+				}
+			}
+		}
+	}
+}
+
+// searchOf turns the flags of a search into its options and, with our own generator, a load.
+func searchOf(argv []string) error {
+	var f searchFlags
+	cmd := (&app{}).searchCommand()
+	cmd.ResetFlags()
+	f.add(cmd)
+	if err := cmd.ParseFlags(argv[1:]); err != nil {
+		return err
+	}
+	if _, err := f.options(); err != nil || f.command != "" {
+		return err
+	}
+	f.path.rate, f.path.duration, f.path.repeat, f.path.blocks = "0", time.Second, 1, 1
+	_, _, err := f.path.plan()
+	return err
+}
+
+// planOf turns the flags of a bench pps into a load.
+func planOf(argv []string) error {
+	var f ppsFlags
+	cmd := (&app{}).benchPPS()
+	cmd.ResetFlags()
+	f.add(cmd)
+	f.addPath(cmd)
+	cmd.Flags().StringVar(&f.rate, "rate", "0", "")
+	cmd.Flags().BoolVar(&f.latency, "latency", false, "")
+	if err := cmd.ParseFlags(argv[2:]); err != nil {
+		return err
+	}
+	_, _, err := f.plan()
+	return err
+}
+
+// bareTree is a recorded machine without libvirt, where a plan can be carried out.
+func bareTree(t *testing.T) string {
+	t.Helper()
+	root := filepath.Join(t.TempDir(), "machine")
+	if err := unpackTree("two-nodes", root); err != nil {
+		t.Fatal(err)
+	}
+	for _, guest := range []string{"etc/libvirt", "run/libvirt", "proc/2001"} { // a definition is written by libvirt alone
+		if err := os.RemoveAll(filepath.Join(root, guest)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+// TestAcceptanceRun carries steps out on a recorded machine, over a reboot: what is applied is put back in the end, and the report tells.
+func TestAcceptanceRun(t *testing.T) {
+	root, dir := bareTree(t), t.TempDir()
+	var out, said bytes.Buffer
+	a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &said, root: root, quiet: true}
+	a.out = report.NewPrinter(&out, &said, report.Options{Quiet: true})
+	p := &acceptanceReport{&acceptance.Report{Schema: acceptance.Schema, Runs: []*acceptance.Run{}}, dir}
+	in := acceptance.Inputs{Dir: filepath.Join(dir, "throughput-1")}.Defaults()
+	step := func(id string, phase acceptance.Phase, gives acceptance.Gives, argv ...string) acceptance.StepDone {
+		return acceptance.StepDone{Step: acceptance.Step{ID: id, Phase: phase, Does: id, Argv: argv, Gives: gives}, State: acceptance.Pending}
+	}
+	run := &acceptance.Run{Name: "throughput", Title: "t", Inputs: in, Started: time.Unix(0, 0), State: acceptance.Running, Machine: &acceptance.Machine{}}
+	wait := step("boot", acceptance.Wait, "")
+	wait.For = acceptance.Boot
+	run.Steps = []acceptance.StepDone{
+		step("machine", acceptance.Look, "", "snapshot", "--scrub", "-o", filepath.Join(in.Dir, "machine.json")),
+		step("plan1", acceptance.Mend, acceptance.Planned, "plan", "--pps", "500k", "-o", filepath.Join(in.Dir, "plan1.json")),
+		step("apply1", acceptance.Mend, acceptance.Applied, "apply", filepath.Join(in.Dir, "plan1.json"), "--confirm", "0"),
+		wait,
+		step("verify", acceptance.Look, "", "verify"),
+		step("rollback", acceptance.Undo, ""),
+		step("status", acceptance.Look, "", "status"),
+	}
+	if err := p.add(run); err != nil {
+		t.Fatal(err)
+	}
+	before := snapshotOf(t, root)
+	if err := a.goOn(t.Context(), p, run); err != nil {
+		t.Fatal(err)
+	}
+	if run.State != acceptance.Waiting || len(run.Standing) != 1 || !strings.Contains(run.Hint, "--resume") {
+		t.Fatalf("%s: %s (%s), standing %v", run.State, run.Why, run.Hint, run.Standing)
+	}
+	if bytes.Equal(before, snapshotOf(t, root)) {
+		t.Error("nothing was changed")
+	}
+	// Before the reboot it waits on, whoever asks.
+	again, err := openReport(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run = again.Last("throughput")
+	if err := a.goOn(t.Context(), again, run); err != nil || run.State != acceptance.Waiting {
+		t.Fatalf("without a reboot: %s, %v", run.State, err)
+	}
+	boot := filepath.Join(root, "proc/sys/kernel/random/boot_id")
+	if err := os.WriteFile(boot, []byte("11111111-2222-3333-4444-555555555555\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.goOn(t.Context(), again, run); err != nil {
+		t.Fatal(err)
+	}
+	if run.State != acceptance.Done || len(run.Standing) != 0 || !run.Restarted {
+		t.Errorf("%s: %s; standing %v, steps %+v", run.State, run.Why, run.Standing, run.Steps)
+	}
+	for _, s := range run.Steps {
+		if s.State != acceptance.Ended {
+			t.Errorf("step %s: %s %s", s.ID, s.State, s.Problem)
+		}
+	}
+	for _, file := range []string{acceptanceHTML, acceptanceJSON, "throughput-1/machine.json", "throughput-1/plan1.json", "throughput-1/apply1.json", "throughput-1/rollback-1.json"} {
+		if _, err := os.Stat(filepath.Join(dir, file)); err != nil {
+			t.Error(err)
+		}
+	}
+	if out.Len() > 0 {
+		t.Errorf("steps printed: %s", out.String())
+	}
+	if err := os.Remove(boot); err != nil {
+		t.Fatal(err)
+	}
+	if after := snapshotOf(t, root); !bytes.Equal(before, after) {
+		t.Error("the machine is not as it was")
+	}
+}
+
+// snapshotOf are the values of a recorded machine that a plan changes, as the catalogue reads them.
+func snapshotOf(t *testing.T, root string) []byte {
+	t.Helper()
+	var out, said bytes.Buffer
+	if code := run([]string{"audit", "--pps", "500k", "--root", root}, strings.NewReader(""), &out, &said); code != exitOK {
+		t.Fatalf("audit: %d, %s", code, said.String())
+	}
+	return out.Bytes()
+}
+
+// TestAcceptanceOwes: what a transaction waits for is taken from its plan, and one that would be undone by itself ends the run.
+func TestAcceptanceOwes(t *testing.T) {
+	a := &app{restarts: []plan.Restart{{What: "reboot of the host"}, {What: "restart of guest vm1"}}}
+	for name, c := range map[string]struct {
+		answer   string
+		standing int
+		owes     bool
+		fails    bool
+	}{
+		"apply":           {`{"result": {"tx": "T1"}}`, 1, true, false},
+		"sriov assign":    {`{"result": {"transaction": {"tx": "T1"}}}`, 1, true, false},
+		"nothing to do":   {`{"result": {}}`, 0, false, false},
+		"to be confirmed": {`{"result": {"tx": "T1", "confirm_within_seconds": 60}}`, 0, false, true},
+	} {
+		r, s := &acceptance.Run{}, &acceptance.StepDone{Step: acceptance.Step{ID: "x", Gives: acceptance.Applied}}
+		err := a.understand(r, s, []byte(c.answer))
+		if (err != nil) != c.fails || len(r.Standing) != c.standing || r.Owes.Boot != c.owes || (len(r.Owes.Restart) == 1) != c.owes {
+			t.Errorf("%s: %v, standing %v, owes %+v", name, err, r.Standing, r.Owes)
+		}
+	}
+}
+
+// TestAcceptanceBreaks: a step that fails ends the run, which says what stands and goes on with the step when it is resumed.
+func TestAcceptanceBreaks(t *testing.T) {
+	root, dir := bareTree(t), t.TempDir()
+	var out, said bytes.Buffer
+	a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &said, root: root, quiet: true}
+	a.out = report.NewPrinter(&out, &said, report.Options{Quiet: true})
+	p := &acceptanceReport{&acceptance.Report{Schema: acceptance.Schema}, dir}
+	r := &acceptance.Run{Name: "modes", Inputs: acceptance.Inputs{Dir: filepath.Join(dir, "modes-1")}, Machine: &acceptance.Machine{}, Steps: []acceptance.StepDone{
+		{Step: acceptance.Step{ID: "bad", Argv: []string{"audit", "--pps", "nonsense"}}, State: acceptance.Pending},
+	}}
+	if err := p.add(r); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.goOn(t.Context(), p, r); err != nil {
+		t.Fatal(err)
+	}
+	if s := r.Steps[0]; r.State != acceptance.Failed || s.State != acceptance.Broke || s.Code != exitUsage || !strings.Contains(r.Why, "--pps") || r.Hint == "" {
+		t.Errorf("%s: %s (%s); %+v", r.State, r.Why, r.Hint, s)
+	}
+	r.Steps[0].Argv = []string{"audit", "--pps", "500k"}
+	if err := a.goOn(t.Context(), p, r); err != nil || r.State != acceptance.Done || r.Steps[0].Problem != "" {
+		t.Errorf("resumed: %s %s, %v", r.State, r.Why, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r.Steps[0].State = acceptance.Pending
+	if err := a.goOn(ctx, p, r); err != nil || r.State != acceptance.Failed || r.Steps[0].State != acceptance.Pending {
+		t.Errorf("interrupted: %s %s, step %s, %v", r.State, r.Why, r.Steps[0].State, err)
+	}
+	if err := p.of(&acceptance.Machine{CPU: "one"}); err != nil {
+		t.Error(err)
+	}
+	if err := p.of(&acceptance.Machine{CPU: "another"}); err == nil {
+		t.Error("two machines in one report")
+	}
+}
+
+func TestAcceptanceCode(t *testing.T) {
+	of := func(states ...acceptance.RunState) []*acceptance.Run {
+		var all []*acceptance.Run
+		for _, s := range states {
+			all = append(all, &acceptance.Run{State: s})
+		}
+		return all
+	}
+	for _, c := range []struct {
+		runs []*acceptance.Run
+		code int
+	}{
+		{of(acceptance.Done, acceptance.Done), exitOK}, {of(acceptance.Done, acceptance.Lacking), exitNotConfigured},
+		{of(acceptance.Lacking, acceptance.Waiting), exitChanges}, {of(acceptance.Lacking, acceptance.Failed), exitFailed},
+	} {
+		if code := acceptanceCode(c.runs); code != c.code {
+			t.Errorf("%+v: %d, expected %d", c.runs, code, c.code)
+		}
+	}
+}
+
+// TestBeside: load that dies early is told of, load that is ended is not.
+func TestBeside(t *testing.T) {
+	a := &app{stdin: strings.NewReader(""), stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}, root: "/", quiet: true}
+	end := a.beside(t.Context(), []string{"bench", "pps"})
+	for range 100 {
+		time.Sleep(10 * time.Millisecond)
+	}
+	var f *fault
+	if err := end(); !errors.As(err, &f) || f.code != exitUsage {
+		t.Errorf("a load that was refused: %v", err)
+	}
+}

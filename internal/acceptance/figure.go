@@ -1,0 +1,219 @@
+package acceptance
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Figure is one figure that the founding experiment had, and where the same one of a run is found.
+type Figure struct {
+	ID   string
+	What string
+	Unit string // "packet/s", "%", "×" or "µs"
+	// Founding is what came out then; 0: no figure was kept.
+	Founding float64
+	Lower    bool   // the less the better
+	About    bool   // the founding figure is a round one: within a tenth counts as reached
+	Under    bool   // then it was less than Founding, nobody wrote down by how much
+	Ratio    bool   // of two measurements on one machine: other hardware does not matter much
+	AsFound  bool   // of a machine that nobody has tuned: told, not judged
+	Extreme  bool   // the worst of all: that some runs were better is no excuse
+	Tool     string // that measured then
+	Note     string // what a reader must know of the founding figure
+	Conditions
+	Read func(*Outcomes) (Measured, bool)
+	Look []string // commands of mpps that tell more where it is short
+}
+
+// Conditions are what a figure depends on besides the tuning. What is empty does not matter.
+type Conditions struct {
+	Drivers  []string // of the NIC then: i40e is the X710, ixgbe the X520
+	VCPUs    int      // of the guest
+	Queues   int      // of its NIC
+	Forwards bool     // the guest passed packets on
+	Tunnel   bool     // they went through a tunnel
+	Realtime bool     // the host ran a PREEMPT_RT kernel
+}
+
+// Measured is a figure as a run has it.
+type Measured struct {
+	Value float64 `json:"value"`
+	Lo    float64 `json:"lo"` // the interval, or the lower and upper bound of a search
+	Hi    float64 `json:"hi"`
+	N     int     `json:"n"` // samples, or trials of a search
+	Unit  string  `json:"unit"`
+	// AtLeast says that generator or receiver set the result: the true one is no less.
+	AtLeast   bool   `json:"at_least,omitempty"`
+	LimitedBy string `json:"limited_by,omitempty"`
+	Uncertain string `json:"uncertain,omitempty"` // why nothing can be concluded from it
+	Tool      string `json:"tool,omitempty"`      // that measured, where there are several
+	None      string `json:"none,omitempty"`      // why there is no such figure, though it was looked for
+}
+
+// State is the verdict over a figure.
+type State string
+
+// The verdicts.
+const (
+	Reached       State = "reached"
+	Short         State = "short"
+	NotComparable State = "not-comparable"
+	NotMeasured   State = "not-measured"
+)
+
+// Reason is why a verdict is as it is, as data.
+type Reason struct {
+	Code string `json:"code"`
+	Text string `json:"text"`
+}
+
+// Judged is a figure with its verdict.
+type Judged struct {
+	ID       string    `json:"id"`
+	What     string    `json:"what"`
+	Unit     string    `json:"unit"`
+	Founding *float64  `json:"founding"` // null: no figure was kept
+	Lower    bool      `json:"less_is_better,omitempty"`
+	Note     string    `json:"note,omitempty"`
+	Measured *Measured `json:"measured"` // null where it was not measured
+	State    State     `json:"state"`
+	// ShortBy is by what share of the founding figure the measured one is worse, 0 where it is not; null where there is nothing to
+	// compare. It is told beside every verdict: of other hardware as orientation.
+	ShortBy *float64 `json:"short_by"`
+	Reasons []Reason `json:"reasons"`
+	Look    []string `json:"look"` // commands that tell more
+}
+
+// roughly is how much worse than a round founding figure still counts as reached.
+const roughly = 0.1
+
+// Judge compares a figure with what the founding experiment had.
+func Judge(f Figure, o *Outcomes, m *Machine, in Inputs) Judged {
+	j := Judged{ID: f.ID, What: f.What, Unit: f.Unit, Lower: f.Lower, Note: f.Note, State: NotMeasured, Reasons: []Reason{}, Look: []string{}}
+	if f.Founding > 0 {
+		founding := f.Founding
+		j.Founding = &founding
+	}
+	why := func(code, format string, args ...any) {
+		j.Reasons = append(j.Reasons, Reason{code, fmt.Sprintf(format, args...)})
+	}
+	measured, found := f.Read(o)
+	if !found {
+		why("not-measured", "the run did not get that far, or the set-up has no such measurement")
+		return j
+	}
+	j.Measured = &measured
+	if measured.None != "" {
+		why("none", "there is no such rate: %s", measured.None)
+	}
+	j.State = NotComparable
+	emulated := m.Emulated || o.Emulated
+	if emulated {
+		why("emulated", "measured under emulation: the figure says that the protocol works, and nothing about hardware")
+	}
+	switch {
+	case f.AsFound:
+		why("as-found", "what a machine has before it is tuned says nothing of what it can")
+		return j
+	case j.Founding == nil:
+		why("no-figure", "nobody wrote down what the founding experiment had")
+		return j
+	}
+	short := 1 - measured.Value/f.Founding
+	if f.Lower {
+		short = measured.Value/f.Founding - 1
+	}
+	short = max(short, 0)
+	j.ShortBy = &short
+	// In the interval it may as well be there.
+	best := measured.Hi
+	if f.Lower {
+		best = measured.Lo
+	}
+	spread := best >= f.Founding
+	if f.Lower {
+		spread = best > 0 && best <= f.Founding
+	}
+	spread = spread && !f.Extreme
+	met := short == 0 || spread || f.About && short <= roughly
+	others := f.differs(m, in)
+	if f.Tool != "" && measured.Tool != f.Tool {
+		others = append(others, Reason{"other-tool", fmt.Sprintf("measured by %s, by %s then", measured.Tool, f.Tool)})
+	}
+	if measured.Uncertain != "" {
+		why("uncertain", "%s", measured.Uncertain)
+	}
+	switch {
+	case emulated || measured.Uncertain != "":
+	case met:
+		j.State = Reached
+		if short > 0 && spread {
+			why("within-spread", "the founding figure lies within the spread of what was measured")
+		} else if short > 0 {
+			why("about", "the founding figure is a round one: within a tenth counts as reached")
+		}
+	case f.Under:
+		why("no-figure", "the founding experiment wrote down only that it was under %g %s: so is this", f.Founding, f.Unit)
+	case measured.AtLeast:
+		why("generator-limit", "the %s was the limit, not the device: the true figure may be higher", measured.LimitedBy)
+	case !f.Ratio && len(others) > 0:
+	default:
+		j.State = Short
+	}
+	if !f.Ratio || f.Forwards {
+		j.Reasons = append(j.Reasons, others...)
+	}
+	if o.Short {
+		why("short-form", "measured in the short form, whose trials are too few and too short for a figure to rely on")
+	}
+	if !met {
+		j.Look = append(j.Look, f.Look...)
+		if measured.AtLeast {
+			j.Look = append([]string{"mpps search --help"}, j.Look...) // another generator
+		}
+	}
+	return j
+}
+
+// differs are the conditions that are others than the founding experiment's.
+func (c Conditions) differs(m *Machine, in Inputs) []Reason {
+	var all []Reason
+	why := func(code, format string, args ...any) { all = append(all, Reason{code, fmt.Sprintf(format, args...)}) }
+	if len(c.Drivers) > 0 {
+		var found []string
+		for _, nic := range m.OnPath() {
+			if !slices.Contains(found, nic.Driver) {
+				found = append(found, nic.Driver)
+			}
+		}
+		if !slices.ContainsFunc(found, func(d string) bool { return slices.Contains(c.Drivers, d) }) {
+			why("other-nic", "other hardware: the NIC is driven by %s here, by %s then", orUnknown(found), strings.Join(c.Drivers, " or "))
+		}
+	}
+	if g := m.Guest; g != nil {
+		if c.VCPUs > g.VCPUs {
+			why("fewer-vcpus", "the guest has %d vCPUs, it had %d then", g.VCPUs, c.VCPUs)
+		}
+		if c.Queues > g.Queues {
+			why("fewer-queues", "its NIC has %d queues, it had %d then", g.Queues, c.Queues)
+		}
+	}
+	if c.Forwards && !in.Forwards() && in.Trial == "" {
+		why("other-path", "packets end in the guest here; then it routed them")
+	}
+	if c.Tunnel && len(m.Tunnels) == 0 {
+		why("no-tunnel", "no tunnel was seen on this host; then one was on the way")
+	}
+	if c.Realtime && !m.Realtime {
+		why("no-realtime-kernel", "the host's kernel is not PREEMPT_RT, it was then")
+	}
+	return all
+}
+
+func orUnknown(words []string) string {
+	if len(words) == 0 {
+		return "nobody knows what"
+	}
+	return strings.Join(words, " and ")
+}

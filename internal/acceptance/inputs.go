@@ -1,0 +1,223 @@
+package acceptance
+
+import (
+	"strconv"
+	"time"
+)
+
+// Inputs are what a person says of the set-up. They are kept with a run, so that it goes on as it was begun.
+type Inputs struct {
+	Guest   string   `json:"guest,omitempty"`
+	Consent []string `json:"consent,omitempty"` // risks by name
+
+	// The way of the packets, by the words of bench pps and search.
+	From       string `json:"from,omitempty"`
+	To         string `json:"to,omitempty"`
+	Via        string `json:"via,omitempty"`
+	Out        string `json:"out,omitempty"`
+	Gateway    string `json:"gateway,omitempty"`
+	Agent      string `json:"agent,omitempty"`
+	SecretFile string `json:"secret_file,omitempty"`
+	Generator  string `json:"generator,omitempty"`
+	Sink       string `json:"sink,omitempty"`
+	SendOn     string `json:"generator_cpus,omitempty"`
+
+	Trial     string `json:"trial_command,omitempty"`      // another generator's adapter
+	HostTrial string `json:"host_trial_command,omitempty"` // the same, cabled so that the host itself forwards
+	MaxPPS    string `json:"max_pps,omitempty"`
+	Compliant bool   `json:"compliant,omitempty"`
+
+	PPS     string `json:"pps,omitempty"`    // target of the plan
+	Queues  int    `json:"queues,omitempty"` // of the guest
+	NIC     string `json:"nic,omitempty"`    // to be steered; empty: all
+	PF      string `json:"pf,omitempty"`
+	VFAgent string `json:"vf_agent,omitempty"`
+	// TunnelAgent and TunnelFrom are the guest's agent on, and the sender into, a VXLAN.
+	TunnelAgent string   `json:"tunnel_agent,omitempty"`
+	TunnelFrom  string   `json:"tunnel_from,omitempty"`
+	Modes       []string `json:"modes,omitempty"`
+	Latency     string   `json:"latency,omitempty"`
+	GuestCPU    string   `json:"guest_cpu,omitempty"` // on which wake-ups are measured
+	CPUs        string   `json:"cpus,omitempty"`
+
+	NoReboot bool `json:"no_reboot,omitempty"` // go on without what waits for one
+
+	Keep  bool `json:"keep,omitempty"`  // leave what was changed
+	Short bool `json:"short,omitempty"` // to see that all of it works: too short to prove anything
+	Lab   bool `json:"lab,omitempty"`
+
+	Dir string `json:"dir"` // where the steps' files go
+}
+
+// Defaults fills in what was not said.
+func (in Inputs) Defaults() Inputs {
+	set := func(field *string, value string) {
+		if *field == "" {
+			*field = value
+		}
+	}
+	set(&in.PPS, "1.8M")
+	set(&in.Latency, "20us")
+	if in.Queues == 0 {
+		in.Queues = 9
+	}
+	return in
+}
+
+// Forwards tells whether the guest passes packets on, as that of the founding experiment did.
+func (in Inputs) Forwards() bool { return in.To != "" || in.Out != "" }
+
+// repeat is how often a trial of bench is repeated: twelve trials give an interval of 95 % that one stray trial does not widen.
+func (in Inputs) repeat() string { return in.either("12", "3") }
+
+// duration is that of one trial of bench.
+func (in Inputs) duration() time.Duration {
+	if in.Short {
+		return time.Second
+	}
+	return 10 * time.Second
+}
+
+func (in Inputs) either(whole, short string) string {
+	if in.Short {
+		return short
+	}
+	return whole
+}
+
+// file is a name in the run's directory.
+func (in Inputs) file(name string) string { return in.Dir + "/" + name }
+
+// flags writes pairs of flag and value, those without a value left out.
+func flags(pairs ...string) []string {
+	var argv []string
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			argv = append(argv, pairs[i], pairs[i+1])
+		}
+	}
+	return argv
+}
+
+// sending are the flags that say how packets are sent and counted.
+func (in Inputs) sending() []string {
+	return flags("--generator", in.Generator, "--sink", in.Sink, "--cpus", in.SendOn)
+}
+
+// way are the flags that name the ends.
+func (in Inputs) way() []string {
+	var argv []string
+	if in.Forwards() {
+		argv = append(argv, "--forward")
+	}
+	argv = append(argv, flags("--from", in.From, "--via", in.Via, "--to", in.To, "--out", in.Out, "--gateway", in.Gateway,
+		"--agent", in.Agent)...)
+	if in.Agent != "" {
+		argv = append(argv, flags("--secret-file", in.SecretFile)...)
+	}
+	return append(argv, in.sending()...)
+}
+
+// search is a search for the highest rates over the ends, or by another generator.
+func (in Inputs) search(id string, phase Phase, does string) Step {
+	argv := []string{"search", "--frame", "64", "--pdr", strconv.FormatFloat(almost, 'f', -1, 64), "--name", id, "--keep=false"}
+	switch {
+	case in.Trial != "":
+		argv = append(argv, flags("--trial-command", in.Trial, "--max-pps", in.MaxPPS)...)
+	default:
+		argv = append(append(argv, in.way()...), flags("--max-pps", in.MaxPPS)...)
+	}
+	switch {
+	case in.Compliant:
+		argv = append(argv, "--compliant")
+	case in.Short:
+		argv = append(argv, "--budget", "15s")
+	}
+	return Step{ID: id, Phase: phase, Does: does, Argv: argv, Gives: Searched, Codes: []int{limited}}
+}
+
+// bench measures packets of 64 bytes, as many as there can be.
+func (in Inputs) bench(id string, phase Phase, does string, way ...string) Step {
+	argv := append([]string{"bench", "pps", "--frame", "64", "--repeat", in.repeat(), "--duration", in.duration().String(), "--name", id, "--keep=false"}, way...)
+	return Step{ID: id, Phase: phase, Does: does, Argv: argv, Gives: GivesRun, Codes: []int{limited}}
+}
+
+// machine keeps what the host is, without what tells whose it is.
+func (in Inputs) machine() Step {
+	return Step{ID: "machine", Phase: Look, Does: "keep what this host is, without serials, addresses and names",
+		Argv: []string{"snapshot", "--scrub", "-o", in.file("machine.json")}}
+}
+
+// plan plans and applies towards a goal.
+func (in Inputs) plan(n string, when When, goal ...string) []Step {
+	file := in.file("plan" + n + ".json")
+	argv := append([]string{"plan", "-o", file}, goal...)
+	argv = append(argv, flags("--guest", in.Guest)...)
+	for _, risk := range in.Consent {
+		argv = append(argv, "--consent", risk)
+	}
+	return []Step{
+		{ID: "plan" + n, Phase: Mend, Does: "plan what the goal calls for", Argv: argv, Gives: Planned, When: when},
+		{ID: "apply" + n, Phase: Mend, Does: "make these changes, as one transaction", Argv: in.apply(file), Gives: Applied, When: when},
+	}
+}
+
+// apply makes changes; nobody is there to confirm them in time, so that those that can cut the way in need consent.
+func (in Inputs) apply(what string) []string {
+	argv := []string{"apply", what}
+	if in.Consents("connectivity") {
+		argv = append(argv, "--confirm", "0")
+	}
+	return argv
+}
+
+// Consents tells whether a risk was accepted by name.
+func (in Inputs) Consents(risk string) bool {
+	for _, r := range in.Consent {
+		if r == risk {
+			return true
+		}
+	}
+	return false
+}
+
+// restart waits for the guest to be started anew.
+func (in Inputs) restart(id, why string) Step {
+	return Step{ID: id, Phase: Wait, Does: why, For: Restart, When: IfRestart}
+}
+
+// mend brings the host to a goal: what takes effect at once, what waits for a reboot or the guest, and what exists only since then.
+func (in Inputs) mend(goal ...string) []Step {
+	var boot []Step
+	if !in.NoReboot {
+		boot = []Step{
+			{ID: "boot", Phase: Wait, For: Boot, When: IfBoot, Does: "kernel, kernel arguments and huge pages are there after a reboot of the host; start the guest afterwards"},
+			{ID: "resume", Phase: Mend, When: IfBoot, Does: "go on with what had to wait for the reboot", Argv: in.apply("--resume"), Gives: Applied},
+		}
+	}
+	return steps(
+		in.plan("1", Always, goal...), boot,
+		[]Step{in.restart("restart", "the guest gets its new definition when it is started anew")},
+		in.plan("2", Restarted, goal...),
+		[]Step{in.restart("again", "what could be planned only now waits for the guest once more")},
+	)
+}
+
+// undo puts everything back.
+func (in Inputs) undo() []Step {
+	if in.Keep {
+		return nil
+	}
+	return []Step{
+		{ID: "rollback", Phase: Undo, Does: "put back what was changed, the newest transaction first"},
+		{ID: "verify", Phase: Look, Does: "say how the host stands now", Argv: []string{"status"}},
+	}
+}
+
+func steps(lists ...[]Step) []Step {
+	var all []Step
+	for _, l := range lists {
+		all = append(all, l...)
+	}
+	return all
+}

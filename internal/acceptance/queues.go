@@ -1,0 +1,81 @@
+package acceptance
+
+import (
+	"strconv"
+	"time"
+)
+
+var queues = &Experiment{
+	Name:  "queues",
+	Title: "one queue, many queues, and queues that are kept to the wire",
+	Founding: "A guest sent small packets through a tunnel (GRE; VXLAN and GENEVE alike): 140 kpps with one queue, 200 kpps with several, because the tunnel " +
+		"made them one again, and about 400 kpps once every device on the way kept the queue that the guest had chosen.",
+	Takes: 20 * time.Minute,
+	Wants: []string{
+		"a guest of four vCPUs or more behind a tunnel (GRE, VXLAN or GENEVE) on this host",
+		"the tunnel's other end: a second port, cabled to the first, in a namespace of this host (--from netns:far/vxlan0), or a second host with a generator (--trial-command)",
+		"'mpps agent' in the guest, reached through the tunnel",
+		"moments in which the guest may be shut down and started, by you: for one queue, for many, and after the rollback",
+	},
+	Needs: []Need{NeedRoot, NeedGuest, NeedVCPUs, NeedWay, NeedAgents, NeedTunnel},
+	NoLab: "the tunnel's two ends would share the emulated host's CPUs: test/queuepath shows there that the queues are kept",
+	Steps: func(in Inputs) []Step {
+		measured := func(id, does string) Step {
+			if in.Trial != "" {
+				return in.search(id, After, does)
+			}
+			return in.bench(id, After, does, append(in.way(), sends(in)...)...)
+		}
+		tune := func(id, does, queues string) Step {
+			return Step{ID: id, Phase: Mend, Does: does, Gives: Applied,
+				Argv: []string{"domain", "tune", in.Guest, "--driver", "vhost", "--queues", queues, "--apply"}}
+		}
+		look := func(id, does string, phase Phase, gives Gives, argv ...string) Step {
+			s := Step{ID: id, Phase: phase, Does: does, Gives: gives, Argv: append([]string{"path"}, argv...)}
+			if in.Trial == "" { // else the other generator is started by hand: it has no traffic but in its trials
+				s.Beside = append(append([]string{"bench", "pps", "--frame", "64", "--repeat", "1", "--duration", "30s", "--keep=false"}, in.way()...), sends(in)...)
+			}
+			return s
+		}
+		steer := append([]string{"--steer", "--for", "10s"}, flags("--nic", in.NIC)...)
+		return steps(
+			[]Step{
+				in.machine(),
+				tune("queues1", "give the guest's NIC one queue", "1"),
+				in.restart("restart1", "the guest has one queue when it is started anew"),
+				measured("one", "packets with one queue"),
+				tune("queuesN", "give it "+strconv.Itoa(in.Queues)+" queues", strconv.Itoa(in.Queues)),
+				in.restart("restartN", "the guest has its queues when it is started anew"),
+				measured("many", "packets with many queues, as the devices on the way treat them"),
+				look("met", "see where queues meet", Look, Nothing, "--guest", in.Guest, "--for", "10s"),
+				look("steer", "keep the queues apart up to the wire", Mend, Applied, steer...),
+				measured("kept", "packets with many queues that are kept"),
+				look("apart", "see that they are", Look, Nothing, "--guest", in.Guest, "--for", "10s"),
+			},
+			in.undo(),
+		)
+	},
+	Figures: func(in Inputs) []Figure {
+		read, ratio := rateOf, ratioOf
+		if in.Trial != "" {
+			read, ratio = ndrOf, func(a, b string) func(*Outcomes) (Measured, bool) { return gainOf(a, b, false) }
+		}
+		look := []string{"mpps path --guest " + orName(in.Guest), "mpps path --steer --dry-run", "mpps explain overlay.queues"}
+		where := Conditions{Tunnel: true}
+		return []Figure{
+			{ID: "queues.one", What: "through the tunnel with one queue", Unit: "packet/s", Founding: 140e3, Conditions: where, Read: read("one"), Look: look},
+			{ID: "queues.many", What: "with many queues", Unit: "packet/s", Founding: 200e3, Conditions: where, Read: read("many"), Look: look},
+			{ID: "queues.kept", What: "with many queues, kept up to the wire", Unit: "packet/s", Founding: 400e3, About: true, Conditions: where, Read: read("kept"), Look: look},
+			{ID: "queues.gain-many", What: "many queues over one", Unit: "×", Founding: 200.0 / 140, Ratio: true, Read: ratio("one", "many"), Look: look},
+			{ID: "queues.gain-kept", What: "kept queues over many", Unit: "×", Founding: 2, About: true, Ratio: true, Read: ratio("many", "kept"), Look: look},
+		}
+	},
+}
+
+// sends makes the guest the sender where it has an agent: it is the guest's choice of a queue that is to be kept.
+func sends(in Inputs) []string {
+	if in.Agent != "" {
+		return []string{"--reverse"}
+	}
+	return nil
+}

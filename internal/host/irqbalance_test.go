@@ -1,0 +1,56 @@
+package host
+
+import (
+	"context"
+	"testing"
+
+	"mpps/internal/facts"
+)
+
+// TestIRQBalance reads how irqbalance is set up from the environment of the one that runs, or from the files of its unit.
+func TestIRQBalance(t *testing.T) {
+	running := map[string]string{"proc/900/comm": "irqbalance\n"}
+	for name, c := range map[string]struct {
+		files map[string]string
+		want  *facts.IRQBalance
+	}{
+		"not there": {nil, nil},
+		"debian's file": {map[string]string{"etc/default/irqbalance": "# IRQBALANCE_BANNED_CPULIST=1\nIRQBALANCE_BANNED_CPULIST=\"2-3\"\n"},
+			&facts.IRQBalance{Told: true, From: "/etc/default/irqbalance"}},
+		"a mask":      {map[string]string{"etc/sysconfig/irqbalance": "IRQBALANCE_BANNED_CPUS=0000000c\n"}, &facts.IRQBalance{Told: true, From: "/etc/sysconfig/irqbalance"}},
+		"set to none": {map[string]string{"etc/default/irqbalance": "IRQBALANCE_BANNED_CPULIST=\n"}, &facts.IRQBalance{Told: true, From: "/etc/default/irqbalance"}},
+		"silent":      {map[string]string{"etc/default/irqbalance": "IRQBALANCE_ONESHOT=\n"}, &facts.IRQBalance{From: "/etc/default/irqbalance"}},
+		"environment": {merged(running, map[string]string{"proc/900/environ": "A=b\x00IRQBALANCE_BANNED_CPULIST=2,3\x00", "etc/default/irqbalance": "IRQBALANCE_BANNED_CPULIST=7\n"}),
+			&facts.IRQBalance{Told: true, From: "its environment"}},
+		"unreadable": {running, &facts.IRQBalance{Why: "neither its environment nor a file of its unit could be read"}},
+		"nonsense":   {map[string]string{"etc/default/irqbalance": "IRQBALANCE_BANNED_CPULIST=zwei\n"}, &facts.IRQBalance{Told: true, From: "/etc/default/irqbalance", Why: `IRQBALANCE_BANNED_CPULIST: CPU list "zwei": expected a CPU number, found "zwei"`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := recorded(t, merged(map[string]string{"proc/uptime": "1 1\n"}, c.files))
+			h := &facts.Host{}
+			m.services(context.Background(), h)
+			got := m.irqBalance(h.Services)
+			if (got == nil) != (c.want == nil) {
+				t.Fatalf("expected %+v, found %+v", c.want, got)
+			}
+			if got == nil {
+				return
+			}
+			wantCPUs := map[string]string{"debian's file": "2-3", "a mask": "2-3", "environment": "2-3"}[name]
+			if got.Told != c.want.Told || got.From != c.want.From || got.Why != c.want.Why || got.Banned.String() != wantCPUs {
+				t.Errorf("expected %+v of %q, found %+v", *c.want, wantCPUs, *got)
+			}
+		})
+	}
+}
+
+// merged is several trees in one.
+func merged(trees ...map[string]string) map[string]string {
+	all := map[string]string{}
+	for _, tree := range trees {
+		for name, text := range tree {
+			all[name] = text
+		}
+	}
+	return all
+}

@@ -1,0 +1,172 @@
+// Package wakeloop measures how late timers wake threads on this machine, without any other program, and makes load beside such a
+// measurement. Both are for machines that have no rt-tests: see docs/latency.md for what the loop cannot do.
+package wakeloop
+
+import (
+	"container/heap"
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"mpps/internal/measure"
+	"mpps/internal/measure/wakeup"
+	"mpps/internal/traffic"
+)
+
+// Options say what to measure.
+type Options struct {
+	CPUs     []int
+	Interval time.Duration // from one wake-up to the next: 20 µs to 1 s
+	For      time.Duration
+	Priority int // of SCHED_FIFO, 1–99
+	Keep     int // long wake-ups of each thread to keep with their times
+}
+
+// Measure runs a thread on each CPU until the time is over or the context ends. A thread that cannot have SCHED_FIFO is measured
+// as it is, and says so.
+func Measure(ctx context.Context, o Options) ([]wakeup.OwnThread, error) {
+	if len(o.CPUs) == 0 || o.Interval < 20*time.Microsecond || o.Interval > time.Second || o.Keep < 1 {
+		return nil, fmt.Errorf("interval %v on %d CPUs: expected 20µs to 1s on one at least", o.Interval, len(o.CPUs))
+	}
+	// The threads sleep in the kernel without the runtime's knowledge, so that nothing of it stands between a wake-up and the look at the
+	// clock. Each keeps a processor of the runtime, and no collection must wait for one.
+	runtime.GOMAXPROCS(len(o.CPUs) + 2)
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	locked := unix.Mlockall(unix.MCL_CURRENT | unix.MCL_FUTURE)
+	if locked == nil {
+		defer func() { _ = unix.Munlockall() }() // only of this process, and it fails for nobody
+	}
+	var stop atomic.Bool
+	threads := make([]thread, len(o.CPUs))
+	var all sync.WaitGroup
+	for i, cpu := range o.CPUs {
+		t := &threads[i]
+		t.CPU, t.keep = cpu, make(shortest, 0, o.Keep)
+		if locked != nil {
+			t.Problem = fmt.Sprintf("its memory is not locked: %v", locked)
+		}
+		all.Go(func() { t.run(o, &stop) })
+	}
+	end := time.NewTimer(o.For)
+	defer end.Stop()
+	select {
+	case <-end.C:
+	case <-ctx.Done():
+	}
+	stop.Store(true)
+	all.Wait()
+	results := make([]wakeup.OwnThread, len(threads))
+	var errs []error
+	for i := range threads {
+		results[i] = threads[i].result()
+		errs = append(errs, threads[i].err)
+	}
+	return results, errors.Join(errs...)
+}
+
+// thread is one that is measured.
+type thread struct {
+	wakeup.OwnThread
+	histogram traffic.Histogram
+	sum       uint64
+	keep      shortest
+	err       error
+}
+
+// shortest is a heap of long wake-ups, the shortest first.
+type shortest []wakeup.OwnLong
+
+func (s shortest) Len() int           { return len(s) }
+func (s shortest) Less(i, j int) bool { return s[i].Ns < s[j].Ns }
+func (s shortest) Swap(i, j int)      { s[i], s[j] = s[j], s[i] }
+func (s *shortest) Push(x any)        { *s = append(*s, x.(wakeup.OwnLong)) }
+func (s *shortest) Pop() any {
+	last := (*s)[len(*s)-1]
+	*s = (*s)[:len(*s)-1]
+	return last
+}
+
+func (t *thread) run(o Options, stop *atomic.Bool) {
+	runtime.LockOSThread() // and never unlocked: a thread with other rights ends with its goroutine
+	var set unix.CPUSet
+	set.Set(t.CPU)
+	if err := unix.SchedSetaffinity(0, &set); err != nil {
+		t.err = fmt.Errorf("CPU %d: %w", t.CPU, err)
+		return
+	}
+	if err := unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: uint32(o.Priority)}, 0); err != nil {
+		t.Problem = fmt.Sprintf("it could not have SCHED_FIFO: %v", err)
+	}
+	blockSignals()
+	next := now() + int64(o.Interval)
+	// It ends by its own clock: where it leaves no time to others nobody would stop it.
+	for end := next + int64(o.For); next < end && !stop.Load(); {
+		sleepUntil(next)
+		at := now()
+		t.took(max(at-next, 0), at)
+		for next += int64(o.Interval); next <= at; next += int64(o.Interval) { // what was missed is missed, as with cyclictest
+		}
+	}
+}
+
+// took counts a wake-up.
+func (t *thread) took(late, at int64) {
+	ns := uint64(late)
+	t.histogram.Record(time.Duration(late))
+	t.sum += ns
+	if t.Count == 0 || ns < t.MinNs {
+		t.MinNs = ns
+	}
+	t.Count, t.MaxNs = t.Count+1, max(t.MaxNs, ns)
+	switch {
+	case len(t.keep) < cap(t.keep):
+		heap.Push(&t.keep, wakeup.OwnLong{Ns: ns, When: at})
+	case ns > t.keep[0].Ns:
+		t.keep[0] = wakeup.OwnLong{Ns: ns, When: at}
+		heap.Fix(&t.keep, 0)
+	}
+}
+
+func (t *thread) result() wakeup.OwnThread {
+	r := t.OwnThread
+	for _, bin := range t.histogram.Bins() {
+		r.Buckets = append(r.Buckets, measure.Bucket{FromNs: bin.Low, ToNs: bin.High, Count: bin.Count})
+	}
+	if t.Count > 0 {
+		r.MeanNs = float64(t.sum) / float64(t.Count)
+	}
+	if len(t.keep) > 0 {
+		r.TriggerNs = t.keep[0].Ns
+	}
+	for len(t.keep) > 0 {
+		r.Long = append(r.Long, heap.Pop(&t.keep).(wakeup.OwnLong))
+	}
+	return r
+}
+
+// now is CLOCK_MONOTONIC in nanoseconds.
+func now() int64 {
+	var ts unix.Timespec
+	unix.RawSyscall(unix.SYS_CLOCK_GETTIME, unix.CLOCK_MONOTONIC, uintptr(unsafe.Pointer(&ts)), 0)
+	return ts.Nano()
+}
+
+// sleepUntil sleeps until CLOCK_MONOTONIC is there. Signals are blocked, so nothing else ends it.
+func sleepUntil(ns int64) {
+	ts := unix.NsecToTimespec(ns)
+	unix.RawSyscall6(unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, uintptr(unsafe.Pointer(&ts)), 0, 0, 0)
+}
+
+// blockSignals keeps the runtime's signals, by which it would make this thread yield, and all others from it.
+func blockSignals() {
+	all := ^uint64(0)
+	unix.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&all)), 0, unsafe.Sizeof(all), 0, 0)
+}

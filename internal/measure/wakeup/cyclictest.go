@@ -1,0 +1,229 @@
+package wakeup
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"mpps/internal/measure"
+)
+
+// Output is what one start of a tool told.
+type Output struct {
+	Version string
+	Threads []Thread
+	Long    []Long // when long wake-ups were, where the tool tells; in the order in which they happened
+	Lost    uint64 // of those it had no room for
+	Exact   bool   // Long is complete down to the trigger but for Lost
+
+	Trigger  uint64   // nanoseconds, where the tool chose it
+	Problems []string // what it says it did not have
+}
+
+// Long is a long wake-up by the clock of the machine that was measured.
+type Long struct {
+	CPU  int
+	Ns   uint64
+	When time.Duration // CLOCK_MONOTONIC at the end of the wake-up
+}
+
+// ErrNoOutput is wrapped by every complaint about what a tool printed.
+var ErrNoOutput = errors.New("not what the tool prints")
+
+func unexpected(tool, format string, args ...any) error {
+	return fmt.Errorf("%s: %w: %s", tool, ErrNoOutput, fmt.Sprintf(format, args...))
+}
+
+// maxText bounds what is read of a tool's output.
+const maxText = 32 << 20
+
+// cyclictestJSON is what cyclictest --json writes since rt-tests 2.0 (rt_write_json in src/lib/rt-utils.c, write_stats in
+// src/cyclictest/cyclictest.c). Two keys carry a stray colon; later versions may mend that.
+type cyclictestJSON struct {
+	Version  string                  `json:"rt_test_version"`
+	Version2 string                  `json:"rt_test_version:"`
+	Threads  map[string]cyclicThread `json:"thread"`
+}
+
+type cyclicThread struct {
+	Histogram map[string]uint64 `json:"histogram"`
+	Cycles    uint64            `json:"cycles"`
+	Min       float64           `json:"min"`
+	Max       float64           `json:"max"`
+	Avg       float64           `json:"avg"`
+	CPU       int               `json:"cpu"`
+}
+
+// ParseCyclictest reads what cyclictest printed: the JSON of --json=-, with what it says before and behind it, or where there is
+// none the text of -q -h. Its histogram ends at cap µs: longer wake-ups are in cycles and in max only. It drops fractions of a µs, and so
+// do these figures. cpus are those of its threads in their order, for the text, which does not name them.
+func ParseCyclictest(text string, cap int, cpus []int) (*Output, error) {
+	if len(text) > maxText {
+		return nil, unexpected("cyclictest", "more than %d MiB", maxText>>20)
+	}
+	start := strings.Index(text, "\n{")
+	switch {
+	case strings.HasPrefix(text, "{"):
+		start = 0
+	case start < 0:
+		return parseCyclicText(text, cap, cpus)
+	default:
+		start++
+	}
+	decoder := json.NewDecoder(strings.NewReader(text[start:]))
+	var told cyclictestJSON
+	if err := decoder.Decode(&told); err != nil {
+		return nil, unexpected("cyclictest", "its JSON is cut short or broken: %v", err)
+	}
+	out := &Output{Version: told.Version + told.Version2}
+	if len(told.Threads) == 0 {
+		return nil, unexpected("cyclictest", "its JSON has no thread")
+	}
+	threads := make([]cyclicThread, len(told.Threads))
+	for key, t := range told.Threads {
+		n, err := strconv.Atoi(key)
+		if err != nil || n < 0 || n >= len(threads) {
+			return nil, unexpected("cyclictest", "found thread %q of %d", key, len(threads))
+		}
+		threads[n] = t
+	}
+	for _, t := range threads {
+		d, err := t.distribution(cap)
+		if err != nil {
+			return nil, err
+		}
+		out.Threads = append(out.Threads, Thread{CPU: t.CPU, Distribution: d})
+	}
+	out.spikes(text[start+int(decoder.InputOffset()):])
+	return out, nil
+}
+
+// distribution makes a thread's figures of cyclictest's.
+func (t cyclicThread) distribution(cap int) (Distribution, error) {
+	s := sampled{cpu: t.CPU, capNs: uint64(cap) * 1000, count: t.Cycles, min: micros(t.Min), max: micros(t.Max), mean: t.Avg * 1000}
+	var inside uint64
+	for key, n := range t.Histogram {
+		us, err := strconv.ParseUint(key, 10, 32)
+		if err != nil {
+			return Distribution{}, unexpected("cyclictest", "found %q for a length in µs", key)
+		}
+		s.buckets = append(s.buckets, measure.Bucket{FromNs: us * 1000, ToNs: us * 1000, Count: n})
+		inside += n
+	}
+	if t.Cycles > inside {
+		s.beyond = t.Cycles - inside
+	}
+	// Ended in a wake-up, it has counted a cycle whose length it has not: without a longer one in max it is none beyond the histogram.
+	if s.beyond > 0 && t.Max < float64(cap) {
+		s.beyond = 0
+	}
+	return s.distribution(TimerWakeup), nil
+}
+
+func micros(us float64) uint64 {
+	if us <= 0 || math.IsNaN(us) || us > 1e12 {
+		return 0
+	}
+	return uint64(math.Round(us * 1000))
+}
+
+// spike is a line of --spike (trigger_print in cyclictest.c): the time is CLOCK_MONOTONIC in µs.
+var (
+	spike      = regexp.MustCompile(`^T: *([0-9]+) Spike: *([0-9]+): TS: *([0-9]+)$`)
+	spikeCount = regexp.MustCompile(`^spikes = ([0-9]+)$`)
+)
+
+// spikes reads the list behind the JSON.
+func (o *Output) spikes(text string) {
+	var counted uint64
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if m := spikeCount.FindStringSubmatch(line); m != nil {
+			counted, _ = strconv.ParseUint(m[1], 10, 64) // digits by the pattern; one that overflows is the largest
+			o.Exact = true
+			continue
+		}
+		m := spike.FindStringSubmatch(line)
+		if m == nil {
+			continue
+		}
+		thread, _ := strconv.Atoi(m[1])
+		us, _ := strconv.ParseUint(m[2], 10, 40)
+		when, _ := strconv.ParseUint(m[3], 10, 53)
+		if thread < len(o.Threads) {
+			o.Long = append(o.Long, Long{CPU: o.Threads[thread].CPU, Ns: us * 1000, When: time.Duration(when) * time.Microsecond})
+		}
+	}
+	o.Lost = counted - min(counted, uint64(len(o.Long)))
+	slices.SortStableFunc(o.Long, func(a, b Long) int { return int(a.When - b.When) })
+}
+
+// parseCyclicText reads the text of "cyclictest -q -h": a line of counts for each µs, a column a thread, and behind it lines that
+// begin with # with totals, minima, averages, maxima and overflows.
+func parseCyclicText(text string, cap int, cpus []int) (*Output, error) {
+	var threads []sampled
+	notes := map[string][]uint64{}
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if note, is := strings.CutPrefix(line, "# "); is {
+			name, values, found := strings.Cut(note, ":")
+			if numbers, ok := integers(values); found && ok {
+				notes[strings.TrimSpace(name)] = numbers
+			}
+			continue
+		}
+		numbers, ok := integers(line)
+		if !ok || len(numbers) < 2 {
+			continue
+		}
+		if threads == nil {
+			threads = make([]sampled, len(numbers)-1)
+		}
+		if len(numbers) != len(threads)+1 {
+			return nil, unexpected("cyclictest", "found %d columns behind lines of %d", len(numbers), len(threads)+1)
+		}
+		for i, n := range numbers[1:] {
+			threads[i].buckets = append(threads[i].buckets, measure.Bucket{FromNs: numbers[0] * 1000, ToNs: numbers[0] * 1000, Count: n})
+		}
+	}
+	if len(threads) == 0 || len(notes["Max Latencies"]) < len(threads) {
+		return nil, unexpected("cyclictest", "expected JSON or a histogram, found %.60q", strings.TrimSpace(text))
+	}
+	out := &Output{}
+	at := func(name string, i int) uint64 {
+		if values := notes[name]; i < len(values) {
+			return values[i]
+		}
+		return 0
+	}
+	for i := range threads {
+		t := &threads[i]
+		t.capNs, t.cpu = uint64(cap)*1000, i
+		if i < len(cpus) {
+			t.cpu = cpus[i]
+		}
+		t.beyond = at("Histogram Overflows", i)
+		t.min, t.max, t.mean = at("Min Latencies", i)*1000, at("Max Latencies", i)*1000, float64(at("Avg Latencies", i))*1000
+		out.Threads = append(out.Threads, Thread{CPU: t.cpu, Distribution: t.distribution(TimerWakeup)})
+	}
+	return out, nil
+}
+
+// integers are the numbers of a line that has nothing else.
+func integers(line string) ([]uint64, bool) {
+	var numbers []uint64
+	for field := range strings.FieldsSeq(line) {
+		n, err := strconv.ParseUint(field, 10, 53)
+		if err != nil {
+			return nil, false
+		}
+		numbers = append(numbers, n)
+	}
+	return numbers, len(numbers) > 0
+}

@@ -1,0 +1,158 @@
+package wakeup
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"mpps/internal/measure"
+)
+
+// keptLong and keptWorst bound how many long wake-ups are kept of a slice and of a file.
+const (
+	keptLong  = 32
+	keptWorst = 10
+)
+
+// Clock tells when something was on the host that happened by the CLOCK_MONOTONIC of the measured machine.
+type Clock struct {
+	Host  time.Time     // a moment by the host's clock
+	There time.Duration // the same by the other's
+	Off   time.Duration // by how much this may be wrong
+	Known bool
+}
+
+// at is a moment on the host.
+func (c Clock) at(there time.Duration) time.Time { return c.Host.Add(there - c.There) }
+
+// Add puts a slice into a run: what the tool told, when it was started and when it had ended, and the clock of the machine. trigger is
+// from which length on the tool was asked for times, 0 for not at all.
+func (r *Run) Add(number int, out *Output, from, to time.Time, trigger uint64, clock Clock) {
+	s := Slice{From: from, To: to}
+	whole := make([]Distribution, 0, len(out.Threads)+1)
+	for _, t := range out.Threads {
+		whole = append(whole, t.Distribution)
+		l := t.Latency
+		if l == nil {
+			continue
+		}
+		if s.Count == 0 {
+			s.MinNs = l.MinNs
+		}
+		if l.MaxNs >= s.MaxNs {
+			s.MaxNs, s.CPU = l.MaxNs, t.CPU
+		}
+		s.Count, s.MinNs = s.Count+l.Count, min(s.MinNs, l.MinNs)
+		i := slices.IndexFunc(r.Threads, func(have Thread) bool { return have.CPU == t.CPU })
+		if i < 0 {
+			r.Threads = append(r.Threads, t)
+		} else {
+			r.Threads[i].Distribution = Merge(r.Threads[i].Distribution, t.Distribution)
+		}
+	}
+	if out.Exact && clock.Known {
+		s.TriggerNs, s.Lost = max(trigger, out.Trigger, 1), out.Lost
+		if out.Lost > 0 {
+			s.TriggerNs = 0 // the longest may be among those
+		}
+		for _, l := range out.Long {
+			end := clock.at(l.When)
+			s.Long = append(s.Long, Wakeup{Ns: l.Ns, Run: number, CPU: l.CPU, From: r.moment(end.Add(-time.Duration(l.Ns) - clock.Off)), To: r.moment(end.Add(clock.Off))})
+		}
+		longest(&s.Long, keptLong)
+	}
+	r.Distribution = Merge(append(whole, r.Distribution)...)
+	r.Slices = append(r.Slices, s)
+	r.Worst = r.worst(number)
+}
+
+func (r *Run) moment(at time.Time) Moment {
+	return Moment{At: at, Seconds: at.Sub(r.Started).Seconds()}
+}
+
+func longest(list *[]Wakeup, most int) {
+	slices.SortStableFunc(*list, func(a, b Wakeup) int { return cmp.Compare(b.Ns, a.Ns) })
+	*list = (*list)[:min(len(*list), most)]
+}
+
+// worst is the longest wake-up of a run, as near as it is known when it was.
+func (r *Run) worst(number int) *Wakeup {
+	var w *Wakeup
+	for i := range r.Slices {
+		found := r.Slices[i].worst(r, number)
+		if w == nil || found.Ns > w.Ns {
+			w = &found
+		}
+	}
+	return w
+}
+
+// worst is the longest wake-up of a slice: within the slice where the tool does not tell more.
+func (s *Slice) worst(r *Run, number int) Wakeup {
+	if len(s.Long) > 0 && s.Long[0].Ns >= s.MaxNs {
+		return s.Long[0]
+	}
+	return Wakeup{Ns: s.MaxNs, Run: number, CPU: s.CPU, From: r.moment(s.From), To: r.moment(s.To)}
+}
+
+// Finish puts the runs together, finds the worst wake-ups and their causes.
+func (f *File) Finish() {
+	var all []Distribution
+	f.Worst = []Wakeup{}
+	for i := range f.Runs {
+		r := &f.Runs[i]
+		all = append(all, r.Distribution)
+		for k := range r.Slices {
+			s := &r.Slices[k]
+			if w := s.worst(r, i+1); len(s.Long) == 0 || w.Ns > s.Long[0].Ns {
+				f.Worst = append(f.Worst, w)
+			}
+			f.Worst = append(f.Worst, s.Long...)
+		}
+	}
+	longest(&f.Worst, keptWorst)
+	f.Total = Merge(all...)
+	f.Causes = FindCauses(f.Runs, f.Counted, median(f.Total))
+	if f.Counted != nil {
+		f.explain()
+	}
+}
+
+func median(d Distribution) uint64 {
+	if d.Latency == nil {
+		return 0
+	}
+	return d.Latency.At(50)
+}
+
+// Trigger is from which length on a tool should tell when wake-ups happened, so that there are about so many in each slice: the shortest
+// length that was not exceeded more often in as much time. slices is how many slices the distribution is of, or which part of one. 0
+// where nothing is known yet.
+func Trigger(d Distribution, slices float64) uint64 {
+	if d.Latency == nil || slices <= 0 {
+		return 0
+	}
+	most, above := LongPerSlice*slices, 0.0
+	for i := len(d.Latency.Buckets) - 1; i >= 0; i-- {
+		if above += float64(d.Latency.Buckets[i].Count); above > most {
+			return d.Latency.Buckets[i].ToNs
+		}
+	}
+	return max(d.Latency.MinNs, 1000)
+}
+
+// When says when a wake-up was, as exactly as is known.
+func (w *Wakeup) When() string {
+	if d := w.To.Seconds - w.From.Seconds - float64(w.Ns)/1e9; d < 0.5 {
+		return fmt.Sprintf("%.3f s into run %d", w.To.Seconds, w.Run)
+	}
+	return fmt.Sprintf("within %.1f s–%.1f s of run %d", w.From.Seconds, w.To.Seconds, w.Run)
+}
+
+// Warn adds a caveat unless one of that code is there.
+func (f *File) Warn(w measure.Warning) {
+	if !slices.ContainsFunc(f.Warnings, func(have measure.Warning) bool { return have.Code == w.Code }) {
+		f.Warnings = append(f.Warnings, w)
+	}
+}

@@ -1,0 +1,63 @@
+package wakeup
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+
+	"mpps/internal/measure"
+)
+
+// OwnSchema is the version of what the own loop prints.
+const OwnSchema = "mpps.latency-loop/1"
+
+// Own is what the own loop prints: mpps on the machine that is measured.
+type Own struct {
+	Schema  string      `json:"schema"`
+	Version string      `json:"mpps"`
+	Threads []OwnThread `json:"threads"`
+}
+
+// OwnThread is one thread of the own loop.
+type OwnThread struct {
+	CPU     int              `json:"cpu"`
+	Count   uint64           `json:"count"`
+	MinNs   uint64           `json:"min_ns"`
+	MaxNs   uint64           `json:"max_ns"`
+	MeanNs  float64          `json:"mean_ns"`
+	Buckets []measure.Bucket `json:"buckets"`
+	// TriggerNs is the shortest wake-up that was kept with its time; all that were longer were kept.
+	TriggerNs uint64    `json:"trigger_ns"`
+	Long      []OwnLong `json:"long"`
+	Problem   string    `json:"problem,omitempty"` // what the thread could not have: SCHED_FIFO, its CPU, locked memory
+}
+
+// OwnLong is a long wake-up: its length and CLOCK_MONOTONIC when the thread ran.
+type OwnLong struct {
+	Ns   uint64 `json:"ns"`
+	When int64  `json:"monotonic_ns"`
+}
+
+// ParseOwn reads what the own loop printed.
+func ParseOwn(text string) (*Output, error) {
+	var told Own
+	if err := json.NewDecoder(strings.NewReader(text)).Decode(&told); err != nil {
+		return nil, unexpected("own", "expected JSON, found %.60q", strings.TrimSpace(text))
+	}
+	if told.Schema != OwnSchema || len(told.Threads) == 0 {
+		return nil, unexpected("own", "found schema %q, expected %q with a thread", told.Schema, OwnSchema)
+	}
+	out := &Output{Version: told.Version, Exact: true}
+	for _, t := range told.Threads {
+		s := sampled{cpu: t.CPU, buckets: t.Buckets, min: t.MinNs, max: t.MaxNs, mean: t.MeanNs}
+		out.Threads = append(out.Threads, Thread{CPU: t.CPU, Distribution: s.distribution(TimerWakeup)})
+		out.Trigger = max(out.Trigger, t.TriggerNs)
+		for _, l := range t.Long {
+			out.Long = append(out.Long, Long{CPU: t.CPU, Ns: l.Ns, When: time.Duration(l.When)})
+		}
+		if t.Problem != "" {
+			out.Problems = append(out.Problems, t.Problem)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,92 @@
+package wakeup
+
+import (
+	"strconv"
+	"strings"
+
+	"mpps/internal/measure"
+)
+
+// ParseTimerlat reads what "rtla timerlat hist" printed (timerlat_print_stats and its header in
+// tools/tracing/rtla/src/timerlat_hist.c): a column for each CPU and context (IRQ, Thr, since 6.8 Usr), a row for each µs, and behind them
+// over, count, min, avg and max. What counts is when the thread, or the program in user space where it was measured, had the CPU. Lengths
+// are whole µs; entries are the number of rows asked for.
+func ParseTimerlat(text string, entries int) (*Output, error) {
+	var columns []int // of each thread
+	var cpus []int
+	var threads []sampled
+	rows := map[string][]string{}
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		if len(fields) == 0 || fields[0] == "#" {
+			continue
+		}
+		if fields[0] == "ALL:" { // newer versions sum up all CPUs behind each
+			break
+		}
+		if fields[0] == "Index" {
+			columns, cpus = timerlatColumns(fields)
+			threads = make([]sampled, len(columns))
+			continue
+		}
+		if name, is := strings.CutSuffix(fields[0], ":"); is {
+			rows[name] = fields
+			continue
+		}
+		us, err := strconv.ParseUint(fields[0], 10, 32)
+		if err != nil || columns == nil {
+			continue // what it says of itself
+		}
+		for i, at := range columns {
+			if n := column(fields, at); n > 0 {
+				threads[i].buckets = append(threads[i].buckets, measure.Bucket{FromNs: us * 1000, ToNs: us * 1000, Count: n})
+			}
+		}
+	}
+	if len(columns) == 0 || rows["max"] == nil {
+		return nil, unexpected("rtla timerlat", "expected a histogram, found %.60q", strings.TrimSpace(text))
+	}
+	out := &Output{}
+	for i, at := range columns {
+		t := &threads[i]
+		t.cpu, t.capNs, t.beyond = cpus[i], uint64(entries)*1000, column(rows["over"], at)
+		t.min, t.max, t.mean = column(rows["min"], at)*1000, column(rows["max"], at)*1000, float64(column(rows["avg"], at))*1000
+		if t.count = column(rows["count"], at); t.count == 0 {
+			continue
+		}
+		out.Threads = append(out.Threads, Thread{CPU: t.cpu, Distribution: t.distribution(TimerWakeup)})
+	}
+	if len(out.Threads) == 0 {
+		return nil, unexpected("rtla timerlat", "not one thread was woken")
+	}
+	return out, nil
+}
+
+// timerlatColumns are the columns of each CPU's last context: Usr where there is one, else Thr.
+func timerlatColumns(header []string) (columns, cpus []int) {
+	for i, name := range header {
+		kind, number, found := strings.Cut(name, "-")
+		cpu, err := strconv.Atoi(number)
+		if !found || err != nil || kind != "Thr" && kind != "Usr" {
+			continue
+		}
+		if n := len(cpus); n > 0 && cpus[n-1] == cpu {
+			columns[n-1] = i
+			continue
+		}
+		columns, cpus = append(columns, i), append(cpus, cpu)
+	}
+	return columns, cpus
+}
+
+// column is the number in a column; 0 where there is none ("-").
+func column(fields []string, at int) uint64 {
+	if at >= len(fields) {
+		return 0
+	}
+	n, err := strconv.ParseUint(fields[at], 10, 53)
+	if err != nil {
+		return 0
+	}
+	return n
+}
