@@ -124,8 +124,8 @@ func (l *Lab) boot(ctx context.Context) error {
 // first seconds: its local APIC keeps that vector in service for ever and delivers nothing of its priority or below any more, the
 // timer least of all ('info lapic' shows ISR 236; seen on CPU 0 with QEMU 10.0). Commands still run on the others, until one waits for it.
 func (l *Lab) ticking(ctx context.Context) error {
-	const limit = 20 * time.Second
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	const limit = 10 * time.Second
+	ctx, cancel := l.fairly(ctx, limit)
 	defer cancel()
 	_, err := l.Must(ctx, `for c in $(seq 0 $(($(nproc --all) - 1))); do taskset -c $c sleep 0.02 & done; wait`)
 	if ctx.Err() != nil {
@@ -196,14 +196,33 @@ func (l *Lab) firstCommand(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// errStopped says that QEMU itself has stopped L1's processors, as it does when KVM cannot run them.
-var errStopped = errors.New("QEMU has stopped the machine")
+var (
+	// errStopped says that QEMU itself has stopped L1's processors, as it does when KVM cannot run them.
+	errStopped = errors.New("QEMU has stopped the machine")
+	// errIdle says that L1's emulated processors had nothing to do for idleLimit before its first command could be run.
+	errIdle = fmt.Errorf("its processors have been idle for %v", idleLimit)
+)
+
+// A boot whose emulated processors use less than a twentieth of one for so long has hung (see ticking): one that goes on keeps at least
+// one of them busy, or waiting for a processor of L0.
+const (
+	idleLimit = 10 * time.Second
+	idleUse   = 0.05
+)
 
 // watchStop ends the wait for a boot that cannot succeed any more.
 func (l *Lab) watchStop(ctx context.Context, cancel context.CancelCauseFunc) {
+	since, used := time.Now(), time.Duration(0)
 	for ctx.Err() == nil {
 		if b, err := os.ReadFile(filepath.Join(l.dir, "events.log")); err == nil && hasEvent(b, "STOP") {
 			cancel(errStopped)
+		}
+		run, wait := schedstat("/proc", l.qemuPID())
+		switch dt := time.Since(since); {
+		case !l.Emulated() || float64(run+wait-used) > idleUse*float64(idleLimit):
+			since, used = time.Now(), run+wait
+		case dt > idleLimit:
+			cancel(errIdle)
 		}
 		select {
 		case <-ctx.Done():

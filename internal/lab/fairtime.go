@@ -20,14 +20,7 @@ const maxStretch = 6
 // other work, the time that the threads of L1's QEMU wait for one does not count. So a limit tells a
 // guest that hangs from one that is starved. Where the kernel does not account waiting, time is time.
 func (l *Lab) fairly(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
-	pid := 0
-	l.mu.Lock()
-	for _, p := range l.st.Procs {
-		if p.Role == roleQEMU {
-			pid = p.PID
-		}
-	}
-	l.mu.Unlock()
+	pid := l.qemuPID()
 	ctx, cancel := context.WithTimeout(ctx, maxStretch*d)
 	go func() {
 		defer cancel()
@@ -47,6 +40,18 @@ func (l *Lab) fairly(ctx context.Context, d time.Duration) (context.Context, con
 		}
 	}()
 	return ctx, cancel
+}
+
+// qemuPID is the process ID of L1's QEMU; 0 where there is none.
+func (l *Lab) qemuPID() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, p := range l.st.Procs {
+		if p.Role == roleQEMU {
+			return p.PID
+		}
+	}
+	return 0
 }
 
 // fairShare is the part of dt that counts when threads ran for run and waited for wait meanwhile.

@@ -80,7 +80,7 @@ func watch(l *lab.Lab, ended <-chan struct{}) {
 
 // mayTryAgain tells whether every failed test that had a lab had one in which a kernel died.
 func mayTryAgain() bool {
-	return len(bereaved) > 0 && !others && machine != nil && os.Getenv(secondTry) == ""
+	return len(bereaved) > 0 && !others && place != nil && os.Getenv(secondTry) == ""
 }
 
 // again runs all tests but those that passed in another process, and gives its exit code: what failed for another reason fails

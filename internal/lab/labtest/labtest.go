@@ -1,8 +1,6 @@
-// Package labtest gives tests a lab host. The tests of a package share one per kind; it is booted by
-// the first that asks and ended by Main. Labs of packages that are tested at the same time wait for
-// each other: two emulated machines on two processors would only hang. Where a test fails and the
-// kernel of its emulated host or of a guest has died, it is tried once more, in another process and
-// lab (again.go); nothing else is.
+// Package labtest gives tests a lab host. The tests of a package share one per kind; it is booted by the first that asks and ended by
+// Main. Packages that are tested at the same time wait for a place in a queue (queue.go). Where a test fails and the kernel of its
+// emulated host or of a guest has died, it is tried once more, in another process and lab (again.go); nothing else is.
 package labtest
 
 import (
@@ -17,8 +15,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"mpps/internal/lab"
 )
@@ -66,7 +62,7 @@ var (
 	mu      sync.Mutex
 	shared  = map[string]*lab.Lab{}
 	watched sync.Map // *lab.Lab → chan struct{}, closed when the lab is stopped
-	machine *os.File // the lock between test processes
+	place   *os.File // what this process holds of the places of the queue; nil: none yet
 	count   int
 )
 
@@ -82,7 +78,7 @@ func Main(m *testing.M) int {
 		}
 	}
 	if code != 0 && mayTryAgain() {
-		machine.Close() // the other process waits for its turn like any
+		place.Close() // the other process waits for its turn like any
 		code = again()
 	}
 	if dir != "" {
@@ -130,7 +126,7 @@ func host(t testing.TB, o options) (*lab.Lab, error) {
 	mu.Lock()
 	defer mu.Unlock()
 	ctx := t.Context()
-	if err := lockMachine(ctx, t); err != nil {
+	if err := takePlace(ctx, t); err != nil {
 		return nil, err
 	}
 	key := fmt.Sprint(o.c.Mode, o.c.Persist, o.c.Disk, o.c.CPUs, o.c.MemoryMiB, o.c.Args, o.c.Realtime)
@@ -172,61 +168,6 @@ func host(t testing.TB, o options) (*lab.Lab, error) {
 
 // logTo gets the retries of shared labs.
 var logTo io.Writer = os.Stderr
-
-// Alone waits until no other test process has a lab, and has this one be alone until it ends: for tests of commands that boot
-// a lab by themselves.
-func Alone(t testing.TB) {
-	t.Helper()
-	mu.Lock()
-	defer mu.Unlock()
-	if err := lockMachine(t.Context(), t); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// lockMachine waits until no other test process has a lab.
-func lockMachine(ctx context.Context, t testing.TB) error {
-	if machine != nil {
-		return nil
-	}
-	if err := os.MkdirAll(lab.Dir(), 0o755); err != nil {
-		return err
-	}
-	f, err := os.OpenFile(filepath.Join(lab.Dir(), "test.lock"), os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o644)
-	if err != nil {
-		return err
-	}
-	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		t.Log("waiting for the lab of another test process")
-		err = queue(ctx, f)
-	}
-	if err != nil {
-		return err
-	}
-	machine = f
-	return nil
-}
-
-// queue waits in the kernel, which gives the lock to who waits: one that came back to ask would lose it to every process that
-// is started the moment the last one ends. The file stays open until the process ends where ctx ends first.
-func queue(ctx context.Context, f *os.File) error {
-	done := make(chan error, 1)
-	go func() {
-		for {
-			if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != unix.EINTR {
-				done <- err
-				return
-			}
-		}
-	}()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
 
 var (
 	dir    string

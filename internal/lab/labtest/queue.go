@@ -1,0 +1,101 @@
+package labtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"mpps/internal/lab"
+)
+
+// places is how many test processes may have labs at the same time. An emulated host keeps about one of two processors busy; with a
+// third beside two their limits in seconds would decide tests.
+const places = 2
+
+// Place takes a place for tests of commands that boot a lab by themselves, until the process ends.
+func Place(t testing.TB) {
+	t.Helper()
+	mu.Lock()
+	defer mu.Unlock()
+	if err := takePlace(t.Context(), t); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// takePlace waits until fewer than places test processes have labs. Who comes first is first: all wait at the door, in the kernel,
+// and the one that has passed it waits for a place.
+func takePlace(ctx context.Context, t testing.TB) error {
+	if place != nil {
+		return nil
+	}
+	if err := os.MkdirAll(lab.Dir(), 0o755); err != nil {
+		return err
+	}
+	door, err := lockFile("test.lock")
+	if err != nil {
+		return err
+	}
+	if err := tryLock(door); errors.Is(err, unix.EWOULDBLOCK) {
+		t.Log("waiting for the labs of other test processes")
+		err = wait(ctx, door)
+		if err != nil {
+			return err
+		}
+	} else if err != nil {
+		return err
+	}
+	defer door.Close()
+	for {
+		for i := range places {
+			f, err := lockFile(fmt.Sprintf("test.place%d.lock", i))
+			if err != nil {
+				return err
+			}
+			if err = tryLock(f); err == nil {
+				place = f
+				return nil
+			}
+			f.Close()
+			if !errors.Is(err, unix.EWOULDBLOCK) {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+func lockFile(name string) (*os.File, error) {
+	return os.OpenFile(filepath.Join(lab.Dir(), name), os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o644)
+}
+
+func tryLock(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) }
+
+// wait waits in the kernel, which gives the lock to who waits: one that came back to ask would lose it to every process that
+// is started the moment the last one ends. The file stays open until the process ends where ctx ends first.
+func wait(ctx context.Context, f *os.File) error {
+	done := make(chan error, 1)
+	go func() {
+		for {
+			if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != unix.EINTR {
+				done <- err
+				return
+			}
+		}
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
