@@ -241,6 +241,7 @@ func TestAgentFailures(t *testing.T) {
 		"error: guest agent command timed out: guest agent didn't respond to command within '1' seconds":         errAgentHangs,
 		"error: Guest agent is not responding: guest agent didn't respond to synchronization within '1' seconds": errAgentHangs,
 		"error: Guest agent is not responding: QEMU guest agent is not connected":                                errNoAgent,
+		"error: internal error: End of file from agent socket":                                                   errNoAgent,
 		"error: argument unsupported: QEMU guest agent is not configured":                                        errNoChannel,
 	} {
 		if err := agentFailure(errors.New("virsh: exit status 1: " + said)); !errors.Is(err, want) {

@@ -102,9 +102,10 @@ func (v insideValue) writeIn(ctx context.Context, guest string, all []setting.As
 	return before, err
 }
 
-// vanished tells whether a guest has ended, of which libvirt may hear a moment later: what was written there is gone then.
+// vanished tells whether a guest has ended, of which libvirt may hear a moment later, on a busy host up to a second or two: what was
+// written there is gone then.
 func (v insideValue) vanished(guest string) bool {
-	for range 5 {
+	for range 20 {
 		if errors.Is(v.m.unreachable(guest), errNotRunning) {
 			return true
 		}

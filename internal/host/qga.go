@@ -93,7 +93,7 @@ func agentFailure(err error) error {
 		{"domain is not running", errNotRunning}, {"Domain not found", errNotRunning}, {"failed to get domain", errNotRunning}, {"domain is not active", errNotRunning},
 		{"guest agent is not connected", errNoAgent}, {"guest agent is not configured", errNoChannel}, {"guest agent is not available", errAgentHangs},
 		{"guest agent didn't respond", errAgentHangs}, {"Guest agent not available for now", errAgentHangs}, {"guest agent command timed out", errAgentHangs},
-		{"Guest agent disappeared", errNoAgent},
+		{"Guest agent disappeared", errNoAgent}, {"End of file from agent socket", errNoAgent},
 	} {
 		if strings.Contains(text, known.said) {
 			return known.is
