@@ -32,8 +32,14 @@ func TestPath(t *testing.T) {
 		{"a tunnel with one queue", testTunnel},
 	} {
 		start := time.Now()
-		t.Run(part.name, func(t *testing.T) { part.do(s.in(t)) })
+		passed := t.Run(part.name, func(t *testing.T) { part.do(s.in(t)) })
 		t.Logf("%5.1f s  %s", time.Since(start).Seconds(), part.name)
+		if passed {
+			continue
+		}
+		if died := s.lab.Died(t.Context()); died != "" {
+			t.Fatalf("no use to go on: %s", died)
+		}
 	}
 }
 
