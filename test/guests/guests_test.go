@@ -218,14 +218,17 @@ func (s *scene) noChannel() {
 // vanishes kills the guest while its values are written.
 func (s *scene) vanishes() {
 	s.Helper()
-	s.must(`cd /var/lib/mpps/journal; n=$(ls | wc -l)
+	// The loop starts no process: on a busy machine apply would be over before its second round.
+	s.must(`cd /var/lib/mpps/journal; last=$(ls *.jsonl | tail -1); guest=$(cat /run/libvirt/qemu/` + guestName + `.pid); rm -f /run/apply.code
 	( mpps apply --confirm 0 /share/inside.json > /run/apply.log 2>&1; echo $? > /run/apply.code ) &
-	for i in $(seq 3000); do
-		f=$(ls *.jsonl | tail -1)
-		[ $(ls | wc -l) -gt $n ] && grep -q '"event":"intent"' $f && break
-		sleep 0.01
+	while [ ! -s /run/apply.code ]; do
+		for f in *.jsonl; do
+			[[ $f > $last ]] || continue
+			read -r -d '' text <$f
+			[[ $text != *'"event":"intent"'* ]] || break 2
+		done
 	done
-	kill -KILL $(cat /run/libvirt/qemu/` + guestName + `.pid)
+	kill -KILL $guest
 	for i in $(seq 600); do [ ! -s /run/apply.code ] || break; sleep 0.1; done`)
 	log := s.must("cat /run/apply.code /run/apply.log")
 	if !strings.HasPrefix(log, "1\n") || !strings.Contains(log, "does not run") {
