@@ -93,6 +93,8 @@ func commandLines(s acceptance.Step) []string {
 		all = append(all, "mpps rollback TX, for each transaction")
 	case len(s.Argv) > 0:
 		all = append(all, Command(s.Argv))
+	case s.For == acceptance.Answer && s.At == "":
+		all = append(all, "somebody answers at an address that is still to be named")
 	case s.For == acceptance.Answer:
 		all = append(all, "somebody answers at "+s.At)
 	}

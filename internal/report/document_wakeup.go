@@ -100,7 +100,7 @@ type causeView struct{ Confidence, Evidence, Also, Advice string }
 func wakeupViews(d *Document) []wakeupView {
 	var views []wakeupView
 	for _, w := range d.Wakeups {
-		v := wakeupView{Label: w.Label, Verdict: w.File.Causes.Verdict}
+		v := wakeupView{Label: w.Label, Verdict: sentence(w.File.Causes.Verdict)}
 		for _, worst := range w.File.Worst[:min(len(w.File.Worst), 5)] {
 			text := fmt.Sprintf("%s, %s, CPU %d", duration(float64(worst.Ns)), worst.When(), worst.CPU)
 			if worst.Cause > 0 {
