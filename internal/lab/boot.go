@@ -203,11 +203,11 @@ var (
 	errIdle = fmt.Errorf("its processors have been idle for %v", idleLimit)
 )
 
-// A boot whose emulated processors use less than a twentieth of one for so long has hung (see ticking): one that goes on keeps at least
-// one of them busy, or waiting for a processor of L0.
+// A boot whose emulated processors use less than a fifth of one for so long has hung (see ticking): one that goes on keeps at least
+// one of them busy, or waiting for a processor of L0. Those of one that has hung may still have their ticks, each of which emulation makes dear.
 const (
 	idleLimit = 10 * time.Second
-	idleUse   = 0.05
+	idleUse   = 0.2
 )
 
 // watchStop ends the wait for a boot that cannot succeed any more.
