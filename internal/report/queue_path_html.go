@@ -101,7 +101,9 @@ type laneTable struct {
 
 type laneRow struct{ Way, Guest, Stops, PPS, Share, Where string }
 
-func sentence(text string) string { return strings.ToUpper(text[:min(1, len(text))]) + text[min(1, len(text)):] }
+func sentence(text string) string {
+	return strings.ToUpper(text[:min(1, len(text))]) + text[min(1, len(text)):]
+}
 
 // wayNote says how much a way carries.
 func wayNote(p *queuepath.Path, way queuepath.Way) string {
