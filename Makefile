@@ -4,7 +4,7 @@ GO      ?= go
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo 0.1.0)
 export CGO_ENABLED = 0
 
-.PHONY: demo test build deps deps-test lint generate check-generated test-unit test-netns test-lab test-faults soak-sriov bench bench-field bench-generator bench-search bench-placement bench-path fuzz clean clean-lab
+.PHONY: demo test build deps deps-test lint generate check-generated test-unit test-netns test-lab test-faults soak-sriov bench bench-field bench-generator bench-search bench-placement bench-path fuzz planted planted-lab clean clean-lab
 
 demo: deps build            ## the main job on a real host in a box, ends with an HTML report in out/demo
 	bin/mpps demo --out out/demo
@@ -68,6 +68,12 @@ bench-placement: deps build ## a guest in the emulated host as libvirt leaves it
 bench-path:                 ## what watching queues costs a path at its highest rate, and one where CPUs wait for a lock, and what mending a fault gains: in turns with and without, 8 minutes
 	$(GO) test -tags netns -count=1 -v -run '^$$' -bench Watching -benchtime 30x ./internal/queuepath/trace
 	$(GO) test -tags netns -count=1 -v -run '^$$' -bench Gain -benchtime 1x ./internal/queuepath/lanes
+
+planted: build               ## bottlenecks planted in network namespaces, and whether mpps diagnose finds them: the table, as root, 5 minutes
+	MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags netns -count=1 -timeout 30m -v -run '^TestPlanted$$' ./test/planted
+
+planted-lab: build           ## those that need a kernel of their own, in the emulated host
+	MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags lab -count=1 -timeout 40m -v -run '^TestPlantedHost$$' ./test/planted
 
 clean:
 	rm -rf bin out

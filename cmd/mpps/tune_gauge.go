@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"mpps/internal/goal"
+	"mpps/internal/measure"
+	"mpps/internal/measure/adapter"
+	"mpps/internal/measure/rig"
+	"mpps/internal/measure/search"
+	"mpps/internal/tune"
+)
+
+// gauge measures the path for a tuning run: with our own generator, or by another program's trials.
+type gauge interface {
+	// sample sends packets per second for a time and tells how many of them came through each second.
+	sample(ctx context.Context, pps float64, length time.Duration) (float64, error)
+	// search finds the highest rate with no more loss than the goal allows.
+	search(ctx context.Context) (tune.Rate, error)
+	// netns are the network namespaces that the path goes through, the empty name for that of this process.
+	netns() []string
+	close() error
+}
+
+// searching are the options of the searches of a tuning run.
+func searching(g goal.Goal, maxPPS float64, progress func(search.Step)) search.Options {
+	o := search.Options{
+		Mode: search.Fast, PDR: 0.005, Width: 0.02, Budget: time.Minute, FrameBytes: g.Frame, MaxPPS: maxPPS, Progress: progress,
+		MinPPS: max(1, maxPPS/10000),
+	}
+	if g.Loss > 0 {
+		o.PDR = g.Loss
+	}
+	return o
+}
+
+// rateFound is a search's answer to a goal.
+func rateFound(r *search.Result, g goal.Goal, limit string) tune.Rate {
+	found := r.NDR
+	if g.Loss > 0 {
+		found = r.PDR
+	}
+	rate := tune.Rate{UpperPPS: found.UpperPPS, LimitedBy: limit, Loss: g.Loss, Seconds: r.Seconds, Trials: r.Trials, None: found.None, Loaded: r.Device.CapacityPPS}
+	if found.LowerPPS != nil {
+		rate.PPS = *found.LowerPPS
+	}
+	return rate
+}
+
+// pathGauge measures with our own generator and receiver.
+type pathGauge struct {
+	app     *app
+	machine *rig.Machine
+	path    *rig.Path
+	bench   *measure.Bench
+	load    measure.Load
+	goal    goal.Goal
+	run     *measure.Run // of which the environment is known
+	spaces  []string
+}
+
+func (a *app) openPathGauge(ctx context.Context, f *ppsFlags, g goal.Goal) (*pathGauge, error) {
+	f.rate, f.duration, f.repeat, f.blocks, f.burst = "0", time.Second, 1, 1, 1
+	load, options, err := f.plan()
+	if err != nil {
+		return nil, err
+	}
+	m, err := a.openMachine()
+	if err != nil {
+		return nil, err
+	}
+	load.Rate = 1 // paced trials, as in a search
+	p, err := f.path(ctx, m, load, options)
+	if err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	run, err := a.newRun(ctx, measure.PPS, "", load)
+	if err != nil {
+		return nil, errors.Join(err, p.Close(), m.Close())
+	}
+	return &pathGauge{
+		app: a, machine: m, path: p, load: load, goal: g, run: run, spaces: spacesOf(f.from, f.to),
+		bench: &measure.Bench{Path: p, Still: 100 * time.Millisecond},
+	}, nil
+}
+
+// spacesOf are the namespaces of ends such as netns:A/veth0, and that of this process.
+func spacesOf(ends ...string) []string {
+	spaces := []string{""}
+	for _, end := range ends {
+		if rest, is := strings.CutPrefix(end, "netns:"); is {
+			name, _, _ := strings.Cut(rest, "/")
+			spaces = append(spaces, name)
+		}
+	}
+	return spaces
+}
+
+func (p *pathGauge) sample(ctx context.Context, pps float64, length time.Duration) (float64, error) {
+	load := p.load
+	load.Rate, load.Duration = pps, length
+	s, err := p.bench.Trial(ctx, load)
+	return s.PPS, err
+}
+
+func (p *pathGauge) search(ctx context.Context) (tune.Rate, error) {
+	s := &measure.Search{Host: p.run.Host, Environment: p.run.Environment, From: p.path.From, To: p.path.To}
+	d := &measure.Searched{Bench: p.bench, Load: p.load}
+	o := searching(p.goal, 0, p.app.searchProgress)
+	if err := d.Search(ctx, s, o); err != nil {
+		return tune.Rate{}, err
+	}
+	return rateFound(&s.Result, p.goal, s.LimitedBy), nil
+}
+
+func (p *pathGauge) netns() []string { return p.spaces }
+
+func (p *pathGauge) close() error { return errors.Join(p.path.Close(), p.machine.Close()) }
+
+// programGauge measures by another program's trials.
+type programGauge struct {
+	app     *app
+	program *adapter.Program
+	goal    goal.Goal
+	maxPPS  float64
+}
+
+func (p *programGauge) sample(ctx context.Context, pps float64, length time.Duration) (float64, error) {
+	o, err := p.program.Trial(ctx, search.Trial{PPS: min(pps, p.maxPPS), Seconds: length.Seconds(), FrameBytes: p.goal.Frame})
+	if err != nil {
+		return 0, err
+	}
+	if o.Seconds <= 0 {
+		return 0, fmt.Errorf("a trial of %v took no time", length)
+	}
+	return float64(o.Received) / o.Seconds, nil
+}
+
+func (p *programGauge) search(ctx context.Context) (tune.Rate, error) {
+	r, err := search.Run(ctx, p.program, searching(p.goal, p.maxPPS, p.app.searchProgress))
+	if err != nil {
+		return tune.Rate{}, err
+	}
+	limit := r.LimitedBy
+	if limit == "load" {
+		limit = string(measure.ByNothing)
+	}
+	return rateFound(r, p.goal, limit), nil
+}
+
+func (p *programGauge) netns() []string { return nil }
+
+func (p *programGauge) close() error { return p.program.Close() }
+
+// searchProgress shows a search's trials.
+func (a *app) searchProgress(s search.Step) {
+	a.out.Progress("search: trial %d, %s pps for %g s (%s)", s.N, goal.FormatRate(s.PPS), s.Seconds, s.Purpose)
+}
