@@ -34,6 +34,12 @@ type Host interface {
 	Advise(r *Result, d *bottleneck.Diagnosis) []Advice
 }
 
+// Sender is a Host that tells how much a trial really sent: where that is less than the load, the sender was the limit and not the host.
+type Sender interface {
+	// Sent is the packets per second that left the sender in the last Sample; 0: not known.
+	Sent() float64
+}
+
 // ErrRefused marks a candidate that the machine refused and of which nothing stands.
 var ErrRefused = errors.New("refused")
 
