@@ -23,7 +23,7 @@ func TestTuneBridge(t *testing.T) {
 	dir := t.TempDir()
 	tuneIt := func(argv ...string) []string {
 		return append(append(b.bound(dir)[1:], "tune", "--pps", "2.5M", "--only", "netfilter.bridge", "--consent", "security", "--runtime-only",
-			"--from", "netns:"+b.from+"/eth0", "--to", "netns:"+b.to+"/eth0", "--trial", "200ms", "--budget", "4m"), argv...)
+			"--from", "netns:"+b.from+"/eth0", "--to", "netns:"+b.to+"/eth0", "--trial", "200ms", "--budget", "2m"), argv...)
 	}
 	result := filepath.Join(dir, "result.json")
 	var r tune.Result
@@ -48,7 +48,7 @@ func TestTuneBridge(t *testing.T) {
 	for _, a := range r.Attempts {
 		t.Logf("%s: %.3v", a.Key, a.Gain.Pairs)
 	}
-	if len(r.Kept) != 1 || r.Kept[0] != "netfilter.bridge" || r.Whole.Ratio < 2 || r.TX == "" || b.value() != "0" {
+	if len(r.Kept) != 1 || r.Kept[0] != "netfilter.bridge" || r.Whole.Ratio < 1.2 || r.TX == "" || b.value() != "0" {
 		t.Errorf("kept %v, %s, transaction %q, value %s", r.Kept, r.Whole, r.TX, b.value())
 	}
 	if r.Before == nil || r.Before.Bottleneck == nil {
@@ -64,9 +64,10 @@ func TestTuneBridge(t *testing.T) {
 	if err := doomed.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(time.Minute); b.value() != "0"; time.Sleep(20 * time.Millisecond) {
+	t.Cleanup(func() { _ = doomed.Process.Kill() }) // has ended, unless the test gave up
+	for deadline := time.Now().Add(3 * time.Minute); b.value() != "0"; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("nothing was tried within a minute")
+			t.Fatal("nothing was tried within 3 minutes")
 		}
 	}
 	if err := doomed.Process.Kill(); err != nil {
