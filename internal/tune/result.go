@@ -44,7 +44,8 @@ type Result struct {
 	Proposed  bool      `json:"proposed"`   // --propose: nothing was left on the host
 	Plan      string    `json:"plan"`       // digest of the final plan; empty: none
 	RestartTX string    `json:"restart_tx"` // the transaction that made what waits for a restart; empty: none was made
-	TX        string    `json:"tx"`         // the transaction of the final plan; empty: none was made
+	TX        string    `json:"tx"`         // the first transaction of what was kept; empty: none was made
+	Chain     []string  `json:"chain"`      // all of them in order, each following the one before: what is about something that another made comes behind it
 	Emulated  bool      `json:"emulated"`
 	Warnings  []Warning `json:"warnings"`
 }

@@ -1,0 +1,17 @@
+package tune
+
+import "slices"
+
+// Undone says of a run that had come to its end that what it kept was put back after all. found is the rate of the host as this run
+// found it.
+func (r *Result) Undone(found Rate, why string) {
+	stood := slices.DeleteFunc(slices.Clone(r.Kept), func(key string) bool { return slices.Contains(r.Added, key) })
+	for i := range r.Attempts {
+		if a := &r.Attempts[i]; a.Outcome == Kept && !slices.Contains(stood, a.Key) {
+			a.Outcome = Overcome
+		}
+	}
+	r.Kept, r.Added = append([]string{}, stood...), []string{}
+	r.Final, r.After = found, nil
+	r.Verdict, r.Why = Interrupted, why
+}
