@@ -32,7 +32,7 @@ func Advise(h *facts.Host, r *Result, d *bottleneck.Diagnosis) []Advice {
 		all = append(all, functions(h, target))
 	}
 	if r.Verdict == NotDevice {
-		all = append(all, Advice{"gear", fmt.Sprintf("the %s is the limit: send from a second host ('mpps agent'), from more CPUs, or by a hardware generator (--trial-command)", r.Baseline.LimitedBy)})
+		all = append(all, Advice{"gear", fmt.Sprintf("the %s is the limit: send from a second host ('mpps agent'), from more CPUs, or by a hardware generator (--trial-command)", r.Final.LimitedBy)})
 	}
 	if d != nil && d.Bottleneck != nil && d.Bottleneck.Advice != "" {
 		all = append(all, Advice{"bottleneck", d.Bottleneck.Say + ": " + d.Bottleneck.Advice})

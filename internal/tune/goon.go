@@ -8,8 +8,13 @@ import (
 
 // Ahead measures what a run needs that goes on behind a restart: some trials at the load of the last ones.
 func Ahead(ctx context.Context, h Host, pps float64) ([]float64, error) {
+	return ahead(ctx, h, pps, func() bool { return false })
+}
+
+// ahead is Ahead with a rule for when fewer are enough.
+func ahead(ctx context.Context, h Host, pps float64, enough func() bool) ([]float64, error) {
 	var samples []float64
-	for range aroundRestart {
+	for len(samples) < aroundRestart && (len(samples) < fewest || !enough()) {
 		v, err := h.Sample(ctx, pps)
 		if err != nil {
 			return nil, err
@@ -29,7 +34,7 @@ const aroundRestart = 8
 // turns: only where each trial behind the restart is ahead of each before it, by the least gain that counts, it counts as one.
 func (l *loop) goOn(ctx context.Context) error {
 	e, r := l.Earlier, l.result
-	after, err := Ahead(ctx, l.host, e.LoadPPS)
+	after, err := ahead(ctx, l.host, e.LoadPPS, l.spent)
 	if err != nil {
 		return err
 	}
@@ -41,24 +46,26 @@ func (l *loop) goOn(ctx context.Context) error {
 		Because: []string{"all that needed a " + e.Restart + ", together"},
 	}
 	n := min(len(e.Samples), len(after))
-	test := &Sign{}
+	m := l.match(0, false)
 	for i := range n {
-		test.Add(e.Samples[i], after[i])
+		m.rates.Add(e.Samples[i], after[i])
 		a.Gain.Pairs = append(a.Gain.Pairs, Pair{Before: e.Samples[i], After: after[i]})
 	}
-	l.describe(test, &a)
+	l.describe(m, &a)
 	a.Gain.Lo, a.Gain.Hi = 0, 0 // no lot decided their order
 	const apart = "measured before and behind the restart, not in turns"
 	switch {
 	case n == 0:
 		a.Outcome, a.Why = NotShown, "nothing was measured before the restart"
+		l.unproven("restart-not-shown", "was not shown to help")
 	case slices.Min(after) > slices.Max(e.Samples)*(1+l.MinEffect):
 		a.Outcome, a.Why = Kept, fmt.Sprintf("%s: each of %d trials behind it is ahead of each before it; %s", a.Gain, n, apart)
 	case slices.Max(after) < slices.Min(e.Samples)*(1-l.MinEffect):
 		a.Outcome, a.Why = Hurts, fmt.Sprintf("%s: each of %d trials behind it is slower than each before it; %s", a.Gain, n, apart)
-		r.Advice = append(r.Advice, Advice{"restart-hurts", fmt.Sprintf("what took effect with the %s made it slower: 'mpps rollback %s' puts it back, for the next restart", e.Restart, e.TX)})
+		l.unproven("restart-hurts", "made it slower")
 	default:
 		a.Outcome, a.Why = NotShown, fmt.Sprintf("%s: trials before and behind it overlap; %s", a.Gain, apart)
+		l.unproven("restart-not-shown", "was not shown to help")
 	}
 	r.Attempts = append(r.Attempts, a)
 	r.Kept = append(r.Kept, e.Kept...)
@@ -67,4 +74,11 @@ func (l *loop) goOn(ctx context.Context) error {
 	}
 	l.stood = slices.Clone(r.Kept)
 	return nil
+}
+
+// unproven offers as the next step to take back what took effect with the restart. The loop cannot do so: it takes another restart.
+func (l *loop) unproven(code, what string) {
+	e := l.Earlier
+	l.result.Advice = append(l.result.Advice, Advice{code, fmt.Sprintf("what took effect with the %s %s, and stands: 'mpps rollback %s', then a %s, takes it back", e.Restart, what, e.TX, e.Restart)})
+	l.undo = &Wait{For: fmt.Sprintf("rollback of %s and a %s", e.TX, e.Restart), Keys: e.Keys, Undo: e.TX}
 }

@@ -2,6 +2,7 @@ package tune_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"mpps/internal/goal"
@@ -45,5 +46,26 @@ func TestBehindRestart(t *testing.T) {
 		if c.name == "nothing" && !slices.Equal(r.Added, []string{"a.helps"}) {
 			t.Errorf("added %v", r.Added)
 		}
+		// What is not proven stands; the next step is to take it back.
+		offered := slices.ContainsFunc(r.Waits, func(w tune.Wait) bool {
+			return w.Undo == "tx" && w.For == "rollback of tx and a restart of guest vm1" && slices.Equal(w.Keys, earlier.Keys)
+		})
+		advised := slices.ContainsFunc(r.Advice, func(a tune.Advice) bool { return strings.Contains(a.Text, "'mpps rollback tx'") })
+		if unproven := c.outcome != tune.Kept; offered != unproven || advised != unproven {
+			t.Errorf("%s: next %v, advice %v", c.name, r.Waits, r.Advice)
+		}
+	}
+}
+
+// TestGeneratorBehindRestart: a generator that is the limit behind a restart does not make what was changed unsaid.
+func TestGeneratorBehindRestart(t *testing.T) {
+	s := still()
+	s.Sends = 0.6e6
+	r := runOn(t, advised{simulated.New(s, 1)}, tune.Options{Goal: goal.Goal{PPS: 1.9e6}, Earlier: &tune.Earlier{
+		Restart: "restart of guest vm1", Keys: []string{"domain.queues"}, TX: "tx", LoadPPS: 2e6, Samples: []float64{5e5, 5e5, 5e5},
+		Baseline: tune.Rate{PPS: 0.5e6, LimitedBy: "device"},
+	}})
+	if r.Verdict != tune.NotDevice || !strings.Contains(r.Why, "nothing more was changed") || !has(r, "gear") {
+		t.Errorf("%s: %s; advice %v", r.Verdict, r.Why, r.Advice)
 	}
 }

@@ -69,7 +69,8 @@ const (
 	OutOfBudget Verdict = "out-of-time" // the budget is spent; what had helped is kept
 	Waiting     Verdict = "waiting"     // what is left needs a restart
 	NotDevice   Verdict = "not-device"  // the generator or the receiver is the limit, not the host
-	Interrupted Verdict = "interrupted" // by the user: everything is as it was found
+	Interrupted Verdict = "interrupted" // by the user: everything is as it was found, or the sentence says what kept it from that
+	Failed      Verdict = "failed"      // by an error: likewise
 )
 
 // Rate is what a search found.
@@ -138,13 +139,24 @@ type Gain struct {
 	Pairs []Pair  `json:"pairs"`
 	// AtLeast says that all that was sent came through with the change: it may gain more.
 	AtLeast bool `json:"at_least"`
+	// Lost is there where the target's rate came through but for a little: what was lost was compared then, not the rates.
+	Lost *Lost `json:"lost,omitempty"`
+}
+
+// Lost are the medians over the pairs of the shares that were lost of what was sent.
+type Lost struct {
+	Before float64 `json:"before"` // 0–1
+	After  float64 `json:"after"`  // 0–1
 }
 
 // Pair is two measurements next to each other, one of each side.
 type Pair struct {
 	Before     float64 `json:"before"`
 	After      float64 `json:"after"`
-	AfterFirst bool    `json:"after_first"` // the lot's choice
+	AfterFirst bool    `json:"after_first"`           // the lot's choice
+	SentBefore float64 `json:"sent_before,omitempty"` // that left the sender; 0: not known
+	SentAfter  float64 `json:"sent_after,omitempty"`
+	Short      bool    `json:"short,omitempty"` // in one of the two less was sent than the load: it does not count
 }
 
 // Untried is a candidate that was not tried, and why.
@@ -159,6 +171,7 @@ type Untried struct {
 type Wait struct {
 	For  string   `json:"for"` // "restart of guest vm1"
 	Keys []string `json:"keys"`
+	Undo string   `json:"undo,omitempty"` // it is no candidate: the transaction to roll back before that restart, since its changes are not proven to help
 }
 
 // Advice is what lies outside of what can be set.

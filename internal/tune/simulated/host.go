@@ -25,7 +25,10 @@ type Knob struct {
 	Spoils  map[string]float64 // knobs beside which it multiplies the whole path by this
 	Risk    goal.Risk
 	Weight  float64
-	Refused bool // the machine refuses it
+	Refused bool     // the machine refuses it
+	Behind  []string // knobs that must be set before it, or the machine refuses it
+	Calms   float64  // by which it multiplies Spec.Burst; 0: not at all
+	Sender  float64  // by which it multiplies Spec.Sends; 0: not at all
 }
 
 // All stands for the whole path in Knob.Factors.
@@ -49,7 +52,13 @@ type Spec struct {
 	Knobs    []Knob
 	Noise    Noise
 	Mistaken float64 // share of the diagnoses that name another stage
+	// Burst is by how much bursts exceed the mean load: above capacity/(1+Burst) a few packets are lost, up to MostBurst at capacity.
+	Burst float64
+	Sends float64 // packets per second that the generator can send at the most; 0: any rate
 }
+
+// MostBurst is the share of packets that bursts cost at the most.
+const MostBurst = 0.01
 
 // Host is a simulated host under tuning.
 type Host struct {
@@ -60,6 +69,7 @@ type Host struct {
 	low     bool
 	stands  map[string]bool // what was kept
 	tried   []string        // what is tried on top
+	sent    float64         // in the last trial
 	Changed int             // how often something was tried
 }
 
@@ -186,7 +196,7 @@ func (h *Host) Now() float64 {
 func (h *Host) Candidates(context.Context) ([]tune.Candidate, error) {
 	var all []tune.Candidate
 	for _, k := range h.Knobs {
-		if !h.stands[k.ID] {
+		if !h.stands[k.ID] && !slices.ContainsFunc(k.Behind, func(id string) bool { return !h.stands[id] }) {
 			risk := k.Risk
 			if risk == "" {
 				risk = goal.None
@@ -229,13 +239,18 @@ func (h *Host) Try(_ context.Context, c tune.Candidate) error {
 	if len(h.tried) > 0 {
 		return fmt.Errorf("%v is tried already", h.tried)
 	}
-	for _, id := range c.IDs {
+	for at, id := range c.IDs {
 		i := slices.IndexFunc(h.Knobs, func(k Knob) bool { return k.ID == id })
 		if i < 0 {
 			return fmt.Errorf("no knob %s", id)
 		}
 		if h.Knobs[i].Refused {
 			return fmt.Errorf("%w: %s: operation not supported", tune.ErrRefused, id)
+		}
+		for _, ground := range h.Knobs[i].Behind {
+			if !h.stands[ground] && !slices.Contains(c.IDs[:at], ground) {
+				return fmt.Errorf("%w: %s: there is nothing to set without %s", tune.ErrRefused, id, ground)
+			}
 		}
 	}
 	h.tried = slices.Clone(c.IDs)
@@ -271,59 +286,6 @@ func (h *Host) Whole(_ context.Context, kept []tune.Candidate) (tune.Candidate, 
 		whole = tune.Join(whole, c)
 	}
 	return whole, nil
-}
-
-// Sample is what comes through in a trial.
-func (h *Host) Sample(ctx context.Context, pps float64) (float64, error) {
-	if ctx.Err() != nil {
-		return 0, context.Cause(ctx)
-	}
-	carried := h.Now() * h.moment()
-	if pps > 0 {
-		carried = min(carried, pps)
-	}
-	return math.Round(carried), nil
-}
-
-// moment is by how much the machine's moods multiply the next trial.
-func (h *Host) moment() float64 {
-	n := h.Noise
-	h.trials++
-	h.walk += n.Walk * h.random.NormFloat64()
-	log := n.Jitter*h.random.NormFloat64() + h.walk
-	if n.Wave > 0 {
-		log += n.Wave * math.Sin(2*math.Pi*float64(h.trials)/n.Period)
-	}
-	if n.Stall > 0 && h.random.Float64() < n.Stall {
-		log += math.Log(2.0 / 3)
-	}
-	if n.States > 0 {
-		if h.random.Float64() < 1.0/15 {
-			h.low = !h.low
-		}
-		if h.low {
-			log -= n.States
-		}
-	}
-	return math.Exp(log)
-}
-
-// SearchTrials is how many trials a search counts for.
-const SearchTrials = 12
-
-// Search is the median of some trials.
-func (h *Host) Search(ctx context.Context) (tune.Rate, error) {
-	var all []float64
-	for range SearchTrials {
-		v, err := h.Sample(ctx, 0)
-		if err != nil {
-			return tune.Rate{}, err
-		}
-		all = append(all, v)
-	}
-	slices.Sort(all)
-	upper := all[len(all)/2]
-	return tune.Rate{PPS: all[len(all)/2-1], UpperPPS: &upper, LimitedBy: "device", Trials: SearchTrials, Seconds: SearchTrials}, nil
 }
 
 // Advise names the stage that is left.
