@@ -106,9 +106,14 @@ func tuneHeadline(r *tune.Result) string {
 	case tune.Waiting:
 		return "More needs a restart. " + kept
 	case tune.NotDevice:
-		return fmt.Sprintf("The %s is the limit at %s packets per second, not this host.", r.Baseline.LimitedBy, pps(from))
+		if len(r.Added) > 0 {
+			return fmt.Sprintf("The %s is the limit by now, not this host. %s", r.Final.LimitedBy, kept)
+		}
+		return fmt.Sprintf("The %s is the limit at %s packets per second, not this host.", r.Final.LimitedBy, pps(from))
 	case tune.Interrupted:
-		return "Ended early: everything is as it was found."
+		return "Ended early."
+	case tune.Failed:
+		return "Ended by an error."
 	}
 	return kept
 }
@@ -121,7 +126,7 @@ func tuneChips(r *tune.Result) []chip {
 	switch {
 	case r.Verdict == tune.Met || r.Verdict == tune.Good:
 		add("good", "target reached")
-	case r.Goal.PPS > 0 && r.Verdict != tune.NotDevice && r.Verdict != tune.Interrupted:
+	case r.Goal.PPS > 0 && r.Verdict != tune.NotDevice && r.Verdict != tune.Interrupted && r.Verdict != tune.Failed:
 		add("bad", "target missed")
 	}
 	add("", "%s tried, %d kept", count(len(r.Attempts), "candidate"), len(r.Kept))
@@ -148,6 +153,8 @@ func gainText(g *tune.Gain) string {
 	switch {
 	case g.Ratio == 0:
 		return "not measured"
+	case g.Lost != nil:
+		return g.String()
 	case g.Hi == 0 && g.Lo == 0: // nothing bounds it: its trials were not in turns
 		return "×" + times(g.Ratio)
 	case g.Hi == 0:

@@ -116,7 +116,8 @@ func TestTuneHeadlines(t *testing.T) {
 		tune.OutOfBudget: "The time was over. 3× more packets: 620\u00a0k → 1.83\u00a0M per second; 3.00\u00a0M were asked for.",
 		tune.Waiting:     "More needs a restart. 3× more packets: 620\u00a0k → 1.83\u00a0M per second; 3.00\u00a0M were asked for.",
 		tune.NotDevice:   "The device is the limit at 620\u00a0k packets per second, not this host.",
-		tune.Interrupted: "Ended early: everything is as it was found.",
+		tune.Interrupted: "Ended early.",
+		tune.Failed:      "Ended by an error.",
 	} {
 		r := tuned()
 		r.Verdict = verdict
@@ -126,9 +127,28 @@ func TestTuneHeadlines(t *testing.T) {
 		pageOf(t, r)
 	}
 	r := tuned()
+	r.Verdict, r.Final.LimitedBy, r.Added = tune.NotDevice, "generator", r.Kept
+	if got := tuneHeadline(r); got != "The generator is the limit by now, not this host. 3× more packets: 620\u00a0k → 1.83\u00a0M per second; 3.00\u00a0M were asked for." {
+		t.Error(got)
+	}
+	r = tuned()
 	r.Goal.PPS, r.Final.PPS = 0, 0.7e6
 	if got := tuneHeadline(r); got != "13\u00a0% more packets: 620\u00a0k → 700\u00a0k per second." {
 		t.Error(got)
+	}
+}
+
+// TestTuneLossAndUndo: what cut the loss says so, and what stands unproven how it is taken back.
+func TestTuneLossAndUndo(t *testing.T) {
+	t.Parallel()
+	r := tuned()
+	r.Attempts[0].Gain.Lost = &tune.Lost{Before: 0.005, After: 0.0001}
+	r.Waits = append(r.Waits, tune.Wait{For: "rollback of 4711 and a restart of guest vm1", Keys: []string{"domain.queues"}, Undo: "4711"})
+	page := pageOf(t, r)
+	for _, want := range []string{"loss 0.5 % → 0.01 %", "Not proven, and stands until a rollback of 4711 and a restart of guest vm1: <code>domain.queues</code>", "Behind a reboot"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("not on the page: %q", want)
+		}
 	}
 }
 
