@@ -27,12 +27,13 @@ const (
 	Conntrack      Kind = "conntrack"       // connections are tracked
 	DroppedByRule  Kind = "dropped-by-rule" // a rule drops them: meant so, or not
 
-	TunnelQueue Kind = "tunnel-queue" // a tunnel with one transmit queue, and a lock around it
-	TunnelCost  Kind = "tunnel-cost"  // encapsulation takes the CPU's time
-	QueueLock   Kind = "queue-lock"   // CPUs wait for each other at a transmit queue or queue discipline
-	RateLimit   Kind = "rate-limit"   // a queue discipline limits the rate
-	Policer     Kind = "policer"      // a filter drops what is above a rate
-	QdiscLimit  Kind = "qdisc-limit"  // a queue discipline's queue is too short
+	TunnelQueue  Kind = "tunnel-queue"   // a tunnel with one transmit queue, and a lock around it
+	TunnelOneCPU Kind = "tunnel-one-cpu" // one CPU takes all packets out of a tunnel
+	TunnelCost   Kind = "tunnel-cost"    // encapsulation takes the CPU's time
+	QueueLock    Kind = "queue-lock"     // CPUs wait for each other at a transmit queue or queue discipline
+	RateLimit    Kind = "rate-limit"     // a queue discipline limits the rate
+	Policer      Kind = "policer"        // a filter drops what is above a rate
+	QdiscLimit   Kind = "qdisc-limit"    // a queue discipline's queue is too short
 
 	TapQueue Kind = "tap-queue" // the tap's queue is too short for bursts
 
@@ -171,6 +172,9 @@ var meanings = []Meaning{
 	{Kind: TunnelQueue, Stage: "overlay", level: byCost, Title: "a tunnel with one queue",
 		Seen:   "waits for a lock, and most packets go through a tunnel with one transmit queue",
 		Advice: "a tunnel device with as many queues as the NIC, or without a lock, and packets that keep their queue", Knobs: []string{"overlay.queues", "overlay.queue_mapping"}},
+	{Kind: TunnelOneCPU, Stage: "overlay", level: byCost, Title: "one CPU takes all packets out of a tunnel",
+		Seen:   "at least 90 % of the packets are received on one CPU, which is full, and at least half of them come out of a tunnel",
+		Advice: "outer packets from many source ports (the far end's range), hashed by ports, over more queues or by RPS", Knobs: []string{"nic.flow_hash.udp4", "nic.flow_hash.udp6", "nic.rps", "nic.channels", "nic.irq_affinity"}},
 	{Kind: TunnelCost, Stage: "overlay", level: byCost, Title: "encapsulation takes the CPU's time",
 		Seen:   "encapsulation takes at least 15 % of a full CPU (profile); without one, from the packets of the tunnel",
 		Advice: "let the NIC do it, spread it over more CPUs, or do without", Knobs: []string{"nic.offload.tunnel", "overlay.queues", "overlay.queue_mapping", "nic.flow_hash.udp4"}},

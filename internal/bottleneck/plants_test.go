@@ -213,6 +213,16 @@ var plants = []plant{
 		s.costly(map[string]float64{"lock": 0.35, "overlay": 0.25, "driver": 0.2, "bridge": 0.2}, 0.3)
 		s.l.Locks = []facts.LockWait{{Device: "vxlan7", Lock: "transmit queue 0", Waits: 400000, Share: 0.3 + 0.3*s.Float64()}}
 	}, false},
+	{"one CPU takes all packets out of a tunnel", TunnelOneCPU, func(s *scene) {
+		s.onCPU0(1.1e6)
+		s.tunnel(queues)
+		s.dev("vxlan7").TxPackets = s.count(100)
+		for i := range queues { // the outer packets are one flow
+			s.dev("eth0").Queues[2*i].Packets = 3
+		}
+		s.dev("eth0").Queues[0].Packets = s.dev("eth0").RxPackets
+		s.profileOf(0, map[string]float64{"driver": 0.35, "stack": 0.3, "overlay": 0.05 + 0.2*s.Float64(), "bridge": 0.2, "tun": 0.1})
+	}, true},
 	{"encapsulation", TunnelCost, func(s *scene) {
 		s.tunnel(queues)
 		s.offered, s.taken = 2.9e6, 2.9e6
@@ -231,6 +241,14 @@ var plants = []plant{
 		bytes := tap.TxPackets * 60
 		tap.Qdisc = []facts.QdiscLoad{{Kind: "tbf", Parent: "root", Packets: tap.TxPackets, Bytes: bytes, Drops: s.count(s.offered - s.taken), Overlimits: s.count(s.offered), Backlog: 130, RateBps: float64(bytes) * 8 / seconds * 1.01}}
 		s.l.Drops = []facts.DropSite{{Reason: "QDISC_DROP", Symbol: "tbf_enqueue", Device: "vnet0", Packets: tap.Qdisc[0].Drops}}
+	}, true},
+	{"fq with a rate for each flow", RateLimit, func(s *scene) {
+		s.taken = s.offered * (0.1 + 0.6*s.Float64())
+		s.flow()
+		tap := s.dev("vnet0")
+		delete(tap.Counters, "tx_dropped")
+		tap.Qdisc = []facts.QdiscLoad{{Kind: "fq", Parent: "root", Packets: tap.TxPackets, Bytes: tap.TxBytes, Drops: s.count(s.offered - s.taken), Backlog: 180, FlowBps: 1e6}}
+		s.l.Drops = []facts.DropSite{{Reason: "QDISC_DROP", Symbol: "__dev_queue_xmit", Device: "vnet0", Packets: tap.Qdisc[0].Drops}}
 	}, true},
 	{"a rate limit by htb whose rate is not told", RateLimit, func(s *scene) {
 		s.taken = s.offered * 0.4

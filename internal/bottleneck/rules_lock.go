@@ -76,6 +76,23 @@ func (k *look) funnel() *facts.DeviceLoad {
 	return d
 }
 
+// tunnelOn tells whether a CPU takes all packets out of a tunnel while there are others: a tunnel whose outer packets are one flow, or that
+// is received by one queue. What that costs is mostly the way of the outer packets, which a profile does not tell from that of others.
+func (k *look) tunnelOn(cpu int) (suspect, bool) {
+	t, share := k.tunnel(), k.softnetShare(cpu)
+	if t == nil || len(k.l.CPUs) < 2 || share < 0.9 || t.RxPackets < t.TxPackets || float64(t.RxPackets) < 0.5*k.packets {
+		return suspect{}, false
+	}
+	return suspect{
+		kind: TunnelOneCPU, stage: "overlay", object: called(t), strength: 0.85, keys: []string{"dev:" + called(t)},
+		say: fmt.Sprintf("CPU %d takes all packets out of the tunnel %s, and has %s left", cpu, called(t), percent(k.idle(cpu))),
+		evidence: []Evidence{
+			{"packets out of the tunnel " + called(t), k.rate(float64(t.RxPackets)), "packets/s", "/sys/class/net/" + t.Name + "/statistics"},
+			{fmt.Sprintf("packets received on CPU %d", cpu), share, "share", "/proc/net/softnet_stat"},
+		},
+	}, true
+}
+
 func (k *look) asFunnel(f *suspect) {
 	d := k.funnel()
 	if d == nil {

@@ -138,6 +138,7 @@ func vfRate(k *look) (found []suspect) {
 			continue
 		}
 		var at *facts.DeviceLoad
+		seconds := k.seconds
 		for _, d := range k.hardware() {
 			if vf.NIC != "" && d.Name == vf.NIC {
 				at = d
@@ -145,16 +146,20 @@ func vfRate(k *look) (found []suspect) {
 		}
 		for i := range k.l.Guests {
 			g := &k.l.Guests[i]
+			inside := k.seconds
+			if g.Seconds > 0 { // it was looked at by its own clock
+				inside = g.Seconds
+			}
 			for j := range g.Devices {
-				if d := &g.Devices[j]; vf.Guest == g.Name && (d.Kind == "nic" || d.Kind == "vf") && (at == nil || d.TxPackets > at.TxPackets) {
-					at = d
+				if d := &g.Devices[j]; vf.Guest == g.Name && (d.Kind == "nic" || d.Kind == "vf") && (at == nil || float64(d.TxPackets)/inside > float64(at.TxPackets)/seconds) {
+					at, seconds = d, inside
 				}
 			}
 		}
 		if at == nil {
 			continue
 		}
-		rate := k.rate(float64(at.TxBytes+perFrame*at.TxPackets) * 8)
+		rate := float64(at.TxBytes+perFrame*at.TxPackets) * 8 / seconds
 		full := rate / (float64(vf.MaxTxRate) * 1e6)
 		if full < 0.85 || full > 1.1 {
 			continue

@@ -75,6 +75,13 @@ func (k *look) rateLimit(d *facts.DeviceLoad, q *facts.QdiscLoad, lost loss) (su
 	case q.RateBps > 0 && lost.packets > 0 && k.matters(lost) && q.Overlimits > 0:
 		f.strength = 0.85 // in bursts
 		f.say = fmt.Sprintf("%s holds packets back to %s and loses %s of them", f.object, bitrate(q.RateBps), percent(lost.share))
+	case q.FlowBps > 0 && k.matters(lost):
+		f.strength = 0.85
+		f.say = fmt.Sprintf("%s lets %s of each flow through and loses %s of the packets", f.object, bitrate(q.FlowBps), percent(lost.share))
+		f.evidence = append([]Evidence{{"its limit of each flow", q.FlowBps, "bit/s", "tc qdisc show dev " + d.Name}}, f.evidence...)
+	case q.Kind == "fq" && q.Backlog > 0 && k.matters(lost) && neverFull(d):
+		f.strength = 0.75
+		f.say = fmt.Sprintf("%s holds packets back, at a device that takes every packet at once, and loses %s of them: it limits the rate of flows", f.object, percent(lost.share))
 	case q.RateBps == 0 && slices.Contains(shapers, q.Kind) && q.Overlimits > 0 && waits, q.RateBps == 0 && q.Kind == "netem" && lost.packets > 0 && k.matters(lost):
 		f.strength = 0.8
 		f.say = fmt.Sprintf("%s held packets back %s times a second", f.object, amount(k.rate(float64(q.Overlimits))))
@@ -83,6 +90,12 @@ func (k *look) rateLimit(d *facts.DeviceLoad, q *facts.QdiscLoad, lost loss) (su
 		return suspect{}, false
 	}
 	return f, true
+}
+
+// neverFull tells whether a device has no queue of its own that could fill up and make its queue discipline wait: of a fq before it
+// packets wait for their flow's time alone (net/sched/sch_fq.c, fq_dequeue).
+func neverFull(d *facts.DeviceLoad) bool {
+	return d.Kind == "veth" && d.Counters["tx_dropped"] == 0 && !slices.ContainsFunc(d.Queues, func(q facts.QueueLoad) bool { return q.Stopped > 0 })
 }
 
 // qdiscLimits are queues of queue disciplines that overflow although nobody limits the rate.

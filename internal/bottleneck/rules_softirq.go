@@ -19,7 +19,13 @@ func softirqs(k *look) (found []suspect) {
 		if f.lost == 0 && k.handling(c.CPU) < 0.4 {
 			continue
 		}
-		if costly, is := k.costly(c.CPU); is {
+		costly, is := k.costly(c.CPU)
+		if !is || costly.kind == TunnelCost { // on one CPU it is not what it costs, but that nobody shares it
+			if one, funnel := k.tunnelOn(c.CPU); funnel {
+				costly, is = one, true
+			}
+		}
+		if is {
 			f.kind, f.stage, f.strength, f.object = costly.kind, costly.stage, costly.strength, costly.object
 			f.say, f.evidence = costly.say, append(f.evidence, costly.evidence...)
 			f.keys = append(f.keys, costly.keys...)

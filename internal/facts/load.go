@@ -88,6 +88,7 @@ type QdiscLoad struct {
 	Requeues   uint64  `json:"requeues"`
 	Backlog    uint64  `json:"backlog"`  // packets that waited at the end
 	RateBps    float64 `json:"rate_bps"` // the rate that it limits to, bits per second; 0: none, or not told
+	FlowBps    float64 `json:"flow_bps"` // the rate that it limits each flow to, bits per second; 0: none, or not told
 }
 
 // ThreadLoad is one thread on the path, or beside it.

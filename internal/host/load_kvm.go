@@ -1,6 +1,8 @@
 package host
 
 import (
+	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -11,6 +13,7 @@ import (
 type kvmLook struct {
 	counted       bool
 	exits, polled uint64         // of all vCPUs; polled in nanoseconds
+	unpolled      error          // why polled is not known; nil: it is
 	host          map[int]uint64 // of each vCPU's thread: hundredths of a second that it ran and was not in the guest
 }
 
@@ -32,12 +35,18 @@ func (w *LoadWatch) kvms() map[int]kvmLook {
 			if !strings.HasPrefix(name, strconv.Itoa(g.PID)+"-") {
 				continue
 			}
-			number := func(file string) uint64 {
-				n, _ := strconv.ParseUint(w.m.line(folder+"/"+name+"/"+file), 10, 64)
-				return n
+			k := kvmLook{counted: true, host: map[int]uint64{}}
+			number := func(file string) (uint64, error) {
+				text, err := w.m.read(folder + "/" + name + "/" + file)
+				if err != nil {
+					return 0, err
+				}
+				return strconv.ParseUint(strings.TrimSpace(text), 10, 64)
 			}
-			k := kvmLook{counted: true, exits: number("exits"), host: map[int]uint64{}}
-			k.polled = number("halt_poll_success_ns") + number("halt_poll_fail_ns") // Linux 5.8
+			k.exits, _ = number("exits") // what is not counted is none: nothing is judged by it
+			success, err := number("halt_poll_success_ns")
+			fail, failed := number("halt_poll_fail_ns")
+			k.polled, k.unpolled = success+fail, errors.Join(err, failed)
 			for _, t := range g.Threads {
 				if t.Role != "vcpu" {
 					continue
@@ -94,4 +103,13 @@ func kvmBetween(threads []facts.ThreadLoad, pid int, before, after kvmLook, seco
 			t.HaltPoll = min(polled*part, t.Ran)
 		}
 	}
+}
+
+// kvmUnseen is what is not known of a guest whose counters of KVM are there in part: nobody may take its polling for work.
+func kvmUnseen(guest string, k kvmLook) []facts.Unseen {
+	if k.unpolled == nil {
+		return nil
+	}
+	why := fmt.Sprintf("expected halt_poll_success_ns and halt_poll_fail_ns, which KVM has since Linux 5.8: %v; the vCPUs' use contains it", k.unpolled)
+	return []facts.Unseen{{What: "how long vCPUs of guest " + guest + " polled", Why: why}}
 }

@@ -3,6 +3,7 @@ package host
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	tc "github.com/vishvananda/netlink"
@@ -21,6 +22,8 @@ type qdiscLook struct {
 	requeue uint32
 	waiting uint32
 	rate    float64 // bits per second
+	// of each flow, bits per second
+	flowRate float64
 }
 
 // readQdiscs reads the queue disciplines of all devices of the calling thread's namespace.
@@ -35,7 +38,7 @@ func readQdiscs(devices map[int]deviceLook) error {
 		if !known || q.Type() == "noqueue" {
 			continue
 		}
-		look := qdiscLook{kind: q.Type(), parent: parentName(a.Parent), rate: rateOf(q)}
+		look := qdiscLook{kind: q.Type(), parent: parentName(a.Parent), rate: rateOf(q), flowRate: flowRateOf(q)}
 		if a.Statistics != nil {
 			look.count((*tc.ClassStatistics)(a.Statistics))
 		}
@@ -93,6 +96,24 @@ func rateOf(q tc.Qdisc) float64 {
 	return 0
 }
 
+// flowRateOf is the rate that a discipline limits each flow to, in bits per second; 0 where it limits none. fq says all ones for that
+// (net/sched/sch_fq.c, fq_init: flow_max_rate = ~0UL).
+func flowRateOf(q tc.Qdisc) float64 {
+	if fq, is := q.(*tc.Fq); is && fq.FlowMaxRate != math.MaxUint32 {
+		return float64(fq.FlowMaxRate) * 8
+	}
+	return 0
+}
+
+// grown32 is how much a counter of 32 bits grew. It wraps; but one that would have grown by half its range was set to 0 in between, as when
+// the disciplines of a device's queues are made anew under their old handles.
+func grown32(before, after uint32) uint64 {
+	if grown := after - before; grown < 1<<31 {
+		return uint64(grown)
+	}
+	return uint64(after)
+}
+
 // qdiscsBetween is what a device's disciplines did between two looks: the one at the root first.
 func qdiscsBetween(before, after map[string]qdiscLook) []facts.QdiscLoad {
 	all := []facts.QdiscLoad{}
@@ -103,8 +124,8 @@ func qdiscsBetween(before, after map[string]qdiscLook) []facts.QdiscLoad {
 			a = qdiscLook{}
 		}
 		load := facts.QdiscLoad{
-			Kind: b.kind, Parent: b.parent, Packets: uint64(b.packets - a.packets), Bytes: facts.Grown(a.bytes, b.bytes), Drops: uint64(b.drops - a.drops),
-			Overlimits: uint64(b.over - a.over), Requeues: uint64(b.requeue - a.requeue), Backlog: uint64(b.waiting), RateBps: b.rate,
+			Kind: b.kind, Parent: b.parent, Packets: grown32(a.packets, b.packets), Bytes: facts.Grown(a.bytes, b.bytes), Drops: grown32(a.drops, b.drops),
+			Overlimits: grown32(a.over, b.over), Requeues: grown32(a.requeue, b.requeue), Backlog: uint64(b.waiting), RateBps: b.rate, FlowBps: b.flowRate,
 		}
 		if b.parent == "root" {
 			all = slices.Insert(all, 0, load)

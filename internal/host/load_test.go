@@ -2,10 +2,14 @@ package host
 
 import (
 	"context"
+	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
+
+	tc "github.com/vishvananda/netlink"
 
 	"mpps/internal/facts"
 	"mpps/internal/setting"
@@ -123,6 +127,62 @@ func TestHaltPolling(t *testing.T) {
 	}
 	if n := hostTicks("8 (CPU 0/KVM) S 1 1 1 0 -1 0 0 0 0 0 300 200 0 0 20 0 1 0 100 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17 3 0 0 0 250 0 0 0"); n != 250 {
 		t.Errorf("outside of the guest: %d, expected 300 + 200 − 250", n)
+	}
+}
+
+// TestPollingNotCounted: what KVM does not count of a guest, or nobody may read, is said, and not taken for none.
+func TestPollingNotCounted(t *testing.T) {
+	files := map[string]string{"sys/kernel/debug/kvm/7-12/exits": "40\n", "sys/kernel/debug/kvm/7-12/halt_successful_poll": "3\n"}
+	looked := func() kvmLook {
+		w := &LoadWatch{m: loadTree(t, files), h: &facts.Host{Guests: []facts.Guest{{Name: "vm1", PID: 7}}}}
+		return w.kvms()[7]
+	}
+	k := looked()
+	unseen := kvmUnseen("vm1", k)
+	if !k.counted || k.exits != 40 || len(unseen) != 1 || !strings.Contains(unseen[0].What, "vm1") || !strings.Contains(unseen[0].Why, "5.8") {
+		t.Errorf("before 5.8: %+v, unseen %+v", k, unseen)
+	}
+	files["sys/kernel/debug/kvm/7-12/halt_poll_success_ns"] = "100\n"
+	files["sys/kernel/debug/kvm/7-12/halt_poll_fail_ns"] = "not a number\n"
+	if unseen := kvmUnseen("vm1", looked()); len(unseen) != 1 {
+		t.Errorf("one of two cannot be read: unseen %+v", unseen)
+	}
+	files["sys/kernel/debug/kvm/7-12/halt_poll_fail_ns"] = "20\n"
+	if k := looked(); k.polled != 120 || kvmUnseen("vm1", k) != nil {
+		t.Errorf("both are there: %+v, unseen %+v", k, kvmUnseen("vm1", k))
+	}
+}
+
+// TestQdiscsMadeAnew: counters of 32 bits wrap; those that fell were set to 0 in between.
+func TestQdiscsMadeAnew(t *testing.T) {
+	const key = "0:1 8001:"
+	between := func(before, after qdiscLook) facts.QdiscLoad {
+		before.kind, after.kind = "fq_codel", "fq_codel"
+		return qdiscsBetween(map[string]qdiscLook{key: before}, map[string]qdiscLook{key: after})[0]
+	}
+	for _, c := range []struct {
+		what          string
+		before, after uint32
+		want          uint64
+	}{
+		{"grown", 100, 350, 250}, {"wrapped", math.MaxUint32 - 9, 40, 50}, {"made anew", 5000, 7, 7}, {"made anew, nothing since", 5000, 0, 0},
+	} {
+		l := between(qdiscLook{packets: c.before, drops: c.before, over: c.before, requeue: c.before}, qdiscLook{packets: c.after, drops: c.after, over: c.after, requeue: c.after})
+		if l.Packets != c.want || l.Drops != c.want || l.Overlimits != c.want || l.Requeues != c.want {
+			t.Errorf("%s: %+v, expected %d", c.what, l, c.want)
+		}
+	}
+}
+
+// TestFlowRates: fq limits each flow, unless its rate is all ones.
+func TestFlowRates(t *testing.T) {
+	for rate, want := range map[uint32]float64{12500: 100e3, math.MaxUint32: 0} {
+		if got := flowRateOf(&tc.Fq{FlowMaxRate: rate}); got != want {
+			t.Errorf("%d: %g bit/s, expected %g", rate, got, want)
+		}
+	}
+	if got := flowRateOf(&tc.Tbf{Rate: 1000}); got != 0 {
+		t.Errorf("tbf limits no flow: %g", got)
 	}
 }
 

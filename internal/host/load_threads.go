@@ -64,6 +64,7 @@ func (w *LoadWatch) threadsBetween(before, after loadLook, l *facts.Load) {
 		switch k, counted := after.kvm[g.PID]; {
 		case counted:
 			kvmBetween(l.Threads, g.PID, before.kvm[g.PID], k, seconds)
+			l.Unseen = append(l.Unseen, kvmUnseen(g.Name, k)...)
 		case g.PID != 0:
 			l.Unseen = append(l.Unseen, facts.Unseen{What: "exits of guest " + g.Name + ", and how long its vCPUs polled", Why: fmt.Sprintf("there is no sys/kernel/debug/kvm/%d-* (debugfs not mounted, without KVM, or not root)", g.PID)})
 		}

@@ -66,12 +66,18 @@ func (w *window) look(p *programs, now time.Time) {
 		}
 		return
 	}
-	passed := now.Sub(w.since) - w.window
 	counts, err := p.runs()
 	if err != nil {
 		w.err = err
 		return
 	}
+	w.count(counts, now)
+	w.judge(now)
+}
+
+// count adds what the programs did, and how long they were attached, since they were counted last.
+func (w *window) count(counts []probeRan, now time.Time) {
+	passed := now.Sub(w.since) - w.window
 	most, cost := uint64(0), runCost
 	if w.thinned {
 		cost = thinCost
@@ -86,10 +92,14 @@ func (w *window) look(p *programs, now time.Time) {
 	}
 	w.last, w.held, w.window = counts, w.held+passed, w.window+passed
 	w.busiest += time.Duration(most) * cost
+}
+
+// judge thins the programs out, or detaches them, where they take more than their share.
+func (w *window) judge(now time.Time) {
 	pause := pauseAfter(w.window, w.busiest, w.share)
 	switch {
 	case pause > 0 && w.thin != nil && !w.thinned:
-		w.thinned, w.window, w.busiest = true, 0, 0
+		w.thinned, w.since, w.window, w.busiest = true, now, 0, 0 // else the time until now would be counted again
 		w.err = w.thin(thinned)
 		return
 	case w.thinned && w.window > time.Second && float64(w.busiest)*float64(runCost)/float64(thinCost) < w.share/2*float64(w.window):
