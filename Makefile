@@ -73,7 +73,7 @@ bench-tune: deps build      ## one guest's packets as found, with two of TuneD's
 	MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags lab -count=1 -timeout 60m -v -run '^$$' -bench Against -benchtime 1x ./test/tune
 
 planted: build               ## bottlenecks planted in network namespaces, and whether mpps diagnose finds them: the table, as root, 5 minutes
-	MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags netns -count=1 -timeout 30m -v -run '^TestPlanted$$' ./test/planted
+	MPPS_PLANTED_ONLY="$${MPPS_PLANTED_ONLY:-*}" MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags netns -count=1 -timeout 30m -v -run '^TestPlanted$$' ./test/planted
 
 planted-lab: build           ## those that need a kernel of their own, in the emulated host
 	MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags lab -count=1 -timeout 40m -v -run '^TestPlantedHost$$' ./test/planted

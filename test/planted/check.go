@@ -25,6 +25,10 @@ func (s *Scenario) check() error {
 	wrong(slices.Contains([]string{"bridge", "route"}, s.Path.Forward), "path.forward %q, expected bridge or route", s.Path.Forward)
 	wrong(s.Path.Queues >= 1 && s.Path.Queues <= 16, "path.queues %d, expected 1 to 16", s.Path.Queues)
 	wrong(s.Path.Tunnel == nil || s.Path.Forward == "bridge", "a tunnel ends in a bridge: path.forward %q", s.Path.Forward)
+	if t := s.Path.Tunnel; t != nil {
+		wrong(t.Queues >= 1 && t.Queues <= 16, "path.tunnel.queues %d, expected 1 to 16", t.Queues)
+		wrong(t.SourcePorts >= 0 && t.SourcePorts <= 10_000, "path.tunnel.source_ports %d, expected at most 10000", t.SourcePorts)
+	}
 	cpus("path.steer", s.Path.Steer)
 	wrong(len(s.Path.Ends) > 0, "no ends")
 	for i, e := range s.Path.Ends {

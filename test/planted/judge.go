@@ -37,6 +37,42 @@ func (o *Outcome) judge(words *strings.Replacer) {
 	}
 }
 
+// verdict is what is said of an outcome, and whether it counts: those do not that were left out, known to be wrong, or played once more.
+func (o *Outcome) verdict() (said string, counts bool) {
+	known := o.Scenario.KnownWrong
+	switch {
+	case o.LeftOut != "":
+		return "left out: " + o.LeftOut, false
+	case o.Error != nil:
+		said = "failed: " + o.Error.Error()
+	case o.Blunt != "":
+		said = "no plant: " + o.Blunt
+	case o.Wrong != "" && known != "":
+		return "known to be wrong: " + o.Wrong + ": " + known, false
+	case o.Wrong != "":
+		said = "wrong: " + o.Wrong
+	case known != "":
+		return "right, and known_wrong says otherwise: take that away", true
+	default:
+		said = "right"
+	}
+	if o.Repeated {
+		return said + "; played once more", false
+	}
+	return said, true
+}
+
+// PlayTwice plays a scenario, and once more where it did not come out right: on a machine that does other things too a plant may not
+// have bitten. Both outcomes are told; the last one counts.
+func PlayTwice(play func() Outcome) []Outcome {
+	first := play()
+	if first.Right() || first.LeftOut != "" || first.Error == nil && first.Blunt == "" && first.Scenario.KnownWrong != "" {
+		return []Outcome{first}
+	}
+	first.Repeated = true
+	return []Outcome{first, play()}
+}
+
 // Table is planted × found, in Markdown, and how many of those that ran were right.
 func Table(all []Outcome) (table string, right, ran int) {
 	var b strings.Builder
@@ -58,17 +94,13 @@ func Table(all []Outcome) (table string, right, ran int) {
 				row[5] = string(next.Kind)
 			}
 		}
-		switch {
-		case o.LeftOut != "":
-			row[8] = "left out: " + o.LeftOut
-		case o.Error != nil:
-			row[8], ran = "failed: "+o.Error.Error(), ran+1
-		case o.Blunt != "":
-			row[8], ran = "no plant: "+o.Blunt, ran+1
-		case o.Wrong != "":
-			row[8], ran = "wrong: "+o.Wrong, ran+1
-		default:
-			row[8], ran, right = "right", ran+1, right+1
+		said, counts := o.verdict()
+		row[8] = said
+		if counts {
+			ran++
+			if o.Right() && o.Scenario.KnownWrong == "" {
+				right++
+			}
 		}
 		for i := range row {
 			row[i] = strings.ReplaceAll(strings.Join(strings.Fields(row[i]), " "), "|", "/")

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// TestPlanted plants each bottleneck and has mpps diagnose find it. It prints the table; MPPS_PLANTED_TABLE is a file for it,
+// TestPlanted plants bottlenecks and has mpps diagnose find them: those that MPPS_PLANTED_ONLY names, else the short ones. It prints the table; MPPS_PLANTED_TABLE is a file for it,
 // MPPS_PLANTED_RECORD a directory for the loads.
 func TestPlanted(t *testing.T) {
 	o := Options{Mpps: program(t), Record: os.Getenv("MPPS_PLANTED_RECORD"), Args: strings.Fields(os.Getenv("MPPS_PLANTED_ARGS"))}
@@ -30,14 +30,20 @@ func TestPlanted(t *testing.T) {
 		}
 	}
 	var all []Outcome
-	for _, s := range slices.Repeat(scenarios(t), rounds) {
+	for _, s := range slices.Repeat(chosen(scenarios(t)), rounds) {
 		t.Run(s.Name, func(t *testing.T) {
-			out := Play(t.Context(), s, o)
-			all = append(all, out)
-			table, _, _ := Table([]Outcome{out})
-			t.Log(strings.Split(table, "\n")[2])
-			if out.Found != nil {
-				t.Log(out.Found.Why)
+			outs := PlayTwice(func() Outcome { return Play(t.Context(), s, o) })
+			all = append(all, outs...)
+			for _, out := range outs {
+				table, _, _ := Table([]Outcome{out})
+				t.Log(strings.Split(table, "\n")[2])
+				if out.Found != nil {
+					t.Log(out.Found.Why)
+				}
+			}
+			out := outs[len(outs)-1]
+			if out.Right() && s.KnownWrong != "" {
+				t.Errorf("right now: take its known_wrong away (%s)", s.KnownWrong)
 			}
 			if out.Error != nil {
 				t.Error(out.Error)
@@ -54,7 +60,7 @@ func TestPlanted(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if ran == 0 || float64(right) < 0.95*float64(ran) {
+	if ran == 0 && !slices.ContainsFunc(all, func(o Outcome) bool { return o.Wrong != "" && o.Scenario.KnownWrong != "" }) || float64(right) < 0.95*float64(ran) {
 		t.Errorf("%d of %d right, expected 95 %%", right, ran)
 	}
 }

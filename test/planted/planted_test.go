@@ -56,6 +56,38 @@ func scenarios(t *testing.T) []Scenario {
 	return all
 }
 
+// chosen are the scenarios to play: all that MPPS_PLANTED_ONLY names, else the short ones.
+func chosen(all []Scenario) []Scenario {
+	if os.Getenv("MPPS_PLANTED_ONLY") != "" {
+		return all
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(s Scenario) bool { return !s.Short })
+}
+
+// TestShort: the short ones stand for the others. Most stages are among them, and healthy paths.
+func TestShort(t *testing.T) {
+	t.Setenv("MPPS_PLANTED_ONLY", "")
+	some, stages, healthy := chosen(scenarios(t)), map[string]bool{}, 0
+	for _, s := range some {
+		for _, kind := range s.Expect.Kinds {
+			stages[bottleneck.About(bottleneck.Kind(kind)).Stage] = true
+		}
+		if s.Expect.Healthy() {
+			healthy++
+		}
+		if s.Needs.OwnKernel || s.KnownWrong != "" {
+			t.Errorf("%s cannot be played everywhere, or is known to be wrong", s.Name)
+		}
+	}
+	if len(some) < 10 || len(some) > 14 || healthy < 2 || len(stages) < 7 {
+		t.Errorf("%d short scenarios, expected 10 to 14; %d healthy, expected 2; of the stages %v, expected 7", len(some), healthy, slices.Sorted(maps.Keys(stages)))
+	}
+	t.Setenv("MPPS_PLANTED_ONLY", "*")
+	if n := len(chosen(scenarios(t))); n <= 2*len(some) {
+		t.Errorf("%d of all, expected more than the short ones", n)
+	}
+}
+
 // TestScenarios: the files are read, and expect what mpps diagnose can say.
 func TestScenarios(t *testing.T) {
 	t.Parallel()
@@ -67,6 +99,9 @@ func TestScenarios(t *testing.T) {
 	for _, s := range slices.Concat(scenarios(t), lab) {
 		if s.Expect.Healthy() {
 			healthy++
+		}
+		if s.KnownWrong != "" && s.Expect.Healthy() {
+			t.Errorf("%s: something is named where nothing is wrong, and that may not stand", s.Name)
 		}
 		for _, kind := range s.Expect.Kinds {
 			if bottleneck.About(bottleneck.Kind(kind)).Kind == "" {
@@ -156,14 +191,62 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// TestKnownWrong: what is known to be wrong does not count while it is wrong, and does once it is right.
+func TestKnownWrong(t *testing.T) {
+	t.Parallel()
+	found := func(kind bottleneck.Kind) *bottleneck.Diagnosis {
+		return &bottleneck.Diagnosis{Bottleneck: &bottleneck.Bottleneck{Kind: kind}}
+	}
+	s := Scenario{Name: "x", KnownWrong: "nobody counts that", Expect: Expect{Kinds: []string{"vhost"}}}
+	for _, c := range []struct {
+		name       string
+		o          Outcome
+		say        string
+		right, ran int
+	}{
+		{"still wrong", Outcome{Scenario: s, Found: found(bottleneck.TapQueue)}, "nobody counts that", 0, 0},
+		{"right now", Outcome{Scenario: s, Found: found(bottleneck.Vhost)}, "take that away", 0, 1},
+		{"it failed", Outcome{Scenario: s, Error: errors.New("no namespace")}, "no namespace", 0, 1},
+		{"played once more", Outcome{Scenario: Scenario{Name: "x", Expect: s.Expect}, Found: found(bottleneck.TapQueue), Repeated: true}, "tap-queue, expected vhost; played once more", 0, 0},
+	} {
+		if c.o.Found != nil {
+			c.o.judge(strings.NewReplacer())
+		}
+		table, right, ran := Table([]Outcome{c.o})
+		if right != c.right || ran != c.ran || !strings.Contains(table, c.say) {
+			t.Errorf("%s: %d of %d, expected %d of %d and %q:\n%s", c.name, right, ran, c.right, c.ran, c.say, table)
+		}
+	}
+}
+
+// TestPlayTwice: what did not come out right is played once more, and both are told.
+func TestPlayTwice(t *testing.T) {
+	t.Parallel()
+	wrong, blunt, right := Outcome{Wrong: "softirq, expected vhost"}, Outcome{Blunt: "all arrived"}, Outcome{}
+	known := Outcome{Scenario: Scenario{KnownWrong: "it stands"}, Wrong: "tap-queue, expected vhost"}
+	for _, c := range []struct {
+		name       string
+		plays      []Outcome
+		right, ran int
+	}{
+		{"right at once", []Outcome{right}, 1, 1},
+		{"right at the second time", []Outcome{wrong, right}, 1, 1},
+		{"blunt, and then it bites", []Outcome{blunt, right}, 1, 1},
+		{"wrong twice", []Outcome{wrong, wrong}, 0, 1},
+		{"left out", []Outcome{{LeftOut: "needs 2 CPUs"}}, 0, 0},
+		{"known to be wrong", []Outcome{known}, 0, 0},
+	} {
+		next := 0
+		all := PlayTwice(func() Outcome { next++; return c.plays[min(next, len(c.plays))-1] })
+		_, right, ran := Table(all)
+		if len(all) != len(c.plays) || next != len(c.plays) || right != c.right || ran != c.ran {
+			t.Errorf("%s: played %d times, %d of %d right; expected %d times, %d of %d", c.name, next, right, ran, len(c.plays), c.right, c.ran)
+		}
+	}
+}
+
 // recorded holds what was seen of planted paths: files of mpps diagnose -o, each named after its scenario.
 const recorded = "../../internal/bottleneck/testdata/recorded"
-
-// knownWrong are recordings that are judged wrongly, and why that stands. Whoever mends one takes its line away.
-var knownWrong = map[string]string{
-	"rate-limit-fq": "fq's limit of each flow shows in no counter but its drops: its short queue is blamed",
-	"vhost-spread":  "an emulated host was too slow to be looked at within 2 % of a CPU: its vhost threads are not in the load, and the tap's queue is blamed",
-}
 
 // recordings are the scenarios that were recorded, by the recording's name.
 func recordings(t *testing.T) map[string]Scenario {
@@ -204,11 +287,11 @@ func TestRecorded(t *testing.T) {
 	for name, s := range recordings(t) {
 		t.Run(name, func(t *testing.T) {
 			wrong, say := judgeFile(t, s, name, false)
-			switch why, known := knownWrong[name]; {
-			case known && wrong == "":
-				t.Errorf("right now: take its line out of knownWrong")
-			case known:
-				t.Logf("%s: %s (%s)", wrong, say, why)
+			switch {
+			case s.KnownWrong != "" && wrong == "":
+				t.Errorf("right now: take its known_wrong away (%s)", s.KnownWrong)
+			case s.KnownWrong != "":
+				t.Logf("%s: %s (%s)", wrong, say, s.KnownWrong)
 			case wrong != "":
 				t.Errorf("%s: %s", wrong, say)
 			}

@@ -36,6 +36,7 @@ type Outcome struct {
 	Found     *bottleneck.Diagnosis
 	Wrong     string // why the answer is not the expected one; empty: it is
 	Blunt     string // why the plant is none: the path carries what it should not, or the other way round
+	Repeated  bool   // it did not come out right and was played once more: that counts in its place
 }
 
 // Right tells whether mpps said first what was planted.

@@ -21,6 +21,11 @@ type Scenario struct {
 	Traffic []Stream `yaml:"traffic"`
 	For     float64  `yaml:"for"` // seconds that mpps watches; 0: 3
 	Expect  Expect   `yaml:"expect"`
+	// Short ones stand for the others where there is no time for all, as among all other tests.
+	Short bool `yaml:"short"`
+	// KnownWrong says why the answer is not the expected one and why that stands. It is shown and not counted; once the answer is right
+	// that is an error, so that the reason goes away.
+	KnownWrong string `yaml:"known_wrong"`
 }
 
 // Needs are what not every machine has. Where something is missing the scenario is left out, and the table says why.
@@ -38,7 +43,8 @@ type Path struct {
 	Forward string `yaml:"forward"` // bridge (as when empty) or route
 	Steer   []int  `yaml:"steer"`   // CPUs that receive from the NIC in place of the sender's, one list for all its queues
 	Tunnel  *struct {
-		Queues int `yaml:"queues"` // 0: one
+		Queues      int `yaml:"queues"`       // 0: one
+		SourcePorts int `yaml:"source_ports"` // that the far end sends the flows inside from; 0: the kernel's range, a port by the hash of each
 	} `yaml:"tunnel"` // VXLAN over the NIC
 	Ends []End `yaml:"ends"`
 }

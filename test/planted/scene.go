@@ -49,6 +49,8 @@ const (
 	nicName    = "nic0"
 	bridgeName = "br0"
 	tunnelName = "vx0"
+
+	firstSourcePort = 50_000
 )
 
 // uplink is the device by which the host reaches whoever is beyond the wire.
@@ -259,6 +261,9 @@ func (s *scene) tunnel() error {
 		attrs := netlink.NewLinkAttrs()
 		attrs.Name, attrs.NumTxQueues, attrs.NumRxQueues = tunnelName, side.queues, side.queues
 		vx := &netlink.Vxlan{LinkAttrs: attrs, VxlanId: 7, Group: net.ParseIP(side.far), VtepDevIndex: under.Attrs().Index, Port: 4789, Learning: false}
+		if t.SourcePorts > 0 && side.at == s.wire { // the upper end of the range is not in it (include/net/udp.h, udp_flow_src_port)
+			vx.PortLow, vx.PortHigh = firstSourcePort, firstSourcePort+t.SourcePorts
+		}
 		if err := side.at.on.LinkAdd(vx); err != nil {
 			return fmt.Errorf("tunnel: %w", err)
 		}
