@@ -316,7 +316,7 @@ func judgeFile(t *testing.T, s Scenario, name string, counters bool) (wrong, say
 		l := h.Load
 		l.Method, l.Profile, l.Drops, l.Delays, l.Locks = facts.ByCounters, nil, nil, nil, nil
 	}
-	s.Expect.Object = strings.NewReplacer("{nic}", nicName, "{port}", "port"+s.Path.Ends[0].Name, "{bridge}", bridgeName).Replace(s.Expect.Object)
+	s.Expect.Object = strings.NewReplacer("{nic}", nicName, "{port}", "port"+s.Path.Ends[0].Name, "{bridge}", bridgeName, "{tunnel}", tunnelName).Replace(s.Expect.Object)
 	if s.Path.Ends[0].Kind == "guest" {
 		s.Expect.Object = strings.ReplaceAll(s.Expect.Object, "port"+s.Path.Ends[0].Name, "tap"+s.Path.Ends[0].Name)
 	}
