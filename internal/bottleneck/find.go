@@ -31,7 +31,7 @@ const named = 0.5
 var rules = []func(*look) []suspect{
 	lineRate, pcieLink, pauseFrames, linkErrors, vfRate, rxRing,
 	softirqs, backlogs, budget,
-	droppedByRule, queueLocks, rateLimits, qdiscLimits,
+	droppedByRule, fullTables, queueLocks, rateLimits, qdiscLimits,
 	tapQueues, vhostThreads, emulated, wrongNode,
 	quotas, vcpus, insideGuests, exhausted, stolen,
 	sockets, packetSockets, generators,

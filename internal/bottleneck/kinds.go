@@ -163,7 +163,7 @@ var meanings = []Meaning{
 		Seen:   "the same, in the bridge's own tables",
 		Advice: "fewer rules, or one with a set in their place", Knobs: []string{"netfilter.bypass"}},
 	{Kind: Conntrack, Stage: "netfilter", level: byCost, Title: "connections are tracked",
-		Seen:   "connection tracking takes at least 12 % of a full CPU and more than the rules (profile)",
+		Seen:   "connection tracking takes at least 12 % of a full CPU and more than the rules (profile), or its table turns packets away",
 		Advice: "exempt the guests' packets from tracking", Knobs: []string{"netfilter.conntrack", "netfilter.bridge", "netfilter.bypass"}},
 	{Kind: DroppedByRule, Stage: "netfilter", level: byLimit, Title: "a rule drops the packets",
 		Seen:   "at least 30 % of the packets end in netfilter (tracepoint)",

@@ -352,6 +352,14 @@ var plants = []plant{
 		delete(s.dev("vnet0").Counters, "tx_dropped")
 		s.l.Drops = []facts.DropSite{{Reason: "NETFILTER_DROP", Symbol: "nf_hook_slow", Device: "eth0", Packets: s.count(s.offered * 0.6)}}
 	}, false},
+	{"the table of connections is full", Conntrack, func(s *scene) {
+		s.taken = s.offered * 0.4
+		s.flow()
+		delete(s.dev("vnet0").Counters, "tx_dropped")
+		lost := s.count(s.offered * 0.6)
+		s.l.Tracked = []facts.TrackLoad{{Entries: 498, Max: 500, Dropped: lost}}
+		s.l.Drops = []facts.DropSite{{Reason: "NETFILTER_DROP", Symbol: "nf_hook_slow", Device: "eth0", Packets: lost}}
+	}, true},
 	{"the hypervisor below", Steal, func(s *scene) {
 		s.costly(map[string]float64{"driver": 1}, 0)
 		for i := range queues {

@@ -188,6 +188,10 @@ func (k *look) tunnel() *facts.DeviceLoad {
 
 func droppedByRule(k *look) (found []suspect) {
 	for _, s := range k.lost(atRule) {
+		if full := k.untracked(); full > 0 { // conntrack drops them in its hook, for the same reason
+			s.share *= max(s.packets-full, 0) / s.packets
+			s.packets = max(s.packets-full, 0)
+		}
 		if s.share < 0.3 { // a firewall drops; that is what it is for
 			continue
 		}
@@ -228,7 +232,7 @@ func (k *look) vanished() []suspect {
 			}
 		}
 	}
-	gone := in - max(out, 0) - lost
+	gone := in - max(out, 0) - lost - k.untracked()
 	if in <= 0 || k.rate(in) < quiet || gone < 0.3*in {
 		return nil
 	}

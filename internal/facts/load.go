@@ -13,6 +13,7 @@ type Load struct {
 	Softnet []Softnet      `json:"softnet"` // increases by CPU; BacklogLen is the value at the end
 	Threads []ThreadLoad   `json:"threads"` // vhost, vCPUs, emulator, ksoftirqd, threaded NAPI, and whoever else used more than a hundredth of a CPU
 	Sockets SocketLoad     `json:"sockets"`
+	Tracked []TrackLoad    `json:"tracked"` // tables of connections that are tracked, of the watched network namespaces that have any
 	Profile []ProfileEntry `json:"profile"` // where CPU time went in the kernel; empty: not sampled
 	Drops   []DropSite     `json:"drops"`   // packets that the kernel freed as dropped, by reason
 	Delays  []WakeDelay    `json:"delays"`  // waits for a CPU of the threads on the path
@@ -127,6 +128,15 @@ type SocketLoad struct {
 	PacketDrops   uint64 `json:"packet_socket_drops"` // of AF_PACKET sockets
 	// Queued is the fullest receive queue at the end as a share of its buffer.
 	Queued float64 `json:"queued"`
+}
+
+// TrackLoad is the table of tracked connections of one network namespace.
+type TrackLoad struct {
+	Netns   string `json:"netns,omitempty"` // empty: the one that mpps runs in
+	Entries uint64 `json:"entries"`         // at the end
+	Max     uint64 `json:"max"`             // nf_conntrack_max; 0: not told
+	Dropped uint64 `json:"dropped"`         // packets for whose connection there was no room
+	Evicted uint64 `json:"evicted"`         // connections that were forgotten early, to make room
 }
 
 // ProfileEntry is the share of all CPU time of one CPU that was spent in functions of one stage.

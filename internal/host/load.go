@@ -197,13 +197,14 @@ func (w *LoadWatch) between(before, after loadLook) *facts.Load {
 	l := &facts.Load{
 		Seconds: seconds, Method: facts.ByCounters,
 		CPUs: loadOfCPUs(before.times, after.times, w.h.Topology.Online), Softnet: facts.SoftnetBetween(before.softnet, after.softnet),
-		Devices: []facts.DeviceLoad{}, Threads: []facts.ThreadLoad{}, Profile: []facts.ProfileEntry{}, Drops: []facts.DropSite{},
+		Devices: []facts.DeviceLoad{}, Tracked: []facts.TrackLoad{}, Threads: []facts.ThreadLoad{}, Profile: []facts.ProfileEntry{}, Drops: []facts.DropSite{},
 		Delays: []facts.WakeDelay{}, Locks: []facts.LockWait{}, Guests: []facts.GuestLoad{}, Unseen: list(slices.Concat(w.unseen, after.unseen)),
 	}
 	for _, name := range w.o.Netns {
 		a, b := before.spaces[name], after.spaces[name]
 		l.Devices = append(l.Devices, w.devicesBetween(name, a, b, countsBetween(before.irqs, after.irqs, w.h.Topology.Online))...)
 		addSockets(&l.Sockets, a.sockets, b.sockets)
+		l.Tracked = append(l.Tracked, trackedBetween(name, a.tracked, b.tracked)...)
 	}
 	w.threadsBetween(before, after, l)
 	if left := max(before.threads.left, after.threads.left); left > 0 {

@@ -19,6 +19,7 @@ import (
 type spaceLook struct {
 	devices map[int]deviceLook // by index
 	sockets socketLook
+	tracked trackLook
 }
 
 // deviceLook is what is counted of one device.
@@ -73,6 +74,8 @@ func (w *LoadWatch) space(name string) (spaceLook, []facts.Unseen) {
 		sockets, err := w.m.sockets()
 		now.sockets = sockets
 		missing("sockets", err)
+		now.tracked, err = w.m.tracked()
+		missing("tracked connections", err)
 		return nil
 	}))
 	return now, missed
