@@ -7,33 +7,22 @@ import (
 	"time"
 )
 
-// phase is what a run is at, for its budget is shared out from the end.
-type phase int
-
-const (
-	trying  phase = iota // candidates: behind them come the proof of the whole and the last search
-	proving              // the whole: behind it comes the last search
-	ending
-)
-
 // provingPairs is how many pairs a clear gain of the whole takes to be proven, and some.
-const provingPairs = 10
+const provingPairs = 12
 
-// reserved is the time of the budget that belongs to what comes behind this phase, by what such took so far.
+// reserved is the time of the budget that candidates leave to what comes behind them, by what such took so far: the proof of the whole, which may use
+// up all that is left, and the last search.
 func (l *loop) reserved() time.Duration {
-	switch l.phase {
-	case trying:
-		return max(l.Budget/4, provingPairs*l.pairTook+l.searchTook)
-	case proving:
-		return l.searchTook
+	if l.ending {
+		return 0
 	}
-	return 0
+	return max(l.Budget/4, provingPairs*l.pairTook+l.searchTook)
 }
 
-// left is what this phase has left of the budget; only where there is one.
+// left is what is left of the budget, where there is one.
 func (l *loop) left() time.Duration { return l.Budget - l.reserved() - l.Now().Sub(l.began) }
 
-// spent tells whether the budget leaves no time for more of this phase.
+// spent tells whether the budget leaves no time for more.
 func (l *loop) spent() bool { return l.Budget > 0 && l.left() < 0 }
 
 // errBudget ends a search for which no time is left.

@@ -22,7 +22,7 @@ func (l *loop) finish(ctx context.Context, lastRound bool) (done bool, err error
 	missed := l.target && !l.reached(l.result.Final.PPS)
 	l.target = l.target && !missed
 	if missed && !lastRound && len(l.kept) > 0 && l.result.Verdict == "" && !notHost(l.result.Final) {
-		if l.phase = trying; !l.spent() {
+		if l.ending = false; !l.spent() {
 			l.byLoss = l.reached(l.last)
 			return false, nil
 		}
@@ -43,11 +43,10 @@ func (l *loop) prove(ctx context.Context) error {
 	if err := l.revisit(ctx); err != nil {
 		return err
 	}
-	l.phase = proving
+	l.ending = true
 	if err := l.whole(ctx); err != nil || len(l.kept) == 0 {
 		return err
 	}
-	l.phase = ending
 	l.Progress(Progress{What: "final", Rate: l.last})
 	final, err := l.search(ctx)
 	if errors.Is(err, errBudget) { // what was kept is proven, only its rate without loss is not known

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"mpps/internal/goal"
 	"mpps/internal/tune"
@@ -54,6 +55,21 @@ func TestBehindRestart(t *testing.T) {
 		if unproven := c.outcome != tune.Kept; offered != unproven || advised != unproven {
 			t.Errorf("%s: next %v, advice %v", c.name, r.Waits, r.Advice)
 		}
+	}
+}
+
+// TestBudgetBehindRestart: long trials behind a restart are no more than the budget has time for.
+func TestBudgetBehindRestart(t *testing.T) {
+	h := &timed{Host: simulated.New(still(), 1), trial: 30 * time.Second, search: 10 * time.Second}
+	r := runOn(t, h, tune.Options{
+		Goal: goal.Goal{PPS: 1.9e6}, Budget: 2 * time.Minute, Now: func() time.Time { return h.now },
+		Earlier: &tune.Earlier{Restart: "reboot", TX: "tx", LoadPPS: 2e6, Samples: []float64{5e5, 5e5, 5e5, 5e5, 5e5, 5e5, 5e5, 5e5}, Baseline: tune.Rate{PPS: 0.5e6, LimitedBy: "device"}},
+	})
+	if n := len(r.Attempts[0].Gain.Pairs); n < 3 || n > 4 || r.Attempts[0].Outcome != tune.Kept {
+		t.Errorf("%d trials behind the restart: %+v", n, r.Attempts[0])
+	}
+	if took := h.now.Sub(time.Time{}); took > 150*time.Second {
+		t.Errorf("took %v: %s", took, r.Why)
 	}
 }
 

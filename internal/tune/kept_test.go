@@ -48,6 +48,30 @@ func TestGround(t *testing.T) {
 	}
 }
 
+// narrow is a host that refuses one change once another one stands.
+type narrow struct {
+	*simulated.Host
+	this, beside string
+}
+
+func (n narrow) Try(ctx context.Context, c tune.Candidate) error {
+	if c.Key == n.this && slices.Contains(n.Standing(), n.beside) {
+		return tune.ErrRefused
+	}
+	return n.Host.Try(ctx, c)
+}
+
+// TestGoneTooFar: what cannot be made on top of the others to be measured anew stays as it was kept, and so do they.
+func TestGoneTooFar(t *testing.T) {
+	s := calm(helps("a.first", "a", 1.1), helps("a.more", "a", 1.7), helps("b.later", "b", 1.1))
+	s.Knobs[0].Weight = 1
+	h := simulated.New(s, 1)
+	r := runOn(t, narrow{h, "a.first", "b.later"}, tune.Options{Goal: goal.Goal{PPS: 1e9}})
+	if want := []string{"a.first", "a.more", "b.later"}; !slices.Equal(h.Standing(), want) || attempt(r, "a.first").Outcome != tune.Kept {
+		t.Errorf("standing %v, expected %v%s", h.Standing(), want, story(s, r))
+	}
+}
+
 // TestOnlyLoss: where the rate comes through and only the loss misses the target, a knob that does nothing but cut the loss is found, and
 // one that only moves packets is not.
 func TestOnlyLoss(t *testing.T) {
@@ -62,6 +86,19 @@ func TestOnlyLoss(t *testing.T) {
 		if a.Gain.Lost == nil || a.Gain.Lost.Before < 2*a.Gain.Lost.After || !strings.Contains(a.Why, "loss") {
 			t.Errorf("%s: %+v", a.Why, a.Gain.Lost)
 		}
+	}
+}
+
+// TestLossLater: what was of no use while the path was overrun is tried again once only the loss misses the target.
+func TestLossLater(t *testing.T) {
+	s := calm(simulated.Knob{ID: "a.ring", Stage: "a", Weight: 1, Calms: 0.1}, helps("b.helps", "a", 1.6))
+	s.Capacity, s.Burst = map[string]float64{"a": 0.8e6, "b": 3e6}, 0.35
+	r, h := run(t, s, 1, tune.Options{Goal: goal.Goal{PPS: 1e6}})
+	if r.Verdict != tune.Met || !slices.Equal(h.Standing(), []string{"a.ring", "b.helps"}) {
+		t.Errorf("%s (%s), standing %v%s", r.Verdict, r.Why, h.Standing(), story(s, r))
+	}
+	if first := attempt(r, "a.ring"); first.N != 1 || first.Outcome == tune.Kept {
+		t.Errorf("a.ring was to be tried first, and in vain: %+v", first)
 	}
 }
 

@@ -160,20 +160,39 @@ func (c *timed) Search(ctx context.Context) (tune.Rate, error) {
 	return c.Host.Search(ctx)
 }
 
-// TestWithinBudget: proof, searches and what is kept end within the budget, whatever they take.
+// TestWithinBudget: whatever searches take, the run ends within the budget, and what was kept is proven and searched for by then.
 func TestWithinBudget(t *testing.T) {
-	many := []simulated.Knob{helps("a.1", "a", 1.2), helps("a.2", "a", 1.1), helps("a.3", "a", 1.1), helps("b.1", "b", 1.1), helps("b.2", "b", 1.1)}
-	for _, budget := range []time.Duration{90 * time.Second, 2 * time.Minute, 4 * time.Minute, 10 * time.Minute} {
-		for _, search := range []time.Duration{10 * time.Second, 40 * time.Second, time.Minute} {
-			h := &timed{Host: simulated.New(calm(many...), 1), trial: time.Second, search: search}
-			r := runOn(t, h, tune.Options{Goal: goal.Goal{PPS: 1e9}, Budget: budget, Now: func() time.Time { return h.now }})
-			if took := h.now.Sub(time.Time{}); took > budget*21/20 {
-				t.Errorf("budget %v, searches of %v: took %v; %s: %s", budget, search, took, r.Verdict, r.Why)
-			}
-			if !slices.Equal(h.Standing(), slices.Sorted(slices.Values(r.Kept))) {
-				t.Errorf("budget %v, searches of %v: kept %v, standing %v", budget, search, r.Kept, h.Standing())
+	many := []simulated.Knob{helps("a.1", "a", 1.2), helps("a.2", "a", 1.12), helps("a.3", "a", 1.45), helps("b.1", "b", 1.1), {ID: "a.4", Stage: "a", Factors: map[string]float64{"a": 1.06, "b": 0.995}}}
+	some := 0
+	for _, trial := range []time.Duration{time.Second, 4 * time.Second} {
+		for _, search := range []time.Duration{5 * time.Second, 20 * time.Second, 40 * time.Second, time.Minute} {
+			for budget := max(30*time.Second, search); budget < 10*time.Minute; budget += 7 * time.Second {
+				h := &timed{Host: simulated.New(calm(many...), 1), trial: trial, search: search}
+				r := runOn(t, h, tune.Options{Goal: goal.Goal{PPS: 1e9}, Budget: budget, Now: func() time.Time { return h.now }})
+				fail := func(format string, args ...any) {
+					t.Helper()
+					t.Errorf("budget %v, trials of %v, searches of %v: "+format, append([]any{budget, trial, search}, args...)...)
+				}
+				if took := h.now.Sub(time.Time{}); took > budget+10*trial {
+					fail("took %v; %s: %s", took, r.Verdict, r.Why)
+				}
+				if !slices.Equal(h.Standing(), slices.Sorted(slices.Values(r.Kept))) {
+					fail("kept %v, standing %v", r.Kept, h.Standing())
+				}
+				if len(r.Warnings) > 0 || r.Final.None != "" {
+					fail("no time was left for the proof or the last search: %v, %q", r.Warnings, r.Final.None)
+				}
+				if len(r.Attempts) == 0 && !strings.Contains(r.Why, "reserved for the proof") {
+					fail("%s", r.Why)
+				}
+				if len(r.Kept) > 0 {
+					some++
+				}
 			}
 		}
+	}
+	if some < 300 {
+		t.Errorf("%d runs kept anything", some)
 	}
 }
 

@@ -35,9 +35,9 @@ type loop struct {
 	byLoss   bool // the target's rate comes through, but for a loss that the search does not allow
 	heldBack bool // the path runs on the generator's CPU and holds it back: what is sent tells nothing
 
-	phase      phase
+	ending     bool          // the candidates are done with
 	searchTook time.Duration // the longest search
-	pairTook   time.Duration // the longest pair, in the mean of an attempt
+	pairTook   time.Duration // the longest pair
 }
 
 // tally is what became of a candidate.
@@ -192,7 +192,7 @@ func (l *loop) sample(ctx context.Context) (trial, error) {
 // left that helps alone, twos are tried.
 func (l *loop) candidates(ctx context.Context) error {
 	fresh := false
-	l.phase = trying
+	l.ending = false
 	for twos := 0; !l.target && l.result.Verdict == ""; {
 		all, err := l.host.Candidates(ctx)
 		if err != nil {
@@ -243,9 +243,6 @@ func (l *loop) attempt(ctx context.Context, c Candidate, e expectation) error {
 	l.result.Untried = slices.DeleteFunc(l.result.Untried, func(u Untried) bool { return u.Key == c.Key })
 	byLoss := l.byLoss
 	err := l.measure(ctx, c, &a, byLoss)
-	if n := len(a.Gain.Pairs); n > 0 {
-		l.pairTook = max(l.pairTook, l.Now().Sub(began)/time.Duration(n))
-	}
 	limit, stood := l.limit(), len(l.kept)
 	if err == nil && a.Outcome == Kept {
 		err = l.keep(ctx, c)

@@ -85,6 +85,7 @@ func (l *loop) turns(ctx context.Context, c Candidate, a *Attempt, m *match, eno
 	}
 	load := l.load
 	for {
+		began := l.Now()
 		pair := Pair{AfterFirst: l.lot.IntN(2) == 1}
 		var before, after trial
 		for _, changed := range []bool{pair.AfterFirst, !pair.AfterFirst} {
@@ -110,6 +111,7 @@ func (l *loop) turns(ctx context.Context, c Candidate, a *Attempt, m *match, eno
 			m.add(before, after)
 		}
 		a.Gain.Pairs = append(a.Gain.Pairs, pair)
+		l.pairTook = max(l.pairTook, l.Now().Sub(began))
 		if enough() {
 			break
 		}
