@@ -59,6 +59,8 @@ func (s *Scenario) check() error {
 		wrong(t.PPS > 0 && t.PPS <= 5_000_000, "traffic %d has %d packets per second, expected 1 to 5,000,000", i, t.PPS)
 		wrong(t.Frame >= 64 && t.Frame <= 1518, "traffic %d has frames of %d bytes, expected 64 to 1518", i, t.Frame)
 		wrong(t.Flows >= 1 && t.Flows <= 50_000, "traffic %d has %d flows, expected 1 to 50000", i, t.Flows)
+		wrong(t.Burst >= 0 && t.Burst <= 100_000, "traffic %d has bursts of %d packets, expected at most 100000", i, t.Burst)
+		wrong(t.Burst == 0 || t.From == wire, "traffic %d is from a guest, which sends each millisecond: no bursts", i)
 		cpus("a sender", []int{t.CPU})
 	}
 	d := s.Expect.Delivers

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"mpps/internal/bottleneck"
 	"mpps/internal/facts"
@@ -129,25 +130,45 @@ func TestParseCanFail(t *testing.T) {
 		good + "traffic: [{pps: 1000}]\nexpect: {kinds: [softirq]}\n": "",
 		good + "unknown: 1\n": "unknown",
 		"title: a\n":          "no ends",
-		"title: a\npath: {ends: [{name: a, kind: b}]}\n":                              `is a "b"`,
-		good + "traffic: [{pps: 0}]\n":                                                "0 packets per second",
-		good + "traffic: [{pps: 5, to: b}]\n":                                         `to "b"`,
-		good + "traffic: [{pps: 5, cpu: 1}]\n":                                        "needs.cpus",
-		good + "plant: [{}]\n":                                                        "expected one",
-		good + "plant: [{quota: {of: a, cpus: 1}}]\n":                                 "expected an end that is",
-		good + "plant: [{write: {file: /proc/sys/net/core/dev_weight, text: 1}}]\n":   "own_kernel",
-		good + "plant: [{write: {file: /proc/sys/net/ipv4/ip_forward, text: 1}}]\n":   "",
-		good + "plant: [{write: {file: /proc/sys/net/ipv4/../../x, text: 1}}]\n":      "expected a file below",
-		good + "plant: [{write: {file: /etc/passwd, text: 1}}]\n":                     "expected a file below",
-		good + "plant: [{run: {argv: [true], in: nowhere}}]\n":                        "no place",
-		good + "expect: {object: a}\n":                                                "no object",
-		"title: a\npath: {forward: route, ends: [{name: a, kind: guest}]}\n":          "needs a bridge",
-		"title: a\npath: {ends: [{name: a, kind: counter}, {name: a, kind: socket}]}": "two ends",
+		"title: a\npath: {ends: [{name: a, kind: b}]}\n":                                                    `is a "b"`,
+		good + "traffic: [{pps: 0}]\n":                                                                      "0 packets per second",
+		good + "traffic: [{pps: 5, to: b}]\n":                                                               `to "b"`,
+		good + "traffic: [{pps: 5, burst: -1}]\n":                                                           "bursts of -1",
+		"title: a\npath: {ends: [{name: a, kind: guest}]}\ntraffic: [{from: a, pps: 5, burst: 9}]\n":        "no bursts",
+		"title: a\npath: {forward: bridge, tunnel: {source_ports: -1}, ends: [{name: a, kind: counter}]}\n": "source_ports -1",
+		good + "traffic: [{pps: 5, cpu: 1}]\n":                                                              "needs.cpus",
+		good + "plant: [{}]\n":                                                                              "expected one",
+		good + "plant: [{quota: {of: a, cpus: 1}}]\n":                                                       "expected an end that is",
+		good + "plant: [{write: {file: /proc/sys/net/core/dev_weight, text: 1}}]\n":                         "own_kernel",
+		good + "plant: [{write: {file: /proc/sys/net/ipv4/ip_forward, text: 1}}]\n":                         "",
+		good + "plant: [{write: {file: /proc/sys/net/ipv4/../../x, text: 1}}]\n":                            "expected a file below",
+		good + "plant: [{write: {file: /etc/passwd, text: 1}}]\n":                                           "expected a file below",
+		good + "plant: [{run: {argv: [true], in: nowhere}}]\n":                                              "no place",
+		good + "expect: {object: a}\n":                                                                      "no object",
+		"title: a\npath: {forward: route, ends: [{name: a, kind: guest}]}\n":                                "needs a bridge",
+		"title: a\npath: {ends: [{name: a, kind: counter}, {name: a, kind: socket}]}":                       "two ends",
 	} {
 		_, err := Parse("x", text)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v, expected %q", text, err, want)
 		}
+	}
+}
+
+// TestBursts: a stream with bursts of its own keeps its rate, also on a slower machine.
+func TestBursts(t *testing.T) {
+	t.Parallel()
+	s, err := Parse("x", "title: a\npath: {ends: [{name: a, kind: counter}]}\ntraffic: [{pps: 50000, burst: 5000}, {pps: 1000}]\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for factor, want := range map[float64]time.Duration{1: 100 * time.Millisecond, 0.1: time.Second} {
+		if got := s.scaled(factor).Traffic[0].tick(time.Millisecond); got != want {
+			t.Errorf("scaled by %g: a burst each %v, expected %v", factor, got, want)
+		}
+	}
+	if got := s.Traffic[1].tick(time.Millisecond); got != time.Millisecond {
+		t.Errorf("without bursts of its own: each %v", got)
 	}
 }
 

@@ -187,7 +187,7 @@ func (s *scene) send(ctx context.Context) error {
 		if t.Unknown {
 			f.Dst = net.HardwareAddr{0x52, 0x54, 0, 0, 0xff, 0xfe}
 		}
-		p := &senderPart{Device: s.outer(), PPS: t.PPS, Flow: f, Tick: s.tick}
+		p := &senderPart{Device: s.outer(), PPS: t.PPS, Flow: f, Tick: t.tick(s.tick)}
 		a, err := startActor(ctx, fmt.Sprintf("sender %d", i), part{Netns: s.wire.netns, Comm: "wire", CPUs: s.real([]int{t.CPU}), Sender: p})
 		if err != nil {
 			return err

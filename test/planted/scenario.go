@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"gopkg.in/yaml.v3"
 )
@@ -121,7 +122,7 @@ type Capture struct {
 	CPUs    []int  `yaml:"cpus"`
 }
 
-// Stream is UDP traffic at a steady rate, in a burst each millisecond.
+// Stream is UDP traffic at a steady rate, in a burst each millisecond or of so many packets.
 type Stream struct {
 	From  string `yaml:"from"` // wire (as when empty) or a guest
 	To    string `yaml:"to"`   // an end; empty: the first one, and from a guest the wire
@@ -130,8 +131,17 @@ type Stream struct {
 	Flows int    `yaml:"flows"` // 0: one
 	CPU   int    `yaml:"cpu"`   // of the sender on the wire
 	Port  int    `yaml:"port"`  // UDP port that it is sent to; 0: 9
+	Burst int    `yaml:"burst"` // packets that are sent at once; 0: those of a millisecond
 	// Unknown sends to a MAC address that no bridge knows.
 	Unknown bool `yaml:"unknown"`
+}
+
+// tick is the time from burst to burst; that of others where the stream has none of its own.
+func (t Stream) tick(others time.Duration) time.Duration {
+	if t.Burst == 0 {
+		return others
+	}
+	return time.Duration(float64(time.Second) * float64(t.Burst) / float64(t.PPS))
 }
 
 // Expect is what mpps diagnose has to find.
