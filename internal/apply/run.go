@@ -163,6 +163,19 @@ func (e *Engine) Run(ctx context.Context, p *plan.Plan, o Options) (Result, erro
 	return result, err
 }
 
+// Settled tells, without a lock, why Run would refuse to begin whatever the plan: somebody is at work, an earlier transaction is half done or
+// waits for a confirmation, or a work of many was interrupted. nil where nothing stands against it now.
+func (e *Engine) Settled() error {
+	ledger, err := e.Journal.Ledger()
+	if err != nil {
+		return err
+	}
+	if ledger.Holder != nil {
+		return &journal.Locked{Holder: *ledger.Holder}
+	}
+	return settled(ledger, nil)
+}
+
 // settled refuses to change a machine on which an earlier transaction is half done or waits for a confirmation, or on which
 // a work of many transactions is under way or was interrupted, unless it is the caller's.
 func settled(l *journal.Ledger, own *journal.Session) error {

@@ -81,3 +81,30 @@ func TestSessionAtWork(t *testing.T) {
 		t.Errorf("an apply behind it: %v", err)
 	}
 }
+
+// TestSettled: what Run would refuse whatever the plan is told beforehand.
+func TestSettled(t *testing.T) {
+	f := newFake(t, 3)
+	e := engine(t, f)
+	if err := e.Settled(); err != nil {
+		t.Errorf("a machine that nobody changed: %v", err)
+	}
+	if _, err := e.Run(t.Context(), changes(2), Options{Session: dead(t)}); err != nil {
+		t.Fatal(err)
+	}
+	var unended *Unended
+	if err := e.Settled(); !errors.As(err, &unended) {
+		t.Errorf("behind an interrupted run: %v", err)
+	}
+	lock, err := e.Journal.Lock("apply")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var locked *journal.Locked
+	if err := e.Settled(); !errors.As(err, &locked) {
+		t.Errorf("while somebody is at work: %v", err)
+	}
+	if err := lock.Release(); err != nil {
+		t.Error(err)
+	}
+}
