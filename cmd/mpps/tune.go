@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,11 +14,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"mpps/internal/apply"
 	"mpps/internal/facts"
 	"mpps/internal/goal"
 	"mpps/internal/knob"
-	"mpps/internal/lasting"
 	"mpps/internal/measure"
 	"mpps/internal/measure/adapter"
 	"mpps/internal/plan"
@@ -65,7 +62,9 @@ What was kept is proven once more as a whole, then made to last.
   mpps tune --pps 500k --loss 0.005 --from eth1 --agent 192.0.2.7:7878
   mpps tune --pps 1M --from netns:A/veth0 --to netns:B/veth1 --propose
 
-With --propose nothing stays; --plan-output writes the plan that would. Each
+With --propose nothing stays; --plan-output writes the plan that would; what can
+be planned only on top of it goes to a second file (plan.2.json), to be applied
+behind it. Each
 change is a transaction of one session: if mpps dies on the way, 'mpps status'
 says so and 'mpps rollback' restores the beginning. Ctrl-C does so at once.
 Guests are never restarted, the host never rebooted: what needs that is named,
@@ -198,6 +197,9 @@ func (a *app) runTune(ctx context.Context, f *tuneFlags) error {
 	}
 	ctx, stop := untilHangup(ctx)
 	defer stop()
+	if err := a.unhindered(); err != nil {
+		return err
+	}
 	by, err := f.gauge(ctx, a, g)
 	if err != nil {
 		return err
@@ -206,21 +208,21 @@ func (a *app) runTune(ctx context.Context, f *tuneFlags) error {
 	if err != nil {
 		return errors.Join(err, by.close())
 	}
-	class, r, p, failure := a.loop(ctx, f, h, g, known)
+	class, r, plans, failure := a.loop(ctx, f, h, g, known)
 	failure = errors.Join(failure, by.close(), h.close())
 	if r == nil {
 		return failure
 	}
-	if !errors.Is(failure, context.Canceled) {
-		if err := a.learn(own, class, r); err != nil {
+	if r.Verdict != tune.Interrupted {
+		if err := a.learn(own, class, newAttempts(r, f.earlier)); err != nil {
 			r.Warnings = append(r.Warnings, tune.Warning{Code: "not-learned", Text: "what was found could not be kept for the next run: " + err.Error()})
 		}
 	}
-	return a.finishTune(ctx, f, r, p, failure)
+	return a.finishTune(ctx, f, r, plans, failure)
 }
 
-// loop tunes and makes lasting what was kept. p is the final plan; nil where there is none.
-func (a *app) loop(ctx context.Context, f *tuneFlags, h *tuneHost, g goal.Goal, known tune.Effects) (class string, r *tune.Result, p *plan.Plan, err error) {
+// loop tunes and makes lasting what was kept. plans are those of what is kept, each on top of the one before.
+func (a *app) loop(ctx context.Context, f *tuneFlags, h *tuneHost, g goal.Goal, known tune.Effects) (class string, r *tune.Result, plans []*plan.Plan, err error) {
 	seed := f.seed
 	if !f.changed("seed") {
 		seed = uint64(rand.Uint32())
@@ -245,61 +247,27 @@ func (a *app) loop(ctx context.Context, f *tuneFlags, h *tuneHost, g goal.Goal, 
 		return class, r, nil, err
 	}
 	if len(r.Added) > 0 {
-		if p, err = h.final(ctx, f, r); err != nil {
-			return class, r, p, err
+		if plans, err = h.final(ctx, f, r); err != nil {
+			return class, r, nil, err
 		}
 	}
 	if f.resume {
 		err = os.Remove(filepath.Join(a.root, waitingPath))
 	}
 	if err != nil || !f.restarts || len(r.Waits) == 0 || r.Verdict == tune.Met || r.Verdict == tune.Good || r.Verdict == tune.NotDevice {
-		return class, r, p, err
+		return class, r, plans, err
 	}
 	later, err := h.restart(ctx, f, r)
-	if later != nil && p != nil { // for the file
-		later.Changes = merged(p.Changes, later.Changes)
-		later.Seal()
-	}
 	if later != nil {
-		p = later
+		plans = append(plans, later)
 	}
-	return class, r, p, err
-}
-
-// final makes one lasting transaction of what was kept, or with --propose only its plan.
-func (h *tuneHost) final(ctx context.Context, f *tuneFlags, r *tune.Result) (*plan.Plan, error) {
-	if err := h.Begin(ctx); err != nil {
-		return nil, err
-	}
-	p := h.part(merged(h.whole...))
-	if !f.runtimeOnly {
-		if err := lasting.Add(p, h.machine.facts, h.app.standing()...); err != nil {
-			return nil, err
-		}
-	}
-	r.Plan = p.Digest
-	if f.propose {
-		return p, nil
-	}
-	o := apply.Options{Beside: besides(p, h.machine.facts)}
-	result, err := h.engine.Run(ctx, p, o)
-	if err != nil {
-		return p, fmt.Errorf("make lasting what was kept: %w", err)
-	}
-	r.TX = result.TX
-	return p, nil
+	return class, r, plans, err
 }
 
 // finishTune saves and shows a result. failure is what ended it early, or nil.
-func (a *app) finishTune(ctx context.Context, f *tuneFlags, r *tune.Result, p *plan.Plan, failure error) error {
-	if f.planFile != "" && p != nil {
-		var text bytes.Buffer
-		if err := plan.Encode(&text, p); err != nil {
-			return errors.Join(failure, err)
-		}
-		if err := a.writeFile(f.planFile, text.Bytes()); err != nil {
-			return errors.Join(failure, err)
-		}
+func (a *app) finishTune(ctx context.Context, f *tuneFlags, r *tune.Result, plans []*plan.Plan, failure error) error {
+	if err := a.writePlans(f.planFile, plans, r); err != nil {
+		return errors.Join(failure, err)
 	}
 	whole := facts.Whole(r)
 	text, err := json.MarshalIndent(whole, "", "  ")
@@ -328,7 +296,7 @@ func (a *app) finishTune(ctx context.Context, f *tuneFlags, r *tune.Result, p *p
 	})
 	switch {
 	case interrupted(ctx, failure):
-		return errors.Join(err, failed(fmt.Errorf("interrupted after %s: everything is as it was found", counted(len(r.Attempts), "attempt")), ""))
+		return errors.Join(err, failed(fmt.Errorf("interrupted after %s: %s", counted(len(r.Attempts), "attempt"), whatStands(r, failure)), ""), beyond(ctx, failure))
 	case err != nil || failure != nil:
 		return errors.Join(failure, err)
 	}

@@ -17,13 +17,21 @@ import (
 
 // gauge measures the path for a tuning run: with our own generator, or by another program's trials.
 type gauge interface {
-	// sample sends packets per second for a time and tells how many of them came through each second.
-	sample(ctx context.Context, pps float64, length time.Duration) (float64, error)
+	// sample sends packets per second for a time.
+	sample(ctx context.Context, pps float64, length time.Duration) (passed, error)
+	// flood sends packets per second until done is closed, and a little longer where it must.
+	flood(ctx context.Context, pps float64, done <-chan struct{}) error
 	// search finds the highest rate with no more loss than the goal allows.
 	search(ctx context.Context) (tune.Rate, error)
 	// netns are the network namespaces that the path goes through, the empty name for that of this process.
 	netns() []string
 	close() error
+}
+
+// passed is what a trial counted, packets per second.
+type passed struct {
+	sent float64 // that left the sender; 0: not known
+	pps  float64 // that came through
 }
 
 // searching are the options of the searches of a tuning run.
@@ -100,11 +108,40 @@ func spacesOf(ends ...string) []string {
 	return spaces
 }
 
-func (p *pathGauge) sample(ctx context.Context, pps float64, length time.Duration) (float64, error) {
+func (p *pathGauge) sample(ctx context.Context, pps float64, length time.Duration) (passed, error) {
 	load := p.load
 	load.Rate, load.Duration = pps, length
 	s, err := p.bench.Trial(ctx, load)
-	return s.PPS, err
+	if err != nil {
+		return passed{}, err
+	}
+	return passed{sent: perSecond(s.Sent, s.Seconds), pps: s.PPS}, nil
+}
+
+// perSecond is a count as a rate; 0 where it took no time.
+func perSecond(n uint64, seconds float64) float64 {
+	if seconds <= 0 {
+		return 0
+	}
+	return float64(n) / seconds
+}
+
+func (p *pathGauge) flood(ctx context.Context, pps float64, done <-chan struct{}) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		select {
+		case <-done:
+			stop() // which ends a trial early
+		case <-ctx.Done():
+		}
+	}()
+	for ctx.Err() == nil {
+		if _, err := p.sample(ctx, pps, time.Minute); err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (p *pathGauge) search(ctx context.Context) (tune.Rate, error) {
@@ -129,15 +166,29 @@ type programGauge struct {
 	maxPPS  float64
 }
 
-func (p *programGauge) sample(ctx context.Context, pps float64, length time.Duration) (float64, error) {
+func (p *programGauge) sample(ctx context.Context, pps float64, length time.Duration) (passed, error) {
 	o, err := p.program.Trial(ctx, search.Trial{PPS: min(pps, p.maxPPS), Seconds: length.Seconds(), FrameBytes: p.goal.Frame})
 	if err != nil {
-		return 0, err
+		return passed{}, err
 	}
 	if o.Seconds <= 0 {
-		return 0, fmt.Errorf("a trial of %v took no time", length)
+		return passed{}, fmt.Errorf("a trial of %v took no time", length)
 	}
-	return float64(o.Received) / o.Seconds, nil
+	return passed{sent: perSecond(o.Sent, o.Seconds), pps: perSecond(o.Received, o.Seconds)}, nil
+}
+
+// flood has the program do one trial after another. None is cut short: a program to which that was done is of no more use.
+func (p *programGauge) flood(ctx context.Context, pps float64, done <-chan struct{}) error {
+	for {
+		if _, err := p.sample(ctx, pps, 3*time.Second); err != nil {
+			return err
+		}
+		select {
+		case <-done:
+			return nil
+		default:
+		}
+	}
 }
 
 func (p *programGauge) search(ctx context.Context) (tune.Rate, error) {

@@ -79,7 +79,10 @@ func (h *tuneHost) restart(ctx context.Context, f *tuneFlags, r *tune.Result) (*
 	if err := lasting.Add(p, h.machine.facts, h.app.standing()...); err != nil {
 		return nil, err
 	}
-	o := apply.Options{Beside: besides(p, h.machine.facts), Follows: r.TX}
+	o := apply.Options{Beside: besides(p, h.machine.facts)}
+	if len(r.Chain) > 0 {
+		o.Follows = r.Chain[len(r.Chain)-1]
+	}
 	if err := h.app.keepGoal(&o, p, h.machine, f.runtimeOnly); err != nil {
 		return nil, err
 	}
@@ -113,6 +116,23 @@ func (h *tuneHost) restart(ctx context.Context, f *tuneFlags, r *tune.Result) (*
 	return p, replaceFile(name, text)
 }
 
+// giveAgain sets a flag as given found it, such that given finds it again.
+func giveAgain(flags *pflag.FlagSet, name string, values []string) error {
+	f := flags.Lookup(name)
+	if f == nil {
+		return errors.New("there is no such flag")
+	}
+	many, is := f.Value.(pflag.SliceValue)
+	if len(values) == 0 || !is && len(values) != 1 {
+		return fmt.Errorf("found %d values, expected one", len(values))
+	}
+	// By Set, also where the whole list takes its place: only Set makes a flag count as given.
+	if err := flags.Set(name, values[0]); err != nil || !is {
+		return err
+	}
+	return many.Replace(values)
+}
+
 // goOnTuning takes the flags and the findings of the run that waits, and refuses to go on before what it waits for has happened.
 func (a *app) goOnTuning(cmd *cobra.Command, f *tuneFlags) error {
 	for name := range given(cmd.Flags()) {
@@ -134,14 +154,7 @@ func (a *app) goOnTuning(cmd *cobra.Command, f *tuneFlags) error {
 		return failed(fmt.Errorf("%s: found schema %q, expected %q", waitingPath, w.Schema, waitingSchema), "go on with the version of mpps that began it, or begin anew")
 	}
 	for name, values := range w.Flags {
-		if many, is := cmd.Flags().Lookup(name).Value.(pflag.SliceValue); is {
-			if err := many.Replace(values); err != nil {
-				return err
-			}
-			cmd.Flags().Lookup(name).Changed = true
-			continue
-		}
-		if err := cmd.Flags().Set(name, values[0]); err != nil {
+		if err := giveAgain(cmd.Flags(), name, values); err != nil {
 			return failed(fmt.Errorf("%s: --%s: %w", waitingPath, name, err), "begin anew: 'mpps tune …'")
 		}
 	}

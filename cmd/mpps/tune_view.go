@@ -91,18 +91,35 @@ func drawTune(t *report.Text, r *tune.Result, saved []string) {
 		}
 		t.Wrapped("  ", t.In(report.Bold, fmt.Sprintf("next: %s, then 'mpps tune --resume'; what takes effect then is transaction %s", strings.Join(needs, ", "), r.RestartTX)))
 	}
-	switch {
-	case r.TX != "":
-		t.Wrapped("  ", fmt.Sprintf("kept as transaction %s; 'mpps rollback' undoes it", r.TX))
-	case len(r.Kept) > 0 && r.Proposed:
-		t.Wrapped("  ", "proposed only: everything is as it was found")
-	case len(r.Kept) == 0:
-		t.Wrapped("  ", "nothing was changed")
+	if text := standingText(r); text != "" {
+		t.Wrapped("  ", text)
 	}
 	t.Wrapped("  ", fmt.Sprintf("%d trials and %d searches in %.0f s", r.Trials, r.Searches, r.Seconds))
 	for _, file := range saved {
 		t.Line("  saved as %s", file)
 	}
+}
+
+// standingText says what of a run stands, and how it is undone; empty where the verdict says it.
+func standingText(r *tune.Result) string {
+	undo := "'" + r.UndoCommand() + "' undoes it"
+	kept := "kept as transaction " + r.TX
+	if len(r.Chain) > 1 {
+		kept = fmt.Sprintf("kept as %d transactions, each on top of the one before (%s)", len(r.Chain), strings.Join(r.Chain, ", "))
+	}
+	switch {
+	case r.TX != "" && r.RestartTX != "":
+		return kept + "; " + undo + ", with what waits for the restart"
+	case r.TX != "":
+		return kept + "; " + undo
+	case r.RestartTX != "":
+		return "nothing was kept; what waits for the restart is made: " + undo
+	case len(r.Kept) > 0 && r.Proposed:
+		return "proposed only: everything is as it was found"
+	case len(r.Kept) == 0 && r.Verdict != tune.Interrupted:
+		return "nothing was changed"
+	}
+	return ""
 }
 
 // searchedText is a rate as people read it.

@@ -140,7 +140,7 @@ func tuneChips(r *tune.Result) []chip {
 	case r.Proposed && len(r.Kept) > 0:
 		add("", "proposed only: everything is as it was found")
 	case r.TX != "":
-		add("", "undone by mpps rollback %s", r.TX)
+		add("", "undone by %s", r.UndoCommand())
 	}
 	if r.RestartTX != "" {
 		add("bad", "waits for a restart, then mpps tune --resume")

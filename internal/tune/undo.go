@@ -2,6 +2,19 @@ package tune
 
 import "slices"
 
+// UndoCommand is the command that undoes what stands of a run, and with it what is made for a restart; empty where nothing stands.
+func (r *Result) UndoCommand() string {
+	switch {
+	case r.TX == "" && r.RestartTX == "":
+		return ""
+	case r.TX == "":
+		return "mpps rollback " + r.RestartTX
+	case r.RestartTX != "" || len(r.Chain) > 1: // each is built on the first
+		return "mpps rollback --with-later " + r.TX
+	}
+	return "mpps rollback " + r.TX
+}
+
 // Undone says of a run that had come to its end that what it kept was put back after all. found is the rate of the host as this run
 // found it.
 func (r *Result) Undone(found Rate, why string) {
