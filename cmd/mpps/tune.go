@@ -213,7 +213,7 @@ func (a *app) runTune(ctx context.Context, f *tuneFlags) error {
 	if r == nil {
 		return failure
 	}
-	if r.Verdict != tune.Interrupted {
+	if r.Verdict != tune.Interrupted && r.Verdict != tune.Failed {
 		if err := a.learn(own, class, newAttempts(r, f.earlier)); err != nil {
 			r.Warnings = append(r.Warnings, tune.Warning{Code: "not-learned", Text: "what was found could not be kept for the next run: " + err.Error()})
 		}

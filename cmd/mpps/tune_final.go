@@ -36,7 +36,11 @@ func (h *tuneHost) final(ctx context.Context, f *tuneFlags, r *tune.Result) ([]*
 		err = errors.Join(err, back)
 	}
 	if err != nil {
-		r.Undone(h.found, unmade(err))
+		by := tune.Failed
+		if interrupted(ctx, err) {
+			by = tune.Interrupted
+		}
+		r.Undone(h.found, by, unmade(err))
 		return nil, err
 	}
 	r.Plan = plans[0].Digest

@@ -212,7 +212,7 @@ func TestFinalFails(t *testing.T) {
 	if _, err := h.final(t.Context(), &tuneFlags{}, r); err == nil {
 		t.Error("no error")
 	}
-	if len(r.Chain) > 0 || r.TX != "" || len(r.Kept) > 0 || r.Verdict != tune.Interrupted || r.Final.PPS != 7 || !strings.Contains(r.Why, "and is put back") {
+	if len(r.Chain) > 0 || r.TX != "" || len(r.Kept) > 0 || r.Verdict != tune.Failed || r.Final.PPS != 7 || !strings.Contains(r.Why, "and is put back") {
 		t.Errorf("%s (%s), kept %v, transactions %v", r.Verdict, r.Why, r.Kept, r.Chain)
 	}
 	if !maps.EqualFunc(q.values, before, setting.Reading.Same) {

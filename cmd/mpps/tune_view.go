@@ -116,7 +116,7 @@ func standingText(r *tune.Result) string {
 		return "nothing was kept; what waits for the restart is made: " + undo
 	case len(r.Kept) > 0 && r.Proposed:
 		return "proposed only: everything is as it was found"
-	case len(r.Kept) == 0 && r.Verdict != tune.Interrupted:
+	case len(r.Kept) == 0 && r.Verdict != tune.Interrupted && r.Verdict != tune.Failed:
 		return "nothing was changed"
 	}
 	return ""

@@ -15,9 +15,9 @@ func (r *Result) UndoCommand() string {
 	return "mpps rollback " + r.TX
 }
 
-// Undone says of a run that had come to its end that what it kept was put back after all. found is the rate of the host as this run
-// found it.
-func (r *Result) Undone(found Rate, why string) {
+// Undone says of a run that had come to its end that what it kept was put back after all: by a Failed or an Interrupted. found is the rate
+// of the host as this run found it.
+func (r *Result) Undone(found Rate, by Verdict, why string) {
 	stood := slices.DeleteFunc(slices.Clone(r.Kept), func(key string) bool { return slices.Contains(r.Added, key) })
 	for i := range r.Attempts {
 		if a := &r.Attempts[i]; a.Outcome == Kept && !slices.Contains(stood, a.Key) {
@@ -26,5 +26,5 @@ func (r *Result) Undone(found Rate, why string) {
 	}
 	r.Kept, r.Added = append([]string{}, stood...), []string{}
 	r.Final, r.After = found, nil
-	r.Verdict, r.Why = Interrupted, why
+	r.Verdict, r.Why = by, why
 }
