@@ -2,6 +2,7 @@ package main
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -63,5 +64,20 @@ func TestStandingText(t *testing.T) {
 		if got := standingText(&c.r); !strings.Contains(got, c.says) || c.says == "" && got != "" {
 			t.Errorf("%+v: %q, expected %q", c.r, got, c.says)
 		}
+	}
+}
+
+// TestNextTexts: a restart to come and one to be taken back are two things.
+func TestNextTexts(t *testing.T) {
+	r := &tune.Result{RestartTX: "t2", Waits: []tune.Wait{{For: "restart of guest vm1"}, {For: "rollback of t1 and a restart of guest vm2", Undo: "t1"}}}
+	want := []string{
+		"next: restart of guest vm1, then 'mpps tune --resume'; what takes effect then is transaction t2",
+		"to take back what is not proven to help: 'mpps rollback --with-later t1', then the restart again",
+	}
+	if got := nextTexts(r); !slices.Equal(got, want) {
+		t.Errorf("%q, expected %q", got, want)
+	}
+	if got := nextTexts(&tune.Result{Waits: r.Waits[:1]}); len(got) > 0 {
+		t.Errorf("nothing was made: %q", got)
 	}
 }

@@ -74,7 +74,11 @@ func drawTune(t *report.Text, r *tune.Result, saved []string) {
 		t.Wrapped("  "+u.Key+": ", u.Why)
 	}
 	for _, w := range r.Waits {
-		t.Wrapped("  behind a "+w.For+": ", strings.Join(w.Keys, ", "))
+		before := "  behind a " + w.For + ": "
+		if w.Undo != "" {
+			before = "  not proven, and stands until a " + w.For + ": "
+		}
+		t.Wrapped(before, strings.Join(w.Keys, ", "))
 	}
 	if len(r.Advice) > 0 {
 		t.Blank()
@@ -84,12 +88,8 @@ func drawTune(t *report.Text, r *tune.Result, saved []string) {
 		t.Wrapped("  ", a.Text)
 	}
 	t.Blank()
-	if r.RestartTX != "" {
-		var needs []string
-		for _, w := range r.Waits {
-			needs = append(needs, w.For)
-		}
-		t.Wrapped("  ", t.In(report.Bold, fmt.Sprintf("next: %s, then 'mpps tune --resume'; what takes effect then is transaction %s", strings.Join(needs, ", "), r.RestartTX)))
+	for _, text := range nextTexts(r) {
+		t.Wrapped("  ", t.In(report.Bold, text))
 	}
 	if text := standingText(r); text != "" {
 		t.Wrapped("  ", text)
@@ -98,6 +98,22 @@ func drawTune(t *report.Text, r *tune.Result, saved []string) {
 	for _, file := range saved {
 		t.Line("  saved as %s", file)
 	}
+}
+
+// nextTexts are what is to be done next: a restart behind which the run goes on, and what is to be taken back as nothing proves it.
+func nextTexts(r *tune.Result) []string {
+	var needs, all []string
+	for _, w := range r.Waits {
+		if w.Undo == "" {
+			needs = append(needs, w.For)
+		} else {
+			all = append(all, fmt.Sprintf("to take back what is not proven to help: 'mpps rollback --with-later %s', then the restart again", w.Undo))
+		}
+	}
+	if r.RestartTX != "" {
+		all = append([]string{fmt.Sprintf("next: %s, then 'mpps tune --resume'; what takes effect then is transaction %s", strings.Join(needs, ", "), r.RestartTX)}, all...)
+	}
+	return all
 }
 
 // standingText says what of a run stands, and how it is undone; empty where the verdict says it.
