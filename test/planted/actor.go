@@ -77,7 +77,9 @@ func act(text string) error {
 	// are to have nothing to do.
 	runtime.GOMAXPROCS(64)
 	debug.SetGCPercent(-1)
-	runtime.LockOSThread()
+	if err := onMain(); err != nil {
+		return err
+	}
 	if len(p.Exec) > 0 {
 		return become(p.Netns, p.Exec)
 	}
