@@ -162,7 +162,7 @@ func (f *tuneFlags) unknownKnob() string {
 // gauge opens what measures.
 func (f *tuneFlags) gauge(ctx context.Context, a *app, g goal.Goal) (gauge, error) {
 	if f.command == "" {
-		return a.openPathGauge(ctx, &f.path, g)
+		return a.openPathGauge(ctx, &f.path, g, f.budget)
 	}
 	for _, name := range pathFlagNames {
 		if f.changed(name) && name != "cpus" {
@@ -180,7 +180,7 @@ func (f *tuneFlags) gauge(ctx context.Context, a *app, g goal.Goal) (gauge, erro
 	if err != nil {
 		return nil, err
 	}
-	return &programGauge{app: a, program: p, goal: g, maxPPS: most}, nil
+	return &programGauge{app: a, program: p, goal: g, budget: f.budget, maxPPS: most}, nil
 }
 
 func (a *app) runTune(ctx context.Context, f *tuneFlags) error {

@@ -34,11 +34,17 @@ type passed struct {
 	pps  float64 // that came through
 }
 
-// searching are the options of the searches of a tuning run.
-func searching(g goal.Goal, maxPPS float64, progress func(search.Step)) search.Options {
+// mostSearch is how long a search of a tuning run sends at the most; a sixth of its budget where that is less.
+const mostSearch = time.Minute
+
+// searching are the options of the searches of a tuning run with a budget; 0: none.
+func searching(g goal.Goal, budget time.Duration, maxPPS float64, progress func(search.Step)) search.Options {
 	o := search.Options{
-		Mode: search.Fast, PDR: 0.005, Width: 0.02, Budget: time.Minute, FrameBytes: g.Frame, MaxPPS: maxPPS, Progress: progress,
+		Mode: search.Fast, PDR: 0.005, Width: 0.02, Budget: mostSearch, FrameBytes: g.Frame, MaxPPS: maxPPS, Progress: progress,
 		MinPPS: max(1, maxPPS/10000),
+	}
+	if budget > 0 {
+		o.Budget = min(mostSearch, budget/6)
 	}
 	if g.Loss > 0 {
 		o.PDR = g.Loss
@@ -67,11 +73,12 @@ type pathGauge struct {
 	bench   *measure.Bench
 	load    measure.Load
 	goal    goal.Goal
-	run     *measure.Run // of which the environment is known
+	budget  time.Duration // of the whole run; 0: none
+	run     *measure.Run  // of which the environment is known
 	spaces  []string
 }
 
-func (a *app) openPathGauge(ctx context.Context, f *ppsFlags, g goal.Goal) (*pathGauge, error) {
+func (a *app) openPathGauge(ctx context.Context, f *ppsFlags, g goal.Goal, budget time.Duration) (*pathGauge, error) {
 	f.rate, f.duration, f.repeat, f.blocks, f.burst = "0", time.Second, 1, 1, 1
 	load, options, err := f.plan()
 	if err != nil {
@@ -91,7 +98,7 @@ func (a *app) openPathGauge(ctx context.Context, f *ppsFlags, g goal.Goal) (*pat
 		return nil, errors.Join(err, p.Close(), m.Close())
 	}
 	return &pathGauge{
-		app: a, machine: m, path: p, load: load, goal: g, run: run, spaces: spacesOf(f.from, f.to),
+		app: a, machine: m, path: p, load: load, goal: g, budget: budget, run: run, spaces: spacesOf(f.from, f.to),
 		bench: &measure.Bench{Path: p, Still: 100 * time.Millisecond},
 	}, nil
 }
@@ -147,7 +154,7 @@ func (p *pathGauge) flood(ctx context.Context, pps float64, done <-chan struct{}
 func (p *pathGauge) search(ctx context.Context) (tune.Rate, error) {
 	s := &measure.Search{Host: p.run.Host, Environment: p.run.Environment, From: p.path.From, To: p.path.To}
 	d := &measure.Searched{Bench: p.bench, Load: p.load}
-	o := searching(p.goal, 0, p.app.searchProgress)
+	o := searching(p.goal, p.budget, 0, p.app.searchProgress)
 	if err := d.Search(ctx, s, o); err != nil {
 		return tune.Rate{}, err
 	}
@@ -163,6 +170,7 @@ type programGauge struct {
 	app     *app
 	program *adapter.Program
 	goal    goal.Goal
+	budget  time.Duration // of the whole run; 0: none
 	maxPPS  float64
 }
 
@@ -192,7 +200,7 @@ func (p *programGauge) flood(ctx context.Context, pps float64, done <-chan struc
 }
 
 func (p *programGauge) search(ctx context.Context) (tune.Rate, error) {
-	r, err := search.Run(ctx, p.program, searching(p.goal, p.maxPPS, p.app.searchProgress))
+	r, err := search.Run(ctx, p.program, searching(p.goal, p.budget, p.maxPPS, p.app.searchProgress))
 	if err != nil {
 		return tune.Rate{}, err
 	}

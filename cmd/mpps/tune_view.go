@@ -43,7 +43,7 @@ func drawTune(t *report.Text, r *tune.Result, saved []string) {
 	switch r.Verdict {
 	case tune.Met, tune.Good:
 		style = report.Green
-	case tune.NotDevice, tune.Interrupted:
+	case tune.NotDevice, tune.Interrupted, tune.Failed:
 		style = report.RedBold
 	}
 	t.Heading("tune: " + string(r.Verdict))
