@@ -170,8 +170,8 @@ func (e *Engine) Settled() error {
 	if err != nil {
 		return err
 	}
-	if ledger.Holder != nil {
-		return &journal.Locked{Holder: *ledger.Holder}
+	if h := ledger.Holder; h != nil && h.Command != restoring { // for that one Run waits
+		return &journal.Locked{Holder: *h}
 	}
 	return settled(ledger, nil)
 }

@@ -96,15 +96,17 @@ func TestSettled(t *testing.T) {
 	if err := e.Settled(); !errors.As(err, &unended) {
 		t.Errorf("behind an interrupted run: %v", err)
 	}
-	lock, err := e.Journal.Lock("apply")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var locked *journal.Locked
-	if err := e.Settled(); !errors.As(err, &locked) {
-		t.Errorf("while somebody is at work: %v", err)
-	}
-	if err := lock.Release(); err != nil {
-		t.Error(err)
+	for command, waited := range map[string]bool{"apply": false, restoring: true} {
+		lock, err := e.Journal.Lock(command)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var locked *journal.Locked
+		if err := e.Settled(); errors.As(err, &locked) == waited {
+			t.Errorf("while %s is at work: %v", command, err)
+		}
+		if err := lock.Release(); err != nil {
+			t.Error(err)
+		}
 	}
 }
