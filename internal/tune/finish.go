@@ -21,7 +21,7 @@ func (l *loop) finish(ctx context.Context, lastRound bool) (done bool, err error
 	}
 	missed := l.target && !l.reached(l.result.Final.PPS)
 	l.target = l.target && !missed
-	if missed && !lastRound && len(l.kept) > 0 && l.result.Verdict == "" && !notHost(l.result.Final) {
+	if missed && !lastRound && len(l.kept) > 0 && l.result.Verdict == "" && !l.notHost(l.result.Final) {
 		if l.ending = false; !l.spent() {
 			l.byLoss = l.reached(l.last)
 			return false, nil

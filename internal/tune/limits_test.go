@@ -47,6 +47,19 @@ func TestGeneratorAtFirst(t *testing.T) {
 	}
 }
 
+// TestGeneratorOnThePath: a generator that is late because the path runs on its CPU, and of which the diagnosis says what there is full, is
+// no reason to end.
+func TestGeneratorOnThePath(t *testing.T) {
+	s := calm(helps("a.helps", "a", 1.5))
+	s.OnPath = true
+	h := simulated.New(s, 1)
+	r := runOn(t, advised{h}, tune.Options{Goal: goal.Goal{PPS: 1.9e6}})
+	late := slices.ContainsFunc(r.Warnings, func(w tune.Warning) bool { return w.Code == "generator-late" })
+	if !slices.Equal(h.Standing(), []string{"a.helps"}) || r.Verdict == tune.NotDevice || !late {
+		t.Errorf("%s (%s), standing %v, warnings %v", r.Verdict, r.Why, h.Standing(), r.Warnings)
+	}
+}
+
 // TestGeneratorInTheEnd: where what was kept made the generator the limit, that is the verdict; what was kept stands.
 func TestGeneratorInTheEnd(t *testing.T) {
 	s := calm(helps("a.helps", "a", 1.5))

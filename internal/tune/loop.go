@@ -137,6 +137,11 @@ func (l *loop) baseline(ctx context.Context) (done bool, err error) {
 	if r.Before = l.state; l.Earlier != nil {
 		r.Before, r.After = l.Earlier.Before, l.state
 	}
+	if r.Baseline.LimitedBy == "generator" && l.heldByHost() {
+		l.heldBack = true
+		r.Warnings = append(r.Warnings, Warning{Code: "generator-late", Text: "the generator sent less than it was asked for; it runs a part of the path on its own CPU, and as " +
+			l.state.Bottleneck.Say + " the host was held responsible: what makes sending cheaper counts as a gain too"})
+	}
 	l.baselineVerdict()
 	return r.Verdict != "", nil
 }

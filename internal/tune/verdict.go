@@ -6,8 +6,23 @@ import (
 	"mpps/internal/goal"
 )
 
-// notHost tells whether a rate is not the host's.
-func notHost(r Rate) bool { return r.LimitedBy == "generator" || r.LimitedBy == "receiver" }
+// notHost tells whether a rate is not the host's. A generator that sends from this host runs a part of the path on its own CPU, and is late
+// where that part is slow: where the diagnosis names something of the host, the host holds it back.
+func (l *loop) notHost(r Rate) bool {
+	switch r.LimitedBy {
+	case "receiver":
+		return true
+	case "generator":
+		return !l.heldByHost()
+	}
+	return false
+}
+
+// heldByHost tells whether the diagnosis names a stage between the generator and the receiver.
+func (l *loop) heldByHost() bool {
+	b := l.state
+	return b != nil && b.Bottleneck != nil && b.Bottleneck.Stage != "generator" && b.Bottleneck.Stage != "receiver"
+}
 
 // baselineVerdict tells where there is nothing to do.
 func (l *loop) baselineVerdict() {
@@ -19,7 +34,7 @@ func (l *loop) baselineVerdict() {
 	case l.reached(b.PPS) && l.reached(l.last):
 		r.Verdict = Good
 		r.Why = fmt.Sprintf("the host is good: it carries %s packets/s, %s were asked for, and a trial at %s let %s through; nothing was changed", rate(b.PPS), rate(l.Goal.PPS), rate(l.load), rate(l.last))
-	case notHost(b):
+	case l.notHost(b):
 		l.conclude()
 	}
 }
@@ -42,7 +57,7 @@ func (l *loop) conclude() {
 	switch {
 	case (len(r.Kept) > 0 || l.Earlier != nil) && l.reached(r.Final.PPS):
 		r.Verdict, r.Why = Met, fmt.Sprintf("the target holds: %s with %s", change, counted(len(r.Kept), "change"))
-	case notHost(r.Final):
+	case l.notHost(r.Final):
 		r.Verdict = NotDevice
 		r.Why = fmt.Sprintf("the %s is the limit at %s packets/s, not the host: no change of the host could be seen; ", r.Final.LimitedBy, rate(to))
 		switch {

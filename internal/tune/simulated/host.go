@@ -55,6 +55,9 @@ type Spec struct {
 	// Burst is by how much bursts exceed the mean load: above capacity/(1+Burst) a few packets are lost, up to MostBurst at capacity.
 	Burst float64
 	Sends float64 // packets per second that the generator can send at the most; 0: any rate
+	// OnPath has the generator run the path on its own CPU: it sends no more than the path carries, nothing is lost, and a search takes
+	// the generator for the limit.
+	OnPath bool
 }
 
 // MostBurst is the share of packets that bursts cost at the most.
@@ -214,6 +217,10 @@ func (h *Host) Diagnose(_ context.Context, pps float64) (*bottleneck.Diagnosis, 
 	d := &bottleneck.Diagnosis{Seconds: 1, Method: facts.ByCounters}
 	if pps > 0 && carried > pps {
 		d.Why = "everything that was sent came through"
+		return d, nil
+	}
+	if most := h.sends(); most > 0 && most < carried {
+		d.Bottleneck = h.at("generator")
 		return d, nil
 	}
 	if h.random.Float64() < h.Mistaken {

@@ -21,6 +21,9 @@ func (h *Host) Sample(ctx context.Context, pps float64) (float64, error) {
 	if most > 0 {
 		load = min(load, most)
 	}
+	if h.OnPath {
+		load = min(load, capacity)
+	}
 	h.sent = load
 	carried := min(capacity, load)
 	if free := h.free(capacity); carried > free {
@@ -97,6 +100,10 @@ func (h *Host) Search(ctx context.Context) (tune.Rate, error) {
 	r := tune.Rate{PPS: all[len(all)/2-1], LimitedBy: "device", Trials: SearchTrials, Seconds: SearchTrials}
 	if most := h.sends(); most > 0 && r.PPS > most {
 		r.PPS, r.LimitedBy = most, "generator"
+		return r, nil
+	}
+	if h.OnPath {
+		r.LimitedBy = "generator"
 		return r, nil
 	}
 	upper := all[len(all)/2]
