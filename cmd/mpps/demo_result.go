@@ -131,24 +131,18 @@ func (d *demo) half(ctx context.Context, n int, argv ...string) (*tune.Result, e
 		return nil, err
 	}
 	d.state.tuned = append(d.state.tuned, r)
-	for _, tx := range []string{r.TX, r.RestartTX} {
-		if tx != "" {
-			d.state.transactions++
+	made := len(r.Chain)
+	if r.RestartTX != "" {
+		made++
+	}
+	d.state.transactions += made
+	for _, name := range planFiles(planned, made)[:made] {
+		p, err := readPlan(d.scene.shared(name))
+		if err != nil {
+			return nil, err
 		}
+		d.state.plans = append(d.state.plans, p)
 	}
-	f, err := os.Open(d.scene.shared(planned))
-	if errors.Is(err, os.ErrNotExist) {
-		return r, nil // nothing was kept
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	p, err := plan.Decode(f)
-	if err != nil {
-		return nil, err
-	}
-	d.state.plans = append(d.state.plans, p)
 	return r, nil
 }
 

@@ -53,7 +53,17 @@ func given(flags *pflag.FlagSet) map[string][]string {
 	return all
 }
 
-// restart applies what waits for a restart, and takes down what it takes to go on behind it. It returns the plan; nil where there was
+// sooner keeps of changes that need a restart those of guests, where there are any: a reboot of the host is asked for when nothing less is
+// left, so that each restart can be measured by itself.
+func sooner(changes []plan.Change) []plan.Change {
+	guests := slices.DeleteFunc(slices.Clone(changes), func(c plan.Change) bool { return c.Needs == plan.HostReboot })
+	if len(guests) > 0 {
+		return guests
+	}
+	return changes
+}
+
+// restart applies what waits for the next restart, and takes down what it takes to go on behind it. It returns the plan; nil where there was
 // nothing to apply.
 func (h *tuneHost) restart(ctx context.Context, f *tuneFlags, r *tune.Result) (*plan.Plan, error) {
 	h.stale = true
@@ -69,6 +79,7 @@ func (h *tuneHost) restart(ctx context.Context, f *tuneFlags, r *tune.Result) (*
 	if len(changes) == 0 {
 		return nil, nil
 	}
+	changes = sooner(changes)
 	samples, err := tune.Ahead(ctx, h, h.load)
 	if err != nil {
 		return nil, err
@@ -104,7 +115,7 @@ func (h *tuneHost) restart(ctx context.Context, f *tuneFlags, r *tune.Result) (*
 		}
 	}
 	e.Restart = strings.Join(needs, ", ")
-	r.RestartTX = result.TX
+	r.RestartTX, r.RestartFor = result.TX, e.Restart
 	text, err := json.MarshalIndent(waitingTune{Schema: waitingSchema, Flags: given(f.goal.set), Earlier: e}, "", "  ")
 	if err != nil {
 		return p, err

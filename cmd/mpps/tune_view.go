@@ -102,16 +102,14 @@ func drawTune(t *report.Text, r *tune.Result, saved []string) {
 
 // nextTexts are what is to be done next: a restart behind which the run goes on, and what is to be taken back as nothing proves it.
 func nextTexts(r *tune.Result) []string {
-	var needs, all []string
+	var all []string
 	for _, w := range r.Waits {
-		if w.Undo == "" {
-			needs = append(needs, w.For)
-		} else {
+		if w.Undo != "" {
 			all = append(all, fmt.Sprintf("to take back what is not proven to help: 'mpps rollback --with-later %s', then the restart again", w.Undo))
 		}
 	}
 	if r.RestartTX != "" {
-		all = append([]string{fmt.Sprintf("next: %s, then 'mpps tune --resume'; what takes effect then is transaction %s", strings.Join(needs, ", "), r.RestartTX)}, all...)
+		all = append([]string{fmt.Sprintf("next: %s, then 'mpps tune --resume'; what takes effect then is transaction %s", r.RestartFor, r.RestartTX)}, all...)
 	}
 	return all
 }

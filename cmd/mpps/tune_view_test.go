@@ -13,7 +13,7 @@ import (
 // TestTuneNext: what is not proven is said to stand until it is rolled back, and is no restart that the next step waits for.
 func TestTuneNext(t *testing.T) {
 	t.Parallel()
-	r := &tune.Result{Verdict: tune.Waiting, RestartTX: "tx2", Waits: []tune.Wait{
+	r := &tune.Result{Verdict: tune.Waiting, RestartTX: "tx2", RestartFor: "reboot", Waits: []tune.Wait{
 		{For: "reboot", Keys: []string{"kernel.isolcpus"}},
 		{For: "rollback of tx1 and a restart of guest web1", Keys: []string{"domain.queues"}, Undo: "tx1"},
 	}}

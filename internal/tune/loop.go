@@ -123,7 +123,7 @@ func (l *loop) baseline(ctx context.Context) (done bool, err error) {
 		return false, err
 	}
 	l.last = first.came
-	l.heldBack = l.short(first) && first.lost() < 1-sentEnough
+	l.heldBack = l.short(first)
 	l.byLoss = l.reached(l.last) && !l.reached(l.found.PPS)
 	r.Baseline.Loaded, r.Final.Loaded, l.found.Loaded = l.last, l.last, l.last
 	if l.Earlier != nil {

@@ -127,8 +127,8 @@ func (l *loop) turns(ctx context.Context, c Candidate, a *Attempt, m *match, eno
 	return nil
 }
 
-// Bounds of what is sent. A pair in which less than sentEnough of the load was sent does not count: it may be the generator that the
-// change frees or starves. The next ones have a load that both sides can be sent, slower times the lesser rate; it lasts
+// Bounds of what is sent. A pair in which less than sentEnough of the load was sent, and came through, does not count: it may be the
+// generator that the change frees or starves. The next ones have a load that both sides can be sent, slower times the lesser rate; it lasts
 // where it leaves room above what comes through.
 const (
 	sentEnough = 0.97
@@ -137,9 +137,10 @@ const (
 	mostShort  = 6 // pairs of a candidate that do not count
 )
 
-// short tells whether the generator sent less than it was asked for, and not because the path runs on its CPU and holds it back.
+// short tells whether the generator sent less than it was asked for and all of it came through, and not because the path runs on its CPU and
+// holds it back. Where a part was lost on the way the path had more than it carries, however much it was.
 func (l *loop) short(t trial) bool {
-	return t.sent > 0 && t.sent < sentEnough*t.load && !l.heldBack
+	return t.sent > 0 && t.sent < sentEnough*t.load && t.lost() < 1-sentEnough && !l.heldBack
 }
 
 // futile is the money at which a bet against a candidate ends its test. That it is low costs gains that were not seen, never a

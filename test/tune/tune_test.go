@@ -24,7 +24,7 @@ const (
 	guest  = "web1"
 	secret = "tune"
 	// rules are many enough that their cost shows above the noise of emulation.
-	rules = 300
+	rules = 3000
 	// candidates are the one that helps and some that do nothing here: each that is tried takes a minute of emulation.
 	candidates = "netfilter.bridge,memory.numa_balancing,softirq.budget"
 	goals      = "--trial 400ms --pps 1M --guest web1 --consent security --via br0 --agent 10.50.0.2:7878 --secret-file /share/secret --sink af_packet"
