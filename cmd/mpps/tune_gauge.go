@@ -175,6 +175,9 @@ type programGauge struct {
 }
 
 func (p *programGauge) sample(ctx context.Context, pps float64, length time.Duration) (passed, error) {
+	if pps == 0 { // as fast as possible
+		pps = p.maxPPS
+	}
 	o, err := p.program.Trial(ctx, search.Trial{PPS: min(pps, p.maxPPS), Seconds: length.Seconds(), FrameBytes: p.goal.Frame})
 	if err != nil {
 		return passed{}, err

@@ -50,21 +50,36 @@ func backlogs(k *look) []suspect {
 	return []suspect{f}
 }
 
+// fewTurns is how many packets a round that was cut short may have had where the setting cannot be seen: so few do not take the 2 ms at which
+// rounds are cut for their time (net.core.netdev_budget_usecs).
+const fewTurns = 8
+
 func budget(k *look) (found []suspect) {
-	turns, known := k.reading(netdevTurns)
-	if !known || turns >= 150 { // the default is 300 (net/core/hotdata.c)
+	set, known := k.reading(netdevTurns)
+	if known && set >= 150 { // the default is 300 (net/core/hotdata.c)
 		return nil
 	}
 	for _, s := range k.l.Softnet {
+		turns := set
+		if !known && s.Squeezed > 0 { // only the first network namespace has the setting
+			if turns = float64(s.Processed) / float64(s.Squeezed); turns > fewTurns {
+				continue
+			}
+			turns = max(1, turns)
+		}
 		if s.Squeezed == 0 || float64(s.Squeezed)*2*turns < float64(s.Processed) || k.handling(s.CPU) < 0.25 {
 			continue // most rounds end by themselves
+		}
+		from := "net.core.netdev_budget"
+		if !known {
+			from = "/proc/net/softnet_stat, packets by time_squeeze"
 		}
 		f := suspect{
 			kind: Budget, object: fmt.Sprintf("CPU %d", s.CPU), strength: 0.7, keys: []string{fmt.Sprintf("cpu:%d", s.CPU)},
 			say: fmt.Sprintf("rounds of the softirq on CPU %d end after %.0f packets, %s times a second before it is done", s.CPU, turns, amount(k.rate(float64(s.Squeezed)))),
 			evidence: []Evidence{
 				{fmt.Sprintf("rounds cut short on CPU %d", s.CPU), k.rate(float64(s.Squeezed)), "rounds/s", "/proc/net/softnet_stat, time_squeeze"},
-				{"packets for each round", turns, "packets", "net.core.netdev_budget"},
+				{"packets for each round", turns, "packets", from},
 			},
 		}
 		for _, at := range []place{atRing, atBacklog, atDevice} {

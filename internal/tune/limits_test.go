@@ -60,6 +60,17 @@ func TestGeneratorOnThePath(t *testing.T) {
 	}
 }
 
+// TestSlowPace: where the generator is late only because it keeps a pace, trials are sent as fast as possible.
+func TestSlowPace(t *testing.T) {
+	s := calm(helps("a.helps", "a", 1.5))
+	s.Paced = 0.6e6
+	h := simulated.New(s, 1)
+	r := runOn(t, advised{h}, tune.Options{Goal: goal.Goal{PPS: 1.9e6}})
+	if !slices.Equal(h.Standing(), []string{"a.helps"}) || r.Method.LoadPPS != 0 {
+		t.Errorf("%s (%s), standing %v, load %.0f", r.Verdict, r.Why, h.Standing(), r.Method.LoadPPS)
+	}
+}
+
 // TestGeneratorInTheEnd: where what was kept made the generator the limit, that is the verdict; what was kept stands.
 func TestGeneratorInTheEnd(t *testing.T) {
 	s := calm(helps("a.helps", "a", 1.5))

@@ -120,7 +120,7 @@ func (l *loop) turns(ctx context.Context, c Candidate, a *Attempt, m *match, eno
 		l.last = medianOf(a.Gain.Pairs, true)
 		return bring(true)
 	}
-	if l.load < room*l.last { // the candidate held the generator back: not the load's fault
+	if l.load != load && l.load < room*l.last { // the candidate held the generator back: not the load's fault
 		l.load = load
 	}
 	l.result.Method.LoadPPS = l.load
@@ -194,7 +194,7 @@ func (l *loop) describe(m *match, a *Attempt) {
 	}
 	g.Ratio = m.rates.Ratio()
 	g.Lo, g.Hi = m.rates.Interval(g.Level)
-	g.AtLeast = !m.byLoss && g.Ratio > 1 && medianOf(g.Pairs, true) > 0.97*l.load
+	g.AtLeast = l.load > 0 && !m.byLoss && g.Ratio > 1 && medianOf(g.Pairs, true) > 0.97*l.load
 	if m.byLoss && m.score.Pairs() > 0 {
 		g.Lost = &Lost{Before: lostIn(g.Pairs, false, l.load), After: lostIn(g.Pairs, true, l.load)}
 	}

@@ -33,10 +33,18 @@ func (l *loop) baselineVerdict() {
 		l.conclude()
 	case l.reached(b.PPS) && l.reached(l.last):
 		r.Verdict = Good
-		r.Why = fmt.Sprintf("the host is good: it carries %s packets/s, %s were asked for, and a trial at %s let %s through; nothing was changed", rate(b.PPS), rate(l.Goal.PPS), rate(l.load), rate(l.last))
+		r.Why = fmt.Sprintf("the host is good: it carries %s packets/s, %s were asked for, and a trial %s let %s through; nothing was changed", rate(b.PPS), rate(l.Goal.PPS), l.atLoad(), rate(l.last))
 	case l.notHost(b):
 		l.conclude()
 	}
+}
+
+// atLoad says what is sent in a trial.
+func (l *loop) atLoad() string {
+	if l.load == 0 {
+		return "as fast as possible"
+	}
+	return "at " + rate(l.load)
 }
 
 // conclude words the verdict.

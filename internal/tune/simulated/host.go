@@ -55,6 +55,7 @@ type Spec struct {
 	// Burst is by how much bursts exceed the mean load: above capacity/(1+Burst) a few packets are lost, up to MostBurst at capacity.
 	Burst float64
 	Sends float64 // packets per second that the generator can send at the most; 0: any rate
+	Paced float64 // packets per second that it can send at the most while it keeps a pace; 0: any rate
 	// OnPath has the generator run the path on its own CPU: it sends no more than the path carries, nothing is lost, and a search takes
 	// the generator for the limit.
 	OnPath bool

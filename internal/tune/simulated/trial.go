@@ -21,6 +21,9 @@ func (h *Host) Sample(ctx context.Context, pps float64) (float64, error) {
 	if most > 0 {
 		load = min(load, most)
 	}
+	if h.Paced > 0 && pps > 0 {
+		load = min(load, h.Paced)
+	}
 	if h.OnPath {
 		load = min(load, capacity)
 	}
