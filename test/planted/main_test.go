@@ -13,12 +13,15 @@ import (
 // wanderVariable has a process take its main thread away from whoever is not bound to it.
 const wanderVariable = "MPPS_PLANTED_WANDER"
 
+// run runs the tests; those of the emulated host end it too.
+var run = (*testing.M).Run
+
 func TestMain(m *testing.M) {
 	if os.Getenv(wanderVariable) != "" {
 		wander()
 	}
 	ActIfAsked()
-	os.Exit(m.Run())
+	os.Exit(run(m))
 }
 
 // wander waits until another goroutine has the main thread, or a second, where none gets it.
