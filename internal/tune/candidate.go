@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"mpps/internal/bottleneck"
 	"mpps/internal/goal"
@@ -123,6 +122,3 @@ func (e expectation) ratio() float64 { return math.Exp(e.chance * e.log) }
 func namedBy(b *bottleneck.Bottleneck, c Candidate) int {
 	return slices.IndexFunc(b.Knobs, func(id string) bool { return slices.Contains(c.IDs, id) })
 }
-
-// describe names a candidate's knobs for people.
-func describe(c Candidate) string { return strings.Join(c.IDs, ", ") }
