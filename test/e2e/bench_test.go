@@ -49,12 +49,12 @@ func ledger(b *box, run *measure.Run) {
 	}
 }
 
-// floodPPS is how many packets a second reach the guest when as many as possible are sent.
-func floodPPS(b *box, label string) float64 {
+// floodShare is how many of the packets offered reach the guest when as many as possible are sent.
+func floodShare(b *box, label string) float64 {
 	b.Helper()
 	run := measured(b, "--name", label, "--duration", "1s", "--repeat", "2")
 	b.Logf("%s: %.0f packets/s of %.0f offered, limited by %s", label, run.PPS, run.OfferedPPS, run.LimitedBy)
-	return run.PPS
+	return run.PPS / run.OfferedPPS
 }
 
 // traces is what a measurement could leave on the host: links, queueing, programs, processes.

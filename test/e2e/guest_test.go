@@ -23,7 +23,7 @@ func testGuest(b *box) {
 	// This host is not rebooted: test/reboot does that. Its site file leaves alone what would wait for it.
 	b.must("mkdir -p /etc/mpps; echo '- {id: boot.aspm, leave: true, reason: not rebooted here}' > /etc/mpps/site.yaml")
 	defer b.must("rm -r /etc/mpps")
-	emulated := floodPPS(b, "e1000")
+	emulated := floodShare(b, "e1000")
 
 	first := planAndApply(b, "guest1.json", goal)
 	for _, id := range []string{"domain.nic_model", "domain.backend", "domain.queues", "netfilter.bridge"} {
@@ -64,9 +64,10 @@ func testGuest(b *box) {
 	} {
 		b.Run(part.name, func(t *testing.T) { part.do(b.in(t)) })
 	}
-	// The ratio is four and more even in emulation, where the generator ends it; half is left to the machine's other users.
-	if tuned := floodPPS(b, "vhost"); tuned < 2*emulated {
-		b.Errorf("%.0f packets/s with vhost, %.0f with e1000: expected twice as many or more", tuned, emulated)
+	// Of what is offered, since the machine may be slower by now and then offers less: four times and more even in
+	// emulation; half is left to the machine's other users.
+	if tuned := floodShare(b, "vhost"); tuned < 2*emulated {
+		b.Errorf("the guest gets %.0f %% of what is offered with vhost, %.0f %% with e1000: expected twice as much or more", 100*tuned, 100*emulated)
 	}
 
 	for range plans {
