@@ -4,7 +4,7 @@ GO      ?= go
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo 0.1.0)
 export CGO_ENABLED = 0
 
-.PHONY: demo test build deps deps-test lint generate check-generated test-unit test-netns test-lab test-faults soak-sriov bench bench-field bench-generator bench-search bench-placement bench-path fuzz clean clean-lab
+.PHONY: demo test build deps deps-test lint generate check-generated test-unit test-netns test-lab test-faults soak-sriov bench bench-field bench-generator bench-search bench-placement bench-path bench-tune planted planted-lab fuzz planted planted-lab clean clean-lab
 
 demo: deps build            ## the main job on a real host in a box, ends with an HTML report in out/demo
 	bin/mpps demo --out out/demo
@@ -38,10 +38,10 @@ test-unit:                  ## libvirt's schema must be there: see scripts/deps
 	MPPS_LIBVIRT_SCHEMA=required scripts/in-memory $(GO) test ./...
 
 test-netns:                 ## as root, in network namespaces of its own
-	$(GO) test -tags netns -count=1 -p 1 -run "$$(scripts/tagged -run netns)" $$(scripts/tagged netns)
+	$(GO) test -tags netns -count=1 -p 1 -timeout 30m -run "$$(scripts/tagged -run netns)" $$(scripts/tagged netns)
 
-test-lab: build             ## in emulated KVM hosts, two at a time, a third package waits; the longest begin
-	MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags lab -count=1 -p 3 -timeout 50m -run "$$(scripts/tagged -run lab)" $$(scripts/tagged lab | sort -r)
+test-lab: build             ## in emulated KVM hosts, two at a time; a package is built meanwhile
+	MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags lab -count=1 -p 3 -timeout 50m -run "$$(scripts/tagged -run lab)" $$(scripts/tagged lab)
 
 test-faults:                ## kills the program and resets the emulated host at every point, and prints what was lost: nothing
 	$(GO) test -tags faults -count=1 -timeout 30m -v ./test/faults
@@ -68,6 +68,15 @@ bench-placement: deps build ## a guest in the emulated host as libvirt leaves it
 bench-path:                 ## what watching queues costs a path at its highest rate, and one where CPUs wait for a lock, and what mending a fault gains: in turns with and without, 8 minutes
 	$(GO) test -tags netns -count=1 -v -run '^$$' -bench Watching -benchtime 30x ./internal/queuepath/trace
 	$(GO) test -tags netns -count=1 -v -run '^$$' -bench Gain -benchtime 1x ./internal/queuepath/lanes
+
+bench-tune: deps build      ## one guest's packets as found, with two of TuneD's profiles, with all of a plan at once and with what mpps tune keeps, in rounds, in the emulated host: 30 minutes
+	MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags lab -count=1 -timeout 60m -v -run '^$$' -bench Against -benchtime 1x ./test/tune
+
+planted: build               ## bottlenecks planted in network namespaces, and whether mpps diagnose finds them: the table, as root, 5 minutes
+	MPPS_PLANTED_ONLY="$${MPPS_PLANTED_ONLY:-*}" MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags netns -count=1 -timeout 30m -v -run '^TestPlanted$$' ./test/planted
+
+planted-lab: build           ## those that need a kernel of their own, in the emulated host
+	MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags lab -count=1 -timeout 40m -v -run '^TestPlantedHost$$' ./test/planted
 
 clean:
 	rm -rf bin out

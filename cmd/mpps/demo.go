@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mpps/internal/facts"
 	"mpps/internal/goal"
 	"mpps/internal/report"
 )
@@ -19,13 +21,15 @@ func (a *app) demoCommand() *cobra.Command {
 	var out string
 	var pps string
 	var trials int
+	var budget time.Duration
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "audit, plan, apply, measure, roll back on a KVM host in a box",
+		Short: "the closed loop on a KVM host in a box, with its rollback",
 		Long: `Boots the lab, starts a guest in it that is set up as badly as guests often
-are, and does there what mpps is for: audit, plan, apply, with the guest
-restarts that the plan asks for, measurement before and after, verify, and
-rollback to exactly the state before. Leaves report.html and result.json.
+are, and does there what mpps is for: audit, then the closed loop ('mpps tune')
+with the guest's restart that it asks for in the middle, measurement before and
+after, verify, and rollback to exactly the state before. Leaves report.html,
+result.json and what each half of the loop found, tune-1.json and tune-2.json.
 
 The figures are those of an emulated host; only their ratio says something.`,
 		Args: args(cobra.NoArgs),
@@ -37,12 +41,13 @@ The figures are those of an emulated host; only their ratio says something.`,
 			if trials < 2 {
 				return usage(fmt.Errorf("--trials %d: expected 2 or more", trials), "an interval of 95 % needs 6")
 			}
-			d := &demo{app: a, out: out, pps: target, trials: trials, started: time.Now()}
+			d := &demo{app: a, out: out, pps: target, trials: trials, budget: budget, started: time.Now()}
 			return d.run(cmd.Context())
 		},
 	}
 	cmd.Flags().StringVar(&out, "out", filepath.Join("out", "demo"), "directory for the report")
 	cmd.Flags().StringVar(&pps, "pps", "500k", "target that the plan is made for")
+	cmd.Flags().DurationVar(&budget, "budget", 4*time.Minute, "time for each half of the loop, before the guest's restart and behind it")
 	cmd.Flags().IntVar(&trials, "trials", 6, "trials in each of the three states")
 	return cmd
 }
@@ -53,6 +58,7 @@ type demo struct {
 	out     string
 	pps     float64
 	trials  int
+	budget  time.Duration
 	started time.Time
 
 	scene *scene
@@ -74,7 +80,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 	}{
 		{"what the host is, and what holds it back", d.audit},
 		{"measure as it is found", d.before},
-		{"plan and apply", d.apply},
+		{"the closed loop: measure, try, keep or undo", d.tune},
 		{"measure after", d.after},
 		{"roll everything back", d.rollback},
 		{"measure again, as it was found", d.again},
@@ -128,24 +134,22 @@ func (d *demo) goal() []string {
 
 func (d *demo) before(ctx context.Context) error { return d.bench(ctx, "before", &d.state.before) }
 
-// apply changes what does not wait for anything, restarts the guest because the plan asks for it and this is a demo,
-// and then places the threads that exist only since.
-func (d *demo) apply(ctx context.Context) error {
-	if err := d.show(ctx, append([]string{"plan", "-o", "/share/plan1.json"}, d.goal()...)...); err != nil {
+// tune runs the closed loop, restarts the guest because the loop asks for it and this is a demo, and goes on behind that.
+func (d *demo) tune(ctx context.Context) error {
+	first := append([]string{"--restarts", "--via", demoBridge, "--agent", demoAddress + ":" + strconv.Itoa(demoPort),
+		"--secret-file", "/share/secret", "--sink", "af_packet", "--trial", demoTrial.String()}, d.goal()...)
+	r, err := d.half(ctx, 1, first...)
+	if err != nil {
 		return err
 	}
-	if err := d.applyPlan(ctx, "plan1.json"); err != nil {
-		return err
-	}
-	d.step("restart the guest, which the plan needs and mpps never does by itself")
-	if err := d.scene.guest.Restart(ctx); err != nil {
-		return err
-	}
-	if _, err := d.scene.mpps(ctx, []int{exitOK}, append([]string{"plan", "-o", "/share/plan2.json", "--json"}, d.goal()...)...); err != nil {
-		return err
-	}
-	if err := d.applyPlan(ctx, "plan2.json"); err != nil {
-		return err
+	if r.RestartTX != "" {
+		d.step("restart the guest, which the loop asks for and mpps never does by itself")
+		if err := d.scene.guest.Restart(ctx); err != nil {
+			return err
+		}
+		if _, err = d.half(ctx, 2, "--resume"); err != nil {
+			return err
+		}
 	}
 	if err := d.show(ctx, "verify"); err != nil {
 		return err
@@ -158,7 +162,7 @@ func (d *demo) after(ctx context.Context) error { return d.bench(ctx, "after", &
 // rollback undoes every transaction, newest first, restarts the guest into its old definition and compares snapshots.
 func (d *demo) rollback(ctx context.Context) error {
 	from := time.Now()
-	for range d.state.plans {
+	for range d.state.transactions {
 		if err := d.show(ctx, "rollback"); err != nil {
 			return err
 		}
@@ -194,6 +198,15 @@ func (d *demo) write(context.Context) error {
 	absolute, err := filepath.Abs(reportFile)
 	if err != nil {
 		return err
+	}
+	for i, r := range d.state.tuned {
+		text, err := json.MarshalIndent(facts.Whole(r), "", "  ")
+		if err != nil {
+			return err
+		}
+		if err := replaceFile(filepath.Join(d.out, fmt.Sprintf("tune-%d.json", i+1)), append(text, '\n')); err != nil {
+			return err
+		}
 	}
 	v := report.Verdict(d.state.document(d))
 	_, err = fmt.Fprintf(d.app.stdout, "%s\n%s\n", v, absolute)

@@ -17,13 +17,16 @@ import (
 	"mpps/internal/measure"
 	"mpps/internal/plan"
 	"mpps/internal/report"
+	"mpps/internal/tune"
 )
 
 // demoState is what the demo has found out so far.
 type demoState struct {
 	hostBefore, hostAfter, hostAgain *facts.Host
 	before, after, again             report.Series
-	plans                            []*plan.Plan
+	tuned                            []*tune.Result
+	plans                            []*plan.Plan // of what they kept
+	transactions                     int          // that stand in the end
 	rollbackSeconds, seconds         float64
 }
 
@@ -36,6 +39,7 @@ type demoResult struct {
 	RolledBack demoSide           `json:"rolled_back"`
 	Throughput measure.Comparison `json:"throughput"`
 	Changes    []report.ChangeRow `json:"changes"`
+	Tuned      []*tune.Result     `json:"tuned"`
 	Rollback   report.RollbackRow `json:"rollback"`
 	Seconds    float64            `json:"seconds"`
 	Emulated   bool               `json:"emulated"`
@@ -106,22 +110,39 @@ func (d *demo) run1(ctx context.Context, label, kind string, argv ...string) (*m
 	return readRun(d.scene.shared(file))
 }
 
-// applyPlan applies a plan file of the demo's host and keeps it for the report.
-func (d *demo) applyPlan(ctx context.Context, file string) error {
-	f, err := os.Open(d.scene.shared(file))
+// half runs one half of the loop, and keeps what it found and planned for the report.
+func (d *demo) half(ctx context.Context, n int, argv ...string) (*tune.Result, error) {
+	found, planned := fmt.Sprintf("tune-%d.json", n), fmt.Sprintf("plan-%d.json", n)
+	argv = append([]string{"tune", "--budget", d.budget.String(), "-o", "/share/" + found, "--plan-output", "/share/" + planned}, argv...)
+	text, err := d.scene.mpps(ctx, []int{exitOK, exitChanges, exitNotDevice}, argv...)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer f.Close()
-	p, err := plan.Decode(f)
+	if _, err := fmt.Fprintln(d.app.stdout, text); err != nil {
+		return nil, err
+	}
+	saved, err := os.ReadFile(d.scene.shared(found))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if p.Empty() {
-		return nil
+	r := &tune.Result{}
+	if err := json.Unmarshal(saved, r); err != nil {
+		return nil, err
 	}
-	d.state.plans = append(d.state.plans, p)
-	return d.show(ctx, "apply", "/share/"+file)
+	d.state.tuned = append(d.state.tuned, r)
+	made := len(r.Chain)
+	if r.RestartTX != "" {
+		made++
+	}
+	d.state.transactions += made
+	for _, name := range planFiles(planned, made)[:made] {
+		p, err := readPlan(d.scene.shared(name))
+		if err != nil {
+			return nil, err
+		}
+		d.state.plans = append(d.state.plans, p)
+	}
+	return r, nil
 }
 
 func (s *demoState) render(d *demo) (page, result []byte, err error) {
@@ -132,7 +153,7 @@ func (s *demoState) render(d *demo) (page, result []byte, err error) {
 	}
 	result, err = json.MarshalIndent(facts.Whole(demoResult{
 		Schema: "mpps.demo/1", Version: version, Before: side(s.before), After: side(s.after), RolledBack: side(s.again),
-		Throughput: doc.Compared.Throughput, Changes: doc.Changes, Rollback: *doc.Rollback,
+		Throughput: doc.Compared.Throughput, Changes: doc.Changes, Tuned: s.tuned, Rollback: *doc.Rollback,
 		Seconds: s.seconds, Emulated: d.scene.lab.Emulated(), Retries: d.scene.lab.Retries(),
 	}), "", "  ")
 	return html.Bytes(), append(result, '\n'), err
@@ -153,7 +174,7 @@ func (s *demoState) document(d *demo) *report.Document {
 		Compared: &report.Compared{From: "before and rolled back", To: "after",
 			Throughput: measure.Compare(found, s.after.Run.Values()), RoundTrips: &trips},
 		Method: []string{
-			"Three states were measured one after the other, each after a start of the guest: as found, after the changes, and after the rollback. The ratio compares the middle one with the two around it, which are the same configuration; how far those two lie apart is drift.",
+			"Three states were measured one after the other, each after a start of the guest: as found, with what the closed loop kept, and after the rollback. The ratio compares the middle one with the two around it, which are the same configuration; how far those two lie apart is drift.",
 			"Frames enter the bridge through a temporary veth pair and are counted by a packet socket in the guest: behind its driver and the receive path of its kernel, the same for every model of NIC.",
 			"Intervals are those of the median by order statistics; the ratio is the Hodges–Lehmann estimate with the interval that inverts the Mann–Whitney test.",
 			"The rule set that the bridge walked through was the demo's own, so it consented to taking the bridge out of iptables. On your host mpps lists the rules that would stop matching and asks.",

@@ -234,7 +234,7 @@ func TestReadmeCommands(t *testing.T) {
 		elsewhere := w.words[0] == "agent" || w.words[0] == "path" || w.words[0] == "search" || w.words[0] == "lab" || w.words[0] == "demo" || w.words[0] == "sriov" || // a recorded machine has no card
 			w.words[0] == "bench" && w.words[1] != "compare"
 		// A guest that the recorded machine has not, what is measured and watched, and what goes on after a reboot.
-		elsewhere = elsewhere || slices.Contains([]string{"latency", "acceptance", "realtime"}, w.words[0]) || slices.Contains(w.words, "--watch") ||
+		elsewhere = elsewhere || slices.Contains([]string{"latency", "acceptance", "realtime", "diagnose", "top", "tune"}, w.words[0]) || slices.Contains(w.words, "--watch") ||
 			slices.Contains(w.words, "rt1") || slices.Contains(w.words, "rt.json") || slices.Contains(w.words, "--resume") || slices.Contains(w.words, "latency.html")
 		if elsewhere || slices.Contains(w.words, "TX") { // a transaction that is the reader's
 			continue

@@ -21,7 +21,8 @@ func (a *app) historyCommand() *cobra.Command {
 		Short: "every apply and rollback on this host, or one with its changes",
 		Long: `Lists what mpps did on this host, the latest last: when, how many values, and
 what became of it. With the name of a transaction (or its beginning) its
-changes too, and what those that stand still wait for.
+changes too, and what those that stand still wait for. The trials of a tuning
+run that are put back are one line; -v lists them.
 
   mpps history
   mpps history 20261120T210912
@@ -49,7 +50,7 @@ Exit codes: 0 · 1 a journal could not be read, and is named.`,
 			result := transactions{entries}
 			printed := a.out.Answer(report.Answer{
 				Verb: "history", Host: e.name, Result: result, Warnings: refusals(err),
-				Text: func(t *report.Text) { report.History(t, entries) },
+				Text: func(t *report.Text) { report.History(t, entries, a.verbose) },
 			})
 			if printed != nil {
 				return printed

@@ -154,7 +154,7 @@ func (a *app) commands() []*cobra.Command {
 	return []*cobra.Command{
 		a.inspectCommand(), a.snapshotCommand(), a.auditCommand(), a.attestCommand(), a.explainCommand(), a.planCommand(), a.placeCommand(),
 		a.applyCommand(), a.confirmCommand(), a.rollbackCommand(), a.restoreCommand(), a.statusCommand(), a.verifyCommand(), a.historyCommand(),
-		a.domainCommand(), a.sriovCommand(), a.realtimeCommand(), a.benchCommand(), a.searchCommand(), a.latencyCommand(), a.pathCommand(), a.agentCommand(), a.reportCommand(), a.labCommand(), a.demoCommand(),
+		a.domainCommand(), a.sriovCommand(), a.realtimeCommand(), a.benchCommand(), a.searchCommand(), a.tuneCommand(), a.latencyCommand(), a.pathCommand(), a.diagnoseCommand(), a.topCommand(), a.agentCommand(), a.reportCommand(), a.labCommand(), a.demoCommand(),
 		a.acceptanceCommand(), a.exportCommand(),
 	}
 }

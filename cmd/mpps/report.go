@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 
 	"mpps/internal/measure/export"
 	"mpps/internal/report"
+	"mpps/internal/tune"
 )
 
 // reportFlags are the flags of report.
@@ -23,10 +25,12 @@ func (a *app) reportCommand() *cobra.Command {
 same kind are compared. A file of 'mpps bench … --plan' holds both, and their
 comparison; one of 'mpps bench modes' modes against native. Files of 'mpps
 latency' are drawn over each other. With --plan the changes between the runs
-are listed too.
+are listed too. A file of 'mpps tune -o' has a page of its own: the way from the
+baseline to the result, what was kept, what was not, what held the path back.
 
   mpps report before.json after.json -o report.html
   mpps report before.json after.json --plan plan.json -o report.html
+  mpps report tuned.json -o tuned.html
 
 With another --format than html the runs are printed in that form:
 
@@ -34,6 +38,9 @@ With another --format than html the runs are printed in that form:
   mpps report run.json --format hdr -o run.hlog`,
 		Args: args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, files []string) error {
+			if r, err := tuneResult(files); r != nil || err != nil {
+				return errors.Join(err, a.reportTune(cmd, r, &f))
+			}
 			results, err := readResults(files)
 			if err != nil {
 				return err
@@ -63,6 +70,51 @@ With another --format than html the runs are printed in that form:
 	cmd.Flags().StringVar(&f.title, "title", "mpps report", "the page's title")
 	formatFlag(cmd, "html", "text", "json")
 	return cmd
+}
+
+// tuneResult reads a file of tune; nil where the first is none.
+func tuneResult(files []string) (*tune.Result, error) {
+	f, err := openJSON(files[0])
+	if err != nil {
+		return nil, nil // whoever reads it as a run says so
+	}
+	defer f.Close()
+	r, err := tune.Decode(f)
+	switch {
+	case err != nil:
+		return nil, nil
+	case len(files) > 1:
+		return nil, usage(fmt.Errorf("%s is a run of the loop, which has a page of its own, and %s", files[0], counted(len(files)-1, "more file")), "one call for each")
+	}
+	return r, nil
+}
+
+// reportTune writes the page of a run of the loop, or prints it.
+func (a *app) reportTune(cmd *cobra.Command, r *tune.Result, f *reportFlags) error {
+	switch changed := cmd.Flags().Changed; {
+	case r == nil:
+		return nil
+	case changed("plan") || changed("title"):
+		return usage(errors.New("a run of the loop has no place for --plan and --title"), "its changes are in it")
+	case a.format != "html":
+		return usage(fmt.Errorf("--format %s: a run of the loop is a page", a.format), "its file is the JSON of it")
+	}
+	return a.writeTunePage(f.output, r)
+}
+
+// writeTunePage writes the page of a run of the loop.
+func (a *app) writeTunePage(file string, r *tune.Result) error {
+	var page bytes.Buffer
+	if err := report.TuneHTML(&page, r, version, time.Now()); err != nil {
+		return err
+	}
+	if err := a.writeFile(file, page.Bytes()); err != nil {
+		return err
+	}
+	if file != "-" {
+		a.out.Step("wrote %s", file)
+	}
+	return nil
 }
 
 // document is the page's content.

@@ -24,6 +24,7 @@ import (
 	"mpps/internal/acceptance"
 	"mpps/internal/apply"
 	"mpps/internal/audit"
+	"mpps/internal/bottleneck"
 	"mpps/internal/datapath"
 	"mpps/internal/facts"
 	"mpps/internal/knob"
@@ -35,6 +36,7 @@ import (
 	"mpps/internal/report"
 	"mpps/internal/setting"
 	"mpps/internal/sriov"
+	"mpps/internal/tune"
 	"mpps/internal/tuned/export"
 	verdicts "mpps/internal/watch"
 )
@@ -71,9 +73,11 @@ var answers = map[string]any{
 	"report-runs":        report.Document{},
 	"bench-modes":        measure.Modes{},
 	"search":             measure.Search{},
+	"tune":               tune.Result{},
 	"agent":              agentReady{},
 	"latency":            latencyAnswer{},
 	"path":               queuepath.Path{},
+	"diagnose":           bottleneck.Diagnosis{},
 	"realtime-check":     realtime.Report{},
 	"domain-show":        domainShown{},
 	"domain-tune":        domainTuned{},
@@ -106,7 +110,8 @@ var files = map[string]struct {
 	"campaign":  {measure.CampaignLine{}, measure.SchemaCampaign}, // of each line
 	"report":    {report.Document{}, report.DocumentSchema},
 	"demo":      {demoResult{}, "mpps.demo/1"},
-	"event":     {verdicts.Event{}, verdicts.Schema}, // of each line
+	"event":     {verdicts.Event{}, verdicts.Schema},        // of each line
+	"top":       {bottleneck.Look{}, bottleneck.LookSchema}, // of each line
 
 	"acceptance-report": {acceptance.Report{}, acceptance.Schema},
 

@@ -9,8 +9,12 @@ import (
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
+		"pathof":   pathOf,
 		"mpps":     main,
 		"measured": measured,
+
+		"panicking":  panicking,
+		"smallshell": smallShell,
 	})
 }
 

@@ -102,6 +102,22 @@ func (u *Unsettled) Hint() string {
 	return "put the machine in order first: 'mpps rollback " + u.TX + "'"
 }
 
+// Unended is an earlier work of many transactions, a tuning run, that was interrupted.
+type Unended struct {
+	Session      string
+	Transactions int // of it that stand
+}
+
+// Error names it.
+func (u *Unended) Error() string {
+	return fmt.Sprintf("the run %s was interrupted: %s of it still stand", u.Session, counted(u.Transactions, "transaction"))
+}
+
+// Hint says what to do.
+func (u *Unended) Hint() string {
+	return "put the machine in order first: 'mpps rollback' restores the beginning of the run"
+}
+
 // Unconfirmed is an earlier transaction that will be undone unless it is confirmed.
 type Unconfirmed struct {
 	TX    string

@@ -25,8 +25,11 @@ type Entry struct {
 	Digest  string        `json:"digest,omitempty"`
 	Torn    bool          `json:"torn,omitempty"` // the machine stopped in the middle of its last record
 	Error   string        `json:"error,omitempty"`
+	Session string        `json:"session,omitempty"` // the work that it is a part of, and that is put back as a whole
 	// ConfirmUntil is when it is undone unless it is confirmed.
 	ConfirmUntil *time.Time `json:"confirm_until,omitempty"`
+
+	atWork bool // the session's process lives
 }
 
 // History lists every transaction, oldest first. The error joins those that could not be read; the others are listed.
@@ -91,6 +94,9 @@ func entry(l *journal.Ledger, t *journal.Transaction) Entry {
 		if c.Wrote() {
 			out.Changes++
 		}
+	}
+	if h.Session != nil {
+		out.Session, out.atWork = h.Session.Name, h.Session.AtWork()
 	}
 	for _, r := range t.Records {
 		if r.Error != "" {

@@ -18,7 +18,9 @@ type RollbackOptions struct {
 	Force     bool   // also values that somebody else changed since
 	WithLater bool   // first what later transactions built on it
 	DryRun    bool
-	Why       string // for the journal; empty means "asked for"
+	// Session is the caller's own work of many transactions. What belongs to another one whose process lives is not touched.
+	Session *journal.Session
+	Why     string // for the journal; empty means "asked for"
 
 	unconfirmed bool // only where it has not been confirmed in the meantime
 }
@@ -76,6 +78,9 @@ func (e *Engine) Rollback(ctx context.Context, o RollbackOptions) ([]Restored, e
 	ledger, err := e.Journal.Ledger()
 	if err != nil {
 		return nil, err
+	}
+	if session, of := ledger.Unended(); session != nil && !session.Is(o.Session) && session.AtWork() && !o.DryRun {
+		return nil, &journal.Locked{Holder: sessionHolder(session, of)}
 	}
 	targets, err := choose(ledger, o)
 	if err == nil && !o.DryRun {
@@ -151,7 +156,7 @@ func (e *Engine) restore(ctx context.Context, lock *journal.Lock, t, unfinished 
 		why = "asked for"
 	}
 	w, err := e.Journal.Create(lock, journal.Header{
-		Kind: journal.Rollback, Of: t.Header.TX, Why: why, Host: e.Host, BootID: e.BootID, Version: e.Version,
+		Kind: journal.Rollback, Of: t.Header.TX, Why: why, Session: t.Header.Session, Host: e.Host, BootID: e.BootID, Version: e.Version,
 		Changes: len(t.Changes()),
 	})
 	if err != nil {

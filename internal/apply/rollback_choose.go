@@ -7,14 +7,25 @@ import (
 	"mpps/internal/journal"
 )
 
-// choose lists the transactions to put back, the latest first.
+// sessionHolder is who is at work on a session.
+func sessionHolder(s *journal.Session, of []*journal.Transaction) journal.Holder {
+	return journal.Holder{PID: s.PID, Began: s.Began, Command: s.Name, Since: of[0].Header.Started, TX: of[len(of)-1].Header.TX}
+}
+
+// choose lists the transactions to put back, the latest first: without a name the last one, and where it is a part of a session, all
+// of that.
 func choose(l *journal.Ledger, o RollbackOptions) ([]*journal.Transaction, error) {
 	open := l.Open()
 	if o.TX == "" {
 		if len(open) == 0 {
 			return nil, nil
 		}
-		return open[len(open)-1:], nil
+		last := open[len(open)-1]
+		if session, of := l.Unended(); session.Is(last.Header.Session) {
+			slices.Reverse(of)
+			return of, nil
+		}
+		return []*journal.Transaction{last}, nil
 	}
 	t, err := l.Find(o.TX)
 	if err != nil {

@@ -27,6 +27,8 @@ type Options struct {
 	Resume json.RawMessage
 	// Follows names the transaction that the plan goes on with. It must stand when the machine is changed.
 	Follows string
+	// Session is the work that the transaction is a part of; nil: none. Others are refused while one stands.
+	Session *journal.Session
 	// Beside are addresses that the changes may move though none is about them. They are put back as they were.
 	Beside []setting.Address
 }
@@ -107,7 +109,7 @@ func (e *Engine) Run(ctx context.Context, p *plan.Plan, o Options) (Result, erro
 	if err != nil {
 		return Result{}, err
 	}
-	if err := settled(ledger); err != nil {
+	if err := settled(ledger, o.Session); err != nil {
 		return Result{}, err
 	}
 	if newest := ledger.Newest(); o.Newest != nil && *o.Newest != newest {
@@ -134,7 +136,7 @@ func (e *Engine) Run(ctx context.Context, p *plan.Plan, o Options) (Result, erro
 	}
 	w, err := e.Journal.Create(lock, journal.Header{
 		Kind: journal.Apply, Host: e.Host, BootID: e.BootID, Version: e.Version,
-		Goal: goal, Digest: p.Digest, Changes: len(p.Changes), Follows: o.Follows, Resume: o.Resume,
+		Goal: goal, Digest: p.Digest, Changes: len(p.Changes), Follows: o.Follows, Resume: o.Resume, Session: o.Session,
 	})
 	if err != nil {
 		return Result{}, err
@@ -161,8 +163,28 @@ func (e *Engine) Run(ctx context.Context, p *plan.Plan, o Options) (Result, erro
 	return result, err
 }
 
-// settled refuses to change a machine on which an earlier transaction is half done or waits for a confirmation.
-func settled(l *journal.Ledger) error {
+// Settled tells, without a lock, why Run would refuse to begin whatever the plan: somebody is at work, an earlier transaction is half done or
+// waits for a confirmation, or a work of many was interrupted. nil where nothing stands against it now.
+func (e *Engine) Settled() error {
+	ledger, err := e.Journal.Ledger()
+	if err != nil {
+		return err
+	}
+	if h := ledger.Holder; h != nil && h.Command != restoring { // for that one Run waits
+		return &journal.Locked{Holder: *h}
+	}
+	return settled(ledger, nil)
+}
+
+// settled refuses to change a machine on which an earlier transaction is half done or waits for a confirmation, or on which
+// a work of many transactions is under way or was interrupted, unless it is the caller's.
+func settled(l *journal.Ledger, own *journal.Session) error {
+	if session, of := l.Unended(); session != nil && !session.Is(own) {
+		if session.AtWork() {
+			return &journal.Locked{Holder: sessionHolder(session, of)}
+		}
+		return &Unended{Session: session.Name, Transactions: len(of)}
+	}
 	if open := l.Unsettled(); len(open) > 0 {
 		t := open[0]
 		return &Unsettled{TX: t.Header.TX, State: l.State(t)}

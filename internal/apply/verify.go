@@ -236,6 +236,11 @@ func summary(s Status) (Summary, string) {
 	if s.Holder != nil {
 		return IsInFlight, fmt.Sprintf("process %d (%s) is at work since %s", s.Holder.PID, s.Holder.Command, s.Holder.Since.Format(time.RFC3339))
 	}
+	if n, last := s.session(); n > 0 && last.atWork {
+		return IsInFlight, fmt.Sprintf("%s is at work", last.Session)
+	} else if n > 0 {
+		return IsInterrupted, fmt.Sprintf("%s was interrupted: %s of it stand; 'mpps rollback' restores its beginning", last.Session, counted(n, "transaction"))
+	}
 	for _, look := range []struct {
 		state journal.State
 		is    Summary
@@ -261,6 +266,16 @@ func summary(s Status) (Summary, string) {
 		return IsApplied, unconfirmed(s)
 	}
 	return IsClean, ""
+}
+
+// session is how many transactions of an unended session stand, and the last of them.
+func (s Status) session() (n int, last Entry) {
+	for _, t := range s.Transactions {
+		if t.Session != "" {
+			n, last = n+1, t
+		}
+	}
+	return n, last
 }
 
 // off counts the values that are not as applied though what they belong to is there.

@@ -16,7 +16,7 @@ import (
 // called after the guest and its NIC; reasons and bounds of readings do not count (setting.Reading.Same).
 func configuration(h *Host) *Host {
 	c := *h
-	c.Taken, c.Root, c.AsRoot, c.Unseen, c.Softnet, c.Interval, c.Observed = time.Time{}, "", false, nil, nil, nil, nil
+	c.Taken, c.Root, c.AsRoot, c.Unseen, c.Softnet, c.Interval, c.Observed, c.Load = time.Time{}, "", false, nil, nil, nil, nil, nil
 	c.Topology = stillTopology(h.Topology)
 	taps := tapNames(h)
 

@@ -58,6 +58,8 @@ type Host struct {
 	Interval *Interval    `json:"interval,omitempty"` // what was counted while mpps watched; nil where it did not
 	Observed *Observation `json:"observed,omitempty"` // what ran meanwhile; nil where nobody watched
 
+	Load *Load `json:"load,omitempty"` // what the stages of the packet path did (mpps diagnose -o); nil where nobody watched
+
 	Readings Readings `json:"readings"`
 	Unseen   []Unseen `json:"unseen"` // what could not be seen, and why
 }

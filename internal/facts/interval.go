@@ -18,18 +18,7 @@ func Between(before, after *Host) *Interval {
 	}
 	d := &Interval{Seconds: seconds, Devices: map[string]map[string]uint64{}, IRQs: map[string]uint64{}}
 
-	old := map[int]Softnet{}
-	for _, row := range before.Softnet {
-		old[row.CPU] = row
-	}
-	for _, row := range after.Softnet {
-		was := old[row.CPU]
-		d.Softnet = append(d.Softnet, Softnet{
-			CPU: row.CPU, BacklogLen: row.BacklogLen,
-			Processed: grown(was.Processed, row.Processed), Dropped: grown(was.Dropped, row.Dropped),
-			Squeezed: grown(was.Squeezed, row.Squeezed), RPS: grown(was.RPS, row.RPS), FlowLimit: grown(was.FlowLimit, row.FlowLimit),
-		})
-	}
+	d.Softnet = SoftnetBetween(before.Softnet, after.Softnet)
 
 	stats, irqs := map[string]map[string]uint64{}, map[string]uint64{}
 	for _, n := range before.NICs {
@@ -41,7 +30,7 @@ func Between(before, after *Host) *Interval {
 	for _, n := range after.NICs {
 		if was, seen := stats[n.Name]; seen {
 			d.Devices[n.Name] = increase(was, n.Stats)
-			d.IRQs[n.Name] = grown(irqs[n.Name], interrupts(n))
+			d.IRQs[n.Name] = Grown(irqs[n.Name], interrupts(n))
 		}
 	}
 	for _, t := range after.Taps {
@@ -50,6 +39,24 @@ func Between(before, after *Host) *Interval {
 		}
 	}
 	return d
+}
+
+// SoftnetBetween is the increase of each CPU's row; BacklogLen is the value at the end. A row that was not there before counts whole.
+func SoftnetBetween(before, after []Softnet) []Softnet {
+	old := map[int]Softnet{}
+	for _, row := range before {
+		old[row.CPU] = row
+	}
+	rows := []Softnet{}
+	for _, row := range after {
+		was := old[row.CPU]
+		rows = append(rows, Softnet{
+			CPU: row.CPU, BacklogLen: row.BacklogLen,
+			Processed: Grown(was.Processed, row.Processed), Dropped: Grown(was.Dropped, row.Dropped),
+			Squeezed: Grown(was.Squeezed, row.Squeezed), RPS: Grown(was.RPS, row.RPS), FlowLimit: Grown(was.FlowLimit, row.FlowLimit),
+		})
+	}
+	return rows
 }
 
 // Dropped and Squeezed are the interval's sums over all CPUs.
@@ -87,12 +94,13 @@ func interrupts(n NIC) (total uint64) {
 func increase(before, after map[string]uint64) map[string]uint64 {
 	d := make(map[string]uint64, len(after))
 	for name, n := range after {
-		d[name] = grown(before[name], n)
+		d[name] = Grown(before[name], n)
 	}
 	return d
 }
 
-func grown(before, after uint64) uint64 {
+// Grown is by how much a counter grew; 0 where it ran backwards (a driver that was loaded anew).
+func Grown(before, after uint64) uint64 {
 	if after < before {
 		return 0
 	}

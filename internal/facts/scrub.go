@@ -56,6 +56,7 @@ func (s *scrubber) host(h *Host, name string) *Host {
 	s.references(&c, h)
 	s.lasting(&c)
 	s.isolation(&c, h)
+	s.load(c.Load, h.Load)
 	c.Readings = make(Readings, len(h.Readings))
 	for a, r := range h.Readings {
 		r.Value, r.Why, r.Verbatim = s.text(r.Value), s.named(s.text(r.Why), h), s.named(s.text(r.Verbatim), h)

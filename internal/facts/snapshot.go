@@ -174,6 +174,9 @@ func (h *Host) check() error {
 			return bad(remake, "NUMA node %d: expected 0 to %d", node.ID, maxNodes-1)
 		}
 	}
+	if err := h.Load.check(); err != nil {
+		return err
+	}
 	for _, n := range h.NICs {
 		if err := within("NIC "+n.Name, maxQueues, n.RxQueues, n.TxQueues); err != nil {
 			return err

@@ -61,7 +61,7 @@ func (g *Guest) watch(packets map[string]uint64, ran map[int]uint64) {
 		if !seen || t.RunNS == 0 {
 			return // it is new, or the kernel does not count
 		}
-		run[t.NIC] += grown(was, t.RunNS)
+		run[t.NIC] += Grown(was, t.RunNS)
 	}
 	var busy, quiet []uint64 // how long the threads of NICs with and without packets ran
 	for _, i := range g.NICs() {

@@ -10,8 +10,8 @@ import (
 // cpuTimes is where each CPU's time went since boot, in ticks of /proc/stat, which are a hundredth of a second on every machine
 // (USER_HZ), and how often a thread came onto it; −1 where the kernel does not count that.
 type cpuTimes struct {
-	busy, irq, softirq, steal, guest uint64
-	switches                         int64
+	busy, user, system, irq, softirq, steal, guest, idle uint64 // user with nice and guests, idle with iowait
+	switches                                             int64
 }
 
 // cpuTimes reads them for every online CPU.
@@ -54,7 +54,8 @@ func parseCPUTimes(text string) map[int]cpuTimes {
 			}
 		}
 		all[cpu] = cpuTimes{
-			busy: n[0] + n[1] + n[2] + n[5] + n[6] + n[7], irq: n[5], softirq: n[6], steal: n[7], guest: n[8] + n[9], switches: -1,
+			busy: n[0] + n[1] + n[2] + n[5] + n[6] + n[7], user: n[0] + n[1], system: n[2], idle: n[3] + n[4], irq: n[5], softirq: n[6], steal: n[7],
+			guest: n[8] + n[9], switches: -1,
 		}
 	}
 	return all

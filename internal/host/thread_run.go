@@ -17,7 +17,7 @@ import (
 
 // ranFor is how long a thread ran since it was made, and how often it came onto a CPU (/proc/PID/schedstat: nanoseconds on a CPU,
 // nanoseconds waiting for one, number of turns).
-type ranFor struct{ ns, turns uint64 }
+type ranFor struct{ ns, waited, turns uint64 }
 
 // threadLook is one look at the threads that may run on some CPUs.
 type threadLook struct {
@@ -203,8 +203,9 @@ func parseRuns(text string) (ranFor, error) {
 		return ranFor{}, errors.New("expected three numbers")
 	}
 	ns, err := strconv.ParseUint(fields[0], 10, 64)
+	waited, errWaited := strconv.ParseUint(fields[1], 10, 64)
 	turns, errTurns := strconv.ParseUint(fields[2], 10, 64)
-	return ranFor{ns, turns}, errors.Join(err, errTurns)
+	return ranFor{ns, waited, turns}, errors.Join(err, errWaited, errTurns)
 }
 
 // uptime is how long the machine has run, in seconds; 0 where it does not tell.

@@ -40,6 +40,7 @@ type Header struct {
 	Changes int             `json:"changes"`           // how many changes the plan holds
 	Follows string          `json:"follows,omitempty"` // apply: the transaction that it goes on with
 	Resume  json.RawMessage `json:"resume,omitempty"`  // apply: what it takes to go on with it, see Resume
+	Session *Session        `json:"session,omitempty"` // the work that it is a part of, and that is put back as a whole; of a rollback: that of what it puts back
 }
 
 // Event says what a record tells.

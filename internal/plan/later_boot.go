@@ -8,16 +8,13 @@ import (
 	"mpps/internal/knob"
 )
 
-// hostBoot is what changes of the boot loader's files need.
-const hostBoot = "reboot of the host"
-
 // threadKnobs are about kernel threads that only some kernels have.
 var threadKnobs = []string{"rt.ksoftirqd", "rt.rcuc", "rt.rcub", "rt.ktimers"}
 
 // awaitBoot lists the realtime knobs that have nothing to set on the kernel that runs and may have on the one that is booted next:
 // threads of RCU's callbacks and of timers exist only where its kind and its arguments make them.
 func (p *Plan) awaitBoot(h *facts.Host, catalogue []*knob.Knob) {
-	if p.Tier != goal.Realtime || !slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Address.Kind.AtBoot() && c.Needs == hostBoot }) {
+	if p.Tier != goal.Realtime || !slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Address.Kind.AtBoot() && c.Needs == HostReboot }) {
 		return
 	}
 	var ids []string
@@ -27,6 +24,6 @@ func (p *Plan) awaitBoot(h *facts.Host, catalogue []*knob.Knob) {
 		}
 	}
 	if len(ids) > 0 {
-		p.Later = append(p.Later, Later{After: hostBoot, IDs: ids, Why: "the kernel that runs has nothing of them, the next one may: go on then with 'mpps apply --resume'"})
+		p.Later = append(p.Later, Later{After: HostReboot, IDs: ids, Why: "the kernel that runs has nothing of them, the next one may: go on then with 'mpps apply --resume'"})
 	}
 }

@@ -31,9 +31,11 @@ const (
 
 var phaseNames = []string{PhaseFirmware, PhaseReboot, PhaseGuest, PhaseNow}
 
+// HostReboot is what a change needs that only a boot of the host brings into effect.
+const HostReboot = "reboot of the host"
+
 const (
 	inFirmware = "the firmware's setup"
-	hostReboot = "reboot of the host"
 	kvmReload  = "all guests shut down, and KVM's modules loaded anew"
 	atOnce     = "at once"
 )
@@ -43,7 +45,7 @@ func phaseOf(needs string) (name, what string) {
 	switch {
 	case needs == "":
 		return PhaseNow, atOnce
-	case needs == hostReboot:
+	case needs == HostReboot:
 		return PhaseReboot, needs
 	}
 	return PhaseGuest, needs
@@ -83,7 +85,7 @@ func (p *Plan) attend(report audit.Report) {
 		case f.Address.Kind == setting.ModuleParam && f.Risk == goal.GuestRestart:
 			phase = p.phase(PhaseGuest, kvmReload)
 		case f.Address.Object() == "self", family == "kernel" || family == "boot" || f.Risk == goal.Reboot && family != "guest":
-			phase = p.phase(PhaseReboot, hostReboot)
+			phase = p.phase(PhaseReboot, HostReboot)
 		case family == "guest" && f.Address.Kind == setting.Fact, family == "domain":
 			phase = p.phase(PhaseGuest, "restart of guest "+f.Address.Object())
 		default:

@@ -132,7 +132,7 @@ func inFull(t *Text, prefix, value string) {
 func cut(value string, columns int) string {
 	value = tame(value, false)
 	if r := []rune(value); len(r) > columns {
-		return string(r[:columns-1]) + "…"
+		return string(r[:max(columns-1, 0)]) + "…"
 	}
 	return value
 }

@@ -113,6 +113,15 @@ func (p *Printer) Answer(a Answer) error {
 	return err
 }
 
+// View prints what a view draws, one of many that come one after the other.
+func (p *Printer) View(view func(*Text)) error {
+	p.clear()
+	t := p.text()
+	view(t)
+	_, err := io.WriteString(p.out, t.b.String())
+	return err
+}
+
 // Line prints one of many answers that come one after the other: a line of JSON, or a line of text.
 func (p *Printer) Line(value any, text string) error {
 	p.clear()

@@ -172,15 +172,32 @@ func rows(t *Text, s apply.Status, verbose bool) {
 }
 
 // History draws the list of transactions.
-func History(t *Text, entries []apply.Entry) {
+func History(t *Text, entries []apply.Entry, all bool) {
 	if len(entries) == 0 {
 		t.Line("mpps has changed nothing on this host")
 		return
 	}
-	for _, e := range entries {
-		t.Line("%s", entryLine(e))
-		follows(t, "  ", e)
+	for i := 0; i < len(entries); {
+		if n := trials(entries[i:]); n > 2 && !all {
+			t.Line("%s  tune      put back     %s and their rollbacks (%s); -v lists them", entries[i].TX, count((n+1)/2, "trial"), entries[i].Session)
+			i += n
+			continue
+		}
+		t.Line("%s", entryLine(entries[i]))
+		follows(t, "  ", entries[i])
+		i++
 	}
+}
+
+// trials is how many of the first entries are a run's that are put back, or put others back.
+func trials(entries []apply.Entry) (n int) {
+	for n < len(entries) && entries[n].Session != "" && entries[n].Session == entries[0].Session {
+		if e := entries[n]; e.Kind == journal.Apply && e.State != journal.WasRolledBack || e.Kind == journal.Rollback && e.State != journal.Applied {
+			break
+		}
+		n++
+	}
+	return n
 }
 
 func entryLine(e apply.Entry) string {

@@ -3,7 +3,6 @@ package trace
 import (
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -16,48 +15,24 @@ import (
 // amount is how much a queue has carried.
 type amount struct{ packets, bytes uint64 }
 
-// queueCounters are the names by which drivers tell what each of their queues carried (ethtool -S); in brackets direction, queue
-// and unit stand by these names.
-var queueCounters = []*regexp.Regexp{
-	// igb, igc, ixgbe, ixgbevf, ice, fm10k, hv_netvsc, virtio_net up to 6.9
-	regexp.MustCompile(`^(?P<way>rx|tx)_queue_(?P<queue>\d+)_(?P<unit>packets|bytes)$`),
-	// mlx4, mlx5, virtio_net from 6.10 on
-	regexp.MustCompile(`^(?P<way>rx|tx)(?P<queue>\d+)_(?P<unit>packets|bytes)$`),
-	// i40e, iavf, with the direction twice in older ones
-	regexp.MustCompile(`^(?P<way>rx|tx)-(?P<queue>\d+)\.(?:[rt]x_)?(?P<unit>packets|bytes)$`),
-	// gve
-	regexp.MustCompile(`^(?P<way>rx|tx)_(?P<unit>packets|bytes)\[(?P<queue>\d+)\]$`),
-	// bnx2x, bnxt: to one, to some and to all apart
-	regexp.MustCompile(`^\[(?P<queue>\d+)\]: (?P<way>rx|tx)_[ubm]cast_(?P<unit>packets|bytes)$`),
-	// ena
-	regexp.MustCompile(`^queue_(?P<queue>\d+)_(?P<way>rx|tx)_(?P<unit>cnt|bytes)$`),
-	// veth: what came through NAPI, by XDP or GRO (drivers/net/veth.c, veth_rq_stats_desc)
-	regexp.MustCompile(`^(?P<way>rx)_queue_(?P<queue>\d+)_xdp_(?P<unit>packets|bytes)$`),
-}
-
 // byQueue picks the counters of queues out of all that a driver has.
 func byQueue(device string, statistics map[string]uint64) map[queuepath.Queue]amount {
 	queues := map[queuepath.Queue]amount{}
 	for name, n := range statistics {
-		for _, form := range queueCounters {
-			m := form.FindStringSubmatch(name)
-			if m == nil {
-				continue
-			}
-			number, err := strconv.Atoi(m[form.SubexpIndex("queue")])
-			if err != nil || number >= none {
-				break
-			}
-			q := queuepath.Queue{Device: device, Direction: queuepath.Direction(m[form.SubexpIndex("way")]), Queue: number}
-			a := queues[q]
-			if m[form.SubexpIndex("unit")] == "bytes" {
-				a.bytes += n
-			} else {
-				a.packets += n
-			}
-			queues[q] = a
-			break
+		of, unit, ok := nicctl.OfQueue(name)
+		q := queuepath.Queue{Device: device, Direction: queuepath.Direction(of.Direction), Queue: of.Number}
+		a := queues[q]
+		switch {
+		case !ok:
+			continue
+		case unit == "bytes":
+			a.bytes += n
+		case unit == "packets" || unit == "cnt":
+			a.packets += n
+		default: // lost
+			continue
 		}
+		queues[q] = a
 	}
 	return queues
 }

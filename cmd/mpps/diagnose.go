@@ -1,0 +1,171 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"mpps/internal/bottleneck"
+	"mpps/internal/facts"
+	"mpps/internal/host"
+	"mpps/internal/report"
+)
+
+// diagnoseFlags are the flags of mpps diagnose.
+type diagnoseFlags struct {
+	interval     time.Duration
+	netns        []string
+	guest        string
+	load, output string
+	counters     bool
+	scrub        bool
+	watches      bool // a flag was given that only a live machine has
+}
+
+func (a *app) diagnoseCommand() *cobra.Command {
+	var f diagnoseFlags
+	cmd := &cobra.Command{
+		Use:   "diagnose",
+		Short: "which stage holds the packet path back now, with the evidence",
+		Long: `Watches every stage of the packet path while traffic runs (a measurement's or
+the guests' own) and says which one holds it back, the numbers that show it, how
+sure that is, what would be next, and the knobs that act there. Where nothing is
+full and nothing is lost, nothing is named. Nothing is changed.
+
+By counters, and where the kernel allows (root, BTF) by a profile of the CPUs'
+time, reasons of drops and waits for CPUs. Without these it names less for sure,
+and says what it could not see. Watching takes at most 2 % of one CPU.
+
+With -o what was seen is written to a file, with the inventory that it needs,
+for somebody else to judge: --load reads it, on any machine.
+
+  mpps diagnose
+  mpps diagnose --for 30s --guest vm1
+  mpps diagnose --netns blue --json
+  mpps diagnose -o load.json --scrub
+  mpps diagnose --load load.json
+
+Exit codes: 0 it was judged, whatever was found · 1 failed · 5 not the path is
+the limit but the generator or the receiver of a measurement.`,
+		Args: args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			f.watches = slices.ContainsFunc([]string{"for", "netns", "counters", "output"}, cmd.Flags().Changed)
+			if err := f.check(a.root); err != nil {
+				return err
+			}
+			return a.runDiagnose(cmd.Context(), &f)
+		},
+	}
+	flags := cmd.Flags()
+	flags.DurationVar(&f.interval, "for", 5*time.Second, "how long to watch, at most an hour; SIGINT ends it with what was seen")
+	flags.StringArrayVar(&f.netns, "netns", nil, "watch the devices and sockets of this network namespace too (ip netns list; may be repeated)")
+	flags.StringVar(&f.guest, "guest", "", "judge the path of this guest; others only use CPUs")
+	flags.BoolVar(&f.counters, "counters", false, "load nothing into the kernel: counters alone")
+	flags.StringVar(&f.load, "load", "", "judge this file, written by -o, instead of watching")
+	flags.StringVarP(&f.output, "output", "o", "", "write what was seen to this file; - is standard output, without the answer")
+	flags.BoolVar(&f.scrub, "scrub", false, "replace identifiers in that file by made-up ones")
+	return cmd
+}
+
+func (f *diagnoseFlags) check(root string) error {
+	switch {
+	case f.interval < 200*time.Millisecond || f.interval > time.Hour:
+		return usage(fmt.Errorf("--for %v: expected 200ms to 1h", f.interval), "such as --for 5s")
+	case f.load != "" && f.watches:
+		return usage(errors.New("--load is a file, and --for, --netns, --counters and -o are for watching"), "leave one of them out")
+	case f.scrub && f.output == "":
+		return usage(errors.New("--scrub is for the file of -o"), "mpps diagnose -o load.json --scrub")
+	case f.load == "" && root != "/":
+		return usage(errors.New("--root is for recorded machines, and traffic is watched on a live one"), "leave --root out, or give --load FILE")
+	}
+	return nil
+}
+
+func (a *app) runDiagnose(ctx context.Context, f *diagnoseFlags) error {
+	h, err := a.pathSeen(ctx, f)
+	if err != nil {
+		return err
+	}
+	if f.output != "" {
+		if err := a.writeLoad(h, f); err != nil {
+			return err
+		}
+		if f.output == "-" {
+			return nil
+		}
+	}
+	l := h.Load
+	if f.guest != "" {
+		l = l.Of(f.guest)
+	}
+	d := bottleneck.Find(h, l)
+	err = a.out.Answer(report.Answer{
+		Verb: "diagnose", Host: h.Name, Result: d, Warnings: loadCaveats(h, l),
+		Text: func(t *report.Text) { report.Diagnosis(t, d, l, a.verbose) },
+	})
+	if err == nil && d.Bottleneck != nil && bottleneck.About(d.Bottleneck.Kind).Ends {
+		return exit(exitNotDevice)
+	}
+	return err
+}
+
+// pathSeen is a host with what its stages did: watched now, or read from a file.
+func (a *app) pathSeen(ctx context.Context, f *diagnoseFlags) (*facts.Host, error) {
+	if f.load != "" {
+		h, err := readSnapshot(f.load)
+		switch {
+		case err != nil:
+			return nil, err
+		case h.Load == nil:
+			return nil, failed(fmt.Errorf("%s holds a host, but not what its stages did", f.load), "make one with 'mpps diagnose -o FILE' while traffic runs")
+		}
+		return h, f.known(h)
+	}
+	m, err := host.Open(a.root)
+	if err != nil {
+		return nil, failed(err, "--root takes a directory that holds proc/ and sys/ of a machine")
+	}
+	m.LookInside(f.guest)
+	h := m.Inventory(ctx)
+	if err := f.known(h); err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	host.Read(ctx, m.Mechanisms(), h, bottleneck.Addresses())
+	a.out.Progress("watching the path for %v", f.interval)
+	h.Load = m.Load(ctx, h, host.LoadOptions{Interval: f.interval, Netns: append([]string{""}, f.netns...), Counters: f.counters, Inside: true})
+	return h, m.Close()
+}
+
+// known refuses a guest that the host does not have.
+func (f *diagnoseFlags) known(h *facts.Host) error {
+	if f.guest == "" {
+		return nil
+	}
+	return hasGuest(h, f.guest)
+}
+
+// writeLoad writes a host with its load as a snapshot.
+func (a *app) writeLoad(h *facts.Host, f *diagnoseFlags) error {
+	if f.scrub {
+		h = facts.Scrub(h)
+	}
+	var text bytes.Buffer
+	if err := facts.Write(&text, h, version); err != nil {
+		return err
+	}
+	return a.writeFile(f.output, text.Bytes())
+}
+
+// loadCaveats are what a reader must know of a load.
+func loadCaveats(h *facts.Host, l *facts.Load) []report.Warning {
+	warnings := notRoot(h)
+	for _, u := range l.Unseen {
+		warnings = append(warnings, report.Warning{Code: "unseen", Text: u.What + ": " + u.Why})
+	}
+	return warnings
+}

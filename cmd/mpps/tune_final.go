@@ -1,0 +1,239 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"mpps/internal/apply"
+	"mpps/internal/host"
+	"mpps/internal/journal"
+	"mpps/internal/lasting"
+	"mpps/internal/plan"
+	"mpps/internal/setting"
+	"mpps/internal/tune"
+)
+
+// final makes lasting what was kept, or with --propose only plans it: one transaction, or several that follow one another where what
+// was planned on top of something kept is about what that makes, such as the interrupts of new queues. On an error nothing of it stands,
+// or the error says what does, and so does the result.
+func (h *tuneHost) final(ctx context.Context, f *tuneFlags, r *tune.Result) ([]*plan.Plan, error) {
+	plans, err := []*plan.Plan{}, h.Begin(ctx)
+	if err == nil {
+		plans, err = h.chain(ctx, f, r)
+	}
+	switch {
+	case f.propose:
+		err = errors.Join(err, h.Back(ctx))
+	case err != nil && len(r.Chain) > 0:
+		back := h.rollback(ctx, r.Chain[0]) // with those that follow it
+		if back == nil {
+			r.TX, r.Chain = "", []string{}
+		}
+		err = errors.Join(err, back)
+	}
+	if err != nil {
+		by := tune.Failed
+		if interrupted(ctx, err) {
+			by = tune.Interrupted
+		}
+		r.Undone(h.found, by, unmade(err))
+		return nil, err
+	}
+	r.Plan = plans[0].Digest
+	return plans, nil
+}
+
+// chain plans, and applies, what was kept. What is only proposed is applied as far as the next plan needs it, as a part of the session.
+func (h *tuneHost) chain(ctx context.Context, f *tuneFlags, r *tune.Result) (plans []*plan.Plan, err error) {
+	r.Chain = []string{}
+	for rest := h.whole; len(rest) > 0; {
+		n := h.atOnce(ctx, rest)
+		p := h.part(merged(rest[:n]...))
+		rest = rest[n:]
+		if !f.runtimeOnly {
+			if err := h.toLast(ctx, p); err != nil {
+				return plans, err
+			}
+		}
+		plans = append(plans, p)
+		if f.propose {
+			if len(rest) == 0 {
+				break
+			}
+			if err := h.apply(ctx, p); err != nil {
+				return plans, fmt.Errorf("make what the next plan builds on: %w", err)
+			}
+			continue
+		}
+		o := apply.Options{Beside: besides(p, h.machine.facts)}
+		if len(r.Chain) > 0 {
+			o.Follows = r.Chain[len(r.Chain)-1]
+		}
+		result, err := h.engine.Run(ctx, p, o)
+		if err != nil {
+			return plans, fmt.Errorf("make lasting what was kept: %w", err)
+		}
+		if result.TX != "" {
+			r.Chain = append(r.Chain, result.TX)
+			r.TX = r.Chain[0]
+		}
+	}
+	return plans, nil
+}
+
+// atOnce is how many of some parts, from the first on, can be made by one plan on the host as it stands: a plan is refused where a value
+// is neither as it says nor as it wants, as the interrupts of queues are that another part of it makes.
+func (h *tuneHost) atOnce(ctx context.Context, parts [][]plan.Change) int {
+	changed := map[setting.Address]bool{}
+	for i, part := range parts {
+		for _, c := range part {
+			if i == 0 || changed[c.Address] {
+				continue
+			}
+			found := h.engine.Mechanisms.Read(ctx, c.Address)
+			if !c.Want.Met(found) && (found.State == setting.Unknown || !found.Same(c.From)) {
+				return i
+			}
+		}
+		for _, c := range part {
+			changed[c.Address] = true
+		}
+	}
+	return len(parts)
+}
+
+// toLast adds to a plan what makes it last, by what the files and the values of earlier transactions are now.
+func (h *tuneHost) toLast(ctx context.Context, p *plan.Plan) error {
+	standing := h.app.standing()
+	addresses := lasting.Addresses()
+	for _, c := range standing {
+		addresses = append(addresses, c.Address)
+	}
+	host.Read(ctx, h.engine.Mechanisms, h.machine.facts, addresses)
+	return lasting.Add(p, h.machine.facts, standing...)
+}
+
+// asFound tells whether all was put back of a run that ended with an error.
+func asFound(err error) bool {
+	found := true
+	each(err, func(one error) {
+		back, is := one.(*notBack)
+		failure, failed := one.(*apply.Failure)
+		if is && back != nil || failed && failure.State != journal.FailedUndone {
+			found = false
+		}
+	})
+	return found
+}
+
+// each goes through an error and all that it wraps.
+func each(err error, see func(error)) {
+	if err == nil {
+		return
+	}
+	see(err)
+	switch wraps := err.(type) {
+	case interface{ Unwrap() error }:
+		each(wraps.Unwrap(), see)
+	case interface{ Unwrap() []error }:
+		for _, one := range wraps.Unwrap() {
+			each(one, see)
+		}
+	}
+}
+
+// unmade words why nothing that a run kept was made to last.
+func unmade(err error) string {
+	if !asFound(err) {
+		return fmt.Sprintf("what was kept could not be made to last, and not all of it is put back: %v", err)
+	}
+	return fmt.Sprintf("what was kept could not be made to last, and is put back: %v", err)
+}
+
+// beyond is what an error says beside that the run was interrupted; nil where that is all.
+func beyond(ctx context.Context, err error) error {
+	if joined, is := err.(interface{ Unwrap() []error }); is {
+		var texts []string
+		var rest []error
+		for _, one := range joined.Unwrap() {
+			texts = append(texts, one.Error())
+			rest = append(rest, beyond(ctx, one))
+		}
+		if strings.Join(texts, "\n") == err.Error() { // by errors.Join: no words of its own
+			return errors.Join(rest...)
+		}
+	}
+	if interrupted(ctx, err) {
+		return nil
+	}
+	return err
+}
+
+// planFiles are the names of files for some plans: plan.json, plan.2.json.
+func planFiles(name string, n int) []string {
+	names := []string{name}
+	ext := filepath.Ext(name)
+	for i := 2; i <= n; i++ {
+		names = append(names, fmt.Sprintf("%s.%d%s", strings.TrimSuffix(name, ext), i, ext))
+	}
+	return names
+}
+
+// writePlans writes the plans of what was kept, one a file, and says in which order they are to be applied.
+func (a *app) writePlans(name string, plans []*plan.Plan, r *tune.Result) error {
+	if name == "" {
+		return nil
+	}
+	names := planFiles(name, len(plans))
+	for i, p := range plans {
+		var text bytes.Buffer
+		if err := plan.Encode(&text, p); err != nil {
+			return err
+		}
+		if err := a.writeFile(names[i], text.Bytes()); err != nil {
+			return err
+		}
+	}
+	if len(plans) > 1 {
+		r.Warnings = append(r.Warnings, tune.Warning{
+			Code: "several-plans", Text: fmt.Sprintf("what was kept is %d plans, since later ones are about what earlier ones make: %s", len(plans), strings.Join(names, ", ")),
+			Hint: "apply them in this order: 'mpps apply " + strings.Join(names, "' && 'mpps apply ") + "'",
+		})
+	}
+	return nil
+}
+
+// whatStands says what an interrupted run leaves behind.
+func whatStands(r *tune.Result, failure error) string {
+	switch {
+	case r.UndoCommand() != "":
+		return "what was kept until then is proven and stands; '" + r.UndoCommand() + "' undoes it"
+	case asFound(failure):
+		return "everything is as it was found"
+	}
+	return "not everything is as it was found"
+}
+
+// newAttempts is a result with those attempts alone that this run made: what an earlier one made, which it goes on with, is learned
+// already, and a restart is no candidate.
+func newAttempts(r *tune.Result, e *tune.Earlier) *tune.Result {
+	if e == nil {
+		return r
+	}
+	own := *r
+	own.Attempts = r.Attempts[min(len(r.Attempts), len(e.Attempts)+1):]
+	return &own
+}
+
+// unhindered refuses to begin where the first change would be refused: another mpps is at work, or something is not settled.
+func (a *app) unhindered() error {
+	e, err := a.engine(nil)
+	if err != nil {
+		return err
+	}
+	return errors.Join(e.Settled(), e.close())
+}

@@ -1,0 +1,214 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"mpps/internal/bottleneck"
+	"mpps/internal/facts"
+	"mpps/internal/goal"
+	"mpps/internal/host"
+	"mpps/internal/journal"
+	"mpps/internal/plan"
+	"mpps/internal/tune"
+)
+
+// tuneHost is the machine under tuning: candidates are the changes that a plan for the goal would make, trials are transactions of
+// one session. What is tried is put back by a process of its own should this one die; what was kept stands until 'mpps rollback'.
+type tuneHost struct {
+	app     *app
+	goal    goal.Goal
+	gauge   gauge
+	trial   time.Duration
+	only    []string // knobs that may be tried; none: all
+	session *journal.Session
+	engine  *engine
+	alone   *orphans
+
+	machine *machine                 // as it was last looked at
+	plan    *plan.Plan               // what remains to be done for the goal
+	changes map[string][]foundChange // of candidates, by key
+	proven  map[string]bool          // keys of which something was kept: their changes stay as they were measured
+	stale   bool                     // something was kept or put back since the machine was looked at
+	fresh   bool                     // the configuration changed since the last sample
+	stack   []string                 // transactions that were kept
+	tried   []string                 // transactions that are tried
+	trying  []string                 // keys of what is tried; none where it is the whole
+	live    bool
+	whole   [][]plan.Change // everything that was kept, candidate by candidate
+	load    float64         // of the last trial, packets per second
+	sent    float64         // in the last trial that counted, packets per second; 0: not known
+	found   tune.Rate       // of the host as the run found it
+}
+
+// openTuneHost takes hold of the machine for a session.
+func (a *app) openTuneHost(g goal.Goal, by gauge, trial time.Duration, only []string) (*tuneHost, error) {
+	e, err := a.engine(nil)
+	if err != nil {
+		return nil, err
+	}
+	h := &tuneHost{app: a, goal: g, gauge: by, trial: trial, only: only, session: journal.NewSession("tune"), engine: e, changes: map[string][]foundChange{}, proven: map[string]bool{}, stale: true}
+	m, err := host.Open(a.root)
+	if err == nil {
+		h.live = m.Live()
+		err = m.Close()
+	}
+	if err == nil {
+		h.alone, err = a.watchOrphans()
+	}
+	if err != nil {
+		return nil, errors.Join(err, e.close())
+	}
+	return h, nil
+}
+
+func (h *tuneHost) close() error {
+	err := errors.Join(h.alone.told.Close(), h.engine.close())
+	if h.machine != nil {
+		err = errors.Join(err, h.machine.close())
+	}
+	return err
+}
+
+// evidence is how long counters are watched for knobs that decide by what is lost.
+const evidence = time.Second
+
+// look takes stock of the machine while packets are sent, and plans for the goal what remains.
+func (h *tuneHost) look(ctx context.Context) error {
+	if !h.stale {
+		return nil
+	}
+	var m *machine
+	watch := evidence
+	if !h.live { // it stands still
+		watch = 0
+	}
+	err := h.under(ctx, 0, func(ctx context.Context) (err error) {
+		m, err = h.app.gatherOver(ctx, "", watch, h.goal.Guest)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if h.machine != nil {
+		err = h.machine.close()
+	}
+	h.machine = m
+	if err == nil {
+		err = m.has(h.goal)
+	}
+	if err == nil {
+		h.plan, err = h.app.lastingPlan(m, h.goal, true)
+	}
+	if err == nil {
+		gear := fmt.Sprintf("mpps-%d", os.Getpid()) // the port by which our own packets enter a bridge
+		h.plan.Changes = slices.DeleteFunc(h.plan.Changes, func(c plan.Change) bool {
+			return strings.Contains(c.Address.String(), gear) || len(h.only) > 0 && !slices.Contains(h.only, c.ID)
+		})
+		h.plan.Seal()
+	}
+	h.stale = err != nil
+	return err
+}
+
+// under does something while packets are sent: a rate, or what was sent last. They are sent until it is done. A recorded machine shows
+// nothing of them.
+func (h *tuneHost) under(ctx context.Context, pps float64, act func(context.Context) error) error {
+	if pps == 0 {
+		pps = h.load
+	}
+	if !h.live {
+		_, err := h.gauge.sample(ctx, pps, 100*time.Millisecond)
+		return errors.Join(act(ctx), err)
+	}
+	done, sent := make(chan struct{}), make(chan error, 1)
+	go func() { sent <- h.gauge.flood(ctx, pps, done) }()
+	acted := act(ctx)
+	close(done)
+	err := <-sent
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return errors.Join(acted, err)
+}
+
+// Diagnose watches the stages while packets are sent.
+func (h *tuneHost) Diagnose(ctx context.Context, pps float64) (*bottleneck.Diagnosis, error) {
+	const watched = 2 * time.Second
+	if err := h.look(ctx); err != nil {
+		return nil, err
+	}
+	m, err := host.Open(h.app.root)
+	if err != nil {
+		return nil, err
+	}
+	defer m.Close()
+	m.LookInside(h.goal.Guest)
+	if !m.Live() { // it stands still
+		return h.bottleneck(m.Load(ctx, h.machine.facts, host.LoadOptions{})), nil
+	}
+	var load *facts.Load
+	err = h.under(ctx, pps, func(ctx context.Context) error {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(500 * time.Millisecond): // generators take a moment to begin
+		}
+		load = m.Load(ctx, h.machine.facts, host.LoadOptions{Interval: watched, Netns: h.gauge.netns(), Inside: true})
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return h.bottleneck(load), nil
+}
+
+// bottleneck judges a load as 'mpps diagnose' with the same guest does: others only use CPUs.
+func (h *tuneHost) bottleneck(load *facts.Load) *bottleneck.Diagnosis {
+	if h.goal.Guest != "" {
+		load = load.Of(h.goal.Guest)
+	}
+	return bottleneck.Find(h.machine.facts, load)
+}
+
+// Sample sends the load for one trial; behind a change some traffic goes before that does not count.
+func (h *tuneHost) Sample(ctx context.Context, pps float64) (float64, error) {
+	h.load = pps
+	if h.fresh {
+		if _, err := h.gauge.sample(ctx, pps, max(200*time.Millisecond, h.trial/4)); err != nil {
+			return 0, err
+		}
+		h.fresh = false
+	}
+	came, err := h.gauge.sample(ctx, pps, h.trial)
+	h.sent = came.sent
+	if h.found.Loaded == 0 {
+		h.found.Loaded = came.pps
+	}
+	return came.pps, err
+}
+
+// Sent is how much left the sender in the last trial.
+func (h *tuneHost) Sent() float64 { return h.sent }
+
+// Search finds the highest rate.
+func (h *tuneHost) Search(ctx context.Context) (tune.Rate, error) {
+	rate, err := h.gauge.search(ctx)
+	if err == nil && h.found.LimitedBy == "" {
+		h.found = rate
+	}
+	return rate, err
+}
+
+// Advise says what to buy or change.
+func (h *tuneHost) Advise(r *tune.Result, d *bottleneck.Diagnosis) []tune.Advice {
+	if h.machine == nil {
+		return nil
+	}
+	return tune.Advise(h.machine.facts, r, d)
+}

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"mpps/internal/bottleneck"
+	"mpps/internal/goal"
+	"mpps/internal/report"
+	"mpps/internal/tune"
+)
+
+// tuneProgress shows the steps of a run.
+func (a *app) tuneProgress(p tune.Progress) {
+	at := ""
+	if p.Rate > 0 {
+		at = fmt.Sprintf("; %s packets/s so far", goal.FormatRate(p.Rate))
+	}
+	switch a1 := p.Attempt; {
+	case p.What == "done" && a1 != nil:
+		a.out.Step("%2d %-9s %s: %s", a1.N, a1.Outcome, a1.Key, a1.Gain)
+	case a1 != nil:
+		a.out.Progress("try %s: pair %d%s", a1.Key, len(a1.Gain.Pairs)+1, at)
+	default:
+		a.out.Progress("%s%s", p.What, at)
+	}
+}
+
+// outcomeStyle is how an outcome stands out.
+func outcomeStyle(o tune.Outcome) report.Style {
+	switch o {
+	case tune.Kept:
+		return report.Green
+	case tune.Hurts:
+		return report.RedBold
+	}
+	return report.Faint
+}
+
+// drawTune shows a run for people.
+func drawTune(t *report.Text, r *tune.Result, saved []string) {
+	style := report.Bold
+	switch r.Verdict {
+	case tune.Met, tune.Good:
+		style = report.Green
+	case tune.NotDevice, tune.Interrupted, tune.Failed:
+		style = report.RedBold
+	}
+	t.Heading("tune: " + string(r.Verdict))
+	t.Wrapped("  ", t.In(style, r.Why))
+	t.Blank()
+	t.Wrapped("  as found: ", searchedText(r.Baseline))
+	if len(r.Kept) > 0 {
+		t.Wrapped("  now: ", searchedText(r.Final))
+		t.Wrapped("  proof: ", fmt.Sprintf("everything that was kept against the beginning, in turns: %s (%d pairs)", r.Whole, len(r.Whole.Pairs)))
+	}
+	drawLimit(t, "  held back by: ", r.Before)
+	if r.After != nil {
+		drawLimit(t, "  now by: ", r.After)
+	}
+	if len(r.Attempts) > 0 {
+		t.Blank()
+		t.Line("%s", t.In(report.Bold, "tried, in this order"))
+	}
+	for _, a := range r.Attempts {
+		t.Line("  %2d %s %s", a.N, t.In(outcomeStyle(a.Outcome), fmt.Sprintf("%-9s", a.Outcome)), a.Key)
+		t.Wrapped("       ", a.Why)
+	}
+	if len(r.Untried) > 0 {
+		t.Blank()
+		t.Line("%s", t.In(report.Bold, "not tried"))
+	}
+	for _, u := range r.Untried {
+		t.Wrapped("  "+u.Key+": ", u.Why)
+	}
+	for _, w := range r.Waits {
+		before := "  behind a " + w.For + ": "
+		if w.Undo != "" {
+			before = "  not proven, and stands until a " + w.For + ": "
+		}
+		t.Wrapped(before, strings.Join(w.Keys, ", "))
+	}
+	if len(r.Advice) > 0 {
+		t.Blank()
+		t.Line("%s", t.In(report.Bold, "what would help"))
+	}
+	for _, a := range r.Advice {
+		t.Wrapped("  ", a.Text)
+	}
+	t.Blank()
+	for _, text := range nextTexts(r) {
+		t.Wrapped("  ", t.In(report.Bold, text))
+	}
+	if text := standingText(r); text != "" {
+		t.Wrapped("  ", text)
+	}
+	t.Wrapped("  ", fmt.Sprintf("%d trials and %d searches in %.0f s", r.Trials, r.Searches, r.Seconds))
+	for _, file := range saved {
+		t.Line("  saved as %s", file)
+	}
+}
+
+// nextTexts are what is to be done next: a restart behind which the run goes on, and what is to be taken back as nothing proves it.
+func nextTexts(r *tune.Result) []string {
+	var all []string
+	for _, w := range r.Waits {
+		if w.Undo != "" {
+			all = append(all, fmt.Sprintf("to take back what is not proven to help: 'mpps rollback --with-later %s', then the restart again", w.Undo))
+		}
+	}
+	if r.RestartTX != "" {
+		all = append([]string{fmt.Sprintf("next: %s, then 'mpps tune --resume'; what takes effect then is transaction %s", r.RestartFor, r.RestartTX)}, all...)
+	}
+	return all
+}
+
+// standingText says what of a run stands, and how it is undone; empty where the verdict says it.
+func standingText(r *tune.Result) string {
+	undo := "'" + r.UndoCommand() + "' undoes it"
+	kept := "kept as transaction " + r.TX
+	if len(r.Chain) > 1 {
+		kept = fmt.Sprintf("kept as %d transactions, each on top of the one before (%s)", len(r.Chain), strings.Join(r.Chain, ", "))
+	}
+	switch {
+	case r.TX != "" && r.RestartTX != "":
+		return kept + "; " + undo + ", with what waits for the restart"
+	case r.TX != "":
+		return kept + "; " + undo
+	case r.RestartTX != "":
+		return "nothing was kept; what waits for the restart is made: " + undo
+	case len(r.Kept) > 0 && r.Proposed:
+		return "proposed only: everything is as it was found"
+	case len(r.Kept) == 0 && r.Verdict != tune.Interrupted && r.Verdict != tune.Failed:
+		return "nothing was changed"
+	}
+	return ""
+}
+
+// searchedText is a rate as people read it.
+func searchedText(r tune.Rate) string {
+	text := r.None
+	if text == "" {
+		text = goal.FormatRate(r.PPS) + " packets/s without loss"
+		if r.Loss > 0 {
+			text = fmt.Sprintf("%s packets/s with a loss of up to %.3g %%", goal.FormatRate(r.PPS), 100*r.Loss)
+		}
+		if r.UpperPPS != nil {
+			text += ", less than " + goal.FormatRate(*r.UpperPPS)
+		}
+	}
+	if r.Loaded > 0 {
+		text += fmt.Sprintf("; %s came through under the trial load", goal.FormatRate(r.Loaded))
+	}
+	return text + "; limited by " + r.LimitedBy
+}
+
+func drawLimit(t *report.Text, prefix string, d *bottleneck.Diagnosis) {
+	switch {
+	case d == nil:
+		t.Wrapped(prefix, "could not be told")
+	case d.Bottleneck == nil:
+		t.Wrapped(prefix, "nothing that could be seen: "+d.Why)
+	default:
+		t.Wrapped(prefix, fmt.Sprintf("%s (%s, confidence %.0f %%)", d.Bottleneck.Say, d.Bottleneck.Kind, 100*d.Bottleneck.Confidence))
+	}
+	if d != nil && d.Next != nil && d.Next.Say != "" {
+		t.Wrapped("    then: ", d.Next.Say)
+	}
+}

@@ -1,0 +1,39 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"mpps/internal/goal"
+	"mpps/internal/report"
+	"mpps/internal/tune"
+)
+
+// TestTuneNext: what is not proven is said to stand until it is rolled back, and is no restart that the next step waits for.
+func TestTuneNext(t *testing.T) {
+	t.Parallel()
+	r := &tune.Result{Verdict: tune.Waiting, RestartTX: "tx2", RestartFor: "reboot", Waits: []tune.Wait{
+		{For: "reboot", Keys: []string{"kernel.isolcpus"}},
+		{For: "rollback of tx1 and a restart of guest web1", Keys: []string{"domain.queues"}, Undo: "tx1"},
+	}}
+	got := strings.Join(strings.Fields(report.Draw(200, func(text *report.Text) { drawTune(text, r, nil) })), " ")
+	for _, want := range []string{
+		"behind a reboot: kernel.isolcpus", "not proven, and stands until a rollback of tx1 and a restart of guest web1: domain.queues",
+		"next: reboot, then 'mpps tune --resume'",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in %s", want, got)
+		}
+	}
+}
+
+// TestSearching: a search takes no more than a sixth of the budget, and never more than a minute.
+func TestSearching(t *testing.T) {
+	t.Parallel()
+	for budget, want := range map[time.Duration]time.Duration{0: time.Minute, time.Hour: time.Minute, 90 * time.Second: 15 * time.Second} {
+		if got := searching(goal.Goal{}, budget, 1e6, nil).Budget; got != want {
+			t.Errorf("budget %v: a search of %v, expected %v", budget, got, want)
+		}
+	}
+}

@@ -1,0 +1,251 @@
+package bottleneck
+
+import "slices"
+
+// The kinds, in the order in which a packet from the wire meets them.
+const (
+	Generator Kind = "generator" // packets are not sent any faster: the path is not what is measured
+
+	LineRate    Kind = "line-rate"    // the wire carries no more
+	PCIeLink    Kind = "pcie-link"    // the NIC's bus carries no more
+	PauseFrames Kind = "pause-frames" // the switch asks the NIC to wait
+	LinkErrors  Kind = "link-errors"  // frames arrive damaged
+	VFRate      Kind = "vf-rate"      // the rate limit of a virtual function
+	RxRing      Kind = "rx-ring"      // receive descriptors run out while the CPU has time
+
+	OneQueue       Kind = "one-queue"       // all packets through the only queue, one CPU's worth
+	QueueImbalance Kind = "queue-imbalance" // several queues, and one has nearly all packets
+	IRQOneCPU      Kind = "irq-one-cpu"     // several queues, one CPU serves them
+	RPS            Kind = "rps"             // software steering puts the packets onto a CPU that cannot take them
+	Backlog        Kind = "backlog"         // a CPU's queue of received packets is too short
+	Budget         Kind = "budget"          // rounds of the softirq end too early
+	Capture        Kind = "capture"         // a packet socket takes a copy of everything
+	Softirq        Kind = "softirq"         // a CPU has no time left, by forwarding alone
+
+	NetfilterRules Kind = "netfilter-rules" // packets run through too many rules
+	EbtablesRules  Kind = "ebtables-rules"  // the same, of the bridge's own tables
+	Conntrack      Kind = "conntrack"       // connections are tracked
+	DroppedByRule  Kind = "dropped-by-rule" // a rule drops them: meant so, or not
+
+	TunnelQueue  Kind = "tunnel-queue"   // a tunnel with one transmit queue, and a lock around it
+	TunnelOneCPU Kind = "tunnel-one-cpu" // one CPU takes all packets out of a tunnel
+	TunnelCost   Kind = "tunnel-cost"    // encapsulation takes the CPU's time
+	QueueLock    Kind = "queue-lock"     // CPUs wait for each other at a transmit queue or queue discipline
+	RateLimit    Kind = "rate-limit"     // a queue discipline limits the rate
+	Policer      Kind = "policer"        // a filter drops what is above a rate
+	QdiscLimit   Kind = "qdisc-limit"    // a queue discipline's queue is too short
+
+	TapQueue Kind = "tap-queue" // the tap's queue is too short for bursts
+
+	VhostShared    Kind = "vhost-shared"     // vhost threads wait for each other on one CPU
+	IRQBesideVhost Kind = "irq-beside-vhost" // interrupts of NICs take a vhost thread's CPU
+	CPUHog         Kind = "cpu-hog"          // something else takes the CPU of a thread on the path
+	WrongNode      Kind = "wrong-node"       // threads or memory are on another NUMA node
+	NoVhost        Kind = "no-vhost"         // QEMU carries the packets itself
+	Vhost          Kind = "vhost"            // a vhost thread has no time left
+
+	GuestQuota   Kind = "guest-quota"   // the guest's cgroup is held back
+	GuestDown    Kind = "guest-down"    // the guest takes no packets at all
+	VCPUShared   Kind = "vcpu-shared"   // vCPUs wait for each other, or for vhost threads
+	GuestIRQ     Kind = "guest-irq"     // inside the guest one vCPU serves all queues
+	GuestCPU     Kind = "guest-cpu"     // the guest's CPUs have no time left
+	GuestSocket  Kind = "guest-socket"  // the application in the guest does not read fast enough
+	CPUExhausted Kind = "cpu-exhausted" // no CPU of the host has time left
+	Steal        Kind = "steal"         // the host is a guest itself, and its CPUs are taken away
+
+	Socket       Kind = "socket"        // the application does not read fast enough
+	SocketBuffer Kind = "socket-buffer" // its buffer is too short for bursts
+	Receiver     Kind = "receiver"      // the measurement's own receiver does not read fast enough
+)
+
+// level is what kind of thing holds a path back. Of two that meet at the same place, the lower explains the higher: a guest that is
+// held back has a busy vCPU, and a full tap queue before it.
+type level int
+
+const (
+	byLimit  level = iota // somebody set a bound, or the hardware has it
+	byOthers              // the CPU goes to others
+	byCost                // each packet costs too much, or all come through one place
+	byUse                 // the stage's own work
+	byBuffer              // time is left: the queue before the stage is too short
+	byEnds                // not the path, but who measures it
+
+)
+
+// Meaning is what is known of a kind beforehand.
+type Meaning struct {
+	Kind   Kind     `json:"kind"`
+	Stage  string   `json:"stage"` // where it acts, unless the finding says otherwise
+	Title  string   `json:"title"`
+	Seen   string   `json:"seen"` // what it is recognised by
+	Advice string   `json:"advice"`
+	Knobs  []string `json:"knobs"` // IDs of the catalogue, the likeliest to help first
+	Ends   bool     `json:"ends"`  // not the path is the limit but the generator or the receiver (exit code 5)
+
+	level level
+}
+
+// Kinds lists all kinds in path order.
+func Kinds() []Meaning {
+	all := slices.Clone(meanings)
+	for i := range all {
+		all[i].Knobs = slices.Clone(all[i].Knobs)
+	}
+	return all
+}
+
+// About is what a kind means; the zero value for one that is not known here.
+func About(k Kind) Meaning {
+	if at := slices.IndexFunc(meanings, func(m Meaning) bool { return m.Kind == k }); at >= 0 {
+		return meanings[at]
+	}
+	return Meaning{}
+}
+
+// StageNames are the names that Stage.Name and Bottleneck.Stage have, in path order.
+func StageNames() []string {
+	return []string{"generator", "nic", "softirq", "netfilter", "bridge", "overlay", "qdisc", "tap", "vhost", "vcpu", "guest", "socket", "receiver"}
+}
+
+var meanings = []Meaning{
+	{Kind: Generator, Stage: "generator", level: byEnds, Ends: true, Title: "the generator is the limit",
+		Seen:   "pktgen's or mpps's thread has a full CPU, waits for one, or its cgroup is held back, and nothing behind it loses packets",
+		Advice: "send from more CPUs, with another generator, or take away what holds it back; the result says nothing of the path"},
+
+	{Kind: LineRate, Stage: "nic", level: byLimit, Title: "the wire is full",
+		Seen:   "bytes with preamble and gap are at least 95 % of the speed that the NIC tells",
+		Advice: "larger frames, a second port, or a faster NIC: no setting helps", Knobs: []string{"pci.link"}},
+	{Kind: PCIeLink, Stage: "nic", level: byLimit, Title: "the NIC's PCIe link is full",
+		Seen:   "bytes and descriptors are at least 85 % of what the link's speed and lanes carry",
+		Advice: "put the NIC into a slot with more lanes or of a later generation", Knobs: []string{"pci.link", "boot.aspm"}},
+	{Kind: PauseFrames, Stage: "nic", level: byLimit, Title: "the switch asks the NIC to wait",
+		Seen:   "at least 100 pause frames a second were received",
+		Advice: "look for the slow port behind the switch, or turn flow control off where loss is preferred to waiting"},
+	{Kind: LinkErrors, Stage: "nic", level: byLimit, Title: "frames arrive damaged",
+		Seen:   "rx_crc_errors and the like grow",
+		Advice: "replace cable, transceiver or port: no setting helps"},
+	{Kind: VFRate, Stage: "nic", level: byLimit, Title: "a virtual function's rate limit is reached",
+		Seen:   "the function's interface, on the host or in its guest, sends at 85 to 110 % of its max_tx_rate",
+		Advice: "raise or take away the limit of the function", Knobs: []string{"sriov.vf.rate"}},
+	{Kind: RxRing, Stage: "nic", level: byBuffer, Title: "receive descriptors run out",
+		Seen:   "rx_missed_errors and the like grow while the CPUs that serve the NIC have time",
+		Advice: "a longer receive ring, and interrupts that come earlier", Knobs: []string{"nic.ring.rx", "nic.coalesce", "nic.channels", "cpu.latency"}},
+
+	{Kind: OneQueue, Stage: "nic", level: byCost, Title: "one queue for all packets",
+		Seen:   "one receive queue whose CPU is full while others idle; a guest of several vCPUs with one vhost thread that is full",
+		Advice: "more queues, and a CPU for each", Knobs: []string{"nic.channels", "domain.queues", "guest.channels", "nic.irq_affinity", "vhost.threads"}},
+	{Kind: QueueImbalance, Stage: "nic", level: byCost, Title: "one of several queues has nearly all packets",
+		Seen:   "of several queues one has at least 95 % of the packets and its CPU is full; of several vhost threads one is full and the others are below 15 %",
+		Advice: "hash ports too, so that flows spread over the queues; a single flow always stays on one", Knobs: []string{"nic.flow_hash.udp4", "nic.flow_hash.udp6", "nic.xps", "guest.xps", "nic.rps"}},
+	{Kind: IRQOneCPU, Stage: "softirq", level: byCost, Title: "one CPU serves all queues",
+		Seen:   "several queues have packets and all of them come to one CPU, which is full while others idle",
+		Advice: "a CPU for each queue's interrupt", Knobs: []string{"nic.irq_affinity", "nic.irqbalance", "nic.channels"}},
+	{Kind: RPS, Stage: "softirq", level: byCost, Title: "software steering overloads a CPU",
+		Seen:   "most packets of a full CPU were steered there (received_rps)",
+		Advice: "no RPS where the NIC has queues; else over more CPUs", Knobs: []string{"nic.rps", "nic.channels", "softirq.backlog"}},
+	{Kind: Backlog, Stage: "softirq", level: byBuffer, Title: "the queue of received packets is too short",
+		Seen:   "softnet's dropped grows, and netdev_max_backlog is short or the CPU has time",
+		Advice: "a longer backlog", Knobs: []string{"softirq.backlog", "nic.rps"}},
+	{Kind: Budget, Stage: "softirq", level: byCost, Title: "rounds of the softirq end too early",
+		Seen:   "netdev_budget is below 150, and time_squeeze grows with nearly every round",
+		Advice: "more packets and time for each round", Knobs: []string{"softirq.budget", "softirq.budget_usecs", "softirq.weight"}},
+	{Kind: Capture, Stage: "softirq", level: byCost, Title: "somebody takes a copy of every packet",
+		Seen:   "packet_rcv or tpacket_rcv take at least 12 % of a full CPU (profile)",
+		Advice: "end the capture, or give it a filter and one interface that is not on the path"},
+	{Kind: Softirq, Stage: "softirq", level: byUse, Title: "a CPU has no time left for forwarding",
+		Seen:   "at most 7 % of a CPU is left, at least 40 % of it is softirq, and none of the other reasons is there",
+		Advice: "more queues on more CPUs, and less work for each packet", Knobs: []string{"nic.channels", "nic.irq_affinity", "nic.xps", "nic.offload.gro", "boot.mitigations", "sriov.attach"}},
+
+	{Kind: NetfilterRules, Stage: "netfilter", level: byCost, Title: "packets run through too many rules",
+		Seen:   "netfilter's functions take at least a quarter of a full CPU (profile); without one, from the number of rules",
+		Advice: "let bridged frames skip the rules, or put what they match into a set", Knobs: []string{"netfilter.bridge", "netfilter.nflog_skip", "netfilter.bypass"}},
+	{Kind: EbtablesRules, Stage: "netfilter", level: byCost, Title: "packets run through too many rules of the bridge",
+		Seen:   "the same, in the bridge's own tables",
+		Advice: "fewer rules, or one with a set in their place", Knobs: []string{"netfilter.bypass"}},
+	{Kind: Conntrack, Stage: "netfilter", level: byCost, Title: "connections are tracked",
+		Seen:   "connection tracking takes at least 12 % of a full CPU and more than the rules (profile), or its table turns packets away",
+		Advice: "exempt the guests' packets from tracking", Knobs: []string{"netfilter.conntrack", "netfilter.bridge", "netfilter.bypass"}},
+	{Kind: DroppedByRule, Stage: "netfilter", level: byLimit, Title: "a rule drops the packets",
+		Seen:   "at least 30 % of the packets end in netfilter (tracepoint)",
+		Advice: "if that is not meant: find the rule by its counter and change it"},
+
+	{Kind: TunnelQueue, Stage: "overlay", level: byCost, Title: "a tunnel with one queue",
+		Seen:   "waits for a lock, and most packets go through a tunnel with one transmit queue",
+		Advice: "a tunnel device with as many queues as the NIC, or without a lock, and packets that keep their queue", Knobs: []string{"overlay.queues", "overlay.queue_mapping"}},
+	{Kind: TunnelOneCPU, Stage: "overlay", level: byCost, Title: "one CPU takes all packets out of a tunnel",
+		Seen:   "at least 90 % of the packets are received on one CPU, which is full, and at least half of them come out of a tunnel",
+		Advice: "outer packets from many source ports (the far end's range), hashed by ports, over more queues or by RPS", Knobs: []string{"nic.flow_hash.udp4", "nic.flow_hash.udp6", "nic.rps", "nic.channels", "nic.irq_affinity"}},
+	{Kind: TunnelCost, Stage: "overlay", level: byCost, Title: "encapsulation takes the CPU's time",
+		Seen:   "encapsulation takes at least 15 % of a full CPU (profile); without one, from the packets of the tunnel",
+		Advice: "let the NIC do it, spread it over more CPUs, or do without", Knobs: []string{"nic.offload.tunnel", "overlay.queues", "overlay.queue_mapping", "nic.flow_hash.udp4"}},
+	{Kind: QueueLock, Stage: "qdisc", level: byCost, Title: "CPUs wait for each other at one transmit queue",
+		Seen:   "at least 12 % of a CPU waits for the lock of a transmit queue or queue discipline",
+		Advice: "a transmit queue for each CPU that sends", Knobs: []string{"nic.xps", "overlay.queue_mapping", "nic.channels", "overlay.queues"}},
+	{Kind: RateLimit, Stage: "qdisc", level: byLimit, Title: "a queue discipline limits the rate",
+		Seen:   "a queue discipline passes at least 85 % of the rate that it is set to and holds packets back; without a rate, a shaper is over its limit and loses packets",
+		Advice: "raise or take away the limit: tc qdisc show"},
+	{Kind: Policer, Stage: "qdisc", level: byLimit, Title: "a filter drops what is above a rate",
+		Seen:   "a filter at ingress or egress drops",
+		Advice: "raise or take away the policer: tc filter show"},
+	{Kind: QdiscLimit, Stage: "qdisc", level: byBuffer, Title: "a queue discipline's queue is too short",
+		Seen:   "a queue discipline that limits no rate drops",
+		Advice: "a longer transmit queue", Knobs: []string{"nic.txqueuelen", "nic.xps"}},
+
+	{Kind: TapQueue, Stage: "tap", level: byBuffer, Title: "the tap's queue is too short",
+		Seen:   "the tap's tx_dropped grows while the guest's vhost threads and vCPUs have time",
+		Advice: "a longer tap queue and vring", Knobs: []string{"nic.txqueuelen", "domain.rx_queue_size", "domain.coalesce", "domain.queues"}},
+
+	{Kind: VhostShared, Stage: "vhost", level: byOthers, Title: "vhost threads share a CPU",
+		Seen:   "a vhost thread is ready all the time and without a CPU for at least 10 % of it, and another one uses that CPU",
+		Advice: "a CPU for each vhost thread", Knobs: []string{"vhost.threads", "vhost.budget", "domain.emulatorpin"}},
+	{Kind: IRQBesideVhost, Stage: "vhost", level: byOthers, Title: "interrupts take the CPU of a vhost thread",
+		Seen:   "a vhost thread's CPU is full, and at least 30 % of it are softirqs of a NIC that interrupts there",
+		Advice: "interrupts of NICs on CPUs without vhost threads", Knobs: []string{"nic.irq_affinity", "vhost.threads", "nic.irqbalance"}},
+	{Kind: CPUHog, Stage: "vhost", level: byOthers, Title: "something else takes the CPU",
+		Seen:   "a thread of the path is ready all the time and without a CPU for at least 10 % of it, and something else uses that CPU",
+		Advice: "another CPU for one of the two", Knobs: []string{"vhost.threads", "domain.vcpupin", "domain.emulatorpin", "placement.reserve", "boot.isolcpus"}},
+	{Kind: WrongNode, Stage: "vhost", level: byCost, Title: "the other NUMA node",
+		Seen:   "a guest's vhost threads are full or its tap loses packets, and 80 % of their time is on another node than its memory or NIC",
+		Advice: "NIC, vhost threads, vCPUs and memory on one node", Knobs: []string{"vhost.threads", "domain.vcpupin", "domain.numatune", "nic.numa", "nic.irq_affinity"}},
+	{Kind: NoVhost, Stage: "vhost", level: byCost, Title: "QEMU carries the packets itself",
+		Seen:   "the guest has a tap and no vhost thread, and QEMU's main thread is full",
+		Advice: "a virtio NIC with vhost", Knobs: []string{"domain.nic_model", "domain.backend"}},
+	{Kind: Vhost, Stage: "vhost", level: byUse, Title: "a vhost thread has no time left",
+		Seen:   "a vhost thread has used at least 90 % of its CPU, while vCPUs have time",
+		Advice: "fewer vCPUs, more queues and vhost CPUs", Knobs: []string{"domain.queues", "vhost.threads", "vhost.budget", "domain.coalesce", "nic.offload.segmentation", "sriov.attach"}},
+
+	{Kind: GuestQuota, Stage: "vcpu", level: byLimit, Title: "the guest's cgroup is held back",
+		Seen:   "a thread of the guest was throttled for at least 5 % of the time (cpu.stat)",
+		Advice: "raise or take away the quota (virsh schedinfo)", Knobs: []string{"placement.overcommit"}},
+	{Kind: GuestDown, Stage: "guest", level: byLimit, Title: "the guest takes no packets",
+		Seen:   "every packet to its tap is lost",
+		Advice: "see whether the guest runs and its NIC is up inside"},
+	{Kind: VCPUShared, Stage: "vcpu", level: byOthers, Title: "vCPUs share a CPU",
+		Seen:   "a vCPU is ready all the time and without a CPU for at least 10 % of it, and a vCPU or vhost thread uses that CPU",
+		Advice: "a CPU for each vCPU, none with a vhost thread", Knobs: []string{"domain.vcpupin", "placement.overcommit", "vhost.threads", "placement.siblings"}},
+	{Kind: GuestIRQ, Stage: "guest", level: byCost, Title: "inside the guest one vCPU serves all queues",
+		Seen:   "inside, one vCPU has 85 % of the interrupts and is full; from outside, packets come by several queues and one vCPU is full",
+		Advice: "irqbalance in the guest, or a vCPU for each queue's interrupt", Knobs: []string{"guest.irqbalance", "guest.channels", "domain.queues", "guest.xps"}},
+	{Kind: GuestCPU, Stage: "guest", level: byUse, Title: "the guest's CPUs have no time left",
+		Seen:   "a vCPU is full, halt polling left out, and the tap loses packets or the guest sends",
+		Advice: "more or faster vCPUs, or less work for each packet in the guest", Knobs: []string{"domain.queues", "guest.channels", "guest.irqbalance", "guest.mitigations", "guest.kernel", "kvm.halt_poll_ns", "domain.cpu_model"}},
+	{Kind: GuestSocket, Stage: "socket", level: byUse, Title: "the application in the guest does not read fast enough",
+		Seen:   "receive buffers inside overflow (agent)",
+		Advice: "a faster application, more of its threads, or a longer receive buffer"},
+	{Kind: CPUExhausted, Stage: "vcpu", level: byOthers, Title: "no CPU of the host has time left",
+		Seen:   "every CPU is full, and threads of guests wait",
+		Advice: "fewer guests or vCPUs on this host", Knobs: []string{"placement.overcommit", "placement.reserve", "vhost.budget"}},
+	{Kind: Steal, Stage: "vcpu", level: byOthers, Title: "the host's own CPUs are taken away",
+		Seen:   "at least 20 % of a full CPU is stolen, and nothing else is there",
+		Advice: "this host is a guest: its hypervisor gives the CPUs to others"},
+
+	{Kind: Socket, Stage: "socket", level: byUse, Title: "the application does not read fast enough",
+		Seen:   "UDP receive buffers overflow, and the reader has a full CPU, is held back, or leaves them full",
+		Advice: "a faster application, or more of its threads"},
+	{Kind: SocketBuffer, Stage: "socket", level: byBuffer, Title: "the socket's buffer is too short",
+		Seen:   "they overflow, and are empty at the end",
+		Advice: "a longer receive buffer (SO_RCVBUF, net.core.rmem_max)"},
+	{Kind: Receiver, Stage: "receiver", level: byEnds, Ends: true, Title: "the receiver of the measurement is the limit",
+		Seen:   "the socket that overflows is mpps's own",
+		Advice: "another kind of receiver, or more CPU time for it; the result says nothing of the path"},
+}

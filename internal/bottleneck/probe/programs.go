@@ -1,0 +1,141 @@
+package probe
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+)
+
+// programs are the loaded eBPF programs.
+type programs struct {
+	coll    *ebpf.Collection
+	reasons map[uint32]string // of drops by number, as far as the kernel names them
+	turn    uint32
+}
+
+// errNoBTF says that the kernel does not describe its structures, without which their fields are not found.
+var errNoBTF = errors.New("this kernel does not describe its structures (BTF, CONFIG_DEBUG_INFO_BTF)")
+
+// load loads the programs. Tracing programs on tracepoints came with Linux 5.5.
+func load(noBTF error) (*programs, error) {
+	kernel, err := btf.LoadKernelSpec()
+	if err = cmp.Or(noBTF, err); err != nil {
+		return nil, fmt.Errorf("%w: %w", errNoBTF, err)
+	}
+	spec, err := loadProbe()
+	if err != nil {
+		return nil, fmt.Errorf("probe: %w", err)
+	}
+	p := &programs{reasons: reasonsOf(kernel)}
+	if tellsReason(kernel) {
+		if err := spec.Variables[probeVarReasons].Set(uint32(1)); err != nil {
+			return nil, fmt.Errorf("configure the probe: %w", err)
+		}
+	}
+	// Kernels before 5.11 count a program's memory against this limit.
+	_ = unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY})
+	if p.coll, err = ebpf.NewCollection(spec); err != nil {
+		if os.Geteuid() != 0 && (errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES)) {
+			return nil, errors.New("needs root (eBPF programs on tracepoints)")
+		}
+		return nil, fmt.Errorf("load the probe, which needs Linux 5.5 or later: %w", err)
+	}
+	return p, nil
+}
+
+// tellsReason tells whether the tracepoint has a reason beside the place (Linux 5.17).
+func tellsReason(kernel *btf.Spec) bool {
+	var tracepoint *btf.Typedef
+	if kernel.TypeByName("btf_trace_kfree_skb", &tracepoint) != nil {
+		return false
+	}
+	pointer, is := tracepoint.Type.(*btf.Pointer)
+	if !is {
+		return false
+	}
+	proto, is := pointer.Target.(*btf.FuncProto)
+	return is && len(proto.Params) >= 4 // the first is for whoever listens
+}
+
+// reasonsOf are the kernel's names of reasons for drops, which are not the same numbers in all (include/net/dropreason-core.h).
+func reasonsOf(kernel *btf.Spec) map[uint32]string {
+	names := map[uint32]string{}
+	for enum, prefix := range map[string]string{"skb_drop_reason": "SKB_DROP_REASON_", "ovs_drop_reason": "OVS_DROP_"} {
+		var e *btf.Enum
+		if kernel.TypeByName(enum, &e) != nil {
+			continue
+		}
+		for _, v := range e.Values {
+			if name, is := strings.CutPrefix(v.Name, prefix); is {
+				names[uint32(v.Value)] = name
+			}
+		}
+	}
+	return names
+}
+
+// reason is the name of a reason, or its number where the kernel has no name for it; a kernel that tells none drops for no reason
+// that is known.
+func (p *programs) reason(n uint32) string {
+	if name, known := p.reasons[n]; known {
+		return name
+	}
+	if n == 0 {
+		return "NOT_SPECIFIED"
+	}
+	return fmt.Sprintf("REASON_%d", n)
+}
+
+// attach attaches programs by name.
+func (p *programs) attach(names ...string) ([]link.Link, error) {
+	var all []link.Link
+	for _, name := range names {
+		l, err := link.AttachTracing(link.TracingOptions{Program: p.coll.Programs[name]})
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("attach the probe %s: %w", name, err), closeAll(all))
+		}
+		all = append(all, l)
+	}
+	return all, nil
+}
+
+// begin begins a turn, which forgets what the one before left open.
+func (p *programs) begin() error {
+	p.turn++
+	if err := p.coll.Variables[probeVarCounting].Set(p.turn); err != nil {
+		return fmt.Errorf("switch the probe: %w", err)
+	}
+	return nil
+}
+
+// thin has one drop of so many counted, for all: a power of two.
+func (p *programs) thin(of uint32) error {
+	if err := p.coll.Variables[probeVarSparse].Set(of - 1); err != nil {
+		return fmt.Errorf("switch the probe: %w", err)
+	}
+	return nil
+}
+
+// runs is how often the programs ran since they were loaded, by CPU.
+func (p *programs) runs() ([]probeRan, error) {
+	var all []probeRan
+	if err := p.coll.Maps[probeMapRuns].Lookup(uint32(0), &all); err != nil {
+		return nil, fmt.Errorf("read the probe's counters: %w", err)
+	}
+	return all, nil
+}
+
+func closeAll(links []link.Link) error {
+	var errs []error
+	for _, l := range links {
+		errs = append(errs, l.Close())
+	}
+	return errors.Join(errs...)
+}

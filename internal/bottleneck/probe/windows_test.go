@@ -1,0 +1,32 @@
+package probe
+
+import (
+	"testing"
+	"time"
+)
+
+// TestThinnedOnce: of programs that are thinned out the time that they were attached counts once, or what they count is scaled up too little.
+func TestThinnedOnce(t *testing.T) {
+	t.Parallel()
+	begun := time.Unix(1000, 0)
+	at := func(passed time.Duration) time.Time { return begun.Add(passed) }
+	thins := 0
+	w := &window{runs: func(r probeRan) uint64 { return r.Drops }, share: 0.01, thin: func(of uint32) error { thins++; return nil }, since: begun}
+	ran := uint64(0)
+	for passed := 10 * time.Millisecond; passed <= 100*time.Millisecond; passed += 10 * time.Millisecond {
+		ran += 2000 // 0.3 ms of each 10, and thinned 0.1 ms
+		w.count([]probeRan{{Drops: ran}}, at(passed))
+		if !w.thinned {
+			w.judge(at(passed))
+		}
+	}
+	if thins != 1 || !w.thinned {
+		t.Fatalf("thinned out %d times, expected once", thins)
+	}
+	if w.held != 100*time.Millisecond {
+		t.Errorf("attached for %v, expected 100ms", w.held)
+	}
+	if scale := w.scale(400 * time.Millisecond); scale != 4 {
+		t.Errorf("counts are scaled by %g, expected 4", scale)
+	}
+}

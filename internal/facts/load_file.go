@@ -1,0 +1,77 @@
+package facts
+
+import "math"
+
+// check refuses a load that no machine has.
+func (l *Load) check() error {
+	if l == nil {
+		return nil
+	}
+	if !(l.Seconds > 0 && l.Seconds <= 86400) {
+		return bad(remakeLoad, "a load of %g seconds: expected more than none and at most a day", l.Seconds)
+	}
+	share := func(what string, values ...float64) error {
+		for _, v := range values {
+			if math.IsNaN(v) || v < 0 || v > 1e6 {
+				return bad(remakeLoad, "%s: %g is no share of a time", clip([]byte(what), 60), v)
+			}
+		}
+		return nil
+	}
+	for _, c := range l.CPUs {
+		if c.CPU < 0 || c.CPU >= maxCPUs {
+			return bad(remakeLoad, "load of CPU %d: expected 0 to %d", c.CPU, maxCPUs-1)
+		}
+		if err := share("time of a CPU", c.User, c.System, c.Softirq, c.IRQ, c.Guest, c.Steal, c.Idle); err != nil {
+			return err
+		}
+	}
+	for _, t := range l.Threads {
+		if err := share("thread "+t.Comm, t.Ran, t.Waited, t.Quota, t.Throttle, t.HaltPoll); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const remakeLoad = "make a new one with 'mpps diagnose -o FILE'"
+
+// load gives guests in a load the names that they have elsewhere.
+func (s *scrubber) load(c, was *Load) {
+	if c == nil {
+		return
+	}
+	for i := range c.Devices {
+		c.Devices[i].Guest = s.names.of(was.Devices[i].Guest)
+	}
+	for i := range c.Threads {
+		c.Threads[i].Guest = s.names.of(was.Threads[i].Guest)
+	}
+	for i := range c.Guests {
+		c.Guests[i].Name = s.names.of(was.Guests[i].Name)
+		c.Guests[i].Notes = nil
+	}
+}
+
+// Of is a load as one guest has it: taps of others are left out, and their threads are strangers who use CPUs.
+func (l *Load) Of(guest string) *Load {
+	c := *l
+	c.Devices, c.Threads, c.Guests = nil, nil, nil
+	for _, d := range l.Devices {
+		if d.Guest == "" || d.Guest == guest {
+			c.Devices = append(c.Devices, d)
+		}
+	}
+	for _, t := range l.Threads {
+		if t.Guest != "" && t.Guest != guest {
+			t.Role, t.Guest = "other", ""
+		}
+		c.Threads = append(c.Threads, t)
+	}
+	for _, g := range l.Guests {
+		if g.Name == guest {
+			c.Guests = append(c.Guests, g)
+		}
+	}
+	return &c
+}

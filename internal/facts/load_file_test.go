@@ -1,0 +1,75 @@
+package facts
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+)
+
+func loaded() *Host {
+	return &Host{
+		Name: "blue", Taken: time.Unix(1e9, 0).UTC(), Readings: Readings{},
+		Guests: []Guest{{Name: "db", State: "running"}, {Name: "web", State: "running"}},
+		Load: &Load{
+			Seconds: 2, Method: ByCounters,
+			CPUs:    []CPULoad{{CPU: 0, Softirq: 0.2, Idle: 0.8}},
+			Devices: []DeviceLoad{{Name: "eth0", Kind: "nic"}, {Name: "vnet0", Kind: "tap", Guest: "db"}, {Name: "vnet1", Kind: "tap", Guest: "web"}},
+			Threads: []ThreadLoad{{TID: 1, Comm: "vhost-1", Role: "vhost", Guest: "db"}, {TID: 2, Comm: "vhost-2", Role: "vhost", Guest: "web"}},
+			Guests:  []GuestLoad{{Name: "db"}, {Name: "web"}},
+		},
+	}
+}
+
+func TestLoadInSnapshot(t *testing.T) {
+	t.Parallel()
+	var text bytes.Buffer
+	if err := Write(&text, Scrub(loaded()), "0"); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{`"db"`, `"web"`, "blue"} {
+		if strings.Contains(text.String(), name) {
+			t.Errorf("%s stands in a scrubbed load", name)
+		}
+	}
+	h, err := ReadSnapshot(&text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h.Load == nil || h.Load.Seconds != 2 || len(h.Load.Devices) != 3 || h.Load.Devices[1].Guest != h.Guests[0].Name || h.Load.Threads[1].Guest != h.Guests[1].Name {
+		t.Errorf("read back: %+v", h.Load)
+	}
+	a, b := loaded(), loaded()
+	b.Load.Seconds, b.Load.Devices = 3, nil
+	if d := Diff(a, b); len(d) > 0 || Digest(a) != Digest(b) {
+		t.Errorf("a load is no configuration: %v", d)
+	}
+}
+
+func TestLoadRefused(t *testing.T) {
+	t.Parallel()
+	for what, broken := range map[string]func(*Load){
+		"no time":       func(l *Load) { l.Seconds = 0 },
+		"CPU −1":        func(l *Load) { l.CPUs[0].CPU = -1 },
+		"negative time": func(l *Load) { l.CPUs[0].Idle = -0.5 },
+		"endless time":  func(l *Load) { l.Threads[0].Ran = 1e9 },
+	} {
+		h := loaded()
+		broken(h.Load)
+		var text bytes.Buffer
+		if err := Write(&text, h, "0"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadSnapshot(&text); err == nil {
+			t.Errorf("%s: expected an error", what)
+		}
+	}
+}
+
+func TestLoadOf(t *testing.T) {
+	t.Parallel()
+	l := loaded().Load.Of("db")
+	if len(l.Devices) != 2 || len(l.Guests) != 1 || l.Threads[0].Guest != "db" || l.Threads[1].Role != "other" || l.Threads[1].Guest != "" {
+		t.Errorf("%+v", l)
+	}
+}

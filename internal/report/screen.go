@@ -1,0 +1,158 @@
+package report
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Screen is a terminal that a live view has for itself: its other screen, without echo and cursor, keys one by one. Signals come as
+// ever. Whoever opens one must see to it that Close is called whatever happens: the user's shell would go on without echo.
+type Screen struct {
+	in    *os.File // the keyboard; nil: there is none
+	out   *os.File
+	color bool
+
+	mu    sync.Mutex
+	saved unix.Termios // how the keyboard was found
+	ours  bool         // the terminal is the view's now
+}
+
+// Sequences of ECMA-48 and xterm: the other screen and no cursor, and back.
+const (
+	enterScreen = "\x1b[?1049h\x1b[?25l\x1b[2J"
+	leaveScreen = "\x1b[?25h\x1b[?1049l"
+)
+
+// Screen takes over the terminal behind standard output, with the keyboard where standard input is one. It is nil where output is no
+// terminal, or one that can only go forward.
+func (p *Printer) Screen(in io.Reader) (*Screen, error) {
+	out, ok := p.out.(*os.File)
+	if !ok || columns(out) == 0 || os.Getenv("TERM") == "dumb" || os.Getenv("TERM") == "" {
+		return nil, nil
+	}
+	p.clear()
+	s := &Screen{out: out, color: p.color}
+	if f, ok := in.(*os.File); ok {
+		if found, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS); err == nil {
+			s.in, s.saved = f, *found
+		}
+	}
+	return s, s.Open()
+}
+
+// HasKeys tells whether there is a keyboard.
+func (s *Screen) HasKeys() bool { return s.in != nil }
+
+// Open takes the terminal, again after a Close.
+func (s *Screen) Open() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ours {
+		return nil
+	}
+	s.ours = true
+	if s.in != nil {
+		t := s.saved
+		t.Lflag &^= unix.ICANON | unix.ECHO
+		t.Cc[unix.VMIN], t.Cc[unix.VTIME] = 1, 0
+		if err := unix.IoctlSetTermios(int(s.in.Fd()), unix.TCSETS, &t); err != nil {
+			return fmt.Errorf("keyboard: %w", err)
+		}
+	}
+	_, err := io.WriteString(s.out, enterScreen)
+	return err
+}
+
+// Close gives the terminal back as it was found.
+func (s *Screen) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.ours {
+		return nil
+	}
+	s.ours = false
+	_, err := io.WriteString(s.out, leaveScreen)
+	if s.in != nil {
+		if e := unix.IoctlSetTermios(int(s.in.Fd()), unix.TCSETS, &s.saved); err == nil {
+			err = e
+		}
+	}
+	return err
+}
+
+// Guard gives the terminal back where its goroutine panics: it is deferred in each one that a live view starts.
+func (s *Screen) Guard() {
+	if r := recover(); r != nil {
+		_ = s.Close() // the panic is what is told
+		panic(r)
+	}
+}
+
+// Stop gives the terminal back and stops the process as Ctrl-Z does, and takes it again when the process goes on, which the caller's
+// channel of SIGCONT tells.
+func (s *Screen) Stop(goesOn <-chan os.Signal) error {
+	if err := s.Close(); err != nil {
+		return err
+	}
+	if err := stopSelf(goesOn); err != nil {
+		return errors.Join(fmt.Errorf("stop: %w", err), s.Open())
+	}
+	return s.Open()
+}
+
+// stopSelf has the kernel do what it does with SIGTSTP by default, which stops no process group that nobody could let go on
+// (is_current_pgrp_orphaned in kernel/signal.c). signal.Reset does not bring that back: Go's own handler stays. The kernel's structure
+// has a form for each architecture, of at most 32 bytes; one of zeros means the default in all.
+func stopSelf(goesOn <-chan os.Signal) error {
+	action := func(set, was *[64]byte) error {
+		const maskSize = 8
+		_, _, e := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(unix.SIGTSTP), uintptr(unsafe.Pointer(set)), uintptr(unsafe.Pointer(was)), maskSize, 0, 0)
+		if e != 0 {
+			return e
+		}
+		return nil
+	}
+	var byDefault, ours [64]byte
+	if err := action(&byDefault, &ours); err != nil {
+		return err
+	}
+	err := unix.Kill(os.Getpid(), unix.SIGTSTP)
+	select {
+	case <-goesOn:
+	case <-time.After(100 * time.Millisecond): // it was not stopped
+	}
+	return errors.Join(err, action(&ours, nil))
+}
+
+// Size is how many columns and lines the terminal has.
+func (s *Screen) Size() (columns, rows int) {
+	size, err := unix.IoctlGetWinsize(int(s.out.Fd()), unix.TIOCGWINSZ)
+	if err != nil || size.Col == 0 || size.Row == 0 {
+		return 80, 24
+	}
+	return int(size.Col), int(size.Row)
+}
+
+// Draw replaces what the screen shows. The view gets a text of its width; it must not have more lines than the screen.
+func (s *Screen) Draw(view func(*Text)) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.ours {
+		return nil
+	}
+	width, rows := s.Size()
+	t := &Text{color: s.color, Width: width}
+	view(t)
+	lines := strings.Split(strings.TrimRight(t.b.String(), "\n"), "\n")
+	lines = lines[:min(len(lines), rows)]
+	_, err := io.WriteString(s.out, "\x1b[H"+strings.Join(lines, "\x1b[K\r\n")+"\x1b[K\x1b[J")
+	return err
+}

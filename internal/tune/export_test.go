@@ -1,0 +1,4 @@
+package tune
+
+// Spend is spend, for tests.
+var Spend = spend

@@ -1,0 +1,37 @@
+package tune
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// ErrNotAResult is wrapped by every complaint about a file that should hold a result.
+var ErrNotAResult = errors.New("not a result of tune")
+
+// Decode reads a result, as 'mpps tune -o' writes it or within an answer of 'mpps tune --json'.
+func Decode(reader io.Reader) (*Result, error) {
+	text, err := io.ReadAll(reader)
+	if err != nil {
+		return nil, err
+	}
+	var answer struct {
+		Schema string          `json:"schema"`
+		Result json.RawMessage `json:"result"`
+	}
+	if err := json.Unmarshal(text, &answer); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNotAResult, err)
+	}
+	if len(answer.Result) > 0 {
+		text = answer.Result
+	}
+	var r Result
+	switch err := json.Unmarshal(text, &r); {
+	case r.Schema != Schema:
+		return nil, fmt.Errorf("%w: schema %q, expected %q", ErrNotAResult, r.Schema, Schema)
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", ErrNotAResult, err)
+	}
+	return &r, nil
+}

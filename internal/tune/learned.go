@@ -1,0 +1,161 @@
+package tune
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+)
+
+// EffectsSchema is the version of the format of learned effects.
+const EffectsSchema = "mpps.effects/1"
+
+// Effects are what attempts did on hosts, by class of host. They only say what to try first: what is kept is measured anew on every
+// host.
+type Effects struct {
+	Schema string   `json:"schema"`
+	Known  []Effect `json:"effects"` // sorted by class, bottleneck, key
+}
+
+// Effect is what one candidate did on hosts of one class that had one bottleneck.
+type Effect struct {
+	Class      string  `json:"class"`      // what hosts have in common
+	Bottleneck string  `json:"bottleneck"` // its kind; empty: none was named
+	Key        string  `json:"key"`        // of the candidate
+	Tried      int     `json:"tried"`
+	Kept       int     `json:"kept"`
+	Hurt       int     `json:"hurt"`
+	Log        float64 `json:"log_ratio"` // sum over those kept of the natural logarithm of their ratio
+}
+
+// elsewhere is what an effect seen on another class of hosts, or with another bottleneck, counts.
+const elsewhere = 0.3
+
+// lesson is what is known of a candidate.
+type lesson struct {
+	weight, kept, log float64
+	say               string
+}
+
+// about sums up what is known of a candidate on a class of hosts with a bottleneck.
+func (e Effects) about(class, kind, key string) lesson {
+	var l lesson
+	var tried, kept int
+	for _, k := range e.Known {
+		if k.Key != key {
+			continue
+		}
+		w := 1.0
+		if k.Class != class {
+			w *= elsewhere
+		}
+		if k.Bottleneck != kind {
+			w *= elsewhere
+		}
+		tried, kept = tried+k.Tried, kept+k.Kept
+		l.weight += w * float64(k.Tried)
+		l.kept += w * float64(k.Kept)
+		l.log += w * k.Log
+	}
+	if tried > 0 {
+		l.say = fmt.Sprintf("learned: kept in %d of %d attempts", kept, tried)
+		if l.kept > 0 {
+			l.say += fmt.Sprintf(", ×%.2f there", math.Exp(l.log/l.kept))
+		}
+	}
+	return l
+}
+
+// Learn adds what a run found on a host of a class. Attempts that were cut short or refused teach nothing.
+func (e Effects) Learn(class string, r *Result) Effects {
+	for _, a := range r.Attempts {
+		one := Effect{Class: class, Bottleneck: a.Limit, Key: a.Key, Tried: 1}
+		switch a.Outcome {
+		case Kept:
+			one.Kept, one.Log = 1, math.Log(a.Gain.Ratio)
+		case Hurts:
+			one.Hurt = 1
+		case Useless, NotShown:
+		default:
+			continue
+		}
+		e = e.add(one)
+	}
+	return e
+}
+
+// Import adds the effects of another host.
+func (e Effects) Import(other Effects) Effects {
+	for _, one := range other.Known {
+		e = e.add(one)
+	}
+	return e
+}
+
+func (e Effects) add(one Effect) Effects {
+	type place struct{ class, bottleneck, key string }
+	all := map[place]Effect{}
+	for _, k := range append(slices.Clone(e.Known), one) {
+		p := place{k.Class, k.Bottleneck, k.Key}
+		have := all[p]
+		k.Tried, k.Kept, k.Hurt, k.Log = k.Tried+have.Tried, k.Kept+have.Kept, k.Hurt+have.Hurt, k.Log+have.Log
+		all[p] = k
+	}
+	sorted := slices.SortedFunc(maps.Values(all), func(a, b Effect) int {
+		switch {
+		case a.Class != b.Class:
+			return compare(a.Class, b.Class)
+		case a.Bottleneck != b.Bottleneck:
+			return compare(a.Bottleneck, b.Bottleneck)
+		}
+		return compare(a.Key, b.Key)
+	})
+	return Effects{Schema: EffectsSchema, Known: sorted}
+}
+
+func compare(a, b string) int {
+	if a < b {
+		return -1
+	}
+	return 1
+}
+
+// maxEffects bounds how large a file of effects may be, bytes.
+const maxEffects = 16 << 20
+
+// ReadEffects reads a file of effects and refuses what no run can have found.
+func ReadEffects(r io.Reader) (Effects, error) {
+	text, err := io.ReadAll(io.LimitReader(r, maxEffects+1))
+	if err != nil {
+		return Effects{}, err
+	}
+	if len(text) > maxEffects {
+		return Effects{}, fmt.Errorf("learned effects: larger than %d bytes", maxEffects)
+	}
+	var e Effects
+	if err := json.Unmarshal(text, &e); err != nil {
+		return Effects{}, fmt.Errorf("learned effects: %w", err)
+	}
+	if e.Schema != EffectsSchema {
+		return Effects{}, fmt.Errorf("learned effects: found schema %q, expected %q", e.Schema, EffectsSchema)
+	}
+	for i, k := range e.Known {
+		if k.Key == "" || k.Tried < 1 || k.Kept < 0 || k.Hurt < 0 || k.Kept+k.Hurt > k.Tried || math.IsNaN(k.Log) || math.Abs(k.Log) > 12*float64(max(1, k.Kept)) {
+			return Effects{}, fmt.Errorf("learned effects: entry %d (%q) says what no run can have found", i+1, k.Key)
+		}
+	}
+	return e, nil
+}
+
+// Write writes the effects as a file has them.
+func (e Effects) Write(w io.Writer) error {
+	e.Schema = EffectsSchema
+	if e.Known == nil {
+		e.Known = []Effect{}
+	}
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(e)
+}

@@ -1,0 +1,2 @@
+// Package load has what mpps diagnose sees of a real guest while packets come to it.
+package load

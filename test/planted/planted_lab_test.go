@@ -1,0 +1,73 @@
+//go:build lab
+
+package planted
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"mpps/internal/lab/labtest"
+)
+
+func init() { run = labtest.Main }
+
+// TestPlantedHost plays scenarios on the emulated host, whose kernel is its own and has more than this one's may: those of the
+// directory lab and, of the others, those that need such a kernel. The runner is this very test, compiled for namespaces.
+func TestPlantedHost(t *testing.T) {
+	l := labtest.Host(t, labtest.Size(8, 6144))
+	runner := filepath.Join(t.TempDir(), "planted.test")
+	build := exec.Command("go", "test", "-c", "-tags", "netns", "-o", runner, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v: %s", err, out)
+	}
+	if err := l.Put("planted.test", runner); err != nil {
+		t.Fatal(err)
+	}
+	own, err := os.ReadDir("lab")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range own {
+		if err := l.Put("plants-"+f.Name(), filepath.Join("lab", f.Name())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	names := os.Getenv("MPPS_PLANTED_ONLY")
+	if names == "" {
+		names = "*"
+	}
+	began := time.Now()
+	r, err := l.Shell(t.Context(), fmt.Sprintf(`mkdir -p /tmp/plants /tmp/loads
+for f in /share/plants-*.yaml; do n=${f##*/}; cp $f /tmp/plants/${n#plants-}; done
+cd /tmp && MPPS_BIN=/share/mpps MPPS_PLANTED=/tmp/plants MPPS_PLANTED_ONLY='%s' MPPS_PLANTED_OWN_KERNEL=only MPPS_PLANTED_SCALE=%s \
+	MPPS_PLANTED_TABLE=/share/table.md MPPS_PLANTED_RECORD=/tmp/loads timeout 1500 /share/planted.test -test.v -test.run '^TestPlanted$' </dev/null`,
+		strings.ReplaceAll(names, "'", ""), labScale))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%.0f s\n%s", time.Since(began).Seconds(), r.Stdout)
+	if r.Code != 0 {
+		t.Errorf("exit code %d: %s", r.Code, r.Stderr)
+	}
+	if dir := os.Getenv("MPPS_PLANTED_RECORD"); dir != "" {
+		text, err := l.Must(t.Context(), "cd /tmp/loads && for f in *.json; do echo \"@@ $f\"; cat $f; done")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range strings.Split("\n"+text, "\n@@ ")[1:] {
+			name, load, _ := strings.Cut(part, "\n")
+			if err := os.WriteFile(filepath.Join(dir, filepath.Base(name)), []byte(load), 0o644); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// labScale is how much slower the emulated host is.
+const labScale = "0.05"

@@ -1,0 +1,89 @@
+//go:build lab
+
+package tune
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"mpps/internal/tune"
+)
+
+// side is one way to tune the host: how it is entered and left.
+type side struct{ name, enter, leave string }
+
+// tuned starts TuneD with a profile of its own, without a bus, and ends it, upon which it puts back what it set.
+func tuned(profile string) side {
+	return side{"TuneD " + profile, `tuned --no-dbus --no-socket -P /run/tuned-side.pid -l /run/tuned-side.log -p ` + profile + ` </dev/null >/dev/null 2>&1 &
+for i in $(seq 300); do ! grep -q 'static tuning from profile .* applied' /run/tuned-side.log 2>/dev/null || exit 0; sleep 0.1; done
+cat /run/tuned-side.log; exit 1`, `p=$(cat /run/tuned-side.pid); kill $p; while [ -d /proc/$p ]; do sleep 0.1; done; rm -f /run/tuned-side.log`}
+}
+
+// applied is a plan that mpps applies and takes back.
+func applied(name, plan string) side {
+	return side{name, "/share/mpps apply -q --confirm 0 " + plan, "/share/mpps rollback -q"}
+}
+
+// rounds is how often each side is measured.
+const rounds = 6
+
+// BenchmarkAgainst measures packets into one guest on the same host as found, with two of TuneD's profiles, with everything that mpps
+// plan has for the goal at once, and with what mpps tune keeps: in rounds, in each of which every side is entered, measured and left once,
+// in an order by lot.
+func BenchmarkAgainst(b *testing.B) {
+	l := furnish(b)
+	r, err := l.Shell(b.Context(), "/share/mpps tune "+goals+" --budget 9m --runtime-only --propose --seed 1 -o /share/tune.json --plan-output /share/kept.json")
+	if err != nil || r.Code != 0 && r.Code != 2 {
+		b.Fatalf("%v: exit %d: %s", err, r.Code, r.Stderr)
+	}
+	text, err := os.ReadFile(filepath.Join(l.ShareDir(), "tune.json"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	var result tune.Result
+	if err := json.Unmarshal(text, &result); err != nil {
+		b.Fatal(err)
+	}
+	b.Logf("the loop kept %v", result.Kept)
+	must(b, l, "/share/mpps plan -q --pps 1M --guest web1 --consent security --runtime-only -o /share/static.json")
+	sides := []side{
+		{"as found", "true", "true"}, tuned("network-throughput"), tuned("virtual-host"),
+		applied("everything planned at once", "/share/static.json"), applied("what the loop keeps", "/share/kept.json"),
+	}
+	rates := map[string][]float64{}
+	order := rand.New(rand.NewPCG(1, 2))
+	for b.Loop() {
+		for range rounds {
+			for _, i := range order.Perm(len(sides)) {
+				s := sides[i]
+				must(b, l, s.enter)
+				out := must(b, l, `/share/mpps --json bench pps --via br0 --agent 10.50.0.2:7878 --secret-file /share/secret --sink af_packet --duration 1s --repeat 3 --keep=false || [ $? = 5 ]`)
+				must(b, l, s.leave)
+				var run struct{ Result struct{ PPS float64 } }
+				if err := json.Unmarshal([]byte(out), &run); err != nil || run.Result.PPS == 0 {
+					b.Fatalf("%v: %.300s", err, out)
+				}
+				rates[s.name] = append(rates[s.name], run.Result.PPS)
+			}
+		}
+	}
+	var table strings.Builder
+	found := rates["as found"]
+	for _, s := range sides {
+		ratios := make([]float64, len(found))
+		for i, rate := range rates[s.name] {
+			ratios[i] = rate / found[i]
+		}
+		slices.Sort(ratios)
+		at := slices.Sorted(slices.Values(rates[s.name]))
+		fmt.Fprintf(&table, "%-28s %7.0f packets/s, %.2f times as found [%.2f–%.2f]\n", s.name, at[len(at)/2], ratios[len(ratios)/2], ratios[0], ratios[len(ratios)-1])
+		b.ReportMetric(ratios[len(ratios)/2], strings.ReplaceAll(s.name, " ", "-")+"/found")
+	}
+	b.Logf("%d rounds, emulated:\n%s", len(found), table.String())
+}

@@ -1,0 +1,180 @@
+//go:build lab
+
+package tune
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"mpps/internal/lab"
+	"mpps/internal/lab/labtest"
+	"mpps/internal/tune"
+)
+
+func TestMain(m *testing.M) { os.Exit(labtest.Main(m)) }
+
+const (
+	guest  = "web1"
+	secret = "tune"
+	// rules are many enough that their cost shows above the noise of emulation.
+	rules = 3000
+	// candidates are the one that helps and some that do nothing here: each that is tried takes a minute of emulation.
+	candidates = "netfilter.bridge,memory.numa_balancing,softirq.budget"
+	goals      = "--trial 400ms --pps 1M --guest web1 --consent security --via br0 --agent 10.50.0.2:7878 --secret-file /share/secret --sink af_packet"
+)
+
+var setup = fmt.Sprintf(`set -e
+modprobe br_netfilter
+ip link show br0 >/dev/null 2>&1 || ip link add br0 type bridge forward_delay 0
+ip addr replace 10.50.0.1/24 dev br0
+ip link set br0 up
+sysctl -qw net.bridge.bridge-nf-call-iptables=1
+iptables-legacy -F FORWARD
+for i in $(seq %d); do echo "-A FORWARD -s 192.0.2.$((i %% 250)) -j RETURN"; done > /tmp/rules
+{ echo '*filter'; cat /tmp/rules; echo COMMIT; } | iptables-legacy-restore -n
+`, rules)
+
+// values are what the loop may touch and other programs than mpps see.
+const values = `sysctl -a 2>/dev/null | grep -e net.core -e bridge-nf -e numa_balancing -e net.ipv4.udp | sort
+cat /sys/class/net/br0/bridge/nf_call_iptables
+for t in /proc/$(cat /run/libvirt/qemu/web1.pid)/task/*; do echo "$(cat $t/comm) $(taskset -pc ${t##*/} | sed 's/.*: //')"; done | sort
+for f in /sys/class/net/*/queues/*/?ps_cpus; do echo $f $(cat $f 2>/dev/null); done
+for i in /proc/irq/*/smp_affinity_list; do echo $i $(cat $i); done
+iptables-legacy-save | grep -v '^[#:]'`
+
+// furnish boots the host with its guest.
+func furnish(t testing.TB) *lab.Lab {
+	t.Helper()
+	l := labtest.Host(t, labtest.Fresh)
+	ctx := t.Context()
+	if err := os.WriteFile(filepath.Join(l.ShareDir(), "secret"), []byte(secret), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ready := func(ctx context.Context) error {
+		_, err := l.Must(ctx, setup)
+		return err
+	}
+	if err := ready(ctx); err != nil {
+		t.Fatal(err)
+	}
+	_, err := l.StartGuestFresh(ctx, lab.GuestSpec{
+		Name: guest, Binary: labtest.Binary(t), VCPUs: 2, MemoryMiB: 256,
+		NICs:    []lab.NIC{{Model: lab.Vhost, Bridge: "br0", MAC: "52:54:00:0a:00:02", Addr: "10.50.0.2/24", Queues: 2}},
+		Modules: []string{"veth"}, Args: []string{"mpps.secret=" + secret}, Probe: lab.TCPProbe(7878),
+	}, ready)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func must(t testing.TB, l *lab.Lab, script string) string {
+	t.Helper()
+	out, err := l.Must(context.WithoutCancel(t.Context()), script)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// TestTune: on a host whose bridge walks through rules the loop finds that taking them out of the way helps, proves it and keeps it; a
+// rollback restores the beginning, and so does one after a kill in the middle.
+func TestTune(t *testing.T) {
+	l := furnish(t)
+	beginning := must(t, l, values)
+
+	r, err := l.Shell(t.Context(), "/share/mpps tune "+goals+" --only "+candidates+" --budget 6m --runtime-only --seed 1 -o /share/tune.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("exit %d\n%s\n%s", r.Code, r.Stderr, r.Stdout)
+	if r.Code != 0 && r.Code != 2 {
+		t.Fatalf("exit status %d", r.Code)
+	}
+	text, err := os.ReadFile(filepath.Join(l.ShareDir(), "tune.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if dir := os.Getenv("MPPS_KEEP"); dir != "" {
+		if err := os.WriteFile(filepath.Join(dir, "tune.json"), text, 0o644); err != nil {
+			t.Error(err)
+		}
+	}
+	var result tune.Result
+	if err := json.Unmarshal(text, &result); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(result.Kept, "netfilter.bridge") {
+		t.Errorf("kept %v, expected netfilter.bridge among them", result.Kept)
+	}
+	if result.Whole.Ratio < 1.1 {
+		t.Errorf("everything that was kept: %s, expected more than 1.1", result.Whole)
+	}
+	if got := must(t, l, "cat /sys/class/net/br0/bridge/nf_call_iptables; sysctl -n net.bridge.bridge-nf-call-iptables"); !strings.Contains(got, "0") {
+		t.Errorf("the bridge's frames still go to iptables: %q", got)
+	}
+	if got := must(t, l, "/share/mpps status | head -1"); !strings.HasPrefix(got, "applied") {
+		t.Errorf("status: %q", got)
+	}
+	must(t, l, "/share/mpps rollback")
+	if now := must(t, l, values); now != beginning {
+		t.Errorf("a rollback left:\n%s", diff(beginning, now))
+	}
+
+	// Killed while something that was tried stands.
+	must(t, l, "nohup setsid /share/mpps tune "+goals+" --only netfilter.bridge --budget 6m --runtime-only --seed 2 -q >/tmp/tune.log 2>&1 & echo $! >/tmp/tune.pid")
+	out := must(t, l, `for i in $(seq 6000); do
+	[ $(cat /sys/class/net/br0/bridge/nf_call_iptables) != 0 ] || break
+	[ -d /proc/$(cat /tmp/tune.pid) ] || break
+	sleep 0.05
+done
+kill -9 $(cat /tmp/tune.pid) || { echo "nothing was tried:"; cat /tmp/tune.log; }`)
+	if out != "" {
+		t.Fatal(out)
+	}
+	// The process that puts back what was never accepted may be at work: then both say that another mpps is.
+	const busy = 11
+	for begin := time.Now(); ; time.Sleep(time.Second) {
+		r, err := l.Run(t.Context(), "/share/mpps", "rollback")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Code == busy && time.Since(begin) < time.Minute {
+			continue
+		}
+		if r.Code != 0 {
+			t.Fatalf("rollback after a kill: exit status %d: %s", r.Code, r.Stderr)
+		}
+		break
+	}
+	if now := must(t, l, values); now != beginning {
+		t.Errorf("a rollback after a kill left:\n%s", diff(beginning, now))
+	}
+	if got := must(t, l, "/share/mpps status | head -1"); !strings.HasPrefix(got, "clean") {
+		t.Errorf("status after it: %q", got)
+	}
+}
+
+// diff are the lines that differ.
+func diff(before, after string) string {
+	was, is := strings.Split(before, "\n"), strings.Split(after, "\n")
+	var b strings.Builder
+	for _, line := range was {
+		if !slices.Contains(is, line) {
+			b.WriteString("- " + line + "\n")
+		}
+	}
+	for _, line := range is {
+		if !slices.Contains(was, line) {
+			b.WriteString("+ " + line + "\n")
+		}
+	}
+	return b.String()
+}
