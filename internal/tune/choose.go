@@ -1,7 +1,6 @@
 package tune
 
 import (
-	"cmp"
 	"slices"
 
 	"mpps/internal/bottleneck"
@@ -85,31 +84,4 @@ func (l *loop) wait(c Candidate) {
 		r.Waits = append(r.Waits, Wait{For: c.Needs})
 	}
 	r.Waits[i].Keys = append(r.Waits[i].Keys, c.Key)
-}
-
-// mostTwos is how many pairs of candidates are tried that were of no use alone.
-const mostTwos = 6
-
-// possibly is the least ratio of what may have been slower by chance alone.
-const possibly = 0.95
-
-// pairUp finds the next two candidates that act on the same bottleneck and did no harm alone, those with the better figures first.
-func (l *loop) pairUp(all []Candidate) (Candidate, expectation, bool) {
-	for _, limit := range l.limits() {
-		here := slices.DeleteFunc(slices.Clone(all), func(c Candidate) bool {
-			h, tried := l.held[c.Key]
-			useless := h.outcome == NotShown || h.outcome == Useless || h.outcome == Hurts
-			return !tried || c.Needs != "" || !useless || h.ratio < possibly || namedBy(limit, c) < 0
-		})
-		slices.SortStableFunc(here, func(a, b Candidate) int { return cmp.Compare(l.held[b.Key].ratio, l.held[a.Key].ratio) })
-		for i := range here {
-			for j := range i {
-				if c := Join(here[j], here[i]); l.held[c.Key].times == 0 {
-					l.twos[c.Key] = [2]Candidate{here[j], here[i]}
-					return c, expectation{chance: 0.1, log: usual, reason: []string{"neither helps alone; both act on the bottleneck (" + string(limit.Kind) + ")"}}, true
-				}
-			}
-		}
-	}
-	return Candidate{}, expectation{}, false
 }

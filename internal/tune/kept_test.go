@@ -144,7 +144,8 @@ func TestTwoCores(t *testing.T) {
 func TestTwosCountOnce(t *testing.T) {
 	second := helps("a.2", "a", 1.4)
 	second.Needs = []string{"a.1"}
-	s := calm(simulated.Knob{ID: "a.1", Stage: "a"}, second, helps("b.1", "b", 1.5))
+	spoiler := simulated.Knob{ID: "b.0", Stage: "b", Spoils: map[string]float64{"a.2": 0.5}} // else all that is left would be kept at once
+	s := calm(simulated.Knob{ID: "a.1", Stage: "a"}, second, spoiler, helps("b.1", "b", 1.5))
 	r, _ := run(t, s, 1, tune.Options{})
 	won := 0
 	for i, a := range r.Attempts {

@@ -19,18 +19,18 @@ type loop struct {
 	result *Result
 	state  *bottleneck.Diagnosis // what holds the path back as it stands
 	kept   []Candidate
-	tested int                     // tests so far, for spend
-	expect int                     // tests that were expected when the first began
-	load   float64                 // of trials, packets per second
-	last   float64                 // median that came through with what stands
-	held   map[string]tally        // what became of the candidates that were tried, by key
-	twos   map[string][2]Candidate // pairs of candidates, by key
-	found  Rate                    // of the host as this run found it
-	stood  []string                // what an earlier run had kept
-	target bool                    // was reached by a search
-	undo   *Wait                   // what took effect with a restart and is not proven; nil: nothing
-	won    int                     // attempts that were kept; a pair counts once
-	proven bool                    // what stands was measured as a whole and by a last search
+	tested int                    // tests so far, for spend
+	expect int                    // tests that were expected when the first began
+	load   float64                // of trials, packets per second
+	last   float64                // median that came through with what stands
+	held   map[string]tally       // what became of the candidates that were tried, by key
+	made   map[string][]Candidate // what candidates are made of that are several, by key
+	found  Rate                   // of the host as this run found it
+	stood  []string               // what an earlier run had kept
+	target bool                   // was reached by a search
+	undo   *Wait                  // what took effect with a restart and is not proven; nil: nothing
+	won    int                    // attempts that were kept; several at once count once
+	proven bool                   // what stands was measured as a whole and by a last search
 
 	byLoss   bool // the target's rate comes through, but for a loss that the search does not allow
 	flood    bool // trials are sent as fast as possible
@@ -55,7 +55,7 @@ type tally struct {
 // be brought to its end, and then everything is as it was found, or the error says what is not.
 func Run(ctx context.Context, h Host, o Options) (*Result, error) {
 	o = o.withDefaults()
-	l := &loop{Options: o, host: h, lot: rand.New(rand.NewPCG(o.Seed, 0x74756e65)), began: o.Now(), held: map[string]tally{}, twos: map[string][2]Candidate{}}
+	l := &loop{Options: o, host: h, lot: rand.New(rand.NewPCG(o.Seed, 0x74756e65)), began: o.Now(), held: map[string]tally{}, made: map[string][]Candidate{}}
 	l.result = &Result{
 		Schema: Schema, Goal: o.Goal, Started: l.began.UTC(), Budget: o.Budget.Seconds(), Proposed: o.Propose,
 		Attempts: []Attempt{}, Kept: []string{}, Added: []string{}, Untried: []Untried{}, Waits: []Wait{}, Advice: []Advice{}, Warnings: []Warning{},
@@ -222,11 +222,11 @@ func (l *loop) sample(ctx context.Context) (trial, error) {
 }
 
 // candidates tries what there is, the likeliest first, until the target holds, nothing is left or the time is over. Where nothing is
-// left that helps alone, twos are tried.
+// left that helps alone, or little time, all that is left is tried as one, then twos.
 func (l *loop) candidates(ctx context.Context) error {
 	fresh := false
 	l.ending = false
-	for twos := 0; !l.target && l.result.Verdict == ""; {
+	for twos, rests := 0, 0; !l.target && l.result.Verdict == ""; {
 		all, err := l.host.Candidates(ctx)
 		if err != nil {
 			return err
@@ -239,6 +239,12 @@ func (l *loop) candidates(ctx context.Context) error {
 			}
 			fresh = true
 			continue
+		}
+		if (!more || l.late()) && rests < mostRests {
+			if together, hope, is := l.rest(all); is {
+				rests++
+				c, e, more = together, hope, true
+			}
 		}
 		if !more && twos < mostTwos {
 			twos++
@@ -273,7 +279,10 @@ func (l *loop) attempt(ctx context.Context, c Candidate, e expectation) error {
 	if l.state != nil && l.state.Bottleneck != nil {
 		a.Limit = string(l.state.Bottleneck.Kind)
 	}
-	l.result.Untried = slices.DeleteFunc(l.result.Untried, func(u Untried) bool { return u.Key == c.Key })
+	parts := l.parts(c)
+	l.result.Untried = slices.DeleteFunc(l.result.Untried, func(u Untried) bool {
+		return slices.ContainsFunc(parts, func(part Candidate) bool { return part.Key == u.Key })
+	})
 	byLoss := l.byLoss
 	err := l.measure(ctx, c, &a, byLoss)
 	limit, stood := l.limit(), len(l.kept)
@@ -285,14 +294,6 @@ func (l *loop) attempt(ctx context.Context, c Candidate, e expectation) error {
 	l.Progress(Progress{What: "done", Attempt: &a, Rate: l.last})
 	l.held[c.Key] = tally{times: l.held[c.Key].times + 1, outcome: a.Outcome, limit: limit, ratio: a.Gain.Ratio, kept: stood, byLoss: byLoss}
 	return err
-}
-
-// parts are the two candidates that a pair is made of, or the candidate itself.
-func (l *loop) parts(c Candidate) []Candidate {
-	if two, is := l.twos[c.Key]; is {
-		return two[:]
-	}
-	return []Candidate{c}
 }
 
 // keep lets a candidate stand, asks what holds the path back now, and whether the target holds.
