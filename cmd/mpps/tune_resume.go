@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -80,7 +81,7 @@ func (h *tuneHost) restart(ctx context.Context, f *tuneFlags, r *tune.Result) (*
 		return nil, nil
 	}
 	changes = sooner(changes)
-	samples, err := tune.Ahead(ctx, h, h.load)
+	samples, err := tune.Ahead(ctx, h, h.load, func() bool { return f.budget > 0 && time.Since(r.Started) > f.budget })
 	if err != nil {
 		return nil, err
 	}
@@ -116,6 +117,7 @@ func (h *tuneHost) restart(ctx context.Context, f *tuneFlags, r *tune.Result) (*
 	}
 	e.Restart = strings.Join(needs, ", ")
 	r.RestartTX, r.RestartFor = result.TX, e.Restart
+	e.Undo = append([]string{r.UndoCommand()}, r.UndoEarlier...)
 	text, err := json.MarshalIndent(waitingTune{Schema: waitingSchema, Flags: given(f.goal.set), Earlier: e}, "", "  ")
 	if err != nil {
 		return p, err

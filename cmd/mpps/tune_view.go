@@ -114,8 +114,20 @@ func nextTexts(r *tune.Result) []string {
 	return all
 }
 
-// standingText says what of a run stands, and how it is undone; empty where the verdict says it.
+// standingText says what of a run stands, and how it and what stood before is undone; empty where the verdict says it.
 func standingText(r *tune.Result) string {
+	var parts []string
+	if text := standingOfRun(r); text != "" {
+		parts = append(parts, text)
+	}
+	if len(r.UndoEarlier) > 0 {
+		parts = append(parts, fmt.Sprintf("what stood before the %s is undone by '%s', and that restart again", r.Restarted, strings.Join(r.UndoEarlier, "', then '")))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// standingOfRun is standingText without what an earlier run left.
+func standingOfRun(r *tune.Result) string {
 	undo := "'" + r.UndoCommand() + "' undoes it"
 	kept := "kept as transaction " + r.TX
 	if len(r.Chain) > 1 {

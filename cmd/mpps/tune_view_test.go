@@ -28,6 +28,20 @@ func TestTuneNext(t *testing.T) {
 	}
 }
 
+// TestStanding: of a run that went on behind a restart both halves can be undone, the newer one first.
+func TestStanding(t *testing.T) {
+	t.Parallel()
+	r := &tune.Result{TX: "tx3", Chain: []string{"tx3"}, Restarted: "restart of guest web1", UndoEarlier: []string{"mpps rollback --with-later tx1"}}
+	want := "kept as transaction tx3; 'mpps rollback tx3' undoes it; what stood before the restart of guest web1 is undone by 'mpps rollback --with-later tx1', and that restart again"
+	if got := standingText(r); got != want {
+		t.Errorf("found %q, expected %q", got, want)
+	}
+	r.TX, r.Chain, r.Kept, r.Verdict = "", nil, nil, tune.Interrupted
+	if got := standingText(r); !strings.HasPrefix(got, "what stood before") {
+		t.Errorf("found %q", got)
+	}
+}
+
 // TestSearching: a search takes no more than a sixth of the budget, and never more than a minute.
 func TestSearching(t *testing.T) {
 	t.Parallel()

@@ -6,13 +6,8 @@ import (
 	"slices"
 )
 
-// Ahead measures what a run needs that goes on behind a restart: some trials at the load of the last ones.
-func Ahead(ctx context.Context, h Host, pps float64) ([]float64, error) {
-	return ahead(ctx, h, pps, func() bool { return false })
-}
-
-// ahead is Ahead with a rule for when fewer are enough.
-func ahead(ctx context.Context, h Host, pps float64, enough func() bool) ([]float64, error) {
+// Ahead measures what a run needs that goes on behind a restart: some trials at the load of the last ones, fewer where enough says so.
+func Ahead(ctx context.Context, h Host, pps float64, enough func() bool) ([]float64, error) {
 	var samples []float64
 	for len(samples) < aroundRestart && (len(samples) < fewest || !enough()) {
 		v, err := h.Sample(ctx, pps)
@@ -34,12 +29,12 @@ const aroundRestart = 8
 // turns: only where each trial behind the restart is ahead of each before it, by the least gain that counts, it counts as one.
 func (l *loop) goOn(ctx context.Context) error {
 	e, r := l.Earlier, l.result
-	after, err := ahead(ctx, l.host, e.LoadPPS, l.spent)
+	after, err := Ahead(ctx, l.host, e.LoadPPS, l.spent)
 	if err != nil {
 		return err
 	}
 	r.Trials += len(after)
-	r.Restarted, r.Baseline = e.Restart, e.Baseline
+	r.Restarted, r.Baseline, r.UndoEarlier = e.Restart, e.Baseline, e.Undo
 	r.Attempts = append(r.Attempts, e.Attempts...)
 	a := Attempt{
 		N: len(r.Attempts) + 1, Key: e.Restart, IDs: e.Keys, Title: e.Restart, Stage: "guest", Changes: e.Changes,

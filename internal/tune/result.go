@@ -45,11 +45,13 @@ type Result struct {
 	Plan      string `json:"plan"`       // digest of the final plan; empty: none
 	RestartTX string `json:"restart_tx"` // the transaction that made what waits for a restart; empty: none was made
 	// RestartFor is the restart that it waits for: of guests first, of the host when no guest's is left.
-	RestartFor string    `json:"restart_for,omitempty"`
-	TX         string    `json:"tx"`    // the first transaction of what was kept; empty: none was made
-	Chain      []string  `json:"chain"` // all of them in order, each following the one before: what is about something that another made comes behind it
-	Emulated   bool      `json:"emulated"`
-	Warnings   []Warning `json:"warnings"`
+	RestartFor string   `json:"restart_for,omitempty"`
+	TX         string   `json:"tx"`    // the first transaction of what was kept; empty: none was made
+	Chain      []string `json:"chain"` // all of them in order, each following the one before: what is about something that another made comes behind it
+	// UndoEarlier are the commands that undo what stood before Restarted and what took effect with it, the newest first; then it takes that restart again.
+	UndoEarlier []string  `json:"undo_earlier,omitempty"`
+	Emulated    bool      `json:"emulated"`
+	Warnings    []Warning `json:"warnings"`
 }
 
 // Warning is what a reader must know of a result.
