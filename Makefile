@@ -4,12 +4,12 @@ GO      ?= go
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo 0.1.0)
 export CGO_ENABLED = 0
 
-.PHONY: demo test build deps deps-test lint generate check-generated test-unit test-netns test-lab test-faults soak-sriov bench bench-field bench-generator bench-search bench-placement bench-path bench-tune planted planted-lab fuzz planted planted-lab clean clean-lab
+.PHONY: demo test build deps deps-test lint generate check-generated test-unit test-netns test-lab test-long test-faults soak-sriov bench bench-field bench-generator bench-search bench-placement bench-path bench-tune planted planted-lab fuzz clean clean-lab
 
 demo: deps build            ## the main job on a real host in a box, ends with an HTML report in out/demo
 	bin/mpps demo --out out/demo
 
-test: deps-test build lint check-generated test-unit test-netns test-lab  ## everything
+test: deps-test build lint check-generated test-unit test-netns test-lab  ## everything but the long scenes of the emulated host
 	@echo "all tests passed"
 
 build:                      ## the static program, bin/mpps

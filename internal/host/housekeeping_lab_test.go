@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"mpps/internal/lab"
+	"mpps/internal/lab/labtest"
 	"mpps/internal/setting"
 )
 
@@ -44,6 +45,7 @@ func writeAndRestore(t *testing.T, mechanisms setting.Mechanisms, address, value
 }
 
 func TestHousekeepingOfTheLab(t *testing.T) {
+	labtest.Long(t)
 	if !inLab(t) {
 		return
 	}
@@ -78,6 +80,7 @@ func TestHousekeepingOfTheLab(t *testing.T) {
 }
 
 func TestVirtualFunctionsAreSet(t *testing.T) {
+	labtest.Long(t)
 	if !inLab(t) {
 		return
 	}

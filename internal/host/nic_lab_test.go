@@ -16,6 +16,7 @@ import (
 
 	"mpps/internal/facts"
 	"mpps/internal/lab"
+	"mpps/internal/lab/labtest"
 	"mpps/internal/setting"
 )
 
@@ -106,6 +107,7 @@ func TestDriversOfTheLab(t *testing.T) {
 }
 
 func TestDriverSettingsAreWrittenAndRestored(t *testing.T) {
+	labtest.Long(t)
 	if !inLab(t) {
 		return
 	}
@@ -191,6 +193,7 @@ func TestDriverSettingsAreWrittenAndRestored(t *testing.T) {
 
 // TestInterruptIsFoundAfterRenumbering places an interrupt, lets the driver ask for its vectors anew, and finds it again.
 func TestInterruptIsFoundAfterRenumbering(t *testing.T) {
+	labtest.Long(t)
 	if !inLab(t) {
 		return
 	}
@@ -250,6 +253,7 @@ func TestInterruptIsFoundAfterRenumbering(t *testing.T) {
 }
 
 func TestVirtualFunctionsAreSeen(t *testing.T) {
+	labtest.Long(t)
 	if !inLab(t) {
 		return
 	}
@@ -289,6 +293,7 @@ func TestVirtualFunctionsAreSeen(t *testing.T) {
 }
 
 func TestOverlaysAndRulesAreSeen(t *testing.T) {
+	labtest.Long(t)
 	if !inLab(t) {
 		return
 	}

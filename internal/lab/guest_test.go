@@ -50,6 +50,7 @@ func startGuest(t *testing.T, l *lab.Lab, spec lab.GuestSpec) (*lab.Guest, strin
 
 // TestGuest starts a guest with a NIC of either kind, and once more.
 func TestGuest(t *testing.T) {
+	labtest.Long(t)
 	l := labtest.Host(t, labtest.NoBinary)
 	g, nics := startGuest(t, l, lab.GuestSpec{Name: "g1", NICs: []lab.NIC{
 		{Model: lab.Vhost, Bridge: "br0", Addr: "10.50.0.3/24", Queues: 2, RxQueue: 1024},
@@ -73,6 +74,7 @@ func TestGuest(t *testing.T) {
 }
 
 func TestGuestVirtualFunction(t *testing.T) {
+	labtest.Long(t)
 	l := labtest.Host(t, labtest.NoBinary)
 	pci := must(t, l, `d=$(dirname $(grep -l `+lab.MACigb1+` /sys/class/net/*/address))
 ip link set ${d##*/} up; echo 2 > $d/device/sriov_numvfs

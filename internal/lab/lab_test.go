@@ -206,6 +206,7 @@ func TestCommands(t *testing.T) {
 }
 
 func TestResetAndEnd(t *testing.T) {
+	labtest.Long(t)
 	l := labtest.Host(t, labtest.NoBinary, labtest.Fresh, labtest.Persist)
 	must(t, l, "mkdir -p /run/lab; echo kept > /etc/kept; echo gone > /run/gone; echo up > /run/lab/guest.console")
 	if died := l.Died(t.Context()); died != "" {
@@ -258,6 +259,7 @@ func TestResetAndEnd(t *testing.T) {
 
 // TestReap runs a program that starts a lab and is killed.
 func TestReap(t *testing.T) {
+	labtest.Long(t)
 	if os.Getenv("MPPS_LAB_ORPHAN") != "" {
 		if _, err := lab.Start(t.Context(), lab.Config{Name: os.Getenv("MPPS_LAB_ORPHAN"), Bare: true, MemoryMiB: 2048}); err != nil {
 			t.Fatal(err)

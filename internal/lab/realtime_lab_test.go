@@ -12,6 +12,7 @@ import (
 
 // TestRealtimeBooted: the host runs the kernel with PREEMPT_RT, kvm takes it, and a guest with that kernel runs cyclictest.
 func TestRealtimeBooted(t *testing.T) {
+	labtest.Long(t)
 	l := labtest.Host(t, labtest.Realtime)
 	_, release := l.Releases()
 	for _, c := range []struct{ script, want string }{
@@ -45,6 +46,7 @@ func TestRealtimeBooted(t *testing.T) {
 
 // TestRealtimeInstalled: the usual kernel is booted until the boot menu says otherwise.
 func TestRealtimeInstalled(t *testing.T) {
+	labtest.Long(t)
 	l := labtest.Host(t, labtest.RealtimeInstalled, labtest.NoBinary, labtest.Persist, labtest.Fresh)
 	usual, realtime := l.Releases()
 	if got := must(t, l, "uname -r; ls /boot/vmlinuz-* | wc -l"); got != usual+"\n2" {

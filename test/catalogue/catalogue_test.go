@@ -12,6 +12,7 @@ import (
 
 	"mpps/internal/apply"
 	"mpps/internal/knob"
+	"mpps/internal/lab/labtest"
 	"mpps/internal/plan"
 	"mpps/internal/setting"
 )
@@ -87,6 +88,7 @@ type proof struct {
 }
 
 func TestCatalogue(t *testing.T) {
+	labtest.Long(t)
 	exceptions, err := Exceptions()
 	if err != nil {
 		t.Fatal(err)

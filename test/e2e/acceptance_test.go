@@ -13,11 +13,13 @@ import (
 	"testing"
 
 	"mpps/internal/acceptance"
+	"mpps/internal/lab/labtest"
 )
 
 // TestAcceptance carries out one experiment of the acceptance protocol as a person does, in its short form: it measures, mends, waits for
 // the guest's restart, goes on, measures again, and puts everything back. What it measures says nothing, and it says so.
 func TestAcceptance(t *testing.T) {
+	labtest.Long(t)
 	b := openBox(t)
 	b.snapshot("first.json")
 	// This host is not rebooted. Its site file leaves alone what would wait for it.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"mpps/internal/facts"
+	"mpps/internal/lab/labtest"
 	"mpps/internal/measure"
 	"mpps/internal/measure/wakeup"
 )
@@ -19,6 +20,7 @@ import (
 // which it cannot be measured. Figures are the emulator's: what is looked at is where they come from, that they agree with each other, and
 // that nothing is left in the guest.
 func TestLatencyInAGuest(t *testing.T) {
+	labtest.Long(t)
 	s := openScene(t)
 	const left = "pidof cyclictest || true"
 

@@ -211,6 +211,7 @@ echo $i; cat $F; ip link set $I down; ip link set $I up; sleep 2; cat $F`)
 
 // TestPathIsCut takes the operator's NIC down by a change that nobody can confirm any more.
 func TestPathIsCut(t *testing.T) {
+	labtest.Long(t)
 	l := theHost(t)
 	s := scene{t, l}
 	program, err := os.Executable()
@@ -269,6 +270,7 @@ F=/sys/class/net/$I/flags; echo $I >/root/nic; MPPS_PLAN_FILE=/root/cut.json MPP
 
 // TestGuestStart binds a guest's vCPU as often as it is started, though no event of libvirt's is asked for.
 func TestGuestStart(t *testing.T) {
+	labtest.Long(t)
 	l := theHost(t)
 	s := scene{t, l}
 	s.must(prepare + `mkdir -p /var/lib/mpps

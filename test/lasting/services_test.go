@@ -5,6 +5,8 @@ package lasting
 import (
 	"strings"
 	"testing"
+
+	"mpps/internal/lab/labtest"
 )
 
 // numad is not in the lab; a service of its name that runs something else is stopped and started in the same way.
@@ -28,6 +30,7 @@ func TestHostRuns(t *testing.T) {
 
 // TestServicesAreStoppedAndStarted has the site file want two daemons stopped, for a target that itself needs nothing.
 func TestServicesAreStoppedAndStarted(t *testing.T) {
+	labtest.Long(t)
 	s := scene{t, theHost(t)}
 	s.must(prepare + numad)
 	defer s.must("rm -f /etc/mpps/site.yaml /run/systemd/system/numad.service; systemctl stop numad irqbalance; systemctl daemon-reload")

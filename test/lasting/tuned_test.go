@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"mpps/internal/lab/labtest"
 	"mpps/internal/plan"
 	"mpps/internal/setting"
 	"mpps/internal/tuned/export"
@@ -55,6 +56,7 @@ func moved(line string, planned map[setting.Address]string) (setting.Address, bo
 // TestTunedProfile: TuneD takes the profile that is made for a goal, sets what it says, and finds it so; what is said of it is what
 // TuneD has made of it.
 func TestTunedProfile(t *testing.T) {
+	labtest.Long(t)
 	s := scene{t, theHost(t)}
 	before := s.must(prepare + "cat /etc/tuned/active_profile")
 	s.must("cp /etc/default/grub /run/grub.before; /opt/mpps export tuned --latency 20us --cpus 2-3 --name quiet -o /etc/tuned/profiles >/run/exported 2>&1; tuned-adm profile quiet")

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"mpps/internal/lab/labtest"
 )
 
 // told waits until the watch has told something that a pattern of grep finds.
@@ -22,6 +24,7 @@ func (s scene) told(what, pattern string, limit time.Duration) {
 // TestWatchTells: what is brought onto a CPU that should be quiet, and what an update does to the next boot, is told as it comes and as it
 // goes, as events and as metrics; the watch ends when it is asked to and leaves nothing behind.
 func TestWatchTells(t *testing.T) {
+	labtest.Long(t)
 	s := scene{t, theHost(t)}
 	s.must(prepare + `for i in /proc/irq/[0-9]*; do echo 0-2 >$i/smp_affinity_list; done 2>/dev/null || true; rm -f /run/events
 systemd-run -q --unit=watched -p StandardOutput=append:/run/events -p StandardError=append:/run/said /opt/mpps verify --watch --every 2s --cost 20 --cpus 3 --json --metrics /run/mpps.prom`)
@@ -56,6 +59,7 @@ systemd-run -q --unit=watched -p StandardOutput=append:/run/events -p StandardEr
 
 // TestWatchService: the service is planned where it is asked for, runs, and goes with a rollback.
 func TestWatchService(t *testing.T) {
+	labtest.Long(t)
 	s := scene{t, theHost(t)}
 	s.must(prepare + "/opt/mpps apply --pps 50k --watch --confirm 0 >/dev/null 2>&1")
 	if got := s.must("for i in $(seq 120); do [ -s /run/mpps-watch/mpps.prom ] && break; sleep 0.5; done; systemctl is-active mpps-watch; systemctl is-enabled mpps-watch; grep ^mpps_watch_source_success /run/mpps-watch/mpps.prom"); !strings.HasPrefix(got, "active\nenabled\nmpps_watch_source_success{source=\"values\"} 1\n") {

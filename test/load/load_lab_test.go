@@ -18,6 +18,7 @@ func TestMain(m *testing.M) { os.Exit(labtest.Main(m)) }
 // TestLoadOfGuest floods a guest with echo requests and looks at every part of what was seen meanwhile: the tap and the threads by
 // name and owner, what KVM counts, the inside by its agent, the profile, waits and cost.
 func TestLoadOfGuest(t *testing.T) {
+	labtest.Long(t)
 	l := labtest.Host(t)
 	if err := l.Bridge(t.Context(), "br0", "10.50.0.1/24"); err != nil {
 		t.Fatal(err)

@@ -22,6 +22,7 @@ func TestMain(m *testing.M) { os.Exit(labtest.Main(m)) }
 // TestModes has one command boot a lab with a guest for each mode, measure them and answer with all rows. Order, percentages and
 // resuming are tested without a lab, in internal/measure and cmd/mpps.
 func TestModes(t *testing.T) {
+	labtest.Long(t)
 	labtest.Place(t)
 	began := time.Now()
 	samples := filepath.Join(t.TempDir(), "campaign.jsonl")

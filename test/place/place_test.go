@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"mpps/internal/facts"
+	"mpps/internal/lab/labtest"
 	"mpps/internal/placement"
 	"mpps/internal/setting"
 )
@@ -17,6 +18,7 @@ import (
 // TestPlacement goes through what mpps says and does of places and definitions, on a host with two nodes and two guests that
 // nobody has placed. Each part leaves it as it found it.
 func TestPlacement(t *testing.T) {
+	labtest.Long(t)
 	s := openScene(t)
 	for _, part := range []struct {
 		name string

@@ -10,6 +10,7 @@ import (
 
 	"mpps/internal/apply"
 	"mpps/internal/facts"
+	"mpps/internal/lab/labtest"
 )
 
 // functions tells by other means than mpps how many functions the NIC has, and how many of them have a driver and a name.
@@ -128,6 +129,7 @@ qemu-system-x86_64 -name own -nodefaults -display none -machine q35 -accel tcg -
 
 // TestFunctionsByUdev: with a .link file udev makes the functions when the card appears, and the NIC keeps its name.
 func TestFunctionsByUdev(t *testing.T) {
+	labtest.Long(t)
 	s := openScene(t)
 	s.run(0, "sriov", "create", s.pf, "-n", "3", "--persist", "link", "--blacklist")
 	link := s.must("cat /etc/systemd/network/70-mpps-" + s.pf + ".link /etc/modprobe.d/90-mpps-vf-igbvf.conf")
@@ -156,6 +158,7 @@ func TestFunctionsByUdev(t *testing.T) {
 // TestFunctionsAtBoot: functions and what is set of them are there after a reboot before libvirt starts, and a guest that
 // libvirt starts by itself has its function.
 func TestFunctionsAtBoot(t *testing.T) {
+	labtest.Long(t)
 	s := openScene(t)
 	s.run(0, "sriov", "create", s.pf, "-n", "3", "--no-host-driver")
 	if got := s.functions(); got != "3 3 0 0" {

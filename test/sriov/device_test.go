@@ -13,6 +13,7 @@ import (
 	"mpps/internal/goal"
 	"mpps/internal/knob"
 	"mpps/internal/lab"
+	"mpps/internal/lab/labtest"
 	"mpps/internal/plan"
 	"mpps/internal/setting"
 )
@@ -56,6 +57,7 @@ func to(a setting.Address, from, want string) plan.Change {
 // TestDevices gives functions to a guest and takes them back, in its definition, while it runs and out of a network of libvirt,
 // and puts each back.
 func TestDevices(t *testing.T) {
+	labtest.Long(t)
 	s := openScene(t)
 	s.must("echo 3 > /sys/class/net/" + s.pf + "/device/sriov_numvfs; udevadm settle; ip link add dbr0 type bridge 2>/dev/null; ip addr replace 10.60.0.1/24 dev dbr0; ip link set dbr0 up")
 	t.Cleanup(func() {

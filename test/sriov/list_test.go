@@ -21,6 +21,7 @@ func points(c sriov.Check, id, object string) []sriov.Point {
 
 // TestListAndCheck lists the functions of a real card as they are set and as guests have them, and finds what is odd.
 func TestListAndCheck(t *testing.T) {
+	labtest.Long(t)
 	s := openScene(t)
 	before := answer[sriov.Check](s, 0, "sriov", "check", s.pf)
 	for _, id := range []string{"firmware.vt_d", "iommu", "vfio"} {
@@ -129,6 +130,7 @@ done; udevadm settle`, cards, functions, functions))
 
 // TestManyFunctions lists 8 cards of 127 functions each by the kernel itself, in the time that a user has.
 func TestManyFunctions(t *testing.T) {
+	labtest.Long(t)
 	s := openScene(t)
 	cards := s.simulated(8, 127)
 	if len(cards) != 8 {

@@ -26,6 +26,7 @@ const (
 
 // TestTenant brings a guest with a virtual function to "another host" and back, and then has it try to change its addresses.
 func TestTenant(t *testing.T) {
+	labtest.Long(t)
 	s := openScene(t)
 	furnish := func() {
 		s.must("systemctl is-system-running --wait >/dev/null; modprobe -a igb vfio-pci kvm_amd vhost_net; ip link set " + s.pf + " up")

@@ -6,12 +6,14 @@ import (
 	"strings"
 	"testing"
 
+	"mpps/internal/lab/labtest"
 	mended "mpps/internal/sriov"
 )
 
 // TestRecover mends a function that was left with vfio-pci, one that no driver took, and a card that is down; a process that has
 // a function is named and lives on.
 func TestRecover(t *testing.T) {
+	labtest.Long(t)
 	s := openScene(t)
 	s.must("modprobe igbvf; echo 2 > /sys/class/net/" + s.pf + "/device/sriov_numvfs; udevadm settle")
 	one := s.pf + "/0"

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"mpps/internal/lab/labtest"
 )
 
 // told is a virtual function as another program than mpps sees it: ip -j link show.
@@ -83,6 +85,7 @@ const untouched = "vlan 0 qos 0 rate 0 spoofchk on trust off"
 
 // TestSet sets every attribute of a function, has others refused, takes everything back, and resets functions.
 func TestSet(t *testing.T) {
+	labtest.Long(t)
 	s := openScene(t)
 	s.must("echo 3 > /sys/class/net/" + s.pf + "/device/sriov_numvfs; udevadm settle")
 	_, before := s.vfs()
@@ -166,6 +169,7 @@ func TestSet(t *testing.T) {
 
 // TestLeft: what a guest had set for its function is there for the next guest where nobody looks after it, and is not where mpps does.
 func TestLeft(t *testing.T) {
+	labtest.Long(t)
 	s := openScene(t)
 	s.must("echo 2 > /sys/class/net/" + s.pf + "/device/sriov_numvfs; udevadm settle")
 	function := s.must("basename $(readlink /sys/class/net/" + s.pf + "/device/virtfn0)")

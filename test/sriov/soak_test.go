@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"mpps/internal/facts"
+	"mpps/internal/lab/labtest"
 )
 
 // usualRounds are those of make test, one for each form and one more, whose journal is compared with the first; make soak-sriov has 50 (MPPS_SOAK), and makes the functions anew in each.
@@ -20,6 +21,7 @@ const usualRounds = 4
 // bound to vfio-pci, no setting on one; and no round writes more into the journal than the first of its form. Guests are started paused, which is all
 // that libvirt and VFIO do for a start.
 func TestSoak(t *testing.T) {
+	labtest.Long(t)
 	s := openScene(t)
 	rounds := usualRounds
 	if text := os.Getenv("MPPS_SOAK"); text != "" {

@@ -40,6 +40,7 @@ func TestPlanted(t *testing.T) {
 
 // TestSecondTry has a test fail in another process: where the lab's kernel has died it is tried again, once; an assertion is not.
 func TestSecondTry(t *testing.T) {
+	Long(t)
 	for how, ok := range map[string]bool{"death": true, "assertion": false} {
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestPlanted$", "-test.v")
 		cmd.Env = append(os.Environ(), asked+"="+how, mark+"="+filepath.Join(t.TempDir(), "failed"))

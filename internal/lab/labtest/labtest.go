@@ -96,6 +96,15 @@ func stop(l *lab.Lab) error {
 	return errors.Join(l.Stop(ctx), lab.RemoveData(l.Name())) // also what a persistent one keeps: its name is never used again
 }
 
+// Long skips a scene that 'make test' leaves out, which runs with -short: with all of them it would take more than an hour on two cores,
+// where everything is emulated. 'make test-long' plays them.
+func Long(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("minutes of emulation: 'make test-long' plays it")
+	}
+}
+
 // Host gives a running lab with /share/mpps in it, built from this tree.
 func Host(t testing.TB, opts ...Option) *lab.Lab {
 	t.Helper()
