@@ -4,7 +4,7 @@ GO      ?= go
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo 0.1.0)
 export CGO_ENABLED = 0
 
-.PHONY: demo test build deps deps-test lint generate check-generated test-unit test-netns test-lab test-long test-faults soak-sriov bench bench-field bench-generator bench-search bench-placement bench-path bench-tune planted planted-lab fuzz clean clean-lab
+.PHONY: demo test build deps deps-test lint generate check-generated test-unit test-netns test-lab test-long test-faults soak-sriov bench bench-field bench-generator bench-search bench-placement bench-path bench-tune planted planted-lab healthy fuzz clean clean-lab
 
 demo: deps build            ## the main job on a real host in a box, ends with an HTML report in out/demo
 	bin/mpps demo --out out/demo
@@ -40,8 +40,13 @@ test-unit:                  ## libvirt's schema must be there: see scripts/deps
 test-netns:                 ## as root, in network namespaces of its own
 	$(GO) test -tags netns -count=1 -p 1 -timeout 30m -run "$$(scripts/tagged -run netns)" $$(scripts/tagged netns)
 
-test-lab: build             ## in emulated KVM hosts, two at a time; a package is built meanwhile
-	MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags lab -count=1 -p 3 -timeout 50m -run "$$(scripts/tagged -run lab)" $$(scripts/tagged lab)
+LAB_TESTS = MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags lab -count=1 -p 3 -run "$$(scripts/tagged -run lab)"
+
+test-lab: build             ## in emulated KVM hosts, two at a time, a third package waits; the longest begin
+	$(LAB_TESTS) -short -timeout 50m $$(scripts/tagged lab | sort -r)
+
+test-long: deps-test build  ## all scenes of the emulated hosts, over an hour: before a release
+	$(LAB_TESTS) -timeout 120m $$(scripts/tagged lab | sort -r)
 
 test-faults:                ## kills the program and resets the emulated host at every point, and prints what was lost: nothing
 	$(GO) test -tags faults -count=1 -timeout 30m -v ./test/faults
@@ -74,6 +79,9 @@ bench-tune: deps build      ## one guest's packets as found, with two of TuneD's
 
 planted: build               ## bottlenecks planted in network namespaces, and whether mpps diagnose finds them: the table, as root, 5 minutes
 	MPPS_PLANTED_ONLY="$${MPPS_PLANTED_ONLY:-*}" MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags netns -count=1 -timeout 30m -v -run '^TestPlanted$$' ./test/planted
+
+healthy:                     ## the loop on 50 paths on which nothing that it tries does anything: nothing is kept; 20 minutes
+	MPPS_HEALTHY=50 $(GO) test -tags netns -count=1 -timeout 60m -v -run '^TestHealthyPaths$$' ./cmd/mpps
 
 planted-lab: build           ## those that need a kernel of their own, in the emulated host
 	MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags lab -count=1 -timeout 40m -v -run '^TestPlantedHost$$' ./test/planted

@@ -29,8 +29,8 @@ func (a *app) demoCommand() *cobra.Command {
 are, and does there what mpps is for: audit, then the closed loop ('mpps tune')
 with the guest's restart that it asks for in the middle, measurement before and
 after, verify, and rollback to exactly the state before. Leaves report.html,
-result.json, and of each half of the loop what it found and its page, tune-1.json
-and tune-1.html, tune-2.json and tune-2.html.
+result.json, and of each half of the loop what it found and its page:
+tune-1.json and tune-1.html, tune-2.json and tune-2.html.
 
 The figures are those of an emulated host; only their ratio says something.`,
 		Args: args(cobra.NoArgs),

@@ -95,16 +95,21 @@ var rtWorkqueue = &Knob{
 		},
 	},
 	Where: fixed(setting.Of(setting.SysfsCPUs, "devices/virtual/workqueue/cpumask")),
-	Want: func(v *View, a setting.Address) Advice {
+	Want:  keptOff("unbound work runs on the host's CPUs", "unbound kernel work may run on the guests' CPUs"),
+}
+
+// keptOff wants a set of CPUs to have none of the quiet ones: fine says that it is so, off what is wrong, before their list.
+func keptOff(fine, off string) func(*View, setting.Address) Advice {
+	return func(v *View, a setting.Address) Advice {
 		quiet, loud, advice, ok := v.split()
 		if !ok {
 			return advice
 		}
 		if v.avoids(a, quiet) {
-			return Fine("unbound work runs on the host's CPUs")
+			return Fine(fine)
 		}
-		return Wants(setting.Exact(loud.String()), fmt.Sprintf("unbound kernel work may run on the guests' CPUs %s", quiet)).At(Medium)
-	},
+		return Wants(setting.Exact(loud.String()), fmt.Sprintf("%s %s", off, quiet)).At(Medium)
+	}
 }
 
 var rtTimerMigration = &Knob{

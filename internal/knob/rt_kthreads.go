@@ -1,8 +1,6 @@
 package knob
 
 import (
-	"fmt"
-
 	"mpps/internal/datapath"
 	"mpps/internal/goal"
 	"mpps/internal/setting"
@@ -34,14 +32,6 @@ var rtKthreads = &Knob{
 		},
 	},
 	Where: fixed(setting.Of(setting.ThreadCPUs, "kernel")),
-	Want: func(v *View, a setting.Address) Advice {
-		quiet, loud, advice, ok := v.split()
-		if !ok {
-			return advice
-		}
-		if v.avoids(a, quiet) {
-			return Fine("kernel threads that can be moved run on the host's CPUs; those of one CPU cannot be moved")
-		}
-		return Wants(setting.Exact(loud.String()), fmt.Sprintf("kernel threads that belong to no CPU may run on the guests' CPUs %s", quiet)).At(Medium)
-	},
+	Want: keptOff("kernel threads that can be moved run on the host's CPUs; those of one CPU cannot be moved",
+		"kernel threads that belong to no CPU may run on the guests' CPUs"),
 }

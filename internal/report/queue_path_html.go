@@ -8,6 +8,8 @@ import (
 	"io"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"mpps/internal/facts"
 	"mpps/internal/queuepath"
@@ -101,8 +103,13 @@ type laneTable struct {
 
 type laneRow struct{ Way, Guest, Stops, PPS, Share, Where string }
 
+// sentence begins a text with a capital letter.
 func sentence(text string) string {
-	return strings.ToUpper(text[:min(1, len(text))]) + text[min(1, len(text)):]
+	first, n := utf8.DecodeRuneInString(text)
+	if n == 0 {
+		return text
+	}
+	return string(unicode.ToUpper(first)) + text[n:]
 }
 
 // wayNote says how much a way carries.

@@ -1,0 +1,116 @@
+//go:build netns
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"mpps/internal/bottleneck"
+	"mpps/internal/goal"
+	"mpps/internal/report"
+	"mpps/internal/tune"
+)
+
+// healthy is a real path on which nothing that is tried does anything: what comes through is measured with packets, noise of this machine and
+// all, and only the changes are none.
+type healthy struct {
+	gauge gauge
+	sent  float64
+	tried int // changes that were made, had they been some
+}
+
+func (h *healthy) Candidates(context.Context) ([]tune.Candidate, error) {
+	var all []tune.Candidate
+	for i := range 3 {
+		id := fmt.Sprintf("nothing.%d", i)
+		all = append(all, tune.Candidate{Key: id, IDs: []string{id}, Title: "nothing", Stage: "bridge", Weight: 1})
+	}
+	return all, nil
+}
+
+func (h *healthy) Diagnose(context.Context, float64) (*bottleneck.Diagnosis, error) { return nil, nil }
+
+func (h *healthy) Try(context.Context, tune.Candidate) error {
+	h.tried++
+	return nil
+}
+
+func (h *healthy) Back(context.Context) error  { return nil }
+func (h *healthy) Keep(context.Context) error  { return nil }
+func (h *healthy) Begin(context.Context) error { return nil }
+
+func (h *healthy) Whole(context.Context, []tune.Candidate) (tune.Candidate, error) {
+	return tune.Candidate{Key: wholeKey}, nil
+}
+
+func (h *healthy) Sample(ctx context.Context, pps float64) (float64, error) {
+	p, err := h.gauge.sample(ctx, pps, 100*time.Millisecond)
+	h.sent = p.sent
+	return p.pps, err
+}
+
+func (h *healthy) Sent() float64 { return h.sent }
+
+func (h *healthy) Search(ctx context.Context) (tune.Rate, error) { return h.gauge.search(ctx) }
+
+func (h *healthy) Advise(*tune.Result, *bottleneck.Diagnosis) []tune.Advice { return nil }
+
+// TestHealthyPaths: where nothing that is tried does anything, nothing is kept, on paths through a bridge with and without rules, with small and
+// large frames, the noise of this machine and all. MPPS_HEALTHY is how many, 50 by 'make healthy'.
+func TestHealthyPaths(t *testing.T) {
+	paths := 2
+	if text := os.Getenv("MPPS_HEALTHY"); text != "" {
+		var err error
+		if paths, err = strconv.Atoi(text); err != nil || paths < 1 {
+			t.Fatalf("MPPS_HEALTHY=%s: expected a number", text)
+		}
+	}
+	a := &app{out: report.NewPrinter(io.Discard, io.Discard, report.Options{Quiet: true})}
+	attempts, kept := 0, 0
+	for i := range paths {
+		t.Run(strconv.Itoa(i), func(t *testing.T) {
+			rules, frame := []int{0, 20, 200}[i%3], []int{64, 512}[i/3%2]
+			b := newBridged(t, rules)
+			f := ppsFlags{flows: 16, generator: "auto", sink: "auto"}
+			f.changed = func(string) bool { return false }
+			f.from, f.to, f.frame = "netns:"+b.from+"/eth0", "netns:"+b.to+"/eth0", strconv.Itoa(frame)
+			g := goal.Goal{PPS: 1e9, Frame: frame}
+			by, err := a.openPathGauge(t.Context(), &f, g, 30*time.Second)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if err := by.close(); err != nil {
+					t.Error(err)
+				}
+			}()
+			h := &healthy{gauge: by}
+			r, err := tune.Run(t.Context(), h, tune.Options{Goal: g, Seed: uint64(i)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			// The generator may be what is the limit, and then nothing is tried.
+			if h.tried == 0 && r.Verdict != tune.NotDevice {
+				t.Errorf("nothing was tried: %s: %s", r.Verdict, r.Why)
+			}
+			attempts += len(r.Attempts)
+			for _, one := range r.Attempts {
+				if one.Outcome == tune.Kept || one.Outcome == tune.Overcome {
+					kept++
+					t.Logf("kept for a time: %s", one.Why)
+				}
+			}
+			if len(r.Kept) > 0 {
+				t.Errorf("kept %v on a path on which nothing does anything", r.Kept)
+			}
+			t.Logf("%d rules, frames of %d: %s: %s", rules, frame, r.Verdict, r.Why)
+		})
+	}
+	t.Logf("%d attempts on %d paths, %d kept for a time", attempts, paths, kept)
+}
