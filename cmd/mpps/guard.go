@@ -3,10 +3,12 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -49,7 +51,7 @@ func (a *app) unguard(ctx context.Context, tx string) {
 	}
 }
 
-// orphans is a process that puts back the transaction which it was told of last, once this process has died.
+// orphans is a process that puts back the transactions which it was told of last, once this process has died.
 type orphans struct{ told io.WriteCloser }
 
 // watchOrphans starts it.
@@ -70,28 +72,35 @@ func (a *app) watchOrphans() (*orphans, error) {
 	return &orphans{told}, nil
 }
 
-// stands tells it what is to be put back; empty: nothing.
-func (o *orphans) stands(tx string) error {
-	_, err := fmt.Fprintln(o.told, tx)
+// stand tells it what is to be put back, the last first; none: nothing.
+func (o *orphans) stand(txs ...string) error {
+	_, err := fmt.Fprintln(o.told, strings.Join(txs, " "))
 	return err
 }
+
+// stands is stand for one transaction.
+func (o *orphans) stands(tx string) error { return o.stand(tx) }
 
 // adopt is that process: it reads until the one that started it is gone.
 func (a *app) adopt(ctx context.Context) error {
 	if _, err := fmt.Fprintln(a.stdout, "listening"); err != nil {
 		return err
 	}
-	tx := ""
+	var txs []string
 	lines := bufio.NewScanner(a.stdin)
 	for lines.Scan() {
-		tx = lines.Text()
+		txs = strings.Fields(lines.Text())
 	}
-	if tx == "" {
+	if len(txs) == 0 {
 		return lines.Err()
 	}
 	return a.alone(ctx, func(e *engine) error {
-		_, err := e.Orphaned(ctx, tx, "the process that applied it is gone")
-		return err
+		var problems []error
+		for _, tx := range slices.Backward(txs) { // one that cannot be put back is no reason to leave the others
+			_, err := e.Orphaned(ctx, tx, "the process that applied it is gone")
+			problems = append(problems, err)
+		}
+		return errors.Join(problems...)
 	})
 }
 

@@ -67,9 +67,10 @@ be planned only on top of it goes to a second file (plan.2.json), to be applied
 behind it. Each
 change is a transaction of one session: if mpps dies on the way, 'mpps status'
 says so and 'mpps rollback' restores the beginning. Ctrl-C does so at once.
+What gains too little to be shown alone is tried all at once in the end.
 Guests are never restarted, the host never rebooted: what needs that is named,
-and with --restarts made, all together, to take effect then. Behind the restart
-'mpps tune --resume' measures what it gained and goes on.
+and with --restarts made to take effect then, guests' restarts before a reboot.
+Behind the restart 'mpps tune --resume' measures what it gained and goes on.
 What helped is kept in /var/lib/mpps/effects.json for the next run; --learned
 takes another host's file too (docs/tune.md).
 

@@ -64,14 +64,14 @@ func (h *healthy) Advise(*tune.Result, *bottleneck.Diagnosis) []tune.Advice { re
 // TestHealthyPaths: where nothing that is tried does anything, nothing is kept, on paths through a bridge with and without rules, with small and
 // large frames, the noise of this machine and all. MPPS_HEALTHY is how many, 50 by 'make healthy'.
 func TestHealthyPaths(t *testing.T) {
-	paths := 2
+	paths := 1
 	if text := os.Getenv("MPPS_HEALTHY"); text != "" {
 		var err error
 		if paths, err = strconv.Atoi(text); err != nil || paths < 1 {
 			t.Fatalf("MPPS_HEALTHY=%s: expected a number", text)
 		}
 	}
-	a := &app{out: report.NewPrinter(io.Discard, io.Discard, report.Options{Quiet: true})}
+	a := &app{root: "/", out: report.NewPrinter(io.Discard, io.Discard, report.Options{Quiet: true})}
 	attempts, kept := 0, 0
 	for i := range paths {
 		t.Run(strconv.Itoa(i), func(t *testing.T) {
@@ -113,4 +113,7 @@ func TestHealthyPaths(t *testing.T) {
 		})
 	}
 	t.Logf("%d attempts on %d paths, %d kept for a time", attempts, paths, kept)
+	if attempts < paths { // three candidates a path; the generator may be the limit on some
+		t.Errorf("%d attempts on %d paths tell nothing", attempts, paths)
+	}
 }

@@ -40,7 +40,7 @@ func (h *tuneHost) Try(ctx context.Context, c tune.Candidate) error {
 
 func (h *tuneHost) apply(ctx context.Context, p *plan.Plan) error {
 	h.fresh = true
-	result, err := h.engine.Run(ctx, p, apply.Options{Beside: besides(p, h.machine.facts), Session: h.session, Arm: h.alone.stands})
+	result, err := h.engine.Run(ctx, p, apply.Options{Beside: besides(p, h.machine.facts), Session: h.session, Arm: h.arm})
 	var failure *apply.Failure
 	var stale *plan.Stale
 	var unwritable *apply.Unwritable
@@ -52,7 +52,7 @@ func (h *tuneHost) apply(ctx context.Context, p *plan.Plan) error {
 		return err
 	case errors.As(err, &failure), errors.As(err, &unwritable), errors.As(err, &stale):
 		h.stale = h.stale || stale != nil // somebody else changed it: look anew before the next
-		return errors.Join(fmt.Errorf("%w: %w", tune.ErrRefused, err), h.alone.stands(""))
+		return errors.Join(fmt.Errorf("%w: %w", tune.ErrRefused, err), h.alone.stand(h.tried...))
 	case err != nil:
 		return err
 	case result.TX == "":
@@ -62,13 +62,16 @@ func (h *tuneHost) apply(ctx context.Context, p *plan.Plan) error {
 	return nil
 }
 
+// arm has put back what is tried already, and one transaction more, should this process die.
+func (h *tuneHost) arm(tx string) error { return h.alone.stand(append(slices.Clone(h.tried), tx)...) }
+
 // Back rolls back what is tried.
 func (h *tuneHost) Back(ctx context.Context) (err error) {
 	h.tried, err = h.rollbackAll(ctx, h.tried)
 	if len(h.tried) > 0 {
 		return err // who watches over it may have to put it back yet
 	}
-	return errors.Join(err, h.alone.stands(""))
+	return errors.Join(err, h.alone.stand())
 }
 
 // Begin rolls back everything of the session, the latest first.
@@ -108,6 +111,9 @@ func (n *notBack) Error() string { return n.err.Error() }
 
 func (n *notBack) Unwrap() error { return n.err }
 
+// Is tells the loop that values are left which somebody else changed.
+func (n *notBack) Is(target error) bool { return n.drifted && target == tune.ErrDrifted }
+
 // rollback puts back one transaction, with those that were built on it. Its error is a *notBack.
 func (h *tuneHost) rollback(ctx context.Context, tx string) error {
 	ctx = context.WithoutCancel(ctx)
@@ -142,5 +148,5 @@ func (h *tuneHost) Keep(context.Context) error {
 	for _, key := range h.trying {
 		h.proven[key] = true
 	}
-	return h.alone.stands("")
+	return h.alone.stand()
 }

@@ -18,9 +18,9 @@ func (a *app) tuneProgress(p tune.Progress) {
 	}
 	switch a1 := p.Attempt; {
 	case p.What == "done" && a1 != nil:
-		a.out.Step("%2d %-9s %s: %s", a1.N, a1.Outcome, a1.Key, a1.Gain)
+		a.out.Step("%2d %-9s %s: %s", a1.N, a1.Outcome, a1.Name(), a1.Gain)
 	case a1 != nil:
-		a.out.Progress("try %s: pair %d%s", a1.Key, len(a1.Gain.Pairs)+1, at)
+		a.out.Progress("try %s: pair %d%s", a1.Name(), len(a1.Gain.Pairs)+1, at)
 	default:
 		a.out.Progress("%s%s", p.What, at)
 	}
@@ -63,7 +63,10 @@ func drawTune(t *report.Text, r *tune.Result, saved []string) {
 		t.Line("%s", t.In(report.Bold, "tried, in this order"))
 	}
 	for _, a := range r.Attempts {
-		t.Line("  %2d %s %s", a.N, t.In(outcomeStyle(a.Outcome), fmt.Sprintf("%-9s", a.Outcome)), a.Key)
+		t.Line("  %2d %s %s", a.N, t.In(outcomeStyle(a.Outcome), fmt.Sprintf("%-9s", a.Outcome)), a.Name())
+		if len(a.Parts) > 2 {
+			t.Wrapped("       ", strings.Join(a.Parts, ", "))
+		}
 		t.Wrapped("       ", a.Why)
 	}
 	if len(r.Untried) > 0 {

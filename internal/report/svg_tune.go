@@ -27,7 +27,7 @@ func waterfall(r *tune.Result) template.HTML {
 		if a.Outcome != tune.Kept || a.Gain.Ratio <= 0 {
 			continue
 		}
-		s := step{name: a.Key, text: gainText(&a.Gain), class: "bar s1", a: at, b: at * a.Gain.Ratio, lo: at * a.Gain.Lo, hi: at * a.Gain.Hi}
+		s := step{name: a.Name(), text: gainText(&a.Gain), class: "bar s1", a: at, b: at * a.Gain.Ratio, lo: at * a.Gain.Lo, hi: at * a.Gain.Hi}
 		if a.Gain.Ratio < 1 {
 			s.class = "bar s0"
 		}
@@ -131,14 +131,14 @@ func forest(r *tune.Result) template.HTML {
 		if g.Hi > 0 {
 			far = place(g.Hi)
 		}
-		d.text("label", "start", left, y-9, cut(fmt.Sprintf("%d %s", a.N, a.Key), 30))
+		d.text("label", "start", left, y-9, cut(fmt.Sprintf("%d %s", a.N, a.Name()), 30))
 		d.text("label", "end", right, y-9, fmt.Sprintf("%s %s", gainText(g), outcomeWords[a.Outcome].word))
 		if g.Lo > 0 || g.Hi > 0 {
 			d.line("interval "+class, place(g.Lo), y+3, far, y+3)
 		}
 		for j, p := range g.Pairs {
 			if p.Before > 0 && p.After > 0 {
-				d.dot("dot "+class, place(p.After/p.Before), y+3+float64(j%3-1)*3, 2.6, fmt.Sprintf("%s, pair %d: %s → %s packets/s", a.Key, j+1, siDigits(p.Before, 3), siDigits(p.After, 3)))
+				d.dot("dot "+class, place(p.After/p.Before), y+3+float64(j%3-1)*3, 2.6, fmt.Sprintf("%s, pair %d: %s → %s packets/s", a.Name(), j+1, siDigits(p.Before, 3), siDigits(p.After, 3)))
 			}
 		}
 		d.line("median "+class, place(g.Ratio), y-4, place(g.Ratio), y+10)

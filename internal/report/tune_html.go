@@ -35,13 +35,16 @@ func TuneHTML(w io.Writer, r *tune.Result, version string, made time.Time) error
 		Style: template.CSS(pageStyle + tuneStyle), Data: template.JS(data), Version: version, Date: made.UTC().Format("2 January 2006, 15:04 MST"),
 	}
 	for i := range r.Attempts {
-		row := attemptRow(&r.Attempts[i])
+		row := attemptRow(&r.Attempts[i], r.Kept)
 		switch r.Attempts[i].Outcome {
 		case tune.Kept:
 			v.Standing = append(v.Standing, row)
 		default:
 			v.Dropped = append(v.Dropped, row)
 		}
+	}
+	for i := range r.Revisits {
+		v.Revisited = append(v.Revisited, attemptRow(&r.Revisits[i], r.Kept))
 	}
 	return tunePage.Execute(w, v)
 }
@@ -55,6 +58,7 @@ type tuneView struct {
 	Stops                    []tuneStop
 	Waterfall, Forest, Proof template.HTML
 	Standing, Dropped        []attemptView
+	Revisited                []attemptView
 	Facts                    []factRow
 	Style                    template.CSS
 	Data                     template.JS
@@ -286,13 +290,21 @@ var outcomeWords = map[tune.Outcome]struct{ word, class string }{
 	tune.Refused: {"refused by the machine", "bad"}, tune.Cut: {"cut short", ""}, tune.Overcome: {"taken back later", ""},
 }
 
-func attemptRow(a *tune.Attempt) attemptView {
+// attemptRow is an attempt; of one that was kept without what was taken out of it.
+func attemptRow(a *tune.Attempt, kept []string) attemptView {
 	const most = 12
 	w, known := outcomeWords[a.Outcome]
 	if !known {
 		w.word = string(a.Outcome)
 	}
-	v := attemptView{Attempt: a, Word: w.word, Class: w.class, Gained: gainText(&a.Gain), Diff: a.Changes[:min(len(a.Changes), most)], More: max(len(a.Changes)-most, 0)}
+	v := attemptView{Attempt: a, Word: w.word, Class: w.class, Gained: gainText(&a.Gain), Diff: a.Changes}
+	if a.Outcome == tune.Kept && len(a.Parts) > 0 {
+		out := strings.Join(a.TakenOut(kept), "+") // a part may be several knobs that belong together, or found later of one: nic.rings#2
+		v.Diff = slices.DeleteFunc(slices.Clone(a.Changes), func(c tune.Change) bool {
+			return slices.ContainsFunc(strings.Split(out, "+"), func(key string) bool { id, _, _ := strings.Cut(key, "#"); return id == c.ID })
+		})
+	}
+	v.Diff, v.More = v.Diff[:min(len(v.Diff), most)], max(len(v.Diff)-most, 0)
 	if a.Needed > 0 && len(a.Gain.Pairs) > 0 {
 		v.Bet = fmt.Sprintf("%s; evidence %s of %s that it needed", count(len(a.Gain.Pairs), "pair"), siDigits(a.Evidence, 2), siDigits(a.Needed, 2))
 	}

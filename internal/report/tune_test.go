@@ -152,6 +152,23 @@ func TestTuneLossAndUndo(t *testing.T) {
 	}
 }
 
+// TestTuneAtOnce: of what was kept at once the page has not the values of a part that was taken out, and says how that was found.
+func TestTuneAtOnce(t *testing.T) {
+	t.Parallel()
+	r := tuned()
+	a := &r.Attempts[0]
+	a.Outcome, a.Key, a.Parts, r.Kept = tune.Kept, "x.1+x.2+x.3", []string{"x.1", "x.2", "x.3"}, []string{"x.1", "x.3"}
+	a.Changes = []tune.Change{{ID: "x.1", Address: "sysctl:one"}, {ID: "x.2", Address: "sysctl:two"}, {ID: "x.3", Address: "sysctl:three"}}
+	r.Revisits = []tune.Attempt{{N: 1, Key: "x.2", Title: "the second", Outcome: tune.Hurts, Gain: tune.Gain{Ratio: 0.9}}}
+	page := pageOf(t, r)
+	page = page[:strings.Index(page, `id="mpps-data"`)]
+	for want, on := range map[string]bool{"sysctl:one": true, "sysctl:two": false, "sysctl:three": true, "3 at once: x.1 …": true, "Measured anew": true, "taken out": true} {
+		if strings.Contains(page, want) != on {
+			t.Errorf("%q on the page: %v, expected %v", want, !on, on)
+		}
+	}
+}
+
 // TestTunePageOfEveryEnd draws runs on simulated hosts, and values of which everything is missing that can be.
 func TestTunePageOfEveryEnd(t *testing.T) {
 	t.Parallel()

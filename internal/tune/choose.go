@@ -2,6 +2,7 @@ package tune
 
 import (
 	"slices"
+	"strings"
 
 	"mpps/internal/bottleneck"
 )
@@ -38,6 +39,12 @@ func (l *loop) limit() string {
 		return ""
 	}
 	return string(l.state.Bottleneck.Kind) + " " + l.state.Bottleneck.Object
+}
+
+// kindOfLimit is the kind of the bottleneck that stands; empty where none is named.
+func (l *loop) kindOfLimit() string {
+	kind, _, _ := strings.Cut(l.limit(), " ")
+	return kind
 }
 
 // mostTimes is how often a candidate is tried at the most.

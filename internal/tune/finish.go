@@ -106,10 +106,14 @@ func (l *loop) overcome(why string) {
 func (l *loop) undone() {
 	l.result.Kept, l.kept, l.target = []string{}, nil, false
 	for i := range l.result.Attempts {
-		if a := &l.result.Attempts[i]; a.Outcome == Kept && !slices.Contains(l.stood, a.Key) {
+		if a := &l.result.Attempts[i]; a.Outcome == Kept && !a.Stands(l.stood) {
 			a.Outcome = Overcome
 		}
 	}
 	l.result.Kept = append(l.result.Kept, l.stood...)
 	l.result.Final = l.found
+	l.result.After, l.state = nil, l.result.Before
+	if l.Earlier != nil {
+		l.result.After, l.state = l.resumed, l.resumed
+	}
 }

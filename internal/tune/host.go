@@ -43,6 +43,9 @@ type Sender interface {
 // ErrRefused marks a candidate that the machine refused and of which nothing stands.
 var ErrRefused = errors.New("refused")
 
+// ErrDrifted marks that everything was put back but values that somebody else had changed meanwhile, which were left alone.
+var ErrDrifted = errors.New("changed by somebody else")
+
 // Options are what a run is to reach, and how.
 type Options struct {
 	Goal      goal.Goal

@@ -71,10 +71,13 @@ func (e Effects) about(class, kind, key string) lesson {
 // Learn adds what a run found on a host of a class. Attempts that were cut short or refused teach nothing.
 func (e Effects) Learn(class string, r *Result) Effects {
 	for _, a := range r.Attempts {
+		if len(a.Parts) > 0 { // it will hardly be tried again, and says little of each
+			continue
+		}
 		one := Effect{Class: class, Bottleneck: a.Limit, Key: a.Key, Tried: 1}
 		switch a.Outcome {
 		case Kept:
-			one.Kept, one.Log = 1, math.Log(a.Gain.Ratio)
+			one.Kept, one.Log = 1, max(-mostLog, min(mostLog, math.Log(a.Gain.Ratio)))
 		case Hurts:
 			one.Hurt = 1
 		case Useless, NotShown:
@@ -122,6 +125,9 @@ func compare(a, b string) int {
 	return 1
 }
 
+// mostLog bounds the logarithm of one ratio: where nothing came through before, it says nothing more.
+const mostLog = 12.0
+
 // maxEffects bounds how large a file of effects may be, bytes.
 const maxEffects = 16 << 20
 
@@ -142,7 +148,7 @@ func ReadEffects(r io.Reader) (Effects, error) {
 		return Effects{}, fmt.Errorf("learned effects: found schema %q, expected %q", e.Schema, EffectsSchema)
 	}
 	for i, k := range e.Known {
-		if k.Key == "" || k.Tried < 1 || k.Kept < 0 || k.Hurt < 0 || k.Kept+k.Hurt > k.Tried || math.IsNaN(k.Log) || math.Abs(k.Log) > 12*float64(max(1, k.Kept)) {
+		if k.Key == "" || k.Tried < 1 || k.Kept < 0 || k.Hurt < 0 || k.Kept+k.Hurt > k.Tried || math.IsNaN(k.Log) || math.Abs(k.Log) > mostLog*float64(max(1, k.Kept)) {
 			return Effects{}, fmt.Errorf("learned effects: entry %d (%q) says what no run can have found", i+1, k.Key)
 		}
 	}

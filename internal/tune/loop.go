@@ -13,24 +13,25 @@ import (
 // loop is one run.
 type loop struct {
 	Options
-	host   Host
-	lot    *rand.Rand
-	began  time.Time
-	result *Result
-	state  *bottleneck.Diagnosis // what holds the path back as it stands
-	kept   []Candidate
-	tested int                    // tests so far, for spend
-	expect int                    // tests that were expected when the first began
-	load   float64                // of trials, packets per second
-	last   float64                // median that came through with what stands
-	held   map[string]tally       // what became of the candidates that were tried, by key
-	made   map[string][]Candidate // what candidates are made of that are several, by key
-	found  Rate                   // of the host as this run found it
-	stood  []string               // what an earlier run had kept
-	target bool                   // was reached by a search
-	undo   *Wait                  // what took effect with a restart and is not proven; nil: nothing
-	won    int                    // attempts that were kept; several at once count once
-	proven bool                   // what stands was measured as a whole and by a last search
+	host    Host
+	lot     *rand.Rand
+	began   time.Time
+	result  *Result
+	state   *bottleneck.Diagnosis // what holds the path back as it stands
+	kept    []Candidate
+	tested  int                    // tests so far, for spend
+	expect  int                    // tests that were expected when the first began
+	load    float64                // of trials, packets per second
+	last    float64                // median that came through with what stands
+	held    map[string]tally       // what became of the candidates that were tried, by key
+	made    map[string][]Candidate // what candidates are made of that are several, by key
+	found   Rate                   // of the host as this run found it
+	resumed *bottleneck.Diagnosis  // what held the path back behind the restart that this run goes on with
+	stood   []string               // what an earlier run had kept
+	target  bool                   // was reached by a search
+	undo    *Wait                  // what took effect with a restart and is not proven; nil: nothing
+	won     int                    // attempts that were kept; several at once count once
+	proven  bool                   // what stands was measured as a whole and by a last search
 
 	byLoss   bool // the target's rate comes through, but for a loss that the search does not allow
 	flood    bool // trials are sent as fast as possible
@@ -58,7 +59,7 @@ func Run(ctx context.Context, h Host, o Options) (*Result, error) {
 	l := &loop{Options: o, host: h, lot: rand.New(rand.NewPCG(o.Seed, 0x74756e65)), began: o.Now(), held: map[string]tally{}, made: map[string][]Candidate{}}
 	l.result = &Result{
 		Schema: Schema, Goal: o.Goal, Started: l.began.UTC(), Budget: o.Budget.Seconds(), Proposed: o.Propose,
-		Attempts: []Attempt{}, Kept: []string{}, Added: []string{}, Untried: []Untried{}, Waits: []Wait{}, Advice: []Advice{}, Warnings: []Warning{},
+		Attempts: []Attempt{}, Revisits: []Attempt{}, Kept: []string{}, Added: []string{}, Untried: []Untried{}, Waits: []Wait{}, Advice: []Advice{}, Warnings: []Warning{},
 		Method: Method{Test: testSentence, Alpha: o.Alpha, MinEffect: o.MinEffect, MaxPairs: o.MaxPairs, Seed: o.Seed},
 	}
 	err := l.run(ctx)
@@ -73,7 +74,7 @@ func Run(ctx context.Context, h Host, o Options) (*Result, error) {
 }
 
 const testSentence = "each candidate is measured against what stands in pairs of trials whose order is by lot; a pair counts for it where it is ahead by more than the least gain that counts; " +
-	"it is kept once a bet on it has multiplied its stake by one over its share of alpha (an e-value, which holds whenever one looks and whatever the noise); of what is kept no more than a share alpha does not help, in the mean, and where nothing helps the chance to keep anything is no more than alpha (e-LOND)"
+	"it is kept once a bet on it has multiplied its stake by one over its share of alpha (an e-value, which holds whenever one looks and whatever the noise); of what is kept no more than a share alpha does not help, in the mean, what was kept at once counting as one, and where nothing helps the chance to keep anything is no more than alpha (e-LOND)"
 
 // mostRounds is how often a run goes on where its last search missed a target that an earlier one had found.
 const mostRounds = 3
@@ -104,7 +105,11 @@ func (l *loop) abort(ctx context.Context, err error) error {
 		return errors.Join(err, wrong)
 	}
 	l.undone()
-	r.Why += "; everything is as it was found"
+	if errors.Is(err, ErrDrifted) {
+		r.Why += "; everything else is as it was found"
+	} else {
+		r.Why += "; everything is as it was found"
+	}
 	return err
 }
 
@@ -139,7 +144,7 @@ func (l *loop) baseline(ctx context.Context) (done bool, err error) {
 		return false, err
 	}
 	if r.Before = l.state; l.Earlier != nil {
-		r.Before, r.After = l.Earlier.Before, l.state
+		r.Before, r.After, l.resumed = l.Earlier.Before, l.state, l.state
 	}
 	if r.Baseline.LimitedBy == "generator" && l.heldByHost() {
 		l.heldBack = true
@@ -222,7 +227,7 @@ func (l *loop) sample(ctx context.Context) (trial, error) {
 }
 
 // candidates tries what there is, the likeliest first, until the target holds, nothing is left or the time is over. Where nothing is
-// left that helps alone, or little time, all that is left is tried as one, then twos.
+// left that helps alone, or little time, what came out ahead is tried as one, then twos.
 func (l *loop) candidates(ctx context.Context) error {
 	fresh := false
 	l.ending = false
@@ -274,15 +279,14 @@ func (l *loop) attempt(ctx context.Context, c Candidate, e expectation) error {
 	l.tested++
 	a := Attempt{
 		N: len(l.result.Attempts) + 1, Key: c.Key, IDs: c.IDs, Title: c.Title, Stage: c.Stage, Risk: c.Risk, Changes: c.Changes,
-		Expected: e.ratio(), Because: e.reason, Needed: 1 / spend(l.Alpha, l.tested, l.expect, l.won),
+		Expected: e.ratio(), Because: e.reason, Needed: 1 / spend(l.Alpha, l.tested, l.expect, l.won), Limit: l.kindOfLimit(),
 	}
-	if l.state != nil && l.state.Bottleneck != nil {
-		a.Limit = string(l.state.Bottleneck.Kind)
+	l.result.Untried = slices.DeleteFunc(l.result.Untried, func(u Untried) bool { return u.Key == c.Key })
+	if parts := l.parts(c); len(parts) > 1 {
+		for _, part := range parts {
+			a.Parts = append(a.Parts, part.Key)
+		}
 	}
-	parts := l.parts(c)
-	l.result.Untried = slices.DeleteFunc(l.result.Untried, func(u Untried) bool {
-		return slices.ContainsFunc(parts, func(part Candidate) bool { return part.Key == u.Key })
-	})
 	byLoss := l.byLoss
 	err := l.measure(ctx, c, &a, byLoss)
 	limit, stood := l.limit(), len(l.kept)

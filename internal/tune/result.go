@@ -1,6 +1,8 @@
 package tune
 
 import (
+	"fmt"
+	"slices"
 	"time"
 
 	"mpps/internal/bottleneck"
@@ -28,8 +30,9 @@ type Result struct {
 	After    *bottleneck.Diagnosis `json:"after"`    // null where nothing was kept
 
 	Attempts []Attempt `json:"attempts"` // in the order in which they were made
-	Kept     []string  `json:"kept"`     // keys of the attempts that stand in the end, in the order in which they were kept
+	Kept     []string  `json:"kept"`     // keys of the candidates that stand in the end, in the order in which they were kept
 	Added    []string  `json:"added"`    // of these, what this run added; the others stood before a restart
+	Revisits []Attempt `json:"revisits"` // of what was kept: measured anew on top of all others, and taken out where it costs there
 	Untried  []Untried `json:"untried"`
 	Waits    []Wait    `json:"waits"`  // what could only be tried after a restart
 	Advice   []Advice  `json:"advice"` // what to buy or change where the target was missed
@@ -92,8 +95,9 @@ type Rate struct {
 // Attempt is one candidate that was tried.
 type Attempt struct {
 	N        int       `json:"n"`
-	Key      string    `json:"key"` // of the candidate: the knobs' IDs joined by +
-	IDs      []string  `json:"ids"` // of the catalogue
+	Key      string    `json:"key"`             // of the candidate: the knobs' IDs joined by +
+	IDs      []string  `json:"ids"`             // of the catalogue
+	Parts    []string  `json:"parts,omitempty"` // keys of the candidates that were tried as one; none: it is one
 	Title    string    `json:"title"`
 	Stage    string    `json:"stage"`
 	Risk     goal.Risk `json:"risk"`
@@ -108,6 +112,24 @@ type Attempt struct {
 	Evidence float64 `json:"evidence"` // for a gain beyond the least that counts: how many times the stake was won
 	Needed   float64 `json:"needed"`   // to keep it
 	Seconds  float64 `json:"seconds"`
+}
+
+// Name is the key of what was tried, or of many at once how many they are.
+func (a *Attempt) Name() string {
+	if len(a.Parts) > 2 {
+		return fmt.Sprintf("%d at once: %s …", len(a.Parts), a.Parts[0])
+	}
+	return a.Key
+}
+
+// Stands tells whether an attempt, or a part of it, is among these keys.
+func (a *Attempt) Stands(kept []string) bool {
+	return slices.Contains(kept, a.Key) || slices.ContainsFunc(a.Parts, func(key string) bool { return slices.Contains(kept, key) })
+}
+
+// TakenOut are the parts of an attempt that are not among these keys.
+func (a *Attempt) TakenOut(kept []string) []string {
+	return slices.DeleteFunc(slices.Clone(a.Parts), func(key string) bool { return slices.Contains(kept, key) })
 }
 
 // Outcome is what became of an attempt.

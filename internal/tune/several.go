@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"mpps/internal/goal"
 )
 
-// mostTwos is how many pairs of candidates are tried that were of no use alone, mostRests how often all that is left is.
+// mostTwos is how many pairs of candidates are tried that were of no use alone, mostRests how often all that came out ahead is.
 const (
 	mostTwos  = 6
 	mostRests = 2
@@ -15,20 +17,17 @@ const (
 // possibly is the least ratio of what may have been slower by chance alone.
 const possibly = 0.95
 
-// harmless tells whether a candidate takes effect at once, is not refused, and did no clear harm alone, as far as it was tried.
-func (l *loop) harmless(c Candidate) bool {
-	h := l.held[c.Key]
-	return c.Needs == "" && h.outcome != Refused && (h.outcome != Hurts || h.ratio >= possibly)
+// useless tells whether a candidate was tried, in vain and without harm that is clear.
+func (l *loop) useless(c Candidate) bool {
+	h, tried := l.held[c.Key]
+	vain := h.outcome == NotShown || h.outcome == Useless || h.outcome == Hurts
+	return tried && vain && c.Needs == "" && h.ratio >= possibly
 }
 
 // pairUp finds the next two candidates that act on the same bottleneck and did no harm alone, those with the better figures first.
 func (l *loop) pairUp(all []Candidate) (Candidate, expectation, bool) {
 	for _, limit := range l.limits() {
-		here := slices.DeleteFunc(slices.Clone(all), func(c Candidate) bool {
-			h, tried := l.held[c.Key]
-			useless := h.outcome == NotShown || h.outcome == Useless || h.outcome == Hurts
-			return !tried || !useless || !l.harmless(c) || namedBy(limit, c) < 0
-		})
+		here := slices.DeleteFunc(slices.Clone(all), func(c Candidate) bool { return !l.useless(c) || namedBy(limit, c) < 0 })
 		slices.SortStableFunc(here, func(a, b Candidate) int { return cmp.Compare(l.held[b.Key].ratio, l.held[a.Key].ratio) })
 		for i := range here {
 			for j := range i {
@@ -41,19 +40,22 @@ func (l *loop) pairUp(all []Candidate) (Candidate, expectation, bool) {
 	return Candidate{}, expectation{}, false
 }
 
-// late tells whether the budget leaves candidates little time: what was not tried by then is tried at once.
-func (l *loop) late() bool { return l.Budget > 0 && l.left() < l.Budget/3 }
+// late tells whether the budget leaves time for hardly more than what came out ahead, as one.
+func (l *loop) late() bool { return l.Budget > 0 && l.left() < l.Budget/6 }
 
-// rest is all that is left of the plan as one: what gains too little to be shown alone, or only together, may be much. So a host does not end
-// behind one to which the plan was applied as a whole.
+// rest is all that came out ahead alone, by too little to be shown, as one: small gains add up, and a host should not end far behind one to
+// which the whole plan was applied. What was not tried alone is no part of it, since what hurts could hide behind what helps; nor is what
+// risks more than a blip.
 func (l *loop) rest(all []Candidate) (Candidate, expectation, bool) {
-	left := slices.DeleteFunc(slices.Clone(all), func(c Candidate) bool { return !l.harmless(c) })
-	if len(left) < 2 {
+	ahead := slices.DeleteFunc(slices.Clone(all), func(c Candidate) bool {
+		return !l.useless(c) || l.held[c.Key].ratio < 1 || c.Risk != "" && c.Risk != goal.None && c.Risk != goal.Blip
+	})
+	if len(ahead) < 2 {
 		return Candidate{}, expectation{}, false
 	}
-	c := l.several(left...)
-	c.Title = fmt.Sprintf("all that is left: %s and %d more", left[0].Title, len(left)-1)
-	return c, expectation{chance: 0.2, log: usual, reason: []string{"what gains too little to be shown alone may be much together"}}, l.held[c.Key].times == 0
+	c := l.several(ahead...)
+	c.Title = fmt.Sprintf("all that came out ahead by too little to be shown: %s and %d more", ahead[0].Title, len(ahead)-1)
+	return c, expectation{chance: 0.2, log: usual, reason: []string{"small gains add up"}}, l.held[c.Key].times == 0
 }
 
 // several is candidates as one.

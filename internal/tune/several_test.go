@@ -17,64 +17,117 @@ func all(id string, by float64) simulated.Knob {
 	return simulated.Knob{ID: id, Stage: "a", Factors: map[string]float64{simulated.All: by}}
 }
 
-// TestSmallGains: knobs that gain too little to be kept alone are kept as all that is left, and what costs among them is taken out. The host
-// carries no less than with the whole plan, and mostly what the best of all sets carries.
+// TestSmallGains: knobs that gain too little to be kept alone are kept as all that came out ahead, and what costs among many is not. At
+// little noise the host carries no less than with the whole plan; at much, where each knob is lost in it, it is not far behind.
 func TestSmallGains(t *testing.T) {
-	const seeds = 10
-	best := 0
-	for seed := range uint64(seeds) {
-		s := calm()
-		s.Noise.Jitter = 0.003
-		for i := range 8 {
-			s.Knobs = append(s.Knobs, all(fmt.Sprintf("a.%d", i), 1.009))
+	for _, c := range []struct{ jitter, gain, costs, least float64 }{{0.003, 1.009, 0.96, 0.985}, {0.03, 1.03, 0.9, 0.93}} {
+		const seeds = 10
+		better := 0
+		for seed := range uint64(seeds) {
+			s := calm()
+			s.Noise.Jitter = c.jitter
+			for i := range 8 {
+				s.Knobs = append(s.Knobs, all(fmt.Sprintf("a.%d", i), c.gain))
+			}
+			s.Knobs = slices.Insert(s.Knobs, 5, all("a.costs", c.costs))
+			r, h := run(t, s, seed, tune.Options{})
+			everything := map[string]bool{}
+			for _, k := range s.Knobs {
+				everything[k.ID] = true
+			}
+			whole, _ := s.Carries(everything)
+			if slices.Contains(h.Standing(), "a.costs") || h.Now() < c.least*whole {
+				t.Errorf("jitter %g, seed %d: %.0f, with everything %.0f, standing %v%s", c.jitter, seed, h.Now(), whole, h.Standing(), story(s, r))
+			}
+			if h.Now() > whole {
+				better++
+			}
 		}
-		s.Knobs = slices.Insert(s.Knobs, 5, all("a.costs", 0.96))
-		r, h := run(t, s, seed, tune.Options{})
-		everything := map[string]bool{}
-		for _, k := range s.Knobs {
-			everything[k.ID] = true
+		if better < seeds/2 {
+			t.Errorf("jitter %g: better than the whole plan in %d of %d runs", c.jitter, better, seeds)
 		}
-		if whole, _ := s.Carries(everything); slices.Contains(h.Standing(), "a.costs") || h.Now() < whole {
-			t.Errorf("seed %d: %.0f, with everything %.0f, standing %v%s", seed, h.Now(), whole, h.Standing(), story(s, r))
-		}
-		if most, _ := s.Best(); h.Now() > 0.99*most {
-			best++
-		}
-		if a := r.Attempts[len(r.Attempts)-1]; a.Outcome == tune.Kept && slices.Contains(a.IDs, "a.costs") && !strings.Contains(a.Why, "was taken out") {
-			t.Errorf("seed %d: not told what was taken out: %s", seed, a.Why)
-		}
-	}
-	if best < seeds*8/10 {
-		t.Errorf("the best set's rate in %d of %d runs", best, seeds)
 	}
 }
 
-// TestLate: where the budget is too short to try one after the other, what was not tried is tried at once, and is not said to be untried.
+// TestHarmInTime: whatever the budget, nothing is kept that hurts, and nothing that was not measured.
+func TestHarmInTime(t *testing.T) {
+	kept := 0
+	for _, budget := range []time.Duration{2, 3, 4, 6, 10, 20} {
+		for seed := range uint64(8) {
+			var knobs []simulated.Knob
+			for i := range 14 {
+				knobs = append(knobs, all(fmt.Sprintf("a.%d", i), 1))
+			}
+			s := calm(append(knobs, all("nic.threaded", 0.9), all("nic.rps", 0.93), helps("a.last", "a", 1.6))...)
+			s.Noise.Jitter = 0.02
+			h := &timed{Host: simulated.New(s, seed), trial: time.Second, search: 15 * time.Second}
+			r := runOn(t, h, tune.Options{Goal: goal.Goal{PPS: 1e9}, Seed: seed, Budget: budget * time.Minute, Now: func() time.Time { return h.now }})
+			for _, id := range h.Standing() {
+				if id == "nic.threaded" || id == "nic.rps" {
+					t.Errorf("budget %d min, seed %d: %s stands%s", budget, seed, id, story(s, r))
+				}
+				if attempt(r, id).Key == "" {
+					t.Errorf("budget %d min, seed %d: %s stands and was not measured alone", budget, seed, id)
+				}
+			}
+			kept += len(r.Kept)
+		}
+	}
+	if kept == 0 {
+		t.Error("nothing was ever kept")
+	}
+}
+
+// TestLate: a budget that ends before everything was tried leaves time for what came out ahead, as one.
 func TestLate(t *testing.T) {
 	var many []simulated.Knob
-	for i := range 30 {
-		many = append(many, all(fmt.Sprintf("a.%d", i), 1.01))
+	for i := range 60 {
+		many = append(many, all(fmt.Sprintf("a.%d", i), 1.009))
 	}
-	s := calm(append(many, helps("a.last", "a", 1.3))...)
-	h := &timed{Host: simulated.New(s, 1), trial: time.Second, search: 20 * time.Second}
-	r := runOn(t, h, tune.Options{Goal: goal.Goal{PPS: 1e9}, Budget: 4 * time.Minute, Now: func() time.Time { return h.now }})
-	whole := map[string]bool{}
-	for _, k := range s.Knobs {
-		whole[k.ID] = true
-	}
-	if want, _ := s.Carries(whole); h.Host.Now() < 0.97*want {
-		t.Errorf("%.0f, with everything %.0f%s", h.Host.Now(), want, story(s, r))
-	}
-	if len(r.Untried) > 0 || r.Verdict == tune.Failed {
-		t.Errorf("%s: %s; untried %v", r.Verdict, r.Why, r.Untried)
+	s := calm(many...)
+	s.Noise.Jitter = 0.003
+	h := &timed{Host: simulated.New(s, 1), trial: time.Second, search: 15 * time.Second}
+	r := runOn(t, h, tune.Options{Goal: goal.Goal{PPS: 1e9}, Budget: 12 * time.Minute, Now: func() time.Time { return h.now }})
+	if len(r.Kept) < 8 || len(r.Untried) < 8 || len(r.Warnings) > 0 {
+		t.Errorf("kept %d, untried %d: %s%s", len(r.Kept), len(r.Untried), r.Why, story(calm(), r))
 	}
 }
 
-// TestLeftRefused: what the machine refuses is no part of all that is left.
-func TestLeftRefused(t *testing.T) {
-	refused := simulated.Knob{ID: "b.refused", Stage: "b", Refused: true}
-	r, h := run(t, calm(refused, all("a.1", 1.009), all("a.2", 1.009), all("a.3", 1.009)), 3, tune.Options{})
+// TestRisky: what could be cut short, or opens something, is not kept among others for what they gain.
+func TestRisky(t *testing.T) {
+	risky := all("a.risky", 1.009)
+	risky.Risk = goal.Security
+	s := calm(risky, all("a.1", 1.009), all("a.2", 1.009), all("a.3", 1.009))
+	s.Noise.Jitter = 0.003
+	r, h := run(t, s, 3, tune.Options{})
 	if !slices.Equal(h.Standing(), []string{"a.1", "a.2", "a.3"}) {
-		t.Errorf("standing %v%s", h.Standing(), story(calm(), r))
+		t.Errorf("standing %v%s", h.Standing(), story(s, r))
+	}
+}
+
+// TestTakenOut: a part that costs beside the others is taken out, its measurement is in the result, and it does not come back with the next
+// round.
+func TestTakenOut(t *testing.T) {
+	found := false
+	for seed := range uint64(20) {
+		// Ahead alone, and a brake beside what the others bring.
+		brake := all("a.brake", 1.008)
+		brake.Spoils = map[string]float64{"a.1": 0.985}
+		s := calm(brake, all("a.1", 1.009), all("a.2", 1.009), all("a.3", 1.009), all("a.4", 1.009))
+		s.Noise.Jitter = 0.002
+		r, h := run(t, s, seed, tune.Options{})
+		i := slices.IndexFunc(r.Revisits, func(a tune.Attempt) bool { return a.Key == "a.brake" && a.Outcome == tune.Hurts })
+		if i < 0 {
+			continue
+		}
+		found = true
+		whole := r.Attempts[slices.IndexFunc(r.Attempts, func(a tune.Attempt) bool { return slices.Contains(a.Parts, "a.brake") && a.Outcome == tune.Kept })]
+		if slices.Contains(h.Standing(), "a.brake") || slices.Contains(r.Kept, "a.brake") || len(r.Revisits[i].Gain.Pairs) == 0 ||
+			!slices.Equal(whole.TakenOut(r.Kept), []string{"a.brake"}) || !whole.Stands(r.Kept) || !strings.Contains(whole.Why, "a.brake costs") {
+			t.Errorf("seed %d: standing %v, kept %v: %s", seed, h.Standing(), r.Kept, whole.Why)
+		}
+	}
+	if !found {
+		t.Error("it was never taken out")
 	}
 }

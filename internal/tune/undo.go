@@ -20,7 +20,7 @@ func (r *Result) UndoCommand() string {
 func (r *Result) Undone(found Rate, by Verdict, why string) {
 	stood := slices.DeleteFunc(slices.Clone(r.Kept), func(key string) bool { return slices.Contains(r.Added, key) })
 	for i := range r.Attempts {
-		if a := &r.Attempts[i]; a.Outcome == Kept && !slices.Contains(stood, a.Key) {
+		if a := &r.Attempts[i]; a.Outcome == Kept && !a.Stands(stood) {
 			a.Outcome = Overcome
 		}
 	}
