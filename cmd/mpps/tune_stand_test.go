@@ -108,6 +108,47 @@ func wants(id string, a setting.Address, from, to string) plan.Change {
 	return plan.Change{ID: id, Address: a, From: setting.Value(from), To: setting.Value(to), Want: setting.Exact(to), Risk: goal.None, Lasts: setting.Kinds[a.Kind].Lasts}
 }
 
+// ward is what a process that watches was told, line by line.
+type ward struct{ lines []string }
+
+func (l *ward) Write(p []byte) (int, error) {
+	l.lines = append(l.lines, strings.TrimSuffix(string(p), "\n"))
+	return len(p), nil
+}
+
+func (l *ward) Close() error { return nil }
+
+// TestAllIsWatched: while everything that was kept is tried anew, transaction by transaction, all of it is put back should mpps die, and nothing
+// once it was taken back.
+func TestAllIsWatched(t *testing.T) {
+	h := standing(t, newQueued())
+	kept := []tune.Candidate{
+		keep(t, h, wants("nic.channels", channels, "2", "4")),
+		keep(t, h, wants("sysctl.weight", weight, "64", "128")),
+	}
+	if err := h.Begin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := h.Whole(t.Context(), kept)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var l ward
+	h.alone = &orphans{&l}
+	if err := h.Try(t.Context(), whole); err != nil {
+		t.Fatal(err)
+	}
+	if last := l.lines[len(l.lines)-1]; len(h.tried) != 2 || last != strings.Join(h.tried, " ") {
+		t.Errorf("tried %v, watched %q", h.tried, l.lines)
+	}
+	if err := h.Back(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if last := l.lines[len(l.lines)-1]; last != "" {
+		t.Errorf("watched although it was taken back: %q", last)
+	}
+}
+
 // keep has changes planned, and tries and keeps them as the first candidate that they are.
 func keep(t *testing.T, h *tuneHost, changes ...plan.Change) tune.Candidate {
 	t.Helper()
