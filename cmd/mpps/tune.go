@@ -228,6 +228,13 @@ func (a *app) loop(ctx context.Context, f *tuneFlags, h *tuneHost, g goal.Goal, 
 	if !f.changed("seed") {
 		seed = uint64(rand.Uint32())
 	}
+	if f.earlier != nil { // what comes of the same knobs behind the restart is a candidate of its own
+		for _, key := range f.earlier.Kept {
+			for _, part := range keysOf(tune.Candidate{Key: key}) {
+				h.proven[part] = true
+			}
+		}
+	}
 	h.load = g.PPS / 10 // while it is looked at for the first time
 	if err := h.look(ctx); err != nil {
 		return "", nil, nil, err

@@ -72,10 +72,10 @@ func TestHealthyPaths(t *testing.T) {
 		}
 	}
 	a := &app{root: "/", out: report.NewPrinter(io.Discard, io.Discard, report.Options{Quiet: true})}
-	attempts, kept := 0, 0
+	attempts, kept, able := 0, 0, 0
 	for i := range paths {
 		t.Run(strconv.Itoa(i), func(t *testing.T) {
-			rules, frame := []int{0, 20, 200}[i%3], []int{64, 512}[i/3%2]
+			rules, frame := []int{20, 0, 200}[i%3], []int{64, 512}[i/3%2]
 			b := newBridged(t, rules)
 			f := ppsFlags{flows: 16, generator: "auto", sink: "auto"}
 			f.changed = func(string) bool { return false }
@@ -96,8 +96,8 @@ func TestHealthyPaths(t *testing.T) {
 				t.Fatal(err)
 			}
 			// The generator may be what is the limit, and then nothing is tried.
-			if h.tried == 0 && r.Verdict != tune.NotDevice {
-				t.Errorf("nothing was tried: %s: %s", r.Verdict, r.Why)
+			if r.Verdict != tune.NotDevice {
+				able++
 			}
 			attempts += len(r.Attempts)
 			for _, one := range r.Attempts {
@@ -113,7 +113,10 @@ func TestHealthyPaths(t *testing.T) {
 		})
 	}
 	t.Logf("%d attempts on %d paths, %d kept for a time", attempts, paths, kept)
-	if attempts < paths { // three candidates a path; the generator may be the limit on some
-		t.Errorf("%d attempts on %d paths tell nothing", attempts, paths)
+	if able == 0 {
+		t.Skip("the generator is the limit on this machine, on every path: nothing could be tried")
+	}
+	if attempts < 3*able {
+		t.Errorf("%d attempts on %d paths, expected three or more on each", attempts, able)
 	}
 }

@@ -52,6 +52,8 @@ func drawTune(t *report.Text, r *tune.Result, saved []string) {
 	t.Wrapped("  as found: ", searchedText(r.Baseline))
 	if len(r.Kept) > 0 {
 		t.Wrapped("  now: ", searchedText(r.Final))
+	}
+	if len(r.Added) > 0 {
 		t.Wrapped("  proof: ", fmt.Sprintf("everything that was kept against the beginning, in turns: %s (%d pairs)", r.Whole, len(r.Whole.Pairs)))
 	}
 	drawLimit(t, "  held back by: ", r.Before)

@@ -44,7 +44,7 @@ func TuneHTML(w io.Writer, r *tune.Result, version string, made time.Time) error
 		}
 	}
 	for i := range r.Revisits {
-		v.Revisited = append(v.Revisited, attemptRow(&r.Revisits[i], r.Kept))
+		v.Revisited = append(v.Revisited, revisitRow(&r.Revisits[i], r.Kept))
 	}
 	return tunePage.Execute(w, v)
 }
@@ -134,7 +134,7 @@ func tuneChips(r *tune.Result) []chip {
 		add("bad", "target missed")
 	}
 	add("", "%s tried, %d kept", count(len(r.Attempts), "candidate"), len(r.Kept))
-	if w := r.Whole; len(w.Pairs) > 0 && len(r.Kept) > 0 {
+	if w := r.Whole; len(w.Pairs) > 0 && len(r.Added) > 0 {
 		add("good", "together %s", gainText(&w))
 	}
 	if r.Emulated {
@@ -225,8 +225,15 @@ func tuneStops(r *tune.Result) []tuneStop {
 	}
 	changed := map[string]bool{}
 	for i := range r.Attempts {
-		if r.Attempts[i].Outcome == tune.Kept {
-			changed[r.Attempts[i].Stage] = true
+		a := &r.Attempts[i]
+		if a.Outcome != tune.Kept {
+			continue
+		}
+		changed[a.Stage] = true
+		for j := range r.Attempts { // each part was tried alone before
+			if one := &r.Attempts[j]; slices.Contains(a.Parts, one.Key) && slices.Contains(r.Kept, one.Key) {
+				changed[one.Stage] = true
+			}
 		}
 	}
 	find := func(d *bottleneck.Diagnosis, name string) *bottleneck.Stage {
@@ -288,6 +295,22 @@ type attemptView struct {
 var outcomeWords = map[tune.Outcome]struct{ word, class string }{
 	tune.Kept: {"kept", "good"}, tune.Hurts: {"hurts", "bad"}, tune.Useless: {"no gain", ""}, tune.NotShown: {"not shown to help", ""},
 	tune.Refused: {"refused by the machine", "bad"}, tune.Cut: {"cut short", ""}, tune.Overcome: {"taken back later", ""},
+}
+
+// revisitRow is a measurement of what was kept before, and what came of it.
+func revisitRow(a *tune.Attempt, kept []string) attemptView {
+	v := attemptRow(a, kept)
+	switch stands := slices.Contains(kept, a.Key); {
+	case stands && a.Outcome == tune.Kept:
+		v.Word = "stays"
+	case stands:
+		v.Word, v.Class = "stays, not measured to the end", ""
+	case a.Outcome == tune.Hurts, a.Outcome == tune.Cut:
+		v.Word, v.Class = "taken out", "bad"
+	default:
+		v.Word, v.Class = "taken back with the rest", ""
+	}
+	return v
 }
 
 // attemptRow is an attempt; of one that was kept without what was taken out of it.

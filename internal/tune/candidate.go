@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"mpps/internal/bottleneck"
 	"mpps/internal/goal"
@@ -36,7 +37,8 @@ func Together(all []Candidate) []Candidate {
 	var joined []Candidate
 	at := map[string]int{}
 	for _, c := range all {
-		set := slices.IndexFunc(sets, func(s []string) bool { return slices.Contains(s, c.Key) })
+		knob, _, _ := strings.Cut(c.Key, "#") // more work on one that was kept: nic.rings#2
+		set := slices.IndexFunc(sets, func(s []string) bool { return slices.Contains(s, knob) })
 		name := fmt.Sprint(set, c.Needs)
 		i, known := at[name]
 		if set < 0 || !known {

@@ -112,8 +112,9 @@ func (l *loop) undone() {
 	}
 	l.result.Kept = append(l.result.Kept, l.stood...)
 	l.result.Final = l.found
-	l.result.After, l.state = nil, l.result.Before
+	l.result.After, l.state = l.result.resumed, l.result.Before
 	if l.Earlier != nil {
-		l.result.After, l.state = l.resumed, l.resumed
+		l.state = l.result.resumed
 	}
+	l.result.takenBack()
 }

@@ -13,25 +13,24 @@ import (
 // loop is one run.
 type loop struct {
 	Options
-	host    Host
-	lot     *rand.Rand
-	began   time.Time
-	result  *Result
-	state   *bottleneck.Diagnosis // what holds the path back as it stands
-	kept    []Candidate
-	tested  int                    // tests so far, for spend
-	expect  int                    // tests that were expected when the first began
-	load    float64                // of trials, packets per second
-	last    float64                // median that came through with what stands
-	held    map[string]tally       // what became of the candidates that were tried, by key
-	made    map[string][]Candidate // what candidates are made of that are several, by key
-	found   Rate                   // of the host as this run found it
-	resumed *bottleneck.Diagnosis  // what held the path back behind the restart that this run goes on with
-	stood   []string               // what an earlier run had kept
-	target  bool                   // was reached by a search
-	undo    *Wait                  // what took effect with a restart and is not proven; nil: nothing
-	won     int                    // attempts that were kept; several at once count once
-	proven  bool                   // what stands was measured as a whole and by a last search
+	host   Host
+	lot    *rand.Rand
+	began  time.Time
+	result *Result
+	state  *bottleneck.Diagnosis // what holds the path back as it stands
+	kept   []Candidate
+	tested int                    // tests so far, for spend
+	expect int                    // tests that were expected when the first began
+	load   float64                // of trials, packets per second
+	last   float64                // median that came through with what stands
+	held   map[string]tally       // what became of the candidates that were tried, by key
+	made   map[string][]Candidate // what candidates are made of that are several, by key
+	found  Rate                   // of the host as this run found it
+	stood  []string               // what an earlier run had kept
+	target bool                   // was reached by a search
+	undo   *Wait                  // what took effect with a restart and is not proven; nil: nothing
+	won    int                    // attempts that were kept; several at once count once
+	proven bool                   // what stands was measured as a whole and by a last search
 
 	byLoss   bool // the target's rate comes through, but for a loss that the search does not allow
 	flood    bool // trials are sent as fast as possible
@@ -100,17 +99,37 @@ func (l *loop) abort(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		r.Verdict, r.Why = Interrupted, "it was ended early"
 	}
-	if wrong := l.host.Begin(ctx); wrong != nil {
+	wrong := l.host.Begin(ctx)
+	if wrong != nil && !onlyDrift(wrong) {
 		r.Why += "; what was found could not be restored: " + wrong.Error()
 		return errors.Join(err, wrong)
 	}
 	l.undone()
-	if errors.Is(err, ErrDrifted) {
+	switch {
+	case wrong != nil:
+		r.Why += "; " + wrong.Error() + "; everything else is as it was found"
+	case errors.Is(err, ErrDrifted):
 		r.Why += "; everything else is as it was found"
-	} else {
+	default:
 		r.Why += "; everything is as it was found"
 	}
-	return err
+	return errors.Join(err, wrong)
+}
+
+// onlyDrift tells whether an error is of values that somebody else changed, and of nothing else.
+func onlyDrift(err error) bool {
+	if many, is := err.(interface{ Unwrap() []error }); is {
+		return !slices.ContainsFunc(many.Unwrap(), func(one error) bool { return !onlyDrift(one) })
+	}
+	return errors.Is(err, ErrDrifted)
+}
+
+// own are the attempts of this run, those of an earlier one left out.
+func (l *loop) own() []Attempt {
+	if l.Earlier == nil {
+		return l.result.Attempts
+	}
+	return l.result.Attempts[min(len(l.Earlier.Attempts), len(l.result.Attempts)):]
 }
 
 // baseline measures the host as it was found, and tells whether that is all there is to do.
@@ -124,7 +143,7 @@ func (l *loop) baseline(ctx context.Context) (done bool, err error) {
 	}
 	r.Final, l.found = r.Baseline, r.Baseline
 	l.aim(max(r.Baseline.PPS, r.Baseline.Loaded))
-	first, err := l.sample(ctx)
+	first, err := l.overrun(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -144,7 +163,7 @@ func (l *loop) baseline(ctx context.Context) (done bool, err error) {
 		return false, err
 	}
 	if r.Before = l.state; l.Earlier != nil {
-		r.Before, r.After, l.resumed = l.Earlier.Before, l.state, l.state
+		r.Before, r.After, r.resumed = l.Earlier.Before, l.state, l.state
 	}
 	if r.Baseline.LimitedBy == "generator" && l.heldByHost() {
 		l.heldBack = true
@@ -166,6 +185,26 @@ func (l *loop) aim(carried float64) {
 		l.load = 0
 	}
 	l.result.Method.LoadPPS = l.load
+}
+
+// mostAims is how often the load of trials is set anew before the first pair.
+const mostAims = 4
+
+// overrun takes the first trial, and sets the load anew while more comes through than the search found: one that hardly overruns the path
+// shows no gain. A noisy host loses packets far below what it carries, and a search without loss then ends there.
+func (l *loop) overrun(ctx context.Context) (trial, error) {
+	for n := 1; ; n++ {
+		t, err := l.sample(ctx)
+		if err != nil || n == mostAims || l.load == 0 || l.short(t) || t.came < 0.6*l.load {
+			return t, err
+		}
+		before := l.load
+		if l.aim(t.came); l.load < 1.1*before {
+			l.load = before
+			l.result.Method.LoadPPS = before
+			return t, nil
+		}
+	}
 }
 
 // trial is what became of a load, packets per second.
@@ -245,7 +284,7 @@ func (l *loop) candidates(ctx context.Context) error {
 			fresh = true
 			continue
 		}
-		if (!more || l.late()) && rests < mostRests {
+		if (!more || l.late(all)) && rests < mostRests {
 			if together, hope, is := l.rest(all); is {
 				rests++
 				c, e, more = together, hope, true
@@ -285,6 +324,9 @@ func (l *loop) attempt(ctx context.Context, c Candidate, e expectation) error {
 	if parts := l.parts(c); len(parts) > 1 {
 		for _, part := range parts {
 			a.Parts = append(a.Parts, part.Key)
+			if part.Stage != a.Stage {
+				a.Stage = ""
+			}
 		}
 	}
 	byLoss := l.byLoss
@@ -297,6 +339,9 @@ func (l *loop) attempt(ctx context.Context, c Candidate, e expectation) error {
 	l.result.Attempts = append(l.result.Attempts, a)
 	l.Progress(Progress{What: "done", Attempt: &a, Rate: l.last})
 	l.held[c.Key] = tally{times: l.held[c.Key].times + 1, outcome: a.Outcome, limit: limit, ratio: a.Gain.Ratio, kept: stood, byLoss: byLoss}
+	if err == nil && a.Outcome == Kept && len(a.Parts) > 0 {
+		err = l.takeApart(ctx, l.parts(c))
+	}
 	return err
 }
 

@@ -55,6 +55,8 @@ type Result struct {
 	UndoEarlier []string  `json:"undo_earlier,omitempty"`
 	Emulated    bool      `json:"emulated"`
 	Warnings    []Warning `json:"warnings"`
+
+	resumed *bottleneck.Diagnosis // what held the path back behind Restarted; nil: nothing was gone on with
 }
 
 // Warning is what a reader must know of a result.
@@ -99,7 +101,7 @@ type Attempt struct {
 	IDs      []string  `json:"ids"`             // of the catalogue
 	Parts    []string  `json:"parts,omitempty"` // keys of the candidates that were tried as one; none: it is one
 	Title    string    `json:"title"`
-	Stage    string    `json:"stage"`
+	Stage    string    `json:"stage"` // of the packet path; empty: of several
 	Risk     goal.Risk `json:"risk"`
 	Changes  []Change  `json:"changes"`
 	Expected float64   `json:"expected"`   // ratio that was expected, its chance counted in

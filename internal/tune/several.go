@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"mpps/internal/goal"
 )
@@ -40,16 +41,33 @@ func (l *loop) pairUp(all []Candidate) (Candidate, expectation, bool) {
 	return Candidate{}, expectation{}, false
 }
 
-// late tells whether the budget leaves time for hardly more than what came out ahead, as one.
-func (l *loop) late() bool { return l.Budget > 0 && l.left() < l.Budget/6 }
+// apart is the time that it takes to try so many candidates as one, and then each of them anew.
+func (l *loop) apart(n int) time.Duration {
+	return time.Duration(patience+n*revisitedPairs) * l.pairTook
+}
 
-// rest is all that came out ahead alone, by too little to be shown, as one: small gains add up, and a host should not end far behind one to
-// which the whole plan was applied. What was not tried alone is no part of it, since what hurts could hide behind what helps; nor is what
-// risks more than a blip.
-func (l *loop) rest(all []Candidate) (Candidate, expectation, bool) {
+// late tells whether the budget leaves time for little more than to try what came out ahead as one.
+func (l *loop) late(all []Candidate) bool {
+	return l.Budget > 0 && l.left() < l.apart(len(l.ahead(all)))*5/4
+}
+
+// ahead are the candidates that came out ahead alone, by too little to be shown, the best first.
+func (l *loop) ahead(all []Candidate) []Candidate {
 	ahead := slices.DeleteFunc(slices.Clone(all), func(c Candidate) bool {
 		return !l.useless(c) || l.held[c.Key].ratio < 1 || c.Risk != "" && c.Risk != goal.None && c.Risk != goal.Blip
 	})
+	slices.SortStableFunc(ahead, func(a, b Candidate) int { return cmp.Compare(l.held[b.Key].ratio, l.held[a.Key].ratio) })
+	return ahead
+}
+
+// rest is all that came out ahead as one: small gains add up, and a host should not end far behind one to which the whole plan was applied.
+// What was not tried alone is no part of it, since what hurts could hide behind what helps; nor is what risks more than a blip, nor those
+// for which no time is left to be measured anew.
+func (l *loop) rest(all []Candidate) (Candidate, expectation, bool) {
+	ahead := l.ahead(all)
+	for l.Budget > 0 && len(ahead) > 0 && l.apart(len(ahead)) > l.left() {
+		ahead = ahead[:len(ahead)-1]
+	}
 	if len(ahead) < 2 {
 		return Candidate{}, expectation{}, false
 	}

@@ -1,6 +1,8 @@
 package tune_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -123,11 +125,68 @@ func TestTakenOut(t *testing.T) {
 		found = true
 		whole := r.Attempts[slices.IndexFunc(r.Attempts, func(a tune.Attempt) bool { return slices.Contains(a.Parts, "a.brake") && a.Outcome == tune.Kept })]
 		if slices.Contains(h.Standing(), "a.brake") || slices.Contains(r.Kept, "a.brake") || len(r.Revisits[i].Gain.Pairs) == 0 ||
-			!slices.Equal(whole.TakenOut(r.Kept), []string{"a.brake"}) || !whole.Stands(r.Kept) || !strings.Contains(whole.Why, "a.brake costs") {
+			!slices.Equal(whole.TakenOut(r.Kept), []string{"a.brake"}) || !whole.Stands(r.Kept) || !strings.Contains(whole.Why, "of these a.brake was taken out: it costs beside the others") {
 			t.Errorf("seed %d: standing %v, kept %v: %s", seed, h.Standing(), r.Kept, whole.Why)
 		}
 	}
 	if !found {
 		t.Error("it was never taken out")
+	}
+}
+
+// hiccup is a host whose generator is late in one trial.
+type hiccup struct {
+	*simulated.Host
+	at, n int
+	sent  float64
+}
+
+func (h *hiccup) Sample(ctx context.Context, pps float64) (float64, error) {
+	h.sent = 0
+	if h.n++; h.n == h.at {
+		h.sent = 0.8 * h.Now()
+		return h.sent, nil
+	}
+	return h.Host.Sample(ctx, pps)
+}
+
+func (h *hiccup) Sent() float64 {
+	if h.sent > 0 {
+		return h.sent
+	}
+	return h.Host.Sent()
+}
+
+// TestOneLateTrial: that the generator was late once, wherever in a run, does not undo what was kept.
+func TestOneLateTrial(t *testing.T) {
+	for at := 3; at < 160; at += 7 {
+		s := calm(all("a.1", 1.009), all("a.2", 1.009), all("a.3", 1.009), all("a.4", 1.009))
+		s.Noise.Jitter = 0.002
+		h := &hiccup{Host: simulated.New(s, 1), at: at}
+		r := runOn(t, h, tune.Options{Goal: goal.Goal{PPS: 1e9}, Seed: 1})
+		if len(h.Standing()) < 3 {
+			t.Errorf("late in trial %d of %d: standing %v: %s; %v", at, r.Trials, h.Standing(), r.Why, r.Warnings)
+		}
+	}
+}
+
+// drifting is a host on which somebody else has changed a value by the time that all is put back.
+type drifting struct{ deaf }
+
+func (d *drifting) Begin(ctx context.Context) error {
+	return errors.Join(d.Host.Begin(ctx), fmt.Errorf("1 value of transaction X: %w", tune.ErrDrifted))
+}
+
+// TestDrifted: what somebody else changed is not said to be as it was found, and everything else is.
+func TestDrifted(t *testing.T) {
+	h := &drifting{deaf{simulated.New(still(), 1), 40}}
+	r, err := tune.Run(t.Context(), h, tune.Options{Seed: 1, Goal: goal.Goal{PPS: 1e9}})
+	if err == nil || len(r.Kept) > 0 || !strings.Contains(r.Why, "transaction X") || !strings.Contains(r.Why, "everything else is as it was found") {
+		t.Errorf("%v; kept %v: %s", err, r.Kept, r.Why)
+	}
+	for _, a := range r.Attempts {
+		if a.Outcome == tune.Kept {
+			t.Errorf("%s is kept", a.Key)
+		}
 	}
 }

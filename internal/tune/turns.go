@@ -116,14 +116,16 @@ func (l *loop) turns(ctx context.Context, c Candidate, a *Attempt, m *match, eno
 			break
 		}
 	}
-	if a.Outcome == Kept {
-		l.last = medianOf(a.Gain.Pairs, true)
-		return bring(true)
+	if last := medianOf(a.Gain.Pairs, true); a.Outcome == Kept && !math.IsNaN(last) {
+		l.last = last
 	}
 	if l.load != load && l.load < room*l.last { // the candidate held the generator back: not the load's fault
 		l.load = load
 	}
 	l.result.Method.LoadPPS = l.load
+	if a.Outcome == Kept {
+		return bring(true)
+	}
 	return nil
 }
 

@@ -25,6 +25,16 @@ func (r *Result) Undone(found Rate, by Verdict, why string) {
 		}
 	}
 	r.Kept, r.Added = append([]string{}, stood...), []string{}
-	r.Final, r.After = found, nil
+	r.Final, r.After = found, r.resumed
 	r.Verdict, r.Why = by, why
+	r.takenBack()
+}
+
+// takenBack says of what was measured anew that it does not stand any more.
+func (r *Result) takenBack() {
+	for i := range r.Revisits {
+		if a := &r.Revisits[i]; a.Outcome == Kept && !slices.Contains(r.Kept, a.Key) {
+			a.Outcome = Overcome
+		}
+	}
 }

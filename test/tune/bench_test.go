@@ -37,7 +37,7 @@ const rounds = 6
 // plan has for the goal at once, and with what mpps tune keeps: in rounds, in each of which every side is entered, measured and left once,
 // in an order by lot.
 func BenchmarkAgainst(b *testing.B) {
-	l := furnish(b, someRules)
+	l := furnish(b)
 	r, err := l.Shell(b.Context(), "/share/mpps tune "+goals+" --budget 15m --runtime-only --propose --seed 1 -o /share/tune.json --plan-output /share/kept.json")
 	if err != nil || r.Code != 0 && r.Code != 2 {
 		b.Fatalf("%v: exit %d: %s", err, r.Code, r.Stderr)
