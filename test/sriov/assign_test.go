@@ -12,6 +12,7 @@ import (
 	"mpps/internal/facts"
 	"mpps/internal/lab"
 	"mpps/internal/sriov"
+	"mpps/internal/lab/labtest"
 )
 
 // given is the answer of assign, as far as the tests look at it.
@@ -64,17 +65,21 @@ func TestAssign(t *testing.T) {
 	for _, part := range []struct {
 		name string
 		do   func(*scene)
+		long bool
 	}{
-		{"interface", testInterface},
-		{"hostdev", testHostdev},
-		{"pool", testPool},
-		{"memory", testMemory},
-		{"at once", testAtOnce},
-		{"killed", testKilled},
-		{"plugged into a guest that runs", testPlugged},
+		{"interface", testInterface, false},
+		{"hostdev", testHostdev, true},
+		{"pool", testPool, true},
+		{"memory", testMemory, false},
+		{"at once", testAtOnce, true},
+		{"killed", testKilled, false},
+		{"plugged into a guest that runs", testPlugged, true},
 	} {
 		start := time.Now()
 		t.Run(part.name, func(t *testing.T) {
+			if part.long {
+				labtest.Long(t)
+			}
 			s := s.in(t)
 			t.Cleanup(func() {
 				if t.Failed() { // the next part is to find the host in order all the same
