@@ -11,8 +11,8 @@ import (
 
 	"mpps/internal/facts"
 	"mpps/internal/lab"
-	"mpps/internal/sriov"
 	"mpps/internal/lab/labtest"
+	"mpps/internal/sriov"
 )
 
 // given is the answer of assign, as far as the tests look at it.
