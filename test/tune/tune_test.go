@@ -86,8 +86,10 @@ func must(t testing.TB, l *lab.Lab, script string) string {
 }
 
 // TestTune: on a host whose bridge walks through rules the loop finds that taking them out of the way helps, proves it and keeps it; a
-// rollback restores the beginning, and so does one after a kill in the middle.
+// rollback restores the beginning. What is measured is a host whose processors are all emulated by one of this machine's: where that is busy with
+// more, the generator is late, and nothing can be shown.
 func TestTune(t *testing.T) {
+	labtest.Long(t)
 	l := furnish(t)
 	beginning := must(t, l, values)
 
@@ -133,8 +135,12 @@ func TestTune(t *testing.T) {
 	if now := must(t, l, values); now != beginning {
 		t.Errorf("a rollback left:\n%s", diff(beginning, now))
 	}
+}
 
-	// Killed while something that was tried stands.
+// TestTuneKilled: a rollback restores the beginning of a run that was killed while something that was tried stands.
+func TestTuneKilled(t *testing.T) {
+	l := furnish(t)
+	beginning := must(t, l, values)
 	must(t, l, "nohup setsid /share/mpps tune "+goals+" --only netfilter.bridge --budget 6m --runtime-only --seed 2 -q >/tmp/tune.log 2>&1 & echo $! >/tmp/tune.pid")
 	out := must(t, l, `for i in $(seq 6000); do
 	[ $(cat /sys/class/net/br0/bridge/nf_call_iptables) != 0 ] || break
