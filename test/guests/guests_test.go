@@ -192,10 +192,10 @@ func (s *scene) paused() {
 	s.took("paused and resumed")
 }
 
-// hangs stops the agent for a while.
+// hangs stops the agent for a while: long enough for both commands on a slow machine.
 func (s *scene) hangs() {
 	s.Helper()
-	s.start("sh", "-c", "p=$(pidof qemu-ga); kill -STOP $p; sleep 9; kill -CONT $p")
+	s.start("sh", "-c", "p=$(pidof qemu-ga); kill -STOP $p; sleep 30; kill -CONT $p")
 	time.Sleep(500 * time.Millisecond)
 	s.refused("does not answer")
 	s.must("until virsh -q qemu-agent-command " + guestName + ` --timeout 2 '{"execute":"guest-ping"}' >/dev/null 2>&1; do sleep 0.2; done`)
