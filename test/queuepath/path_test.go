@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"mpps/internal/lab/labtest"
 	"mpps/internal/queuepath"
 )
 
@@ -18,6 +19,7 @@ const pause = 3_000_000
 
 // TestPath plants faults on the way of two guests' packets to the NIC, and has each of them found, named first and mended.
 func TestPath(t *testing.T) {
+	labtest.Long(t)
 	s := openScene(t)
 	for _, part := range []struct {
 		name string
