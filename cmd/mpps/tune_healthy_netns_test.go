@@ -29,7 +29,7 @@ func (h *healthy) Candidates(context.Context) ([]tune.Candidate, error) {
 	var all []tune.Candidate
 	for i := range 3 {
 		id := fmt.Sprintf("nothing.%d", i)
-		all = append(all, tune.Candidate{Key: id, IDs: []string{id}, Title: "nothing", Stage: "bridge", Weight: 1})
+		all = append(all, tune.Candidate{Key: id, IDs: []string{id}, Title: "nothing", Stage: "bridge", Risk: goal.None, Weight: 1})
 	}
 	return all, nil
 }

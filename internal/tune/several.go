@@ -54,7 +54,7 @@ func (l *loop) late(all []Candidate) bool {
 // ahead are the candidates that came out ahead alone, by too little to be shown, the best first.
 func (l *loop) ahead(all []Candidate) []Candidate {
 	ahead := slices.DeleteFunc(slices.Clone(all), func(c Candidate) bool {
-		return !l.useless(c) || l.held[c.Key].ratio < 1 || c.Risk != "" && c.Risk != goal.None && c.Risk != goal.Blip
+		return !l.useless(c) || l.held[c.Key].ratio < 1 || c.Risk != goal.None && c.Risk != goal.Blip
 	})
 	slices.SortStableFunc(ahead, func(a, b Candidate) int { return cmp.Compare(l.held[b.Key].ratio, l.held[a.Key].ratio) })
 	return ahead
