@@ -234,12 +234,16 @@ func takeChannels(ctx context.Context, a agents, g *facts.Guest, h *facts.Host) 
 		return
 	}
 	results, err := execute(ctx, a, g.Name, programs...)
-	if err != nil {
-		return
-	}
-	for i, r := range results {
-		if r.problem() == nil {
-			nics[i].Channels = parseChannels(r.out)
+	for i, n := range nics {
+		why := err
+		if err == nil {
+			why = results[i].problem()
+		}
+		switch {
+		case why != nil:
+			h.Unseen = append(h.Unseen, facts.Unseen{What: facts.ChannelsUnseen(n.Name), Why: why.Error()})
+		default:
+			n.Channels = parseChannels(results[i].out)
 		}
 	}
 }

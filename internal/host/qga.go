@@ -28,10 +28,11 @@ type agentCommand struct {
 }
 
 // How long an agent has for one answer, in whole seconds as virsh takes them, and all of them for one look at a guest or one
-// value of it. A program in the guest may take longer than an answer.
+// value of it. A program in the guest may take longer than an answer: where the guest's processor is emulated, five seconds.
+// An agent that hangs is known by its first answer, so that the patience is for those that are slow.
 const (
 	agentTimeout  = 2
-	agentPatience = 8 * time.Second
+	agentPatience = 20 * time.Second
 )
 
 // ask runs all commands in one virsh.

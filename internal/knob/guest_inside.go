@@ -97,6 +97,16 @@ func (v *View) within(a setting.Address, what string) (*View, Advice, bool) {
 	return in, Advice{}, true
 }
 
+// whyUnseen is why a part could not be seen, to be put behind a sentence; where nothing is known of it, what is said otherwise.
+func whyUnseen(h *facts.Host, what, otherwise string) string {
+	for _, u := range h.Unseen {
+		if u.What == what {
+			return ": " + u.Why
+		}
+	}
+	return otherwise
+}
+
 // readInside is the inside of a guest with the readings that were made of it, under the addresses that they have there.
 func (v *View) readInside(g *facts.Guest) *facts.Host {
 	h := *g.Inside.Host

@@ -2,8 +2,11 @@ package knob
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
+	"mpps/internal/facts"
+	"mpps/internal/goal"
 	"mpps/internal/setting"
 )
 
@@ -33,6 +36,26 @@ func TestPicksByCPU(t *testing.T) {
 	} {
 		if got := picksByCPU(release); got != want {
 			t.Errorf("%q: %v", release, got)
+		}
+	}
+}
+
+// TestChannelsUnseen: a guest whose ethtool did not answer is unknown, and why is said.
+func TestChannelsUnseen(t *testing.T) {
+	inside := &facts.Host{Virtual: "kvm", NICs: []facts.NIC{{Name: "eth0", Driver: "virtio_net"}}}
+	h := &facts.Host{AsRoot: true, Guests: []facts.Guest{{Name: "vm1", Managed: true, State: "running", Inside: &facts.Inside{Host: inside}}}}
+	for why, unseen := range map[string][]facts.Unseen{
+		"in a guest: ethtool tells": nil,
+		"its agent does not answer": {{What: facts.ChannelsUnseen("eth0"), Why: "its agent does not answer"}},
+	} {
+		inside.Unseen = unseen
+		v := Look(h, goal.Goal{})
+		at := guestChannels.Where(h)
+		if len(at) != 1 {
+			t.Fatalf("addresses: %v", at)
+		}
+		if advice := guestChannels.Want(v, at[0]); !strings.Contains(advice.Unsure, why) {
+			t.Errorf("%+v, expected unknown because %q", advice, why)
 		}
 	}
 }
