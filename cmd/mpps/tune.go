@@ -242,11 +242,12 @@ func (a *app) loop(ctx context.Context, f *tuneFlags, h *tuneHost, g goal.Goal, 
 	class = hostClass(h.machine.facts)
 	r, err = tune.Run(ctx, h, tune.Options{
 		Goal: g, Budget: f.budget, Seed: seed, Class: class, Learned: known, Propose: f.propose, Progress: a.tuneProgress, Earlier: f.earlier,
+		Trial: f.trial,
 	})
 	if r == nil {
 		return class, nil, nil, err
 	}
-	r.Host, r.Emulated, r.Method.TrialSecs = h.machine.facts.Name, h.machine.facts.Emulated, f.trial.Seconds()
+	r.Host, r.Emulated = h.machine.facts.Name, h.machine.facts.Emulated
 	r.Untried = append(r.Untried, h.untried()...)
 	if r.Emulated {
 		r.Warnings = append(r.Warnings, tune.Warning{Code: "emulated", Text: "measured under full emulation: rates say nothing about hardware, ratios little", Hint: "repeat on the real host"})

@@ -49,8 +49,8 @@ func (h *healthy) Whole(context.Context, []tune.Candidate) (tune.Candidate, erro
 	return tune.Candidate{Key: wholeKey}, nil
 }
 
-func (h *healthy) Sample(ctx context.Context, pps float64) (float64, error) {
-	p, err := h.gauge.sample(ctx, pps, 100*time.Millisecond)
+func (h *healthy) Sample(ctx context.Context, pps float64, length int) (float64, error) {
+	p, err := h.gauge.sample(ctx, pps, time.Duration(length)*100*time.Millisecond)
 	h.sent = p.sent
 	return p.pps, err
 }

@@ -176,8 +176,8 @@ func (h *tuneHost) bottleneck(load *facts.Load) *bottleneck.Diagnosis {
 	return bottleneck.Find(h.machine.facts, load)
 }
 
-// Sample sends the load for one trial; behind a change some traffic goes before that does not count.
-func (h *tuneHost) Sample(ctx context.Context, pps float64) (float64, error) {
+// Sample sends the load for one trial of so many times the usual length; behind a change some traffic goes before that does not count.
+func (h *tuneHost) Sample(ctx context.Context, pps float64, length int) (float64, error) {
 	h.load = pps
 	if h.fresh {
 		if _, err := h.gauge.sample(ctx, pps, max(200*time.Millisecond, h.trial/4)); err != nil {
@@ -185,7 +185,7 @@ func (h *tuneHost) Sample(ctx context.Context, pps float64) (float64, error) {
 		}
 		h.fresh = false
 	}
-	came, err := h.gauge.sample(ctx, pps, h.trial)
+	came, err := h.gauge.sample(ctx, pps, h.trial*time.Duration(length))
 	h.sent = came.sent
 	if h.found.Loaded == 0 {
 		h.found.Loaded = came.pps

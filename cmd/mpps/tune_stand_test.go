@@ -354,7 +354,7 @@ func TestUnder(t *testing.T) {
 	if err != nil || len(s.flooding) != 0 {
 		t.Errorf("%v, %d still at it", err, len(s.flooding))
 	}
-	if v, err := h.Sample(t.Context(), 1000); v != 800 || err != nil || h.Sent() != 900 {
+	if v, err := h.Sample(t.Context(), 1000, 1); v != 800 || err != nil || h.Sent() != 900 {
 		t.Errorf("%g came through, %g were sent, %v", v, h.Sent(), err)
 	}
 }

@@ -83,25 +83,30 @@ type expectation struct {
 // usual is the log ratio that is hoped for of what helps and of which nothing is known.
 var usual = math.Log(1.2)
 
-// expect weighs a candidate: what the bottleneck says, what the next one would be, how much the catalogue makes of it, and what was
-// learned on hosts of this class.
-func expect(c Candidate, d *bottleneck.Diagnosis, learned Effects, class string) expectation {
+// expect weighs a candidate: what the bottleneck says, what the next one would be, what was named earlier in the run, how much the catalogue
+// makes of it, and what was learned on hosts of this class.
+func expect(c Candidate, d *bottleneck.Diagnosis, named []*bottleneck.Bottleneck, learned Effects, class string) expectation {
 	e := expectation{chance: 0.04 + 0.06*c.Weight, log: usual}
 	kind := ""
+	var b, next *bottleneck.Bottleneck
 	if d != nil && d.Bottleneck != nil {
-		b := d.Bottleneck
+		b, next = d.Bottleneck, d.Next
 		kind = string(b.Kind)
-		switch rank := namedBy(b, c); {
-		case rank >= 0:
-			e.chance = 0.1 + 0.6*b.Confidence*math.Pow(0.85, float64(rank))
-			e.reason = append(e.reason, fmt.Sprintf("acts on the bottleneck (%s: %s)", b.Kind, b.Object))
-		case d.Next != nil && namedBy(d.Next, c) >= 0:
-			e.chance = max(e.chance, 0.2)
-			e.reason = append(e.reason, fmt.Sprintf("acts on what would be the next bottleneck (%s)", d.Next.Kind))
-		case c.Stage == b.Stage:
-			e.chance = max(e.chance, 0.15)
-			e.reason = append(e.reason, "the same stage as the bottleneck: "+b.Stage)
-		}
+	}
+	earlier := slices.IndexFunc(named, func(b *bottleneck.Bottleneck) bool { return namedBy(b, c) >= 0 })
+	switch {
+	case b != nil && namedBy(b, c) >= 0:
+		e.chance = 0.1 + 0.6*b.Confidence*math.Pow(0.85, float64(namedBy(b, c)))
+		e.reason = append(e.reason, fmt.Sprintf("acts on the bottleneck (%s: %s)", b.Kind, b.Object))
+	case next != nil && namedBy(next, c) >= 0:
+		e.chance = max(e.chance, 0.2)
+		e.reason = append(e.reason, fmt.Sprintf("acts on what would be the next bottleneck (%s)", next.Kind))
+	case earlier >= 0:
+		e.chance = max(e.chance, 0.18)
+		e.reason = append(e.reason, fmt.Sprintf("an earlier diagnosis of this run pointed at it (%s)", named[earlier].Kind))
+	case b != nil && c.Stage == b.Stage:
+		e.chance = max(e.chance, 0.15)
+		e.reason = append(e.reason, "the same stage as the bottleneck: "+b.Stage)
 	}
 	if l := learned.about(class, kind, c.Key); l.weight > 0 {
 		e.chance = (2*e.chance + l.kept) / (2 + l.weight)

@@ -19,7 +19,7 @@ func (l *loop) choose(all []Candidate) (Candidate, expectation, bool) {
 		if !l.worth(c) {
 			continue
 		}
-		e := expect(c, l.state, l.Learned, l.Class)
+		e := expect(c, l.state, l.named, l.Learned, l.Class)
 		if best < 0 || e.score > hope.score {
 			best, hope = i, e
 		}

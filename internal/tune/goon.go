@@ -10,7 +10,7 @@ import (
 func Ahead(ctx context.Context, h Host, pps float64, enough func() bool) ([]float64, error) {
 	var samples []float64
 	for len(samples) < aroundRestart && (len(samples) < fewest || !enough()) {
-		v, err := h.Sample(ctx, pps)
+		v, err := h.Sample(ctx, pps, 1)
 		if err != nil {
 			return nil, err
 		}

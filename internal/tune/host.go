@@ -26,8 +26,8 @@ type Host interface {
 	Begin(ctx context.Context) error
 	// Whole is everything that was kept as one candidate, to be tried on the beginning.
 	Whole(ctx context.Context, kept []Candidate) (Candidate, error)
-	// Sample sends the load for one trial and tells the packets per second that came through.
-	Sample(ctx context.Context, pps float64) (float64, error)
+	// Sample sends the load for one trial, of so many times the usual length, and tells the packets per second that came through.
+	Sample(ctx context.Context, pps float64, length int) (float64, error)
 	// Search finds the highest rate with no more loss than the goal allows.
 	Search(ctx context.Context) (Rate, error)
 	// Advise says what to buy or change where the target was missed; d is what holds the path back in the end.
@@ -53,6 +53,7 @@ type Options struct {
 	Alpha     float64       // of what is kept, the share that does not help, in the mean; 0: 0.05
 	MinEffect float64       // least gain that counts, relative; 0: 0.01
 	MaxPairs  int           // that one candidate gets; 0: 32
+	Trial     time.Duration // the usual length of a trial; 0: none is longer than another
 	Seed      uint64        // of the lots
 	Class     string        // of the host, for what was learned
 	Learned   Effects

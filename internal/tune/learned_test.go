@@ -20,7 +20,7 @@ func TestLearned(t *testing.T) {
 	hurt := Attempt{Key: "a", Outcome: Hurts, Gain: Gain{Ratio: 0.7}}
 	e := learnedOf("x", helped, hurt, Attempt{Key: "c", Outcome: Refused}, Attempt{Key: "d", Outcome: Cut})
 	score := func(e Effects, class, key string) float64 {
-		return expect(Candidate{Key: key, IDs: []string{key}, Weight: 0.5}, nil, e, class).score
+		return expect(Candidate{Key: key, IDs: []string{key}, Weight: 0.5}, nil, nil, e, class).score
 	}
 	if b, none := score(e, "x", "b"), score(Effects{}, "x", "b"); b <= none {
 		t.Errorf("b helped and is expected to gain %g, where nothing is known %g", b, none)
@@ -62,19 +62,20 @@ func TestEffectsFile(t *testing.T) {
 	}
 }
 
-// TestOrder: what the bottleneck names comes first, then what the next one names; risk makes dearer.
+// TestOrder: what the bottleneck names comes first, then what the next one names, then what was named before; risk makes dearer.
 func TestOrder(t *testing.T) {
 	d := &bottleneck.Diagnosis{
 		Bottleneck: &bottleneck.Bottleneck{Kind: "k", Stage: "vhost", Confidence: 0.9, Knobs: []string{"first", "second"}},
 		Next:       &bottleneck.Bottleneck{Kind: "n", Stage: "nic", Knobs: []string{"next"}},
 	}
-	score := func(c Candidate) float64 { return expect(c, d, Effects{}, "").score }
+	before := []*bottleneck.Bottleneck{{Kind: "b", Stage: "tap", Knobs: []string{"before"}}}
+	score := func(c Candidate) float64 { return expect(c, d, before, Effects{}, "").score }
 	of := func(id string, risk goal.Risk, stage string) Candidate {
 		return Candidate{Key: id, IDs: []string{id}, Risk: risk, Stage: stage}
 	}
 	order := []Candidate{
 		of("first", goal.None, "vhost"), of("second", goal.None, "vhost"), of("second", goal.Security, "vhost"), of("next", goal.None, "nic"),
-		of("same", goal.None, "vhost"), of("other", goal.None, "guest"),
+		of("before", goal.None, "tap"), of("same", goal.None, "vhost"), of("other", goal.None, "guest"),
 	}
 	for i := 1; i < len(order); i++ {
 		if score(order[i-1]) <= score(order[i]) {

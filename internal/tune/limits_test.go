@@ -117,8 +117,8 @@ type backpressed struct {
 	sent float64
 }
 
-func (b *backpressed) Sample(ctx context.Context, pps float64) (v float64, err error) {
-	b.sent, err = b.Host.Sample(ctx, pps)
+func (b *backpressed) Sample(ctx context.Context, pps float64, length int) (v float64, err error) {
+	b.sent, err = b.Host.Sample(ctx, pps, length)
 	return b.sent, err
 }
 
@@ -167,16 +167,26 @@ func TestMissedInTheEnd(t *testing.T) {
 	}
 }
 
-// timed is a host whose measurements take time by a clock of its own.
+// timed is a host whose measurements, and changes, take time by a clock of its own.
 type timed struct {
 	*simulated.Host
-	now           time.Time
-	trial, search time.Duration
+	now                   time.Time
+	trial, search, change time.Duration
 }
 
-func (c *timed) Sample(ctx context.Context, pps float64) (float64, error) {
-	c.now = c.now.Add(c.trial)
-	return c.Host.Sample(ctx, pps)
+func (c *timed) Try(ctx context.Context, candidate tune.Candidate) error {
+	c.now = c.now.Add(c.change)
+	return c.Host.Try(ctx, candidate)
+}
+
+func (c *timed) Back(ctx context.Context) error {
+	c.now = c.now.Add(c.change)
+	return c.Host.Back(ctx)
+}
+
+func (c *timed) Sample(ctx context.Context, pps float64, length int) (float64, error) {
+	c.now = c.now.Add(c.trial * time.Duration(length))
+	return c.Host.Sample(ctx, pps, length)
 }
 
 func (c *timed) Search(ctx context.Context) (tune.Rate, error) {
@@ -217,6 +227,36 @@ func TestWithinBudget(t *testing.T) {
 	}
 	if some < 300 {
 		t.Errorf("%d runs kept anything", some)
+	}
+}
+
+// TestLength: where a change takes longer than a trial, trials are longer, on both sides alike, and gains in noise are seen in as many pairs.
+func TestLength(t *testing.T) {
+	for _, c := range []struct {
+		change time.Duration
+		length int
+	}{{0, 1}, {time.Second, 1}, {6 * time.Second, 4}, {5 * time.Minute, 8}} {
+		kept := 0
+		for seed := range uint64(20) {
+			s := calm(helps("a.helps", "a", 1.3))
+			s.Noise.Jitter = 0.25
+			h := &timed{Host: simulated.New(s, seed), trial: 500 * time.Millisecond, search: time.Second, change: c.change}
+			r := runOn(t, h, tune.Options{Goal: goal.Goal{PPS: 1e9}, Seed: seed, Trial: h.trial, Now: func() time.Time { return h.now }})
+			for i, p := range attempt(r, "a.helps").Gain.Pairs {
+				want := c.length
+				if i == 0 { // how long a change takes is not known yet
+					want = 1
+				}
+				if p.Length != want {
+					t.Fatalf("changes of %v: trials of pair %d have length %d, expected %d", c.change, i+1, p.Length, want)
+				}
+			}
+			kept += len(r.Kept)
+		}
+		t.Logf("changes of %v: kept in %d of 20 runs", c.change, kept)
+		if c.length > 1 && kept < 18 {
+			t.Errorf("changes of %v: kept in %d of 20 runs only", c.change, kept)
+		}
 	}
 }
 

@@ -17,7 +17,8 @@ type loop struct {
 	lot    *rand.Rand
 	began  time.Time
 	result *Result
-	state  *bottleneck.Diagnosis // what holds the path back as it stands
+	state  *bottleneck.Diagnosis    // what holds the path back as it stands
+	named  []*bottleneck.Bottleneck // that this run's diagnoses named, as the bottleneck or as the next one
 	kept   []Candidate
 	tested int                    // tests so far, for spend
 	expect int                    // tests that were expected when the first began
@@ -39,6 +40,7 @@ type loop struct {
 	ending     bool          // the candidates are done with
 	searchTook time.Duration // the longest search
 	pairTook   time.Duration // the longest pair
+	trialTook  time.Duration // the shortest trial of the usual length, with all that is around it
 }
 
 // tally is what became of a candidate.
@@ -59,7 +61,7 @@ func Run(ctx context.Context, h Host, o Options) (*Result, error) {
 	l.result = &Result{
 		Schema: Schema, Goal: o.Goal, Started: l.began.UTC(), Budget: o.Budget.Seconds(), Proposed: o.Propose,
 		Attempts: []Attempt{}, Revisits: []Attempt{}, Kept: []string{}, Added: []string{}, Untried: []Untried{}, Waits: []Wait{}, Advice: []Advice{}, Warnings: []Warning{},
-		Method: Method{Test: testSentence, Alpha: o.Alpha, MinEffect: o.MinEffect, MaxPairs: o.MaxPairs, Seed: o.Seed},
+		Method: Method{Test: testSentence, Alpha: o.Alpha, MinEffect: o.MinEffect, MaxPairs: o.MaxPairs, Seed: o.Seed, TrialSecs: o.Trial.Seconds()},
 	}
 	err := l.run(ctx)
 	if err != nil {
@@ -159,7 +161,7 @@ func (l *loop) baseline(ctx context.Context) (done bool, err error) {
 			return false, err
 		}
 	}
-	if l.state, err = l.host.Diagnose(ctx, l.load); err != nil {
+	if err := l.diagnose(ctx); err != nil {
 		return false, err
 	}
 	if r.Before = l.state; l.Earlier != nil {
@@ -172,6 +174,14 @@ func (l *loop) baseline(ctx context.Context) (done bool, err error) {
 	}
 	l.baselineVerdict()
 	return r.Verdict != "", nil
+}
+
+// diagnose asks what holds the path back as it stands.
+func (l *loop) diagnose(ctx context.Context) (err error) {
+	if l.state, err = l.host.Diagnose(ctx, l.load); err == nil {
+		l.named = append(l.named, l.limits()...)
+	}
+	return err
 }
 
 // aim sets the load of trials: somewhat more than the target, but no more than twice what is carried, since many hosts carry the less
@@ -194,7 +204,7 @@ const mostAims = 4
 // shows no gain. A noisy host loses packets far below what it carries, and a search without loss then ends there.
 func (l *loop) overrun(ctx context.Context) (trial, error) {
 	for n := 1; ; n++ {
-		t, err := l.sample(ctx)
+		t, err := l.sample(ctx, 1)
 		if err != nil || n == mostAims || l.load == 0 || l.short(t) || t.came < 0.6*l.load {
 			return t, err
 		}
@@ -233,7 +243,7 @@ func (l *loop) unpaced(ctx context.Context, paced trial) (trial, error) {
 	}
 	l.flood = true
 	l.aim(paced.came)
-	fast, err := l.sample(ctx)
+	fast, err := l.sample(ctx, 1)
 	if err != nil || fast.came < unpacedGain*paced.came {
 		l.flood = false
 		l.aim(max(l.result.Baseline.PPS, l.result.Baseline.Loaded))
@@ -245,15 +255,18 @@ func (l *loop) unpaced(ctx context.Context, paced trial) (trial, error) {
 // unpacedGain is by how much more must come through unpaced.
 const unpacedGain = 1.05
 
-// sample sends the load for one trial.
-func (l *loop) sample(ctx context.Context) (trial, error) {
+// sample sends the load for one trial of so many times the usual length.
+func (l *loop) sample(ctx context.Context, length int) (trial, error) {
 	if ctx.Err() != nil {
 		return trial{}, context.Cause(ctx)
 	}
-	t := trial{load: l.load}
+	t, began := trial{load: l.load}, l.Now()
 	var err error
-	if t.came, err = l.host.Sample(ctx, l.load); err != nil {
+	if t.came, err = l.host.Sample(ctx, l.load, length); err != nil {
 		return trial{}, err
+	}
+	if took := l.Now().Sub(began); length == 1 && (l.trialTook == 0 || took < l.trialTook) {
+		l.trialTook = took
 	}
 	if ctx.Err() != nil { // cut short
 		return trial{}, context.Cause(ctx)
@@ -278,7 +291,7 @@ func (l *loop) candidates(ctx context.Context) error {
 		all = Together(all)
 		c, e, more := l.choose(all)
 		if !more && !fresh { // a diagnosis may be mistaken
-			if l.state, err = l.host.Diagnose(ctx, l.load); err != nil {
+			if err := l.diagnose(ctx); err != nil {
 				return err
 			}
 			fresh = true
@@ -357,7 +370,7 @@ func (l *loop) keep(ctx context.Context, c Candidate) (err error) {
 	l.won++
 	l.proven = false
 	l.aim(l.last)
-	if l.state, err = l.host.Diagnose(ctx, l.load); err != nil {
+	if err := l.diagnose(ctx); err != nil {
 		return err
 	}
 	if !l.reached(l.last) {

@@ -182,6 +182,7 @@ type Pair struct {
 	Before     float64 `json:"before"`
 	After      float64 `json:"after"`
 	AfterFirst bool    `json:"after_first"`           // the lot's choice
+	Length     int     `json:"length"`                // of each trial, in times of the usual one
 	SentBefore float64 `json:"sent_before,omitempty"` // that left the sender; 0: not known
 	SentAfter  float64 `json:"sent_after,omitempty"`
 	Short      bool    `json:"short,omitempty"` // in one of the two less was sent than the load: it does not count
@@ -210,11 +211,11 @@ type Advice struct {
 
 // Method is how gains were told from chance.
 type Method struct {
-	Test      string  `json:"test"`       // in a sentence
-	Alpha     float64 `json:"alpha"`      // of what is kept, the share that does not help, in the mean; where nothing helps, the chance to keep anything
-	MinEffect float64 `json:"min_effect"` // least gain that counts, relative
-	MaxPairs  int     `json:"max_pairs"`  // that one candidate gets
-	Seed      uint64  `json:"seed"`       // of the lots
-	LoadPPS   float64 `json:"load_pps"`   // sent in a trial; 0: as fast as possible
-	TrialSecs float64 `json:"trial_seconds"`
+	Test      string  `json:"test"`          // in a sentence
+	Alpha     float64 `json:"alpha"`         // of what is kept, the share that does not help, in the mean; where nothing helps, the chance to keep anything
+	MinEffect float64 `json:"min_effect"`    // least gain that counts, relative
+	MaxPairs  int     `json:"max_pairs"`     // that one candidate gets
+	Seed      uint64  `json:"seed"`          // of the lots
+	LoadPPS   float64 `json:"load_pps"`      // sent in a trial; 0: as fast as possible
+	TrialSecs float64 `json:"trial_seconds"` // usual length; a pair says how many times that its trials had
 }

@@ -141,13 +141,13 @@ type hiccup struct {
 	sent  float64
 }
 
-func (h *hiccup) Sample(ctx context.Context, pps float64) (float64, error) {
+func (h *hiccup) Sample(ctx context.Context, pps float64, length int) (float64, error) {
 	h.sent = 0
 	if h.n++; h.n == h.at {
 		h.sent = 0.8 * h.Now()
 		return h.sent, nil
 	}
-	return h.Host.Sample(ctx, pps)
+	return h.Host.Sample(ctx, pps, length)
 }
 
 func (h *hiccup) Sent() float64 {

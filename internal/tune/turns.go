@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 )
 
 // match is a comparison under way.
@@ -68,10 +69,14 @@ func (l *loop) measureBy(ctx context.Context, c Candidate, a *Attempt, m *match,
 // turns measures pairs until enough says so. In the end the candidate stands where it was kept, and may stand where it was not.
 func (l *loop) turns(ctx context.Context, c Candidate, a *Attempt, m *match, enough func() bool) error {
 	stands := false
+	var changing time.Duration // of all changes so far
+	changes := 0
 	bring := func(after bool) error {
 		if after == stands {
 			return nil
 		}
+		began := l.Now()
+		defer func() { changing, changes = changing+l.Now().Sub(began), changes+1 }()
 		var err error
 		if after {
 			err = l.host.Try(ctx, c)
@@ -86,14 +91,14 @@ func (l *loop) turns(ctx context.Context, c Candidate, a *Attempt, m *match, eno
 	load := l.load
 	for {
 		began := l.Now()
-		pair := Pair{AfterFirst: l.lot.IntN(2) == 1}
+		pair := Pair{AfterFirst: l.lot.IntN(2) == 1, Length: l.length(changing, changes)}
 		var before, after trial
 		for _, changed := range []bool{pair.AfterFirst, !pair.AfterFirst} {
 			l.Progress(Progress{What: "try", Attempt: a, Rate: l.last})
 			if err := bring(changed); err != nil {
 				return err
 			}
-			t, err := l.sample(ctx)
+			t, err := l.sample(ctx, pair.Length)
 			if err != nil {
 				return err
 			}
@@ -127,6 +132,23 @@ func (l *loop) turns(ctx context.Context, c Candidate, a *Attempt, m *match, eno
 		return bring(true)
 	}
 	return nil
+}
+
+// Bounds of the length of trials, in times of the usual one.
+const (
+	longest        = 8
+	changesOfAPair = 1.5 // one within it, and between two of them as often as not
+)
+
+// length is how many times the usual length the trials of the next pair are to have, by what changes took so far: where making a change, and all that is
+// around a trial, takes much longer than the trial, longer ones cost little and tell more. For noise that is partly of the trial and partly of the pair the
+// best length grows with the root of the ratio of the two times. Both sides have the same, so that a change which does nothing is as often ahead as behind.
+func (l *loop) length(changing time.Duration, changes int) int {
+	if changes == 0 || l.Trial <= 0 {
+		return 1
+	}
+	around := changesOfAPair*changing.Seconds()/float64(changes) + 2*max(0, l.trialTook-l.Trial).Seconds()
+	return int(min(max(math.Sqrt(around/l.Trial.Seconds()), 1), longest))
 }
 
 // Bounds of what is sent. A pair in which less than sentEnough of the load was sent, and came through, does not count: it may be the

@@ -8,11 +8,22 @@ import (
 	"mpps/internal/tune"
 )
 
-// Sample is what comes through in a trial.
-func (h *Host) Sample(ctx context.Context, pps float64) (float64, error) {
+// Sample is what comes through in a trial: in a longer one the mean of so many.
+func (h *Host) Sample(ctx context.Context, pps float64, length int) (float64, error) {
 	if ctx.Err() != nil {
 		return 0, context.Cause(ctx)
 	}
+	var came, sent float64
+	for range length {
+		came += h.once(pps) / float64(length)
+		sent += h.sent / float64(length)
+	}
+	h.sent = sent
+	return math.Round(came), nil
+}
+
+// once is what comes through in a trial of the usual length.
+func (h *Host) once(pps float64) float64 {
 	capacity := h.Now() * h.moment()
 	load, most := pps, h.sends()
 	if load == 0 {
@@ -32,7 +43,7 @@ func (h *Host) Sample(ctx context.Context, pps float64) (float64, error) {
 	if free := h.free(capacity); carried > free {
 		carried *= 1 - MostBurst*(carried-free)/(capacity-free)
 	}
-	return math.Round(carried), nil
+	return carried
 }
 
 // Sent is what the last trial sent.
