@@ -329,9 +329,21 @@ func attemptRow(a *tune.Attempt, kept []string) attemptView {
 	}
 	v.Diff, v.More = v.Diff[:min(len(v.Diff), most)], max(len(v.Diff)-most, 0)
 	if a.Needed > 0 && len(a.Gain.Pairs) > 0 {
-		v.Bet = fmt.Sprintf("%s; evidence %s of %s that it needed", count(len(a.Gain.Pairs), "pair"), siDigits(a.Evidence, 2), siDigits(a.Needed, 2))
+		v.Bet = fmt.Sprintf("%s%s; evidence %s of %s that it needed", count(len(a.Gain.Pairs), "pair"), longer(a.Gain.Pairs), siDigits(a.Evidence, 2), siDigits(a.Needed, 2))
 	}
 	return v
+}
+
+// longer says that pairs had trials of more than the usual length.
+func longer(pairs []tune.Pair) string {
+	most := 1
+	for _, p := range pairs {
+		most = max(most, p.Length)
+	}
+	if most == 1 {
+		return ""
+	}
+	return fmt.Sprintf(" with trials up to %d times as long", most)
 }
 
 func tuneFacts(r *tune.Result) []factRow {

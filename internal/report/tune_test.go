@@ -21,7 +21,7 @@ func tuned() *tune.Result {
 	upper, floor := 1.92e6, 0.7e6
 	pairs := func(before float64, ratios ...float64) (p []tune.Pair) {
 		for i, r := range ratios {
-			p = append(p, tune.Pair{Before: before * (1 + 0.01*float64(i%3-1)), After: before * r, AfterFirst: i%2 == 0})
+			p = append(p, tune.Pair{Before: before * (1 + 0.01*float64(i%3-1)), After: before * r, AfterFirst: i%2 == 0, Length: 1 + 3*min(i, 1)})
 		}
 		return p
 	}
@@ -89,7 +89,7 @@ func TestTunePage(t *testing.T) {
 		"3× more packets: 620\u00a0k → 1.83\u00a0M per second; 3.00\u00a0M were asked for.", "target missed", "×2.9 [2.7, 3.1]",
 		"vhost-2113 (queue 0) is at 99 % of CPU 17", "93\u00a0% sure", "CPU 0 is at 98 % in softirqs", "▶ held it back", "▶ holds it back now",
 		"Queues of the guest&#39;s NIC", "domain:vm1/interface/52:54:00:00:00:01/driver.queues", "hurts", "refused by the machine", "not shown to help",
-		"needs --consent security", "kernel.isolcpus", "eth0 has 63", "mpps rollback 20261122T200011.123456-4711", "seed 4711", "target 3.00 M",
+		"needs --consent security", "kernel.isolcpus", "eth0 has 63", "5 pairs with trials up to 4 times as long; evidence 1.8 of 40", "mpps rollback 20261122T200011.123456-4711", "seed 4711", "target 3.00 M",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("not on the page: %q", want)
