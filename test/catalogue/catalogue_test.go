@@ -3,7 +3,6 @@
 package catalogue
 
 import (
-	"encoding/json"
 	"maps"
 	"os"
 	"path/filepath"
@@ -164,38 +163,33 @@ func (p proof) check(t *testing.T) {
 // play makes a plan, applies it and rolls it back, with a survey before, between and after.
 func (s *scene) play(r round, proofs map[string][]proof, left map[string]string) {
 	s.Helper()
-	s.put("site.yaml", s.names.Replace(r.site))
-	s.must("cp /share/site.yaml /etc/mpps/site.yaml")
-	s.mpps(2, append([]string{"plan", "--detailed-exit-code", "-o", "/share/" + r.name + ".json"}, r.argv...)...)
+	s.Put("site.yaml", s.names.Replace(r.site))
+	s.Must("cp /share/site.yaml /etc/mpps/site.yaml")
+	s.MPPS(2, append([]string{"plan", "--detailed-exit-code", "-o", "/share/" + r.name + ".json"}, r.argv...)...)
 	p := s.readPlan(r.name + ".json")
 	for _, c := range p.Skipped {
 		left[c.ID] = c.Why
 	}
-	s.took(r.name + ": planned")
+	s.Took(r.name + ": planned")
 
 	before := s.survey(p.Addresses())
-	s.took(r.name + ": surveyed")
-	var done struct {
-		Result struct {
-			TX      string          `json:"tx"`
-			State   string          `json:"state"`
-			Changes []apply.Outcome `json:"changes"`
-			Moved   []apply.Moved   `json:"moved"`
-		} `json:"result"`
+	s.Took(r.name + ": surveyed")
+	type applied struct {
+		TX      string          `json:"tx"`
+		State   string          `json:"state"`
+		Changes []apply.Outcome `json:"changes"`
+		Moved   []apply.Moved   `json:"moved"`
 	}
-	text := s.mpps(2, "--json", "apply", "--detailed-exit-code", "--confirm", "0", "/share/"+r.name+".json")
-	if err := json.Unmarshal([]byte(text), &done); err != nil {
-		s.Fatalf("apply: %v\n%.400s", err, text)
-	}
-	if a := done.Result; a.TX == "" || a.State != "applied" || len(a.Changes) != len(p.Changes) || len(a.Moved) > 0 {
+	a := labtest.Answer[applied](s, 2, "apply", "--detailed-exit-code", "--confirm", "0", "/share/"+r.name+".json")
+	if a.TX == "" || a.State != "applied" || len(a.Changes) != len(p.Changes) || len(a.Moved) > 0 {
 		s.Errorf("%s: transaction %q %s with %d of %d changes, moved: %v", r.name, a.TX, a.State, len(a.Changes), len(p.Changes), a.Moved)
 	}
-	s.took(r.name + ": applied")
+	s.Took(r.name + ": applied")
 	during := s.survey(p.Addresses())
-	s.took(r.name + ": surveyed in between")
-	s.mpps(2, "rollback", "--detailed-exit-code", done.Result.TX)
-	s.mpps(3, "status", "--detailed-exit-code") // nothing of mpps stands on the host
-	s.took(r.name + ": rolled back")
+	s.Took(r.name + ": surveyed in between")
+	s.MPPS(2, "rollback", "--detailed-exit-code", a.TX)
+	s.MPPS(3, "status", "--detailed-exit-code") // nothing of mpps stands on the host
+	s.Took(r.name + ": rolled back")
 	after := s.survey(p.Addresses())
 	for _, difference := range after.Differences(before) {
 		s.Errorf("%s: after the rollback %s", r.name, difference)
@@ -203,13 +197,13 @@ func (s *scene) play(r round, proofs map[string][]proof, left map[string]string)
 	for _, c := range p.Changes {
 		proofs[c.ID] = append(proofs[c.ID], proof{r.name, c, reading(before, c.Address), reading(during, c.Address), reading(after, c.Address)})
 	}
-	s.took(r.name + ": surveyed again")
+	s.Took(r.name + ": surveyed again")
 }
 
 // readPlan reads a plan that mpps has written on the host.
 func (s *scene) readPlan(file string) *plan.Plan {
 	s.Helper()
-	f, err := os.Open(filepath.Join(s.lab.ShareDir(), file))
+	f, err := os.Open(filepath.Join(s.Lab.ShareDir(), file))
 	if err != nil {
 		s.Fatal(err)
 	}

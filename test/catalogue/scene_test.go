@@ -6,10 +6,8 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"mpps/internal/lab"
 	"mpps/internal/lab/labtest"
@@ -79,26 +77,24 @@ echo blk > /sys/kernel/tracing/current_tracer
 
 // scene is the host while one test uses it.
 type scene struct {
-	*testing.T
-	lab   *lab.Lab
+	*labtest.Scene
 	names *strings.Replacer // of NICs, in addresses
-	began time.Time
 }
 
 // openScene boots the host, leaves it in disorder and starts its guest. rcutree.use_softirq=0 gives it the threads that
 // realtime kernels have.
 func openScene(t *testing.T) *scene {
 	t.Helper()
-	s := &scene{T: t, lab: labtest.Host(t, labtest.Fresh, labtest.Args("rcutree.use_softirq=0")), began: time.Now()}
+	s := &scene{Scene: labtest.On(t, labtest.Host(t, labtest.Fresh, labtest.Args("rcutree.use_softirq=0")))}
 	furnished := func(ctx context.Context) error {
-		_, err := s.lab.Must(ctx, furnish)
+		_, err := s.Lab.Must(ctx, furnish)
 		return err
 	}
 	if err := furnished(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	s.took("the host is in disorder")
-	if _, err := s.lab.StartGuestFresh(t.Context(), lab.GuestSpec{
+	s.Took("the host is in disorder")
+	if _, err := s.Lab.StartGuestFresh(t.Context(), lab.GuestSpec{
 		Name: guestName, Binary: labtest.Binary(t), VCPUs: 2, MemoryMiB: 256, Args: []string{"mpps.secret=catalogue"},
 		NICs: []lab.NIC{
 			{Model: lab.Vhost, Queues: 2, Bridge: "br0", MAC: vhostMAC, Addr: "10.50.0.2/24"},
@@ -107,11 +103,11 @@ func openScene(t *testing.T) *scene {
 	}, furnished); err != nil {
 		t.Fatal(err)
 	}
-	s.put("win1.xml", windows)
-	s.must("virsh -q define /share/win1.xml")
+	s.Put("win1.xml", windows)
+	s.Must("virsh -q define /share/win1.xml")
 	var names []string
 	known := map[string]string{lab.MACigb0: "IGB0", lab.MACigb1: "IGB1", lab.MACvirtio: "VIRTIO"}
-	for line := range strings.Lines(s.must(`for n in /sys/class/net/*; do [ ! -e $n/device ] || echo $(<$n/address) ${n##*/}; done`)) {
+	for line := range strings.Lines(s.Must(`for n in /sys/class/net/*; do [ ! -e $n/device ] || echo $(<$n/address) ${n##*/}; done`)) {
 		mac, name, _ := strings.Cut(strings.TrimSpace(line), " ")
 		names = append(names, known[mac], name)
 	}
@@ -119,52 +115,15 @@ func openScene(t *testing.T) *scene {
 		t.Fatalf("expected %d NICs, found %v", len(known), names)
 	}
 	s.names = strings.NewReplacer(names...)
-	s.took("the guest runs")
+	s.Took("the guest runs")
 	return s
-}
-
-// took logs how long the test has run.
-func (s *scene) took(what string) {
-	s.Helper()
-	s.Logf("%5.1f s  %s", time.Since(s.began).Seconds(), what)
-}
-
-// put writes a file that the host sees as /share/NAME.
-func (s *scene) put(name, text string) {
-	s.Helper()
-	if err := os.WriteFile(filepath.Join(s.lab.ShareDir(), name), []byte(text), 0o600); err != nil {
-		s.Fatal(err)
-	}
-}
-
-// must runs a script on the host and returns what it printed.
-func (s *scene) must(script string) string {
-	s.Helper()
-	out, err := s.lab.Must(s.Context(), script)
-	if err != nil {
-		s.Fatalf("%s: %v", script, err)
-	}
-	return out
-}
-
-// mpps runs the program on the host, requires an exit code and returns what it printed.
-func (s *scene) mpps(code int, argv ...string) string {
-	s.Helper()
-	r, err := s.lab.Run(s.Context(), append([]string{"mpps"}, argv...)...)
-	if err != nil {
-		s.Fatal(err)
-	}
-	if r.Code != code {
-		s.Fatalf("mpps %s: exit %d, expected %d\n%s%s", strings.Join(argv, " "), r.Code, code, r.Stdout, r.Stderr)
-	}
-	return r.Stdout
 }
 
 // survey asks the other programs.
 func (s *scene) survey(addresses []setting.Address) *survey.Survey {
 	s.Helper()
 	all := append(survey.Whole(), "virsh dumpxml --inactive "+guestName, "virsh dumpxml --inactive "+windowName)
-	v, err := survey.Take(func(script string) (string, error) { return s.lab.Must(s.Context(), script) }, addresses, all...)
+	v, err := survey.Take(func(script string) (string, error) { return s.Lab.Must(s.Context(), script) }, addresses, all...)
 	if err != nil {
 		s.Fatal(err)
 	}

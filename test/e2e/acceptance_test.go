@@ -23,35 +23,35 @@ func TestAcceptance(t *testing.T) {
 	b := openBox(t)
 	b.snapshot("first.json")
 	// This host is not rebooted. Its site file leaves alone what would wait for it.
-	b.must("mkdir -p /etc/mpps; echo '- {id: boot.aspm, leave: true, reason: not rebooted here}' > /etc/mpps/site.yaml")
+	b.Must("mkdir -p /etc/mpps; echo '- {id: boot.aspm, leave: true, reason: not rebooted here}' > /etc/mpps/site.yaml")
 	argv := []string{"acceptance", "throughput", "--short", "--no-reboot", "-o", "/share/accepted", "--guest", guestName, "--via", bridge,
 		"--agent", fmt.Sprintf("%s:%d", guestIP, agentPort), "--secret-file", "/share/secret", "--sink", "af_packet", "--pps", "500k", "--consent", "security"}
 
 	// What it would do is said first, and nothing of it is done.
-	dry := b.run(0, append(slices.Clone(argv), "--dry-run")...)
+	dry := b.MPPS(0, append(slices.Clone(argv), "--dry-run")...)
 	for _, want := range []string{"mpps search --frame 64", "mpps plan -o /share/accepted/throughput-1/plan1.json", "waits for: restart of guest " + guestName, "changes now"} {
 		if !strings.Contains(dry.Stdout, want) {
 			b.Errorf("--dry-run does not say %q:\n%s", want, dry.Stdout)
 		}
 	}
-	if _, err := os.Stat(filepath.Join(b.lab.ShareDir(), "accepted")); err == nil {
+	if _, err := os.Stat(filepath.Join(b.Lab.ShareDir(), "accepted")); err == nil {
 		b.Error("--dry-run has begun a report")
 	}
-	b.run(3, "status", "--detailed-exit-code")
-	b.run(3, "acceptance", "throughput", "--guest", "nobody", "--via", bridge, "--agent", "10.50.0.99:1", "-o", "/share/lacking")
+	b.MPPS(3, "status", "--detailed-exit-code")
+	b.MPPS(3, "acceptance", "throughput", "--guest", "nobody", "--via", bridge, "--agent", "10.50.0.99:1", "-o", "/share/lacking")
 
-	b.run(2, argv...)
+	b.MPPS(2, argv...)
 	r := accepted(b)
 	if r.State != acceptance.Waiting || len(r.Standing) != 1 || !strings.Contains(r.Hint, "--resume") || len(r.Owes.Restart) != 1 {
 		b.Fatalf("%s: %s (%s); transactions %v, owes %+v", r.State, r.Why, r.Hint, r.Standing, r.Owes)
 	}
 	// It waits on, and another one is not begun over it.
-	b.run(2, "acceptance", "throughput", "--resume", "-o", "/share/accepted")
-	b.run(1, argv...)
+	b.MPPS(2, "acceptance", "throughput", "--resume", "-o", "/share/accepted")
+	b.MPPS(1, argv...)
 	if err := b.guest.Restart(b.Context()); err != nil {
 		b.Fatal(err)
 	}
-	answer := b.run(0, "acceptance", "throughput", "--resume", "-o", "/share/accepted")
+	answer := b.MPPS(0, "acceptance", "throughput", "--resume", "-o", "/share/accepted")
 	b.Logf("%s", answer.Stdout)
 	r = accepted(b)
 	if r.State != acceptance.Done || len(r.Standing) > 0 || !r.Restarted || !r.Inputs.Short {
@@ -78,11 +78,11 @@ func TestAcceptance(t *testing.T) {
 	if measured != len(r.Figures) {
 		b.Errorf("%d of %d figures were measured", measured, len(r.Figures))
 	}
-	page, err := os.ReadFile(filepath.Join(b.lab.ShareDir(), "accepted", "acceptance.html"))
+	page, err := os.ReadFile(filepath.Join(b.Lab.ShareDir(), "accepted", "acceptance.html"))
 	if err != nil || r.Machine.Emulated && !bytes.Contains(page, []byte("EMULATION")) {
 		b.Errorf("the page has %d bytes and does not say that it is emulated: %v", len(page), err)
 	}
-	text, err := os.ReadFile(filepath.Join(b.lab.ShareDir(), "accepted", "throughput-1", "machine.json"))
+	text, err := os.ReadFile(filepath.Join(b.Lab.ShareDir(), "accepted", "throughput-1", "machine.json"))
 	if err != nil || bytes.Contains(text, []byte(guestMAC)) || !json.Valid(text) {
 		b.Errorf("the kept snapshot has %d bytes, or an address: %v", len(text), err)
 	}
@@ -91,15 +91,15 @@ func TestAcceptance(t *testing.T) {
 	if err := b.guest.Restart(b.Context()); err != nil {
 		b.Fatal(err)
 	}
-	b.must("rm -r /etc/mpps")
-	b.run(3, "status", "--detailed-exit-code")
+	b.Must("rm -r /etc/mpps")
+	b.MPPS(3, "status", "--detailed-exit-code")
 	b.unchanged("first.json")
 }
 
 // accepted is the last run of the report in /share.
 func accepted(b *box) *acceptance.Run {
 	b.Helper()
-	f, err := os.Open(filepath.Join(b.lab.ShareDir(), "accepted", "acceptance.json"))
+	f, err := os.Open(filepath.Join(b.Lab.ShareDir(), "accepted", "acceptance.json"))
 	if err != nil {
 		b.Fatal(err)
 	}

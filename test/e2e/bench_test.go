@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"mpps/internal/lab"
+	"mpps/internal/lab/labtest"
 	"mpps/internal/measure"
 )
 
@@ -21,14 +22,14 @@ func bench(argv ...string) []string {
 // measured runs a measurement. That the generator or the receiver was its limit is no failure on an emulated host.
 func measured(b *box, argv ...string) *measure.Run {
 	b.Helper()
-	r, err := b.lab.Run(b.Context(), append([]string{"mpps"}, bench(argv...)...)...)
+	r, err := b.Lab.Run(b.Context(), append([]string{"mpps"}, bench(argv...)...)...)
 	if err != nil {
 		b.Fatal(err)
 	}
 	if r.Code != 0 && r.Code != 5 {
 		b.Fatalf("bench %v: exit %d\n%s", argv, r.Code, r.Stderr)
 	}
-	run := decode[*measure.Run](b.T, r.Stdout)
+	run := labtest.Result[*measure.Run](b, r.Stdout)
 	if (r.Code == 0) != run.Valid() {
 		b.Errorf("exit %d, limited by %s", r.Code, run.LimitedBy)
 	}
@@ -60,7 +61,7 @@ func floodShare(b *box, label string) float64 {
 // traces is what a measurement could leave on the host: links, queueing, programs, processes.
 func (b *box) traces() string {
 	b.Helper()
-	return b.must(`ip -o link | sed 's/^[0-9]*: //;s/state [A-Z]* //'
+	return b.Must(`ip -o link | sed 's/^[0-9]*: //;s/state [A-Z]* //'
 tc qdisc show
 ip -d link | grep -c ' xdp' || true
 bpftool prog list | grep -c ' xdp ' || true
@@ -72,7 +73,7 @@ pgrep -a mpps || true`)
 func (b *box) vhostTicks() []int {
 	b.Helper()
 	var all []int
-	for l := range strings.Lines(b.must("for t in /proc/$(cat /run/libvirt/qemu/" + guestName + ".pid)/task/*; do grep -h ' (vhost-' $t/stat || true; done")) {
+	for l := range strings.Lines(b.Must("for t in /proc/$(cat /run/libvirt/qemu/" + guestName + ".pid)/task/*; do grep -h ' (vhost-' $t/stat || true; done")) {
 		_, rest, _ := strings.Cut(l, ") ")
 		f := strings.Fields(rest) // from the third field of proc_pid_stat(5) on
 		user, err := strconv.Atoi(f[11])
@@ -92,7 +93,7 @@ func (b *box) vhostTicks() []int {
 func testBench(b *box) {
 	before := b.traces()
 	ticks := b.vhostTicks()
-	tap := readDefinition(b, b.must("virsh dumpxml "+guestName)).Interfaces[0].Target.Dev
+	tap := readDefinition(b, b.Must("virsh dumpxml "+guestName)).Interfaces[0].Target.Dev
 	for _, c := range []struct {
 		name string
 		argv []string
@@ -163,7 +164,7 @@ func carriers(b *box, run *measure.Run) {
 func (b *box) tapped(tap string) uint64 {
 	b.Helper()
 	var sent, dropped uint64
-	text := b.must(fmt.Sprintf("cat /sys/class/net/%[1]s/statistics/tx_packets /sys/class/net/%[1]s/statistics/tx_dropped", tap))
+	text := b.Must(fmt.Sprintf("cat /sys/class/net/%[1]s/statistics/tx_packets /sys/class/net/%[1]s/statistics/tx_dropped", tap))
 	if _, err := fmt.Sscan(text, &sent, &dropped); err != nil {
 		b.Fatalf("%q: %v", text, err)
 	}
@@ -178,14 +179,14 @@ func testBenchInterrupted(b *box) {
 		err error
 	}
 	done := make(chan ended, 1)
-	b.must("rm -f /run/bench.pid")
+	b.Must("rm -f /run/bench.pid")
 	go func() {
 		argv := strings.Join(bench("--rate", "1k", "--duration", "500ms", "--repeat", "1000"), "' '")
-		r, err := b.lab.Shell(b.Context(), "echo $BASHPID > /run/bench.new; mv /run/bench.new /run/bench.pid; exec mpps '"+argv+"'")
+		r, err := b.Lab.Shell(b.Context(), "echo $BASHPID > /run/bench.new; mv /run/bench.new /run/bench.pid; exec mpps '"+argv+"'")
 		done <- ended{r, err}
 	}()
 	// Once the port has carried frames of the trials the run is in its middle.
-	b.must(`until [ -s /run/bench.pid ]; do sleep 0.1; done; pid=$(</run/bench.pid)
+	b.Must(`until [ -s /run/bench.pid ]; do sleep 0.1; done; pid=$(</run/bench.pid)
 f=/sys/class/net/mpps-${pid}a/statistics/tx_packets
 until [ -e $f ] && [ $(<$f) -gt 2500 ]; do kill -0 $pid; sleep 0.1; done
 kill -INT $pid`)
@@ -201,7 +202,7 @@ kill -INT $pid`)
 	if e.r.Code != 1 || !strings.Contains(e.r.Stderr, "interrupted") {
 		b.Errorf("exit %d: %s", e.r.Code, e.r.Stderr)
 	}
-	if run := decode[*measure.Run](b.T, e.r.Stdout); !run.Partial {
+	if run := labtest.Result[*measure.Run](b, e.r.Stdout); !run.Partial {
 		b.Error("the run is not marked as partial")
 	} else {
 		ledger(b, run)
@@ -215,7 +216,7 @@ kill -INT $pid`)
 // testBenchNoAgent asks for what is not there.
 func testBenchNoAgent(b *box) {
 	before := b.traces()
-	b.put("wrong-secret", "something else")
+	b.Put("wrong-secret", "something else")
 	for _, c := range []struct {
 		name, agent, file string
 		says              []string
@@ -224,7 +225,7 @@ func testBenchNoAgent(b *box) {
 		{"no such host", "10.50.0.77:7878", "secret", []string{"10.50.0.77:7878", "is 'mpps agent' running"}},
 		{"another secret", guestIP + ":7878", "wrong-secret", []string{guestIP + ":7878", "secret"}},
 	} {
-		r := b.run(1, "bench", "pps", "--via", bridge, "--agent", c.agent, "--secret-file", "/share/"+c.file, "--duration", "300ms", "--repeat", "1", "--keep=false")
+		r := b.MPPS(1, "bench", "pps", "--via", bridge, "--agent", c.agent, "--secret-file", "/share/"+c.file, "--duration", "300ms", "--repeat", "1", "--keep=false")
 		b.Logf("%s: %s", c.name, strings.TrimSpace(r.Stderr))
 		for _, text := range append(c.says, "mpps: error: ", "hint: ") {
 			if !strings.Contains(r.Stderr, text) {

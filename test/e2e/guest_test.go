@@ -12,6 +12,7 @@ import (
 
 	"mpps/internal/apply"
 	"mpps/internal/facts"
+	"mpps/internal/lab/labtest"
 	"mpps/internal/plan"
 	"mpps/internal/setting"
 )
@@ -21,8 +22,8 @@ import (
 func testGuest(b *box) {
 	goal := []string{"--pps", "500k", "--guest", guestName, "--consent", "security"}
 	// This host is not rebooted: test/reboot does that. Its site file leaves alone what would wait for it.
-	b.must("mkdir -p /etc/mpps; echo '- {id: boot.aspm, leave: true, reason: not rebooted here}' > /etc/mpps/site.yaml")
-	defer b.must("rm -r /etc/mpps")
+	b.Must("mkdir -p /etc/mpps; echo '- {id: boot.aspm, leave: true, reason: not rebooted here}' > /etc/mpps/site.yaml")
+	defer b.Must("rm -r /etc/mpps")
 	emulated := floodShare(b, "e1000")
 
 	first := planAndApply(b, "guest1.json", goal)
@@ -31,7 +32,7 @@ func testGuest(b *box) {
 			b.Errorf("the plan has no change of %s", id)
 		}
 	}
-	if r := b.run(2, "status", "--detailed-exit-code"); !strings.HasPrefix(r.Stdout, "waiting") {
+	if r := b.MPPS(2, "status", "--detailed-exit-code"); !strings.HasPrefix(r.Stdout, "waiting") {
 		b.Errorf("before the restart the host is not waiting: %s", r.Stdout)
 	}
 	if err := b.guest.Restart(b.Context()); err != nil {
@@ -45,9 +46,9 @@ func testGuest(b *box) {
 		plans = 2
 	}
 	b.placed(queues)
-	b.run(0, "verify")
-	b.run(0, "status", "--detailed-exit-code")
-	h := answer[facts.Host](b, 0, "inspect")
+	b.MPPS(0, "verify")
+	b.MPPS(0, "status", "--detailed-exit-code")
+	h := labtest.Answer[facts.Host](b, 0, "inspect")
 	compareLinks(b, &h)
 	if g := compareGuest(b, &h); len(g.Pending) > 0 {
 		b.Errorf("waits for a restart: %v", g.Pending)
@@ -62,7 +63,7 @@ func testGuest(b *box) {
 		{"an interrupted measurement", testBenchInterrupted},
 		{"no agent", testBenchNoAgent},
 	} {
-		b.Run(part.name, func(t *testing.T) { part.do(b.in(t)) })
+		b.t.Run(part.name, func(t *testing.T) { part.do(b.in(t)) })
 	}
 	// Of what is offered, since the machine may be slower by now and then offers less: four times and more even in
 	// emulation; half is left to the machine's other users.
@@ -71,12 +72,12 @@ func testGuest(b *box) {
 	}
 
 	for range plans {
-		b.run(2, "rollback", "--detailed-exit-code")
+		b.MPPS(2, "rollback", "--detailed-exit-code")
 	}
 	if err := b.guest.Restart(b.Context()); err != nil {
 		b.Fatal(err)
 	}
-	if live := readDefinition(b, b.must("virsh dumpxml "+guestName)); live.Interfaces[0].Model.Type != "e1000" {
+	if live := readDefinition(b, b.Must("virsh dumpxml "+guestName)); live.Interfaces[0].Model.Type != "e1000" {
 		b.Errorf("the guest runs with %s", live.Interfaces[0].Model.Type)
 	}
 	if threads := b.survey().threads(); strings.Contains(threads, " vhost-") {
@@ -88,14 +89,14 @@ func testGuest(b *box) {
 // be on good CPUs by themselves.
 func planAfterwards(b *box, goal []string) *plan.Plan {
 	b.Helper()
-	b.run(0, slices.Concat([]string{"plan", "-o", "/share/guest2.json"}, goal)...)
+	b.MPPS(0, slices.Concat([]string{"plan", "-o", "/share/guest2.json"}, goal)...)
 	p := readPlan(b, "guest2.json")
 	for _, c := range p.Changes {
 		if c.Address.Kind == setting.Domain {
 			b.Errorf("planned a second time: %s", c.Address)
 		}
 	}
-	b.run(0, "apply", "--confirm", "0", "/share/guest2.json")
+	b.MPPS(0, "apply", "--confirm", "0", "/share/guest2.json")
 	return p
 }
 
@@ -124,8 +125,8 @@ func (b *box) placed(queues int) {
 // of the emulator.
 func testVhostThreads(b *box, queues int) {
 	pinned, _ := b.survey().thread("emulator")
-	b.must("virsh emulatorpin " + guestName + " 0-3 --live")
-	defer b.must("virsh emulatorpin " + guestName + " " + pinned + " --live")
+	b.Must("virsh emulatorpin " + guestName + " 0-3 --live")
+	defer b.Must("virsh emulatorpin " + guestName + " " + pinned + " --live")
 	h := b.snapshot("vhost.json")
 	var changes []change
 	for q := range queues {
@@ -139,9 +140,9 @@ func testVhostThreads(b *box, queues int) {
 // planAndApply makes a plan on the host and applies it there.
 func planAndApply(b *box, file string, goal []string) *plan.Plan {
 	b.Helper()
-	b.run(2, slices.Concat([]string{"plan", "--detailed-exit-code", "-o", "/share/" + file}, goal)...)
+	b.MPPS(2, slices.Concat([]string{"plan", "--detailed-exit-code", "-o", "/share/" + file}, goal)...)
 	p := readPlan(b, file)
-	done := answer[applied](b, 2, "apply", "--detailed-exit-code", "--confirm", "0", "/share/"+file)
+	done := labtest.Answer[applied](b, 2, "apply", "--detailed-exit-code", "--confirm", "0", "/share/"+file)
 	if len(done.Changes) != len(p.Changes) || slices.ContainsFunc(done.Changes, func(o apply.Outcome) bool { return o.Found == "" }) {
 		b.Errorf("%d of %d changes: %+v", len(done.Changes), len(p.Changes), done.Changes)
 	}
@@ -168,7 +169,7 @@ func queuesOf(b *box, p *plan.Plan) int {
 // driver: it has taken the offered queues and enabled them, for a tap shows only those (tun_set_real_num_queues).
 func (b *box) isVhost(queues int) {
 	b.Helper()
-	live := readDefinition(b, b.must("virsh dumpxml "+guestName)).Interfaces[0]
+	live := readDefinition(b, b.Must("virsh dumpxml "+guestName)).Interfaces[0]
 	attributes := map[string]string{}
 	for _, a := range live.Driver.Attributes {
 		attributes[a.Name.Local] = a.Value
@@ -176,19 +177,19 @@ func (b *box) isVhost(queues int) {
 	if live.Model.Type != "virtio" || attributes["name"] != "vhost" || attributes["queues"] != strconv.Itoa(queues) {
 		b.Errorf("the guest runs with %s, %v", live.Model.Type, attributes)
 	}
-	if n := b.must("ls -d /sys/class/net/" + live.Target.Dev + "/queues/rx-* | wc -l"); n != strconv.Itoa(queues) {
+	if n := b.Must("ls -d /sys/class/net/" + live.Target.Dev + "/queues/rx-* | wc -l"); n != strconv.Itoa(queues) {
 		b.Errorf("the guest has enabled %s queues of %d", n, queues)
 	}
 	if n := len(regexp.MustCompile(`(?m) vhost-\d+$`).FindAllString(b.survey().threads(), -1)); n != queues {
 		b.Errorf("%d vhost threads for %d queues", n, queues)
 	}
-	devices := b.must("virsh qemu-monitor-command " + guestName + " --hmp 'info virtio'")
+	devices := b.Must("virsh qemu-monitor-command " + guestName + " --hmp 'info virtio'")
 	found := regexp.MustCompile(`(?m)^(\S+) \[virtio-net\]`).FindStringSubmatch(devices)
 	if found == nil {
 		b.Fatalf("QEMU has no virtio-net:\n%s", devices)
 	}
 	path := found[1]
-	status := b.must(fmt.Sprintf("virsh qemu-monitor-command %s --hmp 'info virtio-status %s'", guestName, path))
+	status := b.Must(fmt.Sprintf("virsh qemu-monitor-command %s --hmp 'info virtio-status %s'", guestName, path))
 	_, guest, _ := strings.Cut(status, "Guest features:")
 	guest, _, _ = strings.Cut(guest, "Backend features:")
 	if !strings.Contains(guest, "VIRTIO_NET_F_MQ") || !strings.Contains(status, "DRIVER_OK") {

@@ -83,5 +83,5 @@ func (b *box) putPlan(name string, p *plan.Plan) {
 	if err := plan.Encode(&text, p); err != nil {
 		b.Fatal(err)
 	}
-	b.put(name, text.String())
+	b.Put(name, text.String())
 }

@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -61,8 +60,8 @@ RULES
 
 // box is the host in the box while one test uses it.
 type box struct {
-	*testing.T
-	lab   *lab.Lab
+	*labtest.Scene
+	t     *testing.T
 	guest *lab.Guest
 	names map[string]string // of NICs, by MAC
 }
@@ -70,24 +69,24 @@ type box struct {
 // in is the box for a part of the test.
 func (b *box) in(t *testing.T) *box {
 	c := *b
-	c.T = t
+	c.Scene, c.t = b.In(t), t
 	return &c
 }
 
 // openBox boots the host, sets it up and starts its guest.
 func openBox(t *testing.T) *box {
 	t.Helper()
-	b := &box{T: t, lab: labtest.Host(t, labtest.Fresh), names: map[string]string{}}
-	b.put("secret", secret)
+	b := &box{t: t, Scene: labtest.On(t, labtest.Host(t, labtest.Fresh)), names: map[string]string{}}
+	b.Put("secret", secret)
 	furnish := func(ctx context.Context) error {
-		_, err := b.lab.Must(ctx, setup)
+		_, err := b.Lab.Must(ctx, setup)
 		return err
 	}
 	if err := furnish(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	var err error
-	b.guest, err = b.lab.StartGuestFresh(t.Context(), lab.GuestSpec{
+	b.guest, err = b.Lab.StartGuestFresh(t.Context(), lab.GuestSpec{
 		Name: guestName, Binary: labtest.Binary(t), VCPUs: 2, MemoryMiB: 256,
 		NICs:    []lab.NIC{{Model: lab.E1000, Bridge: bridge, MAC: guestMAC, Addr: guestIP + "/24"}},
 		Modules: []string{"veth"}, // the agent measures its receiver alone behind a veth pair
@@ -97,67 +96,18 @@ func openBox(t *testing.T) *box {
 		t.Fatal(err)
 	}
 	// A bridge has the address of a port of its.
-	for line := range strings.Lines(b.must(`for n in /sys/class/net/*; do [ ! -e $n/device ] || echo $(<$n/address) ${n##*/}; done`)) {
+	for line := range strings.Lines(b.Must(`for n in /sys/class/net/*; do [ ! -e $n/device ] || echo $(<$n/address) ${n##*/}; done`)) {
 		mac, name, _ := strings.Cut(strings.TrimSpace(line), " ")
 		b.names[mac] = name
 	}
 	return b
 }
 
-// put writes a file that the host sees as /share/NAME.
-func (b *box) put(name, text string) {
-	b.Helper()
-	if err := os.WriteFile(filepath.Join(b.lab.ShareDir(), name), []byte(text), 0o600); err != nil {
-		b.Fatal(err)
-	}
-}
-
-// must runs a script on the host and returns what it printed; also after the test, to clean up.
-func (b *box) must(script string) string {
-	b.Helper()
-	out, err := b.lab.Must(context.WithoutCancel(b.Context()), script)
-	if err != nil {
-		b.Fatalf("%s: %v", script, err)
-	}
-	return strings.TrimRight(out, "\n")
-}
-
-// run runs mpps on the host and requires an exit code.
-func (b *box) run(code int, argv ...string) lab.Result {
-	b.Helper()
-	r, err := b.lab.Run(b.Context(), append([]string{"mpps"}, argv...)...)
-	if err != nil {
-		b.Fatal(err)
-	}
-	if r.Code != code {
-		b.Fatalf("mpps %s: exit %d, expected %d\n%s%s", strings.Join(argv, " "), r.Code, code, r.Stdout, r.Stderr)
-	}
-	return r
-}
-
-// answer runs mpps --json on the host and reads the result out of its envelope.
-func answer[R any](b *box, code int, argv ...string) R {
-	b.Helper()
-	return decode[R](b.T, b.run(code, append([]string{"--json"}, argv...)...).Stdout)
-}
-
-func decode[R any](t testing.TB, text string) R {
-	t.Helper()
-	var envelope struct {
-		Schema string `json:"schema"`
-		Result R      `json:"result"`
-	}
-	if err := json.Unmarshal([]byte(text), &envelope); err != nil || envelope.Schema == "" {
-		t.Fatalf("no answer: %v\n%.400s", err, text)
-	}
-	return envelope.Result
-}
-
 // snapshot takes a snapshot on the host and reads it here.
 func (b *box) snapshot(name string) *facts.Host {
 	b.Helper()
-	b.run(0, "--quiet", "snapshot", "-o", "/share/"+name)
-	f, err := os.Open(filepath.Join(b.lab.ShareDir(), name))
+	b.MPPS(0, "--quiet", "snapshot", "-o", "/share/"+name)
+	f, err := os.Open(filepath.Join(b.Lab.ShareDir(), name))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -173,7 +123,7 @@ func (b *box) snapshot(name string) *facts.Host {
 func (b *box) unchanged(first string) {
 	b.Helper()
 	b.snapshot("now.json")
-	r, err := b.lab.Run(b.Context(), "mpps", "snapshot", "diff", "/share/"+first, "/share/now.json")
+	r, err := b.Lab.Run(b.Context(), "mpps", "snapshot", "diff", "/share/"+first, "/share/now.json")
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -204,11 +154,11 @@ func TestHost(t *testing.T) {
 			b := b.in(t)
 			t.Cleanup(func() {
 				if t.Failed() { // the next part is to find the host in order all the same
-					_, _ = b.lab.Shell(context.Background(), "for i in 1 2 3; do mpps rollback --force; done")
+					_, _ = b.Lab.Shell(context.Background(), "for i in 1 2 3; do mpps rollback --force; done")
 				}
 			})
 			part.do(b)
-			b.run(3, "status", "--detailed-exit-code") // nothing of mpps stands on the host
+			b.MPPS(3, "status", "--detailed-exit-code") // nothing of mpps stands on the host
 		})
 		t.Logf("%4.1f s  %s", time.Since(start).Seconds(), part.name)
 	}
@@ -219,18 +169,18 @@ func TestHost(t *testing.T) {
 // testGone removes the guest behind mpps's back: a rollback has nothing to put back there, and does the rest.
 func testGone(b *box) {
 	h := b.snapshot("gone.json")
-	somaxconn := b.must("sysctl -n net.core.somaxconn")
+	somaxconn := b.Must("sysctl -n net.core.somaxconn")
 	changes := []change{
 		{"sysctl:net.core.somaxconn", "5000"}, {"domain:" + guestName + "/emulatorpin", "1"}, {"thread-affinity:" + guestName + "/vcpu/0", "1"},
 	}
 	b.putPlan("gone-plan.json", byHand(b, h, b.survey(addressesOf(b, changes)...), changes...))
-	b.run(0, "apply", "/share/gone-plan.json")
+	b.MPPS(0, "apply", "/share/gone-plan.json")
 	if err := b.guest.Stop(b.Context()); err != nil {
 		b.Fatal(err)
 	}
-	b.run(0, "rollback")
-	b.run(3, "status", "--detailed-exit-code")
-	if got := b.must("sysctl -n net.core.somaxconn"); got != somaxconn {
+	b.MPPS(0, "rollback")
+	b.MPPS(3, "status", "--detailed-exit-code")
+	if got := b.Must("sysctl -n net.core.somaxconn"); got != somaxconn {
 		b.Errorf("net.core.somaxconn is %s, expected %s", got, somaxconn)
 	}
 }

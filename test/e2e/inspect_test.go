@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"mpps/internal/facts"
+	"mpps/internal/lab/labtest"
 	"mpps/internal/setting"
 )
 
@@ -21,14 +22,14 @@ var untold = []setting.Kind{setting.File, setting.Directory, setting.Unit, setti
 
 // testInspect compares what mpps says of the host with what other programs say of the same.
 func testInspect(b *box) {
-	h := answer[facts.Host](b, 0, "inspect")
+	h := labtest.Answer[facts.Host](b, 0, "inspect")
 	for _, u := range h.Unseen {
 		b.Errorf("unseen as root: %s: %s", u.What, u.Why)
 	}
-	if !h.Emulated == b.lab.Emulated() {
-		b.Errorf("emulated %v, the lab says %v", h.Emulated, b.lab.Emulated())
+	if !h.Emulated == b.Lab.Emulated() {
+		b.Errorf("emulated %v, the lab says %v", h.Emulated, b.Lab.Emulated())
 	}
-	if got := b.must("uname -r"); h.Kernel.Release != got {
+	if got := b.Must("uname -r"); h.Kernel.Release != got {
 		b.Errorf("kernel %s, uname says %s", h.Kernel.Release, got)
 	}
 	compareTopology(b, &h)
@@ -72,7 +73,7 @@ func testInspect(b *box) {
 
 func compareTopology(b *box, h *facts.Host) {
 	cores, packages, nodes, online := map[string]bool{}, map[string]bool{}, map[string]bool{}, 0
-	for l := range strings.Lines(b.must("lscpu -p=CPU,CORE,SOCKET,NODE")) {
+	for l := range strings.Lines(b.Must("lscpu -p=CPU,CORE,SOCKET,NODE")) {
 		f := strings.Split(strings.TrimSpace(l), ",")
 		if strings.HasPrefix(l, "#") || len(f) != 4 {
 			continue
@@ -93,10 +94,10 @@ func compareTopology(b *box, h *facts.Host) {
 		}
 	}
 	for _, n := range h.Topology.Nodes {
-		if got, _ := line(b.must(fmt.Sprintf("cat /sys/devices/system/node/node%d/meminfo", n.ID)), fmt.Sprintf("Node %d MemTotal:", n.ID)); got != fmt.Sprintf("%d kB", n.Memory>>10) {
+		if got, _ := line(b.Must(fmt.Sprintf("cat /sys/devices/system/node/node%d/meminfo", n.ID)), fmt.Sprintf("Node %d MemTotal:", n.ID)); got != fmt.Sprintf("%d kB", n.Memory>>10) {
 			b.Errorf("node %d has %d bytes, the kernel says %s", n.ID, n.Memory, got)
 		}
-		distances := b.must(fmt.Sprintf("numactl --hardware | awk '$1==\"%d:\"{$1=\"\";print}'", n.ID))
+		distances := b.Must(fmt.Sprintf("numactl --hardware | awk '$1==\"%d:\"{$1=\"\";print}'", n.ID))
 		if strings.Trim(fmt.Sprint(n.Distances), "[]") != strings.Join(strings.Fields(distances), " ") {
 			b.Errorf("node %d: distances %v, numactl says %s", n.ID, n.Distances, distances)
 		}
@@ -127,7 +128,7 @@ type link struct {
 func (b *box) links() []link {
 	b.Helper()
 	var all []link
-	if err := json.Unmarshal([]byte(b.must("ip -d -j link")), &all); err != nil {
+	if err := json.Unmarshal([]byte(b.Must("ip -d -j link")), &all); err != nil {
 		b.Fatal(err)
 	}
 	return all
@@ -192,7 +193,7 @@ func compareLinks(b *box, h *facts.Host) {
 
 func compareNICs(b *box, h *facts.Host, s *survey) {
 	for _, n := range h.NICs {
-		driver := b.must("ethtool -i " + n.Name)
+		driver := b.Must("ethtool -i " + n.Name)
 		name, _ := line(driver, "driver:")
 		bus, _ := line(driver, "bus-info:")
 		if n.Driver != name || n.PCI != bus {
@@ -234,7 +235,7 @@ func compareNICs(b *box, h *facts.Host, s *survey) {
 				b.Errorf("%s: interrupt %s on CPUs %s, the kernel says %s", n.Name, i.Name, i.Affinity, got)
 			}
 		}
-		if total := b.must("grep -c -w " + n.Name + " /proc/interrupts || true"); n.Driver == "igb" && total != strconv.Itoa(len(n.IRQs)) {
+		if total := b.Must("grep -c -w " + n.Name + " /proc/interrupts || true"); n.Driver == "igb" && total != strconv.Itoa(len(n.IRQs)) {
 			b.Errorf("%s: %d interrupts, /proc/interrupts has %s", n.Name, len(n.IRQs), total)
 		}
 	}
@@ -263,17 +264,17 @@ func compareGuest(b *box, h *facts.Host) facts.Guest {
 		b.Fatalf("guests: %+v", h.Guests)
 	}
 	g := h.Guests[i]
-	info := b.must("virsh dominfo " + guestName)
+	info := b.Must("virsh dominfo " + guestName)
 	uuid, _ := line(info, "UUID:")
 	state, _ := line(info, "State:")
 	vcpus, _ := line(info, "CPU(s):")
 	if g.UUID != uuid || g.State != state || strconv.Itoa(g.VCPUs) != vcpus || !g.Managed {
 		b.Errorf("guest %s %s with %d vCPUs, virsh says\n%s", g.UUID, g.State, g.VCPUs, info)
 	}
-	if pid := b.must("cat /run/libvirt/qemu/" + guestName + ".pid"); strconv.Itoa(g.PID) != pid {
+	if pid := b.Must("cat /run/libvirt/qemu/" + guestName + ".pid"); strconv.Itoa(g.PID) != pid {
 		b.Errorf("process %d, libvirt says %s", g.PID, pid)
 	}
-	live := readDefinition(b, b.must("virsh dumpxml "+guestName))
+	live := readDefinition(b, b.Must("virsh dumpxml "+guestName))
 	if len(g.Interfaces) != 1 || g.Interfaces[0].Tap != live.Interfaces[0].Target.Dev || g.Interfaces[0].Tap == "" {
 		b.Errorf("interfaces %+v, virsh says %+v", g.Interfaces, live.Interfaces)
 	}
@@ -311,7 +312,7 @@ func testInspectCost(b *box) {
 	var all, raw []float64
 	for range 15 {
 		ran, waited := schedule(b, emulator)
-		timed := b.must("TIMEFORMAT='%U %S'; { time mpps --json inspect >/dev/null; } 2>&1")
+		timed := b.Must("TIMEFORMAT='%U %S'; { time mpps --json inspect >/dev/null; } 2>&1")
 		var user, system float64
 		if _, err := fmt.Sscan(timed, &user, &system); err != nil {
 			b.Fatalf("%q: %v", timed, err)
@@ -332,8 +333,8 @@ func testInspectCost(b *box) {
 // emulator is the process of this machine that the host runs in.
 func (b *box) emulator() int {
 	b.Helper()
-	for _, p := range processes(b.T) {
-		if strings.Contains(p.commandLine, "/"+b.lab.Name()+"/") && strings.Contains(p.commandLine, "qemu-system") && strings.Contains(p.commandLine, " -machine ") {
+	for _, p := range processes(b.t) {
+		if strings.Contains(p.commandLine, "/"+b.Lab.Name()+"/") && strings.Contains(p.commandLine, "qemu-system") && strings.Contains(p.commandLine, " -machine ") {
 			return p.pid
 		}
 	}

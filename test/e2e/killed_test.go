@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"mpps/internal/lab"
+	"mpps/internal/lab/labtest"
 	"mpps/internal/plan"
 )
 
@@ -18,9 +19,9 @@ const dummies = 40
 // longPlan makes the interfaces, and a plan of some 120 changes, a few of which take long, with every kind that lasts.
 func longPlan(b *box) (*plan.Plan, *survey) {
 	b.Helper()
-	b.must(fmt.Sprintf(`for i in $(seq %d); do echo "link add e2e$i type dummy"; done | ip -batch -`, dummies))
+	b.Must(fmt.Sprintf(`for i in $(seq %d); do echo "link add e2e$i type dummy"; done | ip -batch -`, dummies))
 	b.Cleanup(func() {
-		b.must(fmt.Sprintf(`for i in $(seq %d); do echo "link del e2e$i"; done | ip -batch -`, dummies))
+		b.Must(fmt.Sprintf(`for i in $(seq %d); do echo "link del e2e$i"; done | ip -batch -`, dummies))
 	})
 	h := b.snapshot("long.json")
 	igb := b.names[lab.MACigb1]
@@ -59,7 +60,7 @@ func testEnds(b *box) {
 		{"interrupted", testInterrupted},
 		{"two at a time", testLocked},
 	} {
-		b.Run(part.name, func(t *testing.T) { part.do(b.in(t), p, before) })
+		b.t.Run(part.name, func(t *testing.T) { part.do(b.in(t), p, before) })
 	}
 	b.unchanged("long.json")
 }
@@ -72,14 +73,14 @@ func (b *box) strike(signal string, lines int, file string, meanwhile func(pid s
 		r   lab.Result
 		err error
 	}
-	b.must("rm -f /run/e2e.pid")
+	b.Must("rm -f /run/e2e.pid")
 	done := make(chan ended, 1)
 	go func() {
-		r, err := b.lab.Shell(b.Context(), "ls /var/lib/mpps/journal > /run/e2e.before 2>/dev/null; echo $BASHPID > /run/e2e.new; mv /run/e2e.new /run/e2e.pid; exec mpps --json apply "+file)
+		r, err := b.Lab.Shell(b.Context(), "ls /var/lib/mpps/journal > /run/e2e.before 2>/dev/null; echo $BASHPID > /run/e2e.new; mv /run/e2e.new /run/e2e.pid; exec mpps --json apply "+file)
 		done <- ended{r, err}
 	}()
 	// Shell builtins only: a fork takes as long as many changes.
-	struck := b.must(fmt.Sprintf(`until [ -s /run/e2e.pid ]; do sleep 0.05; done
+	struck := b.Must(fmt.Sprintf(`until [ -s /run/e2e.pid ]; do sleep 0.05; done
 pid=$(</run/e2e.pid); declare -A old; while read -r f; do old[$f]=1; done < /run/e2e.before
 shopt -s nullglob
 while kill -0 $pid 2>/dev/null; do
@@ -112,18 +113,18 @@ func testKilled(b *box, p *plan.Plan, before *survey) {
 	if r := b.strike("KILL", 2+rand.IntN(2*len(p.Changes)-20), "/share/long-plan.json", nothing); r.Code != 137 {
 		b.Errorf("killed: exit %d", r.Code)
 	}
-	if status := b.run(1, "status", "--detailed-exit-code").Stdout; !strings.HasPrefix(status, "interrupted") {
+	if status := b.MPPS(1, "status", "--detailed-exit-code").Stdout; !strings.HasPrefix(status, "interrupted") {
 		b.Errorf("status: %s", status)
 	}
-	if r := b.run(1, "apply", "/share/long-plan.json"); !strings.Contains(r.Stderr, "is interrupted") || !strings.Contains(r.Stderr, "mpps rollback") {
+	if r := b.MPPS(1, "apply", "/share/long-plan.json"); !strings.Contains(r.Stderr, "is interrupted") || !strings.Contains(r.Stderr, "mpps rollback") {
 		// A value that is half way there may be told first.
 		if !strings.Contains(r.Stderr, "stale") {
 			b.Errorf("apply after a kill: %s", r.Stderr)
 		}
 	}
-	b.run(0, "rollback")
+	b.MPPS(0, "rollback")
 	b.survey(p.Addresses()...).same(b, before)
-	b.run(3, "status", "--detailed-exit-code")
+	b.MPPS(3, "status", "--detailed-exit-code")
 }
 
 // testInterrupted presses Ctrl-C: apply itself undoes what it did.
@@ -131,7 +132,7 @@ func testInterrupted(b *box, p *plan.Plan, before *survey) {
 	r := b.strike("INT", len(p.Changes)/2+rand.IntN(len(p.Changes)), "/share/long-plan.json", nothing)
 	b.undone(r)
 	b.survey(p.Addresses()...).same(b, before)
-	b.run(3, "status", "--detailed-exit-code")
+	b.MPPS(3, "status", "--detailed-exit-code")
 }
 
 // undone requires that an apply ended by putting back what it had done.
@@ -140,7 +141,7 @@ func (b *box) undone(r lab.Result) {
 	if r.Code != 1 || !strings.Contains(r.Stderr, "put back") {
 		b.Errorf("exit %d\n%s", r.Code, r.Stderr)
 	}
-	if a := decode[applied](b.T, r.Stdout); a.State != "undone" || a.TX == "" {
+	if a := labtest.Result[applied](b, r.Stdout); a.State != "undone" || a.TX == "" {
 		b.Errorf("transaction %q is %s", a.TX, a.State)
 	}
 }
@@ -148,22 +149,22 @@ func (b *box) undone(r lab.Result) {
 // testLocked stops an apply in the middle, tries others meanwhile, and hangs up on it.
 func testLocked(b *box, p *plan.Plan, before *survey) {
 	b.undone(b.strike("STOP", len(p.Changes), "/share/long-plan.json", func(pid string) {
-		defer b.must("kill -HUP " + pid + "; kill -CONT " + pid)
+		defer b.Must("kill -HUP " + pid + "; kill -CONT " + pid)
 		for _, argv := range [][]string{{"apply", "/share/other-plan.json"}, {"rollback"}} {
-			r := b.run(11, argv...)
+			r := b.MPPS(11, argv...)
 			if !strings.Contains(r.Stderr, "process "+pid+" (apply)") {
 				b.Errorf("%v names process %s not:\n%s", argv, pid, r.Stderr)
 			}
 		}
-		if status := b.run(11, "status", "--detailed-exit-code").Stdout; !strings.HasPrefix(status, "in-flight: process "+pid+" ") {
+		if status := b.MPPS(11, "status", "--detailed-exit-code").Stdout; !strings.HasPrefix(status, "in-flight: process "+pid+" ") {
 			b.Errorf("status: %s", status)
 		}
 	}))
-	if got := b.must("sysctl -n net.core.somaxconn"); got == "5000" {
+	if got := b.Must("sysctl -n net.core.somaxconn"); got == "5000" {
 		b.Error("the apply that found the lock held has written all the same")
 	}
 	b.survey(p.Addresses()...).same(b, before)
-	b.run(3, "status", "--detailed-exit-code")
+	b.MPPS(3, "status", "--detailed-exit-code")
 }
 
 // testStale changes the host behind a plan's back.
@@ -172,9 +173,9 @@ func testStale(b *box) {
 	igb := b.names[lab.MACigb1]
 	changes := []change{{"sysctl:net.core.somaxconn", "5000"}, {"nic-ring:" + igb + "/rx", "512"}}
 	b.putPlan("stale-plan.json", byHand(b, h, b.survey(addressesOf(b, changes)...), changes...))
-	was := b.must("sysctl -n net.core.somaxconn; sysctl -qw net.core.somaxconn=4321")
-	defer b.must("sysctl -qw net.core.somaxconn=" + was)
-	r := b.run(1, "apply", "/share/stale-plan.json")
+	was := b.Must("sysctl -n net.core.somaxconn; sysctl -qw net.core.somaxconn=4321")
+	defer b.Must("sysctl -qw net.core.somaxconn=" + was)
+	r := b.MPPS(1, "apply", "/share/stale-plan.json")
 	if want := "sysctl:net.core.somaxconn was " + was + " and is 4321"; !strings.Contains(r.Stderr, want) || strings.Contains(r.Stderr, "nic-ring") {
 		b.Errorf("expected %q and nothing of the ring, found %s", want, r.Stderr)
 	}
@@ -182,9 +183,9 @@ func testStale(b *box) {
 		b.Errorf("no hint: %s", r.Stderr)
 	}
 	// The host itself has changed: a NIC is gone.
-	b.must("sysctl -qw net.core.somaxconn=" + was + "; ip link set " + igb + " down; ip link set " + igb + " name gone0")
-	defer b.must("ip link set gone0 name " + igb + "; ip link set " + igb + " up")
-	if r := b.run(1, "apply", "/share/stale-plan.json"); !strings.Contains(r.Stderr, "nic "+igb+" was ") || !strings.Contains(r.Stderr, "gone") {
+	b.Must("sysctl -qw net.core.somaxconn=" + was + "; ip link set " + igb + " down; ip link set " + igb + " name gone0")
+	defer b.Must("ip link set gone0 name " + igb + "; ip link set " + igb + " up")
+	if r := b.MPPS(1, "apply", "/share/stale-plan.json"); !strings.Contains(r.Stderr, "nic "+igb+" was ") || !strings.Contains(r.Stderr, "gone") {
 		b.Errorf("a NIC that is gone: %s", r.Stderr)
 	}
 }

@@ -38,7 +38,7 @@ func testRefused(b *box) {
 	before := b.survey(addressesOf(b, all)...)
 	for _, c := range cases {
 		b.putPlan("refused-plan.json", byHand(b, h, before, append(good[:len(good):len(good)], c.bad)...))
-		r := b.run(1, "apply", "/share/refused-plan.json")
+		r := b.MPPS(1, "apply", "/share/refused-plan.json")
 		b.Logf("%s: %s", c.name, strings.TrimSpace(r.Stderr))
 		for _, text := range append(c.says, c.bad.address, c.bad.to, "all 6 changes that were begun are put back", "hint: the machine is as it was") {
 			if !strings.Contains(r.Stderr, text) {
@@ -46,9 +46,9 @@ func testRefused(b *box) {
 			}
 		}
 		b.survey(addressesOf(b, all)...).same(b, before)
-		b.run(3, "status", "--detailed-exit-code")
+		b.MPPS(3, "status", "--detailed-exit-code")
 	}
-	if undone := strings.Count(b.run(0, "history").Stdout, " undone "); undone < len(cases) {
+	if undone := strings.Count(b.MPPS(0, "history").Stdout, " undone "); undone < len(cases) {
 		b.Errorf("history tells %d of %d transactions that were undone", undone, len(cases))
 	}
 	b.unchanged("refused.json")

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"mpps/internal/apply"
+	"mpps/internal/lab/labtest"
 	"mpps/internal/plan"
 )
 
@@ -27,7 +28,7 @@ func (b *box) roundTrip(name string, before *survey, p *plan.Plan) {
 			b.Errorf("%s: the plan says it is %s, another program %s", c.Address, c.From, was)
 		}
 	}
-	done := answer[applied](b, 2, "apply", "--detailed-exit-code", "--confirm", "0", "/share/"+name+".json")
+	done := labtest.Answer[applied](b, 2, "apply", "--detailed-exit-code", "--confirm", "0", "/share/"+name+".json")
 	if done.TX == "" || done.State != "applied" || len(done.Changes) != len(p.Changes) || len(done.Moved) > 0 {
 		b.Errorf("%s: transaction %q %s with %d of %d changes, moved: %v", name, done.TX, done.State, len(done.Changes), len(p.Changes), done.Moved)
 	}
@@ -37,14 +38,14 @@ func (b *box) roundTrip(name string, before *survey, p *plan.Plan) {
 			b.Errorf("%s: wanted %s, another program finds %s", c.Address, c.Want, is)
 		}
 	}
-	b.run(2, "rollback", "--detailed-exit-code", done.TX)
+	b.MPPS(2, "rollback", "--detailed-exit-code", done.TX)
 	b.survey(p.Addresses()...).same(b, before)
 }
 
 // readPlan reads a plan that mpps has written on the host.
 func readPlan(b *box, file string) *plan.Plan {
 	b.Helper()
-	f, err := os.Open(filepath.Join(b.lab.ShareDir(), file))
+	f, err := os.Open(filepath.Join(b.Lab.ShareDir(), file))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -29,8 +29,8 @@ func here(t testing.TB, argv ...string) string {
 func testAuditElsewhere(b *box) {
 	b.snapshot("elsewhere.json")
 	goal := []string{"audit", "--pps", "1.8M", "--json"}
-	live := decode[map[string]json.RawMessage](b.T, b.run(0, goal...).Stdout)
-	recorded := decode[map[string]json.RawMessage](b.T, here(b, append(goal, "--snapshot", filepath.Join(b.lab.ShareDir(), "elsewhere.json"))...))
+	live := labtest.Result[map[string]json.RawMessage](b, b.MPPS(0, goal...).Stdout)
+	recorded := labtest.Result[map[string]json.RawMessage](b, here(b, append(goal, "--snapshot", filepath.Join(b.Lab.ShareDir(), "elsewhere.json"))...))
 	findings := func(r map[string]json.RawMessage) []any {
 		var all []any
 		if err := json.Unmarshal(r["findings"], &all); err != nil {

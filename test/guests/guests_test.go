@@ -16,6 +16,7 @@ import (
 	"mpps/internal/facts"
 	"mpps/internal/goal"
 	"mpps/internal/knob"
+	"mpps/internal/lab/labtest"
 	"mpps/internal/plan"
 	"mpps/internal/setting"
 )
@@ -46,7 +47,7 @@ func TestInsideAGuest(t *testing.T) {
 	s := openScene(t)
 	s.inside(disorder)
 	before := s.inside(listing)
-	s.took("the guest is in disorder")
+	s.Took("the guest is in disorder")
 
 	s.looked()
 	all := s.planned()
@@ -62,7 +63,7 @@ func TestInsideAGuest(t *testing.T) {
 // looked requires that inspect shows the inside, and compares it with what the guest's programs say.
 func (s *scene) looked() {
 	s.Helper()
-	h := answer[facts.Host](s, 0, "inspect")
+	h := labtest.Answer[facts.Host](s, 0, "inspect")
 	if len(h.Guests) != 1 || h.Guests[0].Inside == nil || h.Guests[0].Inside.Host == nil {
 		s.Fatalf("the inside is not shown: %+v", h.Guests)
 	}
@@ -84,7 +85,7 @@ func (s *scene) looked() {
 	if n := in.NICs[at]; n.MAC != direct[7] || fmt.Sprint(n.TxQueues) != direct[8] || n.Driver != "virtio_net" || n.Channels == nil || n.Channels.MaxCombined != 2 || len(n.IRQs) < 4 {
 		s.Errorf("the guest's NIC: %+v", n)
 	}
-	s.took("inspected")
+	s.Took("inspected")
 }
 
 // planned makes the plans of two goals and returns one with what both set inside.
@@ -106,15 +107,15 @@ func (s *scene) planned() *plan.Plan {
 		s.Errorf("planned inside the guest: %s", d)
 	}
 	s.write("inside.json", fast, insideOf(quick)...)
-	s.took(fmt.Sprintf("planned %d changes inside", len(fast.Changes)))
+	s.Took(fmt.Sprintf("planned %d changes inside", len(fast.Changes)))
 	return fast
 }
 
 // applied applies the plan, looks at the guest by its own programs, and rolls back.
 func (s *scene) applied(p *plan.Plan, before string) {
 	s.Helper()
-	s.mpps(2, "apply", "--detailed-exit-code", "--confirm", "0", "/share/inside.json")
-	s.took("applied")
+	s.MPPS(2, "apply", "--detailed-exit-code", "--confirm", "0", "/share/inside.json")
+	s.Took("applied")
 	after := s.inside(listing)
 	for _, want := range []string{
 		"tx-0/xps_cpus:3", "tx-1/xps_cpus:4", "timer_migration:0", "sched_rt_runtime_us:-1", "watchdog_cpumask:0-1", "ksm/run:2",
@@ -135,13 +136,13 @@ func (s *scene) applied(p *plan.Plan, before string) {
 	if len(cpus) != 2 {
 		s.Errorf("interrupts of two queues are on vCPUs %v", cpus)
 	}
-	s.mpps(0, "verify")
-	s.took("verified")
-	s.mpps(0, "rollback")
+	s.MPPS(0, "verify")
+	s.Took("verified")
+	s.MPPS(0, "rollback")
 	if d := cmp.Diff(before, s.inside(listing)); d != "" {
 		s.Errorf("after the rollback the guest is not as before: %s", d)
 	}
-	s.took("rolled back")
+	s.Took("rolled back")
 }
 
 // channels takes a queue away, and has it set and put back.
@@ -153,43 +154,43 @@ func (s *scene) channels(p *plan.Plan) {
 		Want: setting.Exact("2"), Risk: goal.Blip, Lasts: setting.UntilGuestBoot, Because: "by hand", Severity: knob.High, Title: "by hand", Stage: datapath.Guest,
 	}}
 	s.write("channels.json", p)
-	s.mpps(0, "apply", "--confirm", "0", "/share/channels.json")
+	s.MPPS(0, "apply", "--confirm", "0", "/share/channels.json")
 	if got := s.inside("ethtool -l eth0 | tail -1"); !strings.HasSuffix(got, "2") {
 		s.Errorf("the guest uses %q", got)
 	}
-	s.mpps(0, "rollback")
+	s.MPPS(0, "rollback")
 	if got := s.inside("ethtool -l eth0 | tail -1; ethtool -L eth0 combined 2"); !strings.HasSuffix(got, "1") {
 		s.Errorf("after the rollback the guest uses %q", got)
 	}
-	s.took("channels set and put back")
+	s.Took("channels set and put back")
 }
 
 // refused requires that the guest is told of in a few seconds, and that a plan for its inside changes nothing.
 func (s *scene) refused(why string) {
 	s.Helper()
 	s.within(15*time.Second, "an audit of a guest that "+why, func() {
-		r := answer[audit.Report](s, 0, "audit", "--pps", "1M", "--guest", guestName)
+		r := labtest.Answer[audit.Report](s, 0, "audit", "--pps", "1M", "--guest", guestName)
 		at := slices.IndexFunc(r.Findings, func(f audit.Finding) bool { return f.ID == "guest.channels" })
 		if at < 0 || r.Findings[at].State != audit.Unknown || !strings.Contains(r.Findings[at].Why, why) {
 			s.Errorf("expected guest.channels unknown because %q, found %+v", why, r.Findings[max(at, 0)])
 		}
 	})
 	s.within(15*time.Second, "an apply there", func() {
-		if text := s.mpps(1, "apply", "--confirm", "0", "/share/inside.json"); !strings.Contains(text, "stale") && !strings.Contains(text, why) {
+		if text := s.MPPS(1, "apply", "--confirm", "0", "/share/inside.json").Stderr; !strings.Contains(text, "stale") && !strings.Contains(text, why) {
 			s.Errorf("apply says:\n%s", text)
 		}
 	})
-	if text := s.mpps(0, "status"); !strings.HasPrefix(text, "clean") {
+	if text := s.MPPS(0, "status").Stdout; !strings.HasPrefix(text, "clean") {
 		s.Errorf("the host is not clean:\n%s", text)
 	}
 }
 
 func (s *scene) paused() {
 	s.Helper()
-	s.must("virsh -q suspend " + guestName)
+	s.Must("virsh -q suspend " + guestName)
 	s.refused("paused")
-	s.must("virsh -q resume " + guestName)
-	s.took("paused and resumed")
+	s.Must("virsh -q resume " + guestName)
+	s.Took("paused and resumed")
 }
 
 // hangs stops the agent for a while: long enough for both commands on a slow machine.
@@ -198,28 +199,28 @@ func (s *scene) hangs() {
 	s.start("sh", "-c", "p=$(pidof qemu-ga); kill -STOP $p; sleep 30; kill -CONT $p")
 	time.Sleep(500 * time.Millisecond)
 	s.refused("does not answer")
-	s.must("until virsh -q qemu-agent-command " + guestName + ` --timeout 2 '{"execute":"guest-ping"}' >/dev/null 2>&1; do sleep 0.2; done`)
-	s.took("hung and came back")
+	s.Must("until virsh -q qemu-agent-command " + guestName + ` --timeout 2 '{"execute":"guest-ping"}' >/dev/null 2>&1; do sleep 0.2; done`)
+	s.Took("hung and came back")
 }
 
 // noChannel starts the same guest without a channel; it need not come up for that.
 func (s *scene) noChannel() {
 	s.Helper()
-	s.must(`virsh dumpxml --inactive ` + guestName + ` | sed -e '/<channel/,/<\/channel>/d' -e 's/<name>.*/<name>vm2<\/name>/' -e '/<uuid>/d' -e '/<mac /d' -e '/<target dev/d' > /share/vm2.xml; virsh -q define /share/vm2.xml; virsh -q start vm2`)
-	r := answer[audit.Report](s, 0, "audit", "--pps", "1M", "--guest", "vm2")
+	s.Must(`virsh dumpxml --inactive ` + guestName + ` | sed -e '/<channel/,/<\/channel>/d' -e 's/<name>.*/<name>vm2<\/name>/' -e '/<uuid>/d' -e '/<mac /d' -e '/<target dev/d' > /share/vm2.xml; virsh -q define /share/vm2.xml; virsh -q start vm2`)
+	r := labtest.Answer[audit.Report](s, 0, "audit", "--pps", "1M", "--guest", "vm2")
 	at := slices.IndexFunc(r.Findings, func(f audit.Finding) bool { return f.ID == "guest.channels" && f.Address.Object() == "vm2" })
 	if at < 0 || r.Findings[at].State != audit.Unknown || !strings.Contains(r.Findings[at].Why, "no channel") {
 		s.Errorf("of a guest without a channel: %+v", r.Findings[max(at, 0)])
 	}
-	s.must("virsh -q destroy vm2; virsh -q undefine vm2")
-	s.took("a guest without a channel")
+	s.Must("virsh -q destroy vm2; virsh -q undefine vm2")
+	s.Took("a guest without a channel")
 }
 
 // vanishes kills the guest while its values are written.
 func (s *scene) vanishes() {
 	s.Helper()
 	// The loop starts no process: on a busy machine apply would be over before its second round.
-	s.must(`cd /var/lib/mpps/journal; last=$(ls *.jsonl | tail -1); guest=$(cat /run/libvirt/qemu/` + guestName + `.pid); rm -f /run/apply.code
+	s.Must(`cd /var/lib/mpps/journal; last=$(ls *.jsonl | tail -1); guest=$(cat /run/libvirt/qemu/` + guestName + `.pid); rm -f /run/apply.code
 	( mpps apply --confirm 0 /share/inside.json > /run/apply.log 2>&1; echo $? > /run/apply.code ) &
 	while [ ! -s /run/apply.code ]; do
 		for f in *.jsonl; do
@@ -230,23 +231,23 @@ func (s *scene) vanishes() {
 	done
 	kill -KILL $guest
 	for i in $(seq 600); do [ ! -s /run/apply.code ] || break; sleep 0.1; done`)
-	log := s.must("cat /run/apply.code /run/apply.log")
+	log := s.Must("cat /run/apply.code /run/apply.log")
 	if !strings.HasPrefix(log, "1\n") || !strings.Contains(log, "does not run") {
 		s.Errorf("the guest vanished, and apply said:\n%s", log)
 	}
-	if text := s.mpps(0, "status"); !strings.HasPrefix(text, "clean") {
+	if text := s.MPPS(0, "status").Stdout; !strings.HasPrefix(text, "clean") {
 		s.Errorf("the host is not clean:\n%s", text)
 	}
-	s.took("vanished")
+	s.Took("vanished")
 }
 
 func (s *scene) off() {
 	s.Helper()
-	r := answer[audit.Report](s, 0, "audit", "--pps", "1M", "--guest", guestName)
+	r := labtest.Answer[audit.Report](s, 0, "audit", "--pps", "1M", "--guest", guestName)
 	for _, f := range r.Findings {
 		if f.ID == "guest.xps" && f.Address.Object() == guestName && (f.State != audit.Unknown || !strings.Contains(f.Why, "start it")) {
 			s.Errorf("of a guest that is off: %+v", f)
 		}
 	}
-	s.took("off")
+	s.Took("off")
 }

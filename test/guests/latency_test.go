@@ -24,8 +24,8 @@ func TestLatencyInAGuest(t *testing.T) {
 	s := openScene(t)
 	const left = "pidof cyclictest || true"
 
-	f := answer[wakeup.File](s, 0, "latency", "--guest", guestName, "--for", "4s", "--slice", "2s", "--runs", "2", "--interval", "2ms", "-o", "/share/latency.json")
-	s.took("measured")
+	f := labtest.Answer[wakeup.File](s, 0, "latency", "--guest", guestName, "--for", "4s", "--slice", "2s", "--runs", "2", "--interval", "2ms", "-o", "/share/latency.json")
+	s.Took("measured")
 	if f.Tool.Name != "cyclictest" || f.Tool.Version == "" || !f.Tool.Exact || f.Asked.CPUs.String() != "2" || len(f.Runs) != 2 || f.Partial {
 		s.Errorf("tool %+v, asked %+v, %d runs, partial %v", f.Tool, f.Asked, len(f.Runs), f.Partial)
 	}
@@ -66,15 +66,15 @@ func TestLatencyInAGuest(t *testing.T) {
 		s.Errorf("left in the guest: %s", text)
 	}
 
-	s.mpps(0, "report", "/share/latency.json", "-o", "/share/latency.html")
-	if page, err := os.ReadFile(filepath.Join(s.lab.ShareDir(), "latency.html")); err != nil || !strings.Contains(string(page), "How long wake-ups took") {
+	s.MPPS(0, "report", "/share/latency.json", "-o", "/share/latency.html")
+	if page, err := os.ReadFile(filepath.Join(s.Lab.ShareDir(), "latency.html")); err != nil || !strings.Contains(string(page), "How long wake-ups took") {
 		s.Errorf("the page: %v", err)
 	}
-	s.took("drawn")
+	s.Took("drawn")
 
 	// The binary that is the guest's init is mpps: with it in $PATH its own loop measures, and its load runs there too.
 	s.inside("busybox ln -s /init /bin/mpps")
-	f = answer[wakeup.File](s, 0, "latency", "--guest", guestName, "--for", "2s", "--slice", "2s", "--runs", "1", "--interval", "2ms", "--tool", "own")
+	f = labtest.Answer[wakeup.File](s, 0, "latency", "--guest", guestName, "--for", "2s", "--slice", "2s", "--runs", "1", "--interval", "2ms", "--tool", "own")
 	if l := f.Total.Latency; f.Tool.Name != "own" || l == nil || l.Count < 50 || l.Count > 1100 || len(f.Runs[0].Slices) != 1 || len(f.Runs[0].Slices[0].Long) == 0 {
 		s.Errorf("the own loop: %+v, %+v", f.Tool, l)
 	}
@@ -84,38 +84,38 @@ func TestLatencyInAGuest(t *testing.T) {
 	if text := s.inside("pidof mpps || true"); text != "" {
 		s.Errorf("left in the guest: %s", text)
 	}
-	s.took("measured by the own loop")
+	s.Took("measured by the own loop")
 
-	s.must("( mpps latency --guest " + guestName + " --cpu 1 --for 600s --slice 600s --runs 1 --interval 2ms --load none > /share/cut.log 2>&1 & echo $! > /run/cut.pid )")
+	s.Must("( mpps latency --guest " + guestName + " --cpu 1 --for 600s --slice 600s --runs 1 --interval 2ms --load none > /share/cut.log 2>&1 & echo $! > /run/cut.pid )")
 	for last, same := "", 0; same < 3; time.Sleep(time.Second) { // longer than the second in which it is tried
 		now := s.inside("pidof cyclictest || true")
 		if same++; now == "" || now != last {
 			last, same = now, 0
 		}
 	}
-	text := s.must("p=$(cat /run/cut.pid); kill -TERM $p; for i in $(seq 300); do [ -d /proc/$p ] || break; sleep 0.1; done; cat /share/cut.log")
+	text := s.Must("p=$(cat /run/cut.pid); kill -TERM $p; for i in $(seq 300); do [ -d /proc/$p ] || break; sleep 0.1; done; cat /share/cut.log")
 	if !strings.Contains(text, "interrupted: 1 of 1 runs were begun") || !strings.Contains(text, "run 1") {
 		s.Errorf("interrupted, it says:\n%s", text)
 	}
 	if text := s.inside(left); text != "" {
 		s.Errorf("left in the guest by an interrupt: %s", text)
 	}
-	s.took("interrupted")
+	s.Took("interrupted")
 
 	refused := func(want string, argv ...string) {
 		s.Helper()
-		if text := s.mpps(1, append([]string{"latency", "--for", "2s", "--runs", "1"}, argv...)...); !strings.Contains(text, want) || !strings.Contains(text, "hint: ") {
+		if text := s.MPPS(1, append([]string{"latency", "--for", "2s", "--runs", "1"}, argv...)...).Stderr; !strings.Contains(text, want) || !strings.Contains(text, "hint: ") {
 			s.Errorf("%v says:\n%s", argv, text)
 		}
 	}
 	refused("no CPU 9 in guest "+guestName, "--guest", guestName, "--cpu", "9")
 	refused(`no guest "nobody"`, "--guest", "nobody")
 	refused("rt-tests", "--guest", guestName, "--tool", "oslat")
-	s.must("virsh -q suspend " + guestName)
+	s.Must("virsh -q suspend " + guestName)
 	refused("does not run: it is paused", "--guest", guestName)
-	s.must("virsh -q resume " + guestName)
+	s.Must("virsh -q resume " + guestName)
 	s.start("sh", "-c", "p=$(pidof qemu-ga); kill -STOP $p; sleep 12; kill -CONT $p")
 	time.Sleep(500 * time.Millisecond)
 	refused("does not answer", "--guest", guestName)
-	s.took("refused")
+	s.Took("refused")
 }

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,79 +23,35 @@ const guestName = "vm1"
 
 // scene is the host with its guest.
 type scene struct {
-	*testing.T
-	lab   *lab.Lab
+	*labtest.Scene
 	guest *lab.Guest
-	began time.Time
 }
 
 // openScene boots the host and starts a guest with an agent: three vCPUs, of which one is isolated, and two queues.
 func openScene(t *testing.T) *scene {
 	t.Helper()
-	s := &scene{T: t, began: time.Now(), lab: labtest.Host(t, labtest.Fresh)}
-	furnished := func(ctx context.Context) error { return s.lab.Bridge(ctx, "br0", "10.50.0.1/24") }
+	s := &scene{Scene: labtest.On(t, labtest.Host(t, labtest.Fresh))}
+	furnished := func(ctx context.Context) error { return s.Lab.Bridge(ctx, "br0", "10.50.0.1/24") }
 	if err := furnished(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	var err error
-	s.guest, err = s.lab.StartGuestFresh(t.Context(), lab.GuestSpec{
+	s.guest, err = s.Lab.StartGuestFresh(t.Context(), lab.GuestSpec{
 		Name: guestName, Binary: labtest.Binary(t), Agent: true, VCPUs: 3, Modules: []string{"zram"}, Args: []string{"isolcpus=2"},
 		NICs: []lab.NIC{{Model: lab.Vhost, Queues: 2, Bridge: "br0", Addr: "10.50.0.2/24"}},
 	}, furnished)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.must("cp /share/mpps /usr/local/bin/")
-	s.took("the guest runs, its agent answers")
+	s.Must("cp /share/mpps /usr/local/bin/")
+	s.Took("the guest runs, its agent answers")
 	return s
-}
-
-// took logs how long the test has run.
-func (s *scene) took(what string) {
-	s.Helper()
-	s.Logf("%5.1f s  %s", time.Since(s.began).Seconds(), what)
-}
-
-// must runs a script on the host and returns what it printed.
-func (s *scene) must(script string) string {
-	s.Helper()
-	out, err := s.lab.Must(s.Context(), script)
-	if err != nil {
-		s.Fatalf("%s: %v", script, err)
-	}
-	return strings.TrimSpace(out)
-}
-
-// mpps runs the program on the host, requires an exit code and returns what it printed on both streams.
-func (s *scene) mpps(code int, argv ...string) string {
-	s.Helper()
-	r, err := s.lab.Run(s.Context(), append([]string{"mpps"}, argv...)...)
-	if err != nil {
-		s.Fatal(err)
-	}
-	if r.Code != code {
-		s.Fatalf("mpps %s: exit %d, expected %d\n%s%s", strings.Join(argv, " "), r.Code, code, r.Stdout, r.Stderr)
-	}
-	return r.Stdout + r.Stderr
-}
-
-// answer is the result of a JSON answer.
-func answer[T any](s *scene, code int, argv ...string) T {
-	s.Helper()
-	text := s.mpps(code, append(argv, "--json")...)
-	var envelope struct {
-		Result T `json:"result"`
-	}
-	if err := json.NewDecoder(strings.NewReader(text)).Decode(&envelope); err != nil {
-		s.Fatalf("mpps %s: %v\n%s", strings.Join(argv, " "), err, text)
-	}
-	return envelope.Result
 }
 
 // agent hands a command to the guest's agent by virsh and returns its answer.
 func (s *scene) agent(command any, into any) {
 	s.Helper()
-	labtest.Agent(s, s.lab, guestName, command, into)
+	labtest.Agent(s, s.Lab, guestName, command, into)
 }
 
 // start starts a program in the guest.
@@ -139,19 +94,11 @@ func (s *scene) inside(script string) string {
 	return ""
 }
 
-// put writes a file that the host sees as /share/NAME.
-func (s *scene) put(name, text string) {
-	s.Helper()
-	if err := os.WriteFile(filepath.Join(s.lab.ShareDir(), name), []byte(text), 0o600); err != nil {
-		s.Fatal(err)
-	}
-}
-
 // plan makes a plan on the host for the guest.
 func (s *scene) plan(goal ...string) *plan.Plan {
 	s.Helper()
-	s.mpps(0, append([]string{"plan", "--guest", guestName, "-o", "/share/plan.json"}, goal...)...)
-	text, err := os.ReadFile(filepath.Join(s.lab.ShareDir(), "plan.json"))
+	s.MPPS(0, append([]string{"plan", "--guest", guestName, "-o", "/share/plan.json"}, goal...)...)
+	text, err := os.ReadFile(filepath.Join(s.Lab.ShareDir(), "plan.json"))
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -171,7 +118,7 @@ func (s *scene) write(name string, p *plan.Plan, more ...plan.Change) {
 	if err := plan.Encode(&text, p); err != nil {
 		s.Fatal(err)
 	}
-	s.put(name, text.String())
+	s.Put(name, text.String())
 }
 
 // within requires that something takes no longer than so many seconds of the host's own time.

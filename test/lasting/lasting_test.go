@@ -98,23 +98,11 @@ for d in /sys/class/net/*/device; do ip link set $(basename $(dirname $d)) up; d
 sleep 1
 `
 
-type scene struct {
-	*testing.T
-	lab *lab.Lab
-}
-
-func (s scene) must(script string) string {
-	s.Helper()
-	out, err := s.lab.Must(s.Context(), script)
-	if err != nil {
-		s.Fatalf("%s: %v\n%s", script, err, out)
-	}
-	return strings.TrimSpace(out)
-}
+type scene struct{ *labtest.Scene }
 
 func (s scene) seconds(script string) float64 {
 	s.Helper()
-	n, err := strconv.ParseFloat(s.must(script), 64)
+	n, err := strconv.ParseFloat(s.Must(script), 64)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -126,7 +114,7 @@ func (s scene) stands(when string, limit time.Duration) {
 	s.Helper()
 	began := time.Now()
 	for {
-		r, err := s.lab.Shell(s.Context(), "/opt/mpps verify")
+		r, err := s.Lab.Shell(s.Context(), "/opt/mpps verify")
 		if err != nil {
 			s.Fatal(err)
 		}
@@ -135,7 +123,7 @@ func (s scene) stands(when string, limit time.Duration) {
 			return
 		}
 		if time.Since(began) > limit {
-			s.Fatalf("%s: not everything stands after %v:\n%s%s", when, limit, r.Stdout, s.must("journalctl -u mpps-restore --no-pager | tail -30"))
+			s.Fatalf("%s: not everything stands after %v:\n%s%s", when, limit, r.Stdout, s.Must("journalctl -u mpps-restore --no-pager | tail -30"))
 		}
 		time.Sleep(200 * time.Millisecond)
 	}
@@ -153,10 +141,10 @@ func theHost(t *testing.T) *lab.Lab {
 
 func TestValuesOutlastWhatResetsThem(t *testing.T) {
 	l := theHost(t)
-	s := scene{t, l}
-	s.must(prepare + "/opt/mpps snapshot -q -o /share/before.json; /opt/mpps apply --pps 1.8M --confirm 0 >/share/apply.txt")
+	s := scene{labtest.On(t, l)}
+	s.Must(prepare + "/opt/mpps snapshot -q -o /share/before.json; /opt/mpps apply --pps 1.8M --confirm 0 >/share/apply.txt")
 	s.stands("the apply", 5*time.Second)
-	if got := s.must("systemctl is-active mpps-restore; sysctl -n kernel.numa_balancing"); got != "active\n0" {
+	if got := s.Must("systemctl is-active mpps-restore; sysctl -n kernel.numa_balancing"); got != "active\n0" {
 		t.Errorf("service and a kernel parameter: %q", got)
 	}
 
@@ -164,9 +152,9 @@ func TestValuesOutlastWhatResetsThem(t *testing.T) {
 	if err := l.Reset(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	s.must(prepare)
+	s.Must(prepare)
 	s.stands("a loss of power and the boot", 5*time.Second)
-	if got := s.must("systemctl is-active mpps-restore; sysctl -n kernel.numa_balancing; systemctl is-active irqbalance || true"); got != "active\n0\ninactive" {
+	if got := s.Must("systemctl is-active mpps-restore; sysctl -n kernel.numa_balancing; systemctl is-active irqbalance || true"); got != "active\n0\ninactive" {
 		t.Errorf("after the boot: service, a kernel parameter and irqbalance: %q", got)
 	}
 
@@ -178,12 +166,12 @@ while read -r now <$F 2>/dev/null || true; [ "$now" != "$want" ]; do :; done; e=
 	if took > 2 {
 		t.Errorf("put back in %.2f s, expected under 2 s", took)
 	}
-	s.must(prepare)
+	s.Must(prepare)
 	s.stands("a driver's reload", 5*time.Second)
 
 	// Somebody changes a value by hand: it is reported and left alone, also at an ifup; asked for it, it is put back.
 	// It is seen when everything is looked at: every 10 s, here less often, because looking costs more under emulation.
-	hand := s.must(igbQueue + `sleep 9; echo 8 >$F; for i in $(seq 90); do journalctl -u mpps-restore --no-pager | grep -q 'changed by hand.*tx-0/xps_cpus' && break; sleep 1; done
+	hand := s.Must(igbQueue + `sleep 9; echo 8 >$F; for i in $(seq 90); do journalctl -u mpps-restore --no-pager | grep -q 'changed by hand.*tx-0/xps_cpus' && break; sleep 1; done
 echo $i; cat $F; ip link set $I down; ip link set $I up; sleep 2; cat $F`)
 	if values := strings.Fields(hand); len(values) != 3 || values[1] != "8" || values[2] != "8" {
 		t.Errorf("changed to 8 by hand: seconds until it was reported, mask then and after an ifup: %q", values)
@@ -193,18 +181,18 @@ echo $i; cat $F; ip link set $I down; ip link set $I up; sleep 2; cat $F`)
 	if r, err := l.Shell(t.Context(), "journalctl -u mpps-restore --no-pager | grep 'changed by hand'; /opt/mpps restore"); err != nil || r.Code != 4 || !strings.Contains(r.Stdout, "left alone") {
 		t.Errorf("exit %d, %v: expected 4 and the value named:\n%s", r.Code, err, r.Stdout)
 	}
-	s.must("/opt/mpps restore --insist")
+	s.Must("/opt/mpps restore --insist")
 	s.stands("restore --insist", 5*time.Second)
 
 	// A rollback removes it all. What stands then is what a boot gives: the NICs are set up as before.
-	s.must("/opt/mpps rollback >/share/rollback.txt")
-	if left := s.must("ls -A /etc/sysctl.d /etc/modprobe.d /var/lib/mpps; find /etc/systemd -name '*mpps*'"); strings.Contains(left, "mpps.conf") || strings.Contains(left, "desired") || strings.Contains(left, "restore") {
+	s.Must("/opt/mpps rollback >/share/rollback.txt")
+	if left := s.Must("ls -A /etc/sysctl.d /etc/modprobe.d /var/lib/mpps; find /etc/systemd -name '*mpps*'"); strings.Contains(left, "mpps.conf") || strings.Contains(left, "desired") || strings.Contains(left, "restore") {
 		t.Errorf("left behind: %s", left)
 	}
-	if got := s.must("systemctl show -P LoadState mpps-restore"); got != "not-found" {
+	if got := s.Must("systemctl show -P LoadState mpps-restore"); got != "not-found" {
 		t.Errorf("the service is %s", got)
 	}
-	if out := s.must("/opt/mpps snapshot -q -o /share/after.json; /opt/mpps snapshot diff /share/before.json /share/after.json | grep -v -i irq || true"); strings.Contains(out, "readings[") {
+	if out := s.Must("/opt/mpps snapshot -q -o /share/after.json; /opt/mpps snapshot diff /share/before.json /share/after.json | grep -v -i irq || true"); strings.Contains(out, "readings[") {
 		t.Errorf("values differ from before the apply:\n%s", out)
 	}
 }
@@ -213,7 +201,7 @@ echo $i; cat $F; ip link set $I down; ip link set $I up; sleep 2; cat $F`)
 func TestPathIsCut(t *testing.T) {
 	labtest.Long(t)
 	l := theHost(t)
-	s := scene{t, l}
+	s := scene{labtest.On(t, l)}
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -222,7 +210,7 @@ func TestPathIsCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The other NICs are in the same network and would answer for this one's address.
-	s.must(prepare + `for d in /sys/bus/pci/drivers/igb/*/net/*; do ip link set $(basename $d) down; done
+	s.Must(prepare + `for d in /sys/bus/pci/drivers/igb/*/net/*; do ip link set $(basename $d) down; done
 I=$(basename $(ls -d /sys/bus/virtio/drivers/virtio_net/*/net/*)); ip addr replace 10.99.0.2/24 dev $I; ip route replace default via 10.99.0.1
 F=/sys/class/net/$I/flags; echo $I >/root/nic; MPPS_PLAN_FILE=/root/cut.json MPPS_PLAN_ONE=sysfs:class/net/$I/flags=$(printf '0x%x' $(($(cat $F) & ~1))) /share/lasting.test`)
 	reached := func() bool {
@@ -232,36 +220,36 @@ F=/sys/class/net/$I/flags; echo $I >/root/nic; MPPS_PLAN_FILE=/root/cut.json MPP
 	}
 	for began := time.Now(); !reached(); {
 		if time.Since(began) > 15*time.Second {
-			t.Fatalf("the host cannot be reached before anything is cut: %s", s.must("ip -br addr; ip route"))
+			t.Fatalf("the host cannot be reached before anything is cut: %s", s.Must("ip -br addr; ip route"))
 		}
 	}
-	before := s.must("/opt/mpps status") // a test that comes first may have left an argument to the running kernel
+	before := s.Must("/opt/mpps status") // a test that comes first may have left an argument to the running kernel
 	// The shell that applies dies with its connection.
-	out := s.must(`setsid bash -c '/opt/mpps apply /root/cut.json --confirm 5s >/root/out 2>&1; kill -9 $$' || true; cat /root/out; systemctl list-timers --all --no-legend 'mpps-confirm-*'`)
+	out := s.Must(`setsid bash -c '/opt/mpps apply /root/cut.json --confirm 5s >/root/out 2>&1; kill -9 $$' || true; cat /root/out; systemctl list-timers --all --no-legend 'mpps-confirm-*'`)
 	if !strings.Contains(out, "your way in: ") || !strings.Contains(out, "mpps-confirm-") {
 		t.Errorf("expected the way in to be named, and a timer:\n%s", out)
 	}
 	cut := time.Now()
 	if reached() {
-		t.Fatalf("the host is reached, nothing was cut: %s", s.must("ip -br addr; /opt/mpps history"))
+		t.Fatalf("the host is reached, nothing was cut: %s", s.Must("ip -br addr; /opt/mpps history"))
 	}
 	for !reached() {
 		if time.Since(cut) > 20*time.Second {
-			t.Fatalf("not undone: %s", s.must("/opt/mpps history; systemctl status 'mpps-confirm-*' --no-pager"))
+			t.Fatalf("not undone: %s", s.Must("/opt/mpps history; systemctl status 'mpps-confirm-*' --no-pager"))
 		}
 	}
 	t.Logf("reached again %.1f s after the path was cut", time.Since(cut).Seconds())
 	for range 50 { // the rollback ends a moment after the value is back
-		if s.must("/opt/mpps status") == before {
+		if s.Must("/opt/mpps status") == before {
 			break
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	if got := s.must("/opt/mpps status; /opt/mpps history; systemctl list-units --all --no-legend 'mpps-confirm-*'"); !strings.Contains(got, "not confirmed within 5s") || !strings.HasPrefix(got, before+"\n") || strings.Contains(got, "mpps-confirm") {
+	if got := s.Must("/opt/mpps status; /opt/mpps history; systemctl list-units --all --no-legend 'mpps-confirm-*'"); !strings.Contains(got, "not confirmed within 5s") || !strings.HasPrefix(got, before+"\n") || strings.Contains(got, "mpps-confirm") {
 		t.Errorf("afterwards: %s", got)
 	}
 	// Confirmed: it stays, and the timer is gone.
-	got := s.must(`MPPS_PLAN_FILE=/root/keep.json MPPS_PLAN_ONE=sysfs:class/net/$(cat /root/nic)/tx_queue_len=777 /share/lasting.test
+	got := s.Must(`MPPS_PLAN_FILE=/root/keep.json MPPS_PLAN_ONE=sysfs:class/net/$(cat /root/nic)/tx_queue_len=777 /share/lasting.test
 /opt/mpps apply /root/keep.json --confirm 60s >/dev/null; systemctl list-timers --all --no-legend 'mpps-confirm-*' | wc -l; /opt/mpps confirm >/dev/null; systemctl list-timers --all --no-legend 'mpps-confirm-*' | wc -l; cat /sys/class/net/$(cat /root/nic)/tx_queue_len; /opt/mpps rollback >/dev/null; cat /sys/class/net/$(cat /root/nic)/tx_queue_len`)
 	if got != "1\n0\n777\n1000" {
 		t.Errorf("timers before and after mpps confirm, value, value after rollback: %q", got)
@@ -272,14 +260,14 @@ F=/sys/class/net/$I/flags; echo $I >/root/nic; MPPS_PLAN_FILE=/root/cut.json MPP
 func TestGuestStart(t *testing.T) {
 	labtest.Long(t)
 	l := theHost(t)
-	s := scene{t, l}
-	s.must(prepare + `mkdir -p /var/lib/mpps
+	s := scene{labtest.On(t, l)}
+	s.Must(prepare + `mkdir -p /var/lib/mpps
 cat >/var/lib/mpps/desired.json <<'END'
 {"schema": "mpps.desired/1", "about": "a test", "values": [
  {"id": "test.vcpu", "address": "thread-affinity:vm1/vcpu/0", "want": {"op": "exactly", "value": "2"}, "to": {"state": "known", "value": "2"}}]}
 END
 systemd-run -q --unit=restore-test /opt/mpps restore --watch`)
-	defer s.must("systemctl stop restore-test; rm /var/lib/mpps/desired.json")
+	defer s.Must("systemctl stop restore-test; rm /var/lib/mpps/desired.json")
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -309,6 +297,6 @@ s=$EPOCHREALTIME; D=$(dirname $T); while ! grep -q '^Cpus_allowed_list:.2$' $D/s
 			t.Errorf("bound in %.2f s, expected under 2 s", took)
 		}
 	case <-time.After(10 * time.Second):
-		t.Errorf("not bound: %s", s.must("journalctl -u restore-test --no-pager | tail -20; ls /run/libvirt/qemu"))
+		t.Errorf("not bound: %s", s.Must("journalctl -u restore-test --no-pager | tail -20; ls /run/libvirt/qemu"))
 	}
 }

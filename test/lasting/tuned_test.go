@@ -29,7 +29,7 @@ type answered struct {
 // answer reads an answer in /share.
 func (s scene) answer(name string) (a answered) {
 	s.Helper()
-	text, err := os.ReadFile(filepath.Join(s.lab.ShareDir(), name))
+	text, err := os.ReadFile(filepath.Join(s.Lab.ShareDir(), name))
 	if err == nil {
 		err = json.Unmarshal(text, &a)
 	}
@@ -57,12 +57,12 @@ func moved(line string, planned map[setting.Address]string) (setting.Address, bo
 // TuneD has made of it.
 func TestTunedProfile(t *testing.T) {
 	labtest.Long(t)
-	s := scene{t, theHost(t)}
-	before := s.must(prepare + "cat /etc/tuned/active_profile")
-	s.must("cp /etc/default/grub /run/grub.before; /opt/mpps export tuned --latency 20us --cpus 2-3 --name quiet -o /etc/tuned/profiles >/run/exported 2>&1; tuned-adm profile quiet")
-	defer s.must("tuned-adm profile " + before + "; rm -rf /etc/tuned/profiles/quiet; cp /run/grub.before /etc/default/grub; update-grub >/dev/null 2>&1; for i in /proc/irq/[0-9]*; do echo 0-3 >$i/smp_affinity_list; done 2>/dev/null; true")
-	t.Logf("%s", s.must("cat /etc/tuned/profiles/quiet/tuned.conf"))
-	if got := s.must("grep -c tuned-not-seen /run/exported || true; tuned-adm active"); !strings.HasPrefix(got, "0\n") || !strings.HasSuffix(got, "Current active profile: quiet") {
+	s := scene{labtest.On(t, theHost(t))}
+	before := s.Must(prepare + "cat /etc/tuned/active_profile")
+	s.Must("cp /etc/default/grub /run/grub.before; /opt/mpps export tuned --latency 20us --cpus 2-3 --name quiet -o /etc/tuned/profiles >/run/exported 2>&1; tuned-adm profile quiet")
+	defer s.Must("tuned-adm profile " + before + "; rm -rf /etc/tuned/profiles/quiet; cp /run/grub.before /etc/default/grub; update-grub >/dev/null 2>&1; for i in /proc/irq/[0-9]*; do echo 0-3 >$i/smp_affinity_list; done 2>/dev/null; true")
+	t.Logf("%s", s.Must("cat /etc/tuned/profiles/quiet/tuned.conf"))
+	if got := s.Must("grep -c tuned-not-seen /run/exported || true; tuned-adm active"); !strings.HasPrefix(got, "0\n") || !strings.HasSuffix(got, "Current active profile: quiet") {
 		t.Errorf("found %s", got)
 	}
 	// By other programs than mpps and TuneD.
@@ -74,24 +74,24 @@ func TestTunedProfile(t *testing.T) {
 		"grep -o 'isolcpus=[^ \"]*' /etc/tuned/bootcmdline":                            "isolcpus=managed_irq,domain,2-3",
 		"grep -o 'nohz_full=[^ \"]*' /etc/tuned/bootcmdline":                           "nohz_full=2-3",
 	} {
-		if got := s.must(ask); strings.TrimLeft(got, "0,") != want && got != want {
+		if got := s.Must(ask); strings.TrimLeft(got, "0,") != want && got != want {
 			t.Errorf("%s: found %q, expected %q", ask, got, want)
 		}
 	}
 	// The kernel that runs was booted without the profile's arguments, and the lab has no power states: TuneD's own word on everything else.
 	// It also complains of parameters of modules that are as expected, of interrupts that the kernel lets nobody move, and, this version, of
 	// what ethtool prints of coalescing: docs/tuned.md.
-	s.must(": >/var/log/tuned/tuned.log; tuned-adm verify --ignore-missing >/run/verified 2>&1 || true")
-	complaints := s.must(`for n in /proc/irq/[0-9]*; do
+	s.Must(": >/var/log/tuned/tuned.log; tuned-adm verify --ignore-missing >/run/verified 2>&1 || true")
+	complaints := s.Must(`for n in /proc/irq/[0-9]*; do
 	[ ! -e $n/smp_affinity_list ] || ( cat $n/smp_affinity_list >$n/smp_affinity_list ) 2>/dev/null || echo "IRQ $(basename $n)'"
 done >/run/unmovable
 grep ERROR /var/log/tuned/tuned.log | grep -i -v -e cmdline -e kvmclock_periodic_sync -e nx_huge_pages -e script -e 'unknown coalesce parameter' -e "= '\([^']*\)', expected '\1'" | grep -v -F -f /run/unmovable || true`)
 	// Nothing that the profile gives is planned again, and nothing is planned against it.
-	if got := s.must("/opt/mpps inspect | grep ^TuneD:"); !strings.HasPrefix(got, "TuneD: profile quiet · isolated cores 2-3") {
+	if got := s.Must("/opt/mpps inspect | grep ^TuneD:"); !strings.HasPrefix(got, "TuneD: profile quiet · isolated cores 2-3") {
 		t.Errorf("inspect: %s", got)
 	}
-	s.must("/opt/mpps plan --latency 20us --cpus 2-3 --json >/share/plan.json 2>/dev/null; /opt/mpps export tuned --latency 20us --cpus 2-3 --name quiet --json >/share/profile.json 2>/dev/null")
-	defer s.must("rm -f /share/plan.json /share/profile.json")
+	s.Must("/opt/mpps plan --latency 20us --cpus 2-3 --json >/share/plan.json 2>/dev/null; /opt/mpps export tuned --latency 20us --cpus 2-3 --name quiet --json >/share/profile.json 2>/dev/null")
+	defer s.Must("rm -f /share/plan.json /share/profile.json")
 	planned := map[setting.Address]string{}
 	for _, c := range s.answer("plan.json").Result.Changes {
 		planned[c.Address] = c.From.String() + " → " + c.To.String()
@@ -109,7 +109,7 @@ grep ERROR /var/log/tuned/tuned.log | grep -i -v -e cmdline -e kvmclock_periodic
 	for line := range strings.Lines(complaints) {
 		at, is := moved(line, planned)
 		if !is {
-			t.Errorf("TuneD does not find it as it wrote it: %s\nnot to be moved: %s", line, s.must("cat /run/unmovable"))
+			t.Errorf("TuneD does not find it as it wrote it: %s\nnot to be moved: %s", line, s.Must("cat /run/unmovable"))
 			continue
 		}
 		t.Logf("planned, because TuneD left it there: %s %s (%s)", at, planned[at], strings.TrimSpace(line))
@@ -123,7 +123,7 @@ grep ERROR /var/log/tuned/tuned.log | grep -i -v -e cmdline -e kvmclock_periodic
 		}
 	}
 	// Another goal is another opinion, and that is said.
-	if got := s.must("/opt/mpps plan --latency 20us --cpus 3 --json 2>/dev/null | grep -c '\"code\": \"tuned-resets\"' || true"); got == "0" {
+	if got := s.Must("/opt/mpps plan --latency 20us --cpus 3 --json 2>/dev/null | grep -c '\"code\": \"tuned-resets\"' || true"); got == "0" {
 		t.Error("a plan for other CPUs does not say that TuneD isolates others")
 	}
 }

@@ -21,8 +21,8 @@ var choices = map[string]bool{"domain.vcpupin": true, "domain.emulatorpin": true
 // difference is an honest answer there, and on a host of its own the same commands tell.
 func BenchmarkPlacement(b *testing.B) {
 	s := openScene(b)
-	s.put("secret", secret)
-	s.run(0, "plan", "--runtime-only", "--pps", "100k", "-o", "/share/all.json")
+	s.Put("secret", secret)
+	s.MPPS(0, "plan", "--runtime-only", "--pps", "100k", "-o", "/share/all.json")
 	all := s.readPlan("all.json")
 	var changes []plan.Change
 	for _, c := range all.Changes {
@@ -30,16 +30,16 @@ func BenchmarkPlacement(b *testing.B) {
 			changes = append(changes, c)
 		}
 	}
-	s.run(0, "--quiet", "snapshot", "-o", "/share/host.json")
+	s.MPPS(0, "--quiet", "snapshot", "-o", "/share/host.json")
 	h := s.readHost("host.json")
 	var text bytes.Buffer
 	if err := plan.Encode(&text, plan.Of(h, all.Goal, changes)); err != nil {
 		b.Fatal(err)
 	}
-	s.put("placement.json", text.String())
+	s.Put("placement.json", text.String())
 
-	busy := s.must("ping -f -q " + second.addr + " >/dev/null 2>&1 & echo $!")
-	defer s.must("kill " + busy)
+	busy := s.Must("ping -f -q " + second.addr + " >/dev/null 2>&1 & echo $!")
+	defer s.Must("kill " + busy)
 	for b.Loop() {
 		ab := answerAny[measure.AB](s, []int{0, 5}, "bench", "pps", "--plan", "/share/placement.json", "--via", "br0", "--agent", first.addr+":7878",
 			"--secret-file", "/share/secret", "--duration", "1s", "--blocks", "6", "--keep=false")
@@ -53,7 +53,7 @@ func BenchmarkPlacement(b *testing.B) {
 // readPlan reads a plan that the host has written to its share.
 func (s *scene) readPlan(name string) *plan.Plan {
 	s.Helper()
-	f, err := os.Open(filepath.Join(s.lab.ShareDir(), name))
+	f, err := os.Open(filepath.Join(s.Lab.ShareDir(), name))
 	if err != nil {
 		s.Fatal(err)
 	}

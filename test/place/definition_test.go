@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"mpps/internal/facts"
+	"mpps/internal/lab/labtest"
 	"mpps/internal/placement"
 	"mpps/internal/setting"
 )
@@ -14,9 +15,9 @@ import (
 // testRendered has a definition made from a few words, and libvirt takes and starts it: its threads, those of vhost among
 // them, are where the words put them. It is started paused: it has nothing to boot.
 func testRendered(s *scene) {
-	s.run(0, "domain", "render", "--name", "made", "--vcpus", "2", "--memory", "256MiB", "--nic", "bridge=br0,queues=2,rx_queue_size=1024",
+	s.MPPS(0, "domain", "render", "--name", "made", "--vcpus", "2", "--memory", "256MiB", "--nic", "bridge=br0,queues=2,rx_queue_size=1024",
 		"--cpus", "1-2", "--node", "0", "--emulator-cpus", "3", "-o", "/run/made.xml")
-	s.must("virsh -q define /run/made.xml && virsh -q start --paused made")
+	s.Must("virsh -q define /run/made.xml && virsh -q start --paused made")
 	is := s.seats("made")
 	if got := fmt.Sprint(is); got != "{[[1] [2]] [[3] [3]] [3]}" {
 		s.Errorf("threads are on CPUs %s", got)
@@ -25,7 +26,7 @@ func testRendered(s *scene) {
 		s.Errorf("%+v", g)
 	}
 	// Also while it is paused it has its CPUs: nobody else gets them.
-	r := answer[placement.Result](s, 0, "place", "--pps", "100k")
+	r := labtest.Answer[placement.Result](s, 0, "place", "--pps", "100k")
 	for _, g := range r.Guests {
 		for _, v := range g.VCPUs {
 			if (v.CPU == 1 || v.CPU == 2) != (g.Name == "made") {
@@ -33,18 +34,18 @@ func testRendered(s *scene) {
 			}
 		}
 	}
-	s.must("virsh -q destroy made && virsh -q undefine made")
+	s.Must("virsh -q destroy made && virsh -q undefine made")
 }
 
 // testTuned changes a definition by values that are named, and takes it back; what libvirt would refuse or cut down is refused.
 func testTuned(s *scene) {
-	before := s.must("virsh dumpxml --inactive " + first.name)
-	s.run(0, "domain", "tune", first.name, "-o", "/run/same.xml")
-	if text := s.must("cat /run/same.xml"); text != before {
+	before := s.Must("virsh dumpxml --inactive " + first.name)
+	s.MPPS(0, "domain", "tune", first.name, "-o", "/run/same.xml")
+	if text := s.Must("cat /run/same.xml"); text != before {
 		s.Errorf("nothing was asked for, and the definition is another:\n%s", text)
 	}
-	s.run(0, "domain", "tune", first.name, "--rx-queue-size", "512", "--cache", "passthrough", "--hugepages", "2M", "--apply")
-	after := s.must("virsh dumpxml --inactive " + first.name)
+	s.MPPS(0, "domain", "tune", first.name, "--rx-queue-size", "512", "--cache", "passthrough", "--hugepages", "2M", "--apply")
+	after := s.Must("virsh dumpxml --inactive " + first.name)
 	for _, want := range []string{"rx_queue_size='512'", "<cache mode='passthrough'/>", "<page size='2048' unit='KiB'/>"} {
 		if !strings.Contains(after, want) || strings.Contains(before, want) {
 			s.Errorf("%s: before %v, after %v", want, strings.Contains(before, want), strings.Contains(after, want))
@@ -54,22 +55,22 @@ func testTuned(s *scene) {
 		s.Errorf("waits for a restart: %v", g.Pending)
 	}
 	// What libvirt took for a file is what it has for a guest: defined from the file nothing changes.
-	s.run(0, "domain", "tune", first.name, "-o", "/run/tuned.xml")
-	s.must("virsh -q define /run/tuned.xml")
-	if text := s.must("virsh dumpxml --inactive " + first.name); text != after {
+	s.MPPS(0, "domain", "tune", first.name, "-o", "/run/tuned.xml")
+	s.Must("virsh -q define /run/tuned.xml")
+	if text := s.Must("virsh dumpxml --inactive " + first.name); text != after {
 		s.Errorf("defined from its own file it is another:\n%s", text)
 	}
 	// What goes with a value comes back with it.
-	s.run(0, "domain", "tune", first.name, "--migratable", "off", "--apply")
-	rigid := s.must("virsh dumpxml --inactive " + first.name)
-	s.run(0, "domain", "tune", first.name, "--cpu-mode", "host-model", "--unset", "cpu/cache.mode", "--apply")
-	s.run(0, "rollback")
-	if text := s.must("virsh dumpxml --inactive " + first.name); text != rigid {
+	s.MPPS(0, "domain", "tune", first.name, "--migratable", "off", "--apply")
+	rigid := s.Must("virsh dumpxml --inactive " + first.name)
+	s.MPPS(0, "domain", "tune", first.name, "--cpu-mode", "host-model", "--unset", "cpu/cache.mode", "--apply")
+	s.MPPS(0, "rollback")
+	if text := s.Must("virsh dumpxml --inactive " + first.name); text != rigid {
 		s.Errorf("after the rollback of the processor's mode:\n%s\nbefore:\n%s", text, rigid)
 	}
-	s.run(0, "rollback")
-	s.run(0, "rollback")
-	if text := s.must("virsh dumpxml --inactive " + first.name); text != before {
+	s.MPPS(0, "rollback")
+	s.MPPS(0, "rollback")
+	if text := s.Must("virsh dumpxml --inactive " + first.name); text != before {
 		s.Errorf("after the rollback:\n%s", text)
 	}
 
@@ -83,12 +84,12 @@ func testTuned(s *scene) {
 		{"--numatune=strict:7", "7", 1},
 		{"--vf-vlan=7", "hostdev", 1},
 	} {
-		if r := s.run(c.code, "domain", "tune", first.name, c.what, "--apply"); !strings.Contains(r.Stderr, c.because) {
+		if r := s.MPPS(c.code, "domain", "tune", first.name, c.what, "--apply"); !strings.Contains(r.Stderr, c.because) {
 			s.Errorf("%s: %s", c.what, r.Stderr)
 		}
 	}
-	s.run(1, "domain", "tune", "nobody", "--queues", "2", "--apply")
-	if text := s.must("virsh dumpxml --inactive " + first.name); text != before {
+	s.MPPS(1, "domain", "tune", "nobody", "--queues", "2", "--apply")
+	if text := s.Must("virsh dumpxml --inactive " + first.name); text != before {
 		s.Errorf("after the refusals:\n%s", text)
 	}
 }
@@ -96,11 +97,11 @@ func testTuned(s *scene) {
 // testFunction gives a guest a virtual function with a MAC address and a VLAN, by a rendered definition: the function gets
 // both, the guest a place on the node of the card and its memory there.
 func testFunction(s *scene) {
-	function := s.must("basename $(readlink /sys/bus/pci/drivers/igb/*/virtfn1)")
-	s.run(0, "domain", "render", "--name", "vf", "--vcpus", "1", "--memory", "256MiB", "--nic", "vf="+function+",vlan=7,mac=52:54:00:0a:03:02",
+	function := s.Must("basename $(readlink /sys/bus/pci/drivers/igb/*/virtfn1)")
+	s.MPPS(0, "domain", "render", "--name", "vf", "--vcpus", "1", "--memory", "256MiB", "--nic", "vf="+function+",vlan=7,mac=52:54:00:0a:03:02",
 		"--cpus", "5", "--node", "1", "--emulator-cpus", "4", "-o", "/run/vf.xml")
-	s.must("virsh -q define /run/vf.xml && virsh -q start --paused vf")
-	if line := s.must("ip link show | grep 'vf 1 '"); !strings.Contains(line, "52:54:00:0a:03:02") || !strings.Contains(line, "vlan 7") {
+	s.Must("virsh -q define /run/vf.xml && virsh -q start --paused vf")
+	if line := s.Must("ip link show | grep 'vf 1 '"); !strings.Contains(line, "52:54:00:0a:03:02") || !strings.Contains(line, "vlan 7") {
 		s.Errorf("the function has %s", line)
 	}
 	h := s.inventory()
@@ -113,7 +114,7 @@ func testFunction(s *scene) {
 	if vf.Guest != "vf" || vf.Driver != "vfio-pci" || vf.Index != 1 {
 		s.Errorf("%+v", vf)
 	}
-	r := answer[placement.Result](s, 0, "place", "--pps", "100k")
+	r := labtest.Answer[placement.Result](s, 0, "place", "--pps", "100k")
 	placed := r.Guest("vf")
 	if placed == nil || !placed.Kept || !placed.Nodes.Equal(setting.CPUs(1)) || len(placed.Vhost) > 0 || placed.VCPUs[0].CPU != 5 {
 		s.Errorf("%+v", placed)
@@ -122,7 +123,7 @@ func testFunction(s *scene) {
 	if on := s.memoryOn("vf"); on[0] > 0 || on[1] < 256<<8 {
 		s.Errorf("pages by node: %v", on)
 	}
-	s.must("virsh -q destroy vf && virsh -q undefine vf")
+	s.Must("virsh -q destroy vf && virsh -q undefine vf")
 }
 
 // guest is what mpps sees of one guest.

@@ -35,11 +35,11 @@ func TestPlacement(t *testing.T) {
 			s := s.in(t)
 			t.Cleanup(func() {
 				if t.Failed() { // the next part is to find the host in order all the same
-					_, _ = s.lab.Shell(context.Background(), "for i in 1 2 3; do mpps rollback --force; done; for g in made vf; do virsh destroy $g; virsh undefine $g; done")
+					_, _ = s.Lab.Shell(context.Background(), "for i in 1 2 3; do mpps rollback --force; done; for g in made vf; do virsh destroy $g; virsh undefine $g; done")
 				}
 			})
 			part.do(s)
-			s.run(3, "status", "--detailed-exit-code") // nothing of mpps stands on the host
+			s.MPPS(3, "status", "--detailed-exit-code") // nothing of mpps stands on the host
 		})
 		t.Logf("%4.1f s  %s", time.Since(start).Seconds(), part.name)
 	}
@@ -53,18 +53,18 @@ func testTwoGuests(s *scene) {
 	found := map[string]seats{}
 	defined := map[string]string{}
 	for _, name := range names {
-		found[name], defined[name] = s.seats(name), s.must("virsh dumpxml --inactive "+name)
+		found[name], defined[name] = s.seats(name), s.Must("virsh dumpxml --inactive "+name)
 		if n := nodeOf(found[name].vcpus[0]); n >= 0 {
 			s.Fatalf("%s is on node %d before anybody placed it", name, n)
 		}
 	}
-	placed := answer[placement.Result](s, 0, slices.Concat([]string{"place"}, goal)...)
+	placed := labtest.Answer[placement.Result](s, 0, slices.Concat([]string{"place"}, goal)...)
 	if len(placed.Refused) > 0 || !placed.Proved || placed.Guest(first.name) == nil || placed.Guest(second.name) == nil {
 		s.Fatalf("%+v", placed)
 	}
 
-	s.run(0, slices.Concat([]string{"plan", "-o", "/share/place.json"}, goal)...)
-	s.run(0, "apply", "--confirm", "0", "/share/place.json")
+	s.MPPS(0, slices.Concat([]string{"plan", "-o", "/share/place.json"}, goal)...)
+	s.MPPS(0, "apply", "--confirm", "0", "/share/place.json")
 	s.placed(&placed, names...)
 
 	s.plugs(placed.Guest(first.name))
@@ -76,11 +76,11 @@ func testTwoGuests(s *scene) {
 	if on := s.memoryOn(first.name); len(on) != 1 || on[placed.Guest(first.name).VCPUs[0].CPU/4] == 0 {
 		s.Errorf("pages of %s by node: %v", first.name, on)
 	}
-	s.run(0, "restore")
+	s.MPPS(0, "restore")
 	s.placed(&placed, names...)
 
 	// Who has a place keeps it, and a newcomer moves nobody.
-	again := answer[placement.Result](s, 0, slices.Concat([]string{"place", "--add", "name=new,vcpus=1,memory=128M"}, goal)...)
+	again := labtest.Answer[placement.Result](s, 0, slices.Concat([]string{"place", "--add", "name=new,vcpus=1,memory=128M"}, goal)...)
 	if len(again.Moved) > 0 || again.Guest("new") == nil {
 		s.Errorf("with a newcomer: %+v", again)
 	}
@@ -90,9 +90,9 @@ func testTwoGuests(s *scene) {
 		}
 	}
 
-	s.run(0, "rollback")
+	s.MPPS(0, "rollback")
 	for _, name := range names {
-		if text := s.must("virsh dumpxml --inactive " + name); text != defined[name] {
+		if text := s.Must("virsh dumpxml --inactive " + name); text != defined[name] {
 			s.Errorf("the definition of %s is not what it was:\n%s", name, text)
 		}
 	}
@@ -113,7 +113,7 @@ func testTwoGuests(s *scene) {
 // vhost threads have, because these are the emulator's; and packets for one NIC and none for the other show which thread is whose.
 func (s *scene) plugs(placed *placement.Placed) {
 	s.Helper()
-	s.must("virsh -q attach-interface " + first.name + " bridge br0 --model virtio --mac 52:54:00:0a:01:09 --live")
+	s.Must("virsh -q attach-interface " + first.name + " bridge br0 --model virtio --mac 52:54:00:0a:01:09 --live")
 	is := s.seats(first.name)
 	if len(is.vhost) != len(placed.Vhost)+1 {
 		s.Fatalf("%d vhost threads, expected one more than %d", len(is.vhost), len(placed.Vhost))
@@ -123,9 +123,9 @@ func (s *scene) plugs(placed *placement.Placed) {
 			s.Errorf("a vhost thread is on CPUs %s, those of the guest are %s", cpus, placed.Emulator)
 		}
 	}
-	s.run(0, "restore") // the others stand where they were
-	s.must("ping -f -q -w 12 " + first.addr + " >/dev/null 2>&1 &")
-	s.run(0, "--quiet", "snapshot", "--interval", "2s", "-o", "/share/plugged.json")
+	s.MPPS(0, "restore") // the others stand where they were
+	s.Must("ping -f -q -w 12 " + first.addr + " >/dev/null 2>&1 &")
+	s.MPPS(0, "--quiet", "snapshot", "--interval", "2s", "-o", "/share/plugged.json")
 	for _, g := range s.readHost("plugged.json").Guests {
 		for _, t := range g.Threads {
 			if g.Name == first.name && t.Role == "vhost" && t.Sure != facts.ByTraffic {
@@ -179,14 +179,14 @@ func testNoPlace(s *scene) {
 		{"name=big,vcpus=16,memory=256M", "16 CPUs", "name=big,vcpus=@,memory=256M"},
 		{"name=big,vcpus=1,memory=64G", "64.0 GiB of memory", "name=big,vcpus=1,memory=@G"},
 	} {
-		refused := answer[placement.Result](s, 4, "place", "--detailed-exit-code", "--add", c.add).Refused
+		refused := labtest.Answer[placement.Result](s, 4, "place", "--detailed-exit-code", "--add", c.add).Refused
 		if len(refused) != 1 || refused[0].Guest != "big" || !strings.Contains(refused[0].Shortage, c.shortage) || refused[0].Relax == "" {
 			s.Errorf("%s: %+v", c.add, refused)
 			continue
 		}
 		words := strings.Fields(refused[0].Relax) // give it N …
 		wish := strings.Replace(c.relaxed, "@", words[2], 1)
-		if r := answer[placement.Result](s, 0, "place", "--detailed-exit-code", "--add", wish); len(r.Refused) > 0 {
+		if r := labtest.Answer[placement.Result](s, 0, "place", "--detailed-exit-code", "--add", wish); len(r.Refused) > 0 {
 			s.Errorf("%s: %s, and that is refused too: %+v", c.add, refused[0].Relax, r.Refused)
 		}
 	}

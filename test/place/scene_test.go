@@ -7,8 +7,6 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
 
 	"mpps/internal/facts"
@@ -55,26 +53,25 @@ done
 
 // scene is the host while a test uses it: four CPUs and 5 GiB on each of two nodes.
 type scene struct {
-	testing.TB
-	lab    *lab.Lab
+	*labtest.Scene
 	guests map[string]*lab.Guest
 }
 
 func openScene(t testing.TB) *scene {
 	t.Helper()
-	s := &scene{TB: t, lab: labtest.Host(t, labtest.Fresh, labtest.Size(8, 10240)), guests: map[string]*lab.Guest{}}
+	s := &scene{Scene: labtest.On(t, labtest.Host(t, labtest.Fresh, labtest.Size(8, 10240))), guests: map[string]*lab.Guest{}}
 	furnish := func(ctx context.Context) error {
-		_, err := s.lab.Must(ctx, setup)
+		_, err := s.Lab.Must(ctx, setup)
 		return err
 	}
 	if err := furnish(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for i, g := range []guest{first, second} {
-		start := s.lab.StartGuest
+		start := s.Lab.StartGuest
 		if i == 0 { // nothing is lost yet with a fresh host
 			start = func(ctx context.Context, spec lab.GuestSpec) (*lab.Guest, error) {
-				return s.lab.StartGuestFresh(ctx, spec, furnish)
+				return s.Lab.StartGuestFresh(ctx, spec, furnish)
 			}
 		}
 		var err error
@@ -88,56 +85,13 @@ func openScene(t testing.TB) *scene {
 // in is the scene for a part of the test.
 func (s *scene) in(t *testing.T) *scene {
 	c := *s
-	c.TB = t
+	c.Scene = s.In(t)
 	return &c
-}
-
-// put writes a file that the host sees as /share/NAME.
-func (s *scene) put(name, text string) {
-	s.Helper()
-	if err := os.WriteFile(filepath.Join(s.lab.ShareDir(), name), []byte(text), 0o600); err != nil {
-		s.Fatal(err)
-	}
-}
-
-// must runs a script on the host and returns what it printed; also after the test, to clean up.
-func (s *scene) must(script string) string {
-	s.Helper()
-	out, err := s.lab.Must(context.WithoutCancel(s.Context()), script)
-	if err != nil {
-		s.Fatalf("%s: %v", script, err)
-	}
-	return strings.TrimRight(out, "\n")
-}
-
-// run runs mpps on the host and requires an exit code.
-func (s *scene) run(code int, argv ...string) lab.Result {
-	s.Helper()
-	return s.runAny([]int{code}, argv...)
-}
-
-// runAny requires one of several exit codes.
-func (s *scene) runAny(codes []int, argv ...string) lab.Result {
-	s.Helper()
-	r, err := s.lab.Run(s.Context(), append([]string{"mpps"}, argv...)...)
-	if err != nil {
-		s.Fatal(err)
-	}
-	if !slices.Contains(codes, r.Code) {
-		s.Fatalf("mpps %s: exit %d, expected %v\n%s%s", strings.Join(argv, " "), r.Code, codes, r.Stdout, r.Stderr)
-	}
-	return r
-}
-
-// answer runs mpps --json on the host and reads the result out of its envelope.
-func answer[R any](s *scene, code int, argv ...string) R {
-	s.Helper()
-	return answerAny[R](s, []int{code}, argv...)
 }
 
 func answerAny[R any](s *scene, codes []int, argv ...string) R {
 	s.Helper()
-	r := s.runAny(codes, append([]string{"--json"}, argv...)...)
+	r := s.MPPSAny(codes, append([]string{"--json"}, argv...)...)
 	var envelope struct {
 		Schema string `json:"schema"`
 		Result R      `json:"result"`
@@ -151,7 +105,7 @@ func answerAny[R any](s *scene, codes []int, argv ...string) R {
 // readHost reads a snapshot that the host has written to its share.
 func (s *scene) readHost(name string) *facts.Host {
 	s.Helper()
-	f, err := os.Open(filepath.Join(s.lab.ShareDir(), name))
+	f, err := os.Open(filepath.Join(s.Lab.ShareDir(), name))
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -166,6 +120,6 @@ func (s *scene) readHost(name string) *facts.Host {
 // inventory is what mpps sees of the host.
 func (s *scene) inventory() *facts.Host {
 	s.Helper()
-	h := answer[facts.Host](s, 0, "inspect")
+	h := labtest.Answer[facts.Host](s, 0, "inspect")
 	return &h
 }

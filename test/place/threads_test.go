@@ -19,7 +19,7 @@ type seats struct {
 func (s *scene) seats(guest string) seats {
 	s.Helper()
 	var all seats
-	for line := range strings.Lines(s.must(`pid=$(cat /run/libvirt/qemu/` + guest + `.pid)
+	for line := range strings.Lines(s.Must(`pid=$(cat /run/libvirt/qemu/` + guest + `.pid)
 awk -v main=$pid '/^Name:/ { name = substr($0, 7) } /^Pid:/ && $2 == main { name = "main" } /^Cpus_allowed_list:/ { print name "|" $2 }' \
 	$(ls -d /proc/$pid/task/* | sort -V | sed 's|$|/status|')`)) {
 		name, list, _ := strings.Cut(strings.TrimSpace(line), "|")
@@ -43,7 +43,7 @@ awk -v main=$pid '/^Name:/ { name = substr($0, 7) } /^Pid:/ && $2 == main { name
 func (s *scene) memoryOn(guest string) map[int]int {
 	s.Helper()
 	most, total := map[int]int{}, 0
-	for line := range strings.Lines(s.must("cat /proc/$(cat /run/libvirt/qemu/" + guest + ".pid)/numa_maps")) {
+	for line := range strings.Lines(s.Must("cat /proc/$(cat /run/libvirt/qemu/" + guest + ".pid)/numa_maps")) {
 		pages, sum := map[int]int{}, 0
 		for _, word := range strings.Fields(line) {
 			node, count, found := strings.Cut(word, "=")

@@ -39,7 +39,7 @@ func TestPath(t *testing.T) {
 		if passed {
 			continue
 		}
-		if died := s.lab.Died(t.Context()); died != "" {
+		if died := s.Lab.Died(t.Context()); died != "" {
 			t.Fatalf("no use to go on: %s", died)
 		}
 	}
@@ -61,16 +61,16 @@ func testExact(s *scene) {
 	const each = 1000
 	s.apart()
 	counters := "ethtool -S " + s.nic + " | awk '/tx_queue_[0-9]+_packets/ {print $2}'"
-	s.must(`mpps --json path --every-packet --for 5m >/run/path.json 2>/run/path.err & echo $! >/run/path.pid
+	s.Must(`mpps --json path --every-packet --for 5m >/run/path.json 2>/run/path.err & echo $! >/run/path.pid
 until bpftool prog show | grep -q 'name transmitted'; do sleep 0.2; done; sleep 2`)
-	before := s.must(counters)
+	before := s.Must(counters)
 	s.send(each, pause)
-	s.must(fmt.Sprintf(`for g in %s; do until [ $(</sys/class/net/tap$g/statistics/rx_packets) -ge %d ]; do sleep 0.2; done; done; sleep 1
+	s.Must(fmt.Sprintf(`for g in %s; do until [ $(</sys/class/net/tap$g/statistics/rx_packets) -ge %d ]; do sleep 0.2; done; done; sleep 1
 P=$(cat /run/path.pid); kill -INT $P; while [ -d /proc/$P ]; do sleep 0.2; done`, strings.Join(guests, " "), guestQueues*each))
 	var b, a [nicQueues]int
 	scan(s, before, b[:])
-	scan(s, s.must(counters), a[:])
-	p := s.decode(s.must("cat /run/path.json"))
+	scan(s, s.Must(counters), a[:])
+	p := s.decode(s.Must("cat /run/path.json"))
 	var told [nicQueues]int
 	from := map[string]uint64{}
 	for _, r := range p.Rows {
@@ -165,7 +165,7 @@ func testShared(s *scene) {
 func (s *scene) steers(kind queuepath.Kind, cause string) {
 	s.Helper()
 	masks := "cat /sys/class/net/" + s.nic + "/queues/tx-*/xps_cpus"
-	before := s.must(masks)
+	before := s.Must(masks)
 	s.send(0, pause)
 	ill := s.path(3)
 	s.first(ill, kind, cause)
@@ -178,7 +178,7 @@ func (s *scene) steers(kind queuepath.Kind, cause string) {
 	}
 	s.apartAtNIC(well)
 	s.mpps(0, "rollback")
-	if after := s.must(masks); after != before {
+	if after := s.Must(masks); after != before {
 		s.Errorf("XPS after the rollback %q, before %q", after, before)
 	}
 }
@@ -224,11 +224,11 @@ func testFlapping(s *scene) {
 	s.apart()
 	s.send(0, pause)
 	defer s.stop()
-	s.must(fmt.Sprintf(`cd /sys/class/net/%s/queues; A=%x B=%x; : >/run/flapping
+	s.Must(fmt.Sprintf(`cd /sys/class/net/%s/queues; A=%x B=%x; : >/run/flapping
 (while [ -e /run/flapping ]; do echo $B >tx-0/xps_cpus; echo $A >tx-1/xps_cpus; sleep 0.02; echo $A >tx-0/xps_cpus; echo $B >tx-1/xps_cpus; sleep 0.02; done) >/dev/null 2>&1 &
 echo $! >/run/flapping`, s.nic, 1<<s.cpus[0], 1<<s.cpus[1]))
 	p := s.path(3)
-	s.must("P=$(cat /run/flapping); rm /run/flapping; while [ -d /proc/$P ]; do sleep 0.1; done")
+	s.Must("P=$(cat /run/flapping); rm /run/flapping; while [ -d /proc/$P ]; do sleep 0.1; done")
 	s.first(p, queuepath.Flapping, s.nic)
 	s.mended()
 }
@@ -257,14 +257,14 @@ func (s *scene) apartAtNIC(p *queuepath.Path) {
 func testTunnel(s *scene) {
 	s.vhost(s.cpus[:nicQueues])
 	s.xps()
-	s.must(`set -e
+	s.Must(`set -e
 ip link set ` + s.nic + ` nomaster; ip addr replace 10.99.0.2/24 dev ` + s.nic + `
 ip link add vx0 numtxqueues 1 type vxlan id 7 local 10.99.0.2 remote 10.99.0.1 dstport 4789 dev ` + s.nic + `
 ip link set vx0 master br0 up
 bridge fdb replace ` + beyond + ` dev vx0 master static
 ping -c 1 -W 5 10.99.0.1 >/dev/null || true`)
 	s.Cleanup(func() {
-		s.must("ip link del vx0; ip addr flush dev " + s.nic + "; ip link set " + s.nic + " master br0; bridge fdb replace " + beyond + " dev " + s.nic + " master static")
+		s.Must("ip link del vx0; ip addr flush dev " + s.nic + "; ip link set " + s.nic + " master br0; bridge fdb replace " + beyond + " dev " + s.nic + " master static")
 	})
 	s.first(s.while(3), queuepath.Funnel, "vx0")
 
@@ -278,7 +278,7 @@ ping -c 1 -W 5 10.99.0.1 >/dev/null || true`)
 		s.Errorf("steered: %+v", p.Faults)
 	}
 	s.mpps(0, "rollback")
-	if left := s.must("find /sys/fs/bpf -mindepth 1 -not -type d 2>/dev/null; bpftool prog show | grep -i lane || true"); left != "" {
+	if left := s.Must("find /sys/fs/bpf -mindepth 1 -not -type d 2>/dev/null; bpftool prog show | grep -i lane || true"); left != "" {
 		s.Errorf("left by the rollback: %s", left)
 	}
 }

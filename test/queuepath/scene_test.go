@@ -30,8 +30,7 @@ var guests = []string{"g1", "g2"}
 
 // scene is a host of two nodes with two guests on the bridge of a NIC.
 type scene struct {
-	testing.TB
-	lab   *lab.Lab
+	*labtest.Scene
 	nic   string
 	cpus  []int // of the NIC's node
 	other []int // of the other one
@@ -52,9 +51,9 @@ echo $N`
 
 func openScene(t testing.TB) *scene {
 	t.Helper()
-	s := &scene{TB: t, lab: labtest.Host(t, labtest.Fresh, labtest.Size(8, 10240))}
+	s := &scene{Scene: labtest.On(t, labtest.Host(t, labtest.Fresh, labtest.Size(8, 10240)))}
 	furnish := func(ctx context.Context) (err error) {
-		out, err := s.lab.Must(ctx, furniture)
+		out, err := s.Lab.Must(ctx, furniture)
 		s.nic = strings.TrimSpace(out)
 		return err
 	}
@@ -62,10 +61,10 @@ func openScene(t testing.TB) *scene {
 		t.Fatal(err)
 	}
 	for i, name := range guests {
-		start := s.lab.StartGuest
+		start := s.Lab.StartGuest
 		if i == 0 { // nothing is lost yet with a fresh host
 			start = func(ctx context.Context, spec lab.GuestSpec) (*lab.Guest, error) {
-				return s.lab.StartGuestFresh(ctx, spec, furnish)
+				return s.Lab.StartGuestFresh(ctx, spec, furnish)
 			}
 		}
 		_, err := start(t.Context(), lab.GuestSpec{
@@ -76,7 +75,7 @@ func openScene(t testing.TB) *scene {
 			t.Fatal(err)
 		}
 	}
-	node := s.must("cat /sys/class/net/" + s.nic + "/device/numa_node")
+	node := s.Must("cat /sys/class/net/" + s.nic + "/device/numa_node")
 	s.cpus = s.cpusOf(node)
 	s.other = s.cpusOf(map[string]string{"0": "1", "1": "0"}[node])
 	return s
@@ -84,7 +83,7 @@ func openScene(t testing.TB) *scene {
 
 func (s *scene) cpusOf(node string) (all []int) {
 	s.Helper()
-	for _, word := range strings.Fields(s.must("for c in /sys/devices/system/node/node" + node + "/cpu[0-9]*; do echo ${c##*cpu}; done")) {
+	for _, word := range strings.Fields(s.Must("for c in /sys/devices/system/node/node" + node + "/cpu[0-9]*; do echo ${c##*cpu}; done")) {
 		n, err := strconv.Atoi(word)
 		if err != nil {
 			s.Fatal(err)
@@ -100,32 +99,15 @@ func (s *scene) cpusOf(node string) (all []int) {
 // in is the scene for a part of the test.
 func (s *scene) in(t *testing.T) *scene {
 	c := *s
-	c.TB = t
+	c.Scene = s.In(t)
 	return &c
-}
-
-// must runs a script on the host and returns what it printed; also after the test, to clean up.
-func (s *scene) must(script string) string {
-	s.Helper()
-	out, err := s.lab.Must(context.WithoutCancel(s.Context()), script)
-	if err != nil {
-		s.Fatalf("%s: %v", script, err)
-	}
-	return strings.TrimSpace(out)
 }
 
 // mpps runs the program on the host and requires an exit code.
 func (s *scene) mpps(code int, argv ...string) lab.Result {
 	s.Helper()
 	defer s.took(time.Now(), "mpps "+strings.Join(argv, " "))
-	r, err := s.lab.Run(s.Context(), append([]string{"mpps"}, argv...)...)
-	if err != nil {
-		s.Fatal(err)
-	}
-	if r.Code != code {
-		s.Fatalf("mpps %s: exit %d, expected %d\n%s%s", strings.Join(argv, " "), r.Code, code, r.Stdout, r.Stderr)
-	}
-	return r
+	return s.MPPS(code, argv...)
 }
 
 // took logs how long something took.
@@ -167,7 +149,7 @@ for q in 0 1; do
 	done
 done
 (echo start > $D/pgctrl) >/dev/null 2>&1 &`
-		if text, code := labtest.Inside(s, s.lab, name, script); code != 0 {
+		if text, code := labtest.Inside(s, s.Lab, name, script); code != 0 {
 			s.Fatalf("pktgen in %s: %s", name, text)
 		}
 	}
@@ -177,7 +159,7 @@ done
 func (s *scene) stop() {
 	s.Helper()
 	for _, name := range guests {
-		if text, code := labtest.Inside(s, s.lab, name, "echo stop > /proc/net/pktgen/pgctrl"); code != 0 {
+		if text, code := labtest.Inside(s, s.Lab, name, "echo stop > /proc/net/pktgen/pgctrl"); code != 0 {
 			s.Errorf("pktgen in %s: %s", name, text)
 		}
 	}
@@ -188,7 +170,7 @@ func (s *scene) vhost(cpus []int) {
 	s.Helper()
 	all := strings.Trim(strings.ReplaceAll(fmt.Sprint(s.cpus), " ", ","), "[]")
 	words := strings.ReplaceAll(strings.Trim(fmt.Sprint(cpus), "[]"), "-1", all)
-	s.must(`set -- ` + words + `
+	s.Must(`set -- ` + words + `
 for g in ` + strings.Join(guests, " ") + `; do
 	P=$(pgrep -f "guest=$g,")
 	for t in $(ps -T -p $P -o spid=,comm= | awk '$2 ~ /^vhost-/ {print $1}' | sort -n); do [ $# = 0 ] || { taskset -pc $1 $t; shift; }; done
@@ -206,6 +188,6 @@ func (s *scene) xps(sets ...[]int) {
 				mask |= 1 << cpu
 			}
 		}
-		s.must(fmt.Sprintf("echo %x > /sys/class/net/%s/queues/tx-%d/xps_cpus", mask, s.nic, q))
+		s.Must(fmt.Sprintf("echo %x > /sys/class/net/%s/queues/tx-%d/xps_cpus", mask, s.nic, q))
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"mpps/internal/apply"
+	"mpps/internal/lab/labtest"
 	"mpps/internal/plan"
 	"mpps/internal/setting"
 )
@@ -29,7 +30,7 @@ const left = `- {id: boot.idle, leave: true, reason: emulated processors}
 // restart, everything seen by other programs, and all of it put back over another reboot.
 func TestRealtimeHost(t *testing.T) {
 	s := openScene(t)
-	usual, realtime := s.lab.Releases()
+	usual, realtime := s.Lab.Releases()
 	s.cyclictest("before")
 	before := s.first()
 	s.put("/etc/mpps/site.yaml", left+"- {id: kernel.default, want: "+realtime+", reason: the guest needs it}\n")
@@ -39,7 +40,7 @@ func TestRealtimeHost(t *testing.T) {
 	for _, c := range p.Changes {
 		s.Logf("planned: %s %s: %s; needs %q", c.ID, c.Address, c.Address.Brief(c.To), c.Needs)
 	}
-	first := answer[apply.Result](s, 0, "apply", "--confirm", "0", "/share/plan.json").TX
+	first := labtest.Answer[apply.Result](s, 0, "apply", "--confirm", "0", "/share/plan.json").TX
 	st := s.status()
 	if st.State != apply.IsWaiting || st.Remains == nil || st.Remains.TX != first || !strings.Contains(st.Remains.Next, "reboot the host") || len(st.Remains.Later) == 0 {
 		t.Errorf("before the reboot: %+v", st.Remains)
@@ -49,14 +50,14 @@ func TestRealtimeHost(t *testing.T) {
 	if got := s.pages(); got != "0" {
 		t.Errorf("before the reboot its definition has %s lines of huge pages", got)
 	}
-	s.must("virsh -q destroy " + guestName + " && virsh -q start " + guestName)
-	s.took("the guest was started anew before the reboot")
+	s.Must("virsh -q destroy " + guestName + " && virsh -q start " + guestName)
+	s.Took("the guest was started anew before the reboot")
 
 	s.reboot()
-	if got := s.must("uname -r; cat /sys/kernel/realtime"); got != realtime+"\n1" {
+	if got := s.Must("uname -r; cat /sys/kernel/realtime"); got != realtime+"\n1" {
 		t.Fatalf("booted %s, expected %s with PREEMPT_RT", got, realtime)
 	}
-	words := strings.Fields(s.must("cat /proc/cmdline"))
+	words := strings.Fields(s.Must("cat /proc/cmdline"))
 	for _, c := range p.Changes {
 		if c.Address.Kind != setting.KernelArg || strings.Contains(c.Address.Path, "+") || c.To.State != setting.Known {
 			continue
@@ -69,7 +70,7 @@ func TestRealtimeHost(t *testing.T) {
 			t.Errorf("booted with %q, without %s", words, word)
 		}
 	}
-	if got := s.must("cat /sys/devices/system/cpu/isolated"); got != "2-3" {
+	if got := s.Must("cat /sys/devices/system/cpu/isolated"); got != "2-3" {
 		t.Errorf("isolated are %q, expected 2-3", got)
 	}
 	st = s.status()
@@ -80,7 +81,7 @@ func TestRealtimeHost(t *testing.T) {
 		s.Logf("remains: %s %s: %s", l.ID, l.Address, l.To)
 	}
 
-	second := answer[apply.Result](s, 0, "apply", "--resume", "--confirm", "0")
+	second := labtest.Answer[apply.Result](s, 0, "apply", "--resume", "--confirm", "0")
 	if second.TX == "" || second.Follows != first {
 		t.Fatalf("went on with %q as %q", second.Follows, second.TX)
 	}
@@ -100,10 +101,10 @@ func TestRealtimeHost(t *testing.T) {
 	if err := s.guest.Restart(t.Context()); err != nil { // with its new definition
 		t.Fatal(err)
 	}
-	s.took("the guest runs as it is defined now")
+	s.Took("the guest runs as it is defined now")
 	s.mpps(0, "restore", "-q") // what belongs to a running guest, as the service does
 	// What was set inside the guest lasted until its restart, and is gone on with too.
-	third := answer[apply.Result](s, 0, "apply", "--resume", "--confirm", "0")
+	third := labtest.Answer[apply.Result](s, 0, "apply", "--resume", "--confirm", "0")
 	if third.TX != "" && third.Follows != second.TX {
 		t.Errorf("went on with %q as %q", third.Follows, third.TX)
 	}
@@ -111,7 +112,7 @@ func TestRealtimeHost(t *testing.T) {
 		s.Logf("with the guest: %s %s: %s", c.ID, c.Address, c.Found)
 	}
 	var gone []setting.Address
-	for _, r := range answer[apply.Status](s, 0, "verify").Rows {
+	for _, r := range labtest.Answer[apply.Status](s, 0, "verify").Rows {
 		switch r.State {
 		case apply.Compliant:
 		case apply.NotThere: // PREEMPT_RT has neither transparent huge pages nor NUMA balancing
@@ -134,15 +135,15 @@ func TestRealtimeHost(t *testing.T) {
 	s.interrupts()
 	s.cyclictest("after")
 
-	s.must("virsh -q destroy " + guestName)
+	s.Must("virsh -q destroy " + guestName)
 	s.mpps(1, "rollback", "-q", first) // not alone
 	s.rollback(first)
 	if st := s.status(); st.State != apply.IsWaiting {
 		t.Errorf("status is %s, expected waiting for the reboot", st.State)
 	}
-	s.must("rm /etc/mpps/site.yaml")
+	s.Must("rm /etc/mpps/site.yaml")
 	s.reboot()
-	if got := s.must("uname -r"); got != usual {
+	if got := s.Must("uname -r"); got != usual {
 		t.Errorf("booted %s, expected %s", got, usual)
 	}
 	if after := s.first(); after != before {
@@ -157,11 +158,11 @@ func TestRealtimeHost(t *testing.T) {
 // emulation now and then, the rest is put back as the message says: by the same command again.
 func (s *scene) rollback(tx string) {
 	s.Helper()
-	r, err := s.lab.Run(s.Context(), "mpps", "rollback", "-q", "--with-later", tx)
+	r, err := s.Lab.Run(s.Context(), "mpps", "rollback", "-q", "--with-later", tx)
 	if err != nil {
 		s.Fatal(err)
 	}
-	s.took("mpps rollback --with-later " + tx)
+	s.Took("mpps rollback --with-later " + tx)
 	switch {
 	case r.Code == 0:
 	case strings.Contains(r.Stderr, "did not return within") && strings.Contains(r.Stderr, "'mpps rollback "+tx+"' again"):
@@ -175,13 +176,13 @@ func (s *scene) rollback(tx string) {
 // pages counts the lines of the guest's definition that ask for huge pages.
 func (s *scene) pages() string {
 	s.Helper()
-	return s.must("virsh dumpxml --inactive " + guestName + " | grep -c '<hugepages' || true")
+	return s.Must("virsh dumpxml --inactive " + guestName + " | grep -c '<hugepages' || true")
 }
 
 // priorities requires that the threads which PREEMPT_RT has for each CPU are above a vCPU of priority 1, by chrt.
 func (s *scene) priorities() {
 	s.Helper()
-	out := s.must(`for t in rcuc/2 rcuc/3 rcub/0 ksoftirqd/2 ksoftirqd/3 ktimers/2 ktimers/3; do p=$(pgrep -x $t) || continue; echo $t $(chrt -p $p | sed 's/.*: //'); done`)
+	out := s.Must(`for t in rcuc/2 rcuc/3 rcub/0 ksoftirqd/2 ksoftirqd/3 ktimers/2 ktimers/3; do p=$(pgrep -x $t) || continue; echo $t $(chrt -p $p | sed 's/.*: //'); done`)
 	s.Logf("threads by chrt: %s", strings.ReplaceAll(out, "\n", "; "))
 	seen := map[string]bool{}
 	for line := range strings.Lines(out) {
@@ -202,7 +203,7 @@ func (s *scene) priorities() {
 // read reads a plan that mpps has written on the host.
 func (s *scene) read(file string) *plan.Plan {
 	s.Helper()
-	text, err := os.ReadFile(filepath.Join(s.lab.ShareDir(), file))
+	text, err := os.ReadFile(filepath.Join(s.Lab.ShareDir(), file))
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -234,7 +235,7 @@ func (s *scene) standing(p *plan.Plan, later []apply.Outcome, gone []setting.Add
 // interrupts requires that those which the kernel lets be moved are off the guest's CPUs: to the others it says EIO.
 func (s *scene) interrupts() {
 	s.Helper()
-	out := s.must(`for d in /proc/irq/[0-9]*; do l=$(cat $d/smp_affinity_list); case $l in 0|1|0-1|0,1) ;; *) echo "$l" 2>/dev/null >$d/smp_affinity_list && echo "${d##*/} $l $(ls $d | tr '\n' ' ')";; esac; done 2>/dev/null; true`)
+	out := s.Must(`for d in /proc/irq/[0-9]*; do l=$(cat $d/smp_affinity_list); case $l in 0|1|0-1|0,1) ;; *) echo "$l" 2>/dev/null >$d/smp_affinity_list && echo "${d##*/} $l $(ls $d | tr '\n' ' ')";; esac; done 2>/dev/null; true`)
 	for line := range strings.Lines(out) {
 		s.Logf("interrupt that may be moved and is not: %s", strings.TrimSpace(line))
 	}

@@ -4,12 +4,10 @@ package realtime
 
 import (
 	"context"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"mpps/internal/apply"
 	"mpps/internal/lab"
@@ -25,20 +23,18 @@ const guestName = "rt1"
 
 // scene is the host with its guest.
 type scene struct {
-	*testing.T
-	lab   *lab.Lab
+	*labtest.Scene
 	guest *lab.Guest
-	began time.Time
 }
 
 // openScene boots the host with its usual kernel, the other in its boot menu, and starts a guest with the other.
 func openScene(t *testing.T) *scene {
 	t.Helper()
-	s := &scene{T: t, began: time.Now(), lab: labtest.Host(t, labtest.RealtimeInstalled, labtest.Persist, labtest.Fresh)}
+	s := &scene{Scene: labtest.On(t, labtest.Host(t, labtest.RealtimeInstalled, labtest.Persist, labtest.Fresh))}
 	furnish := func(ctx context.Context) error {
-		_, err := s.lab.Must(ctx, "mkdir -p /etc/mpps /usr/local/bin && cp /share/mpps /usr/local/bin/")
+		_, err := s.Lab.Must(ctx, "mkdir -p /etc/mpps /usr/local/bin && cp /share/mpps /usr/local/bin/")
 		if err == nil {
-			err = s.lab.Bridge(ctx, "br0", "10.50.0.1/24")
+			err = s.Lab.Bridge(ctx, "br0", "10.50.0.1/24")
 		}
 		return err
 	}
@@ -46,93 +42,58 @@ func openScene(t *testing.T) *scene {
 		t.Fatal(err)
 	}
 	var err error
-	s.guest, err = s.lab.StartGuestFresh(t.Context(), lab.GuestSpec{
+	s.guest, err = s.Lab.StartGuestFresh(t.Context(), lab.GuestSpec{
 		Name: guestName, Binary: labtest.Binary(t), Agent: true, Realtime: true, VCPUs: 2,
 		NICs: []lab.NIC{{Model: lab.Vhost, Bridge: "br0", Addr: "10.50.0.2/24"}},
 	}, furnish)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.took("the guest runs with its realtime kernel")
+	s.Took("the guest runs with its realtime kernel")
 	return s
-}
-
-// took logs how long the test has run.
-func (s *scene) took(what string) {
-	s.Helper()
-	s.Logf("%5.1f s  %s", time.Since(s.began).Seconds(), what)
-}
-
-// must runs a script on the host and returns what it printed.
-func (s *scene) must(script string) string {
-	s.Helper()
-	out, err := s.lab.Must(s.Context(), script)
-	if err != nil {
-		s.Fatalf("%s: %v", script, err)
-	}
-	return strings.TrimSpace(out)
 }
 
 // mpps runs the program on the host, requires an exit code and returns what it printed on both streams.
 func (s *scene) mpps(code int, argv ...string) string {
 	s.Helper()
-	r, err := s.lab.Run(s.Context(), append([]string{"mpps"}, argv...)...)
-	if err != nil {
-		s.Fatal(err)
-	}
-	if r.Code != code {
-		s.Fatalf("mpps %s: exit %d, expected %d\n%s%s", strings.Join(argv, " "), r.Code, code, r.Stdout, r.Stderr)
-	}
-	s.took("mpps " + strings.Join(argv, " "))
+	r := s.MPPS(code, argv...)
+	s.Took("mpps " + strings.Join(argv, " "))
 	return r.Stdout + r.Stderr
-}
-
-// answer is the result of a JSON answer.
-func answer[T any](s *scene, code int, argv ...string) T {
-	s.Helper()
-	text := s.mpps(code, append(argv, "--json", "-q")...)
-	var envelope struct {
-		Result T `json:"result"`
-	}
-	if err := json.NewDecoder(strings.NewReader(text)).Decode(&envelope); err != nil {
-		s.Fatalf("mpps %s: %v\n%.400s", strings.Join(argv, " "), err, text)
-	}
-	return envelope.Result
 }
 
 // put writes a file of the host.
 func (s *scene) put(name, text string) {
 	s.Helper()
-	local := filepath.Join(s.lab.ShareDir(), filepath.Base(name))
+	local := filepath.Join(s.Lab.ShareDir(), filepath.Base(name))
 	if err := os.WriteFile(local, []byte(text), 0o600); err != nil {
 		s.Fatal(err)
 	}
-	s.must("cp /share/" + filepath.Base(name) + " " + name)
+	s.Must("cp /share/" + filepath.Base(name) + " " + name)
 }
 
 // reboot has the host reboot by itself, as its own boot menu says, and does what systemd and the service of mpps would: values of
 // files, those that the service puts back, libvirt.
 func (s *scene) reboot() {
 	s.Helper()
-	if err := s.lab.Reboot(s.Context()); err != nil {
+	if err := s.Lab.Reboot(s.Context()); err != nil {
 		s.Fatal(err)
 	}
-	s.took("rebooted into " + s.lab.Release())
-	s.must("sysctl -q --system >/dev/null")
-	if err := s.lab.Bridge(s.Context(), "br0", "10.50.0.1/24"); err != nil {
+	s.Took("rebooted into " + s.Lab.Release())
+	s.Must("sysctl -q --system >/dev/null")
+	if err := s.Lab.Bridge(s.Context(), "br0", "10.50.0.1/24"); err != nil {
 		s.Fatal(err)
 	}
-	if err := s.lab.EnsureLibvirt(s.Context()); err != nil {
+	if err := s.Lab.EnsureLibvirt(s.Context()); err != nil {
 		s.Fatal(err)
 	}
-	s.took("libvirt answers")
+	s.Took("libvirt answers")
 	s.mpps(0, "restore", "-q")
 }
 
 // first is what must be the same again at the end, as the host itself has it.
 func (s *scene) first() string {
 	s.Helper()
-	return s.must(`cd /; for f in $(find boot/grub etc/default etc/sysctl.d etc/modprobe.d var/lib/mpps/boot -type f 2>/dev/null | sort); do echo "$(stat -c %a:%U "$f") $(md5sum "$f")"; done
+	return s.Must(`cd /; for f in $(find boot/grub etc/default etc/sysctl.d etc/modprobe.d var/lib/mpps/boot -type f 2>/dev/null | sort); do echo "$(stat -c %a:%U "$f") $(md5sum "$f")"; done
 cat /proc/cmdline; uname -r; cat /sys/devices/system/cpu/isolated; virsh dumpxml --inactive ` + guestName + `
 for c in 0 1 2 3; do chrt -p $(pgrep -x ksoftirqd/$c) | sed 's/pid [0-9]*//'; done; cat /proc/irq/default_smp_affinity; sysctl -n kernel.watchdog_cpumask vm.stat_interval kernel.sched_rt_runtime_us`)
 }
@@ -140,11 +101,11 @@ for c in 0 1 2 3; do chrt -p $(pgrep -x ksoftirqd/$c) | sed 's/pid [0-9]*//'; do
 // cyclictest runs it in the guest for some seconds. Its figures are an emulator's: they are logged, and say only that it ran.
 func (s *scene) cyclictest(when string) {
 	s.Helper()
-	out, code := labtest.Inside(s, s.lab, guestName, "cat /sys/kernel/realtime; cyclictest -m -q -p 80 -i 2000 -l 1000 -t 1 -a 1")
+	out, code := labtest.Inside(s, s.Lab, guestName, "cat /sys/kernel/realtime; cyclictest -m -q -p 80 -i 2000 -l 1000 -t 1 -a 1")
 	if code != 0 || !strings.HasPrefix(out, "1\n") || !strings.Contains(out, "Max:") {
 		s.Errorf("cyclictest %s: exit %d: %s", when, code, out)
 	}
-	s.took("cyclictest " + when + ", emulated: " + out[strings.LastIndexByte(out, '\n')+1:])
+	s.Took("cyclictest " + when + ", emulated: " + out[strings.LastIndexByte(out, '\n')+1:])
 }
 
 // seen requires that other programs find what a plan wanted, and tells of which families there were values.
@@ -159,7 +120,7 @@ func (s *scene) seen(changes []plan.Change) map[setting.Kind]int {
 		}
 		addresses = append(addresses, c.Address)
 	}
-	found, err := survey.Take(func(script string) (string, error) { return s.lab.Must(s.Context(), script) }, addresses)
+	found, err := survey.Take(func(script string) (string, error) { return s.Lab.Must(s.Context(), script) }, addresses)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -182,7 +143,7 @@ func (s *scene) other(c plan.Change, families map[setting.Kind]int) {
 	families[c.Address.Kind]++
 	switch c.Address.Kind {
 	case setting.Directory:
-		s.must("test -d /" + c.Address.Path)
+		s.Must("test -d /" + c.Address.Path)
 	case setting.Inside:
 		inner, err := c.Address.Inner()
 		if err != nil {
@@ -193,7 +154,7 @@ func (s *scene) other(c plan.Change, families map[setting.Kind]int) {
 			s.Logf("inside the guest, seen by mpps alone: %s %s", c.ID, inner)
 			return
 		}
-		out, code := labtest.Inside(s, s.lab, guestName, "cat "+file)
+		out, code := labtest.Inside(s, s.Lab, guestName, "cat "+file)
 		if value := setting.Value(strings.Join(strings.Fields(out), " ")); code != 0 || !c.Want.Met(value) {
 			s.Errorf("%s inside the guest: wanted %s, %s has %q", c.ID, c.Want, file, out)
 		}
@@ -205,7 +166,7 @@ func (s *scene) other(c plan.Change, families map[setting.Kind]int) {
 // status reads how the host stands.
 func (s *scene) status() apply.Status {
 	s.Helper()
-	st := answer[apply.Status](s, 0, "status")
+	st := labtest.Answer[apply.Status](s, 0, "status")
 	s.Logf("status: %s: %s; %v", st.State, st.Why, st.Counts)
 	return st
 }

@@ -11,31 +11,18 @@ import (
 	"testing"
 	"time"
 
-	"mpps/internal/lab"
 	"mpps/internal/lab/labtest"
 )
 
 func TestMain(m *testing.M) { os.Exit(labtest.Main(m)) }
 
 // box is the emulated host of a test.
-type box struct {
-	*testing.T
-	lab *lab.Lab
-}
-
-func (b box) must(script string) string {
-	b.Helper()
-	out, err := b.lab.Must(b.Context(), script)
-	if err != nil {
-		b.Fatalf("%s: %v", script, err)
-	}
-	return strings.TrimSpace(out)
-}
+type box struct{ *labtest.Scene }
 
 // answer is the result of a command of mpps, of whatever exit code.
 func (b box) answer(into any, arguments string) {
 	b.Helper()
-	out, err := b.lab.Shell(b.Context(), "/opt/mpps --json "+arguments)
+	out, err := b.Lab.Shell(b.Context(), "/opt/mpps --json "+arguments)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -52,7 +39,7 @@ func (b box) answer(into any, arguments string) {
 func (b box) timed(arguments string) {
 	b.Helper()
 	began := time.Now()
-	b.must("/opt/mpps " + arguments + " >&2")
+	b.Must("/opt/mpps " + arguments + " >&2")
 	b.Logf("mpps %s: %.1f s", arguments, time.Since(began).Seconds())
 }
 
@@ -60,7 +47,7 @@ func (b box) timed(arguments string) {
 func (b box) reboot() {
 	b.Helper()
 	began := time.Now()
-	if err := b.lab.Reboot(b.Context()); err != nil {
+	if err := b.Lab.Reboot(b.Context()); err != nil {
 		b.Fatal(err)
 	}
 	b.Logf("rebooted in %.1f s", time.Since(began).Seconds())
@@ -134,7 +121,7 @@ const defaultKernel = "boot-kernel:default"
 // it and a rollback puts the files back.
 func (b box) killed(files string) {
 	b.Helper()
-	b.must(`set -e
+	b.Must(`set -e
 printf '#!/bin/sh\nwhile [ -e /run/slow ]; do sleep 0.2; done\n' >/etc/grub.d/06_slow
 chmod 755 /etc/grub.d/06_slow
 touch /run/slow
@@ -148,7 +135,7 @@ rm /etc/grub.d/06_slow`)
 		b.Errorf("status after a kill is %s, expected interrupted", state)
 	}
 	b.timed("rollback -q")
-	if now := b.must(bootFiles); now != files {
+	if now := b.Must(bootFiles); now != files {
 		b.Errorf("boot loader files after a kill and a rollback:\n%s\nbefore:\n%s", now, files)
 	}
 	if state, rows := b.status(); state != "clean" || len(rows) > 0 {
@@ -159,18 +146,18 @@ rm /etc/grub.d/06_slow`)
 // TestRebootWithArguments plans for realtime on a host whose administrator has boot arguments of their own, applies, reboots,
 // rolls back, and reboots again.
 func TestRebootWithArguments(t *testing.T) {
-	b := box{t, labtest.Host(t, labtest.Persist, labtest.Fresh)}
-	b.must(`set -e; cp /share/mpps /opt/mpps; mkdir -p /etc/mpps
+	b := box{labtest.On(t, labtest.Host(t, labtest.Persist, labtest.Fresh))}
+	b.Must(`set -e; cp /share/mpps /opt/mpps; mkdir -p /etc/mpps
 printf '# of this site\nGRUB_CMDLINE_LINUX_DEFAULT="nohz_full=3 quiet"\n' >/etc/default/grub.d/50-site.cfg
 update-grub 2>&1`)
 	b.reboot()
-	line := b.must("cat /proc/cmdline")
+	line := b.Must("cat /proc/cmdline")
 	if !strings.HasSuffix(line, " nohz_full=3 quiet") {
 		t.Fatalf("booted with %q: the administrator's arguments are not there", line)
 	}
-	byItself := b.must(kernel)
-	own := strings.TrimSpace(b.must("uname -r"))
-	b.must(install)
+	byItself := b.Must(kernel)
+	own := strings.TrimSpace(b.Must("uname -r"))
+	b.Must(install)
 
 	// Everything but boot arguments is left alone: a host without systemd loses the rest with the reboot. idle=poll would have
 	// four emulated processors run at full speed on the few real ones.
@@ -190,8 +177,8 @@ update-grub 2>&1`)
 	}
 	fmt.Fprintf(&site, "- {id: kernel.default, want: %s, reason: the one that this host is known to boot with}\n", own)
 	site.WriteString("- {id: boot.hugepages, address: 'kernel-arg:hugepagesz+hugepages', want: 'hugepagesz=1G hugepages=1', reason: room for one guest}\n")
-	b.must("cat >/etc/mpps/site.yaml <<'EOF'\n" + site.String() + "EOF\ncd /share; /opt/mpps snapshot -q -o before.json")
-	files := b.must(bootFiles)
+	b.Must("cat >/etc/mpps/site.yaml <<'EOF'\n" + site.String() + "EOF\ncd /share; /opt/mpps snapshot -q -o before.json")
+	files := b.Must(bootFiles)
 
 	p = planned{}
 	b.answer(&p, goal+" -o /share/plan.json")
@@ -221,17 +208,17 @@ update-grub 2>&1`)
 	if _, rows := b.status(); rows[defaultKernel] != "compliant" {
 		t.Errorf("%s is %s, expected compliant: that kernel runs", defaultKernel, rows[defaultKernel])
 	}
-	if now := b.must("cat /proc/cmdline; " + kernel); now != line+"\n"+byItself {
+	if now := b.Must("cat /proc/cmdline; " + kernel); now != line+"\n"+byItself {
 		t.Errorf("the running kernel has changed: %s", now)
 	}
 
 	b.reboot()
 	b.all("applied", "compliant", append(addresses, defaultKernel))
 	want := "isolated 2-3\nnohz_full 2-3\nhugepages 1\nhugetlb 1048576\ncstate 1\naspm [performance]\nirqs 3\nrelease " + own + "\nOffload RCU callbacks from CPUs: 2-3"
-	if now := b.must(kernel); now != want {
+	if now := b.Must(kernel); now != want {
 		t.Errorf("the rebooted kernel says %q, expected %q", now, want)
 	}
-	words := strings.Fields(b.must("cat /proc/cmdline"))
+	words := strings.Fields(b.Must("cat /proc/cmdline"))
 	for _, word := range []string{"isolcpus=managed_irq,domain,2-3", "nohz_full=2-3", "rcu_nocbs=2-3", "irqaffinity=0-1", "skew_tick=1", "mce=ignore_ce", "tsc=reliable", "processor.max_cstate=1"} {
 		if !slices.Contains(words, word) {
 			t.Errorf("the kernel was booted with %q, without %s", words, word)
@@ -248,25 +235,25 @@ update-grub 2>&1`)
 
 	b.timed("rollback -q")
 	b.all("waiting", "waiting", append(addresses, defaultKernel))
-	if now := b.must(bootFiles); now != files {
+	if now := b.Must(bootFiles); now != files {
 		t.Errorf("boot loader files after the rollback:\n%s\nbefore:\n%s", now, files)
 	}
-	b.must(remove) // it is the default again, and this host would not boot
+	b.Must(remove) // it is the default again, and this host would not boot
 	b.reboot()
-	b.must(install)
+	b.Must(install)
 	if state, rows := b.status(); state != "clean" || len(rows) > 0 {
 		t.Errorf("status is %s with %d values, expected clean", state, len(rows))
 	}
-	if now := b.must("cat /proc/cmdline"); now != line {
+	if now := b.Must("cat /proc/cmdline"); now != line {
 		t.Errorf("booted with %q, expected as before %q", now, line)
 	}
-	if now := b.must(kernel); now != byItself {
+	if now := b.Must(kernel); now != byItself {
 		t.Errorf("the kernel says %q, expected as before %q", now, byItself)
 	}
 	var diff struct {
 		Differences []struct{ Path, Before, After string }
 	}
-	b.must("/opt/mpps snapshot -q -o /share/after.json")
+	b.Must("/opt/mpps snapshot -q -o /share/after.json")
 	b.answer(&diff, "snapshot diff /share/before.json /share/after.json")
 	for _, d := range diff.Differences {
 		t.Errorf("%s is not as before: %s → %s", d.Path, d.Before, d.After)

@@ -26,19 +26,19 @@ type given struct {
 // idle defines guests that have nothing to boot and no NIC, and returns the definition of the last one.
 func (s *scene) idle(names ...string) string {
 	s.Helper()
-	s.must("for g in " + strings.Join(names, " ") + "; do mpps domain render --name $g --vcpus 1 --memory 128MiB -o /run/$g.xml && virsh -q define /run/$g.xml || exit 1; done")
+	s.Must("for g in " + strings.Join(names, " ") + "; do mpps domain render --name $g --vcpus 1 --memory 128MiB -o /run/$g.xml && virsh -q define /run/$g.xml || exit 1; done")
 	return s.definition(names[len(names)-1])
 }
 
 func (s *scene) definition(guest string) string {
 	s.Helper()
-	return s.must("virsh dumpxml --inactive " + guest)
+	return s.Must("virsh dumpxml --inactive " + guest)
 }
 
 // left is what assigns leave on the host until everything is taken back.
 func (s *scene) left() string {
 	s.Helper()
-	return s.must("ls -A /var/lib/mpps/vfs 2>/dev/null; ls /var/lib/mpps/desired.json 2>/dev/null; readlink /sys/bus/pci/devices/*/driver | grep vfio-pci; true")
+	return s.Must("ls -A /var/lib/mpps/vfs 2>/dev/null; ls /var/lib/mpps/desired.json 2>/dev/null; readlink /sys/bus/pci/devices/*/driver | grep vfio-pci; true")
 }
 
 // ports are what libvirt adds to a definition for a device where there is no free one; it keeps them.
@@ -48,7 +48,7 @@ var ports = regexp.MustCompile(`(?s)    <controller type='pci' index='\d+' model
 func (s *scene) who() string {
 	s.Helper()
 	var all []string
-	for _, f := range answer[sriov.List](s, 0, "sriov", "list", s.pf).VFs {
+	for _, f := range labtest.Answer[sriov.List](s, 0, "sriov", "list", s.pf).VFs {
 		all = append(all, strings.TrimSpace(f.Guest+" "+string(f.Holding)))
 	}
 	return strings.Join(all, ", ")
@@ -60,8 +60,8 @@ const noNetworks = "for n in $(virsh -q net-list --all --name); do virsh -q net-
 func TestAssign(t *testing.T) {
 	s := openScene(t)
 	two := "echo 2 > /sys/class/net/" + s.pf + "/device/sriov_numvfs; udevadm settle"
-	s.must(two)
-	t.Cleanup(func() { s.must(noNetworks) })
+	s.Must(two)
+	t.Cleanup(func() { s.Must(noNetworks) })
 	for _, part := range []struct {
 		name string
 		do   func(*scene)
@@ -83,7 +83,7 @@ func TestAssign(t *testing.T) {
 			s := s.in(t)
 			t.Cleanup(func() {
 				if t.Failed() { // the next part is to find the host in order all the same
-					s.must(bare + noNetworks + "\n" + two)
+					s.Must(bare + noNetworks + "\n" + two)
 				}
 			})
 			part.do(s)
@@ -96,7 +96,7 @@ func TestAssign(t *testing.T) {
 // ended, and then it is as new; a rollback leaves the definition as it was, byte by byte.
 func testInterface(s *scene) {
 	before := s.idle("a")
-	g := answer[given](s, 0, "sriov", "assign", "a", "--pf", s.pf, "--vlan", "7", "--rate", "100")
+	g := labtest.Answer[given](s, 0, "sriov", "assign", "a", "--pf", s.pf, "--vlan", "7", "--rate", "100")
 	if g.Index != 0 || g.Form != facts.ByInterface || g.PF != s.pf || g.Transaction.TX == "" || g.Memory.Needs != 128<<20 {
 		s.Errorf("%+v", g)
 	}
@@ -107,7 +107,7 @@ func testInterface(s *scene) {
 	if all, _ := s.vfs(); all[0].MAC == g.MAC || !strings.Contains(all[0].brief(), "vlan 0 qos 0 rate 100") {
 		s.Errorf("before the start: %s", all[0].brief())
 	}
-	s.must("virsh -q start --paused a")
+	s.Must("virsh -q start --paused a")
 	if all, _ := s.vfs(); !strings.Contains(all[0].brief(), "mac "+g.MAC+" vlan 7 qos 0 rate 100") {
 		s.Errorf("after the start: %s", all[0].brief())
 	}
@@ -116,8 +116,8 @@ func testInterface(s *scene) {
 	}
 
 	// The watcher stays because of a value of another function: it sets back what the guest leaves.
-	s.run(0, "sriov", "set", s.pf+"/1", "rate", "50")
-	out := answer[struct {
+	s.MPPS(0, "sriov", "set", s.pf+"/1", "rate", "50")
+	out := labtest.Answer[struct {
 		Left        []string
 		Transaction struct{ TX string }
 	}](s, 0, "sriov", "release", "a")
@@ -127,38 +127,38 @@ func testInterface(s *scene) {
 	if s.definition("a") != before {
 		s.Errorf("after the release:\n%s\nbefore:\n%s", s.definition("a"), before)
 	}
-	s.must("virsh -q destroy a")
+	s.Must("virsh -q destroy a")
 	s.becomes(0, untouched, 30*time.Second)
-	s.run(0, "rollback", out.Transaction.TX)
+	s.MPPS(0, "rollback", out.Transaction.TX)
 	if s.definition("a") != with {
 		s.Errorf("after the rollback of the release:\n%s\nbefore:\n%s", s.definition("a"), with)
 	}
-	s.run(0, "rollback") // of set
-	s.run(0, "rollback", g.Transaction.TX)
+	s.MPPS(0, "rollback") // of set
+	s.MPPS(0, "rollback", g.Transaction.TX)
 	if s.definition("a") != before || s.left() != "" {
 		s.Errorf("after the rollback of the assign:\n%s\nbefore:\n%s\nleft: %s", s.definition("a"), before, s.left())
 	}
-	s.run(3, "status", "--detailed-exit-code")
-	s.must("virsh -q undefine a")
+	s.MPPS(3, "status", "--detailed-exit-code")
+	s.Must("virsh -q undefine a")
 }
 
 // testHostdev: mpps sets address and VLAN itself, and takes them back, also where the guest is gone meanwhile.
 func testHostdev(s *scene) {
 	const mac = "52:54:00:0c:00:02"
 	s.idle("b", "c")
-	s.run(0, "sriov", "assign", "b", "--vf", s.pf+"/1", "--as", "hostdev", "--mac", mac, "--vlan", "9", "--qos", "3", "--trust", "on")
+	s.MPPS(0, "sriov", "assign", "b", "--vf", s.pf+"/1", "--as", "hostdev", "--mac", mac, "--vlan", "9", "--qos", "3", "--trust", "on")
 	if xml := s.definition("b"); !strings.Contains(xml, "<hostdev mode='subsystem' type='pci' managed='yes'>") || strings.Contains(xml, mac) {
 		s.Errorf("definition:\n%s", xml)
 	}
-	s.must("virsh -q start --paused b")
+	s.Must("virsh -q start --paused b")
 	if all, _ := s.vfs(); all[1].brief() != "mac "+mac+" vlan 9 qos 3 rate 0 spoofchk on trust on" {
 		s.Errorf("set: %s", all[1].brief())
 	}
-	if r := s.run(1, "sriov", "assign", "c", "--mac", mac); !strings.Contains(r.Stderr, mac+" is in use: guest b") {
+	if r := s.MPPS(1, "sriov", "assign", "c", "--mac", mac); !strings.Contains(r.Stderr, mac+" is in use: guest b") {
 		s.Errorf("%s", r.Stderr)
 	}
-	s.must("virsh -q destroy b; virsh -q undefine b; virsh -q undefine c")
-	s.run(0, "sriov", "release", "--vf", s.pf+"/1")
+	s.Must("virsh -q destroy b; virsh -q undefine b; virsh -q undefine c")
+	s.MPPS(0, "sriov", "release", "--vf", s.pf+"/1")
 	if all, _ := s.vfs(); !strings.Contains(all[1].brief(), untouched) || all[1].MAC == mac || s.left() != "" {
 		s.Errorf("after the release: %s; left: %s", all[1].brief(), s.left())
 	}
@@ -171,27 +171,27 @@ func testPool(s *scene) {
 	for _, name := range []string{"p1", "p2", "p3"} {
 		before[name] = s.definition(name)
 	}
-	s.run(0, "sriov", "assign", "p1", "--as", "network", "--network", "fast", "--pf", s.pf)
-	if nets := s.must("virsh -q net-list --autostart"); !strings.Contains(nets, "fast") || !strings.Contains(nets, "active") {
+	s.MPPS(0, "sriov", "assign", "p1", "--as", "network", "--network", "fast", "--pf", s.pf)
+	if nets := s.Must("virsh -q net-list --autostart"); !strings.Contains(nets, "fast") || !strings.Contains(nets, "active") {
 		s.Errorf("networks: %s", nets)
 	}
-	second := answer[given](s, 0, "sriov", "assign", "p2", "--as", "network", "--vlan", "5")
-	r := s.run(1, "sriov", "assign", "p3", "--as", "network", "--network", "fast")
+	second := labtest.Answer[given](s, 0, "sriov", "assign", "p2", "--as", "network", "--vlan", "5")
+	r := s.MPPS(1, "sriov", "assign", "p3", "--as", "network", "--network", "fast")
 	if !strings.Contains(r.Stderr, "pool fast has 2 functions and 2 interfaces on it already") || !strings.Contains(r.Stderr, "p1 (shut off)") || s.definition("p3") != before["p3"] {
 		s.Errorf("%s\n%s", r.Stderr, s.definition("p3"))
 	}
-	s.must("virsh -q start --paused p2")
+	s.Must("virsh -q start --paused p2")
 	if _, text := s.vfs(); !strings.Contains(text, second.MAC) {
 		s.Errorf("%s is on no function:\n%s", second.MAC, text)
 	}
-	s.must("virsh -q destroy p2")
-	s.run(0, "rollback", second.Transaction.TX)
+	s.Must("virsh -q destroy p2")
+	s.MPPS(0, "rollback", second.Transaction.TX)
 	if s.definition("p2") != before["p2"] {
 		s.Errorf("after the rollback:\n%s", s.definition("p2"))
 	}
-	s.run(0, "sriov", "assign", "p3", "--as", "network")
+	s.MPPS(0, "sriov", "assign", "p3", "--as", "network")
 	for _, name := range []string{"p1", "p3"} {
-		s.run(0, "sriov", "release", name)
+		s.MPPS(0, "sriov", "release", name)
 		if s.definition(name) != before[name] {
 			s.Errorf("%s after the release:\n%s", name, s.definition(name))
 		}
@@ -199,28 +199,28 @@ func testPool(s *scene) {
 	if s.left() != "" {
 		s.Errorf("left: %s", s.left())
 	}
-	s.must("virsh -q net-destroy fast; virsh -q net-undefine fast; for g in p1 p2 p3; do virsh -q undefine $g; done")
+	s.Must("virsh -q net-destroy fast; virsh -q net-undefine fast; for g in p1 p2 p3; do virsh -q undefine $g; done")
 }
 
 // testMemory: what a node does not have is refused before anything is written.
 func testMemory(s *scene) {
-	s.must("mpps domain render --name big --vcpus 1 --memory 1GiB --node 1 -o /run/big.xml && virsh -q define /run/big.xml && virsh -q setmaxmem big 64G --config")
+	s.Must("mpps domain render --name big --vcpus 1 --memory 1GiB --node 1 -o /run/big.xml && virsh -q define /run/big.xml && virsh -q setmaxmem big 64G --config")
 	before := s.definition("big")
-	r := s.run(1, "sriov", "assign", "big", "--force")
+	r := s.MPPS(1, "sriov", "assign", "big", "--force")
 	if !strings.Contains(r.Stderr, "guest big needs 65536 MiB of memory, all of it pinned") || !strings.Contains(r.Stderr, "node 1 has ") || s.definition("big") != before || s.left() != "" {
 		s.Errorf("%s\n%s\nleft: %s", r.Stderr, s.definition("big"), s.left())
 	}
-	s.must("virsh -q undefine big")
+	s.Must("virsh -q undefine big")
 }
 
 // testPlugged: a guest that runs gets a function, has its address inside, and lets go of it.
 func testPlugged(s *scene) {
 	const guest = "live"
-	s.must("ip link add abr0 type bridge; ip addr replace 10.61.0.1/24 dev abr0; ip link set abr0 up")
-	s.Cleanup(func() { s.must("ip link del abr0; true") })
+	s.Must("ip link add abr0 type bridge; ip addr replace 10.61.0.1/24 dev abr0; ip link set abr0 up")
+	s.Cleanup(func() { s.Must("ip link del abr0; true") })
 	s.guest(lab.GuestSpec{Name: guest, Agent: true, NICs: []lab.NIC{{Model: lab.Virtio, Bridge: "abr0", MAC: "52:54:00:0c:00:05", Addr: "10.61.0.2/24"}}, Modules: []string{"igbvf"}})
 	before := ports.ReplaceAllString(s.definition(guest), "")
-	g := answer[given](s, 0, "sriov", "assign", guest, "--pf", s.pf, "--live")
+	g := labtest.Answer[given](s, 0, "sriov", "assign", guest, "--pf", s.pf, "--live")
 	// Its init loads the modules of the devices that are there at boot, and nothing in it answers to a new one.
 	const look = "[ -d /sys/bus/pci/drivers/igbvf ] || insmod /mods/*-igbvf.ko; cat /sys/class/net/*/address; ls /sys/bus/pci/drivers/igbvf"
 	found := ""
@@ -233,24 +233,24 @@ func testPlugged(s *scene) {
 	if !strings.Contains(found, g.MAC) || !strings.Contains(found, "0000:") {
 		s.Errorf("inside: %s, expected %s", found, g.MAC)
 	}
-	if !strings.Contains(s.must("virsh dumpxml "+guest), g.MAC) || !strings.Contains(s.definition(guest), g.MAC) {
+	if !strings.Contains(s.Must("virsh dumpxml "+guest), g.MAC) || !strings.Contains(s.definition(guest), g.MAC) {
 		s.Error("it is in one of the two definitions at most")
 	}
-	s.run(0, "sriov", "release", guest, "--live")
+	s.MPPS(0, "sriov", "release", guest, "--live")
 	if found, _ = s.inside(guest, look); strings.Contains(found, g.MAC) || ports.ReplaceAllString(s.definition(guest), "") != before || s.left() != "" {
 		s.Errorf("after the release: inside %s; left: %s; definition:\n%s", found, s.left(), s.definition(guest))
 	}
-	s.must("virsh -q destroy " + guest + "; virsh -q undefine " + guest)
+	s.Must("virsh -q destroy " + guest + "; virsh -q undefine " + guest)
 }
 
 // testAtOnce: three guests want two functions at the same moment. Two get one each, the third is told who has them.
 func testAtOnce(s *scene) {
 	s.idle("o0", "o1", "o2")
-	out := s.must(`for g in o0 o1 o2; do (mpps sriov assign $g --pf ` + s.pf + ` --wait 5m >/run/$g.out 2>&1; echo "$g $? $(grep -o 'all 2 are taken' /run/$g.out)" >/run/$g.rc) & done; wait; cat /run/o?.rc`)
+	out := s.Must(`for g in o0 o1 o2; do (mpps sriov assign $g --pf ` + s.pf + ` --wait 5m >/run/$g.out 2>&1; echo "$g $? $(grep -o 'all 2 are taken' /run/$g.out)" >/run/$g.rc) & done; wait; cat /run/o?.rc`)
 	who := s.who()
 	got := strings.Count(out, " 0 ")
-	if got != 2 || strings.Count(out, " 1 all 2 are taken") != 1 || strings.Count(who, "defined") != 2 || s.must("ls /var/lib/mpps/vfs | wc -l") != "2" {
-		s.Errorf("%s\nwho: %s\n%s", out, who, s.must("cat /run/o?.out"))
+	if got != 2 || strings.Count(out, " 1 all 2 are taken") != 1 || strings.Count(who, "defined") != 2 || s.Must("ls /var/lib/mpps/vfs | wc -l") != "2" {
+		s.Errorf("%s\nwho: %s\n%s", out, who, s.Must("cat /run/o?.out"))
 	}
 	for line := range strings.Lines(out) {
 		name, rest, _ := strings.Cut(line, " ")
@@ -259,9 +259,9 @@ func testAtOnce(s *scene) {
 			s.Errorf("%s: %d functions; who: %s", strings.TrimSpace(line), n, who)
 		}
 		if has {
-			s.run(0, "sriov", "release", name)
+			s.MPPS(0, "sriov", "release", name)
 		}
-		s.must("virsh -q undefine " + name)
+		s.Must("virsh -q undefine " + name)
 	}
 	if s.left() != "" {
 		s.Errorf("left: %s", s.left())
@@ -277,7 +277,7 @@ func testKilled(s *scene) {
 	before := s.idle("k")
 	for _, records := range killedAt {
 		// Builtins of the shell only: a fork takes as long as a record.
-		struck := s.must(fmt.Sprintf(`shopt -s nullglob; declare -A old; for f in /var/lib/mpps/journal/*; do old[$f]=1; done
+		struck := s.Must(fmt.Sprintf(`shopt -s nullglob; declare -A old; for f in /var/lib/mpps/journal/*; do old[$f]=1; done
 mpps sriov assign k --pf %s --as hostdev --vlan 3 >/run/k.out 2>&1 & pid=$!
 struck="too late"
 while kill -0 $pid 2>/dev/null && [ "$struck" = "too late" ]; do
@@ -289,18 +289,18 @@ while kill -0 $pid 2>/dev/null && [ "$struck" = "too late" ]; do
 done
 wait $pid 2>/dev/null
 echo $struck; sleep 1 # libvirt ends what it was asked for`, s.pf, records))
-		if status := s.run(1, "status", "--detailed-exit-code").Stdout; !strings.Contains(struck, "struck") || !strings.HasPrefix(status, "interrupted") {
-			s.Fatalf("%d records: %s; status: %s\n%s", records, struck, status, s.must("cat /run/k.out"))
+		if status := s.MPPS(1, "status", "--detailed-exit-code").Stdout; !strings.Contains(struck, "struck") || !strings.HasPrefix(status, "interrupted") {
+			s.Fatalf("%d records: %s; status: %s\n%s", records, struck, status, s.Must("cat /run/k.out"))
 		}
 		if records == killedAt[0] { // reserved, and in no definition yet
-			said := s.run(4, "sriov", "check", "--fail-on", "high").Stdout
+			said := s.MPPS(4, "sriov", "check", "--fail-on", "high").Stdout
 			for _, want := range []string{"is interrupted", "for guest k, whose definition does not name it", "do: mpps rollback"} {
 				if !strings.Contains(strings.Join(strings.Fields(said), " "), want) {
 					s.Errorf("check after the kill does not say %q:\n%s", want, said)
 				}
 			}
 		}
-		s.run(0, "rollback")
+		s.MPPS(0, "rollback")
 		if all, _ := s.vfs(); s.definition("k") != before || s.left() != "" || !strings.Contains(all[0].brief(), untouched) {
 			s.Fatalf("%d records, %s: after the rollback %s\n%s\nleft: %s", records, struck, all[0].brief(), s.definition("k"), s.left())
 		}
@@ -309,5 +309,5 @@ echo $struck; sleep 1 # libvirt ends what it was asked for`, s.pf, records))
 	if got := s.who(); got != "free, free" {
 		s.Errorf("who: %s", got)
 	}
-	s.must("virsh -q undefine k")
+	s.Must("virsh -q undefine k")
 }

@@ -20,13 +20,13 @@ echo $(<$D/sriov_numvfs) $# $drivers $names`
 
 func (s *scene) functions() string {
 	s.Helper()
-	return s.must(fmt.Sprintf(functions, s.pf))
+	return s.Must(fmt.Sprintf(functions, s.pf))
 }
 
 // ofVF is what the kernel says of one function.
 func (s *scene) ofVF(number int) string {
 	s.Helper()
-	return s.must(fmt.Sprintf("ip link show dev %s | grep 'vf %d '", s.pf, number))
+	return s.Must(fmt.Sprintf("ip link show dev %s | grep 'vf %d '", s.pf, number))
 }
 
 // traces are what mpps leaves on a host to have functions back at boot.
@@ -35,24 +35,24 @@ const traces = `ls /var/lib/mpps/desired.json /etc/systemd/system/mpps-* /etc/sy
 // withFunction defines a guest that has nothing to boot and is to have one function.
 func (s *scene) withFunction(name string, number int) {
 	s.Helper()
-	pci := s.must(fmt.Sprintf("basename $(readlink /sys/class/net/%s/device/virtfn%d)", s.pf, number))
-	s.run(0, "domain", "render", "--name", name, "--vcpus", "1", "--memory", "128MiB", "--nic", "vf="+pci+",mac=52:54:00:0b:00:0"+strconv.Itoa(number), "-o", "/run/"+name+".xml")
-	s.must("virsh -q define /run/" + name + ".xml")
+	pci := s.Must(fmt.Sprintf("basename $(readlink /sys/class/net/%s/device/virtfn%d)", s.pf, number))
+	s.MPPS(0, "domain", "render", "--name", name, "--vcpus", "1", "--memory", "128MiB", "--nic", "vf="+pci+",mac=52:54:00:0b:00:0"+strconv.Itoa(number), "-o", "/run/"+name+".xml")
+	s.Must("virsh -q define /run/" + name + ".xml")
 }
 
 // TestCreate makes functions, makes another number of them, is refused while somebody has one, and takes them away; each step
 // is undone again in the end.
 func TestCreate(t *testing.T) {
 	s := openScene(t)
-	s.must("ip link set " + s.pf + " down")
-	first := answer[apply.Result](s, 0, "sriov", "create", s.pf, "-n", "2").TX
+	s.Must("ip link set " + s.pf + " down")
+	first := labtest.Answer[apply.Result](s, 0, "sriov", "create", s.pf, "-n", "2").TX
 	if got := s.functions(); got != "2 2 2 2" {
 		t.Errorf("count, functions, with drivers, with names: %s", got)
 	}
-	if got := s.must("cat /sys/class/net/" + s.pf + "/flags"); got != "0x1003" {
+	if got := s.Must("cat /sys/class/net/" + s.pf + "/flags"); got != "0x1003" {
 		t.Errorf("the physical function is not up: flags %s", got)
 	}
-	s.run(0, "sriov", "set", s.pf+"/1", "mac", "52:54:00:0b:00:11", "vlan", "7")
+	s.MPPS(0, "sriov", "set", s.pf+"/1", "mac", "52:54:00:0b:00:11", "vlan", "7")
 	kept := func(when string) {
 		t.Helper()
 		if vf := s.ofVF(1); !strings.Contains(vf, "52:54:00:0b:00:11") || !strings.Contains(vf, "vlan 7") {
@@ -61,7 +61,7 @@ func TestCreate(t *testing.T) {
 	}
 
 	// Another number takes all away; what mpps keeps of those that are there again is set again.
-	s.run(0, "sriov", "create", s.pf, "-n", "3", "--no-host-driver")
+	s.MPPS(0, "sriov", "create", s.pf, "-n", "3", "--no-host-driver")
 	if got := s.functions(); got != "3 3 0 0" {
 		t.Errorf("count, functions, with drivers, with names: %s", got)
 	}
@@ -71,31 +71,31 @@ func TestCreate(t *testing.T) {
 
 	// A guest that is shut off misses its function afterwards, and it is said.
 	s.withFunction("off", 2)
-	r := s.run(0, "--json", "sriov", "destroy", s.pf)
+	r := s.MPPS(0, "--json", "sriov", "destroy", s.pf)
 	if !strings.Contains(r.Stdout, "guest off is defined with function 2") {
 		t.Errorf("nothing is said of the guest:\n%s%s", r.Stdout, r.Stderr)
 	}
-	s.must("virsh -q undefine off")
+	s.Must("virsh -q undefine off")
 	if got := s.functions(); got != "0 0 0 0" {
 		t.Errorf("after destroy: %s", got)
 	}
-	if left := s.must(traces); left != "" {
+	if left := s.Must(traces); left != "" {
 		t.Errorf("left by destroy:\n%s", left)
 	}
 
-	s.run(0, "rollback")
+	s.MPPS(0, "rollback")
 	if got := s.functions(); got != "3 3 0 0" {
 		t.Errorf("after the rollback of destroy: %s", got)
 	}
 	kept("after the rollback of destroy")
-	if got := s.must("systemctl is-enabled mpps-vfs mpps-restore; systemctl is-active mpps-restore"); got != "enabled\nenabled\nactive" {
+	if got := s.Must("systemctl is-enabled mpps-vfs mpps-restore; systemctl is-active mpps-restore"); got != "enabled\nenabled\nactive" {
 		t.Errorf("services after the rollback of destroy: %s", got)
 	}
-	s.run(0, "rollback", first, "--with-later")
-	if got := s.functions() + s.must(traces+"; cat /sys/class/net/"+s.pf+"/flags"); got != "0 0 0 00x1002" {
+	s.MPPS(0, "rollback", first, "--with-later")
+	if got := s.functions() + s.Must(traces+"; cat /sys/class/net/"+s.pf+"/flags"); got != "0 0 0 00x1002" {
 		t.Errorf("after all rollbacks: %s", got)
 	}
-	s.run(3, "status", "--detailed-exit-code")
+	s.MPPS(3, "status", "--detailed-exit-code")
 }
 
 // inUse: a running guest of libvirt, a QEMU of its own and another process are named, and nothing changes.
@@ -103,25 +103,25 @@ func (s *scene) inUse() {
 	s.Helper()
 	refused := func(who string, verb ...string) {
 		s.Helper()
-		if r := s.run(1, append([]string{"sriov"}, verb...)...); !strings.Contains(strings.Join(strings.Fields(r.Stderr), " "), who) {
+		if r := s.MPPS(1, append([]string{"sriov"}, verb...)...); !strings.Contains(strings.Join(strings.Fields(r.Stderr), " "), who) {
 			s.Errorf("%s: %s, expected %q", verb[0], r.Stderr, who)
 		}
 	}
 	functions := s.functions()
 	s.withFunction("on", 0)
-	s.must("virsh -q start --paused on")
-	refused("function 0 ("+s.must("basename $(readlink /sys/class/net/"+s.pf+"/device/virtfn0)")+") by guest on", "create", s.pf, "-n", "5")
-	s.must("virsh -q destroy on; virsh -q undefine on")
+	s.Must("virsh -q start --paused on")
+	refused("function 0 ("+s.Must("basename $(readlink /sys/class/net/"+s.pf+"/device/virtfn0)")+") by guest on", "create", s.pf, "-n", "5")
+	s.Must("virsh -q destroy on; virsh -q undefine on")
 
-	own := s.must(`F=$(readlink -f /sys/class/net/` + s.pf + `/device/virtfn2); echo vfio-pci >$F/driver_override; echo ${F##*/} >/sys/bus/pci/drivers_probe
+	own := s.Must(`F=$(readlink -f /sys/class/net/` + s.pf + `/device/virtfn2); echo vfio-pci >$F/driver_override; echo ${F##*/} >/sys/bus/pci/drivers_probe
 qemu-system-x86_64 -name own -nodefaults -display none -machine q35 -accel tcg -m 64 -S -device vfio-pci,host=${F##*/} >/run/own.log 2>&1 & echo $!`)
-	s.must("for i in $(seq 200); do ls -l /proc/" + own + "/fd | grep -q vfio/[0-9] && break; sleep 0.1; done; cat /run/own.log")
+	s.Must("for i in $(seq 200); do ls -l /proc/" + own + "/fd | grep -q vfio/[0-9] && break; sleep 0.1; done; cat /run/own.log")
 	refused("guest own", "destroy", s.pf)
-	s.must("kill " + own + "; while [ -d /proc/" + own + " ]; do sleep 0.1; done")
+	s.Must("kill " + own + "; while [ -d /proc/" + own + " ]; do sleep 0.1; done")
 
-	other := s.must(`G=$(basename $(readlink /sys/class/net/` + s.pf + `/device/virtfn2/iommu_group)); sleep 1000 9<>/dev/vfio/$G >/dev/null 2>&1 & echo $!`)
+	other := s.Must(`G=$(basename $(readlink /sys/class/net/` + s.pf + `/device/virtfn2/iommu_group)); sleep 1000 9<>/dev/vfio/$G >/dev/null 2>&1 & echo $!`)
 	refused("sleep (process "+other+")", "destroy", s.pf)
-	s.must(`kill ` + other + `; F=$(readlink -f /sys/class/net/` + s.pf + `/device/virtfn2); echo >$F/driver_override; echo ${F##*/} >$F/driver/unbind`)
+	s.Must(`kill ` + other + `; F=$(readlink -f /sys/class/net/` + s.pf + `/device/virtfn2); echo >$F/driver_override; echo ${F##*/} >$F/driver/unbind`)
 	if now := s.functions(); now != functions {
 		s.Errorf("functions after the refusals: %s, before %s", now, functions)
 	}
@@ -131,26 +131,26 @@ qemu-system-x86_64 -name own -nodefaults -display none -machine q35 -accel tcg -
 func TestFunctionsByUdev(t *testing.T) {
 	labtest.Long(t)
 	s := openScene(t)
-	s.run(0, "sriov", "create", s.pf, "-n", "3", "--persist", "link", "--blacklist")
-	link := s.must("cat /etc/systemd/network/70-mpps-" + s.pf + ".link /etc/modprobe.d/90-mpps-vf-igbvf.conf")
+	s.MPPS(0, "sriov", "create", s.pf, "-n", "3", "--persist", "link", "--blacklist")
+	link := s.Must("cat /etc/systemd/network/70-mpps-" + s.pf + ".link /etc/modprobe.d/90-mpps-vf-igbvf.conf")
 	if !strings.Contains(link, "SR-IOVVirtualFunctions=3") || !strings.Contains(link, "NamePolicy=") || !strings.Contains(link, "blacklist igbvf") {
 		t.Errorf("files:\n%s", link)
 	}
-	if got := s.must("grep -c vf-count /var/lib/mpps/desired.json || true"); got != "0" {
+	if got := s.Must("grep -c vf-count /var/lib/mpps/desired.json || true"); got != "0" {
 		t.Errorf("a service makes the functions too")
 	}
 	// The card appears anew.
-	s.must("udevadm control --reload; D=$(basename $(readlink /sys/class/net/" + s.pf + "/device)); echo $D >/sys/bus/pci/drivers/igb/unbind; echo $D >/sys/bus/pci/drivers/igb/bind; udevadm settle")
+	s.Must("udevadm control --reload; D=$(basename $(readlink /sys/class/net/" + s.pf + "/device)); echo $D >/sys/bus/pci/drivers/igb/unbind; echo $D >/sys/bus/pci/drivers/igb/bind; udevadm settle")
 	if got := s.functions(); !strings.HasPrefix(got, "3 3 ") {
 		t.Errorf("after the card appeared: %s", got)
 	}
-	for _, f := range answer[facts.Host](s, 0, "inspect").Housekeeping.VFFiles {
+	for _, f := range labtest.Answer[facts.Host](s, 0, "inspect").Housekeeping.VFFiles {
 		if f.Device != s.pf {
 			t.Errorf("%s makes functions of %q", f.Path, f.Device)
 		}
 	}
-	s.run(0, "sriov", "destroy", s.pf)
-	if left := s.must(traces); left != "" {
+	s.MPPS(0, "sriov", "destroy", s.pf)
+	if left := s.Must(traces); left != "" {
 		t.Errorf("left by destroy:\n%s", left)
 	}
 }
@@ -160,17 +160,17 @@ func TestFunctionsByUdev(t *testing.T) {
 func TestFunctionsAtBoot(t *testing.T) {
 	labtest.Long(t)
 	s := openScene(t)
-	s.run(0, "sriov", "create", s.pf, "-n", "3", "--no-host-driver")
+	s.MPPS(0, "sriov", "create", s.pf, "-n", "3", "--no-host-driver")
 	if got := s.functions(); got != "3 3 0 0" {
 		t.Errorf("without drivers of the host: %s", got)
 	}
-	s.run(0, "sriov", "set", s.pf+"/1", "mac", "52:54:00:0b:00:11", "vlan", "7", "rate", "100")
+	s.MPPS(0, "sriov", "set", s.pf+"/1", "mac", "52:54:00:0b:00:11", "vlan", "7", "rate", "100")
 	s.withFunction("auto", 2)
-	s.must("virsh -q autostart auto")
-	if err := s.lab.Reboot(t.Context()); err != nil {
+	s.Must("virsh -q autostart auto")
+	if err := s.Lab.Reboot(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.must("systemctl is-system-running --wait || systemctl --failed --no-legend; systemctl is-active mpps-vfs || journalctl -b -u mpps-vfs --no-pager"); got != "running\nactive" {
+	if got := s.Must("systemctl is-system-running --wait || systemctl --failed --no-legend; systemctl is-active mpps-vfs || journalctl -b -u mpps-vfs --no-pager"); got != "running\nactive" {
 		t.Errorf("after the reboot the host is %s", got)
 	}
 	if got := s.functions(); !strings.HasPrefix(got, "3 3 ") {
@@ -180,25 +180,25 @@ func TestFunctionsAtBoot(t *testing.T) {
 		t.Errorf("function 1 after the reboot: %s", vf)
 	}
 	// By systemd's own clock: the functions were there before libvirt's daemon was started.
-	times := strings.Fields(s.must(`for u in mpps-vfs libvirtd; do systemctl show -P ExecMainStartTimestampMonotonic -P ExecMainExitTimestampMonotonic $u.service; done; systemctl is-active mpps-vfs`))
+	times := strings.Fields(s.Must(`for u in mpps-vfs libvirtd; do systemctl show -P ExecMainStartTimestampMonotonic -P ExecMainExitTimestampMonotonic $u.service; done; systemctl is-active mpps-vfs`))
 	if len(times) != 5 || times[4] != "active" {
-		t.Fatalf("services: %v\n%s", times, s.must("journalctl -b -u mpps-vfs --no-pager"))
+		t.Fatalf("services: %v\n%s", times, s.Must("journalctl -b -u mpps-vfs --no-pager"))
 	}
 	made, errMade := strconv.Atoi(times[1])
 	started, errStarted := strconv.Atoi(times[2])
 	if errMade != nil || errStarted != nil || made == 0 || made > started {
 		t.Errorf("functions were made by %d µs, libvirtd started at %d µs", made, started)
 	}
-	t.Logf("functions %.1f s before libvirtd\n%s", float64(started-made)/1e6, s.must("journalctl -b -u mpps-vfs -o short-monotonic --no-pager"))
-	if got := s.must("for i in $(seq 60); do virsh domstate auto | grep -q running && break; sleep 0.5; done; virsh domstate auto"); strings.TrimSpace(got) != "running" {
-		t.Errorf("the guest that starts by itself is %s\n%s", got, s.must("journalctl -b -u libvirtd --no-pager | tail"))
+	t.Logf("functions %.1f s before libvirtd\n%s", float64(started-made)/1e6, s.Must("journalctl -b -u mpps-vfs -o short-monotonic --no-pager"))
+	if got := s.Must("for i in $(seq 60); do virsh domstate auto | grep -q running && break; sleep 0.5; done; virsh domstate auto"); strings.TrimSpace(got) != "running" {
+		t.Errorf("the guest that starts by itself is %s\n%s", got, s.Must("journalctl -b -u libvirtd --no-pager | tail"))
 	}
-	if r := s.run(1, "sriov", "destroy", s.pf); !strings.Contains(r.Stderr, "guest auto") {
+	if r := s.MPPS(1, "sriov", "destroy", s.pf); !strings.Contains(r.Stderr, "guest auto") {
 		t.Errorf("while the guest runs: %s", r.Stderr)
 	}
-	s.must("virsh -q destroy auto; virsh -q undefine auto")
-	s.run(0, "sriov", "destroy", s.pf)
-	if got := s.functions() + s.must(traces); got != "0 0 0 0" {
+	s.Must("virsh -q destroy auto; virsh -q undefine auto")
+	s.MPPS(0, "sriov", "destroy", s.pf)
+	if got := s.functions() + s.Must(traces); got != "0 0 0 0" {
 		t.Errorf("after destroy: %s", got)
 	}
 }

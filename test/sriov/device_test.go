@@ -21,7 +21,7 @@ import (
 // apply makes changes by a plan of their own and returns the transaction.
 func (s *scene) apply(code int, changes ...plan.Change) (tx, said string) {
 	s.Helper()
-	h := answer[facts.Host](s, 0, "inspect")
+	h := labtest.Answer[facts.Host](s, 0, "inspect")
 	for i := range changes {
 		c := &changes[i]
 		c.ID, c.Title, c.Stage, c.Risk, c.Because = "sriov.test", "Test", datapath.SRIOV, goal.None, "a test wants it"
@@ -32,12 +32,12 @@ func (s *scene) apply(code int, changes ...plan.Change) (tx, said string) {
 	if err := plan.Encode(&text, plan.Of(&h, goal.Goal{}, changes)); err != nil {
 		s.Fatal(err)
 	}
-	s.put("plan.json", text.String())
+	s.Put("plan.json", text.String())
 	if code != 0 {
-		r := s.run(code, "apply", "/share/plan.json")
+		r := s.MPPS(code, "apply", "/share/plan.json")
 		return "", r.Stdout + r.Stderr
 	}
-	return answer[struct {
+	return labtest.Answer[struct {
 		TX string `json:"tx"`
 	}](s, code, "apply", "/share/plan.json").TX, ""
 }
@@ -59,21 +59,21 @@ func to(a setting.Address, from, want string) plan.Change {
 func TestDevices(t *testing.T) {
 	labtest.Long(t)
 	s := openScene(t)
-	s.must("echo 3 > /sys/class/net/" + s.pf + "/device/sriov_numvfs; udevadm settle; ip link add dbr0 type bridge 2>/dev/null; ip addr replace 10.60.0.1/24 dev dbr0; ip link set dbr0 up")
+	s.Must("echo 3 > /sys/class/net/" + s.pf + "/device/sriov_numvfs; udevadm settle; ip link add dbr0 type bridge 2>/dev/null; ip addr replace 10.60.0.1/24 dev dbr0; ip link set dbr0 up")
 	t.Cleanup(func() {
-		s.must("for n in $(virsh -q net-list --all --name); do virsh -q net-destroy $n; virsh -q net-undefine $n; done 2>/dev/null; ip link del dbr0; true")
+		s.Must("for n in $(virsh -q net-list --all --name); do virsh -q net-destroy $n; virsh -q net-undefine $n; done 2>/dev/null; ip link del dbr0; true")
 	})
 	const guest, vfMAC = "plugged", "52:54:00:0e:00:01"
 	s.guest(lab.GuestSpec{Name: guest, NICs: []lab.NIC{{Model: lab.Virtio, Bridge: "dbr0", MAC: "52:54:00:0e:00:02", Addr: "10.60.0.2/24"}}, Modules: []string{"igbvf"}})
 	vf := func(i string) string {
-		return s.must("basename $(readlink /sys/class/net/" + s.pf + "/device/virtfn" + i + ")")
+		return s.Must("basename $(readlink /sys/class/net/" + s.pf + "/device/virtfn" + i + ")")
 	}
 	driver := func(pci string) string {
-		return s.must("basename $(readlink /sys/bus/pci/devices/" + pci + "/driver) 2>/dev/null || true")
+		return s.Must("basename $(readlink /sys/bus/pci/devices/" + pci + "/driver) 2>/dev/null || true")
 	}
-	definition := func() string { return s.must("virsh dumpxml --inactive " + guest) }
+	definition := func() string { return s.Must("virsh dumpxml --inactive " + guest) }
 	user := func(pci string) string {
-		for _, f := range answer[facts.Host](s, 0, "inspect").VFs {
+		for _, f := range labtest.Answer[facts.Host](s, 0, "inspect").VFs {
 			if f.PCI == pci {
 				return f.Guest
 			}
@@ -92,19 +92,19 @@ func TestDevices(t *testing.T) {
 		if !strings.Contains(with, vfMAC) || strings.Count(with, "<address type='pci'") <= strings.Count(before, "<address type='pci'") {
 			t.Errorf("the definition is now\n%s", with)
 		}
-		if status := strings.Join(strings.Fields(s.run(0, "status").Stdout), " "); !strings.Contains(status, "takes effect when it is shut down and started") {
+		if status := strings.Join(strings.Fields(s.MPPS(0, "status").Stdout), " "); !strings.Contains(status, "takes effect when it is shut down and started") {
 			t.Errorf("status: %s", status)
 		}
-		s.run(0, "verify")
+		s.MPPS(0, "verify")
 		out, _ := s.apply(0, to(at, nic.Value(), ""))
 		if definition() == with {
 			t.Error("nothing was taken out")
 		}
-		s.run(0, "rollback", out)
+		s.MPPS(0, "rollback", out)
 		if again := definition(); again != with {
 			t.Errorf("brought back it is\n%s\nand was\n%s", again, with)
 		}
-		s.run(0, "rollback", tx)
+		s.MPPS(0, "rollback", tx)
 		if again := definition(); again != before {
 			t.Errorf("after the rollback it is\n%s\nand was\n%s", again, before)
 		}
@@ -122,7 +122,7 @@ func TestDevices(t *testing.T) {
 		if with := definition(); strings.Count(with, vfMAC) != 2 || !strings.Contains(with, "persistent='ua-standby'") {
 			t.Errorf("the definition is now\n%s", with)
 		}
-		s.run(0, "rollback", tx)
+		s.MPPS(0, "rollback", tx)
 		if again := definition(); again != before {
 			t.Errorf("after the rollback it is\n%s\nand was\n%s", again, before)
 		}
@@ -138,25 +138,25 @@ func TestDevices(t *testing.T) {
 		if got := driver(pci); got != "vfio-pci" || user(pci) != guest {
 			t.Errorf("the function has driver %s, guest %q", got, user(pci))
 		}
-		s.run(0, "verify")
-		s.must("virsh -q suspend " + guest)
+		s.MPPS(0, "verify")
+		s.Must("virsh -q suspend " + guest)
 		_, said := s.apply(1, to(at, nic.Value(), ""))
 		if !strings.Contains(said, "the guest is paused") {
 			t.Errorf("of a paused guest: %s", said)
 		}
-		s.must("virsh -q resume " + guest)
-		running := func() string { return s.must("virsh dumpxml " + guest + " | grep -v '<alias '") } // libvirt counts on
+		s.Must("virsh -q resume " + guest)
+		running := func() string { return s.Must("virsh dumpxml " + guest + " | grep -v '<alias '") } // libvirt counts on
 		live := running()
 		out, _ := s.apply(0, to(at, nic.Value(), ""))
 		if got := driver(pci); got != was || user(pci) != "" {
 			t.Errorf("taken out the function has driver %s, before %s; guest %q", got, was, user(pci))
 		}
-		s.run(0, "rollback", out)
+		s.MPPS(0, "rollback", out)
 		if again := running(); again != live {
 			t.Errorf("plugged in again it runs with\n%s\nand did with\n%s", again, live)
 		}
-		s.run(0, "rollback", tx)
-		if driver(pci) != was || strings.Contains(s.must("virsh dumpxml "+guest), vfMAC) {
+		s.MPPS(0, "rollback", tx)
+		if driver(pci) != was || strings.Contains(s.Must("virsh dumpxml "+guest), vfMAC) {
 			t.Error("the rollback left it plugged in")
 		}
 	})
@@ -166,14 +166,14 @@ func TestDevices(t *testing.T) {
 		pool := domain.NetworkPool{Name: "test-pool", PF: s.pf, Managed: true}
 		of := func(what string) setting.Address { return setting.Of(setting.VirtNetwork, pool.Name, what) }
 		made, _ := s.apply(0, to(of("definition"), "", pool.Value()), to(of("active"), "no", "yes"), to(of("autostart"), "no", "yes"))
-		if list := s.must("virsh -q net-list --autostart"); !strings.Contains(list, "test-pool") {
+		if list := s.Must("virsh -q net-list --autostart"); !strings.Contains(list, "test-pool") {
 			t.Errorf("networks: %s", list)
 		}
-		s.run(0, "verify")
+		s.MPPS(0, "verify")
 		nic := domain.NetworkInterface{MAC: vfMAC, Network: pool.Name}
 		at := setting.Of(setting.DomainDevice, guest, nic.Path())
 		plugged, _ := s.apply(0, to(at, "", nic.Value()))
-		h := answer[facts.Host](s, 0, "inspect")
+		h := labtest.Answer[facts.Host](s, 0, "inspect")
 		var taken []string
 		for _, f := range h.VFs {
 			if f.Guest == guest {
@@ -186,9 +186,9 @@ func TestDevices(t *testing.T) {
 		if _, said := s.apply(1, to(of("active"), "yes", "no")); !strings.Contains(said, "used by running guests: "+guest) {
 			t.Errorf("stopping a network that is used: %s", said)
 		}
-		s.run(0, "rollback", plugged)
-		s.run(0, "rollback", made)
-		if list := s.must("virsh -q net-list --all --name"); strings.Contains(list, pool.Name) {
+		s.MPPS(0, "rollback", plugged)
+		s.MPPS(0, "rollback", made)
+		if list := s.Must("virsh -q net-list --all --name"); strings.Contains(list, pool.Name) {
 			t.Errorf("networks left: %s", list)
 		}
 	})

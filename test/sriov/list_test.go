@@ -23,7 +23,7 @@ func points(c sriov.Check, id, object string) []sriov.Point {
 func TestListAndCheck(t *testing.T) {
 	labtest.Long(t)
 	s := openScene(t)
-	before := answer[sriov.Check](s, 0, "sriov", "check", s.pf)
+	before := labtest.Answer[sriov.Check](s, 0, "sriov", "check", s.pf)
 	for _, id := range []string{"firmware.vt_d", "iommu", "vfio"} {
 		if got := points(before, id, ""); len(got) != 1 || got[0].State != sriov.OK {
 			t.Errorf("%s: %+v, expected ok on the lab's host", id, got)
@@ -34,24 +34,24 @@ func TestListAndCheck(t *testing.T) {
 			t.Errorf("%s of %s: %+v, expected ok", id, s.pf, got)
 		}
 	}
-	s.must("echo 4 > /sys/class/net/" + s.pf + "/device/sriov_numvfs; udevadm settle; ip link set " + s.pf + " vf 1 mac 52:54:00:00:0e:01 vlan 100 qos 3 spoofchk off")
-	s.must("for i in $(seq 100); do [ $(</sys/class/net/" + s.pf + "/carrier) = 1 ] && break; sleep 0.1; done") // igb limits rates only with a link
-	s.must("ip link set " + s.pf + " vf 1 trust on max_tx_rate 200")
-	pci := strings.Fields(s.must("for i in 0 1 2 3; do basename $(readlink /sys/class/net/" + s.pf + "/device/virtfn$i); done"))
+	s.Must("echo 4 > /sys/class/net/" + s.pf + "/device/sriov_numvfs; udevadm settle; ip link set " + s.pf + " vf 1 mac 52:54:00:00:0e:01 vlan 100 qos 3 spoofchk off")
+	s.Must("for i in $(seq 100); do [ $(</sys/class/net/" + s.pf + "/carrier) = 1 ] && break; sleep 0.1; done") // igb limits rates only with a link
+	s.Must("ip link set " + s.pf + " vf 1 trust on max_tx_rate 200")
+	pci := strings.Fields(s.Must("for i in 0 1 2 3; do basename $(readlink /sys/class/net/" + s.pf + "/device/virtfn$i); done"))
 	define := func(name, address string) {
 		parts := strings.FieldsFunc(address, func(r rune) bool { return r == ':' || r == '.' })
-		s.put(name+".xml", fmt.Sprintf(`<domain type='kvm'><name>%s</name><memory unit='MiB'>64</memory><vcpu>1</vcpu><os><type machine='q35'>hvm</type></os><devices>
+		s.Put(name+".xml", fmt.Sprintf(`<domain type='kvm'><name>%s</name><memory unit='MiB'>64</memory><vcpu>1</vcpu><os><type machine='q35'>hvm</type></os><devices>
 <interface type='hostdev' managed='yes'><mac address='52:54:00:00:0f:01'/><source><address type='pci' domain='0x%s' bus='0x%s' slot='0x%s' function='0x%s'/></source></interface>
 </devices></domain>`, name, parts[0], parts[1], parts[2], parts[3]))
-		s.must("virsh -q define /share/" + name + ".xml")
+		s.Must("virsh -q define /share/" + name + ".xml")
 	}
 	define("ell1", pci[1])
-	l := answer[sriov.List](s, 0, "sriov", "list", s.pf)
+	l := labtest.Answer[sriov.List](s, 0, "sriov", "list", s.pf)
 	if len(l.VFs) != 4 || len(l.PFs) != 1 || l.PFs[0].Used != 1 || l.PFs[0].Free != 3 {
 		t.Fatalf("list: %+v", l)
 	}
 	f := l.VFs[1]
-	group := s.must("basename $(readlink /sys/bus/pci/devices/" + pci[1] + "/iommu_group)")
+	group := s.Must("basename $(readlink /sys/bus/pci/devices/" + pci[1] + "/iommu_group)")
 	if f.PCI != pci[1] || fmt.Sprint(f.Group) != group || f.Driver != "igbvf" || f.Guest != "ell1" || f.Holding != sriov.Defined ||
 		f.MAC != "52:54:00:00:0e:01" || *f.VLAN != 100 || *f.QoS != 3 || *f.MaxTxRate != 200 || *f.SpoofChk || !*f.Trust || f.LinkState != "" && f.LinkState != "auto" {
 		t.Errorf("function 1: %+v", f)
@@ -59,10 +59,10 @@ func TestListAndCheck(t *testing.T) {
 	if f.Traffic != nil {
 		t.Errorf("igb counts no traffic of functions, found %+v", f.Traffic)
 	}
-	if free := answer[sriov.List](s, 0, "sriov", "list", "--free"); len(free.VFs) != 3 {
+	if free := labtest.Answer[sriov.List](s, 0, "sriov", "list", "--free"); len(free.VFs) != 3 {
 		t.Errorf("free ones: %+v", free.VFs)
 	}
-	s.run(1, "sriov", "list", "no-such-nic")
+	s.MPPS(1, "sriov", "list", "no-such-nic")
 
 	// Two definitions of one function; a gift of mpps that no definition names; one for a guest that is gone.
 	define("ell2", pci[1])
@@ -71,14 +71,14 @@ func TestListAndCheck(t *testing.T) {
 		{PF: s.pf, Index: 3, PCI: pci[3], Guest: "gone", Form: facts.ByInterface, MAC: "52:54:00:00:0f:03"},
 	} {
 		if r.Guest == "ell1" {
-			r.UUID = s.must("virsh domuuid ell1")
+			r.UUID = s.Must("virsh domuuid ell1")
 		}
-		s.put(fmt.Sprint("reservation", i), facts.ReservationText([]facts.Reservation{r}))
-		s.must(fmt.Sprintf("mkdir -p /var/lib/mpps/vfs; cp /share/reservation%d /var/lib/mpps/vfs/%s.json", i, r.PCI))
+		s.Put(fmt.Sprint("reservation", i), facts.ReservationText([]facts.Reservation{r}))
+		s.Must(fmt.Sprintf("mkdir -p /var/lib/mpps/vfs; cp /share/reservation%d /var/lib/mpps/vfs/%s.json", i, r.PCI))
 	}
-	s.must("ip link add elbr0 type bridge; ip link set $(ls /sys/bus/pci/devices/" + pci[0] + "/net) master elbr0")
-	t.Cleanup(func() { s.must("ip link del elbr0") })
-	l = answer[sriov.List](s, 0, "sriov", "list", s.pf)
+	s.Must("ip link add elbr0 type bridge; ip link set $(ls /sys/bus/pci/devices/" + pci[0] + "/net) master elbr0")
+	t.Cleanup(func() { s.Must("ip link del elbr0") })
+	l = labtest.Answer[sriov.List](s, 0, "sriov", "list", s.pf)
 	for i, want := range []struct {
 		holding sriov.Holding
 		guest   string
@@ -88,7 +88,7 @@ func TestListAndCheck(t *testing.T) {
 			t.Errorf("function %d: %s %q, named by %v; want %+v", i, f.Holding, f.Guest, f.Guests, want)
 		}
 	}
-	after := answer[sriov.Check](s, 4, "sriov", "check", "--fail-on", "high")
+	after := labtest.Answer[sriov.Check](s, 4, "sriov", "check", "--fail-on", "high")
 	var told []string
 	for _, p := range append(points(after, "reservations", ""), points(after, "sriov.usage", s.pf)...) {
 		if p.State == sriov.NotOK {
@@ -102,30 +102,30 @@ func TestListAndCheck(t *testing.T) {
 		}
 	}
 	// Without root it works and says what it did not see; of a snapshot it says the same.
-	out := s.must("cp /share/mpps /run/mpps-nobody; chmod 755 /run/mpps-nobody; setpriv --reuid 65534 --regid 65534 --clear-groups /run/mpps-nobody sriov check " + s.pf)
+	out := s.Must("cp /share/mpps /run/mpps-nobody; chmod 755 /run/mpps-nobody; setpriv --reuid 65534 --regid 65534 --clear-groups /run/mpps-nobody sriov check " + s.pf)
 	if !strings.Contains(out, "run without root") || !strings.Contains(out, "could not be told") {
 		t.Errorf("without root:\n%s", out)
 	}
-	s.must("mpps snapshot -o /run/ell.json")
-	if again := answer[sriov.List](s, 0, "sriov", "list", s.pf, "--snapshot", "/run/ell.json"); fmt.Sprint(again.PFs) != fmt.Sprint(l.PFs) {
+	s.Must("mpps snapshot -o /run/ell.json")
+	if again := labtest.Answer[sriov.List](s, 0, "sriov", "list", s.pf, "--snapshot", "/run/ell.json"); fmt.Sprint(again.PFs) != fmt.Sprint(l.PFs) {
 		t.Errorf("of a snapshot: %+v, want %+v", again.PFs, l.PFs)
 	}
-	s.run(4, "sriov", "check", "--snapshot", "/run/ell.json", "--fail-on", "high")
+	s.MPPS(4, "sriov", "check", "--snapshot", "/run/ell.json", "--fail-on", "high")
 }
 
 // simulated makes cards of netdevsim with so many functions each, takes them away after the test, and names their interfaces.
 func (s *scene) simulated(cards, functions int) []string {
 	s.Helper()
-	labtest.Netdevsim(s, s.lab)
+	labtest.Netdevsim(s, s.Lab)
 	s.Cleanup(func() {
-		s.must("for d in /sys/bus/netdevsim/devices/*; do echo ${d##*netdevsim} > /sys/bus/netdevsim/del_device; done; rmmod netdevsim")
+		s.Must("for d in /sys/bus/netdevsim/devices/*; do echo ${d##*netdevsim} > /sys/bus/netdevsim/del_device; done; rmmod netdevsim")
 	})
-	s.must(fmt.Sprintf(`for i in $(seq %d); do
+	s.Must(fmt.Sprintf(`for i in $(seq %d); do
 	echo "$i 1 4" > /sys/bus/netdevsim/new_device
 	echo %d > /sys/kernel/debug/netdevsim/netdevsim$i/max_vfs
 	echo %d > /sys/bus/netdevsim/devices/netdevsim$i/sriov_numvfs
 done; udevadm settle`, cards, functions, functions))
-	return strings.Fields(s.must("ls -d /sys/bus/netdevsim/devices/*/net/* | xargs -n1 basename | sort -V"))
+	return strings.Fields(s.Must("ls -d /sys/bus/netdevsim/devices/*/net/* | xargs -n1 basename | sort -V"))
 }
 
 // TestManyFunctions lists 8 cards of 127 functions each by the kernel itself, in the time that a user has.
@@ -136,11 +136,11 @@ func TestManyFunctions(t *testing.T) {
 	if len(cards) != 8 {
 		t.Fatalf("interfaces of simulated cards: %v", cards)
 	}
-	s.must("ip link set " + cards[7] + " vf 126 mac 52:54:00:00:0e:7e vlan 7 qos 3 spoofchk on trust on state enable; ip link set " + cards[7] + " vf 126 max_tx_rate 500 min_tx_rate 100")
+	s.Must("ip link set " + cards[7] + " vf 126 mac 52:54:00:00:0e:7e vlan 7 qos 3 spoofchk on trust on state enable; ip link set " + cards[7] + " vf 126 max_tx_rate 500 min_tx_rate 100")
 	var best time.Duration
 	for range 5 {
 		began := time.Now()
-		l := answer[sriov.List](s, 0, "sriov", "list")
+		l := labtest.Answer[sriov.List](s, 0, "sriov", "list")
 		if took := time.Since(began); best == 0 || took < best {
 			best = took
 		}
@@ -153,12 +153,12 @@ func TestManyFunctions(t *testing.T) {
 			t.Fatalf("the last function: %+v", f)
 		}
 	}
-	alone := s.must("a=$(date +%s%N); mpps sriov list --json >/dev/null; b=$(date +%s%N); mpps --version >/dev/null; c=$(date +%s%N); echo $(((b-a)/1000000)) $(((c-b)/1000000))")
+	alone := s.Must("a=$(date +%s%N); mpps sriov list --json >/dev/null; b=$(date +%s%N); mpps --version >/dev/null; c=$(date +%s%N); echo $(((b-a)/1000000)) $(((c-b)/1000000))")
 	t.Logf("1016 functions listed in %v at best of 5, the way into the emulated host and the JSON of them included; in it, and a start of mpps alone, in ms: %s", best, alone)
 	if best > 5*time.Second { // emulated: tens of times slower than the CPU below
 		t.Errorf("1016 functions took %v", best)
 	}
-	if text := s.run(0, "sriov", "list").Stdout; !strings.Contains(text, "1016 VFs of") {
+	if text := s.MPPS(0, "sriov", "list").Stdout; !strings.Contains(text, "1016 VFs of") {
 		t.Errorf("text of many:\n%.2000s", text)
 	}
 }

@@ -29,19 +29,19 @@ func TestTenant(t *testing.T) {
 	labtest.Long(t)
 	s := openScene(t)
 	furnish := func() {
-		s.must("systemctl is-system-running --wait >/dev/null; modprobe -a igb vfio-pci kvm_amd vhost_net; ip link set " + s.pf + " up")
-		s.run(0, "sriov", "create", s.pf, "-n", "2", "--persist", "none")
-		s.must("ip link add brt type bridge forward_delay 0; ip addr add " + bridgeAddr + "/24 dev brt; ip link set brt up")
+		s.Must("systemctl is-system-running --wait >/dev/null; modprobe -a igb vfio-pci kvm_amd vhost_net; ip link set " + s.pf + " up")
+		s.MPPS(0, "sriov", "create", s.pf, "-n", "2", "--persist", "none")
+		s.Must("ip link add brt type bridge forward_delay 0; ip addr add " + bridgeAddr + "/24 dev brt; ip link set brt up")
 	}
 	furnish()
 	t.Cleanup(func() {
-		s.must("ip link del brt; ebtables-legacy -t nat -F PREROUTING; rm -f /run/device.xml /run/" + tenant + "*")
+		s.Must("ip link del brt; ebtables-legacy -t nat -F PREROUTING; rm -f /run/device.xml /run/" + tenant + "*")
 	})
 	function := func(n string) string {
-		return s.must("basename $(readlink /sys/class/net/" + s.pf + "/device/virtfn" + n + ")")
+		return s.Must("basename $(readlink /sys/class/net/" + s.pf + "/device/virtfn" + n + ")")
 	}
 	home, there := function("0"), function("1")
-	_, err := s.lab.StartGuestFresh(t.Context(), lab.GuestSpec{Name: tenant, Binary: labtest.Binary(t), Agent: true, NICs: []lab.NIC{
+	_, err := s.Lab.StartGuestFresh(t.Context(), lab.GuestSpec{Name: tenant, Binary: labtest.Binary(t), Agent: true, NICs: []lab.NIC{
 		{Model: lab.Vhost, Bridge: "brt", Addr: "10.98.0.2/24", Tap: "tten1", MAC: tapMAC},
 		{Model: lab.VF, VF: home, MAC: functMAC, Addr: functAddr},
 	}}, func(context.Context) error { furnish(); return nil })
@@ -112,12 +112,12 @@ func (s *scene) addresses(pci string) {
 		s.pf, pci, pci[:4], pci[5:7], pci[8:10], pci[11:])
 	for _, a := range attempts {
 		began := time.Now()
-		s.must(host + a.before + "\ndmesg -C")
+		s.Must(host + a.before + "\ndmesg -C")
 		got := s.try(a)
 		if got.changes != a.changes || got.works != a.works {
 			s.Errorf("%s: changes %v, works %v; expected %v and %v:\n%s", a.name, got.changes, got.works, a.changes, a.works, got.text)
 		}
-		if log := s.must("dmesg"); !strings.Contains(log, a.log) {
+		if log := s.Must("dmesg"); !strings.Contains(log, a.log) {
 			s.Errorf("%s: the host's kernel does not say %q:\n%s", a.name, a.log, log)
 		}
 		s.Logf("%5.1f s  %s: changes %v, works %v", time.Since(began).Seconds(), a.name, got.changes, got.works)
@@ -157,7 +157,7 @@ busybox ip link set $n address ` + otherMAC + `
 echo "now $(cat /sys/class/net/$n/address)"
 for i in 1 2 3; do busybox ping -c 1 -W 1 ` + a.peer + ` >/dev/null && echo works && exit 0; done; true`)
 	changes := strings.Contains(text, "now "+otherMAC)
-	if shown := s.must("ip link show " + s.pf + " | grep 'vf 0 '"); a.nic == "function" && strings.Contains(shown, otherMAC) != a.changes {
+	if shown := s.Must("ip link show " + s.pf + " | grep 'vf 0 '"); a.nic == "function" && strings.Contains(shown, otherMAC) != a.changes {
 		s.Errorf("%s: the host shows %s", a.name, shown)
 	}
 	_, before, _ := strings.Cut(text, "own ")

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"mpps/internal/facts"
+	"mpps/internal/lab/labtest"
 	"mpps/internal/sriov"
 )
 
@@ -21,18 +22,18 @@ const elsewhere = "kvm2"
 // "the other host" is another of the same card. Then it is all undone.
 func (s *scene) migration(home, there string) {
 	s.Helper()
-	if r, err := s.lab.Shell(s.Context(), "virsh save "+tenant+" /run/"+tenant+".save"); err != nil || r.Code == 0 || !strings.Contains(r.Stderr, "cannot migrate domain") {
+	if r, err := s.Lab.Shell(s.Context(), "virsh save "+tenant+" /run/"+tenant+".save"); err != nil || r.Code == 0 || !strings.Contains(r.Stderr, "cannot migrate domain") {
 		s.Errorf("saved with a function: %v %+v", err, r)
 	}
 	s.other(there)
-	before := s.must("virsh dumpxml --inactive " + tenant)
-	plan := answer[sriov.Migration](s, 0, "sriov", "migrate-plan", tenant, "--to", elsewhere, "--to-snapshot", "/share/kvm2.json")
+	before := s.Must("virsh dumpxml --inactive " + tenant)
+	plan := labtest.Answer[sriov.Migration](s, 0, "sriov", "migrate-plan", tenant, "--to", elsewhere, "--to-snapshot", "/share/kvm2.json")
 	if plan.Live || !strings.Contains(plan.Why, "refused by libvirt and QEMU") || len(plan.Functions) != 1 || plan.Functions[0].Target != there {
 		s.Fatalf("%+v", plan)
 	}
 	done := s.carryOut(plan.Ways[0].Steps)
 	s.reaches()
-	if xml := s.must("virsh dumpxml --inactive " + tenant); strings.Contains(xml, pciXML(home)) || !strings.Contains(xml, pciXML(there)) {
+	if xml := s.Must("virsh dumpxml --inactive " + tenant); strings.Contains(xml, pciXML(home)) || !strings.Contains(xml, pciXML(there)) {
 		s.Errorf("the definition after the migration:\n%s", xml)
 	}
 	// Back again, by the commands that undo.
@@ -43,7 +44,7 @@ func (s *scene) migration(home, there string) {
 		}
 	}
 	s.reaches()
-	if xml := s.must("virsh dumpxml --inactive " + tenant); xml != before {
+	if xml := s.Must("virsh dumpxml --inactive " + tenant); xml != before {
 		s.Errorf("after all was undone the definition is:\n%s\nand was:\n%s", xml, before)
 	}
 }
@@ -51,8 +52,8 @@ func (s *scene) migration(home, there string) {
 // other writes the snapshot of "the other host": this one by another name, without the guest, and with one function free.
 func (s *scene) other(free string) {
 	s.Helper()
-	s.run(0, "snapshot", "-o", "/share/kvm2.json")
-	f, err := os.Open(filepath.Join(s.lab.ShareDir(), "kvm2.json"))
+	s.MPPS(0, "snapshot", "-o", "/share/kvm2.json")
+	f, err := os.Open(filepath.Join(s.Lab.ShareDir(), "kvm2.json"))
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -71,14 +72,14 @@ func (s *scene) other(free string) {
 	if err := facts.Write(&text, h, "test"); err != nil {
 		s.Fatal(err)
 	}
-	s.put("kvm2.json", text.String())
+	s.Put("kvm2.json", text.String())
 }
 
 // paste gives a command to a shell of the host, as an administrator does.
 func (s *scene) paste(command string) {
 	s.Helper()
 	began := time.Now()
-	s.must("cd /run\n" + command)
+	s.Must("cd /run\n" + command)
 	line, _, _ := strings.Cut(command, "\n")
 	s.Logf("%5.1f s  %s", time.Since(began).Seconds(), line)
 }

@@ -15,12 +15,12 @@ import (
 func TestRecover(t *testing.T) {
 	labtest.Long(t)
 	s := openScene(t)
-	s.must("modprobe igbvf; echo 2 > /sys/class/net/" + s.pf + "/device/sriov_numvfs; udevadm settle")
+	s.Must("modprobe igbvf; echo 2 > /sys/class/net/" + s.pf + "/device/sriov_numvfs; udevadm settle")
 	one := s.pf + "/0"
-	pci := s.must("basename $(readlink /sys/class/net/" + s.pf + "/device/virtfn0)")
+	pci := s.Must("basename $(readlink /sys/class/net/" + s.pf + "/device/virtfn0)")
 	dev := "/sys/bus/pci/devices/" + pci
 	bound := func() string {
-		return s.must("d=$(readlink " + dev + "/driver); echo ${d##*/} $(cat " + dev + "/driver_override)")
+		return s.Must("d=$(readlink " + dev + "/driver); echo ${d##*/} $(cat " + dev + "/driver_override)")
 	}
 	found := bound()
 	if found != "igbvf (null)" {
@@ -28,43 +28,43 @@ func TestRecover(t *testing.T) {
 	}
 	recovers := func(code int, words ...string) mended.Recovery {
 		t.Helper()
-		return answer[mended.Recovery](s, code, append([]string{"sriov", "recover", one}, words...)...)
+		return labtest.Answer[mended.Recovery](s, code, append([]string{"sriov", "recover", one}, words...)...)
 	}
 	if r := recovers(0); r.Verdict != mended.Well || r.Transaction != "" || len(r.Steps) != 5 {
 		t.Errorf("%+v", r)
 	}
 
-	s.must("echo vfio-pci > " + dev + "/driver_override; echo " + pci + " > " + dev + "/driver/unbind; echo " + pci + " > /sys/bus/pci/drivers_probe")
+	s.Must("echo vfio-pci > " + dev + "/driver_override; echo " + pci + " > " + dev + "/driver/unbind; echo " + pci + " > /sys/bus/pci/drivers_probe")
 	stuck := bound()
 	if r := recovers(4, "--dry-run"); r.Verdict != mended.Mendable || !r.Reset || bound() != stuck {
 		t.Errorf("looked at: %+v, now %s", r, bound())
 	}
-	group := s.must("basename $(readlink " + dev + "/iommu_group)")
-	held := s.must("(exec 7<>/dev/vfio/" + group + "; exec sleep 1000) >/dev/null 2>&1 & echo $!")
+	group := s.Must("basename $(readlink " + dev + "/iommu_group)")
+	held := s.Must("(exec 7<>/dev/vfio/" + group + "; exec sleep 1000) >/dev/null 2>&1 & echo $!")
 	if r := recovers(4); r.Verdict != mended.Taken || bound() != stuck || !strings.Contains(r.Steps[len(r.Steps)-1].Found, "sleep (process "+held+")") {
 		t.Errorf("taken: %+v", r)
 	}
-	if r := s.run(1, "sriov", "reset", one); !strings.Contains(r.Stderr, "sleep (process "+held+") has it open") {
+	if r := s.MPPS(1, "sriov", "reset", one); !strings.Contains(r.Stderr, "sleep (process "+held+") has it open") {
 		t.Errorf("reset: %s", r.Stderr)
 	}
-	s.must("kill -0 " + held + " && kill " + held)
+	s.Must("kill -0 " + held + " && kill " + held)
 	r := recovers(0)
 	if r.Verdict != mended.Mendable || r.After != mended.Well || r.Transaction == "" || bound() != found || strings.Contains(r.WasReset, "not done") {
 		t.Errorf("mended: %+v, now %s", r, bound())
 	}
-	s.run(0, "rollback")
+	s.MPPS(0, "rollback")
 	if now := bound(); now != stuck {
 		t.Errorf("after the rollback %s, before %s", now, stuck)
 	}
-	s.run(0, "sriov", "recover", one)
+	s.MPPS(0, "sriov", "recover", one)
 
-	s.must("echo " + pci + " > " + dev + "/driver/unbind")
+	s.Must("echo " + pci + " > " + dev + "/driver/unbind")
 	if r := recovers(0); r.After != mended.Well || bound() != found {
 		t.Errorf("without a driver: %+v, now %s", r, bound())
 	}
-	s.must("ip link set " + s.pf + " down")
-	if r := recovers(0); r.After != mended.Well || !strings.Contains(s.must("ip -br link show "+s.pf), "UP") {
+	s.Must("ip link set " + s.pf + " down")
+	if r := recovers(0); r.After != mended.Well || !strings.Contains(s.Must("ip -br link show "+s.pf), "UP") {
 		t.Errorf("down: %+v", r)
 	}
-	s.must("for i in 1 2 3 4; do mpps rollback --force || break; done; ip link set " + s.pf + " up")
+	s.Must("for i in 1 2 3 4; do mpps rollback --force || break; done; ip link set " + s.pf + " up")
 }

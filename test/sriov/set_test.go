@@ -36,7 +36,7 @@ type rate struct {
 // vfs are the functions as ip sees them, and its text.
 func (s *scene) vfs() ([]told, string) {
 	s.Helper()
-	text := s.must("ip -j link show " + s.pf)
+	text := s.Must("ip -j link show " + s.pf)
 	var links []struct {
 		VFs []json.RawMessage `json:"vfinfo_list"`
 	}
@@ -75,7 +75,7 @@ func (s *scene) becomes(number int, want string, within time.Duration) {
 			s.Logf("%5.1f s until function %d has %s", time.Since(began).Seconds(), number, want)
 			return
 		} else if time.Since(began) > within {
-			s.Fatalf("function %d has %s, expected %s within %v\n%s", number, got, want, within, s.must("journalctl -q -o cat -u mpps-restore | tail -20"))
+			s.Fatalf("function %d has %s, expected %s within %v\n%s", number, got, want, within, s.Must("journalctl -q -o cat -u mpps-restore | tail -20"))
 		}
 		time.Sleep(200 * time.Millisecond)
 	}
@@ -87,12 +87,12 @@ const untouched = "vlan 0 qos 0 rate 0 spoofchk on trust off"
 func TestSet(t *testing.T) {
 	labtest.Long(t)
 	s := openScene(t)
-	s.must("echo 3 > /sys/class/net/" + s.pf + "/device/sriov_numvfs; udevadm settle")
+	s.Must("echo 3 > /sys/class/net/" + s.pf + "/device/sriov_numvfs; udevadm settle")
 	_, before := s.vfs()
 	one := s.pf + "/1"
-	pci := s.must("basename $(readlink /sys/class/net/" + s.pf + "/device/virtfn1)")
+	pci := s.Must("basename $(readlink /sys/class/net/" + s.pf + "/device/virtfn1)")
 
-	s.run(0, "sriov", "set", one, "mac", "52:54:00:0e:00:01", "vlan", "100", "qos", "3", "rate", "500", "spoofchk", "off", "trust", "on")
+	s.MPPS(0, "sriov", "set", one, "mac", "52:54:00:0e:00:01", "vlan", "100", "qos", "3", "rate", "500", "spoofchk", "off", "trust", "on")
 	all, _ := s.vfs()
 	if got := all[1].brief(); got != "mac 52:54:00:0e:00:01 vlan 100 qos 3 rate 500 spoofchk off trust on" {
 		t.Errorf("set: %s", got)
@@ -100,13 +100,13 @@ func TestSet(t *testing.T) {
 	if others := all[0].brief() + all[2].brief(); strings.Count(others, untouched) != 2 {
 		t.Errorf("others were touched: %s", others)
 	}
-	s.run(0, "sriov", "set", s.pf, "vf", "1", "rate", "200", "vlan", "0")
-	s.run(0, "sriov", "set", pci, "qos", "0", "spoofchk", "on")
+	s.MPPS(0, "sriov", "set", s.pf, "vf", "1", "rate", "200", "vlan", "0")
+	s.MPPS(0, "sriov", "set", pci, "qos", "0", "spoofchk", "on")
 	all, set := s.vfs()
 	if got := all[1].brief(); got != "mac 52:54:00:0e:00:01 vlan 0 qos 0 rate 200 spoofchk on trust on" {
 		t.Errorf("set again: %s", got)
 	}
-	if n := strings.Count(s.must("cat /var/lib/mpps/desired.json"), s.pf+"/1/max_tx_rate"); n != 1 {
+	if n := strings.Count(s.Must("cat /var/lib/mpps/desired.json"), s.pf+"/1/max_tx_rate"); n != 1 {
 		t.Errorf("the rate is kept %d times", n)
 	}
 
@@ -126,7 +126,7 @@ func TestSet(t *testing.T) {
 		{"rx-rate 100", "cannot be limited", 64},
 		{"colour red", "no attribute", 64},
 	} {
-		r := s.run(c.code, append([]string{"sriov", "set", one}, strings.Fields(c.words)...)...)
+		r := s.MPPS(c.code, append([]string{"sriov", "set", one}, strings.Fields(c.words)...)...)
 		if !strings.Contains(r.Stderr, c.because) || !strings.Contains(r.Stderr, "hint:") && c.code == 1 && !strings.Contains(c.words, "vlan") {
 			t.Errorf("%s: %s", c.words, r.Stderr)
 		}
@@ -134,27 +134,27 @@ func TestSet(t *testing.T) {
 	if _, now := s.vfs(); now != set {
 		t.Errorf("after the refusals:\n%sbefore:\n%s", now, set)
 	}
-	s.run(0, "sriov", "set", one, "trust", "off", "--dry-run")
+	s.MPPS(0, "sriov", "set", one, "trust", "off", "--dry-run")
 	if _, now := s.vfs(); now != set {
 		t.Error("a dry run changed something")
 	}
 
 	// Made anew by hand, functions get what mpps keeps of them.
-	s.must("echo 0 > /sys/class/net/" + s.pf + "/device/sriov_numvfs; echo 3 > /sys/class/net/" + s.pf + "/device/sriov_numvfs")
+	s.Must("echo 0 > /sys/class/net/" + s.pf + "/device/sriov_numvfs; echo 3 > /sys/class/net/" + s.pf + "/device/sriov_numvfs")
 	s.becomes(1, "mac 52:54:00:0e:00:01 vlan 0 qos 0 rate 200 spoofchk on trust on", 15*time.Second)
 
-	s.run(0, "sriov", "reset", one)
+	s.MPPS(0, "sriov", "reset", one)
 	all, _ = s.vfs()
 	if !strings.Contains(all[1].brief(), untouched) || all[1].MAC == "52:54:00:0e:00:01" {
 		t.Errorf("reset: %s", all[1].brief())
 	}
-	if kept := s.must("cat /var/lib/mpps/desired.json 2>/dev/null || true"); strings.Contains(kept, s.pf+"/1/") {
+	if kept := s.Must("cat /var/lib/mpps/desired.json 2>/dev/null || true"); strings.Contains(kept, s.pf+"/1/") {
 		t.Errorf("kept after the reset:\n%s", kept)
 	}
-	s.run(0, "rollback")
+	s.MPPS(0, "rollback")
 	s.becomes(1, "mac 52:54:00:0e:00:01 vlan 0 qos 0 rate 200 spoofchk on trust on", time.Second)
 	for range 3 {
-		s.run(0, "rollback")
+		s.MPPS(0, "rollback")
 	}
 	// Their drivers on the host have chosen addresses since; all else is as it was.
 	all, now := s.vfs()
@@ -164,24 +164,24 @@ func TestSet(t *testing.T) {
 	if !strings.Contains(all[1].brief(), untouched) {
 		t.Errorf("after the rollbacks:\n%sbefore:\n%s", now, before)
 	}
-	s.run(3, "status", "--detailed-exit-code")
+	s.MPPS(3, "status", "--detailed-exit-code")
 }
 
 // TestLeft: what a guest had set for its function is there for the next guest where nobody looks after it, and is not where mpps does.
 func TestLeft(t *testing.T) {
 	labtest.Long(t)
 	s := openScene(t)
-	s.must("echo 2 > /sys/class/net/" + s.pf + "/device/sriov_numvfs; udevadm settle")
-	function := s.must("basename $(readlink /sys/class/net/" + s.pf + "/device/virtfn0)")
+	s.Must("echo 2 > /sys/class/net/" + s.pf + "/device/sriov_numvfs; udevadm settle")
+	function := s.Must("basename $(readlink /sys/class/net/" + s.pf + "/device/virtfn0)")
 	for name, words := range map[string]string{"a": ",vlan=7,mac=52:54:00:0e:00:0a", "b": ",mac=52:54:00:0e:00:0b"} {
-		s.run(0, "domain", "render", "--name", name, "--vcpus", "1", "--memory", "128MiB", "--nic", "vf="+function+words, "-o", "/run/"+name+".xml")
-		s.must("virsh -q define /run/" + name + ".xml")
+		s.MPPS(0, "domain", "render", "--name", name, "--vcpus", "1", "--memory", "128MiB", "--nic", "vf="+function+words, "-o", "/run/"+name+".xml")
+		s.Must("virsh -q define /run/" + name + ".xml")
 	}
-	start := func(name string) { s.must("virsh -q start --paused " + name) }
-	end := func(name string) { s.must("virsh -q destroy " + name) }
+	start := func(name string) { s.Must("virsh -q start --paused " + name) }
+	end := func(name string) { s.Must("virsh -q destroy " + name) }
 
 	start("a")
-	s.must("ip link set " + s.pf + " vf 0 max_tx_rate 100; ip link set " + s.pf + " vf 0 trust on; ip link set " + s.pf + " vf 0 spoofchk off")
+	s.Must("ip link set " + s.pf + " vf 0 max_tx_rate 100; ip link set " + s.pf + " vf 0 trust on; ip link set " + s.pf + " vf 0 spoofchk off")
 	end("a")
 	start("b")
 	all, _ := s.vfs()
@@ -189,13 +189,13 @@ func TestLeft(t *testing.T) {
 		t.Errorf("without mpps the next guest has %s: nothing is left to be proven", got)
 	}
 	end("b")
-	s.must("ip link set " + s.pf + " vf 0 max_tx_rate 0; ip link set " + s.pf + " vf 0 trust off; ip link set " + s.pf + " vf 0 spoofchk on")
+	s.Must("ip link set " + s.pf + " vf 0 max_tx_rate 0; ip link set " + s.pf + " vf 0 trust off; ip link set " + s.pf + " vf 0 spoofchk on")
 
 	start("a")
-	s.run(0, "sriov", "set", s.pf+"/0", "rate", "100", "trust", "on")
-	s.must("ip link set " + s.pf + " vf 0 spoofchk off") // and something that nobody keeps
+	s.MPPS(0, "sriov", "set", s.pf+"/0", "rate", "100", "trust", "on")
+	s.Must("ip link set " + s.pf + " vf 0 spoofchk off") // and something that nobody keeps
 	for _, refused := range [][]string{{"set", s.pf + "/0", "vlan", "8"}, {"set", s.pf + "/0", "mac", "52:54:00:0e:00:0c"}, {"reset", s.pf + "/0"}, {"reset", "--guest", "a"}} {
-		if r := s.run(1, append([]string{"sriov"}, refused...)...); !strings.Contains(r.Stderr, "guest a") || !strings.Contains(r.Stderr, "hint:") {
+		if r := s.MPPS(1, append([]string{"sriov"}, refused...)...); !strings.Contains(r.Stderr, "guest a") || !strings.Contains(r.Stderr, "hint:") {
 			t.Errorf("%v: %s", refused, r.Stderr)
 		}
 	}
@@ -214,12 +214,12 @@ func TestLeft(t *testing.T) {
 	start("a")
 	s.becomes(0, "mac 52:54:00:0e:00:0a vlan 7 qos 0 rate 100 spoofchk on trust on", 15*time.Second)
 	end("a")
-	s.must("virsh -q undefine a")
+	s.Must("virsh -q undefine a")
 	s.becomes(0, untouched, 15*time.Second)
 	start("b")
 	s.becomes(0, "mac 52:54:00:0e:00:0b "+untouched, 15*time.Second)
 	end("b")
-	s.run(0, "sriov", "reset", "--guest", "b", "--attributes-only")
-	s.must("virsh -q undefine b")
-	s.must("for i in 1 2 3; do mpps rollback --force || break; done")
+	s.MPPS(0, "sriov", "reset", "--guest", "b", "--attributes-only")
+	s.Must("virsh -q undefine b")
+	s.Must("for i in 1 2 3; do mpps rollback --force || break; done")
 }

@@ -34,9 +34,9 @@ func TestSoak(t *testing.T) {
 	anew := rounds > usualRounds
 	forms := []string{facts.ByInterface, facts.ByHostdev, facts.ByNetwork}
 	before := s.idle("soaked")
-	guests := s.must("virsh -q list --all --name")
+	guests := s.Must("virsh -q list --all --name")
 	if !anew {
-		s.run(0, "sriov", "create", s.pf, "-n", "2", "--persist", "none")
+		s.MPPS(0, "sriov", "create", s.pf, "-n", "2", "--persist", "none")
 	}
 	written := map[string]int{}
 	began := time.Now()
@@ -44,21 +44,21 @@ func TestSoak(t *testing.T) {
 		form := forms[round%len(forms)]
 		size := s.journals()
 		if anew {
-			s.run(0, "sriov", "create", s.pf, "-n", "2")
+			s.MPPS(0, "sriov", "create", s.pf, "-n", "2")
 		}
 		argv := []string{"sriov", "assign", "soaked", "--pf", s.pf, "--as", form, "--vlan", strconv.Itoa(round%4000 + 1)}
 		if form != facts.ByNetwork {
 			argv = append(argv, "--rate", "100")
 		}
-		g := answer[given](s, 0, argv...)
-		s.must("virsh -q start --paused soaked")
+		g := labtest.Answer[given](s, 0, argv...)
+		s.Must("virsh -q start --paused soaked")
 		if _, text := s.vfs(); !strings.Contains(text, g.MAC) {
 			t.Fatalf("round %d (%s): no function has %s\n%s", round, form, g.MAC, text)
 		}
-		s.must("virsh -q destroy soaked")
-		s.run(0, "sriov", "release", "soaked")
+		s.Must("virsh -q destroy soaked")
+		s.MPPS(0, "sriov", "release", "soaked")
 		if form == facts.ByNetwork {
-			s.must("virsh -q net-destroy " + g.Network + "; virsh -q net-undefine " + g.Network)
+			s.Must("virsh -q net-destroy " + g.Network + "; virsh -q net-undefine " + g.Network)
 		}
 		all, text := s.vfs()
 		for _, f := range all {
@@ -67,7 +67,7 @@ func TestSoak(t *testing.T) {
 			}
 		}
 		if anew {
-			s.run(0, "sriov", "destroy", s.pf)
+			s.MPPS(0, "sriov", "destroy", s.pf)
 			if got := s.functions(); got != "0 0 0 0" {
 				t.Errorf("round %d: functions: %s", round, got)
 			}
@@ -75,10 +75,10 @@ func TestSoak(t *testing.T) {
 		if got := s.definition("soaked"); got != before {
 			t.Fatalf("round %d (%s): the definition is\n%s\nand was\n%s", round, form, got, before)
 		}
-		if left := s.left() + s.must(traces) + s.must("virsh -q net-list --all --name"); left != "" {
+		if left := s.left() + s.Must(traces) + s.Must("virsh -q net-list --all --name"); left != "" {
 			t.Fatalf("round %d (%s): left: %s", round, form, left)
 		}
-		if got := s.must("virsh -q list --all --name"); got != guests {
+		if got := s.Must("virsh -q list --all --name"); got != guests {
 			t.Errorf("round %d: guests: %s", round, got)
 		}
 		grew := s.journals() - size
@@ -89,11 +89,11 @@ func TestSoak(t *testing.T) {
 		}
 		t.Logf("round %d (%s): %.1f s, %d bytes of journals", round, form, time.Since(began).Seconds()/float64(round+1), grew)
 	}
-	s.must("virsh -q undefine soaked")
+	s.Must("virsh -q undefine soaked")
 	if !anew {
-		s.run(0, "sriov", "destroy", s.pf)
+		s.MPPS(0, "sriov", "destroy", s.pf)
 	}
-	if tmp := s.must("find /var/lib/mpps /run/mpps -name '*draft*' -o -name '*.tmp'"); tmp != "" {
+	if tmp := s.Must("find /var/lib/mpps /run/mpps -name '*draft*' -o -name '*.tmp'"); tmp != "" {
 		t.Errorf("half written: %s", tmp)
 	}
 }
@@ -101,7 +101,7 @@ func TestSoak(t *testing.T) {
 // journals is the size of all journals in bytes.
 func (s *scene) journals() int {
 	s.Helper()
-	n, err := strconv.Atoi(s.must("cat /var/lib/mpps/journal/* 2>/dev/null | wc -c"))
+	n, err := strconv.Atoi(s.Must("cat /var/lib/mpps/journal/* 2>/dev/null | wc -c"))
 	if err != nil {
 		s.Fatal(err)
 	}

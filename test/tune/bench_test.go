@@ -37,12 +37,12 @@ const rounds = 6
 // plan has for the goal at once, and with what mpps tune keeps: in rounds, in each of which every side is entered, measured and left once,
 // in an order by lot.
 func BenchmarkAgainst(b *testing.B) {
-	l := furnish(b)
-	r, err := l.Shell(b.Context(), "/share/mpps tune "+goals+" --budget 15m --runtime-only --propose --seed 1 -o /share/tune.json --plan-output /share/kept.json")
+	on := furnish(b)
+	r, err := on.Lab.Shell(b.Context(), "/share/mpps tune "+goals+" --budget 15m --runtime-only --propose --seed 1 -o /share/tune.json --plan-output /share/kept.json")
 	if err != nil || r.Code != 0 && r.Code != 2 {
 		b.Fatalf("%v: exit %d: %s", err, r.Code, r.Stderr)
 	}
-	text, err := os.ReadFile(filepath.Join(l.ShareDir(), "tune.json"))
+	text, err := os.ReadFile(filepath.Join(on.Lab.ShareDir(), "tune.json"))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func BenchmarkAgainst(b *testing.B) {
 	for _, a := range result.Attempts {
 		b.Logf("%s: %s: %s", a.Title, a.Outcome, a.Why)
 	}
-	must(b, l, "/share/mpps plan -q --pps 1M --guest web1 --consent security --runtime-only -o /share/static.json")
+	on.Must("/share/mpps plan -q --pps 1M --guest web1 --consent security --runtime-only -o /share/static.json")
 	sides := []side{
 		{"as found", "true", "true"}, tuned("network-throughput"), tuned("virtual-host"),
 		applied("everything planned at once", "/share/static.json"), applied("what the loop keeps", "/share/kept.json $(ls /share/kept.?.json 2>/dev/null)"),
@@ -65,9 +65,9 @@ func BenchmarkAgainst(b *testing.B) {
 		for range rounds {
 			for _, i := range order.Perm(len(sides)) {
 				s := sides[i]
-				must(b, l, s.enter)
-				out := must(b, l, `/share/mpps --json bench pps --via br0 --agent 10.50.0.2:7878 --secret-file /share/secret --sink af_packet --duration 1s --repeat 3 --keep=false || [ $? = 5 ]`)
-				must(b, l, s.leave)
+				on.Must(s.enter)
+				out := on.Must(`/share/mpps --json bench pps --via br0 --agent 10.50.0.2:7878 --secret-file /share/secret --sink af_packet --duration 1s --repeat 3 --keep=false || [ $? = 5 ]`)
+				on.Must(s.leave)
 				var run struct{ Result struct{ PPS float64 } }
 				if err := json.Unmarshal([]byte(out), &run); err != nil || run.Result.PPS == 0 {
 					b.Fatalf("%v: %.300s", err, out)

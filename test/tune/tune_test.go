@@ -51,21 +51,18 @@ for i in /proc/irq/*/smp_affinity_list; do echo $i $(cat $i); done
 iptables-legacy-save | grep -v '^[#:]'`
 
 // furnish boots the host with its guest.
-func furnish(t testing.TB) *lab.Lab {
+func furnish(t testing.TB) *labtest.Scene {
 	t.Helper()
-	l := labtest.Host(t, labtest.Fresh)
-	ctx := t.Context()
-	if err := os.WriteFile(filepath.Join(l.ShareDir(), "secret"), []byte(secret), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	s := labtest.On(t, labtest.Host(t, labtest.Fresh))
+	s.Put("secret", secret)
 	ready := func(ctx context.Context) error {
-		_, err := l.Must(ctx, setup)
+		_, err := s.Lab.Must(ctx, setup)
 		return err
 	}
-	if err := ready(ctx); err != nil {
+	if err := ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	_, err := l.StartGuestFresh(ctx, lab.GuestSpec{
+	_, err := s.Lab.StartGuestFresh(t.Context(), lab.GuestSpec{
 		Name: guest, Binary: labtest.Binary(t), VCPUs: 2, MemoryMiB: 256,
 		NICs:    []lab.NIC{{Model: lab.Vhost, Bridge: "br0", MAC: "52:54:00:0a:00:02", Addr: "10.50.0.2/24", Queues: 2}},
 		Modules: []string{"veth"}, Args: []string{"mpps.secret=" + secret}, Probe: lab.TCPProbe(7878),
@@ -73,16 +70,7 @@ func furnish(t testing.TB) *lab.Lab {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return l
-}
-
-func must(t testing.TB, l *lab.Lab, script string) string {
-	t.Helper()
-	out, err := l.Must(context.WithoutCancel(t.Context()), script)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
+	return s
 }
 
 // TestTune: on a host whose bridge walks through rules the loop finds that taking them out of the way helps, proves it and keeps it; a
@@ -90,14 +78,14 @@ func must(t testing.TB, l *lab.Lab, script string) string {
 // more, the generator is late, and nothing can be shown.
 func TestTune(t *testing.T) {
 	labtest.Long(t)
-	l := furnish(t)
-	beginning := must(t, l, values)
+	s := furnish(t)
+	beginning := s.Must(values)
 
 	var result tune.Result
 	// On a machine that is busy with much else a gain may not be shown within the pairs that a candidate gets: it is never kept by
 	// chance, and may be missed.
 	for seed := 1; seed <= 3 && len(result.Kept) == 0; seed++ {
-		r, err := l.Shell(t.Context(), fmt.Sprintf("/share/mpps tune %s --only %s --budget 6m --runtime-only --seed %d -o /share/tune.json", goals, candidates, seed))
+		r, err := s.Lab.Shell(t.Context(), fmt.Sprintf("/share/mpps tune %s --only %s --budget 6m --runtime-only --seed %d -o /share/tune.json", goals, candidates, seed))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -105,7 +93,7 @@ func TestTune(t *testing.T) {
 		if r.Code != 0 && r.Code != 2 {
 			t.Fatalf("exit status %d", r.Code)
 		}
-		text, err := os.ReadFile(filepath.Join(l.ShareDir(), "tune.json"))
+		text, err := os.ReadFile(filepath.Join(s.Lab.ShareDir(), "tune.json"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,24 +113,24 @@ func TestTune(t *testing.T) {
 	if result.Whole.Ratio < 1.1 {
 		t.Errorf("everything that was kept: %s, expected more than 1.1", result.Whole)
 	}
-	if got := must(t, l, "cat /sys/class/net/br0/bridge/nf_call_iptables; sysctl -n net.bridge.bridge-nf-call-iptables"); !strings.Contains(got, "0") {
+	if got := s.Must("cat /sys/class/net/br0/bridge/nf_call_iptables; sysctl -n net.bridge.bridge-nf-call-iptables"); !strings.Contains(got, "0") {
 		t.Errorf("the bridge's frames still go to iptables: %q", got)
 	}
-	if got := must(t, l, "/share/mpps status | head -1"); !strings.HasPrefix(got, "applied") {
+	if got := s.Must("/share/mpps status | head -1"); !strings.HasPrefix(got, "applied") {
 		t.Errorf("status: %q", got)
 	}
-	must(t, l, "/share/mpps rollback")
-	if now := must(t, l, values); now != beginning {
+	s.Must("/share/mpps rollback")
+	if now := s.Must(values); now != beginning {
 		t.Errorf("a rollback left:\n%s", diff(beginning, now))
 	}
 }
 
 // TestTuneKilled: a rollback restores the beginning of a run that was killed while something that was tried stands.
 func TestTuneKilled(t *testing.T) {
-	l := furnish(t)
-	beginning := must(t, l, values)
-	must(t, l, "nohup setsid /share/mpps tune "+goals+" --only netfilter.bridge --budget 6m --runtime-only --seed 2 -q >/tmp/tune.log 2>&1 & echo $! >/tmp/tune.pid")
-	out := must(t, l, `for i in $(seq 6000); do
+	s := furnish(t)
+	beginning := s.Must(values)
+	s.Must("nohup setsid /share/mpps tune " + goals + " --only netfilter.bridge --budget 6m --runtime-only --seed 2 -q >/tmp/tune.log 2>&1 & echo $! >/tmp/tune.pid")
+	out := s.Must(`for i in $(seq 6000); do
 	[ $(cat /sys/class/net/br0/bridge/nf_call_iptables) != 0 ] || break
 	[ -d /proc/$(cat /tmp/tune.pid) ] || break
 	sleep 0.05
@@ -154,7 +142,7 @@ kill -9 $(cat /tmp/tune.pid) || { echo "nothing was tried:"; cat /tmp/tune.log; 
 	// The process that puts back what was never accepted may be at work: then both say that another mpps is.
 	const busy = 11
 	for begin := time.Now(); ; time.Sleep(time.Second) {
-		r, err := l.Run(t.Context(), "/share/mpps", "rollback")
+		r, err := s.Lab.Run(t.Context(), "/share/mpps", "rollback")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -166,10 +154,10 @@ kill -9 $(cat /tmp/tune.pid) || { echo "nothing was tried:"; cat /tmp/tune.log; 
 		}
 		break
 	}
-	if now := must(t, l, values); now != beginning {
+	if now := s.Must(values); now != beginning {
 		t.Errorf("a rollback after a kill left:\n%s", diff(beginning, now))
 	}
-	if got := must(t, l, "/share/mpps status | head -1"); !strings.HasPrefix(got, "clean") {
+	if got := s.Must("/share/mpps status | head -1"); !strings.HasPrefix(got, "clean") {
 		t.Errorf("status after it: %q", got)
 	}
 }

@@ -1,0 +1,98 @@
+package labtest
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"mpps/internal/lab"
+)
+
+// Scene is a lab host while one test uses it: what the scenes of all packages begin with.
+type Scene struct {
+	testing.TB
+	Lab   *lab.Lab
+	began time.Time
+}
+
+// On is a scene on a lab's host.
+func On(t testing.TB, l *lab.Lab) *Scene { return &Scene{TB: t, Lab: l, began: time.Now()} }
+
+// In is the scene for a part of its test.
+func (s *Scene) In(t testing.TB) *Scene { return &Scene{TB: t, Lab: s.Lab, began: s.began} }
+
+// scriptLimit is how long one script may take on the host, which may have hung for good.
+const scriptLimit = 15 * time.Minute
+
+// Must runs a script on the host and returns what it printed, without the space around it; also after the test, to clean up.
+func (s *Scene) Must(script string) string {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.Context()), scriptLimit)
+	defer cancel()
+	out, err := s.Lab.Must(ctx, script)
+	if err != nil {
+		s.Fatalf("%s: %v\n%s", script, err, out)
+	}
+	return strings.TrimSpace(out)
+}
+
+// MPPS runs mpps on the host and requires an exit code.
+func (s *Scene) MPPS(code int, argv ...string) lab.Result {
+	s.Helper()
+	return s.MPPSAny([]int{code}, argv...)
+}
+
+// MPPSAny requires one of several exit codes.
+func (s *Scene) MPPSAny(codes []int, argv ...string) lab.Result {
+	s.Helper()
+	r, err := s.Lab.Run(s.Context(), append([]string{"mpps"}, argv...)...)
+	if err != nil {
+		s.Fatal(err)
+	}
+	if !slices.Contains(codes, r.Code) {
+		s.Fatalf("mpps %s: exit %d, expected %v\n%s%s", strings.Join(argv, " "), r.Code, codes, r.Stdout, r.Stderr)
+	}
+	return r
+}
+
+// Answer runs mpps --json on the host of a scene and reads the result out of its envelope.
+func Answer[R any](s interface {
+	testing.TB
+	MPPSAny(codes []int, argv ...string) lab.Result
+}, code int, argv ...string,
+) R {
+	s.Helper()
+	return Result[R](s, s.MPPSAny([]int{code}, append([]string{"--json"}, argv...)...).Stdout)
+}
+
+// Result reads the result out of the envelope of an answer.
+func Result[R any](t testing.TB, text string) R {
+	t.Helper()
+	var envelope struct {
+		Schema string `json:"schema"`
+		Result R      `json:"result"`
+	}
+	if err := json.Unmarshal([]byte(text), &envelope); err != nil || envelope.Schema == "" {
+		t.Fatalf("no answer: %v\n%.400s", err, text)
+	}
+	return envelope.Result
+}
+
+// Put writes a file that the host sees as /share/NAME.
+func (s *Scene) Put(name, text string) {
+	s.Helper()
+	if err := os.WriteFile(filepath.Join(s.Lab.ShareDir(), name), []byte(text), 0o600); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// Took logs how long the test has run.
+func (s *Scene) Took(what string) {
+	s.Helper()
+	s.Logf("%5.1f s  %s", time.Since(s.began).Seconds(), what)
+}
