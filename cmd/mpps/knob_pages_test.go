@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"mpps/internal/golden"
 	"mpps/internal/knob"
 	"mpps/internal/report"
 )
@@ -19,14 +20,13 @@ func TestKnobPages(t *testing.T) {
 	for _, k := range knob.Catalogue() {
 		want[k.ID+".md"] = report.KnobMarkdown(k)
 	}
-	update := os.Getenv("MPPS_UPDATE") == "1"
-	if update {
+	if golden.Updating() {
 		if err := os.MkdirAll(knobPages, 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for name, text := range want {
-		sameFile(t, filepath.Join(knobPages, name), text, update)
+		golden.File(t, filepath.Join(knobPages, name), text)
 	}
 	files, err := os.ReadDir(knobPages)
 	if err != nil {
@@ -36,24 +36,9 @@ func TestKnobPages(t *testing.T) {
 		if _, expected := want[f.Name()]; expected {
 			continue
 		}
-		if !update {
+		if !golden.Updating() {
 			t.Errorf("%s is the page of no knob", f.Name())
 		} else if err := os.Remove(filepath.Join(knobPages, f.Name())); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
-// sameFile compares a file with what should stand in it, or writes that.
-func sameFile(t *testing.T, file, want string, update bool) {
-	t.Helper()
-	text, err := os.ReadFile(file)
-	switch {
-	case err == nil && string(text) == want:
-	case !update:
-		t.Errorf("%s is not current: MPPS_UPDATE=1 go test ./cmd/mpps -run 'TestKnobPages|TestProven' writes it", file)
-	default:
-		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
 			t.Error(err)
 		}
 	}

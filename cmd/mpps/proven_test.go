@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"mpps/internal/golden"
 	"mpps/internal/knob"
 	"mpps/test/catalogue"
 )
@@ -115,7 +116,7 @@ func TestProven(t *testing.T) {
 		does, on, _ := strings.Cut(way, " ")
 		fmt.Fprintf(&b, "| %s | %s | %d |\n", does, on, count[way])
 	}
-	sameFile(t, "../../docs/proven.md", b.String(), os.Getenv("MPPS_UPDATE") == "1")
+	golden.File(t, "../../docs/proven.md", b.String())
 }
 
 var testFunction = regexp.MustCompile(`(?m)^func (Test\w+)\(`)

@@ -27,6 +27,7 @@ import (
 	"mpps/internal/bottleneck"
 	"mpps/internal/datapath"
 	"mpps/internal/facts"
+	"mpps/internal/golden"
 	"mpps/internal/knob"
 	"mpps/internal/measure"
 	"mpps/internal/measure/wakeup"
@@ -150,18 +151,7 @@ func checkSchema(t *testing.T, name string, made *jsonschema.Schema) string {
 		t.Fatal(err)
 	}
 	file := "mpps." + name + ".1.json"
-	if os.Getenv("MPPS_UPDATE") != "" {
-		if err := replaceFile(filepath.Join(schemaFolder, file), text.Bytes()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	have, err := os.ReadFile(filepath.Join(schemaFolder, file))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(have, text.Bytes()) {
-		t.Errorf("%s is not what the Go types say: MPPS_UPDATE=1 go test -run TestSchemas ./cmd/mpps", file)
-	}
+	golden.File(t, filepath.Join(schemaFolder, file), text.String())
 	return file
 }
 

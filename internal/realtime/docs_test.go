@@ -2,23 +2,14 @@ package realtime
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
+
+	"mpps/internal/golden"
 )
 
 // TestDocumented: docs/realtime.md has the table of all kinds as it is here. MPPS_UPDATE=1 writes it.
 func TestDocumented(t *testing.T) {
-	const file, begin, end = "../../docs/realtime.md", "<!-- kinds -->\n", "<!-- /kinds -->"
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	head, rest, _ := strings.Cut(string(text), begin)
-	_, tail, found := strings.Cut(rest, end)
-	if !found {
-		t.Fatalf("%s has no %s … %s", file, strings.TrimSpace(begin), end)
-	}
 	var b strings.Builder
 	for _, family := range []Family{Lists, Guests, Threads, Interrupts, Kernel, Cgroups, Housekeeping} {
 		fmt.Fprintf(&b, "\n**%s**\n\n| finding | usually | what | why it matters | knob |\n|---|---|---|---|---|\n", titles[family])
@@ -32,16 +23,7 @@ func TestDocumented(t *testing.T) {
 			}
 		}
 	}
-	want := head + begin + b.String() + "\n" + end + tail
-	if want == string(text) {
-		return
-	}
-	if os.Getenv("MPPS_UPDATE") == "" {
-		t.Fatalf("%s is not current: MPPS_UPDATE=1 go test -run TestDocumented ./internal/realtime writes it", file)
-	}
-	if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	golden.Part(t, "../../docs/realtime.md", "kinds", b.String()+"\n")
 }
 
 var titles = map[Family]string{

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"mpps/internal/acceptance"
+	"mpps/internal/golden"
 	"mpps/internal/measure"
 )
 
@@ -97,7 +98,7 @@ func TestAcceptanceText(t *testing.T) {
 			t.Errorf("line %d has %d columns: %s", n+1, visible(line), line)
 		}
 	}
-	golden(t, "acceptance.txt", got)
+	golden.File(t, "testdata/acceptance.txt", got)
 }
 
 func TestAcceptancePage(t *testing.T) {

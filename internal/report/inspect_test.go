@@ -1,14 +1,12 @@
 package report
 
 import (
-	"bytes"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
 	"mpps/internal/facts"
+	"mpps/internal/golden"
 	"mpps/internal/setting"
 )
 
@@ -64,27 +62,9 @@ func draw(width int, view func(*Text)) string {
 	return t.b.String()
 }
 
-// golden compares text with a file of testdata; MPPS_UPDATE=1 writes it.
-func golden(t *testing.T, name, have string) {
-	t.Helper()
-	file := filepath.Join("testdata", name)
-	if os.Getenv("MPPS_UPDATE") != "" {
-		if err := os.WriteFile(file, []byte(have), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(want, []byte(have)) {
-		t.Errorf("%s differs:\n%s", name, have)
-	}
-}
-
 func TestInspectView(t *testing.T) {
 	text := draw(80, func(t *Text) { Inspect(t, sample()) })
-	golden(t, "inspect.txt", text)
+	golden.File(t, "testdata/inspect.txt", text)
 	for _, line := range strings.Split(text, "\n") {
 		if utf8.RuneCountInString(line) > 80 {
 			t.Errorf("line of %d columns: %s", utf8.RuneCountInString(line), line)

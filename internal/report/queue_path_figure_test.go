@@ -1,12 +1,12 @@
 package report
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
 
+	"mpps/internal/golden"
 	"mpps/internal/queuepath"
 )
 
@@ -42,18 +42,7 @@ func TestFigure(t *testing.T) {
 		t.Fatal("the paths do not show what the document says of them")
 	}
 	text := figure([]string{"Before: one queue in the middle, and a hash behind it", "After: the number of the queue is carried past it"}, []*queuepath.Path{mixed(), apart})
-	if os.Getenv("MPPS_UPDATE") != "" {
-		if err := os.WriteFile(figureFile, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	have, err := os.ReadFile(figureFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(have, []byte(text)) {
-		t.Errorf("%s is not what is drawn: MPPS_UPDATE=1 go test -run TestFigure ./internal/report", figureFile)
-	}
+	golden.File(t, figureFile, text)
 }
 
 // TestDocumentedDrawing: the document's text drawing is what is drawn of the same path now, line by line.

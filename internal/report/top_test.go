@@ -8,6 +8,7 @@ import (
 
 	"mpps/internal/bottleneck"
 	"mpps/internal/facts"
+	"mpps/internal/golden"
 	"mpps/internal/setting"
 )
 
@@ -122,7 +123,7 @@ func TestTopFrames(t *testing.T) {
 		{"many-200x30", wideLook(), 200, TopView{Rows: 30, Keys: true, Sort: SortRate, Detail: DetailAll}},
 		{"help-80", vhostLook(), 80, TopView{Help: true, Every: time.Second}},
 	} {
-		golden(t, "top/"+c.name+".txt", frame(c.look, c.columns, c.view))
+		golden.File(t, "testdata/top/"+c.name+".txt", frame(c.look, c.columns, c.view))
 	}
 }
 

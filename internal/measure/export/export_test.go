@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"mpps/internal/golden"
 	"mpps/internal/measure"
 )
 
@@ -82,30 +83,8 @@ func TestGolden(t *testing.T) {
 		}
 		have = payload.ReplaceAllString(have, ",…")
 		file := filepath.Join("testdata", "golden."+name)
-		if os.Getenv("MPPS_UPDATE") != "" {
-			if err := os.WriteFile(file, []byte(have), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		wanted := strings.ReplaceAll(string(want), "goarch: amd64", "goarch: "+goarch)
-		if have != wanted {
-			t.Errorf("%s differs from %s at %s", f, file, difference(have, wanted))
-		}
+		golden.File(t, file, strings.ReplaceAll(have, "goarch: "+goarch, "goarch: amd64"))
 	}
-}
-
-func difference(a, b string) string {
-	x, y := strings.Split(a, "\n"), strings.Split(b, "\n")
-	for i := range min(len(x), len(y)) {
-		if x[i] != y[i] {
-			return "line:\n" + x[i] + "\nexpected:\n" + y[i]
-		}
-	}
-	return "its end"
 }
 
 func TestNoPlace(t *testing.T) {
