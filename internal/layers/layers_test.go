@@ -64,6 +64,7 @@ var imports = map[string][]string{
 	"lab":                        {},
 	"lab/guestinit":              {},
 	"lab/labtest":                {"lab"},
+	"golden":                     {},
 	"cmd/mpps":                   {everything},
 }
 
