@@ -228,7 +228,7 @@ var meanings = []Meaning{
 		Advice: "irqbalance in the guest, or a vCPU for each queue's interrupt", Knobs: []string{"guest.irqbalance", "guest.channels", "domain.queues", "guest.xps"}},
 	{Kind: GuestCPU, Stage: "guest", level: byUse, Title: "the guest's CPUs have no time left",
 		Seen:   "a vCPU is full, halt polling left out, and the tap loses packets or the guest sends",
-		Advice: "more or faster vCPUs, or less work for each packet in the guest", Knobs: []string{"domain.queues", "guest.channels", "guest.irqbalance", "guest.mitigations", "guest.kernel", "kvm.halt_poll_ns", "domain.cpu_model"}},
+		Advice: "more or faster vCPUs, or less work for each packet in the guest", Knobs: []string{"domain.queues", "guest.channels", "guest.irqbalance", "guest.mitigations", "guest.kernel", "kvm.halt_poll_ns", "domain.cpu_model", "domain.vcpupin"}},
 	{Kind: GuestSocket, Stage: "socket", level: byUse, Title: "the application in the guest does not read fast enough",
 		Seen:   "receive buffers inside overflow (agent)",
 		Advice: "a faster application, more of its threads, or a longer receive buffer"},

@@ -22,6 +22,7 @@ type guestPart struct {
 	VhostOn  []int         `json:"vhost_on"`
 	VCPUOn   []int         `json:"vcpu_on"`
 	Emulated bool          `json:"emulated"` // no vhost: the threads that read and write have QEMU's own name
+	Node     *int          `json:"node"`     // NUMA node of its memory; nil: any
 	SendPPS  int           `json:"send_pps"` // 0: it receives
 	SendFlow flow          `json:"send_flow"`
 	Tick     time.Duration `json:"tick"` // between bursts
@@ -48,6 +49,11 @@ func (g *guest) counts() counts {
 
 func (p *guestPart) start() (acting, error) {
 	g := &guest{}
+	if p.Node != nil {
+		if err := remember(*p.Node); err != nil {
+			return nil, err
+		}
+	}
 	var rings []*ring
 	for range min(p.Queues, p.VCPUs) {
 		rings = append(rings, &ring{})
@@ -89,6 +95,26 @@ func (p *guestPart) start() (acting, error) {
 		thread(fmt.Sprintf("CPU %d/KVM", n), p.VCPUOn, work)
 	}
 	return g, nil
+}
+
+// guestMemory is what a guest whose memory has a node has of it: much more than this program itself.
+const guestMemory = 128 << 20
+
+// remember takes memory on a NUMA node, for good (mbind(2), MPOL_BIND).
+func remember(node int) error {
+	const bind = 2
+	memory, err := unix.Mmap(-1, 0, guestMemory, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		return fmt.Errorf("memory of the guest: %w", err)
+	}
+	nodes := uint64(1) << node
+	if _, _, err := unix.Syscall6(unix.SYS_MBIND, uintptr(unsafe.Pointer(&memory[0])), guestMemory, bind, uintptr(unsafe.Pointer(&nodes)), 64, 0); err != 0 {
+		return fmt.Errorf("memory of the guest on node %d: %w", node, err)
+	}
+	for at := 0; at < len(memory); at += os.Getpagesize() {
+		memory[at] = 1
+	}
+	return nil
 }
 
 // openTap opens one queue of a tap, which the first one makes.

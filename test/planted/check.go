@@ -35,8 +35,9 @@ func (s *Scenario) check() error {
 		wrong(e.Name != "" && e.Name != wire && e.Name != host && len(e.Name) <= 8, "end %d has the name %q, expected one of 1 to 8 bytes", i, e.Name)
 		wrong(!slices.ContainsFunc(s.Path.Ends[:i], func(o End) bool { return o.Name == e.Name }), "two ends are called %s", e.Name)
 		wrong(slices.Contains([]string{"counter", "socket", "guest", "bare"}, e.Kind), "end %s is a %q, expected counter, socket, guest or bare", e.Name, e.Kind)
-		wrong(e.Kind == "guest" || e.Queues == 1 && e.VCPUs == 1 && e.VhostUS == 0 && e.VCPUUS == 0 && len(e.VhostCPUs)+len(e.VCPUCPUs) == 0 && !e.Emulated,
-			"end %s is no guest: it has no queues, vCPUs or vhost threads", e.Name)
+		wrong(e.Kind == "guest" || e.Queues == 1 && e.VCPUs == 1 && e.VhostUS == 0 && e.VCPUUS == 0 && len(e.VhostCPUs)+len(e.VCPUCPUs) == 0 && !e.Emulated && e.Node == nil,
+			"end %s is no guest: it has no queues, vCPUs, vhost threads or memory", e.Name)
+		wrong(e.Node == nil || *e.Node >= 0 && *e.Node < 64, "end %s has its memory on a node that is not 0 to 63", e.Name)
 		wrong(e.Kind == "socket" || e.ReadUS == 0 && e.PauseUS == 0 && e.Buffer == 0 && len(e.CPUs) == 0, "end %s is no socket: nobody reads it", e.Name)
 		wrong(e.Kind != "guest" || s.Path.Forward == "bridge", "guest %s needs a bridge", e.Name)
 		wrong(min(e.VhostUS, e.VCPUUS, e.ReadUS, e.PauseUS) >= 0, "end %s takes negative time", e.Name)

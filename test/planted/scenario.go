@@ -62,6 +62,7 @@ type End struct {
 	VCPUUS    float64 `yaml:"vcpu_us"`    //
 	VhostCPUs []int   `yaml:"vhost_cpus"` // where vhost threads may run; empty: everywhere
 	VCPUCPUs  []int   `yaml:"vcpu_cpus"`
+	Node      *int    `yaml:"memory_node"` // NUMA node that its memory is on; none: wherever the kernel puts it
 	Emulated  bool    `yaml:"emulated"` // no vhost: QEMU's own thread reads the tap
 
 	// Of a socket.

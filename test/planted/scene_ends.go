@@ -85,7 +85,7 @@ func micro(us float64) time.Duration { return time.Duration(us * float64(time.Mi
 func (s *scene) startGuest(ctx context.Context, e *placedEnd) error {
 	p := &guestPart{
 		Tap: e.port, Queues: e.Queues, VCPUs: e.VCPUs, Vhost: micro(e.VhostUS), VCPU: micro(e.VCPUUS),
-		VhostOn: s.real(e.VhostCPUs), VCPUOn: s.real(e.VCPUCPUs), Emulated: e.Emulated,
+		VhostOn: s.real(e.VhostCPUs), VCPUOn: s.real(e.VCPUCPUs), Emulated: e.Emulated, Node: e.Node,
 	}
 	for _, t := range s.s.Traffic {
 		if t.From == e.Name {
