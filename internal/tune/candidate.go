@@ -78,6 +78,7 @@ type expectation struct {
 	log    float64  // log of the ratio where it does
 	score  float64  // expected log ratio per risk and cost
 	reason []string // for people
+	blind  bool     // nothing points at it
 }
 
 // usual is the log ratio that is hoped for of what helps and of which nothing is known.
@@ -115,7 +116,7 @@ func expect(c Candidate, d *bottleneck.Diagnosis, named []*bottleneck.Bottleneck
 		}
 		e.reason = append(e.reason, l.say)
 	}
-	if len(e.reason) == 0 {
+	if e.blind = len(e.reason) == 0; e.blind {
 		e.reason = append(e.reason, "off by the catalogue; nothing points at it")
 	}
 	e.score = e.chance * e.log / max(1, riskCost[c.Risk])

@@ -283,18 +283,18 @@ func (l *loop) sample(ctx context.Context, length int) (trial, error) {
 func (l *loop) candidates(ctx context.Context) error {
 	fresh := false
 	l.ending = false
-	for twos, rests := 0, 0; !l.target && l.result.Verdict == ""; {
+	for twos, rests, asked := 0, 0, -1; !l.target && l.result.Verdict == ""; {
 		all, err := l.host.Candidates(ctx)
 		if err != nil {
 			return err
 		}
 		all = Together(all)
 		c, e, more := l.choose(all)
-		if !more && !fresh { // a diagnosis may be mistaken
+		if !more && !fresh || e.blind && asked != len(l.kept) { // a diagnosis may be mistaken, and takes less time than to try what none points at
 			if err := l.diagnose(ctx); err != nil {
 				return err
 			}
-			fresh = true
+			fresh, asked = true, len(l.kept)
 			continue
 		}
 		if (!more || l.late(all)) && rests < mostRests {

@@ -25,9 +25,12 @@ func (l *loop) useless(c Candidate) bool {
 	return tried && vain && c.Needs == "" && h.ratio >= possibly
 }
 
-// pairUp finds the next two candidates that act on the same bottleneck and did no harm alone, those with the better figures first.
+// pairUp finds the next two candidates that act on the same bottleneck and did no harm alone: on what was named last, or before, since a diagnosis
+// may be mistaken; those with the better figures first.
 func (l *loop) pairUp(all []Candidate) (Candidate, expectation, bool) {
-	for _, limit := range l.limits() {
+	before := slices.Clone(l.named)
+	slices.Reverse(before)
+	for _, limit := range slices.Concat(l.limits(), before) {
 		here := slices.DeleteFunc(slices.Clone(all), func(c Candidate) bool { return !l.useless(c) || namedBy(limit, c) < 0 })
 		slices.SortStableFunc(here, func(a, b Candidate) int { return cmp.Compare(l.held[b.Key].ratio, l.held[a.Key].ratio) })
 		for i := range here {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"mpps/internal/bottleneck"
 	"mpps/internal/goal"
 	"mpps/internal/tune"
 	"mpps/internal/tune/simulated"
@@ -188,5 +189,32 @@ func TestDrifted(t *testing.T) {
 		if a.Outcome == tune.Kept {
 			t.Errorf("%s is kept", a.Key)
 		}
+	}
+}
+
+// doubtful is a host whose first diagnosis names nothing.
+type doubtful struct {
+	*simulated.Host
+	asked int
+	knob  string // that the second one names
+}
+
+func (d *doubtful) Diagnose(context.Context, float64) (*bottleneck.Diagnosis, error) {
+	if d.asked++; d.asked != 2 {
+		return &bottleneck.Diagnosis{Why: "nothing is full"}, nil
+	}
+	return &bottleneck.Diagnosis{Bottleneck: &bottleneck.Bottleneck{Kind: "a-full", Stage: "a", Object: "a", Confidence: 0.9, Knobs: []string{d.knob}}}, nil
+}
+
+// TestSecondOpinion: before something is tried that nothing points at the diagnosis is made anew, once for what stands.
+func TestSecondOpinion(t *testing.T) {
+	knobs := []simulated.Knob{{ID: "b.0", Stage: "b"}, {ID: "b.1", Stage: "b"}, {ID: "b.2", Stage: "b"}, {ID: "a.0", Stage: "a"}}
+	h := &doubtful{Host: simulated.New(calm(knobs...), 1), knob: "a.0"}
+	r := runOn(t, h, tune.Options{Goal: goal.Goal{PPS: 1e9}, Seed: 1})
+	if len(r.Attempts) < 4 || r.Attempts[0].Key != "a.0" {
+		t.Errorf("tried %v", r.Attempts)
+	}
+	if h.asked > 4 { // the baseline, once more, when nothing is left, the end
+		t.Errorf("asked %d times", h.asked)
 	}
 }
