@@ -10,14 +10,13 @@ import (
 // provingPairs is how many pairs a clear gain of the whole takes to be proven, and some.
 const provingPairs = 12
 
-// reserved is the time of the budget that candidates leave to what comes behind them: the proof of the whole, which may use up all that is left, and
-// the last search. It is twice what such take by what they took so far, and a minute, but no more than a quarter of the budget unless one of each needs it.
+// reserved is the time of the budget that candidates leave to what comes behind them, by what such took so far: the proof of the whole, which may use
+// up all that is left, and the last search.
 func (l *loop) reserved() time.Duration {
 	if l.ending {
 		return 0
 	}
-	once := provingPairs*l.pairTook + l.searchTook
-	return max(once, min(l.Budget/4, 2*once+time.Minute))
+	return max(l.Budget/4, provingPairs*l.pairTook+l.searchTook)
 }
 
 // left is what is left of the budget, where there is one.

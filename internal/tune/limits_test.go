@@ -2,7 +2,6 @@ package tune_test
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -228,24 +227,6 @@ func TestWithinBudget(t *testing.T) {
 	}
 	if some < 300 {
 		t.Errorf("%d runs kept anything", some)
-	}
-}
-
-// TestReserved: where pairs are quick, nearly all of a long budget is the candidates'.
-func TestReserved(t *testing.T) {
-	var many []simulated.Knob
-	for i := range 200 {
-		many = append(many, simulated.Knob{ID: fmt.Sprintf("a.%d", i), Stage: "a"})
-	}
-	h := &timed{Host: simulated.New(calm(many...), 1), trial: time.Second, search: 15 * time.Second}
-	const budget = 30 * time.Minute
-	r := runOn(t, h, tune.Options{Goal: goal.Goal{PPS: 1e9}, Budget: budget, Now: func() time.Time { return h.now }})
-	tried := 0.0
-	for _, a := range r.Attempts {
-		tried += a.Seconds
-	}
-	if share := tried / budget.Seconds(); share < 0.85 || r.Verdict != tune.OutOfBudget {
-		t.Errorf("%s: candidates had %.2f of the budget", r.Verdict, share)
 	}
 }
 
