@@ -91,7 +91,7 @@ func TestHealthyPaths(t *testing.T) {
 				}
 			}()
 			h := &healthy{gauge: by}
-			r, err := tune.Run(t.Context(), h, tune.Options{Goal: g, Seed: uint64(i)})
+			r, err := tune.Run(t.Context(), h, tune.Options{Goal: g, Seed: uint64(i), Trial: 100 * time.Millisecond})
 			if err != nil {
 				t.Fatal(err)
 			}

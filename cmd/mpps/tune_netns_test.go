@@ -66,11 +66,19 @@ func TestTuneBridge(t *testing.T) {
 		killed := false
 		for seed := 2; seed <= 4 && !killed; seed++ { // a gain may not be shown, see above, and then nothing is proven
 			killed = b.killed(exec.Command("ip", tuneIt("--seed", strconv.Itoa(seed))...), proving)
+			if !killed { // it ended, with its gain or without
+				b.restored(dir, before)
+			}
 		}
 		if !killed {
 			t.Fatalf("nothing could be killed in three runs, in the proof: %v", proving)
 		}
-		b.restored(dir)
+		for deadline := time.Now().Add(20 * time.Second); b.value() != "1"; time.Sleep(50 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal("what was tried stands 20 s after a kill")
+			}
+		}
+		b.restored(dir, before)
 	}
 }
 
@@ -84,12 +92,16 @@ func (b *bridged) killed(run *exec.Cmd, proving bool) bool {
 	if err := run.Start(); err != nil {
 		b.t.Fatal(err)
 	}
-	b.t.Cleanup(func() { _ = run.Process.Kill() }) // has ended, unless the test gave up
+	b.t.Cleanup(func() { _ = run.Process.Kill() })                            // has ended, unless the test gave up
+	hangs := time.AfterFunc(4*time.Minute, func() { _ = run.Process.Kill() }) // with a budget of two
+	defer hangs.Stop()
 	ended, kept := make(chan struct{}), make(chan struct{})
+	var text strings.Builder // complete when it has ended
 	go func() {
 		defer close(ended)
 		once := sync.OnceFunc(func() { close(kept) })
 		for lines := bufio.NewScanner(said); lines.Scan(); {
+			text.WriteString(lines.Text() + "\n")
 			if strings.Contains(lines.Text(), " kept ") {
 				once()
 			}
@@ -120,26 +132,25 @@ func (b *bridged) killed(run *exec.Cmd, proving bool) bool {
 			b.t.Fatal(err)
 		}
 	}
+	<-ended
 	_ = run.Wait() // it was killed, or found nothing
+	if !stands {
+		b.t.Logf("it ended before it could be killed:\n%s", text.String())
+	}
 	return stands
 }
 
-// restored requires that what a killed run tried is put back without anybody's doing, and that a rollback leaves the beginning.
-func (b *bridged) restored(dir string) {
+// restored rolls back, and requires that everything is as before.
+func (b *bridged) restored(dir, before string) {
 	b.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); b.value() != "1"; time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			b.t.Fatal("what was tried stands 20 s after a kill")
-		}
-	}
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) {
 		cmd := exec.Command("ip", append(b.bound(dir), "rollback")[1:]...)
 		out, err := cmd.CombinedOutput()
 		if cmd.ProcessState.ExitCode() == exitLocked && time.Now().Before(deadline) { // what was tried is just being put back
 			continue
 		}
-		if err != nil || b.value() != "1" {
-			b.t.Errorf("rollback after a kill: %v: %s", err, out)
+		if after := b.state(); err != nil || after != before {
+			b.t.Errorf("rollback: %v: %s\n%s", err, out, after)
 		}
 		break
 	}

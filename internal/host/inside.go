@@ -87,7 +87,7 @@ func (m *Machine) lookInside(ctx context.Context, a agents, g *facts.Guest) *fac
 		inside.Why = err.Error()
 		return inside
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, agentPatience, errAgentHangs)
+	ctx, cancel := context.WithTimeoutCause(ctx, lookPatience, errAgentSlow)
 	defer cancel()
 	answers, err := a.ask(ctx, g.Name, agentCommand{Execute: "guest-info"}) // alone: each command to one that hangs takes its time
 	if len(answers) != 1 || answers[0] == nil {

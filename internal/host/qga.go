@@ -28,11 +28,12 @@ type agentCommand struct {
 }
 
 // How long an agent has for one answer, in whole seconds as virsh takes them, and all of them for one look at a guest or one
-// value of it. A program in the guest may take longer than an answer: where the guest's processor is emulated, five seconds.
-// An agent that hangs is known by its first answer, so that the patience is for those that are slow.
+// value of it. A program in the guest may take longer than an answer. All of a guest's inside takes a dozen programs, where its
+// processor is emulated five seconds each; an agent that hangs is known by the first answer then.
 const (
 	agentTimeout  = 2
-	agentPatience = 20 * time.Second
+	agentPatience = 8 * time.Second
+	lookPatience  = 20 * time.Second
 )
 
 // ask runs all commands in one virsh.
@@ -76,6 +77,7 @@ func returned(output string) json.RawMessage {
 // The reasons why an agent cannot be asked, each with what to do.
 var (
 	errAgentHangs  = errors.New("its agent does not answer: it or the guest hangs; look at the guest's console, restart qemu-guest-agent there, or run mpps in the guest")
+	errAgentSlow   = fmt.Errorf("its agent answers, and what was asked for took more than %v: look again when the guest is less busy, or run mpps there", lookPatience)
 	errNoAgent     = errors.New("its agent is not connected: install and start qemu-guest-agent in the guest, or run mpps there")
 	errNoChannel   = errors.New("it has no channel for an agent: add <channel type='unix'><target type='virtio' name='org.qemu.guest_agent.0'/></channel> to its definition and qemu-guest-agent to the guest, or run mpps there")
 	errPaused      = errors.New("it is paused: resume it first")

@@ -78,7 +78,7 @@ type expectation struct {
 	log    float64  // log of the ratio where it does
 	score  float64  // expected log ratio per risk and cost
 	reason []string // for people
-	blind  bool     // nothing points at it
+	blind  bool     // no diagnosis of the run points at it
 }
 
 // usual is the log ratio that is hoped for of what helps and of which nothing is known.
@@ -109,6 +109,7 @@ func expect(c Candidate, d *bottleneck.Diagnosis, named []*bottleneck.Bottleneck
 		e.chance = max(e.chance, 0.15)
 		e.reason = append(e.reason, "the same stage as the bottleneck: "+b.Stage)
 	}
+	e.blind = len(e.reason) == 0
 	if l := learned.about(class, kind, c.Key); l.weight > 0 {
 		e.chance = (2*e.chance + l.kept) / (2 + l.weight)
 		if l.kept > 0 {
@@ -116,7 +117,7 @@ func expect(c Candidate, d *bottleneck.Diagnosis, named []*bottleneck.Bottleneck
 		}
 		e.reason = append(e.reason, l.say)
 	}
-	if e.blind = len(e.reason) == 0; e.blind {
+	if len(e.reason) == 0 {
 		e.reason = append(e.reason, "off by the catalogue; nothing points at it")
 	}
 	e.score = e.chance * e.log / max(1, riskCost[c.Risk])

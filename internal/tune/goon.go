@@ -44,7 +44,7 @@ func (l *loop) goOn(ctx context.Context) error {
 	m := l.match(0, false)
 	for i := range n {
 		m.rates.Add(e.Samples[i], after[i])
-		a.Gain.Pairs = append(a.Gain.Pairs, Pair{Before: e.Samples[i], After: after[i]})
+		a.Gain.Pairs = append(a.Gain.Pairs, Pair{Before: e.Samples[i], After: after[i], Length: 1})
 	}
 	l.describe(m, &a)
 	a.Gain.Lo, a.Gain.Hi = 0, 0 // no lot decided their order

@@ -260,6 +260,26 @@ func TestLength(t *testing.T) {
 	}
 }
 
+// TestLengthAA: where nothing does anything, longer trials keep nothing, whatever the noise.
+func TestLengthAA(t *testing.T) {
+	longer := 0
+	for i, s := range simulated.Healthy(150) {
+		h := &timed{Host: simulated.New(s, uint64(i)), trial: 500 * time.Millisecond, search: time.Second, change: 6 * time.Second}
+		r := runOn(t, h, tune.Options{Seed: uint64(i), Trial: h.trial, Now: func() time.Time { return h.now }})
+		if len(r.Kept) > 0 || len(h.Standing()) > 0 {
+			t.Errorf("%s: kept %v", s.Name, r.Kept)
+		}
+		for _, a := range r.Attempts {
+			for _, p := range a.Gain.Pairs {
+				longer = max(longer, p.Length)
+			}
+		}
+	}
+	if longer < 4 {
+		t.Errorf("the longest trials were %d times as long", longer)
+	}
+}
+
 // endless is a host of which the searches from some on end with their context only.
 type endless struct {
 	*simulated.Host

@@ -290,7 +290,8 @@ func (l *loop) candidates(ctx context.Context) error {
 		}
 		all = Together(all)
 		c, e, more := l.choose(all)
-		if !more && !fresh || e.blind && asked != len(l.kept) { // a diagnosis may be mistaken, and takes less time than to try what none points at
+		second := e.blind && asked != len(l.kept) && !l.late(all) && !l.spent()
+		if !more && !fresh || second { // a diagnosis may be mistaken, and takes less time than to try what none points at
 			if err := l.diagnose(ctx); err != nil {
 				return err
 			}

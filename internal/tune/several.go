@@ -36,7 +36,7 @@ func (l *loop) pairUp(all []Candidate) (Candidate, expectation, bool) {
 		for i := range here {
 			for j := range i {
 				if c := l.several(here[j], here[i]); l.held[c.Key].times == 0 {
-					return c, expectation{chance: 0.1, log: usual, reason: []string{"neither helps alone; both act on the bottleneck (" + string(limit.Kind) + ")"}}, true
+					return c, expectation{chance: 0.1, log: usual, reason: []string{"neither helps alone; both act on what was named (" + string(limit.Kind) + ")"}}, true
 				}
 			}
 		}

@@ -63,7 +63,7 @@ type End struct {
 	VhostCPUs []int   `yaml:"vhost_cpus"` // where vhost threads may run; empty: everywhere
 	VCPUCPUs  []int   `yaml:"vcpu_cpus"`
 	Node      *int    `yaml:"memory_node"` // NUMA node that its memory is on; none: wherever the kernel puts it
-	Emulated  bool    `yaml:"emulated"` // no vhost: QEMU's own thread reads the tap
+	Emulated  bool    `yaml:"emulated"`    // no vhost: QEMU's own thread reads the tap
 
 	// Of a socket.
 	ReadUS  float64 `yaml:"read_us"`  // CPU time that the program takes for a packet
