@@ -175,11 +175,11 @@ func (p *Place) runInGuest(ctx context.Context, planned time.Duration, argv []st
 		case <-ctx.Done():
 			if !asked {
 				asked, e.Cut = true, true
-				deadline = time.Now().Add(endPatience)
 				ctx = context.WithoutCancel(ctx)
 				if err := p.signal(ctx, pid, "INT"); err != nil {
 					return e, fmt.Errorf("%s in guest %s could not be ended, it ends by itself within %v: %w", argv[0], p.guest, planned, err)
 				}
+				deadline = time.Now().Add(endPatience)
 			}
 			wait = 200 * time.Millisecond
 			continue
