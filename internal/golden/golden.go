@@ -25,9 +25,9 @@ func File(t testing.TB, file, text string) {
 			t.Error(err)
 		}
 	case err != nil:
-		t.Errorf("%v; MPPS_UPDATE=1 go test -run %s writes it", err, t.Name())
+		t.Errorf("%v; MPPS_UPDATE=1 go test -run %s in the package of the test writes it", err, t.Name())
 	default:
-		t.Errorf("%s is not current (−), MPPS_UPDATE=1 go test -run %s writes it:\n%s", file, t.Name(), cmp.Diff(string(kept), text))
+		t.Errorf("%s is not current (−), MPPS_UPDATE=1 go test -run %s in the package of the test writes it:\n%s", file, t.Name(), cmp.Diff(string(kept), text))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"mpps/internal/lab/labtest"
 	"mpps/internal/measure"
 	"mpps/internal/plan"
 	"mpps/internal/setting"
@@ -41,8 +42,8 @@ func BenchmarkPlacement(b *testing.B) {
 	busy := s.Must("ping -f -q " + second.addr + " >/dev/null 2>&1 & echo $!")
 	defer s.Must("kill " + busy)
 	for b.Loop() {
-		ab := answerAny[measure.AB](s, []int{0, 5}, "bench", "pps", "--plan", "/share/placement.json", "--via", "br0", "--agent", first.addr+":7878",
-			"--secret-file", "/share/secret", "--duration", "1s", "--blocks", "6", "--keep=false")
+		ab := labtest.Result[measure.AB](s, s.MPPSAny([]int{0, 5}, "--json", "bench", "pps", "--plan", "/share/placement.json", "--via", "br0", "--agent", first.addr+":7878",
+			"--secret-file", "/share/secret", "--duration", "1s", "--blocks", "6", "--keep=false").Stdout)
 		b.Logf("%d changes, %d blocks: %s; found %.0f, placed %.0f packets/s (emulated)", len(changes), ab.Blocks, ab.Verdict, ab.BeforeRun.PPS, ab.AfterRun.PPS)
 		b.ReportMetric(ab.Ratio.Value, "placed/found")
 		b.ReportMetric(ab.Ratio.Lo, "low")

@@ -4,7 +4,6 @@ package place
 
 import (
 	"context"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"testing"
@@ -87,19 +86,6 @@ func (s *scene) in(t *testing.T) *scene {
 	c := *s
 	c.Scene = s.In(t)
 	return &c
-}
-
-func answerAny[R any](s *scene, codes []int, argv ...string) R {
-	s.Helper()
-	r := s.MPPSAny(codes, append([]string{"--json"}, argv...)...)
-	var envelope struct {
-		Schema string `json:"schema"`
-		Result R      `json:"result"`
-	}
-	if err := json.Unmarshal([]byte(r.Stdout), &envelope); err != nil || envelope.Schema == "" {
-		s.Fatalf("no answer: %v\n%.400s%s", err, r.Stdout, r.Stderr)
-	}
-	return envelope.Result
 }
 
 // readHost reads a snapshot that the host has written to its share.
