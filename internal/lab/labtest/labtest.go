@@ -58,6 +58,9 @@ func Args(args ...string) Option { return func(o *options) { o.c.Args = append(o
 // Fresh wants a lab that no other test has used; it ends with the test.
 func Fresh(o *options) { o.fresh = true }
 
+// Begin wants a host of which something was made already: see lab.Beginning.
+func Begin(b *lab.Beginning) Option { return func(o *options) { o.c.Begin = b } }
+
 var (
 	mu     sync.Mutex
 	shared = map[string]*lab.Lab{}
@@ -135,6 +138,9 @@ func host(t testing.TB, o options) (*lab.Lab, error) {
 		return nil, err
 	}
 	key := fmt.Sprint(o.c.Mode, o.c.Persist, o.c.Disk, o.c.CPUs, o.c.MemoryMiB, o.c.Args, o.c.Realtime)
+	if o.c.Begin != nil {
+		key += o.c.Begin.Key
+	}
 	if l, ok := shared[key]; ok && !o.fresh {
 		if _, err := l.Run(ctx, "true"); !errors.Is(err, lab.ErrGone) {
 			return l, err
