@@ -155,7 +155,12 @@ func (d *demo) audit(ctx context.Context) error {
 		h.Topology.Counts.NUMANodes, demoGuest, demoBridge)
 	r := audit.Run(h, goal.Goal{PPS: d.pps, Frame: 64, Guest: demoGuest}, knob.Catalogue())
 	d.stage.say("  %s", r.Verdict)
-	for _, f := range r.Findings[:min(demoWorst, len(r.Findings))] {
+	shown := map[string]bool{}
+	for _, f := range r.Findings {
+		if f.State != audit.Off || shown[f.ID] || len(shown) == demoWorst {
+			continue
+		}
+		shown[f.ID] = true
 		d.stage.say("  %s: %s is %s, better %s", f.Severity, f.ID, f.Found, f.Wanted)
 	}
 	d.stage.say("  all of it: inspect.txt, audit.txt in %s", d.out)
