@@ -1,9 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os"
+	"slices"
+	"strings"
 
 	"mpps/internal/lab"
 )
@@ -53,15 +57,16 @@ func demoSpec(binary string) lab.GuestSpec {
 type scene struct {
 	lab   *lab.Lab
 	guest *lab.Guest
+	log   io.Writer // gets what programs print while they run
 }
 
 // openScene boots the lab, sets the host up badly and starts the guest.
-func (a *app) openScene(ctx context.Context) (*scene, error) {
-	l, err := lab.Start(ctx, lab.Config{Name: "demo", Log: a.steps()})
+func (a *app) openScene(ctx context.Context, log io.Writer) (*scene, error) {
+	l, err := lab.Start(ctx, lab.Config{Name: "demo", Log: func(line string) { fmt.Fprintln(log, line) }})
 	if err != nil {
 		return nil, err
 	}
-	s := &scene{lab: l}
+	s := &scene{lab: l, log: log}
 	if err := s.furnish(ctx); err != nil {
 		return nil, s.closeAfter(err)
 	}
@@ -93,14 +98,22 @@ func (s *scene) furnish(ctx context.Context) error {
 // mpps runs the program on the host in the box and returns its standard output. A code other than those allowed is an
 // error that carries what it said.
 func (s *scene) mpps(ctx context.Context, allowed []int, argv ...string) (string, error) {
-	r, err := s.lab.Run(ctx, append([]string{"mpps"}, argv...)...)
+	r, err := s.run(ctx, allowed, argv...)
+	return r.Stdout, err
+}
+
+// run is mpps with the exit code. What the program prints goes to the log while it runs.
+func (s *scene) run(ctx context.Context, allowed []int, argv ...string) (lab.Result, error) {
+	var out, said bytes.Buffer
+	fmt.Fprintln(s.log, "$ mpps", strings.Join(argv, " "))
+	r, err := s.lab.Exec(ctx, lab.Cmd{Argv: append([]string{"mpps"}, argv...),
+		Stdout: io.MultiWriter(&out, s.log), Stderr: io.MultiWriter(&said, s.log)})
 	if err != nil {
-		return "", err
+		return r, err
 	}
-	for _, code := range allowed {
-		if r.Code == code {
-			return r.Stdout, nil
-		}
+	r.Stdout, r.Stderr = out.String(), said.String()
+	if slices.Contains(allowed, r.Code) {
+		return r, nil
 	}
-	return "", fmt.Errorf("mpps %v on the demo's host: %w", argv, r.Err())
+	return r, fmt.Errorf("mpps %v on the demo's host: %w", argv, r.Err())
 }
