@@ -110,7 +110,7 @@ var files = map[string]struct {
 	"searched":  {measure.Search{}, measure.SchemaSearch},
 	"campaign":  {measure.CampaignLine{}, measure.SchemaCampaign}, // of each line
 	"report":    {report.Document{}, report.DocumentSchema},
-	"demo":      {demoResult{}, "mpps.demo/1"},
+	"demo":      {demoResult{}, "mpps.demo/2"},
 	"event":     {verdicts.Event{}, verdicts.Schema},        // of each line
 	"top":       {bottleneck.Look{}, bottleneck.LookSchema}, // of each line
 
