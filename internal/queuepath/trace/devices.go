@@ -17,12 +17,13 @@ type inventory struct {
 	host    *facts.Host // nil: what the namespace itself tells is all
 	devices map[int]queuepath.Device
 	loops   map[int]bool
-	xdp     map[string]bool // names of devices with an XDP program
-	marks   map[int]uint64  // requeues of each device's root queue discipline when it was seen first
+	tunnels map[uint16]inside // by UDP port
+	xdp     map[string]bool   // names of devices with an XDP program
+	marks   map[int]uint64    // requeues of each device's root queue discipline when it was seen first
 }
 
 func newInventory(ns namespace, h *facts.Host) *inventory {
-	return &inventory{ns: ns, host: h, devices: map[int]queuepath.Device{}, loops: map[int]bool{}, xdp: map[string]bool{}, marks: map[int]uint64{}}
+	return &inventory{ns: ns, host: h, devices: map[int]queuepath.Device{}, loops: map[int]bool{}, tunnels: maps.Clone(standardTunnels), xdp: map[string]bool{}, marks: map[int]uint64{}}
 }
 
 // refresh reads the devices anew. One that is gone stays known: it may stand in rows.
@@ -36,11 +37,16 @@ func (v *inventory) refresh() error {
 		if err != nil {
 			return err
 		}
+		tunnels, err := fouPorts()
+		if err != nil {
+			return err
+		}
 		names := map[int]string{}
 		for _, l := range all {
 			names[l.index] = l.name
 		}
 		for _, l := range all {
+			tunnels = append(tunnels, l.tunnel)
 			if l.lo {
 				v.loops[l.index] = true
 				continue
@@ -51,6 +57,11 @@ func (v *inventory) refresh() error {
 			}
 			if _, seen := v.marks[l.index]; !seen {
 				v.marks[l.index] = uint64(counts[l.index])
+			}
+		}
+		for _, t := range tunnels {
+			if t.port != 0 && t.in != 0 {
+				v.tunnels[t.port] = t.in
 			}
 		}
 		return nil

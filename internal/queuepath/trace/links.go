@@ -19,7 +19,8 @@ type netdev struct {
 	lower  int // index of the device below, 0 is none, or in another namespace
 	lo     bool
 	xdp    bool // a program is attached
-	tx, rx int  // queues that it was made with; in use may be fewer
+	tunnel tunnelPort
+	tx, rx int // queues that it was made with; in use may be fewer
 }
 
 // vxlanLink and greLink are the attributes of the device that a tunnel is bound to (include/uapi/linux/if_link.h, if_tunnel.h),
@@ -123,6 +124,8 @@ func (l *netdev) parseInfo(ad *netlink.AttributeDecoder) error {
 						l.lower = int(data.Uint32())
 					case l.kind == "tun" && data.Type() == tunType:
 						l.mode = [...]string{"tun", "tap"}[min(max(data.Uint8(), 1)-1, 1)]
+					default:
+						l.parseTunnel(data)
 					}
 				}
 				return nil

@@ -210,7 +210,7 @@ func (p *program) stage(s uint32) error {
 	return nil
 }
 
-// know tells the program which devices there are.
+// know tells the program which devices and tunnels there are.
 func (p *program) know(v *inventory) error {
 	m := p.coll.Maps[watchMapDevices]
 	put := func(index int, f uint32) error {
@@ -228,6 +228,13 @@ func (p *program) know(v *inventory) error {
 		if err := put(index, flagSkip); err != nil {
 			return err
 		}
+	}
+	var ports [1 << 16]inside
+	for port, in := range v.tunnels {
+		ports[port] = in
+	}
+	if err := p.coll.Variables[watchVarTunnels].Set(ports); err != nil {
+		return fmt.Errorf("table of tunnels: %w", err)
 	}
 	return nil
 }

@@ -100,6 +100,7 @@ type watchWay struct {
 	_           [4]byte
 	Head        uint64
 	Flow        uint64
+	Network     uint64
 	At          uint64
 }
 
@@ -122,6 +123,7 @@ const (
 	watchProgWaiting     = "waiting"
 	watchVarCfg          = "cfg"
 	watchVarStage        = "stage"
+	watchVarTunnels      = "tunnels"
 )
 
 // loadWatch returns the embedded CollectionSpec for watch.
@@ -191,8 +193,9 @@ type watchMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type watchVariableSpecs struct {
-	Cfg   *ebpf.VariableSpec `ebpf:"cfg"`
-	Stage *ebpf.VariableSpec `ebpf:"stage"`
+	Cfg     *ebpf.VariableSpec `ebpf:"cfg"`
+	Stage   *ebpf.VariableSpec `ebpf:"stage"`
+	Tunnels *ebpf.VariableSpec `ebpf:"tunnels"`
 }
 
 // watchObjects contains all objects after they have been loaded into the kernel.
@@ -244,8 +247,9 @@ func (m *watchMaps) Close() error {
 //
 // It can be passed to loadWatchObjects or ebpf.CollectionSpec.LoadAndAssign.
 type watchVariables struct {
-	Cfg   *ebpf.Variable `ebpf:"cfg"`
-	Stage *ebpf.Variable `ebpf:"stage"`
+	Cfg     *ebpf.Variable `ebpf:"cfg"`
+	Stage   *ebpf.Variable `ebpf:"stage"`
+	Tunnels *ebpf.Variable `ebpf:"tunnels"`
 }
 
 // watchPrograms contains all programs after they have been loaded into the kernel.

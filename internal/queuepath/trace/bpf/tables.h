@@ -61,7 +61,8 @@ struct way {
 	__u32 left; /* by a device behind which nothing follows */
 	__u64 head; /* address of the data */
 	__u64 flow;
-	__u64 at; /* jiffies */
+	__u64 network; /* that the flow's addresses are of */
+	__u64 at;      /* jiffies */
 };
 
 struct {

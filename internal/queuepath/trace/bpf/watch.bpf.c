@@ -73,13 +73,13 @@ static __always_inline int moved(__u64 flow, __u32 ifindex, __u32 dir, __u32 que
 /* count counts a hop. Two guests may have the same addresses: whose flow it is
  * that changes its queue, the origin tells. */
 static __always_inline void count(struct hop *h, const struct sk_buff *skb, const struct net_device *dev,
-				  __u64 flow, __u32 flags, __u32 bytes, __u32 packets, struct tally *t)
+				  __u64 flow, __u64 network, __u32 flags, __u32 bytes, __u32 packets, struct tally *t)
 {
 	int moves = 0;
 	struct row *r;
 
 	if (flow & ONE_FLOW && flags & (h->to_dir == TX ? MANY_TX : MANY_RX))
-		moves = moved(mix(flow, h->origin), h->to, h->to_dir, h->to_queue);
+		moves = moved(mix(mix(flow, network), h->origin), h->to, h->to_dir, h->to_queue);
 	if (stage != COUNTS)
 		return;
 	r = bpf_map_lookup_elem(&rows, h);
@@ -107,7 +107,7 @@ int received(__u64 *args)
 	struct tally *t;
 	struct hop h = {};
 	struct way *w;
-	__u64 address = (__u64)skb, now, flow;
+	__u64 address = (__u64)skb, now, flow, network = 0;
 	__u32 *flags, ifindex, packets, len;
 	int gso;
 
@@ -140,7 +140,7 @@ int received(__u64 *args)
 	h.cpu = bpf_get_smp_processor_id();
 	now = bpf_jiffies64();
 	/* Anew at each device: behind a tunnel it is another flow. */
-	flow = flow_of(skb->data, skb->len - skb->data_len, skb->protocol);
+	flow = flow_of(skb->data, skb->len - skb->data_len, skb->protocol, &network);
 	packets = segments(skb, &gso);
 
 	w = bpf_map_lookup_elem(&ways, &address);
@@ -151,8 +151,8 @@ int received(__u64 *args)
 	else
 		from_way(&h, w);
 	len = skb->len + (skb->data - skb->head) - skb->mac_header;
-	count(&h, skb, dev, flow, *flags, len, packets, t);
-	remember(w, skb, &h, ifindex, len, 0, flow, now, gso);
+	count(&h, skb, dev, flow, network, *flags, len, packets, t);
+	remember(w, skb, &h, ifindex, len, 0, flow, network, now, gso);
 	return 0;
 }
 
@@ -165,7 +165,7 @@ int transmitted(__u64 *args)
 	struct tally *t;
 	struct hop h = {};
 	struct way *w, *split = 0;
-	__u64 address = (__u64)skb, now, flow;
+	__u64 address = (__u64)skb, now, flow, network = 0;
 	__u32 *flags, ifindex, packets;
 	int iif, gso, same;
 
@@ -204,10 +204,11 @@ int transmitted(__u64 *args)
 	if (likely(same)) {
 		from_way(&h, w);
 		flow = w->flow;
+		network = w->network;
 	} else {
 		if (again(w, skb, iif, ifindex, now))
 			return 0;
-		flow = sent_flow(skb);
+		flow = sent_flow(skb, &network);
 		/* Cut on the way, where the device below cannot: the pieces
 		 * have the flow of the whole, and addresses of their own. */
 		if (flow)
@@ -225,7 +226,7 @@ int transmitted(__u64 *args)
 			first_sight(&h);
 		}
 	}
-	count(&h, skb, dev, flow, *flags, skb->len, packets, t);
+	count(&h, skb, dev, flow, network, *flags, skb->len, packets, t);
 	if (!same && *flags & TERMINAL) { /* whose way was kept is gone, and so is this one */
 		if (w) {
 			w->left = 1;
@@ -233,7 +234,7 @@ int transmitted(__u64 *args)
 		}
 		return 0;
 	}
-	remember(w, skb, &h, iif, skb->len, *flags & TERMINAL, flow, now, gso);
+	remember(w, skb, &h, iif, skb->len, *flags & TERMINAL, flow, network, now, gso);
 	return 0;
 }
 

@@ -28,7 +28,8 @@ static __always_inline void first_sight(struct hop *h)
 }
 
 /* go_on keeps a hop as the last of its packet's way. */
-static __always_inline void go_on(struct way *w, const struct hop *h, __u32 iif, __u32 len, __u64 head, __u32 left, __u64 flow, __u64 now)
+static __always_inline void go_on(struct way *w, const struct hop *h, __u32 iif, __u32 len, __u64 head, __u32 left, __u64 flow, __u64 network,
+				   __u64 now)
 {
 	w->origin = h->origin;
 	w->origin_queue = h->origin_queue;
@@ -42,20 +43,21 @@ static __always_inline void go_on(struct way *w, const struct hop *h, __u32 iif,
 	w->head = head;
 	w->left = left;
 	w->flow = flow;
+	w->network = network;
 	w->at = now;
 }
 
 static __always_inline void remember(struct way *w, const struct sk_buff *skb, const struct hop *h, __u32 iif, __u32 len,
-				     __u32 left, __u64 flow, __u64 now, int gso)
+				     __u32 left, __u64 flow, __u64 network, __u64 now, int gso)
 {
 	__u64 address = (__u64)skb, head = (__u64)skb->head;
 	struct way fresh = {};
 
 	if (likely(w != 0)) {
-		go_on(w, h, iif, len, head, left, flow, now);
+		go_on(w, h, iif, len, head, left, flow, network, now);
 	} else if (!left) {
 		w = &fresh;
-		go_on(w, h, iif, len, head, left, flow, now);
+		go_on(w, h, iif, len, head, left, flow, network, now);
 		bpf_map_update_elem(&ways, &address, w, BPF_ANY);
 	}
 	if (unlikely(gso && flow && !left))
@@ -76,13 +78,17 @@ static __always_inline void forget(const struct sk_buff *skb)
 }
 
 /* sent_flow is the flow of a packet that is transmitted: within a tunnel that
- * of the packet inside. */
-static __always_inline __u64 sent_flow(const struct sk_buff *skb)
+ * of the packet inside, also where its headers are not known. */
+static __always_inline __u64 sent_flow(const struct sk_buff *skb, __u64 *network)
 {
-	int inner = bit_field(skb, encapsulation);
-	const unsigned char *at = skb->head + (inner ? skb->inner_network_header : skb->network_header);
+	const unsigned char *at = skb->head + skb->network_header;
+	__u64 flow = flow_of(at, skb->len - skb->data_len - (at - skb->data), skb->protocol, network), inside;
 
-	return flow_of(at, skb->len - skb->data_len - (at - skb->data), inner ? 0 : skb->protocol);
+	if (likely(!bit_field(skb, encapsulation)))
+		return flow;
+	at = skb->head + skb->inner_network_header;
+	inside = *network;
+	return flow_of(at, skb->len - skb->data_len - (at - skb->data), 0, &inside) ?: flow & ~ONE_FLOW;
 }
 
 /* How many times longer a way is good for a packet that came in, or has got a
@@ -112,6 +118,7 @@ static __always_inline int came_by(const struct way *w, __u32 iif)
  * the length may change by headers only. */
 static __always_inline int known(const struct way *w, const struct sk_buff *skb, int iif, __u64 now)
 {
+	__u64 network;
 	__u32 grown;
 
 	if (!w || w->left || !(iif ? came_by(w, iif) : w->last_dir == TX))
@@ -121,7 +128,7 @@ static __always_inline int known(const struct way *w, const struct sk_buff *skb,
 	grown = skb->len - w->len + 64;
 	if (grown > 64 + 256)
 		return 0;
-	return likely(w->head == (__u64)skb->head) || (w->flow && w->flow == sent_flow(skb));
+	return likely(w->head == (__u64)skb->head) || (w->flow && w->flow == sent_flow(skb, &network));
 }
 
 /* again tells whether a packet that had left comes once more: the device had no
