@@ -24,6 +24,7 @@ import (
 	"github.com/kballard/go-shellquote"
 
 	"mpps/internal/measure/search"
+	"mpps/internal/owned"
 )
 
 const (
@@ -79,8 +80,6 @@ func Start(command string, grace time.Duration) (*Program, error) {
 		return nil, &Error{Err: errors.New("trial command: expected a program, found nothing"), Usage: true}
 	}
 	p := &Program{name: words[0], grace: grace, waits: [2]time.Duration{patient, patient}, cmd: exec.Command(words[0], words[1:]...), lines: make(chan []byte, 1), stopped: make(chan struct{})}
-	// A group of its own: Ctrl-C is for this program, which then ends the trial in its own way; and what it starts ends with it.
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	p.cmd.Stderr = &p.stderr
 	p.cmd.WaitDelay = 2 * patient // for what it started and left with its standard error
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
@@ -90,7 +89,8 @@ func Start(command string, grace time.Duration) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := p.cmd.Start(); err != nil {
+	// In a group of its own: Ctrl-C is for this program, which then ends the trial in its own way; and what it starts ends with Close.
+	if err := owned.Start(p.cmd); err != nil {
 		return nil, &Error{Err: fmt.Errorf("start the trial command: %w", err), Tip: "--trial-command 'PROGRAM ARGUMENTS'; it is found as a shell finds it", Usage: true}
 	}
 	go p.read(out)
