@@ -7,7 +7,12 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
+
+// treeBytes is what a build of the tree takes on the disk, the fetched packages included.
+const treeBytes = 2 << 30
 
 // needed maps a program that L0 must have to the Debian package that brings it. The rest (unshare,
 // mount, chroot) belongs to packages that Debian marks essential.
@@ -47,4 +52,20 @@ func checkNeeds() error {
 		return advise(fmt.Errorf("lab: no tap devices: %w", err), "modprobe tun")
 	}
 	return nil
+}
+
+// checkDisk returns an error if the tree does not fit into the file system of a folder.
+func checkDisk(dir string) error {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(dir, &fs); err != nil {
+		return fmt.Errorf("lab: %s: %w", dir, err)
+	}
+	return enoughDisk(dir, fs.Bavail*uint64(fs.Bsize))
+}
+
+func enoughDisk(dir string, free uint64) error {
+	if free >= treeBytes {
+		return nil
+	}
+	return advise(fmt.Errorf("lab: the root tree needs %d MiB in %s, found %d MiB free", treeBytes>>20, dir, free>>20), "free space there, or name another folder with MPPS_LAB")
 }

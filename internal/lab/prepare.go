@@ -96,6 +96,9 @@ func Prepare(ctx context.Context, o Options, progress func(string)) (*Tree, erro
 	if err := removeGlob(filepath.Join(cache, "build-*")); err != nil {
 		return nil, err
 	}
+	if err := checkDisk(cache); err != nil {
+		return nil, err
+	}
 	uri, err := findMirror("/")
 	if err != nil {
 		return nil, err
