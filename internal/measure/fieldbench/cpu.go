@@ -16,6 +16,7 @@ import (
 
 	"mpps/internal/measure"
 	"mpps/internal/measure/rig"
+	"mpps/internal/owned"
 )
 
 // Rows of both parts of benchCPU.
@@ -115,7 +116,7 @@ func oneCPU(ctx context.Context, l *link, kind measure.Kind, each time.Duration)
 			if argv[0] == "mpstat" {
 				cmd.Stdout = &mpstat
 			}
-			if err := cmd.Start(); err != nil {
+			if err := owned.Start(cmd); err != nil {
 				return err
 			}
 			running = append(running, cmd)
