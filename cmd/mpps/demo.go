@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -12,8 +11,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mpps/internal/audit"
 	"mpps/internal/facts"
 	"mpps/internal/goal"
+	"mpps/internal/knob"
+	"mpps/internal/plan"
 	"mpps/internal/report"
 )
 
@@ -21,18 +23,16 @@ func (a *app) demoCommand() *cobra.Command {
 	var out string
 	var pps string
 	var trials int
-	var budget time.Duration
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "the closed loop on a KVM host in a box, with its rollback",
-		Long: `Boots the lab, starts a guest in it that is set up as badly as guests often
-are, and does there what mpps is for: audit, then the closed loop ('mpps tune')
-with the guest's restart that it asks for in the middle, measurement before and
-after, verify, and rollback to exactly the state before. Leaves report.html,
-result.json, and of each half of the loop what it found and its page:
-tune-1.json and tune-1.html, tune-2.json and tune-2.html.
+		Short: "a whole plan on an emulated KVM host, measured and rolled back",
+		Long: `Starts an emulated KVM host with a guest that is set up as badly as guests often
+are, and does there what mpps is for: inspect, audit, measure, apply the whole
+plan with the guest's restart that it needs, measure again, and roll back to the
+state before. Writes report.html and result.json after every act, demo.log with
+everything the programs print, and the answers in files of their own.
 
-The figures are those of an emulated host; only their ratio says something.`,
+The rates are those of an emulated host; only their ratio says something.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			target, err := goal.ParseRate(pps)
@@ -42,13 +42,12 @@ The figures are those of an emulated host; only their ratio says something.`,
 			if trials < 2 {
 				return usage(fmt.Errorf("--trials %d: expected 2 or more", trials), "an interval of 95 % needs 6")
 			}
-			d := &demo{app: a, out: out, pps: target, trials: trials, budget: budget, started: time.Now()}
+			d := &demo{app: a, out: out, pps: target, trials: trials, started: time.Now()}
 			return d.run(cmd.Context())
 		},
 	}
 	cmd.Flags().StringVar(&out, "out", filepath.Join("out", "demo"), "directory for the report")
 	cmd.Flags().StringVar(&pps, "pps", "500k", "target that the plan is made for")
-	cmd.Flags().DurationVar(&budget, "budget", 4*time.Minute, "time for each half of the loop, before the guest's restart and behind it")
 	cmd.Flags().IntVar(&trials, "trials", 6, "trials in each of the three states")
 	return cmd
 }
@@ -59,8 +58,9 @@ type demo struct {
 	out     string
 	pps     float64
 	trials  int
-	budget  time.Duration
 	started time.Time
+	stage   *stage
+	retries int
 
 	scene *scene
 	state demoState
@@ -70,34 +70,58 @@ func (d *demo) run(ctx context.Context) (err error) {
 	if err := os.MkdirAll(d.out, 0o755); err != nil {
 		return failed(err, "--out takes a directory that you may write to")
 	}
-	d.step("a KVM host in a box")
-	if d.scene, err = d.app.openScene(ctx); err != nil {
+	log, err := os.Create(filepath.Join(d.out, "demo.log"))
+	if err != nil {
+		return failed(err, "--out takes a directory that you may write to")
+	}
+	defer log.Close()
+	d.stage = &stage{terminal: d.app.stdout, log: log, after: d.write, reopen: func(ctx context.Context) error {
+		d.state = demoState{}
+		if err := d.close(nil); err != nil { // the fresh one does not need it
+			d.stage.say("  %v", err)
+		}
+		return ctx.Err()
+	}}
+	defer func() { err = d.close(err) }()
+	if err := d.stage.play(ctx, d.acts()); err != nil {
 		return err
 	}
-	defer func() { err = d.scene.closeAfter(err) }()
-	for _, act := range []struct {
-		what string
-		do   func(context.Context) error
-	}{
-		{"what the host is, and what holds it back", d.audit},
-		{"measure as it is found", d.before},
-		{"the closed loop: measure, try, keep or undo", d.tune},
-		{"measure after", d.after},
-		{"roll everything back", d.rollback},
-		{"measure again, as it was found", d.again},
-		{"report", d.write},
-	} {
-		d.step(act.what)
-		if err := act.do(ctx); err != nil {
-			return fmt.Errorf("%s: %w", act.what, err)
-		}
+	absolute, err := filepath.Abs(filepath.Join(d.out, "report.html"))
+	if err != nil {
+		return err
 	}
+	d.stage.say("%s\n%s", report.Verdict(d.state.document(d)), absolute)
 	return nil
 }
 
-// step announces an act with the time that has passed.
-func (d *demo) step(what string) {
-	d.app.out.Step("[%3.0f s] %s", time.Since(d.started).Seconds(), what)
+// acts are the demo's in order.
+func (d *demo) acts() []act {
+	const minute = time.Minute
+	return []act{
+		{"start an emulated KVM host and its guest (a minute or two the first time)", 5 * time.Second, 8 * minute, d.open},
+		{"what the host is, and what limits its guest", 20 * time.Second, 3 * minute, d.audit},
+		{"measure as found", 30 * time.Second, 3 * minute, d.before},
+		{"apply the whole plan, restart the guest", 40 * time.Second, 4 * minute, d.apply},
+		{"measure after", 30 * time.Second, 3 * minute, d.after},
+		{"roll everything back", 30 * time.Second, 4 * minute, d.rollback},
+		{"measure again, as it was found", 30 * time.Second, 3 * minute, d.again},
+	}
+}
+
+func (d *demo) open(ctx context.Context) (err error) {
+	d.scene, err = d.app.openScene(ctx, func(step string) { d.stage.say("  %s", step) }, d.stage)
+	return err
+}
+
+// close ends the box where there is one.
+func (d *demo) close(err error) error {
+	s := d.scene
+	d.scene = nil
+	if s == nil {
+		return err
+	}
+	d.retries += s.lab.Retries()
+	return s.closeAfter(err)
 }
 
 // closeAfter ends the lab, whatever happened before.
@@ -107,24 +131,43 @@ func (s *scene) closeAfter(err error) error {
 	return errors.Join(err, s.lab.Stop(ctx))
 }
 
-// show prints what the program said on the demo's host.
-func (d *demo) show(ctx context.Context, argv ...string) error {
+// keep runs the program on the demo's host and keeps its answer in a file beside the report.
+func (d *demo) keep(ctx context.Context, file string, argv ...string) (string, error) {
 	text, err := d.scene.mpps(ctx, []int{exitOK}, argv...)
 	if err != nil {
-		return err
+		return "", err
 	}
-	_, err = fmt.Fprintln(d.app.stdout, text)
-	return err
+	return text, replaceFile(filepath.Join(d.out, file), []byte(text))
 }
+
+// demoWorst is how many findings the demo shows.
+const demoWorst = 6
 
 func (d *demo) audit(ctx context.Context) error {
 	if err := d.snapshot(ctx, "before.json", &d.state.hostBefore); err != nil {
 		return err
 	}
-	if err := d.show(ctx, "inspect"); err != nil {
+	if _, err := d.keep(ctx, "inspect.txt", "inspect"); err != nil {
 		return err
 	}
-	return d.show(ctx, append([]string{"audit"}, d.goal()...)...)
+	if _, err := d.keep(ctx, "audit.txt", append([]string{"audit"}, d.goal()...)...); err != nil {
+		return err
+	}
+	h := d.state.hostBefore
+	d.stage.say("  Linux %s, %d CPUs, %d NUMA nodes; guest %s on bridge %s", h.Kernel.Release, h.Topology.Counts.CPUsOnline,
+		h.Topology.Counts.NUMANodes, demoGuest, demoBridge)
+	r := audit.Run(h, goal.Goal{PPS: d.pps, Frame: 64, Guest: demoGuest}, knob.Catalogue())
+	d.stage.say("  %s", r.Verdict)
+	shown := map[string]bool{}
+	for _, f := range r.Findings {
+		if f.State != audit.Off || shown[f.ID] || len(shown) == demoWorst {
+			continue
+		}
+		shown[f.ID] = true
+		d.stage.say("  %s: %s is %s, better %s", f.Severity, f.ID, f.Found, f.Wanted)
+	}
+	d.stage.say("  all of it: inspect.txt, audit.txt in %s", d.out)
+	return nil
 }
 
 // goal are the goal flags of every command: the demo consents to taking the bridge out of iptables, because the rules
@@ -135,37 +178,49 @@ func (d *demo) goal() []string {
 
 func (d *demo) before(ctx context.Context) error { return d.bench(ctx, "before", &d.state.before) }
 
-// tune runs the closed loop, restarts the guest because the loop asks for it and this is a demo, and goes on behind that.
-func (d *demo) tune(ctx context.Context) error {
-	first := append([]string{"--restarts", "--via", demoBridge, "--agent", demoAddress + ":" + strconv.Itoa(demoPort),
-		"--secret-file", "/share/secret", "--sink", "af_packet", "--trial", demoTrial.String()}, d.goal()...)
-	r, err := d.half(ctx, 1, first...)
+// apply makes the plan and applies it, and restarts the guest because the plan needs it and this is a demo.
+// What waits for a reboot of the host is left waiting.
+func (d *demo) apply(ctx context.Context) error {
+	if _, err := d.keep(ctx, "plan.txt", append([]string{"plan", "-o", "/share/plan.json"}, d.goal()...)...); err != nil {
+		return err
+	}
+	p, err := readPlan(d.scene.shared("plan.json"))
 	if err != nil {
 		return err
 	}
-	if r.RestartTX != "" {
-		d.step("restart the guest, which the loop asks for and mpps never does by itself")
-		if err := d.scene.guest.Restart(ctx); err != nil {
-			return err
-		}
-		if _, err = d.half(ctx, 2, "--resume"); err != nil {
-			return err
-		}
+	d.state.plans = []*plan.Plan{p}
+	d.stage.say("  %d changes; all of them, and why: %s", len(p.Changes), filepath.Join(d.out, "plan.txt"))
+	if _, err := d.keep(ctx, "apply.txt", "apply", "/share/plan.json"); err != nil {
+		return err
 	}
-	if err := d.show(ctx, "verify"); err != nil {
+	d.stage.say("  restart the guest, which mpps never does by itself")
+	if err := d.scene.guest.Restart(ctx); err != nil {
+		return err
+	}
+	if _, err := d.keep(ctx, "verify.txt", "verify"); err != nil {
 		return err
 	}
 	return d.snapshot(ctx, "after.json", &d.state.hostAfter)
 }
 
-func (d *demo) after(ctx context.Context) error { return d.bench(ctx, "after", &d.state.after) }
+func (d *demo) after(ctx context.Context) error {
+	if err := d.bench(ctx, "after", &d.state.after); err != nil {
+		return err
+	}
+	d.stage.say("  %s", report.Verdict(d.state.document(d)))
+	return nil
+}
 
 // rollback undoes every transaction, newest first, restarts the guest into its old definition and compares snapshots.
 func (d *demo) rollback(ctx context.Context) error {
 	from := time.Now()
-	for range d.state.transactions {
-		if err := d.show(ctx, "rollback"); err != nil {
+	for range demoTransactions {
+		r, err := d.scene.run(ctx, []int{exitOK, exitChanges}, "rollback", "--detailed-exit-code")
+		if err != nil {
 			return err
+		}
+		if r.Code == exitOK {
+			break
 		}
 	}
 	d.state.rollbackSeconds = time.Since(from).Seconds()
@@ -175,44 +230,24 @@ func (d *demo) rollback(ctx context.Context) error {
 	if err := d.snapshot(ctx, "again.json", &d.state.hostAgain); err != nil {
 		return err
 	}
-	return d.show(ctx, "snapshot", "diff", "/share/before.json", "/share/again.json")
+	n := len(facts.Diff(d.state.hostBefore, d.state.hostAgain))
+	d.stage.say("  %d of %d settings differ from before", n, len(d.state.hostBefore.Readings))
+	return nil
 }
+
+// demoTransactions is more than the demo makes.
+const demoTransactions = 8
 
 func (d *demo) again(ctx context.Context) error {
 	return d.bench(ctx, "rolled back", &d.state.again)
 }
 
-// write leaves the report and the result, and ends with the report's path.
-func (d *demo) write(context.Context) error {
+// write leaves the report and the result of what was done so far.
+func (d *demo) write() error {
 	d.state.seconds = time.Since(d.started).Seconds()
 	page, result, err := d.state.render(d)
 	if err != nil {
 		return err
 	}
-	reportFile := filepath.Join(d.out, "report.html")
-	if err := replaceFile(reportFile, page); err != nil {
-		return err
-	}
-	if err := replaceFile(filepath.Join(d.out, "result.json"), result); err != nil {
-		return err
-	}
-	absolute, err := filepath.Abs(reportFile)
-	if err != nil {
-		return err
-	}
-	for i, r := range d.state.tuned {
-		text, err := json.MarshalIndent(facts.Whole(r), "", "  ")
-		if err != nil {
-			return err
-		}
-		if err := replaceFile(filepath.Join(d.out, fmt.Sprintf("tune-%d.json", i+1)), append(text, '\n')); err != nil {
-			return err
-		}
-		if err := d.app.writeTunePage(filepath.Join(d.out, fmt.Sprintf("tune-%d.html", i+1)), r); err != nil {
-			return err
-		}
-	}
-	v := report.Verdict(d.state.document(d))
-	_, err = fmt.Fprintf(d.app.stdout, "%s\n%s\n", v, absolute)
-	return err
+	return errors.Join(replaceFile(filepath.Join(d.out, "report.html"), page), replaceFile(filepath.Join(d.out, "result.json"), result))
 }

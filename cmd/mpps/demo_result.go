@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -17,33 +16,30 @@ import (
 	"mpps/internal/measure"
 	"mpps/internal/plan"
 	"mpps/internal/report"
-	"mpps/internal/tune"
 )
 
 // demoState is what the demo has found out so far.
 type demoState struct {
 	hostBefore, hostAfter, hostAgain *facts.Host
 	before, after, again             report.Series
-	tuned                            []*tune.Result
-	plans                            []*plan.Plan // of what they kept
-	transactions                     int          // that stand in the end
+	plans                            []*plan.Plan // that were applied
 	rollbackSeconds, seconds         float64
 }
 
 // demoResult is result.json.
 type demoResult struct {
-	Schema     string             `json:"schema"` // mpps.demo/1
-	Version    string             `json:"mpps"`
-	Before     demoSide           `json:"before"`
-	After      demoSide           `json:"after"`
-	RolledBack demoSide           `json:"rolled_back"`
-	Throughput measure.Comparison `json:"throughput"`
-	Changes    []report.ChangeRow `json:"changes"`
-	Tuned      []*tune.Result     `json:"tuned"`
-	Rollback   report.RollbackRow `json:"rollback"`
-	Seconds    float64            `json:"seconds"`
-	Emulated   bool               `json:"emulated"`
-	Retries    int                `json:"guest_start_retries"`
+	Schema     string              `json:"schema"` // mpps.demo/2
+	Version    string              `json:"mpps"`
+	Before     *demoSide           `json:"before"` // null where the run has not come so far, as the next three
+	After      *demoSide           `json:"after"`
+	RolledBack *demoSide           `json:"rolled_back"`
+	Throughput *measure.Comparison `json:"throughput"`
+	Changes    []report.ChangeRow  `json:"changes"`
+	Rollback   *report.RollbackRow `json:"rollback"`
+	Missing    []string            `json:"missing"` // acts that were not played
+	Seconds    float64             `json:"seconds"`
+	Emulated   bool                `json:"emulated"`
+	Retries    int                 `json:"guest_start_retries"`
 }
 
 // demoSide is what was measured in one state: medians, with every sample.
@@ -55,8 +51,11 @@ type demoSide struct {
 	LimitedBy measure.Limit `json:"limited_by"`
 }
 
-func side(s report.Series) demoSide {
-	d := demoSide{PPS: s.Run.Median.Value, Samples: s.Run.Values(), LimitedBy: s.Run.LimitedBy}
+func side(s report.Series) *demoSide {
+	if s.Run == nil {
+		return nil
+	}
+	d := &demoSide{PPS: s.Run.Median.Value, Samples: s.Run.Values(), LimitedBy: s.Run.LimitedBy}
 	if s.RR != nil {
 		d.RR, d.RRSamples = s.RR.Median.Value, s.RR.Values()
 	}
@@ -104,45 +103,21 @@ func (d *demo) run1(ctx context.Context, label, kind string, argv ...string) (*m
 	if err != nil {
 		return nil, err
 	}
-	if _, err := fmt.Fprintln(d.app.stdout, text); err != nil {
+	run, err := readRun(d.scene.shared(file))
+	if err != nil {
 		return nil, err
 	}
-	return readRun(d.scene.shared(file))
+	m := run.Median
+	d.stage.say("  %s: %s %ss per second [%s, %s], %d trials", label, threeDigits(m.Value), strings.TrimSuffix(run.Kind.Unit(), "/s"), threeDigits(m.Lo), threeDigits(m.Hi), m.N)
+	return run, replaceFile(filepath.Join(d.out, strings.TrimSuffix(file, ".json")+".txt"), []byte(text))
 }
 
-// half runs one half of the loop, and keeps what it found and planned for the report.
-func (d *demo) half(ctx context.Context, n int, argv ...string) (*tune.Result, error) {
-	found, planned := fmt.Sprintf("tune-%d.json", n), fmt.Sprintf("plan-%d.json", n)
-	argv = append([]string{"tune", "--budget", d.budget.String(), "-o", "/share/" + found, "--plan-output", "/share/" + planned}, argv...)
-	text, err := d.scene.mpps(ctx, []int{exitOK, exitChanges, exitNotDevice}, argv...)
-	if err != nil {
-		return nil, err
+// threeDigits is a rate with three digits.
+func threeDigits(v float64) string {
+	if v < 1000 {
+		return strconv.FormatFloat(v, 'f', 0, 64)
 	}
-	if _, err := fmt.Fprintln(d.app.stdout, text); err != nil {
-		return nil, err
-	}
-	saved, err := os.ReadFile(d.scene.shared(found))
-	if err != nil {
-		return nil, err
-	}
-	r := &tune.Result{}
-	if err := json.Unmarshal(saved, r); err != nil {
-		return nil, err
-	}
-	d.state.tuned = append(d.state.tuned, r)
-	made := len(r.Chain)
-	if r.RestartTX != "" {
-		made++
-	}
-	d.state.transactions += made
-	for _, name := range planFiles(planned, made)[:made] {
-		p, err := readPlan(d.scene.shared(name))
-		if err != nil {
-			return nil, err
-		}
-		d.state.plans = append(d.state.plans, p)
-	}
-	return r, nil
+	return strconv.FormatFloat(v/1000, 'f', 1, 64) + " k"
 }
 
 func (s *demoState) render(d *demo) (page, result []byte, err error) {
@@ -151,46 +126,74 @@ func (s *demoState) render(d *demo) (page, result []byte, err error) {
 	if err := report.HTML(&html, doc); err != nil {
 		return nil, nil, err
 	}
+	var throughput *measure.Comparison
+	if doc.Compared != nil {
+		throughput = &doc.Compared.Throughput
+	}
+	retries := d.retries
+	if d.scene != nil {
+		retries += d.scene.lab.Retries()
+	}
 	result, err = json.MarshalIndent(facts.Whole(demoResult{
-		Schema: "mpps.demo/1", Version: version, Before: side(s.before), After: side(s.after), RolledBack: side(s.again),
-		Throughput: doc.Compared.Throughput, Changes: doc.Changes, Tuned: s.tuned, Rollback: *doc.Rollback,
-		Seconds: s.seconds, Emulated: d.scene.lab.Emulated(), Retries: d.scene.lab.Retries(),
+		Schema: "mpps.demo/2", Version: version, Before: side(s.before), After: side(s.after), RolledBack: side(s.again),
+		Throughput: throughput, Changes: doc.Changes, Rollback: doc.Rollback, Missing: s.missing(),
+		Seconds: s.seconds, Emulated: doc.Host.Emulated, Retries: retries,
 	}), "", "  ")
 	return html.Bytes(), append(result, '\n'), err
 }
 
-// document is the demo's report.
+// missing names what an unfinished run has not done.
+func (s *demoState) missing() []string {
+	all := []string{}
+	for _, part := range []struct {
+		what string
+		done bool
+	}{
+		{"the host as found", s.hostBefore != nil}, {"measurement as found", s.before.Run != nil},
+		{"the plan, applied", s.hostAfter != nil}, {"measurement after", s.after.Run != nil},
+		{"rollback", s.hostAgain != nil}, {"measurement after the rollback", s.again.Run != nil},
+	} {
+		if !part.done {
+			all = append(all, part.what)
+		}
+	}
+	return all
+}
+
+// document is the demo's report of what was done so far.
 func (s *demoState) document(d *demo) *report.Document {
 	h := s.hostBefore
-	found := slices.Concat(s.before.Run.Values(), s.again.Run.Values())
-	trips := measure.Compare(slices.Concat(s.before.RR.Values(), s.again.RR.Values()), s.after.RR.Values())
-	drift := measure.Compare(s.before.Run.Values(), s.again.Run.Values())
 	doc := &report.Document{
 		Schema: report.DocumentSchema, Title: "mpps demo · one guest on one KVM host", Made: time.Now(), Version: version,
-		Seconds: s.seconds, Host: report.HostOf(h),
-		Goal:   goal.FormatRate(d.pps) + " packets per second of 64 bytes into guest " + demoGuest,
-		Path:   report.Path(h, s.hostAfter, demoGuest, "XDP live frames into a veth port of the bridge", s.before.Run),
-		Series: []report.Series{s.before, s.after, s.again},
-		Compared: &report.Compared{From: "before and rolled back", To: "after",
-			Throughput: measure.Compare(found, s.after.Run.Values()), RoundTrips: &trips},
+		Seconds: s.seconds,
+		Goal:    goal.FormatRate(d.pps) + " packets per second of 64 bytes into guest " + demoGuest,
 		Method: []string{
-			"Three states were measured one after the other, each after a start of the guest: as found, with what the closed loop kept, and after the rollback. The ratio compares the middle one with the two around it, which are the same configuration; how far those two lie apart is drift.",
+			"Three states are measured one after the other, each after a start of the guest: as found, with the whole plan applied, and after the rollback. The ratio compares the second with the others measured so far, which are the same configuration; how far those lie apart is drift.",
 			"Frames enter the bridge through a temporary veth pair and are counted by a packet socket in the guest: behind its driver and the receive path of its kernel, the same for every model of NIC.",
 			"Intervals are those of the median by order statistics; the ratio is the Hodges–Lehmann estimate with the interval that inverts the Mann–Whitney test.",
 			"The rule set that the bridge walked through was the demo's own, so it consented to taking the bridge out of iptables. On your host mpps lists the rules that would stop matching and asks.",
 		},
 	}
-	if h.Emulated || d.scene.lab.Emulated() {
+	if missing := s.missing(); len(missing) > 0 {
+		doc.Warnings = append(doc.Warnings, report.Warning{Code: "unfinished",
+			Text: "This run is not finished. Missing: " + strings.Join(missing, "; ") + ".", Hint: "Nothing is claimed about them."})
+	}
+	if h == nil {
+		return doc
+	}
+	doc.Host = report.HostOf(h)
+	after := s.hostAfter
+	if after == nil {
+		after = h
+	}
+	doc.Path = report.Path(h, after, demoGuest, "XDP live frames into a veth port of the bridge", s.before.Run)
+	if h.Emulated || d.scene != nil && d.scene.lab.Emulated() {
 		doc.Host.Emulated = true
 		doc.Warnings = append(doc.Warnings, report.Warning{Code: "emulated",
 			Text: "The host and its guest run under software emulation (TCG). An exit of the guest costs many times what it does on hardware, and so do all rates: e1000 against vhost is about right as a ratio, nothing is right as a figure.",
 			Hint: "Repeat with mpps bench on the real host."})
 	}
-	if drift.Significant {
-		doc.Warnings = append(doc.Warnings, report.Warning{Code: "drift",
-			Text: fmt.Sprintf("Before and rolled back are the same configuration and still differ by %s: that much of any difference here is the machine's.", drift),
-			Hint: "Nothing else should run on the machine that the demo runs on."})
-	}
+	s.compare(doc)
 	for _, p := range s.plans {
 		doc.Changes = append(doc.Changes, report.Rows(p.Changes)...)
 	}
@@ -202,10 +205,37 @@ func (s *demoState) document(d *demo) *report.Document {
 			doc.Warn(report.Warning{Code: w.Code, Text: series.Label + ": " + w.Text, Hint: w.Hint})
 		}
 	}
+	if s.hostAgain == nil {
+		return doc
+	}
 	differences := facts.Diff(h, s.hostAgain)
 	doc.Rollback = &report.RollbackRow{Identical: len(differences) == 0, Compared: len(h.Readings), Seconds: s.rollbackSeconds, Differences: []string{}}
 	for _, difference := range differences {
 		doc.Rollback.Differences = append(doc.Rollback.Differences, fmt.Sprintf("%s: %s → %s", difference.Path, difference.Before, difference.After))
 	}
 	return doc
+}
+
+// compare adds the series that were measured, and the verdict where there are two to compare.
+func (s *demoState) compare(doc *report.Document) {
+	for _, series := range []report.Series{s.before, s.after, s.again} {
+		if series.Run != nil {
+			doc.Series = append(doc.Series, series)
+		}
+	}
+	if s.before.Run == nil || s.after.Run == nil {
+		return
+	}
+	from, found, foundTrips := "before", s.before.Run.Values(), s.before.RR.Values()
+	if s.again.Run != nil {
+		if drift := measure.Compare(found, s.again.Run.Values()); drift.Significant {
+			doc.Warnings = append(doc.Warnings, report.Warning{Code: "drift",
+				Text: fmt.Sprintf("Before and rolled back are the same configuration and still differ by %s: that much of any difference here is the machine's.", drift),
+				Hint: "Nothing else should run on the machine that the demo runs on."})
+		}
+		from = "before and rolled back"
+		found, foundTrips = slices.Concat(found, s.again.Run.Values()), slices.Concat(foundTrips, s.again.RR.Values())
+	}
+	trips := measure.Compare(foundTrips, s.after.RR.Values())
+	doc.Compared = &report.Compared{From: from, To: "after", Throughput: measure.Compare(found, s.after.Run.Values()), RoundTrips: &trips}
 }

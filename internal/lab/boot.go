@@ -26,7 +26,7 @@ func (l *Lab) start(ctx context.Context) error {
 	if _, err := output(ctx, nil, "ip", "netns", "exec", ns, "sh", "-c", netScript); err != nil {
 		return err
 	}
-	return l.bootUntilUp(ctx)
+	return l.begin(ctx)
 }
 
 // bootTries is how often a boot is tried. Under emulation some hang before the first command (stalls of RCU, a CPU that waits for a
@@ -59,25 +59,29 @@ func (l *Lab) bootLimit() time.Duration {
 	return 60 * time.Second
 }
 
-func (l *Lab) boot(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, l.bootLimit())
-	defer cancel()
+// machine is L1 as its configuration and its boot menu want it.
+func (l *Lab) machine(ctx context.Context) (machine, error) {
 	c := l.st.Config
 	m := machine{Tree: l.tree, Run: l.dir, Accel: l.st.Accel, CPUs: c.CPUs, MemoryMiB: c.MemoryMiB, Mode: c.Mode, Args: c.Args, Persist: c.Persist, Realtime: c.Realtime}
 	if c.Disk {
 		m.Disk = filepath.Join(l.data, "upper.img")
 		if err := makeDisk(ctx, m.Disk); err != nil {
-			return err
+			return m, err
 		}
 	}
 	release, menu, err := l.menu(ctx)
 	if err != nil {
-		return err
+		return m, err
 	}
 	m.Kernel, m.Menu = l.image(release), menu
 	l.mu.Lock()
 	l.st.Release = release
 	l.mu.Unlock()
+	return m, nil
+}
+
+// power starts the machine's QEMU and what serves it.
+func (l *Lab) power(ctx context.Context, m machine) error {
 	if err := l.pipes(); err != nil {
 		return err
 	}
@@ -92,7 +96,7 @@ func (l *Lab) boot(ctx context.Context) error {
 		{"upper", filepath.Join(l.data, "upper"), []string{"--xattr", "--modcaps=+sys_admin", "--cache=auto"}},
 	}
 	for _, s := range shares {
-		if s.tag == "upper" && (!c.Persist || c.Disk) || s.tag == "labover" && c.Realtime == "" {
+		if s.tag == "upper" && (!m.Persist || m.Disk != "") || s.tag == "labover" && m.Realtime == "" {
 			continue
 		}
 		sock := filepath.Join(l.dir, s.tag+".sock")
@@ -104,7 +108,17 @@ func (l *Lab) boot(ctx context.Context) error {
 		}
 	}
 	_, env := l.tree.qemu()
-	if err := l.launch(roleQEMU, env, m.argv()); err != nil {
+	return l.launch(roleQEMU, env, m.argv())
+}
+
+func (l *Lab) boot(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, l.bootLimit())
+	defer cancel()
+	m, err := l.machine(ctx)
+	if err != nil {
+		return err
+	}
+	if err := l.power(ctx, m); err != nil {
 		return err
 	}
 	if err := l.firstCommand(ctx); err != nil {
@@ -114,10 +128,22 @@ func (l *Lab) boot(ctx context.Context) error {
 	if err := l.ticking(ctx); err != nil {
 		return err
 	}
-	if !c.Bare {
-		return l.loadModules(ctx)
+	if !l.st.Config.Bare {
+		if err := l.loadModules(ctx); err != nil {
+			return err
+		}
+	}
+	if l.st.Config.Mode == Systemd && l.savable() {
+		return l.settled(ctx)
 	}
 	return nil
+}
+
+// settled waits until systemd has started everything, so that what is saved has nothing left to start. Units that failed are not
+// the lab's to judge.
+func (l *Lab) settled(ctx context.Context) error {
+	_, err := l.Run(ctx, "systemctl", "is-system-running", "--wait")
+	return err
 }
 
 // ticking has something sleep for a moment on each of L1's CPUs. Now and then an emulated CPU loses the end of a timer interrupt in its

@@ -24,7 +24,10 @@ func (l *Lab) Died(ctx context.Context) string {
 		return "the lab host: " + words
 	}
 	if !l.running() {
-		if l.Reason() == guestReset { // nobody who asked for it leaves it so; what it said last may not have come out
+		switch l.Reason() {
+		case watchdogBit:
+			return "the lab host: a CPU had stopped, so that the watchdog ended it: " + logTail(l.LogFile("serial"), 1)
+		case guestReset: // nobody who asked for it leaves it so; what it said last may not have come out
 			return "the lab host began to boot anew by itself: " + logTail(l.LogFile("serial"), 1)
 		}
 		return ""
@@ -80,42 +83,11 @@ func looping(registers string) string {
 	return ""
 }
 
-// Hung tells that L1 will not go on: it waits for a file of its own file system for more than two minutes (kernel/hung_task.c),
-// where virtiofsd had nothing more to do and a notification got lost, or a CPU's timer has stopped (see ticking). It costs no more than
-// the serial line's log.
-func (l *Lab) Hung() bool {
-	text, err := os.ReadFile(l.LogFile("serial"))
-	if err != nil {
-		return false
-	}
-	words := lastWords(string(text))
-	return strings.Contains(words, "blocked for more than") || strings.Contains(words, timerStopped)
-}
-
-// timerStopped is what RCU says where the CPU that is to wake its thread does not (kernel/rcu/tree_stall.h,
-// rcu_check_gp_kthread_expired_fqs_timer), with the CPU and how many timer softirqs it has had.
-const timerStopped = "Possible timer handling issue on "
-
-// lastWords finds in the log of a serial line what a kernel said when it panicked, when its file system had hung, or when a CPU had no
-// timer any more: it is late twice and has not had a single timer softirq in between.
+// lastWords finds in the log of a serial line what a kernel said when it panicked. L1's also does so where it would hang (init2).
 func lastWords(log string) string {
-	blocked, late := "", ""
 	for line := range strings.Lines(log) {
-		if _, which, is := strings.Cut(line, timerStopped); is {
-			if which == late {
-				return strings.TrimSpace(line)
-			}
-			late = which
-		}
-		switch {
-		case strings.Contains(line, "Kernel panic"):
+		if strings.Contains(line, "Kernel panic") {
 			return strings.TrimSpace(line)
-		case strings.Contains(line, "INFO: task ") && strings.Contains(line, "blocked for more than"):
-			blocked = strings.TrimSpace(line)
-		case blocked != "" && strings.Contains(line, "__fuse_simple_request"):
-			return blocked + " (for its file system)"
-		case strings.Contains(line, "</TASK>"):
-			blocked = ""
 		}
 	}
 	return ""

@@ -90,9 +90,11 @@ func (l *Lab) ensureLibvirt(ctx context.Context) error {
 // StartGuest starts a guest and waits for its probe. A start that hangs is ended and tried again, twice, and counted; then
 // the answer is ErrFreshLab.
 func (l *Lab) StartGuest(ctx context.Context, spec GuestSpec) (*Guest, error) {
-	if err := spec.fill(); err != nil {
+	g, err := l.GuestOf(spec)
+	if err != nil {
 		return nil, err
 	}
+	spec = g.Spec
 	l.guestMu.Lock()
 	defer l.guestMu.Unlock()
 	if !spec.Direct {
@@ -100,19 +102,16 @@ func (l *Lab) StartGuest(ctx context.Context, spec GuestSpec) (*Guest, error) {
 			return nil, err
 		}
 	}
-	g := &Guest{Spec: spec, lab: l}
 	if err := os.MkdirAll(filepath.Join(l.ShareDir(), ".guests"), 0o755); err != nil {
 		return nil, err
 	}
 	initrd := Initramfs{Binary: spec.Binary, Tree: l.tree.Root(), Release: l.tree.Release, Modules: spec.modules(), Agent: spec.Agent}
-	g.kernel = "/boot/vmlinuz-" + l.tree.Release
 	if spec.Realtime {
 		over, err := l.guestLayer(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("guest %s: %w", spec.Name, err)
 		}
 		initrd.Kernel, initrd.Release = over.root(), over.Release
-		g.kernel = "/share/" + realtimeKernel
 	}
 	if err := BuildInitramfs(initrd, filepath.Join(l.ShareDir(), g.file("initrd"))); err != nil {
 		return nil, err
@@ -129,16 +128,34 @@ func (l *Lab) StartGuest(ctx context.Context, spec GuestSpec) (*Guest, error) {
 	return g, nil
 }
 
-// define readies what starts the guest: a domain of libvirt, or a script.
-func (g *Guest) define(ctx context.Context) error {
-	kernel, initrd := g.kernel, "/share/"+g.file("initrd")
-	if g.Spec.Direct {
-		script, err := g.Spec.directScript(kernel, initrd, g.consolePath())
-		g.startScript = script
-		return err
+// GuestOf gives the handle of a guest that runs already, in a lab that began with it.
+func (l *Lab) GuestOf(spec GuestSpec) (*Guest, error) {
+	if err := spec.fill(); err != nil {
+		return nil, err
 	}
-	g.startScript = "rm -f " + g.consolePath() + "; exec virsh -q start " + g.Spec.Name // a console log of its own for each try
-	xml, err := g.Spec.domainXML(kernel, initrd, g.consolePath())
+	g := &Guest{Spec: spec, lab: l, kernel: "/boot/vmlinuz-" + l.tree.Release}
+	if spec.Realtime {
+		g.kernel = "/share/" + realtimeKernel
+	}
+	g.startScript = "rm -f " + g.consolePath() + "; exec virsh -q start " + spec.Name // a console log of its own for each try
+	if spec.Direct {
+		var err error
+		if g.startScript, err = spec.directScript(g.kernel, g.initrd(), g.consolePath()); err != nil {
+			return nil, err
+		}
+	}
+	return g, nil
+}
+
+// initrd is the guest's initramfs, in L1.
+func (g *Guest) initrd() string { return "/share/" + g.file("initrd") }
+
+// define hands the guest to libvirt; a direct one has its script only.
+func (g *Guest) define(ctx context.Context) error {
+	if g.Spec.Direct {
+		return nil
+	}
+	xml, err := g.Spec.domainXML(g.kernel, g.initrd(), g.consolePath())
 	if err != nil {
 		return err
 	}

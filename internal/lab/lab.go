@@ -25,6 +25,8 @@ type Config struct {
 	Detached  bool     // the lab may outlive this process
 	Bare      bool     // load no modules: neither NICs nor kvm, only the channel
 	Realtime  Realtime // empty: L1 has its usual kernel only
+	// Begin is what is made of L1 before the lab is handed out; nil: nothing.
+	Begin *Beginning
 
 	Tree *Tree        `json:"-"` // nil: Prepare's
 	Log  func(string) `json:"-"` // progress, and every boot or guest start that was tried again
@@ -37,6 +39,7 @@ type Lab struct {
 	tree      *Tree
 	over      *layer // nil where Config has no Realtime
 	log       func(string)
+	plainly   bool // a saved state of this lab did not come up: do without
 	serial    atomic.Uint64
 
 	mu     sync.Mutex
@@ -56,8 +59,9 @@ const (
 // ErrRunning says that a lab of this name runs already.
 var ErrRunning = errors.New("a lab of this name is running")
 
-// Start boots a lab: 5 to 15 s, and the time of Prepare before the first. ctx bounds the start only.
-// A boot that does not reach its first command is ended and tried once again.
+// Start begins a lab from its saved state, in about a second. The first of a configuration is booted (5 to 30 s), made ready as Begin
+// wants, and saved (10 s); the very first waits for Prepare too. A persistent lab and one with KVM are booted each time. ctx bounds
+// the start only. A boot that does not reach its first command is ended and tried again.
 func Start(ctx context.Context, c Config) (*Lab, error) {
 	asked := c.Accel != ""
 	c.fill()
@@ -245,8 +249,7 @@ func Clean(ctx context.Context, cache string) error {
 		removeGlob(filepath.Join(cache, "debs")), removeGlob(filepath.Join(cache, "labs")), removeGlob(filepath.Join(cache, "*lock")))
 }
 
-// Reset ends L1 like a power cut and boots it again. Without Persist its file system starts afresh,
-// and its boot menu with it.
+// Reset ends L1 like a power cut and boots it again. Without Persist it begins afresh, from its saved state where it has one.
 // args, when given, replace the kernel arguments of Config.
 func (l *Lab) Reset(ctx context.Context, args ...string) error {
 	unlock, err := lockName(ctx, l.Name())
@@ -262,12 +265,12 @@ func (l *Lab) Reset(ctx context.Context, args ...string) error {
 	return l.again(ctx)
 }
 
-// again ends what is left of a boot and boots anew.
+// again ends what is left of a boot and begins anew.
 func (l *Lab) again(ctx context.Context) error {
 	if err := l.Kill(); err != nil {
 		return err
 	}
-	return l.bootUntilUp(ctx)
+	return l.begin(ctx)
 }
 
 // Kill ends what runs of the lab, as a loss of power does: commands that wait for L1 answer ErrGone. Its logs stay.

@@ -31,7 +31,9 @@ func (t *Tree) qemu() (argv, env []string) {
 // virtiofsd serves one folder on a socket. It ends with its QEMU.
 func (t *Tree) virtiofsd(socket, dir string, more ...string) []string {
 	return append(append(t.loader("usr/libexec/virtiofsd"),
-		"--socket-path="+socket, "--shared-dir="+dir, "--sandbox=none", "--seccomp=none"), more...)
+		"--socket-path="+socket, "--shared-dir="+dir, "--sandbox=none", "--seccomp=none",
+		// A file that was removed under a saved host is gone for who still had it, not for the whole host.
+		"--migration-on-error=guest-error"), more...)
 }
 
 // machine is what the command line of L1's QEMU depends on.
@@ -48,6 +50,7 @@ type machine struct {
 	Args      []string // and those of Config
 	Persist   bool     // a third file system, "upper", holds the upper layer
 	Disk      string   // image of a disk that holds it instead; empty: none
+	Restored  bool     // waits for a saved state instead of booting
 }
 
 // argv is the whole command line. Every device names its bus: with a pxb present QEMU would
@@ -115,10 +118,15 @@ func (m machine) argv() []string {
 		"-netdev", "tap,id=n2,ifname=v0,script=no,downscript=no,queues=4",
 		"-device", "virtio-net-pci,id=vn0,bus=rp3,netdev=n2,mac="+MACvirtio+",mq=on,vectors=10,iommu_platform=on,disable-legacy=on,ats=on,rss=on,hash=on")
 
+	// Fed by /lab/heart; what it does not feed any more ends by itself (WATCHDOG among the events).
+	add("-device", "i6300esb,bus=pcie.0", "-action", "watchdog=poweroff")
 	add("-serial", "file:"+sock("serial.log"), "-monitor", "none",
 		"-qmp", "unix:"+sock("qmp.sock")+",server=on,wait=off",
 		"-chardev", "file,id=ev,path="+sock("events.log")+",input-path="+sock("events.in"), "-mon", "chardev=ev,mode=control")
 	add("-kernel", m.Kernel, "-append", m.cmdline())
+	if m.Restored {
+		add("-incoming", "defer")
+	}
 	return a
 }
 

@@ -12,30 +12,60 @@ import (
 	"time"
 )
 
-// qmp runs one command of QEMU's monitor protocol (docs/interop/qmp-spec.rst) on a connection of its
-// own: negotiation, the command, its answer.
+// qmp runs one command of QEMU's monitor protocol (docs/interop/qmp-spec.rst) on a connection of its own, within 5 s.
 func qmp(ctx context.Context, socket, command string) (json.RawMessage, error) {
-	var d net.Dialer
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
+	m, err := dialMonitor(ctx, socket)
+	if err != nil {
+		return nil, err
+	}
+	defer m.close()
+	return m.do(command, nil)
+}
+
+// monitor is a connection to QEMU's monitor. It ends with the context that it was made with.
+type monitor struct {
+	conn net.Conn
+	r    *bufio.Reader
+	stop func() bool
+}
+
+// dialMonitor connects, reads the greeting and leaves negotiation mode.
+func dialMonitor(ctx context.Context, socket string) (*monitor, error) {
+	var d net.Dialer
 	conn, err := d.DialContext(ctx, "unix", socket)
 	if err != nil {
 		return nil, err
 	}
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	r := bufio.NewReader(conn)
-	if _, err := r.ReadBytes('\n'); err != nil { // the greeting
+	m := &monitor{conn: conn, r: bufio.NewReader(conn), stop: context.AfterFunc(ctx, func() { conn.Close() })}
+	if _, err = m.r.ReadBytes('\n'); err == nil { // the greeting
+		_, err = m.do("qmp_capabilities", nil)
+	}
+	if err != nil {
+		m.close()
 		return nil, fmt.Errorf("qmp: %w", err)
 	}
+	return m, nil
+}
+
+func (m *monitor) close() {
+	m.stop()
+	m.conn.Close()
+}
+
+// do runs a command; arguments is a struct or map of what it takes, or nil.
+func (m *monitor) do(command string, arguments any) (json.RawMessage, error) {
+	err := json.NewEncoder(m.conn).Encode(struct {
+		Execute   string `json:"execute"`
+		Arguments any    `json:"arguments,omitempty"`
+	}{command, arguments})
 	var ret json.RawMessage
-	for _, c := range []string{"qmp_capabilities", command} {
-		if _, err := fmt.Fprintf(conn, `{"execute":%q}`+"\n", c); err != nil {
-			return nil, fmt.Errorf("qmp %s: %w", c, err)
-		}
-		if ret, err = qmpReturn(r); err != nil {
-			return nil, fmt.Errorf("qmp %s: %w", c, err)
-		}
+	if err == nil {
+		ret, err = qmpReturn(m.r)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("qmp %s: %w", command, err)
 	}
 	return ret, nil
 }
@@ -68,8 +98,8 @@ func qmpReturn(r *bufio.Reader) (json.RawMessage, error) {
 const qmpHello = `{"execute":"qmp_capabilities"}` + "\n"
 
 // Reason is why L1's QEMU ended (ShutdownCause of qapi/run-state.json: guest-shutdown, guest-reset
-// which is also what a panic shows as, host-qmp-quit, host-signal ...); "running" while it runs and
-// "killed" if it ended without a word.
+// which is also what a panic shows as, host-qmp-quit, host-signal ...); "watchdog" where a CPU had stopped (see /lab/heart), "running"
+// while it runs, and "killed" if it ended without a word.
 func (l *Lab) Reason() string {
 	for range 50 { // the pipes close a moment before the process is gone
 		if !l.running() {
@@ -86,6 +116,9 @@ func (l *Lab) Reason() string {
 	}
 	return shutdownReason(b)
 }
+
+// watchdogBit is the Reason of a QEMU that its watchdog has ended.
+const watchdogBit = "watchdog"
 
 // event is one line of the monitor whose output is a file.
 type event struct {
@@ -108,6 +141,9 @@ func findEvents(log []byte, name string) []event {
 func hasEvent(log []byte, name string) bool { return len(findEvents(log, name)) > 0 }
 
 func shutdownReason(log []byte) string {
+	if hasEvent(log, "WATCHDOG") {
+		return watchdogBit
+	}
 	e := findEvents(log, "SHUTDOWN")
 	if len(e) == 0 {
 		return "killed"

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"mpps/internal/lab"
 )
@@ -54,27 +53,6 @@ func note(t testing.TB, l *lab.Lab) {
 		others = true
 	case !strings.Contains(t.Name(), "/"): // a part tells nothing of the whole
 		passed = append(passed, t.Name())
-	}
-}
-
-// watch kills a lab that hangs, so that what waits for it does not do so until the end of all time limits.
-func watch(l *lab.Lab, ended <-chan struct{}) {
-	tick := time.NewTicker(5 * time.Second)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ended:
-			return
-		case <-tick.C:
-		}
-		if !l.Hung() {
-			continue
-		}
-		fmt.Fprintln(os.Stderr, "labtest: the lab hangs and is ended:", l.Died(context.Background()))
-		if err := l.Kill(); err != nil {
-			fmt.Fprintln(os.Stderr, "labtest:", err)
-		}
-		return
 	}
 }
 

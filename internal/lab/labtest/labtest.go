@@ -58,12 +58,14 @@ func Args(args ...string) Option { return func(o *options) { o.c.Args = append(o
 // Fresh wants a lab that no other test has used; it ends with the test.
 func Fresh(o *options) { o.fresh = true }
 
+// Begin wants a host of which something was made already: see lab.Beginning.
+func Begin(b *lab.Beginning) Option { return func(o *options) { o.c.Begin = b } }
+
 var (
-	mu      sync.Mutex
-	shared  = map[string]*lab.Lab{}
-	watched sync.Map // *lab.Lab → chan struct{}, closed when the lab is stopped
-	place   *os.File // what this process holds of the places of the queue; nil: none yet
-	count   int
+	mu     sync.Mutex
+	shared = map[string]*lab.Lab{}
+	place  *os.File // what this process holds of the places of the queue; nil: none yet
+	count  int
 )
 
 // Main runs a package's tests and ends their labs. Use it in TestMain: os.Exit(labtest.Main(m)).
@@ -88,9 +90,6 @@ func Main(m *testing.M) int {
 }
 
 func stop(l *lab.Lab) error {
-	if ended, ok := watched.LoadAndDelete(l); ok {
-		close(ended.(chan struct{}))
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	return errors.Join(l.Stop(ctx), lab.RemoveData(l.Name())) // also what a persistent one keeps: its name is never used again
@@ -139,6 +138,9 @@ func host(t testing.TB, o options) (*lab.Lab, error) {
 		return nil, err
 	}
 	key := fmt.Sprint(o.c.Mode, o.c.Persist, o.c.Disk, o.c.CPUs, o.c.MemoryMiB, o.c.Args, o.c.Realtime)
+	if o.c.Begin != nil {
+		key += o.c.Begin.Key
+	}
 	if l, ok := shared[key]; ok && !o.fresh {
 		if _, err := l.Run(ctx, "true"); !errors.Is(err, lab.ErrGone) {
 			return l, err
@@ -160,9 +162,6 @@ func host(t testing.TB, o options) (*lab.Lab, error) {
 	t.Logf("lab %s up in %.1f s (%s)", l.Name(), time.Since(start).Seconds(), l.Accel())
 	// The log belongs to a test that may be over when a later one uses the lab.
 	l.SetLog(func(s string) { fmt.Fprintln(logTo, "labtest:", s) })
-	ended := make(chan struct{})
-	watched.Store(l, ended)
-	go watch(l, ended)
 	if o.fresh {
 		t.Cleanup(func() {
 			if err := stop(l); err != nil {

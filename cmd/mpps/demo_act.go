@@ -1,0 +1,171 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"mpps/internal/lab"
+)
+
+// act is one part of the demo.
+type act struct {
+	what  string
+	about time.Duration // how long it takes on two quiet cores
+	limit time.Duration // its deadline
+	do    func(context.Context) error
+}
+
+// The longest time without a line, and the lines that an act may print, are promises of the demo.
+const (
+	demoSilence = 15 * time.Second
+	demoLines   = 25
+)
+
+var errDemoDeadline = errors.New("the act took longer than its deadline")
+
+// stage plays acts: it announces them, tells that they are still running, ends them at their deadline and begins once
+// more on a fresh box when the first one died.
+type stage struct {
+	terminal, log io.Writer
+	reopen        func(context.Context) error // ends the box and opens a fresh one
+	after         func() error                // writes the report of what there is
+
+	mu      sync.Mutex
+	started time.Time
+	spoken  time.Time // when the last line was printed
+	detail  string    // the last line of the program that runs
+	printed int       // lines of this act
+	partial []byte    // of a line of the log
+}
+
+// play plays the acts in order. Without a fresh box a failure ends it.
+func (s *stage) play(ctx context.Context, acts []act) error {
+	s.started = time.Now()
+	fresh := false
+	for i := 0; i < len(acts); i++ {
+		err := s.one(ctx, i, acts)
+		if err == nil {
+			continue
+		}
+		died := errors.Is(err, lab.ErrGone) || errors.Is(err, lab.ErrFreshLab) || errors.Is(err, errDemoDeadline)
+		if !died || fresh || ctx.Err() != nil {
+			return fmt.Errorf("%s: %w", acts[i].what, err)
+		}
+		fresh = true
+		s.printed = 0
+		s.say("the box died or hung (%v): a fresh one, from the start", err)
+		if err := s.reopen(ctx); err != nil {
+			return fmt.Errorf("a fresh box: %w", err)
+		}
+		i = -1
+	}
+	return nil
+}
+
+func (s *stage) one(ctx context.Context, i int, acts []act) error {
+	a := acts[i]
+	s.mu.Lock()
+	s.printed, s.detail = 0, ""
+	s.mu.Unlock()
+	s.say("[%d/%d, %s] %s (about %s)", i+1, len(acts), seconds(time.Since(s.started)), a.what, seconds(a.about))
+	limited, cancel := context.WithTimeoutCause(ctx, a.limit, errDemoDeadline)
+	defer cancel()
+	begun := time.Now()
+	ended := make(chan struct{})
+	var beating sync.WaitGroup
+	beating.Go(func() { s.beat(ended, a, begun) })
+	err := a.do(limited)
+	close(ended)
+	beating.Wait()
+	if err != nil && ctx.Err() == nil && limited.Err() != nil {
+		err = errors.Join(context.Cause(limited), err)
+	}
+	return errors.Join(err, s.after())
+}
+
+// beat prints a line whenever the act has been silent for a while.
+func (s *stage) beat(ended <-chan struct{}, a act, begun time.Time) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ended:
+			return
+		case <-tick.C:
+			s.mu.Lock()
+			silent, detail := time.Since(s.spoken), s.detail
+			s.mu.Unlock()
+			if silent < demoSilence {
+				continue
+			}
+			line := fmt.Sprintf("… still running, %s of about %s", seconds(time.Since(begun)), seconds(a.about))
+			if detail != "" {
+				line += ": " + detail
+			}
+			s.print(line)
+		}
+	}
+}
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%.0f s", d.Seconds()) }
+
+// say prints a line of the act on the terminal and in the log. Lines over the bound go to the log alone.
+func (s *stage) say(format string, values ...any) {
+	for line := range strings.Lines(fmt.Sprintf(format, values...)) {
+		s.mu.Lock()
+		s.printed++
+		full := s.printed > demoLines
+		s.mu.Unlock()
+		if full {
+			s.note(strings.TrimRight(line, "\n"))
+			continue
+		}
+		s.print(strings.TrimRight(line, "\n"))
+	}
+}
+
+// print prints one line of at most 80 columns on the terminal, and all of it in the log.
+func (s *stage) print(line string) {
+	s.note(line)
+	if all := []rune(line); len(all) > 80 {
+		line = string(all[:79]) + "…"
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.spoken = time.Now()
+	fmt.Fprintln(s.terminal, line)
+}
+
+// note adds a line of the demo's own to the log.
+func (s *stage) note(line string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fmt.Fprintf(s.log, "%s %s\n", time.Now().UTC().Format("15:04:05"), line)
+}
+
+// Write adds what a program prints to the log, each line with its time, and remembers the last line for the heartbeat.
+func (s *stage) Write(text []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.partial = append(s.partial, text...)
+	for {
+		at := bytes.IndexByte(s.partial, '\n')
+		if at < 0 {
+			return len(text), nil
+		}
+		line := strings.TrimSpace(string(s.partial[:at]))
+		s.partial = s.partial[at+1:]
+		if line != "" {
+			s.detail = line
+		}
+		if _, err := fmt.Fprintf(s.log, "%s %s\n", time.Now().UTC().Format("15:04:05"), line); err != nil {
+			return 0, err
+		}
+	}
+}

@@ -1,0 +1,357 @@
+package lab
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Beginning is what is made of a host once, after its first boot: bridges, rules, a guest that runs. Later labs of the same
+// configuration begin with it in about a second (see saved).
+type Beginning struct {
+	Key string // names everything that Make depends on: programs, scripts, the guest's definition
+	// Make is called on a booted host, again on another one where the host dies (ErrGone) or is spoilt (ErrFreshLab). What it puts into
+	// the share is there in later labs too. It must not use Reset or Reboot.
+	Make func(ctx context.Context, l *Lab) error `json:"-"`
+}
+
+// saved is the state of a host that was booted once: its memory and devices as QEMU's migration stream, and its share. virtiofsd finds
+// the files that the host has open again by their paths. It lies in the folder of the tree that it needs, and goes with that.
+type saved struct{ dir string }
+
+const (
+	savedMemory = "memory" // a sparse file of the size of L1's memory, some 300 to 600 MB on the disk
+	savedShare  = "share"
+)
+
+// savedRoom is how much the saved states of a tree may take on the disk; those used longest ago go first.
+const savedRoom = 10 << 30
+
+// savedNeeds is how much has to be free on the disk for another one.
+const savedNeeds = 3 << 30
+
+// savedLimit bounds each of writing and reading a state: 10 s and 1 s on a quiet machine.
+const savedLimit = 2 * time.Minute
+
+// errNotSaved says that a host is up whose state could not be kept.
+var errNotSaved = errors.New("the state of the lab host is not kept")
+
+// savable reports whether this lab begins from a saved state. One that persists has a history of its own on L0. KVM boots in two
+// seconds, and its nested guests cannot be saved on every processor.
+func (l *Lab) savable() bool {
+	return !l.st.Config.Persist && l.st.Accel == TCG && !l.plainly
+}
+
+// saved names the state of a machine and what is made of it: by all that QEMU is told, and by the tree that L1 runs on.
+func (l *Lab) saved(m machine) saved {
+	m.Run = "/" // where sockets and logs are does not matter
+	h := sha256.New()
+	fmt.Fprintln(h, "1", l.tree.QEMU, l.tree.Release, l.overDir())
+	fmt.Fprintf(h, "%q\n", m.argv())
+	if b := l.st.Config.Begin; b != nil {
+		fmt.Fprintf(h, "%q\n", b.Key)
+	}
+	return saved{filepath.Join(l.tree.Dir, "saved", hex.EncodeToString(h.Sum(nil))[:16])}
+}
+
+func (s saved) exists() bool {
+	_, err := os.Stat(s.dir)
+	return err == nil
+}
+
+func (s saved) remove() error { return os.RemoveAll(s.dir) }
+
+// begin gets L1 to the state that every lab of this configuration begins with.
+func (l *Lab) begin(ctx context.Context) error {
+	if !l.savable() {
+		return l.furnish(ctx)
+	}
+	m, err := l.machine(ctx)
+	if err != nil {
+		return err
+	}
+	s := l.saved(m)
+	if err := os.MkdirAll(filepath.Dir(s.dir), 0o755); err != nil {
+		return err
+	}
+	unlock, err := lockFile(ctx, s.dir+".lock", func() { l.log("lab: another process makes the state that this lab begins from") })
+	if err != nil {
+		return err
+	}
+	if s.exists() {
+		unlock()
+		err := l.restore(ctx, s)
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		l.retry(fmt.Sprintf("the saved state of the lab host did not come up, it is made anew: %v", err))
+		if err := errors.Join(l.halt(), s.remove()); err != nil {
+			return err
+		}
+		if unlock, err = lockFile(ctx, s.dir+".lock", func() {}); err != nil {
+			return err
+		}
+	}
+	defer unlock()
+	if err := l.furnish(ctx); err != nil {
+		return err
+	}
+	err = l.save(ctx, s)
+	if errors.Is(err, errNotSaved) {
+		l.log("lab: " + err.Error())
+		return nil
+	}
+	if err == nil {
+		err = l.halt()
+	}
+	if err == nil {
+		err = l.restore(ctx, s)
+	}
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	l.retry(fmt.Sprintf("the lab host does without a saved state: %v", err))
+	l.plainly = true
+	if err := errors.Join(l.halt(), s.remove()); err != nil {
+		return err
+	}
+	return l.furnish(ctx)
+}
+
+// furnish boots L1 and makes of it what Config.Begin wants.
+func (l *Lab) furnish(ctx context.Context) error {
+	for try := 1; ; try++ {
+		if err := l.bootUntilUp(ctx); err != nil {
+			return err
+		}
+		b := l.st.Config.Begin
+		if b == nil {
+			return nil
+		}
+		if b.Make == nil {
+			return errors.New("the lab's beginning is known to the process that started it only")
+		}
+		err := b.Make(ctx, l)
+		if err == nil || try == bootTries || !errors.Is(err, ErrFreshLab) && !errors.Is(err, ErrGone) {
+			return err
+		}
+		l.retry(fmt.Sprintf("the beginning of the lab host failed, try %d of %d: %v", try, bootTries, err))
+		if err := l.halt(); err != nil {
+			return err
+		}
+	}
+}
+
+// migration is how states are written and read: a file in which each page has its place, by two threads (docs/devel/migration/mapped-ram.rst).
+func (m *monitor) migration() error {
+	type capability struct {
+		Capability string `json:"capability"`
+		State      bool   `json:"state"`
+	}
+	if _, err := m.do("migrate-set-capabilities", map[string]any{"capabilities": []capability{{"mapped-ram", true}, {"multifd", true}}}); err != nil {
+		return err
+	}
+	_, err := m.do("migrate-set-parameters", map[string]any{"multifd-channels": 2, "max-bandwidth": 0})
+	return err
+}
+
+// migrated waits for the end of a migration.
+func (m *monitor) migrated(ctx context.Context) error {
+	for {
+		raw, err := m.do("query-migrate", nil)
+		if err != nil {
+			return err
+		}
+		var state struct {
+			Status string `json:"status"`
+			Desc   string `json:"error-desc"`
+		}
+		if err := json.Unmarshal(raw, &state); err != nil {
+			return err
+		}
+		switch state.Status {
+		case "completed":
+			return nil
+		case "failed", "cancelled":
+			return fmt.Errorf("migration %s: %s", state.Status, state.Desc)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// save writes L1's state; L1 stands still after that. errNotSaved means that it runs on.
+func (l *Lab) save(ctx context.Context, s saved) error {
+	var disk unix.Statfs_t
+	if err := unix.Statfs(l.tree.Dir, &disk); err != nil {
+		return err
+	}
+	if free := disk.Bavail * uint64(disk.Bsize); free < savedNeeds {
+		return fmt.Errorf("%w: %d MiB are free below %s, expected %d", errNotSaved, free>>20, l.tree.Dir, savedNeeds>>20)
+	}
+	if err := s.makeRoom(savedRoom); err != nil {
+		return err
+	}
+	from := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, savedLimit)
+	defer cancel()
+	unfinished, err := os.MkdirTemp(filepath.Dir(s.dir), "unfinished-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(unfinished)
+	m, err := dialMonitor(ctx, filepath.Join(l.dir, "qmp.sock"))
+	if err != nil {
+		return err
+	}
+	defer m.close()
+	if err := m.migration(); err != nil {
+		return err
+	}
+	if _, err := m.do("stop", nil); err != nil {
+		return err
+	}
+	memory := filepath.Join(unfinished, savedMemory)
+	if _, err := m.do("migrate", map[string]string{"uri": "file:" + memory}); err != nil {
+		return err
+	}
+	if err := m.migrated(ctx); err != nil {
+		return err
+	}
+	if err := syncFile(memory); err != nil {
+		return err
+	}
+	if _, err := output(ctx, nil, "cp", "-a", l.ShareDir(), filepath.Join(unfinished, savedShare)); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(filepath.Join(unfinished, savedShare, ".cmd")); err != nil {
+		return err
+	}
+	if err := os.Rename(unfinished, s.dir); err != nil {
+		return err
+	}
+	l.log(fmt.Sprintf("lab: its state is kept, written in %.0f s", time.Since(from).Seconds()))
+	return nil
+}
+
+func syncFile(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// makeRoom removes states until those that remain take no more than room: what a process that was killed left unfinished, then those
+// used longest ago.
+func (s saved) makeRoom(room int64) error {
+	entries, err := os.ReadDir(filepath.Dir(s.dir))
+	if err != nil {
+		return err
+	}
+	type state struct {
+		dir  string
+		used time.Time
+		size int64
+	}
+	var states []state
+	var errs []error
+	for _, e := range entries {
+		dir := filepath.Join(filepath.Dir(s.dir), e.Name())
+		info, err := e.Info()
+		if err != nil || !info.IsDir() {
+			continue
+		}
+		if strings.HasPrefix(e.Name(), "unfinished-") {
+			if time.Since(info.ModTime()) > 2*savedLimit {
+				errs = append(errs, os.RemoveAll(dir))
+			}
+			continue
+		}
+		var st unix.Stat_t
+		if err := unix.Stat(filepath.Join(dir, savedMemory), &st); err == nil {
+			states = append(states, state{dir, info.ModTime(), st.Blocks * 512})
+		}
+	}
+	slices.SortFunc(states, func(a, b state) int { return cmp.Or(b.used.Compare(a.used), cmp.Compare(a.dir, b.dir)) })
+	for _, st := range states {
+		if room -= st.size; room < 0 {
+			errs = append(errs, os.RemoveAll(st.dir))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// restore starts a QEMU from a saved state. L1 finds itself where it was, with the time of now.
+func (l *Lab) restore(ctx context.Context, s saved) error {
+	from := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, savedLimit)
+	defer cancel()
+	now := time.Now()
+	if err := os.Chtimes(s.dir, now, now); err != nil {
+		return err
+	}
+	m, err := l.machine(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := output(ctx, nil, "cp", "-aT", filepath.Join(s.dir, savedShare), l.ShareDir()); err != nil {
+		return err
+	}
+	m.Restored = true
+	if err := l.power(ctx, m); err != nil {
+		return err
+	}
+	socket := filepath.Join(l.dir, "qmp.sock")
+	if err := waitFor(ctx, socket); err != nil {
+		return err
+	}
+	if err := l.load(ctx, socket, filepath.Join(s.dir, savedMemory)); err != nil {
+		return fmt.Errorf("%w: %s", err, logTail(filepath.Join(l.dir, roleQEMU+".log"), 3))
+	}
+	if err := l.firstCommand(ctx); err != nil {
+		return err
+	}
+	if _, err := l.Must(ctx, fmt.Sprintf("date -s @%d.%09d", time.Now().Unix(), time.Now().Nanosecond())); err != nil {
+		return err
+	}
+	l.log(fmt.Sprintf("lab: begun from a saved state in %.1f s", time.Since(from).Seconds()))
+	return nil
+}
+
+// load has a QEMU that waits read a state and go on from there. QEMU may not listen on its socket yet.
+func (l *Lab) load(ctx context.Context, socket, memory string) error {
+	m, err := dialMonitor(ctx, socket)
+	for ; err != nil && l.running() && ctx.Err() == nil; m, err = dialMonitor(ctx, socket) {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if err != nil {
+		return err
+	}
+	defer m.close()
+	if err := m.migration(); err != nil {
+		return err
+	}
+	if _, err := m.do("migrate-incoming", map[string]string{"uri": "file:" + memory}); err != nil {
+		return err
+	}
+	if err := m.migrated(ctx); err != nil {
+		return err
+	}
+	_, err = m.do("cont", nil)
+	return err
+}
