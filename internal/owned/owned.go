@@ -10,10 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Start starts a program in a process group of its own; the kernel kills it when this process dies. What the program starts
-// itself gets no signal from the kernel then: it sees the end of its pipes alone.
+// Start starts a program; the kernel kills it when this process dies. Where cmd has no SysProcAttr the program gets a process group of
+// its own, where it has one with a Pdeathsig that signal is kept. What the program starts itself gets no signal: see StartAll.
 func Start(cmd *exec.Cmd) error {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	}
+	if cmd.SysProcAttr.Pdeathsig == 0 {
+		cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	}
 	started := make(chan error)
 	go func() {
 		runtime.LockOSThread() // the signal is bound to the thread that forks: it stays until the program has ended
@@ -27,4 +32,12 @@ func Start(cmd *exec.Cmd) error {
 		}
 	}()
 	return <-started
+}
+
+// Run starts a program as Start does and waits for its end.
+func Run(cmd *exec.Cmd) error {
+	if err := Start(cmd); err != nil {
+		return err
+	}
+	return cmd.Wait()
 }
