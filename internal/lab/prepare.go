@@ -11,10 +11,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
-	"syscall"
 	"time"
+
+	"mpps/internal/owned"
 )
 
 // Options of Prepare. The zero value is what everybody wants.
@@ -248,10 +248,7 @@ func (b *builder) isolated(ctx context.Context, argv ...string) error {
 	var log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &log, &log
 	cmd.WaitDelay = 5 * time.Second
-	runtime.LockOSThread() // Pdeathsig is bound to the thread that forks
-	defer runtime.UnlockOSThread()
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Run(); err != nil {
+	if err := owned.Run(cmd); err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -264,11 +261,11 @@ func (b *builder) isolated(ctx context.Context, argv ...string) error {
 func aptProxies(ctx context.Context) []string {
 	var env []string
 	for _, scheme := range []string{"http", "https"} {
-		out, err := exec.CommandContext(ctx, "apt-config", "shell", "V", "Acquire::"+scheme+"::Proxy").Output()
+		out, err := output(ctx, nil, "apt-config", "shell", "V", "Acquire::"+scheme+"::Proxy")
 		if err != nil {
 			continue
 		}
-		v := strings.TrimSpace(strings.TrimPrefix(string(out), "V="))
+		v := strings.TrimSpace(strings.TrimPrefix(out, "V="))
 		if v = strings.Trim(v, "'"); v != "" && v != "DIRECT" {
 			env = append(env, scheme+"_proxy="+v)
 		}
@@ -320,7 +317,7 @@ func output(ctx context.Context, env []string, argv ...string) (string, error) {
 	cmd.Env = append(os.Environ(), env...)
 	var out, errb bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errb
-	if err := cmd.Run(); err != nil {
+	if err := owned.Run(cmd); err != nil {
 		return out.String(), fmt.Errorf("%s: %w: %s", filepath.Base(argv[0]), err, strings.TrimSpace(tail(errb.String(), 5)))
 	}
 	return out.String(), nil

@@ -151,11 +151,13 @@ func oneCPU(ctx context.Context, l *link, kind measure.Kind, each time.Duration)
 		}
 	}
 	if missing("perf", "") == "" {
-		out, err := exec.CommandContext(ctx, "perf", "script", "-i", data, "-F", "ip,sym").Output()
-		if err != nil {
+		cmd := exec.CommandContext(ctx, "perf", "script", "-i", data, "-F", "ip,sym")
+		var out bytes.Buffer
+		cmd.Stdout = &out
+		if err := owned.Run(cmd); err != nil {
 			return busy, fmt.Errorf("perf script: %w", err)
 		}
-		busy[rowPerf] = busySamples(out)
+		busy[rowPerf] = busySamples(out.Bytes())
 	}
 	return busy, nil
 }

@@ -128,10 +128,7 @@ func output(ctx context.Context, netns string, cpu int, each time.Duration, argv
 	var out bytes.Buffer
 	var problems strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &problems
-	if err = owned.Start(cmd); err == nil {
-		err = cmd.Wait()
-	}
-	if err != nil && out.Len() == 0 {
+	if err := owned.Run(cmd); err != nil && out.Len() == 0 {
 		return nil, fmt.Errorf("%s: %w: %s", filepath.Base(argv[6]), err, lastLine([]byte(problems.String())))
 	}
 	return out.Bytes(), nil
