@@ -45,7 +45,27 @@ func OpenTree(cache string) (*Tree, error) {
 	if cache == "" {
 		cache = Dir()
 	}
-	return readTree(treeDir(cache))
+	t, err := readTree(treeDir(cache))
+	if err == nil {
+		err = t.whole()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// whole returns an error that is fs.ErrNotExist if the tree lacks what boots L1: it was damaged after it was built.
+func (t *Tree) whole() error {
+	for _, file := range append(t.loader("usr/bin/qemu-system-x86_64"), t.loader("usr/libexec/virtiofsd")[3], t.Kernel()) {
+		if !filepath.IsAbs(file) {
+			continue // an option
+		}
+		if _, err := os.Stat(file); err != nil {
+			return fmt.Errorf("lab: the root tree is damaged: %w", err)
+		}
+	}
+	return nil
 }
 
 func readTree(dir string) (*Tree, error) {
@@ -99,8 +119,14 @@ func Prepare(ctx context.Context, o Options, progress func(string)) (*Tree, erro
 	if err := checkDisk(cache); err != nil {
 		return nil, err
 	}
+	if err := checkNamespaces(ctx); err != nil {
+		return nil, err
+	}
 	uri, err := findMirror("/")
 	if err != nil {
+		return nil, err
+	}
+	if err := checkMirror(ctx, uri, aptProxies(ctx)); err != nil {
 		return nil, err
 	}
 	tmp, err := os.MkdirTemp(cache, "build-")
@@ -113,6 +139,9 @@ func Prepare(ctx context.Context, o Options, progress func(string)) (*Tree, erro
 	}
 	b := &builder{mirror: uri, debs: filepath.Join(cache, "debs"), tree: &Tree{Dir: tmp}, progress: progress}
 	if err := b.build(ctx); err != nil {
+		return nil, err
+	}
+	if err := os.RemoveAll(treeDir(cache)); err != nil { // one that is damaged or has no stamp
 		return nil, err
 	}
 	if err := os.Rename(tmp, treeDir(cache)); err != nil {
