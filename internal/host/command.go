@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
-	"syscall"
 	"time"
+
+	"mpps/internal/owned"
 )
 
 // commandPatience is how long a program may take where the caller's context has no deadline. A program that was killed
@@ -39,8 +39,6 @@ func (m *Machine) change(ctx context.Context, stdin, name string, args ...string
 // changeWithUs is change for a program that writes files for seconds, or asks a daemon to change what a rollback may be about to
 // look at: where mpps is killed meanwhile the kernel ends it too, so that it does not write on while things are put back.
 func (m *Machine) changeWithUs(ctx context.Context, stdin, name string, args ...string) error {
-	runtime.LockOSThread() // the signal comes when the thread that forked ends
-	defer runtime.UnlockOSThread()
 	return m.change(context.WithValue(ctx, withUs{}, true), stdin, name, args...)
 }
 
@@ -59,12 +57,13 @@ func (m *Machine) program(ctx context.Context, stdin, name string, args ...strin
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
 	cmd.Stdin = strings.NewReader(stdin)
 	cmd.WaitDelay = commandLinger
-	if ctx.Value(withUs{}) != nil {
-		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	}
 	var stdout, stderr strings.Builder
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	err = cmd.Run()
+	run := cmd.Run
+	if ctx.Value(withUs{}) != nil {
+		run = func() error { return owned.Run(cmd) }
+	}
+	err = run()
 	said = strings.TrimSpace(stderr.String())
 	if err == nil {
 		return stdout.String(), said, false, nil

@@ -182,7 +182,8 @@ func (l *Lab) pipes() error {
 
 // launch starts a process of the lab and notes it in the state file.
 func (l *Lab) launch(role string, env, argv []string) error {
-	p, err := spawn(role, l.Netns(), filepath.Join(l.dir, role+".log"), env, argv)
+	ours := !l.st.Detached && l.st.Owner.PID == os.Getpid() // another may boot it anew, and end before its owner
+	p, err := spawn(role, l.Netns(), filepath.Join(l.dir, role+".log"), ours, env, argv)
 	if err != nil {
 		return err
 	}

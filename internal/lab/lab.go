@@ -99,6 +99,9 @@ func Start(ctx context.Context, c Config) (*Lab, error) {
 	if _, err := readState(c.Name); err == nil {
 		return nil, fmt.Errorf("lab %s: %w", c.Name, ErrRunning)
 	}
+	if err := checkMemory(c.MemoryMiB); err != nil {
+		return nil, err
+	}
 	l := newLab(c)
 	l.asked, l.over = asked, over
 	if err := l.start(ctx); err != nil {

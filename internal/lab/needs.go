@@ -1,13 +1,22 @@
 package lab
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"slices"
 	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
+
+// treeBytes is what a build of the tree takes on the disk, the fetched packages included.
+const treeBytes = 2 << 30
 
 // needed maps a program that L0 must have to the Debian package that brings it. The rest (unshare,
 // mount, chroot) belongs to packages that Debian marks essential.
@@ -45,6 +54,97 @@ func checkNeeds() error {
 	}
 	if _, err := os.Stat("/dev/net/tun"); err != nil {
 		return advise(fmt.Errorf("lab: no tap devices: %w", err), "modprobe tun")
+	}
+	return nil
+}
+
+// checkDisk returns an error if the tree does not fit into the file system of a folder.
+func checkDisk(dir string) error {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(dir, &fs); err != nil {
+		return fmt.Errorf("lab: %s: %w", dir, err)
+	}
+	return enoughDisk(dir, fs.Bavail*uint64(fs.Bsize))
+}
+
+func enoughDisk(dir string, free uint64) error {
+	if free >= treeBytes {
+		return nil
+	}
+	return advise(fmt.Errorf("lab: the root tree needs %d MiB in %s, found %d MiB free", treeBytes>>20, dir, free>>20), "free space there, or name another folder with MPPS_LAB")
+}
+
+// besideMiB is the memory that QEMU, virtiofsd and a measurement take beside L1's.
+const besideMiB = 512
+
+// checkMemory returns an error if L1's memory is not to be had without swapping.
+func checkMemory(lab int) error {
+	text, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return fmt.Errorf("lab: %w", err)
+	}
+	return enoughMemory(string(text), lab)
+}
+
+func enoughMemory(meminfo string, lab int) error {
+	for line := range strings.Lines(meminfo) {
+		var kib int
+		if _, err := fmt.Sscanf(line, "MemAvailable: %d kB", &kib); err != nil {
+			continue
+		}
+		if kib>>10 < lab+besideMiB {
+			return advise(fmt.Errorf("lab: a host of %d MiB needs %d MiB of memory, found %d MiB available", lab, lab+besideMiB, kib>>10),
+				"end other programs and labs ('mpps lab list')")
+		}
+		return nil
+	}
+	return errors.New("lab: /proc/meminfo: found no MemAvailable")
+}
+
+// checkNamespaces returns an error if the build may not have mount and process namespaces of its own.
+func checkNamespaces(ctx context.Context) error {
+	if _, err := output(ctx, nil, "unshare", "--mount", "--pid", "--fork", "--mount-proc", "--", "true"); err != nil {
+		return advise(fmt.Errorf("lab: no mount and process namespaces for the build: %w", err), "in a container, give it CAP_SYS_ADMIN ('docker run --privileged')")
+	}
+	return nil
+}
+
+// mirrorLimit is how long the mirror may take to answer.
+const mirrorLimit = 8 * time.Second
+
+// checkMirror returns an error if the mirror does not answer with the suite; proxies are variables such as http_proxy=URL.
+func checkMirror(ctx context.Context, mirror string, proxies []string) error {
+	uri, err := url.Parse(strings.TrimSuffix(mirror, "/") + "/dists/" + suite + "/Release")
+	if err != nil {
+		return fmt.Errorf("lab: package mirror: %w", err)
+	}
+	if uri.Scheme != "http" && uri.Scheme != "https" {
+		return nil // a folder, for instance: debootstrap says what is wrong with it
+	}
+	ctx, cancel := context.WithTimeout(ctx, mirrorLimit)
+	defer cancel()
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}
+	for _, p := range proxies {
+		if proxy, ok := strings.CutPrefix(p, uri.Scheme+"_proxy="); ok {
+			via, err := url.Parse(proxy)
+			if err != nil {
+				return fmt.Errorf("lab: apt's proxy: %w", err)
+			}
+			transport.Proxy = http.ProxyURL(via)
+		}
+	}
+	ask, err := http.NewRequestWithContext(ctx, http.MethodHead, uri.String(), nil)
+	if err != nil {
+		return fmt.Errorf("lab: package mirror: %w", err)
+	}
+	const hint = "name another mirror with MPPS_LAB_MIRROR=URL"
+	answer, err := (&http.Client{Transport: transport}).Do(ask)
+	if err != nil {
+		return advise(fmt.Errorf("lab: the package mirror does not answer: %w", err), hint)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return advise(fmt.Errorf("lab: the package mirror answers %s with %s", uri, answer.Status), hint)
 	}
 	return nil
 }

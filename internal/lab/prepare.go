@@ -11,10 +11,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
-	"syscall"
 	"time"
+
+	"mpps/internal/owned"
 )
 
 // Options of Prepare. The zero value is what everybody wants.
@@ -45,7 +45,27 @@ func OpenTree(cache string) (*Tree, error) {
 	if cache == "" {
 		cache = Dir()
 	}
-	return readTree(treeDir(cache))
+	t, err := readTree(treeDir(cache))
+	if err == nil {
+		err = t.whole()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// whole returns an error that is fs.ErrNotExist if the tree lacks what boots L1: it was damaged after it was built.
+func (t *Tree) whole() error {
+	for _, file := range append(t.loader("usr/bin/qemu-system-x86_64"), t.loader("usr/libexec/virtiofsd")[3], t.Kernel()) {
+		if !filepath.IsAbs(file) {
+			continue // an option
+		}
+		if _, err := os.Stat(file); err != nil {
+			return fmt.Errorf("lab: the root tree is damaged: %w", err)
+		}
+	}
+	return nil
 }
 
 func readTree(dir string) (*Tree, error) {
@@ -96,8 +116,17 @@ func Prepare(ctx context.Context, o Options, progress func(string)) (*Tree, erro
 	if err := removeGlob(filepath.Join(cache, "build-*")); err != nil {
 		return nil, err
 	}
+	if err := checkDisk(cache); err != nil {
+		return nil, err
+	}
+	if err := checkNamespaces(ctx); err != nil {
+		return nil, err
+	}
 	uri, err := findMirror("/")
 	if err != nil {
+		return nil, err
+	}
+	if err := checkMirror(ctx, uri, aptProxies(ctx)); err != nil {
 		return nil, err
 	}
 	tmp, err := os.MkdirTemp(cache, "build-")
@@ -110,6 +139,9 @@ func Prepare(ctx context.Context, o Options, progress func(string)) (*Tree, erro
 	}
 	b := &builder{mirror: uri, debs: filepath.Join(cache, "debs"), tree: &Tree{Dir: tmp}, progress: progress}
 	if err := b.build(ctx); err != nil {
+		return nil, err
+	}
+	if err := os.RemoveAll(treeDir(cache)); err != nil { // one that is damaged or has no stamp
 		return nil, err
 	}
 	if err := os.Rename(tmp, treeDir(cache)); err != nil {
@@ -245,10 +277,7 @@ func (b *builder) isolated(ctx context.Context, argv ...string) error {
 	var log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &log, &log
 	cmd.WaitDelay = 5 * time.Second
-	runtime.LockOSThread() // Pdeathsig is bound to the thread that forks
-	defer runtime.UnlockOSThread()
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Run(); err != nil {
+	if err := owned.Run(cmd); err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -261,11 +290,11 @@ func (b *builder) isolated(ctx context.Context, argv ...string) error {
 func aptProxies(ctx context.Context) []string {
 	var env []string
 	for _, scheme := range []string{"http", "https"} {
-		out, err := exec.CommandContext(ctx, "apt-config", "shell", "V", "Acquire::"+scheme+"::Proxy").Output()
+		out, err := output(ctx, nil, "apt-config", "shell", "V", "Acquire::"+scheme+"::Proxy")
 		if err != nil {
 			continue
 		}
-		v := strings.TrimSpace(strings.TrimPrefix(string(out), "V="))
+		v := strings.TrimSpace(strings.TrimPrefix(out, "V="))
 		if v = strings.Trim(v, "'"); v != "" && v != "DIRECT" {
 			env = append(env, scheme+"_proxy="+v)
 		}
@@ -317,7 +346,7 @@ func output(ctx context.Context, env []string, argv ...string) (string, error) {
 	cmd.Env = append(os.Environ(), env...)
 	var out, errb bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errb
-	if err := cmd.Run(); err != nil {
+	if err := owned.Run(cmd); err != nil {
 		return out.String(), fmt.Errorf("%s: %w: %s", filepath.Base(argv[0]), err, strings.TrimSpace(tail(errb.String(), 5)))
 	}
 	return out.String(), nil

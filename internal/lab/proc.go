@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"mpps/internal/owned"
 )
 
 // Proc names one process for ever: a process ID comes back, its pair with the start time does not
@@ -91,9 +93,9 @@ func (p Proc) kill() error {
 	return fmt.Errorf("end %s (%d): still there 15 s after SIGKILL", p.Role, p.PID)
 }
 
-// spawn starts a program of the lab in its network namespace and in a session of its own, so that it
-// outlives this process; its output goes to a log file.
-func spawn(role, netns, log string, env, argv []string) (Proc, error) {
+// spawn starts a program of the lab in its network namespace and in a session of its own; its output
+// goes to a log file. One that is ours ends with this process, the others outlive it.
+func spawn(role, netns, log string, ours bool, env, argv []string) (Proc, error) {
 	f, err := os.OpenFile(log, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o644)
 	if err != nil {
 		return Proc{}, err
@@ -104,7 +106,11 @@ func spawn(role, netns, log string, env, argv []string) (Proc, error) {
 	cmd.Stdout, cmd.Stderr = f, f
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := cmd.Start(); err != nil {
+	start := cmd.Start
+	if ours {
+		start = func() error { return owned.Start(cmd) } // ip becomes the program by execve, which keeps the signal
+	}
+	if err := start(); err != nil {
 		return Proc{}, fmt.Errorf("start %s: %w", role, err)
 	}
 	p, ok := readProc(role, cmd.Process.Pid)

@@ -5,13 +5,12 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"mpps/internal/lab"
+	"mpps/internal/owned"
 )
 
 // secondTry is set in the environment of the process that tries failed tests again, and has no third.
@@ -72,9 +71,7 @@ func again() int {
 	cmd := exec.Command(os.Args[0], args...)
 	cmd.Env = append(os.Environ(), secondTry+"=1")
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	runtime.LockOSThread() // who ends this process at its time limit ends that one too; the signal comes when this thread goes
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Run(); err != nil {
+	if err := owned.Run(cmd); err != nil {
 		fmt.Fprintln(os.Stderr, "labtest: again:", err)
 		return 1
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"mpps/internal/lab"
+	"mpps/internal/owned"
 )
 
 // Option changes the lab that Host gives.
@@ -204,8 +205,10 @@ func build() (string, error) {
 	path := filepath.Join(dir, "mpps")
 	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, "mpps/cmd/mpps")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build mpps: %w\n%s", err, strings.TrimSpace(string(out)))
+	var said strings.Builder
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := owned.Run(cmd); err != nil {
+		return "", fmt.Errorf("build mpps: %w\n%s", err, strings.TrimSpace(said.String()))
 	}
 	return path, nil
 }

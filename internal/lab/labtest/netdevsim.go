@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"mpps/internal/lab"
+	"mpps/internal/owned"
 )
 
 // Netdevsim loads that module into a lab: cards that are simulated, with hundreds of virtual functions whose settings can all be
@@ -18,17 +19,20 @@ func Netdevsim(t testing.TB, l *lab.Lab) {
 	t.Helper()
 	_, file, _, _ := runtime.Caller(0)
 	script := filepath.Join(filepath.Dir(file), "../../../scripts/netdevsim")
-	out, err := exec.CommandContext(t.Context(), script).Output()
+	cmd := exec.CommandContext(t.Context(), script)
+	var out, problems strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &problems
+	err := owned.Run(cmd)
 	var exit *exec.ExitError
 	switch {
 	case errors.As(err, &exit) && exit.ExitCode() == 4:
-		t.Skipf("netdevsim is not built for the lab's kernel, and Debian's mirror does not give what that needs: %s", exit.Stderr)
+		t.Skipf("netdevsim is not built for the lab's kernel, and Debian's mirror does not give what that needs: %s", problems.String())
 	case errors.As(err, &exit):
-		t.Fatalf("%s: %v\n%s", script, err, exit.Stderr)
+		t.Fatalf("%s: %v\n%s", script, err, problems.String())
 	case err != nil:
 		t.Fatal(err)
 	}
-	if err := l.Put("netdevsim.ko", strings.TrimSpace(string(out))); err != nil {
+	if err := l.Put("netdevsim.ko", strings.TrimSpace(out.String())); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := l.Must(t.Context(), "modprobe -a psample macsec; [ -e /sys/bus/netdevsim ] || insmod /share/netdevsim.ko"); err != nil {

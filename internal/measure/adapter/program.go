@@ -24,6 +24,7 @@ import (
 	"github.com/kballard/go-shellquote"
 
 	"mpps/internal/measure/search"
+	"mpps/internal/owned"
 )
 
 const (
@@ -38,6 +39,7 @@ type Program struct {
 	grace   time.Duration
 	waits   [2]time.Duration // for it to end by itself, and after SIGTERM
 	cmd     *exec.Cmd
+	kill    func() // it and all that it has started
 	in      io.WriteCloser
 	lines   chan []byte // closed at the end of the output
 	stopped chan struct{}
@@ -79,8 +81,6 @@ func Start(command string, grace time.Duration) (*Program, error) {
 		return nil, &Error{Err: errors.New("trial command: expected a program, found nothing"), Usage: true}
 	}
 	p := &Program{name: words[0], grace: grace, waits: [2]time.Duration{patient, patient}, cmd: exec.Command(words[0], words[1:]...), lines: make(chan []byte, 1), stopped: make(chan struct{})}
-	// A group of its own: Ctrl-C is for this program, which then ends the trial in its own way; and what it starts ends with it.
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	p.cmd.Stderr = &p.stderr
 	p.cmd.WaitDelay = 2 * patient // for what it started and left with its standard error
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
@@ -90,7 +90,8 @@ func Start(command string, grace time.Duration) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := p.cmd.Start(); err != nil {
+	// In a group of its own: Ctrl-C is for this program, which then ends the trial in its own way; and what it starts ends with Close.
+	if p.kill, err = owned.StartAll(p.cmd); err != nil {
 		return nil, &Error{Err: fmt.Errorf("start the trial command: %w", err), Tip: "--trial-command 'PROGRAM ARGUMENTS'; it is found as a shell finds it", Usage: true}
 	}
 	go p.read(out)
@@ -242,15 +243,18 @@ func (p *Program) end() {
 	_ = p.in.Close()
 	done := make(chan error, 1)
 	go func() { done <- p.cmd.Wait() }()
-	for i, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+	for i := range p.waits {
 		select {
-		case <-done:
-			_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // what it left behind
+		case <-done: // what it left behind has been killed
+			p.kill()
 			return
 		case <-time.After(p.waits[i]):
-			_ = syscall.Kill(-p.cmd.Process.Pid, signal)
+		}
+		if i == 0 {
+			_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGTERM)
 		}
 	}
+	p.kill()
 	<-done
 }
 

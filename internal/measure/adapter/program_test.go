@@ -198,11 +198,11 @@ func TestClose(t *testing.T) {
 	answer := answers(`{"sent":1,"received":1,"seconds":1}`)
 	for name, c := range map[string]struct {
 		text string
-		exit int // -1: killed
+		exit int // 137: killed
 	}{
 		"end of input":  {answer + "exit 7", 7},
 		"SIGTERM":       {"trap 'exit 8' TERM\n" + answer + "while :; do sleep 0.01; done", 8},
-		"deaf":          {"trap '' TERM\n" + answer + "while :; do sleep 0.01; done", -1},
+		"deaf":          {"trap '' TERM\n" + answer + "while :; do sleep 0.01; done", 137},
 		"child at pipe": {answer + "sleep 60 >&2 & exit 9", 9},
 	} {
 		t.Run(name, func(t *testing.T) {

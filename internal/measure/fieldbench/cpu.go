@@ -16,6 +16,7 @@ import (
 
 	"mpps/internal/measure"
 	"mpps/internal/measure/rig"
+	"mpps/internal/owned"
 )
 
 // Rows of both parts of benchCPU.
@@ -115,7 +116,7 @@ func oneCPU(ctx context.Context, l *link, kind measure.Kind, each time.Duration)
 			if argv[0] == "mpstat" {
 				cmd.Stdout = &mpstat
 			}
-			if err := cmd.Start(); err != nil {
+			if err := owned.Start(cmd); err != nil {
 				return err
 			}
 			running = append(running, cmd)
@@ -150,11 +151,13 @@ func oneCPU(ctx context.Context, l *link, kind measure.Kind, each time.Duration)
 		}
 	}
 	if missing("perf", "") == "" {
-		out, err := exec.CommandContext(ctx, "perf", "script", "-i", data, "-F", "ip,sym").Output()
-		if err != nil {
+		cmd := exec.CommandContext(ctx, "perf", "script", "-i", data, "-F", "ip,sym")
+		var out bytes.Buffer
+		cmd.Stdout = &out
+		if err := owned.Run(cmd); err != nil {
 			return busy, fmt.Errorf("perf script: %w", err)
 		}
-		busy[rowPerf] = busySamples(out)
+		busy[rowPerf] = busySamples(out.Bytes())
 	}
 	return busy, nil
 }

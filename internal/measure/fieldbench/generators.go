@@ -10,14 +10,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"mpps/internal/owned"
 	"mpps/internal/traffic"
 )
 
@@ -143,8 +142,11 @@ func version(argv []string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	// Some programs answer this with a failure; the number is all that counts.
-	out, _ := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput()
-	return string(versionNumber.Find(out))
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	_ = owned.Run(cmd)
+	return string(versionNumber.Find(out.Bytes()))
 }
 
 // launch starts a program in a network namespace, on one CPU.
@@ -153,9 +155,8 @@ func launch(netns string, cpu int, argv []string) (stop func(), ended <-chan err
 	if err != nil {
 		return nil, nil, fmt.Errorf("not installed: ip (apt install iproute2)")
 	}
-	argv = append([]string{ip, "netns", "exec", netns}, argv...)
+	argv = append([]string{ip, "netns", "exec", netns, "taskset", "-c", strconv.Itoa(cpu)}, argv...)
 	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.WaitDelay = time.Second
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
@@ -163,30 +164,13 @@ func launch(netns string, cpu int, argv []string) (stop func(), ended <-chan err
 	if err != nil {
 		return nil, nil, err
 	}
-	started := make(chan error, 1)
-	exited := make(chan error, 1)
-	go func() {
-		// The child inherits the affinity of the thread that starts it, and
-		// is killed with it: the thread lives until the child is gone.
-		runtime.LockOSThread()
-		var set unix.CPUSet
-		set.Set(cpu)
-		err := unix.SchedSetaffinity(0, &set)
-		if err == nil {
-			err = cmd.Start()
-		}
-		started <- err
-		if err == nil {
-			exited <- cmd.Wait()
-		}
-	}()
-	if err := <-started; err != nil {
+	if err := owned.Start(cmd); err != nil {
 		return nil, nil, err
 	}
 	gone := make(chan struct{})
 	why := make(chan error, 1)
 	go func() {
-		err := <-exited
+		err := cmd.Wait()
 		close(gone)
 		why <- fmt.Errorf("ended (%v): %s", err, lastLine(out.Bytes()))
 	}()

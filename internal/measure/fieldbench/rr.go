@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"mpps/internal/owned"
 )
 
 // A talker measures transactions of one byte each way over TCP, one at a time: a server at the far end, a client here.
@@ -122,13 +125,13 @@ func output(ctx context.Context, netns string, cpu int, each time.Duration, argv
 	}
 	argv = append([]string{ip, "netns", "exec", netns, "taskset", "-c", strconv.Itoa(cpu)}, argv...)
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	var out bytes.Buffer
 	var problems strings.Builder
-	cmd.Stderr = &problems
-	out, err := cmd.Output()
-	if err != nil && len(out) == 0 {
+	cmd.Stdout, cmd.Stderr = &out, &problems
+	if err := owned.Run(cmd); err != nil && out.Len() == 0 {
 		return nil, fmt.Errorf("%s: %w: %s", filepath.Base(argv[6]), err, lastLine([]byte(problems.String())))
 	}
-	return out, nil
+	return out.Bytes(), nil
 }
 
 func parseNetperf(out []byte) (median, mean float64, err error) {

@@ -1,0 +1,159 @@
+package owned
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// supervisor is the first argument of this program's binary where it runs as a supervisor.
+const supervisor = "mpps: supervisor"
+
+// Descriptors of the supervisor.
+const (
+	lifeline = 3 // at its end everything is killed
+	startErr = 4 // why the program could not be started
+)
+
+// killLimit bounds how long a supervisor tries to kill what may refuse: a program of another user.
+const killLimit = 5 * time.Second
+
+// StartAll starts a program together with all that it will start, daemons in sessions of their own included: calling end, the end of
+// the program and the end of this process, SIGKILL included, kill all of them. cmd.Process is a supervisor in the program's process
+// group: it ignores SIGTERM and SIGINT sent to the group, and exits with the program's
+// code, 128 and the number of the signal that ended it, once everything has ended. It needs no privileges.
+func StartAll(cmd *exec.Cmd) (end func(), err error) {
+	if cmd.Err != nil {
+		return nil, cmd.Err
+	}
+	life, hold, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer life.Close()
+	from, to, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(err, hold.Close())
+	}
+	defer from.Close()
+	cmd.Args = append([]string{supervisor, cmd.Path}, cmd.Args...)
+	cmd.Path = "/proc/self/exe"
+	cmd.ExtraFiles = []*os.File{lifeline - 3: life, startErr - 3: to}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	err = cmd.Start()
+	_ = to.Close()
+	if err != nil {
+		return nil, errors.Join(err, hold.Close())
+	}
+	if why, _ := io.ReadAll(from); len(why) > 0 {
+		_ = hold.Close()
+		_ = cmd.Wait()
+		return nil, errors.New(string(why))
+	}
+	return func() { _ = hold.Close() }, nil
+}
+
+// A binary that was started as a supervisor does nothing else. Each binary with this package can be one, those of tests too.
+func init() {
+	if os.Args[0] == supervisor {
+		os.Exit(supervise(os.Args[1], os.Args[2:]))
+	}
+}
+
+// supervise runs a program until it has ended or the lifeline has, then kills its descendants. It returns what to exit with.
+func supervise(path string, argv []string) int {
+	signal.Notify(make(chan os.Signal, 1), unix.SIGTERM, unix.SIGINT, unix.SIGHUP) // not ignored: the program would inherit that
+	unix.CloseOnExec(lifeline)
+	unix.CloseOnExec(startErr)
+	// The descendants whose parent ends become children of this process.
+	err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+	var program *os.Process
+	if err == nil {
+		program, err = os.StartProcess(path, argv, &os.ProcAttr{Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}})
+	}
+	if err != nil {
+		_, _ = unix.Write(startErr, []byte(err.Error()))
+		return 1
+	}
+	for _, fd := range []int{0, 1, 2, startErr} { // the program's ends of its pipes are the only ones
+		_ = unix.Close(fd)
+	}
+	ended := make(chan int, 1)
+	var reaping sync.Mutex // held from looking for a process until it is killed: its number is not given to another meanwhile
+	go func() {
+		for {
+			if err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOWAIT, nil); errors.Is(err, unix.ECHILD) {
+				return
+			}
+			var status unix.WaitStatus
+			reaping.Lock()
+			pid, _ := unix.Wait4(-1, &status, unix.WNOHANG, nil)
+			reaping.Unlock()
+			switch {
+			case pid != program.Pid:
+			case status.Signaled():
+				ended <- 128 + int(status.Signal())
+			default:
+				ended <- status.ExitStatus()
+			}
+		}
+	}()
+	lost := make(chan struct{})
+	go func() {
+		defer close(lost)
+		for {
+			if _, err := unix.Read(lifeline, make([]byte, 1)); !errors.Is(err, unix.EINTR) {
+				return
+			}
+		}
+	}()
+	code := 128 + int(unix.SIGKILL)
+	select {
+	case code = <-ended:
+	case <-lost:
+	}
+	for until := time.Now().Add(killLimit); time.Now().Before(until); time.Sleep(time.Millisecond) {
+		reaping.Lock()
+		pids := children("/proc", os.Getpid())
+		for _, pid := range pids {
+			_ = unix.Kill(pid, unix.SIGKILL)
+		}
+		reaping.Unlock()
+		if len(pids) == 0 {
+			break
+		}
+	}
+	return code
+}
+
+// children returns the processes whose parent is pid, zombies included.
+func children(proc string, pid int) (pids []int) {
+	files, _ := filepath.Glob(filepath.Join(proc, "[0-9]*", "stat"))
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue // it has ended
+		}
+		var state string
+		var parent int
+		if _, err := fmt.Sscan(string(text[bytes.LastIndexByte(text, ')')+1:]), &state, &parent); err != nil || parent != pid {
+			continue
+		}
+		if child, err := strconv.Atoi(strings.TrimPrefix(filepath.Dir(file), proc+"/")); err == nil {
+			pids = append(pids, child)
+		}
+	}
+	return pids
+}
