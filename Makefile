@@ -4,7 +4,7 @@ GO      ?= go
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo 0.1.0)
 export CGO_ENABLED = 0
 
-.PHONY: demo test build deps deps-test lint generate check-generated test-unit test-netns test-lab test-long test-faults soak-sriov bench bench-field bench-generator bench-search bench-placement bench-path bench-tune planted planted-lab healthy fuzz clean clean-lab
+.PHONY: demo test build deps deps-test lint generate check-generated test-unit test-netns test-lab test-turn test-long test-faults soak-sriov bench bench-field bench-generator bench-search bench-placement bench-path bench-tune planted planted-lab healthy fuzz clean clean-lab
 
 demo: deps build            ## the main job on a real host in a box, ends with an HTML report in out/demo
 	bin/mpps demo --out out/demo
@@ -44,6 +44,9 @@ LAB_TESTS = MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags lab -count=1 -p 3 -run 
 
 test-lab: build             ## in emulated KVM hosts, two at a time, a third package waits; the longest begin
 	$(LAB_TESTS) -short -timeout 50m $$(scripts/tagged lab | sort -r)
+
+test-turn: deps-test build  ## a quarter of the long scenes, another one each commit: TURN=0 to 3 names one, UNTIL ends it (seconds since 1970)
+	MPPS_BIN=$(CURDIR)/bin/mpps $(GO) run ./test/scenes/play -turn $(or $(TURN),-1) -until $(or $(UNTIL),0)
 
 test-long: deps-test build  ## all scenes of the emulated hosts, over an hour: before a release
 	$(LAB_TESTS) -timeout 120m $$(scripts/tagged lab | sort -r)
