@@ -89,5 +89,6 @@ func theTurn(ctx context.Context, turn int, until int64, list bool) (bool, error
 	if until > 0 {
 		p.until = time.Unix(until, 0)
 	}
-	return p.play(ctx, sets), nil
+	ok := p.play(ctx, sets)
+	return ok, hosts(os.Stdout, os.Getenv("MPPS_LAB_STATS"))
 }
