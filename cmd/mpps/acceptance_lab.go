@@ -59,7 +59,7 @@ func (a *app) acceptanceInLab(ctx context.Context, f *acceptanceFlags, chosen []
 // throughputInLab boots the demo's host and has the protocol run there, restarting the guest where it asks for that.
 func (a *app) throughputInLab(ctx context.Context, p *acceptanceReport) (r *acceptance.Run, err error) {
 	a.out.Step("a KVM host in a box")
-	s, err := a.openScene(ctx, io.Discard)
+	s, err := a.openScene(ctx, a.steps(), io.Discard)
 	if err != nil {
 		return nil, err
 	}

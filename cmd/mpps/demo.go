@@ -77,7 +77,10 @@ func (d *demo) run(ctx context.Context) (err error) {
 	defer log.Close()
 	d.stage = &stage{terminal: d.app.stdout, log: log, after: d.write, reopen: func(ctx context.Context) error {
 		d.state = demoState{}
-		return d.close(nil)
+		if err := d.close(nil); err != nil { // the fresh one does not need it
+			d.stage.say("  %v", err)
+		}
+		return ctx.Err()
 	}}
 	defer func() { err = d.close(err) }()
 	if err := d.stage.play(ctx, d.acts()); err != nil {
@@ -95,7 +98,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 func (d *demo) acts() []act {
 	const minute = time.Minute
 	return []act{
-		{"start an emulated KVM host and its guest", 30 * time.Second, 4 * minute, d.open},
+		{"start an emulated KVM host and its guest (a minute or two the first time)", 5 * time.Second, 8 * minute, d.open},
 		{"what the host is, and what limits its guest", 20 * time.Second, 3 * minute, d.audit},
 		{"measure as found", 30 * time.Second, 3 * minute, d.before},
 		{"apply the whole plan, restart the guest", 40 * time.Second, 4 * minute, d.apply},
@@ -106,7 +109,7 @@ func (d *demo) acts() []act {
 }
 
 func (d *demo) open(ctx context.Context) (err error) {
-	d.scene, err = d.app.openScene(ctx, d.stage)
+	d.scene, err = d.app.openScene(ctx, func(step string) { d.stage.say("  %s", step) }, d.stage)
 	return err
 }
 

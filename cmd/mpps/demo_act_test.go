@@ -134,7 +134,7 @@ func TestDemoUnfinishedReport(t *testing.T) {
 			t.Errorf("the page does not name %q", part)
 		}
 	}
-	if err := validate("mpps.demo.1", string(result)); err != nil {
+	if err := validate("mpps.demo.2", string(result)); err != nil {
 		t.Error(err)
 	}
 }

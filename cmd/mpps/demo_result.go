@@ -28,7 +28,7 @@ type demoState struct {
 
 // demoResult is result.json.
 type demoResult struct {
-	Schema     string              `json:"schema"` // mpps.demo/1
+	Schema     string              `json:"schema"` // mpps.demo/2
 	Version    string              `json:"mpps"`
 	Before     *demoSide           `json:"before"` // null where the run has not come so far, as the next three
 	After      *demoSide           `json:"after"`
@@ -108,8 +108,16 @@ func (d *demo) run1(ctx context.Context, label, kind string, argv ...string) (*m
 		return nil, err
 	}
 	m := run.Median
-	d.stage.say("  %s: %.4g %s [%.4g, %.4g], %d trials", label, m.Value, run.Kind.Unit(), m.Lo, m.Hi, m.N)
+	d.stage.say("  %s: %s %ss per second [%s, %s], %d trials", label, threeDigits(m.Value), strings.TrimSuffix(run.Kind.Unit(), "/s"), threeDigits(m.Lo), threeDigits(m.Hi), m.N)
 	return run, replaceFile(filepath.Join(d.out, strings.TrimSuffix(file, ".json")+".txt"), []byte(text))
+}
+
+// threeDigits is a rate with three digits.
+func threeDigits(v float64) string {
+	if v < 1000 {
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(v/1000, 'f', 1, 64) + " k"
 }
 
 func (s *demoState) render(d *demo) (page, result []byte, err error) {
@@ -127,7 +135,7 @@ func (s *demoState) render(d *demo) (page, result []byte, err error) {
 		retries += d.scene.lab.Retries()
 	}
 	result, err = json.MarshalIndent(facts.Whole(demoResult{
-		Schema: "mpps.demo/1", Version: version, Before: side(s.before), After: side(s.after), RolledBack: side(s.again),
+		Schema: "mpps.demo/2", Version: version, Before: side(s.before), After: side(s.after), RolledBack: side(s.again),
 		Throughput: throughput, Changes: doc.Changes, Rollback: doc.Rollback, Missing: s.missing(),
 		Seconds: s.seconds, Emulated: doc.Host.Emulated, Retries: retries,
 	}), "", "  ")

@@ -3,9 +3,13 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -60,39 +64,56 @@ type scene struct {
 	log   io.Writer // gets what programs print while they run
 }
 
-// openScene boots the lab, sets the host up badly and starts the guest.
-func (a *app) openScene(ctx context.Context, log io.Writer) (*scene, error) {
-	l, err := lab.Start(ctx, lab.Config{Name: "demo", Log: func(line string) { fmt.Fprintln(log, line) }})
+// openScene begins a lab on the demo's host. steps gets the lab's progress, log what programs print.
+func (a *app) openScene(ctx context.Context, steps func(string), log io.Writer) (*scene, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	begin, err := demoBeginning(self, steps)
+	if err != nil {
+		return nil, err
+	}
+	l, err := lab.Start(ctx, lab.Config{Name: "demo", Log: steps, Begin: begin})
+	if errors.Is(err, lab.ErrRunning) {
+		return nil, failed(err, "another demo runs on this machine: wait for its end; 'mpps lab list' shows it")
+	}
 	if err != nil {
 		return nil, err
 	}
 	s := &scene{lab: l, log: log}
-	if err := s.furnish(ctx); err != nil {
+	if s.guest, err = l.GuestOf(demoSpec(self)); err != nil {
 		return nil, s.closeAfter(err)
 	}
 	return s, nil
 }
 
-func (s *scene) furnish(ctx context.Context) error {
-	self, err := os.Executable()
+// demoBeginning is the demo's host with its guest, as they are found. It is made once for each build of the program.
+func demoBeginning(self string, steps func(string)) (*lab.Beginning, error) {
+	program, err := os.ReadFile(self)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := install(ctx, s.lab); err != nil {
-		return err
-	}
-	if err := os.WriteFile(s.shared("secret"), []byte(demoSecret), 0o600); err != nil {
-		return err
-	}
-	setup := func(ctx context.Context) error {
-		_, err := s.lab.Must(ctx, demoSetup)
-		return err
-	}
-	if err := setup(ctx); err != nil {
-		return fmt.Errorf("set up the demo's host: %w", err)
-	}
-	s.guest, err = s.lab.StartGuestFresh(ctx, demoSpec(self), setup)
-	return err
+	key := sha256.New()
+	fmt.Fprintf(key, "%s\n%+v\n", demoSetup, demoSpec(""))
+	key.Write(program)
+	return &lab.Beginning{Key: "demo " + hex.EncodeToString(key.Sum(nil)), Make: func(ctx context.Context, l *lab.Lab) error {
+		steps("the host is booted: bridge, rules, the first start of libvirt and the guest")
+		if err := install(ctx, l); err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(l.ShareDir(), "secret"), []byte(demoSecret), 0o600); err != nil {
+			return err
+		}
+		if _, err := l.Must(ctx, demoSetup); err != nil {
+			return fmt.Errorf("set up the demo's host: %w", err)
+		}
+		if _, err := l.StartGuest(ctx, demoSpec(self)); err != nil {
+			return err
+		}
+		steps("the guest runs: keep this state, so that later runs begin with it")
+		return nil
+	}}, nil
 }
 
 // mpps runs the program on the host in the box and returns its standard output. A code other than those allowed is an

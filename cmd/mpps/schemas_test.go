@@ -110,7 +110,7 @@ var files = map[string]struct {
 	"searched":  {measure.Search{}, measure.SchemaSearch},
 	"campaign":  {measure.CampaignLine{}, measure.SchemaCampaign}, // of each line
 	"report":    {report.Document{}, report.DocumentSchema},
-	"demo":      {demoResult{}, "mpps.demo/1"},
+	"demo":      {demoResult{}, "mpps.demo/2"},
 	"event":     {verdicts.Event{}, verdicts.Schema},        // of each line
 	"top":       {bottleneck.Look{}, bottleneck.LookSchema}, // of each line
 
@@ -125,10 +125,11 @@ func TestSchemas(t *testing.T) {
 	g := newSchemaMaker(t)
 	shipped := map[string]bool{"README.md": true}
 	for verb, result := range answers {
-		shipped[checkSchema(t, verb, g.answer(verb, reflect.TypeOf(result)))] = true
+		shipped[checkSchema(t, verb, "1", g.answer(verb, reflect.TypeOf(result)))] = true
 	}
 	for name, file := range files {
-		shipped[checkSchema(t, name, g.file(name, file.schema, reflect.TypeOf(file.content)))] = true
+		_, version, _ := strings.Cut(file.schema, "/")
+		shipped[checkSchema(t, name, version, g.file(name, file.schema, reflect.TypeOf(file.content)))] = true
 	}
 	entries, err := os.ReadDir(schemaFolder)
 	if err != nil {
@@ -141,7 +142,7 @@ func TestSchemas(t *testing.T) {
 	}
 }
 
-func checkSchema(t *testing.T, name string, made *jsonschema.Schema) string {
+func checkSchema(t *testing.T, name, version string, made *jsonschema.Schema) string {
 	t.Helper()
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
@@ -150,7 +151,7 @@ func checkSchema(t *testing.T, name string, made *jsonschema.Schema) string {
 	if err := encoder.Encode(made); err != nil {
 		t.Fatal(err)
 	}
-	file := "mpps." + name + ".1.json"
+	file := "mpps." + name + "." + version + ".json"
 	golden.File(t, filepath.Join(schemaFolder, file), text.String())
 	return file
 }
@@ -350,7 +351,11 @@ var promised = map[string][]string{
 // TestPromisedNames finds every promised name in the shipped schemas, where it must be required and must not be null.
 func TestPromisedNames(t *testing.T) {
 	for verb, names := range promised {
-		root := readSchema(t, "mpps."+verb+".1")
+		version := "1"
+		if file, ok := files[verb]; ok {
+			_, version, _ = strings.Cut(file.schema, "/")
+		}
+		root := readSchema(t, "mpps."+verb+"."+version)
 		result := root
 		if _, isAnswer := answers[verb]; isAnswer {
 			result = stepInto(t, root, root, "result")

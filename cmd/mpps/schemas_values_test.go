@@ -24,7 +24,7 @@ func TestEmptyValuesFitTheirSchemas(t *testing.T) {
 	for name, value := range map[string]any{
 		"mpps.run.1":         run,
 		"mpps.ab.1":          &measure.AB{Schema: measure.SchemaAB, Kind: measure.PPS, BeforeRun: *run, AfterRun: *run},
-		"mpps.demo.1":        demoResult{Schema: "mpps.demo/1", Before: &bare, After: &bare, RolledBack: side(report.Series{Run: run, RR: run})},
+		"mpps.demo.2":        demoResult{Schema: "mpps.demo/2", Before: &bare, After: &bare, RolledBack: side(report.Series{Run: run, RR: run})},
 		"mpps.latency-run.1": &wakeup.File{Schema: wakeup.Schema, Runs: []wakeup.Run{{}}, Worst: []wakeup.Wakeup{{}}},
 		"mpps.report.1":      &report.Document{Schema: report.DocumentSchema, Series: []report.Series{{Run: run}}},
 	} {
