@@ -4,12 +4,13 @@ GO      ?= go
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo 0.1.0)
 export CGO_ENABLED = 0
 
-.PHONY: demo test build deps deps-test lint generate check-generated test-unit test-netns test-lab test-long test-faults soak-sriov bench bench-field bench-generator bench-search bench-placement bench-path bench-tune planted planted-lab healthy fuzz clean clean-lab
+.PHONY: demo test build deps deps-test lint generate check-generated test-unit test-netns test-lab test-turn test-long test-faults soak-sriov bench bench-field bench-generator bench-search bench-placement bench-path bench-tune planted planted-lab healthy fuzz clean clean-lab
 
 demo: deps build            ## the main job on a real host in a box, ends with an HTML report in out/demo
 	bin/mpps demo --out out/demo
 
-test: deps-test build lint check-generated test-unit test-netns test-lab  ## everything but the long scenes of the emulated host
+test: deps-test build       ## everything but the long scenes of the emulated host, see scripts/test
+	@scripts/test
 	@echo "all tests passed"
 
 build:                      ## the static program, bin/mpps
@@ -24,7 +25,7 @@ deps-test:                  ## and those that the tests and the eBPF compiler ne
 lint:
 	@test -z "$$(gofmt -l cmd internal test)" || { gofmt -l cmd internal test; echo "gofmt would change these files"; exit 1; }
 	$(GO) mod tidy -diff
-	$(GO) vet ./...
+	@! git grep -nE '^//go:build .*!(netns|lab|faults)' -- '*.go' || { echo "vet and staticcheck run with these tags and would not see these files"; exit 1; }
 	$(GO) vet -tags netns,lab,faults ./...
 	$(GO) tool staticcheck -tags netns,lab,faults ./...
 
@@ -37,16 +38,22 @@ check-generated:            ## the committed eBPF objects are those of the sourc
 test-unit:                  ## libvirt's schema must be there: see scripts/deps
 	MPPS_LIBVIRT_SCHEMA=required scripts/in-memory $(GO) test ./...
 
-test-netns:                 ## as root, in network namespaces of its own
-	$(GO) test -tags netns -count=1 -p 1 -timeout 30m -run "$$(scripts/tagged -run netns)" $$(scripts/tagged netns)
+test-netns: build           ## as root, in network namespaces of its own
+	MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags netns -count=1 -p 1 -timeout 30m -run "$$(scripts/tagged -run netns)" $$(scripts/tagged netns)
 
 LAB_TESTS = MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags lab -count=1 -p 3 -run "$$(scripts/tagged -run lab)"
 
+LAB_PACKAGES = $$($(GO) run ./test/scenes/play -order $$(scripts/tagged lab))
+
 test-lab: build             ## in emulated KVM hosts, two at a time, a third package waits; the longest begin
-	$(LAB_TESTS) -short -timeout 50m $$(scripts/tagged lab | sort -r)
+	$(LAB_TESTS) -short -timeout 50m $(LAB_PACKAGES)
+
+test-turn: deps-test build  ## a quarter of the long scenes, another one each commit: TURN=0 to 3 names one, UNTIL ends it (seconds since 1970)
+	@mkdir -p out/test && rm -f out/test/turn.jsonl
+	MPPS_LAB_STATS=$(CURDIR)/out/test/turn.jsonl MPPS_BIN=$(CURDIR)/bin/mpps $(GO) run ./test/scenes/play -turn $(or $(TURN),-1) -until $(or $(UNTIL),0)
 
 test-long: deps-test build  ## all scenes of the emulated hosts, over an hour: before a release
-	$(LAB_TESTS) -timeout 120m $$(scripts/tagged lab | sort -r)
+	$(LAB_TESTS) -timeout 120m $(LAB_PACKAGES)
 
 test-faults:                ## kills the program and resets the emulated host at every point, and prints what was lost: nothing
 	$(GO) test -tags faults -count=1 -timeout 30m -v ./test/faults

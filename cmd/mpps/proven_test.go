@@ -13,6 +13,7 @@ import (
 	"mpps/internal/golden"
 	"mpps/internal/knob"
 	"mpps/test/catalogue"
+	"mpps/test/scenes"
 )
 
 // effects are knobs whose values can be set and read back in the lab, but whose effect needs what no emulation has.
@@ -55,10 +56,13 @@ nor among the exceptions (test/catalogue/exceptions.txt), which stand here with 
 
 Judges: cases in internal/audit/testdata/knobs show each verdict on recorded facts.
 
-Made from test/catalogue/exceptions.txt and cmd/mpps/proven_test.go.
+When: make test plays its tests each time. .ci/run plays those and TestCatalogue each time, and a quarter of the other long scenes of
+the emulated host, another one each commit (make test-turn TURN=0 to 3); it names what did not fit into its 55 minutes.
 
-| knob | mpps | proven on | by | why not there, or what that does not show |
-|---|---|---|---|---|
+Made from test/catalogue/exceptions.txt, test/scenes/scenes.txt and cmd/mpps/proven_test.go.
+
+| knob | mpps | proven on | by | when | why not there, or what that does not show |
+|---|---|---|---|---|---|
 `
 
 // TestProven: docs/proven.md says of each knob how it was proven, and each test that it names is there. MPPS_UPDATE=1 writes
@@ -90,13 +94,19 @@ func TestProven(t *testing.T) {
 		if name := more[k.ID]; name != "" {
 			by = append(by, name)
 		}
+		var when []string
 		for _, name := range by {
-			if !tests[name] {
+			if len(tests[name]) == 0 {
 				t.Errorf("%s is proven by %s, which there is not", k.ID, name)
+			}
+			for _, w := range tests[name] {
+				if !slices.Contains(when, w) {
+					when = append(when, w)
+				}
 			}
 		}
 		count[does+" "+on]++
-		fmt.Fprintf(&b, "| [%s](knobs/%s.md) | %s | %s | %s | %s |\n", k.ID, k.ID, does, on, strings.Join(by, ", "), strings.Join(lack, "; "))
+		fmt.Fprintf(&b, "| [%s](knobs/%s.md) | %s | %s | %s | %s | %s |\n", k.ID, k.ID, does, on, strings.Join(by, ", "), strings.Join(when, ", "), strings.Join(lack, "; "))
 	}
 	for id := range exceptions {
 		t.Errorf("exceptions.txt: there is no knob %s", id)
@@ -121,17 +131,34 @@ func TestProven(t *testing.T) {
 
 var testFunction = regexp.MustCompile(`(?m)^func (Test\w+)\(`)
 
-// testNames are the names of all tests of the tree.
-func testNames(t *testing.T) map[string]bool {
+// testNames says of each test of the tree when it is played: of a name that several packages have, for each of them.
+func testNames(t *testing.T) map[string][]string {
 	t.Helper()
-	found := map[string]bool{}
-	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+	long, err := scenes.All("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string][]string{}
+	err = filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
 			return err
 		}
 		text, err := os.ReadFile(path)
 		for _, name := range testFunction.FindAllStringSubmatch(string(text), -1) {
-			found[name[1]] = true
+			when := "make test"
+			if faultsTag.Match(text) {
+				when = "make test-faults"
+			}
+			for _, s := range long {
+				switch {
+				case s.Test != name[1] || filepath.Join("../..", s.Package) != filepath.Dir(path):
+				case s.Turn == scenes.Every:
+					when = "every .ci/run"
+				default:
+					when = fmt.Sprintf(".ci/run, turn %d", s.Turn)
+				}
+			}
+			found[name[1]] = append(found[name[1]], when)
 		}
 		return err
 	})
@@ -140,3 +167,6 @@ func testNames(t *testing.T) map[string]bool {
 	}
 	return found
 }
+
+// faultsTag marks the files whose tests make test leaves out.
+var faultsTag = regexp.MustCompile(`(?m)^//go:build faults$`)

@@ -36,7 +36,11 @@ const bootTries = 4
 // bootUntilUp boots, and again if L1 did not get to its first command.
 func (l *Lab) bootUntilUp(ctx context.Context) error {
 	for try := 1; ; try++ {
+		from := time.Now()
 		err := l.boot(ctx)
+		if err == nil {
+			Record(StatBoot, "", time.Since(from).Seconds())
+		}
 		if err == nil || ctx.Err() != nil || try == bootTries {
 			return err
 		}

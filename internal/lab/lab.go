@@ -355,6 +355,7 @@ func (l *Lab) retry(what string) {
 	_ = l.st.write() // a count that is not on disk is still in this handle
 	log := l.log
 	l.mu.Unlock()
+	Record(StatRetry, what, 0)
 	log("lab retry: " + what)
 }
 

@@ -329,6 +329,7 @@ func (l *Lab) restore(ctx context.Context, s saved) error {
 	if _, err := l.Must(ctx, fmt.Sprintf("date -s @%d.%09d", time.Now().Unix(), time.Now().Nanosecond())); err != nil {
 		return err
 	}
+	Record(StatRestore, "", time.Since(from).Seconds())
 	l.log(fmt.Sprintf("lab: begun from a saved state in %.1f s", time.Since(from).Seconds()))
 	return nil
 }

@@ -28,6 +28,9 @@ var (
 func saw(l *lab.Lab) {
 	if died := l.Died(context.Background()); died != "" {
 		mu.Lock()
+		if _, known := deaths[l.Name()]; !known {
+			lab.Record(lab.StatDeath, died, 0)
+		}
 		deaths[l.Name()] = died
 		mu.Unlock()
 	}

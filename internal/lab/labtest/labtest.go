@@ -97,11 +97,12 @@ func stop(l *lab.Lab) error {
 }
 
 // Long skips a scene that 'make test' leaves out, which runs with -short: with all of them it would take more than an hour on two cores,
-// where everything is emulated. 'make test-long' plays them.
+// where everything is emulated. 'make test-turn' plays a quarter of them (test/scenes), 'make test-long' all. Call it in the test
+// itself: test/scenes finds it there.
 func Long(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("minutes of emulation: 'make test-long' plays it")
+		t.Skip("minutes of emulation: 'make test-turn' and 'make test-long' play it")
 	}
 }
 

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"mpps/internal/lab"
+	"mpps/test/scenes"
+)
+
+// places is how many packages play at the same time: as many as may have labs (internal/lab/labtest/queue.go).
+const places = 2
+
+func trim(pkg string) string { return strings.TrimPrefix(pkg, "./") }
+
+// player plays sets of scenes until its time is over.
+type player struct {
+	until time.Time // zero: no limit
+	run   func(ctx context.Context, s scenes.Set, out io.Writer) error
+	out   io.Writer
+
+	mu        sync.Mutex
+	next      int
+	failed    bool
+	notPlayed []string
+}
+
+// event is a line of go test -json.
+type event struct {
+	Action, Test, Output string
+	Elapsed              float64
+}
+
+// play reports whether nothing that was played failed. A set that does not fit into what is left of the time is not begun, one
+// that is still running at the end is cut off; both are named.
+func (p *player) play(ctx context.Context, sets []scenes.Set) bool {
+	parent := ctx
+	if !p.until.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, p.until)
+		defer cancel()
+	}
+	var wg sync.WaitGroup
+	for range places {
+		wg.Go(func() {
+			for set, ok := p.take(sets); ok; set, ok = p.take(sets) {
+				p.one(ctx, set)
+			}
+		})
+	}
+	wg.Wait()
+	for _, s := range p.notPlayed {
+		fmt.Fprintln(p.out, "not played:", s)
+	}
+	return !p.failed && parent.Err() == nil
+}
+
+// take returns the next set that fits.
+func (p *player) take(sets []scenes.Set) (scenes.Set, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for ; p.next < len(sets); p.next++ {
+		set := sets[p.next]
+		left := time.Until(p.until).Seconds()
+		if p.until.IsZero() || set.Seconds <= left {
+			p.next++
+			return set, true
+		}
+		p.notPlayed = append(p.notPlayed, fmt.Sprintf("%s %s: takes %.0f s, %.0f s are left", set.Package, strings.Join(set.Tests, " "), set.Seconds, max(left, 0)))
+	}
+	return scenes.Set{}, false
+}
+
+// one plays a set and prints how each scene ended, and all that a failing set printed.
+func (p *player) one(ctx context.Context, set scenes.Set) {
+	var raw, text bytes.Buffer
+	began := time.Now()
+	err := p.run(ctx, set, &raw)
+	took := time.Since(began).Seconds()
+	ended := map[string]event{} // the last word on each test: what a dead host failed may have been played again
+	for line := range bytes.Lines(raw.Bytes()) {
+		var e event
+		if json.Unmarshal(line, &e) != nil {
+			text.Write(line) // go test's own, of a package that does not compile
+			continue
+		}
+		text.WriteString(e.Output)
+		if e.Test != "" && !strings.Contains(e.Test, "/") && (e.Action == "pass" || e.Action == "fail" || e.Action == "skip") {
+			ended[e.Test] = e
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	cut := err != nil && ctx.Err() != nil
+	failed := err != nil && !cut
+	for _, test := range set.Tests {
+		e, ok := ended[test]
+		switch {
+		case ok:
+			fmt.Fprintf(p.out, "%s\t%s %s\t%.1fs\n", e.Action, set.Package, test, e.Elapsed)
+			failed = failed || e.Action == "fail" && err != nil
+		case cut:
+			p.notPlayed = append(p.notPlayed, fmt.Sprintf("%s %s: cut off, its package ran for %.0f s", set.Package, test, took))
+		default:
+			p.notPlayed = append(p.notPlayed, set.Package+" "+test)
+			failed = true
+		}
+	}
+	if failed {
+		p.failed = true
+		fmt.Fprintf(p.out, "%s", text.Bytes())
+		fmt.Fprintf(p.out, "FAIL\tmpps/%s\t%.3fs\n", set.Package, took)
+	} else if !cut {
+		fmt.Fprintf(p.out, "ok  \tmpps/%s\t%.3fs\n", set.Package, took)
+	}
+}
+
+// goTest plays a set. Its time limit is for a scene that hangs. What it started ends with it.
+func goTest(ctx context.Context, s scenes.Set, out io.Writer) error {
+	limit := time.Duration(5*s.Seconds+600) * time.Second
+	cmd := exec.CommandContext(ctx, "go", "test", "-tags", "lab", "-count=1", "-json", "-timeout", limit.String(), "-run", s.Pattern(), "./"+s.Package)
+	cmd.Stdout, cmd.Stderr = out, out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.WaitDelay = 10 * time.Second
+	err := cmd.Run()
+	if ctx.Err() != nil {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what did not heed the first signal
+		if _, err := lab.Reap(context.WithoutCancel(ctx)); err != nil {
+			fmt.Fprintln(os.Stderr, "play:", err)
+		}
+	}
+	return err
+}

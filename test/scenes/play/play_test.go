@@ -1,0 +1,139 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mpps/test/scenes"
+)
+
+// said is what go test -json prints of a test's end.
+func said(w io.Writer, action, test string) {
+	fmt.Fprintf(w, "{\"Action\":\"output\",\"Test\":%q,\"Output\":\"output of %s\\n\"}\n{\"Action\":%q,\"Test\":%q,\"Elapsed\":1.5}\n", test, test, action, test)
+}
+
+// TestPlay: what passes, fails, is cut off at the end of the time, and what is not begun, for it would not fit.
+func TestPlay(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		left     time.Duration
+		run      func(ctx context.Context, s scenes.Set, w io.Writer) error
+		ok       bool
+		has, not []string
+	}{
+		{"pass", time.Hour, func(_ context.Context, s scenes.Set, w io.Writer) error {
+			for _, test := range s.Tests {
+				said(w, "pass", test)
+			}
+			return nil
+		}, true, []string{"pass\ttest/a TestA\t1.5s", "ok  \tmpps/test/c"}, []string{"not played", "output of"}},
+		{"a second try passes", time.Hour, func(_ context.Context, s scenes.Set, w io.Writer) error {
+			for _, test := range s.Tests {
+				said(w, "fail", test)
+				said(w, "pass", test)
+			}
+			return nil
+		}, true, []string{"pass\ttest/a TestA"}, []string{"FAIL", "not played"}},
+		{"fail", time.Hour, func(_ context.Context, s scenes.Set, w io.Writer) error {
+			said(w, "fail", s.Tests[0])
+			return errors.New("exit status 1")
+		}, false, []string{"fail\ttest/a TestA", "output of TestA", "FAIL\tmpps/test/a", "not played: test/a TestB"}, nil},
+		{"does not compile", time.Hour, func(_ context.Context, s scenes.Set, w io.Writer) error {
+			fmt.Fprintln(w, "a_test.go:1: syntax error")
+			return errors.New("exit status 1")
+		}, false, []string{"syntax error", "not played: test/a TestA"}, nil},
+		{"a scene is gone and nobody tells", time.Hour, func(context.Context, scenes.Set, io.Writer) error { return nil }, false, []string{"not played: test/a TestA"}, nil},
+		{"cut off", 250 * time.Second, func(ctx context.Context, s scenes.Set, w io.Writer) error {
+			said(w, "pass", s.Tests[0])
+			<-ctx.Done()
+			return errors.New("signal: terminated")
+		}, true, []string{"pass\ttest/a TestA", "not played: test/a TestB: cut off", "not played: test/c TestC: takes 300 s, 250 s are left"}, []string{"FAIL"}},
+		{"failed, then cut off", 250 * time.Second, func(ctx context.Context, s scenes.Set, w io.Writer) error {
+			said(w, "fail", s.Tests[0])
+			<-ctx.Done()
+			return errors.New("signal: terminated")
+		}, false, []string{"FAIL\tmpps/test/a"}, nil},
+		{"no time at all", -time.Second, nil, true, []string{"not played: test/a TestA TestB: takes 200 s, 0 s are left"}, []string{"ok"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var out bytes.Buffer
+				p := player{until: time.Now().Add(c.left), run: c.run, out: &out}
+				ok := p.play(t.Context(), []scenes.Set{
+					{Package: "test/a", Tests: []string{"TestA", "TestB"}, Seconds: 200}, {Package: "test/c", Tests: []string{"TestC"}, Seconds: 300},
+				})
+				if ok != c.ok {
+					t.Errorf("found %v, want %v", ok, c.ok)
+				}
+				for _, want := range c.has {
+					if !strings.Contains(out.String(), want) {
+						t.Errorf("no %q in\n%s", want, &out)
+					}
+				}
+				for _, not := range c.not {
+					if strings.Contains(out.String(), not) {
+						t.Errorf("%q in\n%s", not, &out)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestPlayIsEnded: a signal ends the turn, and that is a failure.
+func TestPlayIsEnded(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	p := player{out: io.Discard, run: func(context.Context, scenes.Set, io.Writer) error { cancel(); return errors.New("signal: terminated") }}
+	if p.play(ctx, []scenes.Set{{Package: "test/a", Tests: []string{"TestA"}}}) {
+		t.Error("a turn that was ended is called a success")
+	}
+}
+
+func TestSummary(t *testing.T) {
+	dir := t.TempDir()
+	unit, labs, stats := filepath.Join(dir, "unit.log"), filepath.Join(dir, "lab.log"), filepath.Join(dir, "hosts")
+	for name, text := range map[string]string{
+		unit:  "ok  \tmpps/a\t1.5s\nok  \tmpps/b\t(cached)\n?   \tmpps/c\t[no test files]\n    ok  \tmpps/quoted\t9.0s\n",
+		labs:  "--- FAIL: TestD\nFAIL\nFAIL\tmpps/d\t20.0s\n",
+		stats: `{"event":"boot","seconds":5}` + "\n" + `{"event":"restore","seconds":1}` + "\n" + `{"event":"death","cause":"Kernel panic\nand more"}` + "\n" + `{"event":"retry","cause":"hung"}` + "\n",
+	} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out bytes.Buffer
+	if err := summarise(&out, []string{unit, filepath.Join(dir, "netns.log"), labs}, stats); err != nil {
+		t.Fatal(err)
+	}
+	want := `    20.0 s  lab    mpps/d  FAIL
+     1.5 s  unit   mpps/a
+emulated hosts: 1 boots (5 s), 1 restores (1 s), 1 deaths, 1 retries
+  death: Kernel panic
+  retry: hung
+`
+	if out.String() != want {
+		t.Errorf("found:\n%swant:\n%s", &out, want)
+	}
+	if err := summarise(io.Discard, nil, filepath.Join(dir, "none")); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOrder(t *testing.T) {
+	var out bytes.Buffer
+	if err := inOrder(&out, []string{"./test/nobody", "./test/catalogue", "./test/realtime"}); err != nil {
+		t.Fatal(err)
+	}
+	if out.String() != "./test/realtime\n./test/catalogue\n./test/nobody\n" {
+		t.Errorf("found %s", &out)
+	}
+}

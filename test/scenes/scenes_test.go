@@ -1,0 +1,141 @@
+package scenes
+
+import (
+	"go/parser"
+	"go/token"
+	"maps"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const top = "../.."
+
+func all(t *testing.T) []Scene {
+	t.Helper()
+	a, err := All(top)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// TestFourTurnsPlayEverything: what the four turns play is what git grep finds, and every scene has a line in scenes.txt.
+func TestFourTurnsPlayEverything(t *testing.T) {
+	played := map[string]bool{}
+	for turn := range Turns {
+		for _, set := range Turn(all(t), turn) {
+			for _, test := range set.Tests {
+				played[set.Package+" "+test] = true
+			}
+		}
+	}
+	out, err := exec.Command("git", "-C", top, "grep", "-hE", "-e", `^\s*labtest\.Long\(`, "--", "*_test.go", ":!test/scenes").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if calls := strings.Count(string(out), "labtest.Long("); calls != len(played) {
+		t.Errorf("git grep finds %d calls of labtest.Long, the turns play %d scenes", calls, len(played))
+	}
+	lines, packages, err := parse(recorded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range lines {
+		if !played[l.Package+" "+l.Test] {
+			t.Errorf("scenes.txt: %s has no long scene %s", l.Package, l.Test)
+		}
+		delete(played, l.Package+" "+l.Test)
+	}
+	for name := range played {
+		t.Errorf("scenes.txt has no line for %s", name)
+	}
+	for name := range packages {
+		if files, err := filepath.Glob(filepath.Join(top, name, "*_test.go")); err != nil || len(files) == 0 {
+			t.Errorf("scenes.txt: there is no package %s", name)
+		}
+	}
+}
+
+// TestTurnsFit: two places for labs, what is begun first is the longest, and 35 of the 55 minutes of .ci/run are left for a turn.
+func TestTurnsFit(t *testing.T) {
+	for turn := range Turns {
+		var busy [2]float64
+		for _, set := range Turn(all(t), turn) {
+			i := 0
+			if busy[1] < busy[0] {
+				i = 1
+			}
+			busy[i] += set.Seconds
+		}
+		if took := max(busy[0], busy[1]); took > 35*60 {
+			t.Errorf("turn %d takes %.0f s, of 2100 s", turn, took)
+		}
+	}
+}
+
+func TestCatalogueIsInEveryTurnAndFirst(t *testing.T) {
+	for turn := range Turns {
+		if set := Turn(all(t), turn)[0]; set.Package != "test/catalogue" || !slices.Contains(set.Tests, "TestCatalogue") {
+			t.Errorf("turn %d begins with %v", turn, set)
+		}
+	}
+}
+
+func TestAnotherSceneMovesNone(t *testing.T) {
+	found, err := find(top)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, _, err := parse(recorded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := join(found, lines)
+	added := Scene{Package: "internal/aaa", Test: "TestNew"}
+	after := join(append([]Scene{added}, found...), lines)
+	if again := join(append([]Scene{added}, found...), lines); !slices.Equal(after, again) {
+		t.Error("the same scenes get other turns the second time")
+	}
+	if len(after) != len(before)+1 || after[0].Test != "TestNew" || after[0].Seconds != unknown || !slices.Equal(after[1:], before) {
+		t.Errorf("with one more scene: %v\nbefore: %v", after, before)
+	}
+	none := join(found, nil) // without any record the scenes spread over all turns
+	turns := map[int]bool{}
+	for _, s := range none {
+		turns[s.Turn] = true
+	}
+	if got := slices.Sorted(maps.Keys(turns)); len(none) != len(found) || len(got) != Turns {
+		t.Errorf("without records %d of %d scenes, in turns %v", len(none), len(found), got)
+	}
+}
+
+func TestLongTests(t *testing.T) {
+	for _, c := range []struct{ text, tests, err string }{
+		{"func TestA(t *testing.T) { labtest.Long(t) }\nfunc TestB(t *testing.T) {}", "TestA", ""},
+		{`func TestA(t *testing.T) { t.Run("a", func(t *testing.T) { if true { labtest.Long(t) }; labtest.Long(t) }) }`, "TestA", ""},
+		{"func TestA(t *testing.T) { other.Long(t); labtest.Host(t) }", "", ""},
+		{"func helper(t *testing.T) { labtest.Long(t) }", "", "outside"},
+		{"func (s scene) TestA(t *testing.T) { labtest.Long(t) }", "", "outside"},
+		{"var long = labtest.Long", "", "outside"},
+	} {
+		file, err := parser.ParseFile(token.NewFileSet(), "a_test.go", "package a\n"+c.text, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tests, err := longTests(file)
+		if strings.Join(tests, " ") != c.tests || (err != nil) != (c.err != "") {
+			t.Errorf("%s: found %v, %v", c.text, tests, err)
+		}
+	}
+}
+
+func TestParse(t *testing.T) {
+	for _, line := range []string{"a TestA 4 10 measured", "a TestA -1 10 measured", "a TestA 0 0 measured", "a TestA 0 10", "a TestA 0 10 guess"} {
+		if _, _, err := parse(line); err == nil {
+			t.Errorf("%q is accepted", line)
+		}
+	}
+}
