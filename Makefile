@@ -4,7 +4,7 @@ GO      ?= go
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo 0.1.0)
 export CGO_ENABLED = 0
 
-.PHONY: demo test build deps deps-test lint generate check-generated test-unit test-netns test-lab test-turn test-long test-faults soak-sriov bench bench-field bench-generator bench-search bench-placement bench-path bench-tune planted planted-lab healthy fuzz clean clean-lab
+.PHONY: demo test build deps deps-test lint generate check-generated test-unit test-netns test-lab test-catalogue test-turn test-long test-faults soak-sriov bench bench-field bench-generator bench-search bench-placement bench-path bench-tune planted planted-lab healthy fuzz clean clean-lab
 
 demo: deps build            ## the main job on a real host in a box, ends with an HTML report in out/demo
 	bin/mpps demo --out out/demo
@@ -48,7 +48,10 @@ LAB_PACKAGES = $$($(GO) run ./test/scenes/play -order $$(scripts/tagged lab))
 test-lab: build             ## in emulated KVM hosts, two at a time, a third package waits; the longest begin
 	$(LAB_TESTS) -short -timeout 50m $(LAB_PACKAGES)
 
-test-turn: deps-test build  ## a quarter of the long scenes, another one each commit: TURN=0 to 3 names one, UNTIL ends it (seconds since 1970)
+test-catalogue: build       ## every knob of the catalogue set on the emulated host, seen by other programs, and put back: 5 to 10 minutes
+	MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags lab -count=1 -timeout 25m -run '^TestCatalogue$$' ./test/catalogue
+
+test-turn: deps-test build  ## a quarter of the long scenes, chosen by the commit: TURN=0 to 3 names one, UNTIL ends it (seconds since 1970)
 	@mkdir -p out/test && rm -f out/test/turn.jsonl
 	MPPS_LAB_STATS=$(CURDIR)/out/test/turn.jsonl MPPS_BIN=$(CURDIR)/bin/mpps $(GO) run ./test/scenes/play -turn $(or $(TURN),-1) -until $(or $(UNTIL),0)
 

@@ -56,8 +56,8 @@ nor among the exceptions (test/catalogue/exceptions.txt), which stand here with 
 
 Judges: cases in internal/audit/testdata/knobs show each verdict on recorded facts.
 
-When: make test plays its tests each time. .ci/run plays those and TestCatalogue each time, and a quarter of the other long scenes of
-the emulated host, another one each commit (make test-turn TURN=0 to 3); it names what did not fit into its 55 minutes.
+When: make test plays its tests each time, .ci/run those and TestCatalogue. The other long scenes of the emulated host are played by
+make test-turn, in four turns.
 
 Made from test/catalogue/exceptions.txt, test/scenes/scenes.txt and cmd/mpps/proven_test.go.
 
@@ -155,7 +155,7 @@ func testNames(t *testing.T) map[string][]string {
 				case s.Turn == scenes.Every:
 					when = "every .ci/run"
 				default:
-					when = fmt.Sprintf(".ci/run, turn %d", s.Turn)
+					when = fmt.Sprintf("make test-turn TURN=%d", s.Turn)
 				}
 			}
 			found[name[1]] = append(found[name[1]], when)

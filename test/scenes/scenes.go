@@ -1,5 +1,5 @@
 // Package scenes knows the long scenes of the emulated host, the tests that call labtest.Long: how long each takes and in which
-// of four turns .ci/run plays it. The program test/scenes/play plays a turn.
+// of four turns it is played. The program test/scenes/play plays a turn.
 package scenes
 
 import (

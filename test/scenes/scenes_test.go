@@ -59,7 +59,7 @@ func TestFourTurnsPlayEverything(t *testing.T) {
 	}
 }
 
-// TestTurnsFit: two places for labs, what is begun first is the longest, and 35 of the 55 minutes of .ci/run are left for a turn.
+// TestTurnsFit: two places for labs, what is begun first is the longest, and a turn may take 35 minutes.
 func TestTurnsFit(t *testing.T) {
 	for turn := range Turns {
 		var busy [2]float64
