@@ -40,8 +40,9 @@ var imports = map[string][]string{
 	"journal":                    {"setting", "goal"},
 	"apply":                      {"setting", "facts", "goal", "plan", "lasting", "journal"},
 	"nicctl":                     {},
+	"owned":                      {},
 	"bottleneck/probe":           {"setting", "facts"},
-	"host":                       {"setting", "facts", "tuned", "domain", "nicctl", "queuepath/lanes", "bottleneck/probe"},
+	"host":                       {"setting", "facts", "tuned", "domain", "nicctl", "owned", "queuepath/lanes", "bottleneck/probe"},
 	"traffic":                    {},
 	"traffic/counters":           {"nicctl", "traffic"},
 	"queuepath/trace":            {"setting", "facts", "nicctl", "queuepath"},
@@ -51,26 +52,26 @@ var imports = map[string][]string{
 	"measure/search":             {},
 	"measure/search/simulated":   {},
 	"measure/search/searchbench": {"measure/search", "measure/search/simulated"},
-	"measure/adapter":            {"measure/search"},
+	"measure/adapter":            {"measure/search", "owned"},
 	"measure":                    {"measure/search"},
 	"measure/export":             {"measure"},
 	"measure/wakeup":             {"setting", "facts", "measure"},
 	"measure/wakeloop":           {"measure", "measure/wakeup", "traffic"},
 	"measure/rig":                {"measure", "traffic", "traffic/agent", "traffic/counters", "traffic/engine", "traffic/talk"},
-	"measure/fieldbench":         {"measure", "measure/rig", "traffic"},
+	"measure/fieldbench":         {"measure", "measure/rig", "owned", "traffic"},
 	"acceptance":                 {"setting", "facts", "measure", "measure/search", "measure/wakeup"},
 	"report":                     {"acceptance", "datapath", "setting", "domain", "facts", "goal", "placement", "knob", "audit", "plan", "journal", "sriov", "apply", "measure", "measure/search", "measure/wakeup", "queuepath", "realtime", "bottleneck", "tune", "tuned/export", "watch"},
 	"watch":                      {"setting", "facts", "knob", "apply", "realtime"},
-	"lab":                        {},
+	"lab":                        {"owned"},
 	"lab/guestinit":              {},
-	"lab/labtest":                {"lab"},
+	"lab/labtest":                {"lab", "owned"},
 	"golden":                     {},
 	"cmd/mpps":                   {everything},
 }
 
 // programs are the packages that may start programs. traffic/engine starts netperf and iperf3, which is what it is for,
-// measure/fieldbench is a benchmark's own program, and the init of a guest starts the guest's agent.
-var programs = []string{"host", "traffic/engine", "measure/adapter", "lab", "lab/guestinit", "lab/labtest", "measure/fieldbench"}
+// owned is how all of them start one that must not outlive mpps, measure/fieldbench is a benchmark's own program, and the init of a guest starts the guest's agent.
+var programs = []string{"owned", "host", "traffic/engine", "measure/adapter", "lab", "lab/guestinit", "lab/labtest", "measure/fieldbench"}
 
 // printers are the packages that may write to the standard streams, besides cmd/mpps/main.go, which hands them on. The
 // init of a guest has nobody to return to, nor has the end of a test process.

@@ -67,7 +67,7 @@ func StartAll(cmd *exec.Cmd) (end func(), err error) {
 
 // A binary that was started as a supervisor does nothing else. Each binary with this package can be one, those of tests too.
 func init() {
-	if os.Args[0] == supervisor {
+	if os.Args[0] == supervisor && len(os.Args) > 2 {
 		os.Exit(supervise(os.Args[1], os.Args[2:]))
 	}
 }
@@ -81,7 +81,7 @@ func supervise(path string, argv []string) int {
 	err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 	var program *os.Process
 	if err == nil {
-		program, err = os.StartProcess(path, argv, &os.ProcAttr{Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}})
+		program, err = os.StartProcess(path, argv, &os.ProcAttr{Files: []*os.File{os.NewFile(0, "in"), os.NewFile(1, "out"), os.NewFile(2, "err")}})
 	}
 	if err != nil {
 		_, _ = unix.Write(startErr, []byte(err.Error()))
