@@ -79,9 +79,9 @@ func supervise(path string, argv []string) int {
 	unix.CloseOnExec(startErr)
 	// The descendants whose parent ends become children of this process.
 	err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-	var program *os.Process
+	var program int
 	if err == nil {
-		program, err = os.StartProcess(path, argv, &os.ProcAttr{Files: []*os.File{os.NewFile(0, "in"), os.NewFile(1, "out"), os.NewFile(2, "err")}})
+		program, err = syscall.ForkExec(path, argv, &syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2}})
 	}
 	if err != nil {
 		_, _ = unix.Write(startErr, []byte(err.Error()))
@@ -102,7 +102,7 @@ func supervise(path string, argv []string) int {
 			pid, _ := unix.Wait4(-1, &status, unix.WNOHANG, nil)
 			reaping.Unlock()
 			switch {
-			case pid != program.Pid:
+			case pid != program:
 			case status.Signaled():
 				ended <- 128 + int(status.Signal())
 			default:
