@@ -98,7 +98,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 func (d *demo) acts() []act {
 	const minute = time.Minute
 	return []act{
-		{"start an emulated KVM host and its guest (a minute or two the first time)", 5 * time.Second, 8 * minute, d.open},
+		{"start the emulated host and its guest (first time: 2 min)", 5 * time.Second, 8 * minute, d.open},
 		{"what the host is, and what limits its guest", 20 * time.Second, 3 * minute, d.audit},
 		{"measure as found", 30 * time.Second, 3 * minute, d.before},
 		{"apply the whole plan, restart the guest", 40 * time.Second, 4 * minute, d.apply},

@@ -186,7 +186,7 @@ func (l *Lab) pipes() error {
 
 // launch starts a process of the lab and notes it in the state file.
 func (l *Lab) launch(role string, env, argv []string) error {
-	ours := !l.st.Detached && l.st.Owner.PID == os.Getpid() // another may boot it anew, and end before its owner
+	ours := !l.st.Detached && l.st.Owner.PID == os.Getpid() // an attached process may restart it and exit before the owner
 	p, err := spawn(role, l.Netns(), filepath.Join(l.dir, role+".log"), ours, env, argv)
 	if err != nil {
 		return err

@@ -268,7 +268,7 @@ func (l *Lab) Reset(ctx context.Context, args ...string) error {
 	return l.again(ctx)
 }
 
-// again ends what is left of a boot and begins anew.
+// again ends what is left of the last boot and calls begin.
 func (l *Lab) again(ctx context.Context) error {
 	if err := l.Kill(); err != nil {
 		return err

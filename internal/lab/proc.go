@@ -93,7 +93,7 @@ func (p Proc) kill() error {
 	return fmt.Errorf("end %s (%d): still there 15 s after SIGKILL", p.Role, p.PID)
 }
 
-// spawn starts a program of the lab in its network namespace and in a session of its own; its output
+// spawn starts a lab program in the lab's network namespace and in a new session. Its output
 // goes to a log file. One that is ours ends with this process, the others outlive it.
 func spawn(role, netns, log string, ours bool, env, argv []string) (Proc, error) {
 	f, err := os.OpenFile(log, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o644)

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// qmp runs one command of QEMU's monitor protocol (docs/interop/qmp-spec.rst) on a connection of its own, within 5 s.
+// qmp runs one command of QEMU's monitor protocol (docs/interop/qmp-spec.rst) on a new connection, within 5 s.
 func qmp(ctx context.Context, socket, command string) (json.RawMessage, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

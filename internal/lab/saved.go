@@ -47,13 +47,13 @@ const savedLimit = 2 * time.Minute
 // errNotSaved says that a host is up whose state could not be kept.
 var errNotSaved = errors.New("the state of the lab host is not kept")
 
-// savable reports whether this lab begins from a saved state. One that persists has a history of its own on L0. KVM boots in two
-// seconds, and its nested guests cannot be saved on every processor.
+// savable reports whether this lab begins from a saved state. A persistent lab has its own files on L0. KVM boots in seconds, and
+// not every processor can save nested guests.
 func (l *Lab) savable() bool {
 	return !l.st.Config.Persist && l.st.Accel == TCG && !l.plainly
 }
 
-// saved names the state of a machine and what is made of it: by all that QEMU is told, and by the tree that L1 runs on.
+// saved returns the state of a machine and its Beginning, keyed by the QEMU command line and the tree.
 func (l *Lab) saved(m machine) saved {
 	m.Run = "/" // where sockets and logs are does not matter
 	h := sha256.New()
