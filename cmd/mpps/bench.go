@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -183,7 +182,7 @@ func (a *app) newRun(ctx context.Context, kind measure.Kind, name string, load m
 	}, nil
 }
 
-// openMachine opens this machine for a measurement and removes what dead runs left on it.
+// openMachine opens this machine for a measurement.
 func (a *app) openMachine() (*rig.Machine, error) {
 	m, err := rig.OpenMachine(a.root)
 	if err != nil {
@@ -192,13 +191,6 @@ func (a *app) openMachine() (*rig.Machine, error) {
 	if h, err := host.Open(a.root); err == nil {
 		m.Patient = h.Emulated()
 		_ = h.Close()
-	}
-	removed, err := m.RemoveStale()
-	for _, name := range removed {
-		a.out.Step("removed %s, which a run that was killed had left", name)
-	}
-	if err != nil && !errors.Is(err, fs.ErrPermission) { // transactions need no root
-		return nil, errors.Join(err, m.Close())
 	}
 	return m, nil
 }

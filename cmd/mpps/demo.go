@@ -81,7 +81,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 			d.stage.say("  %v", err)
 		}
 		return ctx.Err()
-	}}
+	}, dead: d.dead}
 	defer func() { err = d.close(err) }()
 	if err := d.stage.play(ctx, d.acts()); err != nil {
 		return err
@@ -98,19 +98,35 @@ func (d *demo) run(ctx context.Context) (err error) {
 func (d *demo) acts() []act {
 	const minute = time.Minute
 	return []act{
-		{"start the emulated host and its guest (first time: 2 min)", 5 * time.Second, 8 * minute, d.open},
-		{"what the host is, and what limits its guest", 20 * time.Second, 3 * minute, d.audit},
-		{"measure as found", 30 * time.Second, 3 * minute, d.before},
-		{"apply the whole plan, restart the guest", 40 * time.Second, 4 * minute, d.apply},
-		{"measure after", 30 * time.Second, 3 * minute, d.after},
-		{"roll everything back", 30 * time.Second, 4 * minute, d.rollback},
-		{"measure again, as it was found", 30 * time.Second, 3 * minute, d.again},
+		{"start the emulated host and its guest (first time: 2 min)", 5 * time.Second, 8 * minute, d.open, false},
+		{"what the host is, and what limits its guest", 20 * time.Second, 3 * minute, d.audit, false},
+		{"measure as found", 30 * time.Second, 3 * minute, d.before, true},
+		{"apply the whole plan, restart the guest", 40 * time.Second, 4 * minute, d.apply, false},
+		{"measure after", 30 * time.Second, 3 * minute, d.after, true},
+		{"roll everything back", 30 * time.Second, 4 * minute, d.rollback, false},
+		{"measure again, as it was found", 30 * time.Second, 3 * minute, d.again, true},
 	}
 }
 
 func (d *demo) open(ctx context.Context) (err error) {
 	d.scene, err = d.app.openScene(ctx, func(step string) { d.stage.say("  %s", step) }, d.stage)
 	return err
+}
+
+// dead says what of the box has died or hangs: emulated processors that emulate processors are not without faults.
+func (d *demo) dead(ctx context.Context) error {
+	if d.scene == nil {
+		return nil
+	}
+	if why := d.scene.lab.Died(ctx); why != "" {
+		return errors.New(why)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	if err := d.scene.guest.Answers(ctx); err != nil {
+		return fmt.Errorf("the guest does not answer any more: %w", err)
+	}
+	return nil
 }
 
 // close ends the box where there is one.

@@ -19,6 +19,7 @@ type act struct {
 	about time.Duration // how long it takes on two quiet cores
 	limit time.Duration // its deadline
 	do    func(context.Context) error
+	again bool // it only measures: where it fails on a box that lives it is played once more
 }
 
 // The longest time without a line, and the lines that an act may print, are promises of the demo.
@@ -34,6 +35,7 @@ var errDemoDeadline = errors.New("the act took longer than its deadline")
 type stage struct {
 	terminal, log io.Writer
 	reopen        func(context.Context) error // ends the box and opens a fresh one
+	dead          func(context.Context) error // what of the box has died or hangs; nil: nothing
 	after         func() error                // writes the report of what there is
 
 	mu      sync.Mutex
@@ -47,13 +49,24 @@ type stage struct {
 // play plays the acts in order. Without a fresh box a failure ends it.
 func (s *stage) play(ctx context.Context, acts []act) error {
 	s.started = time.Now()
-	fresh := false
+	fresh, repeated := false, map[int]bool{}
 	for i := 0; i < len(acts); i++ {
 		err := s.one(ctx, i, acts)
 		if err == nil {
 			continue
 		}
 		died := errors.Is(err, lab.ErrGone) || errors.Is(err, lab.ErrFreshLab) || errors.Is(err, errDemoDeadline)
+		if !died && ctx.Err() == nil {
+			if dead := s.dead(ctx); dead != nil {
+				died, err = true, fmt.Errorf("%w: %w", dead, err)
+			}
+		}
+		if !died && acts[i].again && !repeated[i] && ctx.Err() == nil {
+			repeated[i] = true
+			s.say("  that failed (%v): once more", err)
+			i--
+			continue
+		}
 		if !died || fresh || ctx.Err() != nil {
 			return fmt.Errorf("%s: %w", acts[i].what, err)
 		}

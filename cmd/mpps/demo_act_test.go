@@ -18,13 +18,15 @@ type fakeStage struct {
 	*stage
 	terminal, log  bytes.Buffer
 	boxes, reports int
+	died           error // what the box says of itself
 }
 
 func newFakeStage() *fakeStage {
 	f := &fakeStage{}
 	f.stage = &stage{terminal: &f.terminal, log: &f.log,
 		reopen: func(context.Context) error { f.boxes++; return nil },
-		after:  func() error { f.reports++; return nil }}
+		after:  func() error { f.reports++; return nil },
+		dead:   func(context.Context) error { return f.died }}
 	return f
 }
 
@@ -32,7 +34,7 @@ func newFakeStage() *fakeStage {
 func TestDemoBeats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeStage()
-		err := f.play(t.Context(), []act{{"measure", 40 * time.Second, 2 * time.Minute, func(context.Context) error {
+		err := f.play(t.Context(), []act{{what: "measure", about: 40 * time.Second, limit: 2 * time.Minute, do: func(context.Context) error {
 			fmt.Fprintln(f, "trial 5 of 6")
 			time.Sleep(time.Minute)
 			return nil
@@ -54,30 +56,39 @@ func TestDemoFreshBox(t *testing.T) {
 	hang := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 	gone := func(context.Context) error { return fmt.Errorf("lab demo: %w", lab.ErrGone) }
 	broken := errors.New("broken")
+	fails := func(context.Context) error { return broken }
 	for name, c := range map[string]struct {
 		fails        func(context.Context) error
+		died         error // what the box says afterwards
+		again        bool
 		times, boxes int
 		want         error
 	}{
-		"gone once":     {gone, 1, 1, nil},
-		"hangs once":    {hang, 1, 1, nil},
-		"gone twice":    {gone, 2, 1, lab.ErrGone},
-		"hangs twice":   {hang, 2, 1, errDemoDeadline},
-		"another error": {func(context.Context) error { return broken }, 1, 0, broken},
+		"gone once":                   {fails: gone, times: 1, boxes: 1},
+		"hangs once":                  {fails: hang, times: 1, boxes: 1},
+		"gone twice":                  {fails: gone, times: 2, boxes: 1, want: lab.ErrGone},
+		"hangs twice":                 {fails: hang, times: 2, boxes: 1, want: errDemoDeadline},
+		"another error":               {fails: fails, times: 1, want: broken},
+		"the guest died":              {fails: fails, died: errors.New("panic"), times: 1, boxes: 1},
+		"the guest died twice":        {fails: fails, died: errors.New("panic"), times: 2, boxes: 1, want: broken},
+		"a measurement":               {fails: fails, again: true, times: 1},
+		"a measurement twice":         {fails: fails, again: true, times: 2, want: broken},
+		"a measurement in a dead box": {fails: fails, died: errors.New("panic"), again: true, times: 1, boxes: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f, opened, played := newFakeStage(), 0, 0
+				f.died = c.died
 				err := f.play(t.Context(), []act{
-					{"open", time.Second, time.Minute, func(context.Context) error { opened++; return nil }},
-					{"work", time.Second, time.Minute, func(ctx context.Context) error {
+					{what: "open", about: time.Second, limit: time.Minute, do: func(context.Context) error { opened++; return nil }},
+					{what: "work", about: time.Second, limit: time.Minute, again: c.again, do: func(ctx context.Context) error {
 						if played++; played <= c.times {
 							return c.fails(ctx)
 						}
 						return nil
 					}},
 				})
-				if !errors.Is(err, c.want) || f.boxes != c.boxes || opened != c.boxes+1 || f.reports != 2*opened {
+				if !errors.Is(err, c.want) || f.boxes != c.boxes || opened != c.boxes+1 || f.reports != opened+played {
 					t.Errorf("error %v (want %v), %d fresh boxes (want %d), %d opened, %d reports", err, c.want, f.boxes, c.boxes, opened, f.reports)
 				}
 			})
@@ -90,7 +101,7 @@ func TestDemoInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		f := newFakeStage()
-		err := f.play(ctx, []act{{"work", time.Second, time.Minute, func(ctx context.Context) error { cancel(); <-ctx.Done(); return ctx.Err() }}})
+		err := f.play(ctx, []act{{what: "work", about: time.Second, limit: time.Minute, do: func(ctx context.Context) error { cancel(); <-ctx.Done(); return ctx.Err() }}})
 		if !errors.Is(err, context.Canceled) || f.boxes != 0 || f.reports != 1 {
 			t.Errorf("error %v, %d fresh boxes, %d reports", err, f.boxes, f.reports)
 		}
@@ -100,7 +111,7 @@ func TestDemoInterrupted(t *testing.T) {
 // TestDemoLines bounds what an act prints: 25 lines of 80 columns on the terminal, everything in the log.
 func TestDemoLines(t *testing.T) {
 	f := newFakeStage()
-	err := f.play(t.Context(), []act{{"work", time.Second, time.Minute, func(context.Context) error {
+	err := f.play(t.Context(), []act{{what: "work", about: time.Second, limit: time.Minute, do: func(context.Context) error {
 		for range 40 {
 			f.say("%s", strings.Repeat("x", 100))
 		}

@@ -96,8 +96,7 @@ func inKernel(programs, links []int) (left int) {
 	return left
 }
 
-// TestKilled: whatever mpps does when it is killed, nothing of it is left 5 s later, but for the veth pair of --via: the next run with
-// --via removes that.
+// TestKilled: whatever mpps does when it is killed, nothing of it is left 5 s later.
 func TestKilled(t *testing.T) {
 	if !inHost(t) {
 		return
@@ -159,11 +158,6 @@ func TestKilled(t *testing.T) {
 				_ = cmd.Wait()
 				if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || !status.Signaled() {
 					t.Fatalf("it ended before it was killed: %v: %s", cmd.ProcessState, said.Bytes())
-				}
-				if slices.Contains(c.argv, "--via") {
-					if code, _, stderr := program(t, h.benchmark("pps", "--via", "br0", "--repeat", "1")...); code != exitOK && code != exitNotDevice {
-						t.Errorf("the next run: exit code %d: %s", code, stderr)
-					}
 				}
 				killed := time.Now()
 				for {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// start makes what outlasts a boot: folders, state file, namespace; then boots.
+// start makes what outlasts a boot, folders and state file; then boots.
 func (l *Lab) start(ctx context.Context) error {
 	for _, d := range []string{l.dir, l.ShareDir(), filepath.Join(l.data, "upper")} {
 		if err := os.MkdirAll(d, 0o755); err != nil {
@@ -17,13 +17,6 @@ func (l *Lab) start(ctx context.Context) error {
 		}
 	}
 	if err := l.st.write(); err != nil {
-		return err
-	}
-	ns := l.Netns()
-	if _, err := output(ctx, nil, "ip", "netns", "add", ns); err != nil {
-		return err
-	}
-	if _, err := output(ctx, nil, "ip", "netns", "exec", ns, "sh", "-c", netScript); err != nil {
 		return err
 	}
 	return l.begin(ctx)
@@ -89,6 +82,11 @@ func (l *Lab) power(ctx context.Context, m machine) error {
 	if err := l.pipes(); err != nil {
 		return err
 	}
+	ns, err := newNetwork(ctx)
+	if err != nil {
+		return err
+	}
+	defer ns.Close()
 	shares := []struct {
 		tag, dir string
 		more     []string
@@ -104,7 +102,7 @@ func (l *Lab) power(ctx context.Context, m machine) error {
 			continue
 		}
 		sock := filepath.Join(l.dir, s.tag+".sock")
-		if err := l.launch(roleVirtiofs+s.tag, nil, l.tree.virtiofsd(sock, s.dir, s.more...)); err != nil {
+		if err := l.launch(ns, roleVirtiofs+s.tag, nil, l.tree.virtiofsd(sock, s.dir, s.more...)); err != nil {
 			return err
 		}
 		if err := waitFor(ctx, sock); err != nil {
@@ -112,7 +110,7 @@ func (l *Lab) power(ctx context.Context, m machine) error {
 		}
 	}
 	_, env := l.tree.qemu()
-	return l.launch(roleQEMU, env, m.argv())
+	return l.launch(ns, roleQEMU, env, m.argv())
 }
 
 func (l *Lab) boot(ctx context.Context) error {
@@ -185,9 +183,9 @@ func (l *Lab) pipes() error {
 }
 
 // launch starts a process of the lab and notes it in the state file.
-func (l *Lab) launch(role string, env, argv []string) error {
+func (l *Lab) launch(ns *os.File, role string, env, argv []string) error {
 	ours := !l.st.Detached && l.st.Owner.PID == os.Getpid() // an attached process may restart it and exit before the owner
-	p, err := spawn(role, l.Netns(), filepath.Join(l.dir, role+".log"), ours, env, argv)
+	p, err := spawn(role, ns, filepath.Join(l.dir, role+".log"), ours, env, argv)
 	if err != nil {
 		return err
 	}
@@ -262,7 +260,7 @@ func (l *Lab) watchStop(ctx context.Context, cancel context.CancelCauseFunc) {
 	}
 }
 
-// halt ends L1 and its helpers, and leaves namespace, share and upper layer.
+// halt ends L1 and its helpers, and so the network namespace. It leaves share and upper layer.
 func (l *Lab) halt() error {
 	l.mu.Lock()
 	for _, p := range l.idle {

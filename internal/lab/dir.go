@@ -42,6 +42,3 @@ func runDir(name string) string { return filepath.Join(runRoot, name) }
 
 // dataDir holds what a lab shares with its host: the share folder and the upper layer.
 func dataDir(cache, name string) string { return filepath.Join(cache, "labs", name) }
-
-// netnsName is the network namespace of a lab on L0.
-func netnsName(name string) string { return "mpps-" + name }

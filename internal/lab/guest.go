@@ -234,7 +234,7 @@ func (g *Guest) startOnce(ctx context.Context) error {
 	}
 	limited, end := g.lab.fairly(ctx, GuestLimit)
 	defer end()
-	if err := g.answers(limited); err != nil {
+	if err := g.Answers(limited); err != nil {
 		if limited.Err() != nil && ctx.Err() == nil {
 			return fmt.Errorf("%w: no answer within %v", errHung, GuestLimit)
 		}
@@ -243,8 +243,8 @@ func (g *Guest) startOnce(ctx context.Context) error {
 	return nil
 }
 
-// answers waits for the probe, of a guest with an agent for that too.
-func (g *Guest) answers(ctx context.Context) error {
+// Answers waits for the probe, of a guest with an agent for that too.
+func (g *Guest) Answers(ctx context.Context) error {
 	if addr, ok := g.Addr(); ok {
 		if err := g.Spec.Probe(ctx, g.lab, addr); err != nil {
 			return err

@@ -314,8 +314,9 @@ func (l *Lab) running() bool {
 // Name of the lab.
 func (l *Lab) Name() string { return l.st.Config.Name }
 
-// Netns is the network namespace on L0 that holds br0 (10.99.0.1/24) and the far ends of L1's NICs.
-func (l *Lab) Netns() string { return netnsName(l.st.Config.Name) }
+// Netns is the file of the network namespace on L0 that holds br0 (10.99.0.1/24) and the far ends of L1's NICs, as
+// nsenter --net= takes it. The namespace exists while L1's QEMU does; a boot gets a new one.
+func (l *Lab) Netns() string { return fmt.Sprintf("/proc/%d/ns/net", l.qemuPID()) }
 
 // Accel is how L1's processors run.
 func (l *Lab) Accel() Accel { return l.st.Accel }

@@ -242,12 +242,8 @@ func TestResetAndEnd(t *testing.T) {
 	if err != nil || reason != "guest-shutdown" {
 		t.Errorf("reason: found %q, %v, want guest-shutdown", reason, err)
 	}
-	ns := l.Netns()
 	if err := l.Stop(t.Context()); err != nil {
 		t.Fatal(err)
-	}
-	if _, err := os.Stat("/run/netns/" + ns); err == nil {
-		t.Error("the network namespace is still there")
 	}
 	if _, err := lab.Attach(l.Name()); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("attach after stop: found %v", err)
@@ -261,10 +257,15 @@ func TestResetAndEnd(t *testing.T) {
 func TestReap(t *testing.T) {
 	labtest.Long(t)
 	if os.Getenv("MPPS_LAB_ORPHAN") != "" {
-		if _, err := lab.Start(t.Context(), lab.Config{Name: os.Getenv("MPPS_LAB_ORPHAN"), Bare: true, MemoryMiB: 2048}); err != nil {
+		l, err := lab.Start(t.Context(), lab.Config{Name: os.Getenv("MPPS_LAB_ORPHAN"), Bare: true, MemoryMiB: 2048})
+		if err != nil {
 			t.Fatal(err)
 		}
-		fmt.Println("ORPHAN READY")
+		namespace, err := os.Readlink(l.Netns())
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Println("ORPHAN", namespace, "READY")
 		time.Sleep(time.Hour)
 	}
 	keep := labtest.Host(t, labtest.NoBinary)
@@ -279,7 +280,7 @@ func TestReap(t *testing.T) {
 		t.Fatal(err)
 	}
 	buf, seen := make([]byte, 4096), ""
-	for !strings.Contains(seen, "ORPHAN READY") {
+	for !strings.Contains(seen, "READY") {
 		n, err := out.Read(buf)
 		if err != nil {
 			t.Fatalf("%v: %s", err, seen)
@@ -290,14 +291,39 @@ func TestReap(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait() // killed
+	_, rest, _ := strings.Cut(seen, "ORPHAN ")
+	namespace, _, _ := strings.Cut(rest, " READY")
+	if !strings.HasPrefix(namespace, "net:[") {
+		t.Fatalf("found no namespace in %q", seen)
+	}
+	until := time.Now().Add(5 * time.Second)
+	for in := inNamespace(t, namespace); len(in) > 0; in = inNamespace(t, namespace) {
+		if time.Now().After(until) {
+			t.Errorf("5 s after their owner was killed the processes %v still hold its network namespace", in)
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
 	done, err := lab.Reap(t.Context())
 	if err != nil || len(done) != 1 || done[0] != name {
 		t.Errorf("found %v, %v, want %s alone", done, err, name)
 	}
-	if _, err := os.Stat("/run/netns/mpps-" + name); err == nil {
-		t.Error("the orphan's namespace is still there")
-	}
 	if _, err := keep.Run(t.Context(), "true"); err != nil {
 		t.Errorf("the other lab was harmed: %v", err)
 	}
+}
+
+// inNamespace returns the processes in a network namespace, which is named as its link in /proc/PID/ns is.
+func inNamespace(t *testing.T, namespace string) (pids []string) {
+	t.Helper()
+	links, err := filepath.Glob("/proc/[0-9]*/ns/net")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, link := range links {
+		if is, err := os.Readlink(link); err == nil && is == namespace {
+			pids = append(pids, strings.Split(link, "/")[2])
+		}
+	}
+	return pids
 }

@@ -1,12 +1,14 @@
 package lab
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -93,22 +95,52 @@ func (p Proc) kill() error {
 	return fmt.Errorf("end %s (%d): still there 15 s after SIGKILL", p.Role, p.PID)
 }
 
-// spawn starts a lab program in the lab's network namespace and in a new session. Its output
+// newNetwork makes the network of L0 (net.sh) in a network namespace without a name, which ends with the last process in it once
+// the file is closed.
+func newNetwork(ctx context.Context) (*os.File, error) {
+	var ns *os.File
+	err := make(chan error)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends in its namespace
+		if e := unix.Unshare(unix.CLONE_NEWNET); e != nil {
+			err <- fmt.Errorf("make a network namespace: %w", e)
+			return
+		}
+		var e error
+		ns, e = os.Open("/proc/thread-self/ns/net")
+		err <- e
+	}()
+	if err := <-err; err != nil {
+		return nil, err
+	}
+	if _, err := output(ctx, nil, within(ns, "sh", "-c", netScript)...); err != nil {
+		return nil, errors.Join(err, ns.Close())
+	}
+	return ns, nil
+}
+
+// within is the command that starts a program in a network namespace by execve, without a process in between.
+func within(ns *os.File, argv ...string) []string {
+	return append([]string{"nsenter", fmt.Sprintf("--net=/proc/%d/fd/%d", os.Getpid(), ns.Fd())}, argv...)
+}
+
+// spawn starts a lab program in a network namespace and in a new session. Its output
 // goes to a log file. One that is ours ends with this process, the others outlive it.
-func spawn(role, netns, log string, ours bool, env, argv []string) (Proc, error) {
+func spawn(role string, ns *os.File, log string, ours bool, env, argv []string) (Proc, error) {
 	f, err := os.OpenFile(log, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o644)
 	if err != nil {
 		return Proc{}, err
 	}
 	defer f.Close()
-	cmd := exec.Command("ip", append([]string{"netns", "exec", netns}, argv...)...)
+	argv = within(ns, argv...)
+	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stdout, cmd.Stderr = f, f
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	start := cmd.Start
 	if ours {
-		start = func() error { return owned.Start(cmd) } // ip becomes the program by execve, which keeps the signal
+		start = func() error { return owned.Start(cmd) } // execve keeps the signal
 	}
 	if err := start(); err != nil {
 		return Proc{}, fmt.Errorf("start %s: %w", role, err)
@@ -119,33 +151,6 @@ func spawn(role, netns, log string, ours bool, env, argv []string) (Proc, error)
 		return Proc{}, fmt.Errorf("start %s: ended at once: %s", role, logTail(log, 5))
 	}
 	return p, nil
-}
-
-// inNetns gives the processes of a network namespace: whatever the lab has started runs there.
-func inNetns(name string) []Proc {
-	var ns unix.Stat_t
-	if err := unix.Stat(filepath.Join("/run/netns", name), &ns); err != nil {
-		return nil
-	}
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		return nil
-	}
-	var out []Proc
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
-		var st unix.Stat_t
-		if unix.Stat(fmt.Sprintf("/proc/%d/ns/net", pid), &st) != nil || st.Ino != ns.Ino || st.Dev != ns.Dev {
-			continue
-		}
-		if p, ok := readProc("in "+name, pid); ok {
-			out = append(out, p)
-		}
-	}
-	return out
 }
 
 func logTail(path string, n int) string {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 )
@@ -79,21 +78,13 @@ func (s *state) running() bool {
 	return false
 }
 
-// clean ends every process of the lab and removes its namespace, its run folder and, unless it is
+// clean ends every process of the lab, and with them its network namespace, and removes its run folder and, unless it is
 // persistent, its data. It goes on past errors.
 func (s *state) clean() error {
 	var errs []error
-	ns := netnsName(s.Config.Name)
-	procs := inNetns(ns)
 	if s.Boot == bootID() {
-		procs = append(procs, s.Procs...)
-	}
-	for _, p := range procs {
-		errs = append(errs, p.kill())
-	}
-	if _, err := os.Stat(filepath.Join("/run/netns", ns)); err == nil {
-		if out, err := exec.Command("ip", "netns", "del", ns).CombinedOutput(); err != nil {
-			errs = append(errs, fmt.Errorf("ip netns del %s: %w: %s", ns, err, strings.TrimSpace(string(out))))
+		for _, p := range s.Procs {
+			errs = append(errs, p.kill())
 		}
 	}
 	if !s.Config.Persist {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -140,11 +142,11 @@ var scratchNumber atomic.Uint32
 // which are gone with the descriptors that hold them: with remove, or with the
 // process.
 func scratchPair(frame int) (a, b Endpoint, remove func() error, err error) {
-	var fds []int
+	var releases []func() error
 	remove = func() error {
 		var errs []error
-		for _, fd := range fds {
-			errs = append(errs, unix.Close(fd))
+		for _, release := range releases {
+			errs = append(errs, release())
 		}
 		return errors.Join(errs...)
 	}
@@ -153,21 +155,25 @@ func scratchPair(frame int) (a, b Endpoint, remove func() error, err error) {
 			err = errors.Join(err, remove())
 		}
 	}()
-	for range 2 {
-		fd, err := newNetns()
-		if err != nil {
+	name := fmt.Sprintf("mpps%d", scratchNumber.Add(1)%1e6)
+	a.Iface, b.Iface = name, name
+	for _, end := range []*Endpoint{&a, &b} {
+		var release func() error
+		if end.Netns, release, err = NewNetns(); err != nil {
 			return a, b, remove, err
 		}
-		fds = append(fds, fd)
+		releases = append(releases, release)
 	}
-	name := fmt.Sprintf("mpps%d", scratchNumber.Add(1)%1e6)
-	a = Endpoint{Netns: fmt.Sprintf("/proc/self/fd/%d", fds[0]), Iface: name}
-	b = Endpoint{Netns: fmt.Sprintf("/proc/self/fd/%d", fds[1]), Iface: name}
+	peer, err := os.Open(b.Netns)
+	if err != nil {
+		return a, b, remove, err
+	}
+	defer peer.Close()
 	err = a.Do(func() error {
 		attrs := netlink.NewLinkAttrs()
 		attrs.Name, attrs.MTU = name, max(1500, frame)
 		return netlink.LinkAdd(&netlink.Veth{
-			LinkAttrs: attrs, PeerName: name, PeerNamespace: netlink.NsFd(fds[1]), PeerMTU: uint32(attrs.MTU),
+			LinkAttrs: attrs, PeerName: name, PeerNamespace: netlink.NsFd(peer.Fd()), PeerMTU: uint32(attrs.MTU),
 		})
 	})
 	if err != nil {
@@ -188,8 +194,10 @@ func scratchPair(frame int) (a, b Endpoint, remove func() error, err error) {
 	return a, b, remove, nil
 }
 
-// newNetns makes a network namespace that lives as long as the descriptor.
-func newNetns() (fd int, err error) {
+// NewNetns makes a network namespace without a name. It ends with release or with this process, and the virtual devices in
+// it end with it. name is what Endpoint.Netns takes; it means nothing to another process.
+func NewNetns() (name string, release func() error, err error) {
+	fd := -1
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -198,8 +206,11 @@ func newNetns() (fd int, err error) {
 			err = fmt.Errorf("make a network namespace: %w", err)
 			return
 		}
-		fd, err = unix.Open(fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid()), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		fd, err = unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	}()
 	<-done
-	return fd, err
+	if err != nil {
+		return "", nil, err
+	}
+	return fmt.Sprintf("/proc/self/fd/%d", fd), sync.OnceValue(func() error { return unix.Close(fd) }), nil
 }

@@ -81,7 +81,7 @@ func enterNetns(name string) error {
 		return nil
 	}
 	path := filepath.Join(netnsDir, name)
-	if filepath.IsAbs(name) { // of this process's own making: scratchPair
+	if filepath.IsAbs(name) { // NewNetns
 		path = name
 	}
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)

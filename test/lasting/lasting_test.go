@@ -214,7 +214,7 @@ func TestPathIsCut(t *testing.T) {
 I=$(basename $(ls -d /sys/bus/virtio/drivers/virtio_net/*/net/*)); ip addr replace 10.99.0.2/24 dev $I; ip route replace default via 10.99.0.1
 F=/sys/class/net/$I/flags; echo $I >/root/nic; MPPS_PLAN_FILE=/root/cut.json MPPS_PLAN_ONE=sysfs:class/net/$I/flags=$(printf '0x%x' $(($(cat $F) & ~1))) /share/lasting.test`)
 	reached := func() bool {
-		cmd := exec.CommandContext(t.Context(), "ip", "netns", "exec", l.Netns(), program)
+		cmd := exec.CommandContext(t.Context(), "nsenter", "--net="+l.Netns(), program)
 		cmd.Env = append(os.Environ(), "MPPS_REACH=10.99.0.2:9")
 		return cmd.Run() == nil
 	}

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -109,6 +108,10 @@ func (m *Machine) counters(context.Context) (measure.Counters, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", place(ns), err)
 		}
+		if unnamed(ns) { // its loopback and its sockets are on no path
+			interfaces = slices.DeleteFunc(interfaces, func(i counters.Interface) bool { return i.Name == "lo" })
+			udp = nil
+		}
 		for _, i := range interfaces {
 			for name, n := range i.Counters {
 				all[measure.Counter{Where: place(ns), Interface: i.Name, Kind: i.Kind, Name: name}] = n
@@ -121,9 +124,12 @@ func (m *Machine) counters(context.Context) (measure.Counters, error) {
 	return all, nil
 }
 
-// place is how a namespace is called in results.
+// unnamed reports whether a namespace is one of this package's own: see traffic.NewNetns.
+func unnamed(ns string) bool { return path.IsAbs(ns) }
+
+// place is how a namespace is called in results. What is in an unnamed one belongs to the host.
 func place(ns string) string {
-	if ns == "" {
+	if ns == "" || unnamed(ns) {
 		return "host"
 	}
 	return "netns:" + ns
@@ -132,26 +138,6 @@ func place(ns string) string {
 // sysfs is a file of an interface of this process's network namespace.
 func (m *Machine) sysfs(iface, name string) (string, error) {
 	return m.read(path.Join("sys/class/net", iface, name))
-}
-
-// startTime is when a process started, in clock ticks since boot (field 22 of /proc/PID/stat), or 0 for one that is not
-// there. It tells a process from a later one of the same number.
-func (m *Machine) startTime(pid int) uint64 {
-	text, err := m.read("proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return 0
-	}
-	// The name, in brackets, may hold spaces and brackets.
-	_, rest, found := cutLast(text, ") ")
-	fields := strings.Fields(rest)
-	if !found || len(fields) < 20 {
-		return 0
-	}
-	ticks, err := strconv.ParseUint(fields[19], 10, 64)
-	if err != nil {
-		return 0
-	}
-	return ticks
 }
 
 func cutLast(s, sep string) (before, after string, found bool) {

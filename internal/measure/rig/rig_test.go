@@ -140,32 +140,6 @@ func TestMachineIsReadBelowItsRoot(t *testing.T) {
 	}
 }
 
-// What a dead run left is known by its name and its mark; what a living one has, or anybody else, is not touched.
-func TestStale(t *testing.T) {
-	stat := func(pid, started int) string {
-		return fmt.Sprintf("%d (a) b) c) S 1 1 1 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 %d 1 1", pid, started)
-	}
-	m := tree(t, map[string]string{"proc/100/stat": stat(100, 5555), "proc/200/stat": "200 (short) S 1"})
-	for _, c := range []struct {
-		name, alias string
-		want        bool
-	}{
-		{"mpps-100a", "mpps bench, process 100 started 5555", false}, // alive
-		{"mpps-100a", "mpps bench, process 100 started 4444", true},  // the number was given away again
-		{"mpps-300a", "mpps bench, process 300 started 1", true},     // no such process
-		{"mpps-300a", "", true},  // died before the mark was made
-		{"mpps-100a", "", false}, // is about to make it
-		{"mpps-300b", "", false}, // the pair goes by its other end
-		{"mpps-300a", "mine", false},
-		{"mpps-xa", "", false},
-		{"veth300a", "mpps bench, process 300 started 1", false},
-	} {
-		if got := m.stale(c.name, c.alias); got != c.want {
-			t.Errorf("%s %q: stale %v, expected %v", c.name, c.alias, got, c.want)
-		}
-	}
-}
-
 func TestFindNIC(t *testing.T) {
 	info := agent.Info{Links: []agent.Link{
 		{Name: "lo", Addrs: []string{"127.0.0.1/8"}},
