@@ -240,6 +240,7 @@ func (d *demo) rollback(ctx context.Context) error {
 		}
 	}
 	d.state.rollbackSeconds = time.Since(from).Seconds()
+	d.stage.say("  restart the guest into its old definition")
 	if err := d.scene.guest.Restart(ctx); err != nil {
 		return err
 	}
