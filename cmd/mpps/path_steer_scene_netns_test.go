@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -58,7 +59,24 @@ func inHost(t *testing.T) bool {
 	return false
 }
 
-// steered is a host with two guests of four queues on a bridge, behind a VXLAN device with one queue and a NIC with eight.
+// tunnels are the commands that make vx0 by the tunnel's name. The test machine's kernel may have none but the first: test/queuepath
+// runs TestSteerManyFlows with each of them on the emulated host.
+var tunnels = map[string][]string{
+	"vxlan":      {"link add vx0 type vxlan id 7 dstport 4789 remote 10.9.0.2 local 10.9.0.1 dev nic0"},
+	"geneve":     {"link add vx0 type geneve id 7 dstport 6081 remote 10.9.0.2"},
+	"gretap":     {"link add vx0 type gretap remote 10.9.0.2 local 10.9.0.1 dev nic0"},
+	"gretap-key": {"link add vx0 type gretap key 7 remote 10.9.0.2 local 10.9.0.1 dev nic0"},
+	"gretap-fou": {
+		"fou add port 5555 ipproto 47",
+		"link add vx0 type gretap remote 10.9.0.2 local 10.9.0.1 dev nic0 encap fou encap-sport auto encap-dport 5555",
+	},
+	"gretap-gue": {
+		"fou add port 6080 gue",
+		"link add vx0 type gretap remote 10.9.0.2 local 10.9.0.1 dev nic0 encap gue encap-sport auto encap-dport 6080",
+	},
+}
+
+// steered is a host with two guests of four queues on a bridge, behind a tunnel device with one queue and a NIC with eight.
 type steered struct {
 	t    *testing.T
 	mu   sync.Mutex // held while a guest's queues are opened or closed
@@ -77,19 +95,25 @@ func (s *steered) must(argv ...string) string {
 	return string(out)
 }
 
+// newSteered makes the host with a VXLAN device, or with the tunnel that MPPS_TEST_TUNNEL names.
 func newSteered(t *testing.T) *steered {
+	kind := cmp.Or(os.Getenv("MPPS_TEST_TUNNEL"), "vxlan")
+	tunnel, known := tunnels[kind]
+	if !known {
+		t.Fatalf("MPPS_TEST_TUNNEL: there is no tunnel %q", kind)
+	}
 	s := &steered{t: t, stop: make(chan struct{})}
 	for _, family := range []string{"all", "default"} {
 		if err := os.WriteFile("/proc/sys/net/ipv6/conf/"+family+"/disable_ipv6", []byte("1"), 0); err != nil && !os.IsNotExist(err) {
 			t.Fatal(err)
 		}
 	}
-	for _, command := range []string{
+	for _, command := range slices.Concat([]string{
 		"link add nic0 numtxqueues 8 numrxqueues 8 type veth peer name far0 numtxqueues 8 numrxqueues 8", "link set far0 address 02:00:00:00:00:77",
 		"link set nic0 up", "link set far0 up", "addr add 10.9.0.1/24 dev nic0", "neigh add 10.9.0.2 lladdr 02:00:00:00:00:77 dev nic0 nud permanent",
-		"link add vx0 type vxlan id 7 dstport 4789 remote 10.9.0.2 local 10.9.0.1 dev nic0", "link set vx0 up",
-		"link add br0 type bridge forward_delay 0 mcast_snooping 0", "link set br0 up", "link set vx0 master br0",
-	} {
+	}, tunnel, []string{
+		"link set vx0 up", "link add br0 type bridge forward_delay 0 mcast_snooping 0", "link set br0 up", "link set vx0 master br0",
+	}) {
 		s.must(append([]string{"ip"}, strings.Fields(command)...)...)
 	}
 	s.must("bridge", "fdb", "add", "02:00:00:00:00:77", "dev", "vx0", "master", "static")

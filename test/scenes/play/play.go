@@ -10,10 +10,10 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"mpps/internal/lab"
+	"mpps/internal/owned"
 	"mpps/test/scenes"
 )
 
@@ -127,14 +127,16 @@ func (p *player) one(ctx context.Context, set scenes.Set) {
 // goTest plays a set. Its time limit is for a scene that hangs. What it started ends with it.
 func goTest(ctx context.Context, s scenes.Set, out io.Writer) error {
 	limit := time.Duration(5*s.Seconds+600) * time.Second
-	cmd := exec.CommandContext(ctx, "go", "test", "-tags", "lab", "-count=1", "-json", "-timeout", limit.String(), "-run", s.Pattern(), "./"+s.Package)
+	cmd := exec.Command("go", "test", "-tags", "lab", "-count=1", "-json", "-timeout", limit.String(), "-run", s.Pattern(), "./"+s.Package)
 	cmd.Stdout, cmd.Stderr = out, out
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
-	cmd.WaitDelay = 10 * time.Second
-	err := cmd.Run()
+	end, err := owned.StartAll(cmd)
+	if err != nil {
+		return err
+	}
+	defer context.AfterFunc(ctx, end)()
+	err = cmd.Wait()
+	end()
 	if ctx.Err() != nil {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what did not heed the first signal
 		if _, err := lab.Reap(context.WithoutCancel(ctx)); err != nil {
 			fmt.Fprintln(os.Stderr, "play:", err)
 		}

@@ -1,0 +1,35 @@
+//go:build lab
+
+package queuepath
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"mpps/internal/lab/labtest"
+)
+
+// TestTunnelDevices runs cmd/mpps' TestSteerManyFlows on the emulated host, whose kernel has all tunnels: flows are judged by what is
+// inside them, so that 2,000 healthy ones are found healthy and the one that moves is found.
+func TestTunnelDevices(t *testing.T) {
+	labtest.Long(t)
+	l := labtest.Host(t)
+	program := filepath.Join(l.ShareDir(), "steer.test")
+	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-tags", "netns", "-o", program, "mpps/cmd/mpps")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	s := labtest.On(t, l)
+	s.Must("modprobe -a vxlan geneve ip_gre fou bridge tun veth")
+	for _, kind := range []string{"vxlan", "geneve", "gretap", "gretap-key", "gretap-fou", "gretap-gue"} {
+		t.Run(kind, func(t *testing.T) {
+			out := s.In(t).Must("cd /tmp && MPPS_TEST_TUNNEL=" + kind + " /share/steer.test -test.run '^TestSteerManyFlows$' -test.v")
+			if !strings.Contains(out, "--- PASS: TestSteerManyFlows") {
+				t.Errorf("not played:\n%s", out)
+			}
+			t.Log(out)
+		})
+	}
+}
