@@ -113,16 +113,15 @@ func newNetwork(ctx context.Context) (*os.File, error) {
 	if err := <-err; err != nil {
 		return nil, err
 	}
-	if _, err := output(ctx, nil, within(ns, "sh", "-c", netScript)...); err != nil {
+	script := within(fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), ns.Fd()), "sh", "-c", netScript)
+	if _, err := output(ctx, nil, script...); err != nil {
 		return nil, errors.Join(err, ns.Close())
 	}
 	return ns, nil
 }
 
 // within is the command that starts a program in a network namespace by execve, without a process in between.
-func within(ns *os.File, argv ...string) []string {
-	return append([]string{"nsenter", fmt.Sprintf("--net=/proc/%d/fd/%d", os.Getpid(), ns.Fd())}, argv...)
-}
+func within(ns string, argv ...string) []string { return append([]string{"nsenter", "--net=" + ns}, argv...) }
 
 // spawn starts a lab program in a network namespace and in a new session. Its output
 // goes to a log file. One that is ours ends with this process, the others outlive it.
@@ -132,10 +131,10 @@ func spawn(role string, ns *os.File, log string, ours bool, env, argv []string) 
 		return Proc{}, err
 	}
 	defer f.Close()
-	argv = within(ns, argv...)
+	argv = within("/proc/self/fd/3", argv...)
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Env = append(os.Environ(), env...)
-	cmd.Stdout, cmd.Stderr = f, f
+	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = f, f, []*os.File{ns}
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	start := cmd.Start
