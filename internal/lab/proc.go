@@ -121,7 +121,9 @@ func newNetwork(ctx context.Context) (*os.File, error) {
 }
 
 // within is the command that starts a program in a network namespace by execve, without a process in between.
-func within(ns string, argv ...string) []string { return append([]string{"nsenter", "--net=" + ns}, argv...) }
+func within(ns string, argv ...string) []string {
+	return append([]string{"nsenter", "--net=" + ns}, argv...)
+}
 
 // spawn starts a lab program in a network namespace and in a new session. Its output
 // goes to a log file. One that is ours ends with this process, the others outlive it.
