@@ -124,7 +124,7 @@ func TestBenchConnectsWithFewPorts(t *testing.T) {
 	run := result(t, stdout)
 	checkLedger(t, run)
 	for _, s := range run.Samples {
-		if s.Transactions < 10*64 || s.Latency == nil || s.Latency.Count != s.Transactions {
+		if s.Transactions < 3*64 || s.Latency == nil || s.Latency.Count != s.Transactions {
 			t.Errorf("%d transactions, latency %+v", s.Transactions, s.Latency)
 		}
 	}

@@ -48,7 +48,7 @@ func (l *Lab) bootUntilUp(ctx context.Context) error {
 	}
 }
 
-// bootLimit is many times what a boot takes, for machines whose processors are busy elsewhere.
+// bootLimit is several times what a boot takes, in fair time.
 func (l *Lab) bootLimit() time.Duration {
 	if l.st.Config.Mode == Systemd {
 		return 150 * time.Second
@@ -114,8 +114,6 @@ func (l *Lab) power(ctx context.Context, m machine) error {
 }
 
 func (l *Lab) boot(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, l.bootLimit())
-	defer cancel()
 	m, err := l.machine(ctx)
 	if err != nil {
 		return err
@@ -123,6 +121,8 @@ func (l *Lab) boot(ctx context.Context) error {
 	if err := l.power(ctx, m); err != nil {
 		return err
 	}
+	ctx, cancel := l.fairly(ctx, l.bootLimit())
+	defer cancel()
 	if err := l.firstCommand(ctx); err != nil {
 		return fmt.Errorf("no command of the lab host's ran (limit %v): %w\nqemu: %s\nconsole: %s%s", l.bootLimit(), err,
 			logTail(filepath.Join(l.dir, roleQEMU+".log"), 3), complaint(filepath.Join(l.dir, "serial.log")), logTail(filepath.Join(l.dir, "serial.log"), 5))
