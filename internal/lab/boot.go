@@ -79,6 +79,8 @@ func (l *Lab) machine(ctx context.Context) (machine, error) {
 
 // power starts the machine's QEMU and what serves it.
 func (l *Lab) power(ctx context.Context, m machine) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
 	if err := l.pipes(); err != nil {
 		return err
 	}
