@@ -53,7 +53,7 @@ func TestControlConnectionIsCut(t *testing.T) {
 				return h.received("tap0") - before
 			}
 			for deadline := time.Now().Add(20 * time.Second); ; {
-				if a, b := rate(), rate(); a > 100e3 && b > 100e3 {
+				if a, b := rate(), rate(); a > 20e3 && b > 20e3 {
 					break
 				}
 				if time.Now().After(deadline) {

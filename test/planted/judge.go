@@ -37,7 +37,8 @@ func (o *Outcome) judge(words *strings.Replacer) {
 	}
 }
 
-// verdict is what is said of an outcome, and whether it counts: those do not that were left out, known to be wrong, or played once more.
+// verdict is what is said of an outcome, and whether it counts: those do not that were left out, disturbed, known to be wrong, or
+// played once more.
 func (o *Outcome) verdict() (said string, counts bool) {
 	known := o.Scenario.KnownWrong
 	switch {
@@ -45,6 +46,8 @@ func (o *Outcome) verdict() (said string, counts bool) {
 		return "left out: " + o.LeftOut, false
 	case o.Error != nil:
 		said = "failed: " + o.Error.Error()
+	case o.Disturbed != "":
+		return "disturbed by " + o.Disturbed, false
 	case o.Blunt != "":
 		said = "no plant: " + o.Blunt
 	case o.Wrong != "" && known != "":

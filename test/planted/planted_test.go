@@ -3,9 +3,11 @@ package planted
 import (
 	"embed"
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -228,6 +230,7 @@ func TestKnownWrong(t *testing.T) {
 		{"still wrong", Outcome{Scenario: s, Found: found(bottleneck.TapQueue)}, "nobody counts that", 0, 0},
 		{"right now", Outcome{Scenario: s, Found: found(bottleneck.Vhost)}, "take that away", 0, 1},
 		{"it failed", Outcome{Scenario: s, Error: errors.New("no namespace")}, "no namespace", 0, 1},
+		{"another program", Outcome{Scenario: Scenario{Name: "x", Expect: s.Expect}, Found: found(bottleneck.CPUHog), Disturbed: "compile (7)"}, "disturbed by compile (7)", 0, 0},
 		{"played once more", Outcome{Scenario: Scenario{Name: "x", Expect: s.Expect}, Found: found(bottleneck.TapQueue), Repeated: true}, "tap-queue, expected vhost; played once more", 0, 0},
 	} {
 		if c.o.Found != nil {
@@ -366,5 +369,22 @@ func TestRecordedByCounters(t *testing.T) {
 	t.Logf("%d of %d right by counters alone", right, len(all))
 	if float64(right) < 0.75*float64(len(all)) {
 		t.Errorf("%d of %d right by counters alone, expected three quarters", right, len(all))
+	}
+}
+
+func TestOurs(t *testing.T) {
+	t.Parallel()
+	child := exec.Command("sleep", "60")
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = child.Process.Kill(); _ = child.Wait() }()
+	for thread, want := range map[string]bool{
+		fmt.Sprintf("sleep (%d)", child.Process.Pid): true, fmt.Sprintf("vhost-(1) (%d)", os.Getpid()): true,
+		"init (1)": false, fmt.Sprintf("parent (%d)", os.Getppid()): false, "gone (4194305)": false, "CPU 1": false, "": false,
+	} {
+		if got := ours(thread); got != want {
+			t.Errorf("%q: found %v, want %v", thread, got, want)
+		}
 	}
 }

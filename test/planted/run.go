@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -36,6 +37,7 @@ type Outcome struct {
 	Found     *bottleneck.Diagnosis
 	Wrong     string // why the answer is not the expected one; empty: it is
 	Blunt     string // why the plant is none: the path carries what it should not, or the other way round
+	Disturbed string // the program that is none of the scene's and took a CPU of the path, which mpps named; empty: none
 	Repeated  bool   // it did not come out right and was played once more: that counts in its place
 }
 
@@ -137,8 +139,35 @@ func Play(ctx context.Context, s Scenario, o Options) (out Outcome) {
 	out.Error = at.watch(ctx, o, &out)
 	if out.Error == nil {
 		out.judge(at.words())
+		if b := out.Found.Bottleneck; out.Wrong != "" && b != nil && b.Kind == bottleneck.CPUHog && !ours(b.Object) {
+			out.Disturbed = b.Object
+		}
 	}
 	return out
+}
+
+// ours reports whether a thread, named with its number in brackets at the end, belongs to this process or to a descendant of
+// it, as all that a scene starts does. One that has ended does not.
+func ours(thread string) bool {
+	at := strings.LastIndexByte(thread, '(')
+	pid, err := strconv.Atoi(strings.TrimSuffix(thread[at+1:], ")"))
+	for ; err == nil && pid > 1; pid, err = parent(pid) {
+		if pid == os.Getpid() {
+			return true
+		}
+	}
+	return false
+}
+
+// parent returns the parent of a process or of a thread's process.
+func parent(pid int) (int, error) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	for line := range strings.Lines(string(status)) {
+		if number, ok := strings.CutPrefix(line, "PPid:"); ok {
+			return strconv.Atoi(strings.TrimSpace(number))
+		}
+	}
+	return 0, err
 }
 
 // lacks says what the kernel or the path does not have of what is needed.
