@@ -221,11 +221,19 @@ func (s *steered) mpps(code int, argv ...string) string {
 	return stdout
 }
 
+// during is how long mpps watches: on the emulated host, where packets are few, longer.
+func (s *steered) during(here, emulated string) string {
+	if os.Getenv("MPPS_TEST_TUNNEL") != "" {
+		return emulated
+	}
+	return here
+}
+
 // watch is what mpps path sees.
 func (s *steered) watch() *queuepath.Path {
 	s.t.Helper()
 	var answer struct{ Result queuepath.Path }
-	if err := json.Unmarshal([]byte(s.mpps(exitOK, "path", "--for", "1s", "--every-packet", "--json")), &answer); err != nil {
+	if err := json.Unmarshal([]byte(s.mpps(exitOK, "path", "--for", s.during("1s", "5s"), "--every-packet", "--json")), &answer); err != nil {
 		s.t.Fatal(err)
 	}
 	return &answer.Result
