@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"mpps/internal/acceptance"
+	"mpps/internal/outcome"
 	"mpps/internal/report"
 )
 
@@ -48,7 +49,7 @@ func (a *app) acceptanceDryRun(ctx context.Context, f *acceptanceFlags, chosen [
 		if !in.Lab {
 			d.Checks = e.Look(in, seen)
 			if c := acceptance.Unknown(in, d.Checks); c != nil {
-				return &fault{err: errors.New(c.Why), hint: c.Hint, code: exitNotConfigured}
+				return &outcome.Fault{Err: errors.New(c.Why), Hint: c.Hint, Code: outcome.CodeNotConfigured}
 			}
 		}
 		d.Keep = in.Keep

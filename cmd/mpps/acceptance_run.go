@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"mpps/internal/acceptance"
-	"mpps/internal/host"
+	"mpps/internal/outcome"
 	"mpps/internal/report"
 )
 
@@ -35,11 +35,11 @@ func (a *app) accept(ctx context.Context, f *acceptanceFlags, chosen []*acceptan
 			r.Inputs.Keep = r.Inputs.Keep || f.Keep
 			err = a.goOn(ctx, p, r)
 		case f.resume && len(chosen) == 1:
-			return failed(fmt.Errorf("there is no run of %s in %s that could go on", e.Name, p.dir), "without --resume a new run is begun")
+			return outcome.Failed(fmt.Errorf("there is no run of %s in %s that could go on", e.Name, p.dir), "without --resume a new run is begun")
 		case f.resume && r != nil: // done already
 			continue
 		case r.Unfinished() && len(r.Standing) > 0:
-			return failed(fmt.Errorf("a run of %s has changed this host and is not at its end: %s", e.Name, r.Why),
+			return outcome.Failed(fmt.Errorf("a run of %s has changed this host and is not at its end: %s", e.Name, r.Why),
 				fmt.Sprintf("'mpps acceptance %s --resume -o %s' goes on; 'mpps rollback %s' puts back what it changed", e.Name, f.output, r.Standing[len(r.Standing)-1]))
 		default:
 			r, err = a.begin(ctx, p, e, in)
@@ -144,7 +144,7 @@ func (a *app) look(ctx context.Context, r *acceptance.Run, s *acceptance.StepDon
 
 // broke notes what ended a run early, and how to go on or back.
 func (a *app) broke(ctx context.Context, r *acceptance.Run, s *acceptance.StepDone, failure error) {
-	code, hint := a.told(failure)
+	code, hint := a.ends(failure)
 	s.State, s.Code, s.Problem = acceptance.Broke, code, failure.Error()
 	r.State, r.Why, r.Hint = acceptance.Failed, fmt.Sprintf("step %s failed: %s", s.ID, failure), hint
 	if interrupted(ctx, failure) || ctx.Err() != nil {
@@ -154,7 +154,7 @@ func (a *app) broke(ctx context.Context, r *acceptance.Run, s *acceptance.StepDo
 
 // waits tells whether a step still has to wait for something.
 func (a *app) waits(ctx context.Context, r *acceptance.Run, s *acceptance.StepDone) (bool, error) {
-	m, err := host.Open(a.root)
+	m, err := a.env().Open()
 	if err != nil {
 		return false, err
 	}
@@ -231,14 +231,14 @@ func (a *app) accepted(p *acceptanceReport, runs []*acceptance.Run, f *acceptanc
 	answer := *p.Report
 	answer.Runs = runs
 	name := ""
-	if h, err := host.Open(a.root); err == nil {
+	if h, err := a.env().Open(); err == nil {
 		name, _ = h.Identity()
 		failure = h.Close()
 	}
-	var warnings []report.Warning
+	var warnings []outcome.Warning
 	for _, r := range runs {
 		if r.Machine != nil && r.Machine.Emulated {
-			warnings = append(warnings, report.Warning{Code: "emulated", Text: r.Name + ": EMULATION: that it runs is shown, and nothing about hardware", Hint: "repeat on a real host"})
+			warnings = append(warnings, outcome.Warning{Code: "emulated", Text: r.Name + ": EMULATION: that it runs is shown, and nothing about hardware", Hint: "repeat on a real host"})
 		}
 	}
 	err := a.out.Answer(report.Answer{Verb: "acceptance", Host: name, Result: &answer, Warnings: warnings, Text: func(t *report.Text) {
@@ -247,20 +247,20 @@ func (a *app) accepted(p *acceptanceReport, runs []*acceptance.Run, f *acceptanc
 	if err = errors.Join(err, failure); err != nil {
 		return err
 	}
-	return exit(acceptanceCode(runs))
+	return outcome.Exit(acceptanceCode(runs))
 }
 
 // acceptanceCode is the worst of what became of the runs.
 func acceptanceCode(runs []*acceptance.Run) int {
-	code := exitOK
+	code := outcome.CodeOK
 	for _, r := range runs {
 		switch {
 		case r.State == acceptance.Failed:
-			return exitFailed
+			return outcome.CodeFailed
 		case r.State == acceptance.Waiting:
-			code = exitChanges
-		case r.State == acceptance.Lacking && code == exitOK:
-			code = exitNotConfigured
+			code = outcome.CodeChanges
+		case r.State == acceptance.Lacking && code == outcome.CodeOK:
+			code = outcome.CodeNotConfigured
 		}
 	}
 	return code

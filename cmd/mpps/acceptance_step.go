@@ -14,6 +14,8 @@ import (
 
 	"mpps/internal/acceptance"
 	"mpps/internal/goal"
+	"mpps/internal/ops"
+	"mpps/internal/outcome"
 	"mpps/internal/plan"
 	"mpps/internal/report"
 )
@@ -34,13 +36,13 @@ func (a *app) own(ctx context.Context, argv []string) (answer []byte, code int, 
 		a.restarts = inner.restarts
 	}
 	if err == nil {
-		return out.Bytes(), exitOK, nil
+		return out.Bytes(), outcome.CodeOK, nil
 	}
-	code, hint := inner.told(err)
-	if answered(err) {
+	code, hint := inner.ends(err)
+	if outcome.Silent(err) {
 		return out.Bytes(), code, nil
 	}
-	return out.Bytes(), code, &fault{err: err, hint: hint, code: code}
+	return out.Bytes(), code, &outcome.Fault{Err: err, Hint: hint, Code: code}
 }
 
 // step runs one step and keeps its answer.
@@ -60,18 +62,18 @@ func (a *app) step(ctx context.Context, r *acceptance.Run, s *acceptance.StepDon
 	answer, code, err := a.own(ctx, commandOf(s))
 	load := ended()
 	s.Code = code
-	if err != nil && !(code != exitFailed && slices.Contains(s.Codes, code)) {
+	if err != nil && !(code != outcome.CodeFailed && slices.Contains(s.Codes, code)) {
 		return err
 	}
 	if load != nil {
 		r.Notes = append(r.Notes, "the load beside step "+s.ID+" failed: "+load.Error())
 	}
-	if code != exitOK && !slices.Contains(s.Codes, code) {
+	if code != outcome.CodeOK && !slices.Contains(s.Codes, code) {
 		return fmt.Errorf("exit code %d", code)
 	}
 	if len(answer) > 0 {
 		s.File = s.ID + ".json"
-		if err := replaceFile(filepath.Join(r.Inputs.Dir, s.File), answer); err != nil {
+		if err := ops.ReplaceFile(filepath.Join(r.Inputs.Dir, s.File), answer); err != nil {
 			return fmt.Errorf("write %s: %w", s.File, err)
 		}
 	}
@@ -119,7 +121,7 @@ func (a *app) understand(r *acceptance.Run, s *acceptance.StepDone, answer []byt
 			return nil
 		}
 		if made.Result.Within > 0 {
-			return failed(fmt.Errorf("transaction %s can cut the path that you came by, and is undone within %.0f s unless it is confirmed", tx, made.Result.Within),
+			return outcome.Failed(fmt.Errorf("transaction %s can cut the path that you came by, and is undone within %.0f s unless it is confirmed", tx, made.Result.Within),
 				"add --consent connectivity where you have another way in (a console)")
 		}
 		s.Answer = []string{"transaction " + tx}
@@ -140,7 +142,7 @@ func (a *app) understand(r *acceptance.Run, s *acceptance.StepDone, answer []byt
 		p := &made.Result
 		s.Answer = plannedWords(p)
 		if risks(p, goal.Connectivity) && !r.Inputs.Consents(string(goal.Connectivity)) {
-			return failed(errors.New("the plan can cut the path that you came by, and nobody would be there to confirm it in time"),
+			return outcome.Failed(errors.New("the plan can cut the path that you came by, and nobody would be there to confirm it in time"),
 				"add --consent connectivity where you have another way in (a console)")
 		}
 	}
@@ -186,17 +188,17 @@ func (a *app) undo(ctx context.Context, r *acceptance.Run, s *acceptance.StepDon
 		argv := []string{"rollback", r.Standing[n]}
 		s.Ran = append(s.Ran, "mpps "+strings.Join(argv, " "))
 		answer, code, err := a.own(ctx, argv)
-		if err == nil && code != exitOK && code != exitDrifted {
+		if err == nil && code != outcome.CodeOK && code != outcome.CodeDrifted {
 			err = fmt.Errorf("exit code %d", code)
 		}
 		if err != nil {
 			return err
 		}
 		s.File = fmt.Sprintf("%s-%d.json", s.ID, len(s.Ran))
-		if err := replaceFile(filepath.Join(r.Inputs.Dir, s.File), answer); err != nil {
+		if err := ops.ReplaceFile(filepath.Join(r.Inputs.Dir, s.File), answer); err != nil {
 			return fmt.Errorf("write %s: %w", s.File, err)
 		}
-		if code == exitDrifted {
+		if code == outcome.CodeDrifted {
 			s.Answer = append(s.Answer, r.Standing[n]+": somebody else changed some of its values since; they were left alone")
 		} else {
 			s.Answer = append(s.Answer, r.Standing[n]+": everything is back")

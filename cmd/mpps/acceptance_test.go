@@ -15,6 +15,7 @@ import (
 
 	"mpps/internal/acceptance"
 	"mpps/internal/facts"
+	"mpps/internal/outcome"
 	"mpps/internal/plan"
 	"mpps/internal/report"
 )
@@ -254,7 +255,7 @@ func TestAcceptanceRun(t *testing.T) {
 func snapshotOf(t *testing.T, root string) []byte {
 	t.Helper()
 	var out, said bytes.Buffer
-	if code := run([]string{"audit", "--pps", "500k", "--root", root}, strings.NewReader(""), &out, &said); code != exitOK {
+	if code := run([]string{"audit", "--pps", "500k", "--root", root}, strings.NewReader(""), &out, &said); code != outcome.CodeOK {
 		t.Fatalf("audit: %d, %s", code, said.String())
 	}
 	return out.Bytes()
@@ -298,7 +299,7 @@ func TestAcceptanceBreaks(t *testing.T) {
 	if err := a.goOn(t.Context(), p, r); err != nil {
 		t.Fatal(err)
 	}
-	if s := r.Steps[0]; r.State != acceptance.Failed || s.State != acceptance.Broke || s.Code != exitUsage || !strings.Contains(r.Why, "--pps") || r.Hint == "" {
+	if s := r.Steps[0]; r.State != acceptance.Failed || s.State != acceptance.Broke || s.Code != outcome.CodeUsage || !strings.Contains(r.Why, "--pps") || r.Hint == "" {
 		t.Errorf("%s: %s (%s); %+v", r.State, r.Why, r.Hint, s)
 	}
 	r.Steps[0].Argv = []string{"audit", "--pps", "500k"}
@@ -331,8 +332,8 @@ func TestAcceptanceCode(t *testing.T) {
 		runs []*acceptance.Run
 		code int
 	}{
-		{of(acceptance.Done, acceptance.Done), exitOK}, {of(acceptance.Done, acceptance.Lacking), exitNotConfigured},
-		{of(acceptance.Lacking, acceptance.Waiting), exitChanges}, {of(acceptance.Lacking, acceptance.Failed), exitFailed},
+		{of(acceptance.Done, acceptance.Done), outcome.CodeOK}, {of(acceptance.Done, acceptance.Lacking), outcome.CodeNotConfigured},
+		{of(acceptance.Lacking, acceptance.Waiting), outcome.CodeChanges}, {of(acceptance.Lacking, acceptance.Failed), outcome.CodeFailed},
 	} {
 		if code := acceptanceCode(c.runs); code != c.code {
 			t.Errorf("%+v: %d, expected %d", c.runs, code, c.code)
@@ -347,8 +348,8 @@ func TestBeside(t *testing.T) {
 	for range 100 {
 		time.Sleep(10 * time.Millisecond)
 	}
-	var f *fault
-	if err := end(); !errors.As(err, &f) || f.code != exitUsage {
+	var f *outcome.Fault
+	if err := end(); !errors.As(err, &f) || f.Code != outcome.CodeUsage {
 		t.Errorf("a load that was refused: %v", err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mpps/internal/outcome"
 	"mpps/internal/report"
 	"mpps/internal/traffic/agent"
 )
@@ -45,7 +46,7 @@ Serves loopback and private addresses without a secret; anything else needs one.
 			case errors.Is(err, agent.ErrOpen):
 				return usage(err, "give --secret-file, or listen on a private address")
 			case err != nil:
-				return failed(err, "is another agent running? --listen takes HOST:PORT")
+				return outcome.Failed(err, "is another agent running? --listen takes HOST:PORT")
 			}
 			name, err := os.Hostname()
 			if err != nil {

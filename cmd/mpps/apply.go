@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -19,6 +17,8 @@ import (
 	"mpps/internal/journal"
 	"mpps/internal/knob"
 	"mpps/internal/lasting"
+	"mpps/internal/ops"
+	"mpps/internal/outcome"
 	"mpps/internal/plan"
 	"mpps/internal/report"
 	"mpps/internal/setting"
@@ -70,8 +70,8 @@ gone on with (--resume) · 11 another mpps is at work.`,
 			if resume && (len(given) > 0 || flags.given(cmd) || runtimeOnly) {
 				return usage(errors.New("--resume and a plan file, goal flags or --runtime-only: expected --resume alone"), "the goal is that of the transaction that is gone on with; to change it: 'mpps apply' with the new goal")
 			}
-			run := func(p *plan.Plan, m *machine, cuts, runtimeOnly bool, r *apply.Remains) error {
-				o := apply.Options{DryRun: dryRun, Confirm: confirm, Beside: besides(p, m.facts)}
+			run := func(p *plan.Plan, m *ops.Host, cuts, runtimeOnly bool, r *apply.Remains) error {
+				o := apply.Options{DryRun: dryRun, Confirm: confirm, Beside: besides(p, m.Facts)}
 				if r != nil {
 					newest := r.Newest()
 					o.Follows, o.Newest = r.TX, &newest
@@ -89,7 +89,7 @@ gone on with (--resume) · 11 another mpps is at work.`,
 			}
 			if resume {
 				return a.whileMoving(func() error {
-					return a.resume(cmd.Context(), func(p *plan.Plan, m *machine, runtimeOnly bool, r *apply.Remains) error {
+					return a.resume(cmd.Context(), func(p *plan.Plan, m *ops.Host, runtimeOnly bool, r *apply.Remains) error {
 						return run(p, m, risks(p, goal.Connectivity), runtimeOnly, r)
 					})
 				})
@@ -99,7 +99,7 @@ gone on with (--resume) · 11 another mpps is at work.`,
 				if err != nil {
 					return err
 				}
-				defer m.close()
+				defer m.Close()
 				return run(p, m, cuts, runtimeOnly, nil)
 			}
 			if len(given) > 0 {
@@ -145,12 +145,12 @@ func risks(p *plan.Plan, risk goal.Risk) bool {
 
 // planned is the plan of a file with the machine that it is to fit, or one made now. cuts tells whether it can cut the
 // path that the operator came by.
-func (a *app) planned(ctx context.Context, given []string, flags *goalFlags, runtimeOnly bool) (p *plan.Plan, m *machine, cuts bool, err error) {
+func (a *app) planned(ctx context.Context, given []string, flags *goalFlags, runtimeOnly bool) (p *plan.Plan, m *ops.Host, cuts bool, err error) {
 	var g goal.Goal
 	if len(given) == 0 {
 		g, err = flags.goal()
 	} else if p, err = a.readPlan(given[0]); err != nil {
-		err = failed(fmt.Errorf("plan %s: %w", given[0], err), "make one with 'mpps plan -o FILE'")
+		err = outcome.Failed(fmt.Errorf("plan %s: %w", given[0], err), "make one with 'mpps plan -o FILE'")
 	} else if runtimeOnly {
 		lasting.Strip(p)
 	}
@@ -161,29 +161,29 @@ func (a *app) planned(ctx context.Context, given []string, flags *goalFlags, run
 	if p != nil {
 		guest = p.Goal.Guest
 	}
-	if m, err = a.gatherOver(ctx, "", 0, guest); err != nil {
+	if m, err = a.env().Gather(ctx, ops.Look{Guest: guest}); err != nil {
 		return nil, nil, false, err
 	}
 	if p != nil {
-		host.Read(ctx, m.mechanisms, m.facts, p.Addresses())
-		cuts, err = fits(p, m.facts)
-	} else if err = m.has(g); err == nil {
+		host.Read(ctx, m.Mechanisms, m.Facts, p.Addresses())
+		cuts, err = fits(p, m.Facts)
+	} else if err = m.Has(g); err == nil {
 		if p, err = a.lastingPlan(m, g, runtimeOnly); err == nil {
-			err = flags.watchToo(p, m.facts)
+			err = flags.watchToo(p, m.Facts)
 			cuts = risks(p, goal.Connectivity)
 		}
 	}
 	if err != nil {
-		return nil, nil, false, errors.Join(err, m.close())
+		return nil, nil, false, errors.Join(err, m.Close())
 	}
 	return p, m, cuts, nil
 }
 
 func (a *app) readPlan(name string) (*plan.Plan, error) {
 	if name == "-" {
-		return plan.Decode(&jsonText{from: a.stdin})
+		return plan.Decode(ops.JSON(a.stdin))
 	}
-	f, err := openJSON(name)
+	f, err := ops.OpenJSON(name)
 	if err != nil {
 		return nil, err
 	}
@@ -253,23 +253,23 @@ func besides(p *plan.Plan, h *facts.Host) []setting.Address {
 }
 
 // apply runs a plan and prints what became of it.
-func (a *app) apply(ctx context.Context, p *plan.Plan, m *machine, o apply.Options, detailed bool) error {
+func (a *app) apply(ctx context.Context, p *plan.Plan, m *ops.Host, o apply.Options, detailed bool) error {
 	result, err := a.transact(ctx, p, m, o)
 	var failure *apply.Failure
 	if errors.As(err, &failure) && a.json { // programs get the outcome of every change too
-		err = errors.Join(err, a.out.Answer(report.Answer{Verb: "apply", Host: m.facts.Name, Result: result}))
+		err = errors.Join(err, a.out.Answer(report.Answer{Verb: "apply", Host: m.Facts.Name, Result: result}))
 	}
 	if err != nil {
 		return err
 	}
 	answer := report.Answer{
-		Verb: "apply", Host: m.facts.Name, Result: result, Warnings: append(append(a.notes, tunedCaveats(p, m.facts)...), afterwards(p, result)...),
+		Verb: "apply", Host: m.Facts.Name, Result: result, Warnings: append(append(a.notes, tunedCaveats(p, m.Facts)...), afterwards(p, result)...),
 		Text: func(t *report.Text) { report.Applied(t, result, o.DryRun, a.verbose) },
 	}
 	var acted error
-	if m.act != nil {
-		var told []report.Warning
-		told, acted = m.act(ctx)
+	if a.act != nil {
+		var told []outcome.Warning
+		told, acted = a.act(ctx)
 		answer.Warnings = append(answer.Warnings, told...)
 	}
 	if err := a.out.Answer(answer); err != nil {
@@ -282,16 +282,16 @@ func (a *app) apply(ctx context.Context, p *plan.Plan, m *machine, o apply.Optio
 }
 
 // transact runs a plan as a transaction of its own. An error that is an *apply.Failure comes with the outcome of every change.
-func (a *app) transact(ctx context.Context, p *plan.Plan, m *machine, o apply.Options) (apply.Result, error) {
-	if err := a.needsRoot("apply"); err != nil && !o.DryRun {
+func (a *app) transact(ctx context.Context, p *plan.Plan, m *ops.Host, o apply.Options) (apply.Result, error) {
+	if err := a.env().NeedsRoot("apply"); err != nil && !o.DryRun {
 		return apply.Result{}, err
 	}
-	e, err := a.engine(m.mechanisms)
+	e, err := a.engine(m.Mechanisms)
 	if err != nil {
 		return apply.Result{}, err
 	}
 	defer e.close()
-	a.wayIn(p, m.facts)
+	a.wayIn(p, m.Facts)
 	e.Journal.Appended = func(_ string, r journal.Record) {
 		if r.Address != nil {
 			a.out.Progress("%d/%d %s", r.N, len(p.Changes), r.Address)
@@ -312,23 +312,23 @@ func (a *app) transact(ctx context.Context, p *plan.Plan, m *machine, o apply.Op
 }
 
 // afterwards is what there is to know about a transaction that came about: what it moved besides, and what waits.
-func afterwards(p *plan.Plan, result apply.Result) []report.Warning {
-	var all []report.Warning
+func afterwards(p *plan.Plan, result apply.Result) []outcome.Warning {
+	var all []outcome.Warning
 	told := map[string]bool{}
 	for _, c := range p.Changes {
 		if p.Why == plan.AskedFor && c.Warning != "" && !told[c.Warning] { // nobody has seen the plan
 			told[c.Warning] = true
-			all = append(all, report.Warning{Code: "careful", Text: c.Warning})
+			all = append(all, outcome.Warning{Code: "careful", Text: c.Warning})
 		}
 	}
 	for _, moved := range result.Moved {
-		all = append(all, report.Warning{
+		all = append(all, outcome.Warning{
 			Code: "moved", Text: fmt.Sprintf("%s moved from %s to %s when its device was set up anew, and could not be put back", moved.Address, moved.From, moved.Found),
 			Hint: moved.Why,
 		})
 	}
 	for _, r := range p.Restarts {
-		all = append(all, report.Warning{
+		all = append(all, outcome.Warning{
 			Code: "restart-pending", Text: takeEffect(len(r.Addresses)) + " after " + r.What,
 			Hint: "mpps never restarts anything; 'mpps status' tells when it has taken effect",
 		})
@@ -340,7 +340,7 @@ func afterwards(p *plan.Plan, result apply.Result) []report.Warning {
 func wrote(result apply.Result, dryRun, detailed bool) error {
 	changes := result.TX != "" || dryRun && slices.ContainsFunc(result.Changes, func(c apply.Outcome) bool { return c.State == journal.ChangeIntended })
 	if detailed && changes {
-		return exit(exitChanges)
+		return outcome.Exit(outcome.CodeChanges)
 	}
 	return nil
 }
@@ -381,14 +381,6 @@ func counted(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// needsRoot refuses what only root can do on the live machine.
-func (a *app) needsRoot(what string) error {
-	if filepath.Clean(a.root) == "/" && os.Geteuid() != 0 {
-		return failed(fmt.Errorf("%s changes the machine: expected to run as root", what), "repeat with sudo")
-	}
-	return nil
-}
-
 // engine is the transaction engine of the machine below --root, with what must be closed behind it.
 type engine struct {
 	*apply.Engine
@@ -398,9 +390,9 @@ type engine struct {
 
 // engine opens the journal and, where mechanisms are nil, the machine.
 func (a *app) engine(mechanisms setting.Mechanisms) (*engine, error) {
-	m, err := host.Open(a.root)
+	m, err := a.env().Open()
 	if err != nil {
-		return nil, failed(err, "--root takes a directory that holds proc/ and sys/ of a machine")
+		return nil, err
 	}
 	j, err := journal.Open(a.root)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"mpps/internal/facts"
-	"mpps/internal/host"
 	"mpps/internal/knob"
+	"mpps/internal/outcome"
 	"mpps/internal/report"
 )
 
@@ -117,12 +117,12 @@ func parseAttested(given []string, forget bool) ([]saying, error) {
 }
 
 func (a *app) attest(said []saying, by string) error {
-	if err := a.needsRoot("attest"); err != nil {
+	if err := a.env().NeedsRoot("attest"); err != nil {
 		return err
 	}
-	m, err := host.Open(a.root)
+	m, err := a.env().Open()
 	if err != nil {
-		return failed(err, "--root takes a directory that holds proc/ and sys/ of a machine")
+		return err
 	}
 	defer m.Close()
 	now := time.Now()
@@ -130,7 +130,7 @@ func (a *app) attest(said []saying, by string) error {
 	for _, s := range said {
 		before, err := m.Attest(s.id, s.value, by, now)
 		if err != nil {
-			return failed(fmt.Errorf("record what was attested: %w", err), "")
+			return outcome.Failed(fmt.Errorf("record what was attested: %w", err), "")
 		}
 		row := attested(s.id, facts.Attestation{Value: s.value, By: by, At: now}, now)
 		row.Before = before.Value
@@ -168,14 +168,14 @@ func attested(id string, said facts.Attestation, now time.Time) attestation {
 
 // listAttested shows what was said, and what can be.
 func (a *app) listAttested() error {
-	m, err := host.Open(a.root)
+	m, err := a.env().Open()
 	if err != nil {
-		return failed(err, "--root takes a directory that holds proc/ and sys/ of a machine")
+		return err
 	}
 	defer m.Close()
 	all, err := m.Attested()
 	if err != nil {
-		return failed(err, "move the file away to begin anew")
+		return outcome.Failed(err, "move the file away to begin anew")
 	}
 	now := time.Now()
 	rows := []attestation{}

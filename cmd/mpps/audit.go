@@ -10,6 +10,8 @@ import (
 
 	"mpps/internal/audit"
 	"mpps/internal/knob"
+	"mpps/internal/ops"
+	"mpps/internal/outcome"
 	"mpps/internal/report"
 )
 
@@ -37,17 +39,17 @@ Some knobs decide by what is lost now: watch under load with --interval.
 			if failOn != "" && !slices.Contains(knob.Severities(), failOn) {
 				return usage(fmt.Errorf("--fail-on %q: expected one of %s", failOn, strings.Join(knob.Severities(), ", ")), "")
 			}
-			m, err := a.gatherOver(cmd.Context(), snapshot, interval, g.Guest)
+			m, err := a.env().Gather(cmd.Context(), ops.Look{Snapshot: snapshot, Guest: g.Guest, Interval: interval})
 			if err != nil {
 				return err
 			}
-			defer m.close()
-			if err := m.has(g); err != nil {
+			defer m.Close()
+			if err := m.Has(g); err != nil {
 				return err
 			}
-			r := audit.RunWith(m.facts, g, knob.Catalogue(), m.site.Adjust)
+			r := audit.RunWith(m.Facts, g, knob.Catalogue(), m.Site.Adjust)
 			err = a.out.Answer(report.Answer{
-				Verb: "audit", Host: m.facts.Name, Result: r, Warnings: a.caveats(m.facts, g),
+				Verb: "audit", Host: m.Facts.Name, Result: r, Warnings: ops.Caveats(m.Facts, g),
 				Text: func(t *report.Text) { report.Audit(t, r, a.verbose) },
 			})
 			if err != nil {
@@ -59,7 +61,7 @@ Some knobs decide by what is lost now: watch under load with --interval.
 					return err
 				}
 				if len(r.AtLeast(worst)) > 0 {
-					return exit(exitDrifted)
+					return outcome.Exit(outcome.CodeDrifted)
 				}
 			}
 			return nil

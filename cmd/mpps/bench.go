@@ -14,10 +14,11 @@ import (
 
 	"mpps/internal/facts"
 	"mpps/internal/goal"
-	"mpps/internal/host"
 	"mpps/internal/measure"
 	"mpps/internal/measure/export"
 	"mpps/internal/measure/rig"
+	"mpps/internal/ops"
+	"mpps/internal/outcome"
 	"mpps/internal/report"
 	"mpps/internal/traffic/agent"
 )
@@ -146,9 +147,9 @@ func readSecret(file string) ([]byte, error) {
 	if file == "" {
 		return nil, nil
 	}
-	f, err := openFile(file)
+	f, err := ops.OpenFile(file)
 	if err != nil {
-		return nil, failed(fmt.Errorf("secret: %w", err), "any text will do: the same file on both sides")
+		return nil, outcome.Failed(fmt.Errorf("secret: %w", err), "any text will do: the same file on both sides")
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
@@ -156,20 +157,20 @@ func readSecret(file string) ([]byte, error) {
 		err = fmt.Errorf("%s: larger than %d bytes", file, maxSecret)
 	}
 	if err != nil {
-		return nil, failed(fmt.Errorf("secret: %w", err), "any text will do: the same file on both sides")
+		return nil, outcome.Failed(fmt.Errorf("secret: %w", err), "any text will do: the same file on both sides")
 	}
 	secret := bytes.TrimSpace(text)
 	if len(secret) == 0 {
-		return nil, failed(fmt.Errorf("secret file %s: expected a text, found none", file), "any text will do: the same file on both sides")
+		return nil, outcome.Failed(fmt.Errorf("secret file %s: expected a text, found none", file), "any text will do: the same file on both sides")
 	}
 	return secret, nil
 }
 
 // newRun is a run with what is known of this machine.
 func (a *app) newRun(ctx context.Context, kind measure.Kind, name string, load measure.Load) (*measure.Run, error) {
-	m, err := host.Open(a.root)
+	m, err := a.env().Open()
 	if err != nil {
-		return nil, failed(err, "--root takes a directory that holds proc/ and sys/ of a machine")
+		return nil, err
 	}
 	defer m.Close()
 	h := m.Inventory(ctx)
@@ -186,9 +187,9 @@ func (a *app) newRun(ctx context.Context, kind measure.Kind, name string, load m
 func (a *app) openMachine() (*rig.Machine, error) {
 	m, err := rig.OpenMachine(a.root)
 	if err != nil {
-		return nil, failed(err, "--root takes a directory that holds proc/ and sys/ of a machine")
+		return nil, outcome.Failed(err, "--root takes a directory that holds proc/ and sys/ of a machine")
 	}
-	if h, err := host.Open(a.root); err == nil {
+	if h, err := a.env().Open(); err == nil {
 		m.Patient = h.Emulated()
 		_ = h.Close()
 	}
@@ -213,11 +214,11 @@ func (a *app) progress(kind measure.Kind) func(measure.Step) {
 // finish saves and shows a run. failure is what ended it early, or nil.
 func (a *app) finish(run *measure.Run, f *benchFlags, failure error) error {
 	if errors.Is(failure, agent.ErrLost) {
-		failure = failed(failure, "the control connection shares the link with the traffic: use a shorter --duration, or an address of the agent on another NIC and --guest-nic")
+		failure = outcome.Failed(failure, "the control connection shares the link with the traffic: use a shorter --duration, or an address of the agent on another NIC and --guest-nic")
 	}
 	if len(run.Samples) == 0 {
 		if failure == nil {
-			failure = failed(errors.New("interrupted before the first trial was complete"), "")
+			failure = outcome.Failed(errors.New("interrupted before the first trial was complete"), "")
 		}
 		return failure
 	}
@@ -226,9 +227,9 @@ func (a *app) finish(run *measure.Run, f *benchFlags, failure error) error {
 	if err != nil {
 		return errors.Join(failure, err)
 	}
-	var warnings []report.Warning
+	var warnings []outcome.Warning
 	for _, w := range run.Warnings {
-		warnings = append(warnings, report.Warning(w))
+		warnings = append(warnings, w)
 	}
 	err = a.answer(report.Answer{
 		Verb: "bench-" + string(run.Kind), Host: run.Host, Result: run, Warnings: warnings,
@@ -240,9 +241,9 @@ func (a *app) finish(run *measure.Run, f *benchFlags, failure error) error {
 	case run.Kind == measure.RR && run.Sent > 0 && run.Received == 0:
 		return unanswered(run)
 	case run.Partial:
-		return failed(fmt.Errorf("interrupted: %d of %d trials were completed", len(run.Samples), run.Load.Repeat), "")
+		return outcome.Failed(fmt.Errorf("interrupted: %d of %d trials were completed", len(run.Samples), run.Load.Repeat), "")
 	case !run.Valid():
-		return exit(exitNotDevice)
+		return outcome.Exit(outcome.CodeNotDevice)
 	}
 	return nil
 }
@@ -251,7 +252,7 @@ func (a *app) finish(run *measure.Run, f *benchFlags, failure error) error {
 func unanswered(run *measure.Run) error {
 	const headers = 28 // bytes of IPv4 and UDP
 	longest := max(run.Load.Request, run.Load.Response) + headers
-	return failed(fmt.Errorf("none of %d requests was answered within %v", run.Sent, run.Load.Timeout),
+	return outcome.Failed(fmt.Errorf("none of %d requests was answered within %v", run.Sent, run.Load.Timeout),
 		fmt.Sprintf("the way may be open for the connection alone: a firewall that drops datagrams, or an MTU below %d bytes at the far end or between", longest))
 }
 
@@ -273,7 +274,7 @@ func (a *app) save(text []byte, started time.Time, what string, f *benchFlags, w
 		file := filepath.Join(dir, fmt.Sprintf("%s-%s-%d.json", started.Format("20060102T150405"), what, os.Getpid()))
 		err := os.MkdirAll(dir, 0o755)
 		if err == nil {
-			err = replaceFile(file, text)
+			err = ops.ReplaceFile(file, text)
 		}
 		if err != nil {
 			warn(measure.Warning{Code: "not-kept", Text: "the run could not be kept: " + err.Error(), Hint: "--keep=false keeps none"})
@@ -282,8 +283,8 @@ func (a *app) save(text []byte, started time.Time, what string, f *benchFlags, w
 		}
 	}
 	if f.output != "" {
-		if err := replaceFile(f.output, text); err != nil {
-			return saved, failed(fmt.Errorf("write the run: %w", err), "")
+		if err := ops.ReplaceFile(f.output, text); err != nil {
+			return saved, outcome.Failed(fmt.Errorf("write the run: %w", err), "")
 		}
 		saved = append(saved, f.output)
 	}

@@ -14,6 +14,7 @@ import (
 	"mpps/internal/measure"
 	"mpps/internal/measure/export"
 	"mpps/internal/measure/rig"
+	"mpps/internal/outcome"
 	"mpps/internal/report"
 )
 
@@ -83,7 +84,7 @@ func (a *app) compareInTurns(ctx context.Context, g *gear, turns *turning, befor
 	err = errors.Join(back, err, g.close())
 	if len(result.Order) == 0 {
 		if err == nil {
-			err = failed(errors.New("interrupted before the first block was complete"), "everything is as it was found")
+			err = outcome.Failed(errors.New("interrupted before the first block was complete"), "everything is as it was found")
 		}
 		return err
 	}
@@ -123,18 +124,18 @@ func (a *app) finishAB(ab *measure.AB, f *benchFlags, failure error) error {
 	case err != nil || failure != nil:
 		return errors.Join(failure, err)
 	case ab.Partial:
-		return failed(fmt.Errorf("interrupted: %d of %d blocks were completed", len(ab.Order), ab.Blocks), "everything is as it was found")
+		return outcome.Failed(fmt.Errorf("interrupted: %d of %d blocks were completed", len(ab.Order), ab.Blocks), "everything is as it was found")
 	case !ab.Valid():
-		return exit(exitNotDevice)
+		return outcome.Exit(outcome.CodeNotDevice)
 	}
 	return nil
 }
 
 // warningsOf are those of the comparison and of both sides. What both sides say is said once.
-func warningsOf(ab *measure.AB) []report.Warning {
-	var all []report.Warning
+func warningsOf(ab *measure.AB) []outcome.Warning {
+	var all []outcome.Warning
 	for _, w := range ab.Warnings {
-		all = append(all, report.Warning(w))
+		all = append(all, w)
 	}
 	after := map[string]bool{}
 	for _, w := range ab.AfterRun.Warnings {
@@ -146,12 +147,12 @@ func warningsOf(ab *measure.AB) []report.Warning {
 		if !after[w.Code] {
 			w.Text = ab.BeforeRun.Name + ": " + w.Text
 		}
-		all = append(all, report.Warning(w))
+		all = append(all, w)
 	}
 	for _, w := range ab.AfterRun.Warnings {
 		if !said[w.Code] {
 			w.Text = ab.AfterRun.Name + ": " + w.Text
-			all = append(all, report.Warning(w))
+			all = append(all, w)
 		}
 	}
 	return all

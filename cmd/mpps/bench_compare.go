@@ -7,6 +7,7 @@ import (
 
 	"mpps/internal/measure"
 	"mpps/internal/measure/export"
+	"mpps/internal/outcome"
 	"mpps/internal/report"
 )
 
@@ -51,9 +52,9 @@ is said.
 			c.Verdict = c.Comparison.String()
 			cost := measure.Compare(costs(before), costs(after))
 			c.Cost = &cost
-			var warnings []report.Warning
+			var warnings []outcome.Warning
 			for _, w := range append(c.Comparison.Warnings, caveats...) {
-				warnings = append(warnings, report.Warning(w))
+				warnings = append(warnings, w)
 			}
 			return a.answer(report.Answer{
 				Verb: "bench-compare", Host: after.Host, Result: c, Warnings: warnings,

@@ -16,6 +16,8 @@ import (
 
 	"mpps/internal/measure"
 	"mpps/internal/measure/rig"
+	"mpps/internal/ops"
+	"mpps/internal/outcome"
 	"mpps/internal/setting"
 	"mpps/internal/traffic"
 )
@@ -295,7 +297,7 @@ func (a *app) resumedHere(ctx context.Context, f *modesFlags) (*measure.ModesCam
 		return nil, err
 	}
 	if here := run.Environment; c.Host != run.Host || c.Environment.Kernel != here.Kernel || c.Environment.CPU != here.CPU {
-		return nil, failed(fmt.Errorf("campaign %s is of host %s with kernel %s and %s, this is %s with %s and %s", f.resume, c.Host, c.Environment.Kernel, c.Environment.CPU,
+		return nil, outcome.Failed(fmt.Errorf("campaign %s is of host %s with kernel %s and %s, this is %s with %s and %s", f.resume, c.Host, c.Environment.Kernel, c.Environment.CPU,
 			run.Host, here.Kernel, here.CPU), "samples of different machines do not belong in one table; with --lab a campaign of the lab goes on")
 	}
 	return c, nil
@@ -311,14 +313,14 @@ func (f *modesFlags) resumed() (*measure.ModesCampaign, error) {
 	if f.checkpoint != "" {
 		return nil, usage(errors.New("--resume and --checkpoint: the file is both"), "")
 	}
-	file, err := openFile(f.resume)
+	file, err := ops.OpenFile(f.resume)
 	if err != nil {
-		return nil, failed(fmt.Errorf("campaign: %w", err), "'mpps bench modes' names its file when it is interrupted")
+		return nil, outcome.Failed(fmt.Errorf("campaign: %w", err), "'mpps bench modes' names its file when it is interrupted")
 	}
 	defer file.Close()
 	c, whole, err := measure.DecodeCampaign(file)
 	if err != nil {
-		return nil, failed(fmt.Errorf("campaign %s: %w", f.resume, err), "'mpps bench modes' names its file when it is interrupted")
+		return nil, outcome.Failed(fmt.Errorf("campaign %s: %w", f.resume, err), "'mpps bench modes' names its file when it is interrupted")
 	}
 	f.resumedFrom = whole
 	c.Forgive()

@@ -14,6 +14,8 @@ import (
 
 	"mpps/internal/lab"
 	"mpps/internal/measure"
+	"mpps/internal/ops"
+	"mpps/internal/outcome"
 	"mpps/internal/traffic"
 )
 
@@ -120,7 +122,7 @@ func (a *app) modesOfLab(f *modesFlags) (argv, wanted []string, err error) {
 			names = append(names, m.Name)
 		}
 		if wanted, err = modesWanted(names); err != nil {
-			return nil, nil, failed(fmt.Errorf("campaign %s: its modes are not those of the lab", f.resume), "leave --lab out")
+			return nil, nil, outcome.Failed(fmt.Errorf("campaign %s: its modes are not those of the lab", f.resume), "leave --lab out")
 		}
 		return resumeInLab(), wanted, nil
 	}
@@ -192,7 +194,7 @@ func (s *modesScene) measure(ctx context.Context, w *modesWatch, argv []string) 
 	if cause := context.Cause(limited); errors.Is(cause, errStalled) {
 		return cause
 	}
-	if err == nil && r.Code != exitOK {
+	if err == nil && r.Code != outcome.CodeOK {
 		err = fmt.Errorf("on the lab host: %s", lastLines(r.Stderr))
 	}
 	return err
@@ -284,24 +286,24 @@ func (w *modesWatch) copy() error {
 		err = os.MkdirAll(filepath.Dir(w.kept), 0o755)
 	}
 	if err == nil {
-		err = replaceFile(w.kept, text)
+		err = ops.ReplaceFile(w.kept, text)
 	}
 	if err != nil {
-		return failed(fmt.Errorf("campaign %s: %w", w.kept, err), "--checkpoint names another file; with --keep=false there is none")
+		return outcome.Failed(fmt.Errorf("campaign %s: %w", w.kept, err), "--checkpoint names another file; with --keep=false there is none")
 	}
 	return nil
 }
 
 // readModes reads a campaign's result.
 func readModes(file string) (*measure.Modes, error) {
-	f, err := openFile(file)
+	f, err := ops.OpenFile(file)
 	if err != nil {
-		return nil, failed(fmt.Errorf("result: %w", err), "make one with 'mpps bench modes … -o FILE'")
+		return nil, outcome.Failed(fmt.Errorf("result: %w", err), "make one with 'mpps bench modes … -o FILE'")
 	}
 	defer f.Close()
 	m, err := measure.DecodeModes(f)
 	if err != nil {
-		return nil, failed(fmt.Errorf("result %s: %w", file, err), "make a new one with 'mpps bench modes … -o FILE'")
+		return nil, outcome.Failed(fmt.Errorf("result %s: %w", file, err), "make a new one with 'mpps bench modes … -o FILE'")
 	}
 	return m, nil
 }

@@ -13,6 +13,7 @@ import (
 	"mpps/internal/facts"
 	"mpps/internal/measure"
 	"mpps/internal/measure/export"
+	"mpps/internal/outcome"
 	"mpps/internal/report"
 )
 
@@ -106,7 +107,7 @@ func (a *app) openCheckpoint(f *modesFlags, c *measure.ModesCampaign) (*checkpoi
 	if f.resume != "" {
 		file, err := os.OpenFile(name, os.O_WRONLY, 0)
 		if err != nil {
-			return nil, failed(fmt.Errorf("campaign: %w", err), "")
+			return nil, outcome.Failed(fmt.Errorf("campaign: %w", err), "")
 		}
 		// A line that was cut off is overwritten.
 		if err = file.Truncate(f.resumedFrom); err == nil {
@@ -119,15 +120,15 @@ func (a *app) openCheckpoint(f *modesFlags, c *measure.ModesCampaign) (*checkpoi
 	}
 	if f.checkpoint == "" {
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			return nil, failed(fmt.Errorf("campaign: %w", err), hint)
+			return nil, outcome.Failed(fmt.Errorf("campaign: %w", err), hint)
 		}
 	}
 	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
-		return nil, failed(fmt.Errorf("campaign: %w", err), hint)
+		return nil, outcome.Failed(fmt.Errorf("campaign: %w", err), hint)
 	}
 	if err := errors.Join(measure.EncodeCampaign(file, c), file.Sync()); err != nil {
-		return nil, errors.Join(failed(fmt.Errorf("campaign %s: %w", name, err), hint), file.Close())
+		return nil, errors.Join(outcome.Failed(fmt.Errorf("campaign %s: %w", name, err), hint), file.Close())
 	}
 	return &checkpoint{name: name, file: file}, nil
 }
@@ -159,7 +160,7 @@ func (a *app) finishModes(m *measure.Modes, f *modesFlags, checkpoint string, fa
 	}
 	if m.Samples == 0 {
 		if failure == nil {
-			failure = failed(errors.New("interrupted before the first sample was complete"), again)
+			failure = outcome.Failed(errors.New("interrupted before the first sample was complete"), again)
 		}
 		return failure
 	}
@@ -175,9 +176,9 @@ func (a *app) finishModes(m *measure.Modes, f *modesFlags, checkpoint string, fa
 	if f.forgottenWhenItEnded && !m.Partial && len(saved) > 0 {
 		failure = errors.Join(failure, os.Remove(checkpoint))
 	}
-	var warnings []report.Warning
+	var warnings []outcome.Warning
 	for _, w := range m.Warnings {
-		warnings = append(warnings, report.Warning(w))
+		warnings = append(warnings, w)
 	}
 	err = a.answer(report.Answer{
 		Verb: "bench-modes", Host: m.Host, Result: m, Warnings: warnings,
@@ -187,7 +188,7 @@ func (a *app) finishModes(m *measure.Modes, f *modesFlags, checkpoint string, fa
 	case err != nil || failure != nil:
 		return errors.Join(failure, err)
 	case m.Partial:
-		return failed(fmt.Errorf("not complete: %s taken, %s missing at least", counted(m.Samples, "sample"), fmt.Sprint(m.Missing)), again)
+		return outcome.Failed(fmt.Errorf("not complete: %s taken, %s missing at least", counted(m.Samples, "sample"), fmt.Sprint(m.Missing)), again)
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"mpps/internal/measure"
+	"mpps/internal/outcome"
 	"mpps/internal/report"
 )
 
@@ -37,7 +38,7 @@ func TestBenchModes(t *testing.T) {
 	samples, file := filepath.Join(dir, "c.jsonl"), filepath.Join(dir, "modes.json")
 	code, stdout, stderr := program(t, "mpps", "--json", "bench", "modes", "--mode", "native="+first, "--mode", "other="+second, "--workloads", "rr,stream",
 		"--duration", "60ms", "--warm-up", "10ms", "--repeat", "2", "--seed", "5", "--keep=false", "--checkpoint", samples, "-o", file, "--note", "over loopback")
-	if code != exitOK {
+	if code != outcome.CodeOK {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	m := modesOf(t, stdout)
@@ -71,14 +72,14 @@ func TestBenchModes(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, stdout, stderr = program(t, "mpps", "--json", "bench", "modes", "--resume", samples, "--keep=false")
-	if code != exitOK {
+	if code != outcome.CodeOK {
 		t.Fatalf("resumed: exit code %d: %s", code, stderr)
 	}
 	elsewhere := filepath.Join(dir, "elsewhere.jsonl")
 	if err := os.WriteFile(elsewhere, []byte(strings.Replace(lines[0], `"host":"`+m.Host+`"`, `"host":"other"`, 1)), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if code, _, stderr := program(t, "mpps", "bench", "modes", "--resume", elsewhere, "--keep=false"); code != exitFailed || !strings.Contains(stderr, "is of host other") {
+	if code, _, stderr := program(t, "mpps", "bench", "modes", "--resume", elsewhere, "--keep=false"); code != outcome.CodeFailed || !strings.Contains(stderr, "is of host other") {
 		t.Errorf("of another host: exit code %d: %s", code, stderr)
 	}
 	if again := modesOf(t, stdout); !slices.Equal(again.Order, m.Order) || again.Partial {
@@ -86,7 +87,7 @@ func TestBenchModes(t *testing.T) {
 	}
 	// What cannot work at all is not tried again and again.
 	code, stdout, stderr = program(t, "mpps", "bench", "modes", "--mode", "native="+first+",from=no-such0", "--workloads", "pps", "--keep=false")
-	if code != exitUsage || stdout != "" || !strings.Contains(stderr, "pps of mode native") {
+	if code != outcome.CodeUsage || stdout != "" || !strings.Contains(stderr, "pps of mode native") {
 		t.Errorf("from an interface that is not there: exit code %d: %s", code, stderr)
 	}
 	if _, _, stderr := program(t, "mpps", "report", file, "-o", filepath.Join(dir, "r.html")); strings.Contains(stderr, "schema") {
@@ -124,7 +125,7 @@ func TestBenchModesFrozen(t *testing.T) {
 	cold := strings.TrimPrefix(strings.TrimSpace(line), "listening on ")
 	code, stdout, stderr := program(t, "mpps", "--json", "bench", "modes", "--mode", "native="+native, "--mode", "cold="+cold+",frozen="+file,
 		"--workloads", "rr", "--repeat", "1", "--duration", "50ms", "--warm-up", "0", "--keep=false")
-	if code != exitOK {
+	if code != outcome.CodeOK {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	if m := modesOf(t, stdout); m.Samples != 2 || m.Rows[1].Median.Value <= 0 {
@@ -144,30 +145,30 @@ func TestBenchModesRefuses(t *testing.T) {
 		code int
 		want string
 	}{
-		{nil, exitUsage, "nothing says which modes"},
-		{[]string{one}, exitUsage, "mode native: nothing says where its packets leave"},
-		{[]string{one, "--workloads", "rr,x"}, exitUsage, `found "x"`},
-		{[]string{one, "--workloads", "rr", "--repeat", "3,6"}, exitUsage, "nothing says when to stop"},
-		{[]string{one, "--workloads", "rr", "--repeat", "x"}, exitUsage, "expected N or MIN,MAX"},
-		{[]string{one, "--workloads", "rr", "--repeat", "6,3", "-I", "95,5"}, exitUsage, "the smaller number first"},
-		{[]string{one, "--workloads", "rr", "-I", "99,5"}, exitUsage, "needs 8"},
-		{[]string{one, "--workloads", "rr", "-I", "100,5"}, exitUsage, "LEVEL,WIDTH in percent"},
-		{[]string{one, one, "--workloads", "rr"}, exitUsage, "two modes have the name native"},
-		{[]string{one, "--workloads", "rr", "--native", "bare"}, exitUsage, "no mode bare"},
-		{[]string{"--mode", "x"}, exitUsage, "expected NAME=HOST:PORT"},
-		{[]string{"--mode", "x=127.0.0.1:1,by=air"}, exitUsage, `found "by=air"`},
-		{[]string{"--mode", "x=127.0.0.1:1,via=br0,from=eth0"}, exitUsage, "via and from"},
-		{[]string{"--mode", "x=127.0.0.1:1,from=netns:/x"}, exitUsage, "bad namespace"},
-		{[]string{one, "--workloads", "rr", "--sink", "x"}, exitUsage, "--sink"},
-		{[]string{one, "--workloads", "rr", "--duration", "-1s"}, exitUsage, "a duration"},
-		{[]string{one, "--workloads", "rr", "--only", "vf"}, exitUsage, "--only belongs to --lab"},
-		{[]string{one, "--workloads", "rr"}, exitFailed, "mode native: agent 127.0.0.1:1"},
-		{[]string{one, "--workloads", "rr", "-o", "no-such-folder/x"}, exitUsage, "in a directory that is there"},
-		{[]string{"--lab", one}, exitUsage, "--lab and --mode"},
-		{[]string{"--lab", "--only", "ne2000"}, exitUsage, `found "ne2000"`},
-		{[]string{"--resume", "no-such-file"}, exitFailed, "no such file"},
-		{[]string{"--resume", "bench_modes_test.go"}, exitFailed, "not a campaign file"},
-		{[]string{"--resume", "x", "--repeat", "4"}, exitUsage, "the file has the plan"},
+		{nil, outcome.CodeUsage, "nothing says which modes"},
+		{[]string{one}, outcome.CodeUsage, "mode native: nothing says where its packets leave"},
+		{[]string{one, "--workloads", "rr,x"}, outcome.CodeUsage, `found "x"`},
+		{[]string{one, "--workloads", "rr", "--repeat", "3,6"}, outcome.CodeUsage, "nothing says when to stop"},
+		{[]string{one, "--workloads", "rr", "--repeat", "x"}, outcome.CodeUsage, "expected N or MIN,MAX"},
+		{[]string{one, "--workloads", "rr", "--repeat", "6,3", "-I", "95,5"}, outcome.CodeUsage, "the smaller number first"},
+		{[]string{one, "--workloads", "rr", "-I", "99,5"}, outcome.CodeUsage, "needs 8"},
+		{[]string{one, "--workloads", "rr", "-I", "100,5"}, outcome.CodeUsage, "LEVEL,WIDTH in percent"},
+		{[]string{one, one, "--workloads", "rr"}, outcome.CodeUsage, "two modes have the name native"},
+		{[]string{one, "--workloads", "rr", "--native", "bare"}, outcome.CodeUsage, "no mode bare"},
+		{[]string{"--mode", "x"}, outcome.CodeUsage, "expected NAME=HOST:PORT"},
+		{[]string{"--mode", "x=127.0.0.1:1,by=air"}, outcome.CodeUsage, `found "by=air"`},
+		{[]string{"--mode", "x=127.0.0.1:1,via=br0,from=eth0"}, outcome.CodeUsage, "via and from"},
+		{[]string{"--mode", "x=127.0.0.1:1,from=netns:/x"}, outcome.CodeUsage, "bad namespace"},
+		{[]string{one, "--workloads", "rr", "--sink", "x"}, outcome.CodeUsage, "--sink"},
+		{[]string{one, "--workloads", "rr", "--duration", "-1s"}, outcome.CodeUsage, "a duration"},
+		{[]string{one, "--workloads", "rr", "--only", "vf"}, outcome.CodeUsage, "--only belongs to --lab"},
+		{[]string{one, "--workloads", "rr"}, outcome.CodeFailed, "mode native: agent 127.0.0.1:1"},
+		{[]string{one, "--workloads", "rr", "-o", "no-such-folder/x"}, outcome.CodeUsage, "in a directory that is there"},
+		{[]string{"--lab", one}, outcome.CodeUsage, "--lab and --mode"},
+		{[]string{"--lab", "--only", "ne2000"}, outcome.CodeUsage, `found "ne2000"`},
+		{[]string{"--resume", "no-such-file"}, outcome.CodeFailed, "no such file"},
+		{[]string{"--resume", "bench_modes_test.go"}, outcome.CodeFailed, "not a campaign file"},
+		{[]string{"--resume", "x", "--repeat", "4"}, outcome.CodeUsage, "the file has the plan"},
 	} {
 		code, stdout, stderr := program(t, append([]string{"mpps", "bench", "modes", "--keep=false"}, c.argv...)...)
 		if code != c.code || !strings.Contains(stderr, c.want) || stdout != "" {

@@ -10,6 +10,8 @@ import (
 	"mpps/internal/goal"
 	"mpps/internal/journal"
 	"mpps/internal/measure"
+	"mpps/internal/ops"
+	"mpps/internal/outcome"
 	"mpps/internal/plan"
 	"mpps/internal/setting"
 )
@@ -34,20 +36,20 @@ func (a *app) turning(ctx context.Context, file string) (*turning, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &turning{root: a.root, plan: p, beside: besides(p, m.facts), close: m.close}
+	t := &turning{root: a.root, plan: p, beside: besides(p, m.Facts), close: m.Close}
 	if err = inTurns(p, m, cuts); err == nil {
-		err = a.needsRoot("bench --plan")
+		err = a.env().NeedsRoot("bench --plan")
 	}
 	if err == nil {
-		t.engine, err = a.engine(m.mechanisms)
+		t.engine, err = a.engine(m.Mechanisms)
 	}
 	if err == nil {
 		t.alone, err = a.watchOrphans()
 	}
 	if err != nil {
-		return nil, errors.Join(err, m.close())
+		return nil, errors.Join(err, m.Close())
 	}
-	t.close = func() error { return errors.Join(t.alone.told.Close(), t.engine.close(), m.close()) }
+	t.close = func() error { return errors.Join(t.alone.told.Close(), t.engine.close(), m.Close()) }
 	return t, nil
 }
 
@@ -55,7 +57,7 @@ const byThemselves = "measure before and after by themselves: 'mpps bench … -o
 
 // inTurns tells why a plan cannot be applied and rolled back in turns; nil where it can. cuts says that it can cut the
 // path that the operator came by.
-func inTurns(p *plan.Plan, m *machine, cuts bool) error {
+func inTurns(p *plan.Plan, m *ops.Host, cuts bool) error {
 	met := 0
 	for _, c := range p.Changes {
 		if c.Needs != "" {
@@ -64,7 +66,7 @@ func inTurns(p *plan.Plan, m *machine, cuts bool) error {
 		if c.Risk == goal.Connectivity {
 			return usage(fmt.Errorf("--plan: %s can cut the way that you came by, and would be changed many times", c.Address), byThemselves)
 		}
-		if c.Want.Met(m.facts.Readings.At(c.Address)) {
+		if c.Want.Met(m.Facts.Readings.At(c.Address)) {
 			met++
 		}
 	}
@@ -93,7 +95,7 @@ func (t *turning) apply(ctx context.Context) error {
 	t.tx = result.TX
 	t.times++
 	for _, moved := range result.Moved {
-		return failed(fmt.Errorf("%s moved from %s to %s beside the plan and could not be put back", moved.Address, moved.From, moved.Found), moved.Why)
+		return outcome.Failed(fmt.Errorf("%s moved from %s to %s beside the plan and could not be put back", moved.Address, moved.From, moved.Found), moved.Why)
 	}
 	return nil
 }
@@ -115,14 +117,14 @@ func (t *turning) back(ctx context.Context) error {
 		restored, err = t.Rollback(ctx, apply.RollbackOptions{TX: t.tx, Why: "bench in turns"})
 	}
 	if err != nil {
-		return failed(fmt.Errorf("put back what the plan changed: %w", err), "the plan stands: 'mpps rollback "+t.tx+"'")
+		return outcome.Failed(fmt.Errorf("put back what the plan changed: %w", err), "the plan stands: 'mpps rollback "+t.tx+"'")
 	}
 	if len(restored) == 0 {
-		err = failed(fmt.Errorf("somebody else has rolled back transaction %s while it was measured: what was measured then is not as planned", t.tx), "measure again")
+		err = outcome.Failed(fmt.Errorf("somebody else has rolled back transaction %s while it was measured: what was measured then is not as planned", t.tx), "measure again")
 	}
 	for _, r := range restored {
 		if n := r.Drifted(); n > 0 {
-			return failed(fmt.Errorf("%s of the plan: somebody else changed them meanwhile, and they were left alone", counted(n, "value")),
+			return outcome.Failed(fmt.Errorf("%s of the plan: somebody else changed them meanwhile, and they were left alone", counted(n, "value")),
 				"see 'mpps rollback "+t.tx+" --dry-run'")
 		}
 	}

@@ -26,7 +26,7 @@ own where systemd does not run.
 Exit codes: 0 kept · 1 nothing waits to be confirmed, or it was undone already.`,
 		Args: args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, given []string) error {
-			if err := a.needsRoot("confirm"); err != nil {
+			if err := a.env().NeedsRoot("confirm"); err != nil {
 				return err
 			}
 			e, err := a.engine(nil)

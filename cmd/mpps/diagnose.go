@@ -13,6 +13,8 @@ import (
 	"mpps/internal/bottleneck"
 	"mpps/internal/facts"
 	"mpps/internal/host"
+	"mpps/internal/ops"
+	"mpps/internal/outcome"
 	"mpps/internal/report"
 )
 
@@ -109,7 +111,7 @@ func (a *app) runDiagnose(ctx context.Context, f *diagnoseFlags) error {
 		Text: func(t *report.Text) { report.Diagnosis(t, d, l, a.verbose) },
 	})
 	if err == nil && d.Bottleneck != nil && bottleneck.About(d.Bottleneck.Kind).Ends {
-		return exit(exitNotDevice)
+		return outcome.Exit(outcome.CodeNotDevice)
 	}
 	return err
 }
@@ -117,18 +119,18 @@ func (a *app) runDiagnose(ctx context.Context, f *diagnoseFlags) error {
 // pathSeen is a host with what its stages did: watched now, or read from a file.
 func (a *app) pathSeen(ctx context.Context, f *diagnoseFlags) (*facts.Host, error) {
 	if f.load != "" {
-		h, err := readSnapshot(f.load)
+		h, err := ops.ReadSnapshot(f.load)
 		switch {
 		case err != nil:
 			return nil, err
 		case h.Load == nil:
-			return nil, failed(fmt.Errorf("%s holds a host, but not what its stages did", f.load), "make one with 'mpps diagnose -o FILE' while traffic runs")
+			return nil, outcome.Failed(fmt.Errorf("%s holds a host, but not what its stages did", f.load), "make one with 'mpps diagnose -o FILE' while traffic runs")
 		}
 		return h, f.known(h)
 	}
-	m, err := host.Open(a.root)
+	m, err := a.env().Open()
 	if err != nil {
-		return nil, failed(err, "--root takes a directory that holds proc/ and sys/ of a machine")
+		return nil, err
 	}
 	m.LookInside(f.guest)
 	h := m.Inventory(ctx)
@@ -146,7 +148,7 @@ func (f *diagnoseFlags) known(h *facts.Host) error {
 	if f.guest == "" {
 		return nil
 	}
-	return hasGuest(h, f.guest)
+	return ops.HasGuest(h, f.guest)
 }
 
 // writeLoad writes a host with its load as a snapshot.
@@ -162,10 +164,10 @@ func (a *app) writeLoad(h *facts.Host, f *diagnoseFlags) error {
 }
 
 // loadCaveats are what a reader must know of a load.
-func loadCaveats(h *facts.Host, l *facts.Load) []report.Warning {
-	warnings := notRoot(h)
+func loadCaveats(h *facts.Host, l *facts.Load) []outcome.Warning {
+	warnings := ops.NotRoot(h)
 	for _, u := range l.Unseen {
-		warnings = append(warnings, report.Warning{Code: "unseen", Text: u.What + ": " + u.Why})
+		warnings = append(warnings, outcome.Warning{Code: "unseen", Text: u.What + ": " + u.Why})
 	}
 	return warnings
 }

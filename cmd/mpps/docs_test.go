@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"mpps/internal/outcome"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -241,7 +242,7 @@ func TestReadmeCommands(t *testing.T) {
 		}
 		ran++
 		var out, problems bytes.Buffer
-		if code := run(append(slices.Clone(w.words), "--root", root), strings.NewReader(""), &out, &problems); code != exitOK {
+		if code := run(append(slices.Clone(w.words), "--root", root), strings.NewReader(""), &out, &problems); code != outcome.CodeOK {
 			t.Errorf("%s: exit code %d\n%s", w, code, problems.String())
 		}
 		if err := wide(out.String(), 80); err != nil {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,7 +12,8 @@ import (
 
 	"mpps/internal/domain"
 	"mpps/internal/facts"
-	"mpps/internal/host"
+	"mpps/internal/ops"
+	"mpps/internal/outcome"
 )
 
 func (a *app) domainCommand() *cobra.Command {
@@ -63,7 +63,7 @@ func (a *app) domainOf(ctx context.Context, word string) (*definition, error) {
 	}
 	g := &h.Guests[at]
 	if g.Definition == "" {
-		return nil, failed(fmt.Errorf("guest %s has no definition that could be read", word), "a transient guest has none: virsh dumpxml "+word+" > FILE, then use FILE")
+		return nil, outcome.Failed(fmt.Errorf("guest %s has no definition that could be read", word), "a transient guest has none: virsh dumpxml "+word+" > FILE, then use FILE")
 	}
 	doc, err := domain.Parse([]byte(g.Definition))
 	if err != nil {
@@ -74,9 +74,9 @@ func (a *app) domainOf(ctx context.Context, word string) (*definition, error) {
 
 // guestsOf takes stock of the machine below --root, without reading settings.
 func (a *app) guestsOf(ctx context.Context) (*facts.Host, error) {
-	m, err := host.Open(a.root)
+	m, err := a.env().Open()
 	if err != nil {
-		return nil, failed(err, "--root takes a directory that holds proc/ and sys/ of a machine")
+		return nil, err
 	}
 	defer m.Close()
 	return m.Inventory(ctx), nil
@@ -98,7 +98,7 @@ func noGuest(word string, h *facts.Host) error {
 			hint = u.What + " could not be seen: " + u.Why
 		}
 	}
-	return failed(fmt.Errorf("no guest %q on this host, and no file of that name", word), hint)
+	return outcome.Failed(fmt.Errorf("no guest %q on this host, and no file of that name", word), hint)
 }
 
 // domainFile reads a definition from a file, or from standard input.
@@ -107,31 +107,22 @@ func (a *app) domainFile(name string) (*definition, error) {
 	if name == "-" {
 		name = "standard input"
 	} else {
-		f, err := openFile(name)
+		f, err := ops.OpenFile(name)
 		if err != nil {
-			return nil, failed(fmt.Errorf("domain: %w", err), "expected the name of a guest, or a file that 'virsh dumpxml' wrote")
+			return nil, outcome.Failed(fmt.Errorf("domain: %w", err), "expected the name of a guest, or a file that 'virsh dumpxml' wrote")
 		}
 		defer f.Close()
 		from = f
 	}
 	text, err := io.ReadAll(io.LimitReader(from, domain.MaxBytes+1))
 	if err != nil {
-		return nil, failed(fmt.Errorf("%s: %w", name, err), "")
+		return nil, outcome.Failed(fmt.Errorf("%s: %w", name, err), "")
 	}
 	doc, err := domain.Parse(text)
 	if err != nil {
-		return nil, failed(fmt.Errorf("%s: %w", name, err), hintOf(err, "expected a domain as 'virsh dumpxml NAME' prints it"))
+		return nil, outcome.Failed(fmt.Errorf("%s: %w", name, err), outcome.HintOf(err, "expected a domain as 'virsh dumpxml NAME' prints it"))
 	}
 	return &definition{doc: doc, text: text, name: name}, nil
-}
-
-// hintOf is the hint that an error brings, or another.
-func hintOf(err error, other string) string {
-	var hinted interface{ Hint() string }
-	if errors.As(err, &hinted) && hinted.Hint() != "" {
-		return hinted.Hint()
-	}
-	return other
 }
 
 // hostName is the host that an answer is about; empty of a file.

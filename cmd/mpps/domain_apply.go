@@ -11,6 +11,7 @@ import (
 	"mpps/internal/goal"
 	"mpps/internal/host"
 	"mpps/internal/knob"
+	"mpps/internal/ops"
 	"mpps/internal/plan"
 	"mpps/internal/setting"
 )
@@ -21,7 +22,7 @@ const editID = "domain.edit"
 // applyEdits changes a guest's definition on this host, as a plan like any other: value by value, journaled and read back. With
 // live it also changes what libvirt can change of the guest while it runs.
 func (a *app) applyEdits(ctx context.Context, d *definition, edits []domain.Edit, live, dryRun, detailed bool) error {
-	m, err := host.Open(a.root)
+	m, err := a.env().Open()
 	if err != nil {
 		return err
 	}
@@ -60,7 +61,7 @@ func (a *app) applyEdits(ctx context.Context, d *definition, edits []domain.Edit
 		}
 	}
 	p := plan.Of(d.host, goal.Goal{}, append(changes, now...))
-	return a.apply(ctx, p, &machine{facts: d.host, mechanisms: mechanisms}, apply.Options{DryRun: dryRun}, detailed)
+	return a.apply(ctx, p, &ops.Host{Facts: d.host, Mechanisms: mechanisms}, apply.Options{DryRun: dryRun}, detailed)
 }
 
 // described gives a change the name and title of the knob that speaks of its value, or names of its own.

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"mpps/internal/domain"
+	"mpps/internal/outcome"
 )
 
 // wishFlag is a flag that stands for one value of a definition.
@@ -239,11 +240,11 @@ func (f *domainFlags) function(d *domain.Doc, flag string) (int, error) {
 	case len(f.nics) == 0 && len(vfs) == 1:
 		return vfs[0], nil
 	case len(vfs) == 0:
-		return 0, failed(fmt.Errorf("--%s: the domain has no interface of type hostdev", flag), "a <hostdev> carries neither a MAC address nor a VLAN")
+		return 0, outcome.Failed(fmt.Errorf("--%s: the domain has no interface of type hostdev", flag), "a <hostdev> carries neither a MAC address nor a VLAN")
 	case len(f.nics) == 0:
-		return 0, failed(fmt.Errorf("--%s: the domain has %d virtual functions", flag, len(vfs)), "name one with --nic: "+strings.Join(names, ", "))
+		return 0, outcome.Failed(fmt.Errorf("--%s: the domain has %d virtual functions", flag, len(vfs)), "name one with --nic: "+strings.Join(names, ", "))
 	}
-	return 0, failed(fmt.Errorf("--%s: --nic names %s of the domain's virtual functions, expected one", flag, counted(len(named), "interface")), "it has "+strings.Join(names, ", "))
+	return 0, outcome.Failed(fmt.Errorf("--%s: --nic names %s of the domain's virtual functions, expected one", flag, counted(len(named), "interface")), "it has "+strings.Join(names, ", "))
 }
 
 // wishHostdev reads ADDRESS, ADDRESS=managed, ADDRESS=unmanaged or ADDRESS=off.
@@ -266,5 +267,5 @@ func badFlag(name, text string, err error) error {
 	if errors.As(err, &bad) {
 		return usage(fmt.Errorf("--%s %s: expected %s", name, text, bad.Allowed), bad.Hint())
 	}
-	return usage(fmt.Errorf("--%s %s: %w", name, text, err), hintOf(err, ""))
+	return usage(fmt.Errorf("--%s %s: %w", name, text, err), outcome.HintOf(err, ""))
 }

@@ -13,8 +13,9 @@ import (
 	"mpps/internal/goal"
 	"mpps/internal/host"
 	"mpps/internal/knob"
+	"mpps/internal/ops"
+	"mpps/internal/outcome"
 	"mpps/internal/plan"
-	"mpps/internal/report"
 	"mpps/internal/setting"
 )
 
@@ -50,26 +51,26 @@ func (f *domainGoal) goal() (*goal.Goal, error) {
 type advice struct {
 	wishes []domain.Wish
 	on     domain.Host
-	notes  []report.Warning // what it would want, and why it cannot be
+	notes  []outcome.Warning // what it would want, and why it cannot be
 }
 
 // advised asks the catalogue. Without a goal nothing is wanted.
 func (a *app) advised(ctx context.Context, d *definition, flags *domainGoal, g *goal.Goal) (*advice, error) {
-	m, err := a.gather(ctx, flags.snapshot)
+	m, err := a.env().Gather(ctx, ops.Look{Snapshot: flags.snapshot, Guest: ops.NoGuest})
 	if err != nil {
 		return nil, err
 	}
-	defer m.close()
-	h := m.facts
+	defer m.Close()
+	h := m.Facts
 	all := &advice{on: definedOn(h)}
 	if g == nil {
 		return all, nil
 	}
 	g.Guest = seat(h, d)
-	if err := m.has(*g); err != nil {
+	if err := m.Has(*g); err != nil {
 		return nil, err
 	}
-	found := audit.RunWith(h, *g, knob.Catalogue(), m.site.Adjust)
+	found := audit.RunWith(h, *g, knob.Catalogue(), m.Site.Adjust)
 	p, err := plan.From(h, *g, found, knob.Catalogue())
 	if err != nil {
 		return nil, err
@@ -82,7 +83,7 @@ func (a *app) advised(ctx context.Context, d *definition, flags *domainGoal, g *
 	pin := setting.Of(setting.Domain, g.Guest, "vcpupin", "0")
 	for _, f := range found.Findings {
 		if f.Address == pin && f.State == audit.NotApplicable && f.Why != "" {
-			all.notes = append(all.notes, report.Warning{Code: "not-pinned", Text: "not pinned: " + f.Why, Hint: "'mpps audit' on that host tells who has its CPUs"})
+			all.notes = append(all.notes, outcome.Warning{Code: "not-pinned", Text: "not pinned: " + f.Why, Hint: "'mpps audit' on that host tells who has its CPUs"})
 		}
 	}
 	return all, nil

@@ -12,6 +12,8 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"mpps/internal/domain"
+	"mpps/internal/ops"
+	"mpps/internal/outcome"
 	"mpps/internal/report"
 )
 
@@ -95,11 +97,11 @@ mac, model, driver, queues, rx_queue_size, coalesce_rx, mtu, vlan.
 			switch {
 			case err == nil:
 			case len(given) == 0:
-				return usage(err, hintOf(err, ""))
+				return usage(err, outcome.HintOf(err, ""))
 			case errors.As(err, &wrong):
-				return failed(fmt.Errorf("%s: %w", given[0], err), wrong.Hint())
+				return outcome.Failed(fmt.Errorf("%s: %w", given[0], err), wrong.Hint())
 			default:
-				return failed(fmt.Errorf("%s: %w", given[0], err), hintOf(err, ""))
+				return outcome.Failed(fmt.Errorf("%s: %w", given[0], err), outcome.HintOf(err, ""))
 			}
 			return a.writeRendered(d, output)
 		},
@@ -140,9 +142,9 @@ func (a *app) readDescription(name string) (*describedGuest, error) {
 	const most = 1 << 20
 	from := a.stdin
 	if name != "-" {
-		f, err := openFile(name)
+		f, err := ops.OpenFile(name)
 		if err != nil {
-			return nil, failed(fmt.Errorf("description: %w", err), "expected a YAML file, or flags such as --name and --vcpus")
+			return nil, outcome.Failed(fmt.Errorf("description: %w", err), "expected a YAML file, or flags such as --name and --vcpus")
 		}
 		defer f.Close()
 		from = f
@@ -161,7 +163,7 @@ func (a *app) readDescription(name string) (*describedGuest, error) {
 		err = errors.New("found nothing, expected name, vcpus, memory …")
 	}
 	if err != nil {
-		return nil, failed(fmt.Errorf("description %s: %s", name, yamlProblem(err)), "see 'mpps domain render --help' for what it may hold")
+		return nil, outcome.Failed(fmt.Errorf("description %s: %s", name, yamlProblem(err)), "see 'mpps domain render --help' for what it may hold")
 	}
 	return described, nil
 }

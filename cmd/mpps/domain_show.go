@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"mpps/internal/domain"
+	"mpps/internal/outcome"
 	"mpps/internal/report"
 )
 
@@ -52,10 +53,10 @@ standard input.
 }
 
 // unclear warns of what a definition says and nobody can understand.
-func unclear(g domain.Guest) []report.Warning {
-	var all []report.Warning
+func unclear(g domain.Guest) []outcome.Warning {
+	var all []outcome.Warning
 	for _, m := range g.Unclear {
-		all = append(all, report.Warning{Code: "unclear", Text: m.Where + " is " + quote(m.Found) + ", which libvirt could not read either"})
+		all = append(all, outcome.Warning{Code: "unclear", Text: m.Where + " is " + quote(m.Found) + ", which libvirt could not read either"})
 	}
 	return all
 }

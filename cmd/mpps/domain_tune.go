@@ -9,6 +9,7 @@ import (
 
 	"mpps/internal/domain"
 	"mpps/internal/facts"
+	"mpps/internal/outcome"
 	"mpps/internal/report"
 )
 
@@ -95,7 +96,7 @@ would be (--detailed-exit-code) · 64 a flag is wrong, or two contradict.`,
 				return err
 			}
 			if detailed && slices.ContainsFunc(edits, changed) {
-				return exit(exitChanges)
+				return outcome.Exit(outcome.CodeChanges)
 			}
 			return nil
 		},
@@ -118,7 +119,7 @@ func refusal(d *definition, err error) error {
 	if errors.As(err, &conflict) {
 		return usage(err, conflict.Hint())
 	}
-	return failed(fmt.Errorf("%s: %w", d.name, err), hintOf(err, ""))
+	return outcome.Failed(fmt.Errorf("%s: %w", d.name, err), outcome.HintOf(err, ""))
 }
 
 // on is what the definition must do with: the host whose guest it is, nothing known of a file.
@@ -144,7 +145,7 @@ func definedOn(h *facts.Host) domain.Host {
 }
 
 // writeTuned writes the definition where it is wanted, and says what was changed.
-func (a *app) writeTuned(d *definition, edits []domain.Edit, output string, dryRun bool, notes []report.Warning) error {
+func (a *app) writeTuned(d *definition, edits []domain.Edit, output string, dryRun bool, notes []outcome.Warning) error {
 	text := d.doc.Bytes()
 	tuned := domainTuned{Source: d.name, Changes: edits}
 	toFile := output != "" && output != "-"

@@ -11,8 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"mpps/internal/audit"
-	"mpps/internal/host"
 	"mpps/internal/knob"
+	"mpps/internal/ops"
+	"mpps/internal/outcome"
 	"mpps/internal/report"
 	"mpps/internal/setting"
 	"mpps/internal/tuned/export"
@@ -53,16 +54,16 @@ TuneD up to 2.23 looks for profiles in /etc/tuned, later ones in
 			if err := export.CheckName(name); err != nil {
 				return usage(err, "--name takes another")
 			}
-			m, err := a.gatherOver(cmd.Context(), snapshot, 0, g.Guest)
+			m, err := a.env().Gather(cmd.Context(), ops.Look{Snapshot: snapshot, Guest: g.Guest})
 			if err != nil {
 				return err
 			}
-			defer m.close()
-			if err := m.has(g); err != nil {
+			defer m.Close()
+			if err := m.Has(g); err != nil {
 				return err
 			}
 			request := export.Request{
-				Name: name, Flags: flags.words(), Version: version, Host: m.facts, Report: audit.RunWith(m.facts, g, knob.Catalogue(), m.site.Adjust),
+				Name: name, Flags: flags.words(), Version: version, Host: m.Facts, Report: audit.RunWith(m.Facts, g, knob.Catalogue(), m.Site.Adjust),
 			}
 			if request.Flags == "" {
 				request.Flags = "--pps 1.8M" // the goal where none is named
@@ -74,18 +75,18 @@ TuneD up to 2.23 looks for profiles in /etc/tuned, later ones in
 			defer done()
 			p, err := export.Make(request)
 			if errors.Is(err, export.ErrNoCPUs) {
-				return failed(err, "name them with --cpus, or the guest with --guest")
+				return outcome.Failed(err, "name them with --cpus, or the guest with --guest")
 			}
 			if err != nil {
 				return err
 			}
 			if output != "" {
 				if p.Written, err = writeProfile(filepath.Join(output, name), p.Files); err != nil {
-					return failed(fmt.Errorf("profile %s: %w", name, err), "-o takes a directory that you may write to, such as /etc/tuned/profiles")
+					return outcome.Failed(fmt.Errorf("profile %s: %w", name, err), "-o takes a directory that you may write to, such as /etc/tuned/profiles")
 				}
 			}
 			return a.out.Answer(report.Answer{
-				Verb: "export-tuned", Host: m.facts.Name, Result: p, Warnings: append(a.caveats(m.facts, g), exportCaveats(p)...),
+				Verb: "export-tuned", Host: m.Facts.Name, Result: p, Warnings: append(ops.Caveats(m.Facts, g), exportCaveats(p)...),
 				Text: func(t *report.Text) { report.TunedExport(t, p, a.verbose) },
 			})
 		},
@@ -107,7 +108,7 @@ func (a *app) tunedHere(r *export.Request, snapshot string) (done func() error, 
 	if snapshot != "" {
 		return func() error { return nil }, nil
 	}
-	m, err := host.Open(a.root)
+	m, err := a.env().Open()
 	if err != nil {
 		return nil, err
 	}
@@ -124,10 +125,10 @@ func writeProfile(folder string, files []export.File) (string, error) {
 		return "", errors.New(folder + " is there and was not written by mpps")
 	}
 	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return "", cause(err)
+		return "", ops.Cause(err)
 	}
 	for _, f := range slices.Backward(files) { // what is included comes first
-		if err := replaceFile(filepath.Join(folder, f.Name), []byte(f.Text)); err != nil {
+		if err := ops.ReplaceFile(filepath.Join(folder, f.Name), []byte(f.Text)); err != nil {
 			return "", err
 		}
 	}
@@ -135,22 +136,22 @@ func writeProfile(folder string, files []export.File) (string, error) {
 }
 
 // exportCaveats are what must be known before the profile is put in force.
-func exportCaveats(p *export.Profile) []report.Warning {
-	var all []report.Warning
+func exportCaveats(p *export.Profile) []outcome.Warning {
+	var all []outcome.Warning
 	if p.Assumed {
-		all = append(all, report.Warning{
+		all = append(all, outcome.Warning{
 			Code: "tuned-not-seen", Text: "the profile " + p.Base + " of TuneD was not there to be read: what its versions 2.20 to 2.25 have in common was counted on",
 			Hint: "make the profile on the host where it is to be used, with TuneD installed",
 		})
 	}
 	if slices.ContainsFunc(p.Held, func(h export.Held) bool { return h.Address.Kind == setting.NICCoalesce }) {
-		all = append(all, report.Warning{
+		all = append(all, outcome.Warning{
 			Code: "tuned-coalesce", Text: "TuneD 2.25, for one, sets no coalescing at all where 'ethtool -c' prints parameters that it does not know, such as tx-aggr-max-bytes",
 			Hint: "'unknown coalesce parameter' in /var/log/tuned/tuned.log says so; then 'mpps plan' still has these values, and 'mpps apply' sets them and makes them last",
 		})
 	}
 	if len(p.Twice) > 0 {
-		all = append(all, report.Warning{
+		all = append(all, outcome.Warning{
 			Code: "twice-at-boot", Text: "the boot loader's own files give these kernel arguments already, and the kernel would get them twice: " + strings.Join(p.Twice, ", "),
 			Hint: "'mpps rollback' takes out those that mpps has written; others are taken out of /etc/default/grub or by grubby",
 		})

@@ -13,6 +13,7 @@ import (
 	"mpps/internal/facts"
 	"mpps/internal/goal"
 	"mpps/internal/lasting"
+	"mpps/internal/outcome"
 	"mpps/internal/plan"
 	"mpps/internal/setting"
 )
@@ -55,7 +56,7 @@ func (f *goalFlags) watchToo(p *plan.Plan, h *facts.Host) error {
 		return nil
 	}
 	if err := lasting.Watch(p, h); err != nil {
-		return failed(fmt.Errorf("--watch: %w", err), "'mpps verify --watch' can be started by any other means")
+		return outcome.Failed(fmt.Errorf("--watch: %w", err), "'mpps verify --watch' can be started by any other means")
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ func (a *app) guard(ctx context.Context, within time.Duration) func(tx string) e
 		if err != nil {
 			return err
 		}
-		m, err := host.Open(a.root)
+		m, err := a.env().Open()
 		if err != nil {
 			return err
 		}
@@ -45,7 +45,7 @@ func (a *app) guard(ctx context.Context, within time.Duration) func(tx string) e
 
 // unguard takes the timer of a transaction back that is confirmed, or was put back before its time was over.
 func (a *app) unguard(ctx context.Context, tx string) {
-	if m, err := host.Open(a.root); err == nil {
+	if m, err := a.env().Open(); err == nil {
 		m.CancelLater(context.WithoutCancel(ctx), guardUnit(tx))
 		m.Close()
 	}
@@ -60,7 +60,7 @@ func (a *app) watchOrphans() (*orphans, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := host.Open(a.root)
+	m, err := a.env().Open()
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"mpps/internal/apply"
 	"mpps/internal/journal"
+	"mpps/internal/outcome"
 	"mpps/internal/report"
 )
 
@@ -57,7 +58,7 @@ Exit codes: 0 · 1 a journal could not be read, and is named.`,
 			}
 			var refused *journal.Refused
 			if errors.As(err, &refused) {
-				return exit(exitFailed)
+				return outcome.Exit(outcome.CodeFailed)
 			}
 			return err
 		},
@@ -65,8 +66,8 @@ Exit codes: 0 · 1 a journal could not be read, and is named.`,
 }
 
 // refusals are the journals that are not believed, as warnings.
-func refusals(err error) []report.Warning {
-	var all []report.Warning
+func refusals(err error) []outcome.Warning {
+	var all []outcome.Warning
 	var joined interface{ Unwrap() []error }
 	var refused *journal.Refused
 	switch {
@@ -75,7 +76,7 @@ func refusals(err error) []report.Warning {
 			all = append(all, refusals(one)...)
 		}
 	case errors.As(err, &refused):
-		all = append(all, report.Warning{Code: "journal-refused", Text: refused.Error(), Hint: refused.Hint()})
+		all = append(all, outcome.Warning{Code: "journal-refused", Text: refused.Error(), Hint: refused.Hint()})
 	}
 	return all
 }

@@ -9,22 +9,23 @@ import (
 	"mpps/internal/journal"
 	"mpps/internal/knob"
 	"mpps/internal/lasting"
+	"mpps/internal/ops"
 	"mpps/internal/plan"
 	"mpps/internal/setting"
 )
 
 // lastingPlan plans for a goal, with what makes the changes last (and what earlier applies have given and does not last yet)
 // unless only the running host is to be changed.
-func (a *app) lastingPlan(m *machine, g goal.Goal, runtimeOnly bool) (*plan.Plan, error) {
-	p, err := plan.MakeWith(m.facts, g, knob.Catalogue(), m.site.Adjust)
+func (a *app) lastingPlan(m *ops.Host, g goal.Goal, runtimeOnly bool) (*plan.Plan, error) {
+	p, err := plan.MakeWith(m.Facts, g, knob.Catalogue(), m.Site.Adjust)
 	if err != nil {
 		return nil, err
 	}
 	var standing []plan.Change
-	if m.mechanisms != nil {
+	if m.Mechanisms != nil {
 		standing = a.standing()
 	}
-	if err := lasting.Add(p, m.facts, standing...); err != nil {
+	if err := lasting.Add(p, m.Facts, standing...); err != nil {
 		return nil, err
 	}
 	if runtimeOnly {

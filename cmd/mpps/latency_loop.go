@@ -9,6 +9,7 @@ import (
 
 	"mpps/internal/measure/wakeloop"
 	"mpps/internal/measure/wakeup"
+	"mpps/internal/outcome"
 	"mpps/internal/setting"
 )
 
@@ -20,7 +21,7 @@ func (a *app) runLoop(ctx context.Context, cpu string, length, interval time.Dur
 	}
 	threads, err := wakeloop.Measure(ctx, wakeloop.Options{CPUs: cpus, Interval: interval, For: length, Priority: priority, Keep: 256})
 	if err != nil {
-		return failed(err, "--cpu takes CPUs that are online")
+		return outcome.Failed(err, "--cpu takes CPUs that are online")
 	}
 	return json.NewEncoder(a.stdout).Encode(wakeup.Own{Schema: wakeup.OwnSchema, Version: version, Threads: threads})
 }

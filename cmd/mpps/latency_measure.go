@@ -10,6 +10,7 @@ import (
 	"mpps/internal/host"
 	"mpps/internal/measure"
 	"mpps/internal/measure/wakeup"
+	"mpps/internal/outcome"
 	"mpps/internal/report"
 )
 
@@ -42,7 +43,7 @@ func (a *app) latency(ctx context.Context, f *latencyFlags) error {
 	defer t.machine.Close()
 	rest, err := host.KeepOff(t.physical)
 	if err != nil {
-		return failed(fmt.Errorf("keep off the measured CPUs: %w", err), "")
+		return outcome.Failed(fmt.Errorf("keep off the measured CPUs: %w", err), "")
 	}
 	if len(rest) == 0 {
 		t.warn("no-housekeeping", "every CPU that mpps may run on is measured: mpps itself disturbs it", "measure fewer CPUs")
@@ -89,7 +90,7 @@ func (a *app) chooseTool(ctx context.Context, t *target, f *latencyFlags, asked 
 		err := tool.try(ctx)
 		switch {
 		case ctx.Err() != nil:
-			return nil, failed(errors.New("interrupted before the first slice"), "")
+			return nil, outcome.Failed(errors.New("interrupted before the first slice"), "")
 		case err == nil:
 			for _, line := range missing {
 				a.out.Step("%s", line)
@@ -106,7 +107,7 @@ func (a *app) chooseTool(ctx context.Context, t *target, f *latencyFlags, asked 
 	for _, line := range missing[1:] {
 		text += "; " + line
 	}
-	return nil, failed(errors.New(text), "install rt-tests in "+t.where()+", or put mpps into its $PATH and give --tool own")
+	return nil, outcome.Failed(errors.New(text), "install rt-tests in "+t.where()+", or put mpps into its $PATH and give --tool own")
 }
 
 // try asks a tool what it can do, and has it measure for a second, which is not counted.
@@ -233,13 +234,13 @@ func (a *app) progressOf(r *wakeup.Run, f *latencyFlags, number int) {
 func (a *app) latencyDone(ctx context.Context, f *latencyFlags, file *wakeup.File, before *wakeup.File, failure error) error {
 	if len(file.Runs) == 0 {
 		if failure == nil || errors.Is(failure, errInterrupted) {
-			failure = failed(errors.New("interrupted before the first slice was complete"), "")
+			failure = outcome.Failed(errors.New("interrupted before the first slice was complete"), "")
 		}
 		return failure
 	}
 	file.Finish()
 	if file.Total.Latency == nil {
-		return failed(errors.New("not one wake-up was measured"), "a longer --for, a shorter --interval")
+		return outcome.Failed(errors.New("not one wake-up was measured"), "a longer --for, a shorter --interval")
 	}
 	caveats(file)
 	if f.output != "" {
@@ -252,13 +253,13 @@ func (a *app) latencyDone(ctx context.Context, f *latencyFlags, file *wakeup.Fil
 		c := wakeup.Compare(before, file)
 		answer.Compared = &c
 	}
-	var warnings []report.Warning
+	var warnings []outcome.Warning
 	for _, w := range file.Warnings {
-		warnings = append(warnings, report.Warning(w))
+		warnings = append(warnings, w)
 	}
 	if answer.Compared != nil {
 		for _, w := range answer.Compared.Warnings {
-			warnings = append(warnings, report.Warning(w))
+			warnings = append(warnings, w)
 		}
 	}
 	err := a.out.Answer(report.Answer{Verb: "latency", Host: file.Host, Result: answer, Warnings: warnings, Text: func(t *report.Text) { drawWakeups(t, &answer, f.output) }})
@@ -266,7 +267,7 @@ func (a *app) latencyDone(ctx context.Context, f *latencyFlags, file *wakeup.Fil
 	case err != nil:
 		return err
 	case errors.Is(failure, errInterrupted):
-		return failed(fmt.Errorf("interrupted: %d of %d runs were begun, %s measured", len(file.Runs), f.runs, (time.Duration(file.Seconds)*time.Second)), "")
+		return outcome.Failed(fmt.Errorf("interrupted: %d of %d runs were begun, %s measured", len(file.Runs), f.runs, (time.Duration(file.Seconds)*time.Second)), "")
 	}
 	return failure
 }

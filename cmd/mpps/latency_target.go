@@ -11,6 +11,8 @@ import (
 	"mpps/internal/host"
 	"mpps/internal/measure"
 	"mpps/internal/measure/wakeup"
+	"mpps/internal/ops"
+	"mpps/internal/outcome"
 	"mpps/internal/report"
 	"mpps/internal/setting"
 )
@@ -31,12 +33,12 @@ type target struct {
 
 // target finds what is to be measured.
 func (a *app) target(ctx context.Context, f *latencyFlags) (*target, error) {
-	m, err := host.Open(a.root)
+	m, err := a.env().Open()
 	if err != nil {
-		return nil, failed(err, "--root takes a directory that holds proc/ and sys/ of a machine")
+		return nil, err
 	}
 	if !m.Live() {
-		return nil, errors.Join(failed(errors.New("--root: only a running machine can be measured"), "leave --root out"), m.Close())
+		return nil, errors.Join(outcome.Failed(errors.New("--root: only a running machine can be measured"), "leave --root out"), m.Close())
 	}
 	inside := host.NoGuest
 	if f.guest != "" {
@@ -64,7 +66,7 @@ func chosen(asked, isolated, online setting.CPUSet, where string) (setting.CPUSe
 		return setting.CPUs(online[len(online)-1]), nil
 	}
 	if strange := asked.Minus(online); len(strange) > 0 {
-		return nil, failed(fmt.Errorf("no CPU %s in %s", strange, where), "CPUs there: "+online.String())
+		return nil, outcome.Failed(fmt.Errorf("no CPU %s in %s", strange, where), "CPUs there: "+online.String())
 	}
 	return asked, nil
 }
@@ -72,7 +74,7 @@ func chosen(asked, isolated, online setting.CPUSet, where string) (setting.CPUSe
 func (t *target) onHost(f *latencyFlags) error {
 	online := t.facts.Topology.Online
 	if len(online) == 0 {
-		return failed(errors.New("there is no machine to measure: not one CPU was found"), "")
+		return outcome.Failed(errors.New("there is no machine to measure: not one CPU was found"), "")
 	}
 	var err error
 	if t.cpus, err = chosen(f.cpus, t.facts.Topology.Isolated, online, "this host"); err != nil {
@@ -80,16 +82,16 @@ func (t *target) onHost(f *latencyFlags) error {
 	}
 	t.physical, t.idle = t.cpus, online.Minus(t.cpus)
 	if t.place, err = t.machine.Here(); err != nil {
-		return failed(err, "")
+		return outcome.Failed(err, "")
 	}
 	if os.Geteuid() != 0 {
-		return failed(errors.New("a thread of realtime priority needs root"), "run it as root")
+		return outcome.Failed(errors.New("a thread of realtime priority needs root"), "run it as root")
 	}
 	return nil
 }
 
 func (t *target) inGuest(ctx context.Context, f *latencyFlags) error {
-	if err := hasGuest(t.facts, f.guest); err != nil {
+	if err := ops.HasGuest(t.facts, f.guest); err != nil {
 		return err
 	}
 	g := &t.facts.Guests[slices.IndexFunc(t.facts.Guests, func(g facts.Guest) bool { return g.Name == f.guest })]
@@ -98,11 +100,11 @@ func (t *target) inGuest(ctx context.Context, f *latencyFlags) error {
 		if g.State == "paused" {
 			verb = "resume"
 		}
-		return failed(fmt.Errorf("guest %s does not run: it is %s", g.Name, g.State), "'virsh "+verb+" "+g.Name+"'")
+		return outcome.Failed(fmt.Errorf("guest %s does not run: it is %s", g.Name, g.State), "'virsh "+verb+" "+g.Name+"'")
 	}
 	var err error
 	if t.place, err = t.machine.InGuest(ctx, g.Name); err != nil {
-		return failed(fmt.Errorf("guest %s cannot be measured: %w", g.Name, err), "with mpps in the guest: 'mpps latency' there")
+		return outcome.Failed(fmt.Errorf("guest %s cannot be measured: %w", g.Name, err), "with mpps in the guest: 'mpps latency' there")
 	}
 	t.guest = &wakeup.Guest{Name: g.Name}
 	online := setting.CPUs()

@@ -9,6 +9,8 @@ import (
 	"mpps/internal/goal"
 	"mpps/internal/measure"
 	"mpps/internal/measure/wakeup"
+	"mpps/internal/ops"
+	"mpps/internal/outcome"
 	"mpps/internal/report"
 )
 
@@ -19,14 +21,14 @@ type latencyAnswer struct {
 }
 
 func readWakeups(name string) (*wakeup.File, error) {
-	in, err := openJSON(name)
+	in, err := ops.OpenJSON(name)
 	if err != nil {
-		return nil, failed(fmt.Errorf("latency: %w", err), "make one with 'mpps latency … -o FILE'")
+		return nil, outcome.Failed(fmt.Errorf("latency: %w", err), "make one with 'mpps latency … -o FILE'")
 	}
 	defer in.Close()
 	f, err := wakeup.Decode(in)
 	if err != nil {
-		return nil, failed(fmt.Errorf("latency %s: %w", name, err), "make a new one with 'mpps latency … -o FILE'")
+		return nil, outcome.Failed(fmt.Errorf("latency %s: %w", name, err), "make a new one with 'mpps latency … -o FILE'")
 	}
 	return f, nil
 }

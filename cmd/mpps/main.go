@@ -17,6 +17,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"mpps/internal/lab/guestinit"
+	"mpps/internal/ops"
+	"mpps/internal/outcome"
 	"mpps/internal/plan"
 	"mpps/internal/report"
 )
@@ -53,11 +55,15 @@ type app struct {
 
 	restarts []plan.Restart // what the changes that were made wait for, for who goes on behind them
 
-	notes []report.Warning // of what is carried out, to stand beside its outcome
+	act   func(context.Context) ([]outcome.Warning, error) // behind the changes, where it is set
+	notes []outcome.Warning                                // of what is carried out, to stand beside its outcome
 
 	path string          // of the command: "mpps bench pps"
 	out  *report.Printer // made once the flags are known
 }
+
+// env is what every verb works with.
+func (a *app) env() *ops.Env { return &ops.Env{Root: a.root, Version: version, Out: a.out} }
 
 // run is the whole program; tests call it in process.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
@@ -67,7 +73,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if err := a.execute(ctx, args); err != nil {
 		return a.fail(err)
 	}
-	return exitOK
+	return outcome.CodeOK
 }
 
 // execute carries out one command line.
@@ -144,7 +150,7 @@ func notEmpty(cmd *cobra.Command) error {
 // isRoot refuses a --root that is there but no directory, such as a pipe that would be waited for.
 func (a *app) isRoot() error {
 	if info, err := os.Stat(a.root); err == nil && !info.IsDir() {
-		return failed(fmt.Errorf("root directory of the machine: open %s: not a directory", a.root), "--root takes a directory that holds proc/ and sys/ of a machine")
+		return outcome.Failed(fmt.Errorf("root directory of the machine: open %s: not a directory", a.root), "--root takes a directory that holds proc/ and sys/ of a machine")
 	}
 	return nil
 }

@@ -11,6 +11,8 @@ import (
 
 	"mpps/internal/facts"
 	"mpps/internal/host"
+	"mpps/internal/ops"
+	"mpps/internal/outcome"
 	"mpps/internal/queuepath"
 	"mpps/internal/queuepath/trace"
 	"mpps/internal/report"
@@ -104,7 +106,7 @@ func (a *app) runPath(ctx context.Context, f *pathFlags) error {
 		return err
 	}
 	if f.guest != "" {
-		if err := hasGuest(h, f.guest); err != nil {
+		if err := ops.HasGuest(h, f.guest); err != nil {
 			return err
 		}
 	}
@@ -151,9 +153,9 @@ func (a *app) showPath(f *pathFlags, name string, p *queuepath.Path) error {
 
 // inventory takes stock of the machine without reading its settings.
 func (a *app) inventory(ctx context.Context) (*facts.Host, error) {
-	m, err := host.Open(a.root)
+	m, err := a.env().Open()
 	if err != nil {
-		return nil, failed(err, "--root takes a directory that holds proc/ and sys/ of a machine")
+		return nil, err
 	}
 	m.LookInside(host.NoGuest)
 	h := m.Inventory(ctx)
@@ -161,13 +163,13 @@ func (a *app) inventory(ctx context.Context) (*facts.Host, error) {
 }
 
 // pathCaveats are what a reader must know of what was watched.
-func pathCaveats(o *queuepath.Observation) []report.Warning {
-	var warnings []report.Warning
+func pathCaveats(o *queuepath.Observation) []outcome.Warning {
+	var warnings []outcome.Warning
 	for _, u := range o.Unseen {
-		warnings = append(warnings, report.Warning{Code: "unseen", Text: u.What + ": " + u.Why})
+		warnings = append(warnings, outcome.Warning{Code: "unseen", Text: u.What + ": " + u.Why})
 	}
 	if o.Lost.Rows > 0 {
-		warnings = append(warnings, report.Warning{
+		warnings = append(warnings, outcome.Warning{
 			Code: "rows-lost", Text: fmt.Sprintf("%d frames were not counted: there was no room for their row, or their device was new", o.Lost.Rows),
 			Hint: "watch a shorter time, or one network namespace of several",
 		})
@@ -177,7 +179,7 @@ func pathCaveats(o *queuepath.Observation) []report.Warning {
 		frames += o.Rows[i].Frames
 	}
 	if o.Lost.Joins > frames/50 {
-		warnings = append(warnings, report.Warning{
+		warnings = append(warnings, outcome.Warning{
 			Code: "joins-lost", Text: fmt.Sprintf("of %d of %d frames only the device is known that they came by, not its queue: copies that a bridge made, or packets that were under way before", o.Lost.Joins, frames),
 		})
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"mpps/internal/facts"
-	"mpps/internal/host"
 	"mpps/internal/queuepath"
 	"mpps/internal/setting"
 )
@@ -13,7 +12,7 @@ import (
 // tellLanes adds the windows that the steering program gives to taps now to what was seen of their NICs: a queue that lanes were told to
 // share is no collision.
 func (a *app) tellLanes(ctx context.Context, o *queuepath.Observation, h *facts.Host) error {
-	m, err := host.Open(a.root)
+	m, err := a.env().Open()
 	if err != nil {
 		return err
 	}

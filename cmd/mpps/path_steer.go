@@ -14,9 +14,10 @@ import (
 	"mpps/internal/facts"
 	"mpps/internal/goal"
 	"mpps/internal/host"
+	"mpps/internal/ops"
+	"mpps/internal/outcome"
 	"mpps/internal/plan"
 	"mpps/internal/queuepath"
-	"mpps/internal/report"
 	"mpps/internal/setting"
 )
 
@@ -82,7 +83,7 @@ func (f *steerFlags) parsed(h *facts.Host) (map[string]float64, error) {
 		if _, twice := weights[name]; twice {
 			return nil, usage(fmt.Errorf("--weight %s: %s is given twice", word, name), "")
 		}
-		if err := hasGuest(h, name); err != nil {
+		if err := ops.HasGuest(h, name); err != nil {
 			return nil, err
 		}
 		weights[name] = n
@@ -118,7 +119,7 @@ func (a *app) runSteer(ctx context.Context, p *pathFlags) error {
 		planned, stock = s, h
 		return s.Changes, nil
 	}
-	look := func(ctx context.Context, _ *host.Machine) ([]report.Warning, error) {
+	look := func(ctx context.Context, _ *host.Machine) ([]outcome.Warning, error) {
 		return a.watchSteered(ctx, p.interval, stock, planned)
 	}
 	if f.dryRun || p.interval == 0 || a.root != "/" {
@@ -129,7 +130,7 @@ func (a *app) runSteer(ctx context.Context, p *pathFlags) error {
 
 // askLanes asks the kernel whether it takes lanes, and which NICs have some now.
 func (a *app) askLanes(h *facts.Host) (standing []string, err error) {
-	m, err := host.Open(a.root)
+	m, err := a.env().Open()
 	if err != nil {
 		return nil, err
 	}
@@ -143,12 +144,12 @@ func (a *app) tellSteering(s *queuepath.Steering) {
 	for _, g := range s.Groups {
 		text := fmt.Sprintf("%s: %s: %s", strings.Join(g.NICs, ", "), g.Means.Words(), g.Why)
 		if a.json {
-			a.notes = append(a.notes, report.Warning{Code: "steering", Text: text})
+			a.notes = append(a.notes, outcome.Warning{Code: "steering", Text: text})
 			continue
 		}
 		a.out.Step("%s", text)
 	}
 	for _, advice := range s.Advice {
-		a.notes = append(a.notes, report.Warning{Code: "advice", Text: advice.Text, Hint: advice.Command})
+		a.notes = append(a.notes, outcome.Warning{Code: "advice", Text: advice.Text, Hint: advice.Command})
 	}
 }

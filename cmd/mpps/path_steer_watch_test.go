@@ -5,11 +5,11 @@ import (
 	"strings"
 	"testing"
 
+	"mpps/internal/outcome"
 	"mpps/internal/queuepath"
-	"mpps/internal/report"
 )
 
-func codes(warnings []report.Warning) string {
+func codes(warnings []outcome.Warning) string {
 	var all []string
 	for _, w := range warnings {
 		all = append(all, w.Code)

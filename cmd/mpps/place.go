@@ -12,6 +12,8 @@ import (
 
 	"mpps/internal/facts"
 	"mpps/internal/goal"
+	"mpps/internal/ops"
+	"mpps/internal/outcome"
 	"mpps/internal/placement"
 	"mpps/internal/report"
 )
@@ -52,19 +54,19 @@ no place is refused, with what is short and the smallest thing that would help.
 			if err != nil {
 				return err
 			}
-			m, err := a.gather(cmd.Context(), snapshot)
+			m, err := a.env().Gather(cmd.Context(), ops.Look{Snapshot: snapshot, Guest: ops.NoGuest})
 			if err != nil {
 				return err
 			}
-			defer m.close()
-			if err := m.has(g); err != nil {
+			defer m.Close()
+			if err := m.Has(g); err != nil {
 				return err
 			}
-			result, added, err := wishes.place(m.facts, g, more)
+			result, added, err := wishes.place(m.Facts, g, more)
 			if err != nil {
 				return err
 			}
-			picture := &report.Placing{Host: m.facts, Result: result, Added: added}
+			picture := &report.Placing{Host: m.Facts, Result: result, Added: added}
 			if output != "" {
 				var page bytes.Buffer
 				if err := report.PlaceHTML(&page, picture, version, time.Now()); err != nil {
@@ -76,7 +78,7 @@ no place is refused, with what is short and the smallest thing that would help.
 			}
 			if output != "-" {
 				err = a.out.Answer(report.Answer{
-					Verb: "place", Host: m.facts.Name, Result: placed{Result: *result, Added: added}, Warnings: a.caveats(m.facts, g),
+					Verb: "place", Host: m.Facts.Name, Result: placed{Result: *result, Added: added}, Warnings: ops.Caveats(m.Facts, g),
 					Text: func(t *report.Text) { report.Place(t, picture) },
 				})
 				if err != nil {
@@ -84,7 +86,7 @@ no place is refused, with what is short and the smallest thing that would help.
 				}
 			}
 			if detailed && len(result.Refused) > 0 {
-				return exit(exitDrifted)
+				return outcome.Exit(outcome.CodeDrifted)
 			}
 			return nil
 		},
@@ -157,7 +159,7 @@ func (w *placeWishes) place(h *facts.Host, g goal.Goal, more wanted) (*placement
 	}
 	for _, name := range w.move {
 		if name != "all" && !names[name] {
-			return nil, nil, failed(fmt.Errorf("--move %s: no such guest runs here", name), "name a running guest, or all")
+			return nil, nil, outcome.Failed(fmt.Errorf("--move %s: no such guest runs here", name), "name a running guest, or all")
 		}
 	}
 	for _, r := range more.reserves {
@@ -165,7 +167,7 @@ func (w *placeWishes) place(h *facts.Host, g goal.Goal, more wanted) (*placement
 			return nil, nil, err
 		}
 		if n, _ := h.Topology.Node(r.Node); r.CPUs > len(n.CPUs) {
-			return nil, nil, failed(fmt.Errorf("--reserve: %d CPUs of node %d, which has %d", r.CPUs, r.Node, len(n.CPUs)), "CPUs of that node: "+n.CPUs.String())
+			return nil, nil, outcome.Failed(fmt.Errorf("--reserve: %d CPUs of node %d, which has %d", r.CPUs, r.Node, len(n.CPUs)), "CPUs of that node: "+n.CPUs.String())
 		}
 	}
 	for _, d := range more.daemons {
@@ -177,7 +179,7 @@ func (w *placeWishes) place(h *facts.Host, g goal.Goal, more wanted) (*placement
 	for i := range more.guests {
 		guest := &more.guests[i]
 		if names[guest.Name] {
-			return nil, nil, failed(fmt.Errorf("--add: guest %s runs here already, or is added twice", guest.Name), "give it another name")
+			return nil, nil, outcome.Failed(fmt.Errorf("--add: guest %s runs here already, or is added twice", guest.Name), "give it another name")
 		}
 		names[guest.Name] = true
 		added = append(added, guest.Name)
@@ -200,7 +202,7 @@ func hasNode(h *facts.Host, flag string, id int) error {
 		for _, n := range h.Topology.Nodes {
 			nodes = append(nodes, fmt.Sprint(n.ID))
 		}
-		return failed(fmt.Errorf("%s: no node %d on this host", flag, id), "nodes of this host: "+strings.Join(nodes, ", "))
+		return outcome.Failed(fmt.Errorf("%s: no node %d on this host", flag, id), "nodes of this host: "+strings.Join(nodes, ", "))
 	}
 	return nil
 }
@@ -218,7 +220,7 @@ func behind(h *facts.Host, ask placement.Ask, n *placement.Interface) error {
 		}
 	}
 	if n.NIC != "" {
-		return failed(errors.New("--add: no NIC "+quote(n.NIC)+" on this host"), "see 'mpps inspect' for its NICs")
+		return outcome.Failed(errors.New("--add: no NIC "+quote(n.NIC)+" on this host"), "see 'mpps inspect' for its NICs")
 	}
 	return nil
 }

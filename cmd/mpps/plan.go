@@ -6,6 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mpps/internal/ops"
+	"mpps/internal/outcome"
 	"mpps/internal/plan"
 	"mpps/internal/report"
 )
@@ -34,19 +36,19 @@ outlasts the kernel's own memory.
 			if err != nil {
 				return err
 			}
-			m, err := a.gatherOver(cmd.Context(), snapshot, interval, g.Guest)
+			m, err := a.env().Gather(cmd.Context(), ops.Look{Snapshot: snapshot, Guest: g.Guest, Interval: interval})
 			if err != nil {
 				return err
 			}
-			defer m.close()
-			if err := m.has(g); err != nil {
+			defer m.Close()
+			if err := m.Has(g); err != nil {
 				return err
 			}
 			p, err := a.lastingPlan(m, g, runtimeOnly)
 			if err != nil {
 				return err
 			}
-			if err := flags.watchToo(p, m.facts); err != nil {
+			if err := flags.watchToo(p, m.Facts); err != nil {
 				return err
 			}
 			if output != "" {
@@ -60,7 +62,7 @@ outlasts the kernel's own memory.
 			}
 			if output != "-" {
 				err = a.out.Answer(report.Answer{
-					Verb: "plan", Host: m.facts.Name, Result: p, Warnings: append(a.caveats(m.facts, g), tunedCaveats(p, m.facts)...),
+					Verb: "plan", Host: m.Facts.Name, Result: p, Warnings: append(ops.Caveats(m.Facts, g), tunedCaveats(p, m.Facts)...),
 					Text: func(t *report.Text) { report.Plan(t, p) },
 				})
 				if err != nil {
@@ -68,7 +70,7 @@ outlasts the kernel's own memory.
 				}
 			}
 			if detailed && !p.Empty() {
-				return exit(exitChanges)
+				return outcome.Exit(outcome.CodeChanges)
 			}
 			return nil
 		},

@@ -14,6 +14,8 @@ import (
 	"mpps/internal/goal"
 	"mpps/internal/host"
 	"mpps/internal/knob"
+	"mpps/internal/ops"
+	"mpps/internal/outcome"
 	"mpps/internal/realtime"
 	"mpps/internal/report"
 	"mpps/internal/setting"
@@ -93,14 +95,14 @@ func (a *app) runRealtimeCheck(ctx context.Context, f *realtimeFlags) error {
 	}
 	r := realtime.Check(h, h.Observed, s)
 	err = a.out.Answer(report.Answer{
-		Verb: "realtime-check", Host: h.Name, Result: r, Warnings: notRoot(h),
+		Verb: "realtime-check", Host: h.Name, Result: r, Warnings: ops.NotRoot(h),
 		Text: func(t *report.Text) { report.RealtimeCheck(t, r, a.verbose) },
 	})
 	switch {
 	case err != nil:
 		return err
 	case r.State == realtime.NotIsolated:
-		return exit(exitNotConfigured)
+		return outcome.Exit(outcome.CodeNotConfigured)
 	case f.failOn == "":
 		return nil
 	}
@@ -109,7 +111,7 @@ func (a *app) runRealtimeCheck(ctx context.Context, f *realtimeFlags) error {
 		return err
 	}
 	if len(r.AtLeast(worst)) > 0 {
-		return exit(exitDrifted)
+		return outcome.Exit(outcome.CodeDrifted)
 	}
 	return nil
 }
@@ -118,16 +120,16 @@ func (a *app) runRealtimeCheck(ctx context.Context, f *realtimeFlags) error {
 func (a *app) watched(ctx context.Context, f *realtimeFlags) (*facts.Host, realtime.Scope, error) {
 	none := realtime.Scope{}
 	if f.snapshot != "" {
-		h, err := readSnapshot(f.snapshot)
+		h, err := ops.ReadSnapshot(f.snapshot)
 		if err != nil {
 			return nil, none, err
 		}
 		s, err := f.scope(h)
 		return h, s, err
 	}
-	m, err := host.Open(a.root)
+	m, err := a.env().Open()
 	if err != nil {
-		return nil, none, failed(err, "--root takes a directory that holds proc/ and sys/ of a machine")
+		return nil, none, err
 	}
 	defer m.Close()
 	if f.watch && f.interval > 0 && !m.Live() {
@@ -149,8 +151,7 @@ func (a *app) watched(ctx context.Context, f *realtimeFlags) (*facts.Host, realt
 
 // scope is which CPUs of a host are judged.
 func (f *realtimeFlags) scope(h *facts.Host) (realtime.Scope, error) {
-	m := machine{facts: h}
-	if err := m.has(goal.Goal{CPUs: f.cpus, Guest: f.guest}); err != nil {
+	if err := ops.Has(h, goal.Goal{CPUs: f.cpus, Guest: f.guest}); err != nil {
 		return realtime.Scope{}, err
 	}
 	return realtime.Find(h, f.cpus, f.guest), nil

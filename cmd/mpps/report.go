@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"mpps/internal/measure/export"
+	"mpps/internal/ops"
 	"mpps/internal/report"
 	"mpps/internal/tune"
 )
@@ -74,7 +75,7 @@ With another --format than html the runs are printed in that form:
 
 // tuneResult reads a file of tune; nil where the first is none.
 func tuneResult(files []string) (*tune.Result, error) {
-	f, err := openJSON(files[0])
+	f, err := ops.OpenJSON(files[0])
 	if err != nil {
 		return nil, nil // whoever reads it as a run says so
 	}
@@ -158,7 +159,7 @@ func (a *app) reprint(cmd *cobra.Command, results []saved, f *reportFlags) error
 	if toFile := cmd.Flags().Changed("output") && f.output != "-"; toFile {
 		out = report.NewPrinter(&text, a.stderr, report.Options{JSON: a.json, Quiet: a.quiet, NoColor: true, Version: version})
 	}
-	ans := report.Answer{Verb: "report-runs", Host: doc.Host.Name, Result: doc, Warnings: doc.Warnings, Text: func(t *report.Text) {
+	ans := report.Answer{Verb: "report-runs", Host: doc.Host.Name, Result: doc, Text: func(t *report.Text) {
 		for i, r := range results {
 			if i > 0 {
 				t.Blank()
@@ -166,6 +167,9 @@ func (a *app) reprint(cmd *cobra.Command, results []saved, f *reportFlags) error
 			r.draw(t)
 		}
 	}}
+	for _, w := range doc.Warnings {
+		ans.Warnings = append(ans.Warnings, w.Warning)
+	}
 	err = a.answerOn(out, ans, func(s *export.Set) {
 		for _, r := range results {
 			r.export(s, export.Format(a.format))

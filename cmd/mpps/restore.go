@@ -14,6 +14,8 @@ import (
 	"mpps/internal/apply"
 	"mpps/internal/host"
 	"mpps/internal/lasting"
+	"mpps/internal/ops"
+	"mpps/internal/outcome"
 	"mpps/internal/report"
 	"mpps/internal/setting"
 	"mpps/internal/sriov"
@@ -45,7 +47,7 @@ Exit codes: 0 everything stands · 1 something could not be put back ·
 4 something was changed by hand and is left alone · 11 another mpps is at work.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := a.needsRoot("restore"); err != nil {
+			if err := a.env().NeedsRoot("restore"); err != nil {
 				return err
 			}
 			e, err := a.engine(nil)
@@ -100,9 +102,9 @@ func (a *app) restoreOnce(ctx context.Context, e *engine, r *apply.Restorer) err
 	case err != nil:
 		return err
 	case pass.Failed() > 0:
-		return exit(exitFailed)
+		return outcome.Exit(outcome.CodeFailed)
 	case len(pass.ByHand) > 0:
-		return exit(exitDrifted)
+		return outcome.Exit(outcome.CodeDrifted)
 	}
 	return nil
 }
@@ -117,7 +119,7 @@ func (a *app) watchRestore(ctx context.Context, e *engine, r *apply.Restorer) er
 	if err != nil {
 		a.out.Failure(err, "")
 	}
-	m, err := host.Open(a.root)
+	m, err := a.env().Open()
 	if err != nil {
 		return err
 	}
@@ -193,5 +195,5 @@ func (a *app) remember(m memory) error {
 	if err := os.Mkdir(filepath.Dir(name), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return replaceFile(name, append(text, '\n'))
+	return ops.ReplaceFile(name, append(text, '\n'))
 }

@@ -87,7 +87,7 @@ func (k *functionKeeper) concerned(h *facts.Host, u sriov.Upkeep, events []apply
 
 // lentNow loads the list of values and finds out which of them are not for who has their functions now.
 func (a *app) lentNow(ctx context.Context, r *apply.Restorer) error {
-	m, err := host.Open(a.root)
+	m, err := a.env().Open()
 	if err != nil {
 		return err
 	}

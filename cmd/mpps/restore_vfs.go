@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"mpps/internal/apply"
-	"mpps/internal/host"
 	"mpps/internal/journal"
 	"mpps/internal/lasting"
+	"mpps/internal/outcome"
 	"mpps/internal/report"
 )
 
@@ -21,7 +21,7 @@ const vfsPause = 200 * time.Millisecond
 // after the other, and links come up seconds after their device: what is not there, or refused, is tried again until the time
 // is over. A device that udev has yet to name may bear the name of another for a moment.
 func (a *app) restoreVFs(ctx context.Context, e *engine, r *apply.Restorer, wait time.Duration) error {
-	m, err := host.Open(a.root)
+	m, err := a.env().Open()
 	if err != nil {
 		return err
 	}
@@ -69,10 +69,10 @@ func (a *app) restoreVFs(ctx context.Context, e *engine, r *apply.Restorer, wait
 		return err
 	}
 	if missing := total.Absent; missing > 0 {
-		return failed(fmt.Errorf("%s of devices that did not appear within %v", counted(missing, "value"), wait), "mpps-restore.service puts them back when they appear")
+		return outcome.Failed(fmt.Errorf("%s of devices that did not appear within %v", counted(missing, "value"), wait), "mpps-restore.service puts them back when they appear")
 	}
 	if total.Failed() > 0 {
-		return exit(exitFailed)
+		return outcome.Exit(outcome.CodeFailed)
 	}
 	return nil
 }

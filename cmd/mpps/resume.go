@@ -6,14 +6,15 @@ import (
 
 	"mpps/internal/apply"
 	"mpps/internal/journal"
+	"mpps/internal/ops"
+	"mpps/internal/outcome"
 	"mpps/internal/plan"
-	"mpps/internal/report"
 	"mpps/internal/setting"
 	"mpps/internal/site"
 )
 
 // keepGoal has a transaction keep what it takes to go on with its plan behind a reboot or a guest's restart.
-func (a *app) keepGoal(o *apply.Options, p *plan.Plan, m *machine, runtimeOnly bool) error {
+func (a *app) keepGoal(o *apply.Options, p *plan.Plan, m *ops.Host, runtimeOnly bool) error {
 	digest, err := site.Digest(a.root)
 	if err != nil {
 		return err
@@ -33,13 +34,13 @@ func postponed(p *plan.Plan) []journal.Postponed {
 }
 
 // nextKernel is the release that the host boots next once a plan is applied; empty where that is not known.
-func nextKernel(p *plan.Plan, m *machine) string {
+func nextKernel(p *plan.Plan, m *ops.Host) string {
 	for _, c := range p.Changes {
 		if c.Address.Kind == setting.BootKernel {
 			return c.To.Value
 		}
 	}
-	for a, r := range m.facts.Readings {
+	for a, r := range m.Facts.Readings {
 		if a.Kind == setting.BootKernel && r.State == setting.Known {
 			return r.Value
 		}
@@ -49,7 +50,7 @@ func nextKernel(p *plan.Plan, m *machine) string {
 
 // resume goes on with the plan of the newest transaction that waited for something: looks at the host anew with its goal, and
 // applies what remains as a transaction that follows it.
-func (a *app) resume(ctx context.Context, apply func(p *plan.Plan, m *machine, runtimeOnly bool, r *apply.Remains) error) error {
+func (a *app) resume(ctx context.Context, apply func(p *plan.Plan, m *ops.Host, runtimeOnly bool, r *apply.Remains) error) error {
 	e, err := a.engine(nil)
 	if err != nil {
 		return err
@@ -63,9 +64,9 @@ func (a *app) resume(ctx context.Context, apply func(p *plan.Plan, m *machine, r
 	if err != nil {
 		return err
 	}
-	defer m.close()
+	defer m.Close()
 	for _, note := range r.Notes {
-		a.notes = append(a.notes, report.Warning{Code: "changed-since", Text: note, Hint: "'mpps status' shows what remains before it is applied"})
+		a.notes = append(a.notes, outcome.Warning{Code: "changed-since", Text: note, Hint: "'mpps status' shows what remains before it is applied"})
 	}
 	a.out.Step("going on with transaction %s: %s", r.TX, r.Flags)
 	for _, c := range r.Changes {
@@ -75,29 +76,29 @@ func (a *app) resume(ctx context.Context, apply func(p *plan.Plan, m *machine, r
 }
 
 // lookAnew plans what remains for the host as it is now.
-func (a *app) lookAnew(ctx context.Context, r *apply.Remains) (*plan.Plan, *machine, error) {
+func (a *app) lookAnew(ctx context.Context, r *apply.Remains) (*plan.Plan, *ops.Host, error) {
 	way := r.Resume()
-	m, err := a.gatherOver(ctx, "", 0, way.Goal.Guest)
+	m, err := a.env().Gather(ctx, ops.Look{Guest: way.Goal.Guest})
 	if err != nil {
 		return nil, nil, err
 	}
 	p, err := a.planAnew(m, r)
 	if err != nil {
-		return nil, nil, errors.Join(err, m.close())
+		return nil, nil, errors.Join(err, m.Close())
 	}
 	return p, m, nil
 }
 
-func (a *app) planAnew(m *machine, r *apply.Remains) (*plan.Plan, error) {
+func (a *app) planAnew(m *ops.Host, r *apply.Remains) (*plan.Plan, error) {
 	way := r.Resume()
 	digest, err := site.Digest(a.root)
 	if err != nil {
 		return nil, err
 	}
-	if err := r.Fits(m.facts.Kernel.Release, digest); err != nil {
+	if err := r.Fits(m.Facts.Kernel.Release, digest); err != nil {
 		return nil, err
 	}
-	if err := m.has(way.Goal); err != nil {
+	if err := m.Has(way.Goal); err != nil {
 		return nil, err
 	}
 	p, err := a.lastingPlan(m, way.Goal, way.RuntimeOnly)
@@ -123,13 +124,12 @@ func (a *app) whatRemains(ctx context.Context, s *apply.Status) {
 	}
 	_, m, err := a.lookAnew(ctx, s.Remains)
 	if err == nil {
-		err = m.close()
+		err = m.Close()
 	}
 	if err != nil {
 		s.Remains.Against = err.Error()
-		s.Remains.Next = hintOf(err, s.Remains.Next)
-		if f := (*fault)(nil); errors.As(err, &f) && f.hint != "" {
-			s.Remains.Next = f.hint
+		if _, hint := outcome.Of(err); hint != "" {
+			s.Remains.Next = hint
 		}
 		return
 	}

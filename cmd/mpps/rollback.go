@@ -8,8 +8,8 @@ import (
 
 	"mpps/internal/apply"
 	"mpps/internal/facts"
-	"mpps/internal/host"
 	"mpps/internal/journal"
+	"mpps/internal/outcome"
 	"mpps/internal/report"
 	"mpps/internal/setting"
 	"mpps/internal/sriov"
@@ -70,7 +70,7 @@ at work.`,
 }
 
 func (a *app) rollback(ctx context.Context, o apply.RollbackOptions, detailed bool) error {
-	if err := a.needsRoot("rollback"); err != nil && !o.DryRun {
+	if err := a.env().NeedsRoot("rollback"); err != nil && !o.DryRun {
 		return err
 	}
 	e, err := a.engine(nil)
@@ -115,9 +115,9 @@ func (a *app) rollback(ctx context.Context, o apply.RollbackOptions, detailed bo
 	}
 	switch {
 	case drifted > 0:
-		return exit(exitDrifted)
+		return outcome.Exit(outcome.CodeDrifted)
 	case detailed && changed > 0:
-		return exit(exitChanges)
+		return outcome.Exit(outcome.CodeChanges)
 	}
 	return nil
 }
@@ -142,7 +142,7 @@ func (a *app) inHand(ctx context.Context, changes []journal.Change) error {
 	if len(gave) == 0 {
 		return nil
 	}
-	m, err := host.Open(a.root)
+	m, err := a.env().Open()
 	if err != nil {
 		return err
 	}

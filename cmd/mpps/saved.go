@@ -8,6 +8,8 @@ import (
 	"mpps/internal/measure"
 	"mpps/internal/measure/export"
 	"mpps/internal/measure/wakeup"
+	"mpps/internal/ops"
+	"mpps/internal/outcome"
 	"mpps/internal/plan"
 	"mpps/internal/report"
 )
@@ -74,7 +76,7 @@ func (r *saved) addTo(doc *report.Document) {
 		doc.AddWakeups(r.label, r.awake)
 	default:
 		for _, w := range r.ab.Warnings {
-			doc.Warn(report.Warning(w))
+			doc.Warn(w)
 		}
 		doc.AddAB(r.ab)
 	}
@@ -108,27 +110,27 @@ func (r *saved) export(s *export.Set, f export.Format) {
 }
 
 func readAB(file string) (*measure.AB, error) {
-	f, err := openJSON(file)
+	f, err := ops.OpenJSON(file)
 	if err != nil {
-		return nil, failed(fmt.Errorf("comparison: %w", err), "make one with 'mpps bench … --plan PLAN -o FILE'")
+		return nil, outcome.Failed(fmt.Errorf("comparison: %w", err), "make one with 'mpps bench … --plan PLAN -o FILE'")
 	}
 	defer f.Close()
 	ab, err := measure.DecodeAB(f)
 	if err != nil {
-		return nil, failed(fmt.Errorf("comparison %s: %w", file, err), "make a new one with 'mpps bench … --plan PLAN -o FILE'")
+		return nil, outcome.Failed(fmt.Errorf("comparison %s: %w", file, err), "make a new one with 'mpps bench … --plan PLAN -o FILE'")
 	}
 	return ab, nil
 }
 
 func readSearch(file string) (*measure.Search, error) {
-	f, err := openJSON(file)
+	f, err := ops.OpenJSON(file)
 	if err != nil {
-		return nil, failed(fmt.Errorf("search: %w", err), "make one with 'mpps search … -o FILE'")
+		return nil, outcome.Failed(fmt.Errorf("search: %w", err), "make one with 'mpps search … -o FILE'")
 	}
 	defer f.Close()
 	s, err := measure.DecodeSearch(f)
 	if err != nil {
-		return nil, failed(fmt.Errorf("search %s: %w", file, err), "make a new one with 'mpps search … -o FILE'")
+		return nil, outcome.Failed(fmt.Errorf("search %s: %w", file, err), "make a new one with 'mpps search … -o FILE'")
 	}
 	return s, nil
 }
@@ -155,27 +157,27 @@ func fileLabel(file string) string {
 }
 
 func readRun(file string) (*measure.Run, error) {
-	f, err := openJSON(file)
+	f, err := ops.OpenJSON(file)
 	if err != nil {
-		return nil, failed(fmt.Errorf("run: %w", err), "make one with 'mpps bench … -o FILE'")
+		return nil, outcome.Failed(fmt.Errorf("run: %w", err), "make one with 'mpps bench … -o FILE'")
 	}
 	defer f.Close()
 	r, err := measure.Decode(f)
 	if err != nil {
-		return nil, failed(fmt.Errorf("run %s: %w", file, err), "make a new one with 'mpps bench … -o FILE'")
+		return nil, outcome.Failed(fmt.Errorf("run %s: %w", file, err), "make a new one with 'mpps bench … -o FILE'")
 	}
 	return r, nil
 }
 
 func readPlan(file string) (*plan.Plan, error) {
-	f, err := openJSON(file)
+	f, err := ops.OpenJSON(file)
 	if err != nil {
-		return nil, failed(fmt.Errorf("plan: %w", err), "make one with 'mpps plan … -o FILE'")
+		return nil, outcome.Failed(fmt.Errorf("plan: %w", err), "make one with 'mpps plan … -o FILE'")
 	}
 	defer f.Close()
 	p, err := plan.Decode(f)
 	if err != nil {
-		return nil, failed(fmt.Errorf("plan %s: %w", file, err), "make a new one with 'mpps plan … -o FILE'")
+		return nil, outcome.Failed(fmt.Errorf("plan %s: %w", file, err), "make a new one with 'mpps plan … -o FILE'")
 	}
 	return p, nil
 }

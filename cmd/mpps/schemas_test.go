@@ -251,7 +251,7 @@ func nullable(t reflect.Type, s *jsonschema.Schema) {
 
 // answer is the schema of an envelope with a result.
 func (m *schemaMaker) answer(verb string, result reflect.Type) *jsonschema.Schema {
-	inner, warning := m.of(result), m.of(reflect.TypeFor[report.Warning]())
+	inner, warning := m.of(result), m.of(reflect.TypeFor[report.Caveat]())
 	s := &jsonschema.Schema{
 		Version: jsonschema.Version, ID: jsonschema.ID("urn:mpps:" + verb + ":1"),
 		Description: "The answer of mpps " + strings.ReplaceAll(verb, "-", " ") + " --json.",

@@ -14,6 +14,7 @@ import (
 	"mpps/internal/measure"
 	"mpps/internal/measure/adapter"
 	"mpps/internal/measure/search"
+	"mpps/internal/outcome"
 	"mpps/internal/report"
 	"mpps/internal/traffic"
 )
@@ -236,7 +237,7 @@ func (a *app) searchPath(ctx context.Context, f *searchFlags, o search.Options) 
 func (a *app) finishSearch(ctx context.Context, s *measure.Search, f *searchFlags, failure error) error {
 	if s.Trials == 0 {
 		if interrupted(ctx, failure) {
-			return failed(errors.New("interrupted before the first trial was complete"), "")
+			return outcome.Failed(errors.New("interrupted before the first trial was complete"), "")
 		}
 		return failure
 	}
@@ -250,9 +251,9 @@ func (a *app) finishSearch(ctx context.Context, s *measure.Search, f *searchFlag
 	if err != nil {
 		return errors.Join(failure, err)
 	}
-	var warnings []report.Warning
+	var warnings []outcome.Warning
 	for _, w := range s.Warnings {
-		warnings = append(warnings, report.Warning(w))
+		warnings = append(warnings, w)
 	}
 	err = a.out.Answer(report.Answer{
 		Verb: "search", Host: s.Host, Result: whole, Warnings: warnings,
@@ -260,11 +261,11 @@ func (a *app) finishSearch(ctx context.Context, s *measure.Search, f *searchFlag
 	})
 	switch {
 	case interrupted(ctx, failure):
-		return errors.Join(err, failed(fmt.Errorf("interrupted after %s: the bounds are what was known by then", counted(s.Trials, "trial")), ""))
+		return errors.Join(err, outcome.Failed(fmt.Errorf("interrupted after %s: the bounds are what was known by then", counted(s.Trials, "trial")), ""))
 	case err != nil || failure != nil:
 		return errors.Join(failure, err)
 	case !s.Valid():
-		return exit(exitNotDevice)
+		return outcome.Exit(outcome.CodeNotDevice)
 	}
 	return nil
 }

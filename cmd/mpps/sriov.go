@@ -12,8 +12,9 @@ import (
 	"mpps/internal/goal"
 	"mpps/internal/host"
 	"mpps/internal/lasting"
+	"mpps/internal/ops"
+	"mpps/internal/outcome"
 	"mpps/internal/plan"
-	"mpps/internal/report"
 	"mpps/internal/setting"
 )
 
@@ -54,10 +55,10 @@ func (a *app) carryOut(ctx context.Context, g goal.Goal, wish sriovWish, o apply
 }
 
 // carryOutAnd is carryOut with an act behind the changes that is no value: what became of it stands in the answer.
-func (a *app) carryOutAnd(ctx context.Context, g goal.Goal, wish sriovWish, o apply.Options, detailed bool, act func(context.Context, *host.Machine) ([]report.Warning, error)) error {
-	m, err := host.Open(a.root)
+func (a *app) carryOutAnd(ctx context.Context, g goal.Goal, wish sriovWish, o apply.Options, detailed bool, act func(context.Context, *host.Machine) ([]outcome.Warning, error)) error {
+	m, err := a.env().Open()
 	if err != nil {
-		return failed(err, "--root takes a directory that holds proc/ and sys/ of a machine")
+		return err
 	}
 	defer m.Close()
 	m.Progress = a.out.Progress
@@ -92,9 +93,9 @@ func (a *app) carryOutAnd(ctx context.Context, g goal.Goal, wish sriovWish, o ap
 			o.Beside = append(o.Beside, attributes(h, c.Address.Path)...)
 		}
 	}
-	in := &machine{facts: h, mechanisms: mechanisms}
+	in := &ops.Host{Facts: h, Mechanisms: mechanisms}
 	if act != nil {
-		in.act = func(ctx context.Context) ([]report.Warning, error) { return act(ctx, m) }
+		a.act = func(ctx context.Context) ([]outcome.Warning, error) { return act(ctx, m) }
 	}
 	return a.apply(ctx, p, in, o, detailed)
 }
@@ -103,7 +104,7 @@ func (a *app) carryOutAnd(ctx context.Context, g goal.Goal, wish sriovWish, o ap
 func unread(changes []plan.Change) error {
 	for _, c := range changes {
 		if c.From.State == setting.Unknown {
-			return failed(fmt.Errorf("%s cannot be read: %s", c.Address, cmp.Or(c.From.Why, "no reason is known")),
+			return outcome.Failed(fmt.Errorf("%s cannot be read: %s", c.Address, cmp.Or(c.From.Why, "no reason is known")),
 				"what cannot be read could not be put back; a recorded tree (--root) holds neither attributes of functions nor what programs are attached")
 		}
 	}

@@ -16,6 +16,8 @@ import (
 	"mpps/internal/host"
 	"mpps/internal/journal"
 	"mpps/internal/lasting"
+	"mpps/internal/ops"
+	"mpps/internal/outcome"
 	"mpps/internal/plan"
 	"mpps/internal/report"
 	"mpps/internal/setting"
@@ -133,10 +135,10 @@ func (a *app) assign(ctx context.Context, w sriov.Wish, o againOptions) error {
 }
 
 // notes are those of a verb as warnings of its answer.
-func notes(all []sriov.Note) []report.Warning {
-	var warnings []report.Warning
+func notes(all []sriov.Note) []outcome.Warning {
+	var warnings []outcome.Warning
 	for _, n := range all {
-		warnings = append(warnings, report.Warning{Code: n.Code, Text: n.Text, Hint: n.Hint})
+		warnings = append(warnings, outcome.Warning{Code: n.Code, Text: n.Text, Hint: n.Hint})
 	}
 	return warnings
 }
@@ -195,9 +197,9 @@ func untilAlone(ctx context.Context, wait time.Duration, progress func(who strin
 
 // once looks at the host, and carries out what the wish comes to.
 func (a *app) once(ctx context.Context, o againOptions, wish sriovWish) (*plan.Plan, apply.Result, error) {
-	m, err := host.Open(a.root)
+	m, err := a.env().Open()
 	if err != nil {
-		return nil, apply.Result{}, failed(err, "--root takes a directory that holds proc/ and sys/ of a machine")
+		return nil, apply.Result{}, err
 	}
 	defer m.Close()
 	newest, err := a.newest()
@@ -221,7 +223,7 @@ func (a *app) once(ctx context.Context, o againOptions, wish sriovWish) (*plan.P
 	if err := lasting.Add(p, h); err != nil {
 		return p, apply.Result{}, err
 	}
-	result, err := a.transact(ctx, p, &machine{facts: h, mechanisms: mechanisms}, apply.Options{DryRun: o.dryRun, Newest: &newest})
+	result, err := a.transact(ctx, p, &ops.Host{Facts: h, Mechanisms: mechanisms}, apply.Options{DryRun: o.dryRun, Newest: &newest})
 	return p, result, err
 }
 

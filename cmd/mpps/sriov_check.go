@@ -12,6 +12,8 @@ import (
 	"mpps/internal/host"
 	"mpps/internal/journal"
 	"mpps/internal/knob"
+	"mpps/internal/ops"
+	"mpps/internal/outcome"
 	"mpps/internal/report"
 	"mpps/internal/sriov"
 )
@@ -50,10 +52,10 @@ could not see.
 			}
 			c, err := sriov.Examine(h, name, j)
 			if err != nil {
-				return failed(err, hintOf(err, ""))
+				return outcome.Failed(err, outcome.HintOf(err, ""))
 			}
 			err = a.out.Answer(report.Answer{
-				Verb: "sriov-check", Host: h.Name, Result: c, Warnings: notRoot(h),
+				Verb: "sriov-check", Host: h.Name, Result: c, Warnings: ops.NotRoot(h),
 				Text: func(t *report.Text) { report.SRIOVCheck(t, c, a.verbose) },
 			})
 			if err != nil || failOn == "" {
@@ -64,7 +66,7 @@ could not see.
 				return err
 			}
 			if len(c.AtLeast(worst)) > 0 {
-				return exit(exitDrifted)
+				return outcome.Exit(outcome.CodeDrifted)
 			}
 			return nil
 		},
@@ -77,12 +79,12 @@ could not see.
 // examined is what a check looks at: the facts, with what the catalogue's part of it reads, and what the journal says.
 func (a *app) examined(ctx context.Context, snapshot string) (*facts.Host, sriov.Journal, error) {
 	if snapshot != "" {
-		h, err := readSnapshot(snapshot)
+		h, err := ops.ReadSnapshot(snapshot)
 		return h, sriov.Journal{Unread: "a snapshot has no journal"}, err
 	}
-	m, err := host.Open(a.root)
+	m, err := a.env().Open()
 	if err != nil {
-		return nil, sriov.Journal{}, failed(err, "--root takes a directory that holds proc/ and sys/ of a machine")
+		return nil, sriov.Journal{}, err
 	}
 	defer m.Close()
 	m.LookInside(host.NoGuest)
@@ -115,13 +117,4 @@ func (a *app) unsettledFunctions(h *facts.Host) sriov.Journal {
 		}
 	}
 	return j
-}
-
-// notRoot warns of what only root sees.
-func notRoot(h *facts.Host) []report.Warning {
-	warnings := unseen(h)
-	if !h.AsRoot {
-		warnings = append(warnings, report.Warning{Code: "not-root", Text: "run without root: some values could not be read", Hint: "repeat as root for the whole picture"})
-	}
-	return warnings
 }

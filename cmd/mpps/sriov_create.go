@@ -10,10 +10,9 @@ import (
 	"mpps/internal/apply"
 	"mpps/internal/facts"
 	"mpps/internal/goal"
-	"mpps/internal/host"
 	"mpps/internal/lasting"
+	"mpps/internal/outcome"
 	"mpps/internal/plan"
-	"mpps/internal/report"
 	"mpps/internal/setting"
 	"mpps/internal/sriov"
 )
@@ -126,7 +125,7 @@ Exit codes: 0 done · 1 failed, and put back · 2 changes were made, or with
 // noted has what is to be known beside the changes stand with their outcome.
 func (a *app) noted(notes []sriov.Note, err error) error {
 	for _, n := range notes {
-		a.notes = append(a.notes, report.Warning{Code: n.Code, Text: n.Text, Hint: n.Hint})
+		a.notes = append(a.notes, outcome.Warning{Code: n.Code, Text: n.Text, Hint: n.Hint})
 	}
 	return err
 }
@@ -152,9 +151,9 @@ func attributes(h *facts.Host, pf string) []setting.Address {
 
 // linkOf is what udev does with a device of this host.
 func (a *app) linkOf(device string) (sriov.LinkFile, error) {
-	m, err := host.Open(a.root)
+	m, err := a.env().Open()
 	if err != nil {
-		return sriov.LinkFile{}, failed(err, "--root takes a directory that holds proc/ and sys/ of a machine")
+		return sriov.LinkFile{}, err
 	}
 	defer m.Close()
 	var l sriov.LinkFile

@@ -4,7 +4,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"mpps/internal/facts"
-	"mpps/internal/host"
+	"mpps/internal/ops"
+	"mpps/internal/outcome"
 	"mpps/internal/report"
 	"mpps/internal/sriov"
 )
@@ -36,14 +37,14 @@ function · 4 a function is not served as it should be.`,
 				return err
 			}
 			if err := a.out.Answer(report.Answer{
-				Verb: "sriov-guest", Host: h.Name, Result: side, Warnings: unseen(h),
+				Verb: "sriov-guest", Host: h.Name, Result: side, Warnings: ops.Unseen(h),
 				Text: func(t *report.Text) { report.GuestSide(t, side) },
 			}); err != nil {
 				return err
 			}
 			for _, f := range side.Functions {
 				if f.State == "off" {
-					return exit(exitDrifted)
+					return outcome.Exit(outcome.CodeDrifted)
 				}
 			}
 			return nil
@@ -56,11 +57,11 @@ function · 4 a function is not served as it should be.`,
 // lookInto takes stock of the machine and of the inside of one of its guests, without reading settings; or reads a snapshot.
 func (a *app) lookInto(cmd *cobra.Command, snapshot, guest string) (*facts.Host, error) {
 	if snapshot != "" {
-		return readSnapshot(snapshot)
+		return ops.ReadSnapshot(snapshot)
 	}
-	m, err := host.Open(a.root)
+	m, err := a.env().Open()
 	if err != nil {
-		return nil, failed(err, "--root takes a directory that holds proc/ and sys/ of a machine")
+		return nil, err
 	}
 	defer m.Close()
 	m.LookInside(guest)

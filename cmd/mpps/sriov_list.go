@@ -6,7 +6,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"mpps/internal/facts"
-	"mpps/internal/host"
+	"mpps/internal/ops"
+	"mpps/internal/outcome"
 	"mpps/internal/report"
 	"mpps/internal/sriov"
 )
@@ -39,10 +40,10 @@ columns settings that a new function has are left out; --json has all of them.
 			}
 			l, err := sriov.Show(h, which)
 			if err != nil {
-				return failed(err, hintOf(err, ""))
+				return outcome.Failed(err, outcome.HintOf(err, ""))
 			}
 			return a.out.Answer(report.Answer{
-				Verb: "sriov-list", Host: h.Name, Result: l, Warnings: unseen(h),
+				Verb: "sriov-list", Host: h.Name, Result: l, Warnings: ops.Unseen(h),
 				Text: func(t *report.Text) { report.SRIOVList(t, l) },
 			})
 		},
@@ -56,11 +57,11 @@ columns settings that a new function has are left out; --json has all of them.
 // functions is what is known of virtual functions and their guests, of this machine or of a snapshot.
 func (a *app) functions(ctx context.Context, snapshot string) (*facts.Host, error) {
 	if snapshot != "" {
-		return readSnapshot(snapshot)
+		return ops.ReadSnapshot(snapshot)
 	}
-	m, err := host.Open(a.root)
+	m, err := a.env().Open()
 	if err != nil {
-		return nil, failed(err, "--root takes a directory that holds proc/ and sys/ of a machine")
+		return nil, err
 	}
 	defer m.Close()
 	return m.Functions(ctx), nil

@@ -7,6 +7,8 @@ import (
 
 	"mpps/internal/facts"
 	"mpps/internal/host"
+	"mpps/internal/ops"
+	"mpps/internal/outcome"
 	"mpps/internal/report"
 	"mpps/internal/sriov"
 )
@@ -44,7 +46,7 @@ Exit codes: 0 nothing is known to stand in the way · 1 there is no plan ·
 				return usage(errNoTarget, "--to HOST, as ssh and libvirt reach it")
 			}
 			if snapshot != "" {
-				target, err := readSnapshot(snapshot)
+				target, err := ops.ReadSnapshot(snapshot)
 				if err != nil {
 					return err
 				}
@@ -74,13 +76,13 @@ func (a *app) migrationOf(h *facts.Host, ask sriov.MigrateAsk) error {
 		return err
 	}
 	if err := a.out.Answer(report.Answer{
-		Verb: "sriov-migrate-plan", Host: h.Name, Result: found, Warnings: unseen(h),
+		Verb: "sriov-migrate-plan", Host: h.Name, Result: found, Warnings: ops.Unseen(h),
 		Text: func(t *report.Text) { report.Migration(t, found) },
 	}); err != nil {
 		return err
 	}
 	if len(found.Missing()) > 0 {
-		return exit(exitDrifted)
+		return outcome.Exit(outcome.CodeDrifted)
 	}
 	return nil
 }

@@ -11,6 +11,8 @@ import (
 	"mpps/internal/goal"
 	"mpps/internal/host"
 	"mpps/internal/lasting"
+	"mpps/internal/ops"
+	"mpps/internal/outcome"
 	"mpps/internal/plan"
 	"mpps/internal/report"
 	"mpps/internal/sriov"
@@ -44,9 +46,9 @@ Exit codes: 0 nothing is the matter, or it was mended · 1 failed, and put back 
 }
 
 func (a *app) recoverFunction(ctx context.Context, given []string, dryRun bool) error {
-	m, err := host.Open(a.root)
+	m, err := a.env().Open()
 	if err != nil {
-		return failed(err, "--root takes a directory that holds proc/ and sys/ of a machine")
+		return err
 	}
 	defer m.Close()
 	h, r, err := lookAt(ctx, m, given)
@@ -68,7 +70,7 @@ func (a *app) recoverFunction(ctx context.Context, given []string, dryRun bool) 
 		Verb: "sriov-recover", Host: h.Name, Result: r, Text: func(t *report.Text) { report.SRIOVRecover(t, r, dryRun) },
 	})
 	if err == nil && r.Verdict != sriov.Well && r.After != sriov.Well {
-		return exit(exitDrifted)
+		return outcome.Exit(outcome.CodeDrifted)
 	}
 	return err
 }
@@ -88,7 +90,7 @@ func lookAt(ctx context.Context, m *host.Machine, given []string) (*facts.Host, 
 
 // mend resets the function and makes the changes, as a transaction.
 func (a *app) mend(ctx context.Context, m *host.Machine, h *facts.Host, r *sriov.Recovery) error {
-	if err := a.needsRoot("sriov recover"); err != nil {
+	if err := a.env().NeedsRoot("sriov recover"); err != nil {
 		return err
 	}
 	if r.Reset {
@@ -104,11 +106,11 @@ func (a *app) mend(ctx context.Context, m *host.Machine, h *facts.Host, r *sriov
 	if err := lasting.Add(p, h); err != nil {
 		return err
 	}
-	result, err := a.transact(ctx, p, &machine{facts: h, mechanisms: m.Mechanisms()}, apply.Options{})
+	result, err := a.transact(ctx, p, &ops.Host{Facts: h, Mechanisms: m.Mechanisms()}, apply.Options{})
 	r.Transaction = result.TX
 	var failure *apply.Failure
 	if errors.As(err, &failure) { // and not where another mpps is at work, or nothing was tried
-		return failed(err, r.LastResort)
+		return outcome.Failed(err, r.LastResort)
 	}
 	return err
 }

@@ -12,8 +12,8 @@ import (
 	"mpps/internal/goal"
 	"mpps/internal/host"
 	"mpps/internal/lasting"
+	"mpps/internal/outcome"
 	"mpps/internal/plan"
-	"mpps/internal/report"
 	"mpps/internal/setting"
 	"mpps/internal/sriov"
 )
@@ -73,9 +73,9 @@ with --dry-run would be (--detailed-exit-code) · 11 another mpps is at work.`,
 				}
 				return sriov.PlanReset(h, functions, func(at setting.Address) bool { return kept[at] })
 			}
-			var after func(context.Context, *host.Machine) ([]report.Warning, error)
+			var after func(context.Context, *host.Machine) ([]outcome.Warning, error)
 			if !attributes {
-				after = func(ctx context.Context, m *host.Machine) ([]report.Warning, error) {
+				after = func(ctx context.Context, m *host.Machine) ([]outcome.Warning, error) {
 					return a.resetThem(ctx, m, functions, dryRun)
 				}
 			}
@@ -100,7 +100,7 @@ func onlyFunction(h *facts.Host, words []string) ([]*facts.VF, error) {
 }
 
 // resetThem resets functions themselves and says what became of it. The error tells that not all of them were.
-func (a *app) resetThem(ctx context.Context, m *host.Machine, functions []*facts.VF, dryRun bool) (all []report.Warning, err error) {
+func (a *app) resetThem(ctx context.Context, m *host.Machine, functions []*facts.VF, dryRun bool) (all []outcome.Warning, err error) {
 	for _, f := range functions {
 		name := fmt.Sprintf("%s/%d", f.PF, f.Index)
 		if f.PCI == "" || dryRun {
@@ -108,11 +108,11 @@ func (a *app) resetThem(ctx context.Context, m *host.Machine, functions []*facts
 		}
 		done := a.resetFunction(ctx, m, f.PCI)
 		if done.Why != "" {
-			all = append(all, report.Warning{Code: "function-not-reset", Text: fmt.Sprintf("%s (%s) itself was not reset: %s", name, f.PCI, done.Why)})
-			err = exit(exitFailed)
+			all = append(all, outcome.Warning{Code: "function-not-reset", Text: fmt.Sprintf("%s (%s) itself was not reset: %s", name, f.PCI, done.Why)})
+			err = outcome.Exit(outcome.CodeFailed)
 			continue
 		}
-		all = append(all, report.Warning{Code: "function-reset", Text: fmt.Sprintf("%s (%s) itself was reset (%s), which no rollback undoes", name, f.PCI, done.Method)})
+		all = append(all, outcome.Warning{Code: "function-reset", Text: fmt.Sprintf("%s (%s) itself was reset (%s), which no rollback undoes", name, f.PCI, done.Method)})
 	}
 	return all, err
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"mpps/internal/apply"
+	"mpps/internal/outcome"
 	"mpps/internal/report"
 )
 
@@ -32,7 +33,7 @@ failed · 2 waiting · 3 clean · 4 drifted · 11 in flight.`,
 			if err != nil || !detailed {
 				return err
 			}
-			return exit(statusCode(s.State))
+			return outcome.Exit(statusCode(s.State))
 		},
 	}
 	cmd.Flags().BoolVar(&detailed, "detailed-exit-code", false, "tell the state by the exit code")
@@ -65,24 +66,24 @@ func (a *app) stands(ctx context.Context, verb string, draw func(*report.Text, a
 func statusCode(s apply.Summary) int {
 	switch s {
 	case apply.IsClean:
-		return exitNotConfigured
+		return outcome.CodeNotConfigured
 	case apply.IsApplied:
-		return exitOK
+		return outcome.CodeOK
 	case apply.IsWaiting:
-		return exitChanges
+		return outcome.CodeChanges
 	case apply.IsDrifted:
-		return exitDrifted
+		return outcome.CodeDrifted
 	case apply.IsInFlight:
-		return exitLocked
+		return outcome.CodeLocked
 	}
-	return exitFailed
+	return outcome.CodeFailed
 }
 
 // untold warns of values that could not be read: they are no verdict.
-func untold(s apply.Status) []report.Warning {
+func untold(s apply.Status) []outcome.Warning {
 	n := s.Counts[string(apply.Untold)]
 	if n == 0 {
 		return nil
 	}
-	return []report.Warning{{Code: "unknown-values", Text: counted(n, "value") + " could not be read: whether they are as applied is not known", Hint: "repeat as root"}}
+	return []outcome.Warning{{Code: "unknown-values", Text: counted(n, "value") + " could not be read: whether they are as applied is not known", Hint: "repeat as root"}}
 }

@@ -13,6 +13,8 @@ import (
 	"mpps/internal/bottleneck"
 	"mpps/internal/facts"
 	"mpps/internal/host"
+	"mpps/internal/ops"
+	"mpps/internal/outcome"
 	"mpps/internal/report"
 )
 
@@ -104,12 +106,12 @@ func (f *topFlags) check(root string) error {
 func (a *app) runTop(ctx context.Context, f *topFlags) error {
 	view := &report.TopView{Guest: f.guest, Sort: report.TopSort(f.sort), Idle: f.all, Every: f.every}
 	if f.load != "" {
-		h, err := readSnapshot(f.load)
+		h, err := ops.ReadSnapshot(f.load)
 		switch {
 		case err != nil:
 			return err
 		case h.Load == nil:
-			return failed(fmt.Errorf("%s holds a host, but not what its stages did", f.load), "make one with 'mpps diagnose -o FILE' while traffic runs")
+			return outcome.Failed(fmt.Errorf("%s holds a host, but not what its stages did", f.load), "make one with 'mpps diagnose -o FILE' while traffic runs")
 		}
 		look := lookOf(h, h.Load, h.Taken)
 		look.CostMS = h.Load.CostMS
@@ -122,9 +124,9 @@ func (a *app) runTop(ctx context.Context, f *topFlags) error {
 		ctx, cancel = context.WithTimeout(ctx, f.length)
 		defer cancel()
 	}
-	m, err := host.Open(a.root)
+	m, err := a.env().Open()
 	if err != nil {
-		return failed(err, "--root takes a directory that holds proc/ and sys/ of a machine")
+		return err
 	}
 	defer m.Close()
 	m.LookInside(host.NoGuest)
@@ -132,7 +134,7 @@ func (a *app) runTop(ctx context.Context, f *topFlags) error {
 	if !a.json && !f.once {
 		s, err := a.out.Screen(a.stdin)
 		if err != nil {
-			return errors.Join(failed(err, "mpps top --once needs no terminal"), closeScreen(s))
+			return errors.Join(outcome.Failed(err, "mpps top --once needs no terminal"), closeScreen(s))
 		}
 		if s != nil {
 			return a.liveTop(ctx, l, view, s)

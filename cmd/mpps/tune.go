@@ -19,6 +19,7 @@ import (
 	"mpps/internal/knob"
 	"mpps/internal/measure"
 	"mpps/internal/measure/adapter"
+	"mpps/internal/outcome"
 	"mpps/internal/plan"
 	"mpps/internal/report"
 	"mpps/internal/tune"
@@ -189,7 +190,7 @@ func (a *app) runTune(ctx context.Context, f *tuneFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := a.needsRoot("tune"); err != nil {
+	if err := a.env().NeedsRoot("tune"); err != nil {
 		return err
 	}
 	own, known, err := a.learned(f.learned)
@@ -239,7 +240,7 @@ func (a *app) loop(ctx context.Context, f *tuneFlags, h *tuneHost, g goal.Goal, 
 	if err := h.look(ctx); err != nil {
 		return "", nil, nil, err
 	}
-	class = hostClass(h.machine.facts)
+	class = hostClass(h.machine.Facts)
 	r, err = tune.Run(ctx, h, tune.Options{
 		Goal: g, Budget: f.budget, Seed: seed, Class: class, Learned: known, Propose: f.propose, Progress: a.tuneProgress, Earlier: f.earlier,
 		Trial: f.trial,
@@ -247,7 +248,7 @@ func (a *app) loop(ctx context.Context, f *tuneFlags, h *tuneHost, g goal.Goal, 
 	if r == nil {
 		return class, nil, nil, err
 	}
-	r.Host, r.Emulated = h.machine.facts.Name, h.machine.facts.Emulated
+	r.Host, r.Emulated = h.machine.Facts.Name, h.machine.Facts.Emulated
 	r.Untried = append(r.Untried, h.untried()...)
 	if r.Emulated {
 		r.Warnings = append(r.Warnings, tune.Warning{Code: "emulated", Text: "measured under full emulation: rates say nothing about hardware, ratios little", Hint: "repeat on the real host"})
@@ -285,7 +286,7 @@ func (a *app) finishTune(ctx context.Context, f *tuneFlags, r *tune.Result, plan
 	}
 	f.path.output = f.output
 	saved, err := a.save(append(text, '\n'), r.Started, "tune", &f.path.benchFlags, func(w measure.Warning) {
-		r.Warnings = append(r.Warnings, tune.Warning(w))
+		r.Warnings = append(r.Warnings, w)
 	})
 	if err != nil {
 		return errors.Join(failure, err)
@@ -295,9 +296,9 @@ func (a *app) finishTune(ctx context.Context, f *tuneFlags, r *tune.Result, plan
 			return errors.Join(failure, err)
 		}
 	}
-	var warnings []report.Warning
+	var warnings []outcome.Warning
 	for _, w := range r.Warnings {
-		warnings = append(warnings, report.Warning(w))
+		warnings = append(warnings, w)
 	}
 	err = a.out.Answer(report.Answer{
 		Verb: "tune", Host: r.Host, Result: whole, Warnings: warnings,
@@ -305,19 +306,19 @@ func (a *app) finishTune(ctx context.Context, f *tuneFlags, r *tune.Result, plan
 	})
 	switch {
 	case interrupted(ctx, failure):
-		return errors.Join(err, failed(fmt.Errorf("interrupted after %s: %s", counted(len(r.Attempts), "attempt"), whatStands(r, failure)), ""), beyond(ctx, failure))
+		return errors.Join(err, outcome.Failed(fmt.Errorf("interrupted after %s: %s", counted(len(r.Attempts), "attempt"), whatStands(r, failure)), ""), beyond(ctx, failure))
 	case err != nil || failure != nil:
 		return errors.Join(failure, err)
 	}
-	return exit(tuneCode(r.Verdict))
+	return outcome.Exit(tuneCode(r.Verdict))
 }
 
 func tuneCode(v tune.Verdict) int {
 	switch v {
 	case tune.Met, tune.Good:
-		return exitOK
+		return outcome.CodeOK
 	case tune.NotDevice:
-		return exitNotDevice
+		return outcome.CodeNotDevice
 	}
-	return exitChanges
+	return outcome.CodeChanges
 }

@@ -27,7 +27,7 @@ func (h *tuneHost) Candidates(ctx context.Context) ([]tune.Candidate, error) {
 	var keys []string
 	found := map[string][]foundChange{}
 	for place, c := range h.plan.Changes {
-		if c.Risk == goal.Connectivity || c.Want.Met(h.machine.facts.Readings.At(c.Address)) {
+		if c.Risk == goal.Connectivity || c.Want.Met(h.machine.Facts.Readings.At(c.Address)) {
 			continue
 		}
 		key := c.ID

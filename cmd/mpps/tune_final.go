@@ -69,7 +69,7 @@ func (h *tuneHost) chain(ctx context.Context, f *tuneFlags, r *tune.Result) (pla
 			}
 			continue
 		}
-		o := apply.Options{Beside: besides(p, h.machine.facts)}
+		o := apply.Options{Beside: besides(p, h.machine.Facts)}
 		if len(r.Chain) > 0 {
 			o.Follows = r.Chain[len(r.Chain)-1]
 		}
@@ -113,8 +113,8 @@ func (h *tuneHost) toLast(ctx context.Context, p *plan.Plan) error {
 	for _, c := range standing {
 		addresses = append(addresses, c.Address)
 	}
-	host.Read(ctx, h.engine.Mechanisms, h.machine.facts, addresses)
-	return lasting.Add(p, h.machine.facts, standing...)
+	host.Read(ctx, h.engine.Mechanisms, h.machine.Facts, addresses)
+	return lasting.Add(p, h.machine.Facts, standing...)
 }
 
 // asFound tells whether all was put back of a run that ended with an error.

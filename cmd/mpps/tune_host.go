@@ -14,6 +14,7 @@ import (
 	"mpps/internal/goal"
 	"mpps/internal/host"
 	"mpps/internal/journal"
+	"mpps/internal/ops"
 	"mpps/internal/plan"
 	"mpps/internal/tune"
 )
@@ -30,7 +31,7 @@ type tuneHost struct {
 	engine  *engine
 	alone   *orphans
 
-	machine *machine                 // as it was last looked at
+	machine *ops.Host                // as it was last looked at
 	plan    *plan.Plan               // what remains to be done for the goal
 	changes map[string][]foundChange // of candidates, by key
 	proven  map[string]bool          // keys of which something was kept: their changes stay as they were measured
@@ -53,7 +54,7 @@ func (a *app) openTuneHost(g goal.Goal, by gauge, trial time.Duration, only []st
 		return nil, err
 	}
 	h := &tuneHost{app: a, goal: g, gauge: by, trial: trial, only: only, session: journal.NewSession("tune"), engine: e, changes: map[string][]foundChange{}, proven: map[string]bool{}, stale: true}
-	m, err := host.Open(a.root)
+	m, err := a.env().Open()
 	if err == nil {
 		h.live = m.Live()
 		err = m.Close()
@@ -70,7 +71,7 @@ func (a *app) openTuneHost(g goal.Goal, by gauge, trial time.Duration, only []st
 func (h *tuneHost) close() error {
 	err := errors.Join(h.alone.told.Close(), h.engine.close())
 	if h.machine != nil {
-		err = errors.Join(err, h.machine.close())
+		err = errors.Join(err, h.machine.Close())
 	}
 	return err
 }
@@ -83,24 +84,24 @@ func (h *tuneHost) look(ctx context.Context) error {
 	if !h.stale {
 		return nil
 	}
-	var m *machine
+	var m *ops.Host
 	watch := evidence
 	if !h.live { // it stands still
 		watch = 0
 	}
 	err := h.under(ctx, 0, func(ctx context.Context) (err error) {
-		m, err = h.app.gatherOver(ctx, "", watch, h.goal.Guest)
+		m, err = h.app.env().Gather(ctx, ops.Look{Guest: h.goal.Guest, Interval: watch})
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	if h.machine != nil {
-		err = h.machine.close()
+		err = h.machine.Close()
 	}
 	h.machine = m
 	if err == nil {
-		err = m.has(h.goal)
+		err = m.Has(h.goal)
 	}
 	if err == nil {
 		h.plan, err = h.app.lastingPlan(m, h.goal, true)
@@ -143,14 +144,14 @@ func (h *tuneHost) Diagnose(ctx context.Context, pps float64) (*bottleneck.Diagn
 	if err := h.look(ctx); err != nil {
 		return nil, err
 	}
-	m, err := host.Open(h.app.root)
+	m, err := h.app.env().Open()
 	if err != nil {
 		return nil, err
 	}
 	defer m.Close()
 	m.LookInside(h.goal.Guest)
 	if !m.Live() { // it stands still
-		return h.bottleneck(m.Load(ctx, h.machine.facts, host.LoadOptions{})), nil
+		return h.bottleneck(m.Load(ctx, h.machine.Facts, host.LoadOptions{})), nil
 	}
 	var load *facts.Load
 	err = h.under(ctx, pps, func(ctx context.Context) error {
@@ -159,7 +160,7 @@ func (h *tuneHost) Diagnose(ctx context.Context, pps float64) (*bottleneck.Diagn
 			return context.Cause(ctx)
 		case <-time.After(500 * time.Millisecond): // generators take a moment to begin
 		}
-		load = m.Load(ctx, h.machine.facts, host.LoadOptions{Interval: watched, Netns: h.gauge.netns(), Inside: true})
+		load = m.Load(ctx, h.machine.Facts, host.LoadOptions{Interval: watched, Netns: h.gauge.netns(), Inside: true})
 		return nil
 	})
 	if err != nil {
@@ -173,7 +174,7 @@ func (h *tuneHost) bottleneck(load *facts.Load) *bottleneck.Diagnosis {
 	if h.goal.Guest != "" {
 		load = load.Of(h.goal.Guest)
 	}
-	return bottleneck.Find(h.machine.facts, load)
+	return bottleneck.Find(h.machine.Facts, load)
 }
 
 // Sample sends the load for one trial of so many times the usual length; behind a change some traffic goes before that does not count.
@@ -210,5 +211,5 @@ func (h *tuneHost) Advise(r *tune.Result, d *bottleneck.Diagnosis) []tune.Advice
 	if h.machine == nil {
 		return nil
 	}
-	return tune.Advise(h.machine.facts, r, d)
+	return tune.Advise(h.machine.Facts, r, d)
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"mpps/internal/facts"
+	"mpps/internal/ops"
+	"mpps/internal/outcome"
 	"mpps/internal/tune"
 )
 
@@ -44,13 +46,13 @@ func (a *app) learned(files []string) (own, all tune.Effects, err error) {
 		own, err = tune.Effects{}, nil
 	}
 	if err != nil {
-		return own, own, failed(err, "it is kept for speed alone: move it away")
+		return own, own, outcome.Failed(err, "it is kept for speed alone: move it away")
 	}
 	all = own
 	for _, name := range files {
 		other, err := readEffects(name)
 		if err != nil {
-			return own, all, failed(fmt.Errorf("--learned: %w", err), "a file such as another host's /"+effectsPath)
+			return own, all, outcome.Failed(fmt.Errorf("--learned: %w", err), "a file such as another host's /"+effectsPath)
 		}
 		all = all.Import(other)
 	}
@@ -58,7 +60,7 @@ func (a *app) learned(files []string) (own, all tune.Effects, err error) {
 }
 
 func readEffects(name string) (tune.Effects, error) {
-	f, err := openFile(name)
+	f, err := ops.OpenFile(name)
 	if err != nil {
 		return tune.Effects{}, err
 	}
@@ -80,5 +82,5 @@ func (a *app) learn(own tune.Effects, class string, r *tune.Result) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return err
 	}
-	return replaceFile(name, text.Bytes())
+	return ops.ReplaceFile(name, text.Bytes())
 }

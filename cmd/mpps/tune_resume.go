@@ -18,6 +18,8 @@ import (
 	"mpps/internal/apply"
 	"mpps/internal/goal"
 	"mpps/internal/lasting"
+	"mpps/internal/ops"
+	"mpps/internal/outcome"
 	"mpps/internal/plan"
 	"mpps/internal/tune"
 )
@@ -88,10 +90,10 @@ func (h *tuneHost) restart(ctx context.Context, f *tuneFlags, r *tune.Result) (*
 	load := h.load
 	p := h.part(changes)
 	p.Later = h.plan.Later
-	if err := lasting.Add(p, h.machine.facts, h.app.standing()...); err != nil {
+	if err := lasting.Add(p, h.machine.Facts, h.app.standing()...); err != nil {
 		return nil, err
 	}
-	o := apply.Options{Beside: besides(p, h.machine.facts)}
+	o := apply.Options{Beside: besides(p, h.machine.Facts)}
 	if len(r.Chain) > 0 {
 		o.Follows = r.Chain[len(r.Chain)-1]
 	}
@@ -126,7 +128,7 @@ func (h *tuneHost) restart(ctx context.Context, f *tuneFlags, r *tune.Result) (*
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return p, err
 	}
-	return p, replaceFile(name, text)
+	return p, ops.ReplaceFile(name, text)
 }
 
 // giveAgain sets a flag as given found it, such that given finds it again.
@@ -151,9 +153,9 @@ func (a *app) goOnTuning(cmd *cobra.Command, f *tuneFlags) error {
 	for name := range given(cmd.Flags()) {
 		return usage(fmt.Errorf("--resume and --%s: the run that waits has its flags", name), "beside --resume only --restarts, --budget, --seed and where the result goes may be given")
 	}
-	file, err := openJSON(filepath.Join(a.root, waitingPath))
+	file, err := ops.OpenJSON(filepath.Join(a.root, waitingPath))
 	if errors.Is(err, fs.ErrNotExist) {
-		return &fault{err: errors.New("no tuning run waits for a restart"), hint: "'mpps tune --restarts …' begins one", code: exitNotConfigured}
+		return &outcome.Fault{Err: errors.New("no tuning run waits for a restart"), Hint: "'mpps tune --restarts …' begins one", Code: outcome.CodeNotConfigured}
 	}
 	if err != nil {
 		return err
@@ -161,14 +163,14 @@ func (a *app) goOnTuning(cmd *cobra.Command, f *tuneFlags) error {
 	defer file.Close()
 	var w waitingTune
 	if err := json.NewDecoder(file).Decode(&w); err != nil {
-		return failed(fmt.Errorf("%s: %w", waitingPath, err), "begin anew: 'mpps tune …'")
+		return outcome.Failed(fmt.Errorf("%s: %w", waitingPath, err), "begin anew: 'mpps tune …'")
 	}
 	if w.Schema != waitingSchema {
-		return failed(fmt.Errorf("%s: found schema %q, expected %q", waitingPath, w.Schema, waitingSchema), "go on with the version of mpps that began it, or begin anew")
+		return outcome.Failed(fmt.Errorf("%s: found schema %q, expected %q", waitingPath, w.Schema, waitingSchema), "go on with the version of mpps that began it, or begin anew")
 	}
 	for name, values := range w.Flags {
 		if err := giveAgain(cmd.Flags(), name, values); err != nil {
-			return failed(fmt.Errorf("%s: --%s: %w", waitingPath, name, err), "begin anew: 'mpps tune …'")
+			return outcome.Failed(fmt.Errorf("%s: --%s: %w", waitingPath, name, err), "begin anew: 'mpps tune …'")
 		}
 	}
 	e, err := a.engine(nil)
@@ -184,11 +186,11 @@ func (a *app) goOnTuning(cmd *cobra.Command, f *tuneFlags) error {
 	stands := false
 	for _, row := range s.Rows {
 		if stands = stands || row.TX == w.Earlier.TX; row.TX == w.Earlier.TX && row.State == apply.WaitsFor {
-			return failed(fmt.Errorf("it still waits for a %s: %s", w.Earlier.Restart, row.Why), "do that, then 'mpps tune --resume'")
+			return outcome.Failed(fmt.Errorf("it still waits for a %s: %s", w.Earlier.Restart, row.Why), "do that, then 'mpps tune --resume'")
 		}
 	}
 	if !stands {
-		return failed(fmt.Errorf("transaction %s, which made what waited, does not stand any more", w.Earlier.TX), "begin anew: 'mpps tune …'")
+		return outcome.Failed(fmt.Errorf("transaction %s, which made what waited, does not stand any more", w.Earlier.TX), "begin anew: 'mpps tune …'")
 	}
 	f.earlier = &w.Earlier
 	return nil

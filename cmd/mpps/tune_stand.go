@@ -9,6 +9,7 @@ import (
 
 	"mpps/internal/apply"
 	"mpps/internal/journal"
+	"mpps/internal/outcome"
 	"mpps/internal/plan"
 	"mpps/internal/tune"
 )
@@ -40,7 +41,7 @@ func (h *tuneHost) Try(ctx context.Context, c tune.Candidate) error {
 
 func (h *tuneHost) apply(ctx context.Context, p *plan.Plan) error {
 	h.fresh = true
-	result, err := h.engine.Run(ctx, p, apply.Options{Beside: besides(p, h.machine.facts), Session: h.session, Arm: h.arm})
+	result, err := h.engine.Run(ctx, p, apply.Options{Beside: besides(p, h.machine.Facts), Session: h.session, Arm: h.arm})
 	var failure *apply.Failure
 	var stale *plan.Stale
 	var unwritable *apply.Unwritable
@@ -126,7 +127,7 @@ func (h *tuneHost) rollback(ctx context.Context, tx string) error {
 		restored, err = h.engine.Rollback(ctx, o)
 	}
 	if err != nil {
-		return &notBack{tx: tx, err: failed(fmt.Errorf("put back transaction %s: %w", tx, err), "'mpps rollback' restores the beginning of the run")}
+		return &notBack{tx: tx, err: outcome.Failed(fmt.Errorf("put back transaction %s: %w", tx, err), "'mpps rollback' restores the beginning of the run")}
 	}
 	n := 0
 	for _, r := range restored {
@@ -135,7 +136,7 @@ func (h *tuneHost) rollback(ctx context.Context, tx string) error {
 	if n == 0 {
 		return nil
 	}
-	return &notBack{tx: tx, drifted: true, err: failed(fmt.Errorf("%s of transaction %s: somebody else changed them while they were measured, and they were left alone", counted(n, "value"), tx),
+	return &notBack{tx: tx, drifted: true, err: outcome.Failed(fmt.Errorf("%s of transaction %s: somebody else changed them while they were measured, and they were left alone", counted(n, "value"), tx),
 		"find out who ('mpps history "+tx+"' names them), then run it again")}
 }
 

@@ -17,6 +17,7 @@ import (
 	"mpps/internal/facts"
 	"mpps/internal/goal"
 	"mpps/internal/journal"
+	"mpps/internal/ops"
 	"mpps/internal/plan"
 	"mpps/internal/report"
 	"mpps/internal/setting"
@@ -99,7 +100,7 @@ func standing(t *testing.T, q *queued) *tuneHost {
 	return &tuneHost{
 		app: a, session: journal.NewSession("tune"), alone: &orphans{noPipe{io.Discard}}, live: true,
 		engine:  &engine{Engine: &apply.Engine{Mechanisms: mechanisms, Journal: j, Host: "box", BootID: "boot", Version: "test"}},
-		machine: &machine{facts: &facts.Host{Name: "box", Readings: facts.Readings{}, Lasting: &facts.Lasting{}}, mechanisms: mechanisms},
+		machine: &ops.Host{Facts: &facts.Host{Name: "box", Readings: facts.Readings{}, Lasting: &facts.Lasting{}}, Mechanisms: mechanisms},
 		plan:    &plan.Plan{Schema: plan.Schema, Goal: goal.Unlimited()}, changes: map[string][]foundChange{}, proven: map[string]bool{},
 	}
 }

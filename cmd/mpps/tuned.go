@@ -5,14 +5,14 @@ import (
 
 	"mpps/internal/facts"
 	"mpps/internal/lasting"
+	"mpps/internal/outcome"
 	"mpps/internal/plan"
-	"mpps/internal/report"
 	"mpps/internal/site"
 )
 
 // tunedCaveats say where a plan and TuneD's profile disagree, and every way out. Values that one option of the profile decides are
 // one warning.
-func tunedCaveats(p *plan.Plan, h *facts.Host) []report.Warning {
+func tunedCaveats(p *plan.Plan, h *facts.Host) []outcome.Warning {
 	type cause struct {
 		option string
 		resets bool
@@ -26,14 +26,14 @@ func tunedCaveats(p *plan.Plan, h *facts.Host) []report.Warning {
 		}
 		at[c] = append(at[c], d)
 	}
-	var warnings []report.Warning
+	var warnings []outcome.Warning
 	for _, c := range order {
 		warnings = append(warnings, disputed(at[c], h.Lasting.Tuned))
 	}
 	return warnings
 }
 
-func disputed(all []lasting.Dispute, t *facts.Tuned) report.Warning {
+func disputed(all []lasting.Dispute, t *facts.Tuned) outcome.Warning {
 	d := all[0]
 	what := d.Address.String()
 	if more := len(all) - 1; more > 0 {
@@ -47,7 +47,7 @@ func disputed(all []lasting.Dispute, t *facts.Tuned) report.Warning {
 	if d.File != "" {
 		where += " in " + d.File
 	}
-	w := report.Warning{Code: "tuned-disagrees", Text: fmt.Sprintf("%s is planned to be %s, and TuneD's profile %s %s (%s)", what, d.Planned, t.Profile, gives, where)}
+	w := outcome.Warning{Code: "tuned-disagrees", Text: fmt.Sprintf("%s is planned to be %s, and TuneD's profile %s %s (%s)", what, d.Planned, t.Profile, gives, where)}
 	switch {
 	case d.Address.Kind.AtBoot():
 		w.Code, w.Text = "tuned-resets", w.Text+"; the kernel would be given both"

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"mpps/internal/apply"
+	"mpps/internal/outcome"
 	"mpps/internal/report"
 )
 
@@ -57,7 +58,7 @@ another mpps is at work.`,
 			if err != nil || s.State == apply.IsWaiting && !detailed {
 				return err
 			}
-			return exit(statusCode(s.State))
+			return outcome.Exit(statusCode(s.State))
 		},
 	}
 	cmd.Flags().BoolVar(&detailed, "detailed-exit-code", false, "exit with 2 where values wait for a restart")

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"mpps/internal/ops"
+	"mpps/internal/outcome"
 	"net"
 	"net/http"
 	"os"
@@ -31,12 +33,12 @@ func showMetrics(to string) (*metrics, error) {
 	case is:
 		server, err := serveMetrics(address)
 		if err != nil {
-			return nil, failed(fmt.Errorf("--metrics %s: %w", to, err), "take another port")
+			return nil, outcome.Failed(fmt.Errorf("--metrics %s: %w", to, err), "take another port")
 		}
 		return &metrics{server: server}, nil
 	}
 	if info, err := os.Stat(filepath.Dir(to)); err != nil || !info.IsDir() {
-		return nil, failed(fmt.Errorf("--metrics %s: there is no directory %s", to, filepath.Dir(to)), "the directory is what node_exporter is given as --collector.textfile.directory")
+		return nil, outcome.Failed(fmt.Errorf("--metrics %s: there is no directory %s", to, filepath.Dir(to)), "the directory is what node_exporter is given as --collector.textfile.directory")
 	}
 	return &metrics{file: to}, nil
 }
@@ -49,8 +51,8 @@ func (m *metrics) publish(text string) error {
 	if m.file == "" {
 		return nil
 	}
-	if err := replaceFile(m.file, []byte(text)); err != nil {
-		return failed(fmt.Errorf("--metrics %s: %w", m.file, err), "it must be in a directory that you may write to")
+	if err := ops.ReplaceFile(m.file, []byte(text)); err != nil {
+		return outcome.Failed(fmt.Errorf("--metrics %s: %w", m.file, err), "it must be in a directory that you may write to")
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"mpps/internal/facts"
 	"mpps/internal/host"
 	"mpps/internal/journal"
+	"mpps/internal/outcome"
 	"mpps/internal/realtime"
 	"mpps/internal/report"
 	"mpps/internal/setting"
@@ -61,9 +62,9 @@ type watcher struct {
 func (a *app) watchVerify(ctx context.Context, f *watchFlags) (err error) {
 	ctx, stop := untilHangup(ctx) // the metrics would stay and be read
 	defer stop()
-	m, err := host.Open(a.root)
+	m, err := a.env().Open()
 	if err != nil {
-		return failed(err, "--root takes a directory that holds proc/ and sys/ of a machine")
+		return err
 	}
 	m.LookInside(host.NoGuest)
 	w := &watcher{app: a, flags: f, machine: m, watch: verdicts.New()}
@@ -97,7 +98,7 @@ func (a *app) watchVerify(ctx context.Context, f *watchFlags) (err error) {
 		}
 	}
 	if len(w.watch.Standing()) > 0 {
-		return exit(exitDrifted)
+		return outcome.Exit(outcome.CodeDrifted)
 	}
 	return nil
 }

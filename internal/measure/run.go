@@ -2,6 +2,8 @@ package measure
 
 import (
 	"time"
+
+	"mpps/internal/outcome"
 )
 
 // Schema is the version of the run format.
@@ -150,11 +152,7 @@ type Endpoint struct {
 }
 
 // Warning is something a reader must know to judge the result, with what to do about it.
-type Warning struct {
-	Code string `json:"code"` // stable, kebab-case
-	Text string `json:"text"`
-	Hint string `json:"hint,omitempty"`
-}
+type Warning = outcome.Warning
 
 // Baseline is what the measuring gear could do without the device under test.
 type Baseline struct {

@@ -105,7 +105,7 @@ func (d *Document) CompareFirstTwo() {
 				c.Warnings = append(c.Warnings, caveats...)
 			}
 			for _, w := range c.Warnings {
-				d.Warn(Warning(w))
+				d.Warn(w)
 			}
 			d.Compared = &Compared{From: runs[0].label, To: runs[1].label, Kind: kind, Throughput: c, Cost: &cost}
 		case transactional(kind) && !transactional(d.Compared.Kind) && d.Compared.RoundTrips == nil &&

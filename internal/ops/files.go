@@ -1,4 +1,4 @@
-package main
+package ops
 
 import (
 	"bytes"
@@ -11,11 +11,26 @@ import (
 	"syscall"
 
 	"mpps/internal/facts"
+	"mpps/internal/outcome"
 )
 
-// replaceFile writes a file so that a reader sees the old text or the new one, never half of it. What is no file, such as
+// ReadSnapshot reads a file of 'mpps snapshot'.
+func ReadSnapshot(file string) (*facts.Host, error) {
+	f, err := OpenJSON(file)
+	if err != nil {
+		return nil, outcome.Failed(fmt.Errorf("snapshot: %w", err), "make one with 'mpps snapshot -o FILE'")
+	}
+	defer f.Close()
+	h, err := facts.ReadSnapshot(f)
+	if err != nil {
+		return nil, outcome.Failed(fmt.Errorf("snapshot %s: %w", file, err), "make a new one with 'mpps snapshot -o FILE'")
+	}
+	return h, nil
+}
+
+// ReplaceFile writes a file so that a reader sees the old text or the new one, never half of it. What is no file, such as
 // /dev/null or a pipe, is written to and never replaced.
-func replaceFile(name string, text []byte) error {
+func ReplaceFile(name string, text []byte) error {
 	info, err := os.Stat(name)
 	switch {
 	case err == nil && info.IsDir():
@@ -29,7 +44,7 @@ func replaceFile(name string, text []byte) error {
 	}
 	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*")
 	if err != nil {
-		return cause(err)
+		return Cause(err)
 	}
 	_, err = f.Write(text)
 	err = errors.Join(err, f.Chmod(0o644), f.Close())
@@ -37,7 +52,7 @@ func replaceFile(name string, text []byte) error {
 		err = os.Rename(f.Name(), name)
 	}
 	if err != nil {
-		return cause(errors.Join(err, os.Remove(f.Name())))
+		return Cause(errors.Join(err, os.Remove(f.Name())))
 	}
 	return nil
 }
@@ -45,14 +60,14 @@ func replaceFile(name string, text []byte) error {
 func writeThrough(name string, text []byte) error {
 	f, err := os.OpenFile(name, os.O_WRONLY, 0)
 	if err != nil {
-		return cause(err)
+		return Cause(err)
 	}
 	_, err = f.Write(text)
-	return cause(errors.Join(err, f.Close()))
+	return Cause(errors.Join(err, f.Close()))
 }
 
-// cause is what the kernel said, without the name of a temporary file that means nothing to the user.
-func cause(err error) error {
+// Cause is what the kernel said, without the name of a temporary file that means nothing to the user.
+func Cause(err error) error {
 	var where *fs.PathError
 	if errors.As(err, &where) {
 		return where.Err
@@ -60,9 +75,9 @@ func cause(err error) error {
 	return err
 }
 
-// openFile opens a file that the user named for reading. What is no file is refused: to open a named pipe would wait for
+// OpenFile opens a file that the user named for reading. What is no file is refused: to open a named pipe would wait for
 // somebody who may never come.
-func openFile(name string) (*os.File, error) {
+func OpenFile(name string) (*os.File, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
@@ -86,9 +101,9 @@ func openFile(name string) (*os.File, error) {
 	return f, nil
 }
 
-// openJSON opens a file of JSON for reading. One that is larger than anything that mpps reads is refused at once.
-func openJSON(name string) (io.ReadCloser, error) {
-	f, err := openFile(name)
+// OpenJSON opens a file of JSON for reading. One that is larger than anything that mpps reads is refused at once.
+func OpenJSON(name string) (io.ReadCloser, error) {
+	f, err := OpenFile(name)
 	if err != nil {
 		return nil, err
 	}
@@ -98,10 +113,12 @@ func openJSON(name string) (io.ReadCloser, error) {
 	return struct {
 		io.Reader
 		io.Closer
-	}{&jsonText{from: f}, f}, nil
+	}{JSON(f), f}, nil
 }
 
-// jsonText passes text on up to the first NUL byte, which JSON does not have: zeros are not read to their end.
+// JSON passes text on up to the first NUL byte, which JSON does not have: zeros are not read to their end.
+func JSON(from io.Reader) io.Reader { return &jsonText{from: from} }
+
 type jsonText struct {
 	from io.Reader
 	read int64
