@@ -13,7 +13,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"mpps/internal/acceptance"
+	"mpps/internal/facts"
 	"mpps/internal/goal"
+	"mpps/internal/ops"
 	"mpps/internal/report"
 	"mpps/internal/setting"
 )
@@ -259,4 +261,13 @@ func (a *app) seen(ctx context.Context, in acceptance.Inputs) (acceptance.Seen, 
 		}
 	}
 	return s, nil
+}
+
+// inventory takes stock of the machine without reading its settings.
+func (a *app) inventory(ctx context.Context) (*facts.Host, error) {
+	h, err := a.env().Host(ctx, ops.Look{Guest: ops.NoGuest})
+	if err != nil {
+		return nil, err
+	}
+	return h.Facts, h.Close()
 }

@@ -11,13 +11,14 @@ import (
 	"time"
 
 	"mpps/internal/acceptance"
+	"mpps/internal/ops"
 	"mpps/internal/outcome"
 	"mpps/internal/report"
 )
 
 // accept runs experiments one after the other, or goes on with them, until one has to wait or fails.
 func (a *app) accept(ctx context.Context, f *acceptanceFlags, chosen []*acceptance.Experiment) error {
-	ctx, stop := untilHangup(ctx) // a shell that goes away ends it like Ctrl-C
+	ctx, stop := ops.UntilHangup(ctx) // a shell that goes away ends it like Ctrl-C
 	defer stop()
 	p, err := openReport(f.output)
 	if err != nil {

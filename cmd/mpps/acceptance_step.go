@@ -15,6 +15,7 @@ import (
 	"mpps/internal/acceptance"
 	"mpps/internal/goal"
 	"mpps/internal/ops"
+	"mpps/internal/ops/change"
 	"mpps/internal/outcome"
 	"mpps/internal/plan"
 	"mpps/internal/report"
@@ -130,7 +131,7 @@ func (a *app) understand(r *acceptance.Run, s *acceptance.StepDone, answer []byt
 		}
 		for _, restart := range a.restarts {
 			r.Owes.Add(restart.What)
-			s.Answer = append(s.Answer, takeEffect(len(restart.Addresses))+" after "+restart.What)
+			s.Answer = append(s.Answer, change.TakeEffect(len(restart.Addresses))+" after "+restart.What)
 		}
 	case acceptance.Planned:
 		var made struct {
@@ -141,7 +142,7 @@ func (a *app) understand(r *acceptance.Run, s *acceptance.StepDone, answer []byt
 		}
 		p := &made.Result
 		s.Answer = plannedWords(p)
-		if risks(p, goal.Connectivity) && !r.Inputs.Consents(string(goal.Connectivity)) {
+		if p.Risks(goal.Connectivity) && !r.Inputs.Consents(string(goal.Connectivity)) {
 			return outcome.Failed(errors.New("the plan can cut the path that you came by, and nobody would be there to confirm it in time"),
 				"add --consent connectivity where you have another way in (a console)")
 		}
@@ -151,15 +152,15 @@ func (a *app) understand(r *acceptance.Run, s *acceptance.StepDone, answer []byt
 
 // plannedWords sums a plan up.
 func plannedWords(p *plan.Plan) []string {
-	words := []string{counted(len(p.Changes), "change")}
+	words := []string{ops.Count(len(p.Changes), "change")}
 	for _, restart := range p.Restarts {
-		words = append(words, takeEffect(len(restart.Addresses))+" after "+restart.What)
+		words = append(words, change.TakeEffect(len(restart.Addresses))+" after "+restart.What)
 	}
 	if n := len(p.Consent); n > 0 {
-		words = append(words, fmt.Sprintf("%s left out: each needs --consent of its risk", counted(n, "change")))
+		words = append(words, fmt.Sprintf("%s left out: each needs --consent of its risk", ops.Count(n, "change")))
 	}
 	if n := len(p.Skipped); n > 0 {
-		words = append(words, counted(n, "value")+" cannot be set here")
+		words = append(words, ops.Count(n, "value")+" cannot be set here")
 	}
 	return words
 }

@@ -15,6 +15,7 @@ import (
 
 	"mpps/internal/acceptance"
 	"mpps/internal/facts"
+	"mpps/internal/golden"
 	"mpps/internal/outcome"
 	"mpps/internal/plan"
 	"mpps/internal/report"
@@ -164,7 +165,7 @@ func planOf(argv []string) error {
 func bareTree(t *testing.T) string {
 	t.Helper()
 	root := filepath.Join(t.TempDir(), "machine")
-	if err := unpackTree("two-nodes", root); err != nil {
+	if err := golden.Tree("testdata/trees/two-nodes.txtar", root); err != nil {
 		t.Fatal(err)
 	}
 	for _, guest := range []string{"etc/libvirt", "run/libvirt", "proc/2001"} { // a definition is written by libvirt alone

@@ -14,6 +14,7 @@ import (
 	"mpps/internal/measure"
 	"mpps/internal/measure/export"
 	"mpps/internal/measure/rig"
+	"mpps/internal/ops"
 	"mpps/internal/outcome"
 	"mpps/internal/report"
 )
@@ -36,7 +37,7 @@ func (a *app) measured(ctx context.Context, kind measure.Kind, f *benchFlags, lo
 	if f.planFile != "" {
 		// A shell that goes away ends it like Ctrl-C: everything is put back.
 		var stop context.CancelFunc
-		ctx, stop = untilHangup(ctx)
+		ctx, stop = ops.UntilHangup(ctx)
 		defer stop()
 		var err error
 		if turns, err = a.turning(ctx, f.planFile); err != nil {
@@ -198,7 +199,7 @@ func drawAB(t *report.Text, ab *measure.AB, saved []string) {
 	}
 	t.Table(rows)
 	if ab.RolledBack {
-		t.Line("  everything is as it was found; the plan was applied %s", counted(ab.Switches, "time"))
+		t.Line("  everything is as it was found; the plan was applied %s", ops.Count(ab.Switches, "time"))
 	}
 	for _, file := range saved {
 		t.Line("  saved as %s", file)

@@ -13,6 +13,7 @@ import (
 	"mpps/internal/facts"
 	"mpps/internal/measure"
 	"mpps/internal/measure/export"
+	"mpps/internal/ops"
 	"mpps/internal/outcome"
 	"mpps/internal/report"
 )
@@ -188,7 +189,7 @@ func (a *app) finishModes(m *measure.Modes, f *modesFlags, checkpoint string, fa
 	case err != nil || failure != nil:
 		return errors.Join(failure, err)
 	case m.Partial:
-		return outcome.Failed(fmt.Errorf("not complete: %s taken, %s missing at least", counted(m.Samples, "sample"), fmt.Sprint(m.Missing)), again)
+		return outcome.Failed(fmt.Errorf("not complete: %s taken, %s missing at least", ops.Count(m.Samples, "sample"), fmt.Sprint(m.Missing)), again)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"mpps/internal/measure"
+	"mpps/internal/ops"
 	"mpps/internal/report"
 )
 
@@ -19,8 +20,8 @@ func drawModes(t *report.Text, m *measure.Modes, saved []string) {
 		title += ": " + m.Name
 	}
 	t.Heading(title)
-	t.Wrapped("  ", fmt.Sprintf("%s, %s, %s; %s in turns, %s by seed %d", m.Host, counted(len(m.Modes), "mode"), counted(len(m.Workloads), "workload"),
-		counted(m.Samples, "sample"), counted(m.Blocks, "block"), m.Seed))
+	t.Wrapped("  ", fmt.Sprintf("%s, %s, %s; %s in turns, %s by seed %d", m.Host, ops.Count(len(m.Modes), "mode"), ops.Count(len(m.Workloads), "workload"),
+		ops.Count(m.Samples, "sample"), ops.Count(m.Blocks, "block"), m.Seed))
 	for _, note := range m.Notes {
 		t.Wrapped("  ", note)
 	}
@@ -179,11 +180,11 @@ func workloadText(w measure.Workload) string {
 	}
 	switch l := w.Load; w.Kind {
 	case measure.Stream:
-		return fmt.Sprintf("TCP, %s, %v each", counted(l.Connections, "connection"), l.Duration)
+		return fmt.Sprintf("TCP, %s, %v each", ops.Count(l.Connections, "connection"), l.Duration)
 	case measure.RR:
-		return fmt.Sprintf("TCP transactions of %d and %d bytes, %s, %v each", l.Request, l.Response, counted(l.Connections, "connection"), l.Duration)
+		return fmt.Sprintf("TCP transactions of %d and %d bytes, %s, %v each", l.Request, l.Response, ops.Count(l.Connections, "connection"), l.Duration)
 	default:
-		return fmt.Sprintf("%d-byte frames, %s, as fast as possible, %v each", l.FrameBytes, counted(l.Flows, "flow"), l.Duration)
+		return fmt.Sprintf("%d-byte frames, %s, as fast as possible, %v each", l.FrameBytes, ops.Count(l.Flows, "flow"), l.Duration)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"mpps/internal/journal"
 	"mpps/internal/measure"
 	"mpps/internal/ops"
+	"mpps/internal/ops/change"
 	"mpps/internal/outcome"
 	"mpps/internal/plan"
 	"mpps/internal/setting"
@@ -19,12 +20,11 @@ import (
 // turning changes the machine between the two sides of a comparison, as found and as planned, by transactions of apply
 // and rollback and by nothing else.
 type turning struct {
-	*engine
-	root   string
+	*change.Engine
 	plan   *plan.Plan
 	beside []setting.Address
 	tx     string // the transaction that stands; empty where everything is as it was found
-	alone  *orphans
+	alone  *change.Orphans
 	times  int // that the plan was applied
 	close  func() error
 }
@@ -32,24 +32,24 @@ type turning struct {
 // turning opens the plan of a file for turns. Plans that do not take effect at once, or that can cut the way that the
 // operator came by, are refused, and so are those that change nothing. What would make the values last is left out.
 func (a *app) turning(ctx context.Context, file string) (*turning, error) {
-	p, m, cuts, err := a.planned(ctx, []string{file}, nil, true)
+	p, err := change.File(ctx, a.env(), file, nil, true)
 	if err != nil {
 		return nil, err
 	}
-	t := &turning{root: a.root, plan: p, beside: besides(p, m.Facts), close: m.Close}
-	if err = inTurns(p, m, cuts); err == nil {
+	t := &turning{plan: p.Plan, beside: change.Besides(p.Plan, p.Host.Facts)}
+	if err = inTurns(p.Plan, p.Host, p.Cuts); err == nil {
 		err = a.env().NeedsRoot("bench --plan")
 	}
 	if err == nil {
-		t.engine, err = a.engine(m.Mechanisms)
+		t.Engine, err = change.Open(a.env(), p.Host.Mechanisms)
 	}
 	if err == nil {
-		t.alone, err = a.watchOrphans()
+		t.alone, err = change.WatchOrphans(a.env())
 	}
 	if err != nil {
-		return nil, errors.Join(err, m.Close())
+		return nil, errors.Join(err, p.Host.Close())
 	}
-	t.close = func() error { return errors.Join(t.alone.told.Close(), t.engine.close(), m.Close()) }
+	t.close = func() error { return errors.Join(t.alone.Close(), t.Engine.Close(), p.Host.Close()) }
 	return t, nil
 }
 
@@ -79,9 +79,12 @@ func inTurns(p *plan.Plan, m *ops.Host, cuts bool) error {
 	return nil
 }
 
+// standing has a transaction put back if this process dies.
+func (t *turning) standing(tx string) error { return t.alone.Stand(tx) }
+
 // apply brings the planned side about.
 func (t *turning) apply(ctx context.Context) error {
-	result, err := t.Run(ctx, t.plan, apply.Options{Beside: t.beside, Arm: t.alone.stands})
+	result, err := t.Run(ctx, t.plan, apply.Options{Beside: t.beside, Arm: t.standing})
 	var failure *apply.Failure
 	switch {
 	case errors.As(err, &failure) && failure.State != journal.FailedUndone:
@@ -109,7 +112,7 @@ func (t *turning) back(ctx context.Context) error {
 		return nil
 	}
 	ctx = context.WithoutCancel(ctx)
-	t.watchGuests(ctx, t.root)
+	t.WatchGuests(ctx)
 	restored, err := t.Rollback(ctx, apply.RollbackOptions{TX: t.tx, Why: "bench in turns"})
 	var locked *journal.Locked
 	for deadline := time.Now().Add(patience); errors.As(err, &locked) && time.Now().Before(deadline); {
@@ -124,12 +127,12 @@ func (t *turning) back(ctx context.Context) error {
 	}
 	for _, r := range restored {
 		if n := r.Drifted(); n > 0 {
-			return outcome.Failed(fmt.Errorf("%s of the plan: somebody else changed them meanwhile, and they were left alone", counted(n, "value")),
+			return outcome.Failed(fmt.Errorf("%s of the plan: somebody else changed them meanwhile, and they were left alone", ops.Count(n, "value")),
 				"see 'mpps rollback "+t.tx+" --dry-run'")
 		}
 	}
 	t.tx = ""
-	_ = t.alone.stands("") // if it is gone, the next apply says so before it writes
+	_ = t.alone.Stand("") // if it is gone, the next apply says so before it writes
 	return err
 }
 

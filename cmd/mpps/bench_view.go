@@ -11,6 +11,7 @@ import (
 	"mpps/internal/goal"
 	"mpps/internal/measure"
 	"mpps/internal/measure/rig"
+	"mpps/internal/ops"
 	"mpps/internal/report"
 )
 
@@ -73,7 +74,7 @@ func loadOf(r *measure.Run) string {
 			loop = "one transaction each"
 		}
 		return fmt.Sprintf("%s, %s, request %d bytes, response %d bytes, %s, %s",
-			strings.ToUpper(cmp.Or(r.Load.Protocol, rig.TCP)), counted(r.Load.Connections, "connection"), r.Load.Request, r.Load.Response, loop, trials)
+			strings.ToUpper(cmp.Or(r.Load.Protocol, rig.TCP)), ops.Count(r.Load.Connections, "connection"), r.Load.Request, r.Load.Response, loop, trials)
 	case measure.Stream:
 		how := ""
 		if r.Load.Sendfile {
@@ -82,7 +83,7 @@ func loadOf(r *measure.Run) string {
 		if r.Load.Ramp > 0 {
 			how += fmt.Sprintf(", behind a ramp of %v", r.Load.Ramp)
 		}
-		return fmt.Sprintf("%s%s, %s", counted(r.Load.Connections, "connection"), how, trials)
+		return fmt.Sprintf("%s%s, %s", ops.Count(r.Load.Connections, "connection"), how, trials)
 	}
 	pace := "as fast as possible"
 	if r.Load.Rate > 0 {

@@ -4,13 +4,15 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"mpps/internal/outcome"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"mpps/internal/golden"
+	"mpps/internal/outcome"
 
 	"github.com/kballard/go-shellquote"
 	"github.com/spf13/cobra"
@@ -195,7 +197,7 @@ func TestDocumentLinks(t *testing.T) {
 func TestReadmeCommands(t *testing.T) {
 	work := t.TempDir()
 	root := filepath.Join(work, "machine")
-	if err := unpackTree("two-nodes", root); err != nil {
+	if err := golden.Tree("testdata/trees/two-nodes.txtar", root); err != nil {
 		t.Fatal(err)
 	}
 	for _, guest := range []string{"etc/libvirt", "run/libvirt", "proc/2001"} { // a definition is written by libvirt alone

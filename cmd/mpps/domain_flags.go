@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"mpps/internal/domain"
+	"mpps/internal/ops"
 	"mpps/internal/outcome"
 )
 
@@ -244,7 +245,7 @@ func (f *domainFlags) function(d *domain.Doc, flag string) (int, error) {
 	case len(f.nics) == 0:
 		return 0, outcome.Failed(fmt.Errorf("--%s: the domain has %d virtual functions", flag, len(vfs)), "name one with --nic: "+strings.Join(names, ", "))
 	}
-	return 0, outcome.Failed(fmt.Errorf("--%s: --nic names %s of the domain's virtual functions, expected one", flag, counted(len(named), "interface")), "it has "+strings.Join(names, ", "))
+	return 0, outcome.Failed(fmt.Errorf("--%s: --nic names %s of the domain's virtual functions, expected one", flag, ops.Count(len(named), "interface")), "it has "+strings.Join(names, ", "))
 }
 
 // wishHostdev reads ADDRESS, ADDRESS=managed, ADDRESS=unmanaged or ADDRESS=off.

@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"mpps/internal/domain"
+	"mpps/internal/ops/definition"
 	"mpps/internal/outcome"
 	"mpps/internal/report"
 )
@@ -31,16 +32,16 @@ standard input.
   virsh dumpxml vm1 | mpps domain show - -v`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, given []string) error {
-			d, err := a.domainOf(cmd.Context(), given[0])
+			d, err := definition.Of(cmd.Context(), a.env(), given[0], a.stdin)
 			if err != nil {
 				return err
 			}
-			shown := domainShown{Source: d.name, Guest: d.doc.Guest(), Values: d.doc.Values(), Pending: []string{}}
-			if d.guest != nil {
-				shown.State, shown.Pending = d.guest.State, d.guest.Pending
+			shown := domainShown{Source: d.Name, Guest: d.Doc.Guest(), Values: d.Doc.Values(), Pending: []string{}}
+			if d.Guest != nil {
+				shown.State, shown.Pending = d.Guest.State, d.Guest.Pending
 			}
 			return a.out.Answer(report.Answer{
-				Verb: "domain-show", Host: d.hostName(), Result: shown, Warnings: unclear(shown.Guest),
+				Verb: "domain-show", Host: d.HostName(), Result: shown, Warnings: unclear(shown.Guest),
 				Text: func(t *report.Text) {
 					report.Domain(t, shown.State, shown.Guest, shown.Pending)
 					if a.verbose {

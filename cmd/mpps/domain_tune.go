@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"mpps/internal/domain"
-	"mpps/internal/facts"
+	"mpps/internal/ops/definition"
 	"mpps/internal/outcome"
 	"mpps/internal/report"
 )
@@ -61,12 +61,12 @@ would be (--detailed-exit-code) · 64 a flag is wrong, or two contradict.`,
 			if err != nil {
 				return err
 			}
-			d, err := a.domainOf(cmd.Context(), given[0])
+			d, err := definition.Of(cmd.Context(), a.env(), given[0], a.stdin)
 			if err != nil {
 				return err
 			}
-			if apply && d.guest == nil {
-				return usage(fmt.Errorf("--apply: %s is not a guest of this host", d.name), "-o FILE writes the tuned definition; 'virsh define FILE' takes it")
+			if apply && d.Guest == nil {
+				return usage(fmt.Errorf("--apply: %s is not a guest of this host", d.Name), "-o FILE writes the tuned definition; 'virsh define FILE' takes it")
 			}
 			if config && !apply {
 				return usage(errors.New("--config: expected --apply beside it"), "without --apply no guest is touched")
@@ -74,28 +74,29 @@ would be (--detailed-exit-code) · 64 a flag is wrong, or two contradict.`,
 			if apply && goals.snapshot != "" {
 				return usage(errors.New("--apply and --snapshot: expected one of them"), "a snapshot is of another host")
 			}
-			wishes, err := flags.wishes(d.doc)
+			wishes, err := flags.wishes(d.Doc)
 			if err != nil {
 				return err
 			}
-			from := &advice{on: d.on()}
+			advice := d.Unadvised()
 			if goal != nil || goals.snapshot != "" {
-				if from, err = a.advised(cmd.Context(), d, &goals, goal); err != nil {
+				if advice, err = definition.Advise(cmd.Context(), a.env(), d, goals.snapshot, goal); err != nil {
 					return err
 				}
-				wishes = overridden(d.doc, from, wishes, flags.nics)
+				wishes = advice.Override(d.Doc, wishes, flags.nics)
 			}
-			edits, err := d.doc.Carry(wishes, flags.nics, from.on)
+			edits, err := d.Doc.Carry(wishes, flags.nics, advice.On)
 			if err != nil {
 				return refusal(d, err)
 			}
 			if apply {
-				return a.applyEdits(cmd.Context(), d, edits, !config, dryRun, detailed)
+				done, err := definition.Apply(cmd.Context(), a.env(), d, edits, !config, dryRun)
+				return a.applied(done, err, detailed)
 			}
-			if err := a.writeTuned(d, edits, output, dryRun, from.notes); err != nil {
+			if err := a.writeTuned(d, edits, output, dryRun, advice.Notes); err != nil {
 				return err
 			}
-			if detailed && slices.ContainsFunc(edits, changed) {
+			if detailed && slices.ContainsFunc(edits, definition.Changed) {
 				return outcome.Exit(outcome.CodeChanges)
 			}
 			return nil
@@ -111,43 +112,19 @@ would be (--detailed-exit-code) · 64 a flag is wrong, or two contradict.`,
 	return cmd
 }
 
-func changed(e domain.Edit) bool { return e.From != e.To || e.HasFrom != e.HasTo }
-
 // refusal is the error of a wish that the document or the host refuses; two wishes that contradict are the user's.
-func refusal(d *definition, err error) error {
+func refusal(d *definition.Definition, err error) error {
 	var conflict *domain.ConflictError
 	if errors.As(err, &conflict) {
 		return usage(err, conflict.Hint())
 	}
-	return outcome.Failed(fmt.Errorf("%s: %w", d.name, err), outcome.HintOf(err, ""))
-}
-
-// on is what the definition must do with: the host whose guest it is, nothing known of a file.
-func (d *definition) on() domain.Host {
-	if d.host == nil {
-		return domain.Host{}
-	}
-	return definedOn(d.host)
-}
-
-// definedOn is what a host has for definitions.
-func definedOn(h *facts.Host) domain.Host {
-	on := domain.Host{Libvirt: h.KVM.Libvirt, QEMU: h.KVM.QEMU}
-	for _, c := range h.Topology.CPUs {
-		if c.Online {
-			on.CPUs = append(on.CPUs, c.ID)
-		}
-	}
-	for _, n := range h.Topology.Nodes {
-		on.Nodes = append(on.Nodes, n.ID)
-	}
-	return on
+	return outcome.Failed(fmt.Errorf("%s: %w", d.Name, err), outcome.HintOf(err, ""))
 }
 
 // writeTuned writes the definition where it is wanted, and says what was changed.
-func (a *app) writeTuned(d *definition, edits []domain.Edit, output string, dryRun bool, notes []outcome.Warning) error {
-	text := d.doc.Bytes()
-	tuned := domainTuned{Source: d.name, Changes: edits}
+func (a *app) writeTuned(d *definition.Definition, edits []domain.Edit, output string, dryRun bool, notes []outcome.Warning) error {
+	text := d.Doc.Bytes()
+	tuned := domainTuned{Source: d.Name, Changes: edits}
 	toFile := output != "" && output != "-"
 	switch {
 	case dryRun:
@@ -165,7 +142,7 @@ func (a *app) writeTuned(d *definition, edits []domain.Edit, output string, dryR
 		tuned.XML = string(text)
 	}
 	return a.out.Answer(report.Answer{
-		Verb: "domain-tune", Host: d.hostName(), Result: tuned, Warnings: notes,
+		Verb: "domain-tune", Host: d.HostName(), Result: tuned, Warnings: notes,
 		Text: func(t *report.Text) {
 			report.DomainEdits(t, edits, a.verbose)
 			if toFile {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mpps/internal/ops"
 	"mpps/internal/outcome"
 )
 
@@ -37,7 +38,7 @@ func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 		err := check(cmd, given)
 		if err != nil && !cmd.HasSubCommands() {
 			takes := strings.TrimSuffix(cmd.UseLine(), " [flags]")
-			err = fmt.Errorf("expected '%s', found %s", takes, counted(len(given), "argument"))
+			err = fmt.Errorf("expected '%s', found %s", takes, ops.Count(len(given), "argument"))
 		}
 		if err != nil {
 			return usage(err, "see '"+cmd.CommandPath()+" --help'")

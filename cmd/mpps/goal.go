@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -10,11 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"mpps/internal/facts"
 	"mpps/internal/goal"
-	"mpps/internal/lasting"
-	"mpps/internal/outcome"
-	"mpps/internal/plan"
 	"mpps/internal/setting"
 )
 
@@ -50,15 +47,9 @@ func (f *goalFlags) addWatch(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.watch, "watch", false, "also install mpps-watch.service, which tells when the host stops being so")
 }
 
-// watchToo plans the service that watches where it was asked for.
-func (f *goalFlags) watchToo(p *plan.Plan, h *facts.Host) error {
-	if !f.watch {
-		return nil
-	}
-	if err := lasting.Watch(p, h); err != nil {
-		return outcome.Failed(fmt.Errorf("--watch: %w", err), "'mpps verify --watch' can be started by any other means")
-	}
-	return nil
+// given reports whether any goal flag stands on the command line.
+func (f *goalFlags) given(cmd *cobra.Command) bool {
+	return slices.ContainsFunc(append([]string{"watch"}, goalNames...), cmd.Flags().Changed)
 }
 
 // goal is the target that the flags name.

@@ -10,6 +10,7 @@ import (
 	"mpps/internal/host"
 	"mpps/internal/measure"
 	"mpps/internal/measure/wakeup"
+	"mpps/internal/ops"
 	"mpps/internal/outcome"
 	"mpps/internal/report"
 )
@@ -27,7 +28,7 @@ type tooling struct {
 
 // latency measures, prints and saves.
 func (a *app) latency(ctx context.Context, f *latencyFlags) error {
-	ctx, stop := untilHangup(ctx)
+	ctx, stop := ops.UntilHangup(ctx)
 	defer stop()
 	var before *wakeup.File
 	if f.before != "" {

@@ -55,8 +55,7 @@ type app struct {
 
 	restarts []plan.Restart // what the changes that were made wait for, for who goes on behind them
 
-	act   func(context.Context) ([]outcome.Warning, error) // behind the changes, where it is set
-	notes []outcome.Warning                                // of what is carried out, to stand beside its outcome
+	notes []outcome.Warning // of what is carried out, to stand beside its outcome
 
 	path string          // of the command: "mpps bench pps"
 	out  *report.Printer // made once the flags are known

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -10,15 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"mpps/internal/apply"
-	"mpps/internal/facts"
-	"mpps/internal/goal"
-	"mpps/internal/host"
-	"mpps/internal/ops"
-	"mpps/internal/outcome"
-	"mpps/internal/plan"
+	"mpps/internal/ops/change"
+	"mpps/internal/ops/queues"
 	"mpps/internal/queuepath"
-	"mpps/internal/setting"
 )
 
 // steerFlags are the flags of mpps path --steer.
@@ -61,14 +54,14 @@ func (f *steerFlags) check(p *pathFlags, given func(string) bool) error {
 	default:
 		return usage(fmt.Errorf("--by %s: expected xps or program", f.by), "")
 	}
-	if p.interval < 0 || p.interval > time.Hour {
-		return usage(fmt.Errorf("--for %v: expected at most an hour; 0 plans from what the host is, without watching", p.interval), "")
+	if p.For < 0 || p.For > time.Hour {
+		return usage(fmt.Errorf("--for %v: expected at most an hour; 0 plans from what the host is, without watching", p.For), "")
 	}
 	return nil
 }
 
-// parsed are the weights by guest, of guests of this host.
-func (f *steerFlags) parsed(h *facts.Host) (map[string]float64, error) {
+// parsed are the weights by guest.
+func (f *steerFlags) parsed() (map[string]float64, error) {
 	weights := map[string]float64{}
 	for _, word := range f.weights {
 		at := strings.LastIndexByte(word, '=')
@@ -83,9 +76,6 @@ func (f *steerFlags) parsed(h *facts.Host) (map[string]float64, error) {
 		if _, twice := weights[name]; twice {
 			return nil, usage(fmt.Errorf("--weight %s: %s is given twice", word, name), "")
 		}
-		if err := ops.HasGuest(h, name); err != nil {
-			return nil, err
-		}
 		weights[name] = n
 	}
 	return weights, nil
@@ -94,62 +84,12 @@ func (f *steerFlags) parsed(h *facts.Host) (map[string]float64, error) {
 // runSteer plans from what was watched and what the host is, and carries it out.
 func (a *app) runSteer(ctx context.Context, p *pathFlags) error {
 	f := &p.steer
-	var planned *queuepath.Steering
-	var stock *facts.Host
-	wish := func(h *facts.Host, read func(...setting.Address)) ([]plan.Change, error) {
-		weights, err := f.parsed(h)
-		if err != nil {
-			return nil, err
-		}
-		seen, err := a.watchToSteer(ctx, p.interval, h)
-		if err != nil {
-			return nil, err
-		}
-		standing, err := a.askLanes(h)
-		if err != nil {
-			return nil, err
-		}
-		options := queuepath.SteerOptions{NIC: f.nic, Weights: weights, By: queuepath.Means(f.by), Standing: standing}
-		read(queuepath.SteerAddresses(h, seen, options)...)
-		s, err := queuepath.Steer(h, seen, options)
-		if err != nil {
-			return nil, err
-		}
-		a.tellSteering(s)
-		planned, stock = s, h
-		return s.Changes, nil
-	}
-	look := func(ctx context.Context, _ *host.Machine) ([]outcome.Warning, error) {
-		return a.watchSteered(ctx, p.interval, stock, planned)
-	}
-	if f.dryRun || p.interval == 0 || a.root != "/" {
-		look = nil
-	}
-	return a.carryOutAnd(ctx, goal.Goal{}, wish, apply.Options{DryRun: f.dryRun}, f.detailed, look)
-}
-
-// askLanes asks the kernel whether it takes lanes, and which NICs have some now.
-func (a *app) askLanes(h *facts.Host) (standing []string, err error) {
-	m, err := a.env().Open()
+	weights, err := f.parsed()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	m.AskLanes(h)
-	nics, err := m.SteeredNICs()
-	return nics, errors.Join(err, m.Close())
-}
-
-// tellSteering says what was chosen and why, and what would help besides. Programs find it among the warnings.
-func (a *app) tellSteering(s *queuepath.Steering) {
-	for _, g := range s.Groups {
-		text := fmt.Sprintf("%s: %s: %s", strings.Join(g.NICs, ", "), g.Means.Words(), g.Why)
-		if a.json {
-			a.notes = append(a.notes, outcome.Warning{Code: "steering", Text: text})
-			continue
-		}
-		a.out.Step("%s", text)
-	}
-	for _, advice := range s.Advice {
-		a.notes = append(a.notes, outcome.Warning{Code: "advice", Text: advice.Text, Hint: advice.Command})
-	}
+	d, err := queues.Steer(ctx, a.env(), queues.SteerAsk{
+		Options: change.Options{DryRun: f.dryRun}, For: p.For, NIC: f.nic, By: queuepath.Means(f.by), Weights: weights, Aloud: !a.json,
+	})
+	return a.applied(d, err, f.detailed)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"mpps/internal/ops"
+	"mpps/internal/ops/change"
 	"mpps/internal/outcome"
 	"mpps/internal/plan"
 	"mpps/internal/report"
@@ -36,19 +37,13 @@ outlasts the kernel's own memory.
 			if err != nil {
 				return err
 			}
-			m, err := a.env().Gather(cmd.Context(), ops.Look{Snapshot: snapshot, Guest: g.Guest, Interval: interval})
+			h, err := a.env().Gather(cmd.Context(), ops.Look{Snapshot: snapshot, Guest: g.Guest, Interval: interval})
 			if err != nil {
 				return err
 			}
-			defer m.Close()
-			if err := m.Has(g); err != nil {
-				return err
-			}
-			p, err := a.lastingPlan(m, g, runtimeOnly)
+			defer h.Close()
+			p, err := change.Plan(a.env(), h, change.Target{Goal: g, RuntimeOnly: runtimeOnly, Watch: flags.watch})
 			if err != nil {
-				return err
-			}
-			if err := flags.watchToo(p, m.Facts); err != nil {
 				return err
 			}
 			if output != "" {
@@ -62,8 +57,9 @@ outlasts the kernel's own memory.
 			}
 			if output != "-" {
 				err = a.out.Answer(report.Answer{
-					Verb: "plan", Host: m.Facts.Name, Result: p, Warnings: append(ops.Caveats(m.Facts, g), tunedCaveats(p, m.Facts)...),
-					Text: func(t *report.Text) { report.Plan(t, p) },
+					Verb: "plan", Host: h.Facts.Name, Result: p,
+					Warnings: append(ops.Caveats(h.Facts, g), change.TunedCaveats(p, h.Facts)...),
+					Text:     func(t *report.Text) { report.Plan(t, p) },
 				})
 				if err != nil {
 					return err

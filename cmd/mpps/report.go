@@ -85,7 +85,7 @@ func tuneResult(files []string) (*tune.Result, error) {
 	case err != nil:
 		return nil, nil
 	case len(files) > 1:
-		return nil, usage(fmt.Errorf("%s is a run of the loop, which has a page of its own, and %s", files[0], counted(len(files)-1, "more file")), "one call for each")
+		return nil, usage(fmt.Errorf("%s is a run of the loop, which has a page of its own, and %s", files[0], ops.Count(len(files)-1, "more file")), "one call for each")
 	}
 	return r, nil
 }

@@ -31,6 +31,10 @@ import (
 	"mpps/internal/knob"
 	"mpps/internal/measure"
 	"mpps/internal/measure/wakeup"
+	"mpps/internal/ops"
+	"mpps/internal/ops/change"
+	"mpps/internal/ops/placing"
+	"mpps/internal/ops/vf"
 	"mpps/internal/plan"
 	"mpps/internal/queuepath"
 	"mpps/internal/realtime"
@@ -51,19 +55,19 @@ var answers = map[string]any{
 	"snapshot":           facts.Host{},
 	"snapshot-diff":      snapshotDiff{},
 	"audit":              audit.Report{},
-	"attest":             attestations{},
+	"attest":             ops.Attested{},
 	"explain":            knobPage{},
 	"explain-list":       knobList{},
 	"explain-search":     knobHits{},
 	"plan":               plan.Plan{},
-	"place":              placed{},
+	"place":              placing.Placed{},
 	"apply":              apply.Result{},
 	"confirm":            confirmed{},
-	"rollback":           rolledBack{},
+	"rollback":           change.RolledBack{},
 	"restore":            apply.Pass{},
 	"status":             apply.Status{},
 	"verify":             apply.Status{},
-	"history":            transactions{},
+	"history":            change.Transactions{},
 	"history-tx":         apply.Detail{},
 	"bench-pps":          measure.Run{},
 	"bench-rr":           measure.Run{},
@@ -86,8 +90,8 @@ var answers = map[string]any{
 	"sriov-guest":        sriov.GuestSide{},
 	"sriov-migrate-plan": sriov.Migration{},
 	"lab-up":             labUp{},
-	"sriov-assign":       assigned{},
-	"sriov-release":      released{},
+	"sriov-assign":       vf.Assigned{},
+	"sriov-release":      vf.Released{},
 	"sriov-list":         sriov.List{},
 	"sriov-check":        sriov.Check{},
 	"sriov-recover":      sriov.Recovery{},

@@ -14,6 +14,7 @@ import (
 	"mpps/internal/measure"
 	"mpps/internal/measure/adapter"
 	"mpps/internal/measure/search"
+	"mpps/internal/ops"
 	"mpps/internal/outcome"
 	"mpps/internal/report"
 	"mpps/internal/traffic"
@@ -166,7 +167,7 @@ func (a *app) runSearch(ctx context.Context, f *searchFlags) error {
 		return err
 	}
 	// A shell that goes away ends it like Ctrl-C.
-	ctx, stop := untilHangup(ctx)
+	ctx, stop := ops.UntilHangup(ctx)
 	defer stop()
 	o.Progress = func(s search.Step) {
 		a.out.Progress("trial %d, %.0f s of traffic so far: %s pps for %g s (%s)", s.N, s.Spent, goal.FormatRate(s.PPS), s.Seconds, s.Purpose)
@@ -261,7 +262,7 @@ func (a *app) finishSearch(ctx context.Context, s *measure.Search, f *searchFlag
 	})
 	switch {
 	case interrupted(ctx, failure):
-		return errors.Join(err, outcome.Failed(fmt.Errorf("interrupted after %s: the bounds are what was known by then", counted(s.Trials, "trial")), ""))
+		return errors.Join(err, outcome.Failed(fmt.Errorf("interrupted after %s: the bounds are what was known by then", ops.Count(s.Trials, "trial")), ""))
 	case err != nil || failure != nil:
 		return errors.Join(failure, err)
 	case !s.Valid():

@@ -7,6 +7,7 @@ import (
 	"mpps/internal/goal"
 	"mpps/internal/measure"
 	"mpps/internal/measure/search"
+	"mpps/internal/ops"
 	"mpps/internal/report"
 )
 
@@ -23,7 +24,7 @@ func drawSearch(t *report.Text, s *measure.Search, saved []string) {
 		t.Wrapped("  ", place(s.From)+" → "+place(s.To))
 	}
 	t.Wrapped("  ", fmt.Sprintf("frames of %d bytes, loads from %spps to %spps; %s; %s, %.4g s of traffic",
-		s.FrameBytes, goal.FormatRate(s.MinPPS), goal.FormatRate(s.MaxPPS), s.Mode, counted(s.Trials, "trial"), s.Seconds))
+		s.FrameBytes, goal.FormatRate(s.MinPPS), goal.FormatRate(s.MaxPPS), s.Mode, ops.Count(s.Trials, "trial"), s.Seconds))
 	t.Blank()
 	for _, f := range []*search.Found{&s.NDR, &s.PDR} {
 		drawFound(t, f)

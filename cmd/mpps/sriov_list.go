@@ -1,13 +1,10 @@
 package main
 
 import (
-	"context"
-
 	"github.com/spf13/cobra"
 
-	"mpps/internal/facts"
 	"mpps/internal/ops"
-	"mpps/internal/outcome"
+	"mpps/internal/ops/vf"
 	"mpps/internal/report"
 	"mpps/internal/sriov"
 )
@@ -30,17 +27,11 @@ columns settings that a new function has are left out; --json has all of them.
   mpps sriov list --guest web1 --json
   mpps sriov list --snapshot customer.json`,
 		Args: args(cobra.MaximumNArgs(1)),
-		RunE: func(cmd *cobra.Command, argv []string) error {
-			if len(argv) > 0 {
-				which.PF = argv[0]
-			}
-			h, err := a.functions(cmd.Context(), snapshot)
+		RunE: func(cmd *cobra.Command, given []string) error {
+			which.PF = first(given)
+			h, l, err := vf.List(cmd.Context(), a.env(), snapshot, which)
 			if err != nil {
 				return err
-			}
-			l, err := sriov.Show(h, which)
-			if err != nil {
-				return outcome.Failed(err, outcome.HintOf(err, ""))
 			}
 			return a.out.Answer(report.Answer{
 				Verb: "sriov-list", Host: h.Name, Result: l, Warnings: ops.Unseen(h),
@@ -52,17 +43,4 @@ columns settings that a new function has are left out; --json has all of them.
 	cmd.Flags().StringVar(&which.Guest, "guest", "", "only functions of this guest")
 	cmd.Flags().StringVar(&snapshot, "snapshot", "", "a snapshot file instead of this machine")
 	return cmd
-}
-
-// functions is what is known of virtual functions and their guests, of this machine or of a snapshot.
-func (a *app) functions(ctx context.Context, snapshot string) (*facts.Host, error) {
-	if snapshot != "" {
-		return ops.ReadSnapshot(snapshot)
-	}
-	m, err := a.env().Open()
-	if err != nil {
-		return nil, err
-	}
-	defer m.Close()
-	return m.Functions(ctx), nil
 }

@@ -117,7 +117,7 @@ func (a *app) runTop(ctx context.Context, f *topFlags) error {
 		look.CostMS = h.Load.CostMS
 		return a.printLook(look, view)
 	}
-	ctx, stop := untilHangup(ctx) // the terminal is to be given back
+	ctx, stop := ops.UntilHangup(ctx) // the terminal is to be given back
 	defer stop()
 	if f.length > 0 {
 		var cancel context.CancelFunc

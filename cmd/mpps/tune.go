@@ -19,6 +19,7 @@ import (
 	"mpps/internal/knob"
 	"mpps/internal/measure"
 	"mpps/internal/measure/adapter"
+	"mpps/internal/ops"
 	"mpps/internal/outcome"
 	"mpps/internal/plan"
 	"mpps/internal/report"
@@ -197,7 +198,7 @@ func (a *app) runTune(ctx context.Context, f *tuneFlags) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := untilHangup(ctx)
+	ctx, stop := ops.UntilHangup(ctx)
 	defer stop()
 	if err := a.unhindered(); err != nil {
 		return err
@@ -306,7 +307,7 @@ func (a *app) finishTune(ctx context.Context, f *tuneFlags, r *tune.Result, plan
 	})
 	switch {
 	case interrupted(ctx, failure):
-		return errors.Join(err, outcome.Failed(fmt.Errorf("interrupted after %s: %s", counted(len(r.Attempts), "attempt"), whatStands(r, failure)), ""), beyond(ctx, failure))
+		return errors.Join(err, outcome.Failed(fmt.Errorf("interrupted after %s: %s", ops.Count(len(r.Attempts), "attempt"), whatStands(r, failure)), ""), beyond(ctx, failure))
 	case err != nil || failure != nil:
 		return errors.Join(failure, err)
 	}

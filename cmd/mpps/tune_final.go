@@ -12,6 +12,7 @@ import (
 	"mpps/internal/host"
 	"mpps/internal/journal"
 	"mpps/internal/lasting"
+	"mpps/internal/ops/change"
 	"mpps/internal/plan"
 	"mpps/internal/setting"
 	"mpps/internal/tune"
@@ -69,7 +70,7 @@ func (h *tuneHost) chain(ctx context.Context, f *tuneFlags, r *tune.Result) (pla
 			}
 			continue
 		}
-		o := apply.Options{Beside: besides(p, h.machine.Facts)}
+		o := apply.Options{Beside: change.Besides(p, h.machine.Facts)}
 		if len(r.Chain) > 0 {
 			o.Follows = r.Chain[len(r.Chain)-1]
 		}
@@ -108,7 +109,7 @@ func (h *tuneHost) atOnce(ctx context.Context, parts [][]plan.Change) int {
 
 // toLast adds to a plan what makes it last, by what the files and the values of earlier transactions are now.
 func (h *tuneHost) toLast(ctx context.Context, p *plan.Plan) error {
-	standing := h.app.standing()
+	standing := change.Given(h.app.env())
 	addresses := lasting.Addresses()
 	for _, c := range standing {
 		addresses = append(addresses, c.Address)
@@ -231,9 +232,9 @@ func newAttempts(r *tune.Result, e *tune.Earlier) *tune.Result {
 
 // unhindered refuses to begin where the first change would be refused: another mpps is at work, or something is not settled.
 func (a *app) unhindered() error {
-	e, err := a.engine(nil)
+	e, err := change.Open(a.env(), nil)
 	if err != nil {
 		return err
 	}
-	return errors.Join(e.Settled(), e.close())
+	return errors.Join(e.Settled(), e.Close())
 }

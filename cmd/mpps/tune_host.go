@@ -15,6 +15,7 @@ import (
 	"mpps/internal/host"
 	"mpps/internal/journal"
 	"mpps/internal/ops"
+	"mpps/internal/ops/change"
 	"mpps/internal/plan"
 	"mpps/internal/tune"
 )
@@ -28,8 +29,8 @@ type tuneHost struct {
 	trial   time.Duration
 	only    []string // knobs that may be tried; none: all
 	session *journal.Session
-	engine  *engine
-	alone   *orphans
+	engine  *change.Engine
+	alone   *change.Orphans
 
 	machine *ops.Host                // as it was last looked at
 	plan    *plan.Plan               // what remains to be done for the goal
@@ -49,7 +50,7 @@ type tuneHost struct {
 
 // openTuneHost takes hold of the machine for a session.
 func (a *app) openTuneHost(g goal.Goal, by gauge, trial time.Duration, only []string) (*tuneHost, error) {
-	e, err := a.engine(nil)
+	e, err := change.Open(a.env(), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -60,16 +61,16 @@ func (a *app) openTuneHost(g goal.Goal, by gauge, trial time.Duration, only []st
 		err = m.Close()
 	}
 	if err == nil {
-		h.alone, err = a.watchOrphans()
+		h.alone, err = change.WatchOrphans(a.env())
 	}
 	if err != nil {
-		return nil, errors.Join(err, e.close())
+		return nil, errors.Join(err, e.Close())
 	}
 	return h, nil
 }
 
 func (h *tuneHost) close() error {
-	err := errors.Join(h.alone.told.Close(), h.engine.close())
+	err := errors.Join(h.alone.Close(), h.engine.Close())
 	if h.machine != nil {
 		err = errors.Join(err, h.machine.Close())
 	}
@@ -104,7 +105,7 @@ func (h *tuneHost) look(ctx context.Context) error {
 		err = m.Has(h.goal)
 	}
 	if err == nil {
-		h.plan, err = h.app.lastingPlan(m, h.goal, true)
+		h.plan, err = change.Plan(h.app.env(), m, change.Target{Goal: h.goal, RuntimeOnly: true})
 	}
 	if err == nil {
 		gear := fmt.Sprintf("mpps-%d", os.Getpid()) // the port by which our own packets enter a bridge

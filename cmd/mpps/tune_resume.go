@@ -19,6 +19,7 @@ import (
 	"mpps/internal/goal"
 	"mpps/internal/lasting"
 	"mpps/internal/ops"
+	"mpps/internal/ops/change"
 	"mpps/internal/outcome"
 	"mpps/internal/plan"
 	"mpps/internal/tune"
@@ -90,14 +91,14 @@ func (h *tuneHost) restart(ctx context.Context, f *tuneFlags, r *tune.Result) (*
 	load := h.load
 	p := h.part(changes)
 	p.Later = h.plan.Later
-	if err := lasting.Add(p, h.machine.Facts, h.app.standing()...); err != nil {
+	if err := lasting.Add(p, h.machine.Facts, change.Given(h.app.env())...); err != nil {
 		return nil, err
 	}
-	o := apply.Options{Beside: besides(p, h.machine.Facts)}
+	o := apply.Options{Beside: change.Besides(p, h.machine.Facts)}
 	if len(r.Chain) > 0 {
 		o.Follows = r.Chain[len(r.Chain)-1]
 	}
-	if err := h.app.keepGoal(&o, p, h.machine, f.runtimeOnly); err != nil {
+	if o.Resume, err = change.GoalOf(h.app.env(), &change.Planned{Plan: p, Host: h.machine}, f.runtimeOnly); err != nil {
 		return nil, err
 	}
 	result, err := h.engine.Run(ctx, p, o)
@@ -173,12 +174,12 @@ func (a *app) goOnTuning(cmd *cobra.Command, f *tuneFlags) error {
 			return outcome.Failed(fmt.Errorf("%s: --%s: %w", waitingPath, name, err), "begin anew: 'mpps tune …'")
 		}
 	}
-	e, err := a.engine(nil)
+	e, err := change.Open(a.env(), nil)
 	if err != nil {
 		return err
 	}
-	defer e.close()
-	e.watchGuests(cmd.Context(), a.root)
+	defer e.Close()
+	e.WatchGuests(cmd.Context())
 	s, err := e.Status(cmd.Context())
 	if err != nil {
 		return err

@@ -9,6 +9,8 @@ import (
 
 	"mpps/internal/apply"
 	"mpps/internal/journal"
+	"mpps/internal/ops"
+	"mpps/internal/ops/change"
 	"mpps/internal/outcome"
 	"mpps/internal/plan"
 	"mpps/internal/tune"
@@ -41,7 +43,7 @@ func (h *tuneHost) Try(ctx context.Context, c tune.Candidate) error {
 
 func (h *tuneHost) apply(ctx context.Context, p *plan.Plan) error {
 	h.fresh = true
-	result, err := h.engine.Run(ctx, p, apply.Options{Beside: besides(p, h.machine.Facts), Session: h.session, Arm: h.arm})
+	result, err := h.engine.Run(ctx, p, apply.Options{Beside: change.Besides(p, h.machine.Facts), Session: h.session, Arm: h.arm})
 	var failure *apply.Failure
 	var stale *plan.Stale
 	var unwritable *apply.Unwritable
@@ -53,7 +55,7 @@ func (h *tuneHost) apply(ctx context.Context, p *plan.Plan) error {
 		return err
 	case errors.As(err, &failure), errors.As(err, &unwritable), errors.As(err, &stale):
 		h.stale = h.stale || stale != nil // somebody else changed it: look anew before the next
-		return errors.Join(fmt.Errorf("%w: %w", tune.ErrRefused, err), h.alone.stand(h.tried...))
+		return errors.Join(fmt.Errorf("%w: %w", tune.ErrRefused, err), h.alone.Stand(h.tried...))
 	case err != nil:
 		return err
 	case result.TX == "":
@@ -64,7 +66,7 @@ func (h *tuneHost) apply(ctx context.Context, p *plan.Plan) error {
 }
 
 // arm has put back what is tried already, and one transaction more, should this process die.
-func (h *tuneHost) arm(tx string) error { return h.alone.stand(append(slices.Clone(h.tried), tx)...) }
+func (h *tuneHost) arm(tx string) error { return h.alone.Stand(append(slices.Clone(h.tried), tx)...) }
 
 // Back rolls back what is tried.
 func (h *tuneHost) Back(ctx context.Context) (err error) {
@@ -72,7 +74,7 @@ func (h *tuneHost) Back(ctx context.Context) (err error) {
 	if len(h.tried) > 0 {
 		return err // who watches over it may have to put it back yet
 	}
-	return errors.Join(err, h.alone.stand())
+	return errors.Join(err, h.alone.Stand())
 }
 
 // Begin rolls back everything of the session, the latest first.
@@ -136,7 +138,7 @@ func (h *tuneHost) rollback(ctx context.Context, tx string) error {
 	if n == 0 {
 		return nil
 	}
-	return &notBack{tx: tx, drifted: true, err: outcome.Failed(fmt.Errorf("%s of transaction %s: somebody else changed them while they were measured, and they were left alone", counted(n, "value"), tx),
+	return &notBack{tx: tx, drifted: true, err: outcome.Failed(fmt.Errorf("%s of transaction %s: somebody else changed them while they were measured, and they were left alone", ops.Count(n, "value"), tx),
 		"find out who ('mpps history "+tx+"' names them), then run it again")}
 }
 
@@ -149,5 +151,5 @@ func (h *tuneHost) Keep(context.Context) error {
 	for _, key := range h.trying {
 		h.proven[key] = true
 	}
-	return h.alone.stand()
+	return h.alone.Stand()
 }

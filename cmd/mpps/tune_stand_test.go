@@ -18,6 +18,7 @@ import (
 	"mpps/internal/goal"
 	"mpps/internal/journal"
 	"mpps/internal/ops"
+	"mpps/internal/ops/change"
 	"mpps/internal/plan"
 	"mpps/internal/report"
 	"mpps/internal/setting"
@@ -98,8 +99,8 @@ func standing(t *testing.T, q *queued) *tuneHost {
 	}
 	a := &app{root: root, out: report.NewPrinter(io.Discard, io.Discard, report.Options{Quiet: true})}
 	return &tuneHost{
-		app: a, session: journal.NewSession("tune"), alone: &orphans{noPipe{io.Discard}}, live: true,
-		engine:  &engine{Engine: &apply.Engine{Mechanisms: mechanisms, Journal: j, Host: "box", BootID: "boot", Version: "test"}},
+		app: a, session: journal.NewSession("tune"), alone: &change.Orphans{To: noPipe{io.Discard}}, live: true,
+		engine:  &change.Engine{Engine: &apply.Engine{Mechanisms: mechanisms, Journal: j, Host: "box", BootID: "boot", Version: "test"}},
 		machine: &ops.Host{Facts: &facts.Host{Name: "box", Readings: facts.Readings{}, Lasting: &facts.Lasting{}}, Mechanisms: mechanisms},
 		plan:    &plan.Plan{Schema: plan.Schema, Goal: goal.Unlimited()}, changes: map[string][]foundChange{}, proven: map[string]bool{},
 	}
@@ -135,7 +136,7 @@ func TestAllIsWatched(t *testing.T) {
 		t.Fatal(err)
 	}
 	var l ward
-	h.alone = &orphans{&l}
+	h.alone = &change.Orphans{To: &l}
 	if err := h.Try(t.Context(), whole); err != nil {
 		t.Fatal(err)
 	}

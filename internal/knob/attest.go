@@ -70,6 +70,31 @@ func AttestableIDs() []string {
 // invisible is the answer where only a person can tell, and nobody has: the same for all, so that one line shows them.
 const invisible = "the operating system cannot see it: look into the firmware's setup and record what it says with 'mpps attest ID=VALUE --by NAME'"
 
+// Attestation is what a person said of something, as a row.
+type Attestation struct {
+	ID     string   `json:"id"`
+	Value  string   `json:"value"`
+	By     string   `json:"by"`
+	At     string   `json:"at"` // RFC 3339
+	Age    string   `json:"age"`
+	Wanted string   `json:"wanted"`
+	Before string   `json:"before,omitempty"` // what was said until now
+	Values []string `json:"values"`           // that can be said of it
+}
+
+// Attested returns the row of what was said of an ID.
+func Attested(id string, said facts.Attestation, now time.Time) Attestation {
+	values, _ := Attestable(id)
+	row := Attestation{ID: id, Value: said.Value, By: said.By, Values: values}
+	if len(values) > 0 {
+		row.Wanted = values[0]
+	}
+	if said.Value != "" {
+		row.At, row.Age = said.At.UTC().Format(time.RFC3339), Age(said.At, now)
+	}
+	return row
+}
+
 // Age is how long ago something was, in words.
 func Age(at, now time.Time) string {
 	switch days := int(now.Sub(at).Hours() / 24); {

@@ -66,3 +66,11 @@ func (e *Env) NeedsRoot(what string) error {
 	}
 	return nil
 }
+
+// Count is a number with its unit: "1 value", "2 values".
+func Count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

@@ -1,4 +1,6 @@
-package main
+// Package monitor watches a host: what begins and ends to be wrong ('mpps verify --watch'), and what runs on CPUs that are set
+// aside ('mpps realtime check').
+package monitor
 
 import (
 	"context"
@@ -10,77 +12,81 @@ import (
 	"mpps/internal/facts"
 	"mpps/internal/host"
 	"mpps/internal/journal"
+	"mpps/internal/ops"
+	"mpps/internal/ops/change"
 	"mpps/internal/outcome"
 	"mpps/internal/realtime"
-	"mpps/internal/report"
 	"mpps/internal/setting"
-	verdicts "mpps/internal/watch"
+	"mpps/internal/watch"
 )
 
-// watchFlags are the flags of verify --watch.
-type watchFlags struct {
-	every, length time.Duration
-	metrics, list string
-	cpus          setting.CPUSet
-	cost          float64 // of one CPU that looks may take, percent: where one is dearer the next one waits
+// Options are how a host is watched.
+type Options struct {
+	Every   time.Duration // between two looks
+	For     time.Duration // in all; 0: until it is ended
+	Metrics string        // a file, or a loopback address; empty: none
+	CPUs    setting.CPUSet
+	Cost    float64 // of one CPU that looks may take, percent: where one is dearer the next one waits
+
+	Event func(watch.Event) error // hears what begins and ends
 }
 
-func (f *watchFlags) check() error {
-	var err error
-	if f.cpus, err = setting.ParseCPUs(f.list); err != nil {
-		return usage(fmt.Errorf("--cpus: %w", err), "such as --cpus 20-23")
-	}
+func (o *Options) check() error {
 	switch {
-	case !(f.cost >= 0.1 && f.cost <= 50):
-		return usage(fmt.Errorf("--cost %v: expected 0.1 to 50, percent of one CPU", f.cost), "1 is the usual")
-	case f.every < time.Second || f.every > time.Hour:
-		return usage(fmt.Errorf("--every %v: expected 1s to 1h", f.every), "30s is the usual")
-	case f.length < 0:
-		return usage(fmt.Errorf("--for %v: expected a time such as 10m", f.length), "leave it out to watch until the end")
+	case !(o.Cost >= 0.1 && o.Cost <= 50):
+		return outcome.Usage(fmt.Errorf("--cost %v: expected 0.1 to 50, percent of one CPU", o.Cost), "1 is the usual")
+	case o.Every < time.Second || o.Every > time.Hour:
+		return outcome.Usage(fmt.Errorf("--every %v: expected 1s to 1h", o.Every), "30s is the usual")
+	case o.For < 0:
+		return outcome.Usage(fmt.Errorf("--for %v: expected a time such as 10m", o.For), "leave it out to watch until the end")
 	}
 	return nil
 }
 
 // pause is how long it is to the next look, where the last one took some CPU time.
-func (f *watchFlags) pause(used time.Duration) time.Duration {
-	return max(f.every, time.Duration(float64(used)*100/f.cost))
+func (o *Options) pause(used time.Duration) time.Duration {
+	return max(o.Every, time.Duration(float64(used)*100/o.Cost))
 }
 
 // watcher is one run of verify --watch.
 type watcher struct {
-	*app
-	flags   *watchFlags
+	Options
+	env     *ops.Env
 	machine *host.Machine
-	watch   *verdicts.Watcher
+	watch   *watch.Watcher
 	show    *metrics
 	facts   *facts.Host    // of the last look
 	scope   realtime.Scope // of the last look
-	rarer   bool           // it was told that looks are rarer than asked for
+	rarer   bool           // it was said that looks are rarer than asked for
 }
 
-// watchVerify looks again and again until the context ends or the time is over, and tells what begins and ends.
-func (a *app) watchVerify(ctx context.Context, f *watchFlags) (err error) {
-	ctx, stop := untilHangup(ctx) // the metrics would stay and be read
+// Watch looks again and again until the context ends or the time is over, and says what begins and ends. Where something is
+// wrong at the end, the error is how the verb ends.
+func Watch(ctx context.Context, env *ops.Env, o Options) (err error) {
+	if err := o.check(); err != nil {
+		return err
+	}
+	ctx, stop := ops.UntilHangup(ctx) // the metrics would stay and be read
 	defer stop()
-	m, err := a.env().Open()
+	m, err := env.Open()
 	if err != nil {
 		return err
 	}
 	m.LookInside(host.NoGuest)
-	w := &watcher{app: a, flags: f, machine: m, watch: verdicts.New()}
-	if w.show, err = showMetrics(f.metrics); err != nil {
+	w := &watcher{Options: o, env: env, machine: m, watch: watch.New()}
+	if w.show, err = showMetrics(o.Metrics); err != nil {
 		return errors.Join(err, m.Close())
 	}
 	defer func() { err = errors.Join(err, w.show.close(), m.Close()) }()
 	var end <-chan time.Time
-	if f.length > 0 {
-		timer := time.NewTimer(f.length)
+	if o.For > 0 {
+		timer := time.NewTimer(o.For)
 		defer timer.Stop()
 		end = timer.C
 	}
 	started := w.guests(ctx)
 	w.idle(ctx)
-	pause := f.every
+	pause := o.Every
 	for look := 0; ; look++ {
 		seen, over := w.wait(ctx, look, pause, started, end)
 		if ctx.Err() != nil { // SIGTERM and SIGINT end a watch as it is meant to end
@@ -110,7 +116,7 @@ func (w *watcher) guests(ctx context.Context) <-chan host.Event {
 	}
 	events, err := w.machine.Events(ctx)
 	if err != nil {
-		w.out.Step("starts of guests are seen at the next look only: %v", err)
+		w.env.Out.Step("starts of guests are seen at the next look only: %v", err)
 		return nil
 	}
 	return events
@@ -122,10 +128,10 @@ const busy = 30 * time.Second
 // idle waits until no other mpps is at work, for a time.
 func (w *watcher) idle(ctx context.Context) {
 	limit := busy
-	if w.flags.length > 0 {
-		limit = min(limit, w.flags.length/2)
+	if w.For > 0 {
+		limit = min(limit, w.For/2)
 	}
-	j, err := journal.Open(w.root)
+	j, err := journal.Open(w.env.Root)
 	if err != nil {
 		return // the look tells
 	}
@@ -184,7 +190,7 @@ func (w *watcher) wait(ctx context.Context, look int, pause time.Duration, start
 // look looks once, tells what is new, and says how long it is to the next look.
 func (w *watcher) look(ctx context.Context, n int, seen *facts.Observation) (time.Duration, error) {
 	used, begun := host.UsedTime(), time.Now()
-	l := verdicts.Look{Host: w.name(), Saw: map[verdicts.Source]bool{}, Unseen: map[verdicts.Source]string{}}
+	l := watch.Look{Host: w.name(), Saw: map[watch.Source]bool{}, Unseen: map[watch.Source]string{}}
 	w.values(ctx, &l)
 	w.realtime(ctx, &l, seen)
 	if ctx.Err() != nil {
@@ -192,30 +198,30 @@ func (w *watcher) look(ctx context.Context, n int, seen *facts.Observation) (tim
 	}
 	l.At, l.Took, l.Cost = time.Now(), time.Since(begun), host.UsedTime()-used
 	if n == 0 {
-		w.out.Step("watching %s and what runs on %s, every %v", counted(l.Values, "applied value"), where(w.scope), w.flags.every)
+		w.env.Out.Step("watching %s and what runs on %s, every %v", ops.Count(l.Values, "applied value"), where(w.scope), w.Every)
 	}
 	if seen != nil {
 		l.Cost += time.Duration(seen.CostMS * float64(time.Millisecond))
 	}
-	l.Pause = w.flags.pause(l.Cost)
-	if l.Pause > w.flags.every && !w.rarer {
+	l.Pause = w.Options.pause(l.Cost)
+	if l.Pause > w.Every && !w.rarer {
 		w.rarer = true
-		w.out.Step("a look takes %v of CPU time here: the next one comes after %v instead of %v, so that looks take %v %% of one CPU at most (--cost)",
-			l.Cost.Round(time.Millisecond), l.Pause.Round(time.Second), w.flags.every, w.flags.cost)
+		w.env.Out.Step("a look takes %v of CPU time here: the next one comes after %v instead of %v, so that looks take %v %% of one CPU at most (--cost)",
+			l.Cost.Round(time.Millisecond), l.Pause.Round(time.Second), w.Every, w.Cost)
 	}
 	for _, e := range w.watch.Take(l) {
-		if err := w.out.Line(e, report.Event(e)); err != nil {
+		if err := w.Event(e); err != nil {
 			return 0, err
 		}
 	}
-	return l.Pause, w.show.publish(w.watch.Metrics(version))
+	return l.Pause, w.show.publish(w.watch.Metrics(w.env.Version))
 }
 
 func where(s realtime.Scope) string {
 	if len(s.CPUs) == 0 {
 		return "no CPU: none is set aside"
 	}
-	return fmt.Sprintf("%s (%s)", report.CPUs(s.CPUs), s.From)
+	return fmt.Sprintf("%s (%s)", s.CPUs.Words(), s.From)
 }
 
 func (w *watcher) name() string {
@@ -224,62 +230,60 @@ func (w *watcher) name() string {
 }
 
 // values looks at what was applied, without the lock. While another mpps is at work they are left out: it is changing them.
-func (w *watcher) values(ctx context.Context, l *verdicts.Look) {
-	e, err := w.engine(nil)
+func (w *watcher) values(ctx context.Context, l *watch.Look) {
+	e, err := change.Open(w.env, nil)
 	if err != nil {
-		l.Unseen[verdicts.Values] = err.Error()
+		l.Unseen[watch.Values] = err.Error()
 		return
 	}
-	defer e.close()
-	e.watchGuests(ctx, w.root)
-	e.watchOwners(ctx, w.root)
-	e.watchFunctions(ctx, w.root)
+	defer e.Close()
+	e.Explain(ctx)
 	s, err := e.Status(ctx)
 	switch {
 	case err != nil:
-		l.Unseen[verdicts.Values] = err.Error()
+		l.Unseen[watch.Values] = err.Error()
 		return
 	case s.Holder != nil:
 		return
 	}
-	l.Saw[verdicts.Values], l.Values = true, len(s.Rows)
-	found, off := verdicts.Rows(s)
+	l.Saw[watch.Values], l.Values = true, len(s.Rows)
+	found, off := watch.Rows(s)
 	l.Findings, l.Drifted = append(l.Findings, found...), off
 	if n := s.Counts["unknown"]; n > 0 && n == len(s.Rows) {
-		delete(l.Saw, verdicts.Values)
-		l.Unseen[verdicts.Values] = counted(n, "value") + " could not be read"
+		delete(l.Saw, watch.Values)
+		l.Unseen[watch.Values] = ops.Count(n, "value") + " could not be read"
 	}
 }
 
 // realtime looks at what says which CPU is for what, at the next boot and at daemons.
-func (w *watcher) realtime(ctx context.Context, l *verdicts.Look, seen *facts.Observation) {
+func (w *watcher) realtime(ctx context.Context, l *watch.Look, seen *facts.Observation) {
 	h := w.machine.Inventory(ctx)
 	host.Read(ctx, w.machine.Mechanisms(), h, realtime.Addresses(h))
-	scope := realtime.Find(h, w.flags.cpus, "")
+	scope := realtime.Find(h, w.CPUs, "")
 	l.Aside, l.From = scope.CPUs, scope.From
 	if scope.CPUs = w.watch.Aside(scope.CPUs); !scope.CPUs.Equal(l.Aside) {
 		scope.From = "set aside at an earlier look"
 	}
 	w.facts, w.scope = h, scope
-	l.State = verdicts.Of(h)
+	l.State = watch.Of(h)
 	if len(h.Topology.CPUs) == 0 {
-		for _, s := range []verdicts.Source{verdicts.Isolated, verdicts.Boots, verdicts.Services} {
+		for _, s := range []watch.Source{watch.Isolated, watch.Boots, watch.Services} {
 			l.Unseen[s] = "not one CPU was found"
 		}
 		return
 	}
-	l.Saw[verdicts.Services], l.Saw[verdicts.Isolated] = true, true
+	l.Saw[watch.Services], l.Saw[watch.Isolated] = true, true
 	if _, known := h.Boot.NextEntry(); known {
-		l.Saw[verdicts.Boots] = true
+		l.Saw[watch.Boots] = true
 	} else if h.Boot != nil {
-		l.Unseen[verdicts.Boots] = h.Boot.Why
+		l.Unseen[watch.Boots] = h.Boot.Why
 	}
-	l.Findings = append(l.Findings, verdicts.Boot(h)...)
+	l.Findings = append(l.Findings, watch.Boot(h)...)
 	if len(scope.CPUs) == 0 {
 		return
 	}
 	if seen != nil && seen.Seconds > 0 {
-		l.Saw[verdicts.Observed] = true
+		l.Saw[watch.Observed] = true
 		why := ""
 		if len(seen.Times) == 0 && len(seen.Threads) == 0 {
 			why = "neither threads nor times could be seen"
@@ -288,11 +292,11 @@ func (w *watcher) realtime(ctx context.Context, l *verdicts.Look, seen *facts.Ob
 			why = strings.TrimPrefix(why+"; "+u.What+": "+u.Why, "; ")
 		}
 		if why != "" {
-			delete(l.Saw, verdicts.Observed)
-			l.Unseen[verdicts.Observed] = why
+			delete(l.Saw, watch.Observed)
+			l.Unseen[watch.Observed] = why
 		}
 	} else {
 		seen = nil
 	}
-	l.Findings = append(l.Findings, verdicts.Realtime(realtime.Check(h, seen, scope))...)
+	l.Findings = append(l.Findings, watch.Realtime(realtime.Check(h, seen, scope))...)
 }

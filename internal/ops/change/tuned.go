@@ -1,18 +1,19 @@
-package main
+package change
 
 import (
 	"fmt"
 
 	"mpps/internal/facts"
 	"mpps/internal/lasting"
+	"mpps/internal/ops"
 	"mpps/internal/outcome"
 	"mpps/internal/plan"
 	"mpps/internal/site"
 )
 
-// tunedCaveats say where a plan and TuneD's profile disagree, and every way out. Values that one option of the profile decides are
+// TunedCaveats says where a plan and TuneD's profile disagree, and every way out. Values that one option of the profile decides are
 // one warning.
-func tunedCaveats(p *plan.Plan, h *facts.Host) []outcome.Warning {
+func TunedCaveats(p *plan.Plan, h *facts.Host) []outcome.Warning {
 	type cause struct {
 		option string
 		resets bool
@@ -37,7 +38,7 @@ func disputed(all []lasting.Dispute, t *facts.Tuned) outcome.Warning {
 	d := all[0]
 	what := d.Address.String()
 	if more := len(all) - 1; more > 0 {
-		what += fmt.Sprintf(" and %s more", counted(more, "value"))
+		what += fmt.Sprintf(" and %s more", ops.Count(more, "value"))
 	}
 	gives := "sets it itself"
 	if d.Tuned != "" {

@@ -1,13 +1,12 @@
-package main
+package change
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"testing"
 
+	"mpps/internal/ops"
 	"mpps/internal/plan"
-	"mpps/internal/report"
 )
 
 // TestWhileMoving: a value that moved is looked at anew, one that never stands still is an error in the end, and others are at once.
@@ -27,12 +26,12 @@ func TestWhileMoving(t *testing.T) {
 		{"moves on", looks, nil, looks, true},
 		{"broken", 0, broken, 1, true},
 	} {
-		a, n := &app{out: report.NewPrinter(&bytes.Buffer{}, &bytes.Buffer{}, report.Options{})}, 0
-		err := a.whileMoving(func() error {
+		n := 0
+		_, err := whileMoving(&ops.Env{Out: ops.Deaf{}}, func() (*Done, error) {
 			if n++; n <= test.stale {
-				return fmt.Errorf("apply: %w", &plan.Stale{Changed: []plan.Difference{{What: "irq-affinity:eth0/48", Then: "1", Now: "3"}}})
+				return nil, fmt.Errorf("apply: %w", &plan.Stale{Changed: []plan.Difference{{What: "irq-affinity:eth0/48", Then: "1", Now: "3"}}})
 			}
-			return test.then
+			return nil, test.then
 		})
 		if n != test.looks || (err != nil) != test.fails {
 			t.Errorf("%s: %d looks, %v; expected %d", test.name, n, err, test.looks)

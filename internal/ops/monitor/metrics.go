@@ -1,4 +1,4 @@
-package main
+package monitor
 
 import (
 	"context"
@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"mpps/internal/ops"
-	"mpps/internal/outcome"
 	"net"
 	"net/http"
 	"os"
@@ -15,6 +13,9 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"mpps/internal/ops"
+	"mpps/internal/outcome"
 )
 
 // metrics are where the state is shown.
@@ -96,7 +97,7 @@ func localAddress(to string) (address string, is bool, err error) {
 		name = "127.0.0.1"
 	}
 	if ip := net.ParseIP(name); ip == nil || !ip.IsLoopback() {
-		return "", true, usage(fmt.Errorf("--metrics %s: expected a loopback address such as 127.0.0.1:9909", to), "node_exporter's textfile collector carries a file to other hosts")
+		return "", true, outcome.Usage(fmt.Errorf("--metrics %s: expected a loopback address such as 127.0.0.1:9909", to), "node_exporter's textfile collector carries a file to other hosts")
 	}
 	return net.JoinHostPort(name, port), true, nil
 }

@@ -1,4 +1,4 @@
-package main
+package change
 
 import (
 	"os"
@@ -7,7 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"mpps/internal/golden"
 	"mpps/internal/journal"
+	"mpps/internal/ops"
 	"mpps/internal/setting"
 )
 
@@ -28,21 +30,22 @@ func TestBetween(t *testing.T) {
 // TestWatchGuests: the guest of a recorded host runs with an e1000 and a definition that says virtio, or the reverse.
 func TestWatchGuests(t *testing.T) {
 	root := t.TempDir()
-	if err := unpackTree("two-nodes", root); err != nil {
+	if err := golden.Tree("../../../cmd/mpps/testdata/trees/two-nodes.txtar", root); err != nil {
 		t.Fatal(err)
 	}
 	model := journal.Change{Address: setting.Of(setting.Domain, "web1", "interface/52:54:00:aa:00:01/model")}
 	other := journal.Change{Address: setting.Of(setting.Domain, "web1", "emulatorpin")}
-	watch := func() *engine {
-		e, err := (&app{root: root}).engine(nil)
+	env := &ops.Env{Root: root, Out: ops.Deaf{}}
+	watch := func() *Engine {
+		e, err := Open(env, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { e.close() })
-		e.watchGuests(t.Context(), root)
+		t.Cleanup(func() { e.Close() })
+		e.WatchGuests(t.Context())
 		return e
 	}
-	began := guestsNow(t.Context(), root)["web1"].began
+	began := guests(t.Context(), watch().Machine)["web1"].began
 	if began.IsZero() {
 		began = time.Now() // the tree does not tell: it may have been at any time
 	}

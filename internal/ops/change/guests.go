@@ -1,45 +1,42 @@
-package main
+package change
 
 import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"mpps/internal/domain"
 	"mpps/internal/host"
 	"mpps/internal/journal"
+	"mpps/internal/ops"
 	"mpps/internal/setting"
 )
 
-// guestNow is what a transaction must know of a guest: what waits for its restart, and since when it runs.
-type guestNow struct {
-	pending []string // paths in which its definition is not what it runs with
-	began   time.Time
+// guest is what a transaction must know of a guest.
+type guest struct {
+	pending []string  // paths in which its definition is not what it runs with
+	began   time.Time // since when it runs
 }
 
-// watchGuests makes the engine tell which changes wait for a guest's restart, which of those that were put back a guest
+// WatchGuests makes the engine say which changes wait for a guest's restart, which of those that were put back a guest
 // still runs with, and which one has reset. Guests are looked at only where there are changes that concern them, and
 // for what waits not before it is asked for: a rollback asks when it is done.
-func (e *engine) watchGuests(ctx context.Context, root string) {
-	looked := func() func(c journal.Change) guestNow {
-		var guests map[string]guestNow
-		return func(c journal.Change) guestNow {
-			if guests == nil {
-				guests = guestsNow(ctx, root)
-			}
-			return guests[c.Address.Object()]
-		}
-	}
-	before, after := looked(), looked()
+func (e *Engine) WatchGuests(ctx context.Context) {
+	look := func() map[string]guest { return guests(ctx, e.Machine) }
+	before, after := sync.OnceValue(look), sync.OnceValue(look)
 	pending := func(c journal.Change) bool {
-		return c.Address.Kind == setting.Domain && slices.ContainsFunc(after(c).pending, func(path string) bool {
+		if c.Address.Kind != setting.Domain {
+			return false
+		}
+		return slices.ContainsFunc(after()[c.Address.Object()].pending, func(path string) bool {
 			return domain.Within(path, c.Address.Rest())
 		})
 	}
 	e.Waiting = func(c journal.Change) string {
 		if c.Address.Kind.AtBoot() {
-			if running := notYet(root, c); running != "" {
+			if running := e.notYet(c); running != "" {
 				return running + ": takes effect when the host is rebooted"
 			}
 			return ""
@@ -51,19 +48,23 @@ func (e *engine) watchGuests(ctx context.Context, root string) {
 	}
 	e.Lingers = func(c journal.Change, from, until time.Time) string {
 		if c.Address.Kind.AtBoot() {
-			if running := notYet(root, c); running != "" {
+			if running := e.notYet(c); running != "" {
 				return running + ", which was put back: gone when the host is rebooted"
 			}
 			return ""
 		}
-		if !pending(c) || !between(after(c).began, from, until) {
+		if !pending(c) || !between(after()[c.Address.Object()].began, from, until) {
 			return ""
 		}
 		return fmt.Sprintf("guest %s still runs with what was put back in its definition: gone when it is shut down and started", c.Address.Object())
 	}
 	e.Reset = func(c journal.Change, since time.Time) string {
-		gone := c.Address.Kind == setting.ThreadAffinity || c.Address.Kind == setting.DomainLive || c.Address.Kind == setting.DomainDevice || c.Address.Kind == setting.Inside
-		if !gone || since.IsZero() || !before(c).began.After(since) {
+		switch c.Address.Kind {
+		case setting.ThreadAffinity, setting.DomainLive, setting.DomainDevice, setting.Inside:
+		default:
+			return ""
+		}
+		if since.IsZero() || !before()[c.Address.Object()].began.After(since) {
 			return ""
 		}
 		return fmt.Sprintf("guest %s was started anew", c.Address.Object())
@@ -72,13 +73,8 @@ func (e *engine) watchGuests(ctx context.Context, root string) {
 
 // notYet says what the running kernel is or has where that is not what the boot loader gives to the next one; empty where it
 // is, or is not known.
-func notYet(root string, c journal.Change) string {
-	m, err := host.Open(root)
-	if err != nil {
-		return ""
-	}
-	defer m.Close()
-	running := m.AtBoot(c.Address)
+func (e *Engine) notYet(c journal.Change) string {
+	running := e.Machine.AtBoot(c.Address)
 	switch {
 	case running.State == setting.Unknown || c.Want.Met(running):
 		return ""
@@ -88,26 +84,22 @@ func notYet(root string, c journal.Change) string {
 	return fmt.Sprintf("the running kernel has %s %s", c.Address.Path, running)
 }
 
-// between tells whether a guest was started while something stood in its definition. Starts of processes are known to a
+// between reports whether a guest was started while something stood in its definition. Starts of processes are known to a
 // second (btime of /proc/stat); where one is not known at all it may have been.
 func between(began, from, until time.Time) bool {
 	return began.IsZero() || began.After(from.Add(-time.Second)) && began.Before(until.Add(time.Second))
 }
 
-func guestsNow(ctx context.Context, root string) map[string]guestNow {
-	guests := map[string]guestNow{}
-	m, err := host.Open(root)
-	if err != nil {
-		return guests
-	}
-	defer m.Close()
-	m.LookInside(host.NoGuest)
+// guests looks at the guests of a machine.
+func guests(ctx context.Context, m *host.Machine) map[string]guest {
+	all := map[string]guest{}
+	m.LookInside(ops.NoGuest)
 	for _, g := range m.Inventory(ctx).Guests {
-		now := guestNow{pending: g.Pending}
+		now := guest{pending: g.Pending}
 		if g.PID > 0 {
 			now.began = m.ProcessBegan(g.PID)
 		}
-		guests[g.Name] = now
+		all[g.Name] = now
 	}
-	return guests
+	return all
 }

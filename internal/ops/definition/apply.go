@@ -1,4 +1,4 @@
-package main
+package definition
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"mpps/internal/host"
 	"mpps/internal/knob"
 	"mpps/internal/ops"
+	"mpps/internal/ops/change"
 	"mpps/internal/plan"
 	"mpps/internal/setting"
 )
@@ -19,27 +20,27 @@ import (
 // editID is the ID under which edits of values stand in plans and journals that no knob speaks of.
 const editID = "domain.edit"
 
-// applyEdits changes a guest's definition on this host, as a plan like any other: value by value, journaled and read back. With
+// Apply changes a guest's definition on this host, as a plan like any other: value by value, journaled and read back. With
 // live it also changes what libvirt can change of the guest while it runs.
-func (a *app) applyEdits(ctx context.Context, d *definition, edits []domain.Edit, live, dryRun, detailed bool) error {
-	m, err := a.env().Open()
+func Apply(ctx context.Context, env *ops.Env, d *Definition, edits []domain.Edit, live, dryRun bool) (*change.Done, error) {
+	m, err := env.Open()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer m.Close()
 	mechanisms := m.Mechanisms()
 	var changes, now []plan.Change
 	for _, e := range edits {
-		if !changed(e) {
+		if !Changed(e) {
 			continue
 		}
-		at := setting.Of(setting.Domain, d.guest.Name, e.Path)
+		at := setting.Of(setting.Domain, d.Guest.Name, e.Path)
 		want := setting.NotThere()
 		if e.HasTo {
 			want = setting.Exact(e.To)
 		}
 		if want, err = want.Canonical(at); err != nil {
-			return err
+			return nil, err
 		}
 		asked := func(at setting.Address, want setting.Want, needs string) plan.Change {
 			return described(d, at, plan.Change{
@@ -47,28 +48,31 @@ func (a *app) applyEdits(ctx context.Context, d *definition, edits []domain.Edit
 				Lasts: setting.Kinds[at.Kind].Lasts, Needs: needs,
 			})
 		}
-		running := setting.Of(setting.DomainLive, d.guest.Name, e.Path)
-		if !live || !host.Movable(running) || !d.guest.Active() {
-			changes = append(changes, asked(at, want, restart(d.guest)))
+		running := setting.Of(setting.DomainLive, d.Guest.Name, e.Path)
+		if !live || !host.Movable(running) || !d.Guest.Active() {
+			changes = append(changes, asked(at, want, restart(d.Guest)))
 			continue
 		}
 		changes = append(changes, asked(at, want, ""))
 		if !e.HasTo { // a thread without a pin has every CPU
-			want = setting.Exact(d.host.Topology.Online.String())
+			want = setting.Exact(d.Host.Topology.Online.String())
 		}
 		if found := mechanisms.Read(ctx, running); !want.Met(found) {
 			now = append(now, asked(running, want, ""))
 		}
 	}
-	p := plan.Of(d.host, goal.Goal{}, append(changes, now...))
-	return a.apply(ctx, p, &ops.Host{Facts: d.host, Mechanisms: mechanisms}, apply.Options{DryRun: dryRun}, detailed)
+	p := plan.Of(d.Host, goal.Goal{}, append(changes, now...))
+	return change.Transact(ctx, env, p, &ops.Host{Facts: d.Host, Mechanisms: mechanisms}, apply.Options{DryRun: dryRun})
 }
 
+// Changed reports whether an edit changes something.
+func Changed(e domain.Edit) bool { return e.From != e.To || e.HasFrom != e.HasTo }
+
 // described gives a change the name and title of the knob that speaks of its value, or names of its own.
-func described(d *definition, at setting.Address, c plan.Change) plan.Change {
+func described(d *Definition, at setting.Address, c plan.Change) plan.Change {
 	c.ID, c.Title, c.Stage, c.Risk, c.Severity = editID, "a value of a guest's definition", datapath.Domain, goal.GuestRestart, knob.Info
 	for _, k := range knob.Catalogue() {
-		if !k.Check && slices.Contains(k.Where(d.host), at) {
+		if !k.Check && slices.Contains(k.Where(d.Host), at) {
 			c.ID, c.Title, c.Stage, c.Risk = k.ID, k.Title, k.Stage, k.Risk
 			break
 		}

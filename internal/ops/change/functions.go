@@ -1,11 +1,9 @@
-package main
+package change
 
 import (
 	"context"
 	"maps"
 	"slices"
-	"sync"
-	"time"
 
 	"mpps/internal/apply"
 	"mpps/internal/facts"
@@ -15,15 +13,15 @@ import (
 	"mpps/internal/sriov"
 )
 
-// functionKeeper tells, of guests that came or went, what is due on their virtual functions.
-type functionKeeper struct {
+// keeper says, of guests that came or went, what is due on their virtual functions.
+type keeper struct {
 	machine *host.Machine
 	had     *sriov.Memory
 	noted   bool
 }
 
 // due asks the rule of package sriov. A host without functions of mpps is not even looked at.
-func (k *functionKeeper) due(ctx context.Context, events []apply.Event, list []lasting.Value) (apply.Due, error) {
+func (k *keeper) due(ctx context.Context, events []apply.Event, list []lasting.Value) (apply.Due, error) {
 	u := sriov.Upkeep{Kept: map[setting.Address]string{}, Made: map[string]bool{}, Started: map[string]bool{}, Defined: map[string]bool{}}
 	for _, v := range list {
 		switch v.Address.Kind {
@@ -68,7 +66,7 @@ func (k *functionKeeper) due(ctx context.Context, events []apply.Event, list []l
 
 // concerned are the kept attributes of functions that the guests of events have or had: libvirt sets some of them when a guest
 // starts, and takes them back when it ends.
-func (k *functionKeeper) concerned(h *facts.Host, u sriov.Upkeep, events []apply.Event) []setting.Address {
+func (k *keeper) concerned(h *facts.Host, u sriov.Upkeep, events []apply.Event) []setting.Address {
 	var all []setting.Address
 	for _, e := range events {
 		for _, f := range h.VFs {
@@ -83,47 +81,4 @@ func (k *functionKeeper) concerned(h *facts.Host, u sriov.Upkeep, events []apply
 		}
 	}
 	return all
-}
-
-// lentNow loads the list of values and finds out which of them are not for who has their functions now.
-func (a *app) lentNow(ctx context.Context, r *apply.Restorer) error {
-	m, err := a.env().Open()
-	if err != nil {
-		return err
-	}
-	defer m.Close()
-	if err := r.Load(); err != nil {
-		return err
-	}
-	r.Due = (&functionKeeper{machine: m, had: sriov.NewMemory()}).due
-	_, err = r.Consider(ctx, nil, time.Now())
-	r.Due = nil // the machine is closed
-	return err
-}
-
-// watchFunctions makes the engine tell of attributes that they are not for the guest that has their function now. The host is looked
-// at once, and only where such an attribute is off.
-func (e *engine) watchFunctions(ctx context.Context, root string) {
-	lent := sync.OnceValue(func() map[setting.Address]string {
-		m, err := host.Open(root)
-		if err != nil {
-			return nil // nothing is lent, as far as can be told
-		}
-		defer m.Close()
-		list, err := desired(ctx, e)
-		if err != nil {
-			return nil
-		}
-		due, err := (&functionKeeper{machine: m, had: sriov.NewMemory()}).due(ctx, nil, list)
-		if err != nil {
-			return nil
-		}
-		return due.Lent
-	})
-	e.Lent = func(a setting.Address) string {
-		if a.Kind != setting.VFAttr {
-			return ""
-		}
-		return lent()[a]
-	}
 }

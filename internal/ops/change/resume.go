@@ -1,10 +1,12 @@
-package main
+package change
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 
 	"mpps/internal/apply"
+	"mpps/internal/goal"
 	"mpps/internal/journal"
 	"mpps/internal/ops"
 	"mpps/internal/outcome"
@@ -13,16 +15,15 @@ import (
 	"mpps/internal/site"
 )
 
-// keepGoal has a transaction keep what it takes to go on with its plan behind a reboot or a guest's restart.
-func (a *app) keepGoal(o *apply.Options, p *plan.Plan, m *ops.Host, runtimeOnly bool) error {
-	digest, err := site.Digest(a.root)
+// GoalOf returns what a transaction keeps so that its plan can be gone on with behind a reboot or a guest's restart.
+func GoalOf(env *ops.Env, p *Planned, runtimeOnly bool) (json.RawMessage, error) {
+	digest, err := site.Digest(env.Root)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	way := journal.Resume{Goal: p.Goal, RuntimeOnly: runtimeOnly, Site: digest, Kernel: nextKernel(p, m)}
-	way.Later = postponed(p)
-	o.Resume, err = way.Encode()
-	return err
+	return journal.Resume{
+		Goal: p.Plan.Goal, RuntimeOnly: runtimeOnly, Site: digest, Kernel: nextKernel(p), Later: postponed(p.Plan),
+	}.Encode()
 }
 
 func postponed(p *plan.Plan) []journal.Postponed {
@@ -34,13 +35,13 @@ func postponed(p *plan.Plan) []journal.Postponed {
 }
 
 // nextKernel is the release that the host boots next once a plan is applied; empty where that is not known.
-func nextKernel(p *plan.Plan, m *ops.Host) string {
-	for _, c := range p.Changes {
+func nextKernel(p *Planned) string {
+	for _, c := range p.Plan.Changes {
 		if c.Address.Kind == setting.BootKernel {
 			return c.To.Value
 		}
 	}
-	for a, r := range m.Facts.Readings {
+	for a, r := range p.Host.Facts.Readings {
 		if a.Kind == setting.BootKernel && r.State == setting.Known {
 			return r.Value
 		}
@@ -50,58 +51,60 @@ func nextKernel(p *plan.Plan, m *ops.Host) string {
 
 // resume goes on with the plan of the newest transaction that waited for something: looks at the host anew with its goal, and
 // applies what remains as a transaction that follows it.
-func (a *app) resume(ctx context.Context, apply func(p *plan.Plan, m *ops.Host, runtimeOnly bool, r *apply.Remains) error) error {
-	e, err := a.engine(nil)
+func (a *Ask) resume(ctx context.Context, env *ops.Env) (*Done, error) {
+	e, err := Open(env, nil)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	e.watchGuests(ctx, a.root)
+	e.WatchGuests(ctx)
 	r, err := e.Resumable(ctx)
-	if err := errors.Join(err, e.close()); err != nil {
-		return err
+	if err := errors.Join(err, e.Close()); err != nil {
+		return nil, err
 	}
-	p, m, err := a.lookAnew(ctx, r)
+	p, err := lookAnew(ctx, env, r)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer m.Close()
+	var notes []outcome.Warning
 	for _, note := range r.Notes {
-		a.notes = append(a.notes, outcome.Warning{Code: "changed-since", Text: note, Hint: "'mpps status' shows what remains before it is applied"})
+		notes = append(notes, outcome.Warning{Code: "changed-since", Text: note, Hint: "'mpps status' shows what remains before it is applied"})
 	}
-	a.out.Step("going on with transaction %s: %s", r.TX, r.Flags)
+	env.Out.Step("going on with transaction %s: %s", r.TX, r.Flags)
 	for _, c := range r.Changes {
-		a.out.Step("remains: %s %s", c.ID, c.Address)
+		env.Out.Step("remains: %s %s", c.ID, c.Address)
 	}
-	return apply(p, m, r.Resume().RuntimeOnly, r)
+	again := *a
+	again.RuntimeOnly = r.Resume().RuntimeOnly
+	d, err := again.apply(ctx, env, p, r)
+	if err == nil {
+		d.Warnings = append(notes, d.Warnings...)
+	}
+	return d, err
 }
 
 // lookAnew plans what remains for the host as it is now.
-func (a *app) lookAnew(ctx context.Context, r *apply.Remains) (*plan.Plan, *ops.Host, error) {
-	way := r.Resume()
-	m, err := a.env().Gather(ctx, ops.Look{Guest: way.Goal.Guest})
+func lookAnew(ctx context.Context, env *ops.Env, r *apply.Remains) (*Planned, error) {
+	h, err := env.Gather(ctx, ops.Look{Guest: r.Resume().Goal.Guest})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	p, err := a.planAnew(m, r)
+	p, err := remaining(env, h, r)
 	if err != nil {
-		return nil, nil, errors.Join(err, m.Close())
+		return nil, errors.Join(err, h.Close())
 	}
-	return p, m, nil
+	return &Planned{Plan: p, Host: h, Cuts: p.Risks(goal.Connectivity)}, nil
 }
 
-func (a *app) planAnew(m *ops.Host, r *apply.Remains) (*plan.Plan, error) {
+func remaining(env *ops.Env, h *ops.Host, r *apply.Remains) (*plan.Plan, error) {
 	way := r.Resume()
-	digest, err := site.Digest(a.root)
+	digest, err := site.Digest(env.Root)
 	if err != nil {
 		return nil, err
 	}
-	if err := r.Fits(m.Facts.Kernel.Release, digest); err != nil {
+	if err := r.Fits(h.Facts.Kernel.Release, digest); err != nil {
 		return nil, err
 	}
-	if err := m.Has(way.Goal); err != nil {
-		return nil, err
-	}
-	p, err := a.lastingPlan(m, way.Goal, way.RuntimeOnly)
+	p, err := Plan(env, h, Target{Goal: way.Goal, RuntimeOnly: way.RuntimeOnly})
 	if err != nil {
 		return nil, err
 	}
@@ -118,13 +121,13 @@ func (a *app) planAnew(m *ops.Host, r *apply.Remains) (*plan.Plan, error) {
 
 // whatRemains has a status tell what is left of the plan that could be gone on with now, for which the host is looked at anew. That
 // it could not be looked at is part of the answer.
-func (a *app) whatRemains(ctx context.Context, s *apply.Status) {
+func whatRemains(ctx context.Context, env *ops.Env, s *apply.Status) {
 	if s.Remains == nil || s.Remains.Against != "" || s.Holder != nil {
 		return
 	}
-	_, m, err := a.lookAnew(ctx, s.Remains)
+	p, err := lookAnew(ctx, env, s.Remains)
 	if err == nil {
-		err = m.Close()
+		err = p.Host.Close()
 	}
 	if err != nil {
 		s.Remains.Against = err.Error()

@@ -1,9 +1,7 @@
-package main
+package monitor
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -15,18 +13,19 @@ import (
 	"time"
 
 	"mpps/internal/facts"
+	"mpps/internal/golden"
 	"mpps/internal/host"
 	"mpps/internal/journal"
-	"mpps/internal/report"
+	"mpps/internal/ops"
 	"mpps/internal/setting"
-	verdicts "mpps/internal/watch"
+	"mpps/internal/watch"
 )
 
 // watchedTree is a recorded machine that is watched, second by second.
 type watchedTree struct {
 	*testing.T
 	root, state string
-	out, errs   bytes.Buffer
+	events      []watch.Event // to be read behind end
 	ctx         context.Context
 	end         func()
 }
@@ -35,17 +34,19 @@ type watchedTree struct {
 func watchTree(t *testing.T, cpus setting.CPUSet, calm func(w *watchedTree)) *watchedTree {
 	t.Helper()
 	w := &watchedTree{T: t, root: t.TempDir(), state: filepath.Join(t.TempDir(), "mpps.prom")}
-	if err := unpackTree("two-nodes", w.root); err != nil {
+	if err := golden.Tree("../../../cmd/mpps/testdata/trees/two-nodes.txtar", w.root); err != nil {
 		t.Fatal(err)
 	}
 	calm(w)
 	var cancel context.CancelFunc
 	w.ctx, cancel = context.WithTimeout(t.Context(), 2*time.Minute)
-	a := &app{stdin: strings.NewReader(""), stdout: &w.out, stderr: &w.errs, root: w.root}
-	a.out = report.NewPrinter(&w.out, &w.errs, report.Options{JSON: true})
+	env := &ops.Env{Root: w.root, Out: ops.Deaf{}}
 	done := make(chan error, 1)
 	go func() {
-		done <- a.watchVerify(w.ctx, &watchFlags{every: time.Second, cost: 50, metrics: w.state, cpus: cpus})
+		done <- Watch(w.ctx, env, Options{Every: time.Second, Cost: 50, Metrics: w.state, CPUs: cpus, Event: func(e watch.Event) error {
+			w.events = append(w.events, e)
+			return nil
+		}})
 	}()
 	w.end = func() {
 		t.Helper()
@@ -54,7 +55,7 @@ func watchTree(t *testing.T, cpus setting.CPUSet, calm func(w *watchedTree)) *wa
 		}
 		cancel()
 		if err := <-done; err != nil {
-			t.Errorf("%v: %s", err, w.errs.String())
+			t.Error(err)
 		}
 	}
 	return w
@@ -88,19 +89,15 @@ func (w *watchedTree) until(look int) {
 	}
 }
 
-// told are the events that were told behind the first look.
-func (w *watchedTree) told() []string {
-	var told []string
-	for line := range strings.Lines(w.out.String()) {
-		var e verdicts.Event
-		if err := json.Unmarshal([]byte(line), &e); err != nil {
-			w.Fatalf("%q: %v", line, err)
-		}
+// reported are the events behind the first look.
+func (w *watchedTree) reported() []string {
+	var all []string
+	for _, e := range w.events {
 		if !e.Found {
-			told = append(told, e.Event+" "+e.Code+" "+e.Object)
+			all = append(all, e.Event+" "+e.Code+" "+e.Object)
 		}
 	}
-	return told
+	return all
 }
 
 // TestWatchTells: what changes below a root while it is watched is told as it comes and as it goes: an interrupt, the next boot's
@@ -126,7 +123,7 @@ func TestWatchTells(t *testing.T) {
 	calm(w)
 	w.until(8)
 	w.end()
-	told := w.told()
+	told := w.reported()
 	for _, want := range []string{
 		"changed boot.arguments next boot", "begins lists.next_boot isolcpus", "changed service.started tuned", "begins irq.aimed irq 45",
 		"ends lists.next_boot isolcpus", "changed service.stopped tuned", "ends irq.aimed irq 45",
@@ -166,7 +163,7 @@ func TestWatchLosesIsolation(t *testing.T) {
 		t.Errorf("with nothing set aside any more: ok %d, CPUs %d", ok, cpus)
 	}
 	w.end()
-	told := strings.Join(w.told(), "\n")
+	told := strings.Join(w.reported(), "\n")
 	for _, want := range []string{"changed isolation.came CPUs set aside", "begins irq.aimed irq 45", "begins isolation.lost CPUs set aside", "begins lists.isolcpus isolcpus"} {
 		if strings.Count(told, want) != 1 {
 			t.Errorf("expected %q once in\n%s", want, told)
@@ -184,7 +181,7 @@ func TestWatchLosesIsolation(t *testing.T) {
 func TestWatchSaysWhatItDidNotSee(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	if err := unpackTree("two-nodes", root); err != nil {
+	if err := golden.Tree("../../../cmd/mpps/testdata/trees/two-nodes.txtar", root); err != nil {
 		t.Fatal(err)
 	}
 	m, err := host.Open(root)
@@ -193,18 +190,18 @@ func TestWatchSaysWhatItDidNotSee(t *testing.T) {
 	}
 	defer m.Close()
 	m.LookInside(host.NoGuest)
-	w := &watcher{app: &app{root: root}, flags: &watchFlags{cpus: setting.CPUs(3)}, machine: m, watch: verdicts.New()}
+	w := &watcher{Options: Options{CPUs: setting.CPUs(3)}, env: &ops.Env{Root: root, Out: ops.Deaf{}}, machine: m, watch: watch.New()}
 	ran := facts.ThreadRun{TID: 9, PID: 9, Comm: "dd", CPU: 3, Affinity: setting.CPUs(3), RunNS: 1e9, Switches: 3}
 	for left, saw := range map[string]bool{"": true, "threads of 37 processes": false} {
 		seen := &facts.Observation{Seconds: 2, CPUs: setting.CPUs(3), Threads: []facts.ThreadRun{ran}}
 		if left != "" {
 			seen.Unseen = []facts.Unseen{{What: left, Why: "there was no time"}}
 		}
-		l := verdicts.Look{Saw: map[verdicts.Source]bool{}, Unseen: map[verdicts.Source]string{}}
+		l := watch.Look{Saw: map[watch.Source]bool{}, Unseen: map[watch.Source]string{}}
 		w.realtime(t.Context(), &l, seen)
-		found := slices.ContainsFunc(l.Findings, func(f verdicts.Finding) bool { return f.Code == "threads.user_ran" })
-		if why := l.Unseen[verdicts.Observed]; !found || l.Saw[verdicts.Observed] != saw || (why == "") != saw || !strings.Contains(why, left) {
-			t.Errorf("%q: found %v, saw %v, unseen %q", left, found, l.Saw[verdicts.Observed], why)
+		found := slices.ContainsFunc(l.Findings, func(f watch.Finding) bool { return f.Code == "threads.user_ran" })
+		if why := l.Unseen[watch.Observed]; !found || l.Saw[watch.Observed] != saw || (why == "") != saw || !strings.Contains(why, left) {
+			t.Errorf("%q: found %v, saw %v, unseen %q", left, found, l.Saw[watch.Observed], why)
 		}
 	}
 }
@@ -215,12 +212,12 @@ func TestWatchPauses(t *testing.T) {
 		cost        float64
 		used, pause time.Duration
 	}{{1, 10 * time.Millisecond, 2 * time.Second}, {1, 600 * time.Millisecond, time.Minute}, {20, 600 * time.Millisecond, 3 * time.Second}} {
-		if got := (&watchFlags{every: 2 * time.Second, cost: c.cost}).pause(c.used); got != c.pause {
+		if got := (&Options{Every: 2 * time.Second, Cost: c.cost}).pause(c.used); got != c.pause {
 			t.Errorf("%v of CPU time at %v %%: %v, expected %v", c.used, c.cost, got, c.pause)
 		}
 	}
 	for _, cost := range []float64{0, -1, 51, math.NaN()} {
-		if err := (&watchFlags{every: time.Second, cost: cost}).check(); err == nil {
+		if err := (&Options{Every: time.Second, Cost: cost}).check(); err == nil {
 			t.Errorf("--cost %v was taken", cost)
 		}
 	}
@@ -239,7 +236,7 @@ func TestWatchWaitsForTheApplyThatStartsIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &watcher{app: &app{root: root}, flags: &watchFlags{length: time.Second}}
+	w := &watcher{Options: Options{For: time.Second}, env: &ops.Env{Root: root, Out: ops.Deaf{}}}
 	took := func() time.Duration {
 		began := time.Now()
 		w.idle(t.Context())
@@ -248,7 +245,7 @@ func TestWatchWaitsForTheApplyThatStartsIt(t *testing.T) {
 	if d := took(); d < 400*time.Millisecond {
 		t.Errorf("waited %v for a transaction", d)
 	}
-	w.flags.length = time.Minute
+	w.For = time.Minute
 	time.AfterFunc(300*time.Millisecond, func() {
 		if err := lock.Release(); err != nil {
 			t.Error(err)

@@ -1,4 +1,4 @@
-package main
+package ops
 
 import (
 	"context"
@@ -6,9 +6,9 @@ import (
 	"syscall"
 )
 
-// untilHangup is a context that ends too when the shell goes away (SIGHUP), so that nothing is left behind. One that was started
+// UntilHangup is a context that ends too when the shell goes away (SIGHUP), so that nothing is left behind. One that was started
 // with nohup goes on, as it was asked to: to listen would undo that.
-func untilHangup(ctx context.Context) (context.Context, context.CancelFunc) {
+func UntilHangup(ctx context.Context) (context.Context, context.CancelFunc) {
 	if signal.Ignored(syscall.SIGHUP) {
 		return context.WithCancel(ctx)
 	}

@@ -1,0 +1,167 @@
+package change
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"mpps/internal/apply"
+	"mpps/internal/facts"
+	"mpps/internal/goal"
+	"mpps/internal/host"
+	"mpps/internal/journal"
+	"mpps/internal/lasting"
+	"mpps/internal/ops"
+	"mpps/internal/outcome"
+	"mpps/internal/plan"
+	"mpps/internal/setting"
+)
+
+// Wish is what a verb wants changed.
+type Wish struct {
+	Goal goal.Goal
+	// Changes works out the changes on a host whose readings hold the addresses of lasting. It may add readings.
+	Changes func(*ops.Host) ([]plan.Change, []outcome.Warning, error)
+	// After acts behind the changes in a way that is no value, if it is there. What became of it stands in the answer.
+	After func(context.Context, *host.Machine) ([]outcome.Warning, error)
+}
+
+// CarryOut makes the changes of a wish on this host, with what makes them last, as a plan like any other.
+func CarryOut(ctx context.Context, env *ops.Env, w Wish, o Options) (*Done, error) {
+	return carryOut(ctx, env, w, o, nil)
+}
+
+// carryOut is CarryOut. Where newest is given, a transaction of the journal behind it makes the plan stale.
+func carryOut(ctx context.Context, env *ops.Env, w Wish, o Options, newest *string) (*Done, error) {
+	h, err := env.Host(ctx, ops.Look{Guest: ops.NoGuest, Read: func(*facts.Host) []setting.Address { return lasting.Addresses() }})
+	if err != nil {
+		return nil, err
+	}
+	defer h.Close()
+	h.Machine.Progress = env.Out.Progress
+	changes, notes, err := w.Changes(h)
+	if err == nil {
+		err = unread(changes)
+	}
+	if err != nil {
+		return nil, err
+	}
+	p := plan.Of(h.Facts, w.Goal, changes)
+	if err := lasting.Add(p, h.Facts); err != nil {
+		return nil, err
+	}
+	options := apply.Options{
+		DryRun: o.DryRun, Confirm: o.confirm(p.Risks(goal.Connectivity)), Beside: Besides(p, h.Facts), Newest: newest,
+	}
+	for _, c := range p.Changes {
+		if c.Address.Kind == setting.VFCount {
+			options.Beside = append(options.Beside, attributes(h.Facts, c.Address.Path)...)
+		}
+	}
+	d, err := Transact(ctx, env, p, h, options)
+	if err != nil {
+		return d, err
+	}
+	d.Warnings = append(notes, d.Warnings...)
+	if w.After != nil {
+		var more []outcome.Warning
+		more, d.Acted = w.After(ctx, h.Machine)
+		d.Warnings = append(d.Warnings, more...)
+	}
+	return d, nil
+}
+
+// unread refuses changes of values that cannot be read: what stood there could not be put back.
+func unread(changes []plan.Change) error {
+	for _, c := range changes {
+		if c.From.State == setting.Unknown {
+			return outcome.Failed(fmt.Errorf("%s cannot be read: %s", c.Address, cmp.Or(c.From.Why, "no reason is known")),
+				"what cannot be read could not be put back; a recorded tree (--root) holds neither attributes of functions nor what programs are attached")
+		}
+	}
+	return nil
+}
+
+// attributes are those of the functions of a physical one that mpps keeps: another number of functions resets them.
+func attributes(h *facts.Host, pf string) []setting.Address {
+	values, err := Kept(h)
+	if err != nil {
+		return nil
+	}
+	var all []setting.Address
+	for _, v := range values {
+		if v.Address.Kind == setting.VFAttr && v.Address.Object() == pf {
+			all = append(all, v.Address)
+		}
+	}
+	return all
+}
+
+// Kept returns the values that are put back.
+func Kept(h *facts.Host) ([]lasting.Value, error) {
+	found := h.Readings.At(setting.Of(setting.File, lasting.DesiredFile))
+	if found.State != setting.Known {
+		return nil, nil
+	}
+	return lasting.ParseDesired(found.Value)
+}
+
+// Again is CarryOut that looks at the host anew where somebody came in between, for as long as wait.
+func Again(ctx context.Context, env *ops.Env, w Wish, o Options, wait time.Duration) (d *Done, err error) {
+	err = untilAlone(ctx, wait, func(who string, try int) { env.Out.Progress("%s: looking anew, for the %d. time", who, try) }, func() error {
+		var newest string
+		if newest, err = newestOf(env); err == nil {
+			d, err = carryOut(ctx, env, w, o, &newest)
+		}
+		return err
+	})
+	return d, err
+}
+
+// newestOf is the last transaction in the journal; empty where there is none.
+func newestOf(env *ops.Env) (string, error) {
+	j, err := journal.Open(env.Root)
+	if err != nil {
+		return "", err
+	}
+	defer j.Close()
+	ledger, err := j.Ledger()
+	if err != nil {
+		return "", err
+	}
+	return ledger.Newest(), nil
+}
+
+// untilAlone does something again where another mpps is at work, or has changed something since the host was looked at, until
+// the time is over, or a plan is stale for the same reason as the last ones: that is nobody's work, and stays.
+func untilAlone(ctx context.Context, wait time.Duration, progress func(who string, try int), once func() error) error {
+	reason, same := "", 0
+	for began, try := time.Now(), 1; ; try++ {
+		err := once()
+		var stale *plan.Stale
+		var locked *journal.Locked
+		who := "another mpps is at work"
+		switch {
+		case errors.As(err, &locked):
+		case errors.As(err, &stale):
+			who = "another mpps was at work in between"
+			if same++; err.Error() != reason {
+				reason, same = err.Error(), 1
+			}
+		default:
+			return err
+		}
+		if time.Since(began) > wait || same >= 3 {
+			return err
+		}
+		progress(who, try)
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(20*time.Millisecond + rand.N(200*time.Millisecond)): // not in step with the others
+		}
+	}
+}
