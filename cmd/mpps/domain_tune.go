@@ -74,7 +74,7 @@ would be (--detailed-exit-code) · 64 a flag is wrong, or two contradict.`,
 			if apply && goals.snapshot != "" {
 				return usage(errors.New("--apply and --snapshot: expected one of them"), "a snapshot is of another host")
 			}
-			wishes, err := flags.wishes(d.Doc)
+			wishes, err := flags.asked().Wishes(d.Doc)
 			if err != nil {
 				return err
 			}
@@ -83,9 +83,9 @@ would be (--detailed-exit-code) · 64 a flag is wrong, or two contradict.`,
 				if advice, err = definition.Advise(cmd.Context(), a.env(), d, goals.snapshot, goal); err != nil {
 					return err
 				}
-				wishes = advice.Override(d.Doc, wishes, flags.nics)
+				wishes = advice.Override(d.Doc, wishes, flags.NICs)
 			}
-			edits, err := d.Doc.Carry(wishes, flags.nics, advice.On)
+			edits, err := d.Doc.Carry(wishes, flags.NICs, advice.On)
 			if err != nil {
 				return refusal(d, err)
 			}

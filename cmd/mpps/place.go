@@ -90,21 +90,21 @@ type placeWishes struct{ add, reserve, daemon []string }
 
 func (w *placeWishes) parse(into *placing.Ask) error {
 	for _, text := range w.add {
-		g, err := parseGuest(text)
+		g, err := placing.ParseGuest(text)
 		if err != nil {
 			return badWish("add", text, err)
 		}
 		into.Guests = append(into.Guests, g)
 	}
 	for _, text := range w.reserve {
-		r, err := parseReserve(text)
+		r, err := placing.ParseReserve(text)
 		if err != nil {
 			return badWish("reserve", text, err)
 		}
 		into.Reserves = append(into.Reserves, r)
 	}
 	for _, text := range w.daemon {
-		d, err := parseDaemon(text)
+		d, err := placing.ParseDaemon(text)
 		if err != nil {
 			return badWish("daemon", text, err)
 		}

@@ -73,7 +73,7 @@ var imports = map[string][]string{
 	"ops/definition":             {"outcome", "datapath", "setting", "domain", "facts", "goal", "knob", "audit", "plan", "apply", "host", "ops", "ops/change"},
 	"ops/monitor":                {"outcome", "setting", "facts", "goal", "realtime", "journal", "watch", "host", "ops", "ops/change"},
 	"ops/profile":                {"outcome", "setting", "facts", "goal", "knob", "audit", "tuned/export", "ops"},
-	"ops/placing":                {"outcome", "facts", "goal", "placement", "ops"},
+	"ops/placing":                {"outcome", "setting", "facts", "goal", "placement", "ops"},
 	"golden":                     {},
 	"cmd/mpps":                   {everything},
 }

@@ -23,13 +23,14 @@ func ReadSnapshot(file string) (*facts.Host, error) {
 	defer f.Close()
 	h, err := facts.ReadSnapshot(f)
 	if err != nil {
-		return nil, outcome.Failed(fmt.Errorf("snapshot %s: %w", file, err), "make a new one with 'mpps snapshot -o FILE'")
+		return nil, outcome.Failed(fmt.Errorf("snapshot %s: %w", file, err),
+			"make a new one with 'mpps snapshot -o FILE'")
 	}
 	return h, nil
 }
 
-// ReplaceFile writes a file so that a reader sees the old text or the new one, never half of it. What is no file, such as
-// /dev/null or a pipe, is written to and never replaced.
+// ReplaceFile writes a file so that a reader sees the old text or the new one, never half of it. Anything but a
+// regular file, such as /dev/null or a pipe, is written to and never replaced.
 func ReplaceFile(name string, text []byte) error {
 	info, err := os.Stat(name)
 	switch {
@@ -66,7 +67,7 @@ func writeThrough(name string, text []byte) error {
 	return Cause(errors.Join(err, f.Close()))
 }
 
-// Cause is what the kernel said, without the name of a temporary file that means nothing to the user.
+// Cause returns what the kernel said, without the name of a temporary file.
 func Cause(err error) error {
 	var where *fs.PathError
 	if errors.As(err, &where) {
@@ -75,8 +76,8 @@ func Cause(err error) error {
 	return err
 }
 
-// OpenFile opens a file that the user named for reading. What is no file is refused: to open a named pipe would wait for
-// somebody who may never come.
+// OpenFile opens a file that the user named, for reading. Only regular files are accepted: opening a named pipe could
+// wait for ever.
 func OpenFile(name string) (*os.File, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -101,7 +102,7 @@ func OpenFile(name string) (*os.File, error) {
 	return f, nil
 }
 
-// OpenJSON opens a file of JSON for reading. One that is larger than anything that mpps reads is refused at once.
+// OpenJSON opens a file of JSON for reading. One larger than anything that mpps reads is refused at once.
 func OpenJSON(name string) (io.ReadCloser, error) {
 	f, err := OpenFile(name)
 	if err != nil {
@@ -116,7 +117,8 @@ func OpenJSON(name string) (io.ReadCloser, error) {
 	}{JSON(f), f}, nil
 }
 
-// JSON passes text on up to the first NUL byte, which JSON does not have: zeros are not read to their end.
+// JSON passes text on up to the first NUL byte, which JSON does not have, so that a file of zeros is not read to its
+// end.
 func JSON(from io.Reader) io.Reader { return &jsonText{from: from} }
 
 type jsonText struct {

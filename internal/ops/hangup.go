@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// UntilHangup is a context that ends too when the shell goes away (SIGHUP), so that nothing is left behind. One that was started
-// with nohup goes on, as it was asked to: to listen would undo that.
+// UntilHangup returns a context that also ends when the shell goes away (SIGHUP), so that nothing is left running. A
+// program started with nohup goes on: listening for the signal would undo nohup.
 func UntilHangup(ctx context.Context) (context.Context, context.CancelFunc) {
 	if signal.Ignored(syscall.SIGHUP) {
 		return context.WithCancel(ctx)

@@ -54,11 +54,13 @@ func values(h *facts.Host) []setting.Address {
 // Host looks at a host.
 func (e *Env) Host(ctx context.Context, l Look) (*Host, error) {
 	if l.Interval < 0 {
-		return nil, outcome.Usage(fmt.Errorf("--interval %v: expected a time such as 2s", l.Interval), "leave it out for a look at one moment")
+		return nil, outcome.Usage(fmt.Errorf("--interval %v: expected a time such as 2s", l.Interval),
+			"leave it out for a look at one moment")
 	}
 	if l.Snapshot != "" {
 		if l.Interval > 0 {
-			return nil, outcome.Usage(errors.New("--interval watches a live machine, --snapshot is a file"), "give one of the two")
+			return nil, outcome.Usage(errors.New("--interval watches a live machine, --snapshot is a file"),
+				"give one of the two")
 		}
 		h, err := ReadSnapshot(l.Snapshot)
 		return &Host{Facts: h}, err
@@ -136,8 +138,8 @@ func (h *Host) Close() error {
 	return h.Machine.Close()
 }
 
-// Has refuses to judge what is no machine (a mistyped --root, an empty snapshot), CPUs that the host lacks, and a guest that
-// it does not have.
+// Has refuses what is no machine (a mistyped --root, an empty snapshot), CPUs that the host lacks, and a guest that it
+// does not have.
 func (h *Host) Has(g goal.Goal) error { return Has(h.Facts, g) }
 
 // Has is Host.Has of facts alone.
@@ -151,7 +153,8 @@ func Has(h *facts.Host, g goal.Goal) error {
 		cpus = append(cpus, c.ID)
 	}
 	if there := setting.CPUs(cpus...); len(g.CPUs.Minus(there)) > 0 {
-		return outcome.Failed(fmt.Errorf("no CPU %s on this host", g.CPUs.Minus(there)), "CPUs of this host: "+there.String())
+		return outcome.Failed(fmt.Errorf("no CPU %s on this host", g.CPUs.Minus(there)),
+			"CPUs of this host: "+there.String())
 	}
 	if g.Guest == "" {
 		return nil
@@ -175,7 +178,7 @@ func HasGuest(h *facts.Host, name string) error {
 	return outcome.Failed(fmt.Errorf("no guest %q on this host", name), hint)
 }
 
-// Unseen returns what could not be seen of a host as warnings for programs; text views draw it by themselves.
+// Unseen returns what could not be seen of a host as warnings for programs; text views draw it themselves.
 func Unseen(h *facts.Host) []outcome.Warning {
 	var warnings []outcome.Warning
 	for _, u := range h.Unseen {
@@ -189,13 +192,15 @@ func NotRoot(h *facts.Host) []outcome.Warning {
 	warnings := Unseen(h)
 	if !h.AsRoot {
 		warnings = append(warnings, outcome.Warning{
-			Code: "not-root", Text: "run without root: some values could not be read", Hint: "repeat as root for the whole picture",
+			Code: "not-root",
+			Text: "run without root: some values could not be read",
+			Hint: "repeat as root for the whole picture",
 		})
 	}
 	return warnings
 }
 
-// Caveats returns what a reader must know of a host and of the target before relying on what is said of it.
+// Caveats returns what a reader must know about a host and a target before relying on the answer.
 func Caveats(h *facts.Host, g goal.Goal) []outcome.Warning {
 	warnings := NotRoot(h)
 	if !g.NearLimit() {
@@ -203,7 +208,8 @@ func Caveats(h *facts.Host, g goal.Goal) []outcome.Warning {
 	}
 	near := outcome.Warning{
 		Code: "near-limit", Hint: "from 3M on a virtual function is the way: --nic vf judges the host for one",
-		Text: goal.FormatRate(g.PPS) + " packets per second are near the limit of a guest's own kernel: tuning the host may not be enough",
+		Text: goal.FormatRate(g.PPS) + " packets per second are near the limit of a guest's own kernel: " +
+			"tuning the host may not be enough",
 	}
 	return slices.Insert(warnings, len(h.Unseen), near)
 }

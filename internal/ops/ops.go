@@ -1,5 +1,5 @@
-// Package ops is the floor between the command line and the machine. It opens the host that a verb is about; the packages
-// below it do what the verbs do. They parse no flags and print nothing.
+// Package ops is the floor between the command line and the machine. It opens the host that a verb is about; the
+// packages below it do what the verbs do. They parse no flags and print nothing.
 package ops
 
 import (
@@ -19,14 +19,14 @@ type Env struct {
 	Out     Listener
 }
 
-// Listener hears of long work while it is under way.
+// Listener receives reports on long work in progress.
 type Listener interface {
 	Progress(format string, args ...any) // replaces the last progress
 	Step(format string, args ...any)     // something is finished, or worth saying
 	Failure(err error, hint string)      // something went wrong, and the work goes on
 }
 
-// Deaf is a Listener that hears nothing.
+// Deaf is a Listener that ignores everything.
 type Deaf struct{}
 
 // Progress does nothing.

@@ -25,8 +25,8 @@ type Warning struct {
 	Hint string `json:"hint,omitempty"` // what to do about it; empty where nothing is to be done
 }
 
-// Fault is an error with what the user can do about it and the exit code that it ends in. One without an error ends the
-// program with the code and prints nothing: the answer is already on standard output.
+// Fault is an error with what the user can do about it and the exit code that it ends in. One without an error ends
+// the program with the code and prints nothing: the answer is already on standard output.
 type Fault struct {
 	Err  error
 	Hint string

@@ -23,8 +23,8 @@ import (
 	"mpps/internal/sriov"
 )
 
-// store is a host in memory: a card with so many functions and so many guests, and the values that were written to it. Everybody
-// who looks at it sees what stands there at that moment.
+// store is a host in memory: a card with so many functions and so many guests, and the values that were written to it.
+// Everybody who looks at it sees what stands there at that moment.
 type store struct {
 	mu                sync.Mutex
 	functions, guests int
@@ -132,9 +132,9 @@ func (s *store) assignWith(t *testing.T, root, guest string, appended func(tx st
 	})
 }
 
-// TestAssignAtOnce has more guests want a function at once than there are functions, some of whose definitions libvirt refuses. Each
-// function is some guest's, no function is two guests', who gets none is told that there is none, and of a refused one nothing
-// is left.
+// TestAssignAtOnce has more guests want a function at once than there are functions, some of whose definitions libvirt
+// refuses. Each function is some guest's, no function is two guests', who gets none is told that there is none, and of
+// a refused one nothing is left.
 func TestAssignAtOnce(t *testing.T) {
 	t.Parallel()
 	const guests, functions = 9, 5
@@ -229,8 +229,9 @@ func TestAssignGivesUp(t *testing.T) {
 	}
 }
 
-// TestAssignKilled ends an assign at every record of its journal, also between a write and the record of it, as a kill does: the next
-// one is told to put things in order first, a rollback leaves nothing of it, and then the function is given like any other.
+// TestAssignKilled ends an assign at every record of its journal, also between a write and the record of it, as a kill
+// does: the next one is told to put things in order first, a rollback leaves nothing of it, and then the function is
+// given like any other.
 func TestAssignKilled(t *testing.T) {
 	t.Parallel()
 	for n := 1; ; n++ {

@@ -18,10 +18,10 @@ import (
 	"mpps/internal/plan"
 )
 
-// defaultConfirm is the time to confirm changes that can cut the path that the operator came by.
+// defaultConfirm is the time to confirm changes that can cut off the operator's connection.
 const defaultConfirm = time.Minute
 
-// ConfirmByRisk asks for a confirmation where a change can cut the path that the operator came by.
+// ConfirmByRisk requires a confirmation only of changes that can cut off the operator's connection.
 const ConfirmByRisk = -1
 
 // Options are how changes are made.
@@ -30,7 +30,7 @@ type Options struct {
 	Confirm time.Duration // within which they are to be confirmed; 0: never; ConfirmByRisk
 }
 
-// confirm is the time for a plan that can cut the path that the operator came by, or cannot.
+// confirm returns the time to confirm a plan; cuts reports whether it can cut off the operator's connection.
 func (o Options) confirm(cuts bool) time.Duration {
 	switch {
 	case o.Confirm != ConfirmByRisk:
@@ -41,8 +41,8 @@ func (o Options) confirm(cuts bool) time.Duration {
 	return 0
 }
 
-// Ask is what 'mpps apply' is to apply: the plan of a file, what remains of the newest plan that waited, or a plan for
-// a target.
+// Ask is what 'mpps apply' applies: the plan of a file, the rest of the newest plan that waited, or a plan for a
+// target.
 type Ask struct {
 	Options
 	File   string
@@ -51,7 +51,7 @@ type Ask struct {
 	Target
 }
 
-// Done is what became of changes.
+// Done is the outcome of changes.
 type Done struct {
 	Host     string
 	Plan     *plan.Plan
@@ -63,10 +63,11 @@ type Done struct {
 
 // Changed reports whether something was written, or with DryRun would be.
 func (d *Done) Changed() bool {
-	return d.Result.TX != "" || d.DryRun && slices.ContainsFunc(d.Result.Changes, func(c apply.Outcome) bool { return c.State == journal.ChangeIntended })
+	intended := func(c apply.Outcome) bool { return c.State == journal.ChangeIntended }
+	return d.Result.TX != "" || d.DryRun && slices.ContainsFunc(d.Result.Changes, intended)
 }
 
-// Apply carries out what is asked for. Where changes were tried and put back, Done comes with the error.
+// Apply applies what is asked for. If changes were tried and undone, Done comes with the error.
 func Apply(ctx context.Context, env *ops.Env, a Ask) (*Done, error) {
 	if a.File != "" {
 		p, err := File(ctx, env, a.File, a.Stdin, a.RuntimeOnly)
@@ -87,11 +88,11 @@ func Apply(ctx context.Context, env *ops.Env, a Ask) (*Done, error) {
 	})
 }
 
-// looks is how often a plan is made anew where values do not stand still.
+// looks is how often to plan while values keep changing.
 const looks = 3
 
-// whileMoving plans anew where a value has changed since the host was looked at: a host that is not tuned yet has irqbalance, and
-// NICs that come up, which move interrupts every few seconds. Nothing was written then.
+// whileMoving plans again if a value has changed since the host was read: on an untuned host, irqbalance and NICs that
+// come up move interrupts every few seconds. Nothing has been written at that point.
 func whileMoving(env *ops.Env, once func() (*Done, error)) (*Done, error) {
 	for look := 1; ; look++ {
 		d, err := once()
@@ -103,7 +104,7 @@ func whileMoving(env *ops.Env, once func() (*Done, error)) (*Done, error) {
 	}
 }
 
-// apply applies a plan that fits the host. remains is the transaction that it goes on with, if any.
+// apply applies a plan that fits the host. remains is the transaction that it resumes, if any.
 func (a *Ask) apply(ctx context.Context, env *ops.Env, p *Planned, remains *apply.Remains) (d *Done, err error) {
 	defer func() { err = errors.Join(err, p.Host.Close()) }()
 	o := apply.Options{DryRun: a.DryRun, Confirm: a.confirm(p.Cuts), Beside: Besides(p.Plan, p.Host.Facts)}
@@ -117,7 +118,7 @@ func (a *Ask) apply(ctx context.Context, env *ops.Env, p *Planned, remains *appl
 	return Transact(ctx, env, p.Plan, p.Host, o)
 }
 
-// Transact runs a plan as a transaction of its own. Where changes were tried and put back, Done comes with the error.
+// Transact applies a plan as one transaction. If changes were tried and undone, Done comes with the error.
 func Transact(ctx context.Context, env *ops.Env, p *plan.Plan, h *ops.Host, o apply.Options) (*Done, error) {
 	if err := env.NeedsRoot("apply"); err != nil && !o.DryRun {
 		return nil, err
@@ -136,7 +137,7 @@ func Transact(ctx context.Context, env *ops.Env, p *plan.Plan, h *ops.Host, o ap
 			env.Out.Progress("%d/%d %s", r.N, len(p.Changes), r.Address)
 		}
 	}
-	// A shell that goes away ends an apply like Ctrl-C: what was begun is put back.
+	// A hang-up ends an apply like Ctrl-C: what was begun is undone.
 	ctx, stop := ops.UntilHangup(ctx)
 	defer stop()
 	d := &Done{Host: h.Facts.Name, Plan: p, DryRun: o.DryRun}
@@ -155,7 +156,7 @@ func Transact(ctx context.Context, env *ops.Env, p *plan.Plan, h *ops.Host, o ap
 	return d, err
 }
 
-// afterwards is what there is to know about a transaction that came about: what it moved besides, and what waits.
+// afterwards returns the warnings of a completed transaction: what it moved besides, and what waits.
 func afterwards(p *plan.Plan, result apply.Result) []outcome.Warning {
 	var all []outcome.Warning
 	known := map[string]bool{}
@@ -167,7 +168,9 @@ func afterwards(p *plan.Plan, result apply.Result) []outcome.Warning {
 	}
 	for _, moved := range result.Moved {
 		all = append(all, outcome.Warning{
-			Code: "moved", Text: fmt.Sprintf("%s moved from %s to %s when its device was set up anew, and could not be put back", moved.Address, moved.From, moved.Found),
+			Code: "moved",
+			Text: fmt.Sprintf("%s moved from %s to %s when its device was set up anew, and could not be put back",
+				moved.Address, moved.From, moved.Found),
 			Hint: moved.Why,
 		})
 	}
@@ -180,7 +183,7 @@ func afterwards(p *plan.Plan, result apply.Result) []outcome.Warning {
 	return all
 }
 
-// TakeEffect says that so many changes take effect.
+// TakeEffect says that n changes take effect.
 func TakeEffect(n int) string {
 	if n == 1 {
 		return "1 change takes effect"
@@ -188,8 +191,8 @@ func TakeEffect(n int) string {
 	return fmt.Sprintf("%d changes take effect", n)
 }
 
-// wayIn says how the operator comes to the host now, and whether a plan changes that. A plan that cannot cut it and does not
-// touch it need not say so.
+// wayIn reports how the operator is connected to the host, and whether the plan changes that. Nothing is said of a
+// plan that neither touches the connection nor can cut it off.
 func wayIn(env *ops.Env, p *plan.Plan, h *facts.Host) {
 	cuts, found := p.Risks(goal.Connectivity), false
 	for _, nic := range h.NICs {

@@ -9,7 +9,8 @@ import (
 	"mpps/internal/plan"
 )
 
-// TestWhileMoving: a value that moved is looked at anew, one that never stands still is an error in the end, and others are at once.
+// TestWhileMoving: a value that moved is looked at anew, one that never stands still is an error in the end, and
+// others are at once.
 func TestWhileMoving(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")

@@ -23,24 +23,25 @@ import (
 // Wish is what a verb wants changed.
 type Wish struct {
 	Goal goal.Goal
-	// Changes works out the changes on a host whose readings hold the addresses of lasting. It may add readings.
+	// Changes returns the changes for a host whose readings include the addresses of lasting. It may read more.
 	Changes func(*ops.Host) ([]plan.Change, []outcome.Warning, error)
-	// After acts behind the changes in a way that is no value, if it is there. What became of it stands in the answer.
+	// After, if set, does what is not a value, once the changes are made. Its warnings are part of the answer.
 	After func(context.Context, *host.Machine) ([]outcome.Warning, error)
 }
 
-// CarryOut makes the changes of a wish on this host, with what makes them last, as a plan like any other.
+// CarryOut makes the changes of a wish on this host, and those that make them last, as a plan like any other.
 func CarryOut(ctx context.Context, env *ops.Env, w Wish, o Options) (*Done, error) {
 	return carryOut(ctx, env, w, o, nil)
 }
 
-// carryOut is CarryOut. Where newest is given, a transaction of the journal behind it makes the plan stale.
+// carryOut is CarryOut; if newest is set, a later transaction in the journal makes the plan stale.
 func carryOut(ctx context.Context, env *ops.Env, w Wish, o Options, newest *string) (*Done, error) {
-	h, err := env.Host(ctx, ops.Look{Guest: ops.NoGuest, Read: func(*facts.Host) []setting.Address { return lasting.Addresses() }})
+	h, err := env.Host(ctx, ops.Look{Guest: ops.NoGuest})
 	if err != nil {
 		return nil, err
 	}
 	defer h.Close()
+	h.Read(ctx, lasting.Addresses()...)
 	h.Machine.Progress = env.Out.Progress
 	changes, notes, err := w.Changes(h)
 	if err == nil {
@@ -74,18 +75,19 @@ func carryOut(ctx context.Context, env *ops.Env, w Wish, o Options, newest *stri
 	return d, nil
 }
 
-// unread refuses changes of values that cannot be read: what stood there could not be put back.
+// unread refuses changes of values that cannot be read: they could not be undone.
 func unread(changes []plan.Change) error {
 	for _, c := range changes {
 		if c.From.State == setting.Unknown {
 			return outcome.Failed(fmt.Errorf("%s cannot be read: %s", c.Address, cmp.Or(c.From.Why, "no reason is known")),
-				"what cannot be read could not be put back; a recorded tree (--root) holds neither attributes of functions nor what programs are attached")
+				"what cannot be read could not be put back; "+
+					"a recorded tree (--root) holds neither attributes of functions nor what programs are attached")
 		}
 	}
 	return nil
 }
 
-// attributes are those of the functions of a physical one that mpps keeps: another number of functions resets them.
+// attributes returns the attributes that mpps keeps of a NIC's functions: another number of functions resets them.
 func attributes(h *facts.Host, pf string) []setting.Address {
 	values, err := Kept(h)
 	if err != nil {
@@ -109,9 +111,10 @@ func Kept(h *facts.Host) ([]lasting.Value, error) {
 	return lasting.ParseDesired(found.Value)
 }
 
-// Again is CarryOut that looks at the host anew where somebody came in between, for as long as wait.
+// Again is CarryOut that reads the host again, for up to wait, if another transaction came in between.
 func Again(ctx context.Context, env *ops.Env, w Wish, o Options, wait time.Duration) (d *Done, err error) {
-	err = untilAlone(ctx, wait, func(who string, try int) { env.Out.Progress("%s: looking anew, for the %d. time", who, try) }, func() error {
+	progress := func(who string, try int) { env.Out.Progress("%s: looking again, attempt %d", who, try) }
+	err = untilAlone(ctx, wait, progress, func() error {
 		var newest string
 		if newest, err = newestOf(env); err == nil {
 			d, err = carryOut(ctx, env, w, o, &newest)
@@ -121,7 +124,7 @@ func Again(ctx context.Context, env *ops.Env, w Wish, o Options, wait time.Durat
 	return d, err
 }
 
-// newestOf is the last transaction in the journal; empty where there is none.
+// newestOf returns the last transaction in the journal; empty if there is none.
 func newestOf(env *ops.Env) (string, error) {
 	j, err := journal.Open(env.Root)
 	if err != nil {
@@ -135,8 +138,8 @@ func newestOf(env *ops.Env) (string, error) {
 	return ledger.Newest(), nil
 }
 
-// untilAlone does something again where another mpps is at work, or has changed something since the host was looked at, until
-// the time is over, or a plan is stale for the same reason as the last ones: that is nobody's work, and stays.
+// untilAlone repeats once while another mpps is running or has changed something since the host was read. It gives up
+// after wait, or when a plan is stale three times for the same reason: then nobody else is the cause.
 func untilAlone(ctx context.Context, wait time.Duration, progress func(who string, try int), once func() error) error {
 	reason, same := "", 0
 	for began, try := time.Now(), 1; ; try++ {

@@ -1,5 +1,5 @@
-// Package change does what the verbs do that change the host: plan, apply, confirm, resume, rollback, restore, and what
-// tells how it stands. Others make their changes through CarryOut.
+// Package change holds the verbs that change the host: plan, apply, confirm, resume, rollback and restore, and those
+// that report its state. Other verbs make their changes through CarryOut.
 package change
 
 import (
@@ -50,15 +50,15 @@ func Open(env *ops.Env, mechanisms setting.Mechanisms) (*Engine, error) {
 // Close closes the journal and the machine.
 func (e *Engine) Close() error { return errors.Join(e.Journal.Close(), e.Machine.Close()) }
 
-// Explain makes the engine say of values what they wait for, who else sets them and whom they are lent to.
+// Explain makes the engine report what values wait for, who else sets them and which guest they are lent to.
 func (e *Engine) Explain(ctx context.Context) {
 	e.WatchGuests(ctx)
 	e.watchOwners(ctx)
 	e.watchFunctions(ctx)
 }
 
-// watchOwners makes the engine say who else sets a value that is not as applied. Files and daemons are looked at only where
-// there is such a value.
+// watchOwners makes the engine report who else sets a value that has drifted. Files and daemons are read only if there
+// is such a value.
 func (e *Engine) watchOwners(ctx context.Context) {
 	owners := sync.OnceValue(func() *facts.Host { return e.Machine.Owners(ctx) })
 	e.Owner = func(c journal.Change, found setting.Reading) string {
@@ -71,8 +71,8 @@ func (e *Engine) watchOwners(ctx context.Context) {
 	}
 }
 
-// watchFunctions makes the engine report attributes that are not for the guest that has their function now. The host is
-// looked at once, and only where such an attribute is off.
+// watchFunctions makes the engine report attributes that belong to another guest than the one that has the function
+// now. The host is read once, and only if such an attribute has drifted.
 func (e *Engine) watchFunctions(ctx context.Context) {
 	lent := sync.OnceValue(func() map[setting.Address]string {
 		list, err := e.desired(ctx)
@@ -93,7 +93,7 @@ func (e *Engine) watchFunctions(ctx context.Context) {
 	}
 }
 
-// desired reads the list of values to be put back; none where there is no list.
+// desired reads the list of values to put back. No list means no values.
 func (e *Engine) desired(ctx context.Context) ([]lasting.Value, error) {
 	switch found := e.Mechanisms.Read(ctx, setting.Of(setting.File, lasting.DesiredFile)); found.State {
 	case setting.Absent:

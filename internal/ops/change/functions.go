@@ -13,16 +13,19 @@ import (
 	"mpps/internal/sriov"
 )
 
-// keeper says, of guests that came or went, what is due on their virtual functions.
+// keeper works out what is due on virtual functions when guests come and go.
 type keeper struct {
 	machine *host.Machine
 	had     *sriov.Memory
 	noted   bool
 }
 
-// due asks the rule of package sriov. A host without functions of mpps is not even looked at.
+// due asks the rule of package sriov. A host without functions managed by mpps is not even read.
 func (k *keeper) due(ctx context.Context, events []apply.Event, list []lasting.Value) (apply.Due, error) {
-	u := sriov.Upkeep{Kept: map[setting.Address]string{}, Made: map[string]bool{}, Started: map[string]bool{}, Defined: map[string]bool{}}
+	u := sriov.Upkeep{
+		Kept: map[setting.Address]string{}, Made: map[string]bool{}, Started: map[string]bool{},
+		Defined: map[string]bool{},
+	}
 	for _, v := range list {
 		switch v.Address.Kind {
 		case setting.VFAttr:
@@ -59,13 +62,15 @@ func (k *keeper) due(ctx context.Context, events []apply.Event, list []lasting.V
 	maps.Copy(u.Left, k.had.Came(h, came))
 	due := apply.Due{Lent: sriov.Lent(h, u), Anew: k.concerned(h, u, events)}
 	for _, d := range sriov.Keep(h, u) {
-		due.Values = append(due.Values, lasting.Value{ID: d.ID, Address: d.Address, Want: setting.Exact(d.Value), To: setting.Value(d.Value)})
+		due.Values = append(due.Values, lasting.Value{
+			ID: d.ID, Address: d.Address, Want: setting.Exact(d.Value), To: setting.Value(d.Value),
+		})
 	}
 	return due, nil
 }
 
-// concerned are the kept attributes of functions that the guests of events have or had: libvirt sets some of them when a guest
-// starts, and takes them back when it ends.
+// concerned returns the kept attributes of functions that the guests of events have or had: libvirt sets some of them
+// when a guest starts, and resets them when it ends.
 func (k *keeper) concerned(h *facts.Host, u sriov.Upkeep, events []apply.Event) []setting.Address {
 	var all []setting.Address
 	for _, e := range events {

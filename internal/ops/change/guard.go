@@ -16,10 +16,10 @@ import (
 	"mpps/internal/ops"
 )
 
-// guardUnit is the name of the timer that undoes a transaction which nobody confirms.
+// guardUnit is the name of the timer that undoes an unconfirmed transaction.
 func guardUnit(tx string) string { return "mpps-confirm-" + strings.ReplaceAll(tx, ".", "-") }
 
-// guard starts what undoes a transaction unless it is confirmed: a timer of systemd, or a process of its own.
+// guard starts what undoes an unconfirmed transaction: a timer of systemd, or a detached process.
 func guard(ctx context.Context, env *ops.Env, within time.Duration) func(tx string) error {
 	return func(tx string) error {
 		root, err := filepath.Abs(env.Root)
@@ -28,7 +28,8 @@ func guard(ctx context.Context, env *ops.Env, within time.Duration) func(tx stri
 		}
 		args := []string{"rollback", "--unconfirmed", tx, "--root", root, "--quiet"}
 		return env.With(func(m *host.Machine) error {
-			done, err := m.DetachLater(context.WithoutCancel(ctx), guardUnit(tx), "undo transaction "+tx+" of mpps unless it is confirmed", within, args...)
+			what := "undo transaction " + tx + " of mpps unless it is confirmed"
+			done, err := m.DetachLater(context.WithoutCancel(ctx), guardUnit(tx), what, within, args...)
 			if done {
 				return nil
 			}
@@ -41,12 +42,13 @@ func guard(ctx context.Context, env *ops.Env, within time.Duration) func(tx stri
 	}
 }
 
-// unguard takes the timer of a transaction back that is confirmed, or was put back before its time was over.
+// unguard cancels the timer of a transaction that was confirmed or undone in time.
 func unguard(ctx context.Context, m *host.Machine, tx string) {
 	m.CancelLater(context.WithoutCancel(ctx), guardUnit(tx))
 }
 
-// Confirm keeps the changes of a transaction that would be undone otherwise: the named one, or the only one. It returns its name.
+// Confirm keeps the changes of a transaction that would be undone otherwise: the named one, or the only one. It
+// returns the names of host and transaction.
 func Confirm(ctx context.Context, env *ops.Env, name string) (host, tx string, err error) {
 	if err := env.NeedsRoot("confirm"); err != nil {
 		return "", "", err
@@ -63,7 +65,7 @@ func Confirm(ctx context.Context, env *ops.Env, name string) (host, tx string, e
 	return e.Name, tx, nil
 }
 
-// Orphans is a process that puts back the transactions that it heard of last, once this process has died.
+// Orphans is a process that undoes the transactions last named to it once this process has died.
 type Orphans struct{ To io.WriteCloser }
 
 // WatchOrphans starts it.
@@ -74,7 +76,8 @@ func WatchOrphans(env *ops.Env) (*Orphans, error) {
 	}
 	var o Orphans
 	err = env.With(func(m *host.Machine) (err error) {
-		o.To, err = m.DetachListening(fmt.Sprintf("mpps-orphans-%d", os.Getpid()), "rollback", "--orphans", "--root", root, "--quiet")
+		unit := fmt.Sprintf("mpps-orphans-%d", os.Getpid())
+		o.To, err = m.DetachListening(unit, "rollback", "--orphans", "--root", root, "--quiet")
 		return err
 	})
 	if err != nil {
@@ -83,16 +86,16 @@ func WatchOrphans(env *ops.Env) (*Orphans, error) {
 	return &o, nil
 }
 
-// Stand says what is to be put back, the last first; none: nothing.
+// Stand names the transactions to undo, the last first. Without any, nothing will be undone.
 func (o *Orphans) Stand(txs ...string) error {
 	_, err := fmt.Fprintln(o.To, strings.Join(txs, " "))
 	return err
 }
 
-// Close says that this process needs it no more.
+// Close ends the process.
 func (o *Orphans) Close() error { return o.To.Close() }
 
-// Adopt is that process: it reads until the one that started it is gone.
+// Adopt runs that process: it reads names until its parent is gone.
 func Adopt(ctx context.Context, env *ops.Env, in io.Reader, out io.Writer) error {
 	if _, err := fmt.Fprintln(out, "listening"); err != nil {
 		return err
@@ -115,7 +118,7 @@ func Adopt(ctx context.Context, env *ops.Env, in io.Reader, out io.Writer) error
 	})
 }
 
-// Guard is the detached process of apply --confirm.
+// Guard runs the detached process of apply --confirm.
 func Guard(ctx context.Context, env *ops.Env, tx string) error {
 	return alone(ctx, env, func(e *Engine) error {
 		_, err := e.Engine.Guard(ctx, tx)
@@ -123,7 +126,7 @@ func Guard(ctx context.Context, env *ops.Env, tx string) error {
 	})
 }
 
-// alone opens the engine for a detached process. Nobody reads its streams: what it did stands in the journal.
+// alone opens the engine for a detached process. Nobody reads its streams; the journal records what it did.
 func alone(ctx context.Context, env *ops.Env, do func(*Engine) error) error {
 	e, err := Open(env, nil)
 	if err != nil {

@@ -14,15 +14,15 @@ import (
 	"mpps/internal/setting"
 )
 
-// guest is what a transaction must know of a guest.
+// guest is what a transaction needs to know about a guest.
 type guest struct {
 	pending []string  // paths in which its definition is not what it runs with
 	began   time.Time // since when it runs
 }
 
-// WatchGuests makes the engine say which changes wait for a guest's restart, which of those that were put back a guest
-// still runs with, and which one has reset. Guests are looked at only where there are changes that concern them, and
-// for what waits not before it is asked for: a rollback asks when it is done.
+// WatchGuests makes the engine report which changes wait for a guest's restart, which undone changes a guest still
+// runs with, and which changes a restart has reset. Guests are read only for changes that concern them, and pending
+// changes only when asked for, since a rollback asks after it is done.
 func (e *Engine) WatchGuests(ctx context.Context) {
 	look := func() map[string]guest { return guests(ctx, e.Machine) }
 	before, after := sync.OnceValue(look), sync.OnceValue(look)
@@ -44,7 +44,7 @@ func (e *Engine) WatchGuests(ctx context.Context) {
 		if !pending(c) {
 			return ""
 		}
-		return fmt.Sprintf("guest %s runs with its former definition: takes effect when it is shut down and started", c.Address.Object())
+		return "guest " + c.Address.Object() + " runs with its former definition: takes effect when it is shut down and started"
 	}
 	e.Lingers = func(c journal.Change, from, until time.Time) string {
 		if c.Address.Kind.AtBoot() {
@@ -56,7 +56,8 @@ func (e *Engine) WatchGuests(ctx context.Context) {
 		if !pending(c) || !between(after()[c.Address.Object()].began, from, until) {
 			return ""
 		}
-		return fmt.Sprintf("guest %s still runs with what was put back in its definition: gone when it is shut down and started", c.Address.Object())
+		return "guest " + c.Address.Object() +
+			" still runs with what was put back in its definition: gone when it is shut down and started"
 	}
 	e.Reset = func(c journal.Change, since time.Time) string {
 		switch c.Address.Kind {
@@ -71,8 +72,8 @@ func (e *Engine) WatchGuests(ctx context.Context) {
 	}
 }
 
-// notYet says what the running kernel is or has where that is not what the boot loader gives to the next one; empty where it
-// is, or is not known.
+// notYet describes what the running kernel is or has if the next boot will differ; empty if it will not, or if that is
+// unknown.
 func (e *Engine) notYet(c journal.Change) string {
 	running := e.Machine.AtBoot(c.Address)
 	switch {
@@ -84,8 +85,8 @@ func (e *Engine) notYet(c journal.Change) string {
 	return fmt.Sprintf("the running kernel has %s %s", c.Address.Path, running)
 }
 
-// between reports whether a guest was started while something stood in its definition. Starts of processes are known to a
-// second (btime of /proc/stat); where one is not known at all it may have been.
+// between reports whether a guest was started while its definition held a value. Start times are exact to a second
+// (btime of /proc/stat); an unknown one counts as within.
 func between(began, from, until time.Time) bool {
 	return began.IsZero() || began.After(from.Add(-time.Second)) && began.Before(until.Add(time.Second))
 }

@@ -26,7 +26,8 @@ type Target struct {
 	Watch       bool // with the service that watches
 }
 
-// Plan plans for a host, with what makes the changes last (and what earlier applies have given and does not last yet).
+// Plan plans for a host. Unless only the running host is to change, it includes what makes the values last, also those
+// of earlier applies that do not last yet.
 func Plan(env *ops.Env, h *ops.Host, t Target) (*plan.Plan, error) {
 	if err := h.Has(t.Goal); err != nil {
 		return nil, err
@@ -47,14 +48,15 @@ func Plan(env *ops.Env, h *ops.Host, t Target) (*plan.Plan, error) {
 	}
 	if t.Watch {
 		if err := lasting.Watch(p, h.Facts); err != nil {
-			return nil, outcome.Failed(fmt.Errorf("--watch: %w", err), "'mpps verify --watch' can be started by any other means")
+			return nil, outcome.Failed(fmt.Errorf("--watch: %w", err),
+				"'mpps verify --watch' can be started by any other means")
 		}
 	}
 	return p, nil
 }
 
-// Given returns the values that applies which stand have given; none where the journal cannot be read, which apply refuses
-// in its own words.
+// Given returns the values set by applies that stand. It returns none if the journal cannot be read: apply refuses
+// that in its own words.
 func Given(env *ops.Env) []plan.Change {
 	j, err := journal.Open(env.Root)
 	if err != nil {
@@ -72,7 +74,9 @@ func Given(env *ops.Env) []plan.Change {
 			if c.State != journal.ChangeDone {
 				continue
 			}
-			change := plan.Change{ID: c.ID, Address: c.Address, From: c.Before, To: c.After, Want: c.Want, Lasts: c.Lasts}
+			change := plan.Change{
+				ID: c.ID, Address: c.Address, From: c.Before, To: c.After, Want: c.Want, Lasts: c.Lasts,
+			}
 			if i, known := at[c.Address]; known {
 				all[i] = change
 				continue
@@ -84,7 +88,7 @@ func Given(env *ops.Env) []plan.Change {
 	return all
 }
 
-// File is the plan of a file, or of standard input where the name is "-", with the host that it is to fit.
+// File reads a plan from a file, or from standard input if the name is "-", and the host that it must fit.
 func File(ctx context.Context, env *ops.Env, name string, stdin io.Reader, runtimeOnly bool) (*Planned, error) {
 	p, err := read(name, stdin)
 	if err != nil {
@@ -117,14 +121,14 @@ func read(name string, stdin io.Reader) (*plan.Plan, error) {
 	return plan.Decode(f)
 }
 
-// Planned is a plan with the host that it fits.
+// Planned is a plan and the host that it fits.
 type Planned struct {
 	Plan *plan.Plan
 	Host *ops.Host
 	Cuts bool // it can cut the path that the operator came by
 }
 
-// now plans for a host as it is now.
+// now plans for the host as it is now.
 func now(ctx context.Context, env *ops.Env, t Target) (*Planned, error) {
 	h, err := env.Gather(ctx, ops.Look{Guest: t.Goal.Guest})
 	if err != nil {
@@ -137,8 +141,8 @@ func now(ctx context.Context, env *ops.Env, t Target) (*Planned, error) {
 	return &Planned{Plan: p, Host: h, Cuts: p.Risks(goal.Connectivity)}, nil
 }
 
-// fits refuses a stale plan: one made of other values, or one that is riskier by what the host is now. Values that are as
-// the plan wants them already do not make it stale. cuts reports whether it can cut the path that the operator came by.
+// fits refuses a stale plan: one made from other values, or one that is riskier on the host as it is now. Values that
+// are already as planned do not make it stale. cuts reports whether the plan can cut off the operator's connection.
 func fits(p *plan.Plan, h *facts.Host) (cuts bool, err error) {
 	var stale, riskier *plan.Stale
 	if err := plan.Check(p, h); err != nil && !errors.As(err, &stale) {
@@ -167,9 +171,9 @@ func fits(p *plan.Plan, h *facts.Host) (cuts bool, err error) {
 	return cuts, nil
 }
 
-// Besides returns the values of the catalogue that belong to a NIC which the plan sets up anew, and that it does not change
-// itself: rings and channels make a driver ask for its interrupts and queues again. What moves by itself (adaptive
-// coalescing) or comes back by itself (features that depend on others) is not among them.
+// Besides returns the values of the catalogue that belong to a NIC which the plan reconfigures, and that the plan
+// itself does not change: with new rings or channels a driver requests its interrupts and queues again. Values that
+// move by themselves (adaptive coalescing) or come back by themselves (dependent features) are left out.
 func Besides(p *plan.Plan, h *facts.Host) []setting.Address {
 	anew, channels, changed := map[string]bool{}, map[string]bool{}, map[setting.Address]bool{}
 	for _, c := range p.Changes {

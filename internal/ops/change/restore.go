@@ -20,8 +20,8 @@ import (
 	"mpps/internal/sriov"
 )
 
-// restoreMemory is what the watching process knows of values that were changed by hand, below the root. It is gone after
-// a reboot, like those changes.
+// restoreMemory is where the watching process keeps what it knows of values changed by hand, below the root. It is
+// lost at a reboot, like those changes.
 const restoreMemory = "run/mpps/restore.json"
 
 // Restoring puts back values that something has reset.
@@ -34,7 +34,7 @@ type Restoring struct {
 	engine *Engine
 }
 
-// RestoreAsk is what is put back.
+// RestoreAsk is what to put back.
 type RestoreAsk struct {
 	Insist bool          // also what somebody changed by hand
 	VFs    bool          // only what makes virtual functions what they are
@@ -61,7 +61,7 @@ func OpenRestoring(ctx context.Context, env *ops.Env, ask RestoreAsk) (*Restorin
 // Close closes the engine.
 func (r *Restoring) Close() error { return r.engine.Close() }
 
-// Put puts back, once, what is asked for. Where not all is well behind it, the error is how the verb ends, and the pass is there.
+// Put puts the values back once. If not all is well then, the error is how the verb ends, and the pass comes with it.
 func (r *Restoring) Put(ctx context.Context) (*apply.Pass, error) {
 	if r.ask.VFs {
 		return r.vfs(ctx, r.ask.Wait)
@@ -69,7 +69,7 @@ func (r *Restoring) Put(ctx context.Context) (*apply.Pass, error) {
 	return r.once(ctx)
 }
 
-// once puts back everything that is off, but for what the watching process knows to be changed by hand.
+// once puts back every value that has drifted, except those known to be changed by hand.
 func (r *Restoring) once(ctx context.Context) (*apply.Pass, error) {
 	if err := r.lent(ctx); err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func (r *Restoring) once(ctx context.Context) (*apply.Pass, error) {
 	return &pass, nil
 }
 
-// lent loads the list of values and finds out which of them are not for who has their functions now.
+// lent loads the list of values and finds those that belong to another guest than the one that has their function now.
 func (r *Restoring) lent(ctx context.Context) error {
 	if err := r.Load(); err != nil {
 		return err
@@ -97,12 +97,13 @@ func (r *Restoring) lent(ctx context.Context) error {
 	return err
 }
 
-// Watch stays and puts values back. First it puts back what nobody confirmed before the host was started anew.
+// Watch stays and puts values back. It begins with transactions that were not confirmed before the host rebooted.
 func (r *Restoring) Watch(ctx context.Context) error {
 	r.engine.WatchGuests(ctx)
 	expired, err := r.Expired(ctx)
 	for _, x := range expired {
-		r.env.Out.Step("transaction %s was not confirmed before the host was started anew: %s put back", x.Of, ops.Count(x.Written(), "value"))
+		r.env.Out.Step("transaction %s was not confirmed before the host was started anew: %s put back",
+			x.Of, ops.Count(x.Written(), "value"))
 	}
 	if err != nil {
 		r.env.Out.Failure(err, "")
@@ -122,7 +123,7 @@ func (r *Restoring) Watch(ctx context.Context) error {
 	})
 }
 
-// passed says what a pass of the watching process came to, and remembers it.
+// passed reports a pass of the watching process, and remembers it.
 func (r *Restoring) passed(pass apply.Pass, err error) {
 	if err == nil {
 		err = r.remember(memory{BootID: r.BootID, ByHand: pass.ByHand})
@@ -142,14 +143,17 @@ func (r *Restoring) passed(pass apply.Pass, err error) {
 	}
 }
 
-// translate hands the machine's events to the engine.
+// translate passes the machine's events on to the engine.
 func translate(ctx context.Context, in <-chan host.Event) <-chan apply.Event {
 	out := make(chan apply.Event)
 	go func() {
 		defer close(out)
 		for e := range in {
 			select {
-			case out <- apply.Event{Object: e.Object, Anew: e.Anew, Carrier: e.Carrier, Function: e.Function, Guest: apply.GuestChange(e.Guest)}:
+			case out <- apply.Event{
+				Object: e.Object, Anew: e.Anew, Carrier: e.Carrier, Function: e.Function,
+				Guest: apply.GuestChange(e.Guest),
+			}:
 			case <-ctx.Done():
 				return
 			}
@@ -158,13 +162,13 @@ func translate(ctx context.Context, in <-chan host.Event) <-chan apply.Event {
 	return out
 }
 
-// memory is what is remembered while the host runs.
+// memory is what is remembered until the next reboot.
 type memory struct {
 	BootID string         `json:"boot_id"`
 	ByHand []apply.ByHand `json:"by_hand"`
 }
 
-// recall reads the memory; an empty one where there is none of this boot.
+// recall reads the memory; it is empty if there is none of this boot.
 func (r *Restoring) recall() memory {
 	text, err := os.ReadFile(filepath.Join(r.env.Root, restoreMemory))
 	var m memory
@@ -186,12 +190,12 @@ func (r *Restoring) remember(m memory) error {
 	return ops.ReplaceFile(name, append(text, '\n'))
 }
 
-// vfsPause is how often what is missing is looked at again.
+// vfsPause is the time between two tries for what is missing.
 const vfsPause = 200 * time.Millisecond
 
-// vfs puts back, in the order of the list, what makes virtual functions what they are. At a boot devices appear one
-// after the other, and links come up seconds after their device: what is not there, or refused, is tried again until the time
-// is over. A device that udev has yet to name may bear the name of another for a moment.
+// vfs puts back what makes virtual functions, in the order of the list. At boot devices appear one by one, and their
+// links come up seconds later: what is missing or refused is tried again until the time is up. A device that udev has
+// not named yet may briefly have the name of another.
 func (r *Restoring) vfs(ctx context.Context, wait time.Duration) (*apply.Pass, error) {
 	m, all := r.engine.Machine, r.Desired
 	r.Desired = func() ([]lasting.Value, error) {
@@ -216,7 +220,7 @@ func (r *Restoring) vfs(ctx context.Context, wait time.Duration) (*apply.Pass, e
 	return &total, nil
 }
 
-// untilThere puts values back until all that are expected stand, or the time is over.
+// untilThere puts values back until all expected ones stand, or the time is up.
 func (r *Restoring) untilThere(ctx context.Context, wait time.Duration, expected func() (int, error)) (apply.Pass, error) {
 	known := r.recall().ByHand
 	total := apply.Pass{PutBack: []apply.PutBack{}, ByHand: []apply.ByHand{}}
@@ -247,7 +251,7 @@ func (r *Restoring) untilThere(ctx context.Context, wait time.Duration, expected
 	}
 }
 
-// gathered adds a pass to those before it: of each value the last outcome counts.
+// gathered adds a pass to those before it. The last outcome of each value counts.
 func gathered(total, pass apply.Pass, values int) apply.Pass {
 	for _, b := range pass.PutBack {
 		at := slices.IndexFunc(total.PutBack, func(o apply.PutBack) bool { return o.Address == b.Address })

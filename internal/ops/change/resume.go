@@ -15,7 +15,7 @@ import (
 	"mpps/internal/site"
 )
 
-// GoalOf returns what a transaction keeps so that its plan can be gone on with behind a reboot or a guest's restart.
+// GoalOf returns what a transaction keeps so that its plan can be resumed after a reboot or a guest's restart.
 func GoalOf(env *ops.Env, p *Planned, runtimeOnly bool) (json.RawMessage, error) {
 	digest, err := site.Digest(env.Root)
 	if err != nil {
@@ -34,7 +34,7 @@ func postponed(p *plan.Plan) []journal.Postponed {
 	return all
 }
 
-// nextKernel is the release that the host boots next once a plan is applied; empty where that is not known.
+// nextKernel returns the release that the host will boot next once the plan is applied; empty if unknown.
 func nextKernel(p *Planned) string {
 	for _, c := range p.Plan.Changes {
 		if c.Address.Kind == setting.BootKernel {
@@ -49,8 +49,8 @@ func nextKernel(p *Planned) string {
 	return ""
 }
 
-// resume goes on with the plan of the newest transaction that waited for something: looks at the host anew with its goal, and
-// applies what remains as a transaction that follows it.
+// resume continues the newest plan that waited: it plans again for its goal, and applies the rest as a transaction
+// that follows the first one.
 func (a *Ask) resume(ctx context.Context, env *ops.Env) (*Done, error) {
 	e, err := Open(env, nil)
 	if err != nil {
@@ -61,13 +61,15 @@ func (a *Ask) resume(ctx context.Context, env *ops.Env) (*Done, error) {
 	if err := errors.Join(err, e.Close()); err != nil {
 		return nil, err
 	}
-	p, err := lookAnew(ctx, env, r)
+	p, err := lookAgain(ctx, env, r)
 	if err != nil {
 		return nil, err
 	}
 	var notes []outcome.Warning
 	for _, note := range r.Notes {
-		notes = append(notes, outcome.Warning{Code: "changed-since", Text: note, Hint: "'mpps status' shows what remains before it is applied"})
+		notes = append(notes, outcome.Warning{
+			Code: "changed-since", Text: note, Hint: "'mpps status' shows what remains before it is applied",
+		})
 	}
 	env.Out.Step("going on with transaction %s: %s", r.TX, r.Flags)
 	for _, c := range r.Changes {
@@ -82,8 +84,8 @@ func (a *Ask) resume(ctx context.Context, env *ops.Env) (*Done, error) {
 	return d, err
 }
 
-// lookAnew plans what remains for the host as it is now.
-func lookAnew(ctx context.Context, env *ops.Env, r *apply.Remains) (*Planned, error) {
+// lookAgain plans the rest for the host as it is now.
+func lookAgain(ctx context.Context, env *ops.Env, r *apply.Remains) (*Planned, error) {
 	h, err := env.Gather(ctx, ops.Look{Guest: r.Resume().Goal.Guest})
 	if err != nil {
 		return nil, err
@@ -110,7 +112,9 @@ func remaining(env *ops.Env, h *ops.Host, r *apply.Remains) (*plan.Plan, error) 
 	}
 	var changes, cannot []apply.Left
 	for _, c := range p.Changes {
-		changes = append(changes, apply.Left{ID: c.ID, Address: c.Address, From: c.Address.Brief(c.From), To: c.Address.Brief(c.To), Needs: c.Needs})
+		changes = append(changes, apply.Left{
+			ID: c.ID, Address: c.Address, From: c.Address.Brief(c.From), To: c.Address.Brief(c.To), Needs: c.Needs,
+		})
 	}
 	for _, s := range p.Skipped {
 		cannot = append(cannot, apply.Left{ID: s.ID, Address: s.Address, From: s.Found, To: s.Wanted, Why: s.Why})
@@ -119,13 +123,13 @@ func remaining(env *ops.Env, h *ops.Host, r *apply.Remains) (*plan.Plan, error) 
 	return p, nil
 }
 
-// whatRemains has a status tell what is left of the plan that could be gone on with now, for which the host is looked at anew. That
-// it could not be looked at is part of the answer.
+// whatRemains adds to a status what is left of the plan that could be resumed now. A host that cannot be planned for
+// is part of the answer.
 func whatRemains(ctx context.Context, env *ops.Env, s *apply.Status) {
 	if s.Remains == nil || s.Remains.Against != "" || s.Holder != nil {
 		return
 	}
-	p, err := lookAnew(ctx, env, s.Remains)
+	p, err := lookAgain(ctx, env, s.Remains)
 	if err == nil {
 		err = p.Host.Close()
 	}

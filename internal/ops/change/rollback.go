@@ -12,10 +12,10 @@ import (
 	"mpps/internal/sriov"
 )
 
-// Undo is what is to be put back, and how.
+// Undo is what to roll back, and how.
 type Undo = apply.RollbackOptions
 
-// RolledBack is what became of a rollback.
+// RolledBack is the outcome of a rollback.
 type RolledBack struct {
 	DryRun       bool             `json:"dry_run,omitempty"`
 	Transactions []apply.Restored `json:"transactions"`
@@ -23,7 +23,7 @@ type RolledBack struct {
 	Host string `json:"-"`
 }
 
-// Drifted counts the values that were left alone because somebody else changed them.
+// Drifted counts the values left alone because somebody else changed them.
 func (r *RolledBack) Drifted() int {
 	n := 0
 	for _, t := range r.Transactions {
@@ -32,7 +32,7 @@ func (r *RolledBack) Drifted() int {
 	return n
 }
 
-// Written counts the values that were put back, or would be.
+// Written counts the values that were restored, or would be.
 func (r *RolledBack) Written() int {
 	n := 0
 	for _, t := range r.Transactions {
@@ -41,7 +41,7 @@ func (r *RolledBack) Written() int {
 	return n
 }
 
-// Rollback puts back what transactions changed. Where some of it was put back, what became of it comes with the error.
+// Rollback undoes transactions. If some of it was done, the outcome comes with the error.
 func Rollback(ctx context.Context, env *ops.Env, o Undo) (*RolledBack, error) {
 	if err := env.NeedsRoot("rollback"); err != nil && !o.DryRun {
 		return nil, err
@@ -73,15 +73,16 @@ func Rollback(ctx context.Context, env *ops.Env, o Undo) (*RolledBack, error) {
 	return &RolledBack{DryRun: o.DryRun, Transactions: restored, Host: e.Name}, err
 }
 
-// inHand refuses to put back what gave a guest a function with which it runs: its address and VLAN would be taken off it in the
-// middle of its work. What was plugged into a running guest is unplugged first.
+// inHand refuses to undo what gave a guest the function that it runs with: that would take away its address and VLAN
+// while it works. A function plugged into a running guest is unplugged first.
 func (e *Engine) inHand(ctx context.Context, changes []journal.Change) error {
 	var gave []facts.Reservation
 	for _, c := range changes {
 		switch {
 		case c.Address.Kind == setting.DomainDevice:
 			return nil
-		case c.Address.Kind != setting.File || path.Dir(c.Address.Path) != setting.Reservations || c.After.State != setting.Known || !c.Wrote():
+		case c.Address.Kind != setting.File || path.Dir(c.Address.Path) != setting.Reservations,
+			c.After.State != setting.Known, !c.Wrote():
 			continue
 		}
 		all, err := facts.ParseReservations(c.Address, c.After.Value)

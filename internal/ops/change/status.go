@@ -10,14 +10,14 @@ import (
 	"mpps/internal/outcome"
 )
 
-// Standing is how a host stands.
+// Standing is the state of a host.
 type Standing struct {
 	Host     string
 	Status   apply.Status
 	Warnings []outcome.Warning
 }
 
-// Stands reads how the host stands; with remains it also looks at what is left of a plan that waits.
+// Stands reads the state of the host; with remains also what is left of a plan that waits.
 func Stands(ctx context.Context, env *ops.Env, remains bool) (*Standing, error) {
 	e, err := Open(env, nil)
 	if err != nil {
@@ -32,13 +32,13 @@ func Stands(ctx context.Context, env *ops.Env, remains bool) (*Standing, error) 
 	if remains {
 		whatRemains(ctx, env, &s)
 	}
-	return &Standing{Host: e.Name, Status: s, Warnings: untold(s)}, nil
+	return &Standing{Host: e.Name, Status: s, Warnings: unreadable(s)}, nil
 }
 
-// Waiting reports whether values wait for a reboot or for a guest's restart, and nothing is worse.
+// Waiting reports whether the host waits for a reboot or a guest's restart, and nothing worse.
 func (s *Standing) Waiting() bool { return s.Status.State == apply.IsWaiting }
 
-// Code is the exit code that tells a state.
+// Code is the exit code of the state.
 func (s *Standing) Code() int {
 	switch s.Status.State {
 	case apply.IsClean:
@@ -55,14 +55,16 @@ func (s *Standing) Code() int {
 	return outcome.CodeFailed
 }
 
-// untold warns of values that could not be read: they are no verdict.
-func untold(s apply.Status) []outcome.Warning {
+// unreadable warns of values that could not be read: they are not judged.
+func unreadable(s apply.Status) []outcome.Warning {
 	n := s.Counts[string(apply.Untold)]
 	if n == 0 {
 		return nil
 	}
 	return []outcome.Warning{{
-		Code: "unknown-values", Text: ops.Count(n, "value") + " could not be read: whether they are as applied is not known", Hint: "repeat as root",
+		Code: "unknown-values",
+		Text: ops.Count(n, "value") + " could not be read: whether they are as applied is not known",
+		Hint: "repeat as root",
 	}}
 }
 
@@ -74,7 +76,7 @@ type Transactions struct {
 	Warnings []outcome.Warning `json:"-"`
 }
 
-// History lists the transactions of the host. Journals that are not believed are among the warnings.
+// History lists the transactions of the host. Journals that cannot be trusted are among the warnings.
 func History(env *ops.Env) (*Transactions, error) {
 	e, err := Open(env, nil)
 	if err != nil {
@@ -89,7 +91,7 @@ func History(env *ops.Env) (*Transactions, error) {
 	return t, err
 }
 
-// Detail is one transaction with its changes, and what those that stand still wait for.
+// Detail returns one transaction with its changes, and what those that stand still wait for.
 func Detail(ctx context.Context, env *ops.Env, tx string) (host string, d apply.Detail, err error) {
 	e, err := Open(env, nil)
 	if err != nil {
@@ -101,7 +103,7 @@ func Detail(ctx context.Context, env *ops.Env, tx string) (host string, d apply.
 	return e.Name, d, err
 }
 
-// refusals are the journals that are not believed, as warnings.
+// refusals returns the journals that cannot be trusted, as warnings.
 func refusals(err error) []outcome.Warning {
 	var all []outcome.Warning
 	var joined interface{ Unwrap() []error }

@@ -11,8 +11,8 @@ import (
 	"mpps/internal/site"
 )
 
-// TunedCaveats says where a plan and TuneD's profile disagree, and every way out. Values that one option of the profile decides are
-// one warning.
+// TunedCaveats returns where a plan and TuneD's profile disagree, and every way out. Values decided by one option of
+// the profile share a warning.
 func TunedCaveats(p *plan.Plan, h *facts.Host) []outcome.Warning {
 	type cause struct {
 		option string
@@ -48,7 +48,10 @@ func disputed(all []lasting.Dispute, t *facts.Tuned) outcome.Warning {
 	if d.File != "" {
 		where += " in " + d.File
 	}
-	w := outcome.Warning{Code: "tuned-disagrees", Text: fmt.Sprintf("%s is planned to be %s, and TuneD's profile %s %s (%s)", what, d.Planned, t.Profile, gives, where)}
+	w := outcome.Warning{
+		Code: "tuned-disagrees",
+		Text: fmt.Sprintf("%s is planned to be %s, and TuneD's profile %s %s (%s)", what, d.Planned, t.Profile, gives, where),
+	}
 	switch {
 	case d.Address.Kind.AtBoot():
 		w.Code, w.Text = "tuned-resets", w.Text+"; the kernel would be given both"
@@ -61,6 +64,7 @@ func disputed(all []lasting.Dispute, t *facts.Tuned) outcome.Warning {
 	if n := len(t.VariableFiles); n > 0 {
 		change = "change its variables in " + t.VariableFiles[n-1]
 	}
-	w.Hint = fmt.Sprintf("leave it to TuneD ({id: %s, leave: true, reason: …} in /%s), %s, or let both say the same: 'mpps export tuned' with this goal", d.ID, site.Path, change)
+	w.Hint = fmt.Sprintf("leave it to TuneD ({id: %s, leave: true, reason: …} in /%s), %s, "+
+		"or let both say the same: 'mpps export tuned' with this goal", d.ID, site.Path, change)
 	return w
 }

@@ -23,8 +23,8 @@ type Advice struct {
 	Notes  []outcome.Warning // what it would want, and why it cannot be
 }
 
-// Advise asks the catalogue what is good for a definition on this host, or on that of a snapshot. Without a goal nothing is
-// wanted.
+// Advise asks the catalogue what is good for a definition on this host, or on that of a snapshot. Without a goal it
+// wants nothing.
 func Advise(ctx context.Context, env *ops.Env, d *Definition, snapshot string, g *goal.Goal) (*Advice, error) {
 	m, err := env.Gather(ctx, ops.Look{Snapshot: snapshot, Guest: ops.NoGuest})
 	if err != nil {
@@ -47,13 +47,18 @@ func Advise(ctx context.Context, env *ops.Env, d *Definition, snapshot string, g
 	}
 	for _, c := range p.Changes {
 		if c.Address.Kind == setting.Domain && c.Address.Object() == g.Guest {
-			all.Wishes = append(all.Wishes, domain.Wish{Path: c.Address.Rest(), Value: c.To.Value, Off: c.To.State == setting.Absent})
+			all.Wishes = append(all.Wishes, domain.Wish{
+				Path: c.Address.Rest(), Value: c.To.Value, Off: c.To.State == setting.Absent,
+			})
 		}
 	}
 	pin := setting.Of(setting.Domain, g.Guest, "vcpupin", "0")
 	for _, f := range found.Findings {
 		if f.Address == pin && f.State == audit.NotApplicable && f.Why != "" {
-			all.Notes = append(all.Notes, outcome.Warning{Code: "not-pinned", Text: "not pinned: " + f.Why, Hint: "'mpps audit' on that host tells who has its CPUs"})
+			all.Notes = append(all.Notes, outcome.Warning{
+				Code: "not-pinned", Text: "not pinned: " + f.Why,
+				Hint: "'mpps audit' on that host tells who has its CPUs",
+			})
 		}
 	}
 	return all, nil
@@ -75,8 +80,8 @@ func seat(h *facts.Host, d *Definition) string {
 	return g.Name
 }
 
-// Override returns advice without what flags say of the same values, and the flags' wishes behind it. Advice that the document
-// or the host refuses is left out: nobody asked for it by name.
+// Override returns the advice followed by wishes, which win: advice about the same values is left out, and so is
+// advice that the document or the host refuses.
 func (a *Advice) Override(d *domain.Doc, wishes []domain.Wish, nics []string) []domain.Wish {
 	trial, err := d.Clone()
 	if err != nil {
@@ -95,7 +100,7 @@ func (a *Advice) Override(d *domain.Doc, wishes []domain.Wish, nics []string) []
 	return append(good, wishes...)
 }
 
-// Unadvised is advice of nothing, with what the definition must do with: the host whose guest it is; nothing is known of a file.
+// Unadvised is advice that wants nothing, with what the host of the guest has; nothing is known of a file's host.
 func (d *Definition) Unadvised() *Advice {
 	if d.Host == nil {
 		return &Advice{}

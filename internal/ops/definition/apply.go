@@ -20,8 +20,8 @@ import (
 // editID is the ID under which edits of values stand in plans and journals that no knob speaks of.
 const editID = "domain.edit"
 
-// Apply changes a guest's definition on this host, as a plan like any other: value by value, journaled and read back. With
-// live it also changes what libvirt can change of the guest while it runs.
+// Apply changes a guest's definition on this host, as a plan like any other: value by value, journaled and read back.
+// With live it also changes what libvirt can change while the guest runs.
 func Apply(ctx context.Context, env *ops.Env, d *Definition, edits []domain.Edit, live, dryRun bool) (*change.Done, error) {
 	m, err := env.Open()
 	if err != nil {
@@ -70,7 +70,8 @@ func Changed(e domain.Edit) bool { return e.From != e.To || e.HasFrom != e.HasTo
 
 // described gives a change the name and title of the knob that speaks of its value, or names of its own.
 func described(d *Definition, at setting.Address, c plan.Change) plan.Change {
-	c.ID, c.Title, c.Stage, c.Risk, c.Severity = editID, "a value of a guest's definition", datapath.Domain, goal.GuestRestart, knob.Info
+	c.ID, c.Title = editID, "a value of a guest's definition"
+	c.Stage, c.Risk, c.Severity = datapath.Domain, goal.GuestRestart, knob.Info
 	for _, k := range knob.Catalogue() {
 		if !k.Check && slices.Contains(k.Where(d.Host), at) {
 			c.ID, c.Title, c.Stage, c.Risk = k.ID, k.Title, k.Stage, k.Risk

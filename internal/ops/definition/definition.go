@@ -1,5 +1,5 @@
-// Package definition does what the verbs of 'mpps domain' do with guests' definitions: it finds them, asks the catalogue what is
-// good for them, changes them on this host and renders new ones.
+// Package definition holds the verbs of 'mpps domain': it finds guests' definitions, asks the catalogue for advice,
+// changes them on this host and renders new ones.
 package definition
 
 import (
@@ -46,7 +46,8 @@ func Of(ctx context.Context, env *ops.Env, word string, stdin io.Reader) (*Defin
 	}
 	g := &h.Guests[at]
 	if g.Definition == "" {
-		return nil, outcome.Failed(fmt.Errorf("guest %s has no definition that could be read", word), "a transient guest has none: virsh dumpxml "+word+" > FILE, then use FILE")
+		return nil, outcome.Failed(fmt.Errorf("guest %s has no definition that could be read", word),
+			"a transient guest has none: virsh dumpxml "+word+" > FILE, then use FILE")
 	}
 	doc, err := domain.Parse([]byte(g.Definition))
 	if err != nil {
@@ -81,7 +82,8 @@ func file(name string, from io.Reader) (*Definition, error) {
 	} else {
 		f, err := ops.OpenFile(name)
 		if err != nil {
-			return nil, outcome.Failed(fmt.Errorf("domain: %w", err), "expected the name of a guest, or a file that 'virsh dumpxml' wrote")
+			return nil, outcome.Failed(fmt.Errorf("domain: %w", err),
+				"expected the name of a guest, or a file that 'virsh dumpxml' wrote")
 		}
 		defer f.Close()
 		from = f
@@ -92,12 +94,13 @@ func file(name string, from io.Reader) (*Definition, error) {
 	}
 	doc, err := domain.Parse(text)
 	if err != nil {
-		return nil, outcome.Failed(fmt.Errorf("%s: %w", name, err), outcome.HintOf(err, "expected a domain as 'virsh dumpxml NAME' prints it"))
+		return nil, outcome.Failed(fmt.Errorf("%s: %w", name, err),
+			outcome.HintOf(err, "expected a domain as 'virsh dumpxml NAME' prints it"))
 	}
 	return &Definition{Doc: doc, Text: text, Name: name}, nil
 }
 
-// HostName is the host that an answer is about; empty of a file.
+// HostName is the host that an answer is about; empty for a file.
 func (d *Definition) HostName() string {
 	if d.Host == nil {
 		return ""

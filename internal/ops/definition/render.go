@@ -49,13 +49,15 @@ type NIC struct {
 	VLAN        int    `yaml:"vlan"`
 }
 
-// Read reads a description of a file, or of standard input; one that nobody would write by hand is refused by its size.
+// Read reads a description of a file, or of standard input; one that nobody would write by hand is refused by its
+// size.
 func Read(name string, from io.Reader) (*Description, error) {
 	const most = 1 << 20
 	if name != "-" {
 		f, err := ops.OpenFile(name)
 		if err != nil {
-			return nil, outcome.Failed(fmt.Errorf("description: %w", err), "expected a YAML file, or flags such as --name and --vcpus")
+			return nil, outcome.Failed(fmt.Errorf("description: %w", err),
+				"expected a YAML file, or flags such as --name and --vcpus")
 		}
 		defer f.Close()
 		from = f
@@ -74,7 +76,8 @@ func Read(name string, from io.Reader) (*Description, error) {
 		err = errors.New("found nothing, expected name, vcpus, memory …")
 	}
 	if err != nil {
-		return nil, outcome.Failed(fmt.Errorf("description %s: %s", name, yamlProblem(err)), "see 'mpps domain render --help' for what it may hold")
+		return nil, outcome.Failed(fmt.Errorf("description %s: %s", name, yamlProblem(err)),
+			"see 'mpps domain render --help' for what it may hold")
 	}
 	return described, nil
 }
@@ -92,8 +95,13 @@ func yamlProblem(err error) string {
 func (g *Description) AddNICs(all []string) error {
 	for _, text := range all {
 		var n NIC
-		words := map[string]*string{"bridge": &n.Bridge, "network": &n.Network, "direct": &n.Direct, "vf": &n.VF, "mac": &n.MAC, "model": &n.Model, "driver": &n.Driver}
-		numbers := map[string]*int{"queues": &n.Queues, "rx_queue_size": &n.RxQueueSize, "coalesce_rx": &n.Coalesce, "mtu": &n.MTU, "vlan": &n.VLAN}
+		words := map[string]*string{
+			"bridge": &n.Bridge, "network": &n.Network, "direct": &n.Direct, "vf": &n.VF, "mac": &n.MAC,
+			"model": &n.Model, "driver": &n.Driver,
+		}
+		numbers := map[string]*int{
+			"queues": &n.Queues, "rx_queue_size": &n.RxQueueSize, "coalesce_rx": &n.Coalesce, "mtu": &n.MTU, "vlan": &n.VLAN,
+		}
 		for i, part := range strings.Split(text, ",") {
 			key, value, found := strings.Cut(part, "=")
 			if !found && i == 0 {
@@ -111,7 +119,8 @@ func (g *Description) AddNICs(all []string) error {
 				err = fmt.Errorf("%s is not known", strconv.Quote(key))
 			}
 			if err != nil {
-				return outcome.Usage(fmt.Errorf("--nic %s: %s: %w", text, strconv.Quote(part), err), "such as br0,queues=4 or vf=0000:01:10.0,mac=52:54:00:00:00:01")
+				return outcome.Usage(fmt.Errorf("--nic %s: %s: %w", text, strconv.Quote(part), err),
+					"such as br0,queues=4 or vf=0000:01:10.0,mac=52:54:00:00:00:01")
 			}
 		}
 		g.NICs = append(g.NICs, n)
@@ -125,7 +134,11 @@ func (g *Description) Render() (*domain.Doc, error) {
 		Emulator: g.Emulator, Machine: g.Machine, UEFI: g.UEFI, Realtime: g.Realtime, Windows: g.Windows}
 	var ok bool
 	if s.MemoryKiB, ok = domain.ParseSize(g.Memory); !ok {
-		return nil, &domain.DescriptionError{What: "memory", Problem: fmt.Sprintf("found %s, expected an amount with its unit", strconv.Quote(g.Memory)), Advice: "such as 8GiB or 512MiB"}
+		return nil, &domain.DescriptionError{
+			What:    "memory",
+			Problem: fmt.Sprintf("found %s, expected an amount with its unit", strconv.Quote(g.Memory)),
+			Advice:  "such as 8GiB or 512MiB",
+		}
 	}
 	if g.HugePages != "" {
 		pages, err := domain.WishPages(g.HugePages)

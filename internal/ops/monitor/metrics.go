@@ -18,7 +18,7 @@ import (
 	"mpps/internal/outcome"
 )
 
-// metrics are where the state is shown.
+// metrics is where the state is published.
 type metrics struct {
 	file   string
 	server *metricsServer
@@ -39,12 +39,13 @@ func showMetrics(to string) (*metrics, error) {
 		return &metrics{server: server}, nil
 	}
 	if info, err := os.Stat(filepath.Dir(to)); err != nil || !info.IsDir() {
-		return nil, outcome.Failed(fmt.Errorf("--metrics %s: there is no directory %s", to, filepath.Dir(to)), "the directory is what node_exporter is given as --collector.textfile.directory")
+		return nil, outcome.Failed(fmt.Errorf("--metrics %s: there is no directory %s", to, filepath.Dir(to)),
+			"the directory is what node_exporter is given as --collector.textfile.directory")
 	}
 	return &metrics{file: to}, nil
 }
 
-// publish shows a state. A reader sees the whole of it, or the one before.
+// publish writes a state. A reader sees all of it, or the one before.
 func (m *metrics) publish(text string) error {
 	if m.server != nil {
 		m.server.set(text)
@@ -53,12 +54,13 @@ func (m *metrics) publish(text string) error {
 		return nil
 	}
 	if err := ops.ReplaceFile(m.file, []byte(text)); err != nil {
-		return outcome.Failed(fmt.Errorf("--metrics %s: %w", m.file, err), "it must be in a directory that you may write to")
+		return outcome.Failed(fmt.Errorf("--metrics %s: %w", m.file, err),
+			"it must be in a directory that you may write to")
 	}
 	return nil
 }
 
-// close takes the state away: it would not be true any more.
+// close removes the state: it would no longer be true.
 func (m *metrics) close() error {
 	if m.server != nil {
 		return m.server.close()
@@ -83,8 +85,8 @@ type metricsServer struct {
 	done    chan error
 }
 
-// localAddress tells whether --metrics names an address instead of a file. Only addresses of this host alone are taken: what is wrong with
-// a host is nobody else's business.
+// localAddress reports whether --metrics names an address instead of a file. Only loopback addresses are accepted:
+// what is wrong with a host is nobody else's business.
 func localAddress(to string) (address string, is bool, err error) {
 	if strings.Contains(to, "/") {
 		return "", false, nil
@@ -97,7 +99,8 @@ func localAddress(to string) (address string, is bool, err error) {
 		name = "127.0.0.1"
 	}
 	if ip := net.ParseIP(name); ip == nil || !ip.IsLoopback() {
-		return "", true, outcome.Usage(fmt.Errorf("--metrics %s: expected a loopback address such as 127.0.0.1:9909", to), "node_exporter's textfile collector carries a file to other hosts")
+		return "", true, outcome.Usage(fmt.Errorf("--metrics %s: expected a loopback address such as 127.0.0.1:9909", to),
+			"node_exporter's textfile collector carries a file to other hosts")
 	}
 	return net.JoinHostPort(name, port), true, nil
 }
@@ -114,7 +117,9 @@ func serveMetrics(address string) (*metricsServer, error) {
 		out.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 		_, _ = io.WriteString(out, *m.text.Load()) // who asked may be gone
 	})
-	m.server = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 5 * time.Second, MaxHeaderBytes: 8 << 10}
+	m.server = &http.Server{
+		Handler: mux, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 5 * time.Second, MaxHeaderBytes: 8 << 10,
+	}
 	go func() { m.done <- m.server.Serve(listener) }()
 	return m, nil
 }

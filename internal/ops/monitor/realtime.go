@@ -26,9 +26,11 @@ type RealtimeAsk struct {
 func (a *RealtimeAsk) check() error {
 	switch {
 	case a.For != 0 && a.For < 100*time.Millisecond || a.For > time.Hour:
-		return outcome.Usage(fmt.Errorf("--for %v: expected 100ms to 1h, or 0", a.For), "such as --for 5s; 0 does not watch")
+		return outcome.Usage(fmt.Errorf("--for %v: expected 100ms to 1h, or 0", a.For),
+			"such as --for 5s; 0 does not watch")
 	case a.Snapshot != "" && a.Asked:
-		return outcome.Usage(errors.New("--for watches a live machine, --snapshot is a file"), "mpps snapshot --interval 5s records what is watched")
+		return outcome.Usage(errors.New("--for watches a live machine, --snapshot is a file"),
+			"mpps snapshot --interval 5s records what is watched")
 	}
 	return nil
 }
@@ -45,7 +47,8 @@ func Realtime(ctx context.Context, env *ops.Env, a RealtimeAsk) (*facts.Host, *r
 	defer h.Close()
 	m := h.Machine
 	if m != nil && a.Asked && a.For > 0 && !m.Live() {
-		return nil, nil, outcome.Usage(errors.New("--root is for recorded machines, and --for watches a live one"), "leave one of the two out")
+		return nil, nil, outcome.Usage(errors.New("--root is for recorded machines, and --for watches a live one"),
+			"leave one of the two out")
 	}
 	if err := h.Has(goal.Goal{CPUs: a.CPUs, Guest: a.Guest}); err != nil {
 		return nil, nil, err

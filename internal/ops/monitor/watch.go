@@ -1,5 +1,4 @@
-// Package monitor watches a host: what begins and ends to be wrong ('mpps verify --watch'), and what runs on CPUs that are set
-// aside ('mpps realtime check').
+// Package monitor holds the verbs that watch a host: 'mpps verify --watch' and 'mpps realtime check'.
 package monitor
 
 import (
@@ -38,12 +37,13 @@ func (o *Options) check() error {
 	case o.Every < time.Second || o.Every > time.Hour:
 		return outcome.Usage(fmt.Errorf("--every %v: expected 1s to 1h", o.Every), "30s is the usual")
 	case o.For < 0:
-		return outcome.Usage(fmt.Errorf("--for %v: expected a time such as 10m", o.For), "leave it out to watch until the end")
+		return outcome.Usage(fmt.Errorf("--for %v: expected a time such as 10m", o.For),
+			"leave it out to watch until the end")
 	}
 	return nil
 }
 
-// pause is how long it is to the next look, where the last one took some CPU time.
+// pause returns the time to the next look if the last one used that much CPU time.
 func (o *Options) pause(used time.Duration) time.Duration {
 	return max(o.Every, time.Duration(float64(used)*100/o.Cost))
 }
@@ -60,8 +60,8 @@ type watcher struct {
 	rarer   bool           // it was said that looks are rarer than asked for
 }
 
-// Watch looks again and again until the context ends or the time is over, and says what begins and ends. Where something is
-// wrong at the end, the error is how the verb ends.
+// Watch looks at the host again and again until the context ends or the time is up, and reports what begins and what
+// ends. If something is wrong at the end, the error is how the verb ends.
 func Watch(ctx context.Context, env *ops.Env, o Options) (err error) {
 	if err := o.check(); err != nil {
 		return err
@@ -109,7 +109,8 @@ func Watch(ctx context.Context, env *ops.Env, o Options) (err error) {
 	return nil
 }
 
-// guests tells of guests that are started, so that one that has lost its pins is seen at once; nil where that cannot be told.
+// guests reports guests that start, so that one that has lost its pins is seen at once. It is nil if that cannot be
+// watched.
 func (w *watcher) guests(ctx context.Context) <-chan host.Event {
 	if !w.machine.Live() {
 		return nil
@@ -122,10 +123,11 @@ func (w *watcher) guests(ctx context.Context) <-chan host.Event {
 	return events
 }
 
-// busy is how long the first look waits for another mpps to end: what starts the service is mostly an apply, which is at work still.
+// busy is how long the first look waits for another mpps: the service is usually started by an apply that is still
+// running.
 const busy = 30 * time.Second
 
-// idle waits until no other mpps is at work, for a time.
+// idle waits until no other mpps is running, for a time.
 func (w *watcher) idle(ctx context.Context) {
 	limit := busy
 	if w.For > 0 {
@@ -147,11 +149,14 @@ func (w *watcher) idle(ctx context.Context) {
 	}
 }
 
-// settled is how long a guest's start is given until it is looked at.
+// settled is the time from a guest's start to the look at it.
 const settled = 3 * time.Second
 
-// wait watches the CPUs until the next look is due: when the pause or the whole time is over, or a moment after a guest was started.
-func (w *watcher) wait(ctx context.Context, look int, pause time.Duration, started <-chan host.Event, end <-chan time.Time) (seen *facts.Observation, over bool) {
+// wait watches the CPUs until the next look is due: after the pause, at the end, or a moment after a guest has
+// started.
+func (w *watcher) wait(
+	ctx context.Context, look int, pause time.Duration, started <-chan host.Event, end <-chan time.Time,
+) (seen *facts.Observation, over bool) {
 	if look == 0 {
 		return nil, false
 	}
@@ -187,7 +192,7 @@ func (w *watcher) wait(ctx context.Context, look int, pause time.Duration, start
 	}
 }
 
-// look looks once, tells what is new, and says how long it is to the next look.
+// look looks once, reports what is new, and returns the time to the next look.
 func (w *watcher) look(ctx context.Context, n int, seen *facts.Observation) (time.Duration, error) {
 	used, begun := host.UsedTime(), time.Now()
 	l := watch.Look{Host: w.name(), Saw: map[watch.Source]bool{}, Unseen: map[watch.Source]string{}}
@@ -206,7 +211,8 @@ func (w *watcher) look(ctx context.Context, n int, seen *facts.Observation) (tim
 	l.Pause = w.Options.pause(l.Cost)
 	if l.Pause > w.Every && !w.rarer {
 		w.rarer = true
-		w.env.Out.Step("a look takes %v of CPU time here: the next one comes after %v instead of %v, so that looks take %v %% of one CPU at most (--cost)",
+		w.env.Out.Step("a look takes %v of CPU time here: the next one comes after %v instead of %v, "+
+			"so that looks take %v %% of one CPU at most (--cost)",
 			l.Cost.Round(time.Millisecond), l.Pause.Round(time.Second), w.Every, w.Cost)
 	}
 	for _, e := range w.watch.Take(l) {
@@ -229,7 +235,8 @@ func (w *watcher) name() string {
 	return name
 }
 
-// values looks at what was applied, without the lock. While another mpps is at work they are left out: it is changing them.
+// values looks at what was applied, without the lock. It skips them while another mpps is running, which is changing
+// them.
 func (w *watcher) values(ctx context.Context, l *watch.Look) {
 	e, err := change.Open(w.env, nil)
 	if err != nil {
@@ -255,7 +262,7 @@ func (w *watcher) values(ctx context.Context, l *watch.Look) {
 	}
 }
 
-// realtime looks at what says which CPU is for what, at the next boot and at daemons.
+// realtime looks at what assigns CPUs, at the next boot and at daemons.
 func (w *watcher) realtime(ctx context.Context, l *watch.Look, seen *facts.Observation) {
 	h := w.machine.Inventory(ctx)
 	host.Read(ctx, w.machine.Mechanisms(), h, realtime.Addresses(h))

@@ -100,8 +100,8 @@ func (w *watchedTree) reported() []string {
 	return all
 }
 
-// TestWatchTells: what changes below a root while it is watched is told as it comes and as it goes: an interrupt, the next boot's
-// arguments, a daemon.
+// TestWatchTells: what changes below a root while it is watched is told as it comes and as it goes: an interrupt, the
+// next boot's arguments, a daemon.
 func TestWatchTells(t *testing.T) {
 	t.Parallel()
 	menu := func(args string) string {
@@ -140,8 +140,8 @@ func TestWatchTells(t *testing.T) {
 	}
 }
 
-// TestWatchLosesIsolation: a host on which nothing is set aside is not called realtime; one on which nothing is set aside any more is told of,
-// and its CPUs are judged on: what stood there does not end.
+// TestWatchLosesIsolation: a host on which nothing is set aside is not called realtime; one on which nothing is set
+// aside any more is told of, and its CPUs are judged on: what stood there does not end.
 func TestWatchLosesIsolation(t *testing.T) {
 	t.Parallel()
 	const isolated = "sys/devices/system/cpu/isolated"
@@ -176,8 +176,8 @@ func TestWatchLosesIsolation(t *testing.T) {
 	}
 }
 
-// TestWatchSaysWhatItDidNotSee: threads that there was no time for may have been anything: what was seen begins, nothing ends, and the host is
-// not said to be fine.
+// TestWatchSaysWhatItDidNotSee: threads that there was no time for may have been anything: what was seen begins,
+// nothing ends, and the host is not said to be fine.
 func TestWatchSaysWhatItDidNotSee(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -223,7 +223,8 @@ func TestWatchPauses(t *testing.T) {
 	}
 }
 
-// TestWatchWaitsForTheApplyThatStartsIt: the first look comes when the lock is free, or when it was waited for long enough.
+// TestWatchWaitsForTheApplyThatStartsIt: the first look comes when the lock is free, or when it was waited for long
+// enough.
 func TestWatchWaitsForTheApplyThatStartsIt(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()

@@ -66,7 +66,8 @@ func (a *Ask) place(h *facts.Host) (*placement.Result, []string, error) {
 	}
 	for _, name := range a.Move {
 		if name != "all" && !names[name] {
-			return nil, nil, outcome.Failed(fmt.Errorf("--move %s: no such guest runs here", name), "name a running guest, or all")
+			return nil, nil, outcome.Failed(fmt.Errorf("--move %s: no such guest runs here", name),
+				"name a running guest, or all")
 		}
 	}
 	for _, r := range a.Reserves {
@@ -74,7 +75,8 @@ func (a *Ask) place(h *facts.Host) (*placement.Result, []string, error) {
 			return nil, nil, err
 		}
 		if n, _ := h.Topology.Node(r.Node); r.CPUs > len(n.CPUs) {
-			return nil, nil, outcome.Failed(fmt.Errorf("--reserve: %d CPUs of node %d, which has %d", r.CPUs, r.Node, len(n.CPUs)), "CPUs of that node: "+n.CPUs.String())
+			return nil, nil, outcome.Failed(fmt.Errorf("--reserve: %d CPUs of node %d, which has %d", r.CPUs, r.Node, len(n.CPUs)),
+				"CPUs of that node: "+n.CPUs.String())
 		}
 	}
 	for _, d := range a.Daemons {
@@ -86,7 +88,8 @@ func (a *Ask) place(h *facts.Host) (*placement.Result, []string, error) {
 	for i := range a.Guests {
 		guest := &a.Guests[i]
 		if names[guest.Name] {
-			return nil, nil, outcome.Failed(fmt.Errorf("--add: guest %s runs here already, or is added twice", guest.Name), "give it another name")
+			return nil, nil, outcome.Failed(fmt.Errorf("--add: guest %s runs here already, or is added twice", guest.Name),
+				"give it another name")
 		}
 		names[guest.Name] = true
 		added = append(added, guest.Name)
@@ -109,7 +112,8 @@ func hasNode(h *facts.Host, flag string, id int) error {
 		for _, n := range h.Topology.Nodes {
 			nodes = append(nodes, fmt.Sprint(n.ID))
 		}
-		return outcome.Failed(fmt.Errorf("%s: no node %d on this host", flag, id), "nodes of this host: "+strings.Join(nodes, ", "))
+		return outcome.Failed(fmt.Errorf("%s: no node %d on this host", flag, id),
+			"nodes of this host: "+strings.Join(nodes, ", "))
 	}
 	return nil
 }
@@ -127,7 +131,8 @@ func behind(h *facts.Host, ask placement.Ask, n *placement.Interface) error {
 		}
 	}
 	if n.NIC != "" {
-		return outcome.Failed(errors.New("--add: no NIC "+strconv.Quote(n.NIC)+" on this host"), "see 'mpps inspect' for its NICs")
+		return outcome.Failed(errors.New("--add: no NIC "+strconv.Quote(n.NIC)+" on this host"),
+			"see 'mpps inspect' for its NICs")
 	}
 	return nil
 }

@@ -56,7 +56,8 @@ func Export(ctx context.Context, env *ops.Env, a Ask) (*facts.Host, *export.Prof
 	}
 	if err == nil && a.Output != "" {
 		if p.Written, err = write(filepath.Join(a.Output, a.Name), p.Files); err != nil {
-			err = outcome.Failed(fmt.Errorf("profile %s: %w", a.Name, err), "-o takes a directory that you may write to, such as /etc/tuned/profiles")
+			err = outcome.Failed(fmt.Errorf("profile %s: %w", a.Name, err),
+				"-o takes a directory that you may write to, such as /etc/tuned/profiles")
 		}
 	}
 	if err != nil {
@@ -89,19 +90,26 @@ func caveats(p *export.Profile) []outcome.Warning {
 	var all []outcome.Warning
 	if p.Assumed {
 		all = append(all, outcome.Warning{
-			Code: "tuned-not-seen", Text: "the profile " + p.Base + " of TuneD was not there to be read: what its versions 2.20 to 2.25 have in common was counted on",
+			Code: "tuned-not-seen",
+			Text: "the profile " + p.Base + " of TuneD was not there to be read: " +
+				"what its versions 2.20 to 2.25 have in common was counted on",
 			Hint: "make the profile on the host where it is to be used, with TuneD installed",
 		})
 	}
 	if slices.ContainsFunc(p.Held, func(h export.Held) bool { return h.Address.Kind == setting.NICCoalesce }) {
 		all = append(all, outcome.Warning{
-			Code: "tuned-coalesce", Text: "TuneD 2.25, for one, sets no coalescing at all where 'ethtool -c' prints parameters that it does not know, such as tx-aggr-max-bytes",
-			Hint: "'unknown coalesce parameter' in /var/log/tuned/tuned.log says so; then 'mpps plan' still has these values, and 'mpps apply' sets them and makes them last",
+			Code: "tuned-coalesce",
+			Text: "TuneD 2.25, for one, sets no coalescing at all where 'ethtool -c' prints parameters " +
+				"that it does not know, such as tx-aggr-max-bytes",
+			Hint: "'unknown coalesce parameter' in /var/log/tuned/tuned.log says so; " +
+				"then 'mpps plan' still has these values, and 'mpps apply' sets them and makes them last",
 		})
 	}
 	if len(p.Twice) > 0 {
 		all = append(all, outcome.Warning{
-			Code: "twice-at-boot", Text: "the boot loader's own files give these kernel arguments already, and the kernel would get them twice: " + strings.Join(p.Twice, ", "),
+			Code: "twice-at-boot",
+			Text: "the boot loader's own files give these kernel arguments already, " +
+				"and the kernel would get them twice: " + strings.Join(p.Twice, ", "),
 			Hint: "'mpps rollback' takes out those that mpps has written; others are taken out of /etc/default/grub or by grubby",
 		})
 	}

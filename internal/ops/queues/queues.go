@@ -72,7 +72,8 @@ func caveats(o *queuepath.Observation) []outcome.Warning {
 	}
 	if o.Lost.Rows > 0 {
 		warnings = append(warnings, outcome.Warning{
-			Code: "rows-lost", Text: fmt.Sprintf("%d frames were not counted: there was no room for their row, or their device was new", o.Lost.Rows),
+			Code: "rows-lost",
+			Text: fmt.Sprintf("%d frames were not counted: there was no room for their row, or their device was new", o.Lost.Rows),
 			Hint: "watch a shorter time, or one network namespace of several",
 		})
 	}
@@ -82,14 +83,16 @@ func caveats(o *queuepath.Observation) []outcome.Warning {
 	}
 	if o.Lost.Joins > frames/50 {
 		warnings = append(warnings, outcome.Warning{
-			Code: "joins-lost", Text: fmt.Sprintf("of %d of %d frames only the device is known that they came by, not its queue: copies that a bridge made, or packets that were under way before", o.Lost.Joins, frames),
+			Code: "joins-lost",
+			Text: fmt.Sprintf("of %d of %d frames only the device is known that they came by, not its queue: "+
+				"copies that a bridge made, or packets that were under way before", o.Lost.Joins, frames),
 		})
 	}
 	return warnings
 }
 
-// addLanes adds the windows that the steering program gives to taps now to what was seen of their NICs: a queue that
-// lanes are made to share is no collision.
+// addLanes adds the queues that the steering program gives to each tap now: a queue that lanes share on purpose is no
+// collision.
 func addLanes(ctx context.Context, o *queuepath.Observation, h *ops.Host) error {
 	nics, err := h.Machine.SteeredNICs()
 	for _, nic := range nics {

@@ -84,13 +84,15 @@ func (s *steering) watch(ctx context.Context, h *facts.Host) (*queuepath.Observa
 		return nil, nil, errors.Join(context.Cause(ctx), err)
 	case err != nil:
 		return nil, []outcome.Warning{{
-			Code: "not-watched", Text: "packets could not be watched: " + err.Error(), Hint: "the plan is made of what the host is; --for 0 does not ask",
+			Code: "not-watched",
+			Text: "packets could not be watched: " + err.Error(),
+			Hint: "the plan is made of what the host is; --for 0 does not ask",
 		}}, nil
 	}
 	return seen, steerCaveats(seen), nil
 }
 
-// chosen says what was chosen and why, and what would help besides.
+// chosen reports what was chosen and why, and what would help besides.
 func (s *steering) chosen() []outcome.Warning {
 	var all []outcome.Warning
 	for _, g := range s.planned.Groups {
@@ -107,8 +109,8 @@ func (s *steering) chosen() []outcome.Warning {
 	return all
 }
 
-// steerCaveats are what must be known of what a plan is made from: where packets' ways were not seen it is made of what the host is, and where
-// part of them was not, of the rest. Waits for locks decide nothing here.
+// steerCaveats returns what limits an observation as the basis of a plan: without packets' ways the plan is made from
+// the host alone, with some of them missing from the rest. Waits for locks do not matter here.
 func steerCaveats(o *queuepath.Observation) []outcome.Warning {
 	some := *o
 	some.Unseen = slices.DeleteFunc(slices.Clone(o.Unseen), func(u queuepath.Unseen) bool {
@@ -116,13 +118,16 @@ func steerCaveats(o *queuepath.Observation) []outcome.Warning {
 	})
 	all := caveats(&some)
 	if !o.Joined() {
-		all = append(all, outcome.Warning{Code: "not-watched", Text: "packets' ways could not be watched: the plan is made of what the host is", Hint: "--for 0 does not ask"})
+		all = append(all, outcome.Warning{
+			Code: "not-watched", Text: "packets' ways could not be watched: the plan is made of what the host is",
+			Hint: "--for 0 does not ask",
+		})
 	}
 	return all
 }
 
-// check looks for a moment whether lanes come out where they were planned: somebody else's program or filter, or a driver that chooses
-// queues itself, may come in between.
+// check watches for a moment whether lanes come out where they were planned: another program or filter, or a driver
+// that chooses queues itself, may interfere.
 func (s *steering) check(ctx context.Context) ([]outcome.Warning, error) {
 	if !slices.ContainsFunc(s.planned.Groups, func(g queuepath.Steered) bool { return g.Means != queuepath.AsItIs }) {
 		return nil, nil
@@ -134,7 +139,7 @@ func (s *steering) check(ctx context.Context) ([]outcome.Warning, error) {
 	return steeredCaveats(seen, s.planned), nil
 }
 
-// steeredCaveats are what is to be said of a look at lanes that were steered: those that go astray, and where none could be followed that nobody knows.
+// steeredCaveats returns the lanes that go astray after steering, and whether that could be observed.
 func steeredCaveats(o *queuepath.Observation, planned *queuepath.Steering) []outcome.Warning {
 	if !o.Joined() {
 		return []outcome.Warning{notSeenAfter("this kernel tells only what each queue carries")}
@@ -145,12 +150,18 @@ func steeredCaveats(o *queuepath.Observation, planned *queuepath.Steering) []out
 	}
 	for _, text := range queuepath.Astray(o, planned) {
 		warnings = append(warnings, outcome.Warning{
-			Code: "astray", Text: text, Hint: "see what else chooses: 'tc filter show dev TAP ingress', 'bpftool net', the NIC's driver; mpps path shows the lanes, mpps rollback undoes",
+			Code: "astray",
+			Text: text,
+			Hint: "see what else chooses: 'tc filter show dev TAP ingress', 'bpftool net', the NIC's driver; " +
+				"mpps path shows the lanes, mpps rollback undoes",
 		})
 	}
 	return warnings
 }
 
 func notSeenAfter(why string) outcome.Warning {
-	return outcome.Warning{Code: "not-watched", Text: "whether lanes come out where they were planned could not be watched: " + why, Hint: "the NIC's counters by queue tell: ethtool -S"}
+	return outcome.Warning{
+		Code: "not-watched", Text: "whether lanes come out where they were planned could not be watched: " + why,
+		Hint: "the NIC's counters by queue tell: ethtool -S",
+	}
 }

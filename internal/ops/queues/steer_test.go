@@ -18,7 +18,8 @@ func codes(warnings []outcome.Warning) string {
 	return strings.Join(slices.Compact(all), " ")
 }
 
-// TestSteerCaveats: a plan that is made from nothing or from half of the packets says so, and so does the look at its result.
+// TestSteerCaveats: a plan that is made from nothing or from half of the packets says so, and so does the look at its
+// result.
 func TestSteerCaveats(t *testing.T) {
 	from, to := queuepath.Queue{Device: "vnet0", Direction: queuepath.Rx}, queuepath.Queue{Device: "eth0", Direction: queuepath.Tx}
 	watched := func() *queuepath.Observation {

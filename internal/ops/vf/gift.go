@@ -20,7 +20,7 @@ type Assigned struct {
 	Transaction apply.Result `json:"transaction"`
 }
 
-// Assign gives a guest a function. The gift and what became of it come with the error of a transaction that was put back.
+// Assign gives a guest a function. If the transaction was undone, its outcome comes with the error.
 func Assign(ctx context.Context, env *ops.Env, w sriov.Wish, o change.Options, wait time.Duration) (*Assigned, *change.Done, error) {
 	var gift *sriov.Gift
 	d, err := change.Again(ctx, env, change.Wish{Goal: askedFor, Changes: func(h *ops.Host) ([]plan.Change, []outcome.Warning, error) {
@@ -49,7 +49,7 @@ type Released struct {
 	Transaction apply.Result `json:"transaction"`
 }
 
-// Release takes a function back from a guest. The results are like those of Assign.
+// Release takes a function back from a guest. If the transaction was undone, its outcome comes with the error.
 func Release(ctx context.Context, env *ops.Env, w sriov.Return, o change.Options, wait time.Duration) (*Released, *change.Done, error) {
 	var back *sriov.Returned
 	watched := false
@@ -74,8 +74,8 @@ func Release(ctx context.Context, env *ops.Env, w sriov.Return, o change.Options
 	return &Released{Returned: *back, Transaction: d.Result}, d, err
 }
 
-// watches reports whether mpps-restore.service is there after a plan, given whether it was there before: it goes where it has
-// nothing to put back any more.
+// watches reports whether mpps-restore.service is installed after a plan: it is removed when it has nothing left to
+// put back.
 func watches(p *plan.Plan, before bool) bool {
 	for _, c := range p.Changes {
 		if c.Address == setting.Of(setting.Unit, lasting.UnitName) {

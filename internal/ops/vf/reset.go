@@ -61,7 +61,7 @@ func Reset(ctx context.Context, env *ops.Env, ask ResetAsk, o change.Options) (*
 	return change.CarryOut(ctx, env, w, o)
 }
 
-// resetAll resets functions themselves and says what became of it. The error tells that not all of them were.
+// resetAll resets the functions themselves. The error is how the verb ends if one of them could not be.
 func resetAll(ctx context.Context, env *ops.Env, m *host.Machine, functions []*facts.VF) (all []outcome.Warning, err error) {
 	for _, f := range functions {
 		if f.PCI == "" {
@@ -70,16 +70,21 @@ func resetAll(ctx context.Context, env *ops.Env, m *host.Machine, functions []*f
 		name := fmt.Sprintf("%s/%d (%s)", f.PF, f.Index, f.PCI)
 		done := reset(ctx, env, m, f.PCI)
 		if done.Why != "" {
-			all = append(all, outcome.Warning{Code: "function-not-reset", Text: name + " itself was not reset: " + done.Why})
+			all = append(all, outcome.Warning{
+				Code: "function-not-reset", Text: name + " itself was not reset: " + done.Why,
+			})
 			err = outcome.Exit(outcome.CodeFailed)
 			continue
 		}
-		all = append(all, outcome.Warning{Code: "function-reset", Text: fmt.Sprintf("%s itself was reset (%s), which no rollback undoes", name, done.Method)})
+		all = append(all, outcome.Warning{
+			Code: "function-reset",
+			Text: fmt.Sprintf("%s itself was reset (%s), which no rollback undoes", name, done.Method),
+		})
 	}
 	return all, err
 }
 
-// reset resets a function itself while no other mpps gives it away.
+// reset resets a function itself, under the lock so that no other mpps gives it away.
 func reset(ctx context.Context, env *ops.Env, m *host.Machine, pci string) host.FunctionReset {
 	done := host.FunctionReset{PCI: pci}
 	e, err := change.Open(env, nil)
@@ -92,7 +97,7 @@ func reset(ctx context.Context, env *ops.Env, m *host.Machine, pci string) host.
 	return done
 }
 
-// Recover looks at a function and mends what can be mended, unless it is a dry run. It returns the name of the host.
+// Recover examines a function and, unless dryRun, repairs what can be repaired. It returns the name of the host.
 func Recover(ctx context.Context, env *ops.Env, words []string, dryRun bool) (string, *sriov.Recovery, error) {
 	h, r, err := examine(ctx, env, words)
 	if err != nil {

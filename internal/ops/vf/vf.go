@@ -1,5 +1,5 @@
-// Package vf does what the verbs of 'mpps sriov' do with virtual functions: it looks at them, makes them, sets what they may
-// do, gives them to guests and takes them back.
+// Package vf holds the verbs of 'mpps sriov': it looks at virtual functions, makes them, sets what they may do, gives
+// them to guests and takes them back.
 package vf
 
 import (
@@ -169,7 +169,7 @@ func Set(ctx context.Context, env *ops.Env, words []string, o change.Options) (*
 	}}, o)
 }
 
-// only is the one function that words name, with nothing behind it.
+// only returns the function that words name. Nothing may follow it.
 func only(h *facts.Host, words []string) (*facts.VF, error) {
 	f, rest, err := sriov.Find(h, words)
 	if err == nil && len(rest) > 0 {
@@ -188,5 +188,5 @@ func keeps(h *facts.Host, counts func(lasting.Value) bool) (func(setting.Address
 	return func(a setting.Address) bool { return kept[a] }, err
 }
 
-// forAll reports whether a value is put back whoever has what it belongs to: it was not set for one guest.
+// forAll reports whether a value is put back whichever guest has its function.
 func forAll(v lasting.Value) bool { return v.For == "" }

@@ -1,4 +1,4 @@
-package main
+package placing
 
 import (
 	"errors"
@@ -110,8 +110,8 @@ func present(into *bool) func(string) error {
 	}
 }
 
-// parseGuest reads a guest of --add.
-func parseGuest(line string) (placement.Guest, error) {
+// ParseGuest reads a guest that is added: "name=vm9,vcpus=8,memory=16G".
+func ParseGuest(line string) (placement.Guest, error) {
 	var g placement.Guest
 	var nic string
 	var vf bool
@@ -149,12 +149,15 @@ func parseGuest(line string) (placement.Guest, error) {
 	}
 	g.Passthrough = vf
 	for i := range nics {
-		g.NICs = append(g.NICs, placement.Interface{MAC: fmt.Sprintf("new:%d", i), NIC: nic, Queues: queues, VF: vf, Node: -1})
+		g.NICs = append(g.NICs, placement.Interface{
+			MAC: fmt.Sprintf("new:%d", i), NIC: nic, Queues: queues, VF: vf, Node: -1,
+		})
 	}
 	return g, nil
 }
 
-func parseReserve(line string) (placement.Reserve, error) {
+// ParseReserve reads what a node keeps for the host: "node=1,cpus=2,memory=8G".
+func ParseReserve(line string) (placement.Reserve, error) {
 	r := placement.Reserve{Node: -1}
 	err := fields(line, map[string]func(string) error{
 		"node": countOf(&r.Node, 0, mostVCPUs), "cpus": countOf(&r.CPUs, 1, mostVCPUs), "memory": amount(&r.Memory),
@@ -165,10 +168,12 @@ func parseReserve(line string) (placement.Reserve, error) {
 	return r, err
 }
 
-func parseDaemon(line string) (placement.Daemon, error) {
+// ParseDaemon reads what else the host runs: "name=osd,cpus=4,node=0".
+func ParseDaemon(line string) (placement.Daemon, error) {
 	var d placement.Daemon
 	err := fields(line, map[string]func(string) error{
-		"name": nameOf(&d.Name), "node": countOf(&d.Node, 0, mostVCPUs), "cpus": countOf(&d.CPUs, 1, mostVCPUs), "memory": amount(&d.Memory),
+		"name": nameOf(&d.Name), "node": countOf(&d.Node, 0, mostVCPUs), "cpus": countOf(&d.CPUs, 1, mostVCPUs),
+		"memory": amount(&d.Memory),
 	})
 	if err == nil && (d.Name == "" || d.CPUs == 0) {
 		err = errors.New("expected name=NAME and cpus=N")
