@@ -2,15 +2,9 @@ package main
 
 import (
 	"errors"
-	"fmt"
-	"os"
-	"os/user"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
-	"mpps/internal/knob"
 	"mpps/internal/ops"
 	"mpps/internal/report"
 )
@@ -38,64 +32,12 @@ again after one. Kept in /var/lib/mpps/attest.json.
 			case len(given) == 0:
 				return a.attested(a.env().Attested())
 			}
-			said, err := parseAttested(given, forget)
-			if err != nil {
-				return err
-			}
-			if by = strings.TrimSpace(by); !forget {
-				if by == "" {
-					by = loginName()
-				}
-				if by == "" || strings.ContainsFunc(by, func(r rune) bool { return r < ' ' || r == 0x7f }) || len(by) > 100 {
-					return usage(errors.New("whose word is it? expected --by NAME"), "the name is shown wherever the attestation is")
-				}
-			}
-			return a.attested(a.env().Attest(said, by))
+			return a.attested(a.env().Attest(given, by, forget))
 		},
 	}
 	cmd.Flags().StringVar(&by, "by", "", "who says so (default: the user behind sudo)")
 	cmd.Flags().BoolVar(&forget, "forget", false, "take back what was said of these IDs")
 	return cmd
-}
-
-// loginName is who is behind sudo, empty for root and where it is not known.
-func loginName() string {
-	if name := os.Getenv("SUDO_USER"); name != "" && name != "root" {
-		return name
-	}
-	if u, err := user.Current(); err == nil && u.Username != "root" {
-		return u.Username
-	}
-	return ""
-}
-
-func parseAttested(given []string, forget bool) ([]ops.Saying, error) {
-	var all []ops.Saying
-	form := "ID=VALUE"
-	if forget {
-		form = "an ID alone"
-	}
-	for _, text := range given {
-		id, value, has := strings.Cut(text, "=")
-		values, near := knob.Attestable(id)
-		switch {
-		case values == nil:
-			hint := "'mpps attest' lists what can be attested"
-			if len(near) > 0 {
-				hint = "did you mean " + strings.Join(near, " or ") + "?"
-			}
-			return nil, usage(fmt.Errorf("%q is nothing that can be attested", id), hint)
-		case forget && has, !forget && !has:
-			return nil, usage(fmt.Errorf("%s: expected %s", text, form), "one of "+strings.Join(values, ", "))
-		case !forget && !slices.Contains(values, value):
-			return nil, usage(fmt.Errorf("%s: expected one of %s, found %q", id, strings.Join(values, ", "), value), "")
-		}
-		if slices.ContainsFunc(all, func(s ops.Saying) bool { return s.ID == id }) {
-			return nil, usage(fmt.Errorf("%s stands there twice", id), "say one thing of it")
-		}
-		all = append(all, ops.Saying{ID: id, Value: value})
-	}
-	return all, nil
 }
 
 // attested shows what was said.

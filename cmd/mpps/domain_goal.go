@@ -10,10 +10,7 @@ import (
 )
 
 // domainGoal are the goal flags of mpps domain tune. --nic and --guest mean something else there.
-type domainGoal struct {
-	goalFlags
-	snapshot string
-}
+type domainGoal struct{ goalFlags }
 
 func (f *domainGoal) add(cmd *cobra.Command) {
 	own := &cobra.Command{}
@@ -25,7 +22,6 @@ func (f *domainGoal) add(cmd *cobra.Command) {
 		}
 	})
 	cmd.Flags().Lookup("pps").Usage = "let the catalogue decide for so many packets per second, such as 1.8M"
-	cmd.Flags().StringVar(&f.snapshot, "snapshot", "", "the host that the definition is for: a file of 'mpps snapshot'")
 }
 
 // goal is the target that the flags name; nil where they name none.

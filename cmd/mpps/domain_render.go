@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -11,14 +10,6 @@ import (
 	"mpps/internal/outcome"
 	"mpps/internal/report"
 )
-
-// domainRendered is the answer of mpps domain render.
-type domainRendered struct {
-	Name    string       `json:"name"`
-	Guest   domain.Guest `json:"guest"`             // what the definition says
-	Written string       `json:"written,omitempty"` // the file that was written
-	XML     string       `json:"xml,omitempty"`     // the definition, where it was written to no file
-}
 
 func (a *app) domainRenderCommand() *cobra.Command {
 	var g definition.Description
@@ -54,13 +45,10 @@ mac, model, driver, queues, rx_queue_size, coalesce_rx, mtu, vlan.
 				return err
 			}
 			d, err := described.Render()
-			var wrong *domain.DescriptionError
 			switch {
 			case err == nil:
 			case len(given) == 0:
 				return usage(err, outcome.HintOf(err, ""))
-			case errors.As(err, &wrong):
-				return outcome.Failed(fmt.Errorf("%s: %w", given[0], err), wrong.Hint())
 			default:
 				return outcome.Failed(fmt.Errorf("%s: %w", given[0], err), outcome.HintOf(err, ""))
 			}
@@ -100,7 +88,7 @@ func firstChanged(cmd *cobra.Command, names []string) string {
 
 func (a *app) writeRendered(d *domain.Doc, output string) error {
 	text := d.Bytes()
-	rendered := domainRendered{Name: d.Guest().Name, Guest: d.Guest()}
+	rendered := definition.Rendered{Name: d.Guest().Name, Guest: d.Guest()}
 	switch {
 	case output != "" && output != "-":
 		if err := a.writeFile(output, text); err != nil {

@@ -2,30 +2,20 @@ package main
 
 import (
 	"errors"
-	"fmt"
-	"slices"
 
 	"github.com/spf13/cobra"
 
-	"mpps/internal/domain"
 	"mpps/internal/ops/definition"
 	"mpps/internal/outcome"
 	"mpps/internal/report"
 )
 
-// domainTuned is the answer of mpps domain tune to a file.
-type domainTuned struct {
-	Source  string        `json:"source"`            // "guest vm1", or the file
-	Changes []domain.Edit `json:"changes"`           // in the order in which they were made; from and to are equal where it was so already
-	Written string        `json:"written,omitempty"` // the file that was written
-	XML     string        `json:"xml,omitempty"`     // the definition, where it was written to no file
-}
-
 func (a *app) domainTuneCommand() *cobra.Command {
 	var flags domainFlags
 	var goals domainGoal
 	var output string
-	var apply, config, dryRun, detailed bool
+	var ask definition.TuneAsk
+	var detailed bool
 	cmd := &cobra.Command{
 		Use:   "tune NAME|FILE",
 		Short: "change values of a definition in place, and nothing else",
@@ -50,53 +40,25 @@ and flags that name a value go before it.
 Exit codes: 0 done · 1 refused, nothing was written · 2 changes were made or
 would be (--detailed-exit-code) · 64 a flag is wrong, or two contradict.`,
 		Args: args(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, given []string) error {
-			if apply && output != "" {
+		RunE: func(cmd *cobra.Command, given []string) (err error) {
+			if ask.Apply && output != "" {
 				return usage(errors.New("--apply and -o: expected one of them"), "--apply changes the guest, -o writes a file")
 			}
-			if dryRun && output != "" {
+			if ask.DryRun && output != "" {
 				return usage(errors.New("--dry-run and -o: expected one of them"), "--dry-run writes nothing")
 			}
-			goal, err := goals.goal()
-			if err != nil {
+			ask.Word, ask.Stdin, ask.Asked = given[0], a.stdin, flags.asked()
+			if ask.Goal, err = goals.goal(); err != nil {
 				return err
 			}
-			d, err := definition.Of(cmd.Context(), a.env(), given[0], a.stdin)
-			if err != nil {
-				return err
-			}
-			if apply && d.Guest == nil {
-				return usage(fmt.Errorf("--apply: %s is not a guest of this host", d.Name), "-o FILE writes the tuned definition; 'virsh define FILE' takes it")
-			}
-			if config && !apply {
-				return usage(errors.New("--config: expected --apply beside it"), "without --apply no guest is touched")
-			}
-			if apply && goals.snapshot != "" {
-				return usage(errors.New("--apply and --snapshot: expected one of them"), "a snapshot is of another host")
-			}
-			wishes, err := flags.asked().Wishes(d.Doc)
-			if err != nil {
-				return err
-			}
-			advice := d.Unadvised()
-			if goal != nil || goals.snapshot != "" {
-				if advice, err = definition.Advise(cmd.Context(), a.env(), d, goals.snapshot, goal); err != nil {
-					return err
-				}
-				wishes = advice.Override(d.Doc, wishes, flags.NICs)
-			}
-			edits, err := d.Doc.Carry(wishes, flags.NICs, advice.On)
-			if err != nil {
-				return refusal(d, err)
-			}
-			if apply {
-				done, err := definition.Apply(cmd.Context(), a.env(), d, edits, !config, dryRun)
+			tuned, done, err := definition.Tune(cmd.Context(), a.env(), ask)
+			if err != nil || done != nil {
 				return a.applied(done, err, detailed)
 			}
-			if err := a.writeTuned(d, edits, output, dryRun, advice.Notes); err != nil {
+			if err := a.writeTuned(tuned, output, ask.DryRun); err != nil {
 				return err
 			}
-			if detailed && slices.ContainsFunc(edits, definition.Changed) {
+			if detailed && tuned.Changed() {
 				return outcome.Exit(outcome.CodeChanges)
 			}
 			return nil
@@ -104,48 +66,37 @@ would be (--detailed-exit-code) · 64 a flag is wrong, or two contradict.`,
 	}
 	flags.add(cmd)
 	goals.add(cmd)
+	cmd.Flags().StringVar(&ask.Snapshot, "snapshot", "", "the host that the definition is for: a file of 'mpps snapshot'")
 	cmd.Flags().StringVarP(&output, "output", "o", "", "write the definition to this file; - is standard output")
-	cmd.Flags().BoolVar(&apply, "apply", false, "change the guest's definition on this host")
-	cmd.Flags().BoolVar(&config, "config", false, "with --apply: the definition alone, whatever the guest runs with")
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what would be changed, write nothing")
+	cmd.Flags().BoolVar(&ask.Apply, "apply", false, "change the guest's definition on this host")
+	cmd.Flags().BoolVar(&ask.Config, "config", false, "with --apply: the definition alone, whatever the guest runs with")
+	cmd.Flags().BoolVar(&ask.DryRun, "dry-run", false, "show what would be changed, write nothing")
 	cmd.Flags().BoolVar(&detailed, "detailed-exit-code", false, "exit with 2 where changes were made or would be")
 	return cmd
 }
 
-// refusal is the error of a wish that the document or the host refuses; two wishes that contradict are the user's.
-func refusal(d *definition.Definition, err error) error {
-	var conflict *domain.ConflictError
-	if errors.As(err, &conflict) {
-		return usage(err, conflict.Hint())
-	}
-	return outcome.Failed(fmt.Errorf("%s: %w", d.Name, err), outcome.HintOf(err, ""))
-}
-
 // writeTuned writes the definition where it is wanted, and says what was changed.
-func (a *app) writeTuned(d *definition.Definition, edits []domain.Edit, output string, dryRun bool, notes []outcome.Warning) error {
-	text := d.Doc.Bytes()
-	tuned := domainTuned{Source: d.Name, Changes: edits}
-	toFile := output != "" && output != "-"
-	switch {
+func (a *app) writeTuned(tuned *definition.Tuned, output string, dryRun bool) (err error) {
+	switch toFile := output != "" && output != "-"; {
 	case dryRun:
 	case toFile:
-		if err := a.writeFile(output, text); err != nil {
-			return err
-		}
-		tuned.Written = output
+		err, tuned.Written = a.writeFile(output, tuned.Text), output
 	case !a.json || output == "-":
-		for _, n := range notes {
+		for _, n := range tuned.Warnings {
 			a.out.Step("%s", n.Text)
 		}
-		return a.writeFile("-", text)
+		return a.writeFile("-", tuned.Text)
 	default:
-		tuned.XML = string(text)
+		tuned.XML = string(tuned.Text)
+	}
+	if err != nil {
+		return err
 	}
 	return a.out.Answer(report.Answer{
-		Verb: "domain-tune", Host: d.HostName(), Result: tuned, Warnings: notes,
+		Verb: "domain-tune", Host: tuned.Host, Result: tuned, Warnings: tuned.Warnings,
 		Text: func(t *report.Text) {
-			report.DomainEdits(t, edits, a.verbose)
-			if toFile {
+			report.DomainEdits(t, tuned.Changes, a.verbose)
+			if tuned.Written != "" {
 				t.Line("wrote %s", output)
 			}
 		},

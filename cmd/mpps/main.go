@@ -53,9 +53,7 @@ type app struct {
 
 	format string // of what is printed: text, json, or a name of export.Formats; empty where a command has no choice
 
-	restarts []plan.Restart // what the changes that were made wait for, for who goes on behind them
-
-	notes []outcome.Warning // of what is carried out, to stand beside its outcome
+	restarts []plan.Restart // what the changes that were made wait for; the acceptance protocol goes on by them
 
 	path string          // of the command: "mpps bench pps"
 	out  *report.Printer // made once the flags are known

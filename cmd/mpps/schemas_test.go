@@ -33,6 +33,7 @@ import (
 	"mpps/internal/measure/wakeup"
 	"mpps/internal/ops"
 	"mpps/internal/ops/change"
+	"mpps/internal/ops/definition"
 	"mpps/internal/ops/placing"
 	"mpps/internal/ops/vf"
 	"mpps/internal/plan"
@@ -84,9 +85,9 @@ var answers = map[string]any{
 	"path":               queuepath.Path{},
 	"diagnose":           bottleneck.Diagnosis{},
 	"realtime-check":     realtime.Report{},
-	"domain-show":        domainShown{},
-	"domain-tune":        domainTuned{},
-	"domain-render":      domainRendered{},
+	"domain-show":        definition.Shown{},
+	"domain-tune":        definition.Tuned{},
+	"domain-render":      definition.Rendered{},
 	"sriov-guest":        sriov.GuestSide{},
 	"sriov-migrate-plan": sriov.Migration{},
 	"lab-up":             labUp{},

@@ -122,7 +122,11 @@ func TestAttest(t *testing.T) {
 	env := recorded(t)
 	const id = "firmware.smt"
 	for _, said := range []struct{ value, before string }{{"enabled", ""}, {"disabled", "enabled"}, {"", "disabled"}} {
-		a, err := env.Attest([]Saying{{ID: id, Value: said.value}}, "Erika")
+		what := id + "=" + said.value
+		if said.value == "" {
+			what = id
+		}
+		a, err := env.Attest([]string{what}, "Erika", said.value == "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -137,6 +141,30 @@ func TestAttest(t *testing.T) {
 			if row.ID == id && row.Value != said.value {
 				t.Errorf("listed %+v, expected %q", row, said.value)
 			}
+		}
+	}
+}
+
+// TestAttestRefuses: what cannot be said, or was said by nobody, is not recorded.
+func TestAttestRefuses(t *testing.T) {
+	t.Parallel()
+	env := &Env{Root: t.TempDir(), Out: Deaf{}}
+	for _, test := range []struct {
+		given  []string
+		by     string
+		forget bool
+		want   string
+	}{
+		{[]string{"firmware.smtt=disabled"}, "Erika", false, "nothing that can be attested"},
+		{[]string{"firmware.smt"}, "Erika", false, "expected ID=VALUE"},
+		{[]string{"firmware.smt=disabled"}, "Erika", true, "expected an ID alone"},
+		{[]string{"firmware.smt=maybe"}, "Erika", false, "expected one of disabled, enabled"},
+		{[]string{"firmware.smt=disabled", "firmware.smt=enabled"}, "Erika", false, "twice"},
+		{[]string{"firmware.smt=disabled"}, "E\x00", false, "--by NAME"},
+	} {
+		_, err := env.Attest(test.given, test.by, test.forget)
+		if code, _ := outcome.Of(err); err == nil || code != outcome.CodeUsage || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%q: %v, expected %q", test.given, err, test.want)
 		}
 	}
 }

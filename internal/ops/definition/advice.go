@@ -16,23 +16,23 @@ import (
 	"mpps/internal/setting"
 )
 
-// Advice is what the catalogue wants of a definition on a host, and what that host has.
-type Advice struct {
-	Wishes []domain.Wish
-	On     domain.Host
-	Notes  []outcome.Warning // what it would want, and why it cannot be
+// advice is what the catalogue wants of a definition on a host, and what that host has.
+type advice struct {
+	wishes []domain.Wish
+	on     domain.Host
+	notes  []outcome.Warning // what it would want, and why it cannot be
 }
 
-// Advise asks the catalogue what is good for a definition on this host, or on that of a snapshot. Without a goal it
+// advise asks the catalogue what is good for a definition on this host, or on that of a snapshot. Without a goal it
 // wants nothing.
-func Advise(ctx context.Context, env *ops.Env, d *Definition, snapshot string, g *goal.Goal) (*Advice, error) {
+func advise(ctx context.Context, env *ops.Env, d *Definition, snapshot string, g *goal.Goal) (*advice, error) {
 	m, err := env.Gather(ctx, ops.Look{Snapshot: snapshot, Guest: ops.NoGuest})
 	if err != nil {
 		return nil, err
 	}
 	defer m.Close()
 	h := m.Facts
-	all := &Advice{On: definedOn(h)}
+	all := &advice{on: definedOn(h)}
 	if g == nil {
 		return all, nil
 	}
@@ -47,7 +47,7 @@ func Advise(ctx context.Context, env *ops.Env, d *Definition, snapshot string, g
 	}
 	for _, c := range p.Changes {
 		if c.Address.Kind == setting.Domain && c.Address.Object() == g.Guest {
-			all.Wishes = append(all.Wishes, domain.Wish{
+			all.wishes = append(all.wishes, domain.Wish{
 				Path: c.Address.Rest(), Value: c.To.Value, Off: c.To.State == setting.Absent,
 			})
 		}
@@ -55,7 +55,7 @@ func Advise(ctx context.Context, env *ops.Env, d *Definition, snapshot string, g
 	pin := setting.Of(setting.Domain, g.Guest, "vcpupin", "0")
 	for _, f := range found.Findings {
 		if f.Address == pin && f.State == audit.NotApplicable && f.Why != "" {
-			all.Notes = append(all.Notes, outcome.Warning{
+			all.notes = append(all.notes, outcome.Warning{
 				Code: "not-pinned", Text: "not pinned: " + f.Why,
 				Hint: "'mpps audit' on that host tells who has its CPUs",
 			})
@@ -80,32 +80,32 @@ func seat(h *facts.Host, d *Definition) string {
 	return g.Name
 }
 
-// Override returns the advice followed by wishes, which win: advice about the same values is left out, and so is
+// override returns the advice followed by wishes, which win: advice about the same values is left out, and so is
 // advice that the document or the host refuses.
-func (a *Advice) Override(d *domain.Doc, wishes []domain.Wish, nics []string) []domain.Wish {
+func (a *advice) override(d *domain.Doc, wishes []domain.Wish, nics []string) []domain.Wish {
 	trial, err := d.Clone()
 	if err != nil {
 		return wishes
 	}
 	var good []domain.Wish
-	for _, w := range a.Wishes {
-		if _, err := trial.Carry([]domain.Wish{w}, nil, a.On); err == nil {
+	for _, w := range a.wishes {
+		if _, err := trial.Carry([]domain.Wish{w}, nil, a.on); err == nil {
 			good = append(good, w)
 		}
 	}
-	edits, _ := trial.Carry(wishes, nics, a.On) // what is wrong with these is told where they are carried for good
+	edits, _ := trial.Carry(wishes, nics, a.on) // what is wrong with these is told where they are carried for good
 	good = slices.DeleteFunc(good, func(w domain.Wish) bool {
 		return slices.ContainsFunc(edits, func(e domain.Edit) bool { return e.Path == w.Path })
 	})
 	return append(good, wishes...)
 }
 
-// Unadvised is advice that wants nothing, with what the host of the guest has; nothing is known of a file's host.
-func (d *Definition) Unadvised() *Advice {
+// unadvised is advice that wants nothing, with what the host of the guest has; nothing is known of a file's host.
+func (d *Definition) unadvised() *advice {
 	if d.Host == nil {
-		return &Advice{}
+		return &advice{}
 	}
-	return &Advice{On: definedOn(d.Host)}
+	return &advice{on: definedOn(d.Host)}
 }
 
 // definedOn is what a host has for definitions.

@@ -20,9 +20,9 @@ import (
 // editID is the ID under which edits of values stand in plans and journals that no knob speaks of.
 const editID = "domain.edit"
 
-// Apply changes a guest's definition on this host, as a plan like any other: value by value, journaled and read back.
+// carryOut changes a guest's definition on this host, as a plan like any other: value by value, journaled and read back.
 // With live it also changes what libvirt can change while the guest runs.
-func Apply(ctx context.Context, env *ops.Env, d *Definition, edits []domain.Edit, live, dryRun bool) (*change.Done, error) {
+func carryOut(ctx context.Context, env *ops.Env, d *Definition, edits []domain.Edit, live, dryRun bool) (*change.Done, error) {
 	m, err := env.Open()
 	if err != nil {
 		return nil, err
@@ -31,7 +31,7 @@ func Apply(ctx context.Context, env *ops.Env, d *Definition, edits []domain.Edit
 	mechanisms := m.Mechanisms()
 	var changes, now []plan.Change
 	for _, e := range edits {
-		if !Changed(e) {
+		if !changed(e) {
 			continue
 		}
 		at := setting.Of(setting.Domain, d.Guest.Name, e.Path)
@@ -65,8 +65,8 @@ func Apply(ctx context.Context, env *ops.Env, d *Definition, edits []domain.Edit
 	return change.Transact(ctx, env, p, &ops.Host{Facts: d.Host, Mechanisms: mechanisms}, apply.Options{DryRun: dryRun})
 }
 
-// Changed reports whether an edit changes something.
-func Changed(e domain.Edit) bool { return e.From != e.To || e.HasFrom != e.HasTo }
+// changed reports whether an edit changes something.
+func changed(e domain.Edit) bool { return e.From != e.To || e.HasFrom != e.HasTo }
 
 // described gives a change the name and title of the knob that speaks of its value, or names of its own.
 func described(d *Definition, at setting.Address, c plan.Change) plan.Change {

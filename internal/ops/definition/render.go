@@ -15,6 +15,14 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
+// Rendered is a definition that was rendered.
+type Rendered struct {
+	Name    string       `json:"name"`
+	Guest   domain.Guest `json:"guest"`             // what the definition says
+	Written string       `json:"written,omitempty"` // the file that was written
+	XML     string       `json:"xml,omitempty"`     // the definition, where it was written to no file
+}
+
 // Description is a description as it stands in a file.
 type Description struct {
 	Name      string   `yaml:"name"`
