@@ -50,7 +50,8 @@ gone on with (--resume) · 11 another mpps is at work.`,
 				return err
 			}
 			if len(given) > 0 && flags.given(cmd) {
-				return usage(errors.New("a plan file and goal flags: expected one of them"), "the goal is part of the plan")
+				return usage(errors.New("a plan file and goal flags: expected one of them"),
+					"the goal is part of the plan")
 			}
 			if ask.Resume && (len(given) > 0 || flags.given(cmd) || ask.RuntimeOnly) {
 				return usage(errors.New("--resume and a plan file, goal flags or --runtime-only: expected --resume alone"),

@@ -28,7 +28,8 @@ again after one. Kept in /var/lib/mpps/attest.json.
 		RunE: func(_ *cobra.Command, given []string) error {
 			switch {
 			case len(given) == 0 && (forget || by != ""):
-				return usage(errors.New("expected what to attest: ID=VALUE"), "'mpps attest' alone lists what can be attested")
+				return usage(errors.New("expected what to attest: ID=VALUE"),
+					"'mpps attest' alone lists what can be attested")
 			case len(given) == 0:
 				return a.attested(a.env().Attested())
 			}

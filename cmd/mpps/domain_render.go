@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"mpps/internal/domain"
 	"mpps/internal/ops/definition"
@@ -34,7 +35,7 @@ mac, model, driver, queues, rx_queue_size, coalesce_rx, mtu, vlan.
 		RunE: func(cmd *cobra.Command, given []string) error {
 			described := &g
 			if len(given) > 0 {
-				if name := firstChanged(cmd, renderFlags); name != "" {
+				if name := describes(cmd); name != "" {
 					return usage(fmt.Errorf("a file and --%s: expected one of them", name), "the file has all of it")
 				}
 				var err error
@@ -75,15 +76,14 @@ mac, model, driver, queues, rx_queue_size, coalesce_rx, mtu, vlan.
 	return cmd
 }
 
-var renderFlags = []string{"name", "uuid", "vcpus", "memory", "nic", "disk", "hostdev", "node", "cpus", "emulator-cpus", "hugepages", "machine", "uefi", "realtime", "windows"}
-
-func firstChanged(cmd *cobra.Command, names []string) string {
-	for _, n := range names {
-		if cmd.Flags().Changed(n) {
-			return n
+// describes returns a flag on the command line that describes the guest; empty if there is none.
+func describes(cmd *cobra.Command) (name string) {
+	cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+		if f.Changed && f.Name != "output" {
+			name = f.Name
 		}
-	}
-	return ""
+	})
+	return name
 }
 
 func (a *app) writeRendered(d *domain.Doc, output string) error {

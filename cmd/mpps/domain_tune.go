@@ -42,7 +42,8 @@ would be (--detailed-exit-code) · 64 a flag is wrong, or two contradict.`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, given []string) (err error) {
 			if ask.Apply && output != "" {
-				return usage(errors.New("--apply and -o: expected one of them"), "--apply changes the guest, -o writes a file")
+				return usage(errors.New("--apply and -o: expected one of them"),
+					"--apply changes the guest, -o writes a file")
 			}
 			if ask.DryRun && output != "" {
 				return usage(errors.New("--dry-run and -o: expected one of them"), "--dry-run writes nothing")

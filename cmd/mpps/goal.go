@@ -25,7 +25,7 @@ type goalFlags struct {
 	consent         []string
 	watch           bool // not of the goal: whether the service that watches is planned too
 
-	set *pflag.FlagSet // tells which were given
+	set *pflag.FlagSet // reports which were given
 }
 
 func (f *goalFlags) add(cmd *cobra.Command) {
@@ -105,7 +105,7 @@ func parseShare(text string) (float64, error) {
 // goalNames are the flags that name the target, in the order in which they are said.
 var goalNames = []string{"pps", "bulk", "latency", "frame", "loss", "cpus", "guest", "nic", "consent"}
 
-// words are the flags as they were given, to be repeated behind another command.
+// words returns the flags as they were given, to be repeated after another command.
 func (f *goalFlags) words() string {
 	var all []string
 	for _, name := range goalNames {

@@ -81,10 +81,12 @@ func (f *pathFlags) check(root string) error {
 		return usage(fmt.Errorf("--for %v: expected more than nothing and at most an hour", f.For), "such as --for 5s")
 	}
 	if root != "/" {
-		return usage(errors.New("--root is for recorded machines, and packets are watched on a live one"), "leave --root out")
+		return usage(errors.New("--root is for recorded machines, and packets are watched on a live one"),
+			"leave --root out")
 	}
 	if f.Netns != "" && f.Guest != "" {
-		return usage(errors.New("--netns and --guest: guests have their taps in the host's own namespace"), "give one of the two")
+		return usage(errors.New("--netns and --guest: guests have their taps in the host's own namespace"),
+			"give one of the two")
 	}
 	return nil
 }

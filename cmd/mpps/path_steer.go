@@ -34,7 +34,7 @@ func (f *steerFlags) add(cmd *cobra.Command) {
 // steeringFlags are those that mean something with --steer only.
 var steeringFlags = []string{"nic", "weight", "by", "dry-run", "detailed-exit-code"}
 
-// check refuses flags that do not go together. given tells whether one stands on the command line.
+// check refuses flags that do not go together. given reports whether a flag is on the command line.
 func (f *steerFlags) check(p *pathFlags, given func(string) bool) error {
 	if !f.on {
 		for _, name := range steeringFlags {
@@ -46,7 +46,8 @@ func (f *steerFlags) check(p *pathFlags, given func(string) bool) error {
 	}
 	for _, name := range []string{"netns", "guest", "every-packet", "output"} {
 		if given(name) {
-			return usage(fmt.Errorf("--steer and --%s: steering is of all guests of a NIC of this host, and draws nothing", name), "give one of the two")
+			return usage(fmt.Errorf("--steer and --%s: steering is of all guests of a NIC of this host, and draws nothing", name),
+				"give one of the two")
 		}
 	}
 	switch queuepath.Means(f.by) {
@@ -55,7 +56,8 @@ func (f *steerFlags) check(p *pathFlags, given func(string) bool) error {
 		return usage(fmt.Errorf("--by %s: expected xps or program", f.by), "")
 	}
 	if p.For < 0 || p.For > time.Hour {
-		return usage(fmt.Errorf("--for %v: expected at most an hour; 0 plans from what the host is, without watching", p.For), "")
+		return usage(fmt.Errorf("--for %v: expected at most an hour; 0 plans from what the host is, without watching", p.For),
+			"")
 	}
 	return nil
 }
@@ -71,7 +73,8 @@ func (f *steerFlags) parsed() (map[string]float64, error) {
 		name := word[:at]
 		n, err := strconv.ParseFloat(word[at+1:], 64)
 		if err != nil || !(n >= 0.001 && n <= 1000) {
-			return nil, usage(fmt.Errorf("--weight %s: expected a number from 0.001 to 1000 behind the guest's name", word), "such as --weight vm1=2")
+			return nil, usage(fmt.Errorf("--weight %s: expected a number from 0.001 to 1000 behind the guest's name", word),
+				"such as --weight vm1=2")
 		}
 		if _, twice := weights[name]; twice {
 			return nil, usage(fmt.Errorf("--weight %s: %s is given twice", word, name), "")

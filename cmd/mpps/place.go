@@ -85,7 +85,7 @@ no place is refused, with what is short and the smallest thing that would help.
 	return cmd
 }
 
-// placeWishes are the flags that say what is to be placed besides what the host has.
+// placeWishes are the flags that say what is to be placed in addition to what the host has.
 type placeWishes struct{ add, reserve, daemon []string }
 
 func (w *placeWishes) parse(into *placing.Ask) error {

@@ -107,7 +107,8 @@ func (a *app) writeFile(name string, text []byte) error {
 		return err
 	}
 	if err := ops.ReplaceFile(name, text); err != nil {
-		return outcome.Failed(fmt.Errorf("write %s: %w", name, err), "-o takes a file in a directory that you may write to")
+		return outcome.Failed(fmt.Errorf("write %s: %w", name, err),
+			"-o takes a file in a directory that you may write to")
 	}
 	return nil
 }

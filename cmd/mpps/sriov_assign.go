@@ -95,7 +95,7 @@ work for longer than --wait.`,
 	return cmd
 }
 
-// againFlags are the flags of verbs that look anew where somebody came in between.
+// againFlags are the flags of verbs that start over if another mpps came in between.
 type againFlags struct {
 	change.Options
 	detailed bool

@@ -51,7 +51,8 @@ Exit codes: 0 done · 1 failed, and put back · 2 changes were made, or with
 				return usage(fmt.Errorf("--persist %q: expected unit, link or none", persist), "")
 			}
 			if !cmd.Flags().Changed("number") {
-				return usage(fmt.Errorf("how many virtual functions: expected -n N"), "'mpps sriov destroy' takes all of them away")
+				return usage(fmt.Errorf("how many virtual functions: expected -n N"),
+					"'mpps sriov destroy' takes all of them away")
 			}
 			if err := checkConfirm(flags.Confirm); err != nil {
 				return err

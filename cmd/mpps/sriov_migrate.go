@@ -40,7 +40,8 @@ Exit codes: 0 nothing is known to stand in the way · 1 there is no plan ·
 		RunE: func(cmd *cobra.Command, given []string) error {
 			ask.Guest = given[0]
 			if ask.To == "" {
-				return usage(errors.New("expected --to with the host that the guest goes to"), "--to HOST, as ssh and libvirt reach it")
+				return usage(errors.New("expected --to with the host that the guest goes to"),
+					"--to HOST, as ssh and libvirt reach it")
 			}
 			h, found, err := vf.Migrate(cmd.Context(), a.env(), ask, snapshot)
 			if err != nil {

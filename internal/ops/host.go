@@ -146,7 +146,7 @@ func (h *Host) Has(g goal.Goal) error { return Has(h.Facts, g) }
 func Has(h *facts.Host, g goal.Goal) error {
 	if len(h.Topology.CPUs) == 0 {
 		return outcome.Failed(errors.New("there is no machine to judge: not one CPU was found"),
-			"--root takes a directory that holds proc/ and sys/ of a machine, --snapshot a file of 'mpps snapshot'")
+			RootHint+", --snapshot a file of 'mpps snapshot'")
 	}
 	var cpus []int
 	for _, c := range h.Topology.CPUs {

@@ -38,11 +38,14 @@ func (Deaf) Step(string, ...any) {}
 // Failure does nothing.
 func (Deaf) Failure(error, string) {}
 
+// RootHint says what a root is.
+const RootHint = "--root takes a directory that holds proc/ and sys/ of a machine"
+
 // Open opens the machine below the root.
 func (e *Env) Open() (*host.Machine, error) {
 	m, err := host.Open(e.Root)
 	if err != nil {
-		return nil, outcome.Failed(err, "--root takes a directory that holds proc/ and sys/ of a machine")
+		return nil, outcome.Failed(err, RootHint)
 	}
 	return m, nil
 }
