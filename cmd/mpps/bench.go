@@ -228,9 +228,7 @@ func (a *app) finish(run *measure.Run, f *benchFlags, failure error) error {
 		return errors.Join(failure, err)
 	}
 	var warnings []outcome.Warning
-	for _, w := range run.Warnings {
-		warnings = append(warnings, w)
-	}
+	warnings = append(warnings, run.Warnings...)
 	err = a.answer(report.Answer{
 		Verb: "bench-" + string(run.Kind), Host: run.Host, Result: run, Warnings: warnings,
 		Text: func(t *report.Text) { drawRun(t, run, saved) },

@@ -135,9 +135,7 @@ func (a *app) finishAB(ab *measure.AB, f *benchFlags, failure error) error {
 // warningsOf are those of the comparison and of both sides. What both sides say is said once.
 func warningsOf(ab *measure.AB) []outcome.Warning {
 	var all []outcome.Warning
-	for _, w := range ab.Warnings {
-		all = append(all, w)
-	}
+	all = append(all, ab.Warnings...)
 	after := map[string]bool{}
 	for _, w := range ab.AfterRun.Warnings {
 		after[w.Code] = true

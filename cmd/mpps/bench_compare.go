@@ -53,9 +53,7 @@ is said.
 			cost := measure.Compare(costs(before), costs(after))
 			c.Cost = &cost
 			var warnings []outcome.Warning
-			for _, w := range append(c.Comparison.Warnings, caveats...) {
-				warnings = append(warnings, w)
-			}
+			warnings = append(warnings, append(c.Comparison.Warnings, caveats...)...)
 			return a.answer(report.Answer{
 				Verb: "bench-compare", Host: after.Host, Result: c, Warnings: warnings,
 				Text: func(t *report.Text) { drawComparison(t, &c) },

@@ -178,9 +178,7 @@ func (a *app) finishModes(m *measure.Modes, f *modesFlags, checkpoint string, fa
 		failure = errors.Join(failure, os.Remove(checkpoint))
 	}
 	var warnings []outcome.Warning
-	for _, w := range m.Warnings {
-		warnings = append(warnings, w)
-	}
+	warnings = append(warnings, m.Warnings...)
 	err = a.answer(report.Answer{
 		Verb: "bench-modes", Host: m.Host, Result: m, Warnings: warnings,
 		Text: func(t *report.Text) { drawModes(t, m, saved) },

@@ -255,13 +255,9 @@ func (a *app) latencyDone(ctx context.Context, f *latencyFlags, file *wakeup.Fil
 		answer.Compared = &c
 	}
 	var warnings []outcome.Warning
-	for _, w := range file.Warnings {
-		warnings = append(warnings, w)
-	}
+	warnings = append(warnings, file.Warnings...)
 	if answer.Compared != nil {
-		for _, w := range answer.Compared.Warnings {
-			warnings = append(warnings, w)
-		}
+		warnings = append(warnings, answer.Compared.Warnings...)
 	}
 	err := a.out.Answer(report.Answer{Verb: "latency", Host: file.Host, Result: answer, Warnings: warnings, Text: func(t *report.Text) { drawWakeups(t, &answer, f.output) }})
 	switch {

@@ -253,9 +253,7 @@ func (a *app) finishSearch(ctx context.Context, s *measure.Search, f *searchFlag
 		return errors.Join(failure, err)
 	}
 	var warnings []outcome.Warning
-	for _, w := range s.Warnings {
-		warnings = append(warnings, w)
-	}
+	warnings = append(warnings, s.Warnings...)
 	err = a.out.Answer(report.Answer{
 		Verb: "search", Host: s.Host, Result: whole, Warnings: warnings,
 		Text: func(t *report.Text) { drawSearch(t, s, saved) },

@@ -298,9 +298,7 @@ func (a *app) finishTune(ctx context.Context, f *tuneFlags, r *tune.Result, plan
 		}
 	}
 	var warnings []outcome.Warning
-	for _, w := range r.Warnings {
-		warnings = append(warnings, w)
-	}
+	warnings = append(warnings, r.Warnings...)
 	err = a.out.Answer(report.Answer{
 		Verb: "tune", Host: r.Host, Result: whole, Warnings: warnings,
 		Text: func(t *report.Text) { drawTune(t, r, saved) },
