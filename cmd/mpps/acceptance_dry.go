@@ -45,7 +45,8 @@ func (a *app) acceptanceDryRun(ctx context.Context, f *acceptanceFlags, chosen [
 		if in.Lab && e.Name == throughputName {
 			own = labInputs(in.Dir)
 		}
-		d := report.DryRun{Name: e.Name, Title: e.Title, Minutes: e.Takes.Minutes(), Lab: in.Lab, Steps: e.Steps(own), Checks: []acceptance.Check{}, Changes: []report.ChangeRow{}, Restarts: []string{}}
+		d := report.DryRun{Name: e.Name, Title: e.Title, Minutes: e.Takes.Minutes(), Lab: in.Lab, Steps: e.Steps(own),
+			Checks: []acceptance.Check{}, Changes: []report.ChangeRow{}, Restarts: []string{}}
 		if !in.Lab {
 			d.Checks = e.Look(in, seen)
 			if c := acceptance.Unknown(in, d.Checks); c != nil {

@@ -54,13 +54,15 @@ func openReport(dir string) (*acceptanceReport, error) {
 // of refuses to mix machines in one report.
 func (p *acceptanceReport) of(m *acceptance.Machine) error {
 	if p.Machine != nil && !p.Machine.Same(m) {
-		return outcome.Failed(fmt.Errorf("the report in %s is of another machine: %s, this is %s", p.dir, p.Machine.CPU, m.CPU), "give another directory with -o")
+		return outcome.Failed(fmt.Errorf("the report in %s is of another machine: %s, this is %s", p.dir,
+			p.Machine.CPU, m.CPU), "give another directory with -o")
 	}
 	p.Machine = m
 	return nil
 }
 
-// next is the directory of an experiment's next run, below the report's. Runs for which something was missing have none.
+// next is the directory of an experiment's next run, below the report's. Runs for which something was missing have
+// none.
 func (p *acceptanceReport) next(name string) string {
 	n := 1
 	for _, r := range p.Runs {
@@ -73,7 +75,10 @@ func (p *acceptanceReport) next(name string) string {
 
 // add adds a run, in place of those of its experiment for which something was missing.
 func (p *acceptanceReport) add(r *acceptance.Run) error {
-	p.Runs = append(slices.DeleteFunc(p.Runs, func(o *acceptance.Run) bool { return o.Name == r.Name && o.State == acceptance.Lacking }), r)
+	p.Runs = append(slices.DeleteFunc(p.Runs, func(o *acceptance.Run) bool {
+		return o.Name == r.Name &&
+			o.State == acceptance.Lacking
+	}), r)
 	dir := r.Inputs.Dir
 	if r.State == acceptance.Lacking {
 		dir = p.dir
@@ -96,7 +101,8 @@ func outcomes(r *acceptance.Run) (*acceptance.Outcomes, error) {
 			err = o.Add(s.ID, s.Gives, text)
 		}
 		if err != nil {
-			return nil, outcome.Failed(fmt.Errorf("run %s: %w", r.Name, err), "its files belong beside its report; without --resume a new run is begun")
+			return nil, outcome.Failed(fmt.Errorf("run %s: %w", r.Name, err),
+				"its files belong beside its report; without --resume a new run is begun")
 		}
 	}
 	return o, nil
@@ -118,7 +124,8 @@ func (p *acceptanceReport) save() error {
 	}
 	for name, content := range map[string][]byte{acceptanceJSON: text.Bytes(), acceptanceHTML: page.Bytes()} {
 		if err := ops.ReplaceFile(filepath.Join(p.dir, name), content); err != nil {
-			return outcome.Failed(fmt.Errorf("write the report %s: %w", filepath.Join(p.dir, name), err), "-o takes a directory that you may write to")
+			return outcome.Failed(fmt.Errorf("write the report %s: %w", filepath.Join(p.dir, name), err),
+				"-o takes a directory that you may write to")
 		}
 	}
 	return nil

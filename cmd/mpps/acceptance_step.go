@@ -21,7 +21,8 @@ import (
 	"mpps/internal/report"
 )
 
-// headStart is how long load runs before what is watched beside it begins: generator and receiver are measured alone first.
+// headStart is how long load runs before what is watched beside it begins: generator and receiver are measured alone
+// first.
 const headStart = 10 * time.Second
 
 // own carries out a command line of this program, as main does. Its answer is JSON.
@@ -122,7 +123,8 @@ func (a *app) understand(r *acceptance.Run, s *acceptance.StepDone, answer []byt
 			return nil
 		}
 		if made.Result.Within > 0 {
-			return outcome.Failed(fmt.Errorf("transaction %s can cut the path that you came by, and is undone within %.0f s unless it is confirmed", tx, made.Result.Within),
+			return outcome.Failed(fmt.Errorf("transaction %s can cut the path that you came by, and is undone "+
+				"within %.0f s unless it is confirmed", tx, made.Result.Within),
 				"add --consent connectivity where you have another way in (a console)")
 		}
 		s.Answer = []string{"transaction " + tx}
@@ -143,7 +145,8 @@ func (a *app) understand(r *acceptance.Run, s *acceptance.StepDone, answer []byt
 		p := &made.Result
 		s.Answer = plannedWords(p)
 		if p.Risks(goal.Connectivity) && !r.Inputs.Consents(string(goal.Connectivity)) {
-			return outcome.Failed(errors.New("the plan can cut the path that you came by, and nobody would be there to confirm it in time"),
+			return outcome.Failed(errors.New("the plan can cut the path that you came by, and nobody would be there "+
+				"to confirm it in time"),
 				"add --consent connectivity where you have another way in (a console)")
 		}
 	}
@@ -183,7 +186,8 @@ func (a *app) beside(ctx context.Context, argv []string) func() error {
 	}
 }
 
-// undo puts back what the run changed, the newest transaction first. What somebody else has changed since is left alone, and told.
+// undo puts back what the run changed, the newest transaction first. What somebody else has changed since is left
+// alone, and told.
 func (a *app) undo(ctx context.Context, r *acceptance.Run, s *acceptance.StepDone) error {
 	for n := len(r.Standing) - 1; n >= 0; n-- {
 		argv := []string{"rollback", r.Standing[n]}
@@ -200,7 +204,8 @@ func (a *app) undo(ctx context.Context, r *acceptance.Run, s *acceptance.StepDon
 			return fmt.Errorf("write %s: %w", s.File, err)
 		}
 		if code == outcome.CodeDrifted {
-			s.Answer = append(s.Answer, r.Standing[n]+": somebody else changed some of its values since; they were left alone")
+			s.Answer = append(s.Answer, r.Standing[n]+": somebody else changed some of its values since; they were "+
+				"left alone")
 		} else {
 			s.Answer = append(s.Answer, r.Standing[n]+": everything is back")
 		}

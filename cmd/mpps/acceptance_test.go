@@ -140,8 +140,7 @@ func searchOf(argv []string) error {
 	if _, err := f.options(); err != nil || f.command != "" {
 		return err
 	}
-	f.path.rate, f.path.duration, f.path.repeat, f.path.blocks = "0", time.Second, 1, 1
-	_, _, err := f.path.plan()
+	_, err := f.load()
 	return err
 }
 
@@ -151,13 +150,10 @@ func planOf(argv []string) error {
 	cmd := (&app{}).benchPPS()
 	cmd.ResetFlags()
 	f.add(cmd)
-	f.addPath(cmd)
-	cmd.Flags().StringVar(&f.rate, "rate", "0", "")
-	cmd.Flags().BoolVar(&f.latency, "latency", false, "")
 	if err := cmd.ParseFlags(argv[2:]); err != nil {
 		return err
 	}
-	_, _, err := f.plan()
+	_, err := f.load()
 	return err
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mpps/internal/ops/bench"
 	"mpps/internal/outcome"
 	"mpps/internal/report"
 	"mpps/internal/traffic/agent"
@@ -37,7 +38,7 @@ Serves loopback and private addresses without a secret; anything else needs one.
   mpps agent --listen 0.0.0.0:7878 --secret-file /etc/mpps/secret`,
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			secret, err := readSecret(secretFile)
+			secret, err := bench.Secret(secretFile)
 			if err != nil {
 				return err
 			}

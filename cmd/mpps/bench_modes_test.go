@@ -10,11 +10,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"mpps/internal/measure"
+	"mpps/internal/ops/saved"
 	"mpps/internal/outcome"
-	"mpps/internal/report"
 )
 
 // modesOf is the result in a JSON answer of bench modes.
@@ -53,7 +52,7 @@ func TestBenchModes(t *testing.T) {
 			t.Errorf("%s/%s: percentiles %v", r.Mode, r.Workload, r.Percentiles)
 		}
 	}
-	saved, err := readModes(file)
+	saved, err := saved.Modes(file)
 	if err != nil || saved.Samples != 8 {
 		t.Errorf("saved: %v, %+v", err, saved)
 	}
@@ -160,7 +159,7 @@ func TestBenchModesRefuses(t *testing.T) {
 		{[]string{"--mode", "x=127.0.0.1:1,via=br0,from=eth0"}, outcome.CodeUsage, "via and from"},
 		{[]string{"--mode", "x=127.0.0.1:1,from=netns:/x"}, outcome.CodeUsage, "bad namespace"},
 		{[]string{one, "--workloads", "rr", "--sink", "x"}, outcome.CodeUsage, "--sink"},
-		{[]string{one, "--workloads", "rr", "--duration", "-1s"}, outcome.CodeUsage, "a duration"},
+		{[]string{one, "--workloads", "rr", "--duration", "-1s"}, outcome.CodeUsage, "--duration -1s: expected more than nothing"},
 		{[]string{one, "--workloads", "rr", "--only", "vf"}, outcome.CodeUsage, "--only belongs to --lab"},
 		{[]string{one, "--workloads", "rr"}, outcome.CodeFailed, "mode native: agent 127.0.0.1:1"},
 		{[]string{one, "--workloads", "rr", "-o", "no-such-folder/x"}, outcome.CodeUsage, "in a directory that is there"},
@@ -177,67 +176,9 @@ func TestBenchModesRefuses(t *testing.T) {
 	}
 }
 
-// TestDrawModes draws six modes as the lab has them, narrow and wide.
-func TestDrawModes(t *testing.T) {
-	m := &measure.Modes{Host: "l1", Native: "native", Samples: 54, Blocks: 3, Seed: 1, Notes: []string{"a note"}, Environment: measure.Environment{Emulated: true}}
-	f := &modesFlags{duration: time.Second, frame: 64, flows: 16, connections: 1, budget: 10 * time.Second}
-	for _, name := range workloadNames() {
-		w, _ := workloadOf(name, f)
-		m.Workloads = append(m.Workloads, w)
-		for i, mode := range modesInOrder {
-			if name == "stream" {
-				m.Modes = append(m.Modes, measure.Mode{Name: mode})
-			}
-			v := 123456789.0 / float64(i+1)
-			r := measure.ModeRow{
-				Mode: mode, Workload: name, Kind: w.Kind, Unit: w.Kind.Unit(), Median: measure.Estimate{Value: v, Lo: 0.9 * v, Hi: 1.1 * v, N: 3},
-				CPUIdle: measure.Estimate{Value: 12.5, N: 3}, CPUNs: measure.Estimate{Value: 51234.5, N: 3}, Samples: []float64{v, v, v},
-			}
-			if i > 0 {
-				r.Percent = &measure.Estimate{Value: 100 / float64(i+1), Lo: 10.03, Hi: 99.12, N: 6}
-			}
-			if w.Kind == measure.RR {
-				r.What, r.Percentiles = "round-trip", []measure.Percentile{{P: 50, ValueNs: 2_790_000}, {P: 90, ValueNs: 8_650_000}, {P: 99, ValueNs: 18_200_000}}
-			}
-			if name == ndr {
-				upper := 1.01 * v
-				r.Search = &measure.ModeRates{NDRUpper: &upper, PDRLower: &v}
-				if mode == "e1000" {
-					r.Median, r.Percent, r.Search.PDRLower, r.Search.None = measure.Estimate{N: 3}, nil, nil, "no rate without loss; floor 0.03 %"
-				}
-			} else if w.Kind == measure.PPS {
-				loss := 0.0442
-				r.Loss, r.LimitedBy = &loss, measure.ByDevice
-				if mode == "vhost" {
-					r.LimitedBy = measure.ByGenerator
-				}
-			}
-			m.Rows = append(m.Rows, r)
-		}
-	}
-	for _, width := range []int{80, 200} {
-		text := report.Draw(width, func(t *report.Text) { drawModes(t, m, []string{"/var/lib/mpps/runs/x.json"}) })
-		if err := wide(text, width); err != nil {
-			t.Errorf("%v\n%s", err, text)
-		}
-		for _, want := range append(slices.Clone(modesInOrder), "EMULATED", "≥30.9M", "33.3 [10, 99.1]", "18.2ms", "4.4 %", "12 %", "100", "none") {
-			if !strings.Contains(text, want) {
-				t.Errorf("at %d columns %q is missing:\n%s", width, want, text)
-			}
-		}
-		if lines := strings.Count(text, "\n  e1000 "); (width == 80) != (lines == 5) || width == 200 && lines != 1 {
-			t.Errorf("at %d columns e1000 has %d lines:\n%s", width, lines, text)
-		}
-	}
-}
-
-func TestThree(t *testing.T) {
-	for v, want := range map[float64]string{0: "0", 0.01234: "0.0123", 1: "1", 12.34: "12.3", 999.4: "999", 999.6: "1k", 1234: "1.23k", 999499: "999k", 999600: "1M", 2.5e12: "2.5T"} {
-		if got := three(v); got != want {
-			t.Errorf("%g: found %s, expected %s", v, got, want)
-		}
-	}
-	if got := fmt.Sprint(parseInterval("99")); got != "0.99 0.05 <nil>" {
+// TestParseInterval: the width is 5 % where it is left out.
+func TestParseInterval(t *testing.T) {
+	if got := fmt.Sprint(parseInterval("99")); got != "{0.99 0.05} <nil>" {
 		t.Errorf("found %s", got)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"mpps/internal/goal"
 	"mpps/internal/knob"
 	"mpps/internal/ops"
+	"mpps/internal/ops/saved"
 	"mpps/internal/outcome"
 	"mpps/internal/plan"
 	"mpps/internal/report"
@@ -202,7 +203,7 @@ func (d *demo) apply(ctx context.Context) error {
 	if _, err := d.keep(ctx, "plan.txt", append([]string{"plan", "-o", "/share/plan.json"}, d.goal()...)...); err != nil {
 		return err
 	}
-	p, err := readPlan(d.scene.shared("plan.json"))
+	p, err := saved.ReadPlan(d.scene.shared("plan.json"))
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"mpps/internal/goal"
 	"mpps/internal/measure"
 	"mpps/internal/ops"
+	"mpps/internal/ops/saved"
 	"mpps/internal/outcome"
 	"mpps/internal/plan"
 	"mpps/internal/report"
@@ -105,10 +106,11 @@ func (d *demo) run1(ctx context.Context, label, kind string, argv ...string) (*m
 	if err != nil {
 		return nil, err
 	}
-	run, err := readRun(d.scene.shared(file))
+	found, err := saved.ReadRun(d.scene.shared(file))
 	if err != nil {
 		return nil, err
 	}
+	run := found.Run
 	m := run.Median
 	d.stage.say("  %s: %s %ss per second [%s, %s], %d trials", label, threeDigits(m.Value), strings.TrimSuffix(run.Kind.Unit(), "/s"), threeDigits(m.Lo), threeDigits(m.Hi), m.N)
 	return run, ops.ReplaceFile(filepath.Join(d.out, strings.TrimSuffix(file, ".json")+".txt"), []byte(text))

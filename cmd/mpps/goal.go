@@ -75,6 +75,9 @@ func (f *goalFlags) goal() (goal.Goal, error) {
 		return g, usage(fmt.Errorf("--cpus: %w", err), hint)
 	}
 	for _, name := range f.consent {
+		if !slices.Contains(goal.Risks(), goal.Risk(name)) {
+			return g, usage(fmt.Errorf("--consent: unknown risk %q", name), "risks to consent to are security, data and connectivity")
+		}
 		g.Consent = append(g.Consent, goal.Risk(name))
 	}
 	if f.set.Changed("frame") && f.frame == 0 {

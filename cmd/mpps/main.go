@@ -121,7 +121,7 @@ func (a *app) command() *cobra.Command {
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "FlagUsages |", "FlagUsagesWrapped 80 |"))
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usage(err, "see '"+cmd.CommandPath()+" --help'")
+		return usage(flagError(err), "see '"+cmd.CommandPath()+" --help'")
 	})
 	flags := root.PersistentFlags()
 	flags.BoolVar(&a.json, "json", false, "answer as JSON (schemas in docs/schemas)")

@@ -74,7 +74,7 @@ var answers = map[string]any{
 	"bench-rr":           measure.Run{},
 	"bench-crr":          measure.Run{},
 	"bench-stream":       measure.Run{},
-	"bench-compare":      compared{},
+	"bench-compare":      measure.Compared{},
 	"bench-ab":           measure.AB{},
 	"report-runs":        report.Document{},
 	"bench-modes":        measure.Modes{},

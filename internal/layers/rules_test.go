@@ -6,6 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -93,21 +94,10 @@ func pointsOneWay(s *source) []string {
 			found = append(found, "nothing imports a command")
 		}
 	}
-	if s.pkg == "cmd/mpps" && !slices.Contains(stillToMove, filepath.Base(s.name)) {
-		for _, inner := range s.working() {
-			found = append(found, "package "+s.pkg+" must not import "+inner+": what a verb does is in ops")
-		}
-	}
-	return found
-}
-
-// working returns what a file imports of work.
-func (s *source) working() []string {
-	var found []string
-	for _, inner := range work {
-		for _, path := range s.imports {
-			if path == "mpps/internal/"+inner {
-				found = append(found, inner)
+	if s.pkg == "cmd/mpps" {
+		for _, inner := range work {
+			if slices.Contains(slices.Collect(maps.Values(s.imports)), "mpps/internal/"+inner) {
+				found = append(found, "package "+s.pkg+" must not import "+inner+": what a verb does is in ops")
 			}
 		}
 	}

@@ -85,6 +85,15 @@ func (r *Run) Values() []float64 {
 	return values
 }
 
+// Costs are the samples' CPU times for each packet, transaction or byte, in ns.
+func (r *Run) Costs() []float64 {
+	values := make([]float64, len(r.Samples))
+	for i := range r.Samples {
+		values[i] = r.Samples[i].CPUNsPerUnit
+	}
+	return values
+}
+
 // Warn adds a warning unless one of that code is there.
 func (r *Run) Warn(w Warning) {
 	for _, have := range r.Warnings {
