@@ -16,10 +16,8 @@ const maxFile = 128 << 20
 // ErrNotARun is wrapped by every complaint about a run file's content.
 var ErrNotARun = errors.New("not a run file")
 
-// Encode writes a run as a file has it: indented JSON, ending in a newline.
-func Encode(w io.Writer, r *Run) error { return encode(w, r) }
-
-func encode[T any](w io.Writer, content *T) error {
+// Encode writes a result as a file has it: indented JSON, ending in a newline.
+func Encode[T any](w io.Writer, content T) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", " ")
 	encoder.SetEscapeHTML(false)

@@ -95,9 +95,6 @@ func (ab *AB) AllWarnings() []Warning {
 	return all
 }
 
-// EncodeAB writes a comparison as a file has it.
-func EncodeAB(w io.Writer, ab *AB) error { return encode(w, ab) }
-
 // DecodeAB reads a comparison: the bare one, or a --json answer of bench with it as the result.
 func DecodeAB(reader io.Reader) (*AB, error) {
 	text, err := content(reader)

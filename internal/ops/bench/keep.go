@@ -2,7 +2,6 @@ package bench
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"mpps/internal/facts"
+	"mpps/internal/measure"
 	"mpps/internal/ops"
 	"mpps/internal/outcome"
 )
@@ -30,10 +30,7 @@ const Runs = "var/lib/mpps/runs"
 func Save[T any](env *ops.Env, k Keep, result T, started time.Time, what string, warn func(outcome.Warning)) ([]string,
 	error) {
 	var text bytes.Buffer
-	encoder := json.NewEncoder(&text)
-	encoder.SetIndent("", " ")
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(facts.Whole(result)); err != nil {
+	if err := measure.Encode(&text, facts.Whole(result)); err != nil {
 		return nil, fmt.Errorf("encode the result: %w", err)
 	}
 	var saved []string
