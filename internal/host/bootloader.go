@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
@@ -68,17 +69,17 @@ func (m *Machine) loader() (*loader, error) {
 // made below /boot there is not read by anybody.
 func (m *Machine) grubConfig() (name, text string, err error) {
 	var places []string
-	for _, vendor := range m.list("boot/efi/EFI") {
+	for _, vendor := range m.List("boot/efi/EFI") {
 		places = append(places, "boot/efi/EFI/"+vendor+"/grub.cfg")
 	}
 	below := []string{"boot/grub/grub.cfg", "boot/grub2/grub.cfg"}
-	if m.exists("sys/firmware/efi") {
+	if m.Exists("sys/firmware/efi") {
 		places = append(places, below...)
 	} else {
 		places = append(below, places...)
 	}
 	for _, place := range places {
-		text, err := m.read(place)
+		text, err := m.Read(place)
 		switch {
 		case err == nil && (strings.Contains(text, "menuentry ") || usesBLS(text)):
 			return place, text, nil
@@ -103,14 +104,14 @@ func usesBLS(text string) bool {
 func (m *Machine) loaderEntries() (dir string, names []string, err error) {
 	for _, dir := range []string{"boot", "efi", "boot/efi"} {
 		entries := dir + "/loader/entries"
-		if _, err := m.root.Stat(entries); err != nil {
+		if _, err := m.Root.Stat(entries); err != nil {
 			if !errors.Is(err, fs.ErrNotExist) {
 				return "", nil, err
 			}
 			continue
 		}
 		var names []string
-		for _, name := range m.list(entries) {
+		for _, name := range m.List(entries) {
 			if strings.HasSuffix(name, ".conf") {
 				names = append(names, entries+"/"+name)
 			}
@@ -125,7 +126,7 @@ func (m *Machine) loaderEntries() (dir string, names []string, err error) {
 // loaderVariable is one of the EFI variables that boot loaders and systemd talk by (systemd.io/BOOT_LOADER_INTERFACE);
 // empty where there is none. The file holds four bytes of attributes and UTF-16.
 func (m *Machine) loaderVariable(name string) string {
-	text, err := m.read("sys/firmware/efi/efivars/" + name + "-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f")
+	text, err := m.Read("sys/firmware/efi/efivars/" + name + "-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f")
 	if err != nil || len(text) < 4 {
 		return ""
 	}
@@ -159,7 +160,7 @@ func (m *Machine) boot(_ context.Context, h *facts.Host) {
 	case errors.Is(err, errNoLoader):
 		return
 	case err != nil:
-		unseen(h, "boot loader", err)
+		tree.Unseen(h, "boot loader", err)
 		return
 	}
 	b := &facts.Boot{Loader: l.kind, Files: l.files, Entries: []facts.BootEntry{}, Why: l.why}
@@ -189,7 +190,7 @@ func (m *Machine) moduleArguments(release string, lines []string) map[string]fac
 				continue
 			}
 			if builtin == "" && release != "" && !strings.Contains(release, "/") {
-				builtin, _ = m.read("lib/modules/" + release + "/modules.builtin.modinfo")
+				builtin, _ = m.Read("lib/modules/" + release + "/modules.builtin.modinfo")
 			}
 			found[name] = m.moduleArgument(module, parameter, builtin)
 		}
@@ -199,7 +200,7 @@ func (m *Machine) moduleArguments(release string, lines []string) map[string]fac
 
 func (m *Machine) moduleArgument(module, parameter, builtin string) facts.ModuleArgument {
 	dir := "sys/module/" + module
-	if m.exists(dir + "/parameters/" + parameter) {
+	if m.Exists(dir + "/parameters/" + parameter) {
 		return facts.ParameterKnown
 	}
 	named, told := false, false
@@ -214,9 +215,9 @@ func (m *Machine) moduleArgument(module, parameter, builtin string) facts.Module
 	switch {
 	case named:
 		return facts.ParameterKnown
-	case told || len(m.list(dir+"/parameters")) > 0:
+	case told || len(m.List(dir+"/parameters")) > 0:
 		return facts.ParameterMissing
-	case m.exists(dir):
+	case m.Exists(dir):
 		return facts.ModuleSilent
 	}
 	return facts.ModuleNotLoaded
@@ -224,9 +225,9 @@ func (m *Machine) moduleArgument(module, parameter, builtin string) facts.Module
 
 // system reads which distribution runs (os-release(5)).
 func (m *Machine) system() facts.System {
-	text := m.line("etc/os-release")
+	text := m.Line("etc/os-release")
 	if text == "" {
-		text = m.line("usr/lib/os-release")
+		text = m.Line("usr/lib/os-release")
 	}
 	value := func(key string) string {
 		for line := range strings.Lines(text) {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
@@ -35,7 +36,7 @@ func (m *Machine) defaultWriter(l *loader) (how, frozen string) {
 	case strings.Contains(l.fallback, savedEntry):
 		return byEnvironment, ""
 	case l.kind == grub && m.readsDropIns() && m.installed("grubby") == "":
-		if !m.live {
+		if !m.Live() {
 			return byDropIn, "a recorded tree has no programs of a boot loader to run"
 		}
 		return byDropIn, ""
@@ -54,7 +55,7 @@ func (l *loader) settings(how string) string {
 func (k bootKernel) Read(context.Context, setting.Address) setting.Reading {
 	l, err := k.m.loader()
 	switch {
-	case unprivileged(err):
+	case tree.Unprivileged(err):
 		return setting.CouldNotTell("the boot loader's files: needs root")
 	case err != nil:
 		return setting.CouldNotTell(err.Error())
@@ -86,7 +87,7 @@ func (k bootKernel) WriteAll(ctx context.Context, all []setting.Assignment) erro
 
 func (k bootKernel) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
 	if err := k.choose(ctx, to); err != nil {
-		return refused(a, to.String(), err)
+		return tree.Refused(a, to.String(), err)
 	}
 	return nil
 }
@@ -166,12 +167,12 @@ func (k bootKernel) chosen(version string) error {
 // name writes the name of an entry into the file that holds the default. Where that is the default from before mpps first
 // chose one, the line from then comes back in its place.
 func (k bootKernel) name(l *loader, file, id, was, to string) error {
-	now, err := k.m.read(file)
+	now, err := k.m.Read(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	there := err == nil
-	first, err := k.m.read(keptDefault)
+	first, err := k.m.Read(keptDefault)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -185,7 +186,7 @@ func (k bootKernel) name(l *loader, file, id, was, to string) error {
 	}
 	back := first != "" && strings.TrimSuffix(first, "\n") == to
 	if back {
-		before, err := k.m.read(keptFolder + "/" + file)
+		before, err := k.m.Read(keptFolder + "/" + file)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -199,49 +200,49 @@ func (k bootKernel) name(l *loader, file, id, was, to string) error {
 		if there {
 			err = k.m.keep(file, now)
 		} else {
-			err = k.m.root.MkdirAll(keptFolder, 0o755)
+			err = k.m.Root.MkdirAll(keptFolder, 0o755)
 		}
-		if err = errors.Join(err, k.m.replace(keptDefault, was+"\n")); err != nil {
+		if err = errors.Join(err, k.m.Replace(keptDefault, was+"\n")); err != nil {
 			return fmt.Errorf("keep a copy of /%s: %w", file, err)
 		}
 	}
-	if back && onlyComments(after) && !k.m.exists(keptFolder+"/"+file) {
-		err = k.m.remove(file) // there was none
+	if back && onlyComments(after) && !k.m.Exists(keptFolder+"/"+file) {
+		err = k.m.Remove(file) // there was none
 	} else {
-		err = k.m.replace(file, after)
+		err = k.m.Replace(file, after)
 	}
 	if err == nil {
 		err = k.chosen(to)
 	}
 	if err != nil {
-		undo := k.m.remove(file)
+		undo := k.m.Remove(file)
 		if there {
-			undo = k.m.replace(file, now)
+			undo = k.m.Replace(file, now)
 		}
 		if first == "" && undo == nil {
-			undo = errors.Join(k.m.remove(keptDefault), k.m.forgetUnused())
+			undo = errors.Join(k.m.Remove(keptDefault), k.m.forgetUnused())
 		}
 		return errors.Join(err, undo)
 	}
 	if !back {
 		return nil
 	}
-	return errors.Join(k.m.remove(keptDefault), k.m.keptSettle(nil), k.m.forgetFolder())
+	return errors.Join(k.m.Remove(keptDefault), k.m.keptSettle(nil), k.m.forgetFolder())
 }
 
 // Tidy also takes away what was kept for a choice that never came about.
 func (k bootKernel) Tidy(ctx context.Context, a setting.Address) error {
 	l, err := k.m.loader()
-	if err != nil || !k.m.exists(keptDefault) {
+	if err != nil || !k.m.Exists(keptDefault) {
 		return k.kernelArg.Tidy(ctx, a)
 	}
 	how, _ := k.m.defaultWriter(l)
 	if how == byEnvironment || how == bySettings {
 		file := l.settings(how)
-		now, _ := k.m.read(file)
-		before, _ := k.m.read(keptFolder + "/" + file)
+		now, _ := k.m.Read(file)
+		before, _ := k.m.Read(keptFolder + "/" + file)
 		if defaultLine(file, now) == defaultLine(file, before) {
-			return errors.Join(k.m.remove(keptDefault), k.m.keptSettle(nil), k.kernelArg.Tidy(ctx, a))
+			return errors.Join(k.m.Remove(keptDefault), k.m.keptSettle(nil), k.kernelArg.Tidy(ctx, a))
 		}
 	}
 	return k.kernelArg.Tidy(ctx, a)

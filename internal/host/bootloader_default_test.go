@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
@@ -44,7 +45,7 @@ func TestDefaultKernel(t *testing.T) {
 				}
 			}
 			put(setting.Value(c.other))
-			text, err := m.read(c.file)
+			text, err := m.Read(c.file)
 			if err != nil || !slices.Contains(strings.Split(text, "\n"), c.line) {
 				t.Errorf("/%s holds %q (%v), expected a line %q", c.file, text, err, c.line)
 			}
@@ -113,7 +114,7 @@ func TestDefaultKernelForms(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := bootTree(t, c.tree)
-			full := filepath.Join(m.path, c.file)
+			full := filepath.Join(m.Path, c.file)
 			if c.text == "-" {
 				if err := os.Remove(full); err != nil {
 					t.Fatal(err)
@@ -177,15 +178,15 @@ func TestDefaultKernelRefused(t *testing.T) {
 }
 
 func once(m *Machine, _ *standIn) error {
-	return os.WriteFile(filepath.Join(m.path, "boot/grub2/grubenv"), []byte("# GRUB Environment Block\nnext_entry=0\n"), 0o644)
+	return os.WriteFile(filepath.Join(m.Path, "boot/grub2/grubenv"), []byte("# GRUB Environment Block\nnext_entry=0\n"), 0o644)
 }
 
 func full(m *Machine, _ *standIn) error {
-	return os.WriteFile(filepath.Join(m.path, "boot/grub2/grubenv"), []byte("# GRUB Environment Block\nsaved_entry=0\nx="+strings.Repeat("y", 982)+"\n"), 0o644)
+	return os.WriteFile(filepath.Join(m.Path, "boot/grub2/grubenv"), []byte("# GRUB Environment Block\nsaved_entry=0\nx="+strings.Repeat("y", 982)+"\n"), 0o644)
 }
 
 func efiDefault(m *Machine, _ *standIn) error {
-	name := filepath.Join(m.path, "sys/firmware/efi/efivars/LoaderEntryDefault-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f")
+	name := filepath.Join(m.Path, "sys/firmware/efi/efivars/LoaderEntryDefault-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f")
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return err
 	}
@@ -201,7 +202,7 @@ func TestDefaultKernelCutShort(t *testing.T) {
 			k := bootKernel{kernelArg{m: m}}
 			before := contents(t, m)
 			was := k.Read(t.Context(), defaultKernel)
-			err := errors.Join(m.keep(file, before[file]), m.replace(keptDefault, was.Value+"\n"), os.WriteFile(filepath.Join(m.path, beside(file)), []byte("half"), 0o644))
+			err := errors.Join(m.keep(file, before[file]), m.Replace(keptDefault, was.Value+"\n"), os.WriteFile(filepath.Join(m.Path, tree.Draft(file)), []byte("half"), 0o644))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -253,9 +254,9 @@ func TestDefaultKernelByItsName(t *testing.T) {
 	k := bootKernel{kernelArg{m, stand.run}}
 	newest := k.Read(t.Context(), defaultKernel)
 	const own = "GRUB_DEFAULT='gnulinux-advanced-6fb441ef-c9ed-4df8-8f94-51a61b314603>gnulinux-6.1.0-40-amd64-advanced-6fb441ef-c9ed-4df8-8f94-51a61b314603'\n"
-	text, err := m.read("etc/default/grub")
+	text, err := m.Read("etc/default/grub")
 	if err == nil {
-		err = errors.Join(m.replace("etc/default/grub", text+own), stand.mkconfig("boot/grub/grub.cfg"))
+		err = errors.Join(m.Replace("etc/default/grub", text+own), stand.mkconfig("boot/grub/grub.cfg"))
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -266,7 +267,7 @@ func TestDefaultKernelByItsName(t *testing.T) {
 	if err := k.Write(t.Context(), defaultKernel, newest); err != nil {
 		t.Fatal(err)
 	}
-	if text, err = m.read("etc/default/grub.d/90-mpps.cfg"); err != nil || !strings.Contains(text, ">gnulinux-"+newest.Value+"-advanced-") {
+	if text, err = m.Read("etc/default/grub.d/90-mpps.cfg"); err != nil || !strings.Contains(text, ">gnulinux-"+newest.Value+"-advanced-") {
 		t.Errorf("%v, found\n%s", err, text)
 	}
 }

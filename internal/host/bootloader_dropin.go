@@ -165,7 +165,7 @@ func (k kernelArg) agree(ctx context.Context, l *loader, unfinished, names []str
 	if !slices.ContainsFunc(names, func(name string) bool { return slices.Contains(unfinished, name) }) {
 		return l, nil
 	}
-	menu, err := k.m.read(l.config)
+	menu, err := k.m.Read(l.config)
 	if err == nil {
 		err = k.m.keep(l.config, menu)
 	}
@@ -193,7 +193,7 @@ func (k kernelArg) writeDropIn(ctx context.Context, l *loader, changes []argumen
 
 // editDropIn changes the edits in our file, and asks settled whether the menu then does as was wanted.
 func (k kernelArg) editDropIn(ctx context.Context, l *loader, edit func([]argumentEdit) []argumentEdit, settled func() error) (undone bool, err error) {
-	before, err := k.m.read(dropIn)
+	before, err := k.m.Read(dropIn)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return true, err
 	}
@@ -201,7 +201,7 @@ func (k kernelArg) editDropIn(ctx context.Context, l *loader, edit func([]argume
 	if err != nil {
 		return true, err
 	}
-	menu, err := k.m.read(l.config)
+	menu, err := k.m.Read(l.config)
 	if err != nil {
 		return true, err
 	}
@@ -217,8 +217,8 @@ func (k kernelArg) editDropIn(ctx context.Context, l *loader, edit func([]argume
 	}
 	if err != nil {
 		undo := k.putDropIn(edits, madeFolder)
-		if now, failed := k.m.read(l.config); undo == nil && (failed != nil || now != menu) {
-			undo = k.m.replace(l.config, menu)
+		if now, failed := k.m.Read(l.config); undo == nil && (failed != nil || now != menu) {
+			undo = k.m.Replace(l.config, menu)
 		}
 		if len(edits) == 0 && undo == nil {
 			undo = k.m.forget()
@@ -234,14 +234,14 @@ func (k kernelArg) editDropIn(ctx context.Context, l *loader, edit func([]argume
 // putDropIn writes our file, or takes it away where it would say nothing.
 func (k kernelArg) putDropIn(edits []argumentEdit, madeFolder bool) error {
 	if len(edits) == 0 {
-		if err := k.m.remove(dropIn); err != nil || !madeFolder || len(k.m.list(dropInFolder)) > 0 {
+		if err := k.m.Remove(dropIn); err != nil || !madeFolder || len(k.m.List(dropInFolder)) > 0 {
 			return err
 		}
-		return k.m.remove(dropInFolder)
+		return k.m.Remove(dropInFolder)
 	}
-	if !k.m.exists(dropInFolder) {
+	if !k.m.Exists(dropInFolder) {
 		madeFolder = true
-		if err := k.m.root.MkdirAll(dropInFolder, 0o755); err != nil {
+		if err := k.m.Root.MkdirAll(dropInFolder, 0o755); err != nil {
 			return err
 		}
 	}
@@ -249,7 +249,7 @@ func (k kernelArg) putDropIn(edits []argumentEdit, madeFolder bool) error {
 	if err != nil {
 		return err
 	}
-	return k.m.replace(dropIn, text)
+	return k.m.Replace(dropIn, text)
 }
 
 // updateGrub makes grub.cfg anew as update-grub does, but not in its place: grub-mkconfig empties the old file before it
@@ -257,16 +257,16 @@ func (k kernelArg) putDropIn(edits []argumentEdit, madeFolder bool) error {
 func (k kernelArg) updateGrub(ctx context.Context, l *loader) error {
 	fresh := freshMenu(l)
 	if err := k.runs(ctx, "grub-mkconfig", "-o", "/"+fresh); err != nil {
-		return errors.Join(err, k.m.remove(fresh), k.m.remove(fresh+".new"))
+		return errors.Join(err, k.m.Remove(fresh), k.m.Remove(fresh+".new"))
 	}
-	text, err := k.m.read(fresh)
+	text, err := k.m.Read(fresh)
 	if err == nil && strings.TrimSpace(text) == "" {
 		err = errors.New("grub-mkconfig made an empty file")
 	}
 	if err == nil {
-		err = k.m.replace(l.config, text)
+		err = k.m.Replace(l.config, text)
 	}
-	return errors.Join(err, k.m.remove(fresh))
+	return errors.Join(err, k.m.Remove(fresh))
 }
 
 // freshMenu is where grub-mkconfig writes.

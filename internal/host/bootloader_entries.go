@@ -114,7 +114,7 @@ func editOptions(text, argument string, to setting.Reading) (string, error) {
 func (m *Machine) readEntries(l *loader, names []string, variables ...map[string]string) map[string]loaderEntry {
 	parsed := map[string]loaderEntry{}
 	for _, name := range names {
-		text, err := m.read(name)
+		text, err := m.Read(name)
 		if err != nil {
 			l.why = err.Error()
 			continue
@@ -187,12 +187,12 @@ func (m *Machine) systemdBoot(dir string, names []string) *loader {
 		return facts.CompareVersions(b.ID, a.ID)
 	})
 	var unified []string
-	for _, name := range m.list(dir + "/EFI/Linux") {
+	for _, name := range m.List(dir + "/EFI/Linux") {
 		if strings.HasSuffix(strings.ToLower(name), ".efi") {
 			unified = append(unified, name)
 		}
 	}
-	settings, _ := m.read(dir + "/loader/loader.conf")
+	settings, _ := m.Read(dir + "/loader/loader.conf")
 	wanted := m.loaderVariable("LoaderEntryOneShot")
 	if wanted == "" {
 		wanted = m.loaderVariable("LoaderEntryDefault")

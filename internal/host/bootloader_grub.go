@@ -249,7 +249,7 @@ func (m *Machine) grub(config, text string) *loader {
 // environment reads the environment block beside a grub.cfg.
 func (m *Machine) environment(l *loader) map[string]string {
 	name := path.Dir(l.config) + "/grubenv"
-	text, err := m.read(name)
+	text, err := m.Read(name)
 	if err != nil {
 		return nil
 	}

@@ -37,7 +37,7 @@ func (k kernelArg) writeGrubby(ctx context.Context, l *loader, changes []argumen
 	}
 	before := map[string]string{}
 	for _, name := range files {
-		text, err := k.m.read(name)
+		text, err := k.m.Read(name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -62,8 +62,8 @@ func (k kernelArg) writeGrubby(ctx context.Context, l *loader, changes []argumen
 	if err != nil {
 		var undo error
 		for name, text := range before {
-			if now, failed := k.m.read(name); failed != nil || now != text {
-				undo = errors.Join(undo, k.m.replace(name, text))
+			if now, failed := k.m.Read(name); failed != nil || now != text {
+				undo = errors.Join(undo, k.m.Replace(name, text))
 			}
 		}
 		undo = errors.Join(undo, k.m.forgetUnused())
@@ -77,8 +77,8 @@ func (m *Machine) toDisk(names []string) error {
 	folders := map[string]bool{}
 	var problems []error
 	for _, name := range names {
-		name = m.target(name)
-		f, err := m.root.Open(name)
+		name = m.Resolve(name)
+		f, err := m.Root.Open(name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -89,7 +89,7 @@ func (m *Machine) toDisk(names []string) error {
 		folders[path.Dir(name)] = true
 	}
 	for name := range folders {
-		problems = append(problems, m.syncFolder(name))
+		problems = append(problems, m.SyncDir(name))
 	}
 	return errors.Join(problems...)
 }

@@ -7,7 +7,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"syscall"
 
 	"mpps/internal/setting"
 )
@@ -30,15 +29,15 @@ func (m *Machine) begin(arguments []string) error {
 			names = append(names, name)
 		}
 	}
-	if err := m.root.MkdirAll(keptFolder, 0o755); err != nil {
+	if err := m.Root.MkdirAll(keptFolder, 0o755); err != nil {
 		return err
 	}
-	return m.replace(keptUnfinished, strings.Join(names, "\n")+"\n")
+	return m.Replace(keptUnfinished, strings.Join(names, "\n")+"\n")
 }
 
 // unfinished lists the arguments of which a change is under way or was cut short.
 func (m *Machine) unfinished() []string {
-	text, err := m.read(keptUnfinished)
+	text, err := m.Read(keptUnfinished)
 	if err != nil {
 		return nil
 	}
@@ -53,13 +52,13 @@ func (m *Machine) mend(unfinished []string) error {
 	}
 	var problems []error
 	for _, name := range m.kept(keptFolder) {
-		now, err := m.read(name)
+		now, err := m.Read(name)
 		if err != nil || strings.Trim(now, "\x00 \n") != "" {
 			continue
 		}
-		before, err := m.read(keptFolder + "/" + name)
+		before, err := m.Read(keptFolder + "/" + name)
 		if err == nil && before != now {
-			err = m.replace(name, before)
+			err = m.Replace(name, before)
 		}
 		problems = append(problems, err)
 	}
@@ -70,10 +69,10 @@ func (m *Machine) mend(unfinished []string) error {
 func (m *Machine) finish(arguments []string) error {
 	names := slices.DeleteFunc(m.unfinished(), func(name string) bool { return slices.Contains(arguments, name) })
 	if len(names) > 0 {
-		return m.replace(keptUnfinished, strings.Join(names, "\n")+"\n")
+		return m.Replace(keptUnfinished, strings.Join(names, "\n")+"\n")
 	}
-	if m.exists(keptUnfinished) {
-		if err := m.remove(keptUnfinished); err != nil {
+	if m.Exists(keptUnfinished) {
+		if err := m.Remove(keptUnfinished); err != nil {
 			return err
 		}
 	}
@@ -83,20 +82,20 @@ func (m *Machine) finish(arguments []string) error {
 // keep copies a file the first time that it is to be changed.
 func (m *Machine) keep(name, text string) error {
 	copied := keptFolder + "/" + name
-	if m.exists(copied) {
+	if m.Exists(copied) {
 		return nil
 	}
-	if err := m.root.MkdirAll(path.Dir(copied), 0o755); err != nil {
+	if err := m.Root.MkdirAll(path.Dir(copied), 0o755); err != nil {
 		return err
 	}
 	mode := os.FileMode(0o600)
-	if info, err := m.root.Stat(name); err == nil {
+	if info, err := m.Root.Stat(name); err == nil {
 		mode = info.Mode().Perm()
 	}
-	if err := m.replace(copied, text); err != nil {
+	if err := m.Replace(copied, text); err != nil {
 		return err
 	}
-	return m.root.Chmod(copied, mode)
+	return m.Root.Chmod(copied, mode)
 }
 
 // keptSettle is called after changes of arguments. It notes them, and where every argument is as it was before the first
@@ -106,7 +105,7 @@ func (m *Machine) keptSettle(changes []argumentChange) error {
 	if len(files) == 0 {
 		return nil
 	}
-	noted, err := m.read(keptArguments)
+	noted, err := m.Read(keptArguments)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -118,7 +117,7 @@ func (m *Machine) keptSettle(changes []argumentChange) error {
 		}
 	}
 	if len(names) > known {
-		if err := m.replace(keptArguments, strings.Join(names, "\n")+"\n"); err != nil {
+		if err := m.Replace(keptArguments, strings.Join(names, "\n")+"\n"); err != nil {
 			return err
 		}
 	}
@@ -129,11 +128,11 @@ func (m *Machine) keptSettle(changes []argumentChange) error {
 	}
 	back := map[string]string{}
 	for _, name := range files {
-		before, err := m.read(keptFolder + "/" + name)
+		before, err := m.Read(keptFolder + "/" + name)
 		if err != nil {
 			return err
 		}
-		now, err := m.read(name)
+		now, err := m.Read(name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // a kernel that was removed since
 		}
@@ -153,12 +152,12 @@ func (m *Machine) keptSettle(changes []argumentChange) error {
 	}
 	for _, name := range files {
 		if text, ours := back[name]; ours {
-			if err := m.replace(name, text); err != nil {
+			if err := m.Replace(name, text); err != nil {
 				return err
 			}
 		}
 	}
-	if m.exists(keptDefault) {
+	if m.Exists(keptDefault) {
 		return nil
 	}
 	return m.forget()
@@ -181,9 +180,9 @@ func (m *Machine) isMenu(name string) bool {
 // kept lists the kept files by the names of the originals.
 func (m *Machine) kept(dir string) []string {
 	var files []string
-	for _, name := range m.list(dir) {
+	for _, name := range m.List(dir) {
 		full := dir + "/" + name
-		info, err := m.root.Stat(full)
+		info, err := m.Root.Stat(full)
 		switch {
 		case err != nil || full == keptArguments || full == keptUnfinished || full == keptDefault:
 		case info.IsDir():
@@ -197,7 +196,7 @@ func (m *Machine) kept(dir string) []string {
 
 // forgetUnused takes the kept files away after a change that did not come about, where no earlier one stands.
 func (m *Machine) forgetUnused() error {
-	if m.exists(keptArguments) || m.exists(keptDefault) {
+	if m.Exists(keptArguments) || m.Exists(keptDefault) {
 		return nil
 	}
 	return m.forget()
@@ -206,12 +205,12 @@ func (m *Machine) forgetUnused() error {
 // forget takes the kept files away. The list of unfinished changes goes last, by finish: where this is cut short, it is begun
 // anew.
 func (m *Machine) forget() error {
-	if !m.exists(keptFolder) {
+	if !m.Exists(keptFolder) {
 		return nil
 	}
-	for _, name := range m.list(keptFolder) {
+	for _, name := range m.List(keptFolder) {
 		if full := keptFolder + "/" + name; full != keptUnfinished {
-			if err := m.root.RemoveAll(full); err != nil {
+			if err := m.Root.RemoveAll(full); err != nil {
 				return err
 			}
 		}
@@ -221,10 +220,10 @@ func (m *Machine) forget() error {
 
 // forgetFolder removes the folder where nothing is in it any more.
 func (m *Machine) forgetFolder() error {
-	if !m.exists(keptFolder) || len(m.list(keptFolder)) > 0 {
+	if !m.Exists(keptFolder) || len(m.List(keptFolder)) > 0 {
 		return nil
 	}
-	return m.remove(keptFolder)
+	return m.Remove(keptFolder)
 }
 
 // commandLineIn takes the kernel's arguments out of a file that holds them: what is left, and the arguments.
@@ -254,16 +253,4 @@ func commandLineIn(name, text string) (frame string, line setting.CommandLine) {
 		}
 	}
 	return b.String(), line
-}
-
-// owner gives a file the owner of the one that it takes the place of.
-func owner(f *os.File, info fs.FileInfo) error {
-	if info == nil {
-		return nil
-	}
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	if !ok || int(stat.Uid) == os.Geteuid() && int(stat.Gid) == os.Getegid() {
-		return nil
-	}
-	return f.Chown(int(stat.Uid), int(stat.Gid))
 }

@@ -51,14 +51,14 @@ func (s *standIn) mkconfig(to string) error {
 for x in etc/default/grub.d/*.cfg; do if [ -e "$x" ]; then . "./$x"; fi; done
 printf '%s\n%s\n%s\n' "${GRUB_DEFAULT}" "${GRUB_CMDLINE_LINUX}" "${GRUB_CMDLINE_LINUX_DEFAULT}"`
 	cmd := exec.Command("sh", "-c", script)
-	cmd.Dir = s.m.path
+	cmd.Dir = s.m.Path
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}
 	first, rest, _ := strings.Cut(strings.TrimSuffix(string(out), "\n"), "\n")
 	always, normal, _ := strings.Cut(rest, "\n")
-	text, err := s.m.read("boot/grub/grub.cfg")
+	text, err := s.m.Read("boot/grub/grub.cfg")
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ printf '%s\n%s\n%s\n' "${GRUB_DEFAULT}" "${GRUB_CMDLINE_LINUX}" "${GRUB_CMDLINE_
 		text = text[:len(text)/2]
 		defer panic(stops{})
 	}
-	return os.WriteFile(filepath.Join(s.m.path, to), []byte(text), 0o600)
+	return os.WriteFile(filepath.Join(s.m.Path, to), []byte(text), 0o600)
 }
 
 func (s *standIn) grubby(args []string) error {
@@ -107,11 +107,11 @@ func (s *standIn) grubby(args []string) error {
 	if l, err := s.m.loader(); err == nil {
 		names[len(names)-1] = l.config
 	}
-	for _, name := range s.m.list("boot/loader/entries") {
+	for _, name := range s.m.List("boot/loader/entries") {
 		names = append(names, "boot/loader/entries/"+name)
 	}
 	for _, name := range names {
-		text, err := s.m.read(name)
+		text, err := s.m.Read(name)
 		if err != nil {
 			continue
 		}
@@ -134,7 +134,7 @@ func (s *standIn) grubby(args []string) error {
 				}
 			}
 		}
-		if err := os.WriteFile(filepath.Join(s.m.path, name), []byte(strings.Join(lines, "")), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(s.m.Path, name), []byte(strings.Join(lines, "")), 0o644); err != nil {
 			return err
 		}
 		if s.dies == "first" {

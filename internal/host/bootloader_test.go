@@ -35,11 +35,11 @@ func bootTree(t *testing.T, name string) *Machine {
 func contents(t *testing.T, m *Machine) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	err := fs.WalkDir(m.root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+	err := fs.WalkDir(m.Root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		text, err := m.read(name)
+		text, err := m.Read(name)
 		all[name] = text
 		return err
 	})
@@ -252,11 +252,11 @@ func TestSomebodyElseChangedIt(t *testing.T) {
 	}
 	for _, name := range []string{"6.12.48", "6.12.43"} {
 		file := "efi/loader/entries/4f6e1c2b7a5d4e0c9b3a8f7d6c5b4a39-" + name + "+deb13-amd64.conf"
-		text, err := m.read(file)
+		text, err := m.Read(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := m.replace(file, strings.Replace(text, " ro ", " ro panic=10 ", 1)); err != nil {
+		if err := m.Replace(file, strings.Replace(text, " ro ", " ro panic=10 ", 1)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -266,7 +266,7 @@ func TestSomebodyElseChangedIt(t *testing.T) {
 	if line := next(t, m); line.Get("panic").Value != "10" || line.Get("quiet").State != setting.Known {
 		t.Errorf("the next command line is %q", line)
 	}
-	if m.exists(keptFolder) {
+	if m.Exists(keptFolder) {
 		t.Error("kept files are left behind")
 	}
 }
@@ -297,13 +297,13 @@ func TestWhichEntryIsNext(t *testing.T) {
 			m := bootTree(t, c.tree)
 			for file, text := range c.files {
 				if file == "grub/default" {
-					cfg, err := m.read("boot/grub/grub.cfg")
+					cfg, err := m.Read("boot/grub/grub.cfg")
 					if err != nil {
 						t.Fatal(err)
 					}
 					file, text = "boot/grub/grub.cfg", strings.Replace(cfg, `set default="0"`, `set default="`+text+`"`, 1)
 				}
-				full := filepath.Join(m.path, file)
+				full := filepath.Join(m.Path, file)
 				if err := errors.Join(os.MkdirAll(filepath.Dir(full), 0o755), os.WriteFile(full, []byte(text), 0o644)); err != nil {
 					t.Fatal(err)
 				}
@@ -329,14 +329,14 @@ func TestRecordedTreesHaveNoPrograms(t *testing.T) {
 	if r.Value != setting.Flag || !r.ReadOnly {
 		t.Errorf("found %+v, expected the flag, read only", r)
 	}
-	r = kernelArg{m: tree(t, files{"proc/cmdline": "ro"})}.Read(t.Context(), setting.Of(setting.KernelArg, "quiet"))
+	r = kernelArg{m: lines(t, files{"proc/cmdline": "ro"})}.Read(t.Context(), setting.Of(setting.KernelArg, "quiet"))
 	if r.State != setting.Unknown || !strings.Contains(r.Why, "no boot loader") {
 		t.Errorf("found %+v on a machine without a boot loader", r)
 	}
 }
 
 func TestModuleArguments(t *testing.T) {
-	m := tree(t, files{
+	m := lines(t, files{
 		"lib/modules/6.1/modules.builtin.modinfo": "intel_idle.parm=max_cstate:int\x00pcie_aspm.parm=policy:xx\x00",
 		"sys/module/kvm_intel/parameters/ple_gap": "128",
 		"sys/module/nothing/refcnt":               "0",

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
@@ -100,12 +101,12 @@ func TestArgumentsCutShort(t *testing.T) {
 						i := slices.IndexFunc(kept, func(name string) bool {
 							return strings.Contains(name, "loader/entries/") || strings.HasSuffix(name, "grub.cfg")
 						})
-						if err := os.Truncate(filepath.Join(m.path, kept[i]), 0); err != nil {
+						if err := os.Truncate(filepath.Join(m.Path, kept[i]), 0); err != nil {
 							t.Fatal(err)
 						}
 					}
-					leftover := beside("etc/default/grub")
-					if err := os.WriteFile(filepath.Join(m.path, leftover), []byte("half"), 0o644); err != nil && name != "systemd-boot" {
+					leftover := tree.Draft("etc/default/grub")
+					if err := os.WriteFile(filepath.Join(m.Path, leftover), []byte("half"), 0o644); err != nil && name != "systemd-boot" {
 						t.Fatal(err)
 					}
 					for _, one := range forth {
@@ -136,7 +137,7 @@ func TestArgumentsCutShort(t *testing.T) {
 							t.Logf("%s:\n%s", name, contents(t, m)[name])
 						}
 					}
-					if m.exists(keptFolder) {
+					if m.Exists(keptFolder) {
 						t.Errorf("/%s is left behind", keptFolder)
 					}
 				})
@@ -160,7 +161,7 @@ func cutEntries(t *testing.T, m *Machine, all []setting.Assignment, dies string)
 		t.Fatal(err)
 	}
 	for _, e := range l.entries {
-		text, err := m.read(e.file)
+		text, err := m.Read(e.file)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -172,7 +173,7 @@ func cutEntries(t *testing.T, m *Machine, all []setting.Assignment, dies string)
 				t.Fatal(err)
 			}
 		}
-		if err := m.replace(e.file, text); err != nil || dies == "first" {
+		if err := m.Replace(e.file, text); err != nil || dies == "first" {
 			return
 		}
 	}

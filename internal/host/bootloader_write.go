@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path"
 	"slices"
 	"strings"
 	"time"
 
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
@@ -41,7 +41,7 @@ func (m *Machine) bootWriter(l *loader) (how, frozen string) {
 	default:
 		return "", "grubby, which changes the entries of this boot loader, is not installed"
 	}
-	if !m.live {
+	if !m.Live() {
 		return how, "a recorded tree has no programs of a boot loader to run"
 	}
 	return how, ""
@@ -50,7 +50,7 @@ func (m *Machine) bootWriter(l *loader) (how, frozen string) {
 // installed is the path of a program, empty where there is none.
 func (m *Machine) installed(name string) string {
 	for _, dir := range []string{"usr/sbin", "sbin", "usr/bin", "bin"} {
-		if m.exists(dir + "/" + name) {
+		if m.Exists(dir + "/" + name) {
 			return "/" + dir + "/" + name
 		}
 	}
@@ -59,7 +59,7 @@ func (m *Machine) installed(name string) string {
 
 // readsDropIns tells whether grub-mkconfig reads /etc/default/grub.d, which Debian added: the script is asked itself.
 func (m *Machine) readsDropIns() bool {
-	text, err := m.read("usr/sbin/grub-mkconfig")
+	text, err := m.Read("usr/sbin/grub-mkconfig")
 	return err == nil && strings.Contains(text, "default/grub.d")
 }
 
@@ -70,15 +70,15 @@ func (k kernelArg) runs(ctx context.Context, program string, args ...string) err
 	if k.run != nil {
 		return k.run(ctx, program, args...)
 	}
-	ctx, cancel := patient(ctx, bootPatience)
+	ctx, cancel := tree.Deadline(ctx, bootPatience)
 	defer cancel()
-	return k.m.changeWithUs(ctx, "", program, args...)
+	return k.m.ChangeWithUs(ctx, "", program, args...)
 }
 
 func (k kernelArg) Read(_ context.Context, a setting.Address) setting.Reading {
 	l, err := k.m.loader()
 	switch {
-	case unprivileged(err):
+	case tree.Unprivileged(err):
 		return setting.CouldNotTell("the boot loader's files: needs root")
 	case err != nil:
 		return setting.CouldNotTell(err.Error())
@@ -100,15 +100,15 @@ func (k kernelArg) Read(_ context.Context, a setting.Address) setting.Reading {
 // command line (setting.KernelArg), its version (setting.BootKernel).
 func (m *Machine) AtBoot(a setting.Address) setting.Reading {
 	if a.Kind == setting.BootKernel {
-		release, err := m.read("proc/sys/kernel/osrelease")
+		release, err := m.Read("proc/sys/kernel/osrelease")
 		if err != nil {
-			return failedReading("/proc/sys/kernel/osrelease", err)
+			return tree.Unreadable("/proc/sys/kernel/osrelease", err)
 		}
 		return setting.Value(strings.TrimSpace(release))
 	}
-	text, err := m.read("proc/cmdline")
+	text, err := m.Read("proc/cmdline")
 	if err != nil {
-		return failedReading("/proc/cmdline", err)
+		return tree.Unreadable("/proc/cmdline", err)
 	}
 	return setting.ParseCommandLine(text).Get(a.Path)
 }
@@ -124,7 +124,7 @@ func (k kernelArg) WriteAll(ctx context.Context, all []setting.Assignment) error
 		changes[i] = argumentChange{one.Address.Path, one.To}
 	}
 	if err := k.write(ctx, changes); err != nil {
-		return refused(all[0].Address, all[0].To.String(), err)
+		return tree.Refused(all[0].Address, all[0].To.String(), err)
 	}
 	return nil
 }
@@ -224,7 +224,7 @@ func (k kernelArg) writeEntries(l *loader, changes []argumentChange) (undone boo
 	changed := map[string]string{} // the text before
 	names := []string{}
 	edit := func(name string, edit func(string) (string, error)) error {
-		before, err := k.m.read(name)
+		before, err := k.m.Read(name)
 		if err != nil {
 			return err
 		}
@@ -237,7 +237,7 @@ func (k kernelArg) writeEntries(l *loader, changes []argumentChange) (undone boo
 		}
 		changed[name] = before
 		names = append(names, name)
-		return k.m.replace(name, after)
+		return k.m.Replace(name, after)
 	}
 	for _, e := range l.entries {
 		if err == nil {
@@ -252,7 +252,7 @@ func (k kernelArg) writeEntries(l *loader, changes []argumentChange) (undone boo
 			})
 		}
 	}
-	if err == nil && k.m.exists(kernelCmdline) {
+	if err == nil && k.m.Exists(kernelCmdline) {
 		err = edit(kernelCmdline, func(text string) (string, error) {
 			line, err := with(setting.ParseCommandLine(text), changes)
 			if err != nil || line.String() == setting.ParseCommandLine(text).String() {
@@ -267,7 +267,7 @@ func (k kernelArg) writeEntries(l *loader, changes []argumentChange) (undone boo
 	if err != nil {
 		var undo error
 		for _, name := range slices.Backward(names) {
-			undo = errors.Join(undo, k.m.replace(name, changed[name]))
+			undo = errors.Join(undo, k.m.Replace(name, changed[name]))
 		}
 		undo = errors.Join(undo, k.m.forgetUnused())
 		return undo == nil, errors.Join(err, undo)
@@ -285,7 +285,7 @@ func (k kernelArg) Tidy(context.Context, setting.Address) error {
 	if l, err := k.m.loader(); err == nil {
 		names = append(names, l.config, path.Dir(l.config)+"/grubenv", l.config+"/loader/loader.conf")
 		for _, left := range []string{freshMenu(l), freshMenu(l) + ".new"} {
-			problems = append(problems, k.m.remove(left))
+			problems = append(problems, k.m.Remove(left))
 		}
 		for _, e := range l.entries {
 			if e.file != "" {
@@ -294,71 +294,9 @@ func (k kernelArg) Tidy(context.Context, setting.Address) error {
 		}
 	}
 	for _, name := range names {
-		if left := beside(k.m.target(name)); k.m.exists(left) {
-			problems = append(problems, k.m.remove(left))
+		if left := tree.Draft(k.m.Resolve(name)); k.m.Exists(left) {
+			problems = append(problems, k.m.Remove(left))
 		}
 	}
 	return errors.Join(append(problems, k.m.forgetFolder())...)
-}
-
-// target is the file that a name stands for: grubenv of RHEL is a link to the EFI system partition.
-func (m *Machine) target(name string) string {
-	for range 8 {
-		target, err := m.root.Readlink(name)
-		if err != nil {
-			break
-		}
-		if name = path.Join(path.Dir(name), target); path.IsAbs(target) {
-			name = strings.TrimPrefix(target, "/")
-		}
-	}
-	return name
-}
-
-// beside is where the new text of a file is written before it takes the file's place.
-func beside(name string) string { return path.Join(path.Dir(name), "."+path.Base(name)+".mpps-new") }
-
-// replace writes a whole file so that after a crash there is the old text or the new one: beside it, to disk, renamed.
-// Permissions and owner of a file that is there stay.
-func (m *Machine) replace(name, text string) error {
-	name = m.target(name)
-	mode := os.FileMode(0o644)
-	info, err := m.root.Stat(name)
-	if err == nil {
-		mode = info.Mode().Perm()
-	}
-	beside := beside(name)
-	f, err := m.root.OpenFile(beside, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(text)
-	err = errors.Join(err, f.Chmod(mode), owner(f, info), f.Sync(), f.Close())
-	if err == nil {
-		err = m.root.Rename(beside, name)
-	}
-	if err != nil {
-		return errors.Join(err, m.remove(beside))
-	}
-	return m.syncFolder(path.Dir(name))
-}
-
-// remove takes a file away for good; one that is not there is no error.
-func (m *Machine) remove(name string) error {
-	if err := m.root.Remove(name); err != nil {
-		if errors.Is(err, os.ErrNotExist) {
-			return nil
-		}
-		return err
-	}
-	return m.syncFolder(path.Dir(name))
-}
-
-// syncFolder brings a directory's entries to disk.
-func (m *Machine) syncFolder(name string) error {
-	d, err := m.root.Open(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

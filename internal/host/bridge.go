@@ -11,8 +11,8 @@ import (
 // br_nf_pre_routing).
 func (m *Machine) bridge(d device) facts.Bridge {
 	dir := path.Join(classNet, d.name)
-	set := func(name string) bool { return m.number(path.Join(dir, "bridge", name), 0) != 0 }
-	ports := m.list(path.Join(dir, "brif"))
+	set := func(name string) bool { return m.Number(path.Join(dir, "bridge", name), 0) != 0 }
+	ports := m.List(path.Join(dir, "brif"))
 	if ports == nil {
 		ports = []string{}
 	}

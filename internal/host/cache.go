@@ -5,18 +5,19 @@ import (
 	"strconv"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
 )
 
 // addCaches adds the caches that a CPU is the first one of. A cache whose CPU set is empty (ia64) serves its core.
-func (p *processors) addCaches(cpu int, at *folder, core mask) {
-	caches := at.folder("cache")
+func (p *processors) addCaches(cpu int, at *tree.Folder, core mask) {
+	caches := at.Folder("cache")
 	if caches == nil {
 		return
 	}
-	defer caches.close()
-	for _, index := range caches.numbered("index") {
-		cache := caches.folder("index" + strconv.Itoa(index))
-		if cpus, told := cache.either("shared_cpu_map", "shared_cpu_list"); told {
+	defer caches.Close()
+	for _, index := range caches.Numbered("index") {
+		cache := caches.Folder("index" + strconv.Itoa(index))
+		if cpus, told := eitherOf(cache, "shared_cpu_map", "shared_cpu_list"); told {
 			if cpus.empty() {
 				cpus = core
 			}
@@ -24,20 +25,20 @@ func (p *processors) addCaches(cpu int, at *folder, core mask) {
 				p.addCache(cache, cpus)
 			}
 		}
-		cache.close()
+		cache.Close()
 	}
 }
 
-func (p *processors) addCache(cache *folder, cpus mask) {
-	o := object{kind: kindCache, cpus: cpus, id: cache.number("id", -1), level: cache.number("level", 0), data: "Unified"}
+func (p *processors) addCache(cache *tree.Folder, cpus mask) {
+	o := object{kind: kindCache, cpus: cpus, id: cache.Number("id", -1), level: cache.Number("level", 0), data: "Unified"}
 	if o.level < 1 || o.level > 5 {
 		return
 	}
-	switch kind := cache.line("type"); kind {
+	switch kind := cache.Line("type"); kind {
 	case "Data", "Instruction":
 		o.data = kind
 	}
-	o.size = cache.bytes("size", 1<<10)
+	o.size = sizeOf(cache, "size", 1<<10)
 	p.insert(o)
 }
 

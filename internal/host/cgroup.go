@@ -56,8 +56,8 @@ func (m *Machine) cpusets(guests []facts.Guest) []facts.Cgroup {
 			all = append(all, c)
 		}
 	}
-	for _, name := range m.list(files.mount) {
-		if strings.HasSuffix(name, ".slice") || strings.HasSuffix(name, ".scope") || strings.HasPrefix(m.line(path.Join(files.mount, name, "cpuset.cpus.partition")), "isolated") || name == "machine" {
+	for _, name := range m.List(files.mount) {
+		if strings.HasSuffix(name, ".slice") || strings.HasSuffix(name, ".scope") || strings.HasPrefix(m.Line(path.Join(files.mount, name, "cpuset.cpus.partition")), "isolated") || name == "machine" {
 			add(name, "", "")
 		}
 	}
@@ -73,7 +73,7 @@ func (m *Machine) cpusets(guests []facts.Guest) []facts.Cgroup {
 		}
 		add(scope, guests[i].Name, "")
 		for _, folder := range []string{scope + "/libvirt", scope} {
-			for _, part := range m.list(path.Join(files.mount, folder)) {
+			for _, part := range m.List(path.Join(files.mount, folder)) {
 				if threadGroup(part) {
 					add(folder+"/"+part, guests[i].Name, part)
 				}
@@ -104,7 +104,7 @@ func (m *Machine) scopeOf(files cpusetFiles, pid int) string {
 	if pid == 0 {
 		return ""
 	}
-	text, err := m.read("proc/" + strconv.Itoa(pid) + "/cgroup")
+	text, err := m.Read("proc/" + strconv.Itoa(pid) + "/cgroup")
 	if err != nil {
 		return ""
 	}
@@ -140,15 +140,15 @@ func (m *Machine) scopeOf(files cpusetFiles, pid int) string {
 // cpuset reads one group and whether it has a cpuset at all.
 func (m *Machine) cpuset(files cpusetFiles, name string) (facts.Cgroup, bool) {
 	dir := path.Join(files.mount, name)
-	effective, err := m.read(dir + "/" + files.effective)
+	effective, err := m.Read(dir + "/" + files.effective)
 	if err != nil {
 		return facts.Cgroup{}, false
 	}
-	c := facts.Cgroup{Path: name, CPUs: setting.CPUSet{}, Effective: setting.CPUSet{}, Partition: m.line(dir + "/cpuset.cpus.partition")}
+	c := facts.Cgroup{Path: name, CPUs: setting.CPUSet{}, Effective: setting.CPUSet{}, Partition: m.Line(dir + "/cpuset.cpus.partition")}
 	if set, err := setting.ParseCPUs(effective); err == nil && set != nil {
 		c.Effective = set
 	}
-	if set := m.cpus(dir + "/" + files.cpus); set != nil {
+	if set := m.CPUs(dir + "/" + files.cpus); set != nil {
 		c.CPUs = set
 	}
 	return c, true

@@ -16,12 +16,12 @@ type cpuTimes struct {
 
 // cpuTimes reads them for every online CPU.
 func (m *Machine) cpuTimes() (map[int]cpuTimes, error) {
-	text, err := m.read("proc/stat")
+	text, err := m.Read("proc/stat")
 	if err != nil {
 		return nil, err
 	}
 	times := parseCPUTimes(text)
-	if text, err := m.read("proc/schedstat"); err == nil {
+	if text, err := m.Read("proc/schedstat"); err == nil {
 		switches := parseSchedstat(text)
 		for cpu, t := range times {
 			if n, counted := switches[cpu]; counted {

@@ -9,7 +9,7 @@ import (
 
 func TestPower(t *testing.T) {
 	const cpu = "sys/devices/system/cpu/"
-	m := tree(t, files{
+	m := lines(t, files{
 		cpu + "cpu0/cpufreq/scaling_driver": "intel_pstate", cpu + "cpu0/cpufreq/scaling_governor": "performance", cpu + "cpu0/cpufreq/energy_performance_preference": "performance",
 		cpu + "cpu1/cpufreq/scaling_driver": "intel_pstate", cpu + "cpu1/cpufreq/scaling_governor": "powersave", cpu + "cpu1/cpufreq/energy_performance_preference": "balance_performance",
 		cpu + "cpu2/online": "0", cpu + "cpu2/cpufreq/scaling_governor": "ondemand",
@@ -31,7 +31,7 @@ func TestPower(t *testing.T) {
 	if p.LatencyLimit == nil || *p.LatencyLimit != 2 {
 		t.Errorf("latency limit %v, expected 2", p.LatencyLimit)
 	}
-	tree(t, files{"sys/x": ""}).power(t.Context(), &h)
+	lines(t, files{"sys/x": ""}).power(t.Context(), &h)
 	if h.Power.LatencyLimit != nil || len(h.Power.IdleStates) != 0 {
 		t.Errorf("a machine without any tells %+v", h.Power)
 	}
@@ -40,9 +40,9 @@ func TestPower(t *testing.T) {
 // TestPowerOfRecordedTree: each CPU's cpufreq is a link to the policy that it follows.
 func TestPowerOfRecordedTree(t *testing.T) {
 	const cpu = "sys/devices/system/cpu/"
-	m := tree(t, files{cpu + "cpufreq/policy0/scaling_driver": "acpi-cpufreq", cpu + "cpufreq/policy0/scaling_governor": "ondemand", cpu + "cpu0/topology/core_id": "0", cpu + "cpu1/topology/core_id": "1"})
+	m := lines(t, files{cpu + "cpufreq/policy0/scaling_driver": "acpi-cpufreq", cpu + "cpufreq/policy0/scaling_governor": "ondemand", cpu + "cpu0/topology/core_id": "0", cpu + "cpu1/topology/core_id": "1"})
 	for _, id := range []string{"0", "1"} {
-		if err := m.root.Symlink("../cpufreq/policy0", cpu+"cpu"+id+"/cpufreq"); err != nil {
+		if err := m.Root.Symlink("../cpufreq/policy0", cpu+"cpu"+id+"/cpufreq"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -55,19 +55,19 @@ func TestPowerOfRecordedTree(t *testing.T) {
 
 func TestFirmware(t *testing.T) {
 	var h facts.Host
-	tree(t, files{"sys/firmware/acpi/tables/DMAR": "x", "sys/firmware/acpi/tables/APIC": "x", "sys/kernel/iommu_groups/0/type": "DMA", "sys/kernel/iommu_groups/1/type": "DMA"}).firmware(t.Context(), &h)
+	lines(t, files{"sys/firmware/acpi/tables/DMAR": "x", "sys/firmware/acpi/tables/APIC": "x", "sys/kernel/iommu_groups/0/type": "DMA", "sys/kernel/iommu_groups/1/type": "DMA"}).firmware(t.Context(), &h)
 	if f := h.Firmware; !f.Tables || !f.DMAR || f.IVRS || f.Groups != 2 {
 		t.Errorf("found %+v", f)
 	}
 	h = facts.Host{}
-	tree(t, files{"proc/cmdline": ""}).firmware(t.Context(), &h)
+	lines(t, files{"proc/cmdline": ""}).firmware(t.Context(), &h)
 	if h.Firmware != (facts.Firmware{}) {
 		t.Errorf("found %+v on a machine that shows nothing", h.Firmware)
 	}
 }
 
 func TestAttest(t *testing.T) {
-	m := tree(t, files{"proc/cmdline": ""})
+	m := lines(t, files{"proc/cmdline": ""})
 	at := time.Date(2026, 5, 1, 2, 3, 4, 5, time.FixedZone("", 7200))
 	if before, err := m.Attest("firmware.txt", "disabled", "Erika", at); err != nil || before.Value != "" {
 		t.Fatal(before, err)
@@ -80,7 +80,7 @@ func TestAttest(t *testing.T) {
 	if a := h.Attested["firmware.txt"]; len(h.Attested) != 1 || a.Value != "enabled" || a.By != "Max" || !a.At.Equal(time.Date(2026, 5, 1, 0, 3, 4, 0, time.UTC)) {
 		t.Errorf("found %+v", h.Attested)
 	}
-	if _, err := m.Attest("firmware.txt", "", "", at); err != nil || m.exists(attestFile) {
-		t.Errorf("%v, file there: %v", err, m.exists(attestFile))
+	if _, err := m.Attest("firmware.txt", "", "", at); err != nil || m.Exists(attestFile) {
+		t.Errorf("%v, file there: %v", err, m.Exists(attestFile))
 	}
 }

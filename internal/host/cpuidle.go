@@ -5,18 +5,19 @@ import (
 	"strconv"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
 )
 
 // idleStates adds the C-states of a CPU (Documentation/admin-guide/pm/cpuidle.rst).
-func idleStates(cpu *folder, p *facts.Power) {
-	states := cpu.folder("cpuidle")
+func idleStates(cpu *tree.Folder, p *facts.Power) {
+	states := cpu.Folder("cpuidle")
 	if states == nil {
 		return
 	}
-	defer states.close()
-	for _, number := range states.numbered("state") {
+	defer states.Close()
+	for _, number := range states.Numbered("state") {
 		at := "state" + strconv.Itoa(number)
-		name := states.line(at + "/name")
+		name := states.Line(at + "/name")
 		if name == "" {
 			continue
 		}
@@ -24,11 +25,11 @@ func idleStates(cpu *folder, p *facts.Power) {
 		if i < 0 {
 			i = len(p.IdleStates)
 			p.IdleStates = append(p.IdleStates, facts.IdleState{
-				Name: name, Desc: states.line(at + "/desc"), Latency: states.number(at+"/latency", 0),
+				Name: name, Desc: states.Line(at + "/desc"), Latency: states.Number(at+"/latency", 0),
 			})
 		}
 		p.IdleStates[i].CPUs++
-		if states.number(at+"/disable", 0)&1 != 0 { // other bits: the driver's own, or the latency limit's
+		if states.Number(at+"/disable", 0)&1 != 0 { // other bits: the driver's own, or the latency limit's
 			p.IdleStates[i].Disabled++
 		}
 	}
@@ -37,7 +38,7 @@ func idleStates(cpu *folder, p *facts.Power) {
 // latencyLimit is the wake-up latency in µs that somebody asks for through /dev/cpu_dma_latency: reading the device gives
 // the limit in force as a 32-bit number (kernel/power/qos.c, cpu_latency_qos_read). nil where it cannot be read.
 func (m *Machine) latencyLimit() *int {
-	text, err := m.read("dev/cpu_dma_latency")
+	text, err := m.Read("dev/cpu_dma_latency")
 	if err != nil || len(text) < 4 {
 		return nil
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"time"
+
+	"mpps/internal/machine/tree"
 )
 
 // DetachLater starts this program with other arguments after a time, by a transient timer of systemd: it needs neither this
@@ -23,9 +25,9 @@ func (m *Machine) DetachLater(ctx context.Context, unit, description string, aft
 		fmt.Sprintf("--on-active=%dms", after.Milliseconds()), "--timer-property=AccuracySec=100ms",
 		"--property=Type=exec", "--property=Restart=on-failure", "--property=RestartSec=1", "--", program,
 	}, args...)
-	ctx, cancel := patient(ctx, writePatience)
+	ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
 	defer cancel()
-	if _, err := m.command(ctx, "", "systemd-run", vector...); err != nil {
+	if _, err := m.Command(ctx, "", "systemd-run", vector...); err != nil {
 		return false, err
 	}
 	return true, nil
@@ -36,8 +38,8 @@ func (m *Machine) CancelLater(ctx context.Context, unit string) {
 	if !(service{m}).systemd() {
 		return
 	}
-	ctx, cancel := patient(ctx, readPatience)
+	ctx, cancel := tree.Deadline(ctx, tree.ReadPatience)
 	defer cancel()
 	// A timer that is not stopped starts a process that finds nothing to do.
-	_, _ = m.command(ctx, "", "systemctl", "stop", "--", unit+".timer")
+	_, _ = m.Command(ctx, "", "systemctl", "stop", "--", unit+".timer")
 }

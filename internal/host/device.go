@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"mpps/internal/domain"
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
@@ -48,8 +49,8 @@ func (d devices) Read(ctx context.Context, a setting.Address) setting.Reading {
 // runningDocument is what a guest runs with. libvirt's own status file says more than it tells programs: of an interface that came
 // out of a pool of functions, which pool that was. Where it cannot be read the answer of libvirt will do.
 func (m *Machine) runningDocument(ctx context.Context, guest string) (*domain.Doc, error) {
-	if m.live {
-		text, err := m.read(runningFolder + "/" + guest + ".xml")
+	if m.Live() {
+		text, err := m.Read(runningFolder + "/" + guest + ".xml")
 		if err == nil {
 			if _, running := parseStatus(text); running != "" {
 				return domain.ParseLive([]byte(running))
@@ -101,7 +102,7 @@ func (d devices) Write(ctx context.Context, a setting.Address, to setting.Readin
 	}
 	v, live := asked.(plugger)
 	if !live {
-		return fmt.Errorf("%s: %w", a, errNotLive)
+		return fmt.Errorf("%s: %w", a, tree.ErrNotLive)
 	}
 	doc, err := d.machine.runningDocument(ctx, a.Object())
 	if errors.Is(err, errNoGuest) {
@@ -137,7 +138,7 @@ func (d devices) Write(ctx context.Context, a setting.Address, to setting.Readin
 // plug has libvirt plug a device in.
 func (d devices) plug(ctx context.Context, v plugger, a setting.Address, text string, to setting.Reading) error {
 	err := v.device(ctx, "attach-device", a.Object(), text)
-	if err != nil && to.Verbatim != "" && !errors.Is(err, ErrInDoubt) {
+	if err != nil && to.Verbatim != "" && !errors.Is(err, setting.ErrInDoubt) {
 		// Its former place in the guest may be taken by now.
 		if doc, other := d.machine.runningDocument(ctx, a.Object()); other == nil {
 			if bare, other := doc.Device(a.Rest(), to.Value, ""); other == nil && v.device(ctx, "attach-device", a.Object(), bare) == nil {
@@ -165,7 +166,7 @@ func (d devices) plug(ctx context.Context, v plugger, a setting.Address, text st
 // unplug has libvirt ask the guest to let a device go, and waits until it has. virsh waits for five seconds at the most and says
 // nothing where the guest does not answer (src/qemu/qemu_hotplug.c, qemuDomainWaitForDeviceRemoval).
 func (d devices) unplug(ctx context.Context, v plugger, a setting.Address) error {
-	if status, err := d.machine.read(runningFolder + "/" + a.Object() + ".xml"); err == nil {
+	if status, err := d.machine.Read(runningFolder + "/" + a.Object() + ".xml"); err == nil {
 		if state, _ := parseStatus(status); state == "paused" || state == "pmsuspended" {
 			return fmt.Errorf("%s: the guest is %s: it cannot let a device go before it runs on", a, state)
 		}
@@ -197,11 +198,11 @@ func (d devices) unplug(ctx context.Context, v plugger, a setting.Address) error
 			}
 		}
 		if time.Since(began) > d.patience {
-			return fmt.Errorf("%s: %w: %w", a, ErrInDoubt, &Held{Guest: a.Object(), Device: a.Rest(), After: d.patience})
+			return fmt.Errorf("%s: %w: %w", a, setting.ErrInDoubt, &Held{Guest: a.Object(), Device: a.Rest(), After: d.patience})
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%s: %w: %w", a, ErrInDoubt, &Held{Guest: a.Object(), Device: a.Rest(), After: time.Since(began).Round(time.Second)})
+			return fmt.Errorf("%s: %w: %w", a, setting.ErrInDoubt, &Held{Guest: a.Object(), Device: a.Rest(), After: time.Since(began).Round(time.Second)})
 		case <-time.After(poll):
 		}
 	}
@@ -224,5 +225,5 @@ func (h *Held) Hint() string {
 
 // device runs attach-device or detach-device with the XML of a device.
 func (v virsh) device(ctx context.Context, command, guest, text string) error {
-	return v.machine.change(ctx, text, v.path, "-q", "-c", "qemu:///system", command, "--live", "--domain", guest, "--file", "/proc/self/fd/0")
+	return v.machine.Change(ctx, text, v.path, "-q", "-c", "qemu:///system", command, "--live", "--domain", guest, "--file", "/proc/self/fd/0")
 }

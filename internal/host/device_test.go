@@ -53,7 +53,7 @@ func pooledHost(t *testing.T) *Machine {
 		"<address type='pci' domain='0x0000' bus='0x01' slot='0x00'", "<alias name='hostdev0'/>\n      <address type='pci' domain='0x0000' bus='0x01' slot='0x00'",
 		"<source bridge='br0'/>", "<source bridge='br0'/>\n      <target dev='vnet0'/>",
 	).Replace(pooledXML)
-	return tree(t, files{
+	return lines(t, files{
 		"etc/libvirt/qemu/pooled.xml": pooledXML,
 		"etc/libvirt/qemu/other.xml":  strings.NewReplacer("pooled", "other", "604803a9", "704803a9", "function='0x3'", "function='0x1'").Replace(pooledXML),
 		"run/libvirt/qemu/pooled.xml": "<domstatus state='running' reason='booted' pid='300'>\n" + live + "</domstatus>\n",
@@ -181,12 +181,12 @@ func TestUnplugWaits(t *testing.T) {
 		doubt   bool
 	}{
 		"let go a moment later": {does: func(m *Machine) error {
-			text, err := m.read(status)
+			text, err := m.Read(status)
 			from, to := strings.LastIndex(text, "    <interface"), strings.LastIndex(text, "  </devices>")
-			time.AfterFunc(2*poll/3, func() { _ = os.WriteFile(filepath.Join(m.path, status), []byte(text[:from]+text[to:]), 0o600) })
+			time.AfterFunc(2*poll/3, func() { _ = os.WriteFile(filepath.Join(m.Path, status), []byte(text[:from]+text[to:]), 0o600) })
 			return err
 		}},
-		"shut down meanwhile": {does: func(m *Machine) error { return os.Remove(filepath.Join(m.path, status)) }},
+		"shut down meanwhile": {does: func(m *Machine) error { return os.Remove(filepath.Join(m.Path, status)) }},
 		"kept":                {does: func(*Machine) error { return nil }, problem: "still has it after 900ms", doubt: true},
 		"refused":             {does: func(*Machine) error { return errors.New("device not found") }, problem: "device not found"},
 	} {
@@ -195,7 +195,7 @@ func TestUnplugWaits(t *testing.T) {
 			m := pooledHost(t)
 			v := &handed{libvirt: libvirtFiles{m}, does: func(string, string) error { return c.does(m) }}
 			err := devices{m, 3 * poll}.unplug(t.Context(), v, a)
-			if (err == nil) != (c.problem == "") || err != nil && !strings.Contains(err.Error(), c.problem) || errors.Is(err, ErrInDoubt) != c.doubt {
+			if (err == nil) != (c.problem == "") || err != nil && !strings.Contains(err.Error(), c.problem) || errors.Is(err, setting.ErrInDoubt) != c.doubt {
 				t.Errorf("%v, expected %q", err, c.problem)
 			}
 			if len(v.asked) != 1 || !strings.HasPrefix(v.asked[0], "detach-device pooled <interface type='hostdev' managed='yes'>") || !strings.Contains(v.asked[0], "function='0x3'") {
@@ -204,11 +204,11 @@ func TestUnplugWaits(t *testing.T) {
 		})
 	}
 	m := pooledHost(t)
-	text, err := m.read(status)
+	text, err := m.Read(status)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(m.path, status), []byte(strings.Replace(text, "state='running'", "state='paused'", 1)), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(m.Path, status), []byte(strings.Replace(text, "state='running'", "state='paused'", 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	v := &handed{libvirt: libvirtFiles{m}}
@@ -230,11 +230,11 @@ func TestPlugFindsAnotherPlace(t *testing.T) {
 		if strings.Contains(text, "bus='0x07'") {
 			return errors.New("Attempted double use of PCI Address 0000:07:00.0")
 		}
-		now, err := m.read(status)
+		now, err := m.Read(status)
 		if err != nil {
 			return err
 		}
-		return os.WriteFile(filepath.Join(m.path, status), []byte(strings.Replace(now, "  </devices>", text+"\n  </devices>", 1)), 0o600)
+		return os.WriteFile(filepath.Join(m.Path, status), []byte(strings.Replace(now, "  </devices>", text+"\n  </devices>", 1)), 0o600)
 	}
 	doc, err := m.runningDocument(t.Context(), "pooled")
 	if err != nil {

@@ -62,7 +62,7 @@ const (
 func (m *Machine) WatchDisturbances(cpus setting.CPUSet, pid int, vcpus []int) *Disturbances {
 	d := &Disturbances{m: m, cpus: cpus, pid: pid, files: map[facts.Counter]string{}}
 	for _, tid := range vcpus {
-		d.threads = append(d.threads, guestThread{tid: tid, name: m.line(d.taskFile(tid, "comm")) + " (" + strconv.Itoa(tid) + ")"})
+		d.threads = append(d.threads, guestThread{tid: tid, name: m.Line(d.taskFile(tid, "comm")) + " (" + strconv.Itoa(tid) + ")"})
 	}
 	d.openSMI()
 	if pid > 0 {
@@ -70,22 +70,22 @@ func (m *Machine) WatchDisturbances(cpus setting.CPUSet, pid int, vcpus []int) *
 	}
 	for _, cpu := range cpus {
 		folder := fmt.Sprintf("sys/devices/system/cpu/cpu%d/", cpu)
-		for _, state := range m.list(folder + "cpuidle") {
-			name, latency := m.line(folder+"cpuidle/"+state+"/name"), m.number(folder+"cpuidle/"+state+"/latency", 0)
+		for _, state := range m.List(folder + "cpuidle") {
+			name, latency := m.Line(folder+"cpuidle/"+state+"/name"), m.Number(folder+"cpuidle/"+state+"/latency", 0)
 			if latency > 1 { // what takes no time to leave, such as polling, disturbs nobody
 				d.idle = append(d.idle, idleState{cpu, fmt.Sprintf("%s (%d µs to leave)", name, latency), folder + "cpuidle/" + state + "/usage"})
 			}
 		}
 		for _, name := range []string{"core_throttle_count", "package_throttle_count"} {
-			if file := folder + "thermal_throttle/" + name; m.exists(file) {
+			if file := folder + "thermal_throttle/" + name; m.Exists(file) {
 				d.throttle = append(d.throttle, namedFile{facts.Counter{Kind: facts.Throttle, Name: strings.TrimSuffix(name, "_throttle_count"), CPU: cpu}, file})
 			}
 		}
-		if file := folder + "cpufreq/stats/total_trans"; m.exists(file) {
+		if file := folder + "cpufreq/stats/total_trans"; m.Exists(file) {
 			d.throttle = append(d.throttle, namedFile{facts.Counter{Kind: facts.Frequency, CPU: cpu}, file})
 		}
 	}
-	if !m.exists("proc/schedstat") {
+	if !m.Exists("proc/schedstat") {
 		d.missing("context switches of CPUs: the kernel keeps no /proc/schedstat (CONFIG_SCHEDSTATS)")
 	}
 	if len(d.idle) == 0 {
@@ -113,13 +113,13 @@ func (d *Disturbances) Tally() facts.Tally {
 	if times, err := d.m.cpuTimes(); err == nil {
 		timesOf(times, d.cpus, t)
 	}
-	if text, err := d.m.read("proc/interrupts"); err == nil {
+	if text, err := d.m.Read("proc/interrupts"); err == nil {
 		interruptsOf(text, d.cpus, t)
 	}
-	if text, err := d.m.read("proc/softirqs"); err == nil {
+	if text, err := d.m.Read("proc/softirqs"); err == nil {
 		softIRQsOf(text, d.cpus, t)
 	}
-	if text, err := d.m.read("proc/vmstat"); err == nil {
+	if text, err := d.m.Read("proc/vmstat"); err == nil {
 		memoryOf(text, t)
 	}
 	d.readSMI(t)
@@ -139,7 +139,7 @@ func (d *Disturbances) Tally() facts.Tally {
 		d.look()
 	}
 	for _, c := range d.others {
-		if run, _, _, ok := parseTaskSchedstat(d.m.line(d.files[c])); ok {
+		if run, _, _, ok := parseTaskSchedstat(d.m.Line(d.files[c])); ok {
 			t[c] = run
 		}
 	}
@@ -147,7 +147,7 @@ func (d *Disturbances) Tally() facts.Tally {
 }
 
 func (d *Disturbances) number(c facts.Counter, file string, t facts.Tally) {
-	if n, err := strconv.ParseUint(d.m.line(file), 10, 64); err == nil {
+	if n, err := strconv.ParseUint(d.m.Line(file), 10, 64); err == nil {
 		t[c] = n
 	}
 }
@@ -159,10 +159,10 @@ func (d *Disturbances) taskFile(tid int, name string) string {
 // readThread reads a vCPU's thread: how long it waited for a CPU, its page faults, and whether it came to another CPU.
 func (d *Disturbances) readThread(g *guestThread, t facts.Tally) {
 	counter := func(kind facts.Disturbance) facts.Counter { return facts.Counter{Kind: kind, Name: g.name, CPU: -1} }
-	if _, waited, _, ok := parseTaskSchedstat(d.m.line(d.taskFile(g.tid, "schedstat"))); ok {
+	if _, waited, _, ok := parseTaskSchedstat(d.m.Line(d.taskFile(g.tid, "schedstat"))); ok {
 		t[counter(facts.RunDelay)] = waited
 	}
-	text, err := d.m.read(d.taskFile(g.tid, "stat"))
+	text, err := d.m.Read(d.taskFile(g.tid, "stat"))
 	if err != nil {
 		return
 	}
@@ -181,14 +181,14 @@ func (d *Disturbances) readThread(g *guestThread, t facts.Tally) {
 func (d *Disturbances) look() {
 	d.looked = time.Now()
 	self := os.Getpid()
-	for _, p := range d.m.list("proc") {
+	for _, p := range d.m.List("proc") {
 		pid, err := strconv.Atoi(p)
 		if err != nil || pid == self {
 			continue
 		}
-		folder := d.m.folder("proc/" + p + "/task")
-		for _, name := range folder.names() {
-			text, there := folder.text(name + "/stat")
+		folder := d.m.Folder("proc/" + p + "/task")
+		for _, name := range folder.Names() {
+			text, there := folder.Text(name + "/stat")
 			if !there {
 				continue
 			}
@@ -203,7 +203,7 @@ func (d *Disturbances) look() {
 			d.files[c] = fmt.Sprintf("proc/%d/task/%d/schedstat", pid, task.tid)
 			d.others = append(d.others, c)
 		}
-		folder.close()
+		folder.Close()
 	}
 }
 
@@ -216,7 +216,7 @@ func (d *Disturbances) tool(pid int) bool {
 	if d.pid > 0 {
 		return false
 	}
-	text, err := d.m.read("proc/" + strconv.Itoa(pid) + "/stat")
+	text, err := d.m.Read("proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return false
 	}
@@ -228,11 +228,11 @@ func (d *Disturbances) tool(pid int) bool {
 // findKVM finds the guest's counters of exits (virt/kvm/kvm_main.c, kvm_create_vm_debugfs: a folder PID-FD; sums over the vCPUs).
 func (d *Disturbances) findKVM() {
 	const folder = "sys/kernel/debug/kvm"
-	for _, name := range d.m.list(folder) {
+	for _, name := range d.m.List(folder) {
 		if !strings.HasPrefix(name, strconv.Itoa(d.pid)+"-") {
 			continue
 		}
-		for _, file := range d.m.list(folder + "/" + name) {
+		for _, file := range d.m.List(folder + "/" + name) {
 			if file == "exits" || strings.HasSuffix(file, "_exits") {
 				d.kvm = append(d.kvm, folder+"/"+name+"/"+file)
 			}

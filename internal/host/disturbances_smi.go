@@ -19,10 +19,10 @@ const msrSMICount = 0x34
 
 // openSMI opens the counter of SMIs of the first CPU that we may run on.
 func (d *Disturbances) openSMI() {
-	if !d.m.live {
+	if !d.m.Live() {
 		return
 	}
-	if info := d.m.line("proc/cpuinfo"); !strings.Contains(info, "GenuineIntel") {
+	if info := d.m.Line("proc/cpuinfo"); !strings.Contains(info, "GenuineIntel") {
 		d.missing("SMIs: only Intel's CPUs count them")
 		return
 	}

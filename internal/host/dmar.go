@@ -11,7 +11,7 @@ import (
 func (m *Machine) firmware(_ context.Context, h *facts.Host) {
 	const tables = "sys/firmware/acpi/tables"
 	f := &h.Firmware
-	f.Tables = len(m.list(tables)) > 0
-	f.DMAR, f.IVRS = m.exists(tables+"/DMAR"), m.exists(tables+"/IVRS")
-	f.Groups = len(m.list("sys/kernel/iommu_groups"))
+	f.Tables = len(m.List(tables)) > 0
+	f.DMAR, f.IVRS = m.Exists(tables+"/DMAR"), m.Exists(tables+"/IVRS")
+	f.Groups = len(m.List("sys/kernel/iommu_groups"))
 }

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
@@ -32,13 +33,13 @@ type driverValue struct {
 }
 
 func (d driverValue) Read(ctx context.Context, a setting.Address) setting.Reading {
-	if !d.m.live {
-		return setting.CouldNotTell(errNotLive.Error())
+	if !d.m.Live() {
+		return setting.CouldNotTell(tree.ErrNotLive.Error())
 	}
-	ctx, cancel := patient(ctx, readPatience)
+	ctx, cancel := tree.Deadline(ctx, tree.ReadPatience)
 	defer cancel()
 	answer := make(chan setting.Reading, 1)
-	err := within(ctx, func() error {
+	err := tree.Within(ctx, func() error {
 		e, err := dialEthtool()
 		if err != nil {
 			return err
@@ -53,22 +54,22 @@ func (d driverValue) Read(ctx context.Context, a setting.Address) setting.Readin
 		if errors.Is(err, unix.ENODEV) {
 			what = "device " + a.Object()
 		}
-		return failedReading(what, err)
+		return tree.Unreadable(what, err)
 	}
 	return <-answer
 }
 
 func (d driverValue) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
-	value, err := written(a, to)
+	value, err := tree.Canonical(a, to)
 	if err != nil {
 		return err
 	}
-	if !d.m.live {
-		return refused(a, value, errNotLive)
+	if !d.m.Live() {
+		return tree.Refused(a, value, tree.ErrNotLive)
 	}
-	ctx, cancel := patient(ctx, writePatience)
+	ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
 	defer cancel()
-	err = within(ctx, func() error {
+	err = tree.Within(ctx, func() error {
 		e, err := dialEthtool()
 		if err != nil {
 			return err
@@ -77,7 +78,7 @@ func (d driverValue) Write(ctx context.Context, a setting.Address, to setting.Re
 		return d.write(e, a.Object(), a.Rest(), value)
 	})
 	if err != nil {
-		return refused(a, value, err)
+		return tree.Refused(a, value, err)
 	}
 	return nil
 }

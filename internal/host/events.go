@@ -77,7 +77,7 @@ type linkWatch struct {
 
 // watchLinks subscribes to link messages, and then reads the table, so that nothing between the two is missed.
 func (m *Machine) watchLinks() (*linkWatch, error) {
-	if !m.live {
+	if !m.Live() {
 		return &linkWatch{}, nil
 	}
 	conn, err := netlink.Dial(unix.NETLINK_ROUTE, &netlink.Config{Groups: unix.RTMGRP_LINK})
@@ -157,10 +157,10 @@ func (w *linkWatch) run(send func(Event)) {
 // functionOf is the virtual function that an interface belongs to, as PF/N; empty where it is none.
 func (m *Machine) functionOf(name string) string {
 	device := path.Join(classNet, name, "device")
-	pci := m.link(device)
-	for _, pf := range m.list(device + "/physfn/net") {
-		for _, entry := range m.list(device + "/physfn") {
-			if number, is := strings.CutPrefix(entry, "virtfn"); is && m.link(device+"/physfn/"+entry) == pci {
+	pci := m.Target(device)
+	for _, pf := range m.List(device + "/physfn/net") {
+		for _, entry := range m.List(device + "/physfn") {
+			if number, is := strings.CutPrefix(entry, "virtfn"); is && m.Target(device+"/physfn/"+entry) == pci {
 				return pf + "/" + number
 			}
 		}

@@ -29,7 +29,7 @@ func (m *Machine) watchGuestFiles() (*guestWatch, error) {
 	if err != nil {
 		return nil, fmt.Errorf("events of guests: %w", err)
 	}
-	w := &guestWatch{file: os.NewFile(uintptr(fd), "inotify"), root: m.path, folders: map[int]string{}}
+	w := &guestWatch{file: os.NewFile(uintptr(fd), "inotify"), root: m.Path, folders: map[int]string{}}
 	w.arm()
 	return w, nil
 }

@@ -15,7 +15,7 @@ import (
 // the whole inventory asks for its rings, channels and interrupts.
 func (m *Machine) Functions(ctx context.Context) *facts.Host {
 	h := &facts.Host{
-		Name: m.line("proc/sys/kernel/hostname"), Taken: time.Now().UTC(), Root: m.path, AsRoot: os.Geteuid() == 0,
+		Name: m.Line("proc/sys/kernel/hostname"), Taken: time.Now().UTC(), Root: m.Path, AsRoot: os.Geteuid() == 0,
 		NICs: []facts.NIC{}, VFs: []facts.VF{}, Readings: facts.Readings{},
 	}
 	devices := m.devices(h)
@@ -25,7 +25,7 @@ func (m *Machine) Functions(ctx context.Context) *facts.Host {
 	}
 	ways := m.managementPath(devices)
 	for _, d := range devices {
-		if !m.exists(path.Join(classNet, d.name, "device/sriov_numvfs")) {
+		if !m.Exists(path.Join(classNet, d.name, "device/sriov_numvfs")) {
 			continue
 		}
 		if n := m.nic(d, names); n.SRIOV != nil {

@@ -119,7 +119,7 @@ func (m *Machine) managed(ctx context.Context, h *facts.Host) []managedGuest {
 		return nil
 	}
 	stamps := map[string]stamp{}
-	for _, file := range m.list(definedFolder) {
+	for _, file := range m.List(definedFolder) {
 		name, isXML := strings.CutSuffix(file, ".xml")
 		if s, visible := m.stampOf(name); isXML && visible {
 			stamps[name] = s

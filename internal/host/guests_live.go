@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"mpps/internal/domain"
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
@@ -57,7 +58,7 @@ func (l livePins) Write(ctx context.Context, a setting.Address, to setting.Readi
 	if err != nil {
 		return err
 	}
-	list, err := written(a, to)
+	list, err := tree.Canonical(a, to)
 	if err != nil {
 		return err
 	}
@@ -67,7 +68,7 @@ func (l livePins) Write(ctx context.Context, a setting.Address, to setting.Readi
 	}
 	v, live := asked.(virsh)
 	if !live {
-		return fmt.Errorf("%s: %w", a, errNotLive)
+		return fmt.Errorf("%s: %w", a, tree.ErrNotLive)
 	}
 	args := []string{"-q", "-c", "qemu:///system", element, "--live", "--domain", a.Object(), "--cpulist", list}
 	switch element {
@@ -76,7 +77,7 @@ func (l livePins) Write(ctx context.Context, a setting.Address, to setting.Readi
 	case "iothreadpin":
 		args = append(args, "--iothread", number)
 	}
-	if err := l.machine.change(ctx, "", v.path, args...); err != nil {
+	if err := l.machine.Change(ctx, "", v.path, args...); err != nil {
 		if strings.Contains(err.Error(), "domain is not running") || strings.Contains(err.Error(), "failed to get domain") {
 			err = errors.Join(errNotRunning, err)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"mpps/internal/domain"
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
@@ -69,7 +70,7 @@ func redefine(ctx context.Context, l libvirt, guest, path string, to setting.Rea
 		return err
 	}
 	if err := l.define(ctx, doc.String()); err != nil {
-		if to.Verbatim == "" || errors.Is(err, ErrInDoubt) {
+		if to.Verbatim == "" || errors.Is(err, setting.ErrInDoubt) {
 			return err
 		}
 		// Its former place in the guest may be another device's by now: libvirt finds it a new one.
@@ -153,8 +154,8 @@ func (t *threads) Write(ctx context.Context, a setting.Address, to setting.Readi
 	if err != nil {
 		return fmt.Errorf("%s: %w", a, err)
 	}
-	if !t.machine.live {
-		return fmt.Errorf("%s: %w", a, errNotLive)
+	if !t.machine.Live() {
+		return fmt.Errorf("%s: %w", a, tree.ErrNotLive)
 	}
 	thread, err := t.find(ctx, a)
 	if err != nil {
@@ -209,7 +210,7 @@ func (t *threads) known(q qemu, a setting.Address) (facts.Thread, bool) {
 			return facts.Thread{}, false
 		}
 	}
-	text, err := t.machine.read(fmt.Sprintf("proc/%d/task/%d/stat", q.pid, tid))
+	text, err := t.machine.Read(fmt.Sprintf("proc/%d/task/%d/stat", q.pid, tid))
 	if err != nil {
 		return facts.Thread{}, false
 	}
@@ -294,7 +295,7 @@ func (m *Machine) confined(tid int, set setting.CPUSet) string {
 	if !found {
 		return ""
 	}
-	allowed := m.cpus(path.Join(mount.folder, path.Clean("/"+name), mount.cpus))
+	allowed := m.CPUs(path.Join(mount.folder, path.Clean("/"+name), mount.cpus))
 	if len(allowed) == 0 || len(allowed.And(set)) > 0 {
 		return ""
 	}

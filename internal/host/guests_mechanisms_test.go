@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"mpps/internal/domain"
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
@@ -43,11 +44,11 @@ func TestMechanismsOfGuestsOnARecordedHost(t *testing.T) {
 		}
 	}
 	err := all.Write(t.Context(), setting.Of(setting.ThreadAffinity, "vm 1", "emulator"), setting.Value("0"))
-	if !errors.Is(err, errNotLive) {
+	if !errors.Is(err, tree.ErrNotLive) {
 		t.Errorf("writing to a recorded tree: %v", err)
 	}
 	err = all.Write(t.Context(), setting.Of(setting.Domain, "vm 1", "vcpupin", "0"), setting.Value("0"))
-	if !errors.Is(err, errNotLive) {
+	if !errors.Is(err, tree.ErrNotLive) {
 		t.Errorf("defining in a recorded tree: %v", err)
 	}
 }
@@ -209,7 +210,7 @@ func TestDefinitionsAreReadAnewWhenTheyChange(t *testing.T) {
 			t.Errorf("expected %s, found %+v", want, found)
 		}
 		text := strings.Replace(definedXML, "cpuset='0-3,^2'", "cpuset='7'", 1)
-		if err := m.record("etc/libvirt/qemu/vm2.xml", text); err != nil {
+		if err := m.Root.WriteFile("etc/libvirt/qemu/vm2.xml", []byte(text+"\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

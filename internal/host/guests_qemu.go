@@ -54,7 +54,7 @@ func isQEMU(comm string) bool {
 
 // readQEMU reads a QEMU process's command line; false where it is not one of a machine.
 func (m *Machine) readQEMU(pid int) (qemu, bool) {
-	text, err := m.read("proc/" + strconv.Itoa(pid) + "/cmdline")
+	text, err := m.Read("proc/" + strconv.Itoa(pid) + "/cmdline")
 	if err != nil || text == "" {
 		return qemu{}, false
 	}
@@ -74,7 +74,7 @@ func (m *Machine) tapOf(pid int, fd string) string {
 	if _, err := strconv.Atoi(fd); err != nil {
 		return ""
 	}
-	text, err := m.read("proc/" + strconv.Itoa(pid) + "/fdinfo/" + fd)
+	text, err := m.Read("proc/" + strconv.Itoa(pid) + "/fdinfo/" + fd)
 	if err != nil {
 		return ""
 	}

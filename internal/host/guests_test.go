@@ -230,7 +230,7 @@ func guestHost(t *testing.T) *Machine {
 		"proc/500/comm":             "irqbalance",
 		"proc/501/comm":             "systemd-network",
 	}
-	return tree(t, all)
+	return lines(t, all)
 }
 
 func TestGuestsOfARecordedHost(t *testing.T) {

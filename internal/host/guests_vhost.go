@@ -35,9 +35,9 @@ func (m *Machine) guestThreads(q qemu, all func() []process, live *domain.Guest)
 // ran is how long a thread was on a CPU, in nanoseconds (Documentation/scheduler/sched-stats.rst, /proc/PID/schedstat); 0 where
 // the kernel does not tell.
 func (m *Machine) ran(tid, pid int) uint64 {
-	text, err := m.read(fmt.Sprintf("proc/%d/task/%d/schedstat", pid, tid))
+	text, err := m.Read(fmt.Sprintf("proc/%d/task/%d/schedstat", pid, tid))
 	if err != nil { // a thread of the kernel's
-		text, err = m.read(fmt.Sprintf("proc/%d/schedstat", tid))
+		text, err = m.Read(fmt.Sprintf("proc/%d/schedstat", tid))
 	}
 	first, _, _ := strings.Cut(strings.TrimSpace(text), " ")
 	n, bad := strconv.ParseUint(first, 10, 64)

@@ -12,7 +12,7 @@ import (
 // housekeeping reads what else the host does with its CPUs and memory. It comes after the network, whose interrupts are
 // not among those listed here.
 func (m *Machine) housekeeping(_ context.Context, h *facts.Host) {
-	meminfoText, _ := m.read("proc/meminfo")
+	meminfoText, _ := m.Read("proc/meminfo")
 	h.Housekeeping = &facts.Housekeeping{
 		Swap: m.swapAreas(h), Available: meminfo(meminfoText, "MemAvailable:"), KSM: m.pageMerging(),
 		Threads: m.kernelThreads(), IRQs: m.hostIRQs(h), VFFiles: m.vfFiles(),
@@ -32,7 +32,7 @@ func (m *Machine) kernelThreads() []facts.KernelThread {
 		if !numbered || !slices.Contains(perCPUThreads, kind) {
 			continue
 		}
-		text, err := m.read("proc/" + strconv.Itoa(p.pid) + "/stat")
+		text, err := m.Read("proc/" + strconv.Itoa(p.pid) + "/stat")
 		if err != nil {
 			continue // it ended meanwhile
 		}
@@ -51,13 +51,13 @@ func (m *Machine) hostIRQs(h *facts.Host) []facts.IRQ {
 			taken[irq.Number] = true
 		}
 	}
-	text, err := m.read("proc/interrupts")
+	text, err := m.Read("proc/interrupts")
 	if err != nil {
 		return []facts.IRQ{}
 	}
 	found := []facts.IRQ{}
-	dir := m.folder("proc/irq")
-	defer dir.close()
+	dir := m.Folder("proc/irq")
+	defer dir.Close()
 	for _, row := range parseInterrupts(text) {
 		if len(row.actions) == 0 || taken[row.number] {
 			continue
@@ -66,7 +66,7 @@ func (m *Machine) hostIRQs(h *facts.Host) []facts.IRQ {
 		found = append(found, facts.IRQ{
 			Number: row.number, Name: row.actions[0], On: row.actions[0], Count: row.count(),
 			Affinity: listFile(dir, number+"/smp_affinity_list"), Effective: listFile(dir, number+"/effective_affinity_list"),
-			Managed: m.live && unwritable(dir, number+"/smp_affinity_list"),
+			Managed: m.Live() && unwritable(dir, number+"/smp_affinity_list"),
 		})
 	}
 	return found

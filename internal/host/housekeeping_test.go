@@ -154,7 +154,7 @@ func TestHousekeepingWrites(t *testing.T) {
 			}
 		}
 	}
-	if run := m.line("sys/kernel/mm/ksm/run"); run != "0" {
+	if run := m.Line("sys/kernel/mm/ksm/run"); run != "0" {
 		t.Errorf("merge_across_nodes left run at %s", run)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
@@ -38,7 +39,7 @@ func (m *Machine) insides(ctx context.Context, h *facts.Host) {
 			running = append(running, i)
 		}
 	}
-	if !m.live || os.Geteuid() != 0 || len(running) == 0 || m.inside == NoGuest {
+	if !m.Live() || os.Geteuid() != 0 || len(running) == 0 || m.inside == NoGuest {
 		return
 	}
 	l, err := m.libvirt()
@@ -213,7 +214,7 @@ var insideServices = []string{"irqbalance", "ksmtuned", "numad", "tuned"}
 // takeServices takes what systemctl show printed of several units, an empty line between them.
 func takeServices(h *facts.Host, text string) {
 	for block := range strings.SplitSeq(text, "\n\n") {
-		name, isService := strings.CutSuffix(uevent(block, "Id"), ".service")
+		name, isService := strings.CutSuffix(tree.Variable(block, "Id"), ".service")
 		if isService {
 			h.Readings[setting.Of(setting.Service, name)] = unitState(block, name)
 		}

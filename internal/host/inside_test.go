@@ -206,7 +206,7 @@ func TestInsideWrites(t *testing.T) {
 	if err := results[1].problem(); err == nil || !strings.Contains(err.Error(), "No such file") {
 		t.Errorf("a refused write: %v", err)
 	}
-	if err := results[2].problem(); err == nil || errors.Is(err, ErrInDoubt) {
+	if err := results[2].problem(); err == nil || errors.Is(err, setting.ErrInDoubt) {
 		t.Errorf("a program that is not there: %v", err)
 	}
 }
@@ -217,7 +217,7 @@ func TestGuestGoesAwayMidway(t *testing.T) {
 	a := setting.In("vm1", setting.Of(setting.Sysctl, "kernel.nonesuch"))
 	for because, doubt := range map[error]bool{errAgentHangs: true, errNotRunning: false} {
 		err := insideValue{m, &thisMachine{t: t, vanish: 4, because: because}}.Write(t.Context(), a, setting.Value("1"))
-		if err == nil || errors.Is(err, ErrInDoubt) != doubt || !strings.Contains(err.Error(), because.Error()) {
+		if err == nil || errors.Is(err, setting.ErrInDoubt) != doubt || !strings.Contains(err.Error(), because.Error()) {
 			t.Errorf("%v: %v", because, err)
 		}
 		m.hung.Clear()

@@ -223,18 +223,17 @@ func (t *insideTree) write() (m *Machine, done func() error, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
+	if m, err = Open(dir); err != nil {
 		return nil, nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	done = func() error { return errors.Join(root.Close(), os.RemoveAll(dir)) }
+	done = func() error { return errors.Join(m.Close(), os.RemoveAll(dir)) }
 	made := map[string]bool{}
 	folder := func(name string) error {
 		if made[name] {
 			return nil
 		}
 		made[name] = true
-		return root.MkdirAll(name, 0o700)
+		return m.Root.MkdirAll(name, 0o700)
 	}
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(t.dirs)) {
@@ -243,13 +242,13 @@ func (t *insideTree) write() (m *Machine, done func() error, err error) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.links)) {
-		errs = append(errs, folder(path.Dir(name)), root.Symlink(t.links[name], name))
+		errs = append(errs, folder(path.Dir(name)), m.Root.Symlink(t.links[name], name))
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.files)) {
-		errs = append(errs, folder(path.Dir(name)), root.WriteFile(name, []byte(t.files[name]), 0o600))
+		errs = append(errs, folder(path.Dir(name)), m.Root.WriteFile(name, []byte(t.files[name]), 0o600))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("what it tells of its files does not fit together: %w", err), done())
 	}
-	return &Machine{root: root, path: dir}, done, nil
+	return m, done, nil
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
@@ -39,8 +40,8 @@ func (m *Machine) remembered(guest string, err error) error {
 
 // ask is who hands commands to the agent of a guest, or why nobody can.
 func (v insideValue) ask(guest string) (agents, error) {
-	if !v.m.live && v.agents == nil {
-		return nil, errNotLive
+	if !v.m.Live() && v.agents == nil {
+		return nil, tree.ErrNotLive
 	}
 	if err := v.m.unreachable(guest); err != nil {
 		return nil, err
@@ -59,7 +60,7 @@ func (v insideValue) ask(guest string) (agents, error) {
 	}
 	a, able := l.(agents)
 	if !able {
-		return nil, errNotLive
+		return nil, tree.ErrNotLive
 	}
 	return a, nil
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
@@ -20,7 +21,7 @@ func (v insideValue) Write(ctx context.Context, a setting.Address, to setting.Re
 
 // WriteAll writes values in the time of one for each guest. Where one is refused, the others are put back.
 func (v insideValue) WriteAll(ctx context.Context, all []setting.Assignment) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, writePatience, errAgentHangs)
+	ctx, cancel := context.WithTimeoutCause(ctx, tree.WritePatience, errAgentHangs)
 	defer cancel()
 	var done []setting.Assignment // with what was there before
 	for len(all) > 0 {
@@ -45,15 +46,15 @@ func (v insideValue) WriteAll(ctx context.Context, all []setting.Assignment) err
 // writeIn writes values inside one guest and returns what was there before.
 func (v insideValue) writeIn(ctx context.Context, guest string, all []setting.Assignment) (before []setting.Assignment, err error) {
 	failed := func(i int, err error) error {
-		if (errors.Is(err, ErrInDoubt) || errors.Is(err, errNoAgent) || errors.Is(err, errAgentHangs)) && v.vanished(guest) {
+		if (errors.Is(err, setting.ErrInDoubt) || errors.Is(err, errNoAgent) || errors.Is(err, errAgentHangs)) && v.vanished(guest) {
 			err = errNotRunning
 		}
-		return refused(all[i].Address, all[i].To.String(), fmt.Errorf("guest %s: %w", guest, v.m.remembered(guest, err)))
+		return tree.Refused(all[i].Address, all[i].To.String(), fmt.Errorf("guest %s: %w", guest, v.m.remembered(guest, err)))
 	}
 	addresses := make([]setting.Address, len(all))
 	for i := range all {
 		addresses[i] = all[i].Address
-		if _, err := written(all[i].Address, all[i].To); err != nil {
+		if _, err := tree.Canonical(all[i].Address, all[i].To); err != nil {
 			return nil, err
 		}
 	}

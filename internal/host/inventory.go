@@ -12,7 +12,7 @@ import (
 // Inventory takes stock of the machine. What could not be seen is listed in Unseen; it never fails as a whole.
 func (m *Machine) Inventory(ctx context.Context) *facts.Host {
 	h := &facts.Host{
-		Name: m.line("proc/sys/kernel/hostname"), Taken: time.Now().UTC(), Root: m.path,
+		Name: m.Line("proc/sys/kernel/hostname"), Taken: time.Now().UTC(), Root: m.Path,
 		AsRoot: os.Geteuid() == 0, Readings: facts.Readings{},
 	}
 	for _, part := range []func(context.Context, *facts.Host){

@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
@@ -93,13 +94,13 @@ func (i interrupt) count() uint64 {
 // irqs finds the interrupts of the NICs: those that their bus device owns, or, where sysfs does not tell (a recorded
 // /proc/interrupts alone, a device without MSI), those whose handlers bear the device's name or PCI address.
 func (m *Machine) irqs(h *facts.Host, nics []facts.NIC) {
-	text, err := m.read("proc/interrupts")
+	text, err := m.Read("proc/interrupts")
 	if err != nil {
-		unseen(h, "interrupt counts", err)
+		tree.Unseen(h, "interrupt counts", err)
 	}
 	rows := parseInterrupts(text)
-	dir := m.folder("proc/irq")
-	defer dir.close()
+	dir := m.Folder("proc/irq")
+	defer dir.Close()
 	for i := range nics {
 		owned := m.ownedIRQs(path.Join(classNet, nics[i].Name))
 		for _, match := range matchInterrupts(&nics[i], m.busDevice(nics[i].Name), owned, rows, others(nics, i)) {
@@ -107,7 +108,7 @@ func (m *Machine) irqs(h *facts.Host, nics []facts.NIC) {
 			match.Affinity = listFile(dir, number+"/smp_affinity_list")
 			match.Effective = listFile(dir, number+"/effective_affinity_list")
 			match.Hint = maskFile(dir, number+"/affinity_hint")
-			match.Managed = m.live && unwritable(dir, number+"/smp_affinity_list")
+			match.Managed = m.Live() && unwritable(dir, number+"/smp_affinity_list")
 			nics[i].IRQs = append(nics[i].IRQs, match)
 		}
 	}
@@ -125,12 +126,12 @@ func others(nics []facts.NIC, i int) []string {
 }
 
 // busDevice is the name of the bus device right behind a NIC: "virtio2", "0000:41:00.0".
-func (m *Machine) busDevice(name string) string { return m.link(path.Join(classNet, name, "device")) }
+func (m *Machine) busDevice(name string) string { return m.Target(path.Join(classNet, name, "device")) }
 
 // ownedIRQs are the MSI interrupts of the NIC's bus device; nil where sysfs does not list them.
 func (m *Machine) ownedIRQs(dir string) []int {
 	var numbers []int
-	for _, name := range m.list(m.function(dir) + "/msi_irqs") {
+	for _, name := range m.List(m.function(dir) + "/msi_irqs") {
 		if n, err := strconv.Atoi(name); err == nil {
 			numbers = append(numbers, n)
 		}
@@ -226,8 +227,8 @@ func looksLikeDevice(word string) bool {
 func startsWithLetter(text string) bool { return text != "" && unicode.IsLetter(rune(text[0])) }
 
 // listFile is a CPU list below a directory; empty where it cannot be read.
-func listFile(dir *folder, name string) setting.CPUSet {
-	set, err := setting.ParseCPUs(dir.line(name))
+func listFile(dir *tree.Folder, name string) setting.CPUSet {
+	set, err := setting.ParseCPUs(dir.Line(name))
 	if err != nil || set == nil {
 		return setting.CPUSet{}
 	}
@@ -235,8 +236,8 @@ func listFile(dir *folder, name string) setting.CPUSet {
 }
 
 // maskFile is a CPU mask below a directory; empty where it cannot be read.
-func maskFile(dir *folder, name string) setting.CPUSet {
-	set, err := setting.ParseCPUMask(dir.line(name))
+func maskFile(dir *tree.Folder, name string) setting.CPUSet {
+	set, err := setting.ParseCPUMask(dir.Line(name))
 	if err != nil || set == nil {
 		return setting.CPUSet{}
 	}
@@ -244,7 +245,7 @@ func maskFile(dir *folder, name string) setting.CPUSet {
 }
 
 // unwritable tells whether a file is there and bears no write permission for anybody.
-func unwritable(dir *folder, name string) bool {
-	mode, there := dir.mode(name)
+func unwritable(dir *tree.Folder, name string) bool {
+	mode, there := dir.Mode(name)
 	return there && mode&0o222 == 0
 }

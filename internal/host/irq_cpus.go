@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
@@ -41,7 +42,7 @@ func (i irqCPUs) Read(_ context.Context, a setting.Address) setting.Reading {
 	case err != nil:
 		return setting.CouldNotTell(err.Error())
 	}
-	r := i.m.readFile(procIRQ, name, func(text string) (string, error) {
+	r := i.m.Value(procIRQ, name, func(text string) (string, error) {
 		if !mask {
 			return setting.Kinds[setting.IRQCPUs].Canonical(text)
 		}
@@ -55,28 +56,28 @@ func (i irqCPUs) Read(_ context.Context, a setting.Address) setting.Reading {
 }
 
 func (i irqCPUs) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
-	value, err := written(a, to)
+	value, err := tree.Canonical(a, to)
 	if err != nil {
 		return err
 	}
 	name, mask, err := i.file(a)
 	if err != nil {
-		return refused(a, value, err)
+		return tree.Refused(a, value, err)
 	}
 	text := value
 	if mask {
 		set, err := setting.ParseCPUs(value)
 		if err != nil {
-			return refused(a, value, err)
+			return tree.Refused(a, value, err)
 		}
 		text = strings.TrimSpace(set.Mask())
 	}
-	err = i.m.writeFile(ctx, procIRQ, name, text)
+	err = i.m.SetValue(ctx, procIRQ, name, text)
 	switch {
-	case errors.Is(err, unix.EIO), errors.Is(err, os.ErrPermission) && !unprivileged(err):
-		return refused(a, value, fmt.Errorf("the kernel places this interrupt itself: %w", err))
+	case errors.Is(err, unix.EIO), errors.Is(err, os.ErrPermission) && !tree.Unprivileged(err):
+		return tree.Refused(a, value, fmt.Errorf("the kernel places this interrupt itself: %w", err))
 	case err != nil:
-		return refused(a, value, err)
+		return tree.Refused(a, value, err)
 	}
 	return nil
 }

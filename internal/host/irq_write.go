@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
@@ -32,7 +33,7 @@ func (i irqAffinity) Read(_ context.Context, a setting.Address) setting.Reading 
 		return setting.CouldNotTell(err.Error())
 	}
 	name := strconv.Itoa(number) + "/smp_affinity_list"
-	r := i.m.readFile(procIRQ, name, setting.Kinds[setting.IRQAffinity].Canonical)
+	r := i.m.Value(procIRQ, name, setting.Kinds[setting.IRQAffinity].Canonical)
 	if r.ReadOnly {
 		r.Why = "a managed interrupt: the kernel places it itself"
 	}
@@ -40,22 +41,22 @@ func (i irqAffinity) Read(_ context.Context, a setting.Address) setting.Reading 
 }
 
 func (i irqAffinity) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
-	value, err := written(a, to)
+	value, err := tree.Canonical(a, to)
 	if err != nil {
 		return err
 	}
 	number, err := i.find(a)
 	if err != nil {
-		return refused(a, value, err)
+		return tree.Refused(a, value, err)
 	}
-	err = i.m.writeFile(ctx, procIRQ, strconv.Itoa(number)+"/smp_affinity_list", value)
+	err = i.m.SetValue(ctx, procIRQ, strconv.Itoa(number)+"/smp_affinity_list", value)
 	switch {
-	case errors.Is(err, unix.EIO), errors.Is(err, os.ErrPermission) && !unprivileged(err):
-		return refused(a, value, fmt.Errorf("interrupt %d is managed, the kernel places it itself: %w", number, err))
+	case errors.Is(err, unix.EIO), errors.Is(err, os.ErrPermission) && !tree.Unprivileged(err):
+		return tree.Refused(a, value, fmt.Errorf("interrupt %d is managed, the kernel places it itself: %w", number, err))
 	case errors.Is(err, unix.ENOSPC):
-		return refused(a, value, fmt.Errorf("interrupt %d: no vector left on these CPUs: %w", number, err))
+		return tree.Refused(a, value, fmt.Errorf("interrupt %d: no vector left on these CPUs: %w", number, err))
 	case err != nil:
-		return refused(a, value, fmt.Errorf("interrupt %d: %w", number, err))
+		return tree.Refused(a, value, fmt.Errorf("interrupt %d: %w", number, err))
 	}
 	return nil
 }
@@ -78,12 +79,12 @@ func (i irqAffinity) find(a setting.Address) (int, error) {
 		return 0, fmt.Errorf("%s: expected an interrupt number at the end", a)
 	}
 	dir := path.Join(classNet, device)
-	if !i.m.exists(dir) {
+	if !i.m.Exists(dir) {
 		return 0, noSuch("there is no device " + device)
 	}
 	candidates := i.m.ownedIRQs(dir)
 	if candidates == nil { // a device without MSI: any interrupt may be its
-		for _, name := range i.m.list(procIRQ) {
+		for _, name := range i.m.List(procIRQ) {
 			if n, err := strconv.Atoi(name); err == nil {
 				candidates = append(candidates, n)
 			}
@@ -92,8 +93,8 @@ func (i irqAffinity) find(a setting.Address) (int, error) {
 	if at := slices.Index(candidates, hint); at > 0 { // the likeliest first
 		candidates[0], candidates[at] = candidates[at], candidates[0]
 	}
-	bus, driver := i.m.busDevice(device), i.m.link(path.Join(dir, "device", "driver"))
-	owned := i.m.exists(i.m.function(dir) + "/msi_irqs")
+	bus, driver := i.m.busDevice(device), i.m.Target(path.Join(dir, "device", "driver"))
+	owned := i.m.Exists(i.m.function(dir) + "/msi_irqs")
 	names := []string{device, bus}
 	for _, number := range candidates {
 		for _, action := range i.m.actions(number) {
@@ -108,12 +109,12 @@ func (i irqAffinity) find(a setting.Address) (int, error) {
 // actions are the names of an interrupt's handlers: the kernel makes a directory for each (kernel/irq/proc.c,
 // register_handler_proc).
 func (m *Machine) actions(number int) []string {
-	dir, err := m.below(path.Join(procIRQ, strconv.Itoa(number)))
+	dir, err := m.Below(path.Join(procIRQ, strconv.Itoa(number)))
 	if err != nil {
 		return nil
 	}
 	defer dir.Close()
-	d, err := dir.root.Open(".")
+	d, err := dir.Root.Open(".")
 	if err != nil {
 		return nil
 	}

@@ -21,14 +21,14 @@ func (m *Machine) irqBalance(services []facts.Service) *facts.IRQBalance {
 		}
 	}
 	if pid != 0 {
-		if text, err := m.read("proc/" + strconv.Itoa(pid) + "/environ"); err == nil && text != "" {
+		if text, err := m.Read("proc/" + strconv.Itoa(pid) + "/environ"); err == nil && text != "" {
 			b := bannedCPUs(strings.Split(text, "\x00"))
 			b.From = "its environment"
 			return &b
 		}
 	}
 	for _, file := range irqbalanceFiles {
-		text, err := m.read(file)
+		text, err := m.Read(file)
 		if err != nil {
 			continue
 		}

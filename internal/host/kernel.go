@@ -11,19 +11,19 @@ import (
 // kernel reads which kernel runs and on what.
 func (m *Machine) kernel(_ context.Context, h *facts.Host) {
 	k := &h.Kernel
-	k.Release, k.Version = m.line("proc/sys/kernel/osrelease"), m.line("proc/sys/kernel/version")
+	k.Release, k.Version = m.Line("proc/sys/kernel/osrelease"), m.Line("proc/sys/kernel/version")
 	if k.Release == "" {
-		k.Release, k.Version = parseVersion(m.line("proc/version"))
+		k.Release, k.Version = parseVersion(m.Line("proc/version"))
 	}
-	k.CommandLine = m.line("proc/cmdline")
-	k.Realtime = m.line("sys/kernel/realtime") == "1" || realtimeVersion(k.Version)
-	k.Clocksource = m.line("sys/devices/system/clocksource/clocksource0/current_clocksource")
+	k.CommandLine = m.Line("proc/cmdline")
+	k.Realtime = m.Line("sys/kernel/realtime") == "1" || realtimeVersion(k.Version)
+	k.Clocksource = m.Line("sys/devices/system/clocksource/clocksource0/current_clocksource")
 	k.RTGroups = m.realtimeGroups(k.Release, k.CommandLine)
 	k.Vulnerabilities = map[string]string{}
-	holes := m.folder(cpuFolder + "/vulnerabilities")
-	defer holes.close()
-	for _, name := range holes.names() {
-		if state := holes.line(name); state != "" {
+	holes := m.Folder(cpuFolder + "/vulnerabilities")
+	defer holes.Close()
+	for _, name := range holes.Names() {
+		if state := holes.Line(name); state != "" {
 			k.Vulnerabilities[name] = state
 		}
 	}
@@ -62,7 +62,7 @@ var signatures = map[string]string{
 // A guest of a hypervisor that is emulated itself sees only its own hypervisor: Emulated is then false although times
 // prove nothing. Nothing in the guest tells.
 func (m *Machine) hypervisor() (name string, emulated bool) {
-	if m.live {
+	if m.Live() {
 		if signature := hypervisorSignature(); signature != "" {
 			if name = signatures[signature]; name == "" {
 				name = "unknown"
@@ -72,7 +72,7 @@ func (m *Machine) hypervisor() (name string, emulated bool) {
 	}
 	cpu := m.firstCPU()
 	flagged := slices.Contains(strings.Fields(cpu["flags"]), "hypervisor")
-	name = firmwareHypervisor(m.line("sys/class/dmi/id/sys_vendor") + "\n" + m.line("sys/class/dmi/id/product_name"))
+	name = firmwareHypervisor(m.Line("sys/class/dmi/id/sys_vendor") + "\n" + m.Line("sys/class/dmi/id/product_name"))
 	if strings.Contains(model(cpu), "QEMU TCG") {
 		return "tcg", true
 	}
@@ -80,7 +80,7 @@ func (m *Machine) hypervisor() (name string, emulated bool) {
 	case name == "" && flagged:
 		name = "unknown"
 	case name == "qemu":
-		clocks := m.line("sys/devices/system/clocksource/clocksource0/available_clocksource")
+		clocks := m.Line("sys/devices/system/clocksource/clocksource0/available_clocksource")
 		switch {
 		case strings.Contains(clocks, "kvm-clock"):
 			name = "kvm"

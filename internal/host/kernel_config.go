@@ -14,7 +14,7 @@ const maxConfig = 4 << 20
 
 // kernelConfig is the configuration that a kernel was built with, where it or its package left that.
 func (m *Machine) kernelConfig(release string) (string, bool) {
-	if packed, err := m.read("proc/config.gz"); err == nil {
+	if packed, err := m.Read("proc/config.gz"); err == nil {
 		if r, err := gzip.NewReader(strings.NewReader(packed)); err == nil {
 			r.Multistream(false)
 			if text, err := io.ReadAll(io.LimitReader(r, maxConfig)); err == nil {
@@ -26,7 +26,7 @@ func (m *Machine) kernelConfig(release string) (string, bool) {
 		return "", false
 	}
 	for _, name := range []string{"boot/config-" + release, "lib/modules/" + release + "/config"} {
-		if text, err := m.read(name); err == nil && strings.Contains(text, "CONFIG_") {
+		if text, err := m.Read(name); err == nil && strings.Contains(text, "CONFIG_") {
 			return text, true
 		}
 	}
@@ -38,7 +38,7 @@ func (m *Machine) kernelConfig(release string) (string, bool) {
 // (rt_group_sched=, CONFIG_RT_GROUP_SCHED_DEFAULT_DISABLED).
 func (m *Machine) realtimeGroups(release, commandLine string) facts.Answer {
 	for _, mount := range []string{"sys/fs/cgroup/cpu", "sys/fs/cgroup/cpu,cpuacct"} {
-		if m.exists(mount + "/cpu.rt_runtime_us") {
+		if m.Exists(mount + "/cpu.rt_runtime_us") {
 			return facts.Yes
 		}
 	}

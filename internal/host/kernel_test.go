@@ -10,7 +10,7 @@ import (
 
 func TestKernel(t *testing.T) {
 	const clocks = "sys/devices/system/clocksource/clocksource0/"
-	m := tree(t, files{
+	m := lines(t, files{
 		"proc/sys/kernel/osrelease": "6.12.48-rt", "proc/sys/kernel/version": "#1 SMP PREEMPT_RT Debian 6.12.48",
 		"proc/cmdline": "ro quiet", clocks + "current_clocksource": "tsc",
 		"sys/devices/system/cpu/vulnerabilities/meltdown":   "Not affected",
@@ -57,7 +57,7 @@ func TestHypervisor(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			if found, emulated := tree(t, c.files).hypervisor(); found != c.name || emulated != c.emulated {
+			if found, emulated := lines(t, c.files).hypervisor(); found != c.name || emulated != c.emulated {
 				t.Errorf("expected %q, emulated %v; found %q, %v", c.name, c.emulated, found, emulated)
 			}
 		})
@@ -65,7 +65,7 @@ func TestHypervisor(t *testing.T) {
 }
 
 func TestKVM(t *testing.T) {
-	m := tree(t, files{
+	m := lines(t, files{
 		"sys/module/kvm/parameters/halt_poll_ns": "200000", "sys/module/kvm_amd/parameters/avic": "N",
 		"sys/module/vhost_net/parameters/experimental_zcopytx": "0", "sys/module/ext4/parameters/x": "1",
 	})
@@ -106,7 +106,7 @@ func TestRealtimeGroupsOfKernel(t *testing.T) {
 		"switched on":            {files{"boot/config-6.1.0": asleep}, "ro rt_group_sched=1", facts.Yes},
 		"a broken one beside it": {files{"proc/config.gz": "no gzip", "boot/config-6.1.0": without}, "", facts.No},
 	} {
-		if got := tree(t, c.files).realtimeGroups("6.1.0", c.command); got != c.want {
+		if got := lines(t, c.files).realtimeGroups("6.1.0", c.command); got != c.want {
 			t.Errorf("%s: %q, expected %q", name, got, c.want)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
@@ -15,11 +16,11 @@ const ksmFolder = "kernel/mm/ksm"
 
 // pageMerging reads the state of page merging; nil where the kernel has none.
 func (m *Machine) pageMerging() *facts.KSM {
-	run := m.number(path.Join(sys, ksmFolder, "run"), -1)
+	run := m.Number(path.Join(sys, ksmFolder, "run"), -1)
 	if run < 0 {
 		return nil
 	}
-	return &facts.KSM{Run: run, Shared: uint64(max(0, m.number(path.Join(sys, ksmFolder, "pages_shared"), 0)))}
+	return &facts.KSM{Run: run, Shared: uint64(max(0, m.Number(path.Join(sys, ksmFolder, "pages_shared"), 0)))}
 }
 
 // ksm reads and writes the switches of page merging in the order that the kernel demands.
@@ -38,7 +39,7 @@ func (k ksm) Read(_ context.Context, a setting.Address) setting.Reading {
 	if !k.known(a) {
 		return setting.CouldNotTell("expected run or merge_across_nodes, found " + a.Path)
 	}
-	return k.m.readFile(sys, path.Join(ksmFolder, a.Path), setting.Kinds[setting.KSM].Canonical)
+	return k.m.Value(sys, path.Join(ksmFolder, a.Path), setting.Kinds[setting.KSM].Canonical)
 }
 
 // Write writes run, or merge_across_nodes, which the kernel refuses with EBUSY while any page is shared (mm/ksm.c,
@@ -46,39 +47,39 @@ func (k ksm) Read(_ context.Context, a setting.Address) setting.Reading {
 // merge_across_nodes they are taken apart with run=2, which needs memory for every copy and fails with ENOMEM, or is
 // waited for until nothing is shared. Another value than run is left as it was found.
 func (k ksm) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
-	value, err := written(a, to)
+	value, err := tree.Canonical(a, to)
 	if err != nil {
 		return err
 	}
 	if !k.known(a) {
-		return refused(a, value, fmt.Errorf("expected run or merge_across_nodes"))
+		return tree.Refused(a, value, fmt.Errorf("expected run or merge_across_nodes"))
 	}
-	ctx, cancel := patient(ctx, writePatience)
+	ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
 	defer cancel()
 	if a.Path == "run" {
 		if value == ksmStop {
 			if err := k.takeApart(ctx); err != nil {
-				return refused(a, value, err)
+				return tree.Refused(a, value, err)
 			}
 		}
 		if err := k.set(ctx, "run", value); err != nil {
-			return refused(a, value, err)
+			return tree.Refused(a, value, err)
 		}
 		return nil
 	}
-	before := k.m.line(path.Join(sys, ksmFolder, "run"))
+	before := k.m.Line(path.Join(sys, ksmFolder, "run"))
 	if before != ksmStop && before != ksmMerge && before != ksmUnmerge {
-		return refused(a, value, fmt.Errorf("run holds %q", before))
+		return tree.Refused(a, value, fmt.Errorf("run holds %q", before))
 	}
 	if err := k.takeApart(ctx); err != nil {
-		return refused(a, value, err)
+		return tree.Refused(a, value, err)
 	}
 	err = k.set(ctx, a.Path, value)
 	if again := k.set(ctx, "run", before); err == nil {
 		err = again
 	}
 	if err != nil {
-		return refused(a, value, err)
+		return tree.Refused(a, value, err)
 	}
 	return nil
 }
@@ -86,13 +87,13 @@ func (k ksm) Write(ctx context.Context, a setting.Address, to setting.Reading) e
 // takeApart makes every merged page a page of its own again. It writes nothing where none is shared and merging is
 // stopped already.
 func (k ksm) takeApart(ctx context.Context) error {
-	if k.m.line(path.Join(sys, ksmFolder, "run")) != ksmMerge && k.shared() == 0 {
+	if k.m.Line(path.Join(sys, ksmFolder, "run")) != ksmMerge && k.shared() == 0 {
 		return nil
 	}
 	if err := k.set(ctx, "run", ksmUnmerge); err != nil {
 		return fmt.Errorf("taking merged pages apart: %w", err)
 	}
-	if !k.m.live { // of a recorded tree nothing counts down
+	if !k.m.Live() { // of a recorded tree nothing counts down
 		return nil
 	}
 	for k.shared() > 0 {
@@ -105,11 +106,11 @@ func (k ksm) takeApart(ctx context.Context) error {
 	return nil
 }
 
-func (k ksm) shared() int { return k.m.number(path.Join(sys, ksmFolder, "pages_shared"), 0) }
+func (k ksm) shared() int { return k.m.Number(path.Join(sys, ksmFolder, "pages_shared"), 0) }
 
 func (k ksm) set(ctx context.Context, name, value string) error {
 	if _, err := strconv.Atoi(value); err != nil {
 		return err
 	}
-	return k.m.writeFile(ctx, sys, path.Join(ksmFolder, name), value)
+	return k.m.SetValue(ctx, sys, path.Join(ksmFolder, name), value)
 }

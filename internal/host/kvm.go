@@ -15,10 +15,10 @@ var kvmModules = []string{"kvm", "kvm_intel", "kvm_amd", "vhost", "vhost_net", "
 func (m *Machine) kvm(_ context.Context, h *facts.Host) {
 	k := &h.KVM
 	k.Parameters = map[string]string{}
-	modules := m.folder("sys/module")
-	defer modules.close()
+	modules := m.Folder("sys/module")
+	defer modules.Close()
 	for _, name := range kvmModules {
-		module := modules.folder(name)
+		module := modules.Folder(name)
 		if module == nil {
 			continue
 		}
@@ -30,13 +30,13 @@ func (m *Machine) kvm(_ context.Context, h *facts.Host) {
 		case "vhost_net":
 			k.Vhost = true
 		}
-		parameters := module.folder("parameters")
-		for _, parameter := range parameters.names() {
-			if text, readable := parameters.text(parameter); readable {
+		parameters := module.Folder("parameters")
+		for _, parameter := range parameters.Names() {
+			if text, readable := parameters.Text(parameter); readable {
 				k.Parameters[name+"."+parameter] = strings.TrimSpace(text)
 			}
 		}
-		parameters.close()
-		module.close()
+		parameters.Close()
+		module.Close()
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
 )
 
 // libvirt is what mpps needs of libvirt. There are two: virsh for the live machine, the daemon's own files for a
@@ -65,18 +66,18 @@ var stateWords = [len(states)]string{"nostate", "running", "blocked", "paused", 
 // libvirt is how this machine's libvirt is asked. The error says why it cannot be: errNoLibvirt where nothing of it is
 // installed.
 func (m *Machine) libvirt() (libvirt, error) {
-	if !m.live {
-		if !m.exists(definedFolder) && !m.exists(runningFolder) {
+	if !m.Live() {
+		if !m.Exists(definedFolder) && !m.Exists(runningFolder) {
 			return nil, errNoLibvirt
 		}
 		return libvirtFiles{m}, nil
 	}
 	socket := false
 	for _, name := range []string{"libvirt-sock", "virtqemud-sock"} {
-		socket = socket || m.exists("run/libvirt/"+name)
+		socket = socket || m.Exists("run/libvirt/"+name)
 	}
 	if !socket {
-		if m.exists("etc/libvirt") {
+		if m.Exists("etc/libvirt") {
 			return nil, errors.New("libvirt's daemon does not run (no socket in /run/libvirt)")
 		}
 		return nil, errNoLibvirt
@@ -112,7 +113,7 @@ func (v virsh) saying(ctx context.Context, stdin string, commands ...string) ([]
 	if os.Geteuid() != 0 {
 		args = append(args, "-r")
 	}
-	text, said, _, err := v.machine.program(ctx, stdin, v.path, append(args, script)...)
+	text, said, _, err := v.machine.Program(ctx, stdin, v.path, append(args, script)...)
 	outputs := strings.Split(text, mark)
 	if len(outputs) <= len(commands) {
 		return nil, said, errors.Join(fmt.Errorf("virsh answered %d of %d commands", max(len(outputs)-1, 0), len(commands)), err)
@@ -128,7 +129,7 @@ func quoted(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\
 func (v virsh) all(ctx context.Context) (inventory, error) {
 	var names []string
 	for _, folder := range []string{definedFolder, runningFolder} {
-		for _, file := range v.machine.list(folder) {
+		for _, file := range v.machine.List(folder) {
 			if name, isXML := strings.CutSuffix(file, ".xml"); isXML && !slices.Contains(names, name) {
 				names = append(names, name)
 			}
@@ -256,7 +257,7 @@ func (v virsh) one(ctx context.Context, command string) (string, error) {
 }
 
 func (v virsh) define(ctx context.Context, text string) error {
-	return v.machine.changeWithUs(ctx, text, v.path, "-q", "-c", "qemu:///system", "define", "--file", "/proc/self/fd/0")
+	return v.machine.ChangeWithUs(ctx, text, v.path, "-q", "-c", "qemu:///system", "define", "--file", "/proc/self/fd/0")
 }
 
 // libvirtFiles reads the files in which libvirt's QEMU driver keeps its guests: definitions and the state of
@@ -270,12 +271,12 @@ func (l libvirtFiles) all(context.Context) (inventory, error) {
 	var all inventory
 	at := map[string]int{}
 	for _, folder := range []string{definedFolder, runningFolder} {
-		for _, file := range l.machine.list(folder) {
+		for _, file := range l.machine.List(folder) {
 			name, isXML := strings.CutSuffix(file, ".xml")
 			if !isXML {
 				continue
 			}
-			text, err := l.machine.read(folder + "/" + file)
+			text, err := l.machine.Read(folder + "/" + file)
 			if err != nil {
 				all.unread = append(all.unread, facts.Unseen{What: "guest " + name, Why: err.Error()})
 				continue
@@ -328,7 +329,7 @@ func parseStatus(text string) (state, running string) {
 }
 
 func (l libvirtFiles) definition(_ context.Context, guest string, _ bool) (string, error) {
-	text, err := l.machine.read(definedFolder + "/" + guest + ".xml")
+	text, err := l.machine.Read(definedFolder + "/" + guest + ".xml")
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", errNoGuest
 	}
@@ -336,7 +337,7 @@ func (l libvirtFiles) definition(_ context.Context, guest string, _ bool) (strin
 }
 
 func (l libvirtFiles) running(_ context.Context, guest string) (string, error) {
-	text, err := l.machine.read(runningFolder + "/" + guest + ".xml")
+	text, err := l.machine.Read(runningFolder + "/" + guest + ".xml")
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", errNoGuest
 	}
@@ -344,4 +345,4 @@ func (l libvirtFiles) running(_ context.Context, guest string) (string, error) {
 	return running, err
 }
 
-func (l libvirtFiles) define(context.Context, string) error { return errNotLive }
+func (l libvirtFiles) define(context.Context, string) error { return tree.ErrNotLive }

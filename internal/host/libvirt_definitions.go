@@ -33,7 +33,7 @@ type stamp struct {
 }
 
 func (m *Machine) stampOf(guest string) (stamp, bool) {
-	info, err := m.root.Stat(definedFolder + "/" + guest + ".xml")
+	info, err := m.Root.Stat(definedFolder + "/" + guest + ".xml")
 	if err != nil {
 		return stamp{}, false
 	}

@@ -7,6 +7,7 @@ import (
 
 	"mpps/internal/domain"
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
 )
 
 // Where libvirt's network driver keeps its networks (src/network/bridge_driver.c, networkStateInitialize): definitions, links
@@ -41,23 +42,23 @@ type networkXML struct {
 func (m *Machine) pools(_ context.Context, h *facts.Host) {
 	seen := map[string]bool{}
 	for _, folder := range []string{networkFolder, activeNetworkFolder} {
-		for _, file := range m.list(folder) {
+		for _, file := range m.List(folder) {
 			name, isXML := strings.CutSuffix(file, ".xml")
 			if !isXML || seen[name] {
 				continue
 			}
-			text, err := m.read(folder + "/" + file)
+			text, err := m.Read(folder + "/" + file)
 			if err != nil {
-				unseen(h, "network "+name+" of libvirt", err)
+				tree.Unseen(h, "network "+name+" of libvirt", err)
 				continue
 			}
 			seen[name] = true
 			pool, is, err := parsePool(text)
 			switch {
 			case err != nil:
-				unseen(h, "network "+name+" of libvirt", err)
+				tree.Unseen(h, "network "+name+" of libvirt", err)
 			case is:
-				pool.Active = m.exists(activeNetworkFolder + "/" + file)
+				pool.Active = m.Exists(activeNetworkFolder + "/" + file)
 				pool.Autostart = m.entry(networkAutostart + "/" + file)
 				h.Pools = append(h.Pools, pool)
 			}
@@ -67,7 +68,7 @@ func (m *Machine) pools(_ context.Context, h *facts.Host) {
 
 // entry tells whether a directory has an entry, wherever it leads if it is a link.
 func (m *Machine) entry(name string) bool {
-	_, err := m.root.Lstat(name)
+	_, err := m.Root.Lstat(name)
 	return err == nil
 }
 

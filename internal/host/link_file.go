@@ -11,14 +11,14 @@ import (
 // the device.
 func (m *Machine) Link(device string) (systemd int, place, file, text string) {
 	systemd = m.systemdVersion()
-	index := m.line(path.Join(classNet, device, "ifindex"))
-	record, err := m.read("run/udev/data/n" + index)
+	index := m.Line(path.Join(classNet, device, "ifindex"))
+	record, err := m.Read("run/udev/data/n" + index)
 	if index == "" || err != nil {
 		return systemd, "", "", ""
 	}
 	place, file = property(record, "ID_PATH"), property(record, "ID_NET_LINK_FILE")
 	if file != "" {
-		text, _ = m.read(strings.TrimPrefix(file, "/"))
+		text, _ = m.Read(strings.TrimPrefix(file, "/"))
 	}
 	return systemd, place, file, text
 }
@@ -37,13 +37,13 @@ func property(record, key string) string {
 // which is where its programs find it (meson.build, rootpkglibdir); 0 where there is none.
 func (m *Machine) systemdVersion() int {
 	folders := []string{"usr/lib/systemd", "lib/systemd", "usr/lib64/systemd", "lib64/systemd"}
-	for _, name := range m.list("usr/lib") {
+	for _, name := range m.List("usr/lib") {
 		if strings.Contains(name, "-linux-gnu") {
 			folders = append(folders, "usr/lib/"+name+"/systemd", "usr/lib/"+name)
 		}
 	}
 	for _, folder := range folders {
-		for _, name := range m.list(folder) {
+		for _, name := range m.List(folder) {
 			rest, found := strings.CutPrefix(name, "libsystemd-shared-")
 			if !found {
 				continue

@@ -63,7 +63,7 @@ func (m *Machine) watchLoad(ctx context.Context, h *facts.Host, o LoadOptions, a
 		o.Netns = []string{""}
 	}
 	w := &LoadWatch{m: m, h: h, o: o, agents: a}
-	if m.live {
+	if m.Live() {
 		if !o.Counters {
 			w.startProbe() // what it takes to load it is not within the interval
 		}
@@ -103,7 +103,7 @@ func (w *LoadWatch) Next(ctx context.Context, interval time.Duration) *facts.Loa
 	if interval <= 0 {
 		interval = time.Second
 	}
-	if !w.m.live {
+	if !w.m.Live() {
 		l := w.between(loadLook{}, loadLook{})
 		l.Unseen = []facts.Unseen{{What: "what the stages of the path do", Why: "a recorded tree stands still"}}
 		return l
@@ -178,12 +178,12 @@ func (w *LoadWatch) look(before *loadLook, allowed time.Duration) loadLook {
 			now.unseen = append(now.unseen, facts.Unseen{What: what, Why: err.Error()})
 		}
 	}
-	text, err := w.m.read("proc/interrupts")
+	text, err := w.m.Read("proc/interrupts")
 	missing("interrupts", err)
 	now.irqs = parseCPUCounts(text, w.h.Topology.Online)
 	now.times, err = w.m.cpuTimes()
 	missing("times of the CPUs", err)
-	text, err = w.m.read("proc/net/softnet_stat")
+	text, err = w.m.Read("proc/net/softnet_stat")
 	if err == nil {
 		now.softnet, err = parseSoftnet(text)
 	}

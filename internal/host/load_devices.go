@@ -103,7 +103,7 @@ func (w *LoadWatch) kind(netns string, link device) string {
 				return "vf"
 			}
 		}
-		if w.m.exists(path.Join(classNet, link.name, "device", "physfn")) {
+		if w.m.Exists(path.Join(classNet, link.name, "device", "physfn")) {
 			return "vf"
 		}
 	}

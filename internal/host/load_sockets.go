@@ -25,13 +25,13 @@ func (m *Machine) sockets() (socketLook, error) {
 	var s socketLook
 	var texts [2]string
 	for i, file := range []string{"snmp", "netstat"} {
-		text, err := m.read("proc/thread-self/net/" + file)
+		text, err := m.Read("proc/thread-self/net/" + file)
 		if err != nil {
 			return s, err
 		}
 		texts[i] = text
 	}
-	six, err := m.read("proc/thread-self/net/snmp6")
+	six, err := m.Read("proc/thread-self/net/snmp6")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // without IPv6
 		return s, err
 	}

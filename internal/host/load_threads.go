@@ -22,7 +22,7 @@ func (w *LoadWatch) ours() []int {
 		}
 		pids = append(pids, g.PID)
 		for _, t := range g.Threads {
-			if t.Role == "vhost" && !w.m.exists("proc/"+strconv.Itoa(g.PID)+"/task/"+strconv.Itoa(t.TID)) {
+			if t.Role == "vhost" && !w.m.Exists("proc/"+strconv.Itoa(g.PID)+"/task/"+strconv.Itoa(t.TID)) {
 				pids = append(pids, t.TID)
 			}
 		}
@@ -94,12 +94,12 @@ func (w *LoadWatch) knownThreads() map[int]knownThread {
 func (w *LoadWatch) describe(l *facts.ThreadLoad, known map[int]knownThread) bool {
 	thread, ofGuest := known[l.TID]
 	if !ofGuest && l.Ran < busyThread { // most are neither on the path nor busy: their names alone tell
-		name := w.m.line("proc/" + strconv.Itoa(l.PID) + "/task/" + strconv.Itoa(l.TID) + "/comm")
+		name := w.m.Line("proc/" + strconv.Itoa(l.PID) + "/task/" + strconv.Itoa(l.TID) + "/comm")
 		if l.PID != os.Getpid() && roleOf(name) == "other" {
 			return false
 		}
 	}
-	text, err := w.m.read("proc/" + strconv.Itoa(l.PID) + "/task/" + strconv.Itoa(l.TID) + "/stat")
+	text, err := w.m.Read("proc/" + strconv.Itoa(l.PID) + "/task/" + strconv.Itoa(l.TID) + "/stat")
 	if err != nil {
 		return false
 	}

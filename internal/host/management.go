@@ -24,7 +24,7 @@ func (m *Machine) managementPath(devices []device) map[string]string {
 			}
 		}
 	}
-	for _, name := range defaultRoutes(m.line("proc/net/route"), m.line("proc/net/ipv6_route")) {
+	for _, name := range defaultRoutes(m.Line("proc/net/route"), m.Line("proc/net/ipv6_route")) {
 		note(name, "default route")
 	}
 	sessions := m.sshSessions()

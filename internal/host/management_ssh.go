@@ -21,7 +21,7 @@ const sshPort = 22
 // leads to a connection that stands (a terminal that was opened in an earlier session, a job of cron), every connection to
 // sshd's port counts.
 func (m *Machine) sshSessions() []session {
-	if !m.live {
+	if !m.Live() {
 		return nil
 	}
 	standing := m.establishedSockets()
@@ -34,21 +34,21 @@ func (m *Machine) sshSessions() []session {
 	named, known := parseSSHConnection(os.Getenv("SSH_CONNECTION"))
 	for pid, hops := os.Getppid(), 0; pid > 1 && hops < 32; hops++ {
 		dir := path.Join("proc", strconv.Itoa(pid))
-		if environment, err := m.read(path.Join(dir, "environ")); err == nil && !known {
+		if environment, err := m.Read(path.Join(dir, "environ")); err == nil && !known {
 			for _, variable := range strings.Split(environment, "\x00") {
 				if value, found := strings.CutPrefix(variable, "SSH_CONNECTION="); found {
 					named, known = parseSSHConnection(value)
 				}
 			}
 		}
-		if strings.HasPrefix(m.line(path.Join(dir, "comm")), "sshd") {
-			for _, fd := range m.list(path.Join(dir, "fd")) {
-				if one, found := standing[m.link(path.Join(dir, "fd", fd))]; found {
+		if strings.HasPrefix(m.Line(path.Join(dir, "comm")), "sshd") {
+			for _, fd := range m.List(path.Join(dir, "fd")) {
+				if one, found := standing[m.Target(path.Join(dir, "fd", fd))]; found {
 					add(one)
 				}
 			}
 		}
-		pid = parentOf(m.line(path.Join(dir, "stat")))
+		pid = parentOf(m.Line(path.Join(dir, "stat")))
 	}
 	port := uint16(sshPort)
 	if known {
@@ -110,7 +110,7 @@ func parseSSHConnection(value string) (session, bool) {
 func (m *Machine) establishedSockets() map[string]session {
 	all := map[string]session{}
 	for _, name := range []string{"proc/net/tcp", "proc/net/tcp6"} {
-		text, err := m.read(name)
+		text, err := m.Read(name)
 		if err != nil {
 			continue
 		}

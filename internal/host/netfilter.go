@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
 )
 
 // maxRuleLines is how many rules of one rule set are kept as text.
@@ -16,8 +17,8 @@ const maxRuleLines = 2000
 // is not there has no rules.
 func (m *Machine) netfilter(ctx context.Context, h *facts.Host) {
 	n := facts.Netfilter{
-		BridgeModule: m.exists("sys/module/br_netfilter") || m.exists("proc/sys/net/bridge"),
-		Conntrack:    m.exists("sys/module/nf_conntrack") || m.exists("proc/sys/net/netfilter/nf_conntrack_max"),
+		BridgeModule: m.Exists("sys/module/br_netfilter") || m.Exists("proc/sys/net/bridge"),
+		Conntrack:    m.Exists("sys/module/nf_conntrack") || m.Exists("proc/sys/net/netfilter/nf_conntrack_max"),
 		Backends:     []string{}, Rules: []facts.RuleSet{},
 	}
 	for _, legacy := range legacyTools {
@@ -57,7 +58,7 @@ var legacyTools = []legacyTool{
 func (m *Machine) legacyRules(ctx context.Context, h *facts.Host, legacy legacyTool) (facts.RuleSet, bool) {
 	tables, err := m.legacyTables(legacy)
 	if err != nil {
-		unseen(h, "rules of "+legacy.tool, err)
+		tree.Unseen(h, "rules of "+legacy.tool, err)
 		return facts.RuleSet{}, false
 	}
 	if len(tables) == 0 {
@@ -67,7 +68,7 @@ func (m *Machine) legacyRules(ctx context.Context, h *facts.Host, legacy legacyT
 	for _, table := range tables {
 		text, err := m.saveTable(ctx, legacy, table)
 		if err != nil {
-			unseen(h, "rules of "+legacy.tool+" in table "+table, err)
+			tree.Unseen(h, "rules of "+legacy.tool+" in table "+table, err)
 			return facts.RuleSet{}, false
 		}
 		lines, rules := parseSave(text, table)
@@ -83,10 +84,10 @@ func (m *Machine) legacyRules(ctx context.Context, h *facts.Host, legacy legacyT
 // legacyTables lists the tables of a tool that are in the kernel now.
 func (m *Machine) legacyTables(legacy legacyTool) ([]string, error) {
 	if legacy.names != "" {
-		if !m.exists(legacy.names) { // x_tables family not loaded
+		if !m.Exists(legacy.names) { // x_tables family not loaded
 			return nil, nil
 		}
-		text, err := m.read(legacy.names)
+		text, err := m.Read(legacy.names)
 		if err != nil {
 			return nil, err
 		}
@@ -94,7 +95,7 @@ func (m *Machine) legacyTables(legacy legacyTool) ([]string, error) {
 	}
 	var tables []string
 	for _, table := range []string{"broute", "filter", "nat"} {
-		if m.exists(path.Join("sys/module", legacy.modules[table])) {
+		if m.Exists(path.Join("sys/module", legacy.modules[table])) {
 			tables = append(tables, table)
 		}
 	}
@@ -106,12 +107,12 @@ func (m *Machine) legacyTables(legacy legacyTool) ([]string, error) {
 func (m *Machine) saveTable(ctx context.Context, legacy legacyTool, table string) (string, error) {
 	switch legacy.tool {
 	case "arptables-legacy": // the save programs of both ask whatever "arptables" is, which may be the one for nf_tables
-		text, err := m.command(ctx, "", legacy.save, "-t", table, "-n", "-L")
+		text, err := m.Command(ctx, "", legacy.save, "-t", table, "-n", "-L")
 		return saveArptables(text, table), err
 	case "ebtables-legacy":
-		return m.command(ctx, "", legacy.save, "-t", table, "-L", "--Lx")
+		return m.Command(ctx, "", legacy.save, "-t", table, "-L", "--Lx")
 	}
-	return m.command(ctx, "", legacy.save, "-M", "/bin/false", "-t", table)
+	return m.Command(ctx, "", legacy.save, "-M", "/bin/false", "-t", table)
 }
 
 // parseSave reads the save format of iptables, ip6tables and arptables (a star and the table, a colon, chain and policy,

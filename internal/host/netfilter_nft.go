@@ -11,12 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
 )
 
 // nftRules counts the rules of nf_tables over netlink and, where the nft program is installed, reads them as text. Where
 // a family's rules were made by an iptables-nft program, that program is named as a back end too.
 func (m *Machine) nftRules(ctx context.Context, h *facts.Host) (facts.RuleSet, []string, bool) {
-	if !m.live || !m.present("nf_tables") {
+	if !m.Live() || !m.present("nf_tables") {
 		return facts.RuleSet{}, nil, false
 	}
 	rules, err := countNftRules()
@@ -24,7 +25,7 @@ func (m *Machine) nftRules(ctx context.Context, h *facts.Host) (facts.RuleSet, [
 		return facts.RuleSet{}, nil, false // the kernel was built without
 	}
 	if err != nil {
-		unseen(h, "rules of nft", err)
+		tree.Unseen(h, "rules of nft", err)
 		return facts.RuleSet{}, nil, false
 	}
 	set := facts.RuleSet{Tool: "nft", Rules: len(rules), Lines: []string{}}
@@ -32,9 +33,9 @@ func (m *Machine) nftRules(ctx context.Context, h *facts.Host) (facts.RuleSet, [
 		return set, nil, true
 	}
 	// -s leaves out counters. The kernel's parts are loaded: they hold rules.
-	text, err := m.command(ctx, "", "nft", "-s", "list", "ruleset")
+	text, err := m.Command(ctx, "", "nft", "-s", "list", "ruleset")
 	if err != nil {
-		unseen(h, "text of the rules of nft", err)
+		tree.Unseen(h, "text of the rules of nft", err)
 	} else {
 		set.Lines = parseNft(text)
 	}
@@ -47,11 +48,11 @@ func (m *Machine) nftRules(ctx context.Context, h *facts.Host) (facts.RuleSet, [
 // present tells whether a part of the kernel is there, as a module that is loaded or built in, or could not be loaded
 // anyhow, so that asking for it loads nothing.
 func (m *Machine) present(module string) bool {
-	if m.exists("sys/module/" + module) {
+	if m.Exists("sys/module/" + module) {
 		return true
 	}
-	modules, err := m.read("proc/modules")
-	if err != nil || m.line("proc/sys/kernel/modules_disabled") == "1" {
+	modules, err := m.Read("proc/modules")
+	if err != nil || m.Line("proc/sys/kernel/modules_disabled") == "1" {
 		return true // no modules, or none any more: nothing can be loaded
 	}
 	for line := range strings.Lines(modules) {
@@ -59,10 +60,10 @@ func (m *Machine) present(module string) bool {
 			return true
 		}
 	}
-	dir := "lib/modules/" + m.line("proc/sys/kernel/osrelease")
-	builtin, err := m.read(dir + "/modules.builtin")
+	dir := "lib/modules/" + m.Line("proc/sys/kernel/osrelease")
+	builtin, err := m.Read(dir + "/modules.builtin")
 	if err != nil {
-		return !m.exists(dir + "/modules.dep") // without it modprobe finds nothing
+		return !m.Exists(dir + "/modules.dep") // without it modprobe finds nothing
 	}
 	return strings.Contains(builtin, "/"+module+".ko")
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/google/nftables/expr"
 	"github.com/google/nftables/userdata"
 
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
@@ -67,28 +68,28 @@ func (n netfilterRule) place(a setting.Address) (ruleSet, error) {
 }
 
 func (n netfilterRule) Read(ctx context.Context, a setting.Address) setting.Reading {
-	if !n.m.live {
-		return setting.CouldNotTell(errNotLive.Error())
+	if !n.m.Live() {
+		return setting.CouldNotTell(tree.ErrNotLive.Error())
 	}
 	place, err := n.place(a)
 	if err != nil {
 		return setting.CouldNotTell(err.Error())
 	}
-	ctx, cancel := patient(ctx, readPatience)
+	ctx, cancel := tree.Deadline(ctx, tree.ReadPatience)
 	defer cancel()
 	return place.state(ctx)
 }
 
 func (n netfilterRule) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
 	wanted := to.String()
-	if !n.m.live {
-		return refused(a, wanted, errNotLive)
+	if !n.m.Live() {
+		return tree.Refused(a, wanted, tree.ErrNotLive)
 	}
 	place, err := n.place(a)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := patient(ctx, writePatience)
+	ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
 	defer cancel()
 	switch {
 	case to.State == setting.Absent:
@@ -99,7 +100,7 @@ func (n netfilterRule) Write(ctx context.Context, a setting.Address, to setting.
 		err = fmt.Errorf("expected %s or absent", rulePresent)
 	}
 	if err != nil {
-		return refused(a, wanted, err)
+		return tree.Refused(a, wanted, err)
 	}
 	return nil
 }
@@ -159,7 +160,7 @@ func (l legacyRule) state(ctx context.Context) setting.Reading {
 		return setting.Missing(err.Error())
 	}
 	if err != nil {
-		return failedReading("rule", err)
+		return tree.Unreadable("rule", err)
 	}
 	return position(marks)
 }
@@ -167,7 +168,7 @@ func (l legacyRule) state(ctx context.Context) setting.Reading {
 // iptables changes raw PREROUTING; -w waits for another program that holds the lock.
 func (l legacyRule) iptables(ctx context.Context, verb ...string) error {
 	args := append([]string{"-w", "5", "-t", "raw"}, verb...)
-	return l.m.change(ctx, "", "iptables-legacy", append(args, legacySkip...)...)
+	return l.m.Change(ctx, "", "iptables-legacy", append(args, legacySkip...)...)
 }
 
 func (l legacyRule) put(ctx context.Context) error {
@@ -245,7 +246,7 @@ func ours(rule *nftables.Rule) bool {
 
 func (n nftRuleAt) state(ctx context.Context) setting.Reading {
 	answer := make(chan setting.Reading, 1)
-	err := within(ctx, func() error {
+	err := tree.Within(ctx, func() error {
 		_, _, rules, err := n.open()
 		if err != nil {
 			return err
@@ -261,14 +262,14 @@ func (n nftRuleAt) state(ctx context.Context) setting.Reading {
 		return setting.Missing(err.Error())
 	}
 	if err != nil {
-		return failedReading("rule", err)
+		return tree.Unreadable("rule", err)
 	}
 	return <-answer
 }
 
 // put removes what is ours and inserts the rule at the head, in one transaction.
 func (n nftRuleAt) put(ctx context.Context) error {
-	return within(ctx, func() error {
+	return tree.Within(ctx, func() error {
 		conn, chain, rules, err := n.open()
 		if err != nil {
 			return err
@@ -293,7 +294,7 @@ func (n nftRuleAt) put(ctx context.Context) error {
 }
 
 func (n nftRuleAt) drop(ctx context.Context) error {
-	return within(ctx, func() error {
+	return tree.Within(ctx, func() error {
 		conn, _, rules, err := n.open()
 		if errors.Is(err, errNoChain) {
 			return nil

@@ -4,13 +4,13 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"os"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
 )
 
 // nativeEndian is the byte order of netlink headers and structures.
@@ -49,12 +49,12 @@ func (m *Machine) network(ctx context.Context, h *facts.Host) {
 // devices lists the network devices in the order of their indices.
 func (m *Machine) devices(h *facts.Host) []device {
 	var devices []device
-	err := errNotLive
-	if m.live {
+	err := tree.ErrNotLive
+	if m.Live() {
 		devices, err = m.linkTable()
 	}
 	if err != nil {
-		if !errors.Is(err, errNotLive) {
+		if !errors.Is(err, tree.ErrNotLive) {
 			h.Unseen = append(h.Unseen, facts.Unseen{What: "link table of the kernel (read from sysfs instead)", Why: err.Error()})
 		}
 		devices = m.recordedDevices()
@@ -98,80 +98,45 @@ const classNet = "sys/class/net"
 // recordedDevices reads from sysfs what of the link table is there.
 func (m *Machine) recordedDevices() []device {
 	var devices []device
-	for _, name := range m.list(classNet) {
-		dir := m.folder(path.Join(classNet, name)) // nil of a file, such as bonding_masters
-		index, is := dir.text("ifindex")
+	for _, name := range m.List(classNet) {
+		dir := m.Folder(path.Join(classNet, name)) // nil of a file, such as bonding_masters
+		index, is := dir.Text("ifindex")
 		if !is {
-			dir.close()
+			dir.Close()
 			continue
 		}
-		flags, _ := strconv.ParseUint(dir.line("flags"), 0, 32)
+		flags, _ := strconv.ParseUint(dir.Line("flags"), 0, 32)
 		d := device{
-			name: name, mac: dir.line("address"), mtu: dir.number("mtu", 0), up: flags&1 != 0, carrier: "unknown",
-			txQueueLen: dir.number("tx_queue_len", 0), kind: uevent(dir.line("uevent"), "DEVTYPE"), lower: dir.number("iflink", 0), stats: map[string]uint64{},
+			name: name, mac: dir.Line("address"), mtu: dir.Number("mtu", 0), up: flags&1 != 0, carrier: "unknown",
+			txQueueLen: dir.Number("tx_queue_len", 0), kind: tree.Variable(dir.Line("uevent"), "DEVTYPE"), lower: dir.Number("iflink", 0), stats: map[string]uint64{},
 		}
 		d.index, _ = strconv.Atoi(strings.TrimSpace(index))
 		if d.lower == d.index {
 			d.lower = 0
 		}
-		if master := dir.link("master"); master != "" {
-			d.master = m.number(path.Join(classNet, master, "ifindex"), 0)
+		if master := dir.Target("master"); master != "" {
+			d.master = m.Number(path.Join(classNet, master, "ifindex"), 0)
 		}
 		if d.up {
-			switch dir.line("carrier") {
+			switch dir.Line("carrier") {
 			case "0":
 				d.carrier = "down"
 			case "1":
 				d.carrier = "up"
 			}
 		}
-		counters := dir.folder("statistics")
+		counters := dir.Folder("statistics")
 		for _, stat := range linkStats {
-			if n, err := strconv.ParseUint(counters.line(stat), 10, 64); err == nil {
+			if n, err := strconv.ParseUint(counters.Line(stat), 10, 64); err == nil {
 				d.stats[stat] = n
 			}
 		}
-		counters.close()
-		if _, is := dir.mode("macvtap"); d.kind == "" && is {
+		counters.Close()
+		if _, is := dir.Mode("macvtap"); d.kind == "" && is {
 			d.kind = "macvtap"
 		}
-		dir.close()
+		dir.Close()
 		devices = append(devices, d)
 	}
 	return devices
 }
-
-// uevent is one variable of a uevent file.
-func uevent(text, variable string) string {
-	for line := range strings.Lines(text) {
-		if name, value, found := strings.Cut(strings.TrimSpace(line), "="); found && name == variable {
-			return value
-		}
-	}
-	return ""
-}
-
-// below is the machine seen from a directory under its root: reads in it resolve no path above it, and cost one open
-// each instead of one for every element of the path.
-func (m *Machine) below(dir string) (*Machine, error) {
-	root, err := subtree(m.root, dir)
-	if err != nil {
-		return nil, err
-	}
-	return &Machine{root: root, path: path.Join(m.path, dir), live: m.live}, nil
-}
-
-// unseen notes something that could not be seen, once, with the plain reason where it is a matter of privilege.
-func unseen(h *facts.Host, what string, err error) {
-	why := err.Error()
-	if unprivileged(err) {
-		why = "needs root"
-	}
-	entry := facts.Unseen{What: what, Why: why}
-	if !slices.Contains(h.Unseen, entry) {
-		h.Unseen = append(h.Unseen, entry)
-	}
-}
-
-// unprivileged tells whether an error may be gone as root.
-func unprivileged(err error) bool { return errors.Is(err, os.ErrPermission) && os.Geteuid() != 0 }

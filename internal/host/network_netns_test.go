@@ -105,7 +105,7 @@ func TestNetfilterOfNamespace(t *testing.T) {
 	if len(empty.Netfilter.Backends) != 0 {
 		t.Errorf("rules in a new namespace: %+v", empty.Netfilter)
 	}
-	if tables := m.line("proc/net/ip_tables_names"); tables != "" {
+	if tables := m.Line("proc/net/ip_tables_names"); tables != "" {
 		t.Errorf("looking at the rules has made tables %q", tables)
 	}
 	want := map[string]int{}

@@ -2,8 +2,6 @@ package host
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -11,38 +9,6 @@ import (
 	"mpps/internal/facts"
 	"mpps/internal/setting"
 )
-
-// recorded makes a tree of files and opens it as a recorded machine. "-> target" is a symbolic link, a name that ends in
-// a slash is a directory.
-func recorded(t testing.TB, files map[string]string) *Machine {
-	t.Helper()
-	root := t.TempDir()
-	for name, text := range files {
-		file := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		target, isLink := strings.CutPrefix(text, "-> ")
-		var err error
-		switch {
-		case strings.HasSuffix(name, "/"):
-			err = os.MkdirAll(file, 0o755)
-		case isLink:
-			err = os.Symlink(target, file)
-		default:
-			err = os.WriteFile(file, []byte(text), 0o644)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	m, err := Open(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { m.Close() })
-	return m
-}
 
 // kvmHost is a small host: a PF with one VF and a virtio NIC as ports of a bridge, a tap beside them.
 func kvmHost() map[string]string {

@@ -9,18 +9,19 @@ import (
 	"time"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
 )
 
 // nics reads every device that has a bus device behind it.
 func (m *Machine) nics(ctx context.Context, h *facts.Host, devices []device, names map[int]string) []facts.NIC {
 	nics := []facts.NIC{}
 	for _, d := range devices {
-		if m.exists(path.Join(classNet, d.name, "device")) {
+		if m.Exists(path.Join(classNet, d.name, "device")) {
 			nics = append(nics, m.nic(d, names))
 		}
 	}
 	m.irqs(h, nics)
-	if m.live {
+	if m.Live() {
 		m.ethtool(ctx, h, nics)
 	}
 	return nics
@@ -31,9 +32,9 @@ func (m *Machine) nic(d device, names map[int]string) facts.NIC {
 	dir := path.Join(classNet, d.name)
 	behind := path.Join(dir, "device")
 	n := facts.NIC{
-		Name: d.name, Index: d.index, MAC: d.mac, Driver: m.link(path.Join(behind, "driver")),
-		Bus: m.link(path.Join(behind, "subsystem")), Up: d.up, Carrier: d.carrier, MTU: d.mtu,
-		Speed: m.number(path.Join(dir, "speed"), -1), Master: names[d.master], TxQueueLen: d.txQueueLen, XDP: d.xdp,
+		Name: d.name, Index: d.index, MAC: d.mac, Driver: m.Target(path.Join(behind, "driver")),
+		Bus: m.Target(path.Join(behind, "subsystem")), Up: d.up, Carrier: d.carrier, MTU: d.mtu,
+		Speed: m.Number(path.Join(dir, "speed"), -1), Master: names[d.master], TxQueueLen: d.txQueueLen, XDP: d.xdp,
 		Features: []facts.Feature{}, IRQs: []facts.IRQ{}, Qdisc: d.qdisc, Stats: d.stats, Steered: m.steered(d),
 		Coalesce: map[string]string{}, FlowHash: map[string]string{},
 	}
@@ -41,12 +42,12 @@ func (m *Machine) nic(d device, names map[int]string) facts.NIC {
 	n.Classes = m.classes(dir, n.TxQueues)
 	function := m.function(dir)
 	n.PCI = m.pciAddress(dir, function)
-	n.Node = m.number(path.Join(function, "numa_node"), -1)
+	n.Node = m.Number(path.Join(function, "numa_node"), -1)
 	n.Link = m.pciLink(function)
 	n.SRIOV = m.sriov(d.name, behind)
-	if physfn := path.Join(behind, "physfn"); m.exists(physfn) {
-		n.PhysFn = m.link(physfn)
-		if pf := m.list(path.Join(physfn, "net")); len(pf) > 0 {
+	if physfn := path.Join(behind, "physfn"); m.Exists(physfn) {
+		n.PhysFn = m.Target(physfn)
+		if pf := m.List(path.Join(physfn, "net")); len(pf) > 0 {
 			n.PhysFn = pf[0]
 		}
 	}
@@ -57,7 +58,7 @@ func (m *Machine) nic(d device, names map[int]string) facts.NIC {
 // device itself, or for virtio the device above it, since a virtio device is the child of its transport.
 func (m *Machine) function(dir string) string {
 	behind := path.Join(dir, "device")
-	if m.link(path.Join(behind, "subsystem")) == "virtio" {
+	if m.Target(path.Join(behind, "subsystem")) == "virtio" {
 		return behind + "/.." // not joined: the kernel and os.Root resolve the link before the dots
 	}
 	return behind
@@ -65,20 +66,20 @@ func (m *Machine) function(dir string) string {
 
 // pciAddress is the function's address in the form 0000:41:00.0, empty for other buses.
 func (m *Machine) pciAddress(dir, function string) string {
-	if m.link(function+"/subsystem") != "pci" {
+	if m.Target(function+"/subsystem") != "pci" {
 		return ""
 	}
 	if function == path.Join(dir, "device") {
-		return m.link(function)
+		return m.Target(function)
 	}
-	return uevent(m.line(function+"/uevent"), "PCI_SLOT_NAME")
+	return tree.Variable(m.Line(function+"/uevent"), "PCI_SLOT_NAME")
 }
 
 // pciLink reads the PCIe link; nil where there is none (Conventional PCI, emulated devices that have no link status).
 func (m *Machine) pciLink(function string) *facts.PCILink {
 	l := facts.PCILink{
-		Speed: m.line(function + "/current_link_speed"), MaxSpeed: m.line(function + "/max_link_speed"),
-		Width: m.number(function+"/current_link_width", 0), MaxWidth: m.number(function+"/max_link_width", 0),
+		Speed: m.Line(function + "/current_link_speed"), MaxSpeed: m.Line(function + "/max_link_speed"),
+		Width: m.Number(function+"/current_link_width", 0), MaxWidth: m.Number(function+"/max_link_width", 0),
 	}
 	known := func(speed string) bool { return speed != "" && !strings.HasPrefix(speed, "Unknown") }
 	if !known(l.Speed) || !known(l.MaxSpeed) || l.Width == 0 {
@@ -91,16 +92,16 @@ func (m *Machine) pciLink(function string) *facts.PCILink {
 // one that stands for a function of the card (a representor, in switchdev mode) has the same device behind it and is no
 // physical function.
 func (m *Machine) sriov(name, behind string) *facts.SRIOV {
-	enabled := m.number(path.Join(behind, "sriov_numvfs"), 0)
-	total := m.number(path.Join(behind, "sriov_totalvfs"), 0)
-	if total == 0 && m.link(path.Join(behind, "subsystem")) == "netdevsim" { // drivers/net/netdevsim/dev.c, nsim_dev_debugfs_init
-		total = max(m.number(path.Join("sys/kernel/debug/netdevsim", m.link(behind), "max_vfs"), enabled), enabled)
+	enabled := m.Number(path.Join(behind, "sriov_numvfs"), 0)
+	total := m.Number(path.Join(behind, "sriov_totalvfs"), 0)
+	if total == 0 && m.Target(path.Join(behind, "subsystem")) == "netdevsim" { // drivers/net/netdevsim/dev.c, nsim_dev_debugfs_init
+		total = max(m.Number(path.Join("sys/kernel/debug/netdevsim", m.Target(behind), "max_vfs"), enabled), enabled)
 	}
-	if total == 0 || representor.MatchString(m.line(path.Join(classNet, name, "phys_port_name"))) {
+	if total == 0 || representor.MatchString(m.Line(path.Join(classNet, name, "phys_port_name"))) {
 		return nil
 	}
 	return &facts.SRIOV{
-		Total: total, Enabled: enabled, AutoProbe: m.line(path.Join(behind, "sriov_drivers_autoprobe")) == "1",
+		Total: total, Enabled: enabled, AutoProbe: m.Line(path.Join(behind, "sriov_drivers_autoprobe")) == "1",
 	}
 }
 
@@ -119,7 +120,7 @@ func (m *Machine) ethtool(ctx context.Context, h *facts.Host, nics []facts.NIC) 
 	}
 	e, err := dialEthtool()
 	if err != nil {
-		unseen(h, "driver settings of NICs", err)
+		tree.Unseen(h, "driver settings of NICs", err)
 		return
 	}
 	for i := range nics {
@@ -129,10 +130,10 @@ func (m *Machine) ethtool(ctx context.Context, h *facts.Host, nics []facts.NIC) 
 			answered.Stats[name] = value
 		}
 		limited, cancel := context.WithTimeout(ctx, ethtoolPatience)
-		err := within(limited, func() error { return e.fill(&answered) })
+		err := tree.Within(limited, func() error { return e.fill(&answered) })
 		cancel()
 		if err != nil {
-			unseen(h, "driver settings of "+nics[i].Name, err)
+			tree.Unseen(h, "driver settings of "+nics[i].Name, err)
 			if limited.Err() != nil {
 				// The call may hold the driver's lock for ever; the others share nothing with it but our sockets.
 				if e, err = dialEthtool(); err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
@@ -16,10 +17,10 @@ import (
 type nicState struct{ m *Machine }
 
 func (n nicState) Read(_ context.Context, a setting.Address) setting.Reading {
-	if !n.m.exists(path.Join(classNet, a.Path)) {
+	if !n.m.Exists(path.Join(classNet, a.Path)) {
 		return setting.NoObject("there is no device " + a.Path)
 	}
-	flags, err := strconv.ParseUint(n.m.line(path.Join(classNet, a.Path, "flags")), 0, 32)
+	flags, err := strconv.ParseUint(n.m.Line(path.Join(classNet, a.Path, "flags")), 0, 32)
 	switch {
 	case err != nil:
 		return setting.CouldNotTell("flags of " + a.Path + " cannot be read")
@@ -30,21 +31,21 @@ func (n nicState) Read(_ context.Context, a setting.Address) setting.Reading {
 }
 
 func (n nicState) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
-	value, err := written(a, to)
+	value, err := tree.Canonical(a, to)
 	if err != nil {
 		return err
 	}
-	if !n.m.live {
-		return refused(a, value, errNotLive)
+	if !n.m.Live() {
+		return tree.Refused(a, value, tree.ErrNotLive)
 	}
-	index := n.m.number(path.Join(classNet, a.Path, "ifindex"), 0)
+	index := n.m.Number(path.Join(classNet, a.Path, "ifindex"), 0)
 	if index == 0 {
-		return refused(a, value, errors.New("there is no device "+a.Path))
+		return tree.Refused(a, value, errors.New("there is no device "+a.Path))
 	}
-	ctx, cancel := patient(ctx, writePatience)
+	ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
 	defer cancel()
-	if err := within(ctx, func() error { return setUp(index, value == "up") }); err != nil {
-		return refused(a, value, describe(err))
+	if err := tree.Within(ctx, func() error { return setUp(index, value == "up") }); err != nil {
+		return tree.Refused(a, value, describe(err))
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
 )
 
 const nodeFolder = "sys/devices/system/node"
@@ -14,25 +15,25 @@ const nodeFolder = "sys/devices/system/node"
 // makes such a table, broken firmware read by old kernels did. Emulated nodes (numa=fake=) do overlap. Nodes without
 // CPUs (memory only) and without memory both count.
 func (m *Machine) readNodes(commandLine string) (nodes []facts.Node, suspect []string) {
-	folder := m.folder(nodeFolder)
+	folder := m.Folder(nodeFolder)
 	if folder == nil {
 		return nil, nil
 	}
-	defer folder.close()
-	folder.tell(&suspect)
+	defer folder.Close()
+	folder.Tell(&suspect)
 	var numbers []int
-	if online, told := folder.list("online"); told && !online.empty() {
+	if online, told := listOf(folder, "online"); told && !online.empty() {
 		numbers = online.set()
 	} else {
-		numbers = folder.numbered("node")
+		numbers = folder.Numbered("node")
 	}
 	hidden := m.gpuNodes()
 	fake := strings.Contains(commandLine, "numa=fake=")
 	var taken mask
 	var columns []int // of the kept nodes in the kernel's distance rows
 	for column, number := range numbers {
-		at := folder.folder("node" + strconv.Itoa(number))
-		cpus, told := at.either("cpumap", "cpulist")
+		at := folder.Folder("node" + strconv.Itoa(number))
+		cpus, told := eitherOf(at, "cpumap", "cpulist")
 		switch {
 		case !told:
 			suspect = append(suspect, fmt.Sprintf("NUMA node %d has no CPU map: left out", number))
@@ -45,7 +46,7 @@ func (m *Machine) readNodes(commandLine string) (nodes []facts.Node, suspect []s
 			columns = append(columns, column)
 			nodes = append(nodes, readNode(at, number, cpus))
 		}
-		at.close()
+		at.Close()
 	}
 	for i, node := range nodes {
 		if len(node.Distances) != 0 && len(node.Distances) != len(numbers) {
@@ -56,9 +57,9 @@ func (m *Machine) readNodes(commandLine string) (nodes []facts.Node, suspect []s
 	return nodes, suspect
 }
 
-func readNode(at *folder, number int, cpus mask) facts.Node {
-	node := facts.Node{ID: number, CPUs: cpus.set(), Hugepages: readHugepages(at.folder("hugepages"))}
-	text, _ := at.text("meminfo")
+func readNode(at *tree.Folder, number int, cpus mask) facts.Node {
+	node := facts.Node{ID: number, CPUs: cpus.set(), Hugepages: readHugepages(at.Folder("hugepages"))}
+	text, _ := at.Text("meminfo")
 	node.Memory, node.Free = meminfo(text, "MemTotal:"), meminfo(text, "MemFree:")
 	// A node tells no MemAvailable: what it has free, and what the kernel gives up without writing to swap (mm/show_mem.c,
 	// si_mem_available, counts the like for the whole machine).
@@ -66,11 +67,11 @@ func readNode(at *folder, number int, cpus mask) facts.Node {
 	for _, cache := range []string{"Active(file):", "Inactive(file):", "SReclaimable:"} {
 		node.Available += meminfo(text, cache)
 	}
-	distances := at.line("distance")
+	distances := at.Line("distance")
 	for field := range strings.FieldsSeq(distances) {
 		distance, err := strconv.Atoi(field)
 		if err != nil {
-			at.malformed("distance", "numbers", distances)
+			at.Malformed("distance", "numbers", distances)
 			node.Distances = nil
 			break
 		}
@@ -94,7 +95,7 @@ func pick(row, columns []int, online int) []int {
 
 // wholeMachine is the one node of a machine whose kernel tells of none: all CPUs and all memory.
 func (m *Machine) wholeMachine(cpus mask, totals []facts.Hugepages) facts.Node {
-	text, _ := m.read("proc/meminfo")
+	text, _ := m.Read("proc/meminfo")
 	return facts.Node{
 		CPUs: cpus.set(), Memory: meminfo(text, "MemTotal:"), Free: meminfo(text, "MemFree:"), Available: meminfo(text, "MemAvailable:"),
 		Distances: []int{10}, Hugepages: totals,
@@ -118,21 +119,21 @@ func meminfo(text, name string) uint64 {
 }
 
 // readHugepages reads the pools below a hugepages directory, smallest page first, and closes it.
-func readHugepages(pools *folder) []facts.Hugepages {
-	defer pools.close()
+func readHugepages(pools *tree.Folder) []facts.Hugepages {
+	defer pools.Close()
 	var list []facts.Hugepages
-	for _, name := range pools.names() {
+	for _, name := range pools.Names() {
 		text, isPool := strings.CutPrefix(name, "hugepages-")
 		kilobytes, err := strconv.ParseUint(strings.TrimSuffix(text, "kB"), 10, 40)
 		if !isPool || err != nil {
 			continue
 		}
-		pool := pools.folder(name)
+		pool := pools.Folder(name)
 		list = append(list, facts.Hugepages{
-			Size: kilobytes << 10, Total: pool.bytes("nr_hugepages", 1), Free: pool.bytes("free_hugepages", 1),
-			Surplus: pool.bytes("surplus_hugepages", 1), Reserved: pool.bytes("resv_hugepages", 1),
+			Size: kilobytes << 10, Total: sizeOf(pool, "nr_hugepages", 1), Free: sizeOf(pool, "free_hugepages", 1),
+			Surplus: sizeOf(pool, "surplus_hugepages", 1), Reserved: sizeOf(pool, "resv_hugepages", 1),
 		})
-		pool.close()
+		pool.Close()
 	}
 	sortPools(list)
 	return list
@@ -141,13 +142,13 @@ func readHugepages(pools *folder) []facts.Hugepages {
 // gpuNodes are the nodes that are memory of an NVIDIA GPU on a POWER machine: no place for a guest.
 func (m *Machine) gpuNodes() map[int]bool {
 	const folder = "proc/driver/nvidia/gpus"
-	gpus := m.list(folder)
-	if len(gpus) == 0 || !strings.Contains(m.line("proc/cpuinfo"), "POWER") {
+	gpus := m.List(folder)
+	if len(gpus) == 0 || !strings.Contains(m.Line("proc/cpuinfo"), "POWER") {
 		return nil
 	}
 	hidden := map[int]bool{}
 	for _, gpu := range gpus {
-		_, rest, found := strings.Cut(m.line(folder+"/"+gpu+"/numa_status"), "Node:")
+		_, rest, found := strings.Cut(m.Line(folder+"/"+gpu+"/numa_status"), "Node:")
 		line, _, _ := strings.Cut(rest, "\n")
 		if number, err := strconv.Atoi(strings.TrimSpace(line)); found && err == nil {
 			hidden[number] = true

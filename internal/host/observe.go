@@ -19,7 +19,7 @@ const budget = 0.02
 // most 2 % of a CPU: where there is more to look at than that allows, Unseen says so. A recorded tree stands still: what it
 // cannot show is said in Unseen.
 func (m *Machine) Observe(ctx context.Context, h *facts.Host, cpus setting.CPUSet, interval time.Duration) *facts.Observation {
-	if !m.live {
+	if !m.Live() {
 		return &facts.Observation{CPUs: cpus, Unseen: []facts.Unseen{{What: "what runs on the CPUs", Why: "a recorded tree stands still"}}}
 	}
 	var guests []int
@@ -62,7 +62,7 @@ func (m *Machine) look(cpus setting.CPUSet, guests []int, earlier *threadLook, e
 		now.threads = m.threadsOn(cpus, guests, nil, enough)
 	}
 	now.at = time.Now()
-	text, err := m.read("proc/interrupts")
+	text, err := m.Read("proc/interrupts")
 	if err != nil {
 		now.unseen = append(now.unseen, facts.Unseen{What: "interrupts on the CPUs", Why: err.Error()})
 	}

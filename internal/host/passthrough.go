@@ -15,10 +15,10 @@ const pciDevices = "sys/bus/pci/devices"
 
 // passthrough reads what giving functions of NICs to guests rests on. It comes after the network and the guests.
 func (m *Machine) passthrough(_ context.Context, h *facts.Host) {
-	interrupts, _ := m.read("proc/interrupts")
+	interrupts, _ := m.Read("proc/interrupts")
 	p := &facts.Passthrough{
 		Remapping: remapping(interrupts), Modules: m.vfioModules(h.Kernel.Release),
-		Unsafe: m.line("sys/module/vfio_iommu_type1/parameters/allow_unsafe_interrupts") == "Y",
+		Unsafe: m.Line("sys/module/vfio_iommu_type1/parameters/allow_unsafe_interrupts") == "Y",
 		Groups: m.sharedGroups(h), Functions: []facts.PhysicalFunction{},
 	}
 	for _, n := range h.NICs {
@@ -28,7 +28,7 @@ func (m *Machine) passthrough(_ context.Context, h *facts.Host) {
 	}
 	for _, g := range h.Guests {
 		if g.PID != 0 && len(g.Hostdevs) > 0 {
-			limits, err := m.read("proc/" + strconv.Itoa(g.PID) + "/limits")
+			limits, err := m.Read("proc/" + strconv.Itoa(g.PID) + "/limits")
 			if limit, told := lockLimit(limits); err == nil && told {
 				p.Locked = append(p.Locked, facts.LockLimit{Guest: g.Name, Limit: limit})
 			}
@@ -59,13 +59,13 @@ func (m *Machine) vfioModules(release string) map[string]string {
 	modules := map[string]string{}
 	listed := ""
 	for _, name := range []string{"vfio-pci", "vfio_iommu_type1"} {
-		if m.exists("sys/module/" + strings.ReplaceAll(name, "-", "_")) {
+		if m.Exists("sys/module/" + strings.ReplaceAll(name, "-", "_")) {
 			modules[name] = "loaded"
 			continue
 		}
 		if listed == "" {
 			for _, file := range []string{"modules.dep", "modules.builtin"} {
-				text, _ := m.read(path.Join("lib/modules", release, file))
+				text, _ := m.Read(path.Join("lib/modules", release, file))
 				listed += text
 			}
 		}
@@ -89,14 +89,14 @@ func (m *Machine) sharedGroups(h *facts.Host) []facts.IOMMUGroup {
 		if n.PCI == "" {
 			continue
 		}
-		if number, err := strconv.Atoi(m.link(path.Join(pciDevices, n.PCI) + "/iommu_group")); err == nil {
+		if number, err := strconv.Atoi(m.Target(path.Join(pciDevices, n.PCI) + "/iommu_group")); err == nil {
 			numbers = append(numbers, number)
 		}
 	}
 	slices.Sort(numbers)
 	all := []facts.IOMMUGroup{}
 	for _, number := range slices.Compact(numbers) {
-		members := m.list("sys/kernel/iommu_groups/" + strconv.Itoa(number) + "/devices")
+		members := m.List("sys/kernel/iommu_groups/" + strconv.Itoa(number) + "/devices")
 		if number < 0 || len(members) < 2 {
 			continue
 		}
@@ -104,7 +104,7 @@ func (m *Machine) sharedGroups(h *facts.Host) []facts.IOMMUGroup {
 		for _, pci := range members {
 			dir := path.Join(pciDevices, pci)
 			group.Devices = append(group.Devices, facts.GroupDevice{
-				PCI: pci, Class: strings.TrimPrefix(m.line(dir+"/class"), "0x"), Driver: m.link(dir + "/driver"),
+				PCI: pci, Class: strings.TrimPrefix(m.Line(dir+"/class"), "0x"), Driver: m.Target(dir + "/driver"),
 			})
 		}
 		all = append(all, group)
@@ -116,12 +116,12 @@ func (m *Machine) sharedGroups(h *facts.Host) []facts.IOMMUGroup {
 func (m *Machine) physicalFunction(n facts.NIC) facts.PhysicalFunction {
 	dir := path.Join(pciDevices, n.PCI)
 	f := facts.PhysicalFunction{
-		NIC: n.Name, PCI: n.PCI, Vendor: m.line(dir + "/vendor"), Device: m.line(dir + "/device"),
-		DriverVersion: m.line("sys/module/" + strings.ReplaceAll(n.Driver, "-", "_") + "/version"), Bridges: []facts.PCIBridge{},
+		NIC: n.Name, PCI: n.PCI, Vendor: m.Line(dir + "/vendor"), Device: m.Line(dir + "/device"),
+		DriverVersion: m.Line("sys/module/" + strings.ReplaceAll(n.Driver, "-", "_") + "/version"), Bridges: []facts.PCIBridge{},
 	}
-	f.Windows, f.Unplaced = windows(m.line(dir + "/resource"))
+	f.Windows, f.Unplaced = windows(m.Line(dir + "/resource"))
 	f.Capability = offeredVFs(m.config(n.PCI))
-	if physical, err := m.root.Readlink(dir); err == nil { // ../../../devices/pci0000:40/0000:40:01.0/0000:41:00.0
+	if physical, err := m.Root.Readlink(dir); err == nil { // ../../../devices/pci0000:40/0000:40:01.0/0000:41:00.0
 		above := strings.Split(path.Dir(physical), "/")
 		slices.Reverse(above)
 		for _, name := range above {
@@ -164,7 +164,7 @@ func windows(resource string) (all, unplaced int) {
 // config is a device's configuration space: without privilege only the first 64 bytes (drivers/pci/pci-sysfs.c,
 // pci_read_config).
 func (m *Machine) config(pci string) string {
-	text, err := m.read(path.Join(pciDevices, pci, "config"))
+	text, err := m.Read(path.Join(pciDevices, pci, "config"))
 	if err != nil {
 		return ""
 	}

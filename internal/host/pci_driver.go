@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
@@ -20,33 +21,33 @@ type pciDriver struct{ m *Machine }
 
 func (p pciDriver) Read(_ context.Context, a setting.Address) setting.Reading {
 	dir := path.Join(pciDevices, a.Path)
-	if !pciName.MatchString(a.Path) || !p.m.exists(dir) {
+	if !pciName.MatchString(a.Path) || !p.m.Exists(dir) {
 		return setting.NoObject("there is no PCI device " + a.Path)
 	}
-	return setting.Value(setting.DriverValue(p.m.link(dir+"/driver"), p.m.override(a.Path)))
+	return setting.Value(setting.DriverValue(p.m.Target(dir+"/driver"), p.m.override(a.Path)))
 }
 
 // override is the driver that alone may take a device; the kernel writes (null) where there is none.
 func (m *Machine) override(pci string) string {
-	if only := m.line(path.Join(pciDevices, pci, "driver_override")); only != "(null)" {
+	if only := m.Line(path.Join(pciDevices, pci, "driver_override")); only != "(null)" {
 		return only
 	}
 	return ""
 }
 
 func (p pciDriver) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
-	value, err := written(a, to)
+	value, err := tree.Canonical(a, to)
 	if err != nil {
 		return err
 	}
 	if p.Read(ctx, a).State != setting.Known {
-		return refused(a, value, errors.New("there is no such PCI device"))
+		return tree.Refused(a, value, errors.New("there is no such PCI device"))
 	}
-	ctx, cancel := patient(ctx, writePatience)
+	ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
 	defer cancel()
 	driver, only := setting.Driver(value)
 	if err := p.m.rebind(ctx, a.Path, driver, only); err != nil {
-		return refused(a, value, err)
+		return tree.Refused(a, value, err)
 	}
 	return nil
 }
@@ -55,30 +56,30 @@ func (p pciDriver) Write(ctx context.Context, a setting.Address, to setting.Read
 // that is made for: for the moment of the search it alone may take it. only is who alone may take it afterwards.
 func (m *Machine) rebind(ctx context.Context, pci, driver, only string) error {
 	dir := path.Join(pciDevices, pci)
-	now := m.link(dir + "/driver")
+	now := m.Target(dir + "/driver")
 	if now != driver && now != "" {
 		if who := m.deviceUsed(pci); who != "" {
 			return errors.New(who)
 		}
-		if err := m.write(ctx, dir+"/driver/unbind", pci); err != nil {
+		if err := m.Write(ctx, dir+"/driver/unbind", pci); err != nil {
 			return fmt.Errorf("taking it from %s: %w", now, err)
 		}
 	}
 	if now != driver && driver != "" {
-		if !m.exists("sys/bus/pci/drivers/" + driver) {
+		if !m.Exists("sys/bus/pci/drivers/" + driver) {
 			return fmt.Errorf("there is no PCI driver %s: load its module first", driver)
 		}
-		if err := m.write(ctx, dir+"/driver_override", driver); err != nil {
+		if err := m.Write(ctx, dir+"/driver_override", driver); err != nil {
 			return fmt.Errorf("driver_override: %w", err)
 		}
-		err := m.write(ctx, "sys/bus/pci/drivers_probe", pci)
-		if m.link(dir+"/driver") != driver {
-			err = errors.Join(errors.New("the driver did not take it (dmesg says why)"), err, m.write(ctx, dir+"/driver_override", only+"\n"))
+		err := m.Write(ctx, "sys/bus/pci/drivers_probe", pci)
+		if m.Target(dir+"/driver") != driver {
+			err = errors.Join(errors.New("the driver did not take it (dmesg says why)"), err, m.Write(ctx, dir+"/driver_override", only+"\n"))
 			return err
 		}
 	}
 	if m.override(pci) != only {
-		if err := m.write(ctx, dir+"/driver_override", only+"\n"); err != nil {
+		if err := m.Write(ctx, dir+"/driver_override", only+"\n"); err != nil {
 			return fmt.Errorf("driver_override: %w", err)
 		}
 	}
@@ -105,7 +106,7 @@ func (m *Machine) deviceUsed(pci string) string {
 	if m.elsewhere(dir) {
 		return facts.OtherNamespace + " has its interface"
 	}
-	for _, nic := range m.list(dir + "/net") {
+	for _, nic := range m.List(dir + "/net") {
 		if nicState := (nicState{m}).Read(context.Background(), setting.Of(setting.NICState, nic)); nicState.Value == "up" {
 			return "its interface " + nic + " is up: take it down first"
 		}
@@ -124,7 +125,7 @@ type FunctionReset struct {
 // statistics. A driver of the host is taken off it meanwhile, and finds it as after boot. This is no value: nothing undoes it.
 func (m *Machine) ResetFunction(ctx context.Context, pci string) FunctionReset {
 	dir := path.Join(pciDevices, pci)
-	done := FunctionReset{PCI: pci, Method: m.line(dir + "/reset_method")}
+	done := FunctionReset{PCI: pci, Method: m.Line(dir + "/reset_method")}
 	err := m.resetFunction(ctx, pci)
 	if err != nil {
 		done.Why = err.Error()
@@ -135,11 +136,11 @@ func (m *Machine) ResetFunction(ctx context.Context, pci string) FunctionReset {
 func (m *Machine) resetFunction(ctx context.Context, pci string) error {
 	dir := path.Join(pciDevices, pci)
 	switch {
-	case !m.live:
-		return errNotLive
-	case !pciName.MatchString(pci) || !m.exists(dir):
+	case !m.Live():
+		return tree.ErrNotLive
+	case !pciName.MatchString(pci) || !m.Exists(dir):
 		return errors.New("there is no such PCI device")
-	case !m.exists(dir + "/reset"):
+	case !m.Exists(dir + "/reset"):
 		return errors.New("the card offers no way to reset it alone")
 	}
 	if who := m.deviceUsed(pci); who != "" {
@@ -147,11 +148,11 @@ func (m *Machine) resetFunction(ctx context.Context, pci string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	driver, only := m.link(dir+"/driver"), m.override(pci)
+	driver, only := m.Target(dir+"/driver"), m.override(pci)
 	if err := m.rebind(ctx, pci, "", only); err != nil {
 		return err
 	}
-	err := m.write(ctx, dir+"/reset", "1")
+	err := m.Write(ctx, dir+"/reset", "1")
 	if errors.Is(err, unix.ENOTTY) {
 		err = errors.New("the card offers no way to reset it alone")
 	}

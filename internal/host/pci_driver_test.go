@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
@@ -72,7 +73,7 @@ func TestWhoHasADevice(t *testing.T) {
 		if err == nil || who != "" && err.Error() != who {
 			t.Errorf("taken from its driver: %v, expected %q", err, who)
 		}
-		if done := m.ResetFunction(t.Context(), functionAddress(0)); !strings.Contains(done.Why, errNotLive.Error()) {
+		if done := m.ResetFunction(t.Context(), functionAddress(0)); !strings.Contains(done.Why, tree.ErrNotLive.Error()) {
 			t.Errorf("a recorded function was reset: %+v", done)
 		}
 	}

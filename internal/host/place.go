@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"mpps/internal/machine/tree"
 )
 
 // Place is where a measurement's programs run: this machine, or a guest through its agent.
@@ -48,16 +50,16 @@ func (w *firstWords) Write(b []byte) (int, error) {
 
 // Here is this machine as a place for programs.
 func (m *Machine) Here() (*Place, error) {
-	if !m.live {
-		return nil, errNotLive
+	if !m.Live() {
+		return nil, tree.ErrNotLive
 	}
 	return &Place{machine: m}, nil
 }
 
 // InGuest is a guest as a place for programs. The error says why it cannot be asked, and what to do.
 func (m *Machine) InGuest(ctx context.Context, guest string) (*Place, error) {
-	if !m.live {
-		return nil, errNotLive
+	if !m.Live() {
+		return nil, tree.ErrNotLive
 	}
 	if os.Geteuid() != 0 {
 		return nil, errors.New("the agent of a guest needs root")
@@ -71,7 +73,7 @@ func (m *Machine) InGuest(ctx context.Context, guest string) (*Place, error) {
 	}
 	v, isVirsh := l.(virsh)
 	if !isVirsh {
-		return nil, errNotLive
+		return nil, tree.ErrNotLive
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, agentPatience, errAgentHangs)
 	defer cancel()

@@ -9,6 +9,9 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"mpps/internal/machine/tree"
+	"mpps/internal/setting"
 )
 
 // The QEMU guest agent (qga/qapi-schema.json of QEMU) is asked through libvirt, which owns its channel. Programs are run in
@@ -120,7 +123,7 @@ type ran struct {
 }
 
 // errNotEnded marks a program of which it is not known whether and how it ended.
-var errNotEnded = fmt.Errorf("%w: the program in the guest was started and its end was not seen", ErrInDoubt)
+var errNotEnded = fmt.Errorf("%w: the program in the guest was started and its end was not seen", setting.ErrInDoubt)
 
 // execPauses are the pauses between looks whether programs have ended; the last one is repeated.
 var execPauses = []time.Duration{0, 20 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond}
@@ -249,7 +252,7 @@ func (r ran) problem() error {
 // runningFile is what libvirt keeps of a guest that runs: state, job, channels (src/qemu/qemu_domain.c,
 // qemuDomainObjPrivateXMLFormat). Only root can read it.
 func (m *Machine) runningFile(guest string) (string, error) {
-	return m.read(runningFolder + "/" + guest + ".xml")
+	return m.Read(runningFolder + "/" + guest + ".xml")
 }
 
 // jobs are those of libvirt's asynchronous jobs that move a guest or its state away (virDomainAsyncJob).
@@ -278,7 +281,7 @@ var agentChannel = regexp.MustCompile(`<target type='virtio' name='org\.qemu\.gu
 func (m *Machine) unreachable(guest string) error {
 	text, err := m.runningFile(guest)
 	switch {
-	case err != nil && unprivileged(err):
+	case err != nil && tree.Unprivileged(err):
 		return errors.New("needs root")
 	case err != nil:
 		return errNotRunning

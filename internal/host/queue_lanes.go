@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
 	"mpps/internal/queuepath/lanes"
 	"mpps/internal/setting"
 )
@@ -43,7 +44,7 @@ func (q queueLanes) program(nic string) (lanes.Program, error) {
 // AskLanes asks the running kernel whether it takes the programs of lanes, and keeps what it says in the facts. It loads them, which
 // an inventory does not; where it may not, nobody knows.
 func (m *Machine) AskLanes(h *facts.Host) {
-	if !m.live {
+	if !m.Live() {
 		return
 	}
 	if s, err := lanes.Supported(); err == nil {
@@ -100,8 +101,8 @@ func tapOf(devices []device, tap string) (lanes.Device, bool) {
 }
 
 func (q queueLanes) Read(_ context.Context, a setting.Address) setting.Reading {
-	if !q.m.live {
-		return setting.CouldNotTell(errNotLive.Error())
+	if !q.m.Live() {
+		return setting.CouldNotTell(tree.ErrNotLive.Error())
 	}
 	p, err := q.program(a.Path)
 	switch {
@@ -111,12 +112,12 @@ func (q queueLanes) Read(_ context.Context, a setting.Address) setting.Reading {
 		}
 		return setting.NoObject(fmt.Sprintf("there is no device %s", a.Path))
 	case err != nil:
-		return failedReading(a.String(), err)
+		return tree.Unreadable(a.String(), err)
 	}
 	found, there, err := p.Read()
 	switch {
 	case err != nil:
-		return failedReading(a.String(), err)
+		return tree.Unreadable(a.String(), err)
 	case !there:
 		return setting.Missing("no lane program of mpps is attached to " + a.Path)
 	}
@@ -124,36 +125,36 @@ func (q queueLanes) Read(_ context.Context, a setting.Address) setting.Reading {
 }
 
 func (q queueLanes) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
-	if !q.m.live {
-		return refused(a, to.String(), errNotLive)
+	if !q.m.Live() {
+		return tree.Refused(a, to.String(), tree.ErrNotLive)
 	}
 	p, err := q.program(a.Path)
 	if err != nil && !(errors.Is(err, errNoNIC) && to.State == setting.Absent) { // of a NIC that is gone the pins may be there
-		return refused(a, to.String(), err)
+		return tree.Refused(a, to.String(), err)
 	}
-	ctx, cancel := patient(ctx, writePatience)
+	ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
 	defer cancel()
 	if to.State == setting.Absent {
-		err = within(ctx, p.Remove)
+		err = tree.Within(ctx, p.Remove)
 	} else {
 		var value string
-		if value, err = written(a, to); err != nil {
+		if value, err = tree.Canonical(a, to); err != nil {
 			return err
 		}
 		var wanted []setting.Lane
 		if wanted, err = setting.ParseLanes(value); err == nil {
-			err = within(ctx, func() error { return p.Write(wanted) })
+			err = tree.Within(ctx, func() error { return p.Write(wanted) })
 		}
 	}
 	if err != nil {
-		return refused(a, to.String(), err)
+		return tree.Refused(a, to.String(), err)
 	}
 	return nil
 }
 
 // SteeredNICs are the NICs that have a lane program of mpps; none on a recorded machine.
 func (m *Machine) SteeredNICs() ([]string, error) {
-	if !m.live {
+	if !m.Live() {
 		return nil, nil
 	}
 	return lanes.Steered(lanes.FileSystem)
@@ -161,7 +162,7 @@ func (m *Machine) SteeredNICs() ([]string, error) {
 
 // steered tells whether a lane program chooses a NIC's transmit queue; also false where that cannot be seen.
 func (m *Machine) steered(d device) bool {
-	if !m.live {
+	if !m.Live() {
 		return false
 	}
 	pinned, err := lanes.Program{Root: lanes.FileSystem, NIC: lanes.Device{Name: d.name}}.Pinned()

@@ -14,7 +14,7 @@ const maxQueues = 4096
 // transmit, and by queue which CPUs RPS spreads to and which CPUs XPS lets send there. A device with one transmit queue
 // has no XPS; its entry is the empty set.
 func (m *Machine) queues(dir string) (rx, tx int, rps, xps []setting.CPUSet) {
-	names := m.list(path.Join(dir, "queues"))
+	names := m.List(path.Join(dir, "queues"))
 	rps, xps = []setting.CPUSet{}, []setting.CPUSet{}
 	for _, name := range names {
 		if queueNumber(name, "rx-") >= 0 {
@@ -24,8 +24,8 @@ func (m *Machine) queues(dir string) (rx, tx int, rps, xps []setting.CPUSet) {
 			tx++
 		}
 	}
-	queues := m.folder(path.Join(dir, "queues"))
-	defer queues.close()
+	queues := m.Folder(path.Join(dir, "queues"))
+	defer queues.Close()
 	for i := range min(rx, maxQueues) {
 		rps = append(rps, maskFile(queues, "rx-"+strconv.Itoa(i)+"/rps_cpus"))
 	}
@@ -44,7 +44,7 @@ func (m *Machine) queues(dir string) (rx, tx int, rps, xps []setting.CPUSet) {
 func (m *Machine) classes(dir string, tx int) int {
 	highest := 0
 	for i := range min(tx, maxQueues) {
-		highest = max(highest, m.number(path.Join(dir, "queues", "tx-"+strconv.Itoa(i), "traffic_class"), 0))
+		highest = max(highest, m.Number(path.Join(dir, "queues", "tx-"+strconv.Itoa(i), "traffic_class"), 0))
 	}
 	if highest == 0 {
 		return 0

@@ -10,6 +10,7 @@ import (
 
 	tc "github.com/vishvananda/netlink"
 
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
@@ -20,7 +21,7 @@ var errNoQdisc = errors.New("no queueing discipline: it comes when the device is
 
 // root is the discipline at the root of a device, and its handle. A device that was never up has none that the kernel tells of.
 func (r rootQdisc) root(device string) (q setting.Qdisc, handle uint32, err error) {
-	index := r.m.number(path.Join(classNet, device, "ifindex"), 0)
+	index := r.m.Number(path.Join(classNet, device, "ifindex"), 0)
 	all, err := tc.QdiscList(&tc.GenericLink{LinkAttrs: tc.LinkAttrs{Index: index, Name: device}})
 	for try := 1; errors.Is(err, tc.ErrDumpInterrupted) && try < 5; try++ { // devices came or went meanwhile: the list may lack some
 		all, err = tc.QdiscList(&tc.GenericLink{LinkAttrs: tc.LinkAttrs{Index: index, Name: device}})
@@ -71,9 +72,9 @@ func each(all []tc.Qdisc, root uint32) string {
 
 func (r rootQdisc) Read(_ context.Context, a setting.Address) setting.Reading {
 	switch {
-	case !r.m.live:
-		return setting.CouldNotTell(errNotLive.Error())
-	case !r.m.exists(path.Join(classNet, a.Path)):
+	case !r.m.Live():
+		return setting.CouldNotTell(tree.ErrNotLive.Error())
+	case !r.m.Exists(path.Join(classNet, a.Path)):
 		return setting.NoObject("there is no device " + a.Path)
 	}
 	q, _, err := r.root(a.Path)
@@ -81,7 +82,7 @@ func (r rootQdisc) Read(_ context.Context, a setting.Address) setting.Reading {
 	case errors.Is(err, errNoQdisc):
 		return setting.Missing(err.Error())
 	case err != nil:
-		return failedReading(a.String(), err)
+		return tree.Unreadable(a.String(), err)
 	}
 	reading := setting.Value(q.String())
 	if err := r.left(a.Path, q); err != nil {
@@ -92,7 +93,7 @@ func (r rootQdisc) Read(_ context.Context, a setting.Address) setting.Reading {
 
 // left says why a discipline is left alone; nil where it may be exchanged and can be put back.
 func (r rootQdisc) left(device string, q setting.Qdisc) error {
-	if r.m.exists(path.Join(classNet, device, "device")) {
+	if r.m.Exists(path.Join(classNet, device, "device")) {
 		return errors.New("a NIC's queueing discipline is left alone: its queues can be full")
 	}
 	if err := q.Restorable(); err != nil {
@@ -103,7 +104,7 @@ func (r rootQdisc) left(device string, q setting.Qdisc) error {
 
 // comesBack says why the kernel would choose another discipline now than it did. Namespaces do not tell its choice.
 func (r rootQdisc) comesBack(q setting.Qdisc) error {
-	now := strings.TrimSpace(r.m.line("proc/sys/net/core/default_qdisc"))
+	now := strings.TrimSpace(r.m.Line("proc/sys/net/core/default_qdisc"))
 	if kind := q.ByDefault(); kind != "" && now != "" && kind != now {
 		return fmt.Errorf("the kernel's own choice was %s and now is %s (net.core.default_qdisc)", kind, now)
 	}
@@ -111,24 +112,24 @@ func (r rootQdisc) comesBack(q setting.Qdisc) error {
 }
 
 func (r rootQdisc) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
-	value, err := written(a, to)
+	value, err := tree.Canonical(a, to)
 	if err != nil {
 		return err
 	}
-	if !r.m.live {
-		return refused(a, value, errNotLive)
+	if !r.m.Live() {
+		return tree.Refused(a, value, tree.ErrNotLive)
 	}
-	ctx, cancel := patient(ctx, writePatience)
+	ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
 	defer cancel()
-	if err := within(ctx, func() error { return r.set(a.Path, value) }); err != nil {
-		return refused(a, value, err)
+	if err := tree.Within(ctx, func() error { return r.set(a.Path, value) }); err != nil {
+		return tree.Refused(a, value, err)
 	}
 	return nil
 }
 
 // set exchanges the discipline at the root.
 func (r rootQdisc) set(device, value string) error {
-	if !r.m.exists(path.Join(classNet, device)) {
+	if !r.m.Exists(path.Join(classNet, device)) {
 		return errNoNIC
 	}
 	to, err := setting.ParseQdisc(value)
@@ -149,7 +150,7 @@ func (r rootQdisc) set(device, value string) error {
 	if err := r.left(device, to); err != nil {
 		return err
 	}
-	index := r.m.number(path.Join(classNet, device, "ifindex"), 0)
+	index := r.m.Number(path.Join(classNet, device, "ifindex"), 0)
 	at := tc.QdiscAttrs{LinkIndex: index, Parent: tc.HANDLE_ROOT}
 	replace := func(kind string, handle uint32) error {
 		at := at

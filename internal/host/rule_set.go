@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
@@ -18,10 +19,10 @@ const maxRuleSet = 4 << 20
 var errManagedRules = errors.New("some of these rules were made by iptables-nft, and nft cannot read back what it prints of them")
 
 func (s wholeRules) Read(ctx context.Context, a setting.Address) setting.Reading {
-	if !s.m.live {
-		return setting.CouldNotTell(errNotLive.Error())
+	if !s.m.Live() {
+		return setting.CouldNotTell(tree.ErrNotLive.Error())
 	}
-	ctx, cancel := patient(ctx, writePatience)
+	ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
 	defer cancel()
 	text, empty, err := s.save(ctx, a.Path)
 	switch {
@@ -30,7 +31,7 @@ func (s wholeRules) Read(ctx context.Context, a setting.Address) setting.Reading
 		r.ReadOnly, r.Why = true, err.Error()
 		return r
 	case err != nil:
-		return failedReading("rules of "+a.Path, err)
+		return tree.Unreadable("rules of "+a.Path, err)
 	case empty:
 		return setting.Missing("no rules")
 	case len(text) > maxRuleSet:
@@ -42,7 +43,7 @@ func (s wholeRules) Read(ctx context.Context, a setting.Address) setting.Reading
 // save is a tool's rules and whether there are none.
 func (s wholeRules) save(ctx context.Context, tool string) (text string, empty bool, err error) {
 	if tool == "nft" {
-		if text, err = s.m.command(ctx, "", "nft", "-s", "list", "ruleset"); err != nil {
+		if text, err = s.m.Command(ctx, "", "nft", "-s", "list", "ruleset"); err != nil {
 			return "", false, err
 		}
 		text, err = setting.Kinds[setting.RuleSet].Canonical(text)
@@ -137,10 +138,10 @@ func (s wholeRules) Write(ctx context.Context, a setting.Address, to setting.Rea
 	if to.State == setting.Unknown {
 		return fmt.Errorf("%s: an unknown rule set cannot be written", a)
 	}
-	if !s.m.live {
-		return fmt.Errorf("%s: %w", a, errNotLive)
+	if !s.m.Live() {
+		return fmt.Errorf("%s: %w", a, tree.ErrNotLive)
 	}
-	ctx, cancel := patient(ctx, writePatience)
+	ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
 	defer cancel()
 	before, none, err := s.save(ctx, a.Path)
 	if err != nil {
@@ -151,13 +152,13 @@ func (s wholeRules) Write(ctx context.Context, a setting.Address, to setting.Rea
 	}
 	switch {
 	case a.Path == "nft" && to.State == setting.Absent:
-		err = s.m.change(ctx, "flush ruleset\n", "nft", "-f", "-")
+		err = s.m.Change(ctx, "flush ruleset\n", "nft", "-f", "-")
 	case a.Path == "nft":
-		err = s.m.change(ctx, "flush ruleset\n"+to.Value+"\n", "nft", "-f", "-")
+		err = s.m.Change(ctx, "flush ruleset\n"+to.Value+"\n", "nft", "-f", "-")
 	case to.State == setting.Absent:
-		err = s.m.change(ctx, emptied(before), a.Path+"-restore")
+		err = s.m.Change(ctx, emptied(before), a.Path+"-restore")
 	default:
-		err = s.m.change(ctx, to.Value+"\n", a.Path+"-restore")
+		err = s.m.Change(ctx, to.Value+"\n", a.Path+"-restore")
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", a, err)

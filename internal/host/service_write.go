@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
@@ -21,7 +22,7 @@ const (
 )
 
 // systemd tells whether systemd is the init system (sd_booted(3)).
-func (s service) systemd() bool { return s.m.live && s.m.exists("run/systemd/system") }
+func (s service) systemd() bool { return s.m.Live() && s.m.Exists("run/systemd/system") }
 
 func (s service) Read(ctx context.Context, a setting.Address) setting.Reading {
 	if err := serviceName(a.Path); err != nil {
@@ -30,9 +31,9 @@ func (s service) Read(ctx context.Context, a setting.Address) setting.Reading {
 	if !s.systemd() {
 		return s.byProcess(a.Path)
 	}
-	ctx, cancel := patient(ctx, readPatience)
+	ctx, cancel := tree.Deadline(ctx, tree.ReadPatience)
 	defer cancel()
-	text, err := s.m.command(ctx, "", "systemctl", "show", "--property=LoadState,ActiveState", "--", a.Path+".service")
+	text, err := s.m.Command(ctx, "", "systemctl", "show", "--property=LoadState,ActiveState", "--", a.Path+".service")
 	if err != nil {
 		return setting.CouldNotTell(err.Error())
 	}
@@ -41,8 +42,8 @@ func (s service) Read(ctx context.Context, a setting.Address) setting.Reading {
 
 // unitState reads what systemctl show prints of a unit.
 func unitState(text, name string) setting.Reading {
-	switch active := uevent(text, "ActiveState"); {
-	case uevent(text, "LoadState") == "not-found" && active != "active":
+	switch active := tree.Variable(text, "ActiveState"); {
+	case tree.Variable(text, "LoadState") == "not-found" && active != "active":
 		return setting.Missing("there is no service " + name)
 	case active == "active" || active == "reloading":
 		return setting.Value(running)
@@ -72,24 +73,24 @@ func (s service) byProcess(name string) setting.Reading {
 }
 
 func (s service) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
-	value, err := written(a, to)
+	value, err := tree.Canonical(a, to)
 	if err != nil {
 		return err
 	}
 	verb, known := map[string]string{running: "start", stopped: "stop"}[value]
 	if !known {
-		return refused(a, value, fmt.Errorf("expected %s or %s", running, stopped))
+		return tree.Refused(a, value, fmt.Errorf("expected %s or %s", running, stopped))
 	}
 	if err := serviceName(a.Path); err != nil {
-		return refused(a, value, err)
+		return tree.Refused(a, value, err)
 	}
 	if !s.systemd() {
-		return refused(a, value, errors.New("systemd is not the init system here"))
+		return tree.Refused(a, value, errors.New("systemd is not the init system here"))
 	}
-	ctx, cancel := patient(ctx, writePatience)
+	ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
 	defer cancel()
-	if err := s.m.change(ctx, "", "systemctl", verb, "--", a.Path+".service"); err != nil {
-		return refused(a, value, err)
+	if err := s.m.Change(ctx, "", "systemctl", verb, "--", a.Path+".service"); err != nil {
+		return tree.Refused(a, value, err)
 	}
 	return nil
 }

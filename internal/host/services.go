@@ -21,15 +21,15 @@ type process struct {
 
 // processes lists the processes in the order of their numbers.
 func (m *Machine) processes() []process {
-	proc := m.folder("proc")
-	defer proc.close()
+	proc := m.Folder("proc")
+	defer proc.Close()
 	var list []process
-	for _, name := range proc.names() {
+	for _, name := range proc.Names() {
 		pid, err := strconv.Atoi(name)
 		if err != nil {
 			continue
 		}
-		if comm := proc.line(name + "/comm"); comm != "" {
+		if comm := proc.Line(name + "/comm"); comm != "" {
 			list = append(list, process{pid, comm})
 		}
 	}
@@ -82,7 +82,7 @@ func (m *Machine) storage(h *facts.Host, p process) {
 
 // resident is the memory that a process has in use, in bytes; 0 where that cannot be told.
 func (m *Machine) resident(pid int) uint64 {
-	status, _ := m.read("proc/" + strconv.Itoa(pid) + "/status")
+	status, _ := m.Read("proc/" + strconv.Itoa(pid) + "/status")
 	_, rest, _ := strings.Cut(status, "VmRSS:")
 	line, _, _ := strings.Cut(rest, "\n")
 	kib, err := strconv.ParseUint(strings.TrimSuffix(strings.TrimSpace(line), " kB"), 10, 64)

@@ -6,18 +6,19 @@ import (
 	"strings"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
 )
 
 // softnet reads the per-CPU counters of the receive softirq.
 func (m *Machine) softnet(h *facts.Host) {
-	text, err := m.read("proc/net/softnet_stat")
+	text, err := m.Read("proc/net/softnet_stat")
 	if err != nil {
-		unseen(h, "softnet counters", err)
+		tree.Unseen(h, "softnet counters", err)
 		return
 	}
 	rows, err := parseSoftnet(text)
 	if err != nil {
-		unseen(h, "softnet counters", err)
+		tree.Unseen(h, "softnet counters", err)
 		return
 	}
 	h.Softnet = rows

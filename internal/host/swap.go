@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
@@ -19,10 +20,10 @@ const procSwaps = "proc/swaps"
 
 // swapAreas reads /proc/swaps; a kernel without swap has no such file.
 func (m *Machine) swapAreas(h *facts.Host) []facts.SwapArea {
-	text, err := m.read(procSwaps)
+	text, err := m.Read(procSwaps)
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
-			unseen(h, "swap areas", err)
+			tree.Unseen(h, "swap areas", err)
 		}
 		return []facts.SwapArea{}
 	}
@@ -76,7 +77,7 @@ const (
 )
 
 func (s swap) area(a setting.Address) (facts.SwapArea, bool, error) {
-	text, err := s.m.read(procSwaps)
+	text, err := s.m.Read(procSwaps)
 	if err != nil {
 		return facts.SwapArea{}, false, err
 	}
@@ -92,12 +93,12 @@ func (s swap) Read(_ context.Context, a setting.Address) setting.Reading {
 	area, on, err := s.area(a)
 	switch {
 	case err != nil:
-		return failedReading("/"+procSwaps, err)
+		return tree.Unreadable("/"+procSwaps, err)
 	case on && area.Priority >= 0:
 		return setting.Value("on " + strconv.Itoa(area.Priority))
 	case on:
 		return setting.Value("on")
-	case !s.m.exists(a.Path):
+	case !s.m.Exists(a.Path):
 		return setting.NoObject("there is no /" + a.Path)
 	}
 	return setting.Value("off")
@@ -106,55 +107,55 @@ func (s swap) Read(_ context.Context, a setting.Address) setting.Reading {
 // Write switches an area on or off. Before it switches one off it looks whether the memory that is available holds what
 // lies in it: otherwise the kernel reads pages back until it runs out and kills somebody.
 func (s swap) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
-	value, err := written(a, to)
+	value, err := tree.Canonical(a, to)
 	if err != nil {
 		return err
 	}
-	if !s.m.live {
-		return refused(a, value, errNotLive)
+	if !s.m.Live() {
+		return tree.Refused(a, value, tree.ErrNotLive)
 	}
 	area, on, err := s.area(a)
 	if err != nil {
-		return refused(a, value, err)
+		return tree.Refused(a, value, err)
 	}
 	path, err := unix.BytePtrFromString("/" + a.Path)
 	if err != nil {
-		return refused(a, value, err)
+		return tree.Refused(a, value, err)
 	}
 	number, flags := uintptr(unix.SYS_SWAPOFF), uintptr(0)
 	if value == "off" {
 		if !on {
 			return nil
 		}
-		text, err := s.m.read("proc/meminfo")
+		text, err := s.m.Read("proc/meminfo")
 		if err != nil {
-			return refused(a, value, err)
+			return tree.Refused(a, value, err)
 		}
 		if err := roomFor(area.Used, meminfo(text, "MemAvailable:")); err != nil {
-			return refused(a, value, err)
+			return tree.Refused(a, value, err)
 		}
 	} else {
 		number = unix.SYS_SWAPON
 		if priority, given := strings.CutPrefix(value, "on "); given {
 			n, err := strconv.Atoi(priority)
 			if err != nil {
-				return refused(a, value, err)
+				return tree.Refused(a, value, err)
 			}
 			flags = swapFlagPrefer | uintptr(n)&swapPriorityMask
 		}
 	}
 	// swapoff(2) reads back all that lies there, which takes as long as it takes: the caller's deadline is only ours where
 	// it has none.
-	ctx, cancel := patient(ctx, writePatience)
+	ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
 	defer cancel()
-	err = within(ctx, func() error {
+	err = tree.Within(ctx, func() error {
 		if _, _, errno := unix.Syscall(number, uintptr(unsafe.Pointer(path)), flags, 0); errno != 0 {
 			return errno
 		}
 		return nil
 	})
 	if err != nil {
-		return refused(a, value, err)
+		return tree.Refused(a, value, err)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
@@ -13,16 +14,16 @@ const procSys = "proc/sys"
 type sysctl struct{ m *Machine }
 
 func (s sysctl) Read(_ context.Context, a setting.Address) setting.Reading {
-	return s.m.readFile(procSys, setting.SysctlPath(a.Path), setting.Kinds[setting.Sysctl].Canonical)
+	return s.m.Value(procSys, setting.SysctlPath(a.Path), setting.Kinds[setting.Sysctl].Canonical)
 }
 
 func (s sysctl) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
-	value, err := written(a, to)
+	value, err := tree.Canonical(a, to)
 	if err != nil {
 		return err
 	}
-	if err := s.m.writeFile(ctx, procSys, setting.SysctlPath(a.Path), value); err != nil {
-		return refused(a, value, err)
+	if err := s.m.SetValue(ctx, procSys, setting.SysctlPath(a.Path), value); err != nil {
+		return tree.Refused(a, value, err)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
@@ -14,18 +15,18 @@ const sys = "sys"
 type sysfsFile struct{ m *Machine }
 
 func (s sysfsFile) Read(_ context.Context, a setting.Address) setting.Reading {
-	return s.m.readFile(sys, a.Path, func(text string) (string, error) {
+	return s.m.Value(sys, a.Path, func(text string) (string, error) {
 		return setting.Kinds[setting.Sysfs].Canonical(chosen(text))
 	})
 }
 
 func (s sysfsFile) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
-	value, err := written(a, to)
+	value, err := tree.Canonical(a, to)
 	if err != nil {
 		return err
 	}
-	if err := s.m.writeFile(ctx, sys, a.Path, value); err != nil {
-		return refused(a, value, err)
+	if err := s.m.SetValue(ctx, sys, a.Path, value); err != nil {
+		return tree.Refused(a, value, err)
 	}
 	return nil
 }
@@ -51,23 +52,23 @@ func chosen(text string) string {
 type sysfsMask struct{ m *Machine }
 
 func (s sysfsMask) Read(_ context.Context, a setting.Address) setting.Reading {
-	return s.m.readFile(sys, a.Path, func(text string) (string, error) {
+	return s.m.Value(sys, a.Path, func(text string) (string, error) {
 		set, err := setting.ParseCPUMask(text)
 		return set.String(), err
 	})
 }
 
 func (s sysfsMask) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
-	value, err := written(a, to)
+	value, err := tree.Canonical(a, to)
 	if err != nil {
 		return err
 	}
 	set, err := setting.ParseCPUs(value)
 	if err != nil {
-		return refused(a, value, err)
+		return tree.Refused(a, value, err)
 	}
-	if err := s.m.writeFile(ctx, sys, a.Path, set.Mask()); err != nil {
-		return refused(a, value, err)
+	if err := s.m.SetValue(ctx, sys, a.Path, set.Mask()); err != nil {
+		return tree.Refused(a, value, err)
 	}
 	return nil
 }

@@ -19,13 +19,13 @@ func (m *Machine) tap(d device, names map[int]string) (facts.Tap, bool) {
 	dir := path.Join(classNet, d.name)
 	t := facts.Tap{
 		Name: d.name, Type: "tap", Master: names[d.master], TxQueueLen: d.txQueueLen, Up: d.up, Stats: d.stats,
-		Owner: m.number(path.Join(dir, "owner"), -1),
+		Owner: m.Number(path.Join(dir, "owner"), -1),
 	}
 	switch {
 	case d.kind == "macvtap":
 		t.Type, t.Lower = "macvtap", names[d.lower]
 	default:
-		flags, err := strconv.ParseUint(m.line(path.Join(dir, "tun_flags")), 0, 32)
+		flags, err := strconv.ParseUint(m.Line(path.Join(dir, "tun_flags")), 0, 32)
 		if err != nil || flags&iffTap == 0 {
 			return facts.Tap{}, false
 		}
@@ -35,7 +35,7 @@ func (m *Machine) tap(d device, names map[int]string) (facts.Tap, bool) {
 	if t.Type == "macvtap" {
 		t.MultiQueue = d.txQueues > 1
 	}
-	if m.live && t.Type == "tap" {
+	if m.Live() && t.Type == "tap" {
 		// Where the kernel does not tell, the watch behind the steering does.
 		t.Classifiers, _ = lanes.Classifiers(lanes.Device{Name: d.name, Index: d.index})
 	}

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
@@ -37,18 +38,18 @@ type movable struct {
 // in whose cpuset they are and off whose CPUs they cannot be moved (EINVAL); those with a deadline (sugov, which sets
 // clocks) are refused with EBUSY where their share is counted (kernel/sched/syscalls.c, dl_task_check_affinity).
 func (m *Machine) movableThreads() (all []movable, online setting.CPUSet) {
-	online = m.cpus("sys/devices/system/cpu/online")
+	online = m.CPUs("sys/devices/system/cpu/online")
 	of := m.affinity
-	if len(m.cpus("sys/devices/system/cpu/offline")) > 0 {
+	if len(m.CPUs("sys/devices/system/cpu/offline")) > 0 {
 		of = m.statusCPUs // sched_getaffinity(2) leaves out what is offline
 	}
-	proc := m.folder("proc")
-	defer proc.close()
-	for _, name := range proc.names() {
+	proc := m.Folder("proc")
+	defer proc.Close()
+	for _, name := range proc.Names() {
 		if name[0] < '0' || name[0] > '9' {
 			continue
 		}
-		text, there := proc.text(name + "/stat")
+		text, there := proc.Text(name + "/stat")
 		if !there {
 			continue // it ended meanwhile
 		}
@@ -114,25 +115,25 @@ func parsePlaces(text string) (all []movable) {
 }
 
 func (t threadCPUs) Write(_ context.Context, a setting.Address, to setting.Reading) error {
-	value, err := written(a, to)
+	value, err := tree.Canonical(a, to)
 	if err != nil {
 		return err
 	}
 	wanted, err := setting.ParseCPUs(value)
 	switch {
 	case err != nil:
-		return refused(a, value, err)
+		return tree.Refused(a, value, err)
 	case len(wanted) == 0 || a.Path != kernelThreads:
-		return refused(a, value, errors.New("expected CPUs for thread-cpus:"+kernelThreads))
-	case !t.m.live:
-		return refused(a, value, errNotLive)
+		return tree.Refused(a, value, errors.New("expected CPUs for thread-cpus:"+kernelThreads))
+	case !t.m.Live():
+		return tree.Refused(a, value, tree.ErrNotLive)
 	}
 	before := parsePlaces(to.Verbatim)
 	for range rounds {
 		moved, err := t.move(wanted, before)
 		switch {
 		case err != nil:
-			return refused(a, value, err)
+			return tree.Refused(a, value, err)
 		case !moved || len(before) > 0:
 			return nil
 		}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
@@ -63,14 +64,14 @@ type threadWatcher struct {
 func (m *Machine) threadsOn(cpus setting.CPUSet, first []int, before *threadLook, enough func() bool) threadLook {
 	w := threadWatcher{m: m, cpus: cpus, before: before, enough: enough, affinity: affinityCache{m: m, cpus: cpus}}
 	w.look = threadLook{uptime: m.uptime(), processes: map[int]processSeen{}}
-	proc := m.folder("proc")
-	defer proc.close()
+	proc := m.Folder("proc")
+	defer proc.Close()
 	pids := slices.Clone(first)
-	seen := map[int]bool{os.Getpid(): m.live} // who watches is gone when it is told of
+	seen := map[int]bool{os.Getpid(): m.Live()} // who watches is gone when it is told of
 	for _, pid := range first {
 		seen[pid] = true
 	}
-	for _, name := range proc.names() {
+	for _, name := range proc.Names() {
 		if pid, err := strconv.Atoi(name); err == nil && !seen[pid] {
 			pids = append(pids, pid)
 		}
@@ -92,14 +93,14 @@ func (w *threadWatcher) busy(threads int) {
 }
 
 // process looks at the threads of one process.
-func (w *threadWatcher) process(proc *folder, pid int) {
+func (w *threadWatcher) process(proc *tree.Folder, pid int) {
 	id := strconv.Itoa(pid)
-	task := proc.folder(id + "/task")
+	task := proc.Folder(id + "/task")
 	if task == nil {
 		return // it ended meanwhile
 	}
-	defer task.close()
-	p := processSeen{clock: w.m.processClock(pid), links: w.m.links(task)}
+	defer task.Close()
+	p := processSeen{clock: w.m.processClock(pid), links: task.Links()}
 	if w.before != nil && p.clock != 0 {
 		if was, known := w.before.processes[pid]; known && was.clock == p.clock && was.links == p.links {
 			w.look.looked += was.looked
@@ -111,7 +112,7 @@ func (w *threadWatcher) process(proc *folder, pid int) {
 	tids := []int{pid}
 	if p.links != 3 { // two, and one for each thread (fs/proc/base.c, proc_task_getattr): to count is cheaper than to list
 		tids = tids[:0]
-		for _, name := range task.names() {
+		for _, name := range task.Names() {
 			if tid, err := strconv.Atoi(name); err == nil {
 				tids = append(tids, tid)
 			}
@@ -127,7 +128,7 @@ func (w *threadWatcher) process(proc *folder, pid int) {
 			continue
 		}
 		t := threadSeen{tid: tid, pid: pid, affinity: affinity}
-		text, there := task.brief(strconv.Itoa(tid) + "/schedstat")
+		text, there := task.Brief(strconv.Itoa(tid) + "/schedstat")
 		if r, err := parseRuns(text); there && err == nil {
 			t.ran = r
 		} else {
@@ -142,21 +143,12 @@ func (w *threadWatcher) process(proc *folder, pid int) {
 	}
 }
 
-// links is how many links the folder of a process's threads has; 0 where the tree is recorded.
-func (m *Machine) links(task *folder) uint64 {
-	var stat unix.Stat_t
-	if !m.live || task.root != nil || unix.Fstat(task.fd, &stat) != nil {
-		return 0
-	}
-	return uint64(stat.Nlink)
-}
-
 // processClock is how much CPU time a process has used, in nanoseconds, by the clock that clock_getcpuclockid(3) names; 0 where it
 // is gone or the tree is recorded.
 func (m *Machine) processClock(pid int) int64 {
 	const sched = 2 // CPUCLOCK_SCHED of include/linux/posix-timers.h
 	var t unix.Timespec
-	if !m.live || unix.ClockGettime(int32(^pid<<3|sched), &t) != nil {
+	if !m.Live() || unix.ClockGettime(int32(^pid<<3|sched), &t) != nil {
 		return 0
 	}
 	return t.Nano()
@@ -177,7 +169,7 @@ type knownAffinity struct {
 
 // of is the CPUs of a thread and whether a watched one is among them.
 func (c *affinityCache) of(tid, pid int) (setting.CPUSet, bool) {
-	if c.m.live {
+	if c.m.Live() {
 		var words affinityWords
 		if readAffinity(tid, &words) == nil {
 			for i := range c.known {
@@ -210,7 +202,7 @@ func parseRuns(text string) (ranFor, error) {
 
 // uptime is how long the machine has run, in seconds; 0 where it does not tell.
 func (m *Machine) uptime() float64 {
-	text, _, _ := strings.Cut(m.line("proc/uptime"), " ")
+	text, _, _ := strings.Cut(m.Line("proc/uptime"), " ")
 	seconds, err := strconv.ParseFloat(text, 64)
 	if err != nil {
 		return 0
@@ -265,7 +257,7 @@ func (m *Machine) runsBetween(before, after threadLook, o *facts.Observation, en
 // describe reads what else there is to know of a thread and tells whether it is still there. One that the first look did not see
 // and that is older than it is not new: it came from other CPUs, or there was no time for it. What it ran before does not count.
 func (m *Machine) describe(run *facts.ThreadRun, since float64) bool {
-	text, err := m.read("proc/" + strconv.Itoa(run.PID) + "/task/" + strconv.Itoa(run.TID) + "/stat")
+	text, err := m.Read("proc/" + strconv.Itoa(run.PID) + "/task/" + strconv.Itoa(run.TID) + "/stat")
 	if err != nil {
 		return false
 	}

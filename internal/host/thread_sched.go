@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
@@ -37,7 +38,7 @@ func (t *threadSched) find(name string) (task, bool) {
 		if !known {
 			return task{}, false
 		}
-		text, err := t.machine.read("proc/" + strconv.Itoa(pid) + "/stat")
+		text, err := t.machine.Read("proc/" + strconv.Itoa(pid) + "/stat")
 		if err != nil {
 			return task{}, false
 		}
@@ -69,19 +70,19 @@ func (t *threadSched) Read(_ context.Context, a setting.Address) setting.Reading
 }
 
 func (t *threadSched) Write(_ context.Context, a setting.Address, to setting.Reading) error {
-	value, err := written(a, to)
+	value, err := tree.Canonical(a, to)
 	if err != nil {
 		return err
 	}
-	if !t.machine.live {
-		return refused(a, value, errNotLive)
+	if !t.machine.Live() {
+		return tree.Refused(a, value, tree.ErrNotLive)
 	}
 	found, ok := t.find(a.Path)
 	if !ok {
-		return refused(a, value, fmt.Errorf("there is no kernel thread %s", a.Path))
+		return tree.Refused(a, value, fmt.Errorf("there is no kernel thread %s", a.Path))
 	}
 	if err := setPolicy(found.tid, value); err != nil {
-		return refused(a, value, err)
+		return tree.Refused(a, value, err)
 	}
 	return nil
 }

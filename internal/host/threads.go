@@ -64,11 +64,11 @@ func parseStat(text string) (task, error) {
 
 // tasks lists the threads of a process in the order of their creation.
 func (m *Machine) tasks(pid int) []task {
-	folder := m.folder("proc/" + strconv.Itoa(pid) + "/task")
-	defer folder.close()
+	folder := m.Folder("proc/" + strconv.Itoa(pid) + "/task")
+	defer folder.Close()
 	var list []task
-	for _, name := range folder.names() {
-		text, there := folder.text(name + "/stat")
+	for _, name := range folder.Names() {
+		text, there := folder.Text(name + "/stat")
 		if !there {
 			continue // it ended meanwhile
 		}
@@ -96,7 +96,7 @@ func (m *Machine) kernelVhosts(pid int, all []process) []task {
 		if p.comm != name {
 			continue
 		}
-		text, err := m.read("proc/" + strconv.Itoa(p.pid) + "/stat")
+		text, err := m.Read("proc/" + strconv.Itoa(p.pid) + "/stat")
 		if err != nil {
 			continue
 		}
@@ -151,7 +151,7 @@ func scan(text, prefix string, n *int) bool {
 
 // affinity is the CPUs that a thread may run on; of a recorded tree what its status file says.
 func (m *Machine) affinity(tid, pid int) setting.CPUSet {
-	if m.live {
+	if m.Live() {
 		if set, err := getAffinity(tid); err == nil {
 			return set
 		}
@@ -162,9 +162,9 @@ func (m *Machine) affinity(tid, pid int) setting.CPUSet {
 // statusCPUs is the CPUs that a thread may run on by its status file: also those that are offline.
 func (m *Machine) statusCPUs(tid, pid int) setting.CPUSet {
 	id := strconv.Itoa(tid)
-	status, err := m.read("proc/" + strconv.Itoa(pid) + "/task/" + id + "/status")
+	status, err := m.Read("proc/" + strconv.Itoa(pid) + "/task/" + id + "/status")
 	if err != nil {
-		status, _ = m.read("proc/" + id + "/status")
+		status, _ = m.Read("proc/" + id + "/status")
 	}
 	_, rest, _ := strings.Cut(status, "Cpus_allowed_list:")
 	list, _, _ := strings.Cut(rest, "\n")

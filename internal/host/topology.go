@@ -18,16 +18,16 @@ func (m *Machine) topology(_ context.Context, h *facts.Host) {
 	t.Suspect = p.suspect
 	t.CPUs, t.Caches = p.list(), p.caches()
 	t.Online, t.Offline = p.online.set(), p.present.minus(p.online).set()
-	if cpus := m.folder(cpuFolder); cpus != nil {
-		t.SMT = cpus.line("smt/control")
-		cpus.tell(&t.Suspect)
-		isolated, _ := cpus.list("isolated")
+	if cpus := m.Folder(cpuFolder); cpus != nil {
+		t.SMT = cpus.Line("smt/control")
+		cpus.Tell(&t.Suspect)
+		isolated, _ := listOf(cpus, "isolated")
 		t.Isolated = isolated.set()
-		if cpus.line("nohz_full") != "(null)" { // so without any, before Linux 5.19
-			nohz, _ := cpus.list("nohz_full")
+		if cpus.Line("nohz_full") != "(null)" { // so without any, before Linux 5.19
+			nohz, _ := listOf(cpus, "nohz_full")
 			t.NohzFull = nohz.set()
 		}
-		cpus.close()
+		cpus.Close()
 	}
 	m.memory(t, p.online)
 	m.limits(t, p)
@@ -48,20 +48,20 @@ func (m *Machine) topology(_ context.Context, h *facts.Host) {
 
 // processors reads the CPUs from the best source there is, and says where that is a poor one.
 func (m *Machine) processors(h *facts.Host, first map[string]string) *processors {
-	cpus := m.folder(cpuFolder)
-	defer cpus.close()
+	cpus := m.Folder(cpuFolder)
+	defer cpus.Close()
 	if p, found := readProcessors(cpus, computeUnits(first)); found {
 		return p
 	}
 	h.Unseen = append(h.Unseen, facts.Unseen{What: "CPU topology", Why: "no topology in /" + cpuFolder + ": taken from /proc/cpuinfo"})
-	text, _ := m.read("proc/cpuinfo")
+	text, _ := m.Read("proc/cpuinfo")
 	p := parseCpuinfo(text)
 	if p.present.empty() {
-		stat, _ := m.read("proc/stat")
+		stat, _ := m.Read("proc/stat")
 		p.present = parseStatCPUs(stat)
 		p.online, p.known = p.present, p.present
 	}
-	for _, cpu := range cpus.numbered("cpu") {
+	for _, cpu := range cpus.Numbered("cpu") {
 		p.present = p.present.with(cpu)
 	}
 	return p
@@ -69,10 +69,10 @@ func (m *Machine) processors(h *facts.Host, first map[string]string) *processors
 
 // memory reads the NUMA nodes and the huge pages.
 func (m *Machine) memory(t *facts.Topology, online mask) {
-	t.Hugepages = readHugepages(m.folder("sys/kernel/mm/hugepages").tell(&t.Suspect))
-	meminfoText, _ := m.read("proc/meminfo")
+	t.Hugepages = readHugepages(m.Folder("sys/kernel/mm/hugepages").Tell(&t.Suspect))
+	meminfoText, _ := m.Read("proc/meminfo")
 	t.DefaultPage = meminfo(meminfoText, "Hugepagesize:")
-	nodes, suspect := m.readNodes(m.line("proc/cmdline"))
+	nodes, suspect := m.readNodes(m.Line("proc/cmdline"))
 	t.Suspect = append(t.Suspect, suspect...)
 	if len(nodes) == 0 {
 		nodes = []facts.Node{m.wholeMachine(online, t.Hugepages)}

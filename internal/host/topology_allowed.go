@@ -34,11 +34,11 @@ func (m *Machine) findCpusets() (cpusetMount, bool) {
 		{cgroup1("sys/fs/cgroup/cpuset"), "cpuset.cpus"},
 		{noprefix("dev/cpuset"), "cpus"},
 	} {
-		if m.exists(usual.mount.folder + "/" + usual.file) {
+		if m.Exists(usual.mount.folder + "/" + usual.file) {
 			return usual.mount, true
 		}
 	}
-	mounts, err := m.read("proc/mounts")
+	mounts, err := m.Read("proc/mounts")
 	if err != nil {
 		return cpusetMount{}, false
 	}
@@ -50,7 +50,7 @@ func (m *Machine) findCpusets() (cpusetMount, bool) {
 		folder, options := strings.TrimPrefix(path.Clean("/"+fields[1]), "/"), strings.Split(fields[3], ",")
 		switch fields[2] {
 		case "cgroup2":
-			if slices.Contains(strings.Fields(m.line(folder+"/cgroup.controllers")), "cpuset") {
+			if slices.Contains(strings.Fields(m.Line(folder+"/cgroup.controllers")), "cpuset") {
 				return unified(folder), true
 			}
 		case "cpuset":
@@ -70,10 +70,10 @@ func (m *Machine) findCpusets() (cpusetMount, bool) {
 
 // cpusetOf is the name of the cpuset group of a process by its directory in proc.
 func (m *Machine) cpusetOf(process string) (string, bool) {
-	if name := m.line(process + "/cpuset"); name != "" {
+	if name := m.Line(process + "/cpuset"); name != "" {
 		return name, true
 	}
-	groups, err := m.read(process + "/cgroup")
+	groups, err := m.Read(process + "/cgroup")
 	if err != nil {
 		return "", false
 	}
@@ -101,7 +101,7 @@ func (m *Machine) allowed() (cpus, nodes mask, limitedCPUs, limitedNodes bool) {
 	}
 	group := path.Join(mount.folder, path.Clean("/"+name))
 	read := func(file string) (mask, bool) {
-		text := m.line(group + "/" + file)
+		text := m.Line(group + "/" + file)
 		set, err := setting.ParseCPUs(text)
 		return maskOf(set), err == nil && text != ""
 	}

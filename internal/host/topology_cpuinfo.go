@@ -1,12 +1,8 @@
 package host
 
 import (
-	"io"
-	"os"
 	"strconv"
 	"strings"
-
-	"golang.org/x/sys/unix"
 )
 
 // cpuinfoHead is enough for the first CPU of /proc/cpuinfo: the whole file of a large machine is slow to make (the
@@ -16,7 +12,7 @@ const cpuinfoHead = 8 << 10
 // firstCPU is the lines of the first processor in /proc/cpuinfo (and what stands before it) by name; empty where there
 // is none.
 func (m *Machine) firstCPU() map[string]string {
-	text, err := m.head("proc/cpuinfo", cpuinfoHead)
+	text, err := m.Head("proc/cpuinfo", cpuinfoHead)
 	if err != nil {
 		return nil
 	}
@@ -34,20 +30,6 @@ func (m *Machine) firstCPU() map[string]string {
 		}
 	}
 	return lines
-}
-
-// head is the first bytes of a file.
-func (m *Machine) head(name string, most int) (string, error) {
-	if m.straight(name) {
-		return readLive(unix.AT_FDCWD, "/"+name, most)
-	}
-	f, err := regular(m.root, name, os.O_RDONLY)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, int64(most)))
-	return string(text), err
 }
 
 // model is the processor's name: the line differs by architecture (arch/*/kernel/setup.c, show_cpuinfo).

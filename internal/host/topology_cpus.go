@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
 )
 
 const cpuFolder = "sys/devices/system/cpu"
@@ -33,19 +34,19 @@ var (
 
 // naming finds which names a machine uses by its first CPU with a topology: CPU 0, or the first one that is online,
 // for CPU 0 may be offline. None: sysfs has no topology.
-func naming(cpus *folder, online mask) (siblingFiles, bool) {
+func naming(cpus *tree.Folder, online mask) (siblingFiles, bool) {
 	for _, cpu := range []int{0, online.first()} {
 		if cpu < 0 {
 			continue
 		}
-		topology := cpus.folder("cpu" + strconv.Itoa(cpu) + "/topology")
+		topology := cpus.Folder("cpu" + strconv.Itoa(cpu) + "/topology")
 		if topology == nil {
 			continue
 		}
-		defer topology.close()
+		defer topology.Close()
 		for _, files := range []siblingFiles{newSiblings, oldSiblings} {
 			for _, name := range []string{files.core, files.pkg, files.core + "_list", files.pkg + "_list"} {
-				if _, there := topology.text(name); there {
+				if _, there := topology.Text(name); there {
 					return files, true
 				}
 			}
@@ -55,33 +56,33 @@ func naming(cpus *folder, online mask) (siblingFiles, bool) {
 }
 
 // readProcessors reads the topology of the CPUs from sysfs; false where sysfs has none.
-func readProcessors(cpus *folder, units bool) (*processors, bool) {
+func readProcessors(cpus *tree.Folder, units bool) (*processors, bool) {
 	p := &processors{ids: map[int]cpuNumber{}, objects: newObjects()}
-	cpus.tell(&p.suspect)
-	for _, cpu := range cpus.numbered("cpu") {
+	cpus.Tell(&p.suspect)
+	for _, cpu := range cpus.Numbered("cpu") {
 		p.present = p.present.with(cpu)
 	}
-	online, listed := cpus.list("online")
+	online, listed := listOf(cpus, "online")
 	files, found := naming(cpus, online)
 	if !found {
 		return nil, false
 	}
 	type opened struct {
 		number   int
-		cpu      *folder
-		topology *folder
+		cpu      *tree.Folder
+		topology *tree.Folder
 	}
 	var known []opened
 	p.present.members(func(number int) bool {
-		cpu := cpus.folder("cpu" + strconv.Itoa(number))
-		if listed && !online.has(number) || !listed && cpu.line("online") == "0" {
-			cpu.close()
+		cpu := cpus.Folder("cpu" + strconv.Itoa(number))
+		if listed && !online.has(number) || !listed && cpu.Line("online") == "0" {
+			cpu.Close()
 			return true
 		}
 		p.online = p.online.with(number)
-		topology := cpu.folder("topology")
+		topology := cpu.Folder("topology")
 		if topology == nil {
-			cpu.close()
+			cpu.Close()
 			return true
 		}
 		p.known = p.known.with(number)
@@ -91,11 +92,11 @@ func readProcessors(cpus *folder, units bool) (*processors, bool) {
 	coreCPUs := make(map[int]mask, len(known))
 	for _, k := range known {
 		p.ids[k.number] = cpuNumber{
-			pkg:  k.topology.number("physical_package_id", -1),
-			die:  k.topology.number("die_id", -1),
-			core: k.topology.number("core_id", -1),
+			pkg:  k.topology.Number("physical_package_id", -1),
+			die:  k.topology.Number("die_id", -1),
+			core: k.topology.Number("core_id", -1),
 		}
-		if set, ok := k.topology.either(files.core, files.core+"_list"); ok {
+		if set, ok := eitherOf(k.topology, files.core, files.core+"_list"); ok {
 			coreCPUs[k.number] = set.and(p.known)
 		}
 	}
@@ -103,8 +104,8 @@ func readProcessors(cpus *folder, units bool) (*processors, bool) {
 	for _, k := range known {
 		p.add(k.number, k.topology, files, coreCPUs, halves)
 		p.addCaches(k.number, k.cpu, coreCPUs[k.number])
-		k.topology.close()
-		k.cpu.close()
+		k.topology.Close()
+		k.cpu.Close()
 	}
 	return p, true
 }
@@ -131,7 +132,7 @@ func (p *processors) halves(coreCPUs map[int]mask) bool {
 
 // add adds the core, die and package that a CPU is the first one of. A set counts where its first member names it;
 // what the other members say of it is not asked, as long as they are not the first of what they name.
-func (p *processors) add(cpu int, topology *folder, files siblingFiles, coreCPUs map[int]mask, halves bool) {
+func (p *processors) add(cpu int, topology *tree.Folder, files siblingFiles, coreCPUs map[int]mask, halves bool) {
 	firstOfCore := true
 	if core, told := coreCPUs[cpu]; told {
 		firstOfCore = core.first() == cpu
@@ -145,12 +146,12 @@ func (p *processors) add(cpu int, topology *folder, files siblingFiles, coreCPUs
 	if !firstOfCore {
 		return
 	}
-	if cluster, told := topology.either("cluster_cpus", "cluster_cpus_list"); told {
+	if cluster, told := eitherOf(topology, "cluster_cpus", "cluster_cpus_list"); told {
 		if cluster = cluster.and(p.known); cluster.count() > 1 && cluster.first() != cpu {
 			return
 		}
 	}
-	die, told := topology.either("die_cpus", "die_cpus_list")
+	die, told := eitherOf(topology, "die_cpus", "die_cpus_list")
 	if told {
 		// Architectures without dies say that each CPU is one (the default of drivers/base/topology.c).
 		die = die.and(p.known)
@@ -158,7 +159,7 @@ func (p *processors) add(cpu int, topology *folder, files siblingFiles, coreCPUs
 			return
 		}
 	}
-	if pkg, found := topology.either(files.pkg, files.pkg+"_list"); found {
+	if pkg, found := eitherOf(topology, files.pkg, files.pkg+"_list"); found {
 		if pkg = pkg.and(p.known); pkg.first() == cpu {
 			p.insert(object{kind: kindPackage, cpus: pkg, id: p.ids[cpu].pkg})
 		}

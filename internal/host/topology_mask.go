@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
@@ -155,4 +156,58 @@ func (m mask) set() setting.CPUSet {
 		return nil
 	}
 	return set
+}
+
+// sizeOf is a size with the kernel's unit letters (binary multiples), of a plain number times unit; 0 where there is
+// none.
+func sizeOf(d *tree.Folder, name string, unit uint64) uint64 {
+	text := d.Line(name)
+	for i, letter := range []string{"K", "M", "G"} {
+		if rest, found := strings.CutSuffix(text, letter); found {
+			text, unit = rest, 1<<(10*(i+1))
+		}
+	}
+	n, err := strconv.ParseUint(text, 10, 40)
+	if err != nil {
+		if d != nil {
+			d.Malformed(name, "a size", text)
+		}
+		return 0
+	}
+	return n * unit
+}
+
+// fileMask is a file's CPU mask and whether there is a valid one.
+func fileMask(d *tree.Folder, name string) (mask, bool) {
+	text, ok := d.Text(name)
+	if !ok {
+		return nil, false
+	}
+	m, err := parseMask(text)
+	if err != nil {
+		d.Malformed(name, "a CPU mask", text)
+	}
+	return m, err == nil
+}
+
+// listOf is a file's CPU list as a mask and whether there is a valid one.
+func listOf(d *tree.Folder, name string) (mask, bool) {
+	text, ok := d.Text(name)
+	if !ok {
+		return nil, false
+	}
+	text, _, _ = strings.Cut(text, "\x00") // which recordings of old kernels have at the end
+	set, err := setting.ParseCPUs(text)
+	if err != nil {
+		d.Malformed(name, "a list of CPUs or nodes", text)
+	}
+	return maskOf(set), err == nil
+}
+
+// eitherOf is the first of a mask file and a list file that is there.
+func eitherOf(d *tree.Folder, maskName, listName string) (mask, bool) {
+	if m, ok := fileMask(d, maskName); ok {
+		return m, true
+	}
+	return listOf(d, listName)
 }

@@ -20,23 +20,6 @@ import (
 	"mpps/internal/setting"
 )
 
-// corpus is the folder of a part of the recorded machines: those in testdata where the larger collection is not there.
-func corpus(tb testing.TB, part string) string {
-	tb.Helper()
-	folder := os.Getenv("MPPS_CORPUS")
-	if folder == "" {
-		folder = filepath.Join("..", "..", "..", "shared", "corpus")
-	}
-	if _, err := os.Stat(filepath.Join(folder, part)); err == nil {
-		return filepath.Join(folder, part)
-	}
-	few := filepath.Join("testdata", part)
-	if _, err := os.Stat(few); err != nil {
-		tb.Skipf("recorded machines are not here (set MPPS_CORPUS): %v", err)
-	}
-	return few
-}
-
 // oracle is what lstopo says of a machine.
 type oracle struct {
 	counts  facts.Counts
@@ -330,24 +313,6 @@ func unpack(tb testing.TB, archive string) string {
 			tb.Fatal(err)
 		}
 	}
-}
-
-// tree writes a machine of a few files, for cases that no recording has.
-func tree(tb testing.TB, files map[string]string) *Machine {
-	tb.Helper()
-	root := tb.TempDir()
-	for name, text := range files {
-		target := filepath.Join(root, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(target), 0o755), os.WriteFile(target, []byte(text+"\n"), 0o644)); err != nil {
-			tb.Fatal(err)
-		}
-	}
-	m, err := Open(root)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { m.Close() })
-	return m
 }
 
 func set(list string) setting.CPUSet {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
@@ -25,12 +26,12 @@ func (t traceEvents) Read(_ context.Context, a setting.Address) setting.Reading 
 	if a.Path != "set_event" {
 		return setting.CouldNotTell("expected set_event, found " + a.Path)
 	}
-	text, err := t.m.read(tracingFolder + "/set_event")
+	text, err := t.m.Read(tracingFolder + "/set_event")
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			return setting.Missing("tracefs is not mounted at /" + tracingFolder)
 		}
-		return failedReading("/"+tracingFolder+"/set_event", err)
+		return tree.Unreadable("/"+tracingFolder+"/set_event", err)
 	}
 	return setting.Value(eventList(text))
 }
@@ -49,17 +50,17 @@ func eventList(text string) string {
 // Write clears the list by opening the file anew (O_TRUNC, kernel/trace/trace_events.c, ftrace_event_set_open), then adds
 // the events one by one.
 func (t traceEvents) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
-	value, err := written(a, to)
+	value, err := tree.Canonical(a, to)
 	if err != nil {
 		return err
 	}
 	if a.Path != "set_event" {
-		return refused(a, value, fmt.Errorf("expected set_event"))
+		return tree.Refused(a, value, fmt.Errorf("expected set_event"))
 	}
-	ctx, cancel := patient(ctx, writePatience)
+	ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
 	defer cancel()
-	err = within(ctx, func() error {
-		f, err := t.m.root.OpenFile(tracingFolder+"/set_event", os.O_WRONLY|os.O_TRUNC, 0)
+	err = tree.Within(ctx, func() error {
+		f, err := t.m.Root.OpenFile(tracingFolder+"/set_event", os.O_WRONLY|os.O_TRUNC, 0)
 		if err != nil {
 			return err
 		}
@@ -75,7 +76,7 @@ func (t traceEvents) Write(ctx context.Context, a setting.Address, to setting.Re
 		return errors.Join(append(errs, f.Close())...)
 	})
 	if err != nil {
-		return refused(a, value, err)
+		return tree.Refused(a, value, err)
 	}
 	return nil
 }

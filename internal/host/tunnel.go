@@ -27,7 +27,7 @@ func (m *Machine) tunnel(d device, names map[int]string, devices []device) facts
 		}
 		t.Lower = strings.Join(ports, ",")
 	}
-	for _, queue := range m.list(path.Join(classNet, d.name, "queues")) {
+	for _, queue := range m.List(path.Join(classNet, d.name, "queues")) {
 		if queueNumber(queue, "rx-") >= 0 {
 			t.RxQueues++
 		}
@@ -36,7 +36,7 @@ func (m *Machine) tunnel(d device, names map[int]string, devices []device) facts
 		}
 	}
 	t.Lockless, t.LocklessBy = m.lockless(d)
-	if m.live {
+	if m.Live() {
 		// Where the kernel does not tell, the watch behind the steering does.
 		t.Classifiers, _ = lanes.ClassifiersOut(lanes.Device{Name: d.name, Index: d.index})
 	}
@@ -48,7 +48,7 @@ func (m *Machine) tunnel(d device, names map[int]string, devices []device) facts
 // the driver decides: vxlan, geneve, vlan and bond set it on every device, GRE on those that do not number their packets
 // (net/ipv4/ip_gre.c, __gre_tunnel_init; net/ipv6/ip6_gre.c, ip6gre_tnl_init_features).
 func (m *Machine) lockless(d device) (bool, string) {
-	if m.live {
+	if m.Live() {
 		if e, err := dialEthtool(); err == nil {
 			defer e.close()
 			if features, err := e.features(d.name); err == nil {

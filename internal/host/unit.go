@@ -8,6 +8,7 @@ import (
 	"path"
 	"strings"
 
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
@@ -25,10 +26,10 @@ func (u unit) Read(ctx context.Context, a setting.Address) setting.Reading {
 	if err := setting.CheckUnit(a.Path); err != nil {
 		return setting.CouldNotTell(err.Error())
 	}
-	if _, err := u.m.root.Lstat(wantsFolder + "/" + a.Path); errors.Is(err, fs.ErrNotExist) {
+	if _, err := u.m.Root.Lstat(wantsFolder + "/" + a.Path); errors.Is(err, fs.ErrNotExist) {
 		return setting.Missing(a.Path + " is not enabled")
 	} else if err != nil {
-		return failedReading("/"+wantsFolder+"/"+a.Path, err)
+		return tree.Unreadable("/"+wantsFolder+"/"+a.Path, err)
 	}
 	s := service(u)
 	if !s.systemd() {
@@ -59,13 +60,13 @@ func (u unit) Write(ctx context.Context, a setting.Address, to setting.Reading) 
 
 func (u unit) enable(ctx context.Context, name string, start bool) error {
 	target := "/" + unitFolder + "/" + name
-	if !u.m.exists(unitFolder + "/" + name) {
+	if !u.m.Exists(unitFolder + "/" + name) {
 		target = "/" + packagedUnits[0] + "/" + name
 	}
-	if err := u.m.root.Symlink(target, wantsFolder+"/"+name); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := u.m.Root.Symlink(target, wantsFolder+"/"+name); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	if err := errors.Join(u.m.syncDir(wantsFolder), u.m.syncDir(unitFolder)); err != nil {
+	if err := errors.Join(u.m.SyncDir(wantsFolder), u.m.SyncDir(unitFolder)); err != nil {
 		return err
 	}
 	if !service(u).systemd() {
@@ -84,10 +85,10 @@ func (u unit) disable(ctx context.Context, name string) error {
 			return err
 		}
 	}
-	if err := u.m.root.Remove(wantsFolder + "/" + name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := u.m.Root.Remove(wantsFolder + "/" + name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := u.m.syncDir(wantsFolder); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := u.m.SyncDir(wantsFolder); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	if !systemd {
@@ -97,9 +98,9 @@ func (u unit) disable(ctx context.Context, name string) error {
 }
 
 func (u unit) systemctl(ctx context.Context, args ...string) error {
-	ctx, cancel := patient(ctx, writePatience)
+	ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
 	defer cancel()
-	return u.m.change(ctx, "", "systemctl", args...)
+	return u.m.Change(ctx, "", "systemctl", args...)
 }
 
 // unitsChanged tells systemd to read its units again where it has the one whose file was written, or removed, in memory as it was
@@ -109,10 +110,10 @@ func (m *Machine) unitsChanged(ctx context.Context, name string) error {
 	if path.Dir(name) != unitFolder || !(service{m}).systemd() {
 		return nil
 	}
-	reading, cancel := patient(ctx, readPatience)
+	reading, cancel := tree.Deadline(ctx, tree.ReadPatience)
 	defer cancel()
-	text, err := m.command(reading, "", "systemctl", "show", "--property=LoadState,FragmentPath,NeedDaemonReload", "--", path.Base(name))
-	if err == nil && knowsUnit(text, "/"+name, m.exists(name)) {
+	text, err := m.Command(reading, "", "systemctl", "show", "--property=LoadState,FragmentPath,NeedDaemonReload", "--", path.Base(name))
+	if err == nil && knowsUnit(text, "/"+name, m.Exists(name)) {
 		return nil
 	}
 	return unit{m}.systemctl(ctx, "daemon-reload")
@@ -120,11 +121,11 @@ func (m *Machine) unitsChanged(ctx context.Context, name string) error {
 
 // knowsUnit tells from what systemctl show prints of a unit whether systemd has it as its file is.
 func knowsUnit(text, file string, exists bool) bool {
-	if uevent(text, "NeedDaemonReload") != "no" {
+	if tree.Variable(text, "NeedDaemonReload") != "no" {
 		return false
 	}
 	if exists {
-		return uevent(text, "FragmentPath") == file
+		return tree.Variable(text, "FragmentPath") == file
 	}
-	return uevent(text, "LoadState") == "not-found"
+	return tree.Variable(text, "LoadState") == "not-found"
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
 )
 
 // vfs reads the virtual functions of every physical one: from sysfs what they are, from the PF's driver through rtnetlink what
@@ -22,14 +23,14 @@ func (m *Machine) vfs(h *facts.Host, uses map[string]string) {
 // driver tells alone.
 func (m *Machine) vfsOf(h *facts.Host, pf facts.NIC, uses map[string]string) []facts.VF {
 	settings, counted := m.vfSettings(h, pf)
-	device := m.folder(path.Join(classNet, pf.Name, "device"))
-	defer device.close()
+	device := m.Folder(path.Join(classNet, pf.Name, "device"))
+	defer device.Close()
 	// The functions lie beside the physical one, on whatever bus number (drivers/pci/iov.c, pci_iov_add_virtfn: parent).
-	beside := m.folder(path.Join(classNet, pf.Name) + "/device/..")
-	defer beside.close()
+	beside := m.Folder(path.Join(classNet, pf.Name) + "/device/..")
+	defer beside.Close()
 	all := make([]facts.VF, 0, min(pf.SRIOV.Enabled, maxVFs))
 	for i := range min(pf.SRIOV.Enabled, maxVFs) {
-		v, pci := facts.VF{Untold: facts.VFAttributes}, device.link("virtfn"+strconv.Itoa(i))
+		v, pci := facts.VF{Untold: facts.VFAttributes}, device.Target("virtfn"+strconv.Itoa(i))
 		s, known := settings[i]
 		switch {
 		case known:
@@ -39,23 +40,23 @@ func (m *Machine) vfsOf(h *facts.Host, pf facts.NIC, uses map[string]string) []f
 		}
 		v.PF, v.Index, v.PCI, v.Group = pf.Name, i, pci, -1
 		if v.PCI != "" {
-			own := beside.folder(v.PCI)
+			own := beside.Folder(v.PCI)
 			if own == nil {
-				own = m.folder(path.Join(classNet, pf.Name, "device", "virtfn"+strconv.Itoa(i)))
+				own = m.Folder(path.Join(classNet, pf.Name, "device", "virtfn"+strconv.Itoa(i)))
 			}
-			v.Driver = own.link("driver")
-			if group, err := strconv.Atoi(own.link("iommu_group")); err == nil {
+			v.Driver = own.Target("driver")
+			if group, err := strconv.Atoi(own.Target("iommu_group")); err == nil {
 				v.Group = group
 			}
-			interfaces := own.folder("net")
-			if names := interfaces.names(); len(names) > 0 {
+			interfaces := own.Folder("net")
+			if names := interfaces.Names(); len(names) > 0 {
 				v.NIC, v.HostUse = names[0], uses[names[0]]
-				v.Queues = queuesIn(own.entries("net/" + names[0] + "/queues"))
+				v.Queues = queuesIn(own.Entries("net/" + names[0] + "/queues"))
 			} else if interfaces != nil { // as in elsewhere
 				v.Holder = facts.OtherNamespace
 			}
-			interfaces.close()
-			own.close()
+			interfaces.Close()
+			own.Close()
 		}
 		if counted {
 			traffic := s.traffic
@@ -88,18 +89,18 @@ func queuesIn(names []string) int {
 // taken for a count.
 func (m *Machine) vfSettings(h *facts.Host, pf facts.NIC) (settings map[int]virtual, counted bool) {
 	settings = map[int]virtual{}
-	if !m.live {
+	if !m.Live() {
 		return settings, false
 	}
 	conn, err := dialRoute()
 	if err != nil {
-		unseen(h, "settings of the VFs of "+pf.Name, err)
+		tree.Unseen(h, "settings of the VFs of "+pf.Name, err)
 		return settings, false
 	}
 	defer conn.Close()
 	vfs, asked, err := linkWithVFs(conn, pf.Index, pf.SRIOV.Enabled, true)
 	if err != nil {
-		unseen(h, "settings of the VFs of "+pf.Name, describe(err))
+		tree.Unseen(h, "settings of the VFs of "+pf.Name, describe(err))
 		return settings, false
 	}
 	for _, v := range vfs {
@@ -113,7 +114,7 @@ func (m *Machine) vfSettings(h *facts.Host, pf facts.NIC) (settings map[int]virt
 // the operator's way in.
 func (m *Machine) uses(devices []device, names map[int]string, ways map[string]string) map[string]string {
 	uses := map[string]string{}
-	if m.live {
+	if m.Live() {
 		for address, index := range addressHolders() {
 			if !address.IsLinkLocalUnicast() && !address.IsLoopback() {
 				uses[names[index]] = "has address " + lowest(address, uses[names[index]])

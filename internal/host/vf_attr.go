@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
@@ -35,10 +36,10 @@ func (v vfAttr) function(pf string, number int) (virtual, error) {
 
 // functions are the settings of all of a physical function's, by their numbers.
 func (v vfAttr) functions(pf string) (map[int]virtual, error) {
-	if !v.m.live {
-		return nil, errNotLive
+	if !v.m.Live() {
+		return nil, tree.ErrNotLive
 	}
-	index := v.m.number(path.Join(classNet, pf, "ifindex"), 0)
+	index := v.m.Number(path.Join(classNet, pf, "ifindex"), 0)
 	if index == 0 {
 		return nil, noSuch("there is no device " + pf)
 	}
@@ -47,11 +48,11 @@ func (v vfAttr) functions(pf string) (map[int]virtual, error) {
 		return nil, err
 	}
 	defer conn.Close()
-	all, _, err := linkWithVFs(conn, index, v.m.number(path.Join(classNet, pf, "device/sriov_numvfs"), 0), false)
+	all, _, err := linkWithVFs(conn, index, v.m.Number(path.Join(classNet, pf, "device/sriov_numvfs"), 0), false)
 	if err != nil {
 		return nil, describe(err)
 	}
-	driver := v.m.link(path.Join(classNet, pf, "device", "driver"))
+	driver := v.m.Target(path.Join(classNet, pf, "device", "driver"))
 	numbered := make(map[int]virtual, len(all))
 	for _, one := range all {
 		numbered[one.index] = one.as(driver)
@@ -114,7 +115,7 @@ func (v vfAttr) from(functions func(pf string) (map[int]virtual, error), a setti
 	case errors.Is(err, errNoVF), errors.Is(err, unix.ENODEV):
 		return setting.NoObject(err.Error())
 	case err != nil:
-		return failedReading(a.String(), err)
+		return tree.Unreadable(a.String(), err)
 	}
 	return one.reading(attribute)
 }
@@ -157,7 +158,7 @@ func (v virtual) reading(attribute string) setting.Reading {
 // Write sets one attribute, checks first what the driver is known not to take, and reads back: drivers round rates
 // without a word.
 func (v vfAttr) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
-	value, err := written(a, to)
+	value, err := tree.Canonical(a, to)
 	if err != nil {
 		return err
 	}
@@ -167,33 +168,33 @@ func (v vfAttr) Write(ctx context.Context, a setting.Address, to setting.Reading
 	}
 	before, err := v.function(pf, number)
 	if err != nil {
-		return refused(a, value, err)
+		return tree.Refused(a, value, err)
 	}
 	attrType, data, err := before.encode(attribute, value, v.port(pf))
 	if err != nil {
-		return refused(a, value, err)
+		return tree.Refused(a, value, err)
 	}
-	ctx, cancel := patient(ctx, writePatience)
+	ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
 	defer cancel()
 	for { // i40e and ice set a function up anew after most changes, and answer EAGAIN until it is done
-		err = within(ctx, func() error { return setVF(v.m.number(path.Join(classNet, pf, "ifindex"), 0), attrType, data) })
+		err = tree.Within(ctx, func() error { return setVF(v.m.Number(path.Join(classNet, pf, "ifindex"), 0), attrType, data) })
 		if !errors.Is(err, unix.EAGAIN) || !pause(ctx, settlePause) {
 			break
 		}
 	}
 	if err != nil {
-		return refused(a, value, describe(err))
+		return tree.Refused(a, value, describe(err))
 	}
 	for { // the PF tells nothing of a function that is being set up anew
 		after, err := v.function(pf, number)
 		if err == nil {
 			if found := after.reading(attribute); !found.Same(setting.Value(value)) && !ownAddress(attribute, value, before) {
-				return refused(a, value, fmt.Errorf("the driver made it %s", found))
+				return tree.Refused(a, value, fmt.Errorf("the driver made it %s", found))
 			}
 			return nil
 		}
 		if !pause(ctx, settlePause) {
-			return refused(a, value, fmt.Errorf("reading back: %w", err))
+			return tree.Refused(a, value, fmt.Errorf("reading back: %w", err))
 		}
 	}
 }
@@ -220,11 +221,11 @@ func ownAddress(attribute, value string, before virtual) bool {
 // port is a physical function as the port of its virtual ones.
 func (v vfAttr) port(pf string) facts.VFPort {
 	dir := path.Join(classNet, pf)
-	port := facts.VFPort{Driver: v.m.link(path.Join(dir, "device", "driver")), Speed: v.m.number(path.Join(dir, "speed"), 0)}
+	port := facts.VFPort{Driver: v.m.Target(path.Join(dir, "device", "driver")), Speed: v.m.Number(path.Join(dir, "speed"), 0)}
 	// carrier cannot be read while the device is down; a port that is down limits nothing.
-	if carrier, err := v.m.read(path.Join(dir, "carrier")); err == nil && strings.TrimSpace(carrier) == "1" {
+	if carrier, err := v.m.Read(path.Join(dir, "carrier")); err == nil && strings.TrimSpace(carrier) == "1" {
 		port.Carrier = "up"
-	} else if m := v.m; m.exists(dir) {
+	} else if m := v.m; m.Exists(dir) {
 		port.Carrier = "down"
 	}
 	return port

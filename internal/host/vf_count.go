@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
@@ -37,10 +38,10 @@ func (v vfCount) Read(_ context.Context, a setting.Address) setting.Reading {
 	if err != nil {
 		return setting.CouldNotTell(err.Error())
 	}
-	if !v.m.exists(path.Join(classNet, a.Path)) {
+	if !v.m.Exists(path.Join(classNet, a.Path)) {
 		return setting.NoObject("there is no device " + a.Path)
 	}
-	r := v.m.readFile(sys, path.Join(dir, "sriov_numvfs"), setting.Kinds[setting.VFCount].Canonical)
+	r := v.m.Value(sys, path.Join(dir, "sriov_numvfs"), setting.Kinds[setting.VFCount].Canonical)
 	if r.State == setting.Absent {
 		r.Why = a.Path + " has no virtual functions: the card, its firmware or its driver does not offer SR-IOV"
 	}
@@ -49,7 +50,7 @@ func (v vfCount) Read(_ context.Context, a setting.Address) setting.Reading {
 
 // Write makes the functions and waits until they have settled. The error says what stands.
 func (v vfCount) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
-	value, err := written(a, to)
+	value, err := tree.Canonical(a, to)
 	if err != nil {
 		return err
 	}
@@ -58,7 +59,7 @@ func (v vfCount) Write(ctx context.Context, a setting.Address, to setting.Readin
 		err = v.make(ctx, a, wanted)
 	}
 	if err != nil {
-		return refused(a, value, err)
+		return tree.Refused(a, value, err)
 	}
 	return nil
 }
@@ -90,18 +91,18 @@ func (v vfCount) make(ctx context.Context, a setting.Address, wanted int) error 
 		}
 	}
 	if before != wanted && before > 0 {
-		v.m.progress("taking %s of %s away", functionCount(before), a.Path)
-		if err := v.m.writeFile(ctx, sys, path.Join(dir, "sriov_numvfs"), "0"); err != nil {
+		v.m.Doing("taking %s of %s away", functionCount(before), a.Path)
+		if err := v.m.SetValue(ctx, sys, path.Join(dir, "sriov_numvfs"), "0"); err != nil {
 			return fmt.Errorf("%w: %s", err, pf.stands())
 		}
 	}
 	if before != wanted && wanted > 0 {
-		v.m.progress("making %s of %s", functionCount(wanted), a.Path)
-		if err := v.m.writeFile(ctx, sys, path.Join(dir, "sriov_numvfs"), strconv.Itoa(wanted)); err != nil {
+		v.m.Doing("making %s of %s", functionCount(wanted), a.Path)
+		if err := v.m.SetValue(ctx, sys, path.Join(dir, "sriov_numvfs"), strconv.Itoa(wanted)); err != nil {
 			return fmt.Errorf("%w%s: %s", err, pf.because(err), pf.stands())
 		}
 	}
-	if !v.m.live && !v.answers {
+	if !v.m.Live() && !v.answers {
 		return nil
 	}
 	pf.count = wanted
@@ -121,11 +122,11 @@ type physical struct {
 
 // takes tells why a count is more than the card or its driver makes.
 func (p physical) takes(wanted int) error {
-	total := p.m.number(path.Join(p.dir, "sriov_totalvfs"), -1)
+	total := p.m.Number(path.Join(p.dir, "sriov_totalvfs"), -1)
 	if total < 0 {
 		return nil // netdevsim has no such file; its own limit is in debugfs
 	}
-	most, says := facts.VFMost(p.m.link(path.Join(p.dir, "driver")), total, p.m.trafficClasses(p.name))
+	most, says := facts.VFMost(p.m.Target(path.Join(p.dir, "driver")), total, p.m.trafficClasses(p.name))
 	if wanted > most {
 		return fmt.Errorf("expected at most %d: %s", most, says)
 	}
@@ -136,11 +137,11 @@ func (p physical) takes(wanted int) error {
 func (m *Machine) trafficClasses(nic string) int {
 	most := 0
 	queues := path.Join(classNet, nic, "queues")
-	for _, queue := range m.list(queues) {
+	for _, queue := range m.List(queues) {
 		if !strings.HasPrefix(queue, "tx-") {
 			continue
 		}
-		if class, err := strconv.Atoi(m.line(path.Join(queues, queue, "traffic_class"))); err == nil {
+		if class, err := strconv.Atoi(m.Line(path.Join(queues, queue, "traffic_class"))); err == nil {
 			most = max(most, class+1)
 		}
 	}
@@ -151,7 +152,7 @@ func (m *Machine) trafficClasses(nic string) int {
 func (p physical) because(err error) string {
 	switch {
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EINVAL), errors.Is(err, unix.ERANGE):
-		return " (" + p.m.link(path.Join(p.dir, "driver")) + " does not make so many just now; dmesg tells why)"
+		return " (" + p.m.Target(path.Join(p.dir, "driver")) + " does not make so many just now; dmesg tells why)"
 	case errors.Is(err, unix.ENOMEM), errors.Is(err, unix.ENOSPC):
 		return " (there is not enough address space or bus numbers for them: the firmware gives too little to this slot; see dmesg, pci=realloc or pci=assign-busses)"
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EOPNOTSUPP):
@@ -162,7 +163,7 @@ func (p physical) because(err error) string {
 
 // stands says how many functions there are now.
 func (p physical) stands() string {
-	count := p.m.number(path.Join(p.dir, "sriov_numvfs"), -1)
+	count := p.m.Number(path.Join(p.dir, "sriov_numvfs"), -1)
 	if count < 0 {
 		return "how many there are now could not be read"
 	}
@@ -172,7 +173,7 @@ func (p physical) stands() string {
 // function is the directory of one of its virtual functions, and its PCI address; empty where there is none of that number.
 func (p physical) function(number int) (dir, pci string) {
 	dir = path.Join(p.dir, "virtfn"+strconv.Itoa(number))
-	return dir, p.m.link(dir)
+	return dir, p.m.Target(dir)
 }
 
 // functionCount counts virtual functions for people.

@@ -32,10 +32,10 @@ type settled struct {
 func (p physical) settle(ctx context.Context, patience time.Duration) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("they have not settled within %v", patience))
 	defer cancel()
-	if p.m.number(path.Join(p.dir, "sriov_totalvfs"), -1) < 0 {
+	if p.m.Number(path.Join(p.dir, "sriov_totalvfs"), -1) < 0 {
 		return nil // not of PCI: they are no devices of their own
 	}
-	probes := p.m.line(path.Join(p.dir, "sriov_drivers_autoprobe")) != "0"
+	probes := p.m.Line(path.Join(p.dir, "sriov_drivers_autoprobe")) != "0"
 	var last settled
 	since, told := time.Now(), time.Now()
 	for {
@@ -51,7 +51,7 @@ func (p physical) settle(ctx context.Context, patience time.Duration) error {
 			return nil
 		}
 		if time.Since(told) >= time.Second {
-			p.m.progress("%s: %d of %s there, %d named", p.name, now.links, functionCount(p.count), now.names)
+			p.m.Doing("%s: %d of %s there, %d named", p.name, now.links, functionCount(p.count), now.names)
 			told = time.Now()
 		}
 		select {
@@ -76,19 +76,19 @@ func (s settled) lacks(count int, probes bool) string {
 
 // settled looks at the functions once.
 func (p physical) settled() settled {
-	s := settled{queued: p.m.exists("run/udev/queue")}
+	s := settled{queued: p.m.Exists("run/udev/queue")}
 	for i := range max(p.count, 1) { // virtfnN are numbered without gaps
 		dir, pci := p.function(i)
 		if pci == "" {
 			break
 		}
 		s.links++
-		driver := p.m.link(path.Join(dir, "driver"))
+		driver := p.m.Target(path.Join(dir, "driver"))
 		if driver == "" {
 			continue
 		}
 		s.drivers++
-		if nets := p.m.list(path.Join(dir, "net")); len(nets) > 0 && p.m.Named(nets[0]) || driver == "vfio-pci" || driver == "pci-stub" {
+		if nets := p.m.List(path.Join(dir, "net")); len(nets) > 0 && p.m.Named(nets[0]) || driver == "vfio-pci" || driver == "pci-stub" {
 			s.names++
 		}
 	}
@@ -98,9 +98,9 @@ func (p physical) settled() settled {
 // Named tells whether udev is done with a network device: it has its final name, and its properties are written
 // (/run/udev/data/nINDEX; src/libsystemd/sd-device/device-private.c, device_update_db). Without udev every device is.
 func (m *Machine) Named(device string) bool {
-	index := m.line(path.Join(classNet, device, "ifindex"))
+	index := m.Line(path.Join(classNet, device, "ifindex"))
 	if index == "" {
 		return false
 	}
-	return !m.exists("run/udev/control") || m.exists("run/udev/data/n"+index)
+	return !m.Exists("run/udev/control") || m.Exists("run/udev/data/n"+index)
 }

@@ -60,17 +60,17 @@ func actingKernel(t *testing.T, m *Machine, functions func(n int) map[string]str
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan string, 1)
-	last := m.line(pfFolder + "/sriov_numvfs")
+	last := m.Line(pfFolder + "/sriov_numvfs")
 	go func() {
 		for ; ctx.Err() == nil; time.Sleep(time.Millisecond) {
-			now := m.line(pfFolder + "/sriov_numvfs")
+			now := m.Line(pfFolder + "/sriov_numvfs")
 			n, err := strconv.Atoi(now)
 			if err != nil || now == last {
 				continue
 			}
 			last = now
-			for i := n; m.link(pfFolder+"/virtfn"+strconv.Itoa(i)) != ""; i++ {
-				_ = os.Remove(filepath.Join(m.path, pfFolder, "virtfn"+strconv.Itoa(i)))
+			for i := n; m.Target(pfFolder+"/virtfn"+strconv.Itoa(i)) != ""; i++ {
+				_ = os.Remove(filepath.Join(m.Path, pfFolder, "virtfn"+strconv.Itoa(i)))
 			}
 			plant(t, m, functions(n))
 		}
@@ -82,7 +82,7 @@ func actingKernel(t *testing.T, m *Machine, functions func(n int) map[string]str
 // plant adds files to a tree.
 func plant(t *testing.T, m *Machine, files map[string]string) {
 	for name, text := range files {
-		file := filepath.Join(m.path, name)
+		file := filepath.Join(m.Path, name)
 		err := os.MkdirAll(filepath.Dir(file), 0o755)
 		if target, isLink := strings.CutPrefix(text, "-> "); isLink {
 			_ = os.Symlink(target, file)
@@ -147,7 +147,7 @@ func TestVFCountIsBounded(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.because) {
 			t.Errorf("%s, %d: %v, expected %q", c.driver, c.count, err, c.because)
 		}
-		if found := m.line(pfFolder + "/sriov_numvfs"); found != "0" {
+		if found := m.Line(pfFolder + "/sriov_numvfs"); found != "0" {
 			t.Errorf("%s: %s was written", c.driver, found)
 		}
 	}
@@ -181,7 +181,7 @@ func TestVFCountInUse(t *testing.T) {
 				t.Errorf("%s, %s: %v", name, count, err)
 			}
 		}
-		if found := m.line(pfFolder + "/sriov_numvfs"); found != "3" {
+		if found := m.Line(pfFolder + "/sriov_numvfs"); found != "3" {
 			t.Errorf("%s: %s was written", name, found)
 		}
 		if err := vfCountOf(m).Write(t.Context(), countOfPF, setting.Value("3")); err != nil {

@@ -62,8 +62,8 @@ func (p physical) uses() ([]string, error) {
 		if p.m.elsewhere(dir) {
 			by = append(by, facts.OtherNamespace)
 		}
-		for _, nic := range p.m.list(path.Join(dir, "net")) {
-			for _, entry := range p.m.list(path.Join(dir, "net", nic)) {
+		for _, nic := range p.m.List(path.Join(dir, "net")) {
+			for _, entry := range p.m.List(path.Join(dir, "net", nic)) {
 				if upper, found := strings.CutPrefix(entry, "upper_"); found {
 					by = append(by, upper+", which is above its device "+nic)
 				}
@@ -107,13 +107,13 @@ func (m *Machine) runningHostdevs() (map[string]string, error) {
 // (drivers/vfio/group.c, drivers/vfio/device_cdev.c), those of UIO (drivers/uio/uio.c), and of vDPA (drivers/vhost/vdpa.c).
 func (m *Machine) vfioNodes(dir string) []string {
 	var all []string
-	if group := m.link(path.Join(dir, "iommu_group")); group != "" {
+	if group := m.Target(path.Join(dir, "iommu_group")); group != "" {
 		all = append(all, "/dev/vfio/"+group, "/dev/vfio/noiommu-"+group)
 	}
-	for _, name := range m.list(path.Join(dir, "vfio-dev")) {
+	for _, name := range m.List(path.Join(dir, "vfio-dev")) {
 		all = append(all, "/dev/vfio/devices/"+name)
 	}
-	for _, name := range m.list(path.Join(dir, "uio")) {
+	for _, name := range m.List(path.Join(dir, "uio")) {
 		all = append(all, "/dev/"+name)
 	}
 	return append(all, m.vdpaNodes(dir)...)
@@ -122,11 +122,11 @@ func (m *Machine) vfioNodes(dir string) []string {
 // vdpaNodes are the files by which a vDPA device of a function can be opened; a VF that serves one keeps its driver.
 func (m *Machine) vdpaNodes(dir string) []string {
 	var all []string
-	for _, device := range m.list(dir) {
+	for _, device := range m.List(dir) {
 		if !strings.HasPrefix(device, "vdpa") {
 			continue
 		}
-		for _, node := range m.list(path.Join(dir, device)) {
+		for _, node := range m.List(path.Join(dir, device)) {
 			if strings.HasPrefix(node, "vhost-vdpa-") {
 				all = append(all, "/dev/"+node)
 			}
@@ -142,8 +142,8 @@ func (m *Machine) vfioHolders() map[string][]string {
 	for _, p := range m.processes() {
 		dir := "proc/" + strconv.Itoa(p.pid) + "/fd"
 		who := ""
-		for _, fd := range m.list(dir) {
-			node, err := m.root.Readlink(dir + "/" + fd)
+		for _, fd := range m.List(dir) {
+			node, err := m.Root.Readlink(dir + "/" + fd)
 			if err != nil || !opensDevice(node) {
 				continue
 			}

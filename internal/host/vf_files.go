@@ -31,18 +31,18 @@ var vfPlace = regexp.MustCompile(`(?m)(?:^\s*Path\s*=|ID_PATH}=="|KERNELS=="|^\s
 func (m *Machine) vfFiles() []facts.VFFile {
 	found := m.vfDesired()
 	for _, where := range vfFolders {
-		for _, name := range m.list(where.folder) {
+		for _, name := range m.List(where.folder) {
 			if !strings.HasSuffix(name, where.suffix) {
 				continue
 			}
 			file := path.Join(where.folder, name)
-			text, err := m.read(file)
+			text, err := m.Read(file)
 			if err != nil || len(text) > 1<<20 {
 				continue
 			}
 			if makes, device := makesVFs(text); makes {
 				if place := vfPlace.FindStringSubmatch(text); device == "" && place != nil {
-					if nics := m.list("sys/bus/pci/devices/" + place[1] + "/net"); len(nics) > 0 {
+					if nics := m.List("sys/bus/pci/devices/" + place[1] + "/net"); len(nics) > 0 {
 						device = nics[0]
 					}
 				}
@@ -77,11 +77,11 @@ const (
 // vfDesired are the physical functions whose number of virtual ones is put back at boot.
 func (m *Machine) vfDesired() []facts.VFFile {
 	found := []facts.VFFile{}
-	text, err := m.read(vfDesiredFile)
+	text, err := m.Read(vfDesiredFile)
 	if err != nil {
 		return found
 	}
-	if _, err := m.root.Lstat(vfUnitLink); err != nil {
+	if _, err := m.Root.Lstat(vfUnitLink); err != nil {
 		return found
 	}
 	var list struct {

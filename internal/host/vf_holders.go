@@ -39,5 +39,5 @@ func (m *Machine) vfHolders(_ context.Context, h *facts.Host) {
 // interface, and shows those of the reader's own namespace (drivers/base/core.c, get_device_parent and cleanup_glue_dir;
 // Documentation/networking/sysfs-tagging.rst).
 func (m *Machine) elsewhere(dir string) bool {
-	return m.exists(path.Join(dir, "net")) && len(m.list(path.Join(dir, "net"))) == 0
+	return m.Exists(path.Join(dir, "net")) && len(m.List(path.Join(dir, "net"))) == 0
 }

@@ -5,31 +5,32 @@ import (
 	"strings"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
 // Defined tells whether libvirt has the definition of a guest, by its own file: also while no daemon of it runs.
 func (m *Machine) Defined(guest string) bool {
-	return guest != "" && m.exists(definedFolder+"/"+guest+".xml")
+	return guest != "" && m.Exists(definedFolder+"/"+guest+".xml")
 }
 
 // Reserves tells whether there are reservations of virtual functions.
-func (m *Machine) Reserves() bool { return len(m.list(setting.Reservations)) > 0 }
+func (m *Machine) Reserves() bool { return len(m.List(setting.Reservations)) > 0 }
 
 // reservations reads which virtual functions mpps has given to guests.
 func (m *Machine) reservations(_ context.Context, h *facts.Host) {
-	for _, name := range m.list(setting.Reservations) {
+	for _, name := range m.List(setting.Reservations) {
 		if strings.HasPrefix(name, ".") { // a write that was cut short; nothing was given yet
 			continue
 		}
 		at := setting.Of(setting.File, setting.Reservations, name)
-		text, err := m.read(at.Path)
+		text, err := m.Read(at.Path)
 		var given []facts.Reservation
 		if err == nil {
 			given, err = facts.ParseReservations(at, text)
 		}
 		if err != nil {
-			unseen(h, "reservation of virtual functions /"+at.Path, err)
+			tree.Unseen(h, "reservation of virtual functions /"+at.Path, err)
 			continue
 		}
 		for _, r := range given {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"mpps/internal/domain"
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
@@ -25,12 +26,12 @@ func (n virtNetworks) Read(_ context.Context, a setting.Address) setting.Reading
 	file := name + ".xml"
 	switch what {
 	case "definition":
-		text, err := n.machine.read(path.Join(networkFolder, file))
+		text, err := n.machine.Read(path.Join(networkFolder, file))
 		if errors.Is(err, fs.ErrNotExist) {
 			return setting.Missing("libvirt has no such network")
 		}
 		if err != nil {
-			return failedReading("network "+name, err)
+			return tree.Unreadable("network "+name, err)
 		}
 		value, verbatim, err := domain.NetworkValue(text)
 		if err != nil {
@@ -49,14 +50,14 @@ func (n virtNetworks) Read(_ context.Context, a setting.Address) setting.Reading
 
 // there is yes where a file or link is there, no where it is not.
 func (n virtNetworks) there(name string) setting.Reading {
-	_, err := n.machine.root.Lstat(name)
+	_, err := n.machine.Root.Lstat(name)
 	switch {
 	case err == nil:
 		return setting.Value("yes")
 	case errors.Is(err, fs.ErrNotExist):
 		return setting.Value("no")
 	}
-	return failedReading("/"+name, err)
+	return tree.Unreadable("/"+name, err)
 }
 
 // Write defines a network, starts it, has it started with libvirt, or the reverse of these. One that a running guest has an
@@ -81,7 +82,7 @@ func (n virtNetworks) write(ctx context.Context, name, what string, to setting.R
 	}
 	v, live := asked.(virsh)
 	if !live {
-		return errNotLive
+		return tree.ErrNotLive
 	}
 	if to.State == setting.Unknown {
 		return errors.New("an unknown value cannot be written")
@@ -89,7 +90,7 @@ func (n virtNetworks) write(ctx context.Context, name, what string, to setting.R
 	switch on := to.Value == "yes"; {
 	case what == "definition" && to.State == setting.Known:
 		uuid := ""
-		if text, err := n.machine.read(path.Join(networkFolder, name+".xml")); err == nil {
+		if text, err := n.machine.Read(path.Join(networkFolder, name+".xml")); err == nil {
 			uuid = domain.NetworkUUID(text)
 		}
 		text, err := domain.NetworkXML(name, uuid, to.Value, to.Verbatim)
@@ -124,7 +125,7 @@ func (n virtNetworks) write(ctx context.Context, name, what string, to setting.R
 
 // network runs a command about networks that changes something.
 func (v virsh) network(ctx context.Context, stdin string, command ...string) error {
-	return v.machine.change(ctx, stdin, v.path, append([]string{"-q", "-c", "qemu:///system"}, command...)...)
+	return v.machine.Change(ctx, stdin, v.path, append([]string{"-q", "-c", "qemu:///system"}, command...)...)
 }
 
 // NetworkUsed says that running guests have interfaces of a network.
@@ -145,7 +146,7 @@ func (u *NetworkUsed) Hint() string {
 // free refuses a network that running guests have interfaces of. Where what a guest runs with cannot be seen it may be one.
 func (n virtNetworks) free(ctx context.Context, name string) error {
 	used := &NetworkUsed{Network: name}
-	for _, file := range n.machine.list(runningFolder) {
+	for _, file := range n.machine.List(runningFolder) {
 		guest, isXML := strings.CutSuffix(file, ".xml")
 		if !isXML {
 			continue

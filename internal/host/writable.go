@@ -3,13 +3,14 @@ package host
 import (
 	"errors"
 
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
 // Writable tells why values of a kind cannot be written on this machine, whatever they are; nil where they can. On a
 // recorded tree only what is a file can, and kernel arguments where the boot loader reads files that no program makes.
 func (m *Machine) Writable(kind setting.Kind) error {
-	if m.live {
+	if m.Live() {
 		return nil
 	}
 	switch kind {
@@ -36,5 +37,5 @@ func (m *Machine) Writable(kind setting.Kind) error {
 		}
 		return nil
 	}
-	return errNotLive
+	return tree.ErrNotLive
 }

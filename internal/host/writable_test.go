@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
@@ -32,10 +33,10 @@ func TestWritable(t *testing.T) {
 			t.Errorf("%s can be written: %v; a write says %v", address, can, wrote)
 		}
 	}
-	if err := m.Writable(setting.Domain); !errors.Is(err, errNotLive) {
+	if err := m.Writable(setting.Domain); !errors.Is(err, tree.ErrNotLive) {
 		t.Errorf("definitions of a recorded tree: %v", err)
 	}
-	if err := (&Machine{live: true}).Writable(setting.Domain); err != nil {
+	if err := live(t).Writable(setting.Domain); err != nil {
 		t.Errorf("definitions of a live machine: %v", err)
 	}
 }

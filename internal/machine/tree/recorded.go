@@ -1,4 +1,4 @@
-package host
+package tree
 
 import (
 	"errors"
@@ -59,8 +59,8 @@ func subtree(root *os.Root, name string) (*os.Root, error) {
 
 // record writes one value into a recorded tree, as the kernel would show it: the whole file is replaced and ends in a
 // newline. A file that is not there is not made.
-func (m *Machine) record(name, text string) error {
-	f, err := regular(m.root, name, os.O_WRONLY|os.O_TRUNC)
+func (t *Tree) record(name, text string) error {
+	f, err := regular(t.Root, name, os.O_WRONLY|os.O_TRUNC)
 	if err != nil {
 		return err
 	}

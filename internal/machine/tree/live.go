@@ -1,4 +1,4 @@
-package host
+package tree
 
 import (
 	"errors"
@@ -15,8 +15,8 @@ import (
 // inventory reads thousands of files: under emulation that is the difference between a quarter of a second and one.
 
 // straight tells whether a name may be opened by its path: on the live machine, whose links are the kernel's own.
-func (m *Machine) straight(name string) bool {
-	return m.live && m.path == "/" && filepath.IsLocal(name)
+func (t *Tree) straight(name string) bool {
+	return t.live && t.Path == "/" && filepath.IsLocal(name)
 }
 
 // readLive reads at most the given number of bytes of a file named from a directory. It does not wait at a named pipe
@@ -46,11 +46,11 @@ func readLive(dir int, name string, most int) (string, error) {
 	return string(text), nil
 }
 
-// brief is a file that the kernel writes in one piece of less than 256 bytes, on the live machine read with one call: where tens of
+// Brief is a file that the kernel writes in one piece of less than 256 bytes, on the live machine read with one call: where tens of
 // thousands are read the call that would only say that nothing follows counts.
-func (d *folder) brief(name string) (string, bool) {
+func (d *Folder) Brief(name string) (string, bool) {
 	if d.root != nil {
-		return d.text(name)
+		return d.Text(name)
 	}
 	fd, err := openFD(d.fd, name, unix.O_RDONLY|unix.O_NONBLOCK)
 	if err != nil {
@@ -66,12 +66,12 @@ func (d *folder) brief(name string) (string, bool) {
 }
 
 // liveFolder opens a directory; nil where there is none.
-func liveFolder(dir int, name string) *folder {
+func liveFolder(dir int, name string) *Folder {
 	fd, err := openFD(dir, name, unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
 		return nil
 	}
-	return &folder{fd: fd}
+	return &Folder{fd: fd}
 }
 
 // linkAt is the last element of a symbolic link's target; empty where there is none.

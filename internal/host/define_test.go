@@ -2,11 +2,8 @@ package host
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
-	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -17,62 +14,6 @@ import (
 	"mpps/internal/plan"
 	"mpps/internal/setting"
 )
-
-// program writes a program of a few lines for the shell.
-func program(t *testing.T, lines string) string {
-	t.Helper()
-	name := filepath.Join(t.TempDir(), "virsh")
-	syscall.ForkLock.RLock() // a program that another test starts now would hold the file open for writing: "text file busy"
-	err := os.WriteFile(name, []byte("#!/bin/sh\n"+lines+"\n"), 0o755)
-	syscall.ForkLock.RUnlock()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return name
-}
-
-// TestChangeInDoubt: of a program that was ended before it was done it is not known what comes of what it asked for; of
-// one that ended by itself it is.
-func TestChangeInDoubt(t *testing.T) {
-	m := &Machine{live: true}
-	for name, c := range map[string]struct {
-		lines string
-		doubt bool
-		says  string
-	}{
-		"hangs":              {"exec sleep 60", true, "deadline exceeded"},
-		"its children hang":  {"echo waiting >&2; sleep 3", true, "waiting"},
-		"killed by somebody": {"kill -9 $$", true, "killed"},
-		"refused":            {"echo no such guest >&2; exit 1", false, "exit status 1: no such guest"},
-		"done":               {"cat >/dev/null", false, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			patience := 10 * time.Second
-			if strings.Contains(c.lines, "sleep") {
-				patience = 300 * time.Millisecond
-			}
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
-			defer cancel()
-			began := time.Now()
-			err := m.change(ctx, "text", program(t, c.lines))
-			if took := time.Since(began); took > patience+commandLinger+time.Second {
-				t.Errorf("took %v", took)
-			}
-			if errors.Is(err, ErrInDoubt) != c.doubt || (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
-				t.Errorf("found %v; expected doubt %v and %q", err, c.doubt, c.says)
-			}
-		})
-	}
-	if err := m.change(t.Context(), "", filepath.Join(t.TempDir(), "none")); err == nil || errors.Is(err, ErrInDoubt) {
-		t.Errorf("a program that is not there: %v", err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	if _, err := m.command(ctx, "", program(t, "exec sleep 60")); err == nil || errors.Is(err, ErrInDoubt) {
-		t.Errorf("a program that only reads: %v; expected an error without doubt about a write", err)
-	}
-}
 
 // throughVirsh writes and reads values of one guest through a virsh program.
 type throughVirsh struct{ virsh }
@@ -119,7 +60,7 @@ case "$*" in
 	cat $dir/definition.xml
 	echo "${last##*; echo }" ;;
 esac`)
-	v := throughVirsh{virsh{&Machine{live: true}, path}}
+	v := throughVirsh{virsh{live(t), path}}
 	a := setting.Of(setting.Domain, "vm 1", "interface/52:54:00:aa:00:01/driver.queues")
 	from := v.Read(t.Context(), a)
 	if from.Value != "2" {
