@@ -11,15 +11,16 @@ import (
 	"strings"
 	"testing"
 
+	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/setting"
 )
 
 // TestRuleSets empties and restores rule sets, and looks at them through the tools themselves.
 func TestRuleSets(t *testing.T) {
-	if !inNamespace(t) {
+	if !treetest.InNamespace(t) {
 		return
 	}
-	mechanism := wholeRules{liveMachine(t)}
+	mechanism := liveMachine(t).Mechanisms()[setting.RuleSet]
 	ctx := context.Background()
 	for _, c := range []struct {
 		tool, show string
@@ -45,7 +46,7 @@ func TestRuleSets(t *testing.T) {
 				}
 			}
 			show := strings.Fields(c.show)
-			shown := func() string { return tool(t, show[0], show[1:]...) }
+			shown := func() string { return treetest.Tool(t, show[0], show[1:]...) }
 			a := setting.Of(setting.RuleSet, c.tool)
 			was, before := shown(), mechanism.Read(ctx, a)
 			if before.State != setting.Known {
@@ -91,7 +92,7 @@ func TestThreadPolicy(t *testing.T) {
 		if err := setPolicy(child.Process.Pid, value); err != nil {
 			t.Errorf("%s: %v", value, err)
 		}
-		shown := strings.Join(strings.Fields(tool(t, "chrt", "-p", pid)), " ")
+		shown := strings.Join(strings.Fields(treetest.Tool(t, "chrt", "-p", pid)), " ")
 		policy, priority, _ := strings.Cut(want, " ")
 		if !strings.Contains(shown, "policy: "+policy) || !strings.Contains(shown, "priority: "+priority) {
 			t.Errorf("%s: chrt says %q", value, shown)
@@ -111,11 +112,11 @@ func TestSwapFile(t *testing.T) {
 	if err := os.WriteFile(file, make([]byte, 4<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	tool(t, "mkswap", file)
+	treetest.Tool(t, "mkswap", file)
 	if out, err := exec.Command("swapon", file).CombinedOutput(); err != nil {
 		t.Skipf("this file system or this kernel has no swap files: %s", out)
 	}
-	tool(t, "swapoff", file)
+	treetest.Tool(t, "swapoff", file)
 	mechanism := swap{liveMachine(t)}
 	a := setting.Of(setting.Swap, strings.TrimPrefix(file, "/"))
 	ctx := context.Background()
@@ -126,7 +127,7 @@ func TestSwapFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer mechanism.Write(ctx, a, setting.Value("off"))
-	if r := mechanism.Read(ctx, a); r.Value != "on 5" || !strings.Contains(tool(t, "swapon", "--show=NAME,PRIO", "--noheadings"), "5") {
+	if r := mechanism.Read(ctx, a); r.Value != "on 5" || !strings.Contains(treetest.Tool(t, "swapon", "--show=NAME,PRIO", "--noheadings"), "5") {
 		t.Errorf("after swapon: %+v", r)
 	}
 	if err := mechanism.Write(ctx, a, setting.Value("off")); err != nil {

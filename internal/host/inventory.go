@@ -6,6 +6,9 @@ import (
 	"time"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/boot"
+	"mpps/internal/machine/netfilter"
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
@@ -16,11 +19,16 @@ func (m *Machine) Inventory(ctx context.Context) *facts.Host {
 		AsRoot: os.Geteuid() == 0, Readings: facts.Readings{},
 	}
 	for _, part := range []func(context.Context, *facts.Host){
-		m.kernel, m.boot, m.firmware, m.power, m.attestations, m.topology, m.network, m.reservations, m.pools, m.netfilter, m.kvm, m.services, m.lasting, m.guests, m.isolation, m.vfHolders, m.passthrough, m.insides, m.housekeeping,
+		m.kernel, m.on(boot.Inventory), m.firmware, m.power, m.attestations, m.topology, m.network, m.reservations, m.pools, m.on(netfilter.Inventory), m.kvm, m.services, m.lasting, m.guests, m.isolation, m.vfHolders, m.passthrough, m.insides, m.housekeeping,
 	} {
 		part(ctx, h)
 	}
 	return h
+}
+
+// on returns a part of the inventory that reads the machine's tree.
+func (m *Machine) on(part func(context.Context, *tree.Tree, *facts.Host)) func(context.Context, *facts.Host) {
+	return func(ctx context.Context, h *facts.Host) { part(ctx, m.Tree, h) }
 }
 
 // Read reads every address and stores what was found in the host's readings. Values inside one guest, for which programs are

@@ -16,6 +16,14 @@ import (
 	"mpps/internal/setting"
 )
 
+// irqMechanisms returns the mechanisms of this package.
+func (m *Machine) irqMechanisms() setting.Mechanisms {
+	return setting.Mechanisms{
+		setting.IRQAffinity: irqAffinity{m},
+		setting.IRQCPUs:     irqCPUs{m},
+	}
+}
+
 // procIRQ is where interrupts are placed.
 const procIRQ = "proc/irq"
 

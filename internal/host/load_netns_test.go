@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/setting"
 )
 
@@ -30,10 +31,10 @@ func twoSpaces(t *testing.T) (first, second string) {
 	}
 	first, second = fmt.Sprintf("mppsload%da", os.Getpid()), fmt.Sprintf("mppsload%db", os.Getpid())
 	for _, name := range []string{first, second} {
-		ip(t, "netns add "+name)
+		treetest.IP(t, "netns add "+name)
 		t.Cleanup(func() { _ = exec.Command("ip", "netns", "del", name).Run() })
 	}
-	ip(t, "-n "+first+" link add v0 type veth peer name v1 netns "+second,
+	treetest.IP(t, "-n "+first+" link add v0 type veth peer name v1 netns "+second,
 		"-n "+first+" addr add 198.18.0.1/24 dev v0", "-n "+second+" addr add 198.18.0.2/24 dev v1",
 		"-n "+first+" link set v0 up", "-n "+second+" link set v1 up", "-n "+first+" link set lo up")
 	return first, second
@@ -84,7 +85,7 @@ func TestLoadOfSpaces(t *testing.T) {
 	m := liveMachine(t)
 	h := hostOf(t, m)
 	first, second := twoSpaces(t)
-	tool(t, "ip", "netns", "exec", first, "tc", "qdisc", "add", "dev", "v0", "root", "tbf", "rate", "10mbit", "burst", "16kb", "limit", "4kb")
+	treetest.Tool(t, "ip", "netns", "exec", first, "tc", "qdisc", "add", "dev", "v0", "root", "tbf", "rate", "10mbit", "burst", "16kb", "limit", "4kb")
 	var deaf *net.UDPConn
 	if err := m.inNetns(second, func() (err error) {
 		deaf, err = net.ListenUDP("udp", &net.UDPAddr{Port: 7000})

@@ -3,7 +3,9 @@ package host
 import (
 	"sync"
 
+	"mpps/internal/machine/boot"
 	"mpps/internal/machine/tree"
+	"mpps/internal/setting"
 )
 
 // Machine is one machine, live or recorded.
@@ -23,3 +25,6 @@ func Open(root string) (*Machine, error) {
 	}
 	return &Machine{Tree: t}, nil
 }
+
+// AtBoot returns the reading that an address would have if the running kernel were the one that is booted next.
+func (m *Machine) AtBoot(a setting.Address) setting.Reading { return boot.AtBoot(m.Tree, a) }

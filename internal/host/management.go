@@ -1,12 +1,15 @@
 package host
 
 import (
+	"encoding/binary"
 	"fmt"
 	"net/netip"
 	"strings"
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
+
+	"mpps/internal/machine/tree"
 )
 
 // managementPath works out which devices carry the operator's way in, and why: the devices of the default routes, those that
@@ -123,7 +126,7 @@ func routeTo(address netip.Addr) (int, error) {
 		Header: netlink.Header{Type: unix.RTM_GETROUTE, Flags: netlink.Request}, Data: append(head, attributes...),
 	})
 	if err != nil {
-		return 0, fmt.Errorf("route to %s: %w", address, describe(err))
+		return 0, fmt.Errorf("route to %s: %w", address, tree.Netlink(err))
 	}
 	for _, answer := range answers {
 		if len(answer.Data) < unix.SizeofRtMsg {
@@ -160,7 +163,7 @@ func addressHolders() map[netip.Addr]int {
 		if len(answer.Data) < unix.SizeofIfAddrmsg {
 			continue
 		}
-		index := int(nativeEndian.Uint32(answer.Data[4:]))
+		index := int(binary.NativeEndian.Uint32(answer.Data[4:]))
 		ad, err := netlink.NewAttributeDecoder(answer.Data[unix.SizeofIfAddrmsg:])
 		if err != nil {
 			continue

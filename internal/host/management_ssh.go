@@ -1,6 +1,7 @@
 package host
 
 import (
+	"encoding/binary"
 	"encoding/hex"
 	"net/netip"
 	"os"
@@ -146,7 +147,7 @@ func socketEnd(text string) (netip.AddrPort, bool) {
 	bytes := make([]byte, len(raw))
 	for i := 0; i < len(raw); i += 4 {
 		value := uint32(raw[i])<<24 | uint32(raw[i+1])<<16 | uint32(raw[i+2])<<8 | uint32(raw[i+3])
-		nativeEndian.PutUint32(bytes[i:], value)
+		binary.NativeEndian.PutUint32(bytes[i:], value)
 	}
 	address, ok := netip.AddrFromSlice(bytes)
 	return netip.AddrPortFrom(address.Unmap(), uint16(number)), ok

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"encoding/binary"
 	"slices"
 	"testing"
 )
@@ -52,7 +53,7 @@ func TestSSHConnection(t *testing.T) {
 }
 
 func TestSockets(t *testing.T) {
-	if nativeEndian.Uint16([]byte{1, 0}) != 1 {
+	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
 		t.Skip("the lines below are of a little-endian machine")
 	}
 	const head = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"

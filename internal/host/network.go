@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"path"
 	"slices"
@@ -12,9 +11,6 @@ import (
 	"mpps/internal/facts"
 	"mpps/internal/machine/tree"
 )
-
-// nativeEndian is the byte order of netlink headers and structures.
-var nativeEndian = binary.NativeEndian
 
 // network takes stock of everything that a frame passes between the wire and a guest's tap.
 func (m *Machine) network(ctx context.Context, h *facts.Host) {

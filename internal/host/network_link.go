@@ -1,10 +1,10 @@
 package host
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
-	"os"
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
@@ -119,7 +119,7 @@ func linkWithVFs(conn *netlink.Conn, index, has int, count bool) (vfs []virtual,
 		mask |= rtextSkipStats
 	}
 	head := make([]byte, unix.SizeofIfInfomsg)
-	nativeEndian.PutUint32(head[4:], uint32(index))
+	binary.NativeEndian.PutUint32(head[4:], uint32(index))
 	e := netlink.NewAttributeEncoder()
 	e.Uint32(unix.IFLA_EXT_MASK, mask)
 	attributes, err := e.Encode()
@@ -158,7 +158,7 @@ func parseLink(message []byte) (device, error) {
 		return device{}, fmt.Errorf("link message of %d bytes: expected %d or more", len(message), unix.SizeofIfInfomsg)
 	}
 	d := device{
-		index: int(int32(nativeEndian.Uint32(message[4:]))), up: nativeEndian.Uint32(message[8:])&unix.IFF_UP != 0,
+		index: int(int32(binary.NativeEndian.Uint32(message[4:]))), up: binary.NativeEndian.Uint32(message[8:])&unix.IFF_UP != 0,
 		carrier: "unknown",
 	}
 	ad, err := netlink.NewAttributeDecoder(message[unix.SizeofIfInfomsg:])
@@ -235,7 +235,7 @@ func parseStats64(b []byte) map[string]uint64 {
 		if len(b) < (i+1)*8 {
 			break
 		}
-		stats[name] = nativeEndian.Uint64(b[i*8:])
+		stats[name] = binary.NativeEndian.Uint64(b[i*8:])
 	}
 	return stats
 }
@@ -291,13 +291,13 @@ func (v *virtual) parse(ad *netlink.AttributeDecoder) error {
 		switch ad.Type() { // the others are lists
 		case unix.IFLA_VF_MAC, unix.IFLA_VF_VLAN, unix.IFLA_VF_TX_RATE, unix.IFLA_VF_RATE, unix.IFLA_VF_SPOOFCHK, unix.IFLA_VF_TRUST,
 			unix.IFLA_VF_LINK_STATE:
-			v.index = int(nativeEndian.Uint32(b))
+			v.index = int(binary.NativeEndian.Uint32(b))
 		}
 		word := func(i int) uint32 {
 			if len(b) < 4*(i+1) {
 				return 0
 			}
-			return nativeEndian.Uint32(b[4*i:])
+			return binary.NativeEndian.Uint32(b[4*i:])
 		}
 		switch ad.Type() {
 		case unix.IFLA_VF_MAC: // room for 32 bytes; Ethernet has 6
@@ -338,24 +338,4 @@ func (v *virtual) parseTraffic(ad *netlink.AttributeDecoder) error {
 		}
 	}
 	return nil
-}
-
-// describe words a netlink refusal with the kernel's own explanation where it gave one.
-func describe(err error) error {
-	var op *netlink.OpError
-	if errors.As(err, &op) && op.Message != "" {
-		return fmt.Errorf("%w: %s", unwrapSyscall(op.Err), op.Message)
-	}
-	if op != nil {
-		return unwrapSyscall(op.Err)
-	}
-	return err
-}
-
-func unwrapSyscall(err error) error {
-	var call *os.SyscallError
-	if errors.As(err, &call) {
-		return call.Err
-	}
-	return err
 }

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"encoding/binary"
 	"reflect"
 	"testing"
 
@@ -12,9 +13,9 @@ import (
 func linkMessage(t testing.TB, index int, up bool, attributes func(*netlink.AttributeEncoder)) []byte {
 	t.Helper()
 	head := make([]byte, unix.SizeofIfInfomsg)
-	nativeEndian.PutUint32(head[4:], uint32(index))
+	binary.NativeEndian.PutUint32(head[4:], uint32(index))
 	if up {
-		nativeEndian.PutUint32(head[8:], unix.IFF_UP)
+		binary.NativeEndian.PutUint32(head[8:], unix.IFF_UP)
 	}
 	e := netlink.NewAttributeEncoder()
 	attributes(e)
@@ -28,7 +29,7 @@ func linkMessage(t testing.TB, index int, up bool, attributes func(*netlink.Attr
 func words(numbers ...uint32) []byte {
 	b := make([]byte, 4*len(numbers))
 	for i, n := range numbers {
-		nativeEndian.PutUint32(b[4*i:], n)
+		binary.NativeEndian.PutUint32(b[4*i:], n)
 	}
 	return b
 }
@@ -42,8 +43,8 @@ func TestLinkWithVFs(t *testing.T) {
 		e.String(unix.IFLA_QDISC, "mq")
 		e.Uint32(unix.IFLA_MASTER, 9)
 		stats := make([]byte, 16)
-		nativeEndian.PutUint64(stats, 5)
-		nativeEndian.PutUint64(stats[8:], 6)
+		binary.NativeEndian.PutUint64(stats, 5)
+		binary.NativeEndian.PutUint64(stats[8:], 6)
 		e.Bytes(unix.IFLA_STATS64, stats)
 		e.Nested(unix.IFLA_XDP, func(x *netlink.AttributeEncoder) error {
 			x.Uint8(unix.IFLA_XDP_ATTACHED, 2)

@@ -14,19 +14,21 @@ import (
 	"time"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/netfilter"
+	"mpps/internal/machine/tree/treetest"
 )
 
 func TestNetworkOfNamespace(t *testing.T) {
-	if !inNamespace(t) {
+	if !treetest.InNamespace(t) {
 		return
 	}
-	ip(t, "link add v0 numtxqueues 4 numrxqueues 4 type veth peer name v1", "link add br0 type bridge stp_state 1 nf_call_iptables 1",
+	treetest.IP(t, "link add v0 numtxqueues 4 numrxqueues 4 type veth peer name v1", "link add br0 type bridge stp_state 1 nf_call_iptables 1",
 		"tuntap add t0 mode tap multi_queue user 7", "tuntap add t1 mode tap", "tuntap add u0 mode tun",
 		"link set t0 master br0", "link set v0 master br0", "link set br0 up", "link set v0 up", "link set v1 up",
 		"link add vx0 numtxqueues 4 numrxqueues 4 type vxlan id 7 dev v1 dstport 4789", "link add mv0 link v1 type macvtap mode bridge",
 		"addr add 192.0.2.1/24 dev br0", "route add default via 192.0.2.2")
-	tool(t, "tc", "qdisc", "add", "dev", "vx0", "clsact")
-	tool(t, "tc", "filter", "add", "dev", "vx0", "egress", "protocol", "all", "u32", "match", "u32", "0", "0", "flowid", ":1")
+	treetest.Tool(t, "tc", "qdisc", "add", "dev", "vx0", "clsact")
+	treetest.Tool(t, "tc", "filter", "add", "dev", "vx0", "egress", "protocol", "all", "u32", "match", "u32", "0", "0", "flowid", ":1")
 	m := liveMachine(t)
 	h := &facts.Host{}
 	m.network(context.Background(), h)
@@ -47,7 +49,7 @@ func TestNetworkOfNamespace(t *testing.T) {
 	if !b.STP || !b.Snooping || !b.CallIPTables || b.CallIP6Tables || !slices.Equal(b.Ports, []string{"t0", "v0"}) {
 		t.Errorf("bridge %+v", b)
 	}
-	if got, want := fmt.Sprint(b.MTU, b.MAC), fmt.Sprint(ipLink(t, "br0")["mtu"], ipLink(t, "br0")["address"]); got != want {
+	if got, want := fmt.Sprint(b.MTU, b.MAC), fmt.Sprint(treetest.IPLink(t, "br0")["mtu"], treetest.IPLink(t, "br0")["address"]); got != want {
 		t.Errorf("bridge %s, ip shows %s", got, want)
 	}
 	if got := names(h.Taps, func(t facts.Tap) string {
@@ -71,7 +73,7 @@ func TestNetworkOfNamespace(t *testing.T) {
 	}
 	// Nothing says who the operator is: every connection to sshd's port counts, by its socket.
 	t.Setenv("SSH_CONNECTION", "")
-	ip(t, "link set lo up")
+	treetest.IP(t, "link set lo up")
 	listener, err := net.Listen("tcp", "192.0.2.1:22")
 	if err != nil {
 		t.Fatal(err)
@@ -95,13 +97,13 @@ func TestNetworkOfNamespace(t *testing.T) {
 }
 
 func TestNetfilterOfNamespace(t *testing.T) {
-	if !inNamespace(t) {
+	if !treetest.InNamespace(t) {
 		return
 	}
 	m := liveMachine(t)
 	ctx := context.Background()
 	empty := &facts.Host{}
-	m.netfilter(ctx, empty)
+	netfilter.Inventory(ctx, m.Tree, empty)
 	if len(empty.Netfilter.Backends) != 0 {
 		t.Errorf("rules in a new namespace: %+v", empty.Netfilter)
 	}
@@ -122,13 +124,13 @@ func TestNetfilterOfNamespace(t *testing.T) {
 		if _, err := exec.LookPath(c.program[0]); err != nil {
 			t.Skipf("%s is not installed", c.program[0])
 		}
-		tool(t, c.program[0], c.program[1:]...)
+		treetest.Tool(t, c.program[0], c.program[1:]...)
 		if c.backend != "" {
 			want[c.backend] = c.rules
 		}
 	}
 	h := &facts.Host{}
-	m.netfilter(ctx, h)
+	netfilter.Inventory(ctx, m.Tree, h)
 	if len(h.Unseen) != 0 || !slices.Equal(h.Netfilter.Backends, []string{"iptables-legacy", "iptables-nft", "nft"}) {
 		t.Errorf("back ends %v, unseen %v; want %v", h.Netfilter.Backends, h.Unseen, want)
 	}
@@ -143,11 +145,11 @@ func TestNetfilterOfNamespace(t *testing.T) {
 }
 
 func TestInventoryWithoutRoot(t *testing.T) {
-	if !inNamespace(t) {
+	if !treetest.InNamespace(t) {
 		return
 	}
-	ip(t, "link add br0 type bridge", "tuntap add t0 mode tap", "link set t0 master br0")
-	tool(t, "iptables-legacy", "-A", "FORWARD", "-j", "ACCEPT")
+	treetest.IP(t, "link add br0 type bridge", "tuntap add t0 mode tap", "link set t0 master br0")
+	treetest.Tool(t, "iptables-legacy", "-A", "FORWARD", "-j", "ACCEPT")
 	m := liveMachine(t)
 	if err := syscall.Setgroups(nil); err != nil {
 		t.Fatal(err)
@@ -161,7 +163,7 @@ func TestInventoryWithoutRoot(t *testing.T) {
 	h := &facts.Host{}
 	start := time.Now()
 	m.network(context.Background(), h)
-	m.netfilter(context.Background(), h)
+	netfilter.Inventory(context.Background(), m.Tree, h)
 	if len(h.Bridges) != 1 || len(h.Taps) != 1 || len(h.Bridges[0].Ports) != 1 {
 		t.Errorf("without root: %d bridges, %d taps; want 1 and 1", len(h.Bridges), len(h.Taps))
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/netfilter"
 	"mpps/internal/setting"
 )
 
@@ -115,7 +116,7 @@ func TestEmptyTreeHasNoNetwork(t *testing.T) {
 	h := &facts.Host{}
 	m := recorded(t, nil)
 	m.network(context.Background(), h)
-	m.netfilter(context.Background(), h)
+	netfilter.Inventory(context.Background(), m.Tree, h)
 	if h.NICs == nil || len(h.NICs)+len(h.Bridges)+len(h.Taps)+len(h.VFs)+len(h.Netfilter.Rules) != 0 {
 		t.Errorf("devices in an empty tree: %+v", h)
 	}

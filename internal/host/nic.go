@@ -6,9 +6,9 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/ethtool"
 	"mpps/internal/machine/tree"
 )
 
@@ -22,7 +22,7 @@ func (m *Machine) nics(ctx context.Context, h *facts.Host, devices []device, nam
 	}
 	m.irqs(h, nics)
 	if m.Live() {
-		m.ethtool(ctx, h, nics)
+		ethtool.Fill(ctx, m.Tree, h, nics)
 	}
 	return nics
 }
@@ -108,44 +108,6 @@ func (m *Machine) sriov(name, behind string) *facts.SRIOV {
 // representor is the port name of an interface that stands for a function of the card (net/core/devlink.c,
 // devlink_port_attrs: "pf0vf1", "c1pf0sf88").
 var representor = regexp.MustCompile(`^(c\d+)?pf\d+(vf|sf)\d+$`)
-
-// ethtoolPatience is how long one NIC's driver may take to answer all questions. Drivers read registers and firmware
-// under the lock of the network stack; one that hangs must not take the inventory with it.
-const ethtoolPatience = 5 * time.Second
-
-// ethtool reads what only the driver can tell, and puts it into the NICs.
-func (m *Machine) ethtool(ctx context.Context, h *facts.Host, nics []facts.NIC) {
-	if len(nics) == 0 {
-		return
-	}
-	e, err := dialEthtool()
-	if err != nil {
-		tree.Unseen(h, "driver settings of NICs", err)
-		return
-	}
-	for i := range nics {
-		answered := nics[i] // the driver may still be writing to it after we gave up waiting
-		answered.Stats = make(map[string]uint64, len(nics[i].Stats))
-		for name, value := range nics[i].Stats {
-			answered.Stats[name] = value
-		}
-		limited, cancel := context.WithTimeout(ctx, ethtoolPatience)
-		err := tree.Within(limited, func() error { return e.fill(&answered) })
-		cancel()
-		if err != nil {
-			tree.Unseen(h, "driver settings of "+nics[i].Name, err)
-			if limited.Err() != nil {
-				// The call may hold the driver's lock for ever; the others share nothing with it but our sockets.
-				if e, err = dialEthtool(); err != nil {
-					return
-				}
-				continue
-			}
-		}
-		nics[i] = answered
-	}
-	e.close()
-}
 
 // queueNumber is the number in the name of a queue's directory ("rx-12"), −1 where it is none of that direction.
 func queueNumber(name, direction string) int {

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"path"
 	"strconv"
@@ -12,6 +13,15 @@ import (
 	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
+
+// linkMechanisms returns the mechanisms of this package.
+func (m *Machine) linkMechanisms() setting.Mechanisms {
+	return setting.Mechanisms{
+		setting.NICState:   nicState{m},
+		setting.QueueLanes: queueLanes{m},
+		setting.RootQdisc:  rootQdisc{m},
+	}
+}
 
 // nicState reads and sets whether a network device is up (setting.NICState): the flag IFF_UP, by rtnetlink.
 type nicState struct{ m *Machine }
@@ -45,7 +55,7 @@ func (n nicState) Write(ctx context.Context, a setting.Address, to setting.Readi
 	ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
 	defer cancel()
 	if err := tree.Within(ctx, func() error { return setUp(index, value == "up") }); err != nil {
-		return tree.Refused(a, value, describe(err))
+		return tree.Refused(a, value, tree.Netlink(err))
 	}
 	return nil
 }
@@ -58,11 +68,11 @@ func setUp(index int, up bool) error {
 	}
 	defer conn.Close()
 	message := make([]byte, unix.SizeofIfInfomsg)
-	nativeEndian.PutUint32(message[4:], uint32(index))
+	binary.NativeEndian.PutUint32(message[4:], uint32(index))
 	if up {
-		nativeEndian.PutUint32(message[8:], unix.IFF_UP)
+		binary.NativeEndian.PutUint32(message[8:], unix.IFF_UP)
 	}
-	nativeEndian.PutUint32(message[12:], unix.IFF_UP) // the flags that change
+	binary.NativeEndian.PutUint32(message[12:], unix.IFF_UP) // the flags that change
 	_, err = conn.Execute(netlink.Message{
 		Header: netlink.Header{Type: unix.RTM_NEWLINK, Flags: netlink.Request | netlink.Acknowledge},
 		Data:   message,

@@ -6,15 +6,16 @@ import (
 	"strings"
 	"testing"
 
+	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/setting"
 )
 
 // TestRootQdisc takes disciplines off devices of software and puts back what was there, as tc shows it; what has parameters is left alone.
 func TestRootQdisc(t *testing.T) {
-	if !inNamespace(t) {
+	if !treetest.InNamespace(t) {
 		return
 	}
-	ip(t, "tuntap add t0 mode tap", "link set t0 up", "tuntap add t4 mode tap multi_queue", "link set t4 up", "tuntap add t5 mode tap", "link add br0 type bridge", "link set br0 up")
+	treetest.IP(t, "tuntap add t0 mode tap", "link set t0 up", "tuntap add t4 mode tap multi_queue", "link set t4 up", "tuntap add t5 mode tap", "link add br0 type bridge", "link set br0 up")
 	mechanisms := liveMachine(t).Mechanisms()
 	read := func(device string) setting.Reading {
 		return mechanisms.Read(t.Context(), setting.Of(setting.RootQdisc, device))
@@ -23,7 +24,7 @@ func TestRootQdisc(t *testing.T) {
 		return mechanisms.Write(t.Context(), setting.Of(setting.RootQdisc, device), setting.Value(value))
 	}
 	shown := func(device string) string {
-		return strings.TrimSpace(tool(t, "tc", "qdisc", "show", "dev", device))
+		return strings.TrimSpace(treetest.Tool(t, "tc", "qdisc", "show", "dev", device))
 	}
 	for _, c := range []struct{ device, put, value string }{
 		{"t0", "", "default pfifo_fast"},
@@ -32,7 +33,7 @@ func TestRootQdisc(t *testing.T) {
 		{"t4", "root handle 8124: mq", "mq 8124: pfifo_fast"},
 	} {
 		if c.put != "" {
-			tool(t, "tc", append(strings.Fields("qdisc replace dev "+c.device), strings.Fields(c.put)...)...)
+			treetest.Tool(t, "tc", append(strings.Fields("qdisc replace dev "+c.device), strings.Fields(c.put)...)...)
 		}
 		before := shown(c.device)
 		if r := read(c.device); r.Value != c.value || r.ReadOnly {
@@ -64,7 +65,7 @@ func TestRootQdisc(t *testing.T) {
 		t.Errorf("not there: %+v", r)
 	}
 	for device, put := range map[string]string{"t0": "root pfifo limit 17", "t4": "parent 8124:1 pfifo limit 17"} {
-		tool(t, "tc", append(strings.Fields("qdisc replace dev "+device), strings.Fields(put)...)...)
+		treetest.Tool(t, "tc", append(strings.Fields("qdisc replace dev "+device), strings.Fields(put)...)...)
 		before := shown(device)
 		r := read(device)
 		if r.State != setting.Known || !r.ReadOnly || r.Why == "" {

@@ -10,6 +10,14 @@ import (
 	"mpps/internal/setting"
 )
 
+// systemdMechanisms returns the mechanisms of this package.
+func (m *Machine) systemdMechanisms() setting.Mechanisms {
+	return setting.Mechanisms{
+		setting.Service: service{m},
+		setting.Unit:    unit{m},
+	}
+}
+
 // service reads and starts or stops a daemon that owns settings of ours (irqbalance, numad, ksmtuned). Where systemd is
 // the init system it is asked; elsewhere the processes tell whether the daemon runs, and nothing here can change it.
 // Stopping does not disable: the daemon is back after a reboot.

@@ -13,6 +13,14 @@ import (
 	"mpps/internal/setting"
 )
 
+// threadsMechanisms returns the mechanisms of this package.
+func (m *Machine) threadsMechanisms() setting.Mechanisms {
+	return setting.Mechanisms{
+		setting.ThreadSched: &threadSched{machine: m},
+		setting.ThreadCPUs:  threadCPUs{m},
+	}
+}
+
 // policyName is the name of a scheduling policy by its number.
 func policyName(policy int) string {
 	if policy >= 0 && policy < len(policies) && policies[policy] != "" {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/ethtool"
 	"mpps/internal/queuepath/lanes"
 )
 
@@ -49,9 +50,9 @@ func (m *Machine) tunnel(d device, names map[int]string, devices []device) facts
 // (net/ipv4/ip_gre.c, __gre_tunnel_init; net/ipv6/ip6_gre.c, ip6gre_tnl_init_features).
 func (m *Machine) lockless(d device) (bool, string) {
 	if m.Live() {
-		if e, err := dialEthtool(); err == nil {
-			defer e.close()
-			if features, err := e.features(d.name); err == nil {
+		if e, err := ethtool.Dial(); err == nil {
+			defer e.Close()
+			if features, err := e.Features(d.name); err == nil {
 				for _, f := range features {
 					if f.Name == "tx-lockless" {
 						return f.On, "feature"

@@ -100,7 +100,7 @@ func (m *Machine) vfSettings(h *facts.Host, pf facts.NIC) (settings map[int]virt
 	defer conn.Close()
 	vfs, asked, err := linkWithVFs(conn, pf.Index, pf.SRIOV.Enabled, true)
 	if err != nil {
-		tree.Unseen(h, "settings of the VFs of "+pf.Name, describe(err))
+		tree.Unseen(h, "settings of the VFs of "+pf.Name, tree.Netlink(err))
 		return settings, false
 	}
 	for _, v := range vfs {

@@ -16,6 +16,15 @@ import (
 	"mpps/internal/setting"
 )
 
+// vfMechanisms returns the mechanisms of this package.
+func (m *Machine) vfMechanisms() setting.Mechanisms {
+	return setting.Mechanisms{
+		setting.VFAttr:    vfAttr{m},
+		setting.VFCount:   vfCount{m: m},
+		setting.PCIDriver: pciDriver{m},
+	}
+}
+
 // vfAttr reads and writes the settings of virtual functions through their physical one (rtnetlink, IFLA_VFINFO_LIST).
 type vfAttr struct{ m *Machine }
 
@@ -50,7 +59,7 @@ func (v vfAttr) functions(pf string) (map[int]virtual, error) {
 	defer conn.Close()
 	all, _, err := linkWithVFs(conn, index, v.m.Number(path.Join(classNet, pf, "device/sriov_numvfs"), 0), false)
 	if err != nil {
-		return nil, describe(err)
+		return nil, tree.Netlink(err)
 	}
 	driver := v.m.Target(path.Join(classNet, pf, "device", "driver"))
 	numbered := make(map[int]virtual, len(all))
@@ -183,7 +192,7 @@ func (v vfAttr) Write(ctx context.Context, a setting.Address, to setting.Reading
 		}
 	}
 	if err != nil {
-		return tree.Refused(a, value, describe(err))
+		return tree.Refused(a, value, tree.Netlink(err))
 	}
 	for { // the PF tells nothing of a function that is being set up anew
 		after, err := v.function(pf, number)

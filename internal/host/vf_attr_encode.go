@@ -1,6 +1,7 @@
 package host
 
 import (
+	"encoding/binary"
 	"fmt"
 	"net"
 	"slices"
@@ -20,7 +21,7 @@ func setVF(index int, attrType uint16, data []byte) error {
 	}
 	defer conn.Close()
 	head := make([]byte, unix.SizeofIfInfomsg)
-	nativeEndian.PutUint32(head[4:], uint32(index))
+	binary.NativeEndian.PutUint32(head[4:], uint32(index))
 	e := netlink.NewAttributeEncoder()
 	e.Nested(unix.IFLA_VFINFO_LIST, func(list *netlink.AttributeEncoder) error {
 		list.Nested(unix.IFLA_VF_INFO, func(info *netlink.AttributeEncoder) error {
@@ -50,7 +51,7 @@ func (v virtual) encode(attribute, value string, port facts.VFPort) (uint16, []b
 	fields := func(words ...uint32) []byte {
 		b := make([]byte, 0, 4*len(words)+4)
 		for _, word := range append([]uint32{uint32(v.index)}, words...) {
-			b = nativeEndian.AppendUint32(b, word)
+			b = binary.NativeEndian.AppendUint32(b, word)
 		}
 		return b
 	}

@@ -89,7 +89,7 @@ func (k *kernel) dial() *netlink.Conn {
 	}
 	return nltest.Dial(func(asked []netlink.Message) ([]netlink.Message, error) {
 		request := asked[0]
-		index, mask := int(nativeEndian.Uint32(request.Data[4:])), uint32(0)
+		index, mask := int(binary.NativeEndian.Uint32(request.Data[4:])), uint32(0)
 		ad, err := netlink.NewAttributeDecoder(request.Data[unix.SizeofIfInfomsg:])
 		if err != nil {
 			return nil, err

@@ -1,8 +1,7 @@
 package host
 
 import (
-	"errors"
-
+	"mpps/internal/machine/boot"
 	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
@@ -18,24 +17,8 @@ func (m *Machine) Writable(kind setting.Kind) error {
 		setting.ModuleParam, setting.KSM, setting.TraceEvents, setting.File, setting.Directory, setting.Unit,
 		setting.VFCount:
 		return nil
-	case setting.BootKernel:
-		l, err := m.loader()
-		if err != nil {
-			return err
-		}
-		if _, frozen := m.defaultWriter(l); frozen != "" {
-			return errors.New(frozen)
-		}
-		return nil
-	case setting.KernelArg:
-		l, err := m.loader()
-		if err != nil {
-			return err
-		}
-		if _, frozen := m.bootWriter(l); frozen != "" {
-			return errors.New(frozen)
-		}
-		return nil
+	case setting.BootKernel, setting.KernelArg:
+		return boot.Writable(m.Tree, kind)
 	}
 	return tree.ErrNotLive
 }

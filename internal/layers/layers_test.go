@@ -44,7 +44,10 @@ var imports = map[string][]string{
 	"bottleneck/probe":           {"setting", "facts"},
 	"machine/tree":               {"setting", "facts", "owned"},
 	"machine/tree/treetest":      {"machine/tree"},
-	"host":                       {"setting", "facts", "tuned", "domain", "nicctl", "queuepath/lanes", "bottleneck/probe", "machine/tree"},
+	"machine/boot":               {"setting", "facts", "machine/tree"},
+	"machine/ethtool":            {"setting", "facts", "nicctl", "machine/tree"},
+	"machine/netfilter":          {"setting", "facts", "machine/tree"},
+	"host":                       {"setting", "facts", "tuned", "domain", "nicctl", "queuepath/lanes", "bottleneck/probe", "machine/boot", "machine/ethtool", "machine/netfilter", "machine/tree"},
 	"traffic":                    {},
 	"traffic/counters":           {"nicctl", "traffic"},
 	"queuepath/trace":            {"setting", "facts", "nicctl", "queuepath"},
@@ -73,7 +76,7 @@ var imports = map[string][]string{
 
 // programs are the packages that may start programs. traffic/engine starts netperf and iperf3, which is what it is for,
 // owned is how all of them start one that must not outlive mpps, measure/fieldbench is a benchmark's own program, and the init of a guest starts the guest's agent.
-var programs = []string{"owned", "host", "machine/tree", "traffic/engine", "measure/adapter", "lab", "lab/guestinit", "lab/labtest", "measure/fieldbench"}
+var programs = []string{"owned", "host", "machine/tree", "machine/tree/treetest", "traffic/engine", "measure/adapter", "lab", "lab/guestinit", "lab/labtest", "measure/fieldbench"}
 
 // printers are the packages that may write to the standard streams, besides cmd/mpps/main.go, which hands them on. The
 // init of a guest has nobody to return to, nor has the end of a test process.

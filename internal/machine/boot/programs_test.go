@@ -1,4 +1,4 @@
-package host
+package boot
 
 import (
 	"context"
@@ -10,12 +10,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"mpps/internal/machine/tree"
 )
 
 // standIn plays the boot loader's programs in a tree.
 type standIn struct {
 	t     *testing.T
-	m     *Machine
+	m     *tree.Tree
 	calls []string
 	old   bool // grubby of the kind that removes every word with the name in it
 	fail  error
@@ -104,7 +106,7 @@ func (s *standIn) grubby(args []string) error {
 		return strings.Join(words, " ")
 	}
 	names := []string{"etc/default/grub", "etc/kernel/cmdline", "boot/grub2/grubenv", "boot/grub2/grub.cfg"}
-	if l, err := s.m.loader(); err == nil {
+	if l, err := readLoader(s.m); err == nil {
 		names[len(names)-1] = l.config
 	}
 	for _, name := range s.m.List("boot/loader/entries") {

@@ -1,4 +1,4 @@
-package host
+package boot
 
 import (
 	"context"
@@ -27,15 +27,15 @@ const (
 )
 
 // defaultWriter tells how the default kernel is chosen on this machine, or why it cannot be.
-func (m *Machine) defaultWriter(l *loader) (how, frozen string) {
+func defaultWriter(m *tree.Tree, l *loader) (how, frozen string) {
 	switch {
-	case l.kind == systemdBoot && m.loaderVariable("LoaderEntryDefault") != "":
+	case l.kind == systemdBoot && loaderVariable(m, "LoaderEntryDefault") != "":
 		return "", "the default is kept in an EFI variable: 'bootctl set-default' changes it"
 	case l.kind == systemdBoot:
 		return bySettings, ""
 	case strings.Contains(l.fallback, savedEntry):
 		return byEnvironment, ""
-	case l.kind == grub && m.readsDropIns() && m.installed("grubby") == "":
+	case l.kind == grub && readsDropIns(m) && installed(m, "grubby") == "":
 		if !m.Live() {
 			return byDropIn, "a recorded tree has no programs of a boot loader to run"
 		}
@@ -53,13 +53,13 @@ func (l *loader) settings(how string) string {
 }
 
 func (k bootKernel) Read(context.Context, setting.Address) setting.Reading {
-	l, err := k.m.loader()
+	l, err := readLoader(k.m)
 	switch {
 	case tree.Unprivileged(err):
 		return setting.CouldNotTell("the boot loader's files: needs root")
 	case err != nil:
 		return setting.CouldNotTell(err.Error())
-	case slices.Contains(k.m.unfinished(), menuDefault):
+	case slices.Contains(unfinished(k.m), menuDefault):
 		return setting.CouldNotTell("a change of it is under way, or was cut short")
 	}
 	next, why := l.nextEntry()
@@ -70,7 +70,7 @@ func (k bootKernel) Read(context.Context, setting.Address) setting.Reading {
 		return setting.CouldNotTell("the version of " + next.Linux + " is not known")
 	}
 	r := setting.Value(next.Version)
-	if _, frozen := k.m.defaultWriter(l); frozen != "" && k.run == nil {
+	if _, frozen := defaultWriter(k.m, l); frozen != "" && k.run == nil {
 		r.ReadOnly, r.Why = true, frozen
 	}
 	return r
@@ -93,15 +93,15 @@ func (k bootKernel) Write(ctx context.Context, a setting.Address, to setting.Rea
 }
 
 func (k bootKernel) choose(ctx context.Context, to setting.Reading) error {
-	former := k.m.unfinished()
-	if err := k.m.mend(former); err != nil {
+	former := unfinished(k.m)
+	if err := mend(k.m, former); err != nil {
 		return err
 	}
-	l, err := k.m.loader()
+	l, err := readLoader(k.m)
 	if err != nil {
 		return err
 	}
-	how, frozen := k.m.defaultWriter(l)
+	how, frozen := defaultWriter(k.m, l)
 	if frozen != "" && k.run == nil {
 		return errors.New(frozen)
 	}
@@ -132,7 +132,7 @@ func (k bootKernel) choose(ctx context.Context, to setting.Reading) error {
 	if how != byDropIn {
 		return k.name(l, l.settings(how), l.entries[chosen].ID, was, to.Value)
 	}
-	if err := k.m.begin([]string{menuDefault}); err != nil {
+	if err := begin(k.m, []string{menuDefault}); err != nil {
 		return err
 	}
 	undone, err := k.editDropIn(ctx, l, func(edits []argumentEdit) []argumentEdit {
@@ -143,14 +143,14 @@ func (k bootKernel) choose(ctx context.Context, to setting.Reading) error {
 		return edits
 	}, func() error { return k.chosen(to.Value) })
 	if err == nil || undone {
-		err = errors.Join(err, k.m.finish([]string{menuDefault}))
+		err = errors.Join(err, finish(k.m, []string{menuDefault}))
 	}
 	return err
 }
 
 // chosen proves that a version is booted next.
 func (k bootKernel) chosen(version string) error {
-	l, err := k.m.loader()
+	l, err := readLoader(k.m)
 	if err != nil {
 		return err
 	}
@@ -198,7 +198,7 @@ func (k bootKernel) name(l *loader, file, id, was, to string) error {
 	}
 	if !back && first == "" {
 		if there {
-			err = k.m.keep(file, now)
+			err = keep(k.m, file, now)
 		} else {
 			err = k.m.Root.MkdirAll(keptFolder, 0o755)
 		}
@@ -220,29 +220,29 @@ func (k bootKernel) name(l *loader, file, id, was, to string) error {
 			undo = k.m.Replace(file, now)
 		}
 		if first == "" && undo == nil {
-			undo = errors.Join(k.m.Remove(keptDefault), k.m.forgetUnused())
+			undo = errors.Join(k.m.Remove(keptDefault), forgetUnused(k.m))
 		}
 		return errors.Join(err, undo)
 	}
 	if !back {
 		return nil
 	}
-	return errors.Join(k.m.Remove(keptDefault), k.m.keptSettle(nil), k.m.forgetFolder())
+	return errors.Join(k.m.Remove(keptDefault), keptSettle(k.m, nil), forgetFolder(k.m))
 }
 
 // Tidy also takes away what was kept for a choice that never came about.
 func (k bootKernel) Tidy(ctx context.Context, a setting.Address) error {
-	l, err := k.m.loader()
+	l, err := readLoader(k.m)
 	if err != nil || !k.m.Exists(keptDefault) {
 		return k.kernelArg.Tidy(ctx, a)
 	}
-	how, _ := k.m.defaultWriter(l)
+	how, _ := defaultWriter(k.m, l)
 	if how == byEnvironment || how == bySettings {
 		file := l.settings(how)
 		now, _ := k.m.Read(file)
 		before, _ := k.m.Read(keptFolder + "/" + file)
 		if defaultLine(file, now) == defaultLine(file, before) {
-			return errors.Join(k.m.Remove(keptDefault), k.m.keptSettle(nil), k.kernelArg.Tidy(ctx, a))
+			return errors.Join(k.m.Remove(keptDefault), keptSettle(k.m, nil), k.kernelArg.Tidy(ctx, a))
 		}
 	}
 	return k.kernelArg.Tidy(ctx, a)

@@ -1,35 +1,40 @@
-package host
+// Package ethtool reads and writes the driver settings of NICs (rings, channels, coalescing, features, flow hash) over
+// generic netlink, or by ioctl where the kernel has no other way.
+package ethtool
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/mdlayher/genetlink"
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
 	"mpps/internal/nicctl"
 )
 
-// ethtool asks drivers for their settings and sets them: over generic netlink, which tells what a driver supports,
+// Conn asks drivers for their settings and sets them: over generic netlink, which tells what a driver supports,
 // changes one field without touching the others and words its refusals; and by ioctl for what netlink does not carry
 // (flow hash before 6.17, statistics, firmware version) and for kernels before 5.6, which have no netlink interface.
-type ethtool struct {
+type Conn struct {
 	conn   *genetlink.Conn // nil where the kernel has no such family
 	family uint16
 	fd     int // socket for the ioctl
 }
 
-// dialEthtool opens both ways into the network namespace of the calling thread.
-func dialEthtool() (*ethtool, error) {
+// Dial opens both ways into the network namespace of the calling thread.
+func Dial() (*Conn, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("socket for driver settings: %w", err)
 	}
-	e := &ethtool{fd: fd}
+	e := &Conn{fd: fd}
 	conn, family, err := dialEthtoolNetlink()
 	if err == nil {
 		e.conn, e.family = conn, family
@@ -37,7 +42,7 @@ func dialEthtool() (*ethtool, error) {
 	return e, nil
 }
 
-func (e *ethtool) close() {
+func (e *Conn) Close() {
 	if e.conn != nil {
 		e.conn.Close()
 	}
@@ -110,7 +115,7 @@ func (g group) parse(field, value string) (uint32, error) {
 }
 
 // read gives a group's fields by name, those that the driver has. The error wraps EOPNOTSUPP where it has none.
-func (e *ethtool) read(g group, device string) (map[string]uint32, error) {
+func (e *Conn) read(g group, device string) (map[string]uint32, error) {
 	if e.conn != nil {
 		return e.readNetlink(g, device)
 	}
@@ -118,7 +123,7 @@ func (e *ethtool) read(g group, device string) (map[string]uint32, error) {
 }
 
 // write sets one field of a group.
-func (e *ethtool) write(g group, device, field string, n uint32) error {
+func (e *Conn) write(g group, device, field string, n uint32) error {
 	if e.conn != nil {
 		return e.writeNetlink(g, device, field, n)
 	}
@@ -131,8 +136,8 @@ type featureState struct {
 	wanted bool
 }
 
-// features lists the device's offloads in the kernel's order of bits.
-func (e *ethtool) features(device string) ([]featureState, error) {
+// Features lists the device's offloads in the kernel's order of bits.
+func (e *Conn) Features(device string) ([]featureState, error) {
 	if e.conn != nil {
 		return e.featuresNetlink(device)
 	}
@@ -140,8 +145,8 @@ func (e *ethtool) features(device string) ([]featureState, error) {
 }
 
 // feature is one of them. The error wraps EOPNOTSUPP where the kernel has no such feature.
-func (e *ethtool) feature(device, name string) (featureState, error) {
-	features, err := e.features(device)
+func (e *Conn) feature(device, name string) (featureState, error) {
+	features, err := e.Features(device)
 	if err != nil {
 		return featureState{}, err
 	}
@@ -155,7 +160,7 @@ func (e *ethtool) feature(device, name string) (featureState, error) {
 
 // setFeature wants a feature on or off. The kernel remembers what is wanted, and grants what the device and the other
 // features allow: whether it took effect must be read afterwards.
-func (e *ethtool) setFeature(device, feature string, on bool) error {
+func (e *Conn) setFeature(device, feature string, on bool) error {
 	if e.conn != nil {
 		return e.setFeatureNetlink(device, feature, on)
 	}
@@ -163,7 +168,7 @@ func (e *ethtool) setFeature(device, feature string, on bool) error {
 }
 
 // fill puts all that the driver tells into a NIC. Groups that a driver does not have stay empty; any other error ends it.
-func (e *ethtool) fill(n *facts.NIC) error {
+func (e *Conn) fill(n *facts.NIC) error {
 	none := func(err error) bool { return errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EINVAL) }
 	if values, err := e.read(channelGroup, n.Name); err == nil {
 		n.Channels = &facts.Channels{
@@ -190,7 +195,7 @@ func (e *ethtool) fill(n *facts.NIC) error {
 		return fmt.Errorf("coalescing: %w", err)
 	}
 	n.Coalesce = coalesce
-	features, err := e.features(n.Name)
+	features, err := e.Features(n.Name)
 	if err != nil && !none(err) {
 		return fmt.Errorf("features: %w", err)
 	}
@@ -265,4 +270,42 @@ func queueIndex(name string) int {
 		return 0
 	}
 	return n
+}
+
+// patience is how long one NIC's driver may take to answer all questions. Drivers read registers and firmware
+// under the lock of the network stack; one that hangs must not take the inventory with it.
+const patience = 5 * time.Second
+
+// Fill reads what only the driver can tell, and puts it into the NICs.
+func Fill(ctx context.Context, m *tree.Tree, h *facts.Host, nics []facts.NIC) {
+	if len(nics) == 0 {
+		return
+	}
+	e, err := Dial()
+	if err != nil {
+		tree.Unseen(h, "driver settings of NICs", err)
+		return
+	}
+	for i := range nics {
+		answered := nics[i] // the driver may still be writing to it after we gave up waiting
+		answered.Stats = make(map[string]uint64, len(nics[i].Stats))
+		for name, value := range nics[i].Stats {
+			answered.Stats[name] = value
+		}
+		limited, cancel := context.WithTimeout(ctx, patience)
+		err := tree.Within(limited, func() error { return e.fill(&answered) })
+		cancel()
+		if err != nil {
+			tree.Unseen(h, "driver settings of "+nics[i].Name, err)
+			if limited.Err() != nil {
+				// The call may hold the driver's lock for ever; the others share nothing with it but our sockets.
+				if e, err = Dial(); err != nil {
+					return
+				}
+				continue
+			}
+		}
+		nics[i] = answered
+	}
+	e.Close()
 }

@@ -1,4 +1,4 @@
-package host
+package boot
 
 import (
 	"cmp"
@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
@@ -111,7 +112,7 @@ func editOptions(text, argument string, to setting.Reading) (string, error) {
 }
 
 // readEntries reads the files of loader/entries. Variables of GRUB are filled in.
-func (m *Machine) readEntries(l *loader, names []string, variables ...map[string]string) map[string]loaderEntry {
+func readEntries(m *tree.Tree, l *loader, names []string, variables ...map[string]string) map[string]loaderEntry {
 	parsed := map[string]loaderEntry{}
 	for _, name := range names {
 		text, err := m.Read(name)
@@ -141,14 +142,14 @@ func (m *Machine) readEntries(l *loader, names []string, variables ...map[string
 	return parsed
 }
 
-// grubBLS reads loader/entries as GRUB with blscfg does: sorted by file name, newest version first, the default being
+// readGrubBLS reads loader/entries as GRUB with blscfg does: sorted by file name, newest version first, the default being
 // saved_entry (an ID, a title or a number) or the first.
-func (m *Machine) grubBLS(config, text, _ string, names []string) *loader {
+func readGrubBLS(m *tree.Tree, config, text, _ string, names []string) *loader {
 	l := &loader{kind: grubBLS, config: config, files: []string{"/" + config}, next: -1}
 	menu := parseGrub(text)
 	l.fallback = menu.fallback
-	environment := m.environment(l)
-	m.readEntries(l, names, environment, menu.variables)
+	environment := environment(m, l)
+	readEntries(m, l, names, environment, menu.variables)
 	l.entries = sortedBy(l.entries, func(a, b bootEntry) int { return facts.CompareVersions(b.ID, a.ID) })
 	if len(l.entries) == 0 {
 		l.why = "no kernel in loader/entries"
@@ -170,10 +171,10 @@ func (m *Machine) grubBLS(config, text, _ string, names []string) *loader {
 	return l
 }
 
-// systemdBoot reads loader/entries as systemd-boot does (systemd-boot(7), loader.conf(5)).
-func (m *Machine) systemdBoot(dir string, names []string) *loader {
+// readSystemdBoot reads loader/entries as systemd-boot does (systemd-boot(7), loader.conf(5)).
+func readSystemdBoot(m *tree.Tree, dir string, names []string) *loader {
 	l := &loader{kind: systemdBoot, config: dir, next: -1}
-	parsed := m.readEntries(l, names)
+	parsed := readEntries(m, l, names)
 	l.entries = sortedBy(l.entries, func(a, b bootEntry) int {
 		x, y := parsed[a.ID], parsed[b.ID]
 		if (x.sortKey != "") != (y.sortKey != "") {
@@ -193,9 +194,9 @@ func (m *Machine) systemdBoot(dir string, names []string) *loader {
 		}
 	}
 	settings, _ := m.Read(dir + "/loader/loader.conf")
-	wanted := m.loaderVariable("LoaderEntryOneShot")
+	wanted := loaderVariable(m, "LoaderEntryOneShot")
 	if wanted == "" {
-		wanted = m.loaderVariable("LoaderEntryDefault")
+		wanted = loaderVariable(m, "LoaderEntryDefault")
 	}
 	if wanted == "" {
 		for line := range strings.Lines(settings) {

@@ -1,4 +1,4 @@
-package host
+package boot
 
 import (
 	"errors"
@@ -145,11 +145,11 @@ func TestDefaultKernelForms(t *testing.T) {
 func TestDefaultKernelRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		tree, to, why string
-		spoil         func(m *Machine, s *standIn) error
+		spoil         func(m *tree.Tree, s *standIn) error
 	}{
 		"no such kernel":         {"rhel9", "4.18.0", "no entry of the boot menu", nil},
 		"only a rescue kernel":   {"rhel9", "0-rescue", "no entry of the boot menu", nil},
-		"grub-mkconfig fails":    {"debian12", "6.1.0-40-amd64", "no space left", func(_ *Machine, s *standIn) error { s.fail = errors.New("no space left"); return nil }},
+		"grub-mkconfig fails":    {"debian12", "6.1.0-40-amd64", "no space left", func(_ *tree.Tree, s *standIn) error { s.fail = errors.New("no space left"); return nil }},
 		"another one is once":    {"rhel9", "5.14.0-362.24.1.el9_3.x86_64", "all the same", once},
 		"no room in the block":   {"rhel9", "5.14.0-362.24.1.el9_3.x86_64", "no room", full},
 		"an EFI variable has it": {"systemd-boot", "6.12.43+deb13-amd64", "bootctl set-default", efiDefault},
@@ -177,15 +177,15 @@ func TestDefaultKernelRefused(t *testing.T) {
 	}
 }
 
-func once(m *Machine, _ *standIn) error {
+func once(m *tree.Tree, _ *standIn) error {
 	return os.WriteFile(filepath.Join(m.Path, "boot/grub2/grubenv"), []byte("# GRUB Environment Block\nnext_entry=0\n"), 0o644)
 }
 
-func full(m *Machine, _ *standIn) error {
+func full(m *tree.Tree, _ *standIn) error {
 	return os.WriteFile(filepath.Join(m.Path, "boot/grub2/grubenv"), []byte("# GRUB Environment Block\nsaved_entry=0\nx="+strings.Repeat("y", 982)+"\n"), 0o644)
 }
 
-func efiDefault(m *Machine, _ *standIn) error {
+func efiDefault(m *tree.Tree, _ *standIn) error {
 	name := filepath.Join(m.Path, "sys/firmware/efi/efivars/LoaderEntryDefault-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f")
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return err
@@ -202,7 +202,7 @@ func TestDefaultKernelCutShort(t *testing.T) {
 			k := bootKernel{kernelArg{m: m}}
 			before := contents(t, m)
 			was := k.Read(t.Context(), defaultKernel)
-			err := errors.Join(m.keep(file, before[file]), m.Replace(keptDefault, was.Value+"\n"), os.WriteFile(filepath.Join(m.Path, tree.Draft(file)), []byte("half"), 0o644))
+			err := errors.Join(keep(m, file, before[file]), m.Replace(keptDefault, was.Value+"\n"), os.WriteFile(filepath.Join(m.Path, tree.Draft(file)), []byte("half"), 0o644))
 			if err != nil {
 				t.Fatal(err)
 			}

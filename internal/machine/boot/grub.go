@@ -1,4 +1,4 @@
-package host
+package boot
 
 import (
 	"path"
@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
 )
 
 // grubMenu is what a grub.cfg says.
@@ -202,12 +203,12 @@ func expand(text string, known ...map[string]string) string {
 	return text
 }
 
-// grub reads GRUB's menu and finds the entry that is booted next.
-func (m *Machine) grub(config, text string) *loader {
+// readGrub reads GRUB's menu and finds the entry that is booted next.
+func readGrub(m *tree.Tree, config, text string) *loader {
 	l := &loader{kind: grub, config: config, files: []string{"/" + config}, next: -1}
 	menu := parseGrub(text)
 	l.fallback = menu.fallback
-	environment := m.environment(l)
+	environment := environment(m, l)
 	var kernels []int // place in menu.entries of each of l.entries
 	shared := map[string]int{}
 	for _, e := range menu.entries {
@@ -247,7 +248,7 @@ func (m *Machine) grub(config, text string) *loader {
 }
 
 // environment reads the environment block beside a grub.cfg.
-func (m *Machine) environment(l *loader) map[string]string {
+func environment(m *tree.Tree, l *loader) map[string]string {
 	name := path.Dir(l.config) + "/grubenv"
 	text, err := m.Read(name)
 	if err != nil {

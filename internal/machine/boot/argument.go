@@ -1,4 +1,4 @@
-package host
+package boot
 
 import (
 	"context"
@@ -13,10 +13,18 @@ import (
 	"mpps/internal/setting"
 )
 
+// Mechanisms are those of boot arguments.
+func Mechanisms(m *tree.Tree) setting.Mechanisms {
+	return setting.Mechanisms{
+		setting.KernelArg:  kernelArg{m: m},
+		setting.BootKernel: bootKernel{kernelArg{m: m}},
+	}
+}
+
 // kernelArg reads and writes the arguments that the kernel gets at the next boot (setting.KernelArg). The running kernel
 // has those of /proc/cmdline until then; nothing here reboots.
 type kernelArg struct {
-	m   *Machine
+	m   *tree.Tree
 	run func(ctx context.Context, program string, args ...string) error // nil: as the machine runs programs
 }
 
@@ -28,13 +36,13 @@ const (
 )
 
 // bootWriter tells how arguments are changed on this machine, or why they cannot be.
-func (m *Machine) bootWriter(l *loader) (how, frozen string) {
+func bootWriter(m *tree.Tree, l *loader) (how, frozen string) {
 	switch {
 	case l.kind == systemdBoot:
 		return byEntries, ""
-	case m.installed("grubby") != "":
+	case installed(m, "grubby") != "":
 		how = byGrubby
-	case l.kind == grub && m.readsDropIns():
+	case l.kind == grub && readsDropIns(m):
 		how = byDropIn
 	case l.kind == grub:
 		return "", "this system's grub-mkconfig does not read /etc/default/grub.d, and there is no grubby"
@@ -48,7 +56,7 @@ func (m *Machine) bootWriter(l *loader) (how, frozen string) {
 }
 
 // installed is the path of a program, empty where there is none.
-func (m *Machine) installed(name string) string {
+func installed(m *tree.Tree, name string) string {
 	for _, dir := range []string{"usr/sbin", "sbin", "usr/bin", "bin"} {
 		if m.Exists(dir + "/" + name) {
 			return "/" + dir + "/" + name
@@ -58,7 +66,7 @@ func (m *Machine) installed(name string) string {
 }
 
 // readsDropIns tells whether grub-mkconfig reads /etc/default/grub.d, which Debian added: the script is asked itself.
-func (m *Machine) readsDropIns() bool {
+func readsDropIns(m *tree.Tree) bool {
 	text, err := m.Read("usr/sbin/grub-mkconfig")
 	return err == nil && strings.Contains(text, "default/grub.d")
 }
@@ -76,13 +84,13 @@ func (k kernelArg) runs(ctx context.Context, program string, args ...string) err
 }
 
 func (k kernelArg) Read(_ context.Context, a setting.Address) setting.Reading {
-	l, err := k.m.loader()
+	l, err := readLoader(k.m)
 	switch {
 	case tree.Unprivileged(err):
 		return setting.CouldNotTell("the boot loader's files: needs root")
 	case err != nil:
 		return setting.CouldNotTell(err.Error())
-	case slices.Contains(k.m.unfinished(), a.Path):
+	case slices.Contains(unfinished(k.m), a.Path):
 		return setting.CouldNotTell("a change of it is under way, or was cut short: the boot loader's files may not agree with each other")
 	}
 	next, why := l.nextEntry()
@@ -90,7 +98,7 @@ func (k kernelArg) Read(_ context.Context, a setting.Address) setting.Reading {
 		return setting.CouldNotTell(why)
 	}
 	r := next.commandLine().Get(a.Path)
-	if _, frozen := k.m.bootWriter(l); frozen != "" && k.run == nil {
+	if _, frozen := bootWriter(k.m, l); frozen != "" && k.run == nil {
 		r.ReadOnly, r.Why = true, frozen
 	}
 	return r
@@ -98,7 +106,7 @@ func (k kernelArg) Read(_ context.Context, a setting.Address) setting.Reading {
 
 // AtBoot is the reading that an address would have if the running kernel were the one that is booted next: an argument of its
 // command line (setting.KernelArg), its version (setting.BootKernel).
-func (m *Machine) AtBoot(a setting.Address) setting.Reading {
+func AtBoot(m *tree.Tree, a setting.Address) setting.Reading {
 	if a.Kind == setting.BootKernel {
 		release, err := m.Read("proc/sys/kernel/osrelease")
 		if err != nil {
@@ -147,11 +155,11 @@ func with(line setting.CommandLine, changes []argumentChange) (setting.CommandLi
 }
 
 func (k kernelArg) write(ctx context.Context, changes []argumentChange) error {
-	former := k.m.unfinished()
-	if err := k.m.mend(former); err != nil {
+	former := unfinished(k.m)
+	if err := mend(k.m, former); err != nil {
 		return fmt.Errorf("put back what a change that was cut short has emptied: %w", err)
 	}
-	l, err := k.m.loader()
+	l, err := readLoader(k.m)
 	if err != nil {
 		return err
 	}
@@ -159,7 +167,7 @@ func (k kernelArg) write(ctx context.Context, changes []argumentChange) error {
 	if next == nil {
 		return errors.New(why)
 	}
-	how, frozen := k.m.bootWriter(l)
+	how, frozen := bootWriter(k.m, l)
 	if frozen != "" && k.run == nil {
 		return errors.New(frozen)
 	}
@@ -175,7 +183,7 @@ func (k kernelArg) write(ctx context.Context, changes []argumentChange) error {
 	if _, err := with(next.commandLine(), changes); err != nil {
 		return err
 	}
-	if err := k.m.begin(names); err != nil {
+	if err := begin(k.m, names); err != nil {
 		return fmt.Errorf("note what is changed: %w", err)
 	}
 	undone := false // everything is as it was
@@ -193,16 +201,16 @@ func (k kernelArg) write(ctx context.Context, changes []argumentChange) error {
 	}
 	switch {
 	case err == nil:
-		err = k.m.finish(names)
+		err = finish(k.m, names)
 	case undone: // what was unfinished before still is
-		err = errors.Join(err, k.m.finish(slices.DeleteFunc(names, func(name string) bool { return slices.Contains(former, name) })))
+		err = errors.Join(err, finish(k.m, slices.DeleteFunc(names, func(name string) bool { return slices.Contains(former, name) })))
 	}
 	return err
 }
 
 // settled proves that the boot loader will do as was wanted.
 func (k kernelArg) settled(changes []argumentChange) error {
-	l, err := k.m.loader()
+	l, err := readLoader(k.m)
 	if err != nil {
 		return err
 	}
@@ -232,7 +240,7 @@ func (k kernelArg) writeEntries(l *loader, changes []argumentChange) (undone boo
 		if err != nil || after == before {
 			return err
 		}
-		if err := k.m.keep(name, before); err != nil {
+		if err := keep(k.m, name, before); err != nil {
 			return fmt.Errorf("keep a copy of /%s: %w", name, err)
 		}
 		changed[name] = before
@@ -269,10 +277,10 @@ func (k kernelArg) writeEntries(l *loader, changes []argumentChange) (undone boo
 		for _, name := range slices.Backward(names) {
 			undo = errors.Join(undo, k.m.Replace(name, changed[name]))
 		}
-		undo = errors.Join(undo, k.m.forgetUnused())
+		undo = errors.Join(undo, forgetUnused(k.m))
 		return undo == nil, errors.Join(err, undo)
 	}
-	return false, k.m.keptSettle(changes)
+	return false, keptSettle(k.m, changes)
 }
 
 // kernelCmdline holds the command line of kernels that kernel-install adds (kernel-install(8)).
@@ -282,7 +290,7 @@ const kernelCmdline = "etc/kernel/cmdline"
 func (k kernelArg) Tidy(context.Context, setting.Address) error {
 	var problems []error
 	names := []string{dropIn, "etc/default/grub", kernelCmdline, keptArguments, keptUnfinished, keptDefault}
-	if l, err := k.m.loader(); err == nil {
+	if l, err := readLoader(k.m); err == nil {
 		names = append(names, l.config, path.Dir(l.config)+"/grubenv", l.config+"/loader/loader.conf")
 		for _, left := range []string{freshMenu(l), freshMenu(l) + ".new"} {
 			problems = append(problems, k.m.Remove(left))
@@ -298,5 +306,21 @@ func (k kernelArg) Tidy(context.Context, setting.Address) error {
 			problems = append(problems, k.m.Remove(left))
 		}
 	}
-	return errors.Join(append(problems, k.m.forgetFolder())...)
+	return errors.Join(append(problems, forgetFolder(k.m))...)
+}
+
+// Writable returns why the values of a kind of this package cannot be written; nil where they can.
+func Writable(m *tree.Tree, kind setting.Kind) error {
+	l, err := readLoader(m)
+	if err != nil {
+		return err
+	}
+	_, frozen := bootWriter(m, l)
+	if kind == setting.BootKernel {
+		_, frozen = defaultWriter(m, l)
+	}
+	if frozen != "" {
+		return errors.New(frozen)
+	}
+	return nil
 }

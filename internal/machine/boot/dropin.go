@@ -1,4 +1,4 @@
-package host
+package boot
 
 import (
 	"context"
@@ -167,7 +167,7 @@ func (k kernelArg) agree(ctx context.Context, l *loader, unfinished, names []str
 	}
 	menu, err := k.m.Read(l.config)
 	if err == nil {
-		err = k.m.keep(l.config, menu)
+		err = keep(k.m, l.config, menu)
 	}
 	if err == nil {
 		err = k.updateGrub(ctx, l)
@@ -175,7 +175,7 @@ func (k kernelArg) agree(ctx context.Context, l *loader, unfinished, names []str
 	if err != nil {
 		return l, err
 	}
-	return k.m.loader()
+	return readLoader(k.m)
 }
 
 // writeDropIn changes our file and lets update-grub make grub.cfg anew. Where that fails, or does not do as wanted, the
@@ -205,7 +205,7 @@ func (k kernelArg) editDropIn(ctx context.Context, l *loader, edit func([]argume
 	if err != nil {
 		return true, err
 	}
-	if err := k.m.keep(l.config, menu); err != nil {
+	if err := keep(k.m, l.config, menu); err != nil {
 		return true, fmt.Errorf("keep a copy of /%s: %w", l.config, err)
 	}
 	after := edit(edits)
@@ -221,12 +221,12 @@ func (k kernelArg) editDropIn(ctx context.Context, l *loader, edit func([]argume
 			undo = k.m.Replace(l.config, menu)
 		}
 		if len(edits) == 0 && undo == nil {
-			undo = k.m.forget()
+			undo = forget(k.m)
 		}
 		return undo == nil, errors.Join(err, undo)
 	}
 	if len(after) == 0 {
-		return false, k.m.forget()
+		return false, forget(k.m)
 	}
 	return false, nil
 }

@@ -1,4 +1,4 @@
-package host
+package ethtool
 
 import (
 	"context"
@@ -11,6 +11,17 @@ import (
 	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
+
+// Mechanisms are those of driver settings.
+func Mechanisms(m *tree.Tree) setting.Mechanisms {
+	return setting.Mechanisms{
+		setting.NICRing:     driverValue{m, readRing, writeRing},
+		setting.NICChannels: driverValue{m, readChannels, writeChannels},
+		setting.NICCoalesce: driverValue{m, readCoalesce, writeCoalesce},
+		setting.NICFeature:  driverValue{m, readFeature, writeFeature},
+		setting.NICFlowHash: driverValue{m, readFlowHash, writeFlowHash},
+	}
+}
 
 // driverValue reads and writes one kind of value that a NIC's driver holds. The address is a device and the value's name.
 //
@@ -27,9 +38,9 @@ import (
 //
 // Plans therefore order channels before rings before XPS, RPS and IRQ affinity, and rollback goes the other way.
 type driverValue struct {
-	m     *Machine
-	read  func(e *ethtool, device, name string) (setting.Reading, error)
-	write func(e *ethtool, device, name, value string) error
+	m     *tree.Tree
+	read  func(e *Conn, device, name string) (setting.Reading, error)
+	write func(e *Conn, device, name, value string) error
 }
 
 func (d driverValue) Read(ctx context.Context, a setting.Address) setting.Reading {
@@ -40,11 +51,11 @@ func (d driverValue) Read(ctx context.Context, a setting.Address) setting.Readin
 	defer cancel()
 	answer := make(chan setting.Reading, 1)
 	err := tree.Within(ctx, func() error {
-		e, err := dialEthtool()
+		e, err := Dial()
 		if err != nil {
 			return err
 		}
-		defer e.close()
+		defer e.Close()
 		r, err := d.read(e, a.Object(), a.Rest())
 		answer <- r
 		return err
@@ -70,11 +81,11 @@ func (d driverValue) Write(ctx context.Context, a setting.Address, to setting.Re
 	ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
 	defer cancel()
 	err = tree.Within(ctx, func() error {
-		e, err := dialEthtool()
+		e, err := Dial()
 		if err != nil {
 			return err
 		}
-		defer e.close()
+		defer e.Close()
 		return d.write(e, a.Object(), a.Rest(), value)
 	})
 	if err != nil {
@@ -90,7 +101,7 @@ func bounded(n uint32, lowest, highest int64) setting.Reading {
 	return r
 }
 
-func readRing(e *ethtool, device, name string) (setting.Reading, error) {
+func readRing(e *Conn, device, name string) (setting.Reading, error) {
 	if name != "rx" && name != "tx" {
 		return setting.Missing("rings are rx and tx"), nil
 	}
@@ -105,7 +116,7 @@ func readRing(e *ethtool, device, name string) (setting.Reading, error) {
 	return bounded(values[name], 1, int64(highest)), nil
 }
 
-func writeRing(e *ethtool, device, name, value string) error {
+func writeRing(e *Conn, device, name, value string) error {
 	if name != "rx" && name != "tx" {
 		return fmt.Errorf("expected ring rx or tx, found %q", name)
 	}
@@ -116,7 +127,7 @@ func writeRing(e *ethtool, device, name, value string) error {
 	return e.write(ringGroup, device, name, n)
 }
 
-func readChannels(e *ethtool, device, name string) (setting.Reading, error) {
+func readChannels(e *Conn, device, name string) (setting.Reading, error) {
 	if !slices.Contains([]string{"rx", "tx", "combined"}, name) {
 		return setting.Missing("channels are combined, rx and tx"), nil
 	}
@@ -135,7 +146,7 @@ func readChannels(e *ethtool, device, name string) (setting.Reading, error) {
 	return bounded(values[name], lowest, int64(highest)), nil
 }
 
-func writeChannels(e *ethtool, device, name, value string) error {
+func writeChannels(e *Conn, device, name, value string) error {
 	if !slices.Contains([]string{"rx", "tx", "combined"}, name) {
 		return fmt.Errorf("expected channels combined, rx or tx, found %q", name)
 	}
@@ -146,7 +157,7 @@ func writeChannels(e *ethtool, device, name, value string) error {
 	return e.write(channelGroup, device, name, n)
 }
 
-func readCoalesce(e *ethtool, device, name string) (setting.Reading, error) {
+func readCoalesce(e *Conn, device, name string) (setting.Reading, error) {
 	if !slices.Contains(coalesceGroup.fields, name) {
 		return setting.Missing("there is no coalescing field " + name), nil
 	}
@@ -162,7 +173,7 @@ func readCoalesce(e *ethtool, device, name string) (setting.Reading, error) {
 }
 
 // writeCoalesce sets one field alone, so that a field which the driver refuses does not take the others with it.
-func writeCoalesce(e *ethtool, device, name, value string) error {
+func writeCoalesce(e *Conn, device, name, value string) error {
 	if !slices.Contains(coalesceGroup.fields, name) {
 		return fmt.Errorf("there is no coalescing field %q", name)
 	}
@@ -173,8 +184,8 @@ func writeCoalesce(e *ethtool, device, name, value string) error {
 	return e.write(coalesceGroup, device, name, n)
 }
 
-func readFeature(e *ethtool, device, name string) (setting.Reading, error) {
-	features, err := e.features(device)
+func readFeature(e *Conn, device, name string) (setting.Reading, error) {
+	features, err := e.Features(device)
 	if err != nil {
 		return setting.Reading{}, err
 	}
@@ -196,7 +207,7 @@ func readFeature(e *ethtool, device, name string) (setting.Reading, error) {
 
 // writeFeature wants a feature on or off and makes sure that it became so. Where it did not, because another feature that
 // it depends on is off, the wish is taken back: a wish that waits would come true by itself later.
-func writeFeature(e *ethtool, device, name, value string) error {
+func writeFeature(e *Conn, device, name, value string) error {
 	before, err := e.feature(device, name)
 	if err != nil {
 		return err
@@ -226,7 +237,7 @@ func onOff(on bool) string {
 	return "off"
 }
 
-func readFlowHash(e *ethtool, device, flow string) (setting.Reading, error) {
+func readFlowHash(e *Conn, device, flow string) (setting.Reading, error) {
 	if _, known := flowTypes[flow]; !known {
 		return setting.Missing("there is no flow type " + flow), nil
 	}
@@ -235,7 +246,7 @@ func readFlowHash(e *ethtool, device, flow string) (setting.Reading, error) {
 		return setting.Reading{}, err
 	}
 	if letters == "" {
-		features, err := e.features(device)
+		features, err := e.Features(device)
 		if err != nil {
 			return setting.Reading{}, err
 		}
@@ -246,7 +257,7 @@ func readFlowHash(e *ethtool, device, flow string) (setting.Reading, error) {
 	return setting.Value(letters), nil
 }
 
-func writeFlowHash(e *ethtool, device, flow, letters string) error {
+func writeFlowHash(e *Conn, device, flow, letters string) error {
 	if _, known := flowTypes[flow]; !known {
 		return fmt.Errorf("there is no flow type %q", flow)
 	}

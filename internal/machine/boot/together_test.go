@@ -1,4 +1,4 @@
-package host
+package boot
 
 import (
 	"fmt"
@@ -97,7 +97,7 @@ func TestArgumentsCutShort(t *testing.T) {
 					}
 					stand.dies = ""
 					if dies == "emptied" { // what a program has not brought to disk
-						kept := m.kept(keptFolder)
+						kept := kept(m, keptFolder)
 						i := slices.IndexFunc(kept, func(name string) bool {
 							return strings.Contains(name, "loader/entries/") || strings.HasSuffix(name, "grub.cfg")
 						})
@@ -147,16 +147,16 @@ func TestArgumentsCutShort(t *testing.T) {
 }
 
 // cutEntries writes as writeEntries does, and stops.
-func cutEntries(t *testing.T, m *Machine, all []setting.Assignment, dies string) {
+func cutEntries(t *testing.T, m *tree.Tree, all []setting.Assignment, dies string) {
 	t.Helper()
 	var names []string
 	for _, one := range all {
 		names = append(names, one.Address.Path)
 	}
-	if err := m.begin(names); err != nil {
+	if err := begin(m, names); err != nil {
 		t.Fatal(err)
 	}
-	l, err := m.loader()
+	l, err := readLoader(m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +165,7 @@ func cutEntries(t *testing.T, m *Machine, all []setting.Assignment, dies string)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := m.keep(e.file, text); err != nil || dies == "before" {
+		if err := keep(m, e.file, text); err != nil || dies == "before" {
 			return
 		}
 		for _, one := range all {

@@ -1,4 +1,4 @@
-package host
+package boot
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
@@ -22,8 +23,8 @@ const (
 
 // begin notes the arguments that are about to be changed. A change takes several files and a program: where it is cut short,
 // what the next boot gets cannot be told from the entry that is booted next alone.
-func (m *Machine) begin(arguments []string) error {
-	names := m.unfinished()
+func begin(m *tree.Tree, arguments []string) error {
+	names := unfinished(m)
 	for _, name := range arguments {
 		if !slices.Contains(names, name) {
 			names = append(names, name)
@@ -36,7 +37,7 @@ func (m *Machine) begin(arguments []string) error {
 }
 
 // unfinished lists the arguments of which a change is under way or was cut short.
-func (m *Machine) unfinished() []string {
+func unfinished(m *tree.Tree) []string {
 	text, err := m.Read(keptUnfinished)
 	if err != nil {
 		return nil
@@ -46,12 +47,12 @@ func (m *Machine) unfinished() []string {
 
 // mend puts back kept files that a loss of power has left empty while one of these changes was under way: the programs of
 // boot loaders bring nothing to disk.
-func (m *Machine) mend(unfinished []string) error {
+func mend(m *tree.Tree, unfinished []string) error {
 	if len(unfinished) == 0 {
 		return nil
 	}
 	var problems []error
-	for _, name := range m.kept(keptFolder) {
+	for _, name := range kept(m, keptFolder) {
 		now, err := m.Read(name)
 		if err != nil || strings.Trim(now, "\x00 \n") != "" {
 			continue
@@ -66,8 +67,8 @@ func (m *Machine) mend(unfinished []string) error {
 }
 
 // finish takes arguments off that list.
-func (m *Machine) finish(arguments []string) error {
-	names := slices.DeleteFunc(m.unfinished(), func(name string) bool { return slices.Contains(arguments, name) })
+func finish(m *tree.Tree, arguments []string) error {
+	names := slices.DeleteFunc(unfinished(m), func(name string) bool { return slices.Contains(arguments, name) })
 	if len(names) > 0 {
 		return m.Replace(keptUnfinished, strings.Join(names, "\n")+"\n")
 	}
@@ -76,11 +77,11 @@ func (m *Machine) finish(arguments []string) error {
 			return err
 		}
 	}
-	return m.forgetFolder()
+	return forgetFolder(m)
 }
 
 // keep copies a file the first time that it is to be changed.
-func (m *Machine) keep(name, text string) error {
+func keep(m *tree.Tree, name, text string) error {
 	copied := keptFolder + "/" + name
 	if m.Exists(copied) {
 		return nil
@@ -100,8 +101,8 @@ func (m *Machine) keep(name, text string) error {
 
 // keptSettle is called after changes of arguments. It notes them, and where every argument is as it was before the first
 // change it puts the kept files back and forgets them.
-func (m *Machine) keptSettle(changes []argumentChange) error {
-	files := m.kept(keptFolder)
+func keptSettle(m *tree.Tree, changes []argumentChange) error {
+	files := kept(m, keptFolder)
 	if len(files) == 0 {
 		return nil
 	}
@@ -121,7 +122,7 @@ func (m *Machine) keptSettle(changes []argumentChange) error {
 			return err
 		}
 	}
-	for _, name := range m.unfinished() {
+	for _, name := range unfinished(m) {
 		if !slices.ContainsFunc(changes, func(c argumentChange) bool { return c.argument == name }) {
 			return nil // one of which nobody knows how far it came, and that is still to be put right
 		}
@@ -142,7 +143,7 @@ func (m *Machine) keptSettle(changes []argumentChange) error {
 		frameBefore, lineBefore := commandLineIn(name, before)
 		frameNow, lineNow := commandLineIn(name, now)
 		for _, argument := range names {
-			if m.isMenu(name) && !lineBefore.Get(argument).Same(lineNow.Get(argument)) {
+			if isMenu(m, name) && !lineBefore.Get(argument).Same(lineNow.Get(argument)) {
 				return nil // something of ours still stands
 			}
 		}
@@ -160,16 +161,16 @@ func (m *Machine) keptSettle(changes []argumentChange) error {
 	if m.Exists(keptDefault) {
 		return nil
 	}
-	return m.forget()
+	return forget(m)
 }
 
 // isMenu tells whether a kept file is one from which the arguments of the next boot come: the entry itself, or the
 // environment block whose variable it names, or the grub.cfg that holds it.
-func (m *Machine) isMenu(name string) bool {
+func isMenu(m *tree.Tree, name string) bool {
 	if path.Base(name) == "grubenv" {
 		return true
 	}
-	l, err := m.loader()
+	l, err := readLoader(m)
 	if err != nil {
 		return false
 	}
@@ -178,7 +179,7 @@ func (m *Machine) isMenu(name string) bool {
 }
 
 // kept lists the kept files by the names of the originals.
-func (m *Machine) kept(dir string) []string {
+func kept(m *tree.Tree, dir string) []string {
 	var files []string
 	for _, name := range m.List(dir) {
 		full := dir + "/" + name
@@ -186,7 +187,7 @@ func (m *Machine) kept(dir string) []string {
 		switch {
 		case err != nil || full == keptArguments || full == keptUnfinished || full == keptDefault:
 		case info.IsDir():
-			files = append(files, m.kept(full)...)
+			files = append(files, kept(m, full)...)
 		default:
 			files = append(files, strings.TrimPrefix(full, keptFolder+"/"))
 		}
@@ -195,16 +196,16 @@ func (m *Machine) kept(dir string) []string {
 }
 
 // forgetUnused takes the kept files away after a change that did not come about, where no earlier one stands.
-func (m *Machine) forgetUnused() error {
+func forgetUnused(m *tree.Tree) error {
 	if m.Exists(keptArguments) || m.Exists(keptDefault) {
 		return nil
 	}
-	return m.forget()
+	return forget(m)
 }
 
 // forget takes the kept files away. The list of unfinished changes goes last, by finish: where this is cut short, it is begun
 // anew.
-func (m *Machine) forget() error {
+func forget(m *tree.Tree) error {
 	if !m.Exists(keptFolder) {
 		return nil
 	}
@@ -215,11 +216,11 @@ func (m *Machine) forget() error {
 			}
 		}
 	}
-	return m.forgetFolder()
+	return forgetFolder(m)
 }
 
 // forgetFolder removes the folder where nothing is in it any more.
-func (m *Machine) forgetFolder() error {
+func forgetFolder(m *tree.Tree) error {
 	if !m.Exists(keptFolder) || len(m.List(keptFolder)) > 0 {
 		return nil
 	}

@@ -1,4 +1,5 @@
-package host
+// Package netfilter reads rules and writes single ones and whole rule sets, of nf_tables and of the older tools.
+package netfilter
 
 import (
 	"context"
@@ -12,24 +13,24 @@ import (
 // maxRuleLines is how many rules of one rule set are kept as text.
 const maxRuleLines = 2000
 
-// netfilter takes stock of the hooks and rules that a frame runs through. It never loads a module by looking: the legacy
+// Inventory takes stock of the hooks and rules that a frame runs through. It never loads a module by looking: the legacy
 // tools and the nf_tables socket would, so each is asked only where its part of the kernel is there already, and what
 // is not there has no rules.
-func (m *Machine) netfilter(ctx context.Context, h *facts.Host) {
+func Inventory(ctx context.Context, m *tree.Tree, h *facts.Host) {
 	n := facts.Netfilter{
 		BridgeModule: m.Exists("sys/module/br_netfilter") || m.Exists("proc/sys/net/bridge"),
 		Conntrack:    m.Exists("sys/module/nf_conntrack") || m.Exists("proc/sys/net/netfilter/nf_conntrack_max"),
 		Backends:     []string{}, Rules: []facts.RuleSet{},
 	}
 	for _, legacy := range legacyTools {
-		if set, found := m.legacyRules(ctx, h, legacy); found {
+		if set, found := legacyRules(ctx, m, h, legacy); found {
 			n.Rules = append(n.Rules, set)
 			if set.Rules > 0 {
 				n.Backends = append(n.Backends, legacy.tool)
 			}
 		}
 	}
-	if set, backends, found := m.nftRules(ctx, h); found {
+	if set, backends, found := nftRules(ctx, m, h); found {
 		n.Rules = append(n.Rules, set)
 		n.Backends = append(n.Backends, backends...)
 	}
@@ -55,8 +56,8 @@ var legacyTools = []legacyTool{
 }
 
 // legacyRules reads the rules of one tool; false where its kernel part holds no table.
-func (m *Machine) legacyRules(ctx context.Context, h *facts.Host, legacy legacyTool) (facts.RuleSet, bool) {
-	tables, err := m.legacyTables(legacy)
+func legacyRules(ctx context.Context, m *tree.Tree, h *facts.Host, legacy legacyTool) (facts.RuleSet, bool) {
+	tables, err := legacyTables(m, legacy)
 	if err != nil {
 		tree.Unseen(h, "rules of "+legacy.tool, err)
 		return facts.RuleSet{}, false
@@ -66,7 +67,7 @@ func (m *Machine) legacyRules(ctx context.Context, h *facts.Host, legacy legacyT
 	}
 	set := facts.RuleSet{Tool: legacy.tool, Lines: []string{}}
 	for _, table := range tables {
-		text, err := m.saveTable(ctx, legacy, table)
+		text, err := saveTable(ctx, m, legacy, table)
 		if err != nil {
 			tree.Unseen(h, "rules of "+legacy.tool+" in table "+table, err)
 			return facts.RuleSet{}, false
@@ -82,7 +83,7 @@ func (m *Machine) legacyRules(ctx context.Context, h *facts.Host, legacy legacyT
 }
 
 // legacyTables lists the tables of a tool that are in the kernel now.
-func (m *Machine) legacyTables(legacy legacyTool) ([]string, error) {
+func legacyTables(m *tree.Tree, legacy legacyTool) ([]string, error) {
 	if legacy.names != "" {
 		if !m.Exists(legacy.names) { // x_tables family not loaded
 			return nil, nil
@@ -104,7 +105,7 @@ func (m *Machine) legacyTables(legacy legacyTool) ([]string, error) {
 
 // saveTable prints one table that is loaded. Naming it keeps the program from trying the others, and -M keeps it from
 // loading anything should the table have vanished meanwhile.
-func (m *Machine) saveTable(ctx context.Context, legacy legacyTool, table string) (string, error) {
+func saveTable(ctx context.Context, m *tree.Tree, legacy legacyTool, table string) (string, error) {
 	switch legacy.tool {
 	case "arptables-legacy": // the save programs of both ask whatever "arptables" is, which may be the one for nf_tables
 		text, err := m.Command(ctx, "", legacy.save, "-t", table, "-n", "-L")

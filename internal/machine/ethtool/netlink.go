@@ -1,4 +1,4 @@
-package host
+package ethtool
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
 )
 
 // dialEthtoolNetlink finds the kernel's ethtool family (Documentation/networking/ethtool-netlink.rst, since Linux 5.6).
@@ -34,7 +35,7 @@ const omitReply = 1 << 1
 
 // request sends one message about a device and returns the attributes of the answer. The header is attribute 1 of every
 // message of the family.
-func (e *ethtool) request(command uint8, device string, flags netlink.HeaderFlags, more func(*netlink.AttributeEncoder)) ([]byte, error) {
+func (e *Conn) request(command uint8, device string, flags netlink.HeaderFlags, more func(*netlink.AttributeEncoder)) ([]byte, error) {
 	if len(device) == 0 || len(device) >= altNameSize {
 		return nil, unix.ENODEV
 	}
@@ -58,7 +59,7 @@ func (e *ethtool) request(command uint8, device string, flags netlink.HeaderFlag
 		Header: genetlink.Header{Command: command, Version: unix.ETHTOOL_GENL_VERSION}, Data: data,
 	}, e.family, netlink.Request|flags)
 	if err != nil {
-		return nil, describe(err)
+		return nil, tree.Netlink(err)
 	}
 	if len(answers) == 0 {
 		return nil, nil
@@ -67,7 +68,7 @@ func (e *ethtool) request(command uint8, device string, flags netlink.HeaderFlag
 }
 
 // readNetlink reads a group. Fields that the driver does not support are not in the answer.
-func (e *ethtool) readNetlink(g group, device string) (map[string]uint32, error) {
+func (e *Conn) readNetlink(g group, device string) (map[string]uint32, error) {
 	data, err := e.request(g.get, device, 0, nil)
 	if err != nil {
 		return nil, err
@@ -99,7 +100,7 @@ func (g group) decode(data []byte) (map[string]uint32, error) {
 }
 
 // writeNetlink sets one field; the kernel keeps the others.
-func (e *ethtool) writeNetlink(g group, device, field string, n uint32) error {
+func (e *Conn) writeNetlink(g group, device, field string, n uint32) error {
 	i := slices.Index(g.fields, field)
 	if i < 0 {
 		return fmt.Errorf("%s: no field %q", g.what, field)
@@ -115,7 +116,7 @@ func (e *ethtool) writeNetlink(g group, device, field string, n uint32) error {
 }
 
 // featuresNetlink reads the four sets of features in their verbose form, with names.
-func (e *ethtool) featuresNetlink(device string) ([]featureState, error) {
+func (e *Conn) featuresNetlink(device string) ([]featureState, error) {
 	data, err := e.request(unix.ETHTOOL_MSG_FEATURES_GET, device, 0, nil)
 	if err != nil {
 		return nil, err
@@ -216,7 +217,7 @@ func decodeBitset(set *netlink.AttributeDecoder, bits *[]featureBit) error {
 	return nil
 }
 
-func (e *ethtool) setFeatureNetlink(device, feature string, on bool) error {
+func (e *Conn) setFeatureNetlink(device, feature string, on bool) error {
 	_, err := e.request(unix.ETHTOOL_MSG_FEATURES_SET, device, netlink.Acknowledge, func(encoder *netlink.AttributeEncoder) {
 		encoder.Nested(unix.ETHTOOL_A_FEATURES_WANTED, func(set *netlink.AttributeEncoder) error {
 			set.Nested(unix.ETHTOOL_A_BITSET_BITS, func(bits *netlink.AttributeEncoder) error {

@@ -1,4 +1,4 @@
-package host
+package netfilter
 
 import (
 	"context"
@@ -15,6 +15,14 @@ import (
 	"mpps/internal/setting"
 )
 
+// Mechanisms are those of rules and rule sets.
+func Mechanisms(m *tree.Tree) setting.Mechanisms {
+	return setting.Mechanisms{
+		setting.NetfilterRule: netfilterRule{m},
+		setting.RuleSet:       wholeRules{m},
+	}
+}
+
 // netfilterRule adds and removes named rules of mpps. The address is the rule's name and the rule set that it stands in:
 //
 //	netfilter-rule:nflog-skip/iptables-legacy
@@ -26,7 +34,7 @@ import (
 // by. "Accept" ends that chain only; all later hooks still see the packet. It reads as present, as misplaced where it no
 // longer comes first and so does nothing, or as absent. The chain must exist: without it there is nothing to pass by, and
 // making one would leave more behind than the rule.
-type netfilterRule struct{ m *Machine }
+type netfilterRule struct{ m *tree.Tree }
 
 // The rule's mark, its protocol, and what it can read as.
 const (
@@ -117,7 +125,7 @@ func position(marked []bool) setting.Reading {
 }
 
 // legacyRule is the rule in the tables of iptables-legacy.
-type legacyRule struct{ m *Machine }
+type legacyRule struct{ m *tree.Tree }
 
 var legacyIPv4 = legacyTools[0]
 
@@ -128,14 +136,14 @@ var legacySkip = []string{"!", "-p", fmt.Sprint(skipProtocol), "-m", "comment", 
 
 // marks tells of each rule of raw PREROUTING whether it is ours.
 func (l legacyRule) marks(ctx context.Context) ([]bool, error) {
-	tables, err := l.m.legacyTables(legacyIPv4)
+	tables, err := legacyTables(l.m, legacyIPv4)
 	if err != nil {
 		return nil, err
 	}
 	if !slices.Contains(tables, "raw") {
 		return nil, errNoRawTable
 	}
-	text, err := l.m.saveTable(ctx, legacyIPv4, "raw")
+	text, err := saveTable(ctx, l.m, legacyIPv4, "raw")
 	if err != nil {
 		return nil, err
 	}
@@ -205,7 +213,7 @@ func (l legacyRule) drop(ctx context.Context) error {
 
 // nftRuleAt is the rule in a chain of nf_tables.
 type nftRuleAt struct {
-	m      *Machine
+	m      *tree.Tree
 	family nftables.TableFamily
 	table  string
 	chain  string
@@ -215,7 +223,7 @@ var errNoChain = errors.New("there is no such chain, so no rule stands there to 
 
 // open finds the chain and its rules.
 func (n nftRuleAt) open() (*nftables.Conn, *nftables.Chain, []*nftables.Rule, error) {
-	if !n.m.present("nf_tables") {
+	if !present(n.m, "nf_tables") {
 		return nil, nil, nil, errNoChain
 	}
 	conn, err := nftables.New()
@@ -224,14 +232,14 @@ func (n nftRuleAt) open() (*nftables.Conn, *nftables.Chain, []*nftables.Rule, er
 	}
 	chains, err := conn.ListChainsOfTableFamily(n.family)
 	if err != nil {
-		return nil, nil, nil, describe(err)
+		return nil, nil, nil, tree.Netlink(err)
 	}
 	for _, chain := range chains {
 		if chain.Table.Name == n.table && chain.Name == n.chain {
 			chain.Table.Family = n.family
 			rules, err := conn.GetRules(chain.Table, chain)
 			if err != nil {
-				return nil, nil, nil, describe(err)
+				return nil, nil, nil, tree.Netlink(err)
 			}
 			return conn, chain, rules, nil
 		}

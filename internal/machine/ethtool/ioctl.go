@@ -1,4 +1,4 @@
-package host
+package ethtool
 
 import (
 	"fmt"
@@ -13,9 +13,9 @@ import (
 // The ioctl interface of ethtool, for kernels without the netlink one and for what that does not have.
 
 // ioctl is nicctl.Call on the socket.
-func (e *ethtool) ioctl(device string, words []uint32) error { return nicctl.Call(e.fd, device, words) }
+func (e *Conn) ioctl(device string, words []uint32) error { return nicctl.Call(e.fd, device, words) }
 
-func (e *ethtool) readIoctl(g group, device string) (map[string]uint32, error) {
+func (e *Conn) readIoctl(g group, device string) (map[string]uint32, error) {
 	words := make([]uint32, len(g.fields)+1)
 	words[0] = g.ioctlGet
 	if err := e.ioctl(device, words); err != nil {
@@ -32,7 +32,7 @@ func (e *ethtool) readIoctl(g group, device string) (map[string]uint32, error) {
 }
 
 // writeIoctl sets one field by writing back all fields of the group as they were read.
-func (e *ethtool) writeIoctl(g group, device, field string, n uint32) error {
+func (e *Conn) writeIoctl(g group, device, field string, n uint32) error {
 	i := slices.Index(g.fields, field)
 	if i < 0 {
 		return fmt.Errorf("%s: no field %q", g.what, field)
@@ -50,7 +50,7 @@ func (e *ethtool) writeIoctl(g group, device, field string, n uint32) error {
 const featuresSet = 4
 
 // featureNames reads the names of the kernel's features in the order of their bits.
-func (e *ethtool) featureNames(device string) ([]string, error) {
+func (e *Conn) featureNames(device string) ([]string, error) {
 	// struct ethtool_sset_info: command, reserved, 64-bit mask, one count for each bit of the mask.
 	words := make([]uint32, 4+64)
 	words[0] = unix.ETHTOOL_GSSET_INFO
@@ -61,7 +61,7 @@ func (e *ethtool) featureNames(device string) ([]string, error) {
 	return nicctl.Names(e.fd, device, featuresSet, int(words[4]))
 }
 
-func (e *ethtool) featuresIoctl(device string) ([]featureState, error) {
+func (e *Conn) featuresIoctl(device string) ([]featureState, error) {
 	names, err := e.featureNames(device)
 	if err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func (e *ethtool) featuresIoctl(device string) ([]featureState, error) {
 	return features, nil
 }
 
-func (e *ethtool) setFeatureIoctl(device, feature string, on bool) error {
+func (e *Conn) setFeatureIoctl(device, feature string, on bool) error {
 	names, err := e.featureNames(device)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package host
+package boot
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"path"
 	"strings"
 
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
@@ -43,7 +44,7 @@ func (k kernelArg) writeGrubby(ctx context.Context, l *loader, changes []argumen
 		}
 		if err == nil {
 			before[name] = text
-			err = k.m.keep(name, text)
+			err = keep(k.m, name, text)
 		}
 		if err != nil {
 			return true, fmt.Errorf("keep a copy of /%s: %w", name, err)
@@ -51,7 +52,7 @@ func (k kernelArg) writeGrubby(ctx context.Context, l *loader, changes []argumen
 	}
 	err = k.runs(ctx, "grubby", args...)
 	if err == nil {
-		err = k.m.toDisk(files)
+		err = toDisk(k.m, files)
 	}
 	if err == nil {
 		err = k.asMeant(meant)
@@ -66,14 +67,14 @@ func (k kernelArg) writeGrubby(ctx context.Context, l *loader, changes []argumen
 				undo = errors.Join(undo, k.m.Replace(name, text))
 			}
 		}
-		undo = errors.Join(undo, k.m.forgetUnused())
+		undo = errors.Join(undo, forgetUnused(k.m))
 		return undo == nil, errors.Join(err, undo)
 	}
-	return false, k.m.keptSettle(changes)
+	return false, keptSettle(k.m, changes)
 }
 
 // toDisk brings files that a program has written to disk, and their names.
-func (m *Machine) toDisk(names []string) error {
+func toDisk(m *tree.Tree, names []string) error {
 	folders := map[string]bool{}
 	var problems []error
 	for _, name := range names {
@@ -96,7 +97,7 @@ func (m *Machine) toDisk(names []string) error {
 
 // asMeant compares every entry with what was meant.
 func (k kernelArg) asMeant(meant map[string]setting.CommandLine) error {
-	l, err := k.m.loader()
+	l, err := readLoader(k.m)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package host
+package ethtool
 
 import (
 	"fmt"
@@ -36,7 +36,7 @@ const rxnfcWords = 48
 
 // flowHash reads which parts of a packet decide its receive queue. Linux 6.17 has it in netlink too; the ioctl works with
 // all.
-func (e *ethtool) flowHash(device, flow string) (string, error) {
+func (e *Conn) flowHash(device, flow string) (string, error) {
 	words := make([]uint32, rxnfcWords)
 	words[0], words[1] = unix.ETHTOOL_GRXFH, flowTypes[flow]
 	if err := e.ioctl(device, words); err != nil {
@@ -45,7 +45,7 @@ func (e *ethtool) flowHash(device, flow string) (string, error) {
 	return hashLetters(*nicctl.Quad(words[2:])), nil
 }
 
-func (e *ethtool) setFlowHash(device, flow, letters string) error {
+func (e *Conn) setFlowHash(device, flow, letters string) error {
 	bits, err := hashMask(letters)
 	if err != nil {
 		return err

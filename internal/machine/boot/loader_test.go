@@ -1,4 +1,4 @@
-package host
+package boot
 
 import (
 	"errors"
@@ -10,11 +10,13 @@ import (
 	"testing"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
+	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/setting"
 )
 
 // bootTree copies a recorded machine's boot loader files to where they may be changed.
-func bootTree(t *testing.T, name string) *Machine {
+func bootTree(t *testing.T, name string) *tree.Tree {
 	t.Helper()
 	root := t.TempDir()
 	if err := os.CopyFS(root, os.DirFS("testdata/boot/"+name)); err != nil {
@@ -23,7 +25,7 @@ func bootTree(t *testing.T, name string) *Machine {
 	if err := os.Chmod(filepath.Join(root, "etc"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	m, err := Open(root)
+	m, err := tree.Open(root)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +34,7 @@ func bootTree(t *testing.T, name string) *Machine {
 }
 
 // contents are all files below a root.
-func contents(t *testing.T, m *Machine) map[string]string {
+func contents(t *testing.T, m *tree.Tree) map[string]string {
 	t.Helper()
 	all := map[string]string{}
 	err := fs.WalkDir(m.Root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
@@ -98,7 +100,7 @@ func TestReadBootLoaders(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var h facts.Host
-			bootTree(t, name).boot(t.Context(), &h)
+			Inventory(t.Context(), bootTree(t, name), &h)
 			if h.Boot == nil {
 				t.Fatal("no boot loader found")
 			}
@@ -192,9 +194,9 @@ func TestKernelArguments(t *testing.T) {
 	}
 }
 
-func next(t *testing.T, m *Machine) setting.CommandLine {
+func next(t *testing.T, m *tree.Tree) setting.CommandLine {
 	t.Helper()
-	l, err := m.loader()
+	l, err := readLoader(m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,22 +277,22 @@ func TestWhichEntryIsNext(t *testing.T) {
 	advanced := "gnulinux-advanced-6fb441ef-c9ed-4df8-8f94-51a61b314603"
 	for name, c := range map[string]struct {
 		tree  string
-		files files
+		files map[string]string
 		next  string
 		why   string
 	}{
-		"a number":              {"debian12", files{"grub/default": "1>2"}, advanced + ">gnulinux-6.1.0-40-amd64-advanced-6fb441ef-c9ed-4df8-8f94-51a61b314603", ""},
-		"a title":               {"debian12", files{"grub/default": "Advanced options for Debian GNU/Linux>Debian GNU/Linux, with Linux 6.1.0-40-amd64"}, advanced + ">gnulinux-6.1.0-40-amd64-advanced-6fb441ef-c9ed-4df8-8f94-51a61b314603", ""},
-		"a menu":                {"debian12", files{"grub/default": "1"}, "", "not one of its kernels"},
-		"no such entry":         {"debian12", files{"grub/default": "windows"}, "gnulinux-simple-6fb441ef-c9ed-4df8-8f94-51a61b314603", ""},
-		"asked for once":        {"debian12", files{"boot/grub/grubenv": "# GRUB Environment Block\nnext_entry=1>2\n####"}, advanced + ">gnulinux-6.1.0-40-amd64-advanced-6fb441ef-c9ed-4df8-8f94-51a61b314603", ""},
-		"saved by number":       {"rhel9", files{"boot/grub2/grubenv": "saved_entry=1\n"}, "d30fac14f2344115850f8ee089af7047-5.14.0-362.24.1.el9_3.x86_64", ""},
-		"none saved":            {"rhel9", files{"boot/grub2/grubenv": "boot_success=0\n"}, "d30fac14f2344115850f8ee089af7047-5.14.0-427.13.1.el9_4.x86_64", ""},
-		"a pattern":             {"systemd-boot", files{"efi/loader/loader.conf": "default *-6.12.43*\n"}, "4f6e1c2b7a5d4e0c9b3a8f7d6c5b4a39-6.12.43+deb13-amd64.conf", ""},
-		"the one before":        {"systemd-boot", files{"efi/loader/loader.conf": "default @saved\n"}, "", "works out"},
-		"a unified image":       {"systemd-boot", files{"efi/EFI/Linux/debian-6.12.efi": "MZ", "efi/loader/loader.conf": "default debian-*\n"}, "", "unified"},
-		"unified images beside": {"systemd-boot", files{"efi/EFI/Linux/debian-6.12.efi": "MZ"}, "", "unified"},
-		"by an EFI variable": {"systemd-boot", files{"sys/firmware/efi/efivars/LoaderEntryOneShot-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f": "\x07\x00\x00\x00*\x006\x00.\x001\x002\x00.\x004\x003\x00*\x00\x00\x00"},
+		"a number":              {"debian12", map[string]string{"grub/default": "1>2"}, advanced + ">gnulinux-6.1.0-40-amd64-advanced-6fb441ef-c9ed-4df8-8f94-51a61b314603", ""},
+		"a title":               {"debian12", map[string]string{"grub/default": "Advanced options for Debian GNU/Linux>Debian GNU/Linux, with Linux 6.1.0-40-amd64"}, advanced + ">gnulinux-6.1.0-40-amd64-advanced-6fb441ef-c9ed-4df8-8f94-51a61b314603", ""},
+		"a menu":                {"debian12", map[string]string{"grub/default": "1"}, "", "not one of its kernels"},
+		"no such entry":         {"debian12", map[string]string{"grub/default": "windows"}, "gnulinux-simple-6fb441ef-c9ed-4df8-8f94-51a61b314603", ""},
+		"asked for once":        {"debian12", map[string]string{"boot/grub/grubenv": "# GRUB Environment Block\nnext_entry=1>2\n####"}, advanced + ">gnulinux-6.1.0-40-amd64-advanced-6fb441ef-c9ed-4df8-8f94-51a61b314603", ""},
+		"saved by number":       {"rhel9", map[string]string{"boot/grub2/grubenv": "saved_entry=1\n"}, "d30fac14f2344115850f8ee089af7047-5.14.0-362.24.1.el9_3.x86_64", ""},
+		"none saved":            {"rhel9", map[string]string{"boot/grub2/grubenv": "boot_success=0\n"}, "d30fac14f2344115850f8ee089af7047-5.14.0-427.13.1.el9_4.x86_64", ""},
+		"a pattern":             {"systemd-boot", map[string]string{"efi/loader/loader.conf": "default *-6.12.43*\n"}, "4f6e1c2b7a5d4e0c9b3a8f7d6c5b4a39-6.12.43+deb13-amd64.conf", ""},
+		"the one before":        {"systemd-boot", map[string]string{"efi/loader/loader.conf": "default @saved\n"}, "", "works out"},
+		"a unified image":       {"systemd-boot", map[string]string{"efi/EFI/Linux/debian-6.12.efi": "MZ", "efi/loader/loader.conf": "default debian-*\n"}, "", "unified"},
+		"unified images beside": {"systemd-boot", map[string]string{"efi/EFI/Linux/debian-6.12.efi": "MZ"}, "", "unified"},
+		"by an EFI variable": {"systemd-boot", map[string]string{"sys/firmware/efi/efivars/LoaderEntryOneShot-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f": "\x07\x00\x00\x00*\x006\x00.\x001\x002\x00.\x004\x003\x00*\x00\x00\x00"},
 			"4f6e1c2b7a5d4e0c9b3a8f7d6c5b4a39-6.12.43+deb13-amd64.conf", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -308,7 +310,7 @@ func TestWhichEntryIsNext(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			l, err := m.loader()
+			l, err := readLoader(m)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -329,19 +331,19 @@ func TestRecordedTreesHaveNoPrograms(t *testing.T) {
 	if r.Value != setting.Flag || !r.ReadOnly {
 		t.Errorf("found %+v, expected the flag, read only", r)
 	}
-	r = kernelArg{m: lines(t, files{"proc/cmdline": "ro"})}.Read(t.Context(), setting.Of(setting.KernelArg, "quiet"))
+	r = kernelArg{m: treetest.Lines(t, map[string]string{"proc/cmdline": "ro"})}.Read(t.Context(), setting.Of(setting.KernelArg, "quiet"))
 	if r.State != setting.Unknown || !strings.Contains(r.Why, "no boot loader") {
 		t.Errorf("found %+v on a machine without a boot loader", r)
 	}
 }
 
 func TestModuleArguments(t *testing.T) {
-	m := lines(t, files{
+	m := treetest.Lines(t, map[string]string{
 		"lib/modules/6.1/modules.builtin.modinfo": "intel_idle.parm=max_cstate:int\x00pcie_aspm.parm=policy:xx\x00",
 		"sys/module/kvm_intel/parameters/ple_gap": "128",
 		"sys/module/nothing/refcnt":               "0",
 	})
-	got := m.moduleArguments("6.1", []string{"ro kvm-intel.ple_gap=0 intel_idle.max_cstate=0 pcie_aspm.polici=x kvm_intel.plegap=0 i915.x=1 nothing.y=2", "a/b.c=1 .x= y."})
+	got := moduleArguments(m, "6.1", []string{"ro kvm-intel.ple_gap=0 intel_idle.max_cstate=0 pcie_aspm.polici=x kvm_intel.plegap=0 i915.x=1 nothing.y=2", "a/b.c=1 .x= y."})
 	want := map[string]facts.ModuleArgument{
 		"kvm_intel.ple_gap": facts.ParameterKnown, "intel_idle.max_cstate": facts.ParameterKnown, "pcie_aspm.polici": facts.ParameterMissing,
 		"kvm_intel.plegap": facts.ParameterMissing, "i915.x": facts.ModuleNotLoaded, "nothing.y": facts.ModuleSilent,

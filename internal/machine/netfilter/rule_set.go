@@ -1,4 +1,4 @@
-package host
+package netfilter
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 )
 
 // wholeRules reads all rules of one tool as the text that the tool itself reads back, empties them, and puts them back.
-type wholeRules struct{ m *Machine }
+type wholeRules struct{ m *tree.Tree }
 
 // maxRuleSet bounds the text of a rule set, which stands in journals.
 const maxRuleSet = 4 << 20
@@ -56,7 +56,7 @@ func (s wholeRules) save(ctx context.Context, tool string) (text string, empty b
 	if !known {
 		return "", false, fmt.Errorf("expected iptables-legacy, ip6tables-legacy, ebtables-legacy or nft, found %q", tool)
 	}
-	tables, err := s.m.legacyTables(legacy)
+	tables, err := legacyTables(s.m, legacy)
 	if err != nil {
 		return "", false, err
 	}
@@ -64,7 +64,7 @@ func (s wholeRules) save(ctx context.Context, tool string) (text string, empty b
 	var lost error
 	empty = true
 	for _, table := range tables {
-		saved, err := s.m.saveTable(ctx, legacy, table)
+		saved, err := saveTable(ctx, s.m, legacy, table)
 		if err != nil {
 			return "", false, err
 		}

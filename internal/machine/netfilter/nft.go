@@ -1,4 +1,4 @@
-package host
+package netfilter
 
 import (
 	"context"
@@ -16,8 +16,8 @@ import (
 
 // nftRules counts the rules of nf_tables over netlink and, where the nft program is installed, reads them as text. Where
 // a family's rules were made by an iptables-nft program, that program is named as a back end too.
-func (m *Machine) nftRules(ctx context.Context, h *facts.Host) (facts.RuleSet, []string, bool) {
-	if !m.Live() || !m.present("nf_tables") {
+func nftRules(ctx context.Context, m *tree.Tree, h *facts.Host) (facts.RuleSet, []string, bool) {
+	if !m.Live() || !present(m, "nf_tables") {
 		return facts.RuleSet{}, nil, false
 	}
 	rules, err := countNftRules()
@@ -47,7 +47,7 @@ func (m *Machine) nftRules(ctx context.Context, h *facts.Host) (facts.RuleSet, [
 
 // present tells whether a part of the kernel is there, as a module that is loaded or built in, or could not be loaded
 // anyhow, so that asking for it loads nothing.
-func (m *Machine) present(module string) bool {
+func present(m *tree.Tree, module string) bool {
 	if m.Exists("sys/module/" + module) {
 		return true
 	}
@@ -130,7 +130,7 @@ func parseNftRule(data []byte) (nftRule, error) {
 func unwrapNetlink(err error) error {
 	var op *netlink.OpError
 	if errors.As(err, &op) {
-		return unwrapSyscall(op.Err)
+		return tree.Errno(op.Err)
 	}
 	return err
 }

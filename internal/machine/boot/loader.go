@@ -1,4 +1,6 @@
-package host
+// Package boot reads and writes the kernel arguments and the default kernel of the next boot: GRUB's menus and drop-
+// ins, grubby, and the entries of the Boot Loader Specification.
+package boot
 
 import (
 	"context"
@@ -20,7 +22,7 @@ const (
 	systemdBoot = "systemd-boot" // loader/entries on the EFI system partition
 )
 
-// loader is what a boot loader's files say.
+// readLoader reads what a boot loader's files say.
 type loader struct {
 	kind    string
 	config  string // grub.cfg, or the folder that holds loader/
@@ -41,33 +43,33 @@ type bootEntry struct {
 // errNoLoader says that none of the known boot loaders' files are there.
 var errNoLoader = errors.New("no boot loader was found: neither grub.cfg nor loader/entries in /boot, /boot/efi or /efi")
 
-// loader finds the boot loader's files and reads them. Which loader is in use is told by their files; where those of two
+// readLoader finds the boot loader's files and reads them. Which loader is in use is told by their files; where those of two
 // are there, by what the firmware was told at the last boot (LoaderInfo).
-func (m *Machine) loader() (*loader, error) {
-	config, text, err := m.grubConfig()
+func readLoader(m *tree.Tree) (*loader, error) {
+	config, text, err := grubConfig(m)
 	if err != nil {
 		return nil, err
 	}
-	dir, entries, err := m.loaderEntries()
+	dir, entries, err := loaderEntries(m)
 	if err != nil && config == "" {
 		return nil, err
 	}
-	info := m.loaderVariable("LoaderInfo")
+	info := loaderVariable(m, "LoaderInfo")
 	switch {
 	case dir != "" && (config == "" || strings.HasPrefix(info, "systemd-boot")):
-		return m.systemdBoot(dir, entries), nil
+		return readSystemdBoot(m, dir, entries), nil
 	case config == "":
 		return nil, errNoLoader
 	case usesBLS(text) && dir != "":
-		return m.grubBLS(config, text, dir, entries), nil
+		return readGrubBLS(m, config, text, dir, entries), nil
 	}
-	return m.grub(config, text), nil
+	return readGrub(m, config, text), nil
 }
 
 // grubConfig is GRUB's configuration and where it stands; empty where there is none. On EFI machines EL7 and RHEL 8 have it on
 // the EFI system partition, where others have but a few lines that lead to the one below /boot; what an administrator has
 // made below /boot there is not read by anybody.
-func (m *Machine) grubConfig() (name, text string, err error) {
+func grubConfig(m *tree.Tree) (name, text string, err error) {
 	var places []string
 	for _, vendor := range m.List("boot/efi/EFI") {
 		places = append(places, "boot/efi/EFI/"+vendor+"/grub.cfg")
@@ -101,7 +103,7 @@ func usesBLS(text string) bool {
 }
 
 // loaderEntries is the folder that holds loader/entries, and their names.
-func (m *Machine) loaderEntries() (dir string, names []string, err error) {
+func loaderEntries(m *tree.Tree) (dir string, names []string, err error) {
 	for _, dir := range []string{"boot", "efi", "boot/efi"} {
 		entries := dir + "/loader/entries"
 		if _, err := m.Root.Stat(entries); err != nil {
@@ -125,7 +127,7 @@ func (m *Machine) loaderEntries() (dir string, names []string, err error) {
 
 // loaderVariable is one of the EFI variables that boot loaders and systemd talk by (systemd.io/BOOT_LOADER_INTERFACE);
 // empty where there is none. The file holds four bytes of attributes and UTF-16.
-func (m *Machine) loaderVariable(name string) string {
+func loaderVariable(m *tree.Tree, name string) string {
 	text, err := m.Read("sys/firmware/efi/efivars/" + name + "-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f")
 	if err != nil || len(text) < 4 {
 		return ""
@@ -152,10 +154,10 @@ func (l *loader) nextEntry() (*bootEntry, string) {
 // commandLine is what the kernel gets at the next boot.
 func (e *bootEntry) commandLine() setting.CommandLine { return setting.ParseCommandLine(e.Arguments) }
 
-// boot reads what the boot loader's files say.
-func (m *Machine) boot(_ context.Context, h *facts.Host) {
-	h.System = m.system()
-	l, err := m.loader()
+// Inventory reads what the boot loader's files say.
+func Inventory(_ context.Context, m *tree.Tree, h *facts.Host) {
+	h.System = system(m)
+	l, err := readLoader(m)
 	switch {
 	case errors.Is(err, errNoLoader):
 		return
@@ -172,13 +174,13 @@ func (m *Machine) boot(_ context.Context, h *facts.Host) {
 		b.Next = next.ID
 		lines = append(lines, next.Arguments)
 	}
-	b.Writer, b.Frozen = m.bootWriter(l)
-	b.Modules = m.moduleArguments(h.Kernel.Release, lines)
+	b.Writer, b.Frozen = bootWriter(m, l)
+	b.Modules = moduleArguments(m, h.Kernel.Release, lines)
 	h.Boot = b
 }
 
 // moduleArguments looks up the arguments MODULE.PARAMETER of command lines in the running kernel.
-func (m *Machine) moduleArguments(release string, lines []string) map[string]facts.ModuleArgument {
+func moduleArguments(m *tree.Tree, release string, lines []string) map[string]facts.ModuleArgument {
 	found := map[string]facts.ModuleArgument{}
 	var builtin string
 	for _, line := range lines {
@@ -192,13 +194,13 @@ func (m *Machine) moduleArguments(release string, lines []string) map[string]fac
 			if builtin == "" && release != "" && !strings.Contains(release, "/") {
 				builtin, _ = m.Read("lib/modules/" + release + "/modules.builtin.modinfo")
 			}
-			found[name] = m.moduleArgument(module, parameter, builtin)
+			found[name] = moduleArgument(m, module, parameter, builtin)
 		}
 	}
 	return found
 }
 
-func (m *Machine) moduleArgument(module, parameter, builtin string) facts.ModuleArgument {
+func moduleArgument(m *tree.Tree, module, parameter, builtin string) facts.ModuleArgument {
 	dir := "sys/module/" + module
 	if m.Exists(dir + "/parameters/" + parameter) {
 		return facts.ParameterKnown
@@ -224,7 +226,7 @@ func (m *Machine) moduleArgument(module, parameter, builtin string) facts.Module
 }
 
 // system reads which distribution runs (os-release(5)).
-func (m *Machine) system() facts.System {
+func system(m *tree.Tree) facts.System {
 	text := m.Line("etc/os-release")
 	if text == "" {
 		text = m.Line("usr/lib/os-release")
