@@ -4,13 +4,14 @@ import (
 	"path"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
 )
 
 // bridge reads a Linux bridge. The per-bridge nf_call switches exist since 2.6.3x whether br_netfilter is loaded or not;
 // each works beside the sysctl of the same name: either of the two hands frames to the tables (net/bridge/br_netfilter_hooks.c,
 // br_nf_pre_routing).
 func (m *Machine) bridge(d device) facts.Bridge {
-	dir := path.Join(classNet, d.name)
+	dir := path.Join(tree.ClassNet, d.name)
 	set := func(name string) bool { return m.Number(path.Join(dir, "bridge", name), 0) != 0 }
 	ports := m.List(path.Join(dir, "brif"))
 	if ports == nil {

@@ -53,7 +53,7 @@ func pooledHost(t *testing.T) *Machine {
 		"<address type='pci' domain='0x0000' bus='0x01' slot='0x00'", "<alias name='hostdev0'/>\n      <address type='pci' domain='0x0000' bus='0x01' slot='0x00'",
 		"<source bridge='br0'/>", "<source bridge='br0'/>\n      <target dev='vnet0'/>",
 	).Replace(pooledXML)
-	return lines(t, files{
+	return lines(t, map[string]string{
 		"etc/libvirt/qemu/pooled.xml": pooledXML,
 		"etc/libvirt/qemu/other.xml":  strings.NewReplacer("pooled", "other", "604803a9", "704803a9", "function='0x3'", "function='0x1'").Replace(pooledXML),
 		"run/libvirt/qemu/pooled.xml": "<domstatus state='running' reason='booted' pid='300'>\n" + live + "</domstatus>\n",

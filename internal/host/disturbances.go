@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/cpu"
 	"mpps/internal/setting"
 )
 
@@ -110,7 +111,7 @@ func (d *Disturbances) Close() error {
 // Tally reads all counters. What cannot be read this time is not in it.
 func (d *Disturbances) Tally() facts.Tally {
 	t := facts.Tally{}
-	if times, err := d.m.cpuTimes(); err == nil {
+	if times, err := cpu.ReadTimes(d.m.Tree); err == nil {
 		timesOf(times, d.cpus, t)
 	}
 	if text, err := d.m.Read("proc/interrupts"); err == nil {

@@ -6,19 +6,20 @@ import (
 	"strings"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/cpu"
 	"mpps/internal/setting"
 )
 
 // timesOf takes the stolen time of CPUs, in nanoseconds, counted in ticks of 10 ms, and how often threads came onto them.
-func timesOf(times map[int]cpuTimes, cpus setting.CPUSet, t facts.Tally) {
+func timesOf(times map[int]cpu.Times, cpus setting.CPUSet, t facts.Tally) {
 	for _, cpu := range cpus {
 		of, there := times[cpu]
 		if !there {
 			continue
 		}
-		t[facts.Counter{Kind: facts.Steal, CPU: cpu}] = of.steal * 10_000_000
-		if of.switches >= 0 {
-			t[facts.Counter{Kind: facts.ContextSwitch, CPU: cpu}] = uint64(of.switches)
+		t[facts.Counter{Kind: facts.Steal, CPU: cpu}] = of.Steal * 10_000_000
+		if of.Switches >= 0 {
+			t[facts.Counter{Kind: facts.ContextSwitch, CPU: cpu}] = uint64(of.Switches)
 		}
 	}
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
+
+	"mpps/internal/machine/tree"
 )
 
 // Event says that something that holds values may have been reset.
@@ -156,7 +158,7 @@ func (w *linkWatch) run(send func(Event)) {
 
 // functionOf is the virtual function that an interface belongs to, as PF/N; empty where it is none.
 func (m *Machine) functionOf(name string) string {
-	device := path.Join(classNet, name, "device")
+	device := path.Join(tree.ClassNet, name, "device")
 	pci := m.Target(device)
 	for _, pf := range m.List(device + "/physfn/net") {
 		for _, entry := range m.List(device + "/physfn") {

@@ -8,6 +8,7 @@ import (
 
 	"mpps/internal/domain"
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
 )
 
 // Functions is the part of the inventory that tells of virtual functions: NICs that have or can have some, the functions,
@@ -25,7 +26,7 @@ func (m *Machine) Functions(ctx context.Context) *facts.Host {
 	}
 	ways := m.managementPath(devices)
 	for _, d := range devices {
-		if !m.Exists(path.Join(classNet, d.name, "device/sriov_numvfs")) {
+		if !m.Exists(path.Join(tree.ClassNet, d.name, "device/sriov_numvfs")) {
 			continue
 		}
 		if n := m.nic(d, names); n.SRIOV != nil {

@@ -8,6 +8,7 @@ import (
 
 	"mpps/internal/domain"
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
@@ -65,8 +66,8 @@ func finish(h *facts.Host) {
 				functions[address] = g.Name
 			}
 		}
-		g.Interfaces, g.Hostdevs, g.Pins = list(g.Interfaces), list(g.Hostdevs), list(g.Pins)
-		g.Pending, g.Threads = list(g.Pending), list(g.Threads)
+		g.Interfaces, g.Hostdevs, g.Pins = tree.OrEmpty(g.Interfaces), tree.OrEmpty(g.Hostdevs), tree.OrEmpty(g.Pins)
+		g.Pending, g.Threads = tree.OrEmpty(g.Pending), tree.OrEmpty(g.Threads)
 	}
 	// A function can stand in the definitions of several guests; it is that one's which runs with it.
 	for i := range h.Guests {
@@ -74,7 +75,7 @@ func finish(h *facts.Host) {
 			functions[address] = h.Guests[i].Name
 		}
 	}
-	h.Guests = list(h.Guests)
+	h.Guests = tree.OrEmpty(h.Guests)
 	for i := range h.Taps {
 		if guest, found := taps[h.Taps[i].Name]; found {
 			h.Taps[i].Guest = guest
@@ -85,14 +86,6 @@ func finish(h *facts.Host) {
 			h.VFs[i].Guest = guest
 		}
 	}
-}
-
-// list is a slice that is written as [] rather than null where it is empty.
-func list[T any](items []T) []T {
-	if items == nil {
-		return []T{}
-	}
-	return items
 }
 
 // managedGuest is a guest of libvirt on its way to a fact.

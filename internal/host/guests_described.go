@@ -3,6 +3,7 @@ package host
 import (
 	"mpps/internal/domain"
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
@@ -10,8 +11,8 @@ import (
 func DescribeDefinition(g domain.Guest, text string) facts.Guest {
 	fact := facts.Guest{Name: g.Name, Managed: true, State: "shut off", Definition: text}
 	describeGuest(&fact, g)
-	fact.Interfaces, fact.Hostdevs, fact.Pins = list(fact.Interfaces), list(fact.Hostdevs), list(fact.Pins)
-	fact.Pending, fact.Threads = list(fact.Pending), list(fact.Threads)
+	fact.Interfaces, fact.Hostdevs, fact.Pins = tree.OrEmpty(fact.Interfaces), tree.OrEmpty(fact.Hostdevs), tree.OrEmpty(fact.Pins)
+	fact.Pending, fact.Threads = tree.OrEmpty(fact.Pending), tree.OrEmpty(fact.Threads)
 	return fact
 }
 

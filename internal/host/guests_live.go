@@ -17,7 +17,7 @@ import (
 // gives the thread, which nobody's opinion of it can change.
 type livePins struct {
 	machine *Machine
-	threads *threads
+	threads *threadPins
 }
 
 // roles are the threads that pins of a definition are about.

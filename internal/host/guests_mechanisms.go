@@ -12,6 +12,7 @@ import (
 
 	"mpps/internal/domain"
 	"mpps/internal/facts"
+	"mpps/internal/machine/cpu"
 	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
@@ -117,10 +118,10 @@ func edit(doc *domain.Doc, path string, to setting.Reading) error {
 	return doc.Set(path, to.Value)
 }
 
-// threads reads and writes the CPUs of guests' threads (setting.ThreadAffinity). Which thread an address means is
+// threadPins reads and writes the CPUs of guests' threads (setting.ThreadAffinity). Which thread an address means is
 // found out anew each time: threads come and go with the guest. Only which process a guest was last is remembered, to
 // be looked at first.
-type threads struct {
+type threadPins struct {
 	machine *Machine
 	lock    sync.Mutex
 	pids    map[string]int
@@ -133,7 +134,7 @@ type thatThread struct {
 	role        string
 }
 
-func (t *threads) Read(ctx context.Context, a setting.Address) setting.Reading {
+func (t *threadPins) Read(ctx context.Context, a setting.Address) setting.Reading {
 	thread, err := t.find(ctx, a)
 	switch {
 	case errors.Is(err, errNotRunning), errors.Is(err, errNoThread):
@@ -146,7 +147,7 @@ func (t *threads) Read(ctx context.Context, a setting.Address) setting.Reading {
 	return setting.Value(thread.Affinity.String())
 }
 
-func (t *threads) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
+func (t *threadPins) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
 	if to.State != setting.Known {
 		return fmt.Errorf("%s: expected CPUs, found %s", a, to)
 	}
@@ -173,7 +174,7 @@ var (
 )
 
 // find is the thread that an address names: ROLE or ROLE/INDEX, of vhost workers vhost/NIC/QUEUE.
-func (t *threads) find(ctx context.Context, a setting.Address) (facts.Thread, error) {
+func (t *threadPins) find(ctx context.Context, a setting.Address) (facts.Thread, error) {
 	q, found := t.process(a.Object())
 	if !found {
 		return facts.Thread{}, fmt.Errorf("%w: no QEMU process is named %s", errNotRunning, a.Object())
@@ -194,7 +195,7 @@ func (t *threads) find(ctx context.Context, a setting.Address) (facts.Thread, er
 
 // known looks at one thread alone, where it is known which it was last: a guest of 64 vCPUs has as many values to be read, and a
 // list of its threads for each of them would be 64 times 70 files.
-func (t *threads) known(q qemu, a setting.Address) (facts.Thread, bool) {
+func (t *threadPins) known(q qemu, a setting.Address) (facts.Thread, bool) {
 	role, number, _ := strings.Cut(a.Rest(), "/")
 	tid := q.pid
 	if role != "emulator" {
@@ -223,7 +224,7 @@ func (t *threads) known(q qemu, a setting.Address) (facts.Thread, bool) {
 }
 
 // remember notes which threads of a process are its vCPUs' and I/O threads.
-func (t *threads) remember(pid int, list []facts.Thread) {
+func (t *threadPins) remember(pid int, list []facts.Thread) {
 	t.lock.Lock()
 	defer t.lock.Unlock()
 	if t.tids == nil {
@@ -237,7 +238,7 @@ func (t *threads) remember(pid int, list []facts.Thread) {
 }
 
 // process is the QEMU process of a guest.
-func (t *threads) process(guest string) (qemu, bool) {
+func (t *threadPins) process(guest string) (qemu, bool) {
 	t.lock.Lock()
 	defer t.lock.Unlock()
 	if pid, known := t.pids[guest]; known {
@@ -287,15 +288,15 @@ func (m *Machine) runningGuest(ctx context.Context, guest string) *domain.Guest 
 // confined says so where a thread's cpuset is why it cannot run on any of the given CPUs: libvirt puts vhost workers
 // into the cpuset of the emulator, which follows its <emulatorpin>.
 func (m *Machine) confined(tid int, set setting.CPUSet) string {
-	mount, found := m.findCpusets()
+	mount, found := cpu.FindCpusets(m.Tree)
 	if !found {
 		return ""
 	}
-	name, found := m.cpusetOf("proc/" + strconv.Itoa(tid))
+	name, found := cpu.CpusetOf(m.Tree, "proc/"+strconv.Itoa(tid))
 	if !found {
 		return ""
 	}
-	allowed := m.CPUs(path.Join(mount.folder, path.Clean("/"+name), mount.cpus))
+	allowed := m.CPUs(path.Join(mount.Folder, path.Clean("/"+name), mount.CPUs))
 	if len(allowed) == 0 || len(allowed.And(set)) > 0 {
 		return ""
 	}

@@ -203,7 +203,7 @@ func guestHost(t *testing.T) *Machine {
 		"<source bridge='br0'/>", "<source bridge='br0'/><target dev='vnet3'/>",
 	).Replace(definedXML)
 	zero := func(words string) string { return strings.NewReplacer(" ", "\x00", "_", " ").Replace(words) }
-	all := files{
+	all := map[string]string{
 		"etc/libvirt/qemu/vm 1.xml": "<!--\nWARNING: THIS IS AN AUTO-GENERATED FILE.\n-->\n\n" + definedXML,
 		"etc/libvirt/qemu/vm2.xml":  strings.NewReplacer("vm 1", "vm2", "604803a9", "704803a9", "00:aa", "00:bb").Replace(definedXML),
 		"etc/libvirt/qemu/bad.xml":  "<domain><name>bad</domain>",

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/cpu"
 )
 
 // housekeeping reads what else the host does with its CPUs and memory. It comes after the network, whose interrupts are
@@ -14,7 +15,7 @@ import (
 func (m *Machine) housekeeping(_ context.Context, h *facts.Host) {
 	meminfoText, _ := m.Read("proc/meminfo")
 	h.Housekeeping = &facts.Housekeeping{
-		Swap: m.swapAreas(h), Available: meminfo(meminfoText, "MemAvailable:"), KSM: m.pageMerging(),
+		Swap: m.swapAreas(h), Available: cpu.Meminfo(meminfoText, "MemAvailable:"), KSM: m.pageMerging(),
 		Threads: m.kernelThreads(), IRQs: m.hostIRQs(h), VFFiles: m.vfFiles(),
 	}
 }

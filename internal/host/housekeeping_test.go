@@ -3,11 +3,11 @@ package host
 import (
 	"context"
 	"reflect"
-	"strconv"
 	"strings"
 	"testing"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/setting"
 )
 
@@ -23,14 +23,14 @@ func housekeepingTree() map[string]string {
 		"sys/kernel/mm/ksm/merge_across_nodes":    "1\n",
 		"sys/module/kvm/parameters/nx_huge_pages": "Y\n",
 		"proc/18/comm":                            "ksoftirqd/1\n",
-		"proc/18/stat":                            statLine(18, "ksoftirqd/1", 0, 0),
+		"proc/18/stat":                            treetest.StatLine(18, "ksoftirqd/1", 0, 0),
 		"proc/19/comm":                            "rcuc/1\n",
-		"proc/19/stat":                            statLine(19, "rcuc/1", 1, 3),
+		"proc/19/stat":                            treetest.StatLine(19, "rcuc/1", 1, 3),
 		"proc/22/comm":                            "ktimers/1\n",
-		"proc/22/stat":                            statLine(22, "ktimers/1", 1, 1),
+		"proc/22/stat":                            treetest.StatLine(22, "ktimers/1", 1, 1),
 		"proc/20/comm":                            "kworker/1:0\n",
 		"proc/21/comm":                            "rcub/0\n",
-		"proc/21/stat":                            statLine(21, "rcub/0", 1, 1),
+		"proc/21/stat":                            treetest.StatLine(21, "rcub/0", 1, 1),
 		"proc/interrupts":                         interruptsHead + "   9:          5          6   IO-APIC   9-fasteoi   acpi\n  24:          1          0   PCI-MSI 327680-edge      xhci_hcd\n  25:          0          0   PCI-MSI 1-edge\n",
 		"proc/irq/default_smp_affinity":           "3\n",
 		"proc/irq/9/smp_affinity_list":            "0-1\n",
@@ -43,17 +43,6 @@ func housekeepingTree() map[string]string {
 		"etc/systemd/network/10-a.link":           "[Match]\nOriginalName=ens2\n[Link]\nSR-IOVVirtualFunctions=8\n",
 		"etc/udev/rules.d/70-other.rules":         "# sriov_numvfs\nKERNEL==\"x\"\n",
 	}
-}
-
-// statLine is a line of /proc/PID/stat with 52 fields, of which policy and priority matter.
-func statLine(pid int, comm string, policy, priority int) string {
-	fields := make([]string, 50)
-	for i := range fields {
-		fields[i] = "0"
-	}
-	fields[0] = "S"
-	fields[37], fields[38] = strconv.Itoa(priority), strconv.Itoa(policy)
-	return strconv.Itoa(pid) + " (" + comm + ") " + strings.Join(fields, " ") + "\n"
 }
 
 func TestHousekeeping(t *testing.T) {

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"mpps/internal/machine/tree"
 )
 
 // A guest's files are read by programs that every Linux has (grep, find and ls, of GNU or of busybox), rebuilt below a
@@ -139,7 +141,7 @@ func (t *insideTree) addLinks(text string) error {
 			return fmt.Errorf("it tells of a link %q", l.name)
 		}
 		t.links[name] = l.target
-		if target := t.real(name); path.Dir(name) == classNet && known(target) {
+		if target := t.real(name); path.Dir(name) == tree.ClassNet && known(target) {
 			t.dirs[target] = true
 		}
 		if err := t.grown(len(l.name) + len(l.target)); err != nil {

@@ -141,7 +141,7 @@ func (l *insideLook) writer(a setting.Address, value string) (inGuest, error) {
 		if err != nil {
 			return inGuest{}, err
 		}
-		number, err := irqAffinity{m}.find(inner)
+		number, err := m.findIRQ(inner)
 		if err != nil {
 			return inGuest{}, err
 		}

@@ -7,6 +7,7 @@ import (
 
 	"mpps/internal/facts"
 	"mpps/internal/machine/boot"
+	"mpps/internal/machine/cpu"
 	"mpps/internal/machine/netfilter"
 	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
@@ -19,11 +20,16 @@ func (m *Machine) Inventory(ctx context.Context) *facts.Host {
 		AsRoot: os.Geteuid() == 0, Readings: facts.Readings{},
 	}
 	for _, part := range []func(context.Context, *facts.Host){
-		m.kernel, m.on(boot.Inventory), m.firmware, m.power, m.attestations, m.topology, m.network, m.reservations, m.pools, m.on(netfilter.Inventory), m.kvm, m.services, m.lasting, m.guests, m.isolation, m.vfHolders, m.passthrough, m.insides, m.housekeeping,
+		m.kernel, m.on(boot.Inventory), m.firmware, m.on(cpu.Power), m.attestations, m.on(cpu.Topology), m.network, m.reservations, m.pools, m.on(netfilter.Inventory), m.kvm, m.services, m.lasting, m.guests, m.isolation, m.vfHolders, m.passthrough, m.insides, m.housekeeping,
 	} {
 		part(ctx, h)
 	}
 	return h
+}
+
+// isolation reads who else says which CPUs are for what. It comes after services and guests.
+func (m *Machine) isolation(_ context.Context, h *facts.Host) {
+	h.Isolation = &facts.Isolation{Cgroups: cpu.Cpusets(m.Tree, h.Guests), IRQBalance: m.irqBalance(h.Services)}
 }
 
 // on returns a part of the inventory that reads the machine's tree.

@@ -102,8 +102,8 @@ func (m *Machine) irqs(h *facts.Host, nics []facts.NIC) {
 	dir := m.Folder("proc/irq")
 	defer dir.Close()
 	for i := range nics {
-		owned := m.ownedIRQs(path.Join(classNet, nics[i].Name))
-		for _, match := range matchInterrupts(&nics[i], m.busDevice(nics[i].Name), owned, rows, others(nics, i)) {
+		owned := m.ownedIRQs(path.Join(tree.ClassNet, nics[i].Name))
+		for _, match := range matchInterrupts(&nics[i], m.BusDevice(nics[i].Name), owned, rows, others(nics, i)) {
 			number := strconv.Itoa(match.Number)
 			match.Affinity = listFile(dir, number+"/smp_affinity_list")
 			match.Effective = listFile(dir, number+"/effective_affinity_list")
@@ -125,13 +125,10 @@ func others(nics []facts.NIC, i int) []string {
 	return names
 }
 
-// busDevice is the name of the bus device right behind a NIC: "virtio2", "0000:41:00.0".
-func (m *Machine) busDevice(name string) string { return m.Target(path.Join(classNet, name, "device")) }
-
 // ownedIRQs are the MSI interrupts of the NIC's bus device; nil where sysfs does not list them.
 func (m *Machine) ownedIRQs(dir string) []int {
 	var numbers []int
-	for _, name := range m.List(m.function(dir) + "/msi_irqs") {
+	for _, name := range m.List(m.Function(dir) + "/msi_irqs") {
 		if n, err := strconv.Atoi(name); err == nil {
 			numbers = append(numbers, n)
 		}

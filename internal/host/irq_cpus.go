@@ -29,7 +29,7 @@ func (i irqCPUs) file(a setting.Address) (name string, mask bool, err error) {
 		return "", false, fmt.Errorf("%s: expected NUMBER/NAME or default", a)
 	}
 	if !slices.Contains(i.m.actions(number), a.Rest()) {
-		return "", false, noSuch(fmt.Sprintf("interrupt %d has no handler %q", number, a.Rest()))
+		return "", false, tree.NoSuch(fmt.Sprintf("interrupt %d has no handler %q", number, a.Rest()))
 	}
 	return a.Object() + "/smp_affinity_list", false, nil
 }

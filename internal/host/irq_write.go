@@ -33,7 +33,7 @@ const procIRQ = "proc/irq"
 type irqAffinity struct{ m *Machine }
 
 func (i irqAffinity) Read(_ context.Context, a setting.Address) setting.Reading {
-	number, err := i.find(a)
+	number, err := i.m.findIRQ(a)
 	if errors.Is(err, unix.ENODEV) {
 		return setting.Missing(err.Error())
 	}
@@ -53,7 +53,7 @@ func (i irqAffinity) Write(ctx context.Context, a setting.Address, to setting.Re
 	if err != nil {
 		return err
 	}
-	number, err := i.find(a)
+	number, err := i.m.findIRQ(a)
 	if err != nil {
 		return tree.Refused(a, value, err)
 	}
@@ -69,14 +69,8 @@ func (i irqAffinity) Write(ctx context.Context, a setting.Address, to setting.Re
 	return nil
 }
 
-// noSuch is an error that names what is not there.
-type noSuch string
-
-func (n noSuch) Error() string { return string(n) }
-func (n noSuch) Unwrap() error { return unix.ENODEV }
-
-// find is the number that the addressed interrupt has now.
-func (i irqAffinity) find(a setting.Address) (int, error) {
+// findIRQ is the number that the addressed interrupt has now.
+func (m *Machine) findIRQ(a setting.Address) (int, error) {
 	elements := strings.Split(a.Path, "/")
 	if len(elements) < 3 {
 		return 0, fmt.Errorf("%s: expected DEVICE/NAME/NUMBER", a)
@@ -86,13 +80,13 @@ func (i irqAffinity) find(a setting.Address) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("%s: expected an interrupt number at the end", a)
 	}
-	dir := path.Join(classNet, device)
-	if !i.m.Exists(dir) {
-		return 0, noSuch("there is no device " + device)
+	dir := path.Join(tree.ClassNet, device)
+	if !m.Exists(dir) {
+		return 0, tree.NoSuch("there is no device " + device)
 	}
-	candidates := i.m.ownedIRQs(dir)
+	candidates := m.ownedIRQs(dir)
 	if candidates == nil { // a device without MSI: any interrupt may be its
-		for _, name := range i.m.List(procIRQ) {
+		for _, name := range m.List(procIRQ) {
 			if n, err := strconv.Atoi(name); err == nil {
 				candidates = append(candidates, n)
 			}
@@ -101,17 +95,17 @@ func (i irqAffinity) find(a setting.Address) (int, error) {
 	if at := slices.Index(candidates, hint); at > 0 { // the likeliest first
 		candidates[0], candidates[at] = candidates[at], candidates[0]
 	}
-	bus, driver := i.m.busDevice(device), i.m.Target(path.Join(dir, "device", "driver"))
-	owned := i.m.Exists(i.m.function(dir) + "/msi_irqs")
+	bus, driver := m.BusDevice(device), m.Target(path.Join(dir, "device", "driver"))
+	owned := m.Exists(m.Function(dir) + "/msi_irqs")
 	names := []string{device, bus}
 	for _, number := range candidates {
-		for _, action := range i.m.actions(number) {
+		for _, action := range m.actions(number) {
 			if irqNameOn(action, device, bus, driver) == on && (owned || namesAny(action, names)) {
 				return number, nil
 			}
 		}
 	}
-	return 0, noSuch(fmt.Sprintf("there is no interrupt %q of %s", on, device))
+	return 0, tree.NoSuch(fmt.Sprintf("there is no interrupt %q of %s", on, device))
 }
 
 // actions are the names of an interrupt's handlers: the kernel makes a directory for each (kernel/irq/proc.c,

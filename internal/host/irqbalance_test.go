@@ -1,10 +1,10 @@
 package host
 
 import (
-	"context"
 	"testing"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree/treetest"
 )
 
 // TestIRQBalance reads how irqbalance is set up from the environment of the one that runs, or from the files of its unit.
@@ -20,16 +20,14 @@ func TestIRQBalance(t *testing.T) {
 		"a mask":      {map[string]string{"etc/sysconfig/irqbalance": "IRQBALANCE_BANNED_CPUS=0000000c\n"}, &facts.IRQBalance{Told: true, From: "/etc/sysconfig/irqbalance"}},
 		"set to none": {map[string]string{"etc/default/irqbalance": "IRQBALANCE_BANNED_CPULIST=\n"}, &facts.IRQBalance{Told: true, From: "/etc/default/irqbalance"}},
 		"silent":      {map[string]string{"etc/default/irqbalance": "IRQBALANCE_ONESHOT=\n"}, &facts.IRQBalance{From: "/etc/default/irqbalance"}},
-		"environment": {merged(running, map[string]string{"proc/900/environ": "A=b\x00IRQBALANCE_BANNED_CPULIST=2,3\x00", "etc/default/irqbalance": "IRQBALANCE_BANNED_CPULIST=7\n"}),
+		"environment": {treetest.Merged(running, map[string]string{"proc/900/environ": "A=b\x00IRQBALANCE_BANNED_CPULIST=2,3\x00", "etc/default/irqbalance": "IRQBALANCE_BANNED_CPULIST=7\n"}),
 			&facts.IRQBalance{Told: true, From: "its environment"}},
 		"unreadable": {running, &facts.IRQBalance{Why: "neither its environment nor a file of its unit could be read"}},
 		"nonsense":   {map[string]string{"etc/default/irqbalance": "IRQBALANCE_BANNED_CPULIST=zwei\n"}, &facts.IRQBalance{Told: true, From: "/etc/default/irqbalance", Why: `IRQBALANCE_BANNED_CPULIST: CPU list "zwei": expected a CPU number, found "zwei"`}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := recorded(t, merged(map[string]string{"proc/uptime": "1 1\n"}, c.files))
-			h := &facts.Host{}
-			m.services(context.Background(), h)
-			got := m.irqBalance(h.Services)
+			m := recorded(t, treetest.Merged(map[string]string{"proc/uptime": "1 1\n"}, c.files))
+			got := m.irqBalance([]facts.Service{{Name: "irqbalance", PID: 900, Running: m.Exists("proc/900/comm")}})
 			if (got == nil) != (c.want == nil) {
 				t.Fatalf("expected %+v, found %+v", c.want, got)
 			}
@@ -42,15 +40,4 @@ func TestIRQBalance(t *testing.T) {
 			}
 		})
 	}
-}
-
-// merged is several trees in one.
-func merged(trees ...map[string]string) map[string]string {
-	all := map[string]string{}
-	for _, tree := range trees {
-		for name, text := range tree {
-			all[name] = text
-		}
-	}
-	return all
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/cpu"
 )
 
 // kernel reads which kernel runs and on what.
@@ -20,7 +21,7 @@ func (m *Machine) kernel(_ context.Context, h *facts.Host) {
 	k.Clocksource = m.Line("sys/devices/system/clocksource/clocksource0/current_clocksource")
 	k.RTGroups = m.realtimeGroups(k.Release, k.CommandLine)
 	k.Vulnerabilities = map[string]string{}
-	holes := m.Folder(cpuFolder + "/vulnerabilities")
+	holes := m.Folder(cpu.Dir + "/vulnerabilities")
 	defer holes.Close()
 	for _, name := range holes.Names() {
 		if state := holes.Line(name); state != "" {
@@ -63,17 +64,17 @@ var signatures = map[string]string{
 // prove nothing. Nothing in the guest tells.
 func (m *Machine) hypervisor() (name string, emulated bool) {
 	if m.Live() {
-		if signature := hypervisorSignature(); signature != "" {
+		if signature := cpu.HypervisorSignature(); signature != "" {
 			if name = signatures[signature]; name == "" {
 				name = "unknown"
 			}
 			return name, name == "tcg"
 		}
 	}
-	cpu := m.firstCPU()
-	flagged := slices.Contains(strings.Fields(cpu["flags"]), "hypervisor")
+	first := cpu.FirstCPU(m.Tree)
+	flagged := slices.Contains(strings.Fields(first["flags"]), "hypervisor")
 	name = firmwareHypervisor(m.Line("sys/class/dmi/id/sys_vendor") + "\n" + m.Line("sys/class/dmi/id/product_name"))
-	if strings.Contains(model(cpu), "QEMU TCG") {
+	if strings.Contains(cpu.Model(first), "QEMU TCG") {
 		return "tcg", true
 	}
 	switch {

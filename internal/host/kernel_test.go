@@ -10,7 +10,7 @@ import (
 
 func TestKernel(t *testing.T) {
 	const clocks = "sys/devices/system/clocksource/clocksource0/"
-	m := lines(t, files{
+	m := lines(t, map[string]string{
 		"proc/sys/kernel/osrelease": "6.12.48-rt", "proc/sys/kernel/version": "#1 SMP PREEMPT_RT Debian 6.12.48",
 		"proc/cmdline": "ro quiet", clocks + "current_clocksource": "tsc",
 		"sys/devices/system/cpu/vulnerabilities/meltdown":   "Not affected",
@@ -40,20 +40,20 @@ func TestParseVersion(t *testing.T) {
 func TestHypervisor(t *testing.T) {
 	const dmi, clocks = "sys/class/dmi/id/", "sys/devices/system/clocksource/clocksource0/available_clocksource"
 	cases := map[string]struct {
-		files    files
+		files    map[string]string
 		name     string
 		emulated bool
 	}{
-		"bare metal":                {files{dmi + "sys_vendor": "Dell Inc.", "proc/cpuinfo": "processor: 0\nflags: fpu vme"}, "", false},
-		"KVM":                       {files{dmi + "sys_vendor": "QEMU", clocks: "kvm-clock tsc acpi_pm", "proc/cpuinfo": "flags: hypervisor"}, "kvm", false},
-		"emulated, other model":     {files{dmi + "sys_vendor": "QEMU", clocks: "tsc hpet acpi_pm", "proc/cpuinfo": "flags: hypervisor"}, "tcg", true},
-		"emulated by its name":      {files{"proc/cpuinfo": "processor: 0\nmodel name: QEMU TCG CPU version 2.5+"}, "tcg", true},
-		"QEMU, clocks not recorded": {files{dmi + "sys_vendor": "QEMU"}, "qemu", false},
-		"cloud":                     {files{dmi + "sys_vendor": "Amazon EC2"}, "kvm", false},
-		"VMware":                    {files{dmi + "sys_vendor": "VMware, Inc.", dmi + "product_name": "VMware7,1"}, "vmware", false},
-		"Hyper-V":                   {files{dmi + "sys_vendor": "Microsoft Corporation", dmi + "product_name": "Virtual Machine"}, "hyperv", false},
-		"a Surface":                 {files{dmi + "sys_vendor": "Microsoft Corporation", dmi + "product_name": "Surface Pro"}, "", false},
-		"no firmware tables":        {files{"proc/cpuinfo": "processor: 0\nflags: fpu hypervisor sse"}, "unknown", false},
+		"bare metal":                {map[string]string{dmi + "sys_vendor": "Dell Inc.", "proc/cpuinfo": "processor: 0\nflags: fpu vme"}, "", false},
+		"KVM":                       {map[string]string{dmi + "sys_vendor": "QEMU", clocks: "kvm-clock tsc acpi_pm", "proc/cpuinfo": "flags: hypervisor"}, "kvm", false},
+		"emulated, other model":     {map[string]string{dmi + "sys_vendor": "QEMU", clocks: "tsc hpet acpi_pm", "proc/cpuinfo": "flags: hypervisor"}, "tcg", true},
+		"emulated by its name":      {map[string]string{"proc/cpuinfo": "processor: 0\nmodel name: QEMU TCG CPU version 2.5+"}, "tcg", true},
+		"QEMU, clocks not recorded": {map[string]string{dmi + "sys_vendor": "QEMU"}, "qemu", false},
+		"cloud":                     {map[string]string{dmi + "sys_vendor": "Amazon EC2"}, "kvm", false},
+		"VMware":                    {map[string]string{dmi + "sys_vendor": "VMware, Inc.", dmi + "product_name": "VMware7,1"}, "vmware", false},
+		"Hyper-V":                   {map[string]string{dmi + "sys_vendor": "Microsoft Corporation", dmi + "product_name": "Virtual Machine"}, "hyperv", false},
+		"a Surface":                 {map[string]string{dmi + "sys_vendor": "Microsoft Corporation", dmi + "product_name": "Surface Pro"}, "", false},
+		"no firmware tables":        {map[string]string{"proc/cpuinfo": "processor: 0\nflags: fpu hypervisor sse"}, "unknown", false},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -65,7 +65,7 @@ func TestHypervisor(t *testing.T) {
 }
 
 func TestKVM(t *testing.T) {
-	m := lines(t, files{
+	m := lines(t, map[string]string{
 		"sys/module/kvm/parameters/halt_poll_ns": "200000", "sys/module/kvm_amd/parameters/avic": "N",
 		"sys/module/vhost_net/parameters/experimental_zcopytx": "0", "sys/module/ext4/parameters/x": "1",
 	})
@@ -90,21 +90,21 @@ func TestRealtimeGroupsOfKernel(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
-		files   files
+		files   map[string]string
 		command string
 		want    facts.Answer
 	}{
-		"nothing tells":          {files{"proc/uptime": "1 1"}, "", ""},
-		"version 1":              {files{"sys/fs/cgroup/cpu,cpuacct/cpu.rt_runtime_us": "950000", "boot/config-6.1.0": without}, "", facts.Yes},
-		"in /boot":               {files{"boot/config-6.1.0": with}, "", facts.Yes},
-		"in /boot, without":      {files{"boot/config-6.1.0": without}, "", facts.No},
-		"of another kernel":      {files{"boot/config-6.2.0": with}, "", ""},
-		"beside the modules":     {files{"lib/modules/6.1.0/config": with}, "", facts.Yes},
-		"of the kernel itself":   {files{"proc/config.gz": packed.String()}, "", facts.Yes},
-		"switched off":           {files{"boot/config-6.1.0": with}, "ro rt_group_sched=0", facts.No},
-		"off unless switched on": {files{"boot/config-6.1.0": asleep}, "ro", facts.No},
-		"switched on":            {files{"boot/config-6.1.0": asleep}, "ro rt_group_sched=1", facts.Yes},
-		"a broken one beside it": {files{"proc/config.gz": "no gzip", "boot/config-6.1.0": without}, "", facts.No},
+		"nothing tells":          {map[string]string{"proc/uptime": "1 1"}, "", ""},
+		"version 1":              {map[string]string{"sys/fs/cgroup/cpu,cpuacct/cpu.rt_runtime_us": "950000", "boot/config-6.1.0": without}, "", facts.Yes},
+		"in /boot":               {map[string]string{"boot/config-6.1.0": with}, "", facts.Yes},
+		"in /boot, without":      {map[string]string{"boot/config-6.1.0": without}, "", facts.No},
+		"of another kernel":      {map[string]string{"boot/config-6.2.0": with}, "", ""},
+		"beside the modules":     {map[string]string{"lib/modules/6.1.0/config": with}, "", facts.Yes},
+		"of the kernel itself":   {map[string]string{"proc/config.gz": packed.String()}, "", facts.Yes},
+		"switched off":           {map[string]string{"boot/config-6.1.0": with}, "ro rt_group_sched=0", facts.No},
+		"off unless switched on": {map[string]string{"boot/config-6.1.0": asleep}, "ro", facts.No},
+		"switched on":            {map[string]string{"boot/config-6.1.0": asleep}, "ro rt_group_sched=1", facts.Yes},
+		"a broken one beside it": {map[string]string{"proc/config.gz": "no gzip", "boot/config-6.1.0": without}, "", facts.No},
 	} {
 		if got := lines(t, c.files).realtimeGroups("6.1.0", c.command); got != c.want {
 			t.Errorf("%s: %q, expected %q", name, got, c.want)

@@ -4,6 +4,8 @@ import (
 	"path"
 	"strconv"
 	"strings"
+
+	"mpps/internal/machine/tree"
 )
 
 // Link is what systemd's udev does with a network device when it appears: the version of systemd (0: could not tell), the
@@ -11,7 +13,7 @@ import (
 // the device.
 func (m *Machine) Link(device string) (systemd int, place, file, text string) {
 	systemd = m.systemdVersion()
-	index := m.Line(path.Join(classNet, device, "ifindex"))
+	index := m.Line(path.Join(tree.ClassNet, device, "ifindex"))
 	record, err := m.Read("run/udev/data/n" + index)
 	if index == "" || err != nil {
 		return systemd, "", "", ""

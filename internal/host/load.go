@@ -9,6 +9,8 @@ import (
 
 	"mpps/internal/bottleneck/probe"
 	"mpps/internal/facts"
+	"mpps/internal/machine/cpu"
+	"mpps/internal/machine/tree"
 )
 
 // LoadOptions say what Load watches.
@@ -143,7 +145,7 @@ func (w *LoadWatch) timed(f func()) {
 // loadLook is one look at the counters of every stage.
 type loadLook struct {
 	at      time.Time // when the devices' counters were read
-	times   map[int]cpuTimes
+	times   map[int]cpu.Times
 	softnet []facts.Softnet
 	irqs    map[string]cpuCounts
 	spaces  map[string]spaceLook // by the namespace's name
@@ -181,7 +183,7 @@ func (w *LoadWatch) look(before *loadLook, allowed time.Duration) loadLook {
 	text, err := w.m.Read("proc/interrupts")
 	missing("interrupts", err)
 	now.irqs = parseCPUCounts(text, w.h.Topology.Online)
-	now.times, err = w.m.cpuTimes()
+	now.times, err = cpu.ReadTimes(w.m.Tree)
 	missing("times of the CPUs", err)
 	text, err = w.m.Read("proc/net/softnet_stat")
 	if err == nil {
@@ -198,7 +200,7 @@ func (w *LoadWatch) between(before, after loadLook) *facts.Load {
 		Seconds: seconds, Method: facts.ByCounters,
 		CPUs: loadOfCPUs(before.times, after.times, w.h.Topology.Online), Softnet: facts.SoftnetBetween(before.softnet, after.softnet),
 		Devices: []facts.DeviceLoad{}, Tracked: []facts.TrackLoad{}, Threads: []facts.ThreadLoad{}, Profile: []facts.ProfileEntry{}, Drops: []facts.DropSite{},
-		Delays: []facts.WakeDelay{}, Locks: []facts.LockWait{}, Guests: []facts.GuestLoad{}, Unseen: list(slices.Concat(w.unseen, after.unseen)),
+		Delays: []facts.WakeDelay{}, Locks: []facts.LockWait{}, Guests: []facts.GuestLoad{}, Unseen: tree.OrEmpty(slices.Concat(w.unseen, after.unseen)),
 	}
 	for _, name := range w.o.Netns {
 		a, b := before.spaces[name], after.spaces[name]

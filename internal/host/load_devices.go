@@ -11,6 +11,7 @@ import (
 
 	"mpps/internal/bottleneck/probe"
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
 	"mpps/internal/nicctl"
 	"mpps/internal/setting"
 )
@@ -103,7 +104,7 @@ func (w *LoadWatch) kind(netns string, link device) string {
 				return "vf"
 			}
 		}
-		if w.m.Exists(path.Join(classNet, link.name, "device", "physfn")) {
+		if w.m.Exists(path.Join(tree.ClassNet, link.name, "device", "physfn")) {
 			return "vf"
 		}
 	}

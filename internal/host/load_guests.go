@@ -10,13 +10,14 @@ import (
 	"strings"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/cpu"
 	"mpps/internal/setting"
 )
 
 // guestLook is one look at the counters inside a guest, through its agent.
 type guestLook struct {
 	uptime  float64 // by the guest's own clock: its answer takes time to come
-	times   map[int]cpuTimes
+	times   map[int]cpu.Times
 	softnet []facts.Softnet
 	devices map[string]map[string]uint64
 	irqs    map[string]cpuCounts
@@ -86,7 +87,7 @@ func lookAtGuest(ctx context.Context, a agents, guest string) guestLook {
 		l.why = fmt.Errorf("it told no /proc/uptime: %w", err)
 		return l
 	}
-	l.times = parseCPUTimes(text("/proc/stat"))
+	l.times = cpu.ParseTimes(text("/proc/stat"))
 	if l.softnet, err = parseSoftnet(text("/proc/net/softnet_stat")); err != nil {
 		l.why = err
 		return l

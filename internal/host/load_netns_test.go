@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/cpu"
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/setting"
 )
@@ -65,7 +66,7 @@ func flood(ctx context.Context, t *testing.T, m *Machine, netns, to string) {
 func hostOf(t *testing.T, m *Machine) *facts.Host {
 	t.Helper()
 	h := &facts.Host{}
-	m.topology(context.Background(), h)
+	cpu.Topology(context.Background(), m.Tree, h)
 	return h
 }
 

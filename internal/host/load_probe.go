@@ -10,6 +10,7 @@ import (
 
 	"mpps/internal/bottleneck/probe"
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
 )
 
 // mostFollowed bounds of how many threads waits for a CPU are timed. Where there are more, it is those on the path, and those that were
@@ -74,7 +75,7 @@ func (w *LoadWatch) followed(busy []facts.ThreadLoad) []int {
 // takeProbe adds what the probe saw to what was counted, and tells what it cost the kernel.
 func (w *LoadWatch) takeProbe(l *facts.Load, now loadLook) time.Duration {
 	s := w.probe.Take()
-	l.Profile, l.Locks = list(s.Profile), list(s.Locks)
+	l.Profile, l.Locks = tree.OrEmpty(s.Profile), tree.OrEmpty(s.Locks)
 	if s.Traced {
 		l.Method = facts.ByTracepoints
 	}

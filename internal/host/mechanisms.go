@@ -12,7 +12,7 @@ import (
 // Mechanisms are the ways in which the values of each kind are read and written on this machine. Those that need the
 // running kernel answer on a recorded tree that they cannot tell.
 func (m *Machine) Mechanisms() setting.Mechanisms {
-	threads := &threads{machine: m}
+	pins := &threadPins{machine: m}
 	all := setting.Mechanisms{
 		setting.Sysctl:         sysctl{m},
 		setting.Sysfs:          sysfsFile{m},
@@ -22,8 +22,8 @@ func (m *Machine) Mechanisms() setting.Mechanisms {
 		setting.Domain:         domains{m},
 		setting.DomainDevice:   devices{m, letGo},
 		setting.VirtNetwork:    virtNetworks{m},
-		setting.ThreadAffinity: threads,
-		setting.DomainLive:     livePins{m, threads},
+		setting.ThreadAffinity: pins,
+		setting.DomainLive:     livePins{m, pins},
 		setting.ModuleParam:    moduleParam{m},
 		setting.KSM:            ksm{m},
 		setting.Swap:           swap{m},

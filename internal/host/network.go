@@ -88,14 +88,11 @@ func (m *Machine) linkTable() ([]device, error) {
 	return dumpLinks(conn)
 }
 
-// classNet is where network devices are.
-const classNet = "sys/class/net"
-
 // recordedDevices reads from sysfs what of the link table is there.
 func (m *Machine) recordedDevices() []device {
 	var devices []device
-	for _, name := range m.List(classNet) {
-		dir := m.Folder(path.Join(classNet, name)) // nil of a file, such as bonding_masters
+	for _, name := range m.List(tree.ClassNet) {
+		dir := m.Folder(path.Join(tree.ClassNet, name)) // nil of a file, such as bonding_masters
 		index, is := dir.Text("ifindex")
 		if !is {
 			dir.Close()
@@ -111,7 +108,7 @@ func (m *Machine) recordedDevices() []device {
 			d.lower = 0
 		}
 		if master := dir.Target("master"); master != "" {
-			d.master = m.Number(path.Join(classNet, master, "ifindex"), 0)
+			d.master = m.Number(path.Join(tree.ClassNet, master, "ifindex"), 0)
 		}
 		if d.up {
 			switch dir.Line("carrier") {

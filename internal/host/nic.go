@@ -16,7 +16,7 @@ import (
 func (m *Machine) nics(ctx context.Context, h *facts.Host, devices []device, names map[int]string) []facts.NIC {
 	nics := []facts.NIC{}
 	for _, d := range devices {
-		if m.Exists(path.Join(classNet, d.name, "device")) {
+		if m.Exists(path.Join(tree.ClassNet, d.name, "device")) {
 			nics = append(nics, m.nic(d, names))
 		}
 	}
@@ -29,7 +29,7 @@ func (m *Machine) nics(ctx context.Context, h *facts.Host, devices []device, nam
 
 // nic reads what sysfs tells of one NIC.
 func (m *Machine) nic(d device, names map[int]string) facts.NIC {
-	dir := path.Join(classNet, d.name)
+	dir := path.Join(tree.ClassNet, d.name)
 	behind := path.Join(dir, "device")
 	n := facts.NIC{
 		Name: d.name, Index: d.index, MAC: d.mac, Driver: m.Target(path.Join(behind, "driver")),
@@ -40,7 +40,7 @@ func (m *Machine) nic(d device, names map[int]string) facts.NIC {
 	}
 	n.RxQueues, n.TxQueues, n.RPS, n.XPS = m.queues(dir)
 	n.Classes = m.classes(dir, n.TxQueues)
-	function := m.function(dir)
+	function := m.Function(dir)
 	n.PCI = m.pciAddress(dir, function)
 	n.Node = m.Number(path.Join(function, "numa_node"), -1)
 	n.Link = m.pciLink(function)
@@ -52,16 +52,6 @@ func (m *Machine) nic(d device, names map[int]string) facts.NIC {
 		}
 	}
 	return n
-}
-
-// function is the directory of the bus device that owns the NIC's interrupts and has its place in the machine: the
-// device itself, or for virtio the device above it, since a virtio device is the child of its transport.
-func (m *Machine) function(dir string) string {
-	behind := path.Join(dir, "device")
-	if m.Target(path.Join(behind, "subsystem")) == "virtio" {
-		return behind + "/.." // not joined: the kernel and os.Root resolve the link before the dots
-	}
-	return behind
 }
 
 // pciAddress is the function's address in the form 0000:41:00.0, empty for other buses.
@@ -97,7 +87,7 @@ func (m *Machine) sriov(name, behind string) *facts.SRIOV {
 	if total == 0 && m.Target(path.Join(behind, "subsystem")) == "netdevsim" { // drivers/net/netdevsim/dev.c, nsim_dev_debugfs_init
 		total = max(m.Number(path.Join("sys/kernel/debug/netdevsim", m.Target(behind), "max_vfs"), enabled), enabled)
 	}
-	if total == 0 || representor.MatchString(m.Line(path.Join(classNet, name, "phys_port_name"))) {
+	if total == 0 || representor.MatchString(m.Line(path.Join(tree.ClassNet, name, "phys_port_name"))) {
 		return nil
 	}
 	return &facts.SRIOV{

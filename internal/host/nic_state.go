@@ -27,10 +27,10 @@ func (m *Machine) linkMechanisms() setting.Mechanisms {
 type nicState struct{ m *Machine }
 
 func (n nicState) Read(_ context.Context, a setting.Address) setting.Reading {
-	if !n.m.Exists(path.Join(classNet, a.Path)) {
+	if !n.m.Exists(path.Join(tree.ClassNet, a.Path)) {
 		return setting.NoObject("there is no device " + a.Path)
 	}
-	flags, err := strconv.ParseUint(n.m.Line(path.Join(classNet, a.Path, "flags")), 0, 32)
+	flags, err := strconv.ParseUint(n.m.Line(path.Join(tree.ClassNet, a.Path, "flags")), 0, 32)
 	switch {
 	case err != nil:
 		return setting.CouldNotTell("flags of " + a.Path + " cannot be read")
@@ -48,7 +48,7 @@ func (n nicState) Write(ctx context.Context, a setting.Address, to setting.Readi
 	if !n.m.Live() {
 		return tree.Refused(a, value, tree.ErrNotLive)
 	}
-	index := n.m.Number(path.Join(classNet, a.Path, "ifindex"), 0)
+	index := n.m.Number(path.Join(tree.ClassNet, a.Path, "ifindex"), 0)
 	if index == 0 {
 		return tree.Refused(a, value, errors.New("there is no device "+a.Path))
 	}

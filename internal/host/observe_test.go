@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/setting"
 )
 
@@ -41,7 +42,7 @@ func TestObservation(t *testing.T) {
 	schedstat := func(turns int) string {
 		return fmt.Sprintf("version 16\ntimestamp 1\ncpu0 0 0 0 0 0 0 0 0 %d\ndomain0 f 0 0\ncpu2 0 0 0 0 0 0 1 2 %d\n", turns, turns)
 	}
-	before := recorded(t, merged(map[string]string{
+	before := recorded(t, treetest.Merged(map[string]string{
 		"proc/uptime": "1000.00 1.00\n", "proc/interrupts": interrupts(1, 100, 1000), "proc/stat": stat(100), "proc/schedstat": schedstat(10),
 	},
 		threadFiles(30, 30, "ksoftirqd/2", flagKernel|flagFixed, 5, 2, "2", "1000 5 10"),
@@ -51,7 +52,7 @@ func TestObservation(t *testing.T) {
 		threadFiles(700, 700, "moves", 0, 6, 1, "0-1", "70 0 7"),
 		threadFiles(800, 800, "ends", 0, 6, 1, "2", "70 0 7"),
 	))
-	after := recorded(t, merged(map[string]string{
+	after := recorded(t, treetest.Merged(map[string]string{
 		"proc/uptime": "1005.00 1.00\n", "proc/interrupts": interrupts(5_000_000_000, 142, 1250), "proc/stat": stat(350), "proc/schedstat": schedstat(60),
 	},
 		threadFiles(30, 30, "ksoftirqd/2", flagKernel|flagFixed, 5, 2, "2", "3000 5 14"),
@@ -100,7 +101,7 @@ func TestObservation(t *testing.T) {
 func TestObservationIsBounded(t *testing.T) {
 	files := map[string]string{"proc/uptime": "1 1\n", "proc/stat": "", "proc/interrupts": ""}
 	for pid := 1; pid <= 100; pid++ {
-		files = merged(files, threadFiles(pid, pid, "t", 0, 1, 2, "2", "1 1 1"))
+		files = treetest.Merged(files, threadFiles(pid, pid, "t", 0, 1, 2, "2", "1 1 1"))
 	}
 	m := recorded(t, files)
 
@@ -119,12 +120,12 @@ func TestObservationIsBounded(t *testing.T) {
 func TestNamesAreBounded(t *testing.T) {
 	first, second := map[string]string{"proc/uptime": "1000 1\n", "proc/stat": "", "proc/interrupts": ""}, map[string]string{"proc/uptime": "1005 1\n", "proc/stat": "", "proc/interrupts": ""}
 	for pid := 1; pid <= 60; pid++ {
-		first = merged(first, threadFiles(pid, pid, "t", 0, 1, 2, "2", "1000 1 1"))
+		first = treetest.Merged(first, threadFiles(pid, pid, "t", 0, 1, 2, "2", "1000 1 1"))
 		ran := 1000
 		if pid <= 40 {
 			ran += 100 * pid
 		}
-		second = merged(second, threadFiles(pid, pid, "t", 0, 1, 2, "2", fmt.Sprintf("%d 1 1", ran)))
+		second = treetest.Merged(second, threadFiles(pid, pid, "t", 0, 1, 2, "2", fmt.Sprintf("%d 1 1", ran)))
 	}
 	never, cpus := func() bool { return false }, setting.CPUs(2)
 	after := recorded(t, second)
@@ -143,7 +144,7 @@ func TestNamesAreBounded(t *testing.T) {
 func TestNoSchedstat(t *testing.T) {
 	files := threadFiles(30, 30, "t", 0, 1, 2, "2", "")
 	delete(files, "proc/30/task/30/schedstat")
-	m := recorded(t, merged(files, map[string]string{"proc/stat": "", "proc/interrupts": "", "proc/uptime": "1 1\n"}))
+	m := recorded(t, treetest.Merged(files, map[string]string{"proc/stat": "", "proc/interrupts": "", "proc/uptime": "1 1\n"}))
 	look := m.look(setting.CPUs(2), nil, nil, func() bool { return false })
 	o := m.between(look, look, &facts.Host{}, setting.CPUs(2), func() bool { return false })
 	if len(o.Unseen) != 1 || o.Unseen[0].What != "how long threads ran" || len(o.Threads) != 1 || o.Threads[0].RunNS != 0 {

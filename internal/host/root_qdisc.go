@@ -21,7 +21,7 @@ var errNoQdisc = errors.New("no queueing discipline: it comes when the device is
 
 // root is the discipline at the root of a device, and its handle. A device that was never up has none that the kernel tells of.
 func (r rootQdisc) root(device string) (q setting.Qdisc, handle uint32, err error) {
-	index := r.m.Number(path.Join(classNet, device, "ifindex"), 0)
+	index := r.m.Number(path.Join(tree.ClassNet, device, "ifindex"), 0)
 	all, err := tc.QdiscList(&tc.GenericLink{LinkAttrs: tc.LinkAttrs{Index: index, Name: device}})
 	for try := 1; errors.Is(err, tc.ErrDumpInterrupted) && try < 5; try++ { // devices came or went meanwhile: the list may lack some
 		all, err = tc.QdiscList(&tc.GenericLink{LinkAttrs: tc.LinkAttrs{Index: index, Name: device}})
@@ -74,7 +74,7 @@ func (r rootQdisc) Read(_ context.Context, a setting.Address) setting.Reading {
 	switch {
 	case !r.m.Live():
 		return setting.CouldNotTell(tree.ErrNotLive.Error())
-	case !r.m.Exists(path.Join(classNet, a.Path)):
+	case !r.m.Exists(path.Join(tree.ClassNet, a.Path)):
 		return setting.NoObject("there is no device " + a.Path)
 	}
 	q, _, err := r.root(a.Path)
@@ -93,7 +93,7 @@ func (r rootQdisc) Read(_ context.Context, a setting.Address) setting.Reading {
 
 // left says why a discipline is left alone; nil where it may be exchanged and can be put back.
 func (r rootQdisc) left(device string, q setting.Qdisc) error {
-	if r.m.Exists(path.Join(classNet, device, "device")) {
+	if r.m.Exists(path.Join(tree.ClassNet, device, "device")) {
 		return errors.New("a NIC's queueing discipline is left alone: its queues can be full")
 	}
 	if err := q.Restorable(); err != nil {
@@ -129,7 +129,7 @@ func (r rootQdisc) Write(ctx context.Context, a setting.Address, to setting.Read
 
 // set exchanges the discipline at the root.
 func (r rootQdisc) set(device, value string) error {
-	if !r.m.Exists(path.Join(classNet, device)) {
+	if !r.m.Exists(path.Join(tree.ClassNet, device)) {
 		return errNoNIC
 	}
 	to, err := setting.ParseQdisc(value)
@@ -150,7 +150,7 @@ func (r rootQdisc) set(device, value string) error {
 	if err := r.left(device, to); err != nil {
 		return err
 	}
-	index := r.m.Number(path.Join(classNet, device, "ifindex"), 0)
+	index := r.m.Number(path.Join(tree.ClassNet, device, "ifindex"), 0)
 	at := tc.QdiscAttrs{LinkIndex: index, Parent: tc.HANDLE_ROOT}
 	replace := func(kind string, handle uint32) error {
 		at := at

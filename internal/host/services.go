@@ -3,8 +3,6 @@ package host
 import (
 	"context"
 	"slices"
-	"strconv"
-	"strings"
 
 	"mpps/internal/facts"
 )
@@ -12,30 +10,6 @@ import (
 // watchedServices are the daemons that set values which mpps would set too, as /proc/PID/comm has them. Python
 // programs run under their own name (tuned sets it).
 var watchedServices = []string{"irqbalance", "tuned", "NetworkManager", "numad", "ksmtuned", "systemd-networkd", "tuned-ppd"}
-
-// process is one process as far as its name tells.
-type process struct {
-	pid  int
-	comm string
-}
-
-// processes lists the processes in the order of their numbers.
-func (m *Machine) processes() []process {
-	proc := m.Folder("proc")
-	defer proc.Close()
-	var list []process
-	for _, name := range proc.Names() {
-		pid, err := strconv.Atoi(name)
-		if err != nil {
-			continue
-		}
-		if comm := proc.Line(name + "/comm"); comm != "" {
-			list = append(list, process{pid, comm})
-		}
-	}
-	slices.SortFunc(list, func(a, b process) int { return a.pid - b.pid })
-	return list
-}
 
 // services tells which daemons run that own settings.
 func (m *Machine) services(_ context.Context, h *facts.Host) {
@@ -78,16 +52,4 @@ func (m *Machine) storage(h *facts.Host, p process) {
 	}
 	h.Storage[at].Count++
 	h.Storage[at].Memory += m.resident(p.pid)
-}
-
-// resident is the memory that a process has in use, in bytes; 0 where that cannot be told.
-func (m *Machine) resident(pid int) uint64 {
-	status, _ := m.Read("proc/" + strconv.Itoa(pid) + "/status")
-	_, rest, _ := strings.Cut(status, "VmRSS:")
-	line, _, _ := strings.Cut(rest, "\n")
-	kib, err := strconv.ParseUint(strings.TrimSuffix(strings.TrimSpace(line), " kB"), 10, 64)
-	if err != nil {
-		return 0
-	}
-	return kib << 10
 }

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/cpu"
 	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
@@ -131,7 +132,7 @@ func (s swap) Write(ctx context.Context, a setting.Address, to setting.Reading) 
 		if err != nil {
 			return tree.Refused(a, value, err)
 		}
-		if err := roomFor(area.Used, meminfo(text, "MemAvailable:")); err != nil {
+		if err := roomFor(area.Used, cpu.Meminfo(text, "MemAvailable:")); err != nil {
 			return tree.Refused(a, value, err)
 		}
 	} else {

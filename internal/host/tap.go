@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
 	"mpps/internal/queuepath/lanes"
 )
 
@@ -16,7 +17,7 @@ const (
 
 // tap reads a tap or macvtap device; false where the device is neither. Point-to-point tun devices carry no guests.
 func (m *Machine) tap(d device, names map[int]string) (facts.Tap, bool) {
-	dir := path.Join(classNet, d.name)
+	dir := path.Join(tree.ClassNet, d.name)
 	t := facts.Tap{
 		Name: d.name, Type: "tap", Master: names[d.master], TxQueueLen: d.txQueueLen, Up: d.up, Stats: d.stats,
 		Owner: m.Number(path.Join(dir, "owner"), -1),

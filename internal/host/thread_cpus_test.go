@@ -4,12 +4,13 @@ import (
 	"strings"
 	"testing"
 
+	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/setting"
 )
 
 // kernelLine is a line of /proc/PID/stat of a thread with flags.
 func kernelLine(pid int, comm, flags string) string {
-	head, rest, _ := strings.Cut(statLine(pid, comm, 0, 0), ") ")
+	head, rest, _ := strings.Cut(treetest.StatLine(pid, comm, 0, 0), ") ")
 	fields := strings.Fields(rest)
 	fields[6] = flags
 	return head + ") " + strings.Join(fields, " ") + "\n"
@@ -46,17 +47,17 @@ func kernelTree() map[string]string {
 func TestKernelThreadsAreOneValue(t *testing.T) {
 	a := setting.Of(setting.ThreadCPUs, "kernel")
 	m := recorded(t, kernelTree())
-	r := m.Mechanisms().Read(t.Context(), a)
+	r := (threadCPUs{m}).Read(t.Context(), a)
 	if want := "2 0-7 kthreadd\n14 0-7 rcu_preempt\n40 2-3 kswapd1"; r.State != setting.Known || r.Value != "0-3" || r.Verbatim != want {
 		t.Errorf("found %s with %q; expected 0-3 with %q", r, r.Verbatim, want)
 	}
-	if err := m.Mechanisms().Write(t.Context(), a, setting.Value("0-1")); err == nil {
+	if err := (threadCPUs{m}).Write(t.Context(), a, setting.Value("0-1")); err == nil {
 		t.Error("threads of a recording were moved")
 	}
-	if r := recorded(t, map[string]string{"proc/900/comm": "qemu\n"}).Mechanisms().Read(t.Context(), a); r.State != setting.Unknown {
+	if r := recorded(t, map[string]string{"proc/900/comm": "qemu\n"}).threadsMechanisms()[setting.ThreadCPUs].Read(t.Context(), a); r.State != setting.Unknown {
 		t.Errorf("where no kernel thread can be seen: %s", r)
 	}
-	if r := m.Mechanisms().Read(t.Context(), setting.Of(setting.ThreadCPUs, "kswapd1")); r.State != setting.Unknown {
+	if r := (threadCPUs{m}).Read(t.Context(), setting.Of(setting.ThreadCPUs, "kswapd1")); r.State != setting.Unknown {
 		t.Errorf("another object: %s", r)
 	}
 }

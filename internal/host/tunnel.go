@@ -7,6 +7,7 @@ import (
 
 	"mpps/internal/facts"
 	"mpps/internal/machine/ethtool"
+	"mpps/internal/machine/tree"
 	"mpps/internal/queuepath/lanes"
 )
 
@@ -28,7 +29,7 @@ func (m *Machine) tunnel(d device, names map[int]string, devices []device) facts
 		}
 		t.Lower = strings.Join(ports, ",")
 	}
-	for _, queue := range m.List(path.Join(classNet, d.name, "queues")) {
+	for _, queue := range m.List(path.Join(tree.ClassNet, d.name, "queues")) {
 		if queueNumber(queue, "rx-") >= 0 {
 			t.RxQueues++
 		}

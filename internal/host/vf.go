@@ -23,10 +23,10 @@ func (m *Machine) vfs(h *facts.Host, uses map[string]string) {
 // driver tells alone.
 func (m *Machine) vfsOf(h *facts.Host, pf facts.NIC, uses map[string]string) []facts.VF {
 	settings, counted := m.vfSettings(h, pf)
-	device := m.Folder(path.Join(classNet, pf.Name, "device"))
+	device := m.Folder(path.Join(tree.ClassNet, pf.Name, "device"))
 	defer device.Close()
 	// The functions lie beside the physical one, on whatever bus number (drivers/pci/iov.c, pci_iov_add_virtfn: parent).
-	beside := m.Folder(path.Join(classNet, pf.Name) + "/device/..")
+	beside := m.Folder(path.Join(tree.ClassNet, pf.Name) + "/device/..")
 	defer beside.Close()
 	all := make([]facts.VF, 0, min(pf.SRIOV.Enabled, maxVFs))
 	for i := range min(pf.SRIOV.Enabled, maxVFs) {
@@ -42,7 +42,7 @@ func (m *Machine) vfsOf(h *facts.Host, pf facts.NIC, uses map[string]string) []f
 		if v.PCI != "" {
 			own := beside.Folder(v.PCI)
 			if own == nil {
-				own = m.Folder(path.Join(classNet, pf.Name, "device", "virtfn"+strconv.Itoa(i)))
+				own = m.Folder(path.Join(tree.ClassNet, pf.Name, "device", "virtfn"+strconv.Itoa(i)))
 			}
 			v.Driver = own.Target("driver")
 			if group, err := strconv.Atoi(own.Target("iommu_group")); err == nil {

@@ -48,20 +48,20 @@ func (v vfAttr) functions(pf string) (map[int]virtual, error) {
 	if !v.m.Live() {
 		return nil, tree.ErrNotLive
 	}
-	index := v.m.Number(path.Join(classNet, pf, "ifindex"), 0)
+	index := v.m.Number(path.Join(tree.ClassNet, pf, "ifindex"), 0)
 	if index == 0 {
-		return nil, noSuch("there is no device " + pf)
+		return nil, tree.NoSuch("there is no device " + pf)
 	}
 	conn, err := dialRoute()
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
-	all, _, err := linkWithVFs(conn, index, v.m.Number(path.Join(classNet, pf, "device/sriov_numvfs"), 0), false)
+	all, _, err := linkWithVFs(conn, index, v.m.Number(path.Join(tree.ClassNet, pf, "device/sriov_numvfs"), 0), false)
 	if err != nil {
 		return nil, tree.Netlink(err)
 	}
-	driver := v.m.Target(path.Join(classNet, pf, "device", "driver"))
+	driver := v.m.Target(path.Join(tree.ClassNet, pf, "device", "driver"))
 	numbered := make(map[int]virtual, len(all))
 	for _, one := range all {
 		numbered[one.index] = one.as(driver)
@@ -186,7 +186,7 @@ func (v vfAttr) Write(ctx context.Context, a setting.Address, to setting.Reading
 	ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
 	defer cancel()
 	for { // i40e and ice set a function up anew after most changes, and answer EAGAIN until it is done
-		err = tree.Within(ctx, func() error { return setVF(v.m.Number(path.Join(classNet, pf, "ifindex"), 0), attrType, data) })
+		err = tree.Within(ctx, func() error { return setVF(v.m.Number(path.Join(tree.ClassNet, pf, "ifindex"), 0), attrType, data) })
 		if !errors.Is(err, unix.EAGAIN) || !pause(ctx, settlePause) {
 			break
 		}
@@ -229,7 +229,7 @@ func ownAddress(attribute, value string, before virtual) bool {
 
 // port is a physical function as the port of its virtual ones.
 func (v vfAttr) port(pf string) facts.VFPort {
-	dir := path.Join(classNet, pf)
+	dir := path.Join(tree.ClassNet, pf)
 	port := facts.VFPort{Driver: v.m.Target(path.Join(dir, "device", "driver")), Speed: v.m.Number(path.Join(dir, "speed"), 0)}
 	// carrier cannot be read while the device is down; a port that is down limits nothing.
 	if carrier, err := v.m.Read(path.Join(dir, "carrier")); err == nil && strings.TrimSpace(carrier) == "1" {

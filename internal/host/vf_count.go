@@ -38,7 +38,7 @@ func (v vfCount) Read(_ context.Context, a setting.Address) setting.Reading {
 	if err != nil {
 		return setting.CouldNotTell(err.Error())
 	}
-	if !v.m.Exists(path.Join(classNet, a.Path)) {
+	if !v.m.Exists(path.Join(tree.ClassNet, a.Path)) {
 		return setting.NoObject("there is no device " + a.Path)
 	}
 	r := v.m.Value(sys, path.Join(dir, "sriov_numvfs"), setting.Kinds[setting.VFCount].Canonical)
@@ -136,7 +136,7 @@ func (p physical) takes(wanted int) error {
 // trafficClasses is how many traffic classes (DCB) a device's transmit queues are divided among; 0 without.
 func (m *Machine) trafficClasses(nic string) int {
 	most := 0
-	queues := path.Join(classNet, nic, "queues")
+	queues := path.Join(tree.ClassNet, nic, "queues")
 	for _, queue := range m.List(queues) {
 		if !strings.HasPrefix(queue, "tx-") {
 			continue

@@ -6,6 +6,8 @@ import (
 	"path"
 	"strings"
 	"time"
+
+	"mpps/internal/machine/tree"
 )
 
 // Functions are there once their links are, but not yet of use: udev loads their driver, the driver names their devices, and
@@ -98,7 +100,7 @@ func (p physical) settled() settled {
 // Named tells whether udev is done with a network device: it has its final name, and its properties are written
 // (/run/udev/data/nINDEX; src/libsystemd/sd-device/device-private.c, device_update_db). Without udev every device is.
 func (m *Machine) Named(device string) bool {
-	index := m.Line(path.Join(classNet, device, "ifindex"))
+	index := m.Line(path.Join(tree.ClassNet, device, "ifindex"))
 	if index == "" {
 		return false
 	}

@@ -150,3 +150,9 @@ func Unseen(h *facts.Host, what string, err error) {
 
 // Unprivileged reports whether an error may go away for root.
 func Unprivileged(err error) bool { return errors.Is(err, os.ErrPermission) && os.Geteuid() != 0 }
+
+// NoSuch is an error that names what does not exist.
+type NoSuch string
+
+func (n NoSuch) Error() string { return string(n) }
+func (n NoSuch) Unwrap() error { return unix.ENODEV }

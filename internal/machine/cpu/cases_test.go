@@ -1,4 +1,4 @@
-package host
+package cpu
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/setting"
 )
 
@@ -88,7 +89,7 @@ func (f files) asLists(t *testing.T) files {
 func look(t *testing.T, f files) facts.Topology {
 	t.Helper()
 	var h facts.Host
-	lines(t, f).topology(t.Context(), &h)
+	Topology(t.Context(), treetest.Lines(t, f), &h)
 	consistent(t, &h.Topology)
 	return h.Topology
 }
@@ -366,10 +367,10 @@ func TestLargeMachine(t *testing.T) {
 	for n := range 4 {
 		f[fmt.Sprintf("sys/devices/system/node/node%d/cpumap", n)] = set(list(n*136, 136)).Mask()
 	}
-	m := lines(t, f)
+	m := treetest.Lines(t, f)
 	var h facts.Host
 	start := time.Now()
-	m.topology(t.Context(), &h)
+	Topology(t.Context(), m, &h)
 	if want := (facts.Counts{Packages: 4, NUMANodes: 4, L3Caches: 68, Cores: cores, CPUsOnline: cpus}); h.Topology.Counts != want {
 		t.Errorf("expected %+v, found %+v", want, h.Topology.Counts)
 	}

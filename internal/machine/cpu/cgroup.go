@@ -1,20 +1,15 @@
-package host
+package cpu
 
 import (
-	"context"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
-
-// isolation reads who else says which CPUs are for what. It comes after services and guests.
-func (m *Machine) isolation(_ context.Context, h *facts.Host) {
-	h.Isolation = &facts.Isolation{Cgroups: m.cpusets(h.Guests), IRQBalance: m.irqBalance(h.Services)}
-}
 
 // cpusetFiles are the names of a cpuset's files in one version of control groups.
 type cpusetFiles struct {
@@ -24,24 +19,24 @@ type cpusetFiles struct {
 	effective string
 }
 
-// cpusetFiles finds where the groups are and what their files are called; not ok where no hierarchy has cpusets.
-func (m *Machine) cpusetFiles() (cpusetFiles, bool) {
-	found, ok := m.findCpusets()
-	f := cpusetFiles{mount: found.folder, cpus: strings.TrimSuffix(found.cpus, ".effective")}
-	if f.unified = f.cpus != found.cpus; f.unified {
-		f.effective = found.cpus
+// findFiles finds where the groups are and what their files are called; not ok where no hierarchy has cpusets.
+func findFiles(m *tree.Tree) (cpusetFiles, bool) {
+	found, ok := FindCpusets(m)
+	f := cpusetFiles{mount: found.Folder, cpus: strings.TrimSuffix(found.CPUs, ".effective")}
+	if f.unified = f.cpus != found.CPUs; f.unified {
+		f.effective = found.CPUs
 	} else {
 		f.effective = strings.TrimSuffix(f.cpus, "cpus") + "effective_cpus"
 	}
 	return f, ok
 }
 
-// cpusets lists the cpusets of the uppermost groups, of those above running guests, and of the guests with their threads
+// Cpusets lists the cpusets of the uppermost groups, of those above running guests, and of the guests with their threads
 // (libvirt, src/util/vircgroup.c, virCgroupNewThread: SCOPE/libvirt/{emulator,vcpuN,iothreadN}; older versions without the folder
 // libvirt).
-func (m *Machine) cpusets(guests []facts.Guest) []facts.Cgroup {
+func Cpusets(m *tree.Tree, guests []facts.Guest) []facts.Cgroup {
 	all := []facts.Cgroup{}
-	files, ok := m.cpusetFiles()
+	files, ok := findFiles(m)
 	if !ok {
 		return all
 	}
@@ -51,7 +46,7 @@ func (m *Machine) cpusets(guests []facts.Guest) []facts.Cgroup {
 			return
 		}
 		seen[name] = true
-		if c, ok := m.cpuset(files, name); ok {
+		if c, ok := cpuset(m, files, name); ok {
 			c.Guest, c.Part = guest, part
 			all = append(all, c)
 		}
@@ -62,7 +57,7 @@ func (m *Machine) cpusets(guests []facts.Guest) []facts.Cgroup {
 		}
 	}
 	for i := range guests {
-		scope := m.scopeOf(files, guests[i].PID)
+		scope := scopeOf(m, files, guests[i].PID)
 		if scope == "" {
 			continue
 		}
@@ -100,7 +95,7 @@ func threadGroup(name string) bool {
 
 // scopeOf is the group of a guest's QEMU below the mount; empty where that is the root or could not be told. The process itself
 // is in the group of the emulator.
-func (m *Machine) scopeOf(files cpusetFiles, pid int) string {
+func scopeOf(m *tree.Tree, files cpusetFiles, pid int) string {
 	if pid == 0 {
 		return ""
 	}
@@ -138,7 +133,7 @@ func (m *Machine) scopeOf(files cpusetFiles, pid int) string {
 }
 
 // cpuset reads one group and whether it has a cpuset at all.
-func (m *Machine) cpuset(files cpusetFiles, name string) (facts.Cgroup, bool) {
+func cpuset(m *tree.Tree, files cpusetFiles, name string) (facts.Cgroup, bool) {
 	dir := path.Join(files.mount, name)
 	effective, err := m.Read(dir + "/" + files.effective)
 	if err != nil {

@@ -1,4 +1,4 @@
-package host
+package cpu
 
 import (
 	"fmt"
@@ -14,7 +14,7 @@ const nodeFolder = "sys/devices/system/node"
 // readNodes reads the NUMA nodes. Of two nodes that claim the same CPU the lower-numbered one stands: the kernel never
 // makes such a table, broken firmware read by old kernels did. Emulated nodes (numa=fake=) do overlap. Nodes without
 // CPUs (memory only) and without memory both count.
-func (m *Machine) readNodes(commandLine string) (nodes []facts.Node, suspect []string) {
+func readNodes(m *tree.Tree, commandLine string) (nodes []facts.Node, suspect []string) {
 	folder := m.Folder(nodeFolder)
 	if folder == nil {
 		return nil, nil
@@ -27,7 +27,7 @@ func (m *Machine) readNodes(commandLine string) (nodes []facts.Node, suspect []s
 	} else {
 		numbers = folder.Numbered("node")
 	}
-	hidden := m.gpuNodes()
+	hidden := gpuNodes(m)
 	fake := strings.Contains(commandLine, "numa=fake=")
 	var taken mask
 	var columns []int // of the kept nodes in the kernel's distance rows
@@ -60,12 +60,12 @@ func (m *Machine) readNodes(commandLine string) (nodes []facts.Node, suspect []s
 func readNode(at *tree.Folder, number int, cpus mask) facts.Node {
 	node := facts.Node{ID: number, CPUs: cpus.set(), Hugepages: readHugepages(at.Folder("hugepages"))}
 	text, _ := at.Text("meminfo")
-	node.Memory, node.Free = meminfo(text, "MemTotal:"), meminfo(text, "MemFree:")
+	node.Memory, node.Free = Meminfo(text, "MemTotal:"), Meminfo(text, "MemFree:")
 	// A node tells no MemAvailable: what it has free, and what the kernel gives up without writing to swap (mm/show_mem.c,
 	// si_mem_available, counts the like for the whole machine).
 	node.Available = node.Free
 	for _, cache := range []string{"Active(file):", "Inactive(file):", "SReclaimable:"} {
-		node.Available += meminfo(text, cache)
+		node.Available += Meminfo(text, cache)
 	}
 	distances := at.Line("distance")
 	for field := range strings.FieldsSeq(distances) {
@@ -94,17 +94,17 @@ func pick(row, columns []int, online int) []int {
 }
 
 // wholeMachine is the one node of a machine whose kernel tells of none: all CPUs and all memory.
-func (m *Machine) wholeMachine(cpus mask, totals []facts.Hugepages) facts.Node {
+func wholeMachine(m *tree.Tree, cpus mask, totals []facts.Hugepages) facts.Node {
 	text, _ := m.Read("proc/meminfo")
 	return facts.Node{
-		CPUs: cpus.set(), Memory: meminfo(text, "MemTotal:"), Free: meminfo(text, "MemFree:"), Available: meminfo(text, "MemAvailable:"),
+		CPUs: cpus.set(), Memory: Meminfo(text, "MemTotal:"), Free: Meminfo(text, "MemFree:"), Available: Meminfo(text, "MemAvailable:"),
 		Distances: []int{10}, Hugepages: totals,
 	}
 }
 
-// meminfo is a line's value of a meminfo file in bytes, 0 where there is none: "MemTotal: 8386704 kB", of a node
+// Meminfo is a line's value of a meminfo file in bytes, 0 where there is none: "MemTotal: 8386704 kB", of a node
 // "Node 0 MemTotal: 8386704 kB".
-func meminfo(text, name string) uint64 {
+func Meminfo(text, name string) uint64 {
 	_, rest, found := strings.Cut(text, name)
 	if !found {
 		return 0
@@ -140,7 +140,7 @@ func readHugepages(pools *tree.Folder) []facts.Hugepages {
 }
 
 // gpuNodes are the nodes that are memory of an NVIDIA GPU on a POWER machine: no place for a guest.
-func (m *Machine) gpuNodes() map[int]bool {
+func gpuNodes(m *tree.Tree) map[int]bool {
 	const folder = "proc/driver/nvidia/gpus"
 	gpus := m.List(folder)
 	if len(gpus) == 0 || !strings.Contains(m.Line("proc/cpuinfo"), "POWER") {

@@ -1,4 +1,4 @@
-package host
+package cpu
 
 import (
 	"archive/tar"
@@ -17,6 +17,8 @@ import (
 	"testing"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
+	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/setting"
 )
 
@@ -34,7 +36,7 @@ type oracleNode struct {
 
 // TestTopologyAgreesWithLstopo takes stock of every recorded machine and compares it with lstopo's answer.
 func TestTopologyAgreesWithLstopo(t *testing.T) {
-	folder := corpus(t, "topology")
+	folder := treetest.Corpus(t, "topology")
 	archives, err := filepath.Glob(filepath.Join(folder, "*.tar.bz2"))
 	if err != nil || len(archives) == 0 {
 		t.Fatalf("no recorded machines in %s (%v)", folder, err)
@@ -44,13 +46,13 @@ func TestTopologyAgreesWithLstopo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			want := readOracle(t, filepath.Join(folder, name))
-			m, err := Open(unpack(t, archive))
+			m, err := tree.Open(unpack(t, archive))
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer m.Close()
 			var h facts.Host
-			m.topology(t.Context(), &h)
+			Topology(t.Context(), m, &h)
 			compare(t, &h.Topology, want)
 			for _, suspect := range h.Topology.Suspect {
 				t.Log("suspect:", suspect)

@@ -1,4 +1,4 @@
-package host
+package cpu
 
 import (
 	"strconv"
@@ -7,7 +7,7 @@ import (
 	"mpps/internal/machine/tree"
 )
 
-const cpuFolder = "sys/devices/system/cpu"
+const Dir = "sys/devices/system/cpu"
 
 // processors is what devices/system/cpu (or, where that has no topology, /proc/cpuinfo) tells of the CPUs.
 type processors struct {

@@ -1,31 +1,32 @@
-package host
+package cpu
 
 import (
 	"strconv"
 	"strings"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
 )
 
-// cpuTimes is where each CPU's time went since boot, in ticks of /proc/stat, which are a hundredth of a second on every machine
+// Times is where each CPU's time went since boot, in ticks of /proc/stat, which are a hundredth of a second on every machine
 // (USER_HZ), and how often a thread came onto it; −1 where the kernel does not count that.
-type cpuTimes struct {
-	busy, user, system, irq, softirq, steal, guest, idle uint64 // user with nice and guests, idle with iowait
-	switches                                             int64
+type Times struct {
+	busy, User, System, IRQ, SoftIRQ, Steal, Guest, Idle uint64 // user with nice and guests, idle with iowait
+	Switches                                             int64
 }
 
-// cpuTimes reads them for every online CPU.
-func (m *Machine) cpuTimes() (map[int]cpuTimes, error) {
+// ReadTimes reads them for every online CPU.
+func ReadTimes(m *tree.Tree) (map[int]Times, error) {
 	text, err := m.Read("proc/stat")
 	if err != nil {
 		return nil, err
 	}
-	times := parseCPUTimes(text)
+	times := ParseTimes(text)
 	if text, err := m.Read("proc/schedstat"); err == nil {
 		switches := parseSchedstat(text)
 		for cpu, t := range times {
 			if n, counted := switches[cpu]; counted {
-				t.switches = n
+				t.Switches = n
 				times[cpu] = t
 			}
 		}
@@ -33,10 +34,10 @@ func (m *Machine) cpuTimes() (map[int]cpuTimes, error) {
 	return times, nil
 }
 
-// parseCPUTimes reads the rows cpuN of /proc/stat (proc_stat(5)): user, nice, system, idle, iowait, irq, softirq, steal, guest,
+// ParseTimes reads the rows cpuN of /proc/stat (proc_stat(5)): user, nice, system, idle, iowait, irq, softirq, steal, guest,
 // guest_nice. The time of guests stands in user and nice too.
-func parseCPUTimes(text string) map[int]cpuTimes {
-	all := map[int]cpuTimes{}
+func ParseTimes(text string) map[int]Times {
+	all := map[int]Times{}
 	for line := range strings.Lines(text) {
 		rest, is := strings.CutPrefix(line, "cpu")
 		fields := strings.Fields(rest)
@@ -53,9 +54,9 @@ func parseCPUTimes(text string) map[int]cpuTimes {
 				n[i], _ = strconv.ParseUint(fields[i+1], 10, 64)
 			}
 		}
-		all[cpu] = cpuTimes{
-			busy: n[0] + n[1] + n[2] + n[5] + n[6] + n[7], user: n[0] + n[1], system: n[2], idle: n[3] + n[4], irq: n[5], softirq: n[6], steal: n[7],
-			guest: n[8] + n[9], switches: -1,
+		all[cpu] = Times{
+			busy: n[0] + n[1] + n[2] + n[5] + n[6] + n[7], User: n[0] + n[1], System: n[2], Idle: n[3] + n[4], IRQ: n[5], SoftIRQ: n[6], Steal: n[7],
+			Guest: n[8] + n[9], Switches: -1,
 		}
 	}
 	return all
@@ -81,8 +82,8 @@ func parseSchedstat(text string) map[int]int64 {
 	return all
 }
 
-// timesBetween is what passed between two looks.
-func timesBetween(before, after map[int]cpuTimes, order []int) []facts.CPUTime {
+// TimesBetween is what passed between two looks.
+func TimesBetween(before, after map[int]Times, order []int) []facts.CPUTime {
 	grown := func(a, b uint64) float64 { // iowait and the like run backwards at times
 		if b < a {
 			return 0
@@ -97,11 +98,11 @@ func timesBetween(before, after map[int]cpuTimes, order []int) []facts.CPUTime {
 			continue
 		}
 		t := facts.CPUTime{
-			CPU: cpu, Busy: grown(a.busy, b.busy), IRQ: grown(a.irq, b.irq), Softirq: grown(a.softirq, b.softirq),
-			Steal: grown(a.steal, b.steal), Guest: grown(a.guest, b.guest), Switches: -1,
+			CPU: cpu, Busy: grown(a.busy, b.busy), IRQ: grown(a.IRQ, b.IRQ), Softirq: grown(a.SoftIRQ, b.SoftIRQ),
+			Steal: grown(a.Steal, b.Steal), Guest: grown(a.Guest, b.Guest), Switches: -1,
 		}
-		if a.switches >= 0 && b.switches >= a.switches {
-			t.Switches = b.switches - a.switches
+		if a.Switches >= 0 && b.Switches >= a.Switches {
+			t.Switches = b.Switches - a.Switches
 		}
 		all = append(all, t)
 	}

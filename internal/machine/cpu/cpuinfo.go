@@ -1,17 +1,19 @@
-package host
+package cpu
 
 import (
 	"strconv"
 	"strings"
+
+	"mpps/internal/machine/tree"
 )
 
 // cpuinfoHead is enough for the first CPU of /proc/cpuinfo: the whole file of a large machine is slow to make (the
 // kernel samples every CPU's frequency).
 const cpuinfoHead = 8 << 10
 
-// firstCPU is the lines of the first processor in /proc/cpuinfo (and what stands before it) by name; empty where there
+// FirstCPU is the lines of the first processor in /proc/cpuinfo (and what stands before it) by name; empty where there
 // is none.
-func (m *Machine) firstCPU() map[string]string {
+func FirstCPU(m *tree.Tree) map[string]string {
 	text, err := m.Head("proc/cpuinfo", cpuinfoHead)
 	if err != nil {
 		return nil
@@ -32,8 +34,8 @@ func (m *Machine) firstCPU() map[string]string {
 	return lines
 }
 
-// model is the processor's name: the line differs by architecture (arch/*/kernel/setup.c, show_cpuinfo).
-func model(cpu map[string]string) string {
+// Model is the processor's name: the line differs by architecture (arch/*/kernel/setup.c, show_cpuinfo).
+func Model(cpu map[string]string) string {
 	for _, name := range []string{"model name", "Processor", "cpu model", "Model Name", "cpu", "family"} {
 		if value := cpu[name]; value != "" {
 			return value

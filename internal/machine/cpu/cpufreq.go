@@ -1,4 +1,4 @@
-package host
+package cpu
 
 import (
 	"context"
@@ -8,11 +8,11 @@ import (
 	"mpps/internal/machine/tree"
 )
 
-// power reads how the CPUs save power: cpufreq, cpuidle and what is asked of them.
-func (m *Machine) power(_ context.Context, h *facts.Host) {
+// Power reads how the CPUs save power: cpufreq, cpuidle and what is asked of them.
+func Power(_ context.Context, m *tree.Tree, h *facts.Host) {
 	p := &h.Power
 	p.Governors, p.Preferences, p.IdleStates = map[string]int{}, map[string]int{}, []facts.IdleState{}
-	cpus := m.Folder(cpuFolder)
+	cpus := m.Folder(Dir)
 	defer cpus.Close()
 	for _, cpu := range cpus.Numbered("cpu") {
 		at := cpus.Folder("cpu" + strconv.Itoa(cpu))
@@ -32,7 +32,7 @@ func (m *Machine) power(_ context.Context, h *facts.Host) {
 	if p.IdleGovernor == "" {
 		p.IdleGovernor = cpus.Line("cpuidle/current_governor_ro")
 	}
-	p.LatencyLimit = m.latencyLimit()
+	p.LatencyLimit = latencyLimit(m)
 }
 
 // scaling reads a CPU's clock policy. Its directory is a link to ../cpufreq/policyN, which in a recorded tree can be followed

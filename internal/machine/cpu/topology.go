@@ -1,24 +1,27 @@
-package host
+// Package cpu reads the processors of a machine: topology, caches, NUMA nodes, clocks, idle states, times, and the
+// cpusets that confine it. Parsers take text; recorded trees of the hwloc project are its test cases.
+package cpu
 
 import (
 	"context"
 	"slices"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
 )
 
-// topology reads CPUs, caches and NUMA nodes. It understands the tables as hwloc does (topology-linux.c), so that the
+// Topology reads CPUs, caches and NUMA nodes. It understands the tables as hwloc does (topology-linux.c), so that the
 // counts are those of lstopo.
-func (m *Machine) topology(_ context.Context, h *facts.Host) {
-	first := m.firstCPU()
+func Topology(_ context.Context, m *tree.Tree, h *facts.Host) {
+	first := FirstCPU(m)
 	t := &h.Topology
-	t.Model, t.Vendor = model(first), vendor(first)
+	t.Model, t.Vendor = Model(first), vendor(first)
 
-	p := m.processors(h, first)
+	p := processorsOf(m, h, first)
 	t.Suspect = p.suspect
 	t.CPUs, t.Caches = p.list(), p.caches()
 	t.Online, t.Offline = p.online.set(), p.present.minus(p.online).set()
-	if cpus := m.Folder(cpuFolder); cpus != nil {
+	if cpus := m.Folder(Dir); cpus != nil {
 		t.SMT = cpus.Line("smt/control")
 		cpus.Tell(&t.Suspect)
 		isolated, _ := listOf(cpus, "isolated")
@@ -29,11 +32,11 @@ func (m *Machine) topology(_ context.Context, h *facts.Host) {
 		}
 		cpus.Close()
 	}
-	m.memory(t, p.online)
-	m.limits(t, p)
-	t.CPUs, t.Nodes, t.Caches, t.Hugepages = list(t.CPUs), list(t.Nodes), list(t.Caches), list(t.Hugepages)
+	memory(m, t, p.online)
+	limits(m, t, p)
+	t.CPUs, t.Nodes, t.Caches, t.Hugepages = tree.OrEmpty(t.CPUs), tree.OrEmpty(t.Nodes), tree.OrEmpty(t.Caches), tree.OrEmpty(t.Hugepages)
 	for i := range t.Nodes {
-		t.Nodes[i].Distances, t.Nodes[i].Hugepages = list(t.Nodes[i].Distances), list(t.Nodes[i].Hugepages)
+		t.Nodes[i].Distances, t.Nodes[i].Hugepages = tree.OrEmpty(t.Nodes[i].Distances), tree.OrEmpty(t.Nodes[i].Hugepages)
 	}
 	for i := range t.Caches {
 		if t.Caches[i].Level == 3 && t.Caches[i].Type != "Instruction" {
@@ -46,14 +49,14 @@ func (m *Machine) topology(_ context.Context, h *facts.Host) {
 	}
 }
 
-// processors reads the CPUs from the best source there is, and says where that is a poor one.
-func (m *Machine) processors(h *facts.Host, first map[string]string) *processors {
-	cpus := m.Folder(cpuFolder)
+// processorsOf reads the CPUs from the best source there is, and says where that is a poor one.
+func processorsOf(m *tree.Tree, h *facts.Host, first map[string]string) *processors {
+	cpus := m.Folder(Dir)
 	defer cpus.Close()
 	if p, found := readProcessors(cpus, computeUnits(first)); found {
 		return p
 	}
-	h.Unseen = append(h.Unseen, facts.Unseen{What: "CPU topology", Why: "no topology in /" + cpuFolder + ": taken from /proc/cpuinfo"})
+	h.Unseen = append(h.Unseen, facts.Unseen{What: "CPU topology", Why: "no topology in /" + Dir + ": taken from /proc/cpuinfo"})
 	text, _ := m.Read("proc/cpuinfo")
 	p := parseCpuinfo(text)
 	if p.present.empty() {
@@ -68,14 +71,14 @@ func (m *Machine) processors(h *facts.Host, first map[string]string) *processors
 }
 
 // memory reads the NUMA nodes and the huge pages.
-func (m *Machine) memory(t *facts.Topology, online mask) {
+func memory(m *tree.Tree, t *facts.Topology, online mask) {
 	t.Hugepages = readHugepages(m.Folder("sys/kernel/mm/hugepages").Tell(&t.Suspect))
 	meminfoText, _ := m.Read("proc/meminfo")
-	t.DefaultPage = meminfo(meminfoText, "Hugepagesize:")
-	nodes, suspect := m.readNodes(m.Line("proc/cmdline"))
+	t.DefaultPage = Meminfo(meminfoText, "Hugepagesize:")
+	nodes, suspect := readNodes(m, m.Line("proc/cmdline"))
 	t.Suspect = append(t.Suspect, suspect...)
 	if len(nodes) == 0 {
-		nodes = []facts.Node{m.wholeMachine(online, t.Hugepages)}
+		nodes = []facts.Node{wholeMachine(m, online, t.Hugepages)}
 	}
 	t.Nodes = nodes
 	for _, node := range slices.Backward(nodes) {
@@ -88,8 +91,8 @@ func (m *Machine) memory(t *facts.Topology, online mask) {
 }
 
 // limits applies the cpuset of the process that looked, and counts what it leaves.
-func (m *Machine) limits(t *facts.Topology, p *processors) {
-	cpus, nodes, limitedCPUs, limitedNodes := m.allowed()
+func limits(m *tree.Tree, t *facts.Topology, p *processors) {
+	cpus, nodes, limitedCPUs, limitedNodes := allowed(m)
 	usable := p.known
 	if limitedCPUs {
 		usable = usable.and(cpus)

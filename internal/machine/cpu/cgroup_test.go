@@ -1,4 +1,4 @@
-package host
+package cpu
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree/treetest"
 )
 
 const scope = `machine.slice/machine-qemu\x2d1\x2drt1.scope`
@@ -34,7 +35,7 @@ func TestCpusets(t *testing.T) {
 		files map[string]string
 		want  []string
 	}{
-		{"version 2", true, merged(cpusetTree(true, map[string]string{
+		{"version 2", true, treetest.Merged(cpusetTree(true, map[string]string{
 			"":                          ";0-7",
 			"system.slice":              "0-3;0-3",
 			"machine.slice":             ";0-7",
@@ -59,7 +60,7 @@ func TestCpusets(t *testing.T) {
 			"mine   of 6-7 eff 6-7 isolated invalid (Cpu list in cpuset.cpus not exclusive)",
 			"system.slice   of 0-3 eff 0-3 member",
 		}},
-		{"version 1", false, merged(cpusetTree(false, map[string]string{
+		{"version 1", false, treetest.Merged(cpusetTree(false, map[string]string{
 			"":                   "0-7;0-7",
 			"machine.slice":      "0-7;0-7",
 			scope:                "0-7;0-7",
@@ -78,9 +79,9 @@ func TestCpusets(t *testing.T) {
 		{"none", true, map[string]string{"proc/5000/cgroup": "0::/\n"}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			m := recorded(t, c.files)
+			m := treetest.Recorded(t, c.files)
 			var got []string
-			for _, g := range m.cpusets([]facts.Guest{{Name: "rt1", PID: 5000}, {Name: "off"}}) {
+			for _, g := range Cpusets(m, []facts.Guest{{Name: "rt1", PID: 5000}, {Name: "off"}}) {
 				got = append(got, fmt.Sprintf("%s %s %s of %s eff %s %s", g.Path, g.Guest, g.Part, g.CPUs, g.Effective, g.Partition))
 			}
 			if strings.Join(got, "\n") != strings.Join(c.want, "\n") {

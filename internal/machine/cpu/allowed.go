@@ -1,17 +1,18 @@
-package host
+package cpu
 
 import (
 	"path"
 	"slices"
 	"strings"
 
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
 // cpusetMount is where a cpuset hierarchy is mounted and what its files are called.
 type cpusetMount struct {
-	folder string // relative to the root
-	cpus   string // name of the file with the CPUs of a group
+	Folder string // relative to the root
+	CPUs   string // name of the file with the CPUs of a group
 	nodes  string
 }
 
@@ -23,9 +24,9 @@ func cgroup1(folder string) cpusetMount { return cpusetMount{folder, "cpuset.cpu
 
 func noprefix(folder string) cpusetMount { return cpusetMount{folder, "cpus", "mems"} }
 
-// findCpusets finds the cpuset hierarchy: at its usual places, then in /proc/mounts (Documentation/admin-guide/
+// FindCpusets finds the cpuset hierarchy: at its usual places, then in /proc/mounts (Documentation/admin-guide/
 // cgroup-v1/cpusets.rst, cgroup-v2.rst).
-func (m *Machine) findCpusets() (cpusetMount, bool) {
+func FindCpusets(m *tree.Tree) (cpusetMount, bool) {
 	for _, usual := range []struct {
 		mount cpusetMount
 		file  string
@@ -34,7 +35,7 @@ func (m *Machine) findCpusets() (cpusetMount, bool) {
 		{cgroup1("sys/fs/cgroup/cpuset"), "cpuset.cpus"},
 		{noprefix("dev/cpuset"), "cpus"},
 	} {
-		if m.Exists(usual.mount.folder + "/" + usual.file) {
+		if m.Exists(usual.mount.Folder + "/" + usual.file) {
 			return usual.mount, true
 		}
 	}
@@ -68,8 +69,8 @@ func (m *Machine) findCpusets() (cpusetMount, bool) {
 	return cpusetMount{}, false
 }
 
-// cpusetOf is the name of the cpuset group of a process by its directory in proc.
-func (m *Machine) cpusetOf(process string) (string, bool) {
+// CpusetOf is the name of the cpuset group of a process by its directory in proc.
+func CpusetOf(m *tree.Tree, process string) (string, bool) {
 	if name := m.Line(process + "/cpuset"); name != "" {
 		return name, true
 	}
@@ -90,22 +91,22 @@ func (m *Machine) cpusetOf(process string) (string, bool) {
 }
 
 // allowed is the CPUs and the NUMA nodes that the process may use, and whether its cpuset limits them at all.
-func (m *Machine) allowed() (cpus, nodes mask, limitedCPUs, limitedNodes bool) {
-	mount, found := m.findCpusets()
+func allowed(m *tree.Tree) (cpus, nodes mask, limitedCPUs, limitedNodes bool) {
+	mount, found := FindCpusets(m)
 	if !found {
 		return nil, nil, false, false
 	}
-	name, found := m.cpusetOf("proc/self") // in a recorded tree: of the process that recorded it
+	name, found := CpusetOf(m, "proc/self") // in a recorded tree: of the process that recorded it
 	if !found {
 		return nil, nil, false, false
 	}
-	group := path.Join(mount.folder, path.Clean("/"+name))
+	group := path.Join(mount.Folder, path.Clean("/"+name))
 	read := func(file string) (mask, bool) {
 		text := m.Line(group + "/" + file)
 		set, err := setting.ParseCPUs(text)
 		return maskOf(set), err == nil && text != ""
 	}
-	cpus, limitedCPUs = read(mount.cpus)
+	cpus, limitedCPUs = read(mount.CPUs)
 	nodes, limitedNodes = read(mount.nodes)
 	return cpus, nodes, limitedCPUs, limitedNodes
 }

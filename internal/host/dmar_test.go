@@ -1,0 +1,20 @@
+package host
+
+import (
+	"testing"
+
+	"mpps/internal/facts"
+)
+
+func TestFirmware(t *testing.T) {
+	var h facts.Host
+	lines(t, map[string]string{"sys/firmware/acpi/tables/DMAR": "x", "sys/firmware/acpi/tables/APIC": "x", "sys/kernel/iommu_groups/0/type": "DMA", "sys/kernel/iommu_groups/1/type": "DMA"}).firmware(t.Context(), &h)
+	if f := h.Firmware; !f.Tables || !f.DMAR || f.IVRS || f.Groups != 2 {
+		t.Errorf("found %+v", f)
+	}
+	h = facts.Host{}
+	lines(t, map[string]string{"proc/cmdline": ""}).firmware(t.Context(), &h)
+	if h.Firmware != (facts.Firmware{}) {
+		t.Errorf("found %+v on a machine that shows nothing", h.Firmware)
+	}
+}
