@@ -8,6 +8,7 @@ import (
 
 	"mpps/internal/facts"
 	"mpps/internal/machine/cpu"
+	"mpps/internal/machine/irq"
 )
 
 // housekeeping reads what else the host does with its CPUs and memory. It comes after the network, whose interrupts are
@@ -59,15 +60,15 @@ func (m *Machine) hostIRQs(h *facts.Host) []facts.IRQ {
 	found := []facts.IRQ{}
 	dir := m.Folder("proc/irq")
 	defer dir.Close()
-	for _, row := range parseInterrupts(text) {
-		if len(row.actions) == 0 || taken[row.number] {
+	for _, row := range irq.ParseInterrupts(text) {
+		if len(row.Actions) == 0 || taken[row.Number] {
 			continue
 		}
-		number := strconv.Itoa(row.number)
+		number := strconv.Itoa(row.Number)
 		found = append(found, facts.IRQ{
-			Number: row.number, Name: row.actions[0], On: row.actions[0], Count: row.count(),
-			Affinity: listFile(dir, number+"/smp_affinity_list"), Effective: listFile(dir, number+"/effective_affinity_list"),
-			Managed: m.Live() && unwritable(dir, number+"/smp_affinity_list"),
+			Number: row.Number, Name: row.Actions[0], On: row.Actions[0], Count: row.Count(),
+			Affinity: irq.ListFile(dir, number+"/smp_affinity_list"), Effective: irq.ListFile(dir, number+"/effective_affinity_list"),
+			Managed: m.Live() && irq.Unwritable(dir, number+"/smp_affinity_list"),
 		})
 	}
 	return found

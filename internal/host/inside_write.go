@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"mpps/internal/machine/irq"
 	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
@@ -141,11 +142,11 @@ func (l *insideLook) writer(a setting.Address, value string) (inGuest, error) {
 		if err != nil {
 			return inGuest{}, err
 		}
-		number, err := m.findIRQ(inner)
+		number, err := irq.Find(m.Tree, inner)
 		if err != nil {
 			return inGuest{}, err
 		}
-		return tee("/"+path.Join(procIRQ, strconv.Itoa(number), "smp_affinity_list"), value), nil
+		return tee("/"+path.Join(irq.Proc, strconv.Itoa(number), "smp_affinity_list"), value), nil
 	case setting.NICChannels:
 		return inGuest{argv: []string{"ethtool", "-L", inner.Object(), "combined", value}}, nil
 	case setting.Service:

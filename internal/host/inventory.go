@@ -8,6 +8,7 @@ import (
 	"mpps/internal/facts"
 	"mpps/internal/machine/boot"
 	"mpps/internal/machine/cpu"
+	"mpps/internal/machine/irq"
 	"mpps/internal/machine/netfilter"
 	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
@@ -29,7 +30,7 @@ func (m *Machine) Inventory(ctx context.Context) *facts.Host {
 
 // isolation reads who else says which CPUs are for what. It comes after services and guests.
 func (m *Machine) isolation(_ context.Context, h *facts.Host) {
-	h.Isolation = &facts.Isolation{Cgroups: cpu.Cpusets(m.Tree, h.Guests), IRQBalance: m.irqBalance(h.Services)}
+	h.Isolation = &facts.Isolation{Cgroups: cpu.Cpusets(m.Tree, h.Guests), IRQBalance: irq.Balance(m.Tree, h.Services)}
 }
 
 // on returns a part of the inventory that reads the machine's tree.

@@ -10,6 +10,7 @@ import (
 	"mpps/internal/bottleneck/probe"
 	"mpps/internal/facts"
 	"mpps/internal/machine/cpu"
+	"mpps/internal/machine/irq"
 	"mpps/internal/machine/tree"
 )
 
@@ -147,7 +148,7 @@ type loadLook struct {
 	at      time.Time // when the devices' counters were read
 	times   map[int]cpu.Times
 	softnet []facts.Softnet
-	irqs    map[string]cpuCounts
+	irqs    map[string]irq.Counts
 	spaces  map[string]spaceLook // by the namespace's name
 	threads threadLook
 	ran     time.Time // when threads were read
@@ -182,7 +183,7 @@ func (w *LoadWatch) look(before *loadLook, allowed time.Duration) loadLook {
 	}
 	text, err := w.m.Read("proc/interrupts")
 	missing("interrupts", err)
-	now.irqs = parseCPUCounts(text, w.h.Topology.Online)
+	now.irqs = irq.ParseCPUCounts(text, w.h.Topology.Online)
 	now.times, err = cpu.ReadTimes(w.m.Tree)
 	missing("times of the CPUs", err)
 	text, err = w.m.Read("proc/net/softnet_stat")
@@ -204,7 +205,7 @@ func (w *LoadWatch) between(before, after loadLook) *facts.Load {
 	}
 	for _, name := range w.o.Netns {
 		a, b := before.spaces[name], after.spaces[name]
-		l.Devices = append(l.Devices, w.devicesBetween(name, a, b, countsBetween(before.irqs, after.irqs, w.h.Topology.Online))...)
+		l.Devices = append(l.Devices, w.devicesBetween(name, a, b, irq.CountsBetween(before.irqs, after.irqs, w.h.Topology.Online))...)
 		addSockets(&l.Sockets, a.sockets, b.sockets)
 		l.Tracked = append(l.Tracked, trackedBetween(name, a.tracked, b.tracked)...)
 	}

@@ -185,7 +185,7 @@ func interruptsOfQueues(d *facts.DeviceLoad, n *facts.NIC, irqs []facts.IRQRun) 
 	for _, irq := range n.IRQs {
 		at := slices.IndexFunc(irqs, func(r facts.IRQRun) bool { return r.Number == irq.Number })
 		digits := len(irq.On)
-		for digits > 0 && digit(irq.On[digits-1]) {
+		for digits > 0 && irq.On[digits-1] >= '0' && irq.On[digits-1] <= '9' {
 			digits--
 		}
 		var queue int

@@ -11,6 +11,7 @@ import (
 
 	"mpps/internal/facts"
 	"mpps/internal/machine/cpu"
+	"mpps/internal/machine/irq"
 	"mpps/internal/setting"
 )
 
@@ -20,7 +21,7 @@ type guestLook struct {
 	times   map[int]cpu.Times
 	softnet []facts.Softnet
 	devices map[string]map[string]uint64
-	irqs    map[string]cpuCounts
+	irqs    map[string]irq.Counts
 	sockets socketLook
 	why     error // that there is none
 }
@@ -92,7 +93,7 @@ func lookAtGuest(ctx context.Context, a agents, guest string) guestLook {
 		l.why = err
 		return l
 	}
-	l.irqs = parseCPUCounts(text("/proc/interrupts"), setting.CPUs(slices.Collect(maps.Keys(l.times))...))
+	l.irqs = irq.ParseCPUCounts(text("/proc/interrupts"), setting.CPUs(slices.Collect(maps.Keys(l.times))...))
 	l.devices = parseNetDev(text("/proc/net/dev"))
 	l.sockets.count(text("/proc/net/snmp"), text("/proc/net/netstat"), text("/proc/net/snmp6"))
 	return l
@@ -174,7 +175,7 @@ func guestBetween(g *facts.Guest, a, b guestLook) facts.GuestLoad {
 		}
 		load.Devices = append(load.Devices, d)
 	}
-	for _, irq := range countsBetween(a.irqs, b.irqs, cpus) {
+	for _, irq := range irq.CountsBetween(a.irqs, b.irqs, cpus) {
 		if irq.Number >= 0 && (virtioQueue.MatchString(irq.Name) || slices.ContainsFunc(load.Devices, func(d facts.DeviceLoad) bool { return strings.HasPrefix(irq.Name, d.Name) })) {
 			load.IRQs = append(load.IRQs, irq.Counts)
 		}

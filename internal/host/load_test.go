@@ -13,6 +13,7 @@ import (
 
 	"mpps/internal/facts"
 	"mpps/internal/machine/cpu"
+	"mpps/internal/machine/irq"
 	"mpps/internal/setting"
 )
 
@@ -252,8 +253,8 @@ func TestGuestBetween(t *testing.T) {
 		return parseNetDev("Inter-|   Receive  |  Transmit\n face |bytes packets errs drop fifo frame compressed multicast|bytes packets errs drop fifo colls carrier compressed\n" +
 			"    lo: 9 9 0 0 0 0 0 0 9 9 0 0 0 0 0 0\n  eth0: 6000 " + packets + " 0 " + dropped + " 0 0 0 0 0 7 0 0 0 0 0 0\n")
 	}
-	irqs := func(n string) map[string]cpuCounts {
-		return parseCPUCounts("           CPU0       CPU1\n 24:          5          0   PCI-MSI 1-edge      virtio0-config\n 25:          "+n+"          0   PCI-MSI 2-edge      virtio1-input.0\n"+
+	irqs := func(n string) map[string]irq.Counts {
+		return irq.ParseCPUCounts("           CPU0       CPU1\n 24:          5          0   PCI-MSI 1-edge      virtio0-config\n 25:          "+n+"          0   PCI-MSI 2-edge      virtio1-input.0\n"+
 			" 26:          0          "+n+"   PCI-MSI 3-edge      virtio1-output.0\n 27:          "+n+"          0   PCI-MSI 4-edge      virtio2-req.0\n", setting.CPUs(0, 1))
 	}
 	times := map[int]cpu.Times{0: {Idle: 1}, 1: {Idle: 1}}

@@ -5,6 +5,7 @@ import (
 
 	"mpps/internal/machine/boot"
 	"mpps/internal/machine/ethtool"
+	"mpps/internal/machine/irq"
 	"mpps/internal/machine/netfilter"
 	"mpps/internal/setting"
 )
@@ -33,7 +34,7 @@ func (m *Machine) Mechanisms() setting.Mechanisms {
 	for _, some := range []setting.Mechanisms{
 		boot.Mechanisms(m.Tree),
 		ethtool.Mechanisms(m.Tree),
-		m.irqMechanisms(),
+		irq.Mechanisms(m.Tree),
 		netfilter.Mechanisms(m.Tree),
 		m.systemdMechanisms(),
 		m.threadsMechanisms(),

@@ -9,6 +9,7 @@ import (
 
 	"mpps/internal/facts"
 	"mpps/internal/machine/ethtool"
+	"mpps/internal/machine/irq"
 	"mpps/internal/machine/tree"
 )
 
@@ -20,7 +21,7 @@ func (m *Machine) nics(ctx context.Context, h *facts.Host, devices []device, nam
 			nics = append(nics, m.nic(d, names))
 		}
 	}
-	m.irqs(h, nics)
+	irq.OfNICs(m.Tree, h, nics)
 	if m.Live() {
 		ethtool.Fill(ctx, m.Tree, h, nics)
 	}

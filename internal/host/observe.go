@@ -9,6 +9,7 @@ import (
 
 	"mpps/internal/facts"
 	"mpps/internal/machine/cpu"
+	"mpps/internal/machine/irq"
 	"mpps/internal/setting"
 )
 
@@ -51,7 +52,7 @@ func (m *Machine) Observe(ctx context.Context, h *facts.Host, cpus setting.CPUSe
 type moment struct {
 	at      time.Time // when the counters were read
 	threads threadLook
-	counts  map[string]cpuCounts
+	counts  map[string]irq.Counts
 	times   map[int]cpu.Times
 	unseen  []facts.Unseen
 }
@@ -67,7 +68,7 @@ func (m *Machine) look(cpus setting.CPUSet, guests []int, earlier *threadLook, e
 	if err != nil {
 		now.unseen = append(now.unseen, facts.Unseen{What: "interrupts on the CPUs", Why: err.Error()})
 	}
-	now.counts = parseCPUCounts(text, cpus)
+	now.counts = irq.ParseCPUCounts(text, cpus)
 	if now.times, err = cpu.ReadTimes(m.Tree); err != nil {
 		now.unseen = append(now.unseen, facts.Unseen{What: "times of the CPUs", Why: err.Error()})
 	}
@@ -81,7 +82,7 @@ func (m *Machine) look(cpus setting.CPUSet, guests []int, earlier *threadLook, e
 func (m *Machine) between(before, after moment, h *facts.Host, cpus setting.CPUSet, enough func() bool) *facts.Observation {
 	o := &facts.Observation{
 		Seconds: after.at.Sub(before.at).Seconds(), CPUs: cpus,
-		Times: cpu.TimesBetween(before.times, after.times, h.Topology.Online), IRQs: countsBetween(before.counts, after.counts, cpus),
+		Times: cpu.TimesBetween(before.times, after.times, h.Topology.Online), IRQs: irq.CountsBetween(before.counts, after.counts, cpus),
 		Unseen: append([]facts.Unseen{}, after.unseen...),
 	}
 	m.runsBetween(before.threads, after.threads, o, enough)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/irq"
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/setting"
 )
@@ -165,11 +166,11 @@ func TestWideCounts(t *testing.T) {
 	for _, first := range []uint64{7, 9_999_999_999, 10_000_000_000, 123_456_789_012, 1 << 60} {
 		for _, last := range []uint64{0, 3, 33, 333, 11_111_111_111} {
 			text := head + fmt.Sprintf(" 24: %10d %10d %10d %10d  PCI-MSI 1-edge      eth0\nNMI: %10d %10d %10d %10d   Non-maskable interrupts\n", first, 5, 6, last, 1, 2, 3, last)
-			rows := parseCPUCounts(text, setting.CPUs(0, 2, 3, 9))
-			if got := rows["24"]; got.name != "eth0" || got.number != 24 || !slices.Equal(got.counts, []uint64{first, 6, last, 0}) {
+			rows := irq.ParseCPUCounts(text, setting.CPUs(0, 2, 3, 9))
+			if got := rows["24"]; got.Name != "eth0" || got.Number != 24 || !slices.Equal(got.Counts, []uint64{first, 6, last, 0}) {
 				t.Errorf("%d, %d: %+v", first, last, got)
 			}
-			if got := rows["NMI"]; got.number != -1 || !slices.Equal(got.counts, []uint64{1, 3, last, 0}) {
+			if got := rows["NMI"]; got.Number != -1 || !slices.Equal(got.Counts, []uint64{1, 3, last, 0}) {
 				t.Errorf("%d: %+v", last, got)
 			}
 		}
@@ -196,6 +197,6 @@ func BenchmarkCounts(b *testing.B) {
 		cpus = append(cpus, cpu)
 	}
 	for b.Loop() {
-		parseCPUCounts(whole, cpus)
+		irq.ParseCPUCounts(whole, cpus)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"path"
 	"strconv"
 
+	"mpps/internal/machine/irq"
 	"mpps/internal/setting"
 )
 
@@ -27,14 +28,14 @@ func (m *Machine) queues(dir string) (rx, tx int, rps, xps []setting.CPUSet) {
 	queues := m.Folder(path.Join(dir, "queues"))
 	defer queues.Close()
 	for i := range min(rx, maxQueues) {
-		rps = append(rps, maskFile(queues, "rx-"+strconv.Itoa(i)+"/rps_cpus"))
+		rps = append(rps, irq.MaskFile(queues, "rx-"+strconv.Itoa(i)+"/rps_cpus"))
 	}
 	for i := range min(tx, maxQueues) {
 		if tx == 1 {
 			xps = append(xps, setting.CPUSet{})
 			continue
 		}
-		xps = append(xps, maskFile(queues, "tx-"+strconv.Itoa(i)+"/xps_cpus"))
+		xps = append(xps, irq.MaskFile(queues, "tx-"+strconv.Itoa(i)+"/xps_cpus"))
 	}
 	return rx, tx, rps, xps
 }

@@ -1,4 +1,4 @@
-package host
+package irq
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree/treetest"
 )
 
 func TestInterruptRows(t *testing.T) {
@@ -29,8 +30,8 @@ func TestInterruptRows(t *testing.T) {
 		"44 11 [arch_timer]",
 	}
 	var got []string
-	for _, row := range parseInterrupts(text) {
-		got = append(got, fmt.Sprint(row.number, row.count(), row.actions))
+	for _, row := range ParseInterrupts(text) {
+		got = append(got, fmt.Sprint(row.Number, row.Count(), row.Actions))
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("rows:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -39,7 +40,7 @@ func TestInterruptRows(t *testing.T) {
 
 // TestInterruptsOfRecordedHosts compares with what the recording project's own tool made of these files.
 func TestInterruptsOfRecordedHosts(t *testing.T) {
-	folder := corpus(t, "hosts")
+	folder := treetest.Corpus(t, "hosts")
 	for _, c := range []struct {
 		file, device, pci, bus, driver string
 		want                           string
@@ -59,7 +60,7 @@ func TestInterruptsOfRecordedHosts(t *testing.T) {
 		}
 		var got []string
 		nic := facts.NIC{Name: c.device, PCI: c.pci, Driver: c.driver}
-		for _, irq := range matchInterrupts(&nic, c.bus, nil, parseInterrupts(string(text)), nil) {
+		for _, irq := range matchInterrupts(&nic, c.bus, nil, ParseInterrupts(string(text)), nil) {
 			got = append(got, fmt.Sprintf("%d %s", irq.Number, irq.On))
 		}
 		if joined := strings.Join(got, ", "); joined != c.want {
@@ -94,9 +95,9 @@ func FuzzInterrupts(f *testing.F) {
 	f.Add("           CPU0\n 34:     256407  IR-PCI-MSI-edge      eth4-TxRx-0\n")
 	f.Add("\n7: \n:::\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		for _, row := range parseInterrupts(text) {
-			row.count()
-			for _, action := range row.actions {
+		for _, row := range ParseInterrupts(text) {
+			row.Count()
+			for _, action := range row.Actions {
 				if on := irqNameOn(action, "eth0", "virtio2", "igb"); strings.Contains(on, "/") || on == "" {
 					t.Errorf("name %q of %q does not fit into an address", on, action)
 				}

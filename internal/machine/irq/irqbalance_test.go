@@ -1,4 +1,4 @@
-package host
+package irq
 
 import (
 	"testing"
@@ -26,8 +26,8 @@ func TestIRQBalance(t *testing.T) {
 		"nonsense":   {map[string]string{"etc/default/irqbalance": "IRQBALANCE_BANNED_CPULIST=zwei\n"}, &facts.IRQBalance{Told: true, From: "/etc/default/irqbalance", Why: `IRQBALANCE_BANNED_CPULIST: CPU list "zwei": expected a CPU number, found "zwei"`}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := recorded(t, treetest.Merged(map[string]string{"proc/uptime": "1 1\n"}, c.files))
-			got := m.irqBalance([]facts.Service{{Name: "irqbalance", PID: 900, Running: m.Exists("proc/900/comm")}})
+			m := treetest.Recorded(t, treetest.Merged(map[string]string{"proc/uptime": "1 1\n"}, c.files))
+			got := Balance(m, []facts.Service{{Name: "irqbalance", PID: 900, Running: m.Exists("proc/900/comm")}})
 			if (got == nil) != (c.want == nil) {
 				t.Fatalf("expected %+v, found %+v", c.want, got)
 			}

@@ -1,4 +1,4 @@
-package host
+package irq
 
 import (
 	"cmp"
@@ -11,28 +11,28 @@ import (
 	"mpps/internal/setting"
 )
 
-// cpuCounts is one row of /proc/interrupts as far as some CPUs go.
-type cpuCounts struct {
-	name   string // its first handler, or LOC, RES, NMI …
-	number int    // −1 for the CPU's own
-	counts []uint64
+// Counts is one row of /proc/interrupts as far as some CPUs go.
+type Counts struct {
+	Name   string // its first handler, or LOC, RES, NMI …
+	Number int    // −1 for the CPU's own
+	Counts []uint64
 }
 
 // columnWidth is how wide /proc/interrupts makes a count that has at most ten digits: a blank and ten places (kernel/irq/proc.c,
 // show_interrupts; arch/x86/kernel/irq.c, arch_show_interrupts).
 const columnWidth = 11
 
-// parseCPUCounts reads the rows of /proc/interrupts, of each only the columns of some CPUs, whose order is kept. A machine with 512
+// ParseCPUCounts reads the rows of /proc/interrupts, of each only the columns of some CPUs, whose order is kept. A machine with 512
 // CPUs has a megabyte of counts for each hundred interrupts: rows are not read through where their columns have the usual width.
 // Rows with a single count that belongs to no CPU (ERR, MIS) are left out.
-func parseCPUCounts(text string, cpus setting.CPUSet) map[string]cpuCounts {
+func ParseCPUCounts(text string, cpus setting.CPUSet) map[string]Counts {
 	head, rest, _ := strings.Cut(text, "\n")
 	columns := strings.Fields(head)
 	at := make([]int, len(cpus)) // the column of each, −1 where it is offline
 	for i, cpu := range cpus {
 		at[i] = slices.Index(columns, "CPU"+strconv.Itoa(cpu))
 	}
-	rows := map[string]cpuCounts{}
+	rows := map[string]Counts{}
 	for rest != "" {
 		var line string
 		line, rest, _ = strings.Cut(rest, "\n")
@@ -47,11 +47,11 @@ func parseCPUCounts(text string, cpus setting.CPUSet) map[string]cpuCounts {
 				continue
 			}
 		}
-		row := cpuCounts{name: label, number: -1, counts: make([]uint64, len(cpus))}
+		row := Counts{Name: label, Number: -1, Counts: make([]uint64, len(cpus))}
 		if n, err := strconv.Atoi(label); err == nil {
-			row.number, row.name = n, ""
+			row.Number, row.Name = n, ""
 			if names := handlers(tail[end:]); len(names) > 0 {
-				row.name = names[0]
+				row.Name = names[0]
 			}
 		}
 		var fields []string
@@ -62,9 +62,9 @@ func parseCPUCounts(text string, cpus setting.CPUSet) map[string]cpuCounts {
 			switch {
 			case column < 0:
 			case fields != nil:
-				row.counts[i], _ = strconv.ParseUint(fields[column], 10, 64) // skipFields saw that they are digits
+				row.Counts[i], _ = strconv.ParseUint(fields[column], 10, 64) // skipFields saw that they are digits
 			default:
-				row.counts[i] = decimal(tail[column*columnWidth : (column+1)*columnWidth])
+				row.Counts[i] = decimal(tail[column*columnWidth : (column+1)*columnWidth])
 			}
 		}
 		rows[label] = row
@@ -91,19 +91,19 @@ func decimal(column string) uint64 {
 	return n
 }
 
-// countsBetween are the interrupts that came between two looks, by number, the CPU's own last. Rows whose handler changed
+// CountsBetween are the interrupts that came between two looks, by number, the CPU's own last. Rows whose handler changed
 // meanwhile count from nothing.
-func countsBetween(before, after map[string]cpuCounts, cpus setting.CPUSet) []facts.IRQRun {
+func CountsBetween(before, after map[string]Counts, cpus setting.CPUSet) []facts.IRQRun {
 	all := []facts.IRQRun{}
 	for _, label := range slices.Sorted(maps.Keys(after)) {
 		b, a := after[label], before[label]
-		run := facts.IRQRun{Number: b.number, Name: b.name, Counts: map[int]uint64{}}
+		run := facts.IRQRun{Number: b.Number, Name: b.Name, Counts: map[int]uint64{}}
 		for i, cpu := range cpus {
 			was := uint64(0)
-			if a.name == b.name && i < len(a.counts) && a.counts[i] <= b.counts[i] {
-				was = a.counts[i]
+			if a.Name == b.Name && i < len(a.Counts) && a.Counts[i] <= b.Counts[i] {
+				was = a.Counts[i]
 			}
-			if n := b.counts[i] - was; n > 0 {
+			if n := b.Counts[i] - was; n > 0 {
 				run.Counts[cpu] = n
 			}
 		}

@@ -1,4 +1,4 @@
-package host
+package irq
 
 import (
 	"context"
@@ -16,24 +16,24 @@ import (
 	"mpps/internal/setting"
 )
 
-// irqMechanisms returns the mechanisms of this package.
-func (m *Machine) irqMechanisms() setting.Mechanisms {
+// Mechanisms returns the mechanisms of this package.
+func Mechanisms(m *tree.Tree) setting.Mechanisms {
 	return setting.Mechanisms{
 		setting.IRQAffinity: irqAffinity{m},
 		setting.IRQCPUs:     irqCPUs{m},
 	}
 }
 
-// procIRQ is where interrupts are placed.
-const procIRQ = "proc/irq"
+// Proc is where interrupts are placed.
+const Proc = "proc/irq"
 
 // irqAffinity reads and writes which CPUs may serve a NIC's interrupt. The address is the device, the interrupt's name on
 // it and its number (facts.NIC.Address). The number is a hint: a driver that sets up its vectors anew gets others, so an
 // interrupt is found by its name among those of the device, and the number only tells two of the same name apart.
-type irqAffinity struct{ m *Machine }
+type irqAffinity struct{ m *tree.Tree }
 
 func (i irqAffinity) Read(_ context.Context, a setting.Address) setting.Reading {
-	number, err := i.m.findIRQ(a)
+	number, err := Find(i.m, a)
 	if errors.Is(err, unix.ENODEV) {
 		return setting.Missing(err.Error())
 	}
@@ -41,7 +41,7 @@ func (i irqAffinity) Read(_ context.Context, a setting.Address) setting.Reading 
 		return setting.CouldNotTell(err.Error())
 	}
 	name := strconv.Itoa(number) + "/smp_affinity_list"
-	r := i.m.Value(procIRQ, name, setting.Kinds[setting.IRQAffinity].Canonical)
+	r := i.m.Value(Proc, name, setting.Kinds[setting.IRQAffinity].Canonical)
 	if r.ReadOnly {
 		r.Why = "a managed interrupt: the kernel places it itself"
 	}
@@ -53,11 +53,11 @@ func (i irqAffinity) Write(ctx context.Context, a setting.Address, to setting.Re
 	if err != nil {
 		return err
 	}
-	number, err := i.m.findIRQ(a)
+	number, err := Find(i.m, a)
 	if err != nil {
 		return tree.Refused(a, value, err)
 	}
-	err = i.m.SetValue(ctx, procIRQ, strconv.Itoa(number)+"/smp_affinity_list", value)
+	err = i.m.SetValue(ctx, Proc, strconv.Itoa(number)+"/smp_affinity_list", value)
 	switch {
 	case errors.Is(err, unix.EIO), errors.Is(err, os.ErrPermission) && !tree.Unprivileged(err):
 		return tree.Refused(a, value, fmt.Errorf("interrupt %d is managed, the kernel places it itself: %w", number, err))
@@ -69,8 +69,8 @@ func (i irqAffinity) Write(ctx context.Context, a setting.Address, to setting.Re
 	return nil
 }
 
-// findIRQ is the number that the addressed interrupt has now.
-func (m *Machine) findIRQ(a setting.Address) (int, error) {
+// Find is the number that the addressed interrupt has now.
+func Find(m *tree.Tree, a setting.Address) (int, error) {
 	elements := strings.Split(a.Path, "/")
 	if len(elements) < 3 {
 		return 0, fmt.Errorf("%s: expected DEVICE/NAME/NUMBER", a)
@@ -84,9 +84,9 @@ func (m *Machine) findIRQ(a setting.Address) (int, error) {
 	if !m.Exists(dir) {
 		return 0, tree.NoSuch("there is no device " + device)
 	}
-	candidates := m.ownedIRQs(dir)
+	candidates := ownedIRQs(m, dir)
 	if candidates == nil { // a device without MSI: any interrupt may be its
-		for _, name := range m.List(procIRQ) {
+		for _, name := range m.List(Proc) {
 			if n, err := strconv.Atoi(name); err == nil {
 				candidates = append(candidates, n)
 			}
@@ -99,7 +99,7 @@ func (m *Machine) findIRQ(a setting.Address) (int, error) {
 	owned := m.Exists(m.Function(dir) + "/msi_irqs")
 	names := []string{device, bus}
 	for _, number := range candidates {
-		for _, action := range m.actions(number) {
+		for _, action := range actions(m, number) {
 			if irqNameOn(action, device, bus, driver) == on && (owned || namesAny(action, names)) {
 				return number, nil
 			}
@@ -110,8 +110,8 @@ func (m *Machine) findIRQ(a setting.Address) (int, error) {
 
 // actions are the names of an interrupt's handlers: the kernel makes a directory for each (kernel/irq/proc.c,
 // register_handler_proc).
-func (m *Machine) actions(number int) []string {
-	dir, err := m.Below(path.Join(procIRQ, strconv.Itoa(number)))
+func actions(m *tree.Tree, number int) []string {
+	dir, err := m.Below(path.Join(Proc, strconv.Itoa(number)))
 	if err != nil {
 		return nil
 	}

@@ -1,19 +1,20 @@
-package host
+package irq
 
 import (
 	"strconv"
 	"strings"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
 // irqbalanceFiles are where distributions keep the environment of irqbalance's unit: Debian and its like, RHEL and SUSE.
 var irqbalanceFiles = []string{"etc/default/irqbalance", "etc/sysconfig/irqbalance"}
 
-// irqBalance is how irqbalance is set up, by the environment of the process that runs, else by the files that its unit gets it
+// Balance is how irqbalance is set up, by the environment of the process that runs, else by the files that its unit gets it
 // from; nil where it does not run and has no file.
-func (m *Machine) irqBalance(services []facts.Service) *facts.IRQBalance {
+func Balance(m *tree.Tree, services []facts.Service) *facts.IRQBalance {
 	pid := 0
 	for _, s := range services {
 		if s.Name == "irqbalance" && s.Running {

@@ -1,4 +1,5 @@
-package host
+// Package irq reads /proc/interrupts and reads and writes which CPUs serve an interrupt, and how irqbalance is set up.
+package irq
 
 import (
 	"path"
@@ -14,16 +15,16 @@ import (
 
 // interrupt is one numbered row of /proc/interrupts.
 type interrupt struct {
-	number  int
+	Number  int
 	counts  string   // the columns of the CPUs, not yet added up
 	cpus    int      // number of these columns
-	actions []string // names of the handlers; several where the line is shared
+	Actions []string // names of the handlers; several where the line is shared
 }
 
-// parseInterrupts reads the numbered rows of /proc/interrupts (kernel/irq/proc.c, show_interrupts): number, one count for
+// ParseInterrupts reads the numbered rows of /proc/interrupts (kernel/irq/proc.c, show_interrupts): number, one count for
 // each online CPU, chip, with newer kernels the hardware number and trigger, and behind at least two spaces the names
 // of the handlers.
-func parseInterrupts(text string) []interrupt {
+func ParseInterrupts(text string) []interrupt {
 	head, rest, _ := strings.Cut(text, "\n")
 	cpus := len(strings.Fields(head))
 	var rows []interrupt
@@ -40,7 +41,7 @@ func parseInterrupts(text string) []interrupt {
 		if !ok {
 			continue
 		}
-		rows = append(rows, interrupt{number: number, counts: tail[:end], cpus: cpus, actions: handlers(tail[end:])})
+		rows = append(rows, interrupt{Number: number, counts: tail[:end], cpus: cpus, Actions: handlers(tail[end:])})
 	}
 	return rows
 }
@@ -78,8 +79,8 @@ func handlers(tail string) []string {
 	return strings.Split(names, ", ")
 }
 
-// count adds up the row over all CPUs.
-func (i interrupt) count() uint64 {
+// Count adds up the row over all CPUs.
+func (i interrupt) Count() uint64 {
 	var sum uint64
 	for _, field := range strings.Fields(i.counts) {
 		n, err := strconv.ParseUint(field, 10, 64)
@@ -91,24 +92,24 @@ func (i interrupt) count() uint64 {
 	return sum
 }
 
-// irqs finds the interrupts of the NICs: those that their bus device owns, or, where sysfs does not tell (a recorded
+// OfNICs finds the interrupts of the NICs: those that their bus device owns, or, where sysfs does not tell (a recorded
 // /proc/interrupts alone, a device without MSI), those whose handlers bear the device's name or PCI address.
-func (m *Machine) irqs(h *facts.Host, nics []facts.NIC) {
+func OfNICs(m *tree.Tree, h *facts.Host, nics []facts.NIC) {
 	text, err := m.Read("proc/interrupts")
 	if err != nil {
 		tree.Unseen(h, "interrupt counts", err)
 	}
-	rows := parseInterrupts(text)
+	rows := ParseInterrupts(text)
 	dir := m.Folder("proc/irq")
 	defer dir.Close()
 	for i := range nics {
-		owned := m.ownedIRQs(path.Join(tree.ClassNet, nics[i].Name))
+		owned := ownedIRQs(m, path.Join(tree.ClassNet, nics[i].Name))
 		for _, match := range matchInterrupts(&nics[i], m.BusDevice(nics[i].Name), owned, rows, others(nics, i)) {
 			number := strconv.Itoa(match.Number)
-			match.Affinity = listFile(dir, number+"/smp_affinity_list")
-			match.Effective = listFile(dir, number+"/effective_affinity_list")
-			match.Hint = maskFile(dir, number+"/affinity_hint")
-			match.Managed = m.Live() && unwritable(dir, number+"/smp_affinity_list")
+			match.Affinity = ListFile(dir, number+"/smp_affinity_list")
+			match.Effective = ListFile(dir, number+"/effective_affinity_list")
+			match.Hint = MaskFile(dir, number+"/affinity_hint")
+			match.Managed = m.Live() && Unwritable(dir, number+"/smp_affinity_list")
 			nics[i].IRQs = append(nics[i].IRQs, match)
 		}
 	}
@@ -126,7 +127,7 @@ func others(nics []facts.NIC, i int) []string {
 }
 
 // ownedIRQs are the MSI interrupts of the NIC's bus device; nil where sysfs does not list them.
-func (m *Machine) ownedIRQs(dir string) []int {
+func ownedIRQs(m *tree.Tree, dir string) []int {
 	var numbers []int
 	for _, name := range m.List(m.Function(dir) + "/msi_irqs") {
 		if n, err := strconv.Atoi(name); err == nil {
@@ -142,16 +143,16 @@ func (m *Machine) ownedIRQs(dir string) []int {
 func matchInterrupts(n *facts.NIC, busDevice string, owned []int, rows []interrupt, others []string) []facts.IRQ {
 	var irqs []facts.IRQ
 	for _, row := range rows {
-		for _, action := range row.actions {
+		for _, action := range row.Actions {
 			if owned != nil {
-				if _, is := slices.BinarySearch(owned, row.number); !is || namesAny(action, others) {
+				if _, is := slices.BinarySearch(owned, row.Number); !is || namesAny(action, others) {
 					continue
 				}
 			} else if !namesAny(action, []string{n.Name, n.PCI, busDevice}) {
 				continue
 			}
 			irqs = append(irqs, facts.IRQ{
-				Number: row.number, Name: action, On: irqNameOn(action, n.Name, busDevice, n.Driver), Count: row.count(),
+				Number: row.Number, Name: action, On: irqNameOn(action, n.Name, busDevice, n.Driver), Count: row.Count(),
 				Affinity: setting.CPUSet{}, Effective: setting.CPUSet{}, Hint: setting.CPUSet{},
 			})
 			break
@@ -223,8 +224,8 @@ func looksLikeDevice(word string) bool {
 
 func startsWithLetter(text string) bool { return text != "" && unicode.IsLetter(rune(text[0])) }
 
-// listFile is a CPU list below a directory; empty where it cannot be read.
-func listFile(dir *tree.Folder, name string) setting.CPUSet {
+// ListFile is a CPU list below a directory; empty where it cannot be read.
+func ListFile(dir *tree.Folder, name string) setting.CPUSet {
 	set, err := setting.ParseCPUs(dir.Line(name))
 	if err != nil || set == nil {
 		return setting.CPUSet{}
@@ -232,8 +233,8 @@ func listFile(dir *tree.Folder, name string) setting.CPUSet {
 	return set
 }
 
-// maskFile is a CPU mask below a directory; empty where it cannot be read.
-func maskFile(dir *tree.Folder, name string) setting.CPUSet {
+// MaskFile is a CPU mask below a directory; empty where it cannot be read.
+func MaskFile(dir *tree.Folder, name string) setting.CPUSet {
 	set, err := setting.ParseCPUMask(dir.Line(name))
 	if err != nil || set == nil {
 		return setting.CPUSet{}
@@ -241,8 +242,8 @@ func maskFile(dir *tree.Folder, name string) setting.CPUSet {
 	return set
 }
 
-// unwritable tells whether a file is there and bears no write permission for anybody.
-func unwritable(dir *tree.Folder, name string) bool {
+// Unwritable tells whether a file is there and bears no write permission for anybody.
+func Unwritable(dir *tree.Folder, name string) bool {
 	mode, there := dir.Mode(name)
 	return there && mode&0o222 == 0
 }

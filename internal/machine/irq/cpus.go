@@ -1,4 +1,4 @@
-package host
+package irq
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 
 // irqCPUs reads and writes which CPUs may serve an interrupt that belongs to no NIC, by its number and the name of one of
 // its handlers, or "default": where the kernel puts interrupts that are asked for from now on.
-type irqCPUs struct{ m *Machine }
+type irqCPUs struct{ m *tree.Tree }
 
 // file is the address's file below /proc/irq and whether it holds a mask instead of a list.
 func (i irqCPUs) file(a setting.Address) (name string, mask bool, err error) {
@@ -28,7 +28,7 @@ func (i irqCPUs) file(a setting.Address) (name string, mask bool, err error) {
 	if err != nil || a.Rest() == "" {
 		return "", false, fmt.Errorf("%s: expected NUMBER/NAME or default", a)
 	}
-	if !slices.Contains(i.m.actions(number), a.Rest()) {
+	if !slices.Contains(actions(i.m, number), a.Rest()) {
 		return "", false, tree.NoSuch(fmt.Sprintf("interrupt %d has no handler %q", number, a.Rest()))
 	}
 	return a.Object() + "/smp_affinity_list", false, nil
@@ -42,7 +42,7 @@ func (i irqCPUs) Read(_ context.Context, a setting.Address) setting.Reading {
 	case err != nil:
 		return setting.CouldNotTell(err.Error())
 	}
-	r := i.m.Value(procIRQ, name, func(text string) (string, error) {
+	r := i.m.Value(Proc, name, func(text string) (string, error) {
 		if !mask {
 			return setting.Kinds[setting.IRQCPUs].Canonical(text)
 		}
@@ -72,7 +72,7 @@ func (i irqCPUs) Write(ctx context.Context, a setting.Address, to setting.Readin
 		}
 		text = strings.TrimSpace(set.Mask())
 	}
-	err = i.m.SetValue(ctx, procIRQ, name, text)
+	err = i.m.SetValue(ctx, Proc, name, text)
 	switch {
 	case errors.Is(err, unix.EIO), errors.Is(err, os.ErrPermission) && !tree.Unprivileged(err):
 		return tree.Refused(a, value, fmt.Errorf("the kernel places this interrupt itself: %w", err))
