@@ -8,6 +8,7 @@ import (
 
 	"mpps/internal/domain"
 	"mpps/internal/facts"
+	"mpps/internal/machine/threads"
 	"mpps/internal/machine/tree"
 )
 
@@ -37,7 +38,7 @@ func (m *Machine) Functions(ctx context.Context) *facts.Host {
 	m.vfs(h, m.uses(devices, names, ways))
 	m.reservations(ctx, h)
 	m.pools(ctx, h)
-	m.guestsWith(ctx, h, func(qemu, func() []process, *domain.Guest) []facts.Thread { return nil })
+	m.guestsWith(ctx, h, func(qemu, func() []threads.Process, *domain.Guest) []facts.Thread { return nil })
 	m.vfHolders(ctx, h)
 	return h
 }

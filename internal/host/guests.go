@@ -8,6 +8,7 @@ import (
 
 	"mpps/internal/domain"
 	"mpps/internal/facts"
+	"mpps/internal/machine/threads"
 	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
@@ -16,15 +17,15 @@ import (
 func (m *Machine) guests(ctx context.Context, h *facts.Host) { m.guestsWith(ctx, h, m.guestThreads) }
 
 // guestsWith lists guests with the threads that are found.
-func (m *Machine) guestsWith(ctx context.Context, h *facts.Host, threads func(qemu, func() []process, *domain.Guest) []facts.Thread) {
-	processes := m.processes()
-	all := func() []process { return processes }
+func (m *Machine) guestsWith(ctx context.Context, h *facts.Host, find func(qemu, func() []threads.Process, *domain.Guest) []facts.Thread) {
+	processes := threads.Processes(m.Tree)
+	all := func() []threads.Process { return processes }
 	var running []qemu
 	for _, p := range processes {
-		if !isQEMU(p.comm) {
+		if !isQEMU(p.Comm) {
 			continue
 		}
-		if q, ok := m.readQEMU(p.pid); ok {
+		if q, ok := m.readQEMU(p.PID); ok {
 			running = append(running, q)
 		}
 	}
@@ -33,15 +34,15 @@ func (m *Machine) guestsWith(ctx context.Context, h *facts.Host, threads func(qe
 		g := &known[i]
 		at := slices.IndexFunc(running, func(q qemu) bool { return g.is(q) })
 		if at >= 0 {
-			g.fact.PID, g.fact.Resident = running[at].pid, m.resident(running[at].pid)
-			g.fact.Threads = threads(running[at], all, g.live)
+			g.fact.PID, g.fact.Resident = running[at].pid, threads.Resident(m.Tree, running[at].pid)
+			g.fact.Threads = find(running[at], all, g.live)
 			running = slices.Delete(running, at, at+1)
 		}
 		h.Guests = append(h.Guests, g.fact)
 	}
 	for _, q := range running {
 		fact := q.guest()
-		fact.Threads = threads(q, all, nil)
+		fact.Threads = find(q, all, nil)
 		h.Guests = append(h.Guests, fact)
 	}
 	slices.SortStableFunc(h.Guests, func(a, b facts.Guest) int { return strings.Compare(a.Name, b.Name) })

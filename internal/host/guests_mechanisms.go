@@ -13,6 +13,7 @@ import (
 	"mpps/internal/domain"
 	"mpps/internal/facts"
 	"mpps/internal/machine/cpu"
+	"mpps/internal/machine/threads"
 	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
@@ -162,7 +163,7 @@ func (t *threadPins) Write(ctx context.Context, a setting.Address, to setting.Re
 	if err != nil {
 		return fmt.Errorf("%s: %w", a, err)
 	}
-	if err := setAffinity(thread.TID, set); err != nil {
+	if err := threads.SetAffinity(thread.TID, set); err != nil {
 		return fmt.Errorf("%s: %w%s", a, err, t.machine.confined(thread.TID, set))
 	}
 	return nil
@@ -182,12 +183,13 @@ func (t *threadPins) find(ctx context.Context, a setting.Address) (facts.Thread,
 	if thread, known := t.known(q, a); known {
 		return thread, nil
 	}
-	list := t.machine.guestThreads(q, t.machine.processes, nil)
+	all := func() []threads.Process { return threads.Processes(t.machine.Tree) }
+	list := t.machine.guestThreads(q, all, nil)
 	t.remember(q.pid, list)
 	if slices.ContainsFunc(list, unmatched) {
 		// The command line does not explain the vhost workers: NICs were plugged in or out since.
 		if live := t.machine.runningGuest(ctx, q.name); live != nil {
-			list = t.machine.guestThreads(q, t.machine.processes, live)
+			list = t.machine.guestThreads(q, all, live)
 		}
 	}
 	return pickThread(list, a)
@@ -215,11 +217,11 @@ func (t *threadPins) known(q qemu, a setting.Address) (facts.Thread, bool) {
 	if err != nil {
 		return facts.Thread{}, false
 	}
-	one, err := parseStat(text)
+	one, err := threads.ParseStat(text)
 	if err != nil {
 		return facts.Thread{}, false
 	}
-	thread, err := pickThread([]facts.Thread{t.machine.thread(one, q.pid)}, a)
+	thread, err := pickThread([]facts.Thread{threads.Of(t.machine.Tree, one, q.pid)}, a)
 	return thread, err == nil
 }
 
@@ -251,12 +253,12 @@ func (t *threadPins) process(guest string) (qemu, bool) {
 	}
 	clear(t.pids)
 	var match qemu
-	for _, p := range t.machine.processes() {
-		if !isQEMU(p.comm) {
+	for _, p := range threads.Processes(t.machine.Tree) {
+		if !isQEMU(p.Comm) {
 			continue
 		}
-		if q, ok := t.machine.readQEMU(p.pid); ok {
-			t.pids[q.title()] = p.pid
+		if q, ok := t.machine.readQEMU(p.PID); ok {
+			t.pids[q.title()] = p.PID
 			if q.title() == guest {
 				match = q
 			}

@@ -216,25 +216,6 @@ func TestDefinitionsAreReadAnewWhenTheyChange(t *testing.T) {
 	}
 }
 
-func TestOwnAffinity(t *testing.T) {
-	own, err := getAffinity(0)
-	if err != nil || len(own) == 0 {
-		t.Fatalf("found %s, %v", own, err)
-	}
-	if err := setAffinity(0, nil); err == nil {
-		t.Error("an empty set was accepted")
-	}
-	if err := setAffinity(0, setting.CPUs(20000)); err == nil {
-		t.Error("CPU 20000 was accepted")
-	}
-	if err := setAffinity(-1, own); err == nil {
-		t.Error("thread −1 was found")
-	}
-	if again, _ := getAffinity(0); !again.Equal(own) {
-		t.Errorf("refused writes changed the affinity from %s to %s", own, again)
-	}
-}
-
 // TestWholeInterfacesComeBack as libvirt had placed them, and where their place in the guest is another device's by now, elsewhere.
 func TestWholeInterfacesComeBack(t *testing.T) {
 	const path, place = "interface/52:54:00:aa:00:01", "      <address type='pci' domain='0x0000' bus='0x01' slot='0x00' function='0x0'/>\n"

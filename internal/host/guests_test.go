@@ -9,46 +9,9 @@ import (
 
 	"mpps/internal/domain"
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/setting"
 )
-
-// Lines as Linux 6.12, QEMU 10.0 and libvirt 11.3 wrote them.
-const (
-	statVCPU  = "297 (CPU 0/KVM) R 1 288 288 0 -1 138412224 5450 0 0 0 196 110 0 0 20 0 11 0 1789 848240640 14474 18446744073709551615 93890074406912 93890081360181 140721684760144 0 0 0 2147219511 4096 16963 0 0 0 -1 1 0 0 0 94 0 93890085011336 93890098569424 93890163195904 140721684763483 140721684766375 140721684766375 140721684766684 0"
-	statVhost = "294 (vhost-289) S 1 288 288 0 -1 138428608 0 0 0 0 0 0 0 0 20 0 11 0 1787 848240640 14122 18446744073709551615 93890074406912 93890081360181 140721684760144 0 0 0 2147221247 4096 16963 1 0 0 -1 3 0 0 0 0 0 93890085011336 93890098569424 93890163195904 140721684763483 140721684766375 140721684766375 140721684766684 0"
-)
-
-// stat is a stat file of a thread with a name, a start time and a policy.
-func stat(tid int, name string, started, cpu, priority, policy int) string {
-	fields := strings.Fields(statVhost[strings.LastIndexByte(statVhost, ')')+1:])
-	for at, value := range map[int]int{22: started, 39: cpu, 40: priority, 41: policy} {
-		fields[at-3] = fmt.Sprint(value)
-	}
-	return fmt.Sprintf("%d (%s) %s", tid, name, strings.Join(fields, " "))
-}
-
-func TestParseStat(t *testing.T) {
-	for text, want := range map[string]task{
-		statVCPU:                           {tid: 297, comm: "CPU 0/KVM", cpu: 1, started: 1789, flags: 138412224},
-		statVhost:                          {tid: 294, comm: "vhost-289", cpu: 3, started: 1787, flags: 138428608},
-		stat(5, "a) S (b (c", 7, 2, 99, 1): {tid: 5, comm: "a) S (b (c", cpu: 2, started: 7, priority: 99, policy: 1, flags: 138428608},
-	} {
-		if found, err := parseStat(text); err != nil || found != want {
-			t.Errorf("%.20s: expected %+v, found %+v, %v", text, want, found, err)
-		}
-	}
-	for _, text := range []string{"", "1", "1 (x", "x (y) S 1 2", "1 (x) S", ")(", strings.Replace(statVCPU, " 1789 ", " soon ", 1)} {
-		if found, err := parseStat(text); err == nil {
-			t.Errorf("%q was read as %+v", text, found)
-		}
-	}
-}
-
-func FuzzParseStat(f *testing.F) {
-	f.Add(statVCPU)
-	f.Add(stat(1, ") (", 0, 0, 0, 0))
-	f.Fuzz(func(_ *testing.T, text string) { _, _ = parseStat(text) })
-}
 
 // ofLibvirt is the command line that libvirt gave a guest with five NICs: vhost with two queues, e1000, vhost with
 // one, virtio without vhost, and vhost-user.
@@ -211,21 +174,21 @@ func guestHost(t *testing.T) *Machine {
 		"proc/300/comm":             "qemu-system-x86",
 		"proc/300/cmdline":          zero("/usr/bin/qemu-kvm -name guest=vm_1,debug-threads=on -uuid 604803a9-c81f-45a7-839a-a6ab341a1fa9 -netdev {\"type\":\"tap\",\"fd\":\"25\",\"vhost\":true,\"vhostfd\":\"27\",\"id\":\"hostnet0\"} -device {\"driver\":\"virtio-net-pci\",\"netdev\":\"hostnet0\",\"mac\":\"52:54:00:aa:00:01\"}"),
 		"proc/300/fdinfo/25":        "pos:\t0\nflags:\t0104002\niff:\tvnet3",
-		"proc/300/task/300/stat":    stat(300, "qemu-system-x86", 100, 0, 0, 0),
+		"proc/300/task/300/stat":    treetest.Stat(300, "qemu-system-x86", 100, 0, 0, 0),
 		"proc/300/task/300/status":  "Name: x\nCpus_allowed:\t3\nCpus_allowed_list:\t0-1\nMems_allowed_list: 0",
-		"proc/300/task/305/stat":    stat(305, "CPU 0/KVM", 103, 2, 1, 1),
+		"proc/300/task/305/stat":    treetest.Stat(305, "CPU 0/KVM", 103, 2, 1, 1),
 		"proc/300/task/305/status":  "Cpus_allowed_list:\t2",
-		"proc/300/task/304/stat":    stat(304, "IO iothread3", 101, 1, 0, 0),
+		"proc/300/task/304/stat":    treetest.Stat(304, "IO iothread3", 101, 1, 0, 0),
 		"proc/300/task/304/status":  "Cpus_allowed_list:\t0-3",
-		"proc/300/task/309/stat":    stat(309, "vnc_worker", 109, 1, 0, 0),
+		"proc/300/task/309/stat":    treetest.Stat(309, "vnc_worker", 109, 1, 0, 0),
 		"proc/301/comm":             "vhost-300",
-		"proc/301/stat":             stat(301, "vhost-300", 102, 3, 0, 0),
+		"proc/301/stat":             treetest.Stat(301, "vhost-300", 102, 3, 0, 0),
 		"proc/301/status":           "Cpus_allowed_list:\t3",
 		"proc/400/comm":             "qemu-kvm",
 		"proc/400/cmdline":          zero("qemu-kvm -name wild -smp 2 -m 64 -netdev tap,id=a,ifname=wt0,vhost=on,queues=2 -device virtio-net-pci,netdev=a,mac=52:54:00:cc:00:01"),
-		"proc/400/task/400/stat":    stat(400, "qemu-kvm", 200, 0, 0, 0),
-		"proc/400/task/401/stat":    stat(401, "vhost-400", 201, 0, 0, 0),
-		"proc/400/task/402/stat":    stat(402, "vhost-400", 201, 0, 0, 0),
+		"proc/400/task/400/stat":    treetest.Stat(400, "qemu-kvm", 200, 0, 0, 0),
+		"proc/400/task/401/stat":    treetest.Stat(401, "vhost-400", 201, 0, 0, 0),
+		"proc/400/task/402/stat":    treetest.Stat(402, "vhost-400", 201, 0, 0, 0),
 		"proc/400/task/402/status":  "Cpus_allowed_list:\t1",
 		"proc/500/comm":             "irqbalance",
 		"proc/501/comm":             "systemd-network",

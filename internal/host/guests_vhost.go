@@ -8,19 +8,20 @@ import (
 
 	"mpps/internal/domain"
 	"mpps/internal/facts"
+	"mpps/internal/machine/threads"
 )
 
 // guestThreads lists a guest's threads in the order of creation, vhost workers with the NIC and queue that they serve.
 // All lists the processes of the machine; it is asked only where workers are missing among QEMU's threads.
-func (m *Machine) guestThreads(q qemu, all func() []process, live *domain.Guest) []facts.Thread {
+func (m *Machine) guestThreads(q qemu, all func() []threads.Process, live *domain.Guest) []facts.Thread {
 	var list []facts.Thread
-	for _, t := range m.tasks(q.pid) {
-		list = append(list, m.thread(t, q.pid))
+	for _, t := range threads.Tasks(m.Tree, q.pid) {
+		list = append(list, threads.Of(m.Tree, t, q.pid))
 	}
 	queues := vhostQueues(q.nics, live)
 	if len(queues) > 0 && !slices.ContainsFunc(list, func(t facts.Thread) bool { return t.Role == "vhost" }) {
-		for _, t := range m.kernelVhosts(q.pid, all()) {
-			list = append(list, m.thread(t, q.pid))
+		for _, t := range threads.KernelVhosts(m.Tree, q.pid, all()) {
+			list = append(list, threads.Of(m.Tree, t, q.pid))
 		}
 	}
 	for i := range list {

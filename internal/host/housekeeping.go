@@ -9,6 +9,7 @@ import (
 	"mpps/internal/facts"
 	"mpps/internal/machine/cpu"
 	"mpps/internal/machine/irq"
+	"mpps/internal/machine/threads"
 )
 
 // housekeeping reads what else the host does with its CPUs and memory. It comes after the network, whose interrupts are
@@ -29,17 +30,17 @@ var perCPUThreads = []string{"ksoftirqd", "ktimers", "rcuc", "rcub"}
 // kernelThreads lists them in the order of their names' numbers.
 func (m *Machine) kernelThreads() []facts.KernelThread {
 	found := []facts.KernelThread{}
-	for _, p := range m.processes() {
-		kind, _, numbered := strings.Cut(p.comm, "/")
+	for _, p := range threads.Processes(m.Tree) {
+		kind, _, numbered := strings.Cut(p.Comm, "/")
 		if !numbered || !slices.Contains(perCPUThreads, kind) {
 			continue
 		}
-		text, err := m.Read("proc/" + strconv.Itoa(p.pid) + "/stat")
+		text, err := m.Read("proc/" + strconv.Itoa(p.PID) + "/stat")
 		if err != nil {
 			continue // it ended meanwhile
 		}
-		if t, err := parseStat(text); err == nil {
-			found = append(found, facts.KernelThread{Name: p.comm, PID: p.pid, Policy: policyName(t.policy), Priority: t.priority})
+		if t, err := threads.ParseStat(text); err == nil {
+			found = append(found, facts.KernelThread{Name: p.Comm, PID: p.PID, Policy: threads.PolicyName(t.Policy), Priority: t.Priority})
 		}
 	}
 	return found

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/threads"
 	"mpps/internal/machine/tree"
 )
 
@@ -206,7 +207,7 @@ func parseDomstats(text string) []libvirtGuest {
 			continue
 		}
 		var n int
-		if len(list) > 0 && scan(line, "state.state=", &n) && n < len(states) {
+		if len(list) > 0 && threads.Scan(line, "state.state=", &n) && n < len(states) {
 			list[len(list)-1].state = states[n]
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"mpps/internal/facts"
 	"mpps/internal/machine/cpu"
 	"mpps/internal/machine/irq"
+	"mpps/internal/machine/threads"
 	"mpps/internal/machine/tree"
 )
 
@@ -98,7 +99,7 @@ func (w *LoadWatch) allowed(interval time.Duration) time.Duration {
 	if interval <= 0 {
 		interval = time.Second
 	}
-	return time.Duration(budget * float64(interval))
+	return time.Duration(threads.Budget * float64(interval))
 }
 
 // Next is what was between the last look and one after an interval, or when the context ends.
@@ -150,7 +151,7 @@ type loadLook struct {
 	softnet []facts.Softnet
 	irqs    map[string]irq.Counts
 	spaces  map[string]spaceLook // by the namespace's name
-	threads threadLook
+	threads threads.Look
 	ran     time.Time // when threads were read
 	groups  map[string]groupLook
 	kvm     map[int]kvmLook // by QEMU's process
@@ -162,12 +163,12 @@ type loadLook struct {
 func (w *LoadWatch) look(before *loadLook, allowed time.Duration) loadLook {
 	now := loadLook{spaces: map[string]spaceLook{}}
 	begun := probe.ThreadTime()
-	var earlier *threadLook
+	var earlier *threads.Look
 	if before != nil {
 		earlier = &before.threads
 	}
 	now.ran = time.Now()
-	now.threads = w.m.threadsOn(w.h.Topology.Online, w.ours(), earlier, func() bool { return probe.ThreadTime()-begun > allowed })
+	now.threads = threads.On(w.m.Tree, w.h.Topology.Online, w.ours(), earlier, func() bool { return probe.ThreadTime()-begun > allowed })
 	now.groups = w.groups()
 	now.kvm = w.kvms()
 	now.at = time.Now()
@@ -210,10 +211,10 @@ func (w *LoadWatch) between(before, after loadLook) *facts.Load {
 		l.Tracked = append(l.Tracked, trackedBetween(name, a.tracked, b.tracked)...)
 	}
 	w.threadsBetween(before, after, l)
-	if left := max(before.threads.left, after.threads.left); left > 0 {
+	if left := max(before.threads.Left, after.threads.Left); left > 0 {
 		l.Unseen = append(l.Unseen, facts.Unseen{What: fmt.Sprintf("threads of %d processes", left), Why: "there was no time to look at them: watching may take 2 % of a CPU; watch longer"})
 	}
-	if silent := before.threads.silent; silent > 0 && silent == len(before.threads.threads) {
+	if silent := before.threads.Silent; silent > 0 && silent == len(before.threads.Threads) {
 		l.Unseen = append(l.Unseen, facts.Unseen{What: "how long threads ran", Why: "the kernel does not count it (no schedstat files: CONFIG_SCHED_INFO)"})
 	}
 	return l

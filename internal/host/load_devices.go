@@ -11,6 +11,7 @@ import (
 
 	"mpps/internal/bottleneck/probe"
 	"mpps/internal/facts"
+	"mpps/internal/machine/threads"
 	"mpps/internal/machine/tree"
 	"mpps/internal/nicctl"
 	"mpps/internal/setting"
@@ -189,7 +190,7 @@ func interruptsOfQueues(d *facts.DeviceLoad, n *facts.NIC, irqs []facts.IRQRun) 
 			digits--
 		}
 		var queue int
-		if at < 0 || digits == len(irq.On) || !scan(irq.On, irq.On[:digits], &queue) {
+		if at < 0 || digits == len(irq.On) || !threads.Scan(irq.On, irq.On[:digits], &queue) {
 			continue
 		}
 		cpus := setting.CPUs(slices.Collect(maps.Keys(irqs[at].Counts))...)

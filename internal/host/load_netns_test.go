@@ -19,6 +19,7 @@ import (
 
 	"mpps/internal/facts"
 	"mpps/internal/machine/cpu"
+	"mpps/internal/machine/threads"
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/setting"
 )
@@ -251,7 +252,7 @@ func TestLoadByTracepoints(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
-		if err := setAffinity(c.Process.Pid, setting.CPUs(0)); err != nil {
+		if err := threads.SetAffinity(c.Process.Pid, setting.CPUs(0)); err != nil {
 			t.Fatal(err)
 		}
 		return c.Process.Pid
@@ -306,14 +307,14 @@ func TestLoadCost(t *testing.T) {
 	defer w.Close()
 	var told, used []float64
 	for range 3 {
-		begun := processTime()
+		begun := threads.ProcessTime()
 		l := w.Next(context.Background(), interval)
-		told, used = append(told, l.CostMS/1e3/interval.Seconds()), append(used, (processTime()-begun).Seconds()/interval.Seconds())
+		told, used = append(told, l.CostMS/1e3/interval.Seconds()), append(used, (threads.ProcessTime()-begun).Seconds()/interval.Seconds())
 	}
 	t.Logf("told %.4f, used %.4f of a CPU", told, used)
 	slices.Sort(used)
 	slices.Sort(told)
-	if used[1] > budget || told[1] < used[1]/4 {
-		t.Errorf("in the median of three intervals it used %.4f of a CPU, and told of %.4f; expected at most %v", used[1], told[1], budget)
+	if used[1] > threads.Budget || told[1] < used[1]/4 {
+		t.Errorf("in the median of three intervals it used %.4f of a CPU, and told of %.4f; expected at most %v", used[1], told[1], threads.Budget)
 	}
 }

@@ -1,9 +1,13 @@
 package host
 
 import (
+	"context"
 	"sync"
+	"time"
 
+	"mpps/internal/facts"
 	"mpps/internal/machine/boot"
+	"mpps/internal/machine/threads"
 	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
@@ -28,3 +32,24 @@ func Open(root string) (*Machine, error) {
 
 // AtBoot returns the reading that an address would have if the running kernel were the one that is booted next.
 func (m *Machine) AtBoot(a setting.Address) setting.Reading { return boot.AtBoot(m.Tree, a) }
+
+// Observe watches what runs on some CPUs for an interval.
+func (m *Machine) Observe(
+	ctx context.Context, h *facts.Host, cpus setting.CPUSet, interval time.Duration,
+) *facts.Observation {
+	return threads.Observe(ctx, m.Tree, h, cpus, interval)
+}
+
+// WatchDisturbances begins to count what disturbs a process on some CPUs.
+func (m *Machine) WatchDisturbances(cpus setting.CPUSet, pid int, vcpus []int) *Disturbances {
+	return threads.WatchDisturbances(m.Tree, cpus, pid, vcpus)
+}
+
+// Disturbances counts what disturbs a process.
+type Disturbances = threads.Disturbances
+
+// KeepOff moves this process off CPUs that are measured. It returns an empty set if there are no others.
+func KeepOff(cpus setting.CPUSet) (setting.CPUSet, error) { return threads.KeepOff(cpus) }
+
+// UsedTime returns the CPU time that this process and the programs that it started have used.
+func UsedTime() time.Duration { return threads.UsedTime() }

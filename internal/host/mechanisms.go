@@ -7,6 +7,7 @@ import (
 	"mpps/internal/machine/ethtool"
 	"mpps/internal/machine/irq"
 	"mpps/internal/machine/netfilter"
+	"mpps/internal/machine/threads"
 	"mpps/internal/setting"
 )
 
@@ -37,7 +38,7 @@ func (m *Machine) Mechanisms() setting.Mechanisms {
 		irq.Mechanisms(m.Tree),
 		netfilter.Mechanisms(m.Tree),
 		m.systemdMechanisms(),
-		m.threadsMechanisms(),
+		threads.Mechanisms(m.Tree),
 		m.vfMechanisms(),
 		m.linkMechanisms(),
 	} {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"mpps/internal/machine/threads"
 	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
@@ -66,14 +67,14 @@ func unitState(text, name string) setting.Reading {
 
 // byProcess looks for a process of that name. The kernel cuts names to 15 characters.
 func (s service) byProcess(name string) setting.Reading {
-	processes := s.m.processes()
+	processes := threads.Processes(s.m.Tree)
 	if len(processes) == 0 {
 		return setting.CouldNotTell("no processes to be seen")
 	}
 	r := setting.Value(stopped)
 	r.ReadOnly, r.Why = true, "systemd is not the init system here"
 	for _, p := range processes {
-		if p.comm == name[:min(len(name), 15)] {
+		if p.Comm == name[:min(len(name), 15)] {
 			r.Value = running
 		}
 	}

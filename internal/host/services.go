@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/threads"
 )
 
 // watchedServices are the daemons that set values which mpps would set too, as /proc/PID/comm has them. Python
@@ -14,12 +15,12 @@ var watchedServices = []string{"irqbalance", "tuned", "NetworkManager", "numad",
 // services tells which daemons run that own settings.
 func (m *Machine) services(_ context.Context, h *facts.Host) {
 	running := map[string]int{}
-	for _, p := range m.processes() {
-		if slices.Contains(storageDaemons, p.comm) {
+	for _, p := range threads.Processes(m.Tree) {
+		if slices.Contains(storageDaemons, p.Comm) {
 			m.storage(h, p)
 		}
-		if _, seen := running[p.comm]; !seen {
-			running[p.comm] = p.pid
+		if _, seen := running[p.Comm]; !seen {
+			running[p.Comm] = p.PID
 		}
 	}
 	for _, name := range watchedServices {
@@ -34,22 +35,22 @@ func (m *Machine) services(_ context.Context, h *facts.Host) {
 var storageDaemons = []string{"ceph-osd", "glusterfsd", "beegfs-storage"}
 
 // storage counts one such daemon, on the node that its CPUs are of.
-func (m *Machine) storage(h *facts.Host, p process) {
+func (m *Machine) storage(h *facts.Host, p threads.Process) {
 	if len(h.Topology.Nodes) == 0 {
 		return
 	}
 	node := h.Topology.Nodes[0].ID
-	bound := m.affinity(p.pid, p.pid)
+	bound := threads.Affinity(m.Tree, p.PID, p.PID)
 	for _, n := range h.Topology.Nodes {
 		if len(bound) > 0 && len(bound.Minus(n.CPUs)) == 0 {
 			node = n.ID
 		}
 	}
-	at := slices.IndexFunc(h.Storage, func(s facts.Storage) bool { return s.Name == p.comm && s.Node == node })
+	at := slices.IndexFunc(h.Storage, func(s facts.Storage) bool { return s.Name == p.Comm && s.Node == node })
 	if at < 0 {
 		at = len(h.Storage)
-		h.Storage = append(h.Storage, facts.Storage{Name: p.comm, Node: node})
+		h.Storage = append(h.Storage, facts.Storage{Name: p.Comm, Node: node})
 	}
 	h.Storage[at].Count++
-	h.Storage[at].Memory += m.resident(p.pid)
+	h.Storage[at].Memory += threads.Resident(m.Tree, p.PID)
 }

@@ -10,6 +10,7 @@ import (
 
 	"mpps/internal/domain"
 	"mpps/internal/facts"
+	"mpps/internal/machine/threads"
 )
 
 // InUse is why functions cannot be taken away.
@@ -139,8 +140,8 @@ func (m *Machine) vdpaNodes(dir string) []string {
 // 4711)" of another. The files of other users' processes need root.
 func (m *Machine) vfioHolders() map[string][]string {
 	all := map[string][]string{}
-	for _, p := range m.processes() {
-		dir := "proc/" + strconv.Itoa(p.pid) + "/fd"
+	for _, p := range threads.Processes(m.Tree) {
+		dir := "proc/" + strconv.Itoa(p.PID) + "/fd"
 		who := ""
 		for _, fd := range m.List(dir) {
 			node, err := m.Root.Readlink(dir + "/" + fd)
@@ -165,11 +166,11 @@ func opensDevice(node string) bool {
 }
 
 // processTitle is a process for people.
-func (m *Machine) processTitle(p process) string {
-	if isQEMU(p.comm) {
-		if q, ok := m.readQEMU(p.pid); ok {
+func (m *Machine) processTitle(p threads.Process) string {
+	if isQEMU(p.Comm) {
+		if q, ok := m.readQEMU(p.PID); ok {
 			return "guest " + q.title()
 		}
 	}
-	return fmt.Sprintf("%s (process %d)", p.comm, p.pid)
+	return fmt.Sprintf("%s (process %d)", p.Comm, p.PID)
 }

@@ -1,4 +1,4 @@
-package host
+package threads
 
 import (
 	"context"
@@ -23,7 +23,7 @@ const (
 )
 
 // threadCPUs reads and writes the CPUs of all kernel threads that may be moved, as one value.
-type threadCPUs struct{ m *Machine }
+type threadCPUs struct{ m *tree.Tree }
 
 // movable is a kernel thread that may be moved, with its CPUs: also those that are offline, such as siblings that SMT's switch took
 // away, which the thread may use again when they come back.
@@ -37,11 +37,11 @@ type movable struct {
 // (kernel/irq/manage.c, irq_thread_check_affinity); vhost's before Linux 6.4 and on older kernels KVM's that mends huge pages are a guest's,
 // in whose cpuset they are and off whose CPUs they cannot be moved (EINVAL); those with a deadline (sugov, which sets
 // clocks) are refused with EBUSY where their share is counted (kernel/sched/syscalls.c, dl_task_check_affinity).
-func (m *Machine) movableThreads() (all []movable, online setting.CPUSet) {
+func movableThreads(m *tree.Tree) (all []movable, online setting.CPUSet) {
 	online = m.CPUs("sys/devices/system/cpu/online")
-	of := m.affinity
+	of := Affinity
 	if len(m.CPUs("sys/devices/system/cpu/offline")) > 0 {
-		of = m.statusCPUs // sched_getaffinity(2) leaves out what is offline
+		of = statusCPUs // sched_getaffinity(2) leaves out what is offline
 	}
 	proc := m.Folder("proc")
 	defer proc.Close()
@@ -53,13 +53,13 @@ func (m *Machine) movableThreads() (all []movable, online setting.CPUSet) {
 		if !there {
 			continue // it ended meanwhile
 		}
-		t, err := parseStat(text)
-		if err != nil || strings.HasPrefix(t.comm, "irq/") || ofGuest(t.comm) || t.flags&kernelThread == 0 || t.flags&boundForGood != 0 || t.policy == unix.SCHED_DEADLINE {
+		t, err := ParseStat(text)
+		if err != nil || strings.HasPrefix(t.Comm, "irq/") || ofGuest(t.Comm) || t.flags&kernelThread == 0 || t.flags&boundForGood != 0 || t.Policy == unix.SCHED_DEADLINE {
 			continue
 		}
-		cpus := of(t.tid, t.tid)
+		cpus := of(m, t.TID, t.TID)
 		if len(cpus) > 0 && (len(online) == 0 || len(cpus.And(online)) > 0) {
-			all = append(all, movable{t.tid, t.comm, cpus})
+			all = append(all, movable{t.TID, t.Comm, cpus})
 		}
 	}
 	slices.SortFunc(all, func(a, b movable) int { return a.tid - b.tid })
@@ -76,7 +76,7 @@ func (t threadCPUs) Read(_ context.Context, a setting.Address) setting.Reading {
 	if a.Path != kernelThreads {
 		return setting.CouldNotTell(fmt.Sprintf("%s: expected thread-cpus:%s", a, kernelThreads))
 	}
-	all, online := t.m.movableThreads()
+	all, online := movableThreads(t.m)
 	if len(all) == 0 {
 		return setting.CouldNotTell("no kernel thread can be seen from here: a container, or a recording without them")
 	}
@@ -146,19 +146,19 @@ const rounds = 4
 
 // move gives the threads that there are now their places; false where all of them have theirs. A refused one leaves all as they were.
 func (t threadCPUs) move(wanted setting.CPUSet, before []movable) (moved bool, err error) {
-	all, online := t.m.movableThreads()
+	all, online := movableThreads(t.m)
 	next := places(all, wanted, before, online)
 	for i, one := range all {
 		if next[i].Equal(one.cpus) {
 			continue
 		}
 		moved = true
-		err := setAffinity(one.tid, next[i])
+		err := SetAffinity(one.tid, next[i])
 		if err == nil || errors.Is(err, unix.ESRCH) { // it ended meanwhile
 			continue
 		}
 		for _, done := range all[:i] {
-			if back := setAffinity(done.tid, done.cpus); back != nil && !errors.Is(back, unix.ESRCH) {
+			if back := SetAffinity(done.tid, done.cpus); back != nil && !errors.Is(back, unix.ESRCH) {
 				err = errors.Join(err, back)
 			}
 		}

@@ -1,37 +1,39 @@
-package host
+package threads
 
 import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"mpps/internal/machine/tree"
 )
 
-// process is one process as far as its name tells.
-type process struct {
-	pid  int
-	comm string
+// Process is one process as far as its name tells.
+type Process struct {
+	PID  int
+	Comm string
 }
 
-// processes lists the processes in the order of their numbers.
-func (m *Machine) processes() []process {
+// Processes lists the processes in the order of their numbers.
+func Processes(m *tree.Tree) []Process {
 	proc := m.Folder("proc")
 	defer proc.Close()
-	var list []process
+	var list []Process
 	for _, name := range proc.Names() {
 		pid, err := strconv.Atoi(name)
 		if err != nil {
 			continue
 		}
 		if comm := proc.Line(name + "/comm"); comm != "" {
-			list = append(list, process{pid, comm})
+			list = append(list, Process{pid, comm})
 		}
 	}
-	slices.SortFunc(list, func(a, b process) int { return a.pid - b.pid })
+	slices.SortFunc(list, func(a, b Process) int { return a.PID - b.PID })
 	return list
 }
 
-// resident is the memory that a process has in use, in bytes; 0 where that cannot be told.
-func (m *Machine) resident(pid int) uint64 {
+// Resident is the memory that a process has in use, in bytes; 0 where that cannot be told.
+func Resident(m *tree.Tree, pid int) uint64 {
 	status, _ := m.Read("proc/" + strconv.Itoa(pid) + "/status")
 	_, rest, _ := strings.Cut(status, "VmRSS:")
 	line, _, _ := strings.Cut(rest, "\n")

@@ -1,4 +1,4 @@
-package host
+package threads
 
 import (
 	"context"
@@ -13,16 +13,16 @@ import (
 	"mpps/internal/setting"
 )
 
-// threadsMechanisms returns the mechanisms of this package.
-func (m *Machine) threadsMechanisms() setting.Mechanisms {
+// Mechanisms returns the mechanisms of this package.
+func Mechanisms(m *tree.Tree) setting.Mechanisms {
 	return setting.Mechanisms{
 		setting.ThreadSched: &threadSched{machine: m},
 		setting.ThreadCPUs:  threadCPUs{m},
 	}
 }
 
-// policyName is the name of a scheduling policy by its number.
-func policyName(policy int) string {
+// PolicyName is the name of a scheduling policy by its number.
+func PolicyName(policy int) string {
 	if policy >= 0 && policy < len(policies) && policies[policy] != "" {
 		return policies[policy]
 	}
@@ -32,7 +32,7 @@ func policyName(policy int) string {
 // threadSched reads and writes the scheduling of kernel threads by name. Which number a name has is remembered and checked
 // again each time: threads of a CPU go and come with it.
 type threadSched struct {
-	machine *Machine
+	machine *tree.Tree
 	lock    sync.Mutex
 	pids    map[string]int
 }
@@ -50,16 +50,16 @@ func (t *threadSched) find(name string) (task, bool) {
 		if err != nil {
 			return task{}, false
 		}
-		found, err := parseStat(text)
-		return found, err == nil && found.comm == name
+		found, err := ParseStat(text)
+		return found, err == nil && found.Comm == name
 	}
 	if found, ok := look(); ok {
 		return found, true
 	}
 	t.pids = map[string]int{}
-	for _, p := range t.machine.processes() {
-		if _, seen := t.pids[p.comm]; !seen && strings.Contains(p.comm, "/") {
-			t.pids[p.comm] = p.pid
+	for _, p := range Processes(t.machine) {
+		if _, seen := t.pids[p.Comm]; !seen && strings.Contains(p.Comm, "/") {
+			t.pids[p.Comm] = p.PID
 		}
 	}
 	return look()
@@ -70,9 +70,9 @@ func (t *threadSched) Read(_ context.Context, a setting.Address) setting.Reading
 	if !ok {
 		return setting.Missing("there is no kernel thread " + a.Path)
 	}
-	name := policyName(found.policy)
-	if found.policy == unix.SCHED_FIFO || found.policy == unix.SCHED_RR {
-		name += " " + strconv.Itoa(found.priority)
+	name := PolicyName(found.Policy)
+	if found.Policy == unix.SCHED_FIFO || found.Policy == unix.SCHED_RR {
+		name += " " + strconv.Itoa(found.Priority)
 	}
 	return setting.Value(name)
 }
@@ -89,7 +89,7 @@ func (t *threadSched) Write(_ context.Context, a setting.Address, to setting.Rea
 	if !ok {
 		return tree.Refused(a, value, fmt.Errorf("there is no kernel thread %s", a.Path))
 	}
-	if err := setPolicy(found.tid, value); err != nil {
+	if err := setPolicy(found.TID, value); err != nil {
 		return tree.Refused(a, value, err)
 	}
 	return nil

@@ -1,4 +1,4 @@
-package host
+package threads
 
 import (
 	"fmt"
@@ -43,7 +43,7 @@ func TestObservation(t *testing.T) {
 	schedstat := func(turns int) string {
 		return fmt.Sprintf("version 16\ntimestamp 1\ncpu0 0 0 0 0 0 0 0 0 %d\ndomain0 f 0 0\ncpu2 0 0 0 0 0 0 1 2 %d\n", turns, turns)
 	}
-	before := recorded(t, treetest.Merged(map[string]string{
+	before := treetest.Recorded(t, treetest.Merged(map[string]string{
 		"proc/uptime": "1000.00 1.00\n", "proc/interrupts": interrupts(1, 100, 1000), "proc/stat": stat(100), "proc/schedstat": schedstat(10),
 	},
 		threadFiles(30, 30, "ksoftirqd/2", flagKernel|flagFixed, 5, 2, "2", "1000 5 10"),
@@ -53,7 +53,7 @@ func TestObservation(t *testing.T) {
 		threadFiles(700, 700, "moves", 0, 6, 1, "0-1", "70 0 7"),
 		threadFiles(800, 800, "ends", 0, 6, 1, "2", "70 0 7"),
 	))
-	after := recorded(t, treetest.Merged(map[string]string{
+	after := treetest.Recorded(t, treetest.Merged(map[string]string{
 		"proc/uptime": "1005.00 1.00\n", "proc/interrupts": interrupts(5_000_000_000, 142, 1250), "proc/stat": stat(350), "proc/schedstat": schedstat(60),
 	},
 		threadFiles(30, 30, "ksoftirqd/2", flagKernel|flagFixed, 5, 2, "2", "3000 5 14"),
@@ -66,9 +66,9 @@ func TestObservation(t *testing.T) {
 	cpus := setting.CPUs(2, 3)
 	h := &facts.Host{Topology: facts.Topology{Online: setting.CPUs(0, 1, 2, 3)}}
 	never := func() bool { return false }
-	one, two := before.look(cpus, nil, nil, never), after.look(cpus, []int{600}, nil, never)
+	one, two := look(before, cpus, nil, nil, never), look(after, cpus, []int{600}, nil, never)
 	two.at = one.at.Add(5 * time.Second)
-	o := after.between(one, two, h, cpus, never)
+	o := between(after, one, two, h, cpus, never)
 
 	if o.Seconds != 5 || o.Looked != 6 || len(o.Unseen) != 0 || o.Omitted != 0 {
 		t.Errorf("%v s, %d threads, %d omitted, %v", o.Seconds, o.Looked, o.Omitted, o.Unseen)
@@ -104,13 +104,13 @@ func TestObservationIsBounded(t *testing.T) {
 	for pid := 1; pid <= 100; pid++ {
 		files = treetest.Merged(files, threadFiles(pid, pid, "t", 0, 1, 2, "2", "1 1 1"))
 	}
-	m := recorded(t, files)
+	m := treetest.Recorded(t, files)
 
-	look := m.look(setting.CPUs(2), []int{77}, nil, func() bool { return true })
-	if look.threads.looked != 63 || look.threads.left != 37 || look.threads.threads[0].tid != 77 {
-		t.Errorf("looked at %d, left %d, first %d", look.threads.looked, look.threads.left, look.threads.threads[0].tid)
+	look := look(m, setting.CPUs(2), []int{77}, nil, func() bool { return true })
+	if look.threads.looked != 63 || look.threads.Left != 37 || look.threads.Threads[0].TID != 77 {
+		t.Errorf("looked at %d, left %d, first %d", look.threads.looked, look.threads.Left, look.threads.Threads[0].TID)
 	}
-	o := m.between(look, look, &facts.Host{}, setting.CPUs(2), func() bool { return false })
+	o := between(m, look, look, &facts.Host{}, setting.CPUs(2), func() bool { return false })
 	if len(o.Unseen) != 1 || o.Unseen[0].What != "threads of 37 processes" {
 		t.Errorf("%v", o.Unseen)
 	}
@@ -129,14 +129,14 @@ func TestNamesAreBounded(t *testing.T) {
 		second = treetest.Merged(second, threadFiles(pid, pid, "t", 0, 1, 2, "2", fmt.Sprintf("%d 1 1", ran)))
 	}
 	never, cpus := func() bool { return false }, setting.CPUs(2)
-	after := recorded(t, second)
-	one, two := recorded(t, first).look(cpus, nil, nil, never), after.look(cpus, nil, nil, never)
+	after := treetest.Recorded(t, second)
+	one, two := look(treetest.Recorded(t, first), cpus, nil, nil, never), look(after, cpus, nil, nil, never)
 	asked := 0
-	o := after.between(one, two, &facts.Host{}, cpus, func() bool { asked++; return asked == 2 })
+	o := between(after, one, two, &facts.Host{}, cpus, func() bool { asked++; return asked == 2 })
 	if len(o.Threads) != 31 || o.Threads[0].TID != 40 || o.Omitted != 20 || len(o.Unseen) != 1 || !strings.HasPrefix(o.Unseen[0].What, "9 threads that ran") {
 		t.Errorf("%d threads, %d omitted, %v", len(o.Threads), o.Omitted, o.Unseen)
 	}
-	if o = after.between(one, two, &facts.Host{}, cpus, never); len(o.Threads) != 60 || o.Omitted != 0 || len(o.Unseen) != 0 {
+	if o = between(after, one, two, &facts.Host{}, cpus, never); len(o.Threads) != 60 || o.Omitted != 0 || len(o.Unseen) != 0 {
 		t.Errorf("with time enough %d threads, %d omitted, %v", len(o.Threads), o.Omitted, o.Unseen)
 	}
 }
@@ -145,16 +145,16 @@ func TestNamesAreBounded(t *testing.T) {
 func TestNoSchedstat(t *testing.T) {
 	files := threadFiles(30, 30, "t", 0, 1, 2, "2", "")
 	delete(files, "proc/30/task/30/schedstat")
-	m := recorded(t, treetest.Merged(files, map[string]string{"proc/stat": "", "proc/interrupts": "", "proc/uptime": "1 1\n"}))
-	look := m.look(setting.CPUs(2), nil, nil, func() bool { return false })
-	o := m.between(look, look, &facts.Host{}, setting.CPUs(2), func() bool { return false })
+	m := treetest.Recorded(t, treetest.Merged(files, map[string]string{"proc/stat": "", "proc/interrupts": "", "proc/uptime": "1 1\n"}))
+	look := look(m, setting.CPUs(2), nil, nil, func() bool { return false })
+	o := between(m, look, look, &facts.Host{}, setting.CPUs(2), func() bool { return false })
 	if len(o.Unseen) != 1 || o.Unseen[0].What != "how long threads ran" || len(o.Threads) != 1 || o.Threads[0].RunNS != 0 {
 		t.Errorf("%+v", o)
 	}
 }
 
 func TestRecordedTreeStandsStill(t *testing.T) {
-	o := recorded(t, map[string]string{"proc/stat": ""}).Observe(t.Context(), &facts.Host{}, setting.CPUs(1), time.Hour)
+	o := Observe(t.Context(), treetest.Recorded(t, map[string]string{"proc/stat": ""}), &facts.Host{}, setting.CPUs(1), time.Hour)
 	if len(o.Unseen) != 1 || o.Unseen[0].Why != "a recorded tree stands still" {
 		t.Errorf("%+v", o.Unseen)
 	}

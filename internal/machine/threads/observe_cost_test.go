@@ -1,4 +1,4 @@
-package host
+package threads
 
 import (
 	"bufio"
@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
@@ -95,7 +96,7 @@ func observe(b *testing.B, cpu int, kept bool) {
 			}
 		}
 	}
-	m, err := Open("/")
+	m, err := tree.Open("/")
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -106,13 +107,13 @@ func observe(b *testing.B, cpu int, kept bool) {
 	}
 	h := &facts.Host{Topology: facts.Topology{Online: online}}
 	for b.Loop() {
-		before := processTime()
-		o := m.Observe(b.Context(), h, setting.CPUs(cpu), 5*time.Second)
-		percent := 100 * (processTime() - before).Seconds() / o.Seconds
+		before := ProcessTime()
+		o := Observe(b.Context(), m, h, setting.CPUs(cpu), 5*time.Second)
+		percent := 100 * (ProcessTime() - before).Seconds() / o.Seconds
 		b.ReportMetric(percent, "%CPU")
 		b.ReportMetric(float64(o.Looked), "threads")
 		b.ReportMetric(float64(len(o.Threads)), "named")
-		if percent > 100*budget {
+		if percent > 100*Budget {
 			b.Errorf("watching took %.2f %% of a CPU", percent)
 		}
 		if kept && (o.Looked < processes*threads || len(o.Unseen) > 0) {

@@ -1,4 +1,4 @@
-package host
+package threads
 
 import (
 	"cmp"
@@ -18,23 +18,23 @@ import (
 
 // ranFor is how long a thread ran since it was made, and how often it came onto a CPU (/proc/PID/schedstat: nanoseconds on a CPU,
 // nanoseconds waiting for one, number of turns).
-type ranFor struct{ ns, waited, turns uint64 }
+type ranFor struct{ NS, Waited, Turns uint64 }
 
-// threadLook is one look at the threads that may run on some CPUs.
-type threadLook struct {
+// Look is one look at the threads that may run on some CPUs.
+type Look struct {
 	uptime    float64 // seconds since boot
 	looked    int     // threads whose CPUs were asked for
-	left      int     // processes that were not looked at, or not wholly, because the time was up
-	silent    int     // threads whose run time could not be read
-	threads   []threadSeen
+	Left      int     // processes that were not looked at, or not wholly, because the time was up
+	Silent    int     // threads whose run time could not be read
+	Threads   []Seen
 	processes map[int]processSeen
 }
 
-// threadSeen is a thread that may run on the watched CPUs.
-type threadSeen struct {
-	tid, pid int
-	affinity setting.CPUSet
-	ran      ranFor
+// Seen is a thread that may run on the watched CPUs.
+type Seen struct {
+	TID, PID int
+	Affinity setting.CPUSet
+	Ran      ranFor
 }
 
 // processSeen is what is kept of a process: when neither its CPU time nor the number of its threads is another at the next look,
@@ -43,27 +43,27 @@ type processSeen struct {
 	clock   int64  // nanoseconds; 0: not known
 	links   uint64 // of the folder of its threads
 	looked  int
-	threads []threadSeen
+	threads []Seen
 }
 
 // threadWatcher looks at threads.
 type threadWatcher struct {
-	m        *Machine
+	m        *tree.Tree
 	cpus     setting.CPUSet
-	before   *threadLook // nil in the first look
+	before   *Look // nil in the first look
 	enough   func() bool
 	asked    int // threads since enough was asked last
 	over     bool
 	affinity affinityCache
-	look     threadLook
+	look     Look
 }
 
-// threadsOn looks at all threads that may run on some CPUs. The answer to "which CPUs" is a system call of a third of a
+// On looks at all threads that may run on some CPUs. The answer to "which CPUs" is a system call of a third of a
 // microsecond; only for those that may run there a file is read, and at the second look only of processes that ran. Processes
 // that are asked for first (guests) come first. It stops when enough says so, which counts the CPU time that was used.
-func (m *Machine) threadsOn(cpus setting.CPUSet, first []int, before *threadLook, enough func() bool) threadLook {
+func On(m *tree.Tree, cpus setting.CPUSet, first []int, before *Look, enough func() bool) Look {
 	w := threadWatcher{m: m, cpus: cpus, before: before, enough: enough, affinity: affinityCache{m: m, cpus: cpus}}
-	w.look = threadLook{uptime: m.uptime(), processes: map[int]processSeen{}}
+	w.look = Look{uptime: uptime(m), processes: map[int]processSeen{}}
 	proc := m.Folder("proc")
 	defer proc.Close()
 	pids := slices.Clone(first)
@@ -78,7 +78,7 @@ func (m *Machine) threadsOn(cpus setting.CPUSet, first []int, before *threadLook
 	}
 	for i, pid := range pids {
 		if w.process(proc, pid); w.over {
-			w.look.left = len(pids) - i
+			w.look.Left = len(pids) - i
 			break
 		}
 	}
@@ -100,11 +100,11 @@ func (w *threadWatcher) process(proc *tree.Folder, pid int) {
 		return // it ended meanwhile
 	}
 	defer task.Close()
-	p := processSeen{clock: w.m.processClock(pid), links: task.Links()}
+	p := processSeen{clock: processClock(w.m, pid), links: task.Links()}
 	if w.before != nil && p.clock != 0 {
 		if was, known := w.before.processes[pid]; known && was.clock == p.clock && was.links == p.links {
 			w.look.looked += was.looked
-			w.look.threads = append(w.look.threads, was.threads...)
+			w.look.Threads = append(w.look.Threads, was.threads...)
 			w.busy(1)
 			return
 		}
@@ -127,17 +127,17 @@ func (w *threadWatcher) process(proc *tree.Folder, pid int) {
 		if !overlaps {
 			continue
 		}
-		t := threadSeen{tid: tid, pid: pid, affinity: affinity}
+		t := Seen{TID: tid, PID: pid, Affinity: affinity}
 		text, there := task.Brief(strconv.Itoa(tid) + "/schedstat")
 		if r, err := parseRuns(text); there && err == nil {
-			t.ran = r
+			t.Ran = r
 		} else {
-			w.look.silent++
+			w.look.Silent++
 		}
 		p.threads = append(p.threads, t)
 	}
 	w.look.looked += p.looked
-	w.look.threads = append(w.look.threads, p.threads...)
+	w.look.Threads = append(w.look.Threads, p.threads...)
 	if !w.over {
 		w.look.processes[pid] = p
 	}
@@ -145,7 +145,7 @@ func (w *threadWatcher) process(proc *tree.Folder, pid int) {
 
 // processClock is how much CPU time a process has used, in nanoseconds, by the clock that clock_getcpuclockid(3) names; 0 where it
 // is gone or the tree is recorded.
-func (m *Machine) processClock(pid int) int64 {
+func processClock(m *tree.Tree, pid int) int64 {
 	const sched = 2 // CPUCLOCK_SCHED of include/linux/posix-timers.h
 	var t unix.Timespec
 	if !m.Live() || unix.ClockGettime(int32(^pid<<3|sched), &t) != nil {
@@ -156,7 +156,7 @@ func (m *Machine) processClock(pid int) int64 {
 
 // affinityCache knows the CPU sets of threads that were seen last: nearly all threads have one of a few.
 type affinityCache struct {
-	m     *Machine
+	m     *tree.Tree
 	cpus  setting.CPUSet
 	known []knownAffinity
 }
@@ -185,7 +185,7 @@ func (c *affinityCache) of(tid, pid int) (setting.CPUSet, bool) {
 			return k.set, k.overlaps
 		}
 	}
-	set := c.m.affinity(tid, pid)
+	set := Affinity(c.m, tid, pid)
 	return set, len(set.And(c.cpus)) > 0
 }
 
@@ -201,7 +201,7 @@ func parseRuns(text string) (ranFor, error) {
 }
 
 // uptime is how long the machine has run, in seconds; 0 where it does not tell.
-func (m *Machine) uptime() float64 {
+func uptime(m *tree.Tree) float64 {
 	text, _, _ := strings.Cut(m.Line("proc/uptime"), " ")
 	seconds, err := strconv.ParseFloat(text, 64)
 	if err != nil {
@@ -215,19 +215,19 @@ const mostThreads = 400
 
 // runsBetween are the threads that ran between two looks, longest first, and behind them those that may have. Each is read once more for
 // its name and the like, until enough says that the time is up.
-func (m *Machine) runsBetween(before, after threadLook, o *facts.Observation, enough func() bool) {
-	was := make(map[int]threadSeen, len(before.threads))
-	for _, t := range before.threads {
-		was[t.tid] = t
+func runsBetween(m *tree.Tree, before, after Look, o *facts.Observation, enough func() bool) {
+	was := make(map[int]Seen, len(before.Threads))
+	for _, t := range before.Threads {
+		was[t.TID] = t
 	}
 	var ran, idle []facts.ThreadRun
-	for _, t := range after.threads {
-		run := facts.ThreadRun{TID: t.tid, PID: t.pid, Affinity: t.affinity}
-		old, known := was[t.tid]
-		if known && old.ran.ns <= t.ran.ns && old.ran.turns <= t.ran.turns {
-			run.RunNS, run.Switches = t.ran.ns-old.ran.ns, t.ran.turns-old.ran.turns
+	for _, t := range after.Threads {
+		run := facts.ThreadRun{TID: t.TID, PID: t.PID, Affinity: t.Affinity}
+		old, known := was[t.TID]
+		if known && old.Ran.NS <= t.Ran.NS && old.Ran.Turns <= t.Ran.Turns {
+			run.RunNS, run.Switches = t.Ran.NS-old.Ran.NS, t.Ran.Turns-old.Ran.Turns
 		} else { // it is new, or was not seen before: describe tells
-			run.RunNS, run.Switches, run.New = t.ran.ns, t.ran.turns, true
+			run.RunNS, run.Switches, run.New = t.Ran.NS, t.Ran.Turns, true
 		}
 		if run.RunNS > 0 || run.Switches > 0 {
 			ran = append(ran, run)
@@ -247,7 +247,7 @@ func (m *Machine) runsBetween(before, after threadLook, o *facts.Observation, en
 			o.Omitted = len(ran) + len(idle) - max(i, len(ran))
 			break
 		}
-		if m.describe(&run, before.uptime) {
+		if describe(m, &run, before.uptime) {
 			o.Threads = append(o.Threads, run)
 		}
 	}
@@ -256,17 +256,17 @@ func (m *Machine) runsBetween(before, after threadLook, o *facts.Observation, en
 
 // describe reads what else there is to know of a thread and tells whether it is still there. One that the first look did not see
 // and that is older than it is not new: it came from other CPUs, or there was no time for it. What it ran before does not count.
-func (m *Machine) describe(run *facts.ThreadRun, since float64) bool {
+func describe(m *tree.Tree, run *facts.ThreadRun, since float64) bool {
 	text, err := m.Read("proc/" + strconv.Itoa(run.PID) + "/task/" + strconv.Itoa(run.TID) + "/stat")
 	if err != nil {
 		return false
 	}
-	t, err := parseStat(text)
+	t, err := ParseStat(text)
 	if err != nil {
 		return false
 	}
 	flags := statFlags(text)
-	run.Comm, run.CPU, run.Policy, run.Priority = t.comm, t.cpu, policyName(t.policy), t.priority
+	run.Comm, run.CPU, run.Policy, run.Priority = t.Comm, t.CPU, PolicyName(t.Policy), t.Priority
 	run.Kernel, run.Fixed = flags&flagKernel != 0, flags&flagFixed != 0
 	if run.New && since > 0 && float64(t.started)/100 < since { // ticks of a hundredth of a second
 		run.RunNS, run.Switches, run.New = 0, 0, false

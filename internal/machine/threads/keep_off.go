@@ -1,4 +1,4 @@
-package host
+package threads
 
 import (
 	"errors"
@@ -31,7 +31,7 @@ func KeepOff(cpus setting.CPUSet) (setting.CPUSet, error) {
 			if err != nil {
 				continue
 			}
-			if err := setAffinity(tid, rest); err != nil && !errors.Is(err, unix.ESRCH) { // it ended meanwhile
+			if err := SetAffinity(tid, rest); err != nil && !errors.Is(err, unix.ESRCH) { // it ended meanwhile
 				return nil, err
 			}
 		}

@@ -1,4 +1,4 @@
-package host
+package threads
 
 import (
 	"fmt"
@@ -11,6 +11,7 @@ import (
 
 	"mpps/internal/facts"
 	"mpps/internal/machine/cpu"
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
@@ -18,7 +19,7 @@ import (
 // threads of a guest. Nothing of it sends an interrupt to a measured CPU: the counter of SMIs, which the CPU itself must read, is read
 // where the reader runs.
 type Disturbances struct {
-	m        *Machine
+	m        *tree.Tree
 	cpus     setting.CPUSet
 	pid      int // QEMU, 0: no guest
 	threads  []guestThread
@@ -60,7 +61,7 @@ const (
 
 // WatchDisturbances prepares to read what disturbs threads on these CPUs: of a guest's QEMU process and its vCPU threads, or with 0 and
 // none of whatever runs there.
-func (m *Machine) WatchDisturbances(cpus setting.CPUSet, pid int, vcpus []int) *Disturbances {
+func WatchDisturbances(m *tree.Tree, cpus setting.CPUSet, pid int, vcpus []int) *Disturbances {
 	d := &Disturbances{m: m, cpus: cpus, pid: pid, files: map[facts.Counter]string{}}
 	for _, tid := range vcpus {
 		d.threads = append(d.threads, guestThread{tid: tid, name: m.Line(d.taskFile(tid, "comm")) + " (" + strconv.Itoa(tid) + ")"})
@@ -111,7 +112,7 @@ func (d *Disturbances) Close() error {
 // Tally reads all counters. What cannot be read this time is not in it.
 func (d *Disturbances) Tally() facts.Tally {
 	t := facts.Tally{}
-	if times, err := cpu.ReadTimes(d.m.Tree); err == nil {
+	if times, err := cpu.ReadTimes(d.m); err == nil {
 		timesOf(times, d.cpus, t)
 	}
 	if text, err := d.m.Read("proc/interrupts"); err == nil {
@@ -193,15 +194,15 @@ func (d *Disturbances) look() {
 			if !there {
 				continue
 			}
-			task, err := parseStat(text)
-			if err != nil || !slices.Contains(d.cpus, task.cpu) || strings.HasPrefix(task.comm, "swapper/") || d.measured(task.tid) || d.tool(pid) {
+			task, err := ParseStat(text)
+			if err != nil || !slices.Contains(d.cpus, task.CPU) || strings.HasPrefix(task.Comm, "swapper/") || d.measured(task.TID) || d.tool(pid) {
 				continue
 			}
-			c := facts.Counter{Kind: facts.OtherThread, Name: fmt.Sprintf("%s (%d)", task.comm, task.tid), CPU: task.cpu}
+			c := facts.Counter{Kind: facts.OtherThread, Name: fmt.Sprintf("%s (%d)", task.Comm, task.TID), CPU: task.CPU}
 			if _, known := d.files[c]; known || len(d.others) == maxOthers {
 				continue
 			}
-			d.files[c] = fmt.Sprintf("proc/%d/task/%d/schedstat", pid, task.tid)
+			d.files[c] = fmt.Sprintf("proc/%d/task/%d/schedstat", pid, task.TID)
 			d.others = append(d.others, c)
 		}
 		folder.Close()

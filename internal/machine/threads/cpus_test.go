@@ -1,4 +1,4 @@
-package host
+package threads
 
 import (
 	"strings"
@@ -46,7 +46,7 @@ func kernelTree() map[string]string {
 // offline is kept for a rollback.
 func TestKernelThreadsAreOneValue(t *testing.T) {
 	a := setting.Of(setting.ThreadCPUs, "kernel")
-	m := recorded(t, kernelTree())
+	m := treetest.Recorded(t, kernelTree())
 	r := (threadCPUs{m}).Read(t.Context(), a)
 	if want := "2 0-7 kthreadd\n14 0-7 rcu_preempt\n40 2-3 kswapd1"; r.State != setting.Known || r.Value != "0-3" || r.Verbatim != want {
 		t.Errorf("found %s with %q; expected 0-3 with %q", r, r.Verbatim, want)
@@ -54,7 +54,7 @@ func TestKernelThreadsAreOneValue(t *testing.T) {
 	if err := (threadCPUs{m}).Write(t.Context(), a, setting.Value("0-1")); err == nil {
 		t.Error("threads of a recording were moved")
 	}
-	if r := recorded(t, map[string]string{"proc/900/comm": "qemu\n"}).threadsMechanisms()[setting.ThreadCPUs].Read(t.Context(), a); r.State != setting.Unknown {
+	if r := Mechanisms(treetest.Recorded(t, map[string]string{"proc/900/comm": "qemu\n"}))[setting.ThreadCPUs].Read(t.Context(), a); r.State != setting.Unknown {
 		t.Errorf("where no kernel thread can be seen: %s", r)
 	}
 	if r := (threadCPUs{m}).Read(t.Context(), setting.Of(setting.ThreadCPUs, "kswapd1")); r.State != setting.Unknown {

@@ -1,4 +1,4 @@
-package host
+package threads
 
 import (
 	"maps"
@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
@@ -49,13 +50,13 @@ var disturbed = map[string]string{
 	"proc/813/task/813/stat":                                           "813 (kworker/0:1) I 2 0 0 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 50 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0\n",
 }
 
-func disturbedTree(t *testing.T) (*Machine, string) {
+func disturbedTree(t *testing.T) (*tree.Tree, string) {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range disturbed {
 		put(t, dir, name, text)
 	}
-	m, err := Open(dir)
+	m, err := tree.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +78,7 @@ func put(t *testing.T, dir, name, text string) {
 // TestTally: every counter of the measured CPUs and of the guest, and none of others.
 func TestTally(t *testing.T) {
 	m, dir := disturbedTree(t)
-	d := m.WatchDisturbances(setting.CPUs(2, 3), 900, []int{901})
+	d := WatchDisturbances(m, setting.CPUs(2, 3), 900, []int{901})
 	defer d.Close()
 	const vcpu = "CPU 0/KVM (901)"
 	want := facts.Tally{
@@ -106,12 +107,12 @@ func TestTally(t *testing.T) {
 
 // TestTallyUnseen: a host that shows nothing says of each what is missing, and is no error.
 func TestTallyUnseen(t *testing.T) {
-	m, err := Open(t.TempDir())
+	m, err := tree.Open(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	d := m.WatchDisturbances(setting.CPUs(1), 5, []int{6})
+	d := WatchDisturbances(m, setting.CPUs(1), 5, []int{6})
 	if got := d.Tally(); len(got) > 0 {
 		t.Errorf("%v", got)
 	}
@@ -125,12 +126,12 @@ func TestTallyUnseen(t *testing.T) {
 
 // TestTallyLive reads this machine twice: nothing goes backwards.
 func TestTallyLive(t *testing.T) {
-	m, err := Open("/")
+	m, err := tree.Open("/")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	d := m.WatchDisturbances(setting.CPUs(0), 0, nil)
+	d := WatchDisturbances(m, setting.CPUs(0), 0, nil)
 	defer d.Close()
 	first := d.Tally()
 	if len(first) < 5 {

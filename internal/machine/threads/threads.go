@@ -1,4 +1,6 @@
-package host
+// Package threads reads processes and threads, where they ran and what disturbed them, and reads and writes their CPUs
+// and scheduling policy.
+package threads
 
 import (
 	"cmp"
@@ -13,33 +15,34 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
 // task is one thread as /proc/PID/task/TID/stat has it.
 type task struct {
-	tid      int
-	comm     string
-	cpu      int // ran there last
+	TID      int
+	Comm     string
+	CPU      int // ran there last
 	started  uint64
-	priority int // of the realtime policies, 0 otherwise
-	policy   int
+	Priority int // of the realtime policies, 0 otherwise
+	Policy   int
 	flags    uint64 // PF_… of include/linux/sched.h
 }
 
 // policies are the names of scheduling policies by number (include/uapi/linux/sched.h).
 var policies = [...]string{0: "SCHED_OTHER", 1: "SCHED_FIFO", 2: "SCHED_RR", 3: "SCHED_BATCH", 5: "SCHED_IDLE", 6: "SCHED_DEADLINE"}
 
-// parseStat reads a stat file (proc_pid_stat(5)). The name stands in parentheses and may hold any character, so the
+// ParseStat reads a stat file (proc_pid_stat(5)). The name stands in parentheses and may hold any character, so the
 // fields are counted from the last parenthesis.
-func parseStat(text string) (task, error) {
+func ParseStat(text string) (task, error) {
 	open, closed := strings.IndexByte(text, '('), strings.LastIndexByte(text, ')')
 	if open < 0 || closed < open {
 		return task{}, fmt.Errorf("expected a name in parentheses, found %.40q", text)
 	}
-	t := task{comm: text[open+1 : closed], cpu: -1}
+	t := task{Comm: text[open+1 : closed], CPU: -1}
 	var err error
-	if t.tid, err = strconv.Atoi(strings.TrimSpace(text[:open])); err != nil {
+	if t.TID, err = strconv.Atoi(strings.TrimSpace(text[:open])); err != nil {
 		return task{}, fmt.Errorf("expected a thread number, found %.40q", text)
 	}
 	const (
@@ -55,15 +58,15 @@ func parseStat(text string) (task, error) {
 	}
 	var errs [5]error
 	t.started, errs[0] = strconv.ParseUint(fields[started], 10, 64)
-	t.cpu, errs[1] = strconv.Atoi(fields[cpu])
-	t.priority, errs[2] = strconv.Atoi(fields[priority])
-	t.policy, errs[3] = strconv.Atoi(fields[policy])
+	t.CPU, errs[1] = strconv.Atoi(fields[cpu])
+	t.Priority, errs[2] = strconv.Atoi(fields[priority])
+	t.Policy, errs[3] = strconv.Atoi(fields[policy])
 	t.flags, errs[4] = strconv.ParseUint(fields[flags], 10, 64)
 	return t, errors.Join(errs[:]...)
 }
 
-// tasks lists the threads of a process in the order of their creation.
-func (m *Machine) tasks(pid int) []task {
+// Tasks lists the threads of a process in the order of their creation.
+func Tasks(m *tree.Tree, pid int) []task {
 	folder := m.Folder("proc/" + strconv.Itoa(pid) + "/task")
 	defer folder.Close()
 	var list []task
@@ -72,7 +75,7 @@ func (m *Machine) tasks(pid int) []task {
 		if !there {
 			continue // it ended meanwhile
 		}
-		if t, err := parseStat(text); err == nil {
+		if t, err := ParseStat(text); err == nil {
 			list = append(list, t)
 		}
 	}
@@ -83,24 +86,24 @@ func (m *Machine) tasks(pid int) []task {
 // sortTasks puts threads in the order of creation: by start time, within one tick (10 ms) by number.
 func sortTasks(list []task) {
 	slices.SortFunc(list, func(a, b task) int {
-		return cmp.Or(cmp.Compare(a.started, b.started), cmp.Compare(a.tid, b.tid))
+		return cmp.Or(cmp.Compare(a.started, b.started), cmp.Compare(a.TID, b.TID))
 	})
 }
 
-// kernelVhosts lists the vhost workers of a process that are threads of the kernel: before Linux 6.4 (commit
+// KernelVhosts lists the vhost workers of a process that are threads of the kernel: before Linux 6.4 (commit
 // 6e890c5d5021, "vhost: use vhost_tasks for worker threads") they were not threads of QEMU, only named after it.
-func (m *Machine) kernelVhosts(pid int, all []process) []task {
+func KernelVhosts(m *tree.Tree, pid int, all []Process) []task {
 	name := "vhost-" + strconv.Itoa(pid)
 	var list []task
 	for _, p := range all {
-		if p.comm != name {
+		if p.Comm != name {
 			continue
 		}
-		text, err := m.Read("proc/" + strconv.Itoa(p.pid) + "/stat")
+		text, err := m.Read("proc/" + strconv.Itoa(p.PID) + "/stat")
 		if err != nil {
 			continue
 		}
-		if t, err := parseStat(text); err == nil {
+		if t, err := ParseStat(text); err == nil {
 			list = append(list, t)
 		}
 	}
@@ -108,34 +111,34 @@ func (m *Machine) kernelVhosts(pid int, all []process) []task {
 	return list
 }
 
-// thread makes the fact of a task of a QEMU process by its name (QEMU with debug-threads=on, which libvirt sets).
-func (m *Machine) thread(t task, pid int) facts.Thread {
+// Of makes the fact of a task of a QEMU process by its name (QEMU with debug-threads=on, which libvirt sets).
+func Of(m *tree.Tree, t task, pid int) facts.Thread {
 	thread := facts.Thread{
-		TID: t.tid, Comm: t.comm, Role: "worker", Queue: -1, CPU: t.cpu, Priority: t.priority,
-		Affinity: m.affinity(t.tid, pid),
+		TID: t.TID, Comm: t.Comm, Role: "worker", Queue: -1, CPU: t.CPU, Priority: t.Priority,
+		Affinity: Affinity(m, t.TID, pid),
 	}
-	if t.policy >= 0 && t.policy < len(policies) {
-		thread.Policy = policies[t.policy]
+	if t.Policy >= 0 && t.Policy < len(policies) {
+		thread.Policy = policies[t.Policy]
 	}
 	var n int
 	switch {
-	case strings.HasPrefix(t.comm, "vhost-"):
+	case strings.HasPrefix(t.Comm, "vhost-"):
 		thread.Role = "vhost"
-	case t.tid == pid:
+	case t.TID == pid:
 		thread.Role = "emulator"
-	case scan(t.comm, "CPU ", &n):
+	case Scan(t.Comm, "CPU ", &n):
 		thread.Role, thread.Index = "vcpu", n
-	case strings.HasPrefix(t.comm, "IO ") && t.comm != "IO mon_iothread":
+	case strings.HasPrefix(t.Comm, "IO ") && t.Comm != "IO mon_iothread":
 		thread.Role = "iothread"
-		if scan(t.comm, "IO iothread", &n) {
+		if Scan(t.Comm, "IO iothread", &n) {
 			thread.Index = n
 		}
 	}
 	return thread
 }
 
-// scan reads the number that follows a prefix.
-func scan(text, prefix string, n *int) bool {
+// Scan reads the number that follows a prefix.
+func Scan(text, prefix string, n *int) bool {
 	rest, found := strings.CutPrefix(text, prefix)
 	end := strings.IndexFunc(rest, func(r rune) bool { return r < '0' || r > '9' })
 	if end >= 0 {
@@ -149,18 +152,18 @@ func scan(text, prefix string, n *int) bool {
 	return true
 }
 
-// affinity is the CPUs that a thread may run on; of a recorded tree what its status file says.
-func (m *Machine) affinity(tid, pid int) setting.CPUSet {
+// Affinity is the CPUs that a thread may run on; of a recorded tree what its status file says.
+func Affinity(m *tree.Tree, tid, pid int) setting.CPUSet {
 	if m.Live() {
 		if set, err := getAffinity(tid); err == nil {
 			return set
 		}
 	}
-	return m.statusCPUs(tid, pid)
+	return statusCPUs(m, tid, pid)
 }
 
 // statusCPUs is the CPUs that a thread may run on by its status file: also those that are offline.
-func (m *Machine) statusCPUs(tid, pid int) setting.CPUSet {
+func statusCPUs(m *tree.Tree, tid, pid int) setting.CPUSet {
 	id := strconv.Itoa(tid)
 	status, err := m.Read("proc/" + strconv.Itoa(pid) + "/task/" + id + "/status")
 	if err != nil {
@@ -207,9 +210,9 @@ func (words *affinityWords) set() setting.CPUSet {
 	return set
 }
 
-// setAffinity binds a thread to CPUs. The kernel refuses a set without a CPU that is online and in the thread's cpuset
+// SetAffinity binds a thread to CPUs. The kernel refuses a set without a CPU that is online and in the thread's cpuset
 // (EINVAL), and leaves out those that are not of a set that has some.
-func setAffinity(tid int, set setting.CPUSet) error {
+func SetAffinity(tid int, set setting.CPUSet) error {
 	var words affinityWords
 	for _, cpu := range set {
 		if cpu < 0 || cpu/64 >= len(words) {
