@@ -10,6 +10,7 @@ import (
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
+	"mpps/internal/machine/link"
 	"mpps/internal/machine/tree"
 )
 
@@ -73,7 +74,7 @@ func (m *Machine) Events(ctx context.Context) (<-chan Event, error) {
 // linkWatch follows the link table.
 type linkWatch struct {
 	conn     *netlink.Conn
-	known    map[int]device
+	known    map[int]link.Device
 	function func(interfaceName string) string // PF/N, empty for other devices
 }
 
@@ -94,18 +95,18 @@ func (m *Machine) watchLinks() (*linkWatch, error) {
 }
 
 func (w *linkWatch) sync() error {
-	conn, err := dialRoute()
+	conn, err := link.DialRoute()
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	devices, err := dumpLinks(conn)
+	devices, err := link.DumpLinks(conn)
 	if err != nil {
 		return err
 	}
-	w.known = map[int]device{}
+	w.known = map[int]link.Device{}
 	for _, d := range devices {
-		w.known[d.index] = d
+		w.known[d.Index] = d
 	}
 	return nil
 }
@@ -133,14 +134,14 @@ func (w *linkWatch) run(send func(Event)) {
 			return // closed
 		}
 		for _, message := range messages {
-			d, err := parseLink(message.Data)
+			d, err := link.ParseLink(message.Data)
 			if err != nil {
 				continue
 			}
 			if message.Header.Type == unix.RTM_DELLINK {
 				// A bridge also sends this for a port that leaves it (family AF_BRIDGE): the device is still there.
 				if message.Data[0] == unix.AF_UNSPEC {
-					delete(w.known, d.index)
+					delete(w.known, d.Index)
 				}
 				continue
 			}
@@ -171,19 +172,19 @@ func (m *Machine) functionOf(name string) string {
 }
 
 // next takes the new state of a device and tells whether it was reset.
-func (w *linkWatch) next(d device) (Event, bool) {
-	before, known := w.known[d.index]
-	if d.name == "" {
-		d.name = before.name
+func (w *linkWatch) next(d link.Device) (Event, bool) {
+	before, known := w.known[d.Index]
+	if d.Name == "" {
+		d.Name = before.Name
 	}
-	w.known[d.index] = d
+	w.known[d.Index] = d
 	switch {
-	case !known || before.name != d.name:
-		return Event{Object: d.name, Anew: true}, true
-	case d.up && !before.up:
-		return Event{Object: d.name}, true
-	case d.up && d.carrier == "up" && before.carrier != "up":
-		return Event{Object: d.name, Carrier: true}, true
+	case !known || before.Name != d.Name:
+		return Event{Object: d.Name, Anew: true}, true
+	case d.Up && !before.Up:
+		return Event{Object: d.Name}, true
+	case d.Up && d.Carrier == "up" && before.Carrier != "up":
+		return Event{Object: d.Name, Carrier: true}, true
 	}
 	return Event{}, false
 }

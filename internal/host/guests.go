@@ -211,7 +211,7 @@ func clamped(n, most int) int { return min(max(n, 0), most) }
 func describeNIC(nic domain.Interface) facts.Interface {
 	fact := facts.Interface{
 		MAC: nic.MAC, Type: nic.Type, Source: nic.Source, Model: nic.Model, Backend: nic.Driver.Name,
-		Queues: max(clamped(nic.Driver.Queues, maxQueues), 1), RxQueueSize: nic.Driver.RxQueueSize, TxQueueSize: nic.Driver.TxQueueSize,
+		Queues: max(clamped(nic.Driver.Queues, tree.MaxQueues), 1), RxQueueSize: nic.Driver.RxQueueSize, TxQueueSize: nic.Driver.TxQueueSize,
 		Coalesce: nic.RxFrames, Function: nic.PCI, Teaming: nic.Teaming,
 	}
 	if strings.HasPrefix(nic.Alias, "ua-") { // others are libvirt's own, for the run

@@ -263,7 +263,7 @@ func parseChannels(text string) *facts.Channels {
 		}
 		field, isField := at[name]
 		if n, err := strconv.Atoi(strings.TrimSpace(value)); isField && err == nil && n >= 0 {
-			*field = min(n, maxQueues)
+			*field = min(n, tree.MaxQueues)
 			seen++
 		}
 	}

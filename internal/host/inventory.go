@@ -9,6 +9,7 @@ import (
 	"mpps/internal/machine/boot"
 	"mpps/internal/machine/cpu"
 	"mpps/internal/machine/irq"
+	"mpps/internal/machine/link"
 	"mpps/internal/machine/netfilter"
 	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
@@ -21,7 +22,7 @@ func (m *Machine) Inventory(ctx context.Context) *facts.Host {
 		AsRoot: os.Geteuid() == 0, Readings: facts.Readings{},
 	}
 	for _, part := range []func(context.Context, *facts.Host){
-		m.kernel, m.on(boot.Inventory), m.firmware, m.on(cpu.Power), m.attestations, m.on(cpu.Topology), m.network, m.reservations, m.pools, m.on(netfilter.Inventory), m.kvm, m.services, m.lasting, m.guests, m.isolation, m.vfHolders, m.passthrough, m.insides, m.housekeeping,
+		m.kernel, m.on(boot.Inventory), m.firmware, m.on(cpu.Power), m.attestations, m.on(cpu.Topology), m.on(link.Inventory), m.reservations, m.pools, m.on(netfilter.Inventory), m.kvm, m.services, m.lasting, m.guests, m.isolation, m.vfHolders, m.passthrough, m.insides, m.housekeeping,
 	} {
 		part(ctx, h)
 	}
@@ -43,7 +44,9 @@ func (m *Machine) on(part func(context.Context, *tree.Tree, *facts.Host)) func(c
 func Read(ctx context.Context, mechanisms setting.Mechanisms, h *facts.Host, addresses []setting.Address) {
 	var order []string
 	inside := map[string][]setting.Address{}
-	attributes, together := mechanisms[setting.VFAttr].(vfAttr)
+	attributes, together := mechanisms[setting.VFAttr].(interface {
+		ReadTogether([]setting.Address) []setting.Reading
+	})
 	var functions []setting.Address
 	for _, a := range addresses {
 		if a.Kind == setting.VFAttr && together {
@@ -59,8 +62,10 @@ func Read(ctx context.Context, mechanisms setting.Mechanisms, h *facts.Host, add
 		}
 		inside[a.Object()] = append(inside[a.Object()], a)
 	}
-	for i, r := range attributes.readTogether(functions) {
-		h.Readings[functions[i]] = r
+	if together {
+		for i, r := range attributes.ReadTogether(functions) {
+			h.Readings[functions[i]] = r
+		}
 	}
 	for _, guest := range order {
 		all := inside[guest]

@@ -11,6 +11,7 @@ import (
 	"mpps/internal/facts"
 	"mpps/internal/machine/cpu"
 	"mpps/internal/machine/irq"
+	"mpps/internal/machine/link"
 	"mpps/internal/machine/threads"
 	"mpps/internal/machine/tree"
 )
@@ -189,7 +190,7 @@ func (w *LoadWatch) look(before *loadLook, allowed time.Duration) loadLook {
 	missing("times of the CPUs", err)
 	text, err = w.m.Read("proc/net/softnet_stat")
 	if err == nil {
-		now.softnet, err = parseSoftnet(text)
+		now.softnet, err = link.ParseSoftnet(text)
 	}
 	missing("softnet counters", err)
 	return now

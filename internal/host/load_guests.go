@@ -12,6 +12,7 @@ import (
 	"mpps/internal/facts"
 	"mpps/internal/machine/cpu"
 	"mpps/internal/machine/irq"
+	"mpps/internal/machine/link"
 	"mpps/internal/setting"
 )
 
@@ -89,7 +90,7 @@ func lookAtGuest(ctx context.Context, a agents, guest string) guestLook {
 		return l
 	}
 	l.times = cpu.ParseTimes(text("/proc/stat"))
-	if l.softnet, err = parseSoftnet(text("/proc/net/softnet_stat")); err != nil {
+	if l.softnet, err = link.ParseSoftnet(text("/proc/net/softnet_stat")); err != nil {
 		l.why = err
 		return l
 	}

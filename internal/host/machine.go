@@ -7,6 +7,7 @@ import (
 
 	"mpps/internal/facts"
 	"mpps/internal/machine/boot"
+	"mpps/internal/machine/link"
 	"mpps/internal/machine/threads"
 	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
@@ -53,3 +54,14 @@ func KeepOff(cpus setting.CPUSet) (setting.CPUSet, error) { return threads.KeepO
 
 // UsedTime returns the CPU time that this process and the programs that it started have used.
 func UsedTime() time.Duration { return threads.UsedTime() }
+
+// AskLanes asks the kernel which lane programs it accepts.
+func (m *Machine) AskLanes(h *facts.Host) { link.AskLanes(m.Tree, h) }
+
+// SteeredNICs returns the NICs whose queues are steered by lane programs.
+func (m *Machine) SteeredNICs() ([]string, error) { return link.SteeredNICs(m.Tree) }
+
+// Link returns what udev knows of a network device: systemd's version, the device's place, and its .link file.
+func (m *Machine) Link(device string) (systemd int, place, file, text string) {
+	return link.Link(m.Tree, device)
+}

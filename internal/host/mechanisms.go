@@ -6,6 +6,7 @@ import (
 	"mpps/internal/machine/boot"
 	"mpps/internal/machine/ethtool"
 	"mpps/internal/machine/irq"
+	"mpps/internal/machine/link"
 	"mpps/internal/machine/netfilter"
 	"mpps/internal/machine/threads"
 	"mpps/internal/setting"
@@ -40,7 +41,7 @@ func (m *Machine) Mechanisms() setting.Mechanisms {
 		m.systemdMechanisms(),
 		threads.Mechanisms(m.Tree),
 		m.vfMechanisms(),
-		m.linkMechanisms(),
+		link.Mechanisms(m.Tree),
 	} {
 		maps.Copy(all, some)
 	}

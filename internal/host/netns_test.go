@@ -2,10 +2,7 @@
 
 package host
 
-import (
-	"slices"
-	"testing"
-)
+import "testing"
 
 func liveMachine(t *testing.T) *Machine {
 	t.Helper()
@@ -15,13 +12,4 @@ func liveMachine(t *testing.T) *Machine {
 	}
 	t.Cleanup(func() { m.Close() })
 	return m
-}
-
-func names[T any](list []T, name func(T) string) []string {
-	var all []string
-	for _, item := range list {
-		all = append(all, name(item))
-	}
-	slices.Sort(all)
-	return all
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/link"
 	"mpps/internal/machine/netfilter"
 	"mpps/internal/setting"
 )
@@ -66,7 +67,7 @@ func kvmHost() map[string]string {
 func TestNetworkOfRecordedHost(t *testing.T) {
 	m := recorded(t, kvmHost())
 	h := &facts.Host{}
-	m.network(context.Background(), h)
+	link.Inventory(context.Background(), m.Tree, h)
 	if len(h.NICs) != 2 || len(h.Bridges) != 1 || len(h.Taps) != 1 || len(h.Tunnels) != 1 || len(h.VFs) != 1 || len(h.Unseen) != 0 {
 		t.Fatalf("%d NICs, %d bridges, %d taps, %d tunnels, %d VFs, unseen %v; want 2, 1, 1, 1, 1, none",
 			len(h.NICs), len(h.Bridges), len(h.Taps), len(h.Tunnels), len(h.VFs), h.Unseen)
@@ -115,7 +116,7 @@ func TestNetworkOfRecordedHost(t *testing.T) {
 func TestEmptyTreeHasNoNetwork(t *testing.T) {
 	h := &facts.Host{}
 	m := recorded(t, nil)
-	m.network(context.Background(), h)
+	link.Inventory(context.Background(), m.Tree, h)
 	netfilter.Inventory(context.Background(), m.Tree, h)
 	if h.NICs == nil || len(h.NICs)+len(h.Bridges)+len(h.Taps)+len(h.VFs)+len(h.Netfilter.Rules) != 0 {
 		t.Errorf("devices in an empty tree: %+v", h)

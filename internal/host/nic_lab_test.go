@@ -17,6 +17,7 @@ import (
 	"mpps/internal/facts"
 	"mpps/internal/lab"
 	"mpps/internal/lab/labtest"
+	"mpps/internal/machine/link"
 	"mpps/internal/machine/netfilter"
 	"mpps/internal/setting"
 )
@@ -35,7 +36,7 @@ func sh(t *testing.T, script string) string {
 func takeStock(t *testing.T, m *Machine) *facts.Host {
 	t.Helper()
 	h := &facts.Host{}
-	m.network(context.Background(), h)
+	link.Inventory(context.Background(), m.Tree, h)
 	netfilter.Inventory(context.Background(), m.Tree, h)
 	return h
 }

@@ -11,9 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/link"
 	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
+
+// vfMechanisms are those of counts of virtual functions and of drivers of PCI functions.
+func (m *Machine) vfMechanisms() setting.Mechanisms {
+	return setting.Mechanisms{setting.VFCount: vfCount{m: m}, setting.PCIDriver: pciDriver{m}}
+}
 
 // pciDriver binds devices to drivers (setting.PCIDriver; Documentation/ABI/testing/sysfs-bus-pci: driver_override, drivers_probe,
 // unbind).
@@ -107,7 +113,7 @@ func (m *Machine) deviceUsed(pci string) string {
 		return facts.OtherNamespace + " has its interface"
 	}
 	for _, nic := range m.List(dir + "/net") {
-		if nicState := (nicState{m}).Read(context.Background(), setting.Of(setting.NICState, nic)); nicState.Value == "up" {
+		if state := link.Mechanisms(m.Tree)[setting.NICState].Read(context.Background(), setting.Of(setting.NICState, nic)); state.Value == "up" {
 			return "its interface " + nic + " is up: take it down first"
 		}
 	}

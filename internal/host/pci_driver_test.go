@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/link"
 	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
@@ -90,7 +91,7 @@ func TestInAnotherNamespace(t *testing.T) {
 	delete(files, bound+"/net/eth0v2/ifindex") // its driver makes no interface: there is no directory either
 	m := recorded(t, files)
 	pf := facts.NIC{Name: "eth0", Driver: "igb", SRIOV: &facts.SRIOV{Enabled: 3}}
-	for i, f := range m.vfsOf(&facts.Host{}, pf, map[string]string{}) {
+	for i, f := range link.FunctionsOf(m.Tree, &facts.Host{}, pf, map[string]string{}) {
 		if want := map[int]string{1: facts.OtherNamespace}[i]; f.Holder != want {
 			t.Errorf("function %d is held by %q, expected %q", i, f.Holder, want)
 		}

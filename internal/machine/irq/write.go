@@ -16,7 +16,7 @@ import (
 	"mpps/internal/setting"
 )
 
-// Mechanisms returns the mechanisms of this package.
+// Mechanisms are those of interrupts.
 func Mechanisms(m *tree.Tree) setting.Mechanisms {
 	return setting.Mechanisms{
 		setting.IRQAffinity: irqAffinity{m},

@@ -5,9 +5,11 @@ package netfilter
 import (
 	"context"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
+	"mpps/internal/facts"
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/setting"
 )
@@ -68,5 +70,53 @@ func TestRuleSets(t *testing.T) {
 				t.Errorf("restored:\n%s\nwas:\n%s", now, was)
 			}
 		})
+	}
+}
+
+func TestNetfilterOfNamespace(t *testing.T) {
+	if !treetest.InNamespace(t) {
+		return
+	}
+	m := treetest.Live(t)
+	ctx := context.Background()
+	empty := &facts.Host{}
+	Inventory(ctx, m, empty)
+	if len(empty.Netfilter.Backends) != 0 {
+		t.Errorf("rules in a new namespace: %+v", empty.Netfilter)
+	}
+	if tables := m.Line("proc/net/ip_tables_names"); tables != "" {
+		t.Errorf("looking at the rules has made tables %q", tables)
+	}
+	want := map[string]int{}
+	for _, c := range []struct {
+		backend string
+		rules   int
+		program []string
+	}{
+		{"iptables-legacy", 2, []string{"iptables-legacy", "-A", "FORWARD", "-s", "192.0.2.1", "-j", "DROP"}},
+		{"", 0, []string{"iptables-legacy", "-A", "INPUT", "-s", "192.0.2.1", "-j", "DROP"}},
+		{"nft", 2, []string{"nft", "add table inet x; add chain inet x gate { type filter hook forward priority 0; policy drop; }; add rule inet x gate counter accept"}},
+		{"iptables-nft", 0, []string{"iptables-nft", "-A", "FORWARD", "-s", "192.0.2.1", "-j", "DROP"}},
+	} {
+		if _, err := exec.LookPath(c.program[0]); err != nil {
+			t.Skipf("%s is not installed", c.program[0])
+		}
+		treetest.Tool(t, c.program[0], c.program[1:]...)
+		if c.backend != "" {
+			want[c.backend] = c.rules
+		}
+	}
+	h := &facts.Host{}
+	Inventory(ctx, m, h)
+	if len(h.Unseen) != 0 || !slices.Equal(h.Netfilter.Backends, []string{"iptables-legacy", "iptables-nft", "nft"}) {
+		t.Errorf("back ends %v, unseen %v; want %v", h.Netfilter.Backends, h.Unseen, want)
+	}
+	for _, set := range h.Netfilter.Rules {
+		if set.Rules != want[set.Tool] {
+			t.Errorf("%s: %d rules, want %d: %q", set.Tool, set.Rules, want[set.Tool], set.Lines)
+		}
+		if text := strings.Join(set.Lines, "\n"); !strings.Contains(text, "192.0.2.1") || strings.Contains(text, "packets") {
+			t.Errorf("%s:\n%s", set.Tool, text)
+		}
 	}
 }

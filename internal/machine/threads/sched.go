@@ -13,7 +13,7 @@ import (
 	"mpps/internal/setting"
 )
 
-// Mechanisms returns the mechanisms of this package.
+// Mechanisms are those of threads.
 func Mechanisms(m *tree.Tree) setting.Mechanisms {
 	return setting.Mechanisms{
 		setting.ThreadSched: &threadSched{machine: m},

@@ -5,6 +5,9 @@ import "path"
 // ClassNet is the directory of network devices.
 const ClassNet = "sys/class/net"
 
+// MaxQueues bounds the queues of one direction that are read: a tap has at most 256 (MAX_TAP_QUEUES), NICs 1024 or so.
+const MaxQueues = 4096
+
 // Function is the directory of the bus device that owns the NIC's interrupts and has its place in the machine: the
 // device itself, or for virtio the device above it, since a virtio device is the child of its transport.
 func (t *Tree) Function(dir string) string {

@@ -4,6 +4,10 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Stat files as Linux 6.12, QEMU 10.0 and libvirt 11.3 wrote them.
@@ -41,4 +45,14 @@ func Merged(trees ...map[string]string) map[string]string {
 		}
 	}
 	return all
+}
+
+// CPUTime returns the CPU time of this process: what a machine's other work makes of a bound in seconds says nothing.
+func CPUTime(t *testing.T) time.Duration {
+	t.Helper()
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -1,4 +1,4 @@
-package host
+package link
 
 import (
 	"os"
@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree/treetest"
 )
 
 func TestSoftnetColumnsOfKernels(t *testing.T) {
@@ -22,24 +23,24 @@ func TestSoftnetColumnsOfKernels(t *testing.T) {
 		{"6.12", "0000000a 0 0 0 0 0 0 0 0 5 6 00000007 00000003 00000007 00000000",
 			facts.Softnet{CPU: 3, Processed: 10, RPS: 5, FlowLimit: 6, BacklogLen: 7}},
 	} {
-		rows, err := parseSoftnet(c.text + "\n")
+		rows, err := ParseSoftnet(c.text + "\n")
 		if err != nil || len(rows) != 1 || rows[0] != c.want {
 			t.Errorf("%s: %+v (%v), want %+v", c.kernel, rows, err, c.want)
 		}
 	}
 	for _, bad := range []string{"1 2", "xyz 1 2 3"} {
-		if rows, err := parseSoftnet(bad); err == nil {
+		if rows, err := ParseSoftnet(bad); err == nil {
 			t.Errorf("%q: expected an error, found %+v", bad, rows)
 		}
 	}
 }
 
 func TestSoftnetOfRecordedHost(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(corpus(t, "hosts"), "softnet_stat", "softnet_stat1"))
+	text, err := os.ReadFile(filepath.Join(treetest.Corpus(t, "hosts"), "softnet_stat", "softnet_stat1"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows, err := parseSoftnet(string(text))
+	rows, err := ParseSoftnet(string(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,5 +51,5 @@ func TestSoftnetOfRecordedHost(t *testing.T) {
 
 func FuzzSoftnet(f *testing.F) {
 	f.Add("0000000a 0 0 0 0 0 0 0 0 5 6 00000007 00000003\n")
-	f.Fuzz(func(_ *testing.T, text string) { _, _ = parseSoftnet(text) })
+	f.Fuzz(func(_ *testing.T, text string) { _, _ = ParseSoftnet(text) })
 }

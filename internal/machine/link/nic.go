@@ -1,4 +1,4 @@
-package host
+package link
 
 import (
 	"context"
@@ -14,38 +14,38 @@ import (
 )
 
 // nics reads every device that has a bus device behind it.
-func (m *Machine) nics(ctx context.Context, h *facts.Host, devices []device, names map[int]string) []facts.NIC {
+func nics(ctx context.Context, m *tree.Tree, h *facts.Host, devices []Device, names map[int]string) []facts.NIC {
 	nics := []facts.NIC{}
 	for _, d := range devices {
-		if m.Exists(path.Join(tree.ClassNet, d.name, "device")) {
-			nics = append(nics, m.nic(d, names))
+		if m.Exists(path.Join(tree.ClassNet, d.Name, "device")) {
+			nics = append(nics, nic(m, d, names))
 		}
 	}
-	irq.OfNICs(m.Tree, h, nics)
+	irq.OfNICs(m, h, nics)
 	if m.Live() {
-		ethtool.Fill(ctx, m.Tree, h, nics)
+		ethtool.Fill(ctx, m, h, nics)
 	}
 	return nics
 }
 
 // nic reads what sysfs tells of one NIC.
-func (m *Machine) nic(d device, names map[int]string) facts.NIC {
-	dir := path.Join(tree.ClassNet, d.name)
+func nic(m *tree.Tree, d Device, names map[int]string) facts.NIC {
+	dir := path.Join(tree.ClassNet, d.Name)
 	behind := path.Join(dir, "device")
 	n := facts.NIC{
-		Name: d.name, Index: d.index, MAC: d.mac, Driver: m.Target(path.Join(behind, "driver")),
-		Bus: m.Target(path.Join(behind, "subsystem")), Up: d.up, Carrier: d.carrier, MTU: d.mtu,
+		Name: d.Name, Index: d.Index, MAC: d.mac, Driver: m.Target(path.Join(behind, "driver")),
+		Bus: m.Target(path.Join(behind, "subsystem")), Up: d.Up, Carrier: d.Carrier, MTU: d.mtu,
 		Speed: m.Number(path.Join(dir, "speed"), -1), Master: names[d.master], TxQueueLen: d.txQueueLen, XDP: d.xdp,
-		Features: []facts.Feature{}, IRQs: []facts.IRQ{}, Qdisc: d.qdisc, Stats: d.stats, Steered: m.steered(d),
+		Features: []facts.Feature{}, IRQs: []facts.IRQ{}, Qdisc: d.qdisc, Stats: d.Stats, Steered: steered(m, d),
 		Coalesce: map[string]string{}, FlowHash: map[string]string{},
 	}
-	n.RxQueues, n.TxQueues, n.RPS, n.XPS = m.queues(dir)
-	n.Classes = m.classes(dir, n.TxQueues)
+	n.RxQueues, n.TxQueues, n.RPS, n.XPS = queues(m, dir)
+	n.Classes = classes(m, dir, n.TxQueues)
 	function := m.Function(dir)
-	n.PCI = m.pciAddress(dir, function)
+	n.PCI = pciAddress(m, dir, function)
 	n.Node = m.Number(path.Join(function, "numa_node"), -1)
-	n.Link = m.pciLink(function)
-	n.SRIOV = m.sriov(d.name, behind)
+	n.Link = pciLink(m, function)
+	n.SRIOV = sriov(m, d.Name, behind)
 	if physfn := path.Join(behind, "physfn"); m.Exists(physfn) {
 		n.PhysFn = m.Target(physfn)
 		if pf := m.List(path.Join(physfn, "net")); len(pf) > 0 {
@@ -56,7 +56,7 @@ func (m *Machine) nic(d device, names map[int]string) facts.NIC {
 }
 
 // pciAddress is the function's address in the form 0000:41:00.0, empty for other buses.
-func (m *Machine) pciAddress(dir, function string) string {
+func pciAddress(m *tree.Tree, dir, function string) string {
 	if m.Target(function+"/subsystem") != "pci" {
 		return ""
 	}
@@ -67,7 +67,7 @@ func (m *Machine) pciAddress(dir, function string) string {
 }
 
 // pciLink reads the PCIe link; nil where there is none (Conventional PCI, emulated devices that have no link status).
-func (m *Machine) pciLink(function string) *facts.PCILink {
+func pciLink(m *tree.Tree, function string) *facts.PCILink {
 	l := facts.PCILink{
 		Speed: m.Line(function + "/current_link_speed"), MaxSpeed: m.Line(function + "/max_link_speed"),
 		Width: m.Number(function+"/current_link_width", 0), MaxWidth: m.Number(function+"/max_link_width", 0),
@@ -82,7 +82,7 @@ func (m *Machine) pciLink(function string) *facts.PCILink {
 // sriov reads a physical function's ability to have virtual ones; nil where it has none. The name is that of the interface:
 // one that stands for a function of the card (a representor, in switchdev mode) has the same device behind it and is no
 // physical function.
-func (m *Machine) sriov(name, behind string) *facts.SRIOV {
+func sriov(m *tree.Tree, name, behind string) *facts.SRIOV {
 	enabled := m.Number(path.Join(behind, "sriov_numvfs"), 0)
 	total := m.Number(path.Join(behind, "sriov_totalvfs"), 0)
 	if total == 0 && m.Target(path.Join(behind, "subsystem")) == "netdevsim" { // drivers/net/netdevsim/dev.c, nsim_dev_debugfs_init

@@ -1,4 +1,4 @@
-package host
+package link
 
 import (
 	"path"
@@ -11,8 +11,8 @@ import (
 // Link is what systemd's udev does with a network device when it appears: the version of systemd (0: could not tell), the
 // device's place (ID_PATH), and the .link file that is in force for it, with its text. All are empty where udev has not seen
 // the device.
-func (m *Machine) Link(device string) (systemd int, place, file, text string) {
-	systemd = m.systemdVersion()
+func Link(m *tree.Tree, device string) (systemd int, place, file, text string) {
+	systemd = systemdVersion(m)
 	index := m.Line(path.Join(tree.ClassNet, device, "ifindex"))
 	record, err := m.Read("run/udev/data/n" + index)
 	if index == "" || err != nil {
@@ -37,7 +37,7 @@ func property(record, key string) string {
 
 // systemdVersion is the version of systemd by the name of its own library, libsystemd-shared-257.so or …-257.13-1.el10.so,
 // which is where its programs find it (meson.build, rootpkglibdir); 0 where there is none.
-func (m *Machine) systemdVersion() int {
+func systemdVersion(m *tree.Tree) int {
 	folders := []string{"usr/lib/systemd", "lib/systemd", "usr/lib64/systemd", "lib64/systemd"}
 	for _, name := range m.List("usr/lib") {
 		if strings.Contains(name, "-linux-gnu") {

@@ -1,4 +1,4 @@
-package host
+package link
 
 import (
 	"path"
@@ -16,14 +16,14 @@ const (
 )
 
 // tap reads a tap or macvtap device; false where the device is neither. Point-to-point tun devices carry no guests.
-func (m *Machine) tap(d device, names map[int]string) (facts.Tap, bool) {
-	dir := path.Join(tree.ClassNet, d.name)
+func tap(m *tree.Tree, d Device, names map[int]string) (facts.Tap, bool) {
+	dir := path.Join(tree.ClassNet, d.Name)
 	t := facts.Tap{
-		Name: d.name, Type: "tap", Master: names[d.master], TxQueueLen: d.txQueueLen, Up: d.up, Stats: d.stats,
+		Name: d.Name, Type: "tap", Master: names[d.master], TxQueueLen: d.txQueueLen, Up: d.Up, Stats: d.Stats,
 		Owner: m.Number(path.Join(dir, "owner"), -1),
 	}
 	switch {
-	case d.kind == "macvtap":
+	case d.Kind == "macvtap":
 		t.Type, t.Lower = "macvtap", names[d.lower]
 	default:
 		flags, err := strconv.ParseUint(m.Line(path.Join(dir, "tun_flags")), 0, 32)
@@ -32,13 +32,13 @@ func (m *Machine) tap(d device, names map[int]string) (facts.Tap, bool) {
 		}
 		t.MultiQueue = flags&iffMultiQueue != 0
 	}
-	t.RxQueues, t.TxQueues, t.RPS, t.XPS = m.queues(dir)
+	t.RxQueues, t.TxQueues, t.RPS, t.XPS = queues(m, dir)
 	if t.Type == "macvtap" {
 		t.MultiQueue = d.txQueues > 1
 	}
 	if m.Live() && t.Type == "tap" {
 		// Where the kernel does not tell, the watch behind the steering does.
-		t.Classifiers, _ = lanes.Classifiers(lanes.Device{Name: d.name, Index: d.index})
+		t.Classifiers, _ = lanes.Classifiers(lanes.Device{Name: d.Name, Index: d.Index})
 	}
 	return t, true
 }

@@ -1,4 +1,4 @@
-package host
+package link
 
 import (
 	"encoding/binary"
@@ -12,24 +12,24 @@ import (
 	"mpps/internal/facts"
 )
 
-// device is one network device as the kernel's link table tells of it, from rtnetlink on the live machine or from
+// Device is one network device as the kernel's link table tells of it, from rtnetlink on the live machine or from
 // /sys/class/net on a recorded one.
-type device struct {
-	name       string
-	index      int
+type Device struct {
+	Name       string
+	Index      int
 	mac        string
 	mtu        int
-	up         bool
-	carrier    string
+	Up         bool
+	Carrier    string
 	txQueueLen int
 	txQueues   int // allocated; the directories in queues/ are those in use
 	rxQueues   int
-	kind       string // rtnl_link_ops kind: bridge, vlan, vxlan, gretap … ; empty for hardware
+	Kind       string // rtnl_link_ops kind: bridge, vlan, vxlan, gretap … ; empty for hardware
 	master     int    // index, 0 is none
 	lower      int    // index of the device under it, 0 is none or in another namespace
 	qdisc      string
 	xdp        bool
-	stats      map[string]uint64
+	Stats      map[string]uint64
 	sequence   bool // GRE with sequence numbers
 	numVFs     int  // told where VFs were asked for
 	vfs        []virtual
@@ -57,9 +57,9 @@ var linkStats = []string{
 	"tx_heartbeat_errors", "tx_window_errors", "rx_compressed", "tx_compressed", "rx_nohandler",
 }
 
-// dialRoute opens a route netlink socket. Extended acknowledgements carry the kernel's own words of a refusal; kernels
+// DialRoute opens a route netlink socket. Extended acknowledgements carry the kernel's own words of a refusal; kernels
 // before 4.12 have none.
-func dialRoute() (*netlink.Conn, error) {
+func DialRoute() (*netlink.Conn, error) {
 	conn, err := netlink.Dial(unix.NETLINK_ROUTE, nil)
 	if err != nil {
 		return nil, fmt.Errorf("route netlink: %w", err)
@@ -68,9 +68,9 @@ func dialRoute() (*netlink.Conn, error) {
 	return conn, nil
 }
 
-// dumpLinks reads the link table in one dump, without details of virtual functions: with them the message of one
+// DumpLinks reads the link table in one dump, without details of virtual functions: with them the message of one
 // device outgrows what an attribute can hold (64 KiB), and the whole dump fails with EMSGSIZE.
-func dumpLinks(conn *netlink.Conn) ([]device, error) {
+func DumpLinks(conn *netlink.Conn) ([]Device, error) {
 	messages, err := conn.Execute(netlink.Message{
 		Header: netlink.Header{Type: unix.RTM_GETLINK, Flags: netlink.Request | netlink.Dump},
 		Data:   make([]byte, unix.SizeofIfInfomsg),
@@ -78,9 +78,9 @@ func dumpLinks(conn *netlink.Conn) ([]device, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list of network devices: %w", err)
 	}
-	devices := make([]device, 0, len(messages))
+	devices := make([]Device, 0, len(messages))
 	for _, m := range messages {
-		d, err := parseLink(m.Data)
+		d, err := ParseLink(m.Data)
 		if err != nil {
 			return nil, err
 		}
@@ -137,11 +137,11 @@ func linkWithVFs(conn *netlink.Conn, index, has int, count bool) (vfs []virtual,
 		return nil, false, err
 	}
 	for _, m := range messages {
-		d, err := parseLink(m.Data)
+		d, err := ParseLink(m.Data)
 		if err != nil {
 			return nil, false, err
 		}
-		if d.index != index {
+		if d.Index != index {
 			continue
 		}
 		if len(d.vfs) < d.numVFs {
@@ -152,24 +152,24 @@ func linkWithVFs(conn *netlink.Conn, index, has int, count bool) (vfs []virtual,
 	return nil, false, fmt.Errorf("no answer about device %d", index)
 }
 
-// parseLink reads one RTM_NEWLINK message. It takes what it knows and skips the rest.
-func parseLink(message []byte) (device, error) {
+// ParseLink reads one RTM_NEWLINK message. It takes what it knows and skips the rest.
+func ParseLink(message []byte) (Device, error) {
 	if len(message) < unix.SizeofIfInfomsg {
-		return device{}, fmt.Errorf("link message of %d bytes: expected %d or more", len(message), unix.SizeofIfInfomsg)
+		return Device{}, fmt.Errorf("link message of %d bytes: expected %d or more", len(message), unix.SizeofIfInfomsg)
 	}
-	d := device{
-		index: int(int32(binary.NativeEndian.Uint32(message[4:]))), up: binary.NativeEndian.Uint32(message[8:])&unix.IFF_UP != 0,
-		carrier: "unknown",
+	d := Device{
+		Index: int(int32(binary.NativeEndian.Uint32(message[4:]))), Up: binary.NativeEndian.Uint32(message[8:])&unix.IFF_UP != 0,
+		Carrier: "unknown",
 	}
 	ad, err := netlink.NewAttributeDecoder(message[unix.SizeofIfInfomsg:])
 	if err != nil {
-		return device{}, fmt.Errorf("link message: %w", err)
+		return Device{}, fmt.Errorf("link message: %w", err)
 	}
 	elsewhere := false
 	for ad.Next() {
 		switch ad.Type() {
 		case unix.IFLA_IFNAME:
-			d.name = ad.String()
+			d.Name = ad.String()
 		case unix.IFLA_ADDRESS:
 			d.mac = net.HardwareAddr(ad.Bytes()).String()
 		case unix.IFLA_MTU:
@@ -189,11 +189,11 @@ func parseLink(message []byte) (device, error) {
 		case unix.IFLA_QDISC:
 			d.qdisc = ad.String()
 		case unix.IFLA_CARRIER:
-			if d.up { // a device that is down has no carrier to speak of
-				d.carrier = [...]string{"down", "up"}[min(ad.Uint8(), 1)]
+			if d.Up { // a device that is down has no carrier to speak of
+				d.Carrier = [...]string{"down", "up"}[min(ad.Uint8(), 1)]
 			}
 		case unix.IFLA_STATS64:
-			d.stats = parseStats64(ad.Bytes())
+			d.Stats = parseStats64(ad.Bytes())
 		case unix.IFLA_XDP:
 			ad.Nested(func(x *netlink.AttributeDecoder) error {
 				for x.Next() {
@@ -220,11 +220,11 @@ func parseLink(message []byte) (device, error) {
 			})
 		}
 	}
-	if elsewhere || d.lower == d.index {
+	if elsewhere || d.lower == d.Index {
 		d.lower = 0
 	}
 	if err := ad.Err(); err != nil {
-		return device{}, fmt.Errorf("link message of device %d: %w", d.index, err)
+		return Device{}, fmt.Errorf("link message of device %d: %w", d.Index, err)
 	}
 	return d, nil
 }
@@ -241,13 +241,13 @@ func parseStats64(b []byte) map[string]uint64 {
 }
 
 // parseInfo reads IFLA_LINKINFO. The kernel puts the kind before the data.
-func (d *device) parseInfo(ad *netlink.AttributeDecoder) error {
+func (d *Device) parseInfo(ad *netlink.AttributeDecoder) error {
 	for ad.Next() {
 		switch ad.Type() {
 		case unix.IFLA_INFO_KIND:
-			d.kind = ad.String()
+			d.Kind = ad.String()
 		case unix.IFLA_INFO_DATA:
-			switch d.kind {
+			switch d.Kind {
 			case "vxlan", "gretap", "ip6gretap":
 				ad.Nested(d.parseTunnel)
 			}
@@ -265,13 +265,13 @@ const (
 
 // parseTunnel reads the device that an overlay sends through, where it is bound to one, and whether a GRE tunnel
 // numbers its packets.
-func (d *device) parseTunnel(ad *netlink.AttributeDecoder) error {
+func (d *Device) parseTunnel(ad *netlink.AttributeDecoder) error {
 	for ad.Next() {
 		switch {
-		case d.kind == "vxlan" && ad.Type() == unix.IFLA_VXLAN_LINK,
-			d.kind != "vxlan" && ad.Type() == greLink:
+		case d.Kind == "vxlan" && ad.Type() == unix.IFLA_VXLAN_LINK,
+			d.Kind != "vxlan" && ad.Type() == greLink:
 			d.lower = int(ad.Uint32())
-		case d.kind != "vxlan" && ad.Type() == greFlags:
+		case d.Kind != "vxlan" && ad.Type() == greFlags:
 			if b := ad.Bytes(); len(b) == 2 {
 				d.sequence = (int(b[0])<<8|int(b[1]))&greSequence != 0
 			}

@@ -1,4 +1,4 @@
-package host
+package link
 
 import (
 	"net/netip"
@@ -11,18 +11,18 @@ import (
 
 // vfs reads the virtual functions of every physical one: from sysfs what they are, from the PF's driver through rtnetlink what
 // is set for them. uses says what the host does with which interface.
-func (m *Machine) vfs(h *facts.Host, uses map[string]string) {
+func vfs(m *tree.Tree, h *facts.Host, uses map[string]string) {
 	for _, pf := range h.NICs {
 		if pf.SRIOV != nil && pf.SRIOV.Enabled > 0 {
-			h.VFs = append(h.VFs, m.vfsOf(h, pf, uses)...)
+			h.VFs = append(h.VFs, FunctionsOf(m, h, pf, uses)...)
 		}
 	}
 }
 
-// vfsOf are the virtual functions of one physical one. Those of a bus without links to them (netdevsim) are known by what the
+// FunctionsOf are the virtual functions of one physical one. Those of a bus without links to them (netdevsim) are known by what the
 // driver tells alone.
-func (m *Machine) vfsOf(h *facts.Host, pf facts.NIC, uses map[string]string) []facts.VF {
-	settings, counted := m.vfSettings(h, pf)
+func FunctionsOf(m *tree.Tree, h *facts.Host, pf facts.NIC, uses map[string]string) []facts.VF {
+	settings, counted := vfSettings(m, h, pf)
 	device := m.Folder(path.Join(tree.ClassNet, pf.Name, "device"))
 	defer device.Close()
 	// The functions lie beside the physical one, on whatever bus number (drivers/pci/iov.c, pci_iov_add_virtfn: parent).
@@ -87,12 +87,12 @@ func queuesIn(names []string) int {
 // vfSettings asks the PF's driver for the settings of its VFs, by VF number, and whether it counts their traffic. A driver that
 // does not leaves all counters at 0 (net/core/rtnetlink.c, rtnl_fill_vfinfo), as one does before the first packet: neither is
 // taken for a count.
-func (m *Machine) vfSettings(h *facts.Host, pf facts.NIC) (settings map[int]virtual, counted bool) {
+func vfSettings(m *tree.Tree, h *facts.Host, pf facts.NIC) (settings map[int]virtual, counted bool) {
 	settings = map[int]virtual{}
 	if !m.Live() {
 		return settings, false
 	}
-	conn, err := dialRoute()
+	conn, err := DialRoute()
 	if err != nil {
 		tree.Unseen(h, "settings of the VFs of "+pf.Name, err)
 		return settings, false
@@ -112,7 +112,7 @@ func (m *Machine) vfSettings(h *facts.Host, pf facts.NIC) (settings map[int]virt
 
 // uses says what the host itself does with interfaces, by name: those that are ports, lie under others, have an address or are
 // the operator's way in.
-func (m *Machine) uses(devices []device, names map[int]string, ways map[string]string) map[string]string {
+func uses(m *tree.Tree, devices []Device, names map[int]string, ways map[string]string) map[string]string {
 	uses := map[string]string{}
 	if m.Live() {
 		for address, index := range addressHolders() {
@@ -123,15 +123,15 @@ func (m *Machine) uses(devices []device, names map[int]string, ways map[string]s
 	}
 	for _, d := range devices {
 		if lower := names[d.lower]; lower != "" {
-			uses[lower] = "under " + d.name
+			uses[lower] = "under " + d.Name
 		}
 	}
 	for _, d := range devices {
 		if master := names[d.master]; master != "" {
-			uses[d.name] = "port of " + master
+			uses[d.Name] = "port of " + master
 		}
-		if why := ways[d.name]; why != "" {
-			uses[d.name] = "management path: " + why
+		if why := ways[d.Name]; why != "" {
+			uses[d.Name] = "management path: " + why
 		}
 	}
 	return uses
@@ -146,4 +146,24 @@ func lowest(address netip.Addr, told string) string {
 		}
 	}
 	return address.String()
+}
+
+// Functions lists the NICs that have or can have virtual functions, and these.
+func Functions(m *tree.Tree, h *facts.Host) {
+	devices := devices(m, h)
+	names := make(map[int]string, len(devices))
+	for _, d := range devices {
+		names[d.Index] = d.Name
+	}
+	ways := managementPath(m, devices)
+	for _, d := range devices {
+		if !m.Exists(path.Join(tree.ClassNet, d.Name, "device/sriov_numvfs")) {
+			continue
+		}
+		if n := nic(m, d, names); n.SRIOV != nil {
+			n.Management = ways[n.Name]
+			h.NICs = append(h.NICs, n)
+		}
+	}
+	vfs(m, h, uses(m, devices, names, ways))
 }

@@ -1,4 +1,4 @@
-package host
+package link
 
 import (
 	"encoding/binary"
@@ -15,7 +15,7 @@ import (
 // managementPath works out which devices carry the operator's way in, and why: the devices of the default routes, those that
 // the socket of the SSH session leaves and enters by (the route to its client, the address that it has here), and everything
 // below them (bridge ports, bond ports, the device under a VLAN).
-func (m *Machine) managementPath(devices []device) map[string]string {
+func managementPath(m *tree.Tree, devices []Device) map[string]string {
 	why := map[string]string{}
 	note := func(name, reason string) {
 		for _, below := range under(name, devices) {
@@ -30,7 +30,7 @@ func (m *Machine) managementPath(devices []device) map[string]string {
 	for _, name := range defaultRoutes(m.Line("proc/net/route"), m.Line("proc/net/ipv6_route")) {
 		note(name, "default route")
 	}
-	sessions := m.sshSessions()
+	sessions := sshSessions(m)
 	if len(sessions) == 0 {
 		return why
 	}
@@ -40,11 +40,11 @@ func (m *Machine) managementPath(devices []device) map[string]string {
 		index, err := routeTo(client)
 		for _, d := range devices {
 			// A link-local address says itself which device leads to it.
-			if err == nil && d.index == index && client.Zone() == "" || d.name == client.Zone() {
-				note(d.name, fmt.Sprintf("route to %s (SSH client)", client))
+			if err == nil && d.Index == index && client.Zone() == "" || d.Name == client.Zone() {
+				note(d.Name, fmt.Sprintf("route to %s (SSH client)", client))
 			}
-			if d.index == holders[one.server.Addr()] && d.index != 0 {
-				note(d.name, fmt.Sprintf("SSH session from %s port %d", client, one.client.Port()))
+			if d.Index == holders[one.server.Addr()] && d.Index != 0 {
+				note(d.Name, fmt.Sprintf("SSH session from %s port %d", client, one.client.Port()))
 			}
 		}
 	}
@@ -52,10 +52,10 @@ func (m *Machine) managementPath(devices []device) map[string]string {
 }
 
 // under is a device and all devices that its frames pass on their way out.
-func under(name string, devices []device) []string {
-	byName, byIndex := map[string]device{}, map[int]device{}
+func under(name string, devices []Device) []string {
+	byName, byIndex := map[string]Device{}, map[int]Device{}
 	for _, d := range devices {
-		byName[d.name], byIndex[d.index] = d, d
+		byName[d.Name], byIndex[d.Index] = d, d
 	}
 	seen := map[string]bool{}
 	var names []string
@@ -68,11 +68,11 @@ func under(name string, devices []device) []string {
 		seen[name] = true
 		names = append(names, name)
 		if lower, known := byIndex[d.lower]; known {
-			walk(lower.name)
+			walk(lower.Name)
 		}
 		for _, port := range devices {
-			if port.master == d.index && d.index != 0 {
-				walk(port.name)
+			if port.master == d.Index && d.Index != 0 {
+				walk(port.Name)
 			}
 		}
 	}
@@ -105,7 +105,7 @@ func defaultRoutes(ipv4, ipv6 string) []string {
 
 // routeTo asks the kernel which device leads to an address.
 func routeTo(address netip.Addr) (int, error) {
-	conn, err := dialRoute()
+	conn, err := DialRoute()
 	if err != nil {
 		return 0, err
 	}
@@ -148,7 +148,7 @@ func routeTo(address netip.Addr) (int, error) {
 // addressHolders tells which device has an address, by its index.
 func addressHolders() map[netip.Addr]int {
 	holders := map[netip.Addr]int{}
-	conn, err := dialRoute()
+	conn, err := DialRoute()
 	if err != nil {
 		return holders
 	}

@@ -1,4 +1,4 @@
-package host
+package link
 
 import (
 	"encoding/binary"
@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"mpps/internal/machine/tree"
 )
 
 // session is the socket of an SSH session, by its two ends.
@@ -21,11 +23,11 @@ const sshPort = 22
 // and what SSH_CONNECTION says, here or in the nearest ancestor that has it, since sudo clears the environment. Where neither
 // leads to a connection that stands (a terminal that was opened in an earlier session, a job of cron), every connection to
 // sshd's port counts.
-func (m *Machine) sshSessions() []session {
+func sshSessions(m *tree.Tree) []session {
 	if !m.Live() {
 		return nil
 	}
-	standing := m.establishedSockets()
+	standing := establishedSockets(m)
 	var all []session
 	add := func(one session) {
 		if !slices.Contains(all, one) {
@@ -108,7 +110,7 @@ func parseSSHConnection(value string) (session, bool) {
 }
 
 // establishedSockets are the TCP connections of this network namespace, by the names that links in /proc/PID/fd have.
-func (m *Machine) establishedSockets() map[string]session {
+func establishedSockets(m *tree.Tree) map[string]session {
 	all := map[string]session{}
 	for _, name := range []string{"proc/net/tcp", "proc/net/tcp6"} {
 		text, err := m.Read(name)

@@ -1,15 +1,16 @@
-package host
+package link
 
 import (
 	"strings"
 	"testing"
 
+	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/setting"
 )
 
 // TestRootQdiscLeftAlone: of a NIC, with parameters, and where the kernel would choose another one now than it did.
 func TestRootQdiscLeftAlone(t *testing.T) {
-	r := rootQdisc{recorded(t, map[string]string{"proc/sys/net/core/default_qdisc": "fq_codel\n", "sys/class/net/eth0/device/vendor": "0x8086\n", "sys/class/net/gre0/flags": "0x1003\n"})}
+	r := rootQdisc{treetest.Recorded(t, map[string]string{"proc/sys/net/core/default_qdisc": "fq_codel\n", "sys/class/net/eth0/device/vendor": "0x8086\n", "sys/class/net/gre0/flags": "0x1003\n"})}
 	for _, c := range []struct{ device, value, why string }{
 		{"gre0", "default fq_codel", ""}, {"gre0", "default mq fq_codel", ""}, {"gre0", "mq 1: fq_codel", ""}, {"gre0", "pfifo_fast 1:", ""}, {"gre0", "noqueue", ""},
 		{"gre0", "default pfifo_fast", "choice was pfifo_fast and now is fq_codel"}, {"gre0", "default mq fq", "choice was fq and now is fq_codel"},

@@ -1,4 +1,4 @@
-package host
+package link
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 )
 
 // rootQdisc reads and sets the queueing discipline at the root of a virtual device (setting.RootQdisc).
-type rootQdisc struct{ m *Machine }
+type rootQdisc struct{ m *tree.Tree }
 
 var errNoQdisc = errors.New("no queueing discipline: it comes when the device is brought up")
 

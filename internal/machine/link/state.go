@@ -1,4 +1,4 @@
-package host
+package link
 
 import (
 	"context"
@@ -14,9 +14,10 @@ import (
 	"mpps/internal/setting"
 )
 
-// linkMechanisms returns the mechanisms of this package.
-func (m *Machine) linkMechanisms() setting.Mechanisms {
+// Mechanisms are those of network devices.
+func Mechanisms(m *tree.Tree) setting.Mechanisms {
 	return setting.Mechanisms{
+		setting.VFAttr:     vfAttr{m},
 		setting.NICState:   nicState{m},
 		setting.QueueLanes: queueLanes{m},
 		setting.RootQdisc:  rootQdisc{m},
@@ -24,7 +25,7 @@ func (m *Machine) linkMechanisms() setting.Mechanisms {
 }
 
 // nicState reads and sets whether a network device is up (setting.NICState): the flag IFF_UP, by rtnetlink.
-type nicState struct{ m *Machine }
+type nicState struct{ m *tree.Tree }
 
 func (n nicState) Read(_ context.Context, a setting.Address) setting.Reading {
 	if !n.m.Exists(path.Join(tree.ClassNet, a.Path)) {
@@ -62,7 +63,7 @@ func (n nicState) Write(ctx context.Context, a setting.Address, to setting.Readi
 
 // setUp brings a device up or takes it down.
 func setUp(index int, up bool) error {
-	conn, err := dialRoute()
+	conn, err := DialRoute()
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package host
+package link
 
 import (
 	"encoding/binary"
@@ -19,15 +19,15 @@ func TestDefaultRoutes(t *testing.T) {
 }
 
 func TestWayInGoesThroughBridgesVLANsAndBonds(t *testing.T) {
-	devices := []device{
-		{name: "br0", index: 10}, {name: "bond0.100", index: 11, master: 10, lower: 12}, {name: "bond0", index: 12},
-		{name: "eth0", index: 1, master: 12}, {name: "eth1", index: 2, master: 12}, {name: "eth2", index: 3},
-		{name: "vnet0", index: 13, master: 10}, {name: "loop", index: 20, lower: 21}, {name: "back", index: 21, lower: 20},
+	devices := []Device{
+		{Name: "br0", Index: 10}, {Name: "bond0.100", Index: 11, master: 10, lower: 12}, {Name: "bond0", Index: 12},
+		{Name: "eth0", Index: 1, master: 12}, {Name: "eth1", Index: 2, master: 12}, {Name: "eth2", Index: 3},
+		{Name: "vnet0", Index: 13, master: 10}, {Name: "loop", Index: 20, lower: 21}, {Name: "back", Index: 21, lower: 20},
 	}
 	if got, want := under("br0", devices), []string{"br0", "bond0.100", "bond0", "eth0", "eth1", "vnet0"}; !slices.Equal(got, want) {
 		t.Errorf("under br0: %v, want %v", got, want)
 	}
-	ends := []device{{name: "v0", index: 1, lower: 2}, {name: "v1", index: 2, lower: 1}, {name: "vlan", index: 3, lower: 1}}
+	ends := []Device{{Name: "v0", Index: 1, lower: 2}, {Name: "v1", Index: 2, lower: 1}, {Name: "vlan", Index: 3, lower: 1}}
 	if parted(ends); ends[0].lower != 0 || ends[1].lower != 0 || ends[2].lower != 1 {
 		t.Errorf("the ends of a pair are above each other: %+v", ends)
 	}

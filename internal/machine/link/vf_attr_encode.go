@@ -1,4 +1,4 @@
-package host
+package link
 
 import (
 	"encoding/binary"
@@ -15,7 +15,7 @@ import (
 
 // setVF sends one attribute of one virtual function.
 func setVF(index int, attrType uint16, data []byte) error {
-	conn, err := dialRoute()
+	conn, err := DialRoute()
 	if err != nil {
 		return err
 	}

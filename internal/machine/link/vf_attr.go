@@ -1,4 +1,4 @@
-package host
+package link
 
 import (
 	"context"
@@ -16,17 +16,8 @@ import (
 	"mpps/internal/setting"
 )
 
-// vfMechanisms returns the mechanisms of this package.
-func (m *Machine) vfMechanisms() setting.Mechanisms {
-	return setting.Mechanisms{
-		setting.VFAttr:    vfAttr{m},
-		setting.VFCount:   vfCount{m: m},
-		setting.PCIDriver: pciDriver{m},
-	}
-}
-
 // vfAttr reads and writes the settings of virtual functions through their physical one (rtnetlink, IFLA_VFINFO_LIST).
-type vfAttr struct{ m *Machine }
+type vfAttr struct{ m *tree.Tree }
 
 var errNoVF = errors.New("there is no such virtual function")
 
@@ -52,7 +43,7 @@ func (v vfAttr) functions(pf string) (map[int]virtual, error) {
 	if index == 0 {
 		return nil, tree.NoSuch("there is no device " + pf)
 	}
-	conn, err := dialRoute()
+	conn, err := DialRoute()
 	if err != nil {
 		return nil, err
 	}
@@ -86,9 +77,9 @@ func (v vfAttr) Read(_ context.Context, a setting.Address) setting.Reading {
 	return v.from(v.functions, a)
 }
 
-// readTogether reads many attributes and asks each physical function once: one with a hundred functions tells of all of them in
+// ReadTogether reads many attributes and asks each physical function once: one with a hundred functions tells of all of them in
 // each answer. What is read is that of one moment, not kept.
-func (v vfAttr) readTogether(all []setting.Address) []setting.Reading {
+func (v vfAttr) ReadTogether(all []setting.Address) []setting.Reading {
 	type answer struct {
 		functions map[int]virtual
 		err       error

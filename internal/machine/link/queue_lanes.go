@@ -1,4 +1,4 @@
-package host
+package link
 
 import (
 	"context"
@@ -14,27 +14,27 @@ import (
 
 // queueLanes reads and sets by which queues of a NIC the packets of which taps leave (setting.QueueLanes): what is pinned and
 // attached of the programs of package lanes.
-type queueLanes struct{ m *Machine }
+type queueLanes struct{ m *tree.Tree }
 
 // errNoNIC says that there is no such device.
 var errNoNIC = errors.New("there is no such network device")
 
 // program is that of a NIC, over the devices as they are now.
 func (q queueLanes) program(nic string) (lanes.Program, error) {
-	conn, err := dialRoute()
+	conn, err := DialRoute()
 	if err != nil {
 		return lanes.Program{}, err
 	}
 	defer conn.Close()
-	devices, err := dumpLinks(conn)
+	devices, err := DumpLinks(conn)
 	if err != nil {
 		return lanes.Program{}, err
 	}
 	p := lanes.Program{Root: lanes.FileSystem, NIC: lanes.Device{Name: nic}, Find: func(tap string) (lanes.Device, bool) { return tapOf(devices, tap) }}
 	for _, d := range devices {
-		if d.name == nic {
-			p.NIC.Index = d.index
-			p.Between = func(tap lanes.Device) []lanes.Device { return between(devices, tap.Index, d.index) }
+		if d.Name == nic {
+			p.NIC.Index = d.Index
+			p.Between = func(tap lanes.Device) []lanes.Device { return between(devices, tap.Index, d.Index) }
 			return p, nil
 		}
 	}
@@ -43,7 +43,7 @@ func (q queueLanes) program(nic string) (lanes.Program, error) {
 
 // AskLanes asks the running kernel whether it takes the programs of lanes, and keeps what it says in the facts. It loads them, which
 // an inventory does not; where it may not, nobody knows.
-func (m *Machine) AskLanes(h *facts.Host) {
+func AskLanes(m *tree.Tree, h *facts.Host) {
 	if !m.Live() {
 		return
 	}
@@ -54,10 +54,10 @@ func (m *Machine) AskLanes(h *facts.Host) {
 
 // between are the tunnels, VLANs and bonds that what comes from a tap passes on its way to a NIC: below its bridge, as far as devices
 // are bound to each other. Where a route or Open vSwitch leads nobody knows.
-func between(devices []device, tap, nic int) []lanes.Device {
-	at := map[int]device{}
+func between(devices []Device, tap, nic int) []lanes.Device {
+	at := map[int]Device{}
 	for _, d := range devices {
-		at[d.index] = d
+		at[d.Index] = d
 	}
 	var found []lanes.Device
 	known := map[int]bool{tap: false}
@@ -68,14 +68,14 @@ func between(devices []device, tap, nic int) []lanes.Device {
 			return is || index == nic
 		}
 		known[index] = false // where devices stand on each other in a circle
-		is := isTunnel(d.kind) && d.kind != "bond" && leads(d.lower)
+		is := IsTunnel(d.Kind) && d.Kind != "bond" && leads(d.lower)
 		for _, port := range devices {
-			if (d.kind == "bridge" || d.kind == "bond") && port.master == index && leads(port.index) {
+			if (d.Kind == "bridge" || d.Kind == "bond") && port.master == index && leads(port.Index) {
 				is = true
 			}
 		}
-		if is && isTunnel(d.kind) {
-			found = append(found, lanes.Device{Name: d.name, Index: index})
+		if is && IsTunnel(d.Kind) {
+			found = append(found, lanes.Device{Name: d.Name, Index: index})
 		}
 		known[index] = is
 		return is
@@ -87,14 +87,14 @@ func between(devices []device, tap, nic int) []lanes.Device {
 // tapOf is the device that a lane names: by its name, or the tap of the guest's NIC that has an address. Libvirt gives a tap the
 // address of the guest's NIC with fe as its first byte (src/util/virnetdevtap.c, virNetDevTapCreateInBridgePort), so that the
 // bridge never takes it for its own.
-func tapOf(devices []device, tap string) (lanes.Device, bool) {
+func tapOf(devices []Device, tap string) (lanes.Device, bool) {
 	for _, d := range devices {
-		is := d.name == tap
+		is := d.Name == tap
 		if strings.Contains(tap, ":") {
-			is = d.kind == "tun" && (d.mac == tap || len(d.mac) == len(tap) && d.mac[:2] == "fe" && d.mac[2:] == tap[2:])
+			is = d.Kind == "tun" && (d.mac == tap || len(d.mac) == len(tap) && d.mac[:2] == "fe" && d.mac[2:] == tap[2:])
 		}
 		if is {
-			return lanes.Device{Name: d.name, Index: d.index, Unrecorded: d.kind == "veth"}, true
+			return lanes.Device{Name: d.Name, Index: d.Index, Unrecorded: d.Kind == "veth"}, true
 		}
 	}
 	return lanes.Device{}, false
@@ -153,7 +153,7 @@ func (q queueLanes) Write(ctx context.Context, a setting.Address, to setting.Rea
 }
 
 // SteeredNICs are the NICs that have a lane program of mpps; none on a recorded machine.
-func (m *Machine) SteeredNICs() ([]string, error) {
+func SteeredNICs(m *tree.Tree) ([]string, error) {
 	if !m.Live() {
 		return nil, nil
 	}
@@ -161,10 +161,10 @@ func (m *Machine) SteeredNICs() ([]string, error) {
 }
 
 // steered tells whether a lane program chooses a NIC's transmit queue; also false where that cannot be seen.
-func (m *Machine) steered(d device) bool {
+func steered(m *tree.Tree, d Device) bool {
 	if !m.Live() {
 		return false
 	}
-	pinned, err := lanes.Program{Root: lanes.FileSystem, NIC: lanes.Device{Name: d.name}}.Pinned()
+	pinned, err := lanes.Program{Root: lanes.FileSystem, NIC: lanes.Device{Name: d.Name}}.Pinned()
 	return pinned && err == nil
 }

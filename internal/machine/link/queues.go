@@ -1,20 +1,18 @@
-package host
+package link
 
 import (
 	"path"
 	"strconv"
 
 	"mpps/internal/machine/irq"
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
-
-// maxQueues is how many queues of one direction are looked at: a tap has at most 256 (MAX_TAP_QUEUES), NICs 1024 or so.
-const maxQueues = 4096
 
 // queues reads the queues of a device by the directories in queues/, which are those in use: how many receive and
 // transmit, and by queue which CPUs RPS spreads to and which CPUs XPS lets send there. A device with one transmit queue
 // has no XPS; its entry is the empty set.
-func (m *Machine) queues(dir string) (rx, tx int, rps, xps []setting.CPUSet) {
+func queues(m *tree.Tree, dir string) (rx, tx int, rps, xps []setting.CPUSet) {
 	names := m.List(path.Join(dir, "queues"))
 	rps, xps = []setting.CPUSet{}, []setting.CPUSet{}
 	for _, name := range names {
@@ -27,10 +25,10 @@ func (m *Machine) queues(dir string) (rx, tx int, rps, xps []setting.CPUSet) {
 	}
 	queues := m.Folder(path.Join(dir, "queues"))
 	defer queues.Close()
-	for i := range min(rx, maxQueues) {
+	for i := range min(rx, tree.MaxQueues) {
 		rps = append(rps, irq.MaskFile(queues, "rx-"+strconv.Itoa(i)+"/rps_cpus"))
 	}
-	for i := range min(tx, maxQueues) {
+	for i := range min(tx, tree.MaxQueues) {
 		if tx == 1 {
 			xps = append(xps, setting.CPUSet{})
 			continue
@@ -42,9 +40,9 @@ func (m *Machine) queues(dir string) (rx, tx int, rps, xps []setting.CPUSet) {
 
 // classes are how many traffic classes a device's transmit queues are divided into; 0 where they are not. Without classes the kernel
 // says 0 of each queue (net/core/net-sysfs.c, traffic_class_show, since Linux 4.18).
-func (m *Machine) classes(dir string, tx int) int {
+func classes(m *tree.Tree, dir string, tx int) int {
 	highest := 0
-	for i := range min(tx, maxQueues) {
+	for i := range min(tx, tree.MaxQueues) {
 		highest = max(highest, m.Number(path.Join(dir, "queues", "tx-"+strconv.Itoa(i), "traffic_class"), 0))
 	}
 	if highest == 0 {

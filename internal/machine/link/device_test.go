@@ -1,4 +1,4 @@
-package host
+package link
 
 import (
 	"encoding/binary"
@@ -68,13 +68,13 @@ func TestLinkWithVFs(t *testing.T) {
 			return nil
 		})
 	})
-	got, err := parseLink(message)
+	got, err := ParseLink(message)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := device{
-		name: "ens1", index: 7, mac: "52:54:00:00:01:00", mtu: 1500, up: true, carrier: "up", qdisc: "mq", master: 9, xdp: true,
-		stats: map[string]uint64{"rx_packets": 5, "tx_packets": 6},
+	want := Device{
+		Name: "ens1", Index: 7, mac: "52:54:00:00:01:00", mtu: 1500, Up: true, Carrier: "up", qdisc: "mq", master: 9, xdp: true,
+		Stats: map[string]uint64{"rx_packets": 5, "tx_packets": 6},
 		vfs: []virtual{{
 			index: 3, mac: "52:54:00:00:02:03", vlan: 100, qos: 5, minRate: 10, maxRate: 1000, spoofCheck: true, linkState: "disable", noTrust: true,
 			hasRate: true,
@@ -98,7 +98,7 @@ func TestLinkOfTunnels(t *testing.T) {
 		{"gretap", greLink, []byte{0x20, 0}, 4, false},
 		{"geneve", 99, nil, 0, false},
 	} {
-		d, err := parseLink(linkMessage(t, 8, false, func(e *netlink.AttributeEncoder) {
+		d, err := ParseLink(linkMessage(t, 8, false, func(e *netlink.AttributeEncoder) {
 			e.Uint8(unix.IFLA_CARRIER, 1)
 			e.Nested(unix.IFLA_LINKINFO, func(info *netlink.AttributeEncoder) error {
 				info.String(unix.IFLA_INFO_KIND, c.kind)
@@ -112,12 +112,12 @@ func TestLinkOfTunnels(t *testing.T) {
 				return nil
 			})
 		}))
-		if err != nil || d.kind != c.kind || d.lower != c.lower || d.sequence != c.sequence || d.carrier != "unknown" {
+		if err != nil || d.Kind != c.kind || d.lower != c.lower || d.sequence != c.sequence || d.Carrier != "unknown" {
 			t.Errorf("%s: %+v (%v), want lower %d, sequence %v, carrier unknown", c.kind, d, err, c.lower, c.sequence)
 		}
 	}
 	// The other end of a pair in another namespace has a number that means nothing here.
-	d, err := parseLink(linkMessage(t, 8, true, func(e *netlink.AttributeEncoder) {
+	d, err := ParseLink(linkMessage(t, 8, true, func(e *netlink.AttributeEncoder) {
 		e.Uint32(unix.IFLA_LINK, 4)
 		e.Int32(unix.IFLA_LINK_NETNSID, 0)
 	}))
@@ -137,5 +137,5 @@ func FuzzLink(f *testing.F) {
 		e.Bytes(unix.IFLA_VFINFO_LIST, words(0x00010008, 1))
 	}))
 	f.Add([]byte{})
-	f.Fuzz(func(_ *testing.T, message []byte) { _, _ = parseLink(message) })
+	f.Fuzz(func(_ *testing.T, message []byte) { _, _ = ParseLink(message) })
 }

@@ -1,4 +1,4 @@
-package host
+package link
 
 import (
 	"fmt"
@@ -10,13 +10,13 @@ import (
 )
 
 // softnet reads the per-CPU counters of the receive softirq.
-func (m *Machine) softnet(h *facts.Host) {
+func softnet(m *tree.Tree, h *facts.Host) {
 	text, err := m.Read("proc/net/softnet_stat")
 	if err != nil {
 		tree.Unseen(h, "softnet counters", err)
 		return
 	}
-	rows, err := parseSoftnet(text)
+	rows, err := ParseSoftnet(text)
 	if err != nil {
 		tree.Unseen(h, "softnet counters", err)
 		return
@@ -24,11 +24,11 @@ func (m *Machine) softnet(h *facts.Host) {
 	h.Softnet = rows
 }
 
-// parseSoftnet reads /proc/net/softnet_stat (net/core/net-procfs.c, softnet_seq_show): hexadecimal columns, which grew
+// ParseSoftnet reads /proc/net/softnet_stat (net/core/net-procfs.c, softnet_seq_show): hexadecimal columns, which grew
 // over time: 9 up to 2.6.34, received_rps as the 10th, flow_limit_count as the 11th since 3.11, backlog length and CPU
 // number as the 12th and 13th since 5.10, two lengths of parts of the backlog since 6.7. Rows are those of online CPUs;
 // kernels without the CPU column tell only their order, which is the CPU's number where all are online.
-func parseSoftnet(text string) ([]facts.Softnet, error) {
+func ParseSoftnet(text string) ([]facts.Softnet, error) {
 	var rows []facts.Softnet
 	for line := range strings.Lines(text) {
 		fields := strings.Fields(line)

@@ -1,6 +1,6 @@
 //go:build netns
 
-package host
+package link
 
 import (
 	"strings"
@@ -16,7 +16,7 @@ func TestRootQdisc(t *testing.T) {
 		return
 	}
 	treetest.IP(t, "tuntap add t0 mode tap", "link set t0 up", "tuntap add t4 mode tap multi_queue", "link set t4 up", "tuntap add t5 mode tap", "link add br0 type bridge", "link set br0 up")
-	mechanisms := liveMachine(t).Mechanisms()
+	mechanisms := Mechanisms(treetest.Live(t))
 	read := func(device string) setting.Reading {
 		return mechanisms.Read(t.Context(), setting.Of(setting.RootQdisc, device))
 	}
