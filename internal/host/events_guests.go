@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"mpps/internal/machine/libvirt"
 )
 
 // guestFiles is where libvirt writes NAME.pid when a guest starts.
@@ -22,7 +24,7 @@ type guestWatch struct {
 }
 
 // The directories on the way to guestFiles and to definitions, of which those that exist are watched.
-var guestFolders = [][]string{{"run", "run/libvirt", guestFiles}, {"etc", "etc/libvirt", definedFolder}}
+var guestFolders = [][]string{{"run", "run/libvirt", guestFiles}, {"etc", "etc/libvirt", libvirt.DefinedFolder}}
 
 func (m *Machine) watchGuestFiles() (*guestWatch, error) {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
@@ -111,7 +113,7 @@ func guestEvent(folder string, e inotifyEvent) (Event, bool) {
 		return Event{Object: guest, Guest: GuestStopped}, true
 	case folder == guestFiles && pid:
 		return Event{Object: guest, Anew: true, Guest: GuestStarted}, true
-	case folder == definedFolder && definition && gone:
+	case folder == libvirt.DefinedFolder && definition && gone:
 		return Event{Object: name, Guest: GuestUndefined}, true
 	}
 	return Event{}, false

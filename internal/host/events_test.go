@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"mpps/internal/machine/libvirt"
 	"mpps/internal/machine/link"
 )
 
@@ -48,7 +49,7 @@ func TestGuestEvents(t *testing.T) {
 		}
 		want(guest, GuestStarted)
 	}
-	definitions := filepath.Join(root, definedFolder)
+	definitions := filepath.Join(root, libvirt.DefinedFolder)
 	if err := os.MkdirAll(filepath.Join(definitions, "networks"), 0o755); err != nil {
 		t.Fatal(err)
 	}

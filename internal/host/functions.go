@@ -5,10 +5,9 @@ import (
 	"os"
 	"time"
 
-	"mpps/internal/domain"
 	"mpps/internal/facts"
+	"mpps/internal/machine/libvirt"
 	"mpps/internal/machine/link"
-	"mpps/internal/machine/threads"
 )
 
 // Functions is the part of the inventory that tells of virtual functions: NICs that have or can have some, the functions,
@@ -21,8 +20,8 @@ func (m *Machine) Functions(ctx context.Context) *facts.Host {
 	}
 	link.Functions(m.Tree, h)
 	m.reservations(ctx, h)
-	m.pools(ctx, h)
-	m.guestsWith(ctx, h, func(qemu, func() []threads.Process, *domain.Guest) []facts.Thread { return nil })
+	libvirt.Pools(ctx, m.Tree, h)
+	libvirt.WithoutThreads(ctx, m.Tree, h, &m.definitions)
 	m.vfHolders(ctx, h)
 	return h
 }

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"mpps/internal/machine/libvirt"
 	"mpps/internal/machine/tree"
 )
 
@@ -33,20 +34,20 @@ var (
 )
 
 // eachNIC is a run of find that runs a program for every NIC with some of its files.
-func eachNIC(argv []string, files []string) inGuest {
+func eachNIC(argv []string, files []string) libvirt.Call {
 	all := append([]string{"find", "/sys/class/net/", "-maxdepth", "1", "-type", "l", "-exec"}, argv...)
 	for _, file := range files {
 		all = append(all, "{}"+file)
 	}
-	return inGuest{argv: append(all, ";")}
+	return libvirt.Call{Argv: append(all, ";")}
 }
 
 // The programs that tell of a guest's NICs and interrupts: the links of its NICs, their files, the handlers of interrupts.
-func nicPrograms() []inGuest {
-	return []inGuest{
+func nicPrograms() []libvirt.Call {
+	return []libvirt.Call{
 		eachNIC([]string{"ls", "-ld"}, nicLinks),
 		eachNIC([]string{"grep", "-rHsa", ""}, nicFiles),
-		{argv: []string{"find", "/proc/irq", "-mindepth", "2", "-type", "d"}},
+		{Argv: []string{"find", "/proc/irq", "-mindepth", "2", "-type", "d"}},
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"mpps/internal/machine/libvirt"
 	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
@@ -18,7 +19,7 @@ import (
 // there.
 type insideValue struct {
 	m      *Machine
-	agents agents // nil: libvirt's
+	agents libvirt.Agents // nil: libvirt's
 }
 
 // hung remembers for how long a guest's agent need not be asked again after it did not answer.
@@ -32,18 +33,18 @@ type hungSince struct {
 
 // remembered notes an agent that hangs, and returns the error.
 func (m *Machine) remembered(guest string, err error) error {
-	if errors.Is(err, errAgentHangs) {
-		m.hung.Store(guest, hungSince{time.Now(), errAgentHangs})
+	if errors.Is(err, libvirt.ErrAgentHangs) {
+		m.hung.Store(guest, hungSince{time.Now(), libvirt.ErrAgentHangs})
 	}
 	return err
 }
 
 // ask is who hands commands to the agent of a guest, or why nobody can.
-func (v insideValue) ask(guest string) (agents, error) {
+func (v insideValue) ask(guest string) (libvirt.Agents, error) {
 	if !v.m.Live() && v.agents == nil {
 		return nil, tree.ErrNotLive
 	}
-	if err := v.m.unreachable(guest); err != nil {
+	if err := libvirt.Unreachable(v.m.Tree, guest); err != nil {
 		return nil, err
 	}
 	if since, known := v.m.hung.Load(guest); known {
@@ -54,11 +55,11 @@ func (v insideValue) ask(guest string) (agents, error) {
 	if v.agents != nil {
 		return v.agents, nil
 	}
-	l, err := v.m.libvirt()
+	l, err := libvirt.Open(v.m.Tree)
 	if err != nil {
 		return nil, err
 	}
-	a, able := l.(agents)
+	a, able := l.(libvirt.Agents)
 	if !able {
 		return nil, tree.ErrNotLive
 	}
@@ -80,13 +81,13 @@ func (v insideValue) ReadAll(ctx context.Context, all []setting.Address) []setti
 		return readings
 	}
 	guest := all[0].Object()
-	ctx, cancel := context.WithTimeoutCause(ctx, agentPatience, errAgentHangs)
+	ctx, cancel := context.WithTimeoutCause(ctx, libvirt.AgentPatience, libvirt.ErrAgentHangs)
 	defer cancel()
 	look, err := v.look(ctx, guest, all)
 	for i := range all {
 		switch {
 		case all[i].Object() != guest:
-		case errors.Is(err, errNotRunning):
+		case errors.Is(err, libvirt.ErrNotRunning):
 			readings[i] = setting.NoObject(fmt.Sprintf("guest %s does not run: what was set inside it has gone with it", guest))
 		case err != nil:
 			readings[i] = setting.CouldNotTell(fmt.Sprintf("guest %s: %v", guest, v.m.remembered(guest, err)))
@@ -102,8 +103,8 @@ func (v insideValue) ReadAll(ctx context.Context, all []setting.Address) []setti
 
 // insideLook is what one look at some values of a guest found.
 type insideLook struct {
-	tree  *insideTree             // the files
-	ran   map[setting.Address]ran // of values that a program tells
+	tree  *insideTree                     // the files
+	ran   map[setting.Address]libvirt.Ran // of values that a program tells
 	wrong map[setting.Address]error
 
 	machine *Machine // of the files, when they have been asked for
@@ -116,9 +117,9 @@ func (v insideValue) look(ctx context.Context, guest string, all []setting.Addre
 	if err != nil {
 		return nil, err
 	}
-	l := &insideLook{tree: newInsideTree(), ran: map[setting.Address]ran{}, wrong: map[setting.Address]error{}}
+	l := &insideLook{tree: newInsideTree(), ran: map[setting.Address]libvirt.Ran{}, wrong: map[setting.Address]error{}}
 	var files []string
-	var programs []inGuest
+	var programs []libvirt.Call
 	var whose []setting.Address
 	interrupts := false
 	for _, at := range all {
@@ -136,22 +137,22 @@ func (v insideValue) look(ctx context.Context, guest string, all []setting.Addre
 		case file != "":
 			files = append(files, file)
 		default:
-			programs, whose = append(programs, inGuest{argv: argv}), append(whose, at)
+			programs, whose = append(programs, libvirt.Call{Argv: argv}), append(whose, at)
 		}
 	}
 	told := len(programs)
 	if len(files) > 0 {
-		programs = append(programs, inGuest{argv: append([]string{"grep", "-Ha", ""}, files...)})
+		programs = append(programs, libvirt.Call{Argv: append([]string{"grep", "-Ha", ""}, files...)})
 	}
 	links := len(programs)
 	if interrupts {
 		programs = append(programs, nicPrograms()...)
-		programs = append(programs, inGuest{argv: []string{"grep", "-rHsa", "", "/proc/irq"}})
+		programs = append(programs, libvirt.Call{Argv: []string{"grep", "-rHsa", "", "/proc/irq"}})
 	}
 	if len(programs) == 0 {
 		return l, nil
 	}
-	results, err := execute(ctx, a, guest, programs...)
+	results, err := libvirt.Execute(ctx, a, guest, programs...)
 	if err != nil {
 		return nil, err
 	}
@@ -159,16 +160,16 @@ func (v insideValue) look(ctx context.Context, guest string, all []setting.Addre
 		l.ran[at] = results[i]
 	}
 	for _, r := range results[told:] {
-		if r.failed != nil {
-			return nil, r.failed
+		if r.Failed != nil {
+			return nil, r.Failed
 		}
 	}
 	if interrupts {
-		err = errors.Join(l.tree.addLinks(results[links].out), l.tree.addFiles(results[links+1].out), l.tree.addDirs(results[links+2].out), l.tree.addFiles(results[links+3].out))
+		err = errors.Join(l.tree.addLinks(results[links].Out), l.tree.addFiles(results[links+1].Out), l.tree.addDirs(results[links+2].Out), l.tree.addFiles(results[links+3].Out))
 	}
 	if len(files) > 0 {
-		err = errors.Join(err, l.tree.addFiles(results[told].out))
-		l.tree.asked(files, results[told].err)
+		err = errors.Join(err, l.tree.addFiles(results[told].Out))
+		l.tree.asked(files, results[told].Err)
 	}
 	if err != nil {
 		return nil, err
@@ -253,20 +254,20 @@ func (l *insideLook) close() error {
 }
 
 // toldReading reads what ethtool or systemctl printed.
-func toldReading(inner setting.Address, r ran) setting.Reading {
+func toldReading(inner setting.Address, r libvirt.Ran) setting.Reading {
 	if inner.Kind == setting.Service {
-		if r.failed != nil {
+		if r.Failed != nil {
 			return setting.Reading{State: setting.Absent, Why: "systemd is not the init system there", Unsupported: true}
 		}
-		if err := r.problem(); err != nil {
+		if err := r.Problem(); err != nil {
 			return setting.CouldNotTell(err.Error())
 		}
-		return unitState(r.out, inner.Path)
+		return unitState(r.Out, inner.Path)
 	}
-	if err := r.problem(); err != nil {
+	if err := r.Problem(); err != nil {
 		return setting.CouldNotTell(err.Error())
 	}
-	c := parseChannels(r.out)
+	c := parseChannels(r.Out)
 	if c == nil {
 		return setting.CouldNotTell("ethtool in the guest prints what is not known here")
 	}

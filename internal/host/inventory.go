@@ -9,6 +9,7 @@ import (
 	"mpps/internal/machine/boot"
 	"mpps/internal/machine/cpu"
 	"mpps/internal/machine/irq"
+	"mpps/internal/machine/libvirt"
 	"mpps/internal/machine/link"
 	"mpps/internal/machine/netfilter"
 	"mpps/internal/machine/tree"
@@ -22,7 +23,7 @@ func (m *Machine) Inventory(ctx context.Context) *facts.Host {
 		AsRoot: os.Geteuid() == 0, Readings: facts.Readings{},
 	}
 	for _, part := range []func(context.Context, *facts.Host){
-		m.kernel, m.on(boot.Inventory), m.firmware, m.on(cpu.Power), m.attestations, m.on(cpu.Topology), m.on(link.Inventory), m.reservations, m.pools, m.on(netfilter.Inventory), m.kvm, m.services, m.lasting, m.guests, m.isolation, m.vfHolders, m.passthrough, m.insides, m.housekeeping,
+		m.kernel, m.on(boot.Inventory), m.firmware, m.on(cpu.Power), m.attestations, m.on(cpu.Topology), m.on(link.Inventory), m.reservations, m.on(libvirt.Pools), m.on(netfilter.Inventory), m.kvm, m.services, m.lasting, m.guests, m.isolation, m.vfHolders, m.passthrough, m.insides, m.housekeeping,
 	} {
 		part(ctx, h)
 	}
@@ -32,6 +33,11 @@ func (m *Machine) Inventory(ctx context.Context) *facts.Host {
 // isolation reads who else says which CPUs are for what. It comes after services and guests.
 func (m *Machine) isolation(_ context.Context, h *facts.Host) {
 	h.Isolation = &facts.Isolation{Cgroups: cpu.Cpusets(m.Tree, h.Guests), IRQBalance: irq.Balance(m.Tree, h.Services)}
+}
+
+// guests lists the guests.
+func (m *Machine) guests(ctx context.Context, h *facts.Host) {
+	libvirt.Inventory(ctx, m.Tree, h, &m.definitions)
 }
 
 // on returns a part of the inventory that reads the machine's tree.

@@ -11,6 +11,7 @@ import (
 	"mpps/internal/facts"
 	"mpps/internal/machine/cpu"
 	"mpps/internal/machine/irq"
+	"mpps/internal/machine/libvirt"
 	"mpps/internal/machine/link"
 	"mpps/internal/machine/threads"
 	"mpps/internal/machine/tree"
@@ -52,7 +53,7 @@ type LoadWatch struct {
 	cgroups cpuGroups
 	nodes   map[int]map[int]uint64 // memory of guests' processes by NUMA node
 	unseen  []facts.Unseen         // from the beginning
-	agents  agents                 // nil: libvirt's
+	agents  libvirt.Agents         // nil: libvirt's
 	probe   *probe.Probe           // nil: counters only
 	spaces  map[uint32]string      // watched namespaces by inode
 }
@@ -63,7 +64,7 @@ func (m *Machine) WatchLoad(ctx context.Context, h *facts.Host, o LoadOptions) *
 }
 
 // watchLoad asks other agents than libvirt's where there are any.
-func (m *Machine) watchLoad(ctx context.Context, h *facts.Host, o LoadOptions, a agents) *LoadWatch {
+func (m *Machine) watchLoad(ctx context.Context, h *facts.Host, o LoadOptions, a libvirt.Agents) *LoadWatch {
 	if len(o.Netns) == 0 {
 		o.Netns = []string{""}
 	}

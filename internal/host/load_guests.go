@@ -12,6 +12,7 @@ import (
 	"mpps/internal/facts"
 	"mpps/internal/machine/cpu"
 	"mpps/internal/machine/irq"
+	"mpps/internal/machine/libvirt"
 	"mpps/internal/machine/link"
 	"mpps/internal/setting"
 )
@@ -59,7 +60,7 @@ func (w *LoadWatch) guests(ctx context.Context) map[string]guestLook {
 			all[g.Name] = guestLook{why: err}
 			continue
 		}
-		ctx, cancel := context.WithTimeoutCause(ctx, agentPatience, errAgentHangs)
+		ctx, cancel := context.WithTimeoutCause(ctx, libvirt.AgentPatience, libvirt.ErrAgentHangs)
 		look := lookAtGuest(ctx, a, g.Name)
 		cancel()
 		look.why = w.m.remembered(g.Name, look.why)
@@ -69,18 +70,18 @@ func (w *LoadWatch) guests(ctx context.Context) map[string]guestLook {
 }
 
 // lookAtGuest fetches the counters of a guest in one run of grep.
-func lookAtGuest(ctx context.Context, a agents, guest string) guestLook {
+func lookAtGuest(ctx context.Context, a libvirt.Agents, guest string) guestLook {
 	var l guestLook
-	results, err := execute(ctx, a, guest, inGuest{argv: append([]string{"grep", "-Hsa", ""}, insideFiles...)})
+	results, err := libvirt.Execute(ctx, a, guest, libvirt.Call{Argv: append([]string{"grep", "-Hsa", ""}, insideFiles...)})
 	if err != nil {
 		l.why = err
 		return l
 	}
-	if l.why = results[0].failed; l.why != nil {
+	if l.why = results[0].Failed; l.why != nil {
 		return l
 	}
 	tree := newInsideTree()
-	if l.why = tree.addFiles(results[0].out); l.why != nil {
+	if l.why = tree.addFiles(results[0].Out); l.why != nil {
 		return l
 	}
 	text := func(name string) string { return tree.files[strings.TrimPrefix(name, "/")] }

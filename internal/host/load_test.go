@@ -14,6 +14,7 @@ import (
 	"mpps/internal/facts"
 	"mpps/internal/machine/cpu"
 	"mpps/internal/machine/irq"
+	"mpps/internal/machine/libvirt"
 	"mpps/internal/setting"
 )
 
@@ -235,7 +236,7 @@ func TestLoadInside(t *testing.T) {
 	if runs, told := g.Service["irqbalance"]; runs || !told {
 		t.Errorf("services: %v", g.Service)
 	}
-	agent.vanish, agent.because = 1, errNoAgent
+	agent.vanish, agent.because = 1, libvirt.ErrNoAgent
 	l = &facts.Load{}
 	w.guestsBetween(after, w.guests(context.Background()), l)
 	if len(l.Guests) != 0 || len(l.Unseen) != 1 || l.Unseen[0].What != "the inside of guest vm1" {

@@ -5,8 +5,10 @@ import (
 	"sync"
 	"time"
 
+	"mpps/internal/domain"
 	"mpps/internal/facts"
 	"mpps/internal/machine/boot"
+	"mpps/internal/machine/libvirt"
 	"mpps/internal/machine/link"
 	"mpps/internal/machine/threads"
 	"mpps/internal/machine/tree"
@@ -17,9 +19,9 @@ import (
 type Machine struct {
 	*tree.Tree
 
-	definitions definitions // of guests, as read before
-	inside      string      // the guest whose inside the inventory shows; empty: the only one that runs
-	hung        sync.Map    // guests whose agent did not answer: name → hungSince
+	definitions libvirt.Definitions // of guests, as read before
+	inside      string              // the guest whose inside the inventory shows; empty: the only one that runs
+	hung        sync.Map            // guests whose agent did not answer: name → hungSince
 }
 
 // Open opens the machine whose files are below root; "/" is the live one.
@@ -65,3 +67,16 @@ func (m *Machine) SteeredNICs() ([]string, error) { return link.SteeredNICs(m.Tr
 func (m *Machine) Link(device string) (systemd int, place, file, text string) {
 	return link.Link(m.Tree, device)
 }
+
+// DescribeDefinition returns the fact of a guest that is only defined.
+func DescribeDefinition(g domain.Guest, text string) facts.Guest {
+	return libvirt.DescribeDefinition(g, text)
+}
+
+// DefinedValue returns the reading of one value of a definition.
+func DefinedValue(doc *domain.Doc, path string) setting.Reading {
+	return libvirt.DefinedValue(doc, path)
+}
+
+// Movable reports whether a value of a definition has a counterpart in the running guest that can be written.
+func Movable(a setting.Address) bool { return libvirt.Movable(a) }

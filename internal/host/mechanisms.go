@@ -6,6 +6,7 @@ import (
 	"mpps/internal/machine/boot"
 	"mpps/internal/machine/ethtool"
 	"mpps/internal/machine/irq"
+	"mpps/internal/machine/libvirt"
 	"mpps/internal/machine/link"
 	"mpps/internal/machine/netfilter"
 	"mpps/internal/machine/threads"
@@ -15,25 +16,20 @@ import (
 // Mechanisms are the ways in which the values of each kind are read and written on this machine. Those that need the
 // running kernel answer on a recorded tree that they cannot tell.
 func (m *Machine) Mechanisms() setting.Mechanisms {
-	pins := &threadPins{machine: m}
 	all := setting.Mechanisms{
-		setting.Sysctl:         sysctl{m},
-		setting.Sysfs:          sysfsFile{m},
-		setting.SysfsCPUs:      sysfsMask{m},
-		setting.File:           file{m},
-		setting.Directory:      directories{m},
-		setting.Domain:         domains{m},
-		setting.DomainDevice:   devices{m, letGo},
-		setting.VirtNetwork:    virtNetworks{m},
-		setting.ThreadAffinity: pins,
-		setting.DomainLive:     livePins{m, pins},
-		setting.ModuleParam:    moduleParam{m},
-		setting.KSM:            ksm{m},
-		setting.Swap:           swap{m},
-		setting.TraceEvents:    traceEvents{m},
-		setting.Inside:         insideValue{m: m},
+		setting.Sysctl:      sysctl{m},
+		setting.Sysfs:       sysfsFile{m},
+		setting.SysfsCPUs:   sysfsMask{m},
+		setting.File:        file{m},
+		setting.Directory:   directories{m},
+		setting.ModuleParam: moduleParam{m},
+		setting.KSM:         ksm{m},
+		setting.Swap:        swap{m},
+		setting.TraceEvents: traceEvents{m},
+		setting.Inside:      insideValue{m: m},
 	}
 	for _, some := range []setting.Mechanisms{
+		libvirt.Mechanisms(m.Tree, &m.definitions),
 		boot.Mechanisms(m.Tree),
 		ethtool.Mechanisms(m.Tree),
 		irq.Mechanisms(m.Tree),

@@ -66,3 +66,17 @@ func TestKnowsUnit(t *testing.T) {
 		}
 	}
 }
+
+// TestServices tells daemons by the name of their process, of which the kernel keeps 15 bytes.
+func TestServices(t *testing.T) {
+	m := recorded(t, map[string]string{"proc/500/comm": "irqbalance\n", "proc/501/comm": "systemd-network\n"})
+	h := &facts.Host{}
+	m.services(t.Context(), h)
+	running := map[string]bool{}
+	for _, s := range h.Services {
+		running[s.Name] = s.Running
+	}
+	if !running["irqbalance"] || !running["systemd-networkd"] || running["tuned"] {
+		t.Errorf("services: %+v", h.Services)
+	}
+}

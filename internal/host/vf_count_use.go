@@ -10,6 +10,7 @@ import (
 
 	"mpps/internal/domain"
 	"mpps/internal/facts"
+	"mpps/internal/machine/libvirt"
 	"mpps/internal/machine/threads"
 )
 
@@ -82,23 +83,23 @@ func (p physical) uses() ([]string, error) {
 // file that cannot be read is an error.
 func (m *Machine) runningHostdevs() (map[string]string, error) {
 	all := map[string]string{}
-	guests, err := libvirtFiles{m}.all(context.Background())
+	guests, err := libvirt.ByFiles(context.Background(), m.Tree)
 	if err != nil {
 		return nil, fmt.Errorf("which guest has what cannot be told: %w", err)
 	}
-	for _, u := range guests.unread {
+	for _, u := range guests.Unread {
 		return nil, fmt.Errorf("what %s has cannot be told: %s", u.What, u.Why)
 	}
-	for _, g := range guests.guests {
-		if g.running == "" {
+	for _, g := range guests.Guests {
+		if g.Running == "" {
 			continue
 		}
-		doc, err := domain.Parse([]byte(g.running))
+		doc, err := domain.Parse([]byte(g.Running))
 		if err != nil {
-			return nil, fmt.Errorf("what guest %s runs with cannot be told: %w", g.name, err)
+			return nil, fmt.Errorf("what guest %s runs with cannot be told: %w", g.Name, err)
 		}
-		for _, pci := range functionsOf(doc.Guest()) {
-			all[pci] = g.name
+		for _, pci := range libvirt.FunctionsOf(doc.Guest()) {
+			all[pci] = g.Name
 		}
 	}
 	return all, nil
@@ -167,9 +168,9 @@ func opensDevice(node string) bool {
 
 // processTitle is a process for people.
 func (m *Machine) processTitle(p threads.Process) string {
-	if isQEMU(p.Comm) {
-		if q, ok := m.readQEMU(p.PID); ok {
-			return "guest " + q.title()
+	if libvirt.IsQEMU(p.Comm) {
+		if q, ok := libvirt.ReadQEMU(m.Tree, p.PID); ok {
+			return "guest " + q.Title()
 		}
 	}
 	return fmt.Sprintf("%s (process %d)", p.Comm, p.PID)

@@ -5,13 +5,14 @@ import (
 	"strings"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/libvirt"
 	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
 // Defined tells whether libvirt has the definition of a guest, by its own file: also while no daemon of it runs.
 func (m *Machine) Defined(guest string) bool {
-	return guest != "" && m.Exists(definedFolder+"/"+guest+".xml")
+	return guest != "" && m.Exists(libvirt.DefinedFolder+"/"+guest+".xml")
 }
 
 // Reserves tells whether there are reservations of virtual functions.

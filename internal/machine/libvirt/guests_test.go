@@ -1,4 +1,4 @@
-package host
+package libvirt
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 
 	"mpps/internal/domain"
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/setting"
 )
@@ -53,7 +54,7 @@ func TestParseQEMU(t *testing.T) {
 
 func TestTitlesAreElementsOfAddresses(t *testing.T) {
 	for name, want := range map[string]string{"vm1": "vm1", "a b": "a b", "a/b\x1b": "a_b_", "": "qemu-7", "..": "qemu-7"} {
-		if found := (qemu{name: name, pid: 7}).title(); found != want {
+		if found := (qemu{name: name, pid: 7}).Title(); found != want {
 			t.Errorf("%q: expected %q, found %q", name, want, found)
 		}
 	}
@@ -160,7 +161,7 @@ const definedXML = `<domain type='kvm'>
 `
 
 // guestHost is a host with one running guest of libvirt, one that is shut off, and one that libvirt does not know.
-func guestHost(t *testing.T) *Machine {
+func guestHost(t *testing.T) *tree.Tree {
 	running := strings.NewReplacer(
 		"<domain type='kvm'>", "<domain type='kvm' id='1'>", "queues='2'", "queues='1'",
 		"<source bridge='br0'/>", "<source bridge='br0'/><target dev='vnet3'/>",
@@ -193,7 +194,7 @@ func guestHost(t *testing.T) *Machine {
 		"proc/500/comm":             "irqbalance",
 		"proc/501/comm":             "systemd-network",
 	}
-	return lines(t, all)
+	return treetest.Lines(t, all)
 }
 
 func TestGuestsOfARecordedHost(t *testing.T) {
@@ -202,8 +203,7 @@ func TestGuestsOfARecordedHost(t *testing.T) {
 		Taps: []facts.Tap{{Name: "vnet3"}, {Name: "wt0"}, {Name: "other"}},
 		VFs:  []facts.VF{{PF: "eth0", PCI: "0000:01:10.1"}, {PF: "eth0", PCI: "0000:01:10.3"}},
 	}
-	m.services(t.Context(), h)
-	m.guests(t.Context(), h)
+	Inventory(t.Context(), m, h, new(Definitions))
 
 	var names []string
 	for _, g := range h.Guests {
@@ -242,12 +242,5 @@ func TestGuestsOfARecordedHost(t *testing.T) {
 	}
 	if !reflect.DeepEqual(g, wanted) {
 		t.Errorf("expected %+v\nfound    %+v", wanted, g)
-	}
-	running := map[string]bool{}
-	for _, s := range h.Services {
-		running[s.Name] = s.Running
-	}
-	if !running["irqbalance"] || !running["systemd-networkd"] || running["tuned"] {
-		t.Errorf("services: %+v", h.Services)
 	}
 }

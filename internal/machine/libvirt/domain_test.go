@@ -1,4 +1,4 @@
-package host
+package libvirt
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 
 func TestMechanismsOfGuestsOnARecordedHost(t *testing.T) {
 	m := guestHost(t)
-	all := m.Mechanisms()
+	all := Mechanisms(m, new(Definitions))
 	for address, want := range map[string]string{
 		"domain:vm 1/vcpupin/1":                                 "0-1,3",
 		"domain:vm 1/vcpupin/0":                                 "absent",
@@ -61,7 +61,7 @@ type keeper struct {
 	given []string
 }
 
-func (k *keeper) all(context.Context) (inventory, error) { return inventory{}, nil }
+func (k *keeper) all(context.Context) (found, error) { return found{}, nil }
 func (k *keeper) definition(_ context.Context, guest string, secrets bool) (string, error) {
 	if guest != "vm 1" {
 		return "", errNoGuest
@@ -188,7 +188,7 @@ func TestRefusedDefinitionsLeaveTheGuestAsItWas(t *testing.T) {
 
 func TestParseDomstats(t *testing.T) {
 	found := parseDomstats("Domain: 'lab one'\n  state.state=1\n  state.reason=1\n\nDomain: 'it's'\n  state.state=5\n  state.reason=0\n\nDomain: 'x'\n  state.state=99\n")
-	want := []libvirtGuest{{name: "lab one", state: "running"}, {name: "it's", state: "shut off"}, {name: "x", state: "no state"}}
+	want := []libvirtGuest{{Name: "lab one", state: "running"}, {Name: "it's", state: "shut off"}, {Name: "x", state: "no state"}}
 	if !reflect.DeepEqual(found, want) {
 		t.Errorf("expected %+v, found %+v", want, found)
 	}
@@ -196,7 +196,7 @@ func TestParseDomstats(t *testing.T) {
 	if l != "11.3.0" || q != "10.0.13" {
 		t.Errorf("found libvirt %q, QEMU %q", l, q)
 	}
-	if q := quoted("it's; rm"); q != `'it'\''s; rm'` {
+	if q := Quoted("it's; rm"); q != `'it'\''s; rm'` {
 		t.Errorf("quoted as %s", q)
 	}
 }
@@ -206,7 +206,7 @@ func TestDefinitionsAreReadAnewWhenTheyChange(t *testing.T) {
 	m := guestHost(t)
 	a := setting.Of(setting.Domain, "vm2", "vcpupin", "1")
 	for _, want := range []string{"0-1,3", "7"} {
-		if found := (domains{m}).Read(t.Context(), a); found.Value != want {
+		if found := (domains{m, new(Definitions)}).Read(t.Context(), a); found.Value != want {
 			t.Errorf("expected %s, found %+v", want, found)
 		}
 		text := strings.Replace(definedXML, "cpuset='0-3,^2'", "cpuset='7'", 1)

@@ -1,4 +1,4 @@
-package host
+package libvirt
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
+	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/setting"
 )
 
@@ -45,7 +47,7 @@ const pooledXML = `<domain type='kvm'>
 `
 
 // pooledHost is a host with that guest running, as libvirt 11.3 keeps its state.
-func pooledHost(t *testing.T) *Machine {
+func pooledHost(t *testing.T) *tree.Tree {
 	live := strings.NewReplacer(
 		"<domain type='kvm'>", "<domain type='kvm' id='1'>",
 		"<source network='pool'/>", "<source network='pool' portid='2c5c8b9f-4c24-43c5-9dc8-4ac5a3a4f001'/>\n      <actual type='hostdev' managed='yes'>\n"+
@@ -53,7 +55,7 @@ func pooledHost(t *testing.T) *Machine {
 		"<address type='pci' domain='0x0000' bus='0x01' slot='0x00'", "<alias name='hostdev0'/>\n      <address type='pci' domain='0x0000' bus='0x01' slot='0x00'",
 		"<source bridge='br0'/>", "<source bridge='br0'/>\n      <target dev='vnet0'/>",
 	).Replace(pooledXML)
-	return lines(t, map[string]string{
+	return treetest.Lines(t, map[string]string{
 		"etc/libvirt/qemu/pooled.xml": pooledXML,
 		"etc/libvirt/qemu/other.xml":  strings.NewReplacer("pooled", "other", "604803a9", "704803a9", "function='0x3'", "function='0x1'").Replace(pooledXML),
 		"run/libvirt/qemu/pooled.xml": "<domstatus state='running' reason='booted' pid='300'>\n" + live + "</domstatus>\n",
@@ -66,7 +68,7 @@ func pooledHost(t *testing.T) *Machine {
 
 func TestDevicesOfARunningGuest(t *testing.T) {
 	m := pooledHost(t)
-	all := m.Mechanisms()
+	all := Mechanisms(m, new(Definitions))
 	for address, want := range map[string]string{
 		"domain-device:pooled/interface/52:54:00:aa:00:01":            "network=pool model=virtio",
 		"domain-device:pooled/interface/52:54:00:aa:00:02@persistent": "bridge=br0 model=virtio teaming=persistent alias=ua-backup0",
@@ -104,7 +106,7 @@ func TestDevicesOfARunningGuest(t *testing.T) {
 func TestFunctionsOfPools(t *testing.T) {
 	m := pooledHost(t)
 	h := &facts.Host{VFs: []facts.VF{{PCI: "0000:01:10.1"}, {PCI: "0000:01:10.3"}, {PCI: "0000:01:10.5"}}}
-	m.guests(t.Context(), h)
+	Inventory(t.Context(), m, h, new(Definitions))
 	if h.VFs[0].Guest != "pooled" || h.VFs[1].Guest != "pooled" || h.VFs[2].Guest != "" {
 		t.Errorf("functions: %+v", h.VFs)
 	}
@@ -128,7 +130,7 @@ func TestFunctionsOfPools(t *testing.T) {
 
 func TestNetworksOfLibvirt(t *testing.T) {
 	m := pooledHost(t)
-	all := m.Mechanisms()
+	all := Mechanisms(m, new(Definitions))
 	for address, want := range map[string]string{
 		"virt-network:pool/definition":    "hostdev pf=ens1f0 managed=yes",
 		"virt-network:pool/active":        "yes",
@@ -161,7 +163,7 @@ func TestNetworksOfLibvirt(t *testing.T) {
 
 // handed is a libvirt that is asked to plug devices in and out, of a recorded tree.
 type handed struct {
-	libvirt
+	driver
 	does  func(command, text string) error
 	asked []string
 }
@@ -176,24 +178,24 @@ func TestUnplugWaits(t *testing.T) {
 	const status = "run/libvirt/qemu/pooled.xml"
 	a := setting.Of(setting.DomainDevice, "pooled", "interface/52:54:00:aa:00:02@transient")
 	for name, c := range map[string]struct {
-		does    func(m *Machine) error
+		does    func(m *tree.Tree) error
 		problem string
 		doubt   bool
 	}{
-		"let go a moment later": {does: func(m *Machine) error {
+		"let go a moment later": {does: func(m *tree.Tree) error {
 			text, err := m.Read(status)
 			from, to := strings.LastIndex(text, "    <interface"), strings.LastIndex(text, "  </devices>")
 			time.AfterFunc(2*poll/3, func() { _ = os.WriteFile(filepath.Join(m.Path, status), []byte(text[:from]+text[to:]), 0o600) })
 			return err
 		}},
-		"shut down meanwhile": {does: func(m *Machine) error { return os.Remove(filepath.Join(m.Path, status)) }},
-		"kept":                {does: func(*Machine) error { return nil }, problem: "still has it after 900ms", doubt: true},
-		"refused":             {does: func(*Machine) error { return errors.New("device not found") }, problem: "device not found"},
+		"shut down meanwhile": {does: func(m *tree.Tree) error { return os.Remove(filepath.Join(m.Path, status)) }},
+		"kept":                {does: func(*tree.Tree) error { return nil }, problem: "still has it after 900ms", doubt: true},
+		"refused":             {does: func(*tree.Tree) error { return errors.New("device not found") }, problem: "device not found"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m := pooledHost(t)
-			v := &handed{libvirt: libvirtFiles{m}, does: func(string, string) error { return c.does(m) }}
+			v := &handed{driver: libvirtFiles{m}, does: func(string, string) error { return c.does(m) }}
 			err := devices{m, 3 * poll}.unplug(t.Context(), v, a)
 			if (err == nil) != (c.problem == "") || err != nil && !strings.Contains(err.Error(), c.problem) || errors.Is(err, setting.ErrInDoubt) != c.doubt {
 				t.Errorf("%v, expected %q", err, c.problem)
@@ -211,7 +213,7 @@ func TestUnplugWaits(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(m.Path, status), []byte(strings.Replace(text, "state='running'", "state='paused'", 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	v := &handed{libvirt: libvirtFiles{m}}
+	v := &handed{driver: libvirtFiles{m}}
 	if err := (devices{m, time.Second}).unplug(t.Context(), v, a); err == nil || !strings.Contains(err.Error(), "is paused") || len(v.asked) != 0 {
 		t.Errorf("of a paused guest: %v, asked %q", err, v.asked)
 	}
@@ -225,7 +227,7 @@ func TestPlugFindsAnotherPlace(t *testing.T) {
 	const element = "<hostdev mode='subsystem' type='pci' managed='yes'><source><address domain='0x0000' bus='0x01' slot='0x10' function='0x5'/></source>"
 	was := setting.Value("managed")
 	was.Verbatim = "0 " + element + "<address type='pci' domain='0x0000' bus='0x07' slot='0x00' function='0x0'/></hostdev>"
-	v := &handed{libvirt: libvirtFiles{m}}
+	v := &handed{driver: libvirtFiles{m}}
 	v.does = func(_, text string) error {
 		if strings.Contains(text, "bus='0x07'") {
 			return errors.New("Attempted double use of PCI Address 0000:07:00.0")
@@ -236,7 +238,7 @@ func TestPlugFindsAnotherPlace(t *testing.T) {
 		}
 		return os.WriteFile(filepath.Join(m.Path, status), []byte(strings.Replace(now, "  </devices>", text+"\n  </devices>", 1)), 0o600)
 	}
-	doc, err := m.runningDocument(t.Context(), "pooled")
+	doc, err := runningDocument(t.Context(), m, "pooled")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +249,7 @@ func TestPlugFindsAnotherPlace(t *testing.T) {
 	if err := (devices{m, time.Second}).plug(t.Context(), v, a, text, was); err != nil || len(v.asked) != 2 {
 		t.Errorf("%v, libvirt was asked %q", err, v.asked)
 	}
-	if found := m.Mechanisms().Read(t.Context(), a); found.Value != "managed" {
+	if found := Mechanisms(m, new(Definitions)).Read(t.Context(), a); found.Value != "managed" {
 		t.Errorf("it runs with %s", found)
 	}
 }

@@ -1,4 +1,4 @@
-package host
+package libvirt
 
 import (
 	"context"
@@ -13,28 +13,41 @@ import (
 	"mpps/internal/setting"
 )
 
-// guests lists what libvirt knows and the QEMU processes that it does not know, with their threads.
-func (m *Machine) guests(ctx context.Context, h *facts.Host) { m.guestsWith(ctx, h, m.guestThreads) }
+// Inventory lists what libvirt knows and the QEMU processes that it does not know, with their threads. It remembers the
+// definitions that it reads.
+func Inventory(ctx context.Context, m *tree.Tree, h *facts.Host, known *Definitions) {
+	guestsWith(ctx, m, h, known, func(q qemu, all func() []threads.Process, live *domain.Guest) []facts.Thread {
+		return guestThreads(m, q, all, live)
+	})
+}
+
+// WithoutThreads lists the guests without their threads.
+func WithoutThreads(ctx context.Context, m *tree.Tree, h *facts.Host, known *Definitions) {
+	guestsWith(ctx, m, h, known, func(qemu, func() []threads.Process, *domain.Guest) []facts.Thread { return nil })
+}
 
 // guestsWith lists guests with the threads that are found.
-func (m *Machine) guestsWith(ctx context.Context, h *facts.Host, find func(qemu, func() []threads.Process, *domain.Guest) []facts.Thread) {
-	processes := threads.Processes(m.Tree)
+func guestsWith(
+	ctx context.Context, m *tree.Tree, h *facts.Host, cache *Definitions,
+	find func(qemu, func() []threads.Process, *domain.Guest) []facts.Thread,
+) {
+	processes := threads.Processes(m)
 	all := func() []threads.Process { return processes }
 	var running []qemu
 	for _, p := range processes {
-		if !isQEMU(p.Comm) {
+		if !IsQEMU(p.Comm) {
 			continue
 		}
-		if q, ok := m.readQEMU(p.PID); ok {
+		if q, ok := ReadQEMU(m, p.PID); ok {
 			running = append(running, q)
 		}
 	}
-	known := m.managed(ctx, h)
+	known := managed(ctx, m, h, cache)
 	for i := range known {
 		g := &known[i]
 		at := slices.IndexFunc(running, func(q qemu) bool { return g.is(q) })
 		if at >= 0 {
-			g.fact.PID, g.fact.Resident = running[at].pid, threads.Resident(m.Tree, running[at].pid)
+			g.fact.PID, g.fact.Resident = running[at].pid, threads.Resident(m, running[at].pid)
 			g.fact.Threads = find(running[at], all, g.live)
 			running = slices.Delete(running, at, at+1)
 		}
@@ -107,48 +120,48 @@ func (g *managedGuest) is(q qemu) bool {
 }
 
 // managed reads the guests of libvirt, and the versions that libvirt tells.
-func (m *Machine) managed(ctx context.Context, h *facts.Host) []managedGuest {
-	l, err := m.libvirt()
+func managed(ctx context.Context, m *tree.Tree, h *facts.Host, cache *Definitions) []managedGuest {
+	l, err := Open(m)
 	if errors.Is(err, errNoLibvirt) {
 		return nil
 	}
 	stamps := map[string]stamp{}
-	for _, file := range m.List(definedFolder) {
+	for _, file := range m.List(DefinedFolder) {
 		name, isXML := strings.CutSuffix(file, ".xml")
-		if s, visible := m.stampOf(name); isXML && visible {
+		if s, visible := stampOf(m, name); isXML && visible {
 			stamps[name] = s
 		}
 	}
-	var found inventory
+	var found found
 	if err == nil {
 		found, err = l.all(ctx)
 	}
 	if err != nil {
 		h.Unseen = append(h.Unseen, facts.Unseen{What: facts.GuestsUnseen, Why: err.Error()})
 	}
-	h.Unseen = append(h.Unseen, found.unread...)
+	h.Unseen = append(h.Unseen, found.Unread...)
 	h.KVM.Libvirt, h.KVM.QEMU = found.libvirt, found.qemu
 	var list []managedGuest
-	for _, guest := range found.guests {
-		g := managedGuest{fact: facts.Guest{Name: guest.name, Managed: true, State: guest.state}}
+	for _, guest := range found.Guests {
+		g := managedGuest{fact: facts.Guest{Name: guest.Name, Managed: true, State: guest.state}}
 		var defined, running *domain.Doc
 		text := guest.defined
 		if guest.defined != "" {
 			if defined, err = domain.Parse([]byte(guest.defined)); err != nil {
-				h.Unseen = append(h.Unseen, facts.Unseen{What: "definition of guest " + guest.name, Why: err.Error()})
+				h.Unseen = append(h.Unseen, facts.Unseen{What: "definition of guest " + guest.Name, Why: err.Error()})
 			}
 		}
-		if guest.running != "" {
-			if running, err = domain.Parse([]byte(guest.running)); err != nil {
-				h.Unseen = append(h.Unseen, facts.Unseen{What: "running definition of guest " + guest.name, Why: err.Error()})
+		if guest.Running != "" {
+			if running, err = domain.Parse([]byte(guest.Running)); err != nil {
+				h.Unseen = append(h.Unseen, facts.Unseen{What: "running definition of guest " + guest.Name, Why: err.Error()})
 			}
 		}
 		switch {
 		case defined != nil:
 			g.fact.Definition = text
 			describeGuest(&g.fact, defined.Guest())
-			if s, visible := stamps[guest.name]; visible {
-				m.definitions.remember(guest.name, defined, s)
+			if s, visible := stamps[guest.Name]; visible {
+				cache.remember(guest.Name, defined, s)
 			}
 		case running != nil:
 			describeGuest(&g.fact, running.Guest())
@@ -183,11 +196,11 @@ func describeGuest(fact *facts.Guest, g domain.Guest) {
 	for _, nic := range g.Interfaces {
 		fact.Interfaces = append(fact.Interfaces, describeNIC(nic))
 	}
-	fact.Hostdevs = functionsOf(g)
+	fact.Hostdevs = FunctionsOf(g)
 }
 
-// functionsOf are the PCI addresses of what a definition passes through.
-func functionsOf(g domain.Guest) []string {
+// FunctionsOf are the PCI addresses of what a definition passes through.
+func FunctionsOf(g domain.Guest) []string {
 	var all []string
 	for _, nic := range g.Interfaces {
 		if nic.PCI != "" { // of type hostdev, or while the guest runs out of a pool
@@ -229,7 +242,7 @@ func describeNIC(nic domain.Interface) facts.Interface {
 // takeTargets gives the interfaces of a definition the host devices that they have while the guest runs, and lists those that
 // were plugged in beside them.
 func takeTargets(fact *facts.Guest, live domain.Guest) {
-	fact.Functions = functionsOf(live)
+	fact.Functions = FunctionsOf(live)
 	for _, running := range live.Interfaces {
 		at := slices.IndexFunc(fact.Interfaces, func(nic facts.Interface) bool { return nic.MAC == running.MAC && nic.Teaming == running.Teaming })
 		if at >= 0 {
@@ -263,7 +276,7 @@ func cpuset(text string) setting.CPUSet {
 // guest makes the fact of a QEMU process that libvirt does not know.
 func (q qemu) guest() facts.Guest {
 	fact := facts.Guest{
-		Name: q.title(), UUID: q.uuid, State: "running", PID: q.pid, VCPUs: q.cpus, MaxVCPUs: q.cpus,
+		Name: q.Title(), UUID: q.uuid, State: "running", PID: q.pid, VCPUs: q.cpus, MaxVCPUs: q.cpus,
 		Memory: q.mem, Machine: q.mach, Hostdevs: q.functions, Functions: q.functions,
 	}
 	for _, nic := range q.nics {

@@ -1,4 +1,4 @@
-package host
+package libvirt
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 
 // virtNetworks reads and writes networks of libvirt (setting.VirtNetwork). They are read from the files of its network driver
 // (src/network/bridge_driver.c), which takes no daemon, and written by virsh.
-type virtNetworks struct{ machine *Machine }
+type virtNetworks struct{ machine *tree.Tree }
 
 func (n virtNetworks) Read(_ context.Context, a setting.Address) setting.Reading {
 	name, what := a.Object(), a.Rest()
@@ -76,11 +76,11 @@ func (n virtNetworks) Write(ctx context.Context, a setting.Address, to setting.R
 }
 
 func (n virtNetworks) write(ctx context.Context, name, what string, to setting.Reading) error {
-	asked, err := n.machine.libvirt()
+	asked, err := Open(n.machine)
 	if err != nil {
 		return err
 	}
-	v, live := asked.(virsh)
+	v, live := asked.(Virsh)
 	if !live {
 		return tree.ErrNotLive
 	}
@@ -124,7 +124,7 @@ func (n virtNetworks) write(ctx context.Context, name, what string, to setting.R
 }
 
 // network runs a command about networks that changes something.
-func (v virsh) network(ctx context.Context, stdin string, command ...string) error {
+func (v Virsh) network(ctx context.Context, stdin string, command ...string) error {
 	return v.machine.Change(ctx, stdin, v.path, append([]string{"-q", "-c", "qemu:///system"}, command...)...)
 }
 
@@ -146,12 +146,12 @@ func (u *NetworkUsed) Hint() string {
 // free refuses a network that running guests have interfaces of. Where what a guest runs with cannot be seen it may be one.
 func (n virtNetworks) free(ctx context.Context, name string) error {
 	used := &NetworkUsed{Network: name}
-	for _, file := range n.machine.List(runningFolder) {
+	for _, file := range n.machine.List(RunningFolder) {
 		guest, isXML := strings.CutSuffix(file, ".xml")
 		if !isXML {
 			continue
 		}
-		doc, err := n.machine.runningDocument(ctx, guest)
+		doc, err := runningDocument(ctx, n.machine, guest)
 		if errors.Is(err, errNoGuest) {
 			continue
 		}

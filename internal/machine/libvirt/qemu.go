@@ -1,4 +1,4 @@
-package host
+package libvirt
 
 import (
 	"encoding/json"
@@ -7,6 +7,7 @@ import (
 	"unicode"
 
 	"mpps/internal/domain"
+	"mpps/internal/machine/tree"
 )
 
 // qemu is a running QEMU process as far as its command line tells.
@@ -23,8 +24,8 @@ type qemu struct {
 	functions []string // PCI addresses of what is passed through
 }
 
-// title is what the guest is called: its name, or its process where it has none. Names become elements of addresses.
-func (q qemu) title() string {
+// Title is what the guest is called: its name, or its process where it has none. Names become elements of addresses.
+func (q qemu) Title() string {
 	if q.name == "" || q.name == "." || q.name == ".." {
 		return "qemu-" + strconv.Itoa(q.pid)
 	}
@@ -47,13 +48,13 @@ type qemuNIC struct {
 	queues int
 }
 
-// isQEMU tells a QEMU process by its name; which has at most 15 bytes.
-func isQEMU(comm string) bool {
+// IsQEMU tells a QEMU process by its name; which has at most 15 bytes.
+func IsQEMU(comm string) bool {
 	return strings.HasPrefix(comm, "qemu-system-") || comm == "qemu-kvm" || comm == "kvm" || strings.HasPrefix(comm, "qemu-kvm")
 }
 
-// readQEMU reads a QEMU process's command line; false where it is not one of a machine.
-func (m *Machine) readQEMU(pid int) (qemu, bool) {
+// ReadQEMU reads a QEMU process's command line; false where it is not one of a machine.
+func ReadQEMU(m *tree.Tree, pid int) (qemu, bool) {
 	text, err := m.Read("proc/" + strconv.Itoa(pid) + "/cmdline")
 	if err != nil || text == "" {
 		return qemu{}, false
@@ -62,7 +63,7 @@ func (m *Machine) readQEMU(pid int) (qemu, bool) {
 	q.pid = pid
 	for i := range q.nics {
 		if nic := &q.nics[i]; nic.tap != "" && strings.HasPrefix(nic.tap, "fd:") {
-			nic.tap = m.tapOf(pid, strings.TrimPrefix(nic.tap, "fd:"))
+			nic.tap = tapOf(m, pid, strings.TrimPrefix(nic.tap, "fd:"))
 		}
 	}
 	return q, true
@@ -70,7 +71,7 @@ func (m *Machine) readQEMU(pid int) (qemu, bool) {
 
 // tapOf is the device behind a tun descriptor of a process: fdinfo names it ("iff: vnet0"; drivers/net/tun.c,
 // tun_chr_show_fdinfo). Empty where there is none.
-func (m *Machine) tapOf(pid int, fd string) string {
+func tapOf(m *tree.Tree, pid int, fd string) string {
 	if _, err := strconv.Atoi(fd); err != nil {
 		return ""
 	}

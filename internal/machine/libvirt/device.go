@@ -1,4 +1,4 @@
-package host
+package libvirt
 
 import (
 	"context"
@@ -13,13 +13,13 @@ import (
 
 // devices reads and writes what running guests have plugged in (setting.DomainDevice): whole interfaces and functions.
 type devices struct {
-	machine  *Machine
+	machine  *tree.Tree
 	patience time.Duration // how long a guest may take to let a device go
 }
 
 // plugger is a libvirt that can plug devices in and out.
 type plugger interface {
-	libvirt
+	driver
 	device(ctx context.Context, command, guest, text string) error
 }
 
@@ -32,7 +32,7 @@ const letGo = 45 * time.Second
 const poll = 300 * time.Millisecond
 
 func (d devices) Read(ctx context.Context, a setting.Address) setting.Reading {
-	doc, err := d.machine.runningDocument(ctx, a.Object())
+	doc, err := runningDocument(ctx, d.machine, a.Object())
 	switch {
 	case errors.Is(err, errNoGuest), errors.Is(err, errNoLibvirt):
 		return setting.NoObject(fmt.Sprintf("guest %s does not run", a.Object()))
@@ -48,16 +48,16 @@ func (d devices) Read(ctx context.Context, a setting.Address) setting.Reading {
 
 // runningDocument is what a guest runs with. libvirt's own status file says more than it tells programs: of an interface that came
 // out of a pool of functions, which pool that was. Where it cannot be read the answer of libvirt will do.
-func (m *Machine) runningDocument(ctx context.Context, guest string) (*domain.Doc, error) {
+func runningDocument(ctx context.Context, m *tree.Tree, guest string) (*domain.Doc, error) {
 	if m.Live() {
-		text, err := m.Read(runningFolder + "/" + guest + ".xml")
+		text, err := m.Read(RunningFolder + "/" + guest + ".xml")
 		if err == nil {
 			if _, running := parseStatus(text); running != "" {
 				return domain.ParseLive([]byte(running))
 			}
 		}
 	}
-	l, err := m.libvirt()
+	l, err := Open(m)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func (d devices) Write(ctx context.Context, a setting.Address, to setting.Readin
 	if to.State == setting.Unknown {
 		return fmt.Errorf("%s: an unknown value cannot be written", a)
 	}
-	asked, err := d.machine.libvirt()
+	asked, err := Open(d.machine)
 	if err != nil {
 		return fmt.Errorf("%s: %w", a, err)
 	}
@@ -104,9 +104,9 @@ func (d devices) Write(ctx context.Context, a setting.Address, to setting.Readin
 	if !live {
 		return fmt.Errorf("%s: %w", a, tree.ErrNotLive)
 	}
-	doc, err := d.machine.runningDocument(ctx, a.Object())
+	doc, err := runningDocument(ctx, d.machine, a.Object())
 	if errors.Is(err, errNoGuest) {
-		err = errNotRunning
+		err = ErrNotRunning
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", a, err)
@@ -140,7 +140,7 @@ func (d devices) plug(ctx context.Context, v plugger, a setting.Address, text st
 	err := v.device(ctx, "attach-device", a.Object(), text)
 	if err != nil && to.Verbatim != "" && !errors.Is(err, setting.ErrInDoubt) {
 		// Its former place in the guest may be taken by now.
-		if doc, other := d.machine.runningDocument(ctx, a.Object()); other == nil {
+		if doc, other := runningDocument(ctx, d.machine, a.Object()); other == nil {
 			if bare, other := doc.Device(a.Rest(), to.Value, ""); other == nil && v.device(ctx, "attach-device", a.Object(), bare) == nil {
 				err = nil
 			}
@@ -149,7 +149,7 @@ func (d devices) plug(ctx context.Context, v plugger, a setting.Address, text st
 	if err != nil {
 		return fmt.Errorf("%s: %w", a, err)
 	}
-	doc, err := d.machine.runningDocument(ctx, a.Object())
+	doc, err := runningDocument(ctx, d.machine, a.Object())
 	if err != nil {
 		return fmt.Errorf("%s: reading back: %w", a, err)
 	}
@@ -166,7 +166,7 @@ func (d devices) plug(ctx context.Context, v plugger, a setting.Address, text st
 // unplug has libvirt ask the guest to let a device go, and waits until it has. virsh waits for five seconds at the most and says
 // nothing where the guest does not answer (src/qemu/qemu_hotplug.c, qemuDomainWaitForDeviceRemoval).
 func (d devices) unplug(ctx context.Context, v plugger, a setting.Address) error {
-	if status, err := d.machine.Read(runningFolder + "/" + a.Object() + ".xml"); err == nil {
+	if status, err := d.machine.Read(RunningFolder + "/" + a.Object() + ".xml"); err == nil {
 		if state, _ := parseStatus(status); state == "paused" || state == "pmsuspended" {
 			return fmt.Errorf("%s: the guest is %s: it cannot let a device go before it runs on", a, state)
 		}
@@ -188,7 +188,7 @@ func (d devices) unplug(ctx context.Context, v plugger, a setting.Address) error
 	}
 	began := time.Now()
 	for {
-		doc, err := d.machine.runningDocument(ctx, a.Object())
+		doc, err := runningDocument(ctx, d.machine, a.Object())
 		if errors.Is(err, errNoGuest) {
 			return nil // it was stopped meanwhile
 		}
@@ -224,6 +224,6 @@ func (h *Held) Hint() string {
 }
 
 // device runs attach-device or detach-device with the XML of a device.
-func (v virsh) device(ctx context.Context, command, guest, text string) error {
+func (v Virsh) device(ctx context.Context, command, guest, text string) error {
 	return v.machine.Change(ctx, text, v.path, "-q", "-c", "qemu:///system", command, "--live", "--domain", guest, "--file", "/proc/self/fd/0")
 }

@@ -1,4 +1,4 @@
-package host
+package libvirt
 
 import (
 	"context"
@@ -37,9 +37,9 @@ type networkXML struct {
 	} `xml:"forward"`
 }
 
-// pools lists libvirt's networks that hand out virtual functions. Their files are read, which takes no daemon: the list of a
+// Pools lists libvirt's networks that hand out virtual functions. Their files are read, which takes no daemon: the list of a
 // network that only runs (transient) is its state file.
-func (m *Machine) pools(_ context.Context, h *facts.Host) {
+func Pools(_ context.Context, m *tree.Tree, h *facts.Host) {
 	seen := map[string]bool{}
 	for _, folder := range []string{networkFolder, activeNetworkFolder} {
 		for _, file := range m.List(folder) {
@@ -59,7 +59,7 @@ func (m *Machine) pools(_ context.Context, h *facts.Host) {
 				tree.Unseen(h, "network "+name+" of libvirt", err)
 			case is:
 				pool.Active = m.Exists(activeNetworkFolder + "/" + file)
-				pool.Autostart = m.entry(networkAutostart + "/" + file)
+				pool.Autostart = entry(m, networkAutostart+"/"+file)
 				h.Pools = append(h.Pools, pool)
 			}
 		}
@@ -67,7 +67,7 @@ func (m *Machine) pools(_ context.Context, h *facts.Host) {
 }
 
 // entry tells whether a directory has an entry, wherever it leads if it is a link.
-func (m *Machine) entry(name string) bool {
+func entry(m *tree.Tree, name string) bool {
 	_, err := m.Root.Lstat(name)
 	return err == nil
 }

@@ -1,4 +1,4 @@
-package host
+package libvirt
 
 import (
 	"context"
@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"mpps/internal/domain"
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
-// definitions remembers parsed definitions, so that reading twenty values of each of 200 guests does not start virsh
+// Definitions remembers parsed definitions, so that reading twenty values of each of 200 guests does not start virsh
 // four thousand times. A remembered one counts only while libvirt's own file of it is the same: libvirt writes that
 // anew with every change. Where that file cannot be seen nothing is remembered.
-type definitions struct {
+type Definitions struct {
 	lock  sync.Mutex // also of the documents: reading one fills its caches
 	known map[string]definition
 }
@@ -32,8 +33,8 @@ type stamp struct {
 	modified time.Time
 }
 
-func (m *Machine) stampOf(guest string) (stamp, bool) {
-	info, err := m.Root.Stat(definedFolder + "/" + guest + ".xml")
+func stampOf(m *tree.Tree, guest string) (stamp, bool) {
+	info, err := m.Root.Stat(DefinedFolder + "/" + guest + ".xml")
 	if err != nil {
 		return stamp{}, false
 	}
@@ -45,7 +46,7 @@ func (m *Machine) stampOf(guest string) (stamp, bool) {
 }
 
 // remember keeps a definition that was read after the stamp was taken.
-func (d *definitions) remember(guest string, doc *domain.Doc, s stamp) {
+func (d *Definitions) remember(guest string, doc *domain.Doc, s stamp) {
 	d.lock.Lock()
 	defer d.lock.Unlock()
 	if d.known == nil {
@@ -54,18 +55,18 @@ func (d *definitions) remember(guest string, doc *domain.Doc, s stamp) {
 	d.known[guest] = definition{doc, s}
 }
 
-// definedValue reads one value of a guest's persistent definition, from memory where that is still true.
-func (m *Machine) definedValue(ctx context.Context, guest, path string) (setting.Reading, error) {
-	s, visible := m.stampOf(guest)
-	m.definitions.lock.Lock()
-	known, found := m.definitions.known[guest]
+// value reads one value of a guest's persistent definition, from memory where that is still true.
+func (d *Definitions) value(ctx context.Context, m *tree.Tree, guest, path string) (setting.Reading, error) {
+	s, visible := stampOf(m, guest)
+	d.lock.Lock()
+	known, found := d.known[guest]
 	if found && visible && known.stamp == s {
-		defer m.definitions.lock.Unlock()
+		defer d.lock.Unlock()
 		return valueIn(known.doc, path)
 	}
-	m.definitions.lock.Unlock()
+	d.lock.Unlock()
 
-	l, err := m.libvirt()
+	l, err := Open(m)
 	if err != nil {
 		return setting.Reading{}, err
 	}
@@ -79,7 +80,7 @@ func (m *Machine) definedValue(ctx context.Context, guest, path string) (setting
 	}
 	reading, err := valueIn(doc, path)
 	if visible {
-		m.definitions.remember(guest, doc, s)
+		d.remember(guest, doc, s)
 	}
 	return reading, err
 }

@@ -1,4 +1,6 @@
-package host
+// Package libvirt reads and writes the guests of a machine: their definitions, devices, threads and networks, by virsh on the
+// live machine and by the daemon's own files of a recorded tree. It asks the agents inside the guests.
+package libvirt
 
 import (
 	"context"
@@ -15,13 +17,14 @@ import (
 	"mpps/internal/facts"
 	"mpps/internal/machine/threads"
 	"mpps/internal/machine/tree"
+	"mpps/internal/setting"
 )
 
-// libvirt is what mpps needs of libvirt. There are two: virsh for the live machine, the daemon's own files for a
+// driver is what mpps needs of libvirt. There are two: virsh for the live machine, the daemon's own files for a
 // recorded tree.
-type libvirt interface {
+type driver interface {
 	// all lists every guest with its definitions.
-	all(ctx context.Context) (inventory, error)
+	all(ctx context.Context) (found, error)
 	// definition is the persistent definition of one guest; errNoGuest where there is none. Secrets (passwords of
 	// consoles) are in it only if asked for.
 	definition(ctx context.Context, guest string, secrets bool) (string, error)
@@ -31,19 +34,19 @@ type libvirt interface {
 	define(ctx context.Context, text string) error
 }
 
-// inventory is what libvirt knows.
-type inventory struct {
+// found is what libvirt knows.
+type found struct {
 	libvirt, qemu string // versions, empty where not told
-	guests        []libvirtGuest
-	unread        []facts.Unseen // files of guests that could not be read
+	Guests        []libvirtGuest
+	Unread        []facts.Unseen // files of guests that could not be read
 }
 
 // libvirtGuest is one guest of libvirt.
 type libvirtGuest struct {
-	name    string
+	Name    string
 	state   string
 	defined string // persistent definition, empty of a transient guest
-	running string // what it runs with, empty where it does not run
+	Running string // what it runs with, empty where it does not run
 }
 
 var (
@@ -54,8 +57,8 @@ var (
 // definedFolder and runningFolder are where libvirt's QEMU driver keeps a file NAME.xml of each guest
 // (src/qemu/qemu_conf.c).
 const (
-	definedFolder = "etc/libvirt/qemu"
-	runningFolder = "run/libvirt/qemu"
+	DefinedFolder = "etc/libvirt/qemu"
+	RunningFolder = "run/libvirt/qemu"
 )
 
 // states are libvirt's words for virDomainState (include/libvirt/libvirt-domain.h), as virsh prints them.
@@ -64,11 +67,23 @@ var states = [...]string{"no state", "running", "idle", "paused", "in shutdown",
 // stateWords are the same in status files (src/conf/domain_conf.c, virDomainState).
 var stateWords = [len(states)]string{"nostate", "running", "blocked", "paused", "shutdown", "shutoff", "crashed", "pmsuspended"}
 
-// libvirt is how this machine's libvirt is asked. The error says why it cannot be: errNoLibvirt where nothing of it is
+// Mechanisms are those of guests, their devices and threads, and networks.
+func Mechanisms(m *tree.Tree, known *Definitions) setting.Mechanisms {
+	pins := &threadPins{machine: m}
+	return setting.Mechanisms{
+		setting.Domain:         domains{m, known},
+		setting.DomainDevice:   devices{m, letGo},
+		setting.VirtNetwork:    virtNetworks{m},
+		setting.ThreadAffinity: pins,
+		setting.DomainLive:     livePins{m, pins},
+	}
+}
+
+// Open is how this machine's libvirt is asked. The error says why it cannot be: errNoLibvirt where nothing of it is
 // installed.
-func (m *Machine) libvirt() (libvirt, error) {
+func Open(m *tree.Tree) (driver, error) {
 	if !m.Live() {
-		if !m.Exists(definedFolder) && !m.Exists(runningFolder) {
+		if !m.Exists(DefinedFolder) && !m.Exists(RunningFolder) {
 			return nil, errNoLibvirt
 		}
 		return libvirtFiles{m}, nil
@@ -87,27 +102,27 @@ func (m *Machine) libvirt() (libvirt, error) {
 	if err != nil {
 		return nil, errors.New("virsh is not installed")
 	}
-	return virsh{m, path}, nil
+	return Virsh{m, path}, nil
 }
 
-// virsh drives the virsh program. A start of it is expensive (20 ms, ten times that under emulation), so several
+// Virsh drives the virsh program. A start of it is expensive (20 ms, ten times that under emulation), so several
 // commands go to one: virsh takes a list of commands as one argument, splits it at semicolons and goes on after an
 // error.
-type virsh struct {
-	machine *Machine
+type Virsh struct {
+	machine *tree.Tree
 	path    string
 }
 
-// run runs commands in one virsh and returns what each printed on standard output. A command that failed printed nothing;
+// Run runs commands in one virsh and returns what each printed on standard output. A command that failed printed nothing;
 // where it was the last one, or virsh could not go on, the error holds what virsh said, beside the outputs of the others.
-func (v virsh) run(ctx context.Context, stdin string, commands ...string) ([]string, error) {
+func (v Virsh) Run(ctx context.Context, stdin string, commands ...string) ([]string, error) {
 	outputs, _, err := v.saying(ctx, stdin, commands...)
 	return outputs, err
 }
 
 // saying is run with what virsh said on standard error: virsh goes on after a command that failed, and its exit code is that
 // of the last one.
-func (v virsh) saying(ctx context.Context, stdin string, commands ...string) ([]string, string, error) {
+func (v Virsh) saying(ctx context.Context, stdin string, commands ...string) ([]string, string, error) {
 	mark := "mpps-" + rand.Text()
 	script := strings.Join(commands, "; echo "+mark+"; ") + "; echo " + mark
 	args := []string{"-q", "-c", "qemu:///system"}
@@ -122,21 +137,21 @@ func (v virsh) saying(ctx context.Context, stdin string, commands ...string) ([]
 	return outputs[:len(commands)], said, err
 }
 
-// quoted is a word for virsh: all but the single quote stands for itself between single quotes.
-func quoted(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
+// Quoted is a word for virsh: all but the single quote stands for itself between single quotes.
+func Quoted(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
 
 // all asks for everything in one start of virsh: libvirt names the files of its guests after them, so their names are
 // known beforehand. Where the files are not to be seen, or a guest is not among them, another start follows.
-func (v virsh) all(ctx context.Context) (inventory, error) {
+func (v Virsh) all(ctx context.Context) (found, error) {
 	var names []string
-	for _, folder := range []string{definedFolder, runningFolder} {
+	for _, folder := range []string{DefinedFolder, RunningFolder} {
 		for _, file := range v.machine.List(folder) {
 			if name, isXML := strings.CutSuffix(file, ".xml"); isXML && !slices.Contains(names, name) {
 				names = append(names, name)
 			}
 		}
 	}
-	var all inventory
+	var all found
 	texts := map[string][2]string{}
 	for first := true; first || len(names) > 0; first = false {
 		const batch = 100 // an argument holds 128 KiB (MAX_ARG_STRLEN), a name at most 255 bytes
@@ -147,14 +162,14 @@ func (v virsh) all(ctx context.Context) (inventory, error) {
 			commands = []string{"domstats --state", "version"}
 		}
 		for _, name := range now {
-			commands = append(commands, "dumpxml --inactive --domain "+quoted(name), "dumpxml --domain "+quoted(name))
+			commands = append(commands, "dumpxml --inactive --domain "+Quoted(name), "dumpxml --domain "+Quoted(name))
 		}
-		outputs, err := v.run(ctx, "", commands...)
+		outputs, err := v.Run(ctx, "", commands...)
 		if len(outputs) != len(commands) {
 			return all, err
 		}
 		if first {
-			all.guests = parseDomstats(outputs[0])
+			all.Guests = parseDomstats(outputs[0])
 			all.libvirt, all.qemu = parseVersions(outputs[1])
 			if outputs[0] == "" && outputs[1] == "" {
 				return all, err
@@ -165,18 +180,18 @@ func (v virsh) all(ctx context.Context) (inventory, error) {
 			texts[name] = [2]string{trimXML(outputs[2*i]), trimXML(outputs[2*i+1])}
 		}
 		if first {
-			for _, guest := range all.guests {
-				if _, seen := texts[guest.name]; !seen && !slices.Contains(names, guest.name) {
-					names = append(names, guest.name)
+			for _, guest := range all.Guests {
+				if _, seen := texts[guest.Name]; !seen && !slices.Contains(names, guest.Name) {
+					names = append(names, guest.Name)
 				}
 			}
 		}
 	}
-	for i := range all.guests {
-		guest := &all.guests[i]
-		guest.defined, guest.running = texts[guest.name][0], texts[guest.name][1]
-		if !runs(guest.running) {
-			guest.running = ""
+	for i := range all.Guests {
+		guest := &all.Guests[i]
+		guest.defined, guest.Running = texts[guest.Name][0], texts[guest.Name][1]
+		if !runs(guest.Running) {
+			guest.Running = ""
 		}
 	}
 	return all, nil
@@ -203,7 +218,7 @@ func parseDomstats(text string) []libvirtGuest {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
 		if name, found := strings.CutPrefix(line, "Domain: '"); found {
-			list = append(list, libvirtGuest{name: strings.TrimSuffix(name, "'"), state: states[0]})
+			list = append(list, libvirtGuest{Name: strings.TrimSuffix(name, "'"), state: states[0]})
 			continue
 		}
 		var n int
@@ -229,16 +244,16 @@ func parseVersions(text string) (libvirt, qemu string) {
 	return libvirt, qemu
 }
 
-func (v virsh) definition(ctx context.Context, guest string, secrets bool) (string, error) {
-	command := "dumpxml --inactive --domain " + quoted(guest)
+func (v Virsh) definition(ctx context.Context, guest string, secrets bool) (string, error) {
+	command := "dumpxml --inactive --domain " + Quoted(guest)
 	if secrets {
-		command = "dumpxml --inactive --security-info --domain " + quoted(guest)
+		command = "dumpxml --inactive --security-info --domain " + Quoted(guest)
 	}
 	return v.one(ctx, command)
 }
 
-func (v virsh) running(ctx context.Context, guest string) (string, error) {
-	text, err := v.one(ctx, "dumpxml --domain "+quoted(guest))
+func (v Virsh) running(ctx context.Context, guest string) (string, error) {
+	text, err := v.one(ctx, "dumpxml --domain "+Quoted(guest))
 	if err == nil && !runs(text) {
 		return "", errNoGuest
 	}
@@ -246,8 +261,8 @@ func (v virsh) running(ctx context.Context, guest string) (string, error) {
 }
 
 // one runs one command that prints something.
-func (v virsh) one(ctx context.Context, command string) (string, error) {
-	outputs, err := v.run(ctx, "", command)
+func (v Virsh) one(ctx context.Context, command string) (string, error) {
+	outputs, err := v.Run(ctx, "", command)
 	switch {
 	case len(outputs) == 1 && strings.TrimSpace(outputs[0]) != "":
 		return trimXML(outputs[0]), nil
@@ -257,21 +272,21 @@ func (v virsh) one(ctx context.Context, command string) (string, error) {
 	return "", err
 }
 
-func (v virsh) define(ctx context.Context, text string) error {
+func (v Virsh) define(ctx context.Context, text string) error {
 	return v.machine.ChangeWithUs(ctx, text, v.path, "-q", "-c", "qemu:///system", "define", "--file", "/proc/self/fd/0")
 }
 
 // libvirtFiles reads the files in which libvirt's QEMU driver keeps its guests: definitions and the state of
 // running ones.
-type libvirtFiles struct{ machine *Machine }
+type libvirtFiles struct{ machine *tree.Tree }
 
 // secret is what libvirt writes into its files and shows to nobody who does not ask for it.
 var secret = regexp.MustCompile(`\spasswd=('[^']*'|"[^"]*")`)
 
-func (l libvirtFiles) all(context.Context) (inventory, error) {
-	var all inventory
+func (l libvirtFiles) all(context.Context) (found, error) {
+	var all found
 	at := map[string]int{}
-	for _, folder := range []string{definedFolder, runningFolder} {
+	for _, folder := range []string{DefinedFolder, RunningFolder} {
 		for _, file := range l.machine.List(folder) {
 			name, isXML := strings.CutSuffix(file, ".xml")
 			if !isXML {
@@ -279,19 +294,19 @@ func (l libvirtFiles) all(context.Context) (inventory, error) {
 			}
 			text, err := l.machine.Read(folder + "/" + file)
 			if err != nil {
-				all.unread = append(all.unread, facts.Unseen{What: "guest " + name, Why: err.Error()})
+				all.Unread = append(all.Unread, facts.Unseen{What: "guest " + name, Why: err.Error()})
 				continue
 			}
 			if _, seen := at[name]; !seen {
-				at[name] = len(all.guests)
-				all.guests = append(all.guests, libvirtGuest{name: name, state: "shut off"})
+				at[name] = len(all.Guests)
+				all.Guests = append(all.Guests, libvirtGuest{Name: name, state: "shut off"})
 			}
-			guest := &all.guests[at[name]]
-			if folder == definedFolder {
+			guest := &all.Guests[at[name]]
+			if folder == DefinedFolder {
 				guest.defined = withoutHeader(text)
 				continue
 			}
-			guest.state, guest.running = parseStatus(text)
+			guest.state, guest.Running = parseStatus(text)
 		}
 	}
 	return all, nil
@@ -330,7 +345,7 @@ func parseStatus(text string) (state, running string) {
 }
 
 func (l libvirtFiles) definition(_ context.Context, guest string, _ bool) (string, error) {
-	text, err := l.machine.Read(definedFolder + "/" + guest + ".xml")
+	text, err := l.machine.Read(DefinedFolder + "/" + guest + ".xml")
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", errNoGuest
 	}
@@ -338,7 +353,7 @@ func (l libvirtFiles) definition(_ context.Context, guest string, _ bool) (strin
 }
 
 func (l libvirtFiles) running(_ context.Context, guest string) (string, error) {
-	text, err := l.machine.Read(runningFolder + "/" + guest + ".xml")
+	text, err := l.machine.Read(RunningFolder + "/" + guest + ".xml")
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", errNoGuest
 	}
@@ -347,3 +362,8 @@ func (l libvirtFiles) running(_ context.Context, guest string) (string, error) {
 }
 
 func (l libvirtFiles) define(context.Context, string) error { return tree.ErrNotLive }
+
+// ByFiles lists the guests by libvirt's own files, which takes no daemon.
+func ByFiles(ctx context.Context, m *tree.Tree) (found, error) {
+	return libvirtFiles{m}.all(ctx)
+}

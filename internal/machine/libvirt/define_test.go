@@ -1,4 +1,4 @@
-package host
+package libvirt
 
 import (
 	"context"
@@ -11,12 +11,13 @@ import (
 	"mpps/internal/domain"
 	"mpps/internal/goal"
 	"mpps/internal/journal"
+	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/plan"
 	"mpps/internal/setting"
 )
 
 // throughVirsh writes and reads values of one guest through a virsh program.
-type throughVirsh struct{ virsh }
+type throughVirsh struct{ Virsh }
 
 func (v throughVirsh) Read(ctx context.Context, a setting.Address) setting.Reading {
 	text, err := v.definition(ctx, a.Object(), false)
@@ -48,7 +49,7 @@ func TestDefineThatIsLeftBehind(t *testing.T) {
 	}
 	// The first definition is taken and not answered; what comes later is answered at once. The text of one.. is the
 	// argument that holds dumpxml and the mark that is to be echoed behind it.
-	path := program(t, `
+	path := treetest.Program(t, `
 dir=`+dir+`
 for last; do :; done
 case "$*" in
@@ -60,7 +61,7 @@ case "$*" in
 	cat $dir/definition.xml
 	echo "${last##*; echo }" ;;
 esac`)
-	v := throughVirsh{virsh{live(t), path}}
+	v := throughVirsh{Virsh{treetest.Live(t), path}}
 	a := setting.Of(setting.Domain, "vm 1", "interface/52:54:00:aa:00:01/driver.queues")
 	from := v.Read(t.Context(), a)
 	if from.Value != "2" {

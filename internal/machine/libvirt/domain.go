@@ -1,4 +1,4 @@
-package host
+package libvirt
 
 import (
 	"context"
@@ -19,10 +19,13 @@ import (
 )
 
 // domains reads and writes values of the persistent definitions of guests (setting.Domain).
-type domains struct{ machine *Machine }
+type domains struct {
+	machine *tree.Tree
+	known   *Definitions
+}
 
 func (d domains) Read(ctx context.Context, a setting.Address) setting.Reading {
-	reading, err := d.machine.definedValue(ctx, a.Object(), a.Rest())
+	reading, err := d.known.value(ctx, d.machine, a.Object(), a.Rest())
 	switch {
 	case errors.Is(err, errNoGuest), errors.Is(err, errNoLibvirt):
 		return setting.NoObject(fmt.Sprintf("guest %s: %v", a.Object(), err))
@@ -35,7 +38,7 @@ func (d domains) Read(ctx context.Context, a setting.Address) setting.Reading {
 // Write edits the definition and gives the edited text, no other, to libvirt; then it asks libvirt what it made of it.
 // Where that is not what was wanted the definition that stood before is put back.
 func (d domains) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
-	l, err := d.machine.libvirt()
+	l, err := Open(d.machine)
 	if err == nil {
 		err = redefine(ctx, l, a.Object(), a.Rest(), to)
 	}
@@ -46,7 +49,7 @@ func (d domains) Write(ctx context.Context, a setting.Address, to setting.Readin
 }
 
 // redefine changes one value of a guest's definition.
-func redefine(ctx context.Context, l libvirt, guest, path string, to setting.Reading) error {
+func redefine(ctx context.Context, l driver, guest, path string, to setting.Reading) error {
 	if to.State == setting.Unknown {
 		return errors.New("an unknown value cannot be written")
 	}
@@ -123,7 +126,7 @@ func edit(doc *domain.Doc, path string, to setting.Reading) error {
 // found out anew each time: threads come and go with the guest. Only which process a guest was last is remembered, to
 // be looked at first.
 type threadPins struct {
-	machine *Machine
+	machine *tree.Tree
 	lock    sync.Mutex
 	pids    map[string]int
 	tids    map[thatThread]int // where a thread of QEMU was last
@@ -138,7 +141,7 @@ type thatThread struct {
 func (t *threadPins) Read(ctx context.Context, a setting.Address) setting.Reading {
 	thread, err := t.find(ctx, a)
 	switch {
-	case errors.Is(err, errNotRunning), errors.Is(err, errNoThread):
+	case errors.Is(err, ErrNotRunning), errors.Is(err, errNoThread):
 		return setting.Missing(err.Error())
 	case err != nil:
 		return setting.CouldNotTell(err.Error())
@@ -164,13 +167,13 @@ func (t *threadPins) Write(ctx context.Context, a setting.Address, to setting.Re
 		return fmt.Errorf("%s: %w", a, err)
 	}
 	if err := threads.SetAffinity(thread.TID, set); err != nil {
-		return fmt.Errorf("%s: %w%s", a, err, t.machine.confined(thread.TID, set))
+		return fmt.Errorf("%s: %w%s", a, err, confined(t.machine, thread.TID, set))
 	}
 	return nil
 }
 
 var (
-	errNotRunning = errors.New("the guest does not run")
+	ErrNotRunning = errors.New("the guest does not run")
 	errNoThread   = errors.New("the guest has no such thread")
 )
 
@@ -178,18 +181,18 @@ var (
 func (t *threadPins) find(ctx context.Context, a setting.Address) (facts.Thread, error) {
 	q, found := t.process(a.Object())
 	if !found {
-		return facts.Thread{}, fmt.Errorf("%w: no QEMU process is named %s", errNotRunning, a.Object())
+		return facts.Thread{}, fmt.Errorf("%w: no QEMU process is named %s", ErrNotRunning, a.Object())
 	}
 	if thread, known := t.known(q, a); known {
 		return thread, nil
 	}
-	all := func() []threads.Process { return threads.Processes(t.machine.Tree) }
-	list := t.machine.guestThreads(q, all, nil)
+	all := func() []threads.Process { return threads.Processes(t.machine) }
+	list := guestThreads(t.machine, q, all, nil)
 	t.remember(q.pid, list)
 	if slices.ContainsFunc(list, unmatched) {
 		// The command line does not explain the vhost workers: NICs were plugged in or out since.
-		if live := t.machine.runningGuest(ctx, q.name); live != nil {
-			list = t.machine.guestThreads(q, all, live)
+		if live := runningGuest(ctx, t.machine, q.name); live != nil {
+			list = guestThreads(t.machine, q, all, live)
 		}
 	}
 	return pickThread(list, a)
@@ -221,7 +224,7 @@ func (t *threadPins) known(q qemu, a setting.Address) (facts.Thread, bool) {
 	if err != nil {
 		return facts.Thread{}, false
 	}
-	thread, err := pickThread([]facts.Thread{threads.Of(t.machine.Tree, one, q.pid)}, a)
+	thread, err := pickThread([]facts.Thread{threads.Of(t.machine, one, q.pid)}, a)
 	return thread, err == nil
 }
 
@@ -244,7 +247,7 @@ func (t *threadPins) process(guest string) (qemu, bool) {
 	t.lock.Lock()
 	defer t.lock.Unlock()
 	if pid, known := t.pids[guest]; known {
-		if q, ok := t.machine.readQEMU(pid); ok && q.title() == guest {
+		if q, ok := ReadQEMU(t.machine, pid); ok && q.Title() == guest {
 			return q, true
 		}
 	}
@@ -253,13 +256,13 @@ func (t *threadPins) process(guest string) (qemu, bool) {
 	}
 	clear(t.pids)
 	var match qemu
-	for _, p := range threads.Processes(t.machine.Tree) {
-		if !isQEMU(p.Comm) {
+	for _, p := range threads.Processes(t.machine) {
+		if !IsQEMU(p.Comm) {
 			continue
 		}
-		if q, ok := t.machine.readQEMU(p.PID); ok {
-			t.pids[q.title()] = p.PID
-			if q.title() == guest {
+		if q, ok := ReadQEMU(t.machine, p.PID); ok {
+			t.pids[q.Title()] = p.PID
+			if q.Title() == guest {
 				match = q
 			}
 		}
@@ -270,8 +273,8 @@ func (t *threadPins) process(guest string) (qemu, bool) {
 func unmatched(t facts.Thread) bool { return t.Role == "vhost" && t.Sure == "" }
 
 // runningGuest is what a guest of libvirt runs with; nil where libvirt does not know it.
-func (m *Machine) runningGuest(ctx context.Context, guest string) *domain.Guest {
-	l, err := m.libvirt()
+func runningGuest(ctx context.Context, m *tree.Tree, guest string) *domain.Guest {
+	l, err := Open(m)
 	if err != nil {
 		return nil
 	}
@@ -289,12 +292,12 @@ func (m *Machine) runningGuest(ctx context.Context, guest string) *domain.Guest 
 
 // confined says so where a thread's cpuset is why it cannot run on any of the given CPUs: libvirt puts vhost workers
 // into the cpuset of the emulator, which follows its <emulatorpin>.
-func (m *Machine) confined(tid int, set setting.CPUSet) string {
-	mount, found := cpu.FindCpusets(m.Tree)
+func confined(m *tree.Tree, tid int, set setting.CPUSet) string {
+	mount, found := cpu.FindCpusets(m)
 	if !found {
 		return ""
 	}
-	name, found := cpu.CpusetOf(m.Tree, "proc/"+strconv.Itoa(tid))
+	name, found := cpu.CpusetOf(m, "proc/"+strconv.Itoa(tid))
 	if !found {
 		return ""
 	}

@@ -1,4 +1,4 @@
-package host
+package libvirt
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 // moves the thread's cgroup too, and shows the pin in the guest's live definition. What is read are the CPUs that the kernel
 // gives the thread, which nobody's opinion of it can change.
 type livePins struct {
-	machine *Machine
+	machine *tree.Tree
 	threads *threadPins
 }
 
@@ -62,11 +62,11 @@ func (l livePins) Write(ctx context.Context, a setting.Address, to setting.Readi
 	if err != nil {
 		return err
 	}
-	asked, err := l.machine.libvirt()
+	asked, err := Open(l.machine)
 	if err != nil {
 		return fmt.Errorf("%s: %w", a, err)
 	}
-	v, live := asked.(virsh)
+	v, live := asked.(Virsh)
 	if !live {
 		return fmt.Errorf("%s: %w", a, tree.ErrNotLive)
 	}
@@ -79,7 +79,7 @@ func (l livePins) Write(ctx context.Context, a setting.Address, to setting.Readi
 	}
 	if err := l.machine.Change(ctx, "", v.path, args...); err != nil {
 		if strings.Contains(err.Error(), "domain is not running") || strings.Contains(err.Error(), "failed to get domain") {
-			err = errors.Join(errNotRunning, err)
+			err = errors.Join(ErrNotRunning, err)
 		}
 		return fmt.Errorf("%s: %w", a, err)
 	}

@@ -1,4 +1,4 @@
-package host
+package libvirt
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
 )
 
 // Networks as libvirt 11.3 keeps them: one of a whole PF that is active and starts with libvirt, one of listed functions, one
@@ -59,13 +60,13 @@ WARNING: THIS IS AN AUTO-GENERATED FILE.
 	if err := os.Symlink("/etc/libvirt/qemu/networks/fast.xml", filepath.Join(dir, "etc/libvirt/qemu/networks/autostart/fast.xml")); err != nil {
 		t.Fatal(err)
 	}
-	m, err := Open(dir)
+	m, err := tree.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer m.Close()
 	var h facts.Host
-	m.pools(context.Background(), &h)
+	Pools(context.Background(), m, &h)
 	want := []facts.Pool{
 		{Network: "fast", PF: "ens1f0", Managed: true, Active: true, Autostart: true},
 		{Network: "listed", Functions: []string{"0000:01:10.1", "0000:01:1f.7"}},

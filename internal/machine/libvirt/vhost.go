@@ -1,4 +1,4 @@
-package host
+package libvirt
 
 import (
 	"fmt"
@@ -9,24 +9,25 @@ import (
 	"mpps/internal/domain"
 	"mpps/internal/facts"
 	"mpps/internal/machine/threads"
+	"mpps/internal/machine/tree"
 )
 
 // guestThreads lists a guest's threads in the order of creation, vhost workers with the NIC and queue that they serve.
 // All lists the processes of the machine; it is asked only where workers are missing among QEMU's threads.
-func (m *Machine) guestThreads(q qemu, all func() []threads.Process, live *domain.Guest) []facts.Thread {
+func guestThreads(m *tree.Tree, q qemu, all func() []threads.Process, live *domain.Guest) []facts.Thread {
 	var list []facts.Thread
-	for _, t := range threads.Tasks(m.Tree, q.pid) {
-		list = append(list, threads.Of(m.Tree, t, q.pid))
+	for _, t := range threads.Tasks(m, q.pid) {
+		list = append(list, threads.Of(m, t, q.pid))
 	}
 	queues := vhostQueues(q.nics, live)
 	if len(queues) > 0 && !slices.ContainsFunc(list, func(t facts.Thread) bool { return t.Role == "vhost" }) {
-		for _, t := range threads.KernelVhosts(m.Tree, q.pid, all()) {
-			list = append(list, threads.Of(m.Tree, t, q.pid))
+		for _, t := range threads.KernelVhosts(m, q.pid, all()) {
+			list = append(list, threads.Of(m, t, q.pid))
 		}
 	}
 	for i := range list {
 		if list[i].Role == "vhost" {
-			list[i].RunNS = m.ran(list[i].TID, q.pid)
+			list[i].RunNS = ran(m, list[i].TID, q.pid)
 		}
 	}
 	matchVhosts(list, queues)
@@ -35,7 +36,7 @@ func (m *Machine) guestThreads(q qemu, all func() []threads.Process, live *domai
 
 // ran is how long a thread was on a CPU, in nanoseconds (Documentation/scheduler/sched-stats.rst, /proc/PID/schedstat); 0 where
 // the kernel does not tell.
-func (m *Machine) ran(tid, pid int) uint64 {
+func ran(m *tree.Tree, tid, pid int) uint64 {
 	text, err := m.Read(fmt.Sprintf("proc/%d/task/%d/schedstat", pid, tid))
 	if err != nil { // a thread of the kernel's
 		text, err = m.Read(fmt.Sprintf("proc/%d/schedstat", tid))

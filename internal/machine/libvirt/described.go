@@ -1,4 +1,4 @@
-package host
+package libvirt
 
 import (
 	"mpps/internal/domain"
