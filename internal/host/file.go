@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 
+	"mpps/internal/machine/systemd"
 	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
@@ -68,7 +69,7 @@ func (f file) Write(ctx context.Context, a setting.Address, to setting.Reading) 
 		}
 	}
 	if err == nil {
-		err = f.m.unitsChanged(ctx, a.Path)
+		err = systemd.UnitsChanged(ctx, f.m.Tree, a.Path)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", a, err)

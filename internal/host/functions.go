@@ -8,6 +8,7 @@ import (
 	"mpps/internal/facts"
 	"mpps/internal/machine/libvirt"
 	"mpps/internal/machine/link"
+	"mpps/internal/machine/vf"
 )
 
 // Functions is the part of the inventory that tells of virtual functions: NICs that have or can have some, the functions,
@@ -19,9 +20,9 @@ func (m *Machine) Functions(ctx context.Context) *facts.Host {
 		NICs: []facts.NIC{}, VFs: []facts.VF{}, Readings: facts.Readings{},
 	}
 	link.Functions(m.Tree, h)
-	m.reservations(ctx, h)
+	vf.Reservations(ctx, m.Tree, h)
 	libvirt.Pools(ctx, m.Tree, h)
 	libvirt.WithoutThreads(ctx, m.Tree, h, &m.definitions)
-	m.vfHolders(ctx, h)
+	vf.Holders(ctx, m.Tree, h)
 	return h
 }

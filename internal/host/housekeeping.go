@@ -10,6 +10,7 @@ import (
 	"mpps/internal/machine/cpu"
 	"mpps/internal/machine/irq"
 	"mpps/internal/machine/threads"
+	"mpps/internal/machine/vf"
 )
 
 // housekeeping reads what else the host does with its CPUs and memory. It comes after the network, whose interrupts are
@@ -18,7 +19,7 @@ func (m *Machine) housekeeping(_ context.Context, h *facts.Host) {
 	meminfoText, _ := m.Read("proc/meminfo")
 	h.Housekeeping = &facts.Housekeeping{
 		Swap: m.swapAreas(h), Available: cpu.Meminfo(meminfoText, "MemAvailable:"), KSM: m.pageMerging(),
-		Threads: m.kernelThreads(), IRQs: m.hostIRQs(h), VFFiles: m.vfFiles(),
+		Threads: m.kernelThreads(), IRQs: m.hostIRQs(h), VFFiles: vf.Files(m.Tree),
 	}
 }
 

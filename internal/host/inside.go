@@ -13,6 +13,7 @@ import (
 
 	"mpps/internal/facts"
 	"mpps/internal/machine/libvirt"
+	"mpps/internal/machine/systemd"
 	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
@@ -217,7 +218,7 @@ func takeServices(h *facts.Host, text string) {
 	for block := range strings.SplitSeq(text, "\n\n") {
 		name, isService := strings.CutSuffix(tree.Variable(block, "Id"), ".service")
 		if isService {
-			h.Readings[setting.Of(setting.Service, name)] = unitState(block, name)
+			h.Readings[setting.Of(setting.Service, name)] = systemd.UnitState(block, name)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"mpps/internal/machine/libvirt"
+	"mpps/internal/machine/systemd"
 	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
@@ -188,9 +189,9 @@ func insideAt(inner setting.Address) (file string, argv []string, err error) {
 	}
 	switch inner.Kind {
 	case setting.Sysctl:
-		return under("/"+procSys, setting.SysctlPath(inner.Path))
+		return under("/"+tree.ProcSys, setting.SysctlPath(inner.Path))
 	case setting.Sysfs, setting.SysfsCPUs:
-		return under("/"+sys, inner.Path)
+		return under("/"+tree.Sys, inner.Path)
 	case setting.Swap:
 		return "/" + procSwaps, nil, nil
 	case setting.IRQAffinity:
@@ -201,7 +202,7 @@ func insideAt(inner setting.Address) (file string, argv []string, err error) {
 		}
 		return "", []string{"ethtool", "-l", inner.Object()}, nil
 	case setting.Service:
-		if err := serviceName(inner.Path); err != nil {
+		if err := systemd.ServiceName(inner.Path); err != nil {
 			return "", nil, err
 		}
 		return "", []string{"systemctl", "show", "--property=LoadState,ActiveState", "--", inner.Path + ".service"}, nil
@@ -262,7 +263,7 @@ func toldReading(inner setting.Address, r libvirt.Ran) setting.Reading {
 		if err := r.Problem(); err != nil {
 			return setting.CouldNotTell(err.Error())
 		}
-		return unitState(r.Out, inner.Path)
+		return systemd.UnitState(r.Out, inner.Path)
 	}
 	if err := r.Problem(); err != nil {
 		return setting.CouldNotTell(err.Error())

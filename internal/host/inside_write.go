@@ -12,6 +12,7 @@ import (
 
 	"mpps/internal/machine/irq"
 	"mpps/internal/machine/libvirt"
+	"mpps/internal/machine/systemd"
 	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
@@ -153,9 +154,9 @@ func (l *insideLook) writer(a setting.Address, value string) (libvirt.Call, erro
 	case setting.NICChannels:
 		return libvirt.Call{Argv: []string{"ethtool", "-L", inner.Object(), "combined", value}}, nil
 	case setting.Service:
-		verb, known := map[string]string{running: "start", stopped: "stop"}[value]
+		verb, known := map[string]string{systemd.Running: "start", systemd.Stopped: "stop"}[value]
 		if !known {
-			return libvirt.Call{}, fmt.Errorf("expected %s or %s", running, stopped)
+			return libvirt.Call{}, fmt.Errorf("expected %s or %s", systemd.Running, systemd.Stopped)
 		}
 		return libvirt.Call{Argv: []string{"systemctl", verb, "--", inner.Path + ".service"}}, nil
 	case setting.Swap:

@@ -12,7 +12,9 @@ import (
 	"mpps/internal/machine/libvirt"
 	"mpps/internal/machine/link"
 	"mpps/internal/machine/netfilter"
+	"mpps/internal/machine/systemd"
 	"mpps/internal/machine/tree"
+	"mpps/internal/machine/vf"
 	"mpps/internal/setting"
 )
 
@@ -23,7 +25,7 @@ func (m *Machine) Inventory(ctx context.Context) *facts.Host {
 		AsRoot: os.Geteuid() == 0, Readings: facts.Readings{},
 	}
 	for _, part := range []func(context.Context, *facts.Host){
-		m.kernel, m.on(boot.Inventory), m.firmware, m.on(cpu.Power), m.attestations, m.on(cpu.Topology), m.on(link.Inventory), m.reservations, m.on(libvirt.Pools), m.on(netfilter.Inventory), m.kvm, m.services, m.lasting, m.guests, m.isolation, m.vfHolders, m.passthrough, m.insides, m.housekeeping,
+		m.kernel, m.on(boot.Inventory), m.firmware, m.on(cpu.Power), m.attestations, m.on(cpu.Topology), m.on(link.Inventory), m.on(vf.Reservations), m.on(libvirt.Pools), m.on(netfilter.Inventory), m.kvm, m.on(systemd.Inventory), m.lasting, m.guests, m.isolation, m.on(vf.Holders), m.on(vf.Passthrough), m.insides, m.housekeeping,
 	} {
 		part(ctx, h)
 	}

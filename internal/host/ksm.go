@@ -16,11 +16,11 @@ const ksmFolder = "kernel/mm/ksm"
 
 // pageMerging reads the state of page merging; nil where the kernel has none.
 func (m *Machine) pageMerging() *facts.KSM {
-	run := m.Number(path.Join(sys, ksmFolder, "run"), -1)
+	run := m.Number(path.Join(tree.Sys, ksmFolder, "run"), -1)
 	if run < 0 {
 		return nil
 	}
-	return &facts.KSM{Run: run, Shared: uint64(max(0, m.Number(path.Join(sys, ksmFolder, "pages_shared"), 0)))}
+	return &facts.KSM{Run: run, Shared: uint64(max(0, m.Number(path.Join(tree.Sys, ksmFolder, "pages_shared"), 0)))}
 }
 
 // ksm reads and writes the switches of page merging in the order that the kernel demands.
@@ -39,7 +39,7 @@ func (k ksm) Read(_ context.Context, a setting.Address) setting.Reading {
 	if !k.known(a) {
 		return setting.CouldNotTell("expected run or merge_across_nodes, found " + a.Path)
 	}
-	return k.m.Value(sys, path.Join(ksmFolder, a.Path), setting.Kinds[setting.KSM].Canonical)
+	return k.m.Value(tree.Sys, path.Join(ksmFolder, a.Path), setting.Kinds[setting.KSM].Canonical)
 }
 
 // Write writes run, or merge_across_nodes, which the kernel refuses with EBUSY while any page is shared (mm/ksm.c,
@@ -67,7 +67,7 @@ func (k ksm) Write(ctx context.Context, a setting.Address, to setting.Reading) e
 		}
 		return nil
 	}
-	before := k.m.Line(path.Join(sys, ksmFolder, "run"))
+	before := k.m.Line(path.Join(tree.Sys, ksmFolder, "run"))
 	if before != ksmStop && before != ksmMerge && before != ksmUnmerge {
 		return tree.Refused(a, value, fmt.Errorf("run holds %q", before))
 	}
@@ -87,7 +87,7 @@ func (k ksm) Write(ctx context.Context, a setting.Address, to setting.Reading) e
 // takeApart makes every merged page a page of its own again. It writes nothing where none is shared and merging is
 // stopped already.
 func (k ksm) takeApart(ctx context.Context) error {
-	if k.m.Line(path.Join(sys, ksmFolder, "run")) != ksmMerge && k.shared() == 0 {
+	if k.m.Line(path.Join(tree.Sys, ksmFolder, "run")) != ksmMerge && k.shared() == 0 {
 		return nil
 	}
 	if err := k.set(ctx, "run", ksmUnmerge); err != nil {
@@ -106,11 +106,11 @@ func (k ksm) takeApart(ctx context.Context) error {
 	return nil
 }
 
-func (k ksm) shared() int { return k.m.Number(path.Join(sys, ksmFolder, "pages_shared"), 0) }
+func (k ksm) shared() int { return k.m.Number(path.Join(tree.Sys, ksmFolder, "pages_shared"), 0) }
 
 func (k ksm) set(ctx context.Context, name, value string) error {
 	if _, err := strconv.Atoi(value); err != nil {
 		return err
 	}
-	return k.m.SetValue(ctx, sys, path.Join(ksmFolder, name), value)
+	return k.m.SetValue(ctx, tree.Sys, path.Join(ksmFolder, name), value)
 }

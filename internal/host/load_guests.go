@@ -14,6 +14,7 @@ import (
 	"mpps/internal/machine/irq"
 	"mpps/internal/machine/libvirt"
 	"mpps/internal/machine/link"
+	"mpps/internal/machine/systemd"
 	"mpps/internal/setting"
 )
 
@@ -185,7 +186,7 @@ func guestBetween(g *facts.Guest, a, b guestLook) facts.GuestLoad {
 	if g.Inside != nil && g.Inside.Host != nil {
 		for at, r := range g.Inside.Host.Readings {
 			if at.Kind == setting.Service && r.State != setting.Unknown {
-				load.Service[at.Path] = r.Value == running
+				load.Service[at.Path] = r.Value == systemd.Running
 			}
 		}
 	}

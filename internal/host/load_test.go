@@ -15,6 +15,7 @@ import (
 	"mpps/internal/machine/cpu"
 	"mpps/internal/machine/irq"
 	"mpps/internal/machine/libvirt"
+	"mpps/internal/machine/systemd"
 	"mpps/internal/setting"
 )
 
@@ -219,7 +220,7 @@ func TestLoadOfRecorded(t *testing.T) {
 func TestLoadInside(t *testing.T) {
 	agent := &thisMachine{t: t}
 	h := &facts.Host{Guests: []facts.Guest{{Name: "vm1", Managed: true, State: "running"}, {Name: "vm2", Managed: true, State: "shut off"}}}
-	h.Guests[0].Inside = &facts.Inside{Host: &facts.Host{Readings: facts.Readings{setting.Of(setting.Service, "irqbalance"): setting.Value(stopped)}}}
+	h.Guests[0].Inside = &facts.Inside{Host: &facts.Host{Readings: facts.Readings{setting.Of(setting.Service, "irqbalance"): setting.Value(systemd.Stopped)}}}
 	w := &LoadWatch{m: guestFolder(t, statusFile("running", "", connected)), h: h, o: LoadOptions{Inside: true}, agents: agent}
 	before := w.guests(context.Background())
 	time.Sleep(30 * time.Millisecond)

@@ -9,7 +9,9 @@ import (
 	"mpps/internal/machine/libvirt"
 	"mpps/internal/machine/link"
 	"mpps/internal/machine/netfilter"
+	"mpps/internal/machine/systemd"
 	"mpps/internal/machine/threads"
+	"mpps/internal/machine/vf"
 	"mpps/internal/setting"
 )
 
@@ -34,9 +36,9 @@ func (m *Machine) Mechanisms() setting.Mechanisms {
 		ethtool.Mechanisms(m.Tree),
 		irq.Mechanisms(m.Tree),
 		netfilter.Mechanisms(m.Tree),
-		m.systemdMechanisms(),
+		systemd.Mechanisms(m.Tree),
 		threads.Mechanisms(m.Tree),
-		m.vfMechanisms(),
+		vf.Mechanisms(m.Tree),
 		link.Mechanisms(m.Tree),
 	} {
 		maps.Copy(all, some)

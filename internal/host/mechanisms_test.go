@@ -7,11 +7,13 @@ import (
 	"strings"
 	"testing"
 
+	"mpps/internal/machine/systemd"
+	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/setting"
 )
 
 func TestReadingsOfRecordedHost(t *testing.T) {
-	files := kvmHost()
+	files := treetest.KVMHost()
 	for name, text := range map[string]string{
 		"proc/sys/net/core/dev_weight":                "64\n",
 		"proc/sys/net/ipv4/tcp_rmem":                  "4096\t131072\t6291456\n",
@@ -108,7 +110,7 @@ func TestStatesOfUnits(t *testing.T) {
 		"LoadState=loaded\nActiveState=active\n": "running", "LoadState=loaded\nActiveState=failed\n": "stopped",
 		"LoadState=not-found\nActiveState=inactive\n": "absent", "LoadState=loaded\nActiveState=activating\n": "unknown", "": "unknown",
 	} {
-		if got := unitState(text, "irqbalance").String(); got != want {
+		if got := systemd.UnitState(text, "irqbalance").String(); got != want {
 			t.Errorf("%q: %s, want %s", text, got, want)
 		}
 	}

@@ -27,11 +27,11 @@ func (p moduleParam) Read(_ context.Context, a setting.Address) setting.Reading 
 	if err != nil {
 		return setting.CouldNotTell(err.Error())
 	}
-	r := p.m.Value(sys, file, setting.Kinds[setting.ModuleParam].Canonical)
+	r := p.m.Value(tree.Sys, file, setting.Kinds[setting.ModuleParam].Canonical)
 	switch {
 	case r.ReadOnly:
 		r.Why = "a load-time parameter: " + a.Object() + " must be loaded anew with it (modprobe.d), and whatever uses it ended first: of kvm and vhost all guests shut down"
-	case r.State == setting.Absent && !p.m.Exists(path.Join(sys, "module", a.Object())):
+	case r.State == setting.Absent && !p.m.Exists(path.Join(tree.Sys, "module", a.Object())):
 		r.Why = "module " + a.Object() + " is not loaded"
 	case r.State == setting.Absent:
 		r.Why = "module " + a.Object() + " of this kernel has no such parameter"
@@ -48,7 +48,7 @@ func (p moduleParam) Write(ctx context.Context, a setting.Address, to setting.Re
 	if err != nil {
 		return tree.Refused(a, value, err)
 	}
-	if err := p.m.SetValue(ctx, sys, file, value); err != nil {
+	if err := p.m.SetValue(ctx, tree.Sys, file, value); err != nil {
 		return tree.Refused(a, value, err)
 	}
 	return nil

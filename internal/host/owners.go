@@ -8,12 +8,10 @@ import (
 	"strings"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/systemd"
 	"mpps/internal/setting"
 	"mpps/internal/tuned"
 )
-
-// packagedUnits are where packages put units.
-var packagedUnits = []string{"usr/lib/systemd/system", "lib/systemd/system"}
 
 // lasting tells who else sets values, and what there is to put values back.
 func (m *Machine) lasting(_ context.Context, h *facts.Host) {
@@ -21,7 +19,7 @@ func (m *Machine) lasting(_ context.Context, h *facts.Host) {
 	if program, err := os.Executable(); err == nil && m.Live() {
 		l.Program = program
 	}
-	for _, folder := range packagedUnits {
+	for _, folder := range systemd.PackagedUnits {
 		l.Packaged = l.Packaged || m.Exists(folder+"/mpps-restore.service")
 	}
 	l.Tuned = m.tuned(h)
@@ -32,7 +30,7 @@ func (m *Machine) lasting(_ context.Context, h *facts.Host) {
 // Owners is that part of the inventory alone.
 func (m *Machine) Owners(ctx context.Context) *facts.Host {
 	h := &facts.Host{}
-	m.services(ctx, h)
+	systemd.Inventory(ctx, m.Tree, h)
 	m.lasting(ctx, h)
 	return h
 }

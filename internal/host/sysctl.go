@@ -7,14 +7,11 @@ import (
 	"mpps/internal/setting"
 )
 
-// procSys is where sysctls are files.
-const procSys = "proc/sys"
-
 // sysctl reads and writes kernel parameters. Those below net belong to the network namespace of the process.
 type sysctl struct{ m *Machine }
 
 func (s sysctl) Read(_ context.Context, a setting.Address) setting.Reading {
-	return s.m.Value(procSys, setting.SysctlPath(a.Path), setting.Kinds[setting.Sysctl].Canonical)
+	return s.m.Value(tree.ProcSys, setting.SysctlPath(a.Path), setting.Kinds[setting.Sysctl].Canonical)
 }
 
 func (s sysctl) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
@@ -22,7 +19,7 @@ func (s sysctl) Write(ctx context.Context, a setting.Address, to setting.Reading
 	if err != nil {
 		return err
 	}
-	if err := s.m.SetValue(ctx, procSys, setting.SysctlPath(a.Path), value); err != nil {
+	if err := s.m.SetValue(ctx, tree.ProcSys, setting.SysctlPath(a.Path), value); err != nil {
 		return tree.Refused(a, value, err)
 	}
 	return nil

@@ -8,14 +8,11 @@ import (
 	"mpps/internal/setting"
 )
 
-// sys is where sysfs is.
-const sys = "sys"
-
 // sysfsFile reads and writes plain sysfs files.
 type sysfsFile struct{ m *Machine }
 
 func (s sysfsFile) Read(_ context.Context, a setting.Address) setting.Reading {
-	return s.m.Value(sys, a.Path, func(text string) (string, error) {
+	return s.m.Value(tree.Sys, a.Path, func(text string) (string, error) {
 		return setting.Kinds[setting.Sysfs].Canonical(chosen(text))
 	})
 }
@@ -25,7 +22,7 @@ func (s sysfsFile) Write(ctx context.Context, a setting.Address, to setting.Read
 	if err != nil {
 		return err
 	}
-	if err := s.m.SetValue(ctx, sys, a.Path, value); err != nil {
+	if err := s.m.SetValue(ctx, tree.Sys, a.Path, value); err != nil {
 		return tree.Refused(a, value, err)
 	}
 	return nil
@@ -52,7 +49,7 @@ func chosen(text string) string {
 type sysfsMask struct{ m *Machine }
 
 func (s sysfsMask) Read(_ context.Context, a setting.Address) setting.Reading {
-	return s.m.Value(sys, a.Path, func(text string) (string, error) {
+	return s.m.Value(tree.Sys, a.Path, func(text string) (string, error) {
 		set, err := setting.ParseCPUMask(text)
 		return set.String(), err
 	})
@@ -67,7 +64,7 @@ func (s sysfsMask) Write(ctx context.Context, a setting.Address, to setting.Read
 	if err != nil {
 		return tree.Refused(a, value, err)
 	}
-	if err := s.m.SetValue(ctx, sys, a.Path, set.Mask()); err != nil {
+	if err := s.m.SetValue(ctx, tree.Sys, a.Path, set.Mask()); err != nil {
 		return tree.Refused(a, value, err)
 	}
 	return nil

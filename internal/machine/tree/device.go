@@ -2,8 +2,12 @@ package tree
 
 import "path"
 
-// ClassNet is the directory of network devices.
-const ClassNet = "sys/class/net"
+// Directories of the kernel.
+const (
+	Sys      = "sys"
+	ProcSys  = "proc/sys"
+	ClassNet = "sys/class/net" // network devices
+)
 
 // MaxQueues bounds the queues of one direction that are read: a tap has at most 256 (MAX_TAP_QUEUES), NICs 1024 or so.
 const MaxQueues = 4096

@@ -1,4 +1,4 @@
-package host
+package systemd
 
 import (
 	"context"
@@ -15,28 +15,28 @@ import (
 // Where units of the administrator are, and what multi-user.target starts (systemd.unit(5)).
 const (
 	unitFolder  = "etc/systemd/system"
-	wantsFolder = setting.WantsFolder
+	WantsFolder = setting.WantsFolder
 )
 
 // unit enables and disables units of mpps (setting.Unit). The link is made here and not by systemctl, which does not bring
 // it to disk.
-type unit struct{ m *Machine }
+type unit struct{ m *tree.Tree }
 
 func (u unit) Read(ctx context.Context, a setting.Address) setting.Reading {
 	if err := setting.CheckUnit(a.Path); err != nil {
 		return setting.CouldNotTell(err.Error())
 	}
-	if _, err := u.m.Root.Lstat(wantsFolder + "/" + a.Path); errors.Is(err, fs.ErrNotExist) {
+	if _, err := u.m.Root.Lstat(WantsFolder + "/" + a.Path); errors.Is(err, fs.ErrNotExist) {
 		return setting.Missing(a.Path + " is not enabled")
 	} else if err != nil {
-		return tree.Unreadable("/"+wantsFolder+"/"+a.Path, err)
+		return tree.Unreadable("/"+WantsFolder+"/"+a.Path, err)
 	}
 	s := service(u)
 	if !s.systemd() {
 		return setting.Value("enabled")
 	}
 	found := s.Read(ctx, setting.Of(setting.Service, strings.TrimSuffix(a.Path, ".service")))
-	if found.State == setting.Known && found.Value == running {
+	if found.State == setting.Known && found.Value == Running {
 		return setting.Value("enabled")
 	}
 	return setting.Value("idle")
@@ -61,12 +61,12 @@ func (u unit) Write(ctx context.Context, a setting.Address, to setting.Reading) 
 func (u unit) enable(ctx context.Context, name string, start bool) error {
 	target := "/" + unitFolder + "/" + name
 	if !u.m.Exists(unitFolder + "/" + name) {
-		target = "/" + packagedUnits[0] + "/" + name
+		target = "/" + PackagedUnits[0] + "/" + name
 	}
-	if err := u.m.Root.Symlink(target, wantsFolder+"/"+name); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := u.m.Root.Symlink(target, WantsFolder+"/"+name); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	if err := errors.Join(u.m.SyncDir(wantsFolder), u.m.SyncDir(unitFolder)); err != nil {
+	if err := errors.Join(u.m.SyncDir(WantsFolder), u.m.SyncDir(unitFolder)); err != nil {
 		return err
 	}
 	if !service(u).systemd() {
@@ -85,10 +85,10 @@ func (u unit) disable(ctx context.Context, name string) error {
 			return err
 		}
 	}
-	if err := u.m.Root.Remove(wantsFolder + "/" + name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := u.m.Root.Remove(WantsFolder + "/" + name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := u.m.SyncDir(wantsFolder); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := u.m.SyncDir(WantsFolder); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	if !systemd {
@@ -103,10 +103,10 @@ func (u unit) systemctl(ctx context.Context, args ...string) error {
 	return u.m.Change(ctx, "", "systemctl", args...)
 }
 
-// unitsChanged tells systemd to read its units again where it has the one whose file was written, or removed, in memory as it was
+// UnitsChanged tells systemd to read its units again where it has the one whose file was written, or removed, in memory as it was
 // before. What it does not have in memory it reads when it is asked for, as here; reading all anew takes it seconds where there
 // are many (src/core/unit.c, unit_need_daemon_reload).
-func (m *Machine) unitsChanged(ctx context.Context, name string) error {
+func UnitsChanged(ctx context.Context, m *tree.Tree, name string) error {
 	if path.Dir(name) != unitFolder || !(service{m}).systemd() {
 		return nil
 	}
@@ -129,3 +129,6 @@ func knowsUnit(text, file string, exists bool) bool {
 	}
 	return tree.Variable(text, "LoadState") == "not-found"
 }
+
+// PackagedUnits are where packages put units.
+var PackagedUnits = []string{"usr/lib/systemd/system", "lib/systemd/system"}

@@ -1,4 +1,4 @@
-package host
+package systemd
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 // DetachLater starts this program with other arguments after a time, by a transient timer of systemd: it needs neither this
 // process nor its session, whose control group may be emptied when the operator's connection ends. What it starts is tried
 // again where it fails. Where systemd is not the init system done is false.
-func (m *Machine) DetachLater(ctx context.Context, unit, description string, after time.Duration, args ...string) (done bool, err error) {
+func DetachLater(ctx context.Context, m *tree.Tree, unit, description string, after time.Duration, args ...string) (done bool, err error) {
 	if !(service{m}).systemd() {
 		return false, nil
 	}
@@ -34,7 +34,7 @@ func (m *Machine) DetachLater(ctx context.Context, unit, description string, aft
 }
 
 // CancelLater takes a timer of DetachLater back; nothing happens where it is over or was never made.
-func (m *Machine) CancelLater(ctx context.Context, unit string) {
+func CancelLater(ctx context.Context, m *tree.Tree, unit string) {
 	if !(service{m}).systemd() {
 		return
 	}

@@ -1,4 +1,4 @@
-package host
+package vf
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"mpps/internal/facts"
 	"mpps/internal/machine/libvirt"
 	"mpps/internal/machine/threads"
+	"mpps/internal/machine/tree"
 )
 
 // InUse is why functions cannot be taken away.
@@ -39,11 +40,11 @@ func (u *InUse) Hint() string {
 // processes, other processes that have opened one with VFIO, and devices of the host above one (a bridge, a bond, a macvtap).
 // The error says why that cannot be told: nobody is no answer then.
 func (p physical) uses() ([]string, error) {
-	guests, err := p.m.runningHostdevs()
+	guests, err := runningHostdevs(p.m)
 	if err != nil {
 		return nil, err
 	}
-	holders := p.m.vfioHolders()
+	holders := vfioHolders(p.m)
 	var all []string
 	for i := range p.count {
 		dir, pci := p.function(i)
@@ -54,14 +55,14 @@ func (p physical) uses() ([]string, error) {
 		if guest := guests[pci]; guest != "" {
 			by = append(by, "guest "+guest)
 		}
-		for _, node := range p.m.vfioNodes(dir) {
+		for _, node := range vfioNodes(p.m, dir) {
 			for _, who := range holders[node] {
 				if !slices.Contains(by, who) {
 					by = append(by, who)
 				}
 			}
 		}
-		if p.m.elsewhere(dir) {
+		if elsewhere(p.m, dir) {
 			by = append(by, facts.OtherNamespace)
 		}
 		for _, nic := range p.m.List(path.Join(dir, "net")) {
@@ -81,9 +82,9 @@ func (p physical) uses() ([]string, error) {
 // runningHostdevs tells which running guest of libvirt has a PCI device passed through, by the files in which libvirt keeps
 // what a guest runs with: they are there also while no daemon of it runs. A
 // file that cannot be read is an error.
-func (m *Machine) runningHostdevs() (map[string]string, error) {
+func runningHostdevs(m *tree.Tree) (map[string]string, error) {
 	all := map[string]string{}
-	guests, err := libvirt.ByFiles(context.Background(), m.Tree)
+	guests, err := libvirt.ByFiles(context.Background(), m)
 	if err != nil {
 		return nil, fmt.Errorf("which guest has what cannot be told: %w", err)
 	}
@@ -107,7 +108,7 @@ func (m *Machine) runningHostdevs() (map[string]string, error) {
 
 // vfioNodes are the files by which a program can open a PCI device: that of its group below /dev/vfio, since Linux 6.6 its own there
 // (drivers/vfio/group.c, drivers/vfio/device_cdev.c), those of UIO (drivers/uio/uio.c), and of vDPA (drivers/vhost/vdpa.c).
-func (m *Machine) vfioNodes(dir string) []string {
+func vfioNodes(m *tree.Tree, dir string) []string {
 	var all []string
 	if group := m.Target(path.Join(dir, "iommu_group")); group != "" {
 		all = append(all, "/dev/vfio/"+group, "/dev/vfio/noiommu-"+group)
@@ -118,11 +119,11 @@ func (m *Machine) vfioNodes(dir string) []string {
 	for _, name := range m.List(path.Join(dir, "uio")) {
 		all = append(all, "/dev/"+name)
 	}
-	return append(all, m.vdpaNodes(dir)...)
+	return append(all, vdpaNodes(m, dir)...)
 }
 
 // vdpaNodes are the files by which a vDPA device of a function can be opened; a VF that serves one keeps its driver.
-func (m *Machine) vdpaNodes(dir string) []string {
+func vdpaNodes(m *tree.Tree, dir string) []string {
 	var all []string
 	for _, device := range m.List(dir) {
 		if !strings.HasPrefix(device, "vdpa") {
@@ -139,9 +140,9 @@ func (m *Machine) vdpaNodes(dir string) []string {
 
 // vfioHolders tells which processes have files below /dev/vfio, of UIO or vDPA open: "guest fw1" of a QEMU process, "dpdk-testpmd (process
 // 4711)" of another. The files of other users' processes need root.
-func (m *Machine) vfioHolders() map[string][]string {
+func vfioHolders(m *tree.Tree) map[string][]string {
 	all := map[string][]string{}
-	for _, p := range threads.Processes(m.Tree) {
+	for _, p := range threads.Processes(m) {
 		dir := "proc/" + strconv.Itoa(p.PID) + "/fd"
 		who := ""
 		for _, fd := range m.List(dir) {
@@ -150,7 +151,7 @@ func (m *Machine) vfioHolders() map[string][]string {
 				continue
 			}
 			if who == "" {
-				who = m.processTitle(p)
+				who = processTitle(m, p)
 			}
 			if !slices.Contains(all[node], who) {
 				all[node] = append(all[node], who)
@@ -167,9 +168,9 @@ func opensDevice(node string) bool {
 }
 
 // processTitle is a process for people.
-func (m *Machine) processTitle(p threads.Process) string {
+func processTitle(m *tree.Tree, p threads.Process) string {
 	if libvirt.IsQEMU(p.Comm) {
-		if q, ok := libvirt.ReadQEMU(m.Tree, p.PID); ok {
+		if q, ok := libvirt.ReadQEMU(m, p.PID); ok {
 			return "guest " + q.Title()
 		}
 	}

@@ -1,4 +1,4 @@
-package host
+package systemd
 
 import (
 	"context"
@@ -6,18 +6,19 @@ import (
 
 	"mpps/internal/facts"
 	"mpps/internal/machine/threads"
+	"mpps/internal/machine/tree"
 )
 
 // watchedServices are the daemons that set values which mpps would set too, as /proc/PID/comm has them. Python
 // programs run under their own name (tuned sets it).
 var watchedServices = []string{"irqbalance", "tuned", "NetworkManager", "numad", "ksmtuned", "systemd-networkd", "tuned-ppd"}
 
-// services tells which daemons run that own settings.
-func (m *Machine) services(_ context.Context, h *facts.Host) {
+// Inventory tells which daemons run that own settings.
+func Inventory(_ context.Context, m *tree.Tree, h *facts.Host) {
 	running := map[string]int{}
-	for _, p := range threads.Processes(m.Tree) {
+	for _, p := range threads.Processes(m) {
 		if slices.Contains(storageDaemons, p.Comm) {
-			m.storage(h, p)
+			storage(m, h, p)
 		}
 		if _, seen := running[p.Comm]; !seen {
 			running[p.Comm] = p.PID
@@ -35,12 +36,12 @@ func (m *Machine) services(_ context.Context, h *facts.Host) {
 var storageDaemons = []string{"ceph-osd", "glusterfsd", "beegfs-storage"}
 
 // storage counts one such daemon, on the node that its CPUs are of.
-func (m *Machine) storage(h *facts.Host, p threads.Process) {
+func storage(m *tree.Tree, h *facts.Host, p threads.Process) {
 	if len(h.Topology.Nodes) == 0 {
 		return
 	}
 	node := h.Topology.Nodes[0].ID
-	bound := threads.Affinity(m.Tree, p.PID, p.PID)
+	bound := threads.Affinity(m, p.PID, p.PID)
 	for _, n := range h.Topology.Nodes {
 		if len(bound) > 0 && len(bound.Minus(n.CPUs)) == 0 {
 			node = n.ID
@@ -52,5 +53,5 @@ func (m *Machine) storage(h *facts.Host, p threads.Process) {
 		h.Storage = append(h.Storage, facts.Storage{Name: p.Comm, Node: node})
 	}
 	h.Storage[at].Count++
-	h.Storage[at].Memory += threads.Resident(m.Tree, p.PID)
+	h.Storage[at].Memory += threads.Resident(m, p.PID)
 }

@@ -1,4 +1,4 @@
-package host
+package vf
 
 import (
 	"context"
@@ -9,21 +9,22 @@ import (
 	"strings"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
 )
 
 const pciDevices = "sys/bus/pci/devices"
 
-// passthrough reads what giving functions of NICs to guests rests on. It comes after the network and the guests.
-func (m *Machine) passthrough(_ context.Context, h *facts.Host) {
+// Passthrough reads what giving functions of NICs to guests rests on. It comes after the network and the guests.
+func Passthrough(_ context.Context, m *tree.Tree, h *facts.Host) {
 	interrupts, _ := m.Read("proc/interrupts")
 	p := &facts.Passthrough{
-		Remapping: remapping(interrupts), Modules: m.vfioModules(h.Kernel.Release),
+		Remapping: remapping(interrupts), Modules: vfioModules(m, h.Kernel.Release),
 		Unsafe: m.Line("sys/module/vfio_iommu_type1/parameters/allow_unsafe_interrupts") == "Y",
-		Groups: m.sharedGroups(h), Functions: []facts.PhysicalFunction{},
+		Groups: sharedGroups(m, h), Functions: []facts.PhysicalFunction{},
 	}
 	for _, n := range h.NICs {
 		if n.Bus == "pci" && n.PhysFn == "" && n.PCI != "" {
-			p.Functions = append(p.Functions, m.physicalFunction(n))
+			p.Functions = append(p.Functions, physicalFunction(m, n))
 		}
 	}
 	for _, g := range h.Guests {
@@ -55,7 +56,7 @@ var (
 )
 
 // vfioModules tells of the modules that pass devices on whether they are there. A built-in one has a folder in /sys/module too.
-func (m *Machine) vfioModules(release string) map[string]string {
+func vfioModules(m *tree.Tree, release string) map[string]string {
 	modules := map[string]string{}
 	listed := ""
 	for _, name := range []string{"vfio-pci", "vfio_iommu_type1"} {
@@ -80,7 +81,7 @@ func (m *Machine) vfioModules(release string) map[string]string {
 }
 
 // sharedGroups are the IOMMU groups of functions of NICs that hold other devices too.
-func (m *Machine) sharedGroups(h *facts.Host) []facts.IOMMUGroup {
+func sharedGroups(m *tree.Tree, h *facts.Host) []facts.IOMMUGroup {
 	numbers := []int{}
 	for _, f := range h.VFs {
 		numbers = append(numbers, f.Group)
@@ -113,20 +114,20 @@ func (m *Machine) sharedGroups(h *facts.Host) []facts.IOMMUGroup {
 }
 
 // physicalFunction reads what the PCI bus tells of one NIC.
-func (m *Machine) physicalFunction(n facts.NIC) facts.PhysicalFunction {
+func physicalFunction(m *tree.Tree, n facts.NIC) facts.PhysicalFunction {
 	dir := path.Join(pciDevices, n.PCI)
 	f := facts.PhysicalFunction{
 		NIC: n.Name, PCI: n.PCI, Vendor: m.Line(dir + "/vendor"), Device: m.Line(dir + "/device"),
 		DriverVersion: m.Line("sys/module/" + strings.ReplaceAll(n.Driver, "-", "_") + "/version"), Bridges: []facts.PCIBridge{},
 	}
 	f.Windows, f.Unplaced = windows(m.Line(dir + "/resource"))
-	f.Capability = offeredVFs(m.config(n.PCI))
+	f.Capability = offeredVFs(config(m, n.PCI))
 	if physical, err := m.Root.Readlink(dir); err == nil { // ../../../devices/pci0000:40/0000:40:01.0/0000:41:00.0
 		above := strings.Split(path.Dir(physical), "/")
 		slices.Reverse(above)
 		for _, name := range above {
 			if pciName.MatchString(name) {
-				f.Bridges = append(f.Bridges, facts.PCIBridge{PCI: name, ACS: isolation(m.config(name))})
+				f.Bridges = append(f.Bridges, facts.PCIBridge{PCI: name, ACS: isolation(config(m, name))})
 			}
 		}
 	}
@@ -163,7 +164,7 @@ func windows(resource string) (all, unplaced int) {
 
 // config is a device's configuration space: without privilege only the first 64 bytes (drivers/pci/pci-sysfs.c,
 // pci_read_config).
-func (m *Machine) config(pci string) string {
+func config(m *tree.Tree, pci string) string {
 	text, err := m.Read(path.Join(pciDevices, pci, "config"))
 	if err != nil {
 		return ""

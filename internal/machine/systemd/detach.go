@@ -1,4 +1,4 @@
-package host
+package systemd
 
 import (
 	"bufio"
@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"syscall"
 	"time"
+
+	"mpps/internal/machine/tree"
 )
 
 // Detach starts this program anew with other arguments, in a session of its own and with no streams, so that it lives
@@ -36,7 +38,7 @@ const listeningWithin = 10 * time.Second
 // returned. It ends when this process does, in whatever way, SIGKILL included. What is started must write a line once it
 // listens. Where systemd is the init system it gets a scope of its own, so that it outlives the control group of the
 // operator's session; where systemd does not give it one it is started all the same.
-func (m *Machine) DetachListening(unit string, args ...string) (io.WriteCloser, error) {
+func DetachListening(m *tree.Tree, unit string, args ...string) (io.WriteCloser, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)

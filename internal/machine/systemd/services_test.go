@@ -1,4 +1,4 @@
-package host
+package systemd
 
 import (
 	"os"
@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
+	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/setting"
 )
 
@@ -30,13 +32,13 @@ func TestStorage(t *testing.T) {
 			}
 		}
 	}
-	m, err := Open(root)
+	m, err := tree.Open(root)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer m.Close()
 	h := &facts.Host{Topology: facts.Topology{Nodes: []facts.Node{{ID: 0, CPUs: setting.CPUs(0, 1, 2, 3)}, {ID: 1, CPUs: setting.CPUs(4, 5, 6, 7)}}}}
-	m.services(t.Context(), h)
+	Inventory(t.Context(), m, h)
 	want := []facts.Storage{
 		{Name: "ceph-osd", Count: 1, Node: 0, Memory: 2 << 20}, {Name: "ceph-osd", Count: 2, Node: 1, Memory: 2 << 20},
 		{Name: "glusterfsd", Count: 1, Node: 0},
@@ -69,9 +71,9 @@ func TestKnowsUnit(t *testing.T) {
 
 // TestServices tells daemons by the name of their process, of which the kernel keeps 15 bytes.
 func TestServices(t *testing.T) {
-	m := recorded(t, map[string]string{"proc/500/comm": "irqbalance\n", "proc/501/comm": "systemd-network\n"})
+	m := treetest.Recorded(t, map[string]string{"proc/500/comm": "irqbalance\n", "proc/501/comm": "systemd-network\n"})
 	h := &facts.Host{}
-	m.services(t.Context(), h)
+	Inventory(t.Context(), m, h)
 	running := map[string]bool{}
 	for _, s := range h.Services {
 		running[s.Name] = s.Running

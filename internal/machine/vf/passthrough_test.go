@@ -1,4 +1,4 @@
-package host
+package vf
 
 import (
 	"encoding/binary"
@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/link"
+	"mpps/internal/machine/tree/treetest"
 )
 
 // configSpace is a configuration space with extended capabilities: by offset, each with its ID and what follows its header.
@@ -93,7 +95,7 @@ func TestRemappingAndLimits(t *testing.T) {
 }
 
 func TestPassthroughOfRecordedHost(t *testing.T) {
-	files := kvmHost()
+	files := treetest.KVMHost()
 	const pf, vf, audio = "sys/devices/pci0000:40/0000:41:00.0/", "sys/devices/pci0000:40/0000:41:10.0/", "sys/devices/pci0000:40/0000:41:00.1/"
 	for pci, dir := range map[string]string{"0000:41:00.0": pf, "0000:41:10.0": vf, "0000:41:00.1": audio} {
 		files["sys/bus/pci/devices/"+pci] = "-> ../../../" + strings.TrimPrefix(strings.TrimSuffix(dir, "/"), "sys/")
@@ -102,7 +104,10 @@ func TestPassthroughOfRecordedHost(t *testing.T) {
 	files[audio+"class"], files[vf+"class"] = "0x040300\n", "0x020000\n"
 	files["sys/kernel/iommu_groups/17/devices/0000:41:10.0"], files["sys/kernel/iommu_groups/17/devices/0000:41:00.1"] = "-> x", "-> x"
 	files["proc/sys/kernel/osrelease"], files["lib/modules/6.12.1/modules.dep"] = "6.12.1\n", "kernel/drivers/vfio/pci/vfio-pci.ko: kernel/drivers/vfio/vfio.ko\n"
-	h := recorded(t, files).Inventory(t.Context())
+	m := treetest.Recorded(t, files)
+	h := &facts.Host{Kernel: facts.Kernel{Release: "6.12.1"}}
+	link.Inventory(t.Context(), m, h)
+	Passthrough(t.Context(), m, h)
 	want := &facts.Passthrough{
 		Remapping: "on", Modules: map[string]string{"vfio-pci": "available", "vfio_iommu_type1": "missing"},
 		Groups: []facts.IOMMUGroup{{Number: 17, Devices: []facts.GroupDevice{

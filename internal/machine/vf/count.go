@@ -1,4 +1,6 @@
-package host
+// Package vf makes, counts and resets virtual functions, binds PCI functions to drivers, and reads who uses or holds
+// them, what mpps has reserved, and what passing them through to guests needs.
+package vf
 
 import (
 	"context"
@@ -20,7 +22,7 @@ import (
 // from one count to another than through 0 (drivers/pci/iov.c, sriov_numvfs_store: EBUSY), and at 0 it takes a function
 // away from whoever uses it: a process that has it open makes the write hang until it lets go.
 type vfCount struct {
-	m        *Machine
+	m        *tree.Tree
 	answers  bool      // of a test's tree: somebody makes functions there as the kernel would
 	patience settleFor // how long to wait for functions; 0: the usual
 }
@@ -41,7 +43,7 @@ func (v vfCount) Read(_ context.Context, a setting.Address) setting.Reading {
 	if !v.m.Exists(path.Join(tree.ClassNet, a.Path)) {
 		return setting.NoObject("there is no device " + a.Path)
 	}
-	r := v.m.Value(sys, path.Join(dir, "sriov_numvfs"), setting.Kinds[setting.VFCount].Canonical)
+	r := v.m.Value(tree.Sys, path.Join(dir, "sriov_numvfs"), setting.Kinds[setting.VFCount].Canonical)
 	if r.State == setting.Absent {
 		r.Why = a.Path + " has no virtual functions: the card, its firmware or its driver does not offer SR-IOV"
 	}
@@ -77,7 +79,7 @@ func (v vfCount) make(ctx context.Context, a setting.Address, wanted int) error 
 	if err != nil {
 		return err
 	}
-	pf := physical{m: v.m, name: a.Path, dir: path.Join(sys, dir), count: before}
+	pf := physical{m: v.m, name: a.Path, dir: path.Join(tree.Sys, dir), count: before}
 	if before != wanted {
 		if err := pf.takes(wanted); err != nil {
 			return err
@@ -92,13 +94,13 @@ func (v vfCount) make(ctx context.Context, a setting.Address, wanted int) error 
 	}
 	if before != wanted && before > 0 {
 		v.m.Doing("taking %s of %s away", functionCount(before), a.Path)
-		if err := v.m.SetValue(ctx, sys, path.Join(dir, "sriov_numvfs"), "0"); err != nil {
+		if err := v.m.SetValue(ctx, tree.Sys, path.Join(dir, "sriov_numvfs"), "0"); err != nil {
 			return fmt.Errorf("%w: %s", err, pf.stands())
 		}
 	}
 	if before != wanted && wanted > 0 {
 		v.m.Doing("making %s of %s", functionCount(wanted), a.Path)
-		if err := v.m.SetValue(ctx, sys, path.Join(dir, "sriov_numvfs"), strconv.Itoa(wanted)); err != nil {
+		if err := v.m.SetValue(ctx, tree.Sys, path.Join(dir, "sriov_numvfs"), strconv.Itoa(wanted)); err != nil {
 			return fmt.Errorf("%w%s: %s", err, pf.because(err), pf.stands())
 		}
 	}
@@ -114,7 +116,7 @@ func (v vfCount) make(ctx context.Context, a setting.Address, wanted int) error 
 
 // physical is a physical function while its virtual ones are made.
 type physical struct {
-	m     *Machine
+	m     *tree.Tree
 	name  string
 	dir   string // sys/class/net/NAME/device
 	count int    // of virtual functions, as it was read or is to become
@@ -126,7 +128,7 @@ func (p physical) takes(wanted int) error {
 	if total < 0 {
 		return nil // netdevsim has no such file; its own limit is in debugfs
 	}
-	most, says := facts.VFMost(p.m.Target(path.Join(p.dir, "driver")), total, p.m.trafficClasses(p.name))
+	most, says := facts.VFMost(p.m.Target(path.Join(p.dir, "driver")), total, trafficClasses(p.m, p.name))
 	if wanted > most {
 		return fmt.Errorf("expected at most %d: %s", most, says)
 	}
@@ -134,7 +136,7 @@ func (p physical) takes(wanted int) error {
 }
 
 // trafficClasses is how many traffic classes (DCB) a device's transmit queues are divided among; 0 without.
-func (m *Machine) trafficClasses(nic string) int {
+func trafficClasses(m *tree.Tree, nic string) int {
 	most := 0
 	queues := path.Join(tree.ClassNet, nic, "queues")
 	for _, queue := range m.List(queues) {

@@ -1,4 +1,4 @@
-package host
+package vf
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 	"mpps/internal/facts"
 	"mpps/internal/machine/link"
 	"mpps/internal/machine/tree"
+	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/setting"
 )
 
@@ -26,8 +27,8 @@ func TestDriverOfADevice(t *testing.T) {
 	files := pciTree()
 	files["sys/devices/pci0000:00/"+functionAddress(1)+"/driver_override"] = "vfio-pci\n"
 	delete(files, "sys/devices/pci0000:00/"+functionAddress(2)+"/driver")
-	m := recorded(t, files)
-	all := m.Mechanisms()
+	m := treetest.Recorded(t, files)
+	all := Mechanisms(m)
 	for pci, want := range map[string]string{functionAddress(0): "igbvf", functionAddress(1): "igbvf override:vfio-pci", functionAddress(2): "none"} {
 		a := setting.Of(setting.PCIDriver, pci)
 		found := all.Read(t.Context(), a)
@@ -60,21 +61,21 @@ func TestWhoHasADevice(t *testing.T) {
 	} {
 		files := pciTree()
 		maps.Copy(files, more)
-		m := recorded(t, files)
-		got := m.deviceUsed(functionAddress(0))
+		m := treetest.Recorded(t, files)
+		got := deviceUsed(m, functionAddress(0))
 		if unknown := strings.HasPrefix(who, "what guest"); unknown && strings.HasPrefix(got, who) {
 			continue // it may be any function
 		} else if unknown || got != who {
 			t.Errorf("%q has it, expected %q", got, who)
 		}
-		if got := m.deviceUsed(functionAddress(1)); got != "" {
+		if got := deviceUsed(m, functionAddress(1)); got != "" {
 			t.Errorf("another one: %q", got)
 		}
-		err := m.rebind(t.Context(), functionAddress(0), "vfio-pci", "")
+		err := rebind(t.Context(), m, functionAddress(0), "vfio-pci", "")
 		if err == nil || who != "" && err.Error() != who {
 			t.Errorf("taken from its driver: %v, expected %q", err, who)
 		}
-		if done := m.ResetFunction(t.Context(), functionAddress(0)); !strings.Contains(done.Why, tree.ErrNotLive.Error()) {
+		if done := ResetFunction(t.Context(), m, functionAddress(0)); !strings.Contains(done.Why, tree.ErrNotLive.Error()) {
 			t.Errorf("a recorded function was reset: %+v", done)
 		}
 	}
@@ -89,14 +90,14 @@ func TestInAnotherNamespace(t *testing.T) {
 	files[dir+"/net/"] = ""
 	bound := "sys/devices/pci0000:00/" + functionAddress(2)
 	delete(files, bound+"/net/eth0v2/ifindex") // its driver makes no interface: there is no directory either
-	m := recorded(t, files)
+	m := treetest.Recorded(t, files)
 	pf := facts.NIC{Name: "eth0", Driver: "igb", SRIOV: &facts.SRIOV{Enabled: 3}}
-	for i, f := range link.FunctionsOf(m.Tree, &facts.Host{}, pf, map[string]string{}) {
+	for i, f := range link.FunctionsOf(m, &facts.Host{}, pf, map[string]string{}) {
 		if want := map[int]string{1: facts.OtherNamespace}[i]; f.Holder != want {
 			t.Errorf("function %d is held by %q, expected %q", i, f.Holder, want)
 		}
 	}
-	if err := m.rebind(t.Context(), functionAddress(1), "", ""); err == nil || !strings.Contains(err.Error(), "container") {
+	if err := rebind(t.Context(), m, functionAddress(1), "", ""); err == nil || !strings.Contains(err.Error(), "container") {
 		t.Errorf("taken from its driver: %v", err)
 	}
 	var used *InUse
@@ -109,17 +110,17 @@ func TestInAnotherNamespace(t *testing.T) {
 func TestHolders(t *testing.T) {
 	files := pciTree()
 	maps.Copy(files, map[string]string{"proc/78/comm": "dpdk\n", "proc/78/fd/9": "-> /dev/vfio/20", "proc/78/fd/10": "-> /dev/vfio/21"})
-	m := recorded(t, files)
+	m := treetest.Recorded(t, files)
 	h := &facts.Host{VFs: []facts.VF{
 		{PCI: functionAddress(0), Driver: "vfio-pci"}, {PCI: functionAddress(1), Driver: "igbvf"}, {PCI: functionAddress(2), Driver: "vfio-pci"},
 	}}
-	m.vfHolders(t.Context(), h)
+	Holders(t.Context(), m, h)
 	if h.VFs[0].Holder != "dpdk (process 78)" || h.VFs[1].Holder+h.VFs[2].Holder != "" {
 		t.Errorf("%+v", h.VFs)
 	}
 	h.Guests = []facts.Guest{{Name: "fw1", State: "running"}}
 	h.VFs[0].Guest, h.VFs[0].Holder = "fw1", ""
-	if m.vfHolders(t.Context(), h); h.VFs[0].Holder != "" {
+	if Holders(t.Context(), m, h); h.VFs[0].Holder != "" {
 		t.Errorf("a guest's own process is told: %+v", h.VFs[0])
 	}
 }

@@ -1,4 +1,4 @@
-package host
+package vf
 
 import (
 	"context"
@@ -90,7 +90,7 @@ func (p physical) settled() settled {
 			continue
 		}
 		s.drivers++
-		if nets := p.m.List(path.Join(dir, "net")); len(nets) > 0 && p.m.Named(nets[0]) || driver == "vfio-pci" || driver == "pci-stub" {
+		if nets := p.m.List(path.Join(dir, "net")); len(nets) > 0 && Named(p.m, nets[0]) || driver == "vfio-pci" || driver == "pci-stub" {
 			s.names++
 		}
 	}
@@ -99,7 +99,7 @@ func (p physical) settled() settled {
 
 // Named tells whether udev is done with a network device: it has its final name, and its properties are written
 // (/run/udev/data/nINDEX; src/libsystemd/sd-device/device-private.c, device_update_db). Without udev every device is.
-func (m *Machine) Named(device string) bool {
+func Named(m *tree.Tree, device string) bool {
 	index := m.Line(path.Join(tree.ClassNet, device, "ifindex"))
 	if index == "" {
 		return false

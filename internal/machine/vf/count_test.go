@@ -1,4 +1,4 @@
-package host
+package vf
 
 import (
 	"context"
@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"mpps/internal/machine/tree"
+	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/setting"
 )
 
@@ -49,14 +51,14 @@ func oneFunction(i int) map[string]string {
 	}
 }
 
-func vfCountOf(m *Machine) vfCount {
+func vfCountOf(m *tree.Tree) vfCount {
 	return vfCount{m: m, answers: true, patience: settleFor(time.Second)}
 }
 
 var countOfPF = setting.Of(setting.VFCount, "eth0")
 
 // actingKernel makes and removes functions as they are asked for, a moment later, until it is stopped, and tells the last number.
-func actingKernel(t *testing.T, m *Machine, functions func(n int) map[string]string) (stop func() (last string)) {
+func actingKernel(t *testing.T, m *tree.Tree, functions func(n int) map[string]string) (stop func() (last string)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan string, 1)
@@ -80,7 +82,7 @@ func actingKernel(t *testing.T, m *Machine, functions func(n int) map[string]str
 }
 
 // plant adds files to a tree.
-func plant(t *testing.T, m *Machine, files map[string]string) {
+func plant(t *testing.T, m *tree.Tree, files map[string]string) {
 	for name, text := range files {
 		file := filepath.Join(m.Path, name)
 		err := os.MkdirAll(filepath.Dir(file), 0o755)
@@ -105,7 +107,7 @@ func allOf(n int) map[string]string {
 
 // TestVFCount: another number is made, and the write returns when all functions are there and named.
 func TestVFCount(t *testing.T) {
-	m := recorded(t, pfTree("igb", 7, 2))
+	m := treetest.Recorded(t, pfTree("igb", 7, 2))
 	v := vfCountOf(m)
 	if r := v.Read(t.Context(), countOfPF); r.Value != "2" {
 		t.Fatal(r)
@@ -142,7 +144,7 @@ func TestVFCountIsBounded(t *testing.T) {
 	} {
 		files := pfTree(c.driver, c.total, 0)
 		files[pfFolder+"/net/eth0/queues/tx-0/traffic_class"] = c.class
-		m := recorded(t, files)
+		m := treetest.Recorded(t, files)
 		err := vfCountOf(m).Write(t.Context(), countOfPF, setting.Value(strconv.Itoa(c.count)))
 		if err == nil || !strings.Contains(err.Error(), c.because) {
 			t.Errorf("%s, %d: %v, expected %q", c.driver, c.count, err, c.because)
@@ -173,7 +175,7 @@ func TestVFCountInUse(t *testing.T) {
 	} {
 		files := pfTree("igb", 7, 3)
 		maps.Copy(files, c.files)
-		m := recorded(t, files)
+		m := treetest.Recorded(t, files)
 		for _, count := range []string{"0", "5"} {
 			err := vfCountOf(m).Write(t.Context(), countOfPF, setting.Value(count))
 			var used *InUse
@@ -191,7 +193,7 @@ func TestVFCountInUse(t *testing.T) {
 	// Who has opened VFIO itself, or another group, has none of the functions.
 	files := pfTree("igb", 7, 1)
 	maps.Copy(files, map[string]string{"proc/78/comm": "x\n", "proc/78/fd/9": "-> /dev/vfio/vfio", "proc/78/fd/10": "-> /dev/vfio/99"})
-	m := recorded(t, files)
+	m := treetest.Recorded(t, files)
 	defer actingKernel(t, m, allOf)()
 	if err := vfCountOf(m).Write(t.Context(), countOfPF, setting.Value("0")); err != nil {
 		t.Error(err)
@@ -236,7 +238,7 @@ func TestVFsSettle(t *testing.T) {
 			if c.queue {
 				files["run/udev/queue"] = ""
 			}
-			m := recorded(t, files)
+			m := treetest.Recorded(t, files)
 			stop := actingKernel(t, m, c.functions)
 			defer stop()
 			began := time.Now()
@@ -261,11 +263,11 @@ func TestVFFilesOfMPPS(t *testing.T) {
 		"var/lib/mpps/desired.json":                                   `{"schema":"mpps.desired/1","values":[{"address":"vf-count:eth7"},{"address":"vf-attr:eth8/0/vlan"}]}`,
 		"etc/systemd/system/multi-user.target.wants/mpps-vfs.service": "-> ../mpps-vfs.service",
 	})
-	if got := fmt.Sprint(recorded(t, files).vfFiles()); got != "[{/var/lib/mpps/desired.json eth7} {/etc/systemd/network/70-mpps-eth0.link eth0}]" {
+	if got := fmt.Sprint(Files(treetest.Recorded(t, files))); got != "[{/var/lib/mpps/desired.json eth7} {/etc/systemd/network/70-mpps-eth0.link eth0}]" {
 		t.Error(got)
 	}
 	delete(files, "etc/systemd/system/multi-user.target.wants/mpps-vfs.service")
-	if got := recorded(t, files).vfFiles(); len(got) != 1 {
+	if got := Files(treetest.Recorded(t, files)); len(got) != 1 {
 		t.Errorf("with the service not enabled: %v", got)
 	}
 }

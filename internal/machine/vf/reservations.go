@@ -1,4 +1,4 @@
-package host
+package vf
 
 import (
 	"context"
@@ -11,15 +11,15 @@ import (
 )
 
 // Defined tells whether libvirt has the definition of a guest, by its own file: also while no daemon of it runs.
-func (m *Machine) Defined(guest string) bool {
+func Defined(m *tree.Tree, guest string) bool {
 	return guest != "" && m.Exists(libvirt.DefinedFolder+"/"+guest+".xml")
 }
 
 // Reserves tells whether there are reservations of virtual functions.
-func (m *Machine) Reserves() bool { return len(m.List(setting.Reservations)) > 0 }
+func Reserves(m *tree.Tree) bool { return len(m.List(setting.Reservations)) > 0 }
 
-// reservations reads which virtual functions mpps has given to guests.
-func (m *Machine) reservations(_ context.Context, h *facts.Host) {
+// Reservations reads which virtual functions mpps has given to guests.
+func Reservations(_ context.Context, m *tree.Tree, h *facts.Host) {
 	for _, name := range m.List(setting.Reservations) {
 		if strings.HasPrefix(name, ".") { // a write that was cut short; nothing was given yet
 			continue

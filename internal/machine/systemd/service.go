@@ -1,4 +1,6 @@
-package host
+// Package systemd reads and writes services and units, by systemctl where systemd runs, and starts this program in the
+// background.
+package systemd
 
 import (
 	"context"
@@ -11,8 +13,8 @@ import (
 	"mpps/internal/setting"
 )
 
-// systemdMechanisms returns the mechanisms of this package.
-func (m *Machine) systemdMechanisms() setting.Mechanisms {
+// Mechanisms are those of services and units.
+func Mechanisms(m *tree.Tree) setting.Mechanisms {
 	return setting.Mechanisms{
 		setting.Service: service{m},
 		setting.Unit:    unit{m},
@@ -22,19 +24,19 @@ func (m *Machine) systemdMechanisms() setting.Mechanisms {
 // service reads and starts or stops a daemon that owns settings of ours (irqbalance, numad, ksmtuned). Where systemd is
 // the init system it is asked; elsewhere the processes tell whether the daemon runs, and nothing here can change it.
 // Stopping does not disable: the daemon is back after a reboot.
-type service struct{ m *Machine }
+type service struct{ m *tree.Tree }
 
 // The states of a daemon.
 const (
-	running = "running"
-	stopped = "stopped"
+	Running = "running"
+	Stopped = "stopped"
 )
 
 // systemd tells whether systemd is the init system (sd_booted(3)).
 func (s service) systemd() bool { return s.m.Live() && s.m.Exists("run/systemd/system") }
 
 func (s service) Read(ctx context.Context, a setting.Address) setting.Reading {
-	if err := serviceName(a.Path); err != nil {
+	if err := ServiceName(a.Path); err != nil {
 		return setting.CouldNotTell(err.Error())
 	}
 	if !s.systemd() {
@@ -46,18 +48,18 @@ func (s service) Read(ctx context.Context, a setting.Address) setting.Reading {
 	if err != nil {
 		return setting.CouldNotTell(err.Error())
 	}
-	return unitState(text, a.Path)
+	return UnitState(text, a.Path)
 }
 
-// unitState reads what systemctl show prints of a unit.
-func unitState(text, name string) setting.Reading {
+// UnitState reads what systemctl show prints of a unit.
+func UnitState(text, name string) setting.Reading {
 	switch active := tree.Variable(text, "ActiveState"); {
 	case tree.Variable(text, "LoadState") == "not-found" && active != "active":
 		return setting.Missing("there is no service " + name)
 	case active == "active" || active == "reloading":
-		return setting.Value(running)
+		return setting.Value(Running)
 	case active == "inactive" || active == "failed":
-		return setting.Value(stopped)
+		return setting.Value(Stopped)
 	case active == "":
 		return setting.CouldNotTell("systemd does not tell the state of " + name)
 	default: // activating, deactivating
@@ -67,15 +69,15 @@ func unitState(text, name string) setting.Reading {
 
 // byProcess looks for a process of that name. The kernel cuts names to 15 characters.
 func (s service) byProcess(name string) setting.Reading {
-	processes := threads.Processes(s.m.Tree)
+	processes := threads.Processes(s.m)
 	if len(processes) == 0 {
 		return setting.CouldNotTell("no processes to be seen")
 	}
-	r := setting.Value(stopped)
+	r := setting.Value(Stopped)
 	r.ReadOnly, r.Why = true, "systemd is not the init system here"
 	for _, p := range processes {
 		if p.Comm == name[:min(len(name), 15)] {
-			r.Value = running
+			r.Value = Running
 		}
 	}
 	return r
@@ -86,11 +88,11 @@ func (s service) Write(ctx context.Context, a setting.Address, to setting.Readin
 	if err != nil {
 		return err
 	}
-	verb, known := map[string]string{running: "start", stopped: "stop"}[value]
+	verb, known := map[string]string{Running: "start", Stopped: "stop"}[value]
 	if !known {
-		return tree.Refused(a, value, fmt.Errorf("expected %s or %s", running, stopped))
+		return tree.Refused(a, value, fmt.Errorf("expected %s or %s", Running, Stopped))
 	}
-	if err := serviceName(a.Path); err != nil {
+	if err := ServiceName(a.Path); err != nil {
 		return tree.Refused(a, value, err)
 	}
 	if !s.systemd() {
@@ -104,8 +106,8 @@ func (s service) Write(ctx context.Context, a setting.Address, to setting.Readin
 	return nil
 }
 
-// serviceName refuses what is no plain name of a unit.
-func serviceName(name string) error {
+// ServiceName refuses what is no plain name of a unit.
+func ServiceName(name string) error {
 	if name == "" || name[0] == '-' || strings.ContainsFunc(name, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-_.@:", r)
 	}) {

@@ -1,4 +1,4 @@
-package host
+package vf
 
 import (
 	"encoding/json"
@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/systemd"
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
@@ -26,10 +28,10 @@ var vfDevice = regexp.MustCompile(`class/net/([^/\s"']+)/device/sriov_numvfs|^\s
 // vfPlace finds the PCI address by which a .link file or a rule names the device (ID_PATH of udev).
 var vfPlace = regexp.MustCompile(`(?m)(?:^\s*Path\s*=|ID_PATH}=="|KERNELS=="|^\s*path\s*=)\s*(?:pci-)?([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])\b`)
 
-// vfFiles lists the files that make virtual functions at boot: those of an administrator, and the list of values that
+// Files lists the files that make virtual functions at boot: those of an administrator, and the list of values that
 // mpps-vfs.service puts back, where that is enabled.
-func (m *Machine) vfFiles() []facts.VFFile {
-	found := m.vfDesired()
+func Files(m *tree.Tree) []facts.VFFile {
+	found := vfDesired(m)
 	for _, where := range vfFolders {
 		for _, name := range m.List(where.folder) {
 			if !strings.HasSuffix(name, where.suffix) {
@@ -71,11 +73,11 @@ func makesVFs(text string) (makes bool, device string) {
 // Where mpps-vfs.service finds what to make, and the link that enables it.
 const (
 	vfDesiredFile = "var/lib/mpps/desired.json"
-	vfUnitLink    = wantsFolder + "/mpps-vfs.service"
+	vfUnitLink    = systemd.WantsFolder + "/mpps-vfs.service"
 )
 
 // vfDesired are the physical functions whose number of virtual ones is put back at boot.
-func (m *Machine) vfDesired() []facts.VFFile {
+func vfDesired(m *tree.Tree) []facts.VFFile {
 	found := []facts.VFFile{}
 	text, err := m.Read(vfDesiredFile)
 	if err != nil {
