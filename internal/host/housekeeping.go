@@ -9,6 +9,7 @@ import (
 	"mpps/internal/facts"
 	"mpps/internal/machine/cpu"
 	"mpps/internal/machine/irq"
+	"mpps/internal/machine/kernel"
 	"mpps/internal/machine/threads"
 	"mpps/internal/machine/vf"
 )
@@ -18,7 +19,7 @@ import (
 func (m *Machine) housekeeping(_ context.Context, h *facts.Host) {
 	meminfoText, _ := m.Read("proc/meminfo")
 	h.Housekeeping = &facts.Housekeeping{
-		Swap: m.swapAreas(h), Available: cpu.Meminfo(meminfoText, "MemAvailable:"), KSM: m.pageMerging(),
+		Swap: kernel.SwapAreas(m.Tree, h), Available: cpu.Meminfo(meminfoText, "MemAvailable:"), KSM: kernel.PageMerging(m.Tree),
 		Threads: m.kernelThreads(), IRQs: m.hostIRQs(h), VFFiles: vf.Files(m.Tree),
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"mpps/internal/machine/kernel"
 	"mpps/internal/machine/libvirt"
 	"mpps/internal/machine/systemd"
 	"mpps/internal/machine/tree"
@@ -193,7 +194,7 @@ func insideAt(inner setting.Address) (file string, argv []string, err error) {
 	case setting.Sysfs, setting.SysfsCPUs:
 		return under("/"+tree.Sys, inner.Path)
 	case setting.Swap:
-		return "/" + procSwaps, nil, nil
+		return "/" + kernel.ProcSwaps, nil, nil
 	case setting.IRQAffinity:
 		return "", nil, nil
 	case setting.NICChannels:
@@ -226,7 +227,7 @@ func (l *insideLook) reading(ctx context.Context, a setting.Address) setting.Rea
 		return setting.CouldNotTell(file + " in the guest: " + l.tree.denied[strings.TrimPrefix(file, "/")])
 	}
 	if inner.Kind == setting.Swap {
-		return insideSwap(inner, l.tree.files[procSwaps])
+		return insideSwap(inner, l.tree.files[kernel.ProcSwaps])
 	}
 	m, err := l.open()
 	if err != nil {
@@ -280,7 +281,7 @@ func toldReading(inner setting.Address, r libvirt.Ran) setting.Reading {
 
 // insideSwap is the state of a swap area by a guest's /proc/swaps.
 func insideSwap(inner setting.Address, text string) setting.Reading {
-	for _, area := range parseSwaps(text) {
+	for _, area := range kernel.ParseSwaps(text) {
 		switch {
 		case area.Name != "/"+inner.Path:
 		case area.Priority >= 0:

@@ -9,6 +9,7 @@ import (
 	"mpps/internal/machine/boot"
 	"mpps/internal/machine/cpu"
 	"mpps/internal/machine/irq"
+	"mpps/internal/machine/kernel"
 	"mpps/internal/machine/libvirt"
 	"mpps/internal/machine/link"
 	"mpps/internal/machine/netfilter"
@@ -25,7 +26,7 @@ func (m *Machine) Inventory(ctx context.Context) *facts.Host {
 		AsRoot: os.Geteuid() == 0, Readings: facts.Readings{},
 	}
 	for _, part := range []func(context.Context, *facts.Host){
-		m.kernel, m.on(boot.Inventory), m.firmware, m.on(cpu.Power), m.attestations, m.on(cpu.Topology), m.on(link.Inventory), m.on(vf.Reservations), m.on(libvirt.Pools), m.on(netfilter.Inventory), m.kvm, m.on(systemd.Inventory), m.lasting, m.guests, m.isolation, m.on(vf.Holders), m.on(vf.Passthrough), m.insides, m.housekeeping,
+		m.on(kernel.Inventory), m.on(boot.Inventory), m.on(kernel.Firmware), m.on(cpu.Power), m.attestations, m.on(cpu.Topology), m.on(link.Inventory), m.on(vf.Reservations), m.on(libvirt.Pools), m.on(netfilter.Inventory), m.on(kernel.KVM), m.on(systemd.Inventory), m.lasting, m.guests, m.isolation, m.on(vf.Holders), m.on(vf.Passthrough), m.insides, m.housekeeping,
 	} {
 		part(ctx, h)
 	}

@@ -9,6 +9,7 @@ import (
 	"mpps/internal/domain"
 	"mpps/internal/facts"
 	"mpps/internal/machine/boot"
+	"mpps/internal/machine/kernel"
 	"mpps/internal/machine/libvirt"
 	"mpps/internal/machine/link"
 	"mpps/internal/machine/systemd"
@@ -120,3 +121,6 @@ func (m *Machine) DetachLater(
 func (m *Machine) CancelLater(ctx context.Context, unit string) {
 	systemd.CancelLater(ctx, m.Tree, unit)
 }
+
+// Emulated reports whether the machine's CPUs are emulated.
+func (m *Machine) Emulated() bool { return kernel.Emulated(m.Tree) }

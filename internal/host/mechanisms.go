@@ -6,6 +6,7 @@ import (
 	"mpps/internal/machine/boot"
 	"mpps/internal/machine/ethtool"
 	"mpps/internal/machine/irq"
+	"mpps/internal/machine/kernel"
 	"mpps/internal/machine/libvirt"
 	"mpps/internal/machine/link"
 	"mpps/internal/machine/netfilter"
@@ -19,19 +20,13 @@ import (
 // running kernel answer on a recorded tree that they cannot tell.
 func (m *Machine) Mechanisms() setting.Mechanisms {
 	all := setting.Mechanisms{
-		setting.Sysctl:      sysctl{m},
-		setting.Sysfs:       sysfsFile{m},
-		setting.SysfsCPUs:   sysfsMask{m},
-		setting.File:        file{m},
-		setting.Directory:   directories{m},
-		setting.ModuleParam: moduleParam{m},
-		setting.KSM:         ksm{m},
-		setting.Swap:        swap{m},
-		setting.TraceEvents: traceEvents{m},
-		setting.Inside:      insideValue{m: m},
+		setting.File:      file{m},
+		setting.Directory: directories{m},
+		setting.Inside:    insideValue{m: m},
 	}
 	for _, some := range []setting.Mechanisms{
 		libvirt.Mechanisms(m.Tree, &m.definitions),
+		kernel.Mechanisms(m.Tree),
 		boot.Mechanisms(m.Tree),
 		ethtool.Mechanisms(m.Tree),
 		irq.Mechanisms(m.Tree),

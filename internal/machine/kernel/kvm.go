@@ -1,18 +1,19 @@
-package host
+package kernel
 
 import (
 	"context"
 	"strings"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
 )
 
 // kvmModules are the modules whose parameters decide how guests run.
 var kvmModules = []string{"kvm", "kvm_intel", "kvm_amd", "vhost", "vhost_net", "vfio", "vfio_pci", "vfio_iommu_type1", "tun"}
 
-// kvm reads which hypervisor modules are loaded (or built in: these have a directory only with parameters) and with
+// KVM reads which hypervisor modules are loaded (or built in: these have a directory only with parameters) and with
 // which parameters. The versions of QEMU and libvirt come with the guests.
-func (m *Machine) kvm(_ context.Context, h *facts.Host) {
+func KVM(_ context.Context, m *tree.Tree, h *facts.Host) {
 	k := &h.KVM
 	k.Parameters = map[string]string{}
 	modules := m.Folder("sys/module")

@@ -1,4 +1,4 @@
-package host
+package kernel
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 
 // moduleParam reads the parameters of loaded modules and writes those that the kernel lets change while the module is in
 // use. Most are only looked at when the module is loaded.
-type moduleParam struct{ m *Machine }
+type moduleParam struct{ m *tree.Tree }
 
 func (p moduleParam) file(a setting.Address) (string, error) {
 	module, parameter, found := strings.Cut(a.Path, "/")

@@ -1,4 +1,4 @@
-package host
+package kernel
 
 import (
 	"compress/gzip"
@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
@@ -13,7 +14,7 @@ import (
 const maxConfig = 4 << 20
 
 // kernelConfig is the configuration that a kernel was built with, where it or its package left that.
-func (m *Machine) kernelConfig(release string) (string, bool) {
+func kernelConfig(m *tree.Tree, release string) (string, bool) {
 	if packed, err := m.Read("proc/config.gz"); err == nil {
 		if r, err := gzip.NewReader(strings.NewReader(packed)); err == nil {
 			r.Multistream(false)
@@ -36,13 +37,13 @@ func (m *Machine) kernelConfig(release string) (string, bool) {
 // realtimeGroups tells whether control groups have shares of realtime of their own. The file of version 1 is there with them only
 // (kernel/sched/core.c, cpu_legacy_files); version 2 has no such file and the same refusal. Newer kernels have a switch
 // (rt_group_sched=, CONFIG_RT_GROUP_SCHED_DEFAULT_DISABLED).
-func (m *Machine) realtimeGroups(release, commandLine string) facts.Answer {
+func realtimeGroups(m *tree.Tree, release, commandLine string) facts.Answer {
 	for _, mount := range []string{"sys/fs/cgroup/cpu", "sys/fs/cgroup/cpu,cpuacct"} {
 		if m.Exists(mount + "/cpu.rt_runtime_us") {
 			return facts.Yes
 		}
 	}
-	config, told := m.kernelConfig(release)
+	config, told := kernelConfig(m, release)
 	if !told {
 		return ""
 	}

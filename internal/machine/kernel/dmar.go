@@ -1,14 +1,15 @@
-package host
+package kernel
 
 import (
 	"context"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
 )
 
-// firmware reads what the kernel shows of the firmware's choices: the ACPI tables of IOMMUs, and the groups that the
+// Firmware reads what the kernel shows of the firmware's choices: the ACPI tables of IOMMUs, and the groups that the
 // running kernel made with them.
-func (m *Machine) firmware(_ context.Context, h *facts.Host) {
+func Firmware(_ context.Context, m *tree.Tree, h *facts.Host) {
 	const tables = "sys/firmware/acpi/tables"
 	f := &h.Firmware
 	f.Tables = len(m.List(tables)) > 0

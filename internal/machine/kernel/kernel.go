@@ -1,4 +1,6 @@
-package host
+// Package kernel reads the kernel and what it runs on, and reads and writes its parameters: sysctls, files below /sys,
+// module parameters, KSM, swap and trace events.
+package kernel
 
 import (
 	"context"
@@ -7,10 +9,11 @@ import (
 
 	"mpps/internal/facts"
 	"mpps/internal/machine/cpu"
+	"mpps/internal/machine/tree"
 )
 
-// kernel reads which kernel runs and on what.
-func (m *Machine) kernel(_ context.Context, h *facts.Host) {
+// Inventory reads which kernel runs and on what.
+func Inventory(_ context.Context, m *tree.Tree, h *facts.Host) {
 	k := &h.Kernel
 	k.Release, k.Version = m.Line("proc/sys/kernel/osrelease"), m.Line("proc/sys/kernel/version")
 	if k.Release == "" {
@@ -19,7 +22,7 @@ func (m *Machine) kernel(_ context.Context, h *facts.Host) {
 	k.CommandLine = m.Line("proc/cmdline")
 	k.Realtime = m.Line("sys/kernel/realtime") == "1" || realtimeVersion(k.Version)
 	k.Clocksource = m.Line("sys/devices/system/clocksource/clocksource0/current_clocksource")
-	k.RTGroups = m.realtimeGroups(k.Release, k.CommandLine)
+	k.RTGroups = realtimeGroups(m, k.Release, k.CommandLine)
 	k.Vulnerabilities = map[string]string{}
 	holes := m.Folder(cpu.Dir + "/vulnerabilities")
 	defer holes.Close()
@@ -28,7 +31,7 @@ func (m *Machine) kernel(_ context.Context, h *facts.Host) {
 			k.Vulnerabilities[name] = state
 		}
 	}
-	h.Virtual, h.Emulated = m.hypervisor()
+	h.Virtual, h.Emulated = hypervisor(m)
 }
 
 // parseVersion takes /proc/version apart (linux_proc_banner, init/version.c): "Linux version RELEASE (who@where)
@@ -62,7 +65,7 @@ var signatures = map[string]string{
 //
 // A guest of a hypervisor that is emulated itself sees only its own hypervisor: Emulated is then false although times
 // prove nothing. Nothing in the guest tells.
-func (m *Machine) hypervisor() (name string, emulated bool) {
+func hypervisor(m *tree.Tree) (name string, emulated bool) {
 	if m.Live() {
 		if signature := cpu.HypervisorSignature(); signature != "" {
 			if name = signatures[signature]; name == "" {
@@ -71,7 +74,7 @@ func (m *Machine) hypervisor() (name string, emulated bool) {
 			return name, name == "tcg"
 		}
 	}
-	first := cpu.FirstCPU(m.Tree)
+	first := cpu.FirstCPU(m)
 	flagged := slices.Contains(strings.Fields(first["flags"]), "hypervisor")
 	name = firmwareHypervisor(m.Line("sys/class/dmi/id/sys_vendor") + "\n" + m.Line("sys/class/dmi/id/product_name"))
 	if strings.Contains(cpu.Model(first), "QEMU TCG") {
@@ -93,8 +96,8 @@ func (m *Machine) hypervisor() (name string, emulated bool) {
 }
 
 // Emulated tells whether this machine's processor is emulated: everything takes many times as long then. See Inventory.
-func (m *Machine) Emulated() bool {
-	_, emulated := m.hypervisor()
+func Emulated(m *tree.Tree) bool {
+	_, emulated := hypervisor(m)
 	return emulated
 }
 

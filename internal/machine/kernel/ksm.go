@@ -1,4 +1,4 @@
-package host
+package kernel
 
 import (
 	"context"
@@ -14,8 +14,8 @@ import (
 
 const ksmFolder = "kernel/mm/ksm"
 
-// pageMerging reads the state of page merging; nil where the kernel has none.
-func (m *Machine) pageMerging() *facts.KSM {
+// PageMerging reads the state of page merging; nil where the kernel has none.
+func PageMerging(m *tree.Tree) *facts.KSM {
 	run := m.Number(path.Join(tree.Sys, ksmFolder, "run"), -1)
 	if run < 0 {
 		return nil
@@ -24,7 +24,7 @@ func (m *Machine) pageMerging() *facts.KSM {
 }
 
 // ksm reads and writes the switches of page merging in the order that the kernel demands.
-type ksm struct{ m *Machine }
+type ksm struct{ m *tree.Tree }
 
 // The values of run (mm/ksm.c): KSM_RUN_STOP, KSM_RUN_MERGE, KSM_RUN_UNMERGE.
 const (

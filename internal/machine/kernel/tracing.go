@@ -1,4 +1,4 @@
-package host
+package kernel
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 const tracingFolder = "sys/kernel/tracing"
 
 // traceEvents reads and writes which events the main trace buffer records (Documentation/trace/events.rst, set_event).
-type traceEvents struct{ m *Machine }
+type traceEvents struct{ m *tree.Tree }
 
 // noEvents stands for an empty list.
 const noEvents = "none"

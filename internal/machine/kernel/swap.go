@@ -1,4 +1,4 @@
-package host
+package kernel
 
 import (
 	"context"
@@ -17,23 +17,23 @@ import (
 	"mpps/internal/setting"
 )
 
-const procSwaps = "proc/swaps"
+const ProcSwaps = "proc/swaps"
 
-// swapAreas reads /proc/swaps; a kernel without swap has no such file.
-func (m *Machine) swapAreas(h *facts.Host) []facts.SwapArea {
-	text, err := m.Read(procSwaps)
+// SwapAreas reads /proc/swaps; a kernel without swap has no such file.
+func SwapAreas(m *tree.Tree, h *facts.Host) []facts.SwapArea {
+	text, err := m.Read(ProcSwaps)
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
 			tree.Unseen(h, "swap areas", err)
 		}
 		return []facts.SwapArea{}
 	}
-	return parseSwaps(text)
+	return ParseSwaps(text)
 }
 
-// parseSwaps reads the lines of /proc/swaps (mm/swapfile.c, swap_show): name, type, size and used in KiB, priority. White
+// ParseSwaps reads the lines of /proc/swaps (mm/swapfile.c, swap_show): name, type, size and used in KiB, priority. White
 // space in the name is written in octal (\040). Lines that are none are skipped.
-func parseSwaps(text string) []facts.SwapArea {
+func ParseSwaps(text string) []facts.SwapArea {
 	areas := []facts.SwapArea{}
 	_, rest, _ := strings.Cut(text, "\n")
 	for line := range strings.Lines(rest) {
@@ -69,7 +69,7 @@ func unoctal(text string) string {
 }
 
 // swap switches swap areas on and off.
-type swap struct{ m *Machine }
+type swap struct{ m *tree.Tree }
 
 // include/linux/swap.h: the priority is in the low bits and counts only with the flag.
 const (
@@ -78,11 +78,11 @@ const (
 )
 
 func (s swap) area(a setting.Address) (facts.SwapArea, bool, error) {
-	text, err := s.m.Read(procSwaps)
+	text, err := s.m.Read(ProcSwaps)
 	if err != nil {
 		return facts.SwapArea{}, false, err
 	}
-	for _, area := range parseSwaps(text) {
+	for _, area := range ParseSwaps(text) {
 		if area.Name == "/"+a.Path {
 			return area, true, nil
 		}
@@ -94,7 +94,7 @@ func (s swap) Read(_ context.Context, a setting.Address) setting.Reading {
 	area, on, err := s.area(a)
 	switch {
 	case err != nil:
-		return tree.Unreadable("/"+procSwaps, err)
+		return tree.Unreadable("/"+ProcSwaps, err)
 	case on && area.Priority >= 0:
 		return setting.Value("on " + strconv.Itoa(area.Priority))
 	case on:

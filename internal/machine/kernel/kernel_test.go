@@ -1,4 +1,4 @@
-package host
+package kernel
 
 import (
 	"bytes"
@@ -6,18 +6,19 @@ import (
 	"testing"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree/treetest"
 )
 
 func TestKernel(t *testing.T) {
 	const clocks = "sys/devices/system/clocksource/clocksource0/"
-	m := lines(t, map[string]string{
+	m := treetest.Lines(t, map[string]string{
 		"proc/sys/kernel/osrelease": "6.12.48-rt", "proc/sys/kernel/version": "#1 SMP PREEMPT_RT Debian 6.12.48",
 		"proc/cmdline": "ro quiet", clocks + "current_clocksource": "tsc",
 		"sys/devices/system/cpu/vulnerabilities/meltdown":   "Not affected",
 		"sys/devices/system/cpu/vulnerabilities/spectre_v1": "Mitigation: usercopy/swapgs barriers",
 	})
 	var h facts.Host
-	m.kernel(t.Context(), &h)
+	Inventory(t.Context(), m, &h)
 	k := h.Kernel
 	if k.Release != "6.12.48-rt" || !k.Realtime || k.CommandLine != "ro quiet" || k.Clocksource != "tsc" || len(k.Vulnerabilities) != 2 || k.Vulnerabilities["meltdown"] != "Not affected" {
 		t.Errorf("found %+v", k)
@@ -57,7 +58,7 @@ func TestHypervisor(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			if found, emulated := lines(t, c.files).hypervisor(); found != c.name || emulated != c.emulated {
+			if found, emulated := hypervisor(treetest.Lines(t, c.files)); found != c.name || emulated != c.emulated {
 				t.Errorf("expected %q, emulated %v; found %q, %v", c.name, c.emulated, found, emulated)
 			}
 		})
@@ -65,12 +66,12 @@ func TestHypervisor(t *testing.T) {
 }
 
 func TestKVM(t *testing.T) {
-	m := lines(t, map[string]string{
+	m := treetest.Lines(t, map[string]string{
 		"sys/module/kvm/parameters/halt_poll_ns": "200000", "sys/module/kvm_amd/parameters/avic": "N",
 		"sys/module/vhost_net/parameters/experimental_zcopytx": "0", "sys/module/ext4/parameters/x": "1",
 	})
 	var h facts.Host
-	m.kvm(t.Context(), &h)
+	KVM(t.Context(), m, &h)
 	if k := h.KVM; !k.Loaded || k.Vendor != "kvm_amd" || !k.Vhost || len(k.Parameters) != 3 || k.Parameters["kvm.halt_poll_ns"] != "200000" {
 		t.Errorf("found %+v", k)
 	}
@@ -106,7 +107,7 @@ func TestRealtimeGroupsOfKernel(t *testing.T) {
 		"switched on":            {map[string]string{"boot/config-6.1.0": asleep}, "ro rt_group_sched=1", facts.Yes},
 		"a broken one beside it": {map[string]string{"proc/config.gz": "no gzip", "boot/config-6.1.0": without}, "", facts.No},
 	} {
-		if got := lines(t, c.files).realtimeGroups("6.1.0", c.command); got != c.want {
+		if got := realtimeGroups(treetest.Lines(t, c.files), "6.1.0", c.command); got != c.want {
 			t.Errorf("%s: %q, expected %q", name, got, c.want)
 		}
 	}

@@ -1,4 +1,4 @@
-package host
+package kernel
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 )
 
 // sysfsFile reads and writes plain sysfs files.
-type sysfsFile struct{ m *Machine }
+type sysfsFile struct{ m *tree.Tree }
 
 func (s sysfsFile) Read(_ context.Context, a setting.Address) setting.Reading {
 	return s.m.Value(tree.Sys, a.Path, func(text string) (string, error) {
@@ -46,7 +46,7 @@ func chosen(text string) string {
 
 // sysfsMask reads and writes sysfs files that hold a CPU mask: XPS, RPS, workqueues. A device with one transmit queue has
 // no XPS: reading says there is no such file.
-type sysfsMask struct{ m *Machine }
+type sysfsMask struct{ m *tree.Tree }
 
 func (s sysfsMask) Read(_ context.Context, a setting.Address) setting.Reading {
 	return s.m.Value(tree.Sys, a.Path, func(text string) (string, error) {

@@ -1,4 +1,4 @@
-package host
+package kernel
 
 import (
 	"context"
@@ -7,8 +7,21 @@ import (
 	"mpps/internal/setting"
 )
 
+// Mechanisms are those of kernel parameters and of files below /sys.
+func Mechanisms(m *tree.Tree) setting.Mechanisms {
+	return setting.Mechanisms{
+		setting.Sysctl:      sysctl{m},
+		setting.Sysfs:       sysfsFile{m},
+		setting.SysfsCPUs:   sysfsMask{m},
+		setting.ModuleParam: moduleParam{m},
+		setting.KSM:         ksm{m},
+		setting.Swap:        swap{m},
+		setting.TraceEvents: traceEvents{m},
+	}
+}
+
 // sysctl reads and writes kernel parameters. Those below net belong to the network namespace of the process.
-type sysctl struct{ m *Machine }
+type sysctl struct{ m *tree.Tree }
 
 func (s sysctl) Read(_ context.Context, a setting.Address) setting.Reading {
 	return s.m.Value(tree.ProcSys, setting.SysctlPath(a.Path), setting.Kinds[setting.Sysctl].Canonical)
