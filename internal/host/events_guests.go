@@ -58,7 +58,7 @@ func (w *guestWatch) arm() {
 	}
 }
 
-// onTheWay tells whether a directory is one of those that lead to files of guests.
+// onTheWay reports whether a directory is one of those that lead to files of guests.
 func onTheWay(folder string) bool {
 	return slices.ContainsFunc(guestFolders, func(way []string) bool { return slices.Contains(way[1:], folder) })
 }

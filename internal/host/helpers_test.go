@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 )
 
@@ -18,23 +17,6 @@ func live(t *testing.T) *Machine {
 	}
 	t.Cleanup(func() { m.Close() })
 	return m
-}
-
-// corpus is the folder of a part of the recorded machines: those in testdata where the larger collection is not there.
-func corpus(tb testing.TB, part string) string {
-	tb.Helper()
-	folder := os.Getenv("MPPS_CORPUS")
-	if folder == "" {
-		folder = filepath.Join("..", "..", "..", "shared", "corpus")
-	}
-	if _, err := os.Stat(filepath.Join(folder, part)); err == nil {
-		return filepath.Join(folder, part)
-	}
-	few := filepath.Join("testdata", part)
-	if _, err := os.Stat(few); err != nil {
-		tb.Skipf("recorded machines are not here (set MPPS_CORPUS): %v", err)
-	}
-	return few
 }
 
 // tree writes a machine of a few files, for cases that no recording has.
@@ -85,17 +67,4 @@ func recorded(t testing.TB, files map[string]string) *Machine {
 	}
 	t.Cleanup(func() { m.Close() })
 	return m
-}
-
-// program writes a program of a few lines for the shell.
-func program(t *testing.T, lines string) string {
-	t.Helper()
-	name := filepath.Join(t.TempDir(), "virsh")
-	syscall.ForkLock.RLock() // a program that another test starts now would hold the file open for writing: "text file busy"
-	err := os.WriteFile(name, []byte("#!/bin/sh\n"+lines+"\n"), 0o755)
-	syscall.ForkLock.RUnlock()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return name
 }

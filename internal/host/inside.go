@@ -275,5 +275,5 @@ func parseChannels(text string) *facts.Channels {
 	return c
 }
 
-// plainName tells whether a name of a device is no option and no path.
+// plainName reports whether a name of a device is no option and no path.
 func plainName(name string) bool { return name != "" && name[0] != '-' && !strings.Contains(name, "/") }

@@ -107,7 +107,7 @@ func (t *insideTree) follow(name string, left int) string {
 	return at
 }
 
-// known tells whether a path is one of those that a guest is asked for.
+// known reports whether a path is one of those that a guest is asked for.
 func known(name string) bool {
 	return strings.HasPrefix(name, "proc/") || strings.HasPrefix(name, "sys/")
 }

@@ -293,7 +293,7 @@ func TestLoadByTracepoints(t *testing.T) {
 	}
 }
 
-// alike tells whether two counts of the same are, by a part that two looks at different times leave.
+// alike reports whether two counts of the same are, by a part that two looks at different times leave.
 func alike(a, b uint64) bool {
 	return float64(a) > 0.5*float64(b) && float64(a) < 2*float64(b) && b > 100
 }

@@ -65,7 +65,7 @@ func installed(m *tree.Tree, name string) string {
 	return ""
 }
 
-// readsDropIns tells whether grub-mkconfig reads /etc/default/grub.d, which Debian added: the script is asked itself.
+// readsDropIns reports whether grub-mkconfig reads /etc/default/grub.d, which Debian added: the script is asked itself.
 func readsDropIns(m *tree.Tree) bool {
 	text, err := m.Read("usr/sbin/grub-mkconfig")
 	return err == nil && strings.Contains(text, "default/grub.d")

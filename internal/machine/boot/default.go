@@ -248,7 +248,7 @@ func (k bootKernel) Tidy(ctx context.Context, a setting.Address) error {
 	return k.kernelArg.Tidy(ctx, a)
 }
 
-// isDefault tells whether a line of grubenv or loader.conf names the default.
+// isDefault reports whether a line of grubenv or loader.conf names the default.
 func isDefault(file, line string) bool {
 	if path.Base(file) == bySettings {
 		key, _ := loaderKey(line)
@@ -268,7 +268,7 @@ func defaultLine(file, text string) string {
 	return found
 }
 
-// onlyComments tells whether a file says nothing.
+// onlyComments reports whether a file says nothing.
 func onlyComments(text string) bool {
 	for line := range strings.Lines(text) {
 		if key, _ := loaderKey(line); key != "" {

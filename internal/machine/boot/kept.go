@@ -164,7 +164,7 @@ func keptSettle(m *tree.Tree, changes []argumentChange) error {
 	return forget(m)
 }
 
-// isMenu tells whether a kept file is one from which the arguments of the next boot come: the entry itself, or the
+// isMenu reports whether a kept file is one from which the arguments of the next boot come: the entry itself, or the
 // environment block whose variable it names, or the grub.cfg that holds it.
 func isMenu(m *tree.Tree, name string) bool {
 	if path.Base(name) == "grubenv" {

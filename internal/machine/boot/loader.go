@@ -92,7 +92,7 @@ func grubConfig(m *tree.Tree) (name, text string, err error) {
 	return "", "", nil
 }
 
-// usesBLS tells whether a grub.cfg takes its menu from loader/entries.
+// usesBLS reports whether a grub.cfg takes its menu from loader/entries.
 func usesBLS(text string) bool {
 	for line := range strings.Lines(text) {
 		if strings.TrimSpace(line) == "blscfg" {
@@ -256,7 +256,7 @@ func kernelVersion(linux string) string {
 	return ""
 }
 
-// rescue tells whether an entry is one for mending the system.
+// rescue reports whether an entry is one for mending the system.
 func rescue(title, id string) bool {
 	text := strings.ToLower(title + " " + id)
 	return strings.Contains(text, "recovery") || strings.Contains(text, "rescue") || strings.Contains(text, "fallback")

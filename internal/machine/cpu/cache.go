@@ -59,5 +59,5 @@ func (p *processors) caches() []facts.Cache {
 	return list
 }
 
-// isL3 tells whether an object is a third-level cache of data.
+// isL3 reports whether an object is a third-level cache of data.
 func isL3(o object) bool { return o.kind == kindCache && o.level == 3 && o.data != "Instruction" }

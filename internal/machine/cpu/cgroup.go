@@ -79,7 +79,7 @@ func Cpusets(m *tree.Tree, guests []facts.Guest) []facts.Cgroup {
 	return all
 }
 
-// threadGroup tells whether a group's name is that of some threads of a guest.
+// threadGroup reports whether a group's name is that of some threads of a guest.
 func threadGroup(name string) bool {
 	if name == "emulator" {
 		return true

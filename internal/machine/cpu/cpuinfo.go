@@ -54,7 +54,7 @@ func vendor(cpu map[string]string) string {
 	return ""
 }
 
-// computeUnits tells whether the processor may be one of AMD's with two cores to a compute unit (families 15h, 16h).
+// computeUnits reports whether the processor may be one of AMD's with two cores to a compute unit (families 15h, 16h).
 func computeUnits(cpu map[string]string) bool {
 	return cpu["vendor_id"] == "AuthenticAMD" && (cpu["cpu family"] == "21" || cpu["cpu family"] == "22")
 }

@@ -122,7 +122,7 @@ func (m mask) intersects(other mask) bool {
 	return false
 }
 
-// within tells whether every member is one of another set too.
+// within reports whether every member is one of another set too.
 func (m mask) within(other mask) bool {
 	for i, word := range m {
 		if i < len(other) {

@@ -31,12 +31,12 @@ func (o object) String() string {
 	return fmt.Sprintf("%s %d of CPUs %s", kindNames[o.kind], o.id, o.cpus.set())
 }
 
-// same tells whether two objects are the same one told twice.
+// same reports whether two objects are the same one told twice.
 func (o object) same(other object) bool {
 	return o.kind == other.kind && o.level == other.level && o.data == other.data
 }
 
-// outside tells whether an object stands outside another that has the same CPUs.
+// outside reports whether an object stands outside another that has the same CPUs.
 func (o object) outside(other object) bool {
 	if o.kind != other.kind {
 		return o.kind < other.kind
@@ -95,7 +95,7 @@ func (all *objects) count(match func(object) bool, allowed mask, nodes []mask) i
 	return n
 }
 
-// holdsNode tells whether a node with CPUs belongs to an object: the object holds all of the node's CPUs, and no object
+// holdsNode reports whether a node with CPUs belongs to an object: the object holds all of the node's CPUs, and no object
 // outside it has the very same ones (a node is attached to the outermost of these).
 func (all *objects) holdsNode(index int, nodes []mask) bool {
 	o := all.all[index]

@@ -110,7 +110,7 @@ func readProcessors(cpus *tree.Folder, units bool) (*processors, bool) {
 	return p, true
 }
 
-// halves tells whether the threads of a core have core numbers of their own: AMD's families 15h and 16h list the two
+// halves reports whether the threads of a core have core numbers of their own: AMD's families 15h and 16h list the two
 // cores of a compute unit as siblings. The first core with siblings decides.
 func (p *processors) halves(coreCPUs map[int]mask) bool {
 	answer := false

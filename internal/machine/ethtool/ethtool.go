@@ -17,6 +17,7 @@ import (
 	"mpps/internal/facts"
 	"mpps/internal/machine/tree"
 	"mpps/internal/nicctl"
+	"mpps/internal/setting"
 )
 
 // Conn asks drivers for their settings and sets them: over generic netlink, which tells what a driver supports,
@@ -223,7 +224,7 @@ func (e *Conn) fill(n *facts.NIC) error {
 	return nil
 }
 
-// hashes tells whether a device spreads packets by a hash at all. virtio_net without the feature VIRTIO_NET_F_RSS or
+// hashes reports whether a device spreads packets by a hash at all. virtio_net without the feature VIRTIO_NET_F_RSS or
 // VIRTIO_NET_F_HASH_REPORT answers the question for its fields with none.
 func hashes(features []featureState) bool {
 	for _, f := range features {
@@ -293,7 +294,7 @@ func Fill(ctx context.Context, m *tree.Tree, h *facts.Host, nics []facts.NIC) {
 			answered.Stats[name] = value
 		}
 		limited, cancel := context.WithTimeout(ctx, patience)
-		err := tree.Within(limited, func() error { return e.fill(&answered) })
+		err := setting.Within(limited, func() error { return e.fill(&answered) })
 		cancel()
 		if err != nil {
 			tree.Unseen(h, "driver settings of "+nics[i].Name, err)

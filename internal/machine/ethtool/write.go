@@ -50,7 +50,7 @@ func (d driverValue) Read(ctx context.Context, a setting.Address) setting.Readin
 	ctx, cancel := tree.Deadline(ctx, tree.ReadPatience)
 	defer cancel()
 	answer := make(chan setting.Reading, 1)
-	err := tree.Within(ctx, func() error {
+	err := setting.Within(ctx, func() error {
 		e, err := Dial()
 		if err != nil {
 			return err
@@ -80,7 +80,7 @@ func (d driverValue) Write(ctx context.Context, a setting.Address, to setting.Re
 	}
 	ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
 	defer cancel()
-	err = tree.Within(ctx, func() error {
+	err = setting.Within(ctx, func() error {
 		e, err := Dial()
 		if err != nil {
 			return err

@@ -72,7 +72,7 @@ func ParseCPUCounts(text string, cpus setting.CPUSet) map[string]Counts {
 	return rows
 }
 
-// usual tells whether each of a row's columns has the usual width. One that is wider moves all that follow to the right: then the
+// usual reports whether each of a row's columns has the usual width. One that is wider moves all that follow to the right: then the
 // last one does not end where it should.
 func usual(tail string, end int) bool {
 	return end > 0 && len(tail) >= end && tail[0] == ' ' && digit(tail[end-1]) && (len(tail) == end || tail[end] == ' ')

@@ -161,7 +161,7 @@ func matchInterrupts(n *facts.NIC, busDevice string, owned []int, rows []interru
 	return irqs
 }
 
-// namesAny tells whether a handler's name contains one of some names as a whole word: "eth1" is not in "eth10-TxRx-0".
+// namesAny reports whether a handler's name contains one of some names as a whole word: "eth1" is not in "eth10-TxRx-0".
 func namesAny(action string, names []string) bool {
 	for _, name := range names {
 		if name == "" {
@@ -212,7 +212,7 @@ func irqNameOn(action, device, busDevice, driver string) string {
 	return strings.ReplaceAll(name, "/", "_") // an address is a list of elements between slashes
 }
 
-// looksLikeDevice tells whether a word may be the name of a network device: letters and digits, a digit at the end.
+// looksLikeDevice reports whether a word may be the name of a network device: letters and digits, a digit at the end.
 func looksLikeDevice(word string) bool {
 	for i := range len(word) {
 		if !wordRune(word[i]) {
@@ -242,7 +242,7 @@ func MaskFile(dir *tree.Folder, name string) setting.CPUSet {
 	return set
 }
 
-// Unwritable tells whether a file is there and bears no write permission for anybody.
+// Unwritable reports whether a file is there and bears no write permission for anybody.
 func Unwritable(dir *tree.Folder, name string) bool {
 	mode, there := dir.Mode(name)
 	return there && mode&0o222 == 0

@@ -48,7 +48,7 @@ func parseVersion(text string) (release, version string) {
 	return release, version
 }
 
-// realtimeVersion tells whether uname -v names a PREEMPT_RT kernel; the patches before Linux 5.3 wrote "PREEMPT RT".
+// realtimeVersion reports whether uname -v names a PREEMPT_RT kernel; the patches before Linux 5.3 wrote "PREEMPT RT".
 func realtimeVersion(version string) bool {
 	return strings.Contains(version, "PREEMPT_RT") || strings.Contains(version, "PREEMPT RT")
 }
@@ -95,7 +95,7 @@ func hypervisor(m *tree.Tree) (name string, emulated bool) {
 	return name, false
 }
 
-// Emulated tells whether this machine's processor is emulated: everything takes many times as long then. See Inventory.
+// Emulated reports whether this machine's processor is emulated: everything takes many times as long then. See Inventory.
 func Emulated(m *tree.Tree) bool {
 	_, emulated := hypervisor(m)
 	return emulated

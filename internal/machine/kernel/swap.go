@@ -149,7 +149,7 @@ func (s swap) Write(ctx context.Context, a setting.Address, to setting.Reading) 
 	// it has none.
 	ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
 	defer cancel()
-	err = tree.Within(ctx, func() error {
+	err = setting.Within(ctx, func() error {
 		if _, _, errno := unix.Syscall(number, uintptr(unsafe.Pointer(path)), flags, 0); errno != 0 {
 			return errno
 		}

@@ -59,7 +59,7 @@ func (t traceEvents) Write(ctx context.Context, a setting.Address, to setting.Re
 	}
 	ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
 	defer cancel()
-	err = tree.Within(ctx, func() error {
+	err = setting.Within(ctx, func() error {
 		f, err := t.m.Root.OpenFile(tracingFolder+"/set_event", os.O_WRONLY|os.O_TRUNC, 0)
 		if err != nil {
 			return err

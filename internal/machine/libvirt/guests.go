@@ -108,7 +108,7 @@ type managedGuest struct {
 	live *domain.Guest // what it runs with, nil where it does not run
 }
 
-// is tells whether a QEMU process is this guest.
+// is reports whether a QEMU process is this guest.
 func (g *managedGuest) is(q qemu) bool {
 	if g.live == nil {
 		return false

@@ -38,7 +38,7 @@ func pinned(a setting.Address) (element, number string, thread setting.Address, 
 	return element, number, setting.Of(setting.ThreadAffinity, elements...), nil
 }
 
-// Movable tells whether libvirt can change a value while its guest runs.
+// Movable reports whether libvirt can change a value while its guest runs.
 func Movable(a setting.Address) bool {
 	_, _, _, err := pinned(a)
 	return err == nil

@@ -66,7 +66,7 @@ func Pools(_ context.Context, m *tree.Tree, h *facts.Host) {
 	}
 }
 
-// entry tells whether a directory has an entry, wherever it leads if it is a link.
+// entry reports whether a directory has an entry, wherever it leads if it is a link.
 func entry(m *tree.Tree, name string) bool {
 	_, err := m.Root.Lstat(name)
 	return err == nil

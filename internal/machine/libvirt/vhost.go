@@ -87,7 +87,7 @@ func vhostQueues(nics []qemuNIC, live *domain.Guest) []vhostQueue {
 	return queues
 }
 
-// usesVhost tells whether libvirt gives an interface vhost-net where the host has it.
+// usesVhost reports whether libvirt gives an interface vhost-net where the host has it.
 func usesVhost(nic domain.Interface) bool {
 	switch nic.Model {
 	case "virtio", "virtio-transitional", "virtio-non-transitional":

@@ -135,7 +135,7 @@ func (q queueLanes) Write(ctx context.Context, a setting.Address, to setting.Rea
 	ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
 	defer cancel()
 	if to.State == setting.Absent {
-		err = tree.Within(ctx, p.Remove)
+		err = setting.Within(ctx, p.Remove)
 	} else {
 		var value string
 		if value, err = tree.Canonical(a, to); err != nil {
@@ -143,7 +143,7 @@ func (q queueLanes) Write(ctx context.Context, a setting.Address, to setting.Rea
 		}
 		var wanted []setting.Lane
 		if wanted, err = setting.ParseLanes(value); err == nil {
-			err = tree.Within(ctx, func() error { return p.Write(wanted) })
+			err = setting.Within(ctx, func() error { return p.Write(wanted) })
 		}
 	}
 	if err != nil {
@@ -160,7 +160,7 @@ func SteeredNICs(m *tree.Tree) ([]string, error) {
 	return lanes.Steered(lanes.FileSystem)
 }
 
-// steered tells whether a lane program chooses a NIC's transmit queue; also false where that cannot be seen.
+// steered reports whether a lane program chooses a NIC's transmit queue; also false where that cannot be seen.
 func steered(m *tree.Tree, d Device) bool {
 	if !m.Live() {
 		return false

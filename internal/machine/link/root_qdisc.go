@@ -121,7 +121,7 @@ func (r rootQdisc) Write(ctx context.Context, a setting.Address, to setting.Read
 	}
 	ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
 	defer cancel()
-	if err := tree.Within(ctx, func() error { return r.set(a.Path, value) }); err != nil {
+	if err := setting.Within(ctx, func() error { return r.set(a.Path, value) }); err != nil {
 		return tree.Refused(a, value, err)
 	}
 	return nil

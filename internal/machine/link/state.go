@@ -55,7 +55,7 @@ func (n nicState) Write(ctx context.Context, a setting.Address, to setting.Readi
 	}
 	ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
 	defer cancel()
-	if err := tree.Within(ctx, func() error { return setUp(index, value == "up") }); err != nil {
+	if err := setting.Within(ctx, func() error { return setUp(index, value == "up") }); err != nil {
 		return tree.Refused(a, value, tree.Netlink(err))
 	}
 	return nil

@@ -177,7 +177,7 @@ func (v vfAttr) Write(ctx context.Context, a setting.Address, to setting.Reading
 	ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
 	defer cancel()
 	for { // i40e and ice set a function up anew after most changes, and answer EAGAIN until it is done
-		err = tree.Within(ctx, func() error { return setVF(v.m.Number(path.Join(tree.ClassNet, pf, "ifindex"), 0), attrType, data) })
+		err = setting.Within(ctx, func() error { return setVF(v.m.Number(path.Join(tree.ClassNet, pf, "ifindex"), 0), attrType, data) })
 		if !errors.Is(err, unix.EAGAIN) || !pause(ctx, settlePause) {
 			break
 		}
@@ -212,7 +212,7 @@ func pause(ctx context.Context, how time.Duration) bool {
 	}
 }
 
-// ownAddress tells whether an address was taken back: a function that is bound to a driver tells its physical one an address of
+// ownAddress reports whether an address was taken back: a function that is bound to a driver tells its physical one an address of
 // its own as soon as it has none (igbvf, ixgbevf, iavf).
 func ownAddress(attribute, value string, before virtual) bool {
 	return attribute == "mac" && facts.NoAddress(value) && !facts.NoAddress(before.mac)

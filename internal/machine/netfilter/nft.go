@@ -45,7 +45,7 @@ func nftRules(ctx context.Context, m *tree.Tree, h *facts.Host) (facts.RuleSet, 
 	return set, nftBackends(rules), true
 }
 
-// present tells whether a part of the kernel is there, as a module that is loaded or built in, or could not be loaded
+// present reports whether a part of the kernel is there, as a module that is loaded or built in, or could not be loaded
 // anyhow, so that asking for it loads nothing.
 func present(m *tree.Tree, module string) bool {
 	if m.Exists("sys/module/" + module) {

@@ -254,7 +254,7 @@ func ours(rule *nftables.Rule) bool {
 
 func (n nftRuleAt) state(ctx context.Context) setting.Reading {
 	answer := make(chan setting.Reading, 1)
-	err := tree.Within(ctx, func() error {
+	err := setting.Within(ctx, func() error {
 		_, _, rules, err := n.open()
 		if err != nil {
 			return err
@@ -277,7 +277,7 @@ func (n nftRuleAt) state(ctx context.Context) setting.Reading {
 
 // put removes what is ours and inserts the rule at the head, in one transaction.
 func (n nftRuleAt) put(ctx context.Context) error {
-	return tree.Within(ctx, func() error {
+	return setting.Within(ctx, func() error {
 		conn, chain, rules, err := n.open()
 		if err != nil {
 			return err
@@ -302,7 +302,7 @@ func (n nftRuleAt) put(ctx context.Context) error {
 }
 
 func (n nftRuleAt) drop(ctx context.Context) error {
-	return tree.Within(ctx, func() error {
+	return setting.Within(ctx, func() error {
 		conn, _, rules, err := n.open()
 		if errors.Is(err, errNoChain) {
 			return nil

@@ -32,7 +32,7 @@ const (
 	Stopped = "stopped"
 )
 
-// systemd tells whether systemd is the init system (sd_booted(3)).
+// systemd reports whether systemd is the init system (sd_booted(3)).
 func (s service) systemd() bool { return s.m.Live() && s.m.Exists("run/systemd/system") }
 
 func (s service) Read(ctx context.Context, a setting.Address) setting.Reading {

@@ -213,7 +213,7 @@ func (d *Disturbances) measured(tid int) bool {
 	return slices.ContainsFunc(d.threads, func(g guestThread) bool { return g.tid == tid })
 }
 
-// tool tells whether a process is a child of ours: the program that measures where the host itself is measured.
+// tool reports whether a process is a child of ours: the program that measures where the host itself is measured.
 func (d *Disturbances) tool(pid int) bool {
 	if d.pid > 0 {
 		return false

@@ -14,7 +14,7 @@ import (
 // os.Root costs about twelve for the same (one open for each element of the path, the poller's registration), and an
 // inventory reads thousands of files: under emulation that is the difference between a quarter of a second and one.
 
-// straight tells whether a name may be opened by its path: on the live machine, whose links are the kernel's own.
+// straight reports whether a name may be opened by its path: on the live machine, whose links are the kernel's own.
 func (t *Tree) straight(name string) bool {
 	return t.live && t.Path == "/" && filepath.IsLocal(name)
 }

@@ -110,7 +110,7 @@ func (t *Tree) SetValue(ctx context.Context, dir, name, text string) error {
 
 // Write writes a pseudo-file in one write(2) and returns the kernel's own error.
 func (t *Tree) Write(ctx context.Context, name, text string) error {
-	return Within(ctx, func() error {
+	return setting.Within(ctx, func() error {
 		f, err := regular(t.Root, name, os.O_WRONLY)
 		if err != nil {
 			return err
@@ -118,19 +118,6 @@ func (t *Tree) Write(ctx context.Context, name, text string) error {
 		_, err = f.WriteString(text)
 		return errors.Join(err, f.Close())
 	})
-}
-
-// Within runs a call that can hang in the kernel (sysfs stores and ethtool ioctls sleep on driver locks) and stops waiting
-// for it when ctx ends: the result is then ErrInDoubt. The call itself cannot be cancelled.
-func Within(ctx context.Context, call func() error) error {
-	done := make(chan error, 1)
-	go func() { done <- call() }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", setting.ErrInDoubt, context.Cause(ctx))
-	}
 }
 
 // ErrNotLive is the error of everything that needs the running kernel on a recorded tree.

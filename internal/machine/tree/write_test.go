@@ -1,7 +1,6 @@
 package tree
 
 import (
-	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -27,15 +26,5 @@ func TestRefusalsNameWhatWasWanted(t *testing.T) {
 	}
 	if _, err := Canonical(a, setting.Missing("")); err == nil {
 		t.Error("a ring cannot be written as absent")
-	}
-}
-
-func TestWritesGiveUpWaiting(t *testing.T) {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	hang := make(chan struct{})
-	defer close(hang)
-	if err := Within(ctx, func() error { <-hang; return nil }); !errors.Is(err, setting.ErrInDoubt) {
-		t.Errorf("a call that hangs: %v, want in doubt", err)
 	}
 }

@@ -55,7 +55,7 @@ func Files(m *tree.Tree) []facts.VFFile {
 	return found
 }
 
-// makesVFs tells whether a file makes virtual functions, and of which device.
+// makesVFs reports whether a file makes virtual functions, and of which device.
 func makesVFs(text string) (makes bool, device string) {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)

@@ -36,7 +36,7 @@ func Holders(_ context.Context, m *tree.Tree, h *facts.Host) {
 	}
 }
 
-// elsewhere tells whether a PCI device has its interface in another network namespace: its directory net is there as long as it has an
+// elsewhere reports whether a PCI device has its interface in another network namespace: its directory net is there as long as it has an
 // interface, and shows those of the reader's own namespace (drivers/base/core.c, get_device_parent and cleanup_glue_dir;
 // Documentation/networking/sysfs-tagging.rst).
 func elsewhere(m *tree.Tree, dir string) bool {

@@ -205,7 +205,7 @@ func offeredVFs(config string) int {
 	return int(config[at+totalVFs]) | int(config[at+totalVFs+1])<<8
 }
 
-// isolation tells whether a bridge keeps the devices below it apart: whether it has ACS and uses what the kernel asks for
+// isolation reports whether a bridge keeps the devices below it apart: whether it has ACS and uses what the kernel asks for
 // (drivers/iommu/iommu.c, REQ_ACS_FLAGS: source validation, request and completion redirect, upstream forwarding).
 func isolation(config string) string {
 	const control, needed = 6, 0x1d

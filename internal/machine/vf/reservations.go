@@ -10,12 +10,12 @@ import (
 	"mpps/internal/setting"
 )
 
-// Defined tells whether libvirt has the definition of a guest, by its own file: also while no daemon of it runs.
+// Defined reports whether libvirt has the definition of a guest, by its own file: also while no daemon of it runs.
 func Defined(m *tree.Tree, guest string) bool {
 	return guest != "" && m.Exists(libvirt.DefinedFolder+"/"+guest+".xml")
 }
 
-// Reserves tells whether there are reservations of virtual functions.
+// Reserves reports whether there are reservations of virtual functions.
 func Reserves(m *tree.Tree) bool { return len(m.List(setting.Reservations)) > 0 }
 
 // Reservations reads which virtual functions mpps has given to guests.

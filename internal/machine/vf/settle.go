@@ -97,7 +97,7 @@ func (p physical) settled() settled {
 	return s
 }
 
-// Named tells whether udev is done with a network device: it has its final name, and its properties are written
+// Named reports whether udev is done with a network device: it has its final name, and its properties are written
 // (/run/udev/data/nINDEX; src/libsystemd/sd-device/device-private.c, device_update_db). Without udev every device is.
 func Named(m *tree.Tree, device string) bool {
 	index := m.Line(path.Join(tree.ClassNet, device, "ifindex"))

@@ -161,7 +161,7 @@ func vfioHolders(m *tree.Tree) map[string][]string {
 	return all
 }
 
-// opensDevice tells whether a file is one by which a program has a device, or the group of one.
+// opensDevice reports whether a file is one by which a program has a device, or the group of one.
 func opensDevice(node string) bool {
 	return node != "/dev/vfio/vfio" &&
 		(strings.HasPrefix(node, "/dev/vfio/") || strings.HasPrefix(node, "/dev/uio") || strings.HasPrefix(node, "/dev/vhost-vdpa-"))
