@@ -43,7 +43,20 @@ var imports = map[string][]string{
 	"nicctl":                     {},
 	"owned":                      {},
 	"bottleneck/probe":           {"setting", "facts"},
-	"host":                       {"setting", "facts", "tuned", "domain", "nicctl", "owned", "queuepath/lanes", "bottleneck/probe"},
+	"machine/tree":               {"setting", "facts", "owned"},
+	"machine/tree/treetest":      {"machine/tree"},
+	"machine/boot":               {"setting", "facts", "machine/tree"},
+	"machine/ethtool":            {"setting", "facts", "nicctl", "machine/tree"},
+	"machine/netfilter":          {"setting", "facts", "machine/tree"},
+	"machine/cpu":                {"setting", "facts", "machine/tree"},
+	"machine/irq":                {"setting", "facts", "machine/tree"},
+	"machine/threads":            {"setting", "facts", "machine/cpu", "machine/irq", "machine/tree"},
+	"machine/link":               {"setting", "facts", "queuepath/lanes", "machine/ethtool", "machine/irq", "machine/tree"},
+	"machine/libvirt":            {"setting", "facts", "domain", "machine/cpu", "machine/threads", "machine/tree"},
+	"machine/systemd":            {"setting", "facts", "machine/threads", "machine/tree"},
+	"machine/vf":                 {"setting", "facts", "domain", "machine/libvirt", "machine/link", "machine/systemd", "machine/threads", "machine/tree"},
+	"machine/kernel":             {"setting", "facts", "machine/cpu", "machine/tree"},
+	"host":                       {"setting", "facts", "tuned", "domain", "nicctl", "bottleneck/probe", "machine/boot", "machine/cpu", "machine/ethtool", "machine/irq", "machine/kernel", "machine/libvirt", "machine/link", "machine/netfilter", "machine/systemd", "machine/threads", "machine/tree", "machine/vf"},
 	"traffic":                    {},
 	"traffic/counters":           {"nicctl", "traffic"},
 	"queuepath/trace":            {"setting", "facts", "nicctl", "queuepath"},
@@ -88,7 +101,7 @@ var work = []string{"host", "journal", "apply"}
 
 // programs are the packages that may start programs. traffic/engine starts netperf and iperf3, which is what it is for,
 // owned is how all of them start one that must not outlive mpps, measure/fieldbench is a benchmark's own program, and the init of a guest starts the guest's agent.
-var programs = []string{"owned", "host", "traffic/engine", "measure/adapter", "lab", "lab/guestinit", "lab/labtest", "measure/fieldbench"}
+var programs = []string{"owned", "host", "machine/tree", "machine/tree/treetest", "machine/libvirt", "machine/systemd", "traffic/engine", "measure/adapter", "lab", "lab/guestinit", "lab/labtest", "measure/fieldbench"}
 
 // printers are the packages that may write to the standard streams, besides cmd/mpps/main.go, which hands them on. The
 // init of a guest has nobody to return to, nor has the end of a test process.
