@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mpps/docs/knobs"
 	"mpps/internal/datapath"
 	"mpps/internal/goal"
 	"mpps/internal/knob"
@@ -81,10 +82,10 @@ somewhere is found by its own words, right or wrong.
 				return usage(fmt.Errorf("unknown knob %q", ids[0]), hint)
 			}
 			return a.out.Answer(report.Answer{
-				Verb: "explain", Result: knobPage{summarize(k), append([]knob.Value{}, k.Values()...), append([]string{}, k.After...), k.Doc},
+				Verb: "explain", Result: knobPage{summarize(k), append([]knob.Value{}, k.Values()...), append([]string{}, k.After...), k.Doc()},
 				Text: func(t *report.Text) {
 					if asMarkdown {
-						page(t, report.KnobMarkdown(k))
+						page(t, knobs.Page(k.ID))
 						return
 					}
 					report.Knob(t, k)
@@ -124,7 +125,7 @@ func (a *app) listKnobs(asMarkdown bool) error {
 		Verb: "explain-list", Result: result,
 		Text: func(t *report.Text) {
 			if asMarkdown {
-				page(t, report.KnobsMarkdown(knob.Catalogue()))
+				page(t, knobs.Page("README"))
 				return
 			}
 			report.Knobs(t, knob.Catalogue())
@@ -133,7 +134,7 @@ func (a *app) listKnobs(asMarkdown bool) error {
 }
 
 func summarize(k *knob.Knob) knobSummary {
-	s := knobSummary{ID: k.ID, Title: k.Title, Stage: k.Stage, Risk: k.Risk, Goals: []goal.Tier{}, Check: k.Check}
+	s := knobSummary{ID: k.ID, Title: k.Title(), Stage: k.Stage, Risk: k.Risk, Goals: []goal.Tier{}, Check: k.Check}
 	for _, t := range goal.Tiers() {
 		if k.Speaks(t) {
 			s.Goals = append(s.Goals, t)

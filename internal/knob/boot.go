@@ -70,12 +70,6 @@ func (v *View) waits(a setting.Address, running setting.Reading) string {
 	return fmt.Sprintf("waiting for a reboot: the running kernel has %s %s", strings.ReplaceAll(a.Path, "+", " and "), running)
 }
 
-// bootSources are facts that all kernel arguments share.
-var bootWritten = Source{"how it is written", "grub-mkconfig (Debian: /etc/default/grub.d), grubby(8), kernel-install(8)"}
-
-// bootTrap is what holds for all kernel arguments that mpps writes.
-const bootTrap = "mpps writes it for the next boot and never reboots: until then 'mpps status' says that it waits. The boot loader's old files are kept below /var/lib/mpps/boot."
-
 // version is the major and minor number of a kernel's release.
 func version(release string) (major, minor int, ok bool) {
 	n, err := fmt.Sscanf(release, "%d.%d", &major, &minor)

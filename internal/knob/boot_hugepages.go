@@ -22,29 +22,7 @@ const (
 )
 
 var bootHugepages = &Knob{
-	ID: "boot.hugepages", Title: "1 GiB pages for the guests' memory", Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Realtime),
-	Doc: Doc{
-		Want:   "1 GiB pages for the guests' memory, and one to spare on each of their nodes, for realtime",
-		Why:    "A guest on 1 GiB pages hardly ever misses the TLB in its nested page tables, and no page of it is moved, split or compacted: about 1 µs less for a wake-up. For the packet rate alone it gains nothing.",
-		Cost:   "The memory is taken from the host at boot, used or not, and nothing else can have it.",
-		Verify: "/sys/devices/system/node/nodeN/hugepages/hugepages-1048576kB/nr_hugepages; free_hugepages falls when the guest starts.",
-		Traps: []string{
-			"1 GiB pages come only from the command line, or early after boot, node by node, before memory is in pieces: later the kernel finds no gigabyte in one piece.",
-			"A total (hugepages=16) is spread evenly over the nodes; from 5.16 on hugepages=0:8,1:8 says how many where. mpps works them out from the domains' memory and nodes, with a page of margin for each node.",
-			"The order counts: hugepages belongs to the hugepagesz in front of it.",
-			"The guest must ask for them: domain.hugepages (<memoryBacking><hugepages/>).",
-			"Other guests of the host that are defined with 1 GiB pages need theirs after the reboot too: they are counted, those that run first. What else takes such pages (OVS with DPDK) is not.",
-			"default_hugepagesz changes what <hugepages/> without a size, vm.nr_hugepages and /dev/hugepages mean. Where other guests take pages of the old default size it is left alone, and the realtime guest's definition names its size. vm.nr_hugepages=1024 in /etc/sysctl.d, meant for 2 MiB, asks for 1024 GiB with a default of 1G.",
-			"Needs pdpe1gb in the processor's flags.",
-			bootTrap,
-		},
-		Sources: []Source{
-			{"arguments and their order", "Documentation/admin-guide/mm/hugetlbpage.rst; mm/hugetlb.c, hugepages_setup"},
-			{"per node from 5.16 on", "mm/hugetlb.c, b5389086ad7b"},
-			{"about 1 µs for realtime, no gain for throughput", "founding measurements"},
-			bootWritten,
-		},
-	},
+	ID: "boot.hugepages", Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Realtime),
 	Where: bootArguments("default_hugepagesz", giantWords),
 	Want: func(v *View, a setting.Address) Advice {
 		if len(v.Topology.Hugepages) > 0 && !slices.ContainsFunc(v.Topology.Hugepages, sizeOfGiant) {

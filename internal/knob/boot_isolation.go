@@ -55,11 +55,6 @@ func (i isolation) value(cpus setting.CPUSet) string {
 	return strings.Join(append(slices.Clone(i.flags), cpus.String()), ",")
 }
 
-// wish is the argument's value in words.
-func (i isolation) wish() string {
-	return strings.Join(append(slices.Clone(i.flags), "the guests' CPUs"), ",") + ", for realtime; the same CPUs in all three"
-}
-
 // want is what one of the three arguments should be.
 func (i isolation) want(v *View, a setting.Address, because string) Advice {
 	set, note := v.dedicated()
@@ -94,58 +89,16 @@ func (v *View) agree(set setting.CPUSet) bool {
 	return true
 }
 
-// isolationTraps hold for all three.
-var isolationTraps = []string{
-	"isolcpus, nohz_full and rcu_nocbs must name the same CPUs: a CPU with its tick but no scheduler, or the other way about, has the cost of both. mpps writes all three from the guests' CPUs.",
-	"The boot CPU (0) cannot be one of them: the kernel takes it out of nohz_full (it keeps the time), and mpps out of all three.",
-	"With SMT the sibling of an isolated CPU still runs other work on the same core: see firmware.smt.",
-	bootTrap,
-}
-
-func isolationKnob(id, title, why, verify string, flags []string, because string, traps []string, sources ...Source) *Knob {
-	name := strings.TrimPrefix(id, "boot.")
-	i := isolation{flags}
+func (i isolation) knob(id, because string) *Knob {
 	return &Knob{
-		ID: id, Title: title, Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Realtime),
-		Doc: Doc{
-			Want: i.wish(), Why: why, Cost: "These CPUs are for the guests' vCPUs alone, busy or not; the host's own work has the others.",
-			Verify: verify, Traps: append(traps, isolationTraps...), Sources: append(sources, bootWritten),
-		},
-		Where: bootArguments(name),
+		ID: id, Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Realtime),
+		Where: bootArguments(strings.TrimPrefix(id, "boot.")),
 		Want:  func(v *View, a setting.Address) Advice { return i.want(v, a, because) },
 	}
 }
 
-var bootIsolcpus = isolationKnob("boot.isolcpus", "The scheduler keeps off the guests' CPUs",
-	"The scheduler moves tasks between CPUs to balance them. On an isolated CPU it puts nothing by itself: only what is pinned there runs there, and balancing does not look at it.",
-	"/sys/devices/system/cpu/isolated lists them.",
-	[]string{"managed_irq", "domain"}, "tasks are moved onto the guests' CPUs, and managed interrupts land there",
-	[]string{
-		"Without flags isolcpus means domain alone, which cannot be undone before a reboot; managed_irq, which also keeps interrupts that the kernel manages by itself away, must be named.",
-		"On isolated CPUs there is no balancing: an unpinned thread that is allowed on several of them stays on one. Pin each vCPU (domain.vcpupin).",
-		"Documentation calls it deprecated in favour of cpusets; for managed interrupts and early boot there is no other way.",
-	},
-	Source{"flags and default", "kernel/sched/isolation.c, housekeeping_isolcpus_setup; Documentation/admin-guide/kernel-parameters.txt, isolcpus"})
-
-var bootNohzFull = isolationKnob("boot.nohz_full", "No tick on the guests' CPUs",
-	"The tick interrupts each CPU 100 to 1000 times a second to keep time and to schedule; each is an exit of the guest. With one task on the CPU the kernel stops it (one a second is left, and done elsewhere).",
-	"/sys/devices/system/cpu/nohz_full lists them; LOC in /proc/interrupts hardly grows on them while a guest is busy.",
-	nil, "each tick is an exit of the guest",
-	[]string{
-		"It needs CONFIG_NO_HZ_FULL: where /sys/devices/system/cpu/nohz_full is missing the argument does nothing.",
-		"nohz_full implies rcu_nocbs for its CPUs and leaves the boot CPU out.",
-		"nohz=on, which realtime profiles write beside it, is the default; nohz=off and highres=off take nohz_full out of force.",
-		"Entering and leaving the kernel costs more on these CPUs (context tracking): not for CPUs that do system calls, vhost's for one.",
-	},
-	Source{"implies rcu_nocbs, boot CPU out", "Documentation/admin-guide/kernel-parameters.txt, nohz_full; kernel/time/tick-sched.c, tick_nohz_full_setup"},
-	Source{"what keeps the tick", "Documentation/timers/no_hz.rst"})
-
-var bootRCUNocbs = isolationKnob("boot.rcu_nocbs", "RCU's work is done elsewhere",
-	"Whatever a CPU frees through RCU is freed later on the same CPU in a softirq, in bursts. For these CPUs threads do it, which may run on others.",
-	"Threads rcuop/N or rcuog/N exist for each of them.",
-	nil, "what is freed through RCU is freed in softirqs on the guests' CPUs",
-	[]string{
-		"nohz_full alone implies it; it is written out so that the lists can be compared, and for CPUs without nohz_full.",
-		"The threads run anywhere until they are pinned: rt.rcuc and a housekeeping affinity see to that.",
-	},
-	Source{"offloading", "Documentation/admin-guide/kernel-parameters.txt, rcu_nocbs; kernel/rcu/tree_nocb.h"})
+var (
+	bootIsolcpus = isolation{[]string{"managed_irq", "domain"}}.knob("boot.isolcpus", "tasks are moved onto the guests' CPUs, and managed interrupts land there")
+	bootNohzFull = isolation{}.knob("boot.nohz_full", "each tick is an exit of the guest")
+	bootRCUNocbs = isolation{}.knob("boot.rcu_nocbs", "what is freed through RCU is freed in softirqs on the guests' CPUs")
+)

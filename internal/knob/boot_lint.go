@@ -147,25 +147,7 @@ func nearParameters(name string, names map[string]bool) []string {
 }
 
 var bootLint = &Knob{
-	ID: "boot.lint", Title: "Every kernel argument is one that the kernel knows", Stage: datapath.Kernel, Risk: goal.None, Check: true,
-	Doc: Doc{
-		Want:   "arguments that the kernel, its modules or known programs read",
-		Why:    "The kernel says nothing about arguments that it does not know: it hands them to init. A slip of the fingers (pcie_asmp for pcie_aspm) stays on the command line for years, and everybody believes that it works.",
-		Cost:   "None: it is only looked at.",
-		Verify: "The kernel's log from 5.14 on: \"Unknown kernel command line parameters … will be passed to user space\".",
-		Traps: []string{
-			"pcie_asmp=off is ignored silently: pcie_aspm.policy=performance is what is meant (boot.aspm).",
-			"amd_iommu=on is not a value that the kernel parses (boot.iommu).",
-			"Arguments of modules (MODULE.PARAMETER) are compared with what the running kernel's modules offer; of a module that is not loaded nothing is said.",
-			"What neither the kernel's documentation nor mpps knows, and is near to nothing, is not called wrong: it may be for a program of yours. -v lists it.",
-			"Minus and underscore are the same in names; case is not.",
-		},
-		Sources: []Source{
-			{"documented names", "Documentation/admin-guide/kernel-parameters.txt and arch/x86/x86_64/boot-options.rst of Linux 6.12 (Debian's linux-doc-6.12)"},
-			{"what becomes of unknown arguments", "init/main.c, unknown_bootoption, print_unknown_bootoptions"},
-			{"minus and underscore", "kernel/params.c, parameq"},
-		},
-	},
+	ID: "boot.lint", Stage: datapath.Kernel, Risk: goal.None, Check: true,
 	Where: fixed(hostFact("running_arguments"), hostFact("next_arguments")),
 	Want: func(v *View, a setting.Address) Advice {
 		text := v.Kernel.CommandLine

@@ -81,29 +81,8 @@ func foreign(h *facts.Host) string {
 }
 
 var bootMitigations = &Knob{
-	ID: "boot.mitigations", Title: "Mitigations of processor bugs", Stage: datapath.Kernel, Risk: goal.Security,
+	ID: "boot.mitigations", Stage: datapath.Kernel, Risk: goal.Security,
 	Tiers: tiers(goal.Aggressive, goal.Passthrough, goal.Realtime),
-	Doc: Doc{
-		Want: "off, with consent, where something that costs is mitigated and all guests are the operator's own; else as they are",
-		Why: "Against Meltdown, Spectre and their kin the kernel flushes and fences on the very borders that packets cross: system calls, interrupts, exits of guests. Depending on the processor that is a tenth to a third of the packet rate. " +
-			"Where every program and every guest on the host is trusted they protect nothing from anybody.",
-		Cost:   "Any program or guest can then read the memory of the host and of other guests. Never on a host that runs guests of others.",
-		Verify: "/sys/devices/system/cpu/vulnerabilities/* say Vulnerable instead of Mitigation.",
-		Traps: []string{
-			"The old list (noibrs noibpb nopti nospectre_v2 nospectre_v1 l1tf=off nospec_store_bypass_disable no_stf_barrier mds=off) is for kernels before 5.2: from then on mitigations=off alone does all of it, and bugs that are found later too.",
-			"noibrs and noibpb are known to EL7's kernel only, no_stf_barrier to POWER only: elsewhere they are ignored silently.",
-			"A processor that is not affected pays nothing: look at what is mitigated first.",
-			"The microcode stays: what it made slower by itself remains slow.",
-			"mpps takes guests that a cloud defined for those of others, and asks for --consent security for all. 'mpps attest guests.owner=own --by NAME' records that all guests are your own, guests.owner=others that they are not: then it is never planned.",
-			bootTrap,
-		},
-		Sources: []Source{
-			{"mitigations=off and what it stands for", "Documentation/admin-guide/kernel-parameters.txt; kernel/cpu.c, mitigations_parse_cmdline (d68be4c4d313, 5.2)"},
-			{"state of each bug", "Documentation/admin-guide/hw-vuln/index.rst; drivers/base/cpu.c"},
-			{"the old list", "founding measurements"},
-			bootWritten,
-		},
-	},
 	Where: func(h *facts.Host) []setting.Address {
 		if since(h.Kernel.Release, 5, 2) {
 			return []setting.Address{bootArgument("mitigations")}

@@ -54,7 +54,7 @@ func TestDefinitions(t *testing.T) {
 	}
 	last := 0
 	for _, k := range Catalogue() {
-		if k.Title == "" || k.Where == nil || k.Want == nil {
+		if k.Title() == "" || k.Where == nil || k.Want == nil {
 			t.Errorf("%s is incomplete", k.ID)
 		}
 		if _, err := k.Stage.MarshalText(); err != nil {
@@ -81,8 +81,8 @@ func TestDefinitions(t *testing.T) {
 
 func TestDocs(t *testing.T) {
 	for _, k := range Catalogue() {
-		d := k.Doc
-		for name, text := range map[string]string{"why": d.Why, "cost": d.Cost, "verify": d.Verify, "title": k.Title} {
+		d := k.Doc()
+		for name, text := range map[string]string{"why": d.Why, "cost": d.Cost, "verify": d.Verify, "title": k.Title()} {
 			if len(text) < 4 || strings.TrimSpace(text) != text {
 				t.Errorf("%s: %s is %q", k.ID, name, text)
 			}
@@ -157,7 +157,8 @@ func TestOldAdvice(t *testing.T) {
 			t.Errorf("no knob %s", id)
 			continue
 		}
-		text := k.Doc.Why + strings.Join(k.Doc.Traps, " ")
+		doc := k.Doc()
+		text := doc.Why + strings.Join(doc.Traps, " ")
 		for _, word := range words {
 			if !strings.Contains(text, word) {
 				t.Errorf("%s does not speak of %q", id, word)

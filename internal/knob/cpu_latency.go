@@ -14,25 +14,7 @@ import (
 const noDelay = "n/a"
 
 var cpuLatency = &Knob{
-	ID: "cpu.latency", Title: "Guests' CPUs wake up in time", Stage: datapath.CPU, Risk: goal.None, Tiers: tiers(goal.Realtime),
-	Doc: Doc{
-		Want: "at most a tenth of the target in µs, on the guests' CPUs",
-		Why: "An idle CPU goes into the deepest state that it expects to be worth it, and the deeper ones take tens to hundreds of microseconds to leave. A limit on the wake-up latency (PM QoS) keeps it out of those that take longer than that: " +
-			"the immediate form of boot.cstate, which can be taken back. mpps asks for a tenth of the target, on the guests' CPUs.",
-		Cost:   "Power, and turbo of the other cores.",
-		Verify: "cat /sys/devices/system/cpu/cpuN/power/pm_qos_resume_latency_us; cpupower monitor shows no time in deeper states on these CPUs.",
-		Traps: []string{
-			"/dev/cpu_dma_latency limits all CPUs, for as long as somebody holds it open: a shell's echo sets it for the blink of an eye, and it goes with its holder (TuneD's force_latency holds it; od -An -td4 shows the limit in force). The file of each CPU does the same for that CPU and needs no holder: mpps sets that one, and mpps-restore.service sets it again after a reboot. A limit that somebody holds is counted.",
-			"0 in the CPU's file means no limit, not no delay: no delay at all is \"n/a\".",
-			"It concerns the kernel's idle states only: what the processor does by itself (C1E promotion, package states) is the firmware's.",
-			"With idle=poll, or without cpuidle, there is nothing to limit.",
-		},
-		Sources: []Source{
-			{"both limits count, the lower one", "drivers/cpuidle/governor.c, cpuidle_governor_latency_req"},
-			{"per CPU; 0 and n/a", "Documentation/ABI/testing/sysfs-devices-power, pm_qos_resume_latency_us; drivers/base/power/sysfs.c"},
-			{"a held limit, and reading it", "Documentation/power/pm_qos_interface.rst; kernel/power/qos.c, cpu_latency_qos_read"},
-		},
-	},
+	ID: "cpu.latency", Stage: datapath.CPU, Risk: goal.None, Tiers: tiers(goal.Realtime),
 	Where: func(h *facts.Host) []setting.Address {
 		var all []setting.Address
 		for _, c := range h.Topology.CPUs {

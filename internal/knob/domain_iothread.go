@@ -29,24 +29,8 @@ func ioThreads(g *facts.Guest) (paths []string) {
 }
 
 var domainIOThreadPin = &Knob{
-	ID: "domain.iothreadpin", Title: "I/O threads stay off the vCPUs' CPUs", Stage: datapath.Domain, Risk: goal.None,
+	ID: "domain.iothreadpin", Stage: datapath.Domain, Risk: goal.None,
 	After: []string{"domain.emulatorpin"}, Tiers: pinned(),
-	Doc: Doc{
-		Want: "the emulator's CPUs, where the guest has I/O threads",
-		Why: "An I/O thread serves the guest's disks, and polls for up to 32 µs each time before it sleeps. It has no pin unless it is given one: emulatorpin does not hold it, and it runs on every CPU that the guest may use, vCPUs' included, " +
-			"just when the guest waits for a disk.",
-		Cost:   "It shares the emulator's CPUs: a guest whose disks are as busy as its network wants one of its own.",
-		Verify: "virsh iothreadinfo NAME; Cpus_allowed_list of the threads \"IO iothreadN\".",
-		Traps: []string{
-			"emulatorpin is not enough: I/O threads without a pin of their own follow the cpuset of <vcpu>, or none.",
-			"<iothreads>1</iothreads> alone makes a thread that no disk uses: each disk names it (driver iothread='1').",
-			"On an isolated CPU nothing balances it away: it stays beside the vCPU where it woke first.",
-		},
-		Sources: []Source{
-			{"iothreadpin, and what holds without", "libvirt formatdomain, \"CPU Tuning\", \"IOThreads Allocation\"; src/qemu/qemu_process.c, qemuProcessSetupIOThread"},
-			{"polling", "QEMU iothread.c, IOTHREAD_POLL_MAX_NS_DEFAULT"},
-		},
-	},
 	Where: eachGuest(func(g *facts.Guest) bool { return managed(g) && len(ioThreads(g)) > 0 }, func(g *facts.Guest) []setting.Address {
 		return pinsOf(ioThreads(g)...)(g)
 	}),

@@ -11,27 +11,7 @@ import (
 )
 
 var domainLocked = &Knob{
-	ID: "domain.locked", Title: "The guest's and QEMU's memory cannot leave", Stage: datapath.Domain, Risk: goal.GuestRestart, After: []string{"domain.hugepages"}, Tiers: realtime(),
-	Doc: Doc{
-		Want: "locked for realtime, where there is memory for it",
-		Why: "Memory that nobody touched for a while can be written out, dropped and read again (QEMU's own program text, its heap and stacks, guest memory without huge pages). " +
-			"<locked/> has QEMU lock all that it has and will ever have (mlockall), so that everything is there from the start.",
-		Cost:   "All of the guest's memory is taken at its start and never given back: no overcommit, no balloon. Without <memtune><hard_limit> libvirt lifts the limit of locked memory for that QEMU altogether.",
-		Verify: "VmLck in /proc/PID/status of QEMU is as large as the guest and more.",
-		Traps: []string{
-			"Huge pages alone do not do it: the guest's memory is then never written out, QEMU's own is.",
-			"Without the memory the guest does not start (\"mlockall: Cannot allocate memory\"), or the kernel kills somebody for it. It is planned where the guest's memory and about 0.5 GiB for QEMU are free on its nodes, what it has now counted as free.",
-			"Without a hard_limit nothing bounds what this QEMU locks, and libvirt advises one. One that is too small keeps the guest from starting or kills it: the kernel compares it with all addresses that QEMU has mapped, huge pages and unused ones too. The guest's memory and 2 GiB more is a beginning; look at VmSize in /proc/PID/status of QEMU.",
-			"Locked pages can still be moved about: rt.compaction.",
-			"With swap off (rt.swap) program text and files are still dropped and read again.",
-		},
-		Sources: []Source{
-			{"locked, and the limit", "libvirt formatdomain, \"Memory Backing\" and \"Memory Tuning\"; src/qemu/qemu_domain.c, qemuDomainGetMemLockLimitBytes"},
-			{"mlockall", "QEMU -overcommit mem-lock=on; system/runstate.c, os_mlock"},
-			{"all that is mapped counts against the limit", "mm/mlock.c, mlockall: total_vm"},
-			{"locked memory for realtime guests", "libvirt KB, \"Real time guests\"; OpenStack Nova, realtime policy"},
-		},
-	},
+	ID: "domain.locked", Stage: datapath.Domain, Risk: goal.GuestRestart, After: []string{"domain.hugepages"}, Tiers: realtime(),
 	Where: eachGuest(managed, inDefinition("memoryBacking/locked")),
 	Want: func(v *View, a setting.Address) Advice {
 		g, advice, ok := v.guest(a)

@@ -40,25 +40,8 @@ func (v *View) pin(g *facts.Guest, a setting.Address, cpus, because string) Advi
 }
 
 var domainVCPUPin = &Knob{
-	ID: "domain.vcpupin", Title: "A CPU for each vCPU", Stage: datapath.Domain, Risk: goal.None,
+	ID: "domain.vcpupin", Stage: datapath.Domain, Risk: goal.None,
 	Tiers: pinned(),
-	Doc: Doc{
-		Want: "a CPU for each vCPU, of the NIC's node, no two on one core",
-		Why: "A vCPU that the scheduler moves loses its caches, and one that waits for a CPU keeps packets waiting in the ring until it overflows. " +
-			"Each vCPU gets a CPU of its own on the node of the NIC; no two vCPUs share the two threads of a core, and vhost threads and interrupts stay off these CPUs.",
-		Cost:   "These CPUs are no longer there for others: no overcommit. A pinned guest cannot use an idle CPU elsewhere.",
-		Verify: "virsh vcpupin NAME; /proc/PID/task/TID/status of the threads \"CPU n/KVM\", Cpus_allowed_list.",
-		Traps: []string{
-			"Pinning all vCPUs to the same set of CPUs (cpuset='0-15' for each) is not pinning: the scheduler still moves them.",
-			"A guest that is pinned well already (a CPU each, no core shared, one node) is left where it is, wherever that is.",
-			"The kernel's housekeeping needs a core of every node; without it kswapd and interrupts run on a vCPU's CPU.",
-		},
-		Sources: []Source{
-			{"vcpupin", "libvirt formatdomain, \"CPU Tuning\""},
-			{"1 to 9 for the 9 vCPUs of the guest that routed 1.8 Mpps", "founding measurements"},
-			{"1–2 CPUs and 2–4 GiB of each node stay with the host, or kswapd eats the gain", "founding measurements"},
-		},
-	},
 	Where: eachGuest(managed, func(g *facts.Guest) []setting.Address {
 		var paths []string
 		for n := range min(g.VCPUs, maxAddresses) {
@@ -88,21 +71,8 @@ var domainVCPUPin = &Knob{
 }
 
 var domainEmulatorPin = &Knob{
-	ID: "domain.emulatorpin", Title: "QEMU's own threads stay off the vCPUs' CPUs", Stage: datapath.Domain, Risk: goal.None,
+	ID: "domain.emulatorpin", Stage: datapath.Domain, Risk: goal.None,
 	After: []string{"domain.vcpupin"}, Tiers: pinned(),
-	Doc: Doc{
-		Want:   "CPUs that no vCPU has",
-		Why:    "QEMU's main loop, its workers and, where they inherit it, vhost threads run anywhere unless told otherwise: on a vCPU's CPU they take its time in the middle of a burst.",
-		Cost:   "They share the CPUs that vhost has, or those kept for the host.",
-		Verify: "virsh emulatorpin NAME; Cpus_allowed_list of the QEMU process's main thread.",
-		Traps: []string{
-			"Counting on emulatorpin to hold the vhost threads: whether they inherit it depends on the kernel and on the moment of their start; vhost.threads places them directly.",
-		},
-		Sources: []Source{
-			{"emulatorpin", "libvirt formatdomain, \"CPU Tuning\""},
-			{"vhost workers are tasks of the QEMU process since 6.4, kernel threads in its cgroups before", "kernel commit 6e890c5d5021 (vhost: use vhost_tasks for worker threads); drivers/vhost/vhost.c"},
-		},
-	},
 	Where: eachGuest(managed, pinsOf("emulatorpin")),
 	Want: func(v *View, a setting.Address) Advice {
 		g, advice, ok := v.guest(a)
@@ -121,23 +91,8 @@ var domainEmulatorPin = &Knob{
 }
 
 var domainNumatune = &Knob{
-	ID: "domain.numatune", Title: "The guest's memory on the node of its CPUs", Stage: datapath.Domain, Risk: goal.GuestRestart,
+	ID: "domain.numatune", Stage: datapath.Domain, Risk: goal.GuestRestart,
 	After: []string{"domain.vcpupin"}, Tiers: pinned(),
-	Doc: Doc{
-		Want:   "the node of its vCPUs",
-		Why:    "Every packet is copied into the guest's memory and read from there: on another node both cost the distance between the nodes. Memory that is bound to the node cannot wander to where there happened to be room at start.",
-		Cost:   "The guest does not start, or is killed, where the node lacks the memory (mode strict); the other nodes' free memory is of no use to it.",
-		Verify: "numastat -p PID shows the guest's memory on one node.",
-		Traps: []string{
-			"<memnode cellid=…> binds single vNUMA cells and is as good; <memory mode='preferred'> only prefers.",
-			"Automatic NUMA balancing works against fixed placement (memory.numa_balancing).",
-			"The node needs 2 GiB or more beside its guests, or kswapd runs.",
-		},
-		Sources: []Source{
-			{"numatune", "libvirt formatdomain, \"NUMA Node Tuning\""},
-			{"2–4 GiB of each node stay with the host", "founding measurements"},
-		},
-	},
 	Where: eachGuest(managed, inDefinition("numatune/memory.nodeset")),
 	Want: func(v *View, a setting.Address) Advice {
 		g, advice, ok := v.guest(a)

@@ -10,30 +10,9 @@ import (
 	"mpps/internal/setting"
 )
 
-const (
-	guestTrap = "Seen from the host it takes the guest's agent; without one mpps runs in the guest too, and judges a guest's snapshot anywhere."
-	guestSets = "Set from the host (--guest NAME) it lasts until the guest reboots, and mpps verify tells when that has happened. To make it last, run mpps in the guest."
-)
-
 var guestKernel = &Knob{
-	ID: "guest.kernel", Title: "The guest's kernel is new enough for its queues", Stage: datapath.Guest, Risk: goal.Reboot, Check: true,
+	ID: "guest.kernel", Stage: datapath.Guest, Risk: goal.Reboot, Check: true,
 	Tiers: pinned(),
-	Doc: Doc{
-		Want: "4.19 or newer",
-		Why: "How a guest spreads packets over its queues depends on its kernel: up to 3.12 the driver picks the queue by CPU itself, up to 4.18 XPS decides and is set only where there are as many queues as vCPUs, from 4.19 the driver sets XPS so that every queue is reached. " +
-			"NAPI on transmit (4.12) and interrupt moderation (6.0) came later.",
-		Cost:   "A kernel change in the guest, and a restart of it.",
-		Verify: "uname -r in the guest.",
-		Traps: []string{
-			"CentOS 7.6's default kernel forwards less than 7.4's because of its Spectre patches: a newer one with the same version number in front is not always faster (guest.mitigations).",
-			"Enterprise kernels carry newer network code under an old number: 4.18 of RHEL 8 is not 4.18.",
-			guestTrap,
-		},
-		Sources: []Source{
-			{"XPS set by the driver", "drivers/net/virtio_net.c, virtnet_set_affinity"},
-			{"7.4 against 7.6", "founding measurements"},
-		},
-	},
 	Where: inside("kernel"),
 	Want: func(v *View, a setting.Address) Advice {
 		release := v.Kernel.Release
@@ -61,24 +40,8 @@ var guestKernel = &Knob{
 }
 
 var guestMitigations = &Knob{
-	ID: "guest.mitigations", Title: "What the guest's mitigations cost", Stage: datapath.Guest, Risk: goal.Security, Check: true,
+	ID: "guest.mitigations", Stage: datapath.Guest, Risk: goal.Security, Check: true,
 	Tiers: pinned(),
-	Doc: Doc{
-		Want:   "none that costs each packet, where the guest's owner chooses so",
-		Why:    "Mitigations in the guest cost each system call, each interrupt and each indirect call, which small packets have plenty of. Which of them are on depends on the guest's kernel, its command line, and on what of the processor the host shows it.",
-		Cost:   "Off, a program in the guest can read what is not its own. For a router or firewall that runs nobody's code that can be a choice; it is the guest owner's.",
-		Verify: "grep . /sys/devices/system/cpu/vulnerabilities/* in the guest.",
-		Traps: []string{
-			"With an old CPU model the guest sees a processor without the newer, cheaper defences (enhanced IBRS) and takes the costly ones: domain.cpu_model comes first.",
-			"The host's own mitigations protect it from the guest, and stay.",
-			"CentOS 7.6's default is slower than 7.4's for this reason.",
-			guestTrap,
-		},
-		Sources: []Source{
-			{"files and states", "Documentation/ABI/testing/sysfs-devices-system-cpu, vulnerabilities; Documentation/admin-guide/hw-vuln"},
-			{"7.4 against 7.6", "founding measurements"},
-		},
-	},
 	Where: inside("mitigations"),
 	Want: func(v *View, a setting.Address) Advice {
 		v, advice, ok := v.within(a, "which mitigations are on")

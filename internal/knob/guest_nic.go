@@ -13,26 +13,8 @@ import (
 )
 
 var guestChannels = &Knob{
-	ID: "guest.channels", Title: "The guest uses all queues that it was given", Stage: datapath.Guest, Risk: goal.Blip,
+	ID: "guest.channels", Stage: datapath.Guest, Risk: goal.Blip,
 	After: []string{"guest.kernel"}, Tiers: viaKernel(),
-	Doc: Doc{
-		Want:   "as many as it has vCPUs, or queues where these are fewer",
-		Why:    "The domain XML offers queues, the guest's driver enables some of them. Queues that are not enabled have a vhost thread that sleeps, and the work of the others.",
-		Cost:   "The guest's NIC is set up anew: packets are lost for a moment, and the driver sets XPS and affinities of its queues again.",
-		Verify: "ethtool -l DEV in the guest: Combined current against maximum.",
-		Traps: []string{
-			"virtio_net enables as many as there are vCPUs by itself, on older kernels (up to about 4.9) only one: ethtool -L DEV combined N, at each boot.",
-			"vCPUs that were plugged in later do not bring their queue.",
-			"In the guest, nic.channels plans the change; there this only tells.",
-			"Masks and affinities that somebody had set in the guest by hand are the driver's own afterwards, also after a rollback: plan again for guest.xps and guest.irqbalance.",
-			"Without ethtool in the guest its host can neither tell nor set it.",
-			guestSets,
-			guestTrap,
-		},
-		Sources: []Source{
-			{"min(vCPUs, queues)", "drivers/net/virtio_net.c, virtnet_probe: num_online_cpus"},
-		},
-	},
 	Where: insideNICs("channels", func(n *facts.NIC) []setting.Address {
 		if n.Channels == nil || n.Channels.MaxCombined == 0 {
 			return nil
@@ -135,28 +117,8 @@ func stripe(cpus setting.CPUSet, queues int) []setting.CPUSet {
 }
 
 var guestXPS = &Knob{
-	ID: "guest.xps", Title: "Every transmit queue of the guest is reached", Stage: datapath.Guest, Risk: goal.None,
+	ID: "guest.xps", Stage: datapath.Guest, Risk: goal.None,
 	After: []string{"guest.channels"}, Tiers: viaKernel(),
-	Doc: Doc{
-		Want:   "a vCPU for each queue, and a queue for each vCPU",
-		Why:    "XPS says which vCPU sends on which queue. With fewer queues than vCPUs, and masks that leave a vCPU or a queue out, some queues carry everything and others nothing: the guest is then as fast as its busiest queue.",
-		Cost:   "None.",
-		Verify: "grep . /sys/class/net/DEV/queues/tx-*/xps_cpus in the guest; tx_queue_N_packets of ethtool -S grow alike.",
-		Traps: []string{
-			"Up to Linux 3.12, and with RHEL 7's 3.10 up to 7.8, the driver picks the queue by CPU itself and does not look at XPS. From 3.13 to 4.18 XPS decides, and the driver sets it only where there are as many queues as vCPUs. From 4.19 it stripes it over all vCPUs: look before \"fixing\".",
-			"With as many queues as vCPUs there is nothing to set.",
-			"In the guest, nic.xps plans the change; there this only tells.",
-			guestSets,
-			guestTrap,
-		},
-		Sources: []Source{
-			{"striping", "drivers/net/virtio_net.c, virtnet_set_affinity; kernel commit 2ca653d607ce (virtio_net: Stripe queue affinities across cores), 4.19"},
-			{"RHEL 7's 3.10 got the change late", "mailing list virtualization, December 2019, [RHEL7] virtio-net: switch to use XPS to choose txq (Red Hat bug 1769479)"},
-			{"its own choice until 3.12, XPS since", "drivers/net/virtio_net.c of 3.10, virtnet_select_queue; kernel commit 9bb8ca86075f (virtio-net: switch to use XPS to choose txq), 3.13"},
-			{"set only for as many queues as vCPUs until 4.18", "drivers/net/virtio_net.c of 4.18, virtnet_set_affinity: max_queue_pairs != num_online_cpus()"},
-			{"fewer queues than vCPUs need it set on 4.18", "founding experience"},
-		},
-	},
 	Where: insideNICs("xps", func(n *facts.NIC) []setting.Address {
 		if n.TxQueues < 2 {
 			return nil
@@ -210,26 +172,8 @@ var guestXPS = &Knob{
 }
 
 var guestIRQBalance = &Knob{
-	ID: "guest.irqbalance", Title: "The guest's queues interrupt different vCPUs", Stage: datapath.Guest, Risk: goal.None,
+	ID: "guest.irqbalance", Stage: datapath.Guest, Risk: goal.None,
 	After: []string{"guest.channels", "guest.xps"}, Tiers: viaKernel(),
-	Doc: Doc{
-		Want:   "queues that interrupt different vCPUs: irqbalance runs, or each has its vCPU",
-		Why:    "Each queue's interrupt takes one vCPU. Without irqbalance and without affinity they may all go to the same one, which then receives everything. virtio_net spreads them itself as long as it has as many queues as vCPUs.",
-		Cost:   "None; irqbalance wakes every ten seconds.",
-		Verify: "/proc/interrupts in the guest: virtioN-input.M count on different CPUs.",
-		Traps: []string{
-			"With fewer queues than vCPUs the driver sets no affinity on kernels before 4.19.",
-			"A mask of several vCPUs does not spread: one of them takes all.",
-			"For realtime guests it must not run, and affinity is set by hand.",
-			"Where there is a service irqbalance it is started; where there is none, each queue's interrupts get a vCPU.",
-			guestSets,
-			guestTrap,
-		},
-		Sources: []Source{
-			{"the driver's affinity", "drivers/net/virtio_net.c, virtnet_set_affinity"},
-			{"running, or queues pinned", "founding experience"},
-		},
-	},
 	Where: insideNICs("irqs", func(n *facts.NIC) []setting.Address {
 		all := []setting.Address{irqbalance}
 		for _, irq := range n.IRQs {

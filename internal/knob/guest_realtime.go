@@ -14,28 +14,8 @@ import (
 var guestArguments = []string{"isolcpus", "nohz_full", "rcu_nocbs"}
 
 var guestRealtime = &Knob{
-	ID: "guest.realtime", Title: "A realtime guest isolates its own vCPUs too", Stage: datapath.Guest, Risk: goal.Reboot, Check: true,
+	ID: "guest.realtime", Stage: datapath.Guest, Risk: goal.Reboot, Check: true,
 	Tiers: realtime(),
-	Doc: Doc{
-		Want: "a PREEMPT_RT kernel, isolcpus, nohz_full and rcu_nocbs that agree, idle=poll, and the TSC as its clock",
-		Why: "What the host keeps off the vCPU the guest's own kernel may still do on it: its ticks, RCU callbacks, kworkers and clock. The vCPUs that run the realtime work are isolated in the guest as their CPUs are on the host, and the guest keeps time by TSC. " +
-			"idle=poll keeps the vCPU from halting, which saves an exit and a wake-up each time.",
-		Cost:   "idle=poll takes the vCPU's whole CPU on the host, and its sibling's half. mce=off hides hardware faults, and is the owner's choice.",
-		Verify: "cat /proc/cmdline and current_clocksource in the guest; cyclictest there.",
-		Traps: []string{
-			"The three lists must agree, and leave the guest at least one vCPU for itself: the boot CPU cannot be nohz_full.",
-			"mce=off is on old lists: it gains nothing that can be measured, and hides faults.",
-			"kernel.timer_migration=0, swap, page merging, throttling and the watchdog are the guest's too: guest.timer_migration and those beside it set them from the host, the rt knobs where mpps runs in the guest.",
-			"A realtime kernel on the host alone does not make the guest's wake-ups punctual: the way from the guest's timer to its program goes through the guest's kernel.",
-			"A guest with vCPUs that all poll needs a CPU of the host for each, at any time.",
-			guestTrap,
-		},
-		Sources: []Source{
-			{"arguments", "Documentation/admin-guide/kernel-parameters.txt, isolcpus, nohz_full, rcu_nocbs, idle"},
-			{"the list", "founding experience"},
-			{"max 1475 to 12 µs, average 16 to 7", "founding measurements, cyclictest in a guest, 200 µs, 10 minutes"},
-		},
-	},
 	Where: inside("realtime/isolcpus", "realtime/nohz_full", "realtime/rcu_nocbs", "realtime/idle", "realtime/clocksource", "realtime/kernel"),
 	Want: func(v *View, a setting.Address) Advice {
 		_, name, _ := strings.Cut(a.Rest(), "/")

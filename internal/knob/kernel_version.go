@@ -46,23 +46,7 @@ func newSince(release string) (missing, has []string) {
 }
 
 var kernelVersion = &Knob{
-	ID: "kernel.version", Title: "A kernel with batched vhost", Stage: datapath.Kernel, Risk: goal.Reboot, Check: true,
-	Doc: Doc{
-		Want: "5.4 or newer for 500 k packets per second and more to a guest",
-		Why: "Much of what a packet costs between NIC and guest was taken away version by version: busy polling of vhost (4.6), ptr_ring (4.8), MSG_MORE in tun_sendmsg (4.11), batch zeroing (4.12), batch dequeue (4.13), " +
-			"XDP batches (4.20), halt polling on the way. 500 k packets per second and more to one guest need 5.4 or newer.",
-		Cost:   "Another kernel, a reboot, and drivers or firmware that go with it.",
-		Verify: "uname -r; the founding setup ran UEK 5.4.17.",
-		Traps: []string{
-			"Distributions bring single features back to old versions: EL7's 3.10 has some of these. The version is a hint; measuring decides.",
-			"On EL7, 5.4 comes as UEK (5.4.17) and needs a newer linux-firmware installed first, or NICs lose their firmware.",
-			"Newer is not always faster for guests: mitigations came with versions too (boot.mitigations).",
-		},
-		Sources: []Source{
-			{"what each version brought", "founding measurements; drivers/vhost/net.c and drivers/net/tun.c: 030881372460 (4.6), 1576d9860599 (4.8), 5503fcecd49f (4.11), c67df11f6e48 (4.13), 0a0be13b8fe2 (4.20)"},
-			{"5.4 for the aggressive tier", "founding measurements"},
-		},
-	},
+	ID: "kernel.version", Stage: datapath.Kernel, Risk: goal.Reboot, Check: true,
 	Where: fixed(hostFact("kernel_version")),
 	Want: func(v *View, a setting.Address) Advice {
 		missing, has := newSince(v.Kernel.Release)
@@ -83,25 +67,7 @@ var kernelVersion = &Knob{
 }
 
 var kernelDefault = &Knob{
-	ID: "kernel.default", Title: "The newest suitable kernel is booted by default", Stage: datapath.Kernel, Risk: goal.Reboot, Asked: true,
-	Doc: Doc{
-		Want: "the newest suitable kernel that is installed; for realtime a PREEMPT_RT one",
-		Why:  "A newer kernel that is installed does nothing before the boot loader's default names it and the host is booted anew. After an update, or where somebody once chose an old one in the menu, the default is often not the newest.",
-		Cost: "A reboot. mpps says what to set and what to install where nothing suitable is there; it installs nothing and does not choose a kernel unasked: " +
-			"{id: kernel.default, want: VERSION, reason: …} in /etc/mpps/site.yaml asks for one.",
-		Verify: "grubby --default-kernel, grub-editenv list or bootctl list before, /proc/version after the reboot.",
-		Traps: []string{
-			"On EL7 the newer kernel is UEK 5.4.17 (kernel-uek), and its NIC drivers want a newer linux-firmware, installed first.",
-			"GRUB_DEFAULT=saved with GRUB_SAVEDEFAULT boots what was chosen last by hand, old or not.",
-			"Where it is written: saved_entry in grubenv if GRUB_DEFAULT is saved (as grubby --set-default and grub-set-default do), else GRUB_DEFAULT in /etc/default/grub.d on Debian; default in loader.conf for systemd-boot, unless bootctl set-default has put it into an EFI variable.",
-			"On Debian the default \"0\" is the newest kernel by version, also one that somebody installed only to try it.",
-		},
-		Sources: []Source{
-			{"saved_entry, next_entry", "GRUB manual, The GRUB environment block; grubby(8)"},
-			{"default of systemd-boot", "loader.conf(5), systemd-boot(7)"},
-			{"UEK 5.4.17 on EL7 with newer firmware", "founding measurements"},
-		},
-	},
+	ID: "kernel.default", Stage: datapath.Kernel, Risk: goal.Reboot, Asked: true,
 	Where: fixed(setting.Of(setting.BootKernel, "default")),
 	Want: func(v *View, a setting.Address) Advice {
 		next, known := v.Boot.NextEntry()
@@ -191,24 +157,7 @@ func (v *View) install() string {
 }
 
 var kernelRealtime = &Knob{
-	ID: "kernel.realtime", Title: "PREEMPT_RT kernel", Stage: datapath.Kernel, Risk: goal.Reboot, Check: true, Tiers: tiers(goal.Realtime),
-	Doc: Doc{
-		Want: "a PREEMPT_RT kernel for realtime",
-		Why: "In other kernels interrupt handlers, softirqs and sections under spinlocks delay a vCPU that should run now, for as long as they take. With PREEMPT_RT almost all of them can be interrupted by it: " +
-			"the worst wake-up falls from milliseconds to tens of microseconds.",
-		Cost:   "Throughput: a few per cent to a quarter of the packet rate, since locks and softirqs cost more.",
-		Verify: "/sys/kernel/realtime is 1; uname -v says PREEMPT_RT; cyclictest in the guest.",
-		Traps: []string{
-			"PREEMPT_DYNAMIC and preempt=full are not PREEMPT_RT.",
-			"The guest needs one too if its own wake-ups count.",
-			"Kernels before 5.3 with the patch write \"PREEMPT RT\".",
-			"rcuc threads, whose priority rt.rcuc sets, exist only there.",
-		},
-		Sources: []Source{
-			{"what becomes preemptible", "Documentation/locking/locktypes.rst, PREEMPT_RT; kernel/Kconfig.preempt"},
-			{"/sys/kernel/realtime", "kernel/ksysfs.c (realtime patch)"},
-		},
-	},
+	ID: "kernel.realtime", Stage: datapath.Kernel, Risk: goal.Reboot, Check: true, Tiers: tiers(goal.Realtime),
 	Where: fixed(hostFact("kernel_realtime")),
 	Want: func(v *View, a setting.Address) Advice {
 		switch {

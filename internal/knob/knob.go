@@ -12,10 +12,9 @@ import (
 )
 
 // Knob is one entry of the catalogue. Its ID is its name in outputs, plans, journals and documentation, and is never
-// reused for something else.
+// reused for something else. Title and prose stand on its page, docs/knobs/ID.md.
 type Knob struct {
 	ID    string
-	Title string
 	Stage datapath.Stage
 	Risk  goal.Risk   // the worst that a change of it can do
 	After []string    // IDs of knobs that must be applied earlier where both change
@@ -23,7 +22,6 @@ type Knob struct {
 	Check bool        // judged and explained, never written
 	Asked bool        // written only where the site file asks for a value
 	Most  int64       // the most that mpps writes, also where a site file asks for more; 0 where the kernel or driver bounds it
-	Doc   Doc
 
 	// Where lists the addresses that the knob speaks of, from the inventory alone, before any value is read.
 	Where func(h *facts.Host) []setting.Address

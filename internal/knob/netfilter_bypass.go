@@ -14,27 +14,8 @@ import (
 var bypassTools = []string{"nft", "iptables-legacy", "ip6tables-legacy", "ebtables-legacy"}
 
 var netfilterBypass = &Knob{
-	ID: "netfilter.bypass", Title: "No rules at all, on a host that only measures", Stage: datapath.Netfilter, Risk: goal.Security,
+	ID: "netfilter.bypass", Stage: datapath.Netfilter, Risk: goal.Security,
 	After: []string{"netfilter.bridge", "netfilter.nflog_skip"}, Tiers: tiers(goal.Aggressive),
-	Doc: Doc{
-		Want: "no rules, with the consents security and connectivity; else as they are",
-		Why: "What a rule costs is known only without it. On a host that nothing else depends on, the rule sets of nft, iptables, ip6tables and ebtables are saved, emptied for the measurement, and put back by rollback. " +
-			"On any other host netfilter.bridge and netfilter.nflog_skip take the rules out of the guests' way and leave the host's own alone.",
-		Cost: "Everything that the rules did: the host's firewall, NAT of libvirt's default network and of containers, security groups. Guests behind NAT lose their network. " +
-			"Daemons that own rules (firewalld, docker, libvirt) put theirs back when they are reloaded, and rollback then replaces what they made since.",
-		Verify: "nft list ruleset, iptables-legacy-save and ebtables-legacy -L show no rule; after rollback they show what they showed before.",
-		Traps: []string{
-			"It needs two consents, --consent security,connectivity: the rule that accepts the operator's own connection goes with the others, and one consent is given too easily for another change.",
-			"Counters start at zero after the restore, and connection tracking goes on for connections that it knows.",
-			"Rule sets made by iptables-nft with old matches cannot be read back by nft: they are left alone, and mpps says so. So are rules that ebtables-legacy-restore cannot read back (lines of 2 kB and more, such as long --among lists), and all of arptables-legacy.",
-			"rmmod of netfilter modules, often advised with it, is refused by the kernel while their use count is not 0, and brings nothing once no rule calls them.",
-		},
-		Sources: []Source{
-			{"all rules gone, on benchmark hosts only", "founding experience"},
-			{"5 ns a rule and packet", "measured, nftables and iptables-legacy with 10, 100 and 1000 rules"},
-			{"one transaction each, or one a table", "nft(8), -f; iptables-restore(8); ebtables-restore.c of ebtables 2.0.11"},
-		},
-	},
 	Where: func(h *facts.Host) []setting.Address {
 		var all []setting.Address
 		for _, tool := range bypassTools {
@@ -63,26 +44,8 @@ var netfilterBypass = &Knob{
 }
 
 var netfilterConntrack = &Knob{
-	ID: "netfilter.conntrack", Title: "Guests' packets are not tracked as connections", Stage: datapath.Netfilter, Risk: goal.Security, Check: true,
+	ID: "netfilter.conntrack", Stage: datapath.Netfilter, Risk: goal.Security, Check: true,
 	After: []string{"netfilter.bridge"}, Tiers: viaKernel(),
-	Doc: Doc{
-		Want: "not loaded, or not for bridged frames",
-		Why: "Connection tracking looks every packet up in a table and makes an entry for every new flow: some 100 ns a packet, a lock for each new flow, and a table that small packets of many flows fill, after which packets are dropped. " +
-			"Bridged frames are tracked only where br_netfilter hands them to the IP hooks, or where a rule of the bridge family asks for it.",
-		Cost:   "Stateful rules (ESTABLISHED, NAT, security groups) no longer see these packets.",
-		Verify: "conntrack -C stays constant under load of the guests; nf_conntrack_count in /proc/sys/net/netfilter.",
-		Traps: []string{
-			"The module is loaded by the first rule that asks for state, in any namespace: that it is loaded does not mean that bridged frames pass it.",
-			"NOTRACK for a bridge (raw PREROUTING, -m physdev) works only while br_netfilter hands frames over; netfilter.bridge off makes it needless.",
-			"Raising nf_conntrack_max keeps a full table from dropping, and makes no packet cheaper.",
-			"A rule of the bridge family with ct loads nf_conntrack_bridge, which tracks bridged frames without br_netfilter.",
-		},
-		Sources: []Source{
-			{"bridged frames reach the IP hooks only through br_netfilter", "net/bridge/br_netfilter_hooks.c, br_nf_pre_routing"},
-			{"tracking in the bridge family", "net/bridge/netfilter/nf_conntrack_bridge.c"},
-			{"table full drops", "net/netfilter/nf_conntrack_core.c, early_drop"},
-		},
-	},
 	Where: fixed(setting.Of(setting.Fact, "host", "conntrack")),
 	Want: func(v *View, a setting.Address) Advice {
 		switch {

@@ -36,24 +36,8 @@ func QueueOf(name string) (int, bool) {
 }
 
 var nicIRQBalance = &Knob{
-	ID: "nic.irqbalance", Title: "irqbalance leaves the NIC's interrupts alone", Stage: datapath.NIC, Risk: goal.None,
+	ID: "nic.irqbalance", Stage: datapath.NIC, Risk: goal.None,
 	Tiers: tiers(goal.Standard, goal.Aggressive, goal.Realtime),
-	Doc: Doc{
-		Want: "stopped",
-		Why: "irqbalance moves interrupts every ten seconds by the load that it sees. It knows nothing of vCPUs and vhost threads, and puts a queue on a guest's CPU; " +
-			"what was placed by hand is moved away again. With interrupts placed one by one it must not run.",
-		Cost:   "Interrupts of other devices (disks) stay where they are when it stops.",
-		Verify: "systemctl is-active irqbalance says inactive; smp_affinity_list of the NIC's interrupts stays as it was set.",
-		Traps: []string{
-			"IRQBALANCE_BANNED_CPULIST= set to nothing bans nothing, and that it is set at all switches off the automatic ban of isolated and nohz_full CPUs.",
-			"IRQBALANCE_ONESHOT=1 balances once at start and still overrides what was set before.",
-			"Managed interrupts (NVMe, some NICs) are moved by nobody, irqbalance included.",
-		},
-		Sources: []Source{
-			{"banned CPUs and the automatic ban", "irqbalance cputree.c, setup_banned_cpus"},
-			{"interval of 10 s", "irqbalance(1), --interval"},
-		},
-	},
 	Where: fixed(setting.Of(setting.Service, "irqbalance")),
 	Want: func(v *View, a setting.Address) Advice {
 		return Wants(setting.Exact("stopped"), "it moves interrupts that are placed one by one, onto guests' CPUs too")
@@ -61,26 +45,8 @@ var nicIRQBalance = &Knob{
 }
 
 var nicIRQAffinity = &Knob{
-	ID: "nic.irq_affinity", Title: "A CPU for each NIC queue's interrupt", Stage: datapath.NIC, Risk: goal.None,
+	ID: "nic.irq_affinity", Stage: datapath.NIC, Risk: goal.None,
 	After: []string{"nic.channels", "nic.ring.rx", "nic.ring.tx", "nic.irqbalance"}, Tiers: tiers(goal.Standard, goal.Aggressive, goal.Realtime),
-	Doc: Doc{
-		Want: "a CPU for each queue, of the NIC's node and no guest's",
-		Why: "The CPU that takes a queue's interrupt does all of the host's work for its packets: driver, bridge, tap. Two queues on one CPU halve each other; a queue on a vCPU's CPU steals from the guest; " +
-			"a queue on another node reads every packet over the link between the nodes.",
-		Cost:   "None by itself; the interrupt follows no load any more.",
-		Verify: "/proc/irq/N/effective_affinity_list; the columns of /proc/interrupts count where they should.",
-		Traps: []string{
-			"Setting a device up anew (ifup, a change of rings, channels or MTU) asks for its interrupts anew and may reset the affinity to the driver's hint.",
-			"Writing a managed interrupt's affinity answers EIO: the kernel spreads those itself. They are skipped and said.",
-			"A mask of several CPUs does not spread: x86 delivers to one CPU of it (effective_affinity).",
-			"set_irq_affinity scripts start at CPU 0 whatever the NIC's node is.",
-		},
-		Sources: []Source{
-			{"EIO of managed interrupts", "kernel/irq/proc.c, write_irq_affinity: irq_can_set_affinity_usr"},
-			{"the driver's hint at setup", "kernel/irq/manage.c, __irq_apply_affinity_hint; igb_main.c, igb_request_msix"},
-			{"one CPU of the mask", "arch/x86/kernel/apic/vector.c, assign_irq_vector_any_locked"},
-		},
-	},
 	Where: eachNIC(func(n *facts.NIC) bool { return len(n.IRQs) > 0 }, func(n *facts.NIC) []setting.Address {
 		var all []setting.Address
 		for _, irq := range n.IRQs {

@@ -15,27 +15,10 @@ import (
 // buffers are 512 KiB, which stays in a core's cache.
 const smallRing = 256
 
-func nicRing(direction, title, counterWhy string, counters []string) *Knob {
+func nicRing(direction string, counters []string) *Knob {
 	return &Knob{
-		ID: "nic.ring." + direction, Title: title, Stage: datapath.NIC, Risk: goal.Blip,
+		ID: "nic.ring." + direction, Stage: datapath.NIC, Risk: goal.Blip,
 		After: []string{"nic.channels"},
-		Doc: Doc{
-			Want: "256 for small packets; twice as long while a counter of loss grows; for bulk data as it is",
-			Why: "Each queue of the NIC has a ring of descriptors, each pointing at a buffer. A long ring absorbs bursts while the CPU is away, " +
-				"but its buffers no longer stay in the cache: with small packets at a high rate 256 is best in most cases. " + counterWhy,
-			Cost:   "Changing it takes the queues down for a moment: packets are lost. A short ring loses packets when the CPU is away for longer than the ring lasts (256 descriptors at 1 Mpps: 256 µs).",
-			Verify: fmt.Sprintf("ethtool -g DEV shows the size; under load these do not grow (ethtool -S DEV, by driver): %s.", strings.Join(counters, ", ")),
-			Traps: []string{
-				"\"Set the rings to their maximum\" is old advice for bulk traffic on slow CPUs: at 64 bytes it moves the ring out of the cache.",
-				"Drivers round: igb and ixgbe to a multiple of 8, i40e of 32, others to a power of two; the value read back may be larger than what was asked for.",
-				"virtio_net and some virtual NICs let rings be read but not set.",
-			},
-			Sources: []Source{
-				{"best size for small packets", "founding measurements, X520 and X710, 64-byte frames"},
-				{"a resize closes and opens the device's queues", "drivers/net/ethernet/intel/igb/igb_ethtool.c, igb_set_ringparam; ixgbe_ethtool.c, ixgbe_set_ringparam"},
-				{"rounding", "igb_set_ringparam: ALIGN(…, REQ_RX_DESCRIPTOR_MULTIPLE)"},
-			},
-		},
 		Where: eachNIC(func(n *facts.NIC) bool { return n.Rings != nil }, func(n *facts.NIC) []setting.Address {
 			return []setting.Address{setting.Of(setting.NICRing, n.Name, direction)}
 		}),
@@ -104,10 +87,12 @@ func queueNumber(counter string) string {
 	return strings.Join(parts, "_")
 }
 
-var nicRingRx = nicRing("rx", "Receive descriptors per NIC queue",
-	"Make it longer only if packets are missed for want of descriptors.",
-	[]string{"rx_missed_errors", "rx_no_buffer_count", "rx_no_dma_resources", "rx_out_of_buffer", "rx_fifo_errors", "port.rx_dropped", "rx_dropped.nic"})
+// Counters of packets that found no room in a ring; their names differ by driver.
+var (
+	rxRingCounters = []string{
+		"rx_missed_errors", "rx_no_buffer_count", "rx_no_dma_resources", "rx_out_of_buffer", "rx_fifo_errors", "port.rx_dropped", "rx_dropped.nic",
+	}
+	txRingCounters = []string{"tx_restart_queue", "tx_restart", "tx_busy", "tx_queue_stopped", "tx_queue_#_restart"}
 
-var nicRingTx = nicRing("tx", "Transmit descriptors per NIC queue",
-	"Make it longer only if the queue is stopped often for want of descriptors.",
-	[]string{"tx_restart_queue", "tx_restart", "tx_busy", "tx_queue_stopped", "tx_queue_#_restart"})
+	nicRingRx, nicRingTx = nicRing("rx", rxRingCounters), nicRing("tx", txRingCounters)
+)

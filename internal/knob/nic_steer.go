@@ -85,27 +85,8 @@ func (v *View) spreadsWell(n *facts.NIC) bool {
 }
 
 var nicXPS = &Knob{
-	ID: "nic.xps", Title: "Transmit queues by CPU", Stage: datapath.NIC, Risk: goal.None,
+	ID: "nic.xps", Stage: datapath.NIC, Risk: goal.None,
 	After: []string{"nic.channels"}, Tiers: viaKernel(),
-	Doc: Doc{
-		Want: "every CPU in one queue's set, vhost threads of two guests in the same one only where there are too few",
-		Why: "Which queue a packet leaves by is a hash unless XPS says by which CPU it comes. A guest's packets come from its vhost threads' CPUs: " +
-			"when two guests hash to one queue they wait for each other's lock; with a queue for each CPU set they never meet. Measured on a veth pair with two senders: 0.88 of one sender without, 1.87 with.",
-		Cost:   "None where there are as many queues as sending CPUs. With fewer, some CPUs share.",
-		Verify: "/sys/class/net/DEV/queues/tx-N/xps_cpus; tx_queue_N_packets of ethtool -S grow by guest.",
-		Traps: []string{
-			"A device with one transmit queue answers ENOENT to xps_cpus: nothing can be chosen there.",
-			"Drivers set XPS themselves when the device comes up (ixgbe, i40e and mlx5: queue n to CPU n) and do so again after each ifup.",
-			"A CPU in no queue's set falls back to the hash; all CPUs are given a queue.",
-			"xps_rxqs overrides xps_cpus.",
-			"Where 'mpps path --steer' carries the queue's number from tap to NIC, XPS is cleared on purpose: it comes before that number.",
-		},
-		Sources: []Source{
-			{"choice of the queue", "net/core/dev.c, get_xps_queue, __netdev_pick_tx"},
-			{"ENOENT on single-queue devices", "net/core/net-sysfs.c, xps_cpus_show"},
-			{"0.88 against 1.87", "measured, veth with two queues, two senders"},
-		},
-	},
 	Where: eachNIC(func(n *facts.NIC) bool { return n.TxQueues > 1 }, queueFiles("tx", "xps_cpus", func(n *facts.NIC) int { return n.TxQueues })),
 	Want: func(v *View, a setting.Address) Advice {
 		device, queue := queueFile(a)
@@ -131,24 +112,8 @@ var nicXPS = &Knob{
 }
 
 var nicRPS = &Knob{
-	ID: "nic.rps", Title: "No software steering where the NIC steers", Stage: datapath.NIC, Risk: goal.None,
+	ID: "nic.rps", Stage: datapath.NIC, Risk: goal.None,
 	After: []string{"nic.channels"}, Tiers: viaKernel(),
-	Doc: Doc{
-		Want: "none where the NIC has a queue for each CPU that serves it",
-		Why: "RPS hands each packet to another CPU by an interrupt between processors. Where the NIC has a queue for every serving CPU already, that is a detour: measured 0.68 of the throughput, with losses. " +
-			"It can pay only where the hardware has fewer queues than CPUs that could serve it, and then measuring decides.",
-		Cost:   "None where the NIC spreads flows itself.",
-		Verify: "received_rps in /proc/net/softnet_stat (tenth column) stops growing.",
-		Traps: []string{
-			"Tunnels whose outer header is always the same land on one NIC queue: there RPS on the tunnel device helps, and changing the NIC's does not.",
-			"RPS uses the NIC's flow hash: with UDP ports left out (nic.flow_hash.udp4) it spreads as badly as the NIC.",
-		},
-		Sources: []Source{
-			{"the hand-over", "net/core/dev.c, get_rps_cpu, enqueue_to_backlog, net_rps_send_ipi"},
-			{"0.68 and losses", "measured, veth, two CPUs"},
-			{"when it pays", "Documentation/networking/scaling.rst, RPS: Suggested Configuration"},
-		},
-	},
 	Where: eachNIC(func(n *facts.NIC) bool { return n.RxQueues > 0 }, queueFiles("rx", "rps_cpus", func(n *facts.NIC) int { return n.RxQueues })),
 	Want: func(v *View, a setting.Address) Advice {
 		device, _ := queueFile(a)

@@ -13,24 +13,8 @@ import (
 const maxTxQueueLen = 10_000
 
 var nicTxQueueLen = &Knob{
-	ID: "nic.txqueuelen", Title: "Packets waiting before a tap or NIC", Stage: datapath.NIC, Risk: goal.None,
+	ID: "nic.txqueuelen", Stage: datapath.NIC, Risk: goal.None,
 	Tiers: viaKernel(),
-	Doc: Doc{
-		Want: "twice as long, up to 10,000, while packets are dropped before it; else as it is",
-		Why: "On a tap it is the ring between the bridge and vhost: when the guest is slow for a moment, packets wait here, and when it is full they are dropped (tx_dropped of the tap). " +
-			"On a NIC it bounds the queueing discipline. Sized by drops: longer only where packets are lost, because a longer queue is a longer delay.",
-		Cost:   "Delay under overload: 1000 packets are 1 ms at 1 Mpps.",
-		Verify: "ip -s link show DEV: TX dropped stops growing.",
-		Traps: []string{
-			"A tap's ring is allocated anew at the change and keeps what is in it.",
-			"With fq_codel or noqueue as the qdisc the NIC's value does nothing.",
-			"tx_queue_size in the domain XML is another queue (the guest's transmit ring) and cannot exceed 256 on a tap.",
-		},
-		Sources: []Source{
-			{"a tap's ring follows it", "drivers/net/tun.c, tun_queue_resize; NETDEV_CHANGE_TX_QUEUE_LEN"},
-			{"drops when it is full", "drivers/net/tun.c, tun_net_xmit: ptr_ring_produce, dev_core_stats_tx_dropped_inc"},
-		},
-	},
 	Where: func(h *facts.Host) []setting.Address {
 		var all []setting.Address
 		for _, n := range h.NICs {

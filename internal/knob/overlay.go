@@ -15,28 +15,8 @@ import (
 var overlays = map[string]bool{"vxlan": true, "gretap": true, "ip6gretap": true, "geneve": true}
 
 var overlayQueues = &Knob{
-	ID: "overlay.queues", Title: "Overlay devices do not squeeze many queues into one", Stage: datapath.Overlay, Risk: goal.Connectivity, Check: true,
+	ID: "overlay.queues", Stage: datapath.Overlay, Risk: goal.Connectivity, Check: true,
 	Tiers: viaKernel(),
-	Doc: Doc{
-		Want: "as many transmit queues as the NIC below, or none locked",
-		Why: "A tunnel is a network device with transmit queues of its own, by default one. All CPUs that send through it then take one lock in turn, whatever the NIC below has. " +
-			"Devices that say that they are lockless (NETIF_F_LLTX) take no lock; with a queue discipline of their own (fq_codel, pfifo) they do take its lock.",
-		Cost:   "The number of queues is fixed when the device is made: to change it the tunnel must be removed and made anew (ip link add … numtxqueues N), which cuts its guests off meanwhile.",
-		Verify: "ls /sys/class/net/DEV/queues; tc -s qdisc show dev DEV says noqueue; perf top shows no native_queued_spin_lock_slowpath under __dev_queue_xmit.",
-		Traps: []string{
-			"Mending the tunnel alone brings little: at 200 kpps it was not the only place where queues became one. With the queue mapping kept too it was about 400 kpps (overlay.queue_mapping).",
-			"From Linux 6.12 on the flag is no longer among the features that ethtool -k shows (tx-lockless): vxlan, geneve and GRE without sequence numbers have it all the same.",
-			"GRE with sequence numbers (oseq) must number packets in order and keeps its lock.",
-			"A GRE tap device gets the kernel's default queue discipline (net.core.default_qdisc), with its lock; VXLAN and GENEVE get none unless somebody gives them one. mpps path --steer takes the default off a tunnel that needs none.",
-		},
-		Sources: []Source{
-			{"no lock for NETIF_F_LLTX and noqueue", "net/core/dev.c, __dev_queue_xmit, HARD_TX_LOCK"},
-			{"lockless tunnels", "drivers/net/vxlan/vxlan_core.c, vxlan_setup; drivers/net/geneve.c, geneve_setup; net/ipv4/ip_gre.c, __gre_tunnel_init"},
-			{"which tunnels get a discipline", "net/ipv4/ip_gre.c, ipgre_tap_setup (ether_setup); drivers/net/vxlan/vxlan_core.c, vxlan_setup (IFF_NO_QUEUE); net/sched/sch_generic.c, attach_default_qdiscs"},
-			{"no longer a feature", "kernel commit 00d066a4d4ed (netdev_features: convert NETIF_F_LLTX to dev->lltx)"},
-			{"one queue 140, several 200, mapping kept about 400 kpps", "founding measurements"},
-		},
-	},
 	Where: func(h *facts.Host) []setting.Address {
 		var all []setting.Address
 		for _, t := range h.Tunnels {
@@ -87,27 +67,8 @@ func (v *View) tunnel(name string) *facts.Tunnel {
 }
 
 var overlayQueueMapping = &Knob{
-	ID: "overlay.queue_mapping", Title: "A packet keeps its queue from the guest to the NIC", Stage: datapath.Overlay, Risk: goal.None, Check: true,
+	ID: "overlay.queue_mapping", Stage: datapath.Overlay, Risk: goal.None, Check: true,
 	After: []string{"overlay.queues"}, Tiers: viaKernel(),
-	Doc: Doc{
-		Want: "kept from the tap to the NIC, or of no account: XPS by CPU, and a CPU for each vhost thread",
-		Why: "The guest chose a queue for the flow; its vhost thread writes to that queue of the tap, and the tap notes it in the packet. A device with one queue on the way sets the note to 0, and from there on all packets of all guests may meet in one queue of the NIC. " +
-			"Kept end to end, each vhost thread has a NIC queue to itself as far as there are enough.",
-		Cost:   "None, where the devices on the way have several queues.",
-		Verify: "mpps path shows which queue of the NIC each queue of a guest leaves by, and mpps path --steer keeps them apart. While packets flow, ethtool -S of the NIC counts on as many tx queues as the guest uses.",
-		Traps: []string{
-			"The note counts from 1, 0 is none: a tunnel with one queue does not keep the number 0, it erases it, and the NIC hashes the packet instead. Packets of one tunnel endpoint then differ only in the outer source port, which VXLAN and GENEVE make from the inner flow and GRE does not have.",
-			"XPS on the NIC comes before the note: the CPU that sends decides, which is right where every vhost thread has its own (nic.xps).",
-			"Two guests with the same number of queues choose the same numbers: without XPS they meet on the NIC's first queues while the others idle.",
-		},
-		Sources: []Source{
-			{"the tap's note", "drivers/net/tun.c, tun_get_user: skb_record_rx_queue"},
-			{"one queue writes 0", "net/core/dev.c, netdev_core_pick_tx: skb_set_queue_mapping"},
-			{"XPS, then the note, then the hash", "net/core/dev.c, netdev_pick_tx and skb_tx_hash"},
-			{"outer source port", "include/net/udp_tunnel.h, udp_flow_src_port"},
-			{"200 to about 400 kpps", "founding measurements"},
-		},
-	},
 	Where: eachGuest(anyGuest, guestFact("queue-mapping")),
 	Want: func(v *View, a setting.Address) Advice {
 		g, advice, ok := v.guest(a)

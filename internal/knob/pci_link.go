@@ -11,24 +11,7 @@ import (
 )
 
 var pciLink = &Knob{
-	ID: "pci.link", Title: "The PCIe link carries the NIC's line rate", Stage: datapath.Firmware, Risk: goal.None, Check: true,
-	Doc: Doc{
-		Want: "a sixth more than the line rates of the card's ports together, each way",
-		Why: "Every packet crosses the PCIe link, with its descriptor and the link's own headers. A card in a slot with fewer lanes, or a link that was trained to a lower speed, drops packets on receive (rx_missed, rx_no_buffer) " +
-			"long before any CPU is busy, and no setting of the kernel helps. Both directions count: what is forwarded goes in and out.",
-		Cost:   "Another slot, or another card.",
-		Verify: "lspci -vv: LnkSta against LnkCap; current_link_speed and current_link_width of the device.",
-		Traps: []string{
-			"Links save power by lowering their speed when idle: look under load before moving cards.",
-			"The ports of a card share its link: a card with 2 × 25 Gbit/s needs 50 Gbit/s each way.",
-			"A slot's mechanical width says nothing of its lanes; risers and bifurcation settings take lanes away.",
-			"8.0 GT/s is not 8 Gbit/s a lane: line code (8b/10b up to 5 GT/s, 128b/130b above) and packet headers take their part. mpps asks for a sixth more than the line rate.",
-		},
-		Sources: []Source{
-			{"speed, width and what they carry", "drivers/pci/pci.c, pcie_bandwidth_available; include/linux/pci.h, PCIE_SPEED2MBS_ENC"},
-			{"attributes", "drivers/pci/pci-sysfs.c, current_link_speed, max_link_speed"},
-		},
-	},
+	ID: "pci.link", Stage: datapath.Firmware, Risk: goal.None, Check: true,
 	Where: eachNIC(func(n *facts.NIC) bool { return n.PhysFn == "" && n.Bus == "pci" || n.Link != nil }, func(n *facts.NIC) []setting.Address {
 		return []setting.Address{setting.Of(setting.Fact, n.Name, "pcie_link")}
 	}),

@@ -10,22 +10,8 @@ import (
 )
 
 var placementOvercommit = &Knob{
-	ID: "placement.overcommit", Title: "No more vCPUs and memory than there are", Stage: datapath.Placement, Risk: goal.None, Check: true,
+	ID: "placement.overcommit", Stage: datapath.Placement, Risk: goal.None, Check: true,
 	Tiers: pinned(),
-	Doc: Doc{
-		Want: "no more vCPUs and memory than the host has beside what it keeps for itself",
-		Why: "With more vCPUs than CPUs some vCPU always waits, with packets in its ring; with more memory than there is the host swaps or reclaims. No other knob makes up for either. " +
-			"Rather commit less: of 2×16 cores two guests with 14 vCPUs each, with storage daemons 10 and 14.",
-		Cost:   "Fewer or smaller guests on the host.",
-		Verify: "The sum of the running guests' vCPUs is below the number of CPUs less one or two for each node; st and guest time in top; no swapping.",
-		Traps: []string{
-			"Sibling threads are not CPUs of their own for load that fills a core.",
-			"Memory that a guest has not touched yet counts: a passthrough guest pins all of it at start.",
-		},
-		Sources: []Source{
-			{"two 14-vCPU guests on 2×16 cores; 10 + 14 hyperconverged", "founding measurements"},
-		},
-	},
 	Where: fixed(setting.Of(setting.Fact, "host", "vcpus"), setting.Of(setting.Fact, "host", "memory")),
 	Want: func(v *View, a setting.Address) Advice {
 		vcpus, memory, guests := 0, uint64(0), 0
@@ -71,22 +57,8 @@ var placementOvercommit = &Knob{
 func gib(bytes uint64) float64 { return float64(bytes) / (1 << 30) }
 
 var placementSiblings = &Knob{
-	ID: "placement.siblings", Title: "No two vCPUs on one core", Stage: datapath.Placement, Risk: goal.None, Check: true,
+	ID: "placement.siblings", Stage: datapath.Placement, Risk: goal.None, Check: true,
 	Tiers: pinned(),
-	Doc: Doc{
-		Want:   "a core for each vCPU",
-		Why:    "The two threads of a core share its execution units and caches: two busy vCPUs on them get little more than half of a core each, and jitter from each other.",
-		Cost:   "Half of the threads are not for vCPUs; they can serve vhost, the emulator or other load.",
-		Verify: "virsh vcpupin NAME against /sys/devices/system/cpu/cpuN/topology/thread_siblings_list.",
-		Traps: []string{
-			"CPU numbers do not tell: on most machines N and N + half of all are siblings, on some N and N+1.",
-			"Switching SMT off (firmware or /sys/devices/system/cpu/smt/control) does the same for all.",
-		},
-		Sources: []Source{
-			{"siblings", "Documentation/admin-guide/cputopology.rst"},
-			{"never two vCPUs of a network-bound guest on one core", "founding measurements"},
-		},
-	},
 	Where: eachGuest(anyGuest, guestFact("siblings")),
 	Want: func(v *View, a setting.Address) Advice {
 		g, advice, ok := v.guest(a)

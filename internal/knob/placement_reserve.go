@@ -18,25 +18,8 @@ const (
 )
 
 var placementReserve = &Knob{
-	ID: "placement.reserve", Title: "Every node keeps CPUs and memory for the host", Stage: datapath.Placement, Risk: goal.None, Check: true,
+	ID: "placement.reserve", Stage: datapath.Placement, Risk: goal.None, Check: true,
 	Tiers: pinned(),
-	Doc: Doc{
-		Want: "at least 1 CPU and 2 GiB of every node for the host, 4 GiB of the first",
-		Why: "Each NUMA node has its own kswapd, its own kernel threads and interrupts. With every CPU of a node given to vCPUs these run on a vCPU's CPU; with nearly all its memory given to guests kswapd runs all the time. " +
-			"Either eats what the tuning gained. Kept back are 1–2 CPUs and 2–4 GiB of each node, more on node 0 and with storage daemons.",
-		Cost:   "That much less for guests.",
-		Verify: "numactl -H: free memory of each node; kswapd threads in top stay idle; mpstat -P ALL shows time for the host on the CPUs that were kept.",
-		Traps: []string{
-			"Free memory without huge pages counts: pages in the pool are the guests' already.",
-			"Memory that page cache takes is not lost, but freeing it is kswapd's work: pin large guests' memory before the host has read many files, or drop caches first.",
-			"strict memory on a node that is full fails at the guest's start, or ends the guest later.",
-			"Isolating all CPUs of a node leaves its kernel threads without a CPU there.",
-		},
-		Sources: []Source{
-			{"1–2 CPUs and 2–4 GiB, or kswapd eats the gain", "founding measurements"},
-			{"a kswapd for each node", "mm/vmscan.c, kswapd_run"},
-		},
-	},
 	Where: func(h *facts.Host) []setting.Address {
 		var all []setting.Address
 		for _, n := range h.Topology.Nodes {

@@ -93,7 +93,7 @@ func searchFor(text string, rank int) []Hit {
 		best := Hit{rank: rankNear + 1}
 		for _, p := range passages()[k.ID] {
 			if p.rank < best.rank && strings.Contains(p.low, text) {
-				best = Hit{ID: k.ID, Title: k.Title, Field: p.field, Text: excerpt(p.field, p.prose, text), rank: p.rank}
+				best = Hit{ID: k.ID, Title: k.Title(), Field: p.field, Text: excerpt(p.field, p.prose, text), rank: p.rank}
 			}
 		}
 		if best.ID != "" {
@@ -116,7 +116,7 @@ func searchAll(words []string) []Hit {
 					return false
 				}
 				if p.rank < best.rank {
-					best = Hit{ID: k.ID, Title: k.Title, Field: p.field, Text: excerpt(p.field, p.prose, word), rank: p.rank}
+					best = Hit{ID: k.ID, Title: k.Title(), Field: p.field, Text: excerpt(p.field, p.prose, word), rank: p.rank}
 				}
 				return true
 			})
@@ -136,7 +136,7 @@ func searchNear(text string) []Hit {
 	var hits []Hit
 	for _, k := range Catalogue() {
 		if p, word, found := nearIn(passages()[k.ID], text); found {
-			hits = append(hits, Hit{ID: k.ID, Title: k.Title, Field: "near", Text: excerpt(p.field, p.prose, word), rank: rankNear})
+			hits = append(hits, Hit{ID: k.ID, Title: k.Title(), Field: "near", Text: excerpt(p.field, p.prose, word), rank: rankNear})
 		}
 	}
 	return sorted(hits)
@@ -179,15 +179,16 @@ var passages = sync.OnceValue(func() map[string][]passage {
 		for _, v := range k.Values() {
 			look("value", rankValue, v.Address+" "+strings.ReplaceAll(v.Address, "/", ".")) // MODULE.PARAMETER too
 		}
-		look("title", rankTitle, k.Title)
-		for _, trap := range k.Doc.Traps {
+		look("title", rankTitle, k.Title())
+		doc := k.Doc()
+		for _, trap := range doc.Traps {
 			look("trap", rankTrap, trap)
 		}
-		look("wanted", rankWhy, k.Doc.Want)
-		look("why", rankWhy, k.Doc.Why)
-		look("cost", rankOther, k.Doc.Cost)
-		look("verify", rankOther, k.Doc.Verify)
-		for _, s := range k.Doc.Sources {
+		look("wanted", rankWhy, doc.Want)
+		look("why", rankWhy, doc.Why)
+		look("cost", rankOther, doc.Cost)
+		look("verify", rankOther, doc.Verify)
+		for _, s := range doc.Sources {
 			look("source", rankOther, s.Fact+": "+s.Where)
 		}
 	}

@@ -53,26 +53,8 @@ func (v *View) enabled(a setting.Address) (*facts.NIC, []facts.VF, Advice, bool)
 }
 
 var sriovNumVFs = &Knob{
-	ID: "sriov.numvfs", Title: "The NIC has virtual functions", Stage: datapath.SRIOV, Risk: goal.Connectivity, Check: true,
+	ID: "sriov.numvfs", Stage: datapath.SRIOV, Risk: goal.Connectivity, Check: true,
 	Tiers: tiers(goal.Passthrough),
-	Doc: Doc{
-		Want:   "1 or more, for passthrough",
-		Why:    "A guest with a virtual function of its own talks to the NIC without the host: no tap, no vhost, no bridge. For 64-byte packets it sent 3.5 Mpps and received 1.9 Mpps on an X520, against 0.5 and 0.7 by tap and bridge.",
-		Cost:   "The guest loses live migration (sriov.migrate), and the host's bridge and rules no longer see its packets. All functions share the port: together the X520 did 11.2 Mpps, divided among the guests.",
-		Verify: "/sys/class/net/PF/device/sriov_numvfs; lspci shows them. 'mpps sriov create PF -n N' makes them and names who is in the way.",
-		Traps: []string{
-			"A count that is not 0 cannot be changed to another: it goes through 0, which takes all functions away, those of running guests too. Look who has one first (sriov.usage).",
-			"X520 (ixgbe): 63, fewer with DCB (31 with four traffic classes, 15 with eight).",
-			"max_vfs= as a module parameter is the old way: many drivers ignore it today, and those that heed it make functions on every port.",
-			"Functions take queues from the physical one: igb has 2 queues left, ixgbe loses flow director and most of its RSS.",
-			"sriov_totalvfs of 0, or no such file: SR-IOV is off in the firmware or in the card's own configuration (firmware.sriov, mlxconfig).",
-		},
-		Sources: []Source{
-			{"through 0; EBUSY otherwise", "drivers/pci/iov.c, sriov_numvfs_store"},
-			{"63, 31, 15", "drivers/net/ethernet/intel/ixgbe/ixgbe_sriov.h, IXGBE_MAX_VFS_DRV_LIMIT, IXGBE_MAX_VFS_4TC, IXGBE_MAX_VFS_8TC"},
-			{"rates of VF against tap and bridge", "founding measurements, X520, 64 bytes"},
-		},
-	},
 	Where: func(h *facts.Host) []setting.Address {
 		var all []setting.Address
 		for _, n := range h.NICs {
@@ -96,23 +78,8 @@ var sriovNumVFs = &Knob{
 }
 
 var sriovReady = &Knob{
-	ID: "sriov.ready", Title: "Virtual functions have settled", Stage: datapath.SRIOV, Risk: goal.None, Check: true,
+	ID: "sriov.ready", Stage: datapath.SRIOV, Risk: goal.None, Check: true,
 	After: []string{"sriov.numvfs"}, Tiers: tiers(goal.Passthrough),
-	Doc: Doc{
-		Want:   "each function with a name, a guest, or without a driver on purpose",
-		Why:    "Making functions returns before their drivers have found them: names appear one after the other, are renamed by udev, and a guest that starts in between gets a function that its driver has not finished with, or none. 63 functions take about 10 s.",
-		Cost:   "Waiting, with a time limit.",
-		Verify: "Every VF has a name in /sys/class/net, or vfio-pci as driver; udevadm settle returns.",
-		Traps: []string{
-			"With sriov_drivers_autoprobe=0, or the VF's driver blacklisted (ixgbevf, iavf), functions never get a name on the host: that is the faster way where all go to guests.",
-			"NetworkManager and DHCP clients take each new name for a new network: keep them off (unmanaged-devices).",
-			"\"ls /sys/class/net | wc -l\" as a test counts names that udev is about to change.",
-		},
-		Sources: []Source{
-			{"autoprobe", "Documentation/ABI/testing/sysfs-bus-pci, sriov_drivers_autoprobe"},
-			{"63 functions in about 10 s", "founding experience"},
-		},
-	},
 	Where: eachPF("vfs-ready"),
 	Want: func(v *View, a setting.Address) Advice {
 		n, all, advice, ok := v.enabled(a)
@@ -137,26 +104,8 @@ var sriovReady = &Knob{
 }
 
 var sriovPersist = &Knob{
-	ID: "sriov.persist", Title: "Virtual functions are made at boot, before libvirt starts", Stage: datapath.SRIOV, Risk: goal.None, Check: true,
+	ID: "sriov.persist", Stage: datapath.SRIOV, Risk: goal.None, Check: true,
 	After: []string{"sriov.numvfs"}, Tiers: tiers(goal.Passthrough),
-	Doc: Doc{
-		Want:   "a unit, rule or .link file that makes them before libvirt starts",
-		Why:    "sriov_numvfs is 0 again after each boot. A guest that starts by itself, or a libvirt network that is a pool of functions, does not come up if they are made after libvirt has started, and nobody tries again.",
-		Cost:   "One unit or .link file.",
-		Verify: "'mpps sriov create PF -n N' brings it about, with --persist unit (the default) or link. systemd-analyze critical-chain libvirtd.service, or virtqemud.service, shows the unit before it; after a reboot the functions are there.",
-		Traps: []string{
-			"rc.local runs after libvirt on many systems.",
-			"A .link file (SR-IOVVirtualFunctions=) needs systemd 251 or newer and works when udev meets the device, before any service.",
-			"A unit must be ordered Before= libvirtd.service and virtqemud.service and be WantedBy the same target.",
-			"Attributes (MAC, VLAN, rate) do not come back with the functions: whoever makes them must set these too. A .link file knows no rates.",
-			"The first .link file that matches a device hides all others, also the one by which the distribution names it.",
-			"A NetworkManager profile with sriov.total-vfs makes them when the profile comes up, and takes them away when it goes down.",
-		},
-		Sources: []Source{
-			{".link option", "systemd.link(5), SR-IOVVirtualFunctions="},
-			{"a pool that starts before its functions does not come up", "founding experience"},
-		},
-	},
 	Where: eachPF("vfs-at-boot"),
 	Want: func(v *View, a setting.Address) Advice {
 		n := v.nics[a.Object()]
@@ -186,23 +135,8 @@ var sriovPersist = &Knob{
 }
 
 var sriovUsage = &Knob{
-	ID: "sriov.usage", Title: "Each virtual function is one guest's", Stage: datapath.SRIOV, Risk: goal.None, Check: true,
+	ID: "sriov.usage", Stage: datapath.SRIOV, Risk: goal.None, Check: true,
 	Tiers: tiers(goal.Passthrough),
-	Doc: Doc{
-		Want:   "one guest for each function",
-		Why:    "Definitions name functions by PCI address, and nothing keeps two of them from naming the same: the second guest fails at its start, or takes the function over after the first has ended, with the settings of the first.",
-		Cost:   "None.",
-		Verify: "mpps inspect shows which function is whose, and which is free; ip -s link show PF counts per function where the driver tells.",
-		Traps: []string{
-			"The interface name of a function on the host (ens1f0v3) is gone while a guest has it: count by PCI address.",
-			"Counters per function (ip -s link) are the physical function's view: frames that the guest's own driver dropped are not in them.",
-			"A definition that names a function which no longer exists (the count was lowered) fails only at the guest's start.",
-		},
-		Sources: []Source{
-			{"traffic by function", "include/uapi/linux/if_link.h, IFLA_VF_STATS"},
-			{"more guests than functions fail late", "founding experience"},
-		},
-	},
 	Where: eachPF("vf-usage"),
 	Want: func(v *View, a setting.Address) Advice {
 		_, all, advice, ok := v.enabled(a)

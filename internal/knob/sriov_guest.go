@@ -21,25 +21,8 @@ const maxHostdevs = 32
 func isVF(n *facts.NIC) bool { return n.PhysFn != "" || slices.Contains(vfDrivers, n.Driver) }
 
 var sriovAttach = &Knob{
-	ID: "sriov.attach", Title: "How guests are given their virtual functions", Stage: datapath.SRIOV, Risk: goal.GuestRestart, Check: true,
+	ID: "sriov.attach", Stage: datapath.SRIOV, Risk: goal.GuestRestart, Check: true,
 	After: []string{"sriov.numvfs"}, Tiers: tiers(goal.Passthrough),
-	Doc: Doc{
-		Want: "<interface type='hostdev'>, at most 32 functions a guest",
-		Why: "There are three ways. <interface type='hostdev'> lets libvirt set MAC and VLAN on the function at the guest's start and put them back after it. <hostdev> passes the function as it is: MAC and VLAN are whatever stands there. " +
-			"A libvirt network with a pool of functions picks a free one at each start.",
-		Cost:   "interface type='hostdev' works for virtual functions only; whole ports need <hostdev>.",
-		Verify: "virsh dumpxml NAME; ip link show PF shows the function with the guest's MAC.",
-		Traps: []string{
-			"A pool with more guests than functions fails late, at the start of the one guest too many, and can leave a function unusable until its driver is bound anew: count first.",
-			"A guest takes at most 32 functions.",
-			"managed='yes' gives the function back to the host's driver when the guest ends; with 'no' it stays with vfio-pci.",
-			"All functions of one IOMMU group go to one guest or none.",
-		},
-		Sources: []Source{
-			{"the three ways", "libvirt formatdomain, \"PCI Passthrough\" and \"Direct attachment to physical interface\"; formatnetwork, \"Using an SR-IOV VF pool\""},
-			{"at most 32; pools that fail late", "founding experience"},
-		},
-	},
 	Where: eachGuest(managed, guestFact("vf-attachment")),
 	Want: func(v *View, a setting.Address) Advice {
 		g, advice, ok := v.guest(a)
@@ -94,23 +77,8 @@ func (v *View) unattached(g *facts.Guest) Advice {
 }
 
 var sriovGuest = &Knob{
-	ID: "sriov.guest", Title: "A guest's virtual function is served by several vCPUs", Stage: datapath.SRIOV, Risk: goal.None, Check: true,
+	ID: "sriov.guest", Stage: datapath.SRIOV, Risk: goal.None, Check: true,
 	Tiers: tiers(goal.Passthrough),
-	Doc: Doc{
-		Want:   "a vCPU for each queue",
-		Why:    "A function has few queues: 2 on an X520, 4 on an X710. Each queue's interrupt goes to one vCPU, and after boot often to the same one: that vCPU then does all the work. irqbalance in the guest spreads them, or they are pinned there.",
-		Cost:   "None.",
-		Verify: "mpps sriov guest NAME, where its agent answers; in the guest: /proc/interrupts counts a function's queues on different CPUs.",
-		Traps: []string{
-			"More vCPUs than queues do not help receiving, except by RPS in the guest.",
-			"Windows brings a driver for 82599 functions only in some versions (Server 2012 does); others need Intel's, installed before the function is the only NIC.",
-			"ixgbevf in old guests (before 4.x) has one queue unless the host's driver offers more.",
-		},
-		Sources: []Source{
-			{"2 and 4 queues", "drivers/net/ethernet/intel/ixgbe/ixgbe_lib.c, ixgbe_set_vmdq_queues; drivers/net/ethernet/intel/i40e/i40e.h, I40E_DEFAULT_QUEUES_PER_VF"},
-			{"irqbalance in the guest, or pinned", "founding experience"},
-		},
-	},
 	Where: func(h *facts.Host) []setting.Address {
 		all := eachGuest(passthrough, guestFact("vf-interrupts"))(h)
 		for _, n := range h.NICs {
@@ -212,24 +180,8 @@ func (v *View) runs(name string) bool {
 }
 
 var sriovBridge = &Knob{
-	ID: "sriov.bridge", Title: "No Linux bridge on a virtual function", Stage: datapath.SRIOV, Risk: goal.Connectivity, Check: true,
+	ID: "sriov.bridge", Stage: datapath.SRIOV, Risk: goal.Connectivity, Check: true,
 	Tiers: tiers(goal.Standard, goal.Aggressive, goal.Passthrough),
-	Doc: Doc{
-		Want: "no function as the port of a Linux bridge",
-		Why: "A function takes in frames for its own MAC only, and the check against spoofing drops what it sends from another. A bridge on it carries other machines' frames: they are lost without a word in both directions. " +
-			"Open vSwitch can work where the function is trusted and unchecked, because it can rewrite addresses.",
-		Cost:   "Guests behind such a bridge need routing or NAT, a function of their own, or macvtap in passthru mode.",
-		Verify: "ip link show master BRIDGE lists no virtual function; tcpdump on the function shows answers coming back.",
-		Traps: []string{
-			"promisc on is accepted on a function and does nothing unless it is trusted (trust on) and the card offers it.",
-			"The host's own network works over such a bridge, because the bridge takes the function's MAC: only what is behind it is cut off.",
-			"macvtap in bridge mode on a function has the same problem: each macvtap has a MAC of its own. Intel's drivers take a few more addresses when asked.",
-		},
-		Sources: []Source{
-			{"a function cannot carry a Linux bridge; Open vSwitch can", "founding experience"},
-			{"promiscuous mode needs trust", "drivers/net/ethernet/intel/ixgbe/ixgbe_sriov.c, ixgbe_update_vf_xcast_mode"},
-		},
-	},
 	Where: func(h *facts.Host) []setting.Address {
 		all := eachGuest(passthrough, guestFact("vf-bridge"))(h)
 		for _, n := range h.NICs {
@@ -255,26 +207,8 @@ var sriovBridge = &Knob{
 }
 
 var sriovMigrate = &Knob{
-	ID: "sriov.migrate", Title: "A guest with a virtual function is not migrated live", Stage: datapath.SRIOV, Risk: goal.GuestRestart, Check: true,
+	ID: "sriov.migrate", Stage: datapath.SRIOV, Risk: goal.GuestRestart, Check: true,
 	Tiers: tiers(goal.Passthrough),
-	Doc: Doc{
-		Want: "a teaming pair, or the function detached before",
-		Why: "The state of a function is in the card, and cannot be moved. libvirt refuses a live migration; an offline one moves the definition with the PCI address of a function that the other host may not have, or has given away. " +
-			"The ways out: detach, migrate, attach; define anew on the other host; or a pair of a virtio NIC and a function (teaming), which falls back to virtio meanwhile.",
-		Cost:   "With teaming a second NIC with the same MAC, and a guest kernel with net_failover (4.18).",
-		Verify: "virsh dumpxml NAME shows <teaming type='transient' …> on the function's interface.",
-		Traps: []string{
-			"virsh migrate --offline does not refuse: the guest then fails at its start on the other host, or takes another guest's function. mpps sriov migrate-plan prints what to do instead, for both hosts.",
-			"virsh save and managedsave are refused like a migration; of a guest with a pair they do not end, because they pause the guest, which then cannot let go of its function.",
-			"VFIO migration exists for some cards (mlx5 from 5.18 on, E810 later) and needs variant drivers on both hosts.",
-			"After the guest is attached again its settings (rate, trust) are not there unless libvirt or somebody sets them.",
-		},
-		Sources: []Source{
-			{"teaming", "libvirt formatdomain, \"Teaming a virtio/hostdev NIC pair\"; Documentation/networking/net_failover.rst"},
-			{"migration of functions", "drivers/vfio/pci/mlx5/main.c; Documentation/ABI/testing/debugfs-vfio"},
-			{"refuse libvirt's offline migration with a function attached", "founding experience"},
-		},
-	},
 	Where: eachGuest(passthrough, guestFact("migration")),
 	Want: func(v *View, a setting.Address) Advice {
 		g, advice, ok := v.guest(a)

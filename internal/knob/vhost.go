@@ -14,25 +14,8 @@ import (
 )
 
 var vhostZeroCopy = &Knob{
-	ID: "vhost.zero_copy", Title: "Zero-copy transmit stays off", Stage: datapath.Vhost, Risk: goal.GuestRestart, Check: true,
+	ID: "vhost.zero_copy", Stage: datapath.Vhost, Risk: goal.GuestRestart, Check: true,
 	Tiers: viaKernel(),
-	Doc: Doc{
-		Want: "0",
-		Why: "experimental_zcopytx lends the guest's pages to the NIC instead of copying them. For small packets pinning costs more than copying 64 bytes, " +
-			"a guest waits for the NIC to let go of its buffers, and batching from vhost to the tap is lost.",
-		Cost:   "None: it is off by default.",
-		Verify: "/sys/module/vhost_net/parameters/experimental_zcopytx is 0.",
-		Traps: []string{
-			"experimental_zcopytx=1 is old advice (it was the default until 2019) and helped large packets only.",
-			"It is a load-time parameter: vhost_net must be unloaded with all guests down. mpps explains it and never plans it.",
-			"It was reported broken over tun in 2025.",
-		},
-		Sources: []Source{
-			{"off by default since 2019", "kernel commit 098eadce3c62 (vhost_net: disable zerocopy by default)"},
-			{"load-time only", "drivers/vhost/net.c, module_param(experimental_zcopytx, int, 0444)"},
-			{"large packets only", "founding measurements"},
-		},
-	},
 	Where: fixed(setting.Of(setting.ModuleParam, "vhost_net", "experimental_zcopytx")),
 	Want: func(v *View, a setting.Address) Advice {
 		return Wants(setting.Exact("0"), "zero copy loses batching and waits for the NIC: it helps large packets only").At(Low)
@@ -40,27 +23,8 @@ var vhostZeroCopy = &Knob{
 }
 
 var vhostThreads = &Knob{
-	ID: "vhost.threads", Title: "A CPU for each vhost thread", Stage: datapath.Vhost, Risk: goal.None,
+	ID: "vhost.threads", Stage: datapath.Vhost, Risk: goal.None,
 	After: []string{"nic.irq_affinity", "domain.vcpupin", "domain.emulatorpin", "domain.queues"}, Tiers: viaKernel(),
-	Doc: Doc{
-		Want: "a CPU for each, of the guest's node and no vCPU's",
-		Why: "A vhost thread copies all packets of one queue pair. The scheduler puts it where there is time, often on a vCPU's CPU or on the other thread of its core, and moves it in the middle of a burst. " +
-			"Each gets a CPU of its own on the guest's node, apart from all vCPUs; one or two threads carry several 100 kpps.",
-		Cost:   "These CPUs are no longer there for vCPUs: the founding measurement gave vhost half of the host.",
-		Verify: "Cpus_allowed_list in /proc/PID/task/TID/status of the threads vhost-PID; top -H shows each on its own CPU.",
-		Traps: []string{
-			"libvirt cannot pin them, and emulatorpin does not hold them reliably: they are placed directly.",
-			"All are called vhost-PID with the QEMU process's number; which one serves which queue shows in their order of creation, and mpps says how sure it is.",
-			"They are threads of the QEMU process since 6.4 and kernel threads before; with taskset -a on QEMU's process newer kernels move them too.",
-			"They appear when the guest's driver starts the device, and anew with each guest start and hot plug: the placement ends with the guest.",
-			"On the sibling threads of the vCPUs' cores they take half of the core from the vCPU.",
-		},
-		Sources: []Source{
-			{"tasks of the owner since 6.4", "kernel commit 6e890c5d5021 (vhost: use vhost_tasks for worker threads)"},
-			{"one worker for each vhost device, named vhost-<pid>", "drivers/vhost/vhost.c, vhost_worker_create"},
-			{"14 vCPUs and 14 CPUs for vhost on 2×16 cores", "founding measurements"},
-		},
-	},
 	Where: func(h *facts.Host) []setting.Address {
 		var all []setting.Address
 		for _, g := range h.Guests {
