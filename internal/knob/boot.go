@@ -3,8 +3,11 @@ package knob
 import (
 	"fmt"
 	"strings"
+	"time"
 
+	"mpps/internal/datapath"
 	"mpps/internal/facts"
+	"mpps/internal/goal"
 	"mpps/internal/setting"
 )
 
@@ -80,4 +83,142 @@ func version(release string) (major, minor int, ok bool) {
 func since(release string, major, minor int) bool {
 	x, y, ok := version(release)
 	return !ok || x > major || x == major && y >= minor
+}
+
+var bootIOMMU = &Knob{
+	ID: "boot.iommu", Stage: datapath.Kernel, Risk: goal.Reboot,
+	Tiers: tiers(goal.Passthrough), After: []string{"firmware.vt_d"},
+	Where: bootArguments("iommu", "intel_iommu"),
+	Want: func(v *View, a setting.Address) Advice {
+		if a.Path == "iommu" {
+			if value, told := v.runningArgument("iommu.passthrough"); told && value == "1" {
+				return v.bootsFine(a, "iommu.passthrough=1 is the same")
+			}
+			return v.boots(a, setting.Exact("pt"), "every buffer of the host's own NICs is mapped and unmapped").At(Medium)
+		}
+		switch maker(v.Host) {
+		case "":
+			return Unsure("the processors' maker is not known")
+		case "amd":
+			return Skips("AMD's IOMMU is on by default; amd_iommu=on is not a value that the kernel parses")
+		}
+		if next := v.Readings.At(a); next.State == setting.Absent && v.Firmware.Groups > 0 {
+			if _, told := v.runningArgument("intel_iommu"); !told {
+				return v.bootsFine(a, "the running kernel uses the IOMMU by itself")
+			}
+		}
+		return v.boots(a, setting.Any("on", "on,sm_on", "sm_on,on"), "the kernel does not use Intel's IOMMU unless it is told to").At(Critical)
+	},
+}
+
+// pollBelow is the wake-up latency below which polling is worth its power: a halt that the processor ends by itself
+// (C1) takes about 2 µs, and the kernel's way out of idle as much again.
+const pollBelow = 20 * time.Microsecond
+
+var bootIdle = &Knob{
+	ID: "boot.idle", Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Realtime),
+	Where: bootArguments("idle"),
+	Want: func(v *View, a setting.Address) Advice {
+		next := v.Readings.At(a)
+		if v.Goal.Latency > pollBelow && !setting.Exact("poll").Met(next) {
+			return v.bootsFine(a, fmt.Sprintf("a wake-up within %v does not need polling: cpu.latency is enough, and can be taken back", v.Goal.Latency))
+		}
+		advice := v.boots(a, setting.Exact("poll"), "waking a CPU up takes a good part of the target")
+		advice.Warning = "all CPUs draw full power, and turbo drops"
+		if v.Topology.SMT == "on" {
+			advice.Warning += "; SMT is on: a polling thread takes half of its sibling's core"
+		}
+		return advice
+	},
+}
+
+var bootPstate = &Knob{
+	ID: "boot.pstate", Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Realtime),
+	Where: bootArguments("intel_pstate"),
+	Want: func(v *View, a setting.Address) Advice {
+		switch driver := v.Power.ScalingDriver; {
+		case maker(v.Host) == "amd":
+			return Skips("a driver for Intel's processors")
+		case setting.Exact("disable").Met(v.Readings.At(a)):
+			return v.boots(a, setting.Exact("disable"), "the plain driver is chosen")
+		case maker(v.Host) == "":
+			return Unsure("the processors' maker is not known")
+		case driver == "":
+			return v.bootsFine(a, "no cpufreq here: the clock is the firmware's or the hypervisor's business")
+		case driver != "intel_pstate" && driver != "intel_cpufreq":
+			return v.bootsFine(a, "the clock is set by "+driver)
+		}
+		return v.boots(a, setting.Exact("disable"), v.Power.ScalingDriver+" moves the clock by itself").At(Low)
+	},
+}
+
+var bootCstate = &Knob{
+	ID: "boot.cstate", Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Realtime),
+	Where: bootArguments("processor.max_cstate", "intel_idle.max_cstate"),
+	Want: func(v *View, a setting.Address) Advice {
+		if value, told := v.runningArgument("idle"); told && value == "poll" && v.Readings.At(bootArgument("idle")).Value == "poll" {
+			return v.bootsFine(a, "idle=poll: no C-state is entered")
+		}
+		if a.Path == "processor.max_cstate" {
+			return v.boots(a, setting.Any("1", "0"), "the kernel enters states that take longer to leave than the target")
+		}
+		switch maker(v.Host) {
+		case "amd":
+			return Skips("a driver for Intel's processors")
+		case "":
+			return Unsure("the processors' maker is not known")
+		}
+		return v.boots(a, setting.Exact("0"), "intel_idle has its own list of states and ignores processor.max_cstate")
+	},
+}
+
+var bootASPM = &Knob{
+	ID: "boot.aspm", Stage: datapath.Kernel, Risk: goal.Reboot,
+	Tiers: tiers(goal.Aggressive, goal.Passthrough, goal.Realtime),
+	Where: bootArguments("pcie_aspm.policy", "pcie_aspm"),
+	Want: func(v *View, a setting.Address) Advice {
+		if a.Path == "pcie_aspm" {
+			if v.Readings.At(a).Value == "off" {
+				return v.boots(a, setting.NotThere(), "pcie_aspm=off leaves what the firmware set up, and takes pcie_aspm.policy out of force").At(Low)
+			}
+			return v.bootsFine(a, "the kernel looks after link states")
+		}
+		return v.boots(a, setting.Exact("performance"), "a link that sleeps between packets makes the next one wait").At(Low)
+	},
+}
+
+var bootTSC = &Knob{
+	ID: "boot.tsc", Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Realtime),
+	Where: bootArguments("tsc"),
+	Want: func(v *View, a setting.Address) Advice {
+		switch v.Kernel.Clocksource {
+		case "":
+			return Unsure("the clocksource is not known")
+		case "tsc":
+			return v.boots(a, setting.Any("nowatchdog", "reliable"), "a watchdog interrupts each CPU in turn").At(Low)
+		}
+		return Skips("the clocksource is " + v.Kernel.Clocksource + ": the kernel does not trust the TSC here, and neither should anybody else")
+	},
+}
+
+var bootMCE = &Knob{
+	ID: "boot.mce", Stage: datapath.Kernel, Risk: goal.Data, Tiers: tiers(goal.Realtime),
+	Where: bootArguments("mce"),
+	Want: func(v *View, a setting.Address) Advice {
+		if v.Readings.At(a).Value == "ignore_ce" {
+			return v.bootsFine(a, "corrected errors are not looked for, others are still handled")
+		}
+		advice := v.boots(a, setting.Any("ignore_ce", "off"), "a timer asks each CPU for corrected errors, isolated ones too").At(Info)
+		advice.Warning = "hides hardware faults that were corrected; what cannot be corrected is still handled"
+		return advice
+	},
+}
+
+var bootQuiet = &Knob{
+	ID: "boot.quiet", Stage: datapath.Kernel, Risk: goal.Reboot,
+	Tiers: tiers(goal.Aggressive, goal.Passthrough, goal.Realtime),
+	Where: bootArguments("quiet", "rhgb"),
+	Want: func(v *View, a setting.Address) Advice {
+		return v.boots(a, setting.NotThere(), "the console does not show what went wrong in a boot").At(Info)
+	},
 }

@@ -1,7 +1,9 @@
 package knob
 
 import (
+	"fmt"
 	"strconv"
+	"time"
 
 	"mpps/internal/datapath"
 	"mpps/internal/facts"
@@ -25,23 +27,83 @@ var cpuGovernor = &Knob{
 	},
 }
 
-var memoryTHP = &Knob{
-	ID: "memory.thp", Stage: datapath.CPU, Risk: goal.None,
-	Tiers: tiers(goal.Aggressive, goal.Realtime),
-	Where: fixed(setting.Of(setting.Sysfs, "kernel/mm/transparent_hugepage/enabled")),
+// noDelay is what pm_qos_resume_latency_us holds where no delay at all is allowed; 0 there is no limit.
+const noDelay = "n/a"
+
+var cpuLatency = &Knob{
+	ID: "cpu.latency", Stage: datapath.CPU, Risk: goal.None, Tiers: tiers(goal.Realtime),
+	Where: func(h *facts.Host) []setting.Address {
+		var all []setting.Address
+		for _, c := range h.Topology.CPUs {
+			if c.Online {
+				all = append(all, latencyOf(c.ID))
+			}
+		}
+		return all
+	},
 	Want: func(v *View, a setting.Address) Advice {
-		return Wants(setting.Any("madvise", "never"), "memory is compacted behind the guests' backs").At(Low)
+		quiet, _, advice, ok := v.split()
+		if !ok {
+			return advice
+		}
+		var cpu int
+		if _, err := fmt.Sscanf(a.Path, "devices/system/cpu/cpu%d/", &cpu); err != nil || !quiet.Has(cpu) {
+			return Skips("not a guest's CPU")
+		}
+		if value, told := v.runningArgument("idle"); told && value == "poll" {
+			return Fine("idle=poll: no idle state is entered")
+		}
+		most := max(1, int64(v.Goal.Latency/time.Microsecond)/10)
+		if v.Power.IdleDriver == "none" {
+			return Fine("the kernel has no idle states to choose from (no cpuidle driver)")
+		}
+		if len(v.Power.IdleStates) > 0 && !v.slow(int(most)) {
+			return Fine(fmt.Sprintf("no idle state that is in use takes longer than %d µs to leave", most))
+		}
+		if held := v.Power.LatencyLimit; held != nil && int64(*held) <= most {
+			return Fine(fmt.Sprintf("somebody holds /dev/cpu_dma_latency at %d µs, for as long as that process runs", *held))
+		}
+		if limit, set := wakeUpLimit(v.Readings.At(a)); set && limit <= most {
+			return Fine("idle states that take longer to leave are not entered")
+		}
+		return Wants(setting.Exact(fmt.Sprint(most)), fmt.Sprintf("idle states may take any time to leave; a tenth of the target is what waking up may take%s", v.slowest())).At(Medium)
 	},
 }
 
-var memoryNUMABalancing = &Knob{
-	ID: "memory.numa_balancing", Stage: datapath.CPU, Risk: goal.None,
-	Tiers: tiers(goal.Aggressive, goal.Passthrough, goal.Realtime),
-	Where: fixed(setting.Of(setting.Sysctl, "kernel.numa_balancing")),
-	Want: func(v *View, a setting.Address) Advice {
-		if len(v.Topology.Nodes) < 2 {
-			return Skips("the host has one NUMA node")
+// latencyOf is where the limit of a CPU is set.
+func latencyOf(cpu int) setting.Address {
+	return setting.Of(setting.Sysfs, fmt.Sprintf("devices/system/cpu/cpu%d/power/pm_qos_resume_latency_us", cpu))
+}
+
+// wakeUpLimit is a CPU's limit in µs; false where it has none.
+func wakeUpLimit(r setting.Reading) (limit int64, set bool) {
+	if r.State == setting.Known && r.Value == noDelay {
+		return 0, true
+	}
+	limit, known := number(r)
+	return limit, known && limit > 0
+}
+
+// slowest names the idle state that takes longest to leave, of those in use.
+func (v *View) slowest() string {
+	name, latency := "", 0
+	for _, s := range v.Power.IdleStates {
+		if s.Latency > latency && s.Disabled < s.CPUs {
+			name, latency = s.Name, s.Latency
 		}
-		return Wants(setting.Exact("0"), "pages of guests with fixed places are taken away only to see who uses them").At(Low)
-	},
+	}
+	if name == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (%s: %d µs)", name, latency)
+}
+
+// slow tells whether an idle state that is in use takes longer to leave than some µs.
+func (v *View) slow(least int) bool {
+	for _, s := range v.Power.IdleStates {
+		if s.Latency > least && s.Disabled < s.CPUs && stateOf(s) != "POLL" {
+			return true
+		}
+	}
+	return false
 }

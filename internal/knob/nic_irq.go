@@ -12,6 +12,34 @@ import (
 	"mpps/internal/setting"
 )
 
+var nicChannels = &Knob{
+	ID: "nic.channels", Stage: datapath.NIC, Risk: goal.Blip,
+	Tiers: viaKernel(),
+	Where: eachNIC(func(n *facts.NIC) bool { return n.Channels != nil && n.Channels.MaxCombined > 0 }, func(n *facts.NIC) []setting.Address {
+		return []setting.Address{setting.Of(setting.NICChannels, n.Name, "combined")}
+	}),
+	Want: func(v *View, a setting.Address) Advice {
+		n, advice, ok := v.nic(a)
+		if !ok {
+			return advice
+		}
+		serving := v.Placement().NIC(n.Name)
+		if serving == nil {
+			return Skips("no CPU may serve it: guests have them all")
+		}
+		if n.Channels == nil {
+			return Skips("the driver does not tell its channels")
+		}
+		most := n.Channels.MaxCombined
+		if max := v.Readings.At(a).Max; max != nil {
+			most = int(*max)
+		}
+		want := min(len(serving.CPUs), most)
+		return onNIC(n, Wants(setting.Least(int64(want)), fmt.Sprintf("%s may serve it (%s); the driver has at most %s",
+			count(len(serving.CPUs), "CPU"), serving.Why, count(most, "queue"))))
+	},
+}
+
 // QueueOf is the queue that an interrupt's name speaks of: the number at its end, before which common drivers write
 // rx, tx, TxRx, input, output or fp ("eth0-TxRx-3", "i40e-eth0-TxRx-3", "virtio2-input.0", "mlx5_comp3@pci:…").
 // Interrupts for the link, mailbox and configuration have none.
@@ -113,3 +141,7 @@ func (v *View) alone(n *facts.NIC, queue, cpu, serving int) bool {
 	}
 	return len(load[cpu]) <= max(1, (len(queues)+serving-1)/serving)
 }
+
+// PlacedByKernel tells by the name of an interrupt's handler whether nobody can move it. Newer kernels say so themselves, by the
+// mode of the interrupt's file (facts.IRQ.Managed).
+func PlacedByKernel(handler string) bool { return placedByKernel.MatchString(handler) }

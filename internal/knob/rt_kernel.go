@@ -87,3 +87,54 @@ var rtStatInterval = &Knob{
 		return Wants(setting.Least(statInterval), "each second a kworker folds memory counters on the guests' CPUs").At(Low)
 	},
 }
+
+// usualPeriod is the kernel's own, in microseconds (kernel/sched/rt.c, sysctl_sched_rt_period).
+const usualPeriod = "1000000"
+
+// noLimit is the runtime that stands for none (kernel/sched/sched.h, RUNTIME_INF).
+const noLimit = "-1"
+
+var rtPeriod = &Knob{
+	ID: "rt.period", Stage: datapath.Realtime, Risk: goal.None,
+	After: []string{"rt.throttling"}, Tiers: realtime(),
+	Where: fixed(setting.Of(setting.Sysctl, "kernel.sched_rt_period_us")),
+	Want: func(v *View, a setting.Address) Advice {
+		because := "an odd period, left over from a trial"
+		if v.Readings.At(rtRuntime).Value == noLimit {
+			because += "; with a runtime of -1 it limits nothing"
+		}
+		return Wants(setting.Exact(usualPeriod), because).At(Info)
+	},
+}
+
+var rtRCUNormal = &Knob{
+	ID: "rt.rcu_normal", Stage: datapath.Realtime, Risk: goal.None, Tiers: realtime(),
+	Where: fixed(setting.Of(setting.Sysfs, "kernel/rcu_normal"), setting.Of(setting.Sysfs, "kernel/rcu_expedited")),
+	Want: func(v *View, a setting.Address) Advice {
+		if strings.HasSuffix(a.Path, "rcu_normal") {
+			return Wants(setting.Exact("1"), "an expedited grace period interrupts every CPU that is in the kernel").At(Low)
+		}
+		return Wants(setting.Exact("0"), "every grace period is an expedited one, which interrupts all CPUs").At(Low)
+	},
+}
+
+var rtMCE = &Knob{
+	ID: "rt.mce", Stage: datapath.Realtime, Risk: goal.Data, Tiers: realtime(),
+	Where: fixed(setting.Of(setting.Sysfs, "devices/system/machinecheck/machinecheck0/ignore_ce"), setting.Of(setting.Sysfs, "devices/system/machinecheck/machinecheck0/check_interval")),
+	Want: func(v *View, a setting.Address) Advice {
+		if strings.HasSuffix(a.Path, "check_interval") {
+			return Fine("ignore_ce stops the polling too; 0 here is the milder choice")
+		}
+		return Wants(setting.Exact("1"), "a timer reads each CPU's error banks every few minutes, isolated CPUs' too").At(Low).
+			warn("memory that begins to fail is no longer noticed by its corrected errors")
+	},
+}
+
+var rtSplitLock = &Knob{
+	ID: "rt.split_lock", Stage: datapath.Realtime, Risk: goal.Security, Tiers: realtime(),
+	Where: fixed(setting.Of(setting.Sysctl, "kernel.split_lock_mitigate")),
+	Want: func(v *View, a setting.Address) Advice {
+		return Wants(setting.Exact("0"), "one split lock in the guest puts its vCPU to sleep for 10 ms").At(Low).
+			warn("a guest that takes split locks on purpose slows the whole host down")
+	},
+}

@@ -126,3 +126,11 @@ var rtFairServer = &Knob{
 		return Wants(setting.Exact("0"), "an ordinary thread that waits on this CPU stops the vCPU for up to 50 ms of each second").At(Low)
 	},
 }
+
+var rtKthreads = &Knob{
+	ID: "rt.kthreads", Stage: datapath.Realtime, Risk: goal.None,
+	After: []string{"rt.workqueue"}, Tiers: realtime(),
+	Where: fixed(setting.Of(setting.ThreadCPUs, "kernel")),
+	Want: keptOff("kernel threads that can be moved run on the host's CPUs; those of one CPU cannot be moved",
+		"kernel threads that belong to no CPU may run on the guests' CPUs"),
+}
