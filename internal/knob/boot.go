@@ -14,7 +14,7 @@ import (
 // needsReboot is what a change of a kernel argument waits for.
 const needsReboot = "reboot of the host"
 
-// Needs is what must happen before a change of an address takes effect, where its kind alone tells; empty where it does not.
+// Needs returns what must happen before a change of an address takes effect, as far as its kind alone says; else "".
 func Needs(a setting.Address) string {
 	if a.Kind.AtBoot() {
 		return needsReboot
@@ -22,7 +22,7 @@ func Needs(a setting.Address) string {
 	return ""
 }
 
-// bootArgument is the address of a kernel argument.
+// bootArgument returns the address of a kernel argument.
 func bootArgument(name string) setting.Address { return setting.Of(setting.KernelArg, name) }
 
 // bootArguments lists addresses of kernel arguments.
@@ -34,7 +34,7 @@ func bootArguments(names ...string) func(*facts.Host) []setting.Address {
 	return fixed(all...)
 }
 
-// running is the reading that an argument's address would have on the command line of the running kernel.
+// running reads a kernel argument from the command line of the running kernel.
 func (v *View) running(a setting.Address) setting.Reading {
 	if v.Kernel.CommandLine == "" {
 		return setting.CouldNotTell("the running kernel's command line is not known")
@@ -42,14 +42,13 @@ func (v *View) running(a setting.Address) setting.Reading {
 	return setting.ParseCommandLine(v.Kernel.CommandLine).Get(a.Path)
 }
 
-// runningArgument is the value of an argument of the running kernel.
+// runningArgument returns the value of an argument of the running kernel.
 func (v *View) runningArgument(name string) (string, bool) {
 	r := v.running(bootArgument(name))
 	return r.Value, r.State == setting.Known
 }
 
-// boots is advice that the kernel gets an argument at the next boot. Where it will, and the running kernel has not got it,
-// that is said.
+// boots is advice that the kernel gets an argument at the next boot. It says so where only the running kernel lacks it.
 func (v *View) boots(a setting.Address, want setting.Want, because string) Advice {
 	advice := Wants(want, because)
 	advice.Needs = needsReboot
@@ -70,16 +69,17 @@ func (v *View) bootsFine(a setting.Address, because string) Advice {
 }
 
 func (v *View) waits(a setting.Address, running setting.Reading) string {
-	return fmt.Sprintf("waiting for a reboot: the running kernel has %s %s", strings.ReplaceAll(a.Path, "+", " and "), running)
+	return fmt.Sprintf("waiting for a reboot: the running kernel has %s %s", strings.ReplaceAll(a.Path, "+", " and "),
+		running)
 }
 
-// version is the major and minor number of a kernel's release.
+// version returns the major and minor number of a kernel release.
 func version(release string) (major, minor int, ok bool) {
 	n, err := fmt.Sscanf(release, "%d.%d", &major, &minor)
 	return major, minor, err == nil && n == 2 && major >= 0 && minor >= 0
 }
 
-// since tells whether a release is of a version or later. A release that cannot be read is taken for a new one.
+// since reports whether a release is at least a version. A release that cannot be parsed counts as new.
 func since(release string, major, minor int) bool {
 	x, y, ok := version(release)
 	return !ok || x > major || x == major && y >= minor
@@ -94,7 +94,8 @@ var bootIOMMU = &Knob{
 			if value, told := v.runningArgument("iommu.passthrough"); told && value == "1" {
 				return v.bootsFine(a, "iommu.passthrough=1 is the same")
 			}
-			return v.boots(a, setting.Exact("pt"), "every buffer of the host's own NICs is mapped and unmapped").At(Medium)
+			return v.boots(a, setting.Exact("pt"),
+				"every buffer of the host's own NICs is mapped and unmapped").At(Medium)
 		}
 		switch maker(v.Host) {
 		case "":
@@ -107,7 +108,8 @@ var bootIOMMU = &Knob{
 				return v.bootsFine(a, "the running kernel uses the IOMMU by itself")
 			}
 		}
-		return v.boots(a, setting.Any("on", "on,sm_on", "sm_on,on"), "the kernel does not use Intel's IOMMU unless it is told to").At(Critical)
+		return v.boots(a, setting.Any("on", "on,sm_on", "sm_on,on"),
+			"the kernel does not use Intel's IOMMU unless it is told to").At(Critical)
 	},
 }
 
@@ -121,7 +123,9 @@ var bootIdle = &Knob{
 	Want: func(v *View, a setting.Address) Advice {
 		next := v.Readings.At(a)
 		if v.Goal.Latency > pollBelow && !setting.Exact("poll").Met(next) {
-			return v.bootsFine(a, fmt.Sprintf("a wake-up within %v does not need polling: cpu.latency is enough, and can be taken back", v.Goal.Latency))
+			return v.bootsFine(a,
+				fmt.Sprintf("a wake-up within %v does not need polling: cpu.latency is enough, and can be taken back",
+					v.Goal.Latency))
 		}
 		advice := v.boots(a, setting.Exact("poll"), "waking a CPU up takes a good part of the target")
 		advice.Warning = "all CPUs draw full power, and turbo drops"
@@ -156,11 +160,13 @@ var bootCstate = &Knob{
 	ID: "boot.cstate", Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Realtime),
 	Where: bootArguments("processor.max_cstate", "intel_idle.max_cstate"),
 	Want: func(v *View, a setting.Address) Advice {
-		if value, told := v.runningArgument("idle"); told && value == "poll" && v.Readings.At(bootArgument("idle")).Value == "poll" {
+		now, _ := v.runningArgument("idle")
+		if next := v.Readings.At(bootArgument("idle")); now == "poll" && next.Value == "poll" {
 			return v.bootsFine(a, "idle=poll: no C-state is entered")
 		}
 		if a.Path == "processor.max_cstate" {
-			return v.boots(a, setting.Any("1", "0"), "the kernel enters states that take longer to leave than the target")
+			return v.boots(a, setting.Any("1", "0"),
+				"the kernel enters states that take longer to leave than the target")
 		}
 		switch maker(v.Host) {
 		case "amd":
@@ -179,11 +185,13 @@ var bootASPM = &Knob{
 	Want: func(v *View, a setting.Address) Advice {
 		if a.Path == "pcie_aspm" {
 			if v.Readings.At(a).Value == "off" {
-				return v.boots(a, setting.NotThere(), "pcie_aspm=off leaves what the firmware set up, and takes pcie_aspm.policy out of force").At(Low)
+				return v.boots(a, setting.NotThere(),
+					"pcie_aspm=off leaves what the firmware set up, and takes pcie_aspm.policy out of force").At(Low)
 			}
 			return v.bootsFine(a, "the kernel looks after link states")
 		}
-		return v.boots(a, setting.Exact("performance"), "a link that sleeps between packets makes the next one wait").At(Low)
+		return v.boots(a, setting.Exact("performance"),
+			"a link that sleeps between packets makes the next one wait").At(Low)
 	},
 }
 
@@ -197,7 +205,8 @@ var bootTSC = &Knob{
 		case "tsc":
 			return v.boots(a, setting.Any("nowatchdog", "reliable"), "a watchdog interrupts each CPU in turn").At(Low)
 		}
-		return Skips("the clocksource is " + v.Kernel.Clocksource + ": the kernel does not trust the TSC here, and neither should anybody else")
+		return Skips("the clocksource is " + v.Kernel.Clocksource + ": the kernel does not trust the TSC here, and " +
+			"neither should anybody else")
 	},
 }
 
@@ -208,7 +217,8 @@ var bootMCE = &Knob{
 		if v.Readings.At(a).Value == "ignore_ce" {
 			return v.bootsFine(a, "corrected errors are not looked for, others are still handled")
 		}
-		advice := v.boots(a, setting.Any("ignore_ce", "off"), "a timer asks each CPU for corrected errors, isolated ones too").At(Info)
+		advice := v.boots(a, setting.Any("ignore_ce", "off"),
+			"a timer asks each CPU for corrected errors, isolated ones too").At(Info)
 		advice.Warning = "hides hardware faults that were corrected; what cannot be corrected is still handled"
 		return advice
 	},

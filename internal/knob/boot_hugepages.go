@@ -15,8 +15,8 @@ import (
 const (
 	giant      = 1 << 30 // bytes of a page
 	giantWords = "hugepagesz+hugepages"
-	// spare pages of each node that has guests, for what a guest needs beside its memory (video memory, ROMs), and
-	// nodeReserve bytes that stay for the host.
+	// spare is the number of extra pages on each node with guests, for what a guest needs besides its memory (video
+	// memory, ROMs); nodeReserve is the bytes of each node left to the host.
 	spare       = 1
 	nodeReserve = 2 << 30
 )
@@ -40,33 +40,41 @@ var bootHugepages = &Knob{
 		}
 		because := fmt.Sprintf("%s with %s", strings.Join(giants.guests, ", "), v.pagesWords(need))
 		if len(giants.others) > 0 {
-			because = fmt.Sprintf("%s, and %s already defined with such pages, with %s", strings.Join(giants.guests, ", "), strings.Join(giants.others, ", "), v.pagesWords(need))
+			because = fmt.Sprintf("%s, and %s already defined with such pages, with %s",
+				strings.Join(giants.guests, ", "), strings.Join(giants.others, ", "), v.pagesWords(need))
 		}
 		if a.Path == "default_hugepagesz" {
 			if keep := v.keepDefault(); len(keep) > 0 {
-				return Skips(fmt.Sprintf("%s of the default size, which is %s: with another default they would not start again. A definition may name 1 GiB itself (domain.hugepages)", takesPages(keep), sizeWords(v.DefaultHugepage())))
+				return Skips(fmt.Sprintf("%s of the default size, which is %s: with another default they would not "+
+					"start again. A definition may name 1 GiB itself (domain.hugepages)", takesPages(keep),
+					sizeWords(v.DefaultHugepage())))
 			}
-			return v.boots(a, setting.Exact("1G"), because+": libvirt takes pages of the default size where the domain names none").At(Low)
+			return v.boots(a, setting.Exact("1G"),
+				because+": libvirt takes pages of the default size where the domain names none").At(Low)
 		}
 		next := v.Readings.At(a)
 		if pools, ok := v.pools(next); ok && v.enough(pools, giants) {
 			return v.bootsFine(a, "enough for "+because)
 		}
 		if next.State == setting.Absent && v.filled(need) {
-			return v.bootsFine(a, "the pools hold enough now, without the command line: see that whoever fills them does so after the next boot too")
+			return v.bootsFine(a,
+				"the pools hold enough now, without the command line: see that whoever fills them does so after the "+
+					"next boot too")
 		}
 		if problem := v.spreads(need); problem != "" {
 			return Unsure(problem)
 		}
 		advice := v.boots(a, setting.Exact(v.giantArgument(next, need)), because).At(Medium)
 		if len(giants.left) > 0 {
-			return advice.warn("there is no room for the pages of " + strings.Join(giants.left, ", ") + " as well, defined with them and not running: they do not start beside these")
+			return advice.warn(fmt.Sprintf("there is no room for the pages of %s as well, defined with them and "+
+				"not running: they do not start beside these", strings.Join(giants.left, ", ")))
 		}
 		return advice
 	},
 }
 
-// spreads says where a kernel that gives each node as many pages as the one that needs most would leave the host too little.
+// spreads says which node would have too little left for the host if the kernel gives each node as many pages as the
+// neediest one.
 func (v *View) spreads(need map[int]int) string {
 	if v.perNode() {
 		return ""
@@ -77,7 +85,8 @@ func (v *View) spreads(need map[int]int) string {
 	}
 	for _, n := range v.Topology.Nodes {
 		if n.Memory > 0 && uint64(most)*giant+nodeReserve > n.Memory {
-			return fmt.Sprintf("kernels before 5.16 spread pages evenly over all nodes, and node %d has %.1f GiB: %s of 1 GiB and 2 GiB for the host do not fit", n.ID, gib(n.Memory), count(most, "page"))
+			return fmt.Sprintf("kernels before 5.16 spread pages evenly over all nodes, and node %d has %.1f GiB: %s "+
+				"of 1 GiB and 2 GiB for the host do not fit", n.ID, gib(n.Memory), count(most, "page"))
 		}
 	}
 	return ""
@@ -93,7 +102,7 @@ func (v *View) pagesWords(need map[int]int) string {
 	return strings.Join(parts, ", ")
 }
 
-// perNode tells whether the kernel that is booted next knows how to say which node gets how many.
+// perNode reports whether the kernel that boots next accepts a number of pages for each node.
 func (v *View) perNode() bool {
 	release := v.Kernel.Release
 	if next, known := v.Boot.NextEntry(); known && next.Version != "" {
@@ -102,7 +111,7 @@ func (v *View) perNode() bool {
 	return since(release, 5, 16)
 }
 
-// giantArgument is the value of the two arguments: what stands there for pages of other sizes stays.
+// giantArgument returns the value of the two arguments; pages of other sizes are kept.
 func (v *View) giantArgument(next setting.Reading, need map[int]int) string {
 	var words []string
 	size := "2M"
@@ -172,7 +181,8 @@ func (v *View) pools(r setting.Reading) (map[int]int, bool) {
 	return pools, true
 }
 
-// enough tells whether pools have what is needed where it is needed, and as much in all as those need who take them anywhere.
+// enough reports whether the pools have the pages that are placed, node by node, and in total those that may come from
+// any node.
 func (v *View) enough(pools map[int]int, g giants) bool {
 	all, spread := pools[-1]
 	have, need := 0, 0
@@ -189,7 +199,7 @@ func (v *View) enough(pools map[int]int, g giants) bool {
 	return have >= need
 }
 
-// filled tells whether the nodes hold enough pages now.
+// filled reports whether the nodes have enough pages now.
 func (v *View) filled(need map[int]int) bool {
 	for _, n := range v.Topology.Nodes {
 		i := slices.IndexFunc(n.Hugepages, sizeOfGiant)

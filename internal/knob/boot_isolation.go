@@ -11,11 +11,11 @@ import (
 	"mpps/internal/setting"
 )
 
-// bootCPU is the CPU that the kernel boots on: it keeps the time while others have no tick, and cannot be one of them.
+// bootCPU is the CPU that the kernel boots on. It keeps time for CPUs without a tick and cannot be one of them.
 const bootCPU = 0
 
-// dedicated are the CPUs that the guests' vCPUs should have for themselves from boot on: those that the user gives, else
-// those of the placement; without the boot CPU. The note says what is odd about them.
+// dedicated returns the CPUs reserved for the guests' vCPUs from boot on: those that the user gives, else those of the
+// placement, without the boot CPU. The note says if that was left out.
 func (v *View) dedicated() (set setting.CPUSet, note string) {
 	set = v.Goal.CPUs
 	if len(set) == 0 {
@@ -50,12 +50,12 @@ func (i isolation) parse(v *View, value string) (flags []string, cpus setting.CP
 	return flags, cpus.Minus(setting.CPUs(bootCPU)), err == nil && text != ""
 }
 
-// value is the argument's value for CPUs.
+// value returns the argument for a set of CPUs.
 func (i isolation) value(cpus setting.CPUSet) string {
 	return strings.Join(append(slices.Clone(i.flags), cpus.String()), ",")
 }
 
-// want is what one of the three arguments should be.
+// want returns the advice for one of the three arguments.
 func (i isolation) want(v *View, a setting.Address, because string) Advice {
 	set, note := v.dedicated()
 	if len(set) == 0 {
@@ -69,13 +69,14 @@ func (i isolation) want(v *View, a setting.Address, because string) Advice {
 			return v.bootsFine(a, fmt.Sprintf("the guests' CPUs %s%s", set, note))
 		}
 		if ok && len(set.Minus(cpus)) == 0 && !missing && v.agree(cpus) {
-			return v.bootsFine(a, fmt.Sprintf("all of the guests' CPUs %s are among them, and the three lists agree%s", set, note))
+			return v.bootsFine(a,
+				fmt.Sprintf("all of the guests' CPUs %s are among them, and the three lists agree%s", set, note))
 		}
 	}
 	return v.boots(a, setting.Exact(i.value(set)), because+note).At(High)
 }
 
-// agree tells whether isolcpus, nohz_full and rcu_nocbs name these CPUs at the next boot.
+// agree reports whether isolcpus, nohz_full and rcu_nocbs name these CPUs at the next boot.
 func (v *View) agree(set setting.CPUSet) bool {
 	for _, name := range []string{"isolcpus", "nohz_full", "rcu_nocbs"} {
 		next := v.Readings.At(bootArgument(name))
@@ -98,13 +99,15 @@ func (i isolation) knob(id, because string) *Knob {
 }
 
 var (
-	bootIsolcpus = isolation{[]string{"managed_irq", "domain"}}.knob("boot.isolcpus", "tasks are moved onto the guests' CPUs, and managed interrupts land there")
+	bootIsolcpus = isolation{[]string{"managed_irq", "domain"}}.knob("boot.isolcpus",
+		"tasks are moved onto the guests' CPUs, and managed interrupts land there")
 	bootNohzFull = isolation{}.knob("boot.nohz_full", "each tick is an exit of the guest")
-	bootRCUNocbs = isolation{}.knob("boot.rcu_nocbs", "what is freed through RCU is freed in softirqs on the guests' CPUs")
+	bootRCUNocbs = isolation{}.knob("boot.rcu_nocbs",
+		"what is freed through RCU is freed in softirqs on the guests' CPUs")
 )
 
-// isolatedNext are the CPUs that are isolated from the next boot on: those that the three lists agree on, where all of the guests' CPUs
-// are among them, else the guests' CPUs.
+// isolatedNext returns the CPUs isolated from the next boot on: those of the three lists if they agree and cover all of
+// the guests' CPUs, else the guests' CPUs.
 func (v *View) isolatedNext() setting.CPUSet {
 	set, _ := v.dedicated()
 	if next := v.Readings.At(bootArgument("isolcpus")); next.State == setting.Known {
@@ -133,7 +136,8 @@ var bootIRQAffinity = &Knob{
 				return v.bootsFine(a, fmt.Sprintf("none of the isolated CPUs %s is among them", quiet))
 			}
 		}
-		return v.boots(a, setting.Exact(loud.String()), fmt.Sprintf("interrupts may begin on the isolated CPUs %s", quiet)).At(Medium)
+		return v.boots(a, setting.Exact(loud.String()),
+			fmt.Sprintf("interrupts may begin on the isolated CPUs %s", quiet)).At(Medium)
 	},
 }
 
@@ -152,6 +156,7 @@ var kernelClocksource = &Knob{
 		if v.inGuest() {
 			return Skips("the clock of a virtual machine: guest.realtime speaks of it")
 		}
-		return Wants(setting.Exact("tsc"), "every wake-up reads the clock, and others than the TSC cost about a microsecond each time").At(High)
+		return Wants(setting.Exact("tsc"),
+			"every wake-up reads the clock, and others than the TSC cost about a microsecond each time").At(High)
 	},
 }

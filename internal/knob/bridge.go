@@ -17,13 +17,16 @@ func eachBridge(file string) func(*facts.Host) []setting.Address {
 	}
 }
 
-// bridgeReport is a bridge's switch that is reported and never planned: whether it costs anything here must be measured.
+// bridgeReport is a bridge's switch that is reported and never planned: whether it costs anything here must be
+// measured.
 func bridgeReport(id, file string) *Knob {
 	return &Knob{
 		ID: id, Stage: datapath.Bridge, Risk: goal.None, Check: true, Tiers: viaKernel(),
 		Where: eachBridge(file),
 		Want: func(v *View, a setting.Address) Advice {
-			return Wants(setting.Exact("0"), "reported only: it costs a little for each packet where nobody uses it; measure before switching it off").At(Info)
+			return Wants(setting.Exact("0"),
+				"reported only: it costs a little for each packet where nobody uses it; measure before "+
+					"switching it off").At(Info)
 		},
 	}
 }

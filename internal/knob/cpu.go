@@ -17,7 +17,8 @@ var cpuGovernor = &Knob{
 		var all []setting.Address
 		for _, c := range h.Topology.CPUs {
 			if c.Online {
-				all = append(all, setting.Of(setting.Sysfs, "devices/system/cpu/cpu"+strconv.Itoa(c.ID), "cpufreq/scaling_governor"))
+				all = append(all,
+					setting.Of(setting.Sysfs, "devices/system/cpu/cpu"+strconv.Itoa(c.ID), "cpufreq/scaling_governor"))
 			}
 		}
 		return all
@@ -27,7 +28,7 @@ var cpuGovernor = &Knob{
 	},
 }
 
-// noDelay is what pm_qos_resume_latency_us holds where no delay at all is allowed; 0 there is no limit.
+// noDelay in pm_qos_resume_latency_us allows no delay at all; 0 there means no limit.
 const noDelay = "n/a"
 
 var cpuLatency = &Knob{
@@ -61,21 +62,24 @@ var cpuLatency = &Knob{
 			return Fine(fmt.Sprintf("no idle state that is in use takes longer than %d µs to leave", most))
 		}
 		if held := v.Power.LatencyLimit; held != nil && int64(*held) <= most {
-			return Fine(fmt.Sprintf("somebody holds /dev/cpu_dma_latency at %d µs, for as long as that process runs", *held))
+			return Fine(fmt.Sprintf("somebody holds /dev/cpu_dma_latency at %d µs, for as long as that process runs",
+				*held))
 		}
 		if limit, set := wakeUpLimit(v.Readings.At(a)); set && limit <= most {
 			return Fine("idle states that take longer to leave are not entered")
 		}
-		return Wants(setting.Exact(fmt.Sprint(most)), fmt.Sprintf("idle states may take any time to leave; a tenth of the target is what waking up may take%s", v.slowest())).At(Medium)
+		return Wants(setting.Exact(fmt.Sprint(most)),
+			fmt.Sprintf("idle states may take any time to leave; a tenth of the target is what waking up may take%s",
+				v.slowest())).At(Medium)
 	},
 }
 
-// latencyOf is where the limit of a CPU is set.
+// latencyOf returns the address of a CPU's wake-up limit.
 func latencyOf(cpu int) setting.Address {
 	return setting.Of(setting.Sysfs, fmt.Sprintf("devices/system/cpu/cpu%d/power/pm_qos_resume_latency_us", cpu))
 }
 
-// wakeUpLimit is a CPU's limit in µs; false where it has none.
+// wakeUpLimit returns a CPU's limit in µs; false if it has none.
 func wakeUpLimit(r setting.Reading) (limit int64, set bool) {
 	if r.State == setting.Known && r.Value == noDelay {
 		return 0, true
@@ -84,7 +88,7 @@ func wakeUpLimit(r setting.Reading) (limit int64, set bool) {
 	return limit, known && limit > 0
 }
 
-// slowest names the idle state that takes longest to leave, of those in use.
+// slowest names the enabled idle state that takes longest to leave.
 func (v *View) slowest() string {
 	name, latency := "", 0
 	for _, s := range v.Power.IdleStates {
@@ -98,7 +102,7 @@ func (v *View) slowest() string {
 	return fmt.Sprintf(" (%s: %d µs)", name, latency)
 }
 
-// slow tells whether an idle state that is in use takes longer to leave than some µs.
+// slow reports whether an enabled idle state takes longer to leave than a number of µs.
 func (v *View) slow(least int) bool {
 	for _, s := range v.Power.IdleStates {
 		if s.Latency > least && s.Disabled < s.CPUs && stateOf(s) != "POLL" {

@@ -28,28 +28,33 @@ var domainCPUModel = &Knob{
 				if a.Rest() == "cpu/cache.mode" {
 					return Skips("with QEMU before 3.1 on AMD the guest is not shown the real caches")
 				}
-				return Wants(setting.Any("host-model", "custom"), "QEMU before 3.1 shows a wrong topology with host-passthrough on AMD").At(Medium).restart(g.Name)
+				return Wants(setting.Any("host-model", "custom"),
+					"QEMU before 3.1 shows a wrong topology with host-passthrough on AMD").At(Medium).restart(g.Name)
 			}
 		}
 		if a.Rest() == "cpu/mode" {
-			return Wants(setting.Any("host-passthrough", "maximum"), "the guest does without instructions that this processor has").At(Medium).restart(g.Name).
+			return Wants(setting.Any("host-passthrough", "maximum"),
+				"the guest does without instructions that this processor has").At(Medium).restart(g.Name).
 				warn("it can then be migrated live only to hosts with the same processor")
 		}
-		if mode := v.Readings.At(setting.Of(setting.Domain, g.Name, "cpu/mode")); mode.State == setting.Known && mode.Value == "custom" {
+		mode := v.Readings.At(setting.Of(setting.Domain, g.Name, "cpu/mode"))
+		if mode.State == setting.Known && mode.Value == "custom" {
 			return Skips("only with host-passthrough: cpu/mode comes first")
 		}
-		return Wants(setting.Any("passthrough", "emulate"), "the guest sizes its data structures by caches that are not those of this processor").At(Info).restart(g.Name)
+		return Wants(setting.Any("passthrough", "emulate"),
+			"the guest sizes its data structures by caches that are not those of "+
+				"this processor").At(Info).restart(g.Name)
 	},
 }
 
-// emulated tells whether a guest's definition says that it runs without KVM.
+// emulated reports whether a guest's definition runs it without KVM.
 func emulated(g *facts.Guest) bool {
 	_, tag, found := strings.Cut(g.Definition, "<domain")
 	tag, _, _ = strings.Cut(tag, ">")
 	return found && (strings.Contains(tag, "type='qemu'") || strings.Contains(tag, `type="qemu"`))
 }
 
-// oldQEMU tells whether QEMU is older than a version, and whether that is known.
+// oldQEMU reports whether QEMU is older than a version, and whether QEMU's version is known.
 func (v *View) oldQEMU(major, minor int) (old, known bool) {
 	parts := strings.SplitN(v.KVM.QEMU, ".", 3)
 	if len(parts) < 2 {
@@ -69,7 +74,8 @@ func (v *View) oldQEMU(major, minor int) (old, known bool) {
 // hypervFeatures are the enlightenments that cost nothing, in the order in which they need each other: synthetic timers
 // need the synthetic interrupt controller, which needs the vCPU index, and the reference clock.
 var hypervFeatures = []string{
-	"clock/timer/hypervclock.present", "features/hyperv/relaxed.state", "features/hyperv/vapic.state", "features/hyperv/vpindex.state",
+	"clock/timer/hypervclock.present", "features/hyperv/relaxed.state", "features/hyperv/vapic.state",
+	"features/hyperv/vpindex.state",
 	"features/hyperv/runtime.state", "features/hyperv/synic.state", "features/hyperv/stimer.state",
 }
 
@@ -89,7 +95,9 @@ var domainHyperV = &Knob{
 		if strings.HasSuffix(a.Path, ".present") {
 			value = "yes"
 		}
-		return Wants(setting.Exact(value), "Windows reads timers and ends interrupts by leaving the guest, which this saves").At(Medium).restart(g.Name)
+		return Wants(setting.Exact(value),
+			"Windows reads timers and ends interrupts by leaving the guest, "+
+				"which this saves").At(Medium).restart(g.Name)
 	},
 }
 
@@ -106,9 +114,11 @@ var domainKVMClock = &Knob{
 			return Skips("a guest of Windows, or without KVM, does not use kvmclock")
 		}
 		if v.Kernel.Clocksource != "" && v.Kernel.Clocksource != "tsc" {
-			return Skips("the host itself does not trust its TSC (clocksource " + v.Kernel.Clocksource + "): the guest would fall back to a slow clock")
+			return Skips("the host itself does not trust its TSC " +
+				"(clocksource " + v.Kernel.Clocksource + "): the guest would fall back to a slow clock")
 		}
-		return Wants(setting.Exact("no"), "the host's corrections of the guest's clock stop its vCPUs").At(Low).restart(g.Name).
+		return Wants(setting.Exact("no"),
+			"the host's corrections of the guest's clock stop its vCPUs").At(Low).restart(g.Name).
 			warn("look in the guest afterwards that its clock source is tsc, not hpet or acpi_pm")
 	},
 }
@@ -130,13 +140,15 @@ var domainInvTSC = &Knob{
 		if advice, ok := v.hostsOwn(g.Name); !ok {
 			return advice
 		}
-		return Wants(setting.Exact("off"), "the guest is not told that its TSC never stops, and may take a clock that is read outside the guest").At(Medium).restart(g.Name).otherwise("on").
+		return Wants(setting.Exact("off"),
+			"the guest is not told that its TSC never stops, and may take a clock that is read "+
+				"outside the guest").At(Medium).restart(g.Name).otherwise("on").
 			warn("it cannot be migrated live any more")
 	},
 }
 
-// hostsOwn tells whether a guest's definition has the host's own processor, beside which alone libvirt takes some values. They are
-// planned once it stands there: a site may leave domain.cpu_model alone.
+// hostsOwn reports whether a guest has the host's own processor (host-passthrough), without which libvirt refuses some
+// values. These are planned once it has: a site may leave domain.cpu_model alone.
 func (v *View) hostsOwn(guest string) (Advice, bool) {
 	mode := v.Readings.At(setting.Of(setting.Domain, guest, "cpu/mode"))
 	if mode.State == setting.Known && (mode.Value == "host-passthrough" || mode.Value == "maximum") {

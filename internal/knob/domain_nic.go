@@ -30,7 +30,7 @@ func eachInterface(path string) func(*facts.Host) []setting.Address {
 	}
 }
 
-// tapped is the guest and interface that an address speaks of, or the reason why no knob should touch it.
+// tapped returns the guest and interface of an address, or the reason why no knob should touch it.
 func (v *View) tapped(a setting.Address) (*facts.Guest, *facts.Interface, Advice, bool) {
 	g, advice, ok := v.guest(a)
 	if !ok {
@@ -47,21 +47,22 @@ func (v *View) tapped(a setting.Address) (*facts.Guest, *facts.Interface, Advice
 	return g, i, Advice{}, true
 }
 
-// spared tells whether an interface was left alone by whoever tuned the guest's other interfaces: it probably carries
-// management, and the guest's load takes the others.
+// spared reports whether an interface was left out when the guest's other interfaces were tuned: it probably carries
+// management traffic only.
 func spared(g *facts.Guest, i *facts.Interface) (string, bool) {
 	if i.Queues > 1 || i.Backend != "" || i.RxQueueSize != 0 || i.Coalesce != 0 {
 		return "", false
 	}
 	for _, other := range g.Interfaces {
 		if other.MAC != i.MAC && other.Queues > 1 {
-			return fmt.Sprintf("left as it is, because the guest's load has NICs of its own (%s has %d queues)", other.MAC, other.Queues), true
+			return fmt.Sprintf("left as it is, because the guest's load has NICs of its own (%s has %d queues)",
+				other.MAC, other.Queues), true
 		}
 	}
 	return "", false
 }
 
-// windows tells whether a guest's definition looks like one of Windows.
+// windows reports whether a guest's definition looks like Windows.
 func windows(g *facts.Guest) bool {
 	return strings.Contains(g.Definition, "microsoft.com/win") || strings.Contains(g.Definition, "<hyperv")
 }
@@ -85,11 +86,14 @@ var domainNICModel = &Knob{
 			model = "the hypervisor's default"
 		}
 		advice = Wants(setting.Exact("virtio"),
-			fmt.Sprintf("every packet of an emulated NIC (%s) costs several exits from the guest, and vhost cannot serve it", model)).At(Critical).restart(g.Name)
+			fmt.Sprintf("every packet of an emulated NIC (%s) costs several exits from the guest, and vhost "+
+				"cannot serve it", model)).At(Critical).restart(g.Name)
 		if windows(g) {
-			return advice.warn("this looks like a Windows guest: it needs the NetKVM driver (virtio-win) installed before, or it comes up without a network")
+			return advice.warn("this looks like a Windows guest: it needs the NetKVM driver (virtio-win) installed " +
+				"before, or it comes up without a network")
 		}
-		return advice.warn("the guest must have virtio drivers (Linux does; Windows needs NetKVM installed before), and its NIC gets a new name")
+		return advice.warn("the guest must have virtio drivers (Linux does; Windows needs NetKVM installed before), " +
+			"and its NIC gets a new name")
 	},
 }
 
@@ -106,14 +110,18 @@ var domainBackend = &Knob{
 			return Fine("macvtap takes vhost by itself")
 		}
 		if !v.KVM.Vhost && v.KVM.Loaded {
-			advice = Wants(setting.Exact("vhost"), "QEMU's main loop carries the packets one by one, because vhost_net is not loaded").At(High).restart(g.Name)
+			advice = Wants(setting.Exact("vhost"),
+				"QEMU's main loop carries the packets one by one, because vhost_net "+
+					"is not loaded").At(High).restart(g.Name)
 			return advice.warn("load vhost_net first: modprobe vhost_net")
 		}
 		if i.Backend == "" && virtio(i.Model) {
 			if reason, yes := spared(g, i); yes {
 				return Fine(reason)
 			}
-			return Wants(setting.Exact("vhost"), "libvirt takes vhost by itself where it can, and says nothing where it cannot; naming it makes that an error").At(Info).restart(g.Name)
+			return Wants(setting.Exact("vhost"),
+				"libvirt takes vhost by itself where it can, and says nothing where it cannot; naming it makes "+
+					"that an error").At(Info).restart(g.Name)
 		}
 		return Wants(setting.Exact("vhost"), "QEMU's main loop carries the packets one by one").At(High).restart(g.Name)
 	},
@@ -136,19 +144,27 @@ var domainQueues = &Knob{
 		}
 		least, most, write := placement.Queues(v.ask(), g.VCPUs)
 		if !virtio(i.Model) { // it will be virtio before this matters
-			return Wants(setting.Exact(fmt.Sprint(write)), fmt.Sprintf("as virtio it can have several queues: %s for %d vCPUs", span(least, most), g.VCPUs)).At(High).otherwise("1").restart(g.Name)
+			return Wants(setting.Exact(fmt.Sprint(write)),
+				fmt.Sprintf("as virtio it can have several queues: %s for %d vCPUs", span(least, most),
+					g.VCPUs)).At(High).otherwise("1").restart(g.Name)
 		}
 		switch {
 		case i.Queues >= least && i.Queues <= most:
-			return Fine(fmt.Sprintf("%s for %d vCPUs: worth trying are %s", count(i.Queues, "queue"), g.VCPUs, span(least, most)))
+			return Fine(fmt.Sprintf("%s for %d vCPUs: worth trying are %s", count(i.Queues, "queue"), g.VCPUs,
+				span(least, most)))
 		case i.Queues > most:
-			return Wants(setting.Exact(fmt.Sprint(write)), fmt.Sprintf("more queues than vCPUs (%d) stay unused and cost threads", g.VCPUs)).At(Low).otherwise("1").restart(g.Name)
+			return Wants(setting.Exact(fmt.Sprint(write)),
+				fmt.Sprintf("more queues than vCPUs (%d) stay unused and cost threads",
+					g.VCPUs)).At(Low).otherwise("1").restart(g.Name)
 		}
-		return Wants(setting.Exact(fmt.Sprint(write)), fmt.Sprintf("%s: one vhost thread and one vCPU do all the work of a queue; worth trying with %d vCPUs are %s", count(i.Queues, "queue"), g.VCPUs, span(least, most))).At(High).otherwise("1").restart(g.Name)
+		return Wants(setting.Exact(fmt.Sprint(write)),
+			fmt.Sprintf("%s: one vhost thread and one vCPU do all the work of a queue; worth trying with %d "+
+				"vCPUs are %s", count(i.Queues, "queue"), g.VCPUs,
+				span(least, most))).At(High).otherwise("1").restart(g.Name)
 	},
 }
 
-// span is a range for people: "4 to 9", or "2".
+// span returns a range in words: "4 to 9", or "2".
 func span(least, most int) string {
 	if least == most {
 		return fmt.Sprint(least)
@@ -184,7 +200,9 @@ var domainRxQueueSize = &Knob{
 		case lost == 0:
 			return Fine(fmt.Sprintf("its tap dropped nothing %s", v.over()))
 		}
-		return Wants(setting.Exact("1024"), fmt.Sprintf("its tap dropped %d packets %s for want of room in the guest's ring", lost, v.over())).At(Medium).otherwise("256").restart(g.Name)
+		return Wants(setting.Exact("1024"),
+			fmt.Sprintf("its tap dropped %d packets %s for want of room in the guest's ring", lost,
+				v.over())).At(Medium).otherwise("256").restart(g.Name)
 	},
 }
 
@@ -206,11 +224,13 @@ var domainTxQueueSize = &Knob{
 		}
 		fate := "QEMU before 8.1 makes it 256 without a word, newer does not start the guest"
 		if old, known := v.oldQEMU(8, 1); known && old {
-			fate = "this QEMU (" + v.KVM.QEMU + ") makes it 256 without a word, and 8.1 and newer does not start the guest"
+			fate = "this QEMU (" + v.KVM.QEMU + ") makes it 256 without a word, and 8.1 and newer does not " +
+				"start the guest"
 		} else if known {
 			fate = "this QEMU (" + v.KVM.QEMU + ") does not start the guest with more"
 		}
-		return Wants(setting.Exact("256"), "a tap takes no more than 256: "+fate).At(severity).otherwise("256").restart(g.Name)
+		return Wants(setting.Exact("256"),
+			"a tap takes no more than 256: "+fate).At(severity).otherwise("256").restart(g.Name)
 	},
 }
 

@@ -35,15 +35,19 @@ var domainVNUMA = &Knob{
 		advice = Fine("its cells fit")
 		switch {
 		case len(nodes) > 1 && len(cells) < len(nodes):
-			advice = Wants(setting.Exact(count(len(nodes), "cell")), fmt.Sprintf("its vCPUs run on nodes %s, and the guest does not know which memory is near", nodes)).At(Medium)
+			advice = Wants(setting.Exact(count(len(nodes), "cell")),
+				fmt.Sprintf("its vCPUs run on nodes %s, and the guest does not know which memory is near",
+					nodes)).At(Medium)
 		case room > 2*g.VCPUs && room > g.VCPUs+8:
-			advice = Wants(setting.Exact(fmt.Sprintf("room for %s", count(g.VCPUs, "vCPU"))), fmt.Sprintf("its cells span %d vCPUs, of which it uses %d: its kernel prepares for all of them; odd, not wrong", room, g.VCPUs)).At(Info)
+			advice = Wants(setting.Exact(fmt.Sprintf("room for %s", count(g.VCPUs, "vCPU"))),
+				fmt.Sprintf("its cells span %d vCPUs, of which it uses %d: its kernel prepares for all of them; "+
+					"odd, not wrong", room, g.VCPUs)).At(Info)
 		}
 		return seen(found, advice)
 	},
 }
 
-// numaCells are the vCPUs of each cell in a domain's <cpu><numa>.
+// numaCells returns the vCPUs of each cell in a domain's <cpu><numa>.
 func numaCells(definition string) ([]setting.CPUSet, error) {
 	if !strings.Contains(definition, "<cell") { // most have none: no need to take the whole document apart
 		return nil, nil
@@ -78,7 +82,8 @@ var domainMachine = &Knob{
 		found := g.Machine
 		advice = Fine("not i440fx")
 		if strings.Contains(g.Machine, "i440fx") || g.Machine == "pc" {
-			advice = Wants(setting.Exact("q35"), "i440fx has no PCI Express: odd for a new guest, not wrong for one that works").At(Info)
+			advice = Wants(setting.Exact("q35"),
+				"i440fx has no PCI Express: odd for a new guest, not wrong for one that works").At(Info)
 		}
 		return seen(found, advice)
 	},

@@ -12,12 +12,12 @@ import (
 	"mpps/internal/setting"
 )
 
-// pinned are the tiers in which guests have CPUs of their own.
+// pinned returns the tiers in which guests have CPUs of their own.
 func pinned() []goal.Tier {
 	return tiers(goal.Standard, goal.Aggressive, goal.Passthrough, goal.Realtime)
 }
 
-// pinsOf are pins of a guest's definition, and those that it runs with: libvirt moves threads of a running guest.
+// pinsOf lists pins of a guest's definition, and those that it runs with: libvirt moves threads of a running guest.
 func pinsOf(paths ...string) func(g *facts.Guest) []setting.Address {
 	return func(g *facts.Guest) []setting.Address {
 		all := inDefinition(paths...)(g)
@@ -30,11 +30,12 @@ func pinsOf(paths ...string) func(g *facts.Guest) []setting.Address {
 	}
 }
 
-// pin wants CPUs for threads of a guest: of a running one now and after its next start. Where the running one's cannot be told
-// what the definition says waits for that start.
+// pin wants CPUs for threads of a guest: of a running one now and after its next start. If the running guest's CPUs are
+// unknown, the change waits for that start.
 func (v *View) pin(g *facts.Guest, a setting.Address, cpus, because string) Advice {
 	advice := Wants(setting.Exact(cpus), because)
-	if a.Kind == setting.Domain && v.Readings.At(setting.Of(setting.DomainLive, g.Name, a.Rest())).State != setting.Known {
+	live := v.Readings.At(setting.Of(setting.DomainLive, g.Name, a.Rest()))
+	if a.Kind == setting.Domain && live.State != setting.Known {
 		return advice.restart(g.Name)
 	}
 	return advice
@@ -87,7 +88,9 @@ var domainEmulatorPin = &Knob{
 		if placed.Emulator.Equal(g.EmulatorPin) {
 			return v.pin(g, a, placed.Emulator.String(), "pinned off all vCPUs already").At(Medium)
 		}
-		return v.pin(g, a, placed.Emulator.String(), "QEMU's own threads take time from vCPUs unless they are kept off their CPUs; these are vhost's: "+placed.VhostWhy).At(Medium)
+		return v.pin(g, a, placed.Emulator.String(),
+			"QEMU's own threads take time from vCPUs unless they are kept off their CPUs; these "+
+				"are vhost's: "+placed.VhostWhy).At(Medium)
 	},
 }
 
@@ -113,11 +116,13 @@ var domainNumatune = &Knob{
 		if len(placed.Nodes) > 1 {
 			return Skips("its vCPUs are spread over nodes " + placed.Nodes.String())
 		}
-		return Wants(setting.Exact(placed.Nodes.String()), fmt.Sprintf("its vCPUs run on node %s: memory elsewhere costs the distance for every packet", placed.Nodes)).At(Medium).restart(g.Name)
+		return Wants(setting.Exact(placed.Nodes.String()),
+			fmt.Sprintf("its vCPUs run on node %s: memory elsewhere costs the distance for every packet",
+				placed.Nodes)).At(Medium).restart(g.Name)
 	},
 }
 
-// ioThreads are the numbers of the I/O threads that a guest's definition gives it.
+// ioThreads returns the numbers of the I/O threads in a guest's definition.
 func ioThreads(g *facts.Guest) (paths []string) {
 	if !strings.Contains(g.Definition, "<iothread") {
 		return nil
@@ -137,9 +142,10 @@ func ioThreads(g *facts.Guest) (paths []string) {
 var domainIOThreadPin = &Knob{
 	ID: "domain.iothreadpin", Stage: datapath.Domain, Risk: goal.None,
 	After: []string{"domain.emulatorpin"}, Tiers: pinned(),
-	Where: eachGuest(func(g *facts.Guest) bool { return managed(g) && len(ioThreads(g)) > 0 }, func(g *facts.Guest) []setting.Address {
-		return pinsOf(ioThreads(g)...)(g)
-	}),
+	Where: eachGuest(func(g *facts.Guest) bool { return managed(g) && len(ioThreads(g)) > 0 },
+		func(g *facts.Guest) []setting.Address {
+			return pinsOf(ioThreads(g)...)(g)
+		}),
 	Want: func(v *View, a setting.Address) Advice {
 		g, advice, ok := v.guest(a)
 		if !ok {
@@ -150,9 +156,12 @@ var domainIOThreadPin = &Knob{
 			return Skips("no place for the guest on this host")
 		}
 		found := v.Readings.At(a)
-		if set, err := setting.ParseCPUs(found.Value); found.State == setting.Known && err == nil && len(set) > 0 && len(set.And(placed.VCPUSet())) == 0 && len(set.And(v.quiet())) == 0 {
+		set, err := setting.ParseCPUs(found.Value)
+		known := found.State == setting.Known && err == nil && len(set) > 0
+		if known && len(set.And(placed.VCPUSet())) == 0 && len(set.And(v.quiet())) == 0 {
 			return Fine("off all vCPUs of its guest")
 		}
-		return v.pin(g, a, placed.Emulator.String(), "without a pin of its own it runs on any CPU that the guest may use, its vCPUs' too").At(Medium)
+		return v.pin(g, a, placed.Emulator.String(),
+			"without a pin of its own it runs on any CPU that the guest may use, its vCPUs' too").At(Medium)
 	},
 }

@@ -15,8 +15,8 @@ import (
 // maxVCPUs is more than KVM gives a guest (KVM_MAX_VCPUS).
 const maxVCPUs = 4096
 
-// realtimeVCPUs are the vCPUs of a guest that its realtime work runs on: those that its own kernel isolates, where that was seen,
-// else all but vCPU 0, on which every guest's kernel boots and keeps house. A guest of one vCPU has none.
+// realtimeVCPUs returns the vCPUs that run a guest's realtime work: those that its own kernel isolates, if that was
+// seen, else all but vCPU 0, where the guest boots and does its housekeeping. A guest of one vCPU has none.
 func realtimeVCPUs(g *facts.Guest) (set setting.CPUSet, why string) {
 	all := setting.CPUSet{}
 	for n := range min(g.VCPUs, maxVCPUs) {
@@ -28,7 +28,7 @@ func realtimeVCPUs(g *facts.Guest) (set setting.CPUSet, why string) {
 	return all.Minus(setting.CPUs(bootCPU)), "its kernel keeps house on vCPU 0"
 }
 
-// schedGroup is vCPUs that have a scheduler together in a guest's definition. libvirt writes all that have the same as one
+// schedGroup is the vCPUs of one <vcpusched>. libvirt writes those with the same scheduler as one
 // (src/conf/domain_conf.c, virDomainFormatSchedDef).
 type schedGroup struct {
 	vcpus setting.CPUSet
@@ -51,7 +51,7 @@ func schedGroups(g *facts.Guest) (groups []schedGroup) {
 	return groups
 }
 
-// vcpuScheds are the groups of a definition, and last the realtime vCPUs where they are none of them.
+// vcpuScheds returns the groups of a definition, and last the realtime vCPUs if they are not among them.
 func vcpuScheds(g *facts.Guest) (sets []setting.CPUSet) {
 	realtime, _ := realtimeVCPUs(g)
 	for _, group := range schedGroups(g) {
@@ -67,15 +67,16 @@ func vcpuScheds(g *facts.Guest) (sets []setting.CPUSet) {
 }
 
 // groupsRefuse says why a guest with a realtime priority does not start.
-const groupsRefuse = "this kernel gives each control group a share of realtime of its own (CONFIG_RT_GROUP_SCHED), and libvirt's new groups have none"
+const groupsRefuse = "this kernel gives each control group a share of realtime of its own (CONFIG_RT_GROUP_SCHED), " +
+	"and libvirt's new groups have none"
 
-// GroupsRefuse tells whether the kernel now answers EPERM to a realtime priority in a group that libvirt has made: such groups begin
-// with a share of 0, which the kernel looks at only while realtime threads as a whole have a limit.
+// GroupsRefuse reports whether the kernel now answers EPERM to a realtime priority in a cgroup made by libvirt: such
+// groups start with a share of 0, which the kernel checks only while realtime threads as a whole have a limit.
 func (v *View) GroupsRefuse() bool {
 	return v.Kernel.RTGroups == facts.Yes && v.Readings.At(rtRuntime).Value != noLimit
 }
 
-// vcpuPriority is that of realtime vCPUs: the lowest, below ksoftirqd (2) and RCU's threads (3).
+// vcpuPriority is the lowest realtime priority, below ksoftirqd (2) and RCU's threads (3).
 const vcpuPriority = "fifo:1"
 
 var domainVCPUSched = &Knob{
@@ -114,7 +115,9 @@ var domainVCPUSched = &Knob{
 		isAhead := strings.HasPrefix(policy, "fifo") || strings.HasPrefix(policy, "rr")
 		switch house := own.Minus(realtime); {
 		case len(house) > 0 && isAhead:
-			return Wants(setting.NotThere(), fmt.Sprintf("%s: with a realtime priority there it starves QEMU's threads that it waits for", why)).At(High).restart(g.Name)
+			return Wants(setting.NotThere(),
+				fmt.Sprintf("%s: with a realtime priority there it starves QEMU's threads that it waits for",
+					why)).At(High).restart(g.Name)
 		case len(own.And(realtime)) == 0:
 			return Fine("vCPUs on which the guest keeps house")
 		case isAhead && (ahead.Equal(realtime) || own.Equal(realtime)):
@@ -122,11 +125,14 @@ var domainVCPUSched = &Knob{
 		case ahead.Equal(realtime):
 			return Skips("each of them has a realtime policy by itself")
 		case !own.Equal(realtime):
-			return Wants(setting.NotThere(), fmt.Sprintf("vCPUs %s get one scheduler together", realtime)).At(Low).restart(g.Name)
+			return Wants(setting.NotThere(),
+				fmt.Sprintf("vCPUs %s get one scheduler together", realtime)).At(Low).restart(g.Name)
 		}
-		advice = Wants(setting.Exact(vcpuPriority), "every ordinary thread that comes to their CPUs takes its turn; "+why).At(Medium).restart(g.Name)
+		advice = Wants(setting.Exact(vcpuPriority),
+			"every ordinary thread that comes to their CPUs takes its turn; "+why).At(Medium).restart(g.Name)
 		if v.GroupsRefuse() {
-			return advice.warn(groupsRefuse + ": the guest starts with it only while kernel.sched_rt_runtime_us is -1 (rt.throttling)")
+			return advice.warn(groupsRefuse + ": the guest starts with it only while kernel.sched_rt_runtime_us is " +
+				"-1 (rt.throttling)")
 		}
 		return advice
 	},
@@ -140,11 +146,12 @@ var domainNoSharePages = &Knob{
 		if !ok {
 			return advice
 		}
-		return Wants(setting.Exact("yes"), "should page merging be started, the first write to a merged page stops the guest").At(Low).restart(g.Name)
+		return Wants(setting.Exact("yes"),
+			"should page merging be started, the first write to a merged page stops the guest").At(Low).restart(g.Name)
 	},
 }
 
-// featureKnob is a switch among a guest's features; libvirt takes those that are ofHost beside the host's own processor only.
+// featureKnob is a switch in a guest's <features>; libvirt accepts those that are ofHost only with host-passthrough.
 func featureKnob(id, path, value, because string, ofHost bool) *Knob {
 	return &Knob{
 		ID: id, Stage: datapath.Domain, Risk: goal.GuestRestart, After: []string{"domain.cpu_model"}, Tiers: realtime(),

@@ -11,7 +11,7 @@ import (
 	"mpps/internal/setting"
 )
 
-// firmware is a check of how the machine was set up: never written by mpps.
+// firmware makes a check of the firmware setup, which mpps never writes.
 func firmware(k Knob) *Knob {
 	k.Stage, k.Risk, k.Check = datapath.Firmware, goal.Reboot, true
 	if k.Tiers == nil {
@@ -28,13 +28,14 @@ var firmwareSMT = firmware(Knob{
 	Where: fixed(setting.Of(setting.Sysfs, "devices/system/cpu/smt/control")),
 	Want: func(v *View, a setting.Address) Advice {
 		if v.Tier == goal.Realtime {
-			return Wants(setting.Any("off", "forceoff", "notsupported", "notimplemented"), "what runs on a sibling thread delays the guest's wake-ups; siblings: "+v.siblings())
+			return Wants(setting.Any("off", "forceoff", "notsupported", "notimplemented"),
+				"what runs on a sibling thread delays the guest's wake-ups; siblings: "+v.siblings())
 		}
 		return Fine("on is right for mixed load; no two vCPUs of a guest on one core; siblings: " + v.siblings())
 	},
 })
 
-// siblings lists the threads of each core, the first cores of many.
+// siblings lists the threads of each core, of at most 16 cores.
 func (v *View) siblings() string {
 	var all []string
 	seen := map[string]bool{}
@@ -69,21 +70,27 @@ var firmwareNUMA = firmware(Knob{
 		case maker(v.Host) == "intel":
 			return Skips("Intel's sockets are one node each")
 		case nodes%packages != 0 && packages%nodes != 0:
-			return Unsure(fmt.Sprintf("%s for %s: the numbers do not fit, perhaps because not all CPUs are shown here", count(nodes, "node"), count(packages, "socket")))
+			return Unsure(fmt.Sprintf("%s for %s: the numbers do not fit, perhaps because not all CPUs are shown here",
+				count(nodes, "node"), count(packages, "socket")))
 		}
 		l3, each := v.Topology.Counts.L3Caches/packages, nodes/packages
-		found := fmt.Sprintf("%s for %s, %s in each; distances %s", count(nodes, "node"), count(packages, "socket"), count(l3, "L3 cache"), v.distances())
+		found := fmt.Sprintf("%s for %s, %s in each; distances %s", count(nodes, "node"), count(packages, "socket"),
+			count(l3, "L3 cache"), v.distances())
 		switch {
 		case nodes < packages:
-			return seen(found, Wants(setting.Exact("4 nodes a socket"), "one node over several sockets: half of all accesses go to the other socket").At(High))
+			return seen(found,
+				Wants(setting.Exact("4 nodes a socket"),
+					"one node over several sockets: half of all accesses go to the other socket").At(High))
 		case l3 < 4 || each >= 4:
 			return seen(found, Fine("as many nodes as there are memory controllers to choose from"))
 		}
-		return seen(found, Wants(setting.Exact("4 nodes a socket"), "memory is interleaved over controllers that are far from the NIC and from each other").At(Medium))
+		return seen(found,
+			Wants(setting.Exact("4 nodes a socket"),
+				"memory is interleaved over controllers that are far from the NIC and from each other").At(Medium))
 	},
 })
 
-// distances are the nodes' distances, a row for each node.
+// distances returns the NUMA distances, a row for each node.
 func (v *View) distances() string {
 	var rows []string
 	for _, n := range v.Topology.Nodes[:min(len(v.Topology.Nodes), 8)] {
@@ -114,7 +121,7 @@ var firmwareEnergy = firmware(Knob{
 	},
 })
 
-// tally words how many CPUs have which value: "performance on 40 CPUs".
+// tally says how many CPUs have which value: "performance on 40 CPUs".
 func tally(values map[string]int) string {
 	var parts []string
 	for value, cpus := range values {
@@ -136,7 +143,10 @@ var firmwareVTd = firmware(Knob{
 		case !f.Tables:
 			return Unsure("the firmware's ACPI tables cannot be seen")
 		}
-		return seen(tables(f), Wants(setting.Exact("DMAR or IVRS table"), "without an IOMMU no device can be passed to a guest: switch VT-d or AMD-Vi on in the firmware").At(Critical))
+		return seen(tables(f),
+			Wants(setting.Exact("DMAR or IVRS table"),
+				"without an IOMMU no device can be passed to a guest: switch VT-d or AMD-Vi on in "+
+					"the firmware").At(Critical))
 	},
 })
 
@@ -173,12 +183,15 @@ var firmwareSRIOV = firmware(Knob{
 		case len(cannot) == 0:
 			return Unsure("no physical NIC can be seen")
 		}
-		return seen("none of "+strings.Join(cannot, ", "), Wants(setting.Exact("a NIC with virtual functions"), "no NIC offers virtual functions: SR-IOV is off in the firmware or in the NIC's own setup, or the NIC has none").At(Critical))
+		return seen("none of "+strings.Join(cannot, ", "),
+			Wants(setting.Exact("a NIC with virtual functions"),
+				"no NIC offers virtual functions: SR-IOV is off in the firmware or in the NIC's own setup, or the "+
+					"NIC has none").At(Critical))
 	},
 })
 
-// attestOnly is a check of what only a person can see in the firmware's setup. The names of the switches are those that
-// server makers use.
+// attestOnly makes a check of what only a person can see in the firmware setup. The names are those that server vendors
+// use.
 func attestOnly(id string) *Knob {
 	k := firmware(Knob{ID: id})
 	k.Want = func(v *View, a setting.Address) Advice {
@@ -212,7 +225,7 @@ var (
 	firmwareCTDP           = cTDP(attestOnly("firmware.ctdp"))
 )
 
-// clusterOnDie makes a check that is worked out on Intel, where a socket that is split has more than one node.
+// clusterOnDie needs no attestation on Intel, where a split socket has more than one node.
 func clusterOnDie(k *Knob) *Knob {
 	unseen := k.Want
 	k.Want = func(v *View, a setting.Address) Advice {
@@ -228,14 +241,16 @@ func clusterOnDie(k *Knob) *Knob {
 			return Unsure(found + ": the numbers do not fit, and which sockets are split cannot be told")
 		}
 		if c.NUMANodes > c.Packages {
-			return seen(found, Wants(setting.Exact("a node a socket"), "the guest's CPUs and the NIC share only a part of the cache").At(Low))
+			return seen(found,
+				Wants(setting.Exact("a node a socket"),
+					"the guest's CPUs and the NIC share only a part of the cache").At(Low))
 		}
 		return seen(found, Fine("the sockets are not split"))
 	}
 	return k
 }
 
-// cTDP makes a check that Intel's processors do not need.
+// cTDP does not apply to Intel.
 func cTDP(k *Knob) *Knob {
 	always := k.Want
 	k.Want = func(v *View, a setting.Address) Advice {

@@ -11,7 +11,7 @@ import (
 	"mpps/internal/setting"
 )
 
-// idleKnob is a check of C-states that the kernel's list shows, or a person attests.
+// idleKnob makes a check of C-states that the kernel lists or a person attests.
 func idleKnob(id string, is func(v *View, s facts.IdleState) bool, listed string) *Knob {
 	return firmware(Knob{
 		ID: id,
@@ -23,7 +23,8 @@ func idleKnob(id string, is func(v *View, s facts.IdleState) bool, listed string
 			if v.Tier == goal.Realtime {
 				advice = advice.At(High)
 			} else if full, known := v.fullSocket(); !known {
-				return Unsure("which cores the guests will use is not known: in idle cores C-states leave power to the busy ones")
+				return Unsure("which cores the guests will use is not known: in idle cores C-states leave power to " +
+					"the busy ones")
 			} else if !full {
 				return Fine("cores are left idle, and their C-states leave power to the busy ones")
 			} else {
@@ -57,8 +58,8 @@ func idleKnob(id string, is func(v *View, s facts.IdleState) bool, listed string
 	})
 }
 
-// orListed is the advice where no such state is in the kernel's list: it cannot be entered, except for C1E, which the
-// processor can make of C1 by itself.
+// orListed returns the advice for a state that the kernel does not list: it cannot be entered, except for C1E, into
+// which the processor can turn C1 by itself.
 func (v *View) orListed(id, listed string, severity Severity) Advice {
 	if id == "firmware.c1e" {
 		return v.attested(id, listed, severity)
@@ -66,8 +67,8 @@ func (v *View) orListed(id, listed string, severity Severity) Advice {
 	return seen("not among the kernel's states", Fine("the kernel has no such state to enter"))
 }
 
-// limited tells whether a latency limit keeps the kernel from entering a state: one that is held, or one on each of the guests'
-// CPUs (cpu.latency).
+// limited reports whether a latency limit keeps the kernel from entering a state: a global one, or one on each of the
+// guests' CPUs (cpu.latency).
 func (v *View) limited(s facts.IdleState) bool {
 	if v.Power.LatencyLimit != nil && *v.Power.LatencyLimit < s.Latency {
 		return true
@@ -81,8 +82,8 @@ func (v *View) limited(s facts.IdleState) bool {
 	return len(quiet) > 0
 }
 
-// fullSocket tells whether the guests' threads take all cores of any socket that are not kept for the host; false and not
-// known where nothing is placed.
+// fullSocket reports whether the guests' threads occupy all cores of a socket that are not kept for the host, and
+// whether that is known.
 func (v *View) fullSocket() (full, known bool) {
 	busy := map[int]bool{} // by core
 	for _, p := range v.Placement().Guests {
@@ -113,11 +114,11 @@ func (v *View) fullSocket() (full, known bool) {
 	return full, known
 }
 
-// stateName is the C-state in the name of a state: kernels before 4.x called them after the processor too (C6-SNB, NHM-C3), the
-// polling one C0, and kinds of one state have letters behind (C6S, C7s); C1E is a state of its own.
+// stateName matches the C-state in a state's name: kernels before 4.x add the processor (C6-SNB, NHM-C3) and call the
+// polling state C0, and variants of a state have a suffix (C6S, C7s); C1E is a state of its own.
 var stateName = regexp.MustCompile(`(?:^|-)(C[0-9]+E?)`)
 
-// stateOf is which C-state a state of the kernel's list is: POLL, C1, C1E, C3 …
+// stateOf returns the C-state of a state in the kernel's list: POLL, C1, C1E, C3 …
 func stateOf(s facts.IdleState) string {
 	name := stateName.FindStringSubmatch(s.Name)
 	switch {
@@ -129,8 +130,8 @@ func stateOf(s facts.IdleState) string {
 	return s.Name
 }
 
-// deep tells whether a state of the kernel's list is one beyond C1. Only intel_idle calls states by their names; the numbers of
-// acpi_idle are ACPI's, and everything beyond C1 can be C6.
+// deep reports whether a state in the kernel's list is deeper than C1. Only intel_idle names C-states; acpi_idle has
+// ACPI's numbers, where everything beyond C1 can be C6.
 func deep(s facts.IdleState) bool { return stateOf(s) != "POLL" && stateOf(s) != "C1" }
 
 var firmwareC6 = idleKnob("firmware.c6", func(v *View, s facts.IdleState) bool {
@@ -144,6 +145,9 @@ var firmwareC3 = idleKnob("firmware.c3", func(v *View, s facts.IdleState) bool {
 	return !strings.HasPrefix(v.Power.IdleDriver, "acpi") && stateOf(s) == "C3"
 }, "waking up from C3 takes longer than many packets")
 
-var firmwareC1E = idleKnob("firmware.c1e", func(v *View, s facts.IdleState) bool { return stateOf(s) == "C1E" }, "the core's clock is at its minimum when the packet comes")
+var firmwareC1E = idleKnob("firmware.c1e", func(v *View, s facts.IdleState) bool { return stateOf(s) == "C1E" },
+	"the core's clock is at its minimum when the packet comes")
 
-var firmwarePackage = idleKnob("firmware.package_c_state", func(v *View, s facts.IdleState) bool { return deep(s) && stateOf(s) != "C1E" }, "a NIC's DMA waits until the socket has woken up")
+var firmwarePackage = idleKnob("firmware.package_c_state",
+	func(v *View, s facts.IdleState) bool { return deep(s) && stateOf(s) != "C1E" },
+	"a NIC's DMA waits until the socket has woken up")

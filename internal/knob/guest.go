@@ -34,7 +34,9 @@ var guestKernel = &Knob{
 			return Unsure("its kernel's version could not be read")
 		}
 		if major < 4 || major == 4 && minor < 19 {
-			return seen(release, Wants(setting.Exact("4.19 or newer"), "kernels before 4.19 may leave queues unused: guest.xps tells which").At(Low))
+			return seen(release,
+				Wants(setting.Exact("4.19 or newer"),
+					"kernels before 4.19 may leave queues unused: guest.xps tells which").At(Low))
 		}
 		return seen(release, Fine("its driver reaches every queue"))
 	},
@@ -58,25 +60,30 @@ var guestMitigations = &Knob{
 			if strings.HasPrefix(state, "Mitigation") {
 				on++
 			}
-			if name == "meltdown" && strings.Contains(state, "PTI") || name == "spectre_v2" && (strings.Contains(state, "Retpolines") || strings.Contains(state, "IBRS") && !strings.Contains(state, "Enhanced")) {
+			if name == "meltdown" && strings.Contains(state,
+				"PTI") || name == "spectre_v2" && (strings.Contains(state,
+				"Retpolines") || strings.Contains(state, "IBRS") && !strings.Contains(state, "Enhanced")) {
 				costly = append(costly, name+": "+state)
 			}
 		}
 		slices.Sort(costly)
 		if len(costly) > 0 {
-			return seen(count(on, "mitigation"), Wants(setting.Exact("none that costs each packet"), strings.Join(costly, "; ")+": each system call and indirect call pays").At(Info))
+			return seen(count(on, "mitigation"),
+				Wants(setting.Exact("none that costs each packet"),
+					strings.Join(costly, "; ")+": each system call and indirect call pays").At(Info))
 		}
 		return seen(count(on, "mitigation"), Fine("none of those that cost each packet"))
 	},
 }
 
-// guestArguments are what a realtime guest's command line holds.
+// guestArguments are the arguments of a realtime guest's kernel.
 var guestArguments = []string{"isolcpus", "nohz_full", "rcu_nocbs"}
 
 var guestRealtime = &Knob{
 	ID: "guest.realtime", Stage: datapath.Guest, Risk: goal.Reboot, Check: true,
 	Tiers: realtime(),
-	Where: inside("realtime/isolcpus", "realtime/nohz_full", "realtime/rcu_nocbs", "realtime/idle", "realtime/clocksource", "realtime/kernel"),
+	Where: inside("realtime/isolcpus", "realtime/nohz_full", "realtime/rcu_nocbs", "realtime/idle",
+		"realtime/clocksource", "realtime/kernel"),
 	Want: func(v *View, a setting.Address) Advice {
 		_, name, _ := strings.Cut(a.Rest(), "/")
 		v, advice, ok := v.within(a, "how its kernel was started")
@@ -90,7 +97,9 @@ var guestRealtime = &Knob{
 			case "tsc":
 				return seen("tsc", Fine("time is read from the processor"))
 			}
-			return seen(v.Kernel.Clocksource, Wants(setting.Exact("tsc"), v.Kernel.Clocksource+" is read more slowly, hpet and acpi_pm by leaving the guest").At(Medium))
+			return seen(v.Kernel.Clocksource,
+				Wants(setting.Exact("tsc"),
+					v.Kernel.Clocksource+" is read more slowly, hpet and acpi_pm by leaving the guest").At(Medium))
 		}
 		if name == "kernel" {
 			switch {
@@ -99,7 +108,10 @@ var guestRealtime = &Knob{
 			case v.Kernel.Version == "":
 				return Unsure("its kernel's version could not be read")
 			}
-			return seen(strings.TrimSpace("no PREEMPT_RT: "+preemption(v.Kernel.Version)), Wants(setting.Exact("PREEMPT_RT"), "wake-ups in the guest wait for its own kernel's interrupts and locks, whatever the host does; "+v.install()).At(Medium))
+			return seen(strings.TrimSpace("no PREEMPT_RT: "+preemption(v.Kernel.Version)),
+				Wants(setting.Exact("PREEMPT_RT"),
+					"wake-ups in the guest wait for its own kernel's interrupts and locks, whatever the "+
+						"host does; "+v.install()).At(Medium))
 		}
 		if v.Kernel.CommandLine == "" {
 			return Unsure("its command line could not be read")
@@ -109,22 +121,28 @@ var guestRealtime = &Knob{
 			if given && value == "poll" {
 				return seen("poll", Fine("its vCPUs do not halt"))
 			}
-			return seen("not given", Wants(setting.Exact("poll"), "each time a vCPU halts it must be woken, an exit and some microseconds").At(Info))
+			return seen("not given",
+				Wants(setting.Exact("poll"),
+					"each time a vCPU halts it must be woken, an exit and some microseconds").At(Info))
 		}
 		if !given {
-			return seen("not given", Wants(setting.Exact(v.isolatedInside(name)), "its own kernel works on the vCPUs of the realtime work").At(Medium))
+			return seen("not given",
+				Wants(setting.Exact(v.isolatedInside(name)),
+					"its own kernel works on the vCPUs of the realtime work").At(Medium))
 		}
 		for _, other := range guestArguments {
 			if more, there := argument(v.Kernel.CommandLine, other); there && listOf(more) != listOf(value) {
-				return seen(listOf(value), Wants(setting.Exact(listOf(more)), fmt.Sprintf("%s=%s and %s=%s name other CPUs", name, value, other, more)).At(Medium))
+				return seen(listOf(value),
+					Wants(setting.Exact(listOf(more)),
+						fmt.Sprintf("%s=%s and %s=%s name other CPUs", name, value, other, more)).At(Medium))
 			}
 		}
 		return seen(listOf(value), Fine("given, and the lists agree"))
 	},
 }
 
-// isolatedInside is what a guest's command line should have of an argument: all of its vCPUs but the one that it boots on, or those that
-// are named where mpps runs in it.
+// isolatedInside returns the vCPUs that an argument of the guest's kernel should name: all but the one that it boots
+// on, or, where mpps runs in the guest, those of the goal.
 func (v *View) isolatedInside(name string) string {
 	cpus := v.Topology.Online
 	if len(v.Goal.CPUs) > 0 {
@@ -140,7 +158,7 @@ func (v *View) isolatedInside(name string) string {
 	return name + "=" + cpus.String()
 }
 
-// argument is the last value of an argument on a kernel's command line.
+// argument returns the last value of an argument on a kernel command line.
 func argument(line, name string) (value string, given bool) {
 	for _, word := range strings.Fields(line) {
 		if key, rest, _ := strings.Cut(word, "="); key == name {
@@ -150,7 +168,8 @@ func argument(line, name string) (value string, given bool) {
 	return value, given
 }
 
-// listOf is the CPUs of an argument's value in canonical form, without flags in front (isolcpus=domain,managed_irq,2-3).
+// listOf returns the CPUs of an argument in canonical form, without the flags before them
+// (isolcpus=domain,managed_irq,2-3).
 func listOf(value string) string {
 	parts := strings.Split(value, ",")
 	parts = slices.DeleteFunc(parts, func(p string) bool { return p == "domain" || p == "managed_irq" || p == "nohz" })
@@ -161,20 +180,21 @@ func listOf(value string) string {
 	return set.String()
 }
 
-// ofHost makes a knob about the inside of guests from one about a host: the same values are wanted there, at the addresses
-// that they have in the guest, by the same advice on what was seen of the guest.
+// ofHost makes a knob about the inside of guests from one about a host: the same addresses, inside the guest, with the
+// same advice on what was seen of the guest.
 func ofHost(k *Knob, id string) *Knob {
 	return &Knob{
 		ID: id, Stage: datapath.Guest, Risk: k.Risk, Tiers: k.Tiers,
-		Where: eachGuest(func(g *facts.Guest) bool { return seenInside(g) != nil }, func(g *facts.Guest) []setting.Address {
-			var all []setting.Address
-			for _, inner := range k.Where(seenInside(g)) {
-				if a := setting.In(g.Name, inner); settable(a) {
-					all = append(all, a)
+		Where: eachGuest(func(g *facts.Guest) bool { return seenInside(g) != nil },
+			func(g *facts.Guest) []setting.Address {
+				var all []setting.Address
+				for _, inner := range k.Where(seenInside(g)) {
+					if a := setting.In(g.Name, inner); settable(a) {
+						all = append(all, a)
+					}
 				}
-			}
-			return all
-		}),
+				return all
+			}),
 		Want: func(v *View, a setting.Address) Advice {
 			in, advice, ok := v.within(a, "how it works")
 			if !ok {
@@ -189,7 +209,7 @@ func ofHost(k *Knob, id string) *Knob {
 	}
 }
 
-// settable tells whether a value can be set inside a guest.
+// settable reports whether a value can be set inside a guest.
 func settable(a setting.Address) bool {
 	_, err := a.Inner()
 	return err == nil
@@ -214,6 +234,7 @@ var guestKSM = &Knob{
 		if _, advice, ok := v.within(a, "whether it merges pages"); !ok {
 			return advice
 		}
-		return Wants(setting.Any("2", "0"), "the first write to a merged page stops the writer while it is copied").At(Low)
+		return Wants(setting.Any("2", "0"),
+			"the first write to a merged page stops the writer while it is copied").At(Low)
 	},
 }

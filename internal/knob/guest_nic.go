@@ -29,18 +29,22 @@ var guestChannels = &Knob{
 		case n == nil:
 			return Skips("it has no virtio NIC")
 		case n.Channels == nil:
-			return Unsure("its driver does not tell how many queues it uses" + whyUnseen(in.Host, facts.ChannelsUnseen(n.Name), " (in a guest: ethtool tells)"))
+			return Unsure("its driver does not tell how many queues it uses" + whyUnseen(in.Host,
+				facts.ChannelsUnseen(n.Name), " (in a guest: ethtool tells)"))
 		}
 		want := min(n.Channels.MaxCombined, len(in.Topology.Online))
 		has := fmt.Sprintf("%d of %d", n.Channels.Combined, n.Channels.MaxCombined)
 		if n.Channels.Combined < want {
-			return shown(a, has, Wants(setting.Exact(fmt.Sprint(want)), fmt.Sprintf("%s that the host offers are not used", count(want-n.Channels.Combined, "queue"))).At(High))
+			return shown(a, has,
+				Wants(setting.Exact(fmt.Sprint(want)),
+					fmt.Sprintf("%s that the host offers are not used",
+						count(want-n.Channels.Combined, "queue"))).At(High))
 		}
 		return shown(a, has, Fine("every queue that a vCPU can use is enabled"))
 	},
 }
 
-// shown is advice of which a fact shows what was found; a value that can be set has its reading.
+// shown adds what was found to advice about a fact; a value that can be set has its reading.
 func shown(a setting.Address, found string, advice Advice) Advice {
 	if a.Kind != setting.Fact {
 		return advice
@@ -48,8 +52,8 @@ func shown(a setting.Address, found string, advice Advice) Advice {
 	return seen(found, advice)
 }
 
-// withinNIC is the inside that an address speaks of with the virtio NIC that it names. n is nil where it names a guest: one
-// without such a NIC, or without the value.
+// withinNIC returns the inside that an address is about and its virtio NIC. n is nil if the address names only the
+// guest, because it has no such NIC or the NIC not the value.
 func (v *View) withinNIC(a setting.Address, what string) (in *View, n *facts.NIC, advice Advice, ok bool) {
 	in, advice, ok = v.within(a, what)
 	if !ok {
@@ -74,25 +78,26 @@ func (v *View) withinNIC(a setting.Address, what string) (in *View, n *facts.NIC
 	return in, in.nics[name], Advice{}, true
 }
 
-// lastOwnChoice is the build of RHEL 7.8's kernel. Later ones may look at XPS: it was asked for RHEL 7 in December 2019. Where
-// they do not, a mask does no harm.
+// lastOwnChoice is the build of RHEL 7.8's kernel. Later ones may use XPS, which was requested for RHEL 7 in December
+// 2019; if they do not, a mask does no harm.
 const lastOwnChoice = 1127
 
-// picksByCPU tells a kernel whose virtio_net picks the transmit queue by the number of the CPU itself and does not look at XPS:
-// from 3.8, the first with several queues, to 3.12, and RHEL 7's 3.10 to RHEL 7.8.
+// picksByCPU reports whether virtio_net of a kernel picks the transmit queue by CPU number and ignores XPS: from 3.8,
+// the first with several queues, to 3.12, and RHEL 7's 3.10 up to RHEL 7.8.
 func picksByCPU(release string) bool {
 	var major, minor, build int
 	if _, err := fmt.Sscanf(release, "%d.%d", &major, &minor); err != nil {
 		return false
 	}
-	if _, err := fmt.Sscanf(release, "3.10.0-%d.", &build); err == nil && strings.Contains(release, ".el7") && build > lastOwnChoice {
+	if _, err := fmt.Sscanf(release, "3.10.0-%d.",
+		&build); err == nil && strings.Contains(release, ".el7") && build > lastOwnChoice {
 		return false
 	}
 	return major == 3 && minor >= 8 && minor <= 12
 }
 
-// stripe divides CPUs among queues as virtio_net does from Linux 4.19 on (virtnet_set_affinity): neighbours stay together,
-// the first queues get what is left over, and queues beyond the CPUs begin again with the first.
+// stripe divides CPUs among queues as virtio_net does from Linux 4.19 on (virtnet_set_affinity): neighbours stay
+// together, the first queues get the remainder, and surplus queues start again with the first CPU.
 func stripe(cpus setting.CPUSet, queues int) []setting.CPUSet {
 	all := make([]setting.CPUSet, queues)
 	if len(cpus) == 0 {
@@ -161,11 +166,16 @@ var guestXPS = &Knob{
 		}
 		switch {
 		case len(set) == 0:
-			return shown(a, "not set", Wants(each("a queue for each vCPU"), "without XPS the flow's hash picks the queue: flows of different vCPUs meet in one").At(Low))
+			return shown(a, "not set",
+				Wants(each("a queue for each vCPU"),
+					"without XPS the flow's hash picks the queue: flows of different vCPUs meet in one").At(Low))
 		case len(idle) > 0 && n.TxQueues <= len(in.Topology.Online):
-			return shown(a, count(len(idle), "queue")+" left out", Wants(each("a vCPU for each queue"), "queues "+strings.Join(idle, ", ")+" are never chosen").At(Medium))
+			return shown(a, count(len(idle), "queue")+" left out",
+				Wants(each("a vCPU for each queue"), "queues "+strings.Join(idle, ", ")+" are never chosen").At(Medium))
 		case len(without) > 0:
-			return shown(a, count(len(without), "vCPU")+" left out", Wants(each("a queue for each vCPU"), fmt.Sprintf("vCPUs %s have no queue of their own: the flow's hash picks one", without)).At(Low))
+			return shown(a, count(len(without), "vCPU")+" left out",
+				Wants(each("a queue for each vCPU"),
+					fmt.Sprintf("vCPUs %s have no queue of their own: the flow's hash picks one", without)).At(Low))
 		}
 		return shown(a, "every queue", Fine("every queue has a vCPU, and every vCPU a queue"))
 	},
@@ -201,9 +211,11 @@ var guestIRQBalance = &Knob{
 		case queues == 1 || len(in.Topology.Online) < 2:
 			return Skips("one queue, or one vCPU")
 		case len(taken) > 1:
-			return shown(a, count(len(taken), "vCPU"), Fine(fmt.Sprintf("%d queues on %s", queues, count(len(taken), "vCPU"))))
+			return shown(a, count(len(taken), "vCPU"),
+				Fine(fmt.Sprintf("%d queues on %s", queues, count(len(taken), "vCPU"))))
 		}
-		advice = Wants(setting.Exact("a vCPU for each queue"), fmt.Sprintf("one vCPU takes the interrupts of all %d queues", queues)).At(Medium)
+		advice = Wants(setting.Exact("a vCPU for each queue"),
+			fmt.Sprintf("one vCPU takes the interrupts of all %d queues", queues)).At(Medium)
 		if in.runs("irqbalance") {
 			advice.Because += ", although irqbalance runs: it moves them under load"
 			advice.Severity = Info
@@ -229,8 +241,8 @@ var guestIRQBalance = &Knob{
 // irqbalance is the service that moves interrupts.
 var irqbalance = setting.Of(setting.Service, "irqbalance")
 
-// interrupted is how many queues of a virtio NIC interrupt upon receiving, and which CPUs take them: the only one of the mask,
-// which the next interrupt goes to, or of several the one that the kernel has chosen.
+// interrupted returns the number of receive queues of a virtio NIC and the CPUs that take their interrupts: the only
+// CPU of the mask, where the next interrupt goes, or the one that the kernel has chosen.
 func interrupted(n *facts.NIC) (queues int, cpus map[int]bool) {
 	cpus = map[int]bool{}
 	for _, irq := range n.IRQs {
@@ -249,7 +261,8 @@ func interrupted(n *facts.NIC) (queues int, cpus map[int]bool) {
 	return queues, cpus
 }
 
-// balancedInside is advice about the service of a guest: it is to run where one vCPU takes the interrupts of all queues of a NIC.
+// balancedInside is advice about irqbalance in a guest: it should run if one vCPU takes the interrupts of all queues of
+// a NIC.
 func (v *View) balancedInside(a setting.Address) Advice {
 	in, advice, ok := v.within(a, "which vCPUs its queues interrupt")
 	if !ok {
@@ -258,7 +271,8 @@ func (v *View) balancedInside(a setting.Address) Advice {
 	for _, n := range in.NICs {
 		queues, taken := interrupted(&n)
 		if n.Driver == "virtio_net" && queues > 1 && len(taken) == 1 && len(in.Topology.Online) > 1 {
-			return Wants(setting.Exact("running"), fmt.Sprintf("one vCPU takes the interrupts of all %d queues of %s", queues, n.Name)).At(Medium)
+			return Wants(setting.Exact("running"),
+				fmt.Sprintf("one vCPU takes the interrupts of all %d queues of %s", queues, n.Name)).At(Medium)
 		}
 	}
 	return Fine("its queues interrupt different vCPUs, or it has one")

@@ -10,7 +10,7 @@ import (
 	"mpps/internal/setting"
 )
 
-// brought is what versions of the kernel brought to the path of a packet to a guest.
+// brought lists what kernel versions brought to the packet path to a guest.
 var brought = []struct {
 	major, minor int
 	what         string
@@ -29,7 +29,7 @@ const leastMajor, leastMinor = 5, 4
 
 func suitable(release string) bool { return since(release, leastMajor, leastMinor) }
 
-// newSince lists what came after a release, and what it has; both empty where the release cannot be read.
+// newSince lists what came after a release, and what it has; both are empty if the release cannot be parsed.
 func newSince(release string) (missing, has []string) {
 	if _, _, ok := version(release); !ok {
 		return nil, nil
@@ -56,7 +56,9 @@ var kernelVersion = &Knob{
 		case len(missing) == 0 && (suitable(v.Kernel.Release) || v.Tier == goal.Standard):
 			return seen(v.Kernel.Release, Fine("it has "+strings.Join(has, ", ")))
 		case len(missing) == 0:
-			return seen(v.Kernel.Release, Wants(setting.Exact("5.4 or newer"), "it has "+strings.Join(has, ", ")+"; the rates of this tier were reached with 5.4").At(Low))
+			return seen(v.Kernel.Release,
+				Wants(setting.Exact("5.4 or newer"),
+					"it has "+strings.Join(has, ", ")+"; the rates of this tier were reached with 5.4").At(Low))
 		}
 		because := "it lacks " + strings.Join(missing, ", ")
 		if v.Tier == goal.Standard {
@@ -81,7 +83,8 @@ var kernelDefault = &Knob{
 		}
 		best := ""
 		for _, e := range v.Boot.Entries {
-			if !e.Recovery && e.Version != "" && v.suits(e.Version) && (best == "" || facts.CompareVersions(e.Version, best) > 0) {
+			if !e.Recovery && e.Version != "" && v.suits(e.Version) && (best == "" || facts.CompareVersions(e.Version,
+				best) > 0) {
 				best = e.Version
 			}
 		}
@@ -91,7 +94,8 @@ var kernelDefault = &Knob{
 		}
 		switch {
 		case best == "":
-			return needsBoot(Wants(setting.Exact(v.suitableWords()), "no suitable kernel is installed: "+v.install()).At(High))
+			return needsBoot(Wants(setting.Exact(v.suitableWords()),
+				"no suitable kernel is installed: "+v.install()).At(High))
 		case next.Version == best && v.Kernel.Release != "" && v.Kernel.Release != best:
 			return Fine("waiting for a reboot: the newest suitable kernel is the default" + runs)
 		case next.Version == best:
@@ -108,7 +112,7 @@ var kernelDefault = &Knob{
 // needsBoot marks advice that takes effect with the next boot.
 func needsBoot(a Advice) Advice { a.Needs = needsReboot; return a }
 
-// suits tells whether a kernel is one for the goal.
+// suits reports whether a kernel meets the goal.
 func (v *View) suits(release string) bool {
 	if v.Tier == goal.Realtime {
 		return realtimeRelease(release)
@@ -116,7 +120,7 @@ func (v *View) suits(release string) bool {
 	return v.Tier == goal.Standard || suitable(release)
 }
 
-// realtimeRelease tells whether a version names a PREEMPT_RT kernel as distributions name theirs: "6.1.0-40-rt-amd64",
+// realtimeRelease reports whether a version is named as distributions name PREEMPT_RT kernels: "6.1.0-40-rt-amd64",
 // "5.14.0-427.13.1.rt14.1.el9", "6.12.48+deb13-rt-amd64".
 func realtimeRelease(release string) bool {
 	for _, part := range strings.FieldsFunc(release, func(r rune) bool { return r == '-' || r == '.' || r == '+' }) {
@@ -134,7 +138,7 @@ func (v *View) suitableWords() string {
 	return "5.4 or newer"
 }
 
-// install says which packages bring a suitable kernel on this distribution.
+// install names the packages that bring a suitable kernel on this distribution.
 func (v *View) install() string {
 	s := v.System
 	family := s.ID + " " + strings.Join(s.Like, " ")
@@ -149,7 +153,8 @@ func (v *View) install() string {
 	case (strings.Contains(family, "rhel") || strings.Contains(family, "fedora")) && realtime:
 		return "install kernel-rt (repository of the realtime add-on)"
 	case s.Version == "7" || strings.HasPrefix(s.Version, "7."):
-		return "install a newer linux-firmware first, then kernel-uek 5.4.17 (Oracle's repository) or kernel-lt (ELRepo)"
+		return "install a newer linux-firmware first, then kernel-uek 5.4.17 (Oracle's repository) or " +
+			"kernel-lt (ELRepo)"
 	case strings.Contains(family, "rhel"), strings.Contains(family, "fedora"):
 		return "install kernel-uek or kernel-lt (ELRepo), or upgrade the distribution"
 	}
@@ -166,11 +171,13 @@ var kernelRealtime = &Knob{
 		case v.Kernel.Version == "":
 			return Unsure("the running kernel's version is not known")
 		}
-		return seen(strings.TrimSpace("no PREEMPT_RT: "+preemption(v.Kernel.Version)), Wants(setting.Exact("PREEMPT_RT"), "interrupts and locks delay a vCPU for as long as they take; "+v.install()).At(High))
+		return seen(strings.TrimSpace("no PREEMPT_RT: "+preemption(v.Kernel.Version)),
+			Wants(setting.Exact("PREEMPT_RT"),
+				"interrupts and locks delay a vCPU for as long as they take; "+v.install()).At(High))
 	},
 }
 
-// preemption is the word of uname -v that says how the kernel preempts.
+// preemption returns the word of uname -v that names the preemption model.
 func preemption(text string) string {
 	for _, word := range strings.Fields(text) {
 		if strings.HasPrefix(word, "PREEMPT") {

@@ -20,13 +20,17 @@ var kvmHaltPoll = &Knob{
 		n, known := number(v.Readings.At(a))
 		switch {
 		case v.Tier == goal.Realtime && known && n == 0:
-			return Fine("right for guests that poll themselves (idle=poll inside, guest.realtime) on CPUs of their own; others wake up later for it")
+			return Fine("right for guests that poll themselves (idle=poll inside, guest.realtime) on CPUs of their " +
+				"own; others wake up later for it")
 		case v.Tier == goal.Realtime && known:
-			return Fine("a guest that halts is woken sooner; one that polls itself (idle=poll inside) never halts, and 0 would do")
+			return Fine("a guest that halts is woken sooner; one that polls itself (idle=poll inside) never halts, " +
+				"and 0 would do")
 		case known && n > 0:
 			return Fine("polling is on")
 		}
-		return Wants(setting.Exact(defaultHaltPoll), "without polling every pause of a few microseconds puts the vCPU to sleep, and waking it costs more than the pause")
+		return Wants(setting.Exact(defaultHaltPoll),
+			"without polling every pause of a few microseconds puts the vCPU to sleep, and waking it costs more "+
+				"than the pause")
 	},
 }
 
@@ -43,7 +47,8 @@ var kvmEPT = &Knob{
 		return nil
 	},
 	Want: func(v *View, a setting.Address) Advice {
-		return Wants(setting.Any("Y", "1"), "without nested page tables every change of the guest's page tables leaves the guest").At(Critical)
+		return Wants(setting.Any("Y", "1"),
+			"without nested page tables every change of the guest's page tables leaves the guest").At(Critical)
 	},
 }
 
@@ -63,7 +68,8 @@ var kvmAVIC = &Knob{
 
 var kvmTimerAdvance = &Knob{
 	ID: "kvm.timer_advance", Stage: datapath.KVM, Risk: goal.GuestRestart, Tiers: tiers(goal.Realtime),
-	Where: fixed(setting.Of(setting.ModuleParam, "kvm", "lapic_timer_advance"), setting.Of(setting.ModuleParam, "kvm", "lapic_timer_advance_ns")),
+	Where: fixed(setting.Of(setting.ModuleParam, "kvm", "lapic_timer_advance"),
+		setting.Of(setting.ModuleParam, "kvm", "lapic_timer_advance_ns")),
 	Want: func(v *View, a setting.Address) Advice {
 		const late = "each of the guest's timers comes late by the way back into the guest"
 		if strings.HasSuffix(a.Path, "_ns") {
@@ -71,7 +77,8 @@ var kvmTimerAdvance = &Knob{
 			case known && n > 0:
 				return Fine("somebody has measured it; since 5.1 the kernel learns it by itself (-1)")
 			case known && n == 0 && !since(v.Kernel.Release, 5, 1):
-				return Unsure("this kernel does not learn it by itself: measure it with tscdeadline_latency, or take a newer kernel")
+				return Unsure("this kernel does not learn it by itself: measure it with tscdeadline_latency, or take " +
+					"a newer kernel")
 			}
 			return Wants(setting.Exact("-1"), late).At(Low)
 		}
@@ -92,7 +99,9 @@ var kvmPLEGap = &Knob{
 		return nil
 	},
 	Want: func(v *View, a setting.Address) Advice {
-		return Wants(setting.Exact("0"), "a guest that polls is thrown out every few thousand cycles on the guess that it waits for somebody").At(Low)
+		return Wants(setting.Exact("0"),
+			"a guest that polls is thrown out every few thousand cycles on the guess that it waits "+
+				"for somebody").At(Low)
 	},
 }
 
@@ -101,7 +110,8 @@ var kvmClockSync = &Knob{
 	Tiers: tiers(goal.Realtime),
 	Where: fixed(setting.Of(setting.ModuleParam, "kvm", "kvmclock_periodic_sync")),
 	Want: func(v *View, a setting.Address) Advice {
-		return Wants(setting.Any("N", "0"), "every five minutes all vCPUs are interrupted to correct a clock that a guest on TSC does not use").At(Low)
+		return Wants(setting.Any("N", "0"),
+			"every five minutes all vCPUs are interrupted to correct a clock that a guest on TSC does not use").At(Low)
 	},
 }
 

@@ -23,7 +23,8 @@ var memoryNUMABalancing = &Knob{
 		if len(v.Topology.Nodes) < 2 {
 			return Skips("the host has one NUMA node")
 		}
-		return Wants(setting.Exact("0"), "pages of guests with fixed places are taken away only to see who uses them").At(Low)
+		return Wants(setting.Exact("0"),
+			"pages of guests with fixed places are taken away only to see who uses them").At(Low)
 	},
 }
 

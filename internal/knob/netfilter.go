@@ -40,14 +40,19 @@ var netfilterBridge = &Knob{
 		tool := a.Path[strings.LastIndexAny(a.Path, "-_")+1:]
 		rules := v.bridged(tool)
 		if v.Tier == goal.Standard && len(rules) > 0 {
-			return Fine(fmt.Sprintf("%s may belong to the guests' security, and the target does not need them gone", count(len(rules), "rule")))
+			return Fine(fmt.Sprintf("%s may belong to the guests' security, and the target does not need them gone",
+				count(len(rules), "rule")))
 		}
 		if len(rules) == 0 {
-			advice := Wants(setting.Exact("0"), "bridged frames are taken through the host's hooks, where no rule waits for them: 0.2 µs a packet for nothing").At(High)
+			advice := Wants(setting.Exact("0"),
+				"bridged frames are taken through the host's hooks, where no rule waits for them: 0.2 µs a packet "+
+					"for nothing").At(High)
 			advice.Risk = goal.None
 			return advice
 		}
-		advice := Wants(setting.Exact("0"), fmt.Sprintf("bridged frames are taken through the host's hooks and %s of %s", count(len(rules), "rule"), tool)).At(High)
+		advice := Wants(setting.Exact("0"),
+			fmt.Sprintf("bridged frames are taken through the host's hooks and %s of %s", count(len(rules), "rule"),
+				tool)).At(High)
 		advice.Rules = rules
 		return advice.warn("these rules stop matching bridged frames")
 	},
@@ -80,7 +85,8 @@ var netfilterNFLOGSkip = &Knob{
 		if len(accounting) == 0 {
 			return Skips("no NFLOG rule in raw PREROUTING")
 		}
-		advice := Wants(setting.Exact("present"), fmt.Sprintf("every packet runs through %s for accounting", count(len(accounting), "NFLOG rule"))).
+		advice := Wants(setting.Exact("present"),
+			fmt.Sprintf("every packet runs through %s for accounting", count(len(accounting), "NFLOG rule"))).
 			At(Medium).warn("the accounting of these rules stops counting")
 		advice.Risk = goal.None
 		if len(others) > 0 {
@@ -104,7 +110,8 @@ var netfilterBypass = &Knob{
 	Where: func(h *facts.Host) []setting.Address {
 		var all []setting.Address
 		for _, tool := range bypassTools {
-			if slices.ContainsFunc(h.Netfilter.Rules, func(s facts.RuleSet) bool { return s.Tool == tool && s.Rules > 0 }) {
+			if slices.ContainsFunc(h.Netfilter.Rules,
+				func(s facts.RuleSet) bool { return s.Tool == tool && s.Rules > 0 }) {
 				all = append(all, setting.Of(setting.RuleSet, tool))
 			}
 		}
@@ -119,10 +126,13 @@ var netfilterBypass = &Knob{
 		}
 		for _, risk := range []goal.Risk{goal.Security, goal.Connectivity} {
 			if !slices.Contains(v.Goal.Consent, risk) {
-				return Fine(fmt.Sprintf("%s stand; only on a host that does nothing but measure they can be taken away, with --consent security,connectivity", count(rules.Rules, "rule")))
+				return Fine(fmt.Sprintf("%s stand; only on a host that does nothing but measure they can be taken "+
+					"away, with --consent security,connectivity", count(rules.Rules, "rule")))
 			}
 		}
-		advice := Wants(setting.NotThere(), fmt.Sprintf("%s of %s are in the way of packets, and the user consents to a host without any", count(rules.Rules, "rule"), a.Path)).At(Low)
+		advice := Wants(setting.NotThere(),
+			fmt.Sprintf("%s of %s are in the way of packets, and the user consents to a host without any",
+				count(rules.Rules, "rule"), a.Path)).At(Low)
 		advice.Rules = rules.Lines
 		return advice.warn("the host is open, and guests behind NAT have no network, until the rollback")
 	},
@@ -139,7 +149,8 @@ var netfilterConntrack = &Knob{
 		case len(v.Bridges) == 0:
 			return Skips("there is no bridge")
 		case !v.Netfilter.BridgeModule:
-			return seen("loaded, not for bridged frames", Fine("loaded, but bridged frames do not reach it: br_netfilter is not loaded"))
+			return seen("loaded, not for bridged frames",
+				Fine("loaded, but bridged frames do not reach it: br_netfilter is not loaded"))
 		}
 		handed := []string{}
 		for _, b := range v.Bridges {
@@ -158,9 +169,13 @@ var netfilterConntrack = &Knob{
 		}
 		switch {
 		case len(handed) > 0:
-			return seen("tracks bridged frames", Wants(setting.Exact("not for bridged frames"), fmt.Sprintf("bridged frames of %s are handed to the IP hooks, and tracked there: netfilter.bridge ends both", handed[len(handed)-1])).At(Medium))
+			return seen("tracks bridged frames",
+				Wants(setting.Exact("not for bridged frames"),
+					fmt.Sprintf("bridged frames of %s are handed to the IP hooks, and tracked there: "+
+						"netfilter.bridge ends both", handed[len(handed)-1])).At(Medium))
 		case unknown:
-			return Unsure("whether br_netfilter hands bridged frames to it was not read: net.bridge.bridge-nf-call-iptables tells")
+			return Unsure("whether br_netfilter hands bridged frames to it was not read: " +
+				"net.bridge.bridge-nf-call-iptables tells")
 		}
 		return seen("loaded, not for bridged frames", Fine("loaded, but no bridge hands its frames to it"))
 	},

@@ -36,10 +36,13 @@ func nicRing(direction string, counters []string) *Knob {
 			if v.Interval != nil {
 				if lost, name := v.grewMost(n.Name, counters); lost > 0 && known {
 					if size >= most {
-						return Fine(fmt.Sprintf("%s grew by %d %s, but the ring is at its maximum already: the CPU that serves it is too slow, not the ring too short", name, lost, v.over()))
+						return Fine(fmt.Sprintf("%s grew by %d %s, but the ring is at its maximum already: the CPU "+
+							"that serves it is too slow, not the ring too short", name, lost, v.over()))
 					}
 					want := min(most, max(2*size, 2*smallRing))
-					return onNIC(n, Wants(setting.Least(want), fmt.Sprintf("%s grew by %d %s: the ring overflows", name, lost, v.over())).At(High))
+					return onNIC(n,
+						Wants(setting.Least(want),
+							fmt.Sprintf("%s grew by %d %s: the ring overflows", name, lost, v.over())).At(High))
 				}
 			}
 			if v.Goal.PPS == 0 && v.Goal.Latency == 0 { // bulk: frames are large, bursts long
@@ -48,22 +51,29 @@ func nicRing(direction string, counters []string) *Knob {
 			want := min(int64(smallRing), most)
 			switch {
 			case !known:
-				return onNIC(n, Wants(setting.Exact(fmt.Sprint(want)), "with small packets 256 descriptors stay in the cache").At(Low))
+				return onNIC(n,
+					Wants(setting.Exact(fmt.Sprint(want)),
+						"with small packets 256 descriptors stay in the cache").At(Low))
 			case size < want:
-				return onNIC(n, Wants(setting.Least(want), fmt.Sprintf("%d descriptors last for only %d µs at 1 Mpps", size, size)))
+				return onNIC(n,
+					Wants(setting.Least(want), fmt.Sprintf("%d descriptors last for only %d µs at 1 Mpps", size, size)))
 			case size == want:
 				return Fine("256 descriptors stay in the cache and are enough unless counters of loss grow")
 			case !v.loaded(n.Name):
-				return Unsure(fmt.Sprintf("%d descriptors leave the cache, but whether 256 would lose packets shows only under load: %s", size, watch))
+				return Unsure(fmt.Sprintf("%d descriptors leave the cache, but whether 256 would lose packets shows "+
+					"only under load: %s", size, watch))
 			}
-			return onNIC(n, Wants(setting.Most(want), fmt.Sprintf("nothing overflowed %s under load: %d descriptors only push the buffers out of the cache", v.over(), size)).At(Low))
+			return onNIC(n,
+				Wants(setting.Most(want),
+					fmt.Sprintf("nothing overflowed %s under load: %d descriptors only push the buffers out "+
+						"of the cache", v.over(), size)).At(Low))
 		},
 	}
 }
 
-// grewMost is the increase of that one of some counters of a device which grew most, and its name. A driver has several, and
-// counts in one of them: rx_missed_errors, which every device has, stands still where mlx5 counts rx_out_of_buffer. # in a
-// name stands for the number of a queue; those of all queues are added.
+// grewMost returns the largest increase among some counters of a device, and the counter's name. A driver has several
+// and uses one: rx_missed_errors, which every device has, does not grow where mlx5 counts rx_out_of_buffer. # in a name
+// stands for the number of a queue; all queues are added up.
 func (v *View) grewMost(device string, counters []string) (most uint64, name string) {
 	sums := map[string]uint64{}
 	for counter, grown := range v.Interval.Devices[device] {
@@ -77,7 +87,7 @@ func (v *View) grewMost(device string, counters []string) (most uint64, name str
 	return most, name
 }
 
-// queueNumber is a counter's name with # in place of a number between underscores: "tx_queue_3_restart".
+// queueNumber returns a counter's name with # in place of a number between underscores: "tx_queue_3_restart".
 func queueNumber(counter string) string {
 	parts := strings.Split(counter, "_")
 	i := slices.IndexFunc(parts, func(part string) bool { return part != "" && strings.Trim(part, "0123456789") == "" })
@@ -90,7 +100,8 @@ func queueNumber(counter string) string {
 // Counters of packets that found no room in a ring; their names differ by driver.
 var (
 	rxRingCounters = []string{
-		"rx_missed_errors", "rx_no_buffer_count", "rx_no_dma_resources", "rx_out_of_buffer", "rx_fifo_errors", "port.rx_dropped", "rx_dropped.nic",
+		"rx_missed_errors", "rx_no_buffer_count", "rx_no_dma_resources", "rx_out_of_buffer", "rx_fifo_errors",
+		"port.rx_dropped", "rx_dropped.nic",
 	}
 	txRingCounters = []string{"tx_restart_queue", "tx_restart", "tx_busy", "tx_queue_stopped", "tx_queue_#_restart"}
 
@@ -113,18 +124,21 @@ func nicFlowHash(flow string) *Knob {
 				return Skips("one receive queue: nothing to spread over")
 			}
 			reading := v.Readings.At(a)
-			if reading.State == setting.Known && strings.Contains(reading.Value, "f") && strings.Contains(reading.Value, "n") && strings.Contains(reading.Value, "s") && strings.Contains(reading.Value, "d") {
+			if reading.State == setting.Known && strings.Contains(reading.Value, "f") && strings.Contains(reading.Value,
+				"n") && strings.Contains(reading.Value, "s") && strings.Contains(reading.Value, "d") {
 				return Fine("addresses and ports are in the hash")
 			}
-			return Wants(setting.Exact("sdfn"), fmt.Sprintf("without the ports all UDP between two addresses lands on one of %d queues", n.RxQueues)).At(High)
+			return Wants(setting.Exact("sdfn"),
+				fmt.Sprintf("without the ports all UDP between two addresses lands on one of %d queues",
+					n.RxQueues)).At(High)
 		},
 	}
 }
 
 var nicFlowHashUDP4, nicFlowHashUDP6 = nicFlowHash("udp4"), nicFlowHash("udp6")
 
-// irqsHigh is from how many interrupts a second and queue on their cost counts: at about 2 µs each, 50,000 are a tenth
-// of a CPU.
+// irqsHigh is the rate, per second and queue, from which the cost of interrupts matters: at about 2 µs each, 50,000 are
+// a tenth of a CPU.
 const irqsHigh = 50_000
 
 var coalesceFields = []string{"adaptive-rx", "adaptive-tx", "rx-usecs", "tx-usecs"}

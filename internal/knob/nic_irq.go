@@ -15,9 +15,10 @@ import (
 var nicChannels = &Knob{
 	ID: "nic.channels", Stage: datapath.NIC, Risk: goal.Blip,
 	Tiers: viaKernel(),
-	Where: eachNIC(func(n *facts.NIC) bool { return n.Channels != nil && n.Channels.MaxCombined > 0 }, func(n *facts.NIC) []setting.Address {
-		return []setting.Address{setting.Of(setting.NICChannels, n.Name, "combined")}
-	}),
+	Where: eachNIC(func(n *facts.NIC) bool { return n.Channels != nil && n.Channels.MaxCombined > 0 },
+		func(n *facts.NIC) []setting.Address {
+			return []setting.Address{setting.Of(setting.NICChannels, n.Name, "combined")}
+		}),
 	Want: func(v *View, a setting.Address) Advice {
 		n, advice, ok := v.nic(a)
 		if !ok {
@@ -40,9 +41,9 @@ var nicChannels = &Knob{
 	},
 }
 
-// QueueOf is the queue that an interrupt's name speaks of: the number at its end, before which common drivers write
-// rx, tx, TxRx, input, output or fp ("eth0-TxRx-3", "i40e-eth0-TxRx-3", "virtio2-input.0", "mlx5_comp3@pci:…").
-// Interrupts for the link, mailbox and configuration have none.
+// QueueOf returns the queue in an interrupt's name: the number at its end, which common drivers write after rx, tx,
+// TxRx, input, output or fp ("eth0-TxRx-3", "i40e-eth0-TxRx-3", "virtio2-input.0", "mlx5_comp3@pci:…"). Interrupts for
+// the link, mailbox and configuration have none.
 func QueueOf(name string) (int, bool) {
 	name, _, _ = strings.Cut(name, "@")
 	end := len(name)
@@ -74,7 +75,8 @@ var nicIRQBalance = &Knob{
 
 var nicIRQAffinity = &Knob{
 	ID: "nic.irq_affinity", Stage: datapath.NIC, Risk: goal.None,
-	After: []string{"nic.channels", "nic.ring.rx", "nic.ring.tx", "nic.irqbalance"}, Tiers: tiers(goal.Standard, goal.Aggressive, goal.Realtime),
+	After: []string{"nic.channels", "nic.ring.rx", "nic.ring.tx", "nic.irqbalance"},
+	Tiers: tiers(goal.Standard, goal.Aggressive, goal.Realtime),
 	Where: eachNIC(func(n *facts.NIC) bool { return len(n.IRQs) > 0 }, func(n *facts.NIC) []setting.Address {
 		var all []setting.Address
 		for _, irq := range n.IRQs {
@@ -104,17 +106,20 @@ var nicIRQAffinity = &Knob{
 		want := serving.CPUs[queue%len(serving.CPUs)]
 		reading := v.Readings.At(a)
 		if cpus, err := setting.ParseCPUs(reading.Value); reading.State == setting.Known && err == nil {
-			if len(cpus) == 1 && slices.Contains(serving.CPUs, cpus[0]) && v.alone(n, queue, cpus[0], len(serving.CPUs)) {
+			if len(cpus) == 1 && slices.Contains(serving.CPUs, cpus[0]) && v.alone(n, queue, cpus[0],
+				len(serving.CPUs)) {
 				return Fine(fmt.Sprintf("CPU %d has it to itself as far as there are enough: %s", cpus[0], serving.Why))
 			}
 		}
-		advice = onNIC(n, Wants(setting.Exact(strconv.Itoa(want)), fmt.Sprintf("queue %d belongs on a CPU of its own: %s", queue, serving.Why)))
+		advice = onNIC(n,
+			Wants(setting.Exact(strconv.Itoa(want)),
+				fmt.Sprintf("queue %d belongs on a CPU of its own: %s", queue, serving.Why)))
 		advice.Risk = goal.None // packets go on meanwhile, on the old CPU
 		return advice
 	},
 }
 
-// alone tells whether a CPU serves no more queues of a NIC than it must.
+// alone reports whether a CPU serves no more queues of a NIC than necessary.
 func (v *View) alone(n *facts.NIC, queue, cpu, serving int) bool {
 	load, ok := v.irqLoad[n.Name]
 	if !ok {
@@ -142,6 +147,6 @@ func (v *View) alone(n *facts.NIC, queue, cpu, serving int) bool {
 	return len(load[cpu]) <= max(1, (len(queues)+serving-1)/serving)
 }
 
-// PlacedByKernel tells by the name of an interrupt's handler whether nobody can move it. Newer kernels say so themselves, by the
-// mode of the interrupt's file (facts.IRQ.Managed).
+// PlacedByKernel reports, by the name of an interrupt's handler, whether it cannot be moved. Newer kernels show that in
+// the mode of the interrupt's file (facts.IRQ.Managed).
 func PlacedByKernel(handler string) bool { return placedByKernel.MatchString(handler) }

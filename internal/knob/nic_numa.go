@@ -57,17 +57,18 @@ var nicNUMA = &Knob{
 			}
 			severity = Info
 			wanted += fmt.Sprintf(", emulator and vhost on node %s", nodes)
-			because += "; vhost on another node reads every packet over the link, but on this node it would have to share cores with the vCPUs: odd, not wrong"
+			because += "; vhost on another node reads every packet over the link, but on this node it would have to " +
+				"share cores with the vCPUs: odd, not wrong"
 		}
 		advice = Wants(setting.Exact(wanted), because).At(severity)
 		return seen(found, advice)
 	},
 }
 
-// used are the pins of the vCPUs that a guest has now; a definition may pin those that can be plugged too.
+// used returns the pins of the vCPUs that a guest has now; its definition may pin pluggable ones too.
 func used(g *facts.Guest) []setting.CPUSet { return g.Pins[:min(len(g.Pins), max(0, g.VCPUs))] }
 
-// pins are all CPUs that a guest's vCPUs are pinned to.
+// pins returns all CPUs that a guest's vCPUs are pinned to.
 func pins(g *facts.Guest) setting.CPUSet {
 	var all setting.CPUSet
 	for _, p := range used(g) {
@@ -76,7 +77,7 @@ func pins(g *facts.Guest) setting.CPUSet {
 	return setting.CPUs(all...)
 }
 
-// nodesOf are the nodes of CPUs.
+// nodesOf returns the nodes of CPUs.
 func (v *View) nodesOf(cpus setting.CPUSet) setting.CPUSet {
 	var nodes []int
 	for _, c := range v.Topology.CPUs {

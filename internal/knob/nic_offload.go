@@ -26,7 +26,10 @@ func offload(name string, severity Severity) *Knob {
 			if f.Fixed && !f.On {
 				return Skips("the hardware cannot do it (fixed)")
 			}
-			return onNIC(n, Wants(setting.Exact("on"), "the NIC can take this work off the CPU, or the kernel can do it once for many packets").At(severity))
+			return onNIC(n,
+				Wants(setting.Exact("on"),
+					"the NIC can take this work off the CPU, or the kernel can do it once for "+
+						"many packets").At(severity))
 		},
 	}
 }
@@ -62,13 +65,13 @@ var offloadFeatures = map[string][]string{
 	"nocache_copy": {"tx-nocache-copy"},
 }
 
-var nicOffloads = []*Knob{
-	offload("checksum", Medium),
-	offload("sg", Medium),
-	offload("segmentation", Medium),
-	offload("gro", Medium),
-	offload("tunnel", Low),
-}
+var (
+	nicOffloadChecksum     = offload("checksum", Medium)
+	nicOffloadSG           = offload("sg", Medium)
+	nicOffloadSegmentation = offload("segmentation", Medium)
+	nicOffloadGRO          = offload("gro", Medium)
+	nicOffloadTunnel       = offload("tunnel", Low)
+)
 
 var nicOffloadNoCache = &Knob{
 	ID: "nic.offload.nocache_copy", Stage: datapath.NIC, Risk: goal.None,
@@ -81,6 +84,8 @@ var nicOffloadNoCache = &Knob{
 		if !strings.HasPrefix(n.Driver, "mlx") {
 			return Fine("matters on Mellanox NICs only; this is " + n.Driver)
 		}
-		return onNIC(n, Wants(setting.Exact("off"), "copies around the cache are read back from memory when the NIC fetches them").At(Low))
+		return onNIC(n,
+			Wants(setting.Exact("off"),
+				"copies around the cache are read back from memory when the NIC fetches them").At(Low))
 	},
 }

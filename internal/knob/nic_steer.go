@@ -15,13 +15,14 @@ func queueFiles(direction, file string, queues func(n *facts.NIC) int) func(n *f
 	return func(n *facts.NIC) []setting.Address {
 		var all []setting.Address
 		for q := range min(queues(n), maxQueues) {
-			all = append(all, setting.Of(setting.SysfsCPUs, "class/net", n.Name, "queues", direction+"-"+strconv.Itoa(q), file))
+			all = append(all,
+				setting.Of(setting.SysfsCPUs, "class/net", n.Name, "queues", direction+"-"+strconv.Itoa(q), file))
 		}
 		return all
 	}
 }
 
-// queueFile is the device and queue number of "class/net/eth0/queues/tx-3/xps_cpus".
+// queueFile returns the device and queue number of "class/net/eth0/queues/tx-3/xps_cpus".
 func queueFile(a setting.Address) (device string, queue int) {
 	parts := strings.Split(a.Path, "/")
 	if len(parts) < 5 {
@@ -34,7 +35,7 @@ func queueFile(a setting.Address) (device string, queue int) {
 	return parts[2], queue
 }
 
-// spreadOf is which CPUs should use which transmit queue of a NIC, worked out once.
+// spreadOf returns which CPUs should use which transmit queue of a NIC, computed once.
 func (v *View) spreadOf(n *facts.NIC) []setting.CPUSet {
 	spread, ok := v.spread[n.Name]
 	if !ok {
@@ -44,8 +45,8 @@ func (v *View) spreadOf(n *facts.NIC) []setting.CPUSet {
 	return spread
 }
 
-// spreadsWell tells whether a NIC's transmit queues are divided as well as the placement would: every CPU has a queue,
-// and no queue serves more vhost threads' CPUs than it must.
+// spreadsWell reports whether a NIC's transmit queues are divided as well as the placement would: every CPU has a
+// queue, and no queue serves more vhost threads' CPUs than necessary.
 func (v *View) spreadsWell(n *facts.NIC) bool {
 	well, known := v.xpsGood[n.Name]
 	if known {
@@ -60,7 +61,8 @@ func (v *View) spreadsWell(n *facts.NIC) bool {
 	covered := map[int]bool{}
 	well = true
 	for q := range n.TxQueues {
-		reading := v.Readings.At(setting.Of(setting.SysfsCPUs, "class/net", n.Name, "queues", "tx-"+strconv.Itoa(q), "xps_cpus"))
+		reading := v.Readings.At(setting.Of(setting.SysfsCPUs, "class/net", n.Name, "queues", "tx-"+strconv.Itoa(q),
+			"xps_cpus"))
 		cpus, err := setting.ParseCPUs(reading.Value)
 		if reading.State != setting.Known || err != nil {
 			well = false
@@ -87,7 +89,8 @@ func (v *View) spreadsWell(n *facts.NIC) bool {
 var nicXPS = &Knob{
 	ID: "nic.xps", Stage: datapath.NIC, Risk: goal.None,
 	After: []string{"nic.channels"}, Tiers: viaKernel(),
-	Where: eachNIC(func(n *facts.NIC) bool { return n.TxQueues > 1 }, queueFiles("tx", "xps_cpus", func(n *facts.NIC) int { return n.TxQueues })),
+	Where: eachNIC(func(n *facts.NIC) bool { return n.TxQueues > 1 },
+		queueFiles("tx", "xps_cpus", func(n *facts.NIC) int { return n.TxQueues })),
 	Want: func(v *View, a setting.Address) Advice {
 		device, queue := queueFile(a)
 		n, advice, ok := v.nicNamed(device)
@@ -95,7 +98,8 @@ var nicXPS = &Knob{
 			return advice
 		}
 		if n.Steered {
-			return Fine("packets of guests carry the number of their queue (mpps path --steer), and XPS would come before it")
+			return Fine("packets of guests carry the number of their queue (mpps path --steer), and XPS would " +
+				"come before it")
 		}
 		spread := v.spreadOf(n)
 		if queue >= len(spread) {
@@ -107,14 +111,17 @@ var nicXPS = &Knob{
 		if v.spreadsWell(n) {
 			return Fine("every CPU has a queue, and guests' vhost threads share one no more than they must")
 		}
-		return Wants(setting.Exact(spread[queue].String()), "the CPUs of two guests' vhost threads share a transmit queue only where there are fewer queues than threads").At(Low)
+		return Wants(setting.Exact(spread[queue].String()),
+			"the CPUs of two guests' vhost threads share a transmit queue only where there are fewer queues "+
+				"than threads").At(Low)
 	},
 }
 
 var nicRPS = &Knob{
 	ID: "nic.rps", Stage: datapath.NIC, Risk: goal.None,
 	After: []string{"nic.channels"}, Tiers: viaKernel(),
-	Where: eachNIC(func(n *facts.NIC) bool { return n.RxQueues > 0 }, queueFiles("rx", "rps_cpus", func(n *facts.NIC) int { return n.RxQueues })),
+	Where: eachNIC(func(n *facts.NIC) bool { return n.RxQueues > 0 },
+		queueFiles("rx", "rps_cpus", func(n *facts.NIC) int { return n.RxQueues })),
 	Want: func(v *View, a setting.Address) Advice {
 		device, _ := queueFile(a)
 		n, advice, ok := v.nicNamed(device)
@@ -123,9 +130,12 @@ var nicRPS = &Knob{
 		}
 		serving := v.Placement().NIC(n.Name)
 		if serving != nil && n.RxQueues < len(serving.CPUs) {
-			return Fine(fmt.Sprintf("%s, %s that may serve them: steering in software can pay, measuring decides", count(n.RxQueues, "queue"), count(len(serving.CPUs), "CPU")))
+			return Fine(fmt.Sprintf("%s, %s that may serve them: steering in software can pay, measuring decides",
+				count(n.RxQueues, "queue"), count(len(serving.CPUs), "CPU")))
 		}
-		return Wants(setting.Exact(""), fmt.Sprintf("the NIC spreads over %s itself: handing packets on to other CPUs is a detour", count(n.RxQueues, "queue"))).At(Medium)
+		return Wants(setting.Exact(""),
+			fmt.Sprintf("the NIC spreads over %s itself: handing packets on to other CPUs is a detour",
+				count(n.RxQueues, "queue"))).At(Medium)
 	},
 }
 
@@ -166,7 +176,8 @@ var nicTxQueueLen = &Knob{
 		case lost == 0:
 			return Fine("nothing was dropped " + v.over())
 		case known && now >= maxTxQueueLen:
-			return Fine(fmt.Sprintf("%d packets were dropped %s, but a longer queue would only delay: what empties it is too slow", lost, v.over()))
+			return Fine(fmt.Sprintf("%d packets were dropped %s, but a longer queue would only delay: what empties "+
+				"it is too slow", lost, v.over()))
 		}
 		want := min(maxTxQueueLen, max(2000, 2*now))
 		return Wants(setting.Least(want), fmt.Sprintf("%d packets were dropped before it %s", lost, v.over()))

@@ -13,7 +13,7 @@ import (
 	"mpps/internal/setting"
 )
 
-// overlays are the tunnels that make packets of packets; VLAN devices and bonds pass on what they get.
+// overlays are the tunnels that encapsulate packets; VLAN devices and bonds pass on what they get.
 var overlays = map[string]bool{"vxlan": true, "gretap": true, "ip6gretap": true, "geneve": true}
 
 var overlayQueues = &Knob{
@@ -49,16 +49,19 @@ var overlayQueues = &Knob{
 		case t.TxQueues > 0 && need > 0 && t.TxQueues >= need:
 			return seen(has, Fine("it has as many queues as the NIC below"))
 		case t.LocklessBy == "":
-			return Unsure("whether it transmits without a lock cannot be told here: the live kernel says (mpps audit on the host)")
+			return Unsure("whether it transmits without a lock cannot be told here: the live kernel says (mpps audit " +
+				"on the host)")
 		case need == 0 && t.TxQueues > 1:
-			return Unsure("which NIC it sends through depends on the route to the other end: compare its " + has + " with that NIC's")
+			return Unsure("which NIC it sends through depends on the route to the other end: " +
+				"compare its " + has + " with that NIC's")
 		}
-		return seen(has+", with a lock", Wants(setting.Exact(fmt.Sprintf("%s, or none locked", count(max(2, need), "transmit queue"))),
-			fmt.Sprintf("all CPUs that send through %s take turns at the lock of %s", t.Name, has)).At(High))
+		return seen(has+", with a lock",
+			Wants(setting.Exact(fmt.Sprintf("%s, or none locked", count(max(2, need), "transmit queue"))),
+				fmt.Sprintf("all CPUs that send through %s take turns at the lock of %s", t.Name, has)).At(High))
 	},
 }
 
-// tunnel is the tunnel of a name, nil where there is none.
+// tunnel returns the tunnel of a name, nil if there is none.
 func (v *View) tunnel(name string) *facts.Tunnel {
 	for i := range v.Tunnels {
 		if v.Tunnels[i].Name == name {
@@ -111,12 +114,16 @@ var overlayQueueMapping = &Knob{
 		found := "kept"
 		switch {
 		case len(lost) > 0:
-			advice = Wants(setting.Exact("kept"), fmt.Sprintf("%s has one transmit queue, which erases the queue that the tap noted in each packet", strings.Join(lost, ", "))).At(Medium)
+			advice = Wants(setting.Exact("kept"),
+				fmt.Sprintf("%s has one transmit queue, which erases the queue that the tap noted in each packet",
+					strings.Join(lost, ", "))).At(Medium)
 			found = "erased at " + strings.Join(lost, ", ")
 		case len(asked) > 0:
-			return Unsure(asked[0] + "; whether its packets leave there depends on the route: mpps path shows by which queues they do")
+			return Unsure(asked[0] + "; whether its packets leave there depends on the route: mpps path shows by " +
+				"which queues they do")
 		case len(unseen) > 0:
-			return Unsure(fmt.Sprintf("packets pass %s, whose encapsulation may choose another queue: the NIC's counters by queue (ethtool -S) under load show it", strings.Join(unseen, ", ")))
+			return Unsure(fmt.Sprintf("packets pass %s, whose encapsulation may choose another queue: the NIC's "+
+				"counters by queue (ethtool -S) under load show it", strings.Join(unseen, ", ")))
 		case len(kept) == 0:
 			return Skips("it has no NIC with several queues behind a tap")
 		case carried != "":
@@ -128,7 +135,7 @@ var overlayQueueMapping = &Knob{
 	},
 }
 
-// overlaysBelow are the overlay devices at and below a device: ports of a bridge, and what these send through.
+// overlaysBelow returns the overlay devices at and below a device: ports of a bridge, and what these send through.
 func (v *View) overlaysBelow(device string, seen map[string]bool) []*facts.Tunnel {
 	if seen[device] || device == "" {
 		return nil
@@ -151,9 +158,9 @@ func (v *View) overlaysBelow(device string, seen map[string]bool) []*facts.Tunne
 	return all
 }
 
-// apart says what keeps the queues of a guest's NIC apart whatever the devices on the way do, empty where nothing does: a program that
-// carries their numbers, or XPS with a CPU for each of its vhost threads. sure is false where no configuration tells by which NIC its packets
-// leave, and only some NIC of the host is set up so.
+// apart returns what keeps the queues of a guest's NIC apart whatever the devices on the path do, "" if nothing does: a
+// program that carries their numbers, or XPS with a CPU for each vhost thread. sure is false if the NIC by which its
+// packets leave is unknown and only some NIC of the host is set up so.
 func (v *View) apart(g *facts.Guest, i facts.Interface) (how string, sure bool) {
 	behind := v.paths.Behind(i)
 	pinned := v.ownCPUs(g, i)
@@ -177,12 +184,14 @@ func (v *View) apart(g *facts.Guest, i facts.Interface) (how string, sure bool) 
 	case len(carried) > 0:
 		return "a program carries it from the tap to " + strings.Join(carried, ", ") + " (mpps path --steer)", sure
 	case len(byCPU) > 0:
-		return "each of its vhost threads has a CPU of its own, by which XPS of " + strings.Join(byCPU, ", ") + " chooses the queue", sure
+		return fmt.Sprintf("each of its vhost threads has a CPU of its own, by which XPS of %s chooses the queue",
+			strings.Join(byCPU, ", ")), sure
 	}
 	return "", false
 }
 
-// spreadsThreads tells whether XPS of a NIC gives a queue to each CPU on which a vhost thread stays, and none to more of them than it must.
+// spreadsThreads reports whether XPS of a NIC gives a queue to each CPU on which a vhost thread stays, and no queue to
+// more of them than necessary.
 func (v *View) spreadsThreads(n *facts.NIC) bool {
 	stays := map[int]bool{}
 	for i := range v.Guests {
@@ -213,9 +222,10 @@ func (v *View) spreadsThreads(n *facts.NIC) bool {
 	return covered == len(stays) // each in one queue's set
 }
 
-// threadCPUs are the CPUs that a vhost thread may use.
+// threadCPUs returns the CPUs that a vhost thread may use.
 func (v *View) threadCPUs(g *facts.Guest, t facts.Thread) setting.CPUSet {
-	if r := v.Readings.At(setting.Of(setting.ThreadAffinity, g.Name, "vhost", t.NIC, strconv.Itoa(t.Queue))); r.State == setting.Known {
+	affinity := setting.Of(setting.ThreadAffinity, g.Name, "vhost", t.NIC, strconv.Itoa(t.Queue))
+	if r := v.Readings.At(affinity); r.State == setting.Known {
 		if cpus, err := setting.ParseCPUs(r.Value); err == nil {
 			return cpus
 		}
@@ -223,7 +233,7 @@ func (v *View) threadCPUs(g *facts.Guest, t facts.Thread) setting.CPUSet {
 	return t.Affinity
 }
 
-// ownCPUs tells whether each vhost thread of a guest's NIC has a CPU, and no two the same.
+// ownCPUs reports whether each vhost thread of a guest's NIC has a CPU, and no two the same.
 func (v *View) ownCPUs(g *facts.Guest, i facts.Interface) bool {
 	taken, threads := map[int]bool{}, 0
 	for _, t := range g.Threads {

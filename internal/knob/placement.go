@@ -32,7 +32,8 @@ var placementOvercommit = &Knob{
 			if room <= 0 || len(v.Topology.Online) == 0 {
 				return Unsure("the number of CPUs is not known")
 			}
-			found, wanted, over = count(vcpus, "vCPU"), fmt.Sprintf("at most %s of %d CPUs (%s kept for the host)", count(room, "vCPU"), len(v.Topology.Online), v.Placement().Housekeeping), vcpus > room
+			found, wanted, over = count(vcpus, "vCPU"), fmt.Sprintf("at most %s of %d CPUs (%s kept for the host)",
+				count(room, "vCPU"), len(v.Topology.Online), v.Placement().Housekeeping), vcpus > room
 		} else {
 			total := uint64(0)
 			for _, n := range v.Topology.Nodes {
@@ -42,7 +43,8 @@ var placementOvercommit = &Knob{
 				return Unsure("the amount of memory is not known")
 			}
 			room := total - min(total/8, uint64(len(v.Topology.Nodes))*(2<<30))
-			found, wanted, over = fmt.Sprintf("%.1f GiB", gib(memory)), fmt.Sprintf("at most %.1f of %.1f GiB", gib(room), gib(total)), memory > room
+			found, wanted, over = fmt.Sprintf("%.1f GiB", gib(memory)), fmt.Sprintf("at most %.1f of %.1f GiB",
+				gib(room), gib(total)), memory > room
 		}
 		advice := Fine(fmt.Sprintf("%s: %s", count(guests, "guest"), wanted))
 		if over {
@@ -89,7 +91,9 @@ var placementSiblings = &Knob{
 			}
 		}
 		if len(shared) > 0 {
-			return seen(strings.Join(shared, "; ")+" on one core", Wants(setting.Exact("a core for each vCPU"), "vCPUs on the threads of one core slow each other down").At(High))
+			return seen(strings.Join(shared, "; ")+" on one core",
+				Wants(setting.Exact("a core for each vCPU"),
+					"vCPUs on the threads of one core slow each other down").At(High))
 		}
 		if loose > 0 {
 			return Unsure(fmt.Sprintf("%s not pinned to one CPU: they can meet on a core", count(loose, "vCPU")))
@@ -169,7 +173,9 @@ var placementReserve = &Knob{
 			found := count(left, "CPU") + " without a vCPU"
 			advice := Fine(fmt.Sprintf("%s of %d without a vCPU", count(left, "CPU"), len(online)))
 			if left < reservedCPUs {
-				advice = Wants(setting.Exact("1 CPU or 2 for the host"), "every CPU of the node is a vCPU's: the node's kswapd, kernel threads and interrupts run in the guests' time").At(High)
+				advice = Wants(setting.Exact("1 CPU or 2 for the host"),
+					"every CPU of the node is a vCPU's: the node's kswapd, kernel threads and interrupts run in the "+
+						"guests' time").At(High)
 			}
 			return seen(found, advice)
 		}
@@ -181,13 +187,15 @@ var placementReserve = &Knob{
 		case node.Memory == 0:
 			return Skips("the node has no memory")
 		case scattered > 0:
-			return Unsure(fmt.Sprintf("%s not bound to one node: how much of this one guests have is not known", guestsAre(scattered)))
+			return Unsure(fmt.Sprintf("%s not bound to one node: how much of this one guests have is not known",
+				guestsAre(scattered)))
 		}
 		left := node.Memory - min(memory, node.Memory)
 		found := fmt.Sprintf("%.1f GiB beside the guests", gib(left))
 		advice := Fine(fmt.Sprintf("%.1f of %.1f GiB are not the guests'", gib(left), gib(node.Memory)))
 		if left < min(need, node.Memory/4) {
-			advice = Wants(setting.Exact(fmt.Sprintf("%.0f GiB for the host", gib(need))), "guests have nearly all of the node's memory: its kswapd will run all the time").At(High)
+			advice = Wants(setting.Exact(fmt.Sprintf("%.0f GiB for the host", gib(need))),
+				"guests have nearly all of the node's memory: its kswapd will run all the time").At(High)
 		}
 		return seen(found, advice)
 	},

@@ -11,10 +11,12 @@ import (
 	"mpps/internal/setting"
 )
 
-// placedByKernel are the names of interrupts that drivers let the kernel spread over all CPUs (PCI_IRQ_AFFINITY): queues of
-// NVMe, virtio disks and RAID controllers. Kernels before Linux commit eb29369fa543 do not show that in the file's mode,
-// and the timer, which belongs to one CPU.
-var placedByKernel = regexp.MustCompile(`^(nvme\d+q[1-9]\d*|virtio\d+-(req|request)(\.\d+)?|megasas\d*-msix\d+|mpt3sas\d*-msix\d+|smartpqi|aacraid|hpsa\d*-msix\d+|qla2xxx.*|timer|cascade)$`)
+// placedByKernel matches the names of interrupts that the kernel itself spreads over all CPUs (PCI_IRQ_AFFINITY: queues
+// of NVMe, virtio disks and RAID controllers), which kernels before commit eb29369fa543 do not show in the file's mode,
+// and of the timer, which belongs to one CPU.
+var placedByKernel = regexp.MustCompile(
+	`^(nvme\d+q[1-9]\d*|virtio\d+-(req|request)(\.\d+)?|` +
+		`megasas\d*-msix\d+|mpt3sas\d*-msix\d+|smartpqi|aacraid|hpsa\d*-msix\d+|qla2xxx.*|timer|cascade)$`)
 
 var rtIRQAffinity = &Knob{
 	ID: "rt.irq_affinity", Stage: datapath.Realtime, Risk: goal.None,
@@ -43,7 +45,7 @@ var rtIRQAffinity = &Knob{
 	},
 }
 
-// offQuiet is advice that an interrupt does not go to the guests' CPUs.
+// offQuiet is advice to keep an interrupt off the guests' CPUs.
 func (v *View) offQuiet(a setting.Address) Advice {
 	quiet, loud, advice, ok := v.split()
 	if !ok {

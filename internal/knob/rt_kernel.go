@@ -24,14 +24,18 @@ var rtWatchdog = &Knob{
 		if v.avoids(a, quiet) {
 			return Fine("the detectors watch only the host's CPUs")
 		}
-		return Wants(setting.Exact(loud.String()), fmt.Sprintf("a thread and an NMI take a few microseconds on the guests' CPUs %s every few seconds", quiet)).At(Low)
+		return Wants(setting.Exact(loud.String()),
+			fmt.Sprintf("a thread and an NMI take a few microseconds on the guests' CPUs %s every few seconds",
+				quiet)).At(Low)
 	},
 }
 
 var rtTracing = &Knob{
 	ID: "rt.tracing", Stage: datapath.Realtime, Risk: goal.None,
 	Tiers: realtime(),
-	Where: fixed(setting.Of(setting.TraceEvents, "set_event"), setting.Of(setting.Sysfs, "kernel/tracing/current_tracer"), setting.Of(setting.Sysfs, "kernel/tracing/tracing_on")),
+	Where: fixed(setting.Of(setting.TraceEvents, "set_event"),
+		setting.Of(setting.Sysfs, "kernel/tracing/current_tracer"),
+		setting.Of(setting.Sysfs, "kernel/tracing/tracing_on")),
 	Want: func(v *View, a setting.Address) Advice {
 		switch {
 		case a.Kind == setting.TraceEvents:
@@ -50,7 +54,7 @@ var rtWorkqueue = &Knob{
 	Want:  keptOff("unbound work runs on the host's CPUs", "unbound kernel work may run on the guests' CPUs"),
 }
 
-// keptOff wants a set of CPUs to have none of the quiet ones: fine says that it is so, off what is wrong, before their list.
+// keptOff wants a set of CPUs without the quiet ones. fine says that it has none, off what is wrong, before their list.
 func keptOff(fine, off string) func(*View, setting.Address) Advice {
 	return func(v *View, a setting.Address) Advice {
 		quiet, loud, advice, ok := v.split()
@@ -84,14 +88,15 @@ var rtStatInterval = &Knob{
 	Tiers: realtime(),
 	Where: fixed(setting.Of(setting.Sysctl, "vm.stat_interval")),
 	Want: func(v *View, a setting.Address) Advice {
-		return Wants(setting.Least(statInterval), "each second a kworker folds memory counters on the guests' CPUs").At(Low)
+		return Wants(setting.Least(statInterval),
+			"each second a kworker folds memory counters on the guests' CPUs").At(Low)
 	},
 }
 
-// usualPeriod is the kernel's own, in microseconds (kernel/sched/rt.c, sysctl_sched_rt_period).
+// usualPeriod is the kernel's default, in microseconds (kernel/sched/rt.c, sysctl_sched_rt_period).
 const usualPeriod = "1000000"
 
-// noLimit is the runtime that stands for none (kernel/sched/sched.h, RUNTIME_INF).
+// noLimit is the runtime that means no limit (kernel/sched/sched.h, RUNTIME_INF).
 const noLimit = "-1"
 
 var rtPeriod = &Knob{
@@ -112,7 +117,8 @@ var rtRCUNormal = &Knob{
 	Where: fixed(setting.Of(setting.Sysfs, "kernel/rcu_normal"), setting.Of(setting.Sysfs, "kernel/rcu_expedited")),
 	Want: func(v *View, a setting.Address) Advice {
 		if strings.HasSuffix(a.Path, "rcu_normal") {
-			return Wants(setting.Exact("1"), "an expedited grace period interrupts every CPU that is in the kernel").At(Low)
+			return Wants(setting.Exact("1"),
+				"an expedited grace period interrupts every CPU that is in the kernel").At(Low)
 		}
 		return Wants(setting.Exact("0"), "every grace period is an expedited one, which interrupts all CPUs").At(Low)
 	},
@@ -120,12 +126,14 @@ var rtRCUNormal = &Knob{
 
 var rtMCE = &Knob{
 	ID: "rt.mce", Stage: datapath.Realtime, Risk: goal.Data, Tiers: realtime(),
-	Where: fixed(setting.Of(setting.Sysfs, "devices/system/machinecheck/machinecheck0/ignore_ce"), setting.Of(setting.Sysfs, "devices/system/machinecheck/machinecheck0/check_interval")),
+	Where: fixed(setting.Of(setting.Sysfs, "devices/system/machinecheck/machinecheck0/ignore_ce"),
+		setting.Of(setting.Sysfs, "devices/system/machinecheck/machinecheck0/check_interval")),
 	Want: func(v *View, a setting.Address) Advice {
 		if strings.HasSuffix(a.Path, "check_interval") {
 			return Fine("ignore_ce stops the polling too; 0 here is the milder choice")
 		}
-		return Wants(setting.Exact("1"), "a timer reads each CPU's error banks every few minutes, isolated CPUs' too").At(Low).
+		return Wants(setting.Exact("1"),
+			"a timer reads each CPU's error banks every few minutes, isolated CPUs' too").At(Low).
 			warn("memory that begins to fail is no longer noticed by its corrected errors")
 	},
 }

@@ -10,7 +10,7 @@ import (
 	"mpps/internal/setting"
 )
 
-// realtime is the tier of a wake-up latency.
+// realtime is the tier for a wake-up latency.
 func realtime() []goal.Tier { return tiers(goal.Realtime) }
 
 var rtSwap = &Knob{
@@ -34,7 +34,8 @@ var rtSwap = &Knob{
 		}
 		advice := Wants(setting.Exact("off"), "a page that was swapped out comes back in milliseconds").At(Medium)
 		if available := v.Housekeeping.Available; used > available-available/8 {
-			return Unsure(fmt.Sprintf("%.1f GiB lie in it and %.1f GiB of memory are available: free memory first, then audit again", gib(used), gib(available)))
+			return Unsure(fmt.Sprintf("%.1f GiB lie in it and %.1f GiB of memory are available: free memory first, "+
+				"then audit again", gib(used), gib(available)))
 		}
 		return advice
 	},
@@ -43,7 +44,8 @@ var rtSwap = &Knob{
 var rtKSM = &Knob{
 	ID: "rt.ksm", Stage: datapath.Realtime, Risk: goal.None,
 	After: []string{"rt.swap"}, Tiers: realtime(),
-	Where: fixed(setting.Of(setting.Service, "ksmtuned"), setting.Of(setting.KSM, "run"), setting.Of(setting.KSM, "merge_across_nodes")),
+	Where: fixed(setting.Of(setting.Service, "ksmtuned"), setting.Of(setting.KSM, "run"),
+		setting.Of(setting.KSM, "merge_across_nodes")),
 	Want: func(v *View, a setting.Address) Advice {
 		switch {
 		case a.Kind == setting.Service:
@@ -52,22 +54,30 @@ var rtKSM = &Knob{
 			if len(v.Topology.Nodes) < 2 {
 				return Skips("the host has one NUMA node")
 			}
-			return Wants(setting.Exact("0"), "should merging be started again, a guest would read pages of another node").At(Info)
+			return Wants(setting.Exact("0"),
+				"should merging be started again, a guest would read pages of another node").At(Info)
 		}
 		if k := v.Housekeeping; k != nil && k.KSM != nil && k.KSM.Run == 0 && k.KSM.Shared > 0 {
-			return Wants(setting.Exact("2"), fmt.Sprintf("merging is stopped, but %d pages are still shared: the first write to each stops a guest", k.KSM.Shared)).At(Low)
+			return Wants(setting.Exact("2"),
+				fmt.Sprintf("merging is stopped, but %d pages are still shared: the first write to each stops a guest",
+					k.KSM.Shared)).At(Low)
 		}
-		return Wants(setting.Any("0", "2"), "the first write to a merged page stops the guest while it is copied").At(Medium)
+		return Wants(setting.Any("0", "2"),
+			"the first write to a merged page stops the guest while it is copied").At(Medium)
 	},
 }
 
 var rtCompaction = &Knob{
 	ID: "rt.compaction", Stage: datapath.Realtime, Risk: goal.None, Tiers: realtime(),
-	Where: fixed(setting.Of(setting.Sysctl, "vm.compact_unevictable_allowed"), setting.Of(setting.Sysctl, "vm.compaction_proactiveness")),
+	Where: fixed(setting.Of(setting.Sysctl, "vm.compact_unevictable_allowed"),
+		setting.Of(setting.Sysctl, "vm.compaction_proactiveness")),
 	Want: func(v *View, a setting.Address) Advice {
 		if strings.HasSuffix(a.Path, "proactiveness") {
-			return Wants(setting.Exact("0"), "memory is moved together in advance, and each page that moves interrupts the CPUs that had it mapped").At(Low)
+			return Wants(setting.Exact("0"),
+				"memory is moved together in advance, and each page that moves interrupts the CPUs that "+
+					"had it mapped").At(Low)
 		}
-		return Wants(setting.Exact("0"), "pages of locked memory are moved, and whoever touches one meanwhile waits").At(Low)
+		return Wants(setting.Exact("0"),
+			"pages of locked memory are moved, and whoever touches one meanwhile waits").At(Low)
 	},
 }

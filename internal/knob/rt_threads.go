@@ -26,8 +26,8 @@ func eachThread(kind string) func(*facts.Host) []setting.Address {
 	}
 }
 
-// fifo is advice that a kernel thread has a realtime priority of at least n. Threads of a CPU that is no guest's are left
-// alone where perCPU.
+// fifo is advice that a kernel thread has a realtime priority of at least n. With perCPU, threads of CPUs that are not
+// a guest's are left alone.
 func (v *View) fifo(a setting.Address, n int, perCPU bool, because string) Advice {
 	quiet, _, advice, ok := v.split()
 	if !ok {
@@ -42,7 +42,8 @@ func (v *View) fifo(a setting.Address, n int, perCPU bool, because string) Advic
 			return Skips(fmt.Sprintf("CPU %d is the host's: only the guests' CPUs %s matter", cpu, quiet))
 		}
 	}
-	if policy, priority, realtime := strings.Cut(v.Readings.At(a).Value, " "); realtime && (policy == "SCHED_FIFO" || policy == "SCHED_RR") {
+	policy, priority, _ := strings.Cut(v.Readings.At(a).Value, " ")
+	if policy == "SCHED_FIFO" || policy == "SCHED_RR" {
 		if has, err := strconv.Atoi(priority); err == nil && has >= n {
 			return Fine(fmt.Sprintf("a realtime priority of %d, and %d is enough", has, n))
 		}
@@ -86,7 +87,7 @@ var rtRCUB = &Knob{
 	},
 }
 
-// rtRuntime is how much of a period realtime threads may run, in µs; −1: as much as they like.
+// rtRuntime is how much of a period realtime threads may run, in µs; −1 means no limit.
 var rtRuntime = setting.Of(setting.Sysctl, "kernel.sched_rt_runtime_us")
 
 var rtThrottling = &Knob{
@@ -95,10 +96,13 @@ var rtThrottling = &Knob{
 	Where: fixed(rtRuntime),
 	Want: func(v *View, a setting.Address) Advice {
 		period := v.Readings.At(setting.Of(setting.Sysctl, "kernel.sched_rt_period_us"))
-		if runtime := v.Readings.At(a); runtime.State == setting.Known && period.State == setting.Known && runtime.Value == period.Value {
-			return Wants(setting.Exact(noLimit), "as much as the period: nothing is stopped, but realtime threads are still counted by a timer").At(Info)
+		if runtime := v.Readings.At(a); runtime.State == setting.Known && period.State == setting.Known &&
+			runtime.Value == period.Value {
+			return Wants(setting.Exact(noLimit),
+				"as much as the period: nothing is stopped, but realtime threads are still counted by a timer").At(Info)
 		}
-		return Wants(setting.Exact(noLimit), "a vCPU with a realtime priority that polls is stopped for 50 ms of each second").At(Medium)
+		return Wants(setting.Exact(noLimit),
+			"a vCPU with a realtime priority that polls is stopped for 50 ms of each second").At(Medium)
 	},
 }
 
@@ -109,7 +113,8 @@ var rtFairServer = &Knob{
 		var all []setting.Address
 		for _, c := range h.Topology.CPUs {
 			if c.Online {
-				all = append(all, setting.Of(setting.Sysfs, "kernel/debug/sched/fair_server/cpu"+strconv.Itoa(c.ID), "runtime"))
+				all = append(all,
+					setting.Of(setting.Sysfs, "kernel/debug/sched/fair_server/cpu"+strconv.Itoa(c.ID), "runtime"))
 			}
 		}
 		return all
@@ -120,10 +125,12 @@ var rtFairServer = &Knob{
 			return advice
 		}
 		var cpu int
-		if _, err := fmt.Sscanf(strings.TrimPrefix(a.Path, "kernel/debug/sched/fair_server/"), "cpu%d/", &cpu); err != nil || !quiet.Has(cpu) {
+		_, err := fmt.Sscanf(a.Path, "kernel/debug/sched/fair_server/cpu%d/", &cpu)
+		if err != nil || !quiet.Has(cpu) {
 			return Skips("not a guest's CPU")
 		}
-		return Wants(setting.Exact("0"), "an ordinary thread that waits on this CPU stops the vCPU for up to 50 ms of each second").At(Low)
+		return Wants(setting.Exact("0"),
+			"an ordinary thread that waits on this CPU stops the vCPU for up to 50 ms of each second").At(Low)
 	},
 }
 

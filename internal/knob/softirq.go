@@ -8,8 +8,8 @@ import (
 	"mpps/internal/setting"
 )
 
-// Bounds that mpps sets itself: the founding values are the most that was tried with gain, and the kernel has no upper
-// bounds of its own for the first two.
+// Bounds that mpps sets itself: the founding values are the largest that were tried with a gain, and the kernel does
+// not bound the first two.
 const (
 	maxBacklog     = 100_000
 	maxBudget      = 50_000
@@ -29,7 +29,8 @@ func softirqKnob(id, sysctl string, least, bound int64, grows func(v *View) (uin
 			n, counter := grows(v)
 			if n == 0 {
 				if !v.busy() {
-					return Unsure(fmt.Sprintf("%s did not grow %s, but there was hardly any load: %s", counter, v.over(), watch))
+					return Unsure(fmt.Sprintf("%s did not grow %s, but there was hardly any load: %s", counter,
+						v.over(), watch))
 				}
 				return Fine(fmt.Sprintf("%s did not grow %s under load", counter, v.over()))
 			}
@@ -38,7 +39,8 @@ func softirqKnob(id, sysctl string, least, bound int64, grows func(v *View) (uin
 				return Wants(setting.Least(least), fmt.Sprintf("%s grew by %d %s", counter, n, v.over()))
 			}
 			if now >= bound {
-				return Fine(fmt.Sprintf("%s grew by %d %s, but %d is as far as raising it has ever helped: more CPUs must share the work", counter, n, v.over(), now))
+				return Fine(fmt.Sprintf("%s grew by %d %s, but %d is as far as raising it has ever helped: more CPUs "+
+					"must share the work", counter, n, v.over(), now))
 			}
 			want := min(bound, max(least, 4*now))
 			return Wants(setting.Least(want), fmt.Sprintf("%s grew by %d %s", counter, n, v.over())).At(High)
@@ -46,9 +48,10 @@ func softirqKnob(id, sysctl string, least, bound int64, grows func(v *View) (uin
 	}
 }
 
-// busy tells whether the host took in enough packets while mpps watched to say anything about load.
+// busy reports whether the host received enough packets while mpps watched to judge its behaviour under load.
 func (v *View) busy() bool {
-	return v.Interval != nil && v.Interval.Seconds > 0 && float64(v.Interval.Processed())/v.Interval.Seconds >= max(1000, v.Goal.PPS/100)
+	return v.Interval != nil && v.Interval.Seconds > 0 &&
+		float64(v.Interval.Processed())/v.Interval.Seconds >= max(1000, v.Goal.PPS/100)
 }
 
 func dropped(v *View) (uint64, string)  { return v.Interval.Dropped(), "softnet dropped" }
@@ -57,6 +60,7 @@ func squeezed(v *View) (uint64, string) { return v.Interval.Squeezed(), "softnet
 var (
 	softirqBacklog     = softirqKnob("softirq.backlog", "net.core.netdev_max_backlog", 10_000, maxBacklog, dropped)
 	softirqBudget      = softirqKnob("softirq.budget", "net.core.netdev_budget", 600, maxBudget, squeezed)
-	softirqBudgetUsecs = softirqKnob("softirq.budget_usecs", "net.core.netdev_budget_usecs", 8000, maxBudgetUsecs, squeezed)
-	softirqWeight      = softirqKnob("softirq.weight", "net.core.dev_weight", 256, maxWeight, squeezed)
+	softirqBudgetUsecs = softirqKnob("softirq.budget_usecs", "net.core.netdev_budget_usecs", 8000, maxBudgetUsecs,
+		squeezed)
+	softirqWeight = softirqKnob("softirq.weight", "net.core.dev_weight", 256, maxWeight, squeezed)
 )

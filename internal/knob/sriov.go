@@ -11,7 +11,7 @@ import (
 	"mpps/internal/setting"
 )
 
-// eachPF lists one fact of every NIC that can have virtual functions.
+// eachPF lists one fact about every NIC that can have virtual functions.
 func eachPF(what string) func(*facts.Host) []setting.Address {
 	return func(h *facts.Host) []setting.Address {
 		var all []setting.Address
@@ -24,7 +24,7 @@ func eachPF(what string) func(*facts.Host) []setting.Address {
 	}
 }
 
-// functions are the virtual functions of a physical one.
+// functions returns the virtual functions of a physical one.
 func (v *View) functions(pf string) []facts.VF {
 	var all []facts.VF
 	for _, f := range v.VFs {
@@ -35,8 +35,8 @@ func (v *View) functions(pf string) []facts.VF {
 	return all
 }
 
-// enabled is the physical function that an address speaks of, with virtual ones that can be seen, or the reason why nothing
-// is said of it.
+// enabled returns the physical function of an address and its visible virtual ones, or the reason why neither is
+// judged.
 func (v *View) enabled(a setting.Address) (*facts.NIC, []facts.VF, Advice, bool) {
 	n := v.nics[a.Object()]
 	if n == nil || n.SRIOV == nil {
@@ -47,7 +47,8 @@ func (v *View) enabled(a setting.Address) (*facts.NIC, []facts.VF, Advice, bool)
 	}
 	all := v.functions(n.Name)
 	if len(all) == 0 {
-		return nil, nil, Unsure(fmt.Sprintf("%s has %s, but none of them could be seen", n.Name, count(n.SRIOV.Enabled, "virtual function"))), false
+		return nil, nil, Unsure(fmt.Sprintf("%s has %s, but none of them could be seen", n.Name,
+			count(n.SRIOV.Enabled, "virtual function"))), false
 	}
 	return n, all, Advice{}, true
 }
@@ -73,7 +74,9 @@ var sriovNumVFs = &Knob{
 			return Skips(n.Name + " is down")
 		}
 		limit, _ := facts.VFMost(n.Driver, n.SRIOV.Total, 0)
-		return Wants(setting.Least(1), fmt.Sprintf("the target needs a virtual function for the guest, and %s can have %d: 'mpps sriov create %s -n N' makes them, and has them back at boot", n.Name, limit, n.Name)).At(High)
+		return Wants(setting.Least(1),
+			fmt.Sprintf("the target needs a virtual function for the guest, and %s can have %d: 'mpps sriov create "+
+				"%s -n N' makes them, and has them back at boot", n.Name, limit, n.Name)).At(High)
 	},
 }
 
@@ -94,7 +97,10 @@ var sriovReady = &Knob{
 		}
 		has := fmt.Sprintf("%d of %d ready", len(all)-len(waiting), n.SRIOV.Enabled)
 		if len(waiting) > 0 {
-			return seen(has, Wants(setting.Exact("all ready"), fmt.Sprintf("functions %s have neither a name nor a guest: their driver has not come, or failed (dmesg)", strings.Join(waiting[:min(8, len(waiting))], ", "))).At(Medium))
+			return seen(has,
+				Wants(setting.Exact("all ready"),
+					fmt.Sprintf("functions %s have neither a name nor a guest: their driver has not come, or "+
+						"failed (dmesg)", strings.Join(waiting[:min(8, len(waiting))], ", "))).At(Medium))
 		}
 		if len(all) < n.SRIOV.Enabled {
 			return seen(has, Wants(setting.Exact("all ready"), "not all functions are there yet").At(Medium))
@@ -128,9 +134,13 @@ var sriovPersist = &Knob{
 			}
 		}
 		if len(vague) > 0 {
-			return seen(strings.Join(vague, " "), Fine("made at boot, as far as can be told, by "+strings.Join(vague, ", ")))
+			return seen(strings.Join(vague, " "),
+				Fine("made at boot, as far as can be told, by "+strings.Join(vague, ", ")))
 		}
-		return seen("nothing makes them at boot", Wants(setting.Exact("a unit, rule or .link file"), fmt.Sprintf("after a reboot they are gone, and guests that need them do not start: 'mpps sriov create %s -n %d' has them back", n.Name, n.SRIOV.Enabled)).At(Medium))
+		return seen("nothing makes them at boot",
+			Wants(setting.Exact("a unit, rule or .link file"),
+				fmt.Sprintf("after a reboot they are gone, and guests that need them do not start: 'mpps sriov "+
+					"create %s -n %d' has them back", n.Name, n.SRIOV.Enabled)).At(Medium))
 	},
 }
 
@@ -155,7 +165,9 @@ var sriovUsage = &Knob{
 				used = append(used, fmt.Sprintf("%d: %s", f.Index, strings.Join(names, " and ")))
 			}
 			if len(names) > 1 {
-				shared = append(shared, fmt.Sprintf("function %d (%s) stands in the definitions of %s", f.Index, f.PCI, strings.Join(names, " and ")))
+				shared = append(shared,
+					fmt.Sprintf("function %d (%s) stands in the definitions of %s", f.Index, f.PCI,
+						strings.Join(names, " and ")))
 			}
 		}
 		has := fmt.Sprintf("%d of %d in use", len(used), len(all))
@@ -163,7 +175,8 @@ var sriovUsage = &Knob{
 			has += " (" + strings.Join(used[:min(8, len(used))], ", ") + ")"
 		}
 		if len(shared) > 0 {
-			return seen(has, Wants(setting.Exact("one guest each"), strings.Join(shared[:min(4, len(shared))], "; ")).At(Medium))
+			return seen(has,
+				Wants(setting.Exact("one guest each"), strings.Join(shared[:min(4, len(shared))], "; ")).At(Medium))
 		}
 		return seen(has, Fine("no function is named by two guests"))
 	},

@@ -11,13 +11,13 @@ import (
 	"mpps/internal/setting"
 )
 
-// vfDrivers are the drivers that a virtual function has in its guest.
+// vfDrivers are the drivers of virtual functions in guests.
 var vfDrivers = []string{"ixgbevf", "iavf", "i40evf", "igbvf"}
 
 // maxHostdevs is how many functions a guest can be given (one for each slot of a PCI bus).
 const maxHostdevs = 32
 
-// isVF tells whether a NIC is a virtual function, on a host or seen from the guest that has it.
+// isVF reports whether a NIC is a virtual function, on a host or seen from the guest that has it.
 func isVF(n *facts.NIC) bool { return n.PhysFn != "" || slices.Contains(vfDrivers, n.Driver) }
 
 var sriovAttach = &Knob{
@@ -51,28 +51,35 @@ var sriovAttach = &Knob{
 		has := fmt.Sprintf("%s by interface, %d by hostdev", count(byInterface, "function"), bare)
 		switch {
 		case len(g.Hostdevs) > maxHostdevs:
-			return seen(has, Wants(setting.Exact(fmt.Sprintf("at most %d", maxHostdevs)), fmt.Sprintf("%d passed-through functions are more than a guest takes", len(g.Hostdevs))).At(High))
+			return seen(has,
+				Wants(setting.Exact(fmt.Sprintf("at most %d", maxHostdevs)),
+					fmt.Sprintf("%d passed-through functions are more than a guest takes", len(g.Hostdevs))).At(High))
 		case bare > 0:
-			return seen(has, Wants(setting.Exact("interface type='hostdev'"), "passed as a plain device a function has the MAC and VLAN that somebody left on it").At(Info))
+			return seen(has,
+				Wants(setting.Exact("interface type='hostdev'"),
+					"passed as a plain device a function has the MAC and VLAN that somebody left on it").At(Info))
 		}
 		return seen(has, Fine("libvirt sets MAC and VLAN of its functions at its start"))
 	},
 }
 
-// unattached is advice about a guest without a passed-through function. Of a host where other guests have some, and the goal
-// names none, it is not known to need one: guests for management need none.
+// unattached is advice about a guest without a passed-through function. If other guests have one and the goal names no
+// guest, it may not need one: guests for management do not.
 func (v *View) unattached(g *facts.Guest) Advice {
 	found := "no function; " + count(len(g.Interfaces), "other interface")
-	if v.Goal.Guest == "" && slices.ContainsFunc(v.Guests, func(other facts.Guest) bool { return passthrough(&other) }) {
+	if v.Goal.Guest == "" && slices.ContainsFunc(v.Guests,
+		func(other facts.Guest) bool { return passthrough(&other) }) {
 		return seen(found, Fine("other guests have functions: name this one with --guest if the target is its"))
 	}
 	free := 0
 	for _, f := range v.VFs {
-		if f.Guest == "" && !slices.ContainsFunc(v.Guests, func(other facts.Guest) bool { return slices.Contains(other.Hostdevs, f.PCI) }) {
+		if f.Guest == "" && !slices.ContainsFunc(v.Guests,
+			func(other facts.Guest) bool { return slices.Contains(other.Hostdevs, f.PCI) }) {
 			free++
 		}
 	}
-	because := fmt.Sprintf("its packets go through the host's kernel, which does not carry the target: give it a virtual function (%d free here)", free)
+	because := fmt.Sprintf("its packets go through the host's kernel, which does not carry the target: give it a "+
+		"virtual function (%d free here)", free)
 	return seen(found, Wants(setting.Exact("interface type='hostdev'"), because).At(High))
 }
 
@@ -105,12 +112,13 @@ var sriovGuest = &Knob{
 				queues = fmt.Sprintf(" (%s has %s)", pf.Driver, count(facts.VFQueues(pf.Driver), "queue")+" a function")
 			}
 		}
-		return Unsure("which vCPUs serve its functions" + queues + " is seen in the guest: run 'mpps audit' there, or take a snapshot there")
+		return Unsure("which vCPUs serve its functions" + queues + " is seen in the guest: run 'mpps audit' there, " +
+			"or take a snapshot there")
 	},
 }
 
-// servedInside judges the functions of a guest whose inside its agent showed, by the one that is served worst; of a guest that
-// shows none it says nothing.
+// servedInside judges the functions of a guest whose agent shows its inside, by the one that is served worst; if none
+// is shown, it does not judge.
 func (v *View) servedInside(g *facts.Guest, a setting.Address) (worst Advice, found bool) {
 	if seenInside(g) == nil {
 		return Advice{}, false
@@ -141,7 +149,7 @@ func (v *View) servedInside(g *facts.Guest, a setting.Address) (worst Advice, fo
 	return worst, found
 }
 
-// served judges which CPUs take the interrupts of a function's queues, seen from where it is used.
+// served judges which CPUs take the interrupts of a function's queues, on the machine that uses it.
 func (v *View) served(n *facts.NIC) Advice {
 	if len(v.Topology.Online) < 2 {
 		return Skips("one CPU serves all")
@@ -169,12 +177,14 @@ func (v *View) served(n *facts.NIC) Advice {
 	case queues == 1:
 		return Skips("it has one queue")
 	case len(on) == 1 && !v.runs("irqbalance"):
-		return seen("1 CPU", Wants(setting.Exact("a CPU for each queue"), fmt.Sprintf("one CPU serves all %d queues, and irqbalance does not run", queues)).At(Medium))
+		return seen("1 CPU",
+			Wants(setting.Exact("a CPU for each queue"),
+				fmt.Sprintf("one CPU serves all %d queues, and irqbalance does not run", queues)).At(Medium))
 	}
 	return seen(count(len(on), "CPU"), Fine(fmt.Sprintf("%d queues on %s", queues, count(len(on), "CPU"))))
 }
 
-// runs tells whether a watched daemon runs.
+// runs reports whether a watched daemon runs.
 func (v *View) runs(name string) bool {
 	return slices.ContainsFunc(v.Services, func(s facts.Service) bool { return s.Name == name && s.Running })
 }
@@ -197,10 +207,13 @@ var sriovBridge = &Knob{
 			if _, advice, ok := v.guest(a); !ok {
 				return advice
 			}
-			return Unsure("whether a bridge stands on its function is seen in the guest: run 'mpps audit' there, or take a snapshot there")
+			return Unsure("whether a bridge stands on its function is seen in the guest: run 'mpps audit' there, or " +
+				"take a snapshot there")
 		}
 		if v.bridges[n.Master] != nil {
-			return seen("port of "+n.Master, Wants(setting.Exact("no port of a bridge"), "frames of what is behind "+n.Master+" are dropped by the NIC in both directions").At(High))
+			return seen("port of "+n.Master,
+				Wants(setting.Exact("no port of a bridge"),
+					"frames of what is behind "+n.Master+" are dropped by the NIC in both directions").At(High))
 		}
 		return seen("no port of a bridge", Fine("it is the port of no Linux bridge"))
 	},
@@ -221,6 +234,9 @@ var sriovMigrate = &Knob{
 		case strings.Contains(g.Definition, "<teaming"):
 			return seen("teaming", Fine("its function is paired with a virtio NIC: unplug, migrate, plug"))
 		}
-		return seen("not migratable live", Wants(setting.Exact("a teaming pair, or detach before"), fmt.Sprintf("%s cannot be moved: detach, migrate, attach ('mpps sriov migrate-plan')", count(len(g.Hostdevs), "passed-through function"))).At(Info))
+		return seen("not migratable live",
+			Wants(setting.Exact("a teaming pair, or detach before"),
+				fmt.Sprintf("%s cannot be moved: detach, migrate, attach ('mpps sriov migrate-plan')",
+					count(len(g.Hostdevs), "passed-through function"))).At(Info))
 	},
 }

@@ -24,8 +24,8 @@ func eachVF(attributes ...string) func(*facts.Host) []setting.Address {
 	}
 }
 
-// vf is the virtual function that an address speaks of and the guest that has it, nil where it is free; or the reason why
-// no knob should touch it.
+// vf returns the virtual function of an address and the guest that has it, nil if it is free; or the reason why no knob
+// should touch it.
 func (v *View) vf(a setting.Address) (*facts.VF, *facts.Guest, Advice, bool) {
 	parts := strings.Split(a.Path, "/")
 	for i := range v.VFs {
@@ -41,7 +41,7 @@ func (v *View) vf(a setting.Address) (*facts.VF, *facts.Guest, Advice, bool) {
 	return nil, nil, Skips("no such virtual function"), false
 }
 
-// ifaceOf is the interface of a guest that is a function, nil where its definition passes it as a plain device.
+// ifaceOf returns the interface of a guest that is a function, nil if its definition passes it as a plain device.
 func ifaceOf(g *facts.Guest, f *facts.VF) *facts.Interface {
 	for i := range g.Interfaces {
 		if g.Interfaces[i].Type == "hostdev" && g.Interfaces[i].Source == f.PCI {
@@ -82,7 +82,9 @@ var sriovVFRate = &Knob{
 		}
 		needs := v.Goal.PPS * float64(frame+frameOnWire) * 8 / 1e6
 		if needs = max(needs, v.Goal.Bulk/1e6); known && found > 0 && float64(found) < needs {
-			return Wants(setting.Exact("0"), fmt.Sprintf("the target is %.0f Mb/s on the wire", needs)).At(High).warn("guest " + g.Name + " can then take the whole port")
+			return Wants(setting.Exact("0"),
+				fmt.Sprintf("the target is %.0f Mb/s on the wire",
+					needs)).At(High).warn("guest " + g.Name + " can then take the whole port")
 		}
 		return Fine("no limit below the target")
 	},
@@ -122,7 +124,8 @@ var sriovVFMAC = &Knob{
 			return Wants(setting.Exact(i.MAC), "the definition of "+g.Name+" names this address").At(Medium)
 		}
 		if r := v.Readings.At(a); r.State == setting.Known && r.Value == "00:00:00:00:00:00" {
-			return Unsure("nobody set an address, and the definition of " + g.Name + " names none: the guest makes one up at each start")
+			return Unsure("nobody set an address, and the definition of " + g.Name + " names none: the guest makes " +
+				"one up at each start")
 		}
 		return Fine("set, and fixed for the guest")
 	},
@@ -140,7 +143,8 @@ var sriovVFTrust = &Knob{
 		case g != nil:
 			return Fine("as whoever gave the function to " + g.Name + " wanted it")
 		}
-		return Wants(setting.Exact("off"), "no guest has the function: the next one would get the trust of the last").At(Low)
+		return Wants(setting.Exact("off"),
+			"no guest has the function: the next one would get the trust of the last").At(Low)
 	},
 }
 

@@ -18,7 +18,8 @@ var vhostZeroCopy = &Knob{
 	Tiers: viaKernel(),
 	Where: fixed(setting.Of(setting.ModuleParam, "vhost_net", "experimental_zcopytx")),
 	Want: func(v *View, a setting.Address) Advice {
-		return Wants(setting.Exact("0"), "zero copy loses batching and waits for the NIC: it helps large packets only").At(Low)
+		return Wants(setting.Exact("0"),
+			"zero copy loses batching and waits for the NIC: it helps large packets only").At(Low)
 	},
 }
 
@@ -46,8 +47,10 @@ var vhostThreads = &Knob{
 		if err != nil || len(parts) != 4 {
 			return Skips("no such thread")
 		}
-		if slices.ContainsFunc(g.Threads, func(t facts.Thread) bool { return t.NIC == parts[2] && t.Sure == facts.NotByOrder }) {
-			return Unsure("which thread serves it is in doubt: packets of its NIC did not make the threads run that the order of creation gives it")
+		if slices.ContainsFunc(g.Threads,
+			func(t facts.Thread) bool { return t.NIC == parts[2] && t.Sure == facts.NotByOrder }) {
+			return Unsure("which thread serves it is in doubt: packets of its NIC did not make the threads run that " +
+				"the order of creation gives it")
 		}
 		placed := v.Placement().Guest(g.Name)
 		if placed == nil {
@@ -58,7 +61,9 @@ var vhostThreads = &Knob{
 			return Skips("a thread that the placement does not know: the guest's definition has fewer queues")
 		}
 		reading := v.Readings.At(a)
-		if cpus, err := setting.ParseCPUs(reading.Value); reading.State == setting.Known && err == nil && len(cpus) == 1 && v.vhostWell(g, placed, cpus[0]) {
+		cpus, err := setting.ParseCPUs(reading.Value)
+		pinned := reading.State == setting.Known && err == nil && len(cpus) == 1
+		if pinned && v.vhostWell(g, placed, cpus[0]) {
 			return Fine(fmt.Sprintf("CPU %d is its own, apart from all vCPUs", cpus[0]))
 		}
 		advice := Wants(setting.Exact(strconv.Itoa(cpu)), placed.VhostWhy).At(High)
@@ -71,8 +76,8 @@ var vhostThreads = &Knob{
 	},
 }
 
-// vhostWell tells whether a CPU to which one vhost thread is held serves the placement's purpose as well as its own
-// choice: one of the CPUs that the placement has for the guest's vhost threads, with no more threads than it must have.
+// vhostWell reports whether a CPU to which one vhost thread is pinned serves as well as the placement's own choice: one
+// of the CPUs that it has for the guest's vhost threads, with no more threads than necessary.
 func (v *View) vhostWell(g *facts.Guest, placed *placement.Placed, cpu int) bool {
 	pool := map[int]bool{}
 	for _, w := range placed.Vhost {
@@ -120,13 +125,16 @@ var vhostBudget = &Knob{
 		case len(v.Topology.Online) == 0:
 			return Unsure("the number of CPUs is not known")
 		case loose > 0:
-			return Unsure(fmt.Sprintf("%s not pinned: vCPUs run on any CPU, and no CPU is vhost's alone", guestsAre(loose)))
+			return Unsure(fmt.Sprintf("%s not pinned: vCPUs run on any CPU, and no CPU is vhost's alone",
+				guestsAre(loose)))
 		}
 		found := fmt.Sprintf("%s on %s", count(threads, "thread"), count(room, "CPU")+" without a vCPU")
-		advice := Fine(fmt.Sprintf("%s for %s of vhost", count(room, "CPU")+" without a vCPU", count(threads, "thread")))
+		advice := Fine(fmt.Sprintf("%s for %s of vhost", count(room, "CPU")+" without a vCPU",
+			count(threads, "thread")))
 		if threads > room {
 			advice = Wants(setting.Exact(fmt.Sprintf("at most %s", count(room, "thread"))),
-				fmt.Sprintf("%s of vhost share %s: fewer queues where they carry little, or fewer vCPUs", count(threads, "thread"), count(room, "CPU"))).At(Medium)
+				fmt.Sprintf("%s of vhost share %s: fewer queues where they carry little, or fewer vCPUs",
+					count(threads, "thread"), count(room, "CPU"))).At(Medium)
 		}
 		return seen(found, advice)
 	},
