@@ -68,7 +68,7 @@ func described(d *definition, at setting.Address, c plan.Change) plan.Change {
 	c.ID, c.Title, c.Stage, c.Risk, c.Severity = editID, "a value of a guest's definition", datapath.Domain, goal.GuestRestart, knob.Info
 	for _, k := range knob.Catalogue() {
 		if !k.Check && slices.Contains(k.Where(d.host), at) {
-			c.ID, c.Title, c.Stage, c.Risk = k.ID, k.Title(), k.Stage, k.Risk
+			c.ID, c.Title, c.Stage, c.Risk = k.ID, k.Title, k.Stage, k.Risk
 			break
 		}
 	}

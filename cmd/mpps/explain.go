@@ -134,7 +134,7 @@ func (a *app) listKnobs(asMarkdown bool) error {
 }
 
 func summarize(k *knob.Knob) knobSummary {
-	s := knobSummary{ID: k.ID, Title: k.Title(), Stage: k.Stage, Risk: k.Risk, Goals: []goal.Tier{}, Check: k.Check}
+	s := knobSummary{ID: k.ID, Title: k.Title, Stage: k.Stage, Risk: k.Risk, Goals: []goal.Tier{}, Check: k.Check}
 	for _, t := range goal.Tiers() {
 		if k.Speaks(t) {
 			s.Goals = append(s.Goals, t)

@@ -54,7 +54,7 @@ func TestKnobPagesHaveKnobs(t *testing.T) {
 // knobHead returns what a page says above its prose.
 func knobHead(k *knob.Knob) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# %s\n\n%s.\n\n", k.ID, k.Title())
+	fmt.Fprintf(&b, "# %s\n\n%s.\n\n", k.ID, k.Title)
 	after := "–"
 	if len(k.After) > 0 {
 		links := make([]string, len(k.After))
@@ -93,7 +93,7 @@ func knobIndex() string {
 			stage = k.Stage
 			fmt.Fprintf(&b, "\n## %s\n\n| knob | what | risk | mpps |\n|---|---|---|---|\n", stage)
 		}
-		fmt.Fprintf(&b, "| [%s](%s.md) | %s | %s | %s |\n", k.ID, k.ID, k.Title(), k.Risk, does(k))
+		fmt.Fprintf(&b, "| [%s](%s.md) | %s | %s | %s |\n", k.ID, k.ID, k.Title, k.Risk, does(k))
 	}
 	head := fmt.Sprintf("# The catalogue\n\n%d knobs, %d of them checks that mpps explains and does not set, in the order in "+
 		"which a packet meets them. `mpps explain ID` shows the page of one.\n", len(knob.Catalogue()), checks)

@@ -87,7 +87,7 @@ func RunWith(h *facts.Host, g goal.Goal, catalogue []*knob.Knob, adjust Adjust) 
 	r.Findings = make([]Finding, 0, total)
 	for i, k := range catalogue {
 		order[k.ID] = i
-		title, speaks := k.Title(), k.Speaks(view.Tier)
+		speaks := k.Speaks(view.Tier)
 		seen := make(map[setting.Address]bool, len(where[i]))
 		for _, a := range where[i] {
 			if seen[a] { // two devices of one name, in a file that somebody made up
@@ -102,7 +102,6 @@ func RunWith(h *facts.Host, g goal.Goal, catalogue []*knob.Knob, adjust Adjust) 
 				advice = adjust(k.ID, a, advice)
 			}
 			f := judge(k, a, advice, h.Readings.At(a), view.Tier, g)
-			f.Title = title
 			r.Counts[f.State]++
 			r.Findings = append(r.Findings, f)
 		}
@@ -131,7 +130,7 @@ func judge(k *knob.Knob, a setting.Address, advice knob.Advice, found setting.Re
 		found = *advice.Found
 	}
 	f := Finding{
-		ID: k.ID, Address: a, Stage: k.Stage, Check: k.Check, Risk: k.Risk,
+		ID: k.ID, Address: a, Title: k.Title, Stage: k.Stage, Check: k.Check, Risk: k.Risk,
 		Reading: found, Found: found.String(), Severity: knob.Info,
 		Why: advice.Because, Warning: advice.Warning, Site: advice.Site,
 	}

@@ -86,8 +86,8 @@ func since(release string, major, minor int) bool {
 }
 
 var bootIOMMU = &Knob{
-	ID: "boot.iommu", Stage: datapath.Kernel, Risk: goal.Reboot,
-	Tiers: tiers(goal.Passthrough), After: []string{"firmware.vt_d"},
+	ID: "boot.iommu", Title: "IOMMU on, and out of the host's own way",
+	Stage: datapath.Kernel, Risk: goal.Reboot, After: []string{"firmware.vt_d"}, Tiers: tiers(goal.Passthrough),
 	Where: bootArguments("iommu", "intel_iommu"),
 	Want: func(v *View, a setting.Address) Advice {
 		if a.Path == "iommu" {
@@ -118,7 +118,7 @@ var bootIOMMU = &Knob{
 const pollBelow = 20 * time.Microsecond
 
 var bootIdle = &Knob{
-	ID: "boot.idle", Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Realtime),
+	ID: "boot.idle", Title: "Idle CPUs poll", Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Realtime),
 	Where: bootArguments("idle"),
 	Want: func(v *View, a setting.Address) Advice {
 		next := v.Readings.At(a)
@@ -137,7 +137,8 @@ var bootIdle = &Knob{
 }
 
 var bootPstate = &Knob{
-	ID: "boot.pstate", Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Realtime),
+	ID: "boot.pstate", Title: "The clock is set by a plain driver",
+	Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Realtime),
 	Where: bootArguments("intel_pstate"),
 	Want: func(v *View, a setting.Address) Advice {
 		switch driver := v.Power.ScalingDriver; {
@@ -157,7 +158,8 @@ var bootPstate = &Knob{
 }
 
 var bootCstate = &Knob{
-	ID: "boot.cstate", Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Realtime),
+	ID: "boot.cstate", Title: "No idle state deeper than C1",
+	Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Realtime),
 	Where: bootArguments("processor.max_cstate", "intel_idle.max_cstate"),
 	Want: func(v *View, a setting.Address) Advice {
 		now, _ := v.runningArgument("idle")
@@ -179,8 +181,8 @@ var bootCstate = &Knob{
 }
 
 var bootASPM = &Knob{
-	ID: "boot.aspm", Stage: datapath.Kernel, Risk: goal.Reboot,
-	Tiers: tiers(goal.Aggressive, goal.Passthrough, goal.Realtime),
+	ID: "boot.aspm", Title: "PCIe links do not sleep",
+	Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Aggressive, goal.Passthrough, goal.Realtime),
 	Where: bootArguments("pcie_aspm.policy", "pcie_aspm"),
 	Want: func(v *View, a setting.Address) Advice {
 		if a.Path == "pcie_aspm" {
@@ -196,7 +198,8 @@ var bootASPM = &Knob{
 }
 
 var bootTSC = &Knob{
-	ID: "boot.tsc", Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Realtime),
+	ID: "boot.tsc", Title: "The TSC is trusted as it is",
+	Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Realtime),
 	Where: bootArguments("tsc"),
 	Want: func(v *View, a setting.Address) Advice {
 		switch v.Kernel.Clocksource {
@@ -211,7 +214,8 @@ var bootTSC = &Knob{
 }
 
 var bootMCE = &Knob{
-	ID: "boot.mce", Stage: datapath.Kernel, Risk: goal.Data, Tiers: tiers(goal.Realtime),
+	ID: "boot.mce", Title: "Machine checks are not looked for",
+	Stage: datapath.Kernel, Risk: goal.Data, Tiers: tiers(goal.Realtime),
 	Where: bootArguments("mce"),
 	Want: func(v *View, a setting.Address) Advice {
 		if v.Readings.At(a).Value == "ignore_ce" {
@@ -225,8 +229,8 @@ var bootMCE = &Knob{
 }
 
 var bootQuiet = &Knob{
-	ID: "boot.quiet", Stage: datapath.Kernel, Risk: goal.Reboot,
-	Tiers: tiers(goal.Aggressive, goal.Passthrough, goal.Realtime),
+	ID: "boot.quiet", Title: "The boot shows its messages",
+	Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Aggressive, goal.Passthrough, goal.Realtime),
 	Where: bootArguments("quiet", "rhgb"),
 	Want: func(v *View, a setting.Address) Advice {
 		return v.boots(a, setting.NotThere(), "the console does not show what went wrong in a boot").At(Info)

@@ -22,7 +22,8 @@ const (
 )
 
 var bootHugepages = &Knob{
-	ID: "boot.hugepages", Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Realtime),
+	ID: "boot.hugepages", Title: "1 GiB pages for the guests' memory",
+	Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Realtime),
 	Where: bootArguments("default_hugepagesz", giantWords),
 	Want: func(v *View, a setting.Address) Advice {
 		if len(v.Topology.Hugepages) > 0 && !slices.ContainsFunc(v.Topology.Hugepages, sizeOfGiant) {

@@ -90,9 +90,9 @@ func (v *View) agree(set setting.CPUSet) bool {
 	return true
 }
 
-func (i isolation) knob(id, because string) *Knob {
+func (i isolation) knob(id, title, because string) *Knob {
 	return &Knob{
-		ID: id, Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Realtime),
+		ID: id, Title: title, Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Realtime),
 		Where: bootArguments(strings.TrimPrefix(id, "boot.")),
 		Want:  func(v *View, a setting.Address) Advice { return i.want(v, a, because) },
 	}
@@ -100,9 +100,11 @@ func (i isolation) knob(id, because string) *Knob {
 
 var (
 	bootIsolcpus = isolation{[]string{"managed_irq", "domain"}}.knob("boot.isolcpus",
+		"The scheduler keeps off the guests' CPUs",
 		"tasks are moved onto the guests' CPUs, and managed interrupts land there")
-	bootNohzFull = isolation{}.knob("boot.nohz_full", "each tick is an exit of the guest")
-	bootRCUNocbs = isolation{}.knob("boot.rcu_nocbs",
+	bootNohzFull = isolation{}.knob("boot.nohz_full", "No tick on the guests' CPUs",
+		"each tick is an exit of the guest")
+	bootRCUNocbs = isolation{}.knob("boot.rcu_nocbs", "RCU's work is done elsewhere",
 		"what is freed through RCU is freed in softirqs on the guests' CPUs")
 )
 
@@ -119,8 +121,8 @@ func (v *View) isolatedNext() setting.CPUSet {
 }
 
 var bootIRQAffinity = &Knob{
-	ID: "boot.irqaffinity", Stage: datapath.Kernel, Risk: goal.Reboot, After: []string{"boot.isolcpus"},
-	Tiers: tiers(goal.Realtime),
+	ID: "boot.irqaffinity", Title: "Interrupts begin on the host's CPUs",
+	Stage: datapath.Kernel, Risk: goal.Reboot, After: []string{"boot.isolcpus"}, Tiers: tiers(goal.Realtime),
 	Where: bootArguments("irqaffinity"),
 	Want: func(v *View, a setting.Address) Advice {
 		quiet := v.isolatedNext()
@@ -142,7 +144,8 @@ var bootIRQAffinity = &Knob{
 }
 
 var bootSkewTick = &Knob{
-	ID: "boot.skew_tick", Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Realtime),
+	ID: "boot.skew_tick", Title: "The CPUs' ticks do not come at the same moment",
+	Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Realtime),
 	Where: bootArguments("skew_tick"),
 	Want: func(v *View, a setting.Address) Advice {
 		return v.boots(a, setting.Exact("1"), "all CPUs' ticks come at once and wait for each other's locks").At(Low)
@@ -150,7 +153,8 @@ var bootSkewTick = &Knob{
 }
 
 var kernelClocksource = &Knob{
-	ID: "kernel.clocksource", Stage: datapath.Kernel, Risk: goal.Reboot, Check: true, Tiers: tiers(goal.Realtime),
+	ID: "kernel.clocksource", Title: "Time is read from the processor",
+	Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Realtime), Check: true,
 	Where: fixed(setting.Of(setting.Sysfs, "devices/system/clocksource/clocksource0/current_clocksource")),
 	Want: func(v *View, a setting.Address) Advice {
 		if v.inGuest() {

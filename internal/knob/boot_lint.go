@@ -155,7 +155,8 @@ func nearParameters(name string, names map[string]bool) []string {
 }
 
 var bootLint = &Knob{
-	ID: "boot.lint", Stage: datapath.Kernel, Risk: goal.None, Check: true,
+	ID: "boot.lint", Title: "Every kernel argument is one that the kernel knows",
+	Stage: datapath.Kernel, Risk: goal.None, Check: true,
 	Where: fixed(hostFact("running_arguments"), hostFact("next_arguments")),
 	Want: func(v *View, a setting.Address) Advice {
 		text := v.Kernel.CommandLine

@@ -84,8 +84,8 @@ func foreign(h *facts.Host) string {
 }
 
 var bootMitigations = &Knob{
-	ID: "boot.mitigations", Stage: datapath.Kernel, Risk: goal.Security,
-	Tiers: tiers(goal.Aggressive, goal.Passthrough, goal.Realtime),
+	ID: "boot.mitigations", Title: "Mitigations of processor bugs",
+	Stage: datapath.Kernel, Risk: goal.Security, Tiers: tiers(goal.Aggressive, goal.Passthrough, goal.Realtime),
 	Where: func(h *facts.Host) []setting.Address {
 		if since(h.Kernel.Release, 5, 2) {
 			return []setting.Address{bootArgument("mitigations")}

@@ -19,9 +19,9 @@ func eachBridge(file string) func(*facts.Host) []setting.Address {
 
 // bridgeReport is a bridge's switch that is reported and never planned: whether it costs anything here must be
 // measured.
-func bridgeReport(id, file string) *Knob {
+func bridgeReport(id, title, file string) *Knob {
 	return &Knob{
-		ID: id, Stage: datapath.Bridge, Risk: goal.None, Check: true, Tiers: viaKernel(),
+		ID: id, Title: title, Stage: datapath.Bridge, Risk: goal.None, Tiers: viaKernel(), Check: true,
 		Where: eachBridge(file),
 		Want: func(v *View, a setting.Address) Advice {
 			return Wants(setting.Exact("0"),
@@ -32,7 +32,7 @@ func bridgeReport(id, file string) *Knob {
 }
 
 var (
-	bridgeSnooping      = bridgeReport("bridge.multicast_snooping", "multicast_snooping")
-	bridgeSTP           = bridgeReport("bridge.stp", "stp_state")
-	bridgeVLANFiltering = bridgeReport("bridge.vlan_filtering", "vlan_filtering")
+	bridgeSnooping      = bridgeReport("bridge.multicast_snooping", "IGMP and MLD snooping", "multicast_snooping")
+	bridgeSTP           = bridgeReport("bridge.stp", "Spanning tree", "stp_state")
+	bridgeVLANFiltering = bridgeReport("bridge.vlan_filtering", "VLAN filtering", "vlan_filtering")
 )

@@ -54,7 +54,7 @@ func TestDefinitions(t *testing.T) {
 	}
 	last := 0
 	for _, k := range Catalogue() {
-		if k.Title() == "" || k.Where == nil || k.Want == nil {
+		if k.Title == "" || k.Where == nil || k.Want == nil {
 			t.Errorf("%s is incomplete", k.ID)
 		}
 		if _, err := k.Stage.MarshalText(); err != nil {
@@ -82,7 +82,7 @@ func TestDefinitions(t *testing.T) {
 func TestDocs(t *testing.T) {
 	for _, k := range Catalogue() {
 		d := k.Doc()
-		for name, text := range map[string]string{"why": d.Why, "cost": d.Cost, "verify": d.Verify, "title": k.Title()} {
+		for name, text := range map[string]string{"why": d.Why, "cost": d.Cost, "verify": d.Verify, "title": k.Title} {
 			if len(text) < 4 || strings.TrimSpace(text) != text {
 				t.Errorf("%s: %s is %q", k.ID, name, text)
 			}

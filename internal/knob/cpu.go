@@ -12,7 +12,7 @@ import (
 )
 
 var cpuGovernor = &Knob{
-	ID: "cpu.governor", Stage: datapath.CPU, Risk: goal.None,
+	ID: "cpu.governor", Title: "CPUs run at full clock", Stage: datapath.CPU, Risk: goal.None,
 	Where: func(h *facts.Host) []setting.Address {
 		var all []setting.Address
 		for _, c := range h.Topology.CPUs {
@@ -32,7 +32,8 @@ var cpuGovernor = &Knob{
 const noDelay = "n/a"
 
 var cpuLatency = &Knob{
-	ID: "cpu.latency", Stage: datapath.CPU, Risk: goal.None, Tiers: tiers(goal.Realtime),
+	ID: "cpu.latency", Title: "Guests' CPUs wake up in time",
+	Stage: datapath.CPU, Risk: goal.None, Tiers: tiers(goal.Realtime),
 	Where: func(h *facts.Host) []setting.Address {
 		var all []setting.Address
 		for _, c := range h.Topology.CPUs {

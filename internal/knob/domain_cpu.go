@@ -11,8 +11,8 @@ import (
 )
 
 var domainCPUModel = &Knob{
-	ID: "domain.cpu_model", Stage: datapath.Domain, Risk: goal.GuestRestart,
-	Tiers: pinned(),
+	ID: "domain.cpu_model", Title: "The guest sees the host's own processor",
+	Stage: datapath.Domain, Risk: goal.GuestRestart, Tiers: pinned(),
 	Where: eachGuest(managed, inDefinition("cpu/mode", "cpu/cache.mode")),
 	Want: func(v *View, a setting.Address) Advice {
 		g, advice, ok := v.guest(a)
@@ -80,8 +80,8 @@ var hypervFeatures = []string{
 }
 
 var domainHyperV = &Knob{
-	ID: "domain.hyperv", Stage: datapath.Domain, Risk: goal.GuestRestart,
-	Tiers: pinned(),
+	ID: "domain.hyperv", Title: "Windows guests get the enlightenments of Hyper-V",
+	Stage: datapath.Domain, Risk: goal.GuestRestart, Tiers: pinned(),
 	Where: eachGuest(func(g *facts.Guest) bool { return managed(g) && windows(g) }, inDefinition(hypervFeatures...)),
 	Want: func(v *View, a setting.Address) Advice {
 		g, advice, ok := v.guest(a)
@@ -102,8 +102,8 @@ var domainHyperV = &Knob{
 }
 
 var domainKVMClock = &Knob{
-	ID: "domain.kvmclock", Stage: datapath.Domain, Risk: goal.GuestRestart,
-	After: []string{"domain.invtsc"}, Tiers: tiers(goal.Realtime),
+	ID: "domain.kvmclock", Title: "The guest keeps time by the processor's own counter",
+	Stage: datapath.Domain, Risk: goal.GuestRestart, After: []string{"domain.invtsc"}, Tiers: tiers(goal.Realtime),
 	Where: eachGuest(managed, inDefinition("clock/timer/kvmclock.present")),
 	Want: func(v *View, a setting.Address) Advice {
 		g, advice, ok := v.guest(a)
@@ -124,8 +124,8 @@ var domainKVMClock = &Knob{
 }
 
 var domainInvTSC = &Knob{
-	ID: "domain.invtsc", Stage: datapath.Domain, Risk: goal.GuestRestart,
-	After: []string{"domain.cpu_model"}, Tiers: tiers(goal.Realtime),
+	ID: "domain.invtsc", Title: "The guest is shown that its TSC never stops",
+	Stage: datapath.Domain, Risk: goal.GuestRestart, After: []string{"domain.cpu_model"}, Tiers: tiers(goal.Realtime),
 	Where: eachGuest(managed, inDefinition("cpu/migratable")),
 	Want: func(v *View, a setting.Address) Advice {
 		g, advice, ok := v.guest(a)

@@ -12,8 +12,8 @@ import (
 )
 
 var domainHugepages = &Knob{
-	ID: "domain.hugepages", Stage: datapath.Domain, Risk: goal.GuestRestart,
-	After: []string{"domain.numatune"}, Tiers: pinned(),
+	ID: "domain.hugepages", Title: "The guest's memory is in huge pages of the host's pool",
+	Stage: datapath.Domain, Risk: goal.GuestRestart, After: []string{"domain.numatune"}, Tiers: pinned(),
 	Where: eachGuest(managed, inDefinition("memoryBacking/hugepages")),
 	Want: func(v *View, a setting.Address) Advice {
 		g, advice, ok := v.guest(a)
@@ -56,8 +56,8 @@ func (v *View) pagesStand(g *facts.Guest, found string) Advice {
 }
 
 var domainVFIOMemory = &Knob{
-	ID: "domain.vfio_memory", Stage: datapath.Domain, Risk: goal.GuestRestart, Check: true,
-	Tiers: tiers(goal.Passthrough, goal.Realtime),
+	ID: "domain.vfio_memory", Title: "A guest with a passed-through device finds all its memory at once",
+	Stage: datapath.Domain, Risk: goal.GuestRestart, Tiers: tiers(goal.Passthrough, goal.Realtime), Check: true,
 	Where: eachGuest(passthrough, guestFact("pinned-memory")),
 	Want: func(v *View, a setting.Address) Advice {
 		g, advice, ok := v.guest(a)
@@ -98,8 +98,8 @@ var domainVFIOMemory = &Knob{
 }
 
 var domainLocked = &Knob{
-	ID: "domain.locked", Stage: datapath.Domain, Risk: goal.GuestRestart, After: []string{"domain.hugepages"},
-	Tiers: realtime(),
+	ID: "domain.locked", Title: "The guest's and QEMU's memory cannot leave",
+	Stage: datapath.Domain, Risk: goal.GuestRestart, After: []string{"domain.hugepages"}, Tiers: realtime(),
 	Where: eachGuest(managed, inDefinition("memoryBacking/locked")),
 	Want: func(v *View, a setting.Address) Advice {
 		g, advice, ok := v.guest(a)

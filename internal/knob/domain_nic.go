@@ -70,8 +70,8 @@ func windows(g *facts.Guest) bool {
 func virtio(model string) bool { return strings.HasPrefix(model, "virtio") }
 
 var domainNICModel = &Knob{
-	ID: "domain.nic_model", Stage: datapath.Domain, Risk: goal.GuestRestart,
-	Tiers: viaKernel(),
+	ID: "domain.nic_model", Title: "Model of the guest's NIC",
+	Stage: datapath.Domain, Risk: goal.GuestRestart, Tiers: viaKernel(),
 	Where: eachInterface("model"),
 	Want: func(v *View, a setting.Address) Advice {
 		g, i, advice, ok := v.tapped(a)
@@ -98,8 +98,8 @@ var domainNICModel = &Knob{
 }
 
 var domainBackend = &Knob{
-	ID: "domain.backend", Stage: datapath.Domain, Risk: goal.GuestRestart,
-	After: []string{"domain.nic_model"}, Tiers: viaKernel(),
+	ID: "domain.backend", Title: "vhost carries the guest's packets",
+	Stage: datapath.Domain, Risk: goal.GuestRestart, After: []string{"domain.nic_model"}, Tiers: viaKernel(),
 	Where: eachInterface("driver.name"),
 	Want: func(v *View, a setting.Address) Advice {
 		g, i, advice, ok := v.tapped(a)
@@ -128,8 +128,9 @@ var domainBackend = &Knob{
 }
 
 var domainQueues = &Knob{
-	ID: "domain.queues", Stage: datapath.Domain, Risk: goal.GuestRestart,
-	After: []string{"domain.nic_model", "domain.backend"}, Tiers: viaKernel(),
+	ID: "domain.queues", Title: "Queue pairs of the guest's NIC",
+	Stage: datapath.Domain, Risk: goal.GuestRestart, After: []string{"domain.nic_model", "domain.backend"},
+	Tiers: viaKernel(),
 	Where: eachInterface("driver.queues"),
 	Want: func(v *View, a setting.Address) Advice {
 		g, i, advice, ok := v.tapped(a)
@@ -173,8 +174,9 @@ func span(least, most int) string {
 }
 
 var domainRxQueueSize = &Knob{
-	ID: "domain.rx_queue_size", Stage: datapath.Domain, Risk: goal.GuestRestart,
-	After: []string{"domain.nic_model", "domain.backend"}, Tiers: viaKernel(),
+	ID: "domain.rx_queue_size", Title: "Receive ring of the guest's NIC",
+	Stage: datapath.Domain, Risk: goal.GuestRestart, After: []string{"domain.nic_model", "domain.backend"},
+	Tiers: viaKernel(),
 	Where: eachInterface("driver.rx_queue_size"),
 	Want: func(v *View, a setting.Address) Advice {
 		g, i, advice, ok := v.tapped(a)
@@ -207,8 +209,9 @@ var domainRxQueueSize = &Knob{
 }
 
 var domainTxQueueSize = &Knob{
-	ID: "domain.tx_queue_size", Stage: datapath.Domain, Risk: goal.GuestRestart,
-	After: []string{"domain.nic_model", "domain.backend"}, Tiers: viaKernel(),
+	ID: "domain.tx_queue_size", Title: "Transmit ring of the guest's NIC",
+	Stage: datapath.Domain, Risk: goal.GuestRestart, After: []string{"domain.nic_model", "domain.backend"},
+	Tiers: viaKernel(),
 	Where: eachInterface("driver.tx_queue_size"),
 	Want: func(v *View, a setting.Address) Advice {
 		g, i, advice, ok := v.tapped(a)
@@ -235,8 +238,9 @@ var domainTxQueueSize = &Knob{
 }
 
 var domainCoalesce = &Knob{
-	ID: "domain.coalesce", Stage: datapath.Domain, Risk: goal.GuestRestart,
-	After: []string{"domain.nic_model", "domain.backend"}, Tiers: tiers(goal.Aggressive),
+	ID: "domain.coalesce", Title: "Packets of the guest pass the tap in batches",
+	Stage: datapath.Domain, Risk: goal.GuestRestart, After: []string{"domain.nic_model", "domain.backend"},
+	Tiers: tiers(goal.Aggressive),
 	Where: eachInterface("coalesce.rx.frames.max"),
 	Want: func(v *View, a setting.Address) Advice {
 		g, i, advice, ok := v.tapped(a)

@@ -11,8 +11,8 @@ import (
 )
 
 var domainVNUMA = &Knob{
-	ID: "domain.vnuma", Stage: datapath.Domain, Risk: goal.GuestRestart, Check: true,
-	Tiers: pinned(),
+	ID: "domain.vnuma", Title: "The guest's own NUMA cells fit its vCPUs",
+	Stage: datapath.Domain, Risk: goal.GuestRestart, Tiers: pinned(), Check: true,
 	Where: eachGuest(managed, guestFact("vnuma")),
 	Want: func(v *View, a setting.Address) Advice {
 		g, advice, ok := v.guest(a)
@@ -68,8 +68,8 @@ func numaCells(definition string) ([]setting.CPUSet, error) {
 }
 
 var domainMachine = &Knob{
-	ID: "domain.machine", Stage: datapath.Domain, Risk: goal.GuestRestart, Check: true,
-	Tiers: pinned(),
+	ID: "domain.machine", Title: "Machine type of the guest",
+	Stage: datapath.Domain, Risk: goal.GuestRestart, Tiers: pinned(), Check: true,
 	Where: eachGuest(managed, guestFact("machine")),
 	Want: func(v *View, a setting.Address) Advice {
 		g, advice, ok := v.guest(a)

@@ -42,8 +42,7 @@ func (v *View) pin(g *facts.Guest, a setting.Address, cpus, because string) Advi
 }
 
 var domainVCPUPin = &Knob{
-	ID: "domain.vcpupin", Stage: datapath.Domain, Risk: goal.None,
-	Tiers: pinned(),
+	ID: "domain.vcpupin", Title: "A CPU for each vCPU", Stage: datapath.Domain, Risk: goal.None, Tiers: pinned(),
 	Where: eachGuest(managed, func(g *facts.Guest) []setting.Address {
 		var paths []string
 		for n := range min(g.VCPUs, maxAddresses) {
@@ -73,8 +72,8 @@ var domainVCPUPin = &Knob{
 }
 
 var domainEmulatorPin = &Knob{
-	ID: "domain.emulatorpin", Stage: datapath.Domain, Risk: goal.None,
-	After: []string{"domain.vcpupin"}, Tiers: pinned(),
+	ID: "domain.emulatorpin", Title: "QEMU's own threads stay off the vCPUs' CPUs",
+	Stage: datapath.Domain, Risk: goal.None, After: []string{"domain.vcpupin"}, Tiers: pinned(),
 	Where: eachGuest(managed, pinsOf("emulatorpin")),
 	Want: func(v *View, a setting.Address) Advice {
 		g, advice, ok := v.guest(a)
@@ -95,8 +94,8 @@ var domainEmulatorPin = &Knob{
 }
 
 var domainNumatune = &Knob{
-	ID: "domain.numatune", Stage: datapath.Domain, Risk: goal.GuestRestart,
-	After: []string{"domain.vcpupin"}, Tiers: pinned(),
+	ID: "domain.numatune", Title: "The guest's memory on the node of its CPUs",
+	Stage: datapath.Domain, Risk: goal.GuestRestart, After: []string{"domain.vcpupin"}, Tiers: pinned(),
 	Where: eachGuest(managed, inDefinition("numatune/memory.nodeset")),
 	Want: func(v *View, a setting.Address) Advice {
 		g, advice, ok := v.guest(a)
@@ -140,8 +139,8 @@ func ioThreads(g *facts.Guest) (paths []string) {
 }
 
 var domainIOThreadPin = &Knob{
-	ID: "domain.iothreadpin", Stage: datapath.Domain, Risk: goal.None,
-	After: []string{"domain.emulatorpin"}, Tiers: pinned(),
+	ID: "domain.iothreadpin", Title: "I/O threads stay off the vCPUs' CPUs",
+	Stage: datapath.Domain, Risk: goal.None, After: []string{"domain.emulatorpin"}, Tiers: pinned(),
 	Where: eachGuest(func(g *facts.Guest) bool { return managed(g) && len(ioThreads(g)) > 0 },
 		func(g *facts.Guest) []setting.Address {
 			return pinsOf(ioThreads(g)...)(g)

@@ -80,8 +80,9 @@ func (v *View) GroupsRefuse() bool {
 const vcpuPriority = "fifo:1"
 
 var domainVCPUSched = &Knob{
-	ID: "domain.vcpusched", Stage: datapath.Domain, Risk: goal.GuestRestart,
-	After: []string{"domain.vcpupin", "domain.emulatorpin"}, Tiers: realtime(),
+	ID: "domain.vcpusched", Title: "Realtime vCPUs run before everything ordinary",
+	Stage: datapath.Domain, Risk: goal.GuestRestart, After: []string{"domain.vcpupin", "domain.emulatorpin"},
+	Tiers: realtime(),
 	Where: eachGuest(managed, func(g *facts.Guest) []setting.Address {
 		var paths []string
 		for _, set := range vcpuScheds(g) {
@@ -139,7 +140,8 @@ var domainVCPUSched = &Knob{
 }
 
 var domainNoSharePages = &Knob{
-	ID: "domain.nosharepages", Stage: datapath.Domain, Risk: goal.GuestRestart, Tiers: realtime(),
+	ID: "domain.nosharepages", Title: "The guest's pages are not merged with others'",
+	Stage: datapath.Domain, Risk: goal.GuestRestart, Tiers: realtime(),
 	Where: eachGuest(managed, inDefinition("memoryBacking/nosharepages")),
 	Want: func(v *View, a setting.Address) Advice {
 		g, advice, ok := v.guest(a)
@@ -152,9 +154,10 @@ var domainNoSharePages = &Knob{
 }
 
 // featureKnob is a switch in a guest's <features>; libvirt accepts those that are ofHost only with host-passthrough.
-func featureKnob(id, path, value, because string, ofHost bool) *Knob {
+func featureKnob(id, title, path, value, because string, ofHost bool) *Knob {
 	return &Knob{
-		ID: id, Stage: datapath.Domain, Risk: goal.GuestRestart, After: []string{"domain.cpu_model"}, Tiers: realtime(),
+		ID: id, Title: title,
+		Stage: datapath.Domain, Risk: goal.GuestRestart, After: []string{"domain.cpu_model"}, Tiers: realtime(),
 		Where: eachGuest(managed, inDefinition(path)),
 		Want: func(v *View, a setting.Address) Advice {
 			g, advice, ok := v.guest(a)
@@ -173,8 +176,9 @@ func featureKnob(id, path, value, because string, ofHost bool) *Knob {
 }
 
 var (
-	domainPMU = featureKnob("domain.pmu", "features/pmu.state", "off",
+	domainPMU = featureKnob("domain.pmu", "The guest has no performance counters", "features/pmu.state", "off",
 		"counters are exchanged at entries and exits, and each overflow is an interrupt and an exit", false)
-	domainDedicated = featureKnob("domain.dedicated", "features/kvm/hint-dedicated.state", "on",
+	domainDedicated = featureKnob("domain.dedicated", "The guest knows that its vCPUs have CPUs of their own",
+		"features/kvm/hint-dedicated.state", "on",
 		"its kernel takes the ways that are made for shared CPUs", true)
 )

@@ -24,7 +24,7 @@ func firmware(k Knob) *Knob {
 }
 
 var firmwareSMT = firmware(Knob{
-	ID:    "firmware.smt",
+	ID: "firmware.smt", Title: "Simultaneous multithreading",
 	Where: fixed(setting.Of(setting.Sysfs, "devices/system/cpu/smt/control")),
 	Want: func(v *View, a setting.Address) Advice {
 		if v.Tier == goal.Realtime {
@@ -55,7 +55,7 @@ func (v *View) siblings() string {
 }
 
 var firmwareNUMA = firmware(Knob{
-	ID:    "firmware.numa_per_socket",
+	ID: "firmware.numa_per_socket", Title: "A node for each memory controller",
 	Tiers: tiers(goal.Standard, goal.Aggressive, goal.Passthrough, goal.Realtime),
 	Want: func(v *View, a setting.Address) Advice {
 		if advice, ok := v.onMetal(); !ok {
@@ -100,7 +100,7 @@ func (v *View) distances() string {
 }
 
 var firmwareEnergy = firmware(Knob{
-	ID:    "firmware.energy_performance",
+	ID: "firmware.energy_performance", Title: "Energy policy is performance",
 	Tiers: tiers(goal.Standard, goal.Aggressive, goal.Passthrough, goal.Realtime),
 	Want: func(v *View, a setting.Address) Advice {
 		if advice, ok := v.onMetal(); !ok {
@@ -132,7 +132,7 @@ func tally(values map[string]int) string {
 }
 
 var firmwareVTd = firmware(Knob{
-	ID: "firmware.vt_d", Tiers: tiers(goal.Passthrough),
+	ID: "firmware.vt_d", Title: "IOMMU for guests' devices (VT-d, AMD-Vi)", Tiers: tiers(goal.Passthrough),
 	Want: func(v *View, a setting.Address) Advice {
 		f := v.Firmware
 		switch {
@@ -165,7 +165,7 @@ func tables(f facts.Firmware) string {
 }
 
 var firmwareSRIOV = firmware(Knob{
-	ID: "firmware.sriov", Tiers: tiers(goal.Passthrough),
+	ID: "firmware.sriov", Title: "SR-IOV is switched on", Tiers: tiers(goal.Passthrough),
 	Want: func(v *View, a setting.Address) Advice {
 		var can, cannot []string
 		for _, n := range v.NICs {
@@ -192,8 +192,8 @@ var firmwareSRIOV = firmware(Knob{
 
 // attestOnly makes a check of what only a person can see in the firmware setup. The names are those that server vendors
 // use.
-func attestOnly(id string) *Knob {
-	k := firmware(Knob{ID: id})
+func attestOnly(id, title string) *Knob {
+	k := firmware(Knob{ID: id, Title: title})
 	k.Want = func(v *View, a setting.Address) Advice {
 		if advice, ok := v.onMetal(); !ok {
 			return advice
@@ -208,21 +208,21 @@ func attestOnly(id string) *Knob {
 }
 
 var (
-	firmwareDeadLine       = attestOnly("firmware.llc_dead_line_alloc")
-	firmwareStaleAtoS      = attestOnly("firmware.stale_atos")
-	firmwareWrCRC          = attestOnly("firmware.wr_crc")
-	firmwarePatrol         = attestOnly("firmware.patrol_scrub")
-	firmwareDemand         = attestOnly("firmware.demand_scrub")
-	firmwareRAS            = attestOnly("firmware.ras_mode")
-	firmwareCOD            = clusterOnDie(attestOnly("firmware.cluster_on_die"))
-	firmwareNUMAOptimized  = attestOnly("firmware.numa_optimized")
-	firmwareErrorThreshold = attestOnly("firmware.correctable_error_threshold")
-	firmwareTXT            = attestOnly("firmware.txt")
-	firmwareUSB3           = attestOnly("firmware.usb3")
-	firmwareLegacyUSB      = attestOnly("firmware.legacy_usb")
-	firmwarePorts          = attestOnly("firmware.port_60_64")
-	firmwareContainment    = attestOnly("firmware.enhanced_error_containment")
-	firmwareCTDP           = cTDP(attestOnly("firmware.ctdp"))
+	firmwareDeadLine       = attestOnly("firmware.llc_dead_line_alloc", "LLC dead line allocation")
+	firmwareStaleAtoS      = attestOnly("firmware.stale_atos", "Stale A to S directory optimization")
+	firmwareWrCRC          = attestOnly("firmware.wr_crc", "DDR4 write CRC")
+	firmwarePatrol         = attestOnly("firmware.patrol_scrub", "Patrol scrub")
+	firmwareDemand         = attestOnly("firmware.demand_scrub", "Demand scrub")
+	firmwareRAS            = attestOnly("firmware.ras_mode", "Memory RAS mode")
+	firmwareCOD            = clusterOnDie(attestOnly("firmware.cluster_on_die", "Cluster on die, sub-NUMA clustering"))
+	firmwareNUMAOptimized  = attestOnly("firmware.numa_optimized", "NUMA optimized memory")
+	firmwareErrorThreshold = attestOnly("firmware.correctable_error_threshold", "Correctable error threshold")
+	firmwareTXT            = attestOnly("firmware.txt", "Trusted execution (TXT)")
+	firmwareUSB3           = attestOnly("firmware.usb3", "USB 3 controller")
+	firmwareLegacyUSB      = attestOnly("firmware.legacy_usb", "Legacy USB support")
+	firmwarePorts          = attestOnly("firmware.port_60_64", "Port 60/64 emulation")
+	firmwareContainment    = attestOnly("firmware.enhanced_error_containment", "Enhanced error containment mode")
+	firmwareCTDP           = cTDP(attestOnly("firmware.ctdp", "Configurable TDP (AMD)"))
 )
 
 // clusterOnDie needs no attestation on Intel, where a split socket has more than one node.

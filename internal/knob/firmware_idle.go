@@ -12,9 +12,9 @@ import (
 )
 
 // idleKnob makes a check of C-states that the kernel lists or a person attests.
-func idleKnob(id string, is func(v *View, s facts.IdleState) bool, listed string) *Knob {
+func idleKnob(id, title string, is func(v *View, s facts.IdleState) bool, listed string) *Knob {
 	return firmware(Knob{
-		ID: id,
+		ID: id, Title: title,
 		Want: func(v *View, a setting.Address) Advice {
 			if advice, ok := v.onMetal(); !ok {
 				return advice
@@ -134,20 +134,21 @@ func stateOf(s facts.IdleState) string {
 // ACPI's numbers, where everything beyond C1 can be C6.
 func deep(s facts.IdleState) bool { return stateOf(s) != "POLL" && stateOf(s) != "C1" }
 
-var firmwareC6 = idleKnob("firmware.c6", func(v *View, s facts.IdleState) bool {
+var firmwareC6 = idleKnob("firmware.c6", "Core C6 state", func(v *View, s facts.IdleState) bool {
 	if strings.HasPrefix(v.Power.IdleDriver, "acpi") {
 		return deep(s)
 	}
 	return slices.Contains([]string{"C6", "C7", "C8", "C9", "C10"}, stateOf(s))
 }, "waking up from C6 takes longer than many packets")
 
-var firmwareC3 = idleKnob("firmware.c3", func(v *View, s facts.IdleState) bool {
+var firmwareC3 = idleKnob("firmware.c3", "Core C3 state", func(v *View, s facts.IdleState) bool {
 	return !strings.HasPrefix(v.Power.IdleDriver, "acpi") && stateOf(s) == "C3"
 }, "waking up from C3 takes longer than many packets")
 
-var firmwareC1E = idleKnob("firmware.c1e", func(v *View, s facts.IdleState) bool { return stateOf(s) == "C1E" },
+var firmwareC1E = idleKnob("firmware.c1e", "C1E state",
+	func(v *View, s facts.IdleState) bool { return stateOf(s) == "C1E" },
 	"the core's clock is at its minimum when the packet comes")
 
-var firmwarePackage = idleKnob("firmware.package_c_state",
+var firmwarePackage = idleKnob("firmware.package_c_state", "Package C-states",
 	func(v *View, s facts.IdleState) bool { return deep(s) && stateOf(s) != "C1E" },
 	"a NIC's DMA waits until the socket has woken up")

@@ -12,8 +12,8 @@ import (
 )
 
 var guestKernel = &Knob{
-	ID: "guest.kernel", Stage: datapath.Guest, Risk: goal.Reboot, Check: true,
-	Tiers: pinned(),
+	ID: "guest.kernel", Title: "The guest's kernel is new enough for its queues",
+	Stage: datapath.Guest, Risk: goal.Reboot, Tiers: pinned(), Check: true,
 	Where: inside("kernel"),
 	Want: func(v *View, a setting.Address) Advice {
 		release := v.Kernel.Release
@@ -43,8 +43,8 @@ var guestKernel = &Knob{
 }
 
 var guestMitigations = &Knob{
-	ID: "guest.mitigations", Stage: datapath.Guest, Risk: goal.Security, Check: true,
-	Tiers: pinned(),
+	ID: "guest.mitigations", Title: "What the guest's mitigations cost",
+	Stage: datapath.Guest, Risk: goal.Security, Tiers: pinned(), Check: true,
 	Where: inside("mitigations"),
 	Want: func(v *View, a setting.Address) Advice {
 		v, advice, ok := v.within(a, "which mitigations are on")
@@ -80,8 +80,8 @@ var guestMitigations = &Knob{
 var guestArguments = []string{"isolcpus", "nohz_full", "rcu_nocbs"}
 
 var guestRealtime = &Knob{
-	ID: "guest.realtime", Stage: datapath.Guest, Risk: goal.Reboot, Check: true,
-	Tiers: realtime(),
+	ID: "guest.realtime", Title: "A realtime guest isolates its own vCPUs too",
+	Stage: datapath.Guest, Risk: goal.Reboot, Tiers: realtime(), Check: true,
 	Where: inside("realtime/isolcpus", "realtime/nohz_full", "realtime/rcu_nocbs", "realtime/idle",
 		"realtime/clocksource", "realtime/kernel"),
 	Want: func(v *View, a setting.Address) Advice {
@@ -182,9 +182,9 @@ func listOf(value string) string {
 
 // ofHost makes a knob about the inside of guests from one about a host: the same addresses, inside the guest, with the
 // same advice on what was seen of the guest.
-func ofHost(k *Knob, id string) *Knob {
+func ofHost(k *Knob, id, title string) *Knob {
 	return &Knob{
-		ID: id, Stage: datapath.Guest, Risk: k.Risk, Tiers: k.Tiers,
+		ID: id, Title: title, Stage: datapath.Guest, Risk: k.Risk, Tiers: k.Tiers,
 		Where: eachGuest(func(g *facts.Guest) bool { return seenInside(g) != nil },
 			func(g *facts.Guest) []setting.Address {
 				var all []setting.Address
@@ -216,14 +216,16 @@ func settable(a setting.Address) bool {
 }
 
 var (
-	guestTimerMigration = ofHost(rtTimerMigration, "guest.timer_migration")
-	guestSwap           = ofHost(rtSwap, "guest.swap")
-	guestWatchdog       = ofHost(rtWatchdog, "guest.watchdog")
-	guestThrottling     = ofHost(rtThrottling, "guest.throttling")
+	guestTimerMigration = ofHost(rtTimerMigration, "guest.timer_migration",
+		"Timers of a realtime guest stay where they were set")
+	guestSwap       = ofHost(rtSwap, "guest.swap", "A realtime guest swaps nothing out")
+	guestWatchdog   = ofHost(rtWatchdog, "guest.watchdog", "Lockup detectors leave the guest's isolated vCPUs alone")
+	guestThrottling = ofHost(rtThrottling, "guest.throttling", "Realtime threads of the guest are not throttled")
 )
 
 var guestKSM = &Knob{
-	ID: "guest.ksm", Stage: datapath.Guest, Risk: goal.None, Tiers: realtime(),
+	ID: "guest.ksm", Title: "A realtime guest merges no pages",
+	Stage: datapath.Guest, Risk: goal.None, Tiers: realtime(),
 	Where: eachGuest(func(g *facts.Guest) bool {
 		in := seenInside(g)
 		return in != nil && in.Housekeeping != nil && in.Housekeeping.KSM != nil

@@ -13,8 +13,8 @@ import (
 )
 
 var guestChannels = &Knob{
-	ID: "guest.channels", Stage: datapath.Guest, Risk: goal.Blip,
-	After: []string{"guest.kernel"}, Tiers: viaKernel(),
+	ID: "guest.channels", Title: "The guest uses all queues that it was given",
+	Stage: datapath.Guest, Risk: goal.Blip, After: []string{"guest.kernel"}, Tiers: viaKernel(),
 	Where: insideNICs("channels", func(n *facts.NIC) []setting.Address {
 		if n.Channels == nil || n.Channels.MaxCombined == 0 {
 			return nil
@@ -122,8 +122,8 @@ func stripe(cpus setting.CPUSet, queues int) []setting.CPUSet {
 }
 
 var guestXPS = &Knob{
-	ID: "guest.xps", Stage: datapath.Guest, Risk: goal.None,
-	After: []string{"guest.channels"}, Tiers: viaKernel(),
+	ID: "guest.xps", Title: "Every transmit queue of the guest is reached",
+	Stage: datapath.Guest, Risk: goal.None, After: []string{"guest.channels"}, Tiers: viaKernel(),
 	Where: insideNICs("xps", func(n *facts.NIC) []setting.Address {
 		if n.TxQueues < 2 {
 			return nil
@@ -182,8 +182,8 @@ var guestXPS = &Knob{
 }
 
 var guestIRQBalance = &Knob{
-	ID: "guest.irqbalance", Stage: datapath.Guest, Risk: goal.None,
-	After: []string{"guest.channels", "guest.xps"}, Tiers: viaKernel(),
+	ID: "guest.irqbalance", Title: "The guest's queues interrupt different vCPUs",
+	Stage: datapath.Guest, Risk: goal.None, After: []string{"guest.channels", "guest.xps"}, Tiers: viaKernel(),
 	Where: insideNICs("irqs", func(n *facts.NIC) []setting.Address {
 		all := []setting.Address{irqbalance}
 		for _, irq := range n.IRQs {

@@ -46,7 +46,7 @@ func newSince(release string) (missing, has []string) {
 }
 
 var kernelVersion = &Knob{
-	ID: "kernel.version", Stage: datapath.Kernel, Risk: goal.Reboot, Check: true,
+	ID: "kernel.version", Title: "A kernel with batched vhost", Stage: datapath.Kernel, Risk: goal.Reboot, Check: true,
 	Where: fixed(hostFact("kernel_version")),
 	Want: func(v *View, a setting.Address) Advice {
 		missing, has := newSince(v.Kernel.Release)
@@ -69,7 +69,8 @@ var kernelVersion = &Knob{
 }
 
 var kernelDefault = &Knob{
-	ID: "kernel.default", Stage: datapath.Kernel, Risk: goal.Reboot, Asked: true,
+	ID: "kernel.default", Title: "The newest suitable kernel is booted by default",
+	Stage: datapath.Kernel, Risk: goal.Reboot, Asked: true,
 	Where: fixed(setting.Of(setting.BootKernel, "default")),
 	Want: func(v *View, a setting.Address) Advice {
 		next, known := v.Boot.NextEntry()
@@ -162,7 +163,8 @@ func (v *View) install() string {
 }
 
 var kernelRealtime = &Knob{
-	ID: "kernel.realtime", Stage: datapath.Kernel, Risk: goal.Reboot, Check: true, Tiers: tiers(goal.Realtime),
+	ID: "kernel.realtime", Title: "PREEMPT_RT kernel",
+	Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Realtime), Check: true,
 	Where: fixed(hostFact("kernel_realtime")),
 	Want: func(v *View, a setting.Address) Advice {
 		switch {

@@ -12,9 +12,10 @@ import (
 )
 
 // Knob is one entry of the catalogue. Its ID is its name in outputs, plans, journals and documentation, and is never
-// reused for something else. Title and prose stand on its page, docs/knobs/ID.md.
+// reused for something else. Its prose stands on its page, docs/knobs/ID.md.
 type Knob struct {
 	ID    string
+	Title string
 	Stage datapath.Stage
 	Risk  goal.Risk   // the worst that a change can do
 	After []string    // IDs of knobs that must be applied earlier where both change

@@ -13,8 +13,8 @@ import (
 const defaultHaltPoll = "200000"
 
 var kvmHaltPoll = &Knob{
-	ID: "kvm.halt_poll_ns", Stage: datapath.KVM, Risk: goal.None,
-	Tiers: pinned(),
+	ID: "kvm.halt_poll_ns", Title: "The host polls before it puts a vCPU to sleep",
+	Stage: datapath.KVM, Risk: goal.None, Tiers: pinned(),
 	Where: fixed(setting.Of(setting.Sysfs, "module/kvm/parameters/halt_poll_ns")),
 	Want: func(v *View, a setting.Address) Advice {
 		n, known := number(v.Readings.At(a))
@@ -35,8 +35,8 @@ var kvmHaltPoll = &Knob{
 }
 
 var kvmEPT = &Knob{
-	ID: "kvm.ept", Stage: datapath.KVM, Risk: goal.GuestRestart, Check: true,
-	Tiers: pinned(),
+	ID: "kvm.ept", Title: "Nested page tables",
+	Stage: datapath.KVM, Risk: goal.GuestRestart, Tiers: pinned(), Check: true,
 	Where: func(h *facts.Host) []setting.Address {
 		switch h.KVM.Vendor {
 		case "kvm_intel":
@@ -53,8 +53,9 @@ var kvmEPT = &Knob{
 }
 
 var kvmAVIC = &Knob{
-	ID: "kvm.amd_avic", Stage: datapath.KVM, Risk: goal.GuestRestart, Check: true,
-	Tiers: tiers(goal.Aggressive, goal.Passthrough, goal.Realtime),
+	ID: "kvm.amd_avic", Title: "Interrupts delivered by the processor (AMD)",
+	Stage: datapath.KVM, Risk: goal.GuestRestart, Tiers: tiers(goal.Aggressive, goal.Passthrough, goal.Realtime),
+	Check: true,
 	Where: func(h *facts.Host) []setting.Address {
 		if h.KVM.Vendor != "kvm_amd" {
 			return nil
@@ -67,7 +68,8 @@ var kvmAVIC = &Knob{
 }
 
 var kvmTimerAdvance = &Knob{
-	ID: "kvm.timer_advance", Stage: datapath.KVM, Risk: goal.GuestRestart, Tiers: tiers(goal.Realtime),
+	ID: "kvm.timer_advance", Title: "A guest's timer is set off early",
+	Stage: datapath.KVM, Risk: goal.GuestRestart, Tiers: tiers(goal.Realtime),
 	Where: fixed(setting.Of(setting.ModuleParam, "kvm", "lapic_timer_advance"),
 		setting.Of(setting.ModuleParam, "kvm", "lapic_timer_advance_ns")),
 	Want: func(v *View, a setting.Address) Advice {
@@ -87,8 +89,8 @@ var kvmTimerAdvance = &Knob{
 }
 
 var kvmPLEGap = &Knob{
-	ID: "kvm.ple_gap", Stage: datapath.KVM, Risk: goal.GuestRestart,
-	Tiers: tiers(goal.Realtime),
+	ID: "kvm.ple_gap", Title: "A spinning vCPU is not thrown out",
+	Stage: datapath.KVM, Risk: goal.GuestRestart, Tiers: tiers(goal.Realtime),
 	Where: func(h *facts.Host) []setting.Address {
 		switch h.KVM.Vendor {
 		case "kvm_intel":
@@ -106,8 +108,8 @@ var kvmPLEGap = &Knob{
 }
 
 var kvmClockSync = &Knob{
-	ID: "kvm.kvmclock_periodic_sync", Stage: datapath.KVM, Risk: goal.GuestRestart,
-	Tiers: tiers(goal.Realtime),
+	ID: "kvm.kvmclock_periodic_sync", Title: "No periodic correction of the guests' clock",
+	Stage: datapath.KVM, Risk: goal.GuestRestart, Tiers: tiers(goal.Realtime),
 	Where: fixed(setting.Of(setting.ModuleParam, "kvm", "kvmclock_periodic_sync")),
 	Want: func(v *View, a setting.Address) Advice {
 		return Wants(setting.Any("N", "0"),
@@ -116,8 +118,8 @@ var kvmClockSync = &Knob{
 }
 
 var kvmNXHugePages = &Knob{
-	ID: "kvm.nx_huge_pages", Stage: datapath.KVM, Risk: goal.Security,
-	Tiers: tiers(goal.Realtime),
+	ID: "kvm.nx_huge_pages", Title: "Huge pages of guests stay whole",
+	Stage: datapath.KVM, Risk: goal.Security, Tiers: tiers(goal.Realtime),
 	Where: fixed(setting.Of(setting.ModuleParam, "kvm", "nx_huge_pages")),
 	Want: func(v *View, a setting.Address) Advice {
 		state, told := v.Kernel.Vulnerabilities["itlb_multihit"]

@@ -7,8 +7,8 @@ import (
 )
 
 var memoryTHP = &Knob{
-	ID: "memory.thp", Stage: datapath.CPU, Risk: goal.None,
-	Tiers: tiers(goal.Aggressive, goal.Realtime),
+	ID: "memory.thp", Title: "Transparent huge pages only on request",
+	Stage: datapath.CPU, Risk: goal.None, Tiers: tiers(goal.Aggressive, goal.Realtime),
 	Where: fixed(setting.Of(setting.Sysfs, "kernel/mm/transparent_hugepage/enabled")),
 	Want: func(v *View, a setting.Address) Advice {
 		return Wants(setting.Any("madvise", "never"), "memory is compacted behind the guests' backs").At(Low)
@@ -16,8 +16,8 @@ var memoryTHP = &Knob{
 }
 
 var memoryNUMABalancing = &Knob{
-	ID: "memory.numa_balancing", Stage: datapath.CPU, Risk: goal.None,
-	Tiers: tiers(goal.Aggressive, goal.Passthrough, goal.Realtime),
+	ID: "memory.numa_balancing", Title: "No automatic NUMA balancing under pinned guests",
+	Stage: datapath.CPU, Risk: goal.None, Tiers: tiers(goal.Aggressive, goal.Passthrough, goal.Realtime),
 	Where: fixed(setting.Of(setting.Sysctl, "kernel.numa_balancing")),
 	Want: func(v *View, a setting.Address) Advice {
 		if len(v.Topology.Nodes) < 2 {
@@ -29,8 +29,8 @@ var memoryNUMABalancing = &Knob{
 }
 
 var memoryNUMAD = &Knob{
-	ID: "memory.numad", Stage: datapath.CPU, Risk: goal.None,
-	Tiers: tiers(goal.Aggressive, goal.Passthrough, goal.Realtime),
+	ID: "memory.numad", Title: "numad does not move pinned guests",
+	Stage: datapath.CPU, Risk: goal.None, Tiers: tiers(goal.Aggressive, goal.Passthrough, goal.Realtime),
 	Where: fixed(setting.Of(setting.Service, "numad")),
 	Want: func(v *View, a setting.Address) Advice {
 		return Wants(setting.Exact("stopped"), "it moves guests that have fixed places, with a pause for each move")

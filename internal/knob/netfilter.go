@@ -16,8 +16,8 @@ var bridgeCalls = []struct{ name, tools string }{
 }
 
 var netfilterBridge = &Knob{
-	ID: "netfilter.bridge", Stage: datapath.Netfilter, Risk: goal.Security,
-	Tiers: viaKernel(),
+	ID: "netfilter.bridge", Title: "Bridged frames skip iptables",
+	Stage: datapath.Netfilter, Risk: goal.Security, Tiers: viaKernel(),
 	Where: func(h *facts.Host) []setting.Address {
 		var all []setting.Address
 		for _, b := range h.Bridges {
@@ -69,8 +69,8 @@ func count(n int, what string) string {
 var nflogTools = []string{"iptables-legacy", "nft"}
 
 var netfilterNFLOGSkip = &Knob{
-	ID: "netfilter.nflog_skip", Stage: datapath.Netfilter, Risk: goal.Security,
-	After: []string{"netfilter.bridge"}, Tiers: tiers(goal.Aggressive),
+	ID: "netfilter.nflog_skip", Title: "Packets skip accounting rules in raw PREROUTING",
+	Stage: datapath.Netfilter, Risk: goal.Security, After: []string{"netfilter.bridge"}, Tiers: tiers(goal.Aggressive),
 	Where: func(h *facts.Host) []setting.Address {
 		var all []setting.Address
 		for _, tool := range nflogTools {
@@ -105,8 +105,9 @@ func hasRules(h *facts.Host, tool string) bool {
 var bypassTools = []string{"nft", "iptables-legacy", "ip6tables-legacy", "ebtables-legacy"}
 
 var netfilterBypass = &Knob{
-	ID: "netfilter.bypass", Stage: datapath.Netfilter, Risk: goal.Security,
-	After: []string{"netfilter.bridge", "netfilter.nflog_skip"}, Tiers: tiers(goal.Aggressive),
+	ID: "netfilter.bypass", Title: "No rules at all, on a host that only measures",
+	Stage: datapath.Netfilter, Risk: goal.Security, After: []string{"netfilter.bridge", "netfilter.nflog_skip"},
+	Tiers: tiers(goal.Aggressive),
 	Where: func(h *facts.Host) []setting.Address {
 		var all []setting.Address
 		for _, tool := range bypassTools {
@@ -139,8 +140,9 @@ var netfilterBypass = &Knob{
 }
 
 var netfilterConntrack = &Knob{
-	ID: "netfilter.conntrack", Stage: datapath.Netfilter, Risk: goal.Security, Check: true,
-	After: []string{"netfilter.bridge"}, Tiers: viaKernel(),
+	ID: "netfilter.conntrack", Title: "Guests' packets are not tracked as connections",
+	Stage: datapath.Netfilter, Risk: goal.Security, After: []string{"netfilter.bridge"}, Tiers: viaKernel(),
+	Check: true,
 	Where: fixed(setting.Of(setting.Fact, "host", "conntrack")),
 	Want: func(v *View, a setting.Address) Advice {
 		switch {

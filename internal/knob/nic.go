@@ -15,10 +15,10 @@ import (
 // buffers are 512 KiB, which stays in a core's cache.
 const smallRing = 256
 
-func nicRing(direction string, counters []string) *Knob {
+func nicRing(direction, title string, counters []string) *Knob {
 	return &Knob{
-		ID: "nic.ring." + direction, Stage: datapath.NIC, Risk: goal.Blip,
-		After: []string{"nic.channels"},
+		ID: "nic.ring." + direction, Title: title,
+		Stage: datapath.NIC, Risk: goal.Blip, After: []string{"nic.channels"},
 		Where: eachNIC(func(n *facts.NIC) bool { return n.Rings != nil }, func(n *facts.NIC) []setting.Address {
 			return []setting.Address{setting.Of(setting.NICRing, n.Name, direction)}
 		}),
@@ -105,13 +105,13 @@ var (
 	}
 	txRingCounters = []string{"tx_restart_queue", "tx_restart", "tx_busy", "tx_queue_stopped", "tx_queue_#_restart"}
 
-	nicRingRx, nicRingTx = nicRing("rx", rxRingCounters), nicRing("tx", txRingCounters)
+	nicRingRx = nicRing("rx", "Receive descriptors per NIC queue", rxRingCounters)
+	nicRingTx = nicRing("tx", "Transmit descriptors per NIC queue", txRingCounters)
 )
 
-func nicFlowHash(flow string) *Knob {
+func nicFlowHash(flow, title string) *Knob {
 	return &Knob{
-		ID: "nic.flow_hash." + flow, Stage: datapath.NIC, Risk: goal.None,
-		Tiers: viaKernel(),
+		ID: "nic.flow_hash." + flow, Title: title, Stage: datapath.NIC, Risk: goal.None, Tiers: viaKernel(),
 		Where: eachNIC(func(n *facts.NIC) bool { return len(n.FlowHash) > 0 }, func(n *facts.NIC) []setting.Address {
 			return []setting.Address{setting.Of(setting.NICFlowHash, n.Name, flow)}
 		}),
@@ -135,7 +135,10 @@ func nicFlowHash(flow string) *Knob {
 	}
 }
 
-var nicFlowHashUDP4, nicFlowHashUDP6 = nicFlowHash("udp4"), nicFlowHash("udp6")
+var (
+	nicFlowHashUDP4 = nicFlowHash("udp4", "UDP over IPv4 spreads by ports too")
+	nicFlowHashUDP6 = nicFlowHash("udp6", "UDP over IPv6 spreads by ports too")
+)
 
 // irqsHigh is the rate, per second and queue, from which the cost of interrupts matters: at about 2 µs each, 50,000 are
 // a tenth of a CPU.
@@ -144,8 +147,9 @@ const irqsHigh = 50_000
 var coalesceFields = []string{"adaptive-rx", "adaptive-tx", "rx-usecs", "tx-usecs"}
 
 var nicCoalesce = &Knob{
-	ID: "nic.coalesce", Stage: datapath.NIC, Risk: goal.None,
-	After: []string{"nic.channels"}, Tiers: tiers(goal.Standard, goal.Aggressive, goal.Realtime),
+	ID: "nic.coalesce", Title: "Interrupt moderation",
+	Stage: datapath.NIC, Risk: goal.None, After: []string{"nic.channels"},
+	Tiers: tiers(goal.Standard, goal.Aggressive, goal.Realtime),
 	Where: eachNIC(func(n *facts.NIC) bool { return len(n.Coalesce) > 0 }, func(n *facts.NIC) []setting.Address {
 		var all []setting.Address
 		for _, field := range coalesceFields {

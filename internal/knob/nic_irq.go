@@ -13,8 +13,7 @@ import (
 )
 
 var nicChannels = &Knob{
-	ID: "nic.channels", Stage: datapath.NIC, Risk: goal.Blip,
-	Tiers: viaKernel(),
+	ID: "nic.channels", Title: "Number of NIC queues", Stage: datapath.NIC, Risk: goal.Blip, Tiers: viaKernel(),
 	Where: eachNIC(func(n *facts.NIC) bool { return n.Channels != nil && n.Channels.MaxCombined > 0 },
 		func(n *facts.NIC) []setting.Address {
 			return []setting.Address{setting.Of(setting.NICChannels, n.Name, "combined")}
@@ -65,8 +64,8 @@ func QueueOf(name string) (int, bool) {
 }
 
 var nicIRQBalance = &Knob{
-	ID: "nic.irqbalance", Stage: datapath.NIC, Risk: goal.None,
-	Tiers: tiers(goal.Standard, goal.Aggressive, goal.Realtime),
+	ID: "nic.irqbalance", Title: "irqbalance leaves the NIC's interrupts alone",
+	Stage: datapath.NIC, Risk: goal.None, Tiers: tiers(goal.Standard, goal.Aggressive, goal.Realtime),
 	Where: fixed(setting.Of(setting.Service, "irqbalance")),
 	Want: func(v *View, a setting.Address) Advice {
 		return Wants(setting.Exact("stopped"), "it moves interrupts that are placed one by one, onto guests' CPUs too")
@@ -74,7 +73,8 @@ var nicIRQBalance = &Knob{
 }
 
 var nicIRQAffinity = &Knob{
-	ID: "nic.irq_affinity", Stage: datapath.NIC, Risk: goal.None,
+	ID: "nic.irq_affinity", Title: "A CPU for each NIC queue's interrupt",
+	Stage: datapath.NIC, Risk: goal.None,
 	After: []string{"nic.channels", "nic.ring.rx", "nic.ring.tx", "nic.irqbalance"},
 	Tiers: tiers(goal.Standard, goal.Aggressive, goal.Realtime),
 	Where: eachNIC(func(n *facts.NIC) bool { return len(n.IRQs) > 0 }, func(n *facts.NIC) []setting.Address {

@@ -12,8 +12,8 @@ import (
 )
 
 var nicNUMA = &Knob{
-	ID: "nic.numa", Stage: datapath.NIC, Risk: goal.None, Check: true,
-	Tiers: pinned(),
+	ID: "nic.numa", Title: "Guests sit on their NIC's node",
+	Stage: datapath.NIC, Risk: goal.None, Tiers: pinned(), Check: true,
 	Where: eachGuest(anyGuest, guestFact("node")),
 	Want: func(v *View, a setting.Address) Advice {
 		g, advice, ok := v.guest(a)

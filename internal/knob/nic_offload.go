@@ -10,9 +10,9 @@ import (
 )
 
 // offload is a family of features that are on unless known broken.
-func offload(name string, severity Severity) *Knob {
+func offload(name, title string, severity Severity) *Knob {
 	return &Knob{
-		ID: "nic.offload." + name, Stage: datapath.NIC, Risk: goal.None,
+		ID: "nic.offload." + name, Title: title, Stage: datapath.NIC, Risk: goal.None,
 		Where: featureAddresses(offloadFeatures[name]),
 		Want: func(v *View, a setting.Address) Advice {
 			n, advice, ok := v.nic(a)
@@ -66,15 +66,15 @@ var offloadFeatures = map[string][]string{
 }
 
 var (
-	nicOffloadChecksum     = offload("checksum", Medium)
-	nicOffloadSG           = offload("sg", Medium)
-	nicOffloadSegmentation = offload("segmentation", Medium)
-	nicOffloadGRO          = offload("gro", Medium)
-	nicOffloadTunnel       = offload("tunnel", Low)
+	nicOffloadChecksum     = offload("checksum", "The NIC computes checksums", Medium)
+	nicOffloadSG           = offload("sg", "The NIC gathers a packet from several buffers", Medium)
+	nicOffloadSegmentation = offload("segmentation", "Segments are cut as late as possible", Medium)
+	nicOffloadGRO          = offload("gro", "Received segments are joined before the bridge", Medium)
+	nicOffloadTunnel       = offload("tunnel", "The NIC segments inside tunnels", Low)
 )
 
 var nicOffloadNoCache = &Knob{
-	ID: "nic.offload.nocache_copy", Stage: datapath.NIC, Risk: goal.None,
+	ID: "nic.offload.nocache_copy", Title: "Transmit copies through the cache", Stage: datapath.NIC, Risk: goal.None,
 	Where: featureAddresses(offloadFeatures["nocache_copy"]),
 	Want: func(v *View, a setting.Address) Advice {
 		n, advice, ok := v.nic(a)

@@ -87,8 +87,8 @@ func (v *View) spreadsWell(n *facts.NIC) bool {
 }
 
 var nicXPS = &Knob{
-	ID: "nic.xps", Stage: datapath.NIC, Risk: goal.None,
-	After: []string{"nic.channels"}, Tiers: viaKernel(),
+	ID: "nic.xps", Title: "Transmit queues by CPU",
+	Stage: datapath.NIC, Risk: goal.None, After: []string{"nic.channels"}, Tiers: viaKernel(),
 	Where: eachNIC(func(n *facts.NIC) bool { return n.TxQueues > 1 },
 		queueFiles("tx", "xps_cpus", func(n *facts.NIC) int { return n.TxQueues })),
 	Want: func(v *View, a setting.Address) Advice {
@@ -118,8 +118,8 @@ var nicXPS = &Knob{
 }
 
 var nicRPS = &Knob{
-	ID: "nic.rps", Stage: datapath.NIC, Risk: goal.None,
-	After: []string{"nic.channels"}, Tiers: viaKernel(),
+	ID: "nic.rps", Title: "No software steering where the NIC steers",
+	Stage: datapath.NIC, Risk: goal.None, After: []string{"nic.channels"}, Tiers: viaKernel(),
 	Where: eachNIC(func(n *facts.NIC) bool { return n.RxQueues > 0 },
 		queueFiles("rx", "rps_cpus", func(n *facts.NIC) int { return n.RxQueues })),
 	Want: func(v *View, a setting.Address) Advice {
@@ -143,8 +143,8 @@ var nicRPS = &Knob{
 const maxTxQueueLen = 10_000
 
 var nicTxQueueLen = &Knob{
-	ID: "nic.txqueuelen", Stage: datapath.NIC, Risk: goal.None,
-	Tiers: viaKernel(),
+	ID: "nic.txqueuelen", Title: "Packets waiting before a tap or NIC",
+	Stage: datapath.NIC, Risk: goal.None, Tiers: viaKernel(),
 	Where: func(h *facts.Host) []setting.Address {
 		var all []setting.Address
 		for _, n := range h.NICs {

@@ -17,8 +17,8 @@ import (
 var overlays = map[string]bool{"vxlan": true, "gretap": true, "ip6gretap": true, "geneve": true}
 
 var overlayQueues = &Knob{
-	ID: "overlay.queues", Stage: datapath.Overlay, Risk: goal.Connectivity, Check: true,
-	Tiers: viaKernel(),
+	ID: "overlay.queues", Title: "Overlay devices do not squeeze many queues into one",
+	Stage: datapath.Overlay, Risk: goal.Connectivity, Tiers: viaKernel(), Check: true,
 	Where: func(h *facts.Host) []setting.Address {
 		var all []setting.Address
 		for _, t := range h.Tunnels {
@@ -72,8 +72,8 @@ func (v *View) tunnel(name string) *facts.Tunnel {
 }
 
 var overlayQueueMapping = &Knob{
-	ID: "overlay.queue_mapping", Stage: datapath.Overlay, Risk: goal.None, Check: true,
-	After: []string{"overlay.queues"}, Tiers: viaKernel(),
+	ID: "overlay.queue_mapping", Title: "A packet keeps its queue from the guest to the NIC",
+	Stage: datapath.Overlay, Risk: goal.None, After: []string{"overlay.queues"}, Tiers: viaKernel(), Check: true,
 	Where: eachGuest(anyGuest, guestFact("queue-mapping")),
 	Want: func(v *View, a setting.Address) Advice {
 		g, advice, ok := v.guest(a)

@@ -8,23 +8,14 @@ import (
 	"mpps/docs/knobs"
 )
 
-// Title returns what the knob is about in a few words: the first paragraph of its page, without the full stop.
-func (k *Knob) Title() string {
-	lines := strings.SplitN(knobs.Page(k.ID), "\n", 4)
-	if len(lines) < 4 {
-		return ""
-	}
-	return strings.TrimSuffix(lines[2], ".")
-}
-
 // Doc returns the prose of the knob's page. That it can be read is checked by TestPages, since pages are compiled in.
 func (k *Knob) Doc() Doc {
 	doc, _ := parsePage(k.ID, knobs.Page(k.ID))
 	return doc
 }
 
-// Headings of a page. What stands between the title and the first of them follows from the definition of the knob, and
-// TestKnobPages of cmd/mpps holds it to that.
+// Headings of a page. What stands above the first of them follows from the definition of the knob: TestKnobPages of
+// cmd/mpps compares and writes it.
 const (
 	headingWant    = "## What it should be"
 	headingWhy     = "## Why"
@@ -35,8 +26,8 @@ const (
 	pageEnd        = "[All knobs](README.md)"
 )
 
-// parsePage reads docs/knobs/ID.md: the title, then one section under each heading, in this order. A section is one
-// paragraph, that of traps and of sources a list; a source is "FACT: WHERE".
+// parsePage reads docs/knobs/ID.md: a section under each heading, in this order. A section is one paragraph, that of
+// traps and of sources a list; a source is "FACT: WHERE".
 func parsePage(id, text string) (Doc, error) {
 	p := &page{name: "docs/knobs/" + id + ".md", lines: strings.Split(text, "\n")}
 	p.head(id)
@@ -94,10 +85,6 @@ func (p *page) expect(want string) {
 // head reads everything above the first section.
 func (p *page) head(id string) {
 	p.expect("# " + id)
-	p.expect("")
-	if title := p.plain(p.next()); !strings.HasSuffix(title, ".") {
-		p.fail("the title %q has no full stop", title)
-	}
 	p.expect("")
 	if first := slices.Index(p.lines, headingWant); first >= p.at {
 		p.at = first

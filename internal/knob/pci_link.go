@@ -11,7 +11,8 @@ import (
 )
 
 var pciLink = &Knob{
-	ID: "pci.link", Stage: datapath.Firmware, Risk: goal.None, Check: true,
+	ID: "pci.link", Title: "The PCIe link carries the NIC's line rate",
+	Stage: datapath.Firmware, Risk: goal.None, Check: true,
 	Where: eachNIC(func(n *facts.NIC) bool { return n.PhysFn == "" && n.Bus == "pci" || n.Link != nil },
 		func(n *facts.NIC) []setting.Address {
 			return []setting.Address{setting.Of(setting.Fact, n.Name, "pcie_link")}

@@ -12,8 +12,8 @@ import (
 )
 
 var placementOvercommit = &Knob{
-	ID: "placement.overcommit", Stage: datapath.Placement, Risk: goal.None, Check: true,
-	Tiers: pinned(),
+	ID: "placement.overcommit", Title: "No more vCPUs and memory than there are",
+	Stage: datapath.Placement, Risk: goal.None, Tiers: pinned(), Check: true,
 	Where: fixed(setting.Of(setting.Fact, "host", "vcpus"), setting.Of(setting.Fact, "host", "memory")),
 	Want: func(v *View, a setting.Address) Advice {
 		vcpus, memory, guests := 0, uint64(0), 0
@@ -61,8 +61,8 @@ var placementOvercommit = &Knob{
 func gib(bytes uint64) float64 { return float64(bytes) / (1 << 30) }
 
 var placementSiblings = &Knob{
-	ID: "placement.siblings", Stage: datapath.Placement, Risk: goal.None, Check: true,
-	Tiers: pinned(),
+	ID: "placement.siblings", Title: "No two vCPUs on one core",
+	Stage: datapath.Placement, Risk: goal.None, Tiers: pinned(), Check: true,
 	Where: eachGuest(anyGuest, guestFact("siblings")),
 	Want: func(v *View, a setting.Address) Advice {
 		g, advice, ok := v.guest(a)
@@ -119,8 +119,8 @@ const (
 )
 
 var placementReserve = &Knob{
-	ID: "placement.reserve", Stage: datapath.Placement, Risk: goal.None, Check: true,
-	Tiers: pinned(),
+	ID: "placement.reserve", Title: "Every node keeps CPUs and memory for the host",
+	Stage: datapath.Placement, Risk: goal.None, Tiers: pinned(), Check: true,
 	Where: func(h *facts.Host) []setting.Address {
 		var all []setting.Address
 		for _, n := range h.Topology.Nodes {

@@ -19,8 +19,8 @@ var placedByKernel = regexp.MustCompile(
 		`megasas\d*-msix\d+|mpt3sas\d*-msix\d+|smartpqi|aacraid|hpsa\d*-msix\d+|qla2xxx.*|timer|cascade)$`)
 
 var rtIRQAffinity = &Knob{
-	ID: "rt.irq_affinity", Stage: datapath.Realtime, Risk: goal.None,
-	After: []string{"nic.irqbalance", "nic.irq_affinity"}, Tiers: realtime(),
+	ID: "rt.irq_affinity", Title: "Interrupts stay off the guests' CPUs",
+	Stage: datapath.Realtime, Risk: goal.None, After: []string{"nic.irqbalance", "nic.irq_affinity"}, Tiers: realtime(),
 	Where: func(h *facts.Host) []setting.Address {
 		all := []setting.Address{setting.Of(setting.IRQCPUs, "default")}
 		if h.Housekeeping != nil {

@@ -10,8 +10,8 @@ import (
 )
 
 var rtWatchdog = &Knob{
-	ID: "rt.watchdog", Stage: datapath.Realtime, Risk: goal.None,
-	Tiers: realtime(),
+	ID: "rt.watchdog", Title: "Lockup detectors leave guests' CPUs alone",
+	Stage: datapath.Realtime, Risk: goal.None, Tiers: realtime(),
 	Where: fixed(setting.Of(setting.Sysctl, "kernel.watchdog_cpumask")),
 	Want: func(v *View, a setting.Address) Advice {
 		quiet, loud, advice, ok := v.split()
@@ -31,8 +31,7 @@ var rtWatchdog = &Knob{
 }
 
 var rtTracing = &Knob{
-	ID: "rt.tracing", Stage: datapath.Realtime, Risk: goal.None,
-	Tiers: realtime(),
+	ID: "rt.tracing", Title: "Nothing is being traced", Stage: datapath.Realtime, Risk: goal.None, Tiers: realtime(),
 	Where: fixed(setting.Of(setting.TraceEvents, "set_event"),
 		setting.Of(setting.Sysfs, "kernel/tracing/current_tracer"),
 		setting.Of(setting.Sysfs, "kernel/tracing/tracing_on")),
@@ -48,8 +47,8 @@ var rtTracing = &Knob{
 }
 
 var rtWorkqueue = &Knob{
-	ID: "rt.workqueue", Stage: datapath.Realtime, Risk: goal.None,
-	Tiers: realtime(),
+	ID: "rt.workqueue", Title: "Kernel work that may run anywhere runs on the host's CPUs",
+	Stage: datapath.Realtime, Risk: goal.None, Tiers: realtime(),
 	Where: fixed(setting.Of(setting.SysfsCPUs, "devices/virtual/workqueue/cpumask")),
 	Want:  keptOff("unbound work runs on the host's CPUs", "unbound kernel work may run on the guests' CPUs"),
 }
@@ -69,8 +68,8 @@ func keptOff(fine, off string) func(*View, setting.Address) Advice {
 }
 
 var rtTimerMigration = &Knob{
-	ID: "rt.timer_migration", Stage: datapath.Realtime, Risk: goal.None,
-	Tiers: realtime(),
+	ID: "rt.timer_migration", Title: "Timers stay where they were set, in a realtime guest",
+	Stage: datapath.Realtime, Risk: goal.None, Tiers: realtime(),
 	Where: fixed(setting.Of(setting.Sysctl, "kernel.timer_migration")),
 	Want: func(v *View, a setting.Address) Advice {
 		if !v.inGuest() {
@@ -84,8 +83,8 @@ var rtTimerMigration = &Knob{
 const statInterval = 10
 
 var rtStatInterval = &Knob{
-	ID: "rt.stat_interval", Stage: datapath.Realtime, Risk: goal.None,
-	Tiers: realtime(),
+	ID: "rt.stat_interval", Title: "Memory counters are folded less often",
+	Stage: datapath.Realtime, Risk: goal.None, Tiers: realtime(),
 	Where: fixed(setting.Of(setting.Sysctl, "vm.stat_interval")),
 	Want: func(v *View, a setting.Address) Advice {
 		return Wants(setting.Least(statInterval),
@@ -100,8 +99,8 @@ const usualPeriod = "1000000"
 const noLimit = "-1"
 
 var rtPeriod = &Knob{
-	ID: "rt.period", Stage: datapath.Realtime, Risk: goal.None,
-	After: []string{"rt.throttling"}, Tiers: realtime(),
+	ID: "rt.period", Title: "The period of realtime throttling is the kernel's own",
+	Stage: datapath.Realtime, Risk: goal.None, After: []string{"rt.throttling"}, Tiers: realtime(),
 	Where: fixed(setting.Of(setting.Sysctl, "kernel.sched_rt_period_us")),
 	Want: func(v *View, a setting.Address) Advice {
 		because := "an odd period, left over from a trial"
@@ -113,7 +112,8 @@ var rtPeriod = &Knob{
 }
 
 var rtRCUNormal = &Knob{
-	ID: "rt.rcu_normal", Stage: datapath.Realtime, Risk: goal.None, Tiers: realtime(),
+	ID: "rt.rcu_normal", Title: "RCU does not hurry by interrupting everybody",
+	Stage: datapath.Realtime, Risk: goal.None, Tiers: realtime(),
 	Where: fixed(setting.Of(setting.Sysfs, "kernel/rcu_normal"), setting.Of(setting.Sysfs, "kernel/rcu_expedited")),
 	Want: func(v *View, a setting.Address) Advice {
 		if strings.HasSuffix(a.Path, "rcu_normal") {
@@ -125,7 +125,8 @@ var rtRCUNormal = &Knob{
 }
 
 var rtMCE = &Knob{
-	ID: "rt.mce", Stage: datapath.Realtime, Risk: goal.Data, Tiers: realtime(),
+	ID: "rt.mce", Title: "Corrected hardware errors are not looked for",
+	Stage: datapath.Realtime, Risk: goal.Data, Tiers: realtime(),
 	Where: fixed(setting.Of(setting.Sysfs, "devices/system/machinecheck/machinecheck0/ignore_ce"),
 		setting.Of(setting.Sysfs, "devices/system/machinecheck/machinecheck0/check_interval")),
 	Want: func(v *View, a setting.Address) Advice {
@@ -139,7 +140,8 @@ var rtMCE = &Knob{
 }
 
 var rtSplitLock = &Knob{
-	ID: "rt.split_lock", Stage: datapath.Realtime, Risk: goal.Security, Tiers: realtime(),
+	ID: "rt.split_lock", Title: "A guest is not put to sleep for a split lock",
+	Stage: datapath.Realtime, Risk: goal.Security, Tiers: realtime(),
 	Where: fixed(setting.Of(setting.Sysctl, "kernel.split_lock_mitigate")),
 	Want: func(v *View, a setting.Address) Advice {
 		return Wants(setting.Exact("0"), "one split lock in the guest puts its vCPU to sleep for 10 ms").At(Low).

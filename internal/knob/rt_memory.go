@@ -14,8 +14,7 @@ import (
 func realtime() []goal.Tier { return tiers(goal.Realtime) }
 
 var rtSwap = &Knob{
-	ID: "rt.swap", Stage: datapath.Realtime, Risk: goal.None,
-	Tiers: realtime(),
+	ID: "rt.swap", Title: "Nothing is swapped out", Stage: datapath.Realtime, Risk: goal.None, Tiers: realtime(),
 	Where: func(h *facts.Host) []setting.Address {
 		var all []setting.Address
 		if h.Housekeeping != nil {
@@ -42,8 +41,8 @@ var rtSwap = &Knob{
 }
 
 var rtKSM = &Knob{
-	ID: "rt.ksm", Stage: datapath.Realtime, Risk: goal.None,
-	After: []string{"rt.swap"}, Tiers: realtime(),
+	ID: "rt.ksm", Title: "Pages are not merged, and merged ones are taken apart",
+	Stage: datapath.Realtime, Risk: goal.None, After: []string{"rt.swap"}, Tiers: realtime(),
 	Where: fixed(setting.Of(setting.Service, "ksmtuned"), setting.Of(setting.KSM, "run"),
 		setting.Of(setting.KSM, "merge_across_nodes")),
 	Want: func(v *View, a setting.Address) Advice {
@@ -68,7 +67,8 @@ var rtKSM = &Knob{
 }
 
 var rtCompaction = &Knob{
-	ID: "rt.compaction", Stage: datapath.Realtime, Risk: goal.None, Tiers: realtime(),
+	ID: "rt.compaction", Title: "Locked memory is not moved about",
+	Stage: datapath.Realtime, Risk: goal.None, Tiers: realtime(),
 	Where: fixed(setting.Of(setting.Sysctl, "vm.compact_unevictable_allowed"),
 		setting.Of(setting.Sysctl, "vm.compaction_proactiveness")),
 	Want: func(v *View, a setting.Address) Advice {

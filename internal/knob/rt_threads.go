@@ -52,8 +52,8 @@ func (v *View) fifo(a setting.Address, n int, perCPU bool, because string) Advic
 }
 
 var rtKsoftirqd = &Knob{
-	ID: "rt.ksoftirqd", Stage: datapath.Realtime, Risk: goal.None,
-	Tiers: realtime(),
+	ID: "rt.ksoftirqd", Title: "Softirqs on guests' CPUs are not put off",
+	Stage: datapath.Realtime, Risk: goal.None, Tiers: realtime(),
 	Where: eachThread("ksoftirqd"),
 	Want: func(v *View, a setting.Address) Advice {
 		return v.fifo(a, 2, true, "behind a vCPU with a realtime priority it never runs, and timers wait")
@@ -61,8 +61,8 @@ var rtKsoftirqd = &Knob{
 }
 
 var rtKtimers = &Knob{
-	ID: "rt.ktimers", Stage: datapath.Realtime, Risk: goal.None,
-	After: []string{"rt.ksoftirqd"}, Tiers: realtime(),
+	ID: "rt.ktimers", Title: "Timers on guests' CPUs are not put off",
+	Stage: datapath.Realtime, Risk: goal.None, After: []string{"rt.ksoftirqd"}, Tiers: realtime(),
 	Where: eachThread("ktimers"),
 	Want: func(v *View, a setting.Address) Advice {
 		return v.fifo(a, 2, true, "behind a vCPU of the same priority that polls it never runs, and timers wait")
@@ -70,8 +70,8 @@ var rtKtimers = &Knob{
 }
 
 var rtRCUC = &Knob{
-	ID: "rt.rcuc", Stage: datapath.Realtime, Risk: goal.None,
-	After: []string{"rt.ksoftirqd"}, Tiers: realtime(),
+	ID: "rt.rcuc", Title: "RCU callbacks on guests' CPUs are not put off",
+	Stage: datapath.Realtime, Risk: goal.None, After: []string{"rt.ksoftirqd"}, Tiers: realtime(),
 	Where: eachThread("rcuc"),
 	Want: func(v *View, a setting.Address) Advice {
 		return v.fifo(a, 3, true, "behind a vCPU with a realtime priority it starves until the kernel reports a stall")
@@ -79,8 +79,8 @@ var rtRCUC = &Knob{
 }
 
 var rtRCUB = &Knob{
-	ID: "rt.rcub", Stage: datapath.Realtime, Risk: goal.None,
-	After: []string{"rt.rcuc"}, Tiers: realtime(),
+	ID: "rt.rcub", Title: "RCU can push readers that hold it up",
+	Stage: datapath.Realtime, Risk: goal.None, After: []string{"rt.rcuc"}, Tiers: realtime(),
 	Where: eachThread("rcub"),
 	Want: func(v *View, a setting.Address) Advice {
 		return v.fifo(a, 3, false, "it cannot push a reader past a vCPU with a realtime priority")
@@ -91,8 +91,8 @@ var rtRCUB = &Knob{
 var rtRuntime = setting.Of(setting.Sysctl, "kernel.sched_rt_runtime_us")
 
 var rtThrottling = &Knob{
-	ID: "rt.throttling", Stage: datapath.Realtime, Risk: goal.None,
-	After: []string{"rt.ksoftirqd", "rt.rcuc", "rt.rcub"}, Tiers: realtime(),
+	ID: "rt.throttling", Title: "Realtime threads are not throttled",
+	Stage: datapath.Realtime, Risk: goal.None, After: []string{"rt.ksoftirqd", "rt.rcuc", "rt.rcub"}, Tiers: realtime(),
 	Where: fixed(rtRuntime),
 	Want: func(v *View, a setting.Address) Advice {
 		period := v.Readings.At(setting.Of(setting.Sysctl, "kernel.sched_rt_period_us"))
@@ -107,8 +107,8 @@ var rtThrottling = &Knob{
 }
 
 var rtFairServer = &Knob{
-	ID: "rt.fair_server", Stage: datapath.Realtime, Risk: goal.None,
-	After: []string{"rt.throttling"}, Tiers: realtime(),
+	ID: "rt.fair_server", Title: "Ordinary threads get no reserved time on guests' CPUs",
+	Stage: datapath.Realtime, Risk: goal.None, After: []string{"rt.throttling"}, Tiers: realtime(),
 	Where: func(h *facts.Host) []setting.Address {
 		var all []setting.Address
 		for _, c := range h.Topology.CPUs {
@@ -135,8 +135,8 @@ var rtFairServer = &Knob{
 }
 
 var rtKthreads = &Knob{
-	ID: "rt.kthreads", Stage: datapath.Realtime, Risk: goal.None,
-	After: []string{"rt.workqueue"}, Tiers: realtime(),
+	ID: "rt.kthreads", Title: "Kernel threads that may run anywhere run on the host's CPUs",
+	Stage: datapath.Realtime, Risk: goal.None, After: []string{"rt.workqueue"}, Tiers: realtime(),
 	Where: fixed(setting.Of(setting.ThreadCPUs, "kernel")),
 	Want: keptOff("kernel threads that can be moved run on the host's CPUs; those of one CPU cannot be moved",
 		"kernel threads that belong to no CPU may run on the guests' CPUs"),

@@ -64,7 +64,7 @@ func TestNewKnob(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const line = "docs/knobs/softirq.made_up.md:3:"
+	const line = "docs/knobs/softirq.made_up.md:5:"
 	if _, err := parsePage("softirq.made_up", string(page)); err == nil || !strings.Contains(err.Error(), line) {
 		t.Errorf("a page to be filled in: %v, expected %s", err, line)
 	}

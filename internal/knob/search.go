@@ -94,7 +94,7 @@ func searchFor(text string, rank int) []Hit {
 		best := Hit{rank: rankNear + 1}
 		for _, p := range passages()[k.ID] {
 			if p.rank < best.rank && strings.Contains(p.low, text) {
-				best = Hit{ID: k.ID, Title: k.Title(), Field: p.field, Text: excerpt(p.field, p.prose, text),
+				best = Hit{ID: k.ID, Title: k.Title, Field: p.field, Text: excerpt(p.field, p.prose, text),
 					rank: p.rank}
 			}
 		}
@@ -118,7 +118,7 @@ func searchAll(words []string) []Hit {
 					return false
 				}
 				if p.rank < best.rank {
-					best = Hit{ID: k.ID, Title: k.Title(), Field: p.field, Text: excerpt(p.field, p.prose, word),
+					best = Hit{ID: k.ID, Title: k.Title, Field: p.field, Text: excerpt(p.field, p.prose, word),
 						rank: p.rank}
 				}
 				return true
@@ -140,7 +140,7 @@ func searchNear(text string) []Hit {
 	for _, k := range Catalogue() {
 		if p, word, found := nearIn(passages()[k.ID], text); found {
 			hits = append(hits,
-				Hit{ID: k.ID, Title: k.Title(), Field: "near", Text: excerpt(p.field, p.prose, word), rank: rankNear})
+				Hit{ID: k.ID, Title: k.Title, Field: "near", Text: excerpt(p.field, p.prose, word), rank: rankNear})
 		}
 	}
 	return sorted(hits)
@@ -183,7 +183,7 @@ var passages = sync.OnceValue(func() map[string][]passage {
 		for _, v := range k.Values() {
 			look("value", rankValue, v.Address+" "+strings.ReplaceAll(v.Address, "/", ".")) // MODULE.PARAMETER too
 		}
-		look("title", rankTitle, k.Title())
+		look("title", rankTitle, k.Title)
 		doc := k.Doc()
 		for _, trap := range doc.Traps {
 			look("trap", rankTrap, trap)

@@ -18,9 +18,9 @@ const (
 )
 
 // softirqKnob is a sysctl that is raised, fourfold and within a bound, only while its counter grows.
-func softirqKnob(id, sysctl string, least, bound int64, grows func(v *View) (uint64, string)) *Knob {
+func softirqKnob(id, title, sysctl string, least, bound int64, grows func(v *View) (uint64, string)) *Knob {
 	return &Knob{
-		ID: id, Stage: datapath.Softirq, Risk: goal.None, Tiers: viaKernel(), Most: bound,
+		ID: id, Title: title, Stage: datapath.Softirq, Risk: goal.None, Tiers: viaKernel(), Most: bound,
 		Where: fixed(setting.Of(setting.Sysctl, sysctl)),
 		Want: func(v *View, a setting.Address) Advice {
 			if advice, needed := v.needsInterval(); needed {
@@ -58,9 +58,12 @@ func dropped(v *View) (uint64, string)  { return v.Interval.Dropped(), "softnet 
 func squeezed(v *View) (uint64, string) { return v.Interval.Squeezed(), "softnet time_squeeze" }
 
 var (
-	softirqBacklog     = softirqKnob("softirq.backlog", "net.core.netdev_max_backlog", 10_000, maxBacklog, dropped)
-	softirqBudget      = softirqKnob("softirq.budget", "net.core.netdev_budget", 600, maxBudget, squeezed)
-	softirqBudgetUsecs = softirqKnob("softirq.budget_usecs", "net.core.netdev_budget_usecs", 8000, maxBudgetUsecs,
-		squeezed)
-	softirqWeight = softirqKnob("softirq.weight", "net.core.dev_weight", 256, maxWeight, squeezed)
+	softirqBacklog = softirqKnob("softirq.backlog", "Packets waiting for a CPU's softirq",
+		"net.core.netdev_max_backlog", 10_000, maxBacklog, dropped)
+	softirqBudget = softirqKnob("softirq.budget", "Packets for each round of the softirq",
+		"net.core.netdev_budget", 600, maxBudget, squeezed)
+	softirqBudgetUsecs = softirqKnob("softirq.budget_usecs", "Time for each round of the softirq",
+		"net.core.netdev_budget_usecs", 8000, maxBudgetUsecs, squeezed)
+	softirqWeight = softirqKnob("softirq.weight", "Packets for each turn of a device",
+		"net.core.dev_weight", 256, maxWeight, squeezed)
 )

@@ -54,8 +54,8 @@ func (v *View) enabled(a setting.Address) (*facts.NIC, []facts.VF, Advice, bool)
 }
 
 var sriovNumVFs = &Knob{
-	ID: "sriov.numvfs", Stage: datapath.SRIOV, Risk: goal.Connectivity, Check: true,
-	Tiers: tiers(goal.Passthrough),
+	ID: "sriov.numvfs", Title: "The NIC has virtual functions",
+	Stage: datapath.SRIOV, Risk: goal.Connectivity, Tiers: tiers(goal.Passthrough), Check: true,
 	Where: func(h *facts.Host) []setting.Address {
 		var all []setting.Address
 		for _, n := range h.NICs {
@@ -81,8 +81,9 @@ var sriovNumVFs = &Knob{
 }
 
 var sriovReady = &Knob{
-	ID: "sriov.ready", Stage: datapath.SRIOV, Risk: goal.None, Check: true,
-	After: []string{"sriov.numvfs"}, Tiers: tiers(goal.Passthrough),
+	ID: "sriov.ready", Title: "Virtual functions have settled",
+	Stage: datapath.SRIOV, Risk: goal.None, After: []string{"sriov.numvfs"}, Tiers: tiers(goal.Passthrough),
+	Check: true,
 	Where: eachPF("vfs-ready"),
 	Want: func(v *View, a setting.Address) Advice {
 		n, all, advice, ok := v.enabled(a)
@@ -110,8 +111,9 @@ var sriovReady = &Knob{
 }
 
 var sriovPersist = &Knob{
-	ID: "sriov.persist", Stage: datapath.SRIOV, Risk: goal.None, Check: true,
-	After: []string{"sriov.numvfs"}, Tiers: tiers(goal.Passthrough),
+	ID: "sriov.persist", Title: "Virtual functions are made at boot, before libvirt starts",
+	Stage: datapath.SRIOV, Risk: goal.None, After: []string{"sriov.numvfs"}, Tiers: tiers(goal.Passthrough),
+	Check: true,
 	Where: eachPF("vfs-at-boot"),
 	Want: func(v *View, a setting.Address) Advice {
 		n := v.nics[a.Object()]
@@ -145,8 +147,8 @@ var sriovPersist = &Knob{
 }
 
 var sriovUsage = &Knob{
-	ID: "sriov.usage", Stage: datapath.SRIOV, Risk: goal.None, Check: true,
-	Tiers: tiers(goal.Passthrough),
+	ID: "sriov.usage", Title: "Each virtual function is one guest's",
+	Stage: datapath.SRIOV, Risk: goal.None, Tiers: tiers(goal.Passthrough), Check: true,
 	Where: eachPF("vf-usage"),
 	Want: func(v *View, a setting.Address) Advice {
 		_, all, advice, ok := v.enabled(a)

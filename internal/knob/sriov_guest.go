@@ -21,8 +21,9 @@ const maxHostdevs = 32
 func isVF(n *facts.NIC) bool { return n.PhysFn != "" || slices.Contains(vfDrivers, n.Driver) }
 
 var sriovAttach = &Knob{
-	ID: "sriov.attach", Stage: datapath.SRIOV, Risk: goal.GuestRestart, Check: true,
-	After: []string{"sriov.numvfs"}, Tiers: tiers(goal.Passthrough),
+	ID: "sriov.attach", Title: "How guests are given their virtual functions",
+	Stage: datapath.SRIOV, Risk: goal.GuestRestart, After: []string{"sriov.numvfs"}, Tiers: tiers(goal.Passthrough),
+	Check: true,
 	Where: eachGuest(managed, guestFact("vf-attachment")),
 	Want: func(v *View, a setting.Address) Advice {
 		g, advice, ok := v.guest(a)
@@ -84,8 +85,8 @@ func (v *View) unattached(g *facts.Guest) Advice {
 }
 
 var sriovGuest = &Knob{
-	ID: "sriov.guest", Stage: datapath.SRIOV, Risk: goal.None, Check: true,
-	Tiers: tiers(goal.Passthrough),
+	ID: "sriov.guest", Title: "A guest's virtual function is served by several vCPUs",
+	Stage: datapath.SRIOV, Risk: goal.None, Tiers: tiers(goal.Passthrough), Check: true,
 	Where: func(h *facts.Host) []setting.Address {
 		all := eachGuest(passthrough, guestFact("vf-interrupts"))(h)
 		for _, n := range h.NICs {
@@ -190,8 +191,9 @@ func (v *View) runs(name string) bool {
 }
 
 var sriovBridge = &Knob{
-	ID: "sriov.bridge", Stage: datapath.SRIOV, Risk: goal.Connectivity, Check: true,
-	Tiers: tiers(goal.Standard, goal.Aggressive, goal.Passthrough),
+	ID: "sriov.bridge", Title: "No Linux bridge on a virtual function",
+	Stage: datapath.SRIOV, Risk: goal.Connectivity, Tiers: tiers(goal.Standard, goal.Aggressive, goal.Passthrough),
+	Check: true,
 	Where: func(h *facts.Host) []setting.Address {
 		all := eachGuest(passthrough, guestFact("vf-bridge"))(h)
 		for _, n := range h.NICs {
@@ -220,8 +222,8 @@ var sriovBridge = &Knob{
 }
 
 var sriovMigrate = &Knob{
-	ID: "sriov.migrate", Stage: datapath.SRIOV, Risk: goal.GuestRestart, Check: true,
-	Tiers: tiers(goal.Passthrough),
+	ID: "sriov.migrate", Title: "A guest with a virtual function is not migrated live",
+	Stage: datapath.SRIOV, Risk: goal.GuestRestart, Tiers: tiers(goal.Passthrough), Check: true,
 	Where: eachGuest(passthrough, guestFact("migration")),
 	Want: func(v *View, a setting.Address) Advice {
 		g, advice, ok := v.guest(a)

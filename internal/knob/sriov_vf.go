@@ -57,8 +57,8 @@ const freeVF = "no guest has it: what stands there matters to the next one, whic
 const frameOnWire = 20
 
 var sriovVFRate = &Knob{
-	ID: "sriov.vf.rate", Stage: datapath.SRIOV, Risk: goal.None,
-	Tiers: tiers(goal.Passthrough),
+	ID: "sriov.vf.rate", Title: "Rate limit of a virtual function",
+	Stage: datapath.SRIOV, Risk: goal.None, Tiers: tiers(goal.Passthrough),
 	Where: eachVF("max_tx_rate", "min_tx_rate"),
 	Want: func(v *View, a setting.Address) Advice {
 		f, g, advice, ok := v.vf(a)
@@ -91,8 +91,8 @@ var sriovVFRate = &Knob{
 }
 
 var sriovVFSpoofchk = &Knob{
-	ID: "sriov.vf.spoofchk", Stage: datapath.SRIOV, Risk: goal.Connectivity,
-	Tiers: tiers(goal.Passthrough),
+	ID: "sriov.vf.spoofchk", Title: "A guest cannot send with another's address",
+	Stage: datapath.SRIOV, Risk: goal.Connectivity, Tiers: tiers(goal.Passthrough),
 	Where: eachVF("spoofchk"),
 	Want: func(v *View, a setting.Address) Advice {
 		f, g, advice, ok := v.vf(a)
@@ -109,8 +109,8 @@ var sriovVFSpoofchk = &Knob{
 }
 
 var sriovVFMAC = &Knob{
-	ID: "sriov.vf.mac", Stage: datapath.SRIOV, Risk: goal.Connectivity,
-	Tiers: tiers(goal.Passthrough),
+	ID: "sriov.vf.mac", Title: "A virtual function has its guest's MAC address",
+	Stage: datapath.SRIOV, Risk: goal.Connectivity, Tiers: tiers(goal.Passthrough),
 	Where: eachVF("mac"),
 	Want: func(v *View, a setting.Address) Advice {
 		f, g, advice, ok := v.vf(a)
@@ -132,8 +132,8 @@ var sriovVFMAC = &Knob{
 }
 
 var sriovVFTrust = &Knob{
-	ID: "sriov.vf.trust", Stage: datapath.SRIOV, Risk: goal.Connectivity,
-	Tiers: tiers(goal.Passthrough),
+	ID: "sriov.vf.trust", Title: "No virtual function is trusted without need",
+	Stage: datapath.SRIOV, Risk: goal.Connectivity, Tiers: tiers(goal.Passthrough),
 	Where: eachVF("trust"),
 	Want: func(v *View, a setting.Address) Advice {
 		_, g, advice, ok := v.vf(a)
@@ -149,8 +149,8 @@ var sriovVFTrust = &Knob{
 }
 
 var sriovVFVLAN = &Knob{
-	ID: "sriov.vf.vlan", Stage: datapath.SRIOV, Risk: goal.Connectivity,
-	Tiers: tiers(goal.Passthrough),
+	ID: "sriov.vf.vlan", Title: "A virtual function is in its guest's VLAN",
+	Stage: datapath.SRIOV, Risk: goal.Connectivity, Tiers: tiers(goal.Passthrough),
 	Where: eachVF("vlan"),
 	Want: func(v *View, a setting.Address) Advice {
 		f, g, advice, ok := v.vf(a)
@@ -169,8 +169,8 @@ var sriovVFVLAN = &Knob{
 }
 
 var sriovVFLinkState = &Knob{
-	ID: "sriov.vf.link_state", Stage: datapath.SRIOV, Risk: goal.Connectivity,
-	Tiers: tiers(goal.Passthrough),
+	ID: "sriov.vf.link_state", Title: "A virtual function's link follows the port's",
+	Stage: datapath.SRIOV, Risk: goal.Connectivity, Tiers: tiers(goal.Passthrough),
 	Where: eachVF("link_state"),
 	Want: func(v *View, a setting.Address) Advice {
 		_, g, advice, ok := v.vf(a)

@@ -14,8 +14,8 @@ import (
 )
 
 var vhostZeroCopy = &Knob{
-	ID: "vhost.zero_copy", Stage: datapath.Vhost, Risk: goal.GuestRestart, Check: true,
-	Tiers: viaKernel(),
+	ID: "vhost.zero_copy", Title: "Zero-copy transmit stays off",
+	Stage: datapath.Vhost, Risk: goal.GuestRestart, Tiers: viaKernel(), Check: true,
 	Where: fixed(setting.Of(setting.ModuleParam, "vhost_net", "experimental_zcopytx")),
 	Want: func(v *View, a setting.Address) Advice {
 		return Wants(setting.Exact("0"),
@@ -24,7 +24,8 @@ var vhostZeroCopy = &Knob{
 }
 
 var vhostThreads = &Knob{
-	ID: "vhost.threads", Stage: datapath.Vhost, Risk: goal.None,
+	ID: "vhost.threads", Title: "A CPU for each vhost thread",
+	Stage: datapath.Vhost, Risk: goal.None,
 	After: []string{"nic.irq_affinity", "domain.vcpupin", "domain.emulatorpin", "domain.queues"}, Tiers: viaKernel(),
 	Where: func(h *facts.Host) []setting.Address {
 		var all []setting.Address
@@ -97,8 +98,8 @@ func (v *View) vhostWell(g *facts.Guest, placed *placement.Placed, cpu int) bool
 }
 
 var vhostBudget = &Knob{
-	ID: "vhost.budget", Stage: datapath.Vhost, Risk: goal.None, Check: true,
-	Tiers: viaKernel(),
+	ID: "vhost.budget", Title: "CPUs for vhost threads, in all guests together",
+	Stage: datapath.Vhost, Risk: goal.None, Tiers: viaKernel(), Check: true,
 	Where: fixed(setting.Of(setting.Fact, "host", "vhost-threads")),
 	Want: func(v *View, a setting.Address) Advice {
 		threads, loose := 0, 0

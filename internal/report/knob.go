@@ -12,7 +12,7 @@ import (
 
 // Knob draws the page of one knob.
 func Knob(t *Text, k *knob.Knob) {
-	t.Wrapped(t.In(Bold, k.ID)+"  ", k.Title())
+	t.Wrapped(t.In(Bold, k.ID)+"  ", k.Title)
 	t.Wrapped("", fmt.Sprintf("stage %s · risk %s · has an opinion for %s", k.Stage, k.Risk, strings.Join(tiersOf(k), ", ")))
 	if k.Check {
 		t.Line("checked and explained only: mpps does not set it")
@@ -78,7 +78,7 @@ func Knobs(t *Text, all []*knob.Knob) {
 			stage = k.Stage
 			t.Heading(stage.String())
 		}
-		t.Wrapped(fmt.Sprintf("  %-*s  ", longest[stage], k.ID), k.Title())
+		t.Wrapped(fmt.Sprintf("  %-*s  ", longest[stage], k.ID), k.Title)
 	}
 }
 

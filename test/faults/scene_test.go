@@ -160,7 +160,7 @@ func makePlan(t *testing.T, root string) *plan.Plan {
 		a := address(i)
 		addresses = append(addresses, a)
 		catalogue = append(catalogue, &knob.Knob{
-			ID: fmt.Sprintf("test.v%02d", i), Stage: datapath.Softirq, Risk: goal.None, Tiers: goal.Tiers(),
+			ID: fmt.Sprintf("test.v%02d", i), Title: "a value", Stage: datapath.Softirq, Risk: goal.None, Tiers: goal.Tiers(),
 			Where: func(*facts.Host) []setting.Address { return []setting.Address{a} },
 			Want: func(*knob.View, setting.Address) knob.Advice {
 				return knob.Wants(setting.Exact("2"), "the test wants it")

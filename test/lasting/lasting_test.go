@@ -73,7 +73,7 @@ func planOne(one, file string) error {
 	h := m.Inventory(ctx)
 	host.Read(ctx, m.Mechanisms(), h, []setting.Address{a})
 	p, err := plan.Make(h, goal.Unlimited(), []*knob.Knob{{
-		ID: "test.cut", Stage: datapath.NIC, Risk: goal.Connectivity, Tiers: goal.Tiers(),
+		ID: "test.cut", Title: "the way in", Stage: datapath.NIC, Risk: goal.Connectivity, Tiers: goal.Tiers(),
 		Where: func(*facts.Host) []setting.Address { return []setting.Address{a} },
 		Want: func(*knob.View, setting.Address) knob.Advice {
 			return knob.Wants(setting.Exact(value), "the test wants it")
