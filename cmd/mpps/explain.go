@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mpps/docs/knobs"
 	"mpps/internal/knob"
 	"mpps/internal/report"
 )
@@ -53,7 +54,7 @@ somewhere is found by its own words, right or wrong.
 				Verb: "explain", Result: k.Page(),
 				Text: func(t *report.Text) {
 					if asMarkdown {
-						page(t, report.KnobMarkdown(k))
+						page(t, knobs.Page(k.ID))
 						return
 					}
 					report.Knob(t, k)
@@ -88,7 +89,7 @@ func (a *app) listKnobs(asMarkdown bool) error {
 		Verb: "explain-list", Result: knob.List(),
 		Text: func(t *report.Text) {
 			if asMarkdown {
-				page(t, report.KnobsMarkdown(knob.Catalogue()))
+				page(t, knobs.Page("README"))
 				return
 			}
 			report.Knobs(t, knob.Catalogue())

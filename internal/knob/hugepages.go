@@ -11,7 +11,7 @@ import (
 	"mpps/internal/setting"
 )
 
-// defaultPages is a definition's huge pages of the host's default size.
+// defaultPages is the value of a definition with huge pages of the host's default size.
 const defaultPages = "default"
 
 // pageNeed is memory of a guest in huge pages.
@@ -28,10 +28,11 @@ func (n pageNeed) pages() uint64 {
 	return (n.bytes + n.size - 1) / n.size
 }
 
-// pageNeeds is what a guest takes in huge pages by its definition, as the host is now: of each of its NUMA cells where it has some.
+// pageNeeds returns the huge pages that a guest's definition takes on the host as it is now, for each of its NUMA cells
+// if it has some.
 func (v *View) pageNeeds(g *facts.Guest) []pageNeed { return pageNeedsOf(g, v.DefaultHugepage()) }
 
-// pageNeedsOf is the same for a host with another default size.
+// pageNeedsOf is pageNeeds for a host with another default size.
 func pageNeedsOf(g *facts.Guest, defaultSize uint64) []pageNeed {
 	whole := pageNeed{size: defaultSize, bytes: g.Memory, nodes: g.MemoryNodes}
 	doc, err := domain.Parse([]byte(g.Definition))
@@ -65,7 +66,7 @@ func pageNeedsOf(g *facts.Guest, defaultSize uint64) []pageNeed {
 	return all
 }
 
-// poolFree is how many bytes the pool of a size has free on some nodes, of all nodes where none is named.
+// poolFree returns the free bytes in the pool of a page size on some nodes, on all if none is given.
 func (v *View) poolFree(size uint64, nodes setting.CPUSet) (free uint64) {
 	tally := func(pools []facts.Hugepages) {
 		for _, p := range pools {
@@ -86,7 +87,7 @@ func (v *View) poolFree(size uint64, nodes setting.CPUSet) (free uint64) {
 	return free
 }
 
-// pageSizes are the sizes that there are pools of, the largest first.
+// pageSizes returns the sizes of the host's pools, the largest first.
 func (v *View) pageSizes() []uint64 {
 	var sizes []uint64
 	for _, p := range v.Topology.Hugepages {
@@ -101,8 +102,8 @@ func (v *View) pageSizes() []uint64 {
 	return slices.Compact(sizes)
 }
 
-// pagesFor is what a definition should say of huge pages, and whether a pool has room for all of the guest's memory now: the largest
-// pages of which there are enough, named where they are not of the default size.
+// pagesFor returns what a definition should say about huge pages, and whether a pool has room for all of the guest's
+// memory now: the largest pages that suffice, named unless they have the default size.
 func (v *View) pagesFor(g *facts.Guest) (value string, holds bool) {
 	for _, size := range v.pageSizes() {
 		need := pageNeed{size: size, bytes: g.Memory}
@@ -117,13 +118,13 @@ func (v *View) pagesFor(g *facts.Guest) (value string, holds bool) {
 	return defaultPages, false
 }
 
-// PoolHolds tells whether a pool of huge pages has room for all of a guest's memory now.
+// PoolHolds reports whether a pool of huge pages has room for all of a guest's memory now.
 func (v *View) PoolHolds(g *facts.Guest) bool {
 	_, holds := v.pagesFor(g)
 	return holds
 }
 
-// pagesShort is the size of pages of which too few are free for a guest by its definition; 0 where there are enough.
+// pagesShort returns the page size of which too few are free for a guest's definition; 0 if there are enough.
 func (v *View) pagesShort(g *facts.Guest) uint64 {
 	for _, need := range v.pageNeeds(g) {
 		if need.size > 0 && need.pages()*need.size > v.poolFree(need.size, need.nodes) {
@@ -133,11 +134,12 @@ func (v *View) pagesShort(g *facts.Guest) uint64 {
 	return 0
 }
 
-// PoolWords says what is free of each size of huge pages on some nodes, of all where none is named.
+// PoolWords says how much is free of each huge page size on some nodes, on all if none is given.
 func (v *View) PoolWords(nodes setting.CPUSet) string {
 	var parts []string
 	for _, size := range v.pageSizes() {
-		parts = append(parts, fmt.Sprintf("%.1f GiB free in pages of %s", gib(v.poolFree(size, nodes)), sizeWords(size)))
+		parts = append(parts,
+			fmt.Sprintf("%.1f GiB free in pages of %s", gib(v.poolFree(size, nodes)), sizeWords(size)))
 	}
 	if len(parts) == 0 {
 		return "no pool was seen"
@@ -145,7 +147,7 @@ func (v *View) PoolWords(nodes setting.CPUSet) string {
 	return strings.Join(parts, ", ")
 }
 
-// sizeWords is a page size as definitions have it.
+// sizeWords returns a page size as definitions spell it.
 func sizeWords(size uint64) string {
 	switch {
 	case size == 0:
