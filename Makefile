@@ -23,11 +23,14 @@ deps-test:                  ## and those that the tests and the eBPF compiler ne
 	@scripts/deps test
 
 lint:
-	@test -z "$$(gofmt -l cmd internal test)" || { gofmt -l cmd internal test; echo "gofmt would change these files"; exit 1; }
+	@test -z "$$(gofmt -l cmd internal test tools)" || { gofmt -l cmd internal test tools; echo "gofmt would change these files"; exit 1; }
 	$(GO) mod tidy -diff
+	$(GO) -C tools mod tidy -diff
 	@! git grep -nE '^//go:build .*!(netns|lab|faults)' -- '*.go' || { echo "vet and staticcheck run with these tags and would not see these files"; exit 1; }
 	$(GO) vet -tags netns,lab,faults ./...
 	$(GO) tool staticcheck -tags netns,lab,faults ./...
+	$(GO) -C tools vet ./...
+	cd tools && $$($(GO) -C .. tool -n staticcheck) ./...
 
 generate:                   ## compiles the eBPF programs anew
 	$(GO) generate ./internal/...
@@ -37,6 +40,7 @@ check-generated:            ## the committed eBPF objects are those of the sourc
 
 test-unit:                  ## libvirt's schema must be there: see scripts/deps
 	MPPS_LIBVIRT_SCHEMA=required scripts/in-memory $(GO) test ./...
+	$(GO) -C tools test ./...
 
 test-netns: build           ## as root, in network namespaces of its own
 	MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags netns -count=1 -p 1 -timeout 30m -run "$$(scripts/tagged -run netns)" $$(scripts/tagged netns)

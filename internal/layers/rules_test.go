@@ -16,7 +16,7 @@ import (
 
 // source is one file that is no test.
 type source struct {
-	name, pkg string // pkg is relative to internal/, or cmd/NAME
+	name, pkg string // pkg is relative to internal/, or cmd/NAME, or tools/NAME
 	set       *token.FileSet
 	file      *ast.File
 	imports   map[string]string // name in the file → path
@@ -47,11 +47,11 @@ func parse(name, pkg string, text any) (*source, error) {
 	return s, nil
 }
 
-// tree reads every file below internal/ and cmd/ that is no test.
+// tree reads every file below internal/, cmd/ and tools/ that is no test.
 func tree(t *testing.T) []*source {
 	t.Helper()
 	var all []*source
-	for _, top := range []string{"internal", "cmd"} {
+	for _, top := range []string{"internal", "cmd", "tools"} {
 		root := filepath.Join("..", "..")
 		err := filepath.WalkDir(filepath.Join(root, top), func(name string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
