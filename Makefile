@@ -13,8 +13,8 @@ test: deps-test build       ## everything but the long scenes of the emulated ho
 	@scripts/test
 	@echo "all tests passed"
 
-build:                      ## the static program, bin/mpps
-	$(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/mpps ./cmd/mpps
+build:                      ## bin/mpps, the static program of hosts, and beside it the init of the lab's guests
+	$(GO) build -trimpath -ldflags '-s -w -X mpps/internal/version.Version=$(VERSION)' -o bin/ ./cmd/...
 
 deps:                       ## installs the packages that the lab needs, and says which
 	@scripts/deps

@@ -51,7 +51,7 @@ done
 // demoSpec is the guest as it is found.
 func demoSpec(binary string) lab.GuestSpec {
 	return lab.GuestSpec{
-		Name: demoGuest, Binary: binary, VCPUs: 2, MemoryMiB: 256,
+		Name: demoGuest, Binary: guestInit(binary), VCPUs: 2, MemoryMiB: 256,
 		NICs:    []lab.NIC{{Model: lab.E1000, Bridge: demoBridge, MAC: demoMAC, Addr: demoAddress + "/24"}},
 		Modules: []string{"veth"}, // the agent measures its receiver alone behind a veth pair
 		Args:    []string{"mpps.secret=" + demoSecret}, Probe: lab.TCPProbe(demoPort),

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -235,6 +236,9 @@ func install(ctx context.Context, l *lab.Lab) error {
 	_, err = l.Must(ctx, "mkdir -p /usr/local/bin && cp /share/mpps /usr/local/bin/mpps")
 	return err
 }
+
+// guestInit is the init of guests, beside a program.
+func guestInit(self string) string { return filepath.Join(filepath.Dir(self), "mpps-guest") }
 
 // steps tells what a lab does as finished steps.
 func (a *app) steps() func(string) {

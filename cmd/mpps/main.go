@@ -16,20 +16,16 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"mpps/internal/lab/guestinit"
 	"mpps/internal/ops"
 	"mpps/internal/outcome"
 	"mpps/internal/plan"
 	"mpps/internal/report"
+	build "mpps/internal/version"
 )
 
-// version is set by the linker (-X main.version=…).
-var version = "0.1.0"
+var version = build.Version
 
 func main() {
-	if guestinit.Wanted() { // the whole user space of a lab's guest
-		guestinit.Run(guestAgent)
-	}
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(softLimit)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"mpps/internal/lab"
 	"mpps/internal/measure"
+	"mpps/internal/traffic/agent"
 )
 
 // The host of a campaign in the lab. All packets come over the same wire, from a NIC in a namespace of its own that
@@ -60,7 +61,7 @@ for i in $(seq 100); do
 done
 cat /run/native.log >&2
 exit 1
-`, lab.MACigb0, lab.MACigb1, lab.MACvirtio, modesBridge, modesNetwork, modesVFMAC, agentPort, modesCPUs)
+`, lab.MACigb0, lab.MACigb1, lab.MACvirtio, modesBridge, modesNetwork, modesVFMAC, agent.Port, modesCPUs)
 
 // modesGuests are the guests, by mode and last part of the address. The one with the virtual function comes first: its
 // module looks at a NIC that nobody has used yet.
@@ -167,7 +168,7 @@ func (s *modesScene) furnishIn(ctx context.Context) error {
 			continue
 		}
 		spec := lab.GuestSpec{
-			Name: g.mode, Binary: self, Direct: true, CPUs: modesCPUs, NICs: []lab.NIC{g.nic}, Args: []string{"mpps.secret=" + modesSecret},
+			Name: g.mode, Binary: guestInit(self), Direct: true, CPUs: modesCPUs, NICs: []lab.NIC{g.nic}, Args: []string{"mpps.secret=" + modesSecret},
 			Modules: []string{"veth"}, // the agent measures its receiver alone behind a veth pair
 			Probe:   lab.TCPProbeFrom("gen", 7878),
 		}
@@ -192,10 +193,10 @@ func (s *modesScene) furnishIn(ctx context.Context) error {
 func (s *modesScene) modes() []measure.Mode {
 	var all []measure.Mode
 	for _, name := range s.wanted {
-		m := measure.Mode{Name: name, Agent: net.JoinHostPort(modesNetwork+"3", agentPort), From: modesFrom}
+		m := measure.Mode{Name: name, Agent: net.JoinHostPort(modesNetwork+"3", agent.Port), From: modesFrom}
 		for _, g := range modesGuests {
 			if g.mode == name {
-				m.Agent, m.Frozen = net.JoinHostPort(modesNetwork+strconv.Itoa(g.host), agentPort), s.guests[name].PIDFile()
+				m.Agent, m.Frozen = net.JoinHostPort(modesNetwork+strconv.Itoa(g.host), agent.Port), s.guests[name].PIDFile()
 			}
 		}
 		all = append(all, m)

@@ -105,7 +105,8 @@ func (l *Lab) StartGuest(ctx context.Context, spec GuestSpec) (*Guest, error) {
 	if err := os.MkdirAll(filepath.Join(l.ShareDir(), ".guests"), 0o755); err != nil {
 		return nil, err
 	}
-	initrd := Initramfs{Binary: spec.Binary, Tree: l.tree.Root(), Release: l.tree.Release, Modules: spec.modules(), Agent: spec.Agent}
+	initrd := Initramfs{Binary: spec.Binary, Tree: l.tree.Root(), Release: l.tree.Release, Modules: spec.modules(),
+		Agent: spec.Agent, Programs: spec.Programs}
 	if spec.Realtime {
 		over, err := l.guestLayer(ctx)
 		if err != nil {

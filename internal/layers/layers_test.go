@@ -18,6 +18,7 @@ const everything = "everything"
 // stands further down may use what stands above it. docs/ARCHITECTURE.md has the same table.
 var imports = map[string][]string{
 	"datapath":                 {},
+	"version":                  {},
 	"outcome":                  {},
 	"setting":                  {},
 	"goal":                     {"setting"},
@@ -79,6 +80,7 @@ var imports = map[string][]string{
 	"ops/tuning":               {"outcome", "setting", "facts", "goal", "bottleneck", "plan", "lasting", "journal", "apply", "traffic", "measure/search", "measure/adapter", "measure", "tune", "host", "ops", "ops/change", "ops/bench"},
 	"golden":                   {},
 	"cmd/mpps":                 {everything},
+	"cmd/mpps-guest":           {"outcome", "version", "traffic/agent", "lab/guestinit"},
 	"tools/fieldbench":         {"measure", "measure/rig", "owned", "traffic"},
 	"tools/searchbench":        {"measure/search", "measure/search/simulated"},
 }
@@ -91,7 +93,7 @@ var work = []string{"host", "journal", "apply"}
 // init of a guest starts the guest's agent.
 var programs = []string{"owned", "host", "traffic/engine", "measure/adapter", "lab", "lab/guestinit", "lab/labtest", "tools/fieldbench"}
 
-// printers are the packages that may write to the standard streams, besides cmd/mpps/main.go, which hands them on. The
+// printers are the packages that may write to the standard streams, besides the main.go of commands, which hand them on. The
 // init of a guest has nobody to return to, nor has the end of a test process.
 var printers = []string{"report", "lab/guestinit", "lab/labtest", "tools/fieldbench", "tools/searchbench"}
 
@@ -168,6 +170,7 @@ func TestRulesCanFail(t *testing.T) {
 		{three, "plan", "a.go", `func f() { println("here") }`, "built-in println"},
 		{three, "plan", "a.go", `import . "fmt"; func f() { Println() }`, "with a dot"},
 		{three, "cmd/mpps", "main.go", `import "os"; var out, err = os.Stdout, os.Stderr`, ""},
+		{three, "cmd/mpps-guest", "agent.go", `import "os"; var err = os.Stderr`, "os.Stderr"},
 		{three, "plan", "main.go", `import "os"; var out = os.Stdout`, "os.Stdout"},
 		{three, "report", "a.go", `import "os"; var out = os.Stdout`, ""},
 		{three, "plan", "a.go", `import "fmt"; import "os"; var _, _ = fmt.Sprint(1), os.Stdin`, ""},

@@ -131,7 +131,7 @@ func startsPrograms(s *source) []string {
 
 // prints refuses what writes to the standard streams outside the packages that may.
 func prints(s *source) []string {
-	if slices.Contains(printers, s.pkg) || s.pkg == "cmd/mpps" && filepath.Base(s.name) == "main.go" {
+	if slices.Contains(printers, s.pkg) || strings.HasPrefix(s.pkg, "cmd/") && filepath.Base(s.name) == "main.go" {
 		return nil
 	}
 	why := "packages return values and errors; only report prints"
