@@ -7,13 +7,13 @@ export CGO_ENABLED = 0
 .PHONY: demo test build deps deps-test lint generate check-generated test-unit test-netns test-lab test-catalogue test-turn test-long test-faults soak-sriov bench bench-field bench-generator bench-search bench-placement bench-path bench-tune planted planted-lab healthy fuzz clean clean-lab
 
 demo: deps build            ## the main job on a real host in a box, ends with an HTML report in out/demo
-	bin/mpps demo --out out/demo
+	bin/mpps-lab demo --out out/demo
 
 test: deps-test build       ## everything but the long scenes of the emulated host, see scripts/test
 	@scripts/test
 	@echo "all tests passed"
 
-build:                      ## bin/mpps, the static program of hosts, and beside it the init of the lab's guests
+build:                      ## bin/mpps, the static program for hosts; beside it mpps-lab, and mpps-guest for the lab's guests
 	$(GO) build -trimpath -ldflags '-s -w -X mpps/internal/version.Version=$(VERSION)' -o bin/ ./cmd/...
 
 deps:                       ## installs the packages that the lab needs, and says which
@@ -104,4 +104,4 @@ clean:
 	rm -rf bin out
 
 clean-lab: build            ## removes the cached root trees of the lab
-	bin/mpps lab clean
+	bin/mpps-lab clean

@@ -88,7 +88,11 @@ func pointsOneWay(s *source) []string {
 	for _, path := range s.imports {
 		inner, ours := strings.CutPrefix(path, "mpps/internal/")
 		switch {
-		case ours && !slices.Contains(allowed, everything) && !slices.Contains(allowed, inner):
+		case ours && slices.Contains(allowed, everything):
+			if inner == "lab" || strings.HasPrefix(inner, "lab/") {
+				found = append(found, "package "+s.pkg+" must not import "+inner)
+			}
+		case ours && !slices.Contains(allowed, inner):
 			found = append(found, "package "+s.pkg+" must not import "+inner)
 		case strings.HasPrefix(path, "mpps/cmd/"):
 			found = append(found, "nothing imports a command")

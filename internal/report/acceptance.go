@@ -23,7 +23,7 @@ func Experiments(t *Text, all []*acceptance.Experiment) {
 		if e.NoLab != "" {
 			t.Wrapped("  lab   ", "no: "+e.NoLab)
 		} else {
-			t.Wrapped("  lab   ", "mpps acceptance "+e.Name+" --lab")
+			t.Wrapped("  lab   ", "mpps-lab acceptance "+e.Name)
 		}
 	}
 }
@@ -44,8 +44,17 @@ type DryRun struct {
 	Consent   int                `json:"needs_consent"`
 }
 
-// AcceptanceDry draws what would be run.
-func AcceptanceDry(t *Text, all []DryRun, verbose bool) {
+// DryRuns is the answer of acceptance --dry-run.
+type DryRuns struct {
+	Runs []DryRun `json:"runs"`
+}
+
+// Answer is the answer that shows what would be run, with all changes where it is verbose.
+func (d DryRuns) Answer(host string, verbose bool) Answer {
+	return Answer{Verb: "acceptance-dry-run", Host: host, Result: d, Text: func(t *Text) { drawDryRuns(t, d.Runs, verbose) }}
+}
+
+func drawDryRuns(t *Text, all []DryRun, verbose bool) {
 	for i, d := range all {
 		if i > 0 {
 			t.Blank()

@@ -91,7 +91,7 @@ func TestAcceptanceText(t *testing.T) {
 	got := Draw(80, func(t *Text) {
 		Accepted(t, p, "/root/acceptance")
 		t.Blank()
-		AcceptanceDry(t, dry, true)
+		DryRuns{dry}.Answer("", true).Text(t)
 	})
 	for n, line := range strings.Split(got, "\n") {
 		if visible(line) > 80 {

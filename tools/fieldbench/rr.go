@@ -91,7 +91,7 @@ func talkers(o options) []talker {
 			server, err = lookPath("netserver")
 		}
 		if err != nil {
-			netperf.row.Failed = "not installed (bin/mpps lab up builds a tree that has it)"
+			netperf.row.Failed = "not installed (bin/mpps-lab up builds a tree that has it)"
 		}
 	}
 	if netperf.row.Failed == "" {

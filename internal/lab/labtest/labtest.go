@@ -191,6 +191,9 @@ func Binary(t testing.TB) string { return program(t, "mpps") }
 // Init is the path of the static program that is the init of guests: beside mpps.
 func Init(t testing.TB) string { return program(t, "mpps-guest") }
 
+// Command is the path of mpps-lab: beside mpps.
+func Command(t testing.TB) string { return program(t, "mpps-lab") }
+
 func program(t testing.TB, name string) string {
 	t.Helper()
 	mpps, err := binary()
