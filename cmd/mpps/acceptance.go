@@ -15,6 +15,7 @@ import (
 	"mpps/internal/acceptance"
 	"mpps/internal/goal"
 	"mpps/internal/report"
+	"mpps/internal/report/founding"
 	"mpps/internal/setting"
 )
 
@@ -242,7 +243,7 @@ func (a *app) listExperiments() error {
 		name = ""
 	}
 	return a.out.Answer(report.Answer{Verb: "acceptance-list", Host: name, Result: list, Text: func(t *report.Text) {
-		report.Experiments(t, acceptance.All())
+		founding.List(t, acceptance.All())
 	}})
 }
 

@@ -7,11 +7,12 @@ import (
 
 	"mpps/internal/acceptance"
 	"mpps/internal/report"
+	"mpps/internal/report/founding"
 )
 
 // acceptanceDry is the answer of acceptance --dry-run.
 type acceptanceDry struct {
-	Runs []report.DryRun `json:"runs"`
+	Runs []founding.DryRun `json:"runs"`
 }
 
 // acceptanceDryRun tells what would be run, in order, and what that would change.
@@ -44,7 +45,7 @@ func (a *app) acceptanceDryRun(ctx context.Context, f *acceptanceFlags, chosen [
 		if in.Lab && e.Name == throughputName {
 			own = labInputs(in.Dir)
 		}
-		d := report.DryRun{Name: e.Name, Title: e.Title, Minutes: e.Takes.Minutes(), Lab: in.Lab, Steps: e.Steps(own), Checks: []acceptance.Check{}, Changes: []report.ChangeRow{}, Restarts: []string{}}
+		d := founding.DryRun{Name: e.Name, Title: e.Title, Minutes: e.Takes.Minutes(), Lab: in.Lab, Steps: e.Steps(own), Checks: []acceptance.Check{}, Changes: []report.ChangeRow{}, Restarts: []string{}}
 		if !in.Lab {
 			d.Checks = e.Look(in, seen)
 			if c := acceptance.Unknown(in, d.Checks); c != nil {
@@ -71,6 +72,6 @@ func (a *app) acceptanceDryRun(ctx context.Context, f *acceptanceFlags, chosen [
 		dry.Runs = append(dry.Runs, d)
 	}
 	return a.out.Answer(report.Answer{Verb: "acceptance-dry-run", Host: name, Result: dry, Text: func(t *report.Text) {
-		report.AcceptanceDry(t, dry.Runs, a.verbose)
+		founding.Dry(t, dry.Runs, a.verbose)
 	}})
 }

@@ -17,6 +17,7 @@ import (
 	"mpps/internal/facts"
 	"mpps/internal/plan"
 	"mpps/internal/report"
+	"mpps/internal/report/founding"
 )
 
 // setUps are what people may say of a set-up: each experiment has other steps for some.
@@ -119,7 +120,7 @@ func TestMeasurementsMeetTheirFlags(t *testing.T) {
 					err = planOf(s.Beside)
 				}
 				if err != nil {
-					t.Errorf("%s, %s, %s: %s: %v", name, e, s.ID, report.Command(s.Argv), err)
+					t.Errorf("%s, %s, %s: %s: %v", name, e, s.ID, founding.Command(s.Argv), err)
 				}
 			}
 		}

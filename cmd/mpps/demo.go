@@ -16,7 +16,7 @@ import (
 	"mpps/internal/goal"
 	"mpps/internal/knob"
 	"mpps/internal/plan"
-	"mpps/internal/report"
+	"mpps/internal/report/bench"
 )
 
 func (a *app) demoCommand() *cobra.Command {
@@ -90,7 +90,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	d.stage.say("%s\n%s", report.Verdict(d.state.document(d)), absolute)
+	d.stage.say("%s\n%s", bench.Verdict(d.state.document(d)), absolute)
 	return nil
 }
 
@@ -223,7 +223,7 @@ func (d *demo) after(ctx context.Context) error {
 	if err := d.bench(ctx, "after", &d.state.after); err != nil {
 		return err
 	}
-	d.stage.say("  %s", report.Verdict(d.state.document(d)))
+	d.stage.say("  %s", bench.Verdict(d.state.document(d)))
 	return nil
 }
 

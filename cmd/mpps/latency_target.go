@@ -11,7 +11,7 @@ import (
 	"mpps/internal/host"
 	"mpps/internal/measure"
 	"mpps/internal/measure/wakeup"
-	"mpps/internal/report"
+	"mpps/internal/report/words"
 	"mpps/internal/setting"
 )
 
@@ -132,7 +132,7 @@ func (t *target) inGuest(ctx context.Context, f *latencyFlags) error {
 		th := g.Threads[at]
 		where := th.Affinity
 		if len(where) != 1 {
-			t.warn("not-pinned", fmt.Sprintf("vCPU %d may run on %s: counters are those of CPU %d, where it was at the beginning", cpu, report.CPUs(th.Affinity), th.CPU),
+			t.warn("not-pinned", fmt.Sprintf("vCPU %d may run on %s: counters are those of CPU %d, where it was at the beginning", cpu, words.CPUs(th.Affinity), th.CPU),
 				"pin it: 'mpps explain domain.vcpupin'")
 			where = setting.CPUs(th.CPU)
 		}

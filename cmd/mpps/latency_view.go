@@ -10,6 +10,7 @@ import (
 	"mpps/internal/measure"
 	"mpps/internal/measure/wakeup"
 	"mpps/internal/report"
+	"mpps/internal/report/words"
 )
 
 // latencyAnswer is the answer of latency.
@@ -64,7 +65,7 @@ func drawWakeups(t *report.Text, answer *latencyAnswer, saved string) {
 	for _, l := range f.Loads {
 		text := l.What + " on " + l.Where
 		if len(l.CPUs) > 0 {
-			text += ", " + report.CPUs(l.CPUs)
+			text += ", " + words.CPUs(l.CPUs)
 		}
 		if l.Error != "" {
 			text += ": " + l.Error
@@ -95,7 +96,7 @@ func placeOf(f *wakeup.File) string {
 	}
 	text := ""
 	for _, v := range f.Guest.VCPUs {
-		text += fmt.Sprintf(", vCPU %d on %s", v.VCPU, report.CPUs(v.CPUs))
+		text += fmt.Sprintf(", vCPU %d on %s", v.VCPU, words.CPUs(v.CPUs))
 	}
 	if f.Guest.Kernel != "" {
 		text += ", kernel " + f.Guest.Kernel

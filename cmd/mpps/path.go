@@ -14,6 +14,7 @@ import (
 	"mpps/internal/queuepath"
 	"mpps/internal/queuepath/trace"
 	"mpps/internal/report"
+	"mpps/internal/report/queues"
 )
 
 // pathFlags are the flags of mpps path.
@@ -133,7 +134,7 @@ func (a *app) showPath(f *pathFlags, name string, p *queuepath.Path) error {
 	warnings := pathCaveats(&p.Observation)
 	if f.output != "" {
 		var page bytes.Buffer
-		if err := report.QueuePathHTML(&page, &report.QueuePathPage{Host: name, Path: p, Warnings: warnings}, version, time.Now()); err != nil {
+		if err := queues.HTML(&page, name, p, warnings, version, time.Now()); err != nil {
 			return err
 		}
 		if err := a.writeFile(f.output, page.Bytes()); err != nil {
@@ -145,7 +146,7 @@ func (a *app) showPath(f *pathFlags, name string, p *queuepath.Path) error {
 	}
 	return a.out.Answer(report.Answer{
 		Verb: "path", Host: name, Result: p, Warnings: warnings,
-		Text: func(t *report.Text) { report.QueuePath(t, p) },
+		Text: func(t *report.Text) { queues.Text(t, p) },
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 	"mpps/internal/goal"
 	"mpps/internal/placement"
 	"mpps/internal/report"
+	"mpps/internal/report/seats"
 )
 
 // placed is the answer of mpps place.
@@ -64,10 +65,10 @@ no place is refused, with what is short and the smallest thing that would help.
 			if err != nil {
 				return err
 			}
-			picture := &report.Placing{Host: m.facts, Result: result, Added: added}
+			picture := &seats.Placing{Host: m.facts, Result: result, Added: added}
 			if output != "" {
 				var page bytes.Buffer
-				if err := report.PlaceHTML(&page, picture, version, time.Now()); err != nil {
+				if err := seats.HTML(&page, picture, version, time.Now()); err != nil {
 					return err
 				}
 				if err := a.writeFile(output, page.Bytes()); err != nil {
@@ -77,7 +78,7 @@ no place is refused, with what is short and the smallest thing that would help.
 			if output != "-" {
 				err = a.out.Answer(report.Answer{
 					Verb: "place", Host: m.facts.Name, Result: placed{Result: *result, Added: added}, Warnings: a.caveats(m.facts, g),
-					Text: func(t *report.Text) { report.Place(t, picture) },
+					Text: func(t *report.Text) { seats.Text(t, picture) },
 				})
 				if err != nil {
 					return err

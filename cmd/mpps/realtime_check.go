@@ -16,6 +16,7 @@ import (
 	"mpps/internal/knob"
 	"mpps/internal/realtime"
 	"mpps/internal/report"
+	"mpps/internal/report/words"
 	"mpps/internal/setting"
 )
 
@@ -141,7 +142,7 @@ func (a *app) watched(ctx context.Context, f *realtimeFlags) (*facts.Host, realt
 	}
 	host.Read(ctx, m.Mechanisms(), h, realtime.Addresses(h))
 	if f.interval > 0 && m.Live() && len(s.CPUs) > 0 {
-		a.out.Progress("watching %s for %v", report.CPUs(s.CPUs), f.interval)
+		a.out.Progress("watching %s for %v", words.CPUs(s.CPUs), f.interval)
 		h.Observed = m.Observe(ctx, h, s.CPUs, f.interval)
 	}
 	return h, s, nil

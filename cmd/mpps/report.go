@@ -10,6 +10,8 @@ import (
 
 	"mpps/internal/measure/export"
 	"mpps/internal/report"
+	"mpps/internal/report/bench"
+	"mpps/internal/report/tuning"
 	"mpps/internal/tune"
 )
 
@@ -53,14 +55,14 @@ With another --format than html the runs are printed in that form:
 				return err
 			}
 			var page bytes.Buffer
-			if err := report.HTML(&page, doc); err != nil {
+			if err := bench.HTML(&page, doc); err != nil {
 				return err
 			}
 			if err := a.writeFile(f.output, page.Bytes()); err != nil {
 				return err
 			}
 			if f.output != "-" {
-				a.out.Step("wrote %s: %s", f.output, report.Verdict(doc))
+				a.out.Step("wrote %s: %s", f.output, bench.Verdict(doc))
 			}
 			return nil
 		},
@@ -105,7 +107,7 @@ func (a *app) reportTune(cmd *cobra.Command, r *tune.Result, f *reportFlags) err
 // writeTunePage writes the page of a run of the loop.
 func (a *app) writeTunePage(file string, r *tune.Result) error {
 	var page bytes.Buffer
-	if err := report.TuneHTML(&page, r, version, time.Now()); err != nil {
+	if err := tuning.HTML(&page, r, version, time.Now()); err != nil {
 		return err
 	}
 	if err := a.writeFile(file, page.Bytes()); err != nil {
@@ -118,8 +120,8 @@ func (a *app) writeTunePage(file string, r *tune.Result) error {
 }
 
 // document is the page's content.
-func (f *reportFlags) document(results []saved) (*report.Document, error) {
-	doc := &report.Document{Schema: report.DocumentSchema, Title: f.title, Made: time.Now(), Version: version}
+func (f *reportFlags) document(results []saved) (*bench.Document, error) {
+	doc := &bench.Document{Schema: bench.DocumentSchema, Title: f.title, Made: time.Now(), Version: version}
 	for _, r := range results {
 		r.addTo(doc)
 	}

@@ -10,6 +10,7 @@ import (
 	"mpps/internal/measure/wakeup"
 	"mpps/internal/plan"
 	"mpps/internal/report"
+	"mpps/internal/report/bench"
 )
 
 // saved is what a file of bench holds: a run, the two of an interleaved comparison with its verdict, a campaign over
@@ -62,7 +63,7 @@ func readResult(file string) (saved, error) {
 	return saved{}, err
 }
 
-func (r *saved) addTo(doc *report.Document) {
+func (r *saved) addTo(doc *bench.Document) {
 	switch {
 	case r.run != nil:
 		doc.Add(r.label, r.run)

@@ -35,6 +35,7 @@ import (
 	"mpps/internal/queuepath"
 	"mpps/internal/realtime"
 	"mpps/internal/report"
+	"mpps/internal/report/bench"
 	"mpps/internal/setting"
 	"mpps/internal/sriov"
 	"mpps/internal/tune"
@@ -71,7 +72,7 @@ var answers = map[string]any{
 	"bench-stream":       measure.Run{},
 	"bench-compare":      compared{},
 	"bench-ab":           measure.AB{},
-	"report-runs":        report.Document{},
+	"report-runs":        bench.Document{},
 	"bench-modes":        measure.Modes{},
 	"search":             measure.Search{},
 	"tune":               tune.Result{},
@@ -109,7 +110,7 @@ var files = map[string]struct {
 	"modes":     {measure.Modes{}, measure.SchemaModes},
 	"searched":  {measure.Search{}, measure.SchemaSearch},
 	"campaign":  {measure.CampaignLine{}, measure.SchemaCampaign}, // of each line
-	"report":    {report.Document{}, report.DocumentSchema},
+	"report":    {bench.Document{}, bench.DocumentSchema},
 	"demo":      {demoResult{}, "mpps.demo/2"},
 	"event":     {verdicts.Event{}, verdicts.Schema},        // of each line
 	"top":       {bottleneck.Look{}, bottleneck.LookSchema}, // of each line

@@ -14,6 +14,7 @@ import (
 	"mpps/internal/facts"
 	"mpps/internal/host"
 	"mpps/internal/report"
+	"mpps/internal/report/top"
 )
 
 // topFlags are the flags of mpps top.
@@ -64,7 +65,7 @@ Exit codes: 0 ended, by a key, a signal or --for · 1 failed.`,
 	flags.DurationVar(&f.length, "for", 0, "for how long; 0 until it is ended")
 	flags.BoolVar(&f.once, "once", false, "one look, and the end")
 	flags.StringVar(&f.guest, "guest", "", "show guests with this in their names alone")
-	flags.StringVar(&f.sort, "sort", string(report.SortPath), "what comes first among NICs, guests and queues: "+topOrders())
+	flags.StringVar(&f.sort, "sort", string(top.ByPath), "what comes first among NICs, guests and queues: "+topOrders())
 	flags.BoolVar(&f.all, "idle", false, "show what nothing passed, too")
 	flags.BoolVar(&f.counters, "counters", false, "load nothing into the kernel: counters alone, with less certainty")
 	flags.StringArrayVar(&f.netns, "netns", nil, "show the devices and sockets of this network namespace too (ip netns list; may be repeated)")
@@ -74,7 +75,7 @@ Exit codes: 0 ended, by a key, a signal or --for · 1 failed.`,
 
 func topOrders() string {
 	var names []string
-	for _, s := range report.TopSorts {
+	for _, s := range top.Sorts {
 		names = append(names, string(s))
 	}
 	return strings.Join(names, ", ")
@@ -88,7 +89,7 @@ func (f *topFlags) check(root string) error {
 		return usage(fmt.Errorf("--for %v: expected a time such as 10m", f.length), "leave it out to look until the end")
 	case f.once && f.length > 0:
 		return usage(errors.New("--once is one look, --for looks for a while"), "leave one of the two out")
-	case !slices.Contains(report.TopSorts, report.TopSort(f.sort)):
+	case !slices.Contains(top.Sorts, top.Sort(f.sort)):
 		return usage(fmt.Errorf("--sort %q: expected one of %s", f.sort, topOrders()), "")
 	case slices.Contains(f.netns, ""):
 		return usage(errors.New("--netns: expected the name of a network namespace, found nothing"), "see 'ip netns list'")
@@ -102,7 +103,7 @@ func (f *topFlags) check(root string) error {
 
 // runTop shows one look after the other until it is ended.
 func (a *app) runTop(ctx context.Context, f *topFlags) error {
-	view := &report.TopView{Guest: f.guest, Sort: report.TopSort(f.sort), Idle: f.all, Every: f.every}
+	view := &top.View{Guest: f.guest, Sort: top.Sort(f.sort), Idle: f.all, Every: f.every}
 	if f.load != "" {
 		h, err := readSnapshot(f.load)
 		switch {
@@ -158,12 +159,12 @@ func closeScreen(s *report.Screen) error {
 	return s.Close()
 }
 
-func (a *app) printLook(look *bottleneck.Look, view *report.TopView) error {
+func (a *app) printLook(look *bottleneck.Look, view *top.View) error {
 	if a.json {
 		return a.out.Line(look, "")
 	}
 	return a.out.View(func(t *report.Text) {
-		report.Top(t, look, view)
+		top.Draw(t, look, view)
 		t.Blank()
 	})
 }

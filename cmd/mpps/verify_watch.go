@@ -12,6 +12,7 @@ import (
 	"mpps/internal/journal"
 	"mpps/internal/realtime"
 	"mpps/internal/report"
+	"mpps/internal/report/words"
 	"mpps/internal/setting"
 	verdicts "mpps/internal/watch"
 )
@@ -214,7 +215,7 @@ func where(s realtime.Scope) string {
 	if len(s.CPUs) == 0 {
 		return "no CPU: none is set aside"
 	}
-	return fmt.Sprintf("%s (%s)", report.CPUs(s.CPUs), s.From)
+	return fmt.Sprintf("%s (%s)", words.CPUs(s.CPUs), s.From)
 }
 
 func (w *watcher) name() string {

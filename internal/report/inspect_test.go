@@ -71,11 +71,3 @@ func TestInspectView(t *testing.T) {
 		}
 	}
 }
-
-func TestBytes(t *testing.T) {
-	for n, want := range map[uint64]string{0: "0 B", 1023: "1023 B", 1536: "1.5 KiB", 3 << 30: "3 GiB", 3<<30 + 1<<28: "3.2 GiB"} {
-		if have := Bytes(n); have != want {
-			t.Errorf("%d is %q, expected %q", n, have, want)
-		}
-	}
-}

@@ -22,7 +22,7 @@ const (
 	KeyBackspace Key = "backspace"
 )
 
-// sequences are what terminals send for them, behind an escape (xterm's and the console's).
+// sequences are what terminals send for them after an escape (xterm's and the console's).
 var sequences = map[string]Key{
 	"[A": KeyUp, "[B": KeyDown, "OA": KeyUp, "OB": KeyDown, "[5~": KeyPageUp, "[6~": KeyPageDown,
 	"[H": KeyHome, "[F": KeyEnd, "OH": KeyHome, "OF": KeyEnd, "[1~": KeyHome, "[4~": KeyEnd, "[7~": KeyHome, "[8~": KeyEnd,
@@ -56,7 +56,7 @@ func (s *Screen) Keys() <-chan Key {
 	return keys
 }
 
-// parseKeys reads what a terminal sent; what is not whole yet is returned.
+// parseKeys reads what a terminal sent, and returns what is not complete yet.
 func parseKeys(text string) (keys []Key, rest string) {
 	for text != "" {
 		switch c := text[0]; {
@@ -92,78 +92,4 @@ func parseKeys(text string) (keys []Key, rest string) {
 		}
 	}
 	return keys, ""
-}
-
-// Press changes a view as a key asks for, and tells whether the view is to be left. How far it can be scrolled the last drawing said,
-// page is how many lines it shows.
-func (v *TopView) Press(k Key, scroll, page int) (quit bool) {
-	if v.Typing {
-		v.typed(k)
-		return false
-	}
-	if v.Help {
-		v.Help = false
-		return k == "q"
-	}
-	switch k {
-	case "q", "Q":
-		return true
-	case " ":
-		v.Paused = !v.Paused
-	case "s":
-		v.Sort = next(TopSorts, v.Sort)
-		v.Offset = 0
-	case "d":
-		v.Detail = next(TopDetails, v.Detail)
-	case "i":
-		v.Idle = !v.Idle
-	case "g", "/":
-		v.Typing, v.Offset = true, 0
-	case "?", "h":
-		v.Help = true
-	case KeyEscape:
-		v.Guest, v.Offset = "", 0
-	case KeyUp, "k":
-		v.Offset--
-	case KeyDown, "j":
-		v.Offset++
-	case KeyPageUp:
-		v.Offset -= page
-	case KeyPageDown:
-		v.Offset += page
-	case KeyHome:
-		v.Offset = 0
-	case KeyEnd:
-		v.Offset = scroll
-	}
-	v.Offset = min(max(v.Offset, 0), scroll)
-	return false
-}
-
-// typed takes a key while a guest's name is being typed.
-func (v *TopView) typed(k Key) {
-	switch k {
-	case KeyEnter:
-		v.Typing = false
-	case KeyEscape:
-		v.Typing, v.Guest = false, ""
-	case KeyBackspace:
-		if r := []rune(v.Guest); len(r) > 0 {
-			v.Guest = string(r[:len(r)-1])
-		}
-	default:
-		if utf8.RuneCountInString(string(k)) == 1 && len(v.Guest) < 64 {
-			v.Guest += string(k)
-		}
-	}
-}
-
-// next is what follows in a list, the first behind the last and for what is not in it.
-func next[T comparable](list []T, at T) T {
-	for i, x := range list {
-		if x == at {
-			return list[(i+1)%len(list)]
-		}
-	}
-	return list[min(1, len(list)-1)] // the first is what an empty one means
 }

@@ -7,6 +7,7 @@ import (
 	"mpps/internal/datapath"
 	"mpps/internal/facts"
 	"mpps/internal/knob"
+	"mpps/internal/report/words"
 )
 
 // Knob draws the page of one knob.
@@ -76,10 +77,9 @@ func SnapshotDiff(t *Text, compared int, differences []facts.Difference) {
 		t.Line("identical: %d settings and the whole inventory", compared)
 		return
 	}
-	t.Line("%s:", count(len(differences), "difference"))
+	t.Line("%s:", words.Count(len(differences), "difference"))
 	for _, d := range differences {
 		t.Wrapped("  ", d.Path)
-		t.Value(Red, "    - ", d.Before)
-		t.Value(Green, "    + ", d.After)
+		t.Diff("    ", d.Before, d.After)
 	}
 }

@@ -45,7 +45,7 @@ func TestRealtimeCheckDraws(t *testing.T) {
 			t.Errorf("verbose %v:\n%s", verbose, drawn)
 		}
 		for line := range strings.Lines(drawn) {
-			if visible(strings.TrimRight(line, "\n")) > 80 {
+			if Visible(strings.TrimRight(line, "\n")) > 80 {
 				t.Errorf("wider than 80 columns: %s", line)
 			}
 		}

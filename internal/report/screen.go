@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Screen is a terminal that a live view has for itself: its other screen, without echo and cursor, keys one by one. Signals come as
-// ever. Whoever opens one must see to it that Close is called whatever happens: the user's shell would go on without echo.
+// Screen is a terminal that a live view has for itself: its other screen, without echo and cursor, keys one by one. Signals
+// come as usual. Close must be called whatever happens: the user's shell would go on without echo.
 type Screen struct {
 	in    *os.File // the keyboard; nil: there is none
 	out   *os.File
@@ -31,8 +31,8 @@ const (
 	leaveScreen = "\x1b[?25h\x1b[?1049l"
 )
 
-// Screen takes over the terminal behind standard output, with the keyboard where standard input is one. It is nil where output is no
-// terminal, or one that can only go forward.
+// Screen takes over the terminal of standard output, with the keyboard where standard input is one. It is nil where output
+// is no terminal, or one that can only go forward.
 func (p *Printer) Screen(in io.Reader) (*Screen, error) {
 	out, ok := p.out.(*os.File)
 	if !ok || columns(out) == 0 || os.Getenv("TERM") == "dumb" || os.Getenv("TERM") == "" {
@@ -48,7 +48,7 @@ func (p *Printer) Screen(in io.Reader) (*Screen, error) {
 	return s, s.Open()
 }
 
-// HasKeys tells whether there is a keyboard.
+// HasKeys reports whether there is a keyboard.
 func (s *Screen) HasKeys() bool { return s.in != nil }
 
 // Open takes the terminal, again after a Close.
@@ -88,33 +88,34 @@ func (s *Screen) Close() error {
 	return err
 }
 
-// Guard gives the terminal back where its goroutine panics: it is deferred in each one that a live view starts.
+// Guard gives the terminal back where its goroutine panics: each goroutine of a live view defers it.
 func (s *Screen) Guard() {
 	if r := recover(); r != nil {
-		_ = s.Close() // the panic is what is told
+		_ = s.Close() // the panic is what is reported
 		panic(r)
 	}
 }
 
-// Stop gives the terminal back and stops the process as Ctrl-Z does, and takes it again when the process goes on, which the caller's
-// channel of SIGCONT tells.
-func (s *Screen) Stop(goesOn <-chan os.Signal) error {
+// Stop gives the terminal back and stops the process as Ctrl-Z does, and takes it again when SIGCONT comes on the caller's
+// channel.
+func (s *Screen) Stop(continued <-chan os.Signal) error {
 	if err := s.Close(); err != nil {
 		return err
 	}
-	if err := stopSelf(goesOn); err != nil {
+	if err := stopSelf(continued); err != nil {
 		return errors.Join(fmt.Errorf("stop: %w", err), s.Open())
 	}
 	return s.Open()
 }
 
-// stopSelf has the kernel do what it does with SIGTSTP by default, which stops no process group that nobody could let go on
-// (is_current_pgrp_orphaned in kernel/signal.c). signal.Reset does not bring that back: Go's own handler stays. The kernel's structure
-// has a form for each architecture, of at most 32 bytes; one of zeros means the default in all.
-func stopSelf(goesOn <-chan os.Signal) error {
+// stopSelf has the kernel do what it does with SIGTSTP by default, which stops no process group that nobody could continue
+// (is_current_pgrp_orphaned in kernel/signal.c). signal.Reset does not bring that back: Go's own handler stays. The
+// kernel's structure differs by architecture, with at most 32 bytes; one of zeros means the default in all.
+func stopSelf(continued <-chan os.Signal) error {
 	action := func(set, was *[64]byte) error {
 		const maskSize = 8
-		_, _, e := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(unix.SIGTSTP), uintptr(unsafe.Pointer(set)), uintptr(unsafe.Pointer(was)), maskSize, 0, 0)
+		_, _, e := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(unix.SIGTSTP), uintptr(unsafe.Pointer(set)),
+			uintptr(unsafe.Pointer(was)), maskSize, 0, 0)
 		if e != 0 {
 			return e
 		}
@@ -126,7 +127,7 @@ func stopSelf(goesOn <-chan os.Signal) error {
 	}
 	err := unix.Kill(os.Getpid(), unix.SIGTSTP)
 	select {
-	case <-goesOn:
+	case <-continued:
 	case <-time.After(100 * time.Millisecond): // it was not stopped
 	}
 	return errors.Join(err, action(&ours, nil))
@@ -149,7 +150,7 @@ func (s *Screen) Draw(view func(*Text)) error {
 		return nil
 	}
 	width, rows := s.Size()
-	t := &Text{color: s.color, Width: width}
+	t := &Text{Color: s.color, Width: width}
 	view(t)
 	lines := strings.Split(strings.TrimRight(t.b.String(), "\n"), "\n")
 	lines = lines[:min(len(lines), rows)]

@@ -7,19 +7,22 @@ import (
 	"strings"
 
 	"mpps/internal/facts"
+	"mpps/internal/report/words"
 	"mpps/internal/sriov"
 )
 
 // wideFunctions is from how many columns on every attribute of a function has a column of its own.
 const wideFunctions = 150
 
-// SRIOVList draws virtual functions below their physical ones. Where there is little room, what is as usual is left out; --json
-// has all of it.
+// SRIOVList draws virtual functions below their physical ones. Where there is little room, what is as usual is left out;
+// --json has all of it.
 func SRIOVList(t *Text, l sriov.List) {
+	total := sriov.Port{}
 	for i, p := range l.PFs {
 		if i > 0 {
 			t.Blank()
 		}
+		total.VFs, total.Used, total.Free = total.VFs+p.VFs, total.Used+p.Used, total.Free+p.Free
 		t.Wrapped(t.In(Bold, p.PF)+"  ", portText(p))
 		var own []*sriov.Function
 		for i := range l.VFs {
@@ -33,70 +36,41 @@ func SRIOVList(t *Text, l sriov.List) {
 		case len(own) > 0 && t.Width >= wideFunctions:
 			t.Table(wideRows(t, own))
 		case len(own) > 0:
-			narrowRows(t, own)
+			t.Table(narrowRows(t, own))
 		}
 	}
-	if len(l.PFs) == 0 {
+	switch n := len(l.PFs); {
+	case n == 0:
 		t.Line("no NIC of this host can have virtual functions: 'mpps sriov check' says what to look at")
-		return
-	}
-	if len(l.PFs) > 1 {
-		total := sriov.Port{}
-		for _, p := range l.PFs {
-			total.VFs, total.Used, total.Free = total.VFs+p.VFs, total.Used+p.Used, total.Free+p.Free
-		}
+	case n > 1:
 		t.Blank()
-		t.Line("%s of %s: %d used, %d free", count(total.VFs, "VF"), count(len(l.PFs), "PF"), total.Used, total.Free)
+		t.Line("%s of %s: %d used, %d free", words.Count(total.VFs, "VF"), words.Count(n, "PF"), total.Used, total.Free)
 	}
 }
 
 // portText is the line of a physical function.
 func portText(p sriov.Port) string {
-	words := []string{cmp.Or(p.Driver, "no driver")}
-	if p.PCI != "" {
-		words = append(words, p.PCI)
+	link := words.If(p.Carrier != "up", "link %s", p.Carrier) + words.If(p.Carrier == "up" && p.Speed > 0, "link %d Mb/s", p.Speed)
+	if !p.Up {
+		link = "down"
 	}
-	if p.Node >= 0 {
-		words = append(words, fmt.Sprintf("node %d", p.Node))
-	}
-	switch {
-	case !p.Up:
-		words = append(words, "down")
-	case p.Carrier == "up" && p.Speed > 0:
-		words = append(words, fmt.Sprintf("link %d Mb/s", p.Speed))
-	case p.Carrier != "up":
-		words = append(words, "link "+p.Carrier)
-	}
-	text := strings.Join(words, ", ") + fmt.Sprintf(": %d of %s", p.VFs, count(p.Most, "VF"))
-	if p.Seen < p.VFs {
-		text += fmt.Sprintf(" (%d seen)", p.Seen)
-	}
-	if p.VFs > 0 {
-		text += fmt.Sprintf(", %d used, %d free", p.Used, p.Free)
-	}
-	if len(p.Guests) > 0 {
-		text += "; " + shares(p.Guests)
-	}
-	if len(p.Pooled) > 0 {
-		text += "; of the pool at their start: " + shares(p.Pooled)
-	}
-	return text
+	return words.Join(", ", cmp.Or(p.Driver, "no driver"), p.PCI, words.If(p.Node >= 0, "node %d", p.Node), link) +
+		fmt.Sprintf(": %d of %s", p.VFs, words.Count(p.Most, "VF")) + words.If(p.Seen < p.VFs, " (%d seen)", p.Seen) +
+		words.If(p.VFs > 0, ", %d used, %d free", p.Used, p.Free) + words.If(len(p.Guests) > 0, "; %s", shares(p.Guests)) +
+		words.If(len(p.Pooled) > 0, "; of the pool at their start: %s", shares(p.Pooled))
 }
 
 func shares(all []sriov.Share) string {
-	var words []string
+	var parts []string
 	for _, s := range all[:min(len(all), 12)] {
-		words = append(words, fmt.Sprintf("%s %d", s.Guest, s.VFs))
+		parts = append(parts, fmt.Sprintf("%s %d", s.Guest, s.VFs))
 	}
-	if rest := len(all) - len(words); rest > 0 {
-		words = append(words, fmt.Sprintf("and %d more guests", rest))
-	}
-	return strings.Join(words, ", ")
+	return words.Join(", ", append(parts, words.If(len(all) > 12, "and %d more guests", len(all)-12))...)
 }
 
-// whose says who has a function. Two definitions that name the same one are marked: their guests cannot run at a time.
-func whose(f *sriov.Function) string {
-	var text string
+// holder says who has a function. Two definitions that name the same one are marked: their guests cannot run at a time.
+func holder(f *sriov.Function) string {
+	text := "free"
 	switch f.Holding {
 	case sriov.Running:
 		text = f.Guest
@@ -112,116 +86,78 @@ func whose(f *sriov.Function) string {
 		text = "? " + f.Driver
 	case sriov.Pooled:
 		text = "pool " + f.Pool
-	default:
-		text = "free"
 	}
-	if others := len(f.Guests) - 1; others > 0 {
-		text += fmt.Sprintf(" !+%d", others)
-	}
-	return text
+	return words.Or(text + words.If(len(f.Guests) > 1, " !+%d", len(f.Guests)-1))
 }
 
-// narrowRows draws what a reader looks for first in columns, and the rest in words.
-func narrowRows(t *Text, own []*sriov.Function) {
+// head are the heads of columns.
+func head(t *Text, names string) []string {
+	head := strings.Split(names, "|")
+	for i := range head {
+		head[i] = t.In(Faint, head[i])
+	}
+	return head
+}
+
+// narrowRows has what a reader looks for first in columns, and the rest in words.
+func narrowRows(t *Text, own []*sriov.Function) [][]string {
 	domain := "0000:"
 	for _, f := range own {
 		if !strings.HasPrefix(f.PCI, domain) {
 			domain = ""
 		}
 	}
-	rows := [][]string{{t.In(Faint, "VF"), t.In(Faint, "PCI"), t.In(Faint, "GUEST"), t.In(Faint, "MAC"), t.In(Faint, "SETTINGS")}}
+	rows := [][]string{head(t, "VF|PCI|GUEST|MAC|SETTINGS")}
 	for _, f := range own {
-		rows = append(rows, []string{
-			fmt.Sprintf("%3d", f.Index), cmp.Or(strings.TrimPrefix(f.PCI, domain), "–"), cut(shown(whose(f)), 20), macText(f.MAC), strings.Join(settingWords(f), " "),
-		})
-	}
-	t.Table(rows)
-}
-
-// settingWords are a function's settings as far as they are not what a new one has, none of which breaks at the end of a line.
-func settingWords(f *sriov.Function) []string {
-	var words []string
-	if f.Driver != "" {
-		words = append(words, f.Driver)
-	}
-	number := func(name string, n *int) {
-		if n != nil && *n != 0 {
-			words = append(words, fmt.Sprintf("%s=%d", name, *n))
-		}
-	}
-	if f.Group >= 0 {
-		words = append(words, fmt.Sprintf("group=%d", f.Group))
-	}
-	number("vlan", f.VLAN)
-	number("qos", f.QoS)
-	number("max", f.MaxTxRate)
-	number("min", f.MinTxRate)
-	if f.SpoofChk != nil && !*f.SpoofChk {
-		words = append(words, "spoofchk=off")
-	}
-	if f.Trust != nil && *f.Trust {
-		words = append(words, "trust=on")
-	}
-	if f.LinkState != "" && f.LinkState != "auto" {
-		words = append(words, "link="+f.LinkState)
-	}
-	number("queues", &f.Queues)
-	if f.Traffic != nil {
-		words = append(words, traffic(f.Traffic))
-	}
-	odd := notes(f)
-	if len(odd) > 0 {
-		words = append(words, "("+strings.Join(odd, "; ")+")")
-	}
-	return words
-}
-
-// notes are what is odd about who has a function.
-func notes(f *sriov.Function) []string {
-	var words []string
-	for _, word := range []string{f.Uses, f.Process} {
-		if word != "" {
-			words = append(words, word)
-		}
-	}
-	if f.Shared() {
-		words = append(words, "named by "+strings.Join(f.Guests, " and "))
-	}
-	if r := f.Reservation; r != nil && r.Guest != f.Guest {
-		words = append(words, "reserved for "+r.Guest)
-	}
-	return words
-}
-
-// wideRows draws each attribute in a column.
-func wideRows(t *Text, own []*sriov.Function) [][]string {
-	head := []string{"VF", "PCI", "GROUP", "DRIVER", "NIC", "GUEST", "MAC", "VLAN", "QOS", "MAX", "MIN", "SPOOFCHK", "TRUST", "LINK", "QUEUES", "TRAFFIC AND NOTES"}
-	for i := range head {
-		head[i] = t.In(Faint, head[i])
-	}
-	rows := [][]string{head}
-	for _, f := range own {
-		group, queues := "–", "–"
-		if f.Group >= 0 {
-			group = strconv.Itoa(f.Group)
-		}
-		if f.Queues > 0 {
-			queues = strconv.Itoa(f.Queues)
-		}
-		var last []string
-		if f.Traffic != nil {
-			last = append(last, traffic(f.Traffic))
-		}
-		rows = append(rows, []string{
-			fmt.Sprintf("%3d", f.Index), cmp.Or(f.PCI, "–"), group, cmp.Or(f.Driver, "none"), cmp.Or(f.NIC, "–"), cut(shown(whose(f)), 24), macText(f.MAC),
-			numberText(f.VLAN), numberText(f.QoS), rateText(f.MaxTxRate), rateText(f.MinTxRate), onOff(f.SpoofChk), onOff(f.Trust), cmp.Or(f.LinkState, "?"), queues,
-			strings.Join(append(last, notes(f)...), ", "),
-		})
+		rows = append(rows, []string{fmt.Sprintf("%3d", f.Index), cmp.Or(strings.TrimPrefix(f.PCI, domain), "–"), Cut(holder(f), 20),
+			macText(f.MAC), settings(f)})
 	}
 	return rows
 }
 
-// macText is a function's address: "none" where nobody set one, a question mark where it was not told.
+// settings are a function's settings as far as they differ from a new one's.
+func settings(f *sriov.Function) string {
+	number := func(name string, n *int) string {
+		if n == nil || *n == 0 {
+			return ""
+		}
+		return fmt.Sprintf("%s=%d", name, *n)
+	}
+	odd := strings.Join(notes(f), "; ")
+	return words.Join(" ", f.Driver, words.If(f.Group >= 0, "group=%d", f.Group), number("vlan", f.VLAN), number("qos", f.QoS),
+		number("max", f.MaxTxRate), number("min", f.MinTxRate), words.If(f.SpoofChk != nil && !*f.SpoofChk, "spoofchk=off"),
+		words.If(f.Trust != nil && *f.Trust, "trust=on"), words.If(f.LinkState != "" && f.LinkState != "auto", "link=%s", f.LinkState),
+		number("queues", &f.Queues), traffic(f.Traffic), words.If(odd != "", "(%s)", odd))
+}
+
+// notes are what is odd about who has a function.
+func notes(f *sriov.Function) []string {
+	var notes []string
+	for _, note := range []string{f.Uses, f.Process, words.If(f.Shared(), "named by %s", strings.Join(f.Guests, " and "))} {
+		if note != "" {
+			notes = append(notes, note)
+		}
+	}
+	if r := f.Reservation; r != nil && r.Guest != f.Guest {
+		notes = append(notes, "reserved for "+r.Guest)
+	}
+	return notes
+}
+
+// wideRows has each attribute in a column.
+func wideRows(t *Text, own []*sriov.Function) [][]string {
+	number := func(n int, known bool) string { return cmp.Or(words.If(known, "%d", n), "–") }
+	rows := [][]string{head(t, "VF|PCI|GROUP|DRIVER|NIC|GUEST|MAC|VLAN|QOS|MAX|MIN|SPOOFCHK|TRUST|LINK|QUEUES|TRAFFIC AND NOTES")}
+	for _, f := range own {
+		last := words.Join(", ", traffic(f.Traffic), strings.Join(notes(f), ", "))
+		rows = append(rows, []string{fmt.Sprintf("%3d", f.Index), cmp.Or(f.PCI, "–"), number(f.Group, f.Group >= 0), cmp.Or(f.Driver, "none"),
+			cmp.Or(f.NIC, "–"), Cut(holder(f), 24), macText(f.MAC), numberText(f.VLAN), numberText(f.QoS), rateText(f.MaxTxRate),
+			rateText(f.MinTxRate), onOff(f.SpoofChk), onOff(f.Trust), cmp.Or(f.LinkState, "?"), number(f.Queues, f.Queues > 0), last})
+	}
+	return rows
+}
+
+// macText is a function's address: "none" where nobody set one, a question mark where it is not known.
 func macText(mac string) string {
 	switch {
 	case mac == "":
@@ -259,26 +195,26 @@ func onOff(b *bool) string {
 
 // traffic is what a function carried: packets and bytes to the guest and from it.
 func traffic(c *facts.VFTraffic) string {
-	size := func(n uint64) string { return strings.ReplaceAll(Bytes(n), " ", "") }
-	text := fmt.Sprintf("rx=%s/%s tx=%s/%s", packets(c.RxPackets), size(c.RxBytes), packets(c.TxPackets), size(c.TxBytes))
-	if lost := c.RxDropped + c.TxDropped; lost > 0 {
-		text += " dropped=" + packets(lost)
+	if c == nil {
+		return ""
 	}
-	return text
+	size := func(n uint64) string { return strings.ReplaceAll(words.Bytes(n), " ", "") }
+	lost := c.RxDropped + c.TxDropped
+	return fmt.Sprintf("rx=%s/%s tx=%s/%s", packets(c.RxPackets), size(c.RxBytes), packets(c.TxPackets), size(c.TxBytes)) +
+		words.If(lost > 0, " dropped=%s", packets(lost))
 }
 
 // packets is a count in at most four digits and a letter: powers of ten.
 func packets(n uint64) string {
-	for _, unit := range []struct {
-		of     uint64
-		letter string
-	}{{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e4, "k"}} {
-		if n >= unit.of {
-			if unit.letter == "k" {
-				return fmt.Sprintf("%.3gk", float64(n)/1e3)
-			}
-			return fmt.Sprintf("%.3g%s", float64(n)/float64(unit.of), unit.letter)
-		}
+	switch v := float64(n); {
+	case n >= 1e12:
+		return fmt.Sprintf("%.3gT", v/1e12)
+	case n >= 1e9:
+		return fmt.Sprintf("%.3gG", v/1e9)
+	case n >= 1e6:
+		return fmt.Sprintf("%.3gM", v/1e6)
+	case n >= 1e4:
+		return fmt.Sprintf("%.3gk", v/1e3)
 	}
 	return strconv.FormatUint(n, 10)
 }

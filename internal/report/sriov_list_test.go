@@ -52,7 +52,7 @@ func TestSRIOVListDraws(t *testing.T) {
 			}
 		}
 		for line := range strings.Lines(drawn) {
-			if n := visible(strings.TrimRight(line, "\n")); n > c.columns {
+			if n := Visible(strings.TrimRight(line, "\n")); n > c.columns {
 				t.Errorf("a line of %d columns at %d: %s", n, c.columns, line)
 			}
 		}

@@ -40,7 +40,7 @@ func TestMigrationCanBePasted(t *testing.T) {
 		t.Error("a check that is well shows what would mend it")
 	}
 	for line := range strings.Lines(text) {
-		if line = strings.TrimRight(line, "\n"); visible(line) > 72 && !strings.Contains(line, long) {
+		if line = strings.TrimRight(line, "\n"); Visible(line) > 72 && !strings.Contains(line, long) {
 			t.Errorf("wider than 72: %q", line)
 		}
 	}

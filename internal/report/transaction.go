@@ -7,6 +7,7 @@ import (
 
 	"mpps/internal/apply"
 	"mpps/internal/journal"
+	"mpps/internal/report/words"
 )
 
 // Applied draws what became of an apply.
@@ -18,29 +19,30 @@ func Applied(t *Text, r apply.Result, dryRun, verbose bool) {
 		}
 		if c.State == journal.ChangeAlready {
 			already++
-			if !verbose {
-				continue
-			}
 		}
-		change(t, c)
+		if verbose || c.State != journal.ChangeAlready {
+			change(t, c)
+		}
 	}
 	if already > 0 && !verbose {
-		t.Line("%s already as wanted (-v shows them)", count(already, "value"))
+		t.Line("%s already as wanted (-v shows them)", words.Count(already, "value"))
 	}
 	switch {
 	case dryRun:
-		t.Line("dry run: %s would be written, nothing was", count(len(r.Changes)-already-cannot, "value"))
+		t.Line("dry run: %s would be written, nothing was", words.Count(len(r.Changes)-already-cannot, "value"))
 		if cannot > 0 {
-			t.Wrapped(t.In(Red, "refused: "), count(cannot, "value")+" cannot be written here, so apply would change nothing at all")
+			t.Wrapped(t.In(Red, "refused: "), words.Count(cannot, "value")+" cannot be written here, so apply would change nothing at all")
 		}
 	case r.TX == "":
 		t.Line("nothing to change")
 	default:
-		t.Wrapped(t.In(Green, "applied: "), fmt.Sprintf("%s written and read back in %.2f s; transaction %s", count(r.Written(), "value"), r.Seconds, r.TX))
+		t.Wrapped(t.In(Green, "applied: "), fmt.Sprintf("%s written and read back in %.2f s; transaction %s",
+			words.Count(r.Written(), "value"), r.Seconds, r.TX))
 		t.Line("'mpps rollback' puts everything back")
 	}
-	if r.ConfirmWithin > 0 {
-		t.Wrapped(t.In(RedBold, "not confirmed yet: "), fmt.Sprintf("run 'mpps confirm' within %v, or everything is put back by itself", time.Duration(r.ConfirmWithin*float64(time.Second))))
+	if within := time.Duration(r.ConfirmWithin * float64(time.Second)); r.ConfirmWithin > 0 {
+		t.Wrapped(t.In(RedBold, "not confirmed yet: "),
+			fmt.Sprintf("run 'mpps confirm' within %v, or everything is put back by itself", within))
 	}
 }
 
@@ -58,28 +60,17 @@ func change(t *Text, c apply.Outcome) {
 			t.Value("", "    reads back as ", c.Found)
 		}
 	}
-	if c.Why != "" {
-		t.Wrapped("    ", c.Why)
-	}
-	if c.Needs != "" && takesEffect(c.State) {
-		t.Wrapped("    ", "takes effect after "+c.Needs)
-	}
-}
-
-// takesEffect tells whether a change in this state is to take effect: what was refused or put back is not.
-func takesEffect(s journal.ChangeState) bool {
-	switch s {
+	t.Field("    ", c.Why)
+	switch c.State { // what was refused or put back takes no effect
 	case journal.ChangeIntended, journal.ChangeAlready, journal.ChangeDone, journal.ChangeInDoubt:
-		return true
+		t.Field("    ", words.If(c.Needs != "", "takes effect after %s", c.Needs))
 	}
-	return false
 }
 
 // RolledBack draws what became of a rollback.
 func RolledBack(t *Text, all []apply.Restored, dryRun, verbose bool) {
 	if len(all) == 0 {
 		t.Line("nothing to put back")
-		return
 	}
 	for _, r := range all {
 		same := 0
@@ -91,34 +82,36 @@ func RolledBack(t *Text, all []apply.Restored, dryRun, verbose bool) {
 			change(t, c)
 		}
 		if same > 0 {
-			t.Wrapped("", count(same, "value")+" as before already, or nothing is there to restore (-v shows them)")
+			t.Wrapped("", words.Count(same, "value")+" as before already, or nothing is there to restore (-v shows them)")
 		}
 		if n := r.Drifted(); n > 0 {
-			t.Wrapped(t.In(Yellow, "drifted: "), count(n, "value")+" left alone, changed by somebody else since; --force puts them back too")
+			t.Wrapped(t.In(Yellow, "drifted: "),
+				words.Count(n, "value")+" left alone, changed by somebody else since; --force puts them back too")
 		}
+		written := fmt.Sprintf("%s of transaction %s", words.Count(r.Written(), "value"), r.Of)
 		switch {
 		case dryRun:
-			t.Wrapped("dry run: ", fmt.Sprintf("%s of transaction %s would be put back, nothing was", count(r.Written(), "value"), r.Of))
+			t.Wrapped("dry run: ", written+" would be put back, nothing was")
 		case r.State != journal.Applied:
-			t.Wrapped(t.In(RedBold, string(r.State)+": "), fmt.Sprintf("transaction %s is not wholly put back; 'mpps rollback' again completes it", r.Of))
+			t.Wrapped(t.In(RedBold, string(r.State)+": "),
+				"transaction "+r.Of+" is not wholly put back; 'mpps rollback' again completes it")
 		default:
-			t.Wrapped(t.In(Green, "rolled back: "), fmt.Sprintf("%s of transaction %s put back and read back in %.2f s", count(r.Written(), "value"), r.Of, r.Seconds))
+			t.Wrapped(t.In(Green, "rolled back: "), fmt.Sprintf("%s put back and read back in %.2f s", written, r.Seconds))
 		}
 	}
 }
 
-// Status draws how the host stands, in a word and with what there is to know about it.
+// Status draws the state of the host, in a word and with what there is to know about it.
 func Status(t *Text, s apply.Status, verbose bool) {
-	standing(t, s)
+	state(t, s)
 	for _, e := range s.Transactions {
 		t.Line("  %s", entryLine(e))
 		follows(t, "    ", e)
 		if e.ConfirmUntil != nil {
-			t.Line("  %s until %s, or it is put back by itself", t.In(RedBold, "'mpps confirm' it"), clock(*e.ConfirmUntil))
+			until := e.ConfirmUntil.Local().Format("2006-01-02 15:04:05")
+			t.Line("  %s until %s, or it is put back by itself", t.In(RedBold, "'mpps confirm' it"), until)
 		}
-		if e.Error != "" {
-			t.Wrapped("    ", e.Error)
-		}
+		t.Field("    ", e.Error)
 	}
 	rows(t, s, verbose)
 	remains(t, s.Remains)
@@ -131,10 +124,10 @@ func Verified(t *Text, s apply.Status, verbose bool) {
 		t.Line("nothing of mpps is applied on this host")
 		return
 	}
-	standing(t, s)
+	state(t, s)
 }
 
-func standing(t *Text, s apply.Status) {
+func state(t *Text, s apply.Status) {
 	style := RedBold
 	switch s.State {
 	case apply.IsClean, apply.IsApplied:
@@ -142,11 +135,7 @@ func standing(t *Text, s apply.Status) {
 	case apply.IsInFlight, apply.IsWaiting, apply.IsDrifted:
 		style = Yellow
 	}
-	line := t.In(style, string(s.State))
-	if s.Why != "" {
-		line += ": " + s.Why
-	}
-	t.Wrapped("", line)
+	t.Wrapped("", words.Join(": ", t.In(style, string(s.State)), s.Why))
 }
 
 // rows draws the values that are not as applied, and counts the others.
@@ -159,15 +148,14 @@ func rows(t *Text, s apply.Status, verbose bool) {
 		if r.State == apply.Compliant {
 			style = Green
 		}
-		t.Wrapped(fmt.Sprintf("%s %s  ", t.In(style, fmt.Sprintf("%-9s", r.State)), t.In(Bold, r.ID)), t.In(Faint, r.Address.String()))
-		if r.Why != "" {
-			t.Wrapped("          ", r.Why)
-		} else {
-			t.Wrapped("          ", "found "+brief(r.Found)+", wanted "+brief(r.Wanted))
+		t.Wrapped(t.In(style, Padded(string(r.State), 9))+" "+t.In(Bold, r.ID)+"  ", t.In(Faint, r.Address.String()))
+		if r.Why == "" {
+			r.Why = "found " + brief(r.Found) + ", wanted " + brief(r.Wanted)
 		}
+		t.Wrapped("          ", r.Why)
 	}
 	if n := s.Counts[string(apply.Compliant)]; n > 0 && !verbose {
-		t.Line("%s as applied (-v shows them)", count(n, "value"))
+		t.Line("%s as applied (-v shows them)", words.Count(n, "value"))
 	}
 }
 
@@ -175,24 +163,25 @@ func rows(t *Text, s apply.Status, verbose bool) {
 func History(t *Text, entries []apply.Entry, all bool) {
 	if len(entries) == 0 {
 		t.Line("mpps has changed nothing on this host")
-		return
 	}
-	for i := 0; i < len(entries); {
-		if n := trials(entries[i:]); n > 2 && !all {
-			t.Line("%s  tune      put back     %s and their rollbacks (%s); -v lists them", entries[i].TX, count((n+1)/2, "trial"), entries[i].Session)
-			i += n
+	for len(entries) > 0 {
+		e, n := entries[0], trials(entries)
+		if n > 2 && !all {
+			t.Line("%s  tune      put back     %s and their rollbacks (%s); -v lists them", e.TX, words.Count((n+1)/2, "trial"), e.Session)
+			entries = entries[n:]
 			continue
 		}
-		t.Line("%s", entryLine(entries[i]))
-		follows(t, "  ", entries[i])
-		i++
+		t.Line("%s", entryLine(e))
+		follows(t, "  ", e)
+		entries = entries[1:]
 	}
 }
 
-// trials is how many of the first entries are a run's that are put back, or put others back.
+// trials is how many of the first entries are a tuning run's that are put back, or put others back.
 func trials(entries []apply.Entry) (n int) {
-	for n < len(entries) && entries[n].Session != "" && entries[n].Session == entries[0].Session {
-		if e := entries[n]; e.Kind == journal.Apply && e.State != journal.WasRolledBack || e.Kind == journal.Rollback && e.State != journal.Applied {
+	for _, e := range entries {
+		stands := e.Kind == journal.Apply && e.State != journal.WasRolledBack || e.Kind == journal.Rollback && e.State != journal.Applied
+		if e.Session == "" || e.Session != entries[0].Session || stands {
 			break
 		}
 		n++
@@ -201,35 +190,26 @@ func trials(entries []apply.Entry) (n int) {
 }
 
 func entryLine(e apply.Entry) string {
-	line := fmt.Sprintf("%s  %-8s  %-11s  %s", e.TX, e.Kind, e.State, count(e.Changes, "value"))
+	of := ""
 	if e.Of != "" {
-		line += " of " + e.Of
-		if e.Why != "" {
-			line += " (" + e.Why + ")"
-		}
+		of = " of " + e.Of + words.If(e.Why != "", " (%s)", e.Why)
 	}
-	if e.Torn {
-		line += "; its last record is unfinished: the machine stopped there"
-	}
-	return line
+	return fmt.Sprintf("%s  %-8s  %-11s  %s", e.TX, e.Kind, e.State, words.Count(e.Changes, "value")) + of +
+		words.If(e.Torn, "; its last record is unfinished: the machine stopped there")
 }
 
-// follows tells which transaction another went on with.
+// follows says which transaction another continues.
 func follows(t *Text, indent string, e apply.Entry) {
 	if e.Follows != "" {
 		t.Line("%sgoes on with %s", indent, e.Follows)
 	}
 }
 
-func clock(at time.Time) string { return at.Local().Format("2006-01-02 15:04:05") }
-
 // Transaction draws one transaction with its changes.
 func Transaction(t *Text, d apply.Detail) {
 	t.Line("%s", entryLine(d.Entry))
 	follows(t, "  ", d.Entry)
-	if d.Error != "" {
-		t.Wrapped("  ", d.Error)
-	}
+	t.Field("  ", d.Error)
 	for _, c := range d.List {
 		t.Blank()
 		change(t, c)
@@ -248,15 +228,58 @@ func PutBack(t *Text, p apply.Pass) {
 		values(t, "  ", b.Address, b.From, b.To)
 	}
 	for _, b := range p.ByHand {
-		t.Wrapped(t.In(Yellow, "left alone: "), fmt.Sprintf("%s is %s, wanted %s: changed by hand; --insist puts it back too", b.Address, b.Found, b.Wanted))
+		t.Wrapped(t.In(Yellow, "left alone: "),
+			fmt.Sprintf("%s is %s, wanted %s: changed by hand; --insist puts it back too", b.Address, b.Found, b.Wanted))
 	}
 	switch {
 	case p.Values == 0:
 		t.Line("nothing is to be put back on this host")
 	case len(p.PutBack)+len(p.ByHand) == 0:
-		t.Line("%s as wanted", count(p.Values-p.Absent, "value"))
+		t.Line("%s as wanted", words.Count(p.Values-p.Absent, "value"))
 	}
 	if p.Absent > 0 {
-		t.Line("%s of devices or guests that are not there", count(p.Absent, "value"))
+		t.Line("%s of devices or guests that are not there", words.Count(p.Absent, "value"))
+	}
+}
+
+// remains draws what is left of a plan: what is done, what waits for what, what is still to be set, and the command that
+// continues.
+func remains(t *Text, r *apply.Remains) {
+	if r == nil {
+		return
+	}
+	t.Blank()
+	t.Wrapped("", "plan of transaction "+r.Chain[0]+words.If(r.Flags != "", " (%s)", r.Flags))
+	t.Field("  gone on with by  ", strings.Join(r.Chain[1:], ", "))
+	t.Line("  done     %s in effect", words.Count(r.Done, "value"))
+	for _, w := range r.Waits {
+		t.Wrapped("  waits    ", fmt.Sprintf("%s for a %s", words.Count(len(w.Addresses), "value"), w.For))
+	}
+	for _, l := range r.Later {
+		t.Wrapped("  later    ", fmt.Sprintf("after %s: %s; %s", l.After, strings.Join(l.IDs, ", "), l.Why))
+	}
+	if r.Looked {
+		remainder(t, "remains  ", r.Changes)
+		remainder(t, "cannot   ", r.Cannot)
+		if len(r.Changes) == 0 {
+			t.Line("  remains  nothing that can be set now")
+		}
+	}
+	t.Each("  "+t.In(Yellow, "note")+"     ", r.Notes)
+	if len(r.Waits) == 0 {
+		t.Field("  "+t.In(Yellow, "but")+"      ", r.Against)
+	}
+	t.Field("  "+t.In(Bold, "next")+"     ", r.Next)
+}
+
+// remainder lists values by their knobs, in the order in which they come.
+func remainder(t *Text, title string, all []apply.Left) {
+	for _, group := range Group(all, func(l apply.Left) string { return l.ID }) {
+		l, more := group[0], len(group)-1
+		text := l.Address.String()
+		if !l.Address.Kind.Whole() {
+			text += ": " + brief(l.From) + " → " + brief(l.To)
+		}
+		t.Wrapped("  "+title+t.In(Bold, l.ID)+"  ", text+words.If(more > 0, ", and %d more", more)+words.If(l.Why != "", "; %s", l.Why))
 	}
 }
