@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"mpps/internal/audit"
@@ -15,10 +16,9 @@ func Audit(t *Text, r audit.Report, verbose bool) {
 	t.Wrapped("", t.In(Bold, "tier "+string(r.Tier)+": ")+r.Why)
 	t.Wrapped("", r.Verdict)
 	tunedProfile(t, r.Tuned)
-	if n := len(r.LeftOut); n > 0 {
-		t.Wrapped("left out: ", fmt.Sprintf("%s not running (%s): --guest NAME judges one", words.Count(n, "guest"),
-			strings.Join(r.LeftOut[:min(n, 8)], ", ")))
-	}
+	n := len(r.LeftOut)
+	t.WrappedIf(n > 0, "left out: ", "%s not running (%s): --guest NAME judges one", words.Count(n, "guest"),
+		strings.Join(r.LeftOut[:min(n, 8)], ", "))
 	findings(t, r.In(audit.Off))
 	if unknown := r.In(audit.Unknown); len(unknown) > 0 {
 		t.Section("could not be judged")
@@ -33,13 +33,11 @@ func Audit(t *Text, r audit.Report, verbose bool) {
 		t.Blank()
 		t.Line("%s in order, %d not applicable (-v shows them)", words.Count(n, "value"), r.Counts[audit.NotApplicable])
 	}
-	if len(r.In(audit.Off)) > 0 {
-		t.Line("'mpps explain ID' says more; 'mpps plan' shows what would be changed")
-	}
+	t.LineIf(len(r.In(audit.Off)) > 0, "'mpps explain ID' says more; 'mpps plan' shows what would be changed")
 }
 
-// findings draws findings, a paragraph for those of one knob that are equally bad: severity, ID, found and wanted; where;
-// why.
+// findings draws findings, a paragraph for those of one knob that are equally bad: severity, ID, found and wanted;
+// where; why.
 func findings(t *Text, all []audit.Finding) {
 	const under = "         "
 	type key struct {
@@ -50,44 +48,30 @@ func findings(t *Text, all []audit.Finding) {
 	for _, group := range Group(all, func(f audit.Finding) key { return key{f.ID, f.Severity, f.Warning, f.Blocked} }) {
 		f := group[0]
 		off := f.State == audit.Off
-		mark := Padded("", 8)
-		if off {
-			mark = severity(t, f.Severity)
-		}
-		values, alike := fmt.Sprintf("%d values", len(group)), allAlike(group)
-		if alike {
-			values = bothValues(f)
-		}
-		t.Wrapped(fmt.Sprintf("%s %s  ", mark, t.In(Bold, f.ID)), values)
+		alike := !slices.ContainsFunc(group, func(o audit.Finding) bool {
+			return o.Found != f.Found || o.Wanted != f.Wanted || o.Why != f.Why
+		})
+		mark := words.Either(off, severity(t, f.Severity), Padded("", 8))
+		t.Wrapped(mark+" "+t.In(Bold, f.ID)+"  ", words.Either(alike, bothValues(f), fmt.Sprintf("%d values", len(group))))
 		if alike && brief(f.Found) != words.Or(f.Found) && f.Wanted != "" && !f.Address.Kind.Whole() {
 			inFull(t, under+"found: ", f.Found)
 		}
 		for _, member := range group[:min(len(group), 3)] {
 			t.Wrapped(under, t.In(Faint, member.Address.String())+words.If(!alike, "  %s", bothValues(member)))
 		}
-		if rest := len(group) - 3; rest > 0 {
-			t.Line(under+"and %d more like these", rest)
-		}
+		t.LineIf(len(group) > 3, under+"and %d more like these", len(group)-3)
 		t.Wrapped(under, f.Why)
 		t.Field(under+"site: ", f.Site)
 		t.Field(under+t.In(Yellow, "careful: "), f.Warning)
 		rules(t, f.Rules)
-		if off {
-			t.Field(under+"not changed: ", f.Blocked)
-		}
+		t.Field(under+"not changed: ", words.Either(off, f.Blocked, ""))
 	}
 }
 
 // severity is a severity in eight columns.
 func severity(t *Text, s knob.Severity) string {
-	mark := Padded(s.String(), 8)
-	switch {
-	case s >= knob.High:
-		return t.In(RedBold, mark)
-	case s == knob.Medium:
-		return t.In(Yellow, mark)
-	}
-	return mark
+	style := words.Either(s >= knob.High, RedBold, words.Either(s == knob.Medium, Yellow, ""))
+	return t.In(style, Padded(s.String(), 8))
 }
 
 // unjudged draws what could not be judged, by reason.
@@ -115,13 +99,4 @@ func inFull(t *Text, prefix, value string) {
 		parts[i] = Cut(word, t.Width-Visible(prefix))
 	}
 	t.Wrapped(prefix, strings.Join(parts, " "))
-}
-
-func allAlike(group []audit.Finding) bool {
-	for _, f := range group[1:] {
-		if f.Found != group[0].Found || f.Wanted != group[0].Wanted || f.Why != group[0].Why {
-			return false
-		}
-	}
-	return true
 }

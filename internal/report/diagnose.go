@@ -13,24 +13,17 @@ import (
 
 // Diagnosis draws what limits the path, what shows it, what would be next, and what every stage did.
 func Diagnosis(t *Text, d *bottleneck.Diagnosis, l *facts.Load, verbose bool) {
-	style := Bold
-	if d.Bottleneck != nil {
-		style = RedBold
-	}
-	t.Wrapped("", t.In(style, d.Why))
+	t.Wrapped("", t.In(words.Either(d.Bottleneck != nil, RedBold, Bold), d.Why))
 	lead := "with more load "
 	if b := d.Bottleneck; b != nil {
-		t.Wrapped("", fmt.Sprintf("%s · %s at stage %s · confidence %.2f", bottleneck.About(b.Kind).Title, b.Object, b.Stage, b.Confidence))
+		t.Wrapped("", fmt.Sprintf("%s · %s at stage %s · confidence %.2f",
+			bottleneck.About(b.Kind).Title, b.Object, b.Stage, b.Confidence))
 		t.Blank()
 		t.Wrapped("  do     ", b.Advice)
-		t.Field("  knobs  ", words.If(len(b.Knobs) > 0, "%s  (mpps explain ID)", strings.Join(b.Knobs, ", ")))
-		name := "  seen   "
-		for _, e := range b.Evidence {
-			t.Wrapped(name, Evidence(e))
-			if verbose {
-				t.Field("           ", t.In(Faint, e.Source))
-			}
-			name = "         "
+		t.WrappedIf(len(b.Knobs) > 0, "  knobs  ", "%s  (mpps explain ID)", strings.Join(b.Knobs, ", "))
+		for i, e := range b.Evidence {
+			t.Wrapped(words.Either(i == 0, "  seen   ", "         "), Evidence(e))
+			t.Field("           ", words.Either(verbose, t.In(Faint, e.Source), ""))
 		}
 		lead = "then "
 	}
@@ -41,12 +34,10 @@ func Diagnosis(t *Text, d *bottleneck.Diagnosis, l *facts.Load, verbose bool) {
 		t.Blank()
 		t.Table(diagnosisTable(t, d))
 	}
-	method := "counters alone"
-	if d.Method == facts.ByTracepoints {
-		method = "counters, tracepoints and a profile"
-	}
+	method := words.Either(d.Method == facts.ByTracepoints, "counters, tracepoints and a profile", "counters alone")
 	t.Blank()
-	t.Wrapped("", t.In(Faint, fmt.Sprintf("watched for %.1f s by %s; that took %.0f ms of a CPU", d.Seconds, method, l.CostMS)))
+	t.Wrapped("", t.In(Faint, fmt.Sprintf("watched for %.1f s by %s; that took %.0f ms of a CPU",
+		d.Seconds, method, l.CostMS)))
 }
 
 // Evidence writes a piece of evidence: its value first.
@@ -54,11 +45,8 @@ func Evidence(e bottleneck.Evidence) string { return quantity(e.Value, e.Unit) +
 
 // Waits are what waited and what was lost at a stage.
 func Waits(s *bottleneck.Stage) []string {
-	var all []string
-	for _, e := range slices.Concat(s.Saturation, s.Errors) {
-		all = append(all, quantity(e.Value, e.Unit)+" "+e.What)
-	}
-	return all
+	all := slices.Concat(s.Saturation, s.Errors)
+	return words.Each(all, func(e bottleneck.Evidence) string { return quantity(e.Value, e.Unit) + " " + e.What })
 }
 
 func quantity(v float64, unit string) string {
@@ -85,17 +73,10 @@ func quantity(v float64, unit string) string {
 func diagnosisTable(t *Text, d *bottleneck.Diagnosis) [][]string {
 	rows := [][]string{{"", "stage", "busiest", "use", "packets/s", "waits and losses"}}
 	for _, s := range d.Stages {
-		mark, use, pps := " ", "–", "–"
-		if d.Bottleneck != nil && d.Bottleneck.Stage == s.Name {
-			mark = t.In(RedBold, "▶")
-		}
-		if s.Use >= 0 {
-			use = fmt.Sprintf("%3.0f %%", 100*s.Use)
-		}
-		if s.PPS >= 0 {
-			pps = words.SI(s.PPS, 3)
-		}
-		rows = append(rows, []string{mark, s.Name, s.Object, use, pps, strings.Join(Waits(&s), "; ")})
+		limits := d.Bottleneck != nil && d.Bottleneck.Stage == s.Name
+		rows = append(rows, []string{words.Either(limits, t.In(RedBold, "▶"), " "), s.Name, s.Object,
+			words.Either(s.Use >= 0, fmt.Sprintf("%3.0f %%", 100*s.Use), "–"), words.Either(s.PPS >= 0, words.SI(s.PPS, 3), "–"),
+			strings.Join(Waits(&s), "; ")})
 	}
 	return rows
 }

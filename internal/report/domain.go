@@ -43,11 +43,7 @@ func Domain(t *Text, state string, g domain.Guest, pending []string) {
 		add(fmt.Sprintf("nic %d", n.Index), nicLine(n))
 	}
 	for _, h := range g.HostDevs {
-		managed := "unmanaged"
-		if h.Managed {
-			managed = "managed"
-		}
-		add("hostdev", h.Type, h.PCI, managed)
+		add("hostdev", h.Type, h.PCI, words.Either(h.Managed, "managed", "unmanaged"))
 	}
 	if g.Agent {
 		add("agent", "channel of the QEMU guest agent")
@@ -56,14 +52,14 @@ func Domain(t *Text, state string, g domain.Guest, pending []string) {
 		add("arguments", "has arguments for QEMU of its own (qemu:commandline), which are not looked into")
 	}
 	t.Table(rows)
-	t.Field(t.In(Yellow, "pending: "), words.If(len(pending) > 0, "%s effect when the guest is started anew: %s",
-		words.Count(len(pending), "value takes", "values take"), strings.Join(pending, ", ")))
+	t.WrappedIf(len(pending) > 0, t.In(Yellow, "pending: "), "%s effect when the guest restarts: %s",
+		words.Count(len(pending), "value takes", "values take"), strings.Join(pending, ", "))
 }
 
 // DomainValues draws every value by its path.
 func DomainValues(t *Text, values []domain.Value) {
 	t.Section("values")
-	rows := make([][]string, 0, len(values))
+	var rows [][]string
 	for _, v := range values {
 		rows = append(rows, []string{"  " + v.Path, v.Value})
 	}
@@ -87,12 +83,8 @@ func DomainEdits(t *Text, edits []domain.Edit, verbose bool) {
 			t.Value(Green, "  + ", e.To)
 		}
 	}
-	if same > 0 && !verbose {
-		t.Line("%s already as wanted (-v shows them)", words.Count(same, "value"))
-	}
-	if len(edits) == same {
-		t.Line("nothing to change")
-	}
+	t.LineIf(same > 0 && !verbose, "%s already as wanted (-v shows them)", words.Count(same, "value"))
+	t.LineIf(len(edits) == same, "nothing to change")
 }
 
 func backing(b domain.Backing) string {
@@ -100,10 +92,9 @@ func backing(b domain.Backing) string {
 	if !b.HugePages {
 		return join("ordinary pages", locked)
 	}
-	var sizes []string
-	for _, p := range b.Pages {
-		sizes = append(sizes, formatKiB(p.KiB)+words.If(p.Cells != "", " (cells %s)", p.Cells))
-	}
+	sizes := words.Each(b.Pages, func(p domain.HugePage) string {
+		return formatKiB(p.KiB) + words.If(p.Cells != "", " (cells %s)", p.Cells)
+	})
 	return join("huge pages", strings.Join(sizes, ", "), locked)
 }
 
@@ -114,40 +105,23 @@ func guestCPU(c domain.CPU) string {
 }
 
 func pins(all []domain.Pin, set string) string {
-	switch {
-	case len(all) > 0:
-	case set != "":
-		return "on CPUs " + set + " together"
-	default:
-		return "not pinned"
+	if len(all) == 0 {
+		return words.Either(set != "", "on CPUs "+set+" together", "not pinned")
 	}
-	text := "pinned"
-	for _, p := range all {
-		text += fmt.Sprintf(" %d→%s", p.ID, words.Or(p.CPUs))
-	}
-	return text
+	each := words.Each(all, func(p domain.Pin) string { return fmt.Sprintf("%d→%s", p.ID, words.Or(p.CPUs)) })
+	return "pinned " + strings.Join(each, " ")
 }
 
 func emulator(g domain.Guest) string {
-	line := "not pinned"
-	if g.EmulatorPin != "" {
-		line = "on CPUs " + g.EmulatorPin
-	}
-	if g.EmulatorSched.Policy != "" {
-		line += ", " + schedule(g.EmulatorSched)
-	}
-	return line
+	pin := words.Either(g.EmulatorPin != "", "on CPUs "+g.EmulatorPin, "not pinned")
+	return pin + words.If(g.EmulatorSched.Policy != "", ", %s", schedule(g.EmulatorSched))
 }
 
 // schedules puts the vCPUs of one policy together: libvirt writes each on its own.
 func schedules(all []domain.Sched) []string {
 	var lines []string
 	for _, group := range Group(all, schedule) {
-		var vcpus []string
-		for _, s := range group {
-			vcpus = append(vcpus, s.VCPUs)
-		}
-		text := strings.Join(vcpus, ",")
+		text := strings.Join(words.Each(group, func(s domain.Sched) string { return s.VCPUs }), ",")
 		if set, err := domain.ParseSet(text); err == nil {
 			text = domain.FormatSet(set)
 		}
@@ -161,7 +135,7 @@ func schedule(s domain.Sched) string { return s.Policy + words.If(s.Priority > 0
 func node(set string) string { return words.If(set != "", "node %s", set) }
 
 func nicLine(n domain.Interface) string {
-	number := func(n int, what string) string { return words.If(n > 0, "%s", words.Count(n, what)) }
+	number := func(n int, what string) string { return words.Either(n > 0, words.Count(n, what), "") }
 	return join(n.MAC, n.Type, n.Source, n.PCI, n.Model, n.Driver.Name, number(n.Driver.Queues, "queue"),
 		number(n.Driver.RxQueueSize, "rx descriptor"), number(n.Driver.TxQueueSize, "tx descriptor"),
 		number(n.RxFrames, "coalesced frame"), words.If(n.MTU > 0, "MTU %d", n.MTU),

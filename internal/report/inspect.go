@@ -30,19 +30,17 @@ func Inspect(t *Text, h *facts.Host) {
 }
 
 func headline(h *facts.Host) string {
-	virtual := words.If(h.Virtual != "", "a guest of %s", h.Virtual)
-	if h.Emulated {
-		virtual = "EMULATED: its rates and times prove nothing"
-	}
+	virtual := words.Either(h.Emulated, "EMULATED: its rates and times prove nothing",
+		words.If(h.Virtual != "", "a guest of %s", h.Virtual))
 	kernel := words.If(h.Kernel.Release != "", "Linux %s", h.Kernel.Release)
 	return words.Join(" · ", cmp.Or(h.Name, "host"), kernel, h.Topology.Model, virtual)
 }
 
 func topologyLines(t *Text, h *facts.Host) {
 	c := h.Topology.Counts
-	t.Line("%s", words.Join(", ", words.Count(c.Packages, "package"), words.Count(c.NUMANodes, "NUMA node"), words.Count(c.Cores, "core"),
-		words.Count(c.CPUsOnline, "CPU")+words.If(c.CPUsOffline > 0, " and %d offline", c.CPUsOffline),
-		words.If(c.L3Caches > 0, "%s", words.Count(c.L3Caches, "L3 cache"))))
+	online := words.Count(c.CPUsOnline, "CPU") + words.If(c.CPUsOffline > 0, " and %d offline", c.CPUsOffline)
+	t.Line("%s", words.Join(", ", words.Count(c.Packages, "package"), words.Count(c.NUMANodes, "NUMA node"),
+		words.Count(c.Cores, "core"), online, words.Either(c.L3Caches > 0, words.Count(c.L3Caches, "L3 cache"), "")))
 	var rows [][]string
 	for _, n := range h.Topology.Nodes {
 		memory := words.Bytes(n.Memory) + ", " + words.Bytes(n.Free) + " free"
@@ -52,10 +50,9 @@ func topologyLines(t *Text, h *facts.Host) {
 }
 
 func hugepages(pools []facts.Hugepages) string {
-	var parts []string
-	for _, p := range pools {
-		parts = append(parts, words.If(p.Total > 0, "%d × %s pages (%d free)", p.Total, words.Bytes(p.Size), p.Free))
-	}
+	parts := words.Each(pools, func(p facts.Hugepages) string {
+		return words.If(p.Total > 0, "%d × %s pages (%d free)", p.Total, words.Bytes(p.Size), p.Free)
+	})
 	return cmp.Or(words.Join(", ", parts...), "no huge pages")
 }
 
@@ -136,15 +133,10 @@ func guestStations(h *facts.Host, g facts.Guest, i facts.Interface) []Station {
 	for _, p := range g.Pins {
 		pinned = pinned.Or(p)
 	}
-	pins := " not pinned"
-	if len(pinned) > 0 {
-		pins = " on CPUs " + pinned.String()
-	}
-	text := fmt.Sprintf("%s: %s NIC %s, %s, %s%s", g.State+words.If(g.Job != "", " (%s)", g.Job), cmp.Or(i.Model, i.Type), i.MAC,
-		words.Count(max(i.Queues, 1), "queue"), words.Count(g.VCPUs, "vCPU"), pins)
-	if n := len(g.Pending); n > 0 {
-		text += "; " + words.Count(n, "change waits", "changes wait") + " for a restart"
-	}
+	pins := words.Either(len(pinned) > 0, " on CPUs "+pinned.String(), " not pinned")
+	text := fmt.Sprintf("%s: %s NIC %s, %s, %s%s", g.State+words.If(g.Job != "", " (%s)", g.Job), cmp.Or(i.Model, i.Type),
+		i.MAC, words.Count(max(i.Queues, 1), "queue"), words.Count(g.VCPUs, "vCPU"), pins) +
+		words.If(len(g.Pending) > 0, "; %s for a restart", words.Count(len(g.Pending), "change waits", "changes wait"))
 	return append(list, backEnd(g, i), Station{Kind: "guest", Name: g.Name, Text: text})
 }
 
@@ -202,11 +194,9 @@ func backEnd(g facts.Guest, i facts.Interface) Station {
 }
 
 func nicText(n facts.NIC) string {
-	node := "node unknown"
-	if n.Node >= 0 {
-		node = fmt.Sprintf("node %d", n.Node)
-	}
-	parts := []string{cmp.Or(n.Driver, "unknown driver"), node, fmt.Sprintf("%d rx and %d tx queues", n.RxQueues, n.TxQueues)}
+	node := words.Either(n.Node >= 0, fmt.Sprintf("node %d", n.Node), "node unknown")
+	queues := fmt.Sprintf("%d rx and %d tx queues", n.RxQueues, n.TxQueues)
+	parts := []string{cmp.Or(n.Driver, "unknown driver"), node, queues}
 	if n.Rings != nil {
 		parts = append(parts, fmt.Sprintf("rings %d/%d", n.Rings.Rx, n.Rings.Tx))
 	}
@@ -222,14 +212,16 @@ func nicText(n facts.NIC) string {
 }
 
 func tunnelText(t facts.Tunnel) string {
-	return words.Count(t.TxQueues, "tx queue") + words.If(t.Lockless, ", lockless") + words.If(t.Lower != "", ", over %s", t.Lower)
+	return words.Count(t.TxQueues, "tx queue") + words.If(t.Lockless, ", lockless") +
+		words.If(t.Lower != "", ", over %s", t.Lower)
 }
 
 // bridgeStation says whether a bridge's frames run through iptables, which either its own switch or the host's decides
 // (net/bridge/br_netfilter_hooks.c, br_nf_pre_routing), and how many rules wait there.
 func bridgeStation(h *facts.Host, b facts.Bridge) Station {
 	on, sure := false, true
-	for name, own := range map[string]bool{"iptables": b.CallIPTables, "ip6tables": b.CallIP6Tables, "arptables": b.CallARPTables} {
+	for name, own := range map[string]bool{"iptables": b.CallIPTables, "ip6tables": b.CallIP6Tables,
+		"arptables": b.CallARPTables} {
 		hosts := h.Readings.At(setting.Of(setting.Sysctl, "net.bridge.bridge-nf-call-"+name))
 		on = on || own || hosts.Value == "1"
 		sure = sure && hosts.State != setting.Unknown
@@ -245,7 +237,8 @@ func bridgeStation(h *facts.Host, b facts.Bridge) Station {
 	case h.Netfilter.BridgeModule && !sure:
 		text = "br_netfilter is loaded: its frames may run through iptables"
 	}
-	return Station{Kind: "bridge", Name: b.Name, Text: text + words.If(b.STP, ", STP") + words.If(b.VLANFiltering, ", VLAN filtering")}
+	return Station{Kind: "bridge", Name: b.Name, Text: text + words.If(b.STP, ", STP") +
+		words.If(b.VLANFiltering, ", VLAN filtering")}
 }
 
 func passthrough(t *Text, h *facts.Host, drawn map[string]bool) {
@@ -292,17 +285,12 @@ func others(t *Text, h *facts.Host, drawn map[string]bool) {
 
 // nicsText says what NICs a guest has that lead to no bridge of this host.
 func nicsText(g facts.Guest) string {
-	var parts []string
 	all := g.NICs()
-	for _, i := range all[:min(len(all), 3)] {
-		parts = append(parts, strings.TrimSpace(fmt.Sprintf("%s NIC on %s %s", cmp.Or(i.Model, "a"), i.Type, i.Source)))
-	}
-	parts = append(parts, words.If(len(all) > 3, "%d more", len(all)-3))
-	for _, pci := range g.Hostdevs {
-		parts = append(parts, "passed through "+pci)
-	}
-	if g.Managed && g.Definition == "" {
-		return cmp.Or(words.Join(", ", parts...), "its definition could not be seen")
-	}
-	return cmp.Or(words.Join(", ", parts...), "no NIC")
+	nics := words.Each(all[:min(len(all), 3)], func(i facts.Interface) string {
+		return strings.TrimSpace(fmt.Sprintf("%s NIC on %s %s", cmp.Or(i.Model, "a"), i.Type, i.Source))
+	})
+	passed := words.Each(g.Hostdevs, func(pci string) string { return "passed through " + pci })
+	parts := slices.Concat(nics, []string{words.If(len(all) > 3, "%d more", len(all)-3)}, passed)
+	none := words.Either(g.Managed && g.Definition == "", "its definition could not be seen", "no NIC")
+	return cmp.Or(words.Join(", ", parts...), none)
 }

@@ -16,7 +16,8 @@ func TestExplainIsThePage(t *testing.T) {
 		Knob(text, k)
 		shown := flat(text.b.String())
 		page := flat(strings.ReplaceAll(KnobMarkdown(k), "\\", ""))
-		parts := append([]string{k.ID, k.Title, k.Stage.String(), string(k.Risk), k.Doc.Want, k.Doc.Why, k.Doc.Cost, k.Doc.Verify}, k.Doc.Traps...)
+		parts := append([]string{k.ID, k.Title, k.Stage.String(), string(k.Risk), k.Doc.Want, k.Doc.Why, k.Doc.Cost,
+			k.Doc.Verify}, k.Doc.Traps...)
 		parts = append(parts, k.After...)
 		for _, s := range k.Doc.Sources {
 			parts = append(parts, s.Fact+": "+s.Where)

@@ -21,19 +21,13 @@ func Plan(t *Text, p *plan.Plan) {
 	if len(p.Phases) > 1 || len(p.Notes) > 0 {
 		t.Blank()
 	}
-	if p.Empty() {
-		t.Line("nothing to change")
-	} else {
-		t.Line("%s, in this order:", words.Count(len(p.Changes), "change"))
-	}
+	t.Line("%s", words.Either(p.Empty(), "nothing to change", words.Count(len(p.Changes), "change")+", in this order:"))
 	number := 1
 	for _, group := range Runs(p.Changes, sameTerms) {
 		t.Blank()
-		span := fmt.Sprintf("%2d ", number)
-		if number += len(group); len(group) > 1 {
-			span = fmt.Sprintf("%2d-%d ", number-len(group), number-1)
-		}
-		planned(t, span, group)
+		last := number + len(group) - 1
+		planned(t, fmt.Sprintf("%2d%s ", number, words.If(len(group) > 1, "-%d", last)), group)
+		number = last + 1
 	}
 	if len(p.Consent) > 0 {
 		t.Section("planned only with consent")
@@ -45,7 +39,8 @@ func Plan(t *Text, p *plan.Plan) {
 	if len(p.Skipped) > 0 {
 		t.Section("left alone")
 		for _, s := range p.Skipped {
-			t.Wrapped("   "+s.ID+"  ", fmt.Sprintf("%s (found %s, wanted %s): %s", s.Address, brief(s.Found), brief(s.Wanted), s.Why))
+			t.Wrapped("   "+s.ID+"  ", fmt.Sprintf("%s (found %s, wanted %s): %s",
+				s.Address, brief(s.Found), brief(s.Wanted), s.Why))
 		}
 	}
 	footing(t, p)
@@ -65,13 +60,10 @@ func phases(t *Text, all []plan.Phase) {
 	t.Section("what needs what")
 	for _, f := range all {
 		t.Line("   %s", t.In(Bold, f.What))
-		if f.Changes > 0 {
-			t.Wrapped("      "+words.Count(f.Changes, "change")+": ", strings.Join(f.IDs, ", "))
-		}
+		t.Field("      "+words.Count(f.Changes, "change")+": ", words.Either(f.Changes > 0, strings.Join(f.IDs, ", "), ""))
 		t.Field("      yours to do: ", strings.Join(f.ByHand, ", "))
-		if f.Name == plan.PhaseFirmware {
-			t.Field("      to attest ('mpps attest'): ", strings.Join(f.Unseen, ", "))
-		}
+		t.Field("      to attest ('mpps attest'): ",
+			words.Either(f.Name == plan.PhaseFirmware, strings.Join(f.Unseen, ", "), ""))
 	}
 }
 
@@ -85,11 +77,10 @@ func planned(t *Text, number string, group []plan.Change) {
 	}
 	reasons := Distinct(group, func(c plan.Change) string { return c.Because })
 	t.Each("   why: ", reasons[:min(len(reasons), 2)])
-	if len(reasons) > 2 {
-		t.Line("        and alike for the others (--json has each)")
-	}
-	t.Wrapped("   ", words.Join(" · ", "risk "+string(c.Risk), "lasts "+string(c.Lasts)+words.If(c.Kept != "", " (%s)", c.Kept),
-		words.If(c.Needs != "", "takes effect after %s", c.Needs)))
+	t.LineIf(len(reasons) > 2, "        and alike for the others (--json has each)")
+	lasts := "lasts " + string(c.Lasts) + words.If(c.Kept != "", " (%s)", c.Kept)
+	needs := words.If(c.Needs != "", "takes effect after %s", c.Needs)
+	t.Wrapped("   ", words.Join(" · ", "risk "+string(c.Risk), lasts, needs))
 	t.Field("   "+t.In(Yellow, "careful: "), c.Warning)
 	rules(t, c.Rules)
 }
@@ -101,9 +92,7 @@ func rules(t *Text, lines []string) {
 	}
 	t.Line("   these rules would stop matching:")
 	t.Each("     ", lines[:min(len(lines), 12)])
-	if rest := len(lines) - 12; rest > 0 {
-		t.Line("     … and %d more (--json lists all)", rest)
-	}
+	t.LineIf(len(lines) > 12, "     … and %d more (--json lists all)", len(lines)-12)
 }
 
 func footing(t *Text, p *plan.Plan) {
@@ -128,19 +117,13 @@ func footing(t *Text, p *plan.Plan) {
 		}
 		t.Wrapped(t.In(style, "way in "), m.NIC+": "+m.Why+"; "+touched)
 	}
-	var risks []string
-	for _, r := range goal.Risks() {
-		n := 0
-		for _, c := range p.Changes {
-			if c.Risk == r {
-				n++
-			}
-		}
-		risks = append(risks, words.If(n > 0, "%s %d", r, n))
+	risks := map[goal.Risk]int{}
+	for _, c := range p.Changes {
+		risks[c.Risk]++
 	}
-	if line := words.Join(", ", risks...); line != "" {
-		t.Line("risks: %s", line)
-	}
+	all := words.Join(", ", words.Each(goal.Risks(),
+		func(r goal.Risk) string { return words.If(risks[r] > 0, "%s %d", r, risks[r]) })...)
+	t.LineIf(all != "", "risks: %s", all)
 	t.Line("digest %s", p.Digest)
 }
 
@@ -176,7 +159,8 @@ func Rows(changes []plan.Change) []ChangeRow {
 func SkippedRows(p *plan.Plan) []ChangeRow {
 	var rows []ChangeRow
 	for _, s := range p.Skipped {
-		rows = append(rows, ChangeRow{ID: s.ID, Title: s.ID, Address: s.Address.String(), From: s.Found, To: s.Wanted, Because: s.Why})
+		rows = append(rows, ChangeRow{ID: s.ID, Title: s.ID, Address: s.Address.String(), From: s.Found,
+			To: s.Wanted, Because: s.Why})
 	}
 	for _, row := range Rows(p.Consent) {
 		row.Because = fmt.Sprintf("needs --consent %s: %s", row.Risk, row.Because)

@@ -30,7 +30,7 @@ type Printer struct {
 	color    bool
 	live     bool // standard error is a terminal: progress may be drawn
 	width    int  // columns of the terminal, 80 where there is none
-	drawn    bool // an unfinished progress line stands on the terminal
+	drawn    bool // an unfinished progress line is on the terminal
 }
 
 // NewPrinter makes a printer for two streams. Colour and progress appear only on terminals.

@@ -8,16 +8,17 @@ import (
 	"mpps/internal/report/words"
 )
 
-// RealtimeCheck draws what contradicts that CPUs are isolated, worst first, then what ran on them, then what could not be
-// judged.
+// RealtimeCheck draws what contradicts that CPUs are isolated, worst first, then what ran on them, then what could not
+// be judged.
 func RealtimeCheck(t *Text, r *realtime.Report, verbose bool) {
 	t.Wrapped("", t.In(Bold, r.Verdict))
 	if r.State == realtime.NotIsolated {
 		t.Wrapped("", "Name CPUs with --cpus, or plan to set some aside: mpps plan --latency 20us --cpus LIST")
 		return
 	}
-	t.Wrapped("", "the host keeps "+words.CPUs(r.House)+words.If(len(r.Guests) > 0, "; guests %s", strings.Join(r.Guests, ", "))+
-		words.If(r.Seconds > 0, "; watched for %.1f s, which took %.0f ms of a CPU", r.Seconds, r.Watching))
+	guests := words.If(len(r.Guests) > 0, "guests %s", strings.Join(r.Guests, ", "))
+	watched := words.If(r.Seconds > 0, "watched for %.1f s, which took %.0f ms of a CPU", r.Seconds, r.Watching)
+	t.Wrapped("", words.Join("; ", "the host keeps "+words.CPUs(r.House), guests, watched))
 	alike := func(a, b realtime.Finding) bool {
 		return a.ID == b.ID && a.Severity == b.Severity && a.Why == b.Why && a.Mendable == b.Mendable
 	}
@@ -35,27 +36,21 @@ func RealtimeCheck(t *Text, r *realtime.Report, verbose bool) {
 
 // first returns the first values of a list, all of them for verbose, and how many are left.
 func first[T any](list []T, n int, verbose bool) (shown []T, rest int) {
-	if verbose {
-		n = len(list)
-	}
-	n = min(n, len(list))
+	n = min(words.Either(verbose, len(list), n), len(list))
 	return list[:n], len(list) - n
 }
 
-// realtimeFindings draws findings of one kind: how bad, of each object what was found, then why it matters and what to do.
+// realtimeFindings draws findings of one kind: how bad, of each object what was found, then why it matters and what to
+// do.
 func realtimeFindings(t *Text, list []realtime.Finding, verbose bool) {
 	const under = "         "
 	f := list[0]
 	t.Blank()
 	shown, rest := first(list, 4, verbose)
-	lead := severity(t, f.Severity) + " "
-	for _, each := range shown {
-		t.Wrapped(lead, t.In(Bold, each.Object)+": "+each.Found)
-		lead = under
-	}
-	if rest > 0 {
-		t.Line(under+"and %d more like these (-v shows them)", rest)
-	}
+	t.List(severity(t, f.Severity)+" ", words.Each(shown, func(f realtime.Finding) string {
+		return t.In(Bold, f.Object) + ": " + f.Found
+	}))
+	t.LineIf(rest > 0, under+"and %d more like these (-v shows them)", rest)
 	t.Wrapped(under, f.Why)
 	t.Wrapped(under, words.If(f.Mendable, "do: ")+f.Do)
 	t.Line(under+"%s", t.In(Faint, "("+f.ID+words.If(f.Knob != "", "; mpps explain %s", f.Knob)+")"))
@@ -74,12 +69,10 @@ func ran(t *Text, r *realtime.Report, verbose bool) {
 	t.Heading("what ran there")
 	shown, rest := first(r.Ran, 12, verbose)
 	rows := [][]string{{"", "thread", "of", "cpu", "ms", "turns", "policy"}}
-	for _, ran := range shown {
-		rows = append(rows, []string{words.If(!ran.Expected, "!"), ran.Thread, ran.Of, fmt.Sprint(ran.CPU), fmt.Sprintf("%.1f", ran.RunMS),
-			fmt.Sprint(ran.Switches), strings.TrimPrefix(ran.Policy, "SCHED_")})
+	for _, thread := range shown {
+		rows = append(rows, []string{words.If(!thread.Expected, "!"), thread.Thread, thread.Of, fmt.Sprint(thread.CPU),
+			fmt.Sprintf("%.1f", thread.RunMS), fmt.Sprint(thread.Switches), strings.TrimPrefix(thread.Policy, "SCHED_")})
 	}
 	t.Table(rows)
-	if rest > 0 {
-		t.Line("and %d more (-v shows them)", rest)
-	}
+	t.LineIf(rest > 0, "and %d more (-v shows them)", rest)
 }

@@ -69,6 +69,13 @@ func (t *Text) Line(format string, args ...any) {
 	t.b.WriteString(tame(fmt.Sprintf(format, args...), t.Color) + "\n")
 }
 
+// LineIf adds a formatted line where it holds.
+func (t *Text) LineIf(holds bool, format string, args ...any) {
+	if holds {
+		t.Line(format, args...)
+	}
+}
+
 // Blank adds an empty line.
 func (t *Text) Blank() { t.b.WriteByte('\n') }
 
@@ -92,13 +99,17 @@ func (t *Text) Diff(indent, from, to string) {
 	t.Value(Green, indent+"+ ", to)
 }
 
-// Say adds a paragraph.
-func (t *Text) Say(format string, args ...any) { t.Wrapped("", fmt.Sprintf(format, args...)) }
-
 // Field adds a text after its name, if there is a text.
 func (t *Text) Field(name, text string) {
 	if text != "" {
 		t.Wrapped(name, text)
+	}
+}
+
+// WrappedIf adds a formatted text after a prefix where it holds.
+func (t *Text) WrappedIf(holds bool, prefix, format string, args ...any) {
+	if holds {
+		t.Wrapped(prefix, fmt.Sprintf(format, args...))
 	}
 }
 
@@ -163,14 +174,11 @@ func (t *Text) Table(rows [][]string) {
 		}
 	}
 	for _, row := range rows {
-		prefix, last := "", ""
-		for i, cell := range row {
-			if i == len(row)-1 {
-				last = cell
-				break
-			}
+		prefix, n := "", max(len(row)-1, 0)
+		for i, cell := range row[:n] {
 			prefix += Padded(cell, widths[i]+2)
 		}
+		last := strings.Join(row[n:], "")
 		if Visible(prefix)+Visible(last) <= t.Width {
 			t.Line("%s", strings.TrimRight(prefix+last, " "))
 		} else {

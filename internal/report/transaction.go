@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"mpps/internal/apply"
 	"mpps/internal/journal"
 	"mpps/internal/report/words"
+	"mpps/internal/setting"
 )
 
 // Applied draws what became of an apply.
@@ -24,15 +26,12 @@ func Applied(t *Text, r apply.Result, dryRun, verbose bool) {
 			change(t, c)
 		}
 	}
-	if already > 0 && !verbose {
-		t.Line("%s already as wanted (-v shows them)", words.Count(already, "value"))
-	}
+	t.LineIf(already > 0 && !verbose, "%s already as wanted (-v shows them)", words.Count(already, "value"))
 	switch {
 	case dryRun:
 		t.Line("dry run: %s would be written, nothing was", words.Count(len(r.Changes)-already-cannot, "value"))
-		if cannot > 0 {
-			t.Wrapped(t.In(Red, "refused: "), words.Count(cannot, "value")+" cannot be written here, so apply would change nothing at all")
-		}
+		t.WrappedIf(cannot > 0, t.In(Red, "refused: "), "%s cannot be written here, so apply would change nothing at all",
+			words.Count(cannot, "value"))
 	case r.TX == "":
 		t.Line("nothing to change")
 	default:
@@ -40,10 +39,9 @@ func Applied(t *Text, r apply.Result, dryRun, verbose bool) {
 			words.Count(r.Written(), "value"), r.Seconds, r.TX))
 		t.Line("'mpps rollback' puts everything back")
 	}
-	if within := time.Duration(r.ConfirmWithin * float64(time.Second)); r.ConfirmWithin > 0 {
-		t.Wrapped(t.In(RedBold, "not confirmed yet: "),
-			fmt.Sprintf("run 'mpps confirm' within %v, or everything is put back by itself", within))
-	}
+	t.WrappedIf(r.ConfirmWithin > 0, t.In(RedBold, "not confirmed yet: "),
+		"run 'mpps confirm' within %v, or everything is put back by itself",
+		time.Duration(r.ConfirmWithin*float64(time.Second)))
 }
 
 // change draws one change as a diff.
@@ -63,15 +61,13 @@ func change(t *Text, c apply.Outcome) {
 	t.Field("    ", c.Why)
 	switch c.State { // what was refused or put back takes no effect
 	case journal.ChangeIntended, journal.ChangeAlready, journal.ChangeDone, journal.ChangeInDoubt:
-		t.Field("    ", words.If(c.Needs != "", "takes effect after %s", c.Needs))
+		t.WrappedIf(c.Needs != "", "    ", "takes effect after %s", c.Needs)
 	}
 }
 
 // RolledBack draws what became of a rollback.
 func RolledBack(t *Text, all []apply.Restored, dryRun, verbose bool) {
-	if len(all) == 0 {
-		t.Line("nothing to put back")
-	}
+	t.LineIf(len(all) == 0, "nothing to put back")
 	for _, r := range all {
 		same := 0
 		for _, c := range r.Changes {
@@ -81,13 +77,10 @@ func RolledBack(t *Text, all []apply.Restored, dryRun, verbose bool) {
 			}
 			change(t, c)
 		}
-		if same > 0 {
-			t.Wrapped("", words.Count(same, "value")+" as before already, or nothing is there to restore (-v shows them)")
-		}
-		if n := r.Drifted(); n > 0 {
-			t.Wrapped(t.In(Yellow, "drifted: "),
-				words.Count(n, "value")+" left alone, changed by somebody else since; --force puts them back too")
-		}
+		t.WrappedIf(same > 0, "", "%s as before already, or nothing is there to restore (-v shows them)",
+			words.Count(same, "value"))
+		t.WrappedIf(r.Drifted() > 0, t.In(Yellow, "drifted: "),
+			"%s left alone, changed by somebody else since; --force puts them back too", words.Count(r.Drifted(), "value"))
 		written := fmt.Sprintf("%s of transaction %s", words.Count(r.Written(), "value"), r.Of)
 		switch {
 		case dryRun:
@@ -106,7 +99,7 @@ func Status(t *Text, s apply.Status, verbose bool) {
 	state(t, s)
 	for _, e := range s.Transactions {
 		t.Line("  %s", entryLine(e))
-		follows(t, "    ", e)
+		t.LineIf(e.Follows != "", "    goes on with %s", e.Follows)
 		if e.ConfirmUntil != nil {
 			until := e.ConfirmUntil.Local().Format("2006-01-02 15:04:05")
 			t.Line("  %s until %s, or it is put back by itself", t.In(RedBold, "'mpps confirm' it"), until)
@@ -120,11 +113,11 @@ func Status(t *Text, s apply.Status, verbose bool) {
 // Verified draws how each applied value compares with what was wanted.
 func Verified(t *Text, s apply.Status, verbose bool) {
 	rows(t, s, verbose)
-	if s.State == apply.IsClean {
-		t.Line("nothing of mpps is applied on this host")
+	if s.State != apply.IsClean {
+		state(t, s)
 		return
 	}
-	state(t, s)
+	t.Line("nothing of mpps is applied on this host")
 }
 
 func state(t *Text, s apply.Status) {
@@ -144,35 +137,27 @@ func rows(t *Text, s apply.Status, verbose bool) {
 		if r.State == apply.Compliant && !verbose {
 			continue
 		}
-		style := Yellow
-		if r.State == apply.Compliant {
-			style = Green
-		}
+		style := words.Either(r.State == apply.Compliant, Green, Yellow)
 		t.Wrapped(t.In(style, Padded(string(r.State), 9))+" "+t.In(Bold, r.ID)+"  ", t.In(Faint, r.Address.String()))
-		if r.Why == "" {
-			r.Why = "found " + brief(r.Found) + ", wanted " + brief(r.Wanted)
-		}
-		t.Wrapped("          ", r.Why)
+		t.Wrapped("          ", cmp.Or(r.Why, "found "+brief(r.Found)+", wanted "+brief(r.Wanted)))
 	}
-	if n := s.Counts[string(apply.Compliant)]; n > 0 && !verbose {
-		t.Line("%s as applied (-v shows them)", words.Count(n, "value"))
-	}
+	n := s.Counts[string(apply.Compliant)]
+	t.LineIf(n > 0 && !verbose, "%s as applied (-v shows them)", words.Count(n, "value"))
 }
 
 // History draws the list of transactions.
 func History(t *Text, entries []apply.Entry, all bool) {
-	if len(entries) == 0 {
-		t.Line("mpps has changed nothing on this host")
-	}
+	t.LineIf(len(entries) == 0, "mpps has changed nothing on this host")
 	for len(entries) > 0 {
 		e, n := entries[0], trials(entries)
 		if n > 2 && !all {
-			t.Line("%s  tune      put back     %s and their rollbacks (%s); -v lists them", e.TX, words.Count((n+1)/2, "trial"), e.Session)
+			t.Line("%s  tune      put back     %s and their rollbacks (%s); -v lists them",
+				e.TX, words.Count((n+1)/2, "trial"), e.Session)
 			entries = entries[n:]
 			continue
 		}
 		t.Line("%s", entryLine(e))
-		follows(t, "  ", e)
+		t.LineIf(e.Follows != "", "  goes on with %s", e.Follows)
 		entries = entries[1:]
 	}
 }
@@ -180,7 +165,8 @@ func History(t *Text, entries []apply.Entry, all bool) {
 // trials is how many of the first entries are a tuning run's that are put back, or put others back.
 func trials(entries []apply.Entry) (n int) {
 	for _, e := range entries {
-		stands := e.Kind == journal.Apply && e.State != journal.WasRolledBack || e.Kind == journal.Rollback && e.State != journal.Applied
+		stands := e.Kind == journal.Apply && e.State != journal.WasRolledBack ||
+			e.Kind == journal.Rollback && e.State != journal.Applied
 		if e.Session == "" || e.Session != entries[0].Session || stands {
 			break
 		}
@@ -190,25 +176,15 @@ func trials(entries []apply.Entry) (n int) {
 }
 
 func entryLine(e apply.Entry) string {
-	of := ""
-	if e.Of != "" {
-		of = " of " + e.Of + words.If(e.Why != "", " (%s)", e.Why)
-	}
-	return fmt.Sprintf("%s  %-8s  %-11s  %s", e.TX, e.Kind, e.State, words.Count(e.Changes, "value")) + of +
+	return fmt.Sprintf("%s  %-8s  %-11s  %s", e.TX, e.Kind, e.State, words.Count(e.Changes, "value")) +
+		words.If(e.Of != "", " of %s", e.Of) + words.If(e.Of != "" && e.Why != "", " (%s)", e.Why) +
 		words.If(e.Torn, "; its last record is unfinished: the machine stopped there")
-}
-
-// follows says which transaction another continues.
-func follows(t *Text, indent string, e apply.Entry) {
-	if e.Follows != "" {
-		t.Line("%sgoes on with %s", indent, e.Follows)
-	}
 }
 
 // Transaction draws one transaction with its changes.
 func Transaction(t *Text, d apply.Detail) {
 	t.Line("%s", entryLine(d.Entry))
-	follows(t, "  ", d.Entry)
+	t.LineIf(d.Follows != "", "  goes on with %s", d.Follows)
 	t.Field("  ", d.Error)
 	for _, c := range d.List {
 		t.Blank()
@@ -237,13 +213,11 @@ func PutBack(t *Text, p apply.Pass) {
 	case len(p.PutBack)+len(p.ByHand) == 0:
 		t.Line("%s as wanted", words.Count(p.Values-p.Absent, "value"))
 	}
-	if p.Absent > 0 {
-		t.Line("%s of devices or guests that are not there", words.Count(p.Absent, "value"))
-	}
+	t.LineIf(p.Absent > 0, "%s of devices or guests that are not there", words.Count(p.Absent, "value"))
 }
 
-// remains draws what is left of a plan: what is done, what waits for what, what is still to be set, and the command that
-// continues.
+// remains draws what is left of a plan: what is done, what waits for what, what is still to be set, and the command
+// that continues.
 func remains(t *Text, r *apply.Remains) {
 	if r == nil {
 		return
@@ -261,14 +235,10 @@ func remains(t *Text, r *apply.Remains) {
 	if r.Looked {
 		remainder(t, "remains  ", r.Changes)
 		remainder(t, "cannot   ", r.Cannot)
-		if len(r.Changes) == 0 {
-			t.Line("  remains  nothing that can be set now")
-		}
+		t.LineIf(len(r.Changes) == 0, "  remains  nothing that can be set now")
 	}
 	t.Each("  "+t.In(Yellow, "note")+"     ", r.Notes)
-	if len(r.Waits) == 0 {
-		t.Field("  "+t.In(Yellow, "but")+"      ", r.Against)
-	}
+	t.Field("  "+t.In(Yellow, "but")+"      ", words.Either(len(r.Waits) == 0, r.Against, ""))
 	t.Field("  "+t.In(Bold, "next")+"     ", r.Next)
 }
 
@@ -276,10 +246,53 @@ func remains(t *Text, r *apply.Remains) {
 func remainder(t *Text, title string, all []apply.Left) {
 	for _, group := range Group(all, func(l apply.Left) string { return l.ID }) {
 		l, more := group[0], len(group)-1
-		text := l.Address.String()
-		if !l.Address.Kind.Whole() {
-			text += ": " + brief(l.From) + " → " + brief(l.To)
-		}
-		t.Wrapped("  "+title+t.In(Bold, l.ID)+"  ", text+words.If(more > 0, ", and %d more", more)+words.If(l.Why != "", "; %s", l.Why))
+		t.Wrapped("  "+title+t.In(Bold, l.ID)+"  ", l.Address.String()+
+			words.If(!l.Address.Kind.Whole(), ": %s → %s", brief(l.From), brief(l.To))+
+			words.If(more > 0, ", and %d more", more)+words.If(l.Why != "", "; %s", l.Why))
 	}
+}
+
+// values draws what a value was and is to be: a line each, or of a whole file the lines that differ.
+func values(t *Text, indent string, a setting.Address, from, to string) {
+	if !a.Kind.Whole() {
+		t.Diff(indent, words.Or(from), words.Or(to))
+		return
+	}
+	left := 14 // lines that are drawn
+	for _, part := range []struct {
+		style Style
+		sign  string
+		lines []string
+	}{{Red, "- ", missing(from, to)}, {Green, "+ ", missing(to, from)}} {
+		for i, line := range part.lines {
+			if left--; left < 0 {
+				t.Line("%s… and %s more (--json has them)", indent, words.Count(len(part.lines)-i, "line"))
+				break
+			}
+			t.Value(part.style, indent+part.sign, line)
+		}
+	}
+}
+
+// missing are the lines of a text that another one has not, each as often as it is missing there.
+func missing(text, other string) []string {
+	counts := map[string]int{}
+	for _, line := range lines(other) {
+		counts[line]++
+	}
+	var missing []string
+	for _, line := range lines(text) {
+		if counts[line]--; counts[line] < 0 {
+			missing = append(missing, line)
+		}
+	}
+	return missing
+}
+
+// lines are those of a text; none of one that is absent.
+func lines(text string) []string {
+	if text == "" || text == setting.Absent.String() {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 }

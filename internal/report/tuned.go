@@ -12,7 +12,8 @@ import (
 
 // realtimeKeys are the kernel parameters of TuneD's realtime profiles that are worth a word.
 var realtimeKeys = []string{
-	"kernel/sched_rt_runtime_us", "kernel/numa_balancing", "kernel/timer_migration", "vm/stat_interval", "kernel/nmi_watchdog",
+	"kernel/sched_rt_runtime_us", "kernel/numa_balancing", "kernel/timer_migration", "vm/stat_interval",
+	"kernel/nmi_watchdog",
 }
 
 // tunedProfile draws the profile of TuneD that is in force and what it brought that concerns realtime.
@@ -30,12 +31,13 @@ func tunedProfile(t *Text, p *facts.Tuned) {
 	t.Wrapped(t.In(Bold, "TuneD: "), words.Join(" · ", "profile "+p.Profile+words.If(!p.Running, " (TuneD does not run)"),
 		words.If(cores != "", "isolated cores %s", cores), words.If(p.Arguments != "", "kernel arguments %s", p.Arguments),
 		strings.Join(keys, " "), words.If(more > 0, "%s more", words.Count(more, "option"))))
-	for _, name := range p.Missing {
-		t.Wrapped(t.In(Yellow, "TuneD: "), name+" is named by the profile and is not there")
-	}
+	t.Each(t.In(Yellow, "TuneD: "), words.Each(p.Missing, func(name string) string {
+		return name + " is named by the profile and is not there"
+	}))
 }
 
-// TunedExport draws what became of a goal as a profile of TuneD. Where it was written to no directory the files are shown.
+// TunedExport draws what became of a goal as a profile of TuneD. Where it was written to no directory the files are
+// shown.
 func TunedExport(t *Text, p *export.Profile, verbose bool) {
 	if p.Written == "" {
 		for _, f := range p.Files {
@@ -44,8 +46,9 @@ func TunedExport(t *Text, p *export.Profile, verbose bool) {
 			t.Blank()
 		}
 	}
-	t.Wrapped("", fmt.Sprintf("profile %s includes %s: %s here, %s held by that, %s that TuneD cannot hold", t.In(Bold, p.Name), p.Base,
-		words.Count(len(p.Held), "value"), words.Count(len(p.ByBase), "value"), words.Count(len(p.NotHeld), "value")))
+	t.Wrapped("", fmt.Sprintf("profile %s includes %s: %s here, %s held by that, %s that TuneD cannot hold",
+		t.In(Bold, p.Name), p.Base, words.Count(len(p.Held), "value"), words.Count(len(p.ByBase), "value"),
+		words.Count(len(p.NotHeld), "value")))
 	if p.Written == "" && !verbose {
 		return // the files say which
 	}
@@ -61,9 +64,7 @@ func TunedExport(t *Text, p *export.Profile, verbose bool) {
 	}
 	list("in the profile", p.Held)
 	list("held by "+p.Base, p.ByBase)
-	if len(p.NotHeld) > 0 {
-		t.Heading("not held by TuneD")
-	}
+	t.LineIf(len(p.NotHeld) > 0, "%s", t.In(Bold, "not held by TuneD"))
 	last := ""
 	for _, l := range p.NotHeld {
 		t.Wrapped("  "+t.In(Bold, l.ID)+"  ", l.Address.String()+" = "+brief(l.Wanted))
@@ -72,5 +73,5 @@ func TunedExport(t *Text, p *export.Profile, verbose bool) {
 			last = why
 		}
 	}
-	t.Field("", words.If(p.Written != "", "wrote %s", p.Written))
+	t.WrappedIf(p.Written != "", "", "wrote %s", p.Written)
 }

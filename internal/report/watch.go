@@ -23,6 +23,7 @@ func Event(e watch.Event) string {
 		since = fmt.Sprintf("(after %v)", e.Time.Sub(*e.Since).Round(time.Second))
 	}
 	line := strings.Join([]string{e.Time.UTC().Format(time.RFC3339), e.Event, e.Severity.String(), e.Code, object}, " ")
-	line = words.Join(" ", line, values, since, words.If(e.Found, "(it stood when the watch began)"), words.If(e.Hint != "", "— %s", e.Hint))
+	line = words.Join(" ", line, values, since, words.If(e.Found, "(it stood when the watch began)"),
+		words.If(e.Hint != "", "— %s", e.Hint))
 	return tame(strings.ReplaceAll(line, "\n", " "), false)
 }

@@ -10,108 +10,15 @@ import (
 
 	"mpps/internal/measure"
 	"mpps/internal/report"
-	"mpps/internal/report/page"
 	"mpps/internal/report/svg"
 	"mpps/internal/report/words"
 )
 
-// modeCharts are the modes of a NIC, a chart for each quantity.
-func modeCharts(d *Document) []page.Chart {
-	var all []page.Chart
-	for i := range d.Modes {
-		m := &d.Modes[i]
-		all = append(all, page.Chart{Title: m.Title, Note: words.Join(" ", words.If(m.Native != "", "Percent of %s.", m.Native), m.Note),
-			Picture: modeBars(m)})
-	}
-	return page.Drawn(all...)
-}
-
-// rateCharts are what searches found.
-func rateCharts(d *Document) []page.Chart {
-	all := []page.Chart{{Title: "Highest rates", Note: "Filled: carried for certain. Pale: between the bounds, undecided.",
-		Picture: rateBounds(d.Rates)}}
-	for i := range d.Rates {
-		r := &d.Rates[i]
-		all = append(all, page.Chart{Title: "Loss against load" + words.If(len(d.Rates) > 1, ": %s", r.Label),
-			Note: "A circle is one trial, the larger the longer; loss on a logarithmic axis above none.", Picture: lossOverLoad(r)})
-	}
-	return page.Drawn(all...)
-}
-
-const percentileNote = "Lower is better. Each nine takes the same width; the band spans the %s. " +
-	"A curve ends where fewer than ten samples are left."
-
-// wakeupCharts are histograms and percentiles of wake-ups, before and after in one picture.
-func wakeupCharts(d *Document) []page.Chart {
-	return page.Drawn(
-		page.Chart{Title: "How long wake-ups took", Picture: wakeupHistograms(d.Wakeups),
-			Note: "Both axes are logarithmic. A dot is the percentile named beside it, the stroke at the bottom the longest."},
-		page.Chart{Title: "Wake-ups by percentile", Note: fmt.Sprintf(percentileNote, "runs"), Picture: percentiles(d.wakeupRuns())})
-}
-
-// charts are what the runs measured.
-func charts(d *Document) []page.Chart {
-	var all []page.Chart
-	if c := d.Compared; c != nil {
-		all = append(all, page.Chart{Title: c.From + " → " + c.To, Picture: ratios(c),
-			Note: "The ratio and its interval. An interval that includes 1 means no significant difference (~)."})
-	}
-	kinds := d.kinds()
-	for _, kind := range kinds {
-		runs := d.runs(kind)
-		title, note := titleOf(d, runs[0].Run)
-		all = append(all, page.Chart{Title: title, Note: note, Picture: dots(runs, unit(kind))})
-	}
-	for _, what := range []struct{ name, title string }{{"round-trip", "Round-trip time"}, {"one-way", "One-way delay"}} {
-		runs := slices.DeleteFunc(distributions(d.runs("")), func(r labeled) bool { return r.Latency.What != what.name })
-		all = append(all, page.Chart{Title: what.title, Note: fmt.Sprintf(percentileNote, "trials"), Picture: percentiles(runs)})
-	}
-	all = append(all, page.Chart{Title: "Where packets were lost", Note: "Share of the packets sent, by the counter that saw them dropped.",
-		Picture: lossBars(d.runs(measure.PPS))})
-	if len(kinds) > 0 {
-		all = append(all, page.Chart{Title: "CPU time", Picture: cpuStrip(d.runs(kinds[0])),
-			Note: "One row per CPU of the sending host. Left: utilisation per trial. Right: where the time went."})
-	}
-	return page.Drawn(all...)
-}
-
-// titleOf is what a run measured, and what it sent.
-func titleOf(d *Document, r *measure.Run) (title, note string) {
-	l := r.Load
-	request, answer := words.Count(max(l.Request, 1), "byte"), words.Count(max(l.Response, 1), "byte")
-	connections := words.Count(max(l.Connections, 1), "connection")
-	switch {
-	case r.Kind == measure.Stream:
-		return "Bits per second", "TCP over " + connections + words.If(l.Sendfile, " with sendfile") + ", counted where they arrive."
-	case r.Kind == measure.CRR:
-		return "Transactions with a connection each, per second",
-			fmt.Sprintf("A TCP connection, a request of %s and its answer of %s, and the close.", request, answer)
-	case transactional(r.Kind):
-		loop := "closed loop"
-		if l.Rate > 0 {
-			loop = "on a schedule"
-		}
-		protocol := strings.ToUpper(cmp.Or(l.Protocol, "tcp"))
-		return "Transactions per second",
-			fmt.Sprintf("A request of %s and its answer of %s over %s, %s, %s.", request, answer, protocol, connections, loop)
-	}
-	where := ""
-	switch r.Environment.Sink {
-	case "xdp":
-		where = "counted in the receiver's driver"
-	case "af_packet", "xdp-skb":
-		where = "counted after the receiver's driver"
-	}
-	return "Packets per second" + words.If(len(d.Path) > 0, " into the guest"), words.Join(", ", frameText(l), where) + "."
-}
-
 // frameText is what was sent: "64-byte frames", "IMIX frames of 354 bytes on average, both directions together".
 func frameText(l measure.Load) string {
-	text := fmt.Sprintf("%d-byte frames", l.FrameBytes)
-	if l.Mix != "" {
-		text = fmt.Sprintf("%s frames of %d bytes on average", strings.ToUpper(l.Mix), l.FrameBytes)
-	}
-	return text + words.If(l.TwoWay, ", both directions together")
+	mix := fmt.Sprintf("%s frames of %d bytes on average", strings.ToUpper(l.Mix), l.FrameBytes)
+	return words.Either(l.Mix != "", mix, fmt.Sprintf("%d-byte frames", l.FrameBytes)) +
+		words.If(l.TwoWay, ", both directions together")
 }
 
 // colour is the class of a series' colour, and of its dashes where lines cross.
@@ -122,8 +29,9 @@ func short(name string) string { return report.Cut(name, 30) }
 
 // dots draws every sample of each series as a dot on one axis, with the median and its interval: spread stays visible,
 // which bars from zero would hide.
-func dots(runs []labeled, unit string) template.HTML {
+func dots(runs []labeled) template.HTML {
 	var all []float64
+	unit := unit(runs[0].Kind)
 	for _, r := range runs {
 		all = append(all, r.Values()...)
 	}
@@ -134,7 +42,8 @@ func dots(runs []labeled, unit string) template.HTML {
 	x := d.Span(slices.Min(all), slices.Max(all), 10)
 	for _, r := range runs {
 		m, values, y := r.Median, r.Values(), d.Y+42
-		d.Text("label", "start", d.Left, d.Y+24, fmt.Sprintf("%s: %s, n = %d", short(r.Label), words.Interval(m.Value, m.Lo, m.Hi), len(values)))
+		d.Text("label", "start", d.Left, d.Y+24, fmt.Sprintf("%s: %s, n = %d", short(r.Label),
+			words.Interval(m.Value, m.Lo, m.Hi), len(values)))
 		d.Samples(colour(r.place), x, y, 4, values, func(i int) string {
 			return fmt.Sprintf("%s, sample %d: %s %s", r.Label, i+1, words.SI(values[i], 4), unit)
 		})
@@ -142,7 +51,7 @@ func dots(runs []labeled, unit string) template.HTML {
 		d.Y += 58
 	}
 	d.Y += 6
-	d.Below(x, 4, unit, words.Tick)
+	d.AxisX(x, 4, unit, words.Tick)
 	return d.HTML("samples of each series with median and interval, in " + unit)
 }
 
@@ -171,26 +80,27 @@ func ratios(c *Compared) template.HTML {
 	d := svg.New(12, 12)
 	x := d.Ratios(lo, hi)
 	for _, r := range rows {
-		text := r.name + ": no ratio, a value is 0"
+		text := "no ratio, a value is 0"
 		if q := r.Ratio; q.N > 0 {
 			sure, class := measure.Same, "s2"
 			if r.Significant {
 				sure, class = fmt.Sprintf("p = %.2g", r.P), "s1"
 			}
-			text = fmt.Sprintf("%s: ×%s [%s, %s], %s, %s", r.name, words.Times(q.Value), words.Times(q.Lo), words.Times(q.Hi), sure, r.better)
-			d.Estimate(class, x, q.Lo, q.Value, q.Hi, d.Y+34, 16)
+			text = fmt.Sprintf("×%s [%s, %s], %s", words.Times(q.Value), words.Times(q.Lo), words.Times(q.Hi), sure)
+			d.Estimate(class, x, q.Lo, q.Value, q.Hi, d.Y+44, 16)
 		}
-		d.Text("label", "start", d.Left, d.Y+20, text)
-		d.Y += 46
+		d.Text("label", "start", d.Left, d.Y+16, r.name+": "+text)
+		d.Text("tick", "start", d.Left, d.Y+30, r.better)
+		d.Y += 56
 	}
 	d.Y += 6
 	d.Rule("one", x.At(1), 4)
-	d.Below(x, 4, "", func(v float64) string { return "×" + words.Times(v) })
+	d.AxisX(x, 4, "", func(v float64) string { return "×" + words.Times(v) })
 	return d.HTML("ratio of after to before, with interval")
 }
 
-// modeBars draws a group of bars for each mode: the value, as percent of native's where there is one, with its interval as
-// a whisker, and below it the host's CPU time that was left. Both stand on one axis of percent.
+// modeBars draws a group of bars for each mode: the value, as percent of native's where there is one, with its interval
+// as a whisker, and below it the host's CPU time that was left. Both stand on one axis of percent.
 func modeBars(m *Modes) template.HTML {
 	value := func(b *ModeBar) (v, lo, hi float64) {
 		if m.Native == "" {
@@ -239,21 +149,18 @@ func modeBars(m *Modes) template.HTML {
 		d.Y += 60
 	}
 	d.Y += 4
-	d.Below(x, top, unit, label)
+	d.AxisX(x, top, unit, label)
 	return d.HTML(m.Title + " by mode, with intervals")
 }
 
 // barText is a bar in words; a line holds about 60 letters.
 func (m *Modes) barText(b *ModeBar) string {
-	text := words.Interval(b.Value, b.Lo, b.Hi) + " " + m.Unit
-	if m.Native != "" && b.Mode != m.Native {
-		text += fmt.Sprintf(" · %s %% [%s, %s]", wholePercent(b.Percent), wholePercent(b.PercentLo), wholePercent(b.PercentHi)) +
-			words.If(b.Same, " "+measure.Same)
-	}
+	idle := ""
 	if b.CPUIdle != nil {
-		text += fmt.Sprintf(" · idle %.0f %%", b.CPUIdle.Value)
+		idle = fmt.Sprintf("idle %.0f %%", b.CPUIdle.Value)
 	}
-	return text
+	share := words.Either(m.Native != "" && b.Mode != m.Native, b.share(), "")
+	return words.Join(" · ", words.Interval(b.Value, b.Lo, b.Hi)+" "+m.Unit, share, idle)
 }
 
 // goals are a search's goals that have bounds.
@@ -318,7 +225,7 @@ func rateBounds(all []Rates) template.HTML {
 		d.Y += 18
 	}
 	d.Y += 8
-	d.Below(x, 2, "packets/s", words.Tick)
+	d.AxisX(x, 2, "packets/s", words.Tick)
 	return d.HTML("bounds of the rates without loss and within a loss")
 }
 
@@ -339,8 +246,8 @@ func lossBars(runs []labeled) template.HTML {
 	for _, r := range runs {
 		spread := measure.Median(lossRatios(r.Run))
 		text := fmt.Sprintf("lost %s of %s", words.Grouped(r.Lost), words.Grouped(r.Sent)) +
-			words.If(r.Lost > 0 && spread.N > 1, ", in a trial %s [%s, %s]", words.Percent(spread.Value), words.Percent(spread.Lo),
-				words.Percent(spread.Hi))
+			words.If(r.Lost > 0 && spread.N > 1, ", in a trial %s [%s, %s]", words.Percent(spread.Value),
+				words.Percent(spread.Lo), words.Percent(spread.Hi))
 		d.Text("label strong", "start", d.Left, d.Y+14, short(r.Label))
 		d.Text("label", "start", d.Left, d.Y+29, text)
 		d.Y += 35
@@ -352,6 +259,135 @@ func lossBars(runs []labeled) template.HTML {
 		}
 		d.Y += 6
 	}
-	d.Below(x, 4, "", func(v float64) string { return words.Tick(v*100) + " %" })
+	d.AxisX(x, 4, "", func(v float64) string { return words.Tick(v*100) + " %" })
 	return d.HTML("where packets were lost")
+}
+
+// cpuParts are the ways in which a CPU spends its time, as the heat strip stacks and names them.
+var cpuParts = []struct {
+	class, name string
+	of          func(measure.CPUUse) float64
+}{
+	{"guest", "guest", func(u measure.CPUUse) float64 { return u.Guest }},
+	{"softirq", "softirq", func(u measure.CPUUse) float64 { return u.SoftIRQ + u.IRQ }},
+	{"system", "system", func(u measure.CPUUse) float64 { return u.System }},
+	{"user", "user", func(u measure.CPUUse) float64 { return u.User + u.Nice }},
+	{"steal", "stolen", func(u measure.CPUUse) float64 { return u.Steal }},
+}
+
+// The strip of a machine has its busiest CPUs, and of each so many cells, of which each is several trials where there
+// are more.
+const maxStrip, maxCells = 64, 60
+
+// Places in the strip: of the cells and of the split.
+const stripCells, stripSplit = 120, 174
+
+// cpuStrip draws, for each series, a row for each CPU of the near machine: left a cell for each trial, the darker the
+// busier, right how its time was split over all trials.
+func cpuStrip(runs []labeled) template.HTML {
+	d := svg.New(46, 4)
+	d.Text("tick", "start", d.Left, 13, "busy, by trial")
+	at := float64(stripSplit) - 36
+	for _, part := range cpuParts {
+		d.Rect("cpu-"+part.class, at, 6, 7, 7, "")
+		d.Text("small", "start", at+9, 13, part.name)
+		at += 17 + float64(len(part.name))*4.6
+	}
+	const head = 22
+	d.Y = head
+	for _, r := range runs {
+		use, idle := nearCPUs(r.Run)
+		if len(use) == 0 {
+			continue
+		}
+		row := words.Either(len(use) > 16, 8.0, 15)
+		d.Y += 16
+		d.Text("label", "start", 0, d.Y, short(r.Label)+words.If(idle > 0, " (%s less busy not drawn)",
+			words.Count(idle, "CPU")))
+		d.Y += 6
+		for i, u := range use {
+			if row > 10 || i%4 == 0 {
+				d.Text("tick", "end", d.Left-5, d.Y+min(row-4, 11), fmt.Sprintf("CPU %d", u.CPU))
+			}
+			trialCells(d, r.Run, u.CPU, row)
+			timeSplit(d, u, row)
+			d.Y += row
+		}
+	}
+	if d.Y == head {
+		return ""
+	}
+	d.Y += 4
+	return d.HTML("how busy each CPU was in each trial, and with what")
+}
+
+// trialCells draws how busy one CPU was, trial by trial.
+func trialCells(d *svg.Drawing, r *measure.Run, cpu int, row float64) {
+	trials := (len(r.Samples) + maxCells - 1) / maxCells // of a cell
+	width := float64(stripCells) / float64((len(r.Samples)+trials-1)/trials)
+	x := d.Left
+	for first := 0; first < len(r.Samples); first += trials {
+		end := min(first+trials, len(r.Samples))
+		var busy, whole float64
+		for _, s := range r.Samples[first:end] {
+			for _, u := range nearUse(&s) {
+				if u.CPU == cpu {
+					busy, whole = busy+u.Busy(), whole+u.Busy()+u.Steal+u.Idle
+				}
+			}
+		}
+		name := words.Either(end > first+1, fmt.Sprintf("trials %d to %d", first+1, end), fmt.Sprintf("trial %d", first+1))
+		if whole > 0 {
+			d.Cell(busy/whole, x, d.Y, width-min(1, width/4), row-2, fmt.Sprintf("CPU %d, %s: %.0f %% busy",
+				cpu, name, busy/whole*100))
+		}
+		x += width
+	}
+}
+
+// timeSplit draws how a CPU's time was split.
+func timeSplit(d *svg.Drawing, u measure.CPUUse, row float64) {
+	total := u.Busy() + u.Steal + u.Idle
+	if total <= 0 {
+		return
+	}
+	x, width := float64(stripSplit), d.Right-stripSplit
+	d.Rect("idle", x, d.Y, width, row-3, fmt.Sprintf("CPU %d: %.0f %% idle", u.CPU, u.Idle/total*100))
+	for _, part := range cpuParts {
+		if share := part.of(u) / total; share >= 0.002 {
+			d.Rect("cpu-"+part.class, x, d.Y, share*width, row-3, fmt.Sprintf("CPU %d: %.0f %% %s", u.CPU, share*100, part.name))
+			x += share * width
+		}
+	}
+}
+
+// nearUse is the CPU use of the near machine in a sample.
+func nearUse(s *measure.Sample) []measure.CPUUse {
+	if len(s.CPU) == 0 {
+		return nil
+	}
+	return s.CPU[0].CPUs
+}
+
+// nearCPUs adds up the near machine's CPU use over all samples: of the busiest CPUs, in their order, and the number of
+// those that are left out.
+func nearCPUs(r *measure.Run) (use []measure.CPUUse, left int) {
+	var sums []measure.CPUUse
+	for i := range r.Samples {
+		for _, u := range nearUse(&r.Samples[i]) {
+			at := slices.IndexFunc(sums, func(have measure.CPUUse) bool { return have.CPU == u.CPU })
+			if at < 0 {
+				sums, at = append(sums, measure.CPUUse{CPU: u.CPU}), len(sums)
+			}
+			t := &sums[at]
+			t.User, t.Nice, t.System, t.SoftIRQ = t.User+u.User, t.Nice+u.Nice, t.System+u.System, t.SoftIRQ+u.SoftIRQ
+			t.IRQ, t.Guest, t.Steal, t.Idle = t.IRQ+u.IRQ, t.Guest+u.Guest, t.Steal+u.Steal, t.Idle+u.Idle
+		}
+	}
+	if len(sums) > maxStrip {
+		slices.SortStableFunc(sums, func(a, b measure.CPUUse) int { return cmp.Compare(b.Busy(), a.Busy()) })
+		left, sums = len(sums)-maxStrip, sums[:maxStrip]
+	}
+	slices.SortFunc(sums, func(a, b measure.CPUUse) int { return cmp.Compare(a.CPU, b.CPU) })
+	return sums, left
 }

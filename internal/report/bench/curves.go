@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html/template"
 	"math"
+	"slices"
 	"strings"
 
 	"mpps/internal/measure"
@@ -34,7 +35,7 @@ func lossOverLoad(r *Rates) template.HTML {
 		x = svg.Log(lo, hi, d.Left, d.Right)
 	}
 	y := svg.Log(max(least, 1e-7), most, none-24, top)
-	d.Beside(y, func(v float64) string { return fmt.Sprintf("%.3g %%", v*100) })
+	d.AxisY(y, func(v float64) string { return fmt.Sprintf("%.3g %%", v*100) })
 	d.Level(none, "none")
 	d.Y = none + 8
 	for i, g := range r.goals() {
@@ -58,7 +59,7 @@ func lossOverLoad(r *Rates) template.HTML {
 		d.Dot("trial", x.At(t.OfferedPPS), at, radius, fmt.Sprintf("%s packets/s for %s: loss %s", words.SI(t.OfferedPPS, 4),
 			words.Seconds(t.Seconds), words.Loss(t.LossRatio)))
 	}
-	d.Below(x, top, "packets/s offered", words.Tick)
+	d.AxisX(x, top, "packets/s offered", words.Tick)
 	return d.HTML("loss against the rate offered, trial by trial")
 }
 
@@ -88,7 +89,7 @@ func percentiles(runs []labeled) template.HTML {
 	}
 	d := svg.New(46, 10)
 	x, y := svg.Linear(0, most, d.Left, d.Right), svg.Log(lo, hi, bottom, top)
-	d.Beside(y, words.Duration)
+	d.AxisY(y, words.Duration)
 	for i, r := range runs {
 		var middle, around, back [][2]float64
 		for _, p := range curves[i] {
@@ -107,24 +108,26 @@ func percentiles(runs []labeled) template.HTML {
 		ticks = append(ticks, n)
 	}
 	d.Y = bottom
-	d.TicksBelow(x, top, ticks, func(n float64) string { return fmt.Sprintf("%.6g", 100-100*math.Pow(10, -n)) })
+	d.TicksX(x, top, ticks, func(n float64) string { return fmt.Sprintf("%.6g", 100-100*math.Pow(10, -n)) })
 	d.Text("unit", "end", d.Right, d.Y+10, "percentile")
 	d.Y += 16
 	for _, r := range runs {
-		texts := append(percentileTexts(r.Latency), maxText(r.Latency))
-		n := min(3, len(texts))
-		d.Legend(colour(r.place), report.Cut(r.Label, 50), strings.Join(texts[:n], " · "), strings.Join(texts[n:], " · "))
+		texts := percentileTexts(r.Latency, maxText(r.Latency))
+		d.Legend(colour(r.place), report.Cut(r.Label, 50), texts...)
 	}
 	return d.HTML("latency by percentile")
 }
 
-// percentileTexts are the percentiles that there are samples for.
-func percentileTexts(l *measure.Latency) []string {
-	var texts []string
+// percentileTexts are the percentiles that there are samples for and more, three on a line.
+func percentileTexts(l *measure.Latency, more ...string) []string {
+	var texts, lines []string
 	for _, p := range l.Percentiles {
 		texts = append(texts, fmt.Sprintf("p%g %s", p.P, words.Duration(float64(p.ValueNs))))
 	}
-	return texts
+	for line := range slices.Chunk(append(texts, more...), 3) {
+		lines = append(lines, strings.Join(line, " · "))
+	}
+	return lines
 }
 
 func maxText(l *measure.Latency) string { return "max " + words.Duration(float64(l.MaxNs)) }
@@ -132,8 +135,8 @@ func maxText(l *measure.Latency) string { return "max " + words.Duration(float64
 // curvePoint is the value of a distribution at some number of nines, and the least and largest of its trials there.
 type curvePoint struct{ nines, value, lo, hi float64 }
 
-// curveOf reads a run's distribution at steps of a nine, as far as there are samples, and at each those of its trials that
-// have samples enough.
+// curveOf reads a run's distribution at steps of a nine, as far as there are samples, and at each those of its trials
+// that have samples enough.
 func curveOf(r *measure.Run) []curvePoint {
 	var points []curvePoint
 	end := nines(r.Latency)
@@ -158,8 +161,9 @@ func curveOf(r *measure.Run) []curvePoint {
 // bin is a piece of a histogram: the share of all wake-ups in it.
 type bin struct{ from, to, share float64 }
 
-// bins puts a distribution's buckets into twelve bins for each power of ten, none of them narrower than the 1 µs in which
-// most tools count. A bucket that is wider than a bin, as the one beyond a tool's histogram, is spread over its width.
+// bins puts a distribution's buckets into twelve bins for each power of ten, none of them narrower than the 1 µs in
+// which most tools count. A bucket that is wider than a bin, as the one beyond a tool's histogram, is spread over its
+// width.
 func bins(l *measure.Latency) []bin {
 	const perDecade, narrowest = 12, 1000.0
 	var list []bin
@@ -194,8 +198,8 @@ func shareAt(all []bin, v float64) float64 {
 	return 0
 }
 
-// wakeupHistograms draws measurements over each other: both axes logarithmic, percentiles as dots, the longest wake-up with
-// its time.
+// wakeupHistograms draws measurements over each other: both axes logarithmic, percentiles as dots, the longest wake-up
+// with its time.
 func wakeupHistograms(all []Wakeups) template.HTML {
 	const top, bottom = 8, 230
 	lo, hi, least := math.Inf(1), 0.0, 1.0
@@ -209,7 +213,7 @@ func wakeupHistograms(all []Wakeups) template.HTML {
 	}
 	d := svg.New(46, 10)
 	x, y := svg.Log(min(lo, hi), hi*1.05, d.Left, d.Right), svg.Log(least, 0.99, bottom, top)
-	d.Beside(y, func(share float64) string { return words.SI(math.Round(1/share), 1) })
+	d.AxisY(y, func(share float64) string { return words.SI(math.Round(1/share), 1) })
 	var names svg.Labels
 	for i, w := range all {
 		l, class := w.File.Total.Latency, colour(i)
@@ -239,15 +243,14 @@ func wakeupHistograms(all []Wakeups) template.HTML {
 	}
 	d.Place(names, top+8, bottom-4)
 	d.Y = bottom
-	d.Below(x, top, "length of a wake-up; share of all, 1 in …", words.Duration)
+	d.AxisX(x, top, "length of a wake-up; share of all, 1 in …", words.Duration)
 	for i, w := range all {
 		l := w.File.Total.Latency
-		texts, worst := percentileTexts(l), maxText(l)
+		worst := maxText(l)
 		if len(w.File.Worst) > 0 {
 			worst += ", " + w.File.Worst[0].When()
 		}
-		n := min(3, len(texts))
-		d.Legend(colour(i), report.Cut(w.Label, 50), strings.Join(texts[:n], " · "), strings.Join(texts[n:], " · "), worst)
+		d.Legend(colour(i), report.Cut(w.Label, 50), append(percentileTexts(l), worst)...)
 	}
 	return d.HTML("histogram of wake-ups")
 }

@@ -14,19 +14,22 @@ import (
 // campaign is a document of modes and searches, as a comparison of a NIC's modes gives it.
 func campaign() *Document {
 	bar := func(mode string, value, percent, idle float64) ModeBar {
-		return ModeBar{Mode: mode, Value: value, Lo: value * 0.97, Hi: value * 1.04, N: 6, Percent: percent, PercentLo: percent * 0.96, PercentHi: percent * 1.05,
-			CPUIdle: &Percentage{idle, idle - 3, idle + 2}}
+		return ModeBar{Mode: mode, Value: value, Lo: value * 0.97, Hi: value * 1.04, N: 6, Percent: percent,
+			PercentLo: percent * 0.96, PercentHi: percent * 1.05, CPUIdle: &Percentage{idle, idle - 3, idle + 2}}
 	}
 	missing := ModeBar{Mode: "VF passthrough", Missing: "the NIC has no virtual functions"}
 	limited := bar("vhost-net, 4 queues", 8.9e9, 94, 31)
 	limited.Caveat = "limited by the generator"
 	stream := Modes{Title: "TCP stream", Unit: "bit/s", Native: "native", Bars: []ModeBar{
-		bar("e1000", 0.31e9, 3.3, 51), bar("virtio", 2.9e9, 31, 44), bar("vhost-net", 6.1e9, 64, 40), limited, missing, bar("native", 9.4e9, 100, 72)}}
+		bar("e1000", 0.31e9, 3.3, 51), bar("virtio", 2.9e9, 31, 44), bar("vhost-net", 6.1e9, 64, 40),
+		limited, missing, bar("native", 9.4e9, 100, 72)}}
 	trips := Modes{Title: "TCP transactions", Unit: "transaction/s", Native: "native", Bars: []ModeBar{
-		bar("e1000", 2100, 8.1, 71), bar("virtio", 9100, 35, 66), bar("vhost-net", 14200, 55, 61), bar("native", 26000, 100, 80)}}
+		bar("e1000", 2100, 8.1, 71), bar("virtio", 9100, 35, 66), bar("vhost-net", 14200, 55, 61),
+		bar("native", 26000, 100, 80)}}
 	packets := Modes{Title: "Packets of 64 bytes", Unit: "packet/s", Note: "Counted in the guest.", Bars: []ModeBar{
 		{Mode: "e1000", Value: 620, Lo: 600, Hi: 640, N: 6}, {Mode: "vhost-net", Value: 8800, Lo: 8100, Hi: 9300, N: 6}}}
-	found := Rates{Label: "vhost-net", NDR: &RateBounds{LowerPPS: 8.802e6, UpperPPS: 8.846e6}, PDR: &RateBounds{LowerPPS: 9.1e6, UpperPPS: 9.14e6}, PDRLoss: 0.005}
+	found := Rates{Label: "vhost-net", NDR: &RateBounds{LowerPPS: 8.802e6, UpperPPS: 8.846e6},
+		PDR: &RateBounds{LowerPPS: 9.1e6, UpperPPS: 9.14e6}, PDRLoss: 0.005}
 	for _, rate := range []float64{14.88e6, 11e6, 9.5e6, 9.14e6, 9.1e6, 8.95e6, 8.846e6, 8.802e6, 8.6e6} {
 		loss := 0.0
 		if rate > 8.82e6 {
@@ -36,8 +39,8 @@ func campaign() *Document {
 	}
 	found.Trials = append(found.Trials, RateTrial{8.802e6, 0, 4})
 	floor := Rates{Label: "virtio", PDR: &RateBounds{LowerPPS: 1.2e6, UpperPPS: 1.21e6}, PDRLoss: 0.005, Floor: 0.0003}
-	return &Document{Title: "mpps bench modes", Version: "0.1.0", Host: HostLine{Name: "l1", Kernel: "6.12.94", CPU: "AMD EPYC-Rome", CPUs: 4},
-		Modes: []Modes{stream, trips, packets}, Rates: []Rates{found, floor}}
+	return &Document{Title: "mpps bench modes", Version: "0.1.0", Host: HostLine{Name: "l1", Kernel: "6.12.94",
+		CPU: "AMD EPYC-Rome", CPUs: 4}, Modes: []Modes{stream, trips, packets}, Rates: []Rates{found, floor}}
 }
 
 func page1(t *testing.T, d *Document, env string) string {
@@ -102,7 +105,8 @@ func TestKinds(t *testing.T) {
 	if len(d.Series) != 2 || d.Compared.RoundTrips == nil || d.Compared.Cost == nil {
 		t.Fatalf("found %d series, compared %+v", len(d.Series), d.Compared)
 	}
-	for _, wanted := range []string{"% more throughput: 9.5\u00a0G → 11\u00a0G bits per second.", "Bits per second", "TCP over 4 connections", "Transactions per second", "taken one after the other"} {
+	for _, wanted := range []string{"% more throughput: 9.5\u00a0G → 11\u00a0G bits per second.", "Bits per second",
+		"TCP over 4 connections", "Transactions per second", "taken one after the other"} {
 		if !strings.Contains(page, wanted) {
 			t.Errorf("the page lacks %q", wanted)
 		}
@@ -116,7 +120,9 @@ func TestKinds(t *testing.T) {
 	crr := trips("before", 90, 9e6, 7)
 	crr.Kind = measure.CRR
 	d.Add("before", crr)
-	if page := page1(t, d, ""); len(d.Series) != 3 || !strings.Contains(page, "Transactions with a connection each, per second") || !strings.Contains(page, "Transactions per second") {
+	if page := page1(t, d, ""); len(d.Series) != 3 ||
+		!strings.Contains(page, "Transactions with a connection each, per second") ||
+		!strings.Contains(page, "Transactions per second") {
 		t.Errorf("found %d series: the two kinds of transactions are not told apart", len(d.Series))
 	}
 
@@ -132,11 +138,13 @@ func TestKinds(t *testing.T) {
 // TestLatencyWithinSamples: no curve and no table goes where fewer than ten samples are left.
 func TestLatencyWithinSamples(t *testing.T) {
 	r := trips("few", 200, 4e6, 5)
-	r.Latency = measure.NewLatency("round-trip", []measure.Bucket{{FromNs: 1e6, ToNs: 1e6, Count: 1980}, {FromNs: 2e6, ToNs: 2e6, Count: 19}, {FromNs: 9e7, ToNs: 9e7, Count: 1}})
+	r.Latency = measure.NewLatency("round-trip", []measure.Bucket{{FromNs: 1e6, ToNs: 1e6, Count: 1980},
+		{FromNs: 2e6, ToNs: 2e6, Count: 19}, {FromNs: 9e7, ToNs: 9e7, Count: 1}})
 	c := curveOf(r)
 	last := c[len(c)-1]
 	if want := math.Log10(200); math.Abs(last.nines-want) > 1e-9 || last.value > 2e6 {
-		t.Errorf("the curve of 2000 samples ends at %v nines, %v ns; expected %v nines, without the longest", last.nines, last.value, want)
+		t.Errorf("the curve of 2000 samples ends at %v nines, %v ns; expected %v nines, without the longest", last.nines,
+			last.value, want)
 	}
 	if have := percentilesOf([]labeled{{Run: r, Label: "few"}}); !slices.Equal(have, []float64{50, 90, 99}) {
 		t.Errorf("the table's columns are %v", have)
@@ -175,7 +183,8 @@ func TestBusiestCPUs(t *testing.T) {
 		r.Samples = append(r.Samples, r.Samples[0])
 	}
 	page := string(cpuStrip([]labeled{{Run: r, Label: "many"}}))
-	for _, wanted := range []string{"16 CPUs less busy not drawn", "CPU 79, trials 1 to 3: 50 % busy", "CPU 79, trials 148 to 150: 50 % busy"} {
+	for _, wanted := range []string{"16 CPUs less busy not drawn", "CPU 79, trials 1 to 3: 50 % busy",
+		"CPU 79, trials 148 to 150: 50 % busy"} {
 		if !strings.Contains(page, wanted) {
 			t.Errorf("the drawing does not say %q", wanted)
 		}
@@ -185,31 +194,36 @@ func TestBusiestCPUs(t *testing.T) {
 	}
 }
 
-// TestCampaign: a campaign's result gives a group of bars for each workload, with what is missing and what cannot be told
-// apart, and its runs.
+// TestCampaign: a campaign's result gives a group of bars for each workload, with what is missing and what cannot be
+// told apart, and its runs.
 func TestCampaign(t *testing.T) {
 	stream := run("native", 9.4e9, 0.02, 6, 1)
 	stream.Kind = measure.Stream
 	row := func(mode string, value float64) measure.ModeRow {
-		return measure.ModeRow{Mode: mode, Workload: "stream", Kind: measure.Stream, Unit: "bit/s", Samples: []float64{value}, Median: measure.Estimate{Value: value, Lo: value * 0.9, Hi: value * 1.1, N: 6},
-			CPUIdle: measure.Estimate{Value: 40, Lo: 30, Hi: 50, N: 6}, Percent: &measure.Estimate{Value: 99, Lo: 95, Hi: 104, N: 6}}
+		return measure.ModeRow{Mode: mode, Workload: "stream", Kind: measure.Stream, Unit: "bit/s", Samples: []float64{value},
+			Median:  measure.Estimate{Value: value, Lo: value * 0.9, Hi: value * 1.1, N: 6},
+			CPUIdle: measure.Estimate{Value: 40, Lo: 30, Hi: 50, N: 6},
+			Percent: &measure.Estimate{Value: 99, Lo: 95, Hi: 104, N: 6}}
 	}
 	native, vf, limited, gone := row("native", 9.4e9), row("vf", 9.3e9), row("vhost", 9e9), row("e1000", 0)
 	native.Percent, gone.Percent, gone.Samples = nil, nil, nil
 	limited.LimitedBy, limited.Differs = measure.ByGenerator, true
-	m := &measure.Modes{Native: "native", Workloads: []measure.Workload{{Name: "stream", Kind: measure.Stream}}, Notes: []string{"guests of two CPUs"},
-		Rows: []measure.ModeRow{native, vf, limited, gone}, Runs: []measure.Run{*stream, *stream, *stream, {}},
+	m := &measure.Modes{Native: "native", Workloads: []measure.Workload{{Name: "stream", Kind: measure.Stream}},
+		Notes: []string{"guests of two CPUs"}, Rows: []measure.ModeRow{native, vf, limited, gone},
+		Runs:     []measure.Run{*stream, *stream, *stream, {}},
 		Failures: []measure.ModeFault{{Turn: measure.Turn{Mode: "e1000", Workload: "stream"}, Error: "no answer"}}}
 	d := &Document{Title: "campaign"}
 	d.AddModes(m)
 	page := page1(t, d, "MPPS_PAGE_CAMPAIGN")
-	for _, wanted := range []string{"TCP stream: no significant difference between vf and native.", "99 % [95, 104] ~", "limited by the generator", "not measured: no answer",
+	for _, wanted := range []string{"TCP stream: no significant difference between vf and native.", "99 % [95, 104] ~",
+		"limited by the generator", "not measured: no answer",
 		"guests of two CPUs", "CPU time left idle"} {
 		if !strings.Contains(page, wanted) {
 			t.Errorf("the page lacks %q", wanted)
 		}
 	}
-	if bars := d.Modes[0].Bars; bars[0].Percent != 100 || math.Abs(bars[0].PercentLo-90) > 1e-9 || bars[1].Percent != 99 || !bars[1].Same || bars[2].Same {
+	if bars := d.Modes[0].Bars; bars[0].Percent != 100 || math.Abs(bars[0].PercentLo-90) > 1e-9 || bars[1].Percent != 99 ||
+		!bars[1].Same || bars[2].Same {
 		t.Errorf("found %+v", bars)
 	}
 }
@@ -238,7 +252,8 @@ func TestTwoWays(t *testing.T) {
 	}
 	r.Judge()
 	rows := labeled{Run: r, Label: "both"}.Directions()
-	if len(rows) != 2 || rows[0].Label != "both →" || rate(rows[0].Median).Value != "3.00 k" && rate(rows[0].Median).Value != "3.0 k" ||
+	if len(rows) != 2 || rows[0].Label != "both →" ||
+		rate(rows[0].Median).Value != "3.00 k" && rate(rows[0].Median).Value != "3.0 k" ||
 		rows[0].LostShare().Value != "10.0 %" || rows[1].Lost != 0 {
 		t.Errorf("found %+v", rows)
 	}
@@ -254,17 +269,20 @@ func TestCosts(t *testing.T) {
 	r := run("virtio", 60000, 0.1, 6, 1)
 	d := &Document{}
 	d.Add("virtio", r)
-	if text := page1(t, d, ""); strings.Contains(text, "the busiest") || !strings.Contains(text, "<th class=\"n\">softirq</th>") {
+	if text := page1(t, d, ""); strings.Contains(text, "the busiest") ||
+		!strings.Contains(text, "<th class=\"n\">softirq</th>") {
 		t.Error("a run whose threads are not known has a table of them, or none of its CPU time")
 	}
 	for i := range r.Samples {
 		r.Samples[i].Threads = []measure.ThreadUse{
 			{Role: measure.Vhost, Guest: "<web>", Threads: 1, Seconds: 1.5, NsPerUnit: 8300},
-			{Role: measure.VCPU, Guest: "<web>", Threads: 2, Seconds: 3, Busiest: "CPU 0/KVM", BusiestSeconds: 2.25, NsPerUnit: 16600},
+			{Role: measure.VCPU, Guest: "<web>", Threads: 2, Seconds: 3, Busiest: "CPU 0/KVM", BusiestSeconds: 2.25,
+				NsPerUnit: 16600},
 		}
 	}
 	text := page1(t, d, "")
-	for _, want := range []string{"vhost of &lt;web&gt;", "vcpu of &lt;web&gt;", "0.75 of 2", "8.3 µs", "two views of the same time"} {
+	for _, want := range []string{"vhost of &lt;web&gt;", "vcpu of &lt;web&gt;", "0.75 of 2", "8.3 µs",
+		"two views of the same time"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q on the page", want)
 		}

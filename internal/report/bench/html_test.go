@@ -36,7 +36,8 @@ func run(label string, rate, spread float64, n int, seed uint64) *measure.Run {
 		r.Sent, r.Received, r.Lost = r.Sent+s.Sent, r.Received+s.Received, r.Lost+s.Lost
 	}
 	r.Median = measure.Median(values)
-	r.Losses = []measure.Loss{{Counter: measure.Counter{Where: "host", Interface: "vnet0", Name: "tx_dropped"}, Packets: r.Lost}}
+	r.Losses = []measure.Loss{{Counter: measure.Counter{Where: "host", Interface: "vnet0", Name: "tx_dropped"},
+		Packets: r.Lost}}
 	r.CPUNsPerPacket = 3e9 / rate
 	r.CPUNsPerUnit = r.CPUNsPerPacket
 	for i := range r.Samples {
@@ -69,12 +70,15 @@ func trips(label string, rate float64, median uint64, seed uint64) *measure.Run 
 }
 
 func document() *Document {
-	before, after, again := run("before", 620, 0.12, 6, 1), run("after", 8800, 0.08, 6, 2), run("rolled back", 640, 0.1, 6, 3)
+	before, after, again := run("before", 620, 0.12, 6, 1), run("after", 8800, 0.08, 6, 2),
+		run("rolled back", 640, 0.1, 6, 3)
 	c := measure.Compare(before.Values(), after.Values())
 	rr := measure.Compare([]float64{200, 210, 205, 190}, []float64{420, 400, 450, 430})
 	return &Document{
-		Schema: DocumentSchema, Title: "mpps demo: one guest on one host", Made: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), Version: "0.1.0",
-		Seconds: 214, Host: HostLine{Name: "l1", Kernel: "6.12.94", CPU: "AMD EPYC-Rome", CPUs: 4, Nodes: 2, Memory: 6 << 30, Emulated: true},
+		Schema: DocumentSchema, Title: "mpps demo: one guest on one host",
+		Made: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), Version: "0.1.0",
+		Seconds: 214, Host: HostLine{Name: "l1", Kernel: "6.12.94", CPU: "AMD EPYC-Rome", CPUs: 4, Nodes: 2, Memory: 6 << 30,
+			Emulated: true},
 		Goal: "500k packets per second of 64 bytes without loss",
 		Path: []Stop{
 			{Stage: "sender", Name: "veth", Before: "XDP live frames", Packets: 60000},
@@ -83,16 +87,22 @@ func document() *Document {
 			{Stage: "vhost", Name: "vhost-812", Before: "none: QEMU emulates registers", After: "2 threads on CPUs 0 and 1"},
 			{Stage: "guest", Name: "web1", Before: "e1000", After: "virtio, 2 queues, vCPUs pinned to 2-3"},
 		},
-		Series:   []Series{{Label: "before", Run: before, RR: trips("before", 200, 4e6, 5)}, {Label: "after", Run: after, RR: trips("after", 430, 2e6, 6)}, {Label: "rolled back", Run: again}},
+		Series: []Series{{Label: "before", Run: before, RR: trips("before", 200, 4e6, 5)},
+			{Label: "after", Run: after, RR: trips("after", 430, 2e6, 6)}, {Label: "rolled back", Run: again}},
 		Compared: &Compared{From: "before", To: "after", Throughput: c, RoundTrips: &rr},
-		Changes: []report.ChangeRow{{ID: "domain.nic_model", Title: "Model of the guest's NIC", Stage: "domain", Address: "domain:web1/interface/52:54:00:00:00:01/model",
-			From: "e1000", To: "virtio", Because: "an emulated e1000 costs several exits a packet", Risk: "guest-restart", Lasts: "in the guest's definition", Needs: "restart of guest web1", Undo: "mpps rollback 20261120T120000-ab12"},
-			{ID: "netfilter.bridge", Title: "Bridged frames skip iptables", Stage: "netfilter", Address: "sysfs:class/net/br0/bridge/nf_call_iptables", From: "1", To: "0",
+		Changes: []report.ChangeRow{{ID: "domain.nic_model", Title: "Model of the guest's NIC", Stage: "domain",
+			Address: "domain:web1/interface/52:54:00:00:00:01/model", From: "e1000", To: "virtio",
+			Because: "an emulated e1000 costs several exits a packet", Risk: "guest-restart", Lasts: "in the guest's definition",
+			Needs: "restart of guest web1", Undo: "mpps rollback 20261120T120000-ab12"},
+			{ID: "netfilter.bridge", Title: "Bridged frames skip iptables", Stage: "netfilter",
+				Address: "sysfs:class/net/br0/bridge/nf_call_iptables", From: "1", To: "0",
 				Because: "every bridged frame runs through 40 rules that match none of them <script>", Risk: "security", Lasts: "until reboot", Undo: "mpps rollback"}},
-		Refused:  []report.ChangeRow{{ID: "nic.ring.rx", Title: "Receive descriptors", Because: "no counters over an interval: no verdict"}},
+		Refused: []report.ChangeRow{{ID: "nic.ring.rx", Title: "Receive descriptors",
+			Because: "no counters over an interval: no verdict"}},
 		Rollback: &RollbackRow{Identical: true, Compared: 412, Seconds: 3.2},
-		Warnings: []report.Warning{{Code: "emulated", Text: "The host runs under software emulation.", Hint: "Repeat on hardware before you rely on a figure."}},
-		Method:   []string{"Before, after and rolled back were measured in this order, each after a start of the guest."},
+		Warnings: []report.Warning{{Code: "emulated", Text: "The host runs under software emulation.",
+			Hint: "Repeat on hardware before you rely on a figure."}},
+		Method: []string{"Before, after and rolled back were measured in this order, each after a start of the guest."},
 	}
 }
 
@@ -107,12 +117,14 @@ func TestHTMLStandsAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, forbidden := range []string{"http://", "https://", "src=", "@import", "url(", "<script>", "ZgotmplZ", "NaN", "%!"} {
+	for _, forbidden := range []string{"http://", "https://", "src=", "@import", "url(", "<script>", "ZgotmplZ", "NaN",
+		"%!"} {
 		if strings.Contains(page, forbidden) {
 			t.Errorf("the page contains %q", forbidden)
 		}
 	}
-	for _, wanted := range []string{"13× more packets", "identical", "e1000", "tx_dropped", "prefers-color-scheme", "rolled back"} {
+	for _, wanted := range []string{"13× more packets", "identical", "e1000", "tx_dropped", "prefers-color-scheme",
+		"rolled back"} {
 		if !strings.Contains(page, wanted) {
 			t.Errorf("the page lacks %q", wanted)
 		}
@@ -132,7 +144,8 @@ func TestHTMLStandsAlone(t *testing.T) {
 
 func TestHTMLOfLittle(t *testing.T) {
 	var b bytes.Buffer
-	if err := HTML(&b, &Document{Title: "one run", Series: []Series{{Label: "run", Run: run("run", 1000, 0, 1, 1)}}}); err != nil {
+	if err := HTML(&b, &Document{Title: "one run",
+		Series: []Series{{Label: "run", Run: run("run", 1000, 0, 1, 1)}}}); err != nil {
 		t.Fatal(err)
 	}
 	if page := b.String(); strings.Contains(page, "NaN") || strings.Contains(page, "Put back") {
@@ -153,7 +166,8 @@ func TestVerdictIsHonest(t *testing.T) {
 		t.Errorf("verdict %q on runs with other flows", have)
 	}
 	d.Compared.Throughput = measure.Compare([]float64{100}, []float64{200})
-	if have := Verdict(d); !strings.HasPrefix(have, "Too few trials to tell a difference in packets per second: 1 sample a side") {
+	if have := Verdict(d); !strings.HasPrefix(have,
+		"Too few trials to tell a difference in packets per second: 1 sample a side") {
 		t.Errorf("verdict %q on one trial a side", have)
 	}
 	worse := measure.Compare([]float64{1000, 1010, 990, 1005, 1002, 998}, []float64{500, 510, 490, 505, 502, 498})

@@ -8,7 +8,9 @@ import (
 	"math"
 	"slices"
 
+	"mpps/internal/facts"
 	"mpps/internal/measure"
+	"mpps/internal/measure/wakeup"
 	"mpps/internal/report"
 	"mpps/internal/report/page"
 	"mpps/internal/report/words"
@@ -18,37 +20,56 @@ import (
 var files embed.FS
 
 var write = page.New(files, template.FuncMap{
-	"load": loadText, "ours": func(r measure.Role) bool { return r == measure.Ourselves }, "part": part, "places": places,
-	"rate": rate, "spent": spent, "unit": unit, "worst": worst,
+	"bounds": rateBounds, "cpuStrip": cpuStrip, "dots": dots, "frames": frameText, "histograms": wakeupHistograms,
+	"load": loadText, "lossBars": lossBars, "lossOverLoad": lossOverLoad, "modeBars": modeBars, "part": part,
+	"percentiles": percentiles, "places": places, "rate": rate, "ratios": ratios, "spent": spent,
+	"transactional": transactional, "unit": unit, "worst": worst,
+	"level": func(e measure.Estimate) string { return fmt.Sprintf("%.3g %%", e.Level*100) },
+	"ours":  func(r measure.Role) bool { return r == measure.Ourselves },
 })
 
 // HTML writes a document as a page.
 func HTML(w io.Writer, d *Document) error {
-	with := func(has func(r labeled) bool) []labeled {
-		return slices.DeleteFunc(d.runs(""), func(r labeled) bool { return !has(r) })
+	with := func(all []labeled, has func(r labeled) bool) []labeled {
+		return slices.DeleteFunc(slices.Clone(all), func(r labeled) bool { return !has(r) })
 	}
-	b := body{Document: d, Stops: stops(d.Path), Groups: groups(d.Changes), Modes: modeCharts(d), Rates: rateCharts(d),
-		Charts: charts(d), Awake: wakeupCharts(d), All: d.runs(""), Packets: d.runs(measure.PPS),
-		Talks:   with(func(r labeled) bool { return r.Kind != measure.PPS }),
-		Split:   with(func(r labeled) bool { return len(r.CPUParts()) > 0 }),
-		Threads: with(func(r labeled) bool { return len(r.ThreadCosts()) > 0 }),
-		Lossy:   with(func(r labeled) bool { return r.Kind == measure.PPS && len(places(r)) > 0 }),
-		Delays:  distributions(append(d.runs(""), d.wakeupRuns()...)),
+	all, woken := d.runs(""), d.wakeupRuns()
+	b := body{
+		Document: d, Stops: stops(d.Path), Groups: groups(d.Changes), All: all, Packets: d.runs(measure.PPS), Woken: woken,
+		Kinds:   report.Group(all, func(r labeled) measure.Kind { return r.Kind }),
+		Talks:   with(all, func(r labeled) bool { return r.Kind != measure.PPS }),
+		Split:   with(all, func(r labeled) bool { return len(r.CPUParts()) > 0 }),
+		Threads: with(all, func(r labeled) bool { return len(r.ThreadCosts()) > 0 }),
+		Lossy:   with(all, func(r labeled) bool { return r.Kind == measure.PPS && len(places(r)) > 0 }),
+		Delays:  distributions(slices.Concat(all, woken)),
 	}
+	b.Trips = with(b.Delays, func(r labeled) bool { return r.Latency.What == "round-trip" })
+	b.OneWay = with(b.Delays, func(r labeled) bool { return r.Latency.What == "one-way" })
 	b.Percentiles = percentilesOf(b.Delays)
-	return write(w, page.Page{Title: d.Title, Verdict: Verdict(d), Lead: detail(d), Lines: lines(d), Body: b, Warnings: d.Warnings,
+	if len(d.Wakeups) > 1 {
+		c := wakeup.Compare(d.Wakeups[0].File, d.Wakeups[1].File)
+		b.Longest = &c.Longest
+	}
+	return write(w, page.Page{Title: d.Title, Verdict: Verdict(d), Lines: lines(d), Body: b, Warnings: d.Warnings,
 		Version: d.Version, Made: d.Made, Data: d})
 }
 
 // body is a document with everything that its template shows besides.
 type body struct {
 	*Document
-	Stops                       []stopView
-	Groups                      []changeGroup
-	Modes, Rates, Charts, Awake []page.Chart
-	All, Packets, Talks, Delays []labeled
-	Split, Threads, Lossy       []labeled // those with such figures
-	Percentiles                 []float64 // that any of Delays has
+	Stops                        []stopView
+	Groups                       []changeGroup
+	All, Packets, Talks          []labeled
+	Kinds                        [][]labeled         // All by kind
+	Split, Threads, Lossy        []labeled           // those with such figures
+	Delays, Trips, OneWay, Woken []labeled           // those with latency, and which
+	Percentiles                  []float64           // that any of Delays has
+	Longest                      *measure.Comparison // of wake-ups
+}
+
+// About says what the bars are.
+func (m *Modes) About() string {
+	return words.Join(" ", words.If(m.Native != "", "Percent of %s.", m.Native), m.Note)
 }
 
 // changeGroup is a row of changes that follow each other and differ only in address, values and reason.
@@ -63,7 +84,8 @@ func groups(all []report.ChangeRow) []changeGroup {
 	for _, g := range report.Runs(all, func(a, b report.ChangeRow) bool {
 		return a.ID == b.ID && a.Risk == b.Risk && a.Needs == b.Needs && a.Lasts == b.Lasts
 	}) {
-		groups = append(groups, changeGroup{g[0], g, report.Distinct(g, func(c report.ChangeRow) string { return c.Because })})
+		groups = append(groups, changeGroup{g[0], g,
+			report.Distinct(g, func(c report.ChangeRow) string { return c.Because })})
 	}
 	return groups
 }
@@ -95,10 +117,7 @@ func loadText(r labeled) string {
 	l, e := r.Load, r.Environment
 	what := "TCP over " + words.Count(max(l.Connections, 1), "connection")
 	if r.Kind == measure.PPS {
-		pace := "as fast as possible"
-		if l.Rate > 0 {
-			pace = words.SI(l.Rate, 4) + " packets/s"
-		}
+		pace := words.Either(l.Rate > 0, words.SI(l.Rate, 4)+" packets/s", "as fast as possible")
 		flows := words.Count(max(l.Flows, 1), "flow")
 		what = fmt.Sprintf("%s, %s, %s, generator %s, sink %s", frameText(l), flows, pace, e.Generator, e.Sink)
 	}
@@ -177,7 +196,7 @@ func (r labeled) Retransmits() string {
 	for _, s := range r.Samples {
 		n += s.Retransmits
 	}
-	return words.If(r.Kind == measure.Stream, "%s", words.Grouped(n))
+	return words.Either(r.Kind == measure.Stream, words.Grouped(n), "")
 }
 
 // Columns is the CPU time of each unit by the columns of /proc/stat, in the order of the page.
@@ -203,7 +222,8 @@ func percentilesOf(runs []labeled) []float64 {
 	return slices.Compact(all)
 }
 
-// Delay is a percentile of all samples together. It has the interval of the trials where each of them has samples enough.
+// Delay is a percentile of all samples together. It has the interval of the trials where each of them has samples
+// enough.
 func (r labeled) Delay(p float64) page.Cell {
 	ns, ok := r.Latency.Percentile(p)
 	if !ok {
@@ -230,8 +250,8 @@ type place struct {
 	class   string
 }
 
-// places are where a run's packets were lost, the unexplained rest last. Counters see other traffic too, so the shares can
-// add up to more than was lost.
+// places are where a run's packets were lost, the unexplained rest last. Counters see other traffic too, so the shares
+// can add up to more than was lost.
 func places(r labeled) []place {
 	if r.Sent == 0 || r.Lost == 0 {
 		return nil
@@ -246,4 +266,40 @@ func places(r labeled) []place {
 		all = append(all, place{"seen by no counter", n, float64(n) / float64(r.Sent), "idlebar"})
 	}
 	return all
+}
+
+// Path makes the stations of a packet's way from a sender on the host's bridge into a guest's first NIC, as they were
+// before and are after. A station that looks the same has no After. The losses are those that a run located.
+func Path(before, after *facts.Host, guest string, sender string, run *measure.Run) []Stop {
+	was, is := guestStops(before, guest), guestStops(after, guest)
+	stops := []Stop{{Stage: "sender", Name: "mpps", Before: sender}}
+	for i, s := range was {
+		if i < len(is) && is[i].Before != s.Before {
+			s.After = is[i].Before
+		}
+		stops = append(stops, s)
+	}
+	if run == nil {
+		return stops
+	}
+	stops[0].Packets = run.Sent
+	for _, loss := range run.Losses {
+		if at := slices.IndexFunc(stops, func(s Stop) bool { return s.Name == loss.Interface }); at >= 0 {
+			stops[at].Lost += loss.Packets
+		}
+	}
+	return stops
+}
+
+// guestStops are bridge, tap, back end and guest of a guest's first NIC. The back end has one stage whatever it is.
+func guestStops(h *facts.Host, name string) []Stop {
+	var stops []Stop
+	for _, s := range report.GuestPath(h, name) {
+		stop := Stop{Stage: s.Kind, Name: s.Name, Before: s.Text}
+		if s.BackEnd {
+			stop = Stop{Stage: "vhost", Name: "back end", Before: s.Name + ": " + s.Text}
+		}
+		stops = append(stops, stop)
+	}
+	return stops
 }

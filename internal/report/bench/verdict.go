@@ -1,11 +1,11 @@
 package bench
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
 	"mpps/internal/measure"
-	"mpps/internal/measure/wakeup"
 	"mpps/internal/report/words"
 )
 
@@ -26,25 +26,15 @@ func Verdict(d *Document) string {
 		m := runs[0].Median
 		sentences = append(sentences, whole(m)+" "+perSecond(runs[0].Kind)+".")
 	}
-	for _, s := range append(sentences, d.Title) {
-		if s != "" {
-			return s
-		}
-	}
-	return ""
+	return cmp.Or(append(sentences, d.Title)...)
 }
 
 // unlike is a sentence on how the load of two runs differed.
 func unlike(c measure.Comparison) string {
-	var all []string
-	for _, code := range []string{
-		"frame-size", "mix-of-frame-sizes", "number-of-directions", "flows", "rate-asked-for", "connections", "protocol",
-	} {
-		if text := warned(c, "different-"+code); text != "" {
-			all = append(all, text)
-		}
-	}
-	return words.If(len(all) > 0, " The load was not the same: %s.", strings.Join(all, "; "))
+	codes := []string{"frame-size", "mix-of-frame-sizes", "number-of-directions", "flows", "rate-asked-for", "connections",
+		"protocol"}
+	all := words.Join("; ", words.Each(codes, func(code string) string { return warned(c, "different-"+code) })...)
+	return words.If(all != "", " The load was not the same: %s.", all)
 }
 
 // warned is the text of a comparison's warning; empty where there is none.
@@ -95,18 +85,12 @@ func singular(k measure.Kind) string {
 }
 
 func plural(k measure.Kind) string {
-	if k == measure.Stream {
-		return "throughput"
-	}
-	return singular(k) + "s"
+	return words.Either(k == measure.Stream, "throughput", singular(k)+"s")
 }
 
 // unit is a kind's unit in plural: packets/s.
 func unit(k measure.Kind) string {
-	if k == "" {
-		k = measure.PPS
-	}
-	return strings.ReplaceAll(k.Unit(), "/s", "s/s")
+	return strings.ReplaceAll(cmp.Or(k, measure.PPS).Unit(), "/s", "s/s")
 }
 
 func perSecond(k measure.Kind) string { return strings.ReplaceAll(unit(k), "/s", " per second") }
@@ -136,15 +120,9 @@ func modesVerdict(m *Modes) string {
 
 // share is a mode's part of native, with its interval.
 func (b *ModeBar) share() string {
-	interval := words.If(b.PercentHi > b.PercentLo, " [%s, %s]", wholePercent(b.PercentLo), wholePercent(b.PercentHi))
-	return wholePercent(b.Percent) + " %" + interval
-}
-
-func wholePercent(percent float64) string {
-	if percent < 10 {
-		return fmt.Sprintf("%.1f", percent)
-	}
-	return fmt.Sprintf("%.0f", percent)
+	percent := func(p float64) string { return fmt.Sprintf(words.Either(p < 10, "%.1f", "%.0f"), p) }
+	return percent(b.Percent) + " %" + words.If(b.PercentHi > b.PercentLo, " [%s, %s]", percent(b.PercentLo),
+		percent(b.PercentHi)) + words.If(b.Same, " "+measure.Same)
 }
 
 func ratesVerdict(r *Rates) string {
@@ -178,45 +156,6 @@ func wakeupVerdict(all []Wakeups) string {
 	return text + ": not shorter."
 }
 
-// detail says how sure the verdict is.
-func detail(d *Document) string {
-	var parts []string
-	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
-	runs := d.runs("")
-	switch c := d.Compared; {
-	case c != nil:
-		test := "Mann–Whitney"
-		if c.Throughput.Test == "signed-rank" {
-			test = "signed-rank test over blocks"
-		}
-		if t := c.Throughput; t.Ratio.N > 0 {
-			add("Ratio %s, %.3g %% interval [%s, %s], n = %d and %d, %s, p = %.2g.", words.Times(t.Ratio.Value), t.Ratio.Level*100,
-				words.Times(t.Ratio.Lo), words.Times(t.Ratio.Hi), t.Before.N, t.After.N, test, t.P)
-		}
-		if r := c.RoundTrips; r != nil && r.Significant {
-			add("Transactions per second: %s× [%s, %s].", words.Times(r.Ratio.Value), words.Times(r.Ratio.Lo), words.Times(r.Ratio.Hi))
-		} else if r != nil {
-			add("Transactions per second: no significant difference.")
-		}
-	case len(runs) > 0 && len(d.Modes)+len(d.Rates) == 0 && runs[0].Median.N > 1:
-		m := runs[0].Median
-		add("Median of %d trials, %.3g %% interval [%s, %s].", m.N, m.Level*100, words.Digits(m.Lo, m.Lo, m.Hi), words.Digits(m.Hi, m.Lo, m.Hi))
-	}
-	if len(d.Wakeups) > 1 {
-		c := wakeup.Compare(d.Wakeups[0].File, d.Wakeups[1].File).Longest
-		sure := ": no significant difference"
-		if c.Significant {
-			sure = fmt.Sprintf(", p = %.2g", c.P)
-		}
-		add("The longest of each run: median %s and %s, n = %d and %d%s.", words.Duration(c.Before.Value), words.Duration(c.After.Value),
-			c.Before.N, c.After.N, sure)
-	}
-	if d.Host.Emulated {
-		add("Measured on a fully emulated host: the figures are not those of hardware.")
-	}
-	return strings.Join(parts, " ")
-}
-
 // lines are more sentences of the verdict: one for each quantity of modes and each goal of a search.
 func lines(d *Document) []string {
 	var lines []string
@@ -225,7 +164,7 @@ func lines(d *Document) []string {
 		var shares []string
 		for _, b := range m.Bars {
 			if b.Percent > 0 && b.Mode != m.Native {
-				shares = append(shares, b.Mode+" "+b.share()+words.If(b.Same, " "+measure.Same))
+				shares = append(shares, b.Mode+" "+b.share())
 			}
 		}
 		if len(shares) > 0 {

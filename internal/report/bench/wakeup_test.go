@@ -21,24 +21,30 @@ func awake(usual, longest uint64) *wakeup.File {
 	begin := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	var buckets []measure.Bucket
 	for i := range uint64(40) {
-		buckets = append(buckets, measure.Bucket{FromNs: usual + i*1000, ToNs: usual + i*1000, Count: 1_000_000 / (1 + i*i*i)})
+		buckets = append(buckets, measure.Bucket{FromNs: usual + i*1000, ToNs: usual + i*1000,
+			Count: 1_000_000 / (1 + i*i*i)})
 	}
 	buckets = append(buckets, measure.Bucket{FromNs: longest, ToNs: longest, Count: 1})
-	f := &wakeup.File{Schema: wakeup.Schema, Host: "h", Tool: wakeup.Tool{Name: "cyclictest", What: "how late"}, Counted: &wakeup.Series{Ends: []float64{1}}}
+	f := &wakeup.File{Schema: wakeup.Schema, Host: "h", Tool: wakeup.Tool{Name: "cyclictest", What: "how late"},
+		Counted: &wakeup.Series{Ends: []float64{1}}}
 	for i := range 2 {
-		r := wakeup.Run{Started: begin, Distribution: wakeup.Distribution{Latency: measure.NewLatency(wakeup.TimerWakeup, buckets)}}
-		r.Slices = []wakeup.Slice{{From: begin.Add(time.Duration(i) * time.Second), To: begin.Add(time.Duration(i+10) * time.Second), Count: 5, MaxNs: longest - uint64(i)}}
+		r := wakeup.Run{Started: begin, Distribution: wakeup.Distribution{Latency: measure.NewLatency(wakeup.TimerWakeup,
+			buckets)}}
+		r.Slices = []wakeup.Slice{{From: begin.Add(time.Duration(i) * time.Second),
+			To: begin.Add(time.Duration(i+10) * time.Second), Count: 5, MaxNs: longest - uint64(i)}}
 		f.Runs = append(f.Runs, r)
 	}
 	f.Finish()
-	f.Causes.Found = []wakeup.Cause{{Kind: facts.SMI, CPU: -1, Confidence: wakeup.Strong, Evidence: "<script>", Advice: "the firmware"}}
+	f.Causes.Found = []wakeup.Cause{{Kind: facts.SMI, CPU: -1, Confidence: wakeup.Strong, Evidence: "<script>",
+		Advice: "the firmware"}}
 	return f
 }
 
 // TestBinsHoldAll: whatever the buckets, every wake-up is in a bin, and in its own.
 func TestBinsHoldAll(t *testing.T) {
 	for _, l := range []*measure.Latency{awake(9000, 1_475_000).Total.Latency, awake(1000, 2000).Total.Latency,
-		measure.NewLatency("x", []measure.Bucket{{FromNs: 3, ToNs: 7, Count: 5}}), measure.NewLatency("x", []measure.Bucket{{FromNs: 100_000, ToNs: 4_000_000, Count: 7}, {FromNs: 0, ToNs: 0, Count: 1}})} {
+		measure.NewLatency("x", []measure.Bucket{{FromNs: 3, ToNs: 7, Count: 5}}), measure.NewLatency("x",
+			[]measure.Bucket{{FromNs: 100_000, ToNs: 4_000_000, Count: 7}, {FromNs: 0, ToNs: 0, Count: 1}})} {
 		var sum, last float64
 		for _, b := range bins(l) {
 			if b.from != last || b.to <= b.from {
@@ -52,7 +58,8 @@ func TestBinsHoldAll(t *testing.T) {
 	}
 }
 
-// TestWakeupPage: before and after in one picture, percentiles and the longest marked, with when it was; the host's counters left out.
+// TestWakeupPage: before and after in one picture, percentiles and the longest marked, with when it was; the host's
+// counters left out.
 func TestWakeupPage(t *testing.T) {
 	d := &Document{Schema: DocumentSchema, Title: "t"}
 	d.AddWakeups("before", awake(9000, 1_475_000))
@@ -62,7 +69,8 @@ func TestWakeupPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := page.String()
-	for _, want := range []string{"Longest wake-up 1.48 ms → 52 µs: 28× shorter.", "histogram of wake-ups", "max 1.48 ms, within 0.0 s–10.0 s of run 1", "p99.99", "Wake-ups by percentile", "&lt;script&gt;",
+	for _, want := range []string{"Longest wake-up 1.48 ms → 52 µs: 28× shorter.", "histogram of wake-ups",
+		"max 1.48 ms, within 0.0 s–10.0 s of run 1", "p99.99", "Wake-ups by percentile", "&lt;script&gt;",
 		"the firmware", "no significant difference"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page has no %q", want)
@@ -79,7 +87,8 @@ func TestWakeupPage(t *testing.T) {
 	if first := Verdict(&Document{Wakeups: d.Wakeups[:1]}); !strings.Contains(first, "Longest wake-up 1.48 ms of ") {
 		t.Error(first)
 	}
-	if worse := Verdict(&Document{Wakeups: []Wakeups{d.Wakeups[1], d.Wakeups[0]}}); !strings.Contains(worse, "not shorter") {
+	if worse := Verdict(&Document{Wakeups: []Wakeups{d.Wakeups[1], d.Wakeups[0]}}); !strings.Contains(worse,
+		"not shorter") {
 		t.Error(worse)
 	}
 }
@@ -108,8 +117,8 @@ func (s small) covers(other small) bool {
 	return from < high && low < to && s.y-height < other.y && other.y-height < s.y
 }
 
-// TestWakeupPicture: a curve begins at its own shortest wake-up, not with a line along the bottom from another's, and no label covers
-// another, however alike the measurements are.
+// TestWakeupPicture: a curve begins at its own shortest wake-up, not with a line along the bottom from another's, and
+// no label covers another, however alike the measurements are.
 func TestWakeupPicture(t *testing.T) {
 	for name, files := range map[string][]*wakeup.File{
 		"apart":      {awake(90_000, 1_475_000), awake(5000, 52_000)},

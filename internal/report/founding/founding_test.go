@@ -24,10 +24,12 @@ func repeated(t *testing.T) *acceptance.Report {
 	m := &acceptance.Machine{
 		CPU: "Intel(R) Xeon(R) Gold 6230", Packages: 2, Cores: 40, CPUs: 80, Nodes: 2, Memory: 384 << 30, Kernel: "6.12.48+deb13-rt-amd64",
 		CommandLine: "quiet isolcpus=managed_irq,domain,20-23", QEMU: "10.0.3", Libvirt: "11.3.0", Tunnels: []string{"vxlan"}, Attested: []string{"firmware.c6"},
-		NICs:  []acceptance.NIC{{Name: "ens1f0", Driver: "i40e", Firmware: "9.20", Mbps: 10000, Queues: 40, PCIe: "8.0 GT/s PCIe x8", VFs: 64, Path: true}, {Name: "eno1", Driver: "tg3", Mbps: 1000, Node: -1, Queues: 4}},
+		NICs: []acceptance.NIC{{Name: "ens1f0", Driver: "i40e", Firmware: "9.20", Mbps: 10000, Queues: 40,
+			PCIe: "8.0 GT/s PCIe x8", VFs: 64, Path: true}, {Name: "eno1", Driver: "tg3", Mbps: 1000, Node: -1, Queues: 4}},
 		Guest: &acceptance.Guest{VCPUs: 9, Queues: 9, Model: "virtio", Backend: "vhost", Memory: 8 << 30, Pinned: true},
 	}
-	in := acceptance.Inputs{Guest: "r1", Via: "br0", Out: "br1", Gateway: "198.18.0.254", From: "eth1", Agent: "192.0.2.2:7878", VFAgent: "192.0.2.3:7878", Dir: "out/throughput-1", CPUs: "20-23"}.Defaults()
+	in := acceptance.Inputs{Guest: "r1", Via: "br0", Out: "br1", Gateway: "198.18.0.254", From: "eth1",
+		Agent: "192.0.2.2:7878", VFAgent: "192.0.2.3:7878", Dir: "out/throughput-1", CPUs: "20-23"}.Defaults()
 	search := func(lower, pdr float64) *measure.Search {
 		s := &measure.Search{}
 		upper, most := lower*1.004, pdr*1.003
@@ -77,17 +79,20 @@ func repeated(t *testing.T) *acceptance.Report {
 	broken.Judge(&acceptance.Outcomes{Runs: map[string]*measure.Run{"tap-tx": tap, "tap-rx": tap, "vf-tx": tap}})
 	lacking := begun("modes", 0)
 	lacking.State, lacking.Why = acceptance.Lacking, "something it needs is missing"
-	lacking.Checks = []acceptance.Check{{What: "modes", Code: "modes", Why: "nothing says which modes there are", Hint: "--mode native=HOST:PORT,from=eth1"}}
+	lacking.Checks = []acceptance.Check{{What: "modes", Code: "modes", Why: "nothing says which modes there are",
+		Hint: "--mode native=HOST:PORT,from=eth1"}}
 	return &acceptance.Report{Schema: acceptance.Schema, Version: "0.1.0", Machine: m, Runs: []*acceptance.Run{
-		done("throughput", -3, search(0.4e6, 0.45e6), search(1.21e6, 1.3e6)), done("throughput", 0, search(0.42e6, 0.44e6), search(1.83e6, 1.92e6)), waiting, broken, lacking,
+		done("throughput", -3, search(0.4e6, 0.45e6), search(1.21e6, 1.3e6)), done("throughput", 0, search(0.42e6, 0.44e6),
+			search(1.83e6, 1.92e6)), waiting, broken, lacking,
 	}}
 }
 
 // TestAcceptanceText compares what people read on a terminal with what is expected.
 func TestAcceptanceText(t *testing.T) {
 	p := repeated(t)
-	dry := []DryRun{{Name: "sriov", Title: "a virtual function against tap and bridge", Minutes: 15, Keep: true, Checks: p.Runs[4].Checks,
-		Steps: acceptance.Find("sriov").Steps(p.Runs[3].Inputs), Planned: true, Restarts: []string{"restart of guest r1"}, Consent: 2,
+	dry := []DryRun{{Name: "sriov", Title: "a virtual function against tap and bridge", Minutes: 15, Keep: true,
+		Checks: p.Runs[4].Checks, Steps: acceptance.Find("sriov").Steps(p.Runs[3].Inputs), Planned: true,
+		Restarts: []string{"restart of guest r1"}, Consent: 2,
 		Changes: []report.ChangeRow{{ID: "nic.ring.rx", Address: "nic-ring:ens1f0/rx", From: "4096", To: "256"}}}}
 	got := report.Draw(80, func(t *report.Text) {
 		Text(t, p, "/root/acceptance")
@@ -166,8 +171,9 @@ func TestAcceptanceEmulated(t *testing.T) {
 
 func TestCommand(t *testing.T) {
 	for want, argv := range map[string][]string{
-		"mpps search --trial-command 'trex.py --server 192.0.2.9'": {"search", "--trial-command", "trex.py --server 192.0.2.9"},
-		`mpps audit 'it'\''s' ''`:                                  {"audit", "it's", ""},
+		"mpps search --trial-command 'trex.py --server 192.0.2.9'": {"search", "--trial-command",
+			"trex.py --server 192.0.2.9"},
+		`mpps audit 'it'\''s' ''`: {"audit", "it's", ""},
 	} {
 		if got := Command(argv); got != want {
 			t.Errorf("%s, expected %s", got, want)

@@ -52,10 +52,6 @@ func HTML(w io.Writer, p *acceptance.Report) error {
 	case judged > 0:
 		out.Verdict = "No figure that can be compared"
 	}
-	out.Lead = "The founding experiments, repeated on this machine. Their figures are orientation, not a standard that it must meet."
-	if b.Emulated {
-		out.Lead = "EMULATION. This shows that the protocol works from end to end; no rate or time in it says anything about hardware."
-	}
 	if m := p.Machine; m != nil {
 		out.Heading = out.Title + " · " + m.CPU
 	}
@@ -122,8 +118,8 @@ func runOf(r *acceptance.Run) runView {
 		v.Figures = append(v.Figures, f)
 	}
 	number := func(n int, word string) string { return words.If(n > 0, "%d %s", n, word) }
-	v.Sum = words.Join(", ", number(v.Reached, "reached"), number(v.Short, "short"), number(incomparable, "not comparable"),
-		number(len(v.Unmeasured), "not measured"))
+	v.Sum = words.Join(", ", number(v.Reached, "reached"), number(v.Short, "short"),
+		number(incomparable, "not comparable"), number(len(v.Unmeasured), "not measured"))
 	v.Missing = slices.DeleteFunc(slices.Clone(r.Checks), func(c acceptance.Check) bool { return c.OK })
 	return v
 }
@@ -159,6 +155,6 @@ func picture(j acceptance.Judged) template.HTML {
 	d.Dot("dot s1", x.At(m.Value), 20, 6, value(j))
 	d.Y = 36
 	d.Rule("then", x.At(*j.Founding), 2)
-	d.Below(x, 6, strings.Replace(j.Unit, "packet/s", "packets/s", 1)+" · dashed: then", words.Tick)
+	d.AxisX(x, 6, strings.Replace(j.Unit, "packet/s", "packets/s", 1)+" · dashed: then", words.Tick)
 	return d.HTML(fmt.Sprintf("%s: %s, then %s", j.What, value(j), figure(*j.Founding, j.Unit, 0)))
 }

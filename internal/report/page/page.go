@@ -10,7 +10,6 @@ import (
 	"io"
 	"io/fs"
 	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -24,17 +23,20 @@ var files embed.FS
 
 // functions are what all templates may call.
 var functions = template.FuncMap{
-	"bytes": words.Bytes, "count": words.Count, "cpus": words.CPUs, "date": date, "duration": func(ns uint64) string { return words.Duration(float64(ns)) },
-	"grouped": words.Grouped, "join": strings.Join, "loss": words.Loss, "percent": words.Percent,
-	"number": func(i int) int { return i + 1 }, "seconds": words.Seconds, "sentence": words.Sentence, "share": words.Share, "si": words.SI,
+	"bytes": words.Bytes, "count": words.Count, "cpus": words.CPUs, "grouped": words.Grouped,
+	"join": strings.Join, "loss": words.Loss, "percent": words.Percent, "seconds": words.Seconds,
+	"sentence": words.Sentence, "share": words.Share, "si": words.SI, "times": words.Times, "upper": strings.ToUpper,
+	"card":     func(title, note string, picture template.HTML) Card { return Card{title, note, picture} },
+	"date":     func(at time.Time) string { return at.UTC().Format("2 January 2006, 15:04 MST") },
+	"duration": func(ns uint64) string { return words.Duration(float64(ns)) },
+	"number":   func(i int) int { return i + 1 },
+	"some":     func(n int, noun string) string { return words.Count(max(n, 1), noun) },
 }
-
-func date(at time.Time) string { return at.UTC().Format("2 January 2006, 15:04 MST") }
 
 // Page is what every page has. Body is for the template of its kind.
 type Page struct {
 	Title, Heading string // of the window, and on the page where it is another one
-	Verdict, Lead  string
+	Verdict        string
 	Lines          []string // more of the verdict
 	Body           any
 	Warnings       any // a list of values with Text and Hint
@@ -43,22 +45,17 @@ type Page struct {
 	Data           any // embedded
 }
 
-// Chart is a drawing with its title.
-type Chart struct {
+// Card is a drawing with its title; without a drawing it does not appear.
+type Card struct {
 	Title, Note string
-	Picture     template.HTML // empty: there is nothing to draw
-}
-
-// Drawn are the charts that have something to show.
-func Drawn(all ...Chart) []Chart {
-	return slices.DeleteFunc(all, func(c Chart) bool { return c.Picture == "" })
+	Picture     template.HTML
 }
 
 // Cell is a value, and below it something smaller, such as its interval.
 type Cell struct{ Value, Small string }
 
-// New makes a kind of page of templates, of which one defines "body", a style.css where it has any, and what they call. It
-// returns what writes such a page.
+// New makes a kind of page of templates, of which one defines "body", a style.css where it has any, and what they call.
+// It returns what writes such a page.
 func New(own fs.FS, calls template.FuncMap) func(io.Writer, Page) error {
 	parse := sync.OnceValue(func() *template.Template {
 		t := template.New("page.html.tmpl").Funcs(functions).Funcs(maps.Clone(calls))

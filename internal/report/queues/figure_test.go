@@ -31,12 +31,12 @@ func figure(titles []string, paths []*queuepath.Path) string {
 		d := flowOf(p, queuepath.Out, false)
 		fmt.Fprintf(&b, `<text class="title" x="12" y="%s">%s</text>`, px(y+16), titles[i])
 		y += 30
-		drawn := strings.Replace(string(d.svg(titles[i])), "<svg ", fmt.Sprintf(`<svg x="12" y="%s" width="%s" height="%s" `, px(y), px(d.width), px(d.height)), 1)
+		drawn := strings.Replace(string(d.svg(titles[i])), "<svg ", fmt.Sprintf(`<svg x="12" y="%s" width="%s" height="%s" `,
+			px(y), px(d.width), px(d.height)), 1)
 		b.WriteString(drawn)
 		y += d.height + 18
 	}
-	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1120 %s"><style>%s</style><rect class="card" width="1120" height="%s" rx="12"/>%s</svg>`+"\n",
-		px(y), figureStyle, px(y), b.String())
+	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1120 %s"><style>%s</style><rect class="card" width="1120" height="%s" rx="12"/>%s</svg>`+"\n", px(y), figureStyle, px(y), b.String())
 }
 
 // TestFigure compares the document's drawing with what is drawn of the same paths now. MPPS_UPDATE=1 writes it.
@@ -45,7 +45,8 @@ func TestFigure(t *testing.T) {
 	if len(apart.Faults) > 0 || len(mixed().Faults) == 0 {
 		t.Fatal("the paths do not show what the document says of them")
 	}
-	text := figure([]string{"Before: one queue in the middle, and a hash behind it", "After: the number of the queue is carried past it"}, []*queuepath.Path{mixed(), apart})
+	text := figure([]string{"Before: one queue in the middle, and a hash behind it",
+		"After: the number of the queue is carried past it"}, []*queuepath.Path{mixed(), apart})
 	golden.File(t, figureFile, text)
 }
 
@@ -57,7 +58,8 @@ func TestDocumentedDrawing(t *testing.T) {
 	}
 	_, block, found := strings.Cut(string(text), "```text\n")
 	block, _, closed := strings.Cut(block, "```")
-	if drawn := report.Draw(80, func(t *report.Text) { Text(t, mixed()) }); !found || !closed || !strings.HasPrefix(drawn, block) {
+	if drawn := report.Draw(80, func(t *report.Text) { Text(t, mixed()) }); !found || !closed ||
+		!strings.HasPrefix(drawn, block) {
 		t.Errorf("the document shows\n%s\ndrawn is\n%s", block, drawn)
 	}
 }

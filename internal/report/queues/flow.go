@@ -16,8 +16,8 @@ import (
 
 // The drawing of lanes: a column for each device, a box for each queue, and bands between them whose width is packets.
 
-// manyBands is up to how many lanes are drawn each as a band of its own, which lights up as a whole; more are put together
-// by guest between each two queues.
+// manyBands is up to how many lanes are drawn each as a band of its own, which lights up as a whole; more are put
+// together by guest between each two queues.
 const manyBands = 900
 
 // flowNode is a queue in the drawing.
@@ -26,15 +26,15 @@ type flowNode struct {
 	column  int
 	packets float64
 	y, h    float64
-	in, out []*flowBand
+	bands   [2][]*flowBand // that leave it, and that enter it
 }
 
 // flowBand is what goes from one queue to the next, of a lane or of a guest.
 type flowBand struct {
-	lane     int // in the drawing
-	from, to *flowNode
-	packets  float64
-	y1, y2   float64
+	lane    int          // in the drawing
+	ends    [2]*flowNode // from and to
+	y       [2]float64   // of its upper edge there
+	packets float64
 }
 
 // flowLane is what is drawn, and lights up, as one.
@@ -47,7 +47,7 @@ type flowLane struct {
 type flow struct {
 	path               *queuepath.Path
 	columns            [][]*flowNode
-	lanes              []flowLane
+	lanes              []*flowLane
 	marks              map[queuepath.Queue][]int
 	scale              float64 // height of a packet
 	height             float64
@@ -94,48 +94,39 @@ func (f *flow) join(lanes []queuepath.Lane) {
 	}
 	owners := report.Distinct(f.path.Lanes, func(l queuepath.Lane) string { return owner(&l) })
 	slices.SortFunc(owners, byNumber)
-	type key struct {
-		owner    string
-		from, to queuepath.Queue
-	}
-	folded := map[key]*flowBand{}
-	add := func(from, to *flowNode, packets float64) *flowBand {
-		b := &flowBand{lane: len(f.lanes), from: from, to: to, packets: packets}
-		from.out, to.in = append(from.out, b), append(to.in, b)
-		return b
-	}
+	drawn := map[string]*flowLane{}
 	for i := range lanes {
 		l := &lanes[i]
-		who, packets := owner(l), float64(l.Packets)
-		lane := flowLane{title: laneTitle(f.path, l), class: fmt.Sprintf("s%d", slices.Index(owners, who)%svg.Colours)}
+		who, key, title := owner(l), fmt.Sprint(i), laneTitle(f.path, l)
 		for k, s := range l.Stops {
-			at := node(s.Queue)
-			at.packets += packets
+			to := node(s.Queue)
+			to.packets += float64(l.Packets)
 			if k == 0 {
 				continue
 			}
 			from := node(l.Stops[k-1].Queue)
-			if len(lanes) <= manyBands {
-				lane.bands = append(lane.bands, add(from, at, packets))
+			if len(lanes) > manyBands {
+				title = fmt.Sprintf("%s: %s → %s", who, name(from.queue), name(to.queue))
+				key = title + string(from.queue.Direction+to.queue.Direction)
+			}
+			if drawn[key] == nil {
+				drawn[key] = &flowLane{title: title, class: fmt.Sprintf("s%d", slices.Index(owners, who)%svg.Colours)}
+				f.lanes = append(f.lanes, drawn[key])
+			}
+			lane := drawn[key]
+			if len(lanes) > manyBands && len(lane.bands) > 0 {
+				lane.bands[0].packets += float64(l.Packets)
 				continue
 			}
-			if b := folded[key{who, from.queue, at.queue}]; b != nil {
-				b.packets += packets
-				continue
-			}
-			b := add(from, at, packets)
-			folded[key{who, from.queue, at.queue}] = b
-			title := fmt.Sprintf("%s: %s → %s", who, name(from.queue), name(at.queue))
-			f.lanes = append(f.lanes, flowLane{title, lane.class, []*flowBand{b}})
-		}
-		if len(lane.bands) > 0 {
-			f.lanes = append(f.lanes, lane)
+			b := &flowBand{lane: len(f.lanes) - 1, ends: [2]*flowNode{from, to}, packets: float64(l.Packets)}
+			from.bands[0], to.bands[1] = append(from.bands[0], b), append(to.bands[1], b)
+			lane.bands = append(lane.bands, b)
 		}
 	}
 }
 
-// order sorts the boxes of each column: devices stay together. The column of the guests keeps the order of their names and
-// numbers; the others follow where their packets stand in it, if fewer bands cross that way.
+// order sorts the boxes of each column: devices stay together. The column of the guests keeps the order of their names
+// and numbers; the others follow where their packets stand in it, if fewer bands cross that way.
 func (f *flow) order(lanes []queuepath.Lane, last bool) {
 	place := map[queuepath.Queue]float64{}
 	var before [][]*flowNode
@@ -153,18 +144,12 @@ func (f *flow) order(lanes []queuepath.Lane, last bool) {
 	sum := map[queuepath.Queue]float64{} // of the places of a queue's packets in the column of the guests
 	for i := range lanes {
 		l := &lanes[i]
-		end := l.Origin()
-		if last {
-			end = l.Exit()
-		}
+		end := words.Either(last, l.Exit(), l.Origin())
 		for _, s := range l.Stops {
 			sum[s.Queue] += float64(l.Packets) * place[end]
 		}
 	}
-	keep := 0
-	if last {
-		keep = len(f.columns) - 1
-	}
+	keep := words.Either(last, len(f.columns)-1, 0)
 	for c, column := range f.columns {
 		if c == keep {
 			continue
@@ -203,8 +188,8 @@ func (f *flow) crossings() float64 {
 	var all float64
 	for i, a := range bands {
 		for _, b := range bands[i+1:] {
-			if a.from.column == b.from.column && a.to.column == b.to.column &&
-				(rank[a.from]-rank[b.from])*(rank[a.to]-rank[b.to]) < 0 {
+			same := a.ends[0].column == b.ends[0].column && a.ends[1].column == b.ends[1].column
+			if same && (rank[a.ends[0]]-rank[b.ends[0]])*(rank[a.ends[1]]-rank[b.ends[1]]) < 0 {
 				all += a.packets * b.packets
 			}
 		}
@@ -219,27 +204,21 @@ func sides(column []*flowNode) [][]*flowNode {
 
 // stack gives boxes and bands their places.
 func (f *flow) stack() {
-	most, packets := 0, 0.0
+	most, packets := 0, 1.0
 	for _, c := range f.columns {
 		sum := 0.0
 		for _, n := range c {
 			sum += n.packets
 		}
-		most, packets = max(most, len(c)), math.Max(packets, sum)
+		most, packets = max(most, len(c)), max(packets, sum)
 	}
-	row := 15.0 // a queue needs at least so much, for its number
-	if most > 48 {
-		row = 10.5
-	}
-	f.scale = math.Max(240, 0.7*row*float64(most)) / math.Max(packets, 1)
+	row := words.Either(most > 48, 10.5, 15) // a queue needs at least so much, for its number
+	f.scale = max(240, 0.7*row*float64(most)) / packets
 	heights := make([]float64, len(f.columns))
 	for c, column := range f.columns {
 		y := 0.0
 		for i, side := range sides(column) {
-			y += flowHead
-			if i > 0 {
-				y += 4
-			}
+			y += flowHead + words.Either(i > 0, 4.0, 0)
 			for _, n := range side {
 				n.h = math.Max(n.packets*f.scale, 2)
 				slot := math.Max(row, n.h+3)
@@ -261,28 +240,25 @@ func (f *flow) stack() {
 	f.height += flowTop + 6
 	for _, column := range f.columns {
 		for _, n := range column {
-			f.slots(n, n.out, func(b *flowBand) (*flowNode, *float64) { return b.to, &b.y1 })
-			f.slots(n, n.in, func(b *flowBand) (*flowNode, *float64) { return b.from, &b.y2 })
+			for end := range n.bands {
+				f.slots(n, end)
+			}
 		}
 	}
 }
 
-// slots puts the bands of one side of a box one below the other, in the order of their other ends. ends is the other end of
-// a band, and where it meets this one.
-func (f *flow) slots(n *flowNode, bands []*flowBand, ends func(*flowBand) (*flowNode, *float64)) {
-	slices.SortStableFunc(bands, func(a, b *flowBand) int {
-		x, _ := ends(a)
-		y, _ := ends(b)
-		return cmp.Or(cmp.Compare(x.y, y.y), cmp.Compare(a.lane, b.lane))
+// slots puts the bands of one side of a box one below the other, in the order of their other ends.
+func (f *flow) slots(n *flowNode, end int) {
+	slices.SortStableFunc(n.bands[end], func(a, b *flowBand) int {
+		return cmp.Or(cmp.Compare(a.ends[1-end].y, b.ends[1-end].y), cmp.Compare(a.lane, b.lane))
 	})
 	sum := 0.0
-	for _, b := range bands {
+	for _, b := range n.bands[end] {
 		sum += b.packets * f.scale
 	}
 	y := n.y + math.Max(0, (n.h-sum)/2)
-	for _, b := range bands {
-		_, at := ends(b)
-		*at = y
+	for _, b := range n.bands[end] {
+		b.y[end] = y
 		y += b.packets * f.scale
 	}
 }
@@ -293,12 +269,8 @@ func (f *flow) idle(side queuepath.Side) int {
 	if device == nil || side.Direction != queuepath.Tx || device.TxQueues < 2 {
 		return 0
 	}
-	used := map[int]bool{}
-	for i := range f.path.Rows {
-		if q := f.path.Rows[i].To; q.Side() == side {
-			used[q.Queue] = true
-		}
-	}
+	used := report.Distinct(f.path.Rows, func(r queuepath.Row) queuepath.Queue { return r.To })
+	used = slices.DeleteFunc(used, func(q queuepath.Queue) bool { return q.Side() != side })
 	return max(device.TxQueues-len(used), 0)
 }
 
@@ -313,7 +285,8 @@ func (f *flow) svg(label string) template.HTML {
 	for _, l := range f.lanes {
 		d.Group("lane", l.title, func() {
 			for _, b := range l.bands {
-				d.Ribbon("flow "+l.class, f.x(b.from.column)+flowBox, b.y1, f.x(b.to.column), b.y2, b.packets*f.scale)
+				d.Ribbon("flow "+l.class, f.x(b.ends[0].column)+flowBox, b.y[0], f.x(b.ends[1].column), b.y[1],
+					b.packets*f.scale)
 			}
 		})
 	}
@@ -338,12 +311,8 @@ func (f *flow) box(d *svg.Drawing, c int, n *flowNode) {
 	class, labelled, text := "queue", "tick", numbers(n.queue.Queue)
 	title := fmt.Sprintf("%s: %s packets", name(n.queue), words.Grouped(uint64(n.packets)))
 	for i, fault := range slices.Compact(f.marks[n.queue]) {
-		if i == 0 {
-			class, labelled, text = "queue badqueue", "tick bad", text+" !"
-		} else {
-			text += ","
-		}
-		text += fmt.Sprint(fault)
+		class, labelled = "queue badqueue", "tick bad"
+		text += words.Either(i == 0, " !", ",") + fmt.Sprint(fault)
 		title += "; " + f.path.Faults[fault-1].Name()
 	}
 	d.Rect(class, f.x(c), n.y, flowBox, n.h, title)
@@ -394,9 +363,5 @@ func laneTitle(p *queuepath.Path, l *queuepath.Lane) string {
 
 // stops are the queues that a lane takes.
 func stops(l *queuepath.Lane) string {
-	var stops []string
-	for _, s := range l.Stops {
-		stops = append(stops, name(s.Queue))
-	}
-	return strings.Join(stops, " → ")
+	return strings.Join(words.Each(l.Stops, func(s queuepath.Stop) string { return name(s.Queue) }), " → ")
 }

@@ -32,8 +32,8 @@ func (e end) first() queuepath.Queue {
 	return queuepath.Queue{Device: e.side.Device, Direction: e.side.Direction, Queue: e.queue[0]}
 }
 
-// gridsOfPath are the matrices of each hop, and where lanes pass other devices those from their first queue to their last,
-// which say whose packets meet where.
+// gridsOfPath are the matrices of each hop, and where lanes pass other devices those from their first queue to their
+// last, which say whose packets meet where.
 func gridsOfPath(p *queuepath.Path) []grid {
 	var rows []queuepath.Row
 	for i := range p.Lanes {
@@ -201,11 +201,11 @@ func drawMatrices(t *report.Text, p *queuepath.Path) {
 		for c := range g.to {
 			cell = max(cell, report.Visible(g.column(c))+1)
 		}
-		if margin+cell*len(g.to) <= t.Width {
-			g.drawNumbers(t, margin, cell)
-		} else {
+		if margin+cell*len(g.to) > t.Width {
 			g.drawShades(t, margin)
+			continue
 		}
+		g.drawNumbers(t, margin, cell)
 	}
 }
 
@@ -241,11 +241,7 @@ func part(n, of uint64) string {
 // drawShades draws a character for each column, in lines of as many as fit: the darker the more.
 func (g *grid) drawShades(t *report.Text, margin int) {
 	per := max(8, (t.Width-margin-1)/8*8)
-	head := "queues"
-	if g.mixed() {
-		head = "devices"
-	}
-	most := g.most()
+	head, most := words.Either(g.mixed(), "devices", "queues"), g.most()
 	for first := 0; first < len(g.to); first += per {
 		end := min(first+per, len(g.to))
 		columns := fmt.Sprintf("%s %s to %s", head, g.column(first), g.column(end-1))

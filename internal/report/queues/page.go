@@ -13,16 +13,16 @@ import (
 	"mpps/internal/report/page"
 	"mpps/internal/report/svg"
 	"mpps/internal/report/words"
-	"mpps/internal/setting"
 )
 
 //go:embed queues.html.tmpl style.css
 var files embed.FS
 
-var write = page.New(files, template.FuncMap{"stops": stops})
+var write = page.New(files, template.FuncMap{"stops": stops, "watched": watched})
 
 // HTML writes a path as a page.
-func HTML(w io.Writer, host string, p *queuepath.Path, warnings []report.Warning, version string, made time.Time) error {
+func HTML(w io.Writer, host string, p *queuepath.Path, warnings []report.Warning, version string,
+	made time.Time) error {
 	b := body{Path: p, More: len(p.Lanes) - maxRows, Healthy: len(p.Lanes) > 0 && len(p.Faults) == 0 && p.Joined()}
 	for i := range p.Lanes[:min(len(p.Lanes), maxRows)] {
 		b.Rows = append(b.Rows, laneRow{&p.Lanes[i], where(p, p.Lanes[i:i+1])})
@@ -44,17 +44,17 @@ func HTML(w io.Writer, host string, p *queuepath.Path, warnings []report.Warning
 			wide.svg(label), flowOf(p, way.way, true).svg(label)})
 	}
 	for _, g := range gridsOfPath(p) {
-		b.Grids = append(b.Grids, page.Chart{Title: g.source() + " → " + g.title(), Picture: g.svg(),
+		b.Grids = append(b.Grids, page.Card{Title: g.source() + " → " + g.title(), Picture: g.svg(),
 			Note: words.Grouped(g.sum) + " packets" + words.If(g.whole, ", end to end")})
 	}
 	return write(w, page.Page{Title: "Which queues packets take on " + host, Verdict: headline(p),
-		Lead: "Watched: " + watched(p) + ".", Body: b, Warnings: warnings, Version: version, Made: made, Data: p})
+		Body: b, Warnings: warnings, Version: version, Made: made, Data: p})
 }
 
 type body struct {
 	*queuepath.Path
 	Ways    []wayView
-	Grids   []page.Chart
+	Grids   []page.Card
 	Rows    []laneRow
 	More    int // lanes that have no row
 	Devices []queuepath.Device
@@ -78,11 +78,8 @@ const maxRows = 200
 // svg draws a matrix: a field for each pair of queues, the darker the more packets.
 func (g *grid) svg() template.HTML {
 	const left, top = 96.0, 18.0
-	cell, row := min(26.0, max(13, 900/float64(len(g.to)))), 15.0
 	dense := len(g.from) > 40
-	if dense {
-		row = 7
-	}
+	cell, row := min(26.0, max(13, 900/float64(len(g.to)))), words.Either(dense, 7.0, 15)
 	d := &svg.Drawing{Width: left + cell*float64(len(g.to)) + 8, Y: top + row*float64(len(g.from)) + 4, Fixed: true}
 	step := 1 // every how many columns have a head
 	for c := range g.to {
@@ -98,13 +95,7 @@ func (g *grid) svg() template.HTML {
 		y := top + row*float64(r)
 		first := r == 0 || g.from[r-1].side != f.side
 		if first || !dense {
-			text := f.side.Device
-			if !dense {
-				text += " " + setting.CPUs(f.queue...).String()
-				if f.queue[0] < 0 {
-					text = f.side.Device + " ?"
-				}
-			}
+			text := f.side.Device + words.If(!dense, " %s", numbers(f.queue...))
 			d.Text("tick", "end", left-6, y+row/2+3.6, report.Cut(text, 16))
 		}
 		if first && r > 0 {

@@ -13,18 +13,21 @@ import (
 	"mpps/internal/report"
 )
 
-// queueScene makes a path of guests with a queue for each of their CPUs, through a tunnel of one queue where there is one, to a NIC.
-// choose is the NIC's queue for a part of a guest queue's packets.
-func queueScene(guests, queues, nic int, tunnel bool, parts int, choose func(guest, queue, part int) int) *queuepath.Path {
+// queueScene makes a path of guests with a queue for each of their CPUs, through a tunnel of one queue where there is
+// one, to a NIC. choose is the NIC's queue for a part of a guest queue's packets.
+func queueScene(guests, queues, nic int, tunnel bool, parts int,
+	choose func(guest, queue, part int) int) *queuepath.Path {
 	o := &queuepath.Observation{Seconds: 5, Watched: 0.4}
 	for g := range guests {
 		tap := fmt.Sprintf("vnet%d", g)
-		o.Devices = append(o.Devices, queuepath.Device{Name: tap, Kind: "tap", Guest: fmt.Sprintf("vm%d", g), TxQueues: queues, RxQueues: queues, Node: -1, Lockless: true})
+		o.Devices = append(o.Devices, queuepath.Device{Name: tap, Kind: "tap", Guest: fmt.Sprintf("vm%d", g),
+			TxQueues: queues, RxQueues: queues, Node: -1, Lockless: true})
 		for q := range queues {
 			in, cpu := queuepath.Queue{Device: tap, Direction: queuepath.Rx, Queue: q}, g*queues+q
 			for part := range parts {
 				n := uint64(5000 + 1000*((g+q+part)%5))
-				row := queuepath.Row{Origin: in, From: in, To: in, FromCPU: -1, CPU: cpu, Frames: n, Packets: n, Bytes: 64 * n, Thread: 2000 + cpu}
+				row := queuepath.Row{Origin: in, From: in, To: in, FromCPU: -1, CPU: cpu, Frames: n, Packets: n, Bytes: 64 * n,
+					Thread: 2000 + cpu}
 				o.Rows = append(o.Rows, row)
 				row.FromCPU, row.Thread = cpu, 0
 				if tunnel {
@@ -36,17 +39,21 @@ func queueScene(guests, queues, nic int, tunnel bool, parts int, choose func(gue
 				o.Rows = append(o.Rows, row)
 			}
 			back := queuepath.Queue{Device: "eth0", Direction: queuepath.Rx, Queue: (g*queues + q) % nic}
-			row := queuepath.Row{Origin: back, From: back, To: back, FromCPU: -1, CPU: back.Queue, Frames: 3000, Packets: 3000, Bytes: 192000}
+			row := queuepath.Row{Origin: back, From: back, To: back, FromCPU: -1, CPU: back.Queue, Frames: 3000, Packets: 3000,
+				Bytes: 192000}
 			o.Rows = append(o.Rows, row)
 			row.FromCPU, row.To = row.CPU, queuepath.Queue{Device: tap, Direction: queuepath.Tx, Queue: q}
 			o.Rows = append(o.Rows, row)
-			o.Vhost = append(o.Vhost, queuepath.Vhost{Guest: fmt.Sprintf("vm%d", g), Device: tap, Queue: q, Thread: 2000 + cpu, CPU: cpu})
+			o.Vhost = append(o.Vhost, queuepath.Vhost{Guest: fmt.Sprintf("vm%d", g), Device: tap, Queue: q, Thread: 2000 + cpu,
+				CPU: cpu})
 		}
 	}
 	if tunnel {
-		o.Devices = append(o.Devices, queuepath.Device{Name: "vxlan0", Kind: "vxlan", TxQueues: 1, RxQueues: 1, Node: -1, Lockless: true, Qdisc: "noqueue", Lower: []string{"eth0"}})
+		o.Devices = append(o.Devices, queuepath.Device{Name: "vxlan0", Kind: "vxlan", TxQueues: 1, RxQueues: 1, Node: -1,
+			Lockless: true, Qdisc: "noqueue", Lower: []string{"eth0"}})
 	}
-	o.Devices = append(o.Devices, queuepath.Device{Name: "eth0", Kind: "nic", TxQueues: nic, RxQueues: nic, Node: -1, Qdisc: "mq"})
+	o.Devices = append(o.Devices, queuepath.Device{Name: "eth0", Kind: "nic", TxQueues: nic, RxQueues: nic, Node: -1,
+		Qdisc: "mq"})
 	return queuepath.Judge(o)
 }
 
@@ -60,7 +67,8 @@ func large(parts int) *queuepath.Path {
 	return queueScene(16, 8, 64, parts > 1, parts, func(g, q, part int) int { return (g*8 + q + part*part*13) % 64 })
 }
 
-// TestQueuePathText: what is wrong comes first, lanes branch where they part, matrices add up, and nothing leaves the width.
+// TestQueuePathText: what is wrong comes first, lanes branch where they part, matrices add up, and nothing leaves the
+// width.
 func TestQueuePathText(t *testing.T) {
 	for _, width := range []int{60, 80, 200} {
 		text := report.Draw(width, func(t *report.Text) { Text(t, mixed()) })
@@ -89,20 +97,26 @@ func TestQueuePathText(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
-	if empty := report.Draw(80, func(t *report.Text) { Text(t, queuepath.Judge(&queuepath.Observation{})) }); !strings.HasPrefix(empty, "no packet was seen\n") {
+	if empty := report.Draw(80, func(t *report.Text) {
+		Text(t,
+			queuepath.Judge(&queuepath.Observation{}))
+	}); !strings.HasPrefix(empty, "no packet was seen\n") {
 		t.Errorf("of nothing:\n%s", empty)
 	}
 }
 
 // TestQueuePathEnds: a lane that ends where others go on is drawn so, and one of a few packets is not drawn at all.
 func TestQueuePathEnds(t *testing.T) {
-	in, vx, out := queuepath.Queue{Device: "vnet0", Direction: queuepath.Rx}, queuepath.Queue{Device: "vxlan0", Direction: queuepath.Tx}, queuepath.Queue{Device: "eth0", Direction: queuepath.Tx, Queue: 2}
+	in, vx, out := queuepath.Queue{Device: "vnet0", Direction: queuepath.Rx}, queuepath.Queue{Device: "vxlan0",
+		Direction: queuepath.Tx}, queuepath.Queue{Device: "eth0", Direction: queuepath.Tx, Queue: 2}
 	stray := queuepath.Queue{Device: "vnet0", Direction: queuepath.Rx, Queue: 1}
 	row := func(origin, from, to queuepath.Queue, n uint64) queuepath.Row {
 		return queuepath.Row{Origin: origin, From: from, To: to, CPU: 3, FromCPU: 3, Frames: n, Packets: n}
 	}
-	p := queuepath.Judge(&queuepath.Observation{Seconds: 1, Watched: 1, Devices: []queuepath.Device{{Name: "vnet0", Kind: "tap"}, {Name: "eth0", Kind: "nic"}},
-		Rows: []queuepath.Row{row(in, in, in, 90000), row(in, in, vx, 90000), row(in, vx, out, 50000), row(stray, stray, stray, 2), row(stray, stray, vx, 2), row(stray, vx, out, 2)}})
+	p := queuepath.Judge(&queuepath.Observation{Seconds: 1, Watched: 1,
+		Devices: []queuepath.Device{{Name: "vnet0", Kind: "tap"}, {Name: "eth0", Kind: "nic"}},
+		Rows: []queuepath.Row{row(in, in, in, 90000), row(in, in, vx, 90000), row(in, vx, out, 50000),
+			row(stray, stray, stray, 2), row(stray, stray, vx, 2), row(stray, vx, out, 2)}})
 	text := report.Draw(80, func(t *report.Text) { Text(t, p) })
 	for _, want := range []string{
 		"vnet0 0 ━━━━━━━━ vxlan0 0 ┓                  40.0 k  44 % ends here  CPU 3\n",
@@ -116,17 +130,20 @@ func TestQueuePathEnds(t *testing.T) {
 
 // TestQueuePathCounters: counters alone are not called a healthy path.
 func TestQueuePathCounters(t *testing.T) {
-	o := &queuepath.Observation{Seconds: 1, Watched: 1, Devices: []queuepath.Device{{Name: "eth0", Kind: "nic", TxQueues: 4, Node: -1}}}
+	o := &queuepath.Observation{Seconds: 1, Watched: 1,
+		Devices: []queuepath.Device{{Name: "eth0", Kind: "nic", TxQueues: 4, Node: -1}}}
 	for q := range 4 {
 		at := queuepath.Queue{Device: "eth0", Direction: queuepath.Tx, Queue: q}
-		o.Rows = append(o.Rows, queuepath.Row{Origin: at, From: at, To: at, FromCPU: -1, CPU: -1, Frames: 9000, Packets: 9000})
+		o.Rows = append(o.Rows, queuepath.Row{Origin: at, From: at, To: at, FromCPU: -1, CPU: -1, Frames: 9000,
+			Packets: 9000})
 	}
 	p := queuepath.Judge(o)
 	text := report.Draw(80, func(t *report.Text) { Text(t, p) })
 	if !strings.HasPrefix(text, "whether the way is right cannot be told") || !strings.Contains(text, "eth0 3") {
 		t.Errorf("\n%s", text)
 	}
-	if html := pathPage(t, p); strings.Contains(html, "lanes stay apart") || !strings.Contains(html, "eth0 3: 9\u2009000 packets") {
+	if html := pathPage(t, p); strings.Contains(html, "lanes stay apart") ||
+		!strings.Contains(html, "eth0 3: 9\u2009000 packets") {
 		t.Error("the page calls it healthy, or has no queues")
 	}
 }
@@ -168,7 +185,8 @@ func TestQueuePathLarge(t *testing.T) {
 	for _, width := range []int{80, 200} {
 		text := report.Draw(width, func(t *report.Text) { Text(t, large(1)) })
 		inside(t, text, width)
-		for _, want := range []string{"vm10 vnet10 0-7 ━", " eth0 16-23 ", "8 lanes  CPUs 80-87", "into 16 devices tx", "No problems found: 3.19 Mpps over 256 queue paths."} {
+		for _, want := range []string{"vm10 vnet10 0-7 ━", " eth0 16-23 ", "8 lanes  CPUs 80-87", "into 16 devices tx",
+			"No problems found: 3.19 Mpps over 256 queue paths."} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%d columns: no %q in\n%s", width, want, text)
 			}
@@ -193,8 +211,8 @@ func pathPage(t *testing.T, p *queuepath.Path) string {
 	return b.String()
 }
 
-// TestQueuePathPage: the page has a box for each queue and a band for each lane, marks faults, is the same each time and asks for
-// nothing from outside; a hostile name stays text.
+// TestQueuePathPage: the page has a box for each queue and a band for each lane, marks faults, is the same each time
+// and asks for nothing from outside; a hostile name stays text.
 func TestQueuePathPage(t *testing.T) {
 	p := mixed()
 	p.Devices[0].Guest = `</script><b onload="x">`
@@ -205,7 +223,8 @@ func TestQueuePathPage(t *testing.T) {
 	if n := strings.Count(html, `<g class="lane">`); n != 2*24 { // wide and narrow
 		t.Errorf("%d lanes are drawn", n)
 	}
-	for _, want := range []string{"!1</span> funnel vxlan0", "follows from funnel vxlan0", "queue badqueue", "0 !1", "1 idle", "vm1 · vnet1", "vxlan0 · vxlan · 1 queue",
+	for _, want := range []string{"!1</span> funnel vxlan0", "follows from funnel vxlan0", "queue badqueue", "0 !1",
+		"1 idle", "vm1 · vnet1", "vxlan0 · vxlan · 1 queue",
 		"vnet1 3 → vxlan0 0 → eth0 4: 22.5 k packets per second, 6 %, CPU 7, vhost 2007", "eth0 3: ", "something is missing", "lock by queue, mq"} {
 		if !strings.Contains(html, want) {
 			t.Errorf("no %q in the page", want)
@@ -241,10 +260,10 @@ func TestQueuePathBands(t *testing.T) {
 							t.Fatalf("%v lies on %v", n.queue, column[i-1].queue)
 						}
 						var in, out float64
-						for _, b := range n.in {
+						for _, b := range n.bands[1] {
 							in += b.packets
 						}
-						for _, b := range n.out {
+						for _, b := range n.bands[0] {
 							out += b.packets
 						}
 						if c > 0 && in != n.packets || c < len(d.columns)-1 && out != n.packets {

@@ -5,18 +5,18 @@ import (
 	"fmt"
 	"html/template"
 	"io"
-	"strings"
 	"time"
 
 	"mpps/internal/placement"
 	"mpps/internal/report"
 	"mpps/internal/report/page"
+	"mpps/internal/report/words"
 )
 
 //go:embed seats.html.tmpl style.css
 var files embed.FS
 
-var write = page.New(files, template.FuncMap{"memory": memory, "vhost": vhostCPUs})
+var write = page.New(files, template.FuncMap{"cost": cost, "memory": memory, "vhost": vhostCPUs})
 
 // HTML writes a placement as a page.
 func HTML(w io.Writer, p *Placing, version string, made time.Time) error {
@@ -34,8 +34,8 @@ func HTML(w io.Writer, p *Placing, version string, made time.Time) error {
 		note, _ := p.note(g)
 		b.Guests = append(b.Guests, guestView{g, seats.tags[g.Name], seats.colour(g.Name), note})
 	}
-	return write(w, page.Page{Title: "Who sits where on " + p.Host.Name, Verdict: p.headline(), Lead: cost(p.Result.Cost),
-		Body: b, Version: version, Made: made, Data: p.Result})
+	return write(w, page.Page{Title: "Who sits where on " + p.Host.Name, Verdict: p.headline(), Body: b,
+		Version: version, Made: made, Data: p.Result})
 }
 
 type body struct {
@@ -61,13 +61,12 @@ type guestView struct {
 }
 
 func nodeOf(n node, seats *seating) nodeView {
-	room := n.room("%[2]s of %[1]s left")
-	room[0] += fmt.Sprintf(" · %d spare", n.use.Spare)
-	view := nodeView{Name: fmt.Sprintf("Node %d", n.id), Facts: strings.Join(room, " · ")}
+	view := nodeView{Name: fmt.Sprintf("Node %d", n.id), Facts: words.Join(" · ", words.Count(len(n.cores), "core"),
+		fmt.Sprintf("%d spare", n.use.Spare), n.room("%[2]s of %[1]s left"))}
 	for _, core := range n.cores {
 		var threads []seat
 		for _, cpu := range core {
-			threads = append(threads, seats.at(cpu))
+			threads = append(threads, seats.at(cpu.ID))
 		}
 		view.Cores = append(view.Cores, threads)
 	}

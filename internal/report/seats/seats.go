@@ -27,19 +27,15 @@ func (p *Placing) headline() string {
 	relaxed := words.Count(len(r.Relaxed), "rule relaxed", "rules relaxed")
 	if len(p.Added) == 0 {
 		text := words.Count(len(r.Guests), "guest placed", "guests placed")
-		if len(r.Guests) == 0 {
-			text = "no guest to place"
-		}
-		return p.Host.Name + ": " + text + words.If(len(r.Refused) > 0, ", %d not", len(r.Refused)) +
-			words.If(len(r.Relaxed) > 0, "; %s", relaxed)
+		return p.Host.Name + ": " + words.Either(len(r.Guests) > 0, text, "no guest to place") +
+			words.If(len(r.Refused) > 0, ", %d not", len(r.Refused)) + words.If(len(r.Relaxed) > 0, "; %s", relaxed)
 	}
-	if no := slices.DeleteFunc(slices.Clone(p.Added), func(name string) bool { return r.Refusal(name) == nil }); len(no) > 0 {
+	if no := slices.DeleteFunc(slices.Clone(p.Added),
+		func(name string) bool { return r.Refusal(name) == nil }); len(no) > 0 {
 		return fmt.Sprintf("no: %s does not fit on %s", strings.Join(no, ", "), p.Host.Name)
 	}
-	moved := "no other guest moves"
-	if n := len(r.Moved); n > 0 {
-		moved = words.Count(n, "guest moves", "guests move")
-	}
+	moved := words.Either(len(r.Moved) > 0, words.Count(len(r.Moved), "guest moves", "guests move"),
+		"no other guest moves")
 	return fmt.Sprintf("yes: %s fits on %s, and %s%s", strings.Join(p.Added, ", "), p.Host.Name, moved,
 		words.If(len(r.Relaxed) > 0, "; %s", relaxed))
 }
@@ -70,11 +66,9 @@ func (p *Placing) kept() [][2]string {
 }
 
 func memory(g *placement.Placed) string {
-	var parts []string
-	for _, m := range g.Memory {
-		parts = append(parts, fmt.Sprintf("%s on node %d", words.Bytes(m.Bytes), m.Node))
-	}
-	return strings.Join(parts, ", ")
+	return strings.Join(words.Each(g.Memory, func(m placement.MemoryOn) string {
+		return fmt.Sprintf("%s on node %d", words.Bytes(m.Bytes), m.Node)
+	}), ", ")
 }
 
 func vhostCPUs(g *placement.Placed) setting.CPUSet {
@@ -87,21 +81,18 @@ func vhostCPUs(g *placement.Placed) setting.CPUSet {
 
 // cost is what a placement costs and what room it leaves.
 func cost(c placement.Cost) string {
-	number := func(n int, one, many string) string { return words.If(n > 0, "%s", words.Count(n, one, many)) }
-	left := "no core is left"
-	if c.Largest > 0 {
-		left = fmt.Sprintf("%s left, room for a guest of %s", words.Count(c.Spare, "core"), words.Count(c.Largest, "vCPU"))
-	}
-	return words.Join("; ",
-		fmt.Sprintf("distance %d, vhost threads sharing %d, balance %d of 1000", c.Distance, c.Crowding, c.Balance),
-		number(c.Refused, "guest refused", "guests refused"), number(c.Sharing, "vCPU shares a core", "vCPUs share cores"),
-		number(c.Spread, "node more than guests should need", "nodes more than guests should need"),
-		number(c.Reserve, "core missing for the host", "cores missing for the host"),
-		number(c.Pages, "guest without the huge pages it asks for", "guests without the huge pages they ask for"), left)
+	number := func(n int, one, many string) string { return words.Either(n > 0, words.Count(n, one, many), "") }
+	room := fmt.Sprintf("%s left, room for a guest of %s", words.Count(c.Spare, "core"), words.Count(c.Largest, "vCPU"))
+	return words.Join("; ", fmt.Sprintf("distance %d, vhost threads sharing %d, balance %d of 1000", c.Distance,
+		c.Crowding, c.Balance), number(c.Refused, "guest refused", "guests refused"),
+		number(c.Sharing, "vCPU shares a core", "vCPUs share cores"), number(c.Spread, "node more than guests should need",
+			"nodes more than guests should need"), number(c.Reserve, "core missing for the host", "cores missing for the host"),
+		number(c.Pages, "guest without the huge pages it asks for", "guests without the huge pages they ask for"),
+		words.Either(c.Largest > 0, room, "no core is left"))
 }
 
-// seating is who has each CPU, with a short tag for every guest: a letter, and a number where there are more guests than
-// letters. vCPUs have it in capitals, vhost threads in small letters.
+// seating is who has each CPU, with a short tag for every guest: a letter, and a number where there are more guests
+// than letters. vCPUs have it in capitals, vhost threads in small letters.
 type seating struct {
 	tags    map[string]string
 	order   []string // guests in the order of their tags
@@ -118,7 +109,8 @@ type vcpuSeat struct {
 }
 
 func seatsOf(p *Placing) *seating {
-	s := &seating{tags: map[string]string{}, width: 1, vcpus: map[int]vcpuSeat{}, vhost: map[int][]string{}, kept: p.Result.Housekeeping}
+	s := &seating{tags: map[string]string{}, width: 1, vcpus: map[int]vcpuSeat{}, vhost: map[int][]string{},
+		kept: p.Result.Housekeeping}
 	for i, g := range p.Result.Guests {
 		tag := string(rune('A'+i%26)) + words.If(len(p.Result.Guests) > 26, "%d", i/26)
 		s.tags[g.Name], s.order = tag, append(s.order, g.Name)
@@ -154,9 +146,11 @@ func (s *seating) at(cpu int) seat {
 	case s.offline.Has(cpu):
 		return seat{"offline", "×", title("offline"), report.Faint}
 	case seated:
-		return seat{"vcpu" + s.colour(v.guest), s.tags[v.guest], title(fmt.Sprintf("vCPU %d of %s", v.vcpu, v.guest)), report.Bold}
+		return seat{"vcpu" + s.colour(v.guest), s.tags[v.guest], title(fmt.Sprintf("vCPU %d of %s",
+			v.vcpu, v.guest)), report.Bold}
 	case s.kept.Has(cpu):
-		return seat{"host", "#", title("kept for the host" + words.If(threads != "", ", with vhost threads of %s", threads)), report.Yellow}
+		return seat{"host", "#", title("kept for the host" + words.If(threads != "", ", with vhost threads of %s",
+			threads)), report.Yellow}
 	case len(s.vhost[cpu]) > 1:
 		return seat{"vhost", "+", title("vhost threads of " + threads), report.Cyan}
 	case len(s.vhost[cpu]) == 1:
@@ -171,24 +165,16 @@ func (s *seating) colour(guest string) string {
 }
 
 func (s *seating) legend() string {
-	parts := []string{"# kept for the host", "· nobody's"}
-	if len(s.offline) > 0 {
-		parts = append(parts, "× offline")
-	}
-	if len(s.order) > 0 {
-		parts = append(parts, "capital: vCPU", "small: vhost of the same guest")
-	}
-	for _, name := range s.order {
-		parts = append(parts, s.tags[name]+" "+name)
-	}
-	return strings.Join(parts, ", ")
+	names := words.Each(s.order, func(name string) string { return s.tags[name] + " " + name })
+	return words.Join(", ", "# kept for the host", "· nobody's", words.If(len(s.offline) > 0, "× offline"),
+		words.If(len(names) > 0, "capital: vCPU, small: vhost of the same guest"), strings.Join(names, ", "))
 }
 
-// node is a NUMA node with its cores, each a list of CPUs.
+// node is a NUMA node with its cores.
 type node struct {
 	id, socket int
 	cpus       setting.CPUSet
-	cores      [][]int
+	cores      [][]facts.CPU // each with its threads
 	use        placement.NodeUse
 	nics       []string
 }
@@ -213,13 +199,7 @@ func nodesOf(p *Placing) []node {
 			continue
 		}
 		box.socket = own[0].Package
-		for _, core := range report.Group(own, coreKey) {
-			var cpus []int
-			for _, c := range core {
-				cpus = append(cpus, c.ID)
-			}
-			box.cores = append(box.cores, cpus)
-		}
+		box.cores = report.Group(own, coreKey)
 		nodes = append(nodes, box)
 	}
 	slices.SortStableFunc(nodes, func(a, b node) int { return cmp.Compare(a.socket, b.socket) })
@@ -227,26 +207,97 @@ func nodesOf(p *Placing) []node {
 }
 
 // coreKey tells cores apart; an offline CPU, whose core is not known, is one by itself.
-func coreKey(c facts.CPU) int {
-	if c.Core < 0 {
-		return -1 - c.ID
-	}
-	return c.Core
-}
+func coreKey(c facts.CPU) int { return words.Either(c.Core < 0, -1-c.ID, c.Core) }
 
 // room is what a node has left, and the NICs there. lead is how its memory is worded.
-func (n node) room(left string) []string {
-	parts := []string{words.Count(len(n.cores), "core")}
-	if n.use.Memory > 0 {
-		parts = append(parts, fmt.Sprintf(left, words.Bytes(n.use.Memory), words.Bytes(n.use.Left)))
+func (n node) room(left string) string {
+	pools := words.Each(n.use.Pools, func(p placement.PoolUse) string {
+		return words.If(p.Pages > 0, "%d of %d pages of %s left", p.Left, p.Pages, words.Bytes(p.Size))
+	})
+	return words.Join(" · ", words.If(n.use.Memory > 0, left, words.Bytes(n.use.Memory), words.Bytes(n.use.Left)),
+		words.Join(" · ", pools...), words.If(len(n.nics) > 0, "NIC %s", strings.Join(n.nics, ", ")))
+}
+
+// Text draws who sits where: sockets, nodes and cores, then guest by guest with the reasons.
+func Text(t *report.Text, p *Placing) {
+	r := p.Result
+	t.Wrapped("", t.In(report.Bold, p.headline()))
+	t.Blank()
+	seats := seatsOf(p)
+	for _, n := range nodesOf(p) {
+		drawNode(t, seats, n)
 	}
-	for _, pool := range n.use.Pools {
-		if pool.Pages > 0 {
-			parts = append(parts, fmt.Sprintf("%d of %d pages of %s left", pool.Left, pool.Pages, words.Bytes(pool.Size)))
+	t.Wrapped("", seats.legend())
+	for i := range r.Guests {
+		t.Blank()
+		drawGuest(t, seats, p, &r.Guests[i])
+	}
+	for _, f := range r.Refused {
+		t.Blank()
+		t.Wrapped(t.In(report.RedBold, "no place for "+f.Guest+": "), f.Shortage)
+		t.Wrapped("  hint: ", f.Relax)
+	}
+	t.Blank()
+	t.Wrapped("host        ", words.CPUs(r.Housekeeping)+" kept for it")
+	for _, row := range p.kept() {
+		t.Wrapped("  "+row[0]+"  ", row[1])
+	}
+	t.Each(t.In(report.Yellow, "relaxed: "), r.Relaxed)
+	t.Wrapped("cost        ", cost(r.Cost))
+	t.WrappedIf(!r.Proved, t.In(report.Yellow, "not proved: "),
+		"there may be a cheaper placement: the search was cut short, because there are too many ways")
+}
+
+// drawNode draws the cores of a node, one column each, one row for each of their threads.
+func drawNode(t *report.Text, seats *seating, n node) {
+	t.Wrapped("", words.Join(" · ", t.In(report.Bold, fmt.Sprintf("socket %d, node %d", n.socket, n.id)),
+		words.Count(len(n.cores), "core"), words.CPUs(n.cpus), n.room("%s memory, %s left")))
+	const margin = len("  CPU 1234  ")
+	cell := seats.width + 1
+	perLine := max(8, (t.Width-margin)*8/(8*cell+1)/8*8)
+	for line := range slices.Chunk(n.cores, perLine) {
+		threads := 0
+		for _, core := range line {
+			threads = max(threads, len(core))
+		}
+		for thread := range threads {
+			text, label := "", ""
+			for i, core := range line {
+				mark := ""
+				if thread < len(core) {
+					s := seats.at(core[thread].ID)
+					mark = t.In(s.style, s.Tag)
+				}
+				text += words.If(i > 0 && i%8 == 0, " ") + report.Padded(mark, cell)
+			}
+			if thread < len(line[0]) {
+				label = fmt.Sprintf("CPU %d", line[0][thread].ID)
+			}
+			t.Line("  %8s  %s", label, strings.TrimRight(text, " "))
 		}
 	}
-	if len(n.nics) > 0 {
-		parts = append(parts, "NIC "+strings.Join(n.nics, ", "))
+	t.Blank()
+}
+
+// drawGuest says where a guest is and why: with few guests, or for one that is new, also where else its vhost threads
+// could be. --json and the page always have that.
+func drawGuest(t *report.Text, seats *seating, p *Placing, g *placement.Placed) {
+	note, style := p.note(g)
+	t.Wrapped("", seats.tags[g.Name]+" "+t.In(report.Bold, g.Name)+words.If(note != "", " (%s)", t.In(style, note)))
+	t.Wrapped("  vCPUs     ", fmt.Sprintf("%d on %s: %s", len(g.VCPUs), words.CPUs(g.VCPUSet()), g.Why))
+	t.Wrapped("  memory    ", memory(g)+": "+g.MemoryWhy)
+	if len(g.Vhost) > 0 {
+		t.Wrapped("  vhost     ", fmt.Sprintf("%s on %s: %s",
+			words.Count(len(g.Vhost), "thread"), words.CPUs(vhostCPUs(g)), g.VhostWhy))
+		for _, o := range g.Others {
+			if len(p.Result.Guests) > 6 && !slices.Contains(p.Added, g.Name) {
+				break
+			}
+			t.Wrapped(fmt.Sprintf("    %-7s %4d  ", words.Either(o.Chosen, "chosen", "instead"), o.Cost), o.What+": "+o.Why)
+		}
 	}
-	return parts
+	for _, q := range g.Queues {
+		t.Wrapped("  queues    ", fmt.Sprintf("%d on NIC %s: %s", q.Queues, q.NIC, q.Why))
+	}
+	t.Wrapped("  emulator  ", words.CPUs(g.Emulator))
 }

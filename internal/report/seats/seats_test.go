@@ -16,15 +16,17 @@ import (
 
 // founding is two sockets of ten cores with two threads each, a NIC on node 0 and one guest of nine vCPUs.
 func founding() *facts.Host {
-	h := &facts.Host{Name: "founding", NICs: []facts.NIC{{Name: "eth0", Node: 0, Up: true, Master: "br0"}}, Bridges: []facts.Bridge{{Name: "br0", Up: true, Ports: []string{"eth0"}}}}
+	h := &facts.Host{Name: "founding", NICs: []facts.NIC{{Name: "eth0", Node: 0, Up: true, Master: "br0"}},
+		Bridges: []facts.Bridge{{Name: "br0", Up: true, Ports: []string{"eth0"}}}}
 	for cpu := range 40 {
 		core := cpu % 20
-		h.Topology.CPUs = append(h.Topology.CPUs, facts.CPU{ID: cpu, Online: cpu != 39, Package: core / 10, Core: core, Node: core / 10, L3: core / 10})
+		h.Topology.CPUs = append(h.Topology.CPUs, facts.CPU{ID: cpu, Online: cpu != 39, Package: core / 10, Core: core,
+			Node: core / 10, L3: core / 10})
 	}
 	for n, cpus := range []string{"0-9,20-29", "10-19,30-39"} {
 		set, _ := setting.ParseCPUs(cpus)
-		h.Topology.Nodes = append(h.Topology.Nodes, facts.Node{ID: n, CPUs: set, Memory: 64 << 30, Distances: [][]int{{10, 21}, {21, 10}}[n],
-			Hugepages: []facts.Hugepages{{Size: 1 << 30, Total: 16, Free: 16}}})
+		h.Topology.Nodes = append(h.Topology.Nodes, facts.Node{ID: n, CPUs: set, Memory: 64 << 30,
+			Distances: [][]int{{10, 21}, {21, 10}}[n], Hugepages: []facts.Hugepages{{Size: 1 << 30, Total: 16, Free: 16}}})
 	}
 	h.Guests = []facts.Guest{{Name: "router", State: "running", VCPUs: 9, Memory: 16 << 30, Hugepages: true,
 		Interfaces: []facts.Interface{{MAC: "52:54:00:00:00:01", Type: "bridge", Source: "br0", Model: "virtio", Queues: 9}}}}

@@ -20,28 +20,15 @@ const leadWidth, rateWidth = 2 + 9 + 1, 6
 
 // columnsFor shares out the width of a terminal.
 func columnsFor(width int) columns {
-	c := columns{name: 16, bar: 5}
-	if width < 80 {
-		c.bar = 0
-	}
-	if room := width - 80; room > 0 {
-		c.name += min(room/4, 16)
-		c.bar += min(room/6, 20)
-	}
-	return c
+	room := max(width-80, 0)
+	return columns{name: 16 + min(room/4, 16), bar: words.Either(width < 80, 0, 5+min(room/6, 20))}
 }
 
 // table draws the stations.
 func table(t *report.Text, l *bottleneck.Look, v *View, detail Detail) {
 	c := columnsFor(t.Width)
-	head := report.Padded("", leadWidth+c.name)
-	for _, column := range []struct {
-		name  string
-		width int
-	}{{"in/s", rateWidth}, {"out/s", rateWidth}, {"use", c.bar + 6}, {"lost/s", rateWidth}} {
-		head += " " + report.Padded(column.name, -column.width)
-	}
-	t.Line("%s", t.In(report.Faint, strings.TrimRight(head, " ")))
+	t.Line("%s", t.In(report.Faint, fmt.Sprintf("%*s %*s %*s %*s %*s", leadWidth+c.name, "", rateWidth, "in/s",
+		rateWidth, "out/s", c.bar+6, "use", rateWidth, "lost/s")))
 	var limit *bottleneck.Bottleneck
 	if l.Diagnosis != nil {
 		limit = l.Diagnosis.Bottleneck
@@ -55,11 +42,8 @@ func table(t *report.Text, l *bottleneck.Look, v *View, detail Detail) {
 		}
 		for i := range block {
 			s := &block[i]
-			r := row{c: c, mark: markOf(s, i), stage: s.Stage, s: s, limits: limits(limit, s)}
-			if i == 0 {
-				r.guest = s.Guest
-			}
-			r.draw(t)
+			row{c: c, mark: markOf(s, i), stage: s.Stage, s: s, limits: limits(limit, s),
+				guest: words.Either(i == 0, s.Guest, "")}.draw(t)
 			if detail != None {
 				parts(t, c, s, limit, v, detail == Fit)
 			}
@@ -93,12 +77,17 @@ func blocks(all []bottleneck.Station, v *View) [][]bottleneck.Station {
 		return a[0].Guest != "" && b[0].Guest != "" || a[0].Guest+b[0].Guest == "" && a[0].Stage == b[0].Stage
 	})
 	for _, run := range peers {
-		slices.SortStableFunc(run, func(a, b []bottleneck.Station) int { return cmp.Compare(weight(b, v.Sort), weight(a, v.Sort)) })
+		slices.SortStableFunc(run, v.heavier)
 	}
 	return slices.Concat(peers...)
 }
 
-// weight is what a block is sorted by.
+// heavier is the order of blocks by what the view sorts by.
+func (v *View) heavier(a, b []bottleneck.Station) int {
+	return cmp.Compare(weight(b, v.Sort), weight(a, v.Sort))
+}
+
+// weight is what a block is sorted by; nothing in the order of the path.
 func weight(block []bottleneck.Station, by Sort) (weight float64) {
 	for i := range block {
 		switch s := &block[i]; by {
@@ -125,35 +114,22 @@ func quiet(stations []bottleneck.Station, limit *bottleneck.Bottleneck) bool {
 
 // markOf draws the path beside a station: it comes down from the NICs to the bridges, and branches off to guests.
 func markOf(s *bottleneck.Station, i int) string {
-	switch {
-	case s.Stage == "bridge":
-		return "┿"
-	case s.Guest != "" && i == 0:
-		return "├"
-	case s.Guest != "":
-		return "│"
-	case s.Stage == "nic" || s.Stage == "overlay":
-		return "╷"
-	case s.Stage == "softirq" || s.Stage == "netfilter" || s.Stage == "conntrack":
-		return "│"
+	if s.Guest != "" && s.Stage != "bridge" {
+		return words.Either(i == 0, "├", "│")
 	}
-	return " "
+	marks := map[string]string{"bridge": "┿", "nic": "╷", "overlay": "╷",
+		"softirq": "│", "netfilter": "│", "conntrack": "│"}
+	return cmp.Or(marks[s.Stage], " ")
 }
 
-// parts draws the queues, threads or CPUs of a station, those that do nothing as a count; where few are wanted only those
-// that limit the path or lose packets.
+// parts draws the queues, threads or CPUs of a station, those that do nothing as a count; where few are wanted only
+// those that limit the path or lose packets.
 func parts(t *report.Text, c columns, s *bottleneck.Station, limit *bottleneck.Bottleneck, v *View, few bool) {
 	list := slices.Clone(s.Parts)
-	if v.Sort != ByPath && v.Sort != "" {
-		slices.SortStableFunc(list, func(a, b bottleneck.Station) int {
-			return cmp.Compare(weight([]bottleneck.Station{b}, v.Sort), weight([]bottleneck.Station{a}, v.Sort))
-		})
-	}
-	mark := "│"
-	if s.Guest == "" && markOf(s, 0) == " " {
-		mark = " "
-	}
-	idle := 0
+	slices.SortStableFunc(list, func(a, b bottleneck.Station) int {
+		return v.heavier([]bottleneck.Station{a}, []bottleneck.Station{b})
+	})
+	mark, idle := words.Either(s.Guest == "" && markOf(s, 0) == " ", " ", "│"), 0
 	for i := range list {
 		p := &list[i]
 		limits := limits(limit, p)
@@ -165,12 +141,12 @@ func parts(t *report.Text, c columns, s *bottleneck.Station, limit *bottleneck.B
 			row{c: c, mark: mark, s: p, part: true, limits: limits}.draw(t)
 		}
 	}
-	if idle > 0 && idle < len(list) && !few {
-		t.Line("%s", t.In(report.Faint, fmt.Sprintf("%s            %d more idle", mark, idle)))
-	}
+	t.LineIf(idle > 0 && idle < len(list) && !few, "%s",
+		t.In(report.Faint, fmt.Sprintf("%s            %d more idle", mark, idle)))
 }
 
-// limits reports whether a station is the bottleneck: by its name, or as what the named CPU or guest does at that stage.
+// limits reports whether a station is the bottleneck: by its name, or as what the named CPU or guest does at that
+// stage.
 func limits(b *bottleneck.Bottleneck, s *bottleneck.Station) bool {
 	switch {
 	case b == nil || b.Object == "":
@@ -208,10 +184,7 @@ func (r row) draw(t *report.Text) {
 	if r.s.Use >= 0 {
 		bar, percent = t.In(heat(r.s.Use), useBar(r.s.Use, r.c.bar)), fmt.Sprintf("%3.0f%%", min(r.s.Use, 9.99)*100)
 	}
-	lost := ""
-	if r.s.Loss > 0 {
-		lost = amount(r.s.Loss)
-	}
+	lost := words.Either(r.s.Loss > 0, amount(r.s.Loss), "")
 	line := fmt.Sprintf("%s %s %s %s %s  %s %s %s", mark, exactly(r.stage, 9), t.In(style, exactly(name, r.c.name)),
 		report.Padded(passing(r.s.In), -rateWidth), report.Padded(passing(r.s.Out), -rateWidth),
 		bar, percent, t.In(report.Red, report.Padded(lost, -rateWidth)))
@@ -249,20 +222,17 @@ func shortened(s *bottleneck.Station) string {
 	return strings.Replace(name, " in ", "@", 1) // a device in a network namespace
 }
 
-// notes are what else there is to say: whose it is and what its use is a share of, and what must be seen: what waits, and
-// by which counters packets were lost.
+// notes are what else there is to say: whose it is and what its use is a share of, and what must be seen: what waits,
+// and by which counters packets were lost.
 func (r row) notes(t *report.Text) (calm, urgent string) {
-	var notes []string
-	for _, w := range r.s.Waits {
-		notes = append(notes, t.In(report.Yellow, waitText(w)))
-	}
+	notes := words.Each(r.s.Waits, func(w bottleneck.Evidence) string { return t.In(report.Yellow, waitText(w)) })
 	for _, l := range r.s.Lost[:min(len(r.s.Lost), 3)] {
 		text := l.What + words.If(l.Value != r.s.Loss, " %s/s", amount(l.Value)) // else it stands in the column
 		if text != "drops" {
 			notes = append(notes, t.In(report.Red, text))
 		}
 	}
-	known := func(word string) string { return words.If(word != r.s.Name, "%s", word) }
+	known := func(word string) string { return words.Either(word != r.s.Name, word, "") }
 	return words.Join(", ", known(r.guest), known(r.s.Of)), strings.Join(notes, ", ")
 }
 
@@ -289,22 +259,13 @@ func waitText(w bottleneck.Evidence) string {
 // useBar draws a share in so many columns, to an eighth of one.
 func useBar(share float64, width int) string {
 	eighths := int(math.Round(min(max(share, 0), 1) * float64(width) * 8))
-	bar := strings.Repeat("█", eighths/8)
-	if rest := eighths % 8; rest > 0 {
-		bar += string([]rune(" ▏▎▍▌▋▊▉")[rest])
-	}
-	return exactly(bar, width)
+	rest := strings.TrimSpace(string([]rune(" ▏▎▍▌▋▊▉")[eighths%8]))
+	return exactly(strings.Repeat("█", eighths/8)+rest, width)
 }
 
 // passing is a rate in at most six columns, nothing where it is not counted.
 func passing(pps float64) string {
-	switch {
-	case pps < 0:
-		return ""
-	case pps < 1:
-		return "0"
-	}
-	return amount(pps)
+	return words.Either(pps >= 0, words.Either(pps < 1, "0", amount(pps)), "")
 }
 
 // exactly is text in exactly so many columns, cut where it has more.

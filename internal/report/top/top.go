@@ -58,8 +58,8 @@ const (
 // details are the details in the order in which a key goes through them.
 var details = []Detail{Fit, All, None}
 
-// Draw draws a look at the path: what limits it, how busy the CPUs are, and every station from the NICs to the guests with
-// its rate, use, and what was lost there. It returns how far the path can be scrolled.
+// Draw draws a look at the path: what limits it, how busy the CPUs are, and every station from the NICs to the guests
+// with its rate, use, and what was lost there. It returns how far the path can be scrolled.
 func Draw(t *report.Text, l *bottleneck.Look, v *View) (scroll int) {
 	if v.Help {
 		help(t, v)
@@ -70,10 +70,7 @@ func Draw(t *report.Text, l *bottleneck.Look, v *View) (scroll int) {
 		verdict(t, l.Diagnosis)
 		cpus(t, l.CPUs, v)
 	})
-	room := v.Rows - len(lines)
-	if v.Keys {
-		room--
-	}
+	room := v.Rows - len(lines) - words.Either(v.Keys, 1, 0)
 	body := func(d Detail) []string { return t.Part(func(t *report.Text) { table(t, l, v, d) }) }
 	path := body(v.Detail)
 	if v.Rows > 0 && len(path) > room && v.Detail == "" {
@@ -133,15 +130,10 @@ func clip(line string, width int) string {
 }
 
 func header(t *report.Text, l *bottleneck.Look, v *View) {
-	cost := 0.0
-	if l.Seconds > 0 {
-		cost = l.CostMS / l.Seconds / 10
-	}
-	parts := []string{"mpps top", l.Host, l.At.Format("15:04:05"), fmt.Sprintf("%.1f s watched", l.Seconds)}
-	if l.Method == facts.ByCounters {
-		parts = append(parts, "counters only")
-	}
-	line := report.Cut(strings.Join(parts, " · ")+words.If(l.Seconds > 0, " · takes %.1f %% of a CPU", cost), t.Width)
+	line := report.Cut(strings.Join([]string{"mpps top", l.Host, l.At.Format("15:04:05"),
+		fmt.Sprintf("%.1f s watched", l.Seconds)}, " · ")+
+		words.If(l.Method == facts.ByCounters, " · counters only")+
+		words.If(l.Seconds > 0, " · takes %.1f %% of a CPU", l.CostMS/l.Seconds/10), t.Width)
 	if v.Paused && t.Width >= 60 {
 		t.Line("%s  %s", t.In(report.Bold, report.Cut(line, t.Width-9)), t.In(report.Yellow, "PAUSED"))
 		return
@@ -157,10 +149,10 @@ func verdict(t *report.Text, d *bottleneck.Diagnosis) {
 		t.Wrapped("", t.In(report.Green, "✓ ")+d.Why)
 	default:
 		b := d.Bottleneck
-		t.Wrapped(t.In(report.RedBold, "▶ "), fmt.Sprintf("%s (%.0f %% sure)", words.Join(": ", b.Say, b.Advice), b.Confidence*100))
-		if len(b.Knobs) > 0 {
-			t.Wrapped("  ", t.In(report.Faint, "see: mpps explain "+strings.Join(b.Knobs[:min(len(b.Knobs), 3)], ", ")))
-		}
+		t.Wrapped(t.In(report.RedBold, "▶ "), fmt.Sprintf("%s (%.0f %% sure)",
+			words.Join(": ", b.Say, b.Advice), b.Confidence*100))
+		see := words.If(len(b.Knobs) > 0, "see: mpps explain %s", strings.Join(b.Knobs[:min(len(b.Knobs), 3)], ", "))
+		t.Field("  ", t.In(report.Faint, see))
 		if d.Next != nil {
 			t.Wrapped("  ", t.In(report.Faint, "then: "+d.Next.Say))
 		}
@@ -174,28 +166,18 @@ var levels = []rune("·▁▂▃▄▅▆▇█")
 func cpus(t *report.Text, cpus []facts.CPULoad, v *View) {
 	const lead = 9
 	perLine := max(8, (t.Width-lead+1)/9*8)
-	limit := len(cpus)
-	if v.Rows > 0 && v.Rows < 40 {
-		limit = min(limit, 2*perLine) // the rest of a small terminal is the path's
-	}
+	limit := min(len(cpus), words.Either(v.Rows > 0 && v.Rows < 40, 2*perLine, len(cpus))) // the rest is the path's
 	for from := 0; from < limit; from += perLine {
 		line := report.Padded(fmt.Sprintf("CPU %d", cpus[from].CPU), lead)
 		for i := from; i < min(from+perLine, len(cpus)); i++ {
-			if i > from && (i-from)%8 == 0 {
-				line += " "
-			}
 			busy := min(max(cpus[i].Busy(), 0), 1)
-			level := 0
-			if busy >= 0.02 {
-				level = min(1+int(busy*8), 8)
-			}
-			line += t.In(heat(busy), string(levels[level]))
+			level := words.Either(busy >= 0.02, min(1+int(busy*8), 8), 0)
+			line += words.If(i > from && (i-from)%8 == 0, " ") + t.In(heat(busy), string(levels[level]))
 		}
 		t.Line("%s", line)
 	}
-	if rest := len(cpus) - limit; rest > 0 {
-		t.Line("%s", t.In(report.Faint, "         … and "+words.Count(rest, "more CPU")))
-	}
+	rest := len(cpus) - limit
+	t.LineIf(rest > 0, "%s", t.In(report.Faint, "         … and "+words.Count(rest, "more CPU")))
 }
 
 // heat is the style of a share of use.
@@ -216,12 +198,10 @@ func keys(t *report.Text, v *View) string {
 	if v.Typing {
 		return report.Cut("guest: "+v.Guest+"▏ enter: keep · esc: all guests", t.Width)
 	}
-	pause := "pause"
-	if v.Paused {
-		pause = "go on"
-	}
-	return t.In(report.Faint, report.Cut(fmt.Sprintf("q quit · space %s · s sort: %s · g guest: %s · d detail · i idle · ? help",
-		pause, v.Sort, report.Cut(cmp.Or(v.Guest, "all"), 12)), t.Width))
+	pause := words.Either(v.Paused, "go on", "pause")
+	line := fmt.Sprintf("q quit · space %s · s sort: %s · g guest: %s · d detail · i idle · ? help", pause, v.Sort,
+		report.Cut(cmp.Or(v.Guest, "all"), 12))
+	return t.In(report.Faint, report.Cut(line, t.Width))
 }
 
 // help explains keys and columns.

@@ -15,30 +15,37 @@ import (
 
 // vhostLook is a host with a vhost thread that has no time left, beside an idle guest and one that is not.
 func vhostLook() *bottleneck.Look {
-	h := &facts.Host{Name: "kvm1",
-		Taps:   []facts.Tap{{Name: "vnet0", Master: "br0", Guest: "web-frontend-01"}, {Name: "vnet1", Master: "br0", Guest: "db2"}, {Name: "vnet2", Master: "br0", Guest: "spare"}},
+	h := &facts.Host{Name: "kvm1", Taps: []facts.Tap{{Name: "vnet0", Master: "br0", Guest: "web-frontend-01"},
+		{Name: "vnet1", Master: "br0", Guest: "db2"}, {Name: "vnet2", Master: "br0", Guest: "spare"}},
 		Guests: []facts.Guest{{Name: "web-frontend-01"}, {Name: "db2"}, {Name: "spare"}}}
 	l := &facts.Load{Seconds: 1, Method: facts.ByTracepoints, CostMS: 7,
 		Devices: []facts.DeviceLoad{
-			{Name: "eth0", Kind: "nic", RxPackets: 1_812_345, RxBytes: 108_740_700, TxPackets: 12_345, TxBytes: 740_700, SpeedMbps: 25000,
-				Counters: map[string]uint64{"rx_missed_errors": 1210},
-				Queues: []facts.QueueLoad{{Direction: "rx", Index: 0, Packets: 912_345, CPUs: setting.CPUs(0)}, {Direction: "rx", Index: 1, Packets: 900_000, CPUs: setting.CPUs(1)},
+			{Name: "eth0", Kind: "nic", RxPackets: 1_812_345, RxBytes: 108_740_700, TxPackets: 12_345, TxBytes: 740_700,
+				SpeedMbps: 25000, Counters: map[string]uint64{"rx_missed_errors": 1210},
+				Queues: []facts.QueueLoad{{Direction: "rx", Index: 0, Packets: 912_345, CPUs: setting.CPUs(0)},
+					{Direction: "rx", Index: 1, Packets: 900_000, CPUs: setting.CPUs(1)},
 					{Direction: "rx", Index: 2}, {Direction: "rx", Index: 3}, {Direction: "tx", Index: 0, Packets: 12_345}}},
 			{Name: "eth1", Kind: "nic", SpeedMbps: 1000},
-			{Name: "vxlan100", Kind: "tunnel", RxPackets: 4000, TxPackets: 3900, SpeedMbps: -1, Qdisc: []facts.QdiscLoad{{Kind: "tbf", Parent: "root", Packets: 3900, Bytes: 1_200_000, RateBps: 10e6, Drops: 20, Backlog: 12}}},
+			{Name: "vxlan100", Kind: "tunnel", RxPackets: 4000, TxPackets: 3900, SpeedMbps: -1,
+				Qdisc: []facts.QdiscLoad{{Kind: "tbf", Parent: "root", Packets: 3900, Bytes: 1_200_000, RateBps: 10e6, Drops: 20,
+					Backlog: 12}}},
 			{Name: "br0", Kind: "bridge"},
-			{Name: "vnet0", Kind: "tap", TxPackets: 700_000, RxPackets: 11_000, Counters: map[string]uint64{"tx_dropped": 1_100_000}},
+			{Name: "vnet0", Kind: "tap", TxPackets: 700_000, RxPackets: 11_000,
+				Counters: map[string]uint64{"tx_dropped": 1_100_000}},
 			{Name: "vnet1", Kind: "tap", TxPackets: 4_000, RxPackets: 3_900},
 			{Name: "vnet2", Kind: "tap"},
 		},
 		Softnet: []facts.Softnet{{CPU: 0, Processed: 912_345, Squeezed: 31}, {CPU: 1, Processed: 900_000}, {CPU: 2}},
 		Threads: []facts.ThreadLoad{
-			{TID: 2117, Comm: "vhost-2113", Role: "vhost", Guest: "web-frontend-01", Queue: 3, VCPU: -1, CPU: 17, Ran: 0.99, Waited: 0.12},
+			{TID: 2117, Comm: "vhost-2113", Role: "vhost", Guest: "web-frontend-01", Queue: 3, VCPU: -1, CPU: 17, Ran: 0.99,
+				Waited: 0.12},
 			{TID: 2118, Comm: "vhost-2113", Role: "vhost", Guest: "web-frontend-01", Queue: 0, VCPU: -1, CPU: 16, Ran: 0.02},
-			{TID: 2119, Comm: "CPU 0/KVM", Role: "vcpu", Guest: "web-frontend-01", Queue: -1, VCPU: 0, CPU: 18, Ran: 0.7, HaltPoll: 0.27},
+			{TID: 2119, Comm: "CPU 0/KVM", Role: "vcpu", Guest: "web-frontend-01", Queue: -1, VCPU: 0, CPU: 18, Ran: 0.7,
+				HaltPoll: 0.27},
 			{TID: 2120, Comm: "CPU 1/KVM", Role: "vcpu", Guest: "web-frontend-01", Queue: -1, VCPU: 1, CPU: 19, Ran: 0.02},
 			{TID: 2217, Comm: "vhost-2213", Role: "vhost", Guest: "db2", Queue: 0, VCPU: -1, CPU: 4, Ran: 0.05},
-			{TID: 2219, Comm: "CPU 0/KVM", Role: "vcpu", Guest: "db2", Queue: -1, VCPU: 0, CPU: 5, Ran: 0.5, Quota: 0.5, Throttle: 0.4},
+			{TID: 2219, Comm: "CPU 0/KVM", Role: "vcpu", Guest: "db2", Queue: -1, VCPU: 0, CPU: 5, Ran: 0.5, Quota: 0.5,
+				Throttle: 0.4},
 			{TID: 2319, Comm: "CPU 0/KVM", Role: "vcpu", Guest: "spare", Queue: -1, VCPU: 0, CPU: 6},
 			{TID: 99, Comm: "stress-ng-cpu", Role: "other", Queue: -1, VCPU: -1, CPU: 17, Ran: 0.08},
 		},
@@ -57,11 +64,12 @@ func vhostLook() *bottleneck.Look {
 	l.CPUs[0] = facts.CPULoad{CPU: 0, Softirq: 0.97, Idle: 0.03}
 	l.CPUs[1] = facts.CPULoad{CPU: 1, Softirq: 0.74, Idle: 0.26}
 	return &bottleneck.Look{
-		Schema: bottleneck.LookSchema, At: time.Date(2026, 11, 22, 20, 14, 3, 0, time.UTC), Host: h.Name, Seconds: l.Seconds, Method: l.Method, CostMS: l.CostMS,
+		Schema: bottleneck.LookSchema, At: time.Date(2026, 11, 22, 20, 14, 3, 0,
+			time.UTC), Host: h.Name, Seconds: l.Seconds, Method: l.Method, CostMS: l.CostMS,
 		CPUs: l.CPUs, Stations: bottleneck.Stations(h, l),
 		Diagnosis: &bottleneck.Diagnosis{
-			Bottleneck: &bottleneck.Bottleneck{Kind: bottleneck.Vhost, Stage: "vhost", Object: "vhost-2113 (queue 3)", Confidence: 0.92,
-				Say:    "vhost-2113 (queue 3) is at 99 % of CPU 17 while vCPUs are at 43 %",
+			Bottleneck: &bottleneck.Bottleneck{Kind: bottleneck.Vhost, Stage: "vhost", Object: "vhost-2113 (queue 3)",
+				Confidence: 0.92, Say: "vhost-2113 (queue 3) is at 99 % of CPU 17 while vCPUs are at 43 %",
 				Advice: "fewer vCPUs, more queues and vhost CPUs", Knobs: []string{"guest.queues", "vhost.cpus"}},
 			Next: &bottleneck.Bottleneck{Say: "CPU 0 is at 97 % in softirqs, 41 % of it in 1000 rules of nft"},
 		},
@@ -83,10 +91,12 @@ func wideLook() *bottleneck.Look {
 			d.Counters = map[string]uint64{"tx_dropped": 500}
 		}
 		l.Devices = append(l.Devices, d)
-		l.Threads = append(l.Threads, facts.ThreadLoad{TID: i, Comm: "CPU 0/KVM", Role: "vcpu", Guest: guest, Queue: -1, VCPU: 0, CPU: i, Ran: float64(60-i) / 100})
+		l.Threads = append(l.Threads, facts.ThreadLoad{TID: i, Comm: "CPU 0/KVM", Role: "vcpu", Guest: guest, Queue: -1,
+			VCPU: 0, CPU: i, Ran: float64(60-i) / 100})
 	}
-	return &bottleneck.Look{Schema: bottleneck.LookSchema, At: time.Date(2026, 11, 22, 20, 14, 3, 0, time.UTC), Host: h.Name, Seconds: 2,
-		Method: l.Method, CostMS: l.CostMS, CPUs: l.CPUs, Stations: bottleneck.Stations(h, l), Diagnosis: &bottleneck.Diagnosis{Why: "nothing holds the path back: no stage is short of anything and nothing is lost"}}
+	return &bottleneck.Look{Schema: bottleneck.LookSchema, At: time.Date(2026, 11, 22, 20, 14, 3, 0, time.UTC),
+		Host: h.Name, Seconds: 2, Method: l.Method, CostMS: l.CostMS, CPUs: l.CPUs, Stations: bottleneck.Stations(h, l),
+		Diagnosis: &bottleneck.Diagnosis{Why: "nothing holds the path back: no stage is short of anything and nothing is lost"}}
 }
 
 func idleLook() *bottleneck.Look {
@@ -128,7 +138,8 @@ func TestTopFrames(t *testing.T) {
 	}
 }
 
-// TestTopFits draws every view on terminals of many sizes: no line is wider, and there are no more lines than the terminal has.
+// TestTopFits draws every view on terminals of many sizes: no line is wider, and there are no more lines than the
+// terminal has.
 func TestTopFits(t *testing.T) {
 	t.Parallel()
 	for name, look := range map[string]*bottleneck.Look{"vhost": vhostLook(), "wide": wideLook(), "idle": idleLook()} {
@@ -188,7 +199,8 @@ func TestTopOrder(t *testing.T) {
 			t.Errorf("by %s: %s first, wanted %s", by, got, want)
 		}
 	}
-	if text := frame(wideLook(), 80, View{Guest: "vm07"}); !strings.Contains(text, "vnet7 ") || strings.Contains(text, "vnet8") {
+	if text := frame(wideLook(), 80, View{Guest: "vm07"}); !strings.Contains(text, "vnet7 ") ||
+		strings.Contains(text, "vnet8") {
 		t.Errorf("filtered: %s", text)
 	}
 	if text := frame(wideLook(), 80, View{Guest: "nobody"}); strings.Contains(text, "vnet") {
@@ -223,7 +235,8 @@ func TestPress(t *testing.T) {
 		{[]report.Key{"d"}, View{Detail: All}, false},
 		{[]report.Key{"d", "d", "d"}, View{Detail: Fit}, false},
 		{[]report.Key{"i"}, View{Idle: true}, false},
-		{[]report.Key{"g", "v", "q", report.KeyBackspace, "m", report.KeyEnter}, View{Guest: "vm"}, false}, // q is a letter here
+		{[]report.Key{"g", "v", "q", report.KeyBackspace, "m", report.KeyEnter}, View{Guest: "vm"},
+			false}, // q is a letter here
 		{[]report.Key{"g", "v", report.KeyEnter, report.KeyEscape}, View{}, false},
 		{[]report.Key{"g", "v", report.KeyEscape}, View{}, false},
 		{[]report.Key{"g", report.KeyUp, report.KeyBackspace}, View{Typing: true}, false},

@@ -4,6 +4,7 @@ package words
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -141,10 +142,7 @@ func Seconds(s float64) string {
 // Bytes writes a size with a binary unit in at most four digits.
 func Bytes(n uint64) string {
 	v, unit := scaled(float64(n), 1024, " B", " KiB", " MiB", " GiB", " TiB", " PiB")
-	if v == math.Trunc(v) || v >= 100 {
-		return fmt.Sprintf("%.0f", v) + unit
-	}
-	return fmt.Sprintf("%.1f", v) + unit
+	return fmt.Sprintf(Either(v == math.Trunc(v) || v >= 100, "%.0f", "%.1f"), v) + unit
 }
 
 // Grouped writes a count with thin spaces between groups of three digits.
@@ -162,24 +160,18 @@ func Grouped(n uint64) string {
 
 // Count writes a number with its noun: "1 queue", "4 queues"; a second noun is the plural where an s is not enough.
 func Count(n int, noun string, plural ...string) string {
-	switch {
-	case n == 1:
-		return "1 " + noun
-	case len(plural) > 0:
-		return fmt.Sprintf("%d %s", n, plural[0])
+	if n != 1 {
+		noun = append(plural, noun+"s")[0]
 	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	return fmt.Sprintf("%d %s", n, noun)
 }
 
 // CPUs writes a set with its noun: "CPU 3", "CPUs 4-7".
 func CPUs(set setting.CPUSet) string {
-	switch len(set) {
-	case 0:
+	if len(set) == 0 {
 		return "no CPU"
-	case 1:
-		return "CPU " + set.String()
 	}
-	return "CPUs " + set.String()
+	return Either(len(set) == 1, "CPU ", "CPUs ") + set.String()
 }
 
 // NoBreak keeps a figure and its unit on one line.
@@ -188,19 +180,11 @@ func NoBreak(text string) string { return strings.ReplaceAll(text, " ", "\u00a0"
 // Sentence returns a text with a capital letter at its beginning.
 func Sentence(text string) string {
 	first, n := utf8.DecodeRuneInString(text)
-	if n == 0 {
-		return text
-	}
-	return string(unicode.ToUpper(first)) + text[n:]
+	return If(n > 0, "%c", unicode.ToUpper(first)) + text[n:]
 }
 
 // Or is the text, or "none" where it is empty.
-func Or(text string) string {
-	if text == "" {
-		return "none"
-	}
-	return text
-}
+func Or(text string) string { return Either(text == "", "none", text) }
 
 // If is the formatted text where it holds, and empty otherwise.
 func If(holds bool, format string, args ...any) string {
@@ -210,13 +194,25 @@ func If(holds bool, format string, args ...any) string {
 	return fmt.Sprintf(format, args...)
 }
 
+// Either is the first value where it holds, and the second otherwise.
+func Either[T any](holds bool, yes, no T) T {
+	if holds {
+		return yes
+	}
+	return no
+}
+
+// Each writes every value of a list.
+func Each[T any](all []T, write func(T) string) []string {
+	texts := make([]string, len(all))
+	for i, v := range all {
+		texts[i] = write(v)
+	}
+	return texts
+}
+
 // Join joins the parts that are not empty.
 func Join(separator string, parts ...string) string {
-	var there []string
-	for _, p := range parts {
-		if p != "" {
-			there = append(there, p)
-		}
-	}
+	there := slices.DeleteFunc(slices.Clone(parts), func(p string) bool { return p == "" })
 	return strings.Join(there, separator)
 }
