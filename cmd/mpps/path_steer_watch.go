@@ -38,7 +38,7 @@ func (a *app) watchToSteer(ctx context.Context, interval time.Duration, h *facts
 func steerCaveats(o *queuepath.Observation) []report.Warning {
 	some := *o
 	some.Unseen = slices.DeleteFunc(slices.Clone(o.Unseen), func(u queuepath.Unseen) bool {
-		return u.What == queuepath.UnseenLocks || u.What == queuepath.UnseenFirst
+		return u.Blind == queuepath.BlindLocks || u.Blind == queuepath.BlindFirst
 	})
 	all := pathCaveats(&some)
 	if !o.Joined() {

@@ -165,7 +165,8 @@ func (a *app) again(ctx context.Context, o againOptions, wish sriovWish) (p *pla
 // untilAlone does something again where another mpps is at work, or has changed something since the host was looked at, until
 // the time is over, or a plan is stale for the same reason as the last ones: that is nobody's work, and stays.
 func untilAlone(ctx context.Context, wait time.Duration, progress func(who string, try int), once func() error) error {
-	reason, same := "", 0
+	var last []plan.Difference
+	same := 0
 	for began, try := time.Now(), 1; ; try++ {
 		err := once()
 		var stale *plan.Stale
@@ -175,8 +176,8 @@ func untilAlone(ctx context.Context, wait time.Duration, progress func(who strin
 		case errors.As(err, &locked):
 		case errors.As(err, &stale):
 			who = "another mpps was at work in between"
-			if same++; err.Error() != reason {
-				reason, same = err.Error(), 1
+			if same++; !slices.Equal(stale.Changed, last) {
+				last, same = stale.Changed, 1
 			}
 		default:
 			return err

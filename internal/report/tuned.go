@@ -79,13 +79,13 @@ func TunedExport(t *Text, p *export.Profile, verbose bool) {
 	if len(p.NotHeld) > 0 {
 		t.Heading("not held by TuneD")
 	}
-	why := ""
+	last := ""
 	for _, l := range p.NotHeld {
 		t.Wrapped("  "+t.In(Bold, l.ID)+"  ", l.Address.String()+" = "+brief(l.Wanted))
-		if l.Why+l.Command != why {
+		if l.Why+l.Command != last {
 			t.Wrapped("    ", l.Why+": '"+l.Command+"'")
 		}
-		why = l.Why + l.Command
+		last = l.Why + l.Command
 	}
 	if p.Written != "" {
 		t.Wrapped("", "wrote "+p.Written)
