@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,6 +25,12 @@ const (
 func (m *Machine) command(ctx context.Context, stdin, name string, args ...string) (string, error) {
 	text, _, _, err := m.program(ctx, stdin, name, args...)
 	return text, err
+}
+
+// says reports whether a program said one of some words, as it does with LC_ALL=C: it has no other way to say what is wrong.
+func says(err error, words ...string) bool {
+	text := err.Error()
+	return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(text, word) })
 }
 
 // change runs a program that changes something. Where the program was ended before it was done the error is ErrInDoubt:

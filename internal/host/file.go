@@ -55,7 +55,7 @@ func (m *Machine) wholeFile(name string) (string, error) {
 
 func (f file) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
 	if err := setting.CheckFile(a.Path); err != nil {
-		return fmt.Errorf("%s: %w", a, err)
+		return a.Errorf("%w", err)
 	}
 	var err error
 	if to.State == setting.Absent {
@@ -70,7 +70,7 @@ func (f file) Write(ctx context.Context, a setting.Address, to setting.Reading) 
 		err = f.m.unitsChanged(ctx, a.Path)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", a, err)
+		return a.Errorf("%w", err)
 	}
 	return nil
 }
@@ -146,7 +146,7 @@ func (f file) Tidy(_ context.Context, a setting.Address) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return nil
 	}
-	return fmt.Errorf("%s: %w", a, err)
+	return a.Errorf("%w", err)
 }
 
 // makeFolder makes a directory of mpps below one that may be missing too.
@@ -210,7 +210,7 @@ func (d directories) Write(_ context.Context, a setting.Address, to setting.Read
 		err = d.m.syncDir(path.Dir(a.Path))
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", a, err)
+		return a.Errorf("%w", err)
 	}
 	return nil
 }

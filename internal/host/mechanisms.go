@@ -75,22 +75,22 @@ func patient(ctx context.Context, patience time.Duration) (context.Context, cont
 func refused(a setting.Address, wanted string, err error) error {
 	switch {
 	case errors.Is(err, ErrInDoubt):
-		return fmt.Errorf("%s: setting it to %q: %w", a, wanted, err)
+		return a.Errorf("setting it to %q: %w", wanted, err)
 	case unprivileged(err):
-		return fmt.Errorf("%s: refused to be set to %q (needs root): %w", a, wanted, err)
+		return a.Errorf("refused to be set to %q (needs root): %w", wanted, err)
 	}
-	return fmt.Errorf("%s: refused to be set to %q: %w", a, wanted, err)
+	return a.Errorf("refused to be set to %q: %w", wanted, err)
 }
 
 // written is the value that a Known reading wants written; other readings cannot be written to kinds whose values are
 // always there.
 func written(a setting.Address, to setting.Reading) (string, error) {
 	if to.State != setting.Known {
-		return "", fmt.Errorf("%s: expected a value to write, found %s", a, to)
+		return "", a.Errorf("expected a value to write, found %s", to)
 	}
 	value, err := setting.Kinds[a.Kind].Canonical(to.Value)
 	if err != nil {
-		return "", fmt.Errorf("%s: %w", a, err)
+		return "", a.Errorf("%w", err)
 	}
 	return value, nil
 }

@@ -88,7 +88,6 @@ var (
 // agentFailure words what libvirt said (src/qemu/qemu_agent.c, qemu_domain.c), with what virsh said kept where it is none of
 // the known reasons.
 func agentFailure(err error) error {
-	text := err.Error()
 	for _, known := range []struct {
 		said string
 		is   error
@@ -98,7 +97,7 @@ func agentFailure(err error) error {
 		{"guest agent didn't respond", errAgentHangs}, {"Guest agent not available for now", errAgentHangs}, {"guest agent command timed out", errAgentHangs},
 		{"Guest agent disappeared", errNoAgent}, {"End of file from agent socket", errNoAgent},
 	} {
-		if strings.Contains(text, known.said) {
+		if says(err, known.said) {
 			return known.is
 		}
 	}
@@ -191,7 +190,7 @@ func cannotRun(err error) error {
 	if err == nil {
 		return errors.New("its agent does not say why")
 	}
-	if strings.Contains(err.Error(), "has been disabled") || strings.Contains(err.Error(), "guest-exec has not been found") {
+	if says(err, "has been disabled", "guest-exec has not been found") {
 		return errAgentRefuse
 	}
 	return err

@@ -135,16 +135,16 @@ func emptied(saved string) string {
 // that in one transaction (those of x_tables and ebtables: one a table), so that no packet meets half of a table.
 func (s wholeRules) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
 	if to.State == setting.Unknown {
-		return fmt.Errorf("%s: an unknown rule set cannot be written", a)
+		return a.Errorf("an unknown rule set cannot be written")
 	}
 	if !s.m.live {
-		return fmt.Errorf("%s: %w", a, errNotLive)
+		return a.Errorf("%w", errNotLive)
 	}
 	ctx, cancel := patient(ctx, writePatience)
 	defer cancel()
 	before, none, err := s.save(ctx, a.Path)
 	if err != nil {
-		return fmt.Errorf("%s: %w", a, err)
+		return a.Errorf("%w", err)
 	}
 	if none && to.State == setting.Absent {
 		return nil
@@ -160,7 +160,7 @@ func (s wholeRules) Write(ctx context.Context, a setting.Address, to setting.Rea
 		err = s.m.change(ctx, to.Value+"\n", a.Path+"-restore")
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", a, err)
+		return a.Errorf("%w", err)
 	}
 	return nil
 }
