@@ -130,7 +130,7 @@ func (m *Machine) managed(ctx context.Context, h *facts.Host) []managedGuest {
 		found, err = l.all(ctx)
 	}
 	if err != nil {
-		h.Unseen = append(h.Unseen, facts.Unseen{What: facts.GuestsUnseen, Why: err.Error()})
+		h.Unseen = append(h.Unseen, facts.GuestsUnseen(err.Error()))
 	}
 	h.Unseen = append(h.Unseen, found.unread...)
 	h.KVM.Libvirt, h.KVM.QEMU = found.libvirt, found.qemu
@@ -141,7 +141,7 @@ func (m *Machine) managed(ctx context.Context, h *facts.Host) []managedGuest {
 		text := guest.defined
 		if guest.defined != "" {
 			if defined, err = domain.Parse([]byte(guest.defined)); err != nil {
-				h.Unseen = append(h.Unseen, facts.Unseen{What: "definition of guest " + guest.name, Why: err.Error()})
+				h.Unseen = append(h.Unseen, facts.DefinitionUnseen(guest.name, err.Error()))
 			}
 		}
 		if guest.running != "" {

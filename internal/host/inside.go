@@ -241,7 +241,7 @@ func takeChannels(ctx context.Context, a agents, g *facts.Guest, h *facts.Host) 
 		}
 		switch {
 		case why != nil:
-			h.Unseen = append(h.Unseen, facts.Unseen{What: facts.ChannelsUnseen(n.Name), Why: why.Error()})
+			h.Unseen = append(h.Unseen, facts.ChannelsUnseen(n.Name, why.Error()))
 		default:
 			n.Channels = parseChannels(results[i].out)
 		}

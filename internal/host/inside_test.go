@@ -71,7 +71,7 @@ func TestInsideIsReadAsAHost(t *testing.T) {
 func TestChannelsUnseen(t *testing.T) {
 	h := &facts.Host{NICs: []facts.NIC{{Name: "not-here", Driver: "virtio_net"}}}
 	takeChannels(t.Context(), &thisMachine{t: t, vanish: 1, because: errAgentHangs}, &facts.Guest{Name: "vm1"}, h)
-	want := []facts.Unseen{{What: facts.ChannelsUnseen("not-here"), Why: errAgentHangs.Error()}}
+	want := []facts.Unseen{facts.ChannelsUnseen("not-here", errAgentHangs.Error())}
 	if d := cmp.Diff(want, h.Unseen); d != "" || h.NICs[0].Channels != nil {
 		t.Errorf("where the agent hangs: %+v: %s", h.NICs[0].Channels, d)
 	}

@@ -57,7 +57,7 @@ var legacyTools = []legacyTool{
 func (m *Machine) legacyRules(ctx context.Context, h *facts.Host, legacy legacyTool) (facts.RuleSet, bool) {
 	tables, err := m.legacyTables(legacy)
 	if err != nil {
-		unseen(h, "rules of "+legacy.tool, err)
+		note(h, facts.RulesUnseen(legacy.tool, "", plainly(err)))
 		return facts.RuleSet{}, false
 	}
 	if len(tables) == 0 {
@@ -67,7 +67,7 @@ func (m *Machine) legacyRules(ctx context.Context, h *facts.Host, legacy legacyT
 	for _, table := range tables {
 		text, err := m.saveTable(ctx, legacy, table)
 		if err != nil {
-			unseen(h, "rules of "+legacy.tool+" in table "+table, err)
+			note(h, facts.RulesUnseen(legacy.tool, table, plainly(err)))
 			return facts.RuleSet{}, false
 		}
 		lines, rules := parseSave(text, table)

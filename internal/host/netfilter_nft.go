@@ -24,7 +24,7 @@ func (m *Machine) nftRules(ctx context.Context, h *facts.Host) (facts.RuleSet, [
 		return facts.RuleSet{}, nil, false // the kernel was built without
 	}
 	if err != nil {
-		unseen(h, "rules of nft", err)
+		note(h, facts.RulesUnseen("nft", "", plainly(err)))
 		return facts.RuleSet{}, nil, false
 	}
 	set := facts.RuleSet{Tool: "nft", Rules: len(rules), Lines: []string{}}
@@ -34,7 +34,7 @@ func (m *Machine) nftRules(ctx context.Context, h *facts.Host) (facts.RuleSet, [
 	// -s leaves out counters. The kernel's parts are loaded: they hold rules.
 	text, err := m.command(ctx, "", "nft", "-s", "list", "ruleset")
 	if err != nil {
-		unseen(h, "text of the rules of nft", err)
+		note(h, facts.NftTextUnseen(plainly(err)))
 	} else {
 		set.Lines = parseNft(text)
 	}

@@ -163,14 +163,21 @@ func (m *Machine) below(dir string) (*Machine, error) {
 
 // unseen notes something that could not be seen, once, with the plain reason where it is a matter of privilege.
 func unseen(h *facts.Host, what string, err error) {
-	why := err.Error()
+	note(h, facts.Unseen{What: what, Why: plainly(err)})
+}
+
+func note(h *facts.Host, u facts.Unseen) {
+	if !slices.Contains(h.Unseen, u) {
+		h.Unseen = append(h.Unseen, u)
+	}
+}
+
+// plainly words an error, by the privilege that is missing where that is all.
+func plainly(err error) string {
 	if unprivileged(err) {
-		why = "needs root"
+		return "needs root"
 	}
-	entry := facts.Unseen{What: what, Why: why}
-	if !slices.Contains(h.Unseen, entry) {
-		h.Unseen = append(h.Unseen, entry)
-	}
+	return err.Error()
 }
 
 // unprivileged tells whether an error may be gone as root.

@@ -10,7 +10,7 @@ import (
 
 // vfs reads the virtual functions of every physical one: from sysfs what they are, from the PF's driver through rtnetlink what
 // is set for them. uses says what the host does with which interface.
-func (m *Machine) vfs(h *facts.Host, uses map[string]string) {
+func (m *Machine) vfs(h *facts.Host, uses map[string]hostUse) {
 	for _, pf := range h.NICs {
 		if pf.SRIOV != nil && pf.SRIOV.Enabled > 0 {
 			h.VFs = append(h.VFs, m.vfsOf(h, pf, uses)...)
@@ -20,7 +20,7 @@ func (m *Machine) vfs(h *facts.Host, uses map[string]string) {
 
 // vfsOf are the virtual functions of one physical one. Those of a bus without links to them (netdevsim) are known by what the
 // driver tells alone.
-func (m *Machine) vfsOf(h *facts.Host, pf facts.NIC, uses map[string]string) []facts.VF {
+func (m *Machine) vfsOf(h *facts.Host, pf facts.NIC, uses map[string]hostUse) []facts.VF {
 	settings, counted := m.vfSettings(h, pf)
 	device := m.folder(path.Join(classNet, pf.Name, "device"))
 	defer device.close()
@@ -49,10 +49,11 @@ func (m *Machine) vfsOf(h *facts.Host, pf facts.NIC, uses map[string]string) []f
 			}
 			interfaces := own.folder("net")
 			if names := interfaces.names(); len(names) > 0 {
-				v.NIC, v.HostUse = names[0], uses[names[0]]
+				use := uses[names[0]]
+				v.NIC, v.HostUse, v.OnlyAddress = names[0], use.what, use.address.IsValid()
 				v.Queues = queuesIn(own.entries("net/" + names[0] + "/queues"))
 			} else if interfaces != nil { // as in elsewhere
-				v.Holder = facts.OtherNamespace
+				v.Holder, v.Elsewhere = facts.OtherNamespace, true
 			}
 			interfaces.close()
 			own.close()
@@ -109,40 +110,36 @@ func (m *Machine) vfSettings(h *facts.Host, pf facts.NIC) (settings map[int]virt
 	return settings, counted
 }
 
+// hostUse is what the host itself does with an interface.
+type hostUse struct {
+	what    string     // for people
+	address netip.Addr // where it only has an address
+}
+
 // uses says what the host itself does with interfaces, by name: those that are ports, lie under others, have an address or are
 // the operator's way in.
-func (m *Machine) uses(devices []device, names map[int]string, ways map[string]string) map[string]string {
-	uses := map[string]string{}
+func (m *Machine) uses(devices []device, names map[int]string, ways map[string]string) map[string]hostUse {
+	uses := map[string]hostUse{}
 	if m.live {
 		for address, index := range addressHolders() {
-			if !address.IsLinkLocalUnicast() && !address.IsLoopback() {
-				uses[names[index]] = "has address " + lowest(address, uses[names[index]])
+			known := uses[names[index]].address // the lowest is shown: the same one each time
+			if !address.IsLinkLocalUnicast() && !address.IsLoopback() && (!known.IsValid() || address.Less(known)) {
+				uses[names[index]] = hostUse{"has address " + address.String(), address}
 			}
 		}
 	}
 	for _, d := range devices {
 		if lower := names[d.lower]; lower != "" {
-			uses[lower] = "under " + d.name
+			uses[lower] = hostUse{what: "under " + d.name}
 		}
 	}
 	for _, d := range devices {
 		if master := names[d.master]; master != "" {
-			uses[d.name] = "port of " + master
+			uses[d.name] = hostUse{what: "port of " + master}
 		}
 		if why := ways[d.name]; why != "" {
-			uses[d.name] = "management path: " + why
+			uses[d.name] = hostUse{what: "management path: " + why}
 		}
 	}
 	return uses
-}
-
-// lowest is the lower of an address and one that was told before: the same one each time.
-func lowest(address netip.Addr, told string) string {
-	const before = "has address "
-	if len(told) > len(before) {
-		if other, err := netip.ParseAddr(told[len(before):]); err == nil && other.Less(address) {
-			address = other
-		}
-	}
-	return address.String()
 }

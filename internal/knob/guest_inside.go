@@ -98,9 +98,9 @@ func (v *View) within(a setting.Address, what string) (*View, Advice, bool) {
 }
 
 // whyUnseen is why a part could not be seen, to be put behind a sentence; where nothing is known of it, what is said otherwise.
-func whyUnseen(h *facts.Host, what, otherwise string) string {
+func whyUnseen(h *facts.Host, part facts.UnseenPart, of, otherwise string) string {
 	for _, u := range h.Unseen {
-		if u.What == what {
+		if u.Part == part && u.Of == of {
 			return ": " + u.Why
 		}
 	}
