@@ -128,7 +128,7 @@ func (a *app) understand(r *acceptance.Run, s *acceptance.StepDone, answer []byt
 		}
 		for _, restart := range a.restarts {
 			r.Owes.Add(restart.What)
-			s.Answer = append(s.Answer, takeEffect(len(restart.Addresses))+" after "+restart.What)
+			s.Answer = append(s.Answer, takeEffect(len(restart.Addresses))+" after "+restart.What.String())
 		}
 	case acceptance.Planned:
 		var made struct {
@@ -151,7 +151,7 @@ func (a *app) understand(r *acceptance.Run, s *acceptance.StepDone, answer []byt
 func plannedWords(p *plan.Plan) []string {
 	words := []string{counted(len(p.Changes), "change")}
 	for _, restart := range p.Restarts {
-		words = append(words, takeEffect(len(restart.Addresses))+" after "+restart.What)
+		words = append(words, takeEffect(len(restart.Addresses))+" after "+restart.What.String())
 	}
 	if n := len(p.Consent); n > 0 {
 		words = append(words, fmt.Sprintf("%s left out: each needs --consent of its risk", counted(n, "change")))

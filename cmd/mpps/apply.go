@@ -316,7 +316,7 @@ func afterwards(p *plan.Plan, result apply.Result) []report.Warning {
 	var all []report.Warning
 	told := map[string]bool{}
 	for _, c := range p.Changes {
-		if p.Why == plan.AskedFor && c.Warning != "" && !told[c.Warning] { // nobody has seen the plan
+		if p.Asked && c.Warning != "" && !told[c.Warning] {
 			told[c.Warning] = true
 			all = append(all, report.Warning{Code: "careful", Text: c.Warning})
 		}
@@ -329,7 +329,7 @@ func afterwards(p *plan.Plan, result apply.Result) []report.Warning {
 	}
 	for _, r := range p.Restarts {
 		all = append(all, report.Warning{
-			Code: "restart-pending", Text: takeEffect(len(r.Addresses)) + " after " + r.What,
+			Code: "restart-pending", Text: takeEffect(len(r.Addresses)) + " after " + r.What.String(),
 			Hint: "mpps never restarts anything; 'mpps status' tells when it has taken effect",
 		})
 	}

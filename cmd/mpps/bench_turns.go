@@ -58,7 +58,7 @@ const byThemselves = "measure before and after by themselves: 'mpps bench … -o
 func inTurns(p *plan.Plan, m *machine, cuts bool) error {
 	met := 0
 	for _, c := range p.Changes {
-		if c.Needs != "" {
+		if !c.Needs.IsZero() {
 			return usage(fmt.Errorf("--plan: %s takes effect after %s, and turns need changes that take effect at once", c.Address, c.Needs), byThemselves)
 		}
 		if c.Risk == goal.Connectivity {

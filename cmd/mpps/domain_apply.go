@@ -40,7 +40,7 @@ func (a *app) applyEdits(ctx context.Context, d *definition, edits []domain.Edit
 		if want, err = want.Canonical(at); err != nil {
 			return err
 		}
-		asked := func(at setting.Address, want setting.Want, needs string) plan.Change {
+		asked := func(at setting.Address, want setting.Want, needs setting.Needs) plan.Change {
 			return described(d, at, plan.Change{
 				Address: at, From: mechanisms.Read(ctx, at), To: want.Target(), Want: want, Because: "asked for by name",
 				Lasts: setting.Kinds[at.Kind].Lasts, Needs: needs,
@@ -51,12 +51,12 @@ func (a *app) applyEdits(ctx context.Context, d *definition, edits []domain.Edit
 			changes = append(changes, asked(at, want, restart(d.guest)))
 			continue
 		}
-		changes = append(changes, asked(at, want, ""))
+		changes = append(changes, asked(at, want, setting.Needs{}))
 		if !e.HasTo { // a thread without a pin has every CPU
 			want = setting.Exact(d.host.Topology.Online.String())
 		}
 		if found := mechanisms.Read(ctx, running); !want.Met(found) {
-			now = append(now, asked(running, want, ""))
+			now = append(now, asked(running, want, setting.Needs{}))
 		}
 	}
 	p := plan.Of(d.host, goal.Goal{}, append(changes, now...))
@@ -76,9 +76,9 @@ func described(d *definition, at setting.Address, c plan.Change) plan.Change {
 }
 
 // restart is what a change of a definition waits for: nothing where the guest does not run.
-func restart(g *facts.Guest) string {
+func restart(g *facts.Guest) setting.Needs {
 	if !g.Active() {
-		return ""
+		return setting.Needs{}
 	}
-	return "restart of guest " + g.Name
+	return setting.RestartOf(g.Name)
 }

@@ -31,8 +31,8 @@ func (h *tuneHost) Candidates(ctx context.Context) ([]tune.Candidate, error) {
 			continue
 		}
 		key := c.ID
-		if c.Needs != "" {
-			key += " after " + c.Needs
+		if !c.Needs.IsZero() {
+			key += " after " + c.Needs.String()
 		}
 		if found[key] == nil {
 			keys = append(keys, key)

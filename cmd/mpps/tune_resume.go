@@ -19,6 +19,7 @@ import (
 	"mpps/internal/goal"
 	"mpps/internal/lasting"
 	"mpps/internal/plan"
+	"mpps/internal/setting"
 	"mpps/internal/tune"
 )
 
@@ -57,7 +58,7 @@ func given(flags *pflag.FlagSet) map[string][]string {
 // sooner keeps of changes that need a restart those of guests, where there are any: a reboot of the host is asked for when nothing less is
 // left, so that each restart can be measured by itself.
 func sooner(changes []plan.Change) []plan.Change {
-	guests := slices.DeleteFunc(slices.Clone(changes), func(c plan.Change) bool { return c.Needs == plan.HostReboot })
+	guests := slices.DeleteFunc(slices.Clone(changes), func(c plan.Change) bool { return c.Needs.Kind == setting.HostReboot })
 	if len(guests) > 0 {
 		return guests
 	}
@@ -73,7 +74,7 @@ func (h *tuneHost) restart(ctx context.Context, f *tuneFlags, r *tune.Result) (*
 	}
 	var changes []plan.Change
 	for _, c := range h.plan.Changes {
-		if c.Needs != "" && c.Risk != goal.Connectivity {
+		if !c.Needs.IsZero() && c.Risk != goal.Connectivity {
 			changes = append(changes, c)
 		}
 	}
@@ -111,8 +112,8 @@ func (h *tuneHost) restart(ctx context.Context, f *tuneFlags, r *tune.Result) (*
 		if !slices.Contains(e.Keys, c.ID) {
 			e.Keys = append(e.Keys, c.ID)
 		}
-		if !slices.Contains(needs, c.Needs) {
-			needs = append(needs, c.Needs)
+		if !slices.Contains(needs, c.Needs.String()) {
+			needs = append(needs, c.Needs.String())
 		}
 	}
 	e.Restart = strings.Join(needs, ", ")

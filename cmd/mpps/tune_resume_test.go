@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"mpps/internal/plan"
+	"mpps/internal/setting"
 	"mpps/internal/tune"
 )
 
@@ -70,7 +71,7 @@ func TestStandingText(t *testing.T) {
 
 // TestSooner: a reboot of the host waits until no guest's restart is left.
 func TestSooner(t *testing.T) {
-	guest, other, host := plan.Change{ID: "domain.queues", Needs: "restart of guest vm1"}, plan.Change{ID: "domain.backend", Needs: "restart of guest vm2"}, plan.Change{ID: "boot.aspm", Needs: plan.HostReboot}
+	guest, other, host := plan.Change{ID: "domain.queues", Needs: setting.RestartOf("vm1")}, plan.Change{ID: "domain.backend", Needs: setting.RestartOf("vm2")}, plan.Change{ID: "boot.aspm", Needs: setting.Reboot()}
 	for _, c := range []struct{ all, want []plan.Change }{
 		{[]plan.Change{host, guest, other}, []plan.Change{guest, other}}, {[]plan.Change{host}, []plan.Change{host}},
 	} {
@@ -82,7 +83,7 @@ func TestSooner(t *testing.T) {
 
 // TestNextTexts: a restart to come and one to be taken back are two things.
 func TestNextTexts(t *testing.T) {
-	r := &tune.Result{RestartTX: "t2", RestartFor: "restart of guest vm1", Waits: []tune.Wait{{For: "restart of guest vm1"}, {For: plan.HostReboot}, {For: "rollback of t1 and a restart of guest vm2", Undo: "t1"}}}
+	r := &tune.Result{RestartTX: "t2", RestartFor: "restart of guest vm1", Waits: []tune.Wait{{For: "restart of guest vm1"}, {For: "reboot of the host"}, {For: "rollback of t1 and a restart of guest vm2", Undo: "t1"}}}
 	want := []string{
 		"next: restart of guest vm1, then 'mpps tune --resume'; what takes effect then is transaction t2",
 		"to take back what is not proven to help: 'mpps rollback --with-later t1', then the restart again",

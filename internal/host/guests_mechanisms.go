@@ -37,7 +37,7 @@ func (d domains) Write(ctx context.Context, a setting.Address, to setting.Readin
 		err = redefine(ctx, l, a.Object(), a.Rest(), to)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", a, err)
+		return a.Errorf("%w", err)
 	}
 	return nil
 }
@@ -110,7 +110,7 @@ func edit(doc *domain.Doc, path string, to setting.Reading) error {
 		return doc.Restore(path, "", false)
 	case to.Verbatim != "":
 		return doc.RestoreVerbatim(path, to.Value, to.Verbatim)
-	case strings.HasPrefix(to.Why, asFound):
+	case to.AsFound:
 		return doc.Restore(path, to.Value, true)
 	}
 	return doc.Set(path, to.Value)
@@ -147,21 +147,21 @@ func (t *threads) Read(ctx context.Context, a setting.Address) setting.Reading {
 
 func (t *threads) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
 	if to.State != setting.Known {
-		return fmt.Errorf("%s: expected CPUs, found %s", a, to)
+		return a.Errorf("expected CPUs, found %s", to)
 	}
 	set, err := setting.ParseCPUs(to.Value)
 	if err != nil {
-		return fmt.Errorf("%s: %w", a, err)
+		return a.Errorf("%w", err)
 	}
 	if !t.machine.live {
-		return fmt.Errorf("%s: %w", a, errNotLive)
+		return a.Errorf("%w", errNotLive)
 	}
 	thread, err := t.find(ctx, a)
 	if err != nil {
-		return fmt.Errorf("%s: %w", a, err)
+		return a.Errorf("%w", err)
 	}
 	if err := setAffinity(thread.TID, set); err != nil {
-		return fmt.Errorf("%s: %w%s", a, err, t.machine.confined(thread.TID, set))
+		return a.Errorf("%w%s", err, t.machine.confined(thread.TID, set))
 	}
 	return nil
 }

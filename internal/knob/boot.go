@@ -8,15 +8,12 @@ import (
 	"mpps/internal/setting"
 )
 
-// needsReboot is what a change of a kernel argument waits for.
-const needsReboot = "reboot of the host"
-
-// Needs is what must happen before a change of an address takes effect, where its kind alone tells; empty where it does not.
-func Needs(a setting.Address) string {
+// Needs is what must happen before a change of an address takes effect, as far as its kind alone tells.
+func Needs(a setting.Address) setting.Needs {
 	if a.Kind.AtBoot() {
-		return needsReboot
+		return setting.Reboot()
 	}
-	return ""
+	return setting.Needs{}
 }
 
 // bootArgument is the address of a kernel argument.
@@ -49,7 +46,7 @@ func (v *View) runningArgument(name string) (string, bool) {
 // that is said.
 func (v *View) boots(a setting.Address, want setting.Want, because string) Advice {
 	advice := Wants(want, because)
-	advice.Needs = needsReboot
+	advice.Needs = setting.Reboot()
 	if want.Met(v.Readings.At(a)) {
 		if running := v.running(a); running.State != setting.Unknown && !want.Met(running) {
 			advice.Because = v.waits(a, running)

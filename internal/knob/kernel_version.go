@@ -140,7 +140,7 @@ var kernelDefault = &Knob{
 }
 
 // needsBoot marks advice that takes effect with the next boot.
-func needsBoot(a Advice) Advice { a.Needs = needsReboot; return a }
+func needsBoot(a Advice) Advice { a.Needs = setting.Reboot(); return a }
 
 // suits tells whether a kernel is one for the goal.
 func (v *View) suits(release string) bool {

@@ -118,7 +118,7 @@ func Rows(changes []plan.Change) []ChangeRow {
 	for _, c := range changes {
 		rows = append(rows, ChangeRow{
 			ID: c.ID, Title: c.Title, Stage: c.Stage.String(), Address: c.Address.String(), From: shown(c.From.String()), To: shown(c.To.String()),
-			Because: c.Because, Risk: string(c.Risk), Lasts: string(c.Lasts), Needs: c.Needs, Undo: "mpps rollback",
+			Because: c.Because, Risk: string(c.Risk), Lasts: string(c.Lasts), Needs: c.Needs.String(), Undo: "mpps rollback",
 		})
 	}
 	return rows

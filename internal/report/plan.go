@@ -114,8 +114,8 @@ func planned(t *Text, number string, group []plan.Change) {
 	if c.Kept != "" {
 		terms[1] += " (" + c.Kept + ")"
 	}
-	if c.Needs != "" {
-		terms = append(terms, "takes effect after "+c.Needs)
+	if !c.Needs.IsZero() {
+		terms = append(terms, "takes effect after "+c.Needs.String())
 	}
 	t.Wrapped("   ", strings.Join(terms, " · "))
 	if c.Warning != "" {

@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"mpps/internal/apply"
@@ -61,8 +60,8 @@ func change(t *Text, c apply.Outcome) {
 	if c.Why != "" {
 		t.Wrapped("    ", c.Why)
 	}
-	if c.Needs != "" && takesEffect(c.State) {
-		t.Wrapped("    ", "takes effect after "+c.Needs)
+	if !c.Needs.IsZero() && takesEffect(c.State) {
+		t.Wrapped("    ", "takes effect after "+c.Needs.String())
 	}
 }
 
@@ -84,7 +83,7 @@ func RolledBack(t *Text, all []apply.Restored, dryRun, verbose bool) {
 	for _, r := range all {
 		same := 0
 		for _, c := range r.Changes {
-			if c.State == journal.ChangeLeft && !strings.HasPrefix(c.Why, apply.DriftReason) && !verbose {
+			if c.State == journal.ChangeLeft && c.Reason != journal.Drifted && !verbose {
 				same++
 				continue
 			}
