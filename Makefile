@@ -23,7 +23,7 @@ deps-test:                  ## and those that the tests and the eBPF compiler ne
 	@scripts/deps test
 
 lint:
-	@test -z "$$(gofmt -l cmd internal test)" || { gofmt -l cmd internal test; echo "gofmt would change these files"; exit 1; }
+	@test -z "$$(gofmt -l cmd docs internal test)" || { gofmt -l cmd docs internal test; echo "gofmt would change these files"; exit 1; }
 	$(GO) mod tidy -diff
 	@! git grep -nE '^//go:build .*!(netns|lab|faults)' -- '*.go' || { echo "vet and staticcheck run with these tags and would not see these files"; exit 1; }
 	$(GO) vet -tags netns,lab,faults ./...

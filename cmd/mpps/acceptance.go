@@ -13,9 +13,12 @@ import (
 	"github.com/spf13/pflag"
 
 	"mpps/internal/acceptance"
+	"mpps/internal/facts"
 	"mpps/internal/goal"
+	"mpps/internal/ops"
+	"mpps/internal/ops/bench"
 	"mpps/internal/report"
-	"mpps/internal/setting"
+	"mpps/internal/traffic"
 )
 
 // acceptanceFlags are the flags of acceptance.
@@ -81,7 +84,8 @@ for you: --resume goes on · 3 something it needs is missing · 64 usage.`,
 
 func (f *acceptanceFlags) add(flags *pflag.FlagSet) {
 	f.set = flags
-	flags.StringVarP(&f.output, "output", "o", "acceptance", "directory of the report; a report that is there is added to")
+	flags.StringVarP(&f.output, "output", "o", "acceptance",
+		"directory of the report; a report that is there is added to")
 	flags.BoolVar(&f.list, "list", false, "list the experiments")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print what would be run, in order, and what it changes; run nothing")
 	flags.BoolVar(&f.lab, "lab", false, "shortened, on the emulated host (throughput, modes)")
@@ -91,31 +95,38 @@ func (f *acceptanceFlags) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.Short, "short", false, "few and short trials: to see that all is set up")
 	flags.StringVar(&f.Guest, "guest", "", "the guest that is measured")
 	flags.StringSliceVar(&f.Consent, "consent", nil, "risks accepted by name: security, data, connectivity")
-	flags.StringVar(&f.From, "from", "", "interface that sends: IFACE or netns:NAME/IFACE")
-	flags.StringVar(&f.To, "to", "", "behind a guest that routes: interface that receives")
+	textVar(flags, &f.From, "from", "", "interface that sends: IFACE or netns:NAME/IFACE", parseEndpoint)
+	textVar(flags, &f.To, "to", "", "behind a guest that routes: interface that receives", parseEndpoint)
 	flags.StringVar(&f.Via, "via", "", "bridge of this host that leads to the guest")
 	flags.StringVar(&f.Out, "out", "", "bridge of this host behind a guest that routes")
-	flags.StringVar(&f.Gateway, "gateway", "", "address of a guest that routes, on the sending side")
+	textVar(flags, &f.Gateway, "gateway", "", "address of a guest that routes, on the sending side", parseIPv4)
 	flags.StringVar(&f.Agent, "agent", "", "HOST:PORT of 'mpps agent' in the guest")
 	flags.StringVar(&f.SecretFile, "secret-file", "", "file with the secret that the agents were given")
-	flags.StringVar(&f.Generator, "generator", "", "xdp, af_packet or pktgen (default: the fastest that works)")
-	flags.StringVar(&f.Sink, "sink", "", "xdp, xdp-skb or af_packet (default: the fastest that works)")
-	flags.StringVar(&f.SendOn, "generator-cpus", "", "CPUs that the generator runs on")
+	choiceVar(flags, &f.Generator, "generator", "", "xdp, af_packet or pktgen (default: the fastest that works)",
+		string(traffic.XDP), string(traffic.AFPacket), string(traffic.Pktgen))
+	choiceVar(flags, &f.Sink, "sink", "", "xdp, xdp-skb or af_packet (default: the fastest that works)",
+		string(traffic.XDP), string(traffic.XDPSkb), string(traffic.AFPacket))
+	textVar(flags, &f.SendOn, "generator-cpus", "", "CPUs that the generator runs on", parseCPUs)
 	flags.StringVar(&f.Trial, "trial-command", "", "another generator's adapter, as of 'mpps search'")
-	flags.StringVar(&f.HostTrial, "host-trial-command", "", "throughput: the same, cabled so that the host itself forwards")
-	flags.StringVar(&f.MaxPPS, "max-pps", "", "highest load, such as 14.88M")
+	flags.StringVar(&f.HostTrial, "host-trial-command", "",
+		"throughput: the same, cabled so that the host itself forwards")
+	textVar(flags, &f.MaxPPS, "max-pps", "", "highest load, such as 14.88M", parseMost)
 	flags.BoolVar(&f.Compliant, "compliant", false, "throughput: prove rates by trials of 60 s (RFC 2544)")
-	flags.StringVar(&f.PPS, "pps", "1.8M", "throughput: the target of the plan")
-	flags.IntVar(&f.Queues, "queues", 9, "queues: how many the guest gets")
+	textVar(flags, &f.PPS, "pps", "1.8M", "throughput: the target of the plan", parseMost)
+	intVar(flags, &f.Queues, "queues", 9, 2, 256, "queues: how many the guest gets")
 	flags.StringVar(&f.NIC, "nic", "", "queues: the NIC behind the tunnel (default: all)")
 	flags.StringVar(&f.PF, "pf", "", "sriov: the card")
 	flags.StringVar(&f.VFAgent, "vf-agent", "", "sriov: HOST:PORT of the agent over the function")
 	flags.StringVar(&f.TunnelAgent, "tunnel-agent", "", "sriov: HOST:PORT of the agent over a VXLAN")
-	flags.StringVar(&f.TunnelFrom, "tunnel-from", "", "sriov: interface that sends into the VXLAN")
-	flags.StringArrayVar(&f.Modes, "mode", nil, "modes: `NAME=HOST:PORT,from=IFACE` of each, as of 'mpps bench modes'")
-	flags.StringVar(&f.Latency, "latency", "20us", "realtime: the target of the plan")
-	flags.StringVar(&f.GuestCPU, "guest-cpu", "", "realtime: the guest's CPU that is measured (default: the last)")
-	flags.StringVar(&f.CPUs, "cpus", "", "realtime: CPUs for the guest alone, such as 20-23")
+	textVar(flags, &f.TunnelFrom, "tunnel-from", "", "sriov: interface that sends into the VXLAN", parseEndpoint)
+	listVar(flags, &f.Modes, "mode", "modes: `NAME=HOST:PORT,from=IFACE` of each, as of 'mpps bench modes'", func(text string) (string, error) {
+		_, err := bench.ParseMode(text)
+		return text, err
+	})
+	textVar(flags, &f.Latency, "latency", "20us", "realtime: the target of the plan", parseTime)
+	textVar(flags, &f.GuestCPU, "guest-cpu", "", "realtime: the guest's CPU that is measured (default: the last)",
+		parseCPUs)
+	textVar(flags, &f.CPUs, "cpus", "", "realtime: CPUs for the guest alone, such as 20-23", parseCPUs)
 }
 
 // named refuses names of no experiment.
@@ -163,7 +174,8 @@ func (f *acceptanceFlags) check(chosen []*acceptance.Experiment) error {
 	if f.resume {
 		f.set.Visit(func(flag *pflag.Flag) {
 			if wrong == nil && !slices.Contains(withResume, flag.Name) {
-				wrong = usage(fmt.Errorf("--resume and --%s: the run has its own flags", flag.Name), "without --resume a new run is begun")
+				wrong = usage(fmt.Errorf("--resume and --%s: the run has its own flags", flag.Name),
+					"without --resume a new run is begun")
 			}
 		})
 	}
@@ -173,28 +185,14 @@ func (f *acceptanceFlags) check(chosen []*acceptance.Experiment) error {
 	case f.resume && f.dryRun:
 		return usage(errors.New("--resume and --dry-run: expected one of them"), "")
 	case f.lab && (f.Guest != "" || len(f.Modes) > 0 || f.Agent != "" || f.Trial != ""):
-		return usage(errors.New("--lab has guests, agents and modes of its own"), "leave --guest, --agent, --mode and --trial-command out")
+		return usage(errors.New("--lab has guests, agents and modes of its own"),
+			"leave --guest, --agent, --mode and --trial-command out")
 	case f.lab && f.Keep:
 		return usage(errors.New("--lab and --keep: the lab's host is gone in the end"), "")
-	case f.Queues < 2 || f.Queues > 256:
-		return usage(fmt.Errorf("--queues %d: expected 2 to 256", f.Queues), "")
 	}
 	for _, risk := range f.Consent {
 		if !slices.Contains(goal.Risks(), goal.Risk(risk)) {
 			return usage(fmt.Errorf("--consent %s: expected security, data or connectivity", risk), "")
-		}
-	}
-	for flag, value := range map[string]string{"pps": f.PPS, "max-pps": f.MaxPPS} {
-		if _, err := rateOf(flag, value); err != nil {
-			return err
-		}
-	}
-	if _, err := setting.ParseCPUs(f.CPUs); err != nil {
-		return usage(fmt.Errorf("--cpus: %w", err), "")
-	}
-	for _, m := range f.Modes {
-		if _, err := parseMode(m); err != nil {
-			return usage(fmt.Errorf("--mode: %w", err), "")
 		}
 	}
 	for _, e := range chosen {
@@ -235,7 +233,8 @@ type listedExperiment struct {
 func (a *app) listExperiments() error {
 	list := acceptanceList{}
 	for _, e := range acceptance.All() {
-		list.Experiments = append(list.Experiments, listedExperiment{e.Name, e.Title, e.Founding, e.Takes.Minutes(), e.Wants, e.NoLab == ""})
+		list.Experiments = append(list.Experiments, listedExperiment{e.Name, e.Title, e.Founding, e.Takes.Minutes(),
+			e.Wants, e.NoLab == ""})
 	}
 	name, err := os.Hostname()
 	if err != nil {
@@ -259,4 +258,13 @@ func (a *app) seen(ctx context.Context, in acceptance.Inputs) (acceptance.Seen, 
 		}
 	}
 	return s, nil
+}
+
+// inventory takes stock of the machine without reading its settings.
+func (a *app) inventory(ctx context.Context) (*facts.Host, error) {
+	h, err := a.env().Host(ctx, ops.Look{Guest: ops.NoGuest})
+	if err != nil {
+		return nil, err
+	}
+	return h.Facts, h.Close()
 }

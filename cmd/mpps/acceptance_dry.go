@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"mpps/internal/acceptance"
+	"mpps/internal/outcome"
 	"mpps/internal/report"
 )
 
@@ -44,11 +45,12 @@ func (a *app) acceptanceDryRun(ctx context.Context, f *acceptanceFlags, chosen [
 		if in.Lab && e.Name == throughputName {
 			own = labInputs(in.Dir)
 		}
-		d := report.DryRun{Name: e.Name, Title: e.Title, Minutes: e.Takes.Minutes(), Lab: in.Lab, Steps: e.Steps(own), Checks: []acceptance.Check{}, Changes: []report.ChangeRow{}, Restarts: []string{}}
+		d := report.DryRun{Name: e.Name, Title: e.Title, Minutes: e.Takes.Minutes(), Lab: in.Lab, Steps: e.Steps(own),
+			Checks: []acceptance.Check{}, Changes: []report.ChangeRow{}, Restarts: []string{}}
 		if !in.Lab {
 			d.Checks = e.Look(in, seen)
 			if c := acceptance.Unknown(in, d.Checks); c != nil {
-				return &fault{err: errors.New(c.Why), hint: c.Hint, code: exitNotConfigured}
+				return &outcome.Fault{Err: errors.New(c.Why), Hint: c.Hint, Code: outcome.CodeNotConfigured}
 			}
 		}
 		d.Keep = in.Keep

@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"mpps/internal/acceptance"
+	"mpps/internal/outcome"
 )
 
 const throughputName = "throughput"
@@ -32,7 +33,7 @@ func (a *app) acceptanceInLab(ctx context.Context, f *acceptanceFlags, chosen []
 		return err
 	}
 	if p.Machine != nil && !p.Machine.Emulated {
-		return failed(fmt.Errorf("the report in %s is of a real machine, and this is the lab", p.dir), "give another directory with -o")
+		return outcome.Failed(fmt.Errorf("the report in %s is of a real machine, and this is the lab", p.dir), "give another directory with -o")
 	}
 	var runs []*acceptance.Run
 	for _, e := range chosen {
@@ -69,7 +70,7 @@ func (a *app) throughputInLab(ctx context.Context, p *acceptanceReport) (r *acce
 		"--secret-file", in.SecretFile, "--sink", in.Sink, "--pps", in.PPS, "--consent", "security", "--no-reboot"}
 	for {
 		// A run that failed is told by its report.
-		if _, err := s.mpps(ctx, []int{exitOK, exitChanges, exitFailed, exitNotConfigured}, argv...); err != nil {
+		if _, err := s.mpps(ctx, []int{outcome.CodeOK, outcome.CodeChanges, outcome.CodeFailed, outcome.CodeNotConfigured}, argv...); err != nil {
 			return nil, err
 		}
 		if r, err = s.fetch(p); err != nil || r.State != acceptance.Waiting {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"mpps/internal/acceptance"
+	"mpps/internal/outcome"
 )
 
 // TestAcceptanceModes carries an experiment out with real traffic, is interrupted in the middle of its campaign, and goes on with the
@@ -47,13 +48,13 @@ func TestAcceptanceModes(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait() // the exit code is looked at
-	if code := cmd.ProcessState.ExitCode(); code != exitFailed || !strings.Contains(said.String(), "interrupted in step modes") {
+	if code := cmd.ProcessState.ExitCode(); code != outcome.CodeFailed || !strings.Contains(said.String(), "interrupted in step modes") {
 		t.Errorf("exit code %d: %s", code, said.String())
 	}
 	taken := lines() - 1
 	argv = mpps("--resume")
 	code, stdout, stderr := program(t, argv...)
-	if code != exitOK {
+	if code != outcome.CodeOK {
 		t.Fatalf("resumed: exit code %d: %s%s", code, stdout, stderr)
 	}
 	p, err := openReport(dir)

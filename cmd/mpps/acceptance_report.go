@@ -12,6 +12,8 @@ import (
 
 	"mpps/internal/acceptance"
 	"mpps/internal/facts"
+	"mpps/internal/ops"
+	"mpps/internal/outcome"
 	"mpps/internal/report"
 )
 
@@ -34,17 +36,17 @@ func openReport(dir string) (*acceptanceReport, error) {
 		return nil, err
 	}
 	file := filepath.Join(dir, acceptanceJSON)
-	f, err := openJSON(file)
+	f, err := ops.OpenJSON(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return &acceptanceReport{&acceptance.Report{Schema: acceptance.Schema, Runs: []*acceptance.Run{}}, dir}, nil
 	}
 	if err != nil {
-		return nil, failed(fmt.Errorf("report: %w", err), "-o takes the directory of the report")
+		return nil, outcome.Failed(fmt.Errorf("report: %w", err), "-o takes the directory of the report")
 	}
 	defer f.Close()
 	p, err := acceptance.Decode(f)
 	if err != nil {
-		return nil, failed(fmt.Errorf("report %s: %w", file, err), "give another directory with -o")
+		return nil, outcome.Failed(fmt.Errorf("report %s: %w", file, err), "give another directory with -o")
 	}
 	return &acceptanceReport{p, dir}, nil
 }
@@ -52,13 +54,15 @@ func openReport(dir string) (*acceptanceReport, error) {
 // of refuses to mix machines in one report.
 func (p *acceptanceReport) of(m *acceptance.Machine) error {
 	if p.Machine != nil && !p.Machine.Same(m) {
-		return failed(fmt.Errorf("the report in %s is of another machine: %s, this is %s", p.dir, p.Machine.CPU, m.CPU), "give another directory with -o")
+		return outcome.Failed(fmt.Errorf("the report in %s is of another machine: %s, this is %s", p.dir,
+			p.Machine.CPU, m.CPU), "give another directory with -o")
 	}
 	p.Machine = m
 	return nil
 }
 
-// next is the directory of an experiment's next run, below the report's. Runs for which something was missing have none.
+// next is the directory of an experiment's next run, below the report's. Runs for which something was missing have
+// none.
 func (p *acceptanceReport) next(name string) string {
 	n := 1
 	for _, r := range p.Runs {
@@ -71,13 +75,16 @@ func (p *acceptanceReport) next(name string) string {
 
 // add adds a run, in place of those of its experiment for which something was missing.
 func (p *acceptanceReport) add(r *acceptance.Run) error {
-	p.Runs = append(slices.DeleteFunc(p.Runs, func(o *acceptance.Run) bool { return o.Name == r.Name && o.State == acceptance.Lacking }), r)
+	p.Runs = append(slices.DeleteFunc(p.Runs, func(o *acceptance.Run) bool {
+		return o.Name == r.Name &&
+			o.State == acceptance.Lacking
+	}), r)
 	dir := r.Inputs.Dir
 	if r.State == acceptance.Lacking {
 		dir = p.dir
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return failed(fmt.Errorf("report: %w", err), "-o takes a directory that you may write to")
+		return outcome.Failed(fmt.Errorf("report: %w", err), "-o takes a directory that you may write to")
 	}
 	return nil
 }
@@ -94,7 +101,8 @@ func outcomes(r *acceptance.Run) (*acceptance.Outcomes, error) {
 			err = o.Add(s.ID, s.Gives, text)
 		}
 		if err != nil {
-			return nil, failed(fmt.Errorf("run %s: %w", r.Name, err), "its files belong beside its report; without --resume a new run is begun")
+			return nil, outcome.Failed(fmt.Errorf("run %s: %w", r.Name, err),
+				"its files belong beside its report; without --resume a new run is begun")
 		}
 	}
 	return o, nil
@@ -115,8 +123,9 @@ func (p *acceptanceReport) save() error {
 		return err
 	}
 	for name, content := range map[string][]byte{acceptanceJSON: text.Bytes(), acceptanceHTML: page.Bytes()} {
-		if err := replaceFile(filepath.Join(p.dir, name), content); err != nil {
-			return failed(fmt.Errorf("write the report %s: %w", filepath.Join(p.dir, name), err), "-o takes a directory that you may write to")
+		if err := ops.ReplaceFile(filepath.Join(p.dir, name), content); err != nil {
+			return outcome.Failed(fmt.Errorf("write the report %s: %w", filepath.Join(p.dir, name), err),
+				"-o takes a directory that you may write to")
 		}
 	}
 	return nil

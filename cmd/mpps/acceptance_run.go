@@ -11,13 +11,15 @@ import (
 	"time"
 
 	"mpps/internal/acceptance"
-	"mpps/internal/host"
+	"mpps/internal/ops"
+	"mpps/internal/ops/bench"
+	"mpps/internal/outcome"
 	"mpps/internal/report"
 )
 
 // accept runs experiments one after the other, or goes on with them, until one has to wait or fails.
 func (a *app) accept(ctx context.Context, f *acceptanceFlags, chosen []*acceptance.Experiment) error {
-	ctx, stop := untilHangup(ctx) // a shell that goes away ends it like Ctrl-C
+	ctx, stop := ops.UntilHangup(ctx) // a shell that goes away ends it like Ctrl-C
 	defer stop()
 	p, err := openReport(f.output)
 	if err != nil {
@@ -35,12 +37,15 @@ func (a *app) accept(ctx context.Context, f *acceptanceFlags, chosen []*acceptan
 			r.Inputs.Keep = r.Inputs.Keep || f.Keep
 			err = a.goOn(ctx, p, r)
 		case f.resume && len(chosen) == 1:
-			return failed(fmt.Errorf("there is no run of %s in %s that could go on", e.Name, p.dir), "without --resume a new run is begun")
+			return outcome.Failed(fmt.Errorf("there is no run of %s in %s that could go on", e.Name, p.dir),
+				"without --resume a new run is begun")
 		case f.resume && r != nil: // done already
 			continue
 		case r.Unfinished() && len(r.Standing) > 0:
-			return failed(fmt.Errorf("a run of %s has changed this host and is not at its end: %s", e.Name, r.Why),
-				fmt.Sprintf("'mpps acceptance %s --resume -o %s' goes on; 'mpps rollback %s' puts back what it changed", e.Name, f.output, r.Standing[len(r.Standing)-1]))
+			return outcome.Failed(fmt.Errorf("a run of %s has changed this host and is not at its end: %s", e.Name,
+				r.Why),
+				fmt.Sprintf("'mpps acceptance %s --resume -o %s' goes on; 'mpps rollback %s' puts back what it "+
+					"changed", e.Name, f.output, r.Standing[len(r.Standing)-1]))
 		default:
 			r, err = a.begin(ctx, p, e, in)
 		}
@@ -55,7 +60,8 @@ func (a *app) accept(ctx context.Context, f *acceptanceFlags, chosen []*acceptan
 }
 
 // begin looks at the prerequisites and, where they are met, runs an experiment.
-func (a *app) begin(ctx context.Context, p *acceptanceReport, e *acceptance.Experiment, in acceptance.Inputs) (*acceptance.Run, error) {
+func (a *app) begin(ctx context.Context, p *acceptanceReport, e *acceptance.Experiment,
+	in acceptance.Inputs) (*acceptance.Run, error) {
 	seen, err := a.seen(ctx, in)
 	if err != nil {
 		return nil, err
@@ -105,7 +111,8 @@ func (a *app) goOn(ctx context.Context, p *acceptanceReport, r *acceptance.Run) 
 			}
 			continue
 		}
-		a.out.Step("%s %d/%d: %s", r.Name, slices.IndexFunc(r.Steps, func(d acceptance.StepDone) bool { return d.ID == s.ID })+1, len(r.Steps), s.Does)
+		a.out.Step("%s %d/%d: %s", r.Name, slices.IndexFunc(r.Steps,
+			func(d acceptance.StepDone) bool { return d.ID == s.ID })+1, len(r.Steps), s.Does)
 		began := time.Now()
 		s.Started = began.UTC()
 		failure := a.step(ctx, r, s, o)
@@ -144,17 +151,17 @@ func (a *app) look(ctx context.Context, r *acceptance.Run, s *acceptance.StepDon
 
 // broke notes what ended a run early, and how to go on or back.
 func (a *app) broke(ctx context.Context, r *acceptance.Run, s *acceptance.StepDone, failure error) {
-	code, hint := a.told(failure)
+	code, hint := a.ends(failure)
 	s.State, s.Code, s.Problem = acceptance.Broke, code, failure.Error()
 	r.State, r.Why, r.Hint = acceptance.Failed, fmt.Sprintf("step %s failed: %s", s.ID, failure), hint
-	if interrupted(ctx, failure) || ctx.Err() != nil {
+	if bench.Interrupted(ctx, failure) || ctx.Err() != nil {
 		s.State, r.Why, r.Hint = acceptance.Pending, "interrupted in step "+s.ID, ""
 	}
 }
 
 // waits tells whether a step still has to wait for something.
 func (a *app) waits(ctx context.Context, r *acceptance.Run, s *acceptance.StepDone) (bool, error) {
-	m, err := host.Open(a.root)
+	m, err := a.env().Open()
 	if err != nil {
 		return false, err
 	}
@@ -210,9 +217,11 @@ func ending(r *acceptance.Run) []string {
 	notes := []string{}
 	switch {
 	case len(r.Standing) > 0:
-		notes = append(notes, "what was changed stands, as asked for: transactions "+strings.Join(r.Standing, ", ")+"; 'mpps rollback TX', the last one first, puts it back")
+		notes = append(notes, "what was changed stands, as asked for: transactions "+strings.Join(r.Standing,
+			", ")+"; 'mpps rollback TX', the last one first, puts it back")
 	case r.Restarted:
-		notes = append(notes, "everything is put back; what was changed for the next start (definitions, kernel arguments) is gone for good after one more")
+		notes = append(notes, "everything is put back; what was changed for the next start (definitions, kernel "+
+			"arguments) is gone for good after one more")
 	}
 	if r.Owes.Boot {
 		notes = append(notes, "measured without what waits for a reboot of the host, as asked for")
@@ -231,36 +240,38 @@ func (a *app) accepted(p *acceptanceReport, runs []*acceptance.Run, f *acceptanc
 	answer := *p.Report
 	answer.Runs = runs
 	name := ""
-	if h, err := host.Open(a.root); err == nil {
+	if h, err := a.env().Open(); err == nil {
 		name, _ = h.Identity()
 		failure = h.Close()
 	}
-	var warnings []report.Warning
+	var warnings []outcome.Warning
 	for _, r := range runs {
 		if r.Machine != nil && r.Machine.Emulated {
-			warnings = append(warnings, report.Warning{Code: "emulated", Text: r.Name + ": EMULATION: that it runs is shown, and nothing about hardware", Hint: "repeat on a real host"})
+			warnings = append(warnings, outcome.Warning{Code: "emulated", Text: r.Name +
+				": EMULATION: that it runs is shown, and nothing about hardware", Hint: "repeat on a real host"})
 		}
 	}
-	err := a.out.Answer(report.Answer{Verb: "acceptance", Host: name, Result: &answer, Warnings: warnings, Text: func(t *report.Text) {
-		report.Accepted(t, &answer, p.dir)
-	}})
+	err := a.out.Answer(report.Answer{Verb: "acceptance", Host: name, Result: &answer, Warnings: warnings,
+		Text: func(t *report.Text) {
+			report.Accepted(t, &answer, p.dir)
+		}})
 	if err = errors.Join(err, failure); err != nil {
 		return err
 	}
-	return exit(acceptanceCode(runs))
+	return outcome.Exit(acceptanceCode(runs))
 }
 
 // acceptanceCode is the worst of what became of the runs.
 func acceptanceCode(runs []*acceptance.Run) int {
-	code := exitOK
+	code := outcome.CodeOK
 	for _, r := range runs {
 		switch {
 		case r.State == acceptance.Failed:
-			return exitFailed
+			return outcome.CodeFailed
 		case r.State == acceptance.Waiting:
-			code = exitChanges
-		case r.State == acceptance.Lacking && code == exitOK:
-			code = exitNotConfigured
+			code = outcome.CodeChanges
+		case r.State == acceptance.Lacking && code == outcome.CodeOK:
+			code = outcome.CodeNotConfigured
 		}
 	}
 	return code

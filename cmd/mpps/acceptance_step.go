@@ -14,11 +14,15 @@ import (
 
 	"mpps/internal/acceptance"
 	"mpps/internal/goal"
+	"mpps/internal/ops"
+	"mpps/internal/ops/change"
+	"mpps/internal/outcome"
 	"mpps/internal/plan"
 	"mpps/internal/report"
 )
 
-// headStart is how long load runs before what is watched beside it begins: generator and receiver are measured alone first.
+// headStart is how long load runs before what is watched beside it begins: generator and receiver are measured alone
+// first.
 const headStart = 10 * time.Second
 
 // own carries out a command line of this program, as main does. Its answer is JSON.
@@ -34,13 +38,13 @@ func (a *app) own(ctx context.Context, argv []string) (answer []byte, code int, 
 		a.restarts = inner.restarts
 	}
 	if err == nil {
-		return out.Bytes(), exitOK, nil
+		return out.Bytes(), outcome.CodeOK, nil
 	}
-	code, hint := inner.told(err)
-	if answered(err) {
+	code, hint := inner.ends(err)
+	if outcome.Silent(err) {
 		return out.Bytes(), code, nil
 	}
-	return out.Bytes(), code, &fault{err: err, hint: hint, code: code}
+	return out.Bytes(), code, &outcome.Fault{Err: err, Hint: hint, Code: code}
 }
 
 // step runs one step and keeps its answer.
@@ -60,18 +64,18 @@ func (a *app) step(ctx context.Context, r *acceptance.Run, s *acceptance.StepDon
 	answer, code, err := a.own(ctx, commandOf(s))
 	load := ended()
 	s.Code = code
-	if err != nil && !(code != exitFailed && slices.Contains(s.Codes, code)) {
+	if err != nil && !(code != outcome.CodeFailed && slices.Contains(s.Codes, code)) {
 		return err
 	}
 	if load != nil {
 		r.Notes = append(r.Notes, "the load beside step "+s.ID+" failed: "+load.Error())
 	}
-	if code != exitOK && !slices.Contains(s.Codes, code) {
+	if code != outcome.CodeOK && !slices.Contains(s.Codes, code) {
 		return fmt.Errorf("exit code %d", code)
 	}
 	if len(answer) > 0 {
 		s.File = s.ID + ".json"
-		if err := replaceFile(filepath.Join(r.Inputs.Dir, s.File), answer); err != nil {
+		if err := ops.ReplaceFile(filepath.Join(r.Inputs.Dir, s.File), answer); err != nil {
 			return fmt.Errorf("write %s: %w", s.File, err)
 		}
 	}
@@ -119,7 +123,8 @@ func (a *app) understand(r *acceptance.Run, s *acceptance.StepDone, answer []byt
 			return nil
 		}
 		if made.Result.Within > 0 {
-			return failed(fmt.Errorf("transaction %s can cut the path that you came by, and is undone within %.0f s unless it is confirmed", tx, made.Result.Within),
+			return outcome.Failed(fmt.Errorf("transaction %s can cut the path that you came by, and is undone "+
+				"within %.0f s unless it is confirmed", tx, made.Result.Within),
 				"add --consent connectivity where you have another way in (a console)")
 		}
 		s.Answer = []string{"transaction " + tx}
@@ -128,7 +133,7 @@ func (a *app) understand(r *acceptance.Run, s *acceptance.StepDone, answer []byt
 		}
 		for _, restart := range a.restarts {
 			r.Owes.Add(restart.What)
-			s.Answer = append(s.Answer, takeEffect(len(restart.Addresses))+" after "+restart.What.String())
+			s.Answer = append(s.Answer, change.TakeEffect(len(restart.Addresses))+" after "+restart.What.String())
 		}
 	case acceptance.Planned:
 		var made struct {
@@ -139,8 +144,9 @@ func (a *app) understand(r *acceptance.Run, s *acceptance.StepDone, answer []byt
 		}
 		p := &made.Result
 		s.Answer = plannedWords(p)
-		if risks(p, goal.Connectivity) && !r.Inputs.Consents(string(goal.Connectivity)) {
-			return failed(errors.New("the plan can cut the path that you came by, and nobody would be there to confirm it in time"),
+		if p.Risks(goal.Connectivity) && !r.Inputs.Consents(string(goal.Connectivity)) {
+			return outcome.Failed(errors.New("the plan can cut the path that you came by, and nobody would be there "+
+				"to confirm it in time"),
 				"add --consent connectivity where you have another way in (a console)")
 		}
 	}
@@ -149,15 +155,15 @@ func (a *app) understand(r *acceptance.Run, s *acceptance.StepDone, answer []byt
 
 // plannedWords sums a plan up.
 func plannedWords(p *plan.Plan) []string {
-	words := []string{counted(len(p.Changes), "change")}
+	words := []string{ops.Count(len(p.Changes), "change")}
 	for _, restart := range p.Restarts {
-		words = append(words, takeEffect(len(restart.Addresses))+" after "+restart.What.String())
+		words = append(words, change.TakeEffect(len(restart.Addresses))+" after "+restart.What.String())
 	}
 	if n := len(p.Consent); n > 0 {
-		words = append(words, fmt.Sprintf("%s left out: each needs --consent of its risk", counted(n, "change")))
+		words = append(words, fmt.Sprintf("%s left out: each needs --consent of its risk", ops.Count(n, "change")))
 	}
 	if n := len(p.Skipped); n > 0 {
-		words = append(words, counted(n, "value")+" cannot be set here")
+		words = append(words, ops.Count(n, "value")+" cannot be set here")
 	}
 	return words
 }
@@ -180,24 +186,26 @@ func (a *app) beside(ctx context.Context, argv []string) func() error {
 	}
 }
 
-// undo puts back what the run changed, the newest transaction first. What somebody else has changed since is left alone, and told.
+// undo puts back what the run changed, the newest transaction first. What somebody else has changed since is left
+// alone, and told.
 func (a *app) undo(ctx context.Context, r *acceptance.Run, s *acceptance.StepDone) error {
 	for n := len(r.Standing) - 1; n >= 0; n-- {
 		argv := []string{"rollback", r.Standing[n]}
 		s.Ran = append(s.Ran, "mpps "+strings.Join(argv, " "))
 		answer, code, err := a.own(ctx, argv)
-		if err == nil && code != exitOK && code != exitDrifted {
+		if err == nil && code != outcome.CodeOK && code != outcome.CodeDrifted {
 			err = fmt.Errorf("exit code %d", code)
 		}
 		if err != nil {
 			return err
 		}
 		s.File = fmt.Sprintf("%s-%d.json", s.ID, len(s.Ran))
-		if err := replaceFile(filepath.Join(r.Inputs.Dir, s.File), answer); err != nil {
+		if err := ops.ReplaceFile(filepath.Join(r.Inputs.Dir, s.File), answer); err != nil {
 			return fmt.Errorf("write %s: %w", s.File, err)
 		}
-		if code == exitDrifted {
-			s.Answer = append(s.Answer, r.Standing[n]+": somebody else changed some of its values since; they were left alone")
+		if code == outcome.CodeDrifted {
+			s.Answer = append(s.Answer, r.Standing[n]+": somebody else changed some of its values since; they were "+
+				"left alone")
 		} else {
 			s.Answer = append(s.Answer, r.Standing[n]+": everything is back")
 		}

@@ -15,6 +15,8 @@ import (
 
 	"mpps/internal/acceptance"
 	"mpps/internal/facts"
+	"mpps/internal/golden"
+	"mpps/internal/outcome"
 	"mpps/internal/plan"
 	"mpps/internal/report"
 	"mpps/internal/setting"
@@ -139,8 +141,7 @@ func searchOf(argv []string) error {
 	if _, err := f.options(); err != nil || f.command != "" {
 		return err
 	}
-	f.path.rate, f.path.duration, f.path.repeat, f.path.blocks = "0", time.Second, 1, 1
-	_, _, err := f.path.plan()
+	_, err := f.load()
 	return err
 }
 
@@ -150,13 +151,10 @@ func planOf(argv []string) error {
 	cmd := (&app{}).benchPPS()
 	cmd.ResetFlags()
 	f.add(cmd)
-	f.addPath(cmd)
-	cmd.Flags().StringVar(&f.rate, "rate", "0", "")
-	cmd.Flags().BoolVar(&f.latency, "latency", false, "")
 	if err := cmd.ParseFlags(argv[2:]); err != nil {
 		return err
 	}
-	_, _, err := f.plan()
+	_, err := f.load()
 	return err
 }
 
@@ -164,7 +162,7 @@ func planOf(argv []string) error {
 func bareTree(t *testing.T) string {
 	t.Helper()
 	root := filepath.Join(t.TempDir(), "machine")
-	if err := unpackTree("two-nodes", root); err != nil {
+	if err := golden.Tree("testdata/trees/two-nodes.txtar", root); err != nil {
 		t.Fatal(err)
 	}
 	for _, guest := range []string{"etc/libvirt", "run/libvirt", "proc/2001"} { // a definition is written by libvirt alone
@@ -255,7 +253,7 @@ func TestAcceptanceRun(t *testing.T) {
 func snapshotOf(t *testing.T, root string) []byte {
 	t.Helper()
 	var out, said bytes.Buffer
-	if code := run([]string{"audit", "--pps", "500k", "--root", root}, strings.NewReader(""), &out, &said); code != exitOK {
+	if code := run([]string{"audit", "--pps", "500k", "--root", root}, strings.NewReader(""), &out, &said); code != outcome.CodeOK {
 		t.Fatalf("audit: %d, %s", code, said.String())
 	}
 	return out.Bytes()
@@ -299,7 +297,7 @@ func TestAcceptanceBreaks(t *testing.T) {
 	if err := a.goOn(t.Context(), p, r); err != nil {
 		t.Fatal(err)
 	}
-	if s := r.Steps[0]; r.State != acceptance.Failed || s.State != acceptance.Broke || s.Code != exitUsage || !strings.Contains(r.Why, "--pps") || r.Hint == "" {
+	if s := r.Steps[0]; r.State != acceptance.Failed || s.State != acceptance.Broke || s.Code != outcome.CodeUsage || !strings.Contains(r.Why, "--pps") || r.Hint == "" {
 		t.Errorf("%s: %s (%s); %+v", r.State, r.Why, r.Hint, s)
 	}
 	r.Steps[0].Argv = []string{"audit", "--pps", "500k"}
@@ -332,8 +330,8 @@ func TestAcceptanceCode(t *testing.T) {
 		runs []*acceptance.Run
 		code int
 	}{
-		{of(acceptance.Done, acceptance.Done), exitOK}, {of(acceptance.Done, acceptance.Lacking), exitNotConfigured},
-		{of(acceptance.Lacking, acceptance.Waiting), exitChanges}, {of(acceptance.Lacking, acceptance.Failed), exitFailed},
+		{of(acceptance.Done, acceptance.Done), outcome.CodeOK}, {of(acceptance.Done, acceptance.Lacking), outcome.CodeNotConfigured},
+		{of(acceptance.Lacking, acceptance.Waiting), outcome.CodeChanges}, {of(acceptance.Lacking, acceptance.Failed), outcome.CodeFailed},
 	} {
 		if code := acceptanceCode(c.runs); code != c.code {
 			t.Errorf("%+v: %d, expected %d", c.runs, code, c.code)
@@ -348,8 +346,8 @@ func TestBeside(t *testing.T) {
 	for range 100 {
 		time.Sleep(10 * time.Millisecond)
 	}
-	var f *fault
-	if err := end(); !errors.As(err, &f) || f.code != exitUsage {
+	var f *outcome.Fault
+	if err := end(); !errors.As(err, &f) || f.Code != outcome.CodeUsage {
 		t.Errorf("a load that was refused: %v", err)
 	}
 }

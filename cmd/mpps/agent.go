@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mpps/internal/ops/bench"
+	"mpps/internal/outcome"
 	"mpps/internal/report"
 	"mpps/internal/traffic/agent"
 )
@@ -36,7 +38,7 @@ Serves loopback and private addresses without a secret; anything else needs one.
   mpps agent --listen 0.0.0.0:7878 --secret-file /etc/mpps/secret`,
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			secret, err := readSecret(secretFile)
+			secret, err := bench.Secret(secretFile)
 			if err != nil {
 				return err
 			}
@@ -45,7 +47,7 @@ Serves loopback and private addresses without a secret; anything else needs one.
 			case errors.Is(err, agent.ErrOpen):
 				return usage(err, "give --secret-file, or listen on a private address")
 			case err != nil:
-				return failed(err, "is another agent running? --listen takes HOST:PORT")
+				return outcome.Failed(err, "is another agent running? --listen takes HOST:PORT")
 			}
 			name, err := os.Hostname()
 			if err != nil {

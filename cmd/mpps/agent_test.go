@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"mpps/internal/measure"
+	"mpps/internal/outcome"
 )
 
 // program runs mpps, or a program that runs it, and returns its exit code and what it said.
@@ -96,7 +97,7 @@ func TestBenchWithAgent(t *testing.T) {
 
 	file := filepath.Join(dir, "run.json")
 	code, stdout, stderr := bench("rr", "--secret-file", secret, "-o", file, "--name", "loop")
-	if code != exitOK {
+	if code != outcome.CodeOK {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	run := result(t, stdout)
@@ -116,7 +117,7 @@ func TestBenchWithAgent(t *testing.T) {
 		t.Errorf("the file has %+v, the answer %+v", again.Median, run.Median)
 	}
 
-	if code, stdout, stderr = bench("stream", "--secret-file", secret, "--connections", "2", "--reverse"); code != exitOK {
+	if code, stdout, stderr = bench("stream", "--secret-file", secret, "--connections", "2", "--reverse"); code != outcome.CodeOK {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	// On a busy machine one of two trials of 150 ms may see nothing.
@@ -130,10 +131,10 @@ func TestBenchWithAgent(t *testing.T) {
 		code int
 		want string
 	}{
-		{"the wrong secret", []string{"rr", "--secret-file", other}, exitFailed, "give the agent's secret"},
-		{"no secret", []string{"rr"}, exitFailed, "give the agent's secret"},
-		{"an interface that is not there", []string{"rr", "--secret-file", secret, "--guest-nic", "no-such0"}, exitUsage, "the agent has lo"},
-		{"packets over loopback", []string{"pps", "--secret-file", secret, "--via", "no-such0"}, exitUsage, "Ethernet address"},
+		{"the wrong secret", []string{"rr", "--secret-file", other}, outcome.CodeFailed, "give the agent's secret"},
+		{"no secret", []string{"rr"}, outcome.CodeFailed, "give the agent's secret"},
+		{"an interface that is not there", []string{"rr", "--secret-file", secret, "--guest-nic", "no-such0"}, outcome.CodeUsage, "the agent has lo"},
+		{"packets over loopback", []string{"pps", "--secret-file", secret, "--via", "no-such0"}, outcome.CodeUsage, "Ethernet address"},
 	} {
 		code, stdout, stderr := bench(c.argv...)
 		if code != c.code || !strings.Contains(stderr, c.want) || !strings.Contains(stderr, "hint: ") || stdout != "" {
@@ -167,7 +168,7 @@ func TestBenchWithSomethingElse(t *testing.T) {
 			c1.Close()
 		}()
 		code, stdout, stderr := program(t, "mpps", "bench", "rr", "--agent", l.Addr().String(), "--keep=false")
-		if code != exitFailed || !strings.Contains(stderr, c.want) || stdout != "" {
+		if code != outcome.CodeFailed || !strings.Contains(stderr, c.want) || stdout != "" {
 			t.Errorf("%s: exit code %d: %s", name, code, stderr)
 		}
 		l.Close()
@@ -188,7 +189,7 @@ func TestBenchInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait() // the exit code is looked at
-	if code := cmd.ProcessState.ExitCode(); code != exitFailed || !strings.Contains(errs.String(), "interrupted: ") {
+	if code := cmd.ProcessState.ExitCode(); code != outcome.CodeFailed || !strings.Contains(errs.String(), "interrupted: ") {
 		t.Errorf("exit code %d: %s", code, errs.String())
 	}
 	run := result(t, out.String())

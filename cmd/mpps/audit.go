@@ -10,12 +10,15 @@ import (
 
 	"mpps/internal/audit"
 	"mpps/internal/knob"
+	"mpps/internal/ops"
+	"mpps/internal/outcome"
 	"mpps/internal/report"
 )
 
 func (a *app) auditCommand() *cobra.Command {
 	var flags goalFlags
-	var snapshot, failOn string
+	var snapshot string
+	var failOn failOn
 	var interval time.Duration
 	cmd := &cobra.Command{
 		Use:   "audit",
@@ -34,40 +37,51 @@ Some knobs decide by what is lost now: watch under load with --interval.
 			if err != nil {
 				return err
 			}
-			if failOn != "" && !slices.Contains(knob.Severities(), failOn) {
-				return usage(fmt.Errorf("--fail-on %q: expected one of %s", failOn, strings.Join(knob.Severities(), ", ")), "")
-			}
-			m, err := a.gatherOver(cmd.Context(), snapshot, interval, g.Guest)
+			fails, err := failOn.severity()
 			if err != nil {
 				return err
 			}
-			defer m.close()
-			if err := m.has(g); err != nil {
+			h, err := a.env().Gather(cmd.Context(), ops.Look{Snapshot: snapshot, Guest: g.Guest, Interval: interval})
+			if err != nil {
 				return err
 			}
-			r := audit.RunWith(m.facts, g, knob.Catalogue(), m.site.Adjust)
+			defer h.Close()
+			if err := h.Has(g); err != nil {
+				return err
+			}
+			r := audit.RunWith(h.Facts, g, knob.Catalogue(), h.Site.Adjust)
 			err = a.out.Answer(report.Answer{
-				Verb: "audit", Host: m.facts.Name, Result: r, Warnings: a.caveats(m.facts, g),
+				Verb: "audit", Host: h.Facts.Name, Result: r, Warnings: ops.Caveats(h.Facts, g),
 				Text: func(t *report.Text) { report.Audit(t, r, a.verbose) },
 			})
-			if err != nil {
-				return err
+			if err == nil && fails != nil && len(r.AtLeast(*fails)) > 0 {
+				return outcome.Exit(outcome.CodeDrifted)
 			}
-			if failOn != "" {
-				var worst knob.Severity
-				if err := worst.UnmarshalText([]byte(failOn)); err != nil {
-					return err
-				}
-				if len(r.AtLeast(worst)) > 0 {
-					return exit(exitDrifted)
-				}
-			}
-			return nil
+			return err
 		},
 	}
 	flags.add(cmd)
 	cmd.Flags().StringVar(&snapshot, "snapshot", "", "a snapshot file instead of this machine")
-	cmd.Flags().StringVar(&failOn, "fail-on", "", "exit with 4 where a finding has this severity or worse: "+strings.Join(knob.Severities(), ", "))
+	failOn.add(cmd, "finding")
 	cmd.Flags().DurationVar(&interval, "interval", 0, "watch the counters for this long first, such as 2s")
 	return cmd
+}
+
+// failOn is the flag --fail-on: the severity from which on findings are a failure.
+type failOn string
+
+func (f *failOn) add(cmd *cobra.Command, of string) {
+	cmd.Flags().StringVar((*string)(f), "fail-on", "", "exit with 4 where a "+of+" has this severity or worse: "+strings.Join(knob.Severities(), ", "))
+}
+
+// severity is nil where the flag was not given.
+func (f *failOn) severity() (*knob.Severity, error) {
+	if *f == "" {
+		return nil, nil
+	}
+	var s knob.Severity
+	if !slices.Contains(knob.Severities(), string(*f)) {
+		return nil, usage(fmt.Errorf("--fail-on %q: expected one of %s", *f, strings.Join(knob.Severities(), ", ")), "")
+	}
+	return &s, s.UnmarshalText([]byte(*f))
 }

@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"mpps/internal/outcome"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -53,7 +54,7 @@ func TestBenchEngines(t *testing.T) {
 				t.Skipf("%s is not installed, and Debian has netperf in main since 13 only", c.engine)
 			}
 			code, stdout, stderr := bench(append(append(c.argv, "--engine", c.engine), between...)...)
-			if code != exitOK {
+			if code != outcome.CodeOK {
 				t.Fatalf("exit code %d: %s", code, stderr)
 			}
 			run := result(t, stdout)
@@ -78,7 +79,7 @@ func TestBenchEngines(t *testing.T) {
 	}
 	// An agent starts nothing: the server is the user's.
 	code, _, stderr := inside("--engine-port", "5999")
-	if code != exitFailed || !strings.Contains(stderr, "server cannot be reached") || !strings.Contains(stderr, "start 'iperf3 -s' there") {
+	if code != outcome.CodeFailed || !strings.Contains(stderr, "server cannot be reached") || !strings.Contains(stderr, "start 'iperf3 -s' there") {
 		t.Errorf("without a server: exit code %d: %s", code, stderr)
 	}
 	server := exec.Command("ip", "netns", "exec", h.guest, "iperf3", "-s", "-B", "10.50.0.2", "-p", "5999")
@@ -91,7 +92,7 @@ func TestBenchEngines(t *testing.T) {
 	}()
 	time.Sleep(300 * time.Millisecond)
 	code, stdout, stderr := inside("--engine-port", "5999")
-	if code != exitOK {
+	if code != outcome.CodeOK {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	if run := result(t, stdout); run.Samples[0].Bytes == 0 || len(run.Samples[0].CPU) != 2 || run.To.Address != "10.50.0.2:5999" {
@@ -121,7 +122,7 @@ func TestBenchEngineInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait() // the exit code is looked at
-	if code := cmd.ProcessState.ExitCode(); code != exitFailed || time.Since(begin) > 5*time.Second {
+	if code := cmd.ProcessState.ExitCode(); code != outcome.CodeFailed || time.Since(begin) > 5*time.Second {
 		t.Errorf("exit code %d after %v", code, time.Since(begin))
 	}
 	if after := h.ip("netns", "pids", h.host) + h.ip("netns", "pids", h.guest); after != before {

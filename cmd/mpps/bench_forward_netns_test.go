@@ -3,6 +3,7 @@
 package main
 
 import (
+	"mpps/internal/outcome"
 	"os"
 	"strconv"
 	"strings"
@@ -40,7 +41,7 @@ func (h *hostAndGuest) forward(argv ...string) (code int, stdout, stderr string)
 func (h *hostAndGuest) arrived(argv ...string) {
 	h.t.Helper()
 	code, stdout, stderr := h.forward(argv...)
-	if code != exitOK && code != exitNotDevice {
+	if code != outcome.CodeOK && code != outcome.CodeNotDevice {
 		h.t.Fatalf("%v: exit code %d: %s", argv, code, stderr)
 	}
 	run := result(h.t, stdout)
@@ -65,7 +66,7 @@ func TestBenchThroughRouter(t *testing.T) {
 	mac := strings.TrimSpace(h.ip("netns", "exec", h.guest, "cat", "/sys/class/net/eth0/address"))
 	h.arrived("--via", "br0", "--out", "br1", "--gateway-mac", mac, "--generator", "af_packet", "--sink", "af_packet")
 	code, _, stderr := h.forward("--via", "br0", "--out", "br1", "--gateway", "198.18.0.99")
-	if code != exitFailed || !strings.Contains(stderr, "answers for 198.18.0.99") || !strings.Contains(stderr, "hint: ") {
+	if code != outcome.CodeFailed || !strings.Contains(stderr, "answers for 198.18.0.99") || !strings.Contains(stderr, "hint: ") {
 		t.Errorf("nobody is asked for: exit code %d: %s", code, stderr)
 	}
 	if after := h.state(); after != before {

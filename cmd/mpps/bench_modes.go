@@ -1,10 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,37 +13,43 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"mpps/internal/measure"
+	"mpps/internal/measure/export"
 	"mpps/internal/measure/rig"
+	"mpps/internal/ops/bench"
+	"mpps/internal/report"
 	"mpps/internal/setting"
 	"mpps/internal/traffic"
 )
 
 // modesFlags are the flags of bench modes.
 type modesFlags struct {
-	modes                []string
-	native               string
-	lab                  bool
-	only, workloads      []string
-	repeat, interval     string
-	duration, warmUp     time.Duration
-	budget               time.Duration
-	frame, flows         int
-	connections          int
-	generator, sink      string
-	cpus                 string
-	secretFile           string
-	seed                 uint64
-	name, output         string
-	checkpoint, resume   string
-	notes                []string
-	keep                 bool
-	changed              func(string) bool
-	resumedFrom          int64 // bytes of the file that stand
-	stamp                time.Time
-	forgottenWhenItEnded bool // the checkpoint is of no use once the result is saved
+	modes           []measure.Mode
+	native          string
+	lab             bool
+	only, workloads []string
+	repeat          samples
+	interval        confidence
+	bench.Shape
+	generator, sink    string
+	cpus               setting.CPUSet
+	secretFile         string
+	seed               uint64
+	name               string
+	keep               bench.Keep
+	checkpoint, resume string
+	notes              []string
+	set                *pflag.FlagSet
+	stamp              time.Time
 }
+
+// samples are how many are taken of each mode and workload.
+type samples struct{ least, most int }
+
+// confidence is how narrow an interval is to be, as shares.
+type confidence struct{ level, width float64 }
 
 func (a *app) benchModes() *cobra.Command {
 	var f modesFlags
@@ -80,261 +86,229 @@ host, and nothing stopped.
 Exit codes: 0 measured · 1 failed, or ended early · 64 usage.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			f.changed, f.stamp = cmd.Flags().Changed, time.Now().UTC()
+			f.set, f.stamp = cmd.Flags(), time.Now().UTC()
 			if f.lab {
 				return a.modesInLab(cmd.Context(), &f)
 			}
 			return a.runModes(cmd.Context(), &f)
 		},
 	}
+	f.add(cmd)
+	return cmd
+}
+
+func (f *modesFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringArrayVar(&f.modes, "mode", nil, "`NAME=HOST:PORT` of a mode's agent, with ,via= ,from= and the like; repeated")
+	listVar(flags, &f.modes, "mode", "`NAME=HOST:PORT` of a mode's agent, with ,via= ,from= and the like; repeated", bench.ParseMode)
 	flags.StringVar(&f.native, "native", "native", "the mode that is 100 %")
 	flags.BoolVar(&f.lab, "lab", false, "boot a KVM host in a box and measure its guests")
 	flags.StringSliceVar(&f.only, "only", nil, "with --lab: these modes only (default: all; native is always there)")
 	flags.StringSliceVar(&f.workloads, "workloads", workloadNames(), "what is measured of each mode")
-	flags.StringVar(&f.repeat, "repeat", "3", "samples of each mode and workload: N, or MIN,MAX with -I")
-	flags.StringVarP(&f.interval, "interval", "I", "", "LEVEL,WIDTH in percent, as netperf has it: sample until the interval is so narrow")
-	flags.DurationVar(&f.duration, "duration", 5*time.Second, "of one sample (default with --lab: 1s)")
-	flags.DurationVar(&f.warmUp, "warm-up", 500*time.Millisecond, "traffic before each sample, not counted (default with --lab: 200ms)")
-	flags.DurationVar(&f.budget, "search-budget", 30*time.Second, "ndr: most traffic of a search (default with --lab: 10s)")
-	flags.IntVar(&f.frame, "frame", 64, "pps: frame size in bytes, with FCS: 64 to 1518")
-	flags.IntVar(&f.flows, "flows", 16, "pps: distinct source addresses and ports")
-	flags.IntVar(&f.connections, "connections", 1, "stream, rr: TCP connections at a time, 1 to 1024")
-	flags.StringVar(&f.generator, "generator", "auto", "pps: auto, xdp or af_packet")
-	flags.StringVar(&f.sink, "sink", string(traffic.XDPSkb), "pps: xdp-skb, which every driver can, xdp or af_packet (default with --lab)")
-	flags.StringVar(&f.cpus, "cpus", "", "pps: CPUs that the generator runs on, one worker each")
+	valueVar(flags, &f.repeat, "repeat", "3", "samples of each mode and workload: N, or MIN,MAX with -I", parseRepeat)
+	valueVar(flags, &f.interval, "interval,I", "", "LEVEL,WIDTH in percent, as netperf has it: sample until the "+
+		"interval is so narrow", parseInterval)
+	durationVar(flags, &f.Duration, "duration", 5*time.Second, 1, 0, "of one sample (default with --lab: 1s)")
+	durationVar(flags, &f.WarmUp, "warm-up", 500*time.Millisecond, 0, 0,
+		"traffic before each sample, not counted (default with --lab: 200ms)")
+	durationVar(flags, &f.Budget, "search-budget", 30*time.Second, time.Second, 0,
+		"ndr: most traffic of a search (default with --lab: 10s)")
+	flags.IntVar(&f.Frame, "frame", 64, "pps: frame size in bytes, with FCS: 64 to 1518")
+	intVar(flags, &f.Flows, "flows", 16, 1, rig.MaxFlows, "pps: distinct source addresses and ports")
+	intVar(flags, &f.Connections, "connections", 1, 1, 1024, "stream, rr: TCP connections at a time, 1 to 1024")
+	choiceVar(flags, &f.generator, "generator", "auto", "pps: auto, xdp or af_packet", "auto", string(traffic.XDP),
+		string(traffic.AFPacket))
+	choiceVar(flags, &f.sink, "sink", string(traffic.XDPSkb),
+		"pps: xdp-skb, which every driver can, xdp or af_packet (default with --lab)",
+		"auto", string(traffic.XDP), string(traffic.XDPSkb), string(traffic.AFPacket))
+	valueVar(flags, &f.cpus, "cpus", "", "pps: CPUs that the generator runs on, one worker each", parseCPUs)
 	flags.StringVar(&f.secretFile, "secret-file", "", "file with the secret that the agents were given")
 	flags.Uint64Var(&f.seed, "seed", 0, "of the order (default: by lot)")
 	flags.StringVar(&f.name, "name", "", "a label for the result")
 	flags.StringArrayVar(&f.notes, "note", nil, "a sentence about the set-up that is kept with the result; repeated")
-	flags.StringVarP(&f.output, "output", "o", "", "write the result to this file")
-	flags.BoolVar(&f.keep, "keep", true, "keep the result, and until it is complete each sample, in /var/lib/mpps/runs")
+	flags.StringVarP(&f.keep.File, "output", "o", "", "write the result to this file")
+	flags.BoolVar(&f.keep.Runs, "keep", true, "keep the result, and until it is complete each sample, in "+
+		"/var/lib/mpps/runs")
 	flags.StringVar(&f.checkpoint, "checkpoint", "", "write each sample to this file as it is taken")
 	flags.StringVar(&f.resume, "resume", "", "go on with the campaign of this file, by its own plan")
 	formatFlag(cmd, "text", "json")
-	return cmd
 }
 
 // planFlags are the flags that say what --resume reads from its file.
-var planFlags = []string{"mode", "native", "only", "workloads", "repeat", "interval", "duration", "warm-up", "search-budget", "frame", "flows", "connections", "seed", "name", "note",
-	"generator", "sink", "cpus"}
+var planFlags = []string{"mode", "native", "only", "workloads", "repeat", "interval", "duration", "warm-up",
+	"search-budget", "frame",
+	"flows", "connections", "seed", "name", "note", "generator", "sink", "cpus"}
+
+func workloadNames() []string {
+	var names []string
+	for _, w := range bench.Workloads(bench.Shape{}) {
+		names = append(names, w.Name)
+	}
+	return names
+}
 
 // plan turns the flags into a plan, its modes left out.
 func (f *modesFlags) plan() (measure.ModesPlan, error) {
-	p := measure.ModesPlan{Native: f.native, Level: measure.Level, Seed: f.seed, Notes: f.notes, Generator: f.generator, Sink: f.sink, CPUs: f.cpus}
-	if !f.changed("seed") {
-		p.Seed = uint64(rand.Uint32())
+	p := measure.ModesPlan{
+		Native: f.native, Min: f.repeat.least, Max: f.repeat.most, Level: measure.Level, Seed: seedOf(f.set, f.seed),
+		Notes:     f.notes,
+		Generator: f.generator, Sink: f.sink, CPUs: f.cpus.String(),
 	}
-	var err error
-	if p.Min, p.Max, err = parseRepeat(f.repeat); err != nil {
-		return p, usage(fmt.Errorf("--repeat: %w", err), "--repeat 3, or with -I --repeat 8,20")
-	}
-	if f.interval != "" {
-		if p.Level, p.Width, err = parseInterval(f.interval); err != nil {
-			return p, usage(fmt.Errorf("-I: %w", err), "-I 99,5 is an interval of 99 % confidence that is 5 % wide")
-		}
+	if f.interval.width > 0 {
+		p.Level, p.Width = f.interval.level, f.interval.width
 	}
 	if p.Min != p.Max && p.Width == 0 {
-		return p, usage(fmt.Errorf("--repeat %s: nothing says when to stop in between", f.repeat), "add -I 99,5")
+		return p, usage(fmt.Errorf("--repeat %d,%d: nothing says when to stop in between", p.Min, p.Max), "add -I 99,5")
 	}
+	known := bench.Workloads(f.Shape)
 	for _, name := range f.workloads {
-		w, known := workloadOf(name, f)
-		if !known {
-			return p, usage(fmt.Errorf("--workloads: found %q, expected some of %s", name, strings.Join(workloadNames(), ", ")), "")
+		at := slices.IndexFunc(known, func(w measure.Workload) bool { return w.Name == name })
+		if at < 0 {
+			return p, usage(fmt.Errorf("--workloads: found %q, expected some of %s", name,
+				strings.Join(workloadNames(), ", ")), "")
 		}
-		if w.Load.WarmUp < 0 {
-			return p, usage(fmt.Errorf("--warm-up %v: expected 0 or more", f.warmUp), "")
-		}
-		if name == ndr && f.budget < time.Second {
-			return p, usage(fmt.Errorf("--search-budget %v: expected 1s or more", f.budget), "")
-		}
-		checked := w.Load
-		if w.Kind != measure.PPS {
+		checked := known[at].Load
+		if known[at].Kind != measure.PPS {
 			checked.FrameBytes, checked.Flows = traffic.MinFrame, 1
 		}
 		if err := rig.CheckLoad(checked); err != nil {
 			return p, err
 		}
-		p.Workloads = append(p.Workloads, w)
+		p.Workloads = append(p.Workloads, known[at])
 	}
-	if f.connections < 1 || f.connections > 1024 {
-		return p, usage(fmt.Errorf("--connections %d: expected 1 to 1024", f.connections), "")
-	}
-	_, err = sending(&p)
-	return p, err
-}
-
-// sending is how a plan's test frames are sent and counted.
-func sending(p *measure.ModesPlan) (rig.Options, error) {
-	var o rig.Options
-	switch g := traffic.Method(p.Generator); g {
-	case "auto", traffic.Auto:
-	case traffic.XDP, traffic.AFPacket:
-		o.Generator = g
-	default:
-		return o, usage(fmt.Errorf("--generator %q: expected auto, xdp or af_packet", p.Generator), "")
-	}
-	switch s := traffic.Method(p.Sink); s {
-	case "auto", traffic.Auto:
-	case traffic.XDP, traffic.XDPSkb, traffic.AFPacket:
-		o.Sink = s
-	default:
-		return o, usage(fmt.Errorf("--sink %q: expected auto, xdp, xdp-skb or af_packet", p.Sink), "")
-	}
-	var err error
-	if o.CPUs, err = setting.ParseCPUs(p.CPUs); err != nil {
-		return o, usage(fmt.Errorf("--cpus: %w", err), "")
-	}
-	return o, nil
+	return p, nil
 }
 
 // parseRepeat reads N or MIN,MAX.
-func parseRepeat(text string) (least, most int, err error) {
+func parseRepeat(text string) (samples, error) {
 	first, second, both := strings.Cut(text, ",")
-	if least, err = strconv.Atoi(strings.TrimSpace(first)); err != nil {
-		return 0, 0, fmt.Errorf("found %q, expected N or MIN,MAX", text)
+	least, err := strconv.Atoi(strings.TrimSpace(first))
+	most := least
+	if both && err == nil {
+		most, err = strconv.Atoi(strings.TrimSpace(second))
 	}
-	if !both {
-		return least, least, nil
+	if err != nil {
+		err = fmt.Errorf(" %q: expected N or MIN,MAX, such as 3, or 8,20 with -I", text)
 	}
-	if most, err = strconv.Atoi(strings.TrimSpace(second)); err != nil {
-		return 0, 0, fmt.Errorf("found %q, expected N or MIN,MAX", text)
-	}
-	return least, most, nil
+	return samples{least, most}, err
 }
 
-// parseInterval reads LEVEL,WIDTH in percent as shares; the width is 5 % where it is left out, as in netperf.
-func parseInterval(text string) (level, width float64, err error) {
+// parseInterval reads LEVEL,WIDTH in percent; the width is 5 % where it is left out, as in netperf.
+func parseInterval(text string) (confidence, error) {
 	first, second, both := strings.Cut(text, ",")
 	if !both {
 		second = "5"
 	}
-	if level, err = strconv.ParseFloat(strings.TrimSpace(first), 64); err == nil {
-		width, err = strconv.ParseFloat(strings.TrimSpace(second), 64)
+	level, err := strconv.ParseFloat(strings.TrimSpace(first), 64)
+	width, wrong := strconv.ParseFloat(strings.TrimSpace(second), 64)
+	if err != nil || wrong != nil || !(level > 0 && level < 100) || !(width > 0 && width <= 100) {
+		return confidence{}, fmt.Errorf(" %q: expected LEVEL,WIDTH in percent, such as 99,5", text)
 	}
-	if err != nil || !(level > 0 && level < 100) || !(width > 0 && width <= 100) {
-		return 0, 0, fmt.Errorf("found %q, expected LEVEL,WIDTH in percent", text)
-	}
-	return level / 100, width / 100, nil
+	return confidence{level / 100, width / 100}, nil
 }
 
-// parseMode reads NAME=HOST:PORT[,via=BRIDGE][,from=IFACE][,guest-nic=IFACE][,frozen=PIDFILE].
-func parseMode(text string) (measure.Mode, error) {
-	name, rest, found := strings.Cut(text, "=")
-	words := strings.Split(rest, ",")
-	m := measure.Mode{Name: name, Agent: words[0]}
-	if !found || name == "" || m.Agent == "" {
-		return m, fmt.Errorf("found %q, expected NAME=HOST:PORT[,via=BRIDGE][,from=IFACE][,guest-nic=IFACE]", text)
+// runModes measures modes whose guests run, and answers.
+func (a *app) runModes(ctx context.Context, f *modesFlags) error {
+	if len(f.only) > 0 {
+		return usage(errors.New("--only belongs to --lab"), "give --mode for each that is to be measured")
 	}
-	for _, word := range words[1:] {
-		key, value, _ := strings.Cut(word, "=")
-		field := map[string]*string{"via": &m.Via, "from": &m.From, "guest-nic": &m.NIC, "frozen": &m.Frozen}[key]
-		if field == nil || value == "" {
-			return m, fmt.Errorf("mode %s: found %q, expected via=BRIDGE, from=IFACE, guest-nic=IFACE or frozen=PIDFILE", name, word)
-		}
-		*field = value
+	if err := f.checkFiles(); err != nil {
+		return err
 	}
-	if m.From != "" {
-		if _, err := traffic.ParseEndpoint(m.From); err != nil {
-			return m, fmt.Errorf("mode %s: from: %w", name, err)
-		}
+	c, log, err := a.campaign(ctx, f)
+	if err != nil {
+		return err
 	}
-	if m.Via != "" && m.From != "" {
-		return m, fmt.Errorf("mode %s: via and from both say where packets leave", name)
+	m, err := bench.Campaign(ctx, a.env(), c, f.secretFile, log)
+	if m == nil {
+		return err
 	}
-	return m, nil
+	return a.finishModes(m, f, log, err)
 }
 
-// campaign is the campaign that the flags ask for: a new one, or that of a file.
-func (a *app) campaign(ctx context.Context, f *modesFlags) (*measure.ModesCampaign, error) {
+// campaign is the campaign that the flags ask for, with its file: a new one, or that of a file.
+func (a *app) campaign(ctx context.Context, f *modesFlags) (*measure.ModesCampaign, *bench.CampaignLog, error) {
 	if f.resume != "" {
-		return a.resumedHere(ctx, f)
+		c, log, err := f.resumed()
+		if err == nil {
+			err = bench.OfThisHost(ctx, a.env(), c, f.resume)
+		}
+		return c, log, err
 	}
 	plan, err := f.plan()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	for _, text := range f.modes {
-		m, err := parseMode(text)
-		if err != nil {
-			return nil, usage(fmt.Errorf("--mode: %w", err), "")
-		}
-		plan.Modes = append(plan.Modes, m)
-	}
+	plan.Modes = f.modes
 	if len(plan.Modes) == 0 {
-		return nil, usage(errors.New("nothing says which modes to measure"), "give --mode NAME=HOST:PORT for each, or --lab")
+		return nil, nil, usage(errors.New("nothing says which modes to measure"),
+			"give --mode NAME=HOST:PORT for each, or --lab")
 	}
 	named := func(m measure.Mode) bool { return m.Name == plan.Native }
-	if !f.changed("native") && !slices.ContainsFunc(plan.Modes, named) {
+	if !f.set.Changed("native") && !slices.ContainsFunc(plan.Modes, named) {
 		plan.Native = ""
 	}
 	for _, m := range plan.Modes {
-		if m.Via == "" && m.From == "" && slices.ContainsFunc(plan.Workloads, func(w measure.Workload) bool { return w.Kind == measure.PPS }) {
-			return nil, usage(fmt.Errorf("mode %s: nothing says where its packets leave", m.Name), "add ,via=BRIDGE or ,from=IFACE, or leave pps out of --workloads")
+		packets := func(w measure.Workload) bool { return w.Kind == measure.PPS }
+		if m.Via == "" && m.From == "" && slices.ContainsFunc(plan.Workloads, packets) {
+			return nil, nil, usage(fmt.Errorf("mode %s: nothing says where its packets leave", m.Name),
+				"add ,via=BRIDGE or ,from=IFACE, or leave pps out of --workloads")
 		}
 	}
 	if err := plan.Check(); err != nil {
-		return nil, usage(err, "")
+		return nil, nil, usage(err, "")
 	}
-	run, err := a.newRun(ctx, measure.PPS, f.name, measure.Load{})
-	if err != nil {
-		return nil, err
-	}
-	return &measure.ModesCampaign{Name: f.name, Host: run.Host, Environment: run.Environment, Started: f.stamp, Plan: plan}, nil
+	c, err := bench.Begin(ctx, a.env(), f.name, f.stamp, plan)
+	return c, a.checkpointLog(f), err
 }
 
-// resumedHere is the campaign of the file, if it is of this host.
-func (a *app) resumedHere(ctx context.Context, f *modesFlags) (*measure.ModesCampaign, error) {
-	c, err := f.resumed()
-	if err != nil {
-		return nil, err
-	}
-	run, err := a.newRun(ctx, measure.PPS, "", measure.Load{})
-	if err != nil {
-		return nil, err
-	}
-	if here := run.Environment; c.Host != run.Host || c.Environment.Kernel != here.Kernel || c.Environment.CPU != here.CPU {
-		return nil, failed(fmt.Errorf("campaign %s is of host %s with kernel %s and %s, this is %s with %s and %s", f.resume, c.Host, c.Environment.Kernel, c.Environment.CPU,
-			run.Host, here.Kernel, here.CPU), "samples of different machines do not belong in one table; with --lab a campaign of the lab goes on")
-	}
-	return c, nil
-}
-
-// resumed is the campaign of the file. What failed in it is tried again.
-func (f *modesFlags) resumed() (*measure.ModesCampaign, error) {
+// resumed is the campaign of the file.
+func (f *modesFlags) resumed() (*measure.ModesCampaign, *bench.CampaignLog, error) {
 	for _, name := range planFlags {
-		if f.changed(name) {
-			return nil, usage(fmt.Errorf("--resume and --%s: the file has the plan", name), "")
+		if f.set.Changed(name) {
+			return nil, nil, usage(fmt.Errorf("--resume and --%s: the file has the plan", name), "")
 		}
 	}
 	if f.checkpoint != "" {
-		return nil, usage(errors.New("--resume and --checkpoint: the file is both"), "")
+		return nil, nil, usage(errors.New("--resume and --checkpoint: the file is both"), "")
 	}
-	file, err := openFile(f.resume)
-	if err != nil {
-		return nil, failed(fmt.Errorf("campaign: %w", err), "'mpps bench modes' names its file when it is interrupted")
-	}
-	defer file.Close()
-	c, whole, err := measure.DecodeCampaign(file)
-	if err != nil {
-		return nil, failed(fmt.Errorf("campaign %s: %w", f.resume, err), "'mpps bench modes' names its file when it is interrupted")
-	}
-	f.resumedFrom = whole
-	c.Forgive()
-	return c, nil
+	return bench.ResumeCampaign(f.resume)
 }
 
-// checkpointFile is where samples go as they are taken; empty for nowhere.
-func (a *app) checkpointFile(f *modesFlags) string {
-	switch {
-	case f.resume != "":
-		return f.resume
-	case f.checkpoint != "":
-		return f.checkpoint
-	case !f.keep:
-		return ""
+// checkFiles refuses files that cannot be written, before hours are spent.
+func (f *modesFlags) checkFiles() error {
+	for flag, name := range map[string]string{"--output": f.keep.File, "--checkpoint": f.checkpoint} {
+		if name == "" {
+			continue
+		}
+		if info, err := os.Stat(filepath.Dir(name)); err != nil || !info.IsDir() {
+			return usage(fmt.Errorf("%s %s: expected a file in a directory that is there", flag, name), "")
+		}
 	}
-	f.forgottenWhenItEnded = true
-	return filepath.Join(a.root, "var/lib/mpps/runs", fmt.Sprintf("%s-modes-%d.campaign.jsonl", f.stamp.Format("20060102T150405"), os.Getpid()))
+	return nil
+}
+
+// checkpointLog is where samples go as they are taken.
+func (a *app) checkpointLog(f *modesFlags) *bench.CampaignLog {
+	log := &bench.CampaignLog{Name: cmp.Or(f.resume, f.checkpoint)}
+	if log.Name == "" && f.keep.Runs {
+		file := fmt.Sprintf("%s-modes-%d.campaign.jsonl", f.stamp.Format("20060102T150405"), os.Getpid())
+		log.Name, log.Forget = filepath.Join(a.root, bench.Runs, file), true
+	}
+	return log
+}
+
+// finishModes saves and shows a result. failure is what ended the campaign early, or nil.
+func (a *app) finishModes(m *measure.Modes, f *modesFlags, log *bench.CampaignLog, failure error) error {
+	again := "mpps bench modes"
+	if f.lab {
+		again += " --lab"
+	}
+	saved, shown, failure := bench.FinishCampaign(a.env(), m, f.keep, log, again, failure)
+	if !shown {
+		return failure
+	}
+	return ended(failure, a.answer(report.Answer{
+		Verb: "bench-modes", Host: m.Host, Result: m, Warnings: m.Warnings,
+		Text: func(t *report.Text) { report.BenchModes(t, m, saved) },
+	}, func(s *export.Set) { s.AddModes(m, export.Format(a.format)) }))
 }

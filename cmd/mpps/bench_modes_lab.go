@@ -14,6 +14,10 @@ import (
 
 	"mpps/internal/lab"
 	"mpps/internal/measure"
+	"mpps/internal/ops"
+	"mpps/internal/ops/bench"
+	"mpps/internal/ops/saved"
+	"mpps/internal/outcome"
 	"mpps/internal/traffic"
 )
 
@@ -41,7 +45,7 @@ func (a *app) modesInLab(ctx context.Context, f *modesFlags) (err error) {
 		return err
 	}
 	defer func() { err = (&scene{lab: s.lab}).closeAfter(err) }()
-	w := &modesWatch{app: a, share: s.lab.ShareDir(), kept: a.checkpointFile(f), stall: stall + f.duration + f.warmUp + f.budget}
+	w := &modesWatch{app: a, share: s.lab.ShareDir(), log: a.checkpointLog(f), stall: stall + f.Duration + f.WarmUp + f.Budget}
 	if f.resume != "" {
 		if err := s.lab.Put(modesSamples, f.resume); err != nil {
 			return err
@@ -62,7 +66,7 @@ func (a *app) modesInLab(ctx context.Context, f *modesFlags) (err error) {
 	if m.Partial && ctx.Err() != nil {
 		failure = nil // the user had enough
 	}
-	return a.finishModes(m, f, w.kept, failure)
+	return a.finishModes(m, f, w.log, failure)
 }
 
 // measureOn measures, mends what went wrong in the lab and goes on, until all is measured or mending does not help.
@@ -89,20 +93,20 @@ func (s *modesScene) measureOn(ctx context.Context, w *modesWatch, argv []string
 // inLab refuses what the lab sets by itself.
 func (f *modesFlags) inLab() error {
 	for _, name := range []string{"mode", "native", "secret-file"} {
-		if f.changed(name) {
+		if f.set.Changed(name) {
 			return usage(fmt.Errorf("--lab and --%s: the lab has modes and a secret of its own", name), "--only names those to measure")
 		}
 	}
-	if !f.changed("duration") {
-		f.duration = time.Second
+	if !f.set.Changed("duration") {
+		f.Duration = time.Second
 	}
-	if !f.changed("warm-up") {
-		f.warmUp = 200 * time.Millisecond
+	if !f.set.Changed("warm-up") {
+		f.WarmUp = 200 * time.Millisecond
 	}
-	if !f.changed("search-budget") {
-		f.budget = 10 * time.Second
+	if !f.set.Changed("search-budget") {
+		f.Budget = 10 * time.Second
 	}
-	if !f.changed("sink") {
+	if !f.set.Changed("sink") {
 		f.sink = string(traffic.AFPacket) // to verify a program takes an emulated guest several seconds
 	}
 	return nil
@@ -111,7 +115,7 @@ func (f *modesFlags) inLab() error {
 // modesOfLab are the command line on the lab's host, its modes left out, and the modes that are needed there.
 func (a *app) modesOfLab(f *modesFlags) (argv, wanted []string, err error) {
 	if f.resume != "" {
-		c, err := f.resumed()
+		c, _, err := f.resumed()
 		if err != nil {
 			return nil, nil, err
 		}
@@ -120,7 +124,7 @@ func (a *app) modesOfLab(f *modesFlags) (argv, wanted []string, err error) {
 			names = append(names, m.Name)
 		}
 		if wanted, err = modesWanted(names); err != nil {
-			return nil, nil, failed(fmt.Errorf("campaign %s: its modes are not those of the lab", f.resume), "leave --lab out")
+			return nil, nil, outcome.Failed(fmt.Errorf("campaign %s: its modes are not those of the lab", f.resume), "leave --lab out")
 		}
 		return resumeInLab(), wanted, nil
 	}
@@ -135,11 +139,11 @@ func (a *app) modesOfLab(f *modesFlags) (argv, wanted []string, err error) {
 	if err := p.Check(); err != nil {
 		return nil, nil, usage(err, "")
 	}
-	argv = append(modesCommand(), "--checkpoint", "/share/"+modesSamples, "--seed", strconv.FormatUint(p.Seed, 10), "--repeat", f.repeat,
-		"--workloads", strings.Join(f.workloads, ","), "--duration", f.duration.String(), "--warm-up", f.warmUp.String(),
-		"--search-budget", f.budget.String(), "--frame", strconv.Itoa(f.frame), "--flows", strconv.Itoa(f.flows), "--connections", strconv.Itoa(f.connections),
+	argv = append(modesCommand(), "--checkpoint", "/share/"+modesSamples, "--seed", strconv.FormatUint(p.Seed, 10), "--repeat", f.set.Lookup("repeat").Value.String(),
+		"--workloads", strings.Join(f.workloads, ","), "--duration", f.Duration.String(), "--warm-up", f.WarmUp.String(),
+		"--search-budget", f.Budget.String(), "--frame", strconv.Itoa(f.Frame), "--flows", strconv.Itoa(f.Flows), "--connections", strconv.Itoa(f.Connections),
 		"--generator", f.generator, "--sink", f.sink)
-	for flag, value := range map[string]string{"--interval": f.interval, "--name": f.name, "--cpus": f.cpus} {
+	for flag, value := range map[string]string{"--interval": f.set.Lookup("interval").Value.String(), "--name": f.name, "--cpus": f.cpus.String()} {
 		if value != "" {
 			argv = append(argv, flag, value)
 		}
@@ -192,7 +196,7 @@ func (s *modesScene) measure(ctx context.Context, w *modesWatch, argv []string) 
 	if cause := context.Cause(limited); errors.Is(cause, errStalled) {
 		return cause
 	}
-	if err == nil && r.Code != exitOK {
+	if err == nil && r.Code != outcome.CodeOK {
 		err = fmt.Errorf("on the lab host: %s", lastLines(r.Stderr))
 	}
 	return err
@@ -210,7 +214,7 @@ func lastLines(text string) string {
 type modesWatch struct {
 	app   *app
 	share string
-	kept  string // empty: nowhere
+	log   *bench.CampaignLog
 	stall time.Duration
 	seen  int64
 }
@@ -239,7 +243,7 @@ func (w *modesWatch) watch(ctx context.Context, stalled func()) {
 		if err != nil || c == nil {
 			continue // the next look will tell
 		}
-		w.app.modesProgress(c.Progress())
+		bench.ShowProgress(w.app.env(), c.Progress())
 		_ = w.copy() // done once more in the end, where an error is told
 	}
 }
@@ -260,7 +264,7 @@ func (w *modesWatch) read() (*measure.ModesCampaign, error) {
 // result is what the command answered on the lab's host, or what follows from its samples where it could not; nil where there
 // is nothing.
 func (w *modesWatch) result() (*measure.Modes, error) {
-	m, err := readModes(filepath.Join(w.share, modesAnswer))
+	m, err := saved.Modes(filepath.Join(w.share, modesAnswer))
 	if !errors.Is(err, fs.ErrNotExist) {
 		return m, err
 	}
@@ -273,7 +277,7 @@ func (w *modesWatch) result() (*measure.Modes, error) {
 
 // copy keeps the samples.
 func (w *modesWatch) copy() error {
-	if w.kept == "" {
+	if w.log.Name == "" {
 		return nil
 	}
 	text, err := os.ReadFile(filepath.Join(w.share, modesSamples))
@@ -281,27 +285,13 @@ func (w *modesWatch) copy() error {
 		return nil
 	}
 	if err == nil {
-		err = os.MkdirAll(filepath.Dir(w.kept), 0o755)
+		err = os.MkdirAll(filepath.Dir(w.log.Name), 0o755)
 	}
 	if err == nil {
-		err = replaceFile(w.kept, text)
+		err = ops.ReplaceFile(w.log.Name, text)
 	}
 	if err != nil {
-		return failed(fmt.Errorf("campaign %s: %w", w.kept, err), "--checkpoint names another file; with --keep=false there is none")
+		return outcome.Failed(fmt.Errorf("campaign %s: %w", w.log.Name, err), "--checkpoint names another file; with --keep=false there is none")
 	}
 	return nil
-}
-
-// readModes reads a campaign's result.
-func readModes(file string) (*measure.Modes, error) {
-	f, err := openFile(file)
-	if err != nil {
-		return nil, failed(fmt.Errorf("result: %w", err), "make one with 'mpps bench modes … -o FILE'")
-	}
-	defer f.Close()
-	m, err := measure.DecodeModes(f)
-	if err != nil {
-		return nil, failed(fmt.Errorf("result %s: %w", file, err), "make a new one with 'mpps bench modes … -o FILE'")
-	}
-	return m, nil
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"mpps/internal/measure"
+	"mpps/internal/outcome"
 )
 
 // modesBench is the command line that measures the guest as two modes: through the bridge, and from an interface of another
@@ -63,7 +64,7 @@ func TestBenchModesInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait() // the exit code is looked at
-	if code := cmd.ProcessState.ExitCode(); code != exitFailed || !strings.Contains(problems.String(), "--resume "+samples) {
+	if code := cmd.ProcessState.ExitCode(); code != outcome.CodeFailed || !strings.Contains(problems.String(), "--resume "+samples) {
 		t.Errorf("exit code %d: %s", code, problems.String())
 	}
 	first := modesOf(t, out.String())
@@ -74,7 +75,7 @@ func TestBenchModesInterrupted(t *testing.T) {
 		t.Errorf("interrupted: left behind:\n%sfound before:\n%s", after, before)
 	}
 	code, stdout, stderr := program(t, "ip", "netns", "exec", h.host, "mpps", "--json", "bench", "modes", "--resume", samples, "--keep=false")
-	if code != exitOK {
+	if code != outcome.CodeOK {
 		t.Fatalf("resumed: exit code %d: %s", code, stderr)
 	}
 	m := modesOf(t, stdout)
@@ -93,7 +94,7 @@ func TestBenchModesInterrupted(t *testing.T) {
 		}
 	}
 	code, stdout, stderr = program(t, h.modesBench(second, "--workloads", "ndr", "--search-budget", "3s", "--repeat", "1", "--sink", "af_packet")...)
-	if code != exitOK {
+	if code != outcome.CodeOK {
 		t.Fatalf("searches: exit code %d: %s", code, stderr)
 	}
 	for _, r := range modesOf(t, stdout).Rows {

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"mpps/internal/measure"
-	"mpps/internal/report"
+	"mpps/internal/ops/saved"
+	"mpps/internal/outcome"
 )
 
 // modesOf is the result in a JSON answer of bench modes.
@@ -37,7 +37,7 @@ func TestBenchModes(t *testing.T) {
 	samples, file := filepath.Join(dir, "c.jsonl"), filepath.Join(dir, "modes.json")
 	code, stdout, stderr := program(t, "mpps", "--json", "bench", "modes", "--mode", "native="+first, "--mode", "other="+second, "--workloads", "rr,stream",
 		"--duration", "60ms", "--warm-up", "10ms", "--repeat", "2", "--seed", "5", "--keep=false", "--checkpoint", samples, "-o", file, "--note", "over loopback")
-	if code != exitOK {
+	if code != outcome.CodeOK {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	m := modesOf(t, stdout)
@@ -52,7 +52,7 @@ func TestBenchModes(t *testing.T) {
 			t.Errorf("%s/%s: percentiles %v", r.Mode, r.Workload, r.Percentiles)
 		}
 	}
-	saved, err := readModes(file)
+	saved, err := saved.Modes(file)
 	if err != nil || saved.Samples != 8 {
 		t.Errorf("saved: %v, %+v", err, saved)
 	}
@@ -71,14 +71,14 @@ func TestBenchModes(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, stdout, stderr = program(t, "mpps", "--json", "bench", "modes", "--resume", samples, "--keep=false")
-	if code != exitOK {
+	if code != outcome.CodeOK {
 		t.Fatalf("resumed: exit code %d: %s", code, stderr)
 	}
 	elsewhere := filepath.Join(dir, "elsewhere.jsonl")
 	if err := os.WriteFile(elsewhere, []byte(strings.Replace(lines[0], `"host":"`+m.Host+`"`, `"host":"other"`, 1)), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if code, _, stderr := program(t, "mpps", "bench", "modes", "--resume", elsewhere, "--keep=false"); code != exitFailed || !strings.Contains(stderr, "is of host other") {
+	if code, _, stderr := program(t, "mpps", "bench", "modes", "--resume", elsewhere, "--keep=false"); code != outcome.CodeFailed || !strings.Contains(stderr, "is of host other") {
 		t.Errorf("of another host: exit code %d: %s", code, stderr)
 	}
 	if again := modesOf(t, stdout); !slices.Equal(again.Order, m.Order) || again.Partial {
@@ -86,7 +86,7 @@ func TestBenchModes(t *testing.T) {
 	}
 	// What cannot work at all is not tried again and again.
 	code, stdout, stderr = program(t, "mpps", "bench", "modes", "--mode", "native="+first+",from=no-such0", "--workloads", "pps", "--keep=false")
-	if code != exitUsage || stdout != "" || !strings.Contains(stderr, "pps of mode native") {
+	if code != outcome.CodeUsage || stdout != "" || !strings.Contains(stderr, "pps of mode native") {
 		t.Errorf("from an interface that is not there: exit code %d: %s", code, stderr)
 	}
 	if _, _, stderr := program(t, "mpps", "report", file, "-o", filepath.Join(dir, "r.html")); strings.Contains(stderr, "schema") {
@@ -124,7 +124,7 @@ func TestBenchModesFrozen(t *testing.T) {
 	cold := strings.TrimPrefix(strings.TrimSpace(line), "listening on ")
 	code, stdout, stderr := program(t, "mpps", "--json", "bench", "modes", "--mode", "native="+native, "--mode", "cold="+cold+",frozen="+file,
 		"--workloads", "rr", "--repeat", "1", "--duration", "50ms", "--warm-up", "0", "--keep=false")
-	if code != exitOK {
+	if code != outcome.CodeOK {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	if m := modesOf(t, stdout); m.Samples != 2 || m.Rows[1].Median.Value <= 0 {
@@ -144,30 +144,30 @@ func TestBenchModesRefuses(t *testing.T) {
 		code int
 		want string
 	}{
-		{nil, exitUsage, "nothing says which modes"},
-		{[]string{one}, exitUsage, "mode native: nothing says where its packets leave"},
-		{[]string{one, "--workloads", "rr,x"}, exitUsage, `found "x"`},
-		{[]string{one, "--workloads", "rr", "--repeat", "3,6"}, exitUsage, "nothing says when to stop"},
-		{[]string{one, "--workloads", "rr", "--repeat", "x"}, exitUsage, "expected N or MIN,MAX"},
-		{[]string{one, "--workloads", "rr", "--repeat", "6,3", "-I", "95,5"}, exitUsage, "the smaller number first"},
-		{[]string{one, "--workloads", "rr", "-I", "99,5"}, exitUsage, "needs 8"},
-		{[]string{one, "--workloads", "rr", "-I", "100,5"}, exitUsage, "LEVEL,WIDTH in percent"},
-		{[]string{one, one, "--workloads", "rr"}, exitUsage, "two modes have the name native"},
-		{[]string{one, "--workloads", "rr", "--native", "bare"}, exitUsage, "no mode bare"},
-		{[]string{"--mode", "x"}, exitUsage, "expected NAME=HOST:PORT"},
-		{[]string{"--mode", "x=127.0.0.1:1,by=air"}, exitUsage, `found "by=air"`},
-		{[]string{"--mode", "x=127.0.0.1:1,via=br0,from=eth0"}, exitUsage, "via and from"},
-		{[]string{"--mode", "x=127.0.0.1:1,from=netns:/x"}, exitUsage, "bad namespace"},
-		{[]string{one, "--workloads", "rr", "--sink", "x"}, exitUsage, "--sink"},
-		{[]string{one, "--workloads", "rr", "--duration", "-1s"}, exitUsage, "a duration"},
-		{[]string{one, "--workloads", "rr", "--only", "vf"}, exitUsage, "--only belongs to --lab"},
-		{[]string{one, "--workloads", "rr"}, exitFailed, "mode native: agent 127.0.0.1:1"},
-		{[]string{one, "--workloads", "rr", "-o", "no-such-folder/x"}, exitUsage, "in a directory that is there"},
-		{[]string{"--lab", one}, exitUsage, "--lab and --mode"},
-		{[]string{"--lab", "--only", "ne2000"}, exitUsage, `found "ne2000"`},
-		{[]string{"--resume", "no-such-file"}, exitFailed, "no such file"},
-		{[]string{"--resume", "bench_modes_test.go"}, exitFailed, "not a campaign file"},
-		{[]string{"--resume", "x", "--repeat", "4"}, exitUsage, "the file has the plan"},
+		{nil, outcome.CodeUsage, "nothing says which modes"},
+		{[]string{one}, outcome.CodeUsage, "mode native: nothing says where its packets leave"},
+		{[]string{one, "--workloads", "rr,x"}, outcome.CodeUsage, `found "x"`},
+		{[]string{one, "--workloads", "rr", "--repeat", "3,6"}, outcome.CodeUsage, "nothing says when to stop"},
+		{[]string{one, "--workloads", "rr", "--repeat", "x"}, outcome.CodeUsage, "expected N or MIN,MAX"},
+		{[]string{one, "--workloads", "rr", "--repeat", "6,3", "-I", "95,5"}, outcome.CodeUsage, "the smaller number first"},
+		{[]string{one, "--workloads", "rr", "-I", "99,5"}, outcome.CodeUsage, "needs 8"},
+		{[]string{one, "--workloads", "rr", "-I", "100,5"}, outcome.CodeUsage, "LEVEL,WIDTH in percent"},
+		{[]string{one, one, "--workloads", "rr"}, outcome.CodeUsage, "two modes have the name native"},
+		{[]string{one, "--workloads", "rr", "--native", "bare"}, outcome.CodeUsage, "no mode bare"},
+		{[]string{"--mode", "x"}, outcome.CodeUsage, "expected NAME=HOST:PORT"},
+		{[]string{"--mode", "x=127.0.0.1:1,by=air"}, outcome.CodeUsage, `found "by=air"`},
+		{[]string{"--mode", "x=127.0.0.1:1,via=br0,from=eth0"}, outcome.CodeUsage, "via and from"},
+		{[]string{"--mode", "x=127.0.0.1:1,from=netns:/x"}, outcome.CodeUsage, "bad namespace"},
+		{[]string{one, "--workloads", "rr", "--sink", "x"}, outcome.CodeUsage, "--sink"},
+		{[]string{one, "--workloads", "rr", "--duration", "-1s"}, outcome.CodeUsage, "--duration -1s: expected more than nothing"},
+		{[]string{one, "--workloads", "rr", "--only", "vf"}, outcome.CodeUsage, "--only belongs to --lab"},
+		{[]string{one, "--workloads", "rr"}, outcome.CodeFailed, "mode native: agent 127.0.0.1:1"},
+		{[]string{one, "--workloads", "rr", "-o", "no-such-folder/x"}, outcome.CodeUsage, "in a directory that is there"},
+		{[]string{"--lab", one}, outcome.CodeUsage, "--lab and --mode"},
+		{[]string{"--lab", "--only", "ne2000"}, outcome.CodeUsage, `found "ne2000"`},
+		{[]string{"--resume", "no-such-file"}, outcome.CodeFailed, "no such file"},
+		{[]string{"--resume", "bench_modes_test.go"}, outcome.CodeFailed, "not a campaign file"},
+		{[]string{"--resume", "x", "--repeat", "4"}, outcome.CodeUsage, "the file has the plan"},
 	} {
 		code, stdout, stderr := program(t, append([]string{"mpps", "bench", "modes", "--keep=false"}, c.argv...)...)
 		if code != c.code || !strings.Contains(stderr, c.want) || stdout != "" {
@@ -176,67 +176,9 @@ func TestBenchModesRefuses(t *testing.T) {
 	}
 }
 
-// TestDrawModes draws six modes as the lab has them, narrow and wide.
-func TestDrawModes(t *testing.T) {
-	m := &measure.Modes{Host: "l1", Native: "native", Samples: 54, Blocks: 3, Seed: 1, Notes: []string{"a note"}, Environment: measure.Environment{Emulated: true}}
-	f := &modesFlags{duration: time.Second, frame: 64, flows: 16, connections: 1, budget: 10 * time.Second}
-	for _, name := range workloadNames() {
-		w, _ := workloadOf(name, f)
-		m.Workloads = append(m.Workloads, w)
-		for i, mode := range modesInOrder {
-			if name == "stream" {
-				m.Modes = append(m.Modes, measure.Mode{Name: mode})
-			}
-			v := 123456789.0 / float64(i+1)
-			r := measure.ModeRow{
-				Mode: mode, Workload: name, Kind: w.Kind, Unit: w.Kind.Unit(), Median: measure.Estimate{Value: v, Lo: 0.9 * v, Hi: 1.1 * v, N: 3},
-				CPUIdle: measure.Estimate{Value: 12.5, N: 3}, CPUNs: measure.Estimate{Value: 51234.5, N: 3}, Samples: []float64{v, v, v},
-			}
-			if i > 0 {
-				r.Percent = &measure.Estimate{Value: 100 / float64(i+1), Lo: 10.03, Hi: 99.12, N: 6}
-			}
-			if w.Kind == measure.RR {
-				r.What, r.Percentiles = "round-trip", []measure.Percentile{{P: 50, ValueNs: 2_790_000}, {P: 90, ValueNs: 8_650_000}, {P: 99, ValueNs: 18_200_000}}
-			}
-			if name == ndr {
-				upper := 1.01 * v
-				r.Search = &measure.ModeRates{NDRUpper: &upper, PDRLower: &v}
-				if mode == "e1000" {
-					r.Median, r.Percent, r.Search.PDRLower, r.Search.None = measure.Estimate{N: 3}, nil, nil, "no rate without loss; floor 0.03 %"
-				}
-			} else if w.Kind == measure.PPS {
-				loss := 0.0442
-				r.Loss, r.LimitedBy = &loss, measure.ByDevice
-				if mode == "vhost" {
-					r.LimitedBy = measure.ByGenerator
-				}
-			}
-			m.Rows = append(m.Rows, r)
-		}
-	}
-	for _, width := range []int{80, 200} {
-		text := report.Draw(width, func(t *report.Text) { drawModes(t, m, []string{"/var/lib/mpps/runs/x.json"}) })
-		if err := wide(text, width); err != nil {
-			t.Errorf("%v\n%s", err, text)
-		}
-		for _, want := range append(slices.Clone(modesInOrder), "EMULATED", "≥30.9M", "33.3 [10, 99.1]", "18.2ms", "4.4 %", "12 %", "100", "none") {
-			if !strings.Contains(text, want) {
-				t.Errorf("at %d columns %q is missing:\n%s", width, want, text)
-			}
-		}
-		if lines := strings.Count(text, "\n  e1000 "); (width == 80) != (lines == 5) || width == 200 && lines != 1 {
-			t.Errorf("at %d columns e1000 has %d lines:\n%s", width, lines, text)
-		}
-	}
-}
-
-func TestThree(t *testing.T) {
-	for v, want := range map[float64]string{0: "0", 0.01234: "0.0123", 1: "1", 12.34: "12.3", 999.4: "999", 999.6: "1k", 1234: "1.23k", 999499: "999k", 999600: "1M", 2.5e12: "2.5T"} {
-		if got := three(v); got != want {
-			t.Errorf("%g: found %s, expected %s", v, got, want)
-		}
-	}
-	if got := fmt.Sprint(parseInterval("99")); got != "0.99 0.05 <nil>" {
+// TestParseInterval: the width is 5 % where it is left out.
+func TestParseInterval(t *testing.T) {
+	if got := fmt.Sprint(parseInterval("99")); got != "{0.99 0.05} <nil>" {
 		t.Errorf("found %s", got)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"mpps/internal/measure"
+	"mpps/internal/outcome"
 )
 
 // hostAndGuest are two namespaces of this test: a host with a bridge, and a guest on it with an agent.
@@ -103,7 +104,7 @@ func checkOpenLoop(t *testing.T, run *measure.Run) {
 func TestBenchRateTooHigh(t *testing.T) {
 	h := newHostAndGuest(t)
 	code, stdout, stderr := program(t, h.benchmark("rr", "--udp", "--rate", "20M", "--repeat", "1", "--timeout", "100ms")...)
-	if code != exitNotDevice {
+	if code != outcome.CodeNotDevice {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	run := result(t, stdout)
@@ -118,7 +119,7 @@ func TestBenchConnectsWithFewPorts(t *testing.T) {
 	h := newHostAndGuest(t)
 	h.ip("netns", "exec", h.host, "sysctl", "-q", "-w", "net.ipv4.ip_local_port_range=40000 40063")
 	code, stdout, stderr := program(t, h.benchmark("crr", "--repeat", "2")...)
-	if code != exitOK {
+	if code != outcome.CodeOK {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	run := result(t, stdout)
@@ -149,7 +150,7 @@ func TestBenchLosesDatagrams(t *testing.T) {
 	for _, argv := range [][]string{{"rr", "--udp"}, {"rr", "--udp", "--rate", "1k"}} {
 		begin := time.Now()
 		code, stdout, stderr := program(t, h.benchmark(append(argv, "--repeat", "1", "--timeout", "20ms")...)...)
-		if code != exitOK {
+		if code != outcome.CodeOK {
 			t.Fatalf("exit code %d: %s", code, stderr)
 		}
 		run := result(t, stdout)
@@ -165,10 +166,10 @@ func TestBenchUnanswered(t *testing.T) {
 	h := newHostAndGuest(t)
 	h.ip("-n", h.guest, "link", "set", "eth0", "mtu", "1000")
 	code, _, stderr := program(t, h.benchmark("rr", "--udp", "--request", "1400", "--repeat", "1", "--timeout", "100ms")...)
-	if code != exitFailed || !strings.Contains(stderr, "was answered within 100ms") || !strings.Contains(stderr, "an MTU below 1428 bytes") {
+	if code != outcome.CodeFailed || !strings.Contains(stderr, "was answered within 100ms") || !strings.Contains(stderr, "an MTU below 1428 bytes") {
 		t.Errorf("exit %d: %s", code, stderr)
 	}
-	if code, _, stderr := program(t, h.benchmark("rr", "--udp", "--request", "900", "--repeat", "1", "--timeout", "1s")...); code != exitOK {
+	if code, _, stderr := program(t, h.benchmark("rr", "--udp", "--request", "900", "--repeat", "1", "--timeout", "1s")...); code != outcome.CodeOK {
 		t.Errorf("datagrams that fit: exit %d: %s", code, stderr)
 	}
 }
@@ -195,11 +196,11 @@ func TestBenchThroughBridge(t *testing.T) {
 		t.Run(strings.Join(argv, " "), func(t *testing.T) {
 			code, stdout, stderr := program(t, h.benchmark(append(argv, "--repeat", "2")...)...)
 			// How fast generator and path are on a busy machine is not this test's business.
-			if code != exitOK && code != exitNotDevice {
+			if code != outcome.CodeOK && code != outcome.CodeNotDevice {
 				t.Fatalf("exit code %d: %s", code, stderr)
 			}
 			run := result(t, stdout)
-			if valid := code == exitOK; run.Valid() != valid {
+			if valid := code == outcome.CodeOK; run.Valid() != valid {
 				t.Errorf("exit code %d, limited by %s", code, run.LimitedBy)
 			}
 			if len(run.Samples) != 2 || run.Partial {
@@ -230,7 +231,7 @@ func TestBenchThroughBridge(t *testing.T) {
 	t.Run("in the form of another program", func(t *testing.T) {
 		argv := slices.DeleteFunc(h.benchmark("rr", "--repeat", "2", "--format", "netperf", "-q"), func(word string) bool { return word == "--json" })
 		code, stdout, stderr := program(t, argv...)
-		if code != exitOK || stderr != "" || !strings.Contains(stdout, "\nTHROUGHPUT_UNITS=Trans/s\n") || !strings.Contains(stdout, "\nP50_LATENCY=") {
+		if code != outcome.CodeOK || stderr != "" || !strings.Contains(stdout, "\nTHROUGHPUT_UNITS=Trans/s\n") || !strings.Contains(stdout, "\nP50_LATENCY=") {
 			t.Errorf("exit code %d, printed %q and %q", code, stdout, stderr)
 		}
 	})
@@ -274,7 +275,7 @@ func TestBenchCutShort(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait() // the exit code is looked at
-	if code := cmd.ProcessState.ExitCode(); code != exitFailed {
+	if code := cmd.ProcessState.ExitCode(); code != outcome.CodeFailed {
 		t.Errorf("interrupted: exit code %d", code)
 	}
 	run := result(t, out.String())
@@ -297,7 +298,7 @@ func TestBenchCutShort(t *testing.T) {
 		}
 	}
 	code, stdout, stderr := program(t, h.benchmark("pps", "--via", "br0", "--repeat", "1")...)
-	if code != exitOK && code != exitNotDevice {
+	if code != outcome.CodeOK && code != outcome.CodeNotDevice {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	checkLedger(t, result(t, stdout))
@@ -314,11 +315,11 @@ func TestBenchBadEnds(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{"pps", "--via", "no-such0"}, exitUsage, "bridge no-such0"},
-		{[]string{"pps", "--via", "tap0"}, exitUsage, "tap0 is a veth, not a bridge"},
-		{[]string{"pps", "--via", "br0", "--guest-nic", "eth7"}, exitUsage, "has no interface eth7"},
-		{[]string{"pps", "--via", "br0", "--frame", "63"}, exitUsage, "expected 64 to 1518"},
-		{[]string{"pps", "--from", "no-such0"}, exitUsage, "no such interface"},
+		{[]string{"pps", "--via", "no-such0"}, outcome.CodeUsage, "bridge no-such0"},
+		{[]string{"pps", "--via", "tap0"}, outcome.CodeUsage, "tap0 is a veth, not a bridge"},
+		{[]string{"pps", "--via", "br0", "--guest-nic", "eth7"}, outcome.CodeUsage, "has no interface eth7"},
+		{[]string{"pps", "--via", "br0", "--frame", "63"}, outcome.CodeUsage, "expected 64 to 1518"},
+		{[]string{"pps", "--from", "no-such0"}, outcome.CodeUsage, "no such interface"},
 	} {
 		code, stdout, stderr := program(t, h.benchmark(c.argv...)...)
 		if code != c.code || !strings.Contains(stderr, c.want) || stdout != "" {
@@ -327,11 +328,11 @@ func TestBenchBadEnds(t *testing.T) {
 	}
 	h.ip("-n", h.guest, "link", "set", "eth0", "mtu", "200")
 	code, _, stderr := program(t, h.benchmark("pps", "--via", "br0", "--frame", "219")...)
-	if code != exitUsage || !strings.Contains(stderr, "need an MTU of 201") {
+	if code != outcome.CodeUsage || !strings.Contains(stderr, "need an MTU of 201") {
 		t.Errorf("a frame over the guest's MTU: exit code %d: %s", code, stderr)
 	}
 	code, _, stderr = program(t, h.benchmark("pps", "--via", "br0", "--frame", "imix")...)
-	if code != exitUsage || !strings.Contains(stderr, "need an MTU of 1500") {
+	if code != outcome.CodeUsage || !strings.Contains(stderr, "need an MTU of 1500") {
 		t.Errorf("IMIX over the guest's MTU: exit code %d: %s", code, stderr)
 	}
 	h.ip("-n", h.guest, "link", "set", "eth0", "mtu", "1500")
@@ -356,7 +357,7 @@ func TestBenchLosesItsAgent(t *testing.T) {
 	code, stdout, stderr := program(t, "ip", "netns", "exec", h.host, "mpps", "--json", "bench", "pps", "--via", "br0",
 		"--agent", "10.50.0.2:7979", "--rate", "1k", "--duration", "200ms", "--repeat", "1000", "--keep=false")
 	_ = doomed.Wait() // killed
-	if code != exitFailed || !strings.Contains(stderr, "lost the agent") || !strings.Contains(stderr, "hint: ") {
+	if code != outcome.CodeFailed || !strings.Contains(stderr, "lost the agent") || !strings.Contains(stderr, "hint: ") {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
 	run := result(t, stdout)

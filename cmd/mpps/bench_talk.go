@@ -1,37 +1,34 @@
 package main
 
 import (
-	"context"
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"mpps/internal/goal"
 	"mpps/internal/measure"
 	"mpps/internal/measure/rig"
+	"mpps/internal/ops/bench"
 	"mpps/internal/traffic"
 )
 
-// talkFlags are the flags of bench rr and bench stream.
+// talkFlags are the flags of bench rr, crr and stream.
 type talkFlags struct {
-	benchFlags
+	runFlags
+	ends                           bench.Ends
 	connections, request, response int
 	udp                            bool
-	rate                           string
+	rate                           float64
 	timeout, ramp                  time.Duration
 	sendfile                       bool
 	engine                         string
 	enginePort                     uint16
 }
 
-// ours is the engine that is no other program.
-const ours = "mpps"
-
-// streamRamp is how long a connection has to find its speed unless the user says otherwise: many round trips of any
-// path within a site.
-const streamRamp = 200 * time.Millisecond
+// mostBytes is the most of a request or a response, in bytes.
+const mostBytes = 64 << 20
 
 func (a *app) benchTalk(kind measure.Kind) *cobra.Command {
 	var f talkFlags
@@ -55,13 +52,23 @@ A request over UDP that is not answered within --timeout is lost and counted.
 
 --to, or the agent, needs an IP address that --from, or this host, can reach.`,
 		Args: args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.runTalk(cmd.Context(), kind, &f) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			load, err := f.load(kind)
+			if err != nil {
+				return err
+			}
+			return a.measure(cmd.Context(), kind, &f.runFlags, load,
+				&bench.Talk{Ends: f.ends, Kind: kind, Engine: f.engine, Port: f.enginePort})
+		},
 	}
-	f.add(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&f.engine, "engine", ours, "what makes the traffic: mpps, netperf or iperf3 (streams only), where installed")
-	flags.Uint16Var(&f.enginePort, "engine-port", 0, "with --agent: where the engine's server listens there (default: 12865, or 5201)")
-	flags.IntVar(&f.connections, "connections", 1, "TCP connections at a time, 1 to 1024")
+	f.add(cmd)
+	addEnds(flags, &f.ends)
+	choiceVar(flags, &f.engine, "engine", bench.Ours, "what makes the traffic: mpps, netperf or iperf3 (streams "+
+		"only), where installed", bench.Ours, "netperf", "iperf3")
+	flags.Uint16Var(&f.enginePort, "engine-port", 0, "with --agent: where the engine's server listens there "+
+		"(default: 12865, or 5201)")
+	intVar(flags, &f.connections, "connections", 1, 1, 1024, "TCP connections at a time, 1 to 1024")
 	if kind == measure.CRR {
 		cmd.Use, cmd.Short = "crr", "TCP connections per second: connect, request, response, close"
 		cmd.Long = `Makes a TCP connection for each transaction, as netperf's TCP_CRR: connect, send
@@ -74,16 +81,19 @@ The far end closes first: what a connection leaves behind for a minute
   mpps bench crr --from netns:A/v0 --to netns:B/v1 --response 1024
 
 --to, or the agent, needs an IP address that --from, or this host, can reach.`
-		flags.IntVar(&f.request, "request", 1, "bytes of a request")
-		flags.IntVar(&f.response, "response", 1, "bytes of a response")
+		intVar(flags, &f.request, "request", 1, 1, mostBytes, "bytes of a request")
+		intVar(flags, &f.response, "response", 1, 1, mostBytes, "bytes of a response")
 		return cmd
 	}
 	if kind == measure.RR {
-		flags.IntVar(&f.request, "request", 1, "bytes of a request (default with --udp --rate: 8, its number)")
-		flags.IntVar(&f.response, "response", 1, "bytes of a response (default with --udp --rate: 8)")
+		intVar(flags, &f.request, "request", 1, 1, mostBytes,
+			"bytes of a request (default with --udp --rate: 8, its number)")
+		intVar(flags, &f.response, "response", 1, 1, mostBytes, "bytes of a response (default with --udp --rate: 8)")
 		flags.BoolVar(&f.udp, "udp", false, "over UDP instead of TCP")
-		flags.StringVar(&f.rate, "rate", "0", "transactions per second on a schedule, such as 10k; 0 is a closed loop")
-		flags.DurationVar(&f.timeout, "timeout", time.Second, "after which a request is lost: over UDP, or with --rate at the end of a trial")
+		valueVar(flags, &f.rate, "rate", "", "transactions per second on a schedule, such as 10k; 0 is a closed loop",
+			parseRate)
+		durationVar(flags, &f.timeout, "timeout", time.Second, time.Millisecond, time.Hour,
+			"after which a request is lost: over UDP, or with --rate at the end of a trial")
 		return cmd
 	}
 	cmd.Use, cmd.Short = "stream", "bits per second over TCP connections"
@@ -98,32 +108,31 @@ speed (--ramp).
 
 --to, or the agent, needs an IP address that --from, or this host, can reach.`
 	flags.BoolVar(&f.sendfile, "sendfile", false, "send a file's pages without copying them")
-	flags.DurationVar(&f.ramp, "ramp", streamRamp, "at the start of each connection, before --duration, that is not counted")
+	flags.DurationVar(&f.ramp, "ramp", bench.StreamRamp,
+		"at the start of each connection, before --duration, that is not counted")
 	return cmd
 }
 
+// load checks the flags against each other and returns the load.
 func (f *talkFlags) load(kind measure.Kind) (measure.Load, error) {
 	load := measure.Load{
-		FrameBytes: traffic.MinFrame, Flows: f.connections, Duration: f.duration, WarmUp: f.warmUp, Repeat: f.repeat,
-		Connections: f.connections, Request: f.request, Response: f.response,
+		FrameBytes: traffic.MinFrame, Flows: f.connections, Connections: f.connections, Request: f.request,
+		Response: f.response,
 	}
+	f.times(&load)
 	if kind == measure.Stream {
 		load.Ramp, load.Sendfile = f.ramp, f.sendfile
 	}
-	const most = 64 << 20
-	switch {
-	case f.check() != nil:
-		return load, f.check()
-	case f.agent != "" && f.from != "":
-		return load, usage(errors.New("the connection to an agent takes the route that this host has"), "leave --from out")
-	case f.connections < 1 || f.connections > 1024:
-		return load, usage(fmt.Errorf("--connections %d: expected 1 to 1024", f.connections), "")
+	switch err := cmp.Or(checkEnds(&f.ends, false), f.check()); {
+	case err != nil:
+		return load, err
+	case f.ends.Agent != "" && f.ends.From != traffic.Endpoint{}:
+		return load, usage(errors.New("the connection to an agent takes the route that this host has"),
+			"leave --from out")
 	case load.Ramp < 0 || load.Ramp > time.Hour || load.Ramp%time.Millisecond != 0:
 		return load, usage(fmt.Errorf("--ramp %v: expected whole milliseconds up to 1h", f.ramp), "")
-	case kind != measure.Stream && f.reverse:
+	case kind != measure.Stream && f.ends.Reverse:
 		return load, usage(errors.New("transactions go both ways: there is nothing to reverse"), "")
-	case kind != measure.Stream && (f.request < 1 || f.request > most || f.response < 1 || f.response > most):
-		return load, usage(fmt.Errorf("a request of %d and a response of %d bytes: expected 1 to %d", f.request, f.response, most), "")
 	}
 	if kind == measure.RR {
 		if err := f.transactions(&load); err != nil {
@@ -140,21 +149,21 @@ func (f *talkFlags) load(kind measure.Kind) (measure.Load, error) {
 	return load, nil
 }
 
-// otherEngine checks what another program is asked for. Times that were not asked for are what it can do.
+// otherEngine checks what another program is asked for. Times that were not given are what it can do.
 func (f *talkFlags) otherEngine(kind measure.Kind, load *measure.Load) error {
-	if f.engine == ours {
+	if f.engine == bench.Ours {
 		if f.enginePort != 0 {
 			return usage(errors.New("--engine-port belongs to --engine netperf or iperf3"), "")
 		}
 		return nil
 	}
-	if f.enginePort != 0 && f.agent == "" {
+	if f.enginePort != 0 && f.ends.Agent == "" {
 		return usage(errors.New("--engine-port belongs to --agent: otherwise the server is started here"), "")
 	}
-	if !f.changed("warm-up") {
+	if !f.set.Changed("warm-up") {
 		load.WarmUp = time.Second
 	}
-	if kind == measure.Stream && !f.changed("ramp") {
+	if kind == measure.Stream && !f.set.Changed("ramp") {
 		load.Ramp = 0
 		if f.engine == "iperf3" {
 			load.Ramp = time.Second
@@ -165,10 +174,7 @@ func (f *talkFlags) otherEngine(kind measure.Kind, load *measure.Load) error {
 
 // transactions adds what only transactions have.
 func (f *talkFlags) transactions(load *measure.Load) error {
-	rate, err := goal.ParseRate(f.rate)
-	if err != nil {
-		return usage(fmt.Errorf("--rate: %w", err), "")
-	}
+	rate := f.rate
 	load.Rate, load.Protocol = rate, rig.TCP
 	if f.udp {
 		load.Protocol = rig.UDP
@@ -176,74 +182,22 @@ func (f *talkFlags) transactions(load *measure.Load) error {
 	if f.udp || rate > 0 {
 		load.Timeout = f.timeout
 	}
-	if f.timeout < time.Millisecond || f.timeout > time.Hour {
-		return usage(fmt.Errorf("--timeout %v: expected 1ms to 1h", f.timeout), "")
-	}
 	if !f.udp {
 		return nil
 	}
-	if rate > 0 && !f.changed("request") {
+	if rate > 0 && !f.set.Changed("request") {
 		load.Request = rig.NumberBytes
 	}
-	if rate > 0 && !f.changed("response") {
+	if rate > 0 && !f.set.Changed("response") {
 		load.Response = rig.NumberBytes
 	}
 	switch n, m := load.Request, load.Response; {
 	case max(n, m) > rig.MaxDatagram:
-		return usage(fmt.Errorf("a request of %d and a response of %d bytes: a UDP datagram carries at most %d", n, m, rig.MaxDatagram), "")
+		return usage(fmt.Errorf("a request of %d and a response of %d bytes: a UDP datagram carries at most %d", n, m,
+			rig.MaxDatagram), "")
 	case rate > 0 && min(n, m) < rig.NumberBytes:
-		return usage(fmt.Errorf("a request of %d and a response of %d bytes: with --udp --rate expected %d or more, which hold a request's number", n, m, rig.NumberBytes), "")
+		return usage(fmt.Errorf("a request of %d and a response of %d bytes: with --udp --rate expected %d or more, "+
+			"which hold a request's number", n, m, rig.NumberBytes), "")
 	}
 	return nil
-}
-
-func (a *app) runTalk(ctx context.Context, kind measure.Kind, f *talkFlags) error {
-	load, err := f.load(kind)
-	if err != nil {
-		return err
-	}
-	return a.measured(ctx, kind, &f.benchFlags, load, func(m *rig.Machine, progress func(measure.Step)) (*gear, error) {
-		t, err := f.talk(ctx, m, kind)
-		if err != nil {
-			return nil, err
-		}
-		return &gear{
-			alone: func(ctx context.Context, run *measure.Run) error { return measure.RunExchange(ctx, t, run, progress) },
-			inTurns: func(ctx context.Context, sides [2]measure.Configuration, blocks int, seed uint64) (measure.Interleaved, error) {
-				return measure.InterleaveExchange(ctx, t, sides, blocks, seed, progress)
-			},
-			ends: func(run *measure.Run) {
-				run.From, run.To = t.From, t.To
-				run.Environment.FarHost, run.Environment.FarKernel = t.FarHost, t.FarKernel
-				run.Environment.Engine = t.Engine.Version()
-			},
-			told:  func(*measure.Run) {},
-			close: t.Close,
-		}, nil
-	})
-}
-
-func (f *talkFlags) talk(ctx context.Context, m *rig.Machine, kind measure.Kind) (*rig.Talk, error) {
-	if f.agent != "" {
-		o, err := f.agentOptions()
-		if err != nil {
-			return nil, err
-		}
-		if f.engine != ours {
-			return rig.EngineWithAgent(ctx, m, f.engine, kind, o, f.enginePort, f.reverse)
-		}
-		return rig.TalkWithAgent(ctx, m, kind, o, f.reverse)
-	}
-	from, err := traffic.ParseEndpoint(f.from)
-	if err != nil {
-		return nil, usage(fmt.Errorf("--from: %w", err), "IFACE or netns:NAME/IFACE")
-	}
-	to, err := traffic.ParseEndpoint(f.to)
-	if err != nil {
-		return nil, usage(fmt.Errorf("--to: %w", err), "IFACE or netns:NAME/IFACE")
-	}
-	if f.engine != ours {
-		return rig.EngineBetween(ctx, m, f.engine, kind, from, to, f.reverse)
-	}
-	return rig.TalkBetween(m, kind, from, to, f.reverse)
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"mpps/internal/measure"
+	"mpps/internal/outcome"
 )
 
 const nfCall = "sysctl:net.bridge.bridge-nf-call-iptables"
@@ -144,7 +145,7 @@ func TestBenchPlanInTurns(t *testing.T) {
 	plan := b.plan(nfCall + "=0@security")
 	file := filepath.Join(t.TempDir(), "ab.json")
 	code, stdout, stderr := program(t, b.bench("--json", "bench", "pps", "--plan", plan, "--seed", "7", "--blocks", "8", "-o", file)...)
-	if code != exitOK && code != exitNotDevice {
+	if code != outcome.CodeOK && code != outcome.CodeNotDevice {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	if after := b.state(); after != before {
@@ -175,10 +176,10 @@ func TestBenchPlanInTurns(t *testing.T) {
 	checkLedger(t, &ab.AfterRun)
 
 	page := filepath.Join(t.TempDir(), "report.html")
-	if code, _, stderr := program(t, "mpps", "report", file, "-o", page); code != exitOK || !strings.Contains(stderr, "more packets") {
+	if code, _, stderr := program(t, "mpps", "report", file, "-o", page); code != outcome.CodeOK || !strings.Contains(stderr, "more packets") {
 		t.Errorf("report: exit code %d: %s", code, stderr)
 	}
-	if code, _, stderr := program(t, "mpps", "bench", "compare", file, file); code == exitOK || !strings.Contains(stderr, "interleaved") {
+	if code, _, stderr := program(t, "mpps", "bench", "compare", file, file); code == outcome.CodeOK || !strings.Contains(stderr, "interleaved") {
 		t.Errorf("compare: exit code %d: %s", code, stderr)
 	}
 }
@@ -191,7 +192,7 @@ func TestBenchPlanOfNoEffect(t *testing.T) {
 	// Six equal blocks all lean to one side in one of 32 measurements; in three of three they do not.
 	for range 3 {
 		code, stdout, stderr := program(t, b.bench("bench", "pps", "--plan", ttl, "--rate", "5k")...)
-		if code != exitOK && code != exitNotDevice {
+		if code != outcome.CodeOK && code != outcome.CodeNotDevice {
 			t.Fatalf("exit code %d: %s", code, stderr)
 		}
 		if found = stdout; strings.Contains(found, "~ no significant difference") {
@@ -207,7 +208,7 @@ func TestBenchPlanOfNoEffect(t *testing.T) {
 	for _, kind := range []string{"rr", "stream"} {
 		code, stdout, stderr := program(t, b.bench("--json", "bench", kind, "--plan", ttl, "--blocks", "1")...)
 		ab, err := measure.DecodeAB(strings.NewReader(stdout))
-		if code != exitOK || err != nil || string(ab.Kind) != kind || !ab.RolledBack || len(ab.AfterRun.Samples) != 2 {
+		if code != outcome.CodeOK || err != nil || string(ab.Kind) != kind || !ab.RolledBack || len(ab.AfterRun.Samples) != 2 {
 			t.Errorf("%s: exit code %d, %v: %s%s", kind, code, err, stderr, stdout)
 		}
 		if err := validate("mpps.bench-ab.1", stdout); err != nil {
@@ -219,7 +220,7 @@ func TestBenchPlanOfNoEffect(t *testing.T) {
 		{nfCall + "=0@connectivity", "cut the way"},
 	} {
 		code, stdout, stderr := program(t, b.bench("bench", "pps", "--plan", b.plan(c.plan))...)
-		if code != exitUsage || stdout != "" || !strings.Contains(stderr, c.want) {
+		if code != outcome.CodeUsage || stdout != "" || !strings.Contains(stderr, c.want) {
 			t.Errorf("%s: exit code %d: %s%s", c.plan, code, stdout, stderr)
 		}
 	}
@@ -257,7 +258,7 @@ func TestBenchPlanInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait() // the exit code is looked at
-	if code := cmd.ProcessState.ExitCode(); code != exitFailed || !strings.Contains(problems.String(), "of 100 blocks were completed") {
+	if code := cmd.ProcessState.ExitCode(); code != outcome.CodeFailed || !strings.Contains(problems.String(), "of 100 blocks were completed") {
 		t.Errorf("exit code %d: %s", code, problems.String())
 	}
 	ab, err := measure.DecodeAB(&out)
@@ -300,7 +301,7 @@ func TestBenchPlanMeddledWith(t *testing.T) {
 	cmd, problems := b.started(argv, func() bool { return ttl() == "63" })
 	b.must(bytes.NewBufferString("70"), "ip", "netns", "exec", b.host, "tee", file)
 	_ = cmd.Wait() // the exit code is looked at
-	if code := cmd.ProcessState.ExitCode(); code != exitFailed || !strings.Contains(problems.String(), "somebody else changed") {
+	if code := cmd.ProcessState.ExitCode(); code != outcome.CodeFailed || !strings.Contains(problems.String(), "somebody else changed") {
 		t.Errorf("exit code %d: %s", code, problems.String())
 	}
 	if got := ttl(); got != "70" {
@@ -366,7 +367,7 @@ func TestBenchPlanRolledBackByOthers(t *testing.T) {
 	time.Sleep(200 * time.Millisecond) // the apply ends
 	b.must(nil, append(mount, "rollback")...)
 	_ = cmd.Wait() // the exit code is looked at
-	if code := cmd.ProcessState.ExitCode(); code != exitFailed || !strings.Contains(problems.String(), "somebody else has rolled back transaction 20") {
+	if code := cmd.ProcessState.ExitCode(); code != outcome.CodeFailed || !strings.Contains(problems.String(), "somebody else has rolled back transaction 20") {
 		t.Errorf("exit code %d: %s", code, problems.String())
 	}
 	if got := ttl(); got != "64" {

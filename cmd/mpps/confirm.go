@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"mpps/internal/ops/change"
 	"mpps/internal/report"
 )
 
@@ -26,22 +27,12 @@ own where systemd does not run.
 Exit codes: 0 kept · 1 nothing waits to be confirmed, or it was undone already.`,
 		Args: args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, given []string) error {
-			if err := a.needsRoot("confirm"); err != nil {
-				return err
-			}
-			e, err := a.engine(nil)
+			host, tx, err := change.Confirm(cmd.Context(), a.env(), first(given))
 			if err != nil {
 				return err
 			}
-			defer e.close()
-			tx, err := e.Confirm(first(given))
-			if err != nil {
-				return err
-			}
-			a.unguard(cmd.Context(), tx)
-			result := confirmed{tx, true}
 			return a.out.Answer(report.Answer{
-				Verb: "confirm", Host: e.name, Result: result,
+				Verb: "confirm", Host: host, Result: confirmed{tx, true},
 				Text: func(t *report.Text) { t.Line("transaction %s is confirmed: its changes stay", tx) },
 			})
 		},

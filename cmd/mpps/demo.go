@@ -15,6 +15,9 @@ import (
 	"mpps/internal/facts"
 	"mpps/internal/goal"
 	"mpps/internal/knob"
+	"mpps/internal/ops"
+	"mpps/internal/ops/saved"
+	"mpps/internal/outcome"
 	"mpps/internal/plan"
 	"mpps/internal/report"
 )
@@ -68,11 +71,11 @@ type demo struct {
 
 func (d *demo) run(ctx context.Context) (err error) {
 	if err := os.MkdirAll(d.out, 0o755); err != nil {
-		return failed(err, "--out takes a directory that you may write to")
+		return outcome.Failed(err, "--out takes a directory that you may write to")
 	}
 	log, err := os.Create(filepath.Join(d.out, "demo.log"))
 	if err != nil {
-		return failed(err, "--out takes a directory that you may write to")
+		return outcome.Failed(err, "--out takes a directory that you may write to")
 	}
 	defer log.Close()
 	d.stage = &stage{terminal: d.app.stdout, log: log, after: d.write, reopen: func(ctx context.Context) error {
@@ -149,11 +152,11 @@ func (s *scene) closeAfter(err error) error {
 
 // keep runs the program on the demo's host and keeps its answer in a file beside the report.
 func (d *demo) keep(ctx context.Context, file string, argv ...string) (string, error) {
-	text, err := d.scene.mpps(ctx, []int{exitOK}, argv...)
+	text, err := d.scene.mpps(ctx, []int{outcome.CodeOK}, argv...)
 	if err != nil {
 		return "", err
 	}
-	return text, replaceFile(filepath.Join(d.out, file), []byte(text))
+	return text, ops.ReplaceFile(filepath.Join(d.out, file), []byte(text))
 }
 
 // demoWorst is how many findings the demo shows.
@@ -200,7 +203,7 @@ func (d *demo) apply(ctx context.Context) error {
 	if _, err := d.keep(ctx, "plan.txt", append([]string{"plan", "-o", "/share/plan.json"}, d.goal()...)...); err != nil {
 		return err
 	}
-	p, err := readPlan(d.scene.shared("plan.json"))
+	p, err := saved.ReadPlan(d.scene.shared("plan.json"))
 	if err != nil {
 		return err
 	}
@@ -231,11 +234,11 @@ func (d *demo) after(ctx context.Context) error {
 func (d *demo) rollback(ctx context.Context) error {
 	from := time.Now()
 	for range demoTransactions {
-		r, err := d.scene.run(ctx, []int{exitOK, exitChanges}, "rollback", "--detailed-exit-code")
+		r, err := d.scene.run(ctx, []int{outcome.CodeOK, outcome.CodeChanges}, "rollback", "--detailed-exit-code")
 		if err != nil {
 			return err
 		}
-		if r.Code == exitOK {
+		if r.Code == outcome.CodeOK {
 			break
 		}
 	}
@@ -266,5 +269,5 @@ func (d *demo) write() error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(replaceFile(filepath.Join(d.out, "report.html"), page), replaceFile(filepath.Join(d.out, "result.json"), result))
+	return errors.Join(ops.ReplaceFile(filepath.Join(d.out, "report.html"), page), ops.ReplaceFile(filepath.Join(d.out, "result.json"), result))
 }

@@ -14,6 +14,9 @@ import (
 	"mpps/internal/facts"
 	"mpps/internal/goal"
 	"mpps/internal/measure"
+	"mpps/internal/ops"
+	"mpps/internal/ops/saved"
+	"mpps/internal/outcome"
 	"mpps/internal/plan"
 	"mpps/internal/report"
 )
@@ -64,10 +67,10 @@ func side(s report.Series) *demoSide {
 
 // snapshot takes a snapshot on the demo's host and reads it here.
 func (d *demo) snapshot(ctx context.Context, file string, into **facts.Host) error {
-	if _, err := d.scene.mpps(ctx, []int{exitOK}, "snapshot", "-o", "/share/"+file); err != nil {
+	if _, err := d.scene.mpps(ctx, []int{outcome.CodeOK}, "snapshot", "-o", "/share/"+file); err != nil {
 		return err
 	}
-	h, err := readSnapshot(d.scene.shared(file))
+	h, err := ops.ReadSnapshot(d.scene.shared(file))
 	*into = h
 	return err
 }
@@ -99,17 +102,18 @@ const demoTrial = time.Second
 func (d *demo) run1(ctx context.Context, label, kind string, argv ...string) (*measure.Run, error) {
 	file := kind + "-" + strings.ReplaceAll(label, " ", "-") + ".json"
 	argv = append([]string{"bench", kind, "--secret-file", "/share/secret", "--name", label, "-o", "/share/" + file}, argv...)
-	text, err := d.scene.mpps(ctx, []int{exitOK, exitNotDevice}, argv...)
+	text, err := d.scene.mpps(ctx, []int{outcome.CodeOK, outcome.CodeNotDevice}, argv...)
 	if err != nil {
 		return nil, err
 	}
-	run, err := readRun(d.scene.shared(file))
+	found, err := saved.ReadRun(d.scene.shared(file))
 	if err != nil {
 		return nil, err
 	}
+	run := found.Run
 	m := run.Median
 	d.stage.say("  %s: %s %ss per second [%s, %s], %d trials", label, threeDigits(m.Value), strings.TrimSuffix(run.Kind.Unit(), "/s"), threeDigits(m.Lo), threeDigits(m.Hi), m.N)
-	return run, replaceFile(filepath.Join(d.out, strings.TrimSuffix(file, ".json")+".txt"), []byte(text))
+	return run, ops.ReplaceFile(filepath.Join(d.out, strings.TrimSuffix(file, ".json")+".txt"), []byte(text))
 }
 
 // threeDigits is a rate with three digits.
@@ -175,7 +179,7 @@ func (s *demoState) document(d *demo) *report.Document {
 		},
 	}
 	if missing := s.missing(); len(missing) > 0 {
-		doc.Warnings = append(doc.Warnings, report.Warning{Code: "unfinished",
+		doc.Warn(outcome.Warning{Code: "unfinished",
 			Text: "This run is not finished. Missing: " + strings.Join(missing, "; ") + ".", Hint: "Nothing is claimed about them."})
 	}
 	if h == nil {
@@ -189,7 +193,7 @@ func (s *demoState) document(d *demo) *report.Document {
 	doc.Path = report.Path(h, after, demoGuest, "XDP live frames into a veth port of the bridge", s.before.Run)
 	if h.Emulated || d.scene != nil && d.scene.lab.Emulated() {
 		doc.Host.Emulated = true
-		doc.Warnings = append(doc.Warnings, report.Warning{Code: "emulated",
+		doc.Warn(outcome.Warning{Code: "emulated",
 			Text: "The host and its guest run under software emulation (TCG). An exit of the guest costs many times what it does on hardware, and so do all rates: e1000 against vhost is about right as a ratio, nothing is right as a figure.",
 			Hint: "Repeat with mpps bench on the real host."})
 	}
@@ -202,7 +206,7 @@ func (s *demoState) document(d *demo) *report.Document {
 	}
 	for _, series := range doc.Series {
 		for _, w := range series.Run.Warnings {
-			doc.Warn(report.Warning{Code: w.Code, Text: series.Label + ": " + w.Text, Hint: w.Hint})
+			doc.Warn(outcome.Warning{Code: w.Code, Text: series.Label + ": " + w.Text, Hint: w.Hint})
 		}
 	}
 	if s.hostAgain == nil {
@@ -229,7 +233,7 @@ func (s *demoState) compare(doc *report.Document) {
 	from, found, foundTrips := "before", s.before.Run.Values(), s.before.RR.Values()
 	if s.again.Run != nil {
 		if drift := measure.Compare(found, s.again.Run.Values()); drift.Significant {
-			doc.Warnings = append(doc.Warnings, report.Warning{Code: "drift",
+			doc.Warn(outcome.Warning{Code: "drift",
 				Text: fmt.Sprintf("Before and rolled back are the same configuration and still differ by %s: that much of any difference here is the machine's.", drift),
 				Hint: "Nothing else should run on the machine that the demo runs on."})
 		}

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"mpps/internal/lab"
+	"mpps/internal/outcome"
 )
 
 // The demo's host: what operators often find. A guest with an emulated NIC of one queue, on a bridge whose frames run
@@ -76,7 +77,7 @@ func (a *app) openScene(ctx context.Context, steps func(string), log io.Writer) 
 	}
 	l, err := lab.Start(ctx, lab.Config{Name: "demo", Log: steps, Begin: begin})
 	if errors.Is(err, lab.ErrRunning) {
-		return nil, failed(err, "another demo runs on this machine: wait for its end; 'mpps lab list' shows it")
+		return nil, outcome.Failed(err, "another demo runs on this machine: wait for its end; 'mpps lab list' shows it")
 	}
 	if err != nil {
 		return nil, err

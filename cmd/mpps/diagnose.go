@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -12,7 +11,8 @@ import (
 
 	"mpps/internal/bottleneck"
 	"mpps/internal/facts"
-	"mpps/internal/host"
+	"mpps/internal/ops/load"
+	"mpps/internal/outcome"
 	"mpps/internal/report"
 )
 
@@ -62,26 +62,29 @@ the limit but the generator or the receiver of a measurement.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.DurationVar(&f.interval, "for", 5*time.Second, "how long to watch, at most an hour; SIGINT ends it with what was seen")
-	flags.StringArrayVar(&f.netns, "netns", nil, "watch the devices and sockets of this network namespace too (ip netns list; may be repeated)")
+	durationVar(flags, &f.interval, "for", 5*time.Second, 200*time.Millisecond, time.Hour,
+		"how long to watch, at most an hour; SIGINT ends it with what was seen")
+	flags.StringArrayVar(&f.netns, "netns", nil, "watch the devices and sockets of this network namespace too (ip "+
+		"netns list; may be repeated)")
 	flags.StringVar(&f.guest, "guest", "", "judge the path of this guest; others only use CPUs")
 	flags.BoolVar(&f.counters, "counters", false, "load nothing into the kernel: counters alone")
 	flags.StringVar(&f.load, "load", "", "judge this file, written by -o, instead of watching")
-	flags.StringVarP(&f.output, "output", "o", "", "write what was seen to this file; - is standard output, without the answer")
+	flags.StringVarP(&f.output, "output", "o", "", "write what was seen to this file; - is standard output, without "+
+		"the answer")
 	flags.BoolVar(&f.scrub, "scrub", false, "replace identifiers in that file by made-up ones")
 	return cmd
 }
 
 func (f *diagnoseFlags) check(root string) error {
 	switch {
-	case f.interval < 200*time.Millisecond || f.interval > time.Hour:
-		return usage(fmt.Errorf("--for %v: expected 200ms to 1h", f.interval), "such as --for 5s")
 	case f.load != "" && f.watches:
-		return usage(errors.New("--load is a file, and --for, --netns, --counters and -o are for watching"), "leave one of them out")
+		return usage(errors.New("--load is a file, and --for, --netns, --counters and -o are for watching"),
+			"leave one of them out")
 	case f.scrub && f.output == "":
 		return usage(errors.New("--scrub is for the file of -o"), "mpps diagnose -o load.json --scrub")
 	case f.load == "" && root != "/":
-		return usage(errors.New("--root is for recorded machines, and traffic is watched on a live one"), "leave --root out, or give --load FILE")
+		return usage(errors.New("--root is for recorded machines, and traffic is watched on a live one"),
+			"leave --root out, or give --load FILE")
 	}
 	return nil
 }
@@ -105,48 +108,26 @@ func (a *app) runDiagnose(ctx context.Context, f *diagnoseFlags) error {
 	}
 	d := bottleneck.Find(h, l)
 	err = a.out.Answer(report.Answer{
-		Verb: "diagnose", Host: h.Name, Result: d, Warnings: loadCaveats(h, l),
+		Verb: "diagnose", Host: h.Name, Result: d, Warnings: load.Caveats(h, l),
 		Text: func(t *report.Text) { report.Diagnosis(t, d, l, a.verbose) },
 	})
 	if err == nil && d.Bottleneck != nil && bottleneck.About(d.Bottleneck.Kind).Ends {
-		return exit(exitNotDevice)
+		return outcome.Exit(outcome.CodeNotDevice)
 	}
 	return err
 }
 
 // pathSeen is a host with what its stages did: watched now, or read from a file.
 func (a *app) pathSeen(ctx context.Context, f *diagnoseFlags) (*facts.Host, error) {
-	if f.load != "" {
-		h, err := readSnapshot(f.load)
-		switch {
-		case err != nil:
-			return nil, err
-		case h.Load == nil:
-			return nil, failed(fmt.Errorf("%s holds a host, but not what its stages did", f.load), "make one with 'mpps diagnose -o FILE' while traffic runs")
-		}
-		return h, f.known(h)
+	if f.load == "" {
+		return load.Seen(ctx, a.env(), load.Options{Interval: f.interval, Guest: f.guest, Netns: f.netns,
+			Counters: f.counters})
 	}
-	m, err := host.Open(a.root)
+	h, err := load.Read(f.load)
 	if err != nil {
-		return nil, failed(err, "--root takes a directory that holds proc/ and sys/ of a machine")
+		return nil, err
 	}
-	m.LookInside(f.guest)
-	h := m.Inventory(ctx)
-	if err := f.known(h); err != nil {
-		return nil, errors.Join(err, m.Close())
-	}
-	host.Read(ctx, m.Mechanisms(), h, bottleneck.Addresses())
-	a.out.Progress("watching the path for %v", f.interval)
-	h.Load = m.Load(ctx, h, host.LoadOptions{Interval: f.interval, Netns: append([]string{""}, f.netns...), Counters: f.counters, Inside: true})
-	return h, m.Close()
-}
-
-// known refuses a guest that the host does not have.
-func (f *diagnoseFlags) known(h *facts.Host) error {
-	if f.guest == "" {
-		return nil
-	}
-	return hasGuest(h, f.guest)
+	return h, load.Known(h, f.guest)
 }
 
 // writeLoad writes a host with its load as a snapshot.
@@ -159,13 +140,4 @@ func (a *app) writeLoad(h *facts.Host, f *diagnoseFlags) error {
 		return err
 	}
 	return a.writeFile(f.output, text.Bytes())
-}
-
-// loadCaveats are what a reader must know of a load.
-func loadCaveats(h *facts.Host, l *facts.Load) []report.Warning {
-	warnings := notRoot(h)
-	for _, u := range l.Unseen {
-		warnings = append(warnings, report.Warning{Code: "unseen", Text: u.What + ": " + u.Why})
-	}
-	return warnings
 }

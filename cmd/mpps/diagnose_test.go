@@ -11,6 +11,7 @@ import (
 
 	"mpps/internal/bottleneck"
 	"mpps/internal/facts"
+	"mpps/internal/outcome"
 	"mpps/internal/setting"
 )
 
@@ -73,7 +74,7 @@ func TestDiagnoseLoad(t *testing.T) {
 			t.Errorf("a line of %d columns: %s", n, line)
 		}
 	}
-	if code != exitOK {
+	if code != outcome.CodeOK {
 		t.Errorf("exit code %d", code)
 	}
 
@@ -82,14 +83,14 @@ func TestDiagnoseLoad(t *testing.T) {
 		Schema string
 		Result bottleneck.Diagnosis
 	}
-	if err := json.Unmarshal([]byte(out), &answer); err != nil || code != exitOK {
+	if err := json.Unmarshal([]byte(out), &answer); err != nil || code != outcome.CodeOK {
 		t.Fatalf("%d %v %s", code, err, errs)
 	}
 	if b := answer.Result.Bottleneck; answer.Schema != "mpps.diagnose/1" || b == nil || b.Kind != bottleneck.GuestQuota || b.Object != "db" || b.Stage != "vcpu" {
 		t.Errorf("%s", out)
 	}
 
-	if code, out, _ = diagnose(t, "--load", file, "--guest", "web"); code != exitOK || !strings.Contains(out, "nothing holds the path back") {
+	if code, out, _ = diagnose(t, "--load", file, "--guest", "web"); code != outcome.CodeOK || !strings.Contains(out, "nothing holds the path back") {
 		t.Errorf("guest web: %d\n%s", code, out)
 	}
 }
@@ -101,7 +102,7 @@ func TestDiagnoseEnds(t *testing.T) {
 	h.Load.Threads = append(h.Load.Threads, facts.ThreadLoad{PID: 9, TID: 9, Comm: "kpktgend_0", Role: "pktgen", CPU: 0, Affinity: setting.CPUs(0), Ran: 0.99})
 	h.Load.Threads[1].Throttle, h.Load.Devices[1].Counters = 0, nil
 	h.Load.CPUs[0] = facts.CPULoad{CPU: 0, System: 0.98, Idle: 0.02}
-	if code, out, _ := diagnose(t, "--load", loadFile(t, h)); code != exitNotDevice || !strings.Contains(out, "the generator kpktgend_0") {
+	if code, out, _ := diagnose(t, "--load", loadFile(t, h)); code != outcome.CodeNotDevice || !strings.Contains(out, "the generator kpktgend_0") {
 		t.Errorf("%d\n%s", code, out)
 	}
 }
@@ -116,14 +117,14 @@ func TestDiagnoseRefused(t *testing.T) {
 		code int
 		says string
 	}{
-		{[]string{"--for", "1ms"}, exitUsage, "expected 200ms to 1h"},
-		{[]string{"--load", file, "--for", "5s"}, exitUsage, "--load is a file"},
-		{[]string{"--load", file, "--guest", "mail"}, exitFailed, `no guest "mail"`},
-		{[]string{"--load", without}, exitFailed, "not what its stages did"},
-		{[]string{"--load", file + ".none"}, exitFailed, "no such file"},
-		{[]string{"--scrub"}, exitUsage, "--scrub is for the file of -o"},
-		{[]string{"--root", t.TempDir()}, exitUsage, "--root is for recorded machines"},
-		{[]string{"now"}, exitUsage, "expected"},
+		{[]string{"--for", "1ms"}, outcome.CodeUsage, "expected 200ms to 1h"},
+		{[]string{"--load", file, "--for", "5s"}, outcome.CodeUsage, "--load is a file"},
+		{[]string{"--load", file, "--guest", "mail"}, outcome.CodeFailed, `no guest "mail"`},
+		{[]string{"--load", without}, outcome.CodeFailed, "not what its stages did"},
+		{[]string{"--load", file + ".none"}, outcome.CodeFailed, "no such file"},
+		{[]string{"--scrub"}, outcome.CodeUsage, "--scrub is for the file of -o"},
+		{[]string{"--root", t.TempDir()}, outcome.CodeUsage, "--root is for recorded machines"},
+		{[]string{"now"}, outcome.CodeUsage, "expected"},
 	} {
 		code, out, errs := diagnose(t, c.args...)
 		if code != c.code || !strings.Contains(errs, c.says) || out != "" {
@@ -136,7 +137,7 @@ func TestDiagnoseRefused(t *testing.T) {
 func TestDiagnoseHere(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "here.json")
 	code, live, errs := diagnose(t, "--for", "300ms", "--counters", "-o", file, "--json")
-	if code != exitOK && code != exitNotDevice {
+	if code != outcome.CodeOK && code != outcome.CodeNotDevice {
 		t.Fatalf("exit code %d: %s", code, errs)
 	}
 	again, out, errs := diagnose(t, "--load", file, "--json")

@@ -11,6 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"mpps/internal/golden"
+	"mpps/internal/outcome"
+
 	"github.com/kballard/go-shellquote"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -194,7 +197,7 @@ func TestDocumentLinks(t *testing.T) {
 func TestReadmeCommands(t *testing.T) {
 	work := t.TempDir()
 	root := filepath.Join(work, "machine")
-	if err := unpackTree("two-nodes", root); err != nil {
+	if err := golden.Tree("testdata/trees/two-nodes.txtar", root); err != nil {
 		t.Fatal(err)
 	}
 	for _, guest := range []string{"etc/libvirt", "run/libvirt", "proc/2001"} { // a definition is written by libvirt alone
@@ -241,7 +244,7 @@ func TestReadmeCommands(t *testing.T) {
 		}
 		ran++
 		var out, problems bytes.Buffer
-		if code := run(append(slices.Clone(w.words), "--root", root), strings.NewReader(""), &out, &problems); code != exitOK {
+		if code := run(append(slices.Clone(w.words), "--root", root), strings.NewReader(""), &out, &problems); code != outcome.CodeOK {
 			t.Errorf("%s: exit code %d\n%s", w, code, problems.String())
 		}
 		if err := wide(out.String(), 80); err != nil {

@@ -1,64 +1,19 @@
 package main
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"io"
-	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
-	"gopkg.in/yaml.v3"
+	"github.com/spf13/pflag"
 
 	"mpps/internal/domain"
+	"mpps/internal/ops/definition"
+	"mpps/internal/outcome"
 	"mpps/internal/report"
 )
 
-// domainRendered is the answer of mpps domain render.
-type domainRendered struct {
-	Name    string       `json:"name"`
-	Guest   domain.Guest `json:"guest"`             // what the definition says
-	Written string       `json:"written,omitempty"` // the file that was written
-	XML     string       `json:"xml,omitempty"`     // the definition, where it was written to no file
-}
-
-// describedGuest is a description as it stands in a file.
-type describedGuest struct {
-	Name      string         `yaml:"name"`
-	UUID      string         `yaml:"uuid"`
-	VCPUs     int            `yaml:"vcpus"`
-	Memory    string         `yaml:"memory"`
-	NICs      []describedNIC `yaml:"nics"`
-	Disks     []string       `yaml:"disks"`
-	HostDevs  []string       `yaml:"hostdevs"`
-	Node      string         `yaml:"node"`
-	CPUs      string         `yaml:"cpus"`
-	Emulator  string         `yaml:"emulator_cpus"`
-	HugePages string         `yaml:"hugepages"`
-	Machine   string         `yaml:"machine"`
-	UEFI      bool           `yaml:"uefi"`
-	Realtime  bool           `yaml:"realtime"`
-	Windows   bool           `yaml:"windows"`
-}
-
-type describedNIC struct {
-	Bridge      string `yaml:"bridge"`
-	Network     string `yaml:"network"`
-	Direct      string `yaml:"direct"`
-	VF          string `yaml:"vf"`
-	MAC         string `yaml:"mac"`
-	Model       string `yaml:"model"`
-	Driver      string `yaml:"driver"`
-	Queues      int    `yaml:"queues"`
-	RxQueueSize int    `yaml:"rx_queue_size"`
-	Coalesce    int    `yaml:"coalesce_rx"`
-	MTU         int    `yaml:"mtu"`
-	VLAN        int    `yaml:"vlan"`
-}
-
 func (a *app) domainRenderCommand() *cobra.Command {
-	var g describedGuest
+	var g definition.Description
 	var nics []string
 	var output string
 	cmd := &cobra.Command{
@@ -80,26 +35,23 @@ mac, model, driver, queues, rx_queue_size, coalesce_rx, mtu, vlan.
 		RunE: func(cmd *cobra.Command, given []string) error {
 			described := &g
 			if len(given) > 0 {
-				if name := firstChanged(cmd, renderFlags); name != "" {
+				if name := describes(cmd); name != "" {
 					return usage(fmt.Errorf("a file and --%s: expected one of them", name), "the file has all of it")
 				}
 				var err error
-				if described, err = a.readDescription(given[0]); err != nil {
+				if described, err = definition.Read(given[0], a.stdin); err != nil {
 					return err
 				}
-			} else if err := g.addNICs(nics); err != nil {
+			} else if err := g.AddNICs(nics); err != nil {
 				return err
 			}
-			d, err := described.render()
-			var wrong *domain.DescriptionError
+			d, err := described.Render()
 			switch {
 			case err == nil:
 			case len(given) == 0:
-				return usage(err, hintOf(err, ""))
-			case errors.As(err, &wrong):
-				return failed(fmt.Errorf("%s: %w", given[0], err), wrong.Hint())
+				return usage(err, outcome.HintOf(err, ""))
 			default:
-				return failed(fmt.Errorf("%s: %w", given[0], err), hintOf(err, ""))
+				return outcome.Failed(fmt.Errorf("%s: %w", given[0], err), outcome.HintOf(err, ""))
 			}
 			return a.writeRendered(d, output)
 		},
@@ -124,112 +76,19 @@ mac, model, driver, queues, rx_queue_size, coalesce_rx, mtu, vlan.
 	return cmd
 }
 
-var renderFlags = []string{"name", "uuid", "vcpus", "memory", "nic", "disk", "hostdev", "node", "cpus", "emulator-cpus", "hugepages", "machine", "uefi", "realtime", "windows"}
-
-func firstChanged(cmd *cobra.Command, names []string) string {
-	for _, n := range names {
-		if cmd.Flags().Changed(n) {
-			return n
+// describes returns a flag on the command line that describes the guest; empty if there is none.
+func describes(cmd *cobra.Command) (name string) {
+	cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+		if f.Changed && f.Name != "output" {
+			name = f.Name
 		}
-	}
-	return ""
-}
-
-// readDescription reads a file; one that nobody would write by hand is refused by its size.
-func (a *app) readDescription(name string) (*describedGuest, error) {
-	const most = 1 << 20
-	from := a.stdin
-	if name != "-" {
-		f, err := openFile(name)
-		if err != nil {
-			return nil, failed(fmt.Errorf("description: %w", err), "expected a YAML file, or flags such as --name and --vcpus")
-		}
-		defer f.Close()
-		from = f
-	}
-	text, err := io.ReadAll(io.LimitReader(from, most+1))
-	if err == nil && len(text) > most {
-		err = errors.New("larger than 1 MiB")
-	}
-	described := &describedGuest{VCPUs: 1}
-	if err == nil {
-		decoder := yaml.NewDecoder(bytes.NewReader(text))
-		decoder.KnownFields(true)
-		err = decoder.Decode(described)
-	}
-	if errors.Is(err, io.EOF) {
-		err = errors.New("found nothing, expected name, vcpus, memory …")
-	}
-	if err != nil {
-		return nil, failed(fmt.Errorf("description %s: %s", name, yamlProblem(err)), "see 'mpps domain render --help' for what it may hold")
-	}
-	return described, nil
-}
-
-// yamlProblem is what is wrong with a file, in one line and without names of Go.
-func yamlProblem(err error) string {
-	text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "yaml: "), "unmarshal errors:\n")
-	for _, of := range []string{"describedGuest", "describedNIC"} {
-		text = strings.ReplaceAll(text, " not found in type main."+of, " is not known")
-	}
-	return strings.Join(strings.Fields(text), " ")
-}
-
-// addNICs reads NICs as flags have them: WHERE or KEY=VALUE, separated by commas.
-func (g *describedGuest) addNICs(all []string) error {
-	for _, text := range all {
-		var n describedNIC
-		words := map[string]*string{"bridge": &n.Bridge, "network": &n.Network, "direct": &n.Direct, "vf": &n.VF, "mac": &n.MAC, "model": &n.Model, "driver": &n.Driver}
-		numbers := map[string]*int{"queues": &n.Queues, "rx_queue_size": &n.RxQueueSize, "coalesce_rx": &n.Coalesce, "mtu": &n.MTU, "vlan": &n.VLAN}
-		for i, part := range strings.Split(text, ",") {
-			key, value, found := strings.Cut(part, "=")
-			if !found && i == 0 {
-				key, value = "bridge", part
-			}
-			var err error
-			switch {
-			case value == "":
-				err = errors.New("expected KEY=VALUE")
-			case words[key] != nil:
-				*words[key] = value
-			case numbers[key] != nil:
-				*numbers[key], err = strconv.Atoi(value)
-			default:
-				err = fmt.Errorf("%s is not known", quote(key))
-			}
-			if err != nil {
-				return usage(fmt.Errorf("--nic %s: %s: %w", text, quote(part), err), "such as br0,queues=4 or vf=0000:01:10.0,mac=52:54:00:00:00:01")
-			}
-		}
-		g.NICs = append(g.NICs, n)
-	}
-	return nil
-}
-
-// render makes the definition.
-func (g *describedGuest) render() (*domain.Doc, error) {
-	s := domain.Description{Name: g.Name, UUID: g.UUID, VCPUs: g.VCPUs, Disks: g.Disks, HostDevs: g.HostDevs, Nodes: g.Node, CPUs: g.CPUs,
-		Emulator: g.Emulator, Machine: g.Machine, UEFI: g.UEFI, Realtime: g.Realtime, Windows: g.Windows}
-	var ok bool
-	if s.MemoryKiB, ok = domain.ParseSize(g.Memory); !ok {
-		return nil, &domain.DescriptionError{What: "memory", Problem: fmt.Sprintf("found %s, expected an amount with its unit", quote(g.Memory)), Advice: "such as 8GiB or 512MiB"}
-	}
-	if g.HugePages != "" {
-		pages, err := domain.WishPages(g.HugePages)
-		if err != nil {
-			return nil, err
-		}
-		s.HugePages = pages[0].Value
-	}
-	for _, n := range g.NICs {
-		s.NICs = append(s.NICs, domain.NICDescription(n))
-	}
-	return domain.Render(s)
+	})
+	return name
 }
 
 func (a *app) writeRendered(d *domain.Doc, output string) error {
 	text := d.Bytes()
-	rendered := domainRendered{Name: d.Guest().Name, Guest: d.Guest()}
+	rendered := definition.Rendered{Name: d.Guest().Name, Guest: d.Guest()}
 	switch {
 	case output != "" && output != "-":
 		if err := a.writeFile(output, text); err != nil {

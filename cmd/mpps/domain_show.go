@@ -3,19 +3,9 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"mpps/internal/domain"
+	"mpps/internal/ops/definition"
 	"mpps/internal/report"
 )
-
-// domainShown is the answer of mpps domain show.
-type domainShown struct {
-	Source string         `json:"source"`          // "guest vm1", or the file
-	State  string         `json:"state,omitempty"` // of a guest: running, shut off …
-	Guest  domain.Guest   `json:"guest"`           // what the definition says
-	Values []domain.Value `json:"values"`          // everything that can be edited, by path
-	// Pending are the paths in which a running guest is not what its definition says: they take effect at its next start.
-	Pending []string `json:"pending"`
-}
 
 func (a *app) domainShowCommand() *cobra.Command {
 	return &cobra.Command{
@@ -30,16 +20,12 @@ standard input.
   virsh dumpxml vm1 | mpps domain show - -v`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, given []string) error {
-			d, err := a.domainOf(cmd.Context(), given[0])
+			shown, err := definition.Show(cmd.Context(), a.env(), given[0], a.stdin)
 			if err != nil {
 				return err
 			}
-			shown := domainShown{Source: d.name, Guest: d.doc.Guest(), Values: d.doc.Values(), Pending: []string{}}
-			if d.guest != nil {
-				shown.State, shown.Pending = d.guest.State, d.guest.Pending
-			}
 			return a.out.Answer(report.Answer{
-				Verb: "domain-show", Host: d.hostName(), Result: shown, Warnings: unclear(shown.Guest),
+				Verb: "domain-show", Host: shown.Host, Result: shown, Warnings: shown.Warnings,
 				Text: func(t *report.Text) {
 					report.Domain(t, shown.State, shown.Guest, shown.Pending)
 					if a.verbose {
@@ -49,13 +35,4 @@ standard input.
 			})
 		},
 	}
-}
-
-// unclear warns of what a definition says and nobody can understand.
-func unclear(g domain.Guest) []report.Warning {
-	var all []report.Warning
-	for _, m := range g.Unclear {
-		all = append(all, report.Warning{Code: "unclear", Text: m.Where + " is " + quote(m.Found) + ", which libvirt could not read either"})
-	}
-	return all
 }

@@ -2,29 +2,20 @@ package main
 
 import (
 	"errors"
-	"fmt"
-	"slices"
 
 	"github.com/spf13/cobra"
 
-	"mpps/internal/domain"
-	"mpps/internal/facts"
+	"mpps/internal/ops/definition"
+	"mpps/internal/outcome"
 	"mpps/internal/report"
 )
-
-// domainTuned is the answer of mpps domain tune to a file.
-type domainTuned struct {
-	Source  string        `json:"source"`            // "guest vm1", or the file
-	Changes []domain.Edit `json:"changes"`           // in the order in which they were made; from and to are equal where it was so already
-	Written string        `json:"written,omitempty"` // the file that was written
-	XML     string        `json:"xml,omitempty"`     // the definition, where it was written to no file
-}
 
 func (a *app) domainTuneCommand() *cobra.Command {
 	var flags domainFlags
 	var goals domainGoal
 	var output string
-	var apply, config, dryRun, detailed bool
+	var ask definition.TuneAsk
+	var detailed bool
 	cmd := &cobra.Command{
 		Use:   "tune NAME|FILE",
 		Short: "change values of a definition in place, and nothing else",
@@ -49,125 +40,64 @@ and flags that name a value go before it.
 Exit codes: 0 done · 1 refused, nothing was written · 2 changes were made or
 would be (--detailed-exit-code) · 64 a flag is wrong, or two contradict.`,
 		Args: args(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, given []string) error {
-			if apply && output != "" {
-				return usage(errors.New("--apply and -o: expected one of them"), "--apply changes the guest, -o writes a file")
+		RunE: func(cmd *cobra.Command, given []string) (err error) {
+			if ask.Apply && output != "" {
+				return usage(errors.New("--apply and -o: expected one of them"),
+					"--apply changes the guest, -o writes a file")
 			}
-			if dryRun && output != "" {
+			if ask.DryRun && output != "" {
 				return usage(errors.New("--dry-run and -o: expected one of them"), "--dry-run writes nothing")
 			}
-			goal, err := goals.goal()
-			if err != nil {
+			ask.Word, ask.Stdin, ask.Asked = given[0], a.stdin, flags.asked()
+			if ask.Goal, err = goals.goal(); err != nil {
 				return err
 			}
-			d, err := a.domainOf(cmd.Context(), given[0])
-			if err != nil {
+			tuned, done, err := definition.Tune(cmd.Context(), a.env(), ask)
+			if err != nil || done != nil {
+				return a.applied(done, err, detailed)
+			}
+			if err := a.writeTuned(tuned, output, ask.DryRun); err != nil {
 				return err
 			}
-			if apply && d.guest == nil {
-				return usage(fmt.Errorf("--apply: %s is not a guest of this host", d.name), "-o FILE writes the tuned definition; 'virsh define FILE' takes it")
-			}
-			if config && !apply {
-				return usage(errors.New("--config: expected --apply beside it"), "without --apply no guest is touched")
-			}
-			if apply && goals.snapshot != "" {
-				return usage(errors.New("--apply and --snapshot: expected one of them"), "a snapshot is of another host")
-			}
-			wishes, err := flags.wishes(d.doc)
-			if err != nil {
-				return err
-			}
-			from := &advice{on: d.on()}
-			if goal != nil || goals.snapshot != "" {
-				if from, err = a.advised(cmd.Context(), d, &goals, goal); err != nil {
-					return err
-				}
-				wishes = overridden(d.doc, from, wishes, flags.nics)
-			}
-			edits, err := d.doc.Carry(wishes, flags.nics, from.on)
-			if err != nil {
-				return refusal(d, err)
-			}
-			if apply {
-				return a.applyEdits(cmd.Context(), d, edits, !config, dryRun, detailed)
-			}
-			if err := a.writeTuned(d, edits, output, dryRun, from.notes); err != nil {
-				return err
-			}
-			if detailed && slices.ContainsFunc(edits, changed) {
-				return exit(exitChanges)
+			if detailed && tuned.Changed() {
+				return outcome.Exit(outcome.CodeChanges)
 			}
 			return nil
 		},
 	}
 	flags.add(cmd)
 	goals.add(cmd)
+	cmd.Flags().StringVar(&ask.Snapshot, "snapshot", "", "the host that the definition is for: a file of 'mpps snapshot'")
 	cmd.Flags().StringVarP(&output, "output", "o", "", "write the definition to this file; - is standard output")
-	cmd.Flags().BoolVar(&apply, "apply", false, "change the guest's definition on this host")
-	cmd.Flags().BoolVar(&config, "config", false, "with --apply: the definition alone, whatever the guest runs with")
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what would be changed, write nothing")
+	cmd.Flags().BoolVar(&ask.Apply, "apply", false, "change the guest's definition on this host")
+	cmd.Flags().BoolVar(&ask.Config, "config", false, "with --apply: the definition alone, whatever the guest runs with")
+	cmd.Flags().BoolVar(&ask.DryRun, "dry-run", false, "show what would be changed, write nothing")
 	cmd.Flags().BoolVar(&detailed, "detailed-exit-code", false, "exit with 2 where changes were made or would be")
 	return cmd
 }
 
-func changed(e domain.Edit) bool { return e.From != e.To || e.HasFrom != e.HasTo }
-
-// refusal is the error of a wish that the document or the host refuses; two wishes that contradict are the user's.
-func refusal(d *definition, err error) error {
-	var conflict *domain.ConflictError
-	if errors.As(err, &conflict) {
-		return usage(err, conflict.Hint())
-	}
-	return failed(fmt.Errorf("%s: %w", d.name, err), hintOf(err, ""))
-}
-
-// on is what the definition must do with: the host whose guest it is, nothing known of a file.
-func (d *definition) on() domain.Host {
-	if d.host == nil {
-		return domain.Host{}
-	}
-	return definedOn(d.host)
-}
-
-// definedOn is what a host has for definitions.
-func definedOn(h *facts.Host) domain.Host {
-	on := domain.Host{Libvirt: h.KVM.Libvirt, QEMU: h.KVM.QEMU}
-	for _, c := range h.Topology.CPUs {
-		if c.Online {
-			on.CPUs = append(on.CPUs, c.ID)
-		}
-	}
-	for _, n := range h.Topology.Nodes {
-		on.Nodes = append(on.Nodes, n.ID)
-	}
-	return on
-}
-
 // writeTuned writes the definition where it is wanted, and says what was changed.
-func (a *app) writeTuned(d *definition, edits []domain.Edit, output string, dryRun bool, notes []report.Warning) error {
-	text := d.doc.Bytes()
-	tuned := domainTuned{Source: d.name, Changes: edits}
-	toFile := output != "" && output != "-"
-	switch {
+func (a *app) writeTuned(tuned *definition.Tuned, output string, dryRun bool) (err error) {
+	switch toFile := output != "" && output != "-"; {
 	case dryRun:
 	case toFile:
-		if err := a.writeFile(output, text); err != nil {
-			return err
-		}
-		tuned.Written = output
+		err, tuned.Written = a.writeFile(output, tuned.Text), output
 	case !a.json || output == "-":
-		for _, n := range notes {
+		for _, n := range tuned.Warnings {
 			a.out.Step("%s", n.Text)
 		}
-		return a.writeFile("-", text)
+		return a.writeFile("-", tuned.Text)
 	default:
-		tuned.XML = string(text)
+		tuned.XML = string(tuned.Text)
+	}
+	if err != nil {
+		return err
 	}
 	return a.out.Answer(report.Answer{
-		Verb: "domain-tune", Host: d.hostName(), Result: tuned, Warnings: notes,
+		Verb: "domain-tune", Host: tuned.Host, Result: tuned, Warnings: tuned.Warnings,
 		Text: func(t *report.Text) {
-			report.DomainEdits(t, edits, a.verbose)
-			if toFile {
+			report.DomainEdits(t, tuned.Changes, a.verbose)
+			if tuned.Written != "" {
 				t.Line("wrote %s", output)
 			}
 		},

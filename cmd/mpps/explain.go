@@ -6,40 +6,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"mpps/internal/datapath"
-	"mpps/internal/goal"
+	"mpps/docs/knobs"
 	"mpps/internal/knob"
 	"mpps/internal/report"
 )
-
-// knobSummary is one line of the catalogue.
-type knobSummary struct {
-	ID    string         `json:"id"`
-	Title string         `json:"title"`
-	Stage datapath.Stage `json:"stage"`
-	Risk  goal.Risk      `json:"risk"`
-	Goals []goal.Tier    `json:"goals"` // tiers in which it has an opinion
-	Check bool           `json:"check"` // judged and explained, never written
-}
-
-// knobList is the answer of explain --list.
-type knobList struct {
-	Knobs []knobSummary `json:"knobs"`
-}
-
-// knobHits is the answer of explain --search.
-type knobHits struct {
-	Search string     `json:"search"`
-	Hits   []knob.Hit `json:"hits"`
-}
-
-// knobPage is everything that is known of a knob.
-type knobPage struct {
-	knobSummary
-	Values []knob.Value `json:"values"` // that it speaks of, NIC, GUEST and N standing for any
-	After  []string     `json:"after"`
-	Doc    knob.Doc     `json:"doc"`
-}
 
 func (a *app) explainCommand() *cobra.Command {
 	var list, asMarkdown bool
@@ -81,10 +51,10 @@ somewhere is found by its own words, right or wrong.
 				return usage(fmt.Errorf("unknown knob %q", ids[0]), hint)
 			}
 			return a.out.Answer(report.Answer{
-				Verb: "explain", Result: knobPage{summarize(k), append([]knob.Value{}, k.Values()...), append([]string{}, k.After...), k.Doc},
+				Verb: "explain", Result: k.Page(),
 				Text: func(t *report.Text) {
 					if asMarkdown {
-						page(t, report.KnobMarkdown(k))
+						page(t, knobs.Page(k.ID))
 						return
 					}
 					report.Knob(t, k)
@@ -108,36 +78,21 @@ func page(t *report.Text, markdown string) {
 // searchKnobs shows the knobs that speak of something.
 func (a *app) searchKnobs(text string) error {
 	hits := knob.Search(text)
-	result := knobHits{text, append([]knob.Hit{}, hits...)}
 	return a.out.Answer(report.Answer{
-		Verb: "explain-search", Result: result,
+		Verb: "explain-search", Result: knob.Hits{Search: text, Hits: append([]knob.Hit{}, hits...)},
 		Text: func(t *report.Text) { report.Hits(t, text, hits) },
 	})
 }
 
 func (a *app) listKnobs(asMarkdown bool) error {
-	var result knobList
-	for _, k := range knob.Catalogue() {
-		result.Knobs = append(result.Knobs, summarize(k))
-	}
 	return a.out.Answer(report.Answer{
-		Verb: "explain-list", Result: result,
+		Verb: "explain-list", Result: knob.List(),
 		Text: func(t *report.Text) {
 			if asMarkdown {
-				page(t, report.KnobsMarkdown(knob.Catalogue()))
+				page(t, knobs.Page("README"))
 				return
 			}
 			report.Knobs(t, knob.Catalogue())
 		},
 	})
-}
-
-func summarize(k *knob.Knob) knobSummary {
-	s := knobSummary{ID: k.ID, Title: k.Title, Stage: k.Stage, Risk: k.Risk, Goals: []goal.Tier{}, Check: k.Check}
-	for _, t := range goal.Tiers() {
-		if k.Speaks(t) {
-			s.Goals = append(s.Goals, t)
-		}
-	}
-	return s
 }

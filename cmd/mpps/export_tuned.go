@@ -1,26 +1,18 @@
 package main
 
 import (
-	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
-	"slices"
-	"strings"
+	"cmp"
 
 	"github.com/spf13/cobra"
 
-	"mpps/internal/audit"
-	"mpps/internal/host"
-	"mpps/internal/knob"
+	"mpps/internal/ops/profile"
 	"mpps/internal/report"
-	"mpps/internal/setting"
 	"mpps/internal/tuned/export"
 )
 
 func (a *app) exportTunedCommand() *cobra.Command {
 	var flags goalFlags
-	var snapshot, name, output string
+	var ask profile.Ask
 	cmd := &cobra.Command{
 		Use:   "tuned",
 		Short: "a TuneD profile that extends TuneD's own for the goal",
@@ -39,121 +31,33 @@ profile NAME' puts it in force, and kernel arguments need a reboot.
 TuneD up to 2.23 looks for profiles in /etc/tuned, later ones in
 /etc/tuned/profiles.`,
 		Args: args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			g, err := flags.goal()
-			if err != nil {
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if ask.Goal, err = flags.goal(); err != nil {
 				return err
 			}
-			if name == "" {
-				name = "mpps-" + string(g.Tier())
-				if g.Guest != "" && export.CheckName("mpps-"+g.Guest) == nil {
-					name = "mpps-" + g.Guest
+			if ask.Name == "" {
+				ask.Name = "mpps-" + string(ask.Goal.Tier())
+				if guest := ask.Goal.Guest; guest != "" && export.CheckName("mpps-"+guest) == nil {
+					ask.Name = "mpps-" + guest
 				}
 			}
-			if err := export.CheckName(name); err != nil {
+			if err := export.CheckName(ask.Name); err != nil {
 				return usage(err, "--name takes another")
 			}
-			m, err := a.gatherOver(cmd.Context(), snapshot, 0, g.Guest)
+			ask.Flags = cmp.Or(flags.words(), "--pps 1.8M") // the goal where none is named
+			h, p, warnings, err := profile.Export(cmd.Context(), a.env(), ask)
 			if err != nil {
 				return err
-			}
-			defer m.close()
-			if err := m.has(g); err != nil {
-				return err
-			}
-			request := export.Request{
-				Name: name, Flags: flags.words(), Version: version, Host: m.facts, Report: audit.RunWith(m.facts, g, knob.Catalogue(), m.site.Adjust),
-			}
-			if request.Flags == "" {
-				request.Flags = "--pps 1.8M" // the goal where none is named
-			}
-			done, err := a.tunedHere(&request, snapshot)
-			if err != nil {
-				return err
-			}
-			defer done()
-			p, err := export.Make(request)
-			if errors.Is(err, export.ErrNoCPUs) {
-				return failed(err, "name them with --cpus, or the guest with --guest")
-			}
-			if err != nil {
-				return err
-			}
-			if output != "" {
-				if p.Written, err = writeProfile(filepath.Join(output, name), p.Files); err != nil {
-					return failed(fmt.Errorf("profile %s: %w", name, err), "-o takes a directory that you may write to, such as /etc/tuned/profiles")
-				}
 			}
 			return a.out.Answer(report.Answer{
-				Verb: "export-tuned", Host: m.facts.Name, Result: p, Warnings: append(a.caveats(m.facts, g), exportCaveats(p)...),
+				Verb: "export-tuned", Host: h.Name, Result: p, Warnings: warnings,
 				Text: func(t *report.Text) { report.TunedExport(t, p, a.verbose) },
 			})
 		},
 	}
 	flags.add(cmd)
-	cmd.Flags().StringVar(&snapshot, "snapshot", "", "a snapshot file instead of this machine")
-	cmd.Flags().StringVar(&name, "name", "", "of the profile (default mpps- and the guest's name, or the tier)")
-	cmd.Flags().StringVarP(&output, "output", "o", "", "the directory below which the profile's directory is made")
+	cmd.Flags().StringVar(&ask.Snapshot, "snapshot", "", "a snapshot file instead of this machine")
+	cmd.Flags().StringVar(&ask.Name, "name", "", "of the profile (default mpps- and the guest's name, or the tier)")
+	cmd.Flags().StringVarP(&ask.Output, "output", "o", "", "the directory below which the profile's directory is made")
 	return cmd
-}
-
-// tunedHere adds what the profiles of this machine's TuneD are read from, of a snapshot only its CPUs, and gives back what is to be
-// closed behind it.
-func (a *app) tunedHere(r *export.Request, snapshot string) (done func() error, err error) {
-	r.Machine.Online = r.Host.Topology.Online
-	for _, c := range r.Host.Topology.CPUs {
-		r.Machine.Present = append(r.Machine.Present, c.ID)
-	}
-	if snapshot != "" {
-		return func() error { return nil }, nil
-	}
-	m, err := host.Open(a.root)
-	if err != nil {
-		return nil, err
-	}
-	r.Files, r.Machine = m.TunedFiles()
-	return m.Close, nil
-}
-
-// writtenBy stands in each file of a profile that mpps has made.
-const writtenBy = "# Written by mpps"
-
-// writeProfile writes a profile's directory. One that somebody else has made is left alone.
-func writeProfile(folder string, files []export.File) (string, error) {
-	if text, err := os.ReadFile(filepath.Join(folder, "tuned.conf")); err == nil && !strings.HasPrefix(string(text), writtenBy) {
-		return "", errors.New(folder + " is there and was not written by mpps")
-	}
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return "", cause(err)
-	}
-	for _, f := range slices.Backward(files) { // what is included comes first
-		if err := replaceFile(filepath.Join(folder, f.Name), []byte(f.Text)); err != nil {
-			return "", err
-		}
-	}
-	return folder, nil
-}
-
-// exportCaveats are what must be known before the profile is put in force.
-func exportCaveats(p *export.Profile) []report.Warning {
-	var all []report.Warning
-	if p.Assumed {
-		all = append(all, report.Warning{
-			Code: "tuned-not-seen", Text: "the profile " + p.Base + " of TuneD was not there to be read: what its versions 2.20 to 2.25 have in common was counted on",
-			Hint: "make the profile on the host where it is to be used, with TuneD installed",
-		})
-	}
-	if slices.ContainsFunc(p.Held, func(h export.Held) bool { return h.Address.Kind == setting.NICCoalesce }) {
-		all = append(all, report.Warning{
-			Code: "tuned-coalesce", Text: "TuneD 2.25, for one, sets no coalescing at all where 'ethtool -c' prints parameters that it does not know, such as tx-aggr-max-bytes",
-			Hint: "'unknown coalesce parameter' in /var/log/tuned/tuned.log says so; then 'mpps plan' still has these values, and 'mpps apply' sets them and makes them last",
-		})
-	}
-	if len(p.Twice) > 0 {
-		all = append(all, report.Warning{
-			Code: "twice-at-boot", Text: "the boot loader's own files give these kernel arguments already, and the kernel would get them twice: " + strings.Join(p.Twice, ", "),
-			Hint: "'mpps rollback' takes out those that mpps has written; others are taken out of /etc/default/grub or by grubby",
-		})
-	}
-	return all
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -10,10 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"mpps/internal/facts"
 	"mpps/internal/goal"
-	"mpps/internal/lasting"
-	"mpps/internal/plan"
 	"mpps/internal/setting"
 )
 
@@ -27,7 +25,7 @@ type goalFlags struct {
 	consent         []string
 	watch           bool // not of the goal: whether the service that watches is planned too
 
-	set *pflag.FlagSet // tells which were given
+	set *pflag.FlagSet // reports which were given
 }
 
 func (f *goalFlags) add(cmd *cobra.Command) {
@@ -49,15 +47,9 @@ func (f *goalFlags) addWatch(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.watch, "watch", false, "also install mpps-watch.service, which tells when the host stops being so")
 }
 
-// watchToo plans the service that watches where it was asked for.
-func (f *goalFlags) watchToo(p *plan.Plan, h *facts.Host) error {
-	if !f.watch {
-		return nil
-	}
-	if err := lasting.Watch(p, h); err != nil {
-		return failed(fmt.Errorf("--watch: %w", err), "'mpps verify --watch' can be started by any other means")
-	}
-	return nil
+// given reports whether any goal flag stands on the command line.
+func (f *goalFlags) given(cmd *cobra.Command) bool {
+	return slices.ContainsFunc(append([]string{"watch"}, goalNames...), cmd.Flags().Changed)
 }
 
 // goal is the target that the flags name.
@@ -83,6 +75,9 @@ func (f *goalFlags) goal() (goal.Goal, error) {
 		return g, usage(fmt.Errorf("--cpus: %w", err), hint)
 	}
 	for _, name := range f.consent {
+		if !slices.Contains(goal.Risks(), goal.Risk(name)) {
+			return g, usage(fmt.Errorf("--consent: unknown risk %q", name), "risks to consent to are security, data and connectivity")
+		}
 		g.Consent = append(g.Consent, goal.Risk(name))
 	}
 	if f.set.Changed("frame") && f.frame == 0 {
@@ -113,7 +108,7 @@ func parseShare(text string) (float64, error) {
 // goalNames are the flags that name the target, in the order in which they are said.
 var goalNames = []string{"pps", "bulk", "latency", "frame", "loss", "cpus", "guest", "nic", "consent"}
 
-// words are the flags as they were given, to be repeated behind another command.
+// words returns the flags as they were given, to be repeated after another command.
 func (f *goalFlags) words() string {
 	var all []string
 	for _, name := range goalNames {

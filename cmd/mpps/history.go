@@ -1,19 +1,13 @@
 package main
 
 import (
-	"errors"
+	"cmp"
 
 	"github.com/spf13/cobra"
 
-	"mpps/internal/apply"
-	"mpps/internal/journal"
+	"mpps/internal/ops/change"
 	"mpps/internal/report"
 )
-
-// transactions is the answer of history.
-type transactions struct {
-	Transactions []apply.Entry `json:"transactions"`
-}
 
 func (a *app) historyCommand() *cobra.Command {
 	return &cobra.Command{
@@ -30,52 +24,25 @@ run that are put back are one line; -v lists them.
 Exit codes: 0 · 1 a journal could not be read, and is named.`,
 		Args: args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, given []string) error {
-			e, err := a.engine(nil)
-			if err != nil {
-				return err
-			}
-			defer e.close()
 			if len(given) > 0 {
-				e.watchGuests(cmd.Context(), a.root)
-				detail, err := e.Detail(cmd.Context(), given[0])
+				host, detail, err := change.Detail(cmd.Context(), a.env(), given[0])
 				if err != nil {
 					return err
 				}
 				return a.out.Answer(report.Answer{
-					Verb: "history-tx", Host: e.name, Result: detail,
+					Verb: "history-tx", Host: host, Result: detail,
 					Text: func(t *report.Text) { report.Transaction(t, detail) },
 				})
 			}
-			entries, err := e.History()
-			result := transactions{entries}
+			all, err := change.History(a.env())
+			if all == nil {
+				return err
+			}
 			printed := a.out.Answer(report.Answer{
-				Verb: "history", Host: e.name, Result: result, Warnings: refusals(err),
-				Text: func(t *report.Text) { report.History(t, entries, a.verbose) },
+				Verb: "history", Host: all.Host, Result: all, Warnings: all.Warnings,
+				Text: func(t *report.Text) { report.History(t, all.Transactions, a.verbose) },
 			})
-			if printed != nil {
-				return printed
-			}
-			var refused *journal.Refused
-			if errors.As(err, &refused) {
-				return exit(exitFailed)
-			}
-			return err
+			return cmp.Or(printed, err)
 		},
 	}
-}
-
-// refusals are the journals that are not believed, as warnings.
-func refusals(err error) []report.Warning {
-	var all []report.Warning
-	var joined interface{ Unwrap() []error }
-	var refused *journal.Refused
-	switch {
-	case errors.As(err, &joined):
-		for _, one := range joined.Unwrap() {
-			all = append(all, refusals(one)...)
-		}
-	case errors.As(err, &refused):
-		all = append(all, report.Warning{Code: "journal-refused", Text: refused.Error(), Hint: refused.Hint()})
-	}
-	return all
 }

@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"mpps/internal/facts"
+	"mpps/internal/ops"
 	"mpps/internal/report"
 )
 
@@ -21,26 +21,17 @@ not see.
   mpps inspect --snapshot customer.json`,
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			m, err := a.gatherOver(cmd.Context(), snapshot, 0, "")
+			m, err := a.env().Gather(cmd.Context(), ops.Look{Snapshot: snapshot})
 			if err != nil {
 				return err
 			}
-			defer m.close()
+			defer m.Close()
 			return a.out.Answer(report.Answer{
-				Verb: "inspect", Host: m.facts.Name, Result: m.facts, Warnings: unseen(m.facts),
-				Text: func(t *report.Text) { report.Inspect(t, m.facts) },
+				Verb: "inspect", Host: m.Facts.Name, Result: m.Facts, Warnings: ops.Unseen(m.Facts),
+				Text: func(t *report.Text) { report.Inspect(t, m.Facts) },
 			})
 		},
 	}
 	cmd.Flags().StringVar(&snapshot, "snapshot", "", "a snapshot file instead of this machine")
 	return cmd
-}
-
-// unseen turns what could not be seen into warnings for programs; the text view draws it by itself.
-func unseen(h *facts.Host) []report.Warning {
-	var warnings []report.Warning
-	for _, u := range h.Unseen {
-		warnings = append(warnings, report.Warning{Code: "unseen", Text: u.What + ": " + u.Why})
-	}
-	return warnings
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"mpps/internal/lab"
+	"mpps/internal/outcome"
 	"mpps/internal/report"
 )
 
@@ -113,7 +114,7 @@ func (a *app) labRun(name *string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return exit(r.Code)
+			return outcome.Exit(r.Code)
 		})
 }
 
@@ -208,7 +209,7 @@ func (a *app) labClean() *cobra.Command {
 func attach(name string) (*lab.Lab, error) {
 	l, err := lab.Attach(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &fault{err: fmt.Errorf("lab %s is not up", name), hint: "'mpps lab up' boots it", code: exitNotConfigured}
+		return nil, &outcome.Fault{Err: fmt.Errorf("lab %s is not up", name), Hint: "'mpps lab up' boots it", Code: outcome.CodeNotConfigured}
 	}
 	return l, named(err)
 }

@@ -1,29 +1,31 @@
 package main
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"mpps/internal/measure/wakeloop"
 	"mpps/internal/measure/wakeup"
+	"mpps/internal/ops/latency"
+	"mpps/internal/ops/saved"
+	"mpps/internal/outcome"
+	"mpps/internal/report"
 	"mpps/internal/setting"
 )
 
 // latencyFlags are the flags of latency.
 type latencyFlags struct {
-	guest, cpu           string
-	length, slice        time.Duration
-	runs                 int
-	interval             time.Duration
-	priority             int
-	tool, load           string
-	name, output, before string
-
-	cpus setting.CPUSet // of cpu
+	latency.Options
+	output, before string
 }
 
 func (a *app) latencyCommand() *cobra.Command {
@@ -65,20 +67,22 @@ Exit codes: 0 measured · 1 failed, or ended early · 64 usage.`,
 			if err := f.check(); err != nil {
 				return err
 			}
-			return a.latency(cmd.Context(), &f)
+			return a.runLatency(cmd.Context(), &f)
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.guest, "guest", "", "a running guest of libvirt (default: this host)")
-	flags.StringVar(&f.cpu, "cpu", "", "CPUs to measure, of the guest or the host, such as 1 or 2-3 (default: the isolated ones, or the last)")
-	flags.DurationVar(&f.length, "for", 10*time.Minute, "of one run, in whole seconds")
-	flags.IntVar(&f.runs, "runs", 5, "how many; 6 or more can be compared with confidence")
-	flags.DurationVar(&f.slice, "slice", 0, "of one slice, in whole seconds (default: 10s, shorter for short runs)")
-	flags.DurationVar(&f.interval, "interval", 200*time.Microsecond, "from one wake-up to the next")
-	flags.IntVar(&f.priority, "priority", 95, "of SCHED_FIFO, 1 to 99")
-	flags.StringVar(&f.tool, "tool", "auto", "cyclictest, timerlat, oslat, own or auto")
-	flags.StringVar(&f.load, "load", "own", "own, stress-ng, none or a command")
-	flags.StringVar(&f.name, "name", "", "a label for the result")
+	flags.StringVar(&f.Guest, "guest", "", "a running guest of libvirt (default: this host)")
+	valueVar(flags, &f.CPUs, "cpu", "", "CPUs to measure, of the guest or the host, such as 1 or 2-3 (default: the "+
+		"isolated ones, or the last)", parseCPUs)
+	flags.DurationVar(&f.For, "for", 10*time.Minute, "of one run, in whole seconds")
+	intVar(flags, &f.Runs, "runs", 5, 1, maxRuns, "how many; 6 or more can be compared with confidence")
+	flags.DurationVar(&f.Slice, "slice", 0, "of one slice, in whole seconds (default: 10s, shorter for short runs)")
+	durationVar(flags, &f.Interval, "interval", 200*time.Microsecond, 20*time.Microsecond, time.Second,
+		"from one wake-up to the next")
+	intVar(flags, &f.Priority, "priority", 95, 1, 99, "of SCHED_FIFO, 1 to 99")
+	choiceVar(flags, &f.Tool, "tool", "auto", "cyclictest, timerlat, oslat, own or auto", toolNames()...)
+	flags.StringVar(&f.Load, "load", "own", "own, stress-ng, none or a command")
+	flags.StringVar(&f.Name, "name", "", "a label for the result")
 	flags.StringVarP(&f.output, "output", "o", "", "write the result to this file")
 	flags.StringVar(&f.before, "against", "", "a result from before to compare with")
 	cmd.AddCommand(a.latencyLoop(), a.latencyLoad())
@@ -93,58 +97,92 @@ const (
 
 // check refuses what cannot be measured.
 func (f *latencyFlags) check() error {
-	if f.cpu != "" {
-		set, err := setting.ParseCPUs(f.cpu)
-		if err != nil || len(set) == 0 {
-			return usage(fmt.Errorf("--cpu %q: expected CPUs such as 1 or 2-3", f.cpu), "")
+	if f.Slice == 0 {
+		f.Slice = 10 * time.Second
+		if f.For < time.Minute {
+			f.Slice = max(f.For/6, time.Second).Truncate(time.Second)
 		}
-		f.cpus = set
-	}
-	if f.slice == 0 {
-		f.slice = 10 * time.Second
-		if f.length < time.Minute {
-			f.slice = max(f.length/6, time.Second).Truncate(time.Second)
-		}
-	}
-	var tools []string
-	known := f.tool == "auto"
-	for _, p := range wakeup.Programs("mpps") {
-		tools = append(tools, p.Name)
-		known = known || p.Name == f.tool
 	}
 	switch {
-	case f.length < time.Second || f.length > maxLength || f.length%time.Second != 0:
-		return usage(fmt.Errorf("--for %v: expected whole seconds from 1s to %v", f.length, maxLength), "10m is long enough to see what happens once a minute")
-	case f.runs < 1 || f.runs > maxRuns:
-		return usage(fmt.Errorf("--runs %d: expected 1 to %d", f.runs, maxRuns), "")
-	case f.slice < time.Second || f.slice > f.length || f.slice%time.Second != 0:
-		return usage(fmt.Errorf("--slice %v: expected whole seconds from 1s to --for", f.slice), "")
-	case f.interval < 20*time.Microsecond || f.interval > time.Second:
-		return usage(fmt.Errorf("--interval %v: expected 20µs to 1s", f.interval), "")
-	case f.priority < 1 || f.priority > 99:
-		return usage(fmt.Errorf("--priority %d: expected 1 to 99", f.priority), "99 is that of the kernel's own threads that must not wait")
-	case !known:
-		return usage(fmt.Errorf("--tool %q: expected auto, %s", f.tool, strings.Join(tools, ", ")), "")
-	case strings.TrimSpace(f.load) == "":
+	case f.For < time.Second || f.For > maxLength || f.For%time.Second != 0:
+		return usage(fmt.Errorf("--for %v: expected whole seconds from 1s to %v", f.For, maxLength),
+			"10m is long enough to see what happens once a minute")
+	case f.Slice < time.Second || f.Slice > f.For || f.Slice%time.Second != 0:
+		return usage(fmt.Errorf("--slice %v: expected whole seconds from 1s to --for", f.Slice), "")
+	case strings.TrimSpace(f.Load) == "":
 		return usage(errors.New("--load: expected own, stress-ng, none or a command"), "")
-	case len(f.cpus) > 64:
-		return usage(fmt.Errorf("--cpu %s: expected at most 64 CPUs", f.cpus), "each is a thread that wakes all the time")
+	case len(f.CPUs) > 64:
+		return usage(fmt.Errorf("--cpu %s: expected at most 64 CPUs", f.CPUs),
+			"each is a thread that wakes all the time")
 	}
 	return nil
 }
 
+// toolNames are the values of --tool.
+func toolNames() []string {
+	names := []string{"auto"}
+	for _, p := range wakeup.Programs("mpps") {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+// latencyAnswer is the answer of latency.
+type latencyAnswer struct {
+	wakeup.File
+	Compared *wakeup.Comparison `json:"compared,omitempty"` // with --against
+}
+
+// runLatency measures, saves and answers.
+func (a *app) runLatency(ctx context.Context, f *latencyFlags) error {
+	var before *wakeup.File
+	if f.before != "" {
+		var err error
+		if before, err = saved.Wakeups(f.before); err != nil {
+			return err
+		}
+	}
+	file, failure := latency.Run(ctx, a.env(), f.Options)
+	if file == nil {
+		return failure
+	}
+	if f.output != "" {
+		var text bytes.Buffer
+		if err := errors.Join(wakeup.Encode(&text, file), a.writeFile(f.output, text.Bytes())); err != nil {
+			return errors.Join(failure, err)
+		}
+	}
+	answer := latencyAnswer{File: *file}
+	warnings := file.Warnings
+	if before != nil {
+		c := wakeup.Compare(before, file)
+		answer.Compared = &c
+		warnings = slices.Concat(warnings, c.Warnings)
+	}
+	return ended(failure, a.out.Answer(report.Answer{
+		Verb: "latency", Host: file.Host, Result: answer, Warnings: warnings,
+		Text: func(t *report.Text) { report.Latency(t, file, answer.Compared, f.output) },
+	}))
+}
+
 func (a *app) latencyLoop() *cobra.Command {
-	var cpu string
+	var cpus setting.CPUSet
 	var length, interval time.Duration
 	var priority int
 	cmd := &cobra.Command{
 		Use: "loop", Hidden: true, Short: "one slice of mpps' own loop, as JSON (loop)", Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.runLoop(cmd.Context(), cpu, length, interval, priority)
+			threads, err := wakeloop.Measure(cmd.Context(),
+				wakeloop.Options{CPUs: cpus, Interval: interval, For: length, Priority: priority, Keep: 256})
+			if err != nil {
+				return outcome.Failed(err, "--cpu takes CPUs that are online")
+			}
+			return json.NewEncoder(a.stdout).Encode(wakeup.Own{Schema: wakeup.OwnSchema, Version: version,
+				Threads: threads})
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&cpu, "cpu", "0", "CPUs to measure")
+	valueVar(flags, &cpus, "cpu", "0", "CPUs to measure", parseCPUs)
 	flags.DurationVar(&length, "for", time.Second, "how long")
 	flags.DurationVar(&interval, "interval", 200*time.Microsecond, "from one wake-up to the next")
 	flags.IntVar(&priority, "priority", 95, "of SCHED_FIFO")
@@ -152,14 +190,14 @@ func (a *app) latencyLoop() *cobra.Command {
 }
 
 func (a *app) latencyLoad() *cobra.Command {
-	var cpu string
+	var cpus setting.CPUSet
 	var length time.Duration
 	cmd := &cobra.Command{
 		Use: "load", Hidden: true, Short: "busy threads that copy memory, for a while (load)", Args: args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.runLoad(cmd.Context(), cpu, length) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return wakeloop.Load(cmd.Context(), cpus, length) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&cpu, "cpu", fmt.Sprintf("0-%d", runtime.NumCPU()-1), "CPUs to keep busy")
-	flags.DurationVar(&length, "for", time.Minute, "how long")
+	valueVar(flags, &cpus, "cpu", fmt.Sprintf("0-%d", runtime.NumCPU()-1), "CPUs to keep busy", parseCPUs)
+	durationVar(flags, &length, "for", time.Minute, 1, maxRuns*maxLength, "how long")
 	return cmd
 }

@@ -17,6 +17,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"mpps/internal/lab/guestinit"
+	"mpps/internal/ops"
+	"mpps/internal/outcome"
 	"mpps/internal/plan"
 	"mpps/internal/report"
 )
@@ -34,8 +36,9 @@ func main() {
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// softLimit is what the collector keeps the program within while it can, in bytes. Where other processes have the processors it would come
-// late otherwise, and a host of guests has none to spare. It is no hard limit (runtime/debug, SetMemoryLimit).
+// softLimit is what the collector keeps the program within while it can, in bytes. Where other processes have the
+// processors it would come late otherwise, and a host of guests has none to spare. It is no hard limit (runtime/debug,
+// SetMemoryLimit).
 const softLimit = 384 << 20
 
 // app is one invocation: its streams and the global flags.
@@ -51,13 +54,14 @@ type app struct {
 
 	format string // of what is printed: text, json, or a name of export.Formats; empty where a command has no choice
 
-	restarts []plan.Restart // what the changes that were made wait for, for who goes on behind them
-
-	notes []report.Warning // of what is carried out, to stand beside its outcome
+	restarts []plan.Restart // what the changes that were made wait for; the acceptance protocol goes on by them
 
 	path string          // of the command: "mpps bench pps"
 	out  *report.Printer // made once the flags are known
 }
+
+// env is what every verb works with.
+func (a *app) env() *ops.Env { return &ops.Env{Root: a.root, Version: version, Out: a.out} }
 
 // run is the whole program; tests call it in process.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
@@ -67,7 +71,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if err := a.execute(ctx, args); err != nil {
 		return a.fail(err)
 	}
-	return exitOK
+	return outcome.CodeOK
 }
 
 // execute carries out one command line.
@@ -117,7 +121,7 @@ func (a *app) command() *cobra.Command {
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "FlagUsages |", "FlagUsagesWrapped 80 |"))
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usage(err, "see '"+cmd.CommandPath()+" --help'")
+		return usage(flagError(err), "see '"+cmd.CommandPath()+" --help'")
 	})
 	flags := root.PersistentFlags()
 	flags.BoolVar(&a.json, "json", false, "answer as JSON (schemas in docs/schemas)")
@@ -129,13 +133,14 @@ func (a *app) command() *cobra.Command {
 	return root
 }
 
-// notEmpty refuses a flag with an empty text behind it, as an unset variable of a script leaves it: left out it would mean
+// notEmpty refuses a flag with an empty value, as an unset variable of a script leaves it: left out it would mean
 // something else (this machine, the default goal, every guest).
 func notEmpty(cmd *cobra.Command) error {
 	var err error
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if f.Value.Type() == "string" && f.Value.String() == "" && err == nil {
-			err = usage(fmt.Errorf("--%s: expected a value, found nothing", f.Name), "leave --"+f.Name+" out where you do not mean it")
+			err = usage(fmt.Errorf("--%s: expected a value, found nothing", f.Name),
+				"leave --"+f.Name+" out where you do not mean it")
 		}
 	})
 	return err
@@ -144,7 +149,8 @@ func notEmpty(cmd *cobra.Command) error {
 // isRoot refuses a --root that is there but no directory, such as a pipe that would be waited for.
 func (a *app) isRoot() error {
 	if info, err := os.Stat(a.root); err == nil && !info.IsDir() {
-		return failed(fmt.Errorf("root directory of the machine: open %s: not a directory", a.root), "--root takes a directory that holds proc/ and sys/ of a machine")
+		return outcome.Failed(fmt.Errorf("root directory of the machine: open %s: not a directory", a.root),
+			ops.RootHint)
 	}
 	return nil
 }
@@ -152,10 +158,12 @@ func (a *app) isRoot() error {
 // commands are the sub-commands in the order in which a user meets them.
 func (a *app) commands() []*cobra.Command {
 	return []*cobra.Command{
-		a.inspectCommand(), a.snapshotCommand(), a.auditCommand(), a.attestCommand(), a.explainCommand(), a.planCommand(), a.placeCommand(),
-		a.applyCommand(), a.confirmCommand(), a.rollbackCommand(), a.restoreCommand(), a.statusCommand(), a.verifyCommand(), a.historyCommand(),
-		a.domainCommand(), a.sriovCommand(), a.realtimeCommand(), a.benchCommand(), a.searchCommand(), a.tuneCommand(), a.latencyCommand(), a.pathCommand(), a.diagnoseCommand(), a.topCommand(), a.agentCommand(), a.reportCommand(), a.labCommand(), a.demoCommand(),
-		a.acceptanceCommand(), a.exportCommand(),
+		a.inspectCommand(), a.snapshotCommand(), a.auditCommand(), a.attestCommand(), a.explainCommand(), a.planCommand(),
+		a.placeCommand(), a.applyCommand(), a.confirmCommand(), a.rollbackCommand(), a.restoreCommand(), a.statusCommand(),
+		a.verifyCommand(), a.historyCommand(),
+		a.domainCommand(), a.sriovCommand(), a.realtimeCommand(), a.benchCommand(), a.searchCommand(), a.tuneCommand(),
+		a.latencyCommand(), a.pathCommand(), a.diagnoseCommand(), a.topCommand(), a.agentCommand(), a.reportCommand(),
+		a.labCommand(), a.demoCommand(), a.acceptanceCommand(), a.exportCommand(),
 	}
 }
 

@@ -9,21 +9,15 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"mpps/internal/facts"
-	"mpps/internal/host"
-	"mpps/internal/queuepath"
-	"mpps/internal/queuepath/trace"
+	"mpps/internal/ops/queues"
 	"mpps/internal/report"
 )
 
 // pathFlags are the flags of mpps path.
 type pathFlags struct {
-	interval    time.Duration
-	netns       string
-	guest       string
-	everyPacket bool
-	output      string
-	steer       steerFlags
+	queues.Ask
+	output string
+	steer  steerFlags
 }
 
 func (a *app) pathCommand() *cobra.Command {
@@ -73,24 +67,26 @@ another mpps is at work.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.DurationVar(&f.interval, "for", 5*time.Second, "how long to watch, at most an hour; SIGINT ends it with what was seen")
-	flags.StringVar(&f.netns, "netns", "", "watch the devices of this network namespace (ip netns list) instead of one's own")
-	flags.StringVar(&f.guest, "guest", "", "show only the packets from and to this guest")
-	flags.BoolVar(&f.everyPacket, "every-packet", false, "count all packets, not those of short windows; costs the path speed")
+	flags.DurationVar(&f.For, "for", 5*time.Second, "how long to watch, at most an hour; SIGINT ends it with what was seen")
+	flags.StringVar(&f.Netns, "netns", "", "watch the devices of this network namespace (ip netns list) instead of one's own")
+	flags.StringVar(&f.Guest, "guest", "", "show only the packets from and to this guest")
+	flags.BoolVar(&f.EveryPacket, "every-packet", false, "count all packets, not those of short windows; costs the path speed")
 	flags.StringVarP(&f.output, "output", "o", "", "write the picture to this HTML file; - is standard output")
 	f.steer.add(cmd)
 	return cmd
 }
 
 func (f *pathFlags) check(root string) error {
-	if f.interval <= 0 || f.interval > time.Hour {
-		return usage(fmt.Errorf("--for %v: expected more than nothing and at most an hour", f.interval), "such as --for 5s")
+	if f.For <= 0 || f.For > time.Hour {
+		return usage(fmt.Errorf("--for %v: expected more than nothing and at most an hour", f.For), "such as --for 5s")
 	}
 	if root != "/" {
-		return usage(errors.New("--root is for recorded machines, and packets are watched on a live one"), "leave --root out")
+		return usage(errors.New("--root is for recorded machines, and packets are watched on a live one"),
+			"leave --root out")
 	}
-	if f.netns != "" && f.guest != "" {
-		return usage(errors.New("--netns and --guest: guests have their taps in the host's own namespace"), "give one of the two")
+	if f.Netns != "" && f.Guest != "" {
+		return usage(errors.New("--netns and --guest: guests have their taps in the host's own namespace"),
+			"give one of the two")
 	}
 	return nil
 }
@@ -99,41 +95,13 @@ func (a *app) runPath(ctx context.Context, f *pathFlags) error {
 	if err := f.check(a.root); err != nil {
 		return err
 	}
-	h, err := a.inventory(ctx)
+	w, err := queues.Watch(ctx, a.env(), f.Ask)
 	if err != nil {
 		return err
 	}
-	if f.guest != "" {
-		if err := hasGuest(h, f.guest); err != nil {
-			return err
-		}
-	}
-	o, err := trace.Watch(ctx, trace.Config{
-		Netns: f.netns, For: f.interval, EveryPacket: f.everyPacket, Host: h,
-		Progress: func(done time.Duration) {
-			a.out.Progress("watching queues: %.0f of %.0f s", done.Seconds(), f.interval.Seconds())
-		},
-	})
-	if err != nil {
-		return err
-	}
-	if f.netns == "" {
-		if err := a.tellLanes(ctx, o, h); err != nil {
-			return err
-		}
-	}
-	return a.showPath(f, h.Name, queuepath.Judge(o))
-}
-
-// showPath answers with what was seen, and draws the page that was asked for.
-func (a *app) showPath(f *pathFlags, name string, p *queuepath.Path) error {
-	if f.guest != "" {
-		p = p.Of(f.guest)
-	}
-	warnings := pathCaveats(&p.Observation)
 	if f.output != "" {
 		var page bytes.Buffer
-		if err := report.QueuePathHTML(&page, &report.QueuePathPage{Host: name, Path: p, Warnings: warnings}, version, time.Now()); err != nil {
+		if err := report.QueuePathHTML(&page, &report.QueuePathPage{Host: w.Host, Path: w.Path, Warnings: w.Warnings}, version, time.Now()); err != nil {
 			return err
 		}
 		if err := a.writeFile(f.output, page.Bytes()); err != nil {
@@ -144,42 +112,7 @@ func (a *app) showPath(f *pathFlags, name string, p *queuepath.Path) error {
 		return nil
 	}
 	return a.out.Answer(report.Answer{
-		Verb: "path", Host: name, Result: p, Warnings: warnings,
-		Text: func(t *report.Text) { report.QueuePath(t, p) },
+		Verb: "path", Host: w.Host, Result: w.Path, Warnings: w.Warnings,
+		Text: func(t *report.Text) { report.QueuePath(t, w.Path) },
 	})
-}
-
-// inventory takes stock of the machine without reading its settings.
-func (a *app) inventory(ctx context.Context) (*facts.Host, error) {
-	m, err := host.Open(a.root)
-	if err != nil {
-		return nil, failed(err, "--root takes a directory that holds proc/ and sys/ of a machine")
-	}
-	m.LookInside(host.NoGuest)
-	h := m.Inventory(ctx)
-	return h, m.Close()
-}
-
-// pathCaveats are what a reader must know of what was watched.
-func pathCaveats(o *queuepath.Observation) []report.Warning {
-	var warnings []report.Warning
-	for _, u := range o.Unseen {
-		warnings = append(warnings, report.Warning{Code: "unseen", Text: u.What + ": " + u.Why})
-	}
-	if o.Lost.Rows > 0 {
-		warnings = append(warnings, report.Warning{
-			Code: "rows-lost", Text: fmt.Sprintf("%d frames were not counted: there was no room for their row, or their device was new", o.Lost.Rows),
-			Hint: "watch a shorter time, or one network namespace of several",
-		})
-	}
-	var frames uint64
-	for i := range o.Rows {
-		frames += o.Rows[i].Frames
-	}
-	if o.Lost.Joins > frames/50 {
-		warnings = append(warnings, report.Warning{
-			Code: "joins-lost", Text: fmt.Sprintf("of %d of %d frames only the device is known that they came by, not its queue: copies that a bridge made, or packets that were under way before", o.Lost.Joins, frames),
-		})
-	}
-	return warnings
 }

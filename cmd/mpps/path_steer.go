@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -10,14 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"mpps/internal/apply"
-	"mpps/internal/facts"
-	"mpps/internal/goal"
-	"mpps/internal/host"
-	"mpps/internal/plan"
+	"mpps/internal/ops/change"
+	"mpps/internal/ops/queues"
 	"mpps/internal/queuepath"
-	"mpps/internal/report"
-	"mpps/internal/setting"
 )
 
 // steerFlags are the flags of mpps path --steer.
@@ -40,7 +34,7 @@ func (f *steerFlags) add(cmd *cobra.Command) {
 // steeringFlags are those that mean something with --steer only.
 var steeringFlags = []string{"nic", "weight", "by", "dry-run", "detailed-exit-code"}
 
-// check refuses flags that do not go together. given tells whether one stands on the command line.
+// check refuses flags that do not go together. given reports whether a flag is on the command line.
 func (f *steerFlags) check(p *pathFlags, given func(string) bool) error {
 	if !f.on {
 		for _, name := range steeringFlags {
@@ -52,7 +46,8 @@ func (f *steerFlags) check(p *pathFlags, given func(string) bool) error {
 	}
 	for _, name := range []string{"netns", "guest", "every-packet", "output"} {
 		if given(name) {
-			return usage(fmt.Errorf("--steer and --%s: steering is of all guests of a NIC of this host, and draws nothing", name), "give one of the two")
+			return usage(fmt.Errorf("--steer and --%s: steering is of all guests of a NIC of this host, and draws nothing", name),
+				"give one of the two")
 		}
 	}
 	switch queuepath.Means(f.by) {
@@ -60,14 +55,15 @@ func (f *steerFlags) check(p *pathFlags, given func(string) bool) error {
 	default:
 		return usage(fmt.Errorf("--by %s: expected xps or program", f.by), "")
 	}
-	if p.interval < 0 || p.interval > time.Hour {
-		return usage(fmt.Errorf("--for %v: expected at most an hour; 0 plans from what the host is, without watching", p.interval), "")
+	if p.For < 0 || p.For > time.Hour {
+		return usage(fmt.Errorf("--for %v: expected at most an hour; 0 plans from what the host is, without watching", p.For),
+			"")
 	}
 	return nil
 }
 
-// parsed are the weights by guest, of guests of this host.
-func (f *steerFlags) parsed(h *facts.Host) (map[string]float64, error) {
+// parsed are the weights by guest.
+func (f *steerFlags) parsed() (map[string]float64, error) {
 	weights := map[string]float64{}
 	for _, word := range f.weights {
 		at := strings.LastIndexByte(word, '=')
@@ -77,13 +73,11 @@ func (f *steerFlags) parsed(h *facts.Host) (map[string]float64, error) {
 		name := word[:at]
 		n, err := strconv.ParseFloat(word[at+1:], 64)
 		if err != nil || !(n >= 0.001 && n <= 1000) {
-			return nil, usage(fmt.Errorf("--weight %s: expected a number from 0.001 to 1000 behind the guest's name", word), "such as --weight vm1=2")
+			return nil, usage(fmt.Errorf("--weight %s: expected a number from 0.001 to 1000 behind the guest's name", word),
+				"such as --weight vm1=2")
 		}
 		if _, twice := weights[name]; twice {
 			return nil, usage(fmt.Errorf("--weight %s: %s is given twice", word, name), "")
-		}
-		if err := hasGuest(h, name); err != nil {
-			return nil, err
 		}
 		weights[name] = n
 	}
@@ -93,62 +87,12 @@ func (f *steerFlags) parsed(h *facts.Host) (map[string]float64, error) {
 // runSteer plans from what was watched and what the host is, and carries it out.
 func (a *app) runSteer(ctx context.Context, p *pathFlags) error {
 	f := &p.steer
-	var planned *queuepath.Steering
-	var stock *facts.Host
-	wish := func(h *facts.Host, read func(...setting.Address)) ([]plan.Change, error) {
-		weights, err := f.parsed(h)
-		if err != nil {
-			return nil, err
-		}
-		seen, err := a.watchToSteer(ctx, p.interval, h)
-		if err != nil {
-			return nil, err
-		}
-		standing, err := a.askLanes(h)
-		if err != nil {
-			return nil, err
-		}
-		options := queuepath.SteerOptions{NIC: f.nic, Weights: weights, By: queuepath.Means(f.by), Standing: standing}
-		read(queuepath.SteerAddresses(h, seen, options)...)
-		s, err := queuepath.Steer(h, seen, options)
-		if err != nil {
-			return nil, err
-		}
-		a.tellSteering(s)
-		planned, stock = s, h
-		return s.Changes, nil
-	}
-	look := func(ctx context.Context, _ *host.Machine) ([]report.Warning, error) {
-		return a.watchSteered(ctx, p.interval, stock, planned)
-	}
-	if f.dryRun || p.interval == 0 || a.root != "/" {
-		look = nil
-	}
-	return a.carryOutAnd(ctx, goal.Goal{}, wish, apply.Options{DryRun: f.dryRun}, f.detailed, look)
-}
-
-// askLanes asks the kernel whether it takes lanes, and which NICs have some now.
-func (a *app) askLanes(h *facts.Host) (standing []string, err error) {
-	m, err := host.Open(a.root)
+	weights, err := f.parsed()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	m.AskLanes(h)
-	nics, err := m.SteeredNICs()
-	return nics, errors.Join(err, m.Close())
-}
-
-// tellSteering says what was chosen and why, and what would help besides. Programs find it among the warnings.
-func (a *app) tellSteering(s *queuepath.Steering) {
-	for _, g := range s.Groups {
-		text := fmt.Sprintf("%s: %s: %s", strings.Join(g.NICs, ", "), g.Means.Words(), g.Why)
-		if a.json {
-			a.notes = append(a.notes, report.Warning{Code: "steering", Text: text})
-			continue
-		}
-		a.out.Step("%s", text)
-	}
-	for _, advice := range s.Advice {
-		a.notes = append(a.notes, report.Warning{Code: "advice", Text: advice.Text, Hint: advice.Command})
-	}
+	d, err := queues.Steer(ctx, a.env(), queues.SteerAsk{
+		Options: change.Options{DryRun: f.dryRun}, For: p.For, NIC: f.nic, By: queuepath.Means(f.by), Weights: weights, Aloud: !a.json,
+	})
+	return a.applied(d, err, f.detailed)
 }

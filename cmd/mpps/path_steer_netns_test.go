@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"math/rand/v2"
+	"mpps/internal/outcome"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -35,14 +36,14 @@ func TestSteerHost(t *testing.T) {
 	} else {
 		t.Logf("before: %s; %v", before.Faults[0].Name(), exitsOf(before))
 	}
-	if out := s.mpps(exitChanges, "path", "--steer", "--for", "500ms", "--dry-run", "--detailed-exit-code"); !strings.Contains(out, "queue-lanes:nic0") {
+	if out := s.mpps(outcome.CodeChanges, "path", "--steer", "--for", "500ms", "--dry-run", "--detailed-exit-code"); !strings.Contains(out, "queue-lanes:nic0") {
 		t.Errorf("dry run: %s", out)
 	}
 	s.nothingLeft()
 	if s.xps() != masks {
 		t.Error("a dry run has changed XPS")
 	}
-	s.mpps(exitChanges, "path", "--steer", "--for", "500ms", "--detailed-exit-code")
+	s.mpps(outcome.CodeChanges, "path", "--steer", "--for", "500ms", "--detailed-exit-code")
 	apart := func(when string) {
 		t.Helper()
 		p := s.watch()
@@ -59,7 +60,7 @@ func TestSteerHost(t *testing.T) {
 		}
 	}
 	apart("steered")
-	if out := s.mpps(exitOK, "path", "--steer", "--for", "500ms", "--detailed-exit-code"); !strings.Contains(out, "nothing to change") {
+	if out := s.mpps(outcome.CodeOK, "path", "--steer", "--for", "500ms", "--detailed-exit-code"); !strings.Contains(out, "nothing to change") {
 		t.Errorf("steered again: %s", out)
 	}
 
@@ -71,11 +72,11 @@ func TestSteerHost(t *testing.T) {
 	time.Sleep(300 * time.Millisecond)
 	s.close(1)
 	time.Sleep(100 * time.Millisecond)
-	s.mpps(exitOK, "verify") // a guest that is away is nobody's fault
+	s.mpps(outcome.CodeOK, "verify") // a guest that is away is nobody's fault
 	s.open(1)
 	began := time.Now()
 	for {
-		if code, _, _ := program(t, "mpps", "verify"); code == exitOK {
+		if code, _, _ := program(t, "mpps", "verify"); code == outcome.CodeOK {
 			break
 		}
 		if time.Since(began) > 5*time.Second {
@@ -89,7 +90,7 @@ func TestSteerHost(t *testing.T) {
 	}
 	_ = watcher.Wait()
 
-	s.mpps(exitOK, "rollback")
+	s.mpps(outcome.CodeOK, "rollback")
 	s.nothingLeft()
 	if after := s.xps(); after != masks {
 		t.Errorf("XPS is %q, before %q", after, masks)
@@ -131,9 +132,9 @@ func TestSteerKilled(t *testing.T) {
 	masks := s.xps()
 	steer := []string{"path", "--steer", "--for", "100ms", "--by", "program", "--nic", "nic0"}
 	began := time.Now()
-	s.mpps(exitOK, steer...)
+	s.mpps(outcome.CodeOK, steer...)
 	took := time.Since(began)
-	s.mpps(exitOK, "rollback")
+	s.mpps(outcome.CodeOK, "rollback")
 	half, whole := 0, 0
 	for round := range 15 {
 		cmd := exec.Command("mpps", steer...)
@@ -156,7 +157,7 @@ func TestSteerKilled(t *testing.T) {
 		case len(pins) > 0 || s.xps() != masks:
 			half++
 		}
-		if code, _, stderr := program(t, "mpps", "rollback"); code != exitOK && !strings.Contains(stderr, "no transaction") {
+		if code, _, stderr := program(t, "mpps", "rollback"); code != outcome.CodeOK && !strings.Contains(stderr, "no transaction") {
 			t.Fatalf("rollback: exit code %d: %s", code, stderr)
 		}
 		s.nothingLeft()
@@ -183,15 +184,15 @@ func TestSteerClassifier(t *testing.T) {
 	}
 	s := newSteered(t)
 	s.send()
-	s.mpps(exitOK, "path", "--steer", "--for", "300ms", "--by", "program", "--nic", "nic0")
+	s.mpps(outcome.CodeOK, "path", "--steer", "--for", "300ms", "--by", "program", "--nic", "nic0")
 	s.must("tc", "qdisc", "add", "dev", "tap1", "handle", "ffff:", "ingress")
 	s.must("tc", "filter", "add", "dev", "tap1", "parent", "ffff:", "protocol", "all", "u32", "match", "u32", "0", "0", "flowid", ":1")
-	if code, stdout, _ := program(t, "mpps", "verify"); code == exitOK {
+	if code, stdout, _ := program(t, "mpps", "verify"); code == outcome.CodeOK {
 		t.Errorf("verify is content: %s", stdout)
 	}
 	for _, round := range []string{"after", "before"} {
 		code, stdout, stderr := program(t, "mpps", "path", "--steer", "--for", "300ms", "--by", "program", "--nic", "nic0")
-		if code != exitOK || !strings.Contains(stdout+stderr, "classifier at the ingress of tap1 (u32;") {
+		if code != outcome.CodeOK || !strings.Contains(stdout+stderr, "classifier at the ingress of tap1 (u32;") {
 			t.Errorf("%s: exit code %d: %s%s", round, code, stdout, stderr)
 		}
 		found := exitsOf(s.watch())
@@ -201,7 +202,7 @@ func TestSteerClassifier(t *testing.T) {
 			}
 		}
 		for range 3 {
-			if code, _, _ := program(t, "mpps", "rollback"); code != exitOK {
+			if code, _, _ := program(t, "mpps", "rollback"); code != outcome.CodeOK {
 				break
 			}
 		}

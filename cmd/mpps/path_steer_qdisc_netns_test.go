@@ -3,6 +3,7 @@
 package main
 
 import (
+	"mpps/internal/outcome"
 	"strings"
 	"testing"
 )
@@ -19,33 +20,33 @@ func TestSteerDiscipline(t *testing.T) {
 	before := shown()
 	s.send()
 	steer := []string{"path", "--steer", "--for", "300ms", "--by", "program", "--nic", "nic0"}
-	if out := s.mpps(exitOK, append(steer, "--dry-run")...); !strings.Contains(out, "root-qdisc:vx0") || shown() != before {
+	if out := s.mpps(outcome.CodeOK, append(steer, "--dry-run")...); !strings.Contains(out, "root-qdisc:vx0") || shown() != before {
 		t.Errorf("a dry run: %s\n%s", out, shown())
 	}
-	s.mpps(exitOK, steer...)
+	s.mpps(outcome.CodeOK, steer...)
 	if found := shown(); !strings.HasPrefix(found, "qdisc noqueue") {
 		t.Errorf("steered: %s", found)
 	}
-	s.mpps(exitOK, "verify")
+	s.mpps(outcome.CodeOK, "verify")
 	for _, f := range s.watch().Faults {
 		t.Errorf("steered: %s: %s", f.Name(), f.Evidence)
 	}
 	s.must("tc", "qdisc", "replace", "dev", "vx0", "root", "handle", "8123:", "pfifo_fast")
-	s.mpps(exitOK, "restore", "--insist")
+	s.mpps(outcome.CodeOK, "restore", "--insist")
 	if found := shown(); !strings.HasPrefix(found, "qdisc noqueue") {
 		t.Errorf("put back: %s", found)
 	}
-	s.mpps(exitOK, "rollback")
+	s.mpps(outcome.CodeOK, "rollback")
 	if after := shown(); after != before {
 		t.Errorf("rolled back: %s, before %s", after, before)
 	}
 	s.must("tc", "qdisc", "replace", "dev", "vx0", "root", "pfifo", "limit", "17")
 	before = shown()
 	code, stdout, stderr := program(t, append([]string{"mpps"}, steer...)...)
-	if code != exitOK || !strings.Contains(stdout+stderr, "all lanes take the lock of pfifo on vx0") || shown() != before {
+	if code != outcome.CodeOK || !strings.Contains(stdout+stderr, "all lanes take the lock of pfifo on vx0") || shown() != before {
 		t.Errorf("with parameters: exit code %d: %s%s\n%s", code, stdout, stderr, shown())
 	}
-	s.mpps(exitOK, "rollback")
+	s.mpps(outcome.CodeOK, "rollback")
 	s.nothingLeft()
 	s.end()
 }

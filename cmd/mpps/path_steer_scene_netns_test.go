@@ -21,6 +21,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"mpps/internal/outcome"
 	"mpps/internal/queuepath"
 )
 
@@ -233,7 +234,7 @@ func (s *steered) during(here, emulated string) string {
 func (s *steered) watch() *queuepath.Path {
 	s.t.Helper()
 	var answer struct{ Result queuepath.Path }
-	if err := json.Unmarshal([]byte(s.mpps(exitOK, "path", "--for", s.during("1s", "5s"), "--every-packet", "--json")), &answer); err != nil {
+	if err := json.Unmarshal([]byte(s.mpps(outcome.CodeOK, "path", "--for", s.during("1s", "5s"), "--every-packet", "--json")), &answer); err != nil {
 		s.t.Fatal(err)
 	}
 	return &answer.Result

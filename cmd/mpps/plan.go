@@ -6,6 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mpps/internal/ops"
+	"mpps/internal/ops/change"
+	"mpps/internal/outcome"
 	"mpps/internal/plan"
 	"mpps/internal/report"
 )
@@ -34,19 +37,13 @@ outlasts the kernel's own memory.
 			if err != nil {
 				return err
 			}
-			m, err := a.gatherOver(cmd.Context(), snapshot, interval, g.Guest)
+			h, err := a.env().Gather(cmd.Context(), ops.Look{Snapshot: snapshot, Guest: g.Guest, Interval: interval})
 			if err != nil {
 				return err
 			}
-			defer m.close()
-			if err := m.has(g); err != nil {
-				return err
-			}
-			p, err := a.lastingPlan(m, g, runtimeOnly)
+			defer h.Close()
+			p, err := change.Plan(a.env(), h, change.Target{Goal: g, RuntimeOnly: runtimeOnly, Watch: flags.watch})
 			if err != nil {
-				return err
-			}
-			if err := flags.watchToo(p, m.facts); err != nil {
 				return err
 			}
 			if output != "" {
@@ -60,15 +57,16 @@ outlasts the kernel's own memory.
 			}
 			if output != "-" {
 				err = a.out.Answer(report.Answer{
-					Verb: "plan", Host: m.facts.Name, Result: p, Warnings: append(a.caveats(m.facts, g), tunedCaveats(p, m.facts)...),
-					Text: func(t *report.Text) { report.Plan(t, p) },
+					Verb: "plan", Host: h.Facts.Name, Result: p,
+					Warnings: append(ops.Caveats(h.Facts, g), change.TunedCaveats(p, h.Facts)...),
+					Text:     func(t *report.Text) { report.Plan(t, p) },
 				})
 				if err != nil {
 					return err
 				}
 			}
 			if detailed && !p.Empty() {
-				return exit(exitChanges)
+				return outcome.Exit(outcome.CodeChanges)
 			}
 			return nil
 		},

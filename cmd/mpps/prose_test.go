@@ -42,7 +42,7 @@ func rewordCatalogue(t *testing.T) {
 	for _, k := range knob.Catalogue() {
 		as := *k
 		t.Cleanup(func() { *k = as })
-		k.Title, k.Doc = golden.Other(as.Title), knob.Doc{}
+		k.Title = golden.Other(as.Title)
 		k.Want = func(v *knob.View, a setting.Address) knob.Advice {
 			advice := as.Want(v, a)
 			for _, text := range []*string{&advice.Because, &advice.Skip, &advice.Unsure, &advice.Warning} {
@@ -208,7 +208,7 @@ func playWorded(t *testing.T, other func(string) string) []string {
 func planWorded(t *testing.T, other func(string) string) []string {
 	t.Helper()
 	w := &worded{t: t, root: t.TempDir(), dir: t.TempDir(), other: other}
-	if err := unpackTree("two-nodes", w.root); err != nil {
+	if err := golden.Tree("testdata/trees/two-nodes.txtar", w.root); err != nil {
 		t.Fatal(err)
 	}
 	snapshot := filepath.Join(w.dir, "snapshot.json")

@@ -1,34 +1,23 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"mpps/internal/facts"
-	"mpps/internal/goal"
-	"mpps/internal/host"
-	"mpps/internal/knob"
+	"mpps/internal/ops"
+	"mpps/internal/ops/monitor"
+	"mpps/internal/outcome"
 	"mpps/internal/realtime"
 	"mpps/internal/report"
 	"mpps/internal/setting"
 )
 
-// realtimeFlags are the flags of mpps realtime check.
-type realtimeFlags struct {
-	guest, list, snapshot, failOn string
-	interval                      time.Duration
-	watch                         bool // --for was given
-	cpus                          setting.CPUSet
-}
-
 func (a *app) realtimeCheckCommand() *cobra.Command {
-	var f realtimeFlags
+	var ask monitor.RealtimeAsk
+	var list string
+	var failOn failOn
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "what contradicts that CPUs are set aside, and what ran there",
@@ -53,105 +42,39 @@ isolated or without a tick. What could not be seen is said, and is no finding.
 Exit codes: 0 all well, or findings below --fail-on · 1 failed · 3 no CPU is set
 aside · 4 a finding is as severe as --fail-on or more.`,
 		Args: args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			f.watch = cmd.Flags().Changed("for")
-			if err := f.check(); err != nil {
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if ask.CPUs, err = setting.ParseCPUs(list); err != nil {
+				return usage(fmt.Errorf("--cpus: %w", err), "such as --cpus 20-23")
+			}
+			fails, err := failOn.severity()
+			if err != nil {
 				return err
 			}
-			return a.runRealtimeCheck(cmd.Context(), &f)
+			ask.Asked = cmd.Flags().Changed("for")
+			h, r, err := monitor.Realtime(cmd.Context(), a.env(), ask)
+			if err != nil {
+				return err
+			}
+			err = a.out.Answer(report.Answer{
+				Verb: "realtime-check", Host: h.Name, Result: r, Warnings: ops.NotRoot(h),
+				Text: func(t *report.Text) { report.RealtimeCheck(t, r, a.verbose) },
+			})
+			switch {
+			case err != nil:
+				return err
+			case r.State == realtime.NotIsolated:
+				return outcome.Exit(outcome.CodeNotConfigured)
+			case fails != nil && len(r.AtLeast(*fails)) > 0:
+				return outcome.Exit(outcome.CodeDrifted)
+			}
+			return nil
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.guest, "guest", "", "the guest that the CPUs are for")
-	flags.StringVar(&f.list, "cpus", "", "CPUs that should be quiet, such as 20-23")
-	flags.DurationVar(&f.interval, "for", 5*time.Second, "how long to watch, at most an hour; 0 does not watch")
-	flags.StringVar(&f.snapshot, "snapshot", "", "a snapshot file instead of this machine")
-	flags.StringVar(&f.failOn, "fail-on", "", "exit with 4 where a finding has this severity or worse: "+strings.Join(knob.Severities(), ", "))
+	flags.StringVar(&ask.Guest, "guest", "", "the guest that the CPUs are for")
+	flags.StringVar(&list, "cpus", "", "CPUs that should be quiet, such as 20-23")
+	flags.DurationVar(&ask.For, "for", 5*time.Second, "how long to watch, at most an hour; 0 does not watch")
+	flags.StringVar(&ask.Snapshot, "snapshot", "", "a snapshot file instead of this machine")
+	failOn.add(cmd, "finding")
 	return cmd
-}
-
-func (f *realtimeFlags) check() error {
-	var err error
-	if f.cpus, err = setting.ParseCPUs(f.list); err != nil {
-		return usage(fmt.Errorf("--cpus: %w", err), "such as --cpus 20-23")
-	}
-	switch {
-	case f.interval != 0 && f.interval < 100*time.Millisecond || f.interval > time.Hour:
-		return usage(fmt.Errorf("--for %v: expected 100ms to 1h, or 0", f.interval), "such as --for 5s; 0 does not watch")
-	case f.snapshot != "" && f.watch:
-		return usage(errors.New("--for watches a live machine, --snapshot is a file"), "mpps snapshot --interval 5s records what is watched")
-	case f.failOn != "" && !slices.Contains(knob.Severities(), f.failOn):
-		return usage(fmt.Errorf("--fail-on %q: expected one of %s", f.failOn, strings.Join(knob.Severities(), ", ")), "")
-	}
-	return nil
-}
-
-func (a *app) runRealtimeCheck(ctx context.Context, f *realtimeFlags) error {
-	h, s, err := a.watched(ctx, f)
-	if err != nil {
-		return err
-	}
-	r := realtime.Check(h, h.Observed, s)
-	err = a.out.Answer(report.Answer{
-		Verb: "realtime-check", Host: h.Name, Result: r, Warnings: notRoot(h),
-		Text: func(t *report.Text) { report.RealtimeCheck(t, r, a.verbose) },
-	})
-	switch {
-	case err != nil:
-		return err
-	case r.State == realtime.NotIsolated:
-		return exit(exitNotConfigured)
-	case f.failOn == "":
-		return nil
-	}
-	var worst knob.Severity
-	if err := worst.UnmarshalText([]byte(f.failOn)); err != nil {
-		return err
-	}
-	if len(r.AtLeast(worst)) > 0 {
-		return exit(exitDrifted)
-	}
-	return nil
-}
-
-// watched takes the facts, finds out which CPUs are meant, and watches them.
-func (a *app) watched(ctx context.Context, f *realtimeFlags) (*facts.Host, realtime.Scope, error) {
-	none := realtime.Scope{}
-	if f.snapshot != "" {
-		h, err := readSnapshot(f.snapshot)
-		if err != nil {
-			return nil, none, err
-		}
-		s, err := f.scope(h)
-		return h, s, err
-	}
-	m, err := host.Open(a.root)
-	if err != nil {
-		return nil, none, failed(err, "--root takes a directory that holds proc/ and sys/ of a machine")
-	}
-	defer m.Close()
-	if f.watch && f.interval > 0 && !m.Live() {
-		return nil, none, usage(errors.New("--root is for recorded machines, and --for watches a live one"), "leave one of the two out")
-	}
-	m.LookInside(host.NoGuest)
-	h := m.Inventory(ctx)
-	s, err := f.scope(h)
-	if err != nil {
-		return nil, none, err
-	}
-	host.Read(ctx, m.Mechanisms(), h, realtime.Addresses(h))
-	if f.interval > 0 && m.Live() && len(s.CPUs) > 0 {
-		a.out.Progress("watching %s for %v", report.CPUs(s.CPUs), f.interval)
-		h.Observed = m.Observe(ctx, h, s.CPUs, f.interval)
-	}
-	return h, s, nil
-}
-
-// scope is which CPUs of a host are judged.
-func (f *realtimeFlags) scope(h *facts.Host) (realtime.Scope, error) {
-	m := machine{facts: h}
-	if err := m.has(goal.Goal{CPUs: f.cpus, Guest: f.guest}); err != nil {
-		return realtime.Scope{}, err
-	}
-	return realtime.Find(h, f.cpus, f.guest), nil
 }

@@ -9,6 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"mpps/internal/measure/export"
+	"mpps/internal/ops"
+	"mpps/internal/ops/saved"
 	"mpps/internal/report"
 	"mpps/internal/tune"
 )
@@ -38,12 +40,12 @@ With another --format than html the runs are printed in that form:
   mpps report run.json --format hdr -o run.hlog`,
 		Args: args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, files []string) error {
-			if r, err := tuneResult(files); r != nil || err != nil {
-				return errors.Join(err, a.reportTune(cmd, r, &f))
-			}
 			results, err := readResults(files)
 			if err != nil {
 				return err
+			}
+			if r := results[0].Tune; r != nil {
+				return a.reportTune(cmd, r, &f)
 			}
 			if a.format != "html" {
 				return a.reprint(cmd, results, &f)
@@ -65,35 +67,33 @@ With another --format than html the runs are printed in that form:
 			return nil
 		},
 	}
-	cmd.Flags().StringVarP(&f.output, "output", "o", "report.html", "the file; - is standard output, and the default with another --format than html")
+	cmd.Flags().StringVarP(&f.output, "output", "o", "report.html",
+		"the file; - is standard output, and the default with another --format than html")
 	cmd.Flags().StringVar(&f.plan, "plan", "", "the plan that was applied between the first run and the second")
 	cmd.Flags().StringVar(&f.title, "title", "mpps report", "the page's title")
 	formatFlag(cmd, "html", "text", "json")
 	return cmd
 }
 
-// tuneResult reads a file of tune; nil where the first is none.
-func tuneResult(files []string) (*tune.Result, error) {
-	f, err := openJSON(files[0])
-	if err != nil {
-		return nil, nil // whoever reads it as a run says so
+// readResults reads files, and refuses runs of the loop beside others.
+func readResults(files []string) ([]*saved.Result, error) {
+	results := make([]*saved.Result, len(files))
+	for i, file := range files {
+		var err error
+		if results[i], err = saved.Read(file); err != nil {
+			return nil, err
+		}
+		if results[i].Tune != nil && len(files) > 1 {
+			return nil, usage(fmt.Errorf("%s is a run of the loop, which has a page of its own, and %s", file,
+				ops.Count(len(files)-1, "more file")), "one call for each")
+		}
 	}
-	defer f.Close()
-	r, err := tune.Decode(f)
-	switch {
-	case err != nil:
-		return nil, nil
-	case len(files) > 1:
-		return nil, usage(fmt.Errorf("%s is a run of the loop, which has a page of its own, and %s", files[0], counted(len(files)-1, "more file")), "one call for each")
-	}
-	return r, nil
+	return results, nil
 }
 
 // reportTune writes the page of a run of the loop, or prints it.
 func (a *app) reportTune(cmd *cobra.Command, r *tune.Result, f *reportFlags) error {
 	switch changed := cmd.Flags().Changed; {
-	case r == nil:
-		return nil
 	case changed("plan") || changed("title"):
 		return usage(errors.New("a run of the loop has no place for --plan and --title"), "its changes are in it")
 	case a.format != "html":
@@ -118,16 +118,16 @@ func (a *app) writeTunePage(file string, r *tune.Result) error {
 }
 
 // document is the page's content.
-func (f *reportFlags) document(results []saved) (*report.Document, error) {
+func (f *reportFlags) document(results []*saved.Result) (*report.Document, error) {
 	doc := &report.Document{Schema: report.DocumentSchema, Title: f.title, Made: time.Now(), Version: version}
 	for _, r := range results {
-		r.addTo(doc)
+		addTo(doc, r)
 	}
 	if doc.Compared == nil && len(doc.Modes) == 0 {
 		doc.CompareFirstTwo()
 	}
 	if f.plan != "" {
-		p, err := readPlan(f.plan)
+		p, err := saved.ReadPlan(f.plan)
 		if err != nil {
 			return nil, err
 		}
@@ -137,16 +137,19 @@ func (f *reportFlags) document(results []saved) (*report.Document, error) {
 }
 
 // reprint prints saved results in another form than the page.
-func (a *app) reprint(cmd *cobra.Command, results []saved, f *reportFlags) error {
+func (a *app) reprint(cmd *cobra.Command, results []*saved.Result, f *reportFlags) error {
 	if changed := cmd.Flags().Changed; a.format != "json" && (changed("plan") || changed("title")) {
-		return usage(fmt.Errorf("--format %s has no place for --plan and --title", a.format), "they belong to --format html and json")
+		return usage(fmt.Errorf("--format %s has no place for --plan and --title", a.format),
+			"they belong to --format html and json")
 	}
 	for _, r := range results {
-		if r.found != nil && a.foreign() {
-			return usage(fmt.Errorf("--format %s has no place for a search, which has bounds and not samples", a.format), "--format html, text and json have it")
+		if r.Search != nil && a.foreign() {
+			return usage(fmt.Errorf("--format %s has no place for a search, which has bounds and not samples",
+				a.format), "--format html, text and json have it")
 		}
-		if r.awake != nil && a.foreign() {
-			return usage(fmt.Errorf("--format %s has no place for wake-ups", a.format), "--format html, text and json have it")
+		if r.Wakeups != nil && a.foreign() {
+			return usage(fmt.Errorf("--format %s has no place for wake-ups", a.format),
+				"--format html, text and json have it")
 		}
 	}
 	doc, err := f.document(results)
@@ -156,23 +159,74 @@ func (a *app) reprint(cmd *cobra.Command, results []saved, f *reportFlags) error
 	out := a.out
 	var text bytes.Buffer
 	if toFile := cmd.Flags().Changed("output") && f.output != "-"; toFile {
-		out = report.NewPrinter(&text, a.stderr, report.Options{JSON: a.json, Quiet: a.quiet, NoColor: true, Version: version})
+		out = report.NewPrinter(&text, a.stderr, report.Options{JSON: a.json, Quiet: a.quiet, NoColor: true,
+			Version: version})
 	}
-	ans := report.Answer{Verb: "report-runs", Host: doc.Host.Name, Result: doc, Warnings: doc.Warnings, Text: func(t *report.Text) {
+	ans := report.Answer{Verb: "report-runs", Host: doc.Host.Name, Result: doc, Text: func(t *report.Text) {
 		for i, r := range results {
 			if i > 0 {
 				t.Blank()
 			}
-			r.draw(t)
+			drawResult(t, r)
 		}
 	}}
+	for _, w := range doc.Warnings {
+		ans.Warnings = append(ans.Warnings, w.Warning)
+	}
 	err = a.answerOn(out, ans, func(s *export.Set) {
 		for _, r := range results {
-			r.export(s, export.Format(a.format))
+			exportResult(s, r, export.Format(a.format))
 		}
 	})
 	if err != nil || text.Len() == 0 {
 		return err
 	}
 	return a.writeFile(f.output, text.Bytes())
+}
+
+// addTo adds a result to a page.
+func addTo(doc *report.Document, r *saved.Result) {
+	switch {
+	case r.Run != nil:
+		doc.Add(r.Label(), r.Run)
+	case r.Modes != nil:
+		doc.AddModes(r.Modes)
+	case r.Search != nil:
+		doc.AddSearch(r.Label(), r.Search)
+	case r.Wakeups != nil:
+		doc.AddWakeups(r.Label(), r.Wakeups)
+	case r.AB != nil:
+		for _, w := range r.AB.Warnings {
+			doc.Warn(w)
+		}
+		doc.AddAB(r.AB)
+	}
+}
+
+func drawResult(t *report.Text, r *saved.Result) {
+	switch {
+	case r.Run != nil:
+		report.BenchRun(t, r.Run, nil)
+	case r.Modes != nil:
+		report.BenchModes(t, r.Modes, nil)
+	case r.Search != nil:
+		report.Search(t, r.Search, nil)
+	case r.Wakeups != nil:
+		report.Latency(t, r.Wakeups, nil, "")
+	case r.AB != nil:
+		report.BenchTurns(t, r.AB, nil)
+	}
+}
+
+// exportResult adds a result to those of a form of another program. Searches and wake-ups have none; reprint refuses
+// them.
+func exportResult(s *export.Set, r *saved.Result, f export.Format) {
+	switch {
+	case r.Run != nil:
+		s.Add(r.Label(), r.Run)
+	case r.Modes != nil:
+		s.AddModes(r.Modes, f)
+	case r.AB != nil:
+		s.AddAB("", r.AB)
+	}
 }

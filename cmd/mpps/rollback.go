@@ -1,28 +1,15 @@
 package main
 
 import (
-	"context"
-	"path"
-
 	"github.com/spf13/cobra"
 
-	"mpps/internal/apply"
-	"mpps/internal/facts"
-	"mpps/internal/host"
-	"mpps/internal/journal"
+	"mpps/internal/ops/change"
+	"mpps/internal/outcome"
 	"mpps/internal/report"
-	"mpps/internal/setting"
-	"mpps/internal/sriov"
 )
 
-// rolledBack is the answer of rollback.
-type rolledBack struct {
-	DryRun       bool             `json:"dry_run,omitempty"`
-	Transactions []apply.Restored `json:"transactions"`
-}
-
 func (a *app) rollbackCommand() *cobra.Command {
-	var o apply.RollbackOptions
+	var o change.Undo
 	var detailed, orphans bool
 	var unconfirmed string
 	cmd := &cobra.Command{
@@ -47,12 +34,30 @@ at work.`,
 		RunE: func(cmd *cobra.Command, given []string) error {
 			switch {
 			case unconfirmed != "":
-				return a.guarded(cmd.Context(), unconfirmed)
+				return change.Guard(cmd.Context(), a.env(), unconfirmed)
 			case orphans:
-				return a.adopt(cmd.Context())
+				return change.Adopt(cmd.Context(), a.env(), a.stdin, a.stdout)
 			}
 			o.TX = first(given)
-			return a.rollback(cmd.Context(), o, detailed)
+			r, err := change.Rollback(cmd.Context(), a.env(), o)
+			if r == nil {
+				return err
+			}
+			printed := a.out.Answer(report.Answer{
+				Verb: "rollback", Host: r.Host, Result: r,
+				Text: func(t *report.Text) { report.RolledBack(t, r.Transactions, o.DryRun, a.verbose) },
+			})
+			switch {
+			case err != nil:
+				return err
+			case printed != nil:
+				return printed
+			case r.Drifted() > 0:
+				return outcome.Exit(outcome.CodeDrifted)
+			case detailed && r.Written() > 0:
+				return outcome.Exit(outcome.CodeChanges)
+			}
+			return nil
 		},
 	}
 	cmd.Flags().BoolVar(&o.Force, "force", false, "put back also what somebody else changed since")
@@ -67,85 +72,4 @@ at work.`,
 		}
 	}
 	return cmd
-}
-
-func (a *app) rollback(ctx context.Context, o apply.RollbackOptions, detailed bool) error {
-	if err := a.needsRoot("rollback"); err != nil && !o.DryRun {
-		return err
-	}
-	e, err := a.engine(nil)
-	if err != nil {
-		return err
-	}
-	defer e.close()
-	e.watchGuests(ctx, a.root)
-	e.Journal.Appended = func(_ string, r journal.Record) {
-		if r.Address != nil {
-			a.out.Progress("putting back %d: %s", r.N, r.Address)
-		}
-	}
-	e.InHand = a.inHand
-	restored, err := e.Rollback(ctx, o)
-	if err != nil && len(restored) == 0 {
-		return err
-	}
-	for _, r := range restored {
-		if r.Guarded && r.State == journal.Applied {
-			a.unguard(ctx, r.Of)
-		}
-	}
-	if restored == nil {
-		restored = []apply.Restored{}
-	}
-	result := rolledBack{o.DryRun, restored}
-	printed := a.out.Answer(report.Answer{
-		Verb: "rollback", Host: e.name, Result: result,
-		Text: func(t *report.Text) { report.RolledBack(t, restored, o.DryRun, a.verbose) },
-	})
-	if err != nil {
-		return err
-	}
-	if printed != nil {
-		return printed
-	}
-	drifted, changed := 0, 0
-	for _, r := range restored {
-		drifted += r.Drifted()
-		changed += r.Written()
-	}
-	switch {
-	case drifted > 0:
-		return exit(exitDrifted)
-	case detailed && changed > 0:
-		return exit(exitChanges)
-	}
-	return nil
-}
-
-// inHand refuses to put back what gave a guest a function with which it runs: its address and VLAN would be taken off it in the
-// middle of its work. What was plugged into a running guest is unplugged first.
-func (a *app) inHand(ctx context.Context, changes []journal.Change) error {
-	var gave []facts.Reservation
-	for _, c := range changes {
-		switch {
-		case c.Address.Kind == setting.DomainDevice:
-			return nil
-		case c.Address.Kind != setting.File || path.Dir(c.Address.Path) != setting.Reservations || c.After.State != setting.Known || !c.Wrote():
-			continue
-		}
-		all, err := facts.ParseReservations(c.Address, c.After.Value)
-		if err != nil {
-			continue // it is no reservation of this version
-		}
-		gave = append(gave, all...)
-	}
-	if len(gave) == 0 {
-		return nil
-	}
-	m, err := host.Open(a.root)
-	if err != nil {
-		return err
-	}
-	defer m.Close()
-	return sriov.InHand(m.Functions(ctx), gave)
 }

@@ -31,6 +31,11 @@ import (
 	"mpps/internal/knob"
 	"mpps/internal/measure"
 	"mpps/internal/measure/wakeup"
+	"mpps/internal/ops"
+	"mpps/internal/ops/change"
+	"mpps/internal/ops/definition"
+	"mpps/internal/ops/placing"
+	"mpps/internal/ops/vf"
 	"mpps/internal/plan"
 	"mpps/internal/queuepath"
 	"mpps/internal/realtime"
@@ -51,25 +56,25 @@ var answers = map[string]any{
 	"snapshot":           facts.Host{},
 	"snapshot-diff":      snapshotDiff{},
 	"audit":              audit.Report{},
-	"attest":             attestations{},
-	"explain":            knobPage{},
-	"explain-list":       knobList{},
-	"explain-search":     knobHits{},
+	"attest":             ops.Attested{},
+	"explain":            knob.Page{},
+	"explain-list":       knob.Listing{},
+	"explain-search":     knob.Hits{},
 	"plan":               plan.Plan{},
-	"place":              placed{},
+	"place":              placing.Placed{},
 	"apply":              apply.Result{},
 	"confirm":            confirmed{},
-	"rollback":           rolledBack{},
+	"rollback":           change.RolledBack{},
 	"restore":            apply.Pass{},
 	"status":             apply.Status{},
 	"verify":             apply.Status{},
-	"history":            transactions{},
+	"history":            change.Transactions{},
 	"history-tx":         apply.Detail{},
 	"bench-pps":          measure.Run{},
 	"bench-rr":           measure.Run{},
 	"bench-crr":          measure.Run{},
 	"bench-stream":       measure.Run{},
-	"bench-compare":      compared{},
+	"bench-compare":      measure.Compared{},
 	"bench-ab":           measure.AB{},
 	"report-runs":        report.Document{},
 	"bench-modes":        measure.Modes{},
@@ -80,14 +85,14 @@ var answers = map[string]any{
 	"path":               queuepath.Path{},
 	"diagnose":           bottleneck.Diagnosis{},
 	"realtime-check":     realtime.Report{},
-	"domain-show":        domainShown{},
-	"domain-tune":        domainTuned{},
-	"domain-render":      domainRendered{},
+	"domain-show":        definition.Shown{},
+	"domain-tune":        definition.Tuned{},
+	"domain-render":      definition.Rendered{},
 	"sriov-guest":        sriov.GuestSide{},
 	"sriov-migrate-plan": sriov.Migration{},
 	"lab-up":             labUp{},
-	"sriov-assign":       assigned{},
-	"sriov-release":      released{},
+	"sriov-assign":       vf.Assigned{},
+	"sriov-release":      vf.Released{},
 	"sriov-list":         sriov.List{},
 	"sriov-check":        sriov.Check{},
 	"sriov-recover":      sriov.Recovery{},
@@ -251,7 +256,7 @@ func nullable(t reflect.Type, s *jsonschema.Schema) {
 
 // answer is the schema of an envelope with a result.
 func (m *schemaMaker) answer(verb string, result reflect.Type) *jsonschema.Schema {
-	inner, warning := m.of(result), m.of(reflect.TypeFor[report.Warning]())
+	inner, warning := m.of(result), m.of(reflect.TypeFor[report.Caveat]())
 	s := &jsonschema.Schema{
 		Version: jsonschema.Version, ID: jsonschema.ID("urn:mpps:" + verb + ":1"),
 		Description: "The answer of mpps " + strings.ReplaceAll(verb, "-", " ") + " --json.",

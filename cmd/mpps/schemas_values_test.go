@@ -13,6 +13,7 @@ import (
 	"mpps/internal/lab"
 	"mpps/internal/measure"
 	"mpps/internal/measure/wakeup"
+	"mpps/internal/outcome"
 	"mpps/internal/plan"
 	"mpps/internal/report"
 )
@@ -98,7 +99,7 @@ func TestEveryKnobIsExplained(t *testing.T) {
 	for _, k := range knob.Catalogue() {
 		for _, form := range []string{"--json=false", "--json"} {
 			var out, problems bytes.Buffer
-			if code := run([]string{"explain", k.ID, form}, strings.NewReader(""), &out, &problems); code != exitOK {
+			if code := run([]string{"explain", k.ID, form}, strings.NewReader(""), &out, &problems); code != outcome.CodeOK {
 				t.Errorf("%s: exit code %d: %s", k.ID, code, problems.String())
 			}
 			err := wide(out.String(), 80)

@@ -11,10 +11,10 @@ import (
 	"unicode/utf8"
 
 	"github.com/rogpeppe/go-internal/testscript"
-	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"mpps/internal/facts"
+	"mpps/internal/golden"
 )
 
 // recordedTree unpacks a recorded machine of testdata/trees: "tree NAME DIR".
@@ -22,40 +22,7 @@ func recordedTree(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: tree NAME DIR")
 	}
-	ts.Check(unpackTree(args[0], ts.MkAbs(args[1])))
-}
-
-func unpackTree(name, into string) error {
-	archive, err := txtar.ParseFile(filepath.Join("testdata/trees", name+".txtar"))
-	if err != nil {
-		return err
-	}
-	for _, f := range archive.Files {
-		file := filepath.Join(into, f.Name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			return err
-		}
-		if strings.HasSuffix(f.Name, "/") {
-			if err := os.MkdirAll(file, 0o755); err != nil {
-				return err
-			}
-			continue
-		}
-		text := f.Data
-		if target, isLink := bytes.CutPrefix(text, []byte("-> ")); isLink {
-			if err := os.Symlink(strings.TrimSpace(string(target)), file); err != nil {
-				return err
-			}
-			continue
-		}
-		if filepath.Base(file) == "cmdline" && filepath.Base(filepath.Dir(file)) != "proc" {
-			text = bytes.ReplaceAll(text, []byte("\n"), []byte{0})
-		}
-		if err := os.WriteFile(file, text, 0o644); err != nil {
-			return err
-		}
-	}
-	return nil
+	ts.Check(golden.Tree("testdata/trees/"+args[0]+".txtar", ts.MkAbs(args[1])))
 }
 
 // bigSnapshot writes a snapshot of the size that speed is measured with: "bigsnapshot FILE".

@@ -10,6 +10,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"mpps/internal/journal"
+	"mpps/internal/outcome"
 )
 
 // refuses checks that every command that writes, and those that tell how the host stands, refuse the journal of a scratch
@@ -28,7 +29,7 @@ func refuses(ts *testscript.TestScript, neg bool, args []string) {
 		var out, problems bytes.Buffer
 		code := run(inside(ts, append(command, "--root", args[0])), bytes.NewReader(nil), &out, &problems)
 		text := problems.String()
-		if code != exitFailed || out.Len() > 0 || !says.MatchString(text) || !hints.MatchString(text) {
+		if code != outcome.CodeFailed || out.Len() > 0 || !says.MatchString(text) || !hints.MatchString(text) {
 			ts.Fatalf("mpps %v: exit code %d\n%s%s", command, code, out.String(), text)
 		}
 	}

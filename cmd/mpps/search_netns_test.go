@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"mpps/internal/measure"
+	"mpps/internal/outcome"
 )
 
 // searched runs a search on the host of a test and returns its answer and exit code.
@@ -62,10 +63,10 @@ func TestSearchIntoGuest(t *testing.T) {
 		t.Errorf("the interfaces were\n%sand are\n%s", before, after)
 	}
 	// Nothing is asked of a path whose ends cannot be had.
-	if s, code, stderr := h.searched("--via", "br0", "--agent", "10.50.0.2:1"); s != nil || code != exitFailed {
+	if s, code, stderr := h.searched("--via", "br0", "--agent", "10.50.0.2:1"); s != nil || code != outcome.CodeFailed {
 		t.Errorf("no agent: exit %d, %s", code, stderr)
 	}
-	if s, code, stderr := h.searched("--via", "br0", "--agent", h.agent, "--frame", "1519"); s != nil || code != exitUsage {
+	if s, code, stderr := h.searched("--via", "br0", "--agent", h.agent, "--frame", "1519"); s != nil || code != outcome.CodeUsage {
 		t.Errorf("frames over the MTU: exit %d, %s", code, stderr)
 	}
 }

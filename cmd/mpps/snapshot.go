@@ -8,6 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"mpps/internal/facts"
+	"mpps/internal/ops"
+	"mpps/internal/outcome"
 	"mpps/internal/report"
 )
 
@@ -29,12 +31,12 @@ that long first: only so can audit judge, from the file, what depends on losses.
   mpps snapshot diff before.json after.json`,
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			m, err := a.gatherOver(cmd.Context(), "", interval, "")
+			m, err := a.env().Gather(cmd.Context(), ops.Look{Interval: interval})
 			if err != nil {
 				return err
 			}
-			defer m.close()
-			h := m.facts
+			defer m.Close()
+			h := m.Facts
 			if scrub {
 				h = facts.Scrub(h)
 			}
@@ -73,11 +75,11 @@ func (a *app) snapshotDiffCommand() *cobra.Command {
 numbers and free memory change by themselves and are left out.`,
 		Args: args(cobra.ExactArgs(2)),
 		RunE: func(_ *cobra.Command, files []string) error {
-			before, err := readSnapshot(files[0])
+			before, err := ops.ReadSnapshot(files[0])
 			if err != nil {
 				return err
 			}
-			after, err := readSnapshot(files[1])
+			after, err := ops.ReadSnapshot(files[1])
 			if err != nil {
 				return err
 			}
@@ -91,7 +93,7 @@ numbers and free memory change by themselves and are left out.`,
 				return err
 			}
 			if !result.Identical {
-				return exit(exitDrifted)
+				return outcome.Exit(outcome.CodeDrifted)
 			}
 			return nil
 		},
@@ -104,8 +106,9 @@ func (a *app) writeFile(name string, text []byte) error {
 		_, err := a.stdout.Write(text)
 		return err
 	}
-	if err := replaceFile(name, text); err != nil {
-		return failed(fmt.Errorf("write %s: %w", name, err), "-o takes a file in a directory that you may write to")
+	if err := ops.ReplaceFile(name, text); err != nil {
+		return outcome.Failed(fmt.Errorf("write %s: %w", name, err),
+			"-o takes a file in a directory that you may write to")
 	}
 	return nil
 }

@@ -1,20 +1,7 @@
 package main
 
 import (
-	"cmp"
-	"context"
-	"fmt"
-
 	"github.com/spf13/cobra"
-
-	"mpps/internal/apply"
-	"mpps/internal/facts"
-	"mpps/internal/goal"
-	"mpps/internal/host"
-	"mpps/internal/lasting"
-	"mpps/internal/plan"
-	"mpps/internal/report"
-	"mpps/internal/setting"
 )
 
 func (a *app) sriovCommand() *cobra.Command {
@@ -43,72 +30,3 @@ back, undone by 'mpps rollback'.`,
 	)
 	return cmd
 }
-
-// sriovWish works out, on a host whose readings hold the addresses of lasting, the changes that a verb comes to. read adds
-// readings to the host.
-type sriovWish func(h *facts.Host, read func(...setting.Address)) ([]plan.Change, error)
-
-// carryOut makes the changes of a verb on this host, with what makes them last, as a plan like any other.
-func (a *app) carryOut(ctx context.Context, g goal.Goal, wish sriovWish, o apply.Options, detailed bool) error {
-	return a.carryOutAnd(ctx, g, wish, o, detailed, nil)
-}
-
-// carryOutAnd is carryOut with an act behind the changes that is no value: what became of it stands in the answer.
-func (a *app) carryOutAnd(ctx context.Context, g goal.Goal, wish sriovWish, o apply.Options, detailed bool, act func(context.Context, *host.Machine) ([]report.Warning, error)) error {
-	m, err := host.Open(a.root)
-	if err != nil {
-		return failed(err, "--root takes a directory that holds proc/ and sys/ of a machine")
-	}
-	defer m.Close()
-	m.Progress = a.out.Progress
-	m.LookInside(host.NoGuest)
-	h := m.Inventory(ctx)
-	mechanisms := m.Mechanisms()
-	read := func(addresses ...setting.Address) { host.Read(ctx, mechanisms, h, addresses) }
-	read(lasting.Addresses()...)
-	changes, err := wish(h, read)
-	if err == nil {
-		err = unread(changes)
-	}
-	if err != nil {
-		return err
-	}
-	p := plan.Of(h, g, changes)
-	if err := lasting.Add(p, h); err != nil {
-		return err
-	}
-	if o.Confirm == confirmByRisk {
-		o.Confirm = 0
-		if risks(p, goal.Connectivity) {
-			o.Confirm = defaultConfirm
-		}
-	}
-	if o.Confirm > 0 && o.Arm == nil {
-		o.Arm = a.guard(ctx, o.Confirm)
-	}
-	o.Beside = append(o.Beside, besides(p, h)...)
-	for _, c := range p.Changes {
-		if c.Address.Kind == setting.VFCount {
-			o.Beside = append(o.Beside, attributes(h, c.Address.Path)...)
-		}
-	}
-	in := &machine{facts: h, mechanisms: mechanisms}
-	if act != nil {
-		in.act = func(ctx context.Context) ([]report.Warning, error) { return act(ctx, m) }
-	}
-	return a.apply(ctx, p, in, o, detailed)
-}
-
-// unread refuses changes of values that cannot be read: what stood there could not be put back.
-func unread(changes []plan.Change) error {
-	for _, c := range changes {
-		if c.From.State == setting.Unknown {
-			return failed(fmt.Errorf("%s cannot be read: %s", c.Address, cmp.Or(c.From.Why, "no reason is known")),
-				"what cannot be read could not be put back; a recorded tree (--root) holds neither attributes of functions nor what programs are attached")
-		}
-	}
-	return nil
-}
-
-// confirmByRisk asks for a confirmation where a change can cut the path that the operator came by.
-const confirmByRisk = -1

@@ -1,23 +1,17 @@
 package main
 
 import (
-	"context"
-	"fmt"
-	"slices"
-	"strings"
-
 	"github.com/spf13/cobra"
 
-	"mpps/internal/facts"
-	"mpps/internal/host"
-	"mpps/internal/journal"
-	"mpps/internal/knob"
+	"mpps/internal/ops"
+	"mpps/internal/ops/vf"
+	"mpps/internal/outcome"
 	"mpps/internal/report"
-	"mpps/internal/sriov"
 )
 
 func (a *app) sriovCheckCommand() *cobra.Command {
-	var snapshot, failOn string
+	var snapshot string
+	var failOn failOn
 	cmd := &cobra.Command{
 		Use:   "check [PF]",
 		Short: "are firmware, kernel and card ready, is anything half done",
@@ -36,92 +30,26 @@ could not see.
   mpps sriov check --snapshot customer.json --json
   mpps sriov check --fail-on high    exit code 4 where a point is high or worse`,
 		Args: args(cobra.MaximumNArgs(1)),
-		RunE: func(cmd *cobra.Command, argv []string) error {
-			if failOn != "" && !slices.Contains(knob.Severities(), failOn) {
-				return usage(fmt.Errorf("--fail-on %q: expected one of %s", failOn, strings.Join(knob.Severities(), ", ")), "")
-			}
-			name := ""
-			if len(argv) > 0 {
-				name = argv[0]
-			}
-			h, j, err := a.examined(cmd.Context(), snapshot)
+		RunE: func(cmd *cobra.Command, given []string) error {
+			fails, err := failOn.severity()
 			if err != nil {
 				return err
 			}
-			c, err := sriov.Examine(h, name, j)
+			h, c, err := vf.Check(cmd.Context(), a.env(), snapshot, first(given))
 			if err != nil {
-				return failed(err, hintOf(err, ""))
+				return err
 			}
 			err = a.out.Answer(report.Answer{
-				Verb: "sriov-check", Host: h.Name, Result: c, Warnings: notRoot(h),
+				Verb: "sriov-check", Host: h.Name, Result: c, Warnings: ops.NotRoot(h),
 				Text: func(t *report.Text) { report.SRIOVCheck(t, c, a.verbose) },
 			})
-			if err != nil || failOn == "" {
-				return err
+			if err == nil && fails != nil && len(c.AtLeast(*fails)) > 0 {
+				return outcome.Exit(outcome.CodeDrifted)
 			}
-			var worst knob.Severity
-			if err := worst.UnmarshalText([]byte(failOn)); err != nil {
-				return err
-			}
-			if len(c.AtLeast(worst)) > 0 {
-				return exit(exitDrifted)
-			}
-			return nil
+			return err
 		},
 	}
 	cmd.Flags().StringVar(&snapshot, "snapshot", "", "a snapshot file instead of this machine")
-	cmd.Flags().StringVar(&failOn, "fail-on", "", "exit with 4 where a point has this severity or worse: "+strings.Join(knob.Severities(), ", "))
+	failOn.add(cmd, "point")
 	return cmd
-}
-
-// examined is what a check looks at: the facts, with what the catalogue's part of it reads, and what the journal says.
-func (a *app) examined(ctx context.Context, snapshot string) (*facts.Host, sriov.Journal, error) {
-	if snapshot != "" {
-		h, err := readSnapshot(snapshot)
-		return h, sriov.Journal{Unread: "a snapshot has no journal"}, err
-	}
-	m, err := host.Open(a.root)
-	if err != nil {
-		return nil, sriov.Journal{}, failed(err, "--root takes a directory that holds proc/ and sys/ of a machine")
-	}
-	defer m.Close()
-	m.LookInside(host.NoGuest)
-	h := m.Inventory(ctx)
-	host.Read(ctx, m.Mechanisms(), h, knob.Addresses(h, sriov.Catalogued()))
-	return h, a.unsettledFunctions(h), nil
-}
-
-// unsettledFunctions are the transactions of this host's journal about virtual functions that must be rolled back.
-func (a *app) unsettledFunctions(h *facts.Host) sriov.Journal {
-	d, err := journal.Open(a.root)
-	if err != nil {
-		return sriov.Journal{Unread: err.Error()}
-	}
-	defer d.Close()
-	ledger, err := d.Ledger()
-	if err != nil {
-		return sriov.Journal{Unread: err.Error()}
-	}
-	var j sriov.Journal
-	for _, t := range ledger.Unsettled() {
-		u := sriov.Unsettled{TX: t.Header.TX, State: string(ledger.State(t))}
-		for _, c := range t.Changes() {
-			if c.Wrote() && sriov.Concerns(c.Address) {
-				u.About = append(u.About, c.Address.String())
-			}
-		}
-		if len(u.About) > 0 {
-			j.Unsettled = append(j.Unsettled, u)
-		}
-	}
-	return j
-}
-
-// notRoot warns of what only root sees.
-func notRoot(h *facts.Host) []report.Warning {
-	warnings := unseen(h)
-	if !h.AsRoot {
-		warnings = append(warnings, report.Warning{Code: "not-root", Text: "run without root: some values could not be read", Hint: "repeat as root for the whole picture"})
-	}
-	return warnings
 }

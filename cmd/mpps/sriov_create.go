@@ -3,41 +3,26 @@ package main
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"mpps/internal/apply"
-	"mpps/internal/facts"
-	"mpps/internal/goal"
-	"mpps/internal/host"
-	"mpps/internal/lasting"
-	"mpps/internal/plan"
-	"mpps/internal/report"
-	"mpps/internal/setting"
+	"mpps/internal/ops/change"
+	"mpps/internal/ops/vf"
 	"mpps/internal/sriov"
 )
 
 // changeFlags are those of every verb that changes what functions there are.
 type changeFlags struct {
-	confirm          time.Duration
-	dryRun, detailed bool
-	force            bool
+	change.Options
+	detailed, force bool
 }
 
 func (f *changeFlags) add(cmd *cobra.Command) {
-	cmd.Flags().DurationVar(&f.confirm, "confirm", confirmByRisk, "undo unless 'mpps confirm' follows within this time, such as 60s (on where the NIC is your way in; 0: never)")
+	cmd.Flags().DurationVar(&f.Confirm, "confirm", change.ConfirmByRisk, "undo unless 'mpps confirm' follows within this time, such as 60s (on where the NIC is your way in; 0: never)")
 	cmd.Flags().Lookup("confirm").DefValue = "0s"
-	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "read everything, write nothing")
+	cmd.Flags().BoolVar(&f.DryRun, "dry-run", false, "read everything, write nothing")
 	cmd.Flags().BoolVar(&f.detailed, "detailed-exit-code", false, "exit with 2 where changes were made or would be")
 	cmd.Flags().BoolVar(&f.force, "force", false, "also take functions away that are only reserved, or have an address on the host")
-}
-
-func (f *changeFlags) options() (apply.Options, error) {
-	if f.confirm != 0 && f.confirm != confirmByRisk && (f.confirm < time.Second || f.confirm > 24*time.Hour) {
-		return apply.Options{}, usage(fmt.Errorf("--confirm %v: expected 1s to 24h, or 0 for never", f.confirm), "")
-	}
-	return apply.Options{DryRun: f.dryRun, Confirm: f.confirm}, nil
 }
 
 func (a *app) sriovCreateCommand() *cobra.Command {
@@ -66,22 +51,14 @@ Exit codes: 0 done · 1 failed, and put back · 2 changes were made, or with
 				return usage(fmt.Errorf("--persist %q: expected unit, link or none", persist), "")
 			}
 			if !cmd.Flags().Changed("number") {
-				return usage(fmt.Errorf("how many virtual functions: expected -n N"), "'mpps sriov destroy' takes all of them away")
+				return usage(fmt.Errorf("how many virtual functions: expected -n N"),
+					"'mpps sriov destroy' takes all of them away")
 			}
-			o, err := flags.options()
-			if err != nil {
+			if err := checkConfirm(flags.Confirm); err != nil {
 				return err
 			}
-			if ask.Persist == sriov.ByLink {
-				if ask.Link, err = a.linkOf(ask.PF); err != nil {
-					return err
-				}
-			}
-			return a.carryOut(cmd.Context(), goal.Goal{}, func(h *facts.Host, read func(...setting.Address)) ([]plan.Change, error) {
-				read(sriov.CreateReads(h, ask.PF)...)
-				changes, notes, err := sriov.Create(h, ask)
-				return changes, a.noted(notes, err)
-			}, o, flags.detailed)
+			d, err := vf.Create(cmd.Context(), a.env(), ask, flags.Options)
+			return a.applied(d, err, flags.detailed)
 		},
 	}
 	flags.add(cmd)
@@ -108,56 +85,13 @@ Exit codes: 0 done · 1 failed, and put back · 2 changes were made, or with
 --dry-run would be (--detailed-exit-code) · 11 another mpps is at work.`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, given []string) error {
-			o, err := flags.options()
-			if err != nil {
+			if err := checkConfirm(flags.Confirm); err != nil {
 				return err
 			}
-			return a.carryOut(cmd.Context(), goal.Goal{}, func(h *facts.Host, read func(...setting.Address)) ([]plan.Change, error) {
-				read(sriov.CreateReads(h, given[0])...)
-				changes, notes, err := sriov.Destroy(h, given[0], flags.force)
-				return changes, a.noted(notes, err)
-			}, o, flags.detailed)
+			d, err := vf.Destroy(cmd.Context(), a.env(), given[0], flags.force, flags.Options)
+			return a.applied(d, err, flags.detailed)
 		},
 	}
 	flags.add(cmd)
 	return cmd
-}
-
-// noted has what is to be known beside the changes stand with their outcome.
-func (a *app) noted(notes []sriov.Note, err error) error {
-	for _, n := range notes {
-		a.notes = append(a.notes, report.Warning{Code: n.Code, Text: n.Text, Hint: n.Hint})
-	}
-	return err
-}
-
-// attributes are those of the functions of a physical one that mpps keeps: another number of functions resets them.
-func attributes(h *facts.Host, pf string) []setting.Address {
-	text := h.Readings.At(setting.Of(setting.File, lasting.DesiredFile))
-	if text.State != setting.Known {
-		return nil
-	}
-	values, err := lasting.ParseDesired(text.Value)
-	if err != nil {
-		return nil
-	}
-	var all []setting.Address
-	for _, v := range values {
-		if v.Address.Kind == setting.VFAttr && v.Address.Object() == pf {
-			all = append(all, v.Address)
-		}
-	}
-	return all
-}
-
-// linkOf is what udev does with a device of this host.
-func (a *app) linkOf(device string) (sriov.LinkFile, error) {
-	m, err := host.Open(a.root)
-	if err != nil {
-		return sriov.LinkFile{}, failed(err, "--root takes a directory that holds proc/ and sys/ of a machine")
-	}
-	defer m.Close()
-	var l sriov.LinkFile
-	l.Systemd, l.Path, l.File, l.Text = m.Link(device)
-	return l, nil
 }

@@ -3,10 +3,10 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"mpps/internal/facts"
-	"mpps/internal/host"
+	"mpps/internal/ops"
+	"mpps/internal/ops/vf"
+	"mpps/internal/outcome"
 	"mpps/internal/report"
-	"mpps/internal/sriov"
 )
 
 func (a *app) sriovGuestCommand() *cobra.Command {
@@ -27,23 +27,19 @@ Exit codes: 0 all well, or it could not be seen · 1 no such guest, or it has no
 function · 4 a function is not served as it should be.`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, given []string) error {
-			h, err := a.lookInto(cmd, snapshot, given[0])
-			if err != nil {
-				return err
-			}
-			side, err := sriov.Guest(h, given[0])
+			h, side, err := vf.Guest(cmd.Context(), a.env(), snapshot, given[0])
 			if err != nil {
 				return err
 			}
 			if err := a.out.Answer(report.Answer{
-				Verb: "sriov-guest", Host: h.Name, Result: side, Warnings: unseen(h),
+				Verb: "sriov-guest", Host: h.Name, Result: side, Warnings: ops.Unseen(h),
 				Text: func(t *report.Text) { report.GuestSide(t, side) },
 			}); err != nil {
 				return err
 			}
 			for _, f := range side.Functions {
 				if f.State == "off" {
-					return exit(exitDrifted)
+					return outcome.Exit(outcome.CodeDrifted)
 				}
 			}
 			return nil
@@ -51,18 +47,4 @@ function · 4 a function is not served as it should be.`,
 	}
 	cmd.Flags().StringVar(&snapshot, "snapshot", "", "a snapshot file instead of this machine")
 	return cmd
-}
-
-// lookInto takes stock of the machine and of the inside of one of its guests, without reading settings; or reads a snapshot.
-func (a *app) lookInto(cmd *cobra.Command, snapshot, guest string) (*facts.Host, error) {
-	if snapshot != "" {
-		return readSnapshot(snapshot)
-	}
-	m, err := host.Open(a.root)
-	if err != nil {
-		return nil, failed(err, "--root takes a directory that holds proc/ and sys/ of a machine")
-	}
-	defer m.Close()
-	m.LookInside(guest)
-	return m.Inventory(cmd.Context()), nil
 }

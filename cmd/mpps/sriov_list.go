@@ -1,12 +1,10 @@
 package main
 
 import (
-	"context"
-
 	"github.com/spf13/cobra"
 
-	"mpps/internal/facts"
-	"mpps/internal/host"
+	"mpps/internal/ops"
+	"mpps/internal/ops/vf"
 	"mpps/internal/report"
 	"mpps/internal/sriov"
 )
@@ -29,20 +27,14 @@ columns settings that a new function has are left out; --json has all of them.
   mpps sriov list --guest web1 --json
   mpps sriov list --snapshot customer.json`,
 		Args: args(cobra.MaximumNArgs(1)),
-		RunE: func(cmd *cobra.Command, argv []string) error {
-			if len(argv) > 0 {
-				which.PF = argv[0]
-			}
-			h, err := a.functions(cmd.Context(), snapshot)
+		RunE: func(cmd *cobra.Command, given []string) error {
+			which.PF = first(given)
+			h, l, err := vf.List(cmd.Context(), a.env(), snapshot, which)
 			if err != nil {
 				return err
 			}
-			l, err := sriov.Show(h, which)
-			if err != nil {
-				return failed(err, hintOf(err, ""))
-			}
 			return a.out.Answer(report.Answer{
-				Verb: "sriov-list", Host: h.Name, Result: l, Warnings: unseen(h),
+				Verb: "sriov-list", Host: h.Name, Result: l, Warnings: ops.Unseen(h),
 				Text: func(t *report.Text) { report.SRIOVList(t, l) },
 			})
 		},
@@ -51,17 +43,4 @@ columns settings that a new function has are left out; --json has all of them.
 	cmd.Flags().StringVar(&which.Guest, "guest", "", "only functions of this guest")
 	cmd.Flags().StringVar(&snapshot, "snapshot", "", "a snapshot file instead of this machine")
 	return cmd
-}
-
-// functions is what is known of virtual functions and their guests, of this machine or of a snapshot.
-func (a *app) functions(ctx context.Context, snapshot string) (*facts.Host, error) {
-	if snapshot != "" {
-		return readSnapshot(snapshot)
-	}
-	m, err := host.Open(a.root)
-	if err != nil {
-		return nil, failed(err, "--root takes a directory that holds proc/ and sys/ of a machine")
-	}
-	defer m.Close()
-	return m.Functions(ctx), nil
 }

@@ -5,13 +5,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"mpps/internal/facts"
-	"mpps/internal/host"
+	"mpps/internal/ops"
+	"mpps/internal/ops/vf"
+	"mpps/internal/outcome"
 	"mpps/internal/report"
 	"mpps/internal/sriov"
 )
-
-var errNoTarget = errors.New("expected --to with the host that the guest goes to")
 
 func (a *app) sriovMigratePlanCommand() *cobra.Command {
 	var snapshot string
@@ -41,46 +40,25 @@ Exit codes: 0 nothing is known to stand in the way · 1 there is no plan ·
 		RunE: func(cmd *cobra.Command, given []string) error {
 			ask.Guest = given[0]
 			if ask.To == "" {
-				return usage(errNoTarget, "--to HOST, as ssh and libvirt reach it")
+				return usage(errors.New("expected --to with the host that the guest goes to"),
+					"--to HOST, as ssh and libvirt reach it")
 			}
-			if snapshot != "" {
-				target, err := readSnapshot(snapshot)
-				if err != nil {
-					return err
-				}
-				ask.Target = target
-			}
-			inside := host.NoGuest
-			if ask.Failover { // its kernel matters
-				inside = ask.Guest
-			}
-			h, err := a.lookInto(cmd, "", inside)
+			h, found, err := vf.Migrate(cmd.Context(), a.env(), ask, snapshot)
 			if err != nil {
 				return err
 			}
-			return a.migrationOf(h, ask)
+			err = a.out.Answer(report.Answer{
+				Verb: "sriov-migrate-plan", Host: h.Name, Result: found, Warnings: ops.Unseen(h),
+				Text: func(t *report.Text) { report.Migration(t, found) },
+			})
+			if err == nil && len(found.Missing()) > 0 {
+				return outcome.Exit(outcome.CodeDrifted)
+			}
+			return err
 		},
 	}
 	cmd.Flags().StringVar(&ask.To, "to", "", "the other host")
 	cmd.Flags().StringVar(&snapshot, "to-snapshot", "", "a snapshot of it ('mpps snapshot' there)")
 	cmd.Flags().BoolVar(&ask.Failover, "failover", false, "plan a pair of a virtio NIC and the function")
 	return cmd
-}
-
-// migrationOf answers with the plan for a guest of a host.
-func (a *app) migrationOf(h *facts.Host, ask sriov.MigrateAsk) error {
-	found, err := sriov.Migrate(h, ask)
-	if err != nil {
-		return err
-	}
-	if err := a.out.Answer(report.Answer{
-		Verb: "sriov-migrate-plan", Host: h.Name, Result: found, Warnings: unseen(h),
-		Text: func(t *report.Text) { report.Migration(t, found) },
-	}); err != nil {
-		return err
-	}
-	if len(found.Missing()) > 0 {
-		return exit(exitDrifted)
-	}
-	return nil
 }

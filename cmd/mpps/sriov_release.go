@@ -1,24 +1,18 @@
 package main
 
 import (
-	"context"
 	"errors"
-	"slices"
 
 	"github.com/spf13/cobra"
 
-	"mpps/internal/apply"
-	"mpps/internal/facts"
-	"mpps/internal/lasting"
-	"mpps/internal/plan"
+	"mpps/internal/ops/vf"
 	"mpps/internal/report"
-	"mpps/internal/setting"
 	"mpps/internal/sriov"
 )
 
 func (a *app) sriovReleaseCommand() *cobra.Command {
 	var w sriov.Return
-	var o againOptions
+	var o againFlags
 	cmd := &cobra.Command{
 		Use:   "release [GUEST]",
 		Short: "take a virtual function back from a guest",
@@ -40,65 +34,20 @@ were made, or with --dry-run would be (--detailed-exit-code) · 11 another mpps
 was at work for longer than --wait.`,
 		Args: args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, given []string) error {
-			if len(given) > 0 {
-				w.Guest = given[0]
-			}
+			w.Guest = first(given)
 			if w.Guest == "" && w.VF == "" {
 				return usage(errors.New("expected a guest, or --vf"), "'mpps sriov list' shows who has which")
 			}
-			return a.release(cmd.Context(), w, o)
+			back, d, err := vf.Release(cmd.Context(), a.env(), w, o.Options, o.wait)
+			return a.done(d, err, o.detailed, report.Answer{
+				Verb: "sriov-release", Result: back,
+				Text: func(t *report.Text) { report.Released(t, &back.Returned, back.Transaction, o.DryRun, a.verbose) },
+			})
 		},
 	}
 	cmd.Flags().StringVar(&w.VF, "vf", "", "the function: its number, PF/N, or PCI address")
 	cmd.Flags().StringVar(&w.MAC, "mac", "", "the address of the guest's NIC")
 	cmd.Flags().BoolVar(&w.Live, "live", false, "take it out of the running guest too")
-	o.flags(cmd)
+	o.add(cmd)
 	return cmd
-}
-
-// released is the answer of release.
-type released struct {
-	sriov.Returned
-	Transaction apply.Result `json:"transaction"`
-}
-
-func (a *app) release(ctx context.Context, w sriov.Return, o againOptions) error {
-	var back *sriov.Returned
-	watched := false
-	p, result, err := a.again(ctx, o, func(h *facts.Host, read func(...setting.Address)) ([]plan.Change, error) {
-		var err error
-		if back, err = sriov.Take(h, w); err != nil {
-			return nil, err
-		}
-		read(back.Addresses()...)
-		watched = h.Readings.At(setting.Of(setting.Unit, lasting.UnitName)).State == setting.Known
-		kept, err := keptNow(h, forAll)
-		if err != nil {
-			return nil, err
-		}
-		return back.Changes(h, func(at setting.Address) bool { return kept[at] })
-	})
-	var failure *apply.Failure
-	if err != nil && !(errors.As(err, &failure) && a.json) {
-		return err
-	}
-	back.Left = back.Later(watches(p, watched))
-	answer := report.Answer{
-		Verb: "sriov-release", Host: p.Host, Result: released{*back, result}, Warnings: afterwards(p, result),
-		Text: func(t *report.Text) { report.Released(t, back, result, o.dryRun, a.verbose) },
-	}
-	if err := errors.Join(err, a.out.Answer(answer)); err != nil {
-		return err
-	}
-	return wrote(result, o.dryRun, o.detailed)
-}
-
-// watches tells whether mpps-restore.service is there after a plan, given whether it was there before: it goes where it has
-// nothing to put back any more.
-func watches(p *plan.Plan, before bool) bool {
-	at := slices.IndexFunc(p.Changes, func(c plan.Change) bool { return c.Address == setting.Of(setting.Unit, lasting.UnitName) })
-	if at < 0 {
-		return before
-	}
-	return p.Changes[at].To.State == setting.Known
 }

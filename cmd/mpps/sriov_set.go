@@ -1,14 +1,10 @@
 package main
 
 import (
-	"github.com/spf13/cobra"
+	"mpps/internal/ops/change"
+	"mpps/internal/ops/vf"
 
-	"mpps/internal/apply"
-	"mpps/internal/facts"
-	"mpps/internal/goal"
-	"mpps/internal/plan"
-	"mpps/internal/setting"
-	"mpps/internal/sriov"
+	"github.com/spf13/cobra"
 )
 
 func (a *app) sriovSetCommand() *cobra.Command {
@@ -46,19 +42,8 @@ were made, or with --dry-run would be (--detailed-exit-code) · 11 another mpps
 is at work.`,
 		Args: args(cobra.MinimumNArgs(3)),
 		RunE: func(cmd *cobra.Command, given []string) error {
-			g := goal.Goal{Consent: []goal.Risk{goal.Security}} // asked for by name
-			return a.carryOut(cmd.Context(), g, func(h *facts.Host, read func(...setting.Address)) ([]plan.Change, error) {
-				f, words, err := sriov.Find(h, given)
-				if err != nil {
-					return nil, err
-				}
-				sets, err := sriov.ParseSets(words)
-				if err != nil {
-					return nil, usage(err, "")
-				}
-				read(sriov.Addresses(f, sets)...)
-				return sriov.PlanSet(h, f, sets)
-			}, apply.Options{DryRun: dryRun}, detailed)
+			d, err := vf.Set(cmd.Context(), a.env(), given, change.Options{DryRun: dryRun})
+			return a.applied(d, err, detailed)
 		},
 	}
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "read everything, write nothing")

@@ -1,11 +1,10 @@
 package main
 
 import (
-	"context"
-
 	"github.com/spf13/cobra"
 
-	"mpps/internal/apply"
+	"mpps/internal/ops/change"
+	"mpps/internal/outcome"
 	"mpps/internal/report"
 )
 
@@ -28,61 +27,19 @@ Exit codes: 0 · with --detailed-exit-code also 1 interrupted, in doubt or
 failed · 2 waiting · 3 clean · 4 drifted · 11 in flight.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := a.stands(cmd.Context(), "status", report.Status)
+			s, err := change.Stands(cmd.Context(), a.env(), true)
+			if err == nil {
+				err = a.out.Answer(report.Answer{
+					Verb: "status", Host: s.Host, Result: s.Status, Warnings: s.Warnings,
+					Text: func(t *report.Text) { report.Status(t, s.Status, a.verbose) },
+				})
+			}
 			if err != nil || !detailed {
 				return err
 			}
-			return exit(statusCode(s.State))
+			return outcome.Exit(s.Code())
 		},
 	}
 	cmd.Flags().BoolVar(&detailed, "detailed-exit-code", false, "tell the state by the exit code")
 	return cmd
-}
-
-// stands reads how the host stands and answers with it.
-func (a *app) stands(ctx context.Context, verb string, draw func(*report.Text, apply.Status, bool)) (apply.Status, error) {
-	e, err := a.engine(nil)
-	if err != nil {
-		return apply.Status{}, err
-	}
-	defer e.close()
-	e.watchGuests(ctx, a.root)
-	e.watchOwners(ctx, a.root)
-	e.watchFunctions(ctx, a.root)
-	s, err := e.Status(ctx)
-	if err != nil {
-		return s, err
-	}
-	if verb == "status" {
-		a.whatRemains(ctx, &s)
-	}
-	return s, a.out.Answer(report.Answer{
-		Verb: verb, Host: e.name, Result: s, Warnings: untold(s),
-		Text: func(t *report.Text) { draw(t, s, a.verbose) },
-	})
-}
-
-func statusCode(s apply.Summary) int {
-	switch s {
-	case apply.IsClean:
-		return exitNotConfigured
-	case apply.IsApplied:
-		return exitOK
-	case apply.IsWaiting:
-		return exitChanges
-	case apply.IsDrifted:
-		return exitDrifted
-	case apply.IsInFlight:
-		return exitLocked
-	}
-	return exitFailed
-}
-
-// untold warns of values that could not be read: they are no verdict.
-func untold(s apply.Status) []report.Warning {
-	n := s.Counts[string(apply.Untold)]
-	if n == 0 {
-		return nil
-	}
-	return []report.Warning{{Code: "unknown-values", Text: counted(n, "value") + " could not be read: whether they are as applied is not known", Hint: "repeat as root"}}
 }

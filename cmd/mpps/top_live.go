@@ -13,8 +13,8 @@ import (
 
 // lookSource gives looks, one after the other.
 type lookSource interface {
-	next(context.Context) *bottleneck.Look // waits for it; nil where the context ended before
-	close()
+	Next(context.Context) *bottleneck.Look // waits for it; nil where the context ended before
+	Close()
 }
 
 // liveTop shows looks on a terminal and obeys keys, until it is ended by a key, a signal or the context. The terminal is given back
@@ -42,9 +42,9 @@ func (a *app) liveTop(ctx context.Context, l lookSource, view *report.TopView, s
 	go func() {
 		defer close(ended)
 		defer s.Guard()
-		defer l.close()
+		defer l.Close()
 		for {
-			look := l.next(looking)
+			look := l.Next(looking)
 			select {
 			case <-looking.Done():
 				return

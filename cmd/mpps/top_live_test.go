@@ -328,14 +328,14 @@ func smallShell() {
 // panics takes one look and panics at the next.
 type panics struct{ looks int }
 
-func (p *panics) next(context.Context) *bottleneck.Look {
+func (p *panics) Next(context.Context) *bottleneck.Look {
 	if p.looks++; p.looks > 1 {
 		panic("planted")
 	}
 	return &bottleneck.Look{Seconds: 1}
 }
 
-func (*panics) close() {}
+func (*panics) Close() {}
 
 // panicking is a live view of them.
 func panicking() {

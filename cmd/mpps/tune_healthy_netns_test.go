@@ -13,14 +13,18 @@ import (
 
 	"mpps/internal/bottleneck"
 	"mpps/internal/goal"
+	"mpps/internal/measure"
+	"mpps/internal/ops/bench"
+	"mpps/internal/ops/tuning"
 	"mpps/internal/report"
+	"mpps/internal/traffic"
 	"mpps/internal/tune"
 )
 
 // healthy is a real path on which nothing that is tried does anything: what comes through is measured with packets, noise of this machine and
 // all, and only the changes are none.
 type healthy struct {
-	gauge gauge
+	gauge tuning.Gauge
 	sent  float64
 	tried int // changes that were made, had they been some
 }
@@ -46,18 +50,18 @@ func (h *healthy) Keep(context.Context) error  { return nil }
 func (h *healthy) Begin(context.Context) error { return nil }
 
 func (h *healthy) Whole(context.Context, []tune.Candidate) (tune.Candidate, error) {
-	return tune.Candidate{Key: wholeKey}, nil
+	return tune.Candidate{Key: "everything that was kept"}, nil
 }
 
 func (h *healthy) Sample(ctx context.Context, pps float64, length int) (float64, error) {
-	p, err := h.gauge.sample(ctx, pps, time.Duration(length)*100*time.Millisecond)
-	h.sent = p.sent
-	return p.pps, err
+	p, err := h.gauge.Sample(ctx, pps, time.Duration(length)*100*time.Millisecond)
+	h.sent = p.Sent
+	return p.PPS, err
 }
 
 func (h *healthy) Sent() float64 { return h.sent }
 
-func (h *healthy) Search(ctx context.Context) (tune.Rate, error) { return h.gauge.search(ctx) }
+func (h *healthy) Search(ctx context.Context) (tune.Rate, error) { return h.gauge.Search(ctx) }
 
 func (h *healthy) Advise(*tune.Result, *bottleneck.Diagnosis) []tune.Advice { return nil }
 
@@ -77,16 +81,15 @@ func TestHealthyPaths(t *testing.T) {
 		t.Run(strconv.Itoa(i), func(t *testing.T) {
 			rules, frame := []int{20, 0, 200}[i%3], []int{64, 512}[i/3%2]
 			b := newBridged(t, rules)
-			f := ppsFlags{flows: 16, generator: "auto", sink: "auto"}
-			f.changed = func(string) bool { return false }
-			f.from, f.to, f.frame = "netns:"+b.from+"/eth0", "netns:"+b.to+"/eth0", strconv.Itoa(frame)
+			ends := bench.Ends{From: traffic.Endpoint{Netns: b.from, Iface: "eth0"}, To: traffic.Endpoint{Netns: b.to, Iface: "eth0"}}
+			load := measure.Load{FrameBytes: frame, Flows: 16, Duration: time.Second, Repeat: 1}
 			g := goal.Goal{PPS: 1e9, Frame: frame}
-			by, err := a.openPathGauge(t.Context(), &f, g, 30*time.Second)
+			by, err := tuning.OverPath(t.Context(), a.env(), &bench.Path{Ends: ends}, load, g, 30*time.Second)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer func() {
-				if err := by.close(); err != nil {
+				if err := by.Close(); err != nil {
 					t.Error(err)
 				}
 			}()

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"mpps/internal/outcome"
 	"mpps/internal/tune"
 )
 
@@ -34,7 +35,7 @@ func TestTuneBridge(t *testing.T) {
 	for seed := 1; seed <= 3 && len(r.Kept) == 0; seed++ {
 		cmd := exec.Command("ip", tuneIt("--seed", strconv.Itoa(seed), "-o", result)...)
 		text, err := cmd.CombinedOutput()
-		if code := cmd.ProcessState.ExitCode(); code != exitChanges && code != exitOK {
+		if code := cmd.ProcessState.ExitCode(); code != outcome.CodeChanges && code != outcome.CodeOK {
 			t.Fatalf("exit code %d, %v:\n%s", code, err, text)
 		}
 		t.Logf("%s", text)
@@ -146,7 +147,7 @@ func (b *bridged) restored(dir, before string) {
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) {
 		cmd := exec.Command("ip", append(b.bound(dir), "rollback")[1:]...)
 		out, err := cmd.CombinedOutput()
-		if cmd.ProcessState.ExitCode() == exitLocked && time.Now().Before(deadline) { // what was tried is just being put back
+		if cmd.ProcessState.ExitCode() == outcome.CodeLocked && time.Now().Before(deadline) { // what was tried is just being put back
 			continue
 		}
 		if after := b.state(); err != nil || after != before {

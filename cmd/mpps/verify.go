@@ -2,17 +2,23 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"mpps/internal/apply"
+	"mpps/internal/ops/change"
+	"mpps/internal/ops/monitor"
+	"mpps/internal/outcome"
 	"mpps/internal/report"
+	"mpps/internal/setting"
+	"mpps/internal/watch"
 )
 
 func (a *app) verifyCommand() *cobra.Command {
 	var detailed, watching bool
-	var f watchFlags
+	var o monitor.Options
+	var cpus string
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "whether every applied value still stands",
@@ -45,28 +51,36 @@ another mpps is at work.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if watching {
-				if err := f.check(); err != nil {
-					return err
+				var err error
+				if o.CPUs, err = setting.ParseCPUs(cpus); err != nil {
+					return usage(fmt.Errorf("--cpus: %w", err), "such as --cpus 20-23")
 				}
-				return a.watchVerify(cmd.Context(), &f)
+				o.Event = func(e watch.Event) error { return a.out.Line(e, report.Event(e)) }
+				return monitor.Watch(cmd.Context(), a.env(), o)
 			}
 			if err := onlyWatching(cmd); err != nil {
 				return err
 			}
-			s, err := a.stands(cmd.Context(), "verify", report.Verified)
-			if err != nil || s.State == apply.IsWaiting && !detailed {
+			s, err := change.Stands(cmd.Context(), a.env(), false)
+			if err == nil {
+				err = a.out.Answer(report.Answer{
+					Verb: "verify", Host: s.Host, Result: s.Status, Warnings: s.Warnings,
+					Text: func(t *report.Text) { report.Verified(t, s.Status, a.verbose) },
+				})
+			}
+			if err != nil || s.Waiting() && !detailed {
 				return err
 			}
-			return exit(statusCode(s.State))
+			return outcome.Exit(s.Code())
 		},
 	}
 	cmd.Flags().BoolVar(&detailed, "detailed-exit-code", false, "exit with 2 where values wait for a restart")
 	cmd.Flags().BoolVar(&watching, "watch", false, "stay, and tell what begins and ends to be wrong")
-	cmd.Flags().DurationVar(&f.every, "every", 30*time.Second, "with --watch: how long between two looks, 1s to 1h")
-	cmd.Flags().DurationVar(&f.length, "for", 0, "with --watch: for how long; 0 until it is ended")
-	cmd.Flags().StringVar(&f.metrics, "metrics", "", "with --watch: a file of metrics for Prometheus, or a loopback address to answer on")
-	cmd.Flags().Float64Var(&f.cost, "cost", 1, "with --watch: percent of one CPU that looks may take, 0.1 to 50")
-	cmd.Flags().StringVar(&f.list, "cpus", "", "with --watch: CPUs that should be quiet (default: those that are isolated)")
+	cmd.Flags().DurationVar(&o.Every, "every", 30*time.Second, "with --watch: how long between two looks, 1s to 1h")
+	cmd.Flags().DurationVar(&o.For, "for", 0, "with --watch: for how long; 0 until it is ended")
+	cmd.Flags().StringVar(&o.Metrics, "metrics", "", "with --watch: a file of metrics for Prometheus, or a loopback address to answer on")
+	cmd.Flags().Float64Var(&o.Cost, "cost", 1, "with --watch: percent of one CPU that looks may take, 0.1 to 50")
+	cmd.Flags().StringVar(&cpus, "cpus", "", "with --watch: CPUs that should be quiet (default: those that are isolated)")
 	return cmd
 }
 

@@ -73,10 +73,6 @@ func (e *Engine) deadline(a setting.Address) time.Duration {
 	return defaultDeadline
 }
 
-// errInDoubt marks a write that did not return in time, or of which the mechanism says so: whether it took effect is not
-// known.
-var errInDoubt = errors.New("in doubt: it is not known whether it took effect")
-
 // read reads an address and gives up after the deadline. A cancelled parent does not shorten it: what was written must
 // be read back.
 func (e *Engine) read(ctx context.Context, a setting.Address) setting.Reading {
@@ -95,7 +91,7 @@ func (e *Engine) read(ctx context.Context, a setting.Address) setting.Reading {
 	}
 }
 
-// write writes an address and gives up waiting after the deadline, with errInDoubt: a store into sysfs or an ethtool
+// write writes an address and gives up waiting after the deadline, with setting.ErrInDoubt: a store into sysfs or an ethtool
 // call that sleeps in a driver cannot be taken back. A cancelled parent does not end it, since that would only make
 // doubt where there is none.
 func (e *Engine) write(ctx context.Context, a setting.Address, to setting.Reading) error {
@@ -106,19 +102,14 @@ func (e *Engine) write(ctx context.Context, a setting.Address, to setting.Readin
 func (e *Engine) within(ctx context.Context, limit time.Duration, write func(context.Context) error) error {
 	e.ahead.forget()
 	defer e.ahead.forget()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	ctx, cancel := context.WithTimeoutCause(
+		context.WithoutCancel(ctx), limit, fmt.Errorf("the write did not return within %v", limit))
 	defer cancel()
-	answer := make(chan error, 1)
-	go func() { answer <- write(ctx) }()
-	select {
-	case err := <-answer:
-		if err != nil && (ctx.Err() != nil || errors.Is(err, setting.ErrInDoubt)) {
-			return fmt.Errorf("%w: %w", errInDoubt, err)
-		}
-		return err
-	case <-ctx.Done():
-		return fmt.Errorf("%w: the write did not return within %v", errInDoubt, limit)
+	err := setting.Within(ctx, func() error { return write(ctx) })
+	if err != nil && ctx.Err() != nil && !errors.Is(err, setting.ErrInDoubt) {
+		return fmt.Errorf("%w: %w", setting.ErrInDoubt, err)
 	}
+	return err
 }
 
 // restoring is what the lock's holder is called while values are put back: a matter of moments.

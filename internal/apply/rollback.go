@@ -314,7 +314,7 @@ func (r *run) restoreAll(ctx context.Context, t *journal.Transaction, s sharing,
 // restoreAgain tries once more what could not be put back while others stood: the kernel refuses to a thread the CPUs that it
 // had before as long as its cpuset is narrower. Of a write that may still come about nothing more is asked.
 func (r *run) restoreAgain(ctx context.Context, one restored) restored {
-	if errors.Is(one.err, errInDoubt) {
+	if errors.Is(one.err, setting.ErrInDoubt) {
 		return one
 	}
 	one.found = r.read(ctx, one.c.Address)
@@ -389,7 +389,7 @@ func (r *run) restoreThese(ctx context.Context, these []restored) []restored {
 		if one.err != nil {
 			done.State, done.Error = journal.ChangeFailed, one.err.Error()
 			end = journal.Record{Event: journal.Failed, N: done.N, Error: one.err.Error()}
-			if errors.Is(one.err, errInDoubt) {
+			if errors.Is(one.err, setting.ErrInDoubt) {
 				done.State, end.Event = journal.ChangeInDoubt, journal.InDoubt
 			}
 		} else {

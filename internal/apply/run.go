@@ -373,7 +373,7 @@ func (r *run) conclude(ctx context.Context, c plan.Change, n int, failed error) 
 		err := refused(c.Address, wanted(c.Address, c.Want), failed)
 		event := journal.Failed
 		change.State, change.Error = journal.ChangeFailed, err.Error()
-		if errors.Is(err, errInDoubt) {
+		if errors.Is(err, setting.ErrInDoubt) {
 			event, change.State, change.Doubted = journal.InDoubt, journal.ChangeInDoubt, true
 		}
 		return errors.Join(err, r.writer.Append(journal.Record{Event: event, N: n, Error: err.Error()}))

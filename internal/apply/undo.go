@@ -77,7 +77,7 @@ func (r *run) undoOne(ctx context.Context, c *journal.Change) error {
 func (r *run) undoAgain(ctx context.Context, failure *Failure) {
 	for i := range slices.Backward(r.changes) {
 		c := &r.changes[i]
-		if c.State != journal.ChangeUndoFailed || errors.Is(r.left[c.N], errInDoubt) {
+		if c.State != journal.ChangeUndoFailed || errors.Is(r.left[c.N], setting.ErrInDoubt) {
 			continue
 		}
 		failure.note(r.undoOne(ctx, c))

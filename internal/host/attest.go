@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
 )
 
 // attestFile holds what people said of things that the operating system cannot see.
@@ -26,7 +27,7 @@ type attested struct {
 
 // Attested is what people said, by ID. A machine where nobody said anything has none.
 func (m *Machine) Attested() (map[string]facts.Attestation, error) {
-	text, err := m.read(attestFile)
+	text, err := m.Read(attestFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return map[string]facts.Attestation{}, nil
 	}
@@ -65,24 +66,24 @@ func (m *Machine) Attest(id, value, by string, at time.Time) (before facts.Attes
 	if err != nil {
 		return before, err
 	}
-	if err := m.root.MkdirAll(path.Dir(attestFile), 0o755); err != nil {
+	if err := m.Root.MkdirAll(path.Dir(attestFile), 0o755); err != nil {
 		return before, err
 	}
-	return before, m.replace(attestFile, strings.TrimSpace(string(text))+"\n")
+	return before, m.Replace(attestFile, strings.TrimSpace(string(text))+"\n")
 }
 
 func (m *Machine) removeIfThere(name string) error {
-	if !m.exists(name) {
+	if !m.Exists(name) {
 		return nil
 	}
-	return m.remove(name)
+	return m.Remove(name)
 }
 
 // attestations reads what people said of the host.
 func (m *Machine) attestations(_ context.Context, h *facts.Host) {
 	all, err := m.Attested()
 	if err != nil {
-		unseen(h, "what was attested", err)
+		tree.Unseen(h, "what was attested", err)
 		return
 	}
 	if len(all) > 0 {

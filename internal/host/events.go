@@ -9,6 +9,9 @@ import (
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
+
+	"mpps/internal/machine/link"
+	"mpps/internal/machine/tree"
 )
 
 // Event says that something that holds values may have been reset.
@@ -71,13 +74,13 @@ func (m *Machine) Events(ctx context.Context) (<-chan Event, error) {
 // linkWatch follows the link table.
 type linkWatch struct {
 	conn     *netlink.Conn
-	known    map[int]device
+	known    map[int]link.Device
 	function func(interfaceName string) string // PF/N, empty for other devices
 }
 
 // watchLinks subscribes to link messages, and then reads the table, so that nothing between the two is missed.
 func (m *Machine) watchLinks() (*linkWatch, error) {
-	if !m.live {
+	if !m.Live() {
 		return &linkWatch{}, nil
 	}
 	conn, err := netlink.Dial(unix.NETLINK_ROUTE, &netlink.Config{Groups: unix.RTMGRP_LINK})
@@ -92,18 +95,18 @@ func (m *Machine) watchLinks() (*linkWatch, error) {
 }
 
 func (w *linkWatch) sync() error {
-	conn, err := dialRoute()
+	conn, err := link.DialRoute()
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	devices, err := dumpLinks(conn)
+	devices, err := link.DumpLinks(conn)
 	if err != nil {
 		return err
 	}
-	w.known = map[int]device{}
+	w.known = map[int]link.Device{}
 	for _, d := range devices {
-		w.known[d.index] = d
+		w.known[d.Index] = d
 	}
 	return nil
 }
@@ -131,14 +134,14 @@ func (w *linkWatch) run(send func(Event)) {
 			return // closed
 		}
 		for _, message := range messages {
-			d, err := parseLink(message.Data)
+			d, err := link.ParseLink(message.Data)
 			if err != nil {
 				continue
 			}
 			if message.Header.Type == unix.RTM_DELLINK {
 				// A bridge also sends this for a port that leaves it (family AF_BRIDGE): the device is still there.
 				if message.Data[0] == unix.AF_UNSPEC {
-					delete(w.known, d.index)
+					delete(w.known, d.Index)
 				}
 				continue
 			}
@@ -156,11 +159,11 @@ func (w *linkWatch) run(send func(Event)) {
 
 // functionOf is the virtual function that an interface belongs to, as PF/N; empty where it is none.
 func (m *Machine) functionOf(name string) string {
-	device := path.Join(classNet, name, "device")
-	pci := m.link(device)
-	for _, pf := range m.list(device + "/physfn/net") {
-		for _, entry := range m.list(device + "/physfn") {
-			if number, is := strings.CutPrefix(entry, "virtfn"); is && m.link(device+"/physfn/"+entry) == pci {
+	device := path.Join(tree.ClassNet, name, "device")
+	pci := m.Target(device)
+	for _, pf := range m.List(device + "/physfn/net") {
+		for _, entry := range m.List(device + "/physfn") {
+			if number, is := strings.CutPrefix(entry, "virtfn"); is && m.Target(device+"/physfn/"+entry) == pci {
 				return pf + "/" + number
 			}
 		}
@@ -169,19 +172,19 @@ func (m *Machine) functionOf(name string) string {
 }
 
 // next takes the new state of a device and tells whether it was reset.
-func (w *linkWatch) next(d device) (Event, bool) {
-	before, known := w.known[d.index]
-	if d.name == "" {
-		d.name = before.name
+func (w *linkWatch) next(d link.Device) (Event, bool) {
+	before, known := w.known[d.Index]
+	if d.Name == "" {
+		d.Name = before.Name
 	}
-	w.known[d.index] = d
+	w.known[d.Index] = d
 	switch {
-	case !known || before.name != d.name:
-		return Event{Object: d.name, Anew: true}, true
-	case d.up && !before.up:
-		return Event{Object: d.name}, true
-	case d.up && d.carrier == "up" && before.carrier != "up":
-		return Event{Object: d.name, Carrier: true}, true
+	case !known || before.Name != d.Name:
+		return Event{Object: d.Name, Anew: true}, true
+	case d.Up && !before.Up:
+		return Event{Object: d.Name}, true
+	case d.Up && d.Carrier == "up" && before.Carrier != "up":
+		return Event{Object: d.Name, Carrier: true}, true
 	}
 	return Event{}, false
 }

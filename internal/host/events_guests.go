@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"mpps/internal/machine/libvirt"
 )
 
 // guestFiles is where libvirt writes NAME.pid when a guest starts.
@@ -22,14 +24,14 @@ type guestWatch struct {
 }
 
 // The directories on the way to guestFiles and to definitions, of which those that exist are watched.
-var guestFolders = [][]string{{"run", "run/libvirt", guestFiles}, {"etc", "etc/libvirt", definedFolder}}
+var guestFolders = [][]string{{"run", "run/libvirt", guestFiles}, {"etc", "etc/libvirt", libvirt.DefinedFolder}}
 
 func (m *Machine) watchGuestFiles() (*guestWatch, error) {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
 		return nil, fmt.Errorf("events of guests: %w", err)
 	}
-	w := &guestWatch{file: os.NewFile(uintptr(fd), "inotify"), root: m.path, folders: map[int]string{}}
+	w := &guestWatch{file: os.NewFile(uintptr(fd), "inotify"), root: m.Path, folders: map[int]string{}}
 	w.arm()
 	return w, nil
 }
@@ -56,7 +58,7 @@ func (w *guestWatch) arm() {
 	}
 }
 
-// onTheWay tells whether a directory is one of those that lead to files of guests.
+// onTheWay reports whether a directory is one of those that lead to files of guests.
 func onTheWay(folder string) bool {
 	return slices.ContainsFunc(guestFolders, func(way []string) bool { return slices.Contains(way[1:], folder) })
 }
@@ -111,7 +113,7 @@ func guestEvent(folder string, e inotifyEvent) (Event, bool) {
 		return Event{Object: guest, Guest: GuestStopped}, true
 	case folder == guestFiles && pid:
 		return Event{Object: guest, Anew: true, Guest: GuestStarted}, true
-	case folder == definedFolder && definition && gone:
+	case folder == libvirt.DefinedFolder && definition && gone:
 		return Event{Object: name, Guest: GuestUndefined}, true
 	}
 	return Event{}, false

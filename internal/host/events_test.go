@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"mpps/internal/machine/libvirt"
+	"mpps/internal/machine/link"
 )
 
 // TestGuestEvents starts guests before and after libvirt has made its directory, stops and undefines them.
@@ -46,7 +49,7 @@ func TestGuestEvents(t *testing.T) {
 		}
 		want(guest, GuestStarted)
 	}
-	definitions := filepath.Join(root, definedFolder)
+	definitions := filepath.Join(root, libvirt.DefinedFolder)
 	if err := os.MkdirAll(filepath.Join(definitions, "networks"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -75,21 +78,21 @@ func TestGuestEvents(t *testing.T) {
 }
 
 func TestLinkEvents(t *testing.T) {
-	w := linkWatch{known: map[int]device{3: {index: 3, name: "eth0"}}}
+	w := linkWatch{known: map[int]link.Device{3: {Index: 3, Name: "eth0"}}}
 	for _, c := range []struct {
-		d    device
+		d    link.Device
 		e    Event
 		told bool
 	}{
-		{device{index: 3, name: "eth0", carrier: "up"}, Event{}, false},
-		{device{index: 3, name: "eth0", up: true}, Event{Object: "eth0"}, true},
-		{device{index: 3, name: "eth0", up: true, carrier: "up"}, Event{Object: "eth0", Carrier: true}, true}, // a change of rings takes the carrier only
-		{device{index: 3, name: "eth0", up: true, carrier: "up"}, Event{}, false},
-		{device{index: 3, name: "eth0", up: true, carrier: "down"}, Event{}, false},
-		{device{index: 3, name: "eth0", up: true, carrier: "up"}, Event{Object: "eth0", Carrier: true}, true},
-		{device{index: 3, name: "ens1", up: true}, Event{Object: "ens1", Anew: true}, true},
-		{device{index: 9, name: "eth0"}, Event{Object: "eth0", Anew: true}, true},
-		{device{index: 9, up: true}, Event{Object: "eth0"}, true},
+		{link.Device{Index: 3, Name: "eth0", Carrier: "up"}, Event{}, false},
+		{link.Device{Index: 3, Name: "eth0", Up: true}, Event{Object: "eth0"}, true},
+		{link.Device{Index: 3, Name: "eth0", Up: true, Carrier: "up"}, Event{Object: "eth0", Carrier: true}, true}, // a change of rings takes the carrier only
+		{link.Device{Index: 3, Name: "eth0", Up: true, Carrier: "up"}, Event{}, false},
+		{link.Device{Index: 3, Name: "eth0", Up: true, Carrier: "down"}, Event{}, false},
+		{link.Device{Index: 3, Name: "eth0", Up: true, Carrier: "up"}, Event{Object: "eth0", Carrier: true}, true},
+		{link.Device{Index: 3, Name: "ens1", Up: true}, Event{Object: "ens1", Anew: true}, true},
+		{link.Device{Index: 9, Name: "eth0"}, Event{Object: "eth0", Anew: true}, true},
+		{link.Device{Index: 9, Up: true}, Event{Object: "eth0"}, true},
 	} {
 		if e, told := w.next(c.d); e != c.e || told != c.told {
 			t.Errorf("%+v: %+v %v, expected %+v %v", c.d, e, told, c.e, c.told)

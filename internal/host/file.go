@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 
+	"mpps/internal/machine/systemd"
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
@@ -27,7 +29,7 @@ func (f file) Read(_ context.Context, a setting.Address) setting.Reading {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		return setting.Missing("there is no /" + a.Path)
 	case err != nil:
-		return failedReading("/"+a.Path, err)
+		return tree.Unreadable("/"+a.Path, err)
 	}
 	if text, err = setting.Kinds[setting.File].Canonical(text); err != nil {
 		return setting.CouldNotTell("/" + a.Path + ": " + err.Error())
@@ -37,14 +39,14 @@ func (f file) Read(_ context.Context, a setting.Address) setting.Reading {
 
 // wholeFile is the text of a plain file.
 func (m *Machine) wholeFile(name string) (string, error) {
-	info, err := m.root.Lstat(name)
+	info, err := m.Root.Lstat(name)
 	if err != nil {
 		return "", err
 	}
 	if !info.Mode().IsRegular() {
 		return "", fmt.Errorf("expected a plain file, found %s", info.Mode().Type())
 	}
-	opened, err := m.root.Open(name)
+	opened, err := m.Root.Open(name)
 	if err != nil {
 		return "", err
 	}
@@ -62,12 +64,12 @@ func (f file) Write(ctx context.Context, a setting.Address, to setting.Reading) 
 		err = f.remove(a.Path)
 	} else {
 		var text string
-		if text, err = written(a, to); err == nil {
+		if text, err = tree.Canonical(a, to); err == nil {
 			err = f.replace(a.Path, text)
 		}
 	}
 	if err == nil {
-		err = f.m.unitsChanged(ctx, a.Path)
+		err = systemd.UnitsChanged(ctx, f.m.Tree, a.Path)
 	}
 	if err != nil {
 		return a.Errorf("%w", err)
@@ -84,7 +86,7 @@ func draft(name string) string {
 
 func (f file) replace(name, text string) (err error) {
 	mode, uid, gid := fs.FileMode(0o644), -1, -1
-	switch info, err := f.m.root.Lstat(name); {
+	switch info, err := f.m.Root.Lstat(name); {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
 		return err
@@ -97,15 +99,15 @@ func (f file) replace(name, text string) (err error) {
 		}
 	}
 	if path.Dir(name) == setting.Reservations { // of mpps alone, like the journal's, and stays
-		if err := f.m.makeFolder(setting.Reservations); err != nil {
+		if err := f.m.MakeFolder(setting.Reservations); err != nil {
 			return err
 		}
 	}
 	temporary := draft(name)
-	if err := f.m.root.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := f.m.Root.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	out, err := f.m.root.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	out, err := f.m.Root.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return err
 	}
@@ -116,22 +118,22 @@ func (f file) replace(name, text string) (err error) {
 	}
 	err = errors.Join(err, out.Sync(), out.Close())
 	if err == nil {
-		err = f.m.root.Rename(temporary, name)
+		err = f.m.Root.Rename(temporary, name)
 	}
 	if err != nil {
-		return errors.Join(err, f.m.root.Remove(temporary))
+		return errors.Join(err, f.m.Root.Remove(temporary))
 	}
-	return f.m.syncDir(path.Dir(name))
+	return f.m.SyncDir(path.Dir(name))
 }
 
 func (f file) remove(name string) error {
-	if err := f.m.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := f.m.Root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if !f.m.exists(path.Dir(name)) {
+	if !f.m.Exists(path.Dir(name)) {
 		return nil
 	}
-	return f.m.syncDir(path.Dir(name))
+	return f.m.SyncDir(path.Dir(name))
 }
 
 // Tidy removes what a write that was cut short has left beside a file.
@@ -139,34 +141,14 @@ func (f file) Tidy(_ context.Context, a setting.Address) error {
 	if setting.CheckFile(a.Path) != nil {
 		return nil
 	}
-	err := f.m.root.Remove(draft(a.Path))
+	err := f.m.Root.Remove(draft(a.Path))
 	if err == nil {
-		return f.m.syncDir(path.Dir(a.Path))
+		return f.m.SyncDir(path.Dir(a.Path))
 	}
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return nil
 	}
 	return a.Errorf("%w", err)
-}
-
-// makeFolder makes a directory of mpps below one that may be missing too.
-func (m *Machine) makeFolder(name string) error {
-	if m.exists(name) {
-		return nil
-	}
-	if err := m.root.MkdirAll(name, 0o755); err != nil {
-		return err
-	}
-	return m.syncDir(path.Dir(name))
-}
-
-// syncDir brings a directory's entries to disk.
-func (m *Machine) syncDir(name string) error {
-	dir, err := m.root.Open(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }
 
 // directories makes and removes directories for files of mpps (setting.Directory).
@@ -176,16 +158,16 @@ func (d directories) Read(_ context.Context, a setting.Address) setting.Reading 
 	if err := setting.CheckDirectory(a.Path); err != nil {
 		return setting.CouldNotTell(err.Error())
 	}
-	info, err := d.m.root.Stat(a.Path)
+	info, err := d.m.Root.Stat(a.Path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return setting.Missing("there is no /" + a.Path)
 	case err != nil:
-		return failedReading("/"+a.Path, err)
+		return tree.Unreadable("/"+a.Path, err)
 	case !info.IsDir():
 		return setting.CouldNotTell("/" + a.Path + " is not a directory")
 	}
-	for _, name := range d.m.list(a.Path) {
+	for _, name := range d.m.List(a.Path) {
 		if !strings.Contains(name, "mpps") {
 			return setting.Value("shared")
 		}
@@ -198,16 +180,16 @@ func (d directories) Write(_ context.Context, a setting.Address, to setting.Read
 	switch {
 	case err != nil:
 	case to.State == setting.Absent:
-		if err = d.m.root.Remove(a.Path); errors.Is(err, fs.ErrNotExist) {
+		if err = d.m.Root.Remove(a.Path); errors.Is(err, fs.ErrNotExist) {
 			err = nil
 		}
 	default:
-		if err = d.m.root.Mkdir(a.Path, 0o755); errors.Is(err, fs.ErrExist) {
+		if err = d.m.Root.Mkdir(a.Path, 0o755); errors.Is(err, fs.ErrExist) {
 			err = nil
 		}
 	}
 	if err == nil {
-		err = d.m.syncDir(path.Dir(a.Path))
+		err = d.m.SyncDir(path.Dir(a.Path))
 	}
 	if err != nil {
 		return a.Errorf("%w", err)

@@ -63,7 +63,7 @@ func TestFile(t *testing.T) {
 	if err := all.Write(t.Context(), a, setting.Missing("removed")); err != nil {
 		t.Fatal(err)
 	}
-	if left := m.list("etc/sysctl.d"); len(left) != 0 {
+	if left := m.List("etc/sysctl.d"); len(left) != 0 {
 		t.Errorf("left behind: %v", left)
 	}
 	if err := all.Write(t.Context(), a, setting.Missing("removed")); err != nil {

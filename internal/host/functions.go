@@ -3,11 +3,12 @@ package host
 import (
 	"context"
 	"os"
-	"path"
 	"time"
 
-	"mpps/internal/domain"
 	"mpps/internal/facts"
+	"mpps/internal/machine/libvirt"
+	"mpps/internal/machine/link"
+	"mpps/internal/machine/vf"
 )
 
 // Functions is the part of the inventory that tells of virtual functions: NICs that have or can have some, the functions,
@@ -15,28 +16,13 @@ import (
 // the whole inventory asks for its rings, channels and interrupts.
 func (m *Machine) Functions(ctx context.Context) *facts.Host {
 	h := &facts.Host{
-		Name: m.line("proc/sys/kernel/hostname"), Taken: time.Now().UTC(), Root: m.path, AsRoot: os.Geteuid() == 0,
+		Name: m.Line("proc/sys/kernel/hostname"), Taken: time.Now().UTC(), Root: m.Path, AsRoot: os.Geteuid() == 0,
 		NICs: []facts.NIC{}, VFs: []facts.VF{}, Readings: facts.Readings{},
 	}
-	devices := m.devices(h)
-	names := make(map[int]string, len(devices))
-	for _, d := range devices {
-		names[d.index] = d.name
-	}
-	ways := m.managementPath(devices)
-	for _, d := range devices {
-		if !m.exists(path.Join(classNet, d.name, "device/sriov_numvfs")) {
-			continue
-		}
-		if n := m.nic(d, names); n.SRIOV != nil {
-			n.Management = ways[n.Name]
-			h.NICs = append(h.NICs, n)
-		}
-	}
-	m.vfs(h, m.uses(devices, names, ways))
-	m.reservations(ctx, h)
-	m.pools(ctx, h)
-	m.guestsWith(ctx, h, func(qemu, func() []process, *domain.Guest) []facts.Thread { return nil })
-	m.vfHolders(ctx, h)
+	link.Functions(m.Tree, h)
+	vf.Reservations(ctx, m.Tree, h)
+	libvirt.Pools(ctx, m.Tree, h)
+	libvirt.WithoutThreads(ctx, m.Tree, h, &m.definitions)
+	vf.Holders(ctx, m.Tree, h)
 	return h
 }

@@ -7,15 +7,20 @@ import (
 	"strings"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/cpu"
+	"mpps/internal/machine/irq"
+	"mpps/internal/machine/kernel"
+	"mpps/internal/machine/threads"
+	"mpps/internal/machine/vf"
 )
 
 // housekeeping reads what else the host does with its CPUs and memory. It comes after the network, whose interrupts are
 // not among those listed here.
 func (m *Machine) housekeeping(_ context.Context, h *facts.Host) {
-	meminfoText, _ := m.read("proc/meminfo")
+	meminfoText, _ := m.Read("proc/meminfo")
 	h.Housekeeping = &facts.Housekeeping{
-		Swap: m.swapAreas(h), Available: meminfo(meminfoText, "MemAvailable:"), KSM: m.pageMerging(),
-		Threads: m.kernelThreads(), IRQs: m.hostIRQs(h), VFFiles: m.vfFiles(),
+		Swap: kernel.SwapAreas(m.Tree, h), Available: cpu.Meminfo(meminfoText, "MemAvailable:"), KSM: kernel.PageMerging(m.Tree),
+		Threads: m.kernelThreads(), IRQs: m.hostIRQs(h), VFFiles: vf.Files(m.Tree),
 	}
 }
 
@@ -27,17 +32,17 @@ var perCPUThreads = []string{"ksoftirqd", "ktimers", "rcuc", "rcub"}
 // kernelThreads lists them in the order of their names' numbers.
 func (m *Machine) kernelThreads() []facts.KernelThread {
 	found := []facts.KernelThread{}
-	for _, p := range m.processes() {
-		kind, _, numbered := strings.Cut(p.comm, "/")
+	for _, p := range threads.Processes(m.Tree) {
+		kind, _, numbered := strings.Cut(p.Comm, "/")
 		if !numbered || !slices.Contains(perCPUThreads, kind) {
 			continue
 		}
-		text, err := m.read("proc/" + strconv.Itoa(p.pid) + "/stat")
+		text, err := m.Read("proc/" + strconv.Itoa(p.PID) + "/stat")
 		if err != nil {
 			continue // it ended meanwhile
 		}
-		if t, err := parseStat(text); err == nil {
-			found = append(found, facts.KernelThread{Name: p.comm, PID: p.pid, Policy: policyName(t.policy), Priority: t.priority})
+		if t, err := threads.ParseStat(text); err == nil {
+			found = append(found, facts.KernelThread{Name: p.Comm, PID: p.PID, Policy: threads.PolicyName(t.Policy), Priority: t.Priority})
 		}
 	}
 	return found
@@ -51,22 +56,22 @@ func (m *Machine) hostIRQs(h *facts.Host) []facts.IRQ {
 			taken[irq.Number] = true
 		}
 	}
-	text, err := m.read("proc/interrupts")
+	text, err := m.Read("proc/interrupts")
 	if err != nil {
 		return []facts.IRQ{}
 	}
 	found := []facts.IRQ{}
-	dir := m.folder("proc/irq")
-	defer dir.close()
-	for _, row := range parseInterrupts(text) {
-		if len(row.actions) == 0 || taken[row.number] {
+	dir := m.Folder("proc/irq")
+	defer dir.Close()
+	for _, row := range irq.ParseInterrupts(text) {
+		if len(row.Actions) == 0 || taken[row.Number] {
 			continue
 		}
-		number := strconv.Itoa(row.number)
+		number := strconv.Itoa(row.Number)
 		found = append(found, facts.IRQ{
-			Number: row.number, Name: row.actions[0], On: row.actions[0], Count: row.count(),
-			Affinity: listFile(dir, number+"/smp_affinity_list"), Effective: listFile(dir, number+"/effective_affinity_list"),
-			Managed: m.live && unwritable(dir, number+"/smp_affinity_list"),
+			Number: row.Number, Name: row.Actions[0], On: row.Actions[0], Count: row.Count(),
+			Affinity: irq.ListFile(dir, number+"/smp_affinity_list"), Effective: irq.ListFile(dir, number+"/effective_affinity_list"),
+			Managed: m.Live() && irq.Unwritable(dir, number+"/smp_affinity_list"),
 		})
 	}
 	return found

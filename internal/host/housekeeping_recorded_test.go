@@ -17,7 +17,7 @@ func setAndPutBack(t *testing.T, m *Machine, address, value, file string) {
 		t.Fatal(err)
 	}
 	mechanisms := m.Mechanisms()
-	before, text := mechanisms.Read(t.Context(), a), m.line(file)
+	before, text := mechanisms.Read(t.Context(), a), m.Line(file)
 	if before.State != setting.Known || before.ReadOnly || before.Value == value {
 		t.Fatalf("%s: reads %s (%s) before; want another value than %s that can be written", a, before, before.Why, value)
 	}
@@ -25,12 +25,12 @@ func setAndPutBack(t *testing.T, m *Machine, address, value, file string) {
 		if err := mechanisms.Write(t.Context(), a, to); err != nil {
 			t.Fatal(err)
 		}
-		if r := mechanisms.Read(t.Context(), a); !r.Same(to) || m.line(file) != to.Value {
-			t.Errorf("%s: reads %s, the file says %q; want %s", a, r, m.line(file), to)
+		if r := mechanisms.Read(t.Context(), a); !r.Same(to) || m.Line(file) != to.Value {
+			t.Errorf("%s: reads %s, the file says %q; want %s", a, r, m.Line(file), to)
 		}
 	}
-	if m.line(file) != text {
-		t.Errorf("%s: the file says %q, it said %q", a, m.line(file), text)
+	if m.Line(file) != text {
+		t.Errorf("%s: the file says %q, it said %q", a, m.Line(file), text)
 	}
 }
 
@@ -61,7 +61,7 @@ func TestLoadTimeParameters(t *testing.T) {
 	m := recorded(t, files)
 	for file := range files {
 		if !strings.HasSuffix(file, "nx_huge_pages") {
-			if err := os.Chmod(filepath.Join(m.path, file), 0o444); err != nil {
+			if err := os.Chmod(filepath.Join(m.Path, file), 0o444); err != nil {
 				t.Fatal(err)
 			}
 		}

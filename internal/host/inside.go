@@ -12,6 +12,9 @@ import (
 	"time"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/libvirt"
+	"mpps/internal/machine/systemd"
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
@@ -34,18 +37,18 @@ func (m *Machine) insides(ctx context.Context, h *facts.Host) {
 	var running []int
 	for i := range h.Guests {
 		if g := &h.Guests[i]; g.Managed && g.Active() {
-			g.Job = m.job(g.Name)
+			g.Job = libvirt.Job(m.Tree, g.Name)
 			running = append(running, i)
 		}
 	}
-	if !m.live || os.Geteuid() != 0 || len(running) == 0 || m.inside == NoGuest {
+	if !m.Live() || os.Geteuid() != 0 || len(running) == 0 || m.inside == NoGuest {
 		return
 	}
-	l, err := m.libvirt()
+	l, err := libvirt.Open(m.Tree)
 	if err != nil {
 		return
 	}
-	v, isVirsh := l.(virsh)
+	v, isVirsh := l.(libvirt.Virsh)
 	if !isVirsh {
 		return
 	}
@@ -60,13 +63,13 @@ func (m *Machine) insides(ctx context.Context, h *facts.Host) {
 }
 
 // systems asks several guests for their kernel and system (guest-get-osinfo, since 2.10).
-func (m *Machine) systems(ctx context.Context, v virsh, h *facts.Host, guests []int) {
+func (m *Machine) systems(ctx context.Context, v libvirt.Virsh, h *facts.Host, guests []int) {
 	var asked []int
 	var commands []string
 	for _, i := range guests {
-		if len(asked) < maxAsked && m.unreachable(h.Guests[i].Name) == nil {
+		if len(asked) < maxAsked && libvirt.Unreachable(m.Tree, h.Guests[i].Name) == nil {
 			asked = append(asked, i)
-			commands = append(commands, fmt.Sprintf("qemu-agent-command --timeout %d --domain %s --cmd '{\"execute\":\"guest-get-osinfo\"}'", agentTimeout, quoted(h.Guests[i].Name)))
+			commands = append(commands, fmt.Sprintf("qemu-agent-command --timeout %d --domain %s --cmd '{\"execute\":\"guest-get-osinfo\"}'", libvirt.AgentTimeout, libvirt.Quoted(h.Guests[i].Name)))
 		}
 	}
 	if len(asked) == 0 {
@@ -74,28 +77,28 @@ func (m *Machine) systems(ctx context.Context, v virsh, h *facts.Host, guests []
 	}
 	ctx, cancel := context.WithTimeout(ctx, askPatience)
 	defer cancel()
-	answers, _ := v.run(ctx, "", commands...) // an agent that is not there is an error of the whole, and no answer
+	answers, _ := v.Run(ctx, "", commands...) // an agent that is not there is an error of the whole, and no answer
 	for i, answer := range answers {
-		h.Guests[asked[i]].Inside = parseOSInfo(returned(answer))
+		h.Guests[asked[i]].Inside = parseOSInfo(libvirt.Returned(answer))
 	}
 }
 
 // lookInside asks a guest's agent what runs there, and for the files of its kernel.
-func (m *Machine) lookInside(ctx context.Context, a agents, g *facts.Guest) *facts.Inside {
+func (m *Machine) lookInside(ctx context.Context, a libvirt.Agents, g *facts.Guest) *facts.Inside {
 	inside := &facts.Inside{}
-	if err := m.unreachable(g.Name); err != nil {
+	if err := libvirt.Unreachable(m.Tree, g.Name); err != nil {
 		inside.Why = err.Error()
 		return inside
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, lookPatience, errAgentSlow)
+	ctx, cancel := context.WithTimeoutCause(ctx, libvirt.LookPatience, libvirt.ErrAgentSlow)
 	defer cancel()
-	answers, err := a.ask(ctx, g.Name, agentCommand{Execute: "guest-info"}) // alone: each command to one that hangs takes its time
+	answers, err := a.Ask(ctx, g.Name, libvirt.AgentCommand{Execute: "guest-info"}) // alone: each command to one that hangs takes its time
 	if len(answers) != 1 || answers[0] == nil {
-		inside.Why = cannotRun(m.remembered(g.Name, err)).Error()
+		inside.Why = libvirt.CannotRun(m.remembered(g.Name, err)).Error()
 		return inside
 	}
 	info := answers[0]
-	if answers, _ = a.ask(ctx, g.Name, agentCommand{Execute: "guest-get-osinfo"}); len(answers) == 1 { // older agents do not know it
+	if answers, _ = a.Ask(ctx, g.Name, libvirt.AgentCommand{Execute: "guest-get-osinfo"}); len(answers) == 1 { // older agents do not know it
 		if told := parseOSInfo(answers[0]); told != nil {
 			inside = told
 		}
@@ -150,7 +153,7 @@ func allows(answer json.RawMessage, wanted ...string) error {
 			found = found || c.Name == name && c.Enabled
 		}
 		if !found {
-			return errAgentRefuse
+			return libvirt.ErrAgentRefuse
 		}
 	}
 	return nil
@@ -158,28 +161,28 @@ func allows(answer json.RawMessage, wanted ...string) error {
 
 // insideHost fetches a guest's files and reads them as those of a host. It takes two rounds of programs, each two or three
 // starts of virsh.
-func insideHost(ctx context.Context, a agents, g *facts.Guest) (*facts.Host, error) {
+func insideHost(ctx context.Context, a libvirt.Agents, g *facts.Guest) (*facts.Host, error) {
 	paths := insidePaths(max(g.VCPUs, g.MaxVCPUs))
 	services := []string{"systemctl", "show", "--property=Id,LoadState,ActiveState", "--"}
 	for _, name := range insideServices {
 		services = append(services, name+".service")
 	}
 	programs := append(nicPrograms(),
-		inGuest{argv: append([]string{"grep", "-rHsa", ""}, paths...)},
-		inGuest{argv: []string{"find", "/proc", "-maxdepth", "2", "-name", "comm", "-exec", "grep", "-Hsa", "", "{}", "+"}},
-		inGuest{argv: services})
-	results, err := execute(ctx, a, g.Name, programs...)
+		libvirt.Call{Argv: append([]string{"grep", "-rHsa", ""}, paths...)},
+		libvirt.Call{Argv: []string{"find", "/proc", "-maxdepth", "2", "-name", "comm", "-exec", "grep", "-Hsa", "", "{}", "+"}},
+		libvirt.Call{Argv: services})
+	results, err := libvirt.Execute(ctx, a, g.Name, programs...)
 	if err != nil {
 		return nil, err
 	}
 	for _, r := range results[:5] { // a guest without systemctl is a guest too
-		if r.failed != nil {
-			return nil, r.failed
+		if r.Failed != nil {
+			return nil, r.Failed
 		}
 	}
 	tree := newInsideTree()
-	err = tree.addLinks(results[0].out)
-	for _, take := range []error{tree.addFiles(results[1].out), tree.addDirs(results[2].out), tree.addFiles(results[3].out), tree.addFiles(results[4].out)} {
+	err = tree.addLinks(results[0].Out)
+	for _, take := range []error{tree.addFiles(results[1].Out), tree.addDirs(results[2].Out), tree.addFiles(results[3].Out), tree.addFiles(results[4].Out)} {
 		err = errors.Join(err, take)
 	}
 	if err != nil {
@@ -200,8 +203,8 @@ func insideHost(ctx context.Context, a agents, g *facts.Guest) (*facts.Host, err
 	if h.Virtual == "" {
 		h.Virtual = "kvm"
 	}
-	if r := results[5]; r.failed == nil {
-		takeServices(h, r.out)
+	if r := results[5]; r.Failed == nil {
+		takeServices(h, r.Out)
 	}
 	takeChannels(ctx, a, g, h)
 	return h, nil
@@ -213,37 +216,37 @@ var insideServices = []string{"irqbalance", "ksmtuned", "numad", "tuned"}
 // takeServices takes what systemctl show printed of several units, an empty line between them.
 func takeServices(h *facts.Host, text string) {
 	for block := range strings.SplitSeq(text, "\n\n") {
-		name, isService := strings.CutSuffix(uevent(block, "Id"), ".service")
+		name, isService := strings.CutSuffix(tree.Variable(block, "Id"), ".service")
 		if isService {
-			h.Readings[setting.Of(setting.Service, name)] = unitState(block, name)
+			h.Readings[setting.Of(setting.Service, name)] = systemd.UnitState(block, name)
 		}
 	}
 }
 
 // takeChannels asks ethtool of every virtio NIC; where the guest has no ethtool the folders of the queues tell how many are
 // in use, and nobody how many there could be.
-func takeChannels(ctx context.Context, a agents, g *facts.Guest, h *facts.Host) {
-	var programs []inGuest
+func takeChannels(ctx context.Context, a libvirt.Agents, g *facts.Guest, h *facts.Host) {
+	var programs []libvirt.Call
 	var nics []*facts.NIC
 	for i := range h.NICs {
 		if n := &h.NICs[i]; n.Driver == "virtio_net" && plainName(n.Name) {
-			nics, programs = append(nics, n), append(programs, inGuest{argv: []string{"ethtool", "-l", n.Name}})
+			nics, programs = append(nics, n), append(programs, libvirt.Call{Argv: []string{"ethtool", "-l", n.Name}})
 		}
 	}
 	if len(programs) == 0 {
 		return
 	}
-	results, err := execute(ctx, a, g.Name, programs...)
+	results, err := libvirt.Execute(ctx, a, g.Name, programs...)
 	for i, n := range nics {
 		why := err
 		if err == nil {
-			why = results[i].problem()
+			why = results[i].Problem()
 		}
 		switch {
 		case why != nil:
 			h.Unseen = append(h.Unseen, facts.ChannelsUnseen(n.Name, why.Error()))
 		default:
-			n.Channels = parseChannels(results[i].out)
+			n.Channels = parseChannels(results[i].Out)
 		}
 	}
 }
@@ -262,7 +265,7 @@ func parseChannels(text string) *facts.Channels {
 		}
 		field, isField := at[name]
 		if n, err := strconv.Atoi(strings.TrimSpace(value)); isField && err == nil && n >= 0 {
-			*field = min(n, maxQueues)
+			*field = min(n, tree.MaxQueues)
 			seen++
 		}
 	}
@@ -272,5 +275,5 @@ func parseChannels(text string) *facts.Channels {
 	return c
 }
 
-// plainName tells whether a name of a device is no option and no path.
+// plainName reports whether a name of a device is no option and no path.
 func plainName(name string) bool { return name != "" && name[0] != '-' && !strings.Contains(name, "/") }

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"mpps/internal/machine/libvirt"
 )
 
 // thisMachine is an agent that runs programs here, as the agent of a guest runs them there. ended are the answers of those
@@ -24,7 +26,7 @@ type thisMachine struct {
 	because error // then
 }
 
-func (m *thisMachine) ask(_ context.Context, guest string, commands ...agentCommand) ([]json.RawMessage, error) {
+func (m *thisMachine) Ask(_ context.Context, guest string, commands ...libvirt.AgentCommand) ([]json.RawMessage, error) {
 	m.asked++
 	if m.vanish > 0 && m.asked >= m.vanish {
 		return make([]json.RawMessage, len(commands)), m.because
@@ -44,7 +46,7 @@ func (m *thisMachine) ask(_ context.Context, guest string, commands ...agentComm
 	return answers, errors.Join(errs...)
 }
 
-func (m *thisMachine) do(guest string, c agentCommand) (any, error) {
+func (m *thisMachine) do(guest string, c libvirt.AgentCommand) (any, error) {
 	arguments, _ := c.Arguments.(map[string]any)
 	switch c.Execute {
 	case "guest-exec":
@@ -85,7 +87,7 @@ func (m *thisMachine) do(guest string, c agentCommand) (any, error) {
 func guestFolder(t *testing.T, status string) *Machine {
 	t.Helper()
 	dir := t.TempDir()
-	file := filepath.Join(dir, runningFolder, "vm1.xml")
+	file := filepath.Join(dir, libvirt.RunningFolder, "vm1.xml")
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +122,7 @@ type fewFiles struct {
 	rounds  int
 }
 
-func (g *fewFiles) ask(_ context.Context, _ string, commands ...agentCommand) ([]json.RawMessage, error) {
+func (g *fewFiles) Ask(_ context.Context, _ string, commands ...libvirt.AgentCommand) ([]json.RawMessage, error) {
 	g.rounds++
 	answers := make([]json.RawMessage, len(commands))
 	for i, c := range commands {

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/libvirt"
 	"mpps/internal/setting"
 )
 
@@ -70,8 +71,8 @@ func TestInsideIsReadAsAHost(t *testing.T) {
 // TestChannelsUnseen: why a guest does not tell its channels is kept.
 func TestChannelsUnseen(t *testing.T) {
 	h := &facts.Host{NICs: []facts.NIC{{Name: "not-here", Driver: "virtio_net"}}}
-	takeChannels(t.Context(), &thisMachine{t: t, vanish: 1, because: errAgentHangs}, &facts.Guest{Name: "vm1"}, h)
-	want := []facts.Unseen{facts.ChannelsUnseen("not-here", errAgentHangs.Error())}
+	takeChannels(t.Context(), &thisMachine{t: t, vanish: 1, because: libvirt.ErrAgentHangs}, &facts.Guest{Name: "vm1"}, h)
+	want := []facts.Unseen{facts.ChannelsUnseen("not-here", libvirt.ErrAgentHangs.Error())}
 	if d := cmp.Diff(want, h.Unseen); d != "" || h.NICs[0].Channels != nil {
 		t.Errorf("where the agent hangs: %+v: %s", h.NICs[0].Channels, d)
 	}
@@ -90,16 +91,16 @@ func TestUnreachable(t *testing.T) {
 	}{
 		"runs":             {statusFile("running", "", connected), nil},
 		"an ordinary job":  {statusFile("running", "<job type='modify' async='none'/>", connected), nil},
-		"off":              {"", errNotRunning},
-		"paused":           {statusFile("paused", "", connected), errPaused},
-		"migrates":         {statusFile("running", "<job type='none' async='migration out' phase='perform3' flags='0x0'/>", connected), errMigrates},
-		"arrives":          {statusFile("paused", "<job type='none' async='migration in' phase='prepare' flags='0x900'/>", connected), errMigrates},
-		"no agent started": {statusFile("running", "", disconnected), errNoAgent},
-		"no channel":       {statusFile("running", "", ""), errNoChannel},
+		"off":              {"", libvirt.ErrNotRunning},
+		"paused":           {statusFile("paused", "", connected), libvirt.ErrPaused},
+		"migrates":         {statusFile("running", "<job type='none' async='migration out' phase='perform3' flags='0x0'/>", connected), libvirt.ErrMigrates},
+		"arrives":          {statusFile("paused", "<job type='none' async='migration in' phase='prepare' flags='0x900'/>", connected), libvirt.ErrMigrates},
+		"no agent started": {statusFile("running", "", disconnected), libvirt.ErrNoAgent},
+		"no channel":       {statusFile("running", "", ""), libvirt.ErrNoChannel},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := guestFolder(t, c.status)
-			if err := m.unreachable("vm1"); !errors.Is(err, c.want) {
+			if err := libvirt.Unreachable(m.Tree, "vm1"); !errors.Is(err, c.want) {
 				t.Errorf("found %v, expected %v", err, c.want)
 			}
 			agent := &thisMachine{t: t}
@@ -107,9 +108,9 @@ func TestUnreachable(t *testing.T) {
 			switch {
 			case c.want == nil && r.State != setting.Known:
 				t.Errorf("read as %v (%s)", r, r.Why)
-			case c.want == errNotRunning && !(r.State == setting.Absent && r.NoObject):
+			case c.want == libvirt.ErrNotRunning && !(r.State == setting.Absent && r.NoObject):
 				t.Errorf("of a guest that is off: %+v", r)
-			case c.want != nil && c.want != errNotRunning && (r.State != setting.Unknown || !strings.Contains(r.Why, c.want.Error())):
+			case c.want != nil && c.want != libvirt.ErrNotRunning && (r.State != setting.Unknown || !strings.Contains(r.Why, c.want.Error())):
 				t.Errorf("read as %+v", r)
 			case c.want != nil && agent.asked > 0:
 				t.Error("it was asked all the same")
@@ -117,7 +118,7 @@ func TestUnreachable(t *testing.T) {
 		})
 	}
 	m := guestFolder(t, statusFile("running", "<job type='none' async='migration out'/>", connected))
-	if job := m.job("vm1"); job != "migration out" {
+	if job := libvirt.Job(m.Tree, "vm1"); job != "migration out" {
 		t.Errorf("job %q", job)
 	}
 }
@@ -187,26 +188,26 @@ func TestInsideWrites(t *testing.T) {
 		p, err := l.writer(setting.In("vm1", inner), want.value)
 		if want.argv == nil {
 			if err == nil {
-				t.Errorf("%s: would be written by %q", text, p.argv)
+				t.Errorf("%s: would be written by %q", text, p.Argv)
 			}
 			continue
 		}
-		if err != nil || !slices.Equal(p.argv, want.argv) || p.stdin != want.stdin {
-			t.Errorf("%s: %q with %q, %v; expected %q with %q", text, p.argv, p.stdin, err, want.argv, want.stdin)
+		if err != nil || !slices.Equal(p.Argv, want.argv) || p.Stdin != want.stdin {
+			t.Errorf("%s: %q with %q, %v; expected %q with %q", text, p.Argv, p.Stdin, err, want.argv, want.stdin)
 		}
 	}
 	file := filepath.Join(t.TempDir(), "value")
-	results, err := execute(t.Context(), v.agents, "vm1", inGuest{argv: []string{"tee", file}, stdin: "7\n"}, inGuest{argv: []string{"tee", "/nonesuch/x"}, stdin: "7\n"}, inGuest{argv: []string{"nonesuch-program"}})
+	results, err := libvirt.Execute(t.Context(), v.agents, "vm1", libvirt.Call{Argv: []string{"tee", file}, Stdin: "7\n"}, libvirt.Call{Argv: []string{"tee", "/nonesuch/x"}, Stdin: "7\n"}, libvirt.Call{Argv: []string{"nonesuch-program"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text, err := os.ReadFile(file); err != nil || string(text) != "7\n" || results[0].problem() != nil {
-		t.Errorf("wrote %q: %v, %v", text, err, results[0].problem())
+	if text, err := os.ReadFile(file); err != nil || string(text) != "7\n" || results[0].Problem() != nil {
+		t.Errorf("wrote %q: %v, %v", text, err, results[0].Problem())
 	}
-	if err := results[1].problem(); err == nil || !strings.Contains(err.Error(), "No such file") {
+	if err := results[1].Problem(); err == nil || !strings.Contains(err.Error(), "No such file") {
 		t.Errorf("a refused write: %v", err)
 	}
-	if err := results[2].problem(); err == nil || errors.Is(err, ErrInDoubt) {
+	if err := results[2].Problem(); err == nil || errors.Is(err, setting.ErrInDoubt) {
 		t.Errorf("a program that is not there: %v", err)
 	}
 }
@@ -215,14 +216,14 @@ func TestInsideWrites(t *testing.T) {
 func TestGuestGoesAwayMidway(t *testing.T) {
 	m := guestFolder(t, statusFile("running", "", connected))
 	a := setting.In("vm1", setting.Of(setting.Sysctl, "kernel.nonesuch"))
-	for because, doubt := range map[error]bool{errAgentHangs: true, errNotRunning: false} {
+	for because, doubt := range map[error]bool{libvirt.ErrAgentHangs: true, libvirt.ErrNotRunning: false} {
 		err := insideValue{m, &thisMachine{t: t, vanish: 4, because: because}}.Write(t.Context(), a, setting.Value("1"))
-		if err == nil || errors.Is(err, ErrInDoubt) != doubt || !strings.Contains(err.Error(), because.Error()) {
+		if err == nil || errors.Is(err, setting.ErrInDoubt) != doubt || !strings.Contains(err.Error(), because.Error()) {
 			t.Errorf("%v: %v", because, err)
 		}
 		m.hung.Clear()
 	}
-	agent := &thisMachine{t: t, vanish: 1, because: errAgentHangs}
+	agent := &thisMachine{t: t, vanish: 1, because: libvirt.ErrAgentHangs}
 	v := insideValue{m, agent}
 	for range 3 {
 		if r := v.Read(t.Context(), a); r.State != setting.Unknown || !strings.Contains(r.Why, "does not answer") {
@@ -238,8 +239,8 @@ func TestGuestGoesAwayMidway(t *testing.T) {
 func TestAgentRefuses(t *testing.T) {
 	for answer, want := range map[string]error{
 		`{"supported_commands":[{"name":"guest-exec","enabled":true},{"name":"guest-exec-status","enabled":true}]}`:  nil,
-		`{"supported_commands":[{"name":"guest-exec","enabled":false},{"name":"guest-exec-status","enabled":true}]}`: errAgentRefuse,
-		`{"supported_commands":[{"name":"guest-ping","enabled":true}]}`:                                              errAgentRefuse,
+		`{"supported_commands":[{"name":"guest-exec","enabled":false},{"name":"guest-exec-status","enabled":true}]}`: libvirt.ErrAgentRefuse,
+		`{"supported_commands":[{"name":"guest-ping","enabled":true}]}`:                                              libvirt.ErrAgentRefuse,
 	} {
 		if err := allows(json.RawMessage(answer), "guest-exec", "guest-exec-status"); !errors.Is(err, want) {
 			t.Errorf("%s: %v", answer, err)
@@ -252,14 +253,14 @@ func TestAgentRefuses(t *testing.T) {
 
 func TestAgentFailures(t *testing.T) {
 	for said, want := range map[string]error{
-		"error: Requested operation is not valid: domain is not running":                                         errNotRunning,
-		"error: guest agent command timed out: guest agent didn't respond to command within '1' seconds":         errAgentHangs,
-		"error: Guest agent is not responding: guest agent didn't respond to synchronization within '1' seconds": errAgentHangs,
-		"error: Guest agent is not responding: QEMU guest agent is not connected":                                errNoAgent,
-		"error: internal error: End of file from agent socket":                                                   errNoAgent,
-		"error: argument unsupported: QEMU guest agent is not configured":                                        errNoChannel,
+		"error: Requested operation is not valid: domain is not running":                                         libvirt.ErrNotRunning,
+		"error: guest agent command timed out: guest agent didn't respond to command within '1' seconds":         libvirt.ErrAgentHangs,
+		"error: Guest agent is not responding: guest agent didn't respond to synchronization within '1' seconds": libvirt.ErrAgentHangs,
+		"error: Guest agent is not responding: QEMU guest agent is not connected":                                libvirt.ErrNoAgent,
+		"error: internal error: End of file from agent socket":                                                   libvirt.ErrNoAgent,
+		"error: argument unsupported: QEMU guest agent is not configured":                                        libvirt.ErrNoChannel,
 	} {
-		if err := agentFailure(errors.New("virsh: exit status 1: " + said)); !errors.Is(err, want) {
+		if err := libvirt.AgentFailure(errors.New("virsh: exit status 1: " + said)); !errors.Is(err, want) {
 			t.Errorf("%s: %v", said, err)
 		}
 	}

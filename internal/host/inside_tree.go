@@ -9,6 +9,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"mpps/internal/machine/libvirt"
+	"mpps/internal/machine/tree"
 )
 
 // A guest's files are read by programs that every Linux has (grep, find and ls, of GNU or of busybox), rebuilt below a
@@ -31,20 +34,20 @@ var (
 )
 
 // eachNIC is a run of find that runs a program for every NIC with some of its files.
-func eachNIC(argv []string, files []string) inGuest {
+func eachNIC(argv []string, files []string) libvirt.Call {
 	all := append([]string{"find", "/sys/class/net/", "-maxdepth", "1", "-type", "l", "-exec"}, argv...)
 	for _, file := range files {
 		all = append(all, "{}"+file)
 	}
-	return inGuest{argv: append(all, ";")}
+	return libvirt.Call{Argv: append(all, ";")}
 }
 
 // The programs that tell of a guest's NICs and interrupts: the links of its NICs, their files, the handlers of interrupts.
-func nicPrograms() []inGuest {
-	return []inGuest{
+func nicPrograms() []libvirt.Call {
+	return []libvirt.Call{
 		eachNIC([]string{"ls", "-ld"}, nicLinks),
 		eachNIC([]string{"grep", "-rHsa", ""}, nicFiles),
-		{argv: []string{"find", "/proc/irq", "-mindepth", "2", "-type", "d"}},
+		{Argv: []string{"find", "/proc/irq", "-mindepth", "2", "-type", "d"}},
 	}
 }
 
@@ -104,7 +107,7 @@ func (t *insideTree) follow(name string, left int) string {
 	return at
 }
 
-// known tells whether a path is one of those that a guest is asked for.
+// known reports whether a path is one of those that a guest is asked for.
 func known(name string) bool {
 	return strings.HasPrefix(name, "proc/") || strings.HasPrefix(name, "sys/")
 }
@@ -139,7 +142,7 @@ func (t *insideTree) addLinks(text string) error {
 			return fmt.Errorf("it tells of a link %q", l.name)
 		}
 		t.links[name] = l.target
-		if target := t.real(name); path.Dir(name) == classNet && known(target) {
+		if target := t.real(name); path.Dir(name) == tree.ClassNet && known(target) {
 			t.dirs[target] = true
 		}
 		if err := t.grown(len(l.name) + len(l.target)); err != nil {
@@ -223,18 +226,17 @@ func (t *insideTree) write() (m *Machine, done func() error, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
+	if m, err = Open(dir); err != nil {
 		return nil, nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	done = func() error { return errors.Join(root.Close(), os.RemoveAll(dir)) }
+	done = func() error { return errors.Join(m.Close(), os.RemoveAll(dir)) }
 	made := map[string]bool{}
 	folder := func(name string) error {
 		if made[name] {
 			return nil
 		}
 		made[name] = true
-		return root.MkdirAll(name, 0o700)
+		return m.Root.MkdirAll(name, 0o700)
 	}
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(t.dirs)) {
@@ -243,13 +245,13 @@ func (t *insideTree) write() (m *Machine, done func() error, err error) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.links)) {
-		errs = append(errs, folder(path.Dir(name)), root.Symlink(t.links[name], name))
+		errs = append(errs, folder(path.Dir(name)), m.Root.Symlink(t.links[name], name))
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.files)) {
-		errs = append(errs, folder(path.Dir(name)), root.WriteFile(name, []byte(t.files[name]), 0o600))
+		errs = append(errs, folder(path.Dir(name)), m.Root.WriteFile(name, []byte(t.files[name]), 0o600))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("what it tells of its files does not fit together: %w", err), done())
 	}
-	return &Machine{root: root, path: dir}, done, nil
+	return m, done, nil
 }

@@ -9,6 +9,10 @@ import (
 	"strings"
 	"time"
 
+	"mpps/internal/machine/kernel"
+	"mpps/internal/machine/libvirt"
+	"mpps/internal/machine/systemd"
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
@@ -17,7 +21,7 @@ import (
 // there.
 type insideValue struct {
 	m      *Machine
-	agents agents // nil: libvirt's
+	agents libvirt.Agents // nil: libvirt's
 }
 
 // hung remembers for how long a guest's agent need not be asked again after it did not answer.
@@ -31,18 +35,18 @@ type hungSince struct {
 
 // remembered notes an agent that hangs, and returns the error.
 func (m *Machine) remembered(guest string, err error) error {
-	if errors.Is(err, errAgentHangs) {
-		m.hung.Store(guest, hungSince{time.Now(), errAgentHangs})
+	if errors.Is(err, libvirt.ErrAgentHangs) {
+		m.hung.Store(guest, hungSince{time.Now(), libvirt.ErrAgentHangs})
 	}
 	return err
 }
 
 // ask is who hands commands to the agent of a guest, or why nobody can.
-func (v insideValue) ask(guest string) (agents, error) {
-	if !v.m.live && v.agents == nil {
-		return nil, errNotLive
+func (v insideValue) ask(guest string) (libvirt.Agents, error) {
+	if !v.m.Live() && v.agents == nil {
+		return nil, tree.ErrNotLive
 	}
-	if err := v.m.unreachable(guest); err != nil {
+	if err := libvirt.Unreachable(v.m.Tree, guest); err != nil {
 		return nil, err
 	}
 	if since, known := v.m.hung.Load(guest); known {
@@ -53,13 +57,13 @@ func (v insideValue) ask(guest string) (agents, error) {
 	if v.agents != nil {
 		return v.agents, nil
 	}
-	l, err := v.m.libvirt()
+	l, err := libvirt.Open(v.m.Tree)
 	if err != nil {
 		return nil, err
 	}
-	a, able := l.(agents)
+	a, able := l.(libvirt.Agents)
 	if !able {
-		return nil, errNotLive
+		return nil, tree.ErrNotLive
 	}
 	return a, nil
 }
@@ -79,13 +83,13 @@ func (v insideValue) ReadAll(ctx context.Context, all []setting.Address) []setti
 		return readings
 	}
 	guest := all[0].Object()
-	ctx, cancel := context.WithTimeoutCause(ctx, agentPatience, errAgentHangs)
+	ctx, cancel := context.WithTimeoutCause(ctx, libvirt.AgentPatience, libvirt.ErrAgentHangs)
 	defer cancel()
 	look, err := v.look(ctx, guest, all)
 	for i := range all {
 		switch {
 		case all[i].Object() != guest:
-		case errors.Is(err, errNotRunning):
+		case errors.Is(err, libvirt.ErrNotRunning):
 			readings[i] = setting.NoObject(fmt.Sprintf("guest %s does not run: what was set inside it has gone with it", guest))
 		case err != nil:
 			readings[i] = setting.CouldNotTell(fmt.Sprintf("guest %s: %v", guest, v.m.remembered(guest, err)))
@@ -101,8 +105,8 @@ func (v insideValue) ReadAll(ctx context.Context, all []setting.Address) []setti
 
 // insideLook is what one look at some values of a guest found.
 type insideLook struct {
-	tree  *insideTree             // the files
-	ran   map[setting.Address]ran // of values that a program tells
+	tree  *insideTree                     // the files
+	ran   map[setting.Address]libvirt.Ran // of values that a program tells
 	wrong map[setting.Address]error
 
 	machine *Machine // of the files, when they have been asked for
@@ -115,9 +119,9 @@ func (v insideValue) look(ctx context.Context, guest string, all []setting.Addre
 	if err != nil {
 		return nil, err
 	}
-	l := &insideLook{tree: newInsideTree(), ran: map[setting.Address]ran{}, wrong: map[setting.Address]error{}}
+	l := &insideLook{tree: newInsideTree(), ran: map[setting.Address]libvirt.Ran{}, wrong: map[setting.Address]error{}}
 	var files []string
-	var programs []inGuest
+	var programs []libvirt.Call
 	var whose []setting.Address
 	interrupts := false
 	for _, at := range all {
@@ -135,22 +139,22 @@ func (v insideValue) look(ctx context.Context, guest string, all []setting.Addre
 		case file != "":
 			files = append(files, file)
 		default:
-			programs, whose = append(programs, inGuest{argv: argv}), append(whose, at)
+			programs, whose = append(programs, libvirt.Call{Argv: argv}), append(whose, at)
 		}
 	}
 	told := len(programs)
 	if len(files) > 0 {
-		programs = append(programs, inGuest{argv: append([]string{"grep", "-Ha", ""}, files...)})
+		programs = append(programs, libvirt.Call{Argv: append([]string{"grep", "-Ha", ""}, files...)})
 	}
 	links := len(programs)
 	if interrupts {
 		programs = append(programs, nicPrograms()...)
-		programs = append(programs, inGuest{argv: []string{"grep", "-rHsa", "", "/proc/irq"}})
+		programs = append(programs, libvirt.Call{Argv: []string{"grep", "-rHsa", "", "/proc/irq"}})
 	}
 	if len(programs) == 0 {
 		return l, nil
 	}
-	results, err := execute(ctx, a, guest, programs...)
+	results, err := libvirt.Execute(ctx, a, guest, programs...)
 	if err != nil {
 		return nil, err
 	}
@@ -158,16 +162,16 @@ func (v insideValue) look(ctx context.Context, guest string, all []setting.Addre
 		l.ran[at] = results[i]
 	}
 	for _, r := range results[told:] {
-		if r.failed != nil {
-			return nil, r.failed
+		if r.Failed != nil {
+			return nil, r.Failed
 		}
 	}
 	if interrupts {
-		err = errors.Join(l.tree.addLinks(results[links].out), l.tree.addFiles(results[links+1].out), l.tree.addDirs(results[links+2].out), l.tree.addFiles(results[links+3].out))
+		err = errors.Join(l.tree.addLinks(results[links].Out), l.tree.addFiles(results[links+1].Out), l.tree.addDirs(results[links+2].Out), l.tree.addFiles(results[links+3].Out))
 	}
 	if len(files) > 0 {
-		err = errors.Join(err, l.tree.addFiles(results[told].out))
-		l.tree.asked(files, results[told].err)
+		err = errors.Join(err, l.tree.addFiles(results[told].Out))
+		l.tree.asked(files, results[told].Err)
 	}
 	if err != nil {
 		return nil, err
@@ -186,11 +190,11 @@ func insideAt(inner setting.Address) (file string, argv []string, err error) {
 	}
 	switch inner.Kind {
 	case setting.Sysctl:
-		return under("/"+procSys, setting.SysctlPath(inner.Path))
+		return under("/"+tree.ProcSys, setting.SysctlPath(inner.Path))
 	case setting.Sysfs, setting.SysfsCPUs:
-		return under("/"+sys, inner.Path)
+		return under("/"+tree.Sys, inner.Path)
 	case setting.Swap:
-		return "/" + procSwaps, nil, nil
+		return "/" + kernel.ProcSwaps, nil, nil
 	case setting.IRQAffinity:
 		return "", nil, nil
 	case setting.NICChannels:
@@ -199,7 +203,7 @@ func insideAt(inner setting.Address) (file string, argv []string, err error) {
 		}
 		return "", []string{"ethtool", "-l", inner.Object()}, nil
 	case setting.Service:
-		if err := serviceName(inner.Path); err != nil {
+		if err := systemd.ServiceName(inner.Path); err != nil {
 			return "", nil, err
 		}
 		return "", []string{"systemctl", "show", "--property=LoadState,ActiveState", "--", inner.Path + ".service"}, nil
@@ -223,7 +227,7 @@ func (l *insideLook) reading(ctx context.Context, a setting.Address) setting.Rea
 		return setting.CouldNotTell(file + " in the guest: " + l.tree.denied[strings.TrimPrefix(file, "/")])
 	}
 	if inner.Kind == setting.Swap {
-		return insideSwap(inner, l.tree.files[procSwaps])
+		return insideSwap(inner, l.tree.files[kernel.ProcSwaps])
 	}
 	m, err := l.open()
 	if err != nil {
@@ -252,20 +256,20 @@ func (l *insideLook) close() error {
 }
 
 // toldReading reads what ethtool or systemctl printed.
-func toldReading(inner setting.Address, r ran) setting.Reading {
+func toldReading(inner setting.Address, r libvirt.Ran) setting.Reading {
 	if inner.Kind == setting.Service {
-		if r.failed != nil {
+		if r.Failed != nil {
 			return setting.Reading{State: setting.Absent, Why: "systemd is not the init system there", Unsupported: true}
 		}
-		if err := r.problem(); err != nil {
+		if err := r.Problem(); err != nil {
 			return setting.CouldNotTell(err.Error())
 		}
-		return unitState(r.out, inner.Path)
+		return systemd.UnitState(r.Out, inner.Path)
 	}
-	if err := r.problem(); err != nil {
+	if err := r.Problem(); err != nil {
 		return setting.CouldNotTell(err.Error())
 	}
-	c := parseChannels(r.out)
+	c := parseChannels(r.Out)
 	if c == nil {
 		return setting.CouldNotTell("ethtool in the guest prints what is not known here")
 	}
@@ -277,7 +281,7 @@ func toldReading(inner setting.Address, r ran) setting.Reading {
 
 // insideSwap is the state of a swap area by a guest's /proc/swaps.
 func insideSwap(inner setting.Address, text string) setting.Reading {
-	for _, area := range parseSwaps(text) {
+	for _, area := range kernel.ParseSwaps(text) {
 		switch {
 		case area.Name != "/"+inner.Path:
 		case area.Priority >= 0:

@@ -10,6 +10,10 @@ import (
 	"strings"
 	"time"
 
+	"mpps/internal/machine/irq"
+	"mpps/internal/machine/libvirt"
+	"mpps/internal/machine/systemd"
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
@@ -20,7 +24,7 @@ func (v insideValue) Write(ctx context.Context, a setting.Address, to setting.Re
 
 // WriteAll writes values in the time of one for each guest. Where one is refused, the others are put back.
 func (v insideValue) WriteAll(ctx context.Context, all []setting.Assignment) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, writePatience, errAgentHangs)
+	ctx, cancel := context.WithTimeoutCause(ctx, tree.WritePatience, libvirt.ErrAgentHangs)
 	defer cancel()
 	var done []setting.Assignment // with what was there before
 	for len(all) > 0 {
@@ -45,15 +49,15 @@ func (v insideValue) WriteAll(ctx context.Context, all []setting.Assignment) err
 // writeIn writes values inside one guest and returns what was there before.
 func (v insideValue) writeIn(ctx context.Context, guest string, all []setting.Assignment) (before []setting.Assignment, err error) {
 	failed := func(i int, err error) error {
-		if (errors.Is(err, ErrInDoubt) || errors.Is(err, errNoAgent) || errors.Is(err, errAgentHangs)) && v.vanished(guest) {
-			err = errNotRunning
+		if (errors.Is(err, setting.ErrInDoubt) || errors.Is(err, libvirt.ErrNoAgent) || errors.Is(err, libvirt.ErrAgentHangs)) && v.vanished(guest) {
+			err = libvirt.ErrNotRunning
 		}
-		return refused(all[i].Address, all[i].To.String(), fmt.Errorf("guest %s: %w", guest, v.m.remembered(guest, err)))
+		return tree.Refused(all[i].Address, all[i].To.String(), fmt.Errorf("guest %s: %w", guest, v.m.remembered(guest, err)))
 	}
 	addresses := make([]setting.Address, len(all))
 	for i := range all {
 		addresses[i] = all[i].Address
-		if _, err := written(all[i].Address, all[i].To); err != nil {
+		if _, err := tree.Canonical(all[i].Address, all[i].To); err != nil {
 			return nil, err
 		}
 	}
@@ -66,7 +70,7 @@ func (v insideValue) writeIn(ctx context.Context, guest string, all []setting.As
 		return nil, failed(0, err)
 	}
 	defer func() { err = errors.Join(err, l.close()) }()
-	programs, back := make([]inGuest, len(all)), make([]inGuest, len(all))
+	programs, back := make([]libvirt.Call, len(all)), make([]libvirt.Call, len(all))
 	before = make([]setting.Assignment, len(all))
 	for i, one := range all {
 		if programs[i], err = l.writer(one.Address, one.To.Value); err != nil {
@@ -79,34 +83,34 @@ func (v insideValue) writeIn(ctx context.Context, guest string, all []setting.As
 			}
 		}
 	}
-	results, err := execute(ctx, a, guest, programs...)
+	results, err := libvirt.Execute(ctx, a, guest, programs...)
 	if err != nil {
 		return nil, failed(0, err)
 	}
-	var undo []inGuest
+	var undo []libvirt.Call
 	for i, r := range results {
-		switch problem := r.problem(); {
+		switch problem := r.Problem(); {
 		case problem != nil:
 			err = errors.Join(err, failed(i, problem))
-		case back[i].argv != nil:
+		case back[i].Argv != nil:
 			undo = append(undo, back[i])
 		}
 	}
-	if err != nil && len(undo) > 0 && !errors.Is(err, errNotRunning) {
-		undone, problem := execute(context.WithoutCancel(ctx), a, guest, undo...)
+	if err != nil && len(undo) > 0 && !errors.Is(err, libvirt.ErrNotRunning) {
+		undone, problem := libvirt.Execute(context.WithoutCancel(ctx), a, guest, undo...)
 		err = errors.Join(err, problem)
 		for _, r := range undone {
-			err = errors.Join(err, r.problem())
+			err = errors.Join(err, r.Problem())
 		}
 	}
 	return before, err
 }
 
-// vanished tells whether a guest has ended, of which libvirt may hear a moment later, on a busy host up to a second or two: what was
+// vanished reports whether a guest has ended, of which libvirt may hear a moment later, on a busy host up to a second or two: what was
 // written there is gone then.
 func (v insideValue) vanished(guest string) bool {
 	for range 20 {
-		if errors.Is(v.m.unreachable(guest), errNotRunning) {
+		if errors.Is(libvirt.Unreachable(v.m.Tree, guest), libvirt.ErrNotRunning) {
 			return true
 		}
 		time.Sleep(100 * time.Millisecond)
@@ -115,53 +119,55 @@ func (v insideValue) vanished(guest string) bool {
 }
 
 // writer is the program that writes a value. Which number an interrupt has is told by what was looked at.
-func (l *insideLook) writer(a setting.Address, value string) (inGuest, error) {
+func (l *insideLook) writer(a setting.Address, value string) (libvirt.Call, error) {
 	inner, err := a.Inner()
 	if err != nil {
-		return inGuest{}, err
+		return libvirt.Call{}, err
 	}
 	file, _, err := insideAt(inner)
 	if err != nil {
-		return inGuest{}, err
+		return libvirt.Call{}, err
 	}
 	if value, err = setting.Kinds[inner.Kind].Canonical(value); err != nil {
-		return inGuest{}, err
+		return libvirt.Call{}, err
 	}
-	tee := func(file, text string) inGuest { return inGuest{argv: []string{"tee", file}, stdin: text + "\n"} }
+	tee := func(file, text string) libvirt.Call {
+		return libvirt.Call{Argv: []string{"tee", file}, Stdin: text + "\n"}
+	}
 	switch inner.Kind {
 	case setting.SysfsCPUs:
 		set, err := setting.ParseCPUs(value)
 		if err != nil {
-			return inGuest{}, err
+			return libvirt.Call{}, err
 		}
 		return tee(file, strings.TrimSpace(set.Mask())), nil
 	case setting.IRQAffinity:
 		m, err := l.open()
 		if err != nil {
-			return inGuest{}, err
+			return libvirt.Call{}, err
 		}
-		number, err := irqAffinity{m}.find(inner)
+		number, err := irq.Find(m.Tree, inner)
 		if err != nil {
-			return inGuest{}, err
+			return libvirt.Call{}, err
 		}
-		return tee("/"+path.Join(procIRQ, strconv.Itoa(number), "smp_affinity_list"), value), nil
+		return tee("/"+path.Join(irq.Proc, strconv.Itoa(number), "smp_affinity_list"), value), nil
 	case setting.NICChannels:
-		return inGuest{argv: []string{"ethtool", "-L", inner.Object(), "combined", value}}, nil
+		return libvirt.Call{Argv: []string{"ethtool", "-L", inner.Object(), "combined", value}}, nil
 	case setting.Service:
-		verb, known := map[string]string{running: "start", stopped: "stop"}[value]
+		verb, known := map[string]string{systemd.Running: "start", systemd.Stopped: "stop"}[value]
 		if !known {
-			return inGuest{}, fmt.Errorf("expected %s or %s", running, stopped)
+			return libvirt.Call{}, fmt.Errorf("expected %s or %s", systemd.Running, systemd.Stopped)
 		}
-		return inGuest{argv: []string{"systemctl", verb, "--", inner.Path + ".service"}}, nil
+		return libvirt.Call{Argv: []string{"systemctl", verb, "--", inner.Path + ".service"}}, nil
 	case setting.Swap:
 		priority, given := strings.CutPrefix(value, "on ")
 		switch {
 		case value == "off":
-			return inGuest{argv: []string{"swapoff", "/" + inner.Path}}, nil
+			return libvirt.Call{Argv: []string{"swapoff", "/" + inner.Path}}, nil
 		case given:
-			return inGuest{argv: []string{"swapon", "-p", priority, "/" + inner.Path}}, nil
+			return libvirt.Call{Argv: []string{"swapon", "-p", priority, "/" + inner.Path}}, nil
 		}
-		return inGuest{argv: []string{"swapon", "/" + inner.Path}}, nil
+		return libvirt.Call{Argv: []string{"swapon", "/" + inner.Path}}, nil
 	}
 	return tee(file, value), nil
 }

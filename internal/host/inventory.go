@@ -6,21 +6,46 @@ import (
 	"time"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/boot"
+	"mpps/internal/machine/cpu"
+	"mpps/internal/machine/irq"
+	"mpps/internal/machine/kernel"
+	"mpps/internal/machine/libvirt"
+	"mpps/internal/machine/link"
+	"mpps/internal/machine/netfilter"
+	"mpps/internal/machine/systemd"
+	"mpps/internal/machine/tree"
+	"mpps/internal/machine/vf"
 	"mpps/internal/setting"
 )
 
 // Inventory takes stock of the machine. What could not be seen is listed in Unseen; it never fails as a whole.
 func (m *Machine) Inventory(ctx context.Context) *facts.Host {
 	h := &facts.Host{
-		Name: m.line("proc/sys/kernel/hostname"), Taken: time.Now().UTC(), Root: m.path,
+		Name: m.Line("proc/sys/kernel/hostname"), Taken: time.Now().UTC(), Root: m.Path,
 		AsRoot: os.Geteuid() == 0, Readings: facts.Readings{},
 	}
 	for _, part := range []func(context.Context, *facts.Host){
-		m.kernel, m.boot, m.firmware, m.power, m.attestations, m.topology, m.network, m.reservations, m.pools, m.netfilter, m.kvm, m.services, m.lasting, m.guests, m.isolation, m.vfHolders, m.passthrough, m.insides, m.housekeeping,
+		m.on(kernel.Inventory), m.on(boot.Inventory), m.on(kernel.Firmware), m.on(cpu.Power), m.attestations, m.on(cpu.Topology), m.on(link.Inventory), m.on(vf.Reservations), m.on(libvirt.Pools), m.on(netfilter.Inventory), m.on(kernel.KVM), m.on(systemd.Inventory), m.lasting, m.guests, m.isolation, m.on(vf.Holders), m.on(vf.Passthrough), m.insides, m.housekeeping,
 	} {
 		part(ctx, h)
 	}
 	return h
+}
+
+// isolation reads who else says which CPUs are for what. It comes after services and guests.
+func (m *Machine) isolation(_ context.Context, h *facts.Host) {
+	h.Isolation = &facts.Isolation{Cgroups: cpu.Cpusets(m.Tree, h.Guests), IRQBalance: irq.Balance(m.Tree, h.Services)}
+}
+
+// guests lists the guests.
+func (m *Machine) guests(ctx context.Context, h *facts.Host) {
+	libvirt.Inventory(ctx, m.Tree, h, &m.definitions)
+}
+
+// on returns a part of the inventory that reads the machine's tree.
+func (m *Machine) on(part func(context.Context, *tree.Tree, *facts.Host)) func(context.Context, *facts.Host) {
+	return func(ctx context.Context, h *facts.Host) { part(ctx, m.Tree, h) }
 }
 
 // Read reads every address and stores what was found in the host's readings. Values inside one guest, for which programs are
@@ -28,7 +53,9 @@ func (m *Machine) Inventory(ctx context.Context) *facts.Host {
 func Read(ctx context.Context, mechanisms setting.Mechanisms, h *facts.Host, addresses []setting.Address) {
 	var order []string
 	inside := map[string][]setting.Address{}
-	attributes, together := mechanisms[setting.VFAttr].(vfAttr)
+	attributes, together := mechanisms[setting.VFAttr].(interface {
+		ReadTogether([]setting.Address) []setting.Reading
+	})
 	var functions []setting.Address
 	for _, a := range addresses {
 		if a.Kind == setting.VFAttr && together {
@@ -44,8 +71,10 @@ func Read(ctx context.Context, mechanisms setting.Mechanisms, h *facts.Host, add
 		}
 		inside[a.Object()] = append(inside[a.Object()], a)
 	}
-	for i, r := range attributes.readTogether(functions) {
-		h.Readings[functions[i]] = r
+	if together {
+		for i, r := range attributes.ReadTogether(functions) {
+			h.Readings[functions[i]] = r
+		}
 	}
 	for _, guest := range order {
 		all := inside[guest]

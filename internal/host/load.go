@@ -9,6 +9,12 @@ import (
 
 	"mpps/internal/bottleneck/probe"
 	"mpps/internal/facts"
+	"mpps/internal/machine/cpu"
+	"mpps/internal/machine/irq"
+	"mpps/internal/machine/libvirt"
+	"mpps/internal/machine/link"
+	"mpps/internal/machine/threads"
+	"mpps/internal/machine/tree"
 )
 
 // LoadOptions say what Load watches.
@@ -47,7 +53,7 @@ type LoadWatch struct {
 	cgroups cpuGroups
 	nodes   map[int]map[int]uint64 // memory of guests' processes by NUMA node
 	unseen  []facts.Unseen         // from the beginning
-	agents  agents                 // nil: libvirt's
+	agents  libvirt.Agents         // nil: libvirt's
 	probe   *probe.Probe           // nil: counters only
 	spaces  map[uint32]string      // watched namespaces by inode
 }
@@ -58,12 +64,12 @@ func (m *Machine) WatchLoad(ctx context.Context, h *facts.Host, o LoadOptions) *
 }
 
 // watchLoad asks other agents than libvirt's where there are any.
-func (m *Machine) watchLoad(ctx context.Context, h *facts.Host, o LoadOptions, a agents) *LoadWatch {
+func (m *Machine) watchLoad(ctx context.Context, h *facts.Host, o LoadOptions, a libvirt.Agents) *LoadWatch {
 	if len(o.Netns) == 0 {
 		o.Netns = []string{""}
 	}
 	w := &LoadWatch{m: m, h: h, o: o, agents: a}
-	if m.live {
+	if m.Live() {
 		if !o.Counters {
 			w.startProbe() // what it takes to load it is not within the interval
 		}
@@ -95,7 +101,7 @@ func (w *LoadWatch) allowed(interval time.Duration) time.Duration {
 	if interval <= 0 {
 		interval = time.Second
 	}
-	return time.Duration(budget * float64(interval))
+	return time.Duration(threads.Budget * float64(interval))
 }
 
 // Next is what was between the last look and one after an interval, or when the context ends.
@@ -103,7 +109,7 @@ func (w *LoadWatch) Next(ctx context.Context, interval time.Duration) *facts.Loa
 	if interval <= 0 {
 		interval = time.Second
 	}
-	if !w.m.live {
+	if !w.m.Live() {
 		l := w.between(loadLook{}, loadLook{})
 		l.Unseen = []facts.Unseen{{What: "what the stages of the path do", Why: "a recorded tree stands still"}}
 		return l
@@ -143,11 +149,11 @@ func (w *LoadWatch) timed(f func()) {
 // loadLook is one look at the counters of every stage.
 type loadLook struct {
 	at      time.Time // when the devices' counters were read
-	times   map[int]cpuTimes
+	times   map[int]cpu.Times
 	softnet []facts.Softnet
-	irqs    map[string]cpuCounts
+	irqs    map[string]irq.Counts
 	spaces  map[string]spaceLook // by the namespace's name
-	threads threadLook
+	threads threads.Look
 	ran     time.Time // when threads were read
 	groups  map[string]groupLook
 	kvm     map[int]kvmLook // by QEMU's process
@@ -159,12 +165,12 @@ type loadLook struct {
 func (w *LoadWatch) look(before *loadLook, allowed time.Duration) loadLook {
 	now := loadLook{spaces: map[string]spaceLook{}}
 	begun := probe.ThreadTime()
-	var earlier *threadLook
+	var earlier *threads.Look
 	if before != nil {
 		earlier = &before.threads
 	}
 	now.ran = time.Now()
-	now.threads = w.m.threadsOn(w.h.Topology.Online, w.ours(), earlier, func() bool { return probe.ThreadTime()-begun > allowed })
+	now.threads = threads.On(w.m.Tree, w.h.Topology.Online, w.ours(), earlier, func() bool { return probe.ThreadTime()-begun > allowed })
 	now.groups = w.groups()
 	now.kvm = w.kvms()
 	now.at = time.Now()
@@ -178,14 +184,14 @@ func (w *LoadWatch) look(before *loadLook, allowed time.Duration) loadLook {
 			now.unseen = append(now.unseen, facts.Unseen{What: what, Why: err.Error()})
 		}
 	}
-	text, err := w.m.read("proc/interrupts")
+	text, err := w.m.Read("proc/interrupts")
 	missing("interrupts", err)
-	now.irqs = parseCPUCounts(text, w.h.Topology.Online)
-	now.times, err = w.m.cpuTimes()
+	now.irqs = irq.ParseCPUCounts(text, w.h.Topology.Online)
+	now.times, err = cpu.ReadTimes(w.m.Tree)
 	missing("times of the CPUs", err)
-	text, err = w.m.read("proc/net/softnet_stat")
+	text, err = w.m.Read("proc/net/softnet_stat")
 	if err == nil {
-		now.softnet, err = parseSoftnet(text)
+		now.softnet, err = link.ParseSoftnet(text)
 	}
 	missing("softnet counters", err)
 	return now
@@ -198,19 +204,19 @@ func (w *LoadWatch) between(before, after loadLook) *facts.Load {
 		Seconds: seconds, Method: facts.ByCounters,
 		CPUs: loadOfCPUs(before.times, after.times, w.h.Topology.Online), Softnet: facts.SoftnetBetween(before.softnet, after.softnet),
 		Devices: []facts.DeviceLoad{}, Tracked: []facts.TrackLoad{}, Threads: []facts.ThreadLoad{}, Profile: []facts.ProfileEntry{}, Drops: []facts.DropSite{},
-		Delays: []facts.WakeDelay{}, Locks: []facts.LockWait{}, Guests: []facts.GuestLoad{}, Unseen: list(slices.Concat(w.unseen, after.unseen)),
+		Delays: []facts.WakeDelay{}, Locks: []facts.LockWait{}, Guests: []facts.GuestLoad{}, Unseen: tree.OrEmpty(slices.Concat(w.unseen, after.unseen)),
 	}
 	for _, name := range w.o.Netns {
 		a, b := before.spaces[name], after.spaces[name]
-		l.Devices = append(l.Devices, w.devicesBetween(name, a, b, countsBetween(before.irqs, after.irqs, w.h.Topology.Online))...)
+		l.Devices = append(l.Devices, w.devicesBetween(name, a, b, irq.CountsBetween(before.irqs, after.irqs, w.h.Topology.Online))...)
 		addSockets(&l.Sockets, a.sockets, b.sockets)
 		l.Tracked = append(l.Tracked, trackedBetween(name, a.tracked, b.tracked)...)
 	}
 	w.threadsBetween(before, after, l)
-	if left := max(before.threads.left, after.threads.left); left > 0 {
+	if left := max(before.threads.Left, after.threads.Left); left > 0 {
 		l.Unseen = append(l.Unseen, facts.Unseen{What: fmt.Sprintf("threads of %d processes", left), Why: "there was no time to look at them: watching may take 2 % of a CPU; watch longer"})
 	}
-	if silent := before.threads.silent; silent > 0 && silent == len(before.threads.threads) {
+	if silent := before.threads.Silent; silent > 0 && silent == len(before.threads.Threads) {
 		l.Unseen = append(l.Unseen, facts.Unseen{What: "how long threads ran", Why: "the kernel does not count it (no schedstat files: CONFIG_SCHED_INFO)"})
 	}
 	return l

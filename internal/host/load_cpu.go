@@ -1,11 +1,14 @@
 package host
 
-import "mpps/internal/facts"
+import (
+	"mpps/internal/facts"
+	"mpps/internal/machine/cpu"
+)
 
 // loadOfCPUs is where the time of CPUs went between two looks, in shares of what the kernel accounted for. Of a CPU for which it
 // accounted nothing, all was idle: a tick that is off is caught up with when the file is read (kernel/time/tick-sched.c,
 // get_cpu_idle_time_us), so that does not happen to one that is online but within a hundredth of a second.
-func loadOfCPUs(before, after map[int]cpuTimes, order []int) []facts.CPULoad {
+func loadOfCPUs(before, after map[int]cpu.Times, order []int) []facts.CPULoad {
 	all := []facts.CPULoad{}
 	for _, cpu := range order {
 		a, was := before[cpu]
@@ -19,10 +22,10 @@ func loadOfCPUs(before, after map[int]cpuTimes, order []int) []facts.CPULoad {
 			}
 			return float64(b - a)
 		}
-		guest := grown(a.guest, b.guest)
+		guest := grown(a.Guest, b.Guest)
 		l := facts.CPULoad{
-			CPU: cpu, User: max(grown(a.user, b.user)-guest, 0), System: grown(a.system, b.system), Softirq: grown(a.softirq, b.softirq),
-			IRQ: grown(a.irq, b.irq), Guest: guest, Steal: grown(a.steal, b.steal), Idle: grown(a.idle, b.idle),
+			CPU: cpu, User: max(grown(a.User, b.User)-guest, 0), System: grown(a.System, b.System), Softirq: grown(a.SoftIRQ, b.SoftIRQ),
+			IRQ: grown(a.IRQ, b.IRQ), Guest: guest, Steal: grown(a.Steal, b.Steal), Idle: grown(a.Idle, b.Idle),
 		}
 		total := l.Busy() + l.Steal + l.Idle
 		if total == 0 {

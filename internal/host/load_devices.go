@@ -11,6 +11,9 @@ import (
 
 	"mpps/internal/bottleneck/probe"
 	"mpps/internal/facts"
+	"mpps/internal/machine/link"
+	"mpps/internal/machine/threads"
+	"mpps/internal/machine/tree"
 	"mpps/internal/nicctl"
 	"mpps/internal/setting"
 )
@@ -49,7 +52,7 @@ func (w *LoadWatch) space(name string) (spaceLook, []facts.Unseen) {
 			begun := probe.ThreadTime()
 			defer func() { w.cost += probe.ThreadTime() - begun }()
 		}
-		links, err := w.m.linkTable()
+		links, err := link.LinkTable(w.m.Tree)
 		if err != nil {
 			return err
 		}
@@ -59,16 +62,16 @@ func (w *LoadWatch) space(name string) (spaceLook, []facts.Unseen) {
 		}
 		defer unix.Close(socket)
 		for _, link := range links {
-			d := deviceLook{name: link.name, kind: w.kind(name, link), stats: link.stats, qdiscs: map[string]qdiscLook{}}
-			if link.kind == "" || link.kind == "veth" {
-				if driver, err := nicctl.ReadDriver(socket, link.name); err == nil {
-					d.driver, d.own = driver.Name, nicctl.Statistics(socket, link.name, driver.Statistics)
+			d := deviceLook{name: link.Name, kind: w.kind(name, link), stats: link.Stats, qdiscs: map[string]qdiscLook{}}
+			if link.Kind == "" || link.Kind == "veth" {
+				if driver, err := nicctl.ReadDriver(socket, link.Name); err == nil {
+					d.driver, d.own = driver.Name, nicctl.Statistics(socket, link.Name, driver.Statistics)
 				}
 				if d.kind == "" && d.driver == "tun" {
 					d.kind = "tap"
 				}
 			}
-			now.devices[link.index] = d
+			now.devices[link.Index] = d
 		}
 		missing("queue disciplines", readQdiscs(now.devices))
 		sockets, err := w.m.sockets()
@@ -82,28 +85,28 @@ func (w *LoadWatch) space(name string) (spaceLook, []facts.Unseen) {
 }
 
 // kind is what a device is on the path.
-func (w *LoadWatch) kind(netns string, link device) string {
+func (w *LoadWatch) kind(netns string, d link.Device) string {
 	switch {
-	case link.kind == "bridge" || link.kind == "openvswitch":
+	case d.Kind == "bridge" || d.Kind == "openvswitch":
 		return "bridge"
-	case isTunnel(link.kind):
+	case link.IsTunnel(d.Kind):
 		return "tunnel"
-	case link.kind == "tun" || link.kind == "macvtap":
+	case d.Kind == "tun" || d.Kind == "macvtap":
 		return "tap"
-	case link.kind == "veth":
+	case d.Kind == "veth":
 		return "veth"
-	case link.name == "lo":
+	case d.Name == "lo":
 		return ""
-	case link.kind != "":
+	case d.Kind != "":
 		return "other"
 	}
 	if netns == "" {
 		for i := range w.h.NICs {
-			if n := &w.h.NICs[i]; n.Name == link.name && n.PhysFn != "" {
+			if n := &w.h.NICs[i]; n.Name == d.Name && n.PhysFn != "" {
 				return "vf"
 			}
 		}
-		if w.m.exists(path.Join(classNet, link.name, "device", "physfn")) {
+		if w.m.Exists(path.Join(tree.ClassNet, d.Name, "device", "physfn")) {
 			return "vf"
 		}
 	}
@@ -184,11 +187,11 @@ func interruptsOfQueues(d *facts.DeviceLoad, n *facts.NIC, irqs []facts.IRQRun) 
 	for _, irq := range n.IRQs {
 		at := slices.IndexFunc(irqs, func(r facts.IRQRun) bool { return r.Number == irq.Number })
 		digits := len(irq.On)
-		for digits > 0 && digit(irq.On[digits-1]) {
+		for digits > 0 && irq.On[digits-1] >= '0' && irq.On[digits-1] <= '9' {
 			digits--
 		}
 		var queue int
-		if at < 0 || digits == len(irq.On) || !scan(irq.On, irq.On[:digits], &queue) {
+		if at < 0 || digits == len(irq.On) || !threads.Scan(irq.On, irq.On[:digits], &queue) {
 			continue
 		}
 		cpus := setting.CPUs(slices.Collect(maps.Keys(irqs[at].Counts))...)

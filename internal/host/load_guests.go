@@ -10,16 +10,21 @@ import (
 	"strings"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/cpu"
+	"mpps/internal/machine/irq"
+	"mpps/internal/machine/libvirt"
+	"mpps/internal/machine/link"
+	"mpps/internal/machine/systemd"
 	"mpps/internal/setting"
 )
 
 // guestLook is one look at the counters inside a guest, through its agent.
 type guestLook struct {
 	uptime  float64 // by the guest's own clock: its answer takes time to come
-	times   map[int]cpuTimes
+	times   map[int]cpu.Times
 	softnet []facts.Softnet
 	devices map[string]map[string]uint64
-	irqs    map[string]cpuCounts
+	irqs    map[string]irq.Counts
 	sockets socketLook
 	why     error // that there is none
 }
@@ -56,7 +61,7 @@ func (w *LoadWatch) guests(ctx context.Context) map[string]guestLook {
 			all[g.Name] = guestLook{why: err}
 			continue
 		}
-		ctx, cancel := context.WithTimeoutCause(ctx, agentPatience, errAgentHangs)
+		ctx, cancel := context.WithTimeoutCause(ctx, libvirt.AgentPatience, libvirt.ErrAgentHangs)
 		look := lookAtGuest(ctx, a, g.Name)
 		cancel()
 		look.why = w.m.remembered(g.Name, look.why)
@@ -66,18 +71,18 @@ func (w *LoadWatch) guests(ctx context.Context) map[string]guestLook {
 }
 
 // lookAtGuest fetches the counters of a guest in one run of grep.
-func lookAtGuest(ctx context.Context, a agents, guest string) guestLook {
+func lookAtGuest(ctx context.Context, a libvirt.Agents, guest string) guestLook {
 	var l guestLook
-	results, err := execute(ctx, a, guest, inGuest{argv: append([]string{"grep", "-Hsa", ""}, insideFiles...)})
+	results, err := libvirt.Execute(ctx, a, guest, libvirt.Call{Argv: append([]string{"grep", "-Hsa", ""}, insideFiles...)})
 	if err != nil {
 		l.why = err
 		return l
 	}
-	if l.why = results[0].failed; l.why != nil {
+	if l.why = results[0].Failed; l.why != nil {
 		return l
 	}
 	tree := newInsideTree()
-	if l.why = tree.addFiles(results[0].out); l.why != nil {
+	if l.why = tree.addFiles(results[0].Out); l.why != nil {
 		return l
 	}
 	text := func(name string) string { return tree.files[strings.TrimPrefix(name, "/")] }
@@ -86,12 +91,12 @@ func lookAtGuest(ctx context.Context, a agents, guest string) guestLook {
 		l.why = fmt.Errorf("it told no /proc/uptime: %w", err)
 		return l
 	}
-	l.times = parseCPUTimes(text("/proc/stat"))
-	if l.softnet, err = parseSoftnet(text("/proc/net/softnet_stat")); err != nil {
+	l.times = cpu.ParseTimes(text("/proc/stat"))
+	if l.softnet, err = link.ParseSoftnet(text("/proc/net/softnet_stat")); err != nil {
 		l.why = err
 		return l
 	}
-	l.irqs = parseCPUCounts(text("/proc/interrupts"), setting.CPUs(slices.Collect(maps.Keys(l.times))...))
+	l.irqs = irq.ParseCPUCounts(text("/proc/interrupts"), setting.CPUs(slices.Collect(maps.Keys(l.times))...))
 	l.devices = parseNetDev(text("/proc/net/dev"))
 	l.sockets.count(text("/proc/net/snmp"), text("/proc/net/netstat"), text("/proc/net/snmp6"))
 	return l
@@ -173,7 +178,7 @@ func guestBetween(g *facts.Guest, a, b guestLook) facts.GuestLoad {
 		}
 		load.Devices = append(load.Devices, d)
 	}
-	for _, irq := range countsBetween(a.irqs, b.irqs, cpus) {
+	for _, irq := range irq.CountsBetween(a.irqs, b.irqs, cpus) {
 		if irq.Number >= 0 && (virtioQueue.MatchString(irq.Name) || slices.ContainsFunc(load.Devices, func(d facts.DeviceLoad) bool { return strings.HasPrefix(irq.Name, d.Name) })) {
 			load.IRQs = append(load.IRQs, irq.Counts)
 		}
@@ -181,7 +186,7 @@ func guestBetween(g *facts.Guest, a, b guestLook) facts.GuestLoad {
 	if g.Inside != nil && g.Inside.Host != nil {
 		for at, r := range g.Inside.Host.Readings {
 			if at.Kind == setting.Service && r.State != setting.Unknown {
-				load.Service[at.Path] = r.Value == running
+				load.Service[at.Path] = r.Value == systemd.Running
 			}
 		}
 	}

@@ -29,7 +29,7 @@ func (w *LoadWatch) kvms() map[int]kvmLook {
 			continue
 		}
 		if folders == nil {
-			folders = w.m.list(folder)
+			folders = w.m.List(folder)
 		}
 		for _, name := range folders {
 			if !strings.HasPrefix(name, strconv.Itoa(g.PID)+"-") {
@@ -37,7 +37,7 @@ func (w *LoadWatch) kvms() map[int]kvmLook {
 			}
 			k := kvmLook{counted: true, host: map[int]uint64{}}
 			number := func(file string) (uint64, error) {
-				text, err := w.m.read(folder + "/" + name + "/" + file)
+				text, err := w.m.Read(folder + "/" + name + "/" + file)
 				if err != nil {
 					return 0, err
 				}
@@ -51,7 +51,7 @@ func (w *LoadWatch) kvms() map[int]kvmLook {
 				if t.Role != "vcpu" {
 					continue
 				}
-				if text, err := w.m.read("proc/" + strconv.Itoa(g.PID) + "/task/" + strconv.Itoa(t.TID) + "/stat"); err == nil {
+				if text, err := w.m.Read("proc/" + strconv.Itoa(g.PID) + "/task/" + strconv.Itoa(t.TID) + "/stat"); err == nil {
 					k.host[t.TID] = hostTicks(text)
 				}
 			}

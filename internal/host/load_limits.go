@@ -28,11 +28,11 @@ func (m *Machine) findCPUGroups() cpuGroups {
 	var g cpuGroups
 	// Behind "ip netns exec" /sys is mounted anew, without what lies below it: process 1 still sees the groups, and who called it.
 	for _, sys := range []string{"sys/fs/cgroup", "proc/1/root/sys/fs/cgroup", fmt.Sprintf("proc/%d/root/sys/fs/cgroup", os.Getppid())} {
-		if m.exists(sys + "/cgroup.controllers") {
+		if m.Exists(sys + "/cgroup.controllers") {
 			g = cpuGroups{mount: sys, unified: true}
 			break
 		}
-		at := slices.IndexFunc([]string{"/cpu", "/cpu,cpuacct"}, func(v1 string) bool { return m.exists(sys + v1 + "/cgroup.procs") })
+		at := slices.IndexFunc([]string{"/cpu", "/cpu,cpuacct"}, func(v1 string) bool { return m.Exists(sys + v1 + "/cgroup.procs") })
 		if at >= 0 {
 			g = cpuGroups{mount: sys + []string{"/cpu", "/cpu,cpuacct"}[at]}
 			break
@@ -50,10 +50,10 @@ func (m *Machine) findCPUGroups() cpuGroups {
 		if g.quota(m, name) > 0 {
 			g.limited = append(g.limited, name)
 		}
-		for _, child := range m.list(path.Join(g.mount, name)) {
+		for _, child := range m.List(path.Join(g.mount, name)) {
 			below := path.Join(name, child)
 			if !strings.Contains(child, ".") || strings.HasSuffix(child, ".slice") || strings.HasSuffix(child, ".scope") || strings.HasSuffix(child, ".service") || strings.HasSuffix(child, ".partition") {
-				if m.exists(path.Join(g.mount, below, "cgroup.procs")) {
+				if m.Exists(path.Join(g.mount, below, "cgroup.procs")) {
 					walk(below)
 				}
 			}
@@ -68,9 +68,9 @@ func (g cpuGroups) quota(m *Machine, name string) float64 {
 	dir := path.Join(g.mount, name)
 	var fields []string
 	if g.unified {
-		fields = strings.Fields(m.line(dir + "/cpu.max"))
+		fields = strings.Fields(m.Line(dir + "/cpu.max"))
 	} else {
-		fields = []string{m.line(dir + "/cpu.cfs_quota_us"), m.line(dir + "/cpu.cfs_period_us")}
+		fields = []string{m.Line(dir + "/cpu.cfs_quota_us"), m.Line(dir + "/cpu.cfs_period_us")}
 	}
 	if len(fields) != 2 {
 		return 0
@@ -93,7 +93,7 @@ type groupLook struct {
 func (w *LoadWatch) groups() map[string]groupLook {
 	all := map[string]groupLook{}
 	for _, name := range w.cgroups.limited {
-		all[name] = groupLook{w.cgroups.quota(w.m, name), parseThrottled(w.m.line(path.Join(w.cgroups.mount, name, "cpu.stat")))}
+		all[name] = groupLook{w.cgroups.quota(w.m, name), parseThrottled(w.m.Line(path.Join(w.cgroups.mount, name, "cpu.stat")))}
 	}
 	return all
 }
@@ -120,7 +120,7 @@ func (w *LoadWatch) limits(l *facts.ThreadLoad, before, after loadLook, seconds 
 	if len(w.cgroups.limited) == 0 {
 		return
 	}
-	text, err := w.m.read("proc/" + strconv.Itoa(l.PID) + "/task/" + strconv.Itoa(l.TID) + "/cgroup")
+	text, err := w.m.Read("proc/" + strconv.Itoa(l.PID) + "/task/" + strconv.Itoa(l.TID) + "/cgroup")
 	if err != nil {
 		return
 	}

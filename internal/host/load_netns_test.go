@@ -18,6 +18,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/cpu"
+	"mpps/internal/machine/threads"
+	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/setting"
 )
 
@@ -30,10 +33,10 @@ func twoSpaces(t *testing.T) (first, second string) {
 	}
 	first, second = fmt.Sprintf("mppsload%da", os.Getpid()), fmt.Sprintf("mppsload%db", os.Getpid())
 	for _, name := range []string{first, second} {
-		ip(t, "netns add "+name)
+		treetest.IP(t, "netns add "+name)
 		t.Cleanup(func() { _ = exec.Command("ip", "netns", "del", name).Run() })
 	}
-	ip(t, "-n "+first+" link add v0 type veth peer name v1 netns "+second,
+	treetest.IP(t, "-n "+first+" link add v0 type veth peer name v1 netns "+second,
 		"-n "+first+" addr add 198.18.0.1/24 dev v0", "-n "+second+" addr add 198.18.0.2/24 dev v1",
 		"-n "+first+" link set v0 up", "-n "+second+" link set v1 up", "-n "+first+" link set lo up")
 	return first, second
@@ -64,7 +67,7 @@ func flood(ctx context.Context, t *testing.T, m *Machine, netns, to string) {
 func hostOf(t *testing.T, m *Machine) *facts.Host {
 	t.Helper()
 	h := &facts.Host{}
-	m.topology(context.Background(), h)
+	cpu.Topology(context.Background(), m.Tree, h)
 	return h
 }
 
@@ -84,7 +87,7 @@ func TestLoadOfSpaces(t *testing.T) {
 	m := liveMachine(t)
 	h := hostOf(t, m)
 	first, second := twoSpaces(t)
-	tool(t, "ip", "netns", "exec", first, "tc", "qdisc", "add", "dev", "v0", "root", "tbf", "rate", "10mbit", "burst", "16kb", "limit", "4kb")
+	treetest.Tool(t, "ip", "netns", "exec", first, "tc", "qdisc", "add", "dev", "v0", "root", "tbf", "rate", "10mbit", "burst", "16kb", "limit", "4kb")
 	var deaf *net.UDPConn
 	if err := m.inNetns(second, func() (err error) {
 		deaf, err = net.ListenUDP("udp", &net.UDPAddr{Port: 7000})
@@ -249,7 +252,7 @@ func TestLoadByTracepoints(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
-		if err := setAffinity(c.Process.Pid, setting.CPUs(0)); err != nil {
+		if err := threads.SetAffinity(c.Process.Pid, setting.CPUs(0)); err != nil {
 			t.Fatal(err)
 		}
 		return c.Process.Pid
@@ -290,7 +293,7 @@ func TestLoadByTracepoints(t *testing.T) {
 	}
 }
 
-// alike tells whether two counts of the same are, by a part that two looks at different times leave.
+// alike reports whether two counts of the same are, by a part that two looks at different times leave.
 func alike(a, b uint64) bool {
 	return float64(a) > 0.5*float64(b) && float64(a) < 2*float64(b) && b > 100
 }
@@ -304,14 +307,14 @@ func TestLoadCost(t *testing.T) {
 	defer w.Close()
 	var told, used []float64
 	for range 3 {
-		begun := processTime()
+		begun := threads.ProcessTime()
 		l := w.Next(context.Background(), interval)
-		told, used = append(told, l.CostMS/1e3/interval.Seconds()), append(used, (processTime()-begun).Seconds()/interval.Seconds())
+		told, used = append(told, l.CostMS/1e3/interval.Seconds()), append(used, (threads.ProcessTime()-begun).Seconds()/interval.Seconds())
 	}
 	t.Logf("told %.4f, used %.4f of a CPU", told, used)
 	slices.Sort(used)
 	slices.Sort(told)
-	if used[1] > budget || told[1] < used[1]/4 {
-		t.Errorf("in the median of three intervals it used %.4f of a CPU, and told of %.4f; expected at most %v", used[1], told[1], budget)
+	if used[1] > threads.Budget || told[1] < used[1]/4 {
+		t.Errorf("in the median of three intervals it used %.4f of a CPU, and told of %.4f; expected at most %v", used[1], told[1], threads.Budget)
 	}
 }

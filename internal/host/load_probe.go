@@ -10,6 +10,8 @@ import (
 
 	"mpps/internal/bottleneck/probe"
 	"mpps/internal/facts"
+	"mpps/internal/machine/threads"
+	"mpps/internal/machine/tree"
 )
 
 // mostFollowed bounds of how many threads waits for a CPU are timed. Where there are more, it is those on the path, and those that were
@@ -43,10 +45,10 @@ func (w *LoadWatch) startProbe() {
 // followed are the threads whose waits are timed: all, where they are not too many.
 func (w *LoadWatch) followed(busy []facts.ThreadLoad) []int {
 	var all []int
-	seen := w.last.threads.threads
+	seen := w.last.threads.Threads
 	if len(seen) <= mostFollowed {
 		for _, t := range seen {
-			all = append(all, t.tid)
+			all = append(all, t.TID)
 		}
 		return all
 	}
@@ -55,12 +57,12 @@ func (w *LoadWatch) followed(busy []facts.ThreadLoad) []int {
 			all = append(all, t.TID)
 		}
 	}
-	for _, t := range w.m.tasks(os.Getpid()) {
-		all = append(all, t.tid)
+	for _, t := range threads.Tasks(w.m.Tree, os.Getpid()) {
+		all = append(all, t.TID)
 	}
-	for _, p := range w.m.processes() {
-		if roleOf(p.comm) != "other" {
-			all = append(all, p.pid)
+	for _, p := range threads.Processes(w.m.Tree) {
+		if roleOf(p.Comm) != "other" {
+			all = append(all, p.PID)
 		}
 	}
 	for _, t := range busy {
@@ -74,7 +76,7 @@ func (w *LoadWatch) followed(busy []facts.ThreadLoad) []int {
 // takeProbe adds what the probe saw to what was counted, and tells what it cost the kernel.
 func (w *LoadWatch) takeProbe(l *facts.Load, now loadLook) time.Duration {
 	s := w.probe.Take()
-	l.Profile, l.Locks = list(s.Profile), list(s.Locks)
+	l.Profile, l.Locks = tree.OrEmpty(s.Profile), tree.OrEmpty(s.Locks)
 	if s.Traced {
 		l.Method = facts.ByTracepoints
 	}

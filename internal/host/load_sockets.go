@@ -1,6 +1,7 @@
 package host
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
 )
 
 // socketLook is what the sockets of one network namespace count.
@@ -25,13 +27,13 @@ func (m *Machine) sockets() (socketLook, error) {
 	var s socketLook
 	var texts [2]string
 	for i, file := range []string{"snmp", "netstat"} {
-		text, err := m.read("proc/thread-self/net/" + file)
+		text, err := m.Read("proc/thread-self/net/" + file)
 		if err != nil {
 			return s, err
 		}
 		texts[i] = text
 	}
-	six, err := m.read("proc/thread-self/net/snmp6")
+	six, err := m.Read("proc/thread-self/net/snmp6")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // without IPv6
 		return s, err
 	}
@@ -107,7 +109,7 @@ func (s *socketLook) diagnose() error {
 	ask := func(data []byte, head int, attribute uint16, each func(message []byte, words []byte)) error {
 		messages, err := conn.Execute(netlink.Message{Header: netlink.Header{Type: sockDiagByFamily, Flags: netlink.Request | netlink.Dump}, Data: data})
 		if err != nil {
-			return fmt.Errorf("sock_diag: %w", describe(err))
+			return fmt.Errorf("sock_diag: %w", tree.Netlink(err))
 		}
 		for _, m := range messages {
 			if len(m.Data) < head {
@@ -129,12 +131,12 @@ func (s *socketLook) diagnose() error {
 		if len(b) < 4*(i+1) {
 			return 0
 		}
-		return nativeEndian.Uint32(b[4*i:])
+		return binary.NativeEndian.Uint32(b[4*i:])
 	}
 	for _, family := range []byte{unix.AF_INET, unix.AF_INET6} {
 		request := make([]byte, 56) // struct inet_diag_req_v2
 		request[0], request[1], request[2] = family, unix.IPPROTO_UDP, 1<<(inetDiagSKMemInfo-1)
-		nativeEndian.PutUint32(request[4:], ^uint32(0)) // in every state
+		binary.NativeEndian.PutUint32(request[4:], ^uint32(0)) // in every state
 		err := ask(request, 72, inetDiagSKMemInfo, func(_, memory []byte) {
 			if room := word(memory, memReceiveBuffer); room > 0 {
 				s.queued = max(s.queued, min(float64(word(memory, memReceive))/float64(room), 1))
@@ -147,9 +149,9 @@ func (s *socketLook) diagnose() error {
 	s.packet = map[uint32]uint64{}
 	request := make([]byte, 20) // struct packet_diag_req
 	request[0] = unix.AF_PACKET
-	nativeEndian.PutUint32(request[8:], packetShowMemInfo)
+	binary.NativeEndian.PutUint32(request[8:], packetShowMemInfo)
 	return ask(request, 16, packetDiagMemInfo, func(message, memory []byte) {
-		s.packet[nativeEndian.Uint32(message[4:])] = uint64(word(memory, memDrops))
+		s.packet[binary.NativeEndian.Uint32(message[4:])] = uint64(word(memory, memDrops))
 	})
 }
 

@@ -12,19 +12,23 @@ import (
 	tc "github.com/vishvananda/netlink"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/cpu"
+	"mpps/internal/machine/irq"
+	"mpps/internal/machine/libvirt"
+	"mpps/internal/machine/systemd"
 	"mpps/internal/setting"
 )
 
 func TestLoadOfCPUs(t *testing.T) {
-	before := map[int]cpuTimes{
-		0: {user: 100, system: 50, softirq: 10, irq: 1, guest: 40, steal: 5, idle: 1000},
-		1: {user: 5, idle: 100},
-		2: {idle: 100},
+	before := map[int]cpu.Times{
+		0: {User: 100, System: 50, SoftIRQ: 10, IRQ: 1, Guest: 40, Steal: 5, Idle: 1000},
+		1: {User: 5, Idle: 100},
+		2: {Idle: 100},
 	}
-	after := map[int]cpuTimes{
-		0: {user: 140, system: 70, softirq: 20, irq: 2, guest: 60, steal: 9, idle: 1025}, // 40 − 20 of guests, 20, 10, 1, 20, 4, 25
-		1: {user: 5, idle: 100},
-		3: {idle: 5},
+	after := map[int]cpu.Times{
+		0: {User: 140, System: 70, SoftIRQ: 20, IRQ: 2, Guest: 60, Steal: 9, Idle: 1025}, // 40 − 20 of guests, 20, 10, 1, 20, 4, 25
+		1: {User: 5, Idle: 100},
+		3: {Idle: 5},
 	}
 	found := loadOfCPUs(before, after, []int{0, 1, 2, 3})
 	if len(found) != 2 || found[1] != (facts.CPULoad{CPU: 1, Idle: 1}) {
@@ -216,7 +220,7 @@ func TestLoadOfRecorded(t *testing.T) {
 func TestLoadInside(t *testing.T) {
 	agent := &thisMachine{t: t}
 	h := &facts.Host{Guests: []facts.Guest{{Name: "vm1", Managed: true, State: "running"}, {Name: "vm2", Managed: true, State: "shut off"}}}
-	h.Guests[0].Inside = &facts.Inside{Host: &facts.Host{Readings: facts.Readings{setting.Of(setting.Service, "irqbalance"): setting.Value(stopped)}}}
+	h.Guests[0].Inside = &facts.Inside{Host: &facts.Host{Readings: facts.Readings{setting.Of(setting.Service, "irqbalance"): setting.Value(systemd.Stopped)}}}
 	w := &LoadWatch{m: guestFolder(t, statusFile("running", "", connected)), h: h, o: LoadOptions{Inside: true}, agents: agent}
 	before := w.guests(context.Background())
 	time.Sleep(30 * time.Millisecond)
@@ -233,7 +237,7 @@ func TestLoadInside(t *testing.T) {
 	if runs, told := g.Service["irqbalance"]; runs || !told {
 		t.Errorf("services: %v", g.Service)
 	}
-	agent.vanish, agent.because = 1, errNoAgent
+	agent.vanish, agent.because = 1, libvirt.ErrNoAgent
 	l = &facts.Load{}
 	w.guestsBetween(after, w.guests(context.Background()), l)
 	if len(l.Guests) != 0 || len(l.Unseen) != 1 || l.Unseen[0].What != "the inside of guest vm1" {
@@ -251,11 +255,11 @@ func TestGuestBetween(t *testing.T) {
 		return parseNetDev("Inter-|   Receive  |  Transmit\n face |bytes packets errs drop fifo frame compressed multicast|bytes packets errs drop fifo colls carrier compressed\n" +
 			"    lo: 9 9 0 0 0 0 0 0 9 9 0 0 0 0 0 0\n  eth0: 6000 " + packets + " 0 " + dropped + " 0 0 0 0 0 7 0 0 0 0 0 0\n")
 	}
-	irqs := func(n string) map[string]cpuCounts {
-		return parseCPUCounts("           CPU0       CPU1\n 24:          5          0   PCI-MSI 1-edge      virtio0-config\n 25:          "+n+"          0   PCI-MSI 2-edge      virtio1-input.0\n"+
+	irqs := func(n string) map[string]irq.Counts {
+		return irq.ParseCPUCounts("           CPU0       CPU1\n 24:          5          0   PCI-MSI 1-edge      virtio0-config\n 25:          "+n+"          0   PCI-MSI 2-edge      virtio1-input.0\n"+
 			" 26:          0          "+n+"   PCI-MSI 3-edge      virtio1-output.0\n 27:          "+n+"          0   PCI-MSI 4-edge      virtio2-req.0\n", setting.CPUs(0, 1))
 	}
-	times := map[int]cpuTimes{0: {idle: 1}, 1: {idle: 1}}
+	times := map[int]cpu.Times{0: {Idle: 1}, 1: {Idle: 1}}
 	found := guestBetween(g, guestLook{uptime: 10, times: times, devices: dev("100", "1"), irqs: irqs("1")}, guestLook{uptime: 12.5, times: times, devices: dev("300", "4"), irqs: irqs("9")})
 	if found.Seconds != 2.5 || len(found.Devices) != 1 || found.Devices[0].RxPackets != 200 || found.Devices[0].Counters["rx_dropped"] != 3 {
 		t.Errorf("found %+v", found)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/threads"
 )
 
 // ours are the processes that are looked at first: guests, threads of the kernel that serve them, and this one, whose threads make the
@@ -22,7 +23,7 @@ func (w *LoadWatch) ours() []int {
 		}
 		pids = append(pids, g.PID)
 		for _, t := range g.Threads {
-			if t.Role == "vhost" && !w.m.exists("proc/"+strconv.Itoa(g.PID)+"/task/"+strconv.Itoa(t.TID)) {
+			if t.Role == "vhost" && !w.m.Exists("proc/"+strconv.Itoa(g.PID)+"/task/"+strconv.Itoa(t.TID)) {
 				pids = append(pids, t.TID)
 			}
 		}
@@ -39,20 +40,20 @@ func (w *LoadWatch) threadsBetween(before, after loadLook, l *facts.Load) {
 	if seconds <= 0 {
 		return
 	}
-	was := make(map[int]threadSeen, len(before.threads.threads))
-	for _, t := range before.threads.threads {
-		was[t.tid] = t
+	was := make(map[int]threads.Seen, len(before.threads.Threads))
+	for _, t := range before.threads.Threads {
+		was[t.TID] = t
 	}
 	known := w.knownThreads()
-	for _, t := range after.threads.threads {
-		old, seen := was[t.tid]
-		if !seen && t.ran.ns > uint64(seconds*1e9) { // it was there before, and was not looked at
+	for _, t := range after.threads.Threads {
+		old, seen := was[t.TID]
+		if !seen && t.Ran.NS > uint64(seconds*1e9) { // it was there before, and was not looked at
 			continue
 		}
 		share := func(a, b uint64) float64 { return min(float64(facts.Grown(a, b))/1e9/seconds, 1) }
 		load := facts.ThreadLoad{
-			PID: t.pid, TID: t.tid, Affinity: t.affinity, Queue: -1, VCPU: -1, CPU: -1, Node: -1,
-			Ran: share(old.ran.ns, t.ran.ns), Waited: share(old.ran.waited, t.ran.waited), Switches: facts.Grown(old.ran.turns, t.ran.turns),
+			PID: t.PID, TID: t.TID, Affinity: t.Affinity, Queue: -1, VCPU: -1, CPU: -1, Node: -1,
+			Ran: share(old.Ran.NS, t.Ran.NS), Waited: share(old.Ran.Waited, t.Ran.Waited), Switches: facts.Grown(old.Ran.Turns, t.Ran.Turns),
 		}
 		if w.describe(&load, known) && (load.Role != "other" || load.Ran >= busyThread) {
 			w.limits(&load, before, after, seconds)
@@ -94,22 +95,22 @@ func (w *LoadWatch) knownThreads() map[int]knownThread {
 func (w *LoadWatch) describe(l *facts.ThreadLoad, known map[int]knownThread) bool {
 	thread, ofGuest := known[l.TID]
 	if !ofGuest && l.Ran < busyThread { // most are neither on the path nor busy: their names alone tell
-		name := w.m.line("proc/" + strconv.Itoa(l.PID) + "/task/" + strconv.Itoa(l.TID) + "/comm")
+		name := w.m.Line("proc/" + strconv.Itoa(l.PID) + "/task/" + strconv.Itoa(l.TID) + "/comm")
 		if l.PID != os.Getpid() && roleOf(name) == "other" {
 			return false
 		}
 	}
-	text, err := w.m.read("proc/" + strconv.Itoa(l.PID) + "/task/" + strconv.Itoa(l.TID) + "/stat")
+	text, err := w.m.Read("proc/" + strconv.Itoa(l.PID) + "/task/" + strconv.Itoa(l.TID) + "/stat")
 	if err != nil {
 		return false
 	}
-	t, err := parseStat(text)
+	t, err := threads.ParseStat(text)
 	if err != nil {
 		return false
 	}
-	l.Comm, l.CPU, l.Role = t.comm, t.cpu, roleOf(t.comm)
-	l.Policy = strings.ToLower(strings.TrimPrefix(policyName(t.policy), "SCHED_"))
-	if cpu, there := w.h.Topology.CPU(t.cpu); there {
+	l.Comm, l.CPU, l.Role = t.Comm, t.CPU, roleOf(t.Comm)
+	l.Policy = strings.ToLower(strings.TrimPrefix(threads.PolicyName(t.Policy), "SCHED_"))
+	if cpu, there := w.h.Topology.CPU(t.CPU); there {
 		l.Node = cpu.Node
 	}
 	switch {
@@ -127,10 +128,10 @@ func (w *LoadWatch) describe(l *facts.ThreadLoad, known map[int]knownThread) boo
 				l.Devices = []string{nic.Tap}
 			}
 		}
-	case l.PID == os.Getpid() || t.comm == "mpps": // another one's measurement is one too
+	case l.PID == os.Getpid() || t.Comm == "mpps": // another one's measurement is one too
 		l.Role = "mpps"
 	case l.Role == "napi":
-		name := strings.TrimPrefix(t.comm, "napi/") // napi/eth0-8193 (net/core/dev.c, napi_kthread_create)
+		name := strings.TrimPrefix(t.Comm, "napi/") // napi/eth0-8193 (net/core/dev.c, napi_kthread_create)
 		if at := strings.LastIndexByte(name, '-'); at > 0 {
 			l.Devices = []string{name[:at]}
 		}

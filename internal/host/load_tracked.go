@@ -19,7 +19,7 @@ type trackLook struct {
 // tracked reads the table of connections of the calling thread's namespace; none where nothing tracks them, or the kernel does not tell
 // (CONFIG_NF_CONNTRACK_PROCFS).
 func (m *Machine) tracked() (t trackLook, err error) {
-	text, err := m.read("proc/thread-self/net/stat/nf_conntrack")
+	text, err := m.Read("proc/thread-self/net/stat/nf_conntrack")
 	if errors.Is(err, fs.ErrNotExist) {
 		return t, nil
 	}
@@ -29,7 +29,7 @@ func (m *Machine) tracked() (t trackLook, err error) {
 	if t, err = parseTracked(text); err != nil {
 		return t, err
 	}
-	t.max, _ = strconv.ParseUint(m.line("proc/sys/net/netfilter/nf_conntrack_max"), 10, 64) // 0: not told
+	t.max, _ = strconv.ParseUint(m.Line("proc/sys/net/netfilter/nf_conntrack_max"), 10, 64) // 0: not told
 	return t, nil
 }
 

@@ -4,55 +4,53 @@ package host
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os/exec"
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
+	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/setting"
 )
 
 // TestSettingsAreWrittenAndRestored writes each kind of value on real kernel objects, looks at it with another tool than
 // ours, and writes the old value back.
 func TestSettingsAreWrittenAndRestored(t *testing.T) {
-	if !inNamespace(t) {
+	if !treetest.InNamespace(t) {
 		return
 	}
-	ip(t, "link add v0 numtxqueues 4 numrxqueues 4 type veth peer name v1 numtxqueues 4 numrxqueues 4", "link add br0 type bridge",
+	treetest.IP(t, "link add v0 numtxqueues 4 numrxqueues 4 type veth peer name v1 numtxqueues 4 numrxqueues 4", "link add br0 type bridge",
 		"tuntap add t0 mode tap multi_queue", "link set v0 up", "link set v1 up", "link set br0 up")
 	mechanisms := liveMachine(t).Mechanisms()
 	ctx := context.Background()
 	info := func(device, field string) string {
-		return fmt.Sprint(ipLink(t, device)["linkinfo"].(map[string]any)["info_data"].(map[string]any)[field])
+		return fmt.Sprint(treetest.IPLink(t, device)["linkinfo"].(map[string]any)["info_data"].(map[string]any)[field])
 	}
 	for _, c := range []struct {
 		address, value string
 		seen           func() string // what the other tool shows
 		want           string        // of it, after the write
 	}{
-		{"sysctl:net.ipv4.conf.v0.rp_filter", "2", func() string { return tool(t, "sysctl", "-n", "net.ipv4.conf.v0.rp_filter") }, "2"},
+		{"sysctl:net.ipv4.conf.v0.rp_filter", "2", func() string { return treetest.Tool(t, "sysctl", "-n", "net.ipv4.conf.v0.rp_filter") }, "2"},
 		{"sysctl:net.ipv4.ip_local_port_range", "20000 30000", func() string {
-			return strings.Join(strings.Fields(tool(t, "sysctl", "-n", "net.ipv4.ip_local_port_range")), " ")
+			return strings.Join(strings.Fields(treetest.Tool(t, "sysctl", "-n", "net.ipv4.ip_local_port_range")), " ")
 		}, "20000 30000"},
 		{"sysfs:class/net/br0/bridge/nf_call_iptables", "1", func() string { return info("br0", "nf_call_iptables") }, "1"},
 		{"sysfs:class/net/br0/bridge/multicast_snooping", "0", func() string { return info("br0", "mcast_snooping") }, "0"},
-		{"sysfs:class/net/t0/tx_queue_len", "4000", func() string { return fmt.Sprint(ipLink(t, "t0")["txqlen"]) }, "4000"},
+		{"sysfs:class/net/t0/tx_queue_len", "4000", func() string { return fmt.Sprint(treetest.IPLink(t, "t0")["txqlen"]) }, "4000"},
 		{"sysfs-cpus:class/net/v0/queues/tx-1/xps_cpus", "1", func() string {
-			return tool(t, "cat", "/sys/class/net/v0/queues/tx-1/xps_cpus")
+			return treetest.Tool(t, "cat", "/sys/class/net/v0/queues/tx-1/xps_cpus")
 		}, "2"},
 		{"sysfs-cpus:class/net/v0/queues/rx-0/rps_cpus", "0-1", func() string {
-			return tool(t, "cat", "/sys/class/net/v0/queues/rx-0/rps_cpus")
+			return treetest.Tool(t, "cat", "/sys/class/net/v0/queues/rx-0/rps_cpus")
 		}, "3"},
-		{"nic-channels:v0/rx", "2", func() string { return ethtoolLine(t, "RX", 1, "-l", "v0") }, "2"},
-		{"nic-channels:v0/tx", "3", func() string { return ethtoolLine(t, "TX", 1, "-l", "v0") }, "3"},
-		{"nic-feature:v0/tx-tcp-segmentation", "off", func() string { return ethtoolLine(t, "tx-tcp-segmentation", 0, "-k", "v0") }, "off"},
-		{"nic-feature:v0/rx-gro", "on", func() string { return ethtoolLine(t, "generic-receive-offload", 0, "-k", "v0") }, "on"},
-		{"nic-state:br0", "down", func() string { return tool(t, "cat", "/sys/class/net/br0/flags") }, "0x1002"},
-		{"nic-state:t0", "up", func() string { return tool(t, "cat", "/sys/class/net/t0/flags") }, "0x1003"},
-		{"nic-coalesce:t0/rx-frames", "32", func() string { return ethtoolLine(t, "rx-frames", 0, "-c", "t0") }, "32"},
+		{"nic-channels:v0/rx", "2", func() string { return treetest.EthtoolLine(t, "RX", 1, "-l", "v0") }, "2"},
+		{"nic-channels:v0/tx", "3", func() string { return treetest.EthtoolLine(t, "TX", 1, "-l", "v0") }, "3"},
+		{"nic-feature:v0/tx-tcp-segmentation", "off", func() string { return treetest.EthtoolLine(t, "tx-tcp-segmentation", 0, "-k", "v0") }, "off"},
+		{"nic-feature:v0/rx-gro", "on", func() string { return treetest.EthtoolLine(t, "generic-receive-offload", 0, "-k", "v0") }, "on"},
+		{"nic-state:br0", "down", func() string { return treetest.Tool(t, "cat", "/sys/class/net/br0/flags") }, "0x1002"},
+		{"nic-state:t0", "up", func() string { return treetest.Tool(t, "cat", "/sys/class/net/t0/flags") }, "0x1003"},
+		{"nic-coalesce:t0/rx-frames", "32", func() string { return treetest.EthtoolLine(t, "rx-frames", 0, "-c", "t0") }, "32"},
 	} {
 		a, err := setting.ParseAddress(c.address)
 		if err != nil {
@@ -85,10 +83,10 @@ func TestSettingsAreWrittenAndRestored(t *testing.T) {
 
 // TestRefusalsLeaveTheMachineAsItWas asks for what the kernel does not grant.
 func TestRefusalsLeaveTheMachineAsItWas(t *testing.T) {
-	if !inNamespace(t) {
+	if !treetest.InNamespace(t) {
 		return
 	}
-	ip(t, "link add v0 numtxqueues 4 numrxqueues 4 type veth peer name v1", "link add br0 type bridge")
+	treetest.IP(t, "link add v0 numtxqueues 4 numrxqueues 4 type veth peer name v1", "link add br0 type bridge")
 	mechanisms := liveMachine(t).Mechanisms()
 	ctx := context.Background()
 	channels := mechanisms.Read(ctx, setting.Of(setting.NICChannels, "v0", "rx"))
@@ -151,69 +149,13 @@ func TestRefusalsLeaveTheMachineAsItWas(t *testing.T) {
 	}
 }
 
-// TestIoctlSpeaksAsNetlinkDoes compares the two ways to ask a driver, and writes by the older one.
-func TestIoctlSpeaksAsNetlinkDoes(t *testing.T) {
-	if !inNamespace(t) {
-		return
-	}
-	ip(t, "link add v0 numtxqueues 4 numrxqueues 4 type veth peer name v1", "tuntap add t0 mode tap")
-	e, err := dialEthtool()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer e.close()
-	if e.conn == nil {
-		t.Skip("this kernel has no ethtool netlink")
-	}
-	old := &ethtool{fd: e.fd}
-	for _, c := range []struct {
-		g      group
-		device string
-		field  string
-		value  uint32
-	}{{channelGroup, "v0", "rx", 3}, {coalesceGroup, "t0", "rx-frames", 16}} {
-		if err := old.write(c.g, c.device, c.field, c.value); err != nil {
-			t.Errorf("%s of %s by ioctl: %v", c.g.what, c.device, err)
-		}
-		newer, err1 := e.read(c.g, c.device)
-		older, err2 := old.read(c.g, c.device)
-		if err1 != nil || err2 != nil || newer[c.field] != c.value {
-			t.Errorf("%s of %s: netlink %v (%v), ioctl %v (%v), want %s %d", c.g.what, c.device, newer, err1, older, err2, c.field, c.value)
-		}
-		for field, value := range newer {
-			if older[field] != value {
-				t.Errorf("%s %s of %s: netlink %d, ioctl %d", c.g.what, field, c.device, value, older[field])
-			}
-		}
-	}
-	if err := old.setFeature("v0", "tx-tcp-segmentation", false); err != nil {
-		t.Error(err)
-	}
-	newer, err1 := e.features("v0")
-	older, err2 := old.features("v0")
-	if err1 != nil || err2 != nil || len(newer) != len(older) || len(newer) < 20 {
-		t.Fatalf("%d features by netlink (%v), %d by ioctl (%v)", len(newer), err1, len(older), err2)
-	}
-	for i := range newer {
-		if newer[i] != older[i] {
-			t.Errorf("feature by netlink %+v, by ioctl %+v", newer[i], older[i])
-		}
-	}
-	if f, err := old.feature("v0", "tx-tcp-segmentation"); err != nil || f.On {
-		t.Errorf("%+v (%v) after it was set off by ioctl", f, err)
-	}
-	if _, err := old.read(ringGroup, "v9"); !errors.Is(err, unix.ENODEV) {
-		t.Errorf("a device that is not there: %v, want ENODEV", err)
-	}
-}
-
 // TestRuleIsAddedAndRemovedExactly puts the rule in front of an accounting rule and takes it away again.
 func TestRuleIsAddedAndRemovedExactly(t *testing.T) {
-	if !inNamespace(t) {
+	if !treetest.InNamespace(t) {
 		return
 	}
-	legacySave := func() string { return withoutComments(tool(t, "iptables-legacy-save", "-t", "raw")) }
-	nftList := func() string { return tool(t, "nft", "-s", "list", "ruleset") }
+	legacySave := func() string { return withoutComments(treetest.Tool(t, "iptables-legacy-save", "-t", "raw")) }
+	nftList := func() string { return treetest.Tool(t, "nft", "-s", "list", "ruleset") }
 	ctx := context.Background()
 	mechanisms := liveMachine(t).Mechanisms()
 	rules := []struct {
@@ -246,7 +188,7 @@ func TestRuleIsAddedAndRemovedExactly(t *testing.T) {
 		if err := mechanisms.Write(ctx, a, setting.Value("present")); err == nil {
 			t.Errorf("%s: expected a refusal where there is nothing to skip", a)
 		}
-		tool(t, c.make[0], c.make[1:]...)
+		treetest.Tool(t, c.make[0], c.make[1:]...)
 		untouched := c.show()
 		for range 2 { // the second time it is there already
 			if err := mechanisms.Write(ctx, a, setting.Value("present")); err != nil {
@@ -256,7 +198,7 @@ func TestRuleIsAddedAndRemovedExactly(t *testing.T) {
 				t.Errorf("%s: reads %s, the tool shows\n%s", a, r, c.show())
 			}
 		}
-		tool(t, c.shift[0], c.shift[1:]...)
+		treetest.Tool(t, c.shift[0], c.shift[1:]...)
 		if r := mechanisms.Read(ctx, a); r.Value != "misplaced" {
 			t.Errorf("%s: reads %s behind another rule", a, r)
 		}

@@ -2,20 +2,18 @@ package host
 
 import (
 	"context"
-	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
+	"mpps/internal/machine/systemd"
+	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/setting"
 )
 
 func TestReadingsOfRecordedHost(t *testing.T) {
-	files := kvmHost()
+	files := treetest.KVMHost()
 	for name, text := range map[string]string{
 		"proc/sys/net/core/dev_weight":                "64\n",
 		"proc/sys/net/ipv4/tcp_rmem":                  "4096\t131072\t6291456\n",
@@ -89,7 +87,7 @@ func TestWritingARecordedTree(t *testing.T) {
 	if err := write("sysfs-cpus:class/net/eth0/queues/tx-0/xps_cpus", "33"); err != nil {
 		t.Error(err)
 	}
-	if got := m.line("proc/sys/net/core/dev_weight") + " " + m.line("sys/class/net/eth0/queues/tx-0/xps_cpus"); got != "600 2,00000000" {
+	if got := m.Line("proc/sys/net/core/dev_weight") + " " + m.Line("sys/class/net/eth0/queues/tx-0/xps_cpus"); got != "600 2,00000000" {
 		t.Errorf("tree holds %q, want 600 and the mask of CPU 33", got)
 	}
 	for address, value := range map[string]string{
@@ -102,35 +100,8 @@ func TestWritingARecordedTree(t *testing.T) {
 			t.Errorf("%s: the refusal does not name the value: %v", address, err)
 		}
 	}
-	if secret, err := os.ReadFile(filepath.Join(m.path, "etc/secret")); err != nil || string(secret) != "1\n" {
+	if secret, err := os.ReadFile(filepath.Join(m.Path, "etc/secret")); err != nil || string(secret) != "1\n" {
 		t.Errorf("a file outside /sys was written: %q (%v)", secret, err)
-	}
-}
-
-func TestRefusalsNameWhatWasWanted(t *testing.T) {
-	a := setting.Of(setting.NICRing, "eth0", "rx")
-	err := refused(a, "9000", unix.EINVAL)
-	if text := err.Error(); !strings.Contains(text, "nic-ring:eth0/rx") || !strings.Contains(text, "9000") || !errors.Is(err, unix.EINVAL) {
-		t.Errorf("refusal %q does not name value, wish and reason", text)
-	}
-	if err := refused(a, "1", fs.ErrPermission); strings.Contains(err.Error(), "needs root") != (os.Geteuid() != 0) {
-		t.Errorf("refusal %q with user %d: it must say that it needs root where that would help", err, os.Geteuid())
-	}
-	if err := refused(a, "1", ErrInDoubt); strings.Contains(err.Error(), "refused") || !errors.Is(err, ErrInDoubt) {
-		t.Errorf("%q: a write in doubt was not refused", err)
-	}
-	if _, err := written(a, setting.Missing("")); err == nil {
-		t.Error("a ring cannot be written as absent")
-	}
-}
-
-func TestWritesGiveUpWaiting(t *testing.T) {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	hang := make(chan struct{})
-	defer close(hang)
-	if err := within(ctx, func() error { <-hang; return nil }); !errors.Is(err, ErrInDoubt) {
-		t.Errorf("a call that hangs: %v, want in doubt", err)
 	}
 }
 
@@ -139,7 +110,7 @@ func TestStatesOfUnits(t *testing.T) {
 		"LoadState=loaded\nActiveState=active\n": "running", "LoadState=loaded\nActiveState=failed\n": "stopped",
 		"LoadState=not-found\nActiveState=inactive\n": "absent", "LoadState=loaded\nActiveState=activating\n": "unknown", "": "unknown",
 	} {
-		if got := unitState(text, "irqbalance").String(); got != want {
+		if got := systemd.UnitState(text, "irqbalance").String(); got != want {
 			t.Errorf("%q: %s, want %s", text, got, want)
 		}
 	}

@@ -17,6 +17,8 @@ import (
 	"mpps/internal/facts"
 	"mpps/internal/lab"
 	"mpps/internal/lab/labtest"
+	"mpps/internal/machine/link"
+	"mpps/internal/machine/netfilter"
 	"mpps/internal/setting"
 )
 
@@ -34,8 +36,8 @@ func sh(t *testing.T, script string) string {
 func takeStock(t *testing.T, m *Machine) *facts.Host {
 	t.Helper()
 	h := &facts.Host{}
-	m.network(context.Background(), h)
-	m.netfilter(context.Background(), h)
+	link.Inventory(context.Background(), m.Tree, h)
+	netfilter.Inventory(context.Background(), m.Tree, h)
 	return h
 }
 
@@ -347,7 +349,7 @@ func bridgeRulesGoAndComeBack(t *testing.T, m *Machine) {
 		"ebtables-legacy -A mine -i vnet7 --log-level info --log-prefix 'two  words' -j CONTINUE")
 	defer sh(t, "ebtables-legacy -F; ebtables-legacy -X")
 	const shown = "ebtables-legacy -L --Lx"
-	mechanism, a, was := wholeRules{m}, setting.Of(setting.RuleSet, "ebtables-legacy"), sh(t, shown)
+	mechanism, a, was := m.Mechanisms()[setting.RuleSet], setting.Of(setting.RuleSet, "ebtables-legacy"), sh(t, shown)
 	before := mechanism.Read(t.Context(), a)
 	if before.State != setting.Known || before.ReadOnly || !strings.Contains(was, "two  words") {
 		t.Fatalf("%+v of\n%s", before, was)

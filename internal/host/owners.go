@@ -8,21 +8,19 @@ import (
 	"strings"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/systemd"
 	"mpps/internal/setting"
 	"mpps/internal/tuned"
 )
 
-// packagedUnits are where packages put units.
-var packagedUnits = []string{"usr/lib/systemd/system", "lib/systemd/system"}
-
 // lasting tells who else sets values, and what there is to put values back.
 func (m *Machine) lasting(_ context.Context, h *facts.Host) {
-	l := &facts.Lasting{Systemd: m.exists("run/systemd/system"), Sysctls: m.sysctlFiles()}
-	if program, err := os.Executable(); err == nil && m.live {
+	l := &facts.Lasting{Systemd: m.Exists("run/systemd/system"), Sysctls: m.sysctlFiles()}
+	if program, err := os.Executable(); err == nil && m.Live() {
 		l.Program = program
 	}
-	for _, folder := range packagedUnits {
-		l.Packaged = l.Packaged || m.exists(folder+"/mpps-restore.service")
+	for _, folder := range systemd.PackagedUnits {
+		l.Packaged = l.Packaged || m.Exists(folder+"/mpps-restore.service")
 	}
 	l.Tuned = m.tuned(h)
 	l.NetworkManager = m.managedProfiles(h.Services)
@@ -32,7 +30,7 @@ func (m *Machine) lasting(_ context.Context, h *facts.Host) {
 // Owners is that part of the inventory alone.
 func (m *Machine) Owners(ctx context.Context) *facts.Host {
 	h := &facts.Host{}
-	m.services(ctx, h)
+	systemd.Inventory(ctx, m.Tree, h)
 	m.lasting(ctx, h)
 	return h
 }
@@ -45,7 +43,7 @@ var sysctlFolders = []string{"etc/sysctl.d", "run/sysctl.d", "usr/local/lib/sysc
 func (m *Machine) sysctlFiles() []facts.OwnedValue {
 	at := map[string]string{} // name → the file that counts
 	for _, folder := range sysctlFolders {
-		for _, name := range m.list(folder) {
+		for _, name := range m.List(folder) {
 			if at[name] == "" && strings.HasSuffix(name, ".conf") {
 				at[name] = folder + "/" + name
 			}
@@ -57,7 +55,7 @@ func (m *Machine) sysctlFiles() []facts.OwnedValue {
 	}
 	slices.Sort(names)
 	all := []facts.OwnedValue{}
-	conf := m.link("etc/sysctl.d/99-sysctl.conf") == "sysctl.conf"
+	conf := m.Target("etc/sysctl.d/99-sysctl.conf") == "sysctl.conf"
 	for _, name := range names {
 		all = append(all, m.sysctlFile(at[name])...)
 	}
@@ -68,7 +66,7 @@ func (m *Machine) sysctlFiles() []facts.OwnedValue {
 }
 
 func (m *Machine) sysctlFile(name string) []facts.OwnedValue {
-	text, err := m.read(name)
+	text, err := m.Read(name)
 	if err != nil {
 		return nil
 	}
@@ -103,15 +101,15 @@ func (m *Machine) tuned(h *facts.Host) *facts.Tuned {
 
 // TunedFiles are what a profile of TuneD is resolved from.
 func (m *Machine) TunedFiles() (tuned.Files, tuned.Machine) {
-	at := tuned.Machine{Online: m.cpus("sys/devices/system/cpu/online"), Present: m.cpus("sys/devices/system/cpu/present"), Package: map[int]int{}, CPUInfo: m.line("proc/cpuinfo")}
+	at := tuned.Machine{Online: m.CPUs("sys/devices/system/cpu/online"), Present: m.CPUs("sys/devices/system/cpu/present"), Package: map[int]int{}, CPUInfo: m.Line("proc/cpuinfo")}
 	for _, cpu := range at.Online {
-		if n := m.number(fmt.Sprintf("sys/devices/system/cpu/cpu%d/topology/physical_package_id", cpu), -1); n >= 0 {
+		if n := m.Number(fmt.Sprintf("sys/devices/system/cpu/cpu%d/topology/physical_package_id", cpu), -1); n >= 0 {
 			at.Package[cpu] = n
 		}
 	}
-	at.Uname = strings.Join([]string{"Linux", m.line("proc/sys/kernel/osrelease"), m.line("proc/sys/kernel/version"), architecture(at.CPUInfo)}, " ")
+	at.Uname = strings.Join([]string{"Linux", m.Line("proc/sys/kernel/osrelease"), m.Line("proc/sys/kernel/version"), architecture(at.CPUInfo)}, " ")
 	return func(name string) (string, bool) {
-		text, err := m.read(name)
+		text, err := m.Read(name)
 		return text, err == nil
 	}, at
 }
@@ -156,8 +154,8 @@ func (m *Machine) managedProfiles(services []facts.Service) []facts.OwnedValue {
 	}
 	var all []facts.OwnedValue
 	for _, folder := range []string{"etc/NetworkManager/system-connections", "run/NetworkManager/system-connections", "usr/lib/NetworkManager/system-connections"} {
-		for _, name := range m.list(folder) {
-			text, err := m.read(folder + "/" + name)
+		for _, name := range m.List(folder) {
+			text, err := m.Read(folder + "/" + name)
 			if err != nil {
 				continue
 			}

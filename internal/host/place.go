@@ -14,13 +14,16 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"mpps/internal/machine/libvirt"
+	"mpps/internal/machine/tree"
 )
 
 // Place is where a measurement's programs run: this machine, or a guest through its agent.
 type Place struct {
 	machine *Machine
 	guest   string // empty: this machine
-	agents  agents
+	agents  libvirt.Agents
 }
 
 // How long a program that was asked to end has for it, and by how much longer than planned one may take before it is ended.
@@ -48,36 +51,36 @@ func (w *firstWords) Write(b []byte) (int, error) {
 
 // Here is this machine as a place for programs.
 func (m *Machine) Here() (*Place, error) {
-	if !m.live {
-		return nil, errNotLive
+	if !m.Live() {
+		return nil, tree.ErrNotLive
 	}
 	return &Place{machine: m}, nil
 }
 
 // InGuest is a guest as a place for programs. The error says why it cannot be asked, and what to do.
 func (m *Machine) InGuest(ctx context.Context, guest string) (*Place, error) {
-	if !m.live {
-		return nil, errNotLive
+	if !m.Live() {
+		return nil, tree.ErrNotLive
 	}
 	if os.Geteuid() != 0 {
 		return nil, errors.New("the agent of a guest needs root")
 	}
-	if err := m.unreachable(guest); err != nil {
+	if err := libvirt.Unreachable(m.Tree, guest); err != nil {
 		return nil, err
 	}
-	l, err := m.libvirt()
+	l, err := libvirt.Open(m.Tree)
 	if err != nil {
 		return nil, err
 	}
-	v, isVirsh := l.(virsh)
+	v, isVirsh := l.(libvirt.Virsh)
 	if !isVirsh {
-		return nil, errNotLive
+		return nil, tree.ErrNotLive
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, agentPatience, errAgentHangs)
+	ctx, cancel := context.WithTimeoutCause(ctx, libvirt.AgentPatience, libvirt.ErrAgentHangs)
 	defer cancel()
-	answers, err := v.ask(ctx, guest, agentCommand{Execute: "guest-info"})
+	answers, err := v.Ask(ctx, guest, libvirt.AgentCommand{Execute: "guest-info"})
 	if len(answers) != 1 || answers[0] == nil {
-		return nil, cannotRun(err)
+		return nil, libvirt.CannotRun(err)
 	}
 	if err := allows(answers[0], "guest-exec", "guest-exec-status"); err != nil {
 		return nil, err
@@ -166,7 +169,7 @@ func (p *Place) runInGuest(ctx context.Context, planned time.Duration, argv []st
 	if err != nil {
 		return nil, err
 	}
-	results := make([]ran, 1)
+	results := make([]libvirt.Ran, 1)
 	open := []int{0}
 	deadline := time.Now().Add(planned + overPatience)
 	wait, asked := planned, false
@@ -186,13 +189,13 @@ func (p *Place) runInGuest(ctx context.Context, planned time.Duration, argv []st
 		case <-time.After(wait):
 		}
 		wait = 100 * time.Millisecond
-		look, cancel := context.WithTimeoutCause(ctx, agentPatience, errAgentHangs)
-		still, err := ended(look, p.agents, p.guest, []int64{pid}, open, results)
+		look, cancel := context.WithTimeoutCause(ctx, libvirt.AgentPatience, libvirt.ErrAgentHangs)
+		still, err := libvirt.Ended(look, p.agents, p.guest, []int64{pid}, open, results)
 		cancel()
 		if ctx.Err() != nil { // the look was cut, not the program
 			continue
 		}
-		if errors.Is(err, errNotRunning) {
+		if errors.Is(err, libvirt.ErrNotRunning) {
 			return e, fmt.Errorf("%s: %w", argv[0], err)
 		}
 		open = still
@@ -205,26 +208,28 @@ func (p *Place) runInGuest(ctx context.Context, planned time.Duration, argv []st
 		}
 	}
 	e.To = time.Now()
-	if err := results[0].failed; err != nil {
+	if err := results[0].Failed; err != nil {
 		return e, fmt.Errorf("%s in guest %s: %w", argv[0], p.guest, err)
 	}
-	e.Code, e.Out, e.Err = results[0].code, results[0].out, results[0].err
+	e.Code, e.Out, e.Err = results[0].Code, results[0].Out, results[0].Err
 	return e, nil
 }
 
 // start has the agent start a program.
 func (p *Place) start(ctx context.Context, argv []string) (pid int64, err error) {
-	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), agentPatience, errAgentHangs)
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), libvirt.AgentPatience, libvirt.ErrAgentHangs)
 	defer cancel()
-	answers, err := p.agents.ask(ctx, p.guest, agentCommand{"guest-exec", map[string]any{"path": argv[0], "arg": argv[1:], "capture-output": true}})
+	answers, err := p.agents.Ask(ctx, p.guest, libvirt.AgentCommand{
+		Execute: "guest-exec", Arguments: map[string]any{"path": argv[0], "arg": argv[1:], "capture-output": true},
+	})
 	if len(answers) == 1 && answers[0] != nil {
-		if pid = startedPID(answers[0]); pid > 0 {
+		if pid = libvirt.StartedPID(answers[0]); pid > 0 {
 			return pid, nil
 		}
 	}
-	err = cannotRun(err)
+	err = libvirt.CannotRun(err)
 	// The agent's words are GLib's ("Failed to execute child process").
-	if says(err, "execute child process", "No such file") {
+	if tree.Says(err, "execute child process", "No such file") {
 		return 0, fmt.Errorf("%s in guest %s: %w", argv[0], p.guest, ErrNoProgram)
 	}
 	return 0, fmt.Errorf("%s in guest %s: %w", argv[0], p.guest, err)
@@ -232,13 +237,13 @@ func (p *Place) start(ctx context.Context, argv []string) (pid int64, err error)
 
 // signal sends a signal to a program that the agent has started.
 func (p *Place) signal(ctx context.Context, pid int64, name string) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, agentPatience, errAgentHangs)
+	ctx, cancel := context.WithTimeoutCause(ctx, libvirt.AgentPatience, libvirt.ErrAgentHangs)
 	defer cancel()
-	results, err := execute(ctx, p.agents, p.guest, inGuest{argv: []string{"kill", "-" + name, strconv.FormatInt(pid, 10)}})
+	results, err := libvirt.Execute(ctx, p.agents, p.guest, libvirt.Call{Argv: []string{"kill", "-" + name, strconv.FormatInt(pid, 10)}})
 	if err != nil {
 		return err
 	}
-	return results[0].problem()
+	return results[0].Problem()
 }
 
 // Monotonic is CLOCK_MONOTONIC of the place at a moment of ours, and by how much that may be wrong. A guest tells its own in
@@ -249,26 +254,26 @@ func (p *Place) Monotonic(ctx context.Context) (there time.Duration, at time.Tim
 		err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts)
 		return time.Duration(ts.Nano()), time.Now(), time.Microsecond, err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, agentPatience, errAgentHangs)
+	ctx, cancel := context.WithTimeoutCause(ctx, libvirt.AgentPatience, libvirt.ErrAgentHangs)
 	defer cancel()
 	before := time.Now()
 	pid, err := p.start(ctx, []string{"grep", "-m1", "now at", "/proc/timer_list"})
 	if err != nil {
 		return 0, at, 0, err
 	}
-	results, open := make([]ran, 1), []int{0}
+	results, open := make([]libvirt.Ran, 1), []int{0}
 	for len(open) > 0 {
-		if open, err = ended(ctx, p.agents, p.guest, []int64{pid}, open, results); err != nil {
+		if open, err = libvirt.Ended(ctx, p.agents, p.guest, []int64{pid}, open, results); err != nil {
 			return 0, at, 0, err
 		}
 		if ctx.Err() != nil {
 			return 0, at, 0, context.Cause(ctx)
 		}
 	}
-	if err := results[0].problem(); err != nil {
+	if err := results[0].Problem(); err != nil {
 		return 0, at, 0, fmt.Errorf("/proc/timer_list of guest %s: %w", p.guest, err)
 	}
-	if there, err = parseTimerList(results[0].out); err != nil {
+	if there, err = parseTimerList(results[0].Out); err != nil {
 		return 0, at, 0, err
 	}
 	span := time.Since(before) // it looked in between

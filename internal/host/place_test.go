@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"mpps/internal/machine/libvirt"
 )
 
 // slowAgent is an agent whose programs run here, beside the questions, as those of a guest do.
@@ -30,12 +32,12 @@ type slowProgram struct {
 	done chan struct{}
 }
 
-func (s *slowAgent) ask(_ context.Context, _ string, commands ...agentCommand) ([]json.RawMessage, error) {
+func (s *slowAgent) Ask(_ context.Context, _ string, commands ...libvirt.AgentCommand) ([]json.RawMessage, error) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	answers := make([]json.RawMessage, len(commands))
 	if s.mute {
-		return answers, errAgentHangs
+		return answers, libvirt.ErrAgentHangs
 	}
 	var errs []error
 	for i, c := range commands {
@@ -175,7 +177,7 @@ func TestPlaceMute(t *testing.T) {
 	defer cancel()
 	time.AfterFunc(100*time.Millisecond, func() { a.lock.Lock(); a.mute = true; a.lock.Unlock() })
 	_, err := p.Run(ctx, time.Second, "sleep", "2")
-	if !errors.Is(err, errAgentHangs) || !strings.Contains(err.Error(), "ends by itself") {
+	if !errors.Is(err, libvirt.ErrAgentHangs) || !strings.Contains(err.Error(), "ends by itself") {
 		t.Errorf("%v", err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"mpps/internal/facts"
+	"mpps/internal/machine/vf"
 	"mpps/internal/setting"
 )
 
@@ -43,7 +44,7 @@ func TestReservations(t *testing.T) {
 		t.Fatal(err)
 	}
 	var h facts.Host
-	m.reservations(context.Background(), &h)
+	vf.Reservations(context.Background(), m.Tree, &h)
 	if len(h.Reservations) != 1 || h.Reservations[0] != given || len(h.Unseen) != 2 || len(h.Leaving) != 1 || h.Leaving[0] != leaving {
 		t.Errorf("found %+v, unseen %+v", h.Reservations, h.Unseen)
 	}

@@ -1,15 +1,15 @@
 package host
 
 import (
-	"errors"
-
+	"mpps/internal/machine/boot"
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
 // Writable tells why values of a kind cannot be written on this machine, whatever they are; nil where they can. On a
 // recorded tree only what is a file can, and kernel arguments where the boot loader reads files that no program makes.
 func (m *Machine) Writable(kind setting.Kind) error {
-	if m.live {
+	if m.Live() {
 		return nil
 	}
 	switch kind {
@@ -17,24 +17,8 @@ func (m *Machine) Writable(kind setting.Kind) error {
 		setting.ModuleParam, setting.KSM, setting.TraceEvents, setting.File, setting.Directory, setting.Unit,
 		setting.VFCount:
 		return nil
-	case setting.BootKernel:
-		l, err := m.loader()
-		if err != nil {
-			return err
-		}
-		if _, frozen := m.defaultWriter(l); frozen != "" {
-			return errors.New(frozen)
-		}
-		return nil
-	case setting.KernelArg:
-		l, err := m.loader()
-		if err != nil {
-			return err
-		}
-		if _, frozen := m.bootWriter(l); frozen != "" {
-			return errors.New(frozen)
-		}
-		return nil
+	case setting.BootKernel, setting.KernelArg:
+		return boot.Writable(m.Tree, kind)
 	}
-	return errNotLive
+	return tree.ErrNotLive
 }

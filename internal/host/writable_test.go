@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"mpps/internal/machine/tree"
 	"mpps/internal/setting"
 )
 
@@ -21,7 +22,7 @@ func TestWritable(t *testing.T) {
 		"domain:vm1/vcpupin/0": "1", "thread-affinity:vm1/emulator": "1", "netfilter-rule:nflog-skip/nft": "present", "service:irqbalance": "stopped",
 		"module-param:kvm/halt_poll_ns": "0", "ksm:run": "2", "trace-events:set_event": "none", "irq-cpus:default": "0-1",
 		"file:etc/sysctl.d/90-mpps.conf": "net.core.dev_weight = 128\n", "directory:etc/modprobe.d": "present", "unit:mpps-restore.service": "idle",
-		"kernel-arg:iommu": "pt", "swap:dev/sda2": "off", "thread-sched:ksoftirqd/0": "SCHED_FIFO 2", "rule-set:nft": "x", "vf-attr:br0/0/trust": "on", "root-qdisc:br0": "noqueue",
+		"kernel-arg:iommu": "pt", "swap:dev/sda2": "off", "thread-sched:ksoftirqd/0": "SCHED_FIFO 2", "rule-set:nft": "x", "vf-attr:br0/0/trust": "on", "root-qdisc:br0": "noqueue", "queue-lanes:br0": "tap0=0+1",
 	} {
 		a, err := setting.ParseAddress(address)
 		if err != nil {
@@ -32,10 +33,10 @@ func TestWritable(t *testing.T) {
 			t.Errorf("%s can be written: %v; a write says %v", address, can, wrote)
 		}
 	}
-	if err := m.Writable(setting.Domain); !errors.Is(err, errNotLive) {
+	if err := m.Writable(setting.Domain); !errors.Is(err, tree.ErrNotLive) {
 		t.Errorf("definitions of a recorded tree: %v", err)
 	}
-	if err := (&Machine{live: true}).Writable(setting.Domain); err != nil {
+	if err := live(t).Writable(setting.Domain); err != nil {
 		t.Errorf("definitions of a live machine: %v", err)
 	}
 }

@@ -8,7 +8,14 @@ import (
 )
 
 // ErrNoTransaction is the answer to a name that no file has.
-var ErrNoTransaction = errors.New("no such transaction")
+var ErrNoTransaction error = noTransaction{}
+
+type noTransaction struct{}
+
+func (noTransaction) Error() string { return "no such transaction" }
+
+// Hint says where the names are.
+func (noTransaction) Hint() string { return "'mpps history' lists the transactions" }
 
 // Refused is a journal that is not believed: damaged, of another version, or writable by others. Nothing is written
 // while there is one, because what it undoes is not known.

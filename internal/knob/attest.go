@@ -10,8 +10,8 @@ import (
 	"mpps/internal/setting"
 )
 
-// attestable lists what a person can say of things that the operating system cannot see, by ID: the values, the wanted
-// one first.
+// attestable lists, by ID, the values that a person can attest of what the operating system cannot see, the wanted one
+// first.
 var attestable = map[string][]string{
 	"firmware.smt":                         {"disabled", "enabled"},
 	"firmware.numa_per_socket":             {"4", "2", "1"},
@@ -38,12 +38,11 @@ var attestable = map[string][]string{
 	GuestsOwner:                            {"own", "others"},
 }
 
-// GuestsOwner is whose guests run on the host: "own", or those of "others", between whom and the host the mitigations of
-// processor bugs stand.
+// GuestsOwner is the ID under which a person attests whose guests run on the host: "own", or those of "others", from
+// which the mitigations of processor bugs protect the host.
 const GuestsOwner = "guests.owner"
 
-// Attestable is the list of values that can be said of an ID, the wanted one first; where nothing can be said of it, IDs
-// that are near.
+// Attestable returns the values that can be attested of an ID, the wanted one first; for an unknown ID, similar ones.
 func Attestable(id string) (values, near []string) {
 	if values, known := attestable[id]; known {
 		return slices.Clone(values), nil
@@ -57,7 +56,7 @@ func Attestable(id string) (values, near []string) {
 	return nil, near[:min(3, len(near))]
 }
 
-// AttestableIDs lists what can be attested, in the order of names.
+// AttestableIDs returns all IDs that can be attested, sorted.
 func AttestableIDs() []string {
 	ids := make([]string, 0, len(attestable))
 	for id := range attestable {
@@ -67,10 +66,36 @@ func AttestableIDs() []string {
 	return ids
 }
 
-// invisible is the answer where only a person can tell, and nobody has: the same for all, so that one line shows them.
-const invisible = "the operating system cannot see it: look into the firmware's setup and record what it says with 'mpps attest ID=VALUE --by NAME'"
+// invisible is the answer where only a person can tell and none has: the same for all IDs, so that one line shows them.
+const invisible = "the operating system cannot see it: look into the firmware's setup and record what it says with " +
+	"'mpps attest ID=VALUE --by NAME'"
 
-// Age is how long ago something was, in words.
+// Attestation is what a person said of something, as a row.
+type Attestation struct {
+	ID     string   `json:"id"`
+	Value  string   `json:"value"`
+	By     string   `json:"by"`
+	At     string   `json:"at"` // RFC 3339
+	Age    string   `json:"age"`
+	Wanted string   `json:"wanted"`
+	Before string   `json:"before,omitempty"` // what was said until now
+	Values []string `json:"values"`           // that can be said of it
+}
+
+// Attested returns the row of what was said of an ID.
+func Attested(id string, said facts.Attestation, now time.Time) Attestation {
+	values, _ := Attestable(id)
+	row := Attestation{ID: id, Value: said.Value, By: said.By, Values: values}
+	if len(values) > 0 {
+		row.Wanted = values[0]
+	}
+	if said.Value != "" {
+		row.At, row.Age = said.At.UTC().Format(time.RFC3339), Age(said.At, now)
+	}
+	return row
+}
+
+// Age returns in words how long ago something was.
 func Age(at, now time.Time) string {
 	switch days := int(now.Sub(at).Hours() / 24); {
 	case at.IsZero() || now.Before(at):
@@ -84,12 +109,12 @@ func Age(at, now time.Time) string {
 	}
 }
 
-// said words an attestation: "disabled (Erika, 12 days ago)".
+// said returns an attestation in words: "disabled (Erika, 12 days ago)".
 func (v *View) said(a facts.Attestation) string {
 	return fmt.Sprintf("%s (%s, %s)", a.Value, a.By, Age(a.At, v.Taken))
 }
 
-// attested is the advice that follows from what a person said.
+// attested returns the advice that follows from what a person attested.
 func (v *View) attested(id, because string, severity Severity) Advice {
 	a, told := v.Attested[id]
 	if !told {
@@ -105,25 +130,26 @@ func (v *View) attested(id, because string, severity Severity) Advice {
 	return advice
 }
 
-// seen is advice of something that was worked out from the inventory.
+// seen adds to advice what was found in the inventory.
 func seen(found string, advice Advice) Advice {
 	reading := setting.Value(found)
 	advice.Found = &reading
 	return advice
 }
 
-// hostFact is the address of what is said of the whole host.
+// hostFact returns the address of a fact about the whole host.
 func hostFact(what string) setting.Address { return setting.Of(setting.Fact, "host", what) }
 
-// onMetal tells whether firmware is the host's own business, or why it is not.
+// onMetal reports whether the host has firmware of its own; if not, the advice says why.
 func (v *View) onMetal() (Advice, bool) {
 	if v.Virtual != "" {
-		return Skips("this host is itself a virtual machine (" + v.Virtual + "): the setup is that of the machine below"), false
+		return Skips("this host is itself a virtual machine (" + v.Virtual + "): the setup is that of the " +
+			"machine below"), false
 	}
 	return Advice{}, true
 }
 
-// maker is who made the processors: intel, amd (Hygon too) or empty where it is not known.
+// maker returns the vendor of the processors: intel, amd (Hygon too), or "" if unknown.
 func maker(h *facts.Host) string {
 	switch vendor := strings.ToLower(h.Topology.Vendor); {
 	case strings.Contains(vendor, "intel"), vendor == "" && h.KVM.Vendor == "kvm_intel":

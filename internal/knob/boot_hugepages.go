@@ -15,36 +15,15 @@ import (
 const (
 	giant      = 1 << 30 // bytes of a page
 	giantWords = "hugepagesz+hugepages"
-	// spare pages of each node that has guests, for what a guest needs beside its memory (video memory, ROMs), and
-	// nodeReserve bytes that stay for the host.
+	// spare is the number of extra pages on each node with guests, for what a guest needs besides its memory (video
+	// memory, ROMs); nodeReserve is the bytes of each node left to the host.
 	spare       = 1
 	nodeReserve = 2 << 30
 )
 
 var bootHugepages = &Knob{
-	ID: "boot.hugepages", Title: "1 GiB pages for the guests' memory", Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Realtime),
-	Doc: Doc{
-		Want:   "1 GiB pages for the guests' memory, and one to spare on each of their nodes, for realtime",
-		Why:    "A guest on 1 GiB pages hardly ever misses the TLB in its nested page tables, and no page of it is moved, split or compacted: about 1 µs less for a wake-up. For the packet rate alone it gains nothing.",
-		Cost:   "The memory is taken from the host at boot, used or not, and nothing else can have it.",
-		Verify: "/sys/devices/system/node/nodeN/hugepages/hugepages-1048576kB/nr_hugepages; free_hugepages falls when the guest starts.",
-		Traps: []string{
-			"1 GiB pages come only from the command line, or early after boot, node by node, before memory is in pieces: later the kernel finds no gigabyte in one piece.",
-			"A total (hugepages=16) is spread evenly over the nodes; from 5.16 on hugepages=0:8,1:8 says how many where. mpps works them out from the domains' memory and nodes, with a page of margin for each node.",
-			"The order counts: hugepages belongs to the hugepagesz in front of it.",
-			"The guest must ask for them: domain.hugepages (<memoryBacking><hugepages/>).",
-			"Other guests of the host that are defined with 1 GiB pages need theirs after the reboot too: they are counted, those that run first. What else takes such pages (OVS with DPDK) is not.",
-			"default_hugepagesz changes what <hugepages/> without a size, vm.nr_hugepages and /dev/hugepages mean. Where other guests take pages of the old default size it is left alone, and the realtime guest's definition names its size. vm.nr_hugepages=1024 in /etc/sysctl.d, meant for 2 MiB, asks for 1024 GiB with a default of 1G.",
-			"Needs pdpe1gb in the processor's flags.",
-			bootTrap,
-		},
-		Sources: []Source{
-			{"arguments and their order", "Documentation/admin-guide/mm/hugetlbpage.rst; mm/hugetlb.c, hugepages_setup"},
-			{"per node from 5.16 on", "mm/hugetlb.c, b5389086ad7b"},
-			{"about 1 µs for realtime, no gain for throughput", "founding measurements"},
-			bootWritten,
-		},
-	},
+	ID: "boot.hugepages", Title: "1 GiB pages for the guests' memory",
+	Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Realtime),
 	Where: bootArguments("default_hugepagesz", giantWords),
 	Want: func(v *View, a setting.Address) Advice {
 		if len(v.Topology.Hugepages) > 0 && !slices.ContainsFunc(v.Topology.Hugepages, sizeOfGiant) {
@@ -62,33 +41,41 @@ var bootHugepages = &Knob{
 		}
 		because := fmt.Sprintf("%s with %s", strings.Join(giants.guests, ", "), v.pagesWords(need))
 		if len(giants.others) > 0 {
-			because = fmt.Sprintf("%s, and %s already defined with such pages, with %s", strings.Join(giants.guests, ", "), strings.Join(giants.others, ", "), v.pagesWords(need))
+			because = fmt.Sprintf("%s, and %s already defined with such pages, with %s",
+				strings.Join(giants.guests, ", "), strings.Join(giants.others, ", "), v.pagesWords(need))
 		}
 		if a.Path == "default_hugepagesz" {
 			if keep := v.keepDefault(); len(keep) > 0 {
-				return Skips(fmt.Sprintf("%s of the default size, which is %s: with another default they would not start again. A definition may name 1 GiB itself (domain.hugepages)", takesPages(keep), sizeWords(v.DefaultHugepage())))
+				return Skips(fmt.Sprintf("%s of the default size, which is %s: with another default they would not "+
+					"start again. A definition may name 1 GiB itself (domain.hugepages)", takesPages(keep),
+					sizeWords(v.DefaultHugepage())))
 			}
-			return v.boots(a, setting.Exact("1G"), because+": libvirt takes pages of the default size where the domain names none").At(Low)
+			return v.boots(a, setting.Exact("1G"),
+				because+": libvirt takes pages of the default size where the domain names none").At(Low)
 		}
 		next := v.Readings.At(a)
 		if pools, ok := v.pools(next); ok && v.enough(pools, giants) {
 			return v.bootsFine(a, "enough for "+because)
 		}
 		if next.State == setting.Absent && v.filled(need) {
-			return v.bootsFine(a, "the pools hold enough now, without the command line: see that whoever fills them does so after the next boot too")
+			return v.bootsFine(a,
+				"the pools hold enough now, without the command line: see that whoever fills them does so after the "+
+					"next boot too")
 		}
 		if problem := v.spreads(need); problem != "" {
 			return Unsure(problem)
 		}
 		advice := v.boots(a, setting.Exact(v.giantArgument(next, need)), because).At(Medium)
 		if len(giants.left) > 0 {
-			return advice.warn("there is no room for the pages of " + strings.Join(giants.left, ", ") + " as well, defined with them and not running: they do not start beside these")
+			return advice.warn(fmt.Sprintf("there is no room for the pages of %s as well, defined with them and "+
+				"not running: they do not start beside these", strings.Join(giants.left, ", ")))
 		}
 		return advice
 	},
 }
 
-// spreads says where a kernel that gives each node as many pages as the one that needs most would leave the host too little.
+// spreads says which node would have too little left for the host if the kernel gives each node as many pages as the
+// neediest one.
 func (v *View) spreads(need map[int]int) string {
 	if v.perNode() {
 		return ""
@@ -99,7 +86,8 @@ func (v *View) spreads(need map[int]int) string {
 	}
 	for _, n := range v.Topology.Nodes {
 		if n.Memory > 0 && uint64(most)*giant+nodeReserve > n.Memory {
-			return fmt.Sprintf("kernels before 5.16 spread pages evenly over all nodes, and node %d has %.1f GiB: %s of 1 GiB and 2 GiB for the host do not fit", n.ID, gib(n.Memory), count(most, "page"))
+			return fmt.Sprintf("kernels before 5.16 spread pages evenly over all nodes, and node %d has %.1f GiB: %s "+
+				"of 1 GiB and 2 GiB for the host do not fit", n.ID, gib(n.Memory), count(most, "page"))
 		}
 	}
 	return ""
@@ -115,7 +103,7 @@ func (v *View) pagesWords(need map[int]int) string {
 	return strings.Join(parts, ", ")
 }
 
-// perNode tells whether the kernel that is booted next knows how to say which node gets how many.
+// perNode reports whether the kernel that boots next accepts a number of pages for each node.
 func (v *View) perNode() bool {
 	release := v.Kernel.Release
 	if next, known := v.Boot.NextEntry(); known && next.Version != "" {
@@ -124,7 +112,7 @@ func (v *View) perNode() bool {
 	return since(release, 5, 16)
 }
 
-// giantArgument is the value of the two arguments: what stands there for pages of other sizes stays.
+// giantArgument returns the value of the two arguments; pages of other sizes are kept.
 func (v *View) giantArgument(next setting.Reading, need map[int]int) string {
 	var words []string
 	size := "2M"
@@ -194,7 +182,8 @@ func (v *View) pools(r setting.Reading) (map[int]int, bool) {
 	return pools, true
 }
 
-// enough tells whether pools have what is needed where it is needed, and as much in all as those need who take them anywhere.
+// enough reports whether the pools have the pages that are placed, node by node, and in total those that may come from
+// any node.
 func (v *View) enough(pools map[int]int, g giants) bool {
 	all, spread := pools[-1]
 	have, need := 0, 0
@@ -211,7 +200,7 @@ func (v *View) enough(pools map[int]int, g giants) bool {
 	return have >= need
 }
 
-// filled tells whether the nodes hold enough pages now.
+// filled reports whether the nodes have enough pages now.
 func (v *View) filled(need map[int]int) bool {
 	for _, n := range v.Topology.Nodes {
 		i := slices.IndexFunc(n.Hugepages, sizeOfGiant)

@@ -7,7 +7,7 @@ import (
 	"mpps/internal/facts"
 )
 
-// giants is how many 1 GiB pages the host needs from its next boot on, by node, with a margin on each.
+// giants counts the 1 GiB pages that the host needs from the next boot on, by node, with a margin on each.
 type giants struct {
 	need    map[int]int // pages that may come from any node among them
 	placed  map[int]int // without those
@@ -18,12 +18,12 @@ type giants struct {
 	problem string
 }
 
-// mine tells whether realtime pages are for a guest.
+// mine reports whether the goal asks for 1 GiB pages for a guest.
 func (v *View) mine(g *facts.Guest) bool {
 	return g.Memory > 0 && v.Goal.ForGuest(g.Name) && (g.Active() || v.Goal.Guest == g.Name)
 }
 
-// keepDefault are the guests that the goal is not for and that take pages of the default size, where that is not 1 GiB.
+// keepDefault returns the guests outside the goal that use pages of the default size, where that is not 1 GiB.
 func (v *View) keepDefault() []string {
 	var names []string
 	if now := v.DefaultHugepage(); now == giant || v.nextDefault() == giant {
@@ -44,14 +44,15 @@ func (v *View) keepDefault() []string {
 	return names
 }
 
-// nextDefault is the default size that the next boot's command line names; 0 where it names none.
+// nextDefault returns the default page size on the next boot's command line; 0 if there is none.
 func (v *View) nextDefault() uint64 {
 	size, _ := pageSize(v.Readings.At(bootArgument("default_hugepagesz")).Value)
 	return size
 }
 
-// giantPages is how many 1 GiB pages the guests that the goal is for need on each node, with those of other guests, which would not
-// start after the reboot without. Others that do not run are left out where the memory does not suffice for them too.
+// giantPages counts the 1 GiB pages that the goal's guests need on each node, plus those of other guests, which would
+// not start after the reboot without them. Other guests that do not run are left out if memory does not suffice for
+// them too.
 func (v *View) giantPages() giants {
 	g := v.countGiants(true)
 	if g.problem == "" {
@@ -114,7 +115,8 @@ func (v *View) countGiants(all bool) giants {
 				nodes = placed.Nodes
 			}
 			if len(nodes) == 0 && mine {
-				c.problem = fmt.Sprintf("which node the memory of %s belongs on is not known: there is no place for it", g.Name)
+				c.problem = fmt.Sprintf("which node the memory of %s belongs on is not known: there is no place for it",
+					g.Name)
 				return c
 			}
 			pages := int(need.pages())
@@ -138,10 +140,10 @@ func (v *View) countGiants(all bool) giants {
 	return c
 }
 
-// maxLoose is more 1 GiB pages than any host has.
+// maxLoose bounds loose: no host has as many 1 GiB pages.
 const maxLoose = 1 << 16
 
-// settle puts pages that may come from any node where most is left, one by one, and says where they do not fit.
+// settle places pages that may come from any node one by one where most is left, and says where they do not fit.
 func (v *View) settle(need map[int]int, loose int) (problem string) {
 	room := func(n facts.Node) int64 { // pages that could be had
 		used := uint64(nodeReserve)
@@ -167,14 +169,15 @@ func (v *View) settle(need map[int]int, loose int) (problem string) {
 	}
 	for _, n := range v.Topology.Nodes {
 		if n.Memory > 0 && room(n) < 0 && need[n.ID] > 0 {
-			return fmt.Sprintf("node %d has %.1f GiB: %d pages of 1 GiB and 2 GiB for the host do not fit%s", n.ID, gib(n.Memory), need[n.ID], v.besides(n))
+			return fmt.Sprintf("node %d has %.1f GiB: %d pages of 1 GiB and 2 GiB for the host do not fit%s", n.ID,
+				gib(n.Memory), need[n.ID], v.besides(n))
 		}
 	}
 	return ""
 }
 
-// OrdinaryLeft is how many bytes of ordinary memory the nodes of a guest have left once the next boot has taken the pages, and whether
-// the guest starts in them.
+// OrdinaryLeft returns the bytes of ordinary memory left on a guest's nodes once the next boot has taken the huge
+// pages, and whether the guest can start in them.
 func (v *View) OrdinaryLeft(g *facts.Guest) (left uint64, starts bool) {
 	need, nodes := v.giantPages().need, g.MemoryNodes
 	if placed := v.Placement().Guest(g.Name); len(nodes) == 0 && placed != nil {
@@ -198,7 +201,7 @@ func (v *View) OrdinaryLeft(g *facts.Guest) (left uint64, starts bool) {
 	return left, left >= g.Memory+qemuOwn(g)
 }
 
-// besides says what of a node is in pools of other sizes.
+// besides says how much of a node is in pools of other sizes.
 func (v *View) besides(n facts.Node) string {
 	for _, p := range n.Hugepages {
 		if p.Size != giant && p.Total > 0 {

@@ -11,11 +11,11 @@ import (
 	"mpps/internal/setting"
 )
 
-// bootCPU is the CPU that the kernel boots on: it keeps the time while others have no tick, and cannot be one of them.
+// bootCPU is the CPU that the kernel boots on. It keeps time for CPUs without a tick and cannot be one of them.
 const bootCPU = 0
 
-// dedicated are the CPUs that the guests' vCPUs should have for themselves from boot on: those that the user gives, else
-// those of the placement; without the boot CPU. The note says what is odd about them.
+// dedicated returns the CPUs reserved for the guests' vCPUs from boot on: those that the user gives, else those of the
+// placement, without the boot CPU. The note says if that was left out.
 func (v *View) dedicated() (set setting.CPUSet, note string) {
 	set = v.Goal.CPUs
 	if len(set) == 0 {
@@ -50,17 +50,12 @@ func (i isolation) parse(v *View, value string) (flags []string, cpus setting.CP
 	return flags, cpus.Minus(setting.CPUs(bootCPU)), err == nil && text != ""
 }
 
-// value is the argument's value for CPUs.
+// value returns the argument for a set of CPUs.
 func (i isolation) value(cpus setting.CPUSet) string {
 	return strings.Join(append(slices.Clone(i.flags), cpus.String()), ",")
 }
 
-// wish is the argument's value in words.
-func (i isolation) wish() string {
-	return strings.Join(append(slices.Clone(i.flags), "the guests' CPUs"), ",") + ", for realtime; the same CPUs in all three"
-}
-
-// want is what one of the three arguments should be.
+// want returns the advice for one of the three arguments.
 func (i isolation) want(v *View, a setting.Address, because string) Advice {
 	set, note := v.dedicated()
 	if len(set) == 0 {
@@ -74,13 +69,14 @@ func (i isolation) want(v *View, a setting.Address, because string) Advice {
 			return v.bootsFine(a, fmt.Sprintf("the guests' CPUs %s%s", set, note))
 		}
 		if ok && len(set.Minus(cpus)) == 0 && !missing && v.agree(cpus) {
-			return v.bootsFine(a, fmt.Sprintf("all of the guests' CPUs %s are among them, and the three lists agree%s", set, note))
+			return v.bootsFine(a,
+				fmt.Sprintf("all of the guests' CPUs %s are among them, and the three lists agree%s", set, note))
 		}
 	}
 	return v.boots(a, setting.Exact(i.value(set)), because+note).At(High)
 }
 
-// agree tells whether isolcpus, nohz_full and rcu_nocbs name these CPUs at the next boot.
+// agree reports whether isolcpus, nohz_full and rcu_nocbs name these CPUs at the next boot.
 func (v *View) agree(set setting.CPUSet) bool {
 	for _, name := range []string{"isolcpus", "nohz_full", "rcu_nocbs"} {
 		next := v.Readings.At(bootArgument(name))
@@ -94,58 +90,77 @@ func (v *View) agree(set setting.CPUSet) bool {
 	return true
 }
 
-// isolationTraps hold for all three.
-var isolationTraps = []string{
-	"isolcpus, nohz_full and rcu_nocbs must name the same CPUs: a CPU with its tick but no scheduler, or the other way about, has the cost of both. mpps writes all three from the guests' CPUs.",
-	"The boot CPU (0) cannot be one of them: the kernel takes it out of nohz_full (it keeps the time), and mpps out of all three.",
-	"With SMT the sibling of an isolated CPU still runs other work on the same core: see firmware.smt.",
-	bootTrap,
-}
-
-func isolationKnob(id, title, why, verify string, flags []string, because string, traps []string, sources ...Source) *Knob {
-	name := strings.TrimPrefix(id, "boot.")
-	i := isolation{flags}
+func (i isolation) knob(id, title, because string) *Knob {
 	return &Knob{
 		ID: id, Title: title, Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Realtime),
-		Doc: Doc{
-			Want: i.wish(), Why: why, Cost: "These CPUs are for the guests' vCPUs alone, busy or not; the host's own work has the others.",
-			Verify: verify, Traps: append(traps, isolationTraps...), Sources: append(sources, bootWritten),
-		},
-		Where: bootArguments(name),
+		Where: bootArguments(strings.TrimPrefix(id, "boot.")),
 		Want:  func(v *View, a setting.Address) Advice { return i.want(v, a, because) },
 	}
 }
 
-var bootIsolcpus = isolationKnob("boot.isolcpus", "The scheduler keeps off the guests' CPUs",
-	"The scheduler moves tasks between CPUs to balance them. On an isolated CPU it puts nothing by itself: only what is pinned there runs there, and balancing does not look at it.",
-	"/sys/devices/system/cpu/isolated lists them.",
-	[]string{"managed_irq", "domain"}, "tasks are moved onto the guests' CPUs, and managed interrupts land there",
-	[]string{
-		"Without flags isolcpus means domain alone, which cannot be undone before a reboot; managed_irq, which also keeps interrupts that the kernel manages by itself away, must be named.",
-		"On isolated CPUs there is no balancing: an unpinned thread that is allowed on several of them stays on one. Pin each vCPU (domain.vcpupin).",
-		"Documentation calls it deprecated in favour of cpusets; for managed interrupts and early boot there is no other way.",
-	},
-	Source{"flags and default", "kernel/sched/isolation.c, housekeeping_isolcpus_setup; Documentation/admin-guide/kernel-parameters.txt, isolcpus"})
+var (
+	bootIsolcpus = isolation{[]string{"managed_irq", "domain"}}.knob("boot.isolcpus",
+		"The scheduler keeps off the guests' CPUs",
+		"tasks are moved onto the guests' CPUs, and managed interrupts land there")
+	bootNohzFull = isolation{}.knob("boot.nohz_full", "No tick on the guests' CPUs",
+		"each tick is an exit of the guest")
+	bootRCUNocbs = isolation{}.knob("boot.rcu_nocbs", "RCU's work is done elsewhere",
+		"what is freed through RCU is freed in softirqs on the guests' CPUs")
+)
 
-var bootNohzFull = isolationKnob("boot.nohz_full", "No tick on the guests' CPUs",
-	"The tick interrupts each CPU 100 to 1000 times a second to keep time and to schedule; each is an exit of the guest. With one task on the CPU the kernel stops it (one a second is left, and done elsewhere).",
-	"/sys/devices/system/cpu/nohz_full lists them; LOC in /proc/interrupts hardly grows on them while a guest is busy.",
-	nil, "each tick is an exit of the guest",
-	[]string{
-		"It needs CONFIG_NO_HZ_FULL: where /sys/devices/system/cpu/nohz_full is missing the argument does nothing.",
-		"nohz_full implies rcu_nocbs for its CPUs and leaves the boot CPU out.",
-		"nohz=on, which realtime profiles write beside it, is the default; nohz=off and highres=off take nohz_full out of force.",
-		"Entering and leaving the kernel costs more on these CPUs (context tracking): not for CPUs that do system calls, vhost's for one.",
-	},
-	Source{"implies rcu_nocbs, boot CPU out", "Documentation/admin-guide/kernel-parameters.txt, nohz_full; kernel/time/tick-sched.c, tick_nohz_full_setup"},
-	Source{"what keeps the tick", "Documentation/timers/no_hz.rst"})
+// isolatedNext returns the CPUs isolated from the next boot on: those of the three lists if they agree and cover all of
+// the guests' CPUs, else the guests' CPUs.
+func (v *View) isolatedNext() setting.CPUSet {
+	set, _ := v.dedicated()
+	if next := v.Readings.At(bootArgument("isolcpus")); next.State == setting.Known {
+		if _, cpus, ok := (isolation{}).parse(v, next.Value); ok && len(set.Minus(cpus)) == 0 && v.agree(cpus) {
+			return cpus
+		}
+	}
+	return set
+}
 
-var bootRCUNocbs = isolationKnob("boot.rcu_nocbs", "RCU's work is done elsewhere",
-	"Whatever a CPU frees through RCU is freed later on the same CPU in a softirq, in bursts. For these CPUs threads do it, which may run on others.",
-	"Threads rcuop/N or rcuog/N exist for each of them.",
-	nil, "what is freed through RCU is freed in softirqs on the guests' CPUs",
-	[]string{
-		"nohz_full alone implies it; it is written out so that the lists can be compared, and for CPUs without nohz_full.",
-		"The threads run anywhere until they are pinned: rt.rcuc and a housekeeping affinity see to that.",
+var bootIRQAffinity = &Knob{
+	ID: "boot.irqaffinity", Title: "Interrupts begin on the host's CPUs",
+	Stage: datapath.Kernel, Risk: goal.Reboot, After: []string{"boot.isolcpus"}, Tiers: tiers(goal.Realtime),
+	Where: bootArguments("irqaffinity"),
+	Want: func(v *View, a setting.Address) Advice {
+		quiet := v.isolatedNext()
+		loud := v.Topology.Online.Minus(quiet)
+		switch {
+		case len(quiet) == 0:
+			return Unsure("the guests' CPUs are not known: name them with --cpus, or the guest with --guest")
+		case len(loud) == 0:
+			return Unsure("no CPU is left for the host, or the CPUs that are online are not known")
+		}
+		if next := v.Readings.At(a); next.State == setting.Known {
+			if cpus, err := setting.ParseCPUs(next.Value); err == nil && len(cpus) > 0 && len(cpus.And(quiet)) == 0 {
+				return v.bootsFine(a, fmt.Sprintf("none of the isolated CPUs %s is among them", quiet))
+			}
+		}
+		return v.boots(a, setting.Exact(loud.String()),
+			fmt.Sprintf("interrupts may begin on the isolated CPUs %s", quiet)).At(Medium)
 	},
-	Source{"offloading", "Documentation/admin-guide/kernel-parameters.txt, rcu_nocbs; kernel/rcu/tree_nocb.h"})
+}
+
+var bootSkewTick = &Knob{
+	ID: "boot.skew_tick", Title: "The CPUs' ticks do not come at the same moment",
+	Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Realtime),
+	Where: bootArguments("skew_tick"),
+	Want: func(v *View, a setting.Address) Advice {
+		return v.boots(a, setting.Exact("1"), "all CPUs' ticks come at once and wait for each other's locks").At(Low)
+	},
+}
+
+var kernelClocksource = &Knob{
+	ID: "kernel.clocksource", Title: "Time is read from the processor",
+	Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Realtime), Check: true,
+	Where: fixed(setting.Of(setting.Sysfs, "devices/system/clocksource/clocksource0/current_clocksource")),
+	Want: func(v *View, a setting.Address) Advice {
+		if v.inGuest() {
+			return Skips("the clock of a virtual machine: guest.realtime speaks of it")
+		}
+		return Wants(setting.Exact("tsc"),
+			"every wake-up reads the clock, and others than the TSC cost about a microsecond each time").At(High)
+	},
+}

@@ -13,37 +13,45 @@ import (
 	"mpps/internal/setting"
 )
 
-// kernelParameters are the names of documented kernel parameters; scripts/kernel-parameters.sh makes the list anew.
+// kernelParameters are the names of documented kernel parameters; scripts/kernel-parameters.sh updates the list.
 //
 //go:embed kernel_parameters.txt
 var kernelParameters string
 
-// undocumented are arguments that the kernel reads though its documentation does not name them.
+// undocumented are arguments that the kernel reads although its documentation omits them.
 var undocumented = []string{
-	"pcie_aspm.policy", "intel_idle.use_acpi", "intel_idle.no_acpi", "cgroup_enable", "net.ifnames", "no_timer_check", "nokaslr", "swiotlb", "elevator", "max_loop", "ima", "vga", "mem_sleep_default",
+	"pcie_aspm.policy", "intel_idle.use_acpi", "intel_idle.no_acpi", "cgroup_enable", "net.ifnames", "no_timer_check",
+	"nokaslr", "swiotlb", "elevator", "max_loop", "ima", "vga", "mem_sleep_default",
 	"no_stf_barrier", "noibrs", "noibpb", "nospectre_v1", // of POWER and of EL7
 	"fw_devlink", "dyndbg", "module.sig_enforce", "raid", "rootflags", "lockdown", "ramoops.mem_size",
 }
 
-// userSpace are arguments that are not the kernel's: it hands them to init, and these programs look at /proc/cmdline.
-// A name that ends in a dot stands for all that begin with it.
+// userSpace are arguments for programs that read /proc/cmdline, not for the kernel. A name that ends in a dot stands
+// for all names that begin with it.
 var userSpace = map[string]string{
-	"rd.": "dracut, systemd", "systemd.": "systemd", "luks.": "systemd", "fsck.": "systemd", "udev.": "udev", "vconsole.": "systemd", "locale.": "systemd", "plymouth.": "plymouth",
-	"rhgb": "plymouth", "splash": "plymouth", "net.ifnames": "udev", "biosdevname": "biosdevname", "modules_load": "systemd", "BOOT_IMAGE": "the boot loader", "initrd": "the boot loader",
-	"ds": "cloud-init", "cloud-init": "cloud-init", "ip": "dracut", "nameserver": "dracut", "ifname": "dracut", "bond": "dracut", "bridge": "dracut", "vlan": "dracut", "netroot": "dracut",
-	"boot": "initramfs-tools", "break": "initramfs-tools", "toram": "live systems", "components": "live systems", "single": "init", "emergency": "init", "rescue": "init",
-	"s": "init", "1": "init", "2": "init", "3": "init", "4": "init", "5": "init", "rdinit": "the kernel", "LANG": "init", "LC_ALL": "init", "TERM": "init", "PATH": "init",
-	"cgroup_no_v1": "the kernel", "ostree": "ostree", "ignition.": "ignition", "inst.": "anaconda", "preseed": "debian-installer", "auto": "debian-installer", "quiet": "the kernel",
-	"root": "the kernel", "resume": "the kernel", "nosplash": "plymouth", "forcefsck": "init", "fastboot": "init", "vt.handoff": "Ubuntu's kernel", "zfs": "ZFS", "KEYMAP": "dracut", "rw": "the kernel",
+	"rd.": "dracut, systemd", "systemd.": "systemd", "luks.": "systemd", "fsck.": "systemd", "udev.": "udev",
+	"vconsole.": "systemd", "locale.": "systemd", "plymouth.": "plymouth",
+	"rhgb": "plymouth", "splash": "plymouth", "net.ifnames": "udev", "biosdevname": "biosdevname",
+	"modules_load": "systemd", "BOOT_IMAGE": "the boot loader", "initrd": "the boot loader",
+	"ds": "cloud-init", "cloud-init": "cloud-init", "ip": "dracut", "nameserver": "dracut", "ifname": "dracut",
+	"bond": "dracut", "bridge": "dracut", "vlan": "dracut", "netroot": "dracut",
+	"boot": "initramfs-tools", "break": "initramfs-tools", "toram": "live systems", "components": "live systems",
+	"single": "init", "emergency": "init", "rescue": "init",
+	"s": "init", "1": "init", "2": "init", "3": "init", "4": "init", "5": "init", "rdinit": "the kernel",
+	"LANG": "init", "LC_ALL": "init", "TERM": "init", "PATH": "init",
+	"cgroup_no_v1": "the kernel", "ostree": "ostree", "ignition.": "ignition", "inst.": "anaconda",
+	"preseed": "debian-installer", "auto": "debian-installer", "quiet": "the kernel",
+	"root": "the kernel", "resume": "the kernel", "nosplash": "plymouth", "forcefsck": "init", "fastboot": "init",
+	"vt.handoff": "Ubuntu's kernel", "zfs": "ZFS", "KEYMAP": "dracut", "rw": "the kernel",
 }
 
-// ignoredValues are values that the kernel does not parse though instructions say them.
+// ignoredValues are values that instructions recommend and the kernel does not parse.
 var ignoredValues = map[string]struct{ value, why string }{
 	"amd_iommu":    {"on", "AMD's IOMMU is on by default, and on is not a value that the kernel parses"},
 	"kvm_amd.avic": {"on", "avic takes 1 or Y"},
 }
 
-// documented is the set of names that a kernel knows, in the kernel's spelling (underscores).
+// documented is the set of known names, spelled with underscores as in the kernel.
 var documented = sync.OnceValue(func() map[string]bool {
 	names := map[string]bool{}
 	for line := range strings.Lines(kernelParameters) {
@@ -57,7 +65,7 @@ var documented = sync.OnceValue(func() map[string]bool {
 	return names
 })
 
-// oddity is an argument on a command line that does not do what it seems to.
+// oddity is a kernel argument that does not do what it seems to do.
 type oddity struct {
 	word string
 	why  string
@@ -71,8 +79,8 @@ func (o oddity) String() string {
 	return fmt.Sprintf("%s (%s)", o.word, o.why)
 }
 
-// lint looks through a command line. Odd are misspellings and values that are not parsed; passed are words that no kernel
-// documents and no program that mpps knows reads: they end up as arguments or environment of init.
+// lint checks a command line. odd are misspellings and values that are not parsed; passed are words that no kernel
+// documents and no known program reads: they end up as arguments or environment of init.
 func lint(line setting.CommandLine, modules map[string]facts.ModuleArgument) (odd, passed []oddity) {
 	names := documented()
 	for _, word := range line.ForKernel() {
@@ -103,7 +111,7 @@ func lint(line setting.CommandLine, modules map[string]facts.ModuleArgument) (od
 	return odd, passed
 }
 
-// known tells whether an argument is one of user space.
+// known reports whether an argument is for user space.
 func known(name string) bool {
 	if userSpace[name] != "" || userSpace[setting.ArgumentName(name)] != "" {
 		return true
@@ -116,8 +124,8 @@ func known(name string) bool {
 	return false
 }
 
-// nearParameters are up to three documented names that a name is a slip of the fingers away from: one letter, two in names of
-// ten letters and more. Short names are near to too much to say anything.
+// nearParameters returns up to three documented names of which a name may be a typo: one letter off, or two in names of
+// ten letters and more. Short names resemble too many.
 func nearParameters(name string, names map[string]bool) []string {
 	most := 1
 	switch {
@@ -147,25 +155,8 @@ func nearParameters(name string, names map[string]bool) []string {
 }
 
 var bootLint = &Knob{
-	ID: "boot.lint", Title: "Every kernel argument is one that the kernel knows", Stage: datapath.Kernel, Risk: goal.None, Check: true,
-	Doc: Doc{
-		Want:   "arguments that the kernel, its modules or known programs read",
-		Why:    "The kernel says nothing about arguments that it does not know: it hands them to init. A slip of the fingers (pcie_asmp for pcie_aspm) stays on the command line for years, and everybody believes that it works.",
-		Cost:   "None: it is only looked at.",
-		Verify: "The kernel's log from 5.14 on: \"Unknown kernel command line parameters … will be passed to user space\".",
-		Traps: []string{
-			"pcie_asmp=off is ignored silently: pcie_aspm.policy=performance is what is meant (boot.aspm).",
-			"amd_iommu=on is not a value that the kernel parses (boot.iommu).",
-			"Arguments of modules (MODULE.PARAMETER) are compared with what the running kernel's modules offer; of a module that is not loaded nothing is said.",
-			"What neither the kernel's documentation nor mpps knows, and is near to nothing, is not called wrong: it may be for a program of yours. -v lists it.",
-			"Minus and underscore are the same in names; case is not.",
-		},
-		Sources: []Source{
-			{"documented names", "Documentation/admin-guide/kernel-parameters.txt and arch/x86/x86_64/boot-options.rst of Linux 6.12 (Debian's linux-doc-6.12)"},
-			{"what becomes of unknown arguments", "init/main.c, unknown_bootoption, print_unknown_bootoptions"},
-			{"minus and underscore", "kernel/params.c, parameq"},
-		},
-	},
+	ID: "boot.lint", Title: "Every kernel argument is one that the kernel knows",
+	Stage: datapath.Kernel, Risk: goal.None, Check: true,
 	Where: fixed(hostFact("running_arguments"), hostFact("next_arguments")),
 	Want: func(v *View, a setting.Address) Advice {
 		text := v.Kernel.CommandLine
@@ -193,7 +184,9 @@ var bootLint = &Knob{
 			for i, o := range odd {
 				words[i] = o.String()
 			}
-			return seen(strings.Join(words, "; "), Wants(setting.Exact("arguments that the kernel knows"), "the kernel ignores what it does not know, silently").At(Medium))
+			return seen(strings.Join(words, "; "),
+				Wants(setting.Exact("arguments that the kernel knows"),
+					"the kernel ignores what it does not know, silently").At(Medium))
 		}
 		found := count(len(line), "argument")
 		because := "every argument is known"

@@ -12,22 +12,24 @@ import (
 	"mpps/internal/setting"
 )
 
-// mitigationCosts says what the mitigation of a processor bug costs on the path of a packet, by the names of
+// mitigationCosts says what the mitigation of a processor bug costs on the packet path, by name in
 // /sys/devices/system/cpu/vulnerabilities.
 var mitigationCosts = map[string]string{
-	"meltdown":                  "page tables are changed on each system call and interrupt",
-	"spectre_v1":                "fences behind bounds checks, hardly measurable",
-	"spectre_v2":                "indirect calls of the network stack go through retpolines or restricted prediction, and predictions are flushed when guests change",
-	"spec_store_bypass":         "only for programs that ask for it",
-	"l1tf":                      "the first data cache is flushed when a guest is entered",
-	"mds":                       "buffers are overwritten on each return to a guest or a program",
-	"tsx_async_abort":           "as mds",
-	"mmio_stale_data":           "buffers are overwritten when a guest that has a device is entered",
-	"reg_file_data_sampling":    "registers' buffers are overwritten on each return",
-	"srbds":                     "random numbers of the processor are slow",
-	"itlb_multihit":             "KVM splits huge pages that are executed",
-	"retbleed":                  "each return in the kernel is checked or goes another way",
-	"spec_rstack_overflow":      "each return in the kernel goes through a safe one, and predictions are flushed on each exit",
+	"meltdown":   "page tables are changed on each system call and interrupt",
+	"spectre_v1": "fences behind bounds checks, hardly measurable",
+	"spectre_v2": "indirect calls of the network stack go through retpolines or restricted " +
+		"prediction, and predictions are flushed when guests change",
+	"spec_store_bypass":      "only for programs that ask for it",
+	"l1tf":                   "the first data cache is flushed when a guest is entered",
+	"mds":                    "buffers are overwritten on each return to a guest or a program",
+	"tsx_async_abort":        "as mds",
+	"mmio_stale_data":        "buffers are overwritten when a guest that has a device is entered",
+	"reg_file_data_sampling": "registers' buffers are overwritten on each return",
+	"srbds":                  "random numbers of the processor are slow",
+	"itlb_multihit":          "KVM splits huge pages that are executed",
+	"retbleed":               "each return in the kernel is checked or goes another way",
+	"spec_rstack_overflow": "each return in the kernel goes through a safe one, and predictions are flushed " +
+		"on each exit",
 	"gather_data_sampling":      "vector gathers are slow",
 	"ghostwrite":                "vector instructions are switched off",
 	"indirect_target_selection": "indirect calls and returns go through other code",
@@ -36,7 +38,7 @@ var mitigationCosts = map[string]string{
 	"old_microcode":             "none, but the microcode is older than it could be",
 }
 
-// mitigated lists the processor bugs for which the running kernel does something that costs, by name.
+// mitigated returns the names of the processor bugs that the running kernel mitigates at a cost.
 func mitigated(h *facts.Host) []string {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(h.Kernel.Vulnerabilities)) {
@@ -48,7 +50,7 @@ func mitigated(h *facts.Host) []string {
 	return names
 }
 
-// costs words what the mitigations cost on this processor.
+// costs says what the mitigations cost on this processor.
 func costs(names []string) string {
 	var parts []string
 	for _, name := range names {
@@ -61,16 +63,17 @@ func costs(names []string) string {
 	return strings.Join(parts, "; ")
 }
 
-// elOld tells whether a release is that of EL7, whose kernel has arguments of its own.
+// elOld reports whether a release is EL7's, whose kernel has arguments of its own.
 func elOld(release string) bool {
 	return strings.HasPrefix(release, "3.10.") && strings.Contains(release, ".el7")
 }
 
-// foreign names a guest that somebody else seems to own: clouds write their projects and users into definitions.
+// foreign names a guest that seems to belong to a cloud's user: clouds write projects and users into definitions.
 func foreign(h *facts.Host) string {
 	for _, g := range h.Guests {
 		for _, cloud := range []struct{ mark, name string }{
-			{"xmlns/libvirt/nova", "OpenStack"}, {"zstack", "ZStack"}, {"ovirt.org/vm", "oVirt"}, {"kubevirt.io", "KubeVirt"}, {"cloudstack", "CloudStack"}, {"opennebula", "OpenNebula"},
+			{"xmlns/libvirt/nova", "OpenStack"}, {"zstack", "ZStack"}, {"ovirt.org/vm", "oVirt"},
+			{"kubevirt.io", "KubeVirt"}, {"cloudstack", "CloudStack"}, {"opennebula", "OpenNebula"},
 		} {
 			if strings.Contains(strings.ToLower(g.Definition), cloud.mark) {
 				return g.Name + " is a guest of " + cloud.name
@@ -81,29 +84,8 @@ func foreign(h *facts.Host) string {
 }
 
 var bootMitigations = &Knob{
-	ID: "boot.mitigations", Title: "Mitigations of processor bugs", Stage: datapath.Kernel, Risk: goal.Security,
-	Tiers: tiers(goal.Aggressive, goal.Passthrough, goal.Realtime),
-	Doc: Doc{
-		Want: "off, with consent, where something that costs is mitigated and all guests are the operator's own; else as they are",
-		Why: "Against Meltdown, Spectre and their kin the kernel flushes and fences on the very borders that packets cross: system calls, interrupts, exits of guests. Depending on the processor that is a tenth to a third of the packet rate. " +
-			"Where every program and every guest on the host is trusted they protect nothing from anybody.",
-		Cost:   "Any program or guest can then read the memory of the host and of other guests. Never on a host that runs guests of others.",
-		Verify: "/sys/devices/system/cpu/vulnerabilities/* say Vulnerable instead of Mitigation.",
-		Traps: []string{
-			"The old list (noibrs noibpb nopti nospectre_v2 nospectre_v1 l1tf=off nospec_store_bypass_disable no_stf_barrier mds=off) is for kernels before 5.2: from then on mitigations=off alone does all of it, and bugs that are found later too.",
-			"noibrs and noibpb are known to EL7's kernel only, no_stf_barrier to POWER only: elsewhere they are ignored silently.",
-			"A processor that is not affected pays nothing: look at what is mitigated first.",
-			"The microcode stays: what it made slower by itself remains slow.",
-			"mpps takes guests that a cloud defined for those of others, and asks for --consent security for all. 'mpps attest guests.owner=own --by NAME' records that all guests are your own, guests.owner=others that they are not: then it is never planned.",
-			bootTrap,
-		},
-		Sources: []Source{
-			{"mitigations=off and what it stands for", "Documentation/admin-guide/kernel-parameters.txt; kernel/cpu.c, mitigations_parse_cmdline (d68be4c4d313, 5.2)"},
-			{"state of each bug", "Documentation/admin-guide/hw-vuln/index.rst; drivers/base/cpu.c"},
-			{"the old list", "founding measurements"},
-			bootWritten,
-		},
-	},
+	ID: "boot.mitigations", Title: "Mitigations of processor bugs",
+	Stage: datapath.Kernel, Risk: goal.Security, Tiers: tiers(goal.Aggressive, goal.Passthrough, goal.Realtime),
 	Where: func(h *facts.Host) []setting.Address {
 		if since(h.Kernel.Release, 5, 2) {
 			return []setting.Address{bootArgument("mitigations")}
@@ -130,11 +112,13 @@ var bootMitigations = &Knob{
 		case len(names) == 0:
 			return v.bootsFine(a, "nothing is mitigated on this processor that would cost anything")
 		case owner.Value == "others":
-			return Skips("guests of others run here (" + v.said(owner) + "): mitigations stay on; they cost " + costs(names))
+			return Skips(fmt.Sprintf("guests of others run here (%s): mitigations stay on; they cost %s",
+				v.said(owner), costs(names)))
 		case owner.Value == "" && foreign(v.Host) != "":
 			return Skips(foreign(v.Host) + ", probably somebody else's: mitigations stay on; they cost " + costs(names))
 		}
-		advice := v.boots(a, want, fmt.Sprintf("%s mitigated on this processor: %s", count(len(names), "bug"), costs(names)))
+		advice := v.boots(a, want,
+			fmt.Sprintf("%s mitigated on this processor: %s", count(len(names), "bug"), costs(names)))
 		advice.Warning = "never where guests of others run: any guest could read the host's memory"
 		if owner.Value == "own" {
 			advice.Warning = "all guests are the operator's own: " + v.said(owner)

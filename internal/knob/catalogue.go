@@ -10,36 +10,43 @@ import (
 
 // Catalogue lists every knob in the order in which a packet meets what it is about.
 func Catalogue() []*Knob {
-	return slices.Concat(
-		[]*Knob{firmwareSMT, firmwareNUMA, firmwareEnergy, firmwareC6, firmwarePackage, firmwareC1E, firmwareC3},
-		[]*Knob{firmwareDeadLine, firmwareStaleAtoS, firmwareWrCRC, firmwarePatrol, firmwareDemand, firmwareRAS, firmwareCOD, firmwareNUMAOptimized},
-		[]*Knob{firmwareErrorThreshold, firmwareTXT, firmwareUSB3, firmwareLegacyUSB, firmwarePorts, firmwareContainment, firmwareCTDP},
-		[]*Knob{firmwareVTd, firmwareSRIOV, pciLink},
-		[]*Knob{kernelVersion, kernelDefault, kernelRealtime, kernelClocksource, bootMitigations, bootQuiet, bootIsolcpus, bootNohzFull, bootRCUNocbs, bootIRQAffinity, bootSkewTick, bootIOMMU, bootHugepages},
-		[]*Knob{bootMCE, bootIdle, bootPstate, bootCstate, bootASPM, bootTSC, bootLint},
-		[]*Knob{cpuGovernor, cpuLatency, memoryTHP, memoryNUMABalancing, memoryNUMAD},
-		[]*Knob{nicRingRx, nicRingTx, nicFlowHashUDP4, nicFlowHashUDP6, nicCoalesce},
-		nicOffloads,
-		[]*Knob{nicOffloadNoCache, nicChannels, nicIRQBalance, nicIRQAffinity, nicXPS, nicRPS, nicNUMA, nicTxQueueLen},
-		[]*Knob{netfilterBridge, netfilterNFLOGSkip, netfilterBypass, netfilterConntrack, bridgeSnooping, bridgeSTP, bridgeVLANFiltering},
-		[]*Knob{overlayQueues, overlayQueueMapping},
-		[]*Knob{softirqBacklog, softirqBudget, softirqBudgetUsecs, softirqWeight},
-		[]*Knob{kvmHaltPoll, kvmEPT, kvmAVIC, kvmPLEGap, kvmClockSync, kvmTimerAdvance, kvmNXHugePages, vhostZeroCopy, vhostThreads, vhostBudget},
-		[]*Knob{placementOvercommit, placementReserve, placementSiblings},
-		[]*Knob{domainNICModel, domainBackend, domainQueues, domainRxQueueSize, domainTxQueueSize, domainCoalesce},
-		[]*Knob{domainVCPUPin, domainEmulatorPin, domainIOThreadPin, domainNumatune, domainVNUMA, domainHugepages, domainMachine},
-		[]*Knob{domainVCPUSched, domainLocked, domainNoSharePages, domainPMU, domainDedicated},
-		[]*Knob{domainCPUModel, domainInvTSC, domainHyperV, domainKVMClock, domainVFIOMemory},
-		[]*Knob{sriovNumVFs, sriovReady, sriovPersist, sriovAttach, sriovVFRate, sriovVFSpoofchk, sriovVFMAC, sriovVFTrust, sriovVFVLAN, sriovVFLinkState},
-		[]*Knob{sriovUsage, sriovGuest, sriovBridge, sriovMigrate},
-		[]*Knob{rtSwap, rtKSM, rtWatchdog, rtKsoftirqd, rtKtimers, rtRCUC, rtRCUB, rtThrottling, rtPeriod, rtFairServer, rtIRQAffinity, rtTracing},
-		[]*Knob{rtWorkqueue, rtKthreads, rtTimerMigration, rtStatInterval, rtRCUNormal, rtMCE, rtCompaction, rtSplitLock},
-		[]*Knob{guestKernel, guestMitigations, guestChannels, guestXPS, guestIRQBalance, guestRealtime},
-		[]*Knob{guestSwap, guestKSM, guestWatchdog, guestThrottling, guestTimerMigration},
-	)
+	return []*Knob{
+		firmwareSMT, firmwareNUMA, firmwareEnergy, firmwareC6, firmwarePackage, firmwareC1E, firmwareC3,
+		firmwareDeadLine, firmwareStaleAtoS, firmwareWrCRC, firmwarePatrol, firmwareDemand, firmwareRAS,
+		firmwareCOD, firmwareNUMAOptimized, firmwareErrorThreshold, firmwareTXT, firmwareUSB3, firmwareLegacyUSB,
+		firmwarePorts, firmwareContainment, firmwareCTDP, firmwareVTd, firmwareSRIOV,
+		pciLink,
+		kernelVersion, kernelDefault, kernelRealtime, kernelClocksource,
+		bootMitigations, bootQuiet, bootIsolcpus, bootNohzFull, bootRCUNocbs, bootIRQAffinity, bootSkewTick,
+		bootIOMMU, bootHugepages, bootMCE, bootIdle, bootPstate, bootCstate, bootASPM, bootTSC, bootLint,
+		cpuGovernor, cpuLatency,
+		memoryTHP, memoryNUMABalancing, memoryNUMAD,
+		nicRingRx, nicRingTx, nicFlowHashUDP4, nicFlowHashUDP6, nicCoalesce, nicOffloadChecksum, nicOffloadSG,
+		nicOffloadSegmentation, nicOffloadGRO, nicOffloadTunnel, nicOffloadNoCache, nicChannels, nicIRQBalance,
+		nicIRQAffinity, nicXPS, nicRPS, nicNUMA, nicTxQueueLen,
+		netfilterBridge, netfilterNFLOGSkip, netfilterBypass, netfilterConntrack,
+		bridgeSnooping, bridgeSTP, bridgeVLANFiltering,
+		overlayQueues, overlayQueueMapping,
+		softirqBacklog, softirqBudget, softirqBudgetUsecs, softirqWeight,
+		kvmHaltPoll, kvmEPT, kvmAVIC, kvmPLEGap, kvmClockSync, kvmTimerAdvance, kvmNXHugePages,
+		vhostZeroCopy, vhostThreads, vhostBudget,
+		placementOvercommit, placementReserve, placementSiblings,
+		domainNICModel, domainBackend, domainQueues, domainRxQueueSize, domainTxQueueSize, domainCoalesce,
+		domainVCPUPin, domainEmulatorPin, domainIOThreadPin, domainNumatune, domainVNUMA, domainHugepages,
+		domainMachine, domainVCPUSched, domainLocked, domainNoSharePages, domainPMU, domainDedicated,
+		domainCPUModel, domainInvTSC, domainHyperV, domainKVMClock, domainVFIOMemory,
+		sriovNumVFs, sriovReady, sriovPersist, sriovAttach, sriovVFRate, sriovVFSpoofchk, sriovVFMAC, sriovVFTrust,
+		sriovVFVLAN, sriovVFLinkState, sriovUsage, sriovGuest, sriovBridge, sriovMigrate,
+		rtSwap, rtKSM, rtWatchdog, rtKsoftirqd, rtKtimers, rtRCUC, rtRCUB, rtThrottling, rtPeriod, rtFairServer,
+		rtIRQAffinity, rtTracing, rtWorkqueue, rtKthreads, rtTimerMigration, rtStatInterval, rtRCUNormal, rtMCE,
+		rtCompaction, rtSplitLock,
+		guestKernel, guestMitigations, guestChannels, guestXPS, guestIRQBalance, guestRealtime, guestSwap, guestKSM,
+		guestWatchdog, guestThrottling, guestTimerMigration,
+	}
 }
 
-// Addresses are all addresses of the given knobs on a host that a mechanism can read, each once, in catalogue order.
+// Addresses returns all addresses of the given knobs on a host that a mechanism can read, each once, in catalogue
+// order.
 func Addresses(h *facts.Host, catalogue []*Knob) []setting.Address {
 	var all []setting.Address
 	seen := map[setting.Address]bool{}
@@ -54,8 +61,8 @@ func Addresses(h *facts.Host, catalogue []*Knob) []setting.Address {
 	return all
 }
 
-// Find is the knob of an ID. Where there is none it names up to three whose IDs are near, nearest first, else up to three that
-// speak of what was asked for.
+// Find returns the knob of an ID. If there is none, it returns up to three similar IDs, best first, else up to three
+// knobs whose page mentions the text.
 func Find(id string) (*Knob, []string) {
 	catalogue := Catalogue()
 	for _, k := range catalogue {
@@ -88,7 +95,7 @@ func Find(id string) (*Knob, []string) {
 	return nil, ids
 }
 
-// firstOf is as many parts of an ID as another text has: of nic.ring.rx as nic.rnig has, nic.ring.
+// firstOf returns as many parts of an ID as another text has: nic.ring of nic.ring.rx for nic.rnig.
 func firstOf(id, like string) string {
 	parts := strings.Split(id, ".")
 	return strings.Join(parts[:min(len(parts), strings.Count(like, ".")+1)], ".")

@@ -81,7 +81,7 @@ func TestDefinitions(t *testing.T) {
 
 func TestDocs(t *testing.T) {
 	for _, k := range Catalogue() {
-		d := k.Doc
+		d := k.Doc()
 		for name, text := range map[string]string{"why": d.Why, "cost": d.Cost, "verify": d.Verify, "title": k.Title} {
 			if len(text) < 4 || strings.TrimSpace(text) != text {
 				t.Errorf("%s: %s is %q", k.ID, name, text)
@@ -157,7 +157,8 @@ func TestOldAdvice(t *testing.T) {
 			t.Errorf("no knob %s", id)
 			continue
 		}
-		text := k.Doc.Why + strings.Join(k.Doc.Traps, " ")
+		doc := k.Doc()
+		text := doc.Why + strings.Join(doc.Traps, " ")
 		for _, word := range words {
 			if !strings.Contains(text, word) {
 				t.Errorf("%s does not speak of %q", id, word)

@@ -1,7 +1,9 @@
 package knob
 
 import (
+	"fmt"
 	"strconv"
+	"time"
 
 	"mpps/internal/datapath"
 	"mpps/internal/facts"
@@ -11,25 +13,12 @@ import (
 
 var cpuGovernor = &Knob{
 	ID: "cpu.governor", Title: "CPUs run at full clock", Stage: datapath.CPU, Risk: goal.None,
-	Doc: Doc{
-		Want:   "performance",
-		Why:    "Other governors lower the clock while a CPU waits for packets and raise it when the burst is over.",
-		Cost:   "Power and heat; single-core turbo can be lower when all cores run high.",
-		Verify: "cpupower frequency-info; scaling_governor of every CPU is performance.",
-		Traps: []string{
-			"Absent in most virtual machines, where the host decides.",
-			"With intel_pstate in active mode \"performance\" also sets the energy preference; with amd-pstate it depends on the mode.",
-			"TuneD and power-profiles-daemon set it too and put theirs back.",
-		},
-		Sources: []Source{
-			{"governors", "Documentation/admin-guide/pm/cpufreq.rst; Documentation/admin-guide/pm/intel_pstate.rst"},
-		},
-	},
 	Where: func(h *facts.Host) []setting.Address {
 		var all []setting.Address
 		for _, c := range h.Topology.CPUs {
 			if c.Online {
-				all = append(all, setting.Of(setting.Sysfs, "devices/system/cpu/cpu"+strconv.Itoa(c.ID), "cpufreq/scaling_governor"))
+				all = append(all,
+					setting.Of(setting.Sysfs, "devices/system/cpu/cpu"+strconv.Itoa(c.ID), "cpufreq/scaling_governor"))
 			}
 		}
 		return all
@@ -39,51 +28,87 @@ var cpuGovernor = &Knob{
 	},
 }
 
-var memoryTHP = &Knob{
-	ID: "memory.thp", Title: "Transparent huge pages only on request", Stage: datapath.CPU, Risk: goal.None,
-	Tiers: tiers(goal.Aggressive, goal.Realtime),
-	Doc: Doc{
-		Want:   "madvise or never",
-		Why:    "With \"always\" the kernel compacts memory behind everybody's back to make huge pages, and stops guests for it. QEMU asks for huge pages itself (madvise), and guests with huge pages of their own need none.",
-		Cost:   "Programs that do not ask get small pages.",
-		Verify: "/sys/kernel/mm/transparent_hugepage/enabled shows [madvise] or [never].",
-		Traps: []string{
-			"never takes huge pages from guests that have none of their own: madvise is the safe choice.",
-			"khugepaged goes on for a while with what it has begun.",
-		},
-		Sources: []Source{
-			{"choices", "Documentation/admin-guide/mm/transhuge.rst"},
-			{"QEMU asks by itself", "QEMU system/physmem.c, qemu_madvise(QEMU_MADV_HUGEPAGE)"},
-		},
+// noDelay in pm_qos_resume_latency_us allows no delay at all; 0 there means no limit.
+const noDelay = "n/a"
+
+var cpuLatency = &Knob{
+	ID: "cpu.latency", Title: "Guests' CPUs wake up in time",
+	Stage: datapath.CPU, Risk: goal.None, Tiers: tiers(goal.Realtime),
+	Where: func(h *facts.Host) []setting.Address {
+		var all []setting.Address
+		for _, c := range h.Topology.CPUs {
+			if c.Online {
+				all = append(all, latencyOf(c.ID))
+			}
+		}
+		return all
 	},
-	Where: fixed(setting.Of(setting.Sysfs, "kernel/mm/transparent_hugepage/enabled")),
 	Want: func(v *View, a setting.Address) Advice {
-		return Wants(setting.Any("madvise", "never"), "memory is compacted behind the guests' backs").At(Low)
+		quiet, _, advice, ok := v.split()
+		if !ok {
+			return advice
+		}
+		var cpu int
+		if _, err := fmt.Sscanf(a.Path, "devices/system/cpu/cpu%d/", &cpu); err != nil || !quiet.Has(cpu) {
+			return Skips("not a guest's CPU")
+		}
+		if value, told := v.runningArgument("idle"); told && value == "poll" {
+			return Fine("idle=poll: no idle state is entered")
+		}
+		most := max(1, int64(v.Goal.Latency/time.Microsecond)/10)
+		if v.Power.IdleDriver == "none" {
+			return Fine("the kernel has no idle states to choose from (no cpuidle driver)")
+		}
+		if len(v.Power.IdleStates) > 0 && !v.slow(int(most)) {
+			return Fine(fmt.Sprintf("no idle state that is in use takes longer than %d µs to leave", most))
+		}
+		if held := v.Power.LatencyLimit; held != nil && int64(*held) <= most {
+			return Fine(fmt.Sprintf("somebody holds /dev/cpu_dma_latency at %d µs, for as long as that process runs",
+				*held))
+		}
+		if limit, set := wakeUpLimit(v.Readings.At(a)); set && limit <= most {
+			return Fine("idle states that take longer to leave are not entered")
+		}
+		return Wants(setting.Exact(fmt.Sprint(most)),
+			fmt.Sprintf("idle states may take any time to leave; a tenth of the target is what waking up may take%s",
+				v.slowest())).At(Medium)
 	},
 }
 
-var memoryNUMABalancing = &Knob{
-	ID: "memory.numa_balancing", Title: "No automatic NUMA balancing under pinned guests", Stage: datapath.CPU, Risk: goal.None,
-	Tiers: tiers(goal.Aggressive, goal.Passthrough, goal.Realtime),
-	Doc: Doc{
-		Want:   "0 where there is more than one node",
-		Why:    "Automatic balancing takes pages away for a moment to see who uses them and moves them. For guests with fixed CPUs and memory there is nothing to find out: only the faults remain, each an exit of the guest.",
-		Cost:   "Unpinned guests and other programs are no longer moved to their memory.",
-		Verify: "sysctl kernel.numa_balancing is 0; numa_hint_faults in /proc/vmstat stops growing.",
-		Traps: []string{
-			"numad does the same from user space and must be off too.",
-			"2 is memory tiering, another feature.",
-		},
-		Sources: []Source{
-			{"what it does", "Documentation/admin-guide/sysctl/kernel.rst, numa_balancing; kernel/sched/fair.c, task_numa_work"},
-			{"off under fixed placement, as numad is", "founding measurements"},
-		},
-	},
-	Where: fixed(setting.Of(setting.Sysctl, "kernel.numa_balancing")),
-	Want: func(v *View, a setting.Address) Advice {
-		if len(v.Topology.Nodes) < 2 {
-			return Skips("the host has one NUMA node")
+// latencyOf returns the address of a CPU's wake-up limit.
+func latencyOf(cpu int) setting.Address {
+	return setting.Of(setting.Sysfs, fmt.Sprintf("devices/system/cpu/cpu%d/power/pm_qos_resume_latency_us", cpu))
+}
+
+// wakeUpLimit returns a CPU's limit in µs; false if it has none.
+func wakeUpLimit(r setting.Reading) (limit int64, set bool) {
+	if r.State == setting.Known && r.Value == noDelay {
+		return 0, true
+	}
+	limit, known := number(r)
+	return limit, known && limit > 0
+}
+
+// slowest names the enabled idle state that takes longest to leave.
+func (v *View) slowest() string {
+	name, latency := "", 0
+	for _, s := range v.Power.IdleStates {
+		if s.Latency > latency && s.Disabled < s.CPUs {
+			name, latency = s.Name, s.Latency
 		}
-		return Wants(setting.Exact("0"), "pages of guests with fixed places are taken away only to see who uses them").At(Low)
-	},
+	}
+	if name == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (%s: %d µs)", name, latency)
+}
+
+// slow reports whether an enabled idle state takes longer to leave than a number of µs.
+func (v *View) slow(least int) bool {
+	for _, s := range v.Power.IdleStates {
+		if s.Latency > least && s.Disabled < s.CPUs && stateOf(s) != "POLL" {
+			return true
+		}
+	}
+	return false
 }

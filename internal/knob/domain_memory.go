@@ -5,35 +5,15 @@ import (
 	"strings"
 
 	"mpps/internal/datapath"
+	"mpps/internal/domain"
 	"mpps/internal/facts"
 	"mpps/internal/goal"
 	"mpps/internal/setting"
 )
 
 var domainHugepages = &Knob{
-	ID: "domain.hugepages", Title: "The guest's memory is in huge pages of the host's pool", Stage: datapath.Domain, Risk: goal.GuestRestart,
-	After: []string{"domain.numatune"}, Tiers: pinned(),
-	Doc: Doc{
-		Want: "in huge pages for realtime; else as it is",
-		Why: "Memory from the pool is there from the start, is never swapped, merged or compacted, and needs few TLB entries. For packet rates it brings nothing by itself: the founding measurement saw no gain in throughput. " +
-			"For wake-up latency it is worth about 1 µs and takes out the spikes of page faults.",
-		Cost:   "The pool is taken from the host whether guests use it or not. A guest does not start if the pool of its node has too few free pages.",
-		Verify: "/proc/meminfo, HugePages_Free falls by the guest's memory at its start; numastat -p PID.",
-		Traps: []string{
-			"1 GiB pages come from the kernel's command line (boot.hugepages) or, one node at a time and soon after boot, from sysfs; later memory is too scattered.",
-			"The pool must be on the node of numatune: pages are spread over all nodes unless a count is given for each node.",
-			"<hugepages/> without a size means pages of the host's default size (Hugepagesize in /proc/meminfo): a pool of another size, however large, does not serve it. mpps names the size where the pool that has room is not of the default one.",
-			"Written before there is a pool, the guest does not start until the pool is there: where boot.hugepages makes it with the next boot, mpps writes the definition after that ('mpps apply --resume').",
-			"Transparent huge pages give most of the TLB gain without a pool, and are the default of QEMU's memory.",
-			"A guest in huge pages cannot be ballooned, and locks no memory by itself: <locked/> is another matter.",
-		},
-		Sources: []Source{
-			{"<memoryBacking><hugepages/>", "libvirt formatdomain, \"Memory Backing\""},
-			{"no network gain, about 1 µs of latency", "founding measurements"},
-			{"the default size", "libvirt src/qemu/qemu_command.c, qemuGetDomainHupageMemPath, virFileGetDefaultHugepageSize"},
-			{"pools by node", "Documentation/admin-guide/mm/hugetlbpage.rst"},
-		},
-	},
+	ID: "domain.hugepages", Title: "The guest's memory is in huge pages of the host's pool",
+	Stage: datapath.Domain, Risk: goal.GuestRestart, After: []string{"domain.numatune"}, Tiers: pinned(),
 	Where: eachGuest(managed, inDefinition("memoryBacking/hugepages")),
 	Want: func(v *View, a setting.Address) Advice {
 		g, advice, ok := v.guest(a)
@@ -49,23 +29,26 @@ var domainHugepages = &Knob{
 		pages, holds := v.pagesFor(g)
 		because := "page faults and TLB misses are latency: about 1 µs, and spikes"
 		if pages != defaultPages {
-			because += fmt.Sprintf("; the pool that has room is not of the default size (%s), so the definition names it", sizeWords(v.DefaultHugepage()))
+			because += fmt.Sprintf("; the pool that has room is not of the default size (%s), so the "+
+				"definition names it", sizeWords(v.DefaultHugepage()))
 		}
 		advice = Wants(setting.Exact(pages), because).At(Medium).restart(g.Name)
 		if !holds {
-			return advice.warn(fmt.Sprintf("no pool of huge pages has room for its %.1f GiB (%s): it does not start before boot.hugepages gives them", gib(g.Memory), v.PoolWords(g.MemoryNodes)))
+			return advice.warn(fmt.Sprintf("no pool of huge pages has room for its %.1f GiB (%s): it does not start "+
+				"before boot.hugepages gives them", gib(g.Memory), v.PoolWords(g.MemoryNodes)))
 		}
 		return advice
 	},
 }
 
-// pagesStand judges a guest that has huge pages by its definition: of a size whose pool has room, where it does not run.
+// pagesStand judges a guest that is defined with huge pages: does a pool of their size have room, unless it runs?
 func (v *View) pagesStand(g *facts.Guest, found string) Advice {
 	short := v.pagesShort(g)
 	if g.Active() || short == 0 {
 		return Fine("its memory is in huge pages")
 	}
-	lacks := fmt.Sprintf("it does not start: its pages are of %s and of these too few are free (%s)", sizeWords(short), v.PoolWords(g.MemoryNodes))
+	lacks := fmt.Sprintf("it does not start: its pages are of %s and of these too few are free (%s)", sizeWords(short),
+		v.PoolWords(g.MemoryNodes))
 	if better, holds := v.pagesFor(g); holds && better != found && !strings.Contains(found, "@") {
 		return Wants(setting.Exact(better), lacks).At(High).restart(g.Name)
 	}
@@ -73,24 +56,8 @@ func (v *View) pagesStand(g *facts.Guest, found string) Advice {
 }
 
 var domainVFIOMemory = &Knob{
-	ID: "domain.vfio_memory", Title: "A guest with a passed-through device finds all its memory at once", Stage: datapath.Domain, Risk: goal.GuestRestart, Check: true,
-	Tiers: tiers(goal.Passthrough, goal.Realtime),
-	Doc: Doc{
-		Want: "all of the guest's memory free where it belongs, before the guest starts",
-		Why: "A device that writes into the guest's memory by itself needs that memory in place: QEMU pins all of it when the guest starts. What looked free because other guests had not touched theirs is gone at once. " +
-			"It was seen as a sudden allocation of 16 GiB, and a host that swapped.",
-		Cost:   "No overcommit of memory with passed-through devices, and no ballooning of these guests.",
-		Verify: "VmPin and VmLck in /proc/PID/status of QEMU; free memory of the node before the start.",
-		Traps: []string{
-			"Ballooning is switched off silently for guests with such devices.",
-			"A hard limit (<memtune><hard_limit>) below the guest's memory plus QEMU's own ends it at the start.",
-			"Several passed-through devices count the limit of locked memory once each with vDPA, once together with VFIO.",
-		},
-		Sources: []Source{
-			{"all memory is pinned", "drivers/vfio/vfio_iommu_type1.c, vfio_pin_pages_remote; QEMU hw/vfio/container.c"},
-			{"16 GiB at once, and swapping", "founding experience"},
-		},
-	},
+	ID: "domain.vfio_memory", Title: "A guest with a passed-through device finds all its memory at once",
+	Stage: datapath.Domain, Risk: goal.GuestRestart, Tiers: tiers(goal.Passthrough, goal.Realtime), Check: true,
 	Where: eachGuest(passthrough, guestFact("pinned-memory")),
 	Want: func(v *View, a setting.Address) Advice {
 		g, advice, ok := v.guest(a)
@@ -121,8 +88,89 @@ var domainVFIOMemory = &Knob{
 		}
 		has := fmt.Sprintf("%.1f GiB free on %s", gib(room), where)
 		if room < g.Memory {
-			return seen(has, Wants(setting.Exact(fmt.Sprintf("%.1f GiB free", gib(g.Memory))), fmt.Sprintf("all %.1f GiB of its memory are pinned when it starts: do not start it before they are free", gib(g.Memory))).At(High))
+			return seen(has,
+				Wants(setting.Exact(fmt.Sprintf("%.1f GiB free", gib(g.Memory))),
+					fmt.Sprintf("all %.1f GiB of its memory are pinned when it starts: do not start it before "+
+						"they are free", gib(g.Memory))).At(High))
 		}
 		return seen(has, Fine("there is room for all its memory"))
 	},
+}
+
+var domainLocked = &Knob{
+	ID: "domain.locked", Title: "The guest's and QEMU's memory cannot leave",
+	Stage: datapath.Domain, Risk: goal.GuestRestart, After: []string{"domain.hugepages"}, Tiers: realtime(),
+	Where: eachGuest(managed, inDefinition("memoryBacking/locked")),
+	Want: func(v *View, a setting.Address) Advice {
+		g, advice, ok := v.guest(a)
+		if !ok {
+			return advice
+		}
+		advice = Wants(setting.Exact("yes"),
+			"pages of the guest, or of QEMU itself, can be written out and come back in "+
+				"milliseconds").At(Medium).restart(g.Name)
+		needs, limit := v.locks(g), hardLimit(g)
+		locked := v.Readings.At(a).State == setting.Known
+		switch room, where, known := v.roomFor(g); {
+		case !locked && known && room < needs:
+			return Skips(fmt.Sprintf("about %.1f GiB would be locked when it starts and %.1f GiB are free on %s, "+
+				"with what it has now: it would not start again", gib(needs), gib(room), where))
+		case !locked && limit > 0 && limit < g.Memory+qemuOwn(g):
+			return Skips(fmt.Sprintf("its <memtune><hard_limit> is %.1f GiB: the kernel locks no more than that, and "+
+				"its memory and QEMU's own are about %.1f GiB. Raise it first (virsh memtune %s --hard-limit "+
+				"%d --config)",
+				gib(limit), gib(g.Memory+qemuOwn(g)), g.Name, advisedLimit(g)>>10))
+		case limit == 0:
+			return advice.warn(fmt.Sprintf("no <memtune><hard_limit> bounds what this QEMU locks; libvirt advises "+
+				"one, well above what it needs: virsh memtune %s --hard-limit %d --config", g.Name,
+				advisedLimit(g)>>10))
+		}
+		return advice
+	},
+}
+
+// qemuOwn estimates the bytes that QEMU locks besides its guest's memory: program, heap and stacks, and the page tables
+// of the guest's memory (8 bytes for 4 KiB, on both sides).
+func qemuOwn(g *facts.Guest) uint64 { return 512<<20 + g.Memory/256 }
+
+// advisedLimit returns a limit in bytes, in whole GiB, for all that a QEMU maps.
+func advisedLimit(g *facts.Guest) uint64 { return (g.Memory + 3<<30 - 1) >> 30 << 30 }
+
+// locks estimates how much ordinary memory a guest locks at its start: its huge pages are taken already.
+func (v *View) locks(g *facts.Guest) uint64 {
+	if g.Hugepages {
+		return qemuOwn(g)
+	}
+	return g.Memory + qemuOwn(g)
+}
+
+// roomFor returns the ordinary memory available to a guest at its next start: what is free on its nodes plus what it
+// uses now.
+func (v *View) roomFor(g *facts.Guest) (bytes uint64, where string, known bool) {
+	nodes := 0
+	for _, n := range v.Topology.Nodes {
+		if len(g.MemoryNodes) == 0 || g.MemoryNodes.Has(n.ID) {
+			bytes, nodes = bytes+max(n.Available, n.Free), nodes+1
+		}
+	}
+	where = "the host"
+	if len(g.MemoryNodes) > 0 && nodes > 0 {
+		where = "node " + g.MemoryNodes.String()
+	}
+	if bytes == 0 && v.Housekeeping != nil && len(g.MemoryNodes) == 0 {
+		bytes = v.Housekeeping.Available
+	}
+	if bytes == 0 {
+		return 0, where, false
+	}
+	return bytes + g.Resident, where, true
+}
+
+// hardLimit returns the definition's limit for all memory of a guest's QEMU, in bytes; 0 if there is none.
+func hardLimit(g *facts.Guest) uint64 {
+	doc, err := domain.Parse([]byte(g.Definition))
+	if err != nil {
+		return 0
+	}
+	return doc.Guest().HardLimitKiB << 10
 }

@@ -9,14 +9,14 @@ import (
 	"mpps/internal/setting"
 )
 
-// The inside of a guest is judged in two places by the same code: by mpps in the guest, where the machine itself is what is
-// looked at, and on the host through the guest's agent, as a view of its own.
+// The same code judges the inside of a guest in two places: in the guest, where it is the machine that mpps runs on,
+// and on the host, where it is a view of its own through the guest's agent.
 
-// self is what addresses call the machine itself where it is a guest.
+// self is the guest's name in addresses where mpps runs in the guest.
 const self = "self"
 
-// inside lists facts of every guest that is seen from its host, and of the machine itself where it is a guest. Of a guest whose
-// inside was not seen it lists the first word of them alone.
+// inside lists facts of every guest of this host, and of this machine if it is a guest. Of a guest whose inside was not
+// seen it lists only the first.
 func inside(whats ...string) func(*facts.Host) []setting.Address {
 	return func(h *facts.Host) []setting.Address {
 		var all []setting.Address
@@ -39,8 +39,8 @@ func inside(whats ...string) func(*facts.Host) []setting.Address {
 	}
 }
 
-// insideNICs lists values of every virtio NIC: of the machine where it is a guest, as facts, and of the guests whose inside
-// was seen, as what can be set there. Of other guests, and of those without such a NIC, it lists the fact alone.
+// insideNICs lists values of every virtio NIC: of this machine if it is a guest, as facts, and of guests whose inside
+// was seen, as values that can be set. Of other guests, and of those without such a NIC, it lists one fact.
 func insideNICs(what string, at func(n *facts.NIC) []setting.Address) func(*facts.Host) []setting.Address {
 	return func(h *facts.Host) []setting.Address {
 		var all []setting.Address
@@ -68,7 +68,7 @@ func insideNICs(what string, at func(n *facts.NIC) []setting.Address) func(*fact
 	}
 }
 
-// seenInside is the inside of a guest; nil where it was not seen.
+// seenInside returns the inside of a guest; nil if it was not seen.
 func seenInside(g *facts.Guest) *facts.Host {
 	if g.Inside == nil {
 		return nil
@@ -76,8 +76,8 @@ func seenInside(g *facts.Guest) *facts.Host {
 	return g.Inside.Host
 }
 
-// within is the view of the inside that an address speaks of: this one for the machine itself, that of a guest where it was
-// seen; otherwise the reason why not, what being what would be seen.
+// within returns the view of the inside that an address is about: this view for the machine itself, else that of the
+// guest; or the reason why it was not seen. what names the thing to see.
 func (v *View) within(a setting.Address, what string) (*View, Advice, bool) {
 	if a.Kind == setting.Fact && v.inGuest() && (a.Object() == self || v.nics[a.Object()] != nil) {
 		return v, Advice{}, true
@@ -97,7 +97,7 @@ func (v *View) within(a setting.Address, what string) (*View, Advice, bool) {
 	return in, Advice{}, true
 }
 
-// whyUnseen is why a part could not be seen, to be put behind a sentence; where nothing is known of it, what is said otherwise.
+// whyUnseen returns why a part could not be seen, to end a sentence with; otherwise if no reason is known.
 func whyUnseen(h *facts.Host, part facts.UnseenPart, of, otherwise string) string {
 	for _, u := range h.Unseen {
 		if u.Part == part && u.Of == of {
@@ -107,7 +107,7 @@ func whyUnseen(h *facts.Host, part facts.UnseenPart, of, otherwise string) strin
 	return otherwise
 }
 
-// readInside is the inside of a guest with the readings that were made of it, under the addresses that they have there.
+// readInside returns the inside of a guest with its readings, at the addresses that they have there.
 func (v *View) readInside(g *facts.Guest) *facts.Host {
 	h := *g.Inside.Host
 	h.Readings = facts.Readings{}
@@ -123,8 +123,8 @@ func (v *View) readInside(g *facts.Guest) *facts.Host {
 	return &h
 }
 
-// fromHost is what can be said of the inside of a guest that was not seen: why, and what would tell. It is said of the guest
-// that the goal names, or of the only one that runs, and not of hundreds.
+// fromHost returns why the inside of a guest was not seen, and what would show it: for the guest that the goal names,
+// or for the only one that runs, not for hundreds.
 func (v *View) fromHost(a setting.Address, what string) Advice {
 	g, advice, ok := v.guest(a)
 	if !ok {
@@ -142,11 +142,14 @@ func (v *View) fromHost(a setting.Address, what string) Advice {
 	case g.State == "paused":
 		return Unsure(fmt.Sprintf("%s is paused, and %s is seen inside it: resume it, and audit again", g.Name, what))
 	case !g.Active():
-		return Unsure(fmt.Sprintf("%s is %s, and %s is seen inside it while it runs: start it, and audit again", g.Name, g.State, what))
+		return Unsure(fmt.Sprintf("%s is %s, and %s is seen inside it while it runs: start it, and audit again", g.Name,
+			g.State, what))
 	case g.Inside != nil && g.Inside.Why != "":
 		return Unsure(fmt.Sprintf("%s is seen inside %s: %s", what, g.Name, g.Inside.Why))
 	case !v.AsRoot:
-		return Unsure(fmt.Sprintf("%s is seen inside %s through its agent, which needs root: audit as root, or run 'mpps audit' there", what, g.Name))
+		return Unsure(fmt.Sprintf("%s is seen inside %s through its agent, which needs root: audit as root, or run "+
+			"'mpps audit' there", what, g.Name))
 	}
-	return Unsure(fmt.Sprintf("%s is seen inside %s: audit with --guest %s, or run 'mpps audit' there, or 'mpps snapshot' there and audit the file here", what, g.Name, g.Name))
+	return Unsure(fmt.Sprintf("%s is seen inside %s: audit with --guest %s, or run 'mpps audit' there, or 'mpps "+
+		"snapshot' there and audit the file here", what, g.Name, g.Name))
 }

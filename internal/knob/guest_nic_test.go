@@ -10,7 +10,8 @@ import (
 	"mpps/internal/setting"
 )
 
-// TestStripe compares with what virtio_net makes of CPUs and queues since Linux 4.19; 2 queues on 3 CPUs were measured on 6.12.
+// TestStripe compares with what virtio_net makes of CPUs and queues since Linux 4.19; 2 queues on 3 CPUs were measured
+// on 6.12.
 func TestStripe(t *testing.T) {
 	for _, c := range []struct {
 		cpus   string

@@ -10,7 +10,7 @@ import (
 	"mpps/internal/setting"
 )
 
-// brought is what versions of the kernel brought to the path of a packet to a guest.
+// brought lists what kernel versions brought to the packet path to a guest.
 var brought = []struct {
 	major, minor int
 	what         string
@@ -29,7 +29,7 @@ const leastMajor, leastMinor = 5, 4
 
 func suitable(release string) bool { return since(release, leastMajor, leastMinor) }
 
-// newSince lists what came after a release, and what it has; both empty where the release cannot be read.
+// newSince lists what came after a release, and what it has; both are empty if the release cannot be parsed.
 func newSince(release string) (missing, has []string) {
 	if _, _, ok := version(release); !ok {
 		return nil, nil
@@ -47,22 +47,6 @@ func newSince(release string) (missing, has []string) {
 
 var kernelVersion = &Knob{
 	ID: "kernel.version", Title: "A kernel with batched vhost", Stage: datapath.Kernel, Risk: goal.Reboot, Check: true,
-	Doc: Doc{
-		Want: "5.4 or newer for 500 k packets per second and more to a guest",
-		Why: "Much of what a packet costs between NIC and guest was taken away version by version: busy polling of vhost (4.6), ptr_ring (4.8), MSG_MORE in tun_sendmsg (4.11), batch zeroing (4.12), batch dequeue (4.13), " +
-			"XDP batches (4.20), halt polling on the way. 500 k packets per second and more to one guest need 5.4 or newer.",
-		Cost:   "Another kernel, a reboot, and drivers or firmware that go with it.",
-		Verify: "uname -r; the founding setup ran UEK 5.4.17.",
-		Traps: []string{
-			"Distributions bring single features back to old versions: EL7's 3.10 has some of these. The version is a hint; measuring decides.",
-			"On EL7, 5.4 comes as UEK (5.4.17) and needs a newer linux-firmware installed first, or NICs lose their firmware.",
-			"Newer is not always faster for guests: mitigations came with versions too (boot.mitigations).",
-		},
-		Sources: []Source{
-			{"what each version brought", "founding measurements; drivers/vhost/net.c and drivers/net/tun.c: 030881372460 (4.6), 1576d9860599 (4.8), 5503fcecd49f (4.11), c67df11f6e48 (4.13), 0a0be13b8fe2 (4.20)"},
-			{"5.4 for the aggressive tier", "founding measurements"},
-		},
-	},
 	Where: fixed(hostFact("kernel_version")),
 	Want: func(v *View, a setting.Address) Advice {
 		missing, has := newSince(v.Kernel.Release)
@@ -72,7 +56,9 @@ var kernelVersion = &Knob{
 		case len(missing) == 0 && (suitable(v.Kernel.Release) || v.Tier == goal.Standard):
 			return seen(v.Kernel.Release, Fine("it has "+strings.Join(has, ", ")))
 		case len(missing) == 0:
-			return seen(v.Kernel.Release, Wants(setting.Exact("5.4 or newer"), "it has "+strings.Join(has, ", ")+"; the rates of this tier were reached with 5.4").At(Low))
+			return seen(v.Kernel.Release,
+				Wants(setting.Exact("5.4 or newer"),
+					"it has "+strings.Join(has, ", ")+"; the rates of this tier were reached with 5.4").At(Low))
 		}
 		because := "it lacks " + strings.Join(missing, ", ")
 		if v.Tier == goal.Standard {
@@ -83,25 +69,8 @@ var kernelVersion = &Knob{
 }
 
 var kernelDefault = &Knob{
-	ID: "kernel.default", Title: "The newest suitable kernel is booted by default", Stage: datapath.Kernel, Risk: goal.Reboot, Asked: true,
-	Doc: Doc{
-		Want: "the newest suitable kernel that is installed; for realtime a PREEMPT_RT one",
-		Why:  "A newer kernel that is installed does nothing before the boot loader's default names it and the host is booted anew. After an update, or where somebody once chose an old one in the menu, the default is often not the newest.",
-		Cost: "A reboot. mpps says what to set and what to install where nothing suitable is there; it installs nothing and does not choose a kernel unasked: " +
-			"{id: kernel.default, want: VERSION, reason: …} in /etc/mpps/site.yaml asks for one.",
-		Verify: "grubby --default-kernel, grub-editenv list or bootctl list before, /proc/version after the reboot.",
-		Traps: []string{
-			"On EL7 the newer kernel is UEK 5.4.17 (kernel-uek), and its NIC drivers want a newer linux-firmware, installed first.",
-			"GRUB_DEFAULT=saved with GRUB_SAVEDEFAULT boots what was chosen last by hand, old or not.",
-			"Where it is written: saved_entry in grubenv if GRUB_DEFAULT is saved (as grubby --set-default and grub-set-default do), else GRUB_DEFAULT in /etc/default/grub.d on Debian; default in loader.conf for systemd-boot, unless bootctl set-default has put it into an EFI variable.",
-			"On Debian the default \"0\" is the newest kernel by version, also one that somebody installed only to try it.",
-		},
-		Sources: []Source{
-			{"saved_entry, next_entry", "GRUB manual, The GRUB environment block; grubby(8)"},
-			{"default of systemd-boot", "loader.conf(5), systemd-boot(7)"},
-			{"UEK 5.4.17 on EL7 with newer firmware", "founding measurements"},
-		},
-	},
+	ID: "kernel.default", Title: "The newest suitable kernel is booted by default",
+	Stage: datapath.Kernel, Risk: goal.Reboot, Asked: true,
 	Where: fixed(setting.Of(setting.BootKernel, "default")),
 	Want: func(v *View, a setting.Address) Advice {
 		next, known := v.Boot.NextEntry()
@@ -115,7 +84,8 @@ var kernelDefault = &Knob{
 		}
 		best := ""
 		for _, e := range v.Boot.Entries {
-			if !e.Recovery && e.Version != "" && v.suits(e.Version) && (best == "" || facts.CompareVersions(e.Version, best) > 0) {
+			if !e.Recovery && e.Version != "" && v.suits(e.Version) && (best == "" || facts.CompareVersions(e.Version,
+				best) > 0) {
 				best = e.Version
 			}
 		}
@@ -125,7 +95,8 @@ var kernelDefault = &Knob{
 		}
 		switch {
 		case best == "":
-			return needsBoot(Wants(setting.Exact(v.suitableWords()), "no suitable kernel is installed: "+v.install()).At(High))
+			return needsBoot(Wants(setting.Exact(v.suitableWords()),
+				"no suitable kernel is installed: "+v.install()).At(High))
 		case next.Version == best && v.Kernel.Release != "" && v.Kernel.Release != best:
 			return Fine("waiting for a reboot: the newest suitable kernel is the default" + runs)
 		case next.Version == best:
@@ -142,7 +113,7 @@ var kernelDefault = &Knob{
 // needsBoot marks advice that takes effect with the next boot.
 func needsBoot(a Advice) Advice { a.Needs = setting.Reboot(); return a }
 
-// suits tells whether a kernel is one for the goal.
+// suits reports whether a kernel meets the goal.
 func (v *View) suits(release string) bool {
 	if v.Tier == goal.Realtime {
 		return realtimeRelease(release)
@@ -150,7 +121,7 @@ func (v *View) suits(release string) bool {
 	return v.Tier == goal.Standard || suitable(release)
 }
 
-// realtimeRelease tells whether a version names a PREEMPT_RT kernel as distributions name theirs: "6.1.0-40-rt-amd64",
+// realtimeRelease reports whether a version is named as distributions name PREEMPT_RT kernels: "6.1.0-40-rt-amd64",
 // "5.14.0-427.13.1.rt14.1.el9", "6.12.48+deb13-rt-amd64".
 func realtimeRelease(release string) bool {
 	for _, part := range strings.FieldsFunc(release, func(r rune) bool { return r == '-' || r == '.' || r == '+' }) {
@@ -168,7 +139,7 @@ func (v *View) suitableWords() string {
 	return "5.4 or newer"
 }
 
-// install says which packages bring a suitable kernel on this distribution.
+// install names the packages that bring a suitable kernel on this distribution.
 func (v *View) install() string {
 	s := v.System
 	family := s.ID + " " + strings.Join(s.Like, " ")
@@ -183,7 +154,8 @@ func (v *View) install() string {
 	case (strings.Contains(family, "rhel") || strings.Contains(family, "fedora")) && realtime:
 		return "install kernel-rt (repository of the realtime add-on)"
 	case s.Version == "7" || strings.HasPrefix(s.Version, "7."):
-		return "install a newer linux-firmware first, then kernel-uek 5.4.17 (Oracle's repository) or kernel-lt (ELRepo)"
+		return "install a newer linux-firmware first, then kernel-uek 5.4.17 (Oracle's repository) or " +
+			"kernel-lt (ELRepo)"
 	case strings.Contains(family, "rhel"), strings.Contains(family, "fedora"):
 		return "install kernel-uek or kernel-lt (ELRepo), or upgrade the distribution"
 	}
@@ -191,24 +163,8 @@ func (v *View) install() string {
 }
 
 var kernelRealtime = &Knob{
-	ID: "kernel.realtime", Title: "PREEMPT_RT kernel", Stage: datapath.Kernel, Risk: goal.Reboot, Check: true, Tiers: tiers(goal.Realtime),
-	Doc: Doc{
-		Want: "a PREEMPT_RT kernel for realtime",
-		Why: "In other kernels interrupt handlers, softirqs and sections under spinlocks delay a vCPU that should run now, for as long as they take. With PREEMPT_RT almost all of them can be interrupted by it: " +
-			"the worst wake-up falls from milliseconds to tens of microseconds.",
-		Cost:   "Throughput: a few per cent to a quarter of the packet rate, since locks and softirqs cost more.",
-		Verify: "/sys/kernel/realtime is 1; uname -v says PREEMPT_RT; cyclictest in the guest.",
-		Traps: []string{
-			"PREEMPT_DYNAMIC and preempt=full are not PREEMPT_RT.",
-			"The guest needs one too if its own wake-ups count.",
-			"Kernels before 5.3 with the patch write \"PREEMPT RT\".",
-			"rcuc threads, whose priority rt.rcuc sets, exist only there.",
-		},
-		Sources: []Source{
-			{"what becomes preemptible", "Documentation/locking/locktypes.rst, PREEMPT_RT; kernel/Kconfig.preempt"},
-			{"/sys/kernel/realtime", "kernel/ksysfs.c (realtime patch)"},
-		},
-	},
+	ID: "kernel.realtime", Title: "PREEMPT_RT kernel",
+	Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Realtime), Check: true,
 	Where: fixed(hostFact("kernel_realtime")),
 	Want: func(v *View, a setting.Address) Advice {
 		switch {
@@ -217,11 +173,13 @@ var kernelRealtime = &Knob{
 		case v.Kernel.Version == "":
 			return Unsure("the running kernel's version is not known")
 		}
-		return seen(strings.TrimSpace("no PREEMPT_RT: "+preemption(v.Kernel.Version)), Wants(setting.Exact("PREEMPT_RT"), "interrupts and locks delay a vCPU for as long as they take; "+v.install()).At(High))
+		return seen(strings.TrimSpace("no PREEMPT_RT: "+preemption(v.Kernel.Version)),
+			Wants(setting.Exact("PREEMPT_RT"),
+				"interrupts and locks delay a vCPU for as long as they take; "+v.install()).At(High))
 	},
 }
 
-// preemption is the word of uname -v that says how the kernel preempts.
+// preemption returns the word of uname -v that names the preemption model.
 func preemption(text string) string {
 	for _, word := range strings.Fields(text) {
 		if strings.HasPrefix(word, "PREEMPT") {

@@ -12,18 +12,17 @@ import (
 )
 
 // Knob is one entry of the catalogue. Its ID is its name in outputs, plans, journals and documentation, and is never
-// reused for something else.
+// reused for something else. Its prose stands on its page, docs/knobs/ID.md.
 type Knob struct {
 	ID    string
 	Title string
 	Stage datapath.Stage
-	Risk  goal.Risk   // the worst that a change of it can do
+	Risk  goal.Risk   // the worst that a change can do
 	After []string    // IDs of knobs that must be applied earlier where both change
 	Tiers []goal.Tier // tiers in which it has an opinion; empty means all above default
 	Check bool        // judged and explained, never written
 	Asked bool        // written only where the site file asks for a value
-	Most  int64       // the most that mpps writes, also where a site file asks for more; 0 where the kernel or driver bounds it
-	Doc   Doc
+	Most  int64       // the most that mpps writes, even if a site file asks for more; 0 if kernel or driver bounds it
 
 	// Where lists the addresses that the knob speaks of, from the inventory alone, before any value is read.
 	Where func(h *facts.Host) []setting.Address
@@ -32,7 +31,7 @@ type Knob struct {
 	Want func(v *View, a setting.Address) Advice
 }
 
-// Speaks tells whether the knob has an opinion in a tier.
+// Speaks reports whether the knob has an opinion in a tier.
 func (k *Knob) Speaks(t goal.Tier) bool {
 	if len(k.Tiers) == 0 {
 		return t != goal.Default
@@ -128,13 +127,13 @@ func Skips(why string) Advice { return Advice{Skip: why} }
 // Unsure is advice that nothing can be said, and what would tell.
 func Unsure(why string) Advice { return Advice{Unsure: why} }
 
-// NoOpinion is advice of a knob that does not care for this goal.
+// NoOpinion is advice of a knob without an opinion for this goal.
 func NoOpinion() Advice { return Advice{} }
 
 // At sets the severity of advice.
 func (a Advice) At(s Severity) Advice { a.Severity = s; return a }
 
-// restart marks advice that takes effect when the guest is started anew.
+// restart marks advice that takes effect when the guest is restarted.
 func (a Advice) restart(guest string) Advice { a.Needs = setting.RestartOf(guest); return a }
 
 // warn adds a warning.

@@ -7,7 +7,7 @@ import (
 	"mpps/internal/facts"
 )
 
-// rule is one line of a facts.RuleSet, taken apart as far as the packet's way through chains needs it.
+// rule is one line of a facts.RuleSet, parsed as far as following packets through chains needs it.
 type rule struct {
 	line    string
 	chain   string   // table and chain
@@ -15,7 +15,7 @@ type rule struct {
 	targets []string // chains that it sends packets to
 }
 
-// parseRule takes apart a line of the save format ("-t filter -A FORWARD … -j LOG") or of nft ("ip filter FORWARD …").
+// parseRule parses a line of the save format ("-t filter -A FORWARD … -j LOG") or of nft ("ip filter FORWARD …").
 func parseRule(tool, line string) (r rule, family string, ok bool) {
 	fields := strings.Fields(line)
 	r.line = line
@@ -52,10 +52,10 @@ func parseRule(tool, line string) (r rule, family string, ok bool) {
 	return r, family, true
 }
 
-// bridgedRules are the rules that bridged frames run through because br_netfilter hands them to one family of hooks
-// (iptables, ip6tables or arptables): those in chains that are reached from another hook than input or output, which
-// frames on their way through a bridge do not pass. Rules of the bridge family stay in the way whatever br_netfilter
-// does. What could not be seen is listed in place of the rules.
+// bridgedRules returns the rules that bridged frames pass because br_netfilter hands them to one family of hooks
+// (iptables, ip6tables or arptables): those in chains reached from a hook other than input and output, which bridged
+// frames do not pass. Rules of the bridge family apply whatever br_netfilter does. What could not be seen is listed in
+// place of the rules.
 func bridgedRules(h *facts.Host, tool string) []string {
 	var listed []string
 	for _, u := range h.Unseen {
@@ -81,16 +81,18 @@ func bridgedRules(h *facts.Host, tool string) []string {
 			listed = append(listed, set.Tool+": "+line)
 		}
 		if set.Rules > 0 && len(set.Lines) == 0 {
-			listed = append(listed, fmt.Sprintf("unknown: %s of %s, whose text was not recorded", count(set.Rules, "rule"), set.Tool))
+			listed = append(listed,
+				fmt.Sprintf("unknown: %s of %s, whose text was not recorded", count(set.Rules, "rule"), set.Tool))
 		}
 		if set.Cut {
-			listed = append(listed, fmt.Sprintf("%s: only the first %d of %d rules were recorded", set.Tool, len(set.Lines), set.Rules))
+			listed = append(listed,
+				fmt.Sprintf("%s: only the first %d of %d rules were recorded", set.Tool, len(set.Lines), set.Rules))
 		}
 	}
 	return listed
 }
 
-// familyOf tells whether rules of an nft family see what bridge-nf-call-TOOL hands over.
+// familyOf reports whether rules of an nft family see what bridge-nf-call-TOOL hands over.
 func familyOf(family, tool string) bool {
 	switch family {
 	case "ip":
@@ -107,8 +109,8 @@ func familyOf(family, tool string) bool {
 	return true
 }
 
-// met are the lines of rules in chains that can be reached without passing input or output. A chain that no rule sends
-// packets to is taken for one that the kernel enters.
+// met returns the lines of rules in chains that can be reached without passing input or output. A chain that is no
+// rule's target counts as entered by the kernel.
 func met(rules []rule) []string {
 	entered := map[string]bool{}
 	for _, r := range rules {
@@ -141,8 +143,8 @@ func met(rules []rule) []string {
 	return lines
 }
 
-// rawPrerouting are the rules of one tool in the chain PREROUTING of the table raw for IPv4: those that log for
-// accounting, and the others. The rule that mpps itself put there is none of them.
+// rawPrerouting returns one tool's IPv4 rules in raw PREROUTING: those that log for accounting, and the others, without
+// the rule that mpps itself put there.
 func rawPrerouting(h *facts.Host, tool string) (accounting, others []string) {
 	for _, set := range h.Netfilter.Rules {
 		if set.Tool != tool {
@@ -150,10 +152,12 @@ func rawPrerouting(h *facts.Host, tool string) (accounting, others []string) {
 		}
 		for _, line := range set.Lines {
 			r, family, ok := parseRule(tool, line)
-			if !ok || r.chain != "raw PREROUTING" || tool == "nft" && family != "ip" || strings.Contains(line, "mpps nflog-skip") {
+			if !ok || r.chain != "raw PREROUTING" || tool == "nft" && family != "ip" || strings.Contains(line,
+				"mpps nflog-skip") {
 				continue
 			}
-			if strings.Contains(line, "-j NFLOG") || strings.Contains(line, "log ") && strings.Contains(line, "group ") {
+			if strings.Contains(line,
+				"-j NFLOG") || strings.Contains(line, "log ") && strings.Contains(line, "group ") {
 				accounting = append(accounting, line)
 			} else {
 				others = append(others, line)

@@ -12,24 +12,8 @@ import (
 )
 
 var nicNUMA = &Knob{
-	ID: "nic.numa", Title: "Guests sit on their NIC's node", Stage: datapath.NIC, Risk: goal.None, Check: true,
-	Tiers: pinned(),
-	Doc: Doc{
-		Want: "the guest's vCPUs, emulator and vhost threads on the node of its NIC",
-		Why: "A packet is written by the NIC, read by the interrupt's CPU, copied by vhost, read by the vCPU. Each of these that sits on another NUMA node than the NIC " +
-			"reads it over the link between the nodes: some 50–100 ns for each cache line.",
-		Cost:   "All load of a NIC on one node; the other node's CPUs are for what does not use it.",
-		Verify: "/sys/class/net/DEV/device/numa_node against the nodes of the guest's CPUs (virsh vcpupin, numastat -p).",
-		Traps: []string{
-			"numa_node −1 means that the firmware did not tell, not node 0. A virtio NIC's node is that of the PCI device above it.",
-			"A bond with legs on two nodes has no node of its own.",
-			"Keeping vhost on the far node's whole cores can still be better than on the sibling threads of the guest's own cores: the founding measurement did so.",
-		},
-		Sources: []Source{
-			{"−1 is NUMA_NO_NODE", "drivers/base/core.c, dev_to_node; include/linux/numa.h"},
-			{"vhost on the other socket at 1.8 Mpps", "founding measurements"},
-		},
-	},
+	ID: "nic.numa", Title: "Guests sit on their NIC's node",
+	Stage: datapath.NIC, Risk: goal.None, Tiers: pinned(), Check: true,
 	Where: eachGuest(anyGuest, guestFact("node")),
 	Want: func(v *View, a setting.Address) Advice {
 		g, advice, ok := v.guest(a)
@@ -73,17 +57,18 @@ var nicNUMA = &Knob{
 			}
 			severity = Info
 			wanted += fmt.Sprintf(", emulator and vhost on node %s", nodes)
-			because += "; vhost on another node reads every packet over the link, but on this node it would have to share cores with the vCPUs: odd, not wrong"
+			because += "; vhost on another node reads every packet over the link, but on this node it would have to " +
+				"share cores with the vCPUs: odd, not wrong"
 		}
 		advice = Wants(setting.Exact(wanted), because).At(severity)
 		return seen(found, advice)
 	},
 }
 
-// used are the pins of the vCPUs that a guest has now; a definition may pin those that can be plugged too.
+// used returns the pins of the vCPUs that a guest has now; its definition may pin pluggable ones too.
 func used(g *facts.Guest) []setting.CPUSet { return g.Pins[:min(len(g.Pins), max(0, g.VCPUs))] }
 
-// pins are all CPUs that a guest's vCPUs are pinned to.
+// pins returns all CPUs that a guest's vCPUs are pinned to.
 func pins(g *facts.Guest) setting.CPUSet {
 	var all setting.CPUSet
 	for _, p := range used(g) {
@@ -92,7 +77,7 @@ func pins(g *facts.Guest) setting.CPUSet {
 	return setting.CPUs(all...)
 }
 
-// nodesOf are the nodes of CPUs.
+// nodesOf returns the nodes of CPUs.
 func (v *View) nodesOf(cpus setting.CPUSet) setting.CPUSet {
 	var nodes []int
 	for _, c := range v.Topology.CPUs {

@@ -15,13 +15,14 @@ func queueFiles(direction, file string, queues func(n *facts.NIC) int) func(n *f
 	return func(n *facts.NIC) []setting.Address {
 		var all []setting.Address
 		for q := range min(queues(n), maxQueues) {
-			all = append(all, setting.Of(setting.SysfsCPUs, "class/net", n.Name, "queues", direction+"-"+strconv.Itoa(q), file))
+			all = append(all,
+				setting.Of(setting.SysfsCPUs, "class/net", n.Name, "queues", direction+"-"+strconv.Itoa(q), file))
 		}
 		return all
 	}
 }
 
-// queueFile is the device and queue number of "class/net/eth0/queues/tx-3/xps_cpus".
+// queueFile returns the device and queue number of "class/net/eth0/queues/tx-3/xps_cpus".
 func queueFile(a setting.Address) (device string, queue int) {
 	parts := strings.Split(a.Path, "/")
 	if len(parts) < 5 {
@@ -34,7 +35,7 @@ func queueFile(a setting.Address) (device string, queue int) {
 	return parts[2], queue
 }
 
-// spreadOf is which CPUs should use which transmit queue of a NIC, worked out once.
+// spreadOf returns which CPUs should use which transmit queue of a NIC, computed once.
 func (v *View) spreadOf(n *facts.NIC) []setting.CPUSet {
 	spread, ok := v.spread[n.Name]
 	if !ok {
@@ -44,8 +45,8 @@ func (v *View) spreadOf(n *facts.NIC) []setting.CPUSet {
 	return spread
 }
 
-// spreadsWell tells whether a NIC's transmit queues are divided as well as the placement would: every CPU has a queue,
-// and no queue serves more vhost threads' CPUs than it must.
+// spreadsWell reports whether a NIC's transmit queues are divided as well as the placement would: every CPU has a
+// queue, and no queue serves more vhost threads' CPUs than necessary.
 func (v *View) spreadsWell(n *facts.NIC) bool {
 	well, known := v.xpsGood[n.Name]
 	if known {
@@ -60,7 +61,8 @@ func (v *View) spreadsWell(n *facts.NIC) bool {
 	covered := map[int]bool{}
 	well = true
 	for q := range n.TxQueues {
-		reading := v.Readings.At(setting.Of(setting.SysfsCPUs, "class/net", n.Name, "queues", "tx-"+strconv.Itoa(q), "xps_cpus"))
+		reading := v.Readings.At(setting.Of(setting.SysfsCPUs, "class/net", n.Name, "queues", "tx-"+strconv.Itoa(q),
+			"xps_cpus"))
 		cpus, err := setting.ParseCPUs(reading.Value)
 		if reading.State != setting.Known || err != nil {
 			well = false
@@ -85,28 +87,10 @@ func (v *View) spreadsWell(n *facts.NIC) bool {
 }
 
 var nicXPS = &Knob{
-	ID: "nic.xps", Title: "Transmit queues by CPU", Stage: datapath.NIC, Risk: goal.None,
-	After: []string{"nic.channels"}, Tiers: viaKernel(),
-	Doc: Doc{
-		Want: "every CPU in one queue's set, vhost threads of two guests in the same one only where there are too few",
-		Why: "Which queue a packet leaves by is a hash unless XPS says by which CPU it comes. A guest's packets come from its vhost threads' CPUs: " +
-			"when two guests hash to one queue they wait for each other's lock; with a queue for each CPU set they never meet. Measured on a veth pair with two senders: 0.88 of one sender without, 1.87 with.",
-		Cost:   "None where there are as many queues as sending CPUs. With fewer, some CPUs share.",
-		Verify: "/sys/class/net/DEV/queues/tx-N/xps_cpus; tx_queue_N_packets of ethtool -S grow by guest.",
-		Traps: []string{
-			"A device with one transmit queue answers ENOENT to xps_cpus: nothing can be chosen there.",
-			"Drivers set XPS themselves when the device comes up (ixgbe, i40e and mlx5: queue n to CPU n) and do so again after each ifup.",
-			"A CPU in no queue's set falls back to the hash; all CPUs are given a queue.",
-			"xps_rxqs overrides xps_cpus.",
-			"Where 'mpps path --steer' carries the queue's number from tap to NIC, XPS is cleared on purpose: it comes before that number.",
-		},
-		Sources: []Source{
-			{"choice of the queue", "net/core/dev.c, get_xps_queue, __netdev_pick_tx"},
-			{"ENOENT on single-queue devices", "net/core/net-sysfs.c, xps_cpus_show"},
-			{"0.88 against 1.87", "measured, veth with two queues, two senders"},
-		},
-	},
-	Where: eachNIC(func(n *facts.NIC) bool { return n.TxQueues > 1 }, queueFiles("tx", "xps_cpus", func(n *facts.NIC) int { return n.TxQueues })),
+	ID: "nic.xps", Title: "Transmit queues by CPU",
+	Stage: datapath.NIC, Risk: goal.None, After: []string{"nic.channels"}, Tiers: viaKernel(),
+	Where: eachNIC(func(n *facts.NIC) bool { return n.TxQueues > 1 },
+		queueFiles("tx", "xps_cpus", func(n *facts.NIC) int { return n.TxQueues })),
 	Want: func(v *View, a setting.Address) Advice {
 		device, queue := queueFile(a)
 		n, advice, ok := v.nicNamed(device)
@@ -114,7 +98,8 @@ var nicXPS = &Knob{
 			return advice
 		}
 		if n.Steered {
-			return Fine("packets of guests carry the number of their queue (mpps path --steer), and XPS would come before it")
+			return Fine("packets of guests carry the number of their queue (mpps path --steer), and XPS would " +
+				"come before it")
 		}
 		spread := v.spreadOf(n)
 		if queue >= len(spread) {
@@ -126,30 +111,17 @@ var nicXPS = &Knob{
 		if v.spreadsWell(n) {
 			return Fine("every CPU has a queue, and guests' vhost threads share one no more than they must")
 		}
-		return Wants(setting.Exact(spread[queue].String()), "the CPUs of two guests' vhost threads share a transmit queue only where there are fewer queues than threads").At(Low)
+		return Wants(setting.Exact(spread[queue].String()),
+			"the CPUs of two guests' vhost threads share a transmit queue only where there are fewer queues "+
+				"than threads").At(Low)
 	},
 }
 
 var nicRPS = &Knob{
-	ID: "nic.rps", Title: "No software steering where the NIC steers", Stage: datapath.NIC, Risk: goal.None,
-	After: []string{"nic.channels"}, Tiers: viaKernel(),
-	Doc: Doc{
-		Want: "none where the NIC has a queue for each CPU that serves it",
-		Why: "RPS hands each packet to another CPU by an interrupt between processors. Where the NIC has a queue for every serving CPU already, that is a detour: measured 0.68 of the throughput, with losses. " +
-			"It can pay only where the hardware has fewer queues than CPUs that could serve it, and then measuring decides.",
-		Cost:   "None where the NIC spreads flows itself.",
-		Verify: "received_rps in /proc/net/softnet_stat (tenth column) stops growing.",
-		Traps: []string{
-			"Tunnels whose outer header is always the same land on one NIC queue: there RPS on the tunnel device helps, and changing the NIC's does not.",
-			"RPS uses the NIC's flow hash: with UDP ports left out (nic.flow_hash.udp4) it spreads as badly as the NIC.",
-		},
-		Sources: []Source{
-			{"the hand-over", "net/core/dev.c, get_rps_cpu, enqueue_to_backlog, net_rps_send_ipi"},
-			{"0.68 and losses", "measured, veth, two CPUs"},
-			{"when it pays", "Documentation/networking/scaling.rst, RPS: Suggested Configuration"},
-		},
-	},
-	Where: eachNIC(func(n *facts.NIC) bool { return n.RxQueues > 0 }, queueFiles("rx", "rps_cpus", func(n *facts.NIC) int { return n.RxQueues })),
+	ID: "nic.rps", Title: "No software steering where the NIC steers",
+	Stage: datapath.NIC, Risk: goal.None, After: []string{"nic.channels"}, Tiers: viaKernel(),
+	Where: eachNIC(func(n *facts.NIC) bool { return n.RxQueues > 0 },
+		queueFiles("rx", "rps_cpus", func(n *facts.NIC) int { return n.RxQueues })),
 	Want: func(v *View, a setting.Address) Advice {
 		device, _ := queueFile(a)
 		n, advice, ok := v.nicNamed(device)
@@ -158,8 +130,56 @@ var nicRPS = &Knob{
 		}
 		serving := v.Placement().NIC(n.Name)
 		if serving != nil && n.RxQueues < len(serving.CPUs) {
-			return Fine(fmt.Sprintf("%s, %s that may serve them: steering in software can pay, measuring decides", count(n.RxQueues, "queue"), count(len(serving.CPUs), "CPU")))
+			return Fine(fmt.Sprintf("%s, %s that may serve them: steering in software can pay, measuring decides",
+				count(n.RxQueues, "queue"), count(len(serving.CPUs), "CPU")))
 		}
-		return Wants(setting.Exact(""), fmt.Sprintf("the NIC spreads over %s itself: handing packets on to other CPUs is a detour", count(n.RxQueues, "queue"))).At(Medium)
+		return Wants(setting.Exact(""),
+			fmt.Sprintf("the NIC spreads over %s itself: handing packets on to other CPUs is a detour",
+				count(n.RxQueues, "queue"))).At(Medium)
+	},
+}
+
+// maxTxQueueLen bounds what is planned: at 1 Mpps 10,000 packets are 10 ms of delay.
+const maxTxQueueLen = 10_000
+
+var nicTxQueueLen = &Knob{
+	ID: "nic.txqueuelen", Title: "Packets waiting before a tap or NIC",
+	Stage: datapath.NIC, Risk: goal.None, Tiers: viaKernel(),
+	Where: func(h *facts.Host) []setting.Address {
+		var all []setting.Address
+		for _, n := range h.NICs {
+			all = append(all, setting.Of(setting.Sysfs, "class/net", n.Name, "tx_queue_len"))
+		}
+		for _, t := range h.Taps {
+			all = append(all, setting.Of(setting.Sysfs, "class/net", t.Name, "tx_queue_len"))
+		}
+		return all
+	},
+	Want: func(v *View, a setting.Address) Advice {
+		device, _ := queueFile(setting.Of(a.Kind, a.Path, "x-0", "x"))
+		tap := v.taps[device]
+		if tap == nil {
+			if _, advice, ok := v.nicNamed(device); !ok {
+				return advice
+			}
+		} else if tap.Guest != "" && !v.Goal.ForGuest(tap.Guest) {
+			return Skips("the goal is for guest " + v.Goal.Guest)
+		}
+		if advice, needed := v.needsInterval(); needed {
+			return advice
+		}
+		lost, counter := v.Interval.Counter(device, "tx_dropped")
+		now, known := number(v.Readings.At(a))
+		switch {
+		case counter == "":
+			return Unsure("the device does not count drops")
+		case lost == 0:
+			return Fine("nothing was dropped " + v.over())
+		case known && now >= maxTxQueueLen:
+			return Fine(fmt.Sprintf("%d packets were dropped %s, but a longer queue would only delay: what empties "+
+				"it is too slow", lost, v.over()))
+		}
+		want := min(maxTxQueueLen, max(2000, 2*now))
+		return Wants(setting.Least(want), fmt.Sprintf("%d packets were dropped before it %s", lost, v.over()))
 	},
 }

@@ -11,27 +11,12 @@ import (
 )
 
 var pciLink = &Knob{
-	ID: "pci.link", Title: "The PCIe link carries the NIC's line rate", Stage: datapath.Firmware, Risk: goal.None, Check: true,
-	Doc: Doc{
-		Want: "a sixth more than the line rates of the card's ports together, each way",
-		Why: "Every packet crosses the PCIe link, with its descriptor and the link's own headers. A card in a slot with fewer lanes, or a link that was trained to a lower speed, drops packets on receive (rx_missed, rx_no_buffer) " +
-			"long before any CPU is busy, and no setting of the kernel helps. Both directions count: what is forwarded goes in and out.",
-		Cost:   "Another slot, or another card.",
-		Verify: "lspci -vv: LnkSta against LnkCap; current_link_speed and current_link_width of the device.",
-		Traps: []string{
-			"Links save power by lowering their speed when idle: look under load before moving cards.",
-			"The ports of a card share its link: a card with 2 × 25 Gbit/s needs 50 Gbit/s each way.",
-			"A slot's mechanical width says nothing of its lanes; risers and bifurcation settings take lanes away.",
-			"8.0 GT/s is not 8 Gbit/s a lane: line code (8b/10b up to 5 GT/s, 128b/130b above) and packet headers take their part. mpps asks for a sixth more than the line rate.",
-		},
-		Sources: []Source{
-			{"speed, width and what they carry", "drivers/pci/pci.c, pcie_bandwidth_available; include/linux/pci.h, PCIE_SPEED2MBS_ENC"},
-			{"attributes", "drivers/pci/pci-sysfs.c, current_link_speed, max_link_speed"},
-		},
-	},
-	Where: eachNIC(func(n *facts.NIC) bool { return n.PhysFn == "" && n.Bus == "pci" || n.Link != nil }, func(n *facts.NIC) []setting.Address {
-		return []setting.Address{setting.Of(setting.Fact, n.Name, "pcie_link")}
-	}),
+	ID: "pci.link", Title: "The PCIe link carries the NIC's line rate",
+	Stage: datapath.Firmware, Risk: goal.None, Check: true,
+	Where: eachNIC(func(n *facts.NIC) bool { return n.PhysFn == "" && n.Bus == "pci" || n.Link != nil },
+		func(n *facts.NIC) []setting.Address {
+			return []setting.Address{setting.Of(setting.Fact, n.Name, "pcie_link")}
+		}),
 	Want: func(v *View, a setting.Address) Advice {
 		n, advice, ok := v.nic(a)
 		switch {
@@ -47,12 +32,14 @@ var pciLink = &Knob{
 		}
 		carries, could := now*float64(n.Link.Width), most*float64(n.Link.MaxWidth)
 		rate, ports := v.cardRate(n)
-		found := fmt.Sprintf("%s x%d of %s x%d: %.1f Gbit/s each way", n.Link.Speed, n.Link.Width, n.Link.MaxSpeed, n.Link.MaxWidth, carries)
+		found := fmt.Sprintf("%s x%d of %s x%d: %.1f Gbit/s each way", n.Link.Speed, n.Link.Width, n.Link.MaxSpeed,
+			n.Link.MaxWidth, carries)
 		need := rate * linkOverhead
 		wanted := setting.Exact(fmt.Sprintf("%.1f Gbit/s each way", need))
 		switch {
 		case rate == 0 && carries < could:
-			return Unsure("the line rate is not known (no carrier?), and the link is below what the device can do: " + found)
+			return Unsure("the line rate is not known (no carrier?), and the link is below what the " +
+				"device can do: " + found)
 		case rate == 0:
 			return seen(found, Fine("the link is at the most that the device can do"))
 		case carries >= need:
@@ -72,11 +59,11 @@ var pciLink = &Knob{
 	},
 }
 
-// linkOverhead is how much more than the frames crosses the link: headers of 24 to 28 bytes for each 128 to 256 bytes of
-// data (PCI Express Base Specification, transaction layer packets), and descriptors.
+// linkOverhead is what crosses the link for each byte of the frames: headers of 24 to 28 bytes for each 128 to 256
+// bytes of data (PCI Express Base Specification, transaction layer packets), and descriptors.
 const linkOverhead = 7.0 / 6
 
-// laneRate is what one lane carries each way in Gbit/s behind its line code, of a speed as sysfs has it.
+// laneRate returns what one lane carries in each direction in Gbit/s after line coding, for a speed as sysfs spells it.
 func laneRate(speed string) (float64, bool) {
 	var transfers float64
 	if _, err := fmt.Sscanf(speed, "%g GT/s", &transfers); err != nil || transfers <= 0 || transfers > 1000 {
@@ -88,13 +75,14 @@ func laneRate(speed string) (float64, bool) {
 	return transfers * 128 / 130, true
 }
 
-// cardRate is the sum of the line rates in Gbit/s of the ports of a NIC's card that are up, and which those are.
+// cardRate returns the ports of a NIC's card that are up, and the sum of their line rates in Gbit/s.
 func (v *View) cardRate(n *facts.NIC) (rate float64, ports string) {
 	card, _, _ := strings.Cut(n.PCI, ".")
 	var names []string
 	for _, other := range v.NICs {
 		theirs, _, _ := strings.Cut(other.PCI, ".")
-		if other.Name != n.Name && (n.PCI == "" || theirs != card) || other.PhysFn != "" || !other.Up || other.Speed <= 0 {
+		if other.Name != n.Name && (n.PCI == "" || theirs != card) || other.PhysFn != "" || !other.Up ||
+			other.Speed <= 0 {
 			continue
 		}
 		rate += float64(other.Speed) / 1000

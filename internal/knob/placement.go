@@ -2,30 +2,18 @@ package knob
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"mpps/internal/datapath"
+	"mpps/internal/facts"
 	"mpps/internal/goal"
 	"mpps/internal/setting"
 )
 
 var placementOvercommit = &Knob{
-	ID: "placement.overcommit", Title: "No more vCPUs and memory than there are", Stage: datapath.Placement, Risk: goal.None, Check: true,
-	Tiers: pinned(),
-	Doc: Doc{
-		Want: "no more vCPUs and memory than the host has beside what it keeps for itself",
-		Why: "With more vCPUs than CPUs some vCPU always waits, with packets in its ring; with more memory than there is the host swaps or reclaims. No other knob makes up for either. " +
-			"Rather commit less: of 2×16 cores two guests with 14 vCPUs each, with storage daemons 10 and 14.",
-		Cost:   "Fewer or smaller guests on the host.",
-		Verify: "The sum of the running guests' vCPUs is below the number of CPUs less one or two for each node; st and guest time in top; no swapping.",
-		Traps: []string{
-			"Sibling threads are not CPUs of their own for load that fills a core.",
-			"Memory that a guest has not touched yet counts: a passthrough guest pins all of it at start.",
-		},
-		Sources: []Source{
-			{"two 14-vCPU guests on 2×16 cores; 10 + 14 hyperconverged", "founding measurements"},
-		},
-	},
+	ID: "placement.overcommit", Title: "No more vCPUs and memory than there are",
+	Stage: datapath.Placement, Risk: goal.None, Tiers: pinned(), Check: true,
 	Where: fixed(setting.Of(setting.Fact, "host", "vcpus"), setting.Of(setting.Fact, "host", "memory")),
 	Want: func(v *View, a setting.Address) Advice {
 		vcpus, memory, guests := 0, uint64(0), 0
@@ -44,7 +32,8 @@ var placementOvercommit = &Knob{
 			if room <= 0 || len(v.Topology.Online) == 0 {
 				return Unsure("the number of CPUs is not known")
 			}
-			found, wanted, over = count(vcpus, "vCPU"), fmt.Sprintf("at most %s of %d CPUs (%s kept for the host)", count(room, "vCPU"), len(v.Topology.Online), v.Placement().Housekeeping), vcpus > room
+			found, wanted, over = count(vcpus, "vCPU"), fmt.Sprintf("at most %s of %d CPUs (%s kept for the host)",
+				count(room, "vCPU"), len(v.Topology.Online), v.Placement().Housekeeping), vcpus > room
 		} else {
 			total := uint64(0)
 			for _, n := range v.Topology.Nodes {
@@ -54,7 +43,8 @@ var placementOvercommit = &Knob{
 				return Unsure("the amount of memory is not known")
 			}
 			room := total - min(total/8, uint64(len(v.Topology.Nodes))*(2<<30))
-			found, wanted, over = fmt.Sprintf("%.1f GiB", gib(memory)), fmt.Sprintf("at most %.1f of %.1f GiB", gib(room), gib(total)), memory > room
+			found, wanted, over = fmt.Sprintf("%.1f GiB", gib(memory)), fmt.Sprintf("at most %.1f of %.1f GiB",
+				gib(room), gib(total)), memory > room
 		}
 		advice := Fine(fmt.Sprintf("%s: %s", count(guests, "guest"), wanted))
 		if over {
@@ -71,22 +61,8 @@ var placementOvercommit = &Knob{
 func gib(bytes uint64) float64 { return float64(bytes) / (1 << 30) }
 
 var placementSiblings = &Knob{
-	ID: "placement.siblings", Title: "No two vCPUs on one core", Stage: datapath.Placement, Risk: goal.None, Check: true,
-	Tiers: pinned(),
-	Doc: Doc{
-		Want:   "a core for each vCPU",
-		Why:    "The two threads of a core share its execution units and caches: two busy vCPUs on them get little more than half of a core each, and jitter from each other.",
-		Cost:   "Half of the threads are not for vCPUs; they can serve vhost, the emulator or other load.",
-		Verify: "virsh vcpupin NAME against /sys/devices/system/cpu/cpuN/topology/thread_siblings_list.",
-		Traps: []string{
-			"CPU numbers do not tell: on most machines N and N + half of all are siblings, on some N and N+1.",
-			"Switching SMT off (firmware or /sys/devices/system/cpu/smt/control) does the same for all.",
-		},
-		Sources: []Source{
-			{"siblings", "Documentation/admin-guide/cputopology.rst"},
-			{"never two vCPUs of a network-bound guest on one core", "founding measurements"},
-		},
-	},
+	ID: "placement.siblings", Title: "No two vCPUs on one core",
+	Stage: datapath.Placement, Risk: goal.None, Tiers: pinned(), Check: true,
 	Where: eachGuest(anyGuest, guestFact("siblings")),
 	Want: func(v *View, a setting.Address) Advice {
 		g, advice, ok := v.guest(a)
@@ -115,7 +91,9 @@ var placementSiblings = &Knob{
 			}
 		}
 		if len(shared) > 0 {
-			return seen(strings.Join(shared, "; ")+" on one core", Wants(setting.Exact("a core for each vCPU"), "vCPUs on the threads of one core slow each other down").At(High))
+			return seen(strings.Join(shared, "; ")+" on one core",
+				Wants(setting.Exact("a core for each vCPU"),
+					"vCPUs on the threads of one core slow each other down").At(High))
 		}
 		if loose > 0 {
 			return Unsure(fmt.Sprintf("%s not pinned to one CPU: they can meet on a core", count(loose, "vCPU")))
@@ -131,4 +109,94 @@ func (v *View) coreOf(cpu int) (int, bool) {
 		}
 	}
 	return 0, false
+}
+
+// What the host needs of every node, after the founding measurements: 1–2 CPUs and 2–4 GiB, more on node 0.
+const (
+	reservedCPUs        = 1
+	reservedMemory      = 2 << 30
+	reservedMemoryFirst = 4 << 30
+)
+
+var placementReserve = &Knob{
+	ID: "placement.reserve", Title: "Every node keeps CPUs and memory for the host",
+	Stage: datapath.Placement, Risk: goal.None, Tiers: pinned(), Check: true,
+	Where: func(h *facts.Host) []setting.Address {
+		var all []setting.Address
+		for _, n := range h.Topology.Nodes {
+			node := "node" + strconv.Itoa(n.ID)
+			all = append(all, setting.Of(setting.Fact, node, "cpus"), setting.Of(setting.Fact, node, "memory"))
+		}
+		return all
+	},
+	Want: func(v *View, a setting.Address) Advice {
+		id := 0
+		if _, err := fmt.Sscanf(a.Object(), "node%d", &id); err != nil {
+			return Skips("no such node")
+		}
+		node, ok := v.Topology.Node(id)
+		if !ok {
+			return Skips("no such node")
+		}
+		loose, guests := 0, 0
+		var vcpus setting.CPUSet
+		memory, scattered := uint64(0), 0
+		for _, g := range v.Guests {
+			if !g.Active() && g.Name != v.Goal.Guest {
+				continue
+			}
+			guests++
+			own := pins(&g)
+			if len(own) == 0 {
+				loose++
+			}
+			vcpus = vcpus.Or(own)
+			switch {
+			case len(g.MemoryNodes) == 1 && g.MemoryNodes[0] == id, len(v.Topology.Nodes) == 1:
+				memory += g.Memory
+			case len(g.MemoryNodes) != 1:
+				scattered++
+			}
+		}
+		if guests == 0 {
+			return Skips("no guest runs")
+		}
+		if a.Rest() == "cpus" {
+			online := node.CPUs.And(v.Topology.Online)
+			left := len(online.Minus(vcpus))
+			switch {
+			case len(online) == 0:
+				return Skips("the node has no CPU that is online")
+			case loose > 0:
+				return Unsure(fmt.Sprintf("%s not pinned: vCPUs run on any CPU of the node", guestsAre(loose)))
+			}
+			found := count(left, "CPU") + " without a vCPU"
+			advice := Fine(fmt.Sprintf("%s of %d without a vCPU", count(left, "CPU"), len(online)))
+			if left < reservedCPUs {
+				advice = Wants(setting.Exact("1 CPU or 2 for the host"),
+					"every CPU of the node is a vCPU's: the node's kswapd, kernel threads and interrupts run in the "+
+						"guests' time").At(High)
+			}
+			return seen(found, advice)
+		}
+		need := uint64(reservedMemory)
+		if id == v.Topology.Nodes[0].ID {
+			need = reservedMemoryFirst
+		}
+		switch {
+		case node.Memory == 0:
+			return Skips("the node has no memory")
+		case scattered > 0:
+			return Unsure(fmt.Sprintf("%s not bound to one node: how much of this one guests have is not known",
+				guestsAre(scattered)))
+		}
+		left := node.Memory - min(memory, node.Memory)
+		found := fmt.Sprintf("%.1f GiB beside the guests", gib(left))
+		advice := Fine(fmt.Sprintf("%.1f of %.1f GiB are not the guests'", gib(left), gib(node.Memory)))
+		if left < min(need, node.Memory/4) {
+			advice = Wants(setting.Exact(fmt.Sprintf("%.0f GiB for the host", gib(need))),
+				"guests have nearly all of the node's memory: its kswapd will run all the time").At(High)
+		}
+		return seen(found, advice)
+	},
 }

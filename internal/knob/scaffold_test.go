@@ -39,6 +39,9 @@ func TestNewKnob(t *testing.T) {
 		}
 		return string(out), cmd.ProcessState.ExitCode()
 	}
+	if err := os.MkdirAll(filepath.Join(tree, "docs/knobs"), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	for id, variable := range map[string]string{"softirq.made_up": "softirqMadeUp", "nic.made.up": "nicMadeUp", "guest.x": "guestX"} {
 		if out, code := run(id); code != 0 {
 			t.Fatalf("%s: exit %d: %s", id, code, out)
@@ -57,6 +60,18 @@ func TestNewKnob(t *testing.T) {
 		}
 	}
 	compiles(t, tree)
+	page, err := os.ReadFile(filepath.Join(tree, "docs/knobs/softirq.made_up.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const line = "docs/knobs/softirq.made_up.md:5:"
+	if _, err := parsePage("softirq.made_up", string(page)); err == nil || !strings.Contains(err.Error(), line) {
+		t.Errorf("a page to be filled in: %v, expected %s", err, line)
+	}
+	filled := strings.NewReplacer("<", "", ">", "").Replace(string(page))
+	if _, err := parsePage("softirq.made_up", filled); err != nil {
+		t.Errorf("the page filled in: %v", err)
+	}
 	text, err := os.ReadFile(filepath.Join(tree, "internal/knob/catalogue.go"))
 	if err != nil {
 		t.Fatal(err)
@@ -110,13 +125,14 @@ func TestArchitectureShowsOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range []string{"memory_numad.go", "../audit/testdata/knobs/memory_numad.json"} {
-		want, err := os.ReadFile(file)
+	for file, begin := range map[string]string{"memory.go": "var memoryNUMAD = ", "../audit/testdata/knobs/memory_numad.json": "["} {
+		all, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
+		want := string(all[max(0, strings.Index(string(all), begin)):])
 		var b strings.Builder
-		for line := range strings.Lines(string(want)) {
+		for line := range strings.Lines(want) {
 			if strings.TrimSpace(line) != "" {
 				b.WriteString("   ")
 			}

@@ -17,8 +17,8 @@ type Hit struct {
 	rank  int
 }
 
-// What a search looks at, the most telling first. A trap comes before the rest: people search for advice that they have
-// read somewhere, and a trap says what is wrong with it.
+// What a search looks at, best match first. Traps come early: people search for advice that they have read somewhere,
+// and a trap says what is wrong with it.
 const (
 	rankID = iota
 	rankTrap
@@ -33,10 +33,10 @@ const (
 // maxSearch bounds what is searched for, in bytes.
 const maxSearch = 200
 
-// Search finds the knobs that speak of something, the most telling first: by a part of the ID, by what stands in the
-// prose and by the names of the values, whole or, where nothing does, by the names in it without their values, by its words,
-// and last by words that are spelled nearly so. So old advice is found by its own name ("pcie_asmp", "sched_rt_period_us=-1",
-// "tx_queue_size=1024", "sdnf"), and a line of a script by what it sets ("sysctl -w net.core.dev_weight=6000").
+// Search finds the knobs that mention a text, best match first: in IDs, prose and names of values; if none does, by the
+// setting names in the text without their values, then by all its words, and last by words that are spelled similarly.
+// So old advice is found by its own name ("pcie_asmp", "sched_rt_period_us=-1", "tx_queue_size=1024", "sdnf"), and a
+// line of a script by what it sets ("sysctl -w net.core.dev_weight=6000").
 func Search(text string) []Hit {
 	text = strings.ToLower(strings.TrimSpace(text))
 	if text == "" || len(text) > maxSearch {
@@ -60,11 +60,12 @@ func Search(text string) []Hit {
 	return hits
 }
 
-// names are the words of a text that look like names of settings, without their values, as they may stand in an address or a
-// sentence: "sysctl -w net.core.x=1" has net.core.x, "echo 0 > /proc/sys/kernel/x" has kernel.x and x. A text of one word is
-// its name.
+// names returns the words of a text that look like names of settings, without values, as an address or a sentence may
+// spell them: net.core.x of "sysctl -w net.core.x=1", kernel.x and x of "echo 0 > /proc/sys/kernel/x". A text of one
+// word is a name.
 func names(text string) []string {
-	words := strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("'\";<>", r) })
+	words := strings.FieldsFunc(text,
+		func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("'\";<>", r) })
 	var all []string
 	for _, word := range words {
 		name, _, _ := strings.Cut(word, "=")
@@ -86,14 +87,15 @@ func names(text string) []string {
 	return all
 }
 
-// searchFor finds one text as it stands. A rank above 0 is that of all hits.
+// searchFor finds one text literally. No hit ranks better than rank.
 func searchFor(text string, rank int) []Hit {
 	var hits []Hit
 	for _, k := range Catalogue() {
 		best := Hit{rank: rankNear + 1}
 		for _, p := range passages()[k.ID] {
 			if p.rank < best.rank && strings.Contains(p.low, text) {
-				best = Hit{ID: k.ID, Title: k.Title, Field: p.field, Text: excerpt(p.field, p.prose, text), rank: p.rank}
+				best = Hit{ID: k.ID, Title: k.Title, Field: p.field, Text: excerpt(p.field, p.prose, text),
+					rank: p.rank}
 			}
 		}
 		if best.ID != "" {
@@ -104,7 +106,7 @@ func searchFor(text string, rank int) []Hit {
 	return sorted(hits)
 }
 
-// searchAll finds knobs whose prose holds all words, in any place.
+// searchAll finds knobs whose prose has all words, anywhere.
 func searchAll(words []string) []Hit {
 	var hits []Hit
 	for _, k := range Catalogue() {
@@ -116,7 +118,8 @@ func searchAll(words []string) []Hit {
 					return false
 				}
 				if p.rank < best.rank {
-					best = Hit{ID: k.ID, Title: k.Title, Field: p.field, Text: excerpt(p.field, p.prose, word), rank: p.rank}
+					best = Hit{ID: k.ID, Title: k.Title, Field: p.field, Text: excerpt(p.field, p.prose, word),
+						rank: p.rank}
 				}
 				return true
 			})
@@ -128,7 +131,7 @@ func searchAll(words []string) []Hit {
 	return sorted(hits)
 }
 
-// searchNear finds knobs with a word in ID or traps that is one letter, of long words two, away from what is searched for.
+// searchNear finds knobs with a word in ID or traps that differs from the text in one letter, or in two if it is long.
 func searchNear(text string) []Hit {
 	if len(text) < 4 {
 		return nil
@@ -136,13 +139,14 @@ func searchNear(text string) []Hit {
 	var hits []Hit
 	for _, k := range Catalogue() {
 		if p, word, found := nearIn(passages()[k.ID], text); found {
-			hits = append(hits, Hit{ID: k.ID, Title: k.Title, Field: "near", Text: excerpt(p.field, p.prose, word), rank: rankNear})
+			hits = append(hits,
+				Hit{ID: k.ID, Title: k.Title, Field: "near", Text: excerpt(p.field, p.prose, word), rank: rankNear})
 		}
 	}
 	return sorted(hits)
 }
 
-// nearIn is the first of an ID and traps with a word that is nearly a text, and that word.
+// nearIn returns the first passage among ID and traps with a word similar to a text, and that word.
 func nearIn(all []passage, text string) (p passage, word string, found bool) {
 	for _, p := range all {
 		if p.rank > rankTrap {
@@ -161,14 +165,14 @@ func nearIn(all []passage, text string) (p passage, word string, found bool) {
 	return p, "", false
 }
 
-// passage is a part of what is said of a knob, with itself in lower case.
+// passage is a part of a knob's prose, and the same in lower case.
 type passage struct {
 	field      string
 	rank       int
 	prose, low string
 }
 
-// passages are those of each knob by ID, put together at the first search.
+// passages are those of each knob by ID, collected at the first search.
 var passages = sync.OnceValue(func() map[string][]passage {
 	all := map[string][]passage{}
 	for _, k := range Catalogue() {
@@ -180,29 +184,30 @@ var passages = sync.OnceValue(func() map[string][]passage {
 			look("value", rankValue, v.Address+" "+strings.ReplaceAll(v.Address, "/", ".")) // MODULE.PARAMETER too
 		}
 		look("title", rankTitle, k.Title)
-		for _, trap := range k.Doc.Traps {
+		doc := k.Doc()
+		for _, trap := range doc.Traps {
 			look("trap", rankTrap, trap)
 		}
-		look("wanted", rankWhy, k.Doc.Want)
-		look("why", rankWhy, k.Doc.Why)
-		look("cost", rankOther, k.Doc.Cost)
-		look("verify", rankOther, k.Doc.Verify)
-		for _, s := range k.Doc.Sources {
+		look("wanted", rankWhy, doc.Want)
+		look("why", rankWhy, doc.Why)
+		look("cost", rankOther, doc.Cost)
+		look("verify", rankOther, doc.Verify)
+		for _, s := range doc.Sources {
 			look("source", rankOther, s.Fact+": "+s.Where)
 		}
 	}
 	return all
 })
 
-// words are the words of a text in lower case: letters, digits, and the signs that stand inside names.
+// words returns the words of a text in lower case: letters, digits, and the signs that occur in names.
 func words(text string) []string {
 	return strings.FieldsFunc(strings.ToLower(text), func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '_' && r != '-' && r != '.'
 	})
 }
 
-// excerpt is what is shown of the prose: of a trap all, because what is meant instead stands behind what is wrong; of
-// a value the address.
+// excerpt returns what is shown of a passage: all of a trap, because it ends with what is right; of a value the
+// address.
 func excerpt(field, prose, part string) string {
 	switch field {
 	case "trap":
@@ -214,7 +219,7 @@ func excerpt(field, prose, part string) string {
 	return sentence(prose, part)
 }
 
-// sentence is the sentence of a text that holds a part of it; a full stop inside a name ends none.
+// sentence returns the sentence of a text that contains a part; a full stop inside a name ends none.
 func sentence(text, part string) string {
 	at := strings.Index(strings.ToLower(text), strings.ToLower(part))
 	if at < 0 || at > len(text) {
@@ -235,3 +240,33 @@ func sorted(hits []Hit) []Hit {
 	slices.SortStableFunc(hits, func(a, b Hit) int { return cmp.Compare(a.rank, b.rank) })
 	return hits
 }
+
+// Distance returns how many letters must be inserted, deleted, replaced or swapped with their neighbour to turn a into
+// b (optimal string alignment). For texts longer than 200 bytes it is their length.
+func Distance(a, b string) int {
+	if len(a) > 200 || len(b) > 200 {
+		return max(len(a), len(b))
+	}
+	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			change := 1
+			if a[i-1] == b[j-1] {
+				change = 0
+			}
+			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+change)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+		before, last, row = last, row, before
+	}
+	return last[len(b)]
+}
+
+// contained reports whether part is a part of an ID ("bridge", "ring.rx").
+func contained(part, id string) bool { return len(part) >= 3 && strings.Contains(id, part) }

@@ -11,35 +11,19 @@ import (
 	"mpps/internal/setting"
 )
 
-// vfDrivers are the drivers that a virtual function has in its guest.
+// vfDrivers are the drivers of virtual functions in guests.
 var vfDrivers = []string{"ixgbevf", "iavf", "i40evf", "igbvf"}
 
 // maxHostdevs is how many functions a guest can be given (one for each slot of a PCI bus).
 const maxHostdevs = 32
 
-// isVF tells whether a NIC is a virtual function, on a host or seen from the guest that has it.
+// isVF reports whether a NIC is a virtual function, on a host or seen from the guest that has it.
 func isVF(n *facts.NIC) bool { return n.PhysFn != "" || slices.Contains(vfDrivers, n.Driver) }
 
 var sriovAttach = &Knob{
-	ID: "sriov.attach", Title: "How guests are given their virtual functions", Stage: datapath.SRIOV, Risk: goal.GuestRestart, Check: true,
-	After: []string{"sriov.numvfs"}, Tiers: tiers(goal.Passthrough),
-	Doc: Doc{
-		Want: "<interface type='hostdev'>, at most 32 functions a guest",
-		Why: "There are three ways. <interface type='hostdev'> lets libvirt set MAC and VLAN on the function at the guest's start and put them back after it. <hostdev> passes the function as it is: MAC and VLAN are whatever stands there. " +
-			"A libvirt network with a pool of functions picks a free one at each start.",
-		Cost:   "interface type='hostdev' works for virtual functions only; whole ports need <hostdev>.",
-		Verify: "virsh dumpxml NAME; ip link show PF shows the function with the guest's MAC.",
-		Traps: []string{
-			"A pool with more guests than functions fails late, at the start of the one guest too many, and can leave a function unusable until its driver is bound anew: count first.",
-			"A guest takes at most 32 functions.",
-			"managed='yes' gives the function back to the host's driver when the guest ends; with 'no' it stays with vfio-pci.",
-			"All functions of one IOMMU group go to one guest or none.",
-		},
-		Sources: []Source{
-			{"the three ways", "libvirt formatdomain, \"PCI Passthrough\" and \"Direct attachment to physical interface\"; formatnetwork, \"Using an SR-IOV VF pool\""},
-			{"at most 32; pools that fail late", "founding experience"},
-		},
-	},
+	ID: "sriov.attach", Title: "How guests are given their virtual functions",
+	Stage: datapath.SRIOV, Risk: goal.GuestRestart, After: []string{"sriov.numvfs"}, Tiers: tiers(goal.Passthrough),
+	Check: true,
 	Where: eachGuest(managed, guestFact("vf-attachment")),
 	Want: func(v *View, a setting.Address) Advice {
 		g, advice, ok := v.guest(a)
@@ -68,49 +52,41 @@ var sriovAttach = &Knob{
 		has := fmt.Sprintf("%s by interface, %d by hostdev", count(byInterface, "function"), bare)
 		switch {
 		case len(g.Hostdevs) > maxHostdevs:
-			return seen(has, Wants(setting.Exact(fmt.Sprintf("at most %d", maxHostdevs)), fmt.Sprintf("%d passed-through functions are more than a guest takes", len(g.Hostdevs))).At(High))
+			return seen(has,
+				Wants(setting.Exact(fmt.Sprintf("at most %d", maxHostdevs)),
+					fmt.Sprintf("%d passed-through functions are more than a guest takes", len(g.Hostdevs))).At(High))
 		case bare > 0:
-			return seen(has, Wants(setting.Exact("interface type='hostdev'"), "passed as a plain device a function has the MAC and VLAN that somebody left on it").At(Info))
+			return seen(has,
+				Wants(setting.Exact("interface type='hostdev'"),
+					"passed as a plain device a function has the MAC and VLAN that somebody left on it").At(Info))
 		}
 		return seen(has, Fine("libvirt sets MAC and VLAN of its functions at its start"))
 	},
 }
 
-// unattached is advice about a guest without a passed-through function. Of a host where other guests have some, and the goal
-// names none, it is not known to need one: guests for management need none.
+// unattached is advice about a guest without a passed-through function. If other guests have one and the goal names no
+// guest, it may not need one: guests for management do not.
 func (v *View) unattached(g *facts.Guest) Advice {
 	found := "no function; " + count(len(g.Interfaces), "other interface")
-	if v.Goal.Guest == "" && slices.ContainsFunc(v.Guests, func(other facts.Guest) bool { return passthrough(&other) }) {
+	if v.Goal.Guest == "" && slices.ContainsFunc(v.Guests,
+		func(other facts.Guest) bool { return passthrough(&other) }) {
 		return seen(found, Fine("other guests have functions: name this one with --guest if the target is its"))
 	}
 	free := 0
 	for _, f := range v.VFs {
-		if f.Guest == "" && !slices.ContainsFunc(v.Guests, func(other facts.Guest) bool { return slices.Contains(other.Hostdevs, f.PCI) }) {
+		if f.Guest == "" && !slices.ContainsFunc(v.Guests,
+			func(other facts.Guest) bool { return slices.Contains(other.Hostdevs, f.PCI) }) {
 			free++
 		}
 	}
-	because := fmt.Sprintf("its packets go through the host's kernel, which does not carry the target: give it a virtual function (%d free here)", free)
+	because := fmt.Sprintf("its packets go through the host's kernel, which does not carry the target: give it a "+
+		"virtual function (%d free here)", free)
 	return seen(found, Wants(setting.Exact("interface type='hostdev'"), because).At(High))
 }
 
 var sriovGuest = &Knob{
-	ID: "sriov.guest", Title: "A guest's virtual function is served by several vCPUs", Stage: datapath.SRIOV, Risk: goal.None, Check: true,
-	Tiers: tiers(goal.Passthrough),
-	Doc: Doc{
-		Want:   "a vCPU for each queue",
-		Why:    "A function has few queues: 2 on an X520, 4 on an X710. Each queue's interrupt goes to one vCPU, and after boot often to the same one: that vCPU then does all the work. irqbalance in the guest spreads them, or they are pinned there.",
-		Cost:   "None.",
-		Verify: "mpps sriov guest NAME, where its agent answers; in the guest: /proc/interrupts counts a function's queues on different CPUs.",
-		Traps: []string{
-			"More vCPUs than queues do not help receiving, except by RPS in the guest.",
-			"Windows brings a driver for 82599 functions only in some versions (Server 2012 does); others need Intel's, installed before the function is the only NIC.",
-			"ixgbevf in old guests (before 4.x) has one queue unless the host's driver offers more.",
-		},
-		Sources: []Source{
-			{"2 and 4 queues", "drivers/net/ethernet/intel/ixgbe/ixgbe_lib.c, ixgbe_set_vmdq_queues; drivers/net/ethernet/intel/i40e/i40e.h, I40E_DEFAULT_QUEUES_PER_VF"},
-			{"irqbalance in the guest, or pinned", "founding experience"},
-		},
-	},
+	ID: "sriov.guest", Title: "A guest's virtual function is served by several vCPUs",
+	Stage: datapath.SRIOV, Risk: goal.None, Tiers: tiers(goal.Passthrough), Check: true,
 	Where: func(h *facts.Host) []setting.Address {
 		all := eachGuest(passthrough, guestFact("vf-interrupts"))(h)
 		for _, n := range h.NICs {
@@ -137,12 +113,13 @@ var sriovGuest = &Knob{
 				queues = fmt.Sprintf(" (%s has %s)", pf.Driver, count(facts.VFQueues(pf.Driver), "queue")+" a function")
 			}
 		}
-		return Unsure("which vCPUs serve its functions" + queues + " is seen in the guest: run 'mpps audit' there, or take a snapshot there")
+		return Unsure("which vCPUs serve its functions" + queues + " is seen in the guest: run 'mpps audit' there, " +
+			"or take a snapshot there")
 	},
 }
 
-// servedInside judges the functions of a guest whose inside its agent showed, by the one that is served worst; of a guest that
-// shows none it says nothing.
+// servedInside judges the functions of a guest whose agent shows its inside, by the one that is served worst; if none
+// is shown, it does not judge.
 func (v *View) servedInside(g *facts.Guest, a setting.Address) (worst Advice, found bool) {
 	if seenInside(g) == nil {
 		return Advice{}, false
@@ -173,7 +150,7 @@ func (v *View) servedInside(g *facts.Guest, a setting.Address) (worst Advice, fo
 	return worst, found
 }
 
-// served judges which CPUs take the interrupts of a function's queues, seen from where it is used.
+// served judges which CPUs take the interrupts of a function's queues, on the machine that uses it.
 func (v *View) served(n *facts.NIC) Advice {
 	if len(v.Topology.Online) < 2 {
 		return Skips("one CPU serves all")
@@ -201,35 +178,22 @@ func (v *View) served(n *facts.NIC) Advice {
 	case queues == 1:
 		return Skips("it has one queue")
 	case len(on) == 1 && !v.runs("irqbalance"):
-		return seen("1 CPU", Wants(setting.Exact("a CPU for each queue"), fmt.Sprintf("one CPU serves all %d queues, and irqbalance does not run", queues)).At(Medium))
+		return seen("1 CPU",
+			Wants(setting.Exact("a CPU for each queue"),
+				fmt.Sprintf("one CPU serves all %d queues, and irqbalance does not run", queues)).At(Medium))
 	}
 	return seen(count(len(on), "CPU"), Fine(fmt.Sprintf("%d queues on %s", queues, count(len(on), "CPU"))))
 }
 
-// runs tells whether a watched daemon runs.
+// runs reports whether a watched daemon runs.
 func (v *View) runs(name string) bool {
 	return slices.ContainsFunc(v.Services, func(s facts.Service) bool { return s.Name == name && s.Running })
 }
 
 var sriovBridge = &Knob{
-	ID: "sriov.bridge", Title: "No Linux bridge on a virtual function", Stage: datapath.SRIOV, Risk: goal.Connectivity, Check: true,
-	Tiers: tiers(goal.Standard, goal.Aggressive, goal.Passthrough),
-	Doc: Doc{
-		Want: "no function as the port of a Linux bridge",
-		Why: "A function takes in frames for its own MAC only, and the check against spoofing drops what it sends from another. A bridge on it carries other machines' frames: they are lost without a word in both directions. " +
-			"Open vSwitch can work where the function is trusted and unchecked, because it can rewrite addresses.",
-		Cost:   "Guests behind such a bridge need routing or NAT, a function of their own, or macvtap in passthru mode.",
-		Verify: "ip link show master BRIDGE lists no virtual function; tcpdump on the function shows answers coming back.",
-		Traps: []string{
-			"promisc on is accepted on a function and does nothing unless it is trusted (trust on) and the card offers it.",
-			"The host's own network works over such a bridge, because the bridge takes the function's MAC: only what is behind it is cut off.",
-			"macvtap in bridge mode on a function has the same problem: each macvtap has a MAC of its own. Intel's drivers take a few more addresses when asked.",
-		},
-		Sources: []Source{
-			{"a function cannot carry a Linux bridge; Open vSwitch can", "founding experience"},
-			{"promiscuous mode needs trust", "drivers/net/ethernet/intel/ixgbe/ixgbe_sriov.c, ixgbe_update_vf_xcast_mode"},
-		},
-	},
+	ID: "sriov.bridge", Title: "No Linux bridge on a virtual function",
+	Stage: datapath.SRIOV, Risk: goal.Connectivity, Tiers: tiers(goal.Standard, goal.Aggressive, goal.Passthrough),
+	Check: true,
 	Where: func(h *facts.Host) []setting.Address {
 		all := eachGuest(passthrough, guestFact("vf-bridge"))(h)
 		for _, n := range h.NICs {
@@ -245,36 +209,21 @@ var sriovBridge = &Knob{
 			if _, advice, ok := v.guest(a); !ok {
 				return advice
 			}
-			return Unsure("whether a bridge stands on its function is seen in the guest: run 'mpps audit' there, or take a snapshot there")
+			return Unsure("whether a bridge stands on its function is seen in the guest: run 'mpps audit' there, or " +
+				"take a snapshot there")
 		}
 		if v.bridges[n.Master] != nil {
-			return seen("port of "+n.Master, Wants(setting.Exact("no port of a bridge"), "frames of what is behind "+n.Master+" are dropped by the NIC in both directions").At(High))
+			return seen("port of "+n.Master,
+				Wants(setting.Exact("no port of a bridge"),
+					"frames of what is behind "+n.Master+" are dropped by the NIC in both directions").At(High))
 		}
 		return seen("no port of a bridge", Fine("it is the port of no Linux bridge"))
 	},
 }
 
 var sriovMigrate = &Knob{
-	ID: "sriov.migrate", Title: "A guest with a virtual function is not migrated live", Stage: datapath.SRIOV, Risk: goal.GuestRestart, Check: true,
-	Tiers: tiers(goal.Passthrough),
-	Doc: Doc{
-		Want: "a teaming pair, or the function detached before",
-		Why: "The state of a function is in the card, and cannot be moved. libvirt refuses a live migration; an offline one moves the definition with the PCI address of a function that the other host may not have, or has given away. " +
-			"The ways out: detach, migrate, attach; define anew on the other host; or a pair of a virtio NIC and a function (teaming), which falls back to virtio meanwhile.",
-		Cost:   "With teaming a second NIC with the same MAC, and a guest kernel with net_failover (4.18).",
-		Verify: "virsh dumpxml NAME shows <teaming type='transient' …> on the function's interface.",
-		Traps: []string{
-			"virsh migrate --offline does not refuse: the guest then fails at its start on the other host, or takes another guest's function. mpps sriov migrate-plan prints what to do instead, for both hosts.",
-			"virsh save and managedsave are refused like a migration; of a guest with a pair they do not end, because they pause the guest, which then cannot let go of its function.",
-			"VFIO migration exists for some cards (mlx5 from 5.18 on, E810 later) and needs variant drivers on both hosts.",
-			"After the guest is attached again its settings (rate, trust) are not there unless libvirt or somebody sets them.",
-		},
-		Sources: []Source{
-			{"teaming", "libvirt formatdomain, \"Teaming a virtio/hostdev NIC pair\"; Documentation/networking/net_failover.rst"},
-			{"migration of functions", "drivers/vfio/pci/mlx5/main.c; Documentation/ABI/testing/debugfs-vfio"},
-			{"refuse libvirt's offline migration with a function attached", "founding experience"},
-		},
-	},
+	ID: "sriov.migrate", Title: "A guest with a virtual function is not migrated live",
+	Stage: datapath.SRIOV, Risk: goal.GuestRestart, Tiers: tiers(goal.Passthrough), Check: true,
 	Where: eachGuest(passthrough, guestFact("migration")),
 	Want: func(v *View, a setting.Address) Advice {
 		g, advice, ok := v.guest(a)
@@ -287,6 +236,9 @@ var sriovMigrate = &Knob{
 		case strings.Contains(g.Definition, "<teaming"):
 			return seen("teaming", Fine("its function is paired with a virtio NIC: unplug, migrate, plug"))
 		}
-		return seen("not migratable live", Wants(setting.Exact("a teaming pair, or detach before"), fmt.Sprintf("%s cannot be moved: detach, migrate, attach ('mpps sriov migrate-plan')", count(len(g.Hostdevs), "passed-through function"))).At(Info))
+		return seen("not migratable live",
+			Wants(setting.Exact("a teaming pair, or detach before"),
+				fmt.Sprintf("%s cannot be moved: detach, migrate, attach ('mpps sriov migrate-plan')",
+					count(len(g.Hostdevs), "passed-through function"))).At(Info))
 	},
 }

@@ -14,53 +14,19 @@ import (
 )
 
 var vhostZeroCopy = &Knob{
-	ID: "vhost.zero_copy", Title: "Zero-copy transmit stays off", Stage: datapath.Vhost, Risk: goal.GuestRestart, Check: true,
-	Tiers: viaKernel(),
-	Doc: Doc{
-		Want: "0",
-		Why: "experimental_zcopytx lends the guest's pages to the NIC instead of copying them. For small packets pinning costs more than copying 64 bytes, " +
-			"a guest waits for the NIC to let go of its buffers, and batching from vhost to the tap is lost.",
-		Cost:   "None: it is off by default.",
-		Verify: "/sys/module/vhost_net/parameters/experimental_zcopytx is 0.",
-		Traps: []string{
-			"experimental_zcopytx=1 is old advice (it was the default until 2019) and helped large packets only.",
-			"It is a load-time parameter: vhost_net must be unloaded with all guests down. mpps explains it and never plans it.",
-			"It was reported broken over tun in 2025.",
-		},
-		Sources: []Source{
-			{"off by default since 2019", "kernel commit 098eadce3c62 (vhost_net: disable zerocopy by default)"},
-			{"load-time only", "drivers/vhost/net.c, module_param(experimental_zcopytx, int, 0444)"},
-			{"large packets only", "founding measurements"},
-		},
-	},
+	ID: "vhost.zero_copy", Title: "Zero-copy transmit stays off",
+	Stage: datapath.Vhost, Risk: goal.GuestRestart, Tiers: viaKernel(), Check: true,
 	Where: fixed(setting.Of(setting.ModuleParam, "vhost_net", "experimental_zcopytx")),
 	Want: func(v *View, a setting.Address) Advice {
-		return Wants(setting.Exact("0"), "zero copy loses batching and waits for the NIC: it helps large packets only").At(Low)
+		return Wants(setting.Exact("0"),
+			"zero copy loses batching and waits for the NIC: it helps large packets only").At(Low)
 	},
 }
 
 var vhostThreads = &Knob{
-	ID: "vhost.threads", Title: "A CPU for each vhost thread", Stage: datapath.Vhost, Risk: goal.None,
+	ID: "vhost.threads", Title: "A CPU for each vhost thread",
+	Stage: datapath.Vhost, Risk: goal.None,
 	After: []string{"nic.irq_affinity", "domain.vcpupin", "domain.emulatorpin", "domain.queues"}, Tiers: viaKernel(),
-	Doc: Doc{
-		Want: "a CPU for each, of the guest's node and no vCPU's",
-		Why: "A vhost thread copies all packets of one queue pair. The scheduler puts it where there is time, often on a vCPU's CPU or on the other thread of its core, and moves it in the middle of a burst. " +
-			"Each gets a CPU of its own on the guest's node, apart from all vCPUs; one or two threads carry several 100 kpps.",
-		Cost:   "These CPUs are no longer there for vCPUs: the founding measurement gave vhost half of the host.",
-		Verify: "Cpus_allowed_list in /proc/PID/task/TID/status of the threads vhost-PID; top -H shows each on its own CPU.",
-		Traps: []string{
-			"libvirt cannot pin them, and emulatorpin does not hold them reliably: they are placed directly.",
-			"All are called vhost-PID with the QEMU process's number; which one serves which queue shows in their order of creation, and mpps says how sure it is.",
-			"They are threads of the QEMU process since 6.4 and kernel threads before; with taskset -a on QEMU's process newer kernels move them too.",
-			"They appear when the guest's driver starts the device, and anew with each guest start and hot plug: the placement ends with the guest.",
-			"On the sibling threads of the vCPUs' cores they take half of the core from the vCPU.",
-		},
-		Sources: []Source{
-			{"tasks of the owner since 6.4", "kernel commit 6e890c5d5021 (vhost: use vhost_tasks for worker threads)"},
-			{"one worker for each vhost device, named vhost-<pid>", "drivers/vhost/vhost.c, vhost_worker_create"},
-			{"14 vCPUs and 14 CPUs for vhost on 2×16 cores", "founding measurements"},
-		},
-	},
 	Where: func(h *facts.Host) []setting.Address {
 		var all []setting.Address
 		for _, g := range h.Guests {
@@ -82,8 +48,10 @@ var vhostThreads = &Knob{
 		if err != nil || len(parts) != 4 {
 			return Skips("no such thread")
 		}
-		if slices.ContainsFunc(g.Threads, func(t facts.Thread) bool { return t.NIC == parts[2] && t.Sure == facts.NotByOrder }) {
-			return Unsure("which thread serves it is in doubt: packets of its NIC did not make the threads run that the order of creation gives it")
+		if slices.ContainsFunc(g.Threads,
+			func(t facts.Thread) bool { return t.NIC == parts[2] && t.Sure == facts.NotByOrder }) {
+			return Unsure("which thread serves it is in doubt: packets of its NIC did not make the threads run that " +
+				"the order of creation gives it")
 		}
 		placed := v.Placement().Guest(g.Name)
 		if placed == nil {
@@ -94,7 +62,9 @@ var vhostThreads = &Knob{
 			return Skips("a thread that the placement does not know: the guest's definition has fewer queues")
 		}
 		reading := v.Readings.At(a)
-		if cpus, err := setting.ParseCPUs(reading.Value); reading.State == setting.Known && err == nil && len(cpus) == 1 && v.vhostWell(g, placed, cpus[0]) {
+		cpus, err := setting.ParseCPUs(reading.Value)
+		pinned := reading.State == setting.Known && err == nil && len(cpus) == 1
+		if pinned && v.vhostWell(g, placed, cpus[0]) {
 			return Fine(fmt.Sprintf("CPU %d is its own, apart from all vCPUs", cpus[0]))
 		}
 		advice := Wants(setting.Exact(strconv.Itoa(cpu)), placed.VhostWhy).At(High)
@@ -107,8 +77,8 @@ var vhostThreads = &Knob{
 	},
 }
 
-// vhostWell tells whether a CPU to which one vhost thread is held serves the placement's purpose as well as its own
-// choice: one of the CPUs that the placement has for the guest's vhost threads, with no more threads than it must have.
+// vhostWell reports whether a CPU to which one vhost thread is pinned serves as well as the placement's own choice: one
+// of the CPUs that it has for the guest's vhost threads, with no more threads than necessary.
 func (v *View) vhostWell(g *facts.Guest, placed *placement.Placed, cpu int) bool {
 	pool := map[int]bool{}
 	for _, w := range placed.Vhost {
@@ -125,4 +95,55 @@ func (v *View) vhostWell(g *facts.Guest, placed *placement.Placed, cpu int) bool
 		}
 	}
 	return held <= (len(placed.Vhost)+len(pool)-1)/len(pool)
+}
+
+var vhostBudget = &Knob{
+	ID: "vhost.budget", Title: "CPUs for vhost threads, in all guests together",
+	Stage: datapath.Vhost, Risk: goal.None, Tiers: viaKernel(), Check: true,
+	Where: fixed(setting.Of(setting.Fact, "host", "vhost-threads")),
+	Want: func(v *View, a setting.Address) Advice {
+		threads, loose := 0, 0
+		var vcpus setting.CPUSet
+		for _, g := range v.Guests {
+			if !g.Active() && g.Name != v.Goal.Guest {
+				continue
+			}
+			for _, i := range g.NICs() {
+				if placement.Tapped(i) && virtio(i.Model) && i.Backend != "qemu" {
+					threads += max(1, i.Queues)
+				}
+			}
+			own := pins(&g)
+			if len(own) == 0 {
+				loose++
+			}
+			vcpus = vcpus.Or(own)
+		}
+		room := len(v.Topology.Online.Minus(vcpus))
+		switch {
+		case threads == 0:
+			return Skips("no guest that runs has a NIC for vhost")
+		case len(v.Topology.Online) == 0:
+			return Unsure("the number of CPUs is not known")
+		case loose > 0:
+			return Unsure(fmt.Sprintf("%s not pinned: vCPUs run on any CPU, and no CPU is vhost's alone",
+				guestsAre(loose)))
+		}
+		found := fmt.Sprintf("%s on %s", count(threads, "thread"), count(room, "CPU")+" without a vCPU")
+		advice := Fine(fmt.Sprintf("%s for %s of vhost", count(room, "CPU")+" without a vCPU",
+			count(threads, "thread")))
+		if threads > room {
+			advice = Wants(setting.Exact(fmt.Sprintf("at most %s", count(room, "thread"))),
+				fmt.Sprintf("%s of vhost share %s: fewer queues where they carry little, or fewer vCPUs",
+					count(threads, "thread"), count(room, "CPU"))).At(Medium)
+		}
+		return seen(found, advice)
+	},
+}
+
+func guestsAre(n int) string {
+	if n == 1 {
+		return "1 guest is"
+	}
+	return fmt.Sprintf("%d guests are", n)
 }

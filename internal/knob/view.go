@@ -10,8 +10,8 @@ import (
 	"mpps/internal/setting"
 )
 
-// View is what knobs look at: the host's facts and the goal, indexed by name, with the placement worked out once for
-// all of them. It belongs to one audit and to one goroutine.
+// View is what knobs look at: the host's facts and the goal, indexed by name, and the placement, computed once for all
+// of them. It belongs to one audit and one goroutine.
 type View struct {
 	*facts.Host
 	Goal goal.Goal
@@ -28,7 +28,7 @@ type View struct {
 	xpsGood map[string]bool
 	rules   map[string][]string             // by family: the rules that bridged frames run through
 	irqLoad map[string]map[int]map[int]bool // by NIC and CPU: the queues whose interrupts it takes alone
-	insides map[string]*View                // by guest: what its agent showed of it
+	insides map[string]*View                // by guest: its inside, as its agent showed it
 }
 
 // Look prepares a host's facts for knobs to look at.
@@ -61,7 +61,7 @@ func Look(h *facts.Host, g goal.Goal) *View {
 	return v
 }
 
-// ask is what is to be placed, described at the first call.
+// ask returns the placement problem, described at the first call.
 func (v *View) ask() placement.Ask {
 	if v.asked == nil {
 		ask := placement.From(v.Host, v.Goal)
@@ -70,7 +70,7 @@ func (v *View) ask() placement.Ask {
 	return *v.asked
 }
 
-// Placement is which CPUs should serve what, worked out at the first call.
+// Placement returns which CPUs should serve what, computed at the first call.
 func (v *View) Placement() *placement.Result {
 	if v.placed == nil {
 		v.placed = placement.Place(v.ask())
@@ -78,7 +78,7 @@ func (v *View) Placement() *placement.Result {
 	return v.placed
 }
 
-// bridged are the rules that bridged frames run through for one family's sake.
+// bridged returns the rules that bridged frames pass because of one family of hooks.
 func (v *View) bridged(tool string) []string {
 	rules, known := v.rules[tool]
 	if !known {
@@ -88,7 +88,7 @@ func (v *View) bridged(tool string) []string {
 	return rules
 }
 
-// nic is the NIC that an address speaks of, or the reason why no knob should touch it.
+// nic returns the NIC of an address, or the reason why no knob should touch it.
 func (v *View) nic(a setting.Address) (*facts.NIC, Advice, bool) {
 	return v.nicNamed(a.Object())
 }
@@ -119,7 +119,7 @@ func onNIC(n *facts.NIC, advice Advice) Advice {
 	return advice
 }
 
-// guest is the guest that an address speaks of, or the reason why no knob should touch it.
+// guest returns the guest of an address, or the reason why no knob should touch it.
 func (v *View) guest(a setting.Address) (*facts.Guest, Advice, bool) {
 	g := v.guests[a.Object()]
 	switch {
@@ -128,16 +128,18 @@ func (v *View) guest(a setting.Address) (*facts.Guest, Advice, bool) {
 	case !v.Goal.ForGuest(g.Name):
 		return nil, Skips("the goal is for guest " + v.Goal.Guest), false
 	case !g.Managed:
-		return nil, Skips(g.Name + " is a QEMU process that libvirt does not know: it has no definition to change"), false
+		return nil, Skips(g.Name + " is a QEMU process that libvirt does not know: it has no " +
+			"definition to change"), false
 	case g.Migrates():
-		return nil, Unsure(fmt.Sprintf("%s is being migrated (%s): nothing of it is judged or planned until that is over, then on the host where it runs", g.Name, g.Job)), false
+		return nil, Unsure(fmt.Sprintf("%s is being migrated (%s): nothing of it is judged or planned until that is "+
+			"over, then on the host where it runs", g.Name, g.Job)), false
 	case v.Goal.Guest == "" && g.State != "running":
 		return nil, Skips(fmt.Sprintf("%s is %s: name it with --guest to tune it", g.Name, g.State)), false
 	}
 	return g, Advice{}, true
 }
 
-// iface is an interface of a guest by its MAC, nil where it has none such.
+// iface returns a guest's interface by MAC, nil if there is none.
 func iface(g *facts.Guest, mac string) *facts.Interface {
 	for i := range g.Interfaces {
 		if g.Interfaces[i].MAC == mac {
@@ -147,7 +149,7 @@ func iface(g *facts.Guest, mac string) *facts.Interface {
 	return nil
 }
 
-// number is a reading's count; false where it has none.
+// number returns the number in a reading; false if it has none.
 func number(r setting.Reading) (int64, bool) {
 	if r.State != setting.Known {
 		return 0, false
@@ -159,7 +161,7 @@ func number(r setting.Reading) (int64, bool) {
 	return n, true
 }
 
-// watch says how to look at what is lost now. A snapshot is watched where it is taken.
+// watch says how to observe current losses. For a snapshot that is done where it is taken.
 const watch = "'mpps audit --interval 2s' under load, or 'mpps snapshot --interval 2s' there"
 
 // needsInterval is the answer of knobs that decide by what is lost now.
@@ -170,11 +172,11 @@ func (v *View) needsInterval() (Advice, bool) {
 	return Advice{}, false
 }
 
-// over says for how long was watched.
+// over says how long mpps watched.
 func (v *View) over() string { return fmt.Sprintf("over %.3g s", v.Interval.Seconds) }
 
-// loaded tells whether a device took in enough packets while mpps watched to say anything about load: a hundredth of
-// the target, at least 1000 a second.
+// loaded reports whether a device received enough packets while mpps watched to judge its behaviour under load: a
+// hundredth of the target, at least 1000 per second.
 func (v *View) loaded(device string) bool {
 	if v.Interval == nil || v.Interval.Seconds <= 0 {
 		return false
@@ -183,8 +185,8 @@ func (v *View) loaded(device string) bool {
 	return float64(packets)/v.Interval.Seconds >= max(1000, v.Goal.PPS/100)
 }
 
-// Bounds of what is listed, so that a made-up snapshot cannot make lists without end: 4096 queues are more than any NIC
-// has, and 200,000 addresses of one knob more than any host.
+// Bounds of lists, so that a made-up snapshot cannot make them endless: no NIC has 4096 queues, and no host 200,000
+// addresses of one knob.
 const (
 	maxQueues    = 4096
 	maxAddresses = 200_000
@@ -210,7 +212,9 @@ func eachNIC(has func(n *facts.NIC) bool, at func(n *facts.NIC) []setting.Addres
 }
 
 // eachGuest lists addresses of every guest that passes a test.
-func eachGuest(has func(g *facts.Guest) bool, at func(g *facts.Guest) []setting.Address) func(*facts.Host) []setting.Address {
+func eachGuest(
+	has func(g *facts.Guest) bool, at func(g *facts.Guest) []setting.Address,
+) func(*facts.Host) []setting.Address {
 	return func(h *facts.Host) []setting.Address {
 		var all []setting.Address
 		for i := range h.Guests {
@@ -226,14 +230,14 @@ func anyGuest(*facts.Guest) bool      { return true }
 func managed(g *facts.Guest) bool     { return g.Managed }
 func passthrough(g *facts.Guest) bool { return len(g.Hostdevs) > 0 }
 
-// guestFact is what is said of a guest.
+// guestFact lists one fact about a guest.
 func guestFact(what string) func(g *facts.Guest) []setting.Address {
 	return func(g *facts.Guest) []setting.Address {
 		return []setting.Address{setting.Of(setting.Fact, g.Name, what)}
 	}
 }
 
-// inDefinition are values of a guest's definition.
+// inDefinition lists values of a guest's definition.
 func inDefinition(paths ...string) func(g *facts.Guest) []setting.Address {
 	return func(g *facts.Guest) []setting.Address {
 		var all []setting.Address
@@ -247,4 +251,43 @@ func inDefinition(paths ...string) func(g *facts.Guest) []setting.Address {
 // fixed lists addresses that do not depend on the host.
 func fixed(all ...setting.Address) func(*facts.Host) []setting.Address {
 	return func(*facts.Host) []setting.Address { return slices.Clone(all) }
+}
+
+// quiet returns the CPUs that only guests' vCPUs should use: those isolated at boot and those that the user named, else
+// those that the placement gives to the vCPUs of the goal's guests.
+func (v *View) quiet() setting.CPUSet {
+	if set := v.Topology.Isolated.Or(v.Topology.NohzFull).Or(v.Goal.CPUs); len(set) > 0 {
+		return set
+	}
+	var set setting.CPUSet
+	for _, g := range v.Placement().Guests {
+		if v.Goal.ForGuest(g.Name) {
+			set = set.Or(g.VCPUSet())
+		}
+	}
+	return set
+}
+
+// split returns the CPUs of guests and those of the host, or the reason why one of the two has none.
+func (v *View) split() (quiet, loud setting.CPUSet, advice Advice, ok bool) {
+	quiet = v.quiet()
+	loud = v.Topology.Online.Minus(quiet)
+	switch {
+	case len(quiet) == 0:
+		return nil, nil, Unsure("no CPU is isolated, and none is a guest's alone: isolate some (isolcpus=), or name " +
+			"them with --cpus"), false
+	case len(loud) == 0:
+		return nil, nil, Unsure("no CPU is left for the host, or the CPUs that are online are not known"), false
+	}
+	return quiet, loud, Advice{}, true
+}
+
+// inGuest reports whether the host is a virtual machine itself.
+func (v *View) inGuest() bool { return v.Virtual != "" }
+
+// avoids reports whether a value is a set of CPUs without any of these.
+func (v *View) avoids(a setting.Address, cpus setting.CPUSet) bool {
+	r := v.Readings.At(a)
+	set, err := setting.ParseCPUs(r.Value)
+	return r.State == setting.Known && err == nil && len(set.And(cpus)) == 0
 }

@@ -15,7 +15,7 @@ var proseNames = []string{"why", "because", "reason", "hint", "title", "warning"
 var comparers = []string{"HasPrefix", "HasSuffix", "Contains", "EqualFold", "Index", "CutPrefix", "CutSuffix"}
 
 // foreignTitles are packages in which a title or a reason is the kernel's or a boot loader's own.
-var foreignTitles = []string{"host", "bottleneck"}
+var foreignTitles = []string{"machine/boot", "bottleneck"}
 
 // readsProse refuses decisions by the words of a reason, a title, a hint or an error: what is looked for in them, and
 // what they are compared with, besides nothing, and each other where equal ones are shown together. A Reason may be a

@@ -6,6 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -15,7 +16,7 @@ import (
 
 // source is one file that is no test.
 type source struct {
-	name, pkg string // pkg is relative to internal/, or cmd/NAME
+	name, pkg string // pkg is relative to internal/, or cmd/NAME, or docs/NAME
 	set       *token.FileSet
 	file      *ast.File
 	imports   map[string]string // name in the file → path
@@ -46,11 +47,11 @@ func parse(name, pkg string, text any) (*source, error) {
 	return s, nil
 }
 
-// tree reads every file below internal/ and cmd/ that is no test.
+// tree reads every file below internal/, cmd/ and docs/ that is no test.
 func tree(t *testing.T) []*source {
 	t.Helper()
 	var all []*source
-	for _, top := range []string{"internal", "cmd"} {
+	for _, top := range []string{"internal", "cmd", "docs"} {
 		root := filepath.Join("..", "..")
 		err := filepath.WalkDir(filepath.Join(root, top), func(name string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
@@ -85,12 +86,20 @@ func pointsOneWay(s *source) []string {
 	}
 	var found []string
 	for _, path := range s.imports {
-		inner, ours := strings.CutPrefix(path, "mpps/internal/")
+		inner, ours := strings.CutPrefix(path, "mpps/")
+		inner = strings.TrimPrefix(inner, "internal/")
 		switch {
+		case strings.HasPrefix(inner, "cmd/") && ours:
+			found = append(found, "nothing imports a command")
 		case ours && !slices.Contains(allowed, everything) && !slices.Contains(allowed, inner):
 			found = append(found, "package "+s.pkg+" must not import "+inner)
-		case strings.HasPrefix(path, "mpps/cmd/"):
-			found = append(found, "nothing imports a command")
+		}
+	}
+	if s.pkg == "cmd/mpps" {
+		for _, inner := range work {
+			if slices.Contains(slices.Collect(maps.Values(s.imports)), "mpps/internal/"+inner) {
+				found = append(found, "package "+s.pkg+" must not import "+inner+": what a verb does is in ops")
+			}
 		}
 	}
 	return found

@@ -16,10 +16,8 @@ const maxFile = 128 << 20
 // ErrNotARun is wrapped by every complaint about a run file's content.
 var ErrNotARun = errors.New("not a run file")
 
-// Encode writes a run as a file has it: indented JSON, ending in a newline.
-func Encode(w io.Writer, r *Run) error { return encode(w, r) }
-
-func encode[T any](w io.Writer, content *T) error {
+// Encode writes a result as a file has it: indented JSON, ending in a newline.
+func Encode[T any](w io.Writer, content T) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", " ")
 	encoder.SetEscapeHTML(false)
@@ -92,6 +90,31 @@ func (r *Run) check() error {
 		}
 	}
 	return nil
+}
+
+// Compared is the comparison of two saved runs, as 'bench compare' has it.
+type Compared struct {
+	Kind Kind      `json:"kind"`
+	Unit string    `json:"unit"`
+	Runs [2]string `json:"runs"` // what the runs are called
+	Comparison
+	Verdict string      `json:"verdict"` // Same where there is no significant difference
+	Cost    *Comparison `json:"cpu_ns_per_unit,omitempty"`
+}
+
+// CompareRuns compares two runs that were taken one after the other. The warnings are what else differed, the error that
+// they measured different things.
+func CompareRuns(before, after *Run, names [2]string) (*Compared, []Warning, error) {
+	caveats, err := Comparable(before, after)
+	if err != nil {
+		return nil, nil, err
+	}
+	cost := Compare(before.Costs(), after.Costs())
+	c := &Compared{
+		Kind: before.Kind, Unit: before.Kind.Unit(), Runs: names, Comparison: Compare(before.Values(), after.Values()), Cost: &cost,
+	}
+	c.Verdict = c.Comparison.String()
+	return c, append(c.Comparison.Warnings, caveats...), nil
 }
 
 // Comparable are the reasons for which two runs must not be compared, or not without saying so: an error where they

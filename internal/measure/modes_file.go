@@ -105,9 +105,6 @@ func (c *ModesCampaign) add(cell ModeCell) error {
 // ErrModes is wrapped where a run was expected and a campaign over NIC modes found, which holds many.
 var ErrModes = errors.New("a campaign over NIC modes, not a single run")
 
-// EncodeModes writes a campaign's result as a file has it.
-func EncodeModes(w io.Writer, m *Modes) error { return encode(w, m) }
-
 // DecodeModes reads a campaign's result: the bare one, or a --json answer of bench with it as the result.
 func DecodeModes(reader io.Reader) (*Modes, error) {
 	text, err := content(reader)

@@ -361,7 +361,7 @@ func TestDecodeCampaignRefuses(t *testing.T) {
 func TestModesFile(t *testing.T) {
 	r := runModes(t, modesPlan(3, 3, 3, 0), newDevice(0.01)).Result()
 	var file bytes.Buffer
-	if err := EncodeModes(&file, r); err != nil {
+	if err := Encode(&file, r); err != nil {
 		t.Fatal(err)
 	}
 	text := file.String()

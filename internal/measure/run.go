@@ -2,6 +2,8 @@ package measure
 
 import (
 	"time"
+
+	"mpps/internal/outcome"
 )
 
 // Schema is the version of the run format.
@@ -83,6 +85,15 @@ func (r *Run) Values() []float64 {
 	return values
 }
 
+// Costs are the samples' CPU times for each packet, transaction or byte, in ns.
+func (r *Run) Costs() []float64 {
+	values := make([]float64, len(r.Samples))
+	for i := range r.Samples {
+		values[i] = r.Samples[i].CPUNsPerUnit
+	}
+	return values
+}
+
 // Warn adds a warning unless one of that code is there.
 func (r *Run) Warn(w Warning) {
 	for _, have := range r.Warnings {
@@ -150,11 +161,7 @@ type Endpoint struct {
 }
 
 // Warning is something a reader must know to judge the result, with what to do about it.
-type Warning struct {
-	Code string `json:"code"` // stable, kebab-case
-	Text string `json:"text"`
-	Hint string `json:"hint,omitempty"`
-}
+type Warning = outcome.Warning
 
 // Baseline is what the measuring gear could do without the device under test.
 type Baseline struct {

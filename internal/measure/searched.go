@@ -56,9 +56,6 @@ func (s *Search) Warn(w Warning) {
 	s.Warnings = append(s.Warnings, w)
 }
 
-// EncodeSearch writes a search as a file has it.
-func EncodeSearch(w io.Writer, s *Search) error { return encode(w, s) }
-
 // DecodeSearch reads a search: the bare one, or a --json answer with it as the result.
 func DecodeSearch(reader io.Reader) (*Search, error) {
 	text, err := content(reader)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 )
 
 // SchemaAB is the version of the format of interleaved comparisons.
@@ -73,8 +74,26 @@ func NewAB(r Interleaved, before, after *Run, blocks int) (*AB, error) {
 // Valid tells whether the device under test set the results of both sides.
 func (ab *AB) Valid() bool { return ab.BeforeRun.Valid() && ab.AfterRun.Valid() }
 
-// EncodeAB writes a comparison as a file has it.
-func EncodeAB(w io.Writer, ab *AB) error { return encode(w, ab) }
+// AllWarnings are those of the comparison and of both sides. What both sides warn of is said once.
+func (ab *AB) AllWarnings() []Warning {
+	all := slices.Clone(ab.Warnings)
+	has := func(r *Run, code string) bool {
+		return slices.ContainsFunc(r.Warnings, func(w Warning) bool { return w.Code == code })
+	}
+	for _, w := range ab.BeforeRun.Warnings {
+		if !has(&ab.AfterRun, w.Code) {
+			w.Text = ab.BeforeRun.Name + ": " + w.Text
+		}
+		all = append(all, w)
+	}
+	for _, w := range ab.AfterRun.Warnings {
+		if !has(&ab.BeforeRun, w.Code) {
+			w.Text = ab.AfterRun.Name + ": " + w.Text
+			all = append(all, w)
+		}
+	}
+	return all
+}
 
 // DecodeAB reads a comparison: the bare one, or a --json answer of bench with it as the result.
 func DecodeAB(reader io.Reader) (*AB, error) {

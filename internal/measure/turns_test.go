@@ -78,7 +78,7 @@ func turnsOf(t *testing.T) {
 		}
 	}
 	var text bytes.Buffer
-	if err := EncodeAB(&text, ab); err != nil {
+	if err := Encode(&text, ab); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Decode(bytes.NewReader(text.Bytes())); !errors.Is(err, ErrInterleaved) {

@@ -22,7 +22,7 @@ import (
 // TestRecordedMachines places guests on every recorded machine (MPPS_CORPUS has more than the tree): as few as one, as many
 // as fill it, and more than it holds.
 func TestRecordedMachines(t *testing.T) {
-	folders := []string{"../host/testdata/topology"}
+	folders := []string{"../machine/cpu/testdata/topology"}
 	if corpus := os.Getenv("MPPS_CORPUS"); corpus != "" {
 		folders = append(folders, filepath.Join(corpus, "topology"))
 	}

@@ -280,5 +280,10 @@ func (p *Plan) Seal() {
 	p.Digest = p.digest()
 }
 
+// Risks reports whether a change has this risk.
+func (p *Plan) Risks(risk goal.Risk) bool {
+	return slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Risk == risk })
+}
+
 // Empty tells whether there is nothing to change.
 func (p *Plan) Empty() bool { return len(p.Changes) == 0 }

@@ -22,7 +22,7 @@ import (
 // TestSteerRecordedMachines steers 16 guests of 8 queues onto 64 NIC queues, and random others, on the CPUs and nodes of every recorded
 // machine (MPPS_CORPUS has more than the tree): no queue of the NIC is shared while one is idle, by either means.
 func TestSteerRecordedMachines(t *testing.T) {
-	folders := []string{"../host/testdata/topology"}
+	folders := []string{"../machine/cpu/testdata/topology"}
 	if corpus := os.Getenv("MPPS_CORPUS"); corpus != "" {
 		folders = append(folders, filepath.Join(corpus, "topology"))
 	}

@@ -28,7 +28,7 @@ type Document struct {
 	Changes  []ChangeRow  `json:"changes"`
 	Refused  []ChangeRow  `json:"not_changed"` // what the plan left out, and why
 	Rollback *RollbackRow `json:"rollback,omitempty"`
-	Warnings []Warning    `json:"warnings"`
+	Warnings []Caveat     `json:"warnings"`
 	Method   []string     `json:"method"` // sentences
 }
 
@@ -140,8 +140,8 @@ func SkippedRows(p *plan.Plan) []ChangeRow {
 
 // Warn adds a caveat unless one of the same code and text is there.
 func (d *Document) Warn(w Warning) {
-	if !slices.Contains(d.Warnings, w) {
-		d.Warnings = append(d.Warnings, w)
+	if c := (Caveat{w, w.Hint}); !slices.Contains(d.Warnings, c) {
+		d.Warnings = append(d.Warnings, c)
 	}
 }
 

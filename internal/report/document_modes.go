@@ -10,7 +10,7 @@ import (
 // AddModes adds a campaign over NIC modes: a group of bars for each workload, and its runs.
 func (d *Document) AddModes(m *measure.Modes) {
 	for _, w := range m.Warnings {
-		d.Warn(Warning(w))
+		d.Warn(w)
 	}
 	d.Method = append(d.Method, m.Notes...)
 	d.Method = append(d.Method, fmt.Sprintf("%d samples of %s and %s were taken in turns, in %s by seed %d, so that drift falls on all modes alike. "+

@@ -100,12 +100,12 @@ func (d *Document) CompareFirstTwo() {
 		c := measure.Compare(runs[0].Values(), runs[1].Values())
 		switch {
 		case d.Compared == nil:
-			cost := measure.Compare(costs(runs[0].Run), costs(runs[1].Run))
+			cost := measure.Compare(runs[0].Run.Costs(), runs[1].Run.Costs())
 			if caveats, err := measure.Comparable(runs[0].Run, runs[1].Run); err == nil { // of one kind they can be
 				c.Warnings = append(c.Warnings, caveats...)
 			}
 			for _, w := range c.Warnings {
-				d.Warn(Warning(w))
+				d.Warn(w)
 			}
 			d.Compared = &Compared{From: runs[0].label, To: runs[1].label, Kind: kind, Throughput: c, Cost: &cost}
 		case transactional(kind) && !transactional(d.Compared.Kind) && d.Compared.RoundTrips == nil &&
@@ -113,12 +113,4 @@ func (d *Document) CompareFirstTwo() {
 			d.Compared.RoundTrips = &c
 		}
 	}
-}
-
-func costs(r *measure.Run) []float64 {
-	values := make([]float64, len(r.Samples))
-	for i, s := range r.Samples {
-		values[i] = s.CPUNsPerUnit
-	}
-	return values
 }

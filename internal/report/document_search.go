@@ -14,7 +14,7 @@ func (d *Document) AddSearch(label string, s *measure.Search) {
 			Emulated: s.Environment.Emulated, Virtual: s.Environment.Virtual}
 	}
 	for _, w := range s.Warnings {
-		d.Warn(Warning(w))
+		d.Warn(w)
 	}
 	for _, remark := range s.Remarks {
 		d.Warn(Warning{Code: "irregular", Text: label + ": " + remark, Hint: "search again when the machine is quiet, or with a larger --budget"})

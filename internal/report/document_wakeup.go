@@ -40,7 +40,7 @@ func (d *Document) AddWakeups(label string, f *wakeup.File) {
 	d.Wakeups = append(d.Wakeups, Wakeups{label, &quiet})
 	if len(d.Wakeups) == 2 {
 		for _, w := range wakeup.Compare(d.Wakeups[0].File, d.Wakeups[1].File).Warnings {
-			d.Warn(Warning(w))
+			d.Warn(w)
 		}
 	}
 }

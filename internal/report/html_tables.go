@@ -33,7 +33,7 @@ func costCell(r *measure.Run) cell {
 	if r.CPUNsPerUnit == 0 {
 		return cell{Value: "–"}
 	}
-	return cellOf(measure.Median(costs(r)), duration)
+	return cellOf(measure.Median(r.Costs()), duration)
 }
 
 type numberRow struct {

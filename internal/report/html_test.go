@@ -90,7 +90,7 @@ func document() *Document {
 				Because: "every bridged frame runs through 40 rules that match none of them <script>", Risk: "security", Lasts: "until reboot", Undo: "mpps rollback"}},
 		Refused:  []ChangeRow{{ID: "nic.ring.rx", Title: "Receive descriptors", Because: "no counters over an interval: no verdict"}},
 		Rollback: &RollbackRow{Identical: true, Compared: 412, Seconds: 3.2},
-		Warnings: []Warning{{Code: "emulated", Text: "The host runs under software emulation.", Hint: "Repeat on hardware before you rely on a figure."}},
+		Warnings: []Caveat{{Warning: Warning{Code: "emulated", Text: "The host runs under software emulation."}, Hint: "Repeat on hardware before you rely on a figure."}},
 		Method:   []string{"Before, after and rolled back were measured in this order, each after a start of the guest."},
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"mpps/internal/datapath"
 	"mpps/internal/facts"
+	"mpps/internal/goal"
 	"mpps/internal/knob"
 )
 
@@ -27,23 +28,34 @@ func Knob(t *Text, k *knob.Knob) {
 			lead = strings.Repeat(" ", 8)
 		}
 	}
-	paragraph(t, "wanted", k.Doc.Want)
-	paragraph(t, "why", k.Doc.Why)
-	paragraph(t, "cost", k.Doc.Cost)
-	paragraph(t, "verify", k.Doc.Verify)
-	for _, trap := range k.Doc.Traps {
+	doc := k.Doc()
+	paragraph(t, "wanted", doc.Want)
+	paragraph(t, "why", doc.Why)
+	paragraph(t, "cost", doc.Cost)
+	paragraph(t, "verify", doc.Verify)
+	for _, trap := range doc.Traps {
 		paragraph(t, "trap", trap)
 	}
 	if len(k.After) > 0 {
 		paragraph(t, "after", strings.Join(k.After, ", "))
 	}
-	if len(k.Doc.Sources) > 0 {
+	if len(doc.Sources) > 0 {
 		t.Blank()
 		t.Line("sources")
-		for _, s := range k.Doc.Sources {
+		for _, s := range doc.Sources {
 			t.Wrapped("  ", s.Fact+": "+s.Where)
 		}
 	}
+}
+
+func tiersOf(k *knob.Knob) []string {
+	var tiers []string
+	for _, tier := range goal.Tiers() {
+		if k.Speaks(tier) {
+			tiers = append(tiers, string(tier))
+		}
+	}
+	return tiers
 }
 
 func paragraph(t *Text, name, text string) {
@@ -68,6 +80,21 @@ func Knobs(t *Text, all []*knob.Knob) {
 		}
 		t.Wrapped(fmt.Sprintf("  %-*s  ", longest[stage], k.ID), k.Title)
 	}
+}
+
+// Hits draws what a search in the catalogue found.
+func Hits(t *Text, text string, hits []knob.Hit) {
+	if len(hits) == 0 {
+		t.Wrapped("", fmt.Sprintf("no knob speaks of %q ('mpps explain --list' shows all of them)", text))
+		return
+	}
+	for _, h := range hits {
+		t.Wrapped(t.In(Bold, h.ID)+"  ", h.Title)
+		if h.Field != "id" && h.Field != "title" {
+			t.Wrapped("    "+t.In(Cyan, h.Field+": "), h.Text)
+		}
+	}
+	t.Line("'mpps explain ID' says all that is known of one")
 }
 
 // SnapshotDiff draws what differs in the configuration of two snapshots.

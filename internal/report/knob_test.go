@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"mpps/docs/knobs"
 	"mpps/internal/goal"
 	"mpps/internal/knob"
 )
@@ -15,10 +16,11 @@ func TestExplainIsThePage(t *testing.T) {
 		text := &Text{Width: 100}
 		Knob(text, k)
 		shown := flat(text.b.String())
-		page := flat(strings.ReplaceAll(KnobMarkdown(k), "\\", ""))
-		parts := append([]string{k.ID, k.Title, k.Stage.String(), string(k.Risk), k.Doc.Want, k.Doc.Why, k.Doc.Cost, k.Doc.Verify}, k.Doc.Traps...)
+		page := flat(strings.ReplaceAll(knobs.Page(k.ID), "`", ""))
+		doc := k.Doc()
+		parts := append([]string{k.ID, k.Title, k.Stage.String(), string(k.Risk), doc.Want, doc.Why, doc.Cost, doc.Verify}, doc.Traps...)
 		parts = append(parts, k.After...)
-		for _, s := range k.Doc.Sources {
+		for _, s := range doc.Sources {
 			parts = append(parts, s.Fact+": "+s.Where)
 		}
 		for _, v := range k.Values() {
@@ -33,7 +35,7 @@ func TestExplainIsThePage(t *testing.T) {
 			if !strings.Contains(shown, flat(part)) {
 				t.Errorf("mpps explain %s does not show %q", k.ID, part)
 			}
-			if !strings.Contains(page, strings.ReplaceAll(flat(part), "\\", "")) {
+			if !strings.Contains(page, flat(part)) {
 				t.Errorf("the page of %s does not hold %q", k.ID, part)
 			}
 		}
@@ -44,7 +46,7 @@ func TestExplainIsThePage(t *testing.T) {
 func TestKnobsInPathOrder(t *testing.T) {
 	text := &Text{Width: 80}
 	Knobs(text, knob.Catalogue())
-	for name, list := range map[string]string{"list": text.b.String(), "index": KnobsMarkdown(knob.Catalogue())} {
+	for name, list := range map[string]string{"list": text.b.String(), "index": knobs.Page("README")} {
 		last := -1
 		for _, k := range knob.Catalogue() {
 			at := strings.Index(list, map[string]string{"list": "  " + k.ID + " ", "index": "[" + k.ID + "]("}[name])

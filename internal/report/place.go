@@ -169,15 +169,7 @@ func placedGuest(t *Text, seats *seating, g *placement.Placed, added, moved, who
 }
 
 // CPUs writes a set with its noun: "CPU 3", "CPUs 4-7".
-func CPUs(set setting.CPUSet) string {
-	switch len(set) {
-	case 0:
-		return "no CPU"
-	case 1:
-		return "CPU " + set.String()
-	}
-	return "CPUs " + set.String()
-}
+func CPUs(set setting.CPUSet) string { return set.Words() }
 
 func vhostCPUs(g *placement.Placed) setting.CPUSet {
 	var all []int

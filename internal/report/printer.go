@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/facts"
+	"mpps/internal/outcome"
 )
 
 // Options say how to print.
@@ -65,19 +66,21 @@ func columns(stream any) int {
 func IsTerminal(f *os.File) bool { return columns(f) > 0 }
 
 // Warning is a caveat that belongs to an answer, as data.
-type Warning struct {
-	Code string `json:"code"`
-	Text string `json:"text"`
+type Warning = outcome.Warning
+
+// Caveat is a warning as answers and documents hold it: with its hint also where that is empty.
+type Caveat struct {
+	Warning
 	Hint string `json:"hint"` // what to do about it; empty where nothing is to be done
 }
 
 // envelope is the shape of every JSON answer.
 type envelope struct {
-	Schema   string    `json:"schema"` // mpps.VERB/1
-	Version  string    `json:"mpps"`
-	Host     string    `json:"host"`
-	Result   any       `json:"result"`
-	Warnings []Warning `json:"warnings"`
+	Schema   string   `json:"schema"` // mpps.VERB/1
+	Version  string   `json:"mpps"`
+	Host     string   `json:"host"`
+	Result   any      `json:"result"`
+	Warnings []Caveat `json:"warnings"`
 }
 
 // Answer is what a command found out: a value for programs and a view of the same value for people.
@@ -93,9 +96,9 @@ type Answer struct {
 func (p *Printer) Answer(a Answer) error {
 	p.clear()
 	if p.opts.JSON {
-		warnings := a.Warnings
-		if warnings == nil {
-			warnings = []Warning{}
+		warnings := []Caveat{}
+		for _, w := range a.Warnings {
+			warnings = append(warnings, Caveat{w, w.Hint})
 		}
 		encoder := json.NewEncoder(p.out)
 		encoder.SetIndent("", "  ")

@@ -1,6 +1,6 @@
 // Package setting names single values of a machine and says how such values compare. An Address names one value, a
 // Kind says what family of kernel interface it lives behind, a Mechanism reads and writes values of one kind. The
-// package is pure: mechanisms that touch the machine live in package host.
+// package is pure: mechanisms that touch the machine live below internal/machine.
 package setting
 
 import (

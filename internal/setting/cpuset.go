@@ -128,6 +128,17 @@ func (s CPUSet) String() string {
 	return b.String()
 }
 
+// Words is the set with its noun: "CPU 3", "CPUs 4-7", "no CPU".
+func (s CPUSet) Words() string {
+	switch len(s) {
+	case 0:
+		return "no CPU"
+	case 1:
+		return "CPU " + s.String()
+	}
+	return "CPUs " + s.String()
+}
+
 // Has tells whether the set holds a CPU.
 func (s CPUSet) Has(cpu int) bool {
 	_, found := slices.BinarySearch(s, cpu)

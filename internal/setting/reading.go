@@ -116,7 +116,20 @@ type Assignment struct {
 }
 
 // ErrInDoubt marks a write that did not return in time: whether it took effect, or still will, is not known.
-var ErrInDoubt = errors.New("write did not return in time")
+var ErrInDoubt = errors.New("in doubt: it is not known whether it took effect")
+
+// Within runs a call that can hang in the kernel (sysfs stores and ethtool ioctls sleep on driver locks) and stops waiting
+// for it when ctx ends: the result is then ErrInDoubt with the cause. The call itself cannot be cancelled.
+func Within(ctx context.Context, call func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- call() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", ErrInDoubt, context.Cause(ctx))
+	}
+}
 
 // Mechanisms finds the mechanism of a kind.
 type Mechanisms map[Kind]Mechanism

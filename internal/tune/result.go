@@ -7,6 +7,7 @@ import (
 
 	"mpps/internal/bottleneck"
 	"mpps/internal/goal"
+	"mpps/internal/outcome"
 	"mpps/internal/setting"
 )
 
@@ -61,11 +62,7 @@ type Result struct {
 }
 
 // Warning is what a reader must know of a result.
-type Warning struct {
-	Code string `json:"code"`
-	Text string `json:"text"`
-	Hint string `json:"hint,omitempty"`
-}
+type Warning = outcome.Warning
 
 // Verdict is how a run ended, in one word.
 type Verdict string

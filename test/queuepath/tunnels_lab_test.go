@@ -5,10 +5,12 @@ package queuepath
 import (
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"mpps/internal/lab/labtest"
+	"mpps/internal/queuepath"
 )
 
 // TestTunnelDevices runs cmd/mpps' TestSteerManyFlows on the emulated host, whose kernel has all tunnels: flows are judged by what is
@@ -31,5 +33,22 @@ func TestTunnelDevices(t *testing.T) {
 			}
 			t.Log(out)
 		})
+	}
+}
+
+// TestWatchingLoads: the kernel of the emulated host takes the watching programs, each with every packet and in windows: its verifier
+// knows less than that of a newer kernel.
+func TestWatchingLoads(t *testing.T) {
+	l := labtest.Host(t)
+	s := labtest.On(t, l)
+	s.Must("cp /share/mpps /usr/local/bin/")
+	for _, argv := range [][]string{{"path", "--for", "1s"}, {"path", "--for", "1s", "--every-packet"}} {
+		p := labtest.Answer[queuepath.Path](s, 0, argv...)
+		unseen := slices.DeleteFunc(p.Unseen, func(u queuepath.Unseen) bool { // emulated CPUs spin
+			return u.What == "the first of the CPUs that wait for a transmit queue's lock"
+		})
+		if p.Watched <= 0 || len(unseen) > 0 {
+			t.Errorf("%v: watched for %v s of %v, unseen: %+v", argv, p.Watched, p.Seconds, unseen)
+		}
 	}
 }

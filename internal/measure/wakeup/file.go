@@ -17,9 +17,6 @@ const maxFile = 64 << 20
 // ErrNotAFile is wrapped by every complaint about a file's content.
 var ErrNotAFile = errors.New("not a file of 'mpps latency'")
 
-// ErrAnotherFile is wrapped besides where it does not claim to be one.
-var ErrAnotherFile = errors.New("another schema")
-
 // Encode writes a file as JSON that ends in a newline.
 func Encode(w io.Writer, f *File) error {
 	encoder := json.NewEncoder(w)
@@ -41,7 +38,7 @@ func Decode(reader io.Reader) (*File, error) {
 		Result json.RawMessage `json:"result"`
 	}
 	if err := json.Unmarshal(text, &head); err != nil {
-		return nil, fmt.Errorf("%w: %w: %w", ErrNotAFile, ErrAnotherFile, err)
+		return nil, fmt.Errorf("%w: %w", ErrNotAFile, err)
 	}
 	if strings.HasPrefix(head.Schema, "mpps.latency/") && len(head.Result) > 0 {
 		text = head.Result
@@ -57,7 +54,7 @@ func Decode(reader io.Reader) (*File, error) {
 func (f *File) check() error {
 	switch {
 	case f.Schema != Schema:
-		return fmt.Errorf("%w: %w: found %q, expected %q", ErrNotAFile, ErrAnotherFile, f.Schema, Schema)
+		return fmt.Errorf("%w: found schema %q, expected %q", ErrNotAFile, f.Schema, Schema)
 	case f.Total.Latency == nil || f.Total.Latency.Count == 0 || len(f.Total.Latency.Buckets) == 0:
 		return fmt.Errorf("%w: it has no wake-up", ErrNotAFile)
 	case len(f.Runs) == 0:

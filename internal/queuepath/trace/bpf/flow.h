@@ -53,6 +53,17 @@ enum { NO_TUNNEL, VXLAN, VXLAN_GPE, GENEVE, FOU_IP, FOU_GRE, GUE, OPAQUE };
 
 volatile __u8 tunnels[65536] = {}; /* by port */
 
+/* tunnel_at is what packets to a port have in them; the port is in network order.
+ * The compiler knows that the swapped port has 16 bits and would leave the mask
+ * out; verifiers up to Linux 6.12 at least know no bounds of a swapped number. */
+static __always_inline __u8 tunnel_at(__u16 port)
+{
+	__u64 index = htons(port);
+
+	asm volatile("" : "+r"(index));
+	return tunnels[index & 0xffff];
+}
+
 /* The protocols whose first four bytes are ports: TCP, UDP, DCCP, SCTP and
  * UDP-Lite. ESP has a number there that many flows share. */
 static __always_inline int has_ports(__u8 protocol)
@@ -145,7 +156,7 @@ __attribute__((noinline)) __u64 addresses(__u64 at, int have, __u32 protocol)
 		return flow & ~ONE_FLOW;
 	if (behind != (protocol == htons(P_IPV4) ? 20 : 40) && bpf_probe_read_kernel(&ports, sizeof(ports), (void *)(at + behind)))
 		return 0;
-	if (next == IN_UDP && (tunnels[htons(ports >> 16)] || tunnels[htons(ports & 0xffff)] == OPAQUE))
+	if (next == IN_UDP && (tunnel_at(ports >> 16) || tunnel_at(ports) == OPAQUE))
 		return flow & ~ONE_FLOW;
 	return mix(flow, ports) | ONE_FLOW;
 }
@@ -228,7 +239,7 @@ __attribute__((noinline)) __u64 in_ip(__u64 at, int have, __u32 protocol)
 	case IN_UDP:
 		if (bpf_probe_read_kernel(&port, sizeof(port), (void *)(at + length + 2)))
 			return 0;
-		return in_udp(at, have, length + 8, tunnels[htons(port)]);
+		return in_udp(at, have, length + 8, tunnel_at(port));
 	}
 	return 0;
 }

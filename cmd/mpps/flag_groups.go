@@ -1,0 +1,224 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"mpps/internal/measure"
+	"mpps/internal/measure/rig"
+	"mpps/internal/ops/bench"
+	"mpps/internal/setting"
+	"mpps/internal/traffic"
+)
+
+// addEnds adds the flags that name the ends of a measurement.
+func addEnds(flags *pflag.FlagSet, e *bench.Ends) {
+	valueVar(flags, &e.From, "from", "", "interface that sends: IFACE or netns:NAME/IFACE", parseEndpoint)
+	valueVar(flags, &e.To, "to", "", "interface that receives: IFACE or netns:NAME/IFACE", parseEndpoint)
+	flags.StringVar(&e.Agent, "agent", "", "HOST:PORT of 'mpps agent' at the far end")
+	flags.StringVar(&e.NIC, "guest-nic", "", "the agent's interface (default: the one with the agent's address)")
+	flags.StringVar(&e.SecretFile, "secret-file", "", "file with the secret that the agent was given")
+	flags.BoolVar(&e.Reverse, "reverse", false, "the far end sends")
+}
+
+// checkEnds refuses ends that contradict each other.
+func checkEnds(e *bench.Ends, forward bool) error {
+	const hint = "give --from and --to, or --agent"
+	none := traffic.Endpoint{}
+	switch here := e.Agent == "" && !forward; {
+	case here && e.From == none && e.To == none:
+		return usage(errors.New("nothing says between which ends to measure"), hint)
+	case here && (e.From == none || e.To == none):
+		return usage(errors.New("only one end was given"), hint)
+	case e.Agent != "" && e.To != none:
+		return usage(errors.New("--to and --agent both name the far end"), hint)
+	case e.Agent == "" && (e.SecretFile != "" || e.NIC != ""):
+		return usage(errors.New("--secret-file and --guest-nic belong to --agent"), hint)
+	}
+	return nil
+}
+
+// trafficFlags are the flags of bench pps, search and tune that say where packets go, and how they are sent and
+// counted.
+type trafficFlags struct {
+	bench.Path
+	flows           int
+	generator, sink string
+	cpus            setting.CPUSet
+	packetFlags
+	set *pflag.FlagSet
+}
+
+// packetFlags are those that tune lacks.
+type packetFlags struct {
+	frame        frameSize
+	imix, twoWay bool
+	clone, burst int
+}
+
+// frameSize is a size of frames, or a mix of sizes.
+type frameSize struct {
+	bytes int
+	mix   string
+}
+
+// add adds the flags of the path. cpus is the name of the flag with the CPUs of the generator.
+func (f *trafficFlags) add(flags *pflag.FlagSet, cpus string) {
+	f.set = flags
+	addEnds(flags, &f.Ends)
+	flags.StringVar(&f.Via, "via", "", "bridge of this host that leads to the agent, or with --forward to the guest")
+	flags.BoolVar(&f.Forward, "forward", false, "through a guest or router, from --from or --via to --to or --out")
+	flags.StringVar(&f.Out, "out", "", "with --forward: bridge of this host on the far side of the guest")
+	valueVar(flags, &f.Gateway, "gateway", "", "with --forward: the guest's address on the sending side, if it "+
+		"routes;\nits route to 198.19.0.1 is what is used, with --reverse that to 198.18.0.1", parseIPv4)
+	valueVar(flags, &f.GatewayMAC, "gateway-mac", "", "with --forward: its MAC address, instead of --gateway", parseMAC)
+	intVar(flags, &f.flows, "flows", 16, 1, rig.MaxFlows, "distinct source addresses and ports")
+	choiceVar(flags, &f.generator, "generator", "auto",
+		"auto, xdp, af_packet, or pktgen: the kernel's, if its module is loaded",
+		"auto", string(traffic.XDP), string(traffic.AFPacket), string(traffic.Pktgen))
+	choiceVar(flags, &f.sink, "sink", "auto", "auto, xdp, xdp-skb or af_packet: name one for results that are to be "+
+		"compared",
+		"auto", string(traffic.XDP), string(traffic.XDPSkb), string(traffic.AFPacket))
+	valueVar(flags, &f.cpus, cpus, "", "CPUs that the generator runs on, one worker each (default: one of the first "+
+		"allowed)", parseCPUs)
+	f.burst = 1
+}
+
+// addPackets adds the flags that say what packets are sent.
+func (f *trafficFlags) addPackets(flags *pflag.FlagSet) {
+	valueVar(flags, &f.frame, "frame", "64", "frame size in bytes, with FCS: 64 to 1518, or imix",
+		func(text string) (frameSize, error) {
+			if text == rig.IMIX {
+				return frameSize{rig.MixBytes(rig.IMIX), rig.IMIX}, nil
+			}
+			n, err := strconv.Atoi(text)
+			if err != nil {
+				err = fmt.Errorf(" %q: expected a size in bytes or %s", text, rig.IMIX)
+			}
+			return frameSize{bytes: n}, err
+		})
+	flags.BoolVar(&f.imix, "imix", false, "the same as --frame imix")
+	flags.BoolVar(&f.twoWay, "two-way", false, "send in both directions at once; rates are those of each")
+	intVar(flags, &f.clone, "clone-skb", 0, 0, 1<<20, "with pktgen: how often a frame is sent before the next is "+
+		"made;\nsuch frames have no sequence numbers of their own")
+	intVar(flags, &f.burst, "burst", 1, 1, 4096, "with pktgen: copies of a frame handed over at once; as --clone-skb")
+}
+
+// pathFlagNames are the flags that belong to our own generator, whatever the one with its CPUs is called.
+var pathFlagNames = []string{"from", "to", "via", "agent", "guest-nic", "secret-file", "reverse", "generator", "sink",
+	"flows", "imix",
+	"two-way", "forward", "out", "gateway", "gateway-mac", "clone-skb", "burst"}
+
+// size returns the size of frames.
+func (f *trafficFlags) size() (frameSize, error) {
+	if f.imix && f.set.Changed("frame") && f.frame.mix == "" {
+		return f.frame, usage(fmt.Errorf("--imix and --frame %d: expected one of them", f.frame.bytes), "")
+	}
+	if f.imix {
+		return frameSize{rig.MixBytes(rig.IMIX), rig.IMIX}, nil
+	}
+	return f.frame, nil
+}
+
+// load checks the flags against each other and returns the load. Its rate, duration and trials are the caller's.
+func (f *trafficFlags) load(latency bool) (measure.Load, error) {
+	var load measure.Load
+	pktgen := f.generator == string(traffic.Pktgen)
+	switch err := cmp.Or(checkEnds(&f.Ends, f.Forward), f.checkForward()); {
+	case err != nil:
+		return load, err
+	case f.Via != "" && f.Agent == "" && !f.Forward:
+		return load, usage(errors.New("--via leads to an agent, and none was given"), "add --agent HOST:PORT")
+	case f.Agent != "" && (f.Via == "") == (f.From == traffic.Endpoint{}):
+		return load, usage(errors.New("packets to an agent leave through a bridge or from an interface"),
+			"give one of --via BRIDGE and --from IFACE")
+	case !pktgen && (f.set.Changed("clone-skb") || f.set.Changed("burst")):
+		return load, usage(errors.New("--clone-skb and --burst belong to --generator pktgen"), "")
+	case pktgen && latency:
+		return load, usage(errors.New("pktgen's frames carry no time that delays could be told from"),
+			"--generator xdp stamps frames")
+	case f.twoWay && f.Reverse:
+		return load, usage(errors.New("--two-way and --reverse: both directions are measured, which leaves nothing "+
+			"to reverse"), "leave --reverse out")
+	}
+	size, err := f.size()
+	if err != nil {
+		return load, err
+	}
+	f.Options.Generator, f.Options.Sink = bench.Method(f.generator), bench.Method(f.sink)
+	f.Options.CPUs = f.cpus
+	if pktgen {
+		f.Options.Clone, f.Options.Burst = f.clone, f.burst
+	}
+	return measure.Load{FrameBytes: size.bytes, Mix: size.mix, TwoWay: f.twoWay, Flows: f.flows}, nil
+}
+
+// checkForward checks the flags of a way through a device that forwards.
+func (f *trafficFlags) checkForward() error {
+	const hint = "bench pps --forward (--from IFACE | --via BRIDGE) (--to IFACE | --out BRIDGE) [--gateway IP]"
+	none := traffic.Endpoint{}
+	switch {
+	case !f.Forward && (f.Out != "" || f.Gateway.IsValid() || f.GatewayMAC != nil):
+		return usage(errors.New("--out, --gateway and --gateway-mac belong to --forward"), hint)
+	case !f.Forward:
+		return nil
+	case f.Agent != "":
+		return usage(errors.New("--forward leads from one end of this machine to another, and --agent to another "+
+			"machine"), hint)
+	case (f.From == none) == (f.Via == ""):
+		return usage(errors.New("packets leave from an interface or through a bridge"), hint)
+	case (f.To == none) == (f.Out == ""):
+		return usage(errors.New("packets arrive at an interface or through a bridge"), hint)
+	case f.Gateway.IsValid() && f.GatewayMAC != nil:
+		return usage(errors.New("--gateway and --gateway-mac: expected one of them"), hint)
+	}
+	return nil
+}
+
+// trialFlags are the flags of search and tune for another program that does the trials.
+type trialFlags struct {
+	command string
+	grace   time.Duration
+	maxPPS  float64
+}
+
+func (f *trialFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.command, "trial-command", "", "program that does the trials, with its arguments "+
+		"(docs/search.md)")
+	durationVar(flags, &f.grace, "trial-grace", time.Minute, 1, 0,
+		"how long after a trial's time its answer is waited for")
+	valueVar(flags, &f.maxPPS, "max-pps", "", "highest load, such as 14.88M (default: what our generator can do)",
+		parseMost)
+}
+
+// check refuses flags that do not go together. cpus is the name of the flag with the CPUs of our own generator.
+func (f *trialFlags) check(set *pflag.FlagSet, cpus string) error {
+	if f.command == "" {
+		if set.Changed("trial-grace") {
+			return usage(errors.New("--trial-grace belongs to --trial-command"), "")
+		}
+		return nil
+	}
+	for _, name := range append(pathFlagNames, cpus) {
+		if set.Changed(name) {
+			return usage(fmt.Errorf("--trial-command and --%s: expected one of them", name),
+				"the program knows its own ends")
+		}
+	}
+	if f.maxPPS == 0 {
+		return usage(errors.New("--trial-command needs --max-pps: nothing else says how much it can send"),
+			"64-byte frames fill 10 Gbit/s at 14.88M")
+	}
+	return nil
+}
+
+// addKeep adds the flags that say where a result is saved.
+func addKeep(flags *pflag.FlagSet, k *bench.Keep, what string) {
+	flags.StringVarP(&k.File, "output", "o", "", "write the "+what+" to this file")
+	flags.BoolVar(&k.Runs, "keep", true, "keep the "+what+" in /var/lib/mpps/runs")
+}

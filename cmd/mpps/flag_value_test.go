@@ -1,0 +1,68 @@
+package main
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"mpps/internal/outcome"
+)
+
+// anyText are the flags of which every text is a value: names, files, addresses of agents and command lines. What they
+// name may still not be there.
+var anyText = strings.Fields(`against agent all-free arg as checkpoint daemon disk guest guest-nic host-trial-command learned listen load
+	mac machine metrics move name native netns nic note output pf plan plan-output report resume search secret-file snapshot
+	title to-snapshot unconfirmed trial-command tunnel-agent uuid vf vf-agent via network out uuid by to`)
+
+// elsewhere are the verbs that look at a guest or its definition before all of their flags, and those of the lab.
+var elsewhere = []string{"mpps domain", "mpps sriov assign", "mpps lab", "mpps demo"}
+
+// enough are the arguments without which a verb refuses to begin, whatever its flags are.
+var enough = map[string][]string{
+	"mpps bench pps": {"--from", "lo", "--to", "lo2"}, "mpps bench rr": {"--from", "lo", "--to", "lo2"},
+	"mpps bench crr": {"--from", "lo", "--to", "lo2"}, "mpps bench stream": {"--from", "lo", "--to", "lo2"},
+	"mpps bench compare": {"a.json", "b.json"}, "mpps report": {"a.json"}, "mpps acceptance": {"throughput"},
+	"mpps search": {"--from", "lo", "--to", "lo2"}, "mpps tune": {"--from", "lo", "--to", "lo2"},
+	"mpps verify":   {"--watch"},
+	"mpps rollback": {"TX"}, "mpps export tuned": {"--name", "x"}, "mpps latency load": {}, "mpps latency loop": {},
+	"mpps sriov release": {"GUEST"}, "mpps sriov migrate-plan": {"GUEST"}, "mpps sriov create": {"PF"},
+	"mpps sriov destroy": {"PF"}, "mpps sriov reset": {"PCI"}, "mpps explain": {"ID"}, "mpps path": {},
+}
+
+// TestBadValues: a bad value of a flag is refused in the name of that flag, whatever the verb calls it.
+func TestBadValues(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	n := 0
+	var walk func(*cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		path := cmd.CommandPath()
+		if slices.ContainsFunc(elsewhere, func(verb string) bool { return strings.HasPrefix(path, verb) }) {
+			return
+		}
+		cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+			if _, read := f.Value.(interface{ readAtOnce() }); !read && slices.Contains(anyText, f.Name) {
+				return
+			}
+			n++
+			argv := slices.Concat(strings.Fields(path)[1:], enough[path],
+				[]string{"--" + f.Name + "=a/b", "--root", root})
+			var out, said bytes.Buffer
+			code := run(argv, strings.NewReader(""), &out, &said)
+			if code != outcome.CodeUsage || !strings.Contains(said.String(), "--"+f.Name) || out.Len() > 0 {
+				t.Errorf("%s: exit code %d: %s%s", strings.Join(argv, " "), code, said.String(), out.String())
+			}
+		})
+		for _, sub := range cmd.Commands() {
+			walk(sub)
+		}
+	}
+	walk((&app{}).command())
+	if n < 150 {
+		t.Errorf("only %d flags were looked at", n)
+	}
+}

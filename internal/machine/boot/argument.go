@@ -1,0 +1,326 @@
+package boot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"mpps/internal/machine/tree"
+	"mpps/internal/setting"
+)
+
+// Mechanisms are those of boot arguments.
+func Mechanisms(m *tree.Tree) setting.Mechanisms {
+	return setting.Mechanisms{
+		setting.KernelArg:  kernelArg{m: m},
+		setting.BootKernel: bootKernel{kernelArg{m: m}},
+	}
+}
+
+// kernelArg reads and writes the arguments that the kernel gets at the next boot (setting.KernelArg). The running kernel
+// has those of /proc/cmdline until then; nothing here reboots.
+type kernelArg struct {
+	m   *tree.Tree
+	run func(ctx context.Context, program string, args ...string) error // nil: as the machine runs programs
+}
+
+// How arguments are written.
+const (
+	byDropIn  = "/etc/default/grub.d" // a file of our own that grub-mkconfig reads, and a menu that it makes
+	byGrubby  = "grubby"
+	byEntries = "loader entries" // the files themselves
+)
+
+// bootWriter tells how arguments are changed on this machine, or why they cannot be.
+func bootWriter(m *tree.Tree, l *loader) (how, frozen string) {
+	switch {
+	case l.kind == systemdBoot:
+		return byEntries, ""
+	case installed(m, "grubby") != "":
+		how = byGrubby
+	case l.kind == grub && readsDropIns(m):
+		how = byDropIn
+	case l.kind == grub:
+		return "", "this system's grub-mkconfig does not read /etc/default/grub.d, and there is no grubby"
+	default:
+		return "", "grubby, which changes the entries of this boot loader, is not installed"
+	}
+	if !m.Live() {
+		return how, "a recorded tree has no programs of a boot loader to run"
+	}
+	return how, ""
+}
+
+// installed is the path of a program, empty where there is none.
+func installed(m *tree.Tree, name string) string {
+	for _, dir := range []string{"usr/sbin", "sbin", "usr/bin", "bin"} {
+		if m.Exists(dir + "/" + name) {
+			return "/" + dir + "/" + name
+		}
+	}
+	return ""
+}
+
+// readsDropIns reports whether grub-mkconfig reads /etc/default/grub.d, which Debian added: the script is asked itself.
+func readsDropIns(m *tree.Tree) bool {
+	text, err := m.Read("usr/sbin/grub-mkconfig")
+	return err == nil && strings.Contains(text, "default/grub.d")
+}
+
+// bootPatience is for programs that look at every disk (grub-mkconfig with os-prober).
+const bootPatience = 3 * time.Minute
+
+func (k kernelArg) runs(ctx context.Context, program string, args ...string) error {
+	if k.run != nil {
+		return k.run(ctx, program, args...)
+	}
+	ctx, cancel := tree.Deadline(ctx, bootPatience)
+	defer cancel()
+	return k.m.ChangeWithUs(ctx, "", program, args...)
+}
+
+func (k kernelArg) Read(_ context.Context, a setting.Address) setting.Reading {
+	l, err := readLoader(k.m)
+	switch {
+	case tree.Unprivileged(err):
+		return setting.CouldNotTell("the boot loader's files: needs root")
+	case err != nil:
+		return setting.CouldNotTell(err.Error())
+	case slices.Contains(unfinished(k.m), a.Path):
+		return setting.CouldNotTell("a change of it is under way, or was cut short: the boot loader's files may not agree with each other")
+	}
+	next, why := l.nextEntry()
+	if next == nil {
+		return setting.CouldNotTell(why)
+	}
+	r := next.commandLine().Get(a.Path)
+	if _, frozen := bootWriter(k.m, l); frozen != "" && k.run == nil {
+		r.ReadOnly, r.Why = true, frozen
+	}
+	return r
+}
+
+// AtBoot is the reading that an address would have if the running kernel were the one that is booted next: an argument of its
+// command line (setting.KernelArg), its version (setting.BootKernel).
+func AtBoot(m *tree.Tree, a setting.Address) setting.Reading {
+	if a.Kind == setting.BootKernel {
+		release, err := m.Read("proc/sys/kernel/osrelease")
+		if err != nil {
+			return tree.Unreadable("/proc/sys/kernel/osrelease", err)
+		}
+		return setting.Value(strings.TrimSpace(release))
+	}
+	text, err := m.Read("proc/cmdline")
+	if err != nil {
+		return tree.Unreadable("/proc/cmdline", err)
+	}
+	return setting.ParseCommandLine(text).Get(a.Path)
+}
+
+func (k kernelArg) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
+	return k.WriteAll(ctx, []setting.Assignment{{Address: a, To: to}})
+}
+
+// WriteAll changes all arguments with one run of the boot loader's program.
+func (k kernelArg) WriteAll(ctx context.Context, all []setting.Assignment) error {
+	changes := make([]argumentChange, len(all))
+	for i, one := range all {
+		changes[i] = argumentChange{one.Address.Path, one.To}
+	}
+	if err := k.write(ctx, changes); err != nil {
+		return tree.Refused(all[0].Address, all[0].To.String(), err)
+	}
+	return nil
+}
+
+// argumentChange is one argument that is to be changed.
+type argumentChange struct {
+	argument string
+	to       setting.Reading
+}
+
+// with is a command line after changes.
+func with(line setting.CommandLine, changes []argumentChange) (setting.CommandLine, error) {
+	for _, c := range changes {
+		var err error
+		if line, err = line.With(c.argument, c.to); err != nil {
+			return nil, err
+		}
+	}
+	return line, nil
+}
+
+func (k kernelArg) write(ctx context.Context, changes []argumentChange) error {
+	former := unfinished(k.m)
+	if err := mend(k.m, former); err != nil {
+		return fmt.Errorf("put back what a change that was cut short has emptied: %w", err)
+	}
+	l, err := readLoader(k.m)
+	if err != nil {
+		return err
+	}
+	next, why := l.nextEntry()
+	if next == nil {
+		return errors.New(why)
+	}
+	how, frozen := bootWriter(k.m, l)
+	if frozen != "" && k.run == nil {
+		return errors.New(frozen)
+	}
+	names := make([]string, len(changes))
+	for i, c := range changes {
+		names[i] = c.argument
+		for name := range strings.SplitSeq(c.argument, "+") {
+			if err := setting.CheckWord(name); err != nil {
+				return err
+			}
+		}
+	}
+	if _, err := with(next.commandLine(), changes); err != nil {
+		return err
+	}
+	if err := begin(k.m, names); err != nil {
+		return fmt.Errorf("note what is changed: %w", err)
+	}
+	undone := false // everything is as it was
+	switch how {
+	case byDropIn:
+		if l, err = k.agree(ctx, l, former, names); err == nil {
+			undone, err = k.writeDropIn(ctx, l, changes)
+		}
+	case byGrubby:
+		undone, err = k.writeGrubby(ctx, l, changes)
+	case byEntries:
+		undone, err = k.writeEntries(l, changes)
+	default:
+		undone, err = true, errors.New("no way to change the arguments of this boot loader is known")
+	}
+	switch {
+	case err == nil:
+		err = finish(k.m, names)
+	case undone: // what was unfinished before still is
+		err = errors.Join(err, finish(k.m, slices.DeleteFunc(names, func(name string) bool { return slices.Contains(former, name) })))
+	}
+	return err
+}
+
+// settled proves that the boot loader will do as was wanted.
+func (k kernelArg) settled(changes []argumentChange) error {
+	l, err := readLoader(k.m)
+	if err != nil {
+		return err
+	}
+	next, why := l.nextEntry()
+	if next == nil {
+		return errors.New(why)
+	}
+	for _, c := range changes {
+		if found := next.commandLine().Get(c.argument); !found.Same(c.to) {
+			return fmt.Errorf("the entry that is booted next, %s, has %s for %s", next.ID, found, c.argument)
+		}
+	}
+	return nil
+}
+
+// writeEntries changes the files of loader/entries, all of them, and /etc/kernel/cmdline, from which kernel-install makes
+// the entries of later kernels. Where one cannot be written those before it are put back.
+func (k kernelArg) writeEntries(l *loader, changes []argumentChange) (undone bool, err error) {
+	changed := map[string]string{} // the text before
+	names := []string{}
+	edit := func(name string, edit func(string) (string, error)) error {
+		before, err := k.m.Read(name)
+		if err != nil {
+			return err
+		}
+		after, err := edit(before)
+		if err != nil || after == before {
+			return err
+		}
+		if err := keep(k.m, name, before); err != nil {
+			return fmt.Errorf("keep a copy of /%s: %w", name, err)
+		}
+		changed[name] = before
+		names = append(names, name)
+		return k.m.Replace(name, after)
+	}
+	for _, e := range l.entries {
+		if err == nil {
+			err = edit(e.file, func(text string) (string, error) {
+				var err error
+				for _, c := range changes {
+					if text, err = editOptions(text, c.argument, c.to); err != nil {
+						return text, err
+					}
+				}
+				return text, nil
+			})
+		}
+	}
+	if err == nil && k.m.Exists(kernelCmdline) {
+		err = edit(kernelCmdline, func(text string) (string, error) {
+			line, err := with(setting.ParseCommandLine(text), changes)
+			if err != nil || line.String() == setting.ParseCommandLine(text).String() {
+				return text, err
+			}
+			return line.String() + "\n", nil
+		})
+	}
+	if err == nil {
+		err = k.settled(changes)
+	}
+	if err != nil {
+		var undo error
+		for _, name := range slices.Backward(names) {
+			undo = errors.Join(undo, k.m.Replace(name, changed[name]))
+		}
+		undo = errors.Join(undo, forgetUnused(k.m))
+		return undo == nil, errors.Join(err, undo)
+	}
+	return false, keptSettle(k.m, changes)
+}
+
+// kernelCmdline holds the command line of kernels that kernel-install adds (kernel-install(8)).
+const kernelCmdline = "etc/kernel/cmdline"
+
+// Tidy removes what changes that were cut short have left behind.
+func (k kernelArg) Tidy(context.Context, setting.Address) error {
+	var problems []error
+	names := []string{dropIn, "etc/default/grub", kernelCmdline, keptArguments, keptUnfinished, keptDefault}
+	if l, err := readLoader(k.m); err == nil {
+		names = append(names, l.config, path.Dir(l.config)+"/grubenv", l.config+"/loader/loader.conf")
+		for _, left := range []string{freshMenu(l), freshMenu(l) + ".new"} {
+			problems = append(problems, k.m.Remove(left))
+		}
+		for _, e := range l.entries {
+			if e.file != "" {
+				names = append(names, e.file)
+			}
+		}
+	}
+	for _, name := range names {
+		if left := tree.Draft(k.m.Resolve(name)); k.m.Exists(left) {
+			problems = append(problems, k.m.Remove(left))
+		}
+	}
+	return errors.Join(append(problems, forgetFolder(k.m))...)
+}
+
+// Writable returns why the values of a kind of this package cannot be written; nil where they can.
+func Writable(m *tree.Tree, kind setting.Kind) error {
+	l, err := readLoader(m)
+	if err != nil {
+		return err
+	}
+	_, frozen := bootWriter(m, l)
+	if kind == setting.BootKernel {
+		_, frozen = defaultWriter(m, l)
+	}
+	if frozen != "" {
+		return errors.New(frozen)
+	}
+	return nil
+}

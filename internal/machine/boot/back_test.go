@@ -1,0 +1,88 @@
+package boot
+
+import (
+	"fmt"
+	"testing"
+
+	"mpps/internal/setting"
+)
+
+// TestPuttingBackCutShort: the machine stops while arguments are put back. Putting them back again leaves every file as it
+// was before they were first changed.
+func TestPuttingBackCutShort(t *testing.T) {
+	for _, name := range []string{"debian12", "rhel9", "rhel8", "el7", "el7-uefi", "systemd-boot"} {
+		for _, dies := range []string{"before", "first", "behind"} {
+			t.Run(fmt.Sprint(name, " ", dies), func(t *testing.T) {
+				m := bootTree(t, name)
+				stand := &standIn{t: t, m: m}
+				k := kernelArg{m, stand.run}
+				before := contents(t, m)
+				forth, back := together(t, k)
+				if err := k.WriteAll(t.Context(), forth); err != nil {
+					t.Fatal(err)
+				}
+				stand.dies = dies
+				if name == "systemd-boot" { // no program: the first of its files
+					cutEntries(t, m, back, dies)
+				} else {
+					untilItStops(t, func() error { return k.WriteAll(t.Context(), back) })
+				}
+				stand.dies = ""
+				if err := k.WriteAll(t.Context(), back); err != nil {
+					t.Fatal(err)
+				}
+				for _, one := range back {
+					if found := k.Read(t.Context(), one.Address); !found.Same(one.To) {
+						t.Errorf("%s: put back %s, found %s", one.Address, one.To, found)
+					}
+					if err := k.Tidy(t.Context(), one.Address); err != nil {
+						t.Error(err)
+					}
+				}
+				if left := differences(before, contents(t, m)); len(left) > 0 {
+					t.Errorf("not as it was: %v", left)
+				}
+			})
+		}
+	}
+}
+
+// TestDefaultKernelPuttingBackCutShort: the same for the kernel that is booted by default, where GRUB's menu is made anew for it.
+func TestDefaultKernelPuttingBackCutShort(t *testing.T) {
+	for _, dies := range []string{"before", "first", "behind"} {
+		t.Run(dies, func(t *testing.T) {
+			m := bootTree(t, "debian12")
+			stand := &standIn{t: t, m: m}
+			k := bootKernel{kernelArg{m, stand.run}}
+			before := contents(t, m)
+			was := k.Read(t.Context(), defaultKernel)
+			if err := k.Write(t.Context(), defaultKernel, setting.Value("6.1.0-40-amd64")); err != nil {
+				t.Fatal(err)
+			}
+			stand.dies = dies
+			untilItStops(t, func() error { return k.Write(t.Context(), defaultKernel, was) })
+			stand.dies = ""
+			if err := k.Write(t.Context(), defaultKernel, was); err != nil {
+				t.Fatal(err)
+			}
+			if err := k.Tidy(t.Context(), defaultKernel); err != nil {
+				t.Error(err)
+			}
+			if left := differences(before, contents(t, m)); len(left) > 0 || !k.Read(t.Context(), defaultKernel).Same(was) {
+				t.Errorf("not as it was: %v", left)
+			}
+		})
+	}
+}
+
+// untilItStops runs what the machine does not live to see the end of.
+func untilItStops(t *testing.T, run func() error) {
+	t.Helper()
+	defer func() {
+		if r := recover(); r != nil && r != (stops{}) {
+			panic(r)
+		}
+	}()
+	err := run()
+	t.Fatalf("it did not stop: %v", err)
+}

@@ -1,0 +1,180 @@
+package boot
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"mpps/internal/machine/tree"
+	"mpps/internal/setting"
+)
+
+// TestArgumentsTogether: several arguments take one run of a program, also on the way back.
+func TestArgumentsTogether(t *testing.T) {
+	for name, runs := range map[string][]string{
+		"debian12":     {"grub-mkconfig -o /boot/grub/.grub.cfg.mpps"},
+		"rhel9":        {"grubby --update-kernel=ALL --remove-args=quiet --args=iommu=pt hugepagesz=1G hugepages=4"},
+		"rhel8":        {"grubby --update-kernel=ALL --remove-args=quiet --args=iommu=pt hugepagesz=1G hugepages=4"},
+		"el7":          {"grubby --update-kernel=ALL --remove-args=quiet --args=iommu=pt hugepagesz=1G hugepages=4"},
+		"el7-uefi":     {"grubby --update-kernel=ALL --remove-args=quiet --args=iommu=pt hugepagesz=1G hugepages=4"},
+		"systemd-boot": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := bootTree(t, name)
+			stand := &standIn{t: t, m: m}
+			k := kernelArg{m, stand.run}
+			before := contents(t, m)
+			forth, back := together(t, k)
+			if err := k.WriteAll(t.Context(), forth); err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(stand.calls, runs) {
+				t.Errorf("ran %q, expected %q", stand.calls, runs)
+			}
+			for _, one := range forth {
+				if found := k.Read(t.Context(), one.Address); !found.Same(one.To) {
+					t.Errorf("%s: wrote %s, found %s", one.Address, one.To, found)
+				}
+			}
+			stand.calls = nil
+			if err := k.WriteAll(t.Context(), back); err != nil {
+				t.Fatal(err)
+			}
+			if len(stand.calls) != len(runs) {
+				t.Errorf("ran %q on the way back, expected %d", stand.calls, len(runs))
+			}
+			if left := differences(before, contents(t, m)); len(left) > 0 {
+				t.Errorf("not as it was: %v", left)
+			}
+		})
+	}
+}
+
+// together are three changes, and what puts them back.
+func together(t *testing.T, k kernelArg) (forth, back []setting.Assignment) {
+	t.Helper()
+	for _, c := range []struct {
+		argument string
+		to       setting.Reading
+	}{{"iommu", setting.Value("pt")}, {"quiet", setting.Missing("")}, {"hugepagesz+hugepages", setting.Value("hugepagesz=1G hugepages=4")}} {
+		a := setting.Of(setting.KernelArg, c.argument)
+		forth = append(forth, setting.Assignment{Address: a, To: c.to})
+		back = append(back, setting.Assignment{Address: a, To: k.Read(t.Context(), a)})
+	}
+	return forth, back
+}
+
+// TestArgumentsCutShort: the machine stops while arguments are changed. What the next boot gets is then not told from one
+// file alone, and writing what was there before brings every file back, in one go or one by one.
+func TestArgumentsCutShort(t *testing.T) {
+	for _, name := range []string{"debian12", "rhel9", "rhel8", "el7", "el7-uefi", "systemd-boot"} {
+		for _, dies := range []string{"before", "first", "behind", "emptied"} {
+			for _, oneByOne := range []bool{false, true} {
+				t.Run(fmt.Sprint(name, " ", dies, " ", oneByOne), func(t *testing.T) {
+					m := bootTree(t, name)
+					stand := &standIn{t: t, m: m, dies: strings.Replace(dies, "emptied", "behind", 1)}
+					k := kernelArg{m, stand.run}
+					before := contents(t, m)
+					forth, back := together(t, k)
+					switch name {
+					case "systemd-boot": // no program: the first of its files
+						cutEntries(t, m, forth, dies)
+					default:
+						func() {
+							defer func() {
+								if r := recover(); r != nil && r != (stops{}) {
+									panic(r)
+								}
+							}()
+							if err := k.WriteAll(t.Context(), forth); err != nil {
+								t.Fatal(err)
+							}
+							t.Fatal("it did not stop")
+						}()
+					}
+					stand.dies = ""
+					if dies == "emptied" { // what a program has not brought to disk
+						kept := kept(m, keptFolder)
+						i := slices.IndexFunc(kept, func(name string) bool {
+							return strings.Contains(name, "loader/entries/") || strings.HasSuffix(name, "grub.cfg")
+						})
+						if err := os.Truncate(filepath.Join(m.Path, kept[i]), 0); err != nil {
+							t.Fatal(err)
+						}
+					}
+					leftover := tree.Draft("etc/default/grub")
+					if err := os.WriteFile(filepath.Join(m.Path, leftover), []byte("half"), 0o644); err != nil && name != "systemd-boot" {
+						t.Fatal(err)
+					}
+					for _, one := range forth {
+						if r := k.Read(t.Context(), one.Address); r.State != setting.Unknown || dies != "emptied" && !strings.Contains(r.Why, "cut short") {
+							t.Errorf("%s is %s (%s), expected unknown", one.Address, r, r.Why)
+						}
+					}
+					if oneByOne {
+						for _, one := range slices.Backward(back) {
+							if err := k.Write(t.Context(), one.Address, one.To); err != nil {
+								t.Fatal(err)
+							}
+						}
+					} else if err := k.WriteAll(t.Context(), back); err != nil {
+						t.Fatal(err)
+					}
+					for _, one := range back {
+						if found := k.Read(t.Context(), one.Address); !found.Same(one.To) {
+							t.Errorf("%s: put back %s, found %s", one.Address, one.To, found)
+						}
+						if err := k.Tidy(t.Context(), one.Address); err != nil {
+							t.Error(err)
+						}
+					}
+					if left := differences(before, contents(t, m)); len(left) > 0 {
+						t.Errorf("not as it was: %v", left)
+						for _, name := range left {
+							t.Logf("%s:\n%s", name, contents(t, m)[name])
+						}
+					}
+					if m.Exists(keptFolder) {
+						t.Errorf("/%s is left behind", keptFolder)
+					}
+				})
+			}
+		}
+	}
+}
+
+// cutEntries writes as writeEntries does, and stops.
+func cutEntries(t *testing.T, m *tree.Tree, all []setting.Assignment, dies string) {
+	t.Helper()
+	var names []string
+	for _, one := range all {
+		names = append(names, one.Address.Path)
+	}
+	if err := begin(m, names); err != nil {
+		t.Fatal(err)
+	}
+	l, err := readLoader(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range l.entries {
+		text, err := m.Read(e.file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := keep(m, e.file, text); err != nil || dies == "before" {
+			return
+		}
+		for _, one := range all {
+			if text, err = editOptions(text, one.Address.Path, one.To); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := m.Replace(e.file, text); err != nil || dies == "first" {
+			return
+		}
+	}
+}

@@ -1,0 +1,112 @@
+package cpu
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"mpps/internal/machine/tree"
+	"mpps/internal/setting"
+)
+
+// cpusetMount is where a cpuset hierarchy is mounted and what its files are called.
+type cpusetMount struct {
+	Folder string // relative to the root
+	CPUs   string // name of the file with the CPUs of a group
+	nodes  string
+}
+
+func unified(folder string) cpusetMount {
+	return cpusetMount{folder, "cpuset.cpus.effective", "cpuset.mems.effective"}
+}
+
+func cgroup1(folder string) cpusetMount { return cpusetMount{folder, "cpuset.cpus", "cpuset.mems"} }
+
+func noprefix(folder string) cpusetMount { return cpusetMount{folder, "cpus", "mems"} }
+
+// FindCpusets finds the cpuset hierarchy: at its usual places, then in /proc/mounts (Documentation/admin-guide/
+// cgroup-v1/cpusets.rst, cgroup-v2.rst).
+func FindCpusets(m *tree.Tree) (cpusetMount, bool) {
+	for _, usual := range []struct {
+		mount cpusetMount
+		file  string
+	}{
+		{unified("sys/fs/cgroup"), "cpuset.cpus.effective"},
+		{cgroup1("sys/fs/cgroup/cpuset"), "cpuset.cpus"},
+		{noprefix("dev/cpuset"), "cpus"},
+	} {
+		if m.Exists(usual.mount.Folder + "/" + usual.file) {
+			return usual.mount, true
+		}
+	}
+	mounts, err := m.Read("proc/mounts")
+	if err != nil {
+		return cpusetMount{}, false
+	}
+	for line := range strings.Lines(mounts) {
+		fields := strings.Fields(line)
+		if len(fields) < 4 {
+			continue
+		}
+		folder, options := strings.TrimPrefix(path.Clean("/"+fields[1]), "/"), strings.Split(fields[3], ",")
+		switch fields[2] {
+		case "cgroup2":
+			if slices.Contains(strings.Fields(m.Line(folder+"/cgroup.controllers")), "cpuset") {
+				return unified(folder), true
+			}
+		case "cpuset":
+			return noprefix(folder), true
+		case "cgroup":
+			switch {
+			case !slices.Contains(options, "cpuset"):
+			case slices.Contains(options, "noprefix"):
+				return noprefix(folder), true
+			default:
+				return cgroup1(folder), true
+			}
+		}
+	}
+	return cpusetMount{}, false
+}
+
+// CpusetOf is the name of the cpuset group of a process by its directory in proc.
+func CpusetOf(m *tree.Tree, process string) (string, bool) {
+	if name := m.Line(process + "/cpuset"); name != "" {
+		return name, true
+	}
+	groups, err := m.Read(process + "/cgroup")
+	if err != nil {
+		return "", false
+	}
+	for line := range strings.Lines(groups) {
+		_, rest, _ := strings.Cut(strings.TrimSpace(line), ":")
+		if name, found := strings.CutPrefix(rest, "cpuset:"); found {
+			return name, true
+		}
+		if name, found := strings.CutPrefix(rest, ":"); found {
+			return name, true
+		}
+	}
+	return "", false
+}
+
+// allowed is the CPUs and the NUMA nodes that the process may use, and whether its cpuset limits them at all.
+func allowed(m *tree.Tree) (cpus, nodes mask, limitedCPUs, limitedNodes bool) {
+	mount, found := FindCpusets(m)
+	if !found {
+		return nil, nil, false, false
+	}
+	name, found := CpusetOf(m, "proc/self") // in a recorded tree: of the process that recorded it
+	if !found {
+		return nil, nil, false, false
+	}
+	group := path.Join(mount.Folder, path.Clean("/"+name))
+	read := func(file string) (mask, bool) {
+		text := m.Line(group + "/" + file)
+		set, err := setting.ParseCPUs(text)
+		return maskOf(set), err == nil && text != ""
+	}
+	cpus, limitedCPUs = read(mount.CPUs)
+	nodes, limitedNodes = read(mount.nodes)
+	return cpus, nodes, limitedCPUs, limitedNodes
+}

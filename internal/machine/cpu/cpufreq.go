@@ -1,0 +1,50 @@
+package cpu
+
+import (
+	"context"
+	"strconv"
+
+	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
+)
+
+// Power reads how the CPUs save power: cpufreq, cpuidle and what is asked of them.
+func Power(_ context.Context, m *tree.Tree, h *facts.Host) {
+	p := &h.Power
+	p.Governors, p.Preferences, p.IdleStates = map[string]int{}, map[string]int{}, []facts.IdleState{}
+	cpus := m.Folder(Dir)
+	defer cpus.Close()
+	for _, cpu := range cpus.Numbered("cpu") {
+		at := cpus.Folder("cpu" + strconv.Itoa(cpu))
+		if at.Line("online") != "0" { // of an offline CPU the files tell nothing, or what was before
+			scaling(cpus, "cpu"+strconv.Itoa(cpu)+"/cpufreq/", p)
+			idleStates(at, p)
+		}
+		at.Close()
+	}
+	switch {
+	case cpus.Line("intel_pstate/no_turbo") != "":
+		p.Turbo = map[string]string{"0": "on", "1": "off"}[cpus.Line("intel_pstate/no_turbo")]
+	case cpus.Line("cpufreq/boost") != "":
+		p.Turbo = map[string]string{"1": "on", "0": "off"}[cpus.Line("cpufreq/boost")]
+	}
+	p.IdleDriver, p.IdleGovernor = cpus.Line("cpuidle/current_driver"), cpus.Line("cpuidle/current_governor")
+	if p.IdleGovernor == "" {
+		p.IdleGovernor = cpus.Line("cpuidle/current_governor_ro")
+	}
+	p.LatencyLimit = latencyLimit(m)
+}
+
+// scaling reads a CPU's clock policy. Its directory is a link to ../cpufreq/policyN, which in a recorded tree can be followed
+// only from the directory of all CPUs.
+func scaling(cpus *tree.Folder, at string, p *facts.Power) {
+	if driver := cpus.Line(at + "scaling_driver"); driver != "" {
+		p.ScalingDriver = driver
+	}
+	if governor := cpus.Line(at + "scaling_governor"); governor != "" {
+		p.Governors[governor]++
+	}
+	if preference := cpus.Line(at + "energy_performance_preference"); preference != "" {
+		p.Preferences[preference]++
+	}
+}

@@ -1,0 +1,110 @@
+package cpu
+
+import (
+	"strconv"
+	"strings"
+
+	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
+)
+
+// Times is where each CPU's time went since boot, in ticks of /proc/stat, which are a hundredth of a second on every machine
+// (USER_HZ), and how often a thread came onto it; −1 where the kernel does not count that.
+type Times struct {
+	busy, User, System, IRQ, SoftIRQ, Steal, Guest, Idle uint64 // user with nice and guests, idle with iowait
+	Switches                                             int64
+}
+
+// ReadTimes reads them for every online CPU.
+func ReadTimes(m *tree.Tree) (map[int]Times, error) {
+	text, err := m.Read("proc/stat")
+	if err != nil {
+		return nil, err
+	}
+	times := ParseTimes(text)
+	if text, err := m.Read("proc/schedstat"); err == nil {
+		switches := parseSchedstat(text)
+		for cpu, t := range times {
+			if n, counted := switches[cpu]; counted {
+				t.Switches = n
+				times[cpu] = t
+			}
+		}
+	}
+	return times, nil
+}
+
+// ParseTimes reads the rows cpuN of /proc/stat (proc_stat(5)): user, nice, system, idle, iowait, irq, softirq, steal, guest,
+// guest_nice. The time of guests stands in user and nice too.
+func ParseTimes(text string) map[int]Times {
+	all := map[int]Times{}
+	for line := range strings.Lines(text) {
+		rest, is := strings.CutPrefix(line, "cpu")
+		fields := strings.Fields(rest)
+		if !is || len(fields) < 8 {
+			continue
+		}
+		cpu, err := strconv.Atoi(fields[0])
+		if err != nil || rest[0] == ' ' { // the sum of all
+			continue
+		}
+		var n [10]uint64
+		for i := range n {
+			if i+1 < len(fields) {
+				n[i], _ = strconv.ParseUint(fields[i+1], 10, 64)
+			}
+		}
+		all[cpu] = Times{
+			busy: n[0] + n[1] + n[2] + n[5] + n[6] + n[7], User: n[0] + n[1], System: n[2], Idle: n[3] + n[4], IRQ: n[5], SoftIRQ: n[6], Steal: n[7],
+			Guest: n[8] + n[9], Switches: -1,
+		}
+	}
+	return all
+}
+
+// parseSchedstat reads how often a thread other than the idle one came onto each CPU: the ninth number of the rows cpuN
+// (Documentation/scheduler/sched-stats.rst, "# of timeslices run on this cpu"), which is counted whether or not the rest is
+// switched on (kernel/sched/stats.h, rq_sched_info_arrive).
+func parseSchedstat(text string) map[int]int64 {
+	all := map[int]int64{}
+	for line := range strings.Lines(text) {
+		rest, is := strings.CutPrefix(line, "cpu")
+		fields := strings.Fields(rest)
+		if !is || len(fields) < 10 {
+			continue
+		}
+		cpu, err := strconv.Atoi(fields[0])
+		n, errN := strconv.ParseInt(fields[9], 10, 64)
+		if err == nil && errN == nil {
+			all[cpu] = n
+		}
+	}
+	return all
+}
+
+// TimesBetween is what passed between two looks.
+func TimesBetween(before, after map[int]Times, order []int) []facts.CPUTime {
+	grown := func(a, b uint64) float64 { // iowait and the like run backwards at times
+		if b < a {
+			return 0
+		}
+		return float64(b-a) * 10
+	}
+	all := []facts.CPUTime{}
+	for _, cpu := range order {
+		a, was := before[cpu]
+		b, is := after[cpu]
+		if !was || !is {
+			continue
+		}
+		t := facts.CPUTime{
+			CPU: cpu, Busy: grown(a.busy, b.busy), IRQ: grown(a.IRQ, b.IRQ), Softirq: grown(a.SoftIRQ, b.SoftIRQ),
+			Steal: grown(a.Steal, b.Steal), Guest: grown(a.Guest, b.Guest), Switches: -1,
+		}
+		if a.Switches >= 0 && b.Switches >= a.Switches {
+			t.Switches = b.Switches - a.Switches
+		}
+		all = append(all, t)
+	}
+	return all
+}

@@ -1,0 +1,265 @@
+package ethtool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"mpps/internal/machine/tree"
+	"mpps/internal/setting"
+)
+
+// Mechanisms are those of driver settings.
+func Mechanisms(m *tree.Tree) setting.Mechanisms {
+	return setting.Mechanisms{
+		setting.NICRing:     driverValue{m, readRing, writeRing},
+		setting.NICChannels: driverValue{m, readChannels, writeChannels},
+		setting.NICCoalesce: driverValue{m, readCoalesce, writeCoalesce},
+		setting.NICFeature:  driverValue{m, readFeature, writeFeature},
+		setting.NICFlowHash: driverValue{m, readFlowHash, writeFlowHash},
+	}
+}
+
+// driverValue reads and writes one kind of value that a NIC's driver holds. The address is a device and the value's name.
+//
+// What a change brings with it, by kind:
+//   - rings: the driver stops the device, or one queue after the other, and sets it up anew: packets are lost for a moment,
+//     most drivers ask for their interrupts again, and with them smp_affinity goes back to the default or the driver's hint.
+//   - channels: as rings; besides, the number of queues and interrupts changes: XPS of all queues is reset
+//     (net/core/dev.c, netif_set_real_num_tx_queues clears that of queues that go; most drivers then set their own), the
+//     RSS table is spread anew unless the user had set it, RPS of queues that go is lost, queues that come start without.
+//   - coalesce, flow hash: take effect at once; nothing else changes, except that adaptive coalescing makes the fixed
+//     numbers change by themselves.
+//   - features: others that depend on one follow it down (no checksum, no segmentation) and come back with it, since the
+//     kernel remembers what is wanted. Some drivers set the device up anew (LRO, GRO-HW, VLAN stripping).
+//
+// Plans therefore order channels before rings before XPS, RPS and IRQ affinity, and rollback goes the other way.
+type driverValue struct {
+	m     *tree.Tree
+	read  func(e *Conn, device, name string) (setting.Reading, error)
+	write func(e *Conn, device, name, value string) error
+}
+
+func (d driverValue) Read(ctx context.Context, a setting.Address) setting.Reading {
+	if !d.m.Live() {
+		return setting.CouldNotTell(tree.ErrNotLive.Error())
+	}
+	ctx, cancel := tree.Deadline(ctx, tree.ReadPatience)
+	defer cancel()
+	answer := make(chan setting.Reading, 1)
+	err := setting.Within(ctx, func() error {
+		e, err := Dial()
+		if err != nil {
+			return err
+		}
+		defer e.Close()
+		r, err := d.read(e, a.Object(), a.Rest())
+		answer <- r
+		return err
+	})
+	if err != nil {
+		what := a.Rest() + " of " + a.Object()
+		if errors.Is(err, unix.ENODEV) {
+			what = "device " + a.Object()
+		}
+		return tree.Unreadable(what, err)
+	}
+	return <-answer
+}
+
+func (d driverValue) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
+	value, err := tree.Canonical(a, to)
+	if err != nil {
+		return err
+	}
+	if !d.m.Live() {
+		return tree.Refused(a, value, tree.ErrNotLive)
+	}
+	ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
+	defer cancel()
+	err = setting.Within(ctx, func() error {
+		e, err := Dial()
+		if err != nil {
+			return err
+		}
+		defer e.Close()
+		return d.write(e, a.Object(), a.Rest(), value)
+	})
+	if err != nil {
+		return tree.Refused(a, value, err)
+	}
+	return nil
+}
+
+// bounded is a number with its bounds.
+func bounded(n uint32, lowest, highest int64) setting.Reading {
+	r := setting.Value(fmt.Sprint(n))
+	r.Min, r.Max = &lowest, &highest
+	return r
+}
+
+func readRing(e *Conn, device, name string) (setting.Reading, error) {
+	if name != "rx" && name != "tx" {
+		return setting.Missing("rings are rx and tx"), nil
+	}
+	values, err := e.read(ringGroup, device)
+	if err != nil {
+		return setting.Reading{}, err
+	}
+	highest := values[name+"-max"]
+	if highest == 0 {
+		return setting.Missing("the driver has no " + name + " ring to size"), nil
+	}
+	return bounded(values[name], 1, int64(highest)), nil
+}
+
+func writeRing(e *Conn, device, name, value string) error {
+	if name != "rx" && name != "tx" {
+		return fmt.Errorf("expected ring rx or tx, found %q", name)
+	}
+	n, err := ringGroup.parse(name, value)
+	if err != nil {
+		return err
+	}
+	return e.write(ringGroup, device, name, n)
+}
+
+func readChannels(e *Conn, device, name string) (setting.Reading, error) {
+	if !slices.Contains([]string{"rx", "tx", "combined"}, name) {
+		return setting.Missing("channels are combined, rx and tx"), nil
+	}
+	values, err := e.read(channelGroup, device)
+	if err != nil {
+		return setting.Reading{}, err
+	}
+	highest := values[name+"-max"]
+	if highest == 0 {
+		return setting.Missing("the driver has no " + name + " channels"), nil
+	}
+	lowest := int64(0)
+	if name == "combined" && values["rx-max"] == 0 { // the kernel wants one receive and one transmit queue to stay
+		lowest = 1
+	}
+	return bounded(values[name], lowest, int64(highest)), nil
+}
+
+func writeChannels(e *Conn, device, name, value string) error {
+	if !slices.Contains([]string{"rx", "tx", "combined"}, name) {
+		return fmt.Errorf("expected channels combined, rx or tx, found %q", name)
+	}
+	n, err := channelGroup.parse(name, value)
+	if err != nil {
+		return err
+	}
+	return e.write(channelGroup, device, name, n)
+}
+
+func readCoalesce(e *Conn, device, name string) (setting.Reading, error) {
+	if !slices.Contains(coalesceGroup.fields, name) {
+		return setting.Missing("there is no coalescing field " + name), nil
+	}
+	values, err := e.read(coalesceGroup, device)
+	if err != nil {
+		return setting.Reading{}, err
+	}
+	n, has := values[name]
+	if !has {
+		return setting.Missing("the driver has no " + name), nil
+	}
+	return setting.Value(coalesceGroup.value(name, n)), nil
+}
+
+// writeCoalesce sets one field alone, so that a field which the driver refuses does not take the others with it.
+func writeCoalesce(e *Conn, device, name, value string) error {
+	if !slices.Contains(coalesceGroup.fields, name) {
+		return fmt.Errorf("there is no coalescing field %q", name)
+	}
+	n, err := coalesceGroup.parse(name, value)
+	if err != nil {
+		return err
+	}
+	return e.write(coalesceGroup, device, name, n)
+}
+
+func readFeature(e *Conn, device, name string) (setting.Reading, error) {
+	features, err := e.Features(device)
+	if err != nil {
+		return setting.Reading{}, err
+	}
+	for _, f := range features {
+		if f.Name != name {
+			continue
+		}
+		r := setting.Value(onOff(f.On))
+		switch {
+		case f.Fixed:
+			r.ReadOnly, r.Why = true, "fixed by the driver"
+		case f.wanted && !f.On:
+			r.Why = "asked for, but the device or another feature does not allow it now"
+		}
+		return r, nil
+	}
+	return setting.Missing("this kernel has no feature " + name), nil
+}
+
+// writeFeature wants a feature on or off and makes sure that it became so. Where it did not, because another feature that
+// it depends on is off, the wish is taken back: a wish that waits would come true by itself later.
+func writeFeature(e *Conn, device, name, value string) error {
+	before, err := e.feature(device, name)
+	if err != nil {
+		return err
+	}
+	on := value == "on"
+	if before.Fixed && before.On != on {
+		return fmt.Errorf("%w: fixed by the driver", unix.EOPNOTSUPP)
+	}
+	if err := e.setFeature(device, name, on); err != nil {
+		return err
+	}
+	after, err := e.feature(device, name)
+	if err != nil {
+		return err
+	}
+	if after.On == on {
+		return nil
+	}
+	err = errors.New("the kernel keeps it " + onOff(after.On) + ", because the device or another feature that it needs does not allow it")
+	return errors.Join(err, e.setFeature(device, name, before.wanted))
+}
+
+func onOff(on bool) string {
+	if on {
+		return "on"
+	}
+	return "off"
+}
+
+func readFlowHash(e *Conn, device, flow string) (setting.Reading, error) {
+	if _, known := flowTypes[flow]; !known {
+		return setting.Missing("there is no flow type " + flow), nil
+	}
+	letters, err := e.flowHash(device, flow)
+	if err != nil {
+		return setting.Reading{}, err
+	}
+	if letters == "" {
+		features, err := e.Features(device)
+		if err != nil {
+			return setting.Reading{}, err
+		}
+		if !hashes(features) {
+			return setting.Missing("the device does not spread packets by a hash"), nil
+		}
+	}
+	return setting.Value(letters), nil
+}
+
+func writeFlowHash(e *Conn, device, flow, letters string) error {
+	if _, known := flowTypes[flow]; !known {
+		return fmt.Errorf("there is no flow type %q", flow)
+	}
+	return e.setFlowHash(device, flow, letters)
+}

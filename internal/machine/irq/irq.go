@@ -1,0 +1,249 @@
+// Package irq reads /proc/interrupts and reads and writes which CPUs serve an interrupt, and how irqbalance is set up.
+package irq
+
+import (
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
+	"mpps/internal/setting"
+)
+
+// interrupt is one numbered row of /proc/interrupts.
+type interrupt struct {
+	Number  int
+	counts  string   // the columns of the CPUs, not yet added up
+	cpus    int      // number of these columns
+	Actions []string // names of the handlers; several where the line is shared
+}
+
+// ParseInterrupts reads the numbered rows of /proc/interrupts (kernel/irq/proc.c, show_interrupts): number, one count for
+// each online CPU, chip, with newer kernels the hardware number and trigger, and behind at least two spaces the names
+// of the handlers.
+func ParseInterrupts(text string) []interrupt {
+	head, rest, _ := strings.Cut(text, "\n")
+	cpus := len(strings.Fields(head))
+	var rows []interrupt
+	for line := range strings.Lines(rest) {
+		label, tail, found := strings.Cut(line, ":")
+		if !found {
+			continue
+		}
+		number, err := strconv.Atoi(strings.TrimSpace(label))
+		if err != nil || number < 0 {
+			continue // NMI, LOC, ERR …
+		}
+		end, ok := skipFields(tail, cpus)
+		if !ok {
+			continue
+		}
+		rows = append(rows, interrupt{Number: number, counts: tail[:end], cpus: cpus, Actions: handlers(tail[end:])})
+	}
+	return rows
+}
+
+// skipFields is where the nth field of a text ends.
+func skipFields(text string, n int) (int, bool) {
+	i := 0
+	for range n {
+		for i < len(text) && text[i] == ' ' {
+			i++
+		}
+		start := i
+		for i < len(text) && text[i] >= '0' && text[i] <= '9' {
+			i++
+		}
+		if i == start {
+			return 0, false
+		}
+	}
+	return i, true
+}
+
+// handlers are the names at the end of a row. A line that nobody asked for ends with its chip or trigger.
+func handlers(tail string) []string {
+	tail = strings.TrimSpace(tail)
+	at := strings.LastIndex(tail, "  ")
+	if at < 0 {
+		return nil
+	}
+	names := strings.TrimSpace(tail[at:])
+	digits := strings.TrimLeft(names, "0123456789")
+	if len(digits) < len(names) && (strings.HasPrefix(digits, "-edge") || strings.HasPrefix(digits, "-fasteoi") || strings.HasPrefix(digits, "-level")) {
+		return nil
+	}
+	return strings.Split(names, ", ")
+}
+
+// Count adds up the row over all CPUs.
+func (i interrupt) Count() uint64 {
+	var sum uint64
+	for _, field := range strings.Fields(i.counts) {
+		n, err := strconv.ParseUint(field, 10, 64)
+		if err != nil {
+			return sum
+		}
+		sum += n
+	}
+	return sum
+}
+
+// OfNICs finds the interrupts of the NICs: those that their bus device owns, or, where sysfs does not tell (a recorded
+// /proc/interrupts alone, a device without MSI), those whose handlers bear the device's name or PCI address.
+func OfNICs(m *tree.Tree, h *facts.Host, nics []facts.NIC) {
+	text, err := m.Read("proc/interrupts")
+	if err != nil {
+		tree.Unseen(h, "interrupt counts", err)
+	}
+	rows := ParseInterrupts(text)
+	dir := m.Folder("proc/irq")
+	defer dir.Close()
+	for i := range nics {
+		owned := ownedIRQs(m, path.Join(tree.ClassNet, nics[i].Name))
+		for _, match := range matchInterrupts(&nics[i], m.BusDevice(nics[i].Name), owned, rows, others(nics, i)) {
+			number := strconv.Itoa(match.Number)
+			match.Affinity = ListFile(dir, number+"/smp_affinity_list")
+			match.Effective = ListFile(dir, number+"/effective_affinity_list")
+			match.Hint = MaskFile(dir, number+"/affinity_hint")
+			match.Managed = m.Live() && Unwritable(dir, number+"/smp_affinity_list")
+			nics[i].IRQs = append(nics[i].IRQs, match)
+		}
+	}
+}
+
+// others are the names of the other NICs that sit on the same bus device (two ports of one PCI function, mlx4).
+func others(nics []facts.NIC, i int) []string {
+	var names []string
+	for j := range nics {
+		if j != i && nics[i].PCI != "" && nics[j].PCI == nics[i].PCI {
+			names = append(names, nics[j].Name)
+		}
+	}
+	return names
+}
+
+// ownedIRQs are the MSI interrupts of the NIC's bus device; nil where sysfs does not list them.
+func ownedIRQs(m *tree.Tree, dir string) []int {
+	var numbers []int
+	for _, name := range m.List(m.Function(dir) + "/msi_irqs") {
+		if n, err := strconv.Atoi(name); err == nil {
+			numbers = append(numbers, n)
+		}
+	}
+	slices.Sort(numbers)
+	return numbers
+}
+
+// matchInterrupts picks a NIC's rows. Interrupts that nobody has asked for (vectors allocated, device down) have no
+// handler and are left out: there is nothing to place.
+func matchInterrupts(n *facts.NIC, busDevice string, owned []int, rows []interrupt, others []string) []facts.IRQ {
+	var irqs []facts.IRQ
+	for _, row := range rows {
+		for _, action := range row.Actions {
+			if owned != nil {
+				if _, is := slices.BinarySearch(owned, row.Number); !is || namesAny(action, others) {
+					continue
+				}
+			} else if !namesAny(action, []string{n.Name, n.PCI, busDevice}) {
+				continue
+			}
+			irqs = append(irqs, facts.IRQ{
+				Number: row.Number, Name: action, On: irqNameOn(action, n.Name, busDevice, n.Driver), Count: row.Count(),
+				Affinity: setting.CPUSet{}, Effective: setting.CPUSet{}, Hint: setting.CPUSet{},
+			})
+			break
+		}
+	}
+	return irqs
+}
+
+// namesAny reports whether a handler's name contains one of some names as a whole word: "eth1" is not in "eth10-TxRx-0".
+func namesAny(action string, names []string) bool {
+	for _, name := range names {
+		if name == "" {
+			continue
+		}
+		for from := 0; ; {
+			at := strings.Index(action[from:], name)
+			if at < 0 {
+				break
+			}
+			at += from
+			end := at + len(name)
+			if (at == 0 || !wordRune(action[at-1])) && (end == len(action) || !wordRune(action[end])) {
+				return true
+			}
+			from = at + 1
+		}
+	}
+	return false
+}
+
+func wordRune(b byte) bool {
+	return b < 0x80 && (unicode.IsLetter(rune(b)) || unicode.IsDigit(rune(b)))
+}
+
+// irqNameOn is a handler's name without what names the device: drivers put the name that the device bore when it was
+// last set up ("eth0-TxRx-3"), the driver's ("i40e-eth0-TxRx-3"), the bus device's ("virtio2-input.0") or the PCI address
+// ("mlx5_comp3@pci:0000:01:00.0", "i40e-0000:01:00.0:misc") around it. What is left survives a renaming. A handler that
+// bears the device's name alone (the only vector, or igb's for link changes) is called "device".
+func irqNameOn(action, device, busDevice, driver string) string {
+	name, _, _ := strings.Cut(action, "@pci:")
+	if rest, found := strings.CutPrefix(name, driver+"-"); found && driver != "" {
+		name = rest
+	}
+	stripped := false
+	for _, prefix := range []string{device + "-", busDevice + "-", busDevice + ":"} {
+		if rest, found := strings.CutPrefix(name, prefix); found && len(prefix) > 1 {
+			name, stripped = rest, true
+			break
+		}
+	}
+	if head, rest, found := strings.Cut(name, "-"); found && !stripped && looksLikeDevice(head) && startsWithLetter(rest) {
+		name = rest // an earlier name of the device
+	}
+	if name == device || name == busDevice || name == "" {
+		return "device"
+	}
+	return strings.ReplaceAll(name, "/", "_") // an address is a list of elements between slashes
+}
+
+// looksLikeDevice reports whether a word may be the name of a network device: letters and digits, a digit at the end.
+func looksLikeDevice(word string) bool {
+	for i := range len(word) {
+		if !wordRune(word[i]) {
+			return false
+		}
+	}
+	return word != "" && word[len(word)-1] >= '0' && word[len(word)-1] <= '9'
+}
+
+func startsWithLetter(text string) bool { return text != "" && unicode.IsLetter(rune(text[0])) }
+
+// ListFile is a CPU list below a directory; empty where it cannot be read.
+func ListFile(dir *tree.Folder, name string) setting.CPUSet {
+	set, err := setting.ParseCPUs(dir.Line(name))
+	if err != nil || set == nil {
+		return setting.CPUSet{}
+	}
+	return set
+}
+
+// MaskFile is a CPU mask below a directory; empty where it cannot be read.
+func MaskFile(dir *tree.Folder, name string) setting.CPUSet {
+	set, err := setting.ParseCPUMask(dir.Line(name))
+	if err != nil || set == nil {
+		return setting.CPUSet{}
+	}
+	return set
+}
+
+// Unwritable reports whether a file is there and bears no write permission for anybody.
+func Unwritable(dir *tree.Folder, name string) bool {
+	mode, there := dir.Mode(name)
+	return there && mode&0o222 == 0
+}

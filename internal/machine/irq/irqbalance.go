@@ -1,0 +1,72 @@
+package irq
+
+import (
+	"strconv"
+	"strings"
+
+	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
+	"mpps/internal/setting"
+)
+
+// irqbalanceFiles are where distributions keep the environment of irqbalance's unit: Debian and its like, RHEL and SUSE.
+var irqbalanceFiles = []string{"etc/default/irqbalance", "etc/sysconfig/irqbalance"}
+
+// Balance is how irqbalance is set up, by the environment of the process that runs, else by the files that its unit gets it
+// from; nil where it does not run and has no file.
+func Balance(m *tree.Tree, services []facts.Service) *facts.IRQBalance {
+	pid := 0
+	for _, s := range services {
+		if s.Name == "irqbalance" && s.Running {
+			pid = s.PID
+		}
+	}
+	if pid != 0 {
+		if text, err := m.Read("proc/" + strconv.Itoa(pid) + "/environ"); err == nil && text != "" {
+			b := bannedCPUs(strings.Split(text, "\x00"))
+			b.From = "its environment"
+			return &b
+		}
+	}
+	for _, file := range irqbalanceFiles {
+		text, err := m.Read(file)
+		if err != nil {
+			continue
+		}
+		b := bannedCPUs(strings.Split(text, "\n"))
+		b.From = "/" + file
+		return &b
+	}
+	if pid == 0 {
+		return nil
+	}
+	return &facts.IRQBalance{Banned: setting.CPUSet{}, Why: "neither its environment nor a file of its unit could be read"}
+}
+
+// bannedCPUs reads the variables that name CPUs to be left alone: a list, or in versions before 1.8 a mask. The last assignment
+// counts, as in a file of systemd's EnvironmentFile=; a variable that is set to nothing bans nothing (irqbalance, cputree.c,
+// setup_banned_cpus).
+func bannedCPUs(lines []string) facts.IRQBalance {
+	b := facts.IRQBalance{Banned: setting.CPUSet{}}
+	for _, name := range []string{"IRQBALANCE_BANNED_CPUS", "IRQBALANCE_BANNED_CPULIST"} {
+		for _, line := range lines {
+			value, is := strings.CutPrefix(strings.TrimPrefix(strings.TrimSpace(line), "export "), name+"=")
+			if !is {
+				continue
+			}
+			value = strings.Trim(strings.TrimSpace(value), `"'`)
+			set, err := setting.ParseCPUs(value)
+			if name == "IRQBALANCE_BANNED_CPUS" && value != "" {
+				set, err = setting.ParseCPUMask(value)
+			}
+			if b.Told, b.Why = true, ""; err != nil {
+				b.Why = name + ": " + err.Error()
+				continue
+			}
+			if b.Banned = set; set == nil {
+				b.Banned = setting.CPUSet{}
+			}
+		}
+	}
+	return b
+}

@@ -1,0 +1,116 @@
+// Package kernel reads the kernel and what it runs on, and reads and writes its parameters: sysctls, files below /sys,
+// module parameters, KSM, swap and trace events.
+package kernel
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"mpps/internal/facts"
+	"mpps/internal/machine/cpu"
+	"mpps/internal/machine/tree"
+)
+
+// Inventory reads which kernel runs and on what.
+func Inventory(_ context.Context, m *tree.Tree, h *facts.Host) {
+	k := &h.Kernel
+	k.Release, k.Version = m.Line("proc/sys/kernel/osrelease"), m.Line("proc/sys/kernel/version")
+	if k.Release == "" {
+		k.Release, k.Version = parseVersion(m.Line("proc/version"))
+	}
+	k.CommandLine = m.Line("proc/cmdline")
+	k.Realtime = m.Line("sys/kernel/realtime") == "1" || realtimeVersion(k.Version)
+	k.Clocksource = m.Line("sys/devices/system/clocksource/clocksource0/current_clocksource")
+	k.RTGroups = realtimeGroups(m, k.Release, k.CommandLine)
+	k.Vulnerabilities = map[string]string{}
+	holes := m.Folder(cpu.Dir + "/vulnerabilities")
+	defer holes.Close()
+	for _, name := range holes.Names() {
+		if state := holes.Line(name); state != "" {
+			k.Vulnerabilities[name] = state
+		}
+	}
+	h.Virtual, h.Emulated = hypervisor(m)
+}
+
+// parseVersion takes /proc/version apart (linux_proc_banner, init/version.c): "Linux version RELEASE (who@where)
+// (compiler) VERSION". The version begins at the number sign.
+func parseVersion(text string) (release, version string) {
+	rest, found := strings.CutPrefix(text, "Linux version ")
+	if !found {
+		return "", ""
+	}
+	release, rest, _ = strings.Cut(rest, " ")
+	if at := strings.Index(rest, " #"); at >= 0 {
+		version = rest[at+1:]
+	}
+	return release, version
+}
+
+// realtimeVersion reports whether uname -v names a PREEMPT_RT kernel; the patches before Linux 5.3 wrote "PREEMPT RT".
+func realtimeVersion(version string) bool {
+	return strings.Contains(version, "PREEMPT_RT") || strings.Contains(version, "PREEMPT RT")
+}
+
+// signatures are the names of hypervisors in leaf 40000000h of CPUID.
+var signatures = map[string]string{
+	"KVMKVMKVM\x00\x00\x00": "kvm", "Linux KVM Hv": "kvm", "TCGTCGTCGTCG": "tcg", "VMwareVMware": "vmware",
+	"Microsoft Hv": "hyperv", "XenVMMXenVMM": "xen", "bhyve bhyve ": "bhyve", "ACRNACRNACRN": "acrn",
+}
+
+// hypervisor names what this machine runs under, empty on bare metal, and whether that emulates the processor. The
+// live machine asks its processor. For a recorded tree the firmware's tables have to do: an emulated QEMU machine is
+// told from one with KVM by the processor's name or by the lack of KVM's clock among those that the kernel found.
+//
+// A guest of a hypervisor that is emulated itself sees only its own hypervisor: Emulated is then false although times
+// prove nothing. Nothing in the guest tells.
+func hypervisor(m *tree.Tree) (name string, emulated bool) {
+	if m.Live() {
+		if signature := cpu.HypervisorSignature(); signature != "" {
+			if name = signatures[signature]; name == "" {
+				name = "unknown"
+			}
+			return name, name == "tcg"
+		}
+	}
+	first := cpu.FirstCPU(m)
+	flagged := slices.Contains(strings.Fields(first["flags"]), "hypervisor")
+	name = firmwareHypervisor(m.Line("sys/class/dmi/id/sys_vendor") + "\n" + m.Line("sys/class/dmi/id/product_name"))
+	if strings.Contains(cpu.Model(first), "QEMU TCG") {
+		return "tcg", true
+	}
+	switch {
+	case name == "" && flagged:
+		name = "unknown"
+	case name == "qemu":
+		clocks := m.Line("sys/devices/system/clocksource/clocksource0/available_clocksource")
+		switch {
+		case strings.Contains(clocks, "kvm-clock"):
+			name = "kvm"
+		case clocks != "":
+			return "tcg", true
+		}
+	}
+	return name, false
+}
+
+// Emulated reports whether this machine's processor is emulated: everything takes many times as long then. See Inventory.
+func Emulated(m *tree.Tree) bool {
+	_, emulated := hypervisor(m)
+	return emulated
+}
+
+// firmwareHypervisor is the hypervisor that wrote the given DMI strings.
+func firmwareHypervisor(dmi string) string {
+	for _, known := range [...]struct{ text, name string }{
+		{"QEMU", "qemu"}, {"KVM", "kvm"}, {"Amazon EC2", "kvm"}, {"Google", "kvm"}, {"OpenStack", "kvm"},
+		{"VMware", "vmware"}, {"innotek", "virtualbox"}, {"VirtualBox", "virtualbox"}, {"Xen", "xen"},
+		{"Microsoft Corporation\nVirtual Machine", "hyperv"}, {"BHYVE", "bhyve"}, {"Bochs", "qemu"},
+	} {
+		if strings.Contains(dmi, known.text) {
+			return known.name
+		}
+	}
+	return ""
+}

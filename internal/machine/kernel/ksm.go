@@ -1,0 +1,116 @@
+package kernel
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"strconv"
+	"time"
+
+	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
+	"mpps/internal/setting"
+)
+
+const ksmFolder = "kernel/mm/ksm"
+
+// PageMerging reads the state of page merging; nil where the kernel has none.
+func PageMerging(m *tree.Tree) *facts.KSM {
+	run := m.Number(path.Join(tree.Sys, ksmFolder, "run"), -1)
+	if run < 0 {
+		return nil
+	}
+	return &facts.KSM{Run: run, Shared: uint64(max(0, m.Number(path.Join(tree.Sys, ksmFolder, "pages_shared"), 0)))}
+}
+
+// ksm reads and writes the switches of page merging in the order that the kernel demands.
+type ksm struct{ m *tree.Tree }
+
+// The values of run (mm/ksm.c): KSM_RUN_STOP, KSM_RUN_MERGE, KSM_RUN_UNMERGE.
+const (
+	ksmStop    = "0"
+	ksmMerge   = "1"
+	ksmUnmerge = "2"
+)
+
+func (k ksm) known(a setting.Address) bool { return a.Path == "run" || a.Path == "merge_across_nodes" }
+
+func (k ksm) Read(_ context.Context, a setting.Address) setting.Reading {
+	if !k.known(a) {
+		return setting.CouldNotTell("expected run or merge_across_nodes, found " + a.Path)
+	}
+	return k.m.Value(tree.Sys, path.Join(ksmFolder, a.Path), setting.Kinds[setting.KSM].Canonical)
+}
+
+// Write writes run, or merge_across_nodes, which the kernel refuses with EBUSY while any page is shared (mm/ksm.c,
+// merge_across_nodes_store). Pages stay merged when merging is merely stopped; so before run=0 and before
+// merge_across_nodes they are taken apart with run=2, which needs memory for every copy and fails with ENOMEM, or is
+// waited for until nothing is shared. Another value than run is left as it was found.
+func (k ksm) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
+	value, err := tree.Canonical(a, to)
+	if err != nil {
+		return err
+	}
+	if !k.known(a) {
+		return tree.Refused(a, value, fmt.Errorf("expected run or merge_across_nodes"))
+	}
+	ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
+	defer cancel()
+	if a.Path == "run" {
+		if value == ksmStop {
+			if err := k.takeApart(ctx); err != nil {
+				return tree.Refused(a, value, err)
+			}
+		}
+		if err := k.set(ctx, "run", value); err != nil {
+			return tree.Refused(a, value, err)
+		}
+		return nil
+	}
+	before := k.m.Line(path.Join(tree.Sys, ksmFolder, "run"))
+	if before != ksmStop && before != ksmMerge && before != ksmUnmerge {
+		return tree.Refused(a, value, fmt.Errorf("run holds %q", before))
+	}
+	if err := k.takeApart(ctx); err != nil {
+		return tree.Refused(a, value, err)
+	}
+	err = k.set(ctx, a.Path, value)
+	if again := k.set(ctx, "run", before); err == nil {
+		err = again
+	}
+	if err != nil {
+		return tree.Refused(a, value, err)
+	}
+	return nil
+}
+
+// takeApart makes every merged page a page of its own again. It writes nothing where none is shared and merging is
+// stopped already.
+func (k ksm) takeApart(ctx context.Context) error {
+	if k.m.Line(path.Join(tree.Sys, ksmFolder, "run")) != ksmMerge && k.shared() == 0 {
+		return nil
+	}
+	if err := k.set(ctx, "run", ksmUnmerge); err != nil {
+		return fmt.Errorf("taking merged pages apart: %w", err)
+	}
+	if !k.m.Live() { // of a recorded tree nothing counts down
+		return nil
+	}
+	for k.shared() > 0 {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%d pages are still shared: %w", k.shared(), context.Cause(ctx))
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	return nil
+}
+
+func (k ksm) shared() int { return k.m.Number(path.Join(tree.Sys, ksmFolder, "pages_shared"), 0) }
+
+func (k ksm) set(ctx context.Context, name, value string) error {
+	if _, err := strconv.Atoi(value); err != nil {
+		return err
+	}
+	return k.m.SetValue(ctx, tree.Sys, path.Join(ksmFolder, name), value)
+}

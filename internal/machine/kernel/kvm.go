@@ -1,0 +1,43 @@
+package kernel
+
+import (
+	"context"
+	"strings"
+
+	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
+)
+
+// kvmModules are the modules whose parameters decide how guests run.
+var kvmModules = []string{"kvm", "kvm_intel", "kvm_amd", "vhost", "vhost_net", "vfio", "vfio_pci", "vfio_iommu_type1", "tun"}
+
+// KVM reads which hypervisor modules are loaded (or built in: these have a directory only with parameters) and with
+// which parameters. The versions of QEMU and libvirt come with the guests.
+func KVM(_ context.Context, m *tree.Tree, h *facts.Host) {
+	k := &h.KVM
+	k.Parameters = map[string]string{}
+	modules := m.Folder("sys/module")
+	defer modules.Close()
+	for _, name := range kvmModules {
+		module := modules.Folder(name)
+		if module == nil {
+			continue
+		}
+		switch name {
+		case "kvm":
+			k.Loaded = true
+		case "kvm_intel", "kvm_amd":
+			k.Vendor = name
+		case "vhost_net":
+			k.Vhost = true
+		}
+		parameters := module.Folder("parameters")
+		for _, parameter := range parameters.Names() {
+			if text, readable := parameters.Text(parameter); readable {
+				k.Parameters[name+"."+parameter] = strings.TrimSpace(text)
+			}
+		}
+		parameters.Close()
+		module.Close()
+	}
+}

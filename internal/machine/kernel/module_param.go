@@ -1,0 +1,55 @@
+package kernel
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"strings"
+
+	"mpps/internal/machine/tree"
+	"mpps/internal/setting"
+)
+
+// moduleParam reads the parameters of loaded modules and writes those that the kernel lets change while the module is in
+// use. Most are only looked at when the module is loaded.
+type moduleParam struct{ m *tree.Tree }
+
+func (p moduleParam) file(a setting.Address) (string, error) {
+	module, parameter, found := strings.Cut(a.Path, "/")
+	if !found || module == "" || parameter == "" || strings.Contains(parameter, "/") {
+		return "", fmt.Errorf("expected MODULE/PARAMETER, found %q", a.Path)
+	}
+	return path.Join("module", module, "parameters", parameter), nil
+}
+
+func (p moduleParam) Read(_ context.Context, a setting.Address) setting.Reading {
+	file, err := p.file(a)
+	if err != nil {
+		return setting.CouldNotTell(err.Error())
+	}
+	r := p.m.Value(tree.Sys, file, setting.Kinds[setting.ModuleParam].Canonical)
+	switch {
+	case r.ReadOnly:
+		r.Why = "a load-time parameter: " + a.Object() + " must be loaded anew with it (modprobe.d), and whatever uses it ended first: of kvm and vhost all guests shut down"
+	case r.State == setting.Absent && !p.m.Exists(path.Join(tree.Sys, "module", a.Object())):
+		r.Why = "module " + a.Object() + " is not loaded"
+	case r.State == setting.Absent:
+		r.Why = "module " + a.Object() + " of this kernel has no such parameter"
+	}
+	return r
+}
+
+func (p moduleParam) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
+	value, err := tree.Canonical(a, to)
+	if err != nil {
+		return err
+	}
+	file, err := p.file(a)
+	if err != nil {
+		return tree.Refused(a, value, err)
+	}
+	if err := p.m.SetValue(ctx, tree.Sys, file, value); err != nil {
+		return tree.Refused(a, value, err)
+	}
+	return nil
+}

@@ -1,0 +1,50 @@
+//go:build netns
+
+package kernel
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"mpps/internal/machine/tree/treetest"
+	"mpps/internal/setting"
+)
+
+// TestSwapFile switches a swap file on with a priority and off again.
+func TestSwapFile(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	file := filepath.Join(t.TempDir(), "swap")
+	if err := os.WriteFile(file, make([]byte, 4<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	treetest.Tool(t, "mkswap", file)
+	if out, err := exec.Command("swapon", file).CombinedOutput(); err != nil {
+		t.Skipf("this file system or this kernel has no swap files: %s", out)
+	}
+	treetest.Tool(t, "swapoff", file)
+	mechanism := swap{treetest.Live(t)}
+	a := setting.Of(setting.Swap, strings.TrimPrefix(file, "/"))
+	ctx := context.Background()
+	if r := mechanism.Read(ctx, a); r.Value != "off" {
+		t.Fatalf("a swap file that is not in use: %+v", r)
+	}
+	if err := mechanism.Write(ctx, a, setting.Value("on 5")); err != nil {
+		t.Fatal(err)
+	}
+	defer mechanism.Write(ctx, a, setting.Value("off"))
+	if r := mechanism.Read(ctx, a); r.Value != "on 5" || !strings.Contains(treetest.Tool(t, "swapon", "--show=NAME,PRIO", "--noheadings"), "5") {
+		t.Errorf("after swapon: %+v", r)
+	}
+	if err := mechanism.Write(ctx, a, setting.Value("off")); err != nil {
+		t.Fatal(err)
+	}
+	if r := mechanism.Read(ctx, a); r.Value != "off" {
+		t.Errorf("after swapoff: %+v", r)
+	}
+}

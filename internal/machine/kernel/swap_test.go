@@ -1,0 +1,26 @@
+package kernel
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestRoomForSwap(t *testing.T) {
+	if roomFor(8<<30, 16<<30) != nil || roomFor(0, 0) != nil {
+		t.Error("enough is refused")
+	}
+	if err := roomFor(15<<30, 16<<30); err == nil || !strings.Contains(err.Error(), "15360 MiB") {
+		t.Errorf("too little: %v", err)
+	}
+}
+
+func FuzzParseSwaps(f *testing.F) {
+	f.Add("Filename Type Size Used Priority\n/dev/sda2 partition 1 2 -2\n/a\\040b file 1 1 5\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, area := range ParseSwaps(text) {
+			if area.Name == "" || area.Name[0] != '/' && !strings.Contains(text, `\`) {
+				t.Errorf("area %+v of %q", area, text)
+			}
+		}
+	})
+}

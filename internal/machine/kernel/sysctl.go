@@ -1,0 +1,39 @@
+package kernel
+
+import (
+	"context"
+
+	"mpps/internal/machine/tree"
+	"mpps/internal/setting"
+)
+
+// Mechanisms are those of kernel parameters and of files below /sys.
+func Mechanisms(m *tree.Tree) setting.Mechanisms {
+	return setting.Mechanisms{
+		setting.Sysctl:      sysctl{m},
+		setting.Sysfs:       sysfsFile{m},
+		setting.SysfsCPUs:   sysfsMask{m},
+		setting.ModuleParam: moduleParam{m},
+		setting.KSM:         ksm{m},
+		setting.Swap:        swap{m},
+		setting.TraceEvents: traceEvents{m},
+	}
+}
+
+// sysctl reads and writes kernel parameters. Those below net belong to the network namespace of the process.
+type sysctl struct{ m *tree.Tree }
+
+func (s sysctl) Read(_ context.Context, a setting.Address) setting.Reading {
+	return s.m.Value(tree.ProcSys, setting.SysctlPath(a.Path), setting.Kinds[setting.Sysctl].Canonical)
+}
+
+func (s sysctl) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
+	value, err := tree.Canonical(a, to)
+	if err != nil {
+		return err
+	}
+	if err := s.m.SetValue(ctx, tree.ProcSys, setting.SysctlPath(a.Path), value); err != nil {
+		return tree.Refused(a, value, err)
+	}
+	return nil
+}

@@ -1,0 +1,115 @@
+package libvirt
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"mpps/internal/domain"
+	"mpps/internal/machine/tree"
+	"mpps/internal/setting"
+)
+
+// Definitions remembers parsed definitions, so that reading twenty values of each of 200 guests does not start virsh
+// four thousand times. A remembered one counts only while libvirt's own file of it is the same: libvirt writes that
+// anew with every change. Where that file cannot be seen nothing is remembered.
+type Definitions struct {
+	lock  sync.Mutex // also of the documents: reading one fills its caches
+	known map[string]definition
+}
+
+type definition struct {
+	doc   *domain.Doc
+	stamp stamp
+}
+
+// stamp tells two versions of a file apart.
+type stamp struct {
+	inode    uint64
+	size     int64
+	modified time.Time
+}
+
+func stampOf(m *tree.Tree, guest string) (stamp, bool) {
+	info, err := m.Root.Stat(DefinedFolder + "/" + guest + ".xml")
+	if err != nil {
+		return stamp{}, false
+	}
+	s := stamp{size: info.Size(), modified: info.ModTime()}
+	if system, ok := info.Sys().(*syscall.Stat_t); ok {
+		s.inode = system.Ino
+	}
+	return s, true
+}
+
+// remember keeps a definition that was read after the stamp was taken.
+func (d *Definitions) remember(guest string, doc *domain.Doc, s stamp) {
+	d.lock.Lock()
+	defer d.lock.Unlock()
+	if d.known == nil {
+		d.known = map[string]definition{}
+	}
+	d.known[guest] = definition{doc, s}
+}
+
+// value reads one value of a guest's persistent definition, from memory where that is still true.
+func (d *Definitions) value(ctx context.Context, m *tree.Tree, guest, path string) (setting.Reading, error) {
+	s, visible := stampOf(m, guest)
+	d.lock.Lock()
+	known, found := d.known[guest]
+	if found && visible && known.stamp == s {
+		defer d.lock.Unlock()
+		return valueIn(known.doc, path)
+	}
+	d.lock.Unlock()
+
+	l, err := Open(m)
+	if err != nil {
+		return setting.Reading{}, err
+	}
+	text, err := l.definition(ctx, guest, false)
+	if err != nil {
+		return setting.Reading{}, err
+	}
+	doc, err := domain.Parse([]byte(text))
+	if err != nil {
+		return setting.Reading{}, err
+	}
+	reading, err := valueIn(doc, path)
+	if visible {
+		d.remember(guest, doc, s)
+	}
+	return reading, err
+}
+
+// valueIn reads one value of a definition.
+func valueIn(doc *domain.Doc, path string) (setting.Reading, error) {
+	value, present, err := doc.Get(path)
+	switch {
+	case err != nil:
+		return setting.Reading{}, err
+	case !present:
+		return setting.Missing("not in the definition"), nil
+	}
+	canonical, err := setting.Kinds[setting.Domain].Canonical(value)
+	if err != nil {
+		return setting.Reading{}, err
+	}
+	reading := setting.Value(canonical)
+	if reading.Verbatim = doc.Verbatim(path); reading.Verbatim != "" && strings.HasPrefix(value, "<") {
+		return reading, nil // never set, and put back as it was
+	}
+	if _, err := doc.Check(path, value); err != nil {
+		var unsettable *domain.PathError
+		if errors.As(err, &unsettable) {
+			reading.ReadOnly = true
+			reading.Why = unsettable.Problem
+		} else {
+			reading.AsFound, reading.Why = true, "stands there, though it would be refused: "+err.Error()
+		}
+	}
+	return reading, nil
+}

@@ -1,0 +1,343 @@
+package libvirt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"mpps/internal/domain"
+	"mpps/internal/facts"
+	"mpps/internal/machine/cpu"
+	"mpps/internal/machine/threads"
+	"mpps/internal/machine/tree"
+	"mpps/internal/setting"
+)
+
+// domains reads and writes values of the persistent definitions of guests (setting.Domain).
+type domains struct {
+	machine *tree.Tree
+	known   *Definitions
+}
+
+func (d domains) Read(ctx context.Context, a setting.Address) setting.Reading {
+	reading, err := d.known.value(ctx, d.machine, a.Object(), a.Rest())
+	switch {
+	case errors.Is(err, errNoGuest), errors.Is(err, errNoLibvirt):
+		return setting.NoObject(fmt.Sprintf("guest %s: %v", a.Object(), err))
+	case err != nil:
+		return setting.CouldNotTell(err.Error())
+	}
+	return reading
+}
+
+// Write edits the definition and gives the edited text, no other, to libvirt; then it asks libvirt what it made of it.
+// Where that is not what was wanted the definition that stood before is put back.
+func (d domains) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
+	l, err := Open(d.machine)
+	if err == nil {
+		err = redefine(ctx, l, a.Object(), a.Rest(), to)
+	}
+	if err != nil {
+		return a.Errorf("%w", err)
+	}
+	return nil
+}
+
+// redefine changes one value of a guest's definition.
+func redefine(ctx context.Context, l driver, guest, path string, to setting.Reading) error {
+	if to.State == setting.Unknown {
+		return errors.New("an unknown value cannot be written")
+	}
+	before, err := l.definition(ctx, guest, true)
+	if err != nil {
+		return err
+	}
+	doc, err := domain.Parse([]byte(before))
+	if err != nil {
+		return err
+	}
+	if name := doc.Guest().Name; name != guest {
+		return fmt.Errorf("libvirt gave the definition of %q", name)
+	}
+	if err := edit(doc, path, to); err != nil {
+		return err
+	}
+	if doc.String() == before {
+		return nil
+	}
+	wanted, err := valueIn(doc, path)
+	if err != nil {
+		return err
+	}
+	if err := l.define(ctx, doc.String()); err != nil {
+		if to.Verbatim == "" || errors.Is(err, setting.ErrInDoubt) {
+			return err
+		}
+		// Its former place in the guest may be another device's by now: libvirt finds it a new one.
+		bare, other := domain.Parse([]byte(before))
+		if other == nil {
+			other = bare.Restore(path, to.Value, true)
+		}
+		if other != nil || l.define(ctx, bare.String()) != nil {
+			return err
+		}
+	}
+	after, err := l.definition(ctx, guest, false)
+	if err != nil {
+		return fmt.Errorf("reading back: %w", err)
+	}
+	found := setting.Reading{}
+	if doc, err = domain.Parse([]byte(after)); err == nil {
+		found, err = valueIn(doc, path)
+	}
+	if err != nil {
+		return fmt.Errorf("reading back: %w", err)
+	}
+	if found.Same(wanted) {
+		return nil
+	}
+	refused := fmt.Errorf("wanted %s, but libvirt made it %s", wanted, found)
+	if err := l.define(ctx, before); err != nil {
+		return errors.Join(refused, fmt.Errorf("putting the definition back: %w", err))
+	}
+	return refused
+}
+
+// edit puts a value into a document or takes it out, with what libvirt had added to it: the mode beside a nodeset means
+// nothing alone, and libvirt refuses it then. What stood there before, though it would be refused, is put back as it was.
+func edit(doc *domain.Doc, path string, to setting.Reading) error {
+	switch {
+	case to.State == setting.Absent:
+		return doc.Restore(path, "", false)
+	case to.Verbatim != "":
+		return doc.RestoreVerbatim(path, to.Value, to.Verbatim)
+	case to.AsFound:
+		return doc.Restore(path, to.Value, true)
+	}
+	return doc.Set(path, to.Value)
+}
+
+// threadPins reads and writes the CPUs of guests' threads (setting.ThreadAffinity). Which thread an address means is
+// found out anew each time: threads come and go with the guest. Only which process a guest was last is remembered, to
+// be looked at first.
+type threadPins struct {
+	machine *tree.Tree
+	lock    sync.Mutex
+	pids    map[string]int
+	tids    map[thatThread]int // where a thread of QEMU was last
+}
+
+// thatThread is a vCPU's or an I/O thread of a process, by its number.
+type thatThread struct {
+	pid, number int
+	role        string
+}
+
+func (t *threadPins) Read(ctx context.Context, a setting.Address) setting.Reading {
+	thread, err := t.find(ctx, a)
+	switch {
+	case errors.Is(err, ErrNotRunning), errors.Is(err, errNoThread):
+		return setting.Missing(err.Error())
+	case err != nil:
+		return setting.CouldNotTell(err.Error())
+	case len(thread.Affinity) == 0:
+		return setting.CouldNotTell(fmt.Sprintf("affinity of thread %d cannot be read", thread.TID))
+	}
+	return setting.Value(thread.Affinity.String())
+}
+
+func (t *threadPins) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
+	if to.State != setting.Known {
+		return a.Errorf("expected CPUs, found %s", to)
+	}
+	set, err := setting.ParseCPUs(to.Value)
+	if err != nil {
+		return a.Errorf("%w", err)
+	}
+	if !t.machine.Live() {
+		return a.Errorf("%w", tree.ErrNotLive)
+	}
+	thread, err := t.find(ctx, a)
+	if err != nil {
+		return a.Errorf("%w", err)
+	}
+	if err := threads.SetAffinity(thread.TID, set); err != nil {
+		return a.Errorf("%w%s", err, confined(t.machine, thread.TID, set))
+	}
+	return nil
+}
+
+var (
+	ErrNotRunning = errors.New("the guest does not run")
+	errNoThread   = errors.New("the guest has no such thread")
+)
+
+// find is the thread that an address names: ROLE or ROLE/INDEX, of vhost workers vhost/NIC/QUEUE.
+func (t *threadPins) find(ctx context.Context, a setting.Address) (facts.Thread, error) {
+	q, found := t.process(a.Object())
+	if !found {
+		return facts.Thread{}, fmt.Errorf("%w: no QEMU process is named %s", ErrNotRunning, a.Object())
+	}
+	if thread, known := t.known(q, a); known {
+		return thread, nil
+	}
+	all := func() []threads.Process { return threads.Processes(t.machine) }
+	list := guestThreads(t.machine, q, all, nil)
+	t.remember(q.pid, list)
+	if slices.ContainsFunc(list, unmatched) {
+		// The command line does not explain the vhost workers: NICs were plugged in or out since.
+		if live := runningGuest(ctx, t.machine, q.name); live != nil {
+			list = guestThreads(t.machine, q, all, live)
+		}
+	}
+	return pickThread(list, a)
+}
+
+// known looks at one thread alone, where it is known which it was last: a guest of 64 vCPUs has as many values to be read, and a
+// list of its threads for each of them would be 64 times 70 files.
+func (t *threadPins) known(q qemu, a setting.Address) (facts.Thread, bool) {
+	role, number, _ := strings.Cut(a.Rest(), "/")
+	tid := q.pid
+	if role != "emulator" {
+		n, err := strconv.Atoi(number)
+		if err != nil {
+			return facts.Thread{}, false
+		}
+		t.lock.Lock()
+		var found bool
+		tid, found = t.tids[thatThread{q.pid, n, role}]
+		t.lock.Unlock()
+		if !found {
+			return facts.Thread{}, false
+		}
+	}
+	text, err := t.machine.Read(fmt.Sprintf("proc/%d/task/%d/stat", q.pid, tid))
+	if err != nil {
+		return facts.Thread{}, false
+	}
+	one, err := threads.ParseStat(text)
+	if err != nil {
+		return facts.Thread{}, false
+	}
+	thread, err := pickThread([]facts.Thread{threads.Of(t.machine, one, q.pid)}, a)
+	return thread, err == nil
+}
+
+// remember notes which threads of a process are its vCPUs' and I/O threads.
+func (t *threadPins) remember(pid int, list []facts.Thread) {
+	t.lock.Lock()
+	defer t.lock.Unlock()
+	if t.tids == nil {
+		t.tids = map[thatThread]int{}
+	}
+	for _, thread := range list {
+		if thread.Role == "vcpu" || thread.Role == "iothread" {
+			t.tids[thatThread{pid, thread.Index, thread.Role}] = thread.TID
+		}
+	}
+}
+
+// process is the QEMU process of a guest.
+func (t *threadPins) process(guest string) (qemu, bool) {
+	t.lock.Lock()
+	defer t.lock.Unlock()
+	if pid, known := t.pids[guest]; known {
+		if q, ok := ReadQEMU(t.machine, pid); ok && q.Title() == guest {
+			return q, true
+		}
+	}
+	if t.pids == nil {
+		t.pids = map[string]int{}
+	}
+	clear(t.pids)
+	var match qemu
+	for _, p := range threads.Processes(t.machine) {
+		if !IsQEMU(p.Comm) {
+			continue
+		}
+		if q, ok := ReadQEMU(t.machine, p.PID); ok {
+			t.pids[q.Title()] = p.PID
+			if q.Title() == guest {
+				match = q
+			}
+		}
+	}
+	return match, match.pid != 0
+}
+
+func unmatched(t facts.Thread) bool { return t.Role == "vhost" && t.Sure == "" }
+
+// runningGuest is what a guest of libvirt runs with; nil where libvirt does not know it.
+func runningGuest(ctx context.Context, m *tree.Tree, guest string) *domain.Guest {
+	l, err := Open(m)
+	if err != nil {
+		return nil
+	}
+	text, err := l.running(ctx, guest)
+	if err != nil {
+		return nil
+	}
+	doc, err := domain.Parse([]byte(text))
+	if err != nil {
+		return nil
+	}
+	live := doc.Guest()
+	return &live
+}
+
+// confined says so where a thread's cpuset is why it cannot run on any of the given CPUs: libvirt puts vhost workers
+// into the cpuset of the emulator, which follows its <emulatorpin>.
+func confined(m *tree.Tree, tid int, set setting.CPUSet) string {
+	mount, found := cpu.FindCpusets(m)
+	if !found {
+		return ""
+	}
+	name, found := cpu.CpusetOf(m, "proc/"+strconv.Itoa(tid))
+	if !found {
+		return ""
+	}
+	allowed := m.CPUs(path.Join(mount.Folder, path.Clean("/"+name), mount.CPUs))
+	if len(allowed) == 0 || len(allowed.And(set)) > 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (its cpuset %s allows CPUs %s; libvirt sets that from emulatorpin, vcpupin and iothreadpin)", name, allowed)
+}
+
+// pickThread is the thread of a guest that an address means.
+func pickThread(list []facts.Thread, a setting.Address) (facts.Thread, error) {
+	elements := strings.Split(a.Rest(), "/")
+	role := elements[0]
+	number := func(i int) int {
+		if i >= len(elements) {
+			return -1
+		}
+		n, err := strconv.Atoi(elements[i])
+		if err != nil {
+			return -1
+		}
+		return n
+	}
+	var unsure int
+	for _, thread := range list {
+		if thread.Role != role {
+			continue
+		}
+		switch {
+		case role == "emulator" && len(elements) == 1,
+			(role == "vcpu" || role == "iothread") && len(elements) == 2 && thread.Index == number(1),
+			role == "vhost" && len(elements) == 3 && thread.NIC == elements[1] && thread.Queue == number(2):
+			return thread, nil
+		case unmatched(thread):
+			unsure++
+		}
+	}
+	if unsure > 0 {
+		return facts.Thread{}, fmt.Errorf("which of the %d vhost workers serves it cannot be told", unsure)
+	}
+	return facts.Thread{}, fmt.Errorf("%w: %s", errNoThread, a.Rest())
+}

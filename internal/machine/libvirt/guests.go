@@ -1,0 +1,292 @@
+package libvirt
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"mpps/internal/domain"
+	"mpps/internal/facts"
+	"mpps/internal/machine/threads"
+	"mpps/internal/machine/tree"
+	"mpps/internal/setting"
+)
+
+// Inventory lists what libvirt knows and the QEMU processes that it does not know, with their threads. It remembers the
+// definitions that it reads.
+func Inventory(ctx context.Context, m *tree.Tree, h *facts.Host, known *Definitions) {
+	guestsWith(ctx, m, h, known, func(q qemu, all func() []threads.Process, live *domain.Guest) []facts.Thread {
+		return guestThreads(m, q, all, live)
+	})
+}
+
+// WithoutThreads lists the guests without their threads.
+func WithoutThreads(ctx context.Context, m *tree.Tree, h *facts.Host, known *Definitions) {
+	guestsWith(ctx, m, h, known, func(qemu, func() []threads.Process, *domain.Guest) []facts.Thread { return nil })
+}
+
+// guestsWith lists guests with the threads that are found.
+func guestsWith(
+	ctx context.Context, m *tree.Tree, h *facts.Host, cache *Definitions,
+	find func(qemu, func() []threads.Process, *domain.Guest) []facts.Thread,
+) {
+	processes := threads.Processes(m)
+	all := func() []threads.Process { return processes }
+	var running []qemu
+	for _, p := range processes {
+		if !IsQEMU(p.Comm) {
+			continue
+		}
+		if q, ok := ReadQEMU(m, p.PID); ok {
+			running = append(running, q)
+		}
+	}
+	known := managed(ctx, m, h, cache)
+	for i := range known {
+		g := &known[i]
+		at := slices.IndexFunc(running, func(q qemu) bool { return g.is(q) })
+		if at >= 0 {
+			g.fact.PID, g.fact.Resident = running[at].pid, threads.Resident(m, running[at].pid)
+			g.fact.Threads = find(running[at], all, g.live)
+			running = slices.Delete(running, at, at+1)
+		}
+		h.Guests = append(h.Guests, g.fact)
+	}
+	for _, q := range running {
+		fact := q.guest()
+		fact.Threads = find(q, all, nil)
+		h.Guests = append(h.Guests, fact)
+	}
+	slices.SortStableFunc(h.Guests, func(a, b facts.Guest) int { return strings.Compare(a.Name, b.Name) })
+	finish(h)
+}
+
+// finish makes lists of what is none, says what could not be seen, and tells taps and virtual functions whose they are.
+func finish(h *facts.Host) {
+	taps, functions := map[string]string{}, map[string]string{}
+	for i := range h.Guests {
+		g := &h.Guests[i]
+		if g.State == "running" && g.PID == 0 {
+			h.Unseen = append(h.Unseen, facts.Unseen{What: "threads of guest " + g.Name, Why: "its QEMU process is not to be seen"})
+		}
+		for _, nic := range g.NICs() {
+			if nic.Tap != "" {
+				taps[nic.Tap] = g.Name
+			}
+		}
+		for _, address := range g.Hostdevs {
+			if _, taken := functions[address]; !taken || g.Active() {
+				functions[address] = g.Name
+			}
+		}
+		g.Interfaces, g.Hostdevs, g.Pins = tree.OrEmpty(g.Interfaces), tree.OrEmpty(g.Hostdevs), tree.OrEmpty(g.Pins)
+		g.Pending, g.Threads = tree.OrEmpty(g.Pending), tree.OrEmpty(g.Threads)
+	}
+	// A function can stand in the definitions of several guests; it is that one's which runs with it.
+	for i := range h.Guests {
+		for _, address := range h.Guests[i].Functions {
+			functions[address] = h.Guests[i].Name
+		}
+	}
+	h.Guests = tree.OrEmpty(h.Guests)
+	for i := range h.Taps {
+		if guest, found := taps[h.Taps[i].Name]; found {
+			h.Taps[i].Guest = guest
+		}
+	}
+	for i := range h.VFs {
+		if guest, found := functions[h.VFs[i].PCI]; found {
+			h.VFs[i].Guest = guest
+		}
+	}
+}
+
+// managedGuest is a guest of libvirt on its way to a fact.
+type managedGuest struct {
+	fact facts.Guest
+	live *domain.Guest // what it runs with, nil where it does not run
+}
+
+// is reports whether a QEMU process is this guest.
+func (g *managedGuest) is(q qemu) bool {
+	if g.live == nil {
+		return false
+	}
+	if q.uuid != "" && g.fact.UUID != "" {
+		return q.uuid == g.fact.UUID
+	}
+	return q.name == g.fact.Name
+}
+
+// managed reads the guests of libvirt, and the versions that libvirt tells.
+func managed(ctx context.Context, m *tree.Tree, h *facts.Host, cache *Definitions) []managedGuest {
+	l, err := Open(m)
+	if errors.Is(err, errNoLibvirt) {
+		return nil
+	}
+	stamps := map[string]stamp{}
+	for _, file := range m.List(DefinedFolder) {
+		name, isXML := strings.CutSuffix(file, ".xml")
+		if s, visible := stampOf(m, name); isXML && visible {
+			stamps[name] = s
+		}
+	}
+	var found found
+	if err == nil {
+		found, err = l.all(ctx)
+	}
+	if err != nil {
+		h.Unseen = append(h.Unseen, facts.GuestsUnseen(err.Error()))
+	}
+	h.Unseen = append(h.Unseen, found.Unread...)
+	h.KVM.Libvirt, h.KVM.QEMU = found.libvirt, found.qemu
+	var list []managedGuest
+	for _, guest := range found.Guests {
+		g := managedGuest{fact: facts.Guest{Name: guest.Name, Managed: true, State: guest.state}}
+		var defined, running *domain.Doc
+		text := guest.defined
+		if guest.defined != "" {
+			if defined, err = domain.Parse([]byte(guest.defined)); err != nil {
+				h.Unseen = append(h.Unseen, facts.DefinitionUnseen(guest.Name, err.Error()))
+			}
+		}
+		if guest.Running != "" {
+			if running, err = domain.Parse([]byte(guest.Running)); err != nil {
+				h.Unseen = append(h.Unseen, facts.Unseen{What: "running definition of guest " + guest.Name, Why: err.Error()})
+			}
+		}
+		switch {
+		case defined != nil:
+			g.fact.Definition = text
+			describeGuest(&g.fact, defined.Guest())
+			if s, visible := stamps[guest.Name]; visible {
+				cache.remember(guest.Name, defined, s)
+			}
+		case running != nil:
+			describeGuest(&g.fact, running.Guest())
+		}
+		if running != nil {
+			live := running.Guest()
+			g.live = &live
+			takeTargets(&g.fact, live)
+			if defined != nil {
+				g.fact.Pending = waits(running, defined, h.Topology.Online)
+			}
+		}
+		list = append(list, g)
+	}
+	return list
+}
+
+// describeGuest fills a fact from a definition.
+func describeGuest(fact *facts.Guest, g domain.Guest) {
+	fact.UUID, fact.Machine, fact.CPUMode, fact.Agent = g.UUID, g.Machine, g.CPU.Mode, g.Agent
+	fact.VCPUs, fact.MaxVCPUs = clamped(g.VCPUs.Current, maxVCPUs), clamped(g.VCPUs.Max, maxVCPUs)
+	fact.Memory, fact.Hugepages = g.MemoryKiB<<10, g.Backing.HugePages
+	fact.EmulatorPin, fact.MemoryNodes = cpuset(g.EmulatorPin), cpuset(g.NUMA.Nodes)
+	if len(g.Pins) > 0 {
+		fact.Pins = make([]setting.CPUSet, fact.MaxVCPUs)
+		for _, pin := range g.Pins {
+			if pin.ID >= 0 && pin.ID < len(fact.Pins) {
+				fact.Pins[pin.ID] = cpuset(pin.CPUs)
+			}
+		}
+	}
+	for _, nic := range g.Interfaces {
+		fact.Interfaces = append(fact.Interfaces, describeNIC(nic))
+	}
+	fact.Hostdevs = FunctionsOf(g)
+}
+
+// FunctionsOf are the PCI addresses of what a definition passes through.
+func FunctionsOf(g domain.Guest) []string {
+	var all []string
+	for _, nic := range g.Interfaces {
+		if nic.PCI != "" { // of type hostdev, or while the guest runs out of a pool
+			all = append(all, nic.PCI)
+		}
+	}
+	for _, device := range g.HostDevs {
+		if device.PCI != "" {
+			all = append(all, device.PCI)
+		}
+	}
+	return all
+}
+
+// maxVCPUs is more than any machine type of QEMU takes (4096 on q35 with KVM since 9.0).
+const maxVCPUs = 8192
+
+// clamped keeps a number of a definition that nobody has checked within what can be: others count up to it.
+func clamped(n, most int) int { return min(max(n, 0), most) }
+
+func describeNIC(nic domain.Interface) facts.Interface {
+	fact := facts.Interface{
+		MAC: nic.MAC, Type: nic.Type, Source: nic.Source, Model: nic.Model, Backend: nic.Driver.Name,
+		Queues: max(clamped(nic.Driver.Queues, tree.MaxQueues), 1), RxQueueSize: nic.Driver.RxQueueSize, TxQueueSize: nic.Driver.TxQueueSize,
+		Coalesce: nic.RxFrames, Function: nic.PCI, Teaming: nic.Teaming,
+	}
+	if strings.HasPrefix(nic.Alias, "ua-") { // others are libvirt's own, for the run
+		fact.Alias = nic.Alias
+	}
+	if nic.Type == "hostdev" {
+		fact.Source = nic.PCI
+	}
+	if len(nic.VLANs) == 1 {
+		fact.VLAN = nic.VLANs[0]
+	}
+	return fact
+}
+
+// takeTargets gives the interfaces of a definition the host devices that they have while the guest runs, and lists those that
+// were plugged in beside them.
+func takeTargets(fact *facts.Guest, live domain.Guest) {
+	fact.Functions = FunctionsOf(live)
+	for _, running := range live.Interfaces {
+		at := slices.IndexFunc(fact.Interfaces, func(nic facts.Interface) bool { return nic.MAC == running.MAC && nic.Teaming == running.Teaming })
+		if at >= 0 {
+			nic := &fact.Interfaces[at]
+			nic.Tap = running.Target
+			if nic.Type == "network" {
+				nic.Function = running.PCI
+			}
+			continue
+		}
+		nic := describeNIC(running)
+		nic.Tap = running.Target
+		fact.Plugged = append(fact.Plugged, nic)
+	}
+	for _, pci := range fact.Functions {
+		if !slices.Contains(fact.Hostdevs, pci) {
+			fact.Hostdevs = append(fact.Hostdevs, pci)
+		}
+	}
+}
+
+// cpuset is a set as libvirt writes it ("0-3,^2"); empty where it is none.
+func cpuset(text string) setting.CPUSet {
+	set, err := domain.ParseSet(text)
+	if err != nil {
+		return nil
+	}
+	return setting.CPUs(set...)
+}
+
+// guest makes the fact of a QEMU process that libvirt does not know.
+func (q qemu) guest() facts.Guest {
+	fact := facts.Guest{
+		Name: q.Title(), UUID: q.uuid, State: "running", PID: q.pid, VCPUs: q.cpus, MaxVCPUs: q.cpus,
+		Memory: q.mem, Machine: q.mach, Hostdevs: q.functions, Functions: q.functions,
+	}
+	for _, nic := range q.nics {
+		backend := "qemu"
+		if nic.vhost {
+			backend = "vhost"
+		}
+		fact.Interfaces = append(fact.Interfaces, facts.Interface{
+			MAC: nic.mac, Type: nic.kind, Tap: nic.tap, Model: nic.model, Backend: backend, Queues: nic.queues,
+		})
+	}
+	return fact
+}

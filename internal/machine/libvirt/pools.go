@@ -1,0 +1,100 @@
+package libvirt
+
+import (
+	"context"
+	"encoding/xml"
+	"strings"
+
+	"mpps/internal/domain"
+	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
+)
+
+// Where libvirt's network driver keeps its networks (src/network/bridge_driver.c, networkStateInitialize): definitions, links
+// to those that start with it, and the state of the active ones, as root and by either kind of daemon.
+const (
+	networkFolder       = "etc/libvirt/qemu/networks"
+	networkAutostart    = networkFolder + "/autostart"
+	activeNetworkFolder = "run/libvirt/network"
+)
+
+// networkXML is what matters here of a network (formatnetwork.rst, "Using an SR-IOV VF pool").
+type networkXML struct {
+	Name    string `xml:"name"`
+	Forward struct {
+		Mode    string `xml:"mode,attr"`
+		Managed string `xml:"managed,attr"`
+		PF      []struct {
+			Dev string `xml:"dev,attr"`
+		} `xml:"pf"`
+		Addresses []struct {
+			Type     string `xml:"type,attr"`
+			Domain   string `xml:"domain,attr"`
+			Bus      string `xml:"bus,attr"`
+			Slot     string `xml:"slot,attr"`
+			Function string `xml:"function,attr"`
+		} `xml:"address"`
+	} `xml:"forward"`
+}
+
+// Pools lists libvirt's networks that hand out virtual functions. Their files are read, which takes no daemon: the list of a
+// network that only runs (transient) is its state file.
+func Pools(_ context.Context, m *tree.Tree, h *facts.Host) {
+	seen := map[string]bool{}
+	for _, folder := range []string{networkFolder, activeNetworkFolder} {
+		for _, file := range m.List(folder) {
+			name, isXML := strings.CutSuffix(file, ".xml")
+			if !isXML || seen[name] {
+				continue
+			}
+			text, err := m.Read(folder + "/" + file)
+			if err != nil {
+				tree.Unseen(h, "network "+name+" of libvirt", err)
+				continue
+			}
+			seen[name] = true
+			pool, is, err := parsePool(text)
+			switch {
+			case err != nil:
+				tree.Unseen(h, "network "+name+" of libvirt", err)
+			case is:
+				pool.Active = m.Exists(activeNetworkFolder + "/" + file)
+				pool.Autostart = entry(m, networkAutostart+"/"+file)
+				h.Pools = append(h.Pools, pool)
+			}
+		}
+	}
+}
+
+// entry reports whether a directory has an entry, wherever it leads if it is a link.
+func entry(m *tree.Tree, name string) bool {
+	_, err := m.Root.Lstat(name)
+	return err == nil
+}
+
+// parsePool reads a network, or the state of one; is tells whether it is a pool of functions.
+func parsePool(text string) (pool facts.Pool, is bool, err error) {
+	if at := strings.Index(text, "<network"); at >= 0 { // behind a comment, or within <networkstatus>
+		if inner := strings.Index(text, "<network>"); inner >= 0 {
+			at = inner
+		}
+		text = text[at:]
+	}
+	var n networkXML
+	if err := xml.NewDecoder(strings.NewReader(text)).Decode(&n); err != nil {
+		return pool, false, err
+	}
+	pool = facts.Pool{Network: n.Name, Managed: n.Forward.Managed == "yes"}
+	if len(n.Forward.PF) > 0 { // a state lists addresses beside it
+		pool.PF = n.Forward.PF[0].Dev
+		return pool, n.Forward.Mode == "hostdev", nil
+	}
+	for _, a := range n.Forward.Addresses {
+		hex := func(s string) string { return strings.TrimPrefix(s, "0x") }
+		address, ok := domain.CanonPCI(hex(a.Domain) + ":" + hex(a.Bus) + ":" + hex(a.Slot) + "." + hex(a.Function))
+		if a.Type == "pci" && ok {
+			pool.Functions = append(pool.Functions, address)
+		}
+	}
+	return pool, n.Forward.Mode == "hostdev", nil
+}

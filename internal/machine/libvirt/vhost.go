@@ -1,0 +1,124 @@
+package libvirt
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"mpps/internal/domain"
+	"mpps/internal/facts"
+	"mpps/internal/machine/threads"
+	"mpps/internal/machine/tree"
+)
+
+// guestThreads lists a guest's threads in the order of creation, vhost workers with the NIC and queue that they serve.
+// All lists the processes of the machine; it is asked only where workers are missing among QEMU's threads.
+func guestThreads(m *tree.Tree, q qemu, all func() []threads.Process, live *domain.Guest) []facts.Thread {
+	var list []facts.Thread
+	for _, t := range threads.Tasks(m, q.pid) {
+		list = append(list, threads.Of(m, t, q.pid))
+	}
+	queues := vhostQueues(q.nics, live)
+	if len(queues) > 0 && !slices.ContainsFunc(list, func(t facts.Thread) bool { return t.Role == "vhost" }) {
+		for _, t := range threads.KernelVhosts(m, q.pid, all()) {
+			list = append(list, threads.Of(m, t, q.pid))
+		}
+	}
+	for i := range list {
+		if list[i].Role == "vhost" {
+			list[i].RunNS = ran(m, list[i].TID, q.pid)
+		}
+	}
+	matchVhosts(list, queues)
+	return list
+}
+
+// ran is how long a thread was on a CPU, in nanoseconds (Documentation/scheduler/sched-stats.rst, /proc/PID/schedstat); 0 where
+// the kernel does not tell.
+func ran(m *tree.Tree, tid, pid int) uint64 {
+	text, err := m.Read(fmt.Sprintf("proc/%d/task/%d/schedstat", pid, tid))
+	if err != nil { // a thread of the kernel's
+		text, err = m.Read(fmt.Sprintf("proc/%d/schedstat", tid))
+	}
+	first, _, _ := strings.Cut(strings.TrimSpace(text), " ")
+	n, bad := strconv.ParseUint(first, 10, 64)
+	if err != nil || bad != nil {
+		return 0
+	}
+	return n
+}
+
+// vhostQueue is one queue pair that has a vhost worker.
+type vhostQueue struct {
+	mac   string
+	queue int
+}
+
+// vhostQueues lists the queue pairs with a vhost worker in the order in which QEMU makes the workers: NIC after NIC as
+// its command line has them, queue after queue (net/tap.c, net_init_tap: each queue's vhost_net_init takes the device's
+// owner, which starts the worker). NICs plugged in later are not on the command line: they follow in the order of the
+// running definition, to the end of which libvirt adds them.
+func vhostQueues(nics []qemuNIC, live *domain.Guest) []vhostQueue {
+	var queues []vhostQueue
+	add := func(mac string, n int) {
+		for queue := range min(n, 256) {
+			queues = append(queues, vhostQueue{mac, queue})
+		}
+	}
+	started := map[string]bool{}
+	for _, nic := range nics {
+		started[nic.mac] = true
+		if live != nil && !slices.ContainsFunc(live.Interfaces, func(i domain.Interface) bool { return i.MAC == nic.mac }) {
+			continue // unplugged since
+		}
+		if nic.vhost {
+			add(nic.mac, nic.queues)
+		}
+	}
+	if live == nil {
+		return queues
+	}
+	for _, nic := range live.Interfaces {
+		if !started[nic.MAC] && usesVhost(nic) {
+			add(nic.MAC, max(nic.Driver.Queues, 1))
+		}
+	}
+	return queues
+}
+
+// usesVhost reports whether libvirt gives an interface vhost-net where the host has it.
+func usesVhost(nic domain.Interface) bool {
+	switch nic.Model {
+	case "virtio", "virtio-transitional", "virtio-non-transitional":
+	default:
+		return false
+	}
+	switch nic.Type {
+	case "bridge", "network", "direct", "ethernet":
+		return nic.Driver.Name != "qemu"
+	}
+	return false
+}
+
+// matchVhosts numbers the vhost workers and says which NIC and queue each serves. Nothing in /proc tells it: what is
+// known is the order in which both were made, and that is believed only where there are as many of one as of the other.
+func matchVhosts(threads []facts.Thread, queues []vhostQueue) {
+	var workers []*facts.Thread
+	for i := range threads {
+		if threads[i].Role == "vhost" {
+			threads[i].Index = len(workers)
+			workers = append(workers, &threads[i])
+		}
+	}
+	if len(workers) != len(queues) {
+		return
+	}
+	sure := facts.ByOrder
+	if len(workers) == 1 {
+		sure = facts.OnlyOne
+	}
+	for i, worker := range workers {
+		worker.NIC, worker.Queue, worker.Sure = queues[i].mac, queues[i].queue, sure
+	}
+}

@@ -1,0 +1,341 @@
+package link
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+
+	"mpps/internal/facts"
+)
+
+// Device is one network device as the kernel's link table tells of it, from rtnetlink on the live machine or from
+// /sys/class/net on a recorded one.
+type Device struct {
+	Name       string
+	Index      int
+	mac        string
+	mtu        int
+	Up         bool
+	Carrier    string
+	txQueueLen int
+	txQueues   int // allocated; the directories in queues/ are those in use
+	rxQueues   int
+	Kind       string // rtnl_link_ops kind: bridge, vlan, vxlan, gretap … ; empty for hardware
+	master     int    // index, 0 is none
+	lower      int    // index of the device under it, 0 is none or in another namespace
+	qdisc      string
+	xdp        bool
+	Stats      map[string]uint64
+	sequence   bool // GRE with sequence numbers
+	numVFs     int  // told where VFs were asked for
+	vfs        []virtual
+}
+
+// virtual is what the kernel tells of a virtual function through its physical one (IFLA_VF_INFO).
+type virtual struct {
+	index             int
+	mac               string
+	vlan, qos         int
+	minRate, maxRate  int
+	spoofCheck, trust bool
+	linkState         string
+	hasRate           bool
+	noSpoof, noTrust  bool // the driver does not tell
+	traffic           facts.VFTraffic
+}
+
+// linkStats are the fields of struct rtnl_link_stats64 in order (include/uapi/linux/if_link.h), by the names they have
+// in /sys/class/net/X/statistics.
+var linkStats = []string{
+	"rx_packets", "tx_packets", "rx_bytes", "tx_bytes", "rx_errors", "tx_errors", "rx_dropped", "tx_dropped",
+	"multicast", "collisions", "rx_length_errors", "rx_over_errors", "rx_crc_errors", "rx_frame_errors",
+	"rx_fifo_errors", "rx_missed_errors", "tx_aborted_errors", "tx_carrier_errors", "tx_fifo_errors",
+	"tx_heartbeat_errors", "tx_window_errors", "rx_compressed", "tx_compressed", "rx_nohandler",
+}
+
+// DialRoute opens a route netlink socket. Extended acknowledgements carry the kernel's own words of a refusal; kernels
+// before 4.12 have none.
+func DialRoute() (*netlink.Conn, error) {
+	conn, err := netlink.Dial(unix.NETLINK_ROUTE, nil)
+	if err != nil {
+		return nil, fmt.Errorf("route netlink: %w", err)
+	}
+	_ = conn.SetOption(netlink.ExtendedAcknowledge, true)
+	return conn, nil
+}
+
+// DumpLinks reads the link table in one dump, without details of virtual functions: with them the message of one
+// device outgrows what an attribute can hold (64 KiB), and the whole dump fails with EMSGSIZE.
+func DumpLinks(conn *netlink.Conn) ([]Device, error) {
+	messages, err := conn.Execute(netlink.Message{
+		Header: netlink.Header{Type: unix.RTM_GETLINK, Flags: netlink.Request | netlink.Dump},
+		Data:   make([]byte, unix.SizeofIfInfomsg),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list of network devices: %w", err)
+	}
+	devices := make([]Device, 0, len(messages))
+	for _, m := range messages {
+		d, err := ParseLink(m.Data)
+		if err != nil {
+			return nil, err
+		}
+		devices = append(devices, d)
+	}
+	return devices, nil
+}
+
+// What to tell of a device beyond the usual (include/uapi/linux/rtnetlink.h): details of its VFs, and no counters, also
+// not those of each VF (Linux 4.5, for VFs 5.14).
+const (
+	rtextVFs       = 1 << 0
+	rtextSkipStats = 1 << 3
+)
+
+// All details of the VFs stand in one attribute, whose length has 16 bits. A function takes 296 bytes there with its counters
+// and 196 without (net/core/rtnetlink.c, rtnl_fill_vfinfo; Linux 5.1 and later, with the broadcast address); a few more with
+// GUIDs. Of more functions the kernel wraps the length without a word (nla_nest_end), and all that follows is nonsense.
+const (
+	mostVFsCounted = 200
+	mostVFsTold    = 320
+)
+
+var errManyVFs = errors.New("more virtual functions than one netlink message can tell of")
+
+// linkWithVFs asks for one physical function with the settings of its virtual ones, of which it has so many, and with their
+// counters where these are wanted and have room too. Nothing bounds the message's own length: the kernel makes it as long as the answer
+// (rtnl_getlink), and the socket looks how long it is before it reads (mdlayher/netlink, getBuffer: MSG_PEEK and MSG_TRUNC).
+func linkWithVFs(conn *netlink.Conn, index, has int, count bool) (vfs []virtual, counted bool, err error) {
+	if has > mostVFsTold {
+		return nil, false, fmt.Errorf("%w: %d, at most %d", errManyVFs, has, mostVFsTold)
+	}
+	counted = count && has <= mostVFsCounted
+	mask := uint32(rtextVFs)
+	if !counted {
+		mask |= rtextSkipStats
+	}
+	head := make([]byte, unix.SizeofIfInfomsg)
+	binary.NativeEndian.PutUint32(head[4:], uint32(index))
+	e := netlink.NewAttributeEncoder()
+	e.Uint32(unix.IFLA_EXT_MASK, mask)
+	attributes, err := e.Encode()
+	if err != nil {
+		return nil, false, err
+	}
+	messages, err := conn.Execute(netlink.Message{
+		Header: netlink.Header{Type: unix.RTM_GETLINK, Flags: netlink.Request},
+		Data:   append(head, attributes...),
+	})
+	if errors.Is(err, unix.EMSGSIZE) {
+		return nil, false, fmt.Errorf("%w: %w", errManyVFs, err)
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	for _, m := range messages {
+		d, err := ParseLink(m.Data)
+		if err != nil {
+			return nil, false, err
+		}
+		if d.Index != index {
+			continue
+		}
+		if len(d.vfs) < d.numVFs {
+			return nil, false, fmt.Errorf("%w: %d of %d arrived", errManyVFs, len(d.vfs), d.numVFs)
+		}
+		return d.vfs, counted, nil
+	}
+	return nil, false, fmt.Errorf("no answer about device %d", index)
+}
+
+// ParseLink reads one RTM_NEWLINK message. It takes what it knows and skips the rest.
+func ParseLink(message []byte) (Device, error) {
+	if len(message) < unix.SizeofIfInfomsg {
+		return Device{}, fmt.Errorf("link message of %d bytes: expected %d or more", len(message), unix.SizeofIfInfomsg)
+	}
+	d := Device{
+		Index: int(int32(binary.NativeEndian.Uint32(message[4:]))), Up: binary.NativeEndian.Uint32(message[8:])&unix.IFF_UP != 0,
+		Carrier: "unknown",
+	}
+	ad, err := netlink.NewAttributeDecoder(message[unix.SizeofIfInfomsg:])
+	if err != nil {
+		return Device{}, fmt.Errorf("link message: %w", err)
+	}
+	elsewhere := false
+	for ad.Next() {
+		switch ad.Type() {
+		case unix.IFLA_IFNAME:
+			d.Name = ad.String()
+		case unix.IFLA_ADDRESS:
+			d.mac = net.HardwareAddr(ad.Bytes()).String()
+		case unix.IFLA_MTU:
+			d.mtu = int(ad.Uint32())
+		case unix.IFLA_TXQLEN:
+			d.txQueueLen = int(ad.Uint32())
+		case unix.IFLA_NUM_TX_QUEUES:
+			d.txQueues = int(ad.Uint32())
+		case unix.IFLA_NUM_RX_QUEUES:
+			d.rxQueues = int(ad.Uint32())
+		case unix.IFLA_MASTER:
+			d.master = int(ad.Uint32())
+		case unix.IFLA_LINK:
+			d.lower = int(ad.Uint32())
+		case unix.IFLA_LINK_NETNSID:
+			elsewhere = true
+		case unix.IFLA_QDISC:
+			d.qdisc = ad.String()
+		case unix.IFLA_CARRIER:
+			if d.Up { // a device that is down has no carrier to speak of
+				d.Carrier = [...]string{"down", "up"}[min(ad.Uint8(), 1)]
+			}
+		case unix.IFLA_STATS64:
+			d.Stats = parseStats64(ad.Bytes())
+		case unix.IFLA_XDP:
+			ad.Nested(func(x *netlink.AttributeDecoder) error {
+				for x.Next() {
+					if x.Type() == unix.IFLA_XDP_ATTACHED {
+						d.xdp = x.Uint8() != 0
+					}
+				}
+				return nil
+			})
+		case unix.IFLA_LINKINFO:
+			ad.Nested(d.parseInfo)
+		case unix.IFLA_NUM_VF: // stands before the list
+			d.numVFs = int(ad.Uint32())
+		case unix.IFLA_VFINFO_LIST:
+			ad.Nested(func(list *netlink.AttributeDecoder) error {
+				for list.Next() {
+					if list.Type() == unix.IFLA_VF_INFO {
+						var v virtual
+						list.Nested(v.parse)
+						d.vfs = append(d.vfs, v)
+					}
+				}
+				return nil
+			})
+		}
+	}
+	if elsewhere || d.lower == d.Index {
+		d.lower = 0
+	}
+	if err := ad.Err(); err != nil {
+		return Device{}, fmt.Errorf("link message of device %d: %w", d.Index, err)
+	}
+	return d, nil
+}
+
+func parseStats64(b []byte) map[string]uint64 {
+	stats := make(map[string]uint64, len(linkStats))
+	for i, name := range linkStats {
+		if len(b) < (i+1)*8 {
+			break
+		}
+		stats[name] = binary.NativeEndian.Uint64(b[i*8:])
+	}
+	return stats
+}
+
+// parseInfo reads IFLA_LINKINFO. The kernel puts the kind before the data.
+func (d *Device) parseInfo(ad *netlink.AttributeDecoder) error {
+	for ad.Next() {
+		switch ad.Type() {
+		case unix.IFLA_INFO_KIND:
+			d.Kind = ad.String()
+		case unix.IFLA_INFO_DATA:
+			switch d.Kind {
+			case "vxlan", "gretap", "ip6gretap":
+				ad.Nested(d.parseTunnel)
+			}
+		}
+	}
+	return nil
+}
+
+// Attributes of GRE devices, and the flag of numbered packets, big-endian on the wire (include/uapi/linux/if_tunnel.h).
+const (
+	greLink     = 1
+	greFlags    = 3
+	greSequence = 0x1000
+)
+
+// parseTunnel reads the device that an overlay sends through, where it is bound to one, and whether a GRE tunnel
+// numbers its packets.
+func (d *Device) parseTunnel(ad *netlink.AttributeDecoder) error {
+	for ad.Next() {
+		switch {
+		case d.Kind == "vxlan" && ad.Type() == unix.IFLA_VXLAN_LINK,
+			d.Kind != "vxlan" && ad.Type() == greLink:
+			d.lower = int(ad.Uint32())
+		case d.Kind != "vxlan" && ad.Type() == greFlags:
+			if b := ad.Bytes(); len(b) == 2 {
+				d.sequence = (int(b[0])<<8|int(b[1]))&greSequence != 0
+			}
+		}
+	}
+	return nil
+}
+
+// parse reads one IFLA_VF_INFO: attributes that are structures, each of which begins with the VF's number, and nested ones:
+// its counters, and IFLA_VF_VLAN_LIST, which is skipped.
+func (v *virtual) parse(ad *netlink.AttributeDecoder) error {
+	for ad.Next() {
+		b := ad.Bytes()
+		if len(b) < 8 {
+			continue
+		}
+		switch ad.Type() { // the others are lists
+		case unix.IFLA_VF_MAC, unix.IFLA_VF_VLAN, unix.IFLA_VF_TX_RATE, unix.IFLA_VF_RATE, unix.IFLA_VF_SPOOFCHK, unix.IFLA_VF_TRUST,
+			unix.IFLA_VF_LINK_STATE:
+			v.index = int(binary.NativeEndian.Uint32(b))
+		}
+		word := func(i int) uint32 {
+			if len(b) < 4*(i+1) {
+				return 0
+			}
+			return binary.NativeEndian.Uint32(b[4*i:])
+		}
+		switch ad.Type() {
+		case unix.IFLA_VF_MAC: // room for 32 bytes; Ethernet has 6
+			if len(b) >= 10 {
+				v.mac = net.HardwareAddr(b[4:10]).String()
+			}
+		case unix.IFLA_VF_VLAN:
+			v.vlan, v.qos = int(word(1)), int(word(2))
+		case unix.IFLA_VF_TX_RATE:
+			if !v.hasRate {
+				v.maxRate = int(word(1))
+			}
+		case unix.IFLA_VF_RATE:
+			v.minRate, v.maxRate, v.hasRate = int(word(1)), int(word(2)), true
+		case unix.IFLA_VF_SPOOFCHK: // −1 where the driver does not tell
+			v.spoofCheck, v.noSpoof = word(1) == 1, word(1) > 1
+		case unix.IFLA_VF_TRUST:
+			v.trust, v.noTrust = word(1) == 1, word(1) > 1
+		case unix.IFLA_VF_LINK_STATE:
+			v.linkState = [...]string{"auto", "enable", "disable"}[min(word(1), 2)]
+		case unix.IFLA_VF_STATS:
+			ad.Nested(v.parseTraffic)
+		}
+	}
+	return nil
+}
+
+// parseTraffic reads IFLA_VF_STATS, which is there whether or not the driver counts: of one that does not all are 0
+// (net/core/rtnetlink.c, rtnl_fill_vfinfo).
+func (v *virtual) parseTraffic(ad *netlink.AttributeDecoder) error {
+	t := &v.traffic
+	into := map[uint16]*uint64{ // include/uapi/linux/if_link.h, IFLA_VF_STATS_RX_PACKETS and following
+		0: &t.RxPackets, 1: &t.TxPackets, 2: &t.RxBytes, 3: &t.TxBytes, 4: &t.Broadcast, 5: &t.Multicast, 7: &t.RxDropped, 8: &t.TxDropped,
+	}
+	for ad.Next() {
+		if count := into[ad.Type()]; count != nil && len(ad.Bytes()) == 8 {
+			*count = ad.Uint64()
+		}
+	}
+	return nil
+}

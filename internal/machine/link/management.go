@@ -1,0 +1,183 @@
+package link
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+
+	"mpps/internal/machine/tree"
+)
+
+// managementPath works out which devices carry the operator's way in, and why: the devices of the default routes, those that
+// the socket of the SSH session leaves and enters by (the route to its client, the address that it has here), and everything
+// below them (bridge ports, bond ports, the device under a VLAN).
+func managementPath(m *tree.Tree, devices []Device) map[string]string {
+	why, noted := map[string]string{}, map[[2]string]bool{}
+	note := func(name, reason string) {
+		for _, below := range under(name, devices) {
+			switch {
+			case noted[[2]string{below, reason}]:
+			case why[below] == "":
+				why[below] = reason
+			default:
+				why[below] += ", " + reason
+			}
+			noted[[2]string{below, reason}] = true
+		}
+	}
+	for _, name := range defaultRoutes(m.Line("proc/net/route"), m.Line("proc/net/ipv6_route")) {
+		note(name, "default route")
+	}
+	sessions := sshSessions(m)
+	if len(sessions) == 0 {
+		return why
+	}
+	holders := addressHolders()
+	for _, one := range sessions {
+		client := one.client.Addr()
+		index, err := routeTo(client)
+		for _, d := range devices {
+			// A link-local address says itself which device leads to it.
+			if err == nil && d.Index == index && client.Zone() == "" || d.Name == client.Zone() {
+				note(d.Name, fmt.Sprintf("route to %s (SSH client)", client))
+			}
+			if d.Index == holders[one.server.Addr()] && d.Index != 0 {
+				note(d.Name, fmt.Sprintf("SSH session from %s port %d", client, one.client.Port()))
+			}
+		}
+	}
+	return why
+}
+
+// under is a device and all devices that its frames pass on their way out.
+func under(name string, devices []Device) []string {
+	byName, byIndex := map[string]Device{}, map[int]Device{}
+	for _, d := range devices {
+		byName[d.Name], byIndex[d.Index] = d, d
+	}
+	seen := map[string]bool{}
+	var names []string
+	var walk func(string)
+	walk = func(name string) {
+		d, known := byName[name]
+		if !known || seen[name] {
+			return
+		}
+		seen[name] = true
+		names = append(names, name)
+		if lower, known := byIndex[d.lower]; known {
+			walk(lower.Name)
+		}
+		for _, port := range devices {
+			if port.master == d.Index && d.Index != 0 {
+				walk(port.Name)
+			}
+		}
+	}
+	walk(name)
+	return names
+}
+
+// defaultRoutes lists the devices of default routes in the main tables, as /proc/net/route (destination and mask in
+// hexadecimal) and /proc/net/ipv6_route (destination, prefix length … device last) show them. Reject routes on lo are not
+// ways in.
+func defaultRoutes(ipv4, ipv6 string) []string {
+	var names []string
+	add := func(name string) {
+		if name != "lo" {
+			names = append(names, name)
+		}
+	}
+	for line := range strings.Lines(ipv4) {
+		if f := strings.Fields(line); len(f) >= 8 && f[1] == "00000000" && f[7] == "00000000" {
+			add(f[0])
+		}
+	}
+	for line := range strings.Lines(ipv6) {
+		if f := strings.Fields(line); len(f) >= 10 && strings.Trim(f[0], "0") == "" && f[1] == "00" {
+			add(f[9])
+		}
+	}
+	return names
+}
+
+// routeTo asks the kernel which device leads to an address.
+func routeTo(address netip.Addr) (int, error) {
+	conn, err := DialRoute()
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close()
+	raw := address.AsSlice()
+	head := make([]byte, unix.SizeofRtMsg)
+	head[0], head[1] = unix.AF_INET, byte(len(raw)*8)
+	if address.Is6() {
+		head[0] = unix.AF_INET6
+	}
+	e := netlink.NewAttributeEncoder()
+	e.Bytes(unix.RTA_DST, raw)
+	attributes, err := e.Encode()
+	if err != nil {
+		return 0, err
+	}
+	answers, err := conn.Execute(netlink.Message{
+		Header: netlink.Header{Type: unix.RTM_GETROUTE, Flags: netlink.Request}, Data: append(head, attributes...),
+	})
+	if err != nil {
+		return 0, fmt.Errorf("route to %s: %w", address, tree.Netlink(err))
+	}
+	for _, answer := range answers {
+		if len(answer.Data) < unix.SizeofRtMsg {
+			continue
+		}
+		ad, err := netlink.NewAttributeDecoder(answer.Data[unix.SizeofRtMsg:])
+		if err != nil {
+			return 0, err
+		}
+		for ad.Next() {
+			if ad.Type() == unix.RTA_OIF {
+				return int(ad.Uint32()), nil
+			}
+		}
+	}
+	return 0, fmt.Errorf("route to %s: no device in the answer", address)
+}
+
+// addressHolders tells which device has an address, by its index.
+func addressHolders() map[netip.Addr]int {
+	holders := map[netip.Addr]int{}
+	conn, err := DialRoute()
+	if err != nil {
+		return holders
+	}
+	defer conn.Close()
+	answers, err := conn.Execute(netlink.Message{
+		Header: netlink.Header{Type: unix.RTM_GETADDR, Flags: netlink.Request | netlink.Dump}, Data: make([]byte, unix.SizeofIfAddrmsg),
+	})
+	if err != nil {
+		return holders
+	}
+	for _, answer := range answers {
+		if len(answer.Data) < unix.SizeofIfAddrmsg {
+			continue
+		}
+		index := int(binary.NativeEndian.Uint32(answer.Data[4:]))
+		ad, err := netlink.NewAttributeDecoder(answer.Data[unix.SizeofIfAddrmsg:])
+		if err != nil {
+			continue
+		}
+		for ad.Next() {
+			// Of a device with a peer IFA_ADDRESS is the peer's; IFA_LOCAL is there then, and comes behind it.
+			if ad.Type() == unix.IFA_LOCAL || ad.Type() == unix.IFA_ADDRESS {
+				if address, ok := netip.AddrFromSlice(ad.Bytes()); ok {
+					holders[address.Unmap()] = index
+				}
+			}
+		}
+	}
+	return holders
+}

@@ -1,0 +1,20 @@
+package link
+
+import (
+	"testing"
+
+	"mpps/internal/machine/tree/treetest"
+)
+
+// TestClasses: the kernel says 0 of every queue where there are no traffic classes, and nothing of a device with one queue.
+func TestClasses(t *testing.T) {
+	for want, of := range map[int]map[string]string{
+		0: {"net/queues/tx-0/traffic_class": "0\n", "net/queues/tx-1/traffic_class": "0\n"},
+		3: {"net/queues/tx-0/traffic_class": "0\n", "net/queues/tx-1/traffic_class": "2\n"},
+	} {
+		m := treetest.Recorded(t, of)
+		if n := classes(m, "net", 2); n != want {
+			t.Errorf("%v: %d classes, expected %d", of, n, want)
+		}
+	}
+}

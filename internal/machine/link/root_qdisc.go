@@ -1,0 +1,171 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+
+	tc "github.com/vishvananda/netlink"
+
+	"mpps/internal/machine/tree"
+	"mpps/internal/setting"
+)
+
+// rootQdisc reads and sets the queueing discipline at the root of a virtual device (setting.RootQdisc).
+type rootQdisc struct{ m *tree.Tree }
+
+var errNoQdisc = errors.New("no queueing discipline: it comes when the device is brought up")
+
+// root is the discipline at the root of a device, and its handle. A device that was never up has none that the kernel tells of.
+func (r rootQdisc) root(device string) (q setting.Qdisc, handle uint32, err error) {
+	index := r.m.Number(path.Join(tree.ClassNet, device, "ifindex"), 0)
+	all, err := tc.QdiscList(&tc.GenericLink{LinkAttrs: tc.LinkAttrs{Index: index, Name: device}})
+	for try := 1; errors.Is(err, tc.ErrDumpInterrupted) && try < 5; try++ { // devices came or went meanwhile: the list may lack some
+		all, err = tc.QdiscList(&tc.GenericLink{LinkAttrs: tc.LinkAttrs{Index: index, Name: device}})
+	}
+	if err != nil {
+		return q, 0, err
+	}
+	found := false
+	for _, one := range all {
+		if a := one.Attrs(); a.Parent == tc.HANDLE_ROOT {
+			found, handle = true, a.Handle
+			q.Kind = one.Type()
+		}
+	}
+	if !found {
+		return q, 0, errNoQdisc
+	}
+	switch {
+	case q.Kind == setting.NoQueue:
+		return q, handle, nil
+	case handle == 0:
+		q.Default = true
+	default:
+		q.Handle = strconv.FormatUint(uint64(handle>>16), 16) + ":"
+	}
+	if q.Kind == "mq" {
+		q.Each = each(all, handle)
+	}
+	return q, handle, nil
+}
+
+// each is the discipline that each queue of mq has of its own accord; empty where somebody gave one another. What the kernel gives has
+// handle 0 (net/sched/sch_mq.c, mq_init).
+func each(all []tc.Qdisc, root uint32) string {
+	kind := ""
+	for _, one := range all {
+		a := one.Attrs()
+		if a.Parent == tc.HANDLE_ROOT || a.Parent == tc.HANDLE_INGRESS || a.Parent>>16 != root>>16 {
+			continue
+		}
+		if a.Handle != 0 || kind != "" && one.Type() != kind {
+			return ""
+		}
+		kind = one.Type()
+	}
+	return kind
+}
+
+func (r rootQdisc) Read(_ context.Context, a setting.Address) setting.Reading {
+	switch {
+	case !r.m.Live():
+		return setting.CouldNotTell(tree.ErrNotLive.Error())
+	case !r.m.Exists(path.Join(tree.ClassNet, a.Path)):
+		return setting.NoObject("there is no device " + a.Path)
+	}
+	q, _, err := r.root(a.Path)
+	switch {
+	case errors.Is(err, errNoQdisc):
+		return setting.Missing(err.Error())
+	case err != nil:
+		return tree.Unreadable(a.String(), err)
+	}
+	reading := setting.Value(q.String())
+	if err := r.left(a.Path, q); err != nil {
+		reading.ReadOnly, reading.Why = true, err.Error()
+	}
+	return reading
+}
+
+// left says why a discipline is left alone; nil where it may be exchanged and can be put back.
+func (r rootQdisc) left(device string, q setting.Qdisc) error {
+	if r.m.Exists(path.Join(tree.ClassNet, device, "device")) {
+		return errors.New("a NIC's queueing discipline is left alone: its queues can be full")
+	}
+	if err := q.Restorable(); err != nil {
+		return err
+	}
+	return r.comesBack(q)
+}
+
+// comesBack says why the kernel would choose another discipline now than it did. Namespaces do not tell its choice.
+func (r rootQdisc) comesBack(q setting.Qdisc) error {
+	now := strings.TrimSpace(r.m.Line("proc/sys/net/core/default_qdisc"))
+	if kind := q.ByDefault(); kind != "" && now != "" && kind != now {
+		return fmt.Errorf("the kernel's own choice was %s and now is %s (net.core.default_qdisc)", kind, now)
+	}
+	return nil
+}
+
+func (r rootQdisc) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
+	value, err := tree.Canonical(a, to)
+	if err != nil {
+		return err
+	}
+	if !r.m.Live() {
+		return tree.Refused(a, value, tree.ErrNotLive)
+	}
+	ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
+	defer cancel()
+	if err := setting.Within(ctx, func() error { return r.set(a.Path, value) }); err != nil {
+		return tree.Refused(a, value, err)
+	}
+	return nil
+}
+
+// set exchanges the discipline at the root.
+func (r rootQdisc) set(device, value string) error {
+	if !r.m.Exists(path.Join(tree.ClassNet, device)) {
+		return errNoNIC
+	}
+	to, err := setting.ParseQdisc(value)
+	if err != nil {
+		return err
+	}
+	now, handle, err := r.root(device)
+	switch {
+	case err != nil && !errors.Is(err, errNoQdisc):
+		return err
+	case err == nil && now == to:
+		return nil
+	case err == nil:
+		if err := r.left(device, now); err != nil {
+			return err
+		}
+	}
+	if err := r.left(device, to); err != nil {
+		return err
+	}
+	index := r.m.Number(path.Join(tree.ClassNet, device, "ifindex"), 0)
+	at := tc.QdiscAttrs{LinkIndex: index, Parent: tc.HANDLE_ROOT}
+	replace := func(kind string, handle uint32) error {
+		at := at
+		at.Handle = handle
+		return tc.QdiscReplace(&tc.GenericQdisc{QdiscAttrs: at, QdiscType: kind})
+	}
+	if !to.Default {
+		wanted, _ := strconv.ParseUint(strings.TrimSuffix(to.Handle, ":"), 16, 16) // none: the kernel takes a free one
+		return replace(to.Kind, uint32(wanted)<<16)
+	}
+	// The kernel's own choice comes when what somebody put there goes. Its own cannot be taken away: handle 0 names nothing.
+	if handle == 0 {
+		if err := replace(setting.NoQueue, 0); err != nil {
+			return err
+		}
+	}
+	return tc.QdiscDel(&tc.GenericQdisc{QdiscAttrs: at})
+}

@@ -1,0 +1,59 @@
+package link
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
+)
+
+// softnet reads the per-CPU counters of the receive softirq.
+func softnet(m *tree.Tree, h *facts.Host) {
+	text, err := m.Read("proc/net/softnet_stat")
+	if err != nil {
+		tree.Unseen(h, "softnet counters", err)
+		return
+	}
+	rows, err := ParseSoftnet(text)
+	if err != nil {
+		tree.Unseen(h, "softnet counters", err)
+		return
+	}
+	h.Softnet = rows
+}
+
+// ParseSoftnet reads /proc/net/softnet_stat (net/core/net-procfs.c, softnet_seq_show): hexadecimal columns, which grew
+// over time: 9 up to 2.6.34, received_rps as the 10th, flow_limit_count as the 11th since 3.11, backlog length and CPU
+// number as the 12th and 13th since 5.10, two lengths of parts of the backlog since 6.7. Rows are those of online CPUs;
+// kernels without the CPU column tell only their order, which is the CPU's number where all are online.
+func ParseSoftnet(text string) ([]facts.Softnet, error) {
+	var rows []facts.Softnet
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		if len(fields) == 0 {
+			continue
+		}
+		if len(fields) < 3 {
+			return nil, fmt.Errorf("softnet_stat: expected 9 columns or more, found %d in %q", len(fields), strings.TrimSpace(line))
+		}
+		columns := make([]uint64, max(13, len(fields)))
+		for i, field := range fields {
+			n, err := strconv.ParseUint(field, 16, 64)
+			if err != nil {
+				return nil, fmt.Errorf("softnet_stat: expected hexadecimal numbers, found %q", field)
+			}
+			columns[i] = n
+		}
+		row := facts.Softnet{
+			CPU: len(rows), Processed: columns[0], Dropped: columns[1], Squeezed: columns[2],
+			RPS: columns[9], FlowLimit: columns[10], BacklogLen: columns[11],
+		}
+		if len(fields) >= 13 {
+			row.CPU = int(columns[12] & 0xffff)
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}

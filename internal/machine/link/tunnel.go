@@ -1,0 +1,67 @@
+package link
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"mpps/internal/facts"
+	"mpps/internal/machine/ethtool"
+	"mpps/internal/machine/tree"
+	"mpps/internal/queuepath/lanes"
+)
+
+// IsTunnel reports whether a device of some kind stands between a bridge and a NIC.
+func IsTunnel(kind string) bool { return slices.Contains(facts.TunnelTypes, kind) }
+
+// tunnel reads an overlay device. Lower is the device that it is bound to; a VXLAN or GRE device without one, and every
+// GENEVE device, sends where the route to the other end leads. Of a bond it is the ports.
+func tunnel(m *tree.Tree, d Device, names map[int]string, devices []Device) facts.Tunnel {
+	t := facts.Tunnel{
+		Name: d.Name, Type: d.Kind, Lower: names[d.lower], Master: names[d.master], Up: d.Up,
+	}
+	if d.Kind == "bond" {
+		var ports []string
+		for _, port := range devices {
+			if port.master == d.Index {
+				ports = append(ports, port.Name)
+			}
+		}
+		t.Lower = strings.Join(ports, ",")
+	}
+	for _, queue := range m.List(path.Join(tree.ClassNet, d.Name, "queues")) {
+		if queueNumber(queue, "rx-") >= 0 {
+			t.RxQueues++
+		}
+		if queueNumber(queue, "tx-") >= 0 {
+			t.TxQueues++
+		}
+	}
+	t.Lockless, t.LocklessBy = lockless(m, d)
+	if m.Live() {
+		// Where the kernel does not tell, the watch behind the steering does.
+		t.Classifiers, _ = lanes.ClassifiersOut(lanes.Device{Name: d.Name, Index: d.Index})
+	}
+	return t
+}
+
+// lockless reports whether a device transmits without taking its queue's lock, and how that is known. Up to Linux 6.11 the
+// device says so itself (the feature tx-lockless, NETIF_F_LLTX); 6.12 made it a private flag (commit 00d066a4d4ed). There
+// the driver decides: vxlan, geneve, vlan and bond set it on every device, GRE on those that do not number their packets
+// (net/ipv4/ip_gre.c, __gre_tunnel_init; net/ipv6/ip6_gre.c, ip6gre_tnl_init_features).
+func lockless(m *tree.Tree, d Device) (bool, string) {
+	if m.Live() {
+		if e, err := ethtool.Dial(); err == nil {
+			defer e.Close()
+			if features, err := e.Features(d.Name); err == nil {
+				for _, f := range features {
+					if f.Name == "tx-lockless" {
+						return f.On, "feature"
+					}
+				}
+				return !d.sequence, "driver"
+			}
+		}
+	}
+	return false, ""
+}

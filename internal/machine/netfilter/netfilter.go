@@ -1,0 +1,177 @@
+// Package netfilter reads rules and writes single ones and whole rule sets, of nf_tables and of the older tools.
+package netfilter
+
+import (
+	"context"
+	"path"
+	"strings"
+
+	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
+)
+
+// maxRuleLines is how many rules of one rule set are kept as text.
+const maxRuleLines = 2000
+
+// Inventory takes stock of the hooks and rules that a frame runs through. It never loads a module by looking: the legacy
+// tools and the nf_tables socket would, so each is asked only where its part of the kernel is there already, and what
+// is not there has no rules.
+func Inventory(ctx context.Context, m *tree.Tree, h *facts.Host) {
+	n := facts.Netfilter{
+		BridgeModule: m.Exists("sys/module/br_netfilter") || m.Exists("proc/sys/net/bridge"),
+		Conntrack:    m.Exists("sys/module/nf_conntrack") || m.Exists("proc/sys/net/netfilter/nf_conntrack_max"),
+		Backends:     []string{}, Rules: []facts.RuleSet{},
+	}
+	for _, legacy := range legacyTools {
+		if set, found := legacyRules(ctx, m, h, legacy); found {
+			n.Rules = append(n.Rules, set)
+			if set.Rules > 0 {
+				n.Backends = append(n.Backends, legacy.tool)
+			}
+		}
+	}
+	if set, backends, found := nftRules(ctx, m, h); found {
+		n.Rules = append(n.Rules, set)
+		n.Backends = append(n.Backends, backends...)
+	}
+	h.Netfilter = n
+}
+
+// legacyTool is one of the tools that use the old interface of the kernel (x_tables, ebtables).
+type legacyTool struct {
+	tool  string
+	save  string // program that prints one table
+	names string // file that lists the tables that are loaded, where there is one
+	// modules are the names under /proc/modules of tables where no file lists them, by table.
+	modules map[string]string
+}
+
+var legacyTools = []legacyTool{
+	{tool: "iptables-legacy", save: "iptables-legacy-save", names: "proc/net/ip_tables_names"},
+	{tool: "ip6tables-legacy", save: "ip6tables-legacy-save", names: "proc/net/ip6_tables_names"},
+	{tool: "arptables-legacy", save: "arptables-legacy", names: "proc/net/arp_tables_names"},
+	{tool: "ebtables-legacy", save: "ebtables-legacy", modules: map[string]string{
+		"filter": "ebtable_filter", "nat": "ebtable_nat", "broute": "ebtable_broute",
+	}},
+}
+
+// legacyRules reads the rules of one tool; false where its kernel part holds no table.
+func legacyRules(ctx context.Context, m *tree.Tree, h *facts.Host, legacy legacyTool) (facts.RuleSet, bool) {
+	tables, err := legacyTables(m, legacy)
+	if err != nil {
+		tree.Note(h, facts.RulesUnseen(legacy.tool, "", tree.Plainly(err)))
+		return facts.RuleSet{}, false
+	}
+	if len(tables) == 0 {
+		return facts.RuleSet{}, false
+	}
+	set := facts.RuleSet{Tool: legacy.tool, Lines: []string{}}
+	for _, table := range tables {
+		text, err := saveTable(ctx, m, legacy, table)
+		if err != nil {
+			tree.Note(h, facts.RulesUnseen(legacy.tool, table, tree.Plainly(err)))
+			return facts.RuleSet{}, false
+		}
+		lines, rules := parseSave(text, table)
+		set.Rules += rules
+		set.Lines = append(set.Lines, lines...)
+	}
+	if len(set.Lines) > maxRuleLines {
+		set.Lines, set.Cut = set.Lines[:maxRuleLines], true
+	}
+	return set, true
+}
+
+// legacyTables lists the tables of a tool that are in the kernel now.
+func legacyTables(m *tree.Tree, legacy legacyTool) ([]string, error) {
+	if legacy.names != "" {
+		if !m.Exists(legacy.names) { // x_tables family not loaded
+			return nil, nil
+		}
+		text, err := m.Read(legacy.names)
+		if err != nil {
+			return nil, err
+		}
+		return strings.Fields(text), nil
+	}
+	var tables []string
+	for _, table := range []string{"broute", "filter", "nat"} {
+		if m.Exists(path.Join("sys/module", legacy.modules[table])) {
+			tables = append(tables, table)
+		}
+	}
+	return tables, nil
+}
+
+// saveTable prints one table that is loaded. Naming it keeps the program from trying the others, and -M keeps it from
+// loading anything should the table have vanished meanwhile.
+func saveTable(ctx context.Context, m *tree.Tree, legacy legacyTool, table string) (string, error) {
+	switch legacy.tool {
+	case "arptables-legacy": // the save programs of both ask whatever "arptables" is, which may be the one for nf_tables
+		text, err := m.Command(ctx, "", legacy.save, "-t", table, "-n", "-L")
+		return saveArptables(text, table), err
+	case "ebtables-legacy":
+		return m.Command(ctx, "", legacy.save, "-t", table, "-L", "--Lx")
+	}
+	return m.Command(ctx, "", legacy.save, "-M", "/bin/false", "-t", table)
+}
+
+// parseSave reads the save format of iptables, ip6tables and arptables (a star and the table, a colon, chain and policy,
+// and one -A line a rule) and the commands that ebtables -L --Lx prints ("ebtables -t filter -A FORWARD …"). Counters are left out, and policies that accept, which stop nothing. Lines of other
+// tables than the one asked for are skipped. It returns the lines, each with its table in front, and how many are rules.
+func parseSave(text, table string) (lines []string, rules int) {
+	current := ""
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if command, found := strings.CutPrefix(line, "ebtables -t "+table+" "); found {
+			if strings.HasPrefix(command, "-A ") {
+				rules++
+			} else if !strings.HasPrefix(command, "-P ") || strings.HasSuffix(command, " ACCEPT") {
+				continue
+			}
+			lines = append(lines, "-t "+table+" "+command)
+			continue
+		}
+		switch {
+		case strings.HasPrefix(line, "*"):
+			current = line[1:]
+		case current != table:
+		case strings.HasPrefix(line, ":"):
+			fields := strings.Fields(line[1:])
+			if len(fields) >= 2 && fields[1] != "ACCEPT" && fields[1] != "-" && fields[1] != "RETURN" {
+				lines = append(lines, "-t "+table+" -P "+fields[0]+" "+fields[1])
+			}
+		case strings.HasPrefix(line, "-A ") || strings.HasPrefix(line, "-I "):
+			lines = append(lines, "-t "+table+" "+line)
+			rules++
+		case strings.HasPrefix(line, "["): // saved with counters: [packets:bytes] -A …
+			if _, rule, found := strings.Cut(line, "] "); found {
+				lines = append(lines, "-t "+table+" "+rule)
+				rules++
+			}
+		}
+	}
+	return lines, rules
+}
+
+// saveArptables turns the listing of arptables, whose rules stand under "Chain INPUT (policy ACCEPT)" in the form of its
+// arguments, into the save format.
+func saveArptables(listing, table string) string {
+	var save strings.Builder
+	save.WriteString("*" + table + "\n")
+	chain := ""
+	for line := range strings.Lines(listing) {
+		line = strings.TrimSpace(line)
+		if head, found := strings.CutPrefix(line, "Chain "); found {
+			policy := "-"
+			chain, head, _ = strings.Cut(head, " ")
+			if _, after, found := strings.Cut(head, "policy "); found {
+				policy = strings.TrimRight(after, ")")
+			}
+			save.WriteString(":" + chain + " " + policy + "\n")
+		} else if line != "" {
+			save.WriteString("-A " + chain + " " + line + "\n")
+		}
+	}
+	return save.String()
+}

@@ -1,0 +1,122 @@
+//go:build netns
+
+package netfilter
+
+import (
+	"context"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"mpps/internal/facts"
+	"mpps/internal/machine/tree/treetest"
+	"mpps/internal/setting"
+)
+
+// TestRuleSets empties and restores rule sets, and looks at them through the tools themselves.
+func TestRuleSets(t *testing.T) {
+	if !treetest.InNamespace(t) {
+		return
+	}
+	mechanism := Mechanisms(treetest.Live(t))[setting.RuleSet]
+	ctx := context.Background()
+	for _, c := range []struct {
+		tool, show string
+		setup      [][]string
+	}{
+		{"nft", "nft -s list ruleset", [][]string{
+			{"nft", "add table inet mine"}, {"nft", "add chain inet mine input { type filter hook input priority 0 ; policy accept ; }"},
+			{"nft", "add set inet mine ports { type inet_service ; elements = { 22, 80 } ; }"},
+			{"nft", "add rule inet mine input tcp dport @ports counter accept comment \"two  words\""},
+		}},
+		{"iptables-legacy", "iptables-legacy -S", [][]string{
+			{"iptables-legacy", "-N", "mine"}, {"iptables-legacy", "-A", "mine", "-p", "tcp", "--dport", "22", "-j", "ACCEPT"},
+			{"iptables-legacy", "-A", "FORWARD", "-j", "mine"}, {"iptables-legacy", "-P", "FORWARD", "DROP"},
+		}},
+	} {
+		t.Run(c.tool, func(t *testing.T) {
+			if _, err := exec.LookPath(c.tool); err != nil {
+				t.Skipf("%s is not installed", c.tool)
+			}
+			for _, command := range c.setup {
+				if out, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
+					t.Skipf("%v: %v: %s", command, err, out)
+				}
+			}
+			show := strings.Fields(c.show)
+			shown := func() string { return treetest.Tool(t, show[0], show[1:]...) }
+			a := setting.Of(setting.RuleSet, c.tool)
+			was, before := shown(), mechanism.Read(ctx, a)
+			if before.State != setting.Known {
+				t.Fatalf("%+v", before)
+			}
+			if again := mechanism.Read(ctx, a); !again.Same(before) {
+				t.Errorf("read twice:\n%s\n%s", before.Value, again.Value)
+			}
+			if err := mechanism.Write(ctx, a, setting.Missing("removed")); err != nil {
+				t.Fatal(err)
+			}
+			if r := mechanism.Read(ctx, a); r.State != setting.Absent {
+				t.Errorf("emptied: %+v", r)
+			}
+			if text := shown(); strings.Contains(text, "22") || strings.Contains(text, "DROP") {
+				t.Errorf("still there: %s", text)
+			}
+			if err := mechanism.Write(ctx, a, before); err != nil {
+				t.Fatal(err)
+			}
+			if now := shown(); now != was {
+				t.Errorf("restored:\n%s\nwas:\n%s", now, was)
+			}
+		})
+	}
+}
+
+func TestNetfilterOfNamespace(t *testing.T) {
+	if !treetest.InNamespace(t) {
+		return
+	}
+	m := treetest.Live(t)
+	ctx := context.Background()
+	empty := &facts.Host{}
+	Inventory(ctx, m, empty)
+	if len(empty.Netfilter.Backends) != 0 {
+		t.Errorf("rules in a new namespace: %+v", empty.Netfilter)
+	}
+	if tables := m.Line("proc/net/ip_tables_names"); tables != "" {
+		t.Errorf("looking at the rules has made tables %q", tables)
+	}
+	want := map[string]int{}
+	for _, c := range []struct {
+		backend string
+		rules   int
+		program []string
+	}{
+		{"iptables-legacy", 2, []string{"iptables-legacy", "-A", "FORWARD", "-s", "192.0.2.1", "-j", "DROP"}},
+		{"", 0, []string{"iptables-legacy", "-A", "INPUT", "-s", "192.0.2.1", "-j", "DROP"}},
+		{"nft", 2, []string{"nft", "add table inet x; add chain inet x gate { type filter hook forward priority 0; policy drop; }; add rule inet x gate counter accept"}},
+		{"iptables-nft", 0, []string{"iptables-nft", "-A", "FORWARD", "-s", "192.0.2.1", "-j", "DROP"}},
+	} {
+		if _, err := exec.LookPath(c.program[0]); err != nil {
+			t.Skipf("%s is not installed", c.program[0])
+		}
+		treetest.Tool(t, c.program[0], c.program[1:]...)
+		if c.backend != "" {
+			want[c.backend] = c.rules
+		}
+	}
+	h := &facts.Host{}
+	Inventory(ctx, m, h)
+	if len(h.Unseen) != 0 || !slices.Equal(h.Netfilter.Backends, []string{"iptables-legacy", "iptables-nft", "nft"}) {
+		t.Errorf("back ends %v, unseen %v; want %v", h.Netfilter.Backends, h.Unseen, want)
+	}
+	for _, set := range h.Netfilter.Rules {
+		if set.Rules != want[set.Tool] {
+			t.Errorf("%s: %d rules, want %d: %q", set.Tool, set.Rules, want[set.Tool], set.Lines)
+		}
+		if text := strings.Join(set.Lines, "\n"); !strings.Contains(text, "192.0.2.1") || strings.Contains(text, "packets") {
+			t.Errorf("%s:\n%s", set.Tool, text)
+		}
+	}
+}

@@ -1,0 +1,57 @@
+package systemd
+
+import (
+	"context"
+	"slices"
+
+	"mpps/internal/facts"
+	"mpps/internal/machine/threads"
+	"mpps/internal/machine/tree"
+)
+
+// watchedServices are the daemons that set values which mpps would set too, as /proc/PID/comm has them. Python
+// programs run under their own name (tuned sets it).
+var watchedServices = []string{"irqbalance", "tuned", "NetworkManager", "numad", "ksmtuned", "systemd-networkd", "tuned-ppd"}
+
+// Inventory tells which daemons run that own settings.
+func Inventory(_ context.Context, m *tree.Tree, h *facts.Host) {
+	running := map[string]int{}
+	for _, p := range threads.Processes(m) {
+		if slices.Contains(storageDaemons, p.Comm) {
+			storage(m, h, p)
+		}
+		if _, seen := running[p.Comm]; !seen {
+			running[p.Comm] = p.PID
+		}
+	}
+	for _, name := range watchedServices {
+		// comm holds 15 bytes (TASK_COMM_LEN).
+		pid, found := running[name[:min(len(name), 15)]]
+		h.Services = append(h.Services, facts.Service{Name: name, Running: found, PID: pid})
+	}
+}
+
+// storageDaemons serve disks from hosts that have guests too, each for one disk: they want a CPU each (founding experience: the
+// number of OSDs decides how many vCPUs fit beside them).
+var storageDaemons = []string{"ceph-osd", "glusterfsd", "beegfs-storage"}
+
+// storage counts one such daemon, on the node that its CPUs are of.
+func storage(m *tree.Tree, h *facts.Host, p threads.Process) {
+	if len(h.Topology.Nodes) == 0 {
+		return
+	}
+	node := h.Topology.Nodes[0].ID
+	bound := threads.Affinity(m, p.PID, p.PID)
+	for _, n := range h.Topology.Nodes {
+		if len(bound) > 0 && len(bound.Minus(n.CPUs)) == 0 {
+			node = n.ID
+		}
+	}
+	at := slices.IndexFunc(h.Storage, func(s facts.Storage) bool { return s.Name == p.Comm && s.Node == node })
+	if at < 0 {
+		at = len(h.Storage)
+		h.Storage = append(h.Storage, facts.Storage{Name: p.Comm, Node: node})
+	}
+	h.Storage[at].Count++
+	h.Storage[at].Memory += threads.Resident(m, p.PID)
+}

@@ -1,0 +1,112 @@
+package threads
+
+import (
+	"strings"
+	"testing"
+
+	"mpps/internal/machine/tree/treetest"
+	"mpps/internal/setting"
+)
+
+// kernelLine is a line of /proc/PID/stat of a thread with flags.
+func kernelLine(pid int, comm, flags string) string {
+	head, rest, _ := strings.Cut(treetest.StatLine(pid, comm, 0, 0), ") ")
+	fields := strings.Fields(rest)
+	fields[6] = flags
+	return head + ") " + strings.Join(fields, " ") + "\n"
+}
+
+const (
+	moves = "2129984"  // 0x208040: PF_KTHREAD
+	stays = "69238880" // 0x4208060: PF_KTHREAD and PF_NO_SETAFFINITY
+)
+
+func kernelTree() map[string]string {
+	files := map[string]string{"sys/devices/system/cpu/online": "0-3\n"}
+	files["proc/44/comm"], files["proc/44/status"] = "sugov:3\n", "Cpus_allowed_list:\t3\n"
+	files["proc/44/stat"] = strings.Replace(kernelLine(44, "sugov:3", moves), " 0 0 0 0 0 0 0 0 0 0 0 0 0\n", " 0 6 0 0 0 0 0 0 0 0 0 0 0\n", 1)
+	for pid, t := range map[string]struct{ comm, flags, cpus string }{
+		"2": {"kthreadd", moves, "0-7"}, "14": {"rcu_preempt", moves, "0-7"}, "15": {"migration/0", stays, "0"}, "16": {"ksoftirqd/3", stays, "3"},
+		"40": {"kswapd1", moves, "2-3"}, "41": {"kworker/u8:1", stays, "0-3"}, "42": {"irq/24-eth0", moves, "3"}, "43": {"vhost-900", moves, "3"},
+		"45":  {"kvm-nx-lpage-re", moves, "3"},
+		"900": {"qemu", "4194560", "0-3"},
+	} {
+		number := 0
+		for _, digit := range pid {
+			number = number*10 + int(digit-'0')
+		}
+		files["proc/"+pid+"/comm"] = t.comm + "\n"
+		files["proc/"+pid+"/stat"] = kernelLine(number, t.comm, t.flags)
+		files["proc/"+pid+"/status"] = "Name:\t" + t.comm + "\nCpus_allowed_list:\t" + t.cpus + "\n"
+	}
+	return files
+}
+
+// TestKernelThreadsAreOneValue: of all threads those of the kernel that may be moved count, with the CPUs that are online; what is
+// offline is kept for a rollback.
+func TestKernelThreadsAreOneValue(t *testing.T) {
+	a := setting.Of(setting.ThreadCPUs, "kernel")
+	m := treetest.Recorded(t, kernelTree())
+	r := (threadCPUs{m}).Read(t.Context(), a)
+	if want := "2 0-7 kthreadd\n14 0-7 rcu_preempt\n40 2-3 kswapd1"; r.State != setting.Known || r.Value != "0-3" || r.Verbatim != want {
+		t.Errorf("found %s with %q; expected 0-3 with %q", r, r.Verbatim, want)
+	}
+	if err := (threadCPUs{m}).Write(t.Context(), a, setting.Value("0-1")); err == nil {
+		t.Error("threads of a recording were moved")
+	}
+	if r := Mechanisms(treetest.Recorded(t, map[string]string{"proc/900/comm": "qemu\n"}))[setting.ThreadCPUs].Read(t.Context(), a); r.State != setting.Unknown {
+		t.Errorf("where no kernel thread can be seen: %s", r)
+	}
+	if r := (threadCPUs{m}).Read(t.Context(), setting.Of(setting.ThreadCPUs, "kswapd1")); r.State != setting.Unknown {
+		t.Errorf("another object: %s", r)
+	}
+}
+
+// TestPlacesOfKernelThreads: each keeps what it has of the wanted CPUs, a rollback gives each what it had, by number or, after a
+// reboot, by name, and what came since gets the whole value.
+func TestPlacesOfKernelThreads(t *testing.T) {
+	set := func(text string) setting.CPUSet {
+		cpus, err := setting.ParseCPUs(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cpus
+	}
+	all := []movable{{2, "kthreadd", set("0-3")}, {14, "rcu_preempt", set("0-3")}, {40, "kswapd0", set("1-2")}, {41, "kswapd1", set("3")}}
+	join := func(sets []setting.CPUSet) string {
+		var words []string
+		for _, s := range sets {
+			words = append(words, s.String())
+		}
+		return strings.Join(words, " ")
+	}
+	if got := join(places(all, set("0-1"), nil, set("0-3"))); got != "0-1 0-1 1 0-1" {
+		t.Errorf("moved to %s", got)
+	}
+	before := parsePlaces(placesOf(all))
+	if len(before) != len(all) || before[2].name != "kswapd0" || !before[2].cpus.Equal(all[2].cpus) {
+		t.Fatalf("read back as %+v", before)
+	}
+	now := []movable{{2, "kthreadd", set("0-1")}, {15, "rcu_preempt", set("0-1")}, {40, "kswapd0", set("1")}, {41, "other", set("0")}, {42, "kswapd1", set("0-1")}}
+	if got := join(places(now, set("0-3"), before, set("0-3"))); got != "0-3 0-3 1-2 0-3 3" {
+		t.Errorf("put back to %s", got)
+	}
+	if got := join(places([]movable{{9, "a", set("0")}, {10, "b", set("0")}}, set("0-1"), nil, nil)); got != "0 0-1" {
+		t.Errorf("without the parent of all: %s", got)
+	}
+	// Of several with one name each gets its own back, those with the number that they had first; one more of them has what the first had.
+	twins := []movable{{2, "kthreadd", set("0-3")}, {20, "md", set("0")}, {21, "md", set("1")}, {22, "md", set("2")}}
+	now = []movable{{2, "kthreadd", set("0-1")}, {21, "md", set("0-1")}, {30, "md", set("0-1")}, {31, "md", set("0-1")}, {32, "md", set("0-1")}}
+	if got := join(places(now, set("0-3"), twins, set("0-3"))); got != "0-3 1 0 2 0" {
+		t.Errorf("several of one name: %s", got)
+	}
+	// Siblings that are offline: what is not wanted goes, the value is what is online, and a rollback brings all back.
+	siblings := []movable{{2, "kthreadd", set("0-7")}, {14, "rcu_preempt", set("0-7")}, {15, "other", set("2,6")}, {16, "another", set("1,5")}}
+	if got := join(places(siblings, set("0-1"), nil, set("0-3"))); got != "0-1 0-1 0-1 1" {
+		t.Errorf("with siblings offline moved to %s", got)
+	}
+	now = []movable{{2, "kthreadd", set("0-1")}, {14, "rcu_preempt", set("0-1")}, {15, "other", set("0-1")}, {16, "another", set("1")}}
+	if got := join(places(now, set("0-3"), parsePlaces(placesOf(siblings)), set("0-3"))); got != "0-7 0-7 2,6 1,5" {
+		t.Errorf("with siblings offline put back to %s", got)
+	}
+}

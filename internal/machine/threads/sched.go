@@ -1,0 +1,126 @@
+package threads
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"mpps/internal/machine/tree"
+	"mpps/internal/setting"
+)
+
+// Mechanisms are those of threads.
+func Mechanisms(m *tree.Tree) setting.Mechanisms {
+	return setting.Mechanisms{
+		setting.ThreadSched: &threadSched{machine: m},
+		setting.ThreadCPUs:  threadCPUs{m},
+	}
+}
+
+// PolicyName is the name of a scheduling policy by its number.
+func PolicyName(policy int) string {
+	if policy >= 0 && policy < len(policies) && policies[policy] != "" {
+		return policies[policy]
+	}
+	return "SCHED_" + strconv.Itoa(policy)
+}
+
+// threadSched reads and writes the scheduling of kernel threads by name. Which number a name has is remembered and checked
+// again each time: threads of a CPU go and come with it.
+type threadSched struct {
+	machine *tree.Tree
+	lock    sync.Mutex
+	pids    map[string]int
+}
+
+// find is the stat file of the thread of a name.
+func (t *threadSched) find(name string) (task, bool) {
+	t.lock.Lock()
+	defer t.lock.Unlock()
+	look := func() (task, bool) {
+		pid, known := t.pids[name]
+		if !known {
+			return task{}, false
+		}
+		text, err := t.machine.Read("proc/" + strconv.Itoa(pid) + "/stat")
+		if err != nil {
+			return task{}, false
+		}
+		found, err := ParseStat(text)
+		return found, err == nil && found.Comm == name
+	}
+	if found, ok := look(); ok {
+		return found, true
+	}
+	t.pids = map[string]int{}
+	for _, p := range Processes(t.machine) {
+		if _, seen := t.pids[p.Comm]; !seen && strings.Contains(p.Comm, "/") {
+			t.pids[p.Comm] = p.PID
+		}
+	}
+	return look()
+}
+
+func (t *threadSched) Read(_ context.Context, a setting.Address) setting.Reading {
+	found, ok := t.find(a.Path)
+	if !ok {
+		return setting.Missing("there is no kernel thread " + a.Path)
+	}
+	name := PolicyName(found.Policy)
+	if found.Policy == unix.SCHED_FIFO || found.Policy == unix.SCHED_RR {
+		name += " " + strconv.Itoa(found.Priority)
+	}
+	return setting.Value(name)
+}
+
+func (t *threadSched) Write(_ context.Context, a setting.Address, to setting.Reading) error {
+	value, err := tree.Canonical(a, to)
+	if err != nil {
+		return err
+	}
+	if !t.machine.Live() {
+		return tree.Refused(a, value, tree.ErrNotLive)
+	}
+	found, ok := t.find(a.Path)
+	if !ok {
+		return tree.Refused(a, value, fmt.Errorf("there is no kernel thread %s", a.Path))
+	}
+	if err := setPolicy(found.TID, value); err != nil {
+		return tree.Refused(a, value, err)
+	}
+	return nil
+}
+
+// setPolicy gives a thread a policy and priority. Its nice value and flags stay.
+func setPolicy(tid int, value string) error {
+	name, number, realtime := strings.Cut(value, " ")
+	policy := -1
+	for n, known := range policies {
+		if known == name {
+			policy = n
+		}
+	}
+	if policy < 0 || policy == unix.SCHED_DEADLINE {
+		return fmt.Errorf("policy %s cannot be set", name)
+	}
+	attr, err := unix.SchedGetAttr(tid, 0)
+	if err != nil {
+		return fmt.Errorf("scheduling of thread %d: %w", tid, err)
+	}
+	attr.Policy, attr.Priority = uint32(policy), 0
+	if realtime {
+		priority, err := strconv.ParseUint(number, 10, 32)
+		if err != nil {
+			return err
+		}
+		attr.Priority = uint32(priority)
+	}
+	if err := unix.SchedSetAttr(tid, attr, 0); err != nil {
+		return fmt.Errorf("scheduling of thread %d: %w", tid, err)
+	}
+	return nil
+}

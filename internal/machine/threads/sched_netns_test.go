@@ -1,0 +1,42 @@
+//go:build netns
+
+package threads
+
+import (
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+
+	"mpps/internal/machine/tree/treetest"
+)
+
+// TestThreadPolicy sets the policy of a process and looks at it with chrt(1).
+func TestThreadPolicy(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	child := exec.Command("sleep", "60")
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { child.Process.Kill(); child.Wait() }()
+	pid := strconv.Itoa(child.Process.Pid)
+	if out, err := exec.Command("chrt", "-f", "-p", "2", pid).CombinedOutput(); err != nil {
+		t.Skipf("this kernel gives a process of this control group no realtime policy: chrt: %s", out)
+	}
+	for value, want := range map[string]string{"SCHED_FIFO 2": "SCHED_FIFO 2", "SCHED_BATCH": "SCHED_BATCH 0", "SCHED_OTHER": "SCHED_OTHER 0"} {
+		if err := setPolicy(child.Process.Pid, value); err != nil {
+			t.Errorf("%s: %v", value, err)
+		}
+		shown := strings.Join(strings.Fields(treetest.Tool(t, "chrt", "-p", pid)), " ")
+		policy, priority, _ := strings.Cut(want, " ")
+		if !strings.Contains(shown, "policy: "+policy) || !strings.Contains(shown, "priority: "+priority) {
+			t.Errorf("%s: chrt says %q", value, shown)
+		}
+	}
+	if err := setPolicy(child.Process.Pid, "SCHED_DEADLINE"); err == nil {
+		t.Error("SCHED_DEADLINE was accepted")
+	}
+}

@@ -1,0 +1,58 @@
+package treetest
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Stat files as Linux 6.12, QEMU 10.0 and libvirt 11.3 wrote them.
+const (
+	StatVCPU  = "297 (CPU 0/KVM) R 1 288 288 0 -1 138412224 5450 0 0 0 196 110 0 0 20 0 11 0 1789 848240640 14474 18446744073709551615 93890074406912 93890081360181 140721684760144 0 0 0 2147219511 4096 16963 0 0 0 -1 1 0 0 0 94 0 93890085011336 93890098569424 93890163195904 140721684763483 140721684766375 140721684766375 140721684766684 0"
+	StatVhost = "294 (vhost-289) S 1 288 288 0 -1 138428608 0 0 0 0 0 0 0 0 20 0 11 0 1787 848240640 14122 18446744073709551615 93890074406912 93890081360181 140721684760144 0 0 0 2147221247 4096 16963 1 0 0 -1 3 0 0 0 0 0 93890085011336 93890098569424 93890163195904 140721684763483 140721684766375 140721684766375 140721684766684 0"
+)
+
+// Stat returns the stat file of a thread with a name, a start time and a policy.
+func Stat(tid int, name string, started, cpu, priority, policy int) string {
+	fields := strings.Fields(StatVhost[strings.LastIndexByte(StatVhost, ')')+1:])
+	for at, value := range map[int]int{22: started, 39: cpu, 40: priority, 41: policy} {
+		fields[at-3] = fmt.Sprint(value)
+	}
+	return fmt.Sprintf("%d (%s) %s", tid, name, strings.Join(fields, " "))
+}
+
+// StatLine returns a line of /proc/PID/stat with 52 fields, of which policy and priority matter.
+func StatLine(pid int, comm string, policy, priority int) string {
+	fields := make([]string, 50)
+	for i := range fields {
+		fields[i] = "0"
+	}
+	fields[0] = "S"
+	fields[37], fields[38] = strconv.Itoa(priority), strconv.Itoa(policy)
+	return strconv.Itoa(pid) + " (" + comm + ") " + strings.Join(fields, " ") + "\n"
+}
+
+// Merged returns several trees in one.
+func Merged(trees ...map[string]string) map[string]string {
+	all := map[string]string{}
+	for _, tree := range trees {
+		for name, text := range tree {
+			all[name] = text
+		}
+	}
+	return all
+}
+
+// CPUTime returns the CPU time of this process: what a machine's other work makes of a bound in seconds says nothing.
+func CPUTime(t *testing.T) time.Duration {
+	t.Helper()
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

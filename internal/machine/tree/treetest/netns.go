@@ -1,0 +1,93 @@
+//go:build netns
+
+package treetest
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// InNamespace runs the test that calls it in a process of its own with a new network namespace and its own /sys, which
+// are gone when that process ends. It returns true in that process and false, after the outcome is known, in the other.
+func InNamespace(t *testing.T) bool {
+	t.Helper()
+	const mark = "MPPS_TEST_NAMESPACE"
+	if os.Getenv(mark) == t.Name() {
+		// Sysfs shows the devices of the namespace that it was mounted in.
+		for _, err := range []error{
+			unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), unix.Mount("sysfs", "/sys", "sysfs", 0, ""),
+		} {
+			if err != nil {
+				t.Fatalf("mount: %v", err)
+			}
+		}
+		return true
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("namespaces need root")
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+	cmd.Env = append(os.Environ(), mark+"="+t.Name())
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("in its namespace: %v\n%s", err, out)
+	}
+	if strings.Contains(string(out), "--- SKIP") {
+		t.Skipf("in its namespace:\n%s", out)
+	}
+	t.Logf("in its namespace:\n%s", out)
+	return false
+}
+
+// Tool runs another program than ours; the test is skipped where it is not installed.
+func Tool(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	if _, err := exec.LookPath(name); err != nil {
+		t.Skipf("%s is not installed", name)
+	}
+	out, err := exec.Command(name, args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// IP runs several commands of IP(8).
+func IP(t *testing.T, commands ...string) {
+	t.Helper()
+	for _, command := range commands {
+		Tool(t, "ip", strings.Fields(command)...)
+	}
+}
+
+// IPLink is what IP(8) tells of a device.
+func IPLink(t *testing.T, device string) map[string]any {
+	t.Helper()
+	var links []map[string]any
+	if err := json.Unmarshal([]byte(Tool(t, "ip", "-j", "-d", "link", "show", device)), &links); err != nil || len(links) != 1 {
+		t.Fatalf("ip link show %s: %v, %d devices", device, err, len(links))
+	}
+	return links[0]
+}
+
+// EthtoolLine returns what follows the nth occurrence of a label in ethtool's output.
+func EthtoolLine(t *testing.T, label string, nth int, args ...string) string {
+	t.Helper()
+	var found []string
+	for line := range strings.Lines(Tool(t, "ethtool", args...)) {
+		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == label {
+			found = append(found, strings.TrimSpace(value))
+		}
+	}
+	if len(found) <= nth {
+		t.Fatalf("ethtool %v: no %q", args, label)
+	}
+	return found[nth]
+}

@@ -1,0 +1,95 @@
+// Package treetest makes recorded trees for tests.
+package treetest
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"mpps/internal/machine/tree"
+)
+
+// Recorded writes files and opens them as a recorded machine. "-> target" is a symbolic link, a name that ends in a slash
+// is a directory.
+func Recorded(tb testing.TB, files map[string]string) *tree.Tree {
+	tb.Helper()
+	root := tb.TempDir()
+	for name, text := range files {
+		file := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			tb.Fatal(err)
+		}
+		target, isLink := strings.CutPrefix(text, "-> ")
+		var err error
+		switch {
+		case strings.HasSuffix(name, "/"):
+			err = os.MkdirAll(file, 0o755)
+		case isLink:
+			err = os.Symlink(target, file)
+		default:
+			err = os.WriteFile(file, []byte(text), 0o644)
+		}
+		if err != nil {
+			tb.Fatal(err)
+		}
+	}
+	return open(tb, root)
+}
+
+// Lines is Recorded for files of one line each, given without its end.
+func Lines(tb testing.TB, files map[string]string) *tree.Tree {
+	tb.Helper()
+	ended := make(map[string]string, len(files))
+	for name, text := range files {
+		ended[name] = text + "\n"
+	}
+	return Recorded(tb, ended)
+}
+
+// Live opens the machine that the test runs on.
+func Live(tb testing.TB) *tree.Tree {
+	tb.Helper()
+	return open(tb, "/")
+}
+
+func open(tb testing.TB, root string) *tree.Tree {
+	tb.Helper()
+	t, err := tree.Open(root)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { t.Close() })
+	return t
+}
+
+// Program writes a program of a few lines for the shell.
+func Program(tb testing.TB, lines string) string {
+	tb.Helper()
+	name := filepath.Join(tb.TempDir(), "program")
+	syscall.ForkLock.RLock() // a program that another test starts now would hold the file open for writing: "text file busy"
+	err := os.WriteFile(name, []byte("#!/bin/sh\n"+lines+"\n"), 0o755)
+	syscall.ForkLock.RUnlock()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return name
+}
+
+// Corpus is the folder of a part of the recorded machines: those in testdata where the larger collection is not there.
+func Corpus(tb testing.TB, part string) string {
+	tb.Helper()
+	folder := os.Getenv("MPPS_CORPUS")
+	if folder == "" {
+		folder = filepath.Join("..", "..", "..", "..", "shared", "corpus")
+	}
+	if _, err := os.Stat(filepath.Join(folder, part)); err == nil {
+		return filepath.Join(folder, part)
+	}
+	few := filepath.Join("testdata", part)
+	if _, err := os.Stat(few); err != nil {
+		tb.Skipf("recorded machines are not here (set MPPS_CORPUS): %v", err)
+	}
+	return few
+}

@@ -1,0 +1,153 @@
+package tree
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"mpps/internal/facts"
+	"mpps/internal/setting"
+)
+
+// How long the kernel may take over one value where the caller's context has no deadline of its own. Changing rings or
+// channels takes a NIC down and up: with a slow link's firmware that is seconds.
+const (
+	ReadPatience  = 5 * time.Second
+	WritePatience = 20 * time.Second
+)
+
+// Deadline returns ctx with a deadline: its own where it has one.
+func Deadline(ctx context.Context, patience time.Duration) (context.Context, context.CancelFunc) {
+	if _, limited := ctx.Deadline(); limited {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer within %v", patience))
+}
+
+// Refused wraps the error of a write with the value and what was wanted.
+func Refused(a setting.Address, wanted string, err error) error {
+	switch {
+	case errors.Is(err, setting.ErrInDoubt):
+		return a.Errorf("setting it to %q: %w", wanted, err)
+	case Unprivileged(err):
+		return a.Errorf("refused to be set to %q (needs root): %w", wanted, err)
+	}
+	return a.Errorf("refused to be set to %q: %w", wanted, err)
+}
+
+// Canonical returns the canonical value of a Known reading. Other readings cannot be written to kinds whose values always
+// exist.
+func Canonical(a setting.Address, to setting.Reading) (string, error) {
+	if to.State != setting.Known {
+		return "", a.Errorf("expected a value to write, found %s", to)
+	}
+	value, err := setting.Kinds[a.Kind].Canonical(to.Value)
+	if err != nil {
+		return "", a.Errorf("%w", err)
+	}
+	return value, nil
+}
+
+// Unreadable returns the reading for an error: absent, or could not tell.
+func Unreadable(what string, err error) setting.Reading {
+	switch {
+	case errors.Is(err, unix.ENODEV), errors.Is(err, fs.ErrNotExist):
+		return setting.Missing("there is no " + what)
+	case errors.Is(err, unix.EOPNOTSUPP):
+		return setting.Reading{State: setting.Absent, Why: what + ": not offered by this device", Unsupported: true}
+	case Unprivileged(err):
+		return setting.CouldNotTell(what + ": needs root")
+	}
+	return setting.CouldNotTell(what + ": " + err.Error())
+}
+
+// Value reads a file below a directory as a value. Names resolve from that directory, so neither dots nor links in a
+// recorded tree lead out of it.
+func (t *Tree) Value(dir, name string, canonical func(string) (string, error)) setting.Reading {
+	below, err := t.Below(dir)
+	if err != nil {
+		return Unreadable("/"+dir, err)
+	}
+	defer below.Close()
+	text, err := below.Read(name)
+	if err != nil {
+		return Unreadable("/"+dir+"/"+name, err)
+	}
+	value, err := canonical(text)
+	if err != nil {
+		return setting.CouldNotTell(fmt.Sprintf("/%s/%s: %v", dir, name, err))
+	}
+	r := setting.Value(value)
+	if info, err := below.Root.Stat(name); err == nil && info.Mode().Perm()&0o222 == 0 {
+		r.ReadOnly, r.Why = true, "the kernel offers no way to change it"
+	}
+	return r
+}
+
+// SetValue writes a value to a file below a directory.
+func (t *Tree) SetValue(ctx context.Context, dir, name, text string) error {
+	below, err := t.Below(dir)
+	if err != nil {
+		return err
+	}
+	if !t.live {
+		return errors.Join(below.record(name, text), below.Close())
+	}
+	ctx, cancel := Deadline(ctx, WritePatience)
+	defer cancel()
+	err = below.Write(ctx, name, text)
+	if errors.Is(err, setting.ErrInDoubt) {
+		return err // the write still uses the directory
+	}
+	return errors.Join(err, below.Close())
+}
+
+// Write writes a pseudo-file in one write(2) and returns the kernel's own error.
+func (t *Tree) Write(ctx context.Context, name, text string) error {
+	return setting.Within(ctx, func() error {
+		f, err := regular(t.Root, name, os.O_WRONLY)
+		if err != nil {
+			return err
+		}
+		_, err = f.WriteString(text)
+		return errors.Join(err, f.Close())
+	})
+}
+
+// ErrNotLive is the error of everything that needs the running kernel on a recorded tree.
+var ErrNotLive = errors.New("a recorded tree has no running kernel to ask")
+
+// Unseen lists something that could not be read in h.Unseen, once.
+func Unseen(h *facts.Host, what string, err error) {
+	Note(h, facts.Unseen{What: what, Why: Plainly(err)})
+}
+
+// Note lists a part that could not be read in h.Unseen, once.
+func Note(h *facts.Host, u facts.Unseen) {
+	if !slices.Contains(h.Unseen, u) {
+		h.Unseen = append(h.Unseen, u)
+	}
+}
+
+// Plainly returns the text of an error, "needs root" if root may get past it.
+func Plainly(err error) string {
+	if Unprivileged(err) {
+		return "needs root"
+	}
+	return err.Error()
+}
+
+// Unprivileged reports whether an error may go away for root.
+func Unprivileged(err error) bool { return errors.Is(err, os.ErrPermission) && os.Geteuid() != 0 }
+
+// NoSuch is an error that names what does not exist.
+type NoSuch string
+
+func (n NoSuch) Error() string { return string(n) }
+func (n NoSuch) Unwrap() error { return unix.ENODEV }

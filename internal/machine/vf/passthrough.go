@@ -1,0 +1,237 @@
+package vf
+
+import (
+	"context"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"mpps/internal/facts"
+	"mpps/internal/machine/tree"
+)
+
+const pciDevices = "sys/bus/pci/devices"
+
+// Passthrough reads what giving functions of NICs to guests rests on. It comes after the network and the guests.
+func Passthrough(_ context.Context, m *tree.Tree, h *facts.Host) {
+	interrupts, _ := m.Read("proc/interrupts")
+	p := &facts.Passthrough{
+		Remapping: remapping(interrupts), Modules: vfioModules(m, h.Kernel.Release),
+		Unsafe: m.Line("sys/module/vfio_iommu_type1/parameters/allow_unsafe_interrupts") == "Y",
+		Groups: sharedGroups(m, h), Functions: []facts.PhysicalFunction{},
+	}
+	for _, n := range h.NICs {
+		if n.Bus == "pci" && n.PhysFn == "" && n.PCI != "" {
+			p.Functions = append(p.Functions, physicalFunction(m, n))
+		}
+	}
+	for _, g := range h.Guests {
+		if g.PID != 0 && len(g.Hostdevs) > 0 {
+			limits, err := m.Read("proc/" + strconv.Itoa(g.PID) + "/limits")
+			if limit, told := lockLimit(limits); err == nil && told {
+				p.Locked = append(p.Locked, facts.LockLimit{Guest: g.Name, Limit: limit})
+			}
+		}
+	}
+	h.Passthrough = p
+}
+
+// remapping tells from the chips' names in /proc/interrupts whether interrupts are remapped: those behind the IOMMU are called
+// IR-PCI-MSI, IR-PCI-MSIX, IR-IO-APIC (drivers/iommu/intel/irq_remapping.c, drivers/iommu/amd/iommu.c, prefix "IR-").
+func remapping(interrupts string) string {
+	switch {
+	case remapped.MatchString(interrupts):
+		return "on"
+	case notRemapped.MatchString(interrupts):
+		return "off"
+	}
+	return ""
+}
+
+var (
+	remapped    = regexp.MustCompile(`\sIR-(PCI-MSI|IO-APIC|HPET)`)
+	notRemapped = regexp.MustCompile(`\s(PCI-MSI|IO-APIC)`)
+)
+
+// vfioModules tells of the modules that pass devices on whether they are there. A built-in one has a folder in /sys/module too.
+func vfioModules(m *tree.Tree, release string) map[string]string {
+	modules := map[string]string{}
+	listed := ""
+	for _, name := range []string{"vfio-pci", "vfio_iommu_type1"} {
+		if m.Exists("sys/module/" + strings.ReplaceAll(name, "-", "_")) {
+			modules[name] = "loaded"
+			continue
+		}
+		if listed == "" {
+			for _, file := range []string{"modules.dep", "modules.builtin"} {
+				text, _ := m.Read(path.Join("lib/modules", release, file))
+				listed += text
+			}
+		}
+		switch {
+		case strings.Contains(listed, "/"+name+".ko"):
+			modules[name] = "available"
+		case listed != "":
+			modules[name] = "missing"
+		}
+	}
+	return modules
+}
+
+// sharedGroups are the IOMMU groups of functions of NICs that hold other devices too.
+func sharedGroups(m *tree.Tree, h *facts.Host) []facts.IOMMUGroup {
+	numbers := []int{}
+	for _, f := range h.VFs {
+		numbers = append(numbers, f.Group)
+	}
+	for _, n := range h.NICs {
+		if n.PCI == "" {
+			continue
+		}
+		if number, err := strconv.Atoi(m.Target(path.Join(pciDevices, n.PCI) + "/iommu_group")); err == nil {
+			numbers = append(numbers, number)
+		}
+	}
+	slices.Sort(numbers)
+	all := []facts.IOMMUGroup{}
+	for _, number := range slices.Compact(numbers) {
+		members := m.List("sys/kernel/iommu_groups/" + strconv.Itoa(number) + "/devices")
+		if number < 0 || len(members) < 2 {
+			continue
+		}
+		group := facts.IOMMUGroup{Number: number}
+		for _, pci := range members {
+			dir := path.Join(pciDevices, pci)
+			group.Devices = append(group.Devices, facts.GroupDevice{
+				PCI: pci, Class: strings.TrimPrefix(m.Line(dir+"/class"), "0x"), Driver: m.Target(dir + "/driver"),
+			})
+		}
+		all = append(all, group)
+	}
+	return all
+}
+
+// physicalFunction reads what the PCI bus tells of one NIC.
+func physicalFunction(m *tree.Tree, n facts.NIC) facts.PhysicalFunction {
+	dir := path.Join(pciDevices, n.PCI)
+	f := facts.PhysicalFunction{
+		NIC: n.Name, PCI: n.PCI, Vendor: m.Line(dir + "/vendor"), Device: m.Line(dir + "/device"),
+		DriverVersion: m.Line("sys/module/" + strings.ReplaceAll(n.Driver, "-", "_") + "/version"), Bridges: []facts.PCIBridge{},
+	}
+	f.Windows, f.Unplaced = windows(m.Line(dir + "/resource"))
+	f.Capability = offeredVFs(config(m, n.PCI))
+	if physical, err := m.Root.Readlink(dir); err == nil { // ../../../devices/pci0000:40/0000:40:01.0/0000:41:00.0
+		above := strings.Split(path.Dir(physical), "/")
+		slices.Reverse(above)
+		for _, name := range above {
+			if pciName.MatchString(name) {
+				f.Bridges = append(f.Bridges, facts.PCIBridge{PCI: name, ACS: isolation(config(m, name))})
+			}
+		}
+	}
+	return f
+}
+
+// pciName is a device's name on the PCI bus; domains may have more than four digits (VMD).
+var pciName = regexp.MustCompile(`^[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
+
+// windows counts the memory windows for virtual functions in a resource file, and those without a place: lines 7 to 12
+// (include/linux/pci.h, PCI_IOV_RESOURCES) are start, end and flags. The kernel marks one that it found no room for as unset
+// and moves it to 0 (drivers/pci/setup-res.c, pci_assign_resource; include/linux/ioport.h, IORESOURCE_UNSET), and then refuses to make
+// functions: "not enough MMIO resources for SR-IOV" (drivers/pci/iov.c, sriov_enable).
+func windows(resource string) (all, unplaced int) {
+	const first, beyond, unset, memory = 7, 13, 0x20000000, 0x200
+	lines := strings.Split(strings.TrimSpace(resource), "\n")
+	for i := first; i < min(beyond, len(lines)); i++ {
+		fields := strings.Fields(lines[i])
+		if len(fields) != 3 {
+			continue
+		}
+		start, errStart := strconv.ParseUint(fields[0], 0, 64)
+		flags, errFlags := strconv.ParseUint(fields[2], 0, 64)
+		if errStart != nil || errFlags != nil || flags&memory == 0 {
+			continue
+		}
+		all++
+		if flags&unset != 0 || start == 0 {
+			unplaced++
+		}
+	}
+	return all, unplaced
+}
+
+// config is a device's configuration space: without privilege only the first 64 bytes (drivers/pci/pci-sysfs.c,
+// pci_read_config).
+func config(m *tree.Tree, pci string) string {
+	text, err := m.Read(path.Join(pciDevices, pci, "config"))
+	if err != nil {
+		return ""
+	}
+	return text
+}
+
+// Extended capabilities (include/uapi/linux/pci_regs.h).
+const (
+	pciHeader     = 64
+	extendedStart = 0x100
+	extendedACS   = 0x0d
+	extendedSRIOV = 0x10
+)
+
+// extended finds an extended capability in a configuration space: its offset, 0 where there is none.
+func extended(config string, id uint16) int {
+	for at, left := extendedStart, 96; at >= extendedStart && at+4 <= len(config) && left > 0; left-- {
+		header := uint32(config[at]) | uint32(config[at+1])<<8 | uint32(config[at+2])<<16 | uint32(config[at+3])<<24
+		if uint16(header) == id {
+			return at
+		}
+		at = int(header >> 20 &^ 3)
+	}
+	return 0
+}
+
+// offeredVFs is how many virtual functions a card's capability offers: −1 without one, −2 where it cannot be seen.
+func offeredVFs(config string) int {
+	const totalVFs = 0x0e
+	at := extended(config, extendedSRIOV)
+	switch {
+	case len(config) <= pciHeader:
+		return -2
+	case at == 0 || at+totalVFs+2 > len(config):
+		return -1
+	}
+	return int(config[at+totalVFs]) | int(config[at+totalVFs+1])<<8
+}
+
+// isolation reports whether a bridge keeps the devices below it apart: whether it has ACS and uses what the kernel asks for
+// (drivers/iommu/iommu.c, REQ_ACS_FLAGS: source validation, request and completion redirect, upstream forwarding).
+func isolation(config string) string {
+	const control, needed = 6, 0x1d
+	at := extended(config, extendedACS)
+	switch {
+	case len(config) <= pciHeader:
+		return ""
+	case at == 0 || at+control >= len(config):
+		return "none"
+	case config[at+control]&needed == needed:
+		return "on"
+	}
+	return "off"
+}
+
+// lockLimit is the limit of locked memory in a process's limits file in bytes, −1 without limit, and whether there is one
+// (fs/proc/base.c, proc_pid_limits).
+func lockLimit(limits string) (int64, bool) {
+	_, rest, found := strings.Cut(limits, "Max locked memory")
+	fields := strings.Fields(rest)
+	if !found || len(fields) == 0 {
+		return 0, false
+	}
+	if fields[0] == "unlimited" {
+		return -1, true
+	}
+	limit, err := strconv.ParseInt(fields[0], 10, 64)
+	return limit, err == nil
+}

@@ -1,0 +1,178 @@
+package vf
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"mpps/internal/domain"
+	"mpps/internal/facts"
+	"mpps/internal/machine/libvirt"
+	"mpps/internal/machine/threads"
+	"mpps/internal/machine/tree"
+)
+
+// InUse is why functions cannot be taken away.
+type InUse struct {
+	PF   string
+	Uses []string // "function 1 (0000:01:10.2) by guest fw1"
+}
+
+// Error names up to four uses.
+func (u *InUse) Error() string {
+	named := u.Uses[:min(4, len(u.Uses))]
+	text := strings.Join(named, "; ")
+	if more := len(u.Uses) - len(named); more > 0 {
+		text += fmt.Sprintf("; and %d more", more)
+	}
+	return "another count takes all virtual functions of " + u.PF + " away, and they are in use: " + text
+}
+
+// Hint says what to do.
+func (u *InUse) Hint() string {
+	return "shut the guest down or take the function out of it ('mpps sriov release', 'virsh detach-device'), end the process, or take the device out of what is above it"
+}
+
+// uses lists who has the virtual functions of a physical one now: running guests, by libvirt's own files or as QEMU
+// processes, other processes that have opened one with VFIO, and devices of the host above one (a bridge, a bond, a macvtap).
+// The error says why that cannot be told: nobody is no answer then.
+func (p physical) uses() ([]string, error) {
+	guests, err := runningHostdevs(p.m)
+	if err != nil {
+		return nil, err
+	}
+	holders := vfioHolders(p.m)
+	var all []string
+	for i := range p.count {
+		dir, pci := p.function(i)
+		if pci == "" {
+			break
+		}
+		var by []string
+		if guest := guests[pci]; guest != "" {
+			by = append(by, "guest "+guest)
+		}
+		for _, node := range vfioNodes(p.m, dir) {
+			for _, who := range holders[node] {
+				if !slices.Contains(by, who) {
+					by = append(by, who)
+				}
+			}
+		}
+		if elsewhere(p.m, dir) {
+			by = append(by, facts.OtherNamespace)
+		}
+		for _, nic := range p.m.List(path.Join(dir, "net")) {
+			for _, entry := range p.m.List(path.Join(dir, "net", nic)) {
+				if upper, found := strings.CutPrefix(entry, "upper_"); found {
+					by = append(by, upper+", which is above its device "+nic)
+				}
+			}
+		}
+		if len(by) > 0 {
+			all = append(all, fmt.Sprintf("function %d (%s) by %s", i, pci, strings.Join(by, " and ")))
+		}
+	}
+	return all, nil
+}
+
+// runningHostdevs tells which running guest of libvirt has a PCI device passed through, by the files in which libvirt keeps
+// what a guest runs with: they are there also while no daemon of it runs. A
+// file that cannot be read is an error.
+func runningHostdevs(m *tree.Tree) (map[string]string, error) {
+	all := map[string]string{}
+	guests, err := libvirt.ByFiles(context.Background(), m)
+	if err != nil {
+		return nil, fmt.Errorf("which guest has what cannot be told: %w", err)
+	}
+	for _, u := range guests.Unread {
+		return nil, fmt.Errorf("what %s has cannot be told: %s", u.What, u.Why)
+	}
+	for _, g := range guests.Guests {
+		if g.Running == "" {
+			continue
+		}
+		doc, err := domain.Parse([]byte(g.Running))
+		if err != nil {
+			return nil, fmt.Errorf("what guest %s runs with cannot be told: %w", g.Name, err)
+		}
+		for _, pci := range libvirt.FunctionsOf(doc.Guest()) {
+			all[pci] = g.Name
+		}
+	}
+	return all, nil
+}
+
+// vfioNodes are the files by which a program can open a PCI device: that of its group below /dev/vfio, since Linux 6.6 its own there
+// (drivers/vfio/group.c, drivers/vfio/device_cdev.c), those of UIO (drivers/uio/uio.c), and of vDPA (drivers/vhost/vdpa.c).
+func vfioNodes(m *tree.Tree, dir string) []string {
+	var all []string
+	if group := m.Target(path.Join(dir, "iommu_group")); group != "" {
+		all = append(all, "/dev/vfio/"+group, "/dev/vfio/noiommu-"+group)
+	}
+	for _, name := range m.List(path.Join(dir, "vfio-dev")) {
+		all = append(all, "/dev/vfio/devices/"+name)
+	}
+	for _, name := range m.List(path.Join(dir, "uio")) {
+		all = append(all, "/dev/"+name)
+	}
+	return append(all, vdpaNodes(m, dir)...)
+}
+
+// vdpaNodes are the files by which a vDPA device of a function can be opened; a VF that serves one keeps its driver.
+func vdpaNodes(m *tree.Tree, dir string) []string {
+	var all []string
+	for _, device := range m.List(dir) {
+		if !strings.HasPrefix(device, "vdpa") {
+			continue
+		}
+		for _, node := range m.List(path.Join(dir, device)) {
+			if strings.HasPrefix(node, "vhost-vdpa-") {
+				all = append(all, "/dev/"+node)
+			}
+		}
+	}
+	return all
+}
+
+// vfioHolders tells which processes have files below /dev/vfio, of UIO or vDPA open: "guest fw1" of a QEMU process, "dpdk-testpmd (process
+// 4711)" of another. The files of other users' processes need root.
+func vfioHolders(m *tree.Tree) map[string][]string {
+	all := map[string][]string{}
+	for _, p := range threads.Processes(m) {
+		dir := "proc/" + strconv.Itoa(p.PID) + "/fd"
+		who := ""
+		for _, fd := range m.List(dir) {
+			node, err := m.Root.Readlink(dir + "/" + fd)
+			if err != nil || !opensDevice(node) {
+				continue
+			}
+			if who == "" {
+				who = processTitle(m, p)
+			}
+			if !slices.Contains(all[node], who) {
+				all[node] = append(all[node], who)
+			}
+		}
+	}
+	return all
+}
+
+// opensDevice reports whether a file is one by which a program has a device, or the group of one.
+func opensDevice(node string) bool {
+	return node != "/dev/vfio/vfio" &&
+		(strings.HasPrefix(node, "/dev/vfio/") || strings.HasPrefix(node, "/dev/uio") || strings.HasPrefix(node, "/dev/vhost-vdpa-"))
+}
+
+// processTitle is a process for people.
+func processTitle(m *tree.Tree, p threads.Process) string {
+	if libvirt.IsQEMU(p.Comm) {
+		if q, ok := libvirt.ReadQEMU(m, p.PID); ok {
+			return "guest " + q.Title()
+		}
+	}
+	return fmt.Sprintf("%s (process %d)", p.Comm, p.PID)
+}

@@ -1,0 +1,203 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"mpps/internal/measure"
+	"mpps/internal/measure/rig"
+	"mpps/internal/ops"
+	"mpps/internal/outcome"
+	"mpps/internal/setting"
+	"mpps/internal/traffic"
+)
+
+// NDR is the workload that searches for the highest rate without loss.
+const NDR = "ndr"
+
+// StreamRamp is how long a connection of a stream has to find its speed unless the user says otherwise: many round
+// trips of
+// any path within a site.
+const StreamRamp = 200 * time.Millisecond
+
+// Shape is what the workloads of a campaign have in common.
+type Shape struct {
+	Frame, Flows     int // of packets
+	Connections      int // of streams and transactions
+	Duration, WarmUp time.Duration
+	Budget           time.Duration // most traffic of a search
+}
+
+// Workloads are what a campaign can measure of each mode, in the order in which they are shown. Whatever gives one
+// value a
+// sample can stand here, once sampler.once knows its kind; the tables and the report make columns and bars of it.
+func Workloads(s Shape) []measure.Workload {
+	with := func(l measure.Load) measure.Load {
+		l.Duration, l.WarmUp, l.Repeat = s.Duration, s.WarmUp, 1
+		return l
+	}
+	packets := with(measure.Load{FrameBytes: s.Frame, Flows: s.Flows})
+	return []measure.Workload{
+		{Name: "stream", Kind: measure.Stream, Load: with(measure.Load{Connections: s.Connections, Ramp: StreamRamp})},
+		{Name: "rr", Kind: measure.RR, Load: with(measure.Load{Protocol: rig.TCP, Connections: s.Connections,
+			Request: 1, Response: 1})},
+		{Name: "pps", Kind: measure.PPS, Load: packets},
+		{Name: NDR, Kind: measure.PPS, Load: packets, Search: s.Budget},
+	}
+}
+
+// ParseMode reads NAME=HOST:PORT[,via=BRIDGE][,from=IFACE][,guest-nic=IFACE][,frozen=PIDFILE].
+func ParseMode(text string) (measure.Mode, error) {
+	name, rest, found := strings.Cut(text, "=")
+	words := strings.Split(rest, ",")
+	m := measure.Mode{Name: name, Agent: words[0]}
+	if !found || name == "" || m.Agent == "" {
+		return m, fmt.Errorf("found %q, expected NAME=HOST:PORT[,via=BRIDGE][,from=IFACE][,guest-nic=IFACE]", text)
+	}
+	for _, word := range words[1:] {
+		key, value, _ := strings.Cut(word, "=")
+		field := map[string]*string{"via": &m.Via, "from": &m.From, "guest-nic": &m.NIC, "frozen": &m.Frozen}[key]
+		if field == nil || value == "" {
+			return m, fmt.Errorf("mode %s: found %q, expected via=BRIDGE, from=IFACE, guest-nic=IFACE or "+
+				"frozen=PIDFILE", name, word)
+		}
+		*field = value
+	}
+	if m.From != "" {
+		if _, err := traffic.ParseEndpoint(m.From); err != nil {
+			return m, fmt.Errorf("mode %s: from: %w", name, err)
+		}
+	}
+	if m.Via != "" && m.From != "" {
+		return m, fmt.Errorf("mode %s: via and from both say where packets leave", name)
+	}
+	return m, nil
+}
+
+// Begin begins a campaign of a plan on this host.
+func Begin(ctx context.Context, env *ops.Env, name string, started time.Time,
+	plan measure.ModesPlan) (*measure.ModesCampaign, error) {
+	run, err := NewRun(ctx, env, measure.PPS, name, measure.Load{})
+	if err != nil {
+		return nil, err
+	}
+	return &measure.ModesCampaign{Name: name, Host: run.Host, Environment: run.Environment, Started: started,
+		Plan: plan}, nil
+}
+
+// OfThisHost refuses to go on with a campaign of another host.
+func OfThisHost(ctx context.Context, env *ops.Env, c *measure.ModesCampaign, file string) error {
+	run, err := NewRun(ctx, env, measure.PPS, "", measure.Load{})
+	if err != nil {
+		return err
+	}
+	here, there := run.Environment, c.Environment
+	if c.Host != run.Host || there.Kernel != here.Kernel || there.CPU != here.CPU {
+		return outcome.Failed(fmt.Errorf("campaign %s is of host %s with kernel %s and %s, this is %s with %s and %s",
+			file, c.Host, there.Kernel, there.CPU, run.Host, here.Kernel, here.CPU),
+			"samples of different machines do not belong in one table; with --lab a campaign of the lab goes on")
+	}
+	return nil
+}
+
+// Campaign measures modes whose guests run, and goes on with what was measured before. Each sample is in the log before
+// the
+// next one is taken.
+func Campaign(ctx context.Context, env *ops.Env, c *measure.ModesCampaign, secretFile string,
+	log *CampaignLog) (*measure.Modes, error) {
+	m, err := OpenMachine(env)
+	if err != nil {
+		return nil, err
+	}
+	defer m.Close()
+	s := &sampler{machine: m, plan: &c.Plan, alone: map[string]bool{}, version: env.Version}
+	if s.options, err = sending(&c.Plan); err != nil {
+		return nil, err
+	}
+	if s.secret, err = Secret(secretFile); err != nil {
+		return nil, err
+	}
+	env.Out.Progress("looking at the agents")
+	if err := s.greet(ctx); err != nil {
+		return nil, err
+	}
+	env.Out.Progress("looking at the idle machine")
+	conditions, err := m.Conditions(ctx, time.Second)
+	if err != nil {
+		return nil, err
+	}
+	if len(c.Cells) == 0 {
+		c.Before = conditions
+	}
+	if err := log.open(c); err != nil {
+		return nil, err
+	}
+	err = c.Run(ctx, s.take, log.add, func(p measure.ModesProgress) { ShowProgress(env, p) })
+	if after, failure := m.Conditions(context.WithoutCancel(ctx), time.Millisecond); failure == nil {
+		c.After = &after
+	}
+	return c.Result(), errors.Join(err, log.close())
+}
+
+// sending is how a plan's test frames are sent and counted.
+func sending(p *measure.ModesPlan) (rig.Options, error) {
+	o := rig.Options{Generator: Method(p.Generator), Sink: Method(p.Sink)}
+	var err error
+	if o.CPUs, err = setting.ParseCPUs(p.CPUs); err != nil {
+		err = fmt.Errorf("CPUs of the generator: %w", err)
+	}
+	return o, err
+}
+
+// Method is the way of sending or counting that a name means.
+func Method(name string) traffic.Method {
+	if name == "auto" {
+		return traffic.Auto
+	}
+	return traffic.Method(name)
+}
+
+// ShowProgress shows the turn that is about to begin, and how long all of it may take.
+func ShowProgress(env *ops.Env, p measure.ModesProgress) { env.Out.Progress("%s", progressLine(p)) }
+
+func progressLine(p measure.ModesProgress) string {
+	of, left := fmt.Sprint(p.AtLeast), p.Left.Round(time.Second).String()
+	if p.AtMost > p.AtLeast {
+		of, left = fmt.Sprintf("%d to %d", p.AtLeast, p.AtMost),
+			fmt.Sprintf("%s to %s", left, p.LeftMax.Round(time.Second))
+	}
+	return fmt.Sprintf("sample %d of %s: %s of %s, about %s left", p.Done+1, of, p.Turn.Workload, p.Turn.Mode, left)
+}
+
+// FinishCampaign saves a campaign's result. failure is what ended it early, or nil; again is the command that goes on
+// with
+// it. It returns no files where there is nothing to show.
+func FinishCampaign(env *ops.Env, m *measure.Modes, k Keep, log *CampaignLog, again string,
+	failure error) (saved []string, shown bool, err error) {
+	hint := "nothing was written that could be resumed"
+	if log.Name != "" {
+		hint = "'" + again + " --resume " + log.Name + "' goes on with it"
+	}
+	if m.Samples == 0 {
+		if failure == nil {
+			failure = outcome.Failed(errors.New("interrupted before the first sample was complete"), hint)
+		}
+		return nil, false, failure
+	}
+	saved, err = Save(env, k, m, m.Started, "modes", func(w measure.Warning) { m.Warnings = append(m.Warnings, w) })
+	if err != nil {
+		return nil, false, errors.Join(failure, err)
+	}
+	if log.Forget && !m.Partial && len(saved) > 0 {
+		failure = errors.Join(failure, os.Remove(log.Name))
+	}
+	if failure == nil && m.Partial {
+		failure = outcome.Failed(fmt.Errorf("not complete: %s taken, %d missing at least",
+			ops.Count(m.Samples, "sample"), m.Missing), hint)
+	}
+	return saved, true, failure
+}

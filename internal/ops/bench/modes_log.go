@@ -1,0 +1,90 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"mpps/internal/facts"
+	"mpps/internal/measure"
+	"mpps/internal/ops"
+	"mpps/internal/outcome"
+)
+
+// CampaignLog is the file that a campaign's samples are written to as they are taken.
+type CampaignLog struct {
+	Name   string // empty: there is none
+	Forget bool   // it is of no use once the result is saved
+
+	resumed bool
+	whole   int64 // bytes of a resumed file that stand
+	file    *os.File
+}
+
+const otherLog = "--checkpoint names another file; with --keep=false there is none"
+
+// ResumeCampaign reads the campaign of a file to go on with it. What failed in it is tried again.
+func ResumeCampaign(name string) (*measure.ModesCampaign, *CampaignLog, error) {
+	const hint = "'mpps bench modes' names its file when it is interrupted"
+	f, err := ops.OpenFile(name)
+	if err != nil {
+		return nil, nil, outcome.Failed(fmt.Errorf("campaign: %w", err), hint)
+	}
+	defer f.Close()
+	c, whole, err := measure.DecodeCampaign(f)
+	if err != nil {
+		return nil, nil, outcome.Failed(fmt.Errorf("campaign %s: %w", name, err), hint)
+	}
+	c.Forgive()
+	return c, &CampaignLog{Name: name, resumed: true, whole: whole}, nil
+}
+
+// open begins the file, or goes on with it behind its last whole line.
+func (l *CampaignLog) open(c *measure.ModesCampaign) (err error) {
+	if l.Name == "" {
+		return nil
+	}
+	if l.resumed {
+		if l.file, err = os.OpenFile(l.Name, os.O_WRONLY, 0); err != nil {
+			return outcome.Failed(fmt.Errorf("campaign: %w", err), "")
+		}
+		if err = l.file.Truncate(l.whole); err == nil {
+			_, err = l.file.Seek(0, io.SeekEnd)
+		}
+		if err != nil {
+			return errors.Join(fmt.Errorf("campaign %s: %w", l.Name, err), l.close())
+		}
+		return nil
+	}
+	if l.Forget { // in our own folder
+		err = os.MkdirAll(filepath.Dir(l.Name), 0o755)
+	}
+	if err == nil {
+		l.file, err = os.OpenFile(l.Name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	}
+	if err != nil {
+		return outcome.Failed(fmt.Errorf("campaign: %w", err), otherLog)
+	}
+	if err := errors.Join(measure.EncodeCampaign(l.file, c), l.file.Sync()); err != nil {
+		return errors.Join(outcome.Failed(fmt.Errorf("campaign %s: %w", l.Name, err), otherLog), l.close())
+	}
+	return nil
+}
+
+// add writes a sample; it is on the disk when add returns.
+func (l *CampaignLog) add(cell measure.ModeCell) error {
+	if l.file == nil {
+		return nil
+	}
+	return errors.Join(measure.EncodeCell(l.file, facts.Whole(&cell)), l.file.Sync())
+}
+
+// close closes the file, which stays.
+func (l *CampaignLog) close() error {
+	if l.file == nil {
+		return nil
+	}
+	return l.file.Close()
+}

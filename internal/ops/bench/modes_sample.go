@@ -1,0 +1,228 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"mpps/internal/measure"
+	"mpps/internal/measure/rig"
+	"mpps/internal/measure/search"
+	"mpps/internal/traffic"
+	"mpps/internal/traffic/agent"
+)
+
+// sampler takes the samples of a campaign on this machine. Each opens what it needs and closes it, so that none finds a
+// program or a port of another.
+type sampler struct {
+	machine *rig.Machine
+	plan    *measure.ModesPlan
+	options rig.Options
+	secret  []byte
+	version string
+	alone   map[string]bool // modes whose generator and receiver were measured alone
+}
+
+// take takes one sample. What would be wrong in the same way the next time (a frame larger than the MTU, an interface
+// that is
+// not there) ends the campaign.
+func (t *sampler) take(ctx context.Context, turn measure.Turn) (measure.ModeCell, error) {
+	cell := measure.ModeCell{Turn: turn, Started: time.Now().UTC()}
+	run, err := t.once(ctx, turn, &cell)
+	cell.Seconds = time.Since(cell.Started).Seconds()
+	switch {
+	case senseless(err):
+		return cell, err
+	case err != nil:
+		cell.Error = err.Error()
+	case len(run.Samples) == 0:
+		cell.Error = "the trial was cut short"
+	default:
+		cell.Sample, cell.Counters = &run.Samples[0], run.Counters
+		cell.Warnings = append(cell.Warnings, run.Warnings...)
+	}
+	return cell, nil
+}
+
+// senseless reports whether it is of no use to try again.
+func senseless(err error) bool {
+	var wrong *rig.Error
+	return errors.As(err, &wrong) && wrong.Usage || errors.Is(err, agent.ErrVersion) ||
+		errors.Is(err, agent.ErrSecret) || errors.Is(err, agent.ErrHello)
+}
+
+func (t *sampler) once(ctx context.Context, turn measure.Turn, cell *measure.ModeCell) (*measure.Run, error) {
+	mode, w, err := t.plan.Of(turn)
+	if err != nil {
+		return nil, err
+	}
+	run := &measure.Run{Kind: w.Kind, Load: w.Load}
+	freeze, err := thaw(mode)
+	if err != nil {
+		return run, err
+	}
+	defer freeze()
+	if w.Kind == measure.PPS {
+		return run, t.packets(ctx, mode, w, run, cell)
+	}
+	return run, t.talk(ctx, mode, run, cell)
+}
+
+// packets sends test frames to a mode's agent.
+func (t *sampler) packets(ctx context.Context, mode measure.Mode, w measure.Workload, run *measure.Run,
+	cell *measure.ModeCell) (err error) {
+	o, from, err := t.agent(mode)
+	if err != nil {
+		return err
+	}
+	if w.Search > 0 {
+		run.Load.Rate = 1 // paced trials: where it is told so from the beginning, generators prepare for it
+	}
+	p, err := rig.WithAgent(ctx, t.machine, rig.With{Agent: o, Bridge: mode.Via, From: from}, run.Load, t.options)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.Close()) }()
+	b := &measure.Bench{Path: p}
+	if w.Search > 0 {
+		err = t.search(ctx, b, w, run, cell)
+	} else {
+		err = t.trial(ctx, b, mode, run, cell)
+	}
+	cell.From, cell.To, cell.Generator, cell.Sink = p.From, p.To, p.Generator(), p.Sink()
+	cell.FarHost, cell.FarKernel = p.FarHost, p.FarKernel
+	cell.Warnings = p.Warnings
+	return err
+}
+
+// trial sends as fast as possible, once. Of each mode generator and receiver are measured alone the first time.
+func (t *sampler) trial(ctx context.Context, b *measure.Bench, mode measure.Mode, run *measure.Run,
+	cell *measure.ModeCell) error {
+	first := !t.alone[mode.Name]
+	if err := b.Once(ctx, run, first); err != nil {
+		return err
+	}
+	if first {
+		t.alone[mode.Name] = true
+		cell.Baseline = &run.Baseline
+	}
+	return nil
+}
+
+// search looks for the highest rate without loss.
+func (t *sampler) search(ctx context.Context, b *measure.Bench, w measure.Workload, run *measure.Run,
+	cell *measure.ModeCell) error {
+	s := &measure.Search{}
+	d := &measure.Searched{Bench: b, Load: run.Load}
+	err := d.Search(ctx, s, search.Options{Mode: search.Fast, MinPPS: 1, PDR: 0.005, Width: 0.005,
+		FrameBytes: run.Load.FrameBytes, Budget: w.Search})
+	if err != nil {
+		return err
+	}
+	sample := measure.Sample{Seconds: s.Seconds, CPU: []measure.MachineCPU{}}
+	switch lower := s.NDR.LowerPPS; {
+	case lower != nil:
+		sample.PPS, sample.OfferedPPS = *lower, *lower
+	case s.NDR.None == "":
+		return fmt.Errorf("the search found no rate without loss within %v of traffic", w.Search)
+	}
+	run.Samples, run.Counters = []measure.Sample{sample}, s.Counters
+	run.Warnings = append(run.Warnings, s.Warnings...)
+	cell.Search, cell.Baseline, cell.LimitedBy = &s.Result, &s.Baseline, measure.Limit(s.LimitedBy)
+	return nil
+}
+
+// talk measures a conversation over TCP with a mode's agent.
+func (t *sampler) talk(ctx context.Context, mode measure.Mode, run *measure.Run, cell *measure.ModeCell) (err error) {
+	o, _, err := t.agent(mode)
+	if err != nil {
+		return err
+	}
+	c, err := rig.TalkWithAgent(ctx, t.machine, run.Kind, o, false)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	if err := measure.ExchangeOnce(ctx, c, run); err != nil {
+		return err
+	}
+	cell.From, cell.To, cell.FarHost, cell.FarKernel = c.From, c.To, c.FarHost, c.FarKernel
+	cell.Warnings = c.Warnings
+	return nil
+}
+
+// agent says how a mode's agent is reached: from the namespace that its packets leave from.
+func (t *sampler) agent(mode measure.Mode) (o rig.AgentOptions, from traffic.Endpoint, err error) {
+	if mode.From != "" {
+		if from, err = traffic.ParseEndpoint(mode.From); err != nil {
+			return o, from, err
+		}
+	}
+	return rig.AgentOptions{Address: mode.Agent, Version: t.version, Secret: t.secret, NIC: mode.NIC,
+		Netns: from.Netns}, from, nil
+}
+
+// greetings is how often an agent may fail to answer before the campaign begins: a busy machine answers late.
+const greetings = 6
+
+// greet makes sure that every agent is there, has the right version and secret, and the interface that is asked for.
+func (t *sampler) greet(ctx context.Context) error {
+	for _, mode := range t.plan.Modes {
+		var err error
+		for range greetings {
+			if err = t.greetOne(ctx, mode); err == nil || ctx.Err() != nil || senseless(err) {
+				break
+			}
+			time.Sleep(500 * time.Millisecond)
+		}
+		if err != nil {
+			return fmt.Errorf("mode %s: %w", mode.Name, err)
+		}
+	}
+	return nil
+}
+
+func (t *sampler) greetOne(ctx context.Context, mode measure.Mode) error {
+	o, _, err := t.agent(mode)
+	if err != nil {
+		return err
+	}
+	freeze, err := thaw(mode)
+	if err != nil {
+		return err
+	}
+	defer freeze()
+	c, err := rig.TalkWithAgent(ctx, t.machine, measure.RR, o, false)
+	if err != nil {
+		return err
+	}
+	return c.Close()
+}
+
+// thaw has a frozen guest run until freeze is called. Others run anyway.
+func thaw(mode measure.Mode) (freeze func(), err error) {
+	if mode.Frozen == "" {
+		return func() {}, nil
+	}
+	text, err := os.ReadFile(mode.Frozen)
+	if err != nil {
+		return nil, fmt.Errorf("frozen guest: %w", err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil || pid < 2 {
+		return nil, fmt.Errorf("frozen guest: found %q in %s, expected the number of a process", text, mode.Frozen)
+	}
+	process, err := os.FindProcess(pid)
+	if err == nil {
+		err = process.Signal(syscall.SIGCONT)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("frozen guest: process %d of %s: %w", pid, mode.Frozen, err)
+	}
+	return func() { _ = process.Signal(syscall.SIGSTOP) }, nil // one that has ended is as quiet
+}

@@ -1,0 +1,156 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"mpps/internal/apply"
+	"mpps/internal/goal"
+	"mpps/internal/journal"
+	"mpps/internal/measure"
+	"mpps/internal/ops"
+	"mpps/internal/ops/change"
+	"mpps/internal/outcome"
+	"mpps/internal/plan"
+	"mpps/internal/setting"
+)
+
+// planTurns changes the machine between the two sides of a comparison, as found and as planned, by transactions of
+// apply
+// and rollback and by nothing else.
+type planTurns struct {
+	*change.Engine
+	plan   *plan.Plan
+	beside []setting.Address
+	tx     string // the transaction that stands; empty where everything is as it was found
+	alone  *change.Orphans
+	times  int // that the plan was applied
+	close  func() error
+}
+
+// openTurns opens the plan of a file for turns. Plans that do not take effect at once, or that can cut the way that the
+// operator came by, are refused, and so are those that change nothing. What would make the values last is left out.
+func openTurns(ctx context.Context, env *ops.Env, file string) (*planTurns, error) {
+	p, err := change.File(ctx, env, file, nil, true)
+	if err != nil {
+		return nil, err
+	}
+	t := &planTurns{plan: p.Plan, beside: change.Besides(p.Plan, p.Host.Facts)}
+	if err = refuseTurns(p.Plan, p.Host, p.Cuts); err == nil {
+		err = env.NeedsRoot("bench --plan")
+	}
+	if err == nil {
+		t.Engine, err = change.Open(env, p.Host.Mechanisms)
+	}
+	if err == nil {
+		t.alone, err = change.WatchOrphans(env)
+	}
+	if err != nil {
+		return nil, errors.Join(err, p.Host.Close())
+	}
+	t.close = func() error { return errors.Join(t.alone.Close(), t.Engine.Close(), p.Host.Close()) }
+	return t, nil
+}
+
+const byThemselves = "measure before and after by themselves: 'mpps bench … -o FILE', then 'mpps bench compare'"
+
+// refuseTurns returns why a plan cannot be applied and rolled back in turns; nil where it can. cuts says that it can
+// cut the
+// path that the operator came by.
+func refuseTurns(p *plan.Plan, m *ops.Host, cuts bool) error {
+	met := 0
+	for _, c := range p.Changes {
+		if !c.Needs.IsZero() {
+			return outcome.Usage(fmt.Errorf("--plan: %s takes effect after %s, and turns need changes that take "+
+				"effect at once", c.Address, c.Needs), byThemselves)
+		}
+		if c.Risk == goal.Connectivity {
+			return outcome.Usage(fmt.Errorf("--plan: %s can cut the way that you came by, and would be changed many "+
+				"times", c.Address), byThemselves)
+		}
+		if c.Want.Met(m.Facts.Readings.At(c.Address)) {
+			met++
+		}
+	}
+	if cuts {
+		return outcome.Usage(errors.New("--plan: it can cut the way that you came by, and would be applied many "+
+			"times"), byThemselves)
+	}
+	if met == len(p.Changes) {
+		return outcome.Usage(errors.New("--plan: everything is as planned already: there are no two sides to compare"),
+			"'mpps rollback' puts back what an apply changed")
+	}
+	return nil
+}
+
+// standing has a transaction put back if this process dies.
+func (t *planTurns) standing(tx string) error { return t.alone.Stand(tx) }
+
+// Apply applies the plan.
+func (t *planTurns) Apply(ctx context.Context) error {
+	result, err := t.Run(ctx, t.plan, apply.Options{Beside: t.beside, Arm: t.standing})
+	var failure *apply.Failure
+	switch {
+	case errors.As(err, &failure) && failure.State != journal.FailedUndone:
+		t.tx = failure.TX
+		return err
+	case err != nil:
+		return err
+	case result.TX == "":
+		return errors.New("everything is as planned already: somebody else changed it meanwhile")
+	}
+	t.tx = result.TX
+	t.times++
+	for _, moved := range result.Moved {
+		return outcome.Failed(fmt.Errorf("%s moved from %s to %s beside the plan and could not be put back",
+			moved.Address, moved.From, moved.Found), moved.Why)
+	}
+	return nil
+}
+
+// Patience is how long another program that changes the machine is waited for before the plan is left standing.
+const Patience = 30 * time.Second
+
+// Back rolls the plan back, also where the context has ended.
+func (t *planTurns) Back(ctx context.Context) error {
+	if t.tx == "" {
+		return nil
+	}
+	ctx = context.WithoutCancel(ctx)
+	t.WatchGuests(ctx)
+	restored, err := t.Rollback(ctx, apply.RollbackOptions{TX: t.tx, Why: "bench in turns"})
+	var locked *journal.Locked
+	for deadline := time.Now().Add(Patience); errors.As(err, &locked) && time.Now().Before(deadline); {
+		time.Sleep(100 * time.Millisecond)
+		restored, err = t.Rollback(ctx, apply.RollbackOptions{TX: t.tx, Why: "bench in turns"})
+	}
+	if err != nil {
+		return outcome.Failed(fmt.Errorf("put back what the plan changed: %w", err),
+			"the plan stands: 'mpps rollback "+t.tx+"'")
+	}
+	if len(restored) == 0 {
+		err = outcome.Failed(fmt.Errorf("somebody else has rolled back transaction %s while it was measured: what "+
+			"was measured then is not as planned", t.tx), "measure again")
+	}
+	for _, r := range restored {
+		if n := r.Drifted(); n > 0 {
+			return outcome.Failed(fmt.Errorf("%s of the plan: somebody else changed them meanwhile, and they were "+
+				"left alone", ops.Count(n, "value")),
+				"see 'mpps rollback "+t.tx+" --dry-run'")
+		}
+	}
+	t.tx = ""
+	_ = t.alone.Stand("") // if it is gone, the next apply says so before it writes
+	return err
+}
+
+// Describe fills in what the difference between the sides is.
+func (t *planTurns) Describe(ab *measure.AB) {
+	for _, c := range t.plan.Changes {
+		ab.Changes = append(ab.Changes, measure.ABChange{ID: c.ID, Address: c.Address.String(), From: c.From.String(),
+			To: c.To.String()})
+	}
+	ab.Plan, ab.Switches, ab.RolledBack = t.plan.Digest, t.times, t.tx == ""
+}

@@ -1,0 +1,160 @@
+// Package bench measures: runs, comparisons in turns, searches and campaigns over NIC modes. A function returns the
+// result with the files that hold it, and beside it the error that the command ends in: a result that was cut short, or
+// that the device under test did not set, comes with one.
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"mpps/internal/goal"
+	"mpps/internal/measure"
+	"mpps/internal/measure/rig"
+	"mpps/internal/ops"
+	"mpps/internal/outcome"
+	"mpps/internal/traffic/agent"
+)
+
+// Measurement is one call of 'mpps bench'.
+type Measurement struct {
+	Kind measure.Kind
+	Load measure.Load
+	Name string
+	Of   Subject
+	Keep Keep
+}
+
+// Subject is what is measured: a Path or a Talk.
+type Subject interface {
+	open(ctx context.Context, o opening) (*opened, error)
+}
+
+// opening is what a subject is opened with.
+type opening struct {
+	machine  *rig.Machine
+	load     measure.Load
+	version  string
+	progress func(measure.Step)
+}
+
+// opened is a subject that can be measured.
+type opened struct {
+	alone   func(context.Context, *measure.Run) error
+	inTurns func(ctx context.Context, sides [2]measure.Configuration, blocks int, seed uint64) (measure.Interleaved,
+		error)
+	before func(*measure.Run) // fills in what is known of the ends
+	after  func(*measure.Run) // fills in what is known only once it was measured
+	close  func() error
+}
+
+// begin opens the machine and the subject, and begins a run. stop closes both.
+func (m *Measurement) begin(ctx context.Context, env *ops.Env) (o *opened, run *measure.Run, stop func() error,
+	err error) {
+	machine, err := OpenMachine(env)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	o, err = m.Of.open(ctx, opening{machine, m.Load, env.Version, progress(env, m.Kind)})
+	if err != nil {
+		return nil, nil, nil, errors.Join(err, machine.Close())
+	}
+	stop = func() error { return errors.Join(o.close(), machine.Close()) }
+	run, err = NewRun(ctx, env, m.Kind, m.Name, m.Load)
+	if err != nil {
+		return nil, nil, nil, errors.Join(err, stop())
+	}
+	o.before(run)
+	return o, run, stop, nil
+}
+
+// Run measures once. The run is nil where there is nothing to show.
+func (m *Measurement) Run(ctx context.Context, env *ops.Env) (run *measure.Run, saved []string, err error) {
+	o, run, stop, err := m.begin(ctx, env)
+	if err != nil {
+		return nil, nil, err
+	}
+	err = o.alone(ctx, run)
+	o.after(run)
+	err = errors.Join(err, stop())
+	if errors.Is(err, agent.ErrLost) {
+		err = outcome.Failed(err, "the control connection shares the link with the traffic: use a shorter "+
+			"--duration, or an address of the agent on another NIC and --guest-nic")
+	}
+	if len(run.Samples) == 0 {
+		if err == nil {
+			err = outcome.Failed(errors.New("interrupted before the first trial was complete"), "")
+		}
+		return nil, nil, err
+	}
+	saved, failure := Save(env, m.Keep, run, run.Started, string(run.Kind), run.Warn)
+	switch {
+	case failure != nil:
+		return nil, nil, errors.Join(err, failure)
+	case err != nil:
+	case run.Kind == measure.RR && run.Sent > 0 && run.Received == 0:
+		err = unanswered(run)
+	case run.Partial:
+		err = outcome.Failed(fmt.Errorf("interrupted: %d of %d trials were completed", len(run.Samples),
+			run.Load.Repeat), "")
+	case !run.Valid():
+		err = outcome.Exit(outcome.CodeNotDevice)
+	}
+	return run, saved, err
+}
+
+// unanswered is the error of transactions of which none was answered: there is no figure.
+func unanswered(run *measure.Run) error {
+	const headers = 28 // bytes of IPv4 and UDP
+	longest := max(run.Load.Request, run.Load.Response) + headers
+	return outcome.Failed(fmt.Errorf("none of %d requests was answered within %v", run.Sent, run.Load.Timeout),
+		fmt.Sprintf("the way may be open for the connection alone: a firewall that drops datagrams, or an MTU below "+
+			"%d bytes at the far end or between", longest))
+}
+
+// NewRun begins a run with what is known of this machine.
+func NewRun(ctx context.Context, env *ops.Env, kind measure.Kind, name string, load measure.Load) (*measure.Run,
+	error) {
+	m, err := env.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer m.Close()
+	h := m.Inventory(ctx)
+	return &measure.Run{
+		Schema: measure.Schema, Kind: kind, Name: name, Host: h.Name, Load: load, Started: time.Now().UTC(),
+		Environment: measure.Environment{
+			Kernel: h.Kernel.Release, CPU: h.Topology.Model, CPUs: h.Topology.Counts.CPUsOnline,
+			Emulated: h.Emulated, Virtual: h.Virtual, MPPS: env.Version,
+		},
+	}, nil
+}
+
+// OpenMachine opens this machine for a measurement.
+func OpenMachine(env *ops.Env) (*rig.Machine, error) {
+	m, err := rig.OpenMachine(env.Root)
+	if err != nil {
+		return nil, outcome.Failed(err, "--root takes a directory that holds proc/ and sys/ of a machine")
+	}
+	if h, err := env.Open(); err == nil {
+		m.Patient = h.Emulated()
+		_ = h.Close()
+	}
+	return m, nil
+}
+
+// progress shows the steps of a measurement.
+func progress(env *ops.Env, kind measure.Kind) func(measure.Step) {
+	return func(s measure.Step) {
+		if s.What != "trial" {
+			env.Out.Progress("%s", s.What)
+			return
+		}
+		last := ""
+		if s.Last != nil {
+			last = fmt.Sprintf(", the last one %s %s", goal.FormatRate(s.Last.Value(kind)), kind.Unit())
+		}
+		env.Out.Progress("trial %d of %d%s", s.N, s.M, last)
+	}
+}

@@ -1,0 +1,147 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"mpps/internal/goal"
+	"mpps/internal/measure"
+	"mpps/internal/measure/adapter"
+	"mpps/internal/measure/rig"
+	"mpps/internal/measure/search"
+	"mpps/internal/ops"
+	"mpps/internal/outcome"
+)
+
+// Search is one call of 'mpps search'.
+type Search struct {
+	Options search.Options
+	Name    string
+	Command string        // another program that does the trials; empty: our own generator over Path
+	Grace   time.Duration // how long after a trial's time the program's result is waited for
+	Path    *Path
+	Load    measure.Load
+	Keep    Keep
+}
+
+// Run searches. The result is nil where there is nothing to show.
+func (s *Search) Run(ctx context.Context, env *ops.Env) (found *measure.Search, saved []string, err error) {
+	s.Options.Progress = func(step search.Step) {
+		env.Out.Progress("trial %d, %.0f s of traffic so far: %s pps for %g s (%s)",
+			step.N, step.Spent, goal.FormatRate(step.PPS), step.Seconds, step.Purpose)
+	}
+	if s.Command != "" {
+		found, err = s.byCommand(ctx, env)
+	} else {
+		found, err = s.overPath(ctx, env)
+	}
+	switch {
+	case found == nil:
+		return nil, nil, err
+	case found.Trials == 0 && Interrupted(ctx, err):
+		return nil, nil, outcome.Failed(errors.New("interrupted before the first trial was complete"), "")
+	case found.Trials == 0:
+		return nil, nil, err
+	}
+	saved, failure := Save(env, s.Keep, found, found.Started, "search", found.Warn)
+	switch {
+	case failure != nil:
+		return nil, nil, errors.Join(err, failure)
+	case Interrupted(ctx, err):
+		err = outcome.Failed(fmt.Errorf("interrupted after %s: the bounds are what was known by then",
+			ops.Count(found.Trials, "trial")), "")
+	case err == nil && !found.Valid():
+		err = outcome.Exit(outcome.CodeNotDevice)
+	}
+	return found, saved, err
+}
+
+// byCommand searches with another program's trials.
+func (s *Search) byCommand(ctx context.Context, env *ops.Env) (*measure.Search, error) {
+	run, err := NewRun(ctx, env, measure.PPS, s.Name, measure.Load{})
+	if err != nil {
+		return nil, err
+	}
+	p, err := adapter.Start(s.Command, s.Grace)
+	if err != nil {
+		return nil, err
+	}
+	o, started := s.Options, time.Now()
+	r, err := search.Run(ctx, p, o)
+	err = errors.Join(err, p.Close())
+	if r == nil {
+		return nil, err
+	}
+	found := &measure.Search{
+		Schema: measure.SchemaSearch, Name: s.Name, Result: *r, Host: run.Host, Environment: run.Environment,
+		Command: s.Command,
+		Started: started.UTC(), WallSeconds: time.Since(started).Seconds(), FrameBytes: o.FrameBytes, MinPPS: o.MinPPS,
+		MaxPPS: o.MaxPPS,
+	}
+	found.LimitedBy = LimitOf(r)
+	return found, err
+}
+
+// LimitOf is what limited a search by another program's trials.
+func LimitOf(r *search.Result) string {
+	if r.LimitedBy == "load" {
+		return string(measure.ByNothing)
+	}
+	return r.LimitedBy
+}
+
+// overPath searches with our own generator and receiver.
+func (s *Search) overPath(ctx context.Context, env *ops.Env) (*measure.Search, error) {
+	g, err := OpenGauge(ctx, env, s.Path, s.Load)
+	if err != nil {
+		return nil, err
+	}
+	g.Bench.Progress = progress(env, measure.PPS)
+	found, err := g.Search(ctx, s.Options)
+	found.Name = s.Name
+	return found, errors.Join(err, g.Close())
+}
+
+// Gauge is an open path over which packets are sent at rates that are chosen as it goes.
+type Gauge struct {
+	Bench *measure.Bench
+	Load  measure.Load // what all trials have in common
+
+	machine *rig.Machine
+	path    *rig.Path
+	run     *measure.Run // with what is known of this machine
+}
+
+// OpenGauge opens this machine and a path.
+func OpenGauge(ctx context.Context, env *ops.Env, p *Path, load measure.Load) (*Gauge, error) {
+	m, err := OpenMachine(env)
+	if err != nil {
+		return nil, err
+	}
+	load.Rate = 1 // paced trials: generators that know it from the beginning prepare for it
+	path, err := p.Open(ctx, m, load, env.Version)
+	if err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	g := &Gauge{Bench: &measure.Bench{Path: path}, Load: load, machine: m, path: path}
+	if g.run, err = NewRun(ctx, env, measure.PPS, "", load); err != nil {
+		return nil, errors.Join(err, g.Close())
+	}
+	return g, nil
+}
+
+// Search searches over the path.
+func (g *Gauge) Search(ctx context.Context, o search.Options) (*measure.Search, error) {
+	s := &measure.Search{Host: g.run.Host, Environment: g.run.Environment, From: g.path.From, To: g.path.To}
+	d := &measure.Searched{Bench: g.Bench, Load: g.Load}
+	err := d.Search(ctx, s, o)
+	s.Environment.FarHost, s.Environment.FarKernel = g.path.FarHost, g.path.FarKernel
+	s.Environment.Generator, s.Environment.Sink = g.path.Generator(), g.path.Sink()
+	s.Warnings = append(s.Warnings, g.path.Warnings...)
+	return s, err
+}
+
+// Close closes both.
+func (g *Gauge) Close() error { return errors.Join(g.path.Close(), g.machine.Close()) }

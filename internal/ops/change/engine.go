@@ -1,0 +1,106 @@
+// Package change holds the verbs that change the host: plan, apply, confirm, resume, rollback and restore, and those
+// that report its state. Other verbs make their changes through CarryOut.
+package change
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"mpps/internal/apply"
+	"mpps/internal/facts"
+	"mpps/internal/host"
+	"mpps/internal/journal"
+	"mpps/internal/lasting"
+	"mpps/internal/ops"
+	"mpps/internal/setting"
+	"mpps/internal/sriov"
+)
+
+// Engine is the transaction engine of the machine below the root.
+type Engine struct {
+	*apply.Engine
+	Name    string // of the host
+	Machine *host.Machine
+}
+
+// Open opens the journal and the machine. Where mechanisms are nil, those of that machine are used.
+func Open(env *ops.Env, mechanisms setting.Mechanisms) (*Engine, error) {
+	m, err := env.Open()
+	if err != nil {
+		return nil, err
+	}
+	j, err := journal.Open(env.Root)
+	if err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	if mechanisms == nil {
+		mechanisms = m.Mechanisms()
+	}
+	name, boot := m.Identity()
+	return &Engine{
+		Engine: &apply.Engine{
+			Mechanisms: mechanisms, Journal: j, Host: name, BootID: boot, Version: env.Version,
+			Writable: func(at setting.Address) error { return m.Writable(at.Kind) },
+		},
+		Name: name, Machine: m,
+	}, nil
+}
+
+// Close closes the journal and the machine.
+func (e *Engine) Close() error { return errors.Join(e.Journal.Close(), e.Machine.Close()) }
+
+// Explain makes the engine report what values wait for, who else sets them and which guest they are lent to.
+func (e *Engine) Explain(ctx context.Context) {
+	e.WatchGuests(ctx)
+	e.watchOwners(ctx)
+	e.watchFunctions(ctx)
+}
+
+// watchOwners makes the engine report who else sets a value that has drifted. Files and daemons are read only if there
+// is such a value.
+func (e *Engine) watchOwners(ctx context.Context) {
+	owners := sync.OnceValue(func() *facts.Host { return e.Machine.Owners(ctx) })
+	e.Owner = func(c journal.Change, found setting.Reading) string {
+		for _, o := range lasting.Owners(owners(), c.Address) {
+			if o.Value == "" || found.State == setting.Known && o.Value == found.Value {
+				return o.String()
+			}
+		}
+		return ""
+	}
+}
+
+// watchFunctions makes the engine report attributes that belong to another guest than the one that has the function
+// now. The host is read once, and only if such an attribute has drifted.
+func (e *Engine) watchFunctions(ctx context.Context) {
+	lent := sync.OnceValue(func() map[setting.Address]string {
+		list, err := e.desired(ctx)
+		if err != nil {
+			return nil // nothing is lent, as far as can be told
+		}
+		due, err := (&keeper{machine: e.Machine, had: sriov.NewMemory()}).due(ctx, nil, list)
+		if err != nil {
+			return nil
+		}
+		return due.Lent
+	})
+	e.Lent = func(a setting.Address) string {
+		if a.Kind != setting.VFAttr {
+			return ""
+		}
+		return lent()[a]
+	}
+}
+
+// desired reads the list of values to put back. No list means no values.
+func (e *Engine) desired(ctx context.Context) ([]lasting.Value, error) {
+	switch found := e.Mechanisms.Read(ctx, setting.Of(setting.File, lasting.DesiredFile)); found.State {
+	case setting.Absent:
+		return nil, nil
+	case setting.Unknown:
+		return nil, errors.New(found.Why)
+	default:
+		return lasting.ParseDesired(found.Value)
+	}
+}

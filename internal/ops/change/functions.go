@@ -1,0 +1,89 @@
+package change
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"mpps/internal/apply"
+	"mpps/internal/facts"
+	"mpps/internal/host"
+	"mpps/internal/lasting"
+	"mpps/internal/setting"
+	"mpps/internal/sriov"
+)
+
+// keeper works out what is due on virtual functions when guests come and go.
+type keeper struct {
+	machine *host.Machine
+	had     *sriov.Memory
+	noted   bool
+}
+
+// due asks the rule of package sriov. A host without functions managed by mpps is not even read.
+func (k *keeper) due(ctx context.Context, events []apply.Event, list []lasting.Value) (apply.Due, error) {
+	u := sriov.Upkeep{
+		Kept: map[setting.Address]string{}, Made: map[string]bool{}, Started: map[string]bool{},
+		Defined: map[string]bool{},
+	}
+	for _, v := range list {
+		switch v.Address.Kind {
+		case setting.VFAttr:
+			u.Kept[v.Address] = v.For
+			u.Defined[v.For] = k.machine.Defined(v.For)
+		case setting.VFCount:
+			u.Made[v.Address.Path] = true
+		}
+	}
+	if len(u.Kept)+len(u.Made) == 0 && !k.machine.Reserves() {
+		return apply.Due{}, nil
+	}
+	if len(events) == 0 && k.noted && len(u.Kept) == 0 {
+		return apply.Due{}, nil
+	}
+	h := k.machine.Functions(ctx)
+	k.had.Note(h)
+	k.noted = true
+	for _, r := range h.Reservations {
+		u.Defined[r.Guest] = k.machine.Defined(r.Guest)
+	}
+	var gone, came []string
+	for _, e := range events {
+		switch {
+		case e.Function:
+			came = append(came, e.Object)
+		case e.Guest == apply.Started:
+			u.Started[e.Object] = true
+		default:
+			gone = append(gone, e.Object)
+		}
+	}
+	u.Left = k.had.Left(gone)
+	maps.Copy(u.Left, k.had.Came(h, came))
+	due := apply.Due{Lent: sriov.Lent(h, u), Anew: k.concerned(h, u, events)}
+	for _, d := range sriov.Keep(h, u) {
+		due.Values = append(due.Values, lasting.Value{
+			ID: d.ID, Address: d.Address, Want: setting.Exact(d.Value), To: setting.Value(d.Value),
+		})
+	}
+	return due, nil
+}
+
+// concerned returns the kept attributes of functions that the guests of events have or had: libvirt sets some of them
+// when a guest starts, and resets them when it ends.
+func (k *keeper) concerned(h *facts.Host, u sriov.Upkeep, events []apply.Event) []setting.Address {
+	var all []setting.Address
+	for _, e := range events {
+		for _, f := range h.VFs {
+			if !slices.Contains(k.had.Of(e.Object), f.PCI) {
+				continue
+			}
+			for _, a := range sriov.Attributes(&f) {
+				if _, kept := u.Kept[a]; kept {
+					all = append(all, a)
+				}
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,106 @@
+package change
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"mpps/internal/domain"
+	"mpps/internal/host"
+	"mpps/internal/journal"
+	"mpps/internal/ops"
+	"mpps/internal/setting"
+)
+
+// guest is what a transaction needs to know about a guest.
+type guest struct {
+	pending []string  // paths in which its definition is not what it runs with
+	began   time.Time // since when it runs
+}
+
+// WatchGuests makes the engine report which changes wait for a guest's restart, which undone changes a guest still
+// runs with, and which changes a restart has reset. Guests are read only for changes that concern them, and pending
+// changes only when asked for, since a rollback asks after it is done.
+func (e *Engine) WatchGuests(ctx context.Context) {
+	look := func() map[string]guest { return guests(ctx, e.Machine) }
+	before, after := sync.OnceValue(look), sync.OnceValue(look)
+	pending := func(c journal.Change) bool {
+		if c.Address.Kind != setting.Domain {
+			return false
+		}
+		return slices.ContainsFunc(after()[c.Address.Object()].pending, func(path string) bool {
+			return domain.Within(path, c.Address.Rest())
+		})
+	}
+	e.Waiting = func(c journal.Change) string {
+		if c.Address.Kind.AtBoot() {
+			if running := e.notYet(c); running != "" {
+				return running + ": takes effect when the host is rebooted"
+			}
+			return ""
+		}
+		if !pending(c) {
+			return ""
+		}
+		return "guest " + c.Address.Object() + " runs with its former definition: takes effect when it is shut down and started"
+	}
+	e.Lingers = func(c journal.Change, from, until time.Time) string {
+		if c.Address.Kind.AtBoot() {
+			if running := e.notYet(c); running != "" {
+				return running + ", which was put back: gone when the host is rebooted"
+			}
+			return ""
+		}
+		if !pending(c) || !between(after()[c.Address.Object()].began, from, until) {
+			return ""
+		}
+		return "guest " + c.Address.Object() +
+			" still runs with what was put back in its definition: gone when it is shut down and started"
+	}
+	e.Reset = func(c journal.Change, since time.Time) string {
+		switch c.Address.Kind {
+		case setting.ThreadAffinity, setting.DomainLive, setting.DomainDevice, setting.Inside:
+		default:
+			return ""
+		}
+		if since.IsZero() || !before()[c.Address.Object()].began.After(since) {
+			return ""
+		}
+		return fmt.Sprintf("guest %s was started anew", c.Address.Object())
+	}
+}
+
+// notYet describes what the running kernel is or has if the next boot will differ; empty if it will not, or if that is
+// unknown.
+func (e *Engine) notYet(c journal.Change) string {
+	running := e.Machine.AtBoot(c.Address)
+	switch {
+	case running.State == setting.Unknown || c.Want.Met(running):
+		return ""
+	case c.Address.Kind == setting.BootKernel:
+		return "the running kernel is " + running.Value
+	}
+	return fmt.Sprintf("the running kernel has %s %s", c.Address.Path, running)
+}
+
+// between reports whether a guest was started while its definition held a value. Start times are exact to a second
+// (btime of /proc/stat); an unknown one counts as within.
+func between(began, from, until time.Time) bool {
+	return began.IsZero() || began.After(from.Add(-time.Second)) && began.Before(until.Add(time.Second))
+}
+
+// guests looks at the guests of a machine.
+func guests(ctx context.Context, m *host.Machine) map[string]guest {
+	all := map[string]guest{}
+	m.LookInside(ops.NoGuest)
+	for _, g := range m.Inventory(ctx).Guests {
+		now := guest{pending: g.Pending}
+		if g.PID > 0 {
+			now.began = m.ProcessBegan(g.PID)
+		}
+		all[g.Name] = now
+	}
+	return all
+}

@@ -1,0 +1,75 @@
+package change
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"mpps/internal/golden"
+	"mpps/internal/journal"
+	"mpps/internal/ops"
+	"mpps/internal/setting"
+)
+
+// TestBetween: a guest runs with what stood in its definition when it was started.
+func TestBetween(t *testing.T) {
+	from := time.Date(2026, 11, 20, 21, 0, 0, 0, time.UTC)
+	until := from.Add(time.Hour)
+	for began, want := range map[time.Time]bool{
+		from.Add(-time.Minute): false, from.Add(time.Minute): true, until.Add(time.Minute): false,
+		from.Add(-500 * time.Millisecond): true, {}: true,
+	} {
+		if got := between(began, from, until); got != want {
+			t.Errorf("started at %v: %v, expected %v", began, got, want)
+		}
+	}
+}
+
+// TestWatchGuests: the guest of a recorded host runs with an e1000 and a definition that says virtio, or the reverse.
+func TestWatchGuests(t *testing.T) {
+	root := t.TempDir()
+	if err := golden.Tree("../../../cmd/mpps/testdata/trees/two-nodes.txtar", root); err != nil {
+		t.Fatal(err)
+	}
+	model := journal.Change{Address: setting.Of(setting.Domain, "web1", "interface/52:54:00:aa:00:01/model")}
+	other := journal.Change{Address: setting.Of(setting.Domain, "web1", "emulatorpin")}
+	env := &ops.Env{Root: root, Out: ops.Deaf{}}
+	watch := func() *Engine {
+		e, err := Open(env, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { e.Close() })
+		e.WatchGuests(t.Context())
+		return e
+	}
+	began := guests(t.Context(), watch().Machine)["web1"].began
+	if began.IsZero() {
+		began = time.Now() // the tree does not tell: it may have been at any time
+	}
+	hour := time.Hour
+	if e := watch(); e.Waiting(model) != "" || e.Lingers(model, began.Add(-hour), began.Add(hour)) != "" {
+		t.Error("something waits though the guest runs with its definition")
+	}
+	file := filepath.Join(root, "etc/libvirt/qemu/web1.xml")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	edited := strings.Replace(string(text), "e1000", "virtio", 1)
+	if err := os.WriteFile(file, []byte(edited), 0o644); err != nil || edited == string(text) {
+		t.Fatalf("no e1000 in the definition, %v", err)
+	}
+	e := watch()
+	if why := e.Waiting(model); !strings.Contains(why, "guest web1 runs with its former definition") {
+		t.Errorf("found %q", why)
+	}
+	if why := e.Lingers(model, began.Add(-hour), began.Add(hour)); !strings.Contains(why, "guest web1 still runs with what was put back") {
+		t.Errorf("found %q", why)
+	}
+	if why := e.Waiting(other) + e.Lingers(other, began.Add(-hour), began.Add(hour)); why != "" {
+		t.Errorf("a value in which they do not differ: %q", why)
+	}
+}

@@ -1,0 +1,203 @@
+package change
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"mpps/internal/facts"
+	"mpps/internal/goal"
+	"mpps/internal/journal"
+	"mpps/internal/knob"
+	"mpps/internal/lasting"
+	"mpps/internal/ops"
+	"mpps/internal/outcome"
+	"mpps/internal/plan"
+	"mpps/internal/setting"
+)
+
+// Target is what a plan is made for.
+type Target struct {
+	Goal        goal.Goal
+	RuntimeOnly bool // nothing that outlasts a reboot or an ifup
+	Watch       bool // with the service that watches
+}
+
+// Plan plans for a host. Unless only the running host is to change, it includes what makes the values last, also those
+// of earlier applies that do not last yet.
+func Plan(env *ops.Env, h *ops.Host, t Target) (*plan.Plan, error) {
+	if err := h.Has(t.Goal); err != nil {
+		return nil, err
+	}
+	p, err := plan.MakeWith(h.Facts, t.Goal, knob.Catalogue(), h.Site.Adjust)
+	if err != nil {
+		return nil, err
+	}
+	var standing []plan.Change
+	if h.Mechanisms != nil {
+		standing = Given(env)
+	}
+	if err := lasting.Add(p, h.Facts, standing...); err != nil {
+		return nil, err
+	}
+	if t.RuntimeOnly {
+		lasting.Strip(p)
+	}
+	if t.Watch {
+		if err := lasting.Watch(p, h.Facts); err != nil {
+			return nil, outcome.Failed(fmt.Errorf("--watch: %w", err),
+				"'mpps verify --watch' can be started by any other means")
+		}
+	}
+	return p, nil
+}
+
+// Given returns the values set by applies that stand. It returns none if the journal cannot be read: apply refuses
+// that in its own words.
+func Given(env *ops.Env) []plan.Change {
+	j, err := journal.Open(env.Root)
+	if err != nil {
+		return nil
+	}
+	defer j.Close()
+	ledger, err := j.Ledger()
+	if err != nil {
+		return nil
+	}
+	at := map[setting.Address]int{}
+	var all []plan.Change
+	for _, t := range ledger.Open() {
+		for _, c := range t.Changes() {
+			if c.State != journal.ChangeDone {
+				continue
+			}
+			change := plan.Change{
+				ID: c.ID, Address: c.Address, From: c.Before, To: c.After, Want: c.Want, Lasts: c.Lasts,
+			}
+			if i, known := at[c.Address]; known {
+				all[i] = change
+				continue
+			}
+			at[c.Address] = len(all)
+			all = append(all, change)
+		}
+	}
+	return all
+}
+
+// File reads a plan from a file, or from standard input if the name is "-", and the host that it must fit.
+func File(ctx context.Context, env *ops.Env, name string, stdin io.Reader, runtimeOnly bool) (*Planned, error) {
+	p, err := read(name, stdin)
+	if err != nil {
+		return nil, outcome.Failed(fmt.Errorf("plan %s: %w", name, err), "make one with 'mpps plan -o FILE'")
+	}
+	if runtimeOnly {
+		lasting.Strip(p)
+	}
+	h, err := env.Gather(ctx, ops.Look{Guest: p.Goal.Guest})
+	if err != nil {
+		return nil, err
+	}
+	h.Read(ctx, p.Addresses()...)
+	cuts, err := fits(p, h.Facts)
+	if err != nil {
+		return nil, errors.Join(err, h.Close())
+	}
+	return &Planned{Plan: p, Host: h, Cuts: cuts}, nil
+}
+
+func read(name string, stdin io.Reader) (*plan.Plan, error) {
+	if name == "-" {
+		return plan.Decode(ops.JSON(stdin))
+	}
+	f, err := ops.OpenJSON(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return plan.Decode(f)
+}
+
+// Planned is a plan and the host that it fits.
+type Planned struct {
+	Plan *plan.Plan
+	Host *ops.Host
+	Cuts bool // it can cut the path that the operator came by
+}
+
+// now plans for the host as it is now.
+func now(ctx context.Context, env *ops.Env, t Target) (*Planned, error) {
+	h, err := env.Gather(ctx, ops.Look{Guest: t.Goal.Guest})
+	if err != nil {
+		return nil, err
+	}
+	p, err := Plan(env, h, t)
+	if err != nil {
+		return nil, errors.Join(err, h.Close())
+	}
+	return &Planned{Plan: p, Host: h, Cuts: p.Risks(goal.Connectivity)}, nil
+}
+
+// fits refuses a stale plan: one made from other values, or one that is riskier on the host as it is now. Values that
+// are already as planned do not make it stale. cuts reports whether the plan can cut off the operator's connection.
+func fits(p *plan.Plan, h *facts.Host) (cuts bool, err error) {
+	var stale, riskier *plan.Stale
+	if err := plan.Check(p, h); err != nil && !errors.As(err, &stale) {
+		return false, err
+	}
+	if stale != nil {
+		met := map[string]bool{}
+		for _, c := range p.Changes {
+			met[c.Address.String()] = c.Want.Met(h.Readings.At(c.Address))
+		}
+		stale.Changed = slices.DeleteFunc(stale.Changed, func(d plan.Difference) bool { return met[d.What] })
+	}
+	cuts, err = plan.Again(p, h, knob.Catalogue())
+	switch {
+	case err != nil && !errors.As(err, &riskier):
+		return cuts, err
+	case riskier == nil:
+		riskier = &plan.Stale{Digest: p.Digest}
+	}
+	if stale != nil {
+		riskier.Changed = append(stale.Changed, riskier.Changed...)
+	}
+	if len(riskier.Changed) > 0 {
+		return cuts, riskier
+	}
+	return cuts, nil
+}
+
+// Besides returns the values of the catalogue that belong to a NIC which the plan reconfigures, and that the plan
+// itself does not change: with new rings or channels a driver requests its interrupts and queues again. Values that
+// move by themselves (adaptive coalescing) or come back by themselves (dependent features) are left out.
+func Besides(p *plan.Plan, h *facts.Host) []setting.Address {
+	anew, channels, changed := map[string]bool{}, map[string]bool{}, map[setting.Address]bool{}
+	for _, c := range p.Changes {
+		changed[c.Address] = true
+		switch c.Address.Kind {
+		case setting.NICRing, setting.NICChannels, setting.NICFeature:
+			anew[c.Address.Object()] = true
+		case setting.VFCount: // the driver has other queues for itself then, as many as it can
+			anew[c.Address.Object()] = true
+			channels[c.Address.Object()] = true
+		}
+	}
+	if len(anew) == 0 {
+		return nil
+	}
+	return slices.DeleteFunc(knob.Addresses(h, knob.Catalogue()), func(a setting.Address) bool {
+		nic := a.Object()
+		switch a.Kind {
+		case setting.SysfsCPUs:
+			nic, _, _ = strings.Cut(strings.TrimPrefix(a.Path, "class/net/"), "/")
+		case setting.NICRing, setting.NICChannels, setting.NICFlowHash, setting.IRQAffinity:
+		default:
+			return true
+		}
+		return !anew[nic] || changed[a] || a.Kind == setting.NICChannels && channels[nic]
+	})
+}

@@ -1,0 +1,98 @@
+package change
+
+import (
+	"context"
+	"path"
+
+	"mpps/internal/apply"
+	"mpps/internal/facts"
+	"mpps/internal/journal"
+	"mpps/internal/ops"
+	"mpps/internal/setting"
+	"mpps/internal/sriov"
+)
+
+// Undo is what to roll back, and how.
+type Undo = apply.RollbackOptions
+
+// RolledBack is the outcome of a rollback.
+type RolledBack struct {
+	DryRun       bool             `json:"dry_run,omitempty"`
+	Transactions []apply.Restored `json:"transactions"`
+
+	Host string `json:"-"`
+}
+
+// Drifted counts the values left alone because somebody else changed them.
+func (r *RolledBack) Drifted() int {
+	n := 0
+	for _, t := range r.Transactions {
+		n += t.Drifted()
+	}
+	return n
+}
+
+// Written counts the values that were restored, or would be.
+func (r *RolledBack) Written() int {
+	n := 0
+	for _, t := range r.Transactions {
+		n += t.Written()
+	}
+	return n
+}
+
+// Rollback undoes transactions. If some of it was done, the outcome comes with the error.
+func Rollback(ctx context.Context, env *ops.Env, o Undo) (*RolledBack, error) {
+	if err := env.NeedsRoot("rollback"); err != nil && !o.DryRun {
+		return nil, err
+	}
+	e, err := Open(env, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer e.Close()
+	e.WatchGuests(ctx)
+	e.Journal.Appended = func(_ string, r journal.Record) {
+		if r.Address != nil {
+			env.Out.Progress("putting back %d: %s", r.N, r.Address)
+		}
+	}
+	e.InHand = e.inHand
+	restored, err := e.Engine.Rollback(ctx, o)
+	if err != nil && len(restored) == 0 {
+		return nil, err
+	}
+	for _, r := range restored {
+		if r.Guarded && r.State == journal.Applied {
+			unguard(ctx, e.Machine, r.Of)
+		}
+	}
+	if restored == nil {
+		restored = []apply.Restored{}
+	}
+	return &RolledBack{DryRun: o.DryRun, Transactions: restored, Host: e.Name}, err
+}
+
+// inHand refuses to undo what gave a guest the function that it runs with: that would take away its address and VLAN
+// while it works. A function plugged into a running guest is unplugged first.
+func (e *Engine) inHand(ctx context.Context, changes []journal.Change) error {
+	var gave []facts.Reservation
+	for _, c := range changes {
+		switch {
+		case c.Address.Kind == setting.DomainDevice:
+			return nil
+		case c.Address.Kind != setting.File || path.Dir(c.Address.Path) != setting.Reservations,
+			c.After.State != setting.Known, !c.Wrote():
+			continue
+		}
+		all, err := facts.ParseReservations(c.Address, c.After.Value)
+		if err != nil {
+			continue // it is no reservation of this version
+		}
+		gave = append(gave, all...)
+	}
+	if len(gave) == 0 {
+		return nil
+	}
+	return sriov.InHand(e.Machine.Functions(ctx), gave)
+}

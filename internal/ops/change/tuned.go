@@ -1,0 +1,70 @@
+package change
+
+import (
+	"fmt"
+
+	"mpps/internal/facts"
+	"mpps/internal/lasting"
+	"mpps/internal/ops"
+	"mpps/internal/outcome"
+	"mpps/internal/plan"
+	"mpps/internal/site"
+)
+
+// TunedCaveats returns where a plan and TuneD's profile disagree, and every way out. Values decided by one option of
+// the profile share a warning.
+func TunedCaveats(p *plan.Plan, h *facts.Host) []outcome.Warning {
+	type cause struct {
+		option string
+		resets bool
+	}
+	at := map[cause][]lasting.Dispute{}
+	var order []cause
+	for _, d := range lasting.Disputes(p, h) {
+		c := cause{d.Option, d.Resets}
+		if at[c] == nil {
+			order = append(order, c)
+		}
+		at[c] = append(at[c], d)
+	}
+	var warnings []outcome.Warning
+	for _, c := range order {
+		warnings = append(warnings, disputed(at[c], h.Lasting.Tuned))
+	}
+	return warnings
+}
+
+func disputed(all []lasting.Dispute, t *facts.Tuned) outcome.Warning {
+	d := all[0]
+	what := d.Address.String()
+	if more := len(all) - 1; more > 0 {
+		what += fmt.Sprintf(" and %s more", ops.Count(more, "value"))
+	}
+	gives := "sets it itself"
+	if d.Tuned != "" {
+		gives = "gives " + d.Tuned
+	}
+	where := d.Option
+	if d.File != "" {
+		where += " in " + d.File
+	}
+	w := outcome.Warning{
+		Code: "tuned-disagrees",
+		Text: fmt.Sprintf("%s is planned to be %s, and TuneD's profile %s %s (%s)", what, d.Planned, t.Profile, gives, where),
+	}
+	switch {
+	case d.Address.Kind.AtBoot():
+		w.Code, w.Text = "tuned-resets", w.Text+"; the kernel would be given both"
+	case d.Resets:
+		w.Code, w.Text = "tuned-resets", w.Text+"; its next start takes the planned value away"
+	default:
+		w.Text += "; sysctl.d is read behind it and wins"
+	}
+	change := "change that option in a profile of your own"
+	if n := len(t.VariableFiles); n > 0 {
+		change = "change its variables in " + t.VariableFiles[n-1]
+	}
+	w.Hint = fmt.Sprintf("leave it to TuneD ({id: %s, leave: true, reason: …} in /%s), %s, "+
+		"or let both say the same: 'mpps export tuned' with this goal", d.ID, site.Path, change)
+	return w
+}

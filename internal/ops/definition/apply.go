@@ -1,0 +1,90 @@
+package definition
+
+import (
+	"context"
+	"slices"
+
+	"mpps/internal/apply"
+	"mpps/internal/datapath"
+	"mpps/internal/domain"
+	"mpps/internal/facts"
+	"mpps/internal/goal"
+	"mpps/internal/host"
+	"mpps/internal/knob"
+	"mpps/internal/ops"
+	"mpps/internal/ops/change"
+	"mpps/internal/plan"
+	"mpps/internal/setting"
+)
+
+// editID is the ID under which edits of values stand in plans and journals that no knob speaks of.
+const editID = "domain.edit"
+
+// carryOut changes a guest's definition on this host, as a plan like any other: value by value, journaled and read back.
+// With live it also changes what libvirt can change while the guest runs.
+func carryOut(ctx context.Context, env *ops.Env, d *Definition, edits []domain.Edit, live, dryRun bool) (*change.Done, error) {
+	m, err := env.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer m.Close()
+	mechanisms := m.Mechanisms()
+	var changes, now []plan.Change
+	for _, e := range edits {
+		if !changed(e) {
+			continue
+		}
+		at := setting.Of(setting.Domain, d.Guest.Name, e.Path)
+		want := setting.NotThere()
+		if e.HasTo {
+			want = setting.Exact(e.To)
+		}
+		if want, err = want.Canonical(at); err != nil {
+			return nil, err
+		}
+		asked := func(at setting.Address, want setting.Want, needs setting.Needs) plan.Change {
+			return described(d, at, plan.Change{
+				Address: at, From: mechanisms.Read(ctx, at), To: want.Target(), Want: want, Because: "asked for by name",
+				Lasts: setting.Kinds[at.Kind].Lasts, Needs: needs,
+			})
+		}
+		running := setting.Of(setting.DomainLive, d.Guest.Name, e.Path)
+		if !live || !host.Movable(running) || !d.Guest.Active() {
+			changes = append(changes, asked(at, want, restart(d.Guest)))
+			continue
+		}
+		changes = append(changes, asked(at, want, setting.Needs{}))
+		if !e.HasTo { // a thread without a pin has every CPU
+			want = setting.Exact(d.Host.Topology.Online.String())
+		}
+		if found := mechanisms.Read(ctx, running); !want.Met(found) {
+			now = append(now, asked(running, want, setting.Needs{}))
+		}
+	}
+	p := plan.Of(d.Host, goal.Goal{}, append(changes, now...))
+	return change.Transact(ctx, env, p, &ops.Host{Facts: d.Host, Mechanisms: mechanisms}, apply.Options{DryRun: dryRun})
+}
+
+// changed reports whether an edit changes something.
+func changed(e domain.Edit) bool { return e.From != e.To || e.HasFrom != e.HasTo }
+
+// described gives a change the name and title of the knob that speaks of its value, or names of its own.
+func described(d *Definition, at setting.Address, c plan.Change) plan.Change {
+	c.ID, c.Title = editID, "a value of a guest's definition"
+	c.Stage, c.Risk, c.Severity = datapath.Domain, goal.GuestRestart, knob.Info
+	for _, k := range knob.Catalogue() {
+		if !k.Check && slices.Contains(k.Where(d.Host), at) {
+			c.ID, c.Title, c.Stage, c.Risk = k.ID, k.Title, k.Stage, k.Risk
+			break
+		}
+	}
+	return c
+}
+
+// restart is what a change of a definition waits for: nothing where the guest does not run.
+func restart(g *facts.Guest) setting.Needs {
+	if !g.Active() {
+		return setting.Needs{}
+	}
+	return setting.RestartOf(g.Name)
+}

@@ -1,0 +1,265 @@
+package definition
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"mpps/internal/domain"
+	"mpps/internal/ops"
+	"mpps/internal/outcome"
+)
+
+// Asked are values of a definition by the names that 'mpps domain tune' has for them.
+type Asked struct {
+	Values map[string]string // by name; absent or empty: not asked for
+	NICs   []string          // MAC address or index of the NICs that are meant; none: all that can
+	Sets   []string          // any other value, PATH=VALUE
+	Unsets []string          // values to be taken away, PATH
+}
+
+// Name is a name of Asked.Values with what it means.
+type Name struct{ Name, Usage string }
+
+// named is a name that stands for one value of a definition.
+type named struct {
+	name, path, usage string
+	words             map[string]string // what stands for what: on for yes
+	off               bool              // "off" takes the value away
+}
+
+// nicValues come in this order: a NIC must be virtio before it can have queues.
+var nicValues = []named{
+	{name: "model", path: "interface/*/model", usage: "the NIC that the guest sees: virtio"},
+	{name: "driver", path: "interface/*/driver.name", usage: "who carries its packets: vhost or qemu", off: true},
+	{name: "queues", path: "interface/*/driver.queues", usage: "queue pairs, 1 to 256", off: true},
+	{name: "rx-queue-size", path: "interface/*/driver.rx_queue_size", usage: "descriptors of a receive queue: 256, 512 or 1024", off: true},
+	{name: "tx-queue-size", path: "interface/*/driver.tx_queue_size", usage: "descriptors of a transmit queue: 256 (a tap has no more)", off: true},
+	{name: "coalesce-rx", path: "interface/*/coalesce.rx.frames.max", usage: "frames that the tap takes in one go, 0 to 64", off: true},
+	{name: "mtu", path: "interface/*/mtu", usage: "bytes of payload, 68 to 65535", off: true},
+}
+
+var (
+	onOff = map[string]string{"on": "yes", "off": "no"}
+	onYes = map[string]string{"on": "yes"}
+)
+
+var guestValues = []named{
+	{name: "emulatorpin", path: "emulatorpin", usage: "CPUs of QEMU's own threads, such as 0-1", off: true},
+	{name: "emulatorsched", path: "emulatorsched", usage: "how QEMU's own threads are scheduled, such as fifo:1", off: true},
+	{name: "cpu-mode", path: "cpu/mode", usage: "the processor that the guest sees: host-passthrough"},
+	{name: "cache", path: "cpu/cache.mode", usage: "the caches that it sees: passthrough, emulate, disable", off: true},
+	{name: "migratable", path: "cpu/migratable", usage: "hide what cannot migrate: on or off"},
+	{name: "kvmclock", path: "clock/timer/kvmclock.present", usage: "the host's clock for the guest: on or off", words: onOff},
+	{name: "kvm-hidden", path: "features/kvm/hidden.state", usage: "hide from the guest that it runs on KVM: on or off"},
+	{name: "pmu", path: "features/pmu.state", usage: "performance counters in the guest: on or off"},
+	{name: "locked", path: "memoryBacking/locked", usage: "keep the guest's memory from being swapped: on or off", words: onYes, off: true},
+	{name: "nosharepages", path: "memoryBacking/nosharepages", usage: "keep its pages from being merged: on or off", words: onYes, off: true},
+}
+
+// otherNames stand for several values, or for one that depends on the definition.
+var otherNames = []Name{
+	{"vcpupin", "CPUs of vCPUs: 0=2,1=3, or 2-5 for one each, or off"},
+	{"iothreadpin", "CPUs of I/O threads, likewise, counted from 1"},
+	{"vcpusched", "how vCPUs are scheduled: fifo:1, 0-3=fifo:1, or off"},
+	{"iothreadsched", "how I/O threads are scheduled, likewise"},
+	{"numatune", "host nodes of the memory: strict:0, 0=strict:0,1=strict:1 for guest cells, or off"},
+	{"vnuma", "the guest's own cells: '0-3:4GiB;4-7:4GiB'"},
+	{"hugepages", "pages of the memory: 1G, 2M, on (the host's default), off"},
+	{"hyperv", "what Windows guests know of: on, off, or a list: vapic,synic=off"},
+	{"vf-mac", "MAC address of a virtual function (interface of type hostdev)"},
+	{"vf-vlan", "VLAN of a virtual function, 1 to 4094, or off"},
+	{"vf-pci", "the virtual function itself, such as 0000:01:10.0"},
+	{"hostdev", "a PCI function for the guest: 0000:01:10.0, with =unmanaged or =off"},
+}
+
+// Names lists the names.
+func Names() []Name {
+	var all []Name
+	for _, v := range append(slices.Clone(nicValues), guestValues...) {
+		all = append(all, Name{v.name, v.usage})
+	}
+	return append(all, otherNames...)
+}
+
+// nics refuses names of NICs that no NIC can have.
+func (a *Asked) nics() error {
+	for _, n := range a.NICs {
+		if _, err := strconv.ParseUint(n, 10, 31); err == nil {
+			continue
+		}
+		if _, ok := domain.CanonMAC(n); !ok {
+			return outcome.Usage(fmt.Errorf("--nic %s: expected a MAC address such as 52:54:00:00:00:01, or an index from 0", n),
+				"'mpps domain show' lists the NICs")
+		}
+	}
+	return nil
+}
+
+// Wishes returns what is asked of a document. Errors are of the command line.
+func (a *Asked) Wishes(d *domain.Doc) ([]domain.Wish, error) {
+	if err := a.nics(); err != nil {
+		return nil, err
+	}
+	all, err := a.gone()
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range append(slices.Clone(nicValues), guestValues...) {
+		text := a.Values[w.name]
+		if text == "" {
+			continue
+		}
+		wish := domain.Wish{Path: w.path, Value: text, Off: w.off && text == "off"}
+		word, known := w.words[text]
+		if known {
+			wish.Value = word
+		} else if w.words != nil && !wish.Off {
+			return nil, outcome.Usage(fmt.Errorf("--%s %s: expected on or off", w.name, text), "")
+		}
+		if err := domain.Checked(wish); err != nil {
+			return nil, badFlag(w.name, text, err)
+		}
+		all = append(all, wish)
+	}
+	for _, r := range []struct {
+		name string
+		read func(text string) ([]domain.Wish, error)
+	}{
+		{"vcpupin", func(text string) ([]domain.Wish, error) { return d.WishPins("vcpupin", text) }},
+		{"iothreadpin", func(text string) ([]domain.Wish, error) { return d.WishPins("iothreadpin", text) }},
+		{"vcpusched", func(text string) ([]domain.Wish, error) { return d.WishSched("vcpusched", text) }},
+		{"iothreadsched", func(text string) ([]domain.Wish, error) { return d.WishSched("iothreadsched", text) }},
+		{"vnuma", domain.WishCells}, {"numatune", domain.WishNUMA},
+		{"hugepages", domain.WishPages}, {"hyperv", d.WishHyperV},
+		{"hostdev", wishHostdev},
+	} {
+		if text := a.Values[r.name]; text != "" {
+			more, err := r.read(text)
+			if err != nil {
+				return nil, badFlag(r.name, text, err)
+			}
+			all = append(all, more...)
+		}
+	}
+	more, err := a.byPath()
+	if err != nil {
+		return nil, err
+	}
+	all = append(all, more...)
+	more, err = a.functions(d)
+	return append(all, more...), err
+}
+
+// byPath are the wishes of --set.
+func (a *Asked) byPath() ([]domain.Wish, error) {
+	var all []domain.Wish
+	for _, text := range a.Sets {
+		path, value, found := strings.Cut(text, "=")
+		if !found || value == "" {
+			return nil, outcome.Usage(fmt.Errorf("--set %s: expected PATH=VALUE", strconv.Quote(text)),
+				"such as interface/52:54:00:00:00:01/driver.queues=4")
+		}
+		wish := domain.Wish{Path: path, Value: value}
+		if err := domain.Checked(wish); err != nil {
+			return nil, badFlag("set", text, err)
+		}
+		all = append(all, wish)
+	}
+	return all, nil
+}
+
+// gone are the wishes of --unset: they come first, for what stands in the way of another value.
+func (a *Asked) gone() ([]domain.Wish, error) {
+	var all []domain.Wish
+	for _, path := range a.Unsets {
+		wish := domain.Wish{Path: path, Off: true}
+		if err := domain.Checked(wish); err != nil {
+			return nil, badFlag("unset", path, err)
+		}
+		all = append(all, wish)
+	}
+	return all, nil
+}
+
+// functions are the wishes for a virtual function. The address comes last: it is the interface's other name.
+func (a *Asked) functions(d *domain.Doc) ([]domain.Wish, error) {
+	var all []domain.Wish
+	for _, w := range []named{
+		{name: "vf-pci", path: "source.pci"}, {name: "vf-vlan", path: "vlan", off: true}, {name: "vf-mac", path: "mac"},
+	} {
+		text := a.Values[w.name]
+		if text == "" {
+			continue
+		}
+		wish := domain.Wish{Path: "interface/0/" + w.path, Value: text, Off: w.off && text == "off"}
+		if err := domain.Checked(wish); err != nil {
+			return nil, badFlag(w.name, text, err)
+		}
+		vf, err := a.function(d, w.name)
+		if err != nil {
+			return nil, err
+		}
+		wish.Path = "interface/" + strconv.Itoa(vf) + "/" + w.path
+		all = append(all, wish)
+	}
+	return all, nil
+}
+
+// function is the index of the virtual function that is meant: the one that --nic names, or the only one.
+func (a *Asked) function(d *domain.Doc, flag string) (int, error) {
+	vfs, all := d.VFs(), d.Guest().Interfaces
+	var named []int
+	for _, i := range vfs {
+		if slices.ContainsFunc(a.NICs, func(n string) bool {
+			mac, ok := domain.CanonMAC(n)
+			return ok && mac == all[i].MAC || n == strconv.Itoa(i)
+		}) {
+			named = append(named, i)
+		}
+	}
+	var names []string
+	for _, i := range vfs {
+		names = append(names, strings.TrimPrefix(all[i].Path, "interface/"))
+	}
+	switch {
+	case len(named) == 1:
+		return named[0], nil
+	case len(a.NICs) == 0 && len(vfs) == 1:
+		return vfs[0], nil
+	case len(vfs) == 0:
+		return 0, outcome.Failed(fmt.Errorf("--%s: the domain has no interface of type hostdev", flag),
+			"a <hostdev> carries neither a MAC address nor a VLAN")
+	case len(a.NICs) == 0:
+		return 0, outcome.Failed(fmt.Errorf("--%s: the domain has %d virtual functions", flag, len(vfs)),
+			"name one with --nic: "+strings.Join(names, ", "))
+	}
+	return 0, outcome.Failed(
+		fmt.Errorf("--%s: --nic names %s of the domain's virtual functions, expected one", flag, ops.Count(len(named), "interface")),
+		"it has "+strings.Join(names, ", "))
+}
+
+// wishHostdev reads ADDRESS, ADDRESS=managed, ADDRESS=unmanaged or ADDRESS=off.
+func wishHostdev(text string) ([]domain.Wish, error) {
+	address, how, found := strings.Cut(text, "=")
+	if !found {
+		how = "managed"
+	}
+	wish := domain.Wish{Path: "hostdev/" + address, Value: how, Off: how == "off"}
+	check := wish
+	if check.Off {
+		check = domain.Wish{Path: wish.Path, Value: "managed"}
+	}
+	return []domain.Wish{wish}, domain.Checked(check)
+}
+
+// badFlag is an error in the value of a flag.
+func badFlag(name, text string, err error) error {
+	var bad *domain.ValueError
+	if errors.As(err, &bad) {
+		return outcome.Usage(fmt.Errorf("--%s %s: expected %s", name, text, bad.Allowed), bad.Hint())
+	}
+	return outcome.Usage(fmt.Errorf("--%s %s: %w", name, text, err), outcome.HintOf(err, ""))
+}

@@ -1,0 +1,92 @@
+package definition
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"mpps/internal/goal"
+	"mpps/internal/golden"
+	"mpps/internal/ops"
+	"mpps/internal/outcome"
+)
+
+// recorded is the tree of a recorded host whose guest web1 has an e1000.
+func recorded(t *testing.T) *ops.Env {
+	t.Helper()
+	root := t.TempDir()
+	if err := golden.Tree("../../../cmd/mpps/testdata/trees/two-nodes.txtar", root); err != nil {
+		t.Fatal(err)
+	}
+	return &ops.Env{Root: root, Version: "test", Out: ops.Deaf{}}
+}
+
+// TestShow: a guest of the host and the same definition as a file say the same of themselves.
+func TestShow(t *testing.T) {
+	t.Parallel()
+	env := recorded(t)
+	d, err := Of(t.Context(), env, "web1", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	guest, err := Show(t.Context(), env, "web1", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := Show(t.Context(), env, "-", strings.NewReader(string(d.Text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if guest.Source != "guest web1" || file.Source != "standard input" || guest.Host == "" || file.Host != "" {
+		t.Errorf("found %q of %q and %q of %q", guest.Source, guest.Host, file.Source, file.Host)
+	}
+	if len(guest.Values) == 0 || len(guest.Values) != len(file.Values) {
+		t.Errorf("%d and %d values", len(guest.Values), len(file.Values))
+	}
+	_, err = Show(t.Context(), env, "web9", nil)
+	if _, hint := outcome.Of(err); err == nil || !strings.Contains(hint, "web1") {
+		t.Errorf("web9: %v, hint %q", err, hint)
+	}
+}
+
+// TestTune: what is asked for by name goes before advice, and what the host cannot do is refused.
+func TestTune(t *testing.T) {
+	t.Parallel()
+	env := recorded(t)
+	tune := func(ctx context.Context, a TuneAsk, values map[string]string) (*Tuned, error) {
+		a.Word, a.Asked = "web1", &Asked{Values: values}
+		tuned, done, err := Tune(ctx, env, a)
+		if done != nil {
+			t.Errorf("%+v: the host was changed", values)
+		}
+		return tuned, err
+	}
+	packets := goal.Unlimited()
+	for _, test := range []struct {
+		what   string
+		ask    TuneAsk
+		values map[string]string
+		want   string // in the definition
+		wrong  string
+		code   int
+	}{
+		{"named", TuneAsk{}, map[string]string{"model": "virtio", "queues": "2"}, "queues='2'", "", 0},
+		{"advised", TuneAsk{Goal: &packets}, nil, "virtio", "", 0},
+		{"both", TuneAsk{Goal: &packets}, map[string]string{"queues": "3"}, "queues='3'", "", 0},
+		{"no such CPU", TuneAsk{}, map[string]string{"vcpupin": "0=4000"}, "", "4000", outcome.CodeFailed},
+		{"no value", TuneAsk{}, map[string]string{"kvmclock": "maybe"}, "", "on or off", outcome.CodeUsage},
+		{"config alone", TuneAsk{Config: true}, nil, "", "--apply", outcome.CodeUsage},
+		{"another host", TuneAsk{Apply: true, Snapshot: "a.json"}, nil, "", "--snapshot", outcome.CodeUsage},
+	} {
+		tuned, err := tune(t.Context(), test.ask, test.values)
+		if test.wrong == "" {
+			if err != nil || !strings.Contains(string(tuned.Text), test.want) || !tuned.Changed() {
+				t.Errorf("%s: %v, expected %s", test.what, err, test.want)
+			}
+			continue
+		}
+		if code, _ := outcome.Of(err); err == nil || code != test.code || !strings.Contains(err.Error(), test.wrong) {
+			t.Errorf("%s: %v, code %d, expected %q", test.what, err, code, test.wrong)
+		}
+	}
+}

@@ -1,0 +1,122 @@
+package definition
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+
+	"mpps/internal/domain"
+	"mpps/internal/goal"
+	"mpps/internal/ops"
+	"mpps/internal/ops/change"
+	"mpps/internal/outcome"
+)
+
+// Shown is what a definition says.
+type Shown struct {
+	Source string         `json:"source"`          // "guest vm1", or the file
+	State  string         `json:"state,omitempty"` // of a guest: running, shut off …
+	Guest  domain.Guest   `json:"guest"`           // what the definition says
+	Values []domain.Value `json:"values"`          // everything that can be edited, by path
+	// Pending are the paths in which a running guest is not what its definition says: they take effect at its next start.
+	Pending []string `json:"pending"`
+
+	Host     string            `json:"-"`
+	Warnings []outcome.Warning `json:"-"`
+}
+
+// Show reads a definition.
+func Show(ctx context.Context, env *ops.Env, word string, stdin io.Reader) (*Shown, error) {
+	d, err := Of(ctx, env, word, stdin)
+	if err != nil {
+		return nil, err
+	}
+	s := &Shown{Source: d.Name, Guest: d.Doc.Guest(), Values: d.Doc.Values(), Pending: []string{}, Host: d.HostName()}
+	if d.Guest != nil {
+		s.State, s.Pending = d.Guest.State, d.Guest.Pending
+	}
+	for _, m := range s.Guest.Unclear {
+		s.Warnings = append(s.Warnings, outcome.Warning{
+			Code: "unclear", Text: m.Where + " is " + strconv.Quote(m.Found) + ", which libvirt could not read either",
+		})
+	}
+	return s, nil
+}
+
+// TuneAsk is what 'mpps domain tune' is to change of a definition.
+type TuneAsk struct {
+	Word     string // names the definition
+	Stdin    io.Reader
+	Asked    *Asked     // goes before advice
+	Goal     *goal.Goal // of the advice; nil: none
+	Snapshot string     // of the host that the definition is for
+	Apply    bool       // change the guest on this host
+	Config   bool       // with Apply: its definition alone
+	DryRun   bool
+}
+
+// Tuned is a definition that was changed.
+type Tuned struct {
+	Source  string        `json:"source"`            // "guest vm1", or the file
+	Changes []domain.Edit `json:"changes"`           // in the order in which they were made; from and to are equal where it was so already
+	Written string        `json:"written,omitempty"` // the file that was written
+	XML     string        `json:"xml,omitempty"`     // the definition, where it was written to no file
+
+	Host     string            `json:"-"`
+	Text     []byte            `json:"-"` // the definition
+	Warnings []outcome.Warning `json:"-"`
+}
+
+// Changed reports whether something is other than it was.
+func (t *Tuned) Changed() bool { return slices.ContainsFunc(t.Changes, changed) }
+
+// Tune changes values of a definition. With Apply it does so on this host, and Done is what became of it.
+func Tune(ctx context.Context, env *ops.Env, a TuneAsk) (*Tuned, *change.Done, error) {
+	d, err := Of(ctx, env, a.Word, a.Stdin)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := a.fits(d); err != nil {
+		return nil, nil, err
+	}
+	wishes, err := a.Asked.Wishes(d.Doc)
+	if err != nil {
+		return nil, nil, err
+	}
+	with := d.unadvised()
+	if a.Goal != nil || a.Snapshot != "" {
+		if with, err = advise(ctx, env, d, a.Snapshot, a.Goal); err != nil {
+			return nil, nil, err
+		}
+		wishes = with.override(d.Doc, wishes, a.Asked.NICs)
+	}
+	edits, err := d.Doc.Carry(wishes, a.Asked.NICs, with.on)
+	var conflict *domain.ConflictError
+	switch {
+	case errors.As(err, &conflict): // two wishes contradict
+		return nil, nil, outcome.Usage(err, conflict.Hint())
+	case err != nil: // the document or the host refuses one
+		return nil, nil, outcome.Failed(fmt.Errorf("%s: %w", d.Name, err), "")
+	case a.Apply:
+		done, err := carryOut(ctx, env, d, edits, !a.Config, a.DryRun)
+		return nil, done, err
+	}
+	return &Tuned{Source: d.Name, Changes: edits, Host: d.HostName(), Text: d.Doc.Bytes(), Warnings: with.notes}, nil, nil
+}
+
+// fits refuses what cannot be done with a definition.
+func (a *TuneAsk) fits(d *Definition) error {
+	switch {
+	case a.Apply && d.Guest == nil:
+		return outcome.Usage(fmt.Errorf("--apply: %s is not a guest of this host", d.Name),
+			"-o FILE writes the tuned definition; 'virsh define FILE' takes it")
+	case a.Config && !a.Apply:
+		return outcome.Usage(errors.New("--config: expected --apply beside it"), "without --apply no guest is touched")
+	case a.Apply && a.Snapshot != "":
+		return outcome.Usage(errors.New("--apply and --snapshot: expected one of them"), "a snapshot is of another host")
+	}
+	return nil
+}

@@ -1,0 +1,136 @@
+package ops
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"mpps/internal/facts"
+	"mpps/internal/outcome"
+)
+
+// ReadSnapshot reads a file of 'mpps snapshot'.
+func ReadSnapshot(file string) (*facts.Host, error) {
+	f, err := OpenJSON(file)
+	if err != nil {
+		return nil, outcome.Failed(fmt.Errorf("snapshot: %w", err), "make one with 'mpps snapshot -o FILE'")
+	}
+	defer f.Close()
+	h, err := facts.ReadSnapshot(f)
+	if err != nil {
+		return nil, outcome.Failed(fmt.Errorf("snapshot %s: %w", file, err),
+			"make a new one with 'mpps snapshot -o FILE'")
+	}
+	return h, nil
+}
+
+// ReplaceFile writes a file so that a reader sees the old text or the new one, never half of it. Anything but a
+// regular file, such as /dev/null or a pipe, is written to and never replaced.
+func ReplaceFile(name string, text []byte) error {
+	info, err := os.Stat(name)
+	switch {
+	case err == nil && info.IsDir():
+		return errors.New("is a directory")
+	case err == nil && !info.Mode().IsRegular():
+		return writeThrough(name, text)
+	case err == nil:
+		if name, err = filepath.EvalSymlinks(name); err != nil {
+			return err
+		}
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*")
+	if err != nil {
+		return Cause(err)
+	}
+	_, err = f.Write(text)
+	err = errors.Join(err, f.Chmod(0o644), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	if err != nil {
+		return Cause(errors.Join(err, os.Remove(f.Name())))
+	}
+	return nil
+}
+
+func writeThrough(name string, text []byte) error {
+	f, err := os.OpenFile(name, os.O_WRONLY, 0)
+	if err != nil {
+		return Cause(err)
+	}
+	_, err = f.Write(text)
+	return Cause(errors.Join(err, f.Close()))
+}
+
+// Cause returns what the kernel said, without the name of a temporary file.
+func Cause(err error) error {
+	var where *fs.PathError
+	if errors.As(err, &where) {
+		return where.Err
+	}
+	return err
+}
+
+// OpenFile opens a file that the user named, for reading. Only regular files are accepted: opening a named pipe could
+// wait for ever.
+func OpenFile(name string) (*os.File, error) {
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		kind := "special file"
+		switch mode := info.Mode(); {
+		case mode.IsDir():
+			kind = "directory"
+		case mode&fs.ModeNamedPipe != 0:
+			kind = "pipe"
+		case mode&fs.ModeDevice != 0:
+			kind = "device"
+		}
+		err = &fs.PathError{Op: "open", Path: name, Err: fmt.Errorf("is a %s, expected a file", kind)}
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// OpenJSON opens a file of JSON for reading. One larger than anything that mpps reads is refused at once.
+func OpenJSON(name string) (io.ReadCloser, error) {
+	f, err := OpenFile(name)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := f.Stat(); err == nil && info.Size() > facts.MaxSnapshot {
+		return nil, errors.Join(&fs.PathError{Op: "open", Path: name, Err: fmt.Errorf("larger than %d MiB", facts.MaxSnapshot>>20)}, f.Close())
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{JSON(f), f}, nil
+}
+
+// JSON passes text on up to the first NUL byte, which JSON does not have, so that a file of zeros is not read to its
+// end.
+func JSON(from io.Reader) io.Reader { return &jsonText{from: from} }
+
+type jsonText struct {
+	from io.Reader
+	read int64
+}
+
+func (r *jsonText) Read(p []byte) (int, error) {
+	n, err := r.from.Read(p)
+	if at := bytes.IndexByte(p[:n], 0); at >= 0 {
+		return at, fmt.Errorf("byte %d is NUL: expected JSON", r.read+int64(at)+1)
+	}
+	r.read += int64(n)
+	return n, err
+}

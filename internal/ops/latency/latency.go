@@ -1,0 +1,289 @@
+// Package latency measures how late threads wake up, in a guest or on this host, and what could be the cause.
+package latency
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"mpps/internal/host"
+	"mpps/internal/measure"
+	"mpps/internal/measure/wakeup"
+	"mpps/internal/ops"
+	"mpps/internal/outcome"
+	"mpps/internal/setting"
+)
+
+// Options are what 'mpps latency' is asked for.
+type Options struct {
+	Guest      string         // empty: this host
+	CPUs       setting.CPUSet // to measure; empty: the isolated ones, or the last
+	For, Slice time.Duration  // of one run, and of one slice of it
+	Runs       int
+	Interval   time.Duration // from one wake-up to the next
+	Priority   int           // of SCHED_FIFO
+	Tool, Load string
+	Name       string
+}
+
+// Run measures. The file is nil where there is nothing to show; the error says why it ended early.
+func Run(ctx context.Context, env *ops.Env, o Options) (*wakeup.File, error) {
+	ctx, stop := ops.UntilHangup(ctx)
+	defer stop()
+	t, err := find(ctx, env, &o)
+	if err != nil {
+		return nil, err
+	}
+	defer t.machine.Close()
+	rest, err := host.KeepOff(t.physical)
+	if err != nil {
+		return nil, outcome.Failed(fmt.Errorf("keep off the measured CPUs: %w", err), "")
+	}
+	if len(rest) == 0 {
+		t.warn("no-housekeeping", "every CPU that mpps may run on is measured: mpps itself disturbs it",
+			"measure fewer CPUs")
+	}
+	file := t.file(&o)
+	tool, err := t.chooseTool(ctx, &o, &file.Asked)
+	if err != nil {
+		return nil, err
+	}
+	file.Tool = wakeup.Tool{Name: tool.program.Name, Version: tool.version, What: tool.program.What,
+		Exact: tool.program.Exact() && tool.clock.Known}
+	err = t.measure(ctx, tool, &o, file)
+	if len(file.Runs) == 0 {
+		if err == nil || errors.Is(err, errInterrupted) {
+			err = outcome.Failed(errors.New("interrupted before the first slice was complete"), "")
+		}
+		return nil, err
+	}
+	file.Finish()
+	if file.Total.Latency == nil {
+		return nil, outcome.Failed(errors.New("not one wake-up was measured"), "a longer --for, a shorter --interval")
+	}
+	caveats(file)
+	if errors.Is(err, errInterrupted) {
+		err = outcome.Failed(fmt.Errorf("interrupted: %d of %d runs were begun, %s measured", len(file.Runs), o.Runs,
+			time.Duration(file.Seconds)*time.Second), "")
+	}
+	return file, err
+}
+
+// tooling is the tool that was chosen, with what is known of the clock where it runs.
+type tooling struct {
+	program wakeup.Program
+	target  *target
+	asked   wakeup.Asked
+	clock   wakeup.Clock
+	sofar   wakeup.Distribution // of all slices, for the trigger
+	slices  float64
+	version string
+}
+
+// file is a result without figures.
+func (t *target) file(o *Options) *wakeup.File {
+	h := t.facts
+	return &wakeup.File{
+		Schema: wakeup.Schema, Name: o.Name, Host: h.Name, Guest: t.guest, Started: time.Now().UTC(),
+		Runs: []wakeup.Run{}, Worst: []wakeup.Wakeup{}, Loads: []wakeup.Load{},
+		Environment: measure.Environment{Kernel: h.Kernel.Release, CPU: h.Topology.Model,
+			CPUs: h.Topology.Counts.CPUsOnline, Emulated: h.Emulated, Virtual: h.Virtual, MPPS: t.env.Version},
+		Asked: wakeup.Asked{CPUs: t.cpus, For: o.For, Runs: o.Runs, Slice: o.Slice, Interval: o.Interval,
+			Priority: o.Priority, Load: o.Load},
+		Warnings: append([]measure.Warning{}, t.warnings...),
+	}
+}
+
+// self is how mpps is called where it measures: itself here, by its name in a guest.
+func (t *target) self() string {
+	if t.guest == nil {
+		if path, err := os.Executable(); err == nil {
+			return path
+		}
+	}
+	return "mpps"
+}
+
+// chooseTool finds a tool that works there: it is asked what it can do, and measures for a second.
+func (t *target) chooseTool(ctx context.Context, o *Options, asked *wakeup.Asked) (*tooling, error) {
+	var missing []string
+	for _, p := range wakeup.Programs(t.self()) {
+		if o.Tool != p.Name && (o.Tool != "auto" || !p.Automatic()) {
+			continue
+		}
+		tool := &tooling{program: p, target: t, asked: *asked}
+		err := tool.try(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil, outcome.Failed(errors.New("interrupted before the first slice"), "")
+		case err == nil:
+			for _, line := range missing {
+				t.env.Out.Step("%s", line)
+			}
+			return tool, nil
+		}
+		line := fmt.Sprintf("%s: %v", p.Name, err)
+		if errors.Is(err, host.ErrNoProgram) {
+			line = fmt.Sprintf("%s is not in %s: it is in package %s", p.Name, t.where(), p.Package)
+		}
+		missing = append(missing, line)
+	}
+	text := missing[0]
+	for _, line := range missing[1:] {
+		text += "; " + line
+	}
+	return nil, outcome.Failed(errors.New(text), "install rt-tests in "+t.where()+", or put mpps into its $PATH and "+
+		"give --tool own")
+}
+
+// try asks a tool what it can do, and has it measure for a second, which is not counted.
+func (tool *tooling) try(ctx context.Context) error {
+	p, place := &tool.program, tool.target.place
+	probed, err := place.Run(ctx, 0, p.Probe...)
+	if err != nil {
+		return err
+	}
+	if err := p.Took(probed.Out + probed.Err); err != nil {
+		if problem := probed.Problem(); problem != "" {
+			err = fmt.Errorf("%w (%s)", err, problem)
+		}
+		return err
+	}
+	tool.readClock(ctx)
+	out, _, err := tool.slice(ctx, time.Second)
+	if err != nil {
+		return err
+	}
+	if tool.version = out.Version; tool.version == "" {
+		tool.version = wakeup.VersionIn(probed.Out + probed.Err)
+	}
+	tool.add(out, time.Second)
+	return nil
+}
+
+// readClock compares the clock there with ours. A measurement goes on without: then the slice of a wake-up is known and
+// not more.
+func (tool *tooling) readClock(ctx context.Context) {
+	there, at, off, err := tool.target.place.Monotonic(ctx)
+	tool.clock = wakeup.Clock{Host: at, There: there, Off: off, Known: err == nil && off < time.Second}
+}
+
+func (tool *tooling) add(out *wakeup.Output, length time.Duration) {
+	for _, t := range out.Threads {
+		tool.sofar = wakeup.Merge(tool.sofar, t.Distribution)
+	}
+	tool.slices += length.Seconds() / tool.asked.Slice.Seconds()
+}
+
+// slice measures one slice. Where it was interrupted what it has is returned.
+func (tool *tooling) slice(ctx context.Context, length time.Duration) (*wakeup.Output, *host.Ended, error) {
+	trigger := uint64(0)
+	if tool.clock.Known {
+		trigger = wakeup.Trigger(tool.sofar, tool.slices)
+	}
+	e, err := tool.target.place.Run(ctx, length, tool.program.Start(tool.asked, length, trigger)...)
+	if err != nil {
+		return nil, e, err
+	}
+	out, err := tool.program.Read(e.Out, tool.asked)
+	if err != nil {
+		if problem := e.Problem(); problem != "" && !e.Cut {
+			err = fmt.Errorf("%s: %s", tool.program.Name, problem)
+		}
+		return nil, e, err
+	}
+	out.Trigger = max(out.Trigger, trigger)
+	return out, e, nil
+}
+
+// measure fills the file. The error says why it ended early; what was measured by then is in the file.
+func (t *target) measure(ctx context.Context, tool *tooling, o *Options, file *wakeup.File) error {
+	watch := t.watch()
+	var failure error
+	for run := 1; run <= o.Runs && failure == nil; run++ {
+		tool.readClock(ctx)
+		loads := t.startLoads(ctx, o)
+		r := wakeup.Run{Started: time.Now(), Threads: []wakeup.Thread{}, Slices: []wakeup.Slice{}}
+		failure = t.measureRun(ctx, tool, o, run, &r)
+		file.Loads = loads.stop(file.Loads)
+		r.Seconds = time.Since(r.Started).Seconds()
+		if failure != nil {
+			r.Error = failure.Error()
+		}
+		if len(r.Slices) > 0 {
+			file.Runs = append(file.Runs, r)
+		}
+	}
+	file.Counted = watch.stop()
+	file.Seconds, file.Partial = time.Since(file.Started).Seconds(), failure != nil
+	return failure
+}
+
+// errInterrupted is the user's own end.
+var errInterrupted = errors.New("interrupted")
+
+func (t *target) measureRun(ctx context.Context, tool *tooling, o *Options, number int, r *wakeup.Run) error {
+	for left := o.For; left > 0; left -= o.Slice {
+		length := min(o.Slice, left)
+		t.progressOf(r, o, number)
+		out, e, err := tool.slice(ctx, length)
+		if ctx.Err() != nil && err != nil {
+			return errInterrupted
+		}
+		if err != nil {
+			return err
+		}
+		for _, problem := range out.Problems {
+			t.warn("loop", problem, "run it as root, with SCHED_FIFO allowed (ulimit -r, cgroup)")
+		}
+		from := e.To.Add(-length) // what it took to start lies before
+		if e.Cut || from.Before(e.From) {
+			from = e.From
+		}
+		r.Add(number, out, from, e.To, out.Trigger, tool.clock)
+		tool.add(out, length)
+		if ctx.Err() != nil {
+			return errInterrupted
+		}
+	}
+	return nil
+}
+
+func (t *target) progressOf(r *wakeup.Run, o *Options, number int) {
+	text := ""
+	if r.Latency != nil {
+		text = ", longest so far " + time.Duration(r.Latency.MaxNs).String()
+	}
+	t.env.Out.Progress("run %d of %d: %v of %v%s", number, o.Runs, time.Since(r.Started).Truncate(time.Second), o.For,
+		text)
+}
+
+// caveats adds what a reader must know of the result.
+func caveats(file *wakeup.File) {
+	if file.Environment.Emulated {
+		file.Warn(measure.Warning{Code: "emulated", Text: "measured under full emulation: the figures are those of " +
+			"the emulator, and prove nothing of real hardware"})
+	} else if file.Environment.Virtual != "" {
+		file.Warn(measure.Warning{Code: "virtual", Text: "this host is a guest itself (" + file.Environment.Virtual +
+			"): what the hypervisor below does is in the figures"})
+	}
+	ran := false
+	for _, l := range file.Loads {
+		ran = ran || l.Error == ""
+	}
+	if !ran {
+		file.Warn(measure.Warning{Code: "idle", Text: "nothing ran beside it: on an idle machine caches are warm, " +
+			"buses are free and few interrupts come, which hides the truth",
+			Hint: "--load own, --load stress-ng or what the machine does in earnest"})
+	}
+	if file.Total.Beyond > 0 {
+		file.Warn(measure.Warning{Code: "beyond", Text: fmt.Sprintf("%d were longer than the histogram of %s "+
+			"reaches: of these only the longest is known", file.Total.Beyond, file.Tool.Name)})
+	}
+	if s := file.Counted; s != nil && s.LeftOut > 0 {
+		file.Warn(measure.Warning{Code: "counters-left-out",
+			Text: fmt.Sprintf("%d counters that moved were left out for lack of room", s.LeftOut)})
+	}
+}

@@ -1,0 +1,163 @@
+package latency
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"mpps/internal/facts"
+	"mpps/internal/host"
+	"mpps/internal/measure"
+	"mpps/internal/measure/wakeup"
+	"mpps/internal/ops"
+	"mpps/internal/outcome"
+	"mpps/internal/setting"
+)
+
+// target is what is measured: the place of the tool, its CPUs there, and the physical ones that are watched.
+type target struct {
+	machine  *host.Machine
+	facts    *facts.Host
+	place    *host.Place
+	guest    *wakeup.Guest
+	cpus     setting.CPUSet // where the tool runs
+	idle     setting.CPUSet // the others there, for a load
+	physical setting.CPUSet // of this host
+	pid      int
+	vcpus    []int // threads
+	warnings []measure.Warning
+	env      *ops.Env
+}
+
+// find finds what is to be measured.
+func find(ctx context.Context, env *ops.Env, o *Options) (*target, error) {
+	m, err := env.Open()
+	if err != nil {
+		return nil, err
+	}
+	if !m.Live() {
+		return nil, errors.Join(outcome.Failed(errors.New("--root: only a running machine can be measured"),
+			"leave --root out"), m.Close())
+	}
+	inside := host.NoGuest
+	if o.Guest != "" {
+		inside = o.Guest
+	}
+	m.LookInside(inside)
+	t := &target{env: env, machine: m, facts: m.Inventory(ctx)}
+	if o.Guest == "" {
+		err = t.onHost(o)
+	} else {
+		err = t.inGuest(ctx, o)
+	}
+	if err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	return t, nil
+}
+
+// chosen are the CPUs asked for, or the isolated ones, or the last.
+func chosen(asked, isolated, online setting.CPUSet, where string) (setting.CPUSet, error) {
+	if len(asked) == 0 {
+		if both := isolated.And(online); len(both) > 0 {
+			return both[:min(len(both), 64)], nil
+		}
+		return setting.CPUs(online[len(online)-1]), nil
+	}
+	if strange := asked.Minus(online); len(strange) > 0 {
+		return nil, outcome.Failed(fmt.Errorf("no CPU %s in %s", strange, where), "CPUs there: "+online.String())
+	}
+	return asked, nil
+}
+
+func (t *target) onHost(o *Options) error {
+	online := t.facts.Topology.Online
+	if len(online) == 0 {
+		return outcome.Failed(errors.New("there is no machine to measure: not one CPU was found"), "")
+	}
+	var err error
+	if t.cpus, err = chosen(o.CPUs, t.facts.Topology.Isolated, online, "this host"); err != nil {
+		return err
+	}
+	t.physical, t.idle = t.cpus, online.Minus(t.cpus)
+	if t.place, err = t.machine.Here(); err != nil {
+		return outcome.Failed(err, "")
+	}
+	if os.Geteuid() != 0 {
+		return outcome.Failed(errors.New("a thread of realtime priority needs root"), "run it as root")
+	}
+	return nil
+}
+
+func (t *target) inGuest(ctx context.Context, o *Options) error {
+	if err := ops.HasGuest(t.facts, o.Guest); err != nil {
+		return err
+	}
+	g := &t.facts.Guests[slices.IndexFunc(t.facts.Guests, func(g facts.Guest) bool { return g.Name == o.Guest })]
+	if g.State != "running" {
+		verb := "start"
+		if g.State == "paused" {
+			verb = "resume"
+		}
+		return outcome.Failed(fmt.Errorf("guest %s does not run: it is %s", g.Name, g.State),
+			"'virsh "+verb+" "+g.Name+"'")
+	}
+	var err error
+	if t.place, err = t.machine.InGuest(ctx, g.Name); err != nil {
+		return outcome.Failed(fmt.Errorf("guest %s cannot be measured: %w", g.Name, err),
+			"with mpps in the guest: 'mpps latency' there")
+	}
+	t.guest = &wakeup.Guest{Name: g.Name}
+	online := setting.CPUs()
+	for cpu := range g.VCPUs {
+		online = append(online, cpu)
+	}
+	var isolated setting.CPUSet
+	if in := g.Inside; in != nil {
+		t.guest.Kernel = in.Release
+		if in.Host != nil {
+			t.guest.Realtime, isolated = in.Host.Kernel.Realtime, in.Host.Topology.Isolated
+			if len(in.Host.Topology.Online) > 0 {
+				online = in.Host.Topology.Online
+			}
+		}
+	}
+	if t.cpus, err = chosen(o.CPUs, isolated, online, "guest "+g.Name); err != nil {
+		return err
+	}
+	t.idle, t.pid = online.Minus(t.cpus), g.PID
+	for _, cpu := range t.cpus {
+		at := slices.IndexFunc(g.Threads, func(th facts.Thread) bool { return th.Role == "vcpu" && th.Index == cpu })
+		if at < 0 {
+			t.warn("no-thread", fmt.Sprintf("the thread of vCPU %d was not found: what disturbs it is not counted",
+				cpu), "")
+			continue
+		}
+		th := g.Threads[at]
+		where := th.Affinity
+		if len(where) != 1 {
+			t.warn("not-pinned", fmt.Sprintf("vCPU %d may run on %s: counters are those of CPU %d, where it was at "+
+				"the beginning", cpu, th.Affinity.Words(), th.CPU),
+				"pin it: 'mpps explain domain.vcpupin'")
+			where = setting.CPUs(th.CPU)
+		}
+		t.guest.VCPUs = append(t.guest.VCPUs, wakeup.MeasuredV{VCPU: cpu, Thread: th.TID, CPUs: th.Affinity})
+		t.vcpus = append(t.vcpus, th.TID)
+		t.physical = t.physical.Or(where)
+	}
+	return nil
+}
+
+func (t *target) warn(code, text, hint string) {
+	t.warnings = append(t.warnings, measure.Warning{Code: code, Text: text, Hint: hint})
+}
+
+// where names the place of the tool.
+func (t *target) where() string {
+	if t.guest != nil {
+		return "guest " + t.guest.Name
+	}
+	return "this host"
+}

@@ -1,0 +1,69 @@
+// Package load looks at what the stages of the packet path do: once, or again and again.
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"mpps/internal/bottleneck"
+	"mpps/internal/facts"
+	"mpps/internal/host"
+	"mpps/internal/ops"
+	"mpps/internal/outcome"
+)
+
+// Read reads a host with what its stages did.
+func Read(file string) (*facts.Host, error) {
+	h, err := ops.ReadSnapshot(file)
+	if err == nil && h.Load == nil {
+		err = outcome.Failed(fmt.Errorf("%s holds a host, but not what its stages did", file),
+			"make one with 'mpps diagnose -o FILE' while traffic runs")
+	}
+	return h, err
+}
+
+// Options are what is watched.
+type Options struct {
+	Interval time.Duration
+	Guest    string // the guest that is meant; empty: none
+	Netns    []string
+	Counters bool // load nothing into the kernel
+}
+
+// Seen watches the path.
+func Seen(ctx context.Context, env *ops.Env, o Options) (*facts.Host, error) {
+	m, err := env.Open()
+	if err != nil {
+		return nil, err
+	}
+	m.LookInside(o.Guest)
+	h := m.Inventory(ctx)
+	if err := Known(h, o.Guest); err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	host.Read(ctx, m.Mechanisms(), h, bottleneck.Addresses())
+	env.Out.Progress("watching the path for %v", o.Interval)
+	how := host.LoadOptions{Interval: o.Interval, Netns: append([]string{""}, o.Netns...), Counters: o.Counters,
+		Inside: true}
+	h.Load = m.Load(ctx, h, how)
+	return h, m.Close()
+}
+
+// Known refuses a guest that the host does not have; empty is no guest.
+func Known(h *facts.Host, guest string) error {
+	if guest == "" {
+		return nil
+	}
+	return ops.HasGuest(h, guest)
+}
+
+// Caveats are what a reader must know of a load.
+func Caveats(h *facts.Host, l *facts.Load) []outcome.Warning {
+	warnings := ops.NotRoot(h)
+	for _, u := range l.Unseen {
+		warnings = append(warnings, outcome.Warning{Code: "unseen", Text: u.What + ": " + u.Why})
+	}
+	return warnings
+}

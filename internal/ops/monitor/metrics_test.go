@@ -1,0 +1,91 @@
+package monitor
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestMetricsListener asks a listener as Prometheus does, and finds nobody there when it is closed.
+func TestMetricsListener(t *testing.T) {
+	t.Parallel()
+	s, err := serveMetrics("127.0.0.1:0")
+	if err == nil {
+		t.Cleanup(func() { s.server.Close() })
+	} else {
+		t.Fatal(err)
+	}
+	s.set("mpps_realtime_ok 1\n")
+	ask := func(path string) (int, string, error) {
+		r, err := http.Get("http://" + s.address + path)
+		if err != nil {
+			return 0, "", err
+		}
+		defer r.Body.Close()
+		text, err := io.ReadAll(r.Body)
+		return r.StatusCode, string(text), err
+	}
+	for path, want := range map[string]string{"/metrics": "200 mpps_realtime_ok 1\n", "/": "404 404 page not found\n"} {
+		code, text, err := ask(path)
+		if got := fmt.Sprintf("%d %s", code, text); err != nil || got != want {
+			t.Errorf("%s: found %q (%v), expected %q", path, got, err, want)
+		}
+	}
+	if err := s.close(); err != nil {
+		t.Error(err)
+	}
+	if _, _, err := ask("/metrics"); err == nil {
+		t.Error("it answers though it is closed")
+	}
+}
+
+func TestLocalAddress(t *testing.T) {
+	t.Parallel()
+	for to, want := range map[string]string{
+		"127.0.0.1:9909": "127.0.0.1:9909", ":9909": "127.0.0.1:9909", "localhost:1": "127.0.0.1:1", "[::1]:9909": "[::1]:9909",
+		"mpps.prom": "", "/run/a:1": "", "0.0.0.0:9909": "refused", "host:9909": "refused", "[::]:1": "refused",
+	} {
+		got, is, err := localAddress(to)
+		if err != nil {
+			got = "refused"
+		}
+		if got != want || is != (want != "") {
+			t.Errorf("%s: found %q, an address: %v, expected %q", to, got, is, want)
+		}
+	}
+}
+
+// TestMetricsFile: a reader sees whole texts, and nothing is left behind; what is no file is not removed.
+func TestMetricsFile(t *testing.T) {
+	t.Parallel()
+	name := filepath.Join(t.TempDir(), "mpps.prom")
+	m, err := showMetrics(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"a 1\n", "a 2\n"} {
+		if err := m.publish(text); err != nil {
+			t.Fatal(err)
+		}
+		if found, err := os.ReadFile(name); err != nil || string(found) != text {
+			t.Errorf("found %q, %v", found, err)
+		}
+	}
+	if err := m.close(); err != nil {
+		t.Error(err)
+	}
+	if entries, err := os.ReadDir(filepath.Dir(name)); err != nil || len(entries) != 0 {
+		t.Errorf("left behind: %v, %v", entries, err)
+	}
+	none := &metrics{file: os.DevNull}
+	if err := errors.Join(none.publish("a 1\n"), none.close()); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(os.DevNull); err != nil {
+		t.Fatal(err)
+	}
+}

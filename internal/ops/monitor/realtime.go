@@ -1,0 +1,65 @@
+package monitor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"mpps/internal/facts"
+	"mpps/internal/goal"
+	"mpps/internal/ops"
+	"mpps/internal/outcome"
+	"mpps/internal/realtime"
+	"mpps/internal/setting"
+)
+
+// RealtimeAsk is what is checked of CPUs that are set aside.
+type RealtimeAsk struct {
+	Snapshot string         // a file of 'mpps snapshot' instead of the machine
+	Guest    string         // that the CPUs are for; empty: any
+	CPUs     setting.CPUSet // that should be quiet; none: those of the guest, or those that are isolated
+	For      time.Duration  // how long they are watched; 0: not at all
+	Asked    bool           // For was asked for: a machine that cannot be watched is refused
+}
+
+func (a *RealtimeAsk) check() error {
+	switch {
+	case a.For != 0 && a.For < 100*time.Millisecond || a.For > time.Hour:
+		return outcome.Usage(fmt.Errorf("--for %v: expected 100ms to 1h, or 0", a.For),
+			"such as --for 5s; 0 does not watch")
+	case a.Snapshot != "" && a.Asked:
+		return outcome.Usage(errors.New("--for watches a live machine, --snapshot is a file"),
+			"mpps snapshot --interval 5s records what is watched")
+	}
+	return nil
+}
+
+// Realtime finds out which CPUs are meant, watches them, and says what contradicts that they are set aside.
+func Realtime(ctx context.Context, env *ops.Env, a RealtimeAsk) (*facts.Host, *realtime.Report, error) {
+	if err := a.check(); err != nil {
+		return nil, nil, err
+	}
+	h, err := env.Host(ctx, ops.Look{Snapshot: a.Snapshot, Guest: ops.NoGuest})
+	if err != nil {
+		return nil, nil, err
+	}
+	defer h.Close()
+	m := h.Machine
+	if m != nil && a.Asked && a.For > 0 && !m.Live() {
+		return nil, nil, outcome.Usage(errors.New("--root is for recorded machines, and --for watches a live one"),
+			"leave one of the two out")
+	}
+	if err := h.Has(goal.Goal{CPUs: a.CPUs, Guest: a.Guest}); err != nil {
+		return nil, nil, err
+	}
+	s := realtime.Find(h.Facts, a.CPUs, a.Guest)
+	if m != nil {
+		h.Read(ctx, realtime.Addresses(h.Facts)...)
+		if a.For > 0 && m.Live() && len(s.CPUs) > 0 {
+			env.Out.Progress("watching %s for %v", s.CPUs.Words(), a.For)
+			h.Facts.Observed = m.Observe(ctx, h.Facts, s.CPUs, a.For)
+		}
+	}
+	return h.Facts, realtime.Check(h.Facts, h.Facts.Observed, s), nil
+}

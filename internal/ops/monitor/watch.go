@@ -1,0 +1,309 @@
+// Package monitor holds the verbs that watch a host: 'mpps verify --watch' and 'mpps realtime check'.
+package monitor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"mpps/internal/facts"
+	"mpps/internal/host"
+	"mpps/internal/journal"
+	"mpps/internal/ops"
+	"mpps/internal/ops/change"
+	"mpps/internal/outcome"
+	"mpps/internal/realtime"
+	"mpps/internal/setting"
+	"mpps/internal/watch"
+)
+
+// Options are how a host is watched.
+type Options struct {
+	Every   time.Duration // between two looks
+	For     time.Duration // in all; 0: until it is ended
+	Metrics string        // a file, or a loopback address; empty: none
+	CPUs    setting.CPUSet
+	Cost    float64 // of one CPU that looks may take, percent: where one is dearer the next one waits
+
+	Event func(watch.Event) error // hears what begins and ends
+}
+
+func (o *Options) check() error {
+	switch {
+	case !(o.Cost >= 0.1 && o.Cost <= 50):
+		return outcome.Usage(fmt.Errorf("--cost %v: expected 0.1 to 50, percent of one CPU", o.Cost), "1 is the usual")
+	case o.Every < time.Second || o.Every > time.Hour:
+		return outcome.Usage(fmt.Errorf("--every %v: expected 1s to 1h", o.Every), "30s is the usual")
+	case o.For < 0:
+		return outcome.Usage(fmt.Errorf("--for %v: expected a time such as 10m", o.For),
+			"leave it out to watch until the end")
+	}
+	return nil
+}
+
+// pause returns the time to the next look if the last one used that much CPU time.
+func (o *Options) pause(used time.Duration) time.Duration {
+	return max(o.Every, time.Duration(float64(used)*100/o.Cost))
+}
+
+// watcher is one run of verify --watch.
+type watcher struct {
+	Options
+	env     *ops.Env
+	machine *host.Machine
+	watch   *watch.Watcher
+	show    *metrics
+	facts   *facts.Host    // of the last look
+	scope   realtime.Scope // of the last look
+	rarer   bool           // it was said that looks are rarer than asked for
+}
+
+// Watch looks at the host again and again until the context ends or the time is up, and reports what begins and what
+// ends. If something is wrong at the end, the error is how the verb ends.
+func Watch(ctx context.Context, env *ops.Env, o Options) (err error) {
+	if err := o.check(); err != nil {
+		return err
+	}
+	ctx, stop := ops.UntilHangup(ctx) // the metrics would stay and be read
+	defer stop()
+	m, err := env.Open()
+	if err != nil {
+		return err
+	}
+	m.LookInside(host.NoGuest)
+	w := &watcher{Options: o, env: env, machine: m, watch: watch.New()}
+	if w.show, err = showMetrics(o.Metrics); err != nil {
+		return errors.Join(err, m.Close())
+	}
+	defer func() { err = errors.Join(err, w.show.close(), m.Close()) }()
+	var end <-chan time.Time
+	if o.For > 0 {
+		timer := time.NewTimer(o.For)
+		defer timer.Stop()
+		end = timer.C
+	}
+	started := w.guests(ctx)
+	w.idle(ctx)
+	pause := o.Every
+	for look := 0; ; look++ {
+		seen, over := w.wait(ctx, look, pause, started, end)
+		if ctx.Err() != nil { // SIGTERM and SIGINT end a watch as it is meant to end
+			return nil
+		}
+		pause, err = w.look(ctx, look, seen)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if over {
+			break
+		}
+	}
+	if len(w.watch.Standing()) > 0 {
+		return outcome.Exit(outcome.CodeDrifted)
+	}
+	return nil
+}
+
+// guests reports guests that start, so that one that has lost its pins is seen at once. It is nil if that cannot be
+// watched.
+func (w *watcher) guests(ctx context.Context) <-chan host.Event {
+	if !w.machine.Live() {
+		return nil
+	}
+	events, err := w.machine.Events(ctx)
+	if err != nil {
+		w.env.Out.Step("starts of guests are seen at the next look only: %v", err)
+		return nil
+	}
+	return events
+}
+
+// busy is how long the first look waits for another mpps: the service is usually started by an apply that is still
+// running.
+const busy = 30 * time.Second
+
+// idle waits until no other mpps is running, for a time.
+func (w *watcher) idle(ctx context.Context) {
+	limit := busy
+	if w.For > 0 {
+		limit = min(limit, w.For/2)
+	}
+	j, err := journal.Open(w.env.Root)
+	if err != nil {
+		return // the look tells
+	}
+	defer j.Close()
+	for began := time.Now(); time.Since(began) < limit && ctx.Err() == nil; {
+		if holder, err := j.Holder(); err != nil || holder == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// settled is the time from a guest's start to the look at it.
+const settled = 3 * time.Second
+
+// wait watches the CPUs until the next look is due: after the pause, at the end, or a moment after a guest has
+// started.
+func (w *watcher) wait(
+	ctx context.Context, look int, pause time.Duration, started <-chan host.Event, end <-chan time.Time,
+) (seen *facts.Observation, over bool) {
+	if look == 0 {
+		return nil, false
+	}
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	done := make(chan *facts.Observation, 1)
+	go func() {
+		if w.machine.Live() && len(w.scope.CPUs) > 0 {
+			done <- w.machine.Observe(watching, w.facts, w.scope.CPUs, pause)
+			return
+		}
+		select {
+		case <-watching.Done():
+		case <-time.After(pause):
+		}
+		done <- nil
+	}()
+	for {
+		select {
+		case o := <-done:
+			return o, over
+		case <-end:
+			over, end = true, nil
+			stop()
+		case e, open := <-started:
+			switch {
+			case !open:
+				started = nil
+			case e.Guest == host.GuestStarted:
+				time.AfterFunc(settled, stop)
+			}
+		}
+	}
+}
+
+// look looks once, reports what is new, and returns the time to the next look.
+func (w *watcher) look(ctx context.Context, n int, seen *facts.Observation) (time.Duration, error) {
+	used, begun := host.UsedTime(), time.Now()
+	l := watch.Look{Host: w.name(), Saw: map[watch.Source]bool{}, Unseen: map[watch.Source]string{}}
+	w.values(ctx, &l)
+	w.realtime(ctx, &l, seen)
+	if ctx.Err() != nil {
+		return 0, nil
+	}
+	l.At, l.Took, l.Cost = time.Now(), time.Since(begun), host.UsedTime()-used
+	if n == 0 {
+		w.env.Out.Step("watching %s and what runs on %s, every %v", ops.Count(l.Values, "applied value"), where(w.scope), w.Every)
+	}
+	if seen != nil {
+		l.Cost += time.Duration(seen.CostMS * float64(time.Millisecond))
+	}
+	l.Pause = w.Options.pause(l.Cost)
+	if l.Pause > w.Every && !w.rarer {
+		w.rarer = true
+		w.env.Out.Step("a look takes %v of CPU time here: the next one comes after %v instead of %v, "+
+			"so that looks take %v %% of one CPU at most (--cost)",
+			l.Cost.Round(time.Millisecond), l.Pause.Round(time.Second), w.Every, w.Cost)
+	}
+	for _, e := range w.watch.Take(l) {
+		if err := w.Event(e); err != nil {
+			return 0, err
+		}
+	}
+	return l.Pause, w.show.publish(w.watch.Metrics(w.env.Version))
+}
+
+func where(s realtime.Scope) string {
+	if len(s.CPUs) == 0 {
+		return "no CPU: none is set aside"
+	}
+	return fmt.Sprintf("%s (%s)", s.CPUs.Words(), s.From)
+}
+
+func (w *watcher) name() string {
+	name, _ := w.machine.Identity()
+	return name
+}
+
+// values looks at what was applied, without the lock. It skips them while another mpps is running, which is changing
+// them.
+func (w *watcher) values(ctx context.Context, l *watch.Look) {
+	e, err := change.Open(w.env, nil)
+	if err != nil {
+		l.Unseen[watch.Values] = err.Error()
+		return
+	}
+	defer e.Close()
+	e.Explain(ctx)
+	s, err := e.Status(ctx)
+	switch {
+	case err != nil:
+		l.Unseen[watch.Values] = err.Error()
+		return
+	case s.Holder != nil:
+		return
+	}
+	l.Saw[watch.Values], l.Values = true, len(s.Rows)
+	found, off := watch.Rows(s)
+	l.Findings, l.Drifted = append(l.Findings, found...), off
+	if n := s.Counts["unknown"]; n > 0 && n == len(s.Rows) {
+		delete(l.Saw, watch.Values)
+		l.Unseen[watch.Values] = ops.Count(n, "value") + " could not be read"
+	}
+}
+
+// realtime looks at what assigns CPUs, at the next boot and at daemons.
+func (w *watcher) realtime(ctx context.Context, l *watch.Look, seen *facts.Observation) {
+	h := w.machine.Inventory(ctx)
+	host.Read(ctx, w.machine.Mechanisms(), h, realtime.Addresses(h))
+	scope := realtime.Find(h, w.CPUs, "")
+	l.Aside, l.From = scope.CPUs, scope.From
+	if scope.CPUs = w.watch.Aside(scope.CPUs); !scope.CPUs.Equal(l.Aside) {
+		scope.From = "set aside at an earlier look"
+	}
+	w.facts, w.scope = h, scope
+	l.State = watch.Of(h)
+	if len(h.Topology.CPUs) == 0 {
+		for _, s := range []watch.Source{watch.Isolated, watch.Boots, watch.Services} {
+			l.Unseen[s] = "not one CPU was found"
+		}
+		return
+	}
+	l.Saw[watch.Services], l.Saw[watch.Isolated] = true, true
+	if _, known := h.Boot.NextEntry(); known {
+		l.Saw[watch.Boots] = true
+	} else if h.Boot != nil {
+		l.Unseen[watch.Boots] = h.Boot.Why
+	}
+	l.Findings = append(l.Findings, watch.Boot(h)...)
+	if len(scope.CPUs) == 0 {
+		return
+	}
+	if seen != nil && seen.Seconds > 0 {
+		l.Saw[watch.Observed] = true
+		why := ""
+		if len(seen.Times) == 0 && len(seen.Threads) == 0 {
+			why = "neither threads nor times could be seen"
+		}
+		for _, u := range seen.Unseen { // what was seen counts; what was not may have been anything
+			why = strings.TrimPrefix(why+"; "+u.What+": "+u.Why, "; ")
+		}
+		if why != "" {
+			delete(l.Saw, watch.Observed)
+			l.Unseen[watch.Observed] = why
+		}
+	} else {
+		seen = nil
+	}
+	l.Findings = append(l.Findings, watch.Realtime(realtime.Check(h, seen, scope))...)
+}

@@ -1,0 +1,79 @@
+// Package ops is the floor between the command line and the machine. It opens the host that a verb is about; the
+// packages below it do what the verbs do. They parse no flags and print nothing.
+package ops
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"mpps/internal/host"
+	"mpps/internal/outcome"
+)
+
+// Env is what every verb works with.
+type Env struct {
+	Root    string // directory below which the machine's files are; "/" is the live machine
+	Version string // of mpps
+	Out     Listener
+}
+
+// Listener receives reports on long work in progress.
+type Listener interface {
+	Progress(format string, args ...any) // replaces the last progress
+	Step(format string, args ...any)     // something is finished, or worth saying
+	Failure(err error, hint string)      // something went wrong, and the work goes on
+}
+
+// Deaf is a Listener that ignores everything.
+type Deaf struct{}
+
+// Progress does nothing.
+func (Deaf) Progress(string, ...any) {}
+
+// Step does nothing.
+func (Deaf) Step(string, ...any) {}
+
+// Failure does nothing.
+func (Deaf) Failure(error, string) {}
+
+// RootHint says what a root is.
+const RootHint = "--root takes a directory that holds proc/ and sys/ of a machine"
+
+// Open opens the machine below the root.
+func (e *Env) Open() (*host.Machine, error) {
+	m, err := host.Open(e.Root)
+	if err != nil {
+		return nil, outcome.Failed(err, RootHint)
+	}
+	return m, nil
+}
+
+// With opens the machine below the root for one question.
+func (e *Env) With(do func(*host.Machine) error) error {
+	m, err := e.Open()
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(m), m.Close())
+}
+
+// Live reports whether the root is that of this machine, so that it can be measured and watched.
+func (e *Env) Live() bool { return filepath.Clean(e.Root) == "/" }
+
+// NeedsRoot refuses what only root can do on the live machine.
+func (e *Env) NeedsRoot(what string) error {
+	if e.Live() && os.Geteuid() != 0 {
+		return outcome.Failed(fmt.Errorf("%s changes the machine: expected to run as root", what), "repeat with sudo")
+	}
+	return nil
+}
+
+// Count is a number with its unit: "1 value", "2 values".
+func Count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

@@ -1,0 +1,182 @@
+package placing
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"mpps/internal/goal"
+	"mpps/internal/placement"
+	"mpps/internal/setting"
+)
+
+// Bounds of what is asked for, so that a slip of a key does not ask for more than any host has.
+const (
+	mostVCPUs = 4096
+	mostNICs  = 32
+)
+
+// fields reads "key=value,key=value": what each key does with its value. A comma inside a list of CPUs is one of
+// the list.
+func fields(text string, keys map[string]func(value string) error) error {
+	seen := map[string]bool{}
+	parts := strings.Split(text, ",")
+	for i := 0; i < len(parts); i++ {
+		key, value, _ := strings.Cut(parts[i], "=")
+		for key == "cpus" && i+1 < len(parts) && isCPUs(parts[i+1]) {
+			i++
+			value += "," + parts[i]
+		}
+		set, known := keys[key]
+		switch {
+		case !known:
+			return fmt.Errorf("unknown %q", parts[i])
+		case seen[key]:
+			return fmt.Errorf("%s is there twice", key)
+		}
+		seen[key] = true
+		if err := set(value); err != nil {
+			return fmt.Errorf("%s: %w", key, err)
+		}
+	}
+	return nil
+}
+
+func isCPUs(text string) bool {
+	_, err := setting.ParseCPUs(text)
+	return err == nil && text != ""
+}
+
+func countOf(into *int, least, most int) func(string) error {
+	return func(text string) error {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < least || n > most {
+			return fmt.Errorf("expected %d to %d, found %q", least, most, text)
+		}
+		*into = n
+		return nil
+	}
+}
+
+// amount reads bytes: 16G, 512M or 1T, in powers of 1024.
+func amount(into *uint64) func(string) error {
+	return func(text string) error {
+		factor := uint64(1)
+		digits := strings.TrimSuffix(strings.TrimSuffix(text, "B"), "i")
+		if n := len(digits); n > 0 {
+			switch digits[n-1] {
+			case 'K', 'k':
+				factor = 1 << 10
+			case 'M', 'm':
+				factor = 1 << 20
+			case 'G', 'g':
+				factor = 1 << 30
+			case 'T', 't':
+				factor = 1 << 40
+			}
+			if factor > 1 {
+				digits = digits[:n-1]
+			}
+		}
+		v, err := strconv.ParseUint(digits, 10, 64)
+		if err != nil || v == 0 || v > math.MaxInt64/factor {
+			return fmt.Errorf("expected an amount of memory such as 16G, found %q", text)
+		}
+		*into = v * factor
+		return nil
+	}
+}
+
+func nameOf(into *string) func(string) error {
+	return func(value string) error {
+		if value == "" {
+			return errors.New("expected a name, found nothing")
+		}
+		*into = value
+		return nil
+	}
+}
+
+func present(into *bool) func(string) error {
+	return func(value string) error {
+		if value != "" {
+			return fmt.Errorf("expected no value, found %q", value)
+		}
+		*into = true
+		return nil
+	}
+}
+
+// ParseGuest reads a guest that is added: "name=vm9,vcpus=8,memory=16G".
+func ParseGuest(line string) (placement.Guest, error) {
+	var g placement.Guest
+	var nic string
+	var vf bool
+	nics, queues := 1, 0
+	err := fields(line, map[string]func(string) error{
+		"name": nameOf(&g.Name), "vcpus": countOf(&g.VCPUs, 1, mostVCPUs), "memory": amount(&g.Memory),
+		"queues": countOf(&queues, 1, placement.TapQueues), "nics": countOf(&nics, 0, mostNICs), "nic": nameOf(&nic),
+		"hugepages": present(&g.Hugepages), "vf": present(&vf),
+		"pps": func(value string) (err error) {
+			g.Rate, err = goal.ParseRate(value)
+			return err
+		},
+		"cpus": func(value string) (err error) {
+			g.Allowed, err = setting.ParseCPUs(value)
+			return err
+		},
+		"latency": func(value string) error {
+			d, err := time.ParseDuration(value)
+			if err == nil && d <= 0 {
+				err = fmt.Errorf("expected a time such as 20us, found %q", value)
+			}
+			g.Realtime = true
+			return err
+		},
+	})
+	switch {
+	case err != nil:
+		return g, err
+	case g.Name == "":
+		return g, errors.New("expected name=NAME")
+	case g.VCPUs == 0:
+		return g, errors.New("expected vcpus=N")
+	case g.Memory == 0:
+		return g, errors.New("expected memory=SIZE, such as memory=16G")
+	}
+	g.Passthrough = vf
+	for i := range nics {
+		g.NICs = append(g.NICs, placement.Interface{
+			MAC: fmt.Sprintf("new:%d", i), NIC: nic, Queues: queues, VF: vf, Node: -1,
+		})
+	}
+	return g, nil
+}
+
+// ParseReserve reads what a node keeps for the host: "node=1,cpus=2,memory=8G".
+func ParseReserve(line string) (placement.Reserve, error) {
+	r := placement.Reserve{Node: -1}
+	err := fields(line, map[string]func(string) error{
+		"node": countOf(&r.Node, 0, mostVCPUs), "cpus": countOf(&r.CPUs, 1, mostVCPUs), "memory": amount(&r.Memory),
+	})
+	if err == nil && (r.Node < 0 || r.CPUs == 0 && r.Memory == 0) {
+		err = errors.New("expected node=N and cpus=N or memory=SIZE")
+	}
+	return r, err
+}
+
+// ParseDaemon reads what else the host runs: "name=osd,cpus=4,node=0".
+func ParseDaemon(line string) (placement.Daemon, error) {
+	var d placement.Daemon
+	err := fields(line, map[string]func(string) error{
+		"name": nameOf(&d.Name), "node": countOf(&d.Node, 0, mostVCPUs), "cpus": countOf(&d.CPUs, 1, mostVCPUs),
+		"memory": amount(&d.Memory),
+	})
+	if err == nil && (d.Name == "" || d.CPUs == 0) {
+		err = errors.New("expected name=NAME and cpus=N")
+	}
+	return d, err
+}

@@ -1,0 +1,117 @@
+// Package profile exports a goal as a profile of TuneD.
+package profile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"mpps/internal/audit"
+	"mpps/internal/facts"
+	"mpps/internal/goal"
+	"mpps/internal/knob"
+	"mpps/internal/ops"
+	"mpps/internal/outcome"
+	"mpps/internal/setting"
+	"mpps/internal/tuned/export"
+)
+
+// Ask is what is exported.
+type Ask struct {
+	Goal     goal.Goal
+	Flags    string // that name the goal
+	Snapshot string // a file of 'mpps snapshot' instead of the machine
+	Name     string // of the profile
+	Output   string // the directory below which the profile's directory is made; empty: nothing is written
+}
+
+// Export makes a profile of what a goal needs on a host.
+func Export(ctx context.Context, env *ops.Env, a Ask) (*facts.Host, *export.Profile, []outcome.Warning, error) {
+	h, err := env.Gather(ctx, ops.Look{Snapshot: a.Snapshot, Guest: a.Goal.Guest})
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	defer h.Close()
+	if err := h.Has(a.Goal); err != nil {
+		return nil, nil, nil, err
+	}
+	request := export.Request{
+		Name: a.Name, Flags: a.Flags, Version: env.Version, Host: h.Facts,
+		Report: audit.RunWith(h.Facts, a.Goal, knob.Catalogue(), h.Site.Adjust),
+	}
+	request.Machine.Online = h.Facts.Topology.Online
+	for _, c := range h.Facts.Topology.CPUs {
+		request.Machine.Present = append(request.Machine.Present, c.ID)
+	}
+	if h.Machine != nil {
+		request.Files, request.Machine = h.Machine.TunedFiles()
+	}
+	p, err := export.Make(request)
+	if errors.Is(err, export.ErrNoCPUs) {
+		err = outcome.Failed(err, "name them with --cpus, or the guest with --guest")
+	}
+	if err == nil && a.Output != "" {
+		if p.Written, err = write(filepath.Join(a.Output, a.Name), p.Files); err != nil {
+			err = outcome.Failed(fmt.Errorf("profile %s: %w", a.Name, err),
+				"-o takes a directory that you may write to, such as /etc/tuned/profiles")
+		}
+	}
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return h.Facts, p, append(ops.Caveats(h.Facts, a.Goal), caveats(p)...), nil
+}
+
+// writtenBy stands in each file of a profile that mpps has made.
+const writtenBy = "# Written by mpps"
+
+// write writes a profile's directory. One that somebody else has made is left alone.
+func write(folder string, files []export.File) (string, error) {
+	if text, err := os.ReadFile(filepath.Join(folder, "tuned.conf")); err == nil && !strings.HasPrefix(string(text), writtenBy) {
+		return "", errors.New(folder + " is there and was not written by mpps")
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return "", ops.Cause(err)
+	}
+	for _, f := range slices.Backward(files) { // what is included comes first
+		if err := ops.ReplaceFile(filepath.Join(folder, f.Name), []byte(f.Text)); err != nil {
+			return "", err
+		}
+	}
+	return folder, nil
+}
+
+// caveats are what must be known before the profile is put in force.
+func caveats(p *export.Profile) []outcome.Warning {
+	var all []outcome.Warning
+	if p.Assumed {
+		all = append(all, outcome.Warning{
+			Code: "tuned-not-seen",
+			Text: "the profile " + p.Base + " of TuneD was not there to be read: " +
+				"what its versions 2.20 to 2.25 have in common was counted on",
+			Hint: "make the profile on the host where it is to be used, with TuneD installed",
+		})
+	}
+	if slices.ContainsFunc(p.Held, func(h export.Held) bool { return h.Address.Kind == setting.NICCoalesce }) {
+		all = append(all, outcome.Warning{
+			Code: "tuned-coalesce",
+			Text: "TuneD 2.25, for one, sets no coalescing at all where 'ethtool -c' prints parameters " +
+				"that it does not know, such as tx-aggr-max-bytes",
+			Hint: "'unknown coalesce parameter' in /var/log/tuned/tuned.log says so; " +
+				"then 'mpps plan' still has these values, and 'mpps apply' sets them and makes them last",
+		})
+	}
+	if len(p.Twice) > 0 {
+		all = append(all, outcome.Warning{
+			Code: "twice-at-boot",
+			Text: "the boot loader's own files give these kernel arguments already, " +
+				"and the kernel would get them twice: " + strings.Join(p.Twice, ", "),
+			Hint: "'mpps rollback' takes out those that mpps has written; others are taken out of /etc/default/grub or by grubby",
+		})
+	}
+	return all
+}

@@ -1,0 +1,206 @@
+package tuning
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"mpps/internal/goal"
+	"mpps/internal/measure"
+	"mpps/internal/measure/adapter"
+	"mpps/internal/measure/search"
+	"mpps/internal/ops"
+	"mpps/internal/ops/bench"
+	"mpps/internal/traffic"
+	"mpps/internal/tune"
+)
+
+// Gauge measures the path for a tuning run: with our own generator, or by another program's trials.
+type Gauge interface {
+	// Sample sends packets per second for a time.
+	Sample(ctx context.Context, pps float64, length time.Duration) (Passed, error)
+	// Flood sends packets per second until done is closed, and a little longer where it must.
+	Flood(ctx context.Context, pps float64, done <-chan struct{}) error
+	// Search finds the highest rate with no more loss than the goal allows.
+	Search(ctx context.Context) (tune.Rate, error)
+	// Netns are the network namespaces that the path goes through, the empty name for that of this process.
+	Netns() []string
+	Close() error
+}
+
+// Passed is what a trial counted, packets per second.
+type Passed struct {
+	Sent float64 // that left the sender; 0: not known
+	PPS  float64 // that came through
+}
+
+// mostSearch is how long a search of a tuning run sends at the most; a sixth of its budget where that is less.
+const mostSearch = time.Minute
+
+// searching are the options of the searches of a tuning run with a budget; 0: none.
+func searching(g goal.Goal, budget time.Duration, maxPPS float64, progress func(search.Step)) search.Options {
+	o := search.Options{
+		Mode: search.Fast, PDR: 0.005, Width: 0.02, Budget: mostSearch, FrameBytes: g.Frame, MaxPPS: maxPPS,
+		Progress: progress,
+		MinPPS:   max(1, maxPPS/10000),
+	}
+	if budget > 0 {
+		o.Budget = min(mostSearch, budget/6)
+	}
+	if g.Loss > 0 {
+		o.PDR = g.Loss
+	}
+	return o
+}
+
+// rateFound is a search's answer to a goal.
+func rateFound(r *search.Result, g goal.Goal, limit string) tune.Rate {
+	found := r.NDR
+	if g.Loss > 0 {
+		found = r.PDR
+	}
+	rate := tune.Rate{UpperPPS: found.UpperPPS, LimitedBy: limit, Loss: g.Loss, Seconds: r.Seconds, Trials: r.Trials,
+		None: found.None, Loaded: r.Device.CapacityPPS}
+	if found.LowerPPS != nil {
+		rate.PPS = *found.LowerPPS
+	}
+	return rate
+}
+
+type pathGauge struct {
+	*bench.Gauge
+	env    *ops.Env
+	goal   goal.Goal
+	budget time.Duration // of the whole run; 0: none
+	spaces []string
+}
+
+// OverPath measures with our own generator and receiver.
+func OverPath(ctx context.Context, env *ops.Env, p *bench.Path, load measure.Load, g goal.Goal,
+	budget time.Duration) (Gauge, error) {
+	opened, err := bench.OpenGauge(ctx, env, p, load)
+	if err != nil {
+		return nil, err
+	}
+	opened.Bench.Still = 100 * time.Millisecond
+	spaces := []string{""}
+	for _, end := range []traffic.Endpoint{p.From, p.To} {
+		if end.Netns != "" {
+			spaces = append(spaces, end.Netns)
+		}
+	}
+	return &pathGauge{Gauge: opened, env: env, goal: g, budget: budget, spaces: spaces}, nil
+}
+
+func (p *pathGauge) Sample(ctx context.Context, pps float64, length time.Duration) (Passed, error) {
+	load := p.Load
+	load.Rate, load.Duration = pps, length
+	s, err := p.Bench.Trial(ctx, load)
+	if err != nil {
+		return Passed{}, err
+	}
+	return Passed{Sent: perSecond(s.Sent, s.Seconds), PPS: s.PPS}, nil
+}
+
+// perSecond is a count as a rate; 0 where it took no time.
+func perSecond(n uint64, seconds float64) float64 {
+	if seconds <= 0 {
+		return 0
+	}
+	return float64(n) / seconds
+}
+
+func (p *pathGauge) Flood(ctx context.Context, pps float64, done <-chan struct{}) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		select {
+		case <-done:
+			stop() // which ends a trial early
+		case <-ctx.Done():
+		}
+	}()
+	for ctx.Err() == nil {
+		if _, err := p.Sample(ctx, pps, time.Minute); err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *pathGauge) Search(ctx context.Context) (tune.Rate, error) {
+	s, err := p.Gauge.Search(ctx, searching(p.goal, p.budget, 0, searchProgress(p.env)))
+	if err != nil {
+		return tune.Rate{}, err
+	}
+	return rateFound(&s.Result, p.goal, s.LimitedBy), nil
+}
+
+func (p *pathGauge) Netns() []string { return p.spaces }
+
+// ByCommand measures by another program's trials, at rates up to the most that it can send.
+func ByCommand(env *ops.Env, command string, grace time.Duration, maxPPS float64, g goal.Goal,
+	budget time.Duration) (Gauge, error) {
+	p, err := adapter.Start(command, grace)
+	if err != nil {
+		return nil, err
+	}
+	return &programGauge{env: env, program: p, goal: g, budget: budget, maxPPS: maxPPS}, nil
+}
+
+type programGauge struct {
+	env     *ops.Env
+	program *adapter.Program
+	goal    goal.Goal
+	budget  time.Duration // of the whole run; 0: none
+	maxPPS  float64
+}
+
+func (p *programGauge) Sample(ctx context.Context, pps float64, length time.Duration) (Passed, error) {
+	if pps == 0 { // as fast as possible
+		pps = p.maxPPS
+	}
+	o, err := p.program.Trial(ctx, search.Trial{PPS: min(pps, p.maxPPS), Seconds: length.Seconds(),
+		FrameBytes: p.goal.Frame})
+	if err != nil {
+		return Passed{}, err
+	}
+	if o.Seconds <= 0 {
+		return Passed{}, fmt.Errorf("a trial of %v took no time", length)
+	}
+	return Passed{Sent: perSecond(o.Sent, o.Seconds), PPS: perSecond(o.Received, o.Seconds)}, nil
+}
+
+// Flood has the program do one trial after another. None is cut short: a program to which that was done is of no more
+// use.
+func (p *programGauge) Flood(ctx context.Context, pps float64, done <-chan struct{}) error {
+	for {
+		if _, err := p.Sample(ctx, pps, 3*time.Second); err != nil {
+			return err
+		}
+		select {
+		case <-done:
+			return nil
+		default:
+		}
+	}
+}
+
+func (p *programGauge) Search(ctx context.Context) (tune.Rate, error) {
+	r, err := search.Run(ctx, p.program, searching(p.goal, p.budget, p.maxPPS, searchProgress(p.env)))
+	if err != nil {
+		return tune.Rate{}, err
+	}
+	return rateFound(r, p.goal, bench.LimitOf(r)), nil
+}
+
+func (p *programGauge) Netns() []string { return nil }
+
+func (p *programGauge) Close() error { return p.program.Close() }
+
+// searchProgress shows a search's trials.
+func searchProgress(env *ops.Env) func(search.Step) {
+	return func(s search.Step) {
+		env.Out.Progress("search: trial %d, %s pps for %g s (%s)", s.N, goal.FormatRate(s.PPS), s.Seconds, s.Purpose)
+	}
+}

@@ -1,0 +1,192 @@
+// Package vf holds the verbs of 'mpps sriov': it looks at virtual functions, makes them, sets what they may do, gives
+// them to guests and takes them back.
+package vf
+
+import (
+	"context"
+	"fmt"
+
+	"mpps/internal/facts"
+	"mpps/internal/goal"
+	"mpps/internal/host"
+	"mpps/internal/journal"
+	"mpps/internal/knob"
+	"mpps/internal/lasting"
+	"mpps/internal/ops"
+	"mpps/internal/ops/change"
+	"mpps/internal/outcome"
+	"mpps/internal/plan"
+	"mpps/internal/setting"
+	"mpps/internal/sriov"
+)
+
+// askedFor is the goal of changes that are asked for by name.
+var askedFor = goal.Goal{Consent: []goal.Risk{goal.Security}}
+
+// List shows the functions of this machine, or of a snapshot.
+func List(ctx context.Context, env *ops.Env, snapshot string, which sriov.Which) (h *facts.Host, l sriov.List, err error) {
+	if snapshot != "" {
+		h, err = ops.ReadSnapshot(snapshot)
+	} else {
+		err = env.With(func(m *host.Machine) error {
+			h = m.Functions(ctx)
+			return nil
+		})
+	}
+	if err != nil {
+		return nil, l, err
+	}
+	l, err = sriov.Show(h, which)
+	return h, l, err
+}
+
+// Check goes through everything that functions need: of one physical function, or of all where pf is empty.
+func Check(ctx context.Context, env *ops.Env, snapshot, pf string) (*facts.Host, sriov.Check, error) {
+	h, err := env.Host(ctx, ops.Look{Snapshot: snapshot, Guest: ops.NoGuest, Read: func(h *facts.Host) []setting.Address {
+		return knob.Addresses(h, sriov.Catalogued())
+	}})
+	if err != nil {
+		return nil, sriov.Check{}, err
+	}
+	defer h.Close()
+	j := sriov.Journal{Unread: "a snapshot has no journal"}
+	if snapshot == "" {
+		j = unsettled(env)
+	}
+	c, err := sriov.Examine(h.Facts, pf, j)
+	return h.Facts, c, err
+}
+
+// unsettled are the transactions of this host's journal about virtual functions that must be rolled back.
+func unsettled(env *ops.Env) sriov.Journal {
+	d, err := journal.Open(env.Root)
+	if err != nil {
+		return sriov.Journal{Unread: err.Error()}
+	}
+	defer d.Close()
+	ledger, err := d.Ledger()
+	if err != nil {
+		return sriov.Journal{Unread: err.Error()}
+	}
+	var j sriov.Journal
+	for _, t := range ledger.Unsettled() {
+		u := sriov.Unsettled{TX: t.Header.TX, State: string(ledger.State(t))}
+		for _, c := range t.Changes() {
+			if c.Wrote() && sriov.Concerns(c.Address) {
+				u.About = append(u.About, c.Address.String())
+			}
+		}
+		if len(u.About) > 0 {
+			j.Unsettled = append(j.Unsettled, u)
+		}
+	}
+	return j
+}
+
+// Guest shows the functions of a guest from both sides.
+func Guest(ctx context.Context, env *ops.Env, snapshot, guest string) (*facts.Host, *sriov.GuestSide, error) {
+	h, err := env.Host(ctx, ops.Look{Snapshot: snapshot, Guest: guest})
+	if err != nil {
+		return nil, nil, err
+	}
+	defer h.Close()
+	side, err := sriov.Guest(h.Facts, guest)
+	return h.Facts, side, err
+}
+
+// Migrate plans how a guest with functions gets to another host, of which target is a snapshot where it is not empty.
+func Migrate(ctx context.Context, env *ops.Env, ask sriov.MigrateAsk, target string) (*facts.Host, *sriov.Migration, error) {
+	if target != "" {
+		there, err := ops.ReadSnapshot(target)
+		if err != nil {
+			return nil, nil, err
+		}
+		ask.Target = there
+	}
+	inside := ops.NoGuest
+	if ask.Failover { // its kernel matters
+		inside = ask.Guest
+	}
+	h, err := env.Host(ctx, ops.Look{Guest: inside})
+	if err != nil {
+		return nil, nil, err
+	}
+	defer h.Close()
+	found, err := sriov.Migrate(h.Facts, ask)
+	return h.Facts, found, err
+}
+
+// Create gives a NIC virtual functions.
+func Create(ctx context.Context, env *ops.Env, ask sriov.CreateAsk, o change.Options) (*change.Done, error) {
+	if ask.Persist == sriov.ByLink {
+		if err := env.With(func(m *host.Machine) error {
+			l := &ask.Link
+			l.Systemd, l.Path, l.File, l.Text = m.Link(ask.PF)
+			return nil
+		}); err != nil {
+			return nil, err
+		}
+	}
+	return change.CarryOut(ctx, env, change.Wish{Changes: func(h *ops.Host) ([]plan.Change, []outcome.Warning, error) {
+		h.Read(ctx, sriov.CreateReads(h.Facts, ask.PF)...)
+		changes, notes, err := sriov.Create(h.Facts, ask)
+		return changes, warnings(notes), err
+	}}, o)
+}
+
+// Destroy takes all functions of a NIC away.
+func Destroy(ctx context.Context, env *ops.Env, pf string, force bool, o change.Options) (*change.Done, error) {
+	return change.CarryOut(ctx, env, change.Wish{Changes: func(h *ops.Host) ([]plan.Change, []outcome.Warning, error) {
+		h.Read(ctx, sriov.CreateReads(h.Facts, pf)...)
+		changes, notes, err := sriov.Destroy(h.Facts, pf, force)
+		return changes, warnings(notes), err
+	}}, o)
+}
+
+// warnings are notes of a verb as warnings of its answer.
+func warnings(notes []sriov.Note) []outcome.Warning {
+	var all []outcome.Warning
+	for _, n := range notes {
+		all = append(all, outcome.Warning{Code: n.Code, Text: n.Text, Hint: n.Hint})
+	}
+	return all
+}
+
+// Set sets attributes of a function: words name it and then attributes with their values.
+func Set(ctx context.Context, env *ops.Env, words []string, o change.Options) (*change.Done, error) {
+	return change.CarryOut(ctx, env, change.Wish{Goal: askedFor, Changes: func(h *ops.Host) ([]plan.Change, []outcome.Warning, error) {
+		f, rest, err := sriov.Find(h.Facts, words)
+		if err != nil {
+			return nil, nil, err
+		}
+		sets, err := sriov.ParseSets(rest)
+		if err != nil {
+			return nil, nil, outcome.Usage(err, "")
+		}
+		h.Read(ctx, sriov.Addresses(f, sets)...)
+		changes, err := sriov.PlanSet(h.Facts, f, sets)
+		return changes, nil, err
+	}}, o)
+}
+
+// only returns the function that words name. Nothing may follow it.
+func only(h *facts.Host, words []string) (*facts.VF, error) {
+	f, rest, err := sriov.Find(h, words)
+	if err == nil && len(rest) > 0 {
+		err = outcome.Usage(fmt.Errorf("found %q behind the virtual function", rest[0]), "")
+	}
+	return f, err
+}
+
+// keeps reports whether an address is among the values that are put back and counted.
+func keeps(h *facts.Host, counts func(lasting.Value) bool) (func(setting.Address) bool, error) {
+	values, err := change.Kept(h)
+	kept := map[setting.Address]bool{}
+	for _, v := range values {
+		kept[v.Address] = counts(v)
+	}
+	return func(a setting.Address) bool { return kept[a] }, err
+}
+
+// forAll reports whether a value is put back whichever guest has its function.
+func forAll(v lasting.Value) bool { return v.For == "" }

@@ -1,0 +1,92 @@
+// Package outcome is how a command ends: its exit code, its error with a hint, and the warnings beside its answer.
+package outcome
+
+import (
+	"errors"
+	"strconv"
+)
+
+// The exit codes. They are part of the command line's contract.
+const (
+	CodeOK            = 0
+	CodeFailed        = 1
+	CodeChanges       = 2 // changes pending or made, with --detailed-exit-code
+	CodeNotConfigured = 3
+	CodeDrifted       = 4 // drifted, or findings at or above --fail-on
+	CodeNotDevice     = 5 // limited by generator or receiver: no result of the device under test
+	CodeLocked        = 11
+	CodeUsage         = 64
+)
+
+// Warning is a caveat that belongs to an answer or a result.
+type Warning struct {
+	Code string `json:"code"` // stable, kebab-case
+	Text string `json:"text"`
+	Hint string `json:"hint,omitempty"` // what to do about it; empty where nothing is to be done
+}
+
+// Fault is an error with what the user can do about it and the exit code that it ends in. One without an error ends
+// the program with the code and prints nothing: the answer is already on standard output.
+type Fault struct {
+	Err  error
+	Hint string
+	Code int
+}
+
+func (f *Fault) Error() string {
+	if f.Err == nil {
+		return "exit " + strconv.Itoa(f.Code)
+	}
+	return f.Err.Error()
+}
+
+func (f *Fault) Unwrap() error { return f.Err }
+
+// Usage is an error in the command line.
+func Usage(err error, hint string) error { return &Fault{err, hint, CodeUsage} }
+
+// Failed is an error with a hint.
+func Failed(err error, hint string) error { return &Fault{err, hint, CodeFailed} }
+
+// Exit ends the program with a code that is an answer, not an error. It is nil for CodeOK.
+func Exit(code int) error {
+	if code == CodeOK {
+		return nil
+	}
+	return &Fault{Code: code}
+}
+
+// Silent reports whether an error only carries an exit code.
+func Silent(err error) bool {
+	var f *Fault
+	return errors.As(err, &f) && f.Err == nil
+}
+
+// Of returns an error's exit code and hint. Errors of other packages have methods Hint and ExitCode.
+func Of(err error) (code int, hint string) {
+	code = CodeFailed
+	var f *Fault
+	if errors.As(err, &f) {
+		code, hint = f.Code, f.Hint
+		if f.Err == nil {
+			return code, ""
+		}
+	}
+	var coded interface{ ExitCode() int }
+	if f == nil && errors.As(err, &coded) {
+		code = coded.ExitCode()
+	}
+	if hint == "" {
+		hint = HintOf(err, "")
+	}
+	return code, hint
+}
+
+// HintOf returns the hint that an error of another package brings, or otherwise the given one.
+func HintOf(err error, otherwise string) string {
+	var hinted interface{ Hint() string }
+	if errors.As(err, &hinted) && hinted.Hint() != "" {
+		return hinted.Hint()
+	}
+	return otherwise
+}

@@ -1,0 +1,41 @@
+package outcome
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+)
+
+type locked struct{}
+
+func (locked) Error() string { return "locked" }
+func (locked) Hint() string  { return "wait" }
+func (locked) ExitCode() int { return CodeLocked }
+
+// TestOf: a Fault goes before what the errors of other packages say, also if either is wrapped.
+func TestOf(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		err    error
+		code   int
+		hint   string
+		silent bool
+	}{
+		{errors.New("broken"), CodeFailed, "", false},
+		{Usage(errors.New("bad flag"), "see --help"), CodeUsage, "see --help", false},
+		{fmt.Errorf("apply: %w", Failed(errors.New("broken"), "mend it")), CodeFailed, "mend it", false},
+		{Exit(CodeDrifted), CodeDrifted, "", true},
+		{fmt.Errorf("apply: %w", locked{}), CodeLocked, "wait", false},
+		{Failed(locked{}, ""), CodeFailed, "wait", false},
+		{Failed(locked{}, "do not wait"), CodeFailed, "do not wait", false},
+		{errors.Join(errors.New("broken"), Exit(CodeDrifted)), CodeDrifted, "", true},
+	} {
+		code, hint := Of(test.err)
+		if code != test.code || hint != test.hint || Silent(test.err) != test.silent {
+			t.Errorf("%v: code %d, hint %q, silent %v; expected %+v", test.err, code, hint, Silent(test.err), test)
+		}
+	}
+	if Exit(CodeOK) != nil {
+		t.Error("all well is an error")
+	}
+}

@@ -1,0 +1,67 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"mpps/internal/goal"
+	"mpps/internal/measure"
+)
+
+// mostThreads is how many groups of threads are shown: those that cost most.
+const mostThreads = 8
+
+// drawThreads draws what each packet, transaction or byte cost, by the columns of /proc/stat and by threads.
+func drawThreads(t *Text, r *measure.Run) {
+	unit := strings.TrimSuffix(r.Kind.Unit(), "/s")
+	if r.Kind == measure.Stream {
+		unit = "byte"
+	}
+	if parts := r.CPUParts(); len(parts) > 0 {
+		words := make([]string, len(parts))
+		for i, p := range parts {
+			words[i] = p.Name + " " + goal.FormatRate(p.Each.Value)
+		}
+		t.Wrapped("  CPU ns/"+unit+" of this host: ", strings.Join(words, " "))
+	}
+	costs := r.ThreadCosts()
+	if len(costs) == 0 {
+		return
+	}
+	left := max(0, len(costs)-mostThreads)
+	slices.SortStableFunc(costs, func(a, b measure.ThreadCost) int { return cmp.Compare(b.CPUs.Value, a.CPUs.Value) })
+	rows := [][]string{{"  threads", "ns/" + unit, "CPUs", "waiting", "busiest"}}
+	for _, c := range costs[:len(costs)-left] {
+		busiest := "-"
+		if c.Threads > 1 {
+			busiest = fmt.Sprintf("%.2f of %d", c.Busiest.Value, c.Threads)
+		}
+		waited := fmt.Sprintf("%.2f", c.Waited.Value)
+		if c.Role == measure.Ourselves {
+			waited = "-" // its clock does not say
+		}
+		rows = append(rows, []string{"  " + threadsName(c), goal.FormatRate(c.Each.Value),
+			fmt.Sprintf("%.2f", c.CPUs.Value), waited, busiest})
+	}
+	t.Table(rows)
+	note := "medians; the last three in CPUs (1: all the time). A thread's time holds the guest's and softirqs that " +
+		"were worked off while it ran"
+	if left > 0 {
+		note = fmt.Sprintf("%d more that used less; ", left) + note
+	}
+	t.Wrapped("  ", note)
+}
+
+// threadsName is a group's role and guest, short enough for a narrow table.
+func threadsName(c measure.ThreadCost) string {
+	name := string(c.Role)
+	if c.Guest != "" {
+		name += " of " + c.Guest
+	}
+	if runes := []rune(name); len(runes) > 32 {
+		return string(runes[:31]) + "…"
+	}
+	return name
+}
