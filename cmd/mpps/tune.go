@@ -191,7 +191,7 @@ func (a *app) resumeTune(cmd *cobra.Command, f *tuneFlags) error {
 	}
 	for name, values := range flags {
 		if err := giveAgain(cmd.Flags(), name, values); err != nil {
-			return outcome.Failed(fmt.Errorf("the run that waits: --%s: %w", name, err), "begin anew: 'mpps tune …'")
+			return outcome.Failed(fmt.Errorf("the run that waits: --%s: %w", name, err), "start over: 'mpps tune …'")
 		}
 	}
 	f.Earlier = earlier

@@ -4,6 +4,7 @@ package lab_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -20,7 +21,11 @@ func BenchmarkDeaths(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	begin := &lab.Beginning{Key: fmt.Sprint("deaths ", os.Getpid()), Make: func(ctx context.Context, l *lab.Lab) error {
+	text, err := os.ReadFile(program)
+	if err != nil {
+		b.Fatal(err)
+	}
+	begin := &lab.Beginning{Key: fmt.Sprintf("deaths %x", sha256.Sum256(text)), Make: func(ctx context.Context, l *lab.Lab) error {
 		if err := l.Bridge(ctx, "br9", "10.50.0.1/24"); err != nil {
 			return err
 		}

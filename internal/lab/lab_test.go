@@ -297,7 +297,7 @@ func TestReap(t *testing.T) {
 		t.Fatalf("found no namespace in %q", seen)
 	}
 	until := time.Now().Add(5 * time.Second)
-	for in := inNamespace(t, namespace); len(in) > 0; in = inNamespace(t, namespace) {
+	for in := labtest.InNamespace(t, namespace); len(in) > 0; in = labtest.InNamespace(t, namespace) {
 		if time.Now().After(until) {
 			t.Errorf("5 s after their owner was killed the processes %v still hold its network namespace", in)
 			break
@@ -311,19 +311,4 @@ func TestReap(t *testing.T) {
 	if _, err := keep.Run(t.Context(), "true"); err != nil {
 		t.Errorf("the other lab was harmed: %v", err)
 	}
-}
-
-// inNamespace returns the processes in a network namespace, which is named as its link in /proc/PID/ns is.
-func inNamespace(t *testing.T, namespace string) (pids []string) {
-	t.Helper()
-	links, err := filepath.Glob("/proc/[0-9]*/ns/net")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, link := range links {
-		if is, err := os.Readlink(link); err == nil && is == namespace {
-			pids = append(pids, strings.Split(link, "/")[2])
-		}
-	}
-	return pids
 }

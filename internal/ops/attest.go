@@ -64,7 +64,7 @@ func (e *Env) Attested() (*Attested, error) {
 	return all, e.With(func(m *host.Machine) error {
 		said, err := m.Attested()
 		if err != nil {
-			return outcome.Failed(err, "move the file away to begin anew")
+			return outcome.Failed(err, "move the file away to start over")
 		}
 		for _, id := range knob.AttestableIDs() {
 			all.Attested = append(all.Attested, knob.Attested(id, said[id], now))

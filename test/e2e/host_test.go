@@ -77,6 +77,10 @@ func (b *box) in(t *testing.T) *box {
 func openBox(t *testing.T) *box {
 	t.Helper()
 	b := &box{t: t, Scene: labtest.On(t, labtest.Host(t, labtest.Fresh)), names: map[string]string{}}
+	var err error
+	if namespace, err = os.Readlink(b.Lab.Netns()); err != nil {
+		t.Fatal(err)
+	}
 	b.Put("secret", secret)
 	furnish := func(ctx context.Context) error {
 		_, err := b.Lab.Must(ctx, setup)
@@ -85,7 +89,6 @@ func openBox(t *testing.T) *box {
 	if err := furnish(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	var err error
 	b.guest, err = b.Lab.StartGuestFresh(t.Context(), lab.GuestSpec{
 		Name: guestName, Binary: labtest.Binary(t), VCPUs: 2, MemoryMiB: 256,
 		NICs:    []lab.NIC{{Model: lab.E1000, Bridge: bridge, MAC: guestMAC, Addr: guestIP + "/24"}},
@@ -185,6 +188,9 @@ func testGone(b *box) {
 	}
 }
 
+// namespace is the network namespace of TestHost's lab, as its link in /proc/PID/ns is named.
+var namespace string
+
 // TestNothingIsLeft comes after TestHost, whose lab has ended: this machine holds no trace of it.
 func TestNothingIsLeft(t *testing.T) {
 	mine := fmt.Sprintf("test-%d-", os.Getpid())
@@ -198,13 +204,15 @@ func TestNothingIsLeft(t *testing.T) {
 		}
 	}
 	for what, pattern := range map[string]string{
-		"namespace":  "/run/netns/mpps-*" + mine + "*",
 		"run folder": "/run/mpps-lab/" + mine + "*",
 		"data":       filepath.Join(lab.Dir(), "labs", mine+"*"),
 	} {
 		if left, err := filepath.Glob(pattern); err != nil || len(left) > 0 {
 			t.Errorf("%s: %v %v", what, left, err)
 		}
+	}
+	for _, pid := range labtest.InNamespace(t, namespace) {
+		t.Errorf("process %s is in the network namespace of the lab", pid)
 	}
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {

@@ -62,3 +62,18 @@ func Agent(t testing.TB, l *lab.Lab, guest string, command, into any) {
 		t.Fatalf("%s: %v: %s", text, err, out)
 	}
 }
+
+// InNamespace returns the processes in a network namespace, which is named as its link in /proc/PID/ns is.
+func InNamespace(t testing.TB, namespace string) (pids []string) {
+	t.Helper()
+	links, err := filepath.Glob("/proc/[0-9]*/ns/net")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, link := range links {
+		if is, err := os.Readlink(link); err == nil && is == namespace {
+			pids = append(pids, strings.Split(link, "/")[2])
+		}
+	}
+	return pids
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -52,7 +53,10 @@ func (m *Machine) intoBridge(ctx context.Context, bridge string) (p port, remove
 		return p, nil, fault("bench pps --via needs root", "%w", err)
 	}
 	// Both ends would go with the namespace, but only a moment after it.
-	remove = sync.OnceValue(func() error { return errors.Join(removeLink(inner), release()) })
+	remove = sync.OnceValue(func() error {
+		m.netns = slices.DeleteFunc(m.netns, func(ns string) bool { return ns == netns })
+		return errors.Join(removeLink(inner), release())
+	})
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, remove())

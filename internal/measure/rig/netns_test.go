@@ -16,6 +16,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 
+	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/measure"
 	"mpps/internal/traffic"
 )
@@ -308,5 +309,41 @@ func TestBetweenRefuses(t *testing.T) {
 	check(t, p.Close())
 	if after := state(t, a) + state(t, b); strings.ReplaceAll(after, "mtu 100 ", "mtu 1500 ") != before {
 		t.Errorf("left behind:\n%sfound before:\n%s", after, before)
+	}
+}
+
+// TestPortLeavesNothing makes ports into a bridge one after the other on one machine: the interfaces of a port that is gone are no longer
+// counted, and nothing of it is left.
+func TestPortLeavesNothing(t *testing.T) {
+	if !treetest.InNamespace(t) {
+		return
+	}
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name = "br0"
+	bridge := &netlink.Bridge{LinkAttrs: attrs}
+	check(t, errors.Join(netlink.LinkAdd(bridge), os.WriteFile("/sys/class/net/br0/bridge/forward_delay", []byte("0"), 0), netlink.LinkSetUp(bridge)))
+	m := machineOf(t)
+	m.count("")
+	for range 2 {
+		p, remove, err := m.intoBridge(t.Context(), "br0")
+		check(t, err)
+		seen, err := m.counters(t.Context())
+		check(t, err)
+		for _, name := range []string{p.Outer.Iface, p.Inner.Iface} {
+			if _, counted := seen[measure.Counter{Where: "host", Interface: name, Kind: "veth", Name: "rx_packets"}]; !counted {
+				t.Errorf("%s is not counted", name)
+			}
+		}
+		check(t, errors.Join(remove(), remove()))
+		if _, err := m.counters(t.Context()); err != nil {
+			t.Errorf("after the port is gone: %v", err)
+		}
+		links, err := netlink.LinkList()
+		check(t, err)
+		for _, l := range links {
+			if l.Type() == "veth" {
+				t.Errorf("%s is left", l.Attrs().Name)
+			}
+		}
 	}
 }

@@ -129,11 +129,11 @@ func Waiting(ctx context.Context, env *ops.Env) (*tune.Earlier, map[string][]str
 	defer file.Close()
 	var w waitingTune
 	if err := json.NewDecoder(file).Decode(&w); err != nil {
-		return nil, nil, outcome.Failed(fmt.Errorf("%s: %w", waitingPath, err), "begin anew: 'mpps tune …'")
+		return nil, nil, outcome.Failed(fmt.Errorf("%s: %w", waitingPath, err), "start over: 'mpps tune …'")
 	}
 	if w.Schema != waitingSchema {
 		return nil, nil, outcome.Failed(fmt.Errorf("%s: found schema %q, expected %q", waitingPath, w.Schema,
-			waitingSchema), "go on with the version of mpps that began it, or begin anew")
+			waitingSchema), "go on with the version of mpps that began it, or start over")
 	}
 	e, err := change.Open(env, nil)
 	if err != nil {
@@ -154,7 +154,7 @@ func Waiting(ctx context.Context, env *ops.Env) (*tune.Earlier, map[string][]str
 	}
 	if !stands {
 		return nil, nil, outcome.Failed(fmt.Errorf("transaction %s, which made what waited, does not stand any more",
-			w.Earlier.TX), "begin anew: 'mpps tune …'")
+			w.Earlier.TX), "start over: 'mpps tune …'")
 	}
 	return &w.Earlier, w.Flags, nil
 }
