@@ -187,7 +187,7 @@ func testBenchInterrupted(b *box) {
 	}()
 	// Once the port has carried frames of the trials the run is in its middle.
 	b.Must(`until [ -s /run/bench.pid ]; do sleep 0.1; done; pid=$(</run/bench.pid)
-f=/sys/class/net/mpps-${pid}a/statistics/tx_packets
+f=/sys/class/net/mpps-${pid}b/statistics/rx_packets
 until [ -e $f ] && [ $(<$f) -gt 2500 ]; do kill -0 $pid; sleep 0.1; done
 kill -INT $pid`)
 	var e ended
