@@ -98,7 +98,8 @@ func TestGuestsOfTheLab(t *testing.T) {
 			name = fmt.Sprintf("vhost %s/%d", thread.NIC, thread.Queue)
 		}
 		roles[name]++
-		if want := strings.TrimSpace(sh(t, fmt.Sprintf("taskset -pc %d | sed 's/.*: //'", thread.TID))); thread.Affinity.String() != want {
+		want := strings.TrimSpace(sh(t, fmt.Sprintf("taskset -pc %d | sed 's/.*: //'", thread.TID)))
+		if cpus, err := setting.ParseCPUs(want); err != nil || !thread.Affinity.Equal(cpus) {
 			t.Errorf("thread %d: found CPUs %s, taskset says %s", thread.TID, thread.Affinity, want)
 		}
 	}

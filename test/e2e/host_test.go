@@ -78,7 +78,7 @@ func openBox(t *testing.T) *box {
 	t.Helper()
 	b := &box{t: t, Scene: labtest.On(t, labtest.Host(t, labtest.Fresh)), names: map[string]string{}}
 	var err error
-	if namespace, err = os.Readlink(b.Lab.Netns()); err != nil {
+	if namespace, err = os.Open(b.Lab.Netns()); err != nil {
 		t.Fatal(err)
 	}
 	b.Put("secret", secret)
@@ -188,8 +188,8 @@ func testGone(b *box) {
 	}
 }
 
-// namespace is the network namespace of TestHost's lab, as its link in /proc/PID/ns is named.
-var namespace string
+// namespace is the network namespace of TestHost's lab, held open.
+var namespace *os.File
 
 // TestNothingIsLeft comes after TestHost, whose lab has ended: this machine holds no trace of it.
 func TestNothingIsLeft(t *testing.T) {
@@ -210,6 +210,9 @@ func TestNothingIsLeft(t *testing.T) {
 		if left, err := filepath.Glob(pattern); err != nil || len(left) > 0 {
 			t.Errorf("%s: %v %v", what, left, err)
 		}
+	}
+	if namespace == nil {
+		t.Fatal("TestHost did not come to its lab")
 	}
 	for _, pid := range labtest.InNamespace(t, namespace) {
 		t.Errorf("process %s is in the network namespace of the lab", pid)

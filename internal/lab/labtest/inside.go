@@ -63,15 +63,20 @@ func Agent(t testing.TB, l *lab.Lab, guest string, command, into any) {
 	}
 }
 
-// InNamespace returns the processes in a network namespace, which is named as its link in /proc/PID/ns is.
-func InNamespace(t testing.TB, namespace string) (pids []string) {
+// InNamespace returns the processes in a network namespace, which the caller holds open: the kernel gives the number of
+// one that is gone to the next.
+func InNamespace(t testing.TB, namespace *os.File) (pids []string) {
 	t.Helper()
+	want, err := namespace.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
 	links, err := filepath.Glob("/proc/[0-9]*/ns/net")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, link := range links {
-		if is, err := os.Readlink(link); err == nil && is == namespace {
+		if is, err := os.Stat(link); err == nil && os.SameFile(is, want) {
 			pids = append(pids, strings.Split(link, "/")[2])
 		}
 	}
