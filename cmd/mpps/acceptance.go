@@ -18,6 +18,7 @@ import (
 	"mpps/internal/ops"
 	"mpps/internal/ops/bench"
 	"mpps/internal/report"
+	"mpps/internal/report/founding"
 	"mpps/internal/traffic"
 )
 
@@ -241,7 +242,7 @@ func (a *app) listExperiments() error {
 		name = ""
 	}
 	return a.out.Answer(report.Answer{Verb: "acceptance-list", Host: name, Result: list, Text: func(t *report.Text) {
-		report.Experiments(t, acceptance.All())
+		founding.List(t, acceptance.All())
 	}})
 }
 

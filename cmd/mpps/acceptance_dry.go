@@ -8,11 +8,12 @@ import (
 	"mpps/internal/acceptance"
 	"mpps/internal/outcome"
 	"mpps/internal/report"
+	"mpps/internal/report/founding"
 )
 
 // acceptanceDry is the answer of acceptance --dry-run.
 type acceptanceDry struct {
-	Runs []report.DryRun `json:"runs"`
+	Runs []founding.DryRun `json:"runs"`
 }
 
 // acceptanceDryRun tells what would be run, in order, and what that would change.
@@ -45,7 +46,7 @@ func (a *app) acceptanceDryRun(ctx context.Context, f *acceptanceFlags, chosen [
 		if in.Lab && e.Name == throughputName {
 			own = labInputs(in.Dir)
 		}
-		d := report.DryRun{Name: e.Name, Title: e.Title, Minutes: e.Takes.Minutes(), Lab: in.Lab, Steps: e.Steps(own),
+		d := founding.DryRun{Name: e.Name, Title: e.Title, Minutes: e.Takes.Minutes(), Lab: in.Lab, Steps: e.Steps(own),
 			Checks: []acceptance.Check{}, Changes: []report.ChangeRow{}, Restarts: []string{}}
 		if !in.Lab {
 			d.Checks = e.Look(in, seen)
@@ -73,6 +74,6 @@ func (a *app) acceptanceDryRun(ctx context.Context, f *acceptanceFlags, chosen [
 		dry.Runs = append(dry.Runs, d)
 	}
 	return a.out.Answer(report.Answer{Verb: "acceptance-dry-run", Host: name, Result: dry, Text: func(t *report.Text) {
-		report.AcceptanceDry(t, dry.Runs, a.verbose)
+		founding.Dry(t, dry.Runs, a.verbose)
 	}})
 }

@@ -14,7 +14,7 @@ import (
 	"mpps/internal/facts"
 	"mpps/internal/ops"
 	"mpps/internal/outcome"
-	"mpps/internal/report"
+	"mpps/internal/report/founding"
 )
 
 // Names in the report's directory.
@@ -119,7 +119,7 @@ func (p *acceptanceReport) save() error {
 		return fmt.Errorf("encode the report: %w", err)
 	}
 	var page bytes.Buffer
-	if err := report.AcceptanceHTML(&page, p.Report); err != nil {
+	if err := founding.HTML(&page, p.Report); err != nil {
 		return err
 	}
 	for name, content := range map[string][]byte{acceptanceJSON: text.Bytes(), acceptanceHTML: page.Bytes()} {

@@ -15,6 +15,7 @@ import (
 	"mpps/internal/ops/bench"
 	"mpps/internal/outcome"
 	"mpps/internal/report"
+	"mpps/internal/report/founding"
 )
 
 // accept runs experiments one after the other, or goes on with them, until one has to wait or fails.
@@ -253,7 +254,7 @@ func (a *app) accepted(p *acceptanceReport, runs []*acceptance.Run, f *acceptanc
 	}
 	err := a.out.Answer(report.Answer{Verb: "acceptance", Host: name, Result: &answer, Warnings: warnings,
 		Text: func(t *report.Text) {
-			report.Accepted(t, &answer, p.dir)
+			founding.Text(t, &answer, p.dir)
 		}})
 	if err = errors.Join(err, failure); err != nil {
 		return err

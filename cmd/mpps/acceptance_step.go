@@ -18,7 +18,7 @@ import (
 	"mpps/internal/ops/change"
 	"mpps/internal/outcome"
 	"mpps/internal/plan"
-	"mpps/internal/report"
+	"mpps/internal/report/founding"
 )
 
 // headStart is how long load runs before what is watched beside it begins: generator and receiver are measured alone
@@ -85,7 +85,7 @@ func (a *app) step(ctx context.Context, r *acceptance.Run, s *acceptance.StepDon
 	if err := o.Add(s.ID, s.Gives, answer); err != nil {
 		return err
 	}
-	s.Answer = append(s.Answer, report.StepAnswer(o, s)...)
+	s.Answer = append(s.Answer, founding.StepAnswer(o, s)...)
 	return nil
 }
 

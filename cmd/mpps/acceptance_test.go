@@ -19,6 +19,7 @@ import (
 	"mpps/internal/outcome"
 	"mpps/internal/plan"
 	"mpps/internal/report"
+	"mpps/internal/report/founding"
 )
 
 // setUps are what people may say of a set-up: each experiment has other steps for some.
@@ -121,7 +122,7 @@ func TestMeasurementsMeetTheirFlags(t *testing.T) {
 					err = planOf(s.Beside)
 				}
 				if err != nil {
-					t.Errorf("%s, %s, %s: %s: %v", name, e, s.ID, report.Command(s.Argv), err)
+					t.Errorf("%s, %s, %s: %s: %v", name, e, s.ID, founding.Command(s.Argv), err)
 				}
 			}
 		}

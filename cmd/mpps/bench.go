@@ -14,6 +14,7 @@ import (
 	"mpps/internal/ops/bench"
 	"mpps/internal/outcome"
 	"mpps/internal/report"
+	draw "mpps/internal/report/bench"
 )
 
 func (a *app) benchCommand() *cobra.Command {
@@ -114,7 +115,7 @@ func (a *app) measure(ctx context.Context, kind measure.Kind, f *runFlags, load 
 	}
 	return ended(failure, a.answer(report.Answer{
 		Verb: "bench-" + string(run.Kind), Host: run.Host, Result: run, Warnings: run.Warnings,
-		Text: func(t *report.Text) { report.BenchRun(t, run, saved) },
+		Text: func(t *report.Text) { draw.RunText(t, run, saved) },
 	}, func(s *export.Set) { s.Add("", run) }))
 }
 
@@ -126,7 +127,7 @@ func (a *app) measureInTurns(ctx context.Context, m *bench.Measurement, f *runFl
 	}
 	return ended(failure, a.answer(report.Answer{
 		Verb: "bench-ab", Host: ab.BeforeRun.Host, Result: ab, Warnings: ab.AllWarnings(),
-		Text: func(t *report.Text) { report.BenchTurns(t, ab, saved) },
+		Text: func(t *report.Text) { draw.TurnsText(t, ab, saved) },
 	}, func(s *export.Set) { s.AddAB("", ab) }))
 }
 

@@ -7,6 +7,7 @@ import (
 	"mpps/internal/measure/export"
 	"mpps/internal/ops/saved"
 	"mpps/internal/report"
+	"mpps/internal/report/bench"
 )
 
 func (a *app) benchCompare() *cobra.Command {
@@ -37,7 +38,7 @@ is said.
 			}
 			return a.answer(report.Answer{
 				Verb: "bench-compare", Host: after.Host, Result: c, Warnings: caveats,
-				Text: func(t *report.Text) { report.BenchCompare(t, c) },
+				Text: func(t *report.Text) { bench.ComparedText(t, c) },
 			}, func(s *export.Set) {
 				s.Runs = []export.Labeled{{Label: c.Runs[0], Side: "before", Run: before},
 					{Label: c.Runs[1], Side: "after", Run: after}}

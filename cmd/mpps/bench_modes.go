@@ -20,6 +20,7 @@ import (
 	"mpps/internal/measure/rig"
 	"mpps/internal/ops/bench"
 	"mpps/internal/report"
+	draw "mpps/internal/report/bench"
 	"mpps/internal/setting"
 	"mpps/internal/traffic"
 )
@@ -309,6 +310,6 @@ func (a *app) finishModes(m *measure.Modes, f *modesFlags, log *bench.CampaignLo
 	}
 	return ended(failure, a.answer(report.Answer{
 		Verb: "bench-modes", Host: m.Host, Result: m, Warnings: m.Warnings,
-		Text: func(t *report.Text) { report.BenchModes(t, m, saved) },
+		Text: func(t *report.Text) { draw.ModesText(t, m, saved) },
 	}, func(s *export.Set) { s.AddModes(m, export.Format(a.format)) }))
 }

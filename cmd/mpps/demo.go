@@ -19,7 +19,7 @@ import (
 	"mpps/internal/ops/saved"
 	"mpps/internal/outcome"
 	"mpps/internal/plan"
-	"mpps/internal/report"
+	"mpps/internal/report/bench"
 )
 
 func (a *app) demoCommand() *cobra.Command {
@@ -93,7 +93,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	d.stage.say("%s\n%s", report.Verdict(d.state.document(d)), absolute)
+	d.stage.say("%s\n%s", bench.Verdict(d.state.document(d)), absolute)
 	return nil
 }
 
@@ -226,7 +226,7 @@ func (d *demo) after(ctx context.Context) error {
 	if err := d.bench(ctx, "after", &d.state.after); err != nil {
 		return err
 	}
-	d.stage.say("  %s", report.Verdict(d.state.document(d)))
+	d.stage.say("  %s", bench.Verdict(d.state.document(d)))
 	return nil
 }
 

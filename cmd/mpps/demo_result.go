@@ -19,12 +19,13 @@ import (
 	"mpps/internal/outcome"
 	"mpps/internal/plan"
 	"mpps/internal/report"
+	"mpps/internal/report/bench"
 )
 
 // demoState is what the demo has found out so far.
 type demoState struct {
 	hostBefore, hostAfter, hostAgain *facts.Host
-	before, after, again             report.Series
+	before, after, again             bench.Series
 	plans                            []*plan.Plan // that were applied
 	rollbackSeconds, seconds         float64
 }
@@ -38,7 +39,7 @@ type demoResult struct {
 	RolledBack *demoSide           `json:"rolled_back"`
 	Throughput *measure.Comparison `json:"throughput"`
 	Changes    []report.ChangeRow  `json:"changes"`
-	Rollback   *report.RollbackRow `json:"rollback"`
+	Rollback   *bench.RollbackRow  `json:"rollback"`
 	Missing    []string            `json:"missing"` // acts that were not played
 	Seconds    float64             `json:"seconds"`
 	Emulated   bool                `json:"emulated"`
@@ -54,7 +55,7 @@ type demoSide struct {
 	LimitedBy measure.Limit `json:"limited_by"`
 }
 
-func side(s report.Series) *demoSide {
+func side(s bench.Series) *demoSide {
 	if s.Run == nil {
 		return nil
 	}
@@ -79,7 +80,7 @@ func (d *demo) snapshot(ctx context.Context, file string, into **facts.Host) err
 func (s *scene) shared(file string) string { return filepath.Join(s.lab.ShareDir(), file) }
 
 // bench measures packets into the guest and transactions with it.
-func (d *demo) bench(ctx context.Context, label string, into *report.Series) error {
+func (d *demo) bench(ctx context.Context, label string, into *bench.Series) error {
 	to := demoAddress + ":" + strconv.Itoa(demoPort)
 	run, err := d.run1(ctx, label, "pps", "--via", demoBridge, "--agent", to, "--frame", "64", "--flows", "16", "--sink", "af_packet",
 		"--duration", demoTrial.String(), "--repeat", strconv.Itoa(d.trials))
@@ -90,7 +91,7 @@ func (d *demo) bench(ctx context.Context, label string, into *report.Series) err
 	if err != nil {
 		return err
 	}
-	*into = report.Series{Label: label, Run: run, RR: trips}
+	*into = bench.Series{Label: label, Run: run, RR: trips}
 	return nil
 }
 
@@ -127,7 +128,7 @@ func threeDigits(v float64) string {
 func (s *demoState) render(d *demo) (page, result []byte, err error) {
 	doc := s.document(d)
 	var html bytes.Buffer
-	if err := report.HTML(&html, doc); err != nil {
+	if err := bench.HTML(&html, doc); err != nil {
 		return nil, nil, err
 	}
 	var throughput *measure.Comparison
@@ -165,10 +166,10 @@ func (s *demoState) missing() []string {
 }
 
 // document is the demo's report of what was done so far.
-func (s *demoState) document(d *demo) *report.Document {
+func (s *demoState) document(d *demo) *bench.Document {
 	h := s.hostBefore
-	doc := &report.Document{
-		Schema: report.DocumentSchema, Title: "mpps demo · one guest on one KVM host", Made: time.Now(), Version: version,
+	doc := &bench.Document{
+		Schema: bench.DocumentSchema, Title: "mpps demo · one guest on one KVM host", Made: time.Now(), Version: version,
 		Seconds: s.seconds,
 		Goal:    goal.FormatRate(d.pps) + " packets per second of 64 bytes into guest " + demoGuest,
 		Method: []string{
@@ -185,12 +186,12 @@ func (s *demoState) document(d *demo) *report.Document {
 	if h == nil {
 		return doc
 	}
-	doc.Host = report.HostOf(h)
+	doc.Host = bench.HostOf(h)
 	after := s.hostAfter
 	if after == nil {
 		after = h
 	}
-	doc.Path = report.Path(h, after, demoGuest, "XDP live frames into a veth port of the bridge", s.before.Run)
+	doc.Path = bench.Path(h, after, demoGuest, "XDP live frames into a veth port of the bridge", s.before.Run)
 	if h.Emulated || d.scene != nil && d.scene.lab.Emulated() {
 		doc.Host.Emulated = true
 		doc.Warn(outcome.Warning{Code: "emulated",
@@ -213,7 +214,7 @@ func (s *demoState) document(d *demo) *report.Document {
 		return doc
 	}
 	differences := facts.Diff(h, s.hostAgain)
-	doc.Rollback = &report.RollbackRow{Identical: len(differences) == 0, Compared: len(h.Readings), Seconds: s.rollbackSeconds, Differences: []string{}}
+	doc.Rollback = &bench.RollbackRow{Identical: len(differences) == 0, Compared: len(h.Readings), Seconds: s.rollbackSeconds, Differences: []string{}}
 	for _, difference := range differences {
 		doc.Rollback.Differences = append(doc.Rollback.Differences, fmt.Sprintf("%s: %s → %s", difference.Path, difference.Before, difference.After))
 	}
@@ -221,8 +222,8 @@ func (s *demoState) document(d *demo) *report.Document {
 }
 
 // compare adds the series that were measured, and the verdict where there are two to compare.
-func (s *demoState) compare(doc *report.Document) {
-	for _, series := range []report.Series{s.before, s.after, s.again} {
+func (s *demoState) compare(doc *bench.Document) {
+	for _, series := range []bench.Series{s.before, s.after, s.again} {
 		if series.Run != nil {
 			doc.Series = append(doc.Series, series)
 		}
@@ -241,5 +242,5 @@ func (s *demoState) compare(doc *report.Document) {
 		found, foundTrips = slices.Concat(found, s.again.Run.Values()), slices.Concat(foundTrips, s.again.RR.Values())
 	}
 	trips := measure.Compare(foundTrips, s.after.RR.Values())
-	doc.Compared = &report.Compared{From: from, To: "after", Throughput: measure.Compare(found, s.after.Run.Values()), RoundTrips: &trips}
+	doc.Compared = &bench.Compared{From: from, To: "after", Throughput: measure.Compare(found, s.after.Run.Values()), RoundTrips: &trips}
 }

@@ -19,6 +19,7 @@ import (
 	"mpps/internal/ops/saved"
 	"mpps/internal/outcome"
 	"mpps/internal/report"
+	"mpps/internal/report/bench"
 	"mpps/internal/setting"
 )
 
@@ -161,7 +162,7 @@ func (a *app) runLatency(ctx context.Context, f *latencyFlags) error {
 	}
 	return ended(failure, a.out.Answer(report.Answer{
 		Verb: "latency", Host: file.Host, Result: answer, Warnings: warnings,
-		Text: func(t *report.Text) { report.Latency(t, file, answer.Compared, f.output) },
+		Text: func(t *report.Text) { bench.WakeupsText(t, file, answer.Compared, f.output) },
 	}))
 }
 

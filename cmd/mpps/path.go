@@ -11,6 +11,7 @@ import (
 
 	"mpps/internal/ops/queues"
 	"mpps/internal/report"
+	draw "mpps/internal/report/queues"
 )
 
 // pathFlags are the flags of mpps path.
@@ -101,7 +102,7 @@ func (a *app) runPath(ctx context.Context, f *pathFlags) error {
 	}
 	if f.output != "" {
 		var page bytes.Buffer
-		if err := report.QueuePathHTML(&page, &report.QueuePathPage{Host: w.Host, Path: w.Path, Warnings: w.Warnings}, version, time.Now()); err != nil {
+		if err := draw.HTML(&page, w.Host, w.Path, w.Warnings, version, time.Now()); err != nil {
 			return err
 		}
 		if err := a.writeFile(f.output, page.Bytes()); err != nil {
@@ -113,6 +114,6 @@ func (a *app) runPath(ctx context.Context, f *pathFlags) error {
 	}
 	return a.out.Answer(report.Answer{
 		Verb: "path", Host: w.Host, Result: w.Path, Warnings: w.Warnings,
-		Text: func(t *report.Text) { report.QueuePath(t, w.Path) },
+		Text: func(t *report.Text) { draw.Text(t, w.Path) },
 	})
 }

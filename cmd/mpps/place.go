@@ -10,6 +10,7 @@ import (
 	"mpps/internal/ops/placing"
 	"mpps/internal/outcome"
 	"mpps/internal/report"
+	"mpps/internal/report/seats"
 )
 
 func (a *app) placeCommand() *cobra.Command {
@@ -47,10 +48,10 @@ no place is refused, with what is short and the smallest thing that would help.
 			if err != nil {
 				return err
 			}
-			picture := &report.Placing{Host: p.Host, Result: &p.Result, Added: p.Added}
+			picture := &seats.Placing{Host: p.Host, Result: &p.Result, Added: p.Added}
 			if output != "" {
 				var page bytes.Buffer
-				if err := report.PlaceHTML(&page, picture, version, time.Now()); err != nil {
+				if err := seats.HTML(&page, picture, version, time.Now()); err != nil {
 					return err
 				}
 				if err := a.writeFile(output, page.Bytes()); err != nil {
@@ -60,7 +61,7 @@ no place is refused, with what is short and the smallest thing that would help.
 			if output != "-" {
 				err = a.out.Answer(report.Answer{
 					Verb: "place", Host: p.Host.Name, Result: p, Warnings: p.Warnings,
-					Text: func(t *report.Text) { report.Place(t, picture) },
+					Text: func(t *report.Text) { seats.Text(t, picture) },
 				})
 				if err != nil {
 					return err

@@ -12,6 +12,8 @@ import (
 	"mpps/internal/ops"
 	"mpps/internal/ops/saved"
 	"mpps/internal/report"
+	"mpps/internal/report/bench"
+	"mpps/internal/report/tuning"
 	"mpps/internal/tune"
 )
 
@@ -55,14 +57,14 @@ With another --format than html the runs are printed in that form:
 				return err
 			}
 			var page bytes.Buffer
-			if err := report.HTML(&page, doc); err != nil {
+			if err := bench.HTML(&page, doc); err != nil {
 				return err
 			}
 			if err := a.writeFile(f.output, page.Bytes()); err != nil {
 				return err
 			}
 			if f.output != "-" {
-				a.out.Step("wrote %s: %s", f.output, report.Verdict(doc))
+				a.out.Step("wrote %s: %s", f.output, bench.Verdict(doc))
 			}
 			return nil
 		},
@@ -105,7 +107,7 @@ func (a *app) reportTune(cmd *cobra.Command, r *tune.Result, f *reportFlags) err
 // writeTunePage writes the page of a run of the loop.
 func (a *app) writeTunePage(file string, r *tune.Result) error {
 	var page bytes.Buffer
-	if err := report.TuneHTML(&page, r, version, time.Now()); err != nil {
+	if err := tuning.HTML(&page, r, version, time.Now()); err != nil {
 		return err
 	}
 	if err := a.writeFile(file, page.Bytes()); err != nil {
@@ -118,8 +120,8 @@ func (a *app) writeTunePage(file string, r *tune.Result) error {
 }
 
 // document is the page's content.
-func (f *reportFlags) document(results []*saved.Result) (*report.Document, error) {
-	doc := &report.Document{Schema: report.DocumentSchema, Title: f.title, Made: time.Now(), Version: version}
+func (f *reportFlags) document(results []*saved.Result) (*bench.Document, error) {
+	doc := &bench.Document{Schema: bench.DocumentSchema, Title: f.title, Made: time.Now(), Version: version}
 	for _, r := range results {
 		addTo(doc, r)
 	}
@@ -185,7 +187,7 @@ func (a *app) reprint(cmd *cobra.Command, results []*saved.Result, f *reportFlag
 }
 
 // addTo adds a result to a page.
-func addTo(doc *report.Document, r *saved.Result) {
+func addTo(doc *bench.Document, r *saved.Result) {
 	switch {
 	case r.Run != nil:
 		doc.Add(r.Label(), r.Run)
@@ -206,15 +208,15 @@ func addTo(doc *report.Document, r *saved.Result) {
 func drawResult(t *report.Text, r *saved.Result) {
 	switch {
 	case r.Run != nil:
-		report.BenchRun(t, r.Run, nil)
+		bench.RunText(t, r.Run, nil)
 	case r.Modes != nil:
-		report.BenchModes(t, r.Modes, nil)
+		bench.ModesText(t, r.Modes, nil)
 	case r.Search != nil:
-		report.Search(t, r.Search, nil)
+		bench.SearchText(t, r.Search, nil)
 	case r.Wakeups != nil:
-		report.Latency(t, r.Wakeups, nil, "")
+		bench.WakeupsText(t, r.Wakeups, nil, "")
 	case r.AB != nil:
-		report.BenchTurns(t, r.AB, nil)
+		bench.TurnsText(t, r.AB, nil)
 	}
 }
 

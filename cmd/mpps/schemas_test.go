@@ -40,6 +40,7 @@ import (
 	"mpps/internal/queuepath"
 	"mpps/internal/realtime"
 	"mpps/internal/report"
+	"mpps/internal/report/bench"
 	"mpps/internal/setting"
 	"mpps/internal/sriov"
 	"mpps/internal/tune"
@@ -76,7 +77,7 @@ var answers = map[string]any{
 	"bench-stream":       measure.Run{},
 	"bench-compare":      measure.Compared{},
 	"bench-ab":           measure.AB{},
-	"report-runs":        report.Document{},
+	"report-runs":        bench.Document{},
 	"bench-modes":        measure.Modes{},
 	"search":             measure.Search{},
 	"tune":               tune.Result{},
@@ -114,7 +115,7 @@ var files = map[string]struct {
 	"modes":     {measure.Modes{}, measure.SchemaModes},
 	"searched":  {measure.Search{}, measure.SchemaSearch},
 	"campaign":  {measure.CampaignLine{}, measure.SchemaCampaign}, // of each line
-	"report":    {report.Document{}, report.DocumentSchema},
+	"report":    {bench.Document{}, bench.DocumentSchema},
 	"demo":      {demoResult{}, "mpps.demo/2"},
 	"event":     {verdicts.Event{}, verdicts.Schema},        // of each line
 	"top":       {bottleneck.Look{}, bottleneck.LookSchema}, // of each line

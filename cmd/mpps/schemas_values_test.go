@@ -16,6 +16,7 @@ import (
 	"mpps/internal/outcome"
 	"mpps/internal/plan"
 	"mpps/internal/report"
+	"mpps/internal/report/bench"
 )
 
 // TestEmptyValuesFitTheirSchemas validates what a value looks like of which everything is missing that can be.
@@ -25,9 +26,9 @@ func TestEmptyValuesFitTheirSchemas(t *testing.T) {
 	for name, value := range map[string]any{
 		"mpps.run.1":         run,
 		"mpps.ab.1":          &measure.AB{Schema: measure.SchemaAB, Kind: measure.PPS, BeforeRun: *run, AfterRun: *run},
-		"mpps.demo.2":        demoResult{Schema: "mpps.demo/2", Before: &bare, After: &bare, RolledBack: side(report.Series{Run: run, RR: run})},
+		"mpps.demo.2":        demoResult{Schema: "mpps.demo/2", Before: &bare, After: &bare, RolledBack: side(bench.Series{Run: run, RR: run})},
 		"mpps.latency-run.1": &wakeup.File{Schema: wakeup.Schema, Runs: []wakeup.Run{{}}, Worst: []wakeup.Wakeup{{}}},
-		"mpps.report.1":      &report.Document{Schema: report.DocumentSchema, Series: []report.Series{{Run: run}}},
+		"mpps.report.1":      &bench.Document{Schema: bench.DocumentSchema, Series: []bench.Series{{Run: run}}},
 	} {
 		text, err := json.Marshal(facts.Whole(value))
 		if err != nil {
@@ -76,13 +77,13 @@ func TestLabAnswers(t *testing.T) {
 
 // TestEmbeddedReport validates the data in a page.
 func TestEmbeddedReport(t *testing.T) {
-	doc := &report.Document{Schema: report.DocumentSchema, Title: "</script><b>", Version: version}
+	doc := &bench.Document{Schema: bench.DocumentSchema, Title: "</script><b>", Version: version}
 	run := &measure.Run{Schema: measure.Schema, Kind: measure.PPS, LimitedBy: measure.ByDevice, Samples: []measure.Sample{{PPS: 1}, {PPS: 2}}}
 	doc.Add("before", run)
 	doc.Add("after", run)
 	doc.CompareFirstTwo()
 	var page bytes.Buffer
-	if err := report.HTML(&page, doc); err != nil {
+	if err := bench.HTML(&page, doc); err != nil {
 		t.Fatal(err)
 	}
 	data := regexp.MustCompile(`(?s)<script type="application/json" id="mpps-data">(.*?)</script>`).FindStringSubmatch(page.String())

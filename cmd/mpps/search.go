@@ -16,6 +16,7 @@ import (
 	"mpps/internal/ops"
 	"mpps/internal/ops/bench"
 	"mpps/internal/report"
+	draw "mpps/internal/report/bench"
 	"mpps/internal/traffic"
 )
 
@@ -152,6 +153,6 @@ func (a *app) runSearch(ctx context.Context, f *searchFlags) error {
 	}
 	return ended(failure, a.out.Answer(report.Answer{
 		Verb: "search", Host: s.Host, Result: facts.Whole(s), Warnings: s.Warnings,
-		Text: func(t *report.Text) { report.Search(t, s, saved) },
+		Text: func(t *report.Text) { draw.SearchText(t, s, saved) },
 	}))
 }

@@ -14,6 +14,7 @@ import (
 	"mpps/internal/ops/load"
 	"mpps/internal/outcome"
 	"mpps/internal/report"
+	"mpps/internal/report/top"
 )
 
 // topFlags are the flags of mpps top.
@@ -65,7 +66,7 @@ Exit codes: 0 ended, by a key, a signal or --for · 1 failed.`,
 	durationVar(flags, &f.length, "for", 0, 0, 0, "for how long; 0 until it is ended")
 	flags.BoolVar(&f.once, "once", false, "one look, and the end")
 	flags.StringVar(&f.guest, "guest", "", "show guests with this in their names alone")
-	choiceVar(flags, &f.sort, "sort", string(report.SortPath),
+	choiceVar(flags, &f.sort, "sort", string(top.ByPath),
 		"what comes first among NICs, guests and queues: "+strings.Join(topOrders(), ", "), topOrders()...)
 	flags.BoolVar(&f.all, "idle", false, "show what nothing passed, too")
 	flags.BoolVar(&f.counters, "counters", false, "load nothing into the kernel: counters alone, with less certainty")
@@ -78,7 +79,7 @@ Exit codes: 0 ended, by a key, a signal or --for · 1 failed.`,
 // topOrders are the values of --sort.
 func topOrders() []string {
 	var names []string
-	for _, s := range report.TopSorts {
+	for _, s := range top.Sorts {
 		names = append(names, string(s))
 	}
 	return names
@@ -103,7 +104,7 @@ func (f *topFlags) check(root string) error {
 
 // runTop shows one look after the other until it is ended.
 func (a *app) runTop(ctx context.Context, f *topFlags) error {
-	view := &report.TopView{Guest: f.guest, Sort: report.TopSort(f.sort), Idle: f.all, Every: f.every}
+	view := &top.View{Guest: f.guest, Sort: top.Sort(f.sort), Idle: f.all, Every: f.every}
 	if f.load != "" {
 		h, err := load.Read(f.load)
 		if err != nil {
@@ -153,12 +154,12 @@ func closeScreen(s *report.Screen) error {
 	return s.Close()
 }
 
-func (a *app) printLook(look *bottleneck.Look, view *report.TopView) error {
+func (a *app) printLook(look *bottleneck.Look, view *top.View) error {
 	if a.json {
 		return a.out.Line(look, "")
 	}
 	return a.out.View(func(t *report.Text) {
-		report.Top(t, look, view)
+		top.Draw(t, look, view)
 		t.Blank()
 	})
 }

@@ -9,6 +9,7 @@ import (
 
 	"mpps/internal/bottleneck"
 	"mpps/internal/report"
+	"mpps/internal/report/top"
 )
 
 // lookSource gives looks, one after the other.
@@ -19,7 +20,7 @@ type lookSource interface {
 
 // liveTop shows looks on a terminal and obeys keys, until it is ended by a key, a signal or the context. The terminal is given back
 // whatever happens.
-func (a *app) liveTop(ctx context.Context, l lookSource, view *report.TopView, s *report.Screen) (err error) {
+func (a *app) liveTop(ctx context.Context, l lookSource, view *top.View, s *report.Screen) (err error) {
 	defer s.Guard()
 	defer func() { err = errors.Join(err, s.Close()) }()
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGQUIT) // whose default leaves the terminal as it is
@@ -62,10 +63,10 @@ func (a *app) liveTop(ctx context.Context, l lookSource, view *report.TopView, s
 			_, view.Rows = s.Size()
 			page = max(view.Rows/2, 1)
 			if shown == nil {
-				report.TopWaits(t, view)
+				top.Wait(t, view)
 				return
 			}
-			scroll = report.Top(t, shown, view)
+			scroll = top.Draw(t, shown, view)
 		})
 	}
 	for {

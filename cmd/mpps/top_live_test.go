@@ -19,6 +19,7 @@ import (
 
 	"mpps/internal/bottleneck"
 	"mpps/internal/report"
+	"mpps/internal/report/top"
 )
 
 // terminal is a pseudo-terminal with a program on it.
@@ -343,7 +344,7 @@ func panicking() {
 	a.out = report.NewPrinter(os.Stdout, os.Stderr, report.Options{})
 	s, err := a.out.Screen(os.Stdin)
 	if err == nil && s != nil {
-		err = a.liveTop(context.Background(), &panics{}, &report.TopView{}, s)
+		err = a.liveTop(context.Background(), &panics{}, &top.View{}, s)
 	}
 	panic(fmt.Sprint("no panic came: ", err))
 }

@@ -18,6 +18,7 @@ import (
 	"mpps/internal/ops/tuning"
 	"mpps/internal/outcome"
 	"mpps/internal/report"
+	draw "mpps/internal/report/tuning"
 )
 
 // tuneFlags are the flags of tune.
@@ -159,7 +160,7 @@ func (a *app) runTune(ctx context.Context, f *tuneFlags) (err error) {
 	}
 	return ended(failure, a.out.Answer(report.Answer{
 		Verb: "tune", Host: r.Host, Result: facts.Whole(r), Warnings: r.Warnings,
-		Text: func(t *report.Text) { report.Tune(t, r, saved) },
+		Text: func(t *report.Text) { draw.Text(t, r, saved) },
 	}))
 }
 

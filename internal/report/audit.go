@@ -7,6 +7,7 @@ import (
 
 	"mpps/internal/audit"
 	"mpps/internal/knob"
+	"mpps/internal/report/words"
 )
 
 // Audit draws an audit: the verdict, then what is off, worst first. Values of one knob that are off in the same way
@@ -15,163 +16,87 @@ func Audit(t *Text, r audit.Report, verbose bool) {
 	t.Wrapped("", t.In(Bold, "tier "+string(r.Tier)+": ")+r.Why)
 	t.Wrapped("", r.Verdict)
 	tunedProfile(t, r.Tuned)
-	if n := len(r.LeftOut); n > 0 {
-		t.Wrapped("left out: ", fmt.Sprintf("%s not running (%s): --guest NAME judges one", count(n, "guest"), strings.Join(r.LeftOut[:min(n, 8)], ", ")))
-	}
+	n := len(r.LeftOut)
+	t.WrappedIf(n > 0, "left out: ", "%s not running (%s): --guest NAME judges one", words.Count(n, "guest"),
+		strings.Join(r.LeftOut[:min(n, 8)], ", "))
 	findings(t, r.In(audit.Off))
 	if unknown := r.In(audit.Unknown); len(unknown) > 0 {
-		t.Blank()
-		t.Heading("could not be judged")
+		t.Section("could not be judged")
 		unjudged(t, unknown)
 	}
 	if verbose {
-		t.Blank()
-		t.Heading("in order")
+		t.Section("in order")
 		findings(t, r.In(audit.OK))
-		t.Blank()
-		t.Heading("not applicable")
+		t.Section("not applicable")
 		findings(t, r.In(audit.NotApplicable))
-	} else if r.Counts[audit.OK] > 0 {
+	} else if n := r.Counts[audit.OK]; n > 0 {
 		t.Blank()
-		t.Line("%s in order, %d not applicable (-v shows them)", count(r.Counts[audit.OK], "value"), r.Counts[audit.NotApplicable])
+		t.Line("%s in order, %d not applicable (-v shows them)", words.Count(n, "value"), r.Counts[audit.NotApplicable])
 	}
-	if len(r.In(audit.Off)) > 0 {
-		t.Line("'mpps explain ID' says more; 'mpps plan' shows what would be changed")
-	}
+	t.LineIf(len(r.In(audit.Off)) > 0, "'mpps explain ID' says more; 'mpps plan' shows what would be changed")
 }
 
-// findings draws findings, one group a paragraph: severity, ID, found and wanted; where; why.
+// findings draws findings, a paragraph for those of one knob that are equally bad: severity, ID, found and wanted;
+// where; why.
 func findings(t *Text, all []audit.Finding) {
-	for _, group := range groupFindings(all) {
-		f := group[0]
-		mark := fmt.Sprintf("%-8s", f.Severity)
-		switch {
-		case f.State != audit.Off:
-			mark = fmt.Sprintf("%-8s", "")
-		case f.Severity >= knob.High:
-			mark = t.In(RedBold, mark)
-		case f.Severity == knob.Medium:
-			mark = t.In(Yellow, mark)
-		}
-		values := fmt.Sprintf("%d values", len(group))
-		alike := allAlike(group)
-		if alike {
-			values = bothValues(f)
-		}
-		t.Wrapped(fmt.Sprintf("%s %s  ", mark, t.In(Bold, f.ID)), values)
-		if alike && brief(f.Found) != shown(f.Found) && f.Wanted != "" && !f.Address.Kind.Whole() {
-			inFull(t, "         found: ", f.Found)
-		}
-		for _, member := range group[:min(len(group), 3)] {
-			line := t.In(Faint, member.Address.String())
-			if !alike {
-				line += "  " + bothValues(member)
-			}
-			t.Wrapped("         ", line)
-		}
-		if rest := len(group) - 3; rest > 0 {
-			t.Line("         and %d more like these", rest)
-		}
-		t.Wrapped("         ", f.Why)
-		if f.Site != "" {
-			t.Wrapped("         site: ", f.Site)
-		}
-		if f.Warning != "" {
-			t.Wrapped("         "+t.In(Yellow, "careful: "), f.Warning)
-		}
-		rules(t, f.Rules)
-		if f.Blocked != "" && f.State == audit.Off {
-			t.Wrapped("         not changed: ", f.Blocked)
-		}
-	}
-}
-
-// unjudged draws what could not be judged, by reason.
-func unjudged(t *Text, all []audit.Finding) {
-	var reasons []string
-	ids := map[string][]string{}
-	for _, f := range all {
-		if len(ids[f.Why]) == 0 {
-			reasons = append(reasons, f.Why)
-		}
-		if !slices.Contains(ids[f.Why], f.ID) {
-			ids[f.Why] = append(ids[f.Why], f.ID)
-		}
-	}
-	for _, why := range reasons {
-		all := strings.Join(ids[why], ", ")
-		if len(all) > 60 { // a list that is longer than a line is wrapped by itself
-			t.Wrapped("  ", all+":")
-			t.Wrapped("      ", why)
-			continue
-		}
-		t.Wrapped("  "+t.In(Bold, all)+": ", why)
-	}
-}
-
-// bothValues are the two values of a finding: found and, where it is off, wanted.
-func bothValues(f audit.Finding) string {
-	if f.Wanted != "" && f.State == audit.Off {
-		return brief(f.Found) + " → " + brief(f.Wanted)
-	}
-	return brief(f.Found)
-}
-
-// brief is a value in at most 32 columns; the JSON has all of it.
-func brief(value string) string { return cut(shown(value), 32) }
-
-// inFull writes what was found where its beginning does not say enough. A word that is longer than a line is cut.
-func inFull(t *Text, prefix, value string) {
-	words := strings.Fields(cut(value, 240))
-	for i, word := range words {
-		words[i] = cut(word, t.Width-visible(prefix))
-	}
-	t.Wrapped(prefix, strings.Join(words, " "))
-}
-
-func cut(value string, columns int) string {
-	value = tame(value, false)
-	if r := []rune(value); len(r) > columns {
-		return string(r[:max(columns-1, 0)]) + "…"
-	}
-	return value
-}
-
-// shown is a value for people: an empty one (a CPU mask without CPUs) is visible too.
-func shown(value string) string {
-	if value == "" {
-		return "none"
-	}
-	return value
-}
-
-func allAlike(group []audit.Finding) bool {
-	for _, f := range group[1:] {
-		if f.Found != group[0].Found || f.Wanted != group[0].Wanted || f.Why != group[0].Why {
-			return false
-		}
-	}
-	return true
-}
-
-// groupFindings puts the findings of one knob together that are equally bad, in the order of the first of each.
-func groupFindings(all []audit.Finding) [][]audit.Finding {
+	const under = "         "
 	type key struct {
 		id               string
 		severity         knob.Severity
 		warning, blocked string
 	}
-	at := map[key]int{}
-	var groups [][]audit.Finding
-	for _, f := range all {
-		k := key{f.ID, f.Severity, f.Warning, f.Blocked}
-		i, ok := at[k]
-		if !ok {
-			i = len(groups)
-			at[k] = i
-			groups = append(groups, nil)
+	for _, group := range Group(all, func(f audit.Finding) key { return key{f.ID, f.Severity, f.Warning, f.Blocked} }) {
+		f := group[0]
+		off := f.State == audit.Off
+		alike := !slices.ContainsFunc(group, func(o audit.Finding) bool {
+			return o.Found != f.Found || o.Wanted != f.Wanted || o.Why != f.Why
+		})
+		mark := words.Either(off, severity(t, f.Severity), Padded("", 8))
+		t.Wrapped(mark+" "+t.In(Bold, f.ID)+"  ", words.Either(alike, bothValues(f), fmt.Sprintf("%d values", len(group))))
+		if alike && brief(f.Found) != words.Or(f.Found) && f.Wanted != "" && !f.Address.Kind.Whole() {
+			inFull(t, under+"found: ", f.Found)
 		}
-		groups[i] = append(groups[i], f)
+		for _, member := range group[:min(len(group), 3)] {
+			t.Wrapped(under, t.In(Faint, member.Address.String())+words.If(!alike, "  %s", bothValues(member)))
+		}
+		t.LineIf(len(group) > 3, under+"and %d more like these", len(group)-3)
+		t.Wrapped(under, f.Why)
+		t.Field(under+"site: ", f.Site)
+		t.Field(under+t.In(Yellow, "careful: "), f.Warning)
+		rules(t, f.Rules)
+		t.Field(under+"not changed: ", words.Either(off, f.Blocked, ""))
 	}
-	return groups
+}
+
+// severity is a severity in eight columns.
+func severity(t *Text, s knob.Severity) string {
+	style := words.Either(s >= knob.High, RedBold, words.Either(s == knob.Medium, Yellow, ""))
+	return t.In(style, Padded(s.String(), 8))
+}
+
+// unjudged draws what could not be judged, by reason.
+func unjudged(t *Text, all []audit.Finding) {
+	for _, group := range Group(all, func(f audit.Finding) string { return f.Why }) {
+		ids := strings.Join(Distinct(group, func(f audit.Finding) string { return f.ID }), ", ")
+		if len(ids) > 60 { // a list that is longer than a line is wrapped by itself
+			t.Wrapped("  ", ids+":")
+			t.Wrapped("      ", group[0].Why)
+			continue
+		}
+		t.Wrapped("  "+t.In(Bold, ids)+": ", group[0].Why)
+	}
+}
+
+// bothValues are the two values of a finding: found and, where it is off, wanted.
+func bothValues(f audit.Finding) string {
+	return brief(f.Found) + words.If(f.Wanted != "" && f.State == audit.Off, " → %s", brief(f.Wanted))
+}
+
+// inFull writes what was found where its beginning does not say enough. A word that is longer than a line is cut.
+func inFull(t *Text, prefix, value string) {
+	parts := strings.Fields(Cut(value, 240))
+	for i, word := range parts {
+		parts[i] = Cut(word, t.Width-Visible(prefix))
+	}
+	t.Wrapped(prefix, strings.Join(parts, " "))
 }

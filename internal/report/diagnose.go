@@ -3,107 +3,80 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"mpps/internal/bottleneck"
 	"mpps/internal/facts"
+	"mpps/internal/report/words"
 )
 
-// Diagnosis draws what holds the path back, what shows it, what would be next, and what every stage did.
+// Diagnosis draws what limits the path, what shows it, what would be next, and what every stage did.
 func Diagnosis(t *Text, d *bottleneck.Diagnosis, l *facts.Load, verbose bool) {
-	style := Bold
-	if d.Bottleneck != nil {
-		style = RedBold
-	}
-	t.Wrapped("", t.In(style, d.Why))
+	t.Wrapped("", t.In(words.Either(d.Bottleneck != nil, RedBold, Bold), d.Why))
+	lead := "with more load "
 	if b := d.Bottleneck; b != nil {
-		t.Wrapped("", fmt.Sprintf("%s · %s at stage %s · confidence %.2f", bottleneck.About(b.Kind).Title, b.Object, b.Stage, b.Confidence))
+		t.Wrapped("", fmt.Sprintf("%s · %s at stage %s · confidence %.2f",
+			bottleneck.About(b.Kind).Title, b.Object, b.Stage, b.Confidence))
 		t.Blank()
 		t.Wrapped("  do     ", b.Advice)
-		if len(b.Knobs) > 0 {
-			t.Wrapped("  knobs  ", strings.Join(b.Knobs, ", ")+"  (mpps explain ID)")
-		}
+		t.WrappedIf(len(b.Knobs) > 0, "  knobs  ", "%s  (mpps explain ID)", strings.Join(b.Knobs, ", "))
 		for i, e := range b.Evidence {
-			lead := "         "
-			if i == 0 {
-				lead = "  seen   "
-			}
-			t.Wrapped(lead, evidenceLine(e))
-			if verbose && e.Source != "" {
-				t.Wrapped("           ", t.In(Faint, e.Source))
-			}
+			t.Wrapped(words.Either(i == 0, "  seen   ", "         "), Evidence(e))
+			t.Field("           ", words.Either(verbose, t.In(Faint, e.Source), ""))
 		}
+		lead = "then "
 	}
 	if n := d.Next; n != nil {
-		t.Wrapped("  next   ", nextStage(n, d.Bottleneck == nil))
+		t.Wrapped("  next   ", fmt.Sprintf("%s%s: %s (%.2f)", lead, bottleneck.About(n.Kind).Title, n.Say, n.Confidence))
 	}
 	if len(d.Stages) > 0 {
 		t.Blank()
 		t.Table(diagnosisTable(t, d))
 	}
+	method := words.Either(d.Method == facts.ByTracepoints, "counters, tracepoints and a profile", "counters alone")
 	t.Blank()
-	t.Wrapped("", t.In(Faint, fmt.Sprintf("watched for %.1f s by %s; that took %.0f ms of a CPU", d.Seconds, methodWords(d.Method), l.CostMS)))
+	t.Wrapped("", t.In(Faint, fmt.Sprintf("watched for %.1f s by %s; that took %.0f ms of a CPU",
+		d.Seconds, method, l.CostMS)))
 }
 
-// methodWords are what a method is for people.
-func methodWords(m facts.LoadMethod) string {
-	if m == facts.ByTracepoints {
-		return "counters, tracepoints and a profile"
-	}
-	return "counters alone"
-}
+// Evidence writes a piece of evidence: its value first.
+func Evidence(e bottleneck.Evidence) string { return quantity(e.Value, e.Unit) + "  " + e.What }
 
-// nextStage is what would hold the path back then.
-func nextStage(n *bottleneck.Bottleneck, healthy bool) string {
-	lead := "then "
-	if healthy {
-		lead = "with more load "
-	}
-	return fmt.Sprintf("%s%s: %s (%.2f)", lead, bottleneck.About(n.Kind).Title, n.Say, n.Confidence)
+// Waits are what waited and what was lost at a stage.
+func Waits(s *bottleneck.Stage) []string {
+	all := slices.Concat(s.Saturation, s.Errors)
+	return words.Each(all, func(e bottleneck.Evidence) string { return quantity(e.Value, e.Unit) + " " + e.What })
 }
-
-// evidenceLine writes a piece of evidence: its value first.
-func evidenceLine(e bottleneck.Evidence) string { return quantity(e.Value, e.Unit) + "  " + e.What }
 
 func quantity(v float64, unit string) string {
 	switch {
 	case unit == "share":
-		return queuePathShare(v)
+		return words.Share(v)
 	case strings.HasPrefix(unit, "share of "):
-		return queuePathShare(v) + strings.TrimPrefix(unit, "share")
+		return words.Share(v) + strings.TrimPrefix(unit, "share")
 	case unit == "node":
 		return fmt.Sprintf("node %.0f", v)
 	case unit == "us" && v >= 1000:
-		return siDigits(v/1000, 3) + " ms"
+		return words.SI(v/1000, 3) + " ms"
 	case v < 10000 && v == math.Trunc(v):
 		return fmt.Sprintf("%.0f %s", v, unit)
 	case unit == "packets/s":
-		return siDigits(v, 3) + "pps"
+		return words.SI(v, 3) + "pps"
 	case strings.HasPrefix(unit, "bit/"):
-		return siDigits(v, 3) + unit
+		return words.SI(v, 3) + unit
 	}
-	return strings.TrimSpace(siDigits(v, 3)) + " " + unit
+	return strings.TrimSpace(words.SI(v, 3)) + " " + unit
 }
 
-// diagnosisTable has a line for each stage, the one that holds the path back marked.
+// diagnosisTable has a line for each stage, the one that limits the path marked.
 func diagnosisTable(t *Text, d *bottleneck.Diagnosis) [][]string {
 	rows := [][]string{{"", "stage", "busiest", "use", "packets/s", "waits and losses"}}
 	for _, s := range d.Stages {
-		mark, use, pps := " ", "–", "–"
-		if d.Bottleneck != nil && d.Bottleneck.Stage == s.Name {
-			mark = t.In(RedBold, "▶")
-		}
-		if s.Use >= 0 {
-			use = fmt.Sprintf("%3.0f %%", 100*s.Use)
-		}
-		if s.PPS >= 0 {
-			pps = siDigits(s.PPS, 3)
-		}
-		var words []string
-		for _, e := range append(append([]bottleneck.Evidence{}, s.Saturation...), s.Errors...) {
-			words = append(words, quantity(e.Value, e.Unit)+" "+e.What)
-		}
-		rows = append(rows, []string{mark, s.Name, s.Object, use, pps, strings.Join(words, "; ")})
+		limits := d.Bottleneck != nil && d.Bottleneck.Stage == s.Name
+		rows = append(rows, []string{words.Either(limits, t.In(RedBold, "▶"), " "), s.Name, s.Object,
+			words.Either(s.Use >= 0, fmt.Sprintf("%3.0f %%", 100*s.Use), "–"), words.Either(s.PPS >= 0, words.SI(s.PPS, 3), "–"),
+			strings.Join(Waits(&s), "; ")})
 	}
 	return rows
 }

@@ -1,70 +1,69 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
 	"mpps/internal/domain"
+	"mpps/internal/report/words"
 )
 
 // Domain draws what a definition says about packets and latency: CPUs, memory, NICs, devices.
 func Domain(t *Text, state string, g domain.Guest, pending []string) {
-	head := fmt.Sprintf("%s, %s of %s", cpusOf(g.VCPUs), formatKiB(g.MemoryKiB), backing(g.Backing))
-	if state != "" {
-		head = state + ", " + head
-	}
-	t.Wrapped(t.In(Bold, g.Name)+"  ", head)
-	rows := [][]string{{"machine", join(g.Virt, g.Arch, g.Machine)}, {"cpu", guestCPU(g.CPU)}}
+	vcpus := words.If(g.VCPUs.Current != g.VCPUs.Max, "%d of ", g.VCPUs.Current) + words.Count(g.VCPUs.Max, "vCPU")
+	memory := formatKiB(g.MemoryKiB) + " of " + backing(g.Backing)
+	t.Wrapped(t.In(Bold, g.Name)+"  ", words.Join(", ", state, vcpus, memory))
+	var rows [][]string
+	add := func(name string, values ...string) { rows = append(rows, []string{"  " + name, join(values...)}) }
+	add("machine", g.Virt, g.Arch, g.Machine)
+	add("cpu", cmp.Or(guestCPU(g.CPU), "the hypervisor's default model"))
 	for _, c := range g.CPU.Cells {
-		rows = append(rows, []string{fmt.Sprintf("cell %d", c.ID), join("vCPUs "+orNone(c.CPUs), formatKiB(c.KiB), c.Access)})
+		add(fmt.Sprintf("cell %d", c.ID), "vCPUs "+words.Or(c.CPUs), formatKiB(c.KiB), c.Access)
 	}
-	rows = append(rows, []string{"vcpus", pins(g.Pins, g.VCPUs.Set)}, []string{"emulator", emulator(g)})
+	add("vcpus", pins(g.Pins, g.VCPUs.Set))
+	add("emulator", emulator(g))
 	if g.IOThreads > 0 || len(g.IOThreadPins) > 0 {
-		rows = append(rows, []string{"iothreads", fmt.Sprintf("%d, %s", g.IOThreads, pins(g.IOThreadPins, ""))})
+		add("iothreads", fmt.Sprintf("%d, %s", g.IOThreads, pins(g.IOThreadPins, "")))
 	}
 	for _, line := range schedules(g.Sched) {
-		rows = append(rows, []string{"scheduler", line})
+		add("scheduler", line)
 	}
 	if g.NUMA.Nodes != "" || g.NUMA.Mode != "" || g.NUMA.Placement != "" {
-		rows = append(rows, []string{"memory", join(g.NUMA.Mode, g.NUMA.Placement, node(g.NUMA.Nodes))})
+		add("memory", g.NUMA.Mode, g.NUMA.Placement, node(g.NUMA.Nodes))
 	}
 	for _, c := range g.NUMA.Cells {
-		rows = append(rows, []string{"memory", join(fmt.Sprintf("of cell %d:", c.Cell), c.Mode, node(c.Nodes))})
+		add("memory", fmt.Sprintf("of cell %d:", c.Cell), c.Mode, node(c.Nodes))
 	}
 	for _, timer := range g.Timers {
-		rows = append(rows, []string{"timer", timer.Name + " " + map[string]string{"": "as the hypervisor likes", "yes": "present", "no": "absent"}[timer.Present]})
+		present := map[string]string{"": "as the hypervisor likes", "yes": "present", "no": "absent"}[timer.Present]
+		rows = append(rows, []string{"  timer", timer.Name + " " + present})
 	}
 	for _, n := range g.Interfaces {
-		rows = append(rows, []string{fmt.Sprintf("nic %d", n.Index), nicLine(n)})
+		add(fmt.Sprintf("nic %d", n.Index), nicLine(n))
 	}
 	for _, h := range g.HostDevs {
-		managed := "unmanaged"
-		if h.Managed {
-			managed = "managed"
-		}
-		rows = append(rows, []string{"hostdev", join(h.Type, h.PCI, managed)})
+		add("hostdev", h.Type, h.PCI, words.Either(h.Managed, "managed", "unmanaged"))
 	}
 	if g.Agent {
-		rows = append(rows, []string{"agent", "channel of the QEMU guest agent"})
+		add("agent", "channel of the QEMU guest agent")
 	}
 	if g.QEMUArgs {
-		rows = append(rows, []string{"arguments", "has arguments for QEMU of its own (qemu:commandline), which are not looked into"})
+		add("arguments", "has arguments for QEMU of its own (qemu:commandline), which are not looked into")
 	}
-	t.Table(indented(rows))
-	if len(pending) > 0 {
-		t.Wrapped(t.In(Yellow, "pending: "), count(len(pending), "value takes", "values take")+" effect when the guest is started anew: "+strings.Join(pending, ", "))
-	}
+	t.Table(rows)
+	t.WrappedIf(len(pending) > 0, t.In(Yellow, "pending: "), "%s effect when the guest restarts: %s",
+		words.Count(len(pending), "value takes", "values take"), strings.Join(pending, ", "))
 }
 
 // DomainValues draws every value by its path.
 func DomainValues(t *Text, values []domain.Value) {
-	t.Blank()
-	t.Heading("values")
-	rows := make([][]string, 0, len(values))
+	t.Section("values")
+	var rows [][]string
 	for _, v := range values {
-		rows = append(rows, []string{v.Path, v.Value})
+		rows = append(rows, []string{"  " + v.Path, v.Value})
 	}
-	t.Table(indented(rows))
+	t.Table(rows)
 }
 
 // DomainEdits draws edits as a diff.
@@ -76,7 +75,7 @@ func DomainEdits(t *Text, edits []domain.Edit, verbose bool) {
 				continue
 			}
 		}
-		t.Line("%s", t.In(Bold, e.Path))
+		t.Heading(e.Path)
 		if e.HasFrom {
 			t.Value(Red, "  - ", e.From)
 		}
@@ -84,161 +83,74 @@ func DomainEdits(t *Text, edits []domain.Edit, verbose bool) {
 			t.Value(Green, "  + ", e.To)
 		}
 	}
-	if same > 0 && !verbose {
-		t.Line("%s already as wanted (-v shows them)", count(same, "value"))
-	}
-	if len(edits) == same {
-		t.Line("nothing to change")
-	}
-}
-
-func indented(rows [][]string) [][]string {
-	for _, r := range rows {
-		r[0] = "  " + r[0]
-	}
-	return rows
-}
-
-func cpusOf(v domain.VCPUs) string {
-	if v.Current != v.Max {
-		return fmt.Sprintf("%d of %s", v.Current, count(v.Max, "vCPU"))
-	}
-	return count(v.Max, "vCPU")
+	t.LineIf(same > 0 && !verbose, "%s already as wanted (-v shows them)", words.Count(same, "value"))
+	t.LineIf(len(edits) == same, "nothing to change")
 }
 
 func backing(b domain.Backing) string {
+	locked := words.If(b.Locked, "locked")
 	if !b.HugePages {
-		return join("ordinary pages", has(b.Locked, "locked"))
+		return join("ordinary pages", locked)
 	}
-	var sizes []string
-	for _, p := range b.Pages {
-		size := formatKiB(p.KiB)
-		if p.Cells != "" {
-			size += " (cells " + p.Cells + ")"
-		}
-		sizes = append(sizes, size)
-	}
-	return join("huge pages", strings.Join(sizes, ", "), has(b.Locked, "locked"))
+	sizes := words.Each(b.Pages, func(p domain.HugePage) string {
+		return formatKiB(p.KiB) + words.If(p.Cells != "", " (cells %s)", p.Cells)
+	})
+	return join("huge pages", strings.Join(sizes, ", "), locked)
 }
 
 func guestCPU(c domain.CPU) string {
-	topology := ""
-	if c.Topology.Sockets > 0 {
-		topology = fmt.Sprintf("%d × %d × %d (sockets, cores, threads)", c.Topology.Sockets, c.Topology.Cores, c.Topology.Threads)
-	}
-	cache := ""
-	if c.Cache != "" {
-		cache = "cache " + c.Cache
-	}
-	if line := join(c.Mode, c.Model, cache, topology); line != "" {
-		return line
-	}
-	return "the hypervisor's default model"
+	n := c.Topology
+	return join(c.Mode, c.Model, words.If(c.Cache != "", "cache %s", c.Cache),
+		words.If(n.Sockets > 0, "%d × %d × %d (sockets, cores, threads)", n.Sockets, n.Cores, n.Threads))
 }
 
 func pins(all []domain.Pin, set string) string {
 	if len(all) == 0 {
-		if set != "" {
-			return "on CPUs " + set + " together"
-		}
-		return "not pinned"
+		return words.Either(set != "", "on CPUs "+set+" together", "not pinned")
 	}
-	words := make([]string, len(all))
-	for i, p := range all {
-		words[i] = fmt.Sprintf("%d→%s", p.ID, orNone(p.CPUs))
-	}
-	return "pinned " + strings.Join(words, " ")
+	each := words.Each(all, func(p domain.Pin) string { return fmt.Sprintf("%d→%s", p.ID, words.Or(p.CPUs)) })
+	return "pinned " + strings.Join(each, " ")
 }
 
 func emulator(g domain.Guest) string {
-	line := "not pinned"
-	if g.EmulatorPin != "" {
-		line = "on CPUs " + g.EmulatorPin
-	}
-	if g.EmulatorSched.Policy != "" {
-		line += ", " + schedule(g.EmulatorSched)
-	}
-	return line
+	pin := words.Either(g.EmulatorPin != "", "on CPUs "+g.EmulatorPin, "not pinned")
+	return pin + words.If(g.EmulatorSched.Policy != "", ", %s", schedule(g.EmulatorSched))
 }
 
 // schedules puts the vCPUs of one policy together: libvirt writes each on its own.
 func schedules(all []domain.Sched) []string {
-	var order []string
-	of := map[string][]string{}
-	for _, s := range all {
-		how := schedule(s)
-		if of[how] == nil {
-			order = append(order, how)
+	var lines []string
+	for _, group := range Group(all, schedule) {
+		text := strings.Join(words.Each(group, func(s domain.Sched) string { return s.VCPUs }), ",")
+		if set, err := domain.ParseSet(text); err == nil {
+			text = domain.FormatSet(set)
 		}
-		of[how] = append(of[how], s.VCPUs)
+		lines = append(lines, "vCPUs "+text+": "+schedule(group[0]))
 	}
-	for i, how := range order {
-		set, err := domain.ParseSet(strings.Join(of[how], ","))
-		who := domain.FormatSet(set)
-		if err != nil {
-			who = strings.Join(of[how], ",")
-		}
-		order[i] = "vCPUs " + who + ": " + how
-	}
-	return order
+	return lines
 }
 
-func schedule(s domain.Sched) string {
-	if s.Priority > 0 {
-		return fmt.Sprintf("%s %d", s.Policy, s.Priority)
-	}
-	return s.Policy
-}
+func schedule(s domain.Sched) string { return s.Policy + words.If(s.Priority > 0, " %d", s.Priority) }
 
-func node(set string) string {
-	if set == "" {
-		return ""
-	}
-	return "node " + set
-}
+func node(set string) string { return words.If(set != "", "node %s", set) }
 
 func nicLine(n domain.Interface) string {
-	parts := []string{n.MAC, n.Type, n.Source, n.PCI, n.Model, n.Driver.Name}
-	for _, number := range []struct {
-		is   int
-		what string
-	}{{n.Driver.Queues, "queue"}, {n.Driver.RxQueueSize, "rx descriptor"}, {n.Driver.TxQueueSize, "tx descriptor"}, {n.RxFrames, "coalesced frame"}} {
-		if number.is > 0 {
-			parts = append(parts, count(number.is, number.what))
-		}
-	}
-	if n.MTU > 0 {
-		parts = append(parts, fmt.Sprintf("MTU %d", n.MTU))
-	}
-	if len(n.VLANs) > 0 {
-		parts = append(parts, "VLAN "+strings.Trim(fmt.Sprint(n.VLANs), "[]"))
-	}
-	return join(parts...)
+	number := func(n int, what string) string { return words.Either(n > 0, words.Count(n, what), "") }
+	return join(n.MAC, n.Type, n.Source, n.PCI, n.Model, n.Driver.Name, number(n.Driver.Queues, "queue"),
+		number(n.Driver.RxQueueSize, "rx descriptor"), number(n.Driver.TxQueueSize, "tx descriptor"),
+		number(n.RxFrames, "coalesced frame"), words.If(n.MTU > 0, "MTU %d", n.MTU),
+		words.If(len(n.VLANs) > 0, "VLAN %s", strings.Trim(fmt.Sprint(n.VLANs), "[]")))
 }
 
-// join puts words that are there beside each other.
-func join(words ...string) string {
+// join puts the words that are there side by side, each once where it comes twice in a row.
+func join(parts ...string) string {
 	var there []string
-	for _, w := range words {
-		if w != "" && (len(there) == 0 || there[len(there)-1] != w) {
-			there = append(there, w)
+	for _, p := range parts {
+		if p != "" && (len(there) == 0 || there[len(there)-1] != p) {
+			there = append(there, p)
 		}
 	}
 	return strings.Join(there, " ")
-}
-
-func has(is bool, word string) string {
-	if is {
-		return word
-	}
-	return ""
-}
-
-func orNone(set string) string {
-	if set == "" {
-		return "none"
-	}
-	return set
 }
 
 // formatKiB writes an amount of memory in the largest unit that it fills.

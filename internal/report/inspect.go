@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"mpps/internal/facts"
+	"mpps/internal/report/words"
 	"mpps/internal/setting"
 )
 
@@ -25,65 +26,44 @@ func Inspect(t *Text, h *facts.Host) {
 	}
 	passthrough(t, h, drawn)
 	others(t, h, drawn)
-	for _, s := range h.Topology.Suspect {
-		t.Wrapped(t.In(Yellow, "suspect: "), s)
-	}
+	t.Each(t.In(Yellow, "suspect: "), h.Topology.Suspect)
 }
 
 func headline(h *facts.Host) string {
-	words := []string{cmp.Or(h.Name, "host")}
-	if h.Kernel.Release != "" {
-		words = append(words, "Linux "+h.Kernel.Release)
-	}
-	if h.Topology.Model != "" {
-		words = append(words, h.Topology.Model)
-	}
-	if h.Emulated {
-		words = append(words, "EMULATED: its rates and times prove nothing")
-	} else if h.Virtual != "" {
-		words = append(words, "a guest of "+h.Virtual)
-	}
-	return strings.Join(words, " · ")
+	virtual := words.Either(h.Emulated, "EMULATED: its rates and times prove nothing",
+		words.If(h.Virtual != "", "a guest of %s", h.Virtual))
+	kernel := words.If(h.Kernel.Release != "", "Linux %s", h.Kernel.Release)
+	return words.Join(" · ", cmp.Or(h.Name, "host"), kernel, h.Topology.Model, virtual)
 }
 
 func topologyLines(t *Text, h *facts.Host) {
 	c := h.Topology.Counts
-	line := fmt.Sprintf("%s, %s, %s, %s", count(c.Packages, "package"), count(c.NUMANodes, "NUMA node"),
-		count(c.Cores, "core"), count(c.CPUsOnline, "CPU"))
-	if c.CPUsOffline > 0 {
-		line += fmt.Sprintf(" and %d offline", c.CPUsOffline)
-	}
-	if c.L3Caches > 0 {
-		line += ", " + count(c.L3Caches, "L3 cache")
-	}
-	t.Line("%s", line)
+	online := words.Count(c.CPUsOnline, "CPU") + words.If(c.CPUsOffline > 0, " and %d offline", c.CPUsOffline)
+	t.Line("%s", words.Join(", ", words.Count(c.Packages, "package"), words.Count(c.NUMANodes, "NUMA node"),
+		words.Count(c.Cores, "core"), online, words.Either(c.L3Caches > 0, words.Count(c.L3Caches, "L3 cache"), "")))
 	var rows [][]string
 	for _, n := range h.Topology.Nodes {
-		row := []string{fmt.Sprintf("  node %d", n.ID), CPUs(n.CPUs),
-			fmt.Sprintf("%s, %s free", Bytes(n.Memory), Bytes(n.Free)), hugepages(n.Hugepages)}
-		rows = append(rows, row)
+		memory := words.Bytes(n.Memory) + ", " + words.Bytes(n.Free) + " free"
+		rows = append(rows, []string{fmt.Sprintf("  node %d", n.ID), n.CPUs.Words(), memory, hugepages(n.Hugepages)})
 	}
 	t.Table(rows)
 }
 
 func hugepages(pools []facts.Hugepages) string {
-	var words []string
-	for _, p := range pools {
-		if p.Total > 0 {
-			words = append(words, fmt.Sprintf("%d × %s pages (%d free)", p.Total, Bytes(p.Size), p.Free))
-		}
-	}
-	if len(words) == 0 {
-		return "no huge pages"
-	}
-	return strings.Join(words, ", ")
+	parts := words.Each(pools, func(p facts.Hugepages) string {
+		return words.If(p.Total > 0, "%d × %s pages (%d free)", p.Total, words.Bytes(p.Size), p.Free)
+	})
+	return cmp.Or(words.Join(", ", parts...), "no huge pages")
 }
 
-// station is one stop of a drawn path.
-type station struct{ kind, name, text string }
+// Station is one stop of a packet's path.
+type Station struct {
+	Kind, Name, Text string
+	BackEnd          bool // it serves the guest's NIC: vhost or QEMU
+}
 
-func (s station) draw(t *Text, mark string) {
-	t.Wrapped(fmt.Sprintf("  %s %-6s %s  ", mark, s.kind, t.In(Bold, fmt.Sprintf("%-12s", s.name))), s.text)
+func (s Station) draw(t *Text, mark string) {
+	t.Wrapped(fmt.Sprintf("  %s %-6s %s  ", mark, s.Kind, t.In(Bold, fmt.Sprintf("%-12s", s.Name))), s.Text)
 }
 
 // bridgePath draws what is above a bridge once, the bridge, and a branch for each guest's NIC on it.
@@ -92,16 +72,16 @@ func bridgePath(t *Text, h *facts.Host, b facts.Bridge, drawn map[string]bool) {
 	for _, n := range h.NICs {
 		if n.Master == b.Name || slices.Contains(b.Ports, n.Name) {
 			drawn[n.Name] = true
-			station{"NIC", n.Name, nicText(n)}.draw(t, "╷")
+			Station{Kind: "NIC", Name: n.Name, Text: nicText(n)}.draw(t, "╷")
 		}
 	}
 	for _, tunnel := range h.Tunnels {
 		if tunnel.Master == b.Name {
 			drawn[tunnel.Name] = true
-			station{tunnel.Type, tunnel.Name, tunnelText(tunnel)}.draw(t, "╷")
+			Station{Kind: tunnel.Type, Name: tunnel.Name, Text: tunnelText(tunnel)}.draw(t, "╷")
 		}
 	}
-	station{"bridge", b.Name, bridgeText(h, b)}.draw(t, "┿")
+	bridgeStation(h, b).draw(t, "┿")
 	found := false
 	for _, g := range h.Guests {
 		for _, i := range g.NICs() {
@@ -110,154 +90,138 @@ func bridgePath(t *Text, h *facts.Host, b facts.Bridge, drawn map[string]bool) {
 			}
 			found = true
 			drawn[i.Tap], drawn["guest "+g.Name] = true, true
-			for n, s := range guestStations(h, g, i) {
-				s.draw(t, map[bool]string{true: "├", false: "│"}[n == 0])
+			mark := "├"
+			for _, s := range guestStations(h, g, i) {
+				s.draw(t, mark)
+				mark = "│"
+			}
+			if text := insideText(g, i.MAC); text != "" {
+				Station{Kind: "inside", Text: text}.draw(t, "│")
 			}
 		}
 	}
 	if !found {
-		station{"", "", "no guest on this bridge"}.draw(t, "╵")
+		Station{Text: "no guest on this bridge"}.draw(t, "╵")
 	}
 }
 
-func guestStations(h *facts.Host, g facts.Guest, i facts.Interface) []station {
-	var list []station
+// GuestPath are bridge, tap, back end and guest of a guest's first NIC; nothing where there is none.
+func GuestPath(h *facts.Host, guest string) []Station {
+	at := slices.IndexFunc(h.Guests, func(g facts.Guest) bool { return g.Name == guest })
+	if at < 0 || len(h.Guests[at].Interfaces) == 0 {
+		return nil
+	}
+	nic := h.Guests[at].Interfaces[0]
+	stations := guestStations(h, h.Guests[at], nic)
+	if b := slices.IndexFunc(h.Bridges, func(b facts.Bridge) bool { return b.Name == nic.Source }); b >= 0 {
+		stations = append([]Station{bridgeStation(h, h.Bridges[b])}, stations...)
+	}
+	return stations
+}
+
+// guestStations are tap, back end and guest of one of a guest's NICs.
+func guestStations(h *facts.Host, g facts.Guest, i facts.Interface) []Station {
+	var list []Station
 	if i.Tap != "" {
 		text := "one queue"
 		if at := slices.IndexFunc(h.Taps, func(tap facts.Tap) bool { return tap.Name == i.Tap }); at >= 0 {
-			tap := h.Taps[at]
-			text = fmt.Sprintf("%s, tx queue length %d", count(tap.RxQueues, "queue"), tap.TxQueueLen)
+			text = fmt.Sprintf("%s, tx queue length %d", words.Count(h.Taps[at].RxQueues, "queue"), h.Taps[at].TxQueueLen)
 		}
-		list = append(list, station{"tap", i.Tap, text})
+		list = append(list, Station{Kind: "tap", Name: i.Tap, Text: text})
 	}
-	list = append(list, vhostStation(g, i))
-	vcpus := fmt.Sprintf("%s NIC %s, %s, %s", cmp.Or(i.Model, i.Type), i.MAC, count(max(i.Queues, 1), "queue"),
-		count(g.VCPUs, "vCPU"))
-	if pins := pinned(g); pins != "" {
-		vcpus += " on CPUs " + pins
-	} else {
-		vcpus += " not pinned"
+	var pinned setting.CPUSet
+	for _, p := range g.Pins {
+		pinned = pinned.Or(p)
 	}
-	if len(g.Pending) > 0 {
-		vcpus += fmt.Sprintf("; %s for a restart", count(len(g.Pending), "change waits", "changes wait"))
-	}
-	state := g.State
-	if g.Job != "" {
-		state += " (" + g.Job + ")"
-	}
-	list = append(list, station{"guest", g.Name, state + ": " + vcpus})
-	if text := insideText(g, i.MAC); text != "" {
-		list = append(list, station{"inside", "", text})
-	}
-	return list
+	pins := words.Either(len(pinned) > 0, " on CPUs "+pinned.String(), " not pinned")
+	text := fmt.Sprintf("%s: %s NIC %s, %s, %s%s", g.State+words.If(g.Job != "", " (%s)", g.Job), cmp.Or(i.Model, i.Type),
+		i.MAC, words.Count(max(i.Queues, 1), "queue"), words.Count(g.VCPUs, "vCPU"), pins) +
+		words.If(len(g.Pending) > 0, "; %s for a restart", words.Count(len(g.Pending), "change waits", "changes wait"))
+	return append(list, backEnd(g, i), Station{Kind: "guest", Name: g.Name, Text: text})
 }
 
-// insideText is what a guest's agent tells, of its NIC with an address too; empty where nobody asked.
+// insideText is what a guest's agent reports, of its NIC with an address too; empty where nobody asked.
 func insideText(g facts.Guest, mac string) string {
 	if g.Inside == nil {
 		return ""
 	}
-	var words []string
-	for _, word := range []string{g.Inside.Release, g.Inside.OS} {
-		if word != "" {
-			words = append(words, word)
-		}
-	}
+	parts := []string{g.Inside.Release, g.Inside.OS}
 	if in := g.Inside.Host; in != nil {
 		for _, n := range in.NICs {
 			if n.MAC == mac && n.Channels != nil {
-				words = append(words, fmt.Sprintf("%s uses %d of %s", n.Name, n.Channels.Combined, count(n.Channels.MaxCombined, "queue")))
+				queues := words.Count(n.Channels.MaxCombined, "queue")
+				parts = append(parts, fmt.Sprintf("%s uses %d of %s", n.Name, n.Channels.Combined, queues))
 			}
 		}
-		if in.Kernel.Clocksource != "" {
-			words = append(words, "clock "+in.Kernel.Clocksource)
-		}
+		parts = append(parts, words.If(in.Kernel.Clocksource != "", "clock %s", in.Kernel.Clocksource))
 	}
-	if g.Inside.Why != "" {
-		words = append(words, "not seen: "+g.Inside.Why)
-	}
-	return strings.Join(words, ", ")
+	return words.Join(", ", append(parts, words.If(g.Inside.Why != "", "not seen: %s", g.Inside.Why))...)
 }
 
-func pinned(g facts.Guest) string {
-	var all setting.CPUSet
-	for _, p := range g.Pins {
-		all = all.Or(p)
-	}
-	return all.String()
-}
-
-func vhostStation(g facts.Guest, i facts.Interface) station {
+// backEnd is what serves a guest's NIC.
+func backEnd(g facts.Guest, i facts.Interface) Station {
+	s := Station{Kind: "vhost", BackEnd: true}
 	if i.Model != "virtio" {
-		return station{"QEMU", "device model", "QEMU emulates the NIC's registers: many exits a packet"}
+		s.Kind, s.Name, s.Text = "QEMU", "device model", "QEMU emulates the NIC's registers: many exits a packet"
+		return s
 	}
 	var where []string
 	sure := "of some NIC of the guest"
 	for _, thread := range g.Threads {
-		if thread.Role == "vhost" && (thread.NIC == "" || thread.NIC == i.MAC) {
-			if thread.Sure != "" {
-				sure = "found by " + string(thread.Sure)
-				if thread.Sure == facts.OnlyOne {
-					sure = "the only one"
-				}
-			}
-			where = append(where, fmt.Sprintf("%d on CPU %d (allowed %s)", thread.TID, thread.CPU, thread.Affinity))
+		if thread.Role != "vhost" || thread.NIC != "" && thread.NIC != i.MAC {
+			continue
 		}
+		switch thread.Sure {
+		case "":
+		case facts.OnlyOne:
+			sure = "the only one"
+		default:
+			sure = "found by " + string(thread.Sure)
+		}
+		where = append(where, fmt.Sprintf("%d on CPU %d (allowed %s)", thread.TID, thread.CPU, thread.Affinity))
 	}
 	switch {
 	case len(where) > 0:
-		return station{"vhost", count(len(where), "thread"), strings.Join(where, ", ") + ": " + sure}
+		s.Name, s.Text = words.Count(len(where), "thread"), strings.Join(where, ", ")+": "+sure
 	case i.Backend == "qemu":
-		return station{"QEMU", "back end", "QEMU copies every packet in its own process"}
+		s.Kind, s.Name, s.Text = "QEMU", "back end", "QEMU copies every packet in its own process"
 	case g.State == "running":
-		return station{"vhost", "unknown", "no vhost thread seen"}
+		s.Name, s.Text = "unknown", "no vhost thread seen"
+	default:
+		s.Text = "not running"
 	}
-	return station{"vhost", "", "not running"}
+	return s
 }
 
 func nicText(n facts.NIC) string {
-	words := []string{cmp.Or(n.Driver, "unknown driver")}
-	if n.Node >= 0 {
-		words = append(words, fmt.Sprintf("node %d", n.Node))
-	} else {
-		words = append(words, "node unknown")
-	}
-	words = append(words, fmt.Sprintf("%d rx and %d tx queues", n.RxQueues, n.TxQueues))
+	node := words.Either(n.Node >= 0, fmt.Sprintf("node %d", n.Node), "node unknown")
+	queues := fmt.Sprintf("%d rx and %d tx queues", n.RxQueues, n.TxQueues)
+	parts := []string{cmp.Or(n.Driver, "unknown driver"), node, queues}
 	if n.Rings != nil {
-		words = append(words, fmt.Sprintf("rings %d/%d", n.Rings.Rx, n.Rings.Tx))
+		parts = append(parts, fmt.Sprintf("rings %d/%d", n.Rings.Rx, n.Rings.Tx))
 	}
 	var irqs setting.CPUSet
 	for _, irq := range n.IRQs {
 		irqs = irqs.Or(irq.Affinity)
 	}
-	if len(irqs) > 0 {
-		words = append(words, "interrupts on "+CPUs(irqs))
-	}
+	parts = append(parts, words.If(len(irqs) > 0, "interrupts on %s", irqs.Words()))
 	if n.SRIOV != nil {
-		words = append(words, fmt.Sprintf("%d of %d VFs", n.SRIOV.Enabled, n.SRIOV.Total))
+		parts = append(parts, fmt.Sprintf("%d of %d VFs", n.SRIOV.Enabled, n.SRIOV.Total))
 	}
-	if n.Management != "" {
-		words = append(words, "management path: "+n.Management)
-	}
-	return strings.Join(words, ", ")
+	return words.Join(", ", append(parts, words.If(n.Management != "", "management path: %s", n.Management))...)
 }
 
 func tunnelText(t facts.Tunnel) string {
-	text := count(t.TxQueues, "tx queue")
-	if t.Lockless {
-		text += ", lockless"
-	}
-	if t.Lower != "" {
-		text += ", over " + t.Lower
-	}
-	return text
+	return words.Count(t.TxQueues, "tx queue") + words.If(t.Lockless, ", lockless") +
+		words.If(t.Lower != "", ", over %s", t.Lower)
 }
 
-// bridgeText says whether a bridge's frames run through iptables, which either its own switch or the host's decides
+// bridgeStation says whether a bridge's frames run through iptables, which either its own switch or the host's decides
 // (net/bridge/br_netfilter_hooks.c, br_nf_pre_routing), and how many rules wait there.
-func bridgeText(h *facts.Host, b facts.Bridge) string {
+func bridgeStation(h *facts.Host, b facts.Bridge) Station {
 	on, sure := false, true
-	for name, own := range map[string]bool{"iptables": b.CallIPTables, "ip6tables": b.CallIP6Tables, "arptables": b.CallARPTables} {
+	for name, own := range map[string]bool{"iptables": b.CallIPTables, "ip6tables": b.CallIP6Tables,
+		"arptables": b.CallARPTables} {
 		hosts := h.Readings.At(setting.Of(setting.Sysctl, "net.bridge.bridge-nf-call-"+name))
 		on = on || own || hosts.Value == "1"
 		sure = sure && hosts.State != setting.Unknown
@@ -266,22 +230,15 @@ func bridgeText(h *facts.Host, b facts.Bridge) string {
 	for _, set := range h.Netfilter.Rules {
 		rules += set.Rules
 	}
-	var words []string
+	text := "its frames skip iptables"
 	switch {
 	case on:
-		words = append(words, "its frames run through iptables, "+count(rules, "rule")+" on the host")
+		text = "its frames run through iptables, " + words.Count(rules, "rule") + " on the host"
 	case h.Netfilter.BridgeModule && !sure:
-		words = append(words, "br_netfilter is loaded: its frames may run through iptables")
-	default:
-		words = append(words, "its frames skip iptables")
+		text = "br_netfilter is loaded: its frames may run through iptables"
 	}
-	if b.STP {
-		words = append(words, "STP")
-	}
-	if b.VLANFiltering {
-		words = append(words, "VLAN filtering")
-	}
-	return strings.Join(words, ", ")
+	return Station{Kind: "bridge", Name: b.Name, Text: text + words.If(b.STP, ", STP") +
+		words.If(b.VLANFiltering, ", VLAN filtering")}
 }
 
 func passthrough(t *Text, h *facts.Host, drawn map[string]bool) {
@@ -293,84 +250,47 @@ func passthrough(t *Text, h *facts.Host, drawn map[string]bool) {
 			}
 			v := h.VFs[at]
 			drawn[v.NIC], drawn["guest "+g.Name] = true, true
-			station{"NIC", v.PF, "physical function"}.draw(t, "╷")
-			station{"VF", fmt.Sprintf("%s vf %d", v.PF, v.Index),
-				fmt.Sprintf("%s, IOMMU group %d, driver %s", v.PCI, v.Group, v.Driver)}.draw(t, "│")
-			station{"guest", g.Name, g.State + ": the VF is passed through, no copy on the host"}.draw(t, "╵")
+			Station{Kind: "NIC", Name: v.PF, Text: "physical function"}.draw(t, "╷")
+			Station{Kind: "VF", Name: fmt.Sprintf("%s vf %d", v.PF, v.Index),
+				Text: fmt.Sprintf("%s, IOMMU group %d, driver %s", v.PCI, v.Group, v.Driver)}.draw(t, "│")
+			Station{Kind: "guest", Name: g.Name, Text: g.State + ": the VF is passed through, no copy on the host"}.draw(t, "╵")
 			t.Blank()
 		}
 	}
 }
 
+// others lists what is on no path.
 func others(t *Text, h *facts.Host, drawn map[string]bool) {
-	var rows [][]string
-	for _, n := range h.NICs {
-		if !drawn[n.Name] {
-			rows = append(rows, []string{"  NIC", n.Name, nicText(n)})
+	headed := false
+	add := func(seen bool, kind, name, text string) {
+		if seen {
+			return
 		}
+		if !headed {
+			t.Heading("not on a path to a guest")
+			headed = true
+		}
+		t.Wrapped(fmt.Sprintf("  %-7s %-12s  ", kind, name), text)
+	}
+	for _, n := range h.NICs {
+		add(drawn[n.Name], "NIC", n.Name, nicText(n))
 	}
 	for _, n := range h.Tunnels {
-		if !drawn[n.Name] {
-			rows = append(rows, []string{"  " + n.Type, n.Name, tunnelText(n)})
-		}
+		add(drawn[n.Name], n.Type, n.Name, tunnelText(n))
 	}
 	for _, g := range h.Guests {
-		if !drawn["guest "+g.Name] {
-			rows = append(rows, []string{"  guest", g.Name, g.State + ", " + nicsText(g)})
-		}
-	}
-	if len(rows) == 0 {
-		return
-	}
-	t.Heading("not on a path to a guest")
-	for _, row := range rows {
-		t.Wrapped(fmt.Sprintf("%-9s %-12s  ", row[0], row[1]), row[2])
+		add(drawn["guest "+g.Name], "guest", g.Name, g.State+", "+nicsText(g))
 	}
 }
 
 // nicsText says what NICs a guest has that lead to no bridge of this host.
 func nicsText(g facts.Guest) string {
-	var words []string
 	all := g.NICs()
-	for _, i := range all[:min(len(all), 3)] {
-		words = append(words, strings.TrimSpace(fmt.Sprintf("%s NIC on %s %s", cmp.Or(i.Model, "a"), i.Type, i.Source)))
-	}
-	if rest := len(all) - 3; rest > 0 {
-		words = append(words, fmt.Sprintf("%d more", rest))
-	}
-	for _, pci := range g.Hostdevs {
-		words = append(words, "passed through "+pci)
-	}
-	switch {
-	case len(words) == 0 && g.Managed && g.Definition == "":
-		return "its definition could not be seen"
-	case len(words) == 0:
-		return "no NIC"
-	}
-	return strings.Join(words, ", ")
-}
-
-// count writes a number with its noun: "1 queue", "4 queues"; a second noun is the plural where an s is not enough.
-func count(n int, noun string, plural ...string) string {
-	switch {
-	case n == 1:
-		return "1 " + noun
-	case len(plural) > 0:
-		return fmt.Sprintf("%d %s", n, plural[0])
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
-
-// Bytes writes a size with a binary unit in at most four digits.
-func Bytes(n uint64) string {
-	units := []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB"}
-	v, unit := float64(n), 0
-	for v >= 1024 && unit < len(units)-1 {
-		v /= 1024
-		unit++
-	}
-	if v == float64(int64(v)) || v >= 100 {
-		return fmt.Sprintf("%.0f %s", v, units[unit])
-	}
-	return fmt.Sprintf("%.1f %s", v, units[unit])
+	nics := words.Each(all[:min(len(all), 3)], func(i facts.Interface) string {
+		return strings.TrimSpace(fmt.Sprintf("%s NIC on %s %s", cmp.Or(i.Model, "a"), i.Type, i.Source))
+	})
+	passed := words.Each(g.Hostdevs, func(pci string) string { return "passed through " + pci })
+	parts := slices.Concat(nics, []string{words.If(len(all) > 3, "%d more", len(all)-3)}, passed)
+	none := words.Either(g.Managed && g.Definition == "", "its definition could not be seen", "no NIC")
+	return cmp.Or(words.Join(", ", parts...), none)
 }

@@ -38,17 +38,20 @@ func sample() *facts.Host {
 		Netfilter: facts.Netfilter{BridgeModule: true,
 			Rules: []facts.RuleSet{{Tool: "iptables-legacy", Rules: 12}}},
 		Guests: []facts.Guest{
-			{Name: "slow", State: "running", VCPUs: 2, Job: "migration out", Inside: &facts.Inside{Why: "it is being migrated"}, Interfaces: []facts.Interface{
-				{MAC: "52:54:00:00:00:01", Type: "bridge", Source: "br0", Tap: "vnet0", Model: "e1000", Queues: 1}}},
+			{Name: "slow", State: "running", VCPUs: 2, Job: "migration out", Inside: &facts.Inside{Why: "it is being migrated"},
+				Interfaces: []facts.Interface{
+					{MAC: "52:54:00:00:00:01", Type: "bridge", Source: "br0", Tap: "vnet0", Model: "e1000", Queues: 1}}},
 			{Name: "fast", State: "running", VCPUs: 2, Pins: []setting.CPUSet{setting.CPUs(2), setting.CPUs(3)},
 				Pending: []string{"interface/52:54:00:00:00:02/driver.queues"},
 				Inside: &facts.Inside{Release: "6.12.48", OS: "Debian 13", Host: &facts.Host{
 					Kernel: facts.Kernel{Clocksource: "tsc"},
-					NICs:   []facts.NIC{{Name: "ens3", MAC: "52:54:00:00:00:02", Channels: &facts.Channels{Combined: 1, MaxCombined: 2}}},
+					NICs: []facts.NIC{{Name: "ens3", MAC: "52:54:00:00:00:02",
+						Channels: &facts.Channels{Combined: 1, MaxCombined: 2}}},
 				}},
 				Interfaces: []facts.Interface{
 					{MAC: "52:54:00:00:00:02", Type: "bridge", Source: "br0", Tap: "vnet1", Model: "virtio", Queues: 2}},
-				Threads: []facts.Thread{{TID: 4711, Role: "vhost", NIC: "52:54:00:00:00:02", CPU: 2, Affinity: setting.CPUs(2, 3)}}},
+				Threads: []facts.Thread{{TID: 4711, Role: "vhost", NIC: "52:54:00:00:00:02", CPU: 2,
+					Affinity: setting.CPUs(2, 3)}}},
 			{Name: "direct", State: "shut off", Hostdevs: []string{"0000:41:10.1"}},
 		},
 		Unseen: []facts.Unseen{{What: "rules of nft", Why: "needs root"}},
@@ -68,14 +71,6 @@ func TestInspectView(t *testing.T) {
 	for _, line := range strings.Split(text, "\n") {
 		if utf8.RuneCountInString(line) > 80 {
 			t.Errorf("line of %d columns: %s", utf8.RuneCountInString(line), line)
-		}
-	}
-}
-
-func TestBytes(t *testing.T) {
-	for n, want := range map[uint64]string{0: "0 B", 1023: "1023 B", 1536: "1.5 KiB", 3 << 30: "3 GiB", 3<<30 + 1<<28: "3.2 GiB"} {
-		if have := Bytes(n); have != want {
-			t.Errorf("%d is %q, expected %q", n, have, want)
 		}
 	}
 }

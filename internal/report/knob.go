@@ -4,40 +4,34 @@ import (
 	"fmt"
 	"strings"
 
-	"mpps/internal/datapath"
 	"mpps/internal/facts"
 	"mpps/internal/goal"
 	"mpps/internal/knob"
+	"mpps/internal/report/words"
 )
 
 // Knob draws the page of one knob.
 func Knob(t *Text, k *knob.Knob) {
 	t.Wrapped(t.In(Bold, k.ID)+"  ", k.Title)
-	t.Wrapped("", fmt.Sprintf("stage %s · risk %s · has an opinion for %s", k.Stage, k.Risk, strings.Join(tiersOf(k), ", ")))
-	if k.Check {
-		t.Line("checked and explained only: mpps does not set it")
-	}
-	if k.Asked {
-		t.Line("set on request only: ask for a value in /etc/mpps/site.yaml")
-	}
-	if all := k.Values(); len(all) > 0 {
+	t.Wrapped("", fmt.Sprintf("stage %s · risk %s · has an opinion for %s", k.Stage, k.Risk, tiersOf(k)))
+	t.LineIf(k.Check, "checked and explained only: mpps does not set it")
+	t.LineIf(k.Asked, "set on request only: ask for a value in /etc/mpps/site.yaml")
+	name := func(name string) string { return t.In(Cyan, Padded(name, 8)) }
+	if values := k.Values(); len(values) > 0 {
 		t.Blank()
-		lead := t.In(Cyan, fmt.Sprintf("%-8s", "values"))
-		for _, v := range all {
-			t.Wrapped(lead, fmt.Sprintf("%s (%s)", v.Address, v.What))
-			lead = strings.Repeat(" ", 8)
-		}
+		t.List(name("values"), words.Each(values,
+			func(v knob.Value) string { return fmt.Sprintf("%s (%s)", v.Address, v.What) }))
 	}
 	doc := k.Doc()
-	paragraph(t, "wanted", doc.Want)
-	paragraph(t, "why", doc.Why)
-	paragraph(t, "cost", doc.Cost)
-	paragraph(t, "verify", doc.Verify)
+	paragraphs := [][2]string{{"wanted", doc.Want}, {"why", doc.Why}, {"cost", doc.Cost}, {"verify", doc.Verify}}
 	for _, trap := range doc.Traps {
-		paragraph(t, "trap", trap)
+		paragraphs = append(paragraphs, [2]string{"trap", trap})
 	}
-	if len(k.After) > 0 {
-		paragraph(t, "after", strings.Join(k.After, ", "))
+	for _, p := range append(paragraphs, [2]string{"after", strings.Join(k.After, ", ")}) {
+		if p[1] != "" {
+			t.Blank()
+			t.Wrapped(name(p[0]), p[1])
+		}
 	}
 	if len(doc.Sources) > 0 {
 		t.Blank()
@@ -48,37 +42,17 @@ func Knob(t *Text, k *knob.Knob) {
 	}
 }
 
-func tiersOf(k *knob.Knob) []string {
-	var tiers []string
-	for _, tier := range goal.Tiers() {
-		if k.Speaks(tier) {
-			tiers = append(tiers, string(tier))
-		}
-	}
-	return tiers
-}
-
-func paragraph(t *Text, name, text string) {
-	if text == "" {
-		return
-	}
-	t.Blank()
-	t.Wrapped(t.In(Cyan, fmt.Sprintf("%-8s", name)), text)
-}
-
 // Knobs draws the catalogue, one line a knob, by stage in path order.
 func Knobs(t *Text, all []*knob.Knob) {
-	var stage datapath.Stage
-	longest := map[datapath.Stage]int{}
-	for _, k := range all {
-		longest[k.Stage] = max(longest[k.Stage], len(k.ID))
-	}
-	for _, k := range all {
-		if k.Stage != stage {
-			stage = k.Stage
-			t.Heading(stage.String())
+	for _, stage := range Runs(all, func(a, b *knob.Knob) bool { return a.Stage == b.Stage }) {
+		t.Heading(stage[0].Stage.String())
+		longest := 0
+		for _, k := range stage {
+			longest = max(longest, len(k.ID))
 		}
-		t.Wrapped(fmt.Sprintf("  %-*s  ", longest[stage], k.ID), k.Title)
+		for _, k := range stage {
+			t.Wrapped("  "+Padded(k.ID, longest)+"  ", k.Title)
+		}
 	}
 }
 
@@ -103,10 +77,32 @@ func SnapshotDiff(t *Text, compared int, differences []facts.Difference) {
 		t.Line("identical: %d settings and the whole inventory", compared)
 		return
 	}
-	t.Line("%s:", count(len(differences), "difference"))
+	t.Line("%s:", words.Count(len(differences), "difference"))
 	for _, d := range differences {
 		t.Wrapped("  ", d.Path)
-		t.Value(Red, "    - ", d.Before)
-		t.Value(Green, "    + ", d.After)
+		t.Diff("    ", d.Before, d.After)
+	}
+}
+
+// tiersOf are the tiers for which a knob has an opinion.
+func tiersOf(k *knob.Knob) string {
+	return words.Join(", ", words.Each(goal.Tiers(),
+		func(t goal.Tier) string { return words.Either(k.Speaks(t), string(t), "") })...)
+}
+
+// Attested draws what persons said: all that can be said, or what was said now.
+func Attested(t *Text, rows []knob.Attestation, all bool) {
+	if all {
+		table := [][]string{{"check", "attested", "one of, as it should be first"}}
+		for _, r := range rows {
+			said := words.Either(r.Value != "", fmt.Sprintf("%s (%s, %s)", r.Value, r.By, r.Age), "–")
+			table = append(table, []string{r.ID, said, strings.Join(r.Values, ", ")})
+		}
+		t.Table(table)
+		return
+	}
+	for _, r := range rows {
+		now := words.Either(r.Value != "", fmt.Sprintf("%s (%s)", r.Value, r.By), "nothing is attested any more")
+		t.Line("%s: %s%s", r.ID, now, words.If(r.Before != "" && r.Before != r.Value, ", until now %s", r.Before))
 	}
 }

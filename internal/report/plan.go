@@ -7,6 +7,7 @@ import (
 
 	"mpps/internal/goal"
 	"mpps/internal/plan"
+	"mpps/internal/report/words"
 )
 
 // Plan draws a plan as a diff that an operator would sign.
@@ -20,53 +21,35 @@ func Plan(t *Text, p *plan.Plan) {
 	if len(p.Phases) > 1 || len(p.Notes) > 0 {
 		t.Blank()
 	}
-	if p.Empty() {
-		t.Line("nothing to change")
-	} else {
-		t.Line("%s, in this order:", count(len(p.Changes), "change"))
-	}
+	t.Line("%s", words.Either(p.Empty(), "nothing to change", words.Count(len(p.Changes), "change")+", in this order:"))
 	number := 1
-	for _, group := range groupChanges(p.Changes) {
+	for _, group := range Runs(p.Changes, sameTerms) {
 		t.Blank()
-		span := fmt.Sprintf("%2d ", number)
-		if number += len(group); len(group) > 1 {
-			span = fmt.Sprintf("%2d-%d ", number-len(group), number-1)
-		}
-		planned(t, span, group)
+		last := number + len(group) - 1
+		planned(t, fmt.Sprintf("%2d%s ", number, words.If(len(group) > 1, "-%d", last)), group)
+		number = last + 1
 	}
 	if len(p.Consent) > 0 {
-		t.Blank()
-		t.Heading("planned only with consent")
-		for _, group := range groupChanges(p.Consent) {
+		t.Section("planned only with consent")
+		for _, group := range Runs(p.Consent, sameTerms) {
 			planned(t, "   ", group)
 			t.Line("   %s", t.In(Yellow, "add --consent "+string(group[0].Risk)))
 		}
 	}
 	if len(p.Skipped) > 0 {
-		t.Blank()
-		t.Heading("left alone")
+		t.Section("left alone")
 		for _, s := range p.Skipped {
-			t.Wrapped("   "+s.ID+"  ", fmt.Sprintf("%s (found %s, wanted %s): %s", s.Address, brief(s.Found), brief(s.Wanted), s.Why))
+			t.Wrapped("   "+s.ID+"  ", fmt.Sprintf("%s (found %s, wanted %s): %s",
+				s.Address, brief(s.Found), brief(s.Wanted), s.Why))
 		}
 	}
 	footing(t, p)
 }
 
-// groupChanges puts changes together that follow each other and differ only in address and values: the queues of a NIC.
-// Those that stop other rules from matching are never put together.
-func groupChanges(all []plan.Change) [][]plan.Change {
-	var groups [][]plan.Change
-	for _, c := range all {
-		if n := len(groups); n > 0 {
-			last := groups[n-1][0]
-			if last.ID == c.ID && last.Risk == c.Risk && last.Lasts == c.Lasts && last.Needs == c.Needs && last.Kept == c.Kept && last.Warning == c.Warning && slices.Equal(last.Rules, c.Rules) {
-				groups[n-1] = append(groups[n-1], c)
-				continue
-			}
-		}
-		groups = append(groups, []plan.Change{c})
-	}
-	return groups
+// sameTerms reports whether two changes differ only in address and values, as those of a NIC's queues do.
+func sameTerms(a, b plan.Change) bool {
+	return a.ID == b.ID && a.Risk == b.Risk && a.Lasts == b.Lasts && a.Needs == b.Needs && a.Kept == b.Kept &&
+		a.Warning == b.Warning && slices.Equal(a.Rules, b.Rules)
 }
 
 // phases is what needs what, where the plan has more than one such thing.
@@ -74,53 +57,31 @@ func phases(t *Text, all []plan.Phase) {
 	if len(all) < 2 {
 		return
 	}
-	t.Blank()
-	t.Heading("what needs what")
+	t.Section("what needs what")
 	for _, f := range all {
 		t.Line("   %s", t.In(Bold, f.What))
-		if f.Changes > 0 {
-			t.Wrapped("      "+count(f.Changes, "change")+": ", strings.Join(f.IDs, ", "))
-		}
-		if len(f.ByHand) > 0 {
-			t.Wrapped("      yours to do: ", strings.Join(f.ByHand, ", "))
-		}
-		if len(f.Unseen) > 0 && f.Name == plan.PhaseFirmware {
-			t.Wrapped("      to attest ('mpps attest'): ", strings.Join(f.Unseen, ", "))
-		}
+		t.Field("      "+words.Count(f.Changes, "change")+": ", words.Either(f.Changes > 0, strings.Join(f.IDs, ", "), ""))
+		t.Field("      yours to do: ", strings.Join(f.ByHand, ", "))
+		t.Field("      to attest ('mpps attest'): ",
+			words.Either(f.Name == plan.PhaseFirmware, strings.Join(f.Unseen, ", "), ""))
 	}
 }
 
 func planned(t *Text, number string, group []plan.Change) {
 	c := group[0]
 	t.Wrapped(number+t.In(Bold, c.ID)+"  ", c.Title)
-	var reasons []string
 	for _, c := range group {
 		t.Wrapped("   ", t.In(Faint, c.Address.String()))
 		values(t, "   ", c.Address, c.From.String(), c.To.String())
-		for _, owner := range c.Owners {
-			t.Wrapped("   "+t.In(Yellow, "also: "), owner)
-		}
-		if !slices.Contains(reasons, c.Because) {
-			reasons = append(reasons, c.Because)
-		}
+		t.Each("   "+t.In(Yellow, "also: "), c.Owners)
 	}
-	for _, because := range reasons[:min(len(reasons), 2)] {
-		t.Wrapped("   why: ", because)
-	}
-	if len(reasons) > 2 {
-		t.Line("        and alike for the others (--json has each)")
-	}
-	terms := []string{"risk " + string(c.Risk), "lasts " + string(c.Lasts)}
-	if c.Kept != "" {
-		terms[1] += " (" + c.Kept + ")"
-	}
-	if c.Needs != "" {
-		terms = append(terms, "takes effect after "+c.Needs)
-	}
-	t.Wrapped("   ", strings.Join(terms, " · "))
-	if c.Warning != "" {
-		t.Wrapped("   "+t.In(Yellow, "careful: "), c.Warning)
-	}
+	reasons := Distinct(group, func(c plan.Change) string { return c.Because })
+	t.Each("   why: ", reasons[:min(len(reasons), 2)])
+	t.LineIf(len(reasons) > 2, "        and alike for the others (--json has each)")
+	lasts := "lasts " + string(c.Lasts) + words.If(c.Kept != "", " (%s)", c.Kept)
+	needs := words.If(c.Needs != "", "takes effect after %s", c.Needs)
+	t.Wrapped("   ", words.Join(" · ", "risk "+string(c.Risk), lasts, needs))
+	t.Field("   "+t.In(Yellow, "careful: "), c.Warning)
 	rules(t, c.Rules)
 }
 
@@ -130,12 +91,8 @@ func rules(t *Text, lines []string) {
 		return
 	}
 	t.Line("   these rules would stop matching:")
-	for _, line := range lines[:min(len(lines), 12)] {
-		t.Wrapped("     ", line)
-	}
-	if rest := len(lines) - 12; rest > 0 {
-		t.Line("     … and %d more (--json lists all)", rest)
-	}
+	t.Each("     ", lines[:min(len(lines), 12)])
+	t.LineIf(len(lines) > 12, "     … and %d more (--json lists all)", len(lines)-12)
 }
 
 func footing(t *Text, p *plan.Plan) {
@@ -143,34 +100,71 @@ func footing(t *Text, p *plan.Plan) {
 		t.Blank()
 	}
 	for _, r := range p.Restarts {
-		t.Wrapped("needs ", fmt.Sprintf("%s: %s then; mpps does not do it", r.What, count(len(r.Addresses), "change takes effect", "changes take effect")))
+		changes := words.Count(len(r.Addresses), "change takes effect", "changes take effect")
+		t.Wrapped("needs ", fmt.Sprintf("%s: %s then; mpps does not do it", r.What, changes))
 	}
 	for _, l := range p.Later {
 		t.Wrapped("later ", fmt.Sprintf("after %s: %s; %s", l.After, strings.Join(l.IDs, ", "), l.Why))
 	}
 	cuts := slices.ContainsFunc(p.Changes, func(c plan.Change) bool { return c.Risk == goal.Connectivity })
 	for _, m := range p.Management {
+		style, touched := Style(""), "not touched"
 		switch {
 		case m.Touched && cuts:
-			t.Wrapped(t.In(RedBold, "way in "), m.NIC+": "+m.Why+"; this plan changes it, apply undoes itself unless 'mpps confirm' follows")
+			style, touched = RedBold, "this plan changes it, apply undoes itself unless 'mpps confirm' follows"
 		case m.Touched:
-			t.Wrapped(t.In(Yellow, "way in "), m.NIC+": "+m.Why+"; this plan changes it, nothing that could cut it")
-		default:
-			t.Wrapped("way in ", m.NIC+": "+m.Why+"; not touched")
+			style, touched = Yellow, "this plan changes it, nothing that could cut it"
 		}
+		t.Wrapped(t.In(style, "way in "), m.NIC+": "+m.Why+"; "+touched)
 	}
 	risks := map[goal.Risk]int{}
 	for _, c := range p.Changes {
 		risks[c.Risk]++
 	}
-	var parts []string
-	for _, r := range goal.Risks() {
-		if risks[r] > 0 {
-			parts = append(parts, fmt.Sprintf("%s %d", r, risks[r]))
-		}
-	}
-	if len(parts) > 0 {
-		t.Line("risks: %s", strings.Join(parts, ", "))
-	}
+	all := words.Join(", ", words.Each(goal.Risks(),
+		func(r goal.Risk) string { return words.If(risks[r] > 0, "%s %d", r, risks[r]) })...)
+	t.LineIf(all != "", "risks: %s", all)
 	t.Line("digest %s", p.Digest)
+}
+
+// ChangeRow is one change in words.
+type ChangeRow struct {
+	ID      string `json:"id"`
+	Title   string `json:"title"`
+	Stage   string `json:"stage"`
+	Address string `json:"address"`
+	From    string `json:"from"`
+	To      string `json:"to"`
+	Because string `json:"because"`
+	Risk    string `json:"risk,omitempty"`
+	Lasts   string `json:"lasts,omitempty"`
+	Needs   string `json:"needs,omitempty"`
+	Undo    string `json:"undo,omitempty"`
+}
+
+// Rows are planned changes in words.
+func Rows(changes []plan.Change) []ChangeRow {
+	rows := make([]ChangeRow, 0, len(changes))
+	for _, c := range changes {
+		rows = append(rows, ChangeRow{
+			ID: c.ID, Title: c.Title, Stage: c.Stage.String(), Address: c.Address.String(), From: words.Or(c.From.String()),
+			To: words.Or(c.To.String()), Because: c.Because, Risk: string(c.Risk), Lasts: string(c.Lasts), Needs: c.Needs,
+			Undo: "mpps rollback",
+		})
+	}
+	return rows
+}
+
+// SkippedRows are what a plan left alone, with the reason: values that cannot be set, and risks nobody consented to.
+func SkippedRows(p *plan.Plan) []ChangeRow {
+	var rows []ChangeRow
+	for _, s := range p.Skipped {
+		rows = append(rows, ChangeRow{ID: s.ID, Title: s.ID, Address: s.Address.String(), From: s.Found,
+			To: s.Wanted, Because: s.Why})
+	}
+	for _, row := range Rows(p.Consent) {
+		row.Because = fmt.Sprintf("needs --consent %s: %s", row.Risk, row.Because)
+		rows = append(rows, row)
+	}
+	return rows
 }

@@ -13,7 +13,8 @@ import (
 // the changes that they belong to, and what becomes of the way in.
 func TestPlanTerms(t *testing.T) {
 	c := func(path, rule string, risk goal.Risk) plan.Change {
-		change := plan.Change{ID: "netfilter.bridge", Address: setting.Of(setting.Sysctl, path), From: setting.Value("1"), To: setting.Value("0"), Risk: risk}
+		change := plan.Change{ID: "netfilter.bridge", Address: setting.Of(setting.Sysctl, path), From: setting.Value("1"),
+			To: setting.Value("0"), Risk: risk}
 		if rule != "" {
 			change.Rules = []string{rule}
 		}
@@ -21,11 +22,14 @@ func TestPlanTerms(t *testing.T) {
 	}
 	p := &plan.Plan{
 		Changes: []plan.Change{
-			c("a.iptables", "-A FORWARD -s 10.0.0.1", goal.Security), c("a.ip6tables", "-A FORWARD -s fc00::1", goal.Security), c("b", "", goal.Security),
+			c("a.iptables", "-A FORWARD -s 10.0.0.1", goal.Security), c("a.ip6tables", "-A FORWARD -s fc00::1",
+				goal.Security), c("b", "", goal.Security),
 		},
-		Consent:    []plan.Change{c("c", "-A FORWARD -s 10.0.0.3", goal.Data)},
-		Management: []plan.Management{{NIC: "eth0", Why: "default route", Touched: true}, {NIC: "eth1", Why: "default route"}},
-		Restarts:   []plan.Restart{{What: "restart of guest vm1", Addresses: []setting.Address{setting.Of(setting.Sysctl, "b")}}},
+		Consent: []plan.Change{c("c", "-A FORWARD -s 10.0.0.3", goal.Data)},
+		Management: []plan.Management{{NIC: "eth0", Why: "default route", Touched: true},
+			{NIC: "eth1", Why: "default route"}},
+		Restarts: []plan.Restart{{What: "restart of guest vm1",
+			Addresses: []setting.Address{setting.Of(setting.Sysctl, "b")}}},
 	}
 	text := draw(100, func(t *Text) { Plan(t, p) })
 	last := 0

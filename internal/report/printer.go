@@ -1,5 +1,5 @@
-// Package report is the only package that prints. It draws the values that other packages return: as text for a
-// terminal, as JSON for programs (the same value), and as one HTML file for people.
+// Package report is the only package that prints: values that other packages return, as text for a terminal and as JSON
+// for programs. Packages below it show what has a page.
 package report
 
 import (
@@ -31,7 +31,7 @@ type Printer struct {
 	color    bool
 	live     bool // standard error is a terminal: progress may be drawn
 	width    int  // columns of the terminal, 80 where there is none
-	drawn    bool // an unfinished progress line stands on the terminal
+	drawn    bool // an unfinished progress line is on the terminal
 }
 
 // NewPrinter makes a printer for two streams. Colour and progress appear only on terminals.
@@ -46,23 +46,23 @@ func NewPrinter(out, err io.Writer, opts Options) *Printer {
 	return p
 }
 
-// columns is the width of the terminal behind a stream, 0 where it is none.
+// columns is the width of the terminal that a stream leads to, 0 where it is none.
 func columns(stream any) int {
 	f, ok := stream.(*os.File)
 	if !ok {
 		return 0
 	}
 	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
-	if err != nil {
+	switch {
+	case err != nil:
 		return 0
-	}
-	if size.Col == 0 {
+	case size.Col == 0:
 		return 80
 	}
 	return int(size.Col)
 }
 
-// IsTerminal tells whether a file is a terminal.
+// IsTerminal reports whether a file is a terminal.
 func IsTerminal(f *os.File) bool { return columns(f) > 0 }
 
 // Warning is a caveat that belongs to an answer, as data.
@@ -94,59 +94,57 @@ type Answer struct {
 
 // Answer prints an answer in the form that the user asked for.
 func (p *Printer) Answer(a Answer) error {
-	p.clear()
 	if p.opts.JSON {
-		warnings := []Caveat{}
+		warnings := []Caveat{} // never null
 		for _, w := range a.Warnings {
 			warnings = append(warnings, Caveat{w, w.Hint})
 		}
-		encoder := json.NewEncoder(p.out)
-		encoder.SetIndent("", "  ")
-		encoder.SetEscapeHTML(false)
-		return encoder.Encode(envelope{
-			Schema: "mpps." + a.Verb + "/1", Version: p.opts.Version, Host: a.Host, Result: facts.Whole(a.Result), Warnings: warnings,
-		})
+		return p.json("  ", envelope{"mpps." + a.Verb + "/1", p.opts.Version, a.Host, facts.Whole(a.Result), warnings})
 	}
 	t := p.text()
 	a.Text(t)
 	for _, w := range a.Warnings {
 		t.Warning(w)
 	}
-	_, err := io.WriteString(p.out, strings.TrimRight(t.b.String(), "\n")+"\n")
+	return p.write(strings.TrimRight(t.b.String(), "\n") + "\n")
+}
+
+// json prints a value, indented by so much.
+func (p *Printer) json(indent string, value any) error {
+	p.clear()
+	encoder := json.NewEncoder(p.out)
+	encoder.SetIndent("", indent)
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(value)
+}
+
+func (p *Printer) write(text string) error {
+	p.clear()
+	_, err := io.WriteString(p.out, text)
 	return err
 }
 
 // View prints what a view draws, one of many that come one after the other.
 func (p *Printer) View(view func(*Text)) error {
-	p.clear()
 	t := p.text()
 	view(t)
-	_, err := io.WriteString(p.out, t.b.String())
-	return err
+	return p.write(t.b.String())
 }
 
 // Line prints one of many answers that come one after the other: a line of JSON, or a line of text.
 func (p *Printer) Line(value any, text string) error {
-	p.clear()
 	if p.opts.JSON {
-		encoder := json.NewEncoder(p.out)
-		encoder.SetEscapeHTML(false)
-		return encoder.Encode(facts.Whole(value))
+		return p.json("", facts.Whole(value))
 	}
-	_, err := io.WriteString(p.out, text+"\n")
-	return err
+	return p.write(text + "\n")
 }
 
 // Foreign prints an answer in the form of another program, which has no place for warnings: they go to standard error.
 func (p *Printer) Foreign(text []byte, warnings []Warning) error {
-	p.clear()
-	if _, err := p.out.Write(text); err != nil {
+	if err := p.write(string(text)); err != nil || p.opts.Quiet {
 		return err
 	}
-	if p.opts.Quiet {
-		return nil
-	}
-	t := &Text{color: p.color && columns(p.err) > 0, Width: p.width}
+	t := &Text{Color: p.color && columns(p.err) > 0, Width: p.width}
 	for _, w := range warnings {
 		t.Warning(w)
 	}

@@ -13,19 +13,24 @@ import (
 func TestRealtimeCheckDraws(t *testing.T) {
 	r := &realtime.Report{
 		State: realtime.Contradicted, Verdict: "CPUs 2-3 (isolcpus): 6 contradictions and intruders, 1 high, 5 low",
-		Scope: realtime.Scope{CPUs: setting.CPUs(2, 3)}, House: setting.CPUs(0, 1), Guests: []string{"rt1"}, Seconds: 5, Watching: 12,
+		Scope: realtime.Scope{CPUs: setting.CPUs(2, 3)}, House: setting.CPUs(0,
+			1), Guests: []string{"rt1"}, Seconds: 5, Watching: 12,
 		Findings: []realtime.Finding{
-			{ID: "irq.came", Object: "irq 40 nvme0q1", Severity: knob.High, Found: "it came 7 times in 5.0 s to CPU 2", Why: "each interrupt takes the vCPU out of the guest", Do: "nothing can move it"},
+			{ID: "irq.came", Object: "irq 40 nvme0q1", Severity: knob.High, Found: "it came 7 times in 5.0 s to CPU 2",
+				Why: "each interrupt takes the vCPU out of the guest", Do: "nothing can move it"},
 		},
 		Unjudged: []realtime.Unjudged{{What: "irqbalance", Why: "its environment could not be read"}},
 	}
 	for i := range 6 {
 		r.Findings = append(r.Findings, realtime.Finding{
-			ID: "irq.may", Object: fmt.Sprintf("irq %d eth0", 50+i), Severity: knob.Low, Found: "its mask is 0-3", Why: "the kernel may choose anew", Do: "mpps plan moves it", Knob: "rt.irq_affinity", Mendable: true,
+			ID: "irq.may", Object: fmt.Sprintf("irq %d eth0",
+				50+i), Severity: knob.Low, Found: "its mask is 0-3", Why: "the kernel may choose anew", Do: "mpps plan moves it",
+			Knob: "rt.irq_affinity", Mendable: true,
 		})
 	}
 	for i := range 20 {
-		r.Ran = append(r.Ran, realtime.Ran{Thread: fmt.Sprintf("kworker/2:%d (%d)", i, 60+i), Of: "kernel", CPU: 2, RunMS: 0.1, Switches: 1, Policy: "SCHED_OTHER", Expected: i > 0})
+		r.Ran = append(r.Ran, realtime.Ran{Thread: fmt.Sprintf("kworker/2:%d (%d)", i, 60+i), Of: "kernel", CPU: 2,
+			RunMS: 0.1, Switches: 1, Policy: "SCHED_OTHER", Expected: i > 0})
 	}
 	for _, verbose := range []bool{false, true} {
 		drawn := Draw(80, func(t *Text) { RealtimeCheck(t, r, verbose) })
@@ -41,11 +46,12 @@ func TestRealtimeCheckDraws(t *testing.T) {
 				t.Errorf("verbose %v: expected %q in\n%s", verbose, want, drawn)
 			}
 		}
-		if strings.Contains(drawn, "irq 55 eth0") != verbose || strings.Contains(drawn, "and 2 more like these") == verbose || strings.Contains(drawn, "and 8 more") == verbose {
+		if strings.Contains(drawn, "irq 55 eth0") != verbose || strings.Contains(drawn, "and 2 more like these") == verbose ||
+			strings.Contains(drawn, "and 8 more") == verbose {
 			t.Errorf("verbose %v:\n%s", verbose, drawn)
 		}
 		for line := range strings.Lines(drawn) {
-			if visible(strings.TrimRight(line, "\n")) > 80 {
+			if Visible(strings.TrimRight(line, "\n")) > 80 {
 				t.Errorf("wider than 80 columns: %s", line)
 			}
 		}

@@ -8,13 +8,15 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
+	"unicode/utf8"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// Screen is a terminal that a live view has for itself: its other screen, without echo and cursor, keys one by one. Signals come as
-// ever. Whoever opens one must see to it that Close is called whatever happens: the user's shell would go on without echo.
+// Screen is a terminal that a live view has for itself: its other screen, without echo and cursor, keys one by one.
+// Signals come as usual. Close must be called whatever happens: the user's shell would go on without echo.
 type Screen struct {
 	in    *os.File // the keyboard; nil: there is none
 	out   *os.File
@@ -31,8 +33,8 @@ const (
 	leaveScreen = "\x1b[?25h\x1b[?1049l"
 )
 
-// Screen takes over the terminal behind standard output, with the keyboard where standard input is one. It is nil where output is no
-// terminal, or one that can only go forward.
+// Screen takes over the terminal of standard output, with the keyboard where standard input is one. It is nil where
+// output is no terminal, or one that can only go forward.
 func (p *Printer) Screen(in io.Reader) (*Screen, error) {
 	out, ok := p.out.(*os.File)
 	if !ok || columns(out) == 0 || os.Getenv("TERM") == "dumb" || os.Getenv("TERM") == "" {
@@ -48,7 +50,7 @@ func (p *Printer) Screen(in io.Reader) (*Screen, error) {
 	return s, s.Open()
 }
 
-// HasKeys tells whether there is a keyboard.
+// HasKeys reports whether there is a keyboard.
 func (s *Screen) HasKeys() bool { return s.in != nil }
 
 // Open takes the terminal, again after a Close.
@@ -88,33 +90,34 @@ func (s *Screen) Close() error {
 	return err
 }
 
-// Guard gives the terminal back where its goroutine panics: it is deferred in each one that a live view starts.
+// Guard gives the terminal back where its goroutine panics: each goroutine of a live view defers it.
 func (s *Screen) Guard() {
 	if r := recover(); r != nil {
-		_ = s.Close() // the panic is what is told
+		_ = s.Close() // the panic is what is reported
 		panic(r)
 	}
 }
 
-// Stop gives the terminal back and stops the process as Ctrl-Z does, and takes it again when the process goes on, which the caller's
-// channel of SIGCONT tells.
-func (s *Screen) Stop(goesOn <-chan os.Signal) error {
+// Stop gives the terminal back and stops the process as Ctrl-Z does, and takes it again when SIGCONT comes on the
+// caller's channel.
+func (s *Screen) Stop(continued <-chan os.Signal) error {
 	if err := s.Close(); err != nil {
 		return err
 	}
-	if err := stopSelf(goesOn); err != nil {
+	if err := stopSelf(continued); err != nil {
 		return errors.Join(fmt.Errorf("stop: %w", err), s.Open())
 	}
 	return s.Open()
 }
 
-// stopSelf has the kernel do what it does with SIGTSTP by default, which stops no process group that nobody could let go on
-// (is_current_pgrp_orphaned in kernel/signal.c). signal.Reset does not bring that back: Go's own handler stays. The kernel's structure
-// has a form for each architecture, of at most 32 bytes; one of zeros means the default in all.
-func stopSelf(goesOn <-chan os.Signal) error {
+// stopSelf has the kernel do what it does with SIGTSTP by default, which stops no process group that nobody could
+// continue (is_current_pgrp_orphaned in kernel/signal.c). signal.Reset does not bring that back: Go's own handler
+// stays. The kernel's structure differs by architecture, with at most 32 bytes; one of zeros means the default in all.
+func stopSelf(continued <-chan os.Signal) error {
 	action := func(set, was *[64]byte) error {
 		const maskSize = 8
-		_, _, e := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(unix.SIGTSTP), uintptr(unsafe.Pointer(set)), uintptr(unsafe.Pointer(was)), maskSize, 0, 0)
+		_, _, e := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(unix.SIGTSTP), uintptr(unsafe.Pointer(set)),
+			uintptr(unsafe.Pointer(was)), maskSize, 0, 0)
 		if e != 0 {
 			return e
 		}
@@ -126,7 +129,7 @@ func stopSelf(goesOn <-chan os.Signal) error {
 	}
 	err := unix.Kill(os.Getpid(), unix.SIGTSTP)
 	select {
-	case <-goesOn:
+	case <-continued:
 	case <-time.After(100 * time.Millisecond): // it was not stopped
 	}
 	return errors.Join(err, action(&ours, nil))
@@ -149,10 +152,99 @@ func (s *Screen) Draw(view func(*Text)) error {
 		return nil
 	}
 	width, rows := s.Size()
-	t := &Text{color: s.color, Width: width}
+	t := &Text{Color: s.color, Width: width}
 	view(t)
 	lines := strings.Split(strings.TrimRight(t.b.String(), "\n"), "\n")
 	lines = lines[:min(len(lines), rows)]
 	_, err := io.WriteString(s.out, "\x1b[H"+strings.Join(lines, "\x1b[K\r\n")+"\x1b[K\x1b[J")
 	return err
+}
+
+// Key is one press of a key: a character, or one of those below.
+type Key string
+
+// Keys without a character.
+const (
+	KeyUp        Key = "up"
+	KeyDown      Key = "down"
+	KeyPageUp    Key = "page up"
+	KeyPageDown  Key = "page down"
+	KeyHome      Key = "home"
+	KeyEnd       Key = "end"
+	KeyEnter     Key = "enter"
+	KeyEscape    Key = "escape"
+	KeyBackspace Key = "backspace"
+)
+
+// sequences are what terminals send for them after an escape (xterm's and the console's).
+var sequences = map[string]Key{
+	"[A": KeyUp, "[B": KeyDown, "OA": KeyUp, "OB": KeyDown, "[5~": KeyPageUp, "[6~": KeyPageDown,
+	"[H": KeyHome, "[F": KeyEnd, "OH": KeyHome, "OF": KeyEnd, "[1~": KeyHome, "[4~": KeyEnd, "[7~": KeyHome, "[8~": KeyEnd,
+}
+
+// Keys reads the keyboard until it ends. The channel is closed then; where there is no keyboard it never gives
+// anything.
+func (s *Screen) Keys() <-chan Key {
+	keys := make(chan Key)
+	if s.in == nil {
+		return keys
+	}
+	go func() {
+		defer s.Guard()
+		defer close(keys)
+		buffer := make([]byte, 256)
+		rest := ""
+		for {
+			n, err := s.in.Read(buffer)
+			if n > 0 {
+				var all []Key
+				all, rest = parseKeys(rest + string(buffer[:n]))
+				for _, k := range all {
+					keys <- k
+				}
+			}
+			if err != nil || n == 0 {
+				return
+			}
+		}
+	}()
+	return keys
+}
+
+// parseKeys reads what a terminal sent, and returns what is not complete yet.
+func parseKeys(text string) (keys []Key, rest string) {
+	for text != "" {
+		switch c := text[0]; {
+		case c == 0x1b:
+			if len(text) == 1 || text[1] != '[' && text[1] != 'O' { // a key alone: sequences come in one piece
+				keys, text = append(keys, KeyEscape), text[1:]
+				continue
+			}
+			end := strings.IndexFunc(text[2:], func(r rune) bool { return r >= 0x40 && r <= 0x7e })
+			if end < 0 {
+				if len(text) > 16 { // no key is so long
+					return keys, ""
+				}
+				return keys, text
+			}
+			if k, known := sequences[text[1:2+end+1]]; known {
+				keys = append(keys, k)
+			}
+			text = text[2+end+1:]
+		case c == '\r' || c == '\n':
+			keys, text = append(keys, KeyEnter), text[1:]
+		case c == 0x7f || c == 0x08:
+			keys, text = append(keys, KeyBackspace), text[1:]
+		default:
+			if !utf8.FullRuneInString(text) {
+				return keys, text
+			}
+			r, size := utf8.DecodeRuneInString(text)
+			if unicode.IsPrint(r) && r != utf8.RuneError {
+				keys = append(keys, Key(string(r)))
+			}
+			text = text[size:]
+		}
+	}
+	return keys, ""
 }

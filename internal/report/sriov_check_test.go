@@ -13,8 +13,10 @@ func TestSRIOVCheckDraws(t *testing.T) {
 		Verdict: "not ready: 1 point is not as virtual functions need it, the worst of severity critical; 1 could not be told",
 		Counts:  map[sriov.State]int{sriov.OK: 1, sriov.NotOK: 1, sriov.Unknown: 1},
 		Points: []sriov.Point{
-			{ID: "iommu", Title: "the running kernel uses the IOMMU", State: sriov.NotOK, Severity: knob.Critical, Found: "no IOMMU group", Why: "vfio needs one", Do: "reboot"},
-			{ID: "driver", Object: "ens1f0", Title: "driver and firmware", State: sriov.OK, Found: "igb, firmware 1.2", Why: "not drawn", Traps: []string{"at most 7"}},
+			{ID: "iommu", Title: "the running kernel uses the IOMMU", State: sriov.NotOK, Severity: knob.Critical,
+				Found: "no IOMMU group", Why: "vfio needs one", Do: "reboot"},
+			{ID: "driver", Object: "ens1f0", Title: "driver and firmware", State: sriov.OK, Found: "igb, firmware 1.2",
+				Why: "not drawn", Traps: []string{"at most 7"}},
 			{ID: "room", Object: "ens1f0", Title: "address space", State: sriov.Unknown, Found: "unknown", Why: "needs root"},
 		},
 	}
@@ -28,7 +30,8 @@ func TestSRIOVCheckDraws(t *testing.T) {
 				t.Errorf("expected %q in\n%s", want, drawn)
 			}
 		}
-		if strings.Contains(drawn, "at most 7") != verbose || strings.Contains(drawn, "-v shows") == verbose || strings.Contains(drawn, "not drawn") {
+		if strings.Contains(drawn, "at most 7") != verbose || strings.Contains(drawn, "-v shows") == verbose ||
+			strings.Contains(drawn, "not drawn") {
 			t.Errorf("verbose %v:\n%s", verbose, drawn)
 		}
 	}

@@ -15,14 +15,17 @@ func TestSRIOVListDraws(t *testing.T) {
 			SRIOV: &facts.SRIOV{Total: 7, Enabled: 4, AutoProbe: true},
 		}},
 		VFs: []facts.VF{
-			{PF: "ens1f0", Index: 0, PCI: "0000:41:10.0", Group: 17, Driver: "vfio-pci", MAC: "52:54:00:00:01:00", VLAN: 100, MaxTxRate: 500, SpoofCheck: true, Untold: []string{"link_state"}},
-			{PF: "ens1f0", Index: 1, PCI: "0000:41:10.2", Group: -1, Driver: "igbvf", NIC: "ens1v1", MAC: facts.NoMAC, Trust: true, LinkState: "disable", HostUse: "port of br0"},
+			{PF: "ens1f0", Index: 0, PCI: "0000:41:10.0", Group: 17, Driver: "vfio-pci", MAC: "52:54:00:00:01:00", VLAN: 100,
+				MaxTxRate: 500, SpoofCheck: true, Untold: []string{"link_state"}},
+			{PF: "ens1f0", Index: 1, PCI: "0000:41:10.2", Group: -1, Driver: "igbvf", NIC: "ens1v1", MAC: facts.NoMAC,
+				Trust: true, LinkState: "disable", HostUse: "port of br0"},
 			{PF: "ens1f0", Index: 2, PCI: "0000:41:10.4", Group: -1, MAC: facts.NoMAC, SpoofCheck: true, LinkState: "auto",
 				Traffic: &facts.VFTraffic{RxPackets: 1_234_567, RxBytes: 5 << 20, TxPackets: 12, RxDropped: 3}},
 			{PF: "ens1f0", Index: 3, PCI: "0000:41:10.6", Group: -1, Driver: "igbvf", Untold: facts.VFAttributes},
 		},
 		Guests: []facts.Guest{
-			{Name: "web1", State: "running", Hostdevs: []string{"0000:41:10.0"}}, {Name: "web2", State: "shut off", Hostdevs: []string{"0000:41:10.0"}},
+			{Name: "web1", State: "running", Hostdevs: []string{"0000:41:10.0"}}, {Name: "web2", State: "shut off",
+				Hostdevs: []string{"0000:41:10.0"}},
 		},
 	}
 	l, err := sriov.Show(h, sriov.Which{})
@@ -52,7 +55,7 @@ func TestSRIOVListDraws(t *testing.T) {
 			}
 		}
 		for line := range strings.Lines(drawn) {
-			if n := visible(strings.TrimRight(line, "\n")); n > c.columns {
+			if n := Visible(strings.TrimRight(line, "\n")); n > c.columns {
 				t.Errorf("a line of %d columns at %d: %s", n, c.columns, line)
 			}
 		}

@@ -8,13 +8,15 @@ import (
 	"mpps/internal/sriov"
 )
 
-// TestMigrationCanBePasted draws a plan narrower than its commands: they stay whole, at the beginning of their lines, in order;
-// everything else keeps to the width.
+// TestMigrationCanBePasted draws a plan narrower than its commands: they stay whole, at the beginning of their lines,
+// in order; everything else keeps to the width.
 func TestMigrationCanBePasted(t *testing.T) {
-	long := "virsh migrate --live --persistent --verbose " + strings.Repeat("a-guest-with-a-long-name", 4) + " qemu+ssh://root@kvm2/system"
+	long := "virsh migrate --live --persistent --verbose " + strings.Repeat("a-guest-with-a-long-name", 4) +
+		" qemu+ssh://root@kvm2/system"
 	paste := "virsh attach-device vm1 /dev/stdin --live <<'EOF'\n<interface type='hostdev'>\n</interface>\nEOF"
 	m := &sriov.Migration{
-		Guest: "vm1", State: "running", From: "kvm1", To: "kvm2", Why: strings.Repeat("refused for a reason ", 9), Notes: []string{"a note"},
+		Guest: "vm1", State: "running", From: "kvm1", To: "kvm2", Why: strings.Repeat("refused for a reason ",
+			9), Notes: []string{"a note"},
 		Never: []sriov.MigrateCommand{{Command: "virsh migrate --offline", Why: "it does not refuse"}},
 		Checks: []sriov.MigrateCheck{
 			{On: "kvm1", State: sriov.MigrateOK, What: "this is so", Found: "yes", Command: "not shown"},
@@ -22,14 +24,18 @@ func TestMigrationCanBePasted(t *testing.T) {
 			{On: "kvm2", State: sriov.MigrateUnknown, What: "who knows", Found: "not asked", Command: "virsh version"},
 		},
 		Ways: []sriov.MigrateWay{
-			{Name: "detach-attach", What: "detach, migrate, attach", Traffic: "none meanwhile", Needs: []string{"a guest that lets go"}, XML: []string{"<teaming/>"},
-				Steps: []sriov.MigrateStep{{On: "kvm1", What: "migrate", Commands: []string{long}, Traffic: "stands", Undo: []string{paste}}, {On: "kvm2", What: "attach", Commands: []string{paste}}}},
-			{Name: "define-anew", What: "define anew", Traffic: "none", Steps: []sriov.MigrateStep{{On: "kvm1", What: "shut down", Commands: []string{"virsh shutdown vm1"}}}},
+			{Name: "detach-attach", What: "detach, migrate, attach", Traffic: "none meanwhile",
+				Needs: []string{"a guest that lets go"}, XML: []string{"<teaming/>"},
+				Steps: []sriov.MigrateStep{{On: "kvm1", What: "migrate", Commands: []string{long}, Traffic: "stands",
+					Undo: []string{paste}}, {On: "kvm2", What: "attach", Commands: []string{paste}}}},
+			{Name: "define-anew", What: "define anew", Traffic: "none",
+				Steps: []sriov.MigrateStep{{On: "kvm1", What: "shut down", Commands: []string{"virsh shutdown vm1"}}}},
 		},
 	}
 	text := Draw(72, func(t *Text) { Migration(t, m) })
 	last := -1
-	for _, want := range []string{"refused: ", "never: ", "on kvm1", "MISSING", "to check", "\n" + long + "\n", "undo, on kvm1", "\n" + paste + "\n", "on kvm2: attach", "or: define anew", "\nvirsh shutdown vm1\n"} {
+	for _, want := range []string{"refused: ", "never: ", "on kvm1", "MISSING", "to check", "\n" + long + "\n",
+		"undo, on kvm1", "\n" + paste + "\n", "on kvm2: attach", "or: define anew", "\nvirsh shutdown vm1\n"} {
 		at := strings.Index(text[last+1:], want)
 		if at < 0 {
 			t.Fatalf("no %q behind what comes before it in\n%s", want, text)
@@ -40,26 +46,31 @@ func TestMigrationCanBePasted(t *testing.T) {
 		t.Error("a check that is well shows what would mend it")
 	}
 	for line := range strings.Lines(text) {
-		if line = strings.TrimRight(line, "\n"); visible(line) > 72 && !strings.Contains(line, long) {
+		if line = strings.TrimRight(line, "\n"); Visible(line) > 72 && !strings.Contains(line, long) {
 			t.Errorf("wider than 72: %q", line)
 		}
 	}
 	m.Live = true
-	if text := Draw(72, func(t *Text) { Migration(t, m) }); !strings.Contains(text, "possible: ") || strings.Contains(text, "refused: ") {
+	if text := Draw(72, func(t *Text) { Migration(t, m) }); !strings.Contains(text, "possible: ") ||
+		strings.Contains(text, "refused: ") {
 		t.Errorf("a migration that is possible:\n%s", text)
 	}
 }
 
 // TestGuestSideIsDrawn draws functions that are served well, badly and not seen.
 func TestGuestSideIsDrawn(t *testing.T) {
-	g := &sriov.GuestSide{Guest: "vm1", State: "running", VCPUs: 2, Seen: true, IRQBalance: "stopped", Notes: []string{"of Windows"}, Functions: []sriov.GuestFunction{
-		{PF: "eno1", Index: 3, PCI: "0000:41:02.3", MAC: "52:54:00:00:00:02", Offers: 2, Wants: "ixgbevf", Name: "eth1", Driver: "ixgbevf", MACInside: "52:54:00:00:00:02", State: "off",
-			Because: "one CPU serves all 2 queues", Advice: []string{"irqbalance"},
-			Interrupts: []sriov.GuestInterrupt{{Name: "TxRx-0", VCPUs: setting.CPUs(0)}, {Name: "TxRx-1", VCPUs: setting.CPUs(0, 1)}}},
-		{PF: "eno1", Index: 4, PCI: "0000:41:02.4", Wants: "ixgbevf", State: "unknown", Because: "its inside was not seen"},
-	}}
+	g := &sriov.GuestSide{Guest: "vm1", State: "running", VCPUs: 2, Seen: true, IRQBalance: "stopped",
+		Notes: []string{"of Windows"}, Functions: []sriov.GuestFunction{
+			{PF: "eno1", Index: 3, PCI: "0000:41:02.3", MAC: "52:54:00:00:00:02", Offers: 2, Wants: "ixgbevf", Name: "eth1",
+				Driver: "ixgbevf", MACInside: "52:54:00:00:00:02", State: "off", Because: "one CPU serves all 2 queues",
+				Advice: []string{"irqbalance"}, Interrupts: []sriov.GuestInterrupt{{Name: "TxRx-0", VCPUs: setting.CPUs(0)},
+					{Name: "TxRx-1", VCPUs: setting.CPUs(0, 1)}}},
+			{PF: "eno1", Index: 4, PCI: "0000:41:02.4", Wants: "ixgbevf", State: "unknown", Because: "its inside was not seen"},
+		}}
 	text := Draw(80, func(t *Text) { GuestSide(t, g) })
-	for _, want := range []string{"eno1 VF 3", "2 queue pairs offered", "eth1 driver ixgbevf", "TxRx-0 on vCPU 0\n", "TxRx-1 on vCPUs 0-1\n", "off  one CPU serves", "hint: irqbalance", "not known for its port's driver", "needs ixgbevf (Linux)", "note: of Windows"} {
+	for _, want := range []string{"eno1 VF 3", "2 queue pairs offered", "eth1 driver ixgbevf", "TxRx-0 on vCPU 0\n",
+		"TxRx-1 on vCPUs 0-1\n", "off  one CPU serves", "hint: irqbalance", "not known for its port's driver",
+		"needs ixgbevf (Linux)", "note: of Windows"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}

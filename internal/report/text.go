@@ -6,16 +6,41 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"mpps/internal/report/words"
 )
 
 // Text collects the lines of a view for a terminal.
 type Text struct {
+	Color bool // styles are drawn
+	Width int  // columns that a line may have
 	b     strings.Builder
-	color bool
-	Width int // columns that a line may have
 }
 
-func (p *Printer) text() *Text { return &Text{color: p.color, Width: p.width} }
+func (p *Printer) text() *Text { return &Text{Color: p.color, Width: p.width} }
+
+// Draw is what a view draws on a terminal of so many columns, without colour.
+func Draw(columns int, view func(*Text)) string {
+	t := &Text{Width: columns}
+	view(t)
+	return t.b.String()
+}
+
+// Part returns the lines that a view draws on a text of the same width and colours.
+func (t *Text) Part(view func(*Text)) []string {
+	part := &Text{Color: t.Color, Width: t.Width}
+	view(part)
+	if part.b.Len() == 0 {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(part.b.String(), "\n"), "\n")
+}
+
+// Append adds text as it is: lines of a part.
+func (t *Text) Append(text string) { t.b.WriteString(text) }
+
+// String is the text so far.
+func (t *Text) String() string { return t.b.String() }
 
 // Style is a way to set a piece of text off; it never carries meaning alone.
 type Style string
@@ -33,26 +58,146 @@ const (
 
 // In returns the text in a style, or plain where there is no colour.
 func (t *Text) In(s Style, text string) string {
-	if !t.color || text == "" || s == "" {
+	if !t.Color || text == "" || s == "" {
 		return text
 	}
 	return "\x1b[" + string(s) + "m" + text + "\x1b[0m"
 }
 
-// Line adds a formatted line. What stands in it may come from anywhere: see tame.
+// Line adds a formatted line. What it holds may come from anywhere: see tame.
 func (t *Text) Line(format string, args ...any) {
-	t.b.WriteString(tame(fmt.Sprintf(format, args...), t.color))
-	t.b.WriteByte('\n')
+	t.b.WriteString(tame(fmt.Sprintf(format, args...), t.Color) + "\n")
 }
 
-// Value adds a line with a value behind a prefix, such as "- " in a diff, cut where it leaves the width: --json has all
-// of it.
-func (t *Text) Value(s Style, prefix, value string) {
-	value = tame(value, false)
-	if room := t.Width - visible(prefix); visible(value) > room {
-		value = string([]rune(value)[:max(room-1, 0)]) + "…"
+// LineIf adds a formatted line where it holds.
+func (t *Text) LineIf(holds bool, format string, args ...any) {
+	if holds {
+		t.Line(format, args...)
 	}
-	t.Line("%s", t.In(s, prefix+value))
+}
+
+// Blank adds an empty line.
+func (t *Text) Blank() { t.b.WriteByte('\n') }
+
+// Heading adds a line that names what follows.
+func (t *Text) Heading(text string) { t.Line("%s", t.In(Bold, text)) }
+
+// Section adds a heading after an empty line.
+func (t *Text) Section(text string) {
+	t.Blank()
+	t.Heading(text)
+}
+
+// Value adds a line with a value after a prefix, such as "- " in a diff, cut at the width: --json has all of it.
+func (t *Text) Value(s Style, prefix, value string) {
+	t.Line("%s", t.In(s, prefix+Cut(value, t.Width-Visible(prefix))))
+}
+
+// Diff adds two lines: what a value was, and what it is to be.
+func (t *Text) Diff(indent, from, to string) {
+	t.Value(Red, indent+"- ", from)
+	t.Value(Green, indent+"+ ", to)
+}
+
+// Field adds a text after its name, if there is a text.
+func (t *Text) Field(name, text string) {
+	if text != "" {
+		t.Wrapped(name, text)
+	}
+}
+
+// WrappedIf adds a formatted text after a prefix where it holds.
+func (t *Text) WrappedIf(holds bool, prefix, format string, args ...any) {
+	if holds {
+		t.Wrapped(prefix, fmt.Sprintf(format, args...))
+	}
+}
+
+// Each adds texts, each after the same prefix.
+func (t *Text) Each(prefix string, texts []string) {
+	for _, text := range texts {
+		t.Wrapped(prefix, text)
+	}
+}
+
+// Saved adds the files that hold a result.
+func (t *Text) Saved(files []string) {
+	for _, file := range files {
+		t.Line("  saved as %s", file)
+	}
+}
+
+// List adds texts below each other after the name of them all.
+func (t *Text) List(name string, texts []string) {
+	for _, text := range texts {
+		t.Wrapped(name, text)
+		name = strings.Repeat(" ", Visible(name))
+	}
+}
+
+// Wrapped adds text broken at spaces to the width, the first line after a prefix, the others indented as far. A prefix
+// that leaves too little room stands alone, and the text follows indented by four.
+func (t *Text) Wrapped(prefix, text string) {
+	const deep = "    "
+	line, used, fresh := prefix, Visible(prefix), true
+	indent := strings.Repeat(" ", used)
+	start := func(with string) { line, used, fresh = with, Visible(with), true }
+	if used > t.Width*2/3 {
+		if lead := prefix[:len(prefix)-len(strings.TrimLeft(prefix, " "))]; used > t.Width && len(lead) < t.Width/2 {
+			t.Wrapped(lead, prefix)
+		} else {
+			t.Line("%s", strings.TrimRight(prefix, " "))
+		}
+		indent = deep
+		start(indent)
+	}
+	for _, word := range strings.Fields(text) {
+		n := Visible(word)
+		switch {
+		case fresh && used+n > t.Width && strings.TrimSpace(line) != "": // no room beside its prefix
+			t.Line("%s", strings.TrimRight(line, " "))
+			indent = deep
+			start(indent)
+		case !fresh && used+1+n > t.Width:
+			t.Line("%s", line)
+			start(indent)
+		case !fresh:
+			line, used = line+" ", used+1
+		}
+		line, used, fresh = line+word, used+n, false
+	}
+	t.Line("%s", strings.TrimRight(line, " "))
+}
+
+// Table adds rows whose columns are padded to the widest cell; the last column is wrapped at the width.
+func (t *Text) Table(rows [][]string) {
+	var widths []int
+	for _, row := range rows {
+		for i, cell := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], Visible(cell))
+		}
+	}
+	for _, row := range rows {
+		prefix, n := "", max(len(row)-1, 0)
+		for i, cell := range row[:n] {
+			prefix += Padded(cell, widths[i]+2)
+		}
+		last := strings.Join(row[n:], "")
+		if Visible(prefix)+Visible(last) <= t.Width {
+			t.Line("%s", strings.TrimRight(prefix+last, " "))
+		} else {
+			t.Wrapped(prefix, last)
+		}
+	}
+}
+
+// Warning adds a caveat with its hint.
+func (t *Text) Warning(w Warning) {
+	t.Wrapped(t.In(Yellow, "warning: "), w.Text)
+	t.Field("hint: ", w.Hint)
 }
 
 // tame replaces what would steer a terminal or break a line by a question mark. Values come from files that anybody may
@@ -85,85 +230,8 @@ func tame(text string, colour bool) string {
 // ownStyle is a sequence that sets a style: it colours, and can do nothing else.
 var ownStyle = regexp.MustCompile(`^\x1b\[[0-9;]{1,4}m`)
 
-// Blank adds an empty line.
-func (t *Text) Blank() { t.b.WriteByte('\n') }
-
-// Heading adds a line that names what follows.
-func (t *Text) Heading(text string) { t.Line("%s", t.In(Bold, text)) }
-
-// Wrapped adds text broken at spaces to the width, the first line behind a prefix, the others indented as far. A prefix
-// that leaves too little room stands alone, and the text follows indented by four.
-func (t *Text) Wrapped(prefix, text string) {
-	indent := strings.Repeat(" ", visible(prefix))
-	line, used, fresh := prefix, visible(prefix), true
-	if used > t.Width*2/3 {
-		if lead := prefix[:len(prefix)-len(strings.TrimLeft(prefix, " "))]; used > t.Width && len(lead) < t.Width/2 {
-			t.Wrapped(lead, prefix)
-		} else {
-			t.Line("%s", strings.TrimRight(prefix, " "))
-		}
-		indent = "    "
-		line, used = indent, visible(indent)
-	}
-	for _, word := range strings.Fields(text) {
-		n := visible(word)
-		if fresh && used+n > t.Width && strings.TrimSpace(line) != "" { // not beside its prefix
-			t.Line("%s", strings.TrimRight(line, " "))
-			indent = "    "
-			line, used = indent, visible(indent)
-		}
-		if !fresh && used+1+n > t.Width {
-			t.Line("%s", line)
-			line, used, fresh = indent, visible(indent), true
-		}
-		if !fresh {
-			line += " "
-			used++
-		}
-		line += word
-		used += n
-		fresh = false
-	}
-	t.Line("%s", strings.TrimRight(line, " "))
-}
-
-// Table adds rows whose columns are padded to the widest cell; the last column is wrapped where it leaves the width.
-func (t *Text) Table(rows [][]string) {
-	var widths []int
-	for _, row := range rows {
-		for i, cell := range row {
-			if i == len(widths) {
-				widths = append(widths, 0)
-			}
-			widths[i] = max(widths[i], visible(cell))
-		}
-	}
-	for _, row := range rows {
-		var b strings.Builder
-		last := len(row) - 1
-		for i, cell := range row[:max(last, 0)] {
-			b.WriteString(cell)
-			b.WriteString(strings.Repeat(" ", widths[i]-visible(cell)+2))
-		}
-		switch {
-		case last < 0 || visible(b.String())+visible(row[last]) <= t.Width:
-			t.Line("%s", strings.TrimRight(b.String()+strings.Join(row[max(last, 0):], ""), " "))
-		default:
-			t.Wrapped(b.String(), row[last])
-		}
-	}
-}
-
-// Warning adds a caveat with its hint.
-func (t *Text) Warning(w Warning) {
-	t.Wrapped(t.In(Yellow, "warning: "), w.Text)
-	if w.Hint != "" {
-		t.Wrapped("hint: ", w.Hint)
-	}
-}
-
-// visible is the number of columns that text takes, colour sequences left out.
-func visible(text string) int {
+// Visible is the number of columns that text takes, colour sequences left out.
+func Visible(text string) int {
 	n, escape := 0, false
 	for _, r := range text {
 		switch {
@@ -178,9 +246,60 @@ func visible(text string) int {
 	return n
 }
 
-// Draw is what a view draws on a terminal of so many columns, without colour.
-func Draw(columns int, view func(*Text)) string {
-	t := &Text{Width: columns}
-	view(t)
-	return t.b.String()
+// Padded fills text up with spaces to a width, on the left for a negative one.
+func Padded(text string, width int) string {
+	if width < 0 {
+		return strings.Repeat(" ", max(0, -width-Visible(text))) + text
+	}
+	return text + strings.Repeat(" ", max(0, width-Visible(text)))
+}
+
+// Cut cuts a value at a number of columns.
+func Cut(value string, columns int) string {
+	value = tame(value, false)
+	if r := []rune(value); len(r) > columns {
+		return string(r[:max(columns-1, 0)]) + "…"
+	}
+	return value
+}
+
+// brief is a value in at most 32 columns; the JSON has all of it.
+func brief(value string) string { return Cut(words.Or(value), 32) }
+
+// Group puts values of one key together, in the order of the first of each.
+func Group[T any, K comparable](all []T, key func(T) K) [][]T {
+	at := map[K]int{}
+	var groups [][]T
+	for _, v := range all {
+		k := key(v)
+		i, known := at[k]
+		if !known {
+			i = len(groups)
+			at[k], groups = i, append(groups, nil)
+		}
+		groups[i] = append(groups[i], v)
+	}
+	return groups
+}
+
+// Runs puts values together that follow each other and are alike.
+func Runs[T any](all []T, alike func(a, b T) bool) [][]T {
+	var runs [][]T
+	for _, v := range all {
+		if n := len(runs) - 1; n >= 0 && alike(runs[n][0], v) {
+			runs[n] = append(runs[n], v)
+			continue
+		}
+		runs = append(runs, []T{v})
+	}
+	return runs
+}
+
+// Distinct are the keys of values, each once, in the order of the first of each.
+func Distinct[T any, K comparable](all []T, key func(T) K) []K {
+	var keys []K
+	for _, group := range Group(all, key) {
+		keys = append(keys, key(group[0]))
+	}
+	return keys
 }

@@ -1,12 +1,15 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
 
 	"mpps/internal/apply"
 	"mpps/internal/journal"
+	"mpps/internal/report/words"
+	"mpps/internal/setting"
 )
 
 // Applied draws what became of an apply.
@@ -18,30 +21,27 @@ func Applied(t *Text, r apply.Result, dryRun, verbose bool) {
 		}
 		if c.State == journal.ChangeAlready {
 			already++
-			if !verbose {
-				continue
-			}
 		}
-		change(t, c)
+		if verbose || c.State != journal.ChangeAlready {
+			change(t, c)
+		}
 	}
-	if already > 0 && !verbose {
-		t.Line("%s already as wanted (-v shows them)", count(already, "value"))
-	}
+	t.LineIf(already > 0 && !verbose, "%s already as wanted (-v shows them)", words.Count(already, "value"))
 	switch {
 	case dryRun:
-		t.Line("dry run: %s would be written, nothing was", count(len(r.Changes)-already-cannot, "value"))
-		if cannot > 0 {
-			t.Wrapped(t.In(Red, "refused: "), count(cannot, "value")+" cannot be written here, so apply would change nothing at all")
-		}
+		t.Line("dry run: %s would be written, nothing was", words.Count(len(r.Changes)-already-cannot, "value"))
+		t.WrappedIf(cannot > 0, t.In(Red, "refused: "), "%s cannot be written here, so apply would change nothing at all",
+			words.Count(cannot, "value"))
 	case r.TX == "":
 		t.Line("nothing to change")
 	default:
-		t.Wrapped(t.In(Green, "applied: "), fmt.Sprintf("%s written and read back in %.2f s; transaction %s", count(r.Written(), "value"), r.Seconds, r.TX))
+		t.Wrapped(t.In(Green, "applied: "), fmt.Sprintf("%s written and read back in %.2f s; transaction %s",
+			words.Count(r.Written(), "value"), r.Seconds, r.TX))
 		t.Line("'mpps rollback' puts everything back")
 	}
-	if r.ConfirmWithin > 0 {
-		t.Wrapped(t.In(RedBold, "not confirmed yet: "), fmt.Sprintf("run 'mpps confirm' within %v, or everything is put back by itself", time.Duration(r.ConfirmWithin*float64(time.Second))))
-	}
+	t.WrappedIf(r.ConfirmWithin > 0, t.In(RedBold, "not confirmed yet: "),
+		"run 'mpps confirm' within %v, or everything is put back by itself",
+		time.Duration(r.ConfirmWithin*float64(time.Second)))
 }
 
 // change draws one change as a diff.
@@ -58,29 +58,16 @@ func change(t *Text, c apply.Outcome) {
 			t.Value("", "    reads back as ", c.Found)
 		}
 	}
-	if c.Why != "" {
-		t.Wrapped("    ", c.Why)
-	}
-	if c.Needs != "" && takesEffect(c.State) {
-		t.Wrapped("    ", "takes effect after "+c.Needs)
-	}
-}
-
-// takesEffect tells whether a change in this state is to take effect: what was refused or put back is not.
-func takesEffect(s journal.ChangeState) bool {
-	switch s {
+	t.Field("    ", c.Why)
+	switch c.State { // what was refused or put back takes no effect
 	case journal.ChangeIntended, journal.ChangeAlready, journal.ChangeDone, journal.ChangeInDoubt:
-		return true
+		t.WrappedIf(c.Needs != "", "    ", "takes effect after %s", c.Needs)
 	}
-	return false
 }
 
 // RolledBack draws what became of a rollback.
 func RolledBack(t *Text, all []apply.Restored, dryRun, verbose bool) {
-	if len(all) == 0 {
-		t.Line("nothing to put back")
-		return
-	}
+	t.LineIf(len(all) == 0, "nothing to put back")
 	for _, r := range all {
 		same := 0
 		for _, c := range r.Changes {
@@ -90,35 +77,34 @@ func RolledBack(t *Text, all []apply.Restored, dryRun, verbose bool) {
 			}
 			change(t, c)
 		}
-		if same > 0 {
-			t.Wrapped("", count(same, "value")+" as before already, or nothing is there to restore (-v shows them)")
-		}
-		if n := r.Drifted(); n > 0 {
-			t.Wrapped(t.In(Yellow, "drifted: "), count(n, "value")+" left alone, changed by somebody else since; --force puts them back too")
-		}
+		t.WrappedIf(same > 0, "", "%s as before already, or nothing is there to restore (-v shows them)",
+			words.Count(same, "value"))
+		t.WrappedIf(r.Drifted() > 0, t.In(Yellow, "drifted: "),
+			"%s left alone, changed by somebody else since; --force puts them back too", words.Count(r.Drifted(), "value"))
+		written := fmt.Sprintf("%s of transaction %s", words.Count(r.Written(), "value"), r.Of)
 		switch {
 		case dryRun:
-			t.Wrapped("dry run: ", fmt.Sprintf("%s of transaction %s would be put back, nothing was", count(r.Written(), "value"), r.Of))
+			t.Wrapped("dry run: ", written+" would be put back, nothing was")
 		case r.State != journal.Applied:
-			t.Wrapped(t.In(RedBold, string(r.State)+": "), fmt.Sprintf("transaction %s is not wholly put back; 'mpps rollback' again completes it", r.Of))
+			t.Wrapped(t.In(RedBold, string(r.State)+": "),
+				"transaction "+r.Of+" is not wholly put back; 'mpps rollback' again completes it")
 		default:
-			t.Wrapped(t.In(Green, "rolled back: "), fmt.Sprintf("%s of transaction %s put back and read back in %.2f s", count(r.Written(), "value"), r.Of, r.Seconds))
+			t.Wrapped(t.In(Green, "rolled back: "), fmt.Sprintf("%s put back and read back in %.2f s", written, r.Seconds))
 		}
 	}
 }
 
-// Status draws how the host stands, in a word and with what there is to know about it.
+// Status draws the state of the host, in a word and with what there is to know about it.
 func Status(t *Text, s apply.Status, verbose bool) {
-	standing(t, s)
+	state(t, s)
 	for _, e := range s.Transactions {
 		t.Line("  %s", entryLine(e))
-		follows(t, "    ", e)
+		t.LineIf(e.Follows != "", "    goes on with %s", e.Follows)
 		if e.ConfirmUntil != nil {
-			t.Line("  %s until %s, or it is put back by itself", t.In(RedBold, "'mpps confirm' it"), clock(*e.ConfirmUntil))
+			until := e.ConfirmUntil.Local().Format("2006-01-02 15:04:05")
+			t.Line("  %s until %s, or it is put back by itself", t.In(RedBold, "'mpps confirm' it"), until)
 		}
-		if e.Error != "" {
-			t.Wrapped("    ", e.Error)
-		}
+		t.Field("    ", e.Error)
 	}
 	rows(t, s, verbose)
 	remains(t, s.Remains)
@@ -127,14 +113,14 @@ func Status(t *Text, s apply.Status, verbose bool) {
 // Verified draws how each applied value compares with what was wanted.
 func Verified(t *Text, s apply.Status, verbose bool) {
 	rows(t, s, verbose)
-	if s.State == apply.IsClean {
-		t.Line("nothing of mpps is applied on this host")
+	if s.State != apply.IsClean {
+		state(t, s)
 		return
 	}
-	standing(t, s)
+	t.Line("nothing of mpps is applied on this host")
 }
 
-func standing(t *Text, s apply.Status) {
+func state(t *Text, s apply.Status) {
 	style := RedBold
 	switch s.State {
 	case apply.IsClean, apply.IsApplied:
@@ -142,11 +128,7 @@ func standing(t *Text, s apply.Status) {
 	case apply.IsInFlight, apply.IsWaiting, apply.IsDrifted:
 		style = Yellow
 	}
-	line := t.In(style, string(s.State))
-	if s.Why != "" {
-		line += ": " + s.Why
-	}
-	t.Wrapped("", line)
+	t.Wrapped("", words.Join(": ", t.In(style, string(s.State)), s.Why))
 }
 
 // rows draws the values that are not as applied, and counts the others.
@@ -155,44 +137,37 @@ func rows(t *Text, s apply.Status, verbose bool) {
 		if r.State == apply.Compliant && !verbose {
 			continue
 		}
-		style := Yellow
-		if r.State == apply.Compliant {
-			style = Green
-		}
-		t.Wrapped(fmt.Sprintf("%s %s  ", t.In(style, fmt.Sprintf("%-9s", r.State)), t.In(Bold, r.ID)), t.In(Faint, r.Address.String()))
-		if r.Why != "" {
-			t.Wrapped("          ", r.Why)
-		} else {
-			t.Wrapped("          ", "found "+brief(r.Found)+", wanted "+brief(r.Wanted))
-		}
+		style := words.Either(r.State == apply.Compliant, Green, Yellow)
+		t.Wrapped(t.In(style, Padded(string(r.State), 9))+" "+t.In(Bold, r.ID)+"  ", t.In(Faint, r.Address.String()))
+		t.Wrapped("          ", cmp.Or(r.Why, "found "+brief(r.Found)+", wanted "+brief(r.Wanted)))
 	}
-	if n := s.Counts[string(apply.Compliant)]; n > 0 && !verbose {
-		t.Line("%s as applied (-v shows them)", count(n, "value"))
-	}
+	n := s.Counts[string(apply.Compliant)]
+	t.LineIf(n > 0 && !verbose, "%s as applied (-v shows them)", words.Count(n, "value"))
 }
 
 // History draws the list of transactions.
 func History(t *Text, entries []apply.Entry, all bool) {
-	if len(entries) == 0 {
-		t.Line("mpps has changed nothing on this host")
-		return
-	}
-	for i := 0; i < len(entries); {
-		if n := trials(entries[i:]); n > 2 && !all {
-			t.Line("%s  tune      put back     %s and their rollbacks (%s); -v lists them", entries[i].TX, count((n+1)/2, "trial"), entries[i].Session)
-			i += n
+	t.LineIf(len(entries) == 0, "mpps has changed nothing on this host")
+	for len(entries) > 0 {
+		e, n := entries[0], trials(entries)
+		if n > 2 && !all {
+			t.Line("%s  tune      put back     %s and their rollbacks (%s); -v lists them",
+				e.TX, words.Count((n+1)/2, "trial"), e.Session)
+			entries = entries[n:]
 			continue
 		}
-		t.Line("%s", entryLine(entries[i]))
-		follows(t, "  ", entries[i])
-		i++
+		t.Line("%s", entryLine(e))
+		t.LineIf(e.Follows != "", "  goes on with %s", e.Follows)
+		entries = entries[1:]
 	}
 }
 
-// trials is how many of the first entries are a run's that are put back, or put others back.
+// trials is how many of the first entries are a tuning run's that are put back, or put others back.
 func trials(entries []apply.Entry) (n int) {
-	for n < len(entries) && entries[n].Session != "" && entries[n].Session == entries[0].Session {
-		if e := entries[n]; e.Kind == journal.Apply && e.State != journal.WasRolledBack || e.Kind == journal.Rollback && e.State != journal.Applied {
+	for _, e := range entries {
+		stands := e.Kind == journal.Apply && e.State != journal.WasRolledBack ||
+			e.Kind == journal.Rollback && e.State != journal.Applied
+		if e.Session == "" || e.Session != entries[0].Session || stands {
 			break
 		}
 		n++
@@ -201,35 +176,16 @@ func trials(entries []apply.Entry) (n int) {
 }
 
 func entryLine(e apply.Entry) string {
-	line := fmt.Sprintf("%s  %-8s  %-11s  %s", e.TX, e.Kind, e.State, count(e.Changes, "value"))
-	if e.Of != "" {
-		line += " of " + e.Of
-		if e.Why != "" {
-			line += " (" + e.Why + ")"
-		}
-	}
-	if e.Torn {
-		line += "; its last record is unfinished: the machine stopped there"
-	}
-	return line
+	return fmt.Sprintf("%s  %-8s  %-11s  %s", e.TX, e.Kind, e.State, words.Count(e.Changes, "value")) +
+		words.If(e.Of != "", " of %s", e.Of) + words.If(e.Of != "" && e.Why != "", " (%s)", e.Why) +
+		words.If(e.Torn, "; its last record is unfinished: the machine stopped there")
 }
-
-// follows tells which transaction another went on with.
-func follows(t *Text, indent string, e apply.Entry) {
-	if e.Follows != "" {
-		t.Line("%sgoes on with %s", indent, e.Follows)
-	}
-}
-
-func clock(at time.Time) string { return at.Local().Format("2006-01-02 15:04:05") }
 
 // Transaction draws one transaction with its changes.
 func Transaction(t *Text, d apply.Detail) {
 	t.Line("%s", entryLine(d.Entry))
-	follows(t, "  ", d.Entry)
-	if d.Error != "" {
-		t.Wrapped("  ", d.Error)
-	}
+	t.LineIf(d.Follows != "", "  goes on with %s", d.Follows)
+	t.Field("  ", d.Error)
 	for _, c := range d.List {
 		t.Blank()
 		change(t, c)
@@ -248,15 +204,95 @@ func PutBack(t *Text, p apply.Pass) {
 		values(t, "  ", b.Address, b.From, b.To)
 	}
 	for _, b := range p.ByHand {
-		t.Wrapped(t.In(Yellow, "left alone: "), fmt.Sprintf("%s is %s, wanted %s: changed by hand; --insist puts it back too", b.Address, b.Found, b.Wanted))
+		t.Wrapped(t.In(Yellow, "left alone: "),
+			fmt.Sprintf("%s is %s, wanted %s: changed by hand; --insist puts it back too", b.Address, b.Found, b.Wanted))
 	}
 	switch {
 	case p.Values == 0:
 		t.Line("nothing is to be put back on this host")
 	case len(p.PutBack)+len(p.ByHand) == 0:
-		t.Line("%s as wanted", count(p.Values-p.Absent, "value"))
+		t.Line("%s as wanted", words.Count(p.Values-p.Absent, "value"))
 	}
-	if p.Absent > 0 {
-		t.Line("%s of devices or guests that are not there", count(p.Absent, "value"))
+	t.LineIf(p.Absent > 0, "%s of devices or guests that are not there", words.Count(p.Absent, "value"))
+}
+
+// remains draws what is left of a plan: what is done, what waits for what, what is still to be set, and the command
+// that continues.
+func remains(t *Text, r *apply.Remains) {
+	if r == nil {
+		return
 	}
+	t.Blank()
+	t.Wrapped("", "plan of transaction "+r.Chain[0]+words.If(r.Flags != "", " (%s)", r.Flags))
+	t.Field("  gone on with by  ", strings.Join(r.Chain[1:], ", "))
+	t.Line("  done     %s in effect", words.Count(r.Done, "value"))
+	for _, w := range r.Waits {
+		t.Wrapped("  waits    ", fmt.Sprintf("%s for a %s", words.Count(len(w.Addresses), "value"), w.For))
+	}
+	for _, l := range r.Later {
+		t.Wrapped("  later    ", fmt.Sprintf("after %s: %s; %s", l.After, strings.Join(l.IDs, ", "), l.Why))
+	}
+	if r.Looked {
+		remainder(t, "remains  ", r.Changes)
+		remainder(t, "cannot   ", r.Cannot)
+		t.LineIf(len(r.Changes) == 0, "  remains  nothing that can be set now")
+	}
+	t.Each("  "+t.In(Yellow, "note")+"     ", r.Notes)
+	t.Field("  "+t.In(Yellow, "but")+"      ", words.Either(len(r.Waits) == 0, r.Against, ""))
+	t.Field("  "+t.In(Bold, "next")+"     ", r.Next)
+}
+
+// remainder lists values by their knobs, in the order in which they come.
+func remainder(t *Text, title string, all []apply.Left) {
+	for _, group := range Group(all, func(l apply.Left) string { return l.ID }) {
+		l, more := group[0], len(group)-1
+		t.Wrapped("  "+title+t.In(Bold, l.ID)+"  ", l.Address.String()+
+			words.If(!l.Address.Kind.Whole(), ": %s → %s", brief(l.From), brief(l.To))+
+			words.If(more > 0, ", and %d more", more)+words.If(l.Why != "", "; %s", l.Why))
+	}
+}
+
+// values draws what a value was and is to be: a line each, or of a whole file the lines that differ.
+func values(t *Text, indent string, a setting.Address, from, to string) {
+	if !a.Kind.Whole() {
+		t.Diff(indent, words.Or(from), words.Or(to))
+		return
+	}
+	left := 14 // lines that are drawn
+	for _, part := range []struct {
+		style Style
+		sign  string
+		lines []string
+	}{{Red, "- ", missing(from, to)}, {Green, "+ ", missing(to, from)}} {
+		for i, line := range part.lines {
+			if left--; left < 0 {
+				t.Line("%s… and %s more (--json has them)", indent, words.Count(len(part.lines)-i, "line"))
+				break
+			}
+			t.Value(part.style, indent+part.sign, line)
+		}
+	}
+}
+
+// missing are the lines of a text that another one has not, each as often as it is missing there.
+func missing(text, other string) []string {
+	counts := map[string]int{}
+	for _, line := range lines(other) {
+		counts[line]++
+	}
+	var missing []string
+	for _, line := range lines(text) {
+		if counts[line]--; counts[line] < 0 {
+			missing = append(missing, line)
+		}
+	}
+	return missing
+}
+
+// lines are those of a text; none of one that is absent.
+func lines(text string) []string {
+	if text == "" || text == setting.Absent.String() {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 }

@@ -38,12 +38,17 @@ func views(t *testing.T, h *facts.Host) map[string]func(*Text) {
 	}
 	outcomes, rows := []apply.Outcome{}, []apply.Row{}
 	for i, c := range p.Changes {
-		state := []journal.ChangeState{journal.ChangeDone, journal.ChangeAlready, journal.ChangeFailed, journal.ChangeLeft}[i%4]
-		outcomes = append(outcomes, apply.Outcome{ID: c.ID, Address: c.Address, From: c.From.String(), To: c.To.String(), State: state, Needs: c.Needs, Why: c.Because})
-		rows = append(rows, apply.Row{ID: c.ID, Address: c.Address, Wanted: c.To.String(), Found: c.From.String(), State: apply.Drifted, Why: "is " + c.From.String() + ", expected " + c.To.String()})
+		state := []journal.ChangeState{journal.ChangeDone, journal.ChangeAlready, journal.ChangeFailed,
+			journal.ChangeLeft}[i%4]
+		outcomes = append(outcomes, apply.Outcome{ID: c.ID, Address: c.Address, From: c.From.String(), To: c.To.String(),
+			State: state, Needs: c.Needs, Why: c.Because})
+		rows = append(rows, apply.Row{ID: c.ID, Address: c.Address, Wanted: c.To.String(), Found: c.From.String(),
+			State: apply.Drifted, Why: "is " + c.From.String() + ", expected " + c.To.String()})
 	}
-	status := apply.Status{State: apply.IsDrifted, Why: strings.Repeat("a reason ", 20), Rows: rows, Counts: map[string]int{"drifted": len(rows)},
-		Transactions: []apply.Entry{{TX: "20261120T210912.123456-4711", Kind: journal.Apply, State: journal.Applied, Changes: len(rows), Started: time.Unix(0, 0)}}}
+	status := apply.Status{State: apply.IsDrifted, Why: strings.Repeat("a reason ", 20), Rows: rows,
+		Counts: map[string]int{"drifted": len(rows)},
+		Transactions: []apply.Entry{{TX: "20261120T210912.123456-4711", Kind: journal.Apply, State: journal.Applied,
+			Changes: len(rows), Started: time.Unix(0, 0)}}}
 	report := audit.Run(h, g, knob.Catalogue())
 	other := facts.Scrub(h)
 	return map[string]func(*Text){
@@ -61,7 +66,8 @@ func views(t *testing.T, h *facts.Host) map[string]func(*Text) {
 		"verify":     func(t *Text) { Verified(t, status, true) },
 		"history tx": func(t *Text) { Transaction(t, apply.Detail{Entry: status.Transactions[0], List: outcomes}) },
 		"rollback": func(t *Text) {
-			RolledBack(t, []apply.Restored{{Of: "20261120T210912.123456-4711", State: journal.Applied, Changes: outcomes}}, false, true)
+			RolledBack(t, []apply.Restored{{Of: "20261120T210912.123456-4711", State: journal.Applied, Changes: outcomes}},
+				false, true)
 		},
 		"warning": func(t *Text) {
 			t.Warning(Warning{Code: "c", Text: strings.Repeat("a caveat ", 30), Hint: strings.Repeat("do this ", 30)})
@@ -88,8 +94,8 @@ func read(h *facts.Host) {
 	}
 }
 
-// tooWide are the lines of a text that leave the width although they could be broken at a space. An address or a path is
-// one word: a reader copies it.
+// tooWide are the lines of a text that leave the width although they could be broken at a space. An address or a path
+// is one word: a reader copies it.
 func tooWide(text string, width int) (lines []string) {
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\n")
@@ -212,12 +218,13 @@ func TestColourOnATerminal(t *testing.T) {
 		options     Options
 		color, live bool
 	}{
-		"as it is":    {color: true, live: true},
-		"NO_COLOR":    {environment: map[string]string{"NO_COLOR": "1"}, live: true},
-		"--no-color":  {options: Options{NoColor: true}, live: true},
-		"a dumb one":  {environment: map[string]string{"TERM": "dumb"}},
-		"--quiet":     {options: Options{Quiet: true}, color: true},
-		"empty value": {environment: map[string]string{"NO_COLOR": ""}, color: true, live: true}, // no-color.org: when not empty
+		"as it is":   {color: true, live: true},
+		"NO_COLOR":   {environment: map[string]string{"NO_COLOR": "1"}, live: true},
+		"--no-color": {options: Options{NoColor: true}, live: true},
+		"a dumb one": {environment: map[string]string{"TERM": "dumb"}},
+		"--quiet":    {options: Options{Quiet: true}, color: true},
+		"empty value": {environment: map[string]string{"NO_COLOR": ""}, color: true,
+			live: true}, // no-color.org: when not empty
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("NO_COLOR", "")

@@ -5,31 +5,25 @@ import (
 	"strings"
 	"time"
 
+	"mpps/internal/report/words"
 	"mpps/internal/watch"
 )
 
 // Event is an event in one line, for a log.
 func Event(e watch.Event) string {
-	parts := []string{e.Time.UTC().Format(time.RFC3339), e.Event, e.Severity.String(), e.Code, e.Object + ":"}
-	switch {
-	case e.From != "" && e.To != "":
-		parts = append(parts, e.From+" → "+e.To)
-	case e.From+e.To != "":
-		parts = append(parts, e.From+e.To)
-		if e.Event == watch.Changed && e.To == "" {
-			parts[len(parts)-1] += " → nothing"
-		}
-	default:
-		parts[len(parts)-1] = e.Object
+	values := words.Join(" → ", e.From, e.To)
+	if e.From != "" && e.To == "" && e.Event == watch.Changed {
+		values += " → nothing"
+	}
+	object, since := e.Object, ""
+	if values != "" {
+		object += ":"
 	}
 	if e.Since != nil {
-		parts = append(parts, fmt.Sprintf("(after %v)", e.Time.Sub(*e.Since).Round(time.Second)))
+		since = fmt.Sprintf("(after %v)", e.Time.Sub(*e.Since).Round(time.Second))
 	}
-	if e.Found {
-		parts = append(parts, "(it stood when the watch began)")
-	}
-	if e.Hint != "" {
-		parts = append(parts, "— "+e.Hint)
-	}
-	return tame(strings.ReplaceAll(strings.Join(parts, " "), "\n", " "), false)
+	line := strings.Join([]string{e.Time.UTC().Format(time.RFC3339), e.Event, e.Severity.String(), e.Code, object}, " ")
+	line = words.Join(" ", line, values, since, words.If(e.Found, "(it stood when the watch began)"),
+		words.If(e.Hint != "", "— %s", e.Hint))
+	return tame(strings.ReplaceAll(line, "\n", " "), false)
 }

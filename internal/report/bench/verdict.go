@@ -1,0 +1,180 @@
+package bench
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"mpps/internal/measure"
+	"mpps/internal/report/words"
+)
+
+// Verdict is the document's first sentence: what to take away from it.
+func Verdict(d *Document) string {
+	var sentences []string
+	if c := d.Compared; c != nil {
+		return comparedVerdict(d, c) + unlike(c.Throughput)
+	}
+	if len(d.Modes) > 0 {
+		sentences = append(sentences, modesVerdict(&d.Modes[0]))
+	}
+	if len(d.Rates) > 0 {
+		sentences = append(sentences, ratesVerdict(&d.Rates[0]))
+	}
+	sentences = append(sentences, wakeupVerdict(d.Wakeups))
+	if runs := d.runs(""); len(runs) > 0 {
+		m := runs[0].Median
+		sentences = append(sentences, whole(m)+" "+perSecond(runs[0].Kind)+".")
+	}
+	return cmp.Or(append(sentences, d.Title)...)
+}
+
+// unlike is a sentence on how the load of two runs differed.
+func unlike(c measure.Comparison) string {
+	codes := []string{"frame-size", "mix-of-frame-sizes", "number-of-directions", "flows", "rate-asked-for", "connections",
+		"protocol"}
+	all := words.Join("; ", words.Each(codes, func(code string) string { return warned(c, "different-"+code) })...)
+	return words.If(all != "", " The load was not the same: %s.", all)
+}
+
+// warned is the text of a comparison's warning; empty where there is none.
+func warned(c measure.Comparison, code string) string {
+	for _, w := range c.Warnings {
+		if w.Code == code {
+			return w.Text
+		}
+	}
+	return ""
+}
+
+func comparedVerdict(d *Document, c *Compared) string {
+	t, what := c.Throughput, perSecond(c.Kind)
+	if few := warned(t, "few-samples"); few != "" && !t.Significant {
+		return "Too few trials to tell a difference in " + what + ": " + few + "."
+	}
+	if !t.Significant {
+		return "No significant difference in " + what + "."
+	}
+	span := fmt.Sprintf("%s → %s %s.", whole(t.Before), whole(t.After), what)
+	noun, into, ratio := plural(c.Kind), words.If(len(d.Path) > 0, " into the guest"), t.Ratio.Value
+	switch {
+	case t.Ratio.N == 0:
+		return span
+	case ratio <= 2./3:
+		return fmt.Sprintf("Worse: %s× the %s. %s", words.Times(ratio), noun, span)
+	case ratio < 1:
+		return fmt.Sprintf("Worse: %.2g\u00a0%% less %s. %s", (1-ratio)*100, noun, span)
+	case ratio < 1.5:
+		return fmt.Sprintf("%.2g\u00a0%% more %s%s: %s", (ratio-1)*100, noun, into, span)
+	}
+	return fmt.Sprintf("%s× more %s%s: %s", words.Times(ratio), noun, into, span)
+}
+
+// whole is a value that no line break tears from its unit.
+func whole(e measure.Estimate) string { return words.NoBreak(words.Digits(e.Value, e.Lo, e.Hi)) }
+
+// singular is what a kind counts, and plural several of them.
+func singular(k measure.Kind) string {
+	switch {
+	case k == measure.Stream:
+		return "byte"
+	case k != "" && transactional(k):
+		return "transaction"
+	}
+	return "packet"
+}
+
+func plural(k measure.Kind) string {
+	return words.Either(k == measure.Stream, "throughput", singular(k)+"s")
+}
+
+// unit is a kind's unit in plural: packets/s.
+func unit(k measure.Kind) string {
+	return strings.ReplaceAll(cmp.Or(k, measure.PPS).Unit(), "/s", "s/s")
+}
+
+func perSecond(k measure.Kind) string { return strings.ReplaceAll(unit(k), "/s", " per second") }
+
+// modesVerdict names the mode that comes closest to native. Empty where there is none to compare with.
+func modesVerdict(m *Modes) string {
+	var best *ModeBar
+	for i := range m.Bars { // one with a caveat only where there is no other
+		b := &m.Bars[i]
+		if b.Mode == m.Native || b.Percent <= 0 {
+			continue
+		}
+		sounder := best == nil || best.Caveat != "" && b.Caveat == ""
+		if sounder || (best.Caveat == "") == (b.Caveat == "") && b.Percent > best.Percent {
+			best = b
+		}
+	}
+	switch {
+	case m.Native == "" || best == nil:
+		return ""
+	case best.Same:
+		return fmt.Sprintf("%s: no significant difference between %s and %s.", m.Title, best.Mode, m.Native)
+	}
+	share := strings.NewReplacer(" %", "\u00a0%", ", ", ",\u00a0").Replace(best.share())
+	return fmt.Sprintf("%s reaches %s of %s: %s.", best.Mode, share, m.Native, m.Title)
+}
+
+// share is a mode's part of native, with its interval.
+func (b *ModeBar) share() string {
+	percent := func(p float64) string { return fmt.Sprintf(words.Either(p < 10, "%.1f", "%.0f"), p) }
+	return percent(b.Percent) + " %" + words.If(b.PercentHi > b.PercentLo, " [%s, %s]", percent(b.PercentLo),
+		percent(b.PercentHi)) + words.If(b.Same, " "+measure.Same)
+}
+
+func ratesVerdict(r *Rates) string {
+	rate := func(b *RateBounds) string { return words.NoBreak(words.SI(b.LowerPPS, 4)) + " packets per second" }
+	switch {
+	case r.Floor > 0:
+		return fmt.Sprintf("No rate without loss: floor %s.", words.Loss(r.Floor))
+	case r.NDR != nil && r.NDR.LowerPPS > 0:
+		return rate(r.NDR) + " without loss."
+	case r.PDR != nil && r.PDR.LowerPPS > 0:
+		return fmt.Sprintf("%s within a loss of %s.", rate(r.PDR), words.Loss(r.PDRLoss))
+	}
+	return ""
+}
+
+// wakeupVerdict is the first sentence on wake-ups; empty where there are none.
+func wakeupVerdict(all []Wakeups) string {
+	if len(all) == 0 {
+		return ""
+	}
+	first := all[0].File.Total.Latency
+	text := "Longest wake-up " + words.Duration(float64(first.MaxNs))
+	if len(all) == 1 {
+		return fmt.Sprintf("%s of %s.", text, words.Grouped(first.Count))
+	}
+	longest := all[1].File.Total.Latency.MaxNs
+	text += " → " + words.Duration(float64(longest))
+	if longest > 0 && first.MaxNs >= longest {
+		return fmt.Sprintf("%s: %s× shorter.", text, words.Times(float64(first.MaxNs)/float64(longest)))
+	}
+	return text + ": not shorter."
+}
+
+// lines are more sentences of the verdict: one for each quantity of modes and each goal of a search.
+func lines(d *Document) []string {
+	var lines []string
+	for i := range d.Modes {
+		m := &d.Modes[i]
+		var shares []string
+		for _, b := range m.Bars {
+			if b.Percent > 0 && b.Mode != m.Native {
+				shares = append(shares, b.Mode+" "+b.share())
+			}
+		}
+		if len(shares) > 0 {
+			lines = append(lines, fmt.Sprintf("%s, of %s: %s.", m.Title, m.Native, strings.Join(shares, ", ")))
+		}
+	}
+	for i := range d.Rates {
+		for _, g := range d.Rates[i].goals() {
+			lines = append(lines, words.Join(": ", d.Rates[i].Label, g.text())+".")
+		}
+	}
+	return lines
+}

@@ -1,0 +1,298 @@
+// Package top draws a live look at the packet path, one screen at a time.
+package top
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"mpps/internal/bottleneck"
+	"mpps/internal/facts"
+	"mpps/internal/report"
+	"mpps/internal/report/words"
+)
+
+// View is how a look at the path is drawn: what its reader has chosen, and how much room there is.
+type View struct {
+	Rows   int    // lines that the terminal has; 0: as many as it takes
+	Sort   Sort   // what comes first among NICs, guests and queues
+	Guest  string // part of the names of the guests that are shown; empty: all
+	Detail Detail
+	Idle   bool // what nothing passed is shown too
+	Offset int  // how many lines of the path are scrolled away
+
+	Keys   bool          // there is a keyboard: the line of keys is drawn
+	Typing bool          // the guest's name is being typed
+	Paused bool          // the look is an old one
+	Help   bool          // the keys are explained in place of the path
+	Every  time.Duration // between two looks
+}
+
+// Sort is an order of a live view.
+type Sort string
+
+// The orders.
+const (
+	ByPath Sort = "path" // as packets pass, by number and name
+	ByRate Sort = "rate"
+	ByUse  Sort = "use"
+	ByLost Sort = "lost"
+)
+
+// Sorts are the orders in the order in which a key goes through them.
+var Sorts = []Sort{ByPath, ByRate, ByUse, ByLost}
+
+// Detail is whether queues, threads and CPUs are shown beside their stations.
+type Detail string
+
+// The details.
+const (
+	Fit  Detail = "as fits" // where there is room; else those alone that limit the path or lose packets
+	All  Detail = "all"
+	None Detail = "none"
+)
+
+// details are the details in the order in which a key goes through them.
+var details = []Detail{Fit, All, None}
+
+// Draw draws a look at the path: what limits it, how busy the CPUs are, and every station from the NICs to the guests
+// with its rate, use, and what was lost there. It returns how far the path can be scrolled.
+func Draw(t *report.Text, l *bottleneck.Look, v *View) (scroll int) {
+	if v.Help {
+		help(t, v)
+		return 0
+	}
+	lines := t.Part(func(t *report.Text) {
+		header(t, l, v)
+		verdict(t, l.Diagnosis)
+		cpus(t, l.CPUs, v)
+	})
+	room := v.Rows - len(lines) - words.Either(v.Keys, 1, 0)
+	body := func(d Detail) []string { return t.Part(func(t *report.Text) { table(t, l, v, d) }) }
+	path := body(v.Detail)
+	if v.Rows > 0 && len(path) > room && v.Detail == "" {
+		path = body(Fit)
+	}
+	if v.Rows > 0 {
+		path, scroll = window(t, path, v.Offset, max(room, 2))
+	}
+	lines = append(lines, path...)
+	end := "\n"
+	if v.Keys {
+		lines, end = append(lines, keys(t, v)), ""
+	}
+	if v.Rows > 0 {
+		for i := range lines {
+			lines[i] = clip(lines[i], t.Width)
+		}
+	}
+	t.Append(strings.Join(lines, "\n") + end)
+	return scroll
+}
+
+// Wait is drawn until there is a look.
+func Wait(t *report.Text, v *View) {
+	t.Heading("mpps top")
+	t.Line("looking for %v …", v.Every)
+}
+
+// window cuts the path to the room that is left, and says how much is above and below.
+func window(t *report.Text, lines []string, offset, room int) (shown []string, scroll int) {
+	if len(lines) <= room {
+		return lines, 0
+	}
+	room -= 2 // for the names of the columns, and for the line that says so
+	scroll = len(lines) - 1 - room
+	from := min(max(offset, 0), scroll)
+	note := "  … " + words.Count(scroll-from, "more line") + " below" + words.If(from > 0, ", %d above", from)
+	return slices.Concat(lines[:1], lines[1+from:1+from+room], []string{t.In(report.Faint, note)}), scroll
+}
+
+// clip cuts a line that is wider than the terminal, which would break it and push others out. Styles still end.
+func clip(line string, width int) string {
+	n, escape := 0, false
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\x1b':
+			escape = true
+		case escape:
+			escape = r != 'm'
+		default:
+			if n++; n > width {
+				return -1
+			}
+		}
+		return r
+	}, line)
+}
+
+func header(t *report.Text, l *bottleneck.Look, v *View) {
+	line := report.Cut(strings.Join([]string{"mpps top", l.Host, l.At.Format("15:04:05"),
+		fmt.Sprintf("%.1f s watched", l.Seconds)}, " · ")+
+		words.If(l.Method == facts.ByCounters, " · counters only")+
+		words.If(l.Seconds > 0, " · takes %.1f %% of a CPU", l.CostMS/l.Seconds/10), t.Width)
+	if v.Paused && t.Width >= 60 {
+		t.Line("%s  %s", t.In(report.Bold, report.Cut(line, t.Width-9)), t.In(report.Yellow, "PAUSED"))
+		return
+	}
+	t.Heading(line)
+}
+
+// verdict says what limits the path.
+func verdict(t *report.Text, d *bottleneck.Diagnosis) {
+	switch {
+	case d == nil:
+	case d.Bottleneck == nil:
+		t.Wrapped("", t.In(report.Green, "✓ ")+d.Why)
+	default:
+		b := d.Bottleneck
+		t.Wrapped(t.In(report.RedBold, "▶ "), fmt.Sprintf("%s (%.0f %% sure)",
+			words.Join(": ", b.Say, b.Advice), b.Confidence*100))
+		see := words.If(len(b.Knobs) > 0, "see: mpps explain %s", strings.Join(b.Knobs[:min(len(b.Knobs), 3)], ", "))
+		t.Field("  ", t.In(report.Faint, see))
+		if d.Next != nil {
+			t.Wrapped("  ", t.In(report.Faint, "then: "+d.Next.Say))
+		}
+	}
+}
+
+// levels draw how busy something is in one column.
+var levels = []rune("·▁▂▃▄▅▆▇█")
+
+// cpus draws each CPU as one column, in groups of eight.
+func cpus(t *report.Text, cpus []facts.CPULoad, v *View) {
+	const lead = 9
+	perLine := max(8, (t.Width-lead+1)/9*8)
+	limit := min(len(cpus), words.Either(v.Rows > 0 && v.Rows < 40, 2*perLine, len(cpus))) // the rest is the path's
+	for from := 0; from < limit; from += perLine {
+		line := report.Padded(fmt.Sprintf("CPU %d", cpus[from].CPU), lead)
+		for i := from; i < min(from+perLine, len(cpus)); i++ {
+			busy := min(max(cpus[i].Busy(), 0), 1)
+			level := words.Either(busy >= 0.02, min(1+int(busy*8), 8), 0)
+			line += words.If(i > from && (i-from)%8 == 0, " ") + t.In(heat(busy), string(levels[level]))
+		}
+		t.Line("%s", line)
+	}
+	rest := len(cpus) - limit
+	t.LineIf(rest > 0, "%s", t.In(report.Faint, "         … and "+words.Count(rest, "more CPU")))
+}
+
+// heat is the style of a share of use.
+func heat(use float64) report.Style {
+	switch {
+	case use >= 0.9:
+		return report.Red
+	case use >= 0.7:
+		return report.Yellow
+	case use >= 0.02:
+		return report.Green
+	}
+	return report.Faint
+}
+
+// keys is the line of keys.
+func keys(t *report.Text, v *View) string {
+	if v.Typing {
+		return report.Cut("guest: "+v.Guest+"▏ enter: keep · esc: all guests", t.Width)
+	}
+	pause := words.Either(v.Paused, "go on", "pause")
+	line := fmt.Sprintf("q quit · space %s · s sort: %s · g guest: %s · d detail · i idle · ? help", pause, v.Sort,
+		report.Cut(cmp.Or(v.Guest, "all"), 12))
+	return t.In(report.Faint, report.Cut(line, t.Width))
+}
+
+// help explains keys and columns.
+func help(t *report.Text, v *View) {
+	t.Heading("mpps top: the path from NIC to guest, live")
+	t.Blank()
+	t.Table([][]string{
+		{"  q", "quit; Ctrl-C does too, Ctrl-Z stops for a while"},
+		{"  space", "pause, and go on"},
+		{"  s", "order of NICs, guests and queues: path, rate, use, lost"},
+		{"  g", "type a part of guests' names; enter keeps it, esc shows all"},
+		{"  d", "queues, threads and CPUs: as many as fit, all, or none"},
+		{"  i", "what nothing passed, too"},
+		{"  ↑ ↓", "scroll; PgUp, PgDn, Home, End too"},
+		{"  ?", "this; any key goes back"},
+	})
+	t.Blank()
+	t.Table([][]string{
+		{"  in", "packets per second towards guests and applications"},
+		{"  out", "packets per second towards the wire"},
+		{"  use", "of a NIC its line rate, of a CPU its softirqs, of a thread its time on a CPU, of a limit its rate; " +
+			"▶ holds the path back"},
+		{"  lost", "packets per second that went no further"},
+	})
+	if v.Every > 0 {
+		t.Blank()
+		t.Line("  A look every %v.", v.Every)
+	}
+}
+
+// Press changes a view as a key asks for, and reports whether to leave it. scroll is what Draw returned, page how many
+// lines it shows.
+func (v *View) Press(k report.Key, scroll, page int) (quit bool) {
+	if v.Typing {
+		v.typed(k)
+		return false
+	}
+	if v.Help {
+		v.Help = false
+		return k == "q"
+	}
+	switch k {
+	case "q", "Q":
+		return true
+	case " ":
+		v.Paused = !v.Paused
+	case "s":
+		v.Sort, v.Offset = next(Sorts, v.Sort), 0
+	case "d":
+		v.Detail = next(details, v.Detail)
+	case "i":
+		v.Idle = !v.Idle
+	case "g", "/":
+		v.Typing, v.Offset = true, 0
+	case "?", "h":
+		v.Help = true
+	case report.KeyEscape:
+		v.Guest, v.Offset = "", 0
+	case report.KeyUp, "k":
+		v.Offset--
+	case report.KeyDown, "j":
+		v.Offset++
+	case report.KeyPageUp:
+		v.Offset -= page
+	case report.KeyPageDown:
+		v.Offset += page
+	case report.KeyHome:
+		v.Offset = 0
+	case report.KeyEnd:
+		v.Offset = scroll
+	}
+	v.Offset = min(max(v.Offset, 0), scroll)
+	return false
+}
+
+// typed takes a key while a guest's name is being typed.
+func (v *View) typed(k report.Key) {
+	switch k {
+	case report.KeyEnter:
+		v.Typing = false
+	case report.KeyEscape:
+		v.Typing, v.Guest = false, ""
+	case report.KeyBackspace:
+		_, last := utf8.DecodeLastRuneInString(v.Guest)
+		v.Guest = v.Guest[:len(v.Guest)-last]
+	default:
+		if utf8.RuneCountInString(string(k)) == 1 && len(v.Guest) < 64 {
+			v.Guest += string(k)
+		}
+	}
+}
+
+// next is what follows in a list, the first after the last. What is not in it counts as the first.
+func next[T comparable](list []T, at T) T { return list[(max(slices.Index(list, at), 0)+1)%len(list)] }

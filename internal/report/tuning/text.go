@@ -1,0 +1,137 @@
+package tuning
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"mpps/internal/bottleneck"
+	"mpps/internal/goal"
+	"mpps/internal/report"
+	"mpps/internal/report/words"
+	"mpps/internal/tune"
+)
+
+var (
+	outcomeStyles = map[tune.Outcome]report.Style{tune.Kept: report.Green, tune.Hurts: report.RedBold}
+	verdictStyles = map[tune.Verdict]report.Style{tune.Met: report.Green, tune.Good: report.Green,
+		tune.NotDevice: report.RedBold, tune.Interrupted: report.RedBold, tune.Failed: report.RedBold}
+)
+
+// Text draws a run of the closed loop.
+func Text(t *report.Text, r *tune.Result, saved []string) {
+	t.Heading("tune: " + string(r.Verdict))
+	t.Wrapped("  ", t.In(cmp.Or(verdictStyles[r.Verdict], report.Bold), r.Why))
+	t.Blank()
+	t.Wrapped("  as found: ", tunedRate(r.Baseline))
+	t.WrappedIf(len(r.Kept) > 0, "  now: ", "%s", tunedRate(r.Final))
+	t.WrappedIf(len(r.Added) > 0, "  proof: ", "everything that was kept against the beginning, in turns: %s (%d pairs)",
+		r.Whole, len(r.Whole.Pairs))
+	drawLimit(t, "  held back by: ", r.Before)
+	if r.After != nil {
+		drawLimit(t, "  now by: ", r.After)
+	}
+	headed(t, len(r.Attempts), "tried, in this order")
+	for _, a := range r.Attempts {
+		style := cmp.Or(outcomeStyles[a.Outcome], report.Faint)
+		t.Line("  %2d %s %s", a.N, t.In(style, fmt.Sprintf("%-9s", a.Outcome)), a.Name())
+		t.WrappedIf(len(a.Parts) > 2, "       ", "%s", strings.Join(a.Parts, ", "))
+		t.Wrapped("       ", a.Why)
+	}
+	headed(t, len(r.Untried), "not tried")
+	for _, u := range r.Untried {
+		t.Wrapped("  "+u.Key+": ", u.Why)
+	}
+	for _, w := range r.Waits {
+		when := words.Either(w.Undo == "", "  after a ", "  not proven, and stands until a ")
+		t.Wrapped(when+w.For+": ", strings.Join(w.Keys, ", "))
+	}
+	headed(t, len(r.Advice), "what would help")
+	t.Each("  ", words.Each(r.Advice, func(a tune.Advice) string { return a.Text }))
+	t.Blank()
+	for _, text := range nextTexts(r) {
+		t.Wrapped("  ", t.In(report.Bold, text))
+	}
+	t.Field("  ", standingText(r))
+	t.Wrapped("  ", fmt.Sprintf("%d trials and %d searches in %.0f s", r.Trials, r.Searches, r.Seconds))
+	t.Saved(saved)
+}
+
+// headed begins a section that has something in it.
+func headed(t *report.Text, n int, title string) {
+	if n > 0 {
+		t.Blank()
+		t.Heading(title)
+	}
+}
+
+// nextTexts are what is to be done next: a restart behind which the run goes on, and what is to be taken back as
+// nothing proves it.
+func nextTexts(r *tune.Result) []string {
+	var all []string
+	if r.RestartTX != "" {
+		all = append(all, fmt.Sprintf("next: %s, then 'mpps tune --resume'; what takes effect then is transaction %s",
+			r.RestartFor, r.RestartTX))
+	}
+	for _, w := range r.Waits {
+		if w.Undo != "" {
+			all = append(all, fmt.Sprintf("to take back what is not proven to help: 'mpps rollback --with-later "+
+				"%s', then the restart again", w.Undo))
+		}
+	}
+	return all
+}
+
+// standingText says what of a run stands, and how it and what stood before is undone; empty where the verdict says it.
+func standingText(r *tune.Result) string {
+	return words.Join("; ", standingOfRun(r), words.If(len(r.UndoEarlier) > 0,
+		"what stood before the %s is undone by '%s', and that restart again",
+		r.Restarted, strings.Join(r.UndoEarlier, "', then '")))
+}
+
+// standingOfRun is standingText without what an earlier run left.
+func standingOfRun(r *tune.Result) string {
+	undo := "'" + r.UndoCommand() + "' undoes it"
+	kept := words.Either(len(r.Chain) < 2, "kept as transaction "+r.TX,
+		fmt.Sprintf("kept as %d transactions, each on top of the one before (%s)", len(r.Chain), strings.Join(r.Chain, ", ")))
+	switch {
+	case r.TX != "" && r.RestartTX != "":
+		return kept + "; " + undo + ", with what waits for the restart"
+	case r.TX != "":
+		return kept + "; " + undo
+	case r.RestartTX != "":
+		return "nothing was kept; what waits for the restart is made: " + undo
+	case len(r.Kept) > 0 && r.Proposed:
+		return "proposed only: everything is as it was found"
+	case len(r.Kept) == 0 && r.Verdict != tune.Interrupted && r.Verdict != tune.Failed:
+		return "nothing was changed"
+	}
+	return ""
+}
+
+// tunedRate is a rate with its bounds and what limited it.
+func tunedRate(r tune.Rate) string {
+	text := goal.FormatRate(r.PPS) + " packets/s " +
+		words.Either(r.Loss > 0, fmt.Sprintf("with a loss of up to %.3g %%", 100*r.Loss), "without loss")
+	if r.UpperPPS != nil {
+		text += ", less than " + goal.FormatRate(*r.UpperPPS)
+	}
+	return cmp.Or(r.None, text) +
+		words.If(r.Loaded > 0, "; %s came through under the trial load", goal.FormatRate(r.Loaded)) +
+		"; limited by " + r.LimitedBy
+}
+
+func drawLimit(t *report.Text, prefix string, d *bottleneck.Diagnosis) {
+	switch {
+	case d == nil:
+		t.Wrapped(prefix, "could not be told")
+	case d.Bottleneck == nil:
+		t.Wrapped(prefix, "nothing that could be seen: "+d.Why)
+	default:
+		t.Wrapped(prefix, fmt.Sprintf("%s (%s, confidence %.0f %%)", d.Bottleneck.Say, d.Bottleneck.Kind,
+			100*d.Bottleneck.Confidence))
+	}
+	if d != nil && d.Next != nil && d.Next.Say != "" {
+		t.Wrapped("    then: ", d.Next.Say)
+	}
+}

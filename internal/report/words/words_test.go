@@ -1,0 +1,27 @@
+package words
+
+import "testing"
+
+func TestBytes(t *testing.T) {
+	for n, want := range map[uint64]string{0: "0 B", 1023: "1023 B", 1536: "1.5 KiB", 3 << 30: "3 GiB", 3<<30 +
+		1<<28: "3.2 GiB"} {
+		if have := Bytes(n); have != want {
+			t.Errorf("%d is %q, expected %q", n, have, want)
+		}
+	}
+}
+
+func TestDigits(t *testing.T) {
+	cases := []struct {
+		v, lo, hi float64
+		want      string
+	}{
+		{8812, 8100, 9300, "8.8 k"}, {620, 617, 623, "620"}, {0, 0, 0, "0"}, {1234567, 1234000, 1235000, "1.235 M"}, {99999,
+			90000, 110000, "100 k"},
+	}
+	for _, c := range cases {
+		if have := Digits(c.v, c.lo, c.hi); have != c.want {
+			t.Errorf("%v [%v, %v] is %q, expected %q", c.v, c.lo, c.hi, have, c.want)
+		}
+	}
+}
