@@ -67,7 +67,7 @@ func (a *app) acceptanceDryRun(ctx context.Context, f *acceptanceFlags, chosen [
 			d.Planned = true
 			d.Changes = append(d.Changes, report.Rows(p.Changes)...)
 			for _, r := range p.Restarts {
-				d.Restarts = append(d.Restarts, r.What)
+				d.Restarts = append(d.Restarts, r.What.String())
 			}
 			d.Consent = len(p.Consent)
 		}

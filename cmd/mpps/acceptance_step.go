@@ -133,7 +133,7 @@ func (a *app) understand(r *acceptance.Run, s *acceptance.StepDone, answer []byt
 		}
 		for _, restart := range a.restarts {
 			r.Owes.Add(restart.What)
-			s.Answer = append(s.Answer, change.TakeEffect(len(restart.Addresses))+" after "+restart.What)
+			s.Answer = append(s.Answer, change.TakeEffect(len(restart.Addresses))+" after "+restart.What.String())
 		}
 	case acceptance.Planned:
 		var made struct {
@@ -157,7 +157,7 @@ func (a *app) understand(r *acceptance.Run, s *acceptance.StepDone, answer []byt
 func plannedWords(p *plan.Plan) []string {
 	words := []string{ops.Count(len(p.Changes), "change")}
 	for _, restart := range p.Restarts {
-		words = append(words, change.TakeEffect(len(restart.Addresses))+" after "+restart.What)
+		words = append(words, change.TakeEffect(len(restart.Addresses))+" after "+restart.What.String())
 	}
 	if n := len(p.Consent); n > 0 {
 		words = append(words, fmt.Sprintf("%s left out: each needs --consent of its risk", ops.Count(n, "change")))

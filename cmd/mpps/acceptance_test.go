@@ -20,6 +20,7 @@ import (
 	"mpps/internal/plan"
 	"mpps/internal/report"
 	"mpps/internal/report/founding"
+	"mpps/internal/setting"
 )
 
 // setUps are what people may say of a set-up: each experiment has other steps for some.
@@ -261,7 +262,7 @@ func snapshotOf(t *testing.T, root string) []byte {
 
 // TestAcceptanceOwes: what a transaction waits for is taken from its plan, and one that would be undone by itself ends the run.
 func TestAcceptanceOwes(t *testing.T) {
-	a := &app{restarts: []plan.Restart{{What: "reboot of the host"}, {What: "restart of guest vm1"}}}
+	a := &app{restarts: []plan.Restart{{What: setting.Reboot()}, {What: setting.RestartOf("vm1")}}}
 	for name, c := range map[string]struct {
 		answer   string
 		standing int

@@ -59,7 +59,7 @@ func misfit(err error) error {
 		return err
 	}
 	hint := "--format json and csv hold every run"
-	if strings.HasPrefix(err.Error(), string(export.HDR)) {
+	if errors.Is(err, export.ErrNoLatency) {
 		hint = "transactions have latency, and packets with --latency or --rate where both ends read one clock"
 	}
 	return usage(err, hint)

@@ -129,7 +129,7 @@ func madePlan(root string, values []string, last bool) ([]byte, error) {
 			Want: func(*knob.View, setting.Address) knob.Advice {
 				advice := knob.Wants(setting.Exact(value), "the case wants it")
 				if a.Kind == setting.KernelArg {
-					advice.Needs = "reboot of the host"
+					advice.Needs = setting.Reboot()
 				}
 				return advice
 			},

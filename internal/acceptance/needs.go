@@ -91,7 +91,7 @@ func Unknown(in Inputs, all []Check) *Check {
 
 // guestsHidden tells whether libvirt's guests could not be seen, and why.
 func guestsHidden(h *facts.Host) (why string, hidden bool) {
-	at := slices.IndexFunc(h.Unseen, func(u facts.Unseen) bool { return u.What == facts.GuestsUnseen })
+	at := slices.IndexFunc(h.Unseen, func(u facts.Unseen) bool { return u.Part == facts.UnseenGuests })
 	if at < 0 {
 		return "", false
 	}

@@ -41,7 +41,7 @@ func TestNeeds(t *testing.T) {
 		"no root":                    {throughput, func(in *Inputs) { in.Agent = "" }, func(s *Seen) { s.Root = false }, "root"},
 		"no guest named":             {throughput, func(in *Inputs) { in.Agent, in.Guest = "", "" }, nil, "guest"},
 		"no such guest":              {throughput, func(in *Inputs) { in.Agent, in.Guest = "", "vm2" }, nil, "guest"},
-		"guests are not seen":        {throughput, func(in *Inputs) { in.Agent, in.Guest = "", "vm2" }, func(s *Seen) { s.Host.Unseen = []facts.Unseen{{What: facts.GuestsUnseen, Why: "no libvirt"}} }, "guest-unseen"},
+		"guests are not seen":        {throughput, func(in *Inputs) { in.Agent, in.Guest = "", "vm2" }, func(s *Seen) { s.Host.Unseen = []facts.Unseen{facts.GuestsUnseen("no libvirt")} }, "guest-unseen"},
 		"guest is off":               {throughput, func(in *Inputs) { in.Agent = "" }, func(s *Seen) { s.Host.Guests[0].State = "shut off" }, "guest-off"},
 		"no way in":                  {throughput, func(in *Inputs) { in.From, in.Via = "", "" }, nil, "way"},
 		"no way out":                 {throughput, func(in *Inputs) { in.Agent, in.Out = "", "" }, nil, "way"},
@@ -126,7 +126,7 @@ func TestUnknown(t *testing.T) {
 		guest   string
 		unseen  []facts.Unseen
 		unknown bool
-	}{"there": {"vm1", nil, false}, "not there": {"vm2", nil, true}, "not named": {"", nil, false}, "not seen": {"vm2", []facts.Unseen{{What: facts.GuestsUnseen}}, false}} {
+	}{"there": {"vm1", nil, false}, "not there": {"vm2", nil, true}, "not named": {"", nil, false}, "not seen": {"vm2", []facts.Unseen{facts.GuestsUnseen("")}, false}} {
 		s := set()
 		s.Host.Unseen = c.unseen
 		in := inputs(func(in *Inputs) { in.Guest = c.guest })

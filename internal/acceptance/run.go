@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"time"
+
+	"mpps/internal/setting"
 )
 
 // Schema is the version of the report's format.
@@ -94,12 +95,12 @@ type Owed struct {
 }
 
 // Add notes what a change waits for, as a plan has it: see knob.Needs.
-func (o *Owed) Add(needs string) {
+func (o *Owed) Add(needs setting.Needs) {
 	switch {
-	case strings.Contains(needs, "reboot") && !strings.Contains(needs, "guest"):
+	case needs.Kind == setting.HostReboot:
 		o.Boot = true
-	case needs != "" && !slices.Contains(o.Restart, needs):
-		o.Restart = append(o.Restart, needs)
+	case !needs.IsZero() && !slices.Contains(o.Restart, needs.String()):
+		o.Restart = append(o.Restart, needs.String())
 	}
 }
 

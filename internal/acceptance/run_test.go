@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"mpps/internal/setting"
 )
 
 func whole() Inputs {
@@ -15,7 +17,7 @@ func whole() Inputs {
 }
 
 // walk does every step that is due, as a machine that owes what is said, and lists their IDs.
-func walk(r *Run, owes func(id string) []string) []string {
+func walk(r *Run, owes func(id string) []setting.Needs) []string {
 	var ids []string
 	for s := r.Next(); s != nil; s = r.Next() {
 		ids = append(ids, s.ID)
@@ -38,27 +40,27 @@ func walk(r *Run, owes func(id string) []string) []string {
 }
 
 func TestWays(t *testing.T) {
-	const guest, boot = "restart of guest vm1", "reboot"
+	guest, boot := setting.RestartOf("vm1"), setting.Reboot()
 	for name, c := range map[string]struct {
 		of   *Experiment
-		owes map[string][]string
+		owes map[string][]setting.Needs
 		want string
 	}{
 		"nothing waits":         {throughput, nil, "machine before plan1 apply1 after rollback verify"},
-		"the guest waits":       {throughput, map[string][]string{"apply1": {guest}}, "machine before plan1 apply1 restart plan2 apply2 after rollback verify"},
-		"the host waits":        {throughput, map[string][]string{"apply1": {boot, guest}}, "machine before plan1 apply1 boot resume plan2 apply2 after rollback verify"},
-		"one queue, then many":  {queues, map[string][]string{"queues1": {guest}, "queuesN": {guest}}, "machine queues1 restart1 one queuesN restartN many met steer kept apart rollback verify"},
-		"it had many":           {queues, map[string][]string{"queues1": {guest}}, "machine queues1 restart1 one queuesN many met steer kept apart rollback verify"},
+		"the guest waits":       {throughput, map[string][]setting.Needs{"apply1": {guest}}, "machine before plan1 apply1 restart plan2 apply2 after rollback verify"},
+		"the host waits":        {throughput, map[string][]setting.Needs{"apply1": {boot, guest}}, "machine before plan1 apply1 boot resume plan2 apply2 after rollback verify"},
+		"one queue, then many":  {queues, map[string][]setting.Needs{"queues1": {guest}, "queuesN": {guest}}, "machine queues1 restart1 one queuesN restartN many met steer kept apart rollback verify"},
+		"it had many":           {queues, map[string][]setting.Needs{"queues1": {guest}}, "machine queues1 restart1 one queuesN many met steer kept apart rollback verify"},
 		"a function":            {sriov, nil, "machine check tap-rx tap-tx assign address vf-rx vf-tx rollback verify"},
 		"modes change nothing":  {modes, nil, "machine modes"},
 		"realtime at once":      {realtime, nil, "machine before plan1 apply1 stands after rollback verify"},
-		"realtime over a boot":  {realtime, map[string][]string{"apply1": {boot, guest}}, "machine before plan1 apply1 boot resume plan2 apply2 stands after rollback verify"},
-		"and the guest again":   {realtime, map[string][]string{"apply1": {boot}, "resume": {guest}}, "machine before plan1 apply1 boot resume restart plan2 apply2 stands after rollback verify"},
-		"and what comes of it":  {realtime, map[string][]string{"apply1": {boot}, "apply2": {guest}}, "machine before plan1 apply1 boot resume plan2 apply2 again stands after rollback verify"},
-		"realtime, guest alone": {realtime, map[string][]string{"apply1": {guest}}, "machine before plan1 apply1 restart plan2 apply2 stands after rollback verify"},
+		"realtime over a boot":  {realtime, map[string][]setting.Needs{"apply1": {boot, guest}}, "machine before plan1 apply1 boot resume plan2 apply2 stands after rollback verify"},
+		"and the guest again":   {realtime, map[string][]setting.Needs{"apply1": {boot}, "resume": {guest}}, "machine before plan1 apply1 boot resume restart plan2 apply2 stands after rollback verify"},
+		"and what comes of it":  {realtime, map[string][]setting.Needs{"apply1": {boot}, "apply2": {guest}}, "machine before plan1 apply1 boot resume plan2 apply2 again stands after rollback verify"},
+		"realtime, guest alone": {realtime, map[string][]setting.Needs{"apply1": {guest}}, "machine before plan1 apply1 restart plan2 apply2 stands after rollback verify"},
 	} {
 		r := c.of.Begin(whole(), time.Unix(0, 0))
-		got := strings.Join(walk(r, func(id string) []string { return c.owes[id] }), " ")
+		got := strings.Join(walk(r, func(id string) []setting.Needs { return c.owes[id] }), " ")
 		if got != c.want {
 			t.Errorf("%s:\n%s, expected\n%s", name, got, c.want)
 		}
@@ -66,7 +68,7 @@ func TestWays(t *testing.T) {
 	in := whole()
 	in.NoReboot = true
 	r := throughput.Begin(in, time.Unix(0, 0))
-	got := strings.Join(walk(r, func(id string) []string { return map[string][]string{"apply1": {boot, guest}}[id] }), " ")
+	got := strings.Join(walk(r, func(id string) []setting.Needs { return map[string][]setting.Needs{"apply1": {boot, guest}}[id] }), " ")
 	if want := "machine before plan1 apply1 restart plan2 apply2 after rollback verify"; got != want || !r.Owes.Boot {
 		t.Errorf("without a reboot: %s, owes %+v", got, r.Owes)
 	}
@@ -118,7 +120,7 @@ func TestWaits(t *testing.T) {
 
 func TestOwed(t *testing.T) {
 	var o Owed
-	for _, needs := range []string{"", "restart of guest vm1", "restart of guest vm1", "reboot", "reboot of guest vm1"} {
+	for _, needs := range []setting.Needs{{}, setting.RestartOf("vm1"), setting.RestartOf("vm1"), setting.Reboot(), {Kind: setting.OtherNeed, Words: "reboot of guest vm1"}} {
 		o.Add(needs)
 	}
 	if !o.Boot || len(o.Restart) != 2 {

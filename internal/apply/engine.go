@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"mpps/internal/journal"
@@ -168,7 +167,7 @@ func (e *Engine) put(ctx context.Context, a setting.Address, value setting.Readi
 
 // refused words a write that failed: the value, what was wanted, what the kernel said. Mechanisms may have done so.
 func refused(a setting.Address, wanted string, err error) error {
-	if strings.HasPrefix(err.Error(), a.String()+": ") {
+	if said, worded := err.(*setting.AddressError); worded && said.Address == a {
 		return err
 	}
 	return fmt.Errorf("%s: wanted %s: %w", a, wanted, err)

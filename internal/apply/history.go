@@ -59,8 +59,8 @@ func (e *Engine) Detail(ctx context.Context, name string) (Detail, error) {
 	d := Detail{Entry: entry(ledger, t), List: []Outcome{}}
 	for _, c := range t.Changes() {
 		o := outcome(c)
-		if o.Needs != "" && !e.needs(ctx, ledger, t, c) {
-			o.Needs = ""
+		if !o.Needs.IsZero() && !e.needs(ctx, ledger, t, c) {
+			o.Needs = setting.Needs{}
 		}
 		d.List = append(d.List, o)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"mpps/internal/goal"
 	"mpps/internal/journal"
@@ -38,7 +37,7 @@ type Remains struct {
 
 // Wait groups values that wait for one thing.
 type Wait struct {
-	For       string            `json:"for"` // "reboot of the host"
+	For       setting.Needs     `json:"for"` // "reboot of the host"
 	Addresses []setting.Address `json:"addresses"`
 }
 
@@ -48,12 +47,9 @@ type Left struct {
 	Address setting.Address `json:"address"`
 	From    string          `json:"from"`
 	To      string          `json:"to"`
-	Needs   string          `json:"needs,omitempty"`
+	Needs   setting.Needs   `json:"needs,omitzero"`
 	Why     string          `json:"why,omitempty"`
 }
-
-// rebootOf is what changes of the boot loader's files need.
-const rebootOf = "reboot of the host"
 
 // remains finds the newest transaction that waits or waited for something and that none went on with; nil where there is none.
 func (e *Engine) remains(l *journal.Ledger, rows []Row) *Remains {
@@ -76,12 +72,12 @@ func awaits(t *journal.Transaction) bool {
 	if resume, err := t.Resume(); err == nil && resume != nil && len(resume.Later) > 0 {
 		return true
 	}
-	return slices.ContainsFunc(t.Changes(), func(c journal.Change) bool { return c.Needs != "" })
+	return slices.ContainsFunc(t.Changes(), func(c journal.Change) bool { return !c.Needs.IsZero() })
 }
 
 func (e *Engine) remainsOf(l *journal.Ledger, t *journal.Transaction, chain []*journal.Transaction, rows []Row) *Remains {
 	r := &Remains{TX: t.Header.TX, Waits: []Wait{}, Later: []journal.Postponed{}, Changes: []Left{}, Cannot: []Left{}, Notes: []string{}, newest: l.Newest()}
-	needs, boots := map[setting.Address]string{}, map[string]string{}
+	needs, boots := map[setting.Address]setting.Needs{}, map[string]string{}
 	for _, one := range chain {
 		r.Chain = append(r.Chain, one.Header.TX)
 		boots[one.Header.TX] = one.Header.BootID
@@ -99,12 +95,12 @@ func (e *Engine) remainsOf(l *journal.Ledger, t *journal.Transaction, chain []*j
 			r.Done++
 		case row.State == WaitsFor:
 			what := needs[row.Address]
-			if what == "" || row.Address.Kind.AtBoot() {
-				what = rebootOf
+			if what.IsZero() || row.Address.Kind.AtBoot() {
+				what = setting.Reboot()
 			}
 			r.wait(what, row.Address)
 			switch {
-			case !strings.Contains(what, rebootOf):
+			case what.Kind != setting.HostReboot:
 			case boot == e.BootID:
 				unbooted++
 			default:
@@ -121,7 +117,7 @@ func (e *Engine) remainsOf(l *journal.Ledger, t *journal.Transaction, chain []*j
 	r.Later = append(r.Later, r.resume.Later...)
 	switch {
 	case unbooted > 0:
-		r.Against, r.Next = "it waits for a "+rebootOf, "reboot the host, then 'mpps apply --resume'"
+		r.Against, r.Next = "it waits for a "+setting.Reboot().String(), "reboot the host, then 'mpps apply --resume'"
 	case booted > 0:
 		r.Against = fmt.Sprintf("the host was rebooted without %s of the boot loader's: another entry or kernel was booted", counted(booted, "value"))
 		r.Next = "compare /proc/cmdline with the boot menu ('mpps verify' names them), reboot into the default entry, then 'mpps apply --resume'"
@@ -138,7 +134,7 @@ func counted(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-func (r *Remains) wait(what string, a setting.Address) {
+func (r *Remains) wait(what setting.Needs, a setting.Address) {
 	i := slices.IndexFunc(r.Waits, func(w Wait) bool { return w.For == what })
 	if i < 0 {
 		i = len(r.Waits)
@@ -178,7 +174,7 @@ func (r *Remains) Found(changes, cannot []Left, later []journal.Postponed) {
 	}
 	r.Next = ""
 	for _, w := range r.Waits {
-		r.Next = w.For
+		r.Next = w.For.String()
 	}
 }
 

@@ -46,7 +46,7 @@ func realtime(first bool, values ...int) *plan.Plan {
 	p := &plan.Plan{Digest: "d1", Goal: goal.Goal{Latency: 50 * time.Microsecond, CPUs: setting.CPUs(2, 3)}}
 	if first {
 		p.Changes = append(p.Changes, plan.Change{ID: "boot.isolcpus", Address: argument, From: setting.Missing(""), To: setting.Value("2-3"),
-			Want: setting.Exact("2-3"), Risk: goal.Reboot, Lasts: setting.InBootLoader, Needs: rebootOf})
+			Want: setting.Exact("2-3"), Risk: goal.Reboot, Lasts: setting.InBootLoader, Needs: setting.Reboot()})
 	}
 	for _, i := range values {
 		p.Changes = append(p.Changes, changes(i + 1).Changes[i])
@@ -89,7 +89,7 @@ func TestResumeOverBoot(t *testing.T) {
 	if _, err := b.Resumable(t.Context()); !errors.As(err, &notYet) || !strings.Contains(err.Error(), "waits for a reboot") {
 		t.Errorf("before the boot: %v", err)
 	}
-	if r := b.left(t); r.Done != 1 || len(r.Waits) != 1 || r.Waits[0].For != rebootOf || r.Flags != "--latency 50us --cpus 2-3" {
+	if r := b.left(t); r.Done != 1 || len(r.Waits) != 1 || r.Waits[0].For != setting.Reboot() || r.Flags != "--latency 50us --cpus 2-3" {
 		t.Errorf("before the boot: %+v", r)
 	}
 

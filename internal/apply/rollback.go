@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"mpps/internal/journal"
@@ -40,7 +39,7 @@ type Restored struct {
 func (r Restored) Drifted() int {
 	n := 0
 	for _, c := range r.Changes {
-		if c.State == journal.ChangeLeft && strings.HasPrefix(c.Why, DriftReason) {
+		if c.Reason == journal.Drifted {
 			n++
 		}
 	}
@@ -58,12 +57,14 @@ func (r Restored) Written() int {
 	return n
 }
 
-// How the reasons begin for which a value is not written.
-const (
-	wasBefore   = "is as it was before"
-	wasGone     = "nothing to restore"
-	DriftReason = "changed by somebody else" // and it is left alone
-)
+// leaving is why a rollback leaves a value as it is; the zero value is that it does not.
+type leaving struct {
+	reason journal.Reason
+	tx     string // that needs the value
+	why    string // for people
+}
+
+var leftAsBefore = leaving{reason: journal.AsBefore, why: "is as it was before"}
 
 // Rollback puts back what a transaction wrote, the last first, going on past errors. A value is written only where it
 // still holds what the transaction wrote, or where the transaction was interrupted while it wrote it. Each rollback is
@@ -124,18 +125,18 @@ func (e *Engine) unneeded(all []Restored, dryRun bool) {
 	for _, r := range all {
 		for i := range r.Changes {
 			c := &r.Changes[i]
-			if c.Needs == "" {
+			if c.Needs.IsZero() {
 				continue
 			}
 			waits := e.Waiting(journal.Change{ID: c.ID, Address: c.Address, Want: c.want}) != ""
 			if c.Address.Kind.AtBoot() { // the kernel that runs has what is put back, or it has not
 				if !waits {
-					c.Needs = ""
+					c.Needs = setting.Needs{}
 				}
 				continue
 			}
 			if dryRun && c.State == journal.ChangeIntended && waits || c.State == journal.ChangeDone && !waits {
-				c.Needs = ""
+				c.Needs = setting.Needs{}
 			}
 		}
 	}
@@ -200,51 +201,53 @@ func (e *Engine) preview(ctx context.Context, t *journal.Transaction, s sharing,
 		partly := !undone.Same(c.Before)
 		c.Before = undone
 		row := Outcome{ID: c.ID, Address: c.Address, From: found.String(), To: c.Before.String(), State: journal.ChangeIntended, Needs: c.Needs, want: wantOf(c.Before)}
-		if write, reason := e.decide(t, c, found, s, o.Force || partly); !write {
-			row.State, row.Why, row.To = journal.ChangeLeft, reason, found.String()
+		if left := e.decide(t, c, found, s, o.Force || partly); left.reason != "" {
+			row.State, row.Reason, row.Why, row.To = journal.ChangeLeft, left.reason, left.why, found.String()
 		}
 		outcomes = append(outcomes, row)
 	}
 	return outcomes
 }
 
-// decide tells whether to write the value before of a change, or why not.
-func (e *Engine) decide(t *journal.Transaction, c journal.Change, found setting.Reading, s sharing, force bool) (write bool, why string) {
+// decide returns why the value before of a change is not written.
+func (e *Engine) decide(t *journal.Transaction, c journal.Change, found setting.Reading, s sharing, force bool) leaving {
+	write := leaving{}
 	switch {
 	case found.State == setting.Unknown:
-		return true, "" // the write proves itself by its read-back
+		return write // the write proves itself by its read-back
 	case found.Same(c.Before):
-		return false, wasBefore
+		return leftAsBefore
 	case c.Before.State == setting.Absent && s.neededBy(c.Address) != "":
-		return false, neededReason + s.neededBy(c.Address)
+		return leaving{journal.Needed, s.neededBy(c.Address), "still needed by " + s.neededBy(c.Address)}
 	case gone(c.Address, found):
-		return false, wasGone + ": " + found.Why
+		return leaving{reason: journal.Gone, why: "nothing to restore: " + found.Why}
 	case force:
-		return true, ""
+		return write
 	case s.begun[c.Address]:
-		return true, "" // an earlier rollback died while it wrote it: what stands there is ours
+		return write // an earlier rollback died while it wrote it: what stands there is ours
 	case c.State == journal.ChangeDone && c.Found != nil:
 		if found.Same(*c.Found) || tookAway(c) || fewerLanes(c.Address, *c.Found, found) {
-			return true, ""
+			return write
 		}
 	case c.Doubted && (c.Want.Met(found) || found.Same(c.After)):
-		return true, "" // its undo was overtaken by the write of which it was not known whether it would come about
+		return write // its undo was overtaken by the write of which it was not known whether it would come about
 	case c.State == journal.ChangeUndone:
 	case e.BootID == t.Header.BootID || c.Want.Met(found) || found.Same(c.After):
 		// The write was under way when the journal ends, or its undo failed: what stands there is most likely ours, in
 		// the driver's rounding. After a reboot only what we recognize is.
-		return true, ""
+		return write
 	}
 	if e.Reset != nil && c.State == journal.ChangeDone {
 		if reset := e.Reset(c, t.Ended()); reset != "" {
-			return false, fmt.Sprintf("%s: is %s, since %s", wasGone, told(c.Address, found), reset)
+			return leaving{reason: journal.Gone, why: fmt.Sprintf("nothing to restore: is %s, since %s", told(c.Address, found), reset)}
 		}
 	}
 	ours := c.After
 	if c.Found != nil {
 		ours = *c.Found
 	}
-	return false, fmt.Sprintf("%s since: is %s, mpps left it at %s, before that it was %s", DriftReason, told(c.Address, found), c.Address.Brief(ours), c.Address.Brief(c.Before))
+	return leaving{reason: journal.Drifted, why: fmt.Sprintf("changed by somebody else since: is %s, mpps left it at %s, before that it was %s",
+		told(c.Address, found), c.Address.Brief(ours), c.Address.Brief(c.Before))}
 }
 
 // restoreAll goes through the changes from the last to the first, and once more for what could not be put back before what
@@ -266,9 +269,9 @@ func (r *run) restoreAll(ctx context.Context, t *journal.Transaction, s sharing,
 			undone := s.before(c, found)
 			partly := !undone.Same(c.Before) // entries of others stay in the file
 			c.Before = undone
-			if write, why := r.decide(t, c, found, s, force || partly); !write {
-				problems = append(problems, r.leave(c, found, why))
-				if why == wasBefore {
+			if left := r.decide(t, c, found, s, force || partly); left.reason != "" {
+				problems = append(problems, r.leave(c, found, left))
+				if left.reason == journal.AsBefore {
 					touched = append(touched, c)
 				}
 				continue
@@ -316,18 +319,20 @@ func (r *run) restoreAgain(ctx context.Context, one restored) restored {
 	}
 	one.found = r.read(ctx, one.c.Address)
 	if one.found.Same(one.c.Before) {
-		one.err = r.leave(one.c, one.found, wasBefore)
+		one.err = r.leave(one.c, one.found, leftAsBefore)
 		return one
 	}
 	return r.restoreThese(ctx, []restored{one})[0]
 }
 
 // leave records that a value is not written, and why.
-func (r *run) leave(c journal.Change, found setting.Reading, why string) error {
-	c.N, c.State, c.Why, c.Error = len(r.changes)+1, journal.ChangeLeft, why, ""
+func (r *run) leave(c journal.Change, found setting.Reading, left leaving) error {
+	c.N, c.State, c.Reason, c.LeftFor, c.Why, c.Error = len(r.changes)+1, journal.ChangeLeft, left.reason, left.tx, left.why, ""
 	c.Before, c.After, c.Found = found, found, &found
 	r.changes = append(r.changes, c)
-	return r.writer.Append(journal.Record{Event: journal.Left, N: c.N, ID: c.ID, Address: &c.Address, Found: &found, Why: why})
+	return r.writer.Append(journal.Record{
+		Event: journal.Left, N: c.N, ID: c.ID, Address: &c.Address, Found: &found, Reason: left.reason, LeftFor: left.tx, Why: left.why,
+	})
 }
 
 // wantOf is what a value that is put back must satisfy.

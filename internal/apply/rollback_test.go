@@ -131,8 +131,8 @@ func TestRollbackOfAGuestThatIsOff(t *testing.T) {
 	if got := f.values[rule]; got.State != setting.Absent {
 		t.Errorf("the rule is %s, expected absent", got)
 	}
-	if why := done[0].Changes[1].Why; !strings.HasPrefix(why, wasGone) {
-		t.Errorf("the thread: %q, expected %q", why, wasGone)
+	if why := done[0].Changes[1].Reason; why != journal.Gone {
+		t.Errorf("the thread: %q, expected %q", why, journal.Gone)
 	}
 }
 
@@ -155,7 +155,7 @@ func TestRollbackOfAGuestThatWasStartedAnew(t *testing.T) {
 		t.Errorf("status is %+v, %v; expected drift with its reason", s, err)
 	}
 	done, err := e.Rollback(t.Context(), RollbackOptions{})
-	if err != nil || done[0].Drifted() != 0 || f.values[thread].Value != "0-7" || !strings.HasPrefix(done[0].Changes[0].Why, wasGone) {
+	if err != nil || done[0].Drifted() != 0 || f.values[thread].Value != "0-7" || done[0].Changes[0].Reason != journal.Gone {
 		t.Errorf("%+v, %v, thread on %s; expected nothing to restore", done, err, f.values[thread])
 	}
 }
@@ -346,7 +346,7 @@ func TestRollbackOfAGuestThatIsNotDefinedAnyMore(t *testing.T) {
 	}})
 	f.values[queues] = setting.NoObject("guest vm1: no such guest")
 	done, err := e.Rollback(t.Context(), RollbackOptions{})
-	if err != nil || done[0].Drifted() != 0 || !strings.HasPrefix(done[0].Changes[0].Why, wasGone) {
+	if err != nil || done[0].Drifted() != 0 || done[0].Changes[0].Reason != journal.Gone {
 		t.Errorf("%+v, %v; expected nothing to restore", done, err)
 	}
 }

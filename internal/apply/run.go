@@ -64,14 +64,16 @@ type Outcome struct {
 	To      string              `json:"to"`
 	Found   string              `json:"found,omitempty"`
 	State   journal.ChangeState `json:"state"`
-	Needs   string              `json:"needs,omitempty"`
+	Needs   setting.Needs       `json:"needs,omitzero"`
 	Why     string              `json:"why,omitempty"`
+
+	Reason journal.Reason `json:"-"` // of ChangeLeft
 
 	want setting.Want
 }
 
 func outcome(c journal.Change) Outcome {
-	o := Outcome{ID: c.ID, Address: c.Address, From: c.Before.String(), To: c.After.String(), State: c.State, Needs: c.Needs, Why: c.Why, want: c.Want}
+	o := Outcome{ID: c.ID, Address: c.Address, From: c.Before.String(), To: c.After.String(), State: c.State, Needs: c.Needs, Why: c.Why, Reason: c.Reason, want: c.Want}
 	if c.Found != nil {
 		o.Found = c.Found.String()
 	}
@@ -80,7 +82,7 @@ func outcome(c journal.Change) Outcome {
 	}
 	switch c.State {
 	case journal.ChangeFailed, journal.ChangeUndone, journal.ChangeUndoFailed, journal.ChangeLeft:
-		o.Needs = "" // there is nothing to take effect
+		o.Needs = setting.Needs{} // there is nothing to take effect
 	}
 	return o
 }

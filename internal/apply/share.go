@@ -1,8 +1,6 @@
 package apply
 
 import (
-	"strings"
-
 	"mpps/internal/journal"
 	"mpps/internal/lasting"
 	"mpps/internal/setting"
@@ -11,9 +9,6 @@ import (
 // Files that make values last are shared: each transaction has its entries in them, and the directories and the unit are
 // there for all. A transaction that is rolled back while others stand takes out its entries and leaves what the others need;
 // the last of them removes it.
-
-// neededReason is how the reason begins for which a unit or a directory is left.
-const neededReason = "still needed by "
 
 // sharing is what the other transactions that stand have to do with one that is rolled back.
 type sharing struct {
@@ -52,7 +47,7 @@ func (e *Engine) shares(l *journal.Ledger, t *journal.Transaction) sharing {
 		}
 		left := map[setting.Address]bool{}
 		for _, c := range l.LastRollback(earlier.Header.TX).Changes() {
-			if c.State == journal.ChangeLeft && strings.HasPrefix(c.Why, neededReason) {
+			if c.Reason == journal.Needed {
 				left[c.Address] = true
 			}
 		}

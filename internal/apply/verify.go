@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"mpps/internal/journal"
@@ -225,8 +224,8 @@ func (e *Engine) waits(t *journal.Transaction, c journal.Change) string {
 			return why
 		}
 	}
-	if strings.Contains(c.Needs, "reboot") && e.BootID == t.Header.BootID {
-		return "takes effect after " + c.Needs
+	if c.Needs.Kind == setting.HostReboot && e.BootID == t.Header.BootID {
+		return "takes effect after " + c.Needs.String()
 	}
 	return ""
 }

@@ -13,7 +13,7 @@ func TestRowsSayWhyNot(t *testing.T) {
 	f := newFake(t, 7)
 	e := engine(t, f)
 	p := changes(7)
-	p.Changes[6].Needs = "reboot of the host"
+	p.Changes[6].Needs = setting.Reboot()
 	if _, err := e.Run(t.Context(), p, Options{}); err != nil {
 		t.Fatal(err)
 	}

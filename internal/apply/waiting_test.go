@@ -45,7 +45,7 @@ func (g *guest) on(e *Engine) {
 func needing(n int) *plan.Plan {
 	p := changes(n)
 	for i := range p.Changes {
-		p.Changes[i].Needs = "restart of guest vm1"
+		p.Changes[i].Needs = setting.RestartOf("vm1")
 	}
 	return p
 }
@@ -76,10 +76,10 @@ func TestWaitingAfterRollback(t *testing.T) {
 	if got := state(t, e); got != IsApplied {
 		t.Errorf("started: status is %s, expected applied", got)
 	}
-	if r := rollBack(t, e, RollbackOptions{DryRun: true}); r.Changes[0].Needs == "" {
+	if r := rollBack(t, e, RollbackOptions{DryRun: true}); r.Changes[0].Needs.IsZero() {
 		t.Errorf("dry run: %+v; expected it to need a restart", r.Changes)
 	}
-	if r := rollBack(t, e, RollbackOptions{}); r.Changes[0].Needs == "" {
+	if r := rollBack(t, e, RollbackOptions{}); r.Changes[0].Needs.IsZero() {
 		t.Errorf("rolled back: %+v; expected it to need a restart", r.Changes)
 	}
 	s, err := e.Status(t.Context())
@@ -107,7 +107,7 @@ func TestNeverInEffect(t *testing.T) {
 	g.on(e)
 	applied(t, e, needing(1))
 	for _, dryRun := range []bool{true, false} {
-		if r := rollBack(t, e, RollbackOptions{DryRun: dryRun}); r.Written() != 1 || r.Changes[0].Needs != "" {
+		if r := rollBack(t, e, RollbackOptions{DryRun: dryRun}); r.Written() != 1 || !r.Changes[0].Needs.IsZero() {
 			t.Errorf("dry run %v: %+v; expected it to need nothing", dryRun, r.Changes)
 		}
 	}
@@ -184,7 +184,7 @@ func TestHistoryTellsWhatStillWaits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return d.List[0].Needs != ""
+		return !d.List[0].Needs.IsZero()
 	}
 	first := applied(t, e, needing(1))
 	if !needs(first) {
@@ -209,7 +209,7 @@ func TestHistoryTellsWhatStillWaits(t *testing.T) {
 	if err == nil || needs(result.TX) {
 		t.Errorf("failed and put back (%v): something is needed", err)
 	}
-	if result.Changes[0].Needs != "" || result.Changes[1].Needs != "" {
+	if !result.Changes[0].Needs.IsZero() || !result.Changes[1].Needs.IsZero() {
 		t.Errorf("%+v: what was put back needs something", result.Changes)
 	}
 }
@@ -231,7 +231,7 @@ func TestKernelStillHasIt(t *testing.T) {
 	e.Lingers = func(c journal.Change, _, _ time.Time) string { return e.Waiting(c) }
 	p := &plan.Plan{Changes: []plan.Change{{
 		ID: "boot.isolcpus", Address: argument, From: f.values[argument], To: setting.Value("2-5"), Want: setting.Exact("2-5"),
-		Lasts: setting.InBootLoader, Needs: "reboot of the host",
+		Lasts: setting.InBootLoader, Needs: setting.Reboot(),
 	}}}
 	is := func(when string, want Summary) {
 		t.Helper()

@@ -43,7 +43,7 @@ type Finding struct {
 	Stage    datapath.Stage  `json:"stage"`
 	Risk     goal.Risk       `json:"risk"` // of changing it
 	Check    bool            `json:"check,omitempty"`
-	Needs    string          `json:"needs,omitempty"`
+	Needs    setting.Needs   `json:"needs,omitzero"`
 	Warning  string          `json:"warning,omitempty"`
 	Rules    []string        `json:"rules,omitempty"`
 	Blocked  string          `json:"blocked,omitempty"` // why it cannot be changed although it is off

@@ -252,7 +252,7 @@ func TestOrder(t *testing.T) {
 	h.Readings[setting.Of(setting.Domain, "vm1/interface/52:54:00:00:00:01/model")] = setting.Value("e1000")
 	h.Readings[setting.Of(setting.Sysfs, "kernel/mm/transparent_hugepage/enabled")] = setting.Value("always")
 	r := Run(h, goal.Unlimited(), knob.Catalogue())
-	if f := r.Findings[0]; f.ID != "domain.nic_model" || f.Severity != knob.Critical || f.Needs != "restart of guest vm1" {
+	if f := r.Findings[0]; f.ID != "domain.nic_model" || f.Severity != knob.Critical || f.Needs != setting.RestartOf("vm1") {
 		t.Errorf("first is %+v", f)
 	}
 	last := 0

@@ -64,18 +64,6 @@ type Host struct {
 	Unseen   []Unseen `json:"unseen"` // what could not be seen, and why
 }
 
-// GuestsUnseen is what is unseen where libvirt's guests could not be listed.
-const GuestsUnseen = "guests of libvirt"
-
-// ChannelsUnseen is what is unseen where a guest's ethtool did not tell how many queues a NIC uses.
-func ChannelsUnseen(nic string) string { return "channels of " + nic }
-
-// Unseen is a part of the host that could not be seen.
-type Unseen struct {
-	What string `json:"what"` // "rules of iptables", "domain XML of vm1"
-	Why  string `json:"why"`  // "needs root", "virsh is not installed"
-}
-
 // Readings are the values found at the addresses that the catalogue asked for.
 type Readings map[setting.Address]setting.Reading
 

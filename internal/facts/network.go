@@ -1,7 +1,9 @@
 package facts
 
 import (
+	"encoding/json"
 	"strconv"
+	"strings"
 
 	"mpps/internal/setting"
 )
@@ -123,15 +125,31 @@ type VF struct {
 	Trust      bool   `json:"trust"`
 	LinkState  string `json:"link_state"` // auto, enable or disable
 
-	Queues  int        `json:"queues,omitempty"`   // of its interface on the host, the larger number of the two directions; 0 where it has none
-	HostUse string     `json:"host_use,omitempty"` // what the host itself does with its interface: "port of br0"; empty: nothing that can be seen
-	Holder  string     `json:"holder,omitempty"`   // a process that has it open and is no guest of libvirt: "dpdk-testpmd (process 4711)"; or OtherNamespace
-	Untold  []string   `json:"untold,omitempty"`   // attributes that the driver, or a recorded tree, does not tell: their fields say nothing
-	Traffic *VFTraffic `json:"traffic,omitempty"`  // nil where the driver does not count
+	Queues  int    `json:"queues,omitempty"`   // of its interface on the host, the larger number of the two directions; 0 where it has none
+	HostUse string `json:"host_use,omitempty"` // what the host itself does with its interface: "port of br0"; empty: nothing that can be seen
+	Holder  string `json:"holder,omitempty"`   // a process that has it open and is no guest of libvirt: "dpdk-testpmd (process 4711)"; or OtherNamespace
+	// OnlyAddress is set where all that the host does with its interface is to have an address on it.
+	OnlyAddress bool `json:"only_address,omitempty"`
+	// Elsewhere is set where its interface is in another network namespace.
+	Elsewhere bool `json:"elsewhere,omitempty"`
+
+	Untold  []string   `json:"untold,omitempty"`  // attributes that the driver, or a recorded tree, does not tell: their fields say nothing
+	Traffic *VFTraffic `json:"traffic,omitempty"` // nil where the driver does not count
 }
 
 // OtherNamespace holds a function whose interface is not among those of the host: which process is there is not told.
 const OtherNamespace = "a container (another network namespace)"
+
+// UnmarshalJSON reads a function. Snapshots of earlier versions say in words only what the host does with it.
+func (v *VF) UnmarshalJSON(text []byte) error {
+	type plain VF
+	if err := json.Unmarshal(text, (*plain)(v)); err != nil {
+		return err
+	}
+	v.OnlyAddress = v.OnlyAddress || strings.HasPrefix(v.HostUse, "has address ")
+	v.Elsewhere = v.Elsewhere || v.Holder == OtherNamespace
+	return nil
+}
 
 // VFTraffic is what a function carried since it was made, as its physical function counts (include/uapi/linux/if_link.h,
 // IFLA_VF_STATS): rx is to the guest, tx from it.

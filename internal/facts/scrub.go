@@ -219,7 +219,8 @@ func (s *scrubber) references(c, h *Host) {
 		}
 	}
 	for i := range c.Unseen {
-		c.Unseen[i] = Unseen{What: s.named(c.Unseen[i].What, h), Why: s.named(c.Unseen[i].Why, h)}
+		u := &c.Unseen[i]
+		u.What, u.Why, u.Of = s.named(u.What, h), s.named(u.Why, h), s.named(u.Of, h)
 	}
 }
 

@@ -32,7 +32,7 @@ func written(t testing.TB, h *Host) []byte {
 
 func TestSnapshotComesBackAsItWas(t *testing.T) {
 	h := small()
-	h.Unseen = []Unseen{{What: "rules of iptables", Why: "needs root"}}
+	h.Unseen = []Unseen{RulesUnseen("iptables", "", "needs root")}
 	text := written(t, h)
 	back, err := ReadSnapshot(bytes.NewReader(text))
 	if err != nil {

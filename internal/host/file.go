@@ -57,7 +57,7 @@ func (m *Machine) wholeFile(name string) (string, error) {
 
 func (f file) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
 	if err := setting.CheckFile(a.Path); err != nil {
-		return fmt.Errorf("%s: %w", a, err)
+		return a.Errorf("%w", err)
 	}
 	var err error
 	if to.State == setting.Absent {
@@ -72,7 +72,7 @@ func (f file) Write(ctx context.Context, a setting.Address, to setting.Reading) 
 		err = systemd.UnitsChanged(ctx, f.m.Tree, a.Path)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", a, err)
+		return a.Errorf("%w", err)
 	}
 	return nil
 }
@@ -148,7 +148,7 @@ func (f file) Tidy(_ context.Context, a setting.Address) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return nil
 	}
-	return fmt.Errorf("%s: %w", a, err)
+	return a.Errorf("%w", err)
 }
 
 // directories makes and removes directories for files of mpps (setting.Directory).
@@ -192,7 +192,7 @@ func (d directories) Write(_ context.Context, a setting.Address, to setting.Read
 		err = d.m.SyncDir(path.Dir(a.Path))
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", a, err)
+		return a.Errorf("%w", err)
 	}
 	return nil
 }

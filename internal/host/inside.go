@@ -244,7 +244,7 @@ func takeChannels(ctx context.Context, a libvirt.Agents, g *facts.Guest, h *fact
 		}
 		switch {
 		case why != nil:
-			h.Unseen = append(h.Unseen, facts.Unseen{What: facts.ChannelsUnseen(n.Name), Why: why.Error()})
+			h.Unseen = append(h.Unseen, facts.ChannelsUnseen(n.Name, why.Error()))
 		default:
 			n.Channels = parseChannels(results[i].Out)
 		}

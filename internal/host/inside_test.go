@@ -72,7 +72,7 @@ func TestInsideIsReadAsAHost(t *testing.T) {
 func TestChannelsUnseen(t *testing.T) {
 	h := &facts.Host{NICs: []facts.NIC{{Name: "not-here", Driver: "virtio_net"}}}
 	takeChannels(t.Context(), &thisMachine{t: t, vanish: 1, because: libvirt.ErrAgentHangs}, &facts.Guest{Name: "vm1"}, h)
-	want := []facts.Unseen{{What: facts.ChannelsUnseen("not-here"), Why: libvirt.ErrAgentHangs.Error()}}
+	want := []facts.Unseen{facts.ChannelsUnseen("not-here", libvirt.ErrAgentHangs.Error())}
 	if d := cmp.Diff(want, h.Unseen); d != "" || h.NICs[0].Channels != nil {
 		t.Errorf("where the agent hangs: %+v: %s", h.NICs[0].Channels, d)
 	}

@@ -203,13 +203,13 @@ func (t *insideTree) asked(files []string, said string) {
 	missing := map[string]bool{}
 	for line := range strings.Lines(said) {
 		_, line, _ = strings.Cut(strings.TrimSpace(line), "grep: ")
-		name, why, found := strings.Cut(line, ": ")
+		name, problem, found := strings.Cut(line, ": ")
 		switch {
 		case !found:
-		case strings.Contains(why, "No such file"):
+		case strings.Contains(problem, "No such file"):
 			missing[name] = true
 		default:
-			t.denied[t.real(name)] = why
+			t.denied[t.real(name)] = problem
 		}
 	}
 	for _, file := range files {

@@ -42,9 +42,9 @@ func TestInventoryWithoutRoot(t *testing.T) {
 	if h.Kernel.Lanes != nil {
 		t.Errorf("without root the kernel said of lane programs %+v", h.Kernel.Lanes)
 	}
-	for _, what := range []string{"rules of iptables-legacy", "rules of nft"} {
-		if !slices.Contains(h.Unseen, facts.Unseen{What: what, Why: "needs root"}) {
-			t.Errorf("unseen %v: want %q because it needs root", h.Unseen, what)
+	for _, tool := range []string{"iptables-legacy", "nft"} {
+		if !slices.Contains(h.Unseen, facts.RulesUnseen(tool, "", "needs root")) {
+			t.Errorf("unseen %v: want the rules of %s because it needs root", h.Unseen, tool)
 		}
 	}
 	if took := time.Since(start); took > 2*time.Second {

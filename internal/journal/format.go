@@ -56,7 +56,7 @@ const (
 	UndoIntent   Event = "undo_intent"   // + the value before is about to be written: n
 	Undone       Event = "undone"        // and was read back: n, found
 	UndoFailed   Event = "undo_failed"   // n, error
-	Left         Event = "left"          // rollback: nothing is written for this value: n, id, address, found, why
+	Left         Event = "left"          // rollback: nothing is written for this value: n, id, address, found, reason, left_for, why
 	Committed    Event = "committed"     // + everything is as wanted
 	RolledBack   Event = "rolled_back"   // + apply failed, everything is as before
 	Incomplete   Event = "incomplete"    // + ended, and something is neither: error
@@ -93,8 +93,10 @@ type Record struct {
 	Want    *setting.Want    `json:"want,omitempty"`
 	Risk    goal.Risk        `json:"risk,omitempty"`
 	Lasts   setting.Lasting  `json:"lasts,omitempty"`
-	Needs   string           `json:"needs,omitempty"`
-	Why     string           `json:"why,omitempty"`
+	Needs   setting.Needs    `json:"needs,omitzero"`
+	Reason  Reason           `json:"reason,omitempty"`
+	LeftFor string           `json:"left_for,omitempty"` // transaction that needs what is left
+	Why     string           `json:"why,omitempty"`      // for people, as error is
 	Error   string           `json:"error,omitempty"`
 	Seconds float64          `json:"seconds,omitempty"`
 }

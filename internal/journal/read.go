@@ -61,6 +61,7 @@ func Parse(text []byte) (*Transaction, error) {
 		chained, err := decodeLine(line, t.sum, &r)
 		if err == nil {
 			err = check.next(r)
+			r.upgrade()
 		}
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", number, err)

@@ -163,7 +163,7 @@ func recordSamples(t *testing.T, which *regexp.Regexp) {
 		Record{Event: Failed, N: 2, Error: "sysctl:net.b: wanted 2: invalid argument"},
 		Record{Event: Undone, N: 2, Found: &one}, Record{Event: UndoIntent, N: 1}, Record{Event: Undone, N: 1, Found: &one}, Record{Event: RolledBack})
 	save("interrupted", header, 9, intent(1, "net.a", "1", "2"), done(1, "2"),
-		Record{Event: Intent, N: 2, ID: "domain.vcpupin", Address: &pin, Before: &pinned, After: &one, Want: &pinWant, Risk: "guest-restart", Lasts: setting.InDefinition, Needs: "restart of guest vm1"},
+		Record{Event: Intent, N: 2, ID: "domain.vcpupin", Address: &pin, Before: &pinned, After: &one, Want: &pinWant, Risk: "guest-restart", Lasts: setting.InDefinition, Needs: setting.RestartOf("vm1")},
 		done(2, "1"))
 	save("in-doubt", header, 0, intent(1, "net.a", "1", "2"), Record{Event: InDoubt, N: 1, Error: "sysctl:net.a: wanted 2: in doubt: it is not known whether it took effect: the write did not return within 10s"},
 		Record{Event: UndoIntent, N: 1}, Record{Event: UndoFailed, N: 1, Error: "put back: sysctl:net.a: wanted 1: in doubt"},
@@ -195,7 +195,7 @@ func recordSamples(t *testing.T, which *regexp.Regexp) {
 	text, enabled, cpus := setting.Value("# Written by mpps\nnet.core.dev_weight = 128\n"), setting.Value("enabled"), setting.Value("managed_irq,domain,2-5")
 	none, wantFolder, wantText, wantUnit, wantCPUs := setting.Missing("not there"), setting.Any("present", "shared"), setting.Exact(text.Value), setting.Exact("enabled"), setting.Exact(cpus.Value)
 	save("lasting", header, 0, intent(1, "net.core.dev_weight", "64", "128"), done(1, "128"),
-		Record{Event: Intent, N: 2, ID: "boot.isolcpus", Address: &argument, Before: &none, After: &cpus, Want: &wantCPUs, Risk: "reboot", Lasts: setting.InBootLoader, Needs: "reboot of the host"},
+		Record{Event: Intent, N: 2, ID: "boot.isolcpus", Address: &argument, Before: &none, After: &cpus, Want: &wantCPUs, Risk: "reboot", Lasts: setting.InBootLoader, Needs: setting.Reboot()},
 		Record{Event: Done, N: 2, Found: &cpus},
 		Record{Event: Intent, N: 3, ID: "lasting.sysctl.directory", Address: &folder, Before: &none, After: &present, Want: &wantFolder, Risk: "none", Lasts: setting.AcrossReboot},
 		Record{Event: Done, N: 3, Found: &present},

@@ -47,11 +47,13 @@ type Change struct {
 	Want    setting.Want
 	Risk    goal.Risk
 	Lasts   setting.Lasting
-	Needs   string
+	Needs   setting.Needs
 	Found   *setting.Reading // as read back, or as found; nil where the write was not seen to end
 	State   ChangeState
 	Doubted bool // its write did not return at some time, whatever came later
 	Error   string
+	Reason  Reason // of ChangeLeft
+	LeftFor string // transaction that needs what is left
 	Why     string
 }
 
@@ -74,7 +76,7 @@ func (t *Transaction) Changes() []Change {
 			})
 		case Already, Left:
 			added := Change{N: r.N, ID: r.ID, Address: *r.Address, Found: r.Found, Before: *r.Found, After: *r.Found,
-				Needs: r.Needs, Lasts: r.Lasts, Risk: r.Risk, Why: r.Why, State: ChangeAlready}
+				Needs: r.Needs, Lasts: r.Lasts, Risk: r.Risk, Reason: r.Reason, LeftFor: r.LeftFor, Why: r.Why, State: ChangeAlready}
 			if r.Event == Left {
 				added.State = ChangeLeft
 			}

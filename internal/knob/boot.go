@@ -11,15 +11,12 @@ import (
 	"mpps/internal/setting"
 )
 
-// needsReboot is what a change of a kernel argument waits for.
-const needsReboot = "reboot of the host"
-
-// Needs returns what must happen before a change of an address takes effect, as far as its kind alone says; else "".
-func Needs(a setting.Address) string {
+// Needs returns what must happen before a change of an address takes effect, as far as its kind alone says.
+func Needs(a setting.Address) setting.Needs {
 	if a.Kind.AtBoot() {
-		return needsReboot
+		return setting.Reboot()
 	}
-	return ""
+	return setting.Needs{}
 }
 
 // bootArgument returns the address of a kernel argument.
@@ -51,7 +48,7 @@ func (v *View) runningArgument(name string) (string, bool) {
 // boots is advice that the kernel gets an argument at the next boot. It says so where only the running kernel lacks it.
 func (v *View) boots(a setting.Address, want setting.Want, because string) Advice {
 	advice := Wants(want, because)
-	advice.Needs = needsReboot
+	advice.Needs = setting.Reboot()
 	if want.Met(v.Readings.At(a)) {
 		if running := v.running(a); running.State != setting.Unknown && !want.Met(running) {
 			advice.Because = v.waits(a, running)

@@ -98,9 +98,9 @@ func (v *View) within(a setting.Address, what string) (*View, Advice, bool) {
 }
 
 // whyUnseen returns why a part could not be seen, to end a sentence with; otherwise if no reason is known.
-func whyUnseen(h *facts.Host, what, otherwise string) string {
+func whyUnseen(h *facts.Host, part facts.UnseenPart, of, otherwise string) string {
 	for _, u := range h.Unseen {
-		if u.What == what {
+		if u.Part == part && u.Of == of {
 			return ": " + u.Why
 		}
 	}

@@ -30,7 +30,7 @@ var guestChannels = &Knob{
 			return Skips("it has no virtio NIC")
 		case n.Channels == nil:
 			return Unsure("its driver does not tell how many queues it uses" + whyUnseen(in.Host,
-				facts.ChannelsUnseen(n.Name), " (in a guest: ethtool tells)"))
+				facts.UnseenChannels, n.Name, " (in a guest: ethtool tells)"))
 		}
 		want := min(n.Channels.MaxCombined, len(in.Topology.Online))
 		has := fmt.Sprintf("%d of %d", n.Channels.Combined, n.Channels.MaxCombined)

@@ -47,7 +47,7 @@ func TestChannelsUnseen(t *testing.T) {
 	h := &facts.Host{AsRoot: true, Guests: []facts.Guest{{Name: "vm1", Managed: true, State: "running", Inside: &facts.Inside{Host: inside}}}}
 	for why, unseen := range map[string][]facts.Unseen{
 		"in a guest: ethtool tells": nil,
-		"its agent does not answer": {{What: facts.ChannelsUnseen("eth0"), Why: "its agent does not answer"}},
+		"its agent does not answer": {facts.ChannelsUnseen("eth0", "its agent does not answer")},
 	} {
 		inside.Unseen = unseen
 		v := Look(h, goal.Goal{})

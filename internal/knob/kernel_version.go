@@ -111,7 +111,7 @@ var kernelDefault = &Knob{
 }
 
 // needsBoot marks advice that takes effect with the next boot.
-func needsBoot(a Advice) Advice { a.Needs = needsReboot; return a }
+func needsBoot(a Advice) Advice { a.Needs = setting.Reboot(); return a }
 
 // suits reports whether a kernel meets the goal.
 func (v *View) suits(release string) bool {

@@ -68,7 +68,7 @@ type Advice struct {
 	Unsure   string
 	Severity Severity         // of a finding, when the reading does not meet Want; zero means Medium
 	Risk     goal.Risk        // when it differs from the knob's own
-	Needs    string           // what must happen before the change takes effect: "restart of guest vm1", "" for at once
+	Needs    setting.Needs    // what must happen before the change takes effect
 	Warning  string           // for people: what this change stops or opens
 	Rules    []string         // rules that would stop matching, shown before consent is asked for
 	Default  string           // what an absent value stands for, where the kernel, QEMU or libvirt has a default
@@ -134,7 +134,7 @@ func NoOpinion() Advice { return Advice{} }
 func (a Advice) At(s Severity) Advice { a.Severity = s; return a }
 
 // restart marks advice that takes effect when the guest is restarted.
-func (a Advice) restart(guest string) Advice { a.Needs = "restart of guest " + guest; return a }
+func (a Advice) restart(guest string) Advice { a.Needs = setting.RestartOf(guest); return a }
 
 // warn adds a warning.
 func (a Advice) warn(text string) Advice { a.Warning = text; return a }

@@ -59,8 +59,7 @@ func parseRule(tool, line string) (r rule, family string, ok bool) {
 func bridgedRules(h *facts.Host, tool string) []string {
 	var listed []string
 	for _, u := range h.Unseen {
-		if strings.Contains(u.What,
-			"rules of") && (strings.Contains(u.What, "nft") || strings.Contains(u.What, " "+tool)) {
+		if u.Part == facts.UnseenRules && (u.Of == "nft" || strings.HasPrefix(u.Of, tool)) {
 			listed = append(listed, fmt.Sprintf("unknown: %s could not be seen (%s)", u.What, u.Why))
 		}
 	}

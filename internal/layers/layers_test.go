@@ -37,7 +37,7 @@ var imports = map[string][]string{
 	"queuepath/lanes":            {"setting"},
 	"realtime":                   {"setting", "domain", "facts", "knob"},
 	"bottleneck":                 {"datapath", "setting", "facts", "goal", "knob"},
-	"tune":                       {"outcome", "facts", "goal", "bottleneck"},
+	"tune":                       {"outcome", "setting", "facts", "goal", "bottleneck"},
 	"tune/simulated":             {"facts", "goal", "bottleneck", "tune"},
 	"journal":                    {"setting", "goal"},
 	"apply":                      {"setting", "facts", "goal", "plan", "lasting", "journal"},
@@ -122,6 +122,7 @@ var rules = map[string]rule{
 	"programs are started in one place": startsPrograms,
 	"nothing else prints":               prints,
 	"no shell":                          shells,
+	"prose drives nothing":              readsProse,
 }
 
 func TestTree(t *testing.T) {
@@ -151,7 +152,7 @@ func TestRowsHavePackages(t *testing.T) {
 
 // TestRulesCanFail plants what each rule forbids, and beside it what it must leave alone.
 func TestRulesCanFail(t *testing.T) {
-	const one, two, three, four = "imports point one way", "programs are started in one place", "nothing else prints", "no shell"
+	const one, two, three, four, five = "imports point one way", "programs are started in one place", "nothing else prints", "no shell", "prose drives nothing"
 	for _, c := range []struct {
 		rule, pkg, name, text string
 		found                 string // "" where the rule must be silent
@@ -201,6 +202,18 @@ func TestRulesCanFail(t *testing.T) {
 		{four, "lab/labtest", "a.go", `var _ = f("sh", "-c", "true")`, "sh -c"},
 		{four, "lab", "a.go", `var _ = f("sh", "-c", "true")`, ""},
 		{four, "host", "a.go", `var _ = f("virsh", "-c", "qemu:///system")`, ""},
+
+		{five, "apply", "a.go", `import "strings"; var _ = strings.HasPrefix(c.Why, DriftReason)`, "strings.HasPrefix on why"},
+		{five, "host", "a.go", `import "strings"; func f() bool { return strings.HasPrefix(to.Why, asFound) }`, "strings.HasPrefix on why"},
+		{five, "apply", "a.go", `import "strings"; var _ = strings.HasPrefix(err.Error(), a.String())`, "strings.HasPrefix on Error()"},
+		{five, "apply", "a.go", `import "strings"; var _ = strings.Contains(c.Reason, "still needed")`, "strings.Contains on reason"},
+		{five, "cmd/mpps", "a.go", `var _ = p.Why == plan.AskedFor`, "why =="},
+		{five, "apply", "a.go", `var _ = wasBefore == why`, "why =="},
+		{five, "journal", "ledger.go", `import "strings"; var _ = strings.Contains(c.Why, "needed")`, "strings.Contains on why"},
+		{five, "journal", "reason.go", `import "strings"; var _ = strings.Contains(c.Why, "needed")`, ""},
+		{five, "report", "a.go", `var _ = a.Why == b.Why && a.Hint != "" && nil != hint`, ""},
+		{five, "report", "a.go", `import "strings"; var _ = strings.Join(c.Why, ", ") == strings.TrimPrefix(err.Error(), "x")`, ""},
+		{five, "apply", "a.go", `var _ = c.Reason == journal.Drifted`, ""},
 	} {
 		s, err := parse(c.name, c.pkg, "package p\n"+strings.ReplaceAll(c.text, "; ", "\n"))
 		if err != nil {

@@ -57,7 +57,7 @@ func TestAgain(t *testing.T) {
 		"the way in left":  {lab, elsewhere, goal.Unlimited(), nil, true},
 		"rules in the dark": {small, func() *facts.Host {
 			h := small()
-			h.Unseen = []facts.Unseen{{What: "rules of nft", Why: "refused"}}
+			h.Unseen = []facts.Unseen{facts.RulesUnseen("nft", "", "refused")}
 			return h
 		}, goal.Unlimited(), []string{"which needs --consent security"}, false},
 	} {

@@ -48,7 +48,7 @@ func (p *Plan) digest() string {
 		To      setting.Reading
 		Want    setting.Want
 		Risk    goal.Risk
-		Needs   string
+		Needs   setting.Needs
 		Rules   []string
 	}
 	basis := struct {

@@ -17,7 +17,7 @@ func TestAwaitBoot(t *testing.T) {
 		}
 	}
 	catalogue := []*knob.Knob{{ID: "rt.rcuc", Where: threads(0)}, {ID: "rt.ksoftirqd", Where: threads(2)}, {ID: "rt.swap", Where: threads(0)}}
-	argument := Change{Address: setting.Of(setting.KernelArg, "rcu_nocbs"), Needs: HostReboot}
+	argument := Change{Address: setting.Of(setting.KernelArg, "rcu_nocbs"), Needs: setting.Reboot()}
 	for name, c := range map[string]struct {
 		tier    goal.Tier
 		changes []Change

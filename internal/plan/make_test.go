@@ -82,7 +82,7 @@ func TestLab(t *testing.T) {
 	if len(got) != len(want) {
 		t.Errorf("planned %v; expected %v", got, want)
 	}
-	if len(p.Restarts) != 1 || p.Restarts[0].What != "restart of guest vm1" || len(p.Restarts[0].Addresses) != 10 {
+	if len(p.Restarts) != 1 || p.Restarts[0].What != setting.RestartOf("vm1") || len(p.Restarts[0].Addresses) != 10 {
 		t.Errorf("restarts %+v", p.Restarts)
 	}
 	if len(p.Management) != 1 || !p.Management[0].Touched || p.Management[0].NIC != "eth0" {
@@ -123,7 +123,7 @@ func TestReboot(t *testing.T) {
 	for _, c := range p.Changes {
 		if c.Address.Kind == setting.KernelArg {
 			to[c.Address.Path] = c.To.String()
-			if c.Risk != goal.Reboot || c.Needs != "reboot of the host" || c.Lasts != setting.InBootLoader {
+			if c.Risk != goal.Reboot || c.Needs != setting.Reboot() || c.Lasts != setting.InBootLoader {
 				t.Errorf("change %+v", c)
 			}
 		}
@@ -141,7 +141,7 @@ func TestReboot(t *testing.T) {
 	}
 	waiting := 0
 	for _, r := range p.Restarts {
-		if r.What == "reboot of the host" {
+		if r.What == setting.Reboot() {
 			waiting += len(r.Addresses)
 		}
 	}

@@ -31,9 +31,6 @@ const (
 
 var phaseNames = []string{PhaseFirmware, PhaseReboot, PhaseGuest, PhaseNow}
 
-// HostReboot is what a change needs that only a boot of the host brings into effect.
-const HostReboot = "reboot of the host"
-
 const (
 	inFirmware = "the firmware's setup"
 	kvmReload  = "all guests shut down, and KVM's modules loaded anew"
@@ -41,14 +38,14 @@ const (
 )
 
 // phaseOf is the phase of what a change needs, and in words what that is.
-func phaseOf(needs string) (name, what string) {
-	switch {
-	case needs == "":
+func phaseOf(needs setting.Needs) (name, what string) {
+	switch needs.Kind {
+	case setting.AtOnce:
 		return PhaseNow, atOnce
-	case needs == HostReboot:
-		return PhaseReboot, needs
+	case setting.HostReboot:
+		return PhaseReboot, needs.String()
 	}
-	return PhaseGuest, needs
+	return PhaseGuest, needs.String()
 }
 
 // phase is the plan's phase, made where there is none yet.
@@ -85,9 +82,9 @@ func (p *Plan) attend(report audit.Report) {
 		case f.Address.Kind == setting.ModuleParam && f.Risk == goal.GuestRestart:
 			phase = p.phase(PhaseGuest, kvmReload)
 		case f.Address.Object() == "self", family == "kernel" || family == "boot" || f.Risk == goal.Reboot && family != "guest":
-			phase = p.phase(PhaseReboot, HostReboot)
+			phase = p.phase(phaseOf(setting.Reboot()))
 		case family == "guest" && f.Address.Kind == setting.Fact, family == "domain":
-			phase = p.phase(PhaseGuest, "restart of guest "+f.Address.Object())
+			phase = p.phase(phaseOf(setting.RestartOf(f.Address.Object())))
 		default:
 			phase = p.phase(PhaseNow, atOnce)
 		}

@@ -38,6 +38,8 @@ type Plan struct {
 	Later      []Later      `json:"later"`          // what can be planned only after these changes
 	Management []Management `json:"management"`     // the operator's way in
 	Identity   []Part       `json:"identity"`       // what the host was when the plan was made
+
+	Asked bool `json:"-"` // the changes were asked for by name: nobody judged them, and nobody has seen the plan
 }
 
 // Change is one value to be written.
@@ -53,7 +55,7 @@ type Change struct {
 	For      string          `json:"for,omitempty"`    // the guest for which it is made to last; empty: whoever has what it belongs to
 	Forget   bool            `json:"forget,omitempty"` // nothing is to make it last: what did so is taken out
 	Owners   []string        `json:"owners,omitempty"` // who else sets it, and who wins
-	Needs    string          `json:"needs"`            // what must happen before it takes effect; empty: at once
+	Needs    setting.Needs   `json:"needs"`            // what must happen before it takes effect
 	Because  string          `json:"because"`
 	Severity knob.Severity   `json:"severity"`
 	Title    string          `json:"title"`
@@ -73,7 +75,7 @@ type Skipped struct {
 
 // Restart groups the changes that wait for one thing to happen.
 type Restart struct {
-	What      string            `json:"what"` // "restart of guest vm1"
+	What      setting.Needs     `json:"what"` // "restart of guest vm1"
 	Addresses []setting.Address `json:"addresses"`
 }
 
@@ -222,7 +224,7 @@ func (p *Plan) postpone() {
 		}
 	}
 	for _, guest := range guests {
-		p.Later = append(p.Later, Later{After: "restart of guest " + guest, IDs: []string{"vhost.threads"}, Why: "the vhost threads of its new queues exist only then: plan again afterwards"})
+		p.Later = append(p.Later, Later{After: setting.RestartOf(guest).String(), IDs: []string{"vhost.threads"}, Why: "the vhost threads of its new queues exist only then: plan again afterwards"})
 	}
 }
 
@@ -260,7 +262,7 @@ func deviceOf(a setting.Address) string {
 }
 
 func (p *Plan) wait(c Change) {
-	if c.Needs == "" {
+	if c.Needs.IsZero() {
 		return
 	}
 	for i := range p.Restarts {

@@ -160,7 +160,7 @@ func TestRealtimePhases(t *testing.T) {
 	}
 	for what, c := range map[string]struct{ ids, byHand, unseen []string }{
 		inFirmware:             {nil, nil, []string{"firmware.patrol_scrub", "firmware.c1e"}},
-		HostReboot:             {[]string{"boot.isolcpus", "boot.irqaffinity", "boot.hugepages", "boot.cstate"}, []string{"kernel.realtime"}, nil},
+		"reboot of the host":   {[]string{"boot.isolcpus", "boot.irqaffinity", "boot.hugepages", "boot.cstate"}, []string{"kernel.realtime"}, nil},
 		"restart of guest rt1": {[]string{"domain.vcpusched", "domain.nosharepages"}, nil, nil},
 		kvmReload:              {nil, []string{"kvm.kvmclock_periodic_sync"}, nil},
 		atOnce:                 {[]string{"rt.kthreads", "rt.throttling", "cpu.governor"}, nil, nil},

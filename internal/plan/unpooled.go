@@ -41,7 +41,7 @@ func (p *Plan) unpooled(h *facts.Host, report audit.Report) {
 		return true
 	})
 	for _, name := range waiting {
-		later := Later{After: HostReboot, IDs: []string{pagesKnob}}
+		later := Later{After: setting.Reboot().String(), IDs: []string{pagesKnob}}
 		// Nor is memory locked before that which the pool will hold: beside the pool there may be too little of it.
 		p.Changes = slices.DeleteFunc(p.Changes, func(c Change) bool {
 			out := c.ID == lockKnob && c.Address.Object() == name && !asked(report, c)

@@ -71,7 +71,7 @@ func TestHugePagesNeedAPool(t *testing.T) {
 		}
 		if i := slices.IndexFunc(p.Later, func(l Later) bool { return slices.Contains(l.IDs, pagesKnob) }); i >= 0 {
 			got, why = got+"later", p.Later[i].Why
-			if l := p.Later[i]; l.After != HostReboot || !slices.Contains(l.IDs, lockKnob) || slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Address == lock }) {
+			if l := p.Later[i]; l.After != "reboot of the host" || !slices.Contains(l.IDs, lockKnob) || slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Address == lock }) {
 				t.Errorf("%s: later %+v; locked memory waits too", name, l)
 			}
 		}

@@ -136,7 +136,7 @@ func TestRequeues(t *testing.T) {
 		s.spread()
 		s.requeues = []Requeues{{"eth0", 400000}}
 		if unseen {
-			s.unseen = []Unseen{{UnseenLocks, "no tracepoints"}}
+			s.unseen = []Unseen{{Blind: BlindLocks, Why: "no tracepoints"}}
 		}
 		faults := Faults(s.observe())
 		if found := len(faults) == 1 && faults[0].Name() == "contention eth0"; found != unseen {
@@ -157,7 +157,7 @@ func TestAtLeast(t *testing.T) {
 		s := healthy(random(1))
 		s.contention = []Contention{{Device: "eth0", Queue: 1, Lock: "xmit", Waits: 90000, WaitNS: 200e6}}
 		if partly {
-			s.unseen = []Unseen{{UnseenFirst, "it spins"}}
+			s.unseen = []Unseen{{Blind: BlindFirst, Why: "it spins"}}
 		}
 		faults := Faults(s.observe())
 		if len(faults) != 1 || strings.HasPrefix(faults[0].Evidence, "at least 90000 waits for ") != partly {

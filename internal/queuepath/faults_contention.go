@@ -90,7 +90,7 @@ func (j *judge) waiting(device string) *Fault {
 		where = ""
 	}
 	least := ""
-	if j.blind(UnseenFirst) {
+	if j.blind(BlindFirst) {
 		least = "at least "
 	}
 	f.Evidence = fmt.Sprintf("%s%d waits for %d packets, %d ns each, together %s of a CPU; most for the %s%s", least, waits, l.packets, ns/waits,
@@ -113,8 +113,8 @@ func (j *judge) whyWaiting(device string, root bool) (string, Mend) {
 }
 
 // blind tells whether something could not be seen.
-func (j *judge) blind(what string) bool {
-	return slices.ContainsFunc(j.Unseen, func(u Unseen) bool { return u.What == what })
+func (j *judge) blind(to Blind) bool {
+	return slices.ContainsFunc(j.Unseen, func(u Unseen) bool { return u.Blind == to })
 }
 
 // requeued is what the queue discipline got back, for kernels that do not tell of locks. A packet comes back because the ring was full or
@@ -122,7 +122,7 @@ func (j *judge) blind(what string) bool {
 // queue than its ring takes, and not how long they wait for each other.
 func (j *judge) requeued(device string) *Fault {
 	l := j.sides[Side{device, Tx}]
-	if !j.blind(UnseenLocks) || l == nil || j.Seconds <= 0 || j.Watched <= 0 || !j.weighs(l.packets) {
+	if !j.blind(BlindLocks) || l == nil || j.Seconds <= 0 || j.Watched <= 0 || !j.weighs(l.packets) {
 		return nil
 	}
 	var count uint64

@@ -2,7 +2,6 @@ package queuepath
 
 import (
 	"slices"
-	"strings"
 )
 
 // Path is what was seen in an interval, and what follows from it.
@@ -26,5 +25,5 @@ func (o *Observation) Joined() bool {
 			return true
 		}
 	}
-	return len(o.Rows) == 0 && !slices.ContainsFunc(o.Unseen, func(u Unseen) bool { return strings.HasPrefix(u.What, UnseenWays) })
+	return len(o.Rows) == 0 && !slices.ContainsFunc(o.Unseen, func(u Unseen) bool { return u.Blind == BlindWays })
 }

@@ -118,19 +118,21 @@ type Lost struct {
 	Joins uint64 `json:"joins"` // frames whose way so far was forgotten
 }
 
-// UnseenLocks is what Unseen names where the kernel tells nothing of waits for locks.
-const UnseenLocks = "waits for the locks of transmit queues"
+// Blind names what could not be seen where something depends on it.
+type Blind int
 
-// UnseenWays begins what Unseen names where packets themselves cannot be watched.
-const UnseenWays = "packets' ways from queue to queue"
-
-// UnseenFirst is what Unseen names where of the CPUs that wait for a lock the first is not told: then waits are at least those that are.
-const UnseenFirst = "the first of the CPUs that wait for a transmit queue's lock"
+// What something depends on.
+const (
+	BlindLocks Blind = iota + 1 // the kernel tells nothing of waits for the locks of transmit queues
+	BlindWays                   // packets cannot be followed from queue to queue
+	BlindFirst                  // of the CPUs that wait for a lock the first is not told: waits are at least those that are
+)
 
 // Unseen is what could not be seen, and why.
 type Unseen struct {
-	What string `json:"what"`
-	Why  string `json:"why"`
+	What  string `json:"what"`
+	Why   string `json:"why"`
+	Blind Blind  `json:"-"`
 }
 
 // Device is a device by name; nil where none of that name was seen.

@@ -165,15 +165,19 @@ func (v *view) verdict() (State, string) {
 			parts = append(parts, fmt.Sprintf("%d %s", n, severity))
 		}
 	}
-	return Contradicted, fmt.Sprintf("%s (%s): %s, %s%s", cpus, v.s.From, counted(len(v.found), "contradiction or intruder"), strings.Join(parts, ", "), tail)
+	return Contradicted, fmt.Sprintf("%s (%s): %s, %s%s", cpus, v.s.From, contradictions(len(v.found)), strings.Join(parts, ", "), tail)
+}
+
+func contradictions(n int) string {
+	if n == 1 {
+		return "1 contradiction or intruder"
+	}
+	return fmt.Sprintf("%d contradictions and intruders", n)
 }
 
 func counted(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
-	}
-	if what == "contradiction or intruder" {
-		return fmt.Sprintf("%d contradictions and intruders", n)
 	}
 	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -79,7 +79,7 @@ func planned(t *Text, number string, group []plan.Change) {
 	t.Each("   why: ", reasons[:min(len(reasons), 2)])
 	t.LineIf(len(reasons) > 2, "        and alike for the others (--json has each)")
 	lasts := "lasts " + string(c.Lasts) + words.If(c.Kept != "", " (%s)", c.Kept)
-	needs := words.If(c.Needs != "", "takes effect after %s", c.Needs)
+	needs := words.If(!c.Needs.IsZero(), "takes effect after %s", c.Needs)
 	t.Wrapped("   ", words.Join(" · ", "risk "+string(c.Risk), lasts, needs))
 	t.Field("   "+t.In(Yellow, "careful: "), c.Warning)
 	rules(t, c.Rules)
@@ -148,7 +148,7 @@ func Rows(changes []plan.Change) []ChangeRow {
 	for _, c := range changes {
 		rows = append(rows, ChangeRow{
 			ID: c.ID, Title: c.Title, Stage: c.Stage.String(), Address: c.Address.String(), From: words.Or(c.From.String()),
-			To: words.Or(c.To.String()), Because: c.Because, Risk: string(c.Risk), Lasts: string(c.Lasts), Needs: c.Needs,
+			To: words.Or(c.To.String()), Because: c.Because, Risk: string(c.Risk), Lasts: string(c.Lasts), Needs: c.Needs.String(),
 			Undo: "mpps rollback",
 		})
 	}

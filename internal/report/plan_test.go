@@ -28,7 +28,7 @@ func TestPlanTerms(t *testing.T) {
 		Consent: []plan.Change{c("c", "-A FORWARD -s 10.0.0.3", goal.Data)},
 		Management: []plan.Management{{NIC: "eth0", Why: "default route", Touched: true},
 			{NIC: "eth1", Why: "default route"}},
-		Restarts: []plan.Restart{{What: "restart of guest vm1",
+		Restarts: []plan.Restart{{What: setting.RestartOf("vm1"),
 			Addresses: []setting.Address{setting.Of(setting.Sysctl, "b")}}},
 	}
 	text := draw(100, func(t *Text) { Plan(t, p) })

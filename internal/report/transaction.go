@@ -61,7 +61,7 @@ func change(t *Text, c apply.Outcome) {
 	t.Field("    ", c.Why)
 	switch c.State { // what was refused or put back takes no effect
 	case journal.ChangeIntended, journal.ChangeAlready, journal.ChangeDone, journal.ChangeInDoubt:
-		t.WrappedIf(c.Needs != "", "    ", "takes effect after %s", c.Needs)
+		t.WrappedIf(!c.Needs.IsZero(), "    ", "takes effect after %s", c.Needs)
 	}
 }
 
@@ -71,7 +71,7 @@ func RolledBack(t *Text, all []apply.Restored, dryRun, verbose bool) {
 	for _, r := range all {
 		same := 0
 		for _, c := range r.Changes {
-			if c.State == journal.ChangeLeft && !strings.HasPrefix(c.Why, apply.DriftReason) && !verbose {
+			if c.State == journal.ChangeLeft && c.Reason != journal.Drifted && !verbose {
 				same++
 				continue
 			}

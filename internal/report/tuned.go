@@ -68,10 +68,10 @@ func TunedExport(t *Text, p *export.Profile, verbose bool) {
 	last := ""
 	for _, l := range p.NotHeld {
 		t.Wrapped("  "+t.In(Bold, l.ID)+"  ", l.Address.String()+" = "+brief(l.Wanted))
-		if why := l.Why + ": '" + l.Command + "'"; why != last {
-			t.Wrapped("    ", why)
-			last = why
+		if l.Why+l.Command != last {
+			t.Wrapped("    ", l.Why+": '"+l.Command+"'")
 		}
+		last = l.Why + l.Command
 	}
 	t.WrappedIf(p.Written != "", "", "wrote %s", p.Written)
 }

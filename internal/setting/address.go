@@ -41,6 +41,23 @@ func (a Address) Rest() string {
 // String is the address as it stands in outputs, plans and journals.
 func (a Address) String() string { return string(a.Kind) + ":" + a.Path }
 
+// AddressError is a failure at an address.
+type AddressError struct {
+	Address Address
+	Err     error
+}
+
+// Error names the address.
+func (e *AddressError) Error() string { return e.Address.String() + ": " + e.Err.Error() }
+
+// Unwrap is the failure.
+func (e *AddressError) Unwrap() error { return e.Err }
+
+// Errorf makes an *AddressError of what fmt.Errorf returns.
+func (a Address) Errorf(format string, args ...any) error {
+	return &AddressError{a, fmt.Errorf(format, args...)}
+}
+
 // Compare orders addresses by kind and path, for deterministic output.
 func (a Address) Compare(b Address) int { return strings.Compare(a.String(), b.String()) }
 

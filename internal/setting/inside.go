@@ -1,9 +1,6 @@
 package setting
 
-import (
-	"fmt"
-	"slices"
-)
+import "slices"
 
 // Inside: "inside:vm1/sysctl:kernel.timer_migration", a guest of libvirt and an address of a value in its system, which its
 // agent reads and writes. The canonical value of the inner kind.
@@ -18,14 +15,14 @@ func In(guest string, inner Address) Address { return Of(Inside, guest, inner.St
 // Inner is the address that a value inside a guest has in the guest.
 func (a Address) Inner() (Address, error) {
 	if a.Kind != Inside {
-		return Address{}, fmt.Errorf("%s: expected an address inside a guest", a)
+		return Address{}, a.Errorf("expected an address inside a guest")
 	}
 	inner, err := ParseAddress(a.Rest())
 	switch {
 	case err != nil:
-		return Address{}, fmt.Errorf("%s: %w", a, err)
+		return Address{}, a.Errorf("%w", err)
 	case !slices.Contains(insideKinds, inner.Kind):
-		return Address{}, fmt.Errorf("%s: values of kind %q are not set inside a guest", a, inner.Kind)
+		return Address{}, a.Errorf("values of kind %q are not set inside a guest", inner.Kind)
 	}
 	return inner, nil
 }

@@ -43,6 +43,9 @@ type Reading struct {
 	// Verbatim is set where more stands there than Value says and nobody asks for: the place in the guest that libvirt gave
 	// an interface. A write of the reading brings it back. It does not count in comparisons.
 	Verbatim string `json:"verbatim,omitempty"`
+	// AsFound is set where the value would be refused today (queues of a NIC model that has none). A write of the reading
+	// restores it all the same.
+	AsFound bool `json:"as_found,omitempty"`
 	// ReadOnly is set where the value can be seen but the kernel or driver offers no way to change it
 	// (an offload marked [fixed], a managed interrupt), with the reason in Why.
 	ReadOnly bool `json:"read_only,omitempty"`

@@ -315,7 +315,7 @@ func (f *File) Adjust(id string, a setting.Address, advice knob.Advice) knob.Adv
 	}
 	wished := knob.Wants(want, "the site file wants it so")
 	wished.Site, wished.Risk, wished.Needs = found.Reason, advice.Risk, advice.Needs
-	if wished.Needs == "" { // the knob has nothing against what stands there
+	if wished.Needs.IsZero() { // the knob has nothing against what stands there
 		wished.Needs = knob.Needs(a)
 	}
 	if same := advice.Want != nil && advice.Want.Target().Same(want.Target()); same || len(advice.Rules) == 0 {

@@ -100,12 +100,12 @@ func TestAdjust(t *testing.T) {
 	}
 	hugepages := setting.Of(setting.KernelArg, "hugepagesz+hugepages")
 	wish := File{Entries: []Entry{{ID: "boot.hugepages", Address: hugepages, Want: setting.Exact("hugepagesz=1G hugepages=1"), Reason: "one guest"}}}
-	if a := wish.Adjust("boot.hugepages", hugepages, knob.Skips("no guest")); a.Want == nil || a.Needs != "reboot of the host" {
+	if a := wish.Adjust("boot.hugepages", hugepages, knob.Skips("no guest")); a.Want == nil || a.Needs != setting.Reboot() {
 		t.Errorf("%+v, expected a wish that needs a reboot", a)
 	}
 	if f, err := Parse([]byte("- {id: kernel.default, want: 6.12.48+deb13-amd64, reason: tried here}")); err != nil {
 		t.Error(err)
-	} else if a := f.Adjust("kernel.default", setting.Of(setting.BootKernel, "default"), knob.Unsure("x")); a.Want == nil || a.Want.Value != "6.12.48+deb13-amd64" || a.Needs != "reboot of the host" {
+	} else if a := f.Adjust("kernel.default", setting.Of(setting.BootKernel, "default"), knob.Unsure("x")); a.Want == nil || a.Want.Value != "6.12.48+deb13-amd64" || a.Needs != setting.Reboot() {
 		t.Errorf("%+v, expected the kernel that the site asks for", a)
 	}
 	if a := f.Adjust("nic.ring.rx", eth1, knob.Skips("down")); a.Want == nil || a.Want.Value != "1024" {

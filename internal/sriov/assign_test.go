@@ -368,8 +368,8 @@ func listed(changes []plan.Change) string {
 		if c.Forget {
 			to += " forgotten"
 		}
-		if c.Needs != "" {
-			to += " after " + c.Needs
+		if !c.Needs.IsZero() {
+			to += " after " + c.Needs.String()
 		}
 		lines = append(lines, c.Address.String()+" = "+to)
 	}

@@ -168,7 +168,7 @@ func (e *examiner) unknown(id, title, why, do string) {
 // guestsUnseen is why not all guests could be seen, empty where nothing is known to hide.
 func guestsUnseen(h *facts.Host) string {
 	for _, u := range h.Unseen {
-		if u.What == "guests of libvirt" || strings.HasPrefix(u.What, "definition of guest") {
+		if u.Part == facts.UnseenGuests || u.Part == facts.UnseenDefinition {
 			return u.What + ": " + u.Why
 		}
 	}

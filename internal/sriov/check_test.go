@@ -74,7 +74,7 @@ func TestExamine(t *testing.T) {
 		{"journal not to be read", nil, Journal{Unread: "permission denied"}, "journal", "", Unknown, 0, "permission denied|root"},
 		{"guest is gone", func(h *facts.Host) { h.Guests = nil }, Journal{}, "reservations", "", NotOK, knob.Medium, "which does not exist|/var/lib/mpps/vfs/"},
 		{"guests not to be seen", func(h *facts.Host) {
-			h.Guests, h.Unseen = nil, []facts.Unseen{{What: "guests of libvirt", Why: "needs root"}}
+			h.Guests, h.Unseen = nil, []facts.Unseen{facts.GuestsUnseen("needs root")}
 		}, Journal{}, "reservations", "", Unknown, 0, "needs root"},
 		{"half given", func(h *facts.Host) { h.Guests[0].Hostdevs = nil }, Journal{}, "reservations", "", NotOK, knob.High, "ens1f0/0|does not name it|rollback|release web"},
 		{"function is gone", func(h *facts.Host) { h.VFs = h.VFs[1:] }, Journal{}, "reservations", "", NotOK, knob.High, "no such function|create ens1f0 -n 1"},

@@ -88,7 +88,7 @@ func TestCreateRefuses(t *testing.T) {
 			"function 1 (0000:01:10.1) by the host: its interface eth0v1 is port of br0"},
 		"a process": {func(h *facts.Host) { h.VFs[1].Holder = "dpdk-testpmd (process 78)" }, CreateAsk{PF: "eth0", Count: 5, Force: true},
 			"function 1 (0000:01:10.1) by dpdk-testpmd (process 78)"},
-		"an address": {func(h *facts.Host) { h.VFs[1].HostUse = "has address 10.0.0.7" }, CreateAsk{PF: "eth0", Count: 5}, "its interface eth0v1 has address 10.0.0.7"},
+		"an address": {func(h *facts.Host) { h.VFs[1].HostUse, h.VFs[1].OnlyAddress = "has address 10.0.0.7", true }, CreateAsk{PF: "eth0", Count: 5}, "its interface eth0v1 has address 10.0.0.7"},
 		"one driver for both": {func(h *facts.Host) { h.NICs[0].Driver = "mlx5_core" }, CreateAsk{PF: "eth0", Count: 5, Blacklist: true},
 			"mlx5_core drives physical and virtual functions alike"},
 		"somebody else's blacklist": {func(h *facts.Host) { h.Readings[BlacklistFile("igbvf")] = setting.Value("blacklist igbvf\n") },

@@ -40,7 +40,7 @@ func inTheWay(h *facts.Host, n *facts.NIC, count int, force bool) ([]Note, error
 		switch {
 		case v.Holder != "":
 			used = append(used, name+" by "+v.Holder)
-		case strings.HasPrefix(v.HostUse, "has address"):
+		case v.OnlyAddress:
 			doubtful = append(doubtful, name+": its interface "+v.NIC+" "+v.HostUse)
 		case v.HostUse != "":
 			used = append(used, fmt.Sprintf("%s by the host: its interface %s is %s", name, v.NIC, v.HostUse))

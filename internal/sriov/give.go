@@ -67,7 +67,7 @@ func (g *Gift) Changes(h *facts.Host, stays func(setting.Address) bool) ([]plan.
 		c, err := change(h, id, title, a, setting.Exact(to), risk, because)
 		if a.Kind == setting.Domain {
 			if c.Needs = restart(g.guest); g.plugged() {
-				c.Needs = ""
+				c.Needs = setting.Needs{}
 			}
 		}
 		if a.Kind == setting.VFAttr {

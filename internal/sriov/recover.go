@@ -124,7 +124,7 @@ func (r *recovery) holder() error {
 	switch g := runsWith(r.host, r.f); {
 	case g != nil:
 		r.step(what, "guest "+g.Name+" runs with it", "taken", "nothing is done to what a guest has; shut it down first")
-	case r.f.Holder == facts.OtherNamespace:
+	case r.f.Elsewhere:
 		r.step(what, r.f.Holder+" has its interface", "taken", "'lsns -t net' lists the namespaces; end the container, or take the interface out of it, then repeat")
 	case r.f.Holder != "":
 		r.step(what, r.f.Holder+" has it open, and is no guest that runs", "taken", "end that process yourself (a QEMU that is left over: 'kill PID', then 'kill -9 PID'), then repeat")

@@ -15,7 +15,7 @@ func inUse(h *facts.Host, f *facts.VF) string {
 	switch g := runsWith(h, f); {
 	case g != nil:
 		return "guest " + g.Name + " runs with it"
-	case f.Holder == facts.OtherNamespace:
+	case f.Elsewhere:
 		return f.Holder + " has its interface"
 	case f.Holder != "":
 		return f.Holder + " has it open"

@@ -120,7 +120,7 @@ func PlanSet(h *facts.Host, f *facts.VF, sets []Set) ([]plan.Change, error) {
 		c.For = setFor(h, f)
 		c.Warning = warned(h, p, nic, f, s)
 		if g := guestNamed(h, f.Guest); s.Attribute == "mac" && g != nil && g.Active() && !c.Want.Met(c.From) {
-			c.Needs = "restart of guest " + g.Name // or that its driver is loaded anew there
+			c.Needs = setting.RestartOf(g.Name) // or that its driver is loaded anew there
 		}
 		all = append(all, c)
 	}

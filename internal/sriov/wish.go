@@ -69,11 +69,11 @@ func refuse(advice, why string, args ...any) *Refused {
 }
 
 // restart is what a change of a guest's definition waits for: nothing where the guest does not run.
-func restart(g *facts.Guest) string {
+func restart(g *facts.Guest) setting.Needs {
 	if !g.Active() {
-		return ""
+		return setting.Needs{}
 	}
-	return "restart of guest " + g.Name
+	return setting.RestartOf(g.Name)
 }
 
 // reservation is the gift as it is noted.

@@ -8,6 +8,7 @@ import (
 
 	"mpps/internal/bottleneck"
 	"mpps/internal/goal"
+	"mpps/internal/setting"
 )
 
 // Candidate is what can be tried: the changes of one knob, or of several that only make sense together.
@@ -17,8 +18,8 @@ type Candidate struct {
 	Title   string
 	Stage   string // of the packet path, as bottleneck.Stage names it
 	Risk    goal.Risk
-	Needs   string  // what must happen before it takes effect; empty: at once, and only then it can be tried in turns
-	Weight  float64 // how much the catalogue makes of it, 0–1
+	Needs   setting.Needs // what must happen before it takes effect; only what takes effect at once can be tried in turns
+	Weight  float64       // how much the catalogue makes of it, 0–1
 	Changes []Change
 }
 

@@ -12,7 +12,7 @@ func (l *loop) choose(all []Candidate) (Candidate, expectation, bool) {
 	l.result.Untried, l.result.Waits = []Untried{}, []Wait{}
 	best, hope := -1, expectation{}
 	for i, c := range all {
-		if c.Needs != "" {
+		if !c.Needs.IsZero() {
 			l.wait(c)
 			continue
 		}
@@ -85,10 +85,10 @@ func (l *loop) limits() []*bottleneck.Bottleneck {
 
 func (l *loop) wait(c Candidate) {
 	r := l.result
-	i := slices.IndexFunc(r.Waits, func(w Wait) bool { return w.For == c.Needs })
+	i := slices.IndexFunc(r.Waits, func(w Wait) bool { return w.needs == c.Needs })
 	if i < 0 {
 		i = len(r.Waits)
-		r.Waits = append(r.Waits, Wait{For: c.Needs})
+		r.Waits = append(r.Waits, Wait{For: c.Needs.String(), needs: c.Needs})
 	}
 	r.Waits[i].Keys = append(r.Waits[i].Keys, c.Key)
 }

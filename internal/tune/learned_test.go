@@ -8,6 +8,7 @@ import (
 
 	"mpps/internal/bottleneck"
 	"mpps/internal/goal"
+	"mpps/internal/setting"
 )
 
 func learnedOf(class string, attempts ...Attempt) Effects {
@@ -88,10 +89,10 @@ func TestTogether(t *testing.T) {
 	all := []Candidate{
 		{Key: "nic.xps", IDs: []string{"nic.xps"}, Risk: goal.None}, {Key: "other", IDs: []string{"other"}},
 		{Key: "nic.channels", IDs: []string{"nic.channels"}, Risk: goal.Blip},
-		{Key: "nic.irq_affinity", IDs: []string{"nic.irq_affinity"}, Needs: "reboot of the host"},
+		{Key: "nic.irq_affinity", IDs: []string{"nic.irq_affinity"}, Needs: setting.Reboot()},
 	}
 	got := Together(all)
-	if len(got) != 3 || got[0].Key != "nic.xps+nic.channels" || got[0].Risk != goal.Blip || got[1].Key != "other" || got[2].Needs == "" {
+	if len(got) != 3 || got[0].Key != "nic.xps+nic.channels" || got[0].Risk != goal.Blip || got[1].Key != "other" || got[2].Needs.IsZero() {
 		t.Errorf("%+v", got)
 	}
 }

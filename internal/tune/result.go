@@ -8,6 +8,7 @@ import (
 	"mpps/internal/bottleneck"
 	"mpps/internal/goal"
 	"mpps/internal/outcome"
+	"mpps/internal/setting"
 )
 
 // Schema is the version of the format of results.
@@ -147,11 +148,11 @@ const (
 
 // Change is one value of a candidate.
 type Change struct {
-	ID      string `json:"id"`
-	Address string `json:"address"`
-	From    string `json:"from"`
-	To      string `json:"to"`
-	Needs   string `json:"needs,omitempty"`
+	ID      string        `json:"id"`
+	Address string        `json:"address"`
+	From    string        `json:"from"`
+	To      string        `json:"to"`
+	Needs   setting.Needs `json:"needs,omitzero"`
 }
 
 // Gain is a comparison of two configurations in turns.
@@ -198,6 +199,8 @@ type Wait struct {
 	For  string   `json:"for"` // "restart of guest vm1"
 	Keys []string `json:"keys"`
 	Undo string   `json:"undo,omitempty"` // it is no candidate: the transaction to roll back before that restart, since its changes are not proven to help
+
+	needs setting.Needs // that For names; none where it names more
 }
 
 // Advice is what lies outside of what can be set.

@@ -22,7 +22,7 @@ const possibly = 0.95
 func (l *loop) useless(c Candidate) bool {
 	h, tried := l.held[c.Key]
 	vain := h.outcome == NotShown || h.outcome == Useless || h.outcome == Hurts
-	return tried && vain && c.Needs == "" && h.ratio >= possibly
+	return tried && vain && c.Needs.IsZero() && h.ratio >= possibly
 }
 
 // pairUp finds the next two candidates that act on the same bottleneck and did no harm alone: on what was named last, or before, since a diagnosis

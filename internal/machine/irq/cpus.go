@@ -26,7 +26,7 @@ func (i irqCPUs) file(a setting.Address) (name string, mask bool, err error) {
 	}
 	number, err := strconv.Atoi(a.Object())
 	if err != nil || a.Rest() == "" {
-		return "", false, fmt.Errorf("%s: expected NUMBER/NAME or default", a)
+		return "", false, a.Errorf("expected NUMBER/NAME or default")
 	}
 	if !slices.Contains(actions(i.m, number), a.Rest()) {
 		return "", false, tree.NoSuch(fmt.Sprintf("interrupt %d has no handler %q", number, a.Rest()))

@@ -73,12 +73,12 @@ func (i irqAffinity) Write(ctx context.Context, a setting.Address, to setting.Re
 func Find(m *tree.Tree, a setting.Address) (int, error) {
 	elements := strings.Split(a.Path, "/")
 	if len(elements) < 3 {
-		return 0, fmt.Errorf("%s: expected DEVICE/NAME/NUMBER", a)
+		return 0, a.Errorf("expected DEVICE/NAME/NUMBER")
 	}
 	device, on := elements[0], strings.Join(elements[1:len(elements)-1], "/")
 	hint, err := strconv.Atoi(elements[len(elements)-1])
 	if err != nil {
-		return 0, fmt.Errorf("%s: expected an interrupt number at the end", a)
+		return 0, a.Errorf("expected an interrupt number at the end")
 	}
 	dir := path.Join(tree.ClassNet, device)
 	if !m.Exists(dir) {

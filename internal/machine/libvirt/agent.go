@@ -91,7 +91,6 @@ var (
 // AgentFailure words what libvirt said (src/qemu/qemu_agent.c, qemu_domain.c), with what virsh said kept where it is none of
 // the known reasons.
 func AgentFailure(err error) error {
-	text := err.Error()
 	for _, known := range []struct {
 		said string
 		is   error
@@ -101,7 +100,7 @@ func AgentFailure(err error) error {
 		{"guest agent didn't respond", ErrAgentHangs}, {"Guest agent not available for now", ErrAgentHangs}, {"guest agent command timed out", ErrAgentHangs},
 		{"Guest agent disappeared", ErrNoAgent}, {"End of file from agent socket", ErrNoAgent},
 	} {
-		if strings.Contains(text, known.said) {
+		if tree.Says(err, known.said) {
 			return known.is
 		}
 	}
@@ -194,7 +193,7 @@ func CannotRun(err error) error {
 	if err == nil {
 		return errors.New("its agent does not say why")
 	}
-	if strings.Contains(err.Error(), "has been disabled") || strings.Contains(err.Error(), "guest-exec has not been found") {
+	if tree.Says(err, "has been disabled", "guest-exec has not been found") {
 		return ErrAgentRefuse
 	}
 	return err

@@ -85,10 +85,6 @@ func (d *Definitions) value(ctx context.Context, m *tree.Tree, guest, path strin
 	return reading, err
 }
 
-// asFound marks a reading of a value that stands in a definition although it would be refused today (queues of a NIC
-// model that has none). Journals keep the mark, so that a rollback can put such a value back.
-const asFound = "stands there, though it would be refused"
-
 // valueIn reads one value of a definition.
 func valueIn(doc *domain.Doc, path string) (setting.Reading, error) {
 	value, present, err := doc.Get(path)
@@ -112,7 +108,7 @@ func valueIn(doc *domain.Doc, path string) (setting.Reading, error) {
 			reading.ReadOnly = true
 			reading.Why = unsettable.Problem
 		} else {
-			reading.Why = asFound + ": " + err.Error()
+			reading.AsFound, reading.Why = true, "stands there, though it would be refused: "+err.Error()
 		}
 	}
 	return reading, nil

@@ -72,7 +72,7 @@ func runningDocument(ctx context.Context, m *tree.Tree, guest string) (*domain.D
 func pluggedIn(doc *domain.Doc, a setting.Address) (setting.Reading, error) {
 	path := a.Rest()
 	if !domain.IsDevice(path) {
-		return setting.Reading{}, fmt.Errorf("%s: expected interface/MAC or hostdev/PCI of a guest", a)
+		return setting.Reading{}, a.Errorf("expected interface/MAC or hostdev/PCI of a guest")
 	}
 	value, present, err := doc.Get(path)
 	switch {
@@ -94,22 +94,22 @@ func pluggedIn(doc *domain.Doc, a setting.Address) (setting.Reading, error) {
 // with another value is taken out first.
 func (d devices) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
 	if to.State == setting.Unknown {
-		return fmt.Errorf("%s: an unknown value cannot be written", a)
+		return a.Errorf("an unknown value cannot be written")
 	}
 	asked, err := Open(d.machine)
 	if err != nil {
-		return fmt.Errorf("%s: %w", a, err)
+		return a.Errorf("%w", err)
 	}
 	v, live := asked.(plugger)
 	if !live {
-		return fmt.Errorf("%s: %w", a, tree.ErrNotLive)
+		return a.Errorf("%w", tree.ErrNotLive)
 	}
 	doc, err := runningDocument(ctx, d.machine, a.Object())
 	if errors.Is(err, errNoGuest) {
 		err = ErrNotRunning
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", a, err)
+		return a.Errorf("%w", err)
 	}
 	found, err := pluggedIn(doc, a)
 	if err != nil {
@@ -121,7 +121,7 @@ func (d devices) Write(ctx context.Context, a setting.Address, to setting.Readin
 	wanted := ""
 	if to.State == setting.Known {
 		if wanted, err = doc.Device(a.Rest(), to.Value, to.Verbatim); err != nil {
-			return fmt.Errorf("%s: %w", a, err)
+			return a.Errorf("%w", err)
 		}
 	}
 	if found.State == setting.Known {
@@ -147,18 +147,18 @@ func (d devices) plug(ctx context.Context, v plugger, a setting.Address, text st
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", a, err)
+		return a.Errorf("%w", err)
 	}
 	doc, err := runningDocument(ctx, d.machine, a.Object())
 	if err != nil {
-		return fmt.Errorf("%s: reading back: %w", a, err)
+		return a.Errorf("reading back: %w", err)
 	}
 	found, err := pluggedIn(doc, a)
 	if err != nil {
-		return fmt.Errorf("%s: reading back: %w", a, err)
+		return a.Errorf("reading back: %w", err)
 	}
 	if !found.Same(to) {
-		return fmt.Errorf("%s: wanted %s, but libvirt made it %s", a, to, found)
+		return a.Errorf("wanted %s, but libvirt made it %s", to, found)
 	}
 	return nil
 }
@@ -168,23 +168,23 @@ func (d devices) plug(ctx context.Context, v plugger, a setting.Address, text st
 func (d devices) unplug(ctx context.Context, v plugger, a setting.Address) error {
 	if status, err := d.machine.Read(RunningFolder + "/" + a.Object() + ".xml"); err == nil {
 		if state, _ := parseStatus(status); state == "paused" || state == "pmsuspended" {
-			return fmt.Errorf("%s: the guest is %s: it cannot let a device go before it runs on", a, state)
+			return a.Errorf("the guest is %s: it cannot let a device go before it runs on", state)
 		}
 	}
 	text, err := v.running(ctx, a.Object())
 	if err != nil {
-		return fmt.Errorf("%s: %w", a, err)
+		return a.Errorf("%w", err)
 	}
 	doc, err := domain.ParseLive([]byte(text))
 	if err != nil {
-		return fmt.Errorf("%s: %w", a, err)
+		return a.Errorf("%w", err)
 	}
 	element := doc.Element(a.Rest())
 	if element == "" {
-		return fmt.Errorf("%s: libvirt does not show it to programs as it keeps it itself", a)
+		return a.Errorf("libvirt does not show it to programs as it keeps it itself")
 	}
 	if err := v.device(ctx, "detach-device", a.Object(), element); err != nil {
-		return fmt.Errorf("%s: %w", a, err)
+		return a.Errorf("%w", err)
 	}
 	began := time.Now()
 	for {
@@ -198,11 +198,12 @@ func (d devices) unplug(ctx context.Context, v plugger, a setting.Address) error
 			}
 		}
 		if time.Since(began) > d.patience {
-			return fmt.Errorf("%s: %w: %w", a, setting.ErrInDoubt, &Held{Guest: a.Object(), Device: a.Rest(), After: d.patience})
+			return a.Errorf("%w: %w", setting.ErrInDoubt, &Held{Guest: a.Object(), Device: a.Rest(), After: d.patience})
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%s: %w: %w", a, setting.ErrInDoubt, &Held{Guest: a.Object(), Device: a.Rest(), After: time.Since(began).Round(time.Second)})
+			after := time.Since(began).Round(time.Second)
+			return a.Errorf("%w: %w", setting.ErrInDoubt, &Held{Guest: a.Object(), Device: a.Rest(), After: after})
 		case <-time.After(poll):
 		}
 	}

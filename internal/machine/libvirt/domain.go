@@ -43,7 +43,7 @@ func (d domains) Write(ctx context.Context, a setting.Address, to setting.Readin
 		err = redefine(ctx, l, a.Object(), a.Rest(), to)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", a, err)
+		return a.Errorf("%w", err)
 	}
 	return nil
 }
@@ -116,7 +116,7 @@ func edit(doc *domain.Doc, path string, to setting.Reading) error {
 		return doc.Restore(path, "", false)
 	case to.Verbatim != "":
 		return doc.RestoreVerbatim(path, to.Value, to.Verbatim)
-	case strings.HasPrefix(to.Why, asFound):
+	case to.AsFound:
 		return doc.Restore(path, to.Value, true)
 	}
 	return doc.Set(path, to.Value)
@@ -153,21 +153,21 @@ func (t *threadPins) Read(ctx context.Context, a setting.Address) setting.Readin
 
 func (t *threadPins) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
 	if to.State != setting.Known {
-		return fmt.Errorf("%s: expected CPUs, found %s", a, to)
+		return a.Errorf("expected CPUs, found %s", to)
 	}
 	set, err := setting.ParseCPUs(to.Value)
 	if err != nil {
-		return fmt.Errorf("%s: %w", a, err)
+		return a.Errorf("%w", err)
 	}
 	if !t.machine.Live() {
-		return fmt.Errorf("%s: %w", a, tree.ErrNotLive)
+		return a.Errorf("%w", tree.ErrNotLive)
 	}
 	thread, err := t.find(ctx, a)
 	if err != nil {
-		return fmt.Errorf("%s: %w", a, err)
+		return a.Errorf("%w", err)
 	}
 	if err := threads.SetAffinity(thread.TID, set); err != nil {
-		return fmt.Errorf("%s: %w%s", a, err, confined(t.machine, thread.TID, set))
+		return a.Errorf("%w%s", err, confined(t.machine, thread.TID, set))
 	}
 	return nil
 }

@@ -131,7 +131,7 @@ func TestValuesThatWouldBeRefusedCanBePutBack(t *testing.T) {
 	}
 	path := "interface/52:54:00:aa:00:01/driver.queues"
 	before, err := valueIn(doc, path)
-	if err != nil || before.Value != "3000" || !strings.HasPrefix(before.Why, asFound) {
+	if err != nil || before.Value != "3000" || !before.AsFound {
 		t.Fatalf("found %+v, %v", before, err)
 	}
 	k := &keeper{text: odd, alter: func(text string) string { return text }}
@@ -141,6 +141,7 @@ func TestValuesThatWouldBeRefusedCanBePutBack(t *testing.T) {
 	if err := redefine(t.Context(), k, "vm 1", path, setting.Value("3000")); err == nil {
 		t.Error("3000 queues were set")
 	}
+	before.Why = "other words"
 	if err := redefine(t.Context(), k, "vm 1", path, before); err != nil || k.text != odd {
 		t.Errorf("not put back: %v\n%s", err, k.text)
 	}
@@ -233,6 +234,7 @@ func TestWholeInterfacesComeBack(t *testing.T) {
 		t.Fatalf("%v\n%s", err, k.text)
 	}
 	without := k.text
+	before.Why = "other words"
 	if err := redefine(t.Context(), k, "vm 1", path, before); err != nil || k.text != text {
 		t.Errorf("%v\n%s", err, k.text)
 	}

@@ -137,7 +137,7 @@ func managed(ctx context.Context, m *tree.Tree, h *facts.Host, cache *Definition
 		found, err = l.all(ctx)
 	}
 	if err != nil {
-		h.Unseen = append(h.Unseen, facts.Unseen{What: facts.GuestsUnseen, Why: err.Error()})
+		h.Unseen = append(h.Unseen, facts.GuestsUnseen(err.Error()))
 	}
 	h.Unseen = append(h.Unseen, found.Unread...)
 	h.KVM.Libvirt, h.KVM.QEMU = found.libvirt, found.qemu
@@ -148,7 +148,7 @@ func managed(ctx context.Context, m *tree.Tree, h *facts.Host, cache *Definition
 		text := guest.defined
 		if guest.defined != "" {
 			if defined, err = domain.Parse([]byte(guest.defined)); err != nil {
-				h.Unseen = append(h.Unseen, facts.Unseen{What: "definition of guest " + guest.Name, Why: err.Error()})
+				h.Unseen = append(h.Unseen, facts.DefinitionUnseen(guest.Name, err.Error()))
 			}
 		}
 		if guest.Running != "" {

@@ -266,7 +266,7 @@ func (v Virsh) one(ctx context.Context, command string) (string, error) {
 	switch {
 	case len(outputs) == 1 && strings.TrimSpace(outputs[0]) != "":
 		return trimXML(outputs[0]), nil
-	case err == nil || strings.Contains(err.Error(), "Domain not found") || strings.Contains(err.Error(), "failed to get domain"):
+	case err == nil || tree.Says(err, "Domain not found", "failed to get domain"):
 		return "", errNoGuest
 	}
 	return "", err

@@ -3,7 +3,6 @@ package libvirt
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -29,7 +28,7 @@ func pinned(a setting.Address) (element, number string, thread setting.Address, 
 	element, number, _ = strings.Cut(a.Rest(), "/")
 	role, known := roles[element]
 	if !known || (number == "") != (element == "emulatorpin") {
-		return "", "", thread, fmt.Errorf("%s: expected vcpupin/N, iothreadpin/N or emulatorpin of a guest", a)
+		return "", "", thread, a.Errorf("expected vcpupin/N, iothreadpin/N or emulatorpin of a guest")
 	}
 	elements := []string{a.Object(), role}
 	if number != "" {
@@ -64,11 +63,11 @@ func (l livePins) Write(ctx context.Context, a setting.Address, to setting.Readi
 	}
 	asked, err := Open(l.machine)
 	if err != nil {
-		return fmt.Errorf("%s: %w", a, err)
+		return a.Errorf("%w", err)
 	}
 	v, live := asked.(Virsh)
 	if !live {
-		return fmt.Errorf("%s: %w", a, tree.ErrNotLive)
+		return a.Errorf("%w", tree.ErrNotLive)
 	}
 	args := []string{"-q", "-c", "qemu:///system", element, "--live", "--domain", a.Object(), "--cpulist", list}
 	switch element {
@@ -78,10 +77,10 @@ func (l livePins) Write(ctx context.Context, a setting.Address, to setting.Readi
 		args = append(args, "--iothread", number)
 	}
 	if err := l.machine.Change(ctx, "", v.path, args...); err != nil {
-		if strings.Contains(err.Error(), "domain is not running") || strings.Contains(err.Error(), "failed to get domain") {
+		if tree.Says(err, "domain is not running", "failed to get domain") {
 			err = errors.Join(ErrNotRunning, err)
 		}
-		return fmt.Errorf("%s: %w", a, err)
+		return a.Errorf("%w", err)
 	}
 	return nil
 }

@@ -70,7 +70,7 @@ func (n virtNetworks) Write(ctx context.Context, a setting.Address, to setting.R
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", a, err)
+		return a.Errorf("%w", err)
 	}
 	return nil
 }

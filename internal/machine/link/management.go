@@ -16,15 +16,17 @@ import (
 // the socket of the SSH session leaves and enters by (the route to its client, the address that it has here), and everything
 // below them (bridge ports, bond ports, the device under a VLAN).
 func managementPath(m *tree.Tree, devices []Device) map[string]string {
-	why := map[string]string{}
+	why, noted := map[string]string{}, map[[2]string]bool{}
 	note := func(name, reason string) {
 		for _, below := range under(name, devices) {
 			switch {
+			case noted[[2]string{below, reason}]:
 			case why[below] == "":
 				why[below] = reason
-			case !strings.Contains(why[below], reason):
+			default:
 				why[below] += ", " + reason
 			}
+			noted[[2]string{below, reason}] = true
 		}
 	}
 	for _, name := range defaultRoutes(m.Line("proc/net/route"), m.Line("proc/net/ipv6_route")) {

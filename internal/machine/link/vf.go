@@ -11,7 +11,7 @@ import (
 
 // vfs reads the virtual functions of every physical one: from sysfs what they are, from the PF's driver through rtnetlink what
 // is set for them. uses says what the host does with which interface.
-func vfs(m *tree.Tree, h *facts.Host, uses map[string]string) {
+func vfs(m *tree.Tree, h *facts.Host, uses map[string]hostUse) {
 	for _, pf := range h.NICs {
 		if pf.SRIOV != nil && pf.SRIOV.Enabled > 0 {
 			h.VFs = append(h.VFs, FunctionsOf(m, h, pf, uses)...)
@@ -21,7 +21,7 @@ func vfs(m *tree.Tree, h *facts.Host, uses map[string]string) {
 
 // FunctionsOf are the virtual functions of one physical one. Those of a bus without links to them (netdevsim) are known by what the
 // driver tells alone.
-func FunctionsOf(m *tree.Tree, h *facts.Host, pf facts.NIC, uses map[string]string) []facts.VF {
+func FunctionsOf(m *tree.Tree, h *facts.Host, pf facts.NIC, uses map[string]hostUse) []facts.VF {
 	settings, counted := vfSettings(m, h, pf)
 	device := m.Folder(path.Join(tree.ClassNet, pf.Name, "device"))
 	defer device.Close()
@@ -50,10 +50,11 @@ func FunctionsOf(m *tree.Tree, h *facts.Host, pf facts.NIC, uses map[string]stri
 			}
 			interfaces := own.Folder("net")
 			if names := interfaces.Names(); len(names) > 0 {
-				v.NIC, v.HostUse = names[0], uses[names[0]]
+				use := uses[names[0]]
+				v.NIC, v.HostUse, v.OnlyAddress = names[0], use.what, use.address.IsValid()
 				v.Queues = queuesIn(own.Entries("net/" + names[0] + "/queues"))
 			} else if interfaces != nil { // as in elsewhere
-				v.Holder = facts.OtherNamespace
+				v.Holder, v.Elsewhere = facts.OtherNamespace, true
 			}
 			interfaces.Close()
 			own.Close()
@@ -110,42 +111,38 @@ func vfSettings(m *tree.Tree, h *facts.Host, pf facts.NIC) (settings map[int]vir
 	return settings, counted
 }
 
+// hostUse is what the host itself does with an interface.
+type hostUse struct {
+	what    string     // for people
+	address netip.Addr // where it only has an address
+}
+
 // uses says what the host itself does with interfaces, by name: those that are ports, lie under others, have an address or are
 // the operator's way in.
-func uses(m *tree.Tree, devices []Device, names map[int]string, ways map[string]string) map[string]string {
-	uses := map[string]string{}
+func uses(m *tree.Tree, devices []Device, names map[int]string, ways map[string]string) map[string]hostUse {
+	uses := map[string]hostUse{}
 	if m.Live() {
 		for address, index := range addressHolders() {
-			if !address.IsLinkLocalUnicast() && !address.IsLoopback() {
-				uses[names[index]] = "has address " + lowest(address, uses[names[index]])
+			known := uses[names[index]].address // the lowest is shown: the same one each time
+			if !address.IsLinkLocalUnicast() && !address.IsLoopback() && (!known.IsValid() || address.Less(known)) {
+				uses[names[index]] = hostUse{"has address " + address.String(), address}
 			}
 		}
 	}
 	for _, d := range devices {
 		if lower := names[d.lower]; lower != "" {
-			uses[lower] = "under " + d.Name
+			uses[lower] = hostUse{what: "under " + d.Name}
 		}
 	}
 	for _, d := range devices {
 		if master := names[d.master]; master != "" {
-			uses[d.Name] = "port of " + master
+			uses[d.Name] = hostUse{what: "port of " + master}
 		}
 		if why := ways[d.Name]; why != "" {
-			uses[d.Name] = "management path: " + why
+			uses[d.Name] = hostUse{what: "management path: " + why}
 		}
 	}
 	return uses
-}
-
-// lowest is the lower of an address and one that was told before: the same one each time.
-func lowest(address netip.Addr, told string) string {
-	const before = "has address "
-	if len(told) > len(before) {
-		if other, err := netip.ParseAddr(told[len(before):]); err == nil && other.Less(address) {
-			address = other
-		}
-	}
-	return address.String()
 }
 
 // Functions lists the NICs that have or can have virtual functions, and these.

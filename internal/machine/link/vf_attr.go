@@ -64,11 +64,11 @@ func (v vfAttr) functions(pf string) (map[int]virtual, error) {
 func (v vfAttr) parts(a setting.Address) (pf string, number int, attribute string, err error) {
 	elements := strings.Split(a.Path, "/")
 	if len(elements) != 3 {
-		return "", 0, "", fmt.Errorf("%s: expected PF/NUMBER/ATTRIBUTE", a)
+		return "", 0, "", a.Errorf("expected PF/NUMBER/ATTRIBUTE")
 	}
 	number, err = strconv.Atoi(elements[1])
 	if err != nil || number < 0 {
-		return "", 0, "", fmt.Errorf("%s: expected the number of a virtual function, found %q", a, elements[1])
+		return "", 0, "", a.Errorf("expected the number of a virtual function, found %q", elements[1])
 	}
 	return elements[0], number, elements[2], nil
 }

@@ -57,7 +57,7 @@ type ruleSet interface {
 func (n netfilterRule) place(a setting.Address) (ruleSet, error) {
 	elements := strings.Split(a.Path, "/")
 	if elements[0] != nflogSkip || len(elements) < 2 {
-		return nil, fmt.Errorf("%s: expected %s/iptables-legacy or %s/nft", a, nflogSkip, nflogSkip)
+		return nil, a.Errorf("expected %s/iptables-legacy or %s/nft", nflogSkip, nflogSkip)
 	}
 	switch {
 	case elements[1] == "iptables-legacy" && len(elements) == 2:
@@ -72,7 +72,7 @@ func (n netfilterRule) place(a setting.Address) (ruleSet, error) {
 			return nftRuleAt{n.m, family, elements[3], elements[4]}, nil
 		}
 	}
-	return nil, fmt.Errorf("%s: unknown rule set", a)
+	return nil, a.Errorf("unknown rule set")
 }
 
 func (n netfilterRule) Read(ctx context.Context, a setting.Address) setting.Reading {

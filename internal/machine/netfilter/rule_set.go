@@ -136,16 +136,16 @@ func emptied(saved string) string {
 // that in one transaction (those of x_tables and ebtables: one a table), so that no packet meets half of a table.
 func (s wholeRules) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
 	if to.State == setting.Unknown {
-		return fmt.Errorf("%s: an unknown rule set cannot be written", a)
+		return a.Errorf("an unknown rule set cannot be written")
 	}
 	if !s.m.Live() {
-		return fmt.Errorf("%s: %w", a, tree.ErrNotLive)
+		return a.Errorf("%w", tree.ErrNotLive)
 	}
 	ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
 	defer cancel()
 	before, none, err := s.save(ctx, a.Path)
 	if err != nil {
-		return fmt.Errorf("%s: %w", a, err)
+		return a.Errorf("%w", err)
 	}
 	if none && to.State == setting.Absent {
 		return nil
@@ -161,7 +161,7 @@ func (s wholeRules) Write(ctx context.Context, a setting.Address, to setting.Rea
 		err = s.m.Change(ctx, to.Value+"\n", a.Path+"-restore")
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", a, err)
+		return a.Errorf("%w", err)
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package systemd
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"path"
 	"strings"
@@ -44,7 +43,7 @@ func (u unit) Read(ctx context.Context, a setting.Address) setting.Reading {
 
 func (u unit) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
 	if err := setting.CheckUnit(a.Path); err != nil {
-		return fmt.Errorf("%s: %w", a, err)
+		return a.Errorf("%w", err)
 	}
 	var err error
 	if to.State == setting.Absent {
@@ -53,7 +52,7 @@ func (u unit) Write(ctx context.Context, a setting.Address, to setting.Reading) 
 		err = u.enable(ctx, a.Path, to.Value == "enabled")
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", a, err)
+		return a.Errorf("%w", err)
 	}
 	return nil
 }
@@ -81,7 +80,7 @@ func (u unit) enable(ctx context.Context, name string, start bool) error {
 func (u unit) disable(ctx context.Context, name string) error {
 	systemd := service(u).systemd()
 	if systemd {
-		if err := u.systemctl(ctx, "stop", "--", name); err != nil && !strings.Contains(err.Error(), "not loaded") {
+		if err := u.systemctl(ctx, "stop", "--", name); err != nil && !tree.Says(err, "not loaded") {
 			return err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,6 +26,13 @@ const (
 func (t *Tree) Command(ctx context.Context, stdin, name string, args ...string) (string, error) {
 	text, _, _, err := t.Program(ctx, stdin, name, args...)
 	return text, err
+}
+
+// Says reports whether a program said one of some words, as it does with LC_ALL=C: it has no other way to say what is
+// wrong.
+func Says(err error, words ...string) bool {
+	text := err.Error()
+	return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(text, word) })
 }
 
 // Change runs a program that changes something. The error is ErrInDoubt if the program was ended before it was done: a daemon

@@ -34,22 +34,22 @@ func Deadline(ctx context.Context, patience time.Duration) (context.Context, con
 func Refused(a setting.Address, wanted string, err error) error {
 	switch {
 	case errors.Is(err, setting.ErrInDoubt):
-		return fmt.Errorf("%s: setting it to %q: %w", a, wanted, err)
+		return a.Errorf("setting it to %q: %w", wanted, err)
 	case Unprivileged(err):
-		return fmt.Errorf("%s: refused to be set to %q (needs root): %w", a, wanted, err)
+		return a.Errorf("refused to be set to %q (needs root): %w", wanted, err)
 	}
-	return fmt.Errorf("%s: refused to be set to %q: %w", a, wanted, err)
+	return a.Errorf("refused to be set to %q: %w", wanted, err)
 }
 
 // Canonical returns the canonical value of a Known reading. Other readings cannot be written to kinds whose values always
 // exist.
 func Canonical(a setting.Address, to setting.Reading) (string, error) {
 	if to.State != setting.Known {
-		return "", fmt.Errorf("%s: expected a value to write, found %s", a, to)
+		return "", a.Errorf("expected a value to write, found %s", to)
 	}
 	value, err := setting.Kinds[a.Kind].Canonical(to.Value)
 	if err != nil {
-		return "", fmt.Errorf("%s: %w", a, err)
+		return "", a.Errorf("%w", err)
 	}
 	return value, nil
 }
@@ -125,14 +125,22 @@ var ErrNotLive = errors.New("a recorded tree has no running kernel to ask")
 
 // Unseen lists something that could not be read in h.Unseen, once.
 func Unseen(h *facts.Host, what string, err error) {
-	why := err.Error()
+	Note(h, facts.Unseen{What: what, Why: Plainly(err)})
+}
+
+// Note lists a part that could not be read in h.Unseen, once.
+func Note(h *facts.Host, u facts.Unseen) {
+	if !slices.Contains(h.Unseen, u) {
+		h.Unseen = append(h.Unseen, u)
+	}
+}
+
+// Plainly returns the text of an error, "needs root" if root may get past it.
+func Plainly(err error) string {
 	if Unprivileged(err) {
-		why = "needs root"
+		return "needs root"
 	}
-	entry := facts.Unseen{What: what, Why: why}
-	if !slices.Contains(h.Unseen, entry) {
-		h.Unseen = append(h.Unseen, entry)
-	}
+	return err.Error()
 }
 
 // Unprivileged reports whether an error may go away for root.

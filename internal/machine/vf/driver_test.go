@@ -92,8 +92,8 @@ func TestInAnotherNamespace(t *testing.T) {
 	delete(files, bound+"/net/eth0v2/ifindex") // its driver makes no interface: there is no directory either
 	m := treetest.Recorded(t, files)
 	pf := facts.NIC{Name: "eth0", Driver: "igb", SRIOV: &facts.SRIOV{Enabled: 3}}
-	for i, f := range link.FunctionsOf(m, &facts.Host{}, pf, map[string]string{}) {
-		if want := map[int]string{1: facts.OtherNamespace}[i]; f.Holder != want {
+	for i, f := range link.FunctionsOf(m, &facts.Host{}, pf, nil) {
+		if want := map[int]string{1: facts.OtherNamespace}[i]; f.Holder != want || f.Elsewhere != (want != "") {
 			t.Errorf("function %d is held by %q, expected %q", i, f.Holder, want)
 		}
 	}

@@ -94,12 +94,15 @@ func (s *Set) AddModes(m *measure.Modes, f Format) {
 // ErrNoPlace is wrapped where a format has no place for a run.
 var ErrNoPlace = errors.New("the format has no place for it")
 
+// ErrNoLatency is the ErrNoPlace of a format that is about latency.
+var ErrNoLatency = fmt.Errorf("the run has no latency: %w", ErrNoPlace)
+
 // Fits tells why a run of a kind, with latency or without, cannot be written in a format; nil where it can. It lets a
 // command refuse before it measures.
 func (f Format) Fits(kind measure.Kind, latency bool) error {
 	switch {
 	case f == HDR && !latency:
-		return fmt.Errorf("hdr: the run has no latency: %w", ErrNoPlace)
+		return fmt.Errorf("hdr: %w", ErrNoLatency)
 	case f == IPerf3 && transactional(kind):
 		return fmt.Errorf("iperf3: it does no transactions (%s): %w", kind, ErrNoPlace)
 	}

@@ -3,7 +3,6 @@ package search
 import (
 	"context"
 	"math"
-	"strings"
 )
 
 const (
@@ -58,7 +57,7 @@ func (h *hunt) compliant(ctx context.Context) (belief, error) {
 func (h *hunt) finalAtLimit(ctx context.Context) error {
 	last := h.trials[len(h.trials)-1]
 	if final := h.o.Final.Seconds(); h.clean(last) && h.afford(final) {
-		_, err := h.try(ctx, last.PPS, final, "final trial at the highest load")
+		_, err := h.try(ctx, last.PPS, final, purpose{aim: finalAtLimit})
 		return err
 	}
 	return nil
@@ -71,7 +70,7 @@ func (h *hunt) prove(ctx context.Context, b belief, goal Goal) error {
 		if load = min(load, h.o.MaxPPS); h.starved() || !h.afford(h.o.Final.Seconds()) {
 			return nil
 		}
-		t, err := h.try(ctx, load, h.o.Final.Seconds(), goal.Name+" final trial")
+		t, err := h.try(ctx, load, h.o.Final.Seconds(), purpose{finalTrial, goal.Name})
 		if err != nil {
 			return err
 		}
@@ -85,7 +84,7 @@ func (h *hunt) prove(ctx context.Context, b belief, goal Goal) error {
 		}
 		if failed++; failed == 2 && goal.LossRatio == 0 && h.floor == 0 && t.LossRate < rare && h.afford(h.o.Final.Seconds()) {
 			// What is lost so rarely that a second does not show it may be lost at any load.
-			half, err := h.try(ctx, load/2, h.o.Final.Seconds(), "loss at half the load")
+			half, err := h.try(ctx, load/2, h.o.Final.Seconds(), purpose{aim: halfLoad})
 			if err != nil {
 				return err
 			}
@@ -142,7 +141,7 @@ func (h *hunt) lower(ctx context.Context, b belief, goal Goal, t Tried) (float64
 		// It may have been several: short trials tell what one of them loses.
 		lost /= 2
 		for spent := 0.0; spent < patience && h.afford(1); spent++ {
-			short, err := h.try(ctx, load, 1, "what a second loses")
+			short, err := h.try(ctx, load, 1, purpose{aim: oneSecond})
 			if err != nil {
 				return 0, err
 			}
@@ -159,7 +158,7 @@ func (h *hunt) lower(ctx context.Context, b belief, goal Goal, t Tried) (float64
 // a load to prove instead where none of the short trials lost anything.
 func (h *hunt) cap(ctx context.Context, b belief, goal Goal, t Tried) (higher float64, err error) {
 	near := t.load() * (1 + 0.98*h.o.Width)
-	if t.load() >= h.o.MaxPPS*(1-1e-9) || h.attempts(goal.Name+" final trial") > finals-1 {
+	if t.load() >= h.o.MaxPPS*(1-1e-9) || h.attempts(purpose{finalTrial, goal.Name}) > finals-1 {
 		return 0, nil
 	}
 	upper, refuted := h.refuted(goal)
@@ -174,7 +173,7 @@ func (h *hunt) cap(ctx context.Context, b belief, goal Goal, t Tried) (higher fl
 		seconds = min(patience, math.Ceil(1+1.2*buffer/over))
 	}
 	for spent := 0.0; spent+seconds <= patience && h.afford(seconds); {
-		up, err := h.try(ctx, near, seconds, goal.Name+" upper bound")
+		up, err := h.try(ctx, near, seconds, purpose{upperBound, goal.Name})
 		if err != nil {
 			return 0, err
 		}
@@ -194,12 +193,12 @@ func (h *hunt) cap(ctx context.Context, b belief, goal Goal, t Tried) (higher fl
 func (h *hunt) proof(goal Goal) (best Tried, ok bool) {
 	failed := math.Inf(1)
 	for _, t := range h.trials {
-		if !h.passes(t, goal.LossRatio) && (goal.LossRatio == 0 || final(t)) {
+		if !h.passes(t, goal.LossRatio) && (goal.LossRatio == 0 || t.purpose.final()) {
 			failed = min(failed, t.load())
 		}
 	}
 	for _, t := range h.trials {
-		if final(t) && h.passes(t, goal.LossRatio) && t.load() < failed && (!ok || t.load() > best.load()) {
+		if t.purpose.final() && h.passes(t, goal.LossRatio) && t.load() < failed && (!ok || t.load() > best.load()) {
 			best, ok = t, true
 		}
 	}
@@ -210,7 +209,7 @@ func (h *hunt) proof(goal Goal) (best Tried, ok bool) {
 func (h *hunt) refuted(goal Goal) (least Tried, ok bool) {
 	proof, proven := h.proof(goal)
 	for _, t := range h.trials {
-		if h.passes(t, goal.LossRatio) || proven && t.load() <= proof.load() || !proven && goal.LossRatio > 0 && !final(t) {
+		if h.passes(t, goal.LossRatio) || proven && t.load() <= proof.load() || !proven && goal.LossRatio > 0 && !t.purpose.final() {
 			continue
 		}
 		if !ok || t.load() < least.load() {
@@ -219,8 +218,6 @@ func (h *hunt) refuted(goal Goal) (least Tried, ok bool) {
 	}
 	return least, ok
 }
-
-func final(t Tried) bool { return strings.Contains(t.Purpose, "final trial") }
 
 // proven fills in what final trials proved.
 func (h *hunt) proven(f *Found, r *Result) {

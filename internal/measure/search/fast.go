@@ -22,7 +22,7 @@ func (h *hunt) fast(ctx context.Context) (belief, error) {
 		if !more || h.starved() || !h.afford(next.seconds) {
 			return b, nil
 		}
-		if h.floor == 0 && h.afford(6) && h.attempts("NDR lower bound") == 2 && h.attempts("loss at any load") == 0 {
+		if h.floor == 0 && h.afford(6) && h.attempts(purpose{lowerBound, "NDR"}) == 2 && h.attempts(purpose{aim: anyLoad}) == 0 {
 			if lower, _ := h.bounds(b, "NDR", 0); !h.settles(lower) {
 				if err := h.seekFloor(ctx, b.quantile(0.5)); err != nil {
 					return b, err
@@ -47,7 +47,7 @@ func (h *hunt) rough(ctx context.Context) (belief, error) {
 	case !h.afford(3):
 		return h.believe(), nil
 	}
-	if _, err := h.try(ctx, h.trials[len(h.trials)-1].rate()*1.06, 3, "longer"); err != nil {
+	if _, err := h.try(ctx, h.trials[len(h.trials)-1].rate()*1.06, 3, purpose{aim: longer}); err != nil {
 		return h.believe(), err
 	}
 	return h.believe(), nil

@@ -23,10 +23,10 @@ type hunt struct {
 
 // try does a trial; loads beyond those allowed are brought to the limit. Generators that pace in batches fall short by some
 // percent, always by about the same: they are asked for as much more.
-func (h *hunt) try(ctx context.Context, pps, seconds float64, purpose string) (Tried, error) {
+func (h *hunt) try(ctx context.Context, pps, seconds float64, p purpose) (Tried, error) {
 	ask := Trial{PPS: min(max(pps*max(1, min(h.lags[0], h.lags[1])), h.o.MinPPS), h.o.MaxPPS), FrameBytes: h.o.FrameBytes, Seconds: seconds}
 	if h.o.Progress != nil {
-		h.o.Progress(Step{Trial: ask, Purpose: purpose, Spent: h.spent, N: len(h.trials) + 1})
+		h.o.Progress(Step{Trial: ask, Purpose: p.String(), Spent: h.spent, N: len(h.trials) + 1})
 	}
 	if err := context.Cause(ctx); err != nil {
 		return Tried{}, err
@@ -35,14 +35,14 @@ func (h *hunt) try(ctx context.Context, pps, seconds float64, purpose string) (T
 	if err != nil {
 		return Tried{}, err
 	}
-	t, err := tried(ask, purpose, o)
+	t, err := tried(ask, p, o)
 	if err != nil {
 		return Tried{}, err
 	}
 	if t.stepped() && h.steps < steps && h.spent+2*seconds <= h.o.Budget.Seconds() {
 		h.steps++
 		h.spent += seconds
-		return h.try(ctx, pps, seconds, purpose)
+		return h.try(ctx, pps, seconds, p)
 	}
 	h.trials = append(h.trials, t)
 	h.spent += o.Seconds
@@ -83,7 +83,7 @@ func (h *hunt) approach(ctx context.Context) (bool, error) {
 		if len(h.trials) > 0 && !h.afford(1) {
 			return !math.IsInf(over, 0), nil
 		}
-		t, err := h.try(ctx, load, 1, "approach")
+		t, err := h.try(ctx, load, 1, purpose{aim: approaching})
 		switch {
 		case err != nil:
 			return false, err
@@ -122,7 +122,7 @@ func (h *hunt) again(ctx context.Context, load float64) (Tried, error) {
 	if !h.afford(2) {
 		return h.trials[len(h.trials)-1], nil
 	}
-	return h.try(ctx, load, 2, "highest load")
+	return h.try(ctx, load, 2, purpose{aim: highestLoad})
 }
 
 // believe weighs what was seen, without what is lost at any load.
@@ -148,7 +148,7 @@ func (h *hunt) seekFloor(ctx context.Context, capacity float64) error {
 		if lost > 0 { // long enough for some ten packets to be lost
 			seconds = min(max(1, math.Ceil(10*float64(sent)/float64(lost)/(capacity*part))), 5)
 		}
-		t, err := h.try(ctx, capacity*part, seconds, "loss at any load")
+		t, err := h.try(ctx, capacity*part, seconds, purpose{aim: anyLoad})
 		if err != nil {
 			return err
 		}
@@ -174,9 +174,9 @@ func (h *hunt) starved() bool {
 }
 
 // attempts are the trials done for a purpose.
-func (h *hunt) attempts(purpose string) (n int) {
+func (h *hunt) attempts(p purpose) (n int) {
 	for _, t := range h.trials {
-		if t.Purpose == purpose {
+		if t.purpose == p {
 			n++
 		}
 	}

@@ -5,7 +5,7 @@ import "math"
 // proposal is a trial that may be done next.
 type proposal struct {
 	pps, seconds float64
-	purpose      string
+	purpose      purpose
 }
 
 // most is the trial that promises to narrow the belief the most for each second.
@@ -14,8 +14,8 @@ func (b belief) most() proposal {
 	high, low := b.quantile(0.9), b.quantile(0.1)
 	best, gain := proposal{}, math.Inf(-1)
 	for _, c := range []proposal{
-		{high * 1.06, 1, "overload"}, {high * 1.06, 3, "overload"}, {high * 1.01, 2, "above"},
-		{high * 0.998, 3, "below"}, {b.quantile(0.5), 2, "amid"}, {low * 0.998, 2, "below all"},
+		{high * 1.06, 1, purpose{aim: overload}}, {high * 1.06, 3, purpose{aim: overload}}, {high * 1.01, 2, purpose{aim: above}},
+		{high * 0.998, 3, purpose{aim: below}}, {b.quantile(0.5), 2, purpose{aim: amid}}, {low * 0.998, 2, purpose{aim: belowAll}},
 	} {
 		if g := gainOf(sample, c); g > gain {
 			best, gain = c, g

@@ -31,6 +31,8 @@ type Tried struct {
 	Outcome  Outcome `json:"outcome"`
 	Purpose  string  `json:"purpose"`   // why it was done
 	LossRate float64 `json:"loss_rate"` // share of the packets sent that did not arrive, 0–1
+
+	purpose purpose
 }
 
 // load is the rate that was really sent, packets per second.
@@ -51,7 +53,7 @@ func (t Tried) stepped() bool {
 func (t Tried) lossless() bool { return t.Outcome.Received >= t.Outcome.Sent }
 
 // tried checks an outcome and joins it to its trial.
-func tried(t Trial, purpose string, o Outcome) (Tried, error) {
+func tried(t Trial, p purpose, o Outcome) (Tried, error) {
 	switch {
 	case o.Sent == 0:
 		return Tried{}, fmt.Errorf("a trial of %g packets per second over %g s sent nothing", t.PPS, t.Seconds)
@@ -60,5 +62,5 @@ func tried(t Trial, purpose string, o Outcome) (Tried, error) {
 	case o.Received > o.Sent:
 		return Tried{}, fmt.Errorf("a trial sent %d packets and received %d: expected no more than were sent", o.Sent, o.Received)
 	}
-	return Tried{Trial: t, Outcome: o, Purpose: purpose, LossRate: 1 - float64(o.Received)/float64(o.Sent)}, nil
+	return Tried{Trial: t, Outcome: o, purpose: p, Purpose: p.String(), LossRate: 1 - float64(o.Received)/float64(o.Sent)}, nil
 }

@@ -62,7 +62,7 @@ const byThemselves = "measure before and after by themselves: 'mpps bench … -o
 func refuseTurns(p *plan.Plan, m *ops.Host, cuts bool) error {
 	met := 0
 	for _, c := range p.Changes {
-		if c.Needs != "" {
+		if !c.Needs.IsZero() {
 			return outcome.Usage(fmt.Errorf("--plan: %s takes effect after %s, and turns need changes that take "+
 				"effect at once", c.Address, c.Needs), byThemselves)
 		}

@@ -161,7 +161,7 @@ func afterwards(p *plan.Plan, result apply.Result) []outcome.Warning {
 	var all []outcome.Warning
 	known := map[string]bool{}
 	for _, c := range p.Changes {
-		if p.Why == plan.AskedFor && c.Warning != "" && !known[c.Warning] { // nobody has seen the plan
+		if p.Asked && c.Warning != "" && !known[c.Warning] { // nobody has seen the plan
 			known[c.Warning] = true
 			all = append(all, outcome.Warning{Code: "careful", Text: c.Warning})
 		}
@@ -176,7 +176,7 @@ func afterwards(p *plan.Plan, result apply.Result) []outcome.Warning {
 	}
 	for _, r := range p.Restarts {
 		all = append(all, outcome.Warning{
-			Code: "restart-pending", Text: TakeEffect(len(r.Addresses)) + " after " + r.What,
+			Code: "restart-pending", Text: TakeEffect(len(r.Addresses)) + " after " + r.What.String(),
 			Hint: "mpps never restarts anything; 'mpps status' tells when it has taken effect",
 		})
 	}

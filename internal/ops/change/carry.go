@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"mpps/internal/apply"
@@ -141,7 +142,8 @@ func newestOf(env *ops.Env) (string, error) {
 // untilAlone repeats once while another mpps is running or has changed something since the host was read. It gives up
 // after wait, or when a plan is stale three times for the same reason: then nobody else is the cause.
 func untilAlone(ctx context.Context, wait time.Duration, progress func(who string, try int), once func() error) error {
-	reason, same := "", 0
+	var last []plan.Difference
+	same := 0
 	for began, try := time.Now(), 1; ; try++ {
 		err := once()
 		var stale *plan.Stale
@@ -151,8 +153,8 @@ func untilAlone(ctx context.Context, wait time.Duration, progress func(who strin
 		case errors.As(err, &locked):
 		case errors.As(err, &stale):
 			who = "another mpps was at work in between"
-			if same++; err.Error() != reason {
-				reason, same = err.Error(), 1
+			if same++; !slices.Equal(stale.Changed, last) {
+				last, same = stale.Changed, 1
 			}
 		default:
 			return err

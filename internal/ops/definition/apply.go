@@ -42,7 +42,7 @@ func carryOut(ctx context.Context, env *ops.Env, d *Definition, edits []domain.E
 		if want, err = want.Canonical(at); err != nil {
 			return nil, err
 		}
-		asked := func(at setting.Address, want setting.Want, needs string) plan.Change {
+		asked := func(at setting.Address, want setting.Want, needs setting.Needs) plan.Change {
 			return described(d, at, plan.Change{
 				Address: at, From: mechanisms.Read(ctx, at), To: want.Target(), Want: want, Because: "asked for by name",
 				Lasts: setting.Kinds[at.Kind].Lasts, Needs: needs,
@@ -53,12 +53,12 @@ func carryOut(ctx context.Context, env *ops.Env, d *Definition, edits []domain.E
 			changes = append(changes, asked(at, want, restart(d.Guest)))
 			continue
 		}
-		changes = append(changes, asked(at, want, ""))
+		changes = append(changes, asked(at, want, setting.Needs{}))
 		if !e.HasTo { // a thread without a pin has every CPU
 			want = setting.Exact(d.Host.Topology.Online.String())
 		}
 		if found := mechanisms.Read(ctx, running); !want.Met(found) {
-			now = append(now, asked(running, want, ""))
+			now = append(now, asked(running, want, setting.Needs{}))
 		}
 	}
 	p := plan.Of(d.Host, goal.Goal{}, append(changes, now...))
@@ -82,9 +82,9 @@ func described(d *Definition, at setting.Address, c plan.Change) plan.Change {
 }
 
 // restart is what a change of a definition waits for: nothing where the guest does not run.
-func restart(g *facts.Guest) string {
+func restart(g *facts.Guest) setting.Needs {
 	if !g.Active() {
-		return ""
+		return setting.Needs{}
 	}
-	return "restart of guest " + g.Name
+	return setting.RestartOf(g.Name)
 }

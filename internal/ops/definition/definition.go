@@ -68,7 +68,7 @@ func noGuest(word string, h *facts.Host) error {
 		hint = "guests of this host: " + strings.Join(names[:min(len(names), 12)], ", ")
 	}
 	for _, u := range h.Unseen {
-		if u.What == "guests of libvirt" || u.What == "definition of guest "+word {
+		if u.Part == facts.UnseenGuests || u.Part == facts.UnseenDefinition && u.Of == word {
 			hint = u.What + " could not be seen: " + u.Why
 		}
 	}

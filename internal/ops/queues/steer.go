@@ -114,7 +114,7 @@ func (s *steering) chosen() []outcome.Warning {
 func steerCaveats(o *queuepath.Observation) []outcome.Warning {
 	some := *o
 	some.Unseen = slices.DeleteFunc(slices.Clone(o.Unseen), func(u queuepath.Unseen) bool {
-		return u.What == queuepath.UnseenLocks || u.What == queuepath.UnseenFirst
+		return u.Blind == queuepath.BlindLocks || u.Blind == queuepath.BlindFirst
 	})
 	all := caveats(&some)
 	if !o.Joined() {

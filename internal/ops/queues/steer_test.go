@@ -29,11 +29,11 @@ func TestSteerCaveats(t *testing.T) {
 	}
 	counted := &queuepath.Observation{
 		Rows:   []queuepath.Row{{Origin: to, From: to, To: to, FromCPU: -1, CPU: -1, Frames: 100}},
-		Unseen: []queuepath.Unseen{{What: "packets' ways from queue to queue", Why: "no BTF"}},
+		Unseen: []queuepath.Unseen{{Blind: queuepath.BlindWays, What: "packets' ways from queue to queue", Why: "no BTF"}},
 	}
 	silent := &queuepath.Observation{Unseen: counted.Unseen}
 	blind := watched()
-	blind.Unseen = []queuepath.Unseen{{What: queuepath.UnseenLocks, Why: "this kernel has no tracepoints for them"}, {What: queuepath.UnseenFirst, Why: "it spins"}}
+	blind.Unseen = []queuepath.Unseen{{Blind: queuepath.BlindLocks, Why: "this kernel has no tracepoints for them"}, {Blind: queuepath.BlindFirst, Why: "it spins"}}
 	full := watched()
 	full.Lost.Rows = 7
 	for what, c := range map[string]struct {

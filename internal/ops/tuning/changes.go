@@ -32,8 +32,8 @@ func (h *machine) Candidates(ctx context.Context) ([]tune.Candidate, error) {
 			continue
 		}
 		key := c.ID
-		if c.Needs != "" {
-			key += " after " + c.Needs
+		if !c.Needs.IsZero() {
+			key += " after " + c.Needs.String()
 		}
 		if found[key] == nil {
 			keys = append(keys, key)

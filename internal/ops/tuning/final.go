@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"reflect"
 
 	"mpps/internal/apply"
 	"mpps/internal/host"
@@ -161,13 +161,11 @@ func unmade(err error) string {
 // beyond is what an error says beside that the run was interrupted; nil where that is all.
 func beyond(ctx context.Context, err error) error {
 	if joined, is := err.(interface{ Unwrap() []error }); is {
-		var texts []string
 		var rest []error
 		for _, one := range joined.Unwrap() {
-			texts = append(texts, one.Error())
 			rest = append(rest, beyond(ctx, one))
 		}
-		if strings.Join(texts, "\n") == err.Error() { // by errors.Join: no words of its own
+		if reflect.TypeOf(err) == reflect.TypeOf(errors.Join(err)) { // no words of its own
 			return errors.Join(rest...)
 		}
 	}

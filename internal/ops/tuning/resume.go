@@ -19,6 +19,7 @@ import (
 	"mpps/internal/ops/change"
 	"mpps/internal/outcome"
 	"mpps/internal/plan"
+	"mpps/internal/setting"
 	"mpps/internal/tune"
 )
 
@@ -39,7 +40,8 @@ type waitingTune struct {
 // when nothing less is
 // left, so that each restart can be measured by itself.
 func sooner(changes []plan.Change) []plan.Change {
-	guests := slices.DeleteFunc(slices.Clone(changes), func(c plan.Change) bool { return c.Needs == plan.HostReboot })
+	guests := slices.DeleteFunc(slices.Clone(changes),
+		func(c plan.Change) bool { return c.Needs.Kind == setting.HostReboot })
 	if len(guests) > 0 {
 		return guests
 	}
@@ -56,7 +58,7 @@ func (h *machine) restart(ctx context.Context, o *Options, r *tune.Result) (*pla
 	}
 	var changes []plan.Change
 	for _, c := range h.plan.Changes {
-		if c.Needs != "" && c.Risk != goal.Connectivity {
+		if !c.Needs.IsZero() && c.Risk != goal.Connectivity {
 			changes = append(changes, c)
 		}
 	}
@@ -96,8 +98,8 @@ func (h *machine) restart(ctx context.Context, o *Options, r *tune.Result) (*pla
 		if !slices.Contains(e.Keys, c.ID) {
 			e.Keys = append(e.Keys, c.ID)
 		}
-		if !slices.Contains(needs, c.Needs) {
-			needs = append(needs, c.Needs)
+		if !slices.Contains(needs, c.Needs.String()) {
+			needs = append(needs, c.Needs.String())
 		}
 	}
 	e.Restart = strings.Join(needs, ", ")

@@ -44,9 +44,9 @@ func TestSearching(t *testing.T) {
 
 // TestSooner: a reboot of the host waits until no guest's restart is left.
 func TestSooner(t *testing.T) {
-	guest, other, host := plan.Change{ID: "domain.queues", Needs: "restart of guest vm1"},
-		plan.Change{ID: "domain.backend", Needs: "restart of guest vm2"},
-		plan.Change{ID: "boot.aspm", Needs: plan.HostReboot}
+	guest, other, host := plan.Change{ID: "domain.queues", Needs: setting.RestartOf("vm1")},
+		plan.Change{ID: "domain.backend", Needs: setting.RestartOf("vm2")},
+		plan.Change{ID: "boot.aspm", Needs: setting.Reboot()}
 	for _, c := range []struct{ all, want []plan.Change }{
 		{[]plan.Change{host, guest, other}, []plan.Change{guest, other}}, {[]plan.Change{host}, []plan.Change{host}},
 	} {

@@ -34,8 +34,8 @@ func counted(ctx context.Context, c Config, v *inventory, why error) (*queuepath
 	o := &queuepath.Observation{
 		Seconds: passed, Watched: passed, EveryPacket: true, Nodes: cpuNodes(v.host), Vhost: vhost(v.host, v.ns),
 		Unseen: []queuepath.Unseen{{
-			What: queuepath.UnseenWays + ", their CPUs and flows, and waits for locks: only what each queue carried is told, by its device's counters",
-			Why:  why.Error(),
+			Blind: queuepath.BlindWays, Why: why.Error(),
+			What: "packets' ways from queue to queue, their CPUs and flows, and waits for locks: only what each queue carried is told, by its device's counters",
 		}},
 	}
 	var together []string

@@ -66,7 +66,7 @@ func TestContention(t *testing.T) {
 		return n
 	}
 	o := s.watching(Config{EveryPacket: true}, both)
-	if slices.ContainsFunc(o.Unseen, func(u queuepath.Unseen) bool { return u.What == queuepath.UnseenLocks }) {
+	if slices.ContainsFunc(o.Unseen, func(u queuepath.Unseen) bool { return u.Blind == queuepath.BlindLocks }) {
 		t.Skip("this kernel has no tracepoints of waits for locks (Linux 5.19)")
 	}
 	if n := waits(o); n != 0 {

@@ -122,10 +122,10 @@ var lockKinds = [...]string{"xmit", "qdisc", "busy", "seq"}
 
 func (w *watcher) contention(o *queuepath.Observation) error {
 	if w.noWaits != nil {
-		o.Unseen = append(o.Unseen, queuepath.Unseen{What: queuepath.UnseenLocks, Why: w.noWaits.Error()})
+		o.Unseen = append(o.Unseen, queuepath.Unseen{Blind: queuepath.BlindLocks, What: "waits for the locks of transmit queues", Why: w.noWaits.Error()})
 		return nil
 	}
-	if u := w.untold(); u.What != "" {
+	if u := w.untold(); u.Blind != 0 {
 		o.Unseen = append(o.Unseen, u)
 	}
 	var address uint64

@@ -15,7 +15,7 @@ func TestUntold(t *testing.T) {
 		{"kvm", "amd64", ""}, {"xen", "amd64", ""}, {"tcg", "amd64", "as a guest of tcg"}, {"unknown", "amd64", "no wait at all"},
 	} {
 		u := untold(c.virtual, c.arch)
-		if (u.What == queuepath.UnseenFirst) != (c.why != "") || !strings.Contains(u.Why, c.why) {
+		if (u.Blind == queuepath.BlindFirst) != (c.why != "") || !strings.Contains(u.Why, c.why) {
 			t.Errorf("%+v: %+v", c, u)
 		}
 	}
