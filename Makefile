@@ -7,14 +7,14 @@ export CGO_ENABLED = 0
 .PHONY: demo test build deps deps-test lint generate check-generated test-unit test-netns test-lab test-catalogue test-turn test-long test-faults soak-sriov bench bench-field bench-generator bench-search bench-placement bench-path bench-tune planted planted-lab healthy fuzz clean clean-lab
 
 demo: deps build            ## the main job on a real host in a box, ends with an HTML report in out/demo
-	bin/mpps demo --out out/demo
+	bin/mpps-lab demo --out out/demo
 
 test: deps-test build       ## everything but the long scenes of the emulated host, see scripts/test
 	@scripts/test
 	@echo "all tests passed"
 
-build:                      ## the static program, bin/mpps
-	$(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/mpps ./cmd/mpps
+build:                      ## bin/mpps, the static program for hosts; beside it mpps-lab, and mpps-guest for the lab's guests
+	$(GO) build -trimpath -ldflags '-s -w -X mpps/internal/version.Version=$(VERSION)' -o bin/ ./cmd/...
 
 deps:                       ## installs the packages that the lab needs, and says which
 	@scripts/deps
@@ -23,11 +23,14 @@ deps-test:                  ## and those that the tests and the eBPF compiler ne
 	@scripts/deps test
 
 lint:
-	@test -z "$$(gofmt -l cmd docs internal test)" || { gofmt -l cmd docs internal test; echo "gofmt would change these files"; exit 1; }
+	@test -z "$$(gofmt -l cmd docs internal test tools)" || { gofmt -l cmd docs internal test tools; echo "gofmt would change these files"; exit 1; }
 	$(GO) mod tidy -diff
+	$(GO) -C tools mod tidy -diff
 	@! git grep -nE '^//go:build .*!(netns|lab|faults)' -- '*.go' || { echo "vet and staticcheck run with these tags and would not see these files"; exit 1; }
 	$(GO) vet -tags netns,lab,faults ./...
 	$(GO) tool staticcheck -tags netns,lab,faults ./...
+	$(GO) -C tools vet ./...
+	cd tools && $$($(GO) -C .. tool -n staticcheck) ./...
 
 generate:                   ## compiles the eBPF programs anew
 	$(GO) generate ./internal/...
@@ -37,6 +40,7 @@ check-generated:            ## the committed eBPF objects are those of the sourc
 
 test-unit:                  ## libvirt's schema must be there: see scripts/deps
 	MPPS_LIBVIRT_SCHEMA=required scripts/in-memory $(GO) test ./...
+	$(GO) -C tools test ./...
 
 test-netns: build           ## as root, in network namespaces of its own
 	MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags netns -count=1 -p 1 -timeout 30m -run "$$(scripts/tagged -run netns)" $$(scripts/tagged netns)
@@ -100,4 +104,4 @@ clean:
 	rm -rf bin out
 
 clean-lab: build            ## removes the cached root trees of the lab
-	bin/mpps lab clean
+	bin/mpps-lab clean

@@ -25,9 +25,9 @@ import (
 // acceptanceFlags are the flags of acceptance.
 type acceptanceFlags struct {
 	acceptance.Inputs
-	output                    string
-	list, dryRun, lab, resume bool
-	set                       *pflag.FlagSet
+	output               string
+	list, dryRun, resume bool
+	set                  *pflag.FlagSet
 }
 
 func (a *app) acceptanceCommand() *cobra.Command {
@@ -50,8 +50,8 @@ of each step beside them. docs/acceptance.md has machines, cabling and firmware.
 
 Nothing is ever rebooted or restarted: where a step needs it the run stops, says
 what to do, and goes on with --resume. --dry-run prints every command in order
-and changes nothing. --lab runs throughput or modes, shortened, on the emulated
-host: it shows that the protocol works, and no figure of it means anything.
+and changes nothing. 'mpps-lab acceptance' shows on an emulated host that the
+protocol works.
 
   mpps acceptance --list
   mpps acceptance throughput --guest r1 --via br0 --out br1 --dry-run
@@ -67,14 +67,11 @@ for you: --resume goes on · 3 something it needs is missing · 64 usage.`,
 				return a.listExperiments()
 			}
 			chosen := experiments(names)
-			if err := f.check(chosen); err != nil {
+			if err := f.check(); err != nil {
 				return err
 			}
-			switch {
-			case f.dryRun:
+			if f.dryRun {
 				return a.acceptanceDryRun(cmd.Context(), &f, chosen)
-			case f.lab:
-				return a.acceptanceInLab(cmd.Context(), &f, chosen)
 			}
 			return a.accept(cmd.Context(), &f, chosen)
 		},
@@ -89,7 +86,6 @@ func (f *acceptanceFlags) add(flags *pflag.FlagSet) {
 		"directory of the report; a report that is there is added to")
 	flags.BoolVar(&f.list, "list", false, "list the experiments")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print what would be run, in order, and what it changes; run nothing")
-	flags.BoolVar(&f.lab, "lab", false, "shortened, on the emulated host (throughput, modes)")
 	flags.BoolVar(&f.resume, "resume", false, "go on with the last run, by its own flags")
 	flags.BoolVar(&f.Keep, "keep", false, "leave what was changed; 'mpps rollback' puts it back")
 	flags.BoolVar(&f.NoReboot, "no-reboot", false, "go on without what waits for a reboot of the host")
@@ -170,7 +166,7 @@ func experiments(names []string) []*acceptance.Experiment {
 var withResume = []string{"output", "resume", "keep", "dry-run", "json", "quiet", "no-color", "verbose", "root"}
 
 // check refuses what contradicts itself, and values that a step would refuse later.
-func (f *acceptanceFlags) check(chosen []*acceptance.Experiment) error {
+func (f *acceptanceFlags) check() error {
 	var wrong error
 	if f.resume {
 		f.set.Visit(func(flag *pflag.Flag) {
@@ -185,20 +181,10 @@ func (f *acceptanceFlags) check(chosen []*acceptance.Experiment) error {
 		return wrong
 	case f.resume && f.dryRun:
 		return usage(errors.New("--resume and --dry-run: expected one of them"), "")
-	case f.lab && (f.Guest != "" || len(f.Modes) > 0 || f.Agent != "" || f.Trial != ""):
-		return usage(errors.New("--lab has guests, agents and modes of its own"),
-			"leave --guest, --agent, --mode and --trial-command out")
-	case f.lab && f.Keep:
-		return usage(errors.New("--lab and --keep: the lab's host is gone in the end"), "")
 	}
 	for _, risk := range f.Consent {
 		if !slices.Contains(goal.Risks(), goal.Risk(risk)) {
 			return usage(fmt.Errorf("--consent %s: expected security, data or connectivity", risk), "")
-		}
-	}
-	for _, e := range chosen {
-		if f.lab && e.NoLab != "" && len(chosen) < len(acceptance.All()) {
-			return usage(fmt.Errorf("%s does not run in the lab: %s", e.Name, e.NoLab), "")
 		}
 	}
 	return nil
@@ -228,7 +214,7 @@ type listedExperiment struct {
 	Founding string   `json:"founding"`
 	Minutes  float64  `json:"minutes"` // with the defaults, restarts left out
 	Wants    []string `json:"wants"`
-	Lab      bool     `json:"lab"` // runs with --lab
+	Lab      bool     `json:"lab"` // mpps-lab can repeat it
 }
 
 func (a *app) listExperiments() error {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"mpps/internal/acceptance"
+	"mpps/internal/ops/accept"
 	"mpps/internal/outcome"
 )
 
@@ -57,12 +58,12 @@ func TestAcceptanceModes(t *testing.T) {
 	if code != outcome.CodeOK {
 		t.Fatalf("resumed: exit code %d: %s%s", code, stdout, stderr)
 	}
-	p, err := openReport(dir)
+	p, err := accept.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := p.Last("modes")
-	o, err := outcomes(r)
+	o, err := accept.Outcomes(r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +83,7 @@ func TestAcceptanceModes(t *testing.T) {
 	if err := wide(stdout, 80); err != nil {
 		t.Error(err)
 	}
-	if page, err := os.ReadFile(filepath.Join(dir, acceptanceHTML)); err != nil || !bytes.Contains(page, []byte("99.63")) {
+	if page, err := os.ReadFile(filepath.Join(dir, accept.HTML)); err != nil || !bytes.Contains(page, []byte("99.63")) {
 		t.Errorf("the page has %d bytes: %v", len(page), err)
 	}
 	if after := h.state(); after != before {

@@ -12,17 +12,16 @@ import (
 
 	"mpps/internal/acceptance"
 	"mpps/internal/ops"
+	"mpps/internal/ops/accept"
 	"mpps/internal/ops/bench"
 	"mpps/internal/outcome"
-	"mpps/internal/report"
-	"mpps/internal/report/founding"
 )
 
 // accept runs experiments one after the other, or goes on with them, until one has to wait or fails.
 func (a *app) accept(ctx context.Context, f *acceptanceFlags, chosen []*acceptance.Experiment) error {
 	ctx, stop := ops.UntilHangup(ctx) // a shell that goes away ends it like Ctrl-C
 	defer stop()
-	p, err := openReport(f.output)
+	p, err := accept.Open(f.output)
 	if err != nil {
 		return err
 	}
@@ -38,7 +37,7 @@ func (a *app) accept(ctx context.Context, f *acceptanceFlags, chosen []*acceptan
 			r.Inputs.Keep = r.Inputs.Keep || f.Keep
 			err = a.goOn(ctx, p, r)
 		case f.resume && len(chosen) == 1:
-			return outcome.Failed(fmt.Errorf("there is no run of %s in %s that could go on", e.Name, p.dir),
+			return outcome.Failed(fmt.Errorf("there is no run of %s in %s that could go on", e.Name, p.Dir),
 				"without --resume a new run is begun")
 		case f.resume && r != nil: // done already
 			continue
@@ -61,7 +60,7 @@ func (a *app) accept(ctx context.Context, f *acceptanceFlags, chosen []*acceptan
 }
 
 // begin looks at the prerequisites and, where they are met, runs an experiment.
-func (a *app) begin(ctx context.Context, p *acceptanceReport, e *acceptance.Experiment,
+func (a *app) begin(ctx context.Context, p *accept.Report, e *acceptance.Experiment,
 	in acceptance.Inputs) (*acceptance.Run, error) {
 	seen, err := a.seen(ctx, in)
 	if err != nil {
@@ -69,32 +68,32 @@ func (a *app) begin(ctx context.Context, p *acceptanceReport, e *acceptance.Expe
 	}
 	machine := acceptance.MachineOf(seen.Host, in)
 	machine.Emulated = machine.Emulated || in.Lab
-	if err := p.of(machine); err != nil {
+	if err := p.Of(machine); err != nil {
 		return nil, err
 	}
 	in = e.Settle(in, seen.Host)
-	in.Dir = filepath.Join(p.dir, p.next(e.Name))
+	in.Dir = filepath.Join(p.Dir, p.Next(e.Name))
 	r := e.Begin(in, time.Now())
 	r.Machine, r.Checks = machine, e.Look(in, seen)
 	if acceptance.Missing(r.Checks) {
 		r.State, r.Why = acceptance.Lacking, "something it needs is missing"
-		return r, errors.Join(p.add(r), p.save())
+		return r, errors.Join(p.Add(r), p.Save(version))
 	}
-	if err := p.add(r); err != nil {
+	if err := p.Add(r); err != nil {
 		return nil, err
 	}
 	return r, a.goOn(ctx, p, r)
 }
 
 // goOn runs the steps that are left. What became of them is in the run, and on the disk, when it returns.
-func (a *app) goOn(ctx context.Context, p *acceptanceReport, r *acceptance.Run) error {
-	o, err := outcomes(r)
+func (a *app) goOn(ctx context.Context, p *accept.Report, r *acceptance.Run) error {
+	o, err := accept.Outcomes(r)
 	if err != nil {
 		return err
 	}
 	r.State, r.Why, r.Hint = acceptance.Running, "", ""
 	for s := r.Next(); s != nil; s = r.Next() {
-		if err := p.save(); err != nil {
+		if err := p.Save(version); err != nil {
 			return err
 		}
 		if ctx.Err() != nil {
@@ -133,7 +132,7 @@ func (a *app) goOn(ctx context.Context, p *acceptanceReport, r *acceptance.Run) 
 		r.Notes = append(r.Notes, ending(r)...)
 	}
 	r.Judge(o)
-	return p.save()
+	return p.Save(version)
 }
 
 // look takes down what was measured after the changes: the guest has other queues then.
@@ -234,46 +233,18 @@ func ending(r *acceptance.Run) []string {
 }
 
 // accepted answers with the runs of this call.
-func (a *app) accepted(p *acceptanceReport, runs []*acceptance.Run, f *acceptanceFlags, failure error) error {
+func (a *app) accepted(p *accept.Report, runs []*acceptance.Run, f *acceptanceFlags, failure error) error {
 	if failure != nil {
 		return failure
 	}
-	answer := *p.Report
-	answer.Runs = runs
 	name := ""
 	if h, err := a.env().Open(); err == nil {
 		name, _ = h.Identity()
 		failure = h.Close()
 	}
-	var warnings []outcome.Warning
-	for _, r := range runs {
-		if r.Machine != nil && r.Machine.Emulated {
-			warnings = append(warnings, outcome.Warning{Code: "emulated", Text: r.Name +
-				": EMULATION: that it runs is shown, and nothing about hardware", Hint: "repeat on a real host"})
-		}
-	}
-	err := a.out.Answer(report.Answer{Verb: "acceptance", Host: name, Result: &answer, Warnings: warnings,
-		Text: func(t *report.Text) {
-			founding.Text(t, &answer, p.dir)
-		}})
+	err := a.out.Answer(p.Answer(name, runs))
 	if err = errors.Join(err, failure); err != nil {
 		return err
 	}
-	return outcome.Exit(acceptanceCode(runs))
-}
-
-// acceptanceCode is the worst of what became of the runs.
-func acceptanceCode(runs []*acceptance.Run) int {
-	code := outcome.CodeOK
-	for _, r := range runs {
-		switch {
-		case r.State == acceptance.Failed:
-			return outcome.CodeFailed
-		case r.State == acceptance.Waiting:
-			code = outcome.CodeChanges
-		case r.State == acceptance.Lacking && code == outcome.CodeOK:
-			code = outcome.CodeNotConfigured
-		}
-	}
-	return code
+	return outcome.Exit(accept.Code(runs))
 }

@@ -16,6 +16,7 @@ import (
 	"mpps/internal/acceptance"
 	"mpps/internal/facts"
 	"mpps/internal/golden"
+	"mpps/internal/ops/accept"
 	"mpps/internal/outcome"
 	"mpps/internal/plan"
 	"mpps/internal/report"
@@ -33,9 +34,13 @@ func setUps() map[string]acceptance.Inputs {
 	routed := whole
 	routed.Agent, routed.From, routed.Via, routed.Out, routed.Gateway = "", "", "br0", "br1", "198.18.0.254"
 	trial := acceptance.Inputs{Guest: "vm1", Trial: "trex.py --server 192.0.2.9", HostTrial: "trex.py --server 192.0.2.9 --ports 2,3", MaxPPS: "14.88M", Compliant: true, Dir: "d"}.Defaults()
-	short, lab := whole, acceptance.Inputs{Lab: true, Short: true, Dir: "d"}.Defaults()
+	short := whole
 	short.Short = true
-	return map[string]acceptance.Inputs{"agent": whole, "routed": routed, "trial": trial, "short": short, "lab": lab, "in the lab": labInputs("d")}
+	lab := acceptance.Inputs{
+		Guest: "web1", Via: "br0", Agent: "10.50.0.2:7878", SecretFile: "/share/secret", Sink: "af_packet",
+		PPS: "500k", Consent: []string{"security"}, NoReboot: true, Short: true, Dir: "d",
+	}.Defaults()
+	return map[string]acceptance.Inputs{"agent": whole, "routed": routed, "trial": trial, "short": short, "in the lab": lab}
 }
 
 // TestAcceptanceCommands: every command of every experiment is one that the program takes.
@@ -43,7 +48,7 @@ func TestAcceptanceCommands(t *testing.T) {
 	n := 0
 	parse := func(where string, argv []string) {
 		n++
-		w := written{where, argv}
+		w := written{where: where, words: argv}
 		if err := w.parses(); err != nil {
 			t.Errorf("%s: %v", w, err)
 		}
@@ -104,9 +109,6 @@ func TestAcceptanceHints(t *testing.T) {
 // TestMeasurementsMeetTheirFlags: what a measuring step's flags add up to is not refused before it begins.
 func TestMeasurementsMeetTheirFlags(t *testing.T) {
 	for name, in := range setUps() {
-		if name == "lab" {
-			continue // has no packets of its own
-		}
 		for _, e := range []string{"throughput", "queues", "sriov"} {
 			if e == "sriov" && name != "agent" && name != "short" {
 				continue // wants --from
@@ -180,7 +182,7 @@ func TestAcceptanceRun(t *testing.T) {
 	var out, said bytes.Buffer
 	a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &said, root: root, quiet: true}
 	a.out = report.NewPrinter(&out, &said, report.Options{Quiet: true})
-	p := &acceptanceReport{&acceptance.Report{Schema: acceptance.Schema, Runs: []*acceptance.Run{}}, dir}
+	p := &accept.Report{Report: &acceptance.Report{Schema: acceptance.Schema, Runs: []*acceptance.Run{}}, Dir: dir}
 	in := acceptance.Inputs{Dir: filepath.Join(dir, "throughput-1")}.Defaults()
 	step := func(id string, phase acceptance.Phase, gives acceptance.Gives, argv ...string) acceptance.StepDone {
 		return acceptance.StepDone{Step: acceptance.Step{ID: id, Phase: phase, Does: id, Argv: argv, Gives: gives}, State: acceptance.Pending}
@@ -197,7 +199,7 @@ func TestAcceptanceRun(t *testing.T) {
 		step("rollback", acceptance.Undo, ""),
 		step("status", acceptance.Look, "", "status"),
 	}
-	if err := p.add(run); err != nil {
+	if err := p.Add(run); err != nil {
 		t.Fatal(err)
 	}
 	before := snapshotOf(t, root)
@@ -211,7 +213,7 @@ func TestAcceptanceRun(t *testing.T) {
 		t.Error("nothing was changed")
 	}
 	// Before the reboot it waits on, whoever asks.
-	again, err := openReport(dir)
+	again, err := accept.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +236,7 @@ func TestAcceptanceRun(t *testing.T) {
 			t.Errorf("step %s: %s %s", s.ID, s.State, s.Problem)
 		}
 	}
-	for _, file := range []string{acceptanceHTML, acceptanceJSON, "throughput-1/machine.json", "throughput-1/plan1.json", "throughput-1/apply1.json", "throughput-1/rollback-1.json"} {
+	for _, file := range []string{accept.HTML, accept.JSON, "throughput-1/machine.json", "throughput-1/plan1.json", "throughput-1/apply1.json", "throughput-1/rollback-1.json"} {
 		if _, err := os.Stat(filepath.Join(dir, file)); err != nil {
 			t.Error(err)
 		}
@@ -288,11 +290,11 @@ func TestAcceptanceBreaks(t *testing.T) {
 	var out, said bytes.Buffer
 	a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &said, root: root, quiet: true}
 	a.out = report.NewPrinter(&out, &said, report.Options{Quiet: true})
-	p := &acceptanceReport{&acceptance.Report{Schema: acceptance.Schema}, dir}
+	p := &accept.Report{Report: &acceptance.Report{Schema: acceptance.Schema}, Dir: dir}
 	r := &acceptance.Run{Name: "modes", Inputs: acceptance.Inputs{Dir: filepath.Join(dir, "modes-1")}, Machine: &acceptance.Machine{}, Steps: []acceptance.StepDone{
 		{Step: acceptance.Step{ID: "bad", Argv: []string{"audit", "--pps", "nonsense"}}, State: acceptance.Pending},
 	}}
-	if err := p.add(r); err != nil {
+	if err := p.Add(r); err != nil {
 		t.Fatal(err)
 	}
 	if err := a.goOn(t.Context(), p, r); err != nil {
@@ -311,10 +313,10 @@ func TestAcceptanceBreaks(t *testing.T) {
 	if err := a.goOn(ctx, p, r); err != nil || r.State != acceptance.Failed || r.Steps[0].State != acceptance.Pending {
 		t.Errorf("interrupted: %s %s, step %s, %v", r.State, r.Why, r.Steps[0].State, err)
 	}
-	if err := p.of(&acceptance.Machine{CPU: "one"}); err != nil {
+	if err := p.Of(&acceptance.Machine{CPU: "one"}); err != nil {
 		t.Error(err)
 	}
-	if err := p.of(&acceptance.Machine{CPU: "another"}); err == nil {
+	if err := p.Of(&acceptance.Machine{CPU: "another"}); err == nil {
 		t.Error("two machines in one report")
 	}
 }
@@ -334,7 +336,7 @@ func TestAcceptanceCode(t *testing.T) {
 		{of(acceptance.Done, acceptance.Done), outcome.CodeOK}, {of(acceptance.Done, acceptance.Lacking), outcome.CodeNotConfigured},
 		{of(acceptance.Lacking, acceptance.Waiting), outcome.CodeChanges}, {of(acceptance.Lacking, acceptance.Failed), outcome.CodeFailed},
 	} {
-		if code := acceptanceCode(c.runs); code != c.code {
+		if code := accept.Code(c.runs); code != c.code {
 			t.Errorf("%+v: %d, expected %d", c.runs, code, c.code)
 		}
 	}

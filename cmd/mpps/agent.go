@@ -1,11 +1,8 @@
 package main
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -14,9 +11,6 @@ import (
 	"mpps/internal/report"
 	"mpps/internal/traffic/agent"
 )
-
-// agentPort is where an agent listens unless told otherwise.
-const agentPort = "7878"
 
 // agentReady is the answer of agent, given once it listens.
 type agentReady struct {
@@ -64,40 +58,8 @@ Serves loopback and private addresses without a secret; anything else needs one.
 			return s.Serve(cmd.Context())
 		},
 	}
-	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:"+agentPort, "HOST:PORT; port 0 is any")
+	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:"+agent.Port, "HOST:PORT; port 0 is any")
 	cmd.Flags().StringVar(&secretFile, "secret-file", "", "file with a secret that clients must know")
 	cmd.Flags().BoolVar(&insecure, "insecure-lab", false, "serve any address without a secret")
 	return cmd
-}
-
-// guestAgent is the agent as the only program of a lab's guest: it is told its secret by the kernel command line
-// (mpps.secret=TEXT), serves every address, and may end the machine, which happens when it returns.
-func guestAgent(ctx context.Context) error {
-	text, err := os.ReadFile("/proc/cmdline")
-	if err != nil {
-		return fmt.Errorf("kernel command line: %w", err)
-	}
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	s, err := agent.Listen("", ":"+agentPort, agent.Options{
-		Version: version, Secret: guestSecret(string(text)), InsecureLab: true,
-		PowerOff: func() error {
-			stop()
-			return nil
-		},
-	})
-	if err != nil {
-		return err
-	}
-	return s.Serve(ctx)
-}
-
-// guestSecret is the secret in a kernel command line, nil where there is none.
-func guestSecret(cmdline string) []byte {
-	for _, word := range strings.Fields(cmdline) {
-		if secret, ok := strings.CutPrefix(word, "mpps.secret="); ok && secret != "" {
-			return []byte(secret)
-		}
-	}
-	return nil
 }

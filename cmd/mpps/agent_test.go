@@ -201,13 +201,3 @@ func TestBenchInterrupted(t *testing.T) {
 		t.Errorf("%q, %v", answer.Schema, err)
 	}
 }
-
-func TestGuestSecret(t *testing.T) {
-	for cmdline, want := range map[string]string{
-		"console=ttyS0 mpps.secret=demo quiet": "demo", "mpps.secret=": "", "quiet": "", "xmpps.secret=a mpps.secret=b": "b",
-	} {
-		if got := string(guestSecret(cmdline)); got != want {
-			t.Errorf("%q: %q, expected %q", cmdline, got, want)
-		}
-	}
-}

@@ -1,12 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,12 +24,11 @@ import (
 
 // modesFlags are the flags of bench modes.
 type modesFlags struct {
-	modes           []measure.Mode
-	native          string
-	lab             bool
-	only, workloads []string
-	repeat          samples
-	interval        confidence
+	modes     []measure.Mode
+	native    string
+	workloads []string
+	repeat    samples
+	interval  confidence
 	bench.Shape
 	generator, sink    string
 	cpus               setting.CPUSet
@@ -67,8 +63,6 @@ On this host, every mode a running guest with 'mpps agent' in it; native is an
 agent without virtualization, such as on a second NIC in a namespace:
   mpps bench modes --mode native=A:7878,from=eth1 --mode vf=B:7878,from=eth1
   mpps bench modes --mode vhost=C:7878,via=br0 --repeat 8,20 -I 99,5
-All of it in a KVM host in a box, which is booted and ended:
-  mpps bench modes --lab
 A campaign that was interrupted goes on where it was:
   mpps bench modes --resume FILE
 
@@ -82,15 +76,12 @@ that the guest's process is stopped: it runs only while it is measured.
 
 What would spoil the result (frequency governor, other load, stolen time, heat,
 a generator too slow) is looked at and told with it. Nothing is started on this
-host, and nothing stopped.
+host, and nothing stopped. 'mpps-lab modes' measures guests of an emulated host.
 
 Exit codes: 0 measured · 1 failed, or ended early · 64 usage.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f.set, f.stamp = cmd.Flags(), time.Now().UTC()
-			if f.lab {
-				return a.modesInLab(cmd.Context(), &f)
-			}
 			return a.runModes(cmd.Context(), &f)
 		},
 	}
@@ -102,24 +93,22 @@ func (f *modesFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	listVar(flags, &f.modes, "mode", "`NAME=HOST:PORT` of a mode's agent, with ,via= ,from= and the like; repeated", bench.ParseMode)
 	flags.StringVar(&f.native, "native", "native", "the mode that is 100 %")
-	flags.BoolVar(&f.lab, "lab", false, "boot a KVM host in a box and measure its guests")
-	flags.StringSliceVar(&f.only, "only", nil, "with --lab: these modes only (default: all; native is always there)")
 	flags.StringSliceVar(&f.workloads, "workloads", workloadNames(), "what is measured of each mode")
 	valueVar(flags, &f.repeat, "repeat", "3", "samples of each mode and workload: N, or MIN,MAX with -I", parseRepeat)
 	valueVar(flags, &f.interval, "interval,I", "", "LEVEL,WIDTH in percent, as netperf has it: sample until the "+
 		"interval is so narrow", parseInterval)
-	durationVar(flags, &f.Duration, "duration", 5*time.Second, 1, 0, "of one sample (default with --lab: 1s)")
+	durationVar(flags, &f.Duration, "duration", 5*time.Second, 1, 0, "of one sample")
 	durationVar(flags, &f.WarmUp, "warm-up", 500*time.Millisecond, 0, 0,
-		"traffic before each sample, not counted (default with --lab: 200ms)")
+		"traffic before each sample, not counted")
 	durationVar(flags, &f.Budget, "search-budget", 30*time.Second, time.Second, 0,
-		"ndr: most traffic of a search (default with --lab: 10s)")
+		"ndr: most traffic of a search")
 	flags.IntVar(&f.Frame, "frame", 64, "pps: frame size in bytes, with FCS: 64 to 1518")
 	intVar(flags, &f.Flows, "flows", 16, 1, rig.MaxFlows, "pps: distinct source addresses and ports")
 	intVar(flags, &f.Connections, "connections", 1, 1, 1024, "stream, rr: TCP connections at a time, 1 to 1024")
 	choiceVar(flags, &f.generator, "generator", "auto", "pps: auto, xdp or af_packet", "auto", string(traffic.XDP),
 		string(traffic.AFPacket))
 	choiceVar(flags, &f.sink, "sink", string(traffic.XDPSkb),
-		"pps: xdp-skb, which every driver can, xdp or af_packet (default with --lab)",
+		"pps: xdp-skb, which every driver can, xdp or af_packet",
 		"auto", string(traffic.XDP), string(traffic.XDPSkb), string(traffic.AFPacket))
 	valueVar(flags, &f.cpus, "cpus", "", "pps: CPUs that the generator runs on, one worker each", parseCPUs)
 	flags.StringVar(&f.secretFile, "secret-file", "", "file with the secret that the agents were given")
@@ -135,7 +124,7 @@ func (f *modesFlags) add(cmd *cobra.Command) {
 }
 
 // planFlags are the flags that say what --resume reads from its file.
-var planFlags = []string{"mode", "native", "only", "workloads", "repeat", "interval", "duration", "warm-up",
+var planFlags = []string{"mode", "native", "workloads", "repeat", "interval", "duration", "warm-up",
 	"search-budget", "frame",
 	"flows", "connections", "seed", "name", "note", "generator", "sink", "cpus"}
 
@@ -209,10 +198,7 @@ func parseInterval(text string) (confidence, error) {
 
 // runModes measures modes whose guests run, and answers.
 func (a *app) runModes(ctx context.Context, f *modesFlags) error {
-	if len(f.only) > 0 {
-		return usage(errors.New("--only belongs to --lab"), "give --mode for each that is to be measured")
-	}
-	if err := f.checkFiles(); err != nil {
+	if err := bench.Writable(map[string]string{"--output": f.keep.File, "--checkpoint": f.checkpoint}); err != nil {
 		return err
 	}
 	c, log, err := a.campaign(ctx, f)
@@ -242,7 +228,7 @@ func (a *app) campaign(ctx context.Context, f *modesFlags) (*measure.ModesCampai
 	plan.Modes = f.modes
 	if len(plan.Modes) == 0 {
 		return nil, nil, usage(errors.New("nothing says which modes to measure"),
-			"give --mode NAME=HOST:PORT for each, or --lab")
+			"give --mode NAME=HOST:PORT for each")
 	}
 	named := func(m measure.Mode) bool { return m.Name == plan.Native }
 	if !f.set.Changed("native") && !slices.ContainsFunc(plan.Modes, named) {
@@ -259,7 +245,7 @@ func (a *app) campaign(ctx context.Context, f *modesFlags) (*measure.ModesCampai
 		return nil, nil, usage(err, "")
 	}
 	c, err := bench.Begin(ctx, a.env(), f.name, f.stamp, plan)
-	return c, a.checkpointLog(f), err
+	return c, bench.LogOf(a.env(), f.keep, f.checkpoint, f.stamp), err
 }
 
 // resumed is the campaign of the file.
@@ -275,36 +261,9 @@ func (f *modesFlags) resumed() (*measure.ModesCampaign, *bench.CampaignLog, erro
 	return bench.ResumeCampaign(f.resume)
 }
 
-// checkFiles refuses files that cannot be written, before hours are spent.
-func (f *modesFlags) checkFiles() error {
-	for flag, name := range map[string]string{"--output": f.keep.File, "--checkpoint": f.checkpoint} {
-		if name == "" {
-			continue
-		}
-		if info, err := os.Stat(filepath.Dir(name)); err != nil || !info.IsDir() {
-			return usage(fmt.Errorf("%s %s: expected a file in a directory that is there", flag, name), "")
-		}
-	}
-	return nil
-}
-
-// checkpointLog is where samples go as they are taken.
-func (a *app) checkpointLog(f *modesFlags) *bench.CampaignLog {
-	log := &bench.CampaignLog{Name: cmp.Or(f.resume, f.checkpoint)}
-	if log.Name == "" && f.keep.Runs {
-		file := fmt.Sprintf("%s-modes-%d.campaign.jsonl", f.stamp.Format("20060102T150405"), os.Getpid())
-		log.Name, log.Forget = filepath.Join(a.root, bench.Runs, file), true
-	}
-	return log
-}
-
 // finishModes saves and shows a result. failure is what ended the campaign early, or nil.
 func (a *app) finishModes(m *measure.Modes, f *modesFlags, log *bench.CampaignLog, failure error) error {
-	again := "mpps bench modes"
-	if f.lab {
-		again += " --lab"
-	}
-	saved, shown, failure := bench.FinishCampaign(a.env(), m, f.keep, log, again, failure)
+	saved, shown, failure := bench.FinishCampaign(a.env(), m, f.keep, log, "mpps bench modes", failure)
 	if !shown {
 		return failure
 	}

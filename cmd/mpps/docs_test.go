@@ -17,15 +17,18 @@ import (
 	"github.com/kballard/go-shellquote"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"mpps/internal/lab/command"
 )
 
 // written is a command as it stands in documentation.
 type written struct {
 	where string // file or command
 	words []string
+	lab   bool // of mpps-lab
 }
 
-func (w written) String() string { return w.where + ": mpps " + strings.Join(w.words, " ") }
+func (w written) String() string { return w.where + ": " + strings.Join(w.words, " ") }
 
 // documents are the Markdown files that show commands, relative to this package.
 func documents(t *testing.T) []string {
@@ -54,7 +57,7 @@ func shellBlocks(text string) []string {
 func inlineCommands(text string) []string {
 	var all []string
 	text = regexp.MustCompile("(?ms)^```.*?^```").ReplaceAllString(text, "")
-	for _, found := range regexp.MustCompile("`(mpps [a-z][^`]*)`").FindAllStringSubmatch(text, -1) {
+	for _, found := range regexp.MustCompile("`(mpps(?:-lab)? [a-z][^`]*)`").FindAllStringSubmatch(text, -1) {
 		all = append(all, strings.Join(strings.Fields(found[1]), " "))
 	}
 	return all
@@ -74,8 +77,12 @@ func commandsIn(where, shell string) []written {
 			for len(words) > 0 && (words[0] == "sudo" || strings.Contains(words[0], "=")) {
 				words = words[1:]
 			}
-			if len(words) > 1 && (words[0] == "mpps" || words[0] == "bin/mpps") {
-				all = append(all, written{where, words[1:]})
+			if len(words) < 2 {
+				continue
+			}
+			switch name := strings.TrimPrefix(words[0], "bin/"); name {
+			case "mpps", "mpps-lab":
+				all = append(all, written{where, words[1:], name == "mpps-lab"})
 			}
 		}
 	}
@@ -86,9 +93,9 @@ func commandsIn(where, shell string) []written {
 func commandsInHelp(cmd *cobra.Command) []written {
 	var all []written
 	for line := range strings.Lines(cmd.Long) {
-		if example, found := strings.CutPrefix(line, "  mpps "); found {
+		if example, found := strings.CutPrefix(line, "  mpps"); found {
 			example, _, _ = strings.Cut(strings.TrimRight(example, "\n"), "  ")
-			all = append(all, commandsIn(cmd.CommandPath()+" --help", "mpps "+example)...)
+			all = append(all, commandsIn(cmd.CommandPath()+" --help", "mpps"+example)...)
 		}
 	}
 	return all
@@ -100,7 +107,11 @@ func (w written) parses() error {
 	if alternatives := strings.Split(words[len(words)-1], "/"); len(words) == 1 && len(alternatives) > 1 {
 		words = alternatives[:1]
 	}
-	cmd, rest, err := (&app{}).command().Find(words)
+	root := (&app{}).command()
+	if w.lab {
+		root = command.Root()
+	}
+	cmd, rest, err := root.Find(words)
 	if err != nil {
 		return err
 	}
@@ -139,7 +150,7 @@ func TestDocumentedCommands(t *testing.T) {
 			}
 		}
 	}
-	for _, cmd := range everyCommand((&app{}).command()) {
+	for _, cmd := range append(everyCommand((&app{}).command()), everyCommand(command.Root())...) {
 		all = append(all, commandsInHelp(cmd)...)
 	}
 	if len(all) < 40 {
@@ -151,7 +162,7 @@ func TestDocumentedCommands(t *testing.T) {
 		}
 	}
 	for _, wrong := range []string{"adit", "audit --pp 3", "audit x", "bench", "bench compare a", "bench fast"} {
-		w := written{"here", strings.Fields(wrong)}
+		w := written{where: "here", words: strings.Fields(wrong)}
 		if err := w.parses(); err == nil && wrong != "bench" {
 			t.Errorf("%s is taken for right", w)
 		}
@@ -224,7 +235,7 @@ func TestReadmeCommands(t *testing.T) {
 		for _, block := range shellBlocks(string(text)) {
 			commands = append(commands, commandsIn(file, block)...)
 		}
-		commands = append(commands, written{file, strings.Fields("snapshot -o host.json")}) // named in the text
+		commands = append(commands, written{where: file, words: strings.Fields("snapshot -o host.json")}) // named in the text
 		for _, span := range inlineCommands(string(text)) {
 			if strings.HasPrefix(span, "mpps audit ") {
 				commands = append(commands, commandsIn(file, span)...)
@@ -234,7 +245,7 @@ func TestReadmeCommands(t *testing.T) {
 	t.Chdir(work)
 	ran := 0
 	for _, w := range commands {
-		elsewhere := w.words[0] == "agent" || w.words[0] == "path" || w.words[0] == "search" || w.words[0] == "lab" || w.words[0] == "demo" || w.words[0] == "sriov" || // a recorded machine has no card
+		elsewhere := w.lab || w.words[0] == "agent" || w.words[0] == "path" || w.words[0] == "search" || w.words[0] == "sriov" || // a recorded machine has no card
 			w.words[0] == "bench" && w.words[1] != "compare"
 		// A guest that the recorded machine has not, what is measured and watched, and what goes on after a reboot.
 		elsewhere = elsewhere || slices.Contains([]string{"latency", "acceptance", "realtime", "diagnose", "top", "tune"}, w.words[0]) || slices.Contains(w.words, "--watch") ||

@@ -1,50 +1,42 @@
 package main
 
 import (
-	"fmt"
+	"errors"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
-	"mpps/internal/ops"
+	"mpps/internal/cli"
 	"mpps/internal/outcome"
 )
 
-// usage is an error in the command line.
-var usage = outcome.Usage
-
-// fail prints an error as its one line and its hint, and returns the exit code.
-func (a *app) fail(err error) int {
-	code, hint := a.ends(err)
-	if !outcome.Silent(err) {
-		a.out.Failure(err, hint)
-	}
-	return code
-}
+var (
+	usage = outcome.Usage // an error in the command line
+	args  = cli.Args      // of a verb
+)
 
 // ends returns the exit code and the hint of an error.
-func (a *app) ends(err error) (code int, hint string) {
-	code, hint = outcome.Of(err)
-	if hint == "" && code == outcome.CodeUsage && a.path != "" && !outcome.Silent(err) {
-		hint = "see '" + a.path + " --help'"
+func (a *app) ends(err error) (code int, hint string) { return cli.Ends(a.path, err) }
+
+// badFlag is an error in a verb's flags. What had --lab once is in mpps-lab.
+func badFlag(cmd *cobra.Command, err error) error {
+	var none *pflag.NotExistError
+	if errors.As(err, &none) && none.GetSpecifiedName() == "lab" {
+		return usage(err, "'mpps-lab "+cmd.Name()+"' does it on an emulated host")
 	}
-	return code, hint
+	return usage(flagError(err), cli.SeeHelp(cmd.CommandPath()))
 }
 
-// args checks the number of positional arguments: exit code 64, not 1, where it is wrong.
-func args(check cobra.PositionalArgs) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, given []string) error {
-		err := check(cmd, given)
-		if err != nil && !cmd.HasSubCommands() {
-			takes := strings.TrimSuffix(cmd.UseLine(), " [flags]")
-			err = fmt.Errorf("expected '%s', found %s", takes, ops.Count(len(given), "argument"))
-		}
-		if err != nil {
-			return usage(err, "see '"+cmd.CommandPath()+" --help'")
-		}
-		return nil
+// moved is a verb that is mpps-lab's.
+func moved(name string) *cobra.Command {
+	now := "mpps-lab"
+	if name != "lab" {
+		now += " " + name
 	}
+	return &cobra.Command{Use: name, Hidden: true, DisableFlagParsing: true, RunE: func(*cobra.Command, []string) error {
+		return usage(errors.New("mpps has no command "+quote(name)), "it is '"+now+"' now, a program beside mpps")
+	}}
 }
 
 func quote(s string) string { return strconv.Quote(s) }

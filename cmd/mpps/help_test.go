@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"mpps/internal/lab/command"
 )
 
 // everyCommand lists the commands, those below others too.
@@ -19,9 +21,10 @@ func everyCommand(cmd *cobra.Command) []*cobra.Command {
 // TestHelpFitsATerminal draws the help of every command.
 func TestHelpFitsATerminal(t *testing.T) {
 	var text bytes.Buffer
-	root := (&app{stdout: &text, stderr: &text}).command()
+	root, lab := (&app{stdout: &text, stderr: &text}).command(), command.Root()
 	root.SetOut(&text)
-	for _, cmd := range everyCommand(root) {
+	lab.SetOut(&text)
+	for _, cmd := range append(everyCommand(root), everyCommand(lab)...) {
 		text.Reset()
 		if err := cmd.Help(); err != nil {
 			t.Fatal(err)

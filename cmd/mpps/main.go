@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,22 +13,18 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
-	"mpps/internal/lab/guestinit"
+	"mpps/internal/cli"
 	"mpps/internal/ops"
 	"mpps/internal/outcome"
 	"mpps/internal/plan"
 	"mpps/internal/report"
+	build "mpps/internal/version"
 )
 
-// version is set by the linker (-X main.version=…).
-var version = "0.1.0"
+var version = build.Version
 
 func main() {
-	if guestinit.Wanted() { // the whole user space of a lab's guest
-		guestinit.Run(guestAgent)
-	}
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(softLimit)
 	}
@@ -69,7 +64,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	defer stop()
 	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
 	if err := a.execute(ctx, args); err != nil {
-		return a.fail(err)
+		return cli.Fail(a.out, a.path, err)
 	}
 	return outcome.CodeOK
 }
@@ -90,13 +85,10 @@ func (a *app) execute(ctx context.Context, args []string) error {
 
 func (a *app) command() *cobra.Command {
 	root := &cobra.Command{
-		Use:           "mpps",
-		Short:         "make a KVM host give its guests every packet per second, and prove it",
-		Long:          strings.TrimSpace(overview),
-		SilenceErrors: true,
-		SilenceUsage:  true,
-		Version:       version,
-		Args:          cobra.ArbitraryArgs,
+		Use:     "mpps",
+		Short:   "make a KVM host give its guests every packet per second, and prove it",
+		Long:    strings.TrimSpace(overview),
+		Version: version,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			a.path = cmd.CommandPath()
 			if err := a.chooseFormat(cmd); err != nil {
@@ -105,45 +97,18 @@ func (a *app) command() *cobra.Command {
 			a.out = report.NewPrinter(a.stdout, a.stderr, report.Options{
 				JSON: a.json, Quiet: a.quiet, NoColor: a.noColor, Verbose: a.verbose, Version: version,
 			})
-			if err := notEmpty(cmd); err != nil {
+			if err := cli.NotEmpty(cmd); err != nil {
 				return err
 			}
 			return a.isRoot()
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return cmd.Help()
-			}
-			return a.unknownCommand(cmd, args[0])
-		},
 	}
-	root.SuggestionsMinimumDistance = 2
-	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "FlagUsages |", "FlagUsagesWrapped 80 |"))
-	root.CompletionOptions.HiddenDefaultCmd = true
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usage(flagError(err), "see '"+cmd.CommandPath()+" --help'")
-	})
-	flags := root.PersistentFlags()
-	flags.BoolVar(&a.json, "json", false, "answer as JSON (schemas in docs/schemas)")
-	flags.StringVar(&a.root, "root", "/", "directory below which the machine's files are found")
-	flags.BoolVarP(&a.quiet, "quiet", "q", false, "no progress")
-	flags.BoolVar(&a.noColor, "no-color", false, "no colour (NO_COLOR is honoured too)")
-	flags.BoolVarP(&a.verbose, "verbose", "v", false, "say more")
+	cli.Root(root)
+	root.SetFlagErrorFunc(badFlag)
+	cli.Flags(root.PersistentFlags(), &a.json, &a.quiet, &a.noColor, &a.verbose)
+	root.PersistentFlags().StringVar(&a.root, "root", "/", "directory below which the machine's files are found")
 	root.AddCommand(a.commands()...)
 	return root
-}
-
-// notEmpty refuses a flag with an empty value, as an unset variable of a script leaves it: left out it would mean
-// something else (this machine, the default goal, every guest).
-func notEmpty(cmd *cobra.Command) error {
-	var err error
-	cmd.Flags().Visit(func(f *pflag.Flag) {
-		if f.Value.Type() == "string" && f.Value.String() == "" && err == nil {
-			err = usage(fmt.Errorf("--%s: expected a value, found nothing", f.Name),
-				"leave --"+f.Name+" out where you do not mean it")
-		}
-	})
-	return err
 }
 
 // isRoot refuses a --root that is there but no directory, such as a pipe that would be waited for.
@@ -163,16 +128,8 @@ func (a *app) commands() []*cobra.Command {
 		a.verifyCommand(), a.historyCommand(),
 		a.domainCommand(), a.sriovCommand(), a.realtimeCommand(), a.benchCommand(), a.searchCommand(), a.tuneCommand(),
 		a.latencyCommand(), a.pathCommand(), a.diagnoseCommand(), a.topCommand(), a.agentCommand(), a.reportCommand(),
-		a.labCommand(), a.demoCommand(), a.acceptanceCommand(), a.exportCommand(),
+		moved("lab"), moved("demo"), a.acceptanceCommand(), a.exportCommand(),
 	}
-}
-
-func (a *app) unknownCommand(cmd *cobra.Command, name string) error {
-	hint := "see 'mpps --help'"
-	if near := cmd.SuggestionsFor(name); len(near) > 0 {
-		hint = "did you mean '" + near[0] + "'?"
-	}
-	return usage(errors.New("unknown command "+quote(name)), hint)
 }
 
 const overview = `

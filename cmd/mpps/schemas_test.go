@@ -29,6 +29,7 @@ import (
 	"mpps/internal/facts"
 	"mpps/internal/golden"
 	"mpps/internal/knob"
+	"mpps/internal/lab/command"
 	"mpps/internal/measure"
 	"mpps/internal/measure/wakeup"
 	"mpps/internal/ops"
@@ -41,6 +42,7 @@ import (
 	"mpps/internal/realtime"
 	"mpps/internal/report"
 	"mpps/internal/report/bench"
+	"mpps/internal/report/founding"
 	"mpps/internal/setting"
 	"mpps/internal/sriov"
 	"mpps/internal/tune"
@@ -91,16 +93,16 @@ var answers = map[string]any{
 	"domain-render":      definition.Rendered{},
 	"sriov-guest":        sriov.GuestSide{},
 	"sriov-migrate-plan": sriov.Migration{},
-	"lab-up":             labUp{},
+	"lab-up":             command.Up{},
 	"sriov-assign":       vf.Assigned{},
 	"sriov-release":      vf.Released{},
 	"sriov-list":         sriov.List{},
 	"sriov-check":        sriov.Check{},
 	"sriov-recover":      sriov.Recovery{},
-	"lab-list":           labList{},
+	"lab-list":           command.List{},
 	"acceptance":         acceptance.Report{},
 	"acceptance-list":    acceptanceList{},
-	"acceptance-dry-run": acceptanceDry{},
+	"acceptance-dry-run": founding.DryRuns{},
 	"export-tuned":       export.Profile{},
 }
 
@@ -116,7 +118,7 @@ var files = map[string]struct {
 	"searched":  {measure.Search{}, measure.SchemaSearch},
 	"campaign":  {measure.CampaignLine{}, measure.SchemaCampaign}, // of each line
 	"report":    {bench.Document{}, bench.DocumentSchema},
-	"demo":      {demoResult{}, "mpps.demo/2"},
+	"demo":      {command.Result{}, "mpps.demo/2"},
 	"event":     {verdicts.Event{}, verdicts.Schema},        // of each line
 	"top":       {bottleneck.Look{}, bottleneck.LookSchema}, // of each line
 
@@ -258,9 +260,13 @@ func nullable(t reflect.Type, s *jsonschema.Schema) {
 // answer is the schema of an envelope with a result.
 func (m *schemaMaker) answer(verb string, result reflect.Type) *jsonschema.Schema {
 	inner, warning := m.of(result), m.of(reflect.TypeFor[report.Caveat]())
+	words := "mpps " + strings.ReplaceAll(verb, "-", " ")
+	if strings.HasPrefix(verb, "lab-") {
+		words = "mpps-" + strings.Replace(verb, "-", " ", 1)
+	}
 	s := &jsonschema.Schema{
 		Version: jsonschema.Version, ID: jsonschema.ID("urn:mpps:" + verb + ":1"),
-		Description: "The answer of mpps " + strings.ReplaceAll(verb, "-", " ") + " --json.",
+		Description: "The answer of " + words + " --json.",
 		Type:        "object", Properties: jsonschema.NewProperties(), Definitions: inner.Definitions,
 		Required: []string{"schema", "mpps", "host", "result", "warnings"},
 	}

@@ -10,23 +10,19 @@ import (
 	"mpps/internal/facts"
 	"mpps/internal/goal"
 	"mpps/internal/knob"
-	"mpps/internal/lab"
 	"mpps/internal/measure"
 	"mpps/internal/measure/wakeup"
 	"mpps/internal/outcome"
 	"mpps/internal/plan"
-	"mpps/internal/report"
 	"mpps/internal/report/bench"
 )
 
 // TestEmptyValuesFitTheirSchemas validates what a value looks like of which everything is missing that can be.
 func TestEmptyValuesFitTheirSchemas(t *testing.T) {
 	run := &measure.Run{Schema: measure.Schema, Kind: measure.PPS, LimitedBy: measure.ByUnknown, Samples: []measure.Sample{{}}}
-	bare := demoSide{LimitedBy: measure.ByUnknown}
 	for name, value := range map[string]any{
 		"mpps.run.1":         run,
 		"mpps.ab.1":          &measure.AB{Schema: measure.SchemaAB, Kind: measure.PPS, BeforeRun: *run, AfterRun: *run},
-		"mpps.demo.2":        demoResult{Schema: "mpps.demo/2", Before: &bare, After: &bare, RolledBack: side(bench.Series{Run: run, RR: run})},
 		"mpps.latency-run.1": &wakeup.File{Schema: wakeup.Schema, Runs: []wakeup.Run{{}}, Worst: []wakeup.Wakeup{{}}},
 		"mpps.report.1":      &bench.Document{Schema: bench.DocumentSchema, Series: []bench.Series{{Run: run}}},
 	} {
@@ -55,23 +51,6 @@ func TestEmptyValuesFitTheirSchemas(t *testing.T) {
 	}
 	if err := validate("mpps.snapshot.1", text.String()); err != nil {
 		t.Errorf("a snapshot of nothing: %v", err)
-	}
-}
-
-// TestLabAnswers validates what lab says of a lab that is up; the other answers are validated where tests get them.
-func TestLabAnswers(t *testing.T) {
-	for verb, result := range map[string]any{
-		"lab-up":   labUp{Name: "default", Accel: lab.TCG, Share: "/share", Netns: "mpps-default"},
-		"lab-list": labList{Labs: []lab.Info{{Name: "a", Mode: lab.Systemd, Accel: lab.KVM, Running: true, Owner: 1}, {Mode: lab.Shell, Accel: lab.TCG}}},
-	} {
-		var out bytes.Buffer
-		p := report.NewPrinter(&out, &out, report.Options{JSON: true, Version: version})
-		if err := p.Answer(report.Answer{Verb: verb, Result: result}); err != nil {
-			t.Fatal(err)
-		}
-		if err := validate("mpps."+verb+".1", out.String()); err != nil {
-			t.Errorf("%s: %v", verb, err)
-		}
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"mpps/internal/lab/command"
 )
 
 func TestMain(m *testing.M) {
@@ -19,6 +21,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"pathof":   pathOf,
 		"mpps":     main,
+		"mpps-lab": func() { os.Exit(command.Run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
 		"measured": measured,
 
 		"panicking":  panicking,

@@ -18,19 +18,12 @@ var modes = &Experiment{
 	Needs: []Need{NeedModes},
 	Steps: func(in Inputs) []Step {
 		argv := []string{"bench", "modes", "--workloads", "stream,rr", "--repeat", in.either("12", "3"), "--name", "acceptance", "--keep=false"}
-		if in.Lab {
-			argv = append(argv, "--lab", "--only", "e1000,virtio,vhost,vf")
-		} else {
-			argv = append(argv, "--duration", in.either("10s", "1s"), "--checkpoint", in.file("modes.jsonl"))
-			argv = append(argv, flags("--secret-file", in.SecretFile)...)
-		}
+		argv = append(argv, "--duration", in.either("10s", "1s"), "--checkpoint", in.file("modes.jsonl"))
+		argv = append(argv, flags("--secret-file", in.SecretFile)...)
 		for _, m := range in.Modes {
 			argv = append(argv, "--mode", m)
 		}
 		campaign := Step{ID: "modes", Phase: Before, Does: "TCP stream and transactions of every mode, in turns", Argv: argv, Gives: Campaign}
-		if in.Lab { // the host that the lab runs on is not what is measured
-			return []Step{campaign}
-		}
 		campaign.Kept = in.file("modes.jsonl")
 		campaign.Again = append([]string{"bench", "modes", "--resume", campaign.Kept, "--keep=false"}, flags("--secret-file", in.SecretFile)...)
 		return []Step{in.machine(), campaign}
@@ -47,7 +40,7 @@ var modes = &Experiment{
 			{"vhost", "stream", 100, false, true}, {"vhost", "rr", 50, true, false},
 			{"vf", "stream", 99.63, false, false}, {"vf", "rr", 80, true, false},
 		} {
-			if !in.Lab && !hasMode(in.Modes, f.mode) {
+			if !hasMode(in.Modes, f.mode) {
 				continue
 			}
 			what := map[string]string{"stream": "TCP stream", "rr": "TCP transactions"}[f.workload]

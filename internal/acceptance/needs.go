@@ -222,8 +222,6 @@ func NeedFunctions(in Inputs, s Seen) []Check {
 func NeedModes(in Inputs, _ Seen) []Check {
 	const what = "modes"
 	switch {
-	case in.Lab:
-		return []Check{ok("modes", what, "those of the lab")}
 	case len(in.Modes) == 0:
 		return []Check{lacks("modes", what, "nothing says which modes there are", "--mode native=HOST:PORT,from=eth1 --mode virtio=HOST:PORT,from=eth1 …, one for each")}
 	case !hasMode(in.Modes, "native"):

@@ -14,7 +14,7 @@ var sriov = &Experiment{
 		"optionally the guest on a VXLAN too (--tunnel-agent, --tunnel-from)",
 	},
 	Needs: []Need{NeedRoot, NeedGuest, NeedFrom, NeedAgents, NeedFunctions},
-	NoLab: "'mpps acceptance modes --lab' measures a virtual function beside the others there",
+	NoLab: "'mpps-lab acceptance modes' measures a virtual function beside the others there",
 	Steps: func(in Inputs) []Step {
 		both := func(name string, phase Phase, from, agent, over string) []Step {
 			way := append(flags("--from", from, "--agent", agent, "--secret-file", in.SecretFile), in.sending()...)

@@ -22,7 +22,7 @@ func (g *GuestSpec) directScript(kernel, initrd, console string) (string, error)
 		"qemu-system-x86_64", "-name", g.Name, "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
 		"-machine", "q35,accel=kvm", "-cpu", "host", "-m", strconv.Itoa(g.MemoryMiB), "-smp", strconv.Itoa(g.VCPUs),
 		"-kernel", kernel, "-initrd", initrd, "-append", g.cmdline(),
-		"-serial", "file:"+console, "-pidfile", g.pidFile(), "-daemonize")
+		"-serial", "file:"+console, "-pidfile", g.PIDFile(), "-daemonize")
 	for i, n := range g.NICs {
 		id := "n" + strconv.Itoa(i)
 		if n.Model == VF {
@@ -60,7 +60,7 @@ func (g *GuestSpec) directScript(kernel, initrd, console string) (string, error)
 		}
 		argv = append(argv, "-netdev", netdev, "-device", device)
 	}
-	return "set -e\nmkdir -p " + path.Clean(directDir) + "\nrm -f " + console + " " + g.pidFile() + "\n" + prepare.String() + "exec " + quote(argv), nil
+	return "set -e\nmkdir -p " + path.Clean(directDir) + "\nrm -f " + console + " " + g.PIDFile() + "\n" + prepare.String() + "exec " + quote(argv), nil
 }
 
 // toVFIO hands a virtual function to vfio-pci and gives it its address, where its physical function is in this network
@@ -81,7 +81,8 @@ fi
 `, n.VF, n.MAC)
 }
 
-func (g *GuestSpec) pidFile() string { return directDir + g.Name + ".pid" }
+// PIDFile is where L1 has the number of a direct guest's process.
+func (g GuestSpec) PIDFile() string { return directDir + g.Name + ".pid" }
 
 // tap is the name of the tap of a NIC of a guest that is started directly.
 func (g *GuestSpec) tap(nic int) string {
@@ -106,7 +107,7 @@ if [ -n "$p" ]; then
 	[ ! -e /proc/$p ] || { echo "QEMU $p does not end" >&2; exit 1; }
 fi
 rm -f %[1]s
-`, g.pidFile())
+`, g.PIDFile())
 	for i, n := range g.NICs {
 		if n.Model != VF {
 			fmt.Fprintf(&b, "ip link del %s 2>/dev/null\n", g.tap(i))

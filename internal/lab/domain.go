@@ -46,6 +46,7 @@ type GuestSpec struct {
 	Args      []string // more kernel arguments
 	Realtime  bool     // boots the realtime kernel, whichever L1 has booted
 	Agent     bool     // with the QEMU guest agent, busybox, ethtool and cyclictest in it
+	Programs  []string // more static programs of L0, in /opt
 	CPUs      string   // with Direct: the CPUs of L1 that its QEMU and vhost threads may run on, as taskset has them; empty: all
 	Direct    bool     // started by QEMU's command line: in half the time, and libvirt knows nothing of it; not with Agent
 	Probe     Probe    // nil: Ping; with Agent, of which an answer is waited for too

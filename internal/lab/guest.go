@@ -105,7 +105,8 @@ func (l *Lab) StartGuest(ctx context.Context, spec GuestSpec) (*Guest, error) {
 	if err := os.MkdirAll(filepath.Join(l.ShareDir(), ".guests"), 0o755); err != nil {
 		return nil, err
 	}
-	initrd := Initramfs{Binary: spec.Binary, Tree: l.tree.Root(), Release: l.tree.Release, Modules: spec.modules(), Agent: spec.Agent}
+	initrd := Initramfs{Binary: spec.Binary, Tree: l.tree.Root(), Release: l.tree.Release, Modules: spec.modules(),
+		Agent: spec.Agent, Programs: spec.Programs}
 	if spec.Realtime {
 		over, err := l.guestLayer(ctx)
 		if err != nil {
@@ -332,7 +333,7 @@ exit 0
 // Running tells whether libvirt counts the domain as running, or whether the QEMU of a direct guest is there.
 func (g *Guest) Running(ctx context.Context) (bool, error) {
 	if g.Spec.Direct {
-		r, err := g.lab.Shell(ctx, "[ -e /proc/$(cat "+g.Spec.pidFile()+")/exe ]")
+		r, err := g.lab.Shell(ctx, "[ -e /proc/$(cat "+g.Spec.PIDFile()+")/exe ]")
 		return r.Code == 0, err
 	}
 	out, err := g.lab.Must(ctx, "virsh -q domstate "+g.Spec.Name)
@@ -340,16 +341,13 @@ func (g *Guest) Running(ctx context.Context) (bool, error) {
 }
 
 // Freeze stops the process of a direct guest (SIGSTOP), so that it takes no time from others: an emulated guest that is idle
-// keeps a sixth of a CPU busy. Whoever wants it to run sends SIGCONT to the process of PIDFile.
+// keeps a sixth of a CPU busy. Whoever wants it to run sends SIGCONT to the process of Spec.PIDFile.
 func (g *Guest) Freeze(ctx context.Context) error {
-	if _, err := g.lab.Must(ctx, "kill -STOP $(cat "+g.Spec.pidFile()+")"); err != nil {
+	if _, err := g.lab.Must(ctx, "kill -STOP $(cat "+g.Spec.PIDFile()+")"); err != nil {
 		return fmt.Errorf("guest %s: freeze: %w", g.Spec.Name, err)
 	}
 	return nil
 }
-
-// PIDFile is where L1 has the number of a direct guest's process.
-func (g *Guest) PIDFile() string { return g.Spec.pidFile() }
 
 // consolePath is in L1, on a tmpfs: through the share each character would cost a round trip to L0.
 func (g *Guest) consolePath() string { return "/run/lab/" + g.Spec.Name + ".console" }

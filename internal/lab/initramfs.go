@@ -17,14 +17,18 @@ type Initramfs struct {
 	Release string   // kernel release
 	Modules []string // names; what they need comes along, what is built in is left out
 	Agent   bool     // with the guest agent, and programs for it to run (see agentPrograms)
+
+	Programs []string // more static programs, in /opt
 }
 
 // BuildInitramfs writes a newc archive for i to the file out, by way of a temporary name. The modules
 // become /mods/NN-NAME.ko, plain ELF, in the order of loading; /mods/list tells guestinit which of
 // them belong to which device.
 func BuildInitramfs(i Initramfs, out string) error {
-	if err := checkStatic(i.Binary); err != nil {
-		return err
+	for _, program := range append([]string{i.Binary}, i.Programs...) {
+		if err := checkStatic(program); err != nil {
+			return err
+		}
 	}
 	kernel := i.Kernel
 	if kernel == "" {
@@ -51,7 +55,7 @@ func BuildInitramfs(i Initramfs, out string) error {
 }
 
 func writeInitramfs(c *cpioWriter, i Initramfs, mods *moduleTree, order []string) error {
-	for _, d := range []string{"dev", "proc", "sys", "run", "tmp", "mods"} {
+	for _, d := range []string{"dev", "proc", "sys", "run", "tmp", "mods", "opt"} {
 		if err := c.dir(d); err != nil {
 			return err
 		}
@@ -75,6 +79,11 @@ func writeInitramfs(c *cpioWriter, i Initramfs, mods *moduleTree, order []string
 	}
 	if err := addFile(c, "init", i.Binary, 0o755); err != nil {
 		return err
+	}
+	for _, program := range i.Programs {
+		if err := addFile(c, "opt/"+filepath.Base(program), program, 0o755); err != nil {
+			return err
+		}
 	}
 	if i.Agent {
 		if err := addAgent(c, i.Tree); err != nil {

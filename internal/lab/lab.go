@@ -246,7 +246,7 @@ func Clean(ctx context.Context, cache string) error {
 		return err
 	}
 	for _, l := range labs {
-		return advise(fmt.Errorf("lab %s: %w", l.Name, ErrRunning), "mpps lab down --name "+l.Name)
+		return advise(fmt.Errorf("lab %s: %w", l.Name, ErrRunning), "mpps-lab down --name "+l.Name)
 	}
 	return errors.Join(removeGlob(filepath.Join(cache, "tree-*")), removeGlob(filepath.Join(cache, "build-*")),
 		removeGlob(filepath.Join(cache, "debs")), removeGlob(filepath.Join(cache, "labs")), removeGlob(filepath.Join(cache, "*lock")))

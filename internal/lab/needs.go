@@ -94,7 +94,7 @@ func enoughMemory(meminfo string, lab int) error {
 		}
 		if kib>>10 < lab+besideMiB {
 			return advise(fmt.Errorf("lab: a host of %d MiB needs %d MiB of memory, found %d MiB available", lab, lab+besideMiB, kib>>10),
-				"end other programs and labs ('mpps lab list')")
+				"end other programs and labs ('mpps-lab list')")
 		}
 		return nil
 	}

@@ -31,7 +31,7 @@ func TestRealtimeBooted(t *testing.T) {
 		t.Fatal(err)
 	}
 	g, err := l.StartGuest(t.Context(), lab.GuestSpec{
-		Name: "rt1", Binary: labtest.Binary(t), Agent: true, Realtime: true,
+		Name: "rt1", Binary: labtest.Init(t), Agent: true, Realtime: true,
 		NICs: []lab.NIC{{Model: lab.Vhost, Bridge: "br0", Addr: "10.50.0.2/24"}},
 	})
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 
 // source is one file that is no test.
 type source struct {
-	name, pkg string // pkg is relative to internal/, or cmd/NAME, or docs/NAME
+	name, pkg string // pkg is relative to internal/, or cmd/NAME, docs/NAME or tools/NAME
 	set       *token.FileSet
 	file      *ast.File
 	imports   map[string]string // name in the file → path
@@ -47,11 +47,11 @@ func parse(name, pkg string, text any) (*source, error) {
 	return s, nil
 }
 
-// tree reads every file below internal/, cmd/ and docs/ that is no test.
+// tree reads every file below internal/, cmd/, docs/ and tools/ that is no test.
 func tree(t *testing.T) []*source {
 	t.Helper()
 	var all []*source
-	for _, top := range []string{"internal", "cmd", "docs"} {
+	for _, top := range []string{"internal", "cmd", "docs", "tools"} {
 		root := filepath.Join("..", "..")
 		err := filepath.WalkDir(filepath.Join(root, top), func(name string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
@@ -91,7 +91,11 @@ func pointsOneWay(s *source) []string {
 		switch {
 		case strings.HasPrefix(inner, "cmd/") && ours:
 			found = append(found, "nothing imports a command")
-		case ours && !slices.Contains(allowed, everything) && !slices.Contains(allowed, inner):
+		case ours && slices.Contains(allowed, everything):
+			if inner == "lab" || strings.HasPrefix(inner, "lab/") {
+				found = append(found, "package "+s.pkg+" must not import "+inner)
+			}
+		case ours && !slices.Contains(allowed, inner):
 			found = append(found, "package "+s.pkg+" must not import "+inner)
 		}
 	}
@@ -132,7 +136,7 @@ func startsPrograms(s *source) []string {
 
 // prints refuses what writes to the standard streams outside the packages that may.
 func prints(s *source) []string {
-	if slices.Contains(printers, s.pkg) || s.pkg == "cmd/mpps" && filepath.Base(s.name) == "main.go" {
+	if slices.Contains(printers, s.pkg) || strings.HasPrefix(s.pkg, "cmd/") && filepath.Base(s.name) == "main.go" {
 		return nil
 	}
 	why := "packages return values and errors; only report prints"

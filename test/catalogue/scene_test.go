@@ -95,7 +95,7 @@ func openScene(t *testing.T) *scene {
 	}
 	s.Took("the host is in disorder")
 	if _, err := s.Lab.StartGuestFresh(t.Context(), lab.GuestSpec{
-		Name: guestName, Binary: labtest.Binary(t), VCPUs: 2, MemoryMiB: 256, Args: []string{"mpps.secret=catalogue"},
+		Name: guestName, Binary: labtest.Init(t), VCPUs: 2, MemoryMiB: 256, Args: []string{"mpps.secret=catalogue"},
 		NICs: []lab.NIC{
 			{Model: lab.Vhost, Queues: 2, Bridge: "br0", MAC: vhostMAC, Addr: "10.50.0.2/24"},
 			{Model: lab.E1000, Bridge: "br0", MAC: e1000MAC},

@@ -90,7 +90,7 @@ func openBox(t *testing.T) *box {
 		t.Fatal(err)
 	}
 	b.guest, err = b.Lab.StartGuestFresh(t.Context(), lab.GuestSpec{
-		Name: guestName, Binary: labtest.Binary(t), VCPUs: 2, MemoryMiB: 256,
+		Name: guestName, Binary: labtest.Init(t), VCPUs: 2, MemoryMiB: 256,
 		NICs:    []lab.NIC{{Model: lab.E1000, Bridge: bridge, MAC: guestMAC, Addr: guestIP + "/24"}},
 		Modules: []string{"veth"}, // the agent measures its receiver alone behind a veth pair
 		Args:    []string{"mpps.secret=" + secret}, Probe: lab.TCPProbe(agentPort),

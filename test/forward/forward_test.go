@@ -118,7 +118,7 @@ func TestRouter(t *testing.T) {
 	if err := setup(ctx); err != nil {
 		t.Fatal(err)
 	}
-	g, err := l.StartGuestFresh(ctx, lab.GuestSpec{Name: "router", Binary: labtest.Binary(t), Direct: true, Forward: true, NICs: []lab.NIC{
+	g, err := l.StartGuestFresh(ctx, lab.GuestSpec{Name: "router", Binary: labtest.Init(t), Direct: true, Forward: true, NICs: []lab.NIC{
 		{Model: lab.Vhost, Bridge: "br0", Addr: "198.18.0.254/24"}, {Model: lab.Vhost, Bridge: "br1", Addr: "198.19.0.254/24"},
 	}}, setup)
 	if err != nil {

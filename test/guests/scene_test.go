@@ -37,7 +37,7 @@ func openScene(t *testing.T) *scene {
 	}
 	var err error
 	s.guest, err = s.Lab.StartGuestFresh(t.Context(), lab.GuestSpec{
-		Name: guestName, Binary: labtest.Binary(t), Agent: true, VCPUs: 3, Modules: []string{"zram"}, Args: []string{"isolcpus=2"},
+		Name: guestName, Binary: labtest.Init(t), Programs: []string{labtest.Binary(t)}, Agent: true, VCPUs: 3, Modules: []string{"zram"}, Args: []string{"isolcpus=2"},
 		NICs: []lab.NIC{{Model: lab.Vhost, Queues: 2, Bridge: "br0", Addr: "10.50.0.2/24"}},
 	}, furnished)
 	if err != nil {

@@ -24,7 +24,7 @@ func TestLoadOfGuest(t *testing.T) {
 		t.Fatal(err)
 	}
 	g, err := l.StartGuest(t.Context(), lab.GuestSpec{
-		Name: "vm1", Binary: labtest.Binary(t), Agent: true, VCPUs: 2, NICs: []lab.NIC{{Model: lab.Vhost, Bridge: "br0", Addr: "10.50.0.2/24"}},
+		Name: "vm1", Binary: labtest.Init(t), Agent: true, VCPUs: 2, NICs: []lab.NIC{{Model: lab.Vhost, Bridge: "br0", Addr: "10.50.0.2/24"}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -27,7 +27,7 @@ const secret = "placement"
 
 func (g guest) spec(t testing.TB) lab.GuestSpec {
 	return lab.GuestSpec{
-		Name: g.name, Binary: labtest.Binary(t), VCPUs: 2, MemoryMiB: 256,
+		Name: g.name, Binary: labtest.Init(t), VCPUs: 2, MemoryMiB: 256,
 		NICs:    []lab.NIC{{Model: lab.Vhost, Queues: 2, Bridge: "br0", MAC: g.mac, Addr: g.addr + "/24"}},
 		Modules: []string{"veth"}, Args: []string{"mpps.secret=" + secret}, // for its agent
 	}

@@ -68,7 +68,7 @@ func openScene(t testing.TB) *scene {
 			}
 		}
 		_, err := start(t.Context(), lab.GuestSpec{
-			Name: name, Binary: labtest.Binary(t), VCPUs: guestQueues, Agent: true, Modules: []string{"pktgen"},
+			Name: name, Binary: labtest.Init(t), VCPUs: guestQueues, Agent: true, Modules: []string{"pktgen"},
 			NICs: []lab.NIC{{Model: lab.Vhost, Queues: guestQueues, Bridge: "br0", Tap: "tap" + name, Addr: fmt.Sprintf("10.60.0.%d/24", i+1)}},
 		})
 		if err != nil {

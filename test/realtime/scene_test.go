@@ -43,7 +43,7 @@ func openScene(t *testing.T) *scene {
 	}
 	var err error
 	s.guest, err = s.Lab.StartGuestFresh(t.Context(), lab.GuestSpec{
-		Name: guestName, Binary: labtest.Binary(t), Agent: true, Realtime: true, VCPUs: 2,
+		Name: guestName, Binary: labtest.Init(t), Agent: true, Realtime: true, VCPUs: 2,
 		NICs: []lab.NIC{{Model: lab.Vhost, Bridge: "br0", Addr: "10.50.0.2/24"}},
 	}, furnish)
 	if err != nil {

@@ -41,7 +41,7 @@ func TestTenant(t *testing.T) {
 		return s.Must("basename $(readlink /sys/class/net/" + s.pf + "/device/virtfn" + n + ")")
 	}
 	home, there := function("0"), function("1")
-	_, err := s.Lab.StartGuestFresh(t.Context(), lab.GuestSpec{Name: tenant, Binary: labtest.Binary(t), Agent: true, NICs: []lab.NIC{
+	_, err := s.Lab.StartGuestFresh(t.Context(), lab.GuestSpec{Name: tenant, Binary: labtest.Init(t), Agent: true, NICs: []lab.NIC{
 		{Model: lab.Vhost, Bridge: "brt", Addr: "10.98.0.2/24", Tap: "tten1", MAC: tapMAC},
 		{Model: lab.VF, VF: home, MAC: functMAC, Addr: functAddr},
 	}}, func(context.Context) error { furnish(); return nil })

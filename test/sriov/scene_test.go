@@ -42,7 +42,7 @@ func openScene(t testing.TB) *scene {
 // guest starts a guest.
 func (s *scene) guest(spec lab.GuestSpec) *lab.Guest {
 	s.Helper()
-	spec.Binary = labtest.Binary(s)
+	spec.Binary = labtest.Init(s)
 	g, err := s.Lab.StartGuest(s.Context(), spec)
 	if err != nil {
 		s.Fatal(err)

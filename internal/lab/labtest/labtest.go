@@ -186,13 +186,24 @@ var (
 
 // Binary is the path of a static mpps built from this tree, once for each test process; MPPS_BIN names
 // one that is built already.
-func Binary(t testing.TB) string {
+func Binary(t testing.TB) string { return program(t, "mpps") }
+
+// Init is the path of the static program that is the init of guests: beside mpps.
+func Init(t testing.TB) string { return program(t, "mpps-guest") }
+
+// Command is the path of mpps-lab: beside mpps.
+func Command(t testing.TB) string { return program(t, "mpps-lab") }
+
+func program(t testing.TB, name string) string {
 	t.Helper()
-	path, err := binary()
+	mpps, err := binary()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return path
+	if name == "mpps" {
+		return mpps // under the name that MPPS_BIN gives it
+	}
+	return filepath.Join(filepath.Dir(mpps), name)
 }
 
 func build() (string, error) {
@@ -203,13 +214,12 @@ func build() (string, error) {
 	if dir, err = os.MkdirTemp("", "mpps-labtest-"); err != nil {
 		return "", err
 	}
-	path := filepath.Join(dir, "mpps")
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, "mpps/cmd/mpps")
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", dir+"/", "mpps/cmd/...")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	var said strings.Builder
 	cmd.Stdout, cmd.Stderr = &said, &said
 	if err := owned.Run(cmd); err != nil {
 		return "", fmt.Errorf("build mpps: %w\n%s", err, strings.TrimSpace(said.String()))
 	}
-	return path, nil
+	return filepath.Join(dir, "mpps"), nil
 }

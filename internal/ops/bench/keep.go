@@ -57,6 +57,19 @@ func Save[T any](env *ops.Env, k Keep, result T, started time.Time, what string,
 	return saved, nil
 }
 
+// Writable refuses files, by their flags, that cannot be written, before hours are spent.
+func Writable(files map[string]string) error {
+	for flag, name := range files {
+		if name == "" {
+			continue
+		}
+		if info, err := os.Stat(filepath.Dir(name)); err != nil || !info.IsDir() {
+			return outcome.Usage(fmt.Errorf("%s %s: expected a file in a directory that is there", flag, name), "")
+		}
+	}
+	return nil
+}
+
 // maxSecret bounds what is read of a secret's file, in bytes.
 const maxSecret = 64 << 10
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"time"
 
 	"mpps/internal/facts"
 	"mpps/internal/measure"
@@ -21,6 +22,16 @@ type CampaignLog struct {
 	resumed bool
 	whole   int64 // bytes of a resumed file that stand
 	file    *os.File
+}
+
+// LogOf returns the file for a campaign's samples: the one that was named, or one beside the results that are kept.
+func LogOf(env *ops.Env, k Keep, named string, began time.Time) *CampaignLog {
+	log := &CampaignLog{Name: named}
+	if named == "" && k.Runs {
+		file := fmt.Sprintf("%s-modes-%d.campaign.jsonl", began.Format("20060102T150405"), os.Getpid())
+		log.Name, log.Forget = filepath.Join(env.Root, Runs, file), true
+	}
+	return log
 }
 
 const otherLog = "--checkpoint names another file; with --keep=false there is none"

@@ -1,17 +1,19 @@
 package monitor
 
 import (
-	"context"
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"net"
-	"net/http"
+	"net/textproto"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"mpps/internal/ops"
@@ -77,12 +79,12 @@ func (m *metrics) close() error {
 	return nil
 }
 
-// metricsServer answers Prometheus.
+// metricsServer answers Prometheus: one request a connection. net/http would be 3.6 MB of a program that goes to hosts.
 type metricsServer struct {
-	address string
-	text    atomic.Pointer[string]
-	server  *http.Server
-	done    chan error
+	text     atomic.Pointer[string]
+	listener net.Listener
+	done     chan error
+	answers  sync.WaitGroup
 }
 
 // localAddress reports whether --metrics names an address instead of a file. Only loopback addresses are accepted:
@@ -110,28 +112,79 @@ func serveMetrics(address string) (*metricsServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &metricsServer{address: listener.Addr().String(), done: make(chan error, 1)}
+	m := &metricsServer{listener: listener, done: make(chan error, 1)}
 	m.set("")
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /metrics", func(out http.ResponseWriter, _ *http.Request) {
-		out.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-		_, _ = io.WriteString(out, *m.text.Load()) // who asked may be gone
-	})
-	m.server = &http.Server{
-		Handler: mux, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 5 * time.Second, MaxHeaderBytes: 8 << 10,
-	}
-	go func() { m.done <- m.server.Serve(listener) }()
+	go func() { m.done <- m.serve() }()
 	return m, nil
 }
 
 func (m *metricsServer) set(text string) { m.text.Store(&text) }
 
+// serve answers until the listener is closed.
+func (m *metricsServer) serve() error {
+	for {
+		c, err := m.listener.Accept()
+		switch {
+		case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.ECONNABORTED):
+			time.Sleep(100 * time.Millisecond)
+		case err != nil:
+			return err
+		default:
+			m.answers.Go(func() { m.answer(c) })
+		}
+	}
+}
+
+const (
+	answerLimit  = 5 * time.Second
+	requestLimit = 8 << 10 // bytes
+)
+
+// answer reads a request and answers it. Whoever asked may be gone.
+func (m *metricsServer) answer(c net.Conn) {
+	defer c.Close()
+	if c.SetDeadline(time.Now().Add(answerLimit)) != nil {
+		return
+	}
+	request := textproto.NewReader(bufio.NewReader(io.LimitReader(c, requestLimit)))
+	line, err := request.ReadLine()
+	if err == nil {
+		_, err = request.ReadMIMEHeader()
+	}
+	method, rest, _ := strings.Cut(line, " ")
+	target, _, _ := strings.Cut(rest, " ")
+	path, _, _ := strings.Cut(target, "?")
+	status, text := "200 OK", *m.text.Load()
+	switch {
+	case err != nil:
+		status, text = "400 Bad Request", "400 bad request\n"
+	case path != "/metrics":
+		status, text = "404 Not Found", "404 page not found\n"
+	case method != "GET" && method != "HEAD":
+		status, text = "405 Method Not Allowed\r\nAllow: GET, HEAD", "405 method not allowed\n"
+	}
+	head := fmt.Sprintf("HTTP/1.1 %s\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: %d\r\n"+
+		"Connection: close\r\n\r\n", status, len(text))
+	if method == "HEAD" {
+		text = ""
+	}
+	_, _ = io.WriteString(c, head+text)
+}
+
+// close ends the listener, and gives answers under way a second.
 func (m *metricsServer) close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	err := m.server.Shutdown(ctx)
-	if served := <-m.done; !errors.Is(served, http.ErrServerClosed) {
+	err := m.listener.Close()
+	if served := <-m.done; !errors.Is(served, net.ErrClosed) {
 		err = errors.Join(err, served)
+	}
+	answered := make(chan struct{})
+	go func() {
+		m.answers.Wait()
+		close(answered)
+	}()
+	select {
+	case <-answered:
+	case <-time.After(time.Second):
 	}
 	return err
 }

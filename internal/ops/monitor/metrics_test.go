@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -15,13 +17,13 @@ func TestMetricsListener(t *testing.T) {
 	t.Parallel()
 	s, err := serveMetrics("127.0.0.1:0")
 	if err == nil {
-		t.Cleanup(func() { s.server.Close() })
+		t.Cleanup(func() { s.listener.Close() })
 	} else {
 		t.Fatal(err)
 	}
 	s.set("mpps_realtime_ok 1\n")
 	ask := func(path string) (int, string, error) {
-		r, err := http.Get("http://" + s.address + path)
+		r, err := http.Get("http://" + s.listener.Addr().String() + path)
 		if err != nil {
 			return 0, "", err
 		}
@@ -35,6 +37,21 @@ func TestMetricsListener(t *testing.T) {
 			t.Errorf("%s: found %q (%v), expected %q", path, got, err, want)
 		}
 	}
+	for request, want := range map[string]string{
+		"GET /metrics?x=1 HTTP/1.0\r\n\r\n":                               "HTTP/1.1 200 OK",
+		"POST /metrics HTTP/1.1\r\nHost: a\r\n\r\n":                       "HTTP/1.1 405 Method Not Allowed",
+		"nonsense\r\n\r\n":                                                "HTTP/1.1 404 Not Found",
+		"GET /metrics HTTP/1.1\r\nno header\r\n\r\n":                      "HTTP/1.1 400 Bad Request",
+		"GET /" + strings.Repeat("a", requestLimit) + " HTTP/1.1\r\n\r\n": "HTTP/1.1 400 Bad Request",
+	} {
+		if got := raw(t, s.listener.Addr().String(), request); !strings.HasPrefix(got, want+"\r\n") {
+			t.Errorf("%.40q: found %q, expected %q", request, got, want)
+		}
+	}
+	head := raw(t, s.listener.Addr().String(), "HEAD /metrics HTTP/1.1\r\nHost: a\r\n\r\n")
+	if !strings.HasSuffix(head, "\r\n\r\n") || !strings.Contains(head, "Content-Length: 19\r\n") {
+		t.Errorf("HEAD: found %q", head)
+	}
 	if err := s.close(); err != nil {
 		t.Error(err)
 	}
@@ -43,11 +60,30 @@ func TestMetricsListener(t *testing.T) {
 	}
 }
 
+// raw sends a request as it is and returns the answer.
+func raw(t *testing.T, address, request string) string {
+	t.Helper()
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := io.WriteString(c, request); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := io.ReadAll(c)
+	if len(answer) == 0 {
+		t.Fatalf("no answer: %v", err)
+	}
+	return string(answer)
+}
+
 func TestLocalAddress(t *testing.T) {
 	t.Parallel()
 	for to, want := range map[string]string{
-		"127.0.0.1:9909": "127.0.0.1:9909", ":9909": "127.0.0.1:9909", "localhost:1": "127.0.0.1:1", "[::1]:9909": "[::1]:9909",
-		"mpps.prom": "", "/run/a:1": "", "0.0.0.0:9909": "refused", "host:9909": "refused", "[::]:1": "refused",
+		"127.0.0.1:9909": "127.0.0.1:9909", ":9909": "127.0.0.1:9909", "localhost:1": "127.0.0.1:1",
+		"[::1]:9909": "[::1]:9909", "mpps.prom": "", "/run/a:1": "", "0.0.0.0:9909": "refused",
+		"host:9909": "refused", "[::]:1": "refused",
 	} {
 		got, is, err := localAddress(to)
 		if err != nil {

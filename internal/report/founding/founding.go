@@ -28,6 +28,11 @@ type DryRun struct {
 	Consent   int                `json:"needs_consent"`
 }
 
+// DryRuns is the answer of acceptance --dry-run.
+type DryRuns struct {
+	Runs []DryRun `json:"runs"`
+}
+
 // stateText is the state of a run in words.
 func stateText(s acceptance.RunState) string {
 	return map[acceptance.RunState]string{
@@ -179,8 +184,13 @@ func length(minutes float64) string {
 	return fmt.Sprintf("about %.0f minutes, restarts left out", minutes)
 }
 
-// Dry draws what would be run.
-func Dry(t *report.Text, all []DryRun, verbose bool) {
+// Answer is the answer that shows what would be run, with all changes where it is verbose.
+func (d DryRuns) Answer(host string, verbose bool) report.Answer {
+	return report.Answer{Verb: "acceptance-dry-run", Host: host, Result: d,
+		Text: func(t *report.Text) { drawDryRuns(t, d.Runs, verbose) }}
+}
+
+func drawDryRuns(t *report.Text, all []DryRun, verbose bool) {
 	for i, d := range all {
 		if i > 0 {
 			t.Blank()

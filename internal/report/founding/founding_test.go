@@ -97,7 +97,7 @@ func TestAcceptanceText(t *testing.T) {
 	got := report.Draw(80, func(t *report.Text) {
 		Text(t, p, "/root/acceptance")
 		t.Blank()
-		Dry(t, dry, true)
+		DryRuns{dry}.Answer("", true).Text(t)
 	})
 	for n, line := range strings.Split(got, "\n") {
 		if report.Visible(line) > 80 {

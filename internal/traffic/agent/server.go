@@ -11,6 +11,9 @@ import (
 	"mpps/internal/traffic"
 )
 
+// Port is where an agent listens unless asked otherwise.
+const Port = "7878"
+
 // Options of a Server.
 type Options struct {
 	Version string // of mpps, told to clients

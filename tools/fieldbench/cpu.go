@@ -28,19 +28,20 @@ const (
 	cpuRows
 )
 
-// benchCPU compares what mpps says of the CPU time of a trial with what others say of the same seconds. mpstat adds up what
-// the kernel sampled at its ticks, perf takes samples of its own by the same timers; both miss what happens while timers
-// are late. The tasks' own times are exact, and less than the whole, because packets are also worked on in interrupts of
-// idle CPUs. ('perf stat -a' is no help: its cpu-clock and task-clock go on while a CPU is idle.)
+// benchCPU compares what mpps says of the CPU time of a trial with what others say of the same seconds. mpstat adds
+// up what the kernel sampled at its ticks, perf takes samples of its own by the same timers; both miss what happens
+// while timers are late. The tasks' own times are exact, and less than the whole, because packets are also worked on
+// in interrupts of idle CPUs. ('perf stat -a' is no help: its cpu-clock and task-clock go on while a CPU is idle.)
 func benchCPU(ctx context.Context, l *link, o options) ([]Part, error) {
 	var parts []Part
 	for _, kind := range []measure.Kind{measure.RR, measure.Stream} {
-		share := Part{Title: "CPU time of a trial of " + string(kind) + ": part of the CPUs' time in which they worked", Unit: "%", Scale: 0.01, Rows: []Row{
-			{Name: "mpps", Package: "this repository"},
-			{Name: "mpstat", Package: "sysstat", Failed: missing("mpstat", "sysstat")},
-			{Name: "perf record -e cpu-clock", Package: "linux-perf", Failed: missing("perf", "linux-perf")},
-			{Name: "tasks, by the scheduler's clock", Package: "/proc"},
-		}}
+		share := Part{Title: "CPU time of a trial of " + string(kind) + ": part of the CPUs' time in which they worked",
+			Unit: "%", Scale: 0.01, Rows: []Row{
+				{Name: "mpps", Package: "this repository"},
+				{Name: "mpstat", Package: "sysstat", Failed: missing("mpstat", "sysstat")},
+				{Name: "perf record -e cpu-clock", Package: "linux-perf", Failed: missing("perf", "linux-perf")},
+				{Name: "tasks, by the scheduler's clock", Package: "/proc"},
+			}}
 		for round := range o.rounds {
 			busy, err := oneCPU(ctx, l, kind, o.each)
 			if err != nil {
@@ -51,7 +52,8 @@ func benchCPU(ctx context.Context, l *link, o options) ([]Part, error) {
 					share.Rows[i].Values = append(share.Rows[i].Values, busy[i])
 				}
 			}
-			fmt.Fprintf(o.progress, "round %d of %d: CPU time of %s: mpps %.1f %%, mpstat %.1f %%, perf %.1f %%, tasks %.1f %%\n", round+1, o.rounds, kind,
+			fmt.Fprintf(o.progress, "round %d of %d: CPU time of %s: mpps %.1f %%, mpstat %.1f %%, perf %.1f %%, "+
+				"tasks %.1f %%\n", round+1, o.rounds, kind,
 				100*busy[rowMpps], 100*busy[rowMpstat], 100*busy[rowPerf], 100*busy[rowTasks])
 		}
 		share.summarise()
@@ -129,7 +131,8 @@ func oneCPU(ctx context.Context, l *link, kind measure.Kind, each time.Duration)
 		tasks = after - tasks
 		return err
 	}
-	run := &measure.Run{Kind: kind, Load: measure.Load{Connections: 1, Request: 1, Response: 1, Repeat: 1, Duration: time.Duration(seconds) * time.Second}}
+	run := &measure.Run{Kind: kind, Load: measure.Load{Connections: 1, Request: 1, Response: 1, Repeat: 1,
+		Duration: time.Duration(seconds) * time.Second}}
 	err = measure.RunExchange(ctx, watched{talk, start, end}, run, nil)
 	for _, cmd := range running {
 		if failed := cmd.Wait(); failed != nil && err == nil {

@@ -65,7 +65,8 @@ func benchRR(ctx context.Context, l *link, o options) ([]Part, error) {
 		}
 		time.Sleep(time.Second) // until they listen
 		made, err := interleave(ctx, o, all, []Part{
-			{Title: "TCP transactions of 1 byte over a veth pair, client and server " + place.name + ": median (netperf tells whole µs)", Unit: "µs", Scale: 1},
+			{Title: "TCP transactions of 1 byte over a veth pair, client and server " + place.name +
+				": median (netperf tells whole µs)", Unit: "µs", Scale: 1},
 			{Title: "the same, mean", Unit: "µs", Scale: 1},
 		})
 		for _, stop := range stops {
@@ -90,14 +91,14 @@ func talkers(o options) []talker {
 			server, err = lookPath("netserver")
 		}
 		if err != nil {
-			netperf.row.Failed = "not installed (bin/mpps lab up builds a tree that has it)"
+			netperf.row.Failed = "not installed (bin/mpps-lab up builds a tree that has it)"
 		}
 	}
 	if netperf.row.Failed == "" {
 		netperf.row.Version = version(append(loader[:len(loader):len(loader)], program, "-V"))
 		netperf.server = append(loader[:len(loader):len(loader)], server, "-D", "-4", "-L", farAddr, "-p", netperfPort)
-		netperf.client = append(loader[:len(loader):len(loader)], program, "-H", farAddr, "-p", netperfPort, "-t", "TCP_RR", "-l", seconds,
-			"-P", "0", "--", "-D", "-o", "P50_LATENCY,MEAN_LATENCY")
+		netperf.client = append(loader[:len(loader):len(loader)], program, "-H", farAddr, "-p", netperfPort, "-t", "TCP_RR",
+			"-l", seconds, "-P", "0", "--", "-D", "-o", "P50_LATENCY,MEAN_LATENCY")
 	}
 	sockperf := talker{row: Row{Name: "sockperf ping-pong", Package: "sockperf"}, parse: parseSockperf}
 	if path, err := lookPath("sockperf"); err != nil {
@@ -105,12 +106,14 @@ func talkers(o options) []talker {
 	} else {
 		sockperf.row.Version = version([]string{path, "--version"})
 		sockperf.server = []string{path, "server", "--tcp", "-i", farAddr, "-p", sockperfPort}
-		sockperf.client = []string{path, "ping-pong", "--tcp", "-i", farAddr, "-p", sockperfPort, "-t", seconds, "-m", "14", "--full-rtt"}
+		sockperf.client = []string{path, "ping-pong", "--tcp", "-i", farAddr, "-p", sockperfPort, "-t", seconds, "-m", "14",
+			"--full-rtt"}
 	}
 	address := net.JoinHostPort(farAddr, mppsPort)
 	ours := talker{row: Row{Name: "mpps bench rr", Package: "this repository"}, parse: parseMpps,
 		server: []string{o.mpps, "agent", "--insecure-lab", "--listen", address},
-		client: []string{o.mpps, "--json", "bench", "rr", "--agent", address, "--duration", seconds + "s", "--warm-up", "100ms", "--repeat", "1", "--keep=false"},
+		client: []string{o.mpps, "--json", "bench", "rr", "--agent", address, "--duration", seconds + "s", "--warm-up",
+			"100ms", "--repeat", "1", "--keep=false"},
 	}
 	return []talker{netperf, sockperf, ours}
 }

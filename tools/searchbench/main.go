@@ -13,7 +13,7 @@ import (
 
 const usage = `usage: searchbench device KIND CAPACITY SEED   a simulated device, a line of JSON per trial
        searchbench kinds                       the kinds there are
-       searchbench compare [MLRSEARCH.csv]     ours on all kinds, beside results of scripts/mlrsearch.py`
+       searchbench compare [MLRSEARCH.csv]     ours on all kinds, beside results of mlrsearch.py`
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {

@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"bytes"
@@ -20,6 +20,7 @@ import (
 	"mpps/internal/plan"
 	"mpps/internal/report"
 	"mpps/internal/report/bench"
+	"mpps/internal/version"
 )
 
 // demoState is what the demo has found out so far.
@@ -30,8 +31,8 @@ type demoState struct {
 	rollbackSeconds, seconds         float64
 }
 
-// demoResult is result.json.
-type demoResult struct {
+// Result is the demo's result.json.
+type Result struct {
 	Schema     string              `json:"schema"` // mpps.demo/2
 	Version    string              `json:"mpps"`
 	Before     *demoSide           `json:"before"` // null where the run has not come so far, as the next three
@@ -82,12 +83,13 @@ func (s *scene) shared(file string) string { return filepath.Join(s.lab.ShareDir
 // bench measures packets into the guest and transactions with it.
 func (d *demo) bench(ctx context.Context, label string, into *bench.Series) error {
 	to := demoAddress + ":" + strconv.Itoa(demoPort)
-	run, err := d.run1(ctx, label, "pps", "--via", demoBridge, "--agent", to, "--frame", "64", "--flows", "16", "--sink", "af_packet",
-		"--duration", demoTrial.String(), "--repeat", strconv.Itoa(d.trials))
+	run, err := d.run1(ctx, label, "pps", "--via", demoBridge, "--agent", to, "--frame", "64", "--flows", "16",
+		"--sink", "af_packet", "--duration", demoTrial.String(), "--repeat", strconv.Itoa(d.trials))
 	if err != nil {
 		return err
 	}
-	trips, err := d.run1(ctx, label, "rr", "--agent", to, "--duration", demoTrial.String(), "--repeat", strconv.Itoa(d.trials))
+	trips, err := d.run1(ctx, label, "rr", "--agent", to, "--duration", demoTrial.String(),
+		"--repeat", strconv.Itoa(d.trials))
 	if err != nil {
 		return err
 	}
@@ -102,7 +104,8 @@ const demoTrial = time.Second
 // shown, marked as such.
 func (d *demo) run1(ctx context.Context, label, kind string, argv ...string) (*measure.Run, error) {
 	file := kind + "-" + strings.ReplaceAll(label, " ", "-") + ".json"
-	argv = append([]string{"bench", kind, "--secret-file", "/share/secret", "--name", label, "-o", "/share/" + file}, argv...)
+	argv = append([]string{"bench", kind, "--secret-file", "/share/secret", "--name", label, "-o", "/share/" + file},
+		argv...)
 	text, err := d.scene.mpps(ctx, []int{outcome.CodeOK, outcome.CodeNotDevice}, argv...)
 	if err != nil {
 		return nil, err
@@ -111,9 +114,9 @@ func (d *demo) run1(ctx context.Context, label, kind string, argv ...string) (*m
 	if err != nil {
 		return nil, err
 	}
-	run := found.Run
-	m := run.Median
-	d.stage.say("  %s: %s %ss per second [%s, %s], %d trials", label, threeDigits(m.Value), strings.TrimSuffix(run.Kind.Unit(), "/s"), threeDigits(m.Lo), threeDigits(m.Hi), m.N)
+	run, m := found.Run, found.Run.Median
+	d.stage.say("  %s: %s %ss per second [%s, %s], %d trials", label, threeDigits(m.Value),
+		strings.TrimSuffix(run.Kind.Unit(), "/s"), threeDigits(m.Lo), threeDigits(m.Hi), m.N)
 	return run, ops.ReplaceFile(filepath.Join(d.out, strings.TrimSuffix(file, ".json")+".txt"), []byte(text))
 }
 
@@ -139,8 +142,9 @@ func (s *demoState) render(d *demo) (page, result []byte, err error) {
 	if d.scene != nil {
 		retries += d.scene.lab.Retries()
 	}
-	result, err = json.MarshalIndent(facts.Whole(demoResult{
-		Schema: "mpps.demo/2", Version: version, Before: side(s.before), After: side(s.after), RolledBack: side(s.again),
+	result, err = json.MarshalIndent(facts.Whole(Result{
+		Schema: "mpps.demo/2", Version: version.Version, Before: side(s.before), After: side(s.after),
+		RolledBack: side(s.again),
 		Throughput: throughput, Changes: doc.Changes, Rollback: doc.Rollback, Missing: s.missing(),
 		Seconds: s.seconds, Emulated: doc.Host.Emulated, Retries: retries,
 	}), "", "  ")
@@ -169,19 +173,26 @@ func (s *demoState) missing() []string {
 func (s *demoState) document(d *demo) *bench.Document {
 	h := s.hostBefore
 	doc := &bench.Document{
-		Schema: bench.DocumentSchema, Title: "mpps demo · one guest on one KVM host", Made: time.Now(), Version: version,
+		Schema: bench.DocumentSchema, Title: "mpps demo · one guest on one KVM host", Made: time.Now(),
+		Version: version.Version,
 		Seconds: s.seconds,
 		Goal:    goal.FormatRate(d.pps) + " packets per second of 64 bytes into guest " + demoGuest,
 		Method: []string{
-			"Three states are measured one after the other, each after a start of the guest: as found, with the whole plan applied, and after the rollback. The ratio compares the second with the others measured so far, which are the same configuration; how far those lie apart is drift.",
-			"Frames enter the bridge through a temporary veth pair and are counted by a packet socket in the guest: behind its driver and the receive path of its kernel, the same for every model of NIC.",
-			"Intervals are those of the median by order statistics; the ratio is the Hodges–Lehmann estimate with the interval that inverts the Mann–Whitney test.",
-			"The rule set that the bridge walked through was the demo's own, so it consented to taking the bridge out of iptables. On your host mpps lists the rules that would stop matching and asks.",
+			"Three states are measured one after the other, each after a start of the guest: as found, with the whole plan " +
+				"applied, and after the rollback. The ratio compares the second with the others measured so far, which are the " +
+				"same configuration; how far those lie apart is drift.",
+			"Frames enter the bridge through a temporary veth pair and are counted by a packet socket in the guest: behind " +
+				"its driver and the receive path of its kernel, the same for every model of NIC.",
+			"Intervals are those of the median by order statistics; the ratio is the Hodges–Lehmann estimate with the " +
+				"interval that inverts the Mann–Whitney test.",
+			"The rule set that the bridge walked through was the demo's own, so it consented to taking the bridge out of " +
+				"iptables. On your host mpps lists the rules that would stop matching and asks.",
 		},
 	}
 	if missing := s.missing(); len(missing) > 0 {
 		doc.Warn(outcome.Warning{Code: "unfinished",
-			Text: "This run is not finished. Missing: " + strings.Join(missing, "; ") + ".", Hint: "Nothing is claimed about them."})
+			Text: "This run is not finished. Missing: " + strings.Join(missing, "; ") + ".",
+			Hint: "Nothing is claimed about them."})
 	}
 	if h == nil {
 		return doc
@@ -195,7 +206,9 @@ func (s *demoState) document(d *demo) *bench.Document {
 	if h.Emulated || d.scene != nil && d.scene.lab.Emulated() {
 		doc.Host.Emulated = true
 		doc.Warn(outcome.Warning{Code: "emulated",
-			Text: "The host and its guest run under software emulation (TCG). An exit of the guest costs many times what it does on hardware, and so do all rates: e1000 against vhost is about right as a ratio, nothing is right as a figure.",
+			Text: "The host and its guest run under software emulation (TCG). An exit of the guest costs many times what it " +
+				"does on hardware, and so do all rates: e1000 against vhost is about right as a ratio, nothing is right as a " +
+				"figure.",
 			Hint: "Repeat with mpps bench on the real host."})
 	}
 	s.compare(doc)
@@ -214,9 +227,11 @@ func (s *demoState) document(d *demo) *bench.Document {
 		return doc
 	}
 	differences := facts.Diff(h, s.hostAgain)
-	doc.Rollback = &bench.RollbackRow{Identical: len(differences) == 0, Compared: len(h.Readings), Seconds: s.rollbackSeconds, Differences: []string{}}
+	doc.Rollback = &bench.RollbackRow{Identical: len(differences) == 0, Compared: len(h.Readings),
+		Seconds: s.rollbackSeconds, Differences: []string{}}
 	for _, difference := range differences {
-		doc.Rollback.Differences = append(doc.Rollback.Differences, fmt.Sprintf("%s: %s → %s", difference.Path, difference.Before, difference.After))
+		doc.Rollback.Differences = append(doc.Rollback.Differences,
+			fmt.Sprintf("%s: %s → %s", difference.Path, difference.Before, difference.After))
 	}
 	return doc
 }
@@ -235,12 +250,14 @@ func (s *demoState) compare(doc *bench.Document) {
 	if s.again.Run != nil {
 		if drift := measure.Compare(found, s.again.Run.Values()); drift.Significant {
 			doc.Warn(outcome.Warning{Code: "drift",
-				Text: fmt.Sprintf("Before and rolled back are the same configuration and still differ by %s: that much of any difference here is the machine's.", drift),
+				Text: fmt.Sprintf("Before and rolled back are the same configuration and still differ by %s: that much of any "+
+					"difference here is the machine's.", drift),
 				Hint: "Nothing else should run on the machine that the demo runs on."})
 		}
 		from = "before and rolled back"
 		found, foundTrips = slices.Concat(found, s.again.Run.Values()), slices.Concat(foundTrips, s.again.RR.Values())
 	}
 	trips := measure.Compare(foundTrips, s.after.RR.Values())
-	doc.Compared = &bench.Compared{From: from, To: "after", Throughput: measure.Compare(found, s.after.Run.Values()), RoundTrips: &trips}
+	doc.Compared = &bench.Compared{From: from, To: "after", Throughput: measure.Compare(found, s.after.Run.Values()),
+		RoundTrips: &trips}
 }

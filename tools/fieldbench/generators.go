@@ -39,8 +39,10 @@ func generators(tree string) []generator {
 		ours("kernel pktgen, driven by mpps", traffic.Config{Method: traffic.Pktgen}),
 		xdpTrafficgen(tree),
 		program("trafgen", "netsniff-ng", "trafgen", []string{"--version"}, nil, trafgenArgs),
-		program("testpmd net_af_xdp", "dpdk-dev", "dpdk-testpmd", []string{"--version"}, nil, testpmdArgs("net_af_xdp0,iface=%s")),
-		program("testpmd net_af_packet", "dpdk-dev", "dpdk-testpmd", []string{"--version"}, nil, testpmdArgs("net_af_packet0,iface=%s,qdisc_bypass=1")),
+		program("testpmd net_af_xdp", "dpdk-dev", "dpdk-testpmd", []string{"--version"}, nil,
+			testpmdArgs("net_af_xdp0,iface=%s")),
+		program("testpmd net_af_packet", "dpdk-dev", "dpdk-testpmd", []string{"--version"}, nil,
+			testpmdArgs("net_af_packet0,iface=%s,qdisc_bypass=1")),
 		iperf3(),
 	}
 }
@@ -52,7 +54,8 @@ func benchGenerators(ctx context.Context, l *link, o options) ([]Part, error) {
 	for _, g := range generators(o.tree) {
 		if g.name == "mpps xdp" {
 			base = len(all)
-		} else if len(o.only) > 0 && !slices.ContainsFunc(o.only, func(w string) bool { return strings.Contains(g.name, w) }) {
+		} else if len(o.only) > 0 && !slices.ContainsFunc(o.only,
+			func(w string) bool { return strings.Contains(g.name, w) }) {
 			continue
 		}
 		all = append(all, contestant{
@@ -71,7 +74,8 @@ func benchGenerators(ctx context.Context, l *link, o options) ([]Part, error) {
 
 // bare is the loop in the kernel that ours runs in, with a program that writes nothing.
 func bare() generator {
-	return generator{name: "bare loop, nothing written", apt: "this repository", start: func(ctx context.Context, l *link) (func(), <-chan error, error) {
+	g := generator{name: "bare loop, nothing written", apt: "this repository"}
+	g.start = func(ctx context.Context, l *link) (func(), <-chan error, error) {
 		ctx, cancel := context.WithCancel(ctx)
 		ended := make(chan error, 1)
 		done := make(chan struct{})
@@ -81,12 +85,14 @@ func bare() generator {
 			ended <- traffic.BareLoop(ctx, l.near, l.cpu, frame)
 		}()
 		return func() { cancel(); <-done }, ended, nil
-	}}
+	}
+	return g
 }
 
 // ours runs in this process.
 func ours(name string, c traffic.Config) generator {
-	return generator{name: name, apt: "this repository", start: func(ctx context.Context, l *link) (func(), <-chan error, error) {
+	g := generator{name: name, apt: "this repository"}
+	g.start = func(ctx context.Context, l *link) (func(), <-chan error, error) {
 		c.Out, c.CPUs = l.near, []int{l.cpu}
 		g, err := traffic.NewGenerator(c)
 		if err != nil {
@@ -101,7 +107,8 @@ func ours(name string, c traffic.Config) generator {
 			ended <- errors.Join(err, g.Close())
 		}()
 		return func() { cancel(); <-done }, ended, nil
-	}}
+	}
+	return g
 }
 
 // program is a generator that is another program; loader goes before it.
@@ -194,7 +201,8 @@ func launch(netns string, cpu int, argv []string) (stop func(), ended <-chan err
 func lastLine(out []byte) string {
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 	for _, l := range lines {
-		if low := strings.ToLower(l); strings.Contains(low, "error") || strings.Contains(low, "fail") || strings.Contains(low, "couldn't") {
+		low := strings.ToLower(l)
+		if strings.Contains(low, "error") || strings.Contains(low, "fail") || strings.Contains(low, "couldn't") {
 			return strings.TrimSpace(l)
 		}
 	}
@@ -207,7 +215,8 @@ func inTree(tree, program string) (path string, loader []string) {
 	if _, err := os.Stat(path); tree == "" || err != nil {
 		return "", nil
 	}
-	return path, []string{filepath.Join(tree, "lib64/ld-linux-x86-64.so.2"), "--library-path", filepath.Join(tree, "usr/lib/x86_64-linux-gnu")}
+	return path, []string{filepath.Join(tree, "lib64/ld-linux-x86-64.so.2"), "--library-path",
+		filepath.Join(tree, "usr/lib/x86_64-linux-gnu")}
 }
 
 // xdpTrafficgen takes the program out of a newer root tree, with that tree's

@@ -1,12 +1,12 @@
-// Command fieldbench sets what mpps measures with beside what others measure with, in one run, in turns, each contestant
-// once in every round: packet generators on one CPU over a veth pair into the same counting program; the latency of
-// transactions over the same pair; the CPU time of a run as mpps, mpstat and perf see it.
+// Command fieldbench sets what mpps measures with beside what others measure with, in one run, in turns, each
+// contestant once in every round: packet generators on one CPU over a veth pair into the same counting program; the
+// latency of transactions over the same pair; the CPU time of a run as mpps, mpstat and perf see it.
 //
 //	fieldbench [-parts generators,rr,cpu] [-rounds 6] [-seconds 1] [-only WORDS] [-mpps bin/mpps] [-tree DIR] [-json]
 //
-// Packages on Debian 12: netsniff-ng iperf3 dpdk-dev sockperf sysstat linux-perf. netperf and xdp-tools come from Debian
-// 13, for example out of the root tree of the lab (-tree): Debian 12 has no netperf in main, and its xdp-tools do not
-// load on newer kernels. A contestant that is missing or does not run is named with the reason.
+// Packages on Debian 12: netsniff-ng iperf3 dpdk-dev sockperf sysstat linux-perf. netperf and xdp-tools come from
+// Debian 13, for example out of the root tree of the lab (-tree): Debian 12 has no netperf in main, and its xdp-tools
+// do not load on newer kernels. A contestant that is missing or does not run is named with the reason.
 package main
 
 import (
@@ -47,7 +47,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 	flags.SetOutput(stderr)
 	rounds := flags.Int("rounds", 6, "rounds, each contestant once in each")
 	seconds := flags.Float64("seconds", 1, "counted time of each turn")
-	tree := flags.String("tree", "", "root tree of a newer Debian with netperf and xdp-tools (default: the lab's, if it was built)")
+	tree := flags.String("tree", "", "root tree of a newer Debian with netperf and xdp-tools "+
+		"(default: the lab's, if it was built)")
 	only := flags.String("only", "", "words: only contestants with one of them in their names, and those to compare with")
 	parts := flags.String("parts", "generators,rr,cpu", "what to compare")
 	mpps := flags.String("mpps", "bin/mpps", "the program")

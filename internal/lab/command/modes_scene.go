@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"context"
@@ -14,11 +14,13 @@ import (
 
 	"mpps/internal/lab"
 	"mpps/internal/measure"
+	"mpps/internal/outcome"
+	"mpps/internal/traffic/agent"
 )
 
 // The host of a campaign in the lab. All packets come over the same wire, from a NIC in a namespace of its own that
-// stands for the second host: to the NIC that is a port of the guests' bridge, to a virtual function, or natively to the
-// NIC whose function that is, with an agent in its namespace.
+// stands for the second host: to the NIC that is a port of the guests' bridge, to a virtual function, or natively to
+// the NIC whose function that is, with an agent in its namespace.
 const (
 	modesBridge  = "br0"
 	modesSecret  = "modes"
@@ -60,7 +62,7 @@ for i in $(seq 100); do
 done
 cat /run/native.log >&2
 exit 1
-`, lab.MACigb0, lab.MACigb1, lab.MACvirtio, modesBridge, modesNetwork, modesVFMAC, agentPort, modesCPUs)
+`, lab.MACigb0, lab.MACigb1, lab.MACvirtio, modesBridge, modesNetwork, modesVFMAC, agent.Port, modesCPUs)
 
 // modesGuests are the guests, by mode and last part of the address. The one with the virtual function comes first: its
 // module looks at a NIC that nobody has used yet.
@@ -81,17 +83,23 @@ var modesInOrder = []string{"native", "e1000", "virtio", "vhost", "vhost-mq", "v
 
 // modesNotes are what a reader must know of the lab.
 var modesNotes = []string{
-	"every mode gets its packets over one emulated wire, from a virtio NIC in a namespace of the lab host to its igb NICs; native is an agent in the namespace of the NIC that the virtual function belongs to, vhost-mq has two queues, and each guest two vCPUs and 256 MiB; the lab host runs with iommu=pt",
-	"guests that are not measured are stopped; of the lab host's four CPUs one is the generator's and three the guest's or the native agent's; CPU idle is of all four",
+	"every mode gets its packets over one emulated wire, from a virtio NIC in a namespace of the lab host to its igb " +
+		"NICs; native is an agent in the namespace of the NIC that the virtual function belongs to, vhost-mq has two " +
+		"queues, and each guest two vCPUs and 256 MiB; the lab host runs with iommu=pt",
+	"guests that are not measured are stopped; of the lab host's four CPUs one is the generator's and three the " +
+		"guest's or the native agent's; CPU idle is of all four",
 }
 
 // modesScene is the lab host with a guest for each mode.
 type modesScene struct {
-	lab    *lab.Lab
-	wanted []string // modes
-	guests map[string]*lab.Guest
-	step   func(format string, args ...any)
+	lab      *lab.Lab
+	programs programs
+	wanted   []string // modes
+	guests   map[string]*lab.Guest
+	step     func(format string, args ...any)
 }
+
+func (s *modesScene) closeAfter(err error) error { return (&scene{lab: s.lab}).closeAfter(err) }
 
 // modesWanted are the modes that --only names, in the table's order, with native in any case.
 func modesWanted(only []string) ([]string, error) {
@@ -100,14 +108,20 @@ func modesWanted(only []string) ([]string, error) {
 	}
 	for _, name := range only {
 		if !slices.Contains(modesInOrder, name) {
-			return nil, usage(fmt.Errorf("--only: found %q, expected some of %s", name, strings.Join(modesInOrder, ", ")), "")
+			known := strings.Join(modesInOrder, ", ")
+			return nil, outcome.Usage(fmt.Errorf("--only: found %q, expected some of %s", name, known), "")
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(modesInOrder), func(m string) bool { return m != "native" && !slices.Contains(only, m) }), nil
+	return slices.DeleteFunc(slices.Clone(modesInOrder),
+		func(m string) bool { return m != "native" && !slices.Contains(only, m) }), nil
 }
 
 // openModesScene boots the lab and starts the guests of the modes.
 func (a *app) openModesScene(ctx context.Context, wanted []string) (*modesScene, error) {
+	p, err := a.programs()
+	if err != nil {
+		return nil, err
+	}
 	l, err := lab.Start(ctx, lab.Config{
 		Name: "modes-" + strconv.Itoa(os.Getpid()), Log: a.steps(),
 		// As hosts of virtual functions have it. Without it each packet of the emulated NICs is mapped and unmapped, and a
@@ -117,7 +131,7 @@ func (a *app) openModesScene(ctx context.Context, wanted []string) (*modesScene,
 	if err != nil {
 		return nil, err
 	}
-	s := &modesScene{lab: l, wanted: wanted, step: a.out.Step}
+	s := &modesScene{lab: l, programs: p, wanted: wanted, step: a.out.Step}
 	err = s.furnish(ctx)
 	for try := 0; errors.Is(err, lab.ErrFreshLab) && try < 2; try++ {
 		s.step("a fresh lab host: %v", err)
@@ -126,7 +140,7 @@ func (a *app) openModesScene(ctx context.Context, wanted []string) (*modesScene,
 		}
 	}
 	if err != nil {
-		return nil, (&scene{lab: l}).closeAfter(err)
+		return nil, s.closeAfter(err)
 	}
 	return s, nil
 }
@@ -146,11 +160,7 @@ func (s *modesScene) furnish(ctx context.Context) error {
 }
 
 func (s *modesScene) furnishIn(ctx context.Context) error {
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	if err := install(ctx, s.lab); err != nil {
+	if err := install(ctx, s.lab, s.programs.host); err != nil {
 		return err
 	}
 	if err := os.WriteFile(filepath.Join(s.lab.ShareDir(), "secret"), []byte(modesSecret), 0o600); err != nil {
@@ -167,7 +177,8 @@ func (s *modesScene) furnishIn(ctx context.Context) error {
 			continue
 		}
 		spec := lab.GuestSpec{
-			Name: g.mode, Binary: self, Direct: true, CPUs: modesCPUs, NICs: []lab.NIC{g.nic}, Args: []string{"mpps.secret=" + modesSecret},
+			Name: g.mode, Binary: s.programs.init, Direct: true, CPUs: modesCPUs, NICs: []lab.NIC{g.nic},
+			Args:    []string{"mpps.secret=" + modesSecret},
 			Modules: []string{"veth"}, // the agent measures its receiver alone behind a veth pair
 			Probe:   lab.TCPProbeFrom("gen", 7878),
 		}
@@ -188,14 +199,15 @@ func (s *modesScene) furnishIn(ctx context.Context) error {
 	return nil
 }
 
-// modes are where the agents of the modes answer.
-func (s *modesScene) modes() []measure.Mode {
+// modesOf are where the agents of modes answer.
+func modesOf(wanted []string) []measure.Mode {
 	var all []measure.Mode
-	for _, name := range s.wanted {
-		m := measure.Mode{Name: name, Agent: net.JoinHostPort(modesNetwork+"3", agentPort), From: modesFrom}
+	for _, name := range wanted {
+		m := measure.Mode{Name: name, Agent: net.JoinHostPort(modesNetwork+"3", agent.Port), From: modesFrom}
 		for _, g := range modesGuests {
 			if g.mode == name {
-				m.Agent, m.Frozen = net.JoinHostPort(modesNetwork+strconv.Itoa(g.host), agentPort), s.guests[name].PIDFile()
+				m.Agent = net.JoinHostPort(modesNetwork+strconv.Itoa(g.host), agent.Port)
+				m.Frozen = lab.GuestSpec{Name: name}.PIDFile()
 			}
 		}
 		all = append(all, m)
@@ -203,7 +215,7 @@ func (s *modesScene) modes() []measure.Mode {
 	return all
 }
 
-// mend starts anew what is gone: the whole host, or guests that were given up.
+// mend restarts what is gone: the whole host, or guests that were given up.
 func (s *modesScene) mend(ctx context.Context, c *measure.ModesCampaign, failure error) error {
 	if errors.Is(failure, errStalled) || errors.Is(failure, lab.ErrGone) {
 		s.step("a fresh lab host")

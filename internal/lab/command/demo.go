@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"mpps/internal/audit"
+	"mpps/internal/cli"
 	"mpps/internal/facts"
 	"mpps/internal/goal"
 	"mpps/internal/knob"
@@ -36,14 +37,14 @@ state before. Writes report.html and result.json after every act, demo.log with
 everything the programs print, and the answers in files of their own.
 
 The rates are those of an emulated host; only their ratio says something.`,
-		Args: args(cobra.NoArgs),
+		Args: cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			target, err := goal.ParseRate(pps)
 			if err != nil {
-				return usage(fmt.Errorf("--pps: %w", err), "")
+				return outcome.Usage(fmt.Errorf("--pps: %w", err), "")
 			}
 			if trials < 2 {
-				return usage(fmt.Errorf("--trials %d: expected 2 or more", trials), "an interval of 95 % needs 6")
+				return outcome.Usage(fmt.Errorf("--trials %d: expected 2 or more", trials), "an interval of 95 % needs 6")
 			}
 			d := &demo{app: a, out: out, pps: target, trials: trials, started: time.Now()}
 			return d.run(cmd.Context())
@@ -173,8 +174,8 @@ func (d *demo) audit(ctx context.Context) error {
 		return err
 	}
 	h := d.state.hostBefore
-	d.stage.say("  Linux %s, %d CPUs, %d NUMA nodes; guest %s on bridge %s", h.Kernel.Release, h.Topology.Counts.CPUsOnline,
-		h.Topology.Counts.NUMANodes, demoGuest, demoBridge)
+	d.stage.say("  Linux %s, %d CPUs, %d NUMA nodes; guest %s on bridge %s", h.Kernel.Release,
+		h.Topology.Counts.CPUsOnline, h.Topology.Counts.NUMANodes, demoGuest, demoBridge)
 	r := audit.Run(h, goal.Goal{PPS: d.pps, Frame: 64, Guest: demoGuest}, knob.Catalogue())
 	d.stage.say("  %s", r.Verdict)
 	shown := map[string]bool{}
@@ -269,5 +270,6 @@ func (d *demo) write() error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(ops.ReplaceFile(filepath.Join(d.out, "report.html"), page), ops.ReplaceFile(filepath.Join(d.out, "result.json"), result))
+	return errors.Join(ops.ReplaceFile(filepath.Join(d.out, "report.html"), page),
+		ops.ReplaceFile(filepath.Join(d.out, "result.json"), result))
 }

@@ -75,8 +75,10 @@ func TestParse(t *testing.T) {
 	}{
 		{parseNetperf, "65,67.00\n", 65, 67},
 		{parseSockperf, "sockperf: ====> avg-rtt=5.568 (std-dev=1.001)\nsockperf: Summary: Round trip is 5.568 usec\n" +
-			"sockperf: Total 359024 observations\nsockperf: ---> percentile 99.000 =    6.457\nsockperf: ---> percentile 50.000 =    5.450\n", 5.45, 5.568},
-		{parseMpps, `{"schema":"mpps.bench-rr/1","result":{"samples":[{"latency":{"mean_ns":5600,"percentiles":[{"p":50,"value_ns":5503},{"p":99,"value_ns":7000}]}}]}}`, 5.503, 5.6},
+			"sockperf: Total 359024 observations\nsockperf: ---> percentile 99.000 =    6.457\n" +
+			"sockperf: ---> percentile 50.000 =    5.450\n", 5.45, 5.568},
+		{parseMpps, `{"schema":"mpps.bench-rr/1","result":{"samples":[{"latency":{"mean_ns":5600,` +
+			`"percentiles":[{"p":50,"value_ns":5503},{"p":99,"value_ns":7000}]}}]}}`, 5.503, 5.6},
 	} {
 		median, mean, err := c.parse([]byte(c.in))
 		if err != nil || median != c.median || mean != c.mean {
@@ -86,14 +88,16 @@ func TestParse(t *testing.T) {
 			t.Errorf("nonsense was taken for figures of %q", c.in)
 		}
 	}
-	busy, err := parseMpstat([]byte(`{"sysstat":{"hosts":[{"statistics":[{"cpu-load":[{"cpu":"all","usr":1.5,"soft":0.5,"iowait":1,"steal":1,"idle":60}]}]}]}}`))
+	busy, err := parseMpstat([]byte(`{"sysstat":{"hosts":[{"statistics":[{"cpu-load":[` +
+		`{"cpu":"all","usr":1.5,"soft":0.5,"iowait":1,"steal":1,"idle":60}]}]}]}}`))
 	if err != nil || busy != 0.38 {
 		t.Errorf("mpstat: %g, %v", busy, err)
 	}
 	if _, err := parseMpstat([]byte("{}")); err == nil {
 		t.Error("nonsense was taken for mpstat's figures")
 	}
-	if busy := busySamples([]byte("ffffffff821f2c2b pv_native_safe_halt\nffffffff82200f18 [unknown]\n\n    4a1b read_tsc\n ffffffff1 default_idle\n")); busy != 0.5 {
+	if busy := busySamples([]byte("ffffffff821f2c2b pv_native_safe_halt\nffffffff82200f18 [unknown]\n\n" +
+		"    4a1b read_tsc\n ffffffff1 default_idle\n")); busy != 0.5 {
 		t.Errorf("perf: %g", busy)
 	}
 }

@@ -55,7 +55,8 @@ func ours(mode search.Mode, kind string, n int) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	o := search.Options{Mode: mode, MinPPS: 9001, MaxPPS: simulated.LineRate, FrameBytes: 64, PDR: 0.005, Width: 0.005, Budget: time.Minute, Final: time.Minute}
+	o := search.Options{Mode: mode, MinPPS: 9001, MaxPPS: simulated.LineRate, FrameBytes: 64, PDR: 0.005, Width: 0.005,
+		Budget: time.Minute, Final: time.Minute}
 	if mode == search.Compliant {
 		o.Budget = 20 * time.Minute
 	}
@@ -111,9 +112,11 @@ func compare(w io.Writer, file string) error {
 		return err
 	}
 	for _, m := range modes {
-		fmt.Fprintf(w, "\n%s: %d hidden capacities of %g to %g Mpps, %d searches each; errors of the lower bounds in %% of the truth\n",
+		fmt.Fprintf(w, "\n%s: %d hidden capacities of %g to %g Mpps, %d searches each; "+
+			"errors of the lower bounds in %% of the truth\n",
 			m.mode, capacities, lowest/1e6, highest/1e6, repeats[m.mode])
-		fmt.Fprintf(w, "%-14s %-12s %7s %15s %8s %8s %8s %8s %8s %7s\n", "device", "search", "trials", "seconds (most)", "NDR mean", "worst", "spread", "PDR mean", "worst", "covers")
+		fmt.Fprintf(w, "%-14s %-12s %7s %15s %8s %8s %8s %8s %8s %7s\n", "device", "search", "trials", "seconds (most)",
+			"NDR mean", "worst", "spread", "PDR mean", "worst", "covers")
 		for _, kind := range simulated.Kinds() {
 			results, err := all(m.mode, kind)
 			if err != nil {
@@ -227,7 +230,8 @@ func read(file string) (map[string][]result, error) {
 				return nil, fmt.Errorf("%s: line %d: %w", file, i+1, err)
 			}
 		}
-		r := result{trials: int(v[0]), seconds: v[1], found: v[2] > 0, ndr: v[2]/truth - 1, hit: v[2] <= truth && truth <= v[3], remark: "failed"}
+		r := result{trials: int(v[0]), seconds: v[1], found: v[2] > 0, ndr: v[2]/truth - 1,
+			hit: v[2] <= truth && truth <= v[3], remark: "failed"}
 		if v[4] > 0 {
 			r.pdr = v[4]/(truth/0.995) - 1
 		}

@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"bytes"
@@ -34,11 +34,12 @@ func newFakeStage() *fakeStage {
 func TestDemoBeats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeStage()
-		err := f.play(t.Context(), []act{{what: "measure", about: 40 * time.Second, limit: 2 * time.Minute, do: func(context.Context) error {
-			fmt.Fprintln(f, "trial 5 of 6")
-			time.Sleep(time.Minute)
-			return nil
-		}}})
+		err := f.play(t.Context(), []act{{what: "measure", about: 40 * time.Second, limit: 2 * time.Minute,
+			do: func(context.Context) error {
+				fmt.Fprintln(f, "trial 5 of 6")
+				time.Sleep(time.Minute)
+				return nil
+			}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -89,7 +90,8 @@ func TestDemoFreshBox(t *testing.T) {
 					}},
 				})
 				if !errors.Is(err, c.want) || f.boxes != c.boxes || opened != c.boxes+1 || f.reports != opened+played {
-					t.Errorf("error %v (want %v), %d fresh boxes (want %d), %d opened, %d reports", err, c.want, f.boxes, c.boxes, opened, f.reports)
+					t.Errorf("error %v (want %v), %d fresh boxes (want %d), %d opened, %d reports", err, c.want, f.boxes, c.boxes,
+						opened, f.reports)
 				}
 			})
 		})
@@ -101,7 +103,8 @@ func TestDemoInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		f := newFakeStage()
-		err := f.play(ctx, []act{{what: "work", about: time.Second, limit: time.Minute, do: func(ctx context.Context) error { cancel(); <-ctx.Done(); return ctx.Err() }}})
+		err := f.play(ctx, []act{{what: "work", about: time.Second, limit: time.Minute,
+			do: func(ctx context.Context) error { cancel(); <-ctx.Done(); return ctx.Err() }}})
 		if !errors.Is(err, context.Canceled) || f.boxes != 0 || f.reports != 1 {
 			t.Errorf("error %v, %d fresh boxes, %d reports", err, f.boxes, f.reports)
 		}
@@ -111,12 +114,13 @@ func TestDemoInterrupted(t *testing.T) {
 // TestDemoLines bounds what an act prints: 25 lines of 80 columns on the terminal, everything in the log.
 func TestDemoLines(t *testing.T) {
 	f := newFakeStage()
-	err := f.play(t.Context(), []act{{what: "work", about: time.Second, limit: time.Minute, do: func(context.Context) error {
-		for range 40 {
-			f.say("%s", strings.Repeat("x", 100))
-		}
-		return nil
-	}}})
+	err := f.play(t.Context(), []act{{what: "work", about: time.Second, limit: time.Minute,
+		do: func(context.Context) error {
+			for range 40 {
+				f.say("%s", strings.Repeat("x", 100))
+			}
+			return nil
+		}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +149,7 @@ func TestDemoUnfinishedReport(t *testing.T) {
 			t.Errorf("the page does not name %q", part)
 		}
 	}
-	if err := validate("mpps.demo.2", string(result)); err != nil {
+	if err := valid("mpps.demo.2", string(result)); err != nil {
 		t.Error(err)
 	}
 }

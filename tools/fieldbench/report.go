@@ -110,7 +110,8 @@ func (p *Part) summarise() {
 }
 
 func (r *Report) print(w io.Writer) error {
-	fmt.Fprintf(w, "%s, kernel %s, %d interleaved rounds of %g s, %s\n", r.CPU, r.Kernel, r.Rounds, r.Seconds, r.Taken.Format(time.DateOnly))
+	fmt.Fprintf(w, "%s, kernel %s, %d interleaved rounds of %g s, %s\n", r.CPU, r.Kernel, r.Rounds, r.Seconds,
+		r.Taken.Format(time.DateOnly))
 	for _, p := range r.Parts {
 		fmt.Fprintf(w, "\n%s\n", p.Title)
 		t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
@@ -121,7 +122,8 @@ func (r *Report) print(w io.Writer) error {
 				continue
 			}
 			fmt.Fprintf(t, "%s %s\t%.4g\t%.4g–%.4g\t%.3f\t%.3f–%.3f\t%s\t\n", row.Name, row.Version, row.Median.Value/p.Scale,
-				slices.Min(row.Values)/p.Scale, slices.Max(row.Values)/p.Scale, row.Ratio.Value, row.Ratio.Lo, row.Ratio.Hi, row.Package)
+				slices.Min(row.Values)/p.Scale, slices.Max(row.Values)/p.Scale, row.Ratio.Value, row.Ratio.Lo, row.Ratio.Hi,
+				row.Package)
 		}
 		if err := t.Flush(); err != nil {
 			return err

@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"bytes"
@@ -49,9 +49,9 @@ done
 `, demoBridge, demoRules)
 
 // demoSpec is the guest as it is found.
-func demoSpec(binary string) lab.GuestSpec {
+func demoSpec(init string) lab.GuestSpec {
 	return lab.GuestSpec{
-		Name: demoGuest, Binary: binary, VCPUs: 2, MemoryMiB: 256,
+		Name: demoGuest, Binary: init, VCPUs: 2, MemoryMiB: 256,
 		NICs:    []lab.NIC{{Model: lab.E1000, Bridge: demoBridge, MAC: demoMAC, Addr: demoAddress + "/24"}},
 		Modules: []string{"veth"}, // the agent measures its receiver alone behind a veth pair
 		Args:    []string{"mpps.secret=" + demoSecret}, Probe: lab.TCPProbe(demoPort),
@@ -67,40 +67,43 @@ type scene struct {
 
 // openScene begins a lab on the demo's host. steps gets the lab's progress, log what programs print.
 func (a *app) openScene(ctx context.Context, steps func(string), log io.Writer) (*scene, error) {
-	self, err := os.Executable()
+	p, err := a.programs()
 	if err != nil {
 		return nil, err
 	}
-	begin, err := demoBeginning(self, steps)
+	begin, err := demoBeginning(p, steps)
 	if err != nil {
 		return nil, err
 	}
 	l, err := lab.Start(ctx, lab.Config{Name: "demo", Log: steps, Begin: begin})
 	if errors.Is(err, lab.ErrRunning) {
-		return nil, outcome.Failed(err, "another demo runs on this machine: wait for its end; 'mpps lab list' shows it")
+		return nil, outcome.Failed(err, "another demo runs on this machine: wait for its end; 'mpps-lab list' shows it")
 	}
 	if err != nil {
 		return nil, err
 	}
 	s := &scene{lab: l, log: log}
-	if s.guest, err = l.GuestOf(demoSpec(self)); err != nil {
+	if s.guest, err = l.GuestOf(demoSpec(p.init)); err != nil {
 		return nil, s.closeAfter(err)
 	}
 	return s, nil
 }
 
-// demoBeginning is the demo's host with its guest, as they are found. It is made once for each build of the program.
-func demoBeginning(self string, steps func(string)) (*lab.Beginning, error) {
-	program, err := os.ReadFile(self)
-	if err != nil {
-		return nil, err
-	}
+// demoBeginning is the demo's host with its guest, as they are found. It is made once for each build of the programs.
+func demoBeginning(p programs, steps func(string)) (*lab.Beginning, error) {
 	key := sha256.New()
 	fmt.Fprintf(key, "%s\n%+v\n", demoSetup, demoSpec(""))
-	key.Write(program)
-	return &lab.Beginning{Key: "demo " + hex.EncodeToString(key.Sum(nil)), Make: func(ctx context.Context, l *lab.Lab) error {
+	for _, file := range []string{p.host, p.init} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		key.Write(text)
+	}
+	name := "demo " + hex.EncodeToString(key.Sum(nil))
+	return &lab.Beginning{Key: name, Make: func(ctx context.Context, l *lab.Lab) error {
 		steps("the host is booted: bridge, rules, the first start of libvirt and the guest")
-		if err := install(ctx, l); err != nil {
+		if err := install(ctx, l, p.host); err != nil {
 			return err
 		}
 		if err := os.WriteFile(filepath.Join(l.ShareDir(), "secret"), []byte(demoSecret), 0o600); err != nil {
@@ -109,7 +112,7 @@ func demoBeginning(self string, steps func(string)) (*lab.Beginning, error) {
 		if _, err := l.Must(ctx, demoSetup); err != nil {
 			return fmt.Errorf("set up the demo's host: %w", err)
 		}
-		if _, err := l.StartGuest(ctx, demoSpec(self)); err != nil {
+		if _, err := l.StartGuest(ctx, demoSpec(p.init)); err != nil {
 			return err
 		}
 		steps("the guest runs: keep this state, so that later runs begin with it")

@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"bytes"
@@ -30,7 +30,7 @@ const (
 
 var errDemoDeadline = errors.New("the act took longer than its deadline")
 
-// stage plays acts: it announces them, tells that they are still running, ends them at their deadline and begins once
+// stage plays acts: it announces them, prints that they are still running, ends them at their deadline and begins once
 // more on a fresh box when the first one died.
 type stage struct {
 	terminal, log io.Writer

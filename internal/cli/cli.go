@@ -1,0 +1,101 @@
+// Package cli is what our commands have in common: the flags of every verb, what is refused in a command line, and
+// how an error is printed and turned into an exit code.
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"mpps/internal/ops"
+	"mpps/internal/outcome"
+	"mpps/internal/report"
+)
+
+// Root completes a root command: errors are left to Fail, help fits 80 columns, and a word that is no verb is an error.
+func Root(root *cobra.Command) {
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.Args = cobra.ArbitraryArgs
+	root.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		return unknown(cmd, args[0])
+	}
+	root.SuggestionsMinimumDistance = 2
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "FlagUsages |", "FlagUsagesWrapped 80 |"))
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return outcome.Usage(err, SeeHelp(cmd.CommandPath()))
+	})
+}
+
+// Flags adds the flags that every verb has.
+func Flags(flags *pflag.FlagSet, json, quiet, noColor, verbose *bool) {
+	flags.BoolVar(json, "json", false, "answer as JSON (schemas in docs/schemas)")
+	flags.BoolVarP(quiet, "quiet", "q", false, "no progress")
+	flags.BoolVar(noColor, "no-color", false, "no colour (NO_COLOR is honoured too)")
+	flags.BoolVarP(verbose, "verbose", "v", false, "say more")
+}
+
+func unknown(root *cobra.Command, name string) error {
+	hint := SeeHelp(root.Name())
+	if near := root.SuggestionsFor(name); len(near) > 0 {
+		hint = "did you mean '" + near[0] + "'?"
+	}
+	return outcome.Usage(errors.New("unknown command "+strconv.Quote(name)), hint)
+}
+
+// SeeHelp is the hint to the help of a command with a path such as "mpps bench pps".
+func SeeHelp(path string) string { return "see '" + path + " --help'" }
+
+// NotEmpty refuses a flag with an empty value, as an unset variable of a script leaves it: without the flag the command
+// would do something else (this machine, the default goal, every guest).
+func NotEmpty(cmd *cobra.Command) error {
+	var err error
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if f.Value.Type() == "string" && f.Value.String() == "" && err == nil {
+			err = outcome.Usage(fmt.Errorf("--%s: expected a value, found nothing", f.Name),
+				"leave --"+f.Name+" out where you do not mean it")
+		}
+	})
+	return err
+}
+
+// Args checks the number of positional arguments: exit code 64, not 1, where it is wrong.
+func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, given []string) error {
+		err := check(cmd, given)
+		if err != nil && !cmd.HasSubCommands() {
+			takes := strings.TrimSuffix(cmd.UseLine(), " [flags]")
+			err = fmt.Errorf("expected '%s', found %s", takes, ops.Count(len(given), "argument"))
+		}
+		if err != nil {
+			return outcome.Usage(err, SeeHelp(cmd.CommandPath()))
+		}
+		return nil
+	}
+}
+
+// Ends returns the exit code and the hint of an error of a command with a path such as "mpps bench pps"; empty where no
+// command was reached.
+func Ends(path string, err error) (code int, hint string) {
+	code, hint = outcome.Of(err)
+	if hint == "" && code == outcome.CodeUsage && path != "" && !outcome.Silent(err) {
+		hint = SeeHelp(path)
+	}
+	return code, hint
+}
+
+// Fail prints an error as its one line and its hint, and returns the exit code.
+func Fail(out *report.Printer, path string, err error) int {
+	code, hint := Ends(path, err)
+	if !outcome.Silent(err) {
+		out.Failure(err, hint)
+	}
+	return code
+}

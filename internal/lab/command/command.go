@@ -1,0 +1,143 @@
+// Package command is mpps-lab: the emulated host by hand, the demo, and what is measured on such a host as a whole.
+// It runs mpps there and imports nothing of its verbs.
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"mpps/internal/cli"
+	"mpps/internal/lab"
+	"mpps/internal/outcome"
+	"mpps/internal/report"
+	"mpps/internal/version"
+)
+
+// app is one invocation: its streams and the global flags.
+type app struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+
+	opts report.Options
+	mpps string // the program for the emulated host; empty: see host
+	name string // of the lab
+
+	path string          // of the command: "mpps-lab up"
+	out  *report.Printer // made once the flags are known
+}
+
+// Run is the whole program. It returns the exit code.
+func Run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
+	root := a.root()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return outcome.CodeOK
+	}
+	if a.out == nil { // the flags themselves were wrong
+		a.out = report.NewPrinter(stdout, stderr, a.opts)
+	}
+	return cli.Fail(a.out, a.path, err)
+}
+
+// Root returns the root command, for tests of what documents say of it.
+func Root() *cobra.Command { return (&app{stdout: io.Discard, stderr: io.Discard}).root() }
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:     "mpps-lab",
+		Short:   "an emulated KVM host: libvirt, vhost-net, SR-IOV, two NUMA nodes",
+		Long:    strings.TrimSpace(overview),
+		Version: version.Version,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			a.path, a.opts.Version = cmd.CommandPath(), version.Version
+			a.out = report.NewPrinter(a.stdout, a.stderr, a.opts)
+			return cli.NotEmpty(cmd)
+		},
+	}
+	cli.Root(root)
+	flags := root.PersistentFlags()
+	cli.Flags(flags, &a.opts.JSON, &a.opts.Quiet, &a.opts.NoColor, &a.opts.Verbose)
+	flags.StringVar(&a.mpps, "mpps", "", "the mpps for the emulated host (default: $MPPS_BIN, or the one beside mpps-lab)")
+	root.AddCommand(a.upCommand(), a.runCommand(), a.sshCommand(), a.putCommand(), a.getCommand(),
+		a.bootCommand("reset", "end the lab like a power cut and boot it again",
+			func(l *lab.Lab, ctx context.Context) error { return l.Reset(ctx) }),
+		a.bootCommand("reboot", "reboot a lab made with --persist, as its own boot menu says", (*lab.Lab).Reboot),
+		a.downCommand(), a.listCommand(), a.cleanCommand(), a.demoCommand(), a.modesCommand(), a.acceptanceCommand())
+	return root
+}
+
+const overview = `
+Builds and boots a Debian 13 KVM host under QEMU, where mpps can be tried
+without risk. Its root tree is built once (about a minute, 1.5 GB). It has no
+way to any network but its own.
+
+  mpps-lab up                         boot it; it stays up
+  mpps-lab run -- mpps inspect        run a command in it; mpps is there
+  mpps-lab ssh                        a shell in it
+  mpps-lab down
+  mpps-lab demo                       a whole plan: measured, applied, undone
+  mpps-lab modes                      NIC modes side by side
+
+Exit codes: 0 done · 1 failed · 3 not configured, or the lab is not up ·
+64 usage; 'run' passes on the command's.
+`
+
+// host returns the mpps that runs on the emulated host.
+func (a *app) host() (string, error) {
+	file := a.mpps
+	if file == "" {
+		file = os.Getenv("MPPS_BIN")
+	}
+	if file == "" {
+		self, err := os.Executable()
+		if err != nil {
+			return "", err
+		}
+		file = filepath.Join(filepath.Dir(self), "mpps")
+	}
+	return program(file)
+}
+
+// programs are what an emulated host with guests needs.
+type programs struct {
+	host string // mpps
+	init string // of guests: mpps-guest, which is built beside mpps
+}
+
+func (a *app) programs() (p programs, err error) {
+	if p.host, err = a.host(); err == nil {
+		p.init, err = program(filepath.Join(filepath.Dir(p.host), "mpps-guest"))
+	}
+	return p, err
+}
+
+// program refuses a file that is not there.
+func program(file string) (string, error) {
+	info, err := os.Stat(file)
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s: not a file", file)
+	}
+	if err != nil {
+		return "", &outcome.Fault{
+			Err:  fmt.Errorf("program for the emulated host: %w", err),
+			Hint: "'make build' leaves mpps, mpps-guest and mpps-lab in one directory; --mpps or MPPS_BIN names another mpps",
+			Code: outcome.CodeNotConfigured,
+		}
+	}
+	return file, nil
+}

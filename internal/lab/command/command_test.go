@@ -1,0 +1,123 @@
+package command
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"mpps/internal/acceptance"
+	"mpps/internal/facts"
+	"mpps/internal/golden"
+	"mpps/internal/lab"
+	"mpps/internal/measure"
+	"mpps/internal/ops/accept"
+	"mpps/internal/outcome"
+	"mpps/internal/report"
+	"mpps/internal/report/bench"
+)
+
+// valid checks JSON against a shipped schema.
+func valid(name, text string) error {
+	return golden.Valid(filepath.Join("../../../docs/schemas", name+".json"), text)
+}
+
+// TestLabAnswers validates the answers of up and list.
+func TestLabAnswers(t *testing.T) {
+	for verb, result := range map[string]any{
+		"lab-up": Up{Name: "default", Accel: lab.TCG, Share: "/share", Netns: "mpps-default"},
+		"lab-list": List{Labs: []lab.Info{
+			{Name: "a", Mode: lab.Systemd, Accel: lab.KVM, Running: true, Owner: 1}, {Mode: lab.Shell, Accel: lab.TCG},
+		}},
+	} {
+		var out bytes.Buffer
+		p := report.NewPrinter(&out, &out, report.Options{JSON: true})
+		if err := p.Answer(report.Answer{Verb: verb, Result: result}); err != nil {
+			t.Fatal(err)
+		}
+		if err := valid("mpps."+verb+".1", out.String()); err != nil {
+			t.Errorf("%s: %v", verb, err)
+		}
+	}
+}
+
+// TestEmptyDemoFitsItsSchema validates a result of which everything is missing that can be.
+func TestEmptyDemoFitsItsSchema(t *testing.T) {
+	run := &measure.Run{Schema: measure.Schema, Kind: measure.PPS, LimitedBy: measure.ByUnknown,
+		Samples: []measure.Sample{{}}}
+	bare := demoSide{LimitedBy: measure.ByUnknown}
+	result := Result{Schema: "mpps.demo/2", Before: &bare, After: &bare}
+	result.RolledBack = side(bench.Series{Run: run, RR: run})
+	text, err := json.Marshal(facts.Whole(result))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := valid("mpps.demo.2", string(text)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPrograms finds mpps by --mpps, MPPS_BIN, or beside the own executable, and its init beside it.
+func TestPrograms(t *testing.T) {
+	dir := t.TempDir()
+	mpps := filepath.Join(dir, "mpps")
+	t.Setenv("MPPS_BIN", "")
+	for _, a := range []*app{{}, {mpps: mpps}, {mpps: dir}} { // beside a test's executable there is none
+		_, err := a.host()
+		if code, hint := outcome.Of(err); code != outcome.CodeNotConfigured || !strings.Contains(hint, "make build") {
+			t.Errorf("%q: %v, exit code %d, hint %q", a.mpps, err, code, hint)
+		}
+	}
+	if err := os.WriteFile(mpps, nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (&app{mpps: mpps}).programs(); err == nil || !strings.Contains(err.Error(), "mpps-guest") {
+		t.Errorf("without an init: %v", err)
+	}
+	if err := os.WriteFile(mpps+"-guest", nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("MPPS_BIN", mpps)
+	if p, err := (&app{}).programs(); err != nil || p.host != mpps || p.init != mpps+"-guest" {
+		t.Errorf("%+v, %v", p, err)
+	}
+}
+
+// TestTakeOver adds runs of an emulated host's report to one here, with their files, and marks them as emulated.
+func TestTakeOver(t *testing.T) {
+	from, dir := t.TempDir(), t.TempDir()
+	p, err := accept.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, state := range []acceptance.RunState{acceptance.Done, acceptance.Failed, acceptance.Lacking} {
+		in := inputs("modes")
+		in.Dir = "/share/acceptance/modes-1"
+		r := acceptance.Find("modes").Begin(in, time.Now())
+		r.State, r.Machine = state, &acceptance.Machine{CPU: "emulated"}
+		if err := os.MkdirAll(filepath.Join(from, "modes-1"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(from, "modes-1", "modes.jsonl"), []byte("{}"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := takeOver(p, r, from); err != nil {
+			t.Fatalf("%s: %v", state, err)
+		}
+		again, err := accept.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := again.Last("modes")
+		if len(again.Runs) != n+1 || last.State != state || !last.Inputs.Lab || !again.Machine.Emulated {
+			t.Errorf("%s: %d runs, the last %+v", state, len(again.Runs), last)
+		}
+		_, err = os.Stat(filepath.Join(last.Inputs.Dir, "modes.jsonl"))
+		if state != acceptance.Lacking && (err != nil || filepath.Dir(last.Inputs.Dir) != p.Dir) {
+			t.Errorf("%s: files in %s: %v", state, last.Inputs.Dir, err)
+		}
+	}
+}

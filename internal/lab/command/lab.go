@@ -1,0 +1,227 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"mpps/internal/cli"
+	"mpps/internal/lab"
+	"mpps/internal/outcome"
+	"mpps/internal/report"
+)
+
+// Up is the answer of up.
+type Up struct {
+	Name  string    `json:"name"`
+	Accel lab.Accel `json:"accel"` // kvm or tcg
+	Share string    `json:"share"` // directory here that is /share in the lab
+	Netns string    `json:"netns"` // network namespace with the far ends of its NICs
+}
+
+// List is the answer of list.
+type List struct {
+	Labs []lab.Info `json:"labs"`
+}
+
+func (a *app) upCommand() *cobra.Command {
+	var systemd, persist, libvirt, realtime bool
+	var kernelArgs []string
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "boot the lab; it stays up when the command has ended",
+		Args:  cli.Args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			host, err := a.host()
+			if err != nil {
+				return err
+			}
+			c := lab.Config{Name: a.name, Persist: persist, Args: kernelArgs, Detached: true, Log: a.steps()}
+			if systemd {
+				c.Mode = lab.Systemd
+			}
+			if realtime {
+				c.Realtime = lab.RealtimeBooted
+			}
+			l, err := lab.Start(cmd.Context(), c)
+			if err != nil {
+				return named(err)
+			}
+			defer l.Close()
+			err = install(cmd.Context(), l, host)
+			if err == nil && libvirt {
+				err = l.EnsureLibvirt(cmd.Context())
+			}
+			if err != nil {
+				return errors.Join(err, l.Stop(cmd.Context()))
+			}
+			result := Up{l.Name(), l.Accel(), l.ShareDir(), l.Netns()}
+			return a.out.Answer(report.Answer{Verb: "lab-up", Host: l.Name(), Result: result, Text: func(t *report.Text) {
+				t.Line("lab %s is up (%s)", result.Name, result.Accel)
+				t.Wrapped("its /share is ", result.Share)
+				t.Wrapped("the far ends of its NICs are in network namespace ", result.Netns)
+				t.Line("'mpps-lab run -- COMMAND', 'mpps-lab ssh', 'mpps-lab down'")
+			}})
+		},
+	}
+	a.nameFlag(cmd)
+	cmd.Flags().BoolVar(&systemd, "systemd", false, "a whole Debian under systemd (27 s) instead of a bare shell (5 s)")
+	cmd.Flags().BoolVar(&libvirt, "libvirt", false,
+		"start libvirt in the bare shell too (9 s more); systemd does so by itself")
+	cmd.Flags().BoolVar(&persist, "persist", false, "keep its file system over reset and down")
+	cmd.Flags().BoolVar(&realtime, "realtime", false,
+		"boot Debian's kernel with PREEMPT_RT, which is fetched first (half a minute)")
+	cmd.Flags().StringArrayVar(&kernelArgs, "arg", nil, "a kernel argument, such as isolcpus=3; may be repeated")
+	return cmd
+}
+
+// onLab is a command on a lab that is up.
+func (a *app) onLab(use, short string, check cobra.PositionalArgs,
+	do func(context.Context, *lab.Lab, []string) error) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: use, Short: short, Args: cli.Args(check),
+		RunE: func(cmd *cobra.Command, given []string) error {
+			l, err := attach(a.name)
+			if err != nil {
+				return err
+			}
+			defer l.Close()
+			return do(cmd.Context(), l, given)
+		},
+	}
+	a.nameFlag(cmd)
+	return cmd
+}
+
+func (a *app) nameFlag(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&a.name, "name", "default", "which lab, where there are several")
+}
+
+func (a *app) runCommand() *cobra.Command {
+	return a.onLab("run -- COMMAND [ARGS…]", "run a command in the lab; its exit code is passed on", cobra.MinimumNArgs(1),
+		func(ctx context.Context, l *lab.Lab, argv []string) error {
+			r, err := l.Exec(ctx, lab.Cmd{Argv: argv, Stdout: a.stdout, Stderr: a.stderr})
+			if err != nil {
+				return err
+			}
+			return outcome.Exit(r.Code)
+		})
+}
+
+func (a *app) sshCommand() *cobra.Command {
+	return a.onLab("ssh", "a shell in the lab", cobra.NoArgs,
+		func(ctx context.Context, l *lab.Lab, _ []string) error {
+			in, file := a.stdin.(*os.File)
+			if !file || !report.IsTerminal(in) {
+				return outcome.Usage(errors.New("standard input is no terminal"), "'mpps-lab run -- COMMAND' runs a single command")
+			}
+			return l.Interactive(ctx, in, a.stdout)
+		})
+}
+
+func (a *app) putCommand() *cobra.Command {
+	return a.onLab("put FILE NAME", "copy a file to /share/NAME in the lab", cobra.ExactArgs(2),
+		func(_ context.Context, l *lab.Lab, files []string) error { return l.Put(files[1], files[0]) })
+}
+
+func (a *app) getCommand() *cobra.Command {
+	return a.onLab("get NAME FILE", "copy /share/NAME of the lab to a file", cobra.ExactArgs(2),
+		func(_ context.Context, l *lab.Lab, files []string) error { return l.Get(files[0], files[1]) })
+}
+
+// bootCommand is a verb that boots a lab again: with /share, and mpps in it.
+func (a *app) bootCommand(use, short string, boot func(*lab.Lab, context.Context) error) *cobra.Command {
+	return a.onLab(use, short, cobra.NoArgs, func(ctx context.Context, l *lab.Lab, _ []string) error {
+		host, err := a.host()
+		if err == nil {
+			err = boot(l, ctx)
+		}
+		if err != nil {
+			return err
+		}
+		return install(ctx, l, host)
+	})
+}
+
+func (a *app) downCommand() *cobra.Command {
+	return a.onLab("down", "end the lab and remove what it left on this machine", cobra.NoArgs,
+		func(ctx context.Context, l *lab.Lab, _ []string) error { return l.Stop(ctx) })
+}
+
+func (a *app) listCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "the labs on this machine",
+		Args:  cli.Args(cobra.NoArgs),
+		RunE: func(*cobra.Command, []string) error {
+			labs, err := lab.List()
+			if err != nil {
+				return err
+			}
+			return a.out.Answer(report.Answer{Verb: "lab-list", Result: List{labs}, Text: func(t *report.Text) {
+				if len(labs) == 0 {
+					t.Line("no lab is up")
+				}
+				for _, l := range labs {
+					state := "running"
+					if !l.Running {
+						state = "dead"
+					}
+					t.Line("%-16s %-8s %-8s %s", l.Name, l.Mode, l.Accel, state)
+				}
+			}})
+		},
+	}
+}
+
+func (a *app) cleanCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "clean",
+		Short: "remove the cached root trees, and what labs of dead owners left",
+		Args:  cli.Args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := lab.Clean(cmd.Context(), ""); err != nil {
+				return err
+			}
+			a.out.Step("removed %s", lab.Dir())
+			return nil
+		},
+	}
+}
+
+// attach gives a handle of a lab that is up.
+func attach(name string) (*lab.Lab, error) {
+	l, err := lab.Attach(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &outcome.Fault{Err: fmt.Errorf("lab %s is not up", name), Hint: "'mpps-lab up' boots it",
+			Code: outcome.CodeNotConfigured}
+	}
+	return l, named(err)
+}
+
+// named makes an error in --name one of the command line.
+func named(err error) error {
+	if errors.Is(err, lab.ErrName) {
+		return outcome.Usage(err, "give another --name")
+	}
+	return err
+}
+
+// install puts mpps into a lab: into its share and, because each page of it would come from there over a slow way, into
+// its own /usr/local/bin.
+func install(ctx context.Context, l *lab.Lab, host string) error {
+	if err := l.Put("mpps", host); err != nil {
+		return err
+	}
+	_, err := l.Must(ctx, "mkdir -p /usr/local/bin && cp /share/mpps /usr/local/bin/mpps")
+	return err
+}
+
+// steps prints what a lab does as finished steps.
+func (a *app) steps() func(string) {
+	return func(text string) { a.out.Step("%s", text) }
+}

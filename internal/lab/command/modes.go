@@ -1,0 +1,192 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"mpps/internal/cli"
+	"mpps/internal/measure"
+	"mpps/internal/ops"
+	"mpps/internal/ops/bench"
+	"mpps/internal/outcome"
+	"mpps/internal/report"
+	draw "mpps/internal/report/bench"
+	"mpps/internal/version"
+)
+
+// modesFlags are the flags of modes, besides those of campaignFlags.
+type modesFlags struct {
+	only                     []string
+	duration, warmUp, budget time.Duration
+	notes                    []string
+	keep                     bench.Keep
+	checkpoint, resume       string
+	set                      *pflag.FlagSet
+	stamp                    time.Time
+}
+
+// campaignFlags are passed on to 'mpps bench modes' on the emulated host as they are.
+var campaignFlags = []struct{ name, short, otherwise, use string }{
+	{"workloads", "", "", "what is measured of each mode (default: all)"},
+	{"repeat", "", "", "samples of each mode and workload: N, or MIN,MAX with -I (default: 3)"},
+	{"interval", "I", "", "LEVEL,WIDTH in percent: sample until the interval is so narrow"},
+	{"frame", "", "", "pps: frame size in bytes, with FCS (default: 64)"},
+	{"flows", "", "", "pps: distinct source addresses and ports (default: 16)"},
+	{"connections", "", "", "stream, rr: TCP connections at a time (default: 1)"},
+	{"generator", "", "", "pps: auto, xdp or af_packet (default: auto)"},
+	// To verify a program takes an emulated guest several seconds.
+	{"sink", "", "af_packet", "pps: xdp-skb, xdp or af_packet"},
+	{"cpus", "", "", "pps: CPUs of the emulated host that the generator runs on"},
+	{"seed", "", "", "of the order (default: by lot)"},
+	{"name", "", "", "a label for the result"},
+}
+
+func (a *app) modesCommand() *cobra.Command {
+	f := modesFlags{}
+	cmd := &cobra.Command{
+		Use:   "modes",
+		Short: "NIC modes side by side: e1000, virtio, vhost, VF, native",
+		Long: `Boots an emulated host with a guest for each mode, measures them there with
+'mpps bench modes', which has more about it, and ends the host. Hosts and guests
+that hang are started again. The figures are those of an emulator; only their
+ratios say something, and these not much.
+
+  mpps-lab modes
+  mpps-lab modes --only vhost,vf --repeat 8,20 -I 99,5 -o modes.json
+  mpps report modes.json -o modes.html
+
+A campaign that was interrupted goes on where it was:
+  mpps-lab modes --resume FILE
+
+Exit codes: 0 measured · 1 failed, or ended early · 3 not configured · 64 usage.`,
+		Args: cli.Args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			f.set, f.stamp = cmd.Flags(), time.Now().UTC()
+			return a.modes(cmd.Context(), &f)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringSliceVar(&f.only, "only", nil, "these modes only (default: all; native is always there)")
+	flags.DurationVar(&f.duration, "duration", time.Second, "of one sample")
+	flags.DurationVar(&f.warmUp, "warm-up", 200*time.Millisecond, "traffic before each sample, not counted")
+	flags.DurationVar(&f.budget, "search-budget", 10*time.Second, "ndr: most traffic of a search")
+	for _, c := range campaignFlags {
+		flags.StringP(c.name, c.short, c.otherwise, c.use)
+	}
+	flags.StringArrayVar(&f.notes, "note", nil, "a sentence about the set-up that is kept with the result; repeated")
+	flags.StringVarP(&f.keep.File, "output", "o", "", "write the result to this file")
+	flags.BoolVar(&f.keep.Runs, "keep", true, "keep the result, and until it is complete each sample, in "+
+		"/var/lib/mpps/runs")
+	flags.StringVar(&f.checkpoint, "checkpoint", "", "write each sample to this file as it is taken")
+	flags.StringVar(&f.resume, "resume", "", "go on with the campaign of this file, by its own plan")
+	return cmd
+}
+
+// modes boots the host, measures its guests and answers.
+func (a *app) modes(ctx context.Context, f *modesFlags) (err error) {
+	if err := bench.Writable(map[string]string{"--output": f.keep.File, "--checkpoint": f.checkpoint}); err != nil {
+		return err
+	}
+	argv, wanted, err := f.command()
+	if err != nil {
+		return err
+	}
+	a.out.Step("an emulated host, with a guest for each mode")
+	s, err := a.openModesScene(ctx, wanted)
+	if err != nil {
+		return err
+	}
+	defer func() { err = s.closeAfter(err) }()
+	env := &ops.Env{Root: "/", Version: version.Version, Out: a.out}
+	log := bench.LogOf(env, f.keep, cmp.Or(f.resume, f.checkpoint), f.stamp)
+	w := &modesWatch{env: env, share: s.lab.ShareDir(), log: log, stall: stall + f.duration + f.warmUp + f.budget}
+	if f.resume != "" {
+		if err := s.lab.Put(modesSamples, f.resume); err != nil {
+			return err
+		}
+	} else {
+		for _, m := range modesOf(wanted) {
+			argv = append(argv, "--mode", modeArg(m))
+		}
+	}
+	failure := s.measureOn(ctx, w, argv)
+	if err := w.copy(); err != nil {
+		return errors.Join(failure, err)
+	}
+	m, err := w.result()
+	if err != nil || m == nil {
+		return errors.Join(failure, err)
+	}
+	if m.Partial && ctx.Err() != nil {
+		failure = nil // the user had enough
+	}
+	return a.finishModes(env, m, f, log, failure)
+}
+
+// command is the command line on the emulated host, its modes left out, and the modes that are needed there.
+func (f *modesFlags) command() (argv, wanted []string, err error) {
+	if f.resume != "" {
+		return f.resumeCommand()
+	}
+	if wanted, err = modesWanted(f.only); err != nil {
+		return nil, nil, err
+	}
+	argv = append(modesCommand(), "--checkpoint", "/share/"+modesSamples, "--duration", f.duration.String(),
+		"--warm-up", f.warmUp.String(), "--search-budget", f.budget.String())
+	for _, c := range campaignFlags {
+		if text := f.set.Lookup(c.name).Value.String(); text != "" {
+			argv = append(argv, "--"+c.name, text)
+		}
+	}
+	for _, note := range append(modesNotes, f.notes...) {
+		argv = append(argv, "--note", note)
+	}
+	return argv, wanted, nil
+}
+
+// resumeCommand is the command line that goes on with the campaign of the file.
+func (f *modesFlags) resumeCommand() (argv, wanted []string, err error) {
+	plan := []string{"only", "duration", "warm-up", "search-budget", "note"}
+	for _, c := range campaignFlags {
+		plan = append(plan, c.name)
+	}
+	for _, name := range plan {
+		if f.set.Changed(name) {
+			return nil, nil, outcome.Usage(fmt.Errorf("--resume and --%s: the file has the plan", name), "")
+		}
+	}
+	if f.checkpoint != "" {
+		return nil, nil, outcome.Usage(errors.New("--resume and --checkpoint: the file is both"), "")
+	}
+	c, _, err := bench.ResumeCampaign(f.resume)
+	if err != nil {
+		return nil, nil, err
+	}
+	var names []string
+	for _, m := range c.Plan.Modes {
+		names = append(names, m.Name)
+	}
+	if wanted, err = modesWanted(names); err != nil {
+		return nil, nil, outcome.Failed(fmt.Errorf("campaign %s: its modes are not those of the emulated host", f.resume),
+			"'mpps bench modes --resume' goes on with it")
+	}
+	return resumeInLab(), wanted, nil
+}
+
+// finishModes saves and shows a result. failure is what ended the campaign early, or nil.
+func (a *app) finishModes(env *ops.Env, m *measure.Modes, f *modesFlags, log *bench.CampaignLog, failure error) error {
+	saved, shown, failure := bench.FinishCampaign(env, m, f.keep, log, "mpps-lab modes", failure)
+	if !shown {
+		return failure
+	}
+	return errors.Join(failure, a.out.Answer(report.Answer{
+		Verb: "bench-modes", Host: m.Host, Result: m, Warnings: m.Warnings,
+		Text: func(t *report.Text) { draw.ModesText(t, m, saved) },
+	}))
+}

@@ -1,0 +1,166 @@
+// Package accept keeps the report of the acceptance protocol in its directory.
+package accept
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"mpps/internal/acceptance"
+	"mpps/internal/facts"
+	"mpps/internal/ops"
+	"mpps/internal/outcome"
+	"mpps/internal/report"
+	"mpps/internal/report/founding"
+)
+
+// Names in the report's directory.
+const (
+	JSON = "acceptance.json"
+	HTML = "acceptance.html"
+)
+
+// Report is the report with its directory.
+type Report struct {
+	*acceptance.Report
+	Dir string // absolute
+}
+
+// Open reads the report of a directory, or begins one.
+func Open(dir string) (*Report, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	file := filepath.Join(dir, JSON)
+	f, err := ops.OpenJSON(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &Report{&acceptance.Report{Schema: acceptance.Schema, Runs: []*acceptance.Run{}}, dir}, nil
+	}
+	if err != nil {
+		return nil, outcome.Failed(fmt.Errorf("report: %w", err), "-o takes the directory of the report")
+	}
+	defer f.Close()
+	p, err := acceptance.Decode(f)
+	if err != nil {
+		return nil, outcome.Failed(fmt.Errorf("report %s: %w", file, err), "give another directory with -o")
+	}
+	return &Report{p, dir}, nil
+}
+
+// Of refuses to mix machines in one report.
+func (p *Report) Of(m *acceptance.Machine) error {
+	if p.Machine != nil && !p.Machine.Same(m) {
+		return outcome.Failed(fmt.Errorf("the report in %s is of another machine: %s, this is %s", p.Dir,
+			p.Machine.CPU, m.CPU), "give another directory with -o")
+	}
+	p.Machine = m
+	return nil
+}
+
+// Next is the directory of an experiment's next run, below the report's. Runs for which something was missing have
+// none.
+func (p *Report) Next(name string) string {
+	n := 1
+	for _, r := range p.Runs {
+		if r.Name == name && r.State != acceptance.Lacking {
+			n++
+		}
+	}
+	return fmt.Sprintf("%s-%d", name, n)
+}
+
+// Add adds a run, in place of those of its experiment for which something was missing.
+func (p *Report) Add(r *acceptance.Run) error {
+	p.Runs = append(slices.DeleteFunc(p.Runs, func(o *acceptance.Run) bool {
+		return o.Name == r.Name &&
+			o.State == acceptance.Lacking
+	}), r)
+	dir := r.Inputs.Dir
+	if r.State == acceptance.Lacking {
+		dir = p.Dir
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return outcome.Failed(fmt.Errorf("report: %w", err), "-o takes a directory that you may write to")
+	}
+	return nil
+}
+
+// Outcomes are the answers that a run has so far.
+func Outcomes(r *acceptance.Run) (*acceptance.Outcomes, error) {
+	o := &acceptance.Outcomes{}
+	for _, s := range r.Steps {
+		if s.State != acceptance.Ended || s.File == "" {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(r.Inputs.Dir, s.File))
+		if err == nil {
+			err = o.Add(s.ID, s.Gives, text)
+		}
+		if err != nil {
+			return nil, outcome.Failed(fmt.Errorf("run %s: %w", r.Name, err),
+				"its files belong beside its report; without --resume a new run is begun")
+		}
+	}
+	return o, nil
+}
+
+// Save writes the report: the data first, then the page.
+func (p *Report) Save(version string) error {
+	p.Version = version
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetIndent("", " ")
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(facts.Whole(p.Report)); err != nil {
+		return fmt.Errorf("encode the report: %w", err)
+	}
+	var page bytes.Buffer
+	if err := founding.HTML(&page, p.Report); err != nil {
+		return err
+	}
+	for name, content := range map[string][]byte{JSON: text.Bytes(), HTML: page.Bytes()} {
+		if err := ops.ReplaceFile(filepath.Join(p.Dir, name), content); err != nil {
+			return outcome.Failed(fmt.Errorf("write the report %s: %w", filepath.Join(p.Dir, name), err),
+				"-o takes a directory that you may write to")
+		}
+	}
+	return nil
+}
+
+// Answer is the answer with the runs of one call.
+func (p *Report) Answer(host string, runs []*acceptance.Run) report.Answer {
+	answer := *p.Report
+	answer.Runs = runs
+	var warnings []outcome.Warning
+	for _, r := range runs {
+		if r.Machine != nil && r.Machine.Emulated {
+			warnings = append(warnings, outcome.Warning{Code: "emulated",
+				Text: r.Name + ": EMULATION: that it runs is shown, and nothing about hardware", Hint: "repeat on a real host"})
+		}
+	}
+	return report.Answer{Verb: "acceptance", Host: host, Result: &answer, Warnings: warnings, Text: func(t *report.Text) {
+		founding.Text(t, &answer, p.Dir)
+	}}
+}
+
+// Code is the exit code for the worst of what became of the runs.
+func Code(runs []*acceptance.Run) int {
+	code := outcome.CodeOK
+	for _, r := range runs {
+		switch {
+		case r.State == acceptance.Failed:
+			return outcome.CodeFailed
+		case r.State == acceptance.Waiting:
+			code = outcome.CodeChanges
+		case r.State == acceptance.Lacking && code == outcome.CodeOK:
+			code = outcome.CodeNotConfigured
+		}
+	}
+	return code
+}
