@@ -18,8 +18,8 @@ var anyText = strings.Fields(`against agent all-free arg as checkpoint daemon di
 	mac machine metrics move name native netns nic note output pf plan plan-output report resume search secret-file snapshot
 	title to-snapshot unconfirmed trial-command tunnel-agent uuid vf vf-agent via network out uuid by to`)
 
-// elsewhere are the verbs that look at a guest or its definition before all of their flags, and those of the lab.
-var elsewhere = []string{"mpps domain", "mpps sriov assign", "mpps lab", "mpps demo"}
+// elsewhere are the verbs that look at a guest or its definition before all of their flags.
+var elsewhere = []string{"mpps domain", "mpps sriov assign"}
 
 // enough are the arguments without which a verb refuses to begin, whatever its flags are.
 var enough = map[string][]string{

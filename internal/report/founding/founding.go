@@ -176,7 +176,7 @@ func List(t *report.Text, all []*acceptance.Experiment) {
 		t.Wrapped("  then  ", e.Founding)
 		t.Wrapped("  takes ", length(e.Takes.Minutes()))
 		t.Each("  wants ", e.Wants)
-		t.Wrapped("  lab   ", words.Either(e.NoLab != "", "no: "+e.NoLab, "mpps acceptance "+e.Name+" --lab"))
+		t.Wrapped("  lab   ", words.Either(e.NoLab != "", "no: "+e.NoLab, "mpps-lab acceptance "+e.Name))
 	}
 }
 
