@@ -42,8 +42,11 @@ test-unit:                  ## libvirt's schema must be there: see scripts/deps
 	MPPS_LIBVIRT_SCHEMA=required scripts/in-memory $(GO) test ./...
 	$(GO) -C tools test ./...
 
-test-netns: build           ## as root, in network namespaces of its own
-	MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags netns -count=1 -p 1 -timeout 30m -run "$$(scripts/tagged -run netns)" $$(scripts/tagged netns)
+NETNS_TESTS = MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags netns -count=1 -exec $(CURDIR)/scripts/own-mounts -timeout 30m -run "$$(scripts/tagged -run netns)"
+
+test-netns: build           ## as root, in network namespaces of its own: two packages at a time, and the planted bottlenecks alone
+	$(NETNS_TESTS) -p 2 $$(scripts/tagged netns | grep -vx ./test/planted)
+	$(NETNS_TESTS) ./test/planted
 
 LAB_TESTS = MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags lab -count=1 -p 3 -run "$$(scripts/tagged -run lab)"
 

@@ -50,12 +50,12 @@ func ledger(b *box, run *measure.Run) {
 	}
 }
 
-// floodShare is how many of the packets offered reach the guest when as many as possible are sent.
-func floodShare(b *box, label string) float64 {
+// flood sends as many packets as possible into the guest.
+func flood(b *box, label string) *measure.Run {
 	b.Helper()
 	run := measured(b, "--name", label, "--duration", "1s", "--repeat", "2")
 	b.Logf("%s: %.0f packets/s of %.0f offered, limited by %s", label, run.PPS, run.OfferedPPS, run.LimitedBy)
-	return run.PPS / run.OfferedPPS
+	return run
 }
 
 // traces is what a measurement could leave on the host: links, queueing, programs, processes.

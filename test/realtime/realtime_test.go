@@ -29,6 +29,7 @@ const left = `- {id: boot.idle, leave: true, reason: emulated processors}
 // TestRealtimeHost takes a host from its usual kernel to the realtime kernel and back: plan, apply, reboot, what remains, the guest's
 // restart, everything seen by other programs, and all of it put back over another reboot.
 func TestRealtimeHost(t *testing.T) {
+	labtest.Long(t)
 	s := openScene(t)
 	usual, realtime := s.Lab.Releases()
 	s.cyclictest("before")

@@ -130,10 +130,10 @@ emulated hosts: 1 boots (5 s), 1 restores (1 s), 1 deaths, 1 retries
 
 func TestOrder(t *testing.T) {
 	var out bytes.Buffer
-	if err := inOrder(&out, []string{"./test/nobody", "./test/catalogue", "./test/realtime"}); err != nil {
+	if err := inOrder(&out, []string{"./test/nobody", "./test/catalogue", "./test/e2e"}); err != nil {
 		t.Fatal(err)
 	}
-	if out.String() != "./test/realtime\n./test/catalogue\n./test/nobody\n" {
+	if out.String() != "./test/e2e\n./test/catalogue\n./test/nobody\n" {
 		t.Errorf("found %s", &out)
 	}
 }
