@@ -140,6 +140,7 @@ func theHost(t *testing.T) *lab.Lab {
 }
 
 func TestValuesOutlastWhatResetsThem(t *testing.T) {
+	labtest.Long(t)
 	l := theHost(t)
 	s := scene{labtest.On(t, l)}
 	s.Must(prepare + "/opt/mpps snapshot -q -o /share/before.json; /opt/mpps apply --pps 1.8M --confirm 0 >/share/apply.txt")
