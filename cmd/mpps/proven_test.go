@@ -56,8 +56,8 @@ nor among the exceptions (test/catalogue/exceptions.txt), which stand here with 
 
 Judges: cases in internal/audit/testdata/knobs show each verdict on recorded facts.
 
-When: make test plays its tests each time, .ci/run those and TestCatalogue. The other long scenes of the emulated host are played by
-make test-turn, in four turns.
+When: make test plays its tests each time. .ci/run plays those, then TestCatalogue and a quarter of the other long scenes of the emulated
+host: four successive commits play them all (make test-turn).
 
 Made from test/catalogue/exceptions.txt, test/scenes/scenes.txt and cmd/mpps/proven_test.go.
 
