@@ -72,7 +72,7 @@ soak-sriov: build           ## 50 times a virtual function is made, given to a g
 	MPPS_SOAK=50 MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags lab -count=1 -timeout 60m -v -run '^TestSoak$$' ./test/sriov
 
 bench:                      ## speed and size of the program itself
-	$(GO) test -run '^$$' -bench . -benchmem ./internal/audit/... ./internal/facts/... ./internal/host/...
+	$(GO) test -run '^$$' -bench . -benchmem ./internal/advise/audit/... ./internal/model/facts/... ./internal/machine/...
 
 bench-field: deps build     ## generators, transactions and CPU times beside those of other programs, about 10 minutes
 	scripts/bench-field
@@ -84,12 +84,12 @@ bench-search:               ## our search beside MLRsearch on simulated devices:
 	scripts/bench-search
 
 bench-placement: deps build ## a guest in the emulated host as libvirt leaves it and as placed, in turns, and 30 random big hosts
-	$(GO) test -count=1 -v -run TestImprovement ./internal/placement
+	$(GO) test -count=1 -v -run TestImprovement ./internal/advise/placement
 	$(GO) test -tags lab -count=1 -timeout 20m -v -run '^$$' -bench Placement -benchtime 1x ./test/place
 
 bench-path:                 ## what watching queues costs a path at its highest rate, and one where CPUs wait for a lock, and what mending a fault gains: in turns with and without, 8 minutes
-	$(GO) test -tags netns -count=1 -v -run '^$$' -bench Watching -benchtime 30x ./internal/queuepath/trace
-	$(GO) test -tags netns -count=1 -v -run '^$$' -bench Gain -benchtime 1x ./internal/queuepath/lanes
+	$(GO) test -tags netns -count=1 -v -run '^$$' -bench Watching -benchtime 30x ./internal/measure/trace
+	$(GO) test -tags netns -count=1 -v -run '^$$' -bench Gain -benchtime 1x ./internal/machine/lanes
 
 bench-tune: deps build      ## one guest's packets as found, with two of TuneD's profiles, with all of a plan at once and with what mpps tune keeps, in rounds, in the emulated host: 30 minutes
 	MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags lab -count=1 -timeout 60m -v -run '^$$' -bench Against -benchtime 1x ./test/tune

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Writes the names of the documented kernel parameters to internal/knob/kernel_parameters.txt, one a line, sorted. Names
+# Writes the names of the documented kernel parameters to internal/advise/knob/kernel_parameters.txt, one a line, sorted. Names
 # only: they are facts; no text of the documentation is copied.
 #
 #   scripts/kernel-parameters.sh DOCUMENTATION SOURCE
@@ -9,7 +9,7 @@
 set -eu
 doc=$1
 source=$2
-target=$(dirname "$0")/../internal/knob/kernel_parameters.txt
+target=$(dirname "$0")/../internal/advise/knob/kernel_parameters.txt
 
 text() {
 	for name in "$doc/$1" "$doc/$1.gz"; do

@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"mpps/internal/lab/guestinit"
+	"mpps/internal/measure/traffic/agent"
 	"mpps/internal/outcome"
-	"mpps/internal/traffic/agent"
 	"mpps/internal/version"
 )
 

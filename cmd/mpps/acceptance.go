@@ -12,14 +12,14 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"mpps/internal/acceptance"
-	"mpps/internal/facts"
-	"mpps/internal/goal"
+	"mpps/internal/measure/acceptance"
+	"mpps/internal/measure/traffic"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/goal"
 	"mpps/internal/ops"
 	"mpps/internal/ops/bench"
 	"mpps/internal/report"
 	"mpps/internal/report/founding"
-	"mpps/internal/traffic"
 )
 
 // acceptanceFlags are the flags of acceptance.

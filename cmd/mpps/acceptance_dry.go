@@ -5,7 +5,7 @@ import (
 	"errors"
 	"path/filepath"
 
-	"mpps/internal/acceptance"
+	"mpps/internal/measure/acceptance"
 	"mpps/internal/ops/accept"
 	"mpps/internal/outcome"
 	"mpps/internal/report"

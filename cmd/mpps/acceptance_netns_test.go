@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"mpps/internal/acceptance"
+	"mpps/internal/measure/acceptance"
 	"mpps/internal/ops/accept"
 	"mpps/internal/outcome"
 )

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"mpps/internal/acceptance"
+	"mpps/internal/measure/acceptance"
 	"mpps/internal/ops"
 	"mpps/internal/ops/accept"
 	"mpps/internal/ops/bench"

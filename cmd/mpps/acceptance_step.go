@@ -12,12 +12,12 @@ import (
 	"strings"
 	"time"
 
-	"mpps/internal/acceptance"
-	"mpps/internal/goal"
+	"mpps/internal/advise/plan"
+	"mpps/internal/measure/acceptance"
+	"mpps/internal/model/goal"
 	"mpps/internal/ops"
 	"mpps/internal/ops/change"
 	"mpps/internal/outcome"
-	"mpps/internal/plan"
 	"mpps/internal/report/founding"
 )
 

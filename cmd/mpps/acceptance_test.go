@@ -13,15 +13,15 @@ import (
 	"testing"
 	"time"
 
-	"mpps/internal/acceptance"
-	"mpps/internal/facts"
+	"mpps/internal/advise/plan"
 	"mpps/internal/golden"
+	"mpps/internal/measure/acceptance"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 	"mpps/internal/ops/accept"
 	"mpps/internal/outcome"
-	"mpps/internal/plan"
 	"mpps/internal/report"
 	"mpps/internal/report/founding"
-	"mpps/internal/setting"
 )
 
 // setUps are what people may say of a set-up: each experiment has other steps for some.

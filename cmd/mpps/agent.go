@@ -6,10 +6,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mpps/internal/measure/traffic/agent"
 	"mpps/internal/ops/bench"
 	"mpps/internal/outcome"
 	"mpps/internal/report"
-	"mpps/internal/traffic/agent"
 )
 
 // agentReady is the answer of agent, given once it listens.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"mpps/internal/audit"
-	"mpps/internal/knob"
+	"mpps/internal/advise/audit"
+	"mpps/internal/advise/knob"
 	"mpps/internal/ops"
 	"mpps/internal/outcome"
 	"mpps/internal/report"

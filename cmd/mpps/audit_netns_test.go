@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"mpps/internal/audit"
+	"mpps/internal/advise/audit"
 )
 
 // TestAuditCountsOverAnInterval: a tap that nobody empties drops packets. What depends on losses is unknown at first sight,

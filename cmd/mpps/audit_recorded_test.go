@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"mpps/internal/audit"
-	"mpps/internal/facts"
-	"mpps/internal/goal"
-	"mpps/internal/host"
-	"mpps/internal/knob"
-	"mpps/internal/setting"
+	"mpps/internal/advise/audit"
+	"mpps/internal/advise/knob"
+	"mpps/internal/machine"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
 )
 
 // TestIntervalOfRecordedServer: a server whose softirqs were squeezed 1913 times since boot, and not once while it was
@@ -43,13 +43,13 @@ func TestIntervalOfRecordedServer(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		m, err := host.Open(root)
+		m, err := machine.Open(root)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer m.Close()
 		h := m.Inventory(t.Context())
-		host.Read(t.Context(), m.Mechanisms(), h, knob.Addresses(h, knob.Catalogue()))
+		machine.Read(t.Context(), m.Mechanisms(), h, knob.Addresses(h, knob.Catalogue()))
 		return h
 	}
 	before, after := look(read("softnet_stat1")), look(read("softnet_stat5"))

@@ -15,11 +15,11 @@ import (
 	"mpps/internal/measure"
 	"mpps/internal/measure/export"
 	"mpps/internal/measure/rig"
+	"mpps/internal/measure/traffic"
+	"mpps/internal/model/setting"
 	"mpps/internal/ops/bench"
 	"mpps/internal/report"
 	draw "mpps/internal/report/bench"
-	"mpps/internal/setting"
-	"mpps/internal/traffic"
 )
 
 // modesFlags are the flags of bench modes.

@@ -7,7 +7,7 @@ import (
 
 	"mpps/internal/measure"
 	"mpps/internal/measure/rig"
-	"mpps/internal/traffic"
+	"mpps/internal/measure/traffic"
 )
 
 // ppsFlags are the flags of bench pps.

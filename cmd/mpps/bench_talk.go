@@ -10,8 +10,8 @@ import (
 
 	"mpps/internal/measure"
 	"mpps/internal/measure/rig"
+	"mpps/internal/measure/traffic"
 	"mpps/internal/ops/bench"
-	"mpps/internal/traffic"
 )
 
 // talkFlags are the flags of bench rr, crr and stream.

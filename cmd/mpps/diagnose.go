@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"mpps/internal/bottleneck"
-	"mpps/internal/facts"
+	"mpps/internal/advise/bottleneck"
+	"mpps/internal/model/facts"
 	"mpps/internal/ops/load"
 	"mpps/internal/outcome"
 	"mpps/internal/report"

@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"mpps/internal/bottleneck"
-	"mpps/internal/facts"
+	"mpps/internal/advise/bottleneck"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 	"mpps/internal/outcome"
-	"mpps/internal/setting"
 )
 
 // busyHost is a host whose guest db is held back, and whose guest web loses nothing.

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"mpps/internal/goal"
+	"mpps/internal/model/goal"
 )
 
 // domainGoal are the goal flags of mpps domain tune. --nic and --guest mean something else there.

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"mpps/internal/domain"
+	"mpps/internal/model/domain"
 	"mpps/internal/ops/definition"
 	"mpps/internal/outcome"
 	"mpps/internal/report"

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"mpps/docs/knobs"
-	"mpps/internal/knob"
+	"mpps/internal/advise/knob"
 	"mpps/internal/report"
 )
 

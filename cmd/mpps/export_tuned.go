@@ -5,9 +5,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mpps/internal/advise/tuned/export"
 	"mpps/internal/ops/profile"
 	"mpps/internal/report"
-	"mpps/internal/tuned/export"
 )
 
 func (a *app) exportTunedCommand() *cobra.Command {

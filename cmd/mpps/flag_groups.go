@@ -11,9 +11,9 @@ import (
 
 	"mpps/internal/measure"
 	"mpps/internal/measure/rig"
+	"mpps/internal/measure/traffic"
+	"mpps/internal/model/setting"
 	"mpps/internal/ops/bench"
-	"mpps/internal/setting"
-	"mpps/internal/traffic"
 )
 
 // addEnds adds the flags that name the ends of a measurement.

@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"mpps/internal/goal"
-	"mpps/internal/setting"
-	"mpps/internal/traffic"
+	"mpps/internal/measure/traffic"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
 )
 
 // flagValue is a flag whose text is read when it is given, so that what is wrong with it is said of the flag that was

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"mpps/internal/goal"
-	"mpps/internal/setting"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
 )
 
 // goalFlags are the flags that say what the user wants from the host.

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"mpps/internal/datapath"
-	"mpps/internal/goal"
+	"mpps/internal/advise/knob"
 	"mpps/internal/golden"
-	"mpps/internal/knob"
+	"mpps/internal/model/datapath"
+	"mpps/internal/model/goal"
 )
 
 // knobPages is where the pages of the catalogue are.

@@ -15,12 +15,12 @@ import (
 
 	"mpps/internal/measure/wakeloop"
 	"mpps/internal/measure/wakeup"
+	"mpps/internal/model/setting"
 	"mpps/internal/ops/latency"
 	"mpps/internal/ops/saved"
 	"mpps/internal/outcome"
 	"mpps/internal/report"
 	"mpps/internal/report/bench"
-	"mpps/internal/setting"
 )
 
 // latencyFlags are the flags of latency.

@@ -4,9 +4,9 @@ import (
 	"regexp"
 	"testing"
 
-	"mpps/internal/facts"
-	"mpps/internal/knob"
+	"mpps/internal/advise/knob"
 	"mpps/internal/measure/wakeup"
+	"mpps/internal/model/facts"
 )
 
 // TestAdviceNamesKnobs: each kind of cause has words and advice, and every knob that the advice names is one.

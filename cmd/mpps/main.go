@@ -14,10 +14,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mpps/internal/advise/plan"
 	"mpps/internal/cli"
 	"mpps/internal/ops"
 	"mpps/internal/outcome"
-	"mpps/internal/plan"
 	"mpps/internal/report"
 	build "mpps/internal/version"
 )

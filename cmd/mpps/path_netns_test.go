@@ -17,7 +17,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 
-	"mpps/internal/queuepath"
+	"mpps/internal/advise/queuepath"
 )
 
 // TestPathInterrupted: SIGINT ends watching with what was seen, as an answer like any other, and no word of progress where

@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mpps/internal/advise/queuepath"
 	"mpps/internal/ops/change"
 	"mpps/internal/ops/queues"
-	"mpps/internal/queuepath"
 )
 
 // steerFlags are the flags of mpps path --steer.

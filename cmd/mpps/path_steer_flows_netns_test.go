@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"mpps/internal/advise/queuepath"
 	"mpps/internal/outcome"
-	"mpps/internal/queuepath"
 )
 
 // TestSteerManyFlows: 2,000 flows over a steered tunnel are healthy, although dozens share their outer source port with a flow on

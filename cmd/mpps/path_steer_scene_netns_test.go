@@ -21,8 +21,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"mpps/internal/advise/queuepath"
 	"mpps/internal/outcome"
-	"mpps/internal/queuepath"
 )
 
 // inHost runs the test that calls it in a process of its own with network namespace, bpf file system, journal, lock and systemd's

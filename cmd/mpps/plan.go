@@ -6,10 +6,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mpps/internal/advise/plan"
 	"mpps/internal/ops"
 	"mpps/internal/ops/change"
 	"mpps/internal/outcome"
-	"mpps/internal/plan"
 	"mpps/internal/report"
 )
 

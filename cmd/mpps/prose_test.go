@@ -14,11 +14,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 
-	"mpps/internal/facts"
+	"mpps/internal/advise/knob"
+	"mpps/internal/change/journal"
 	"mpps/internal/golden"
-	"mpps/internal/journal"
-	"mpps/internal/knob"
-	"mpps/internal/setting"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 )
 
 // TestProseDrivesNothing plans, applies, goes on behind a reboot and rolls back twice: with the words of this

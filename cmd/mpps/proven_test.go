@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"mpps/internal/advise/knob"
 	"mpps/internal/golden"
-	"mpps/internal/knob"
 	"mpps/test/catalogue"
 	"mpps/test/scenes"
 )
@@ -54,7 +54,7 @@ through another program than mpps (sysctl, ethtool, ip, nft, iptables, virsh, ta
 it with that program, rolls back, and finds everything as it was. It fails where a knob that sets is neither among its changes
 nor among the exceptions (test/catalogue/exceptions.txt), which stand here with what shows them instead.
 
-Judges: cases in internal/audit/testdata/knobs show each verdict on recorded facts.
+Judges: cases in internal/advise/audit/testdata/knobs show each verdict on recorded facts.
 
 When: make test plays its tests each time. .ci/run plays those, then TestCatalogue and a quarter of the other long scenes of the emulated
 host: four successive commits play them all (make test-turn).

@@ -6,12 +6,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mpps/internal/advise/realtime"
+	"mpps/internal/model/setting"
 	"mpps/internal/ops"
 	"mpps/internal/ops/monitor"
 	"mpps/internal/outcome"
-	"mpps/internal/realtime"
 	"mpps/internal/report"
-	"mpps/internal/setting"
 )
 
 func (a *app) realtimeCheckCommand() *cobra.Command {

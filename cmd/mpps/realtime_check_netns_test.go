@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"mpps/internal/realtime"
+	"mpps/internal/advise/realtime"
 )
 
 // TestRealtimeCheckSeesWhatRan: on the kernel of this machine a program is bound to one CPU and kept busy. It is found there,

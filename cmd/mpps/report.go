@@ -8,13 +8,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mpps/internal/advise/tune"
 	"mpps/internal/measure/export"
 	"mpps/internal/ops"
 	"mpps/internal/ops/saved"
 	"mpps/internal/report"
 	"mpps/internal/report/bench"
 	"mpps/internal/report/tuning"
-	"mpps/internal/tune"
 )
 
 // reportFlags are the flags of report.

@@ -7,13 +7,13 @@ import (
 	"strings"
 	"testing"
 
-	"mpps/internal/facts"
-	"mpps/internal/goal"
-	"mpps/internal/knob"
+	"mpps/internal/advise/knob"
+	"mpps/internal/advise/plan"
 	"mpps/internal/measure"
 	"mpps/internal/measure/wakeup"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/goal"
 	"mpps/internal/outcome"
-	"mpps/internal/plan"
 	"mpps/internal/report/bench"
 )
 

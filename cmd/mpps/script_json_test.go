@@ -11,8 +11,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"mpps/internal/facts"
 	"mpps/internal/golden"
+	"mpps/internal/model/facts"
 )
 
 // recordedTree unpacks a recorded machine of testdata/trees: "tree NAME DIR".

@@ -13,15 +13,15 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"mpps/internal/datapath"
-	"mpps/internal/facts"
-	"mpps/internal/goal"
-	"mpps/internal/host"
-	"mpps/internal/journal"
-	"mpps/internal/knob"
-	"mpps/internal/lasting"
-	"mpps/internal/plan"
-	"mpps/internal/setting"
+	"mpps/internal/advise/knob"
+	"mpps/internal/advise/lasting"
+	"mpps/internal/advise/plan"
+	"mpps/internal/change/journal"
+	"mpps/internal/machine"
+	"mpps/internal/model/datapath"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
 )
 
 // makePlan plans values of a scratch tree: "makeplan ROOT FILE ADDRESS=VALUE[@RISK]…". The catalogue is made up of these,
@@ -100,7 +100,7 @@ func writePlan(ts *testscript.TestScript, args []string, last bool) {
 
 // madePlan is the file of a plan for the values ADDRESS=VALUE[@RISK] below a root, with what makes them last or without.
 func madePlan(root string, values []string, last bool) ([]byte, error) {
-	m, err := host.Open(root)
+	m, err := machine.Open(root)
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +136,7 @@ func madePlan(root string, values []string, last bool) ([]byte, error) {
 		})
 	}
 	h := m.Inventory(context.Background())
-	host.Read(context.Background(), m.Mechanisms(), h, append(addresses, lasting.Addresses()...))
+	machine.Read(context.Background(), m.Mechanisms(), h, append(addresses, lasting.Addresses()...))
 	p, err := plan.Make(h, g, catalogue)
 	if err == nil && last {
 		err = lasting.Add(p, h)

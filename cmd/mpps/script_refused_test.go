@@ -9,7 +9,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"mpps/internal/journal"
+	"mpps/internal/change/journal"
 	"mpps/internal/outcome"
 )
 
@@ -87,7 +87,7 @@ func sampleJournal(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: samplejournal NAME ROOT")
 	}
-	text, err := os.ReadFile(filepath.Join("../../internal/journal/testdata", args[0]+".jsonl"))
+	text, err := os.ReadFile(filepath.Join("../../internal/change/journal/testdata", args[0]+".jsonl"))
 	ts.Check(err)
 	t, err := journal.Parse(text)
 	ts.Check(err)

@@ -9,15 +9,15 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"mpps/internal/facts"
 	"mpps/internal/measure"
 	"mpps/internal/measure/rig"
 	"mpps/internal/measure/search"
+	"mpps/internal/measure/traffic"
+	"mpps/internal/model/facts"
 	"mpps/internal/ops"
 	"mpps/internal/ops/bench"
 	"mpps/internal/report"
 	draw "mpps/internal/report/bench"
-	"mpps/internal/traffic"
 )
 
 // searchFlags are the flags of search.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"mpps/internal/facts"
+	"mpps/internal/model/facts"
 	"mpps/internal/ops"
 	"mpps/internal/outcome"
 	"mpps/internal/report"

@@ -8,11 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"mpps/internal/facts"
+	"mpps/internal/advise/sriov"
+	"mpps/internal/model/facts"
 	"mpps/internal/ops/change"
 	"mpps/internal/ops/vf"
 	"mpps/internal/report"
-	"mpps/internal/sriov"
 )
 
 func (a *app) sriovAssignCommand() *cobra.Command {

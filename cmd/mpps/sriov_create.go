@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mpps/internal/advise/sriov"
 	"mpps/internal/ops/change"
 	"mpps/internal/ops/vf"
-	"mpps/internal/sriov"
 )
 
 // changeFlags are those of every verb that changes what functions there are.

@@ -5,11 +5,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mpps/internal/advise/sriov"
 	"mpps/internal/ops"
 	"mpps/internal/ops/vf"
 	"mpps/internal/outcome"
 	"mpps/internal/report"
-	"mpps/internal/sriov"
 )
 
 func (a *app) sriovMigratePlanCommand() *cobra.Command {

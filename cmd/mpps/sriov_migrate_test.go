@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"mpps/internal/facts"
-	"mpps/internal/sriov"
+	"mpps/internal/advise/sriov"
+	"mpps/internal/model/facts"
 )
 
 // TestMigrationCommands parses every command of this program that a plan of a migration prints: each is one that it takes.

@@ -3,10 +3,10 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"mpps/internal/advise/sriov"
 	"mpps/internal/ops/vf"
 	"mpps/internal/outcome"
 	"mpps/internal/report"
-	"mpps/internal/sriov"
 )
 
 func (a *app) sriovRecoverCommand() *cobra.Command {

@@ -5,9 +5,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mpps/internal/advise/sriov"
 	"mpps/internal/ops/vf"
 	"mpps/internal/report"
-	"mpps/internal/sriov"
 )
 
 func (a *app) sriovReleaseCommand() *cobra.Command {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"mpps/internal/bottleneck"
+	"mpps/internal/advise/bottleneck"
 	"mpps/internal/ops"
 	"mpps/internal/ops/load"
 	"mpps/internal/outcome"

@@ -7,7 +7,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"mpps/internal/bottleneck"
+	"mpps/internal/advise/bottleneck"
 	"mpps/internal/report"
 	"mpps/internal/report/top"
 )

@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"mpps/internal/bottleneck"
+	"mpps/internal/advise/bottleneck"
 	"mpps/internal/report"
 	"mpps/internal/report/top"
 )

@@ -10,10 +10,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"mpps/internal/facts"
-	"mpps/internal/goal"
-	"mpps/internal/knob"
+	"mpps/internal/advise/knob"
 	"mpps/internal/measure/rig"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/goal"
 	"mpps/internal/ops"
 	"mpps/internal/ops/tuning"
 	"mpps/internal/outcome"

@@ -11,14 +11,14 @@ import (
 	"testing"
 	"time"
 
-	"mpps/internal/bottleneck"
-	"mpps/internal/goal"
+	"mpps/internal/advise/bottleneck"
+	"mpps/internal/advise/tune"
 	"mpps/internal/measure"
+	"mpps/internal/measure/traffic"
+	"mpps/internal/model/goal"
 	"mpps/internal/ops/bench"
 	"mpps/internal/ops/tuning"
 	"mpps/internal/report"
-	"mpps/internal/traffic"
-	"mpps/internal/tune"
 )
 
 // healthy is a real path on which nothing that is tried does anything: what comes through is measured with packets, noise of this machine and

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"mpps/internal/advise/tune"
 	"mpps/internal/outcome"
-	"mpps/internal/tune"
 )
 
 // TestTuneBridge: on a host whose bridge walks through a thousand rules the loop takes its frames out of iptables, proves what that gains with

@@ -7,12 +7,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mpps/internal/change/watch"
+	"mpps/internal/model/setting"
 	"mpps/internal/ops/change"
 	"mpps/internal/ops/monitor"
 	"mpps/internal/outcome"
 	"mpps/internal/report"
-	"mpps/internal/setting"
-	"mpps/internal/watch"
 )
 
 func (a *app) verifyCommand() *cobra.Command {

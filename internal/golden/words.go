@@ -65,7 +65,7 @@ func reword(v any, words bool, other func(string) string) any {
 	return v
 }
 
-// RewordJournal replaces the words for people in a journal, and puts its sums right (internal/journal, line.go).
+// RewordJournal replaces the words for people in a journal, and puts its sums right (internal/change/journal, line.go).
 func RewordJournal(t testing.TB, text []byte, other func(string) string) []byte {
 	t.Helper()
 	var out bytes.Buffer

@@ -22,7 +22,7 @@ var foreignTitles = []string{"machine/boot", "bottleneck"}
 // type.
 func readsProse(s *source) []string {
 	const why = "no decision depends on words for people: carry it in a typed field"
-	if s.pkg == "journal" && filepath.Base(s.name) == "reason.go" {
+	if s.pkg == "change/journal" && filepath.Base(s.name) == "reason.go" {
 		return nil // what old journals say in words only
 	}
 	var found []string

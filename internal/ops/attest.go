@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"mpps/internal/facts"
-	"mpps/internal/host"
-	"mpps/internal/knob"
+	"mpps/internal/advise/knob"
+	"mpps/internal/machine"
+	"mpps/internal/model/facts"
 	"mpps/internal/outcome"
 )
 
@@ -43,7 +43,7 @@ func (e *Env) Attest(given []string, by string, forget bool) (*Attested, error) 
 		return nil, err
 	}
 	all, now := &Attested{}, time.Now()
-	return all, e.With(func(m *host.Machine) error {
+	return all, e.With(func(m *machine.Machine) error {
 		for _, s := range said {
 			before, err := m.Attest(s.id, s.value, by, now)
 			if err != nil {
@@ -61,7 +61,7 @@ func (e *Env) Attest(given []string, by string, forget bool) (*Attested, error) 
 // Attested lists what was said, and what can be.
 func (e *Env) Attested() (*Attested, error) {
 	all, now := &Attested{Listed: true, Attested: []knob.Attestation{}}, time.Now()
-	return all, e.With(func(m *host.Machine) error {
+	return all, e.With(func(m *machine.Machine) error {
 		said, err := m.Attested()
 		if err != nil {
 			return outcome.Failed(err, "move the file away to start over")

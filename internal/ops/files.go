@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"mpps/internal/facts"
+	"mpps/internal/model/facts"
 	"mpps/internal/outcome"
 )
 

@@ -8,19 +8,19 @@ import (
 	"strings"
 	"time"
 
-	"mpps/internal/facts"
-	"mpps/internal/goal"
-	"mpps/internal/host"
-	"mpps/internal/knob"
-	"mpps/internal/lasting"
+	"mpps/internal/advise/knob"
+	"mpps/internal/advise/lasting"
+	"mpps/internal/advise/realtime"
+	"mpps/internal/advise/site"
+	"mpps/internal/machine"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
 	"mpps/internal/outcome"
-	"mpps/internal/realtime"
-	"mpps/internal/setting"
-	"mpps/internal/site"
 )
 
 // NoGuest is the Look.Guest with which no guest is looked into.
-const NoGuest = host.NoGuest
+const NoGuest = machine.NoGuest
 
 // Look is which host is looked at, and how closely.
 type Look struct {
@@ -37,7 +37,7 @@ type Host struct {
 	Facts      *facts.Host
 	Mechanisms setting.Mechanisms // that read and change it; nil of a snapshot
 	Site       *site.File         // nil where there is none, where it was not asked for, and of a snapshot
-	Machine    *host.Machine      // nil of a snapshot
+	Machine    *machine.Machine   // nil of a snapshot
 }
 
 // Gather looks at a host for judging it: with the values that the catalogue knows and the site file.
@@ -109,7 +109,7 @@ func (e *Env) look(ctx context.Context, h *Host, l Look) error {
 }
 
 // watch lets an interval pass. Where CPUs are set aside for realtime it watches what runs on them.
-func watch(ctx context.Context, m *host.Machine, h *facts.Host, interval time.Duration) (*facts.Observation, error) {
+func watch(ctx context.Context, m *machine.Machine, h *facts.Host, interval time.Duration) (*facts.Observation, error) {
 	var observed *facts.Observation
 	if s := realtime.Find(h, nil, ""); len(s.CPUs) > 0 && m.Live() {
 		observed = m.Observe(ctx, h, s.CPUs, interval)
@@ -127,7 +127,7 @@ func watch(ctx context.Context, m *host.Machine, h *facts.Host, interval time.Du
 
 // Read adds readings to the facts.
 func (h *Host) Read(ctx context.Context, addresses ...setting.Address) {
-	host.Read(ctx, h.Mechanisms, h.Facts, addresses)
+	machine.Read(ctx, h.Mechanisms, h.Facts, addresses)
 }
 
 // Close closes the machine, if there is one.

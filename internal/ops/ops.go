@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"mpps/internal/host"
+	"mpps/internal/machine"
 	"mpps/internal/outcome"
 )
 
@@ -42,8 +42,8 @@ func (Deaf) Failure(error, string) {}
 const RootHint = "--root takes a directory that holds proc/ and sys/ of a machine"
 
 // Open opens the machine below the root.
-func (e *Env) Open() (*host.Machine, error) {
-	m, err := host.Open(e.Root)
+func (e *Env) Open() (*machine.Machine, error) {
+	m, err := machine.Open(e.Root)
 	if err != nil {
 		return nil, outcome.Failed(err, RootHint)
 	}
@@ -51,7 +51,7 @@ func (e *Env) Open() (*host.Machine, error) {
 }
 
 // With opens the machine below the root for one question.
-func (e *Env) With(do func(*host.Machine) error) error {
+func (e *Env) With(do func(*machine.Machine) error) error {
 	m, err := e.Open()
 	if err != nil {
 		return err

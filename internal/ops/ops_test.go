@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"mpps/internal/facts"
-	"mpps/internal/goal"
 	"mpps/internal/golden"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
 	"mpps/internal/outcome"
-	"mpps/internal/setting"
 )
 
 // recorded is the tree of a recorded host with two nodes.

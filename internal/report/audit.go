@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"mpps/internal/audit"
-	"mpps/internal/knob"
+	"mpps/internal/advise/audit"
+	"mpps/internal/advise/knob"
 	"mpps/internal/report/words"
 )
 

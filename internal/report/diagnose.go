@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"mpps/internal/bottleneck"
-	"mpps/internal/facts"
+	"mpps/internal/advise/bottleneck"
+	"mpps/internal/model/facts"
 	"mpps/internal/report/words"
 )
 

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"mpps/internal/bottleneck"
-	"mpps/internal/facts"
+	"mpps/internal/advise/bottleneck"
+	"mpps/internal/model/facts"
 )
 
 func TestDiagnosis(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"mpps/internal/domain"
+	"mpps/internal/model/domain"
 	"mpps/internal/report/words"
 )
 

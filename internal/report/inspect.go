@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"mpps/internal/facts"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 	"mpps/internal/report/words"
-	"mpps/internal/setting"
 )
 
 // Inspect draws what a host is: one line of who it is, its nodes, and the path of a packet from each NIC to each guest.

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"mpps/internal/facts"
 	"mpps/internal/golden"
-	"mpps/internal/setting"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 )
 
 // sample is a small host with every kind of station on its path.

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"strings"
 
-	"mpps/internal/facts"
-	"mpps/internal/goal"
-	"mpps/internal/knob"
+	"mpps/internal/advise/knob"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/goal"
 	"mpps/internal/report/words"
 )
 

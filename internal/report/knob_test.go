@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"mpps/docs/knobs"
-	"mpps/internal/goal"
-	"mpps/internal/knob"
+	"mpps/internal/advise/knob"
+	"mpps/internal/model/goal"
 )
 
 // TestExplainIsThePage: mpps explain shows of each knob what its page does, and both show all of the definition.

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"mpps/internal/goal"
-	"mpps/internal/plan"
+	"mpps/internal/advise/plan"
+	"mpps/internal/model/goal"
 	"mpps/internal/report/words"
 )
 

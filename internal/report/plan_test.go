@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"mpps/internal/goal"
-	"mpps/internal/plan"
-	"mpps/internal/setting"
+	"mpps/internal/advise/plan"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
 )
 
 // TestPlanTerms: what an operator must see before signing: the rules that stop matching, also those consented to, under

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"mpps/internal/facts"
+	"mpps/internal/model/facts"
 	"mpps/internal/outcome"
 )
 

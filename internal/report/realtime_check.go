@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"mpps/internal/realtime"
+	"mpps/internal/advise/realtime"
 	"mpps/internal/report/words"
 )
 

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"mpps/internal/knob"
-	"mpps/internal/realtime"
-	"mpps/internal/setting"
+	"mpps/internal/advise/knob"
+	"mpps/internal/advise/realtime"
+	"mpps/internal/model/setting"
 )
 
 func TestRealtimeCheckDraws(t *testing.T) {

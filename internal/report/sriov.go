@@ -7,11 +7,11 @@ import (
 	"strconv"
 	"strings"
 
-	"mpps/internal/apply"
-	"mpps/internal/facts"
-	"mpps/internal/knob"
+	"mpps/internal/advise/knob"
+	"mpps/internal/advise/sriov"
+	"mpps/internal/change/apply"
+	"mpps/internal/model/facts"
 	"mpps/internal/report/words"
-	"mpps/internal/sriov"
 )
 
 // Assigned draws what a guest was given, and what that means.

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"mpps/internal/knob"
-	"mpps/internal/sriov"
+	"mpps/internal/advise/knob"
+	"mpps/internal/advise/sriov"
 )
 
 func TestSRIOVCheckDraws(t *testing.T) {

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"mpps/internal/facts"
-	"mpps/internal/sriov"
+	"mpps/internal/advise/sriov"
+	"mpps/internal/model/facts"
 )
 
 func TestSRIOVListDraws(t *testing.T) {

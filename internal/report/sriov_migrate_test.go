@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"mpps/internal/setting"
-	"mpps/internal/sriov"
+	"mpps/internal/advise/sriov"
+	"mpps/internal/model/setting"
 )
 
 // TestMigrationCanBePasted draws a plan narrower than its commands: they stay whole, at the beginning of their lines,

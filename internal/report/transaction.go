@@ -6,10 +6,10 @@ import (
 	"strings"
 	"time"
 
-	"mpps/internal/apply"
-	"mpps/internal/journal"
+	"mpps/internal/change/apply"
+	"mpps/internal/change/journal"
+	"mpps/internal/model/setting"
 	"mpps/internal/report/words"
-	"mpps/internal/setting"
 )
 
 // Applied draws what became of an apply.

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"mpps/internal/facts"
+	"mpps/internal/advise/tuned/export"
+	"mpps/internal/model/facts"
 	"mpps/internal/report/words"
-	"mpps/internal/tuned/export"
 )
 
 // realtimeKeys are the kernel parameters of TuneD's realtime profiles that are worth a word.

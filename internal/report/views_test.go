@@ -13,14 +13,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"mpps/internal/apply"
-	"mpps/internal/audit"
-	"mpps/internal/facts"
-	"mpps/internal/goal"
-	"mpps/internal/journal"
-	"mpps/internal/knob"
-	"mpps/internal/plan"
-	"mpps/internal/setting"
+	"mpps/internal/advise/audit"
+	"mpps/internal/advise/knob"
+	"mpps/internal/advise/plan"
+	"mpps/internal/change/apply"
+	"mpps/internal/change/journal"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
 )
 
 // views are the text views of a host and of what is said of it.

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"mpps/internal/change/watch"
 	"mpps/internal/report/words"
-	"mpps/internal/watch"
 )
 
 // Event is an event in one line, for a log.

@@ -9,11 +9,11 @@ import (
 	"slices"
 	"testing"
 
-	"mpps/internal/apply"
-	"mpps/internal/knob"
+	"mpps/internal/advise/knob"
+	"mpps/internal/advise/plan"
+	"mpps/internal/change/apply"
 	"mpps/internal/lab/labtest"
-	"mpps/internal/plan"
-	"mpps/internal/setting"
+	"mpps/internal/model/setting"
 )
 
 // round is one plan as a user makes it: goal flags and a site file.

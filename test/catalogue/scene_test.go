@@ -11,7 +11,7 @@ import (
 
 	"mpps/internal/lab"
 	"mpps/internal/lab/labtest"
-	"mpps/internal/setting"
+	"mpps/internal/model/setting"
 	"mpps/test/survey"
 )
 

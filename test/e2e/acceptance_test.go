@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"mpps/internal/acceptance"
 	"mpps/internal/lab/labtest"
+	"mpps/internal/measure/acceptance"
 )
 
 // TestAcceptance carries out one experiment of the acceptance protocol as a person does, in its short form: it measures, mends, waits for

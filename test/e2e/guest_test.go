@@ -10,11 +10,11 @@ import (
 	"strings"
 	"testing"
 
-	"mpps/internal/apply"
-	"mpps/internal/facts"
+	"mpps/internal/advise/plan"
+	"mpps/internal/change/apply"
 	"mpps/internal/lab/labtest"
-	"mpps/internal/plan"
-	"mpps/internal/setting"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 )
 
 // testGuest is the main job: plan, apply, a new start of the guest, plan and apply for the threads that exist since,

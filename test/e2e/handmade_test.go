@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"slices"
 
-	"mpps/internal/datapath"
-	"mpps/internal/facts"
-	"mpps/internal/goal"
-	"mpps/internal/knob"
-	"mpps/internal/plan"
-	"mpps/internal/setting"
+	"mpps/internal/advise/knob"
+	"mpps/internal/advise/plan"
+	"mpps/internal/model/datapath"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
 )
 
 // change is one of a plan that the catalogue would not make.

@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"mpps/internal/facts"
 	"mpps/internal/lab"
 	"mpps/internal/lab/labtest"
+	"mpps/internal/model/facts"
 )
 
 func TestMain(m *testing.M) { os.Exit(labtest.Main(m)) }

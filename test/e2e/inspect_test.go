@@ -11,9 +11,9 @@ import (
 	"strconv"
 	"strings"
 
-	"mpps/internal/facts"
 	"mpps/internal/lab/labtest"
-	"mpps/internal/setting"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 )
 
 // untold are the kinds of values that no other program tells as mpps does: what files, directories, units and services there

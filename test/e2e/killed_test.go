@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"mpps/internal/advise/plan"
 	"mpps/internal/lab"
 	"mpps/internal/lab/labtest"
-	"mpps/internal/plan"
 )
 
 // interfaces of no use whose settings make a plan long enough to be hit on the way.

@@ -6,9 +6,9 @@ import (
 	"os"
 	"path/filepath"
 
-	"mpps/internal/apply"
+	"mpps/internal/advise/plan"
+	"mpps/internal/change/apply"
 	"mpps/internal/lab/labtest"
-	"mpps/internal/plan"
 )
 
 // applied is what mpps apply answers.

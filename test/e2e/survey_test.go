@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"mpps/internal/setting"
+	"mpps/internal/model/setting"
 	others "mpps/test/survey"
 )
 

@@ -14,10 +14,10 @@ import (
 	"testing"
 	"time"
 
-	"mpps/internal/apply"
-	"mpps/internal/journal"
+	"mpps/internal/advise/plan"
+	"mpps/internal/change/apply"
+	"mpps/internal/change/journal"
 	"mpps/internal/lab/labtest"
-	"mpps/internal/plan"
 )
 
 // rootDir is a directory for trees, in memory where there is such a file system: a killed process loses nothing on either,

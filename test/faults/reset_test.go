@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"mpps/internal/facts"
 	"mpps/internal/lab"
 	"mpps/internal/lab/labtest"
+	"mpps/internal/model/facts"
 )
 
 // resets is how often the machine is reset; MPPS_RESETS overrides it.

@@ -17,17 +17,17 @@ import (
 	"testing"
 	"time"
 
-	"mpps/internal/apply"
-	"mpps/internal/datapath"
-	"mpps/internal/facts"
-	"mpps/internal/goal"
-	"mpps/internal/host"
-	"mpps/internal/journal"
-	"mpps/internal/knob"
+	"mpps/internal/advise/knob"
+	"mpps/internal/advise/lasting"
+	"mpps/internal/advise/plan"
+	"mpps/internal/change/apply"
+	"mpps/internal/change/journal"
 	"mpps/internal/lab/labtest"
-	"mpps/internal/lasting"
-	"mpps/internal/plan"
-	"mpps/internal/setting"
+	"mpps/internal/machine"
+	"mpps/internal/model/datapath"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
 )
 
 func TestMain(m *testing.M) {
@@ -149,7 +149,7 @@ func added(before, after map[string]string) []string {
 // makePlan plans all values of a tree with what makes them last.
 func makePlan(t *testing.T, root string) *plan.Plan {
 	t.Helper()
-	m, err := host.Open(root)
+	m, err := machine.Open(root)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +168,7 @@ func makePlan(t *testing.T, root string) *plan.Plan {
 		})
 	}
 	h := m.Inventory(t.Context())
-	host.Read(t.Context(), m.Mechanisms(), h, append(addresses, lasting.Addresses()...))
+	machine.Read(t.Context(), m.Mechanisms(), h, append(addresses, lasting.Addresses()...))
 	p, err := plan.Make(h, goal.Unlimited(), catalogue)
 	if err == nil {
 		err = lasting.Add(p, h)
@@ -194,7 +194,7 @@ func writePlan(t *testing.T, p *plan.Plan) string {
 
 // engine is the one of the program, on a tree.
 func engine(root string) (*apply.Engine, func() error, error) {
-	m, err := host.Open(root)
+	m, err := machine.Open(root)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -16,12 +16,12 @@ import (
 	"testing"
 	"time"
 
-	"mpps/internal/apply"
-	"mpps/internal/goal"
-	"mpps/internal/host"
-	"mpps/internal/journal"
-	"mpps/internal/plan"
-	"mpps/internal/setting"
+	"mpps/internal/advise/plan"
+	"mpps/internal/change/apply"
+	"mpps/internal/change/journal"
+	"mpps/internal/machine"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
 )
 
 // inNamespace is set for the process that runs a test in a network namespace of its own; it names the file that gets the
@@ -106,7 +106,7 @@ func TestUndo80OfTheKernel(t *testing.T) {
 			t.Fatalf("%s: %v: %s", line, err, out)
 		}
 	}
-	m, err := host.Open("/")
+	m, err := machine.Open("/")
 	if err != nil {
 		t.Fatal(err)
 	}

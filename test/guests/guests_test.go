@@ -11,14 +11,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mpps/internal/audit"
-	"mpps/internal/datapath"
-	"mpps/internal/facts"
-	"mpps/internal/goal"
-	"mpps/internal/knob"
+	"mpps/internal/advise/audit"
+	"mpps/internal/advise/knob"
+	"mpps/internal/advise/plan"
 	"mpps/internal/lab/labtest"
-	"mpps/internal/plan"
-	"mpps/internal/setting"
+	"mpps/internal/model/datapath"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
 )
 
 func insideOf(p *plan.Plan) []plan.Change {

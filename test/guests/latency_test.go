@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"mpps/internal/facts"
 	"mpps/internal/lab/labtest"
 	"mpps/internal/measure"
 	"mpps/internal/measure/wakeup"
+	"mpps/internal/model/facts"
 )
 
 // TestLatencyInAGuest measures wake-ups in a guest through its agent, with cyclictest, interrupts it, and meets the guest in states in

@@ -16,16 +16,16 @@ import (
 	"testing"
 	"time"
 
-	"mpps/internal/datapath"
-	"mpps/internal/facts"
-	"mpps/internal/goal"
-	"mpps/internal/host"
-	"mpps/internal/knob"
+	"mpps/internal/advise/knob"
+	"mpps/internal/advise/plan"
 	"mpps/internal/lab"
 	"mpps/internal/lab/guestinit"
 	"mpps/internal/lab/labtest"
-	"mpps/internal/plan"
-	"mpps/internal/setting"
+	"mpps/internal/machine"
+	"mpps/internal/model/datapath"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
 )
 
 func TestMain(m *testing.M) {
@@ -64,14 +64,14 @@ func planOne(one, file string) error {
 	if err != nil {
 		return err
 	}
-	m, err := host.Open("/")
+	m, err := machine.Open("/")
 	if err != nil {
 		return err
 	}
 	defer m.Close()
 	ctx := context.Background()
 	h := m.Inventory(ctx)
-	host.Read(ctx, m.Mechanisms(), h, []setting.Address{a})
+	machine.Read(ctx, m.Mechanisms(), h, []setting.Address{a})
 	p, err := plan.Make(h, goal.Unlimited(), []*knob.Knob{{
 		ID: "test.cut", Title: "the way in", Stage: datapath.NIC, Risk: goal.Connectivity, Tiers: goal.Tiers(),
 		Where: func(*facts.Host) []setting.Address { return []setting.Address{a} },

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"testing"
 
+	"mpps/internal/advise/plan"
+	"mpps/internal/advise/tuned/export"
 	"mpps/internal/lab/labtest"
-	"mpps/internal/plan"
-	"mpps/internal/setting"
-	"mpps/internal/tuned/export"
+	"mpps/internal/model/setting"
 )
 
 // answered is what is looked at of answers of plan and export.

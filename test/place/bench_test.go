@@ -8,10 +8,10 @@ import (
 	"path/filepath"
 	"testing"
 
+	"mpps/internal/advise/plan"
 	"mpps/internal/lab/labtest"
 	"mpps/internal/measure"
-	"mpps/internal/plan"
-	"mpps/internal/setting"
+	"mpps/internal/model/setting"
 )
 
 // choices are the knobs by which a placement is brought about.

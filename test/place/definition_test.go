@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"strings"
 
-	"mpps/internal/facts"
+	"mpps/internal/advise/placement"
 	"mpps/internal/lab/labtest"
-	"mpps/internal/placement"
-	"mpps/internal/setting"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 )
 
 // testRendered has a definition made from a few words, and libvirt takes and starts it: its threads, those of vhost among

@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"mpps/internal/facts"
+	"mpps/internal/advise/placement"
 	"mpps/internal/lab/labtest"
-	"mpps/internal/placement"
-	"mpps/internal/setting"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 )
 
 // TestPlacement goes through what mpps says and does of places and definitions, on a host with two nodes and two guests that

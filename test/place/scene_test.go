@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 	"testing"
 
-	"mpps/internal/facts"
 	"mpps/internal/lab"
 	"mpps/internal/lab/labtest"
+	"mpps/internal/model/facts"
 )
 
 func TestMain(m *testing.M) { os.Exit(labtest.Main(m)) }

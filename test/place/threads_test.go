@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"mpps/internal/setting"
+	"mpps/internal/model/setting"
 )
 
 // seats is where a guest's threads may run, as the host's kernel says; mpps has no part in it.

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"mpps/internal/bottleneck"
-	"mpps/internal/facts"
+	"mpps/internal/advise/bottleneck"
+	"mpps/internal/model/facts"
 )
 
 //go:embed scenarios/*.yaml
@@ -270,7 +270,7 @@ func TestPlayTwice(t *testing.T) {
 }
 
 // recorded holds what was seen of planted paths: files of mpps diagnose -o, each named after its scenario.
-const recorded = "../../internal/bottleneck/testdata/recorded"
+const recorded = "../../internal/advise/bottleneck/testdata/recorded"
 
 // recordings are the scenarios that were recorded, by the recording's name.
 func recordings(t *testing.T) map[string]Scenario {

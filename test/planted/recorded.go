@@ -6,8 +6,8 @@ import (
 	"os"
 	"slices"
 
-	"mpps/internal/bottleneck"
-	"mpps/internal/facts"
+	"mpps/internal/advise/bottleneck"
+	"mpps/internal/model/facts"
 )
 
 // slim is of a host what a diagnosis looks at: a recording that people can read. Threads that neither did nor waited for anything

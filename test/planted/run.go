@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"mpps/internal/bottleneck"
+	"mpps/internal/advise/bottleneck"
 )
 
 // Options say how scenarios are run.

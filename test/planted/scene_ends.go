@@ -12,7 +12,7 @@ import (
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
-	"mpps/internal/traffic"
+	"mpps/internal/measure/traffic"
 )
 
 // addEnd builds one end.

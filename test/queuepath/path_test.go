@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"mpps/internal/advise/queuepath"
 	"mpps/internal/lab/labtest"
-	"mpps/internal/queuepath"
 )
 
 // pause is between two packets of a queue, in nanoseconds: what an emulated guest reaches without trouble, and a guest of two queues

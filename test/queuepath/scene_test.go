@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"mpps/internal/advise/queuepath"
 	"mpps/internal/lab"
 	"mpps/internal/lab/labtest"
-	"mpps/internal/queuepath"
 )
 
 func TestMain(m *testing.M) { os.Exit(labtest.Main(m)) }

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"mpps/internal/advise/queuepath"
 	"mpps/internal/lab/labtest"
-	"mpps/internal/queuepath"
 )
 
 // TestTunnelDevices runs cmd/mpps' TestSteerManyFlows on the emulated host, whose kernel has all tunnels: flows are judged by what is

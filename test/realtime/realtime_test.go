@@ -10,10 +10,10 @@ import (
 	"strings"
 	"testing"
 
-	"mpps/internal/apply"
+	"mpps/internal/advise/plan"
+	"mpps/internal/change/apply"
 	"mpps/internal/lab/labtest"
-	"mpps/internal/plan"
-	"mpps/internal/setting"
+	"mpps/internal/model/setting"
 )
 
 // goalOf is what is asked for, as a user gives it.

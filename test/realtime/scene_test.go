@@ -9,11 +9,11 @@ import (
 	"strings"
 	"testing"
 
-	"mpps/internal/apply"
+	"mpps/internal/advise/plan"
+	"mpps/internal/change/apply"
 	"mpps/internal/lab"
 	"mpps/internal/lab/labtest"
-	"mpps/internal/plan"
-	"mpps/internal/setting"
+	"mpps/internal/model/setting"
 	"mpps/test/survey"
 )
 

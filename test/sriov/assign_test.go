@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"mpps/internal/facts"
+	"mpps/internal/advise/sriov"
 	"mpps/internal/lab"
 	"mpps/internal/lab/labtest"
-	"mpps/internal/sriov"
+	"mpps/internal/model/facts"
 )
 
 // given is the answer of assign, as far as the tests look at it.

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"mpps/internal/apply"
-	"mpps/internal/facts"
+	"mpps/internal/change/apply"
 	"mpps/internal/lab/labtest"
+	"mpps/internal/model/facts"
 )
 
 // functions tells by other means than mpps how many functions the NIC has, and how many of them have a driver and a name.

@@ -7,15 +7,15 @@ import (
 	"strings"
 	"testing"
 
-	"mpps/internal/datapath"
-	"mpps/internal/domain"
-	"mpps/internal/facts"
-	"mpps/internal/goal"
-	"mpps/internal/knob"
+	"mpps/internal/advise/knob"
+	"mpps/internal/advise/plan"
 	"mpps/internal/lab"
 	"mpps/internal/lab/labtest"
-	"mpps/internal/plan"
-	"mpps/internal/setting"
+	"mpps/internal/model/datapath"
+	"mpps/internal/model/domain"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
 )
 
 // apply makes changes by a plan of their own and returns the transaction.

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"mpps/internal/facts"
+	"mpps/internal/advise/sriov"
 	"mpps/internal/lab/labtest"
-	"mpps/internal/sriov"
+	"mpps/internal/model/facts"
 )
 
 // points are those of a check with an ID.

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"mpps/internal/facts"
+	"mpps/internal/advise/sriov"
 	"mpps/internal/lab/labtest"
-	"mpps/internal/sriov"
+	"mpps/internal/model/facts"
 )
 
 const elsewhere = "kvm2"

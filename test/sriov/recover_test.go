@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	mended "mpps/internal/advise/sriov"
 	"mpps/internal/lab/labtest"
-	mended "mpps/internal/sriov"
 )
 
 // TestRecover mends a function that was left with vfio-pci, one that no driver took, and a card that is down; a process that has

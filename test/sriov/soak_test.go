@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"mpps/internal/facts"
 	"mpps/internal/lab/labtest"
+	"mpps/internal/model/facts"
 )
 
 // usualRounds are those of make test, one for each form and one more, whose journal is compared with the first; make soak-sriov has 50 (MPPS_SOAK), and makes the functions anew in each.

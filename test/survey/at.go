@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"mpps/internal/setting"
+	"mpps/internal/model/setting"
 )
 
 // At is the reading at an address as the other program has it, in mpps's canonical form. The error says that nobody was

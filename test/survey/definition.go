@@ -6,7 +6,7 @@ import (
 	"regexp"
 	"strings"
 
-	"mpps/internal/setting"
+	"mpps/internal/model/setting"
 )
 
 // element is one of a definition.

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"mpps/internal/setting"
+	"mpps/internal/model/setting"
 )
 
 var (

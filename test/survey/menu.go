@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"mpps/internal/setting"
+	"mpps/internal/model/setting"
 )
 
 var (

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"mpps/internal/setting"
+	"mpps/internal/model/setting"
 )
 
 // Script runs a script for bash on the host and returns what it printed.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"mpps/internal/setting"
+	"mpps/internal/model/setting"
 )
 
 // answers are what programs print on a host, by the beginning of the command line.

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"mpps/internal/tune"
+	"mpps/internal/advise/tune"
 )
 
 // side is one way to tune the host: how it is entered and left.

@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"mpps/internal/advise/tune"
 	"mpps/internal/lab"
 	"mpps/internal/lab/labtest"
-	"mpps/internal/tune"
 )
 
 func TestMain(m *testing.M) { os.Exit(labtest.Main(m)) }

@@ -16,8 +16,8 @@ import (
 	"syscall"
 	"time"
 
+	"mpps/internal/measure/traffic"
 	"mpps/internal/owned"
-	"mpps/internal/traffic"
 )
 
 // A generator can be started on a link. stop ends it and waits.

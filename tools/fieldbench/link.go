@@ -13,7 +13,7 @@ import (
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
-	"mpps/internal/traffic"
+	"mpps/internal/measure/traffic"
 )
 
 // A link is the veth pair that all generators send over.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"mpps/internal/traffic"
+	"mpps/internal/measure/traffic"
 )
 
 // turn runs one generator and counts what arrives once it is warm.

@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"mpps/internal/acceptance"
 	"mpps/internal/lab"
+	"mpps/internal/measure/acceptance"
 	"mpps/internal/ops/accept"
 	"mpps/internal/outcome"
 	"mpps/internal/report"

@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"mpps/internal/acceptance"
-	"mpps/internal/facts"
 	"mpps/internal/golden"
 	"mpps/internal/lab"
 	"mpps/internal/measure"
+	"mpps/internal/measure/acceptance"
+	"mpps/internal/model/facts"
 	"mpps/internal/ops/accept"
 	"mpps/internal/outcome"
 	"mpps/internal/report"

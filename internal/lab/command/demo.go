@@ -11,15 +11,15 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"mpps/internal/audit"
+	"mpps/internal/advise/audit"
+	"mpps/internal/advise/knob"
+	"mpps/internal/advise/plan"
 	"mpps/internal/cli"
-	"mpps/internal/facts"
-	"mpps/internal/goal"
-	"mpps/internal/knob"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/goal"
 	"mpps/internal/ops"
 	"mpps/internal/ops/saved"
 	"mpps/internal/outcome"
-	"mpps/internal/plan"
 	"mpps/internal/report/bench"
 )
 

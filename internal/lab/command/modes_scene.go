@@ -14,8 +14,8 @@ import (
 
 	"mpps/internal/lab"
 	"mpps/internal/measure"
+	"mpps/internal/measure/traffic/agent"
 	"mpps/internal/outcome"
-	"mpps/internal/traffic/agent"
 )
 
 // The host of a campaign in the lab. All packets come over the same wire, from a NIC in a namespace of its own that

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"mpps/internal/machine/tree"
-	"mpps/internal/setting"
+	"mpps/internal/model/setting"
 )
 
 // Mechanisms are those of boot arguments.

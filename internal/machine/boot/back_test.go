@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"mpps/internal/setting"
+	"mpps/internal/model/setting"
 )
 
 // TestPuttingBackCutShort: the machine stops while arguments are put back. Putting them back again leaves every file as it

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"mpps/internal/machine/tree"
-	"mpps/internal/setting"
+	"mpps/internal/model/setting"
 )
 
 // bootKernel reads and writes which kernel is booted by default (setting.BootKernel).

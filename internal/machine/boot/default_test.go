@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"mpps/internal/machine/tree"
-	"mpps/internal/setting"
+	"mpps/internal/model/setting"
 )
 
 var defaultKernel = setting.Of(setting.BootKernel, "default")

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"mpps/internal/setting"
+	"mpps/internal/model/setting"
 )
 
 // dropInFolder and dropIn are where GRUB's arguments are changed on Debian and what comes from it: grub-mkconfig reads

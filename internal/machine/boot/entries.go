@@ -6,9 +6,9 @@ import (
 	"strconv"
 	"strings"
 
-	"mpps/internal/facts"
 	"mpps/internal/machine/tree"
-	"mpps/internal/setting"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 )
 
 // loaderEntry is one file of loader/entries (UAPI.1 Boot Loader Specification, type 1): lines KEY VALUE.

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"mpps/internal/machine/tree"
-	"mpps/internal/setting"
+	"mpps/internal/model/setting"
 )
 
 // writeGrubby lets grubby change all entries: it also keeps /etc/default/grub, /etc/kernel/cmdline and kernelopts in step,

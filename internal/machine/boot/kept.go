@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"mpps/internal/machine/tree"
-	"mpps/internal/setting"
+	"mpps/internal/model/setting"
 )
 
 // keptFolder holds the boot loader's files as they were before mpps first changed them, below their own paths, and the

@@ -10,9 +10,9 @@ import (
 	"slices"
 	"strings"
 
-	"mpps/internal/facts"
 	"mpps/internal/machine/tree"
-	"mpps/internal/setting"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 )
 
 // The boot loaders whose files are read.

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"mpps/internal/facts"
 	"mpps/internal/machine/tree"
 	"mpps/internal/machine/tree/treetest"
-	"mpps/internal/setting"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 )
 
 // bootTree copies a recorded machine's boot loader files to where they may be changed.

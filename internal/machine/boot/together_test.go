@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"mpps/internal/machine/tree"
-	"mpps/internal/setting"
+	"mpps/internal/model/setting"
 )
 
 // TestArgumentsTogether: several arguments take one run of a program, also on the way back.

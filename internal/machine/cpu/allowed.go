@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"mpps/internal/machine/tree"
-	"mpps/internal/setting"
+	"mpps/internal/model/setting"
 )
 
 // cpusetMount is where a cpuset hierarchy is mounted and what its files are called.

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strconv"
 
-	"mpps/internal/facts"
 	"mpps/internal/machine/tree"
+	"mpps/internal/model/facts"
 )
 
 // addCaches adds the caches that a CPU is the first one of. A cache whose CPU set is empty (ia64) serves its core.

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"mpps/internal/facts"
 	"mpps/internal/machine/tree/treetest"
-	"mpps/internal/setting"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 )
 
 // files are the files of a made-up machine.

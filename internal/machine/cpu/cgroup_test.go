@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"mpps/internal/facts"
 	"mpps/internal/machine/tree/treetest"
+	"mpps/internal/model/facts"
 )
 
 const scope = `machine.slice/machine-qemu\x2d1\x2drt1.scope`

@@ -4,8 +4,8 @@ import (
 	"context"
 	"strconv"
 
-	"mpps/internal/facts"
 	"mpps/internal/machine/tree"
+	"mpps/internal/model/facts"
 )
 
 // Power reads how the CPUs save power: cpufreq, cpuidle and what is asked of them.

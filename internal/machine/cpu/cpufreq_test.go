@@ -3,8 +3,8 @@ package cpu
 import (
 	"testing"
 
-	"mpps/internal/facts"
 	"mpps/internal/machine/tree/treetest"
+	"mpps/internal/model/facts"
 )
 
 func TestPower(t *testing.T) {

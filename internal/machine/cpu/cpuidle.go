@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strconv"
 
-	"mpps/internal/facts"
 	"mpps/internal/machine/tree"
+	"mpps/internal/model/facts"
 )
 
 // idleStates adds the C-states of a CPU (Documentation/admin-guide/pm/cpuidle.rst).

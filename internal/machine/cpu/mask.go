@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"mpps/internal/machine/tree"
-	"mpps/internal/setting"
+	"mpps/internal/model/setting"
 )
 
 // mask is a set of CPUs as bits, for the many set operations of a topology of a thousand CPUs. Trailing zero words do

@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"strings"
 
-	"mpps/internal/facts"
 	"mpps/internal/machine/tree"
+	"mpps/internal/model/facts"
 )
 
 const nodeFolder = "sys/devices/system/node"

@@ -3,8 +3,8 @@ package cpu
 import (
 	"strconv"
 
-	"mpps/internal/facts"
 	"mpps/internal/machine/tree"
+	"mpps/internal/model/facts"
 )
 
 const Dir = "sys/devices/system/cpu"

@@ -4,8 +4,8 @@ import (
 	"strconv"
 	"strings"
 
-	"mpps/internal/facts"
 	"mpps/internal/machine/tree"
+	"mpps/internal/model/facts"
 )
 
 // Times is where each CPU's time went since boot, in ticks of /proc/stat, which are a hundredth of a second on every machine

@@ -6,8 +6,8 @@ import (
 	"context"
 	"slices"
 
-	"mpps/internal/facts"
 	"mpps/internal/machine/tree"
+	"mpps/internal/model/facts"
 )
 
 // Topology reads CPUs, caches and NUMA nodes. It understands the tables as hwloc does (topology-linux.c), so that the

@@ -14,10 +14,10 @@ import (
 	"github.com/mdlayher/genetlink"
 	"golang.org/x/sys/unix"
 
-	"mpps/internal/facts"
+	"mpps/internal/machine/nicctl"
 	"mpps/internal/machine/tree"
-	"mpps/internal/nicctl"
-	"mpps/internal/setting"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 )
 
 // Conn asks drivers for their settings and sets them: over generic netlink, which tells what a driver supports,

@@ -7,7 +7,7 @@ import (
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
-	"mpps/internal/facts"
+	"mpps/internal/model/facts"
 )
 
 func encode(t testing.TB, attributes func(*netlink.AttributeEncoder)) []byte {

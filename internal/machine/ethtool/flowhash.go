@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"mpps/internal/nicctl"
+	"mpps/internal/machine/nicctl"
 )
 
 // flowNames are the kinds of flows whose hash is looked at.

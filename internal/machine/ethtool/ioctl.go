@@ -6,8 +6,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"mpps/internal/facts"
-	"mpps/internal/nicctl"
+	"mpps/internal/machine/nicctl"
+	"mpps/internal/model/facts"
 )
 
 // The ioctl interface of ethtool, for kernels without the netlink one and for what that does not have.

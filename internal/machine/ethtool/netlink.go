@@ -8,8 +8,8 @@ import (
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
-	"mpps/internal/facts"
 	"mpps/internal/machine/tree"
+	"mpps/internal/model/facts"
 )
 
 // dialEthtoolNetlink finds the kernel's ethtool family (Documentation/networking/ethtool-netlink.rst, since Linux 5.6).

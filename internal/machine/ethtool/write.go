@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/machine/tree"
-	"mpps/internal/setting"
+	"mpps/internal/model/setting"
 )
 
 // Mechanisms are those of driver settings.

@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
-	"mpps/internal/facts"
-	"mpps/internal/setting"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 )
 
 // Counts is one row of /proc/interrupts as far as some CPUs go.

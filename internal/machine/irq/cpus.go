@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/machine/tree"
-	"mpps/internal/setting"
+	"mpps/internal/model/setting"
 )
 
 // irqCPUs reads and writes which CPUs may serve an interrupt that belongs to no NIC, by its number and the name of one of

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"unicode"
 
-	"mpps/internal/facts"
 	"mpps/internal/machine/tree"
-	"mpps/internal/setting"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 )
 
 // interrupt is one numbered row of /proc/interrupts.

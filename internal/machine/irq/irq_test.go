@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"mpps/internal/facts"
 	"mpps/internal/machine/tree/treetest"
+	"mpps/internal/model/facts"
 )
 
 func TestInterruptRows(t *testing.T) {

@@ -4,9 +4,9 @@ import (
 	"strconv"
 	"strings"
 
-	"mpps/internal/facts"
 	"mpps/internal/machine/tree"
-	"mpps/internal/setting"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 )
 
 // irqbalanceFiles are where distributions keep the environment of irqbalance's unit: Debian and its like, RHEL and SUSE.

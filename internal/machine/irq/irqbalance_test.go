@@ -3,8 +3,8 @@ package irq
 import (
 	"testing"
 
-	"mpps/internal/facts"
 	"mpps/internal/machine/tree/treetest"
+	"mpps/internal/model/facts"
 )
 
 // TestIRQBalance reads how irqbalance is set up from the environment of the one that runs, or from the files of its unit.

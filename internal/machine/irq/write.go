@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/machine/tree"
-	"mpps/internal/setting"
+	"mpps/internal/model/setting"
 )
 
 // Mechanisms are those of interrupts.

@@ -5,9 +5,9 @@ import (
 	"io"
 	"strings"
 
-	"mpps/internal/facts"
 	"mpps/internal/machine/tree"
-	"mpps/internal/setting"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 )
 
 // maxConfig is more than the configuration of any kernel has, in bytes.

@@ -3,8 +3,8 @@ package kernel
 import (
 	"context"
 
-	"mpps/internal/facts"
 	"mpps/internal/machine/tree"
+	"mpps/internal/model/facts"
 )
 
 // Firmware reads what the kernel shows of the firmware's choices: the ACPI tables of IOMMUs, and the groups that the

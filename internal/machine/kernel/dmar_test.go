@@ -3,8 +3,8 @@ package kernel
 import (
 	"testing"
 
-	"mpps/internal/facts"
 	"mpps/internal/machine/tree/treetest"
+	"mpps/internal/model/facts"
 )
 
 func TestFirmware(t *testing.T) {

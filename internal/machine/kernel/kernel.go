@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"mpps/internal/facts"
 	"mpps/internal/machine/cpu"
 	"mpps/internal/machine/tree"
+	"mpps/internal/model/facts"
 )
 
 // Inventory reads which kernel runs and on what.

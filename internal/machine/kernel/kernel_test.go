@@ -5,8 +5,8 @@ import (
 	"compress/gzip"
 	"testing"
 
-	"mpps/internal/facts"
 	"mpps/internal/machine/tree/treetest"
+	"mpps/internal/model/facts"
 )
 
 func TestKernel(t *testing.T) {

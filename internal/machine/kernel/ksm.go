@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"time"
 
-	"mpps/internal/facts"
 	"mpps/internal/machine/tree"
-	"mpps/internal/setting"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 )
 
 const ksmFolder = "kernel/mm/ksm"

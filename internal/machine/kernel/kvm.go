@@ -4,8 +4,8 @@ import (
 	"context"
 	"strings"
 
-	"mpps/internal/facts"
 	"mpps/internal/machine/tree"
+	"mpps/internal/model/facts"
 )
 
 // kvmModules are the modules whose parameters decide how guests run.

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"mpps/internal/machine/tree"
-	"mpps/internal/setting"
+	"mpps/internal/model/setting"
 )
 
 // moduleParam reads the parameters of loaded modules and writes those that the kernel lets change while the module is in

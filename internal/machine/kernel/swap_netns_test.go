@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"mpps/internal/machine/tree/treetest"
-	"mpps/internal/setting"
+	"mpps/internal/model/setting"
 )
 
 // TestSwapFile switches a swap file on with a priority and off again.

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"mpps/internal/machine/tree"
-	"mpps/internal/setting"
+	"mpps/internal/model/setting"
 )
 
 // Mechanisms are those of kernel parameters and of files below /sys.

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"mpps/internal/machine/tree"
-	"mpps/internal/setting"
+	"mpps/internal/model/setting"
 )
 
 // sysfsFile reads and writes plain sysfs files.

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"mpps/internal/machine/tree"
-	"mpps/internal/setting"
+	"mpps/internal/model/setting"
 )
 
 // tracingFolder is where the kernel's main trace buffer is; older systems mount it below debugfs only.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"mpps/internal/machine/tree"
-	"mpps/internal/setting"
+	"mpps/internal/model/setting"
 )
 
 // The QEMU guest agent (qga/qapi-schema.json of QEMU) is asked through libvirt, which owns its channel. Programs are run in

@@ -7,13 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"mpps/internal/apply"
-	"mpps/internal/domain"
-	"mpps/internal/goal"
-	"mpps/internal/journal"
+	"mpps/internal/advise/plan"
+	"mpps/internal/change/apply"
+	"mpps/internal/change/journal"
 	"mpps/internal/machine/tree/treetest"
-	"mpps/internal/plan"
-	"mpps/internal/setting"
+	"mpps/internal/model/domain"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
 )
 
 // throughVirsh writes and reads values of one guest through a virsh program.

@@ -8,9 +8,9 @@ import (
 	"syscall"
 	"time"
 
-	"mpps/internal/domain"
 	"mpps/internal/machine/tree"
-	"mpps/internal/setting"
+	"mpps/internal/model/domain"
+	"mpps/internal/model/setting"
 )
 
 // Definitions remembers parsed definitions, so that reading twenty values of each of 200 guests does not start virsh

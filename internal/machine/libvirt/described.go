@@ -1,10 +1,10 @@
 package libvirt
 
 import (
-	"mpps/internal/domain"
-	"mpps/internal/facts"
 	"mpps/internal/machine/tree"
-	"mpps/internal/setting"
+	"mpps/internal/model/domain"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 )
 
 // DescribeDefinition is the fact of a guest that was only defined, from what its definition says.

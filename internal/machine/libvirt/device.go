@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"mpps/internal/domain"
 	"mpps/internal/machine/tree"
-	"mpps/internal/setting"
+	"mpps/internal/model/domain"
+	"mpps/internal/model/setting"
 )
 
 // devices reads and writes what running guests have plugged in (setting.DomainDevice): whole interfaces and functions.

@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"mpps/internal/facts"
 	"mpps/internal/machine/tree"
 	"mpps/internal/machine/tree/treetest"
-	"mpps/internal/setting"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 )
 
 // pooledXML is a guest with an interface of a pool of functions, of which it runs with one, and the halves of a failover pair.

@@ -10,12 +10,12 @@ import (
 	"strings"
 	"sync"
 
-	"mpps/internal/domain"
-	"mpps/internal/facts"
 	"mpps/internal/machine/cpu"
 	"mpps/internal/machine/threads"
 	"mpps/internal/machine/tree"
-	"mpps/internal/setting"
+	"mpps/internal/model/domain"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 )
 
 // domains reads and writes values of the persistent definitions of guests (setting.Domain).

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"mpps/internal/domain"
 	"mpps/internal/machine/tree"
-	"mpps/internal/setting"
+	"mpps/internal/model/domain"
+	"mpps/internal/model/setting"
 )
 
 func TestMechanismsOfGuestsOnARecordedHost(t *testing.T) {

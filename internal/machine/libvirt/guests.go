@@ -6,11 +6,11 @@ import (
 	"slices"
 	"strings"
 
-	"mpps/internal/domain"
-	"mpps/internal/facts"
 	"mpps/internal/machine/threads"
 	"mpps/internal/machine/tree"
-	"mpps/internal/setting"
+	"mpps/internal/model/domain"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 )
 
 // Inventory lists what libvirt knows and the QEMU processes that it does not know, with their threads. It remembers the

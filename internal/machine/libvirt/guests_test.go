@@ -7,11 +7,11 @@ import (
 	"strings"
 	"testing"
 
-	"mpps/internal/domain"
-	"mpps/internal/facts"
 	"mpps/internal/machine/tree"
 	"mpps/internal/machine/tree/treetest"
-	"mpps/internal/setting"
+	"mpps/internal/model/domain"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 )
 
 // ofLibvirt is the command line that libvirt gave a guest with five NICs: vhost with two queues, e1000, vhost with

@@ -14,10 +14,10 @@ import (
 	"slices"
 	"strings"
 
-	"mpps/internal/facts"
 	"mpps/internal/machine/threads"
 	"mpps/internal/machine/tree"
-	"mpps/internal/setting"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 )
 
 // driver is what mpps needs of libvirt. There are two: virsh for the live machine, the daemon's own files for a

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"mpps/internal/domain"
 	"mpps/internal/machine/tree"
-	"mpps/internal/setting"
+	"mpps/internal/model/domain"
+	"mpps/internal/model/setting"
 )
 
 // livePins reads and writes the CPUs of running guests' threads through libvirt (setting.DomainLive), which then knows of it: it

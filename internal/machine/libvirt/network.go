@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 
-	"mpps/internal/domain"
 	"mpps/internal/machine/tree"
-	"mpps/internal/setting"
+	"mpps/internal/model/domain"
+	"mpps/internal/model/setting"
 )
 
 // virtNetworks reads and writes networks of libvirt (setting.VirtNetwork). They are read from the files of its network driver

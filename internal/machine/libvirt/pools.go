@@ -5,9 +5,9 @@ import (
 	"encoding/xml"
 	"strings"
 
-	"mpps/internal/domain"
-	"mpps/internal/facts"
 	"mpps/internal/machine/tree"
+	"mpps/internal/model/domain"
+	"mpps/internal/model/facts"
 )
 
 // Where libvirt's network driver keeps its networks (src/network/bridge_driver.c, networkStateInitialize): definitions, links

@@ -7,8 +7,8 @@ import (
 	"reflect"
 	"testing"
 
-	"mpps/internal/facts"
 	"mpps/internal/machine/tree"
+	"mpps/internal/model/facts"
 )
 
 // Networks as libvirt 11.3 keeps them: one of a whole PF that is active and starts with libvirt, one of listed functions, one

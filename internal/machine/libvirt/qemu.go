@@ -6,8 +6,8 @@ import (
 	"strings"
 	"unicode"
 
-	"mpps/internal/domain"
 	"mpps/internal/machine/tree"
+	"mpps/internal/model/domain"
 )
 
 // qemu is a running QEMU process as far as its command line tells.

@@ -6,10 +6,10 @@ import (
 	"strconv"
 	"strings"
 
-	"mpps/internal/domain"
-	"mpps/internal/facts"
 	"mpps/internal/machine/threads"
 	"mpps/internal/machine/tree"
+	"mpps/internal/model/domain"
+	"mpps/internal/model/facts"
 )
 
 // guestThreads lists a guest's threads in the order of creation, vhost workers with the NIC and queue that they serve.

@@ -3,8 +3,8 @@ package link
 import (
 	"path"
 
-	"mpps/internal/facts"
 	"mpps/internal/machine/tree"
+	"mpps/internal/model/facts"
 )
 
 // bridge reads a Linux bridge. The per-bridge nf_call switches exist since 2.6.3x whether br_netfilter is loaded or not;

@@ -9,7 +9,7 @@ import (
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
-	"mpps/internal/facts"
+	"mpps/internal/model/facts"
 )
 
 // Device is one network device as the kernel's link table tells of it, from rtnetlink on the live machine or from

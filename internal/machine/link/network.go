@@ -11,8 +11,8 @@ import (
 	"strconv"
 	"strings"
 
-	"mpps/internal/facts"
 	"mpps/internal/machine/tree"
+	"mpps/internal/model/facts"
 )
 
 // Inventory takes stock of everything that a frame passes between the wire and a guest's tap.

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"testing"
 
-	"mpps/internal/facts"
 	"mpps/internal/machine/tree/treetest"
+	"mpps/internal/model/facts"
 )
 
 func TestNetworkOfNamespace(t *testing.T) {

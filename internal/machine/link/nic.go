@@ -7,10 +7,10 @@ import (
 	"strconv"
 	"strings"
 
-	"mpps/internal/facts"
 	"mpps/internal/machine/ethtool"
 	"mpps/internal/machine/irq"
 	"mpps/internal/machine/tree"
+	"mpps/internal/model/facts"
 )
 
 // nics reads every device that has a bus device behind it.

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"strings"
 
-	"mpps/internal/facts"
+	"mpps/internal/machine/lanes"
 	"mpps/internal/machine/tree"
-	"mpps/internal/queuepath/lanes"
-	"mpps/internal/setting"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 )
 
 // queueLanes reads and sets by which queues of a NIC the packets of which taps leave (setting.QueueLanes): what is pinned and

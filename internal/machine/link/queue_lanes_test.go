@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"mpps/internal/machine/lanes"
 	"mpps/internal/machine/tree"
-	"mpps/internal/queuepath/lanes"
-	"mpps/internal/setting"
+	"mpps/internal/model/setting"
 )
 
 // TestTapOf: a lane names its tap, or the address of the guest's NIC behind it; a bridge that took the address of its port is no tap.

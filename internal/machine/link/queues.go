@@ -6,7 +6,7 @@ import (
 
 	"mpps/internal/machine/irq"
 	"mpps/internal/machine/tree"
-	"mpps/internal/setting"
+	"mpps/internal/model/setting"
 )
 
 // queues reads the queues of a device by the directories in queues/, which are those in use: how many receive and

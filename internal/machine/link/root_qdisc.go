@@ -11,7 +11,7 @@ import (
 	tc "github.com/vishvananda/netlink"
 
 	"mpps/internal/machine/tree"
-	"mpps/internal/setting"
+	"mpps/internal/model/setting"
 )
 
 // rootQdisc reads and sets the queueing discipline at the root of a virtual device (setting.RootQdisc).

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"mpps/internal/machine/tree/treetest"
-	"mpps/internal/setting"
+	"mpps/internal/model/setting"
 )
 
 // TestRootQdisc takes disciplines off devices of software and puts back what was there, as tc shows it; what has parameters is left alone.

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"mpps/internal/machine/tree/treetest"
-	"mpps/internal/setting"
+	"mpps/internal/model/setting"
 )
 
 // TestRootQdiscLeftAlone: of a NIC, with parameters, and where the kernel would choose another one now than it did.

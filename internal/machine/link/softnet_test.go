@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"mpps/internal/facts"
 	"mpps/internal/machine/tree/treetest"
+	"mpps/internal/model/facts"
 )
 
 func TestSoftnetColumnsOfKernels(t *testing.T) {

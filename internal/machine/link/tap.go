@@ -4,9 +4,9 @@ import (
 	"path"
 	"strconv"
 
-	"mpps/internal/facts"
+	"mpps/internal/machine/lanes"
 	"mpps/internal/machine/tree"
-	"mpps/internal/queuepath/lanes"
+	"mpps/internal/model/facts"
 )
 
 // Flags of a tun device as /sys/class/net/X/tun_flags shows them (include/uapi/linux/if_tun.h).

@@ -5,10 +5,10 @@ import (
 	"reflect"
 	"testing"
 
-	"mpps/internal/facts"
 	"mpps/internal/machine/netfilter"
 	"mpps/internal/machine/tree/treetest"
-	"mpps/internal/setting"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 )
 
 func TestNetworkOfRecordedHost(t *testing.T) {

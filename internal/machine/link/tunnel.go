@@ -5,10 +5,10 @@ import (
 	"slices"
 	"strings"
 
-	"mpps/internal/facts"
 	"mpps/internal/machine/ethtool"
+	"mpps/internal/machine/lanes"
 	"mpps/internal/machine/tree"
-	"mpps/internal/queuepath/lanes"
+	"mpps/internal/model/facts"
 )
 
 // IsTunnel reports whether a device of some kind stands between a bridge and a NIC.

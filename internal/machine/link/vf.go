@@ -5,8 +5,8 @@ import (
 	"path"
 	"strconv"
 
-	"mpps/internal/facts"
 	"mpps/internal/machine/tree"
+	"mpps/internal/model/facts"
 )
 
 // vfs reads the virtual functions of every physical one: from sysfs what they are, from the PF's driver through rtnetlink what

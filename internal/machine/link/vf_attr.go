@@ -11,9 +11,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"mpps/internal/facts"
 	"mpps/internal/machine/tree"
-	"mpps/internal/setting"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 )
 
 // vfAttr reads and writes the settings of virtual functions through their physical one (rtnetlink, IFLA_VFINFO_LIST).

@@ -10,7 +10,7 @@ import (
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
-	"mpps/internal/facts"
+	"mpps/internal/model/facts"
 )
 
 // setVF sends one attribute of one virtual function.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"mpps/internal/facts"
+	"mpps/internal/model/facts"
 )
 
 func TestVFEncode(t *testing.T) {

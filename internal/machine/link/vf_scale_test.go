@@ -12,8 +12,8 @@ import (
 	"github.com/mdlayher/netlink/nltest"
 	"golang.org/x/sys/unix"
 
-	"mpps/internal/facts"
 	"mpps/internal/machine/tree/treetest"
+	"mpps/internal/model/facts"
 )
 
 // vfInfo is the IFLA_VF_INFO of a function as Linux 5.1 and later makes it (net/core/rtnetlink.c, rtnl_fill_vfinfo), attribute by

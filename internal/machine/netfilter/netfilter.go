@@ -6,8 +6,8 @@ import (
 	"path"
 	"strings"
 
-	"mpps/internal/facts"
 	"mpps/internal/machine/tree"
+	"mpps/internal/model/facts"
 )
 
 // maxRuleLines is how many rules of one rule set are kept as text.

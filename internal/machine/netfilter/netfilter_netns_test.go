@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"mpps/internal/facts"
 	"mpps/internal/machine/tree/treetest"
-	"mpps/internal/setting"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 )
 
 // TestRuleSets empties and restores rule sets, and looks at them through the tools themselves.

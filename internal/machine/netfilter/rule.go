@@ -12,7 +12,7 @@ import (
 	"github.com/google/nftables/userdata"
 
 	"mpps/internal/machine/tree"
-	"mpps/internal/setting"
+	"mpps/internal/model/setting"
 )
 
 // Mechanisms are those of rules and rule sets.

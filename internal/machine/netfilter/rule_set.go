@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"mpps/internal/machine/tree"
-	"mpps/internal/setting"
+	"mpps/internal/model/setting"
 )
 
 // wholeRules reads all rules of one tool as the text that the tool itself reads back, empties them, and puts them back.

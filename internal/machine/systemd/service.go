@@ -10,7 +10,7 @@ import (
 
 	"mpps/internal/machine/threads"
 	"mpps/internal/machine/tree"
-	"mpps/internal/setting"
+	"mpps/internal/model/setting"
 )
 
 // Mechanisms are those of services and units.

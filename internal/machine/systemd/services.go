@@ -4,9 +4,9 @@ import (
 	"context"
 	"slices"
 
-	"mpps/internal/facts"
 	"mpps/internal/machine/threads"
 	"mpps/internal/machine/tree"
+	"mpps/internal/model/facts"
 )
 
 // watchedServices are the daemons that set values which mpps would set too, as /proc/PID/comm has them. Python

@@ -7,10 +7,10 @@ import (
 	"strconv"
 	"testing"
 
-	"mpps/internal/facts"
 	"mpps/internal/machine/tree"
 	"mpps/internal/machine/tree/treetest"
-	"mpps/internal/setting"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 )
 
 // TestStorage counts daemons that serve disks by the node to which they are bound.

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"mpps/internal/machine/tree"
-	"mpps/internal/setting"
+	"mpps/internal/model/setting"
 )
 
 // Where units of the administrator are, and what multi-user.target starts (systemd.unit(5)).

@@ -3,7 +3,7 @@ package threads
 import (
 	"testing"
 
-	"mpps/internal/setting"
+	"mpps/internal/model/setting"
 )
 
 func TestOwnAffinity(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"mpps/internal/machine/tree/treetest"
-	"mpps/internal/setting"
+	"mpps/internal/model/setting"
 )
 
 // kernelLine is a line of /proc/PID/stat of a thread with flags.

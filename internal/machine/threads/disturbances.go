@@ -9,10 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"mpps/internal/facts"
 	"mpps/internal/machine/cpu"
 	"mpps/internal/machine/tree"
-	"mpps/internal/setting"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 )
 
 // Disturbances reads again and again what can keep a thread from running in time: counters of the CPUs that are measured and of the

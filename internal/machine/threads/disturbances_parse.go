@@ -5,9 +5,9 @@ import (
 	"strconv"
 	"strings"
 
-	"mpps/internal/facts"
 	"mpps/internal/machine/cpu"
-	"mpps/internal/setting"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 )
 
 // timesOf takes the stolen time of CPUs, in nanoseconds, counted in ticks of 10 ms, and how often threads came onto them.

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"mpps/internal/facts"
+	"mpps/internal/model/facts"
 )
 
 // msrSMICount is MSR_SMI_COUNT (arch/x86/include/asm/msr-index.h), of Intel's CPUs since Nehalem: SMIs since the last reset, in its lower

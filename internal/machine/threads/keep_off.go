@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"mpps/internal/setting"
+	"mpps/internal/model/setting"
 )
 
 // KeepOff keeps this process, and what it starts from now on, off CPUs that are measured. Where it has no others it stays where it is,

@@ -13,9 +13,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"mpps/internal/facts"
 	"mpps/internal/machine/tree"
-	"mpps/internal/setting"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 )
 
 // holds has a process of this test be nothing but threads, and keeps them off a CPU.

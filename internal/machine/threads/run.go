@@ -11,9 +11,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"mpps/internal/facts"
 	"mpps/internal/machine/tree"
-	"mpps/internal/setting"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 )
 
 // ranFor is how long a thread ran since it was made, and how often it came onto a CPU (/proc/PID/schedstat: nanoseconds on a CPU,

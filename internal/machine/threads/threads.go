@@ -14,9 +14,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"mpps/internal/facts"
 	"mpps/internal/machine/tree"
-	"mpps/internal/setting"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 )
 
 // task is one thread as /proc/PID/task/TID/stat has it.

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"mpps/internal/model/setting"
 	"mpps/internal/owned"
-	"mpps/internal/setting"
 )
 
 // commandPatience is how long a program may take where the caller's context has no deadline. A program that was killed

@@ -10,7 +10,7 @@ import (
 
 	"mpps/internal/machine/tree"
 	"mpps/internal/machine/tree/treetest"
-	"mpps/internal/setting"
+	"mpps/internal/model/setting"
 )
 
 // TestChangeInDoubt: of a program that was ended before it was done it is not known what comes of what it asked for; of

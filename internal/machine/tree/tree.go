@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"mpps/internal/setting"
+	"mpps/internal/model/setting"
 )
 
 // Tree is a machine, live or recorded.

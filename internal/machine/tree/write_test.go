@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"mpps/internal/setting"
+	"mpps/internal/model/setting"
 )
 
 func TestRefusalsNameWhatWasWanted(t *testing.T) {

@@ -13,9 +13,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"mpps/internal/facts"
 	"mpps/internal/machine/tree"
-	"mpps/internal/setting"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 )
 
 // vfCount reads and writes how many virtual functions a physical one has (setting.VFCount). The kernel knows no other way

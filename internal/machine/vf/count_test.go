@@ -14,7 +14,7 @@ import (
 
 	"mpps/internal/machine/tree"
 	"mpps/internal/machine/tree/treetest"
-	"mpps/internal/setting"
+	"mpps/internal/model/setting"
 )
 
 const pfFolder = "sys/devices/pci0000:00/0000:01:00.0"

@@ -6,11 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"mpps/internal/facts"
 	"mpps/internal/machine/link"
 	"mpps/internal/machine/tree"
 	"mpps/internal/machine/tree/treetest"
-	"mpps/internal/setting"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 )
 
 // pciTree is pfTree with what /sys/bus/pci/devices has of its functions.

@@ -6,10 +6,10 @@ import (
 	"regexp"
 	"strings"
 
-	"mpps/internal/facts"
 	"mpps/internal/machine/systemd"
 	"mpps/internal/machine/tree"
-	"mpps/internal/setting"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 )
 
 // vfFolders are where an administrator says that virtual functions are to be made when the host boots.

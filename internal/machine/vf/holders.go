@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"mpps/internal/facts"
 	"mpps/internal/machine/tree"
+	"mpps/internal/model/facts"
 )
 
 // Holders finds the processes that have a virtual function open and are none of the guests: DPDK, a container, a QEMU that hangs

@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
-	"mpps/internal/facts"
 	"mpps/internal/machine/tree"
+	"mpps/internal/model/facts"
 )
 
 const pciDevices = "sys/bus/pci/devices"

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"mpps/internal/facts"
 	"mpps/internal/machine/link"
 	"mpps/internal/machine/tree/treetest"
+	"mpps/internal/model/facts"
 )
 
 // configSpace is a configuration space with extended capabilities: by offset, each with its ID and what follows its header.

@@ -4,10 +4,10 @@ import (
 	"context"
 	"strings"
 
-	"mpps/internal/facts"
 	"mpps/internal/machine/libvirt"
 	"mpps/internal/machine/tree"
-	"mpps/internal/setting"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 )
 
 // Defined reports whether libvirt has the definition of a guest, by its own file: also while no daemon of it runs.

@@ -8,11 +8,11 @@ import (
 	"strconv"
 	"strings"
 
-	"mpps/internal/domain"
-	"mpps/internal/facts"
 	"mpps/internal/machine/libvirt"
 	"mpps/internal/machine/threads"
 	"mpps/internal/machine/tree"
+	"mpps/internal/model/domain"
+	"mpps/internal/model/facts"
 )
 
 // InUse is why functions cannot be taken away.

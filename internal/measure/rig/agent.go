@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"mpps/internal/measure"
-	"mpps/internal/traffic"
-	"mpps/internal/traffic/agent"
-	"mpps/internal/traffic/counters"
+	"mpps/internal/measure/traffic"
+	"mpps/internal/measure/traffic/agent"
+	"mpps/internal/measure/traffic/counters"
 )
 
 // AgentOptions say how to reach an agent.

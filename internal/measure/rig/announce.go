@@ -5,7 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"mpps/internal/traffic"
+	"mpps/internal/measure/traffic"
 )
 
 // announce sends one broadcast frame from an interface, so that bridges on the way know where its address is. The

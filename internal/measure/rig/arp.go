@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"mpps/internal/traffic"
+	"mpps/internal/measure/traffic"
 )
 
 // ARP over Ethernet for IPv4 (RFC 826), 28 bytes behind the Ethernet header: too little for a library. The kernel's own

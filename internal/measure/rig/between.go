@@ -10,7 +10,7 @@ import (
 	"slices"
 
 	"mpps/internal/measure"
-	"mpps/internal/traffic"
+	"mpps/internal/measure/traffic"
 )
 
 // Options are how to send and count.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 
-	"mpps/internal/traffic"
+	"mpps/internal/measure/traffic"
 )
 
 // port is a veth pair that leads into a bridge for the time of a measurement: packets are sent and counted at Outer,

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"mpps/internal/measure"
-	"mpps/internal/traffic"
+	"mpps/internal/measure/traffic"
 )
 
 // sender is the end that packets leave from: a generator here or at an agent.

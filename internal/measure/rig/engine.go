@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"mpps/internal/measure"
-	"mpps/internal/traffic"
-	"mpps/internal/traffic/engine"
+	"mpps/internal/measure/traffic"
+	"mpps/internal/measure/traffic/engine"
 )
 
 // Engine is another program that makes the traffic of a conversation.

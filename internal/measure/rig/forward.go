@@ -7,7 +7,7 @@ import (
 	"net/netip"
 
 	"mpps/internal/measure"
-	"mpps/internal/traffic"
+	"mpps/internal/measure/traffic"
 )
 
 // Forward says which way leads through a device that forwards: a guest or a router, with one side towards each end.

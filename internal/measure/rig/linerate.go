@@ -5,7 +5,7 @@ import (
 	"strconv"
 
 	"mpps/internal/measure"
-	"mpps/internal/traffic"
+	"mpps/internal/measure/traffic"
 )
 
 // betweenFrames is what each frame takes on the wire besides itself, in bytes: preamble 7, start of frame 1, gap 12

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/measure"
-	"mpps/internal/traffic"
+	"mpps/internal/measure/traffic"
 )
 
 // moved are the counters that moved while something was done.

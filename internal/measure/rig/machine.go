@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/measure"
-	"mpps/internal/traffic/counters"
+	"mpps/internal/measure/traffic/counters"
 )
 
 // Machine is this machine below a root directory: its CPU times, softnet and interface counters.

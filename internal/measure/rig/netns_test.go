@@ -18,7 +18,7 @@ import (
 
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/measure"
-	"mpps/internal/traffic"
+	"mpps/internal/measure/traffic"
 )
 
 // twoNamespaces are two namespaces of this test with a veth pair between them.

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"mpps/internal/measure"
-	"mpps/internal/traffic"
-	"mpps/internal/traffic/agent"
+	"mpps/internal/measure/traffic"
+	"mpps/internal/measure/traffic/agent"
 )
 
 // tree is a recorded machine: file name → text.

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/measure"
-	"mpps/internal/traffic"
-	"mpps/internal/traffic/talk"
+	"mpps/internal/measure/traffic"
+	"mpps/internal/measure/traffic/talk"
 )
 
 // The protocols of transactions, and what a datagram of theirs can hold: a request's number at least, where requests

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/measure"
+	"mpps/internal/measure/traffic"
 	"mpps/internal/measure/wakeup"
-	"mpps/internal/traffic"
 )
 
 // Options say what to measure.

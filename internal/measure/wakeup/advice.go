@@ -1,6 +1,6 @@
 package wakeup
 
-import "mpps/internal/facts"
+import "mpps/internal/model/facts"
 
 // words are the kinds for people.
 var words = map[facts.Disturbance]string{

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"mpps/internal/facts"
+	"mpps/internal/model/facts"
 )
 
 // Causes say what goes with the worst wake-ups. It is a correlation over time, of counters against the longest wake-up of each window:

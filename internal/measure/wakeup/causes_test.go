@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"mpps/internal/facts"
 	"mpps/internal/measure"
+	"mpps/internal/model/facts"
 )
 
 // background are counters that a host has, each with its mean in 100 ms.

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"mpps/internal/measure"
-	"mpps/internal/setting"
+	"mpps/internal/model/setting"
 )
 
 // maxFile bounds a file. One with as many intervals and counters as are kept has about 8 MB.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"mpps/internal/facts"
+	"mpps/internal/model/facts"
 )
 
 // The bounds of a series: what is more is thinned out, or counted as left out.

@@ -5,9 +5,9 @@ package wakeup
 import (
 	"time"
 
-	"mpps/internal/facts"
 	"mpps/internal/measure"
-	"mpps/internal/setting"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 )
 
 // Schema is the version of the file.

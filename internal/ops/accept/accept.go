@@ -11,8 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 
-	"mpps/internal/acceptance"
-	"mpps/internal/facts"
+	"mpps/internal/measure/acceptance"
+	"mpps/internal/model/facts"
 	"mpps/internal/ops"
 	"mpps/internal/outcome"
 	"mpps/internal/report"

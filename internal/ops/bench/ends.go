@@ -7,7 +7,7 @@ import (
 
 	"mpps/internal/measure"
 	"mpps/internal/measure/rig"
-	"mpps/internal/traffic"
+	"mpps/internal/measure/traffic"
 )
 
 // Ends are the two ends of a measurement.

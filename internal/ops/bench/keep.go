@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"mpps/internal/facts"
 	"mpps/internal/measure"
+	"mpps/internal/model/facts"
 	"mpps/internal/ops"
 	"mpps/internal/outcome"
 )

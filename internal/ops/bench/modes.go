@@ -10,10 +10,10 @@ import (
 
 	"mpps/internal/measure"
 	"mpps/internal/measure/rig"
+	"mpps/internal/measure/traffic"
+	"mpps/internal/model/setting"
 	"mpps/internal/ops"
 	"mpps/internal/outcome"
-	"mpps/internal/setting"
-	"mpps/internal/traffic"
 )
 
 // NDR is the workload that searches for the highest rate without loss.

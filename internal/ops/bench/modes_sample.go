@@ -13,8 +13,8 @@ import (
 	"mpps/internal/measure"
 	"mpps/internal/measure/rig"
 	"mpps/internal/measure/search"
-	"mpps/internal/traffic"
-	"mpps/internal/traffic/agent"
+	"mpps/internal/measure/traffic"
+	"mpps/internal/measure/traffic/agent"
 )
 
 // sampler takes the samples of a campaign on this machine. Each opens what it needs and closes it, so that none finds a

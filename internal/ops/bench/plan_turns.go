@@ -6,15 +6,15 @@ import (
 	"fmt"
 	"time"
 
-	"mpps/internal/apply"
-	"mpps/internal/goal"
-	"mpps/internal/journal"
+	"mpps/internal/advise/plan"
+	"mpps/internal/change/apply"
+	"mpps/internal/change/journal"
 	"mpps/internal/measure"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
 	"mpps/internal/ops"
 	"mpps/internal/ops/change"
 	"mpps/internal/outcome"
-	"mpps/internal/plan"
-	"mpps/internal/setting"
 )
 
 // planTurns changes the machine between the two sides of a comparison, as found and as planned, by transactions of

@@ -9,12 +9,12 @@ import (
 	"fmt"
 	"time"
 
-	"mpps/internal/goal"
 	"mpps/internal/measure"
 	"mpps/internal/measure/rig"
+	"mpps/internal/measure/traffic/agent"
+	"mpps/internal/model/goal"
 	"mpps/internal/ops"
 	"mpps/internal/outcome"
-	"mpps/internal/traffic/agent"
 )
 
 // Measurement is one call of 'mpps bench'.

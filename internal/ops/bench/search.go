@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"time"
 
-	"mpps/internal/goal"
 	"mpps/internal/measure"
 	"mpps/internal/measure/adapter"
 	"mpps/internal/measure/rig"
 	"mpps/internal/measure/search"
+	"mpps/internal/model/goal"
 	"mpps/internal/ops"
 	"mpps/internal/outcome"
 )

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"mpps/internal/apply"
-	"mpps/internal/journal"
+	"mpps/internal/change/apply"
+	"mpps/internal/change/journal"
 	"mpps/internal/measure"
 	"mpps/internal/ops"
 	"mpps/internal/outcome"

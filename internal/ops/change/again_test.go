@@ -14,13 +14,13 @@ import (
 	"testing"
 	"time"
 
-	"mpps/internal/apply"
-	"mpps/internal/facts"
-	"mpps/internal/goal"
-	"mpps/internal/journal"
-	"mpps/internal/plan"
-	"mpps/internal/setting"
-	"mpps/internal/sriov"
+	"mpps/internal/advise/plan"
+	"mpps/internal/advise/sriov"
+	"mpps/internal/change/apply"
+	"mpps/internal/change/journal"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
 )
 
 // store is a host in memory: a card with so many functions and so many guests, and the values that were written to it.

@@ -9,13 +9,13 @@ import (
 	"strings"
 	"time"
 
-	"mpps/internal/apply"
-	"mpps/internal/facts"
-	"mpps/internal/goal"
-	"mpps/internal/journal"
+	"mpps/internal/advise/plan"
+	"mpps/internal/change/apply"
+	"mpps/internal/change/journal"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/goal"
 	"mpps/internal/ops"
 	"mpps/internal/outcome"
-	"mpps/internal/plan"
 )
 
 // defaultConfirm is the time to confirm changes that can cut off the operator's connection.

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"testing"
 
+	"mpps/internal/advise/plan"
 	"mpps/internal/ops"
-	"mpps/internal/plan"
 )
 
 // TestWhileMoving: a value that moved is looked at anew, one that never stands still is an error in the end, and

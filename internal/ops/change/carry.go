@@ -9,16 +9,16 @@ import (
 	"slices"
 	"time"
 
-	"mpps/internal/apply"
-	"mpps/internal/facts"
-	"mpps/internal/goal"
-	"mpps/internal/host"
-	"mpps/internal/journal"
-	"mpps/internal/lasting"
+	"mpps/internal/advise/lasting"
+	"mpps/internal/advise/plan"
+	"mpps/internal/change/apply"
+	"mpps/internal/change/journal"
+	"mpps/internal/machine"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
 	"mpps/internal/ops"
 	"mpps/internal/outcome"
-	"mpps/internal/plan"
-	"mpps/internal/setting"
 )
 
 // Wish is what a verb wants changed.
@@ -27,7 +27,7 @@ type Wish struct {
 	// Changes returns the changes for a host whose readings include the addresses of lasting. It may read more.
 	Changes func(*ops.Host) ([]plan.Change, []outcome.Warning, error)
 	// After, if set, does what is not a value, once the changes are made. Its warnings are part of the answer.
-	After func(context.Context, *host.Machine) ([]outcome.Warning, error)
+	After func(context.Context, *machine.Machine) ([]outcome.Warning, error)
 }
 
 // CarryOut makes the changes of a wish on this host, and those that make them last, as a plan like any other.

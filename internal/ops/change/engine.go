@@ -7,21 +7,21 @@ import (
 	"errors"
 	"sync"
 
-	"mpps/internal/apply"
-	"mpps/internal/facts"
-	"mpps/internal/host"
-	"mpps/internal/journal"
-	"mpps/internal/lasting"
+	"mpps/internal/advise/lasting"
+	"mpps/internal/advise/sriov"
+	"mpps/internal/change/apply"
+	"mpps/internal/change/journal"
+	"mpps/internal/machine"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 	"mpps/internal/ops"
-	"mpps/internal/setting"
-	"mpps/internal/sriov"
 )
 
 // Engine is the transaction engine of the machine below the root.
 type Engine struct {
 	*apply.Engine
 	Name    string // of the host
-	Machine *host.Machine
+	Machine *machine.Machine
 }
 
 // Open opens the journal and the machine. Where mechanisms are nil, those of that machine are used.

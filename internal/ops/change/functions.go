@@ -5,17 +5,17 @@ import (
 	"maps"
 	"slices"
 
-	"mpps/internal/apply"
-	"mpps/internal/facts"
-	"mpps/internal/host"
-	"mpps/internal/lasting"
-	"mpps/internal/setting"
-	"mpps/internal/sriov"
+	"mpps/internal/advise/lasting"
+	"mpps/internal/advise/sriov"
+	"mpps/internal/change/apply"
+	"mpps/internal/machine"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 )
 
 // keeper works out what is due on virtual functions when guests come and go.
 type keeper struct {
-	machine *host.Machine
+	machine *machine.Machine
 	had     *sriov.Memory
 	noted   bool
 }

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"mpps/internal/host"
+	"mpps/internal/machine"
 	"mpps/internal/ops"
 )
 
@@ -27,7 +27,7 @@ func guard(ctx context.Context, env *ops.Env, within time.Duration) func(tx stri
 			return err
 		}
 		args := []string{"rollback", "--unconfirmed", tx, "--root", root, "--quiet"}
-		return env.With(func(m *host.Machine) error {
+		return env.With(func(m *machine.Machine) error {
 			what := "undo transaction " + tx + " of mpps unless it is confirmed"
 			done, err := m.DetachLater(context.WithoutCancel(ctx), guardUnit(tx), what, within, args...)
 			if done {
@@ -36,14 +36,14 @@ func guard(ctx context.Context, env *ops.Env, within time.Duration) func(tx stri
 			if err != nil {
 				env.Out.Step("%v: a process of its own waits for the confirmation instead", err)
 			}
-			_, err = host.Detach(args...)
+			_, err = machine.Detach(args...)
 			return err
 		})
 	}
 }
 
 // unguard cancels the timer of a transaction that was confirmed or undone in time.
-func unguard(ctx context.Context, m *host.Machine, tx string) {
+func unguard(ctx context.Context, m *machine.Machine, tx string) {
 	m.CancelLater(context.WithoutCancel(ctx), guardUnit(tx))
 }
 
@@ -75,7 +75,7 @@ func WatchOrphans(env *ops.Env) (*Orphans, error) {
 		return nil, err
 	}
 	var o Orphans
-	err = env.With(func(m *host.Machine) (err error) {
+	err = env.With(func(m *machine.Machine) (err error) {
 		unit := fmt.Sprintf("mpps-orphans-%d", os.Getpid())
 		o.To, err = m.DetachListening(unit, "rollback", "--orphans", "--root", root, "--quiet")
 		return err

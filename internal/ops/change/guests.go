@@ -7,11 +7,11 @@ import (
 	"sync"
 	"time"
 
-	"mpps/internal/domain"
-	"mpps/internal/host"
-	"mpps/internal/journal"
+	"mpps/internal/change/journal"
+	"mpps/internal/machine"
+	"mpps/internal/model/domain"
+	"mpps/internal/model/setting"
 	"mpps/internal/ops"
-	"mpps/internal/setting"
 )
 
 // guest is what a transaction needs to know about a guest.
@@ -92,7 +92,7 @@ func between(began, from, until time.Time) bool {
 }
 
 // guests looks at the guests of a machine.
-func guests(ctx context.Context, m *host.Machine) map[string]guest {
+func guests(ctx context.Context, m *machine.Machine) map[string]guest {
 	all := map[string]guest{}
 	m.LookInside(ops.NoGuest)
 	for _, g := range m.Inventory(ctx).Guests {

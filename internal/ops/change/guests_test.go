@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"mpps/internal/change/journal"
 	"mpps/internal/golden"
-	"mpps/internal/journal"
+	"mpps/internal/model/setting"
 	"mpps/internal/ops"
-	"mpps/internal/setting"
 )
 
 // TestBetween: a guest runs with what stood in its definition when it was started.

@@ -8,15 +8,15 @@ import (
 	"slices"
 	"strings"
 
-	"mpps/internal/facts"
-	"mpps/internal/goal"
-	"mpps/internal/journal"
-	"mpps/internal/knob"
-	"mpps/internal/lasting"
+	"mpps/internal/advise/knob"
+	"mpps/internal/advise/lasting"
+	"mpps/internal/advise/plan"
+	"mpps/internal/change/journal"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
 	"mpps/internal/ops"
 	"mpps/internal/outcome"
-	"mpps/internal/plan"
-	"mpps/internal/setting"
 )
 
 // Target is what a plan is made for.

@@ -11,13 +11,13 @@ import (
 	"slices"
 	"time"
 
-	"mpps/internal/apply"
-	"mpps/internal/host"
-	"mpps/internal/journal"
-	"mpps/internal/lasting"
+	"mpps/internal/advise/lasting"
+	"mpps/internal/advise/sriov"
+	"mpps/internal/change/apply"
+	"mpps/internal/change/journal"
+	"mpps/internal/machine"
 	"mpps/internal/ops"
 	"mpps/internal/outcome"
-	"mpps/internal/sriov"
 )
 
 // restoreMemory is where the watching process keeps what it knows of values changed by hand, below the root. It is
@@ -108,7 +108,7 @@ func (r *Restoring) Watch(ctx context.Context) error {
 	if err != nil {
 		r.env.Out.Failure(err, "")
 	}
-	return r.env.With(func(m *host.Machine) error {
+	return r.env.With(func(m *machine.Machine) error {
 		happened, err := m.Events(ctx)
 		if err != nil {
 			return err
@@ -144,7 +144,7 @@ func (r *Restoring) passed(pass apply.Pass, err error) {
 }
 
 // translate passes the machine's events on to the engine.
-func translate(ctx context.Context, in <-chan host.Event) <-chan apply.Event {
+func translate(ctx context.Context, in <-chan machine.Event) <-chan apply.Event {
 	out := make(chan apply.Event)
 	go func() {
 		defer close(out)

@@ -5,14 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 
-	"mpps/internal/apply"
-	"mpps/internal/goal"
-	"mpps/internal/journal"
+	"mpps/internal/advise/plan"
+	"mpps/internal/advise/site"
+	"mpps/internal/change/apply"
+	"mpps/internal/change/journal"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
 	"mpps/internal/ops"
 	"mpps/internal/outcome"
-	"mpps/internal/plan"
-	"mpps/internal/setting"
-	"mpps/internal/site"
 )
 
 // GoalOf returns what a transaction keeps so that its plan can be resumed after a reboot or a guest's restart.

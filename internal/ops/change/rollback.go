@@ -4,12 +4,12 @@ import (
 	"context"
 	"path"
 
-	"mpps/internal/apply"
-	"mpps/internal/facts"
-	"mpps/internal/journal"
+	"mpps/internal/advise/sriov"
+	"mpps/internal/change/apply"
+	"mpps/internal/change/journal"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 	"mpps/internal/ops"
-	"mpps/internal/setting"
-	"mpps/internal/sriov"
 )
 
 // Undo is what to roll back, and how.

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"mpps/internal/apply"
-	"mpps/internal/journal"
+	"mpps/internal/change/apply"
+	"mpps/internal/change/journal"
 	"mpps/internal/ops"
 	"mpps/internal/outcome"
 )

@@ -3,12 +3,12 @@ package change
 import (
 	"fmt"
 
-	"mpps/internal/facts"
-	"mpps/internal/lasting"
+	"mpps/internal/advise/lasting"
+	"mpps/internal/advise/plan"
+	"mpps/internal/advise/site"
+	"mpps/internal/model/facts"
 	"mpps/internal/ops"
 	"mpps/internal/outcome"
-	"mpps/internal/plan"
-	"mpps/internal/site"
 )
 
 // TunedCaveats returns where a plan and TuneD's profile disagree, and every way out. Values decided by one option of

@@ -4,16 +4,16 @@ import (
 	"context"
 	"slices"
 
-	"mpps/internal/audit"
-	"mpps/internal/domain"
-	"mpps/internal/facts"
-	"mpps/internal/goal"
-	"mpps/internal/host"
-	"mpps/internal/knob"
+	"mpps/internal/advise/audit"
+	"mpps/internal/advise/knob"
+	"mpps/internal/advise/plan"
+	"mpps/internal/machine"
+	"mpps/internal/model/domain"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
 	"mpps/internal/ops"
 	"mpps/internal/outcome"
-	"mpps/internal/plan"
-	"mpps/internal/setting"
 )
 
 // advice is what the catalogue wants of a definition on a host, and what that host has.
@@ -66,7 +66,7 @@ func advise(ctx context.Context, env *ops.Env, d *Definition, snapshot string, g
 
 // seat puts a definition among the guests of a host, in place of the one of its name, and gives that name.
 func seat(h *facts.Host, d *Definition) string {
-	g := host.DescribeDefinition(d.Doc.Guest(), string(d.Text))
+	g := machine.DescribeDefinition(d.Doc.Guest(), string(d.Text))
 	if at := slices.IndexFunc(h.Guests, func(o facts.Guest) bool { return o.Name == g.Name }); at >= 0 {
 		h.Guests[at] = g
 	} else {
@@ -74,7 +74,7 @@ func seat(h *facts.Host, d *Definition) string {
 	}
 	for _, address := range knob.Addresses(h, knob.Catalogue()) {
 		if address.Kind == setting.Domain && address.Object() == g.Name {
-			h.Readings[address] = host.DefinedValue(d.Doc, address.Rest())
+			h.Readings[address] = machine.DefinedValue(d.Doc, address.Rest())
 		}
 	}
 	return g.Name

@@ -4,17 +4,17 @@ import (
 	"context"
 	"slices"
 
-	"mpps/internal/apply"
-	"mpps/internal/datapath"
-	"mpps/internal/domain"
-	"mpps/internal/facts"
-	"mpps/internal/goal"
-	"mpps/internal/host"
-	"mpps/internal/knob"
+	"mpps/internal/advise/knob"
+	"mpps/internal/advise/plan"
+	"mpps/internal/change/apply"
+	"mpps/internal/machine"
+	"mpps/internal/model/datapath"
+	"mpps/internal/model/domain"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
 	"mpps/internal/ops"
 	"mpps/internal/ops/change"
-	"mpps/internal/plan"
-	"mpps/internal/setting"
 )
 
 // editID is the ID under which edits of values stand in plans and journals that no knob speaks of.
@@ -49,7 +49,7 @@ func carryOut(ctx context.Context, env *ops.Env, d *Definition, edits []domain.E
 			})
 		}
 		running := setting.Of(setting.DomainLive, d.Guest.Name, e.Path)
-		if !live || !host.Movable(running) || !d.Guest.Active() {
+		if !live || !machine.Movable(running) || !d.Guest.Active() {
 			changes = append(changes, asked(at, want, restart(d.Guest)))
 			continue
 		}

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	"mpps/internal/domain"
-	"mpps/internal/facts"
+	"mpps/internal/model/domain"
+	"mpps/internal/model/facts"
 	"mpps/internal/ops"
 	"mpps/internal/outcome"
 )

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"mpps/internal/goal"
 	"mpps/internal/golden"
+	"mpps/internal/model/goal"
 	"mpps/internal/ops"
 	"mpps/internal/outcome"
 )

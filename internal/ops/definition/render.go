@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"mpps/internal/domain"
+	"mpps/internal/model/domain"
 	"mpps/internal/ops"
 	"mpps/internal/outcome"
 

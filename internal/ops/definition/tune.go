@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strconv"
 
-	"mpps/internal/domain"
-	"mpps/internal/goal"
+	"mpps/internal/model/domain"
+	"mpps/internal/model/goal"
 	"mpps/internal/ops"
 	"mpps/internal/ops/change"
 	"mpps/internal/outcome"

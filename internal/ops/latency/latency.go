@@ -8,12 +8,12 @@ import (
 	"os"
 	"time"
 
-	"mpps/internal/host"
+	"mpps/internal/machine"
 	"mpps/internal/measure"
 	"mpps/internal/measure/wakeup"
+	"mpps/internal/model/setting"
 	"mpps/internal/ops"
 	"mpps/internal/outcome"
-	"mpps/internal/setting"
 )
 
 // Options are what 'mpps latency' is asked for.
@@ -37,7 +37,7 @@ func Run(ctx context.Context, env *ops.Env, o Options) (*wakeup.File, error) {
 		return nil, err
 	}
 	defer t.machine.Close()
-	rest, err := host.KeepOff(t.physical)
+	rest, err := machine.KeepOff(t.physical)
 	if err != nil {
 		return nil, outcome.Failed(fmt.Errorf("keep off the measured CPUs: %w", err), "")
 	}
@@ -125,7 +125,7 @@ func (t *target) chooseTool(ctx context.Context, o *Options, asked *wakeup.Asked
 			return tool, nil
 		}
 		line := fmt.Sprintf("%s: %v", p.Name, err)
-		if errors.Is(err, host.ErrNoProgram) {
+		if errors.Is(err, machine.ErrNoProgram) {
 			line = fmt.Sprintf("%s is not in %s: it is in package %s", p.Name, t.where(), p.Package)
 		}
 		missing = append(missing, line)
@@ -178,7 +178,7 @@ func (tool *tooling) add(out *wakeup.Output, length time.Duration) {
 }
 
 // slice measures one slice. Where it was interrupted what it has is returned.
-func (tool *tooling) slice(ctx context.Context, length time.Duration) (*wakeup.Output, *host.Ended, error) {
+func (tool *tooling) slice(ctx context.Context, length time.Duration) (*wakeup.Output, *machine.Ended, error) {
 	trigger := uint64(0)
 	if tool.clock.Known {
 		trigger = wakeup.Trigger(tool.sofar, tool.slices)

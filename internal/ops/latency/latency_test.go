@@ -3,8 +3,8 @@ package latency
 import (
 	"testing"
 
-	"mpps/internal/facts"
-	"mpps/internal/setting"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 )
 
 // TestLoadKeepsOffGuests: the load beside a measurement keeps off what is measured, isolated, or pinned to by vCPUs of

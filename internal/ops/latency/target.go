@@ -7,20 +7,20 @@ import (
 	"os"
 	"slices"
 
-	"mpps/internal/facts"
-	"mpps/internal/host"
+	"mpps/internal/machine"
 	"mpps/internal/measure"
 	"mpps/internal/measure/wakeup"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 	"mpps/internal/ops"
 	"mpps/internal/outcome"
-	"mpps/internal/setting"
 )
 
 // target is what is measured: the place of the tool, its CPUs there, and the physical ones that are watched.
 type target struct {
-	machine  *host.Machine
+	machine  *machine.Machine
 	facts    *facts.Host
-	place    *host.Place
+	place    *machine.Place
 	guest    *wakeup.Guest
 	cpus     setting.CPUSet // where the tool runs
 	idle     setting.CPUSet // the others there, for a load
@@ -41,7 +41,7 @@ func find(ctx context.Context, env *ops.Env, o *Options) (*target, error) {
 		return nil, errors.Join(outcome.Failed(errors.New("--root: only a running machine can be measured"),
 			"leave --root out"), m.Close())
 	}
-	inside := host.NoGuest
+	inside := machine.NoGuest
 	if o.Guest != "" {
 		inside = o.Guest
 	}

@@ -7,10 +7,10 @@ import (
 	"sync"
 	"time"
 
-	"mpps/internal/facts"
-	"mpps/internal/host"
+	"mpps/internal/machine"
 	"mpps/internal/measure/wakeup"
-	"mpps/internal/setting"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 )
 
 // watchEvery is how often the host's counters are read, as long as reading takes at most a tenth of it.
@@ -18,7 +18,7 @@ const watchEvery = 100 * time.Millisecond
 
 // watching reads the host's counters beside a measurement.
 type watching struct {
-	counters *host.Disturbances
+	counters *machine.Disturbances
 	recorder *wakeup.Recorder
 	cost     time.Duration
 	end      chan struct{}
@@ -135,7 +135,7 @@ func loadCPUs(h *facts.Host, measured setting.CPUSet) setting.CPUSet {
 	return free
 }
 
-func (l *loads) start(ctx context.Context, place *host.Place, planned time.Duration, where string, cpus setting.CPUSet,
+func (l *loads) start(ctx context.Context, place *machine.Place, planned time.Duration, where string, cpus setting.CPUSet,
 	argv []string) {
 	load := wakeup.Load{Where: where, What: loadName(argv), CPUs: cpus}
 	if cpus != nil && len(cpus) == 0 {

@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"time"
 
-	"mpps/internal/bottleneck"
-	"mpps/internal/facts"
-	"mpps/internal/host"
+	"mpps/internal/advise/bottleneck"
+	"mpps/internal/machine"
+	"mpps/internal/model/facts"
 	"mpps/internal/ops"
 	"mpps/internal/outcome"
 )
@@ -43,9 +43,9 @@ func Seen(ctx context.Context, env *ops.Env, o Options) (*facts.Host, error) {
 	if err := Known(h, o.Guest); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
-	host.Read(ctx, m.Mechanisms(), h, bottleneck.Addresses())
+	machine.Read(ctx, m.Mechanisms(), h, bottleneck.Addresses())
 	env.Out.Progress("watching the path for %v", o.Interval)
-	how := host.LoadOptions{Interval: o.Interval, Netns: append([]string{""}, o.Netns...), Counters: o.Counters,
+	how := machine.LoadOptions{Interval: o.Interval, Netns: append([]string{""}, o.Netns...), Counters: o.Counters,
 		Inside: true}
 	h.Load = m.Load(ctx, h, how)
 	return h, m.Close()

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"time"
 
-	"mpps/internal/bottleneck"
-	"mpps/internal/facts"
-	"mpps/internal/host"
+	"mpps/internal/advise/bottleneck"
+	"mpps/internal/machine"
+	"mpps/internal/model/facts"
 	"mpps/internal/ops"
 )
 
@@ -26,12 +26,12 @@ const longestPause = 10 * time.Second
 
 // Watch takes looks at a machine.
 type Watch struct {
-	machine *host.Machine
+	machine *machine.Machine
 	every   time.Duration
-	how     host.LoadOptions
+	how     machine.LoadOptions
 
 	facts *facts.Host
-	watch *host.LoadWatch
+	watch *machine.LoadWatch
 	until time.Time     // when the inventory is taken again
 	used  time.Duration // CPU time of the process at the end of the last look
 	pause time.Duration // until the next look is due
@@ -47,14 +47,14 @@ func Begin(env *ops.Env, every time.Duration, netns []string, counters bool) (*W
 		return nil, err
 	}
 	m.LookInside(ops.NoGuest)
-	how := host.LoadOptions{Netns: append([]string{""}, netns...), Counters: counters}
+	how := machine.LoadOptions{Netns: append([]string{""}, netns...), Counters: counters}
 	return &Watch{machine: m, every: every, how: how}, nil
 }
 
 // Next waits for the next look; nil where the context ended before.
 func (l *Watch) Next(ctx context.Context) *bottleneck.Look {
 	if l.facts == nil {
-		l.used, l.pause = host.UsedTime(), l.every
+		l.used, l.pause = machine.UsedTime(), l.every
 	}
 	if time.Now().After(l.until) {
 		l.inventory(ctx)
@@ -66,7 +66,7 @@ func (l *Watch) Next(ctx context.Context) *bottleneck.Look {
 	}
 	l.taken++
 	look := Look(l.facts, load, time.Now())
-	used := host.UsedTime() // with what drawing the last one took
+	used := machine.UsedTime() // with what drawing the last one took
 	cost := used - l.used
 	l.used = used
 	if l.usual == 0 {
@@ -99,12 +99,12 @@ func Look(h *facts.Host, l *facts.Load, at time.Time) *bottleneck.Look {
 
 // inventory looks at what there is again: guests come and go.
 func (l *Watch) inventory(ctx context.Context) {
-	used := host.UsedTime()
+	used := machine.UsedTime()
 	l.Close()
 	l.facts = l.machine.Inventory(ctx)
-	host.Read(ctx, l.machine.Mechanisms(), l.facts, bottleneck.Addresses())
+	machine.Read(ctx, l.machine.Mechanisms(), l.facts, bottleneck.Addresses())
 	l.begin(ctx)
-	cost := host.UsedTime() - used
+	cost := machine.UsedTime() - used
 	l.until = time.Now().Add(max(15*time.Second, cost*perInventory))
 	l.used += cost // stretched by itself
 }

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"time"
 
-	"mpps/internal/facts"
-	"mpps/internal/goal"
+	"mpps/internal/advise/realtime"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
 	"mpps/internal/ops"
 	"mpps/internal/outcome"
-	"mpps/internal/realtime"
-	"mpps/internal/setting"
 )
 
 // RealtimeAsk is what is checked of CPUs that are set aside.

@@ -8,15 +8,15 @@ import (
 	"strings"
 	"time"
 
-	"mpps/internal/facts"
-	"mpps/internal/host"
-	"mpps/internal/journal"
+	"mpps/internal/advise/realtime"
+	"mpps/internal/change/journal"
+	"mpps/internal/change/watch"
+	"mpps/internal/machine"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 	"mpps/internal/ops"
 	"mpps/internal/ops/change"
 	"mpps/internal/outcome"
-	"mpps/internal/realtime"
-	"mpps/internal/setting"
-	"mpps/internal/watch"
 )
 
 // Options are how a host is watched.
@@ -52,7 +52,7 @@ func (o *Options) pause(used time.Duration) time.Duration {
 type watcher struct {
 	Options
 	env     *ops.Env
-	machine *host.Machine
+	machine *machine.Machine
 	watch   *watch.Watcher
 	show    *metrics
 	facts   *facts.Host    // of the last look
@@ -72,7 +72,7 @@ func Watch(ctx context.Context, env *ops.Env, o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	m.LookInside(host.NoGuest)
+	m.LookInside(machine.NoGuest)
 	w := &watcher{Options: o, env: env, machine: m, watch: watch.New()}
 	if w.show, err = showMetrics(o.Metrics); err != nil {
 		return errors.Join(err, m.Close())
@@ -111,7 +111,7 @@ func Watch(ctx context.Context, env *ops.Env, o Options) (err error) {
 
 // guests reports guests that start, so that one that has lost its pins is seen at once. It is nil if that cannot be
 // watched.
-func (w *watcher) guests(ctx context.Context) <-chan host.Event {
+func (w *watcher) guests(ctx context.Context) <-chan machine.Event {
 	if !w.machine.Live() {
 		return nil
 	}
@@ -155,7 +155,7 @@ const settled = 3 * time.Second
 // wait watches the CPUs until the next look is due: after the pause, at the end, or a moment after a guest has
 // started.
 func (w *watcher) wait(
-	ctx context.Context, look int, pause time.Duration, started <-chan host.Event, end <-chan time.Time,
+	ctx context.Context, look int, pause time.Duration, started <-chan machine.Event, end <-chan time.Time,
 ) (seen *facts.Observation, over bool) {
 	if look == 0 {
 		return nil, false
@@ -185,7 +185,7 @@ func (w *watcher) wait(
 			switch {
 			case !open:
 				started = nil
-			case e.Guest == host.GuestStarted:
+			case e.Guest == machine.GuestStarted:
 				time.AfterFunc(settled, stop)
 			}
 		}
@@ -194,14 +194,14 @@ func (w *watcher) wait(
 
 // look looks once, reports what is new, and returns the time to the next look.
 func (w *watcher) look(ctx context.Context, n int, seen *facts.Observation) (time.Duration, error) {
-	used, begun := host.UsedTime(), time.Now()
+	used, begun := machine.UsedTime(), time.Now()
 	l := watch.Look{Host: w.name(), Saw: map[watch.Source]bool{}, Unseen: map[watch.Source]string{}}
 	w.values(ctx, &l)
 	w.realtime(ctx, &l, seen)
 	if ctx.Err() != nil {
 		return 0, nil
 	}
-	l.At, l.Took, l.Cost = time.Now(), time.Since(begun), host.UsedTime()-used
+	l.At, l.Took, l.Cost = time.Now(), time.Since(begun), machine.UsedTime()-used
 	if n == 0 {
 		w.env.Out.Step("watching %s and what runs on %s, every %v", ops.Count(l.Values, "applied value"), where(w.scope), w.Every)
 	}
@@ -265,7 +265,7 @@ func (w *watcher) values(ctx context.Context, l *watch.Look) {
 // realtime looks at what assigns CPUs, at the next boot and at daemons.
 func (w *watcher) realtime(ctx context.Context, l *watch.Look, seen *facts.Observation) {
 	h := w.machine.Inventory(ctx)
-	host.Read(ctx, w.machine.Mechanisms(), h, realtime.Addresses(h))
+	machine.Read(ctx, w.machine.Mechanisms(), h, realtime.Addresses(h))
 	scope := realtime.Find(h, w.CPUs, "")
 	l.Aside, l.From = scope.CPUs, scope.From
 	if scope.CPUs = w.watch.Aside(scope.CPUs); !scope.CPUs.Equal(l.Aside) {

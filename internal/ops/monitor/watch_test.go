@@ -12,13 +12,13 @@ import (
 	"testing"
 	"time"
 
-	"mpps/internal/facts"
+	"mpps/internal/change/journal"
+	"mpps/internal/change/watch"
 	"mpps/internal/golden"
-	"mpps/internal/host"
-	"mpps/internal/journal"
+	"mpps/internal/machine"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 	"mpps/internal/ops"
-	"mpps/internal/setting"
-	"mpps/internal/watch"
 )
 
 // watchedTree is a recorded machine that is watched, second by second.
@@ -184,12 +184,12 @@ func TestWatchSaysWhatItDidNotSee(t *testing.T) {
 	if err := golden.Tree("../../../cmd/mpps/testdata/trees/two-nodes.txtar", root); err != nil {
 		t.Fatal(err)
 	}
-	m, err := host.Open(root)
+	m, err := machine.Open(root)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	m.LookInside(host.NoGuest)
+	m.LookInside(machine.NoGuest)
 	w := &watcher{Options: Options{CPUs: setting.CPUs(3)}, env: &ops.Env{Root: root, Out: ops.Deaf{}}, machine: m, watch: watch.New()}
 	ran := facts.ThreadRun{TID: 9, PID: 9, Comm: "dd", CPU: 3, Affinity: setting.CPUs(3), RunNS: 1e9, Switches: 3}
 	for left, saw := range map[string]bool{"": true, "threads of 37 processes": false} {

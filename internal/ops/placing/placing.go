@@ -9,11 +9,11 @@ import (
 	"strconv"
 	"strings"
 
-	"mpps/internal/facts"
-	"mpps/internal/goal"
+	"mpps/internal/advise/placement"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/goal"
 	"mpps/internal/ops"
 	"mpps/internal/outcome"
-	"mpps/internal/placement"
 )
 
 // Ask is what is placed.

@@ -4,10 +4,10 @@ import (
 	"strings"
 	"testing"
 
-	"mpps/internal/goal"
+	"mpps/internal/advise/placement"
 	"mpps/internal/golden"
+	"mpps/internal/model/goal"
 	"mpps/internal/ops"
-	"mpps/internal/placement"
 )
 
 // TestPlace: a guest that is added is placed beside those that the host has; wishes that the host cannot have are refused.

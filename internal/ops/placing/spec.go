@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"mpps/internal/goal"
-	"mpps/internal/placement"
-	"mpps/internal/setting"
+	"mpps/internal/advise/placement"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
 )
 
 // Bounds of what is asked for, so that a slip of a key does not ask for more than any host has.

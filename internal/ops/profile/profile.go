@@ -10,14 +10,14 @@ import (
 	"slices"
 	"strings"
 
-	"mpps/internal/audit"
-	"mpps/internal/facts"
-	"mpps/internal/goal"
-	"mpps/internal/knob"
+	"mpps/internal/advise/audit"
+	"mpps/internal/advise/knob"
+	"mpps/internal/advise/tuned/export"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
 	"mpps/internal/ops"
 	"mpps/internal/outcome"
-	"mpps/internal/setting"
-	"mpps/internal/tuned/export"
 )
 
 // Ask is what is exported.

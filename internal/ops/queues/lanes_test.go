@@ -4,8 +4,8 @@ import (
 	"slices"
 	"testing"
 
-	"mpps/internal/facts"
-	"mpps/internal/setting"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 )
 
 // TestLanesByTap: a lane of an address is that of the guest's tap, one of a name stays, and so does one of a guest

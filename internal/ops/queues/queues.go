@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"time"
 
-	"mpps/internal/facts"
+	"mpps/internal/advise/queuepath"
+	"mpps/internal/measure/trace"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 	"mpps/internal/ops"
 	"mpps/internal/outcome"
-	"mpps/internal/queuepath"
-	"mpps/internal/queuepath/trace"
-	"mpps/internal/setting"
 )
 
 // Ask is what is watched.

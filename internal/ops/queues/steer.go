@@ -8,14 +8,14 @@ import (
 	"strings"
 	"time"
 
-	"mpps/internal/facts"
-	"mpps/internal/host"
+	"mpps/internal/advise/plan"
+	"mpps/internal/advise/queuepath"
+	"mpps/internal/machine"
+	"mpps/internal/measure/trace"
+	"mpps/internal/model/facts"
 	"mpps/internal/ops"
 	"mpps/internal/ops/change"
 	"mpps/internal/outcome"
-	"mpps/internal/plan"
-	"mpps/internal/queuepath"
-	"mpps/internal/queuepath/trace"
 )
 
 // SteerAsk is what is steered.
@@ -41,7 +41,7 @@ func Steer(ctx context.Context, env *ops.Env, a SteerAsk) (*change.Done, error) 
 	s := &steering{SteerAsk: a, env: env}
 	w := change.Wish{Changes: func(h *ops.Host) ([]plan.Change, []outcome.Warning, error) { return s.plan(ctx, h) }}
 	if s.watches() && !a.DryRun {
-		w.After = func(ctx context.Context, _ *host.Machine) ([]outcome.Warning, error) { return s.check(ctx) }
+		w.After = func(ctx context.Context, _ *machine.Machine) ([]outcome.Warning, error) { return s.check(ctx) }
 	}
 	return change.CarryOut(ctx, env, w, a.Options)
 }

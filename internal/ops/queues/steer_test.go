@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"mpps/internal/advise/queuepath"
 	"mpps/internal/outcome"
-	"mpps/internal/queuepath"
 )
 
 func codes(warnings []outcome.Warning) string {

@@ -8,12 +8,12 @@ import (
 	"io"
 	"path/filepath"
 
+	"mpps/internal/advise/plan"
+	"mpps/internal/advise/tune"
 	"mpps/internal/measure"
 	"mpps/internal/measure/wakeup"
 	"mpps/internal/ops"
 	"mpps/internal/outcome"
-	"mpps/internal/plan"
-	"mpps/internal/tune"
 )
 
 // Result is what a file holds: one of the pointers is set.

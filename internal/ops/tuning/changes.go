@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strings"
 
-	"mpps/internal/goal"
-	"mpps/internal/plan"
-	"mpps/internal/setting"
-	"mpps/internal/tune"
+	"mpps/internal/advise/plan"
+	"mpps/internal/advise/tune"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
 )
 
 // foundChange is a change with its place in the plan that it was found in.
@@ -21,7 +21,7 @@ type foundChange struct {
 // Candidates are the changes of the plan by knob: those that take effect at once, and those that wait for a restart.
 // What is not to
 // be tried in turns is told apart by untried.
-func (h *machine) Candidates(ctx context.Context) ([]tune.Candidate, error) {
+func (h *trialHost) Candidates(ctx context.Context) ([]tune.Candidate, error) {
 	if err := h.look(ctx); err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (h *machine) Candidates(ctx context.Context) ([]tune.Candidate, error) {
 // named is the key of changes. What was kept under a key stays what was measured, whatever a later look finds: more
 // work on the same
 // knob is a candidate of its own.
-func (h *machine) named(key string, changes []foundChange) string {
+func (h *trialHost) named(key string, changes []foundChange) string {
 	same := func(a, b foundChange) bool {
 		return a.Address == b.Address && a.From.Same(b.From) && a.To.Same(b.To)
 	}
@@ -77,7 +77,7 @@ func (h *machine) named(key string, changes []foundChange) string {
 }
 
 // untried are changes that are wanted and not tried, whatever time there is.
-func (h *machine) untried() []tune.Untried {
+func (h *trialHost) untried() []tune.Untried {
 	all := []tune.Untried{}
 	add := func(c plan.Change, why string) {
 		if !slices.ContainsFunc(all, func(u tune.Untried) bool { return u.Key == c.ID }) {
@@ -100,7 +100,7 @@ func (h *machine) untried() []tune.Untried {
 }
 
 // part is a plan of the changes of a candidate.
-func (h *machine) part(changes []plan.Change) *plan.Plan {
+func (h *trialHost) part(changes []plan.Change) *plan.Plan {
 	p := *h.plan
 	p.Changes = slices.Clone(changes)
 	p.Restarts, p.Later, p.Consent, p.Skipped = []plan.Restart{}, []plan.Later{}, []plan.Change{}, []plan.Skipped{}
@@ -113,7 +113,7 @@ func (h *machine) part(changes []plan.Change) *plan.Plan {
 func keysOf(c tune.Candidate) []string { return strings.Split(c.Key, "+") }
 
 // of are the changes of a candidate, in the order in which they are to be made.
-func (h *machine) of(c tune.Candidate) ([]plan.Change, error) {
+func (h *trialHost) of(c tune.Candidate) ([]plan.Change, error) {
 	var all []foundChange
 	for _, key := range keysOf(c) {
 		changes, known := h.changes[key]
@@ -134,7 +134,7 @@ func (h *machine) of(c tune.Candidate) ([]plan.Change, error) {
 const wholeKey = "everything that was kept"
 
 // Whole is what was kept as one candidate.
-func (h *machine) Whole(_ context.Context, kept []tune.Candidate) (tune.Candidate, error) {
+func (h *trialHost) Whole(_ context.Context, kept []tune.Candidate) (tune.Candidate, error) {
 	whole := tune.Candidate{Key: wholeKey, Title: wholeKey}
 	h.whole = nil
 	for _, c := range kept {

@@ -6,15 +6,15 @@ import (
 	"fmt"
 	"reflect"
 
-	"mpps/internal/apply"
-	"mpps/internal/host"
-	"mpps/internal/journal"
-	"mpps/internal/lasting"
+	"mpps/internal/advise/lasting"
+	"mpps/internal/advise/plan"
+	"mpps/internal/advise/tune"
+	"mpps/internal/change/apply"
+	"mpps/internal/change/journal"
+	"mpps/internal/machine"
+	"mpps/internal/model/setting"
 	"mpps/internal/ops/bench"
 	"mpps/internal/ops/change"
-	"mpps/internal/plan"
-	"mpps/internal/setting"
-	"mpps/internal/tune"
 )
 
 // final makes lasting what was kept, or with --propose only plans it: one transaction, or several that follow one
@@ -22,7 +22,7 @@ import (
 // was planned on top of something kept is about what that makes, such as the interrupts of new queues. On an error
 // nothing of it stands,
 // or the error says what does, and so does the result.
-func (h *machine) final(ctx context.Context, o *Options, r *tune.Result) ([]*plan.Plan, error) {
+func (h *trialHost) final(ctx context.Context, o *Options, r *tune.Result) ([]*plan.Plan, error) {
 	plans, err := []*plan.Plan{}, h.Begin(ctx)
 	if err == nil {
 		plans, err = h.chain(ctx, o, r)
@@ -51,7 +51,7 @@ func (h *machine) final(ctx context.Context, o *Options, r *tune.Result) ([]*pla
 
 // chain plans, and applies, what was kept. What is only proposed is applied as far as the next plan needs it, as a part
 // of the session.
-func (h *machine) chain(ctx context.Context, o *Options, r *tune.Result) (plans []*plan.Plan, err error) {
+func (h *trialHost) chain(ctx context.Context, o *Options, r *tune.Result) (plans []*plan.Plan, err error) {
 	r.Chain = []string{}
 	for rest := h.whole; len(rest) > 0; {
 		n := h.atOnce(ctx, rest)
@@ -91,7 +91,7 @@ func (h *machine) chain(ctx context.Context, o *Options, r *tune.Result) (plans 
 // atOnce is how many of some parts, from the first on, can be made by one plan on the host as it stands: a plan is
 // refused where a value
 // is neither as it says nor as it wants, as the interrupts of queues are that another part of it makes.
-func (h *machine) atOnce(ctx context.Context, parts [][]plan.Change) int {
+func (h *trialHost) atOnce(ctx context.Context, parts [][]plan.Change) int {
 	changed := map[setting.Address]bool{}
 	for i, part := range parts {
 		for _, c := range part {
@@ -111,13 +111,13 @@ func (h *machine) atOnce(ctx context.Context, parts [][]plan.Change) int {
 }
 
 // toLast adds to a plan what makes it last, by what the files and the values of earlier transactions are now.
-func (h *machine) toLast(ctx context.Context, p *plan.Plan) error {
+func (h *trialHost) toLast(ctx context.Context, p *plan.Plan) error {
 	standing := change.Given(h.env)
 	addresses := lasting.Addresses()
 	for _, c := range standing {
 		addresses = append(addresses, c.Address)
 	}
-	host.Read(ctx, h.engine.Mechanisms, h.host.Facts, addresses)
+	machine.Read(ctx, h.engine.Mechanisms, h.host.Facts, addresses)
 	return lasting.Add(p, h.host.Facts, standing...)
 }
 

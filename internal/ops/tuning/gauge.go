@@ -5,14 +5,14 @@ import (
 	"fmt"
 	"time"
 
-	"mpps/internal/goal"
+	"mpps/internal/advise/tune"
 	"mpps/internal/measure"
 	"mpps/internal/measure/adapter"
 	"mpps/internal/measure/search"
+	"mpps/internal/measure/traffic"
+	"mpps/internal/model/goal"
 	"mpps/internal/ops"
 	"mpps/internal/ops/bench"
-	"mpps/internal/traffic"
-	"mpps/internal/tune"
 )
 
 // Gauge measures the path for a tuning run: with our own generator, or by another program's trials.

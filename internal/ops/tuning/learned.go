@@ -10,10 +10,10 @@ import (
 	"slices"
 	"strings"
 
-	"mpps/internal/facts"
+	"mpps/internal/advise/tune"
+	"mpps/internal/model/facts"
 	"mpps/internal/ops"
 	"mpps/internal/outcome"
-	"mpps/internal/tune"
 )
 
 // effectsPath is where what runs found is kept, below the root directory.

@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"mpps/internal/plan"
-	"mpps/internal/tune"
+	"mpps/internal/advise/plan"
+	"mpps/internal/advise/tune"
 )
 
 // planFiles are the names of files for some plans: plan.json, plan.2.json.

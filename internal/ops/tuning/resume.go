@@ -12,15 +12,15 @@ import (
 	"strings"
 	"time"
 
-	"mpps/internal/apply"
-	"mpps/internal/goal"
-	"mpps/internal/lasting"
+	"mpps/internal/advise/lasting"
+	"mpps/internal/advise/plan"
+	"mpps/internal/advise/tune"
+	"mpps/internal/change/apply"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
 	"mpps/internal/ops"
 	"mpps/internal/ops/change"
 	"mpps/internal/outcome"
-	"mpps/internal/plan"
-	"mpps/internal/setting"
-	"mpps/internal/tune"
 )
 
 // waitingPath is where a run that waits for a restart keeps what it takes to go on, below the root directory.
@@ -51,7 +51,7 @@ func sooner(changes []plan.Change) []plan.Change {
 // restart applies what waits for the next restart, and takes down what it takes to go on behind it. It returns the
 // plan; nil where there was
 // nothing to apply.
-func (h *machine) restart(ctx context.Context, o *Options, r *tune.Result) (*plan.Plan, error) {
+func (h *trialHost) restart(ctx context.Context, o *Options, r *tune.Result) (*plan.Plan, error) {
 	h.stale = true
 	if err := h.look(ctx); err != nil {
 		return nil, err

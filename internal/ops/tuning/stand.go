@@ -7,20 +7,20 @@ import (
 	"slices"
 	"time"
 
-	"mpps/internal/apply"
-	"mpps/internal/journal"
+	"mpps/internal/advise/plan"
+	"mpps/internal/advise/tune"
+	"mpps/internal/change/apply"
+	"mpps/internal/change/journal"
 	"mpps/internal/ops"
 	"mpps/internal/ops/bench"
 	"mpps/internal/ops/change"
 	"mpps/internal/outcome"
-	"mpps/internal/plan"
-	"mpps/internal/tune"
 )
 
 // Try applies a candidate as a transaction of the session; everything that was kept as one after the other, since what
 // was planned
 // behind one may be about what it made: interrupts of new queues.
-func (h *machine) Try(ctx context.Context, c tune.Candidate) error {
+func (h *trialHost) Try(ctx context.Context, c tune.Candidate) error {
 	if len(h.tried) > 0 {
 		return fmt.Errorf("transaction %s is tried already", h.tried[0])
 	}
@@ -43,7 +43,7 @@ func (h *machine) Try(ctx context.Context, c tune.Candidate) error {
 	return nil
 }
 
-func (h *machine) apply(ctx context.Context, p *plan.Plan) error {
+func (h *trialHost) apply(ctx context.Context, p *plan.Plan) error {
 	h.fresh = true
 	result, err := h.engine.Run(ctx, p, apply.Options{Beside: change.Besides(p, h.host.Facts), Session: h.session,
 		Arm: h.arm})
@@ -69,10 +69,10 @@ func (h *machine) apply(ctx context.Context, p *plan.Plan) error {
 }
 
 // arm has put back what is tried already, and one transaction more, should this process die.
-func (h *machine) arm(tx string) error { return h.alone.Stand(append(slices.Clone(h.tried), tx)...) }
+func (h *trialHost) arm(tx string) error { return h.alone.Stand(append(slices.Clone(h.tried), tx)...) }
 
 // Back rolls back what is tried.
-func (h *machine) Back(ctx context.Context) (err error) {
+func (h *trialHost) Back(ctx context.Context) (err error) {
 	h.tried, err = h.rollbackAll(ctx, h.tried)
 	if len(h.tried) > 0 {
 		return err // who watches over it may have to put it back yet
@@ -81,7 +81,7 @@ func (h *machine) Back(ctx context.Context) (err error) {
 }
 
 // Begin rolls back everything of the session, the latest first.
-func (h *machine) Begin(ctx context.Context) error {
+func (h *trialHost) Begin(ctx context.Context) error {
 	problem := h.Back(ctx)
 	if len(h.stack) == 0 {
 		return problem
@@ -94,7 +94,7 @@ func (h *machine) Begin(ctx context.Context) error {
 // rollbackAll rolls back transactions, the last first. It goes on past errors: what stands in the way of one is no
 // reason to leave the
 // others. left are those that still stand.
-func (h *machine) rollbackAll(ctx context.Context, all []string) (left []string, err error) {
+func (h *trialHost) rollbackAll(ctx context.Context, all []string) (left []string, err error) {
 	var problems []error
 	for _, tx := range slices.Backward(all) {
 		problem := h.rollback(ctx, tx)
@@ -122,7 +122,7 @@ func (n *notBack) Unwrap() error { return n.err }
 func (n *notBack) Is(target error) bool { return n.drifted && target == tune.ErrDrifted }
 
 // rollback puts back one transaction, with those that were built on it. Its error is a *notBack.
-func (h *machine) rollback(ctx context.Context, tx string) error {
+func (h *trialHost) rollback(ctx context.Context, tx string) error {
 	ctx = context.WithoutCancel(ctx)
 	h.fresh = true
 	o := apply.RollbackOptions{TX: tx, Session: h.session, Why: "mpps tune", WithLater: true}
@@ -149,7 +149,7 @@ func (h *machine) rollback(ctx context.Context, tx string) error {
 }
 
 // Keep lets stand what is tried.
-func (h *machine) Keep(context.Context) error {
+func (h *trialHost) Keep(context.Context) error {
 	if len(h.tried) == 0 {
 		return errors.New("nothing is tried that could be kept")
 	}

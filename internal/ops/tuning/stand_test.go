@@ -11,16 +11,16 @@ import (
 	"testing"
 	"time"
 
-	"mpps/internal/apply"
-	"mpps/internal/bottleneck"
-	"mpps/internal/facts"
-	"mpps/internal/goal"
-	"mpps/internal/journal"
+	"mpps/internal/advise/bottleneck"
+	"mpps/internal/advise/plan"
+	"mpps/internal/advise/tune"
+	"mpps/internal/change/apply"
+	"mpps/internal/change/journal"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
 	"mpps/internal/ops"
 	"mpps/internal/ops/change"
-	"mpps/internal/plan"
-	"mpps/internal/setting"
-	"mpps/internal/tune"
 )
 
 var (
@@ -85,7 +85,7 @@ type noPipe struct{ io.Writer }
 func (noPipe) Close() error { return nil }
 
 // standing is a tuning run on such a machine.
-func standing(t *testing.T, q *queued) *machine {
+func standing(t *testing.T, q *queued) *trialHost {
 	t.Helper()
 	root := t.TempDir()
 	j, err := journal.Open(root)
@@ -97,7 +97,7 @@ func standing(t *testing.T, q *queued) *machine {
 	for kind := range setting.Kinds {
 		mechanisms[kind] = q
 	}
-	return &machine{
+	return &trialHost{
 		env: &ops.Env{Root: root, Version: "test", Out: ops.Deaf{}}, session: journal.NewSession("tune"),
 		alone: &change.Orphans{To: noPipe{io.Discard}}, live: true,
 		engine: &change.Engine{Engine: &apply.Engine{Mechanisms: mechanisms, Journal: j, Host: "box", BootID: "boot",
@@ -157,7 +157,7 @@ func TestAllIsWatched(t *testing.T) {
 }
 
 // keep has changes planned, and tries and keeps them as the first candidate that they are.
-func keep(t *testing.T, h *machine, changes ...plan.Change) tune.Candidate {
+func keep(t *testing.T, h *trialHost, changes ...plan.Change) tune.Candidate {
 	t.Helper()
 	h.plan.Changes, h.stale = changes, false
 	all, err := h.Candidates(t.Context())
@@ -171,7 +171,7 @@ func keep(t *testing.T, h *machine, changes ...plan.Change) tune.Candidate {
 }
 
 // onTop keeps new channels, and then on top of them the affinity of an interrupt that only they have.
-func onTop(t *testing.T, h *machine) *tune.Result {
+func onTop(t *testing.T, h *trialHost) *tune.Result {
 	t.Helper()
 	kept := []tune.Candidate{
 		keep(t, h, wants("nic.channels", channels, "2", "4")),
@@ -356,7 +356,7 @@ func (s *sender) Flood(_ context.Context, _ float64, done <-chan struct{}) error
 // TestUnder: packets are sent as long as what is done meanwhile takes, and what a trial sent is told.
 func TestUnder(t *testing.T) {
 	s := &sender{flooding: make(chan bool, 1)}
-	h := &machine{gauge: s, live: true, trial: time.Second}
+	h := &trialHost{gauge: s, live: true, trial: time.Second}
 	err := h.under(t.Context(), 1000, func(context.Context) error {
 		for range 50 {
 			if len(s.flooding) == 1 {

@@ -11,13 +11,13 @@ import (
 	"path/filepath"
 	"time"
 
-	"mpps/internal/goal"
+	"mpps/internal/advise/plan"
+	"mpps/internal/advise/tune"
+	"mpps/internal/model/goal"
 	"mpps/internal/ops"
 	"mpps/internal/ops/bench"
 	"mpps/internal/ops/change"
 	"mpps/internal/outcome"
-	"mpps/internal/plan"
-	"mpps/internal/tune"
 )
 
 // Options are what 'mpps tune' is asked for.
@@ -103,7 +103,7 @@ func codeOf(v tune.Verdict) int {
 }
 
 // loop tunes and makes lasting what was kept. plans are those of what is kept, each on top of the one before.
-func (h *machine) loop(ctx context.Context, o *Options, known tune.Effects) (class string, r *tune.Result,
+func (h *trialHost) loop(ctx context.Context, o *Options, known tune.Effects) (class string, r *tune.Result,
 	plans []*plan.Plan, err error) {
 	if o.Earlier != nil { // what comes of the same knobs behind the restart is a candidate of its own
 		for _, key := range o.Earlier.Kept {
@@ -188,7 +188,7 @@ func newAttempts(r *tune.Result, e *tune.Earlier) *tune.Result {
 }
 
 // progress shows the steps of a run.
-func (h *machine) progress(p tune.Progress) {
+func (h *trialHost) progress(p tune.Progress) {
 	at := ""
 	if p.Rate > 0 {
 		at = fmt.Sprintf("; %s packets/s so far", goal.FormatRate(p.Rate))

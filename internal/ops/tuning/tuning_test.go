@@ -4,10 +4,10 @@ import (
 	"testing"
 	"time"
 
-	"mpps/internal/goal"
-	"mpps/internal/plan"
-	"mpps/internal/setting"
-	"mpps/internal/tune"
+	"mpps/internal/advise/plan"
+	"mpps/internal/advise/tune"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
 )
 
 // TestMerged: of a value that several parts change, the first part's beginning and the last one's end count, at the

@@ -4,14 +4,14 @@ import (
 	"context"
 	"time"
 
-	"mpps/internal/apply"
-	"mpps/internal/lasting"
+	"mpps/internal/advise/lasting"
+	"mpps/internal/advise/plan"
+	"mpps/internal/advise/sriov"
+	"mpps/internal/change/apply"
+	"mpps/internal/model/setting"
 	"mpps/internal/ops"
 	"mpps/internal/ops/change"
 	"mpps/internal/outcome"
-	"mpps/internal/plan"
-	"mpps/internal/setting"
-	"mpps/internal/sriov"
 )
 
 // Assigned is a function that was given to a guest.

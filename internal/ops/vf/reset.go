@@ -5,16 +5,16 @@ import (
 	"errors"
 	"fmt"
 
-	"mpps/internal/apply"
-	"mpps/internal/facts"
-	"mpps/internal/goal"
-	"mpps/internal/host"
-	"mpps/internal/lasting"
+	"mpps/internal/advise/lasting"
+	"mpps/internal/advise/plan"
+	"mpps/internal/advise/sriov"
+	"mpps/internal/change/apply"
+	"mpps/internal/machine"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/goal"
 	"mpps/internal/ops"
 	"mpps/internal/ops/change"
 	"mpps/internal/outcome"
-	"mpps/internal/plan"
-	"mpps/internal/sriov"
 )
 
 // ResetAsk is which functions are reset: one of words, guest and free is given.
@@ -54,7 +54,7 @@ func Reset(ctx context.Context, env *ops.Env, ask ResetAsk, o change.Options) (*
 		return changes, nil, err
 	}}
 	if !ask.AttributesOnly && !o.DryRun {
-		w.After = func(ctx context.Context, m *host.Machine) ([]outcome.Warning, error) {
+		w.After = func(ctx context.Context, m *machine.Machine) ([]outcome.Warning, error) {
 			return resetAll(ctx, env, m, functions)
 		}
 	}
@@ -62,7 +62,7 @@ func Reset(ctx context.Context, env *ops.Env, ask ResetAsk, o change.Options) (*
 }
 
 // resetAll resets the functions themselves. The error is how the verb ends if one of them could not be.
-func resetAll(ctx context.Context, env *ops.Env, m *host.Machine, functions []*facts.VF) (all []outcome.Warning, err error) {
+func resetAll(ctx context.Context, env *ops.Env, m *machine.Machine, functions []*facts.VF) (all []outcome.Warning, err error) {
 	for _, f := range functions {
 		if f.PCI == "" {
 			continue
@@ -85,8 +85,8 @@ func resetAll(ctx context.Context, env *ops.Env, m *host.Machine, functions []*f
 }
 
 // reset resets a function itself, under the lock so that no other mpps gives it away.
-func reset(ctx context.Context, env *ops.Env, m *host.Machine, pci string) host.FunctionReset {
-	done := host.FunctionReset{PCI: pci}
+func reset(ctx context.Context, env *ops.Env, m *machine.Machine, pci string) machine.FunctionReset {
+	done := machine.FunctionReset{PCI: pci}
 	e, err := change.Open(env, nil)
 	if err == nil {
 		err = errors.Join(e.Alone("sriov reset", func() { done = m.ResetFunction(ctx, pci) }), e.Close())

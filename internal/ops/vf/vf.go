@@ -6,18 +6,18 @@ import (
 	"context"
 	"fmt"
 
-	"mpps/internal/facts"
-	"mpps/internal/goal"
-	"mpps/internal/host"
-	"mpps/internal/journal"
-	"mpps/internal/knob"
-	"mpps/internal/lasting"
+	"mpps/internal/advise/knob"
+	"mpps/internal/advise/lasting"
+	"mpps/internal/advise/plan"
+	"mpps/internal/advise/sriov"
+	"mpps/internal/change/journal"
+	"mpps/internal/machine"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
 	"mpps/internal/ops"
 	"mpps/internal/ops/change"
 	"mpps/internal/outcome"
-	"mpps/internal/plan"
-	"mpps/internal/setting"
-	"mpps/internal/sriov"
 )
 
 // askedFor is the goal of changes that are asked for by name.
@@ -28,7 +28,7 @@ func List(ctx context.Context, env *ops.Env, snapshot string, which sriov.Which)
 	if snapshot != "" {
 		h, err = ops.ReadSnapshot(snapshot)
 	} else {
-		err = env.With(func(m *host.Machine) error {
+		err = env.With(func(m *machine.Machine) error {
 			h = m.Functions(ctx)
 			return nil
 		})
@@ -119,7 +119,7 @@ func Migrate(ctx context.Context, env *ops.Env, ask sriov.MigrateAsk, target str
 // Create gives a NIC virtual functions.
 func Create(ctx context.Context, env *ops.Env, ask sriov.CreateAsk, o change.Options) (*change.Done, error) {
 	if ask.Persist == sriov.ByLink {
-		if err := env.With(func(m *host.Machine) error {
+		if err := env.With(func(m *machine.Machine) error {
 			l := &ask.Link
 			l.Systemd, l.Path, l.File, l.Text = m.Link(ask.PF)
 			return nil

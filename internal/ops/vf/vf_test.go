@@ -7,11 +7,11 @@ import (
 	"strings"
 	"testing"
 
-	"mpps/internal/facts"
+	"mpps/internal/advise/sriov"
+	"mpps/internal/model/facts"
 	"mpps/internal/ops"
 	"mpps/internal/ops/change"
 	"mpps/internal/outcome"
-	"mpps/internal/sriov"
 )
 
 // snapshot is a host with a card of two functions, one of which a guest has.

@@ -8,10 +8,10 @@ import (
 	"slices"
 	"time"
 
-	"mpps/internal/facts"
 	"mpps/internal/measure"
 	"mpps/internal/measure/search"
 	"mpps/internal/measure/wakeup"
+	"mpps/internal/model/facts"
 	"mpps/internal/report"
 	"mpps/internal/report/words"
 )

@@ -6,9 +6,9 @@ import (
 	"strconv"
 	"strings"
 
-	"mpps/internal/goal"
 	"mpps/internal/measure"
 	"mpps/internal/measure/wakeup"
+	"mpps/internal/model/goal"
 	"mpps/internal/report"
 	"mpps/internal/report/words"
 )

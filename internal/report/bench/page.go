@@ -8,9 +8,9 @@ import (
 	"math"
 	"slices"
 
-	"mpps/internal/facts"
 	"mpps/internal/measure"
 	"mpps/internal/measure/wakeup"
+	"mpps/internal/model/facts"
 	"mpps/internal/report"
 	"mpps/internal/report/page"
 	"mpps/internal/report/words"

@@ -3,7 +3,7 @@ package bench
 import (
 	"testing"
 
-	"mpps/internal/facts"
+	"mpps/internal/model/facts"
 )
 
 // TestStops: the way of a packet ends with the guest and its back end before that, whatever its agent tells or does

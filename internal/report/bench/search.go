@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"strings"
 
-	"mpps/internal/goal"
 	"mpps/internal/measure"
 	"mpps/internal/measure/search"
+	"mpps/internal/model/goal"
 	"mpps/internal/report"
 	"mpps/internal/report/words"
 )

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"mpps/internal/goal"
 	"mpps/internal/measure"
+	"mpps/internal/model/goal"
 	"mpps/internal/report"
 	"mpps/internal/report/words"
 )

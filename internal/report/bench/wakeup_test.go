@@ -10,9 +10,9 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"mpps/internal/facts"
 	"mpps/internal/measure"
 	"mpps/internal/measure/wakeup"
+	"mpps/internal/model/facts"
 	"mpps/internal/report/svg"
 )
 

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"strings"
 
-	"mpps/internal/acceptance"
 	"mpps/internal/measure"
+	"mpps/internal/measure/acceptance"
 	"mpps/internal/report"
 	"mpps/internal/report/words"
 )

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"mpps/internal/acceptance"
 	"mpps/internal/golden"
 	"mpps/internal/measure"
+	"mpps/internal/measure/acceptance"
 	"mpps/internal/report"
 )
 

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"mpps/internal/acceptance"
+	"mpps/internal/measure/acceptance"
 	"mpps/internal/report"
 	"mpps/internal/report/page"
 	"mpps/internal/report/svg"

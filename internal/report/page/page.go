@@ -14,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"mpps/internal/facts"
+	"mpps/internal/model/facts"
 	"mpps/internal/report/words"
 )
 

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"mpps/internal/advise/queuepath"
 	"mpps/internal/golden"
-	"mpps/internal/queuepath"
 	"mpps/internal/report"
 )
 

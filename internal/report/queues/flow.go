@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"mpps/internal/queuepath"
+	"mpps/internal/advise/queuepath"
 	"mpps/internal/report"
 	"mpps/internal/report/svg"
 	"mpps/internal/report/words"

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"mpps/internal/queuepath"
+	"mpps/internal/advise/queuepath"
 	"mpps/internal/report"
 	"mpps/internal/report/words"
 )

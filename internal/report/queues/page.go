@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"mpps/internal/queuepath"
+	"mpps/internal/advise/queuepath"
 	"mpps/internal/report"
 	"mpps/internal/report/page"
 	"mpps/internal/report/svg"

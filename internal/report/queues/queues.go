@@ -8,10 +8,10 @@ import (
 	"strings"
 	"unicode"
 
-	"mpps/internal/queuepath"
+	"mpps/internal/advise/queuepath"
+	"mpps/internal/model/setting"
 	"mpps/internal/report"
 	"mpps/internal/report/words"
-	"mpps/internal/setting"
 )
 
 // Text draws which queue of which device packets take: what is wrong first, then the lanes from left to right, then a

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"mpps/internal/queuepath"
+	"mpps/internal/advise/queuepath"
 	"mpps/internal/report"
 )
 

@@ -7,7 +7,7 @@ import (
 	"io"
 	"time"
 
-	"mpps/internal/placement"
+	"mpps/internal/advise/placement"
 	"mpps/internal/report"
 	"mpps/internal/report/page"
 	"mpps/internal/report/words"

@@ -7,11 +7,11 @@ import (
 	"slices"
 	"strings"
 
-	"mpps/internal/facts"
-	"mpps/internal/placement"
+	"mpps/internal/advise/placement"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 	"mpps/internal/report"
 	"mpps/internal/report/words"
-	"mpps/internal/setting"
 )
 
 // Placing is a placement with the host that it is for.

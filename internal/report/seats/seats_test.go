@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"mpps/internal/facts"
-	"mpps/internal/goal"
-	"mpps/internal/placement"
+	"mpps/internal/advise/placement"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
 	"mpps/internal/report"
-	"mpps/internal/setting"
 )
 
 // founding is two sockets of ten cores with two threads each, a NIC on node 0 and one guest of nine vCPUs.

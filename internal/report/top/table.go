@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"mpps/internal/bottleneck"
+	"mpps/internal/advise/bottleneck"
 	"mpps/internal/report"
 	"mpps/internal/report/words"
 )

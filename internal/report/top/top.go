@@ -9,8 +9,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"mpps/internal/bottleneck"
-	"mpps/internal/facts"
+	"mpps/internal/advise/bottleneck"
+	"mpps/internal/model/facts"
 	"mpps/internal/report"
 	"mpps/internal/report/words"
 )

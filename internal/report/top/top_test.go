@@ -6,11 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"mpps/internal/bottleneck"
-	"mpps/internal/facts"
+	"mpps/internal/advise/bottleneck"
 	"mpps/internal/golden"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 	"mpps/internal/report"
-	"mpps/internal/setting"
 )
 
 // vhostLook is a host with a vhost thread that has no time left, beside an idle guest and one that is not.

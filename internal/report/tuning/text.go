@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"strings"
 
-	"mpps/internal/bottleneck"
-	"mpps/internal/goal"
+	"mpps/internal/advise/bottleneck"
+	"mpps/internal/advise/tune"
+	"mpps/internal/model/goal"
 	"mpps/internal/report"
 	"mpps/internal/report/words"
-	"mpps/internal/tune"
 )
 
 var (

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"mpps/internal/advise/tune"
 	"mpps/internal/report"
-	"mpps/internal/tune"
 )
 
 // TestTuneNext: what is not proven is said to stand until it is rolled back, and is no restart that the next step waits

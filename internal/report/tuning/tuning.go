@@ -13,12 +13,12 @@ import (
 	"strings"
 	"time"
 
-	"mpps/internal/bottleneck"
+	"mpps/internal/advise/bottleneck"
+	"mpps/internal/advise/tune"
 	"mpps/internal/report"
 	"mpps/internal/report/page"
 	"mpps/internal/report/svg"
 	"mpps/internal/report/words"
-	"mpps/internal/tune"
 )
 
 //go:embed tuning.html.tmpl style.css

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"mpps/internal/bottleneck"
-	"mpps/internal/goal"
-	"mpps/internal/tune"
-	"mpps/internal/tune/simulated"
+	"mpps/internal/advise/bottleneck"
+	"mpps/internal/advise/tune"
+	"mpps/internal/advise/tune/simulated"
+	"mpps/internal/model/goal"
 )
 
 // tuned is a run of the loop on a host with a vhost thread that had no time left.

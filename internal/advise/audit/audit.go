@@ -1,0 +1,298 @@
+// Package audit judges a host's facts against a goal: for every value of which the catalogue speaks, whether it is as
+// the goal needs it. It is pure and never touches the machine.
+package audit
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"mpps/internal/advise/knob"
+	"mpps/internal/advise/placement"
+	"mpps/internal/model/datapath"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
+)
+
+// State is what the audit says of one value.
+type State string
+
+// The states. Unknown is no verdict: neither good nor bad.
+const (
+	OK            State = "ok"
+	Off           State = "off"
+	Unknown       State = "unknown"
+	NotApplicable State = "not-applicable"
+)
+
+// States lists the states in the order in which findings are shown.
+func States() []State { return []State{Off, Unknown, OK, NotApplicable} }
+
+// Finding is the audit of one value.
+type Finding struct {
+	ID       string          `json:"id"`
+	Address  setting.Address `json:"address"`
+	State    State           `json:"state"`
+	Found    string          `json:"found"`  // for people: the value, "absent" or "unknown"
+	Wanted   string          `json:"wanted"` // for people; empty where nothing is wanted
+	Severity knob.Severity   `json:"severity"`
+	Why      string          `json:"why"`
+	Title    string          `json:"title"`
+	Stage    datapath.Stage  `json:"stage"`
+	Risk     goal.Risk       `json:"risk"` // of changing it
+	Check    bool            `json:"check,omitempty"`
+	Needs    setting.Needs   `json:"needs,omitzero"`
+	Warning  string          `json:"warning,omitempty"`
+	Rules    []string        `json:"rules,omitempty"`
+	Blocked  string          `json:"blocked,omitempty"` // why it cannot be changed although it is off
+	Site     string          `json:"site,omitempty"`    // reason of the site file, which decided in the knob's place
+
+	Reading setting.Reading `json:"reading"`
+	Want    *setting.Want   `json:"want,omitempty"`
+}
+
+// Report is the audit of a host.
+type Report struct {
+	Tier     goal.Tier         `json:"tier"`
+	Why      string            `json:"tier_why"`
+	Verdict  string            `json:"verdict"` // one sentence
+	Goal     goal.Goal         `json:"goal"`
+	Counts   map[State]int     `json:"counts"`
+	LeftOut  []string          `json:"left_out"` // guests that do not run and were not named
+	Findings []Finding         `json:"findings"`
+	Place    *placement.Result `json:"placement,omitempty"`
+	Tuned    *facts.Tuned      `json:"tuned,omitempty"` // the profile of TuneD that is in force: whose values some of these are
+}
+
+// Adjust may replace a knob's advice before it is judged, for a site's own wishes. Nil changes nothing.
+type Adjust func(id string, a setting.Address, advice knob.Advice) knob.Advice
+
+// Run audits a host for a goal, the worst findings first. The same facts and goal give the same report.
+func Run(h *facts.Host, g goal.Goal, catalogue []*knob.Knob) Report {
+	return RunWith(h, g, catalogue, nil)
+}
+
+// RunWith audits as Run does, with advice adjusted.
+func RunWith(h *facts.Host, g goal.Goal, catalogue []*knob.Knob, adjust Adjust) Report {
+	view := knob.Look(h, g)
+	r := Report{Tier: view.Tier, Why: g.Why(), Goal: g, Counts: map[State]int{}}
+	order := map[string]int{}
+	where, total := make([][]setting.Address, len(catalogue)), 0
+	for i, k := range catalogue {
+		where[i] = k.Where(h)
+		total += len(where[i])
+	}
+	r.Findings = make([]Finding, 0, total)
+	for i, k := range catalogue {
+		order[k.ID] = i
+		speaks := k.Speaks(view.Tier)
+		seen := make(map[setting.Address]bool, len(where[i]))
+		for _, a := range where[i] {
+			if seen[a] { // two devices of one name, in a file that somebody made up
+				continue
+			}
+			seen[a] = true
+			advice := knob.NoOpinion()
+			if speaks {
+				advice = k.Want(view, a)
+			}
+			if adjust != nil {
+				advice = adjust(k.ID, a, advice)
+			}
+			f := judge(k, a, advice, h.Readings.At(a), view.Tier, g)
+			r.Counts[f.State]++
+			r.Findings = append(r.Findings, f)
+		}
+	}
+	slices.SortStableFunc(r.Findings, func(a, b Finding) int {
+		return cmp.Or(
+			cmp.Compare(slices.Index(States(), a.State), slices.Index(States(), b.State)),
+			cmp.Compare(b.Severity, a.Severity),
+			cmp.Compare(order[a.ID], order[b.ID]),
+		)
+	})
+	if view.Tier != goal.Default {
+		r.Place = view.Placement()
+	}
+	if h.Lasting != nil && h.Lasting.Tuned != nil && h.Lasting.Tuned.Running {
+		r.Tuned = h.Lasting.Tuned
+	}
+	r.LeftOut = leftOut(h, g)
+	r.Verdict = verdict(r, catalogue, len(h.Guests) > 0)
+	return r
+}
+
+// judge makes a finding of a knob's advice and what was found.
+func judge(k *knob.Knob, a setting.Address, advice knob.Advice, found setting.Reading, tier goal.Tier, g goal.Goal) Finding {
+	if advice.Found != nil {
+		found = *advice.Found
+	}
+	f := Finding{
+		ID: k.ID, Address: a, Title: k.Title, Stage: k.Stage, Check: k.Check, Risk: k.Risk,
+		Reading: found, Found: found.String(), Severity: knob.Info,
+		Why: advice.Because, Warning: advice.Warning, Site: advice.Site,
+	}
+	if a.Kind.Whole() && found.State == setting.Known { // the text itself stays in Reading
+		f.Found = fmt.Sprintf("%d lines", strings.Count(found.Value, "\n")+1)
+	}
+	if advice.Risk != "" {
+		f.Risk = advice.Risk
+	}
+	switch {
+	case advice.Skip != "":
+		f.State, f.Why = NotApplicable, advice.Skip
+		return f
+	case advice.Unsure != "":
+		f.State, f.Why = Unknown, advice.Unsure
+		return f
+	case advice.Want == nil && advice.Because == "":
+		f.State, f.Why = NotApplicable, silence(k, tier)
+		return f
+	}
+
+	if found.State == setting.Absent && advice.Default != "" {
+		found = setting.Value(advice.Default)
+		f.Found = advice.Default + " (default)"
+	}
+	if advice.Want == nil {
+		f.State = OK
+		if found.State == setting.Unknown && a.Kind != setting.Fact {
+			f.State, f.Why = Unknown, found.Why
+		}
+		return f
+	}
+	want, err := advice.Want.Canonical(a)
+	if err != nil { // a knob's own mistake: said, never acted upon
+		f.State, f.Why = Unknown, "the catalogue wants what cannot be: "+err.Error()
+		return f
+	}
+	f.Want, f.Wanted = &want, want.String()
+	switch {
+	case found.State == setting.Unknown:
+		f.State, f.Why = Unknown, found.Why
+	case want.Met(found):
+		f.State = OK
+	case found.State == setting.Absent && !setting.Kinds[a.Kind].CanAbsent && a.Kind != setting.Fact:
+		f.State, f.Why = NotApplicable, "not on this machine: "+found.Why
+	default:
+		f.State, f.Severity = Off, advice.Severity
+		if f.Severity == 0 {
+			f.Severity = knob.Medium
+		}
+		f.Needs, f.Rules = advice.Needs, advice.Rules
+		switch {
+		case k.Check, a.Kind == setting.Fact:
+			f.Blocked = "checked and explained only: mpps does not set it"
+		case a.Kind == setting.Inside && g.Guest == "":
+			f.Blocked = "set inside a guest only where the goal names it: --guest " + a.Object()
+		case k.Asked && advice.Site == "":
+			f.Blocked = "set on request only: ask for it in the site file, {id: " + k.ID + ", want: …, reason: …}"
+		case found.ReadOnly:
+			f.Blocked = found.Why
+			if f.Blocked == "" {
+				f.Blocked = "the kernel or driver offers no way to change it"
+			}
+		}
+	}
+	if f.State != Off {
+		f.Warning = ""
+	}
+	return f
+}
+
+// silence is why a knob has no opinion in a tier.
+func silence(k *knob.Knob, tier goal.Tier) string {
+	switch {
+	case tier == goal.Default:
+		return "the target needs no tuning"
+	case tier == goal.Passthrough && k.Speaks(goal.Aggressive):
+		return "no longer applies: a virtual function's packets do not pass the host's bridge, virtio and vhost"
+	}
+	return fmt.Sprintf("no opinion for a target of tier %s", tier)
+}
+
+// stageOf are the stages without whose knobs a tier is hardly judged.
+var stageOf = map[goal.Tier]datapath.Stage{goal.Passthrough: datapath.SRIOV, goal.Realtime: datapath.Realtime}
+
+func verdict(r Report, catalogue []*knob.Knob, guests bool) string {
+	if r.Tier == goal.Default {
+		if n := r.Counts[Off]; n > 0 { // only the site file can want something here
+			return fmt.Sprintf("the target needs no tuning (%s), but %d values are not as the site file wants them", r.Why, n)
+		}
+		return "nothing needs tuning: " + r.Why
+	}
+	held, odd, worst := 0, 0, knob.Info
+	for _, f := range r.Findings {
+		switch {
+		case f.State != Off:
+		case f.Severity > knob.Info:
+			held++
+			worst = max(worst, f.Severity)
+		default:
+			odd++
+		}
+	}
+	var text string
+	switch {
+	case held > 0:
+		text = fmt.Sprintf("%d of %d values hold the target back, the worst of severity %s", held, held+r.Counts[OK], worst)
+		switch {
+		case odd == 1:
+			text += "; 1 more is odd and holds nothing back"
+		case odd > 1:
+			text += fmt.Sprintf("; %d more are odd and hold nothing back", odd)
+		}
+	case odd > 0:
+		text = fmt.Sprintf("well tuned: of %d values %d %s odd, and nothing holds the target back", odd+r.Counts[OK], odd, map[bool]string{true: "is", false: "are"}[odd == 1])
+	case r.Counts[OK] == 0:
+		text = "nothing was judged: no value that matters for the target could be seen here"
+	default:
+		text = "everything that could be seen is as the target needs it"
+	}
+	if n := r.Counts[Unknown]; n > 0 {
+		text += fmt.Sprintf("; %d could not be judged", n)
+	}
+	if !guests {
+		text += "; no guest is known here, so that nothing of guests was judged"
+	}
+	stage, own := stageOf[r.Tier]
+	if own && !slices.ContainsFunc(catalogue, func(k *knob.Knob) bool { return k.Stage == stage }) {
+		text += fmt.Sprintf("; this version has no knobs of stage %s, so that only what tier %s shares with others was judged", stage, r.Tier)
+	}
+	return text
+}
+
+// leftOut are the guests that a goal for every guest passes over because they do not run.
+func leftOut(h *facts.Host, g goal.Goal) []string {
+	names := []string{}
+	for _, guest := range h.Guests {
+		if g.Guest == "" && guest.Managed && guest.State != "running" {
+			names = append(names, guest.Name)
+		}
+	}
+	return names
+}
+
+// AtLeast are the findings that are off with the given severity or more.
+func (r Report) AtLeast(s knob.Severity) []Finding {
+	var all []Finding
+	for _, f := range r.Findings {
+		if f.State == Off && f.Severity >= s {
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// In are the findings in one state.
+func (r Report) In(s State) []Finding {
+	var all []Finding
+	for _, f := range r.Findings {
+		if f.State == s {
+			all = append(all, f)
+		}
+	}
+	return all
+}

@@ -1,0 +1,161 @@
+package knob
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
+)
+
+// attestable lists, by ID, the values that a person can attest of what the operating system cannot see, the wanted one
+// first.
+var attestable = map[string][]string{
+	"firmware.smt":                         {"disabled", "enabled"},
+	"firmware.numa_per_socket":             {"4", "2", "1"},
+	"firmware.energy_performance":          {"performance", "balanced-performance", "balanced-power", "power"},
+	"firmware.c6":                          {"disabled", "enabled"},
+	"firmware.package_c_state":             {"disabled", "enabled"},
+	"firmware.c1e":                         {"disabled", "enabled"},
+	"firmware.c3":                          {"disabled", "enabled"},
+	"firmware.llc_dead_line_alloc":         {"disabled", "enabled"},
+	"firmware.stale_atos":                  {"enabled", "disabled"},
+	"firmware.wr_crc":                      {"enabled", "disabled"},
+	"firmware.patrol_scrub":                {"disabled", "enabled"},
+	"firmware.demand_scrub":                {"disabled", "enabled"},
+	"firmware.ras_mode":                    {"maximum-performance", "mirroring", "lockstep", "sparing", "adddc"},
+	"firmware.cluster_on_die":              {"disabled", "enabled"},
+	"firmware.numa_optimized":              {"enabled", "disabled"},
+	"firmware.correctable_error_threshold": {"disabled", "enabled"},
+	"firmware.txt":                         {"disabled", "enabled"},
+	"firmware.usb3":                        {"disabled", "enabled"},
+	"firmware.legacy_usb":                  {"disabled", "enabled"},
+	"firmware.port_60_64":                  {"disabled", "enabled"},
+	"firmware.enhanced_error_containment":  {"disabled", "enabled"},
+	"firmware.ctdp":                        {"maximum", "auto", "reduced"},
+	GuestsOwner:                            {"own", "others"},
+}
+
+// GuestsOwner is the ID under which a person attests whose guests run on the host: "own", or those of "others", from
+// which the mitigations of processor bugs protect the host.
+const GuestsOwner = "guests.owner"
+
+// Attestable returns the values that can be attested of an ID, the wanted one first; for an unknown ID, similar ones.
+func Attestable(id string) (values, near []string) {
+	if values, known := attestable[id]; known {
+		return slices.Clone(values), nil
+	}
+	for _, other := range AttestableIDs() {
+		if Distance(id, other) <= max(2, len(other)/4) || contained(id, other) {
+			near = append(near, other)
+		}
+	}
+	slices.SortStableFunc(near, func(a, b string) int { return Distance(id, a) - Distance(id, b) })
+	return nil, near[:min(3, len(near))]
+}
+
+// AttestableIDs returns all IDs that can be attested, sorted.
+func AttestableIDs() []string {
+	ids := make([]string, 0, len(attestable))
+	for id := range attestable {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// invisible is the answer where only a person can tell and none has: the same for all IDs, so that one line shows them.
+const invisible = "the operating system cannot see it: look into the firmware's setup and record what it says with " +
+	"'mpps attest ID=VALUE --by NAME'"
+
+// Attestation is what a person said of something, as a row.
+type Attestation struct {
+	ID     string   `json:"id"`
+	Value  string   `json:"value"`
+	By     string   `json:"by"`
+	At     string   `json:"at"` // RFC 3339
+	Age    string   `json:"age"`
+	Wanted string   `json:"wanted"`
+	Before string   `json:"before,omitempty"` // what was said until now
+	Values []string `json:"values"`           // that can be said of it
+}
+
+// Attested returns the row of what was said of an ID.
+func Attested(id string, said facts.Attestation, now time.Time) Attestation {
+	values, _ := Attestable(id)
+	row := Attestation{ID: id, Value: said.Value, By: said.By, Values: values}
+	if len(values) > 0 {
+		row.Wanted = values[0]
+	}
+	if said.Value != "" {
+		row.At, row.Age = said.At.UTC().Format(time.RFC3339), Age(said.At, now)
+	}
+	return row
+}
+
+// Age returns in words how long ago something was.
+func Age(at, now time.Time) string {
+	switch days := int(now.Sub(at).Hours() / 24); {
+	case at.IsZero() || now.Before(at):
+		return "at an unknown time"
+	case days == 0:
+		return "today"
+	case days == 1:
+		return "1 day ago"
+	default:
+		return fmt.Sprintf("%d days ago", days)
+	}
+}
+
+// said returns an attestation in words: "disabled (Erika, 12 days ago)".
+func (v *View) said(a facts.Attestation) string {
+	return fmt.Sprintf("%s (%s, %s)", a.Value, a.By, Age(a.At, v.Taken))
+}
+
+// attested returns the advice that follows from what a person attested.
+func (v *View) attested(id, because string, severity Severity) Advice {
+	a, told := v.Attested[id]
+	if !told {
+		return Unsure(invisible)
+	}
+	wanted := attestable[id][0]
+	found := setting.Value(v.said(a))
+	advice := Fine("as it should be, by what was attested")
+	if a.Value != wanted {
+		advice = Wants(setting.Exact(wanted), because).At(severity)
+	}
+	advice.Found = &found
+	return advice
+}
+
+// seen adds to advice what was found in the inventory.
+func seen(found string, advice Advice) Advice {
+	reading := setting.Value(found)
+	advice.Found = &reading
+	return advice
+}
+
+// hostFact returns the address of a fact about the whole host.
+func hostFact(what string) setting.Address { return setting.Of(setting.Fact, "host", what) }
+
+// onMetal reports whether the host has firmware of its own; if not, the advice says why.
+func (v *View) onMetal() (Advice, bool) {
+	if v.Virtual != "" {
+		return Skips("this host is itself a virtual machine (" + v.Virtual + "): the setup is that of the " +
+			"machine below"), false
+	}
+	return Advice{}, true
+}
+
+// maker returns the vendor of the processors: intel, amd (Hygon too), or "" if unknown.
+func maker(h *facts.Host) string {
+	switch vendor := strings.ToLower(h.Topology.Vendor); {
+	case strings.Contains(vendor, "intel"), vendor == "" && h.KVM.Vendor == "kvm_intel":
+		return "intel"
+	case strings.Contains(vendor, "amd"), strings.Contains(vendor, "hygon"), vendor == "" && h.KVM.Vendor == "kvm_amd":
+		return "amd"
+	}
+	return ""
+}

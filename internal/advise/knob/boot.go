@@ -1,0 +1,235 @@
+package knob
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"mpps/internal/model/datapath"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
+)
+
+// Needs returns what must happen before a change of an address takes effect, as far as its kind alone says.
+func Needs(a setting.Address) setting.Needs {
+	if a.Kind.AtBoot() {
+		return setting.Reboot()
+	}
+	return setting.Needs{}
+}
+
+// bootArgument returns the address of a kernel argument.
+func bootArgument(name string) setting.Address { return setting.Of(setting.KernelArg, name) }
+
+// bootArguments lists addresses of kernel arguments.
+func bootArguments(names ...string) func(*facts.Host) []setting.Address {
+	all := make([]setting.Address, len(names))
+	for i, name := range names {
+		all[i] = bootArgument(name)
+	}
+	return fixed(all...)
+}
+
+// running reads a kernel argument from the command line of the running kernel.
+func (v *View) running(a setting.Address) setting.Reading {
+	if v.Kernel.CommandLine == "" {
+		return setting.CouldNotTell("the running kernel's command line is not known")
+	}
+	return setting.ParseCommandLine(v.Kernel.CommandLine).Get(a.Path)
+}
+
+// runningArgument returns the value of an argument of the running kernel.
+func (v *View) runningArgument(name string) (string, bool) {
+	r := v.running(bootArgument(name))
+	return r.Value, r.State == setting.Known
+}
+
+// boots is advice that the kernel gets an argument at the next boot. It says so where only the running kernel lacks it.
+func (v *View) boots(a setting.Address, want setting.Want, because string) Advice {
+	advice := Wants(want, because)
+	advice.Needs = setting.Reboot()
+	if want.Met(v.Readings.At(a)) {
+		if running := v.running(a); running.State != setting.Unknown && !want.Met(running) {
+			advice.Because = v.waits(a, running)
+		}
+	}
+	return advice
+}
+
+// bootsFine is advice that what the kernel gets at the next boot is good.
+func (v *View) bootsFine(a setting.Address, because string) Advice {
+	if running := v.running(a); running.State != setting.Unknown && !running.Same(v.Readings.At(a)) {
+		because = v.waits(a, running) + "; " + because
+	}
+	return Fine(because)
+}
+
+func (v *View) waits(a setting.Address, running setting.Reading) string {
+	return fmt.Sprintf("waiting for a reboot: the running kernel has %s %s", strings.ReplaceAll(a.Path, "+", " and "),
+		running)
+}
+
+// version returns the major and minor number of a kernel release.
+func version(release string) (major, minor int, ok bool) {
+	n, err := fmt.Sscanf(release, "%d.%d", &major, &minor)
+	return major, minor, err == nil && n == 2 && major >= 0 && minor >= 0
+}
+
+// since reports whether a release is at least a version. A release that cannot be parsed counts as new.
+func since(release string, major, minor int) bool {
+	x, y, ok := version(release)
+	return !ok || x > major || x == major && y >= minor
+}
+
+var bootIOMMU = &Knob{
+	ID: "boot.iommu", Title: "IOMMU on, and out of the host's own way",
+	Stage: datapath.Kernel, Risk: goal.Reboot, After: []string{"firmware.vt_d"}, Tiers: tiers(goal.Passthrough),
+	Where: bootArguments("iommu", "intel_iommu"),
+	Want: func(v *View, a setting.Address) Advice {
+		if a.Path == "iommu" {
+			if value, told := v.runningArgument("iommu.passthrough"); told && value == "1" {
+				return v.bootsFine(a, "iommu.passthrough=1 is the same")
+			}
+			return v.boots(a, setting.Exact("pt"),
+				"every buffer of the host's own NICs is mapped and unmapped").At(Medium)
+		}
+		switch maker(v.Host) {
+		case "":
+			return Unsure("the processors' maker is not known")
+		case "amd":
+			return Skips("AMD's IOMMU is on by default; amd_iommu=on is not a value that the kernel parses")
+		}
+		if next := v.Readings.At(a); next.State == setting.Absent && v.Firmware.Groups > 0 {
+			if _, told := v.runningArgument("intel_iommu"); !told {
+				return v.bootsFine(a, "the running kernel uses the IOMMU by itself")
+			}
+		}
+		return v.boots(a, setting.Any("on", "on,sm_on", "sm_on,on"),
+			"the kernel does not use Intel's IOMMU unless it is told to").At(Critical)
+	},
+}
+
+// pollBelow is the wake-up latency below which polling is worth its power: a halt that the processor ends by itself
+// (C1) takes about 2 µs, and the kernel's way out of idle as much again.
+const pollBelow = 20 * time.Microsecond
+
+var bootIdle = &Knob{
+	ID: "boot.idle", Title: "Idle CPUs poll", Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Realtime),
+	Where: bootArguments("idle"),
+	Want: func(v *View, a setting.Address) Advice {
+		next := v.Readings.At(a)
+		if v.Goal.Latency > pollBelow && !setting.Exact("poll").Met(next) {
+			return v.bootsFine(a,
+				fmt.Sprintf("a wake-up within %v does not need polling: cpu.latency is enough, and can be taken back",
+					v.Goal.Latency))
+		}
+		advice := v.boots(a, setting.Exact("poll"), "waking a CPU up takes a good part of the target")
+		advice.Warning = "all CPUs draw full power, and turbo drops"
+		if v.Topology.SMT == "on" {
+			advice.Warning += "; SMT is on: a polling thread takes half of its sibling's core"
+		}
+		return advice
+	},
+}
+
+var bootPstate = &Knob{
+	ID: "boot.pstate", Title: "The clock is set by a plain driver",
+	Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Realtime),
+	Where: bootArguments("intel_pstate"),
+	Want: func(v *View, a setting.Address) Advice {
+		switch driver := v.Power.ScalingDriver; {
+		case maker(v.Host) == "amd":
+			return Skips("a driver for Intel's processors")
+		case setting.Exact("disable").Met(v.Readings.At(a)):
+			return v.boots(a, setting.Exact("disable"), "the plain driver is chosen")
+		case maker(v.Host) == "":
+			return Unsure("the processors' maker is not known")
+		case driver == "":
+			return v.bootsFine(a, "no cpufreq here: the clock is the firmware's or the hypervisor's business")
+		case driver != "intel_pstate" && driver != "intel_cpufreq":
+			return v.bootsFine(a, "the clock is set by "+driver)
+		}
+		return v.boots(a, setting.Exact("disable"), v.Power.ScalingDriver+" moves the clock by itself").At(Low)
+	},
+}
+
+var bootCstate = &Knob{
+	ID: "boot.cstate", Title: "No idle state deeper than C1",
+	Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Realtime),
+	Where: bootArguments("processor.max_cstate", "intel_idle.max_cstate"),
+	Want: func(v *View, a setting.Address) Advice {
+		now, _ := v.runningArgument("idle")
+		if next := v.Readings.At(bootArgument("idle")); now == "poll" && next.Value == "poll" {
+			return v.bootsFine(a, "idle=poll: no C-state is entered")
+		}
+		if a.Path == "processor.max_cstate" {
+			return v.boots(a, setting.Any("1", "0"),
+				"the kernel enters states that take longer to leave than the target")
+		}
+		switch maker(v.Host) {
+		case "amd":
+			return Skips("a driver for Intel's processors")
+		case "":
+			return Unsure("the processors' maker is not known")
+		}
+		return v.boots(a, setting.Exact("0"), "intel_idle has its own list of states and ignores processor.max_cstate")
+	},
+}
+
+var bootASPM = &Knob{
+	ID: "boot.aspm", Title: "PCIe links do not sleep",
+	Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Aggressive, goal.Passthrough, goal.Realtime),
+	Where: bootArguments("pcie_aspm.policy", "pcie_aspm"),
+	Want: func(v *View, a setting.Address) Advice {
+		if a.Path == "pcie_aspm" {
+			if v.Readings.At(a).Value == "off" {
+				return v.boots(a, setting.NotThere(),
+					"pcie_aspm=off leaves what the firmware set up, and takes pcie_aspm.policy out of force").At(Low)
+			}
+			return v.bootsFine(a, "the kernel looks after link states")
+		}
+		return v.boots(a, setting.Exact("performance"),
+			"a link that sleeps between packets makes the next one wait").At(Low)
+	},
+}
+
+var bootTSC = &Knob{
+	ID: "boot.tsc", Title: "The TSC is trusted as it is",
+	Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Realtime),
+	Where: bootArguments("tsc"),
+	Want: func(v *View, a setting.Address) Advice {
+		switch v.Kernel.Clocksource {
+		case "":
+			return Unsure("the clocksource is not known")
+		case "tsc":
+			return v.boots(a, setting.Any("nowatchdog", "reliable"), "a watchdog interrupts each CPU in turn").At(Low)
+		}
+		return Skips("the clocksource is " + v.Kernel.Clocksource + ": the kernel does not trust the TSC here, and " +
+			"neither should anybody else")
+	},
+}
+
+var bootMCE = &Knob{
+	ID: "boot.mce", Title: "Machine checks are not looked for",
+	Stage: datapath.Kernel, Risk: goal.Data, Tiers: tiers(goal.Realtime),
+	Where: bootArguments("mce"),
+	Want: func(v *View, a setting.Address) Advice {
+		if v.Readings.At(a).Value == "ignore_ce" {
+			return v.bootsFine(a, "corrected errors are not looked for, others are still handled")
+		}
+		advice := v.boots(a, setting.Any("ignore_ce", "off"),
+			"a timer asks each CPU for corrected errors, isolated ones too").At(Info)
+		advice.Warning = "hides hardware faults that were corrected; what cannot be corrected is still handled"
+		return advice
+	},
+}
+
+var bootQuiet = &Knob{
+	ID: "boot.quiet", Title: "The boot shows its messages",
+	Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Aggressive, goal.Passthrough, goal.Realtime),
+	Where: bootArguments("quiet", "rhgb"),
+	Want: func(v *View, a setting.Address) Advice {
+		return v.boots(a, setting.NotThere(), "the console does not show what went wrong in a boot").At(Info)
+	},
+}

@@ -1,0 +1,227 @@
+package knob
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"mpps/internal/model/datapath"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
+)
+
+const (
+	giant      = 1 << 30 // bytes of a page
+	giantWords = "hugepagesz+hugepages"
+	// spare is the number of extra pages on each node with guests, for what a guest needs besides its memory (video
+	// memory, ROMs); nodeReserve is the bytes of each node left to the host.
+	spare       = 1
+	nodeReserve = 2 << 30
+)
+
+var bootHugepages = &Knob{
+	ID: "boot.hugepages", Title: "1 GiB pages for the guests' memory",
+	Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Realtime),
+	Where: bootArguments("default_hugepagesz", giantWords),
+	Want: func(v *View, a setting.Address) Advice {
+		if len(v.Topology.Hugepages) > 0 && !slices.ContainsFunc(v.Topology.Hugepages, sizeOfGiant) {
+			return Skips("this processor or kernel has no 1 GiB pages")
+		}
+		giants := v.giantPages()
+		need := giants.need
+		switch {
+		case giants.problem != "":
+			return Unsure(giants.problem)
+		case len(giants.guests) == 0 && len(giants.smaller) > 0:
+			return Skips("the definition of " + strings.Join(giants.smaller, ", ") + " names pages of another size")
+		case len(giants.guests) == 0:
+			return Skips("no guest that the goal is for")
+		}
+		because := fmt.Sprintf("%s with %s", strings.Join(giants.guests, ", "), v.pagesWords(need))
+		if len(giants.others) > 0 {
+			because = fmt.Sprintf("%s, and %s already defined with such pages, with %s",
+				strings.Join(giants.guests, ", "), strings.Join(giants.others, ", "), v.pagesWords(need))
+		}
+		if a.Path == "default_hugepagesz" {
+			if keep := v.keepDefault(); len(keep) > 0 {
+				return Skips(fmt.Sprintf("%s of the default size, which is %s: with another default they would not "+
+					"start again. A definition may name 1 GiB itself (domain.hugepages)", takesPages(keep),
+					sizeWords(v.DefaultHugepage())))
+			}
+			return v.boots(a, setting.Exact("1G"),
+				because+": libvirt takes pages of the default size where the domain names none").At(Low)
+		}
+		next := v.Readings.At(a)
+		if pools, ok := v.pools(next); ok && v.enough(pools, giants) {
+			return v.bootsFine(a, "enough for "+because)
+		}
+		if next.State == setting.Absent && v.filled(need) {
+			return v.bootsFine(a,
+				"the pools hold enough now, without the command line: see that whoever fills them does so after the "+
+					"next boot too")
+		}
+		if problem := v.spreads(need); problem != "" {
+			return Unsure(problem)
+		}
+		advice := v.boots(a, setting.Exact(v.giantArgument(next, need)), because).At(Medium)
+		if len(giants.left) > 0 {
+			return advice.warn(fmt.Sprintf("there is no room for the pages of %s as well, defined with them and "+
+				"not running: they do not start beside these", strings.Join(giants.left, ", ")))
+		}
+		return advice
+	},
+}
+
+// spreads says which node would have too little left for the host if the kernel gives each node as many pages as the
+// neediest one.
+func (v *View) spreads(need map[int]int) string {
+	if v.perNode() {
+		return ""
+	}
+	most := 0
+	for _, pages := range need {
+		most = max(most, pages)
+	}
+	for _, n := range v.Topology.Nodes {
+		if n.Memory > 0 && uint64(most)*giant+nodeReserve > n.Memory {
+			return fmt.Sprintf("kernels before 5.16 spread pages evenly over all nodes, and node %d has %.1f GiB: %s "+
+				"of 1 GiB and 2 GiB for the host do not fit", n.ID, gib(n.Memory), count(most, "page"))
+		}
+	}
+	return ""
+}
+
+func (v *View) pagesWords(need map[int]int) string {
+	var parts []string
+	for _, n := range v.Topology.Nodes {
+		if need[n.ID] > 0 {
+			parts = append(parts, fmt.Sprintf("%s on node %d", count(need[n.ID], "page"), n.ID))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// perNode reports whether the kernel that boots next accepts a number of pages for each node.
+func (v *View) perNode() bool {
+	release := v.Kernel.Release
+	if next, known := v.Boot.NextEntry(); known && next.Version != "" {
+		release = next.Version
+	}
+	return since(release, 5, 16)
+}
+
+// giantArgument returns the value of the two arguments; pages of other sizes are kept.
+func (v *View) giantArgument(next setting.Reading, need map[int]int) string {
+	var words []string
+	size := "2M"
+	if next.State == setting.Known {
+		for _, word := range strings.Fields(next.Value) {
+			name, value, _ := setting.Argument(word)
+			if setting.ArgumentName(name) == "hugepagesz" {
+				size = value
+			}
+			if bytes, ok := pageSize(size); ok && bytes == giant {
+				continue
+			}
+			words = append(words, word)
+		}
+	}
+	pages := ""
+	total, most := 0, 0
+	var list []string
+	for _, n := range v.Topology.Nodes {
+		total, most = total+need[n.ID], max(most, need[n.ID])
+		if need[n.ID] > 0 {
+			list = append(list, fmt.Sprintf("%d:%d", n.ID, need[n.ID]))
+		}
+	}
+	switch {
+	case len(v.Topology.Nodes) == 1:
+		pages = strconv.Itoa(total)
+	case v.perNode():
+		pages = strings.Join(list, ",")
+	default: // spread evenly: as many on each as the one that needs most
+		pages = strconv.Itoa(most * len(v.Topology.Nodes))
+	}
+	return strings.Join(append(words, "hugepagesz=1G", "hugepages="+pages), " ")
+}
+
+// pools reads how many 1 GiB pages the arguments ask for: by node, or −1 for all nodes together.
+func (v *View) pools(r setting.Reading) (map[int]int, bool) {
+	if r.State != setting.Known {
+		return nil, false
+	}
+	pools, size := map[int]int{}, ""
+	for _, word := range strings.Fields(r.Value) {
+		name, value, _ := setting.Argument(word)
+		if setting.ArgumentName(name) == "hugepagesz" {
+			size = value
+			continue
+		}
+		if size == "" {
+			size = v.Readings.At(bootArgument("default_hugepagesz")).Value
+		}
+		if bytes, ok := pageSize(size); !ok || bytes != giant {
+			continue
+		}
+		for part := range strings.SplitSeq(value, ",") {
+			node, pages, split := strings.Cut(part, ":")
+			if !split {
+				node, pages = "-1", part
+			}
+			at, err := strconv.Atoi(node)
+			n, err2 := strconv.Atoi(pages)
+			if err != nil || err2 != nil || n < 0 {
+				return nil, false
+			}
+			pools[at] = n
+		}
+	}
+	return pools, true
+}
+
+// enough reports whether the pools have the pages that are placed, node by node, and in total those that may come from
+// any node.
+func (v *View) enough(pools map[int]int, g giants) bool {
+	all, spread := pools[-1]
+	have, need := 0, 0
+	for _, n := range v.Topology.Nodes {
+		here := pools[n.ID]
+		if spread {
+			here = all / len(v.Topology.Nodes)
+		}
+		if here < g.placed[n.ID] {
+			return false
+		}
+		have, need = have+here, need+g.need[n.ID]
+	}
+	return have >= need
+}
+
+// filled reports whether the nodes have enough pages now.
+func (v *View) filled(need map[int]int) bool {
+	for _, n := range v.Topology.Nodes {
+		i := slices.IndexFunc(n.Hugepages, sizeOfGiant)
+		if need[n.ID] > 0 && (i < 0 || n.Hugepages[i].Total < uint64(need[n.ID])) {
+			return false
+		}
+	}
+	return true
+}
+
+// pageSize reads a size as the kernel writes it: 2M, 1G.
+func pageSize(text string) (bytes uint64, ok bool) {
+	shift := 0
+	for letter, by := range map[string]int{"K": 10, "M": 20, "G": 30} {
+		if rest, found := strings.CutSuffix(strings.ToUpper(text), letter); found {
+			text, shift = rest, by
+			break
+		}
+	}
+	n, err := strconv.ParseUint(text, 10, 32)
+	return n << shift, err == nil
+}
+
+func sizeOfGiant(p facts.Hugepages) bool { return p.Size == giant }

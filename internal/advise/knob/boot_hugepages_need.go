@@ -1,0 +1,220 @@
+package knob
+
+import (
+	"fmt"
+	"strings"
+
+	"mpps/internal/model/facts"
+)
+
+// giants counts the 1 GiB pages that the host needs from the next boot on, by node, with a margin on each.
+type giants struct {
+	need    map[int]int // pages that may come from any node among them
+	placed  map[int]int // without those
+	guests  []string    // that the goal is for
+	smaller []string    // that the goal is for, and whose definitions name other sizes
+	others  []string    // that are defined with such pages already
+	left    []string    // others that do not run, for which there is no room as well
+	problem string
+}
+
+// mine reports whether the goal asks for 1 GiB pages for a guest.
+func (v *View) mine(g *facts.Guest) bool {
+	return g.Memory > 0 && v.Goal.ForGuest(g.Name) && (g.Active() || v.Goal.Guest == g.Name)
+}
+
+// keepDefault returns the guests outside the goal that use pages of the default size, where that is not 1 GiB.
+func (v *View) keepDefault() []string {
+	var names []string
+	if now := v.DefaultHugepage(); now == giant || v.nextDefault() == giant {
+		return nil
+	}
+	for i := range v.Guests {
+		g := &v.Guests[i]
+		if !g.Managed || !g.Hugepages || v.mine(g) {
+			continue
+		}
+		for _, need := range pageNeedsOf(g, 0) {
+			if need.size == 0 {
+				names = append(names, g.Name)
+				break
+			}
+		}
+	}
+	return names
+}
+
+// nextDefault returns the default page size on the next boot's command line; 0 if there is none.
+func (v *View) nextDefault() uint64 {
+	size, _ := pageSize(v.Readings.At(bootArgument("default_hugepagesz")).Value)
+	return size
+}
+
+// giantPages counts the 1 GiB pages that the goal's guests need on each node, plus those of other guests, which would
+// not start after the reboot without them. Other guests that do not run are left out if memory does not suffice for
+// them too.
+func (v *View) giantPages() giants {
+	g := v.countGiants(true)
+	if g.problem == "" {
+		return g
+	}
+	if running := v.countGiants(false); running.problem == "" {
+		return running
+	}
+	return g
+}
+
+func (v *View) countGiants(all bool) giants {
+	c := giants{need: map[int]int{}, placed: map[int]int{}}
+	if len(v.Topology.Nodes) == 0 {
+		c.problem = "the NUMA nodes are not known"
+		return c
+	}
+	byDefault := uint64(giant) // what the next boot makes of it
+	if len(v.keepDefault()) > 0 {
+		byDefault = v.DefaultHugepage()
+	}
+	loose := 0
+	for i := range v.Guests {
+		g := &v.Guests[i]
+		mine := v.mine(g)
+		if !mine && (!g.Managed || !g.Hugepages || g.Memory == 0) {
+			continue
+		}
+		needs := []pageNeed{{size: giant, bytes: g.Memory, nodes: g.MemoryNodes}}
+		if g.Hugepages {
+			needs = pageNeedsOf(g, byDefault)
+		}
+		pages := 0
+		for _, need := range needs {
+			if need.size == giant {
+				pages += int(need.pages())
+			}
+		}
+		words := fmt.Sprintf("%s (%.4g GiB)", g.Name, gib(g.Memory))
+		switch {
+		case pages == 0 && mine:
+			c.smaller = append(c.smaller, g.Name)
+			continue
+		case pages == 0:
+			continue
+		case !mine && !all && !g.Active():
+			c.left = append(c.left, g.Name)
+			continue
+		case mine:
+			c.guests = append(c.guests, words)
+		default:
+			c.others = append(c.others, words)
+		}
+		for _, need := range needs {
+			if need.size != giant {
+				continue
+			}
+			nodes := need.nodes
+			if placed := v.Placement().Guest(g.Name); mine && len(nodes) == 0 && placed != nil {
+				nodes = placed.Nodes
+			}
+			if len(nodes) == 0 && mine {
+				c.problem = fmt.Sprintf("which node the memory of %s belongs on is not known: there is no place for it",
+					g.Name)
+				return c
+			}
+			pages := int(need.pages())
+			if len(nodes) == 0 {
+				loose += pages
+			}
+			for i, node := range nodes { // evenly, what is left over on the first
+				share := pages / len(nodes)
+				if i < pages%len(nodes) {
+					share++
+				}
+				c.placed[node] += share
+			}
+		}
+	}
+	for node, pages := range c.placed {
+		c.placed[node] = pages + spare
+		c.need[node] = pages + spare
+	}
+	c.problem = v.settle(c.need, loose)
+	return c
+}
+
+// maxLoose bounds loose: no host has as many 1 GiB pages.
+const maxLoose = 1 << 16
+
+// settle places pages that may come from any node one by one where most is left, and says where they do not fit.
+func (v *View) settle(need map[int]int, loose int) (problem string) {
+	room := func(n facts.Node) int64 { // pages that could be had
+		used := uint64(nodeReserve)
+		for _, p := range n.Hugepages {
+			if p.Size != giant {
+				used += p.Size * p.Total
+			}
+		}
+		return (int64(n.Memory)-int64(used))/giant - int64(need[n.ID])
+	}
+	for loose = min(loose, maxLoose); loose > 0; loose-- {
+		best, most := v.Topology.Nodes[0].ID, int64(-1)
+		for _, n := range v.Topology.Nodes {
+			if left := room(n); left > most {
+				best, most = n.ID, left
+			}
+		}
+		if most <= 0 {
+			need[best] += loose
+			break
+		}
+		need[best]++
+	}
+	for _, n := range v.Topology.Nodes {
+		if n.Memory > 0 && room(n) < 0 && need[n.ID] > 0 {
+			return fmt.Sprintf("node %d has %.1f GiB: %d pages of 1 GiB and 2 GiB for the host do not fit%s", n.ID,
+				gib(n.Memory), need[n.ID], v.besides(n))
+		}
+	}
+	return ""
+}
+
+// OrdinaryLeft returns the bytes of ordinary memory left on a guest's nodes once the next boot has taken the huge
+// pages, and whether the guest can start in them.
+func (v *View) OrdinaryLeft(g *facts.Guest) (left uint64, starts bool) {
+	need, nodes := v.giantPages().need, g.MemoryNodes
+	if placed := v.Placement().Guest(g.Name); len(nodes) == 0 && placed != nil {
+		nodes = placed.Nodes
+	}
+	for _, n := range v.Topology.Nodes {
+		if len(nodes) > 0 && !nodes.Has(n.ID) {
+			continue
+		}
+		if n.Memory == 0 {
+			return 0, true // not known
+		}
+		taken := uint64(need[n.ID])*giant + nodeReserve
+		for _, p := range n.Hugepages {
+			if p.Size != giant {
+				taken += p.Size * p.Total
+			}
+		}
+		left += n.Memory - min(taken, n.Memory)
+	}
+	return left, left >= g.Memory+qemuOwn(g)
+}
+
+// besides says how much of a node is in pools of other sizes.
+func (v *View) besides(n facts.Node) string {
+	for _, p := range n.Hugepages {
+		if p.Size != giant && p.Total > 0 {
+			return fmt.Sprintf(" beside %.1f GiB in pages of %s", gib(p.Size*p.Total), sizeWords(p.Size))
+		}
+	}
+	return ""
+}
+
+// takesPages says that guests take pages.
+func takesPages(names []string) string {
+	if len(names) == 1 {
+		return names[0] + " takes pages"
+	}
+	return strings.Join(names, ", ") + " take pages"
+}

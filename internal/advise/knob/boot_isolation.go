@@ -1,0 +1,166 @@
+package knob
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"mpps/internal/model/datapath"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
+)
+
+// bootCPU is the CPU that the kernel boots on. It keeps time for CPUs without a tick and cannot be one of them.
+const bootCPU = 0
+
+// dedicated returns the CPUs reserved for the guests' vCPUs from boot on: those that the user gives, else those of the
+// placement, without the boot CPU. The note says if that was left out.
+func (v *View) dedicated() (set setting.CPUSet, note string) {
+	set = v.Goal.CPUs
+	if len(set) == 0 {
+		for _, p := range v.Placement().Guests {
+			if v.Goal.ForGuest(p.Name) {
+				set = set.Or(p.VCPUSet())
+			}
+		}
+	}
+	if set.Has(bootCPU) {
+		set, note = set.Minus(setting.CPUs(bootCPU)), "; CPU 0 boots the host and keeps its time: it is left out"
+	}
+	return set, note
+}
+
+// isolation is an argument that takes a list of CPUs.
+type isolation struct {
+	flags []string // in front of the list
+}
+
+// parse reads a value: flags and the CPUs. N stands for the last CPU (lib/bitmap-str.c, bitmap_parselist).
+func (i isolation) parse(v *View, value string) (flags []string, cpus setting.CPUSet, ok bool) {
+	parts := strings.Split(value, ",")
+	for len(parts) > 0 && slices.Contains([]string{"nohz", "domain", "managed_irq"}, parts[0]) {
+		flags, parts = append(flags, parts[0]), parts[1:]
+	}
+	text := strings.Join(parts, ",")
+	if n := len(v.Topology.CPUs); n > 0 {
+		text = strings.ReplaceAll(text, "N", strconv.Itoa(v.Topology.CPUs[n-1].ID))
+	}
+	cpus, err := setting.ParseCPUs(text)
+	return flags, cpus.Minus(setting.CPUs(bootCPU)), err == nil && text != ""
+}
+
+// value returns the argument for a set of CPUs.
+func (i isolation) value(cpus setting.CPUSet) string {
+	return strings.Join(append(slices.Clone(i.flags), cpus.String()), ",")
+}
+
+// want returns the advice for one of the three arguments.
+func (i isolation) want(v *View, a setting.Address, because string) Advice {
+	set, note := v.dedicated()
+	if len(set) == 0 {
+		return Unsure("the guests' CPUs are not known: name them with --cpus, or the guest with --guest")
+	}
+	if next := v.Readings.At(a); next.State == setting.Known {
+		flags, cpus, ok := i.parse(v, next.Value)
+		has := func(flag string) bool { return slices.Contains(flags, flag) }
+		missing := slices.ContainsFunc(i.flags, func(flag string) bool { return !has(flag) })
+		if ok && cpus.Equal(set) && !missing {
+			return v.bootsFine(a, fmt.Sprintf("the guests' CPUs %s%s", set, note))
+		}
+		if ok && len(set.Minus(cpus)) == 0 && !missing && v.agree(cpus) {
+			return v.bootsFine(a,
+				fmt.Sprintf("all of the guests' CPUs %s are among them, and the three lists agree%s", set, note))
+		}
+	}
+	return v.boots(a, setting.Exact(i.value(set)), because+note).At(High)
+}
+
+// agree reports whether isolcpus, nohz_full and rcu_nocbs name these CPUs at the next boot.
+func (v *View) agree(set setting.CPUSet) bool {
+	for _, name := range []string{"isolcpus", "nohz_full", "rcu_nocbs"} {
+		next := v.Readings.At(bootArgument(name))
+		if next.State != setting.Known {
+			return false
+		}
+		if _, cpus, ok := (isolation{}).parse(v, next.Value); !ok || !cpus.Equal(set) {
+			return false
+		}
+	}
+	return true
+}
+
+func (i isolation) knob(id, title, because string) *Knob {
+	return &Knob{
+		ID: id, Title: title, Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Realtime),
+		Where: bootArguments(strings.TrimPrefix(id, "boot.")),
+		Want:  func(v *View, a setting.Address) Advice { return i.want(v, a, because) },
+	}
+}
+
+var (
+	bootIsolcpus = isolation{[]string{"managed_irq", "domain"}}.knob("boot.isolcpus",
+		"The scheduler keeps off the guests' CPUs",
+		"tasks are moved onto the guests' CPUs, and managed interrupts land there")
+	bootNohzFull = isolation{}.knob("boot.nohz_full", "No tick on the guests' CPUs",
+		"each tick is an exit of the guest")
+	bootRCUNocbs = isolation{}.knob("boot.rcu_nocbs", "RCU's work is done elsewhere",
+		"what is freed through RCU is freed in softirqs on the guests' CPUs")
+)
+
+// isolatedNext returns the CPUs isolated from the next boot on: those of the three lists if they agree and cover all of
+// the guests' CPUs, else the guests' CPUs.
+func (v *View) isolatedNext() setting.CPUSet {
+	set, _ := v.dedicated()
+	if next := v.Readings.At(bootArgument("isolcpus")); next.State == setting.Known {
+		if _, cpus, ok := (isolation{}).parse(v, next.Value); ok && len(set.Minus(cpus)) == 0 && v.agree(cpus) {
+			return cpus
+		}
+	}
+	return set
+}
+
+var bootIRQAffinity = &Knob{
+	ID: "boot.irqaffinity", Title: "Interrupts begin on the host's CPUs",
+	Stage: datapath.Kernel, Risk: goal.Reboot, After: []string{"boot.isolcpus"}, Tiers: tiers(goal.Realtime),
+	Where: bootArguments("irqaffinity"),
+	Want: func(v *View, a setting.Address) Advice {
+		quiet := v.isolatedNext()
+		loud := v.Topology.Online.Minus(quiet)
+		switch {
+		case len(quiet) == 0:
+			return Unsure("the guests' CPUs are not known: name them with --cpus, or the guest with --guest")
+		case len(loud) == 0:
+			return Unsure("no CPU is left for the host, or the CPUs that are online are not known")
+		}
+		if next := v.Readings.At(a); next.State == setting.Known {
+			if cpus, err := setting.ParseCPUs(next.Value); err == nil && len(cpus) > 0 && len(cpus.And(quiet)) == 0 {
+				return v.bootsFine(a, fmt.Sprintf("none of the isolated CPUs %s is among them", quiet))
+			}
+		}
+		return v.boots(a, setting.Exact(loud.String()),
+			fmt.Sprintf("interrupts may begin on the isolated CPUs %s", quiet)).At(Medium)
+	},
+}
+
+var bootSkewTick = &Knob{
+	ID: "boot.skew_tick", Title: "The CPUs' ticks do not come at the same moment",
+	Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Realtime),
+	Where: bootArguments("skew_tick"),
+	Want: func(v *View, a setting.Address) Advice {
+		return v.boots(a, setting.Exact("1"), "all CPUs' ticks come at once and wait for each other's locks").At(Low)
+	},
+}
+
+var kernelClocksource = &Knob{
+	ID: "kernel.clocksource", Title: "Time is read from the processor",
+	Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Realtime), Check: true,
+	Where: fixed(setting.Of(setting.Sysfs, "devices/system/clocksource/clocksource0/current_clocksource")),
+	Want: func(v *View, a setting.Address) Advice {
+		if v.inGuest() {
+			return Skips("the clock of a virtual machine: guest.realtime speaks of it")
+		}
+		return Wants(setting.Exact("tsc"),
+			"every wake-up reads the clock, and others than the TSC cost about a microsecond each time").At(High)
+	},
+}

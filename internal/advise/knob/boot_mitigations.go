@@ -1,0 +1,128 @@
+package knob
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"mpps/internal/model/datapath"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
+)
+
+// mitigationCosts says what the mitigation of a processor bug costs on the packet path, by name in
+// /sys/devices/system/cpu/vulnerabilities.
+var mitigationCosts = map[string]string{
+	"meltdown":   "page tables are changed on each system call and interrupt",
+	"spectre_v1": "fences behind bounds checks, hardly measurable",
+	"spectre_v2": "indirect calls of the network stack go through retpolines or restricted " +
+		"prediction, and predictions are flushed when guests change",
+	"spec_store_bypass":      "only for programs that ask for it",
+	"l1tf":                   "the first data cache is flushed when a guest is entered",
+	"mds":                    "buffers are overwritten on each return to a guest or a program",
+	"tsx_async_abort":        "as mds",
+	"mmio_stale_data":        "buffers are overwritten when a guest that has a device is entered",
+	"reg_file_data_sampling": "registers' buffers are overwritten on each return",
+	"srbds":                  "random numbers of the processor are slow",
+	"itlb_multihit":          "KVM splits huge pages that are executed",
+	"retbleed":               "each return in the kernel is checked or goes another way",
+	"spec_rstack_overflow": "each return in the kernel goes through a safe one, and predictions are flushed " +
+		"on each exit",
+	"gather_data_sampling":      "vector gathers are slow",
+	"ghostwrite":                "vector instructions are switched off",
+	"indirect_target_selection": "indirect calls and returns go through other code",
+	"tsa":                       "buffers are overwritten on each return to a guest or a program",
+	"vmscape":                   "predictions are flushed between a guest's exit and QEMU",
+	"old_microcode":             "none, but the microcode is older than it could be",
+}
+
+// mitigated returns the names of the processor bugs that the running kernel mitigates at a cost.
+func mitigated(h *facts.Host) []string {
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(h.Kernel.Vulnerabilities)) {
+		state := h.Kernel.Vulnerabilities[name]
+		if strings.Contains(state, "Mitigation") && !strings.HasPrefix(state, "Not affected") {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// costs says what the mitigations cost on this processor.
+func costs(names []string) string {
+	var parts []string
+	for _, name := range names {
+		cost := mitigationCosts[name]
+		if cost == "" {
+			cost = "not known to this version of mpps"
+		}
+		parts = append(parts, name+": "+cost)
+	}
+	return strings.Join(parts, "; ")
+}
+
+// elOld reports whether a release is EL7's, whose kernel has arguments of its own.
+func elOld(release string) bool {
+	return strings.HasPrefix(release, "3.10.") && strings.Contains(release, ".el7")
+}
+
+// foreign names a guest that seems to belong to a cloud's user: clouds write projects and users into definitions.
+func foreign(h *facts.Host) string {
+	for _, g := range h.Guests {
+		for _, cloud := range []struct{ mark, name string }{
+			{"xmlns/libvirt/nova", "OpenStack"}, {"zstack", "ZStack"}, {"ovirt.org/vm", "oVirt"},
+			{"kubevirt.io", "KubeVirt"}, {"cloudstack", "CloudStack"}, {"opennebula", "OpenNebula"},
+		} {
+			if strings.Contains(strings.ToLower(g.Definition), cloud.mark) {
+				return g.Name + " is a guest of " + cloud.name
+			}
+		}
+	}
+	return ""
+}
+
+var bootMitigations = &Knob{
+	ID: "boot.mitigations", Title: "Mitigations of processor bugs",
+	Stage: datapath.Kernel, Risk: goal.Security, Tiers: tiers(goal.Aggressive, goal.Passthrough, goal.Realtime),
+	Where: func(h *facts.Host) []setting.Address {
+		if since(h.Kernel.Release, 5, 2) {
+			return []setting.Address{bootArgument("mitigations")}
+		}
+		names := []string{"nopti", "nospectre_v2", "nospectre_v1", "l1tf", "nospec_store_bypass_disable", "mds"}
+		if elOld(h.Kernel.Release) {
+			names = append(names, "noibrs", "noibpb")
+		}
+		return bootArguments(names...)(h)
+	},
+	Want: func(v *View, a setting.Address) Advice {
+		want := setting.Exact("off")
+		if strings.HasPrefix(a.Path, "no") {
+			want = setting.Exact(setting.Flag)
+		}
+		next := v.Readings.At(a)
+		names := mitigated(v.Host)
+		owner := v.Attested[GuestsOwner]
+		switch {
+		case want.Met(next):
+			return v.boots(a, want, "mitigations are off: every guest and program on this host must be trusted")
+		case len(v.Kernel.Vulnerabilities) == 0:
+			return Unsure("what this processor is vulnerable to is not known")
+		case len(names) == 0:
+			return v.bootsFine(a, "nothing is mitigated on this processor that would cost anything")
+		case owner.Value == "others":
+			return Skips(fmt.Sprintf("guests of others run here (%s): mitigations stay on; they cost %s",
+				v.said(owner), costs(names)))
+		case owner.Value == "" && foreign(v.Host) != "":
+			return Skips(foreign(v.Host) + ", probably somebody else's: mitigations stay on; they cost " + costs(names))
+		}
+		advice := v.boots(a, want,
+			fmt.Sprintf("%s mitigated on this processor: %s", count(len(names), "bug"), costs(names)))
+		advice.Warning = "never where guests of others run: any guest could read the host's memory"
+		if owner.Value == "own" {
+			advice.Warning = "all guests are the operator's own: " + v.said(owner)
+		}
+		return advice
+	},
+}

@@ -1,0 +1,102 @@
+package knob
+
+import (
+	"slices"
+	"strings"
+
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
+)
+
+// Catalogue lists every knob in the order in which a packet meets what it is about.
+func Catalogue() []*Knob {
+	return []*Knob{
+		firmwareSMT, firmwareNUMA, firmwareEnergy, firmwareC6, firmwarePackage, firmwareC1E, firmwareC3,
+		firmwareDeadLine, firmwareStaleAtoS, firmwareWrCRC, firmwarePatrol, firmwareDemand, firmwareRAS,
+		firmwareCOD, firmwareNUMAOptimized, firmwareErrorThreshold, firmwareTXT, firmwareUSB3, firmwareLegacyUSB,
+		firmwarePorts, firmwareContainment, firmwareCTDP, firmwareVTd, firmwareSRIOV,
+		pciLink,
+		kernelVersion, kernelDefault, kernelRealtime, kernelClocksource,
+		bootMitigations, bootQuiet, bootIsolcpus, bootNohzFull, bootRCUNocbs, bootIRQAffinity, bootSkewTick,
+		bootIOMMU, bootHugepages, bootMCE, bootIdle, bootPstate, bootCstate, bootASPM, bootTSC, bootLint,
+		cpuGovernor, cpuLatency,
+		memoryTHP, memoryNUMABalancing, memoryNUMAD,
+		nicRingRx, nicRingTx, nicFlowHashUDP4, nicFlowHashUDP6, nicCoalesce, nicOffloadChecksum, nicOffloadSG,
+		nicOffloadSegmentation, nicOffloadGRO, nicOffloadTunnel, nicOffloadNoCache, nicChannels, nicIRQBalance,
+		nicIRQAffinity, nicXPS, nicRPS, nicNUMA, nicTxQueueLen,
+		netfilterBridge, netfilterNFLOGSkip, netfilterBypass, netfilterConntrack,
+		bridgeSnooping, bridgeSTP, bridgeVLANFiltering,
+		overlayQueues, overlayQueueMapping,
+		softirqBacklog, softirqBudget, softirqBudgetUsecs, softirqWeight,
+		kvmHaltPoll, kvmEPT, kvmAVIC, kvmPLEGap, kvmClockSync, kvmTimerAdvance, kvmNXHugePages,
+		vhostZeroCopy, vhostThreads, vhostBudget,
+		placementOvercommit, placementReserve, placementSiblings,
+		domainNICModel, domainBackend, domainQueues, domainRxQueueSize, domainTxQueueSize, domainCoalesce,
+		domainVCPUPin, domainEmulatorPin, domainIOThreadPin, domainNumatune, domainVNUMA, domainHugepages,
+		domainMachine, domainVCPUSched, domainLocked, domainNoSharePages, domainPMU, domainDedicated,
+		domainCPUModel, domainInvTSC, domainHyperV, domainKVMClock, domainVFIOMemory,
+		sriovNumVFs, sriovReady, sriovPersist, sriovAttach, sriovVFRate, sriovVFSpoofchk, sriovVFMAC, sriovVFTrust,
+		sriovVFVLAN, sriovVFLinkState, sriovUsage, sriovGuest, sriovBridge, sriovMigrate,
+		rtSwap, rtKSM, rtWatchdog, rtKsoftirqd, rtKtimers, rtRCUC, rtRCUB, rtThrottling, rtPeriod, rtFairServer,
+		rtIRQAffinity, rtTracing, rtWorkqueue, rtKthreads, rtTimerMigration, rtStatInterval, rtRCUNormal, rtMCE,
+		rtCompaction, rtSplitLock,
+		guestKernel, guestMitigations, guestChannels, guestXPS, guestIRQBalance, guestRealtime, guestSwap, guestKSM,
+		guestWatchdog, guestThrottling, guestTimerMigration,
+	}
+}
+
+// Addresses returns all addresses of the given knobs on a host that a mechanism can read, each once, in catalogue
+// order.
+func Addresses(h *facts.Host, catalogue []*Knob) []setting.Address {
+	var all []setting.Address
+	seen := map[setting.Address]bool{}
+	for _, k := range catalogue {
+		for _, a := range k.Where(h) {
+			if a.Kind != setting.Fact && !seen[a] {
+				seen[a] = true
+				all = append(all, a)
+			}
+		}
+	}
+	return all
+}
+
+// Find returns the knob of an ID. If there is none, it returns up to three similar IDs, best first, else up to three
+// knobs whose page mentions the text.
+func Find(id string) (*Knob, []string) {
+	catalogue := Catalogue()
+	for _, k := range catalogue {
+		if k.ID == id {
+			return k, nil
+		}
+	}
+	type near struct {
+		id       string
+		distance int
+	}
+	var found []near
+	for _, k := range catalogue {
+		d := Distance(id, k.ID)
+		if d <= max(2, len(k.ID)/3) || contained(id, k.ID) || len(id) >= 6 && Distance(id, firstOf(k.ID, id)) <= 1 {
+			found = append(found, near{k.ID, d})
+		}
+	}
+	slices.SortStableFunc(found, func(a, b near) int { return a.distance - b.distance })
+	var ids []string
+	for _, n := range found[:min(3, len(found))] {
+		ids = append(ids, n.id)
+	}
+	if len(ids) == 0 { // no ID is near: perhaps a word that a knob speaks of
+		for _, hit := range Search(id) {
+			ids = append(ids, hit.ID)
+		}
+		ids = ids[:min(3, len(ids))]
+	}
+	return nil, ids
+}
+
+// firstOf returns as many parts of an ID as another text has: nic.ring of nic.ring.rx for nic.rnig.
+func firstOf(id, like string) string {
+	parts := strings.Split(id, ".")
+	return strings.Join(parts[:min(len(parts), strings.Count(like, ".")+1)], ".")
+}

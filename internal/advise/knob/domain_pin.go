@@ -1,0 +1,166 @@
+package knob
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"mpps/internal/model/datapath"
+	"mpps/internal/model/domain"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
+)
+
+// pinned returns the tiers in which guests have CPUs of their own.
+func pinned() []goal.Tier {
+	return tiers(goal.Standard, goal.Aggressive, goal.Passthrough, goal.Realtime)
+}
+
+// pinsOf lists pins of a guest's definition, and those that it runs with: libvirt moves threads of a running guest.
+func pinsOf(paths ...string) func(g *facts.Guest) []setting.Address {
+	return func(g *facts.Guest) []setting.Address {
+		all := inDefinition(paths...)(g)
+		if g.Active() {
+			for _, path := range paths {
+				all = append(all, setting.Of(setting.DomainLive, g.Name, path))
+			}
+		}
+		return all
+	}
+}
+
+// pin wants CPUs for threads of a guest: of a running one now and after its next start. If the running guest's CPUs are
+// unknown, the change waits for that start.
+func (v *View) pin(g *facts.Guest, a setting.Address, cpus, because string) Advice {
+	advice := Wants(setting.Exact(cpus), because)
+	live := v.Readings.At(setting.Of(setting.DomainLive, g.Name, a.Rest()))
+	if a.Kind == setting.Domain && live.State != setting.Known {
+		return advice.restart(g.Name)
+	}
+	return advice
+}
+
+var domainVCPUPin = &Knob{
+	ID: "domain.vcpupin", Title: "A CPU for each vCPU", Stage: datapath.Domain, Risk: goal.None, Tiers: pinned(),
+	Where: eachGuest(managed, func(g *facts.Guest) []setting.Address {
+		var paths []string
+		for n := range min(g.VCPUs, maxAddresses) {
+			paths = append(paths, "vcpupin/"+strconv.Itoa(n))
+		}
+		return pinsOf(paths...)(g)
+	}),
+	Want: func(v *View, a setting.Address) Advice {
+		g, advice, ok := v.guest(a)
+		if !ok {
+			return advice
+		}
+		if refused := v.Placement().Refusal(g.Name); refused != nil {
+			return Skips("no place for it: " + refused.Shortage + "; " + refused.Relax)
+		}
+		placed := v.Placement().Guest(g.Name)
+		vcpu, err := strconv.Atoi(a.Path[strings.LastIndexByte(a.Path, '/')+1:])
+		if placed == nil || err != nil {
+			return Skips("no such vCPU")
+		}
+		cpu, ok := placed.CPU(vcpu)
+		if !ok {
+			return Skips("no such vCPU")
+		}
+		return v.pin(g, a, strconv.Itoa(cpu), placed.Why).At(High)
+	},
+}
+
+var domainEmulatorPin = &Knob{
+	ID: "domain.emulatorpin", Title: "QEMU's own threads stay off the vCPUs' CPUs",
+	Stage: datapath.Domain, Risk: goal.None, After: []string{"domain.vcpupin"}, Tiers: pinned(),
+	Where: eachGuest(managed, pinsOf("emulatorpin")),
+	Want: func(v *View, a setting.Address) Advice {
+		g, advice, ok := v.guest(a)
+		if !ok {
+			return advice
+		}
+		placed := v.Placement().Guest(g.Name)
+		if placed == nil || len(placed.Emulator) == 0 {
+			return Skips("no place for the guest on this host")
+		}
+		if placed.Emulator.Equal(g.EmulatorPin) {
+			return v.pin(g, a, placed.Emulator.String(), "pinned off all vCPUs already").At(Medium)
+		}
+		return v.pin(g, a, placed.Emulator.String(),
+			"QEMU's own threads take time from vCPUs unless they are kept off their CPUs; these "+
+				"are vhost's: "+placed.VhostWhy).At(Medium)
+	},
+}
+
+var domainNumatune = &Knob{
+	ID: "domain.numatune", Title: "The guest's memory on the node of its CPUs",
+	Stage: datapath.Domain, Risk: goal.GuestRestart, After: []string{"domain.vcpupin"}, Tiers: pinned(),
+	Where: eachGuest(managed, inDefinition("numatune/memory.nodeset")),
+	Want: func(v *View, a setting.Address) Advice {
+		g, advice, ok := v.guest(a)
+		if !ok {
+			return advice
+		}
+		if len(v.Topology.Nodes) < 2 {
+			return Skips("the host has one NUMA node")
+		}
+		if strings.Contains(g.Definition, "<memnode") {
+			return Fine("its vNUMA cells are bound to nodes one by one (memnode)")
+		}
+		placed := v.Placement().Guest(g.Name)
+		if placed == nil || len(placed.Nodes) == 0 {
+			return Skips("no place for the guest on this host")
+		}
+		if len(placed.Nodes) > 1 {
+			return Skips("its vCPUs are spread over nodes " + placed.Nodes.String())
+		}
+		return Wants(setting.Exact(placed.Nodes.String()),
+			fmt.Sprintf("its vCPUs run on node %s: memory elsewhere costs the distance for every packet",
+				placed.Nodes)).At(Medium).restart(g.Name)
+	},
+}
+
+// ioThreads returns the numbers of the I/O threads in a guest's definition.
+func ioThreads(g *facts.Guest) (paths []string) {
+	if !strings.Contains(g.Definition, "<iothread") {
+		return nil
+	}
+	doc, err := domain.Parse([]byte(g.Definition))
+	if err != nil {
+		return nil
+	}
+	for _, n := range doc.Threads("iothreadpin") {
+		if len(paths) < maxVCPUs {
+			paths = append(paths, "iothreadpin/"+strconv.Itoa(n))
+		}
+	}
+	return paths
+}
+
+var domainIOThreadPin = &Knob{
+	ID: "domain.iothreadpin", Title: "I/O threads stay off the vCPUs' CPUs",
+	Stage: datapath.Domain, Risk: goal.None, After: []string{"domain.emulatorpin"}, Tiers: pinned(),
+	Where: eachGuest(func(g *facts.Guest) bool { return managed(g) && len(ioThreads(g)) > 0 },
+		func(g *facts.Guest) []setting.Address {
+			return pinsOf(ioThreads(g)...)(g)
+		}),
+	Want: func(v *View, a setting.Address) Advice {
+		g, advice, ok := v.guest(a)
+		if !ok {
+			return advice
+		}
+		placed := v.Placement().Guest(g.Name)
+		if placed == nil || len(placed.Emulator) == 0 {
+			return Skips("no place for the guest on this host")
+		}
+		found := v.Readings.At(a)
+		set, err := setting.ParseCPUs(found.Value)
+		known := found.State == setting.Known && err == nil && len(set) > 0
+		if known && len(set.And(placed.VCPUSet())) == 0 && len(set.And(v.quiet())) == 0 {
+			return Fine("off all vCPUs of its guest")
+		}
+		return v.pin(g, a, placed.Emulator.String(),
+			"without a pin of its own it runs on any CPU that the guest may use, its vCPUs' too").At(Medium)
+	},
+}

@@ -1,0 +1,242 @@
+package knob
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"mpps/internal/model/datapath"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
+)
+
+var guestKernel = &Knob{
+	ID: "guest.kernel", Title: "The guest's kernel is new enough for its queues",
+	Stage: datapath.Guest, Risk: goal.Reboot, Tiers: pinned(), Check: true,
+	Where: inside("kernel"),
+	Want: func(v *View, a setting.Address) Advice {
+		release := v.Kernel.Release
+		if a.Object() != self || !v.inGuest() {
+			g, advice, ok := v.guest(a)
+			switch {
+			case !ok:
+				return advice
+			case g.Inside == nil || g.Inside.Release == "":
+				return v.fromHost(a, "its kernel")
+			case windows(g):
+				return Skips("it runs " + g.Inside.OS)
+			}
+			release = g.Inside.Release // its agent told
+		}
+		var major, minor int
+		if _, err := fmt.Sscanf(release, "%d.%d", &major, &minor); err != nil {
+			return Unsure("its kernel's version could not be read")
+		}
+		if major < 4 || major == 4 && minor < 19 {
+			return seen(release,
+				Wants(setting.Exact("4.19 or newer"),
+					"kernels before 4.19 may leave queues unused: guest.xps tells which").At(Low))
+		}
+		return seen(release, Fine("its driver reaches every queue"))
+	},
+}
+
+var guestMitigations = &Knob{
+	ID: "guest.mitigations", Title: "What the guest's mitigations cost",
+	Stage: datapath.Guest, Risk: goal.Security, Tiers: pinned(), Check: true,
+	Where: inside("mitigations"),
+	Want: func(v *View, a setting.Address) Advice {
+		v, advice, ok := v.within(a, "which mitigations are on")
+		if !ok {
+			return advice
+		}
+		if len(v.Kernel.Vulnerabilities) == 0 {
+			return Unsure("its kernel does not tell")
+		}
+		var costly []string
+		on := 0
+		for name, state := range v.Kernel.Vulnerabilities {
+			if strings.HasPrefix(state, "Mitigation") {
+				on++
+			}
+			if name == "meltdown" && strings.Contains(state,
+				"PTI") || name == "spectre_v2" && (strings.Contains(state,
+				"Retpolines") || strings.Contains(state, "IBRS") && !strings.Contains(state, "Enhanced")) {
+				costly = append(costly, name+": "+state)
+			}
+		}
+		slices.Sort(costly)
+		if len(costly) > 0 {
+			return seen(count(on, "mitigation"),
+				Wants(setting.Exact("none that costs each packet"),
+					strings.Join(costly, "; ")+": each system call and indirect call pays").At(Info))
+		}
+		return seen(count(on, "mitigation"), Fine("none of those that cost each packet"))
+	},
+}
+
+// guestArguments are the arguments of a realtime guest's kernel.
+var guestArguments = []string{"isolcpus", "nohz_full", "rcu_nocbs"}
+
+var guestRealtime = &Knob{
+	ID: "guest.realtime", Title: "A realtime guest isolates its own vCPUs too",
+	Stage: datapath.Guest, Risk: goal.Reboot, Tiers: realtime(), Check: true,
+	Where: inside("realtime/isolcpus", "realtime/nohz_full", "realtime/rcu_nocbs", "realtime/idle",
+		"realtime/clocksource", "realtime/kernel"),
+	Want: func(v *View, a setting.Address) Advice {
+		_, name, _ := strings.Cut(a.Rest(), "/")
+		v, advice, ok := v.within(a, "how its kernel was started")
+		if !ok {
+			return advice
+		}
+		if name == "clocksource" {
+			switch v.Kernel.Clocksource {
+			case "":
+				return Unsure("its clock source could not be read")
+			case "tsc":
+				return seen("tsc", Fine("time is read from the processor"))
+			}
+			return seen(v.Kernel.Clocksource,
+				Wants(setting.Exact("tsc"),
+					v.Kernel.Clocksource+" is read more slowly, hpet and acpi_pm by leaving the guest").At(Medium))
+		}
+		if name == "kernel" {
+			switch {
+			case v.Kernel.Realtime:
+				return seen("PREEMPT_RT", Fine("its kernel is a realtime one"))
+			case v.Kernel.Version == "":
+				return Unsure("its kernel's version could not be read")
+			}
+			return seen(strings.TrimSpace("no PREEMPT_RT: "+preemption(v.Kernel.Version)),
+				Wants(setting.Exact("PREEMPT_RT"),
+					"wake-ups in the guest wait for its own kernel's interrupts and locks, whatever the "+
+						"host does; "+v.install()).At(Medium))
+		}
+		if v.Kernel.CommandLine == "" {
+			return Unsure("its command line could not be read")
+		}
+		value, given := argument(v.Kernel.CommandLine, name)
+		if name == "idle" {
+			if given && value == "poll" {
+				return seen("poll", Fine("its vCPUs do not halt"))
+			}
+			return seen("not given",
+				Wants(setting.Exact("poll"),
+					"each time a vCPU halts it must be woken, an exit and some microseconds").At(Info))
+		}
+		if !given {
+			return seen("not given",
+				Wants(setting.Exact(v.isolatedInside(name)),
+					"its own kernel works on the vCPUs of the realtime work").At(Medium))
+		}
+		for _, other := range guestArguments {
+			if more, there := argument(v.Kernel.CommandLine, other); there && listOf(more) != listOf(value) {
+				return seen(listOf(value),
+					Wants(setting.Exact(listOf(more)),
+						fmt.Sprintf("%s=%s and %s=%s name other CPUs", name, value, other, more)).At(Medium))
+			}
+		}
+		return seen(listOf(value), Fine("given, and the lists agree"))
+	},
+}
+
+// isolatedInside returns the vCPUs that an argument of the guest's kernel should name: all but the one that it boots
+// on, or, where mpps runs in the guest, those of the goal.
+func (v *View) isolatedInside(name string) string {
+	cpus := v.Topology.Online
+	if len(v.Goal.CPUs) > 0 {
+		cpus = v.Goal.CPUs
+	}
+	cpus = cpus.Minus(setting.CPUs(bootCPU))
+	switch {
+	case len(cpus) == 0:
+		return name + "=CPUS"
+	case name == "isolcpus":
+		return name + "=managed_irq,domain," + cpus.String()
+	}
+	return name + "=" + cpus.String()
+}
+
+// argument returns the last value of an argument on a kernel command line.
+func argument(line, name string) (value string, given bool) {
+	for _, word := range strings.Fields(line) {
+		if key, rest, _ := strings.Cut(word, "="); key == name {
+			value, given = rest, true
+		}
+	}
+	return value, given
+}
+
+// listOf returns the CPUs of an argument in canonical form, without the flags before them
+// (isolcpus=domain,managed_irq,2-3).
+func listOf(value string) string {
+	parts := strings.Split(value, ",")
+	parts = slices.DeleteFunc(parts, func(p string) bool { return p == "domain" || p == "managed_irq" || p == "nohz" })
+	set, err := setting.ParseCPUs(strings.Join(parts, ","))
+	if err != nil {
+		return value
+	}
+	return set.String()
+}
+
+// ofHost makes a knob about the inside of guests from one about a host: the same addresses, inside the guest, with the
+// same advice on what was seen of the guest.
+func ofHost(k *Knob, id, title string) *Knob {
+	return &Knob{
+		ID: id, Title: title, Stage: datapath.Guest, Risk: k.Risk, Tiers: k.Tiers,
+		Where: eachGuest(func(g *facts.Guest) bool { return seenInside(g) != nil },
+			func(g *facts.Guest) []setting.Address {
+				var all []setting.Address
+				for _, inner := range k.Where(seenInside(g)) {
+					if a := setting.In(g.Name, inner); settable(a) {
+						all = append(all, a)
+					}
+				}
+				return all
+			}),
+		Want: func(v *View, a setting.Address) Advice {
+			in, advice, ok := v.within(a, "how it works")
+			if !ok {
+				return advice
+			}
+			inner, err := a.Inner()
+			if err != nil {
+				return Unsure(err.Error())
+			}
+			return k.Want(in, inner)
+		},
+	}
+}
+
+// settable reports whether a value can be set inside a guest.
+func settable(a setting.Address) bool {
+	_, err := a.Inner()
+	return err == nil
+}
+
+var (
+	guestTimerMigration = ofHost(rtTimerMigration, "guest.timer_migration",
+		"Timers of a realtime guest stay where they were set")
+	guestSwap       = ofHost(rtSwap, "guest.swap", "A realtime guest swaps nothing out")
+	guestWatchdog   = ofHost(rtWatchdog, "guest.watchdog", "Lockup detectors leave the guest's isolated vCPUs alone")
+	guestThrottling = ofHost(rtThrottling, "guest.throttling", "Realtime threads of the guest are not throttled")
+)
+
+var guestKSM = &Knob{
+	ID: "guest.ksm", Title: "A realtime guest merges no pages",
+	Stage: datapath.Guest, Risk: goal.None, Tiers: realtime(),
+	Where: eachGuest(func(g *facts.Guest) bool {
+		in := seenInside(g)
+		return in != nil && in.Housekeeping != nil && in.Housekeeping.KSM != nil
+	}, func(g *facts.Guest) []setting.Address {
+		return []setting.Address{setting.In(g.Name, setting.Of(setting.Sysfs, "kernel/mm/ksm/run"))}
+	}),
+	Want: func(v *View, a setting.Address) Advice {
+		if _, advice, ok := v.within(a, "whether it merges pages"); !ok {
+			return advice
+		}
+		return Wants(setting.Any("2", "0"),
+			"the first write to a merged page stops the writer while it is copied").At(Low)
+	},
+}

@@ -1,0 +1,155 @@
+package knob
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
+)
+
+// The same code judges the inside of a guest in two places: in the guest, where it is the machine that mpps runs on,
+// and on the host, where it is a view of its own through the guest's agent.
+
+// self is the guest's name in addresses where mpps runs in the guest.
+const self = "self"
+
+// inside lists facts of every guest of this host, and of this machine if it is a guest. Of a guest whose inside was not
+// seen it lists only the first.
+func inside(whats ...string) func(*facts.Host) []setting.Address {
+	return func(h *facts.Host) []setting.Address {
+		var all []setting.Address
+		if h.Virtual != "" {
+			for _, what := range whats {
+				all = append(all, setting.Of(setting.Fact, self, what))
+			}
+		}
+		return append(all, eachGuest(anyGuest, func(g *facts.Guest) []setting.Address {
+			if seenInside(g) == nil {
+				word, _, _ := strings.Cut(whats[0], "/")
+				return guestFact(word)(g)
+			}
+			var of []setting.Address
+			for _, what := range whats {
+				of = append(of, setting.Of(setting.Fact, g.Name, what))
+			}
+			return of
+		})(h)...)
+	}
+}
+
+// insideNICs lists values of every virtio NIC: of this machine if it is a guest, as facts, and of guests whose inside
+// was seen, as values that can be set. Of other guests, and of those without such a NIC, it lists one fact.
+func insideNICs(what string, at func(n *facts.NIC) []setting.Address) func(*facts.Host) []setting.Address {
+	return func(h *facts.Host) []setting.Address {
+		var all []setting.Address
+		for _, n := range h.NICs {
+			if h.Virtual != "" && n.Driver == "virtio_net" {
+				all = append(all, setting.Of(setting.Fact, n.Name, what))
+			}
+		}
+		return append(all, eachGuest(anyGuest, func(g *facts.Guest) []setting.Address {
+			var of []setting.Address
+			if in := seenInside(g); in != nil {
+				for i := range in.NICs {
+					if in.NICs[i].Driver == "virtio_net" {
+						for _, a := range at(&in.NICs[i]) {
+							of = append(of, setting.In(g.Name, a))
+						}
+					}
+				}
+			}
+			if len(of) == 0 {
+				return guestFact(what)(g)
+			}
+			return of
+		})(h)...)
+	}
+}
+
+// seenInside returns the inside of a guest; nil if it was not seen.
+func seenInside(g *facts.Guest) *facts.Host {
+	if g.Inside == nil {
+		return nil
+	}
+	return g.Inside.Host
+}
+
+// within returns the view of the inside that an address is about: this view for the machine itself, else that of the
+// guest; or the reason why it was not seen. what names the thing to see.
+func (v *View) within(a setting.Address, what string) (*View, Advice, bool) {
+	if a.Kind == setting.Fact && v.inGuest() && (a.Object() == self || v.nics[a.Object()] != nil) {
+		return v, Advice{}, true
+	}
+	g, advice, ok := v.guest(a)
+	if !ok {
+		return nil, advice, false
+	}
+	if seenInside(g) == nil {
+		return nil, v.fromHost(a, what), false
+	}
+	in, known := v.insides[g.Name]
+	if !known {
+		in = Look(v.readInside(g), v.Goal.Inside())
+		v.insides[g.Name] = in
+	}
+	return in, Advice{}, true
+}
+
+// whyUnseen returns why a part could not be seen, to end a sentence with; otherwise if no reason is known.
+func whyUnseen(h *facts.Host, part facts.UnseenPart, of, otherwise string) string {
+	for _, u := range h.Unseen {
+		if u.Part == part && u.Of == of {
+			return ": " + u.Why
+		}
+	}
+	return otherwise
+}
+
+// readInside returns the inside of a guest with its readings, at the addresses that they have there.
+func (v *View) readInside(g *facts.Guest) *facts.Host {
+	h := *g.Inside.Host
+	h.Readings = facts.Readings{}
+	maps.Copy(h.Readings, g.Inside.Host.Readings)
+	for a, r := range v.Readings {
+		if a.Kind != setting.Inside || a.Object() != g.Name {
+			continue
+		}
+		if inner, err := a.Inner(); err == nil {
+			h.Readings[inner] = r
+		}
+	}
+	return &h
+}
+
+// fromHost returns why the inside of a guest was not seen, and what would show it: for the guest that the goal names,
+// or for the only one that runs, not for hundreds.
+func (v *View) fromHost(a setting.Address, what string) Advice {
+	g, advice, ok := v.guest(a)
+	if !ok {
+		return advice
+	}
+	running := 0
+	for _, other := range v.Guests {
+		if other.State == "running" {
+			running++
+		}
+	}
+	switch {
+	case v.Goal.Guest == "" && running > 1:
+		return Skips("the inside of a guest is looked at where the goal names it (--guest)")
+	case g.State == "paused":
+		return Unsure(fmt.Sprintf("%s is paused, and %s is seen inside it: resume it, and audit again", g.Name, what))
+	case !g.Active():
+		return Unsure(fmt.Sprintf("%s is %s, and %s is seen inside it while it runs: start it, and audit again", g.Name,
+			g.State, what))
+	case g.Inside != nil && g.Inside.Why != "":
+		return Unsure(fmt.Sprintf("%s is seen inside %s: %s", what, g.Name, g.Inside.Why))
+	case !v.AsRoot:
+		return Unsure(fmt.Sprintf("%s is seen inside %s through its agent, which needs root: audit as root, or run "+
+			"'mpps audit' there", what, g.Name))
+	}
+	return Unsure(fmt.Sprintf("%s is seen inside %s: audit with --guest %s, or run 'mpps audit' there, or 'mpps "+
+		"snapshot' there and audit the file here", what, g.Name, g.Name))
+}

@@ -1,0 +1,190 @@
+package knob
+
+import (
+	"fmt"
+	"strings"
+
+	"mpps/internal/model/datapath"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
+)
+
+// brought lists what kernel versions brought to the packet path to a guest.
+var brought = []struct {
+	major, minor int
+	what         string
+}{
+	{4, 3, "halt polling that adapts"},
+	{4, 6, "busy polling of vhost, for a limited time"},
+	{4, 8, "ptr_ring between tap and vhost"},
+	{4, 11, "MSG_MORE in tun_sendmsg (batches from vhost to tap)"},
+	{4, 12, "zeroing of ring entries in batches"},
+	{4, 13, "taking packets from the tap in batches"},
+	{4, 20, "batches of XDP buffers from vhost to tap"},
+}
+
+// leastKernel is the version that the aggressive tier needs.
+const leastMajor, leastMinor = 5, 4
+
+func suitable(release string) bool { return since(release, leastMajor, leastMinor) }
+
+// newSince lists what came after a release, and what it has; both are empty if the release cannot be parsed.
+func newSince(release string) (missing, has []string) {
+	if _, _, ok := version(release); !ok {
+		return nil, nil
+	}
+	for _, b := range brought {
+		text := fmt.Sprintf("%s (%d.%d)", b.what, b.major, b.minor)
+		if since(release, b.major, b.minor) {
+			has = append(has, text)
+		} else {
+			missing = append(missing, text)
+		}
+	}
+	return missing, has
+}
+
+var kernelVersion = &Knob{
+	ID: "kernel.version", Title: "A kernel with batched vhost", Stage: datapath.Kernel, Risk: goal.Reboot, Check: true,
+	Where: fixed(hostFact("kernel_version")),
+	Want: func(v *View, a setting.Address) Advice {
+		missing, has := newSince(v.Kernel.Release)
+		switch {
+		case len(missing)+len(has) == 0:
+			return Unsure("the running kernel's version is not known")
+		case len(missing) == 0 && (suitable(v.Kernel.Release) || v.Tier == goal.Standard):
+			return seen(v.Kernel.Release, Fine("it has "+strings.Join(has, ", ")))
+		case len(missing) == 0:
+			return seen(v.Kernel.Release,
+				Wants(setting.Exact("5.4 or newer"),
+					"it has "+strings.Join(has, ", ")+"; the rates of this tier were reached with 5.4").At(Low))
+		}
+		because := "it lacks " + strings.Join(missing, ", ")
+		if v.Tier == goal.Standard {
+			return seen(v.Kernel.Release, Fine(because+"; the target can do without"))
+		}
+		return seen(v.Kernel.Release, Wants(setting.Exact("5.4 or newer"), because).At(High))
+	},
+}
+
+var kernelDefault = &Knob{
+	ID: "kernel.default", Title: "The newest suitable kernel is booted by default",
+	Stage: datapath.Kernel, Risk: goal.Reboot, Asked: true,
+	Where: fixed(setting.Of(setting.BootKernel, "default")),
+	Want: func(v *View, a setting.Address) Advice {
+		next, known := v.Boot.NextEntry()
+		switch {
+		case v.Boot == nil:
+			return Unsure("no boot loader's files can be seen")
+		case !known:
+			return Unsure("which kernel is booted next is not known: " + v.Boot.Why)
+		case next.Version == "":
+			return Unsure("the version of the kernel that is booted next is not known: " + next.Linux)
+		}
+		best := ""
+		for _, e := range v.Boot.Entries {
+			if !e.Recovery && e.Version != "" && v.suits(e.Version) && (best == "" || facts.CompareVersions(e.Version,
+				best) > 0) {
+				best = e.Version
+			}
+		}
+		runs := ""
+		if v.Kernel.Release != "" && v.Kernel.Release != next.Version {
+			runs = ", and " + v.Kernel.Release + " runs"
+		}
+		switch {
+		case best == "":
+			return needsBoot(Wants(setting.Exact(v.suitableWords()),
+				"no suitable kernel is installed: "+v.install()).At(High))
+		case next.Version == best && v.Kernel.Release != "" && v.Kernel.Release != best:
+			return Fine("waiting for a reboot: the newest suitable kernel is the default" + runs)
+		case next.Version == best:
+			return Fine("the newest suitable kernel that is installed")
+		}
+		advice := Wants(setting.Exact(best), "a newer suitable kernel is installed and not the default"+runs).At(Low)
+		if !v.suits(next.Version) {
+			advice = advice.At(High)
+		}
+		return needsBoot(advice)
+	},
+}
+
+// needsBoot marks advice that takes effect with the next boot.
+func needsBoot(a Advice) Advice { a.Needs = setting.Reboot(); return a }
+
+// suits reports whether a kernel meets the goal.
+func (v *View) suits(release string) bool {
+	if v.Tier == goal.Realtime {
+		return realtimeRelease(release)
+	}
+	return v.Tier == goal.Standard || suitable(release)
+}
+
+// realtimeRelease reports whether a version is named as distributions name PREEMPT_RT kernels: "6.1.0-40-rt-amd64",
+// "5.14.0-427.13.1.rt14.1.el9", "6.12.48+deb13-rt-amd64".
+func realtimeRelease(release string) bool {
+	for _, part := range strings.FieldsFunc(release, func(r rune) bool { return r == '-' || r == '.' || r == '+' }) {
+		if rest, found := strings.CutPrefix(part, "rt"); found && strings.Trim(rest, "0123456789") == "" {
+			return true
+		}
+	}
+	return false
+}
+
+func (v *View) suitableWords() string {
+	if v.Tier == goal.Realtime {
+		return "a PREEMPT_RT kernel"
+	}
+	return "5.4 or newer"
+}
+
+// install names the packages that bring a suitable kernel on this distribution.
+func (v *View) install() string {
+	s := v.System
+	family := s.ID + " " + strings.Join(s.Like, " ")
+	realtime := v.Tier == goal.Realtime
+	switch {
+	case strings.Contains(family, "debian") && realtime:
+		return "install linux-image-rt-amd64"
+	case strings.Contains(family, "ubuntu") && realtime:
+		return "install linux-image-realtime (Ubuntu Pro)"
+	case strings.Contains(family, "debian"), strings.Contains(family, "ubuntu"):
+		return "install linux-image of a newer release (backports), or upgrade the distribution"
+	case (strings.Contains(family, "rhel") || strings.Contains(family, "fedora")) && realtime:
+		return "install kernel-rt (repository of the realtime add-on)"
+	case s.Version == "7" || strings.HasPrefix(s.Version, "7."):
+		return "install a newer linux-firmware first, then kernel-uek 5.4.17 (Oracle's repository) or " +
+			"kernel-lt (ELRepo)"
+	case strings.Contains(family, "rhel"), strings.Contains(family, "fedora"):
+		return "install kernel-uek or kernel-lt (ELRepo), or upgrade the distribution"
+	}
+	return "install one from the distribution"
+}
+
+var kernelRealtime = &Knob{
+	ID: "kernel.realtime", Title: "PREEMPT_RT kernel",
+	Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Realtime), Check: true,
+	Where: fixed(hostFact("kernel_realtime")),
+	Want: func(v *View, a setting.Address) Advice {
+		switch {
+		case v.Kernel.Realtime:
+			return seen("PREEMPT_RT", Fine("the kernel is a realtime one"))
+		case v.Kernel.Version == "":
+			return Unsure("the running kernel's version is not known")
+		}
+		return seen(strings.TrimSpace("no PREEMPT_RT: "+preemption(v.Kernel.Version)),
+			Wants(setting.Exact("PREEMPT_RT"),
+				"interrupts and locks delay a vCPU for as long as they take; "+v.install()).At(High))
+	},
+}
+
+// preemption returns the word of uname -v that names the preemption model.
+func preemption(text string) string {
+	for _, word := range strings.Fields(text) {
+		if strings.HasPrefix(word, "PREEMPT") {
+			return word
+		}
+	}
+	return ""
+}

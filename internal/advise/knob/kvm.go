@@ -1,0 +1,141 @@
+package knob
+
+import (
+	"strings"
+
+	"mpps/internal/model/datapath"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
+)
+
+// defaultHaltPoll is arch/x86/include/asm/kvm_host.h, KVM_HALT_POLL_NS_DEFAULT, in nanoseconds.
+const defaultHaltPoll = "200000"
+
+var kvmHaltPoll = &Knob{
+	ID: "kvm.halt_poll_ns", Title: "The host polls before it puts a vCPU to sleep",
+	Stage: datapath.KVM, Risk: goal.None, Tiers: pinned(),
+	Where: fixed(setting.Of(setting.Sysfs, "module/kvm/parameters/halt_poll_ns")),
+	Want: func(v *View, a setting.Address) Advice {
+		n, known := number(v.Readings.At(a))
+		switch {
+		case v.Tier == goal.Realtime && known && n == 0:
+			return Fine("right for guests that poll themselves (idle=poll inside, guest.realtime) on CPUs of their " +
+				"own; others wake up later for it")
+		case v.Tier == goal.Realtime && known:
+			return Fine("a guest that halts is woken sooner; one that polls itself (idle=poll inside) never halts, " +
+				"and 0 would do")
+		case known && n > 0:
+			return Fine("polling is on")
+		}
+		return Wants(setting.Exact(defaultHaltPoll),
+			"without polling every pause of a few microseconds puts the vCPU to sleep, and waking it costs more "+
+				"than the pause")
+	},
+}
+
+var kvmEPT = &Knob{
+	ID: "kvm.ept", Title: "Nested page tables",
+	Stage: datapath.KVM, Risk: goal.GuestRestart, Tiers: pinned(), Check: true,
+	Where: func(h *facts.Host) []setting.Address {
+		switch h.KVM.Vendor {
+		case "kvm_intel":
+			return []setting.Address{setting.Of(setting.ModuleParam, "kvm_intel", "ept")}
+		case "kvm_amd":
+			return []setting.Address{setting.Of(setting.ModuleParam, "kvm_amd", "npt")}
+		}
+		return nil
+	},
+	Want: func(v *View, a setting.Address) Advice {
+		return Wants(setting.Any("Y", "1"),
+			"without nested page tables every change of the guest's page tables leaves the guest").At(Critical)
+	},
+}
+
+var kvmAVIC = &Knob{
+	ID: "kvm.amd_avic", Title: "Interrupts delivered by the processor (AMD)",
+	Stage: datapath.KVM, Risk: goal.GuestRestart, Tiers: tiers(goal.Aggressive, goal.Passthrough, goal.Realtime),
+	Check: true,
+	Where: func(h *facts.Host) []setting.Address {
+		if h.KVM.Vendor != "kvm_amd" {
+			return nil
+		}
+		return []setting.Address{setting.Of(setting.ModuleParam, "kvm_amd", "avic")}
+	},
+	Want: func(v *View, a setting.Address) Advice {
+		return Wants(setting.Any("Y", "1"), "without AVIC every interrupt to a running vCPU is an exit").At(Low)
+	},
+}
+
+var kvmTimerAdvance = &Knob{
+	ID: "kvm.timer_advance", Title: "A guest's timer is set off early",
+	Stage: datapath.KVM, Risk: goal.GuestRestart, Tiers: tiers(goal.Realtime),
+	Where: fixed(setting.Of(setting.ModuleParam, "kvm", "lapic_timer_advance"),
+		setting.Of(setting.ModuleParam, "kvm", "lapic_timer_advance_ns")),
+	Want: func(v *View, a setting.Address) Advice {
+		const late = "each of the guest's timers comes late by the way back into the guest"
+		if strings.HasSuffix(a.Path, "_ns") {
+			switch n, known := number(v.Readings.At(a)); {
+			case known && n > 0:
+				return Fine("somebody has measured it; since 5.1 the kernel learns it by itself (-1)")
+			case known && n == 0 && !since(v.Kernel.Release, 5, 1):
+				return Unsure("this kernel does not learn it by itself: measure it with tscdeadline_latency, or take " +
+					"a newer kernel")
+			}
+			return Wants(setting.Exact("-1"), late).At(Low)
+		}
+		return Wants(setting.Any("Y", "1"), late).At(Low)
+	},
+}
+
+var kvmPLEGap = &Knob{
+	ID: "kvm.ple_gap", Title: "A spinning vCPU is not thrown out",
+	Stage: datapath.KVM, Risk: goal.GuestRestart, Tiers: tiers(goal.Realtime),
+	Where: func(h *facts.Host) []setting.Address {
+		switch h.KVM.Vendor {
+		case "kvm_intel":
+			return []setting.Address{setting.Of(setting.ModuleParam, "kvm_intel", "ple_gap")}
+		case "kvm_amd":
+			return []setting.Address{setting.Of(setting.ModuleParam, "kvm_amd", "pause_filter_count")}
+		}
+		return nil
+	},
+	Want: func(v *View, a setting.Address) Advice {
+		return Wants(setting.Exact("0"),
+			"a guest that polls is thrown out every few thousand cycles on the guess that it waits "+
+				"for somebody").At(Low)
+	},
+}
+
+var kvmClockSync = &Knob{
+	ID: "kvm.kvmclock_periodic_sync", Title: "No periodic correction of the guests' clock",
+	Stage: datapath.KVM, Risk: goal.GuestRestart, Tiers: tiers(goal.Realtime),
+	Where: fixed(setting.Of(setting.ModuleParam, "kvm", "kvmclock_periodic_sync")),
+	Want: func(v *View, a setting.Address) Advice {
+		return Wants(setting.Any("N", "0"),
+			"every five minutes all vCPUs are interrupted to correct a clock that a guest on TSC does not use").At(Low)
+	},
+}
+
+var kvmNXHugePages = &Knob{
+	ID: "kvm.nx_huge_pages", Title: "Huge pages of guests stay whole",
+	Stage: datapath.KVM, Risk: goal.Security, Tiers: tiers(goal.Realtime),
+	Where: fixed(setting.Of(setting.ModuleParam, "kvm", "nx_huge_pages")),
+	Want: func(v *View, a setting.Address) Advice {
+		state, told := v.Kernel.Vulnerabilities["itlb_multihit"]
+		reading := v.Readings.At(a)
+		if told && strings.HasPrefix(state, "Not affected") && reading.State == setting.Known && reading.Value != "Y" {
+			return Fine("the processor is not affected by iTLB multihit, and huge pages stay whole")
+		}
+		because := "huge pages are split when the guest runs code from them, and mended by a worker"
+		if told {
+			because += " (itlb_multihit: " + state + ")"
+		}
+		advice := Wants(setting.Any("N", "never"), because).At(Low)
+		if told && strings.HasPrefix(state, "Not affected") {
+			advice.Risk = goal.None
+			return advice
+		}
+		return advice.warn("a guest can then hang this host on purpose, if its processor has the erratum")
+	},
+}

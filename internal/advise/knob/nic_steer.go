@@ -1,0 +1,185 @@
+package knob
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"mpps/internal/model/datapath"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
+)
+
+func queueFiles(direction, file string, queues func(n *facts.NIC) int) func(n *facts.NIC) []setting.Address {
+	return func(n *facts.NIC) []setting.Address {
+		var all []setting.Address
+		for q := range min(queues(n), maxQueues) {
+			all = append(all,
+				setting.Of(setting.SysfsCPUs, "class/net", n.Name, "queues", direction+"-"+strconv.Itoa(q), file))
+		}
+		return all
+	}
+}
+
+// queueFile returns the device and queue number of "class/net/eth0/queues/tx-3/xps_cpus".
+func queueFile(a setting.Address) (device string, queue int) {
+	parts := strings.Split(a.Path, "/")
+	if len(parts) < 5 {
+		return "", 0
+	}
+	queue, err := strconv.Atoi(parts[4][strings.IndexByte(parts[4], '-')+1:])
+	if err != nil {
+		return "", 0
+	}
+	return parts[2], queue
+}
+
+// spreadOf returns which CPUs should use which transmit queue of a NIC, computed once.
+func (v *View) spreadOf(n *facts.NIC) []setting.CPUSet {
+	spread, ok := v.spread[n.Name]
+	if !ok {
+		spread = v.Placement().Spread(v.Topology.Online, n.TxQueues)
+		v.spread[n.Name] = spread
+	}
+	return spread
+}
+
+// spreadsWell reports whether a NIC's transmit queues are divided as well as the placement would: every CPU has a
+// queue, and no queue serves more vhost threads' CPUs than necessary.
+func (v *View) spreadsWell(n *facts.NIC) bool {
+	well, known := v.xpsGood[n.Name]
+	if known {
+		return well
+	}
+	workers := map[int]bool{}
+	for _, p := range v.Placement().Guests {
+		for _, w := range p.Vhost {
+			workers[w.CPU] = true
+		}
+	}
+	covered := map[int]bool{}
+	well = true
+	for q := range n.TxQueues {
+		reading := v.Readings.At(setting.Of(setting.SysfsCPUs, "class/net", n.Name, "queues", "tx-"+strconv.Itoa(q),
+			"xps_cpus"))
+		cpus, err := setting.ParseCPUs(reading.Value)
+		if reading.State != setting.Known || err != nil {
+			well = false
+			break
+		}
+		busy := 0
+		for _, cpu := range cpus {
+			covered[cpu] = true
+			if workers[cpu] {
+				busy++
+			}
+		}
+		if busy > (len(workers)+n.TxQueues-1)/n.TxQueues {
+			well = false
+		}
+	}
+	for _, cpu := range v.Topology.Online {
+		well = well && covered[cpu]
+	}
+	v.xpsGood[n.Name] = well
+	return well
+}
+
+var nicXPS = &Knob{
+	ID: "nic.xps", Title: "Transmit queues by CPU",
+	Stage: datapath.NIC, Risk: goal.None, After: []string{"nic.channels"}, Tiers: viaKernel(),
+	Where: eachNIC(func(n *facts.NIC) bool { return n.TxQueues > 1 },
+		queueFiles("tx", "xps_cpus", func(n *facts.NIC) int { return n.TxQueues })),
+	Want: func(v *View, a setting.Address) Advice {
+		device, queue := queueFile(a)
+		n, advice, ok := v.nicNamed(device)
+		if !ok {
+			return advice
+		}
+		if n.Steered {
+			return Fine("packets of guests carry the number of their queue (mpps path --steer), and XPS would " +
+				"come before it")
+		}
+		spread := v.spreadOf(n)
+		if queue >= len(spread) {
+			return Skips("no such queue")
+		}
+		if len(spread[queue]) == 0 {
+			return Skips("more queues than CPUs: this one is not needed")
+		}
+		if v.spreadsWell(n) {
+			return Fine("every CPU has a queue, and guests' vhost threads share one no more than they must")
+		}
+		return Wants(setting.Exact(spread[queue].String()),
+			"the CPUs of two guests' vhost threads share a transmit queue only where there are fewer queues "+
+				"than threads").At(Low)
+	},
+}
+
+var nicRPS = &Knob{
+	ID: "nic.rps", Title: "No software steering where the NIC steers",
+	Stage: datapath.NIC, Risk: goal.None, After: []string{"nic.channels"}, Tiers: viaKernel(),
+	Where: eachNIC(func(n *facts.NIC) bool { return n.RxQueues > 0 },
+		queueFiles("rx", "rps_cpus", func(n *facts.NIC) int { return n.RxQueues })),
+	Want: func(v *View, a setting.Address) Advice {
+		device, _ := queueFile(a)
+		n, advice, ok := v.nicNamed(device)
+		if !ok {
+			return advice
+		}
+		serving := v.Placement().NIC(n.Name)
+		if serving != nil && n.RxQueues < len(serving.CPUs) {
+			return Fine(fmt.Sprintf("%s, %s that may serve them: steering in software can pay, measuring decides",
+				count(n.RxQueues, "queue"), count(len(serving.CPUs), "CPU")))
+		}
+		return Wants(setting.Exact(""),
+			fmt.Sprintf("the NIC spreads over %s itself: handing packets on to other CPUs is a detour",
+				count(n.RxQueues, "queue"))).At(Medium)
+	},
+}
+
+// maxTxQueueLen bounds what is planned: at 1 Mpps 10,000 packets are 10 ms of delay.
+const maxTxQueueLen = 10_000
+
+var nicTxQueueLen = &Knob{
+	ID: "nic.txqueuelen", Title: "Packets waiting before a tap or NIC",
+	Stage: datapath.NIC, Risk: goal.None, Tiers: viaKernel(),
+	Where: func(h *facts.Host) []setting.Address {
+		var all []setting.Address
+		for _, n := range h.NICs {
+			all = append(all, setting.Of(setting.Sysfs, "class/net", n.Name, "tx_queue_len"))
+		}
+		for _, t := range h.Taps {
+			all = append(all, setting.Of(setting.Sysfs, "class/net", t.Name, "tx_queue_len"))
+		}
+		return all
+	},
+	Want: func(v *View, a setting.Address) Advice {
+		device, _ := queueFile(setting.Of(a.Kind, a.Path, "x-0", "x"))
+		tap := v.taps[device]
+		if tap == nil {
+			if _, advice, ok := v.nicNamed(device); !ok {
+				return advice
+			}
+		} else if tap.Guest != "" && !v.Goal.ForGuest(tap.Guest) {
+			return Skips("the goal is for guest " + v.Goal.Guest)
+		}
+		if advice, needed := v.needsInterval(); needed {
+			return advice
+		}
+		lost, counter := v.Interval.Counter(device, "tx_dropped")
+		now, known := number(v.Readings.At(a))
+		switch {
+		case counter == "":
+			return Unsure("the device does not count drops")
+		case lost == 0:
+			return Fine("nothing was dropped " + v.over())
+		case known && now >= maxTxQueueLen:
+			return Fine(fmt.Sprintf("%d packets were dropped %s, but a longer queue would only delay: what empties "+
+				"it is too slow", lost, v.over()))
+		}
+		want := min(maxTxQueueLen, max(2000, 2*now))
+		return Wants(setting.Least(want), fmt.Sprintf("%d packets were dropped before it %s", lost, v.over()))
+	},
+}

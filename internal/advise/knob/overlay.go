@@ -1,0 +1,250 @@
+package knob
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"mpps/internal/advise/placement"
+	"mpps/internal/model/datapath"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
+)
+
+// overlays are the tunnels that encapsulate packets; VLAN devices and bonds pass on what they get.
+var overlays = map[string]bool{"vxlan": true, "gretap": true, "ip6gretap": true, "geneve": true}
+
+var overlayQueues = &Knob{
+	ID: "overlay.queues", Title: "Overlay devices do not squeeze many queues into one",
+	Stage: datapath.Overlay, Risk: goal.Connectivity, Tiers: viaKernel(), Check: true,
+	Where: func(h *facts.Host) []setting.Address {
+		var all []setting.Address
+		for _, t := range h.Tunnels {
+			if overlays[t.Type] {
+				all = append(all, setting.Of(setting.Fact, t.Name, "queues"))
+			}
+		}
+		return all
+	},
+	Want: func(v *View, a setting.Address) Advice {
+		t := v.tunnel(a.Object())
+		switch {
+		case t == nil:
+			return Skips("no such tunnel")
+		case !t.Up:
+			return Skips(t.Name + " is down")
+		}
+		need := 0
+		for _, name := range v.paths.NICs(t.Name) {
+			if n := v.nics[name]; n != nil {
+				need = max(need, n.TxQueues)
+			}
+		}
+		has := count(t.TxQueues, "transmit queue")
+		switch {
+		case t.Lockless:
+			return seen(has+", lockless", Fine("it transmits without a lock"))
+		case t.TxQueues > 0 && need > 0 && t.TxQueues >= need:
+			return seen(has, Fine("it has as many queues as the NIC below"))
+		case t.LocklessBy == "":
+			return Unsure("whether it transmits without a lock cannot be told here: the live kernel says (mpps audit " +
+				"on the host)")
+		case need == 0 && t.TxQueues > 1:
+			return Unsure("which NIC it sends through depends on the route to the other end: " +
+				"compare its " + has + " with that NIC's")
+		}
+		return seen(has+", with a lock",
+			Wants(setting.Exact(fmt.Sprintf("%s, or none locked", count(max(2, need), "transmit queue"))),
+				fmt.Sprintf("all CPUs that send through %s take turns at the lock of %s", t.Name, has)).At(High))
+	},
+}
+
+// tunnel returns the tunnel of a name, nil if there is none.
+func (v *View) tunnel(name string) *facts.Tunnel {
+	for i := range v.Tunnels {
+		if v.Tunnels[i].Name == name {
+			return &v.Tunnels[i]
+		}
+	}
+	return nil
+}
+
+var overlayQueueMapping = &Knob{
+	ID: "overlay.queue_mapping", Title: "A packet keeps its queue from the guest to the NIC",
+	Stage: datapath.Overlay, Risk: goal.None, After: []string{"overlay.queues"}, Tiers: viaKernel(), Check: true,
+	Where: eachGuest(anyGuest, guestFact("queue-mapping")),
+	Want: func(v *View, a setting.Address) Advice {
+		g, advice, ok := v.guest(a)
+		if !ok {
+			return advice
+		}
+		var lost, unseen, kept, asked []string
+		carried := ""
+		for _, i := range g.Interfaces {
+			if !placement.Tapped(i) || i.Queues < 2 {
+				continue
+			}
+			source := i.Source
+			if t := v.taps[i.Tap]; t != nil && t.Master != "" {
+				source = t.Master
+			}
+			on := v.overlaysBelow(source, map[string]bool{})
+			by, sure := v.apart(g, i)
+			switch {
+			case by != "" && sure:
+				kept, carried = append(kept, i.MAC), by
+				continue
+			case len(on) == 0:
+				kept = append(kept, i.MAC)
+				continue
+			case by != "":
+				asked = append(asked, by)
+				continue
+			}
+			for _, t := range on {
+				if t.TxQueues == 1 {
+					lost = append(lost, t.Name)
+				} else {
+					unseen = append(unseen, t.Name)
+				}
+			}
+		}
+		found := "kept"
+		switch {
+		case len(lost) > 0:
+			advice = Wants(setting.Exact("kept"),
+				fmt.Sprintf("%s has one transmit queue, which erases the queue that the tap noted in each packet",
+					strings.Join(lost, ", "))).At(Medium)
+			found = "erased at " + strings.Join(lost, ", ")
+		case len(asked) > 0:
+			return Unsure(asked[0] + "; whether its packets leave there depends on the route: mpps path shows by " +
+				"which queues they do")
+		case len(unseen) > 0:
+			return Unsure(fmt.Sprintf("packets pass %s, whose encapsulation may choose another queue: the NIC's "+
+				"counters by queue (ethtool -S) under load show it", strings.Join(unseen, ", ")))
+		case len(kept) == 0:
+			return Skips("it has no NIC with several queues behind a tap")
+		case carried != "":
+			advice, found = Fine(carried), "carried"
+		default:
+			advice = Fine("no overlay between its taps and the NIC: the tap's note, or XPS, decides")
+		}
+		return seen(found, advice)
+	},
+}
+
+// overlaysBelow returns the overlay devices at and below a device: ports of a bridge, and what these send through.
+func (v *View) overlaysBelow(device string, seen map[string]bool) []*facts.Tunnel {
+	if seen[device] || device == "" {
+		return nil
+	}
+	seen[device] = true
+	var all []*facts.Tunnel
+	if t := v.tunnel(device); t != nil {
+		if overlays[t.Type] {
+			all = append(all, t)
+		}
+		for _, lower := range strings.Split(t.Lower, ",") {
+			all = append(all, v.overlaysBelow(lower, seen)...)
+		}
+	}
+	if b := v.bridges[device]; b != nil {
+		for _, port := range b.Ports {
+			all = append(all, v.overlaysBelow(port, seen)...)
+		}
+	}
+	return all
+}
+
+// apart returns what keeps the queues of a guest's NIC apart whatever the devices on the path do, "" if nothing does: a
+// program that carries their numbers, or XPS with a CPU for each vhost thread. sure is false if the NIC by which its
+// packets leave is unknown and only some NIC of the host is set up so.
+func (v *View) apart(g *facts.Guest, i facts.Interface) (how string, sure bool) {
+	behind := v.paths.Behind(i)
+	pinned := v.ownCPUs(g, i)
+	var carried, byCPU []string
+	for n := range v.NICs {
+		nic := &v.NICs[n]
+		if len(behind) > 0 && !slices.Contains(behind, nic.Name) {
+			continue
+		}
+		switch {
+		case nic.Steered:
+			carried = append(carried, nic.Name)
+		case pinned && nic.TxQueues > 1 && v.spreadsThreads(nic):
+			byCPU = append(byCPU, nic.Name)
+		}
+	}
+	sure = len(behind) > 0 && len(carried)+len(byCPU) == len(behind)
+	switch {
+	case len(behind) > 0 && !sure:
+		return "", false
+	case len(carried) > 0:
+		return "a program carries it from the tap to " + strings.Join(carried, ", ") + " (mpps path --steer)", sure
+	case len(byCPU) > 0:
+		return fmt.Sprintf("each of its vhost threads has a CPU of its own, by which XPS of %s chooses the queue",
+			strings.Join(byCPU, ", ")), sure
+	}
+	return "", false
+}
+
+// spreadsThreads reports whether XPS of a NIC gives a queue to each CPU on which a vhost thread stays, and no queue to
+// more of them than necessary.
+func (v *View) spreadsThreads(n *facts.NIC) bool {
+	stays := map[int]bool{}
+	for i := range v.Guests {
+		for _, t := range v.Guests[i].Threads {
+			if cpus := v.threadCPUs(&v.Guests[i], t); t.Role == "vhost" && len(cpus) == 1 {
+				stays[cpus[0]] = true
+			}
+		}
+	}
+	most, covered := (len(stays)+n.TxQueues-1)/n.TxQueues, 0
+	for q := range n.TxQueues {
+		r := v.Readings.At(setting.XPS(n.Name, q))
+		cpus, err := setting.ParseCPUs(r.Value)
+		if r.State != setting.Known || err != nil {
+			return false
+		}
+		busy := 0
+		for _, cpu := range cpus {
+			if stays[cpu] {
+				busy++
+			}
+		}
+		if busy > most {
+			return false
+		}
+		covered += busy
+	}
+	return covered == len(stays) // each in one queue's set
+}
+
+// threadCPUs returns the CPUs that a vhost thread may use.
+func (v *View) threadCPUs(g *facts.Guest, t facts.Thread) setting.CPUSet {
+	affinity := setting.Of(setting.ThreadAffinity, g.Name, "vhost", t.NIC, strconv.Itoa(t.Queue))
+	if r := v.Readings.At(affinity); r.State == setting.Known {
+		if cpus, err := setting.ParseCPUs(r.Value); err == nil {
+			return cpus
+		}
+	}
+	return t.Affinity
+}
+
+// ownCPUs reports whether each vhost thread of a guest's NIC has a CPU, and no two the same.
+func (v *View) ownCPUs(g *facts.Guest, i facts.Interface) bool {
+	taken, threads := map[int]bool{}, 0
+	for _, t := range g.Threads {
+		if t.Role != "vhost" || t.NIC != i.MAC {
+			continue
+		}
+		cpus := v.threadCPUs(g, t)
+		if len(cpus) != 1 || taken[cpus[0]] || t.Sure == facts.NotByOrder {
+			return false
+		}
+		taken[cpus[0]], threads = true, threads+1
+	}
+	return threads > 0 && threads == i.Queues
+}

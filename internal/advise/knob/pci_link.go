@@ -1,0 +1,92 @@
+package knob
+
+import (
+	"fmt"
+	"strings"
+
+	"mpps/internal/model/datapath"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
+)
+
+var pciLink = &Knob{
+	ID: "pci.link", Title: "The PCIe link carries the NIC's line rate",
+	Stage: datapath.Firmware, Risk: goal.None, Check: true,
+	Where: eachNIC(func(n *facts.NIC) bool { return n.PhysFn == "" && n.Bus == "pci" || n.Link != nil },
+		func(n *facts.NIC) []setting.Address {
+			return []setting.Address{setting.Of(setting.Fact, n.Name, "pcie_link")}
+		}),
+	Want: func(v *View, a setting.Address) Advice {
+		n, advice, ok := v.nic(a)
+		switch {
+		case !ok:
+			return advice
+		case n.Link == nil:
+			return Unsure("the device tells no PCIe link")
+		}
+		now, known := laneRate(n.Link.Speed)
+		most, knownMost := laneRate(n.Link.MaxSpeed)
+		if !known || !knownMost {
+			return Unsure(fmt.Sprintf("the link's speed is %q of %q", n.Link.Speed, n.Link.MaxSpeed))
+		}
+		carries, could := now*float64(n.Link.Width), most*float64(n.Link.MaxWidth)
+		rate, ports := v.cardRate(n)
+		found := fmt.Sprintf("%s x%d of %s x%d: %.1f Gbit/s each way", n.Link.Speed, n.Link.Width, n.Link.MaxSpeed,
+			n.Link.MaxWidth, carries)
+		need := rate * linkOverhead
+		wanted := setting.Exact(fmt.Sprintf("%.1f Gbit/s each way", need))
+		switch {
+		case rate == 0 && carries < could:
+			return Unsure("the line rate is not known (no carrier?), and the link is below what the " +
+				"device can do: " + found)
+		case rate == 0:
+			return seen(found, Fine("the link is at the most that the device can do"))
+		case carries >= need:
+			return seen(found, Fine(fmt.Sprintf("carries %s at %.4g Gbit/s each way", ports, rate)))
+		}
+		because := fmt.Sprintf("%s at %.4g Gbit/s need more than the link carries", ports, rate)
+		if could >= need {
+			because += "; the device could do it: another slot, or the link was trained badly"
+		} else {
+			because += "; the device itself can do no more: use fewer of its ports"
+		}
+		severity := Medium
+		if carries < rate {
+			severity = High
+		}
+		return seen(found, Wants(wanted, because).At(severity))
+	},
+}
+
+// linkOverhead is what crosses the link for each byte of the frames: headers of 24 to 28 bytes for each 128 to 256
+// bytes of data (PCI Express Base Specification, transaction layer packets), and descriptors.
+const linkOverhead = 7.0 / 6
+
+// laneRate returns what one lane carries in each direction in Gbit/s after line coding, for a speed as sysfs spells it.
+func laneRate(speed string) (float64, bool) {
+	var transfers float64
+	if _, err := fmt.Sscanf(speed, "%g GT/s", &transfers); err != nil || transfers <= 0 || transfers > 1000 {
+		return 0, false
+	}
+	if transfers <= 5 {
+		return transfers * 8 / 10, true
+	}
+	return transfers * 128 / 130, true
+}
+
+// cardRate returns the ports of a NIC's card that are up, and the sum of their line rates in Gbit/s.
+func (v *View) cardRate(n *facts.NIC) (rate float64, ports string) {
+	card, _, _ := strings.Cut(n.PCI, ".")
+	var names []string
+	for _, other := range v.NICs {
+		theirs, _, _ := strings.Cut(other.PCI, ".")
+		if other.Name != n.Name && (n.PCI == "" || theirs != card) || other.PhysFn != "" || !other.Up ||
+			other.Speed <= 0 {
+			continue
+		}
+		rate += float64(other.Speed) / 1000
+		names = append(names, other.Name)
+	}
+	return rate, strings.Join(names, " and ")
+}

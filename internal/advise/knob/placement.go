@@ -1,0 +1,202 @@
+package knob
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"mpps/internal/model/datapath"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
+)
+
+var placementOvercommit = &Knob{
+	ID: "placement.overcommit", Title: "No more vCPUs and memory than there are",
+	Stage: datapath.Placement, Risk: goal.None, Tiers: pinned(), Check: true,
+	Where: fixed(setting.Of(setting.Fact, "host", "vcpus"), setting.Of(setting.Fact, "host", "memory")),
+	Want: func(v *View, a setting.Address) Advice {
+		vcpus, memory, guests := 0, uint64(0), 0
+		for _, g := range v.Guests {
+			if g.Active() || g.Name == v.Goal.Guest {
+				vcpus, memory, guests = vcpus+g.VCPUs, memory+g.Memory, guests+1
+			}
+		}
+		if guests == 0 {
+			return Skips("no guest runs")
+		}
+		var found, wanted string
+		var over bool
+		if a.Rest() == "vcpus" {
+			room := len(v.Topology.Online) - len(v.Placement().Housekeeping)
+			if room <= 0 || len(v.Topology.Online) == 0 {
+				return Unsure("the number of CPUs is not known")
+			}
+			found, wanted, over = count(vcpus, "vCPU"), fmt.Sprintf("at most %s of %d CPUs (%s kept for the host)",
+				count(room, "vCPU"), len(v.Topology.Online), v.Placement().Housekeeping), vcpus > room
+		} else {
+			total := uint64(0)
+			for _, n := range v.Topology.Nodes {
+				total += n.Memory
+			}
+			if total == 0 {
+				return Unsure("the amount of memory is not known")
+			}
+			room := total - min(total/8, uint64(len(v.Topology.Nodes))*(2<<30))
+			found, wanted, over = fmt.Sprintf("%.1f GiB", gib(memory)), fmt.Sprintf("at most %.1f of %.1f GiB",
+				gib(room), gib(total)), memory > room
+		}
+		advice := Fine(fmt.Sprintf("%s: %s", count(guests, "guest"), wanted))
+		if over {
+			because := fmt.Sprintf("%s together have more than the host can give at once", count(guests, "guest"))
+			if refused := v.Placement().Refused; len(refused) > 0 && a.Rest() == "vcpus" {
+				because += fmt.Sprintf("; no place for %s: %s", refused[0].Guest, refused[0].Shortage)
+			}
+			advice = Wants(setting.Exact(wanted), because).At(Critical)
+		}
+		return seen(found, advice)
+	},
+}
+
+func gib(bytes uint64) float64 { return float64(bytes) / (1 << 30) }
+
+var placementSiblings = &Knob{
+	ID: "placement.siblings", Title: "No two vCPUs on one core",
+	Stage: datapath.Placement, Risk: goal.None, Tiers: pinned(), Check: true,
+	Where: eachGuest(anyGuest, guestFact("siblings")),
+	Want: func(v *View, a setting.Address) Advice {
+		g, advice, ok := v.guest(a)
+		if !ok {
+			return advice
+		}
+		if len(pins(g)) == 0 {
+			return Unsure("its vCPUs are pinned nowhere: any two can meet on a core")
+		}
+		onCore := map[int][]int{}
+		loose := 0
+		for vcpu, pin := range used(g) {
+			if len(pin) != 1 {
+				loose++
+				continue
+			}
+			if core, known := v.coreOf(pin[0]); known {
+				onCore[core] = append(onCore[core], vcpu)
+			}
+		}
+		var shared []string
+		for _, c := range v.Topology.CPUs {
+			if vcpus := onCore[c.Core]; len(vcpus) > 1 {
+				shared = append(shared, fmt.Sprintf("vCPUs %s", strings.Trim(fmt.Sprint(vcpus), "[]")))
+				delete(onCore, c.Core)
+			}
+		}
+		if len(shared) > 0 {
+			return seen(strings.Join(shared, "; ")+" on one core",
+				Wants(setting.Exact("a core for each vCPU"),
+					"vCPUs on the threads of one core slow each other down").At(High))
+		}
+		if loose > 0 {
+			return Unsure(fmt.Sprintf("%s not pinned to one CPU: they can meet on a core", count(loose, "vCPU")))
+		}
+		return seen("a core for each vCPU", Fine("no core has two vCPUs"))
+	},
+}
+
+func (v *View) coreOf(cpu int) (int, bool) {
+	for _, c := range v.Topology.CPUs {
+		if c.ID == cpu {
+			return c.Core, c.Core >= 0
+		}
+	}
+	return 0, false
+}
+
+// What the host needs of every node, after the founding measurements: 1–2 CPUs and 2–4 GiB, more on node 0.
+const (
+	reservedCPUs        = 1
+	reservedMemory      = 2 << 30
+	reservedMemoryFirst = 4 << 30
+)
+
+var placementReserve = &Knob{
+	ID: "placement.reserve", Title: "Every node keeps CPUs and memory for the host",
+	Stage: datapath.Placement, Risk: goal.None, Tiers: pinned(), Check: true,
+	Where: func(h *facts.Host) []setting.Address {
+		var all []setting.Address
+		for _, n := range h.Topology.Nodes {
+			node := "node" + strconv.Itoa(n.ID)
+			all = append(all, setting.Of(setting.Fact, node, "cpus"), setting.Of(setting.Fact, node, "memory"))
+		}
+		return all
+	},
+	Want: func(v *View, a setting.Address) Advice {
+		id := 0
+		if _, err := fmt.Sscanf(a.Object(), "node%d", &id); err != nil {
+			return Skips("no such node")
+		}
+		node, ok := v.Topology.Node(id)
+		if !ok {
+			return Skips("no such node")
+		}
+		loose, guests := 0, 0
+		var vcpus setting.CPUSet
+		memory, scattered := uint64(0), 0
+		for _, g := range v.Guests {
+			if !g.Active() && g.Name != v.Goal.Guest {
+				continue
+			}
+			guests++
+			own := pins(&g)
+			if len(own) == 0 {
+				loose++
+			}
+			vcpus = vcpus.Or(own)
+			switch {
+			case len(g.MemoryNodes) == 1 && g.MemoryNodes[0] == id, len(v.Topology.Nodes) == 1:
+				memory += g.Memory
+			case len(g.MemoryNodes) != 1:
+				scattered++
+			}
+		}
+		if guests == 0 {
+			return Skips("no guest runs")
+		}
+		if a.Rest() == "cpus" {
+			online := node.CPUs.And(v.Topology.Online)
+			left := len(online.Minus(vcpus))
+			switch {
+			case len(online) == 0:
+				return Skips("the node has no CPU that is online")
+			case loose > 0:
+				return Unsure(fmt.Sprintf("%s not pinned: vCPUs run on any CPU of the node", guestsAre(loose)))
+			}
+			found := count(left, "CPU") + " without a vCPU"
+			advice := Fine(fmt.Sprintf("%s of %d without a vCPU", count(left, "CPU"), len(online)))
+			if left < reservedCPUs {
+				advice = Wants(setting.Exact("1 CPU or 2 for the host"),
+					"every CPU of the node is a vCPU's: the node's kswapd, kernel threads and interrupts run in the "+
+						"guests' time").At(High)
+			}
+			return seen(found, advice)
+		}
+		need := uint64(reservedMemory)
+		if id == v.Topology.Nodes[0].ID {
+			need = reservedMemoryFirst
+		}
+		switch {
+		case node.Memory == 0:
+			return Skips("the node has no memory")
+		case scattered > 0:
+			return Unsure(fmt.Sprintf("%s not bound to one node: how much of this one guests have is not known",
+				guestsAre(scattered)))
+		}
+		left := node.Memory - min(memory, node.Memory)
+		found := fmt.Sprintf("%.1f GiB beside the guests", gib(left))
+		advice := Fine(fmt.Sprintf("%.1f of %.1f GiB are not the guests'", gib(left), gib(node.Memory)))
+		if left < min(need, node.Memory/4) {
+			advice = Wants(setting.Exact(fmt.Sprintf("%.0f GiB for the host", gib(need))),
+				"guests have nearly all of the node's memory: its kswapd will run all the time").At(High)
+		}
+		return seen(found, advice)
+	},
+}

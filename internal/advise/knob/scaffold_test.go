@@ -1,0 +1,145 @@
+package knob
+
+import (
+	"encoding/json"
+	"go/parser"
+	"go/token"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestNewKnob scaffolds a knob in a copy of what the script touches.
+func TestNewKnob(t *testing.T) {
+	script, err := filepath.Abs("../../../scripts/new-knob")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree := t.TempDir()
+	for _, file := range []string{"internal/advise/knob/catalogue.go", "internal/advise/knob/testdata/ids.txt", "internal/advise/audit/testdata/knobs/kvm.json"} {
+		text, err := os.ReadFile(filepath.Join("../../..", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.MkdirAll(filepath.Join(tree, filepath.Dir(file)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(tree, file), text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := func(args ...string) (string, int) {
+		cmd := exec.Command(script, args...)
+		cmd.Dir = tree
+		out, err := cmd.CombinedOutput()
+		if err != nil && cmd.ProcessState == nil {
+			t.Skipf("no shell to run it: %v", err)
+		}
+		return string(out), cmd.ProcessState.ExitCode()
+	}
+	if err := os.MkdirAll(filepath.Join(tree, "docs/knobs"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for id, variable := range map[string]string{"softirq.made_up": "softirqMadeUp", "nic.made.up": "nicMadeUp", "guest.x": "guestX"} {
+		if out, code := run(id); code != 0 {
+			t.Fatalf("%s: exit %d: %s", id, code, out)
+		}
+		name := strings.ReplaceAll(id, ".", "_")
+		for _, file := range []string{"internal/advise/knob/" + name + ".go", "internal/advise/knob/catalogue.go"} {
+			if _, err := parser.ParseFile(token.NewFileSet(), filepath.Join(tree, file), nil, 0); err != nil {
+				t.Errorf("%s: %v", file, err)
+			}
+			if text, err := os.ReadFile(filepath.Join(tree, file)); err != nil || !strings.Contains(string(text), variable) {
+				t.Errorf("%s does not name %s: %v", file, variable, err)
+			}
+		}
+		if _, err := os.Stat(filepath.Join(tree, "internal/advise/audit/testdata/knobs", name+".json")); err != nil {
+			t.Error(err)
+		}
+	}
+	compiles(t, tree)
+	page, err := os.ReadFile(filepath.Join(tree, "docs/knobs/softirq.made_up.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const line = "docs/knobs/softirq.made_up.md:5:"
+	if _, err := parsePage("softirq.made_up", string(page)); err == nil || !strings.Contains(err.Error(), line) {
+		t.Errorf("a page to be filled in: %v, expected %s", err, line)
+	}
+	filled := strings.NewReplacer("<", "", ">", "").Replace(string(page))
+	if _, err := parsePage("softirq.made_up", filled); err != nil {
+		t.Errorf("the page filled in: %v", err)
+	}
+	text, err := os.ReadFile(filepath.Join(tree, "internal/advise/knob/catalogue.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if at := strings.Index(string(text), "softirqMadeUp"); at < strings.Index(string(text), "softirqWeight") || at > strings.Index(string(text), "kvmHaltPoll") {
+		t.Error("the line does not stand behind its family's last")
+	}
+	for _, wrong := range [][]string{{}, {"Nic.Ring"}, {"nic"}, {"other.thing"}, {"nic..x"}} {
+		if out, code := run(wrong...); code != 64 {
+			t.Errorf("%v: exit %d: %s", wrong, code, out)
+		}
+	}
+	for _, taken := range []string{"softirq.made_up", "nic.ring.rx"} {
+		if out, code := run(taken); code != 1 || !strings.Contains(out, "already") {
+			t.Errorf("%s: exit %d: %s", taken, code, out)
+		}
+	}
+}
+
+// compiles builds this package with the files of another tree laid over its own.
+func compiles(t *testing.T, tree string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(tree, "internal/advise/knob/*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	replace := map[string]string{}
+	for _, file := range files {
+		replace[filepath.Join(here, filepath.Base(file))] = file
+	}
+	text, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	overlay := filepath.Join(tree, "overlay.json")
+	if err := os.WriteFile(overlay, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("go", "build", "-overlay", overlay, ".").CombinedOutput(); err != nil {
+		t.Errorf("what the script makes does not compile: %v\n%s", err, out)
+	}
+}
+
+// TestArchitectureShowsOne: the knob that docs/adding.md shows the adding of is the one in the tree.
+func TestArchitectureShowsOne(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/adding.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, begin := range map[string]string{"memory.go": "var memoryNUMAD = ", "../audit/testdata/knobs/memory_numad.json": "["} {
+		all, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := string(all[max(0, strings.Index(string(all), begin)):])
+		var b strings.Builder
+		for line := range strings.Lines(want) {
+			if strings.TrimSpace(line) != "" {
+				b.WriteString("   ")
+			}
+			b.WriteString(line)
+		}
+		if !strings.Contains(string(text), b.String()) {
+			t.Errorf("docs/adding.md does not show %s as it is", file)
+		}
+	}
+}

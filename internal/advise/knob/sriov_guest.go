@@ -1,0 +1,244 @@
+package knob
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"mpps/internal/model/datapath"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
+)
+
+// vfDrivers are the drivers of virtual functions in guests.
+var vfDrivers = []string{"ixgbevf", "iavf", "i40evf", "igbvf"}
+
+// maxHostdevs is how many functions a guest can be given (one for each slot of a PCI bus).
+const maxHostdevs = 32
+
+// isVF reports whether a NIC is a virtual function, on a host or seen from the guest that has it.
+func isVF(n *facts.NIC) bool { return n.PhysFn != "" || slices.Contains(vfDrivers, n.Driver) }
+
+var sriovAttach = &Knob{
+	ID: "sriov.attach", Title: "How guests are given their virtual functions",
+	Stage: datapath.SRIOV, Risk: goal.GuestRestart, After: []string{"sriov.numvfs"}, Tiers: tiers(goal.Passthrough),
+	Check: true,
+	Where: eachGuest(managed, guestFact("vf-attachment")),
+	Want: func(v *View, a setting.Address) Advice {
+		g, advice, ok := v.guest(a)
+		if !ok {
+			return advice
+		}
+		if g.Definition == "" {
+			return Unsure("its definition could not be read")
+		}
+		if !passthrough(g) {
+			return v.unattached(g)
+		}
+		byInterface := 0
+		for _, i := range g.Interfaces {
+			if i.Type == "hostdev" {
+				byInterface++
+			}
+		}
+		bare := 0
+		for _, f := range v.VFs {
+			if slices.Contains(g.Hostdevs, f.PCI) {
+				bare++
+			}
+		}
+		bare = max(0, bare-byInterface)
+		has := fmt.Sprintf("%s by interface, %d by hostdev", count(byInterface, "function"), bare)
+		switch {
+		case len(g.Hostdevs) > maxHostdevs:
+			return seen(has,
+				Wants(setting.Exact(fmt.Sprintf("at most %d", maxHostdevs)),
+					fmt.Sprintf("%d passed-through functions are more than a guest takes", len(g.Hostdevs))).At(High))
+		case bare > 0:
+			return seen(has,
+				Wants(setting.Exact("interface type='hostdev'"),
+					"passed as a plain device a function has the MAC and VLAN that somebody left on it").At(Info))
+		}
+		return seen(has, Fine("libvirt sets MAC and VLAN of its functions at its start"))
+	},
+}
+
+// unattached is advice about a guest without a passed-through function. If other guests have one and the goal names no
+// guest, it may not need one: guests for management do not.
+func (v *View) unattached(g *facts.Guest) Advice {
+	found := "no function; " + count(len(g.Interfaces), "other interface")
+	if v.Goal.Guest == "" && slices.ContainsFunc(v.Guests,
+		func(other facts.Guest) bool { return passthrough(&other) }) {
+		return seen(found, Fine("other guests have functions: name this one with --guest if the target is its"))
+	}
+	free := 0
+	for _, f := range v.VFs {
+		if f.Guest == "" && !slices.ContainsFunc(v.Guests,
+			func(other facts.Guest) bool { return slices.Contains(other.Hostdevs, f.PCI) }) {
+			free++
+		}
+	}
+	because := fmt.Sprintf("its packets go through the host's kernel, which does not carry the target: give it a "+
+		"virtual function (%d free here)", free)
+	return seen(found, Wants(setting.Exact("interface type='hostdev'"), because).At(High))
+}
+
+var sriovGuest = &Knob{
+	ID: "sriov.guest", Title: "A guest's virtual function is served by several vCPUs",
+	Stage: datapath.SRIOV, Risk: goal.None, Tiers: tiers(goal.Passthrough), Check: true,
+	Where: func(h *facts.Host) []setting.Address {
+		all := eachGuest(passthrough, guestFact("vf-interrupts"))(h)
+		for _, n := range h.NICs {
+			if h.Virtual != "" && isVF(&n) {
+				all = append(all, setting.Of(setting.Fact, n.Name, "vf-interrupts"))
+			}
+		}
+		return all
+	},
+	Want: func(v *View, a setting.Address) Advice {
+		if n := v.nics[a.Object()]; n != nil && isVF(n) {
+			return v.served(n)
+		}
+		g, advice, ok := v.guest(a)
+		if !ok {
+			return advice
+		}
+		if advice, seen := v.servedInside(g, a); seen {
+			return advice
+		}
+		queues := ""
+		for _, f := range v.VFs {
+			if pf := v.nics[f.PF]; pf != nil && slices.Contains(g.Hostdevs, f.PCI) && facts.VFQueues(pf.Driver) > 0 {
+				queues = fmt.Sprintf(" (%s has %s)", pf.Driver, count(facts.VFQueues(pf.Driver), "queue")+" a function")
+			}
+		}
+		return Unsure("which vCPUs serve its functions" + queues + " is seen in the guest: run 'mpps audit' there, " +
+			"or take a snapshot there")
+	},
+}
+
+// servedInside judges the functions of a guest whose agent shows its inside, by the one that is served worst; if none
+// is shown, it does not judge.
+func (v *View) servedInside(g *facts.Guest, a setting.Address) (worst Advice, found bool) {
+	if seenInside(g) == nil {
+		return Advice{}, false
+	}
+	in, advice, ok := v.within(a, "which vCPUs serve its functions")
+	if !ok {
+		return advice, true
+	}
+	rank := func(a Advice) int {
+		switch {
+		case a.Found != nil && a.Want != nil && !a.Want.Met(*a.Found):
+			return 3
+		case a.Unsure != "":
+			return 2
+		case a.Skip == "":
+			return 1
+		}
+		return 0
+	}
+	for i := range in.NICs {
+		if !isVF(&in.NICs[i]) {
+			continue
+		}
+		if advice := in.served(&in.NICs[i]); !found || rank(advice) > rank(worst) {
+			worst, found = advice, true
+		}
+	}
+	return worst, found
+}
+
+// served judges which CPUs take the interrupts of a function's queues, on the machine that uses it.
+func (v *View) served(n *facts.NIC) Advice {
+	if len(v.Topology.Online) < 2 {
+		return Skips("one CPU serves all")
+	}
+	on := map[int]bool{}
+	queues := 0
+	for _, irq := range n.IRQs {
+		if _, isQueue := QueueOf(irq.On); !isQueue {
+			continue
+		}
+		queues++
+		cpus := irq.Effective
+		if len(cpus) == 0 {
+			cpus = irq.Affinity
+		}
+		if len(cpus) == 1 {
+			on[cpus[0]] = true
+		} else {
+			on[-1-queues] = true
+		}
+	}
+	switch {
+	case queues == 0:
+		return Unsure("the interrupts of its queues could not be seen")
+	case queues == 1:
+		return Skips("it has one queue")
+	case len(on) == 1 && !v.runs("irqbalance"):
+		return seen("1 CPU",
+			Wants(setting.Exact("a CPU for each queue"),
+				fmt.Sprintf("one CPU serves all %d queues, and irqbalance does not run", queues)).At(Medium))
+	}
+	return seen(count(len(on), "CPU"), Fine(fmt.Sprintf("%d queues on %s", queues, count(len(on), "CPU"))))
+}
+
+// runs reports whether a watched daemon runs.
+func (v *View) runs(name string) bool {
+	return slices.ContainsFunc(v.Services, func(s facts.Service) bool { return s.Name == name && s.Running })
+}
+
+var sriovBridge = &Knob{
+	ID: "sriov.bridge", Title: "No Linux bridge on a virtual function",
+	Stage: datapath.SRIOV, Risk: goal.Connectivity, Tiers: tiers(goal.Standard, goal.Aggressive, goal.Passthrough),
+	Check: true,
+	Where: func(h *facts.Host) []setting.Address {
+		all := eachGuest(passthrough, guestFact("vf-bridge"))(h)
+		for _, n := range h.NICs {
+			if isVF(&n) {
+				all = append(all, setting.Of(setting.Fact, n.Name, "vf-bridge"))
+			}
+		}
+		return all
+	},
+	Want: func(v *View, a setting.Address) Advice {
+		n := v.nics[a.Object()]
+		if n == nil || !isVF(n) {
+			if _, advice, ok := v.guest(a); !ok {
+				return advice
+			}
+			return Unsure("whether a bridge stands on its function is seen in the guest: run 'mpps audit' there, or " +
+				"take a snapshot there")
+		}
+		if v.bridges[n.Master] != nil {
+			return seen("port of "+n.Master,
+				Wants(setting.Exact("no port of a bridge"),
+					"frames of what is behind "+n.Master+" are dropped by the NIC in both directions").At(High))
+		}
+		return seen("no port of a bridge", Fine("it is the port of no Linux bridge"))
+	},
+}
+
+var sriovMigrate = &Knob{
+	ID: "sriov.migrate", Title: "A guest with a virtual function is not migrated live",
+	Stage: datapath.SRIOV, Risk: goal.GuestRestart, Tiers: tiers(goal.Passthrough), Check: true,
+	Where: eachGuest(passthrough, guestFact("migration")),
+	Want: func(v *View, a setting.Address) Advice {
+		g, advice, ok := v.guest(a)
+		if !ok {
+			return advice
+		}
+		switch {
+		case g.Definition == "":
+			return Unsure("its definition could not be read")
+		case strings.Contains(g.Definition, "<teaming"):
+			return seen("teaming", Fine("its function is paired with a virtio NIC: unplug, migrate, plug"))
+		}
+		return seen("not migratable live",
+			Wants(setting.Exact("a teaming pair, or detach before"),
+				fmt.Sprintf("%s cannot be moved: detach, migrate, attach ('mpps sriov migrate-plan')",
+					count(len(g.Hostdevs), "passed-through function"))).At(Info))
+	},
+}

@@ -1,0 +1,31 @@
+package knob
+
+import (
+	"strings"
+	"testing"
+
+	"mpps/internal/model/setting"
+)
+
+// TestValues: whatever mpps sets is named on its page, and by a name that holds on any host.
+func TestValues(t *testing.T) {
+	for _, k := range Catalogue() {
+		all := k.Values()
+		if len(Anywhere(k)) == 0 {
+			t.Errorf("%s speaks of nothing", k.ID)
+		}
+		if !k.Check && len(all) == 0 {
+			t.Errorf("%s sets something and names no value", k.ID)
+		}
+		for _, v := range all {
+			kind, path, ok := strings.Cut(v.Address, ":")
+			if !ok || path == "" || v.What == "" || setting.Kinds[setting.Kind(kind)].What != v.What || kind == string(setting.Fact) {
+				t.Errorf("%s: %+v", k.ID, v)
+			}
+		}
+	}
+	k, _ := Find("nic.irq_affinity")
+	if all := k.Values(); len(all) != 1 || all[0].Address != "irq-affinity:NIC/QUEUE/N" {
+		t.Errorf("%+v", all)
+	}
+}

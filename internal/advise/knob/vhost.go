@@ -1,0 +1,149 @@
+package knob
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"mpps/internal/advise/placement"
+	"mpps/internal/model/datapath"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
+)
+
+var vhostZeroCopy = &Knob{
+	ID: "vhost.zero_copy", Title: "Zero-copy transmit stays off",
+	Stage: datapath.Vhost, Risk: goal.GuestRestart, Tiers: viaKernel(), Check: true,
+	Where: fixed(setting.Of(setting.ModuleParam, "vhost_net", "experimental_zcopytx")),
+	Want: func(v *View, a setting.Address) Advice {
+		return Wants(setting.Exact("0"),
+			"zero copy loses batching and waits for the NIC: it helps large packets only").At(Low)
+	},
+}
+
+var vhostThreads = &Knob{
+	ID: "vhost.threads", Title: "A CPU for each vhost thread",
+	Stage: datapath.Vhost, Risk: goal.None,
+	After: []string{"nic.irq_affinity", "domain.vcpupin", "domain.emulatorpin", "domain.queues"}, Tiers: viaKernel(),
+	Where: func(h *facts.Host) []setting.Address {
+		var all []setting.Address
+		for _, g := range h.Guests {
+			for _, t := range g.Threads {
+				if t.Role == "vhost" && t.NIC != "" && t.Queue >= 0 {
+					all = append(all, setting.Of(setting.ThreadAffinity, g.Name, "vhost", t.NIC, strconv.Itoa(t.Queue)))
+				}
+			}
+		}
+		return all
+	},
+	Want: func(v *View, a setting.Address) Advice {
+		g := v.guests[a.Object()]
+		if g == nil || !v.Goal.ForGuest(a.Object()) {
+			return Skips("the goal is for guest " + v.Goal.Guest)
+		}
+		parts := strings.Split(a.Path, "/")
+		queue, err := strconv.Atoi(parts[len(parts)-1])
+		if err != nil || len(parts) != 4 {
+			return Skips("no such thread")
+		}
+		if slices.ContainsFunc(g.Threads,
+			func(t facts.Thread) bool { return t.NIC == parts[2] && t.Sure == facts.NotByOrder }) {
+			return Unsure("which thread serves it is in doubt: packets of its NIC did not make the threads run that " +
+				"the order of creation gives it")
+		}
+		placed := v.Placement().Guest(g.Name)
+		if placed == nil {
+			return Skips("no place for the guest on this host")
+		}
+		cpu, ok := placed.Queue(parts[2], queue)
+		if !ok {
+			return Skips("a thread that the placement does not know: the guest's definition has fewer queues")
+		}
+		reading := v.Readings.At(a)
+		cpus, err := setting.ParseCPUs(reading.Value)
+		pinned := reading.State == setting.Known && err == nil && len(cpus) == 1
+		if pinned && v.vhostWell(g, placed, cpus[0]) {
+			return Fine(fmt.Sprintf("CPU %d is its own, apart from all vCPUs", cpus[0]))
+		}
+		advice := Wants(setting.Exact(strconv.Itoa(cpu)), placed.VhostWhy).At(High)
+		for _, t := range g.Threads {
+			if t.Role == "vhost" && t.NIC == parts[2] && t.Queue == queue && t.Sure != "" {
+				advice.Because += " (thread found by " + string(t.Sure) + ")"
+			}
+		}
+		return advice
+	},
+}
+
+// vhostWell reports whether a CPU to which one vhost thread is pinned serves as well as the placement's own choice: one
+// of the CPUs that it has for the guest's vhost threads, with no more threads than necessary.
+func (v *View) vhostWell(g *facts.Guest, placed *placement.Placed, cpu int) bool {
+	pool := map[int]bool{}
+	for _, w := range placed.Vhost {
+		pool[w.CPU] = true
+	}
+	if !pool[cpu] {
+		return false
+	}
+	held := 0
+	for _, t := range g.Threads {
+		reading := v.Readings.At(setting.Of(setting.ThreadAffinity, g.Name, "vhost", t.NIC, strconv.Itoa(t.Queue)))
+		if t.Role == "vhost" && reading.State == setting.Known && reading.Value == strconv.Itoa(cpu) {
+			held++
+		}
+	}
+	return held <= (len(placed.Vhost)+len(pool)-1)/len(pool)
+}
+
+var vhostBudget = &Knob{
+	ID: "vhost.budget", Title: "CPUs for vhost threads, in all guests together",
+	Stage: datapath.Vhost, Risk: goal.None, Tiers: viaKernel(), Check: true,
+	Where: fixed(setting.Of(setting.Fact, "host", "vhost-threads")),
+	Want: func(v *View, a setting.Address) Advice {
+		threads, loose := 0, 0
+		var vcpus setting.CPUSet
+		for _, g := range v.Guests {
+			if !g.Active() && g.Name != v.Goal.Guest {
+				continue
+			}
+			for _, i := range g.NICs() {
+				if placement.Tapped(i) && virtio(i.Model) && i.Backend != "qemu" {
+					threads += max(1, i.Queues)
+				}
+			}
+			own := pins(&g)
+			if len(own) == 0 {
+				loose++
+			}
+			vcpus = vcpus.Or(own)
+		}
+		room := len(v.Topology.Online.Minus(vcpus))
+		switch {
+		case threads == 0:
+			return Skips("no guest that runs has a NIC for vhost")
+		case len(v.Topology.Online) == 0:
+			return Unsure("the number of CPUs is not known")
+		case loose > 0:
+			return Unsure(fmt.Sprintf("%s not pinned: vCPUs run on any CPU, and no CPU is vhost's alone",
+				guestsAre(loose)))
+		}
+		found := fmt.Sprintf("%s on %s", count(threads, "thread"), count(room, "CPU")+" without a vCPU")
+		advice := Fine(fmt.Sprintf("%s for %s of vhost", count(room, "CPU")+" without a vCPU",
+			count(threads, "thread")))
+		if threads > room {
+			advice = Wants(setting.Exact(fmt.Sprintf("at most %s", count(room, "thread"))),
+				fmt.Sprintf("%s of vhost share %s: fewer queues where they carry little, or fewer vCPUs",
+					count(threads, "thread"), count(room, "CPU"))).At(Medium)
+		}
+		return seen(found, advice)
+	},
+}
+
+func guestsAre(n int) string {
+	if n == 1 {
+		return "1 guest is"
+	}
+	return fmt.Sprintf("%d guests are", n)
+}

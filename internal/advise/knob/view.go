@@ -1,0 +1,293 @@
+package knob
+
+import (
+	"fmt"
+	"slices"
+
+	"mpps/internal/advise/placement"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
+)
+
+// View is what knobs look at: the host's facts and the goal, indexed by name, and the placement, computed once for all
+// of them. It belongs to one audit and one goroutine.
+type View struct {
+	*facts.Host
+	Goal goal.Goal
+	Tier goal.Tier
+
+	nics    map[string]*facts.NIC
+	bridges map[string]*facts.Bridge
+	taps    map[string]*facts.Tap
+	guests  map[string]*facts.Guest
+	paths   placement.Paths
+	asked   *placement.Ask
+	placed  *placement.Result
+	spread  map[string][]setting.CPUSet // by NIC and transmit queue
+	xpsGood map[string]bool
+	rules   map[string][]string             // by family: the rules that bridged frames run through
+	irqLoad map[string]map[int]map[int]bool // by NIC and CPU: the queues whose interrupts it takes alone
+	insides map[string]*View                // by guest: its inside, as its agent showed it
+}
+
+// Look prepares a host's facts for knobs to look at.
+func Look(h *facts.Host, g goal.Goal) *View {
+	v := &View{
+		Host: h, Goal: g, Tier: g.Tier(),
+		nics:    make(map[string]*facts.NIC, len(h.NICs)),
+		bridges: make(map[string]*facts.Bridge, len(h.Bridges)),
+		taps:    make(map[string]*facts.Tap, len(h.Taps)),
+		guests:  make(map[string]*facts.Guest, len(h.Guests)),
+		paths:   placement.PathsOf(h),
+		spread:  map[string][]setting.CPUSet{},
+		xpsGood: map[string]bool{},
+		rules:   map[string][]string{},
+		irqLoad: map[string]map[int]map[int]bool{},
+		insides: map[string]*View{},
+	}
+	for i := len(h.NICs) - 1; i >= 0; i-- { // the first of a name wins
+		v.nics[h.NICs[i].Name] = &h.NICs[i]
+	}
+	for i := range h.Bridges {
+		v.bridges[h.Bridges[i].Name] = &h.Bridges[i]
+	}
+	for i := range h.Taps {
+		v.taps[h.Taps[i].Name] = &h.Taps[i]
+	}
+	for i := len(h.Guests) - 1; i >= 0; i-- {
+		v.guests[h.Guests[i].Name] = &h.Guests[i]
+	}
+	return v
+}
+
+// ask returns the placement problem, described at the first call.
+func (v *View) ask() placement.Ask {
+	if v.asked == nil {
+		ask := placement.From(v.Host, v.Goal)
+		v.asked = &ask
+	}
+	return *v.asked
+}
+
+// Placement returns which CPUs should serve what, computed at the first call.
+func (v *View) Placement() *placement.Result {
+	if v.placed == nil {
+		v.placed = placement.Place(v.ask())
+	}
+	return v.placed
+}
+
+// bridged returns the rules that bridged frames pass because of one family of hooks.
+func (v *View) bridged(tool string) []string {
+	rules, known := v.rules[tool]
+	if !known {
+		rules = bridgedRules(v.Host, tool)
+		v.rules[tool] = rules
+	}
+	return rules
+}
+
+// nic returns the NIC of an address, or the reason why no knob should touch it.
+func (v *View) nic(a setting.Address) (*facts.NIC, Advice, bool) {
+	return v.nicNamed(a.Object())
+}
+
+func (v *View) nicNamed(name string) (*facts.NIC, Advice, bool) {
+	n := v.nics[name]
+	switch {
+	case n == nil:
+		return nil, Skips("no such NIC"), false
+	case !n.Up:
+		return nil, Skips(name + " is down"), false
+	case n.PhysFn != "":
+		return nil, Skips(name + " is a virtual function of " + n.PhysFn), false
+	case !v.paths.Carries(name):
+		return nil, Skips(name + " carries no guest's packets: it is the port of no bridge"), false
+	}
+	return n, Advice{}, true
+}
+
+// onNIC marks advice about a NIC: a change of the operator's own way in can cut it off.
+func onNIC(n *facts.NIC, advice Advice) Advice {
+	if n.Management != "" {
+		advice.Risk = goal.Connectivity
+		if advice.Warning == "" {
+			advice.Warning = n.Name + " is the operator's way in (" + n.Management + ")"
+		}
+	}
+	return advice
+}
+
+// guest returns the guest of an address, or the reason why no knob should touch it.
+func (v *View) guest(a setting.Address) (*facts.Guest, Advice, bool) {
+	g := v.guests[a.Object()]
+	switch {
+	case g == nil:
+		return nil, Skips("no such guest"), false
+	case !v.Goal.ForGuest(g.Name):
+		return nil, Skips("the goal is for guest " + v.Goal.Guest), false
+	case !g.Managed:
+		return nil, Skips(g.Name + " is a QEMU process that libvirt does not know: it has no " +
+			"definition to change"), false
+	case g.Migrates():
+		return nil, Unsure(fmt.Sprintf("%s is being migrated (%s): nothing of it is judged or planned until that is "+
+			"over, then on the host where it runs", g.Name, g.Job)), false
+	case v.Goal.Guest == "" && g.State != "running":
+		return nil, Skips(fmt.Sprintf("%s is %s: name it with --guest to tune it", g.Name, g.State)), false
+	}
+	return g, Advice{}, true
+}
+
+// iface returns a guest's interface by MAC, nil if there is none.
+func iface(g *facts.Guest, mac string) *facts.Interface {
+	for i := range g.Interfaces {
+		if g.Interfaces[i].MAC == mac {
+			return &g.Interfaces[i]
+		}
+	}
+	return nil
+}
+
+// number returns the number in a reading; false if it has none.
+func number(r setting.Reading) (int64, bool) {
+	if r.State != setting.Known {
+		return 0, false
+	}
+	var n int64
+	if _, err := fmt.Sscanf(r.Value, "%d", &n); err != nil {
+		return 0, false
+	}
+	return n, true
+}
+
+// watch says how to observe current losses. For a snapshot that is done where it is taken.
+const watch = "'mpps audit --interval 2s' under load, or 'mpps snapshot --interval 2s' there"
+
+// needsInterval is the answer of knobs that decide by what is lost now.
+func (v *View) needsInterval() (Advice, bool) {
+	if v.Interval == nil || v.Interval.Seconds <= 0 {
+		return Unsure("decided by what is lost while watching, not by totals since boot: " + watch), true
+	}
+	return Advice{}, false
+}
+
+// over says how long mpps watched.
+func (v *View) over() string { return fmt.Sprintf("over %.3g s", v.Interval.Seconds) }
+
+// loaded reports whether a device received enough packets while mpps watched to judge its behaviour under load: a
+// hundredth of the target, at least 1000 per second.
+func (v *View) loaded(device string) bool {
+	if v.Interval == nil || v.Interval.Seconds <= 0 {
+		return false
+	}
+	packets, _ := v.Interval.Counter(device, "rx_packets")
+	return float64(packets)/v.Interval.Seconds >= max(1000, v.Goal.PPS/100)
+}
+
+// Bounds of lists, so that a made-up snapshot cannot make them endless: no NIC has 4096 queues, and no host 200,000
+// addresses of one knob.
+const (
+	maxQueues    = 4096
+	maxAddresses = 200_000
+)
+
+// tiers is short for a list of tiers.
+func tiers(t ...goal.Tier) []goal.Tier { return t }
+
+// viaKernel are the tiers in which packets pass bridge, virtio and vhost.
+func viaKernel() []goal.Tier { return tiers(goal.Standard, goal.Aggressive) }
+
+// eachNIC lists one address for every NIC that passes a test.
+func eachNIC(has func(n *facts.NIC) bool, at func(n *facts.NIC) []setting.Address) func(*facts.Host) []setting.Address {
+	return func(h *facts.Host) []setting.Address {
+		var all []setting.Address
+		for i := range h.NICs {
+			if has(&h.NICs[i]) {
+				all = append(all, at(&h.NICs[i])...)
+			}
+		}
+		return all
+	}
+}
+
+// eachGuest lists addresses of every guest that passes a test.
+func eachGuest(
+	has func(g *facts.Guest) bool, at func(g *facts.Guest) []setting.Address,
+) func(*facts.Host) []setting.Address {
+	return func(h *facts.Host) []setting.Address {
+		var all []setting.Address
+		for i := range h.Guests {
+			if len(all) < maxAddresses && has(&h.Guests[i]) {
+				all = append(all, at(&h.Guests[i])...)
+			}
+		}
+		return all
+	}
+}
+
+func anyGuest(*facts.Guest) bool      { return true }
+func managed(g *facts.Guest) bool     { return g.Managed }
+func passthrough(g *facts.Guest) bool { return len(g.Hostdevs) > 0 }
+
+// guestFact lists one fact about a guest.
+func guestFact(what string) func(g *facts.Guest) []setting.Address {
+	return func(g *facts.Guest) []setting.Address {
+		return []setting.Address{setting.Of(setting.Fact, g.Name, what)}
+	}
+}
+
+// inDefinition lists values of a guest's definition.
+func inDefinition(paths ...string) func(g *facts.Guest) []setting.Address {
+	return func(g *facts.Guest) []setting.Address {
+		var all []setting.Address
+		for _, path := range paths {
+			all = append(all, setting.Of(setting.Domain, g.Name, path))
+		}
+		return all
+	}
+}
+
+// fixed lists addresses that do not depend on the host.
+func fixed(all ...setting.Address) func(*facts.Host) []setting.Address {
+	return func(*facts.Host) []setting.Address { return slices.Clone(all) }
+}
+
+// quiet returns the CPUs that only guests' vCPUs should use: those isolated at boot and those that the user named, else
+// those that the placement gives to the vCPUs of the goal's guests.
+func (v *View) quiet() setting.CPUSet {
+	if set := v.Topology.Isolated.Or(v.Topology.NohzFull).Or(v.Goal.CPUs); len(set) > 0 {
+		return set
+	}
+	var set setting.CPUSet
+	for _, g := range v.Placement().Guests {
+		if v.Goal.ForGuest(g.Name) {
+			set = set.Or(g.VCPUSet())
+		}
+	}
+	return set
+}
+
+// split returns the CPUs of guests and those of the host, or the reason why one of the two has none.
+func (v *View) split() (quiet, loud setting.CPUSet, advice Advice, ok bool) {
+	quiet = v.quiet()
+	loud = v.Topology.Online.Minus(quiet)
+	switch {
+	case len(quiet) == 0:
+		return nil, nil, Unsure("no CPU is isolated, and none is a guest's alone: isolate some (isolcpus=), or name " +
+			"them with --cpus"), false
+	case len(loud) == 0:
+		return nil, nil, Unsure("no CPU is left for the host, or the CPUs that are online are not known"), false
+	}
+	return quiet, loud, Advice{}, true
+}
+
+// inGuest reports whether the host is a virtual machine itself.
+func (v *View) inGuest() bool { return v.Virtual != "" }
+
+// avoids reports whether a value is a set of CPUs without any of these.
+func (v *View) avoids(a setting.Address, cpus setting.CPUSet) bool {
+	r := v.Readings.At(a)
+	set, err := setting.ParseCPUs(r.Value)
+	return r.State == setting.Known && err == nil && len(set.And(cpus)) == 0
+}

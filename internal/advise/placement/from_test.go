@@ -1,0 +1,46 @@
+package placement
+
+import (
+	"testing"
+	"time"
+
+	"mpps/internal/model/facts"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
+)
+
+// TestPaused: a paused guest goes on where it was, so nobody else gets its CPUs; one that is shut off has none.
+func TestPaused(t *testing.T) {
+	for state, taken := range map[string]bool{"running": true, "paused": true, "in shutdown": true, "shut off": false, "crashed": false} {
+		h := facts.Synthetic(facts.Size{CPUs: 16})
+		h.Guests = []facts.Guest{
+			{Name: "old", State: state, VCPUs: 2, Memory: 1 << 28, Pins: []setting.CPUSet{setting.CPUs(2), setting.CPUs(3)}},
+			{Name: "new", State: "running", VCPUs: 2, Memory: 1 << 28},
+		}
+		r := Place(From(h, goal.Goal{PPS: 100e3, Guest: "new"}))
+		if got := r.Guest("old") != nil; got != taken {
+			t.Errorf("%s: has a place: %v", state, got)
+		}
+		for _, v := range r.Guest("new").VCPUs {
+			if taken && (v.CPU == 2 || v.CPU == 3) {
+				t.Errorf("%s: its CPU %d is given away", state, v.CPU)
+			}
+		}
+	}
+}
+
+// TestQuiet: the CPUs of a latency goal are going to be isolated, so that no NIC's interrupts are put there, whether or not the guest needs all
+// of them; those of a goal of packets are only the guest's first choice.
+func TestQuiet(t *testing.T) {
+	h := facts.Synthetic(facts.Size{CPUs: 16})
+	given := h.Topology.Nodes[0].CPUs[1:]
+	for name, g := range map[string]goal.Goal{"latency": {Latency: 20 * time.Microsecond, CPUs: given}, "packets": {PPS: 1.8e6, CPUs: given}} {
+		ask := From(h, g)
+		ask.NICs = []NIC{{Name: "eth0", Node: 0}}
+		ask.Guests = nil
+		on := setting.CPUs(Place(ask).NIC("eth0").CPUs...)
+		if quiet := len(on.And(given)) == 0; quiet != (g.Latency > 0) {
+			t.Errorf("%s: interrupts on CPUs %s, given are %s", name, on, given)
+		}
+	}
+}

@@ -1,0 +1,174 @@
+package placement
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"mpps/internal/model/setting"
+)
+
+// sized has nodes of cores with threads each, numbered as Linux does: first threads of all cores first.
+func sized(nodes, cores, threads int) Ask {
+	var ask Ask
+	for t := range threads {
+		for c := range nodes * cores {
+			ask.CPUs = append(ask.CPUs, CPU{ID: t*nodes*cores + c, Core: c, Node: c / cores})
+		}
+	}
+	for n := range nodes {
+		distances := map[int]int{}
+		for other := range nodes {
+			if distances[other] = 21; other == n {
+				distances[other] = 10
+			}
+		}
+		ask.Nodes = append(ask.Nodes, Node{ID: n, Memory: 64 << 30, Distances: distances})
+	}
+	return ask
+}
+
+func (a Ask) nic(node int) Ask {
+	a.NICs = append(a.NICs, NIC{Name: fmt.Sprintf("eth%d", len(a.NICs)), Node: node})
+	return a
+}
+
+func (a Ask) guest(name string, vcpus, queues int) Ask {
+	a.Guests = append(a.Guests, Guest{Name: name, VCPUs: vcpus, Memory: 16 << 30, NICs: []Interface{{MAC: "52:54:00:00:00:01", NIC: "eth0", Queues: queues}}})
+	return a
+}
+
+// picture is a result in one line: "vm: 1-9 | vhost 11-19 | emulator 11-19; irq eth0 0,20; kept 0,10; relaxed 1; refused 0".
+func picture(r *Result) string {
+	var parts []string
+	for _, g := range r.Guests {
+		var vhost []int
+		for _, w := range g.Vhost {
+			vhost = append(vhost, w.CPU)
+		}
+		parts = append(parts, fmt.Sprintf("%s: %s | vhost %s | emulator %s", g.Name, g.VCPUSet(), setting.CPUs(vhost...), g.Emulator))
+	}
+	for _, n := range r.NICs {
+		parts = append(parts, fmt.Sprintf("irq %s %s", n.Name, setting.CPUs(n.CPUs...)))
+	}
+	return fmt.Sprintf("%s; kept %s; relaxed %d; refused %d", strings.Join(parts, "; "), r.Housekeeping, len(r.Relaxed), len(r.Refused))
+}
+
+func TestExamples(t *testing.T) {
+	hyper := sized(2, 16, 1).nic(0).guest("big", 14, 4).guest("small", 10, 4)
+	hyper.Daemons = []Daemon{{Name: "osd", Node: 0, CPUs: 4}}
+	small := sized(2, 2, 1).nic(1).guest("vm1", 2, 2)
+	small.Nodes[0].Memory, small.Nodes[1].Memory, small.Guests[0].Memory = 3<<30, 3<<30, 512<<20
+	pinned := sized(2, 10, 2).nic(0).guest("vm1", 4, 4)
+	pinned.Guests[0].Pins = []int{12, 13, 14, 15}
+
+	named := sized(2, 10, 2).nic(0).guest("vm1", 4, 2).guest("vm2", 2, 2)
+	named.Guests[0].Allowed = setting.CPUs(0, 1, 2, 3, 4)
+	fixed := sized(2, 4, 1).nic(0).guest("vm1", 2, 1).guest("vm2", 2, 1)
+	fixed.Guests[0].Pins, fixed.Guests[0].Fixed = []int{1, 5}, true
+	full := sized(2, 4, 1).nic(0).guest("a", 2, 1)
+	full.Nodes[0].Memory = 8 << 30
+
+	for _, c := range []struct {
+		name string
+		ask  Ask
+		want string
+	}{
+		{"CPUs that the user gives", named,
+			"vm1: 1-4 | vhost 7-8 | emulator 7-8; vm2: 5-6 | vhost 9,29 | emulator 9,29; irq eth0 0,7-9,20,29; kept 0,10,20,30; relaxed 0; refused 0"},
+		{"a guest that must not be moved, on two nodes", fixed,
+			"vm1: 1,5 | vhost 6 | emulator 6; vm2: 2-3 | vhost 7 | emulator 7; irq eth0 0; kept 0,4; relaxed 0; refused 0"},
+		{"memory is on the other node", full,
+			"a: 5-6 | vhost 7 | emulator 7; irq eth0 0-3; kept 0,4; relaxed 0; refused 0"},
+		{"the founding host: 2 sockets of 10 cores with SMT, one guest of 9 vCPUs", sized(2, 10, 2).nic(0).guest("vm", 9, 9),
+			"vm: 1-9 | vhost 11-19 | emulator 11-19; irq eth0 0,20-29; kept 0,10,20,30; relaxed 0; refused 0"},
+		{"2 sockets of 16 cores, one guest of 14 vCPUs for the highest rate", sized(2, 16, 1).nic(0).guest("vm", 14, 14),
+			"vm: 2-15 | vhost 18-31 | emulator 18-31; irq eth0 0-1; kept 0-1,16-17; relaxed 0; refused 0"},
+		{"2 sockets of 16 cores, two guests of 14 vCPUs", sized(2, 16, 1).nic(0).guest("a", 14, 2).guest("b", 14, 2),
+			"a: 2-15 | vhost 0-1 | emulator 0-1; b: 18-31 | vhost 16-17 | emulator 16-17; irq eth0 0-1; kept 0-1,16-17; relaxed 0; refused 0"},
+		{"hyperconverged: 10 and 14", hyper,
+			"big: 18-31 | vhost 16-17 | emulator 16-17; small: 6-15 | vhost 0-1 | emulator 0-1; irq eth0 0-5; kept 0-5,16-17; relaxed 2; refused 0"},
+		{"the lab: 4 CPUs on 2 nodes", small,
+			"vm1: 2-3 | vhost 1 | emulator 1; irq eth0 0-1; kept 0; relaxed 3; refused 0"},
+		{"a guest that is pinned well stays", pinned,
+			"vm1: 12-15 | vhost 11,16-18 | emulator 11,16-18; irq eth0 1-9; kept 0,10,20,30; relaxed 0; refused 0"},
+		{"one CPU", sized(1, 1, 1).nic(-1).guest("vm", 1, 1),
+			"irq eth0 0; kept 0; relaxed 0; refused 1"},
+		{"too large", sized(2, 4, 1).nic(0).guest("vm", 9, 1),
+			"irq eth0 0-3; kept 0,4; relaxed 0; refused 1"},
+		{"too large for a node", sized(2, 4, 1).nic(0).guest("vm", 6, 1),
+			"vm: 1-3,5-7 | vhost 0 | emulator 0,4; irq eth0 0; kept 0,4; relaxed 1; refused 0"},
+		{"threads must serve as CPUs", sized(1, 4, 2).nic(0).guest("vm", 6, 1),
+			"vm: 1-3,5-7 | vhost 0 | emulator 0,4; irq eth0 0,4; kept 0,4; relaxed 1; refused 0"},
+		{"nobody", sized(2, 4, 1), "; kept 0,4; relaxed 0; refused 0"},
+	} {
+		r := Place(c.ask)
+		if got := picture(r); got != c.want {
+			t.Errorf("%s:\n found    %s\n expected %s\n%+v", c.name, got, c.want, r)
+		}
+		if again := Place(c.ask); !reflect.DeepEqual(r, again) {
+			t.Errorf("%s: placed otherwise the second time", c.name)
+		}
+	}
+}
+
+func TestRefusal(t *testing.T) {
+	r := Place(sized(2, 4, 1).nic(0).guest("vm", 9, 1))
+	refused := r.Refusal("vm")
+	if refused == nil || !strings.Contains(refused.Shortage, "needs 9 CPUs of its own, and 7 are left") || refused.Relax != "give it 7 vCPUs" {
+		t.Errorf("refusal %+v", refused)
+	}
+}
+
+func TestSpread(t *testing.T) {
+	r := Place(sized(2, 10, 2).nic(0).guest("vm", 9, 9))
+	var all []int
+	for cpu := range 40 {
+		all = append(all, cpu)
+	}
+	for _, queues := range []int{1, 4, 9, 16, 40, 64} {
+		spread := r.Spread(setting.CPUs(all...), queues)
+		seen := map[int]int{}
+		for q, set := range spread {
+			workers := 0
+			for _, cpu := range set {
+				seen[cpu]++
+				if cpu >= 11 && cpu <= 19 {
+					workers++
+				}
+			}
+			if workers > (9+queues-1)/queues {
+				t.Errorf("%d queues: queue %d has %d of 9 vhost threads", queues, q, workers)
+			}
+		}
+		for cpu := range 40 {
+			if seen[cpu] != 1 {
+				t.Errorf("%d queues: CPU %d is in %d of them", queues, cpu, seen[cpu])
+			}
+		}
+	}
+	if r.Spread(setting.CPUs(all...), 0) != nil {
+		t.Error("no queues, but CPUs in them")
+	}
+}
+
+func TestQueues(t *testing.T) {
+	big := sized(2, 10, 2).nic(0).guest("vm", 9, 0)
+	var crowd = sized(2, 10, 2).nic(0)
+	for i := range 60 {
+		crowd = crowd.guest(fmt.Sprintf("vm%d", i), 2, 0)
+	}
+	for _, c := range []struct {
+		ask                Ask
+		vcpus              int
+		least, most, write int
+	}{
+		{big, 9, 4, 9, 9}, {big, 2, 2, 2, 2}, {big, 1, 1, 1, 1}, {big, 64, 4, 64, 20}, {big, 1000, 4, 256, 20}, {crowd, 8, 1, 8, 1},
+	} {
+		least, most, write := Queues(c.ask, c.vcpus)
+		if least != c.least || most != c.most || write != c.write {
+			t.Errorf("%d vCPUs among %d guests: %d to %d, %d; expected %d to %d, %d", c.vcpus, len(c.ask.Guests), least, most, write, c.least, c.most, c.write)
+		}
+	}
+}

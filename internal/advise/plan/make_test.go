@@ -1,0 +1,237 @@
+package plan
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"mpps/internal/advise/knob"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
+)
+
+// lab is a host of four CPUs on two nodes with a guest whose e1000 NIC is on a bridge in netfilter's way.
+func lab() *facts.Host {
+	h := small()
+	h.Bridges[0].Ports = []string{"eth0"}
+	h.NICs = []facts.NIC{{
+		Name: "eth0", MAC: "52:54:00:00:01:00", Driver: "igb", Node: 1, Up: true, Master: "br0", Management: "default route", RxQueues: 1, TxQueues: 2,
+		Channels: &facts.Channels{Combined: 1, MaxCombined: 4}, Rings: &facts.Rings{Rx: 128, Tx: 256}, IRQs: []facts.IRQ{{Number: 9, On: "TxRx-0"}},
+	}}
+	h.Guests = []facts.Guest{{
+		Name: "vm1", UUID: "u", Managed: true, State: "running", VCPUs: 2, Memory: 1 << 29,
+		Interfaces: []facts.Interface{{MAC: "52:54:00:00:00:01", Type: "bridge", Source: "br0", Model: "e1000", Queues: 1}},
+	}}
+	for id := range 4 {
+		h.Topology.CPUs = append(h.Topology.CPUs, facts.CPU{ID: id, Online: true, Core: id, Node: id / 2})
+	}
+	h.Topology.Online = setting.CPUs(0, 1, 2, 3)
+	h.Topology.Nodes = []facts.Node{{ID: 0}, {ID: 1}}
+	for _, a := range knob.Addresses(h, knob.Catalogue()) {
+		if _, read := h.Readings[a]; !read {
+			h.Readings[a] = setting.Missing("not there")
+		}
+	}
+	for at, value := range map[string]string{
+		"nic-ring:eth0/rx": "128", "nic-channels:eth0/combined": "1", "irq-affinity:eth0/TxRx-0/9": "0-3",
+		"domain:vm1/interface/52:54:00:00:00:01/model": "e1000", "service:irqbalance": "running", "kernel-arg:pcie_aspm.policy": "performance", "sysfs:module/kvm_amd/parameters/avic": "0",
+	} {
+		a, err := setting.ParseAddress(at)
+		if err != nil {
+			panic(err)
+		}
+		h.Readings[a] = setting.Value(value)
+	}
+	return h
+}
+
+func ids(changes []Change) (all []string) {
+	for _, c := range changes {
+		if !slices.Contains(all, c.ID) {
+			all = append(all, c.ID)
+		}
+	}
+	return all
+}
+
+func TestLab(t *testing.T) {
+	h := lab()
+	p, err := Make(h, goal.Unlimited(), knob.Catalogue())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"nic.channels", "nic.ring.rx", "nic.irqbalance", "netfilter.bridge",
+		"domain.nic_model", "domain.backend", "domain.queues", "domain.coalesce", "domain.vcpupin", "domain.emulatorpin", "domain.numatune",
+		"domain.cpu_model",
+	}
+	got := ids(p.Changes)
+	for _, id := range want {
+		if !slices.Contains(got, id) {
+			t.Errorf("%s is not planned", id)
+		}
+	}
+	for _, pair := range [][2]string{{"nic.channels", "nic.ring.rx"}, {"domain.nic_model", "domain.queues"}, {"domain.backend", "domain.queues"}, {"domain.vcpupin", "domain.emulatorpin"}} {
+		if slices.Index(got, pair[0]) > slices.Index(got, pair[1]) {
+			t.Errorf("%s comes behind %s in %v", pair[0], pair[1], got)
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("planned %v; expected %v", got, want)
+	}
+	if len(p.Restarts) != 1 || p.Restarts[0].What != setting.RestartOf("vm1") || len(p.Restarts[0].Addresses) != 10 {
+		t.Errorf("restarts %+v", p.Restarts)
+	}
+	if len(p.Management) != 1 || !p.Management[0].Touched || p.Management[0].NIC != "eth0" {
+		t.Errorf("management %+v", p.Management)
+	}
+	if len(p.Later) != 2 || p.Later[0].IDs[0] != "nic.irq_affinity" || p.Later[1].After != "restart of guest vm1" {
+		t.Errorf("later %+v", p.Later)
+	}
+	for _, c := range p.Changes {
+		if c.Because == "" || c.Lasts == "" || c.Title == "" {
+			t.Errorf("change %+v is not complete", c)
+		}
+		if c.ID == "nic.ring.rx" && c.Risk != goal.Connectivity {
+			t.Errorf("a ring of the operator's way in has risk %s", c.Risk)
+		}
+		if c.ID == "domain.queues" && (c.From.State != setting.Absent || c.To.Value != "2") {
+			t.Errorf("queues %+v", c)
+		}
+	}
+	again, err := Make(lab(), goal.Unlimited(), knob.Catalogue())
+	if err != nil || !reflect.DeepEqual(p, again) {
+		t.Errorf("two plans from the same facts differ: %v", err)
+	}
+}
+
+// TestReboot: kernel arguments are planned like everything else, and wait for one reboot together; those that open
+// something are planned only with consent.
+func TestReboot(t *testing.T) {
+	h := lab()
+	h.Kernel = facts.Kernel{Release: "6.12.0", Clocksource: "tsc", Vulnerabilities: map[string]string{"meltdown": "Mitigation: PTI"}}
+	h.Readings[setting.Of(setting.KernelArg, "quiet")] = setting.Value(setting.Flag)
+	g := goal.Goal{Latency: 20 * time.Microsecond, CPUs: setting.CPUs(0, 2, 3)}
+	p, err := Make(h, g, knob.Catalogue())
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := map[string]string{}
+	for _, c := range p.Changes {
+		if c.Address.Kind == setting.KernelArg {
+			to[c.Address.Path] = c.To.String()
+			if c.Risk != goal.Reboot || c.Needs != setting.Reboot() || c.Lasts != setting.InBootLoader {
+				t.Errorf("change %+v", c)
+			}
+		}
+	}
+	for name, want := range map[string]string{
+		"isolcpus": "managed_irq,domain,2-3", "nohz_full": "2-3", "rcu_nocbs": "2-3", "idle": "poll", "tsc": "nowatchdog", "quiet": "absent", "processor.max_cstate": "1",
+	} {
+		if to[name] != want {
+			t.Errorf("%s is planned to be %q, expected %q", name, to[name], want)
+		}
+	}
+	consent := ids(p.Consent)
+	if !slices.Contains(consent, "boot.mitigations") || !slices.Contains(consent, "boot.mce") || to["mitigations"] != "" {
+		t.Errorf("consent is asked for %v", consent)
+	}
+	waiting := 0
+	for _, r := range p.Restarts {
+		if r.What == setting.Reboot() {
+			waiting += len(r.Addresses)
+		}
+	}
+	if waiting != len(to) {
+		t.Errorf("%d of %d arguments wait for a reboot", waiting, len(to))
+	}
+}
+
+func TestConsent(t *testing.T) {
+	h := small()
+	h.Netfilter.Rules = []facts.RuleSet{{Tool: "iptables-legacy", Rules: 1, Lines: []string{"-t filter -A FORWARD -s 10.0.0.1/32 -j DROP"}}}
+	g := goal.Unlimited()
+	p, err := Make(h, g, knob.Catalogue())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(p.Consent) != 2 || len(p.Changes) != 2 {
+		t.Fatalf("%d changes without consent and %d that need it; expected ip6tables to be planned and iptables not", len(p.Changes), len(p.Consent))
+	}
+	for _, c := range p.Consent {
+		if !strings.Contains(c.Address.Path, "iptables") || c.Risk != goal.Security || len(c.Rules) != 1 || c.Because == "" || c.Warning == "" {
+			t.Errorf("consent is asked for %+v", c)
+		}
+	}
+	g.Consent = []goal.Risk{goal.Security}
+	with, err := Make(h, g, knob.Catalogue())
+	if err != nil || len(with.Changes) != 4 || len(with.Consent) != 0 {
+		t.Errorf("with consent: %d changes, %d that need it, %v", len(with.Changes), len(with.Consent), err)
+	}
+	if with.Digest == p.Digest {
+		t.Error("consent does not change the digest")
+	}
+}
+
+func TestNothing(t *testing.T) {
+	p, err := Make(small(), goal.Goal{PPS: 1000}, knob.Catalogue())
+	if err != nil || !p.Empty() || p.Tier != goal.Default {
+		t.Errorf("%d changes for a target that needs none, %v", len(p.Changes), err)
+	}
+	if _, err := Make(small(), goal.Goal{PPS: 3e6, NIC: "virtio"}, knob.Catalogue()); err == nil {
+		t.Error("a plan for a goal that contradicts itself")
+	}
+}
+
+func TestReadOnlyIsSkipped(t *testing.T) {
+	h := small()
+	a := setting.Of(setting.Sysctl, "net.bridge.bridge-nf-call-iptables")
+	h.Readings[a] = setting.Reading{State: setting.Known, Value: "1", ReadOnly: true, Why: "read-only file system"}
+	p, err := Make(h, goal.Unlimited(), knob.Catalogue())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(p.Skipped) != 1 || p.Skipped[0].Address != a || p.Skipped[0].Why != "read-only file system" {
+		t.Errorf("skipped %+v", p.Skipped)
+	}
+	if slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Address == a }) {
+		t.Error("a read-only value is to be written")
+	}
+}
+
+func BenchmarkMake(b *testing.B) {
+	h := facts.Synthetic(facts.Large)
+	for _, a := range knob.Addresses(h, knob.Catalogue()) {
+		h.Readings[a] = setting.Value("1")
+	}
+	for b.Loop() {
+		p, err := Make(h, goal.Unlimited(), knob.Catalogue())
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(float64(len(p.Changes)), "changes")
+	}
+}
+
+func TestOrder(t *testing.T) {
+	k := func(id string, after ...string) *knob.Knob { return &knob.Knob{ID: id, After: after} }
+	order, err := Order([]*knob.Knob{k("a", "c"), k("b"), k("c", "d"), k("d")})
+	if err != nil || order["b"] != 0 || order["d"] != 1 || order["c"] != 2 || order["a"] != 3 {
+		t.Errorf("order %v, %v", order, err)
+	}
+	for want, catalogue := range map[string][]*knob.Knob{
+		"knobs wait for each other: a, b":                       {k("a", "b"), k("b", "a"), k("c")},
+		`knob a comes after "z", which is not in the catalogue`: {k("a", "z")},
+		"catalogue has two knobs a":                             {k("a"), k("a")},
+	} {
+		if _, err := Order(catalogue); err == nil || err.Error() != want {
+			t.Errorf("found %v; expected %s", err, want)
+		}
+	}
+	if _, err := Order(knob.Catalogue()); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,125 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"mpps/internal/advise/audit"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
+)
+
+// Phase is what one thing has to happen for: the firmware's setup, a reboot of the host, the start of a guest, or nothing. Apply writes
+// all changes in the order of the plan; the phases tell a person when they take effect.
+type Phase struct {
+	Name    string   `json:"name"`    // firmware, reboot, guest-restart, now
+	What    string   `json:"what"`    // "reboot of the host"
+	IDs     []string `json:"ids"`     // knobs whose changes take effect then, each once
+	Changes int      `json:"changes"` // how many changes
+	ByHand  []string `json:"by_hand"` // knobs of the phase that a person must see to: not as they should be, and not set by mpps
+	Unseen  []string `json:"unseen"`  // knobs of the phase that could not be judged; of the firmware what 'mpps attest' records
+}
+
+// The names of phases, in the order in which they stand.
+const (
+	PhaseFirmware = "firmware"
+	PhaseReboot   = "reboot"
+	PhaseGuest    = "guest-restart"
+	PhaseNow      = "now"
+)
+
+var phaseNames = []string{PhaseFirmware, PhaseReboot, PhaseGuest, PhaseNow}
+
+const (
+	inFirmware = "the firmware's setup"
+	kvmReload  = "all guests shut down, and KVM's modules loaded anew"
+	atOnce     = "at once"
+)
+
+// phaseOf is the phase of what a change needs, and in words what that is.
+func phaseOf(needs setting.Needs) (name, what string) {
+	switch needs.Kind {
+	case setting.AtOnce:
+		return PhaseNow, atOnce
+	case setting.HostReboot:
+		return PhaseReboot, needs.String()
+	}
+	return PhaseGuest, needs.String()
+}
+
+// phase is the plan's phase, made where there is none yet.
+func (p *Plan) phase(name, what string) *Phase {
+	at := slices.IndexFunc(p.Phases, func(f Phase) bool { return f.Name == name && f.What == what })
+	if at < 0 {
+		at = len(p.Phases)
+		p.Phases = append(p.Phases, Phase{Name: name, What: what, IDs: []string{}, ByHand: []string{}, Unseen: []string{}})
+	}
+	return &p.Phases[at]
+}
+
+func addID(all *[]string, id string) {
+	if !slices.Contains(*all, id) {
+		*all = append(*all, id)
+	}
+}
+
+// attend notes what a person must see to: what is off and not planned, and what could not be judged, of the firmware and of the kernel.
+// What a guest's own system wants is the guest's start's.
+func (p *Plan) attend(report audit.Report) {
+	for _, f := range report.Findings {
+		off := f.State == audit.Off && f.Blocked != ""
+		if !off && f.State != audit.Unknown {
+			continue
+		}
+		family, _, _ := strings.Cut(f.ID, ".")
+		var phase *Phase
+		switch {
+		case family == "firmware":
+			phase = p.phase(PhaseFirmware, inFirmware)
+		case !off: // the reason stands in the audit
+			continue
+		case f.Address.Kind == setting.ModuleParam && f.Risk == goal.GuestRestart:
+			phase = p.phase(PhaseGuest, kvmReload)
+		case f.Address.Object() == "self", family == "kernel" || family == "boot" || f.Risk == goal.Reboot && family != "guest":
+			phase = p.phase(phaseOf(setting.Reboot()))
+		case family == "guest" && f.Address.Kind == setting.Fact, family == "domain":
+			phase = p.phase(phaseOf(setting.RestartOf(f.Address.Object())))
+		default:
+			phase = p.phase(PhaseNow, atOnce)
+		}
+		if off {
+			addID(&phase.ByHand, f.ID)
+		} else {
+			addID(&phase.Unseen, f.ID)
+		}
+	}
+}
+
+// arrange counts the changes of each phase anew, and puts the phases in order.
+func (p *Plan) arrange() {
+	for i := range p.Phases {
+		p.Phases[i].IDs, p.Phases[i].Changes = []string{}, 0
+	}
+	for _, c := range p.Changes {
+		phase := p.phase(phaseOf(c.Needs))
+		phase.Changes++
+		addID(&phase.IDs, c.ID)
+	}
+	p.Phases = slices.DeleteFunc(p.Phases, func(f Phase) bool { return f.Changes+len(f.ByHand)+len(f.Unseen) == 0 })
+	slices.SortStableFunc(p.Phases, func(a, b Phase) int {
+		return slices.Index(phaseNames, a.Name) - slices.Index(phaseNames, b.Name)
+	})
+}
+
+// honest is what a person must know of what the plan cannot do.
+func honest(report audit.Report) []string {
+	notes := []string{}
+	for _, f := range report.Findings {
+		if f.ID == "kernel.realtime" && f.State == audit.Off {
+			notes = append(notes, fmt.Sprintf("The running kernel is not a realtime one (%s). This plan sets everything else all the same, and that takes most of what delays a vCPU off its CPU; "+
+				"but no worst case can be promised: interrupt handlers, softirqs and locks delay a wake-up for as long as they take, now and then for milliseconds.", f.Found))
+		}
+	}
+	return notes
+}

@@ -1,0 +1,289 @@
+// Package plan turns findings into an ordered list of changes that an operator can sign: from, to, why, at what risk,
+// how long it lasts and what must be started anew. A plan is complete data; its reasons are for people and drive
+// nothing. It carries a digest of the facts that it was made from, and a plan that no longer fits the host is refused.
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"mpps/internal/advise/audit"
+	"mpps/internal/advise/knob"
+	"mpps/internal/model/datapath"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
+)
+
+// Schema is the version of the plan format.
+const Schema = "mpps.plan/1"
+
+// Plan is what is to be changed.
+type Plan struct {
+	Schema     string       `json:"schema"`
+	Digest     string       `json:"digest"` // see digest.go
+	Host       string       `json:"host"`
+	Made       time.Time    `json:"made"` // when the facts were taken
+	Goal       goal.Goal    `json:"goal"`
+	Tier       goal.Tier    `json:"tier"`
+	Why        string       `json:"tier_why"`
+	Changes    []Change     `json:"changes"`        // in the order in which they are to be made
+	Consent    []Change     `json:"consent_needed"` // wanted, but the goal does not allow their risk
+	Skipped    []Skipped    `json:"skipped"`        // off, but nothing that mpps can change now
+	Restarts   []Restart    `json:"restarts"`       // what must happen before some changes take effect
+	Phases     []Phase      `json:"phases"`         // what needs what, in the order in which a person goes about it
+	Notes      []string     `json:"notes"`          // what the plan cannot do, in sentences
+	Later      []Later      `json:"later"`          // what can be planned only after these changes
+	Management []Management `json:"management"`     // the operator's way in
+	Identity   []Part       `json:"identity"`       // what the host was when the plan was made
+
+	Asked bool `json:"-"` // the changes were asked for by name: nobody judged them, and nobody has seen the plan
+}
+
+// Change is one value to be written.
+type Change struct {
+	ID       string          `json:"id"`
+	Address  setting.Address `json:"address"`
+	From     setting.Reading `json:"from"`
+	To       setting.Reading `json:"to"`
+	Want     setting.Want    `json:"want"` // what a read back must satisfy
+	Risk     goal.Risk       `json:"risk"`
+	Lasts    setting.Lasting `json:"lasts"`
+	Kept     string          `json:"kept,omitempty"`   // what makes it last: a file, the service that puts it back
+	For      string          `json:"for,omitempty"`    // the guest for which it is made to last; empty: whoever has what it belongs to
+	Forget   bool            `json:"forget,omitempty"` // nothing is to make it last: what did so is taken out
+	Owners   []string        `json:"owners,omitempty"` // who else sets it, and who wins
+	Needs    setting.Needs   `json:"needs"`            // what must happen before it takes effect
+	Because  string          `json:"because"`
+	Severity knob.Severity   `json:"severity"`
+	Title    string          `json:"title"`
+	Stage    datapath.Stage  `json:"stage"`
+	Warning  string          `json:"warning,omitempty"`
+	Rules    []string        `json:"rules,omitempty"` // that stop matching
+}
+
+// Skipped is a finding that is off and not planned.
+type Skipped struct {
+	ID      string          `json:"id"`
+	Address setting.Address `json:"address"`
+	Found   string          `json:"found"`
+	Wanted  string          `json:"wanted"`
+	Why     string          `json:"why"`
+}
+
+// Restart groups the changes that wait for one thing to happen.
+type Restart struct {
+	What      setting.Needs     `json:"what"` // "restart of guest vm1"
+	Addresses []setting.Address `json:"addresses"`
+}
+
+// Later says what can only be planned once these changes are made.
+type Later struct {
+	After string   `json:"after"`
+	IDs   []string `json:"ids"`
+	Why   string   `json:"why"`
+}
+
+// Management is the operator's way in.
+type Management struct {
+	NIC     string `json:"nic"`
+	Why     string `json:"why"`
+	Touched bool   `json:"touched"` // a change of this plan is made on it, of whatever risk
+}
+
+// Make plans for a goal. It refuses goals that contradict themselves and catalogues whose order has a cycle.
+func Make(h *facts.Host, g goal.Goal, catalogue []*knob.Knob) (*Plan, error) {
+	return MakeWith(h, g, catalogue, nil)
+}
+
+// MakeWith plans as Make does, with advice adjusted.
+func MakeWith(h *facts.Host, g goal.Goal, catalogue []*knob.Knob, adjust audit.Adjust) (*Plan, error) {
+	if err := g.Check(); err != nil {
+		return nil, err
+	}
+	return From(h, g, audit.RunWith(h, g, catalogue, adjust), catalogue)
+}
+
+// From plans from a report that was made of the same facts.
+func From(h *facts.Host, g goal.Goal, report audit.Report, catalogue []*knob.Knob) (*Plan, error) {
+	order, err := Order(catalogue)
+	if err != nil {
+		return nil, err
+	}
+	p := &Plan{
+		Schema: Schema, Host: h.Name, Made: h.Taken, Goal: g, Tier: report.Tier, Why: report.Why, Identity: identity(h),
+		Changes: []Change{}, Consent: []Change{}, Skipped: []Skipped{}, Restarts: []Restart{}, Later: []Later{}, Management: []Management{},
+		Phases: []Phase{}, Notes: honest(report),
+	}
+	positions := wherePositions(h, catalogue)
+	for _, f := range report.In(audit.Off) {
+		switch {
+		case f.Blocked != "":
+			p.Skipped = append(p.Skipped, Skipped{ID: f.ID, Address: f.Address, Found: f.Found, Wanted: f.Wanted, Why: f.Blocked})
+		case !g.Consents(f.Risk):
+			p.Consent = append(p.Consent, change(f))
+		default:
+			p.Changes = append(p.Changes, change(f))
+		}
+	}
+	place := func(c Change) int { return order[c.ID]<<32 | positions[spot{c.ID, c.Address}] }
+	byPlace := func(a, b Change) int { return place(a) - place(b) }
+	slices.SortStableFunc(p.Changes, byPlace)
+	slices.SortStableFunc(p.Consent, byPlace)
+	slices.SortStableFunc(p.Skipped, func(a, b Skipped) int { return order[a.ID] - order[b.ID] })
+
+	p.postpone()
+	p.confine(h)
+	p.unpooled(h, report)
+	p.shareless(h, report)
+	p.awaitBoot(h, catalogue)
+	for _, c := range p.Changes {
+		p.wait(c)
+	}
+	p.manage(h)
+	p.attend(report)
+	p.Seal()
+	return p, nil
+}
+
+// manage notes the operator's way in, and whether a change is made on it.
+func (p *Plan) manage(h *facts.Host) {
+	for _, n := range h.NICs {
+		if n.Management != "" {
+			p.Management = append(p.Management, Management{NIC: n.Name, Why: n.Management, Touched: slices.ContainsFunc(p.Changes, func(c Change) bool {
+				return nicOf(c.Address) == n.Name
+			})})
+		}
+	}
+}
+
+type spot struct {
+	id string
+	a  setting.Address
+}
+
+// wherePositions is the place of each address in its knob's own list, which is the order within a knob.
+func wherePositions(h *facts.Host, catalogue []*knob.Knob) map[spot]int {
+	at := map[spot]int{}
+	for _, k := range catalogue {
+		for i, a := range k.Where(h) {
+			at[spot{k.ID, a}] = i
+		}
+	}
+	return at
+}
+
+func change(f audit.Finding) Change {
+	return Change{
+		ID: f.ID, Address: f.Address, From: f.Reading, To: f.Want.Target(), Want: *f.Want, Risk: f.Risk,
+		Lasts: setting.Kinds[f.Address.Kind].Lasts, Needs: f.Needs, Because: f.Why, Severity: f.Severity,
+		Title: f.Title, Stage: f.Stage, Warning: f.Warning, Rules: f.Rules,
+	}
+}
+
+// postpone takes out what other changes of this plan will make meaningless: the number of a NIC's channels renumbers its
+// interrupts and queues, and only a guest that runs with its new queues has the vhost threads that belong to them.
+func (p *Plan) postpone() {
+	resized := map[string]string{} // devices → the knob that resizes them
+	var guests []string
+	for _, c := range p.Changes {
+		if c.ID == "nic.channels" || c.ID == "guest.channels" {
+			resized[queueOwner(c.Address)] = c.ID
+		}
+		if c.ID == "domain.queues" || c.ID == "domain.nic_model" || c.ID == "domain.backend" {
+			if !slices.Contains(guests, c.Address.Object()) {
+				guests = append(guests, c.Address.Object())
+			}
+		}
+	}
+	dropped := map[string][]string{}
+	p.Changes = slices.DeleteFunc(p.Changes, func(c Change) bool {
+		byQueue := c.ID == "nic.irq_affinity" || c.ID == "nic.xps" || c.ID == "nic.rps" || c.ID == "guest.xps" || c.ID == "guest.irqbalance"
+		nic := queueOwner(c.Address)
+		if !byQueue || resized[nic] == "" {
+			return false
+		}
+		if !slices.Contains(dropped[nic], c.ID) {
+			dropped[nic] = append(dropped[nic], c.ID)
+		}
+		return true
+	})
+	nics := make([]string, 0, len(dropped))
+	for nic := range dropped {
+		nics = append(nics, nic)
+	}
+	slices.Sort(nics)
+	for _, nic := range nics {
+		p.Later = append(p.Later, Later{After: "this plan", IDs: dropped[nic], Why: fmt.Sprintf("%s gives %s other interrupts and queues: plan again afterwards", resized[nic], nic)})
+	}
+	for _, c := range p.Changes {
+		if p.Tier == goal.Realtime && c.ID == "domain.cpu_model" && strings.HasSuffix(c.Address.Path, "/cpu/mode") {
+			p.Later = append(p.Later, Later{After: "this plan", IDs: []string{"domain.invtsc", "domain.dedicated"}, Why: "libvirt takes these beside host-passthrough only: plan again afterwards, before guest " + c.Address.Object() + " is started anew"})
+		}
+	}
+	for _, guest := range guests {
+		p.Later = append(p.Later, Later{After: setting.RestartOf(guest).String(), IDs: []string{"vhost.threads"}, Why: "the vhost threads of its new queues exist only then: plan again afterwards"})
+	}
+}
+
+// queueOwner is the device to which a value of a queue or an interrupt belongs, inside a guest "eth0 of vm1".
+func queueOwner(a setting.Address) string {
+	if inner, err := a.Inner(); err == nil {
+		return queueOwner(inner) + " of " + a.Object()
+	}
+	if a.Kind == setting.SysfsCPUs {
+		return deviceOf(a)
+	}
+	return a.Object()
+}
+
+// nicOf is the network device on which a value is set; empty where its address names none.
+func nicOf(a setting.Address) string {
+	switch a.Kind {
+	case setting.NICRing, setting.NICChannels, setting.NICCoalesce, setting.NICFeature, setting.NICFlowHash, setting.IRQAffinity,
+		setting.VFCount, setting.NICState, setting.QueueLanes, setting.RootQdisc:
+		return a.Object()
+	case setting.Sysfs, setting.SysfsCPUs:
+		if strings.HasPrefix(a.Path, "class/net/") {
+			return deviceOf(a)
+		}
+	}
+	return ""
+}
+
+// deviceOf is the device of a sysfs address below class/net.
+func deviceOf(a setting.Address) string {
+	if rest, ok := strings.CutPrefix(a.Path, "class/net/"); ok {
+		return setting.Address{Path: rest}.Object()
+	}
+	return a.Object()
+}
+
+func (p *Plan) wait(c Change) {
+	if c.Needs.IsZero() {
+		return
+	}
+	for i := range p.Restarts {
+		if p.Restarts[i].What == c.Needs {
+			p.Restarts[i].Addresses = append(p.Restarts[i].Addresses, c.Address)
+			return
+		}
+	}
+	p.Restarts = append(p.Restarts, Restart{What: c.Needs, Addresses: []setting.Address{c.Address}})
+}
+
+// Seal works out the phases and the digest anew where changes were added or taken away.
+func (p *Plan) Seal() {
+	p.arrange()
+	p.Digest = p.digest()
+}
+
+// Risks reports whether a change has this risk.
+func (p *Plan) Risks(risk goal.Risk) bool {
+	return slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Risk == risk })
+}
+
+// Empty tells whether there is nothing to change.
+func (p *Plan) Empty() bool { return len(p.Changes) == 0 }

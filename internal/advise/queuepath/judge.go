@@ -1,0 +1,142 @@
+package queuepath
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+
+	"mpps/internal/model/setting"
+)
+
+// enough is the number of packets from which on one of several counts as a sender. How many they are is told by their weight (the inverse
+// of the sum of squared shares), so that stray packets of many do not make senders of them.
+func enough[K comparable](packets map[K]uint64, part float64) float64 {
+	var sum, squares float64
+	for _, n := range packets {
+		sum, squares = sum+float64(n), squares+float64(n)*float64(n)
+	}
+	if sum == 0 {
+		return leastSent
+	}
+	return math.Max(leastSent, sum*math.Max(leastPart, math.Min(part, 0.25*squares/(sum*sum))))
+}
+
+// judge is an observation, counted in the ways that the rules ask for.
+type judge struct {
+	*Observation
+	lanes  []Lane
+	depths map[Side]int
+	total  uint64 // packets of the interval, each once
+	at     map[Queue]*load
+	sides  map[Side]*load
+}
+
+// load is what took a queue or a side of a device.
+type load struct {
+	amount
+	moves    uint64
+	byOrigin map[Queue]uint64 // packets
+	byCPU    map[int]uint64   // that hand them to the device
+	choosers map[int]uint64   // that chose the queue
+}
+
+// add counts a row. Where only the device that a packet came by is known (a segment or a copy of what was received) there is no
+// queue to tell senders apart by.
+func (l *load) add(r *Row, known bool) {
+	if l.byOrigin == nil {
+		l.byOrigin, l.byCPU, l.choosers = map[Queue]uint64{}, map[int]uint64{}, map[int]uint64{}
+	}
+	l.amount.add(amount{r.Frames, r.Packets, r.Bytes})
+	l.moves += r.Moves
+	if known {
+		l.byOrigin[r.Origin] += r.Packets
+	}
+	l.byCPU[r.CPU] += r.Packets
+	l.choosers[r.Chooser()] += r.Packets
+}
+
+func newJudge(o *Observation) *judge {
+	j := &judge{Observation: o, lanes: Lanes(o), depths: Depths(o), at: map[Queue]*load{}, sides: map[Side]*load{}}
+	for i := range j.lanes {
+		j.total += j.lanes[i].Packets
+	}
+	seen := map[Queue]bool{}
+	for i := range o.Rows {
+		if r := &o.Rows[i]; r.First() {
+			seen[r.Origin] = true
+		}
+	}
+	for i := range o.Rows {
+		r := &o.Rows[i]
+		if j.at[r.To] == nil {
+			j.at[r.To] = &load{}
+		}
+		if j.sides[r.To.Side()] == nil {
+			j.sides[r.To.Side()] = &load{}
+		}
+		known := r.Origin.Queue >= 0 || seen[r.Origin]
+		j.at[r.To].add(r, known)
+		j.sides[r.To.Side()].add(r, known)
+	}
+	return j
+}
+
+// orderedSides are the sides in the order in which packets pass them.
+func (j *judge) orderedSides() []Side {
+	return slices.SortedFunc(maps.Keys(j.sides), func(a, b Side) int {
+		return cmp.Or(cmp.Compare(j.depths[a], j.depths[b]), compareSides(a, b))
+	})
+}
+
+// queuesOf are the queues of a side that packets took, ascending.
+func (j *judge) queuesOf(s Side) []Queue {
+	var all []Queue
+	for q := range j.at {
+		if q.Side() == s {
+			all = append(all, q)
+		}
+	}
+	slices.SortFunc(all, compareQueues)
+	return all
+}
+
+// weighs tells whether so many packets are enough for a fault.
+func (j *judge) weighs(packets uint64) bool {
+	return packets >= leastPackets && float64(packets) >= leastShare*float64(j.total) &&
+		(j.Watched <= 0 || float64(packets)/j.Watched >= leastRate)
+}
+
+func (j *judge) share(packets uint64) float64 {
+	if j.total == 0 {
+		return 0
+	}
+	return math.Min(1, float64(packets)/float64(j.total))
+}
+
+// senders are the origins that send a good part of a load, in order. The host's own packets have no origin besides the queue itself.
+func (l *load) senders(part float64) []Queue {
+	var all []Queue
+	least := enough(l.byOrigin, part)
+	for origin, n := range l.byOrigin {
+		if origin.Direction == Rx && float64(n) >= least {
+			all = append(all, origin)
+		}
+	}
+	slices.SortFunc(all, compareQueues)
+	return all
+}
+
+// cpus are the CPUs that hand a good part of a load to the device.
+func (l *load) cpus(part float64) setting.CPUSet { return goodPart(l.byCPU, part) }
+
+func goodPart(packets map[int]uint64, part float64) setting.CPUSet {
+	var all []int
+	least := enough(packets, part)
+	for cpu, n := range packets {
+		if cpu >= 0 && float64(n) >= least {
+			all = append(all, cpu)
+		}
+	}
+	return setting.CPUs(all...)
+}

@@ -1,0 +1,146 @@
+// Package queuepath works out which queue of which device packets take on their way between guests and the wire, what is
+// wrong with the way, and what would keep the lanes apart. It is pure: package queuepath/trace watches the kernel, package
+// queuepath/lanes holds the program that carries a queue's number on, and both speak in the types of this file.
+package queuepath
+
+import "mpps/internal/model/setting"
+
+// Direction is which way a packet goes through a device, as the kernel sees it: what a guest sends is received by its tap.
+type Direction string
+
+// The directions.
+const (
+	Rx Direction = "rx" // the device hands it to the stack (netif_receive_skb)
+	Tx Direction = "tx" // the stack hands it to the device (net_dev_start_xmit)
+)
+
+// Queue is one queue of a device.
+type Queue struct {
+	Device    string    `json:"device"`
+	Direction Direction `json:"direction"`
+	Queue     int       `json:"queue"` // from 0; −1 where the device recorded none (a receive queue that no driver named)
+}
+
+// Row is what went from one queue to the next in an interval. It holds no packet: rows are counted in the kernel.
+type Row struct {
+	Origin  Queue `json:"origin"` // where the packet was seen first on this host
+	From    Queue `json:"from"`   // the queue before; equal to To for the packet's first sight (then Origin is To too)
+	To      Queue `json:"to"`
+	FromCPU int   `json:"from_cpu"` // CPU that had the packet at From; −1 for the first sight
+	CPU     int   `json:"cpu"`      // and at To
+
+	Frames  uint64 `json:"frames"`           // socket buffers: what a capture on the queue sees
+	Packets uint64 `json:"packets"`          // on the wire: segments of a GSO frame counted one by one
+	Bytes   uint64 `json:"bytes"`            // of the frames, without FCS
+	Moves   uint64 `json:"moves"`            // frames whose flow had taken another queue of the same device the time before
+	Thread  int    `json:"thread,omitempty"` // thread that was on the CPU at a first sight (a vhost worker); 0: none, softirq of an idle CPU
+}
+
+// First tells whether a row is a packet's first sight on the host.
+func (r *Row) First() bool { return r.From == r.To }
+
+// Chooser is the CPU that chose the queue To: the one that had the packet at From. The CPU that hands it to the device can be another:
+// where a ring was full, the one that its completion interrupts goes on with what waits (net/core/dev.c, netif_schedule_queue).
+func (r *Row) Chooser() int {
+	if r.First() {
+		return r.CPU
+	}
+	return r.FromCPU
+}
+
+// Device is a device that packets were seen on, with what there is to know of it.
+type Device struct {
+	Name     string           `json:"name"`
+	Index    int              `json:"ifindex"`
+	Kind     string           `json:"kind"` // nic, tap, veth, bridge, vxlan, geneve, gretap, vlan, bond, … (facts.Tunnel.Type)
+	Guest    string           `json:"guest,omitempty"`
+	TxQueues int              `json:"tx_queues"` // in use (real_num_tx_queues)
+	RxQueues int              `json:"rx_queues"`
+	Node     int              `json:"numa_node"` // −1: none or not known
+	Lockless bool             `json:"lockless"`  // NETIF_F_LLTX, or no lock is taken because it has no queue discipline and says so
+	Qdisc    string           `json:"qdisc,omitempty"`
+	XPS      []setting.CPUSet `json:"xps,omitempty"`    // by transmit queue; empty: none is set or told
+	Lower    []string         `json:"lower,omitempty"`  // devices below it: of a tunnel, bond, VLAN
+	Master   string           `json:"master,omitempty"` // bridge or bond that it is a port of
+	Lanes    []setting.Lane   `json:"lanes,omitempty"`  // windows of its transmit queues that the steering program gives to taps, by the taps' names
+}
+
+// Terminal tells whether packets leave the host's stack by the device: what is transmitted on it goes to the wire or to a guest.
+// A macvtap is none: what its guest sends is transmitted on it, and goes on to the device below (drivers/net/tap.c, tap_get_user).
+func (d *Device) Terminal() bool {
+	return d.Kind == "nic" || d.Kind == "tap" || d.Kind == "veth"
+}
+
+// Contention is how often CPUs waited for one lock of a device in the interval.
+type Contention struct {
+	Device string `json:"device"`
+	Queue  int    `json:"queue"` // transmit queue; −1: the lock of the root queue discipline
+	Lock   string `json:"lock"`  // xmit (netdev_queue._xmit_lock), qdisc (Qdisc.q.lock), busy (Qdisc.busylock), seq (Qdisc.seqlock)
+	Waits  uint64 `json:"waits"`
+	WaitNS uint64 `json:"wait_ns"` // of all waits together
+}
+
+// Requeues is how often a device's queue discipline got a packet back because the ring of the device's queue was full or stopped.
+type Requeues struct {
+	Device string `json:"device"`
+	Count  uint64 `json:"count"`
+}
+
+// Vhost is a worker of a guest's NIC.
+type Vhost struct {
+	Guest  string `json:"guest"`
+	Device string `json:"device"` // its tap
+	Queue  int    `json:"queue"`
+	Thread int    `json:"thread"`
+	CPU    int    `json:"cpu"` // where it was last
+
+	Memory setting.CPUSet `json:"memory_nodes,omitempty"` // NUMA nodes of the guest's memory; empty: not known
+}
+
+// Observation is what was seen in an interval.
+type Observation struct {
+	Seconds     float64      `json:"seconds"`      // of the whole interval
+	Watched     float64      `json:"watched"`      // of which every packet was counted
+	EveryPacket bool         `json:"every_packet"` // watched all the time, whatever it costs
+	Devices     []Device     `json:"devices"`
+	Rows        []Row        `json:"rows"`
+	Contention  []Contention `json:"contention"`
+	Requeues    []Requeues   `json:"requeues"`
+	Vhost       []Vhost      `json:"vhost"`
+	Nodes       []int        `json:"cpu_nodes"` // NUMA node by CPU number
+	Lost        Lost         `json:"lost"`
+	Unseen      []Unseen     `json:"unseen"` // what this kernel does not let us see
+}
+
+// Lost is what the counters had no room for.
+type Lost struct {
+	Rows  uint64 `json:"rows"`  // frames whose row was not counted: the table was full
+	Joins uint64 `json:"joins"` // frames whose way so far was forgotten
+}
+
+// Blind names what could not be seen where something depends on it.
+type Blind int
+
+// What something depends on.
+const (
+	BlindLocks Blind = iota + 1 // the kernel tells nothing of waits for the locks of transmit queues
+	BlindWays                   // packets cannot be followed from queue to queue
+	BlindFirst                  // of the CPUs that wait for a lock the first is not told: waits are at least those that are
+)
+
+// Unseen is what could not be seen, and why.
+type Unseen struct {
+	What  string `json:"what"`
+	Why   string `json:"why"`
+	Blind Blind  `json:"-"`
+}
+
+// Device is a device by name; nil where none of that name was seen.
+func (o *Observation) Device(name string) *Device {
+	for i := range o.Devices {
+		if o.Devices[i].Name == name {
+			return &o.Devices[i]
+		}
+	}
+	return nil
+}

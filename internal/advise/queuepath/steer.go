@@ -1,0 +1,249 @@
+package queuepath
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"mpps/internal/advise/knob"
+	"mpps/internal/advise/plan"
+	"mpps/internal/model/datapath"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
+)
+
+// Means is what keeps lanes apart.
+type Means string
+
+// The means, the gentlest first.
+const (
+	AsItIs    Means = "nothing" // they are apart already
+	ByXPS     Means = "xps"     // the NIC's queue follows from the CPU that sends: each vhost thread has its own
+	ByProgram Means = "program" // the queue's number is carried from the tap to the NIC
+)
+
+// Words are the means for people.
+func (m Means) Words() string {
+	switch m {
+	case ByXPS:
+		return "steered by XPS"
+	case ByProgram:
+		return "steered by program"
+	}
+	return "nothing to mend"
+}
+
+// SteerOptions say what is to be steered, and how.
+type SteerOptions struct {
+	NIC     string             // the group of this NIC alone; empty: all by which guests send
+	Weights map[string]float64 // by guest, where there are not enough queues
+	By      Means              // empty: the gentlest that works
+
+	Standing []string // NICs that have lanes now: a guest that is silent keeps its own
+}
+
+// Steering is what keeps the lanes of a host apart.
+type Steering struct {
+	Groups  []Steered     `json:"groups"`
+	Changes []plan.Change `json:"changes"`
+	Advice  []Advice      `json:"advice"`
+}
+
+// Steered is what becomes of the NICs that the same taps send by: the ports of a bond, or a single one.
+type Steered struct {
+	NICs   []string       `json:"nics"`
+	Queues int            `json:"queues"` // of the one that has the fewest, as far as they can be steered (setting.MaxLanes)
+	Means  Means          `json:"means"`
+	Why    string         `json:"why"`
+	Lanes  []setting.Lane `json:"lanes"`
+
+	taps []string // of the lanes, as they are called now
+}
+
+// Advice is what mpps does not do by itself: a device or a guest would have to be made anew.
+type Advice struct {
+	Text    string `json:"text"`
+	Command string `json:"command,omitempty"`
+}
+
+// Refusal is a wish that cannot be carried out, with what to do instead.
+type Refusal struct{ Why, Instead string }
+
+func (r *Refusal) Error() string { return r.Why }
+
+// Hint says what to do instead.
+func (r *Refusal) Hint() string { return r.Instead }
+
+// SteerAddresses lists what must be read before Steer.
+func SteerAddresses(h *facts.Host, o *Observation, options SteerOptions) []setting.Address {
+	s := newSteerer(h, o, options)
+	var all []setting.Address
+	for _, p := range s.ports {
+		all = append(all, setting.Of(setting.QueueLanes, p.name))
+		if p.queues < 2 { // its files answer ENOENT
+			continue
+		}
+		for q := range p.queues {
+			all = append(all, setting.XPS(p.name, q))
+		}
+	}
+	return append(all, s.qdiscAddresses()...)
+}
+
+// Steer plans what keeps each guest queue's packets on a NIC queue of their own, as far as there are enough, and shares them
+// by weight where there are not. o may be nil: then nothing is known but what the host is. h must hold readings of SteerAddresses.
+func Steer(h *facts.Host, o *Observation, options SteerOptions) (*Steering, error) {
+	s := newSteerer(h, o, options)
+	groups, err := s.groups()
+	if err != nil {
+		return nil, err
+	}
+	result := &Steering{Groups: []Steered{}, Changes: []plan.Change{}, Advice: []Advice{}}
+	var refusals []*Refusal
+	for _, g := range groups {
+		one, changes, err := s.steer(g)
+		if refusal, is := errors.AsType[*Refusal](err); is { // the others need not wait for it
+			refusals = append(refusals, refusal)
+			result.Advice = append(result.Advice, Advice{fmt.Sprintf("%s: left as it is: %s", strings.Join(one.NICs, ", "), refusal.Why), refusal.Instead})
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		result.Groups = append(result.Groups, one)
+		for _, c := range changes { // groups may have a tunnel in common
+			if !slices.ContainsFunc(result.Changes, func(other plan.Change) bool { return other.Address == c.Address }) {
+				result.Changes = append(result.Changes, c)
+			}
+		}
+		for _, a := range s.advise(g, one) {
+			if !slices.Contains(result.Advice, a) {
+				result.Advice = append(result.Advice, a)
+			}
+		}
+	}
+	if len(result.Groups) == 0 {
+		return nil, together(refusals)
+	}
+	return result, nil
+}
+
+// together is one refusal of several, with what to do instead of the first.
+func together(refusals []*Refusal) *Refusal {
+	var why []string
+	for _, r := range refusals {
+		why = append(why, r.Why)
+	}
+	return &Refusal{strings.Join(why, "; "), refusals[0].Instead}
+}
+
+// steer plans for one group of NICs.
+func (s *steerer) steer(g group) (Steered, []plan.Change, error) {
+	one := Steered{Queues: s.fewest(g)}
+	for _, p := range g.ports {
+		one.NICs = append(one.NICs, p.name)
+	}
+	if err := s.enoughQueues(g); err != nil {
+		return one, nil, err
+	}
+	way, why, err := s.way(g)
+	if err != nil {
+		return one, nil, err
+	}
+	before := s.byProgramNow(g)
+	if way == ByXPS {
+		before = s.byXPSNow(g)
+	}
+	if way == AsItIs {
+		one.Means, one.Why = way, why
+		return one, nil, nil
+	}
+	qdiscs := s.planQdiscs(g)
+	if way == ByProgram {
+		g = s.carried(g)
+	}
+	one.taps = g.taps
+	if way == ByProgram { // the number that a packet carries ends there
+		one.Queues = min(one.Queues, setting.MaxLanes)
+	}
+	lanes := Windows(g.senders, one.Queues, s.queueNodes(g), before)
+	worse := s.worse(g, lanes)
+	if worse != "" && len(before) > 0 { // staying has its price
+		lanes = Windows(g.senders, one.Queues, s.queueNodes(g), nil)
+		worse = s.worse(g, lanes)
+	}
+	if worse != "" {
+		if s.options.By != "" || len(s.options.Weights) > 0 {
+			return one, nil, &Refusal{"what was asked for makes it worse: " + worse, "leave out --by and --weight; or watch longer, while all guests send as they usually do"}
+		}
+		one.Means, one.Why = AsItIs, "there are too few queues for all lanes, and no division of them is better than what was seen: "+worse
+		return one, qdiscs, nil
+	}
+	one.Means, one.Why, one.Lanes = way, why, lanes
+	if way == ByXPS {
+		return one, append(s.planXPS(g, one), qdiscs...), nil
+	}
+	return one, append(s.planProgram(g, one), qdiscs...), nil
+}
+
+// way chooses the gentlest way that works, or refuses the one that was asked for.
+func (s *steerer) way(g group) (Means, string, error) {
+	noXPS, noProgram := s.noXPS(g), s.noProgram(g)
+	switch s.options.By {
+	case ByXPS:
+		if noXPS != "" {
+			return "", "", &Refusal{"XPS does not keep these lanes apart: " + noXPS, "mpps path --steer --by program carries the queue's number in the packet; or 'mpps plan' first, where vhost threads can be placed"}
+		}
+		return ByXPS, "asked for by name", nil
+	case ByProgram:
+		if noProgram != "" {
+			return "", "", &Refusal{noProgram, "give each vhost thread a CPU of its own ('mpps plan'), then mpps path --steer --by xps"}
+		}
+		return ByProgram, "asked for by name", nil
+	}
+	if why := s.apart(g); why != "" {
+		return AsItIs, why, nil
+	}
+	switch {
+	case noXPS == "":
+		return ByXPS, "each vhost thread sends from a CPU of its own: the CPU names the queue", nil
+	case noProgram == "":
+		return ByProgram, noXPS, nil
+	}
+	return "", "", &Refusal{
+		fmt.Sprintf("nothing keeps lanes apart here: %s; %s", noXPS, noProgram),
+		"give each vhost thread a CPU of its own ('mpps plan'), then mpps path --steer",
+	}
+}
+
+// change is one value of a group.
+func (s *steerer) change(id, title string, a setting.Address, want setting.Want, risk goal.Risk, stage datapath.Stage, because string) plan.Change {
+	return plan.Change{
+		ID: id, Title: title, Address: a, From: s.host.Readings.At(a), To: want.Target(), Want: want, Risk: risk,
+		Lasts: setting.Kinds[a.Kind].Lasts, Because: because, Stage: stage, Severity: knob.Medium,
+	}
+}
+
+// told says in one line what a division comes to.
+func (d *Steered) told() string {
+	users, most := map[int]int{}, 0
+	for _, l := range d.Lanes {
+		for q := range l.Count {
+			users[l.Base+q]++
+			most = max(most, users[l.Base+q])
+		}
+	}
+	text := fmt.Sprintf("%s on %s of %d", some(len(d.Lanes), "tap"), some(len(users), "queue"), d.Queues)
+	if most > 1 {
+		return fmt.Sprintf("%s, up to %d on one: there are fewer queues than lanes", text, most)
+	}
+	return text + ", no two on one"
+}
+
+// fewest is how many queues the NIC of a group has that has the fewest.
+func (s *steerer) fewest(g group) int {
+	return slices.MinFunc(g.ports, func(a, b port) int { return cmp.Compare(a.queues, b.queues) }).queues
+}

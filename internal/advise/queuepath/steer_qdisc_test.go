@@ -1,0 +1,118 @@
+package queuepath
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"mpps/internal/advise/plan"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
+)
+
+func refusedWith(t *testing.T, h *facts.Host, options SteerOptions, says ...string) {
+	t.Helper()
+	s, err := Steer(h, nil, options)
+	refusal, is := errors.AsType[*Refusal](err)
+	if !is || refusal.Instead == "" {
+		t.Errorf("expected a refusal with %q and what to do instead, found %+v, %v", says, s, err)
+		return
+	}
+	for _, word := range says {
+		if !strings.Contains(err.Error(), word) {
+			t.Errorf("expected %q, found %v", word, err)
+		}
+	}
+}
+
+// TestSteerQdisc: a discipline whose lock all lanes take is taken off a virtual device that needs none, where it can be put back.
+func TestSteerQdisc(t *testing.T) {
+	at := setting.Of(setting.RootQdisc, "vx0")
+	foreign := setting.Value("htb 1:")
+	foreign.ReadOnly, foreign.Why = true, "somebody put htb there"
+	for what, c := range map[string]struct {
+		reading setting.Reading
+		spoil   func(*facts.Host)
+		planned bool
+		advised string
+	}{
+		"the kernel's own":        {setting.Value("default fq_codel"), nil, true, ""},
+		"none":                    {setting.Value("noqueue"), nil, false, ""},
+		"somebody's":              {foreign, nil, false, "somebody put htb there"},
+		"down":                    {setting.Missing("down"), nil, false, ""},
+		"a lock of its own":       {setting.Value("default fq_codel"), func(h *facts.Host) { h.Tunnels[0].Lockless = false }, false, "numtxqueues"},
+		"a lock for each lane":    {setting.Value("default mq fq_codel"), func(h *facts.Host) { h.Tunnels[0].TxQueues = 8 }, false, ""},
+		"fewer locks than lanes":  {setting.Value("default mq fq_codel"), func(h *facts.Host) { h.Tunnels[0].TxQueues = 2 }, true, ""},
+		"a bond":                  {setting.Value("default fq_codel"), func(h *facts.Host) { h.Tunnels[0].Type = "bond" }, true, ""},
+		"and too few NIC queues":  {setting.Value("default fq_codel"), func(h *facts.Host) { h.NICs[0].TxQueues = 2 }, true, ""},
+		"one guest behind a bond": {setting.Value("default fq_codel"), func(h *facts.Host) { h.Tunnels[0].Type, h.Taps[1].Up = "bond", false }, true, ""},
+	} {
+		h := steerHost(2, 2, 8)
+		through(h, 1, true)
+		float(h, 0)
+		h.Readings[at] = c.reading
+		if c.spoil != nil {
+			c.spoil(h)
+		}
+		s := mustSteer(t, h, nil, SteerOptions{})
+		i := slices.IndexFunc(s.Changes, func(c plan.Change) bool { return c.Address == at })
+		if (i >= 0) != c.planned {
+			t.Errorf("%s: %+v", what, s.Changes)
+		} else if c.planned {
+			if one := s.Changes[i]; one.To.Value != setting.NoQueue || one.From != c.reading || one.Risk != goal.Blip || one.Warning == "" {
+				t.Errorf("%s: %+v", what, one)
+			}
+		}
+		advised := ""
+		for _, a := range s.Advice {
+			advised += a.Text + ": " + a.Command + "\n"
+		}
+		if !strings.Contains(advised, c.advised) || c.advised == "" && strings.Contains(advised, "lock") {
+			t.Errorf("%s: advice %q, expected %q", what, advised, c.advised)
+		}
+	}
+}
+
+// TestSteerQdiscOnce: a tunnel whose packets were seen to leave by two NICs, each guest's by one, loses its discipline once.
+func TestSteerQdiscOnce(t *testing.T) {
+	h, o := routed(Device{Name: "eno1", Kind: "nic", TxQueues: 4, RxQueues: 4, Node: -1}, 0)
+	for i := range o.Rows {
+		if r := &o.Rows[i]; r.Origin.Device == "vnet1" && r.To.Device == "eth0" {
+			r.To = Queue{"eno1", Tx, r.To.Queue}
+		}
+	}
+	h.Readings[setting.Of(setting.RootQdisc, "vx0")] = setting.Value("default fq_codel")
+	s := mustSteer(t, h, o, SteerOptions{By: ByProgram})
+	n := 0
+	for _, c := range s.Changes {
+		if c.Address.Kind == setting.RootQdisc {
+			n++
+		}
+	}
+	if len(s.Groups) != 2 || n != 1 {
+		t.Errorf("%d changes of the discipline for %+v", n, s.Groups)
+	}
+}
+
+// TestMendIsWhatSteerDoes: --steer is named where it mends, and where it does not what does.
+func TestMendIsWhatSteerDoes(t *testing.T) {
+	for _, c := range []struct {
+		d       Device
+		mend    func(*Device) Mend
+		command string
+	}{
+		{Device{Name: "gre0", Kind: "gretap", TxQueues: 1, Lockless: true, Qdisc: "fq_codel"}, funnelMend, steer},
+		{Device{Name: "gre0", Kind: "gretap", TxQueues: 1, Lockless: true, Qdisc: "noqueue"}, funnelMend, steer},
+		{Device{Name: "gre1", Kind: "gre", TxQueues: 1, Lockless: true, Qdisc: "fq_codel"}, funnelMend, "tc qdisc replace dev gre1 root noqueue"},
+		{Device{Name: "gre0", Kind: "gretap", TxQueues: 1, Qdisc: "noqueue"}, funnelMend, "ip -d link show gre0"},
+		{Device{Name: "gre0", Kind: "gretap", TxQueues: 4, Lockless: true, Qdisc: "fq_codel"}, rootMend, steer},
+		{Device{Name: "gre0", Kind: "gretap", TxQueues: 4, Qdisc: "fq_codel"}, rootMend, "tc qdisc replace dev gre0 root mq"},
+		{Device{Name: "eth0", Kind: "nic", TxQueues: 4, Qdisc: "fq"}, rootMend, "tc qdisc replace dev eth0 root mq"},
+	} {
+		if m := c.mend(&c.d); m.Command != c.command || m.Text == "" {
+			t.Errorf("%+v: %+v, expected %q", c.d, m, c.command)
+		}
+	}
+}

@@ -1,0 +1,82 @@
+package queuepath
+
+import (
+	"fmt"
+
+	"mpps/internal/model/setting"
+)
+
+// sent is what was seen to leave by a port, by the queue where it came from and by the port's queue.
+func (s *steerer) sent(name string) (from, to map[Queue]uint64) {
+	from, to = map[Queue]uint64{}, map[Queue]uint64{}
+	if s.seen == nil {
+		return from, to
+	}
+	for i := range s.seen.Rows {
+		if r := &s.seen.Rows[i]; r.To.Device == name && r.To.Direction == Tx {
+			from[r.Origin] += r.Packets
+			to[r.To] += r.Packets
+		}
+	}
+	return from, to
+}
+
+// weigh notes what each sender's queues were seen to send by a group's NICs; nothing where too little was seen to tell.
+func (s *steerer) weigh(g *group) {
+	seen, total := make([][]float64, len(g.senders)), uint64(0)
+	for _, p := range g.ports {
+		from, _ := s.sent(p.name)
+		for i, sender := range g.senders {
+			if seen[i] == nil {
+				seen[i] = make([]float64, sender.Queues)
+			}
+			for q := range sender.Queues {
+				n := from[Queue{g.taps[i], Rx, q}]
+				seen[i][q] += float64(n)
+				total += n
+			}
+		}
+	}
+	if total < leastPackets {
+		return
+	}
+	for i := range g.senders {
+		g.senders[i].Seen = seen[i]
+	}
+}
+
+// worse says by how much windows would crowd the fullest queue of a NIC more than it was seen to be; empty where they would not. A lane
+// that takes a queue for itself crowds nobody, even if its flows were on several before.
+func (s *steerer) worse(g group, lanes []setting.Lane) string {
+	for _, p := range g.ports {
+		from, to := s.sent(p.name)
+		planned := make([]uint64, p.queues)
+		var total, most, widest, fullest uint64
+		for i, l := range lanes {
+			for q := range g.senders[i].Queues {
+				n := from[Queue{g.taps[i], Rx, q}]
+				delete(from, Queue{g.taps[i], Rx, q})
+				planned[QueueOf(l, q)%p.queues] += n
+				total, widest = total+n, max(widest, n)
+			}
+		}
+		if total < leastPackets {
+			continue
+		}
+		others := uint64(0) // of the host itself and of who has no lane: they go on as they do
+		for _, n := range from {
+			others += n
+		}
+		for _, n := range planned {
+			fullest = max(fullest, n)
+		}
+		for _, n := range to {
+			most = max(most, n)
+		}
+		if limit := max(most, widest); float64(fullest) > 1.05*float64(limit) {
+			return fmt.Sprintf("the fullest queue of %s would have %.0f %% of the packets, and has %.0f %%", p.name,
+				100*float64(fullest)/float64(total+others), 100*float64(most)/float64(total+others))
+		}
+	}
+	return ""
+}

@@ -1,0 +1,94 @@
+package realtime
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"mpps/internal/advise/knob"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
+)
+
+var (
+	cgroupPulls = &Kind{"cgroup.vcpu", Cgroups, "A vCPU's control group is not its pin", knob.High,
+		"a thread never leaves the CPUs of its group, and each time the group's change the kernel gives it all of them: the pin is gone", "domain.vcpupin"}
+	cgroupNarrow = &Kind{"cgroup.narrow", Cgroups, "A control group keeps guests off their CPUs", knob.High,
+		"a pin outside of the group's CPUs is refused, or cut down to what is left: the vCPU runs elsewhere", ""}
+	cgroupHelper = &Kind{"cgroup.helper", Cgroups, "The group of QEMU's own threads has quiet CPUs", knob.Medium,
+		"whenever the group's CPUs change, the kernel lets these threads run on all of them again", "domain.emulatorpin"}
+	cgroupHost = &Kind{"cgroup.host", Cgroups, "A control group gives quiet CPUs to the host's programs", knob.Medium,
+		"whenever the group's CPUs change, the kernel lets its programs run on all of them again, pinned or not", ""}
+)
+
+// cgroups judges the control groups.
+func cgroups(v *view) {
+	if v.h.Isolation == nil {
+		v.unsure("control groups", "they were not looked at")
+		return
+	}
+	by := map[string]*guest{}
+	for _, g := range v.guests {
+		by[g.f.Name] = g
+	}
+	for _, c := range v.h.Isolation.Cgroups {
+		in := c.Effective.And(v.s.CPUs)
+		switch g := by[c.Guest]; {
+		case c.Guest == "":
+			v.hostGroup(c)
+		case g == nil || !g.realtime || !g.defined:
+		case strings.HasPrefix(c.Part, "vcpu"):
+			v.vcpuGroup(c, g)
+		case c.Part != "":
+			if len(in) > 0 {
+				kind := strings.TrimRight(c.Part, "0123456789")
+				v.add(cgroupHelper, c.Path, in, fmt.Sprintf("the group of guest %s's %s has %s, of which %s should be quiet", c.Guest, c.Part, c.Effective, in),
+					fmt.Sprintf("virsh %spin %s %s --live", kind, strings.TrimSpace(c.Guest+" "+strings.TrimPrefix(c.Part, kind)), v.away())).with("cpus", float64(len(in)))
+			}
+		default:
+			v.holds(c, g.pins(), "guest "+c.Guest)
+		}
+	}
+}
+
+// hostGroup judges a group that is no guest's: machine.slice must have the guests' CPUs, others that name CPUs not the quiet ones.
+func (v *view) hostGroup(c facts.Cgroup) {
+	if c.Path == "machine.slice" || c.Path == "machine" || strings.HasPrefix(c.Path, "machine.slice/") {
+		pins := setting.CPUSet{}
+		for _, g := range v.guests {
+			if g.realtime {
+				pins = pins.Or(g.pins())
+			}
+		}
+		v.holds(c, pins, "the guests")
+		return
+	}
+	if in := c.CPUs.And(v.s.CPUs); len(in) > 0 && !strings.HasPrefix(c.Partition, "isolated") {
+		v.add(cgroupHost, c.Path, in, fmt.Sprintf("its cpuset.cpus is %s, of which %s should be quiet", c.CPUs, in),
+			fmt.Sprintf("systemctl set-property %s AllowedCPUs=%s", c.Path, v.away())).with("cpus", float64(len(in)))
+	}
+}
+
+// holds judges whether a group has the CPUs that what is in it needs.
+func (v *view) holds(c facts.Cgroup, need setting.CPUSet, whose string) {
+	if len(c.Effective) == 0 {
+		return
+	}
+	if missing := need.And(v.h.Topology.Online).Minus(c.Effective); len(missing) > 0 {
+		v.add(cgroupNarrow, c.Path, missing, fmt.Sprintf("it has %s; for %s it lacks %s", c.Effective, whose, named(missing)),
+			fmt.Sprintf("systemctl set-property machine.slice AllowedCPUs=%s, or take AllowedCPUs out of its drop-in", c.Effective.Or(need))).with("cpus", float64(len(missing)))
+	}
+}
+
+// vcpuGroup compares the group of a vCPU with its pin.
+func (v *view) vcpuGroup(c facts.Cgroup, g *guest) {
+	n, err := strconv.Atoi(strings.TrimPrefix(c.Part, "vcpu"))
+	if err != nil || n < 0 || n >= len(g.vcpus) || len(c.Effective) == 0 {
+		return
+	}
+	pin := g.vcpus[n].pin.And(v.h.Topology.Online)
+	if len(pin) > 0 && !pin.Equal(c.Effective) {
+		v.add(cgroupPulls, c.Path, c.Effective.Or(pin), fmt.Sprintf("the group of guest %s's vCPU %d has %s, the pin is %s", c.Guest, n, c.Effective, pin),
+			fmt.Sprintf("virsh vcpupin %s %d %s --live sets both", c.Guest, n, pin)).with("cpus", float64(len(c.Effective)))
+	}
+}

@@ -1,0 +1,289 @@
+package realtime
+
+import (
+	"fmt"
+	"strings"
+
+	"mpps/internal/advise/knob"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
+)
+
+// bootCPU is the CPU that the kernel boots on.
+const bootCPU = 0
+
+var (
+	listsIsolcpus = &Kind{"lists.isolcpus", Lists, "The scheduler may put anything there", knob.High,
+		"the scheduler balances tasks onto CPUs that are not isolated: any thread can push a vCPU aside for milliseconds", "boot.isolcpus"}
+	listsNohzFull = &Kind{"lists.nohz_full", Lists, "The tick goes on there", knob.High,
+		"the tick interrupts the CPU 100 to 1000 times a second, and each time takes the vCPU out of the guest", "boot.nohz_full"}
+	listsRCU = &Kind{"lists.rcu_nocbs", Lists, "RCU's work is done there", knob.Medium,
+		"what is freed through RCU is freed in bursts on the CPU that freed it, unless threads elsewhere do it", "boot.rcu_nocbs"}
+	listsManaged = &Kind{"lists.managed_irq", Lists, "Managed interrupts are not kept away", knob.Low,
+		"the kernel spreads queues of disks over all CPUs and nobody can move them; only isolcpus=managed_irq keeps them off", "boot.isolcpus"}
+	listsSpare = &Kind{"lists.spare", Lists, "CPUs are set aside for nobody", knob.Low,
+		"an isolated CPU that no guest uses is lost to the host: nothing is moved there", "boot.isolcpus"}
+	listsIgnored = &Kind{"lists.ignored", Lists, "The kernel did not take an argument", knob.High,
+		"what the command line asks for is not in force, although it looks so", ""}
+	listsMalformed = &Kind{"lists.malformed", Lists, "An argument is no list of CPUs", knob.High,
+		"the kernel ignores the whole argument, or takes a part of it", ""}
+	listsBootCPU = &Kind{"lists.boot_cpu", Lists, "The boot CPU is among them", knob.Medium,
+		"the boot CPU keeps the time for those that have no tick, and takes what nobody else does: the kernel takes it out of nohz_full by itself", "boot.nohz_full"}
+	listsNoSuch = &Kind{"lists.no_such_cpu", Lists, "A list names a CPU that is not there", knob.Medium,
+		"a list that was made for another machine isolates other CPUs than was meant", ""}
+	listsOffline = &Kind{"lists.offline", Lists, "A CPU is switched off", knob.High,
+		"nothing can run there, and a guest that is pinned there does not start", ""}
+	listsIRQAffinity = &Kind{"lists.irqaffinity", Lists, "irqaffinity sends interrupts there", knob.Medium,
+		"each interrupt that is asked for from boot on may be put on these CPUs", "boot.irqaffinity"}
+	listsNextBoot = &Kind{"lists.next_boot", Lists, "The next boot has another list", knob.Medium,
+		"after a reboot other CPUs are set aside than now, and the guests' pins do not follow", ""}
+	listsBalancer = &Kind{"lists.irqbalance", Lists, "irqbalance may use them", knob.High,
+		"irqbalance moves interrupts every ten seconds, onto every CPU that it is not told to leave alone", "nic.irqbalance"}
+	listsPartition = &Kind{"lists.partition", Lists, "An isolated partition does not agree", knob.High,
+		"a cpuset that is meant to isolate CPUs and is invalid, or has only some of them, leaves the rest to the scheduler", ""}
+	listsSibling = &Kind{"lists.sibling", Lists, "The other thread of its core is not isolated", knob.Medium,
+		"both threads of a core share its units and caches: work on one slows the other down, at once and by up to a half", "firmware.smt"}
+)
+
+// lists judges the lists of CPUs that must agree.
+func lists(v *view) {
+	cpus := v.s.CPUs
+	t := &v.h.Topology
+	parted := partitions(v.h)
+	plan := "mpps plan --latency 20us, apply, reboot"
+
+	if rest := cpus.Minus(setting.CPUs(bootCPU)); len(rest) > 0 {
+		plan = fmt.Sprintf("mpps plan --latency 20us --cpus %s, apply, reboot", rest)
+	}
+
+	isolcpus, nohz, rcu := v.running("isolcpus"), v.running("nohz_full"), v.running("rcu_nocbs")
+	if missing := cpus.Minus(t.Isolated).Minus(parted); len(missing) > 0 {
+		v.add(listsIsolcpus, "isolcpus", missing, fmt.Sprintf("isolated: %s; not: %s", none(t.Isolated.Or(parted)), named(missing)), plan).with("cpus", float64(len(missing)))
+	}
+	if missing := cpus.Minus(t.NohzFull); len(missing) > 0 {
+		v.add(listsNohzFull, "nohz_full", missing, fmt.Sprintf("without a tick: %s; with one: %s", none(t.NohzFull), named(missing)), plan).with("cpus", float64(len(missing)))
+	}
+	// nohz_full implies rcu_nocbs (kernel/rcu/tree_nocb.h, rcu_init_nohz).
+	if missing := cpus.Minus(rcu.cpus).Minus(t.NohzFull); len(missing) > 0 {
+		v.add(listsRCU, "rcu_nocbs", missing, fmt.Sprintf("offloaded: %s; not: %s", none(rcu.cpus.Or(t.NohzFull)), named(missing)), plan).with("cpus", float64(len(missing)))
+	} else if short := t.NohzFull.And(cpus).Minus(rcu.cpus); rcu.given && rcu.err == nil && len(short) > 0 {
+		v.add(listsRCU, "rcu_nocbs", short, fmt.Sprintf("it names %s; the kernel adds %s, which nohz_full has", none(rcu.cpus), short), plan).at(knob.Low)
+	}
+	if len(t.Isolated.And(cpus)) > 0 && isolcpus.given && isolcpus.err == nil && !isolcpus.flagged("managed_irq") {
+		managed := len(v.managed(cpus))
+		f := v.add(listsManaged, "isolcpus", cpus, fmt.Sprintf("its flags are %s; %s may come to these CPUs", strings.Join(isolcpus.flags, ","), counted(managed, "managed interrupt")), plan)
+		if f.with("managed", float64(managed)); managed > 0 {
+			f.at(knob.Medium)
+		}
+	}
+	v.ignored(isolcpus, nohz, plan)
+	v.spare()
+	v.there(isolcpus, nohz, rcu)
+	if a := v.running("irqaffinity"); a.given && a.err == nil && len(a.cpus.And(cpus)) > 0 {
+		v.add(listsIRQAffinity, "irqaffinity", a.cpus.And(cpus), fmt.Sprintf("it names %s, among them %s", a.cpus, named(a.cpus.And(cpus))), fmt.Sprintf("irqaffinity=%s on the kernel command line; rt.irq_affinity sets the same at once", v.away()))
+	}
+	v.nextBoot()
+	v.balancer()
+	v.partitioned(parted)
+	v.siblings()
+}
+
+// ignored compares what the command line asks for with what the kernel shows.
+func (v *view) ignored(isolcpus, nohz argument, plan string) {
+	for _, a := range []struct {
+		name  string
+		given argument
+		shown setting.CPUSet
+	}{{"isolcpus", isolcpus, v.h.Topology.Isolated}, {"nohz_full", nohz, v.h.Topology.NohzFull}} {
+		switch asked := a.given.cpus.And(v.all()).Minus(setting.CPUs(bootCPU)); {
+		case !a.given.given:
+		case a.given.err != nil:
+			v.add(listsMalformed, a.name, v.s.CPUs, fmt.Sprintf("the command line has it: %v", a.given.err), plan)
+		case a.name == "isolcpus" && !a.given.flagged("domain"):
+		case len(asked.Minus(a.shown)) > 0:
+			v.add(listsIgnored, a.name, asked.Minus(a.shown), fmt.Sprintf("the command line names %s, the kernel shows %s", a.given.cpus, none(a.shown)),
+				"look into the kernel's first messages (dmesg) for what it says of "+a.name+"; a kernel without CONFIG_NO_HZ_FULL has no nohz_full")
+		}
+	}
+}
+
+// spare finds CPUs that are set aside and that nobody claims.
+func (v *view) spare() {
+	claimed := v.s.CPUs
+	for _, g := range v.guests {
+		claimed = claimed.Or(g.claims())
+	}
+	if spare := v.h.Topology.Isolated.Minus(claimed); len(spare) > 0 {
+		v.add(listsSpare, "isolcpus", spare, fmt.Sprintf("%s: isolated, and neither asked about nor a guest's", named(spare)), "give them to a guest, or take them out of isolcpus, nohz_full and rcu_nocbs").with("cpus", float64(len(spare)))
+	}
+}
+
+// all are the CPUs that the machine has.
+func (v *view) all() setting.CPUSet {
+	all := make([]int, 0, len(v.h.Topology.CPUs))
+	for _, c := range v.h.Topology.CPUs {
+		all = append(all, c.ID)
+	}
+	return setting.CPUs(all...)
+}
+
+// there finds CPUs of lists that are not there, that are switched off, and the one that must not be among them.
+func (v *view) there(isolcpus, nohz, rcu argument) {
+	all := v.all()
+	given := setting.CPUSet{}
+	for _, a := range []struct {
+		name string
+		argument
+	}{{"isolcpus", isolcpus}, {"nohz_full", nohz}, {"rcu_nocbs", rcu}} {
+		if a.err != nil {
+			continue
+		}
+		if a.name != "rcu_nocbs" {
+			given = given.Or(a.cpus)
+		}
+		if odd := a.cpus.Minus(all); len(odd) > 0 {
+			v.add(listsNoSuch, a.name, odd, fmt.Sprintf("it names %s; the machine has %s", odd, all), "correct the list on the kernel command line")
+		}
+	}
+	if given.Or(v.s.CPUs).Has(bootCPU) {
+		v.add(listsBootCPU, cpuObject(bootCPU), setting.CPUs(bootCPU), fmt.Sprintf("CPU %d boots the host and is to be quiet too", bootCPU), "take CPU 0 out of isolcpus and nohz_full, and give the guest another one")
+	}
+	for _, cpu := range v.s.CPUs.And(all).Minus(v.h.Topology.Online) {
+		v.add(listsOffline, cpuObject(cpu), setting.CPUs(cpu), "it is offline", fmt.Sprintf("echo 1 > /sys/devices/system/cpu/cpu%d/online; siblings that smt/control keeps off cannot be a guest's", cpu))
+	}
+}
+
+// nextBoot compares the running kernel's lists with those of the next one.
+func (v *view) nextBoot() {
+	var unknown []string
+	why := ""
+	for _, name := range bootLists {
+		now := v.running(name)
+		next, r := v.next(name)
+		if r.State == setting.Unknown {
+			unknown, why = append(unknown, name), r.Why
+			continue
+		}
+		if now.given == next.given && now.cpus.Equal(next.cpus) && strings.Join(now.flags, ",") == strings.Join(next.flags, ",") {
+			continue
+		}
+		v.add(listsNextBoot, name, v.s.CPUs, fmt.Sprintf("now %s, from the next boot on %s", now, next), "mpps plan shows which of the two is wanted; mpps status what still waits for a boot")
+	}
+	if len(unknown) > 0 {
+		v.unsure("what the next boot gets as "+strings.Join(unknown, ", "), why)
+	}
+}
+
+func (a argument) String() string {
+	switch {
+	case !a.given:
+		return "not given"
+	case a.err != nil:
+		return a.err.Error()
+	case len(a.flags) > 0:
+		return strings.Join(a.flags, ",") + "," + a.cpus.String()
+	}
+	return none(a.cpus)
+}
+
+// balancer judges whether irqbalance leaves the CPUs alone.
+func (v *view) balancer() {
+	for _, s := range v.h.Services {
+		if s.Name != "irqbalance" || !s.Running {
+			continue
+		}
+		i := v.h.Isolation
+		if i == nil || i.IRQBalance == nil {
+			v.unsure("irqbalance", "it runs, and how it is set up was not seen")
+			return
+		}
+		b := i.IRQBalance
+		var rest setting.CPUSet
+		do := fmt.Sprintf("IRQBALANCE_BANNED_CPULIST=%s in %s, then restart irqbalance; or stop it (nic.irqbalance)", v.s.CPUs, "/etc/default/irqbalance or /etc/sysconfig/irqbalance")
+		switch {
+		case b.Why != "":
+			v.unsure("irqbalance", b.Why)
+			return
+		case b.Told:
+			rest = v.s.CPUs.Minus(b.Banned)
+		default:
+			rest = v.s.CPUs.Minus(v.h.Topology.Isolated).Minus(v.h.Topology.NohzFull)
+		}
+		if len(rest) == 0 {
+			return
+		}
+		found := fmt.Sprintf("it runs and bans what is isolated or has no tick: not %s", named(rest))
+		if b.Told {
+			found = fmt.Sprintf("it runs, bans %s (%s) and nothing else: not %s", none(b.Banned), b.From, named(rest))
+		}
+		v.add(listsBalancer, "irqbalance", rest, found, do).with("cpus", float64(len(rest)))
+	}
+}
+
+// partitions are the CPUs of valid isolated partitions.
+func partitions(h *facts.Host) setting.CPUSet {
+	var all setting.CPUSet
+	if h.Isolation != nil {
+		for _, g := range h.Isolation.Cgroups {
+			if g.Partition == "isolated" {
+				all = all.Or(g.Effective)
+			}
+		}
+	}
+	return all
+}
+
+// partitioned judges isolated partitions.
+func (v *view) partitioned(parted setting.CPUSet) {
+	if v.h.Isolation == nil {
+		return
+	}
+	for _, g := range v.h.Isolation.Cgroups {
+		if why, invalid := strings.CutPrefix(g.Partition, "isolated invalid"); invalid {
+			v.add(listsPartition, g.Path, g.CPUs, fmt.Sprintf("cpuset.cpus.partition is isolated invalid%s", why), "give the group CPUs that no other group has, and write isolated to its cpuset.cpus.partition once more")
+		}
+	}
+	if rest := v.s.CPUs.Minus(parted).Minus(v.h.Topology.Isolated); len(parted.And(v.s.CPUs)) > 0 && len(rest) > 0 {
+		v.add(listsPartition, "isolated partitions", rest, fmt.Sprintf("they have %s, not %s", parted, named(rest)), "add them to the cpuset.cpus of the partition")
+	}
+}
+
+// busySibling is the share of the interval from which on a sibling counts as busy, in per cent.
+const busySibling = 5
+
+// siblings finds threads of the same cores that are not among the CPUs.
+func (v *view) siblings() {
+	for _, cpu := range v.s.CPUs {
+		c, found := v.h.Topology.CPU(cpu)
+		if !found {
+			continue
+		}
+		for _, other := range c.Siblings.And(v.house) {
+			f := v.add(listsSibling, cpuObject(other), setting.CPUs(cpu, other), fmt.Sprintf("it shares core %d with CPU %d and is the host's", c.Core, cpu),
+				fmt.Sprintf("echo 0 > /sys/devices/system/cpu/cpu%d/online, or nosmt; or set it aside too and leave it empty", other))
+			if t, seen := v.o.Time(other); seen {
+				share := percent(t.Busy, 1000*v.o.Seconds)
+				f.Found += fmt.Sprintf("; busy %.0f %% of the time", share)
+				if f.with("busy_percent", share); share >= busySibling {
+					f.at(knob.High)
+				}
+			}
+		}
+	}
+}
+
+// named is a set that is not empty in words.
+func named(set setting.CPUSet) string {
+	if len(set) == 1 {
+		return "CPU " + set.String()
+	}
+	return "CPUs " + set.String()
+}
+
+// none is a set in words.
+func none(set setting.CPUSet) string {
+	if len(set) == 0 {
+		return "none"
+	}
+	return set.String()
+}

@@ -1,0 +1,63 @@
+package realtime
+
+import (
+	"strings"
+
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
+)
+
+// Find says which CPUs of a host should be quiet: those that are named; else those of the named guest's vCPUs; else those that
+// the kernel keeps its scheduler or its tick from; else those of isolated partitions; else those of vCPUs with a realtime
+// priority. None of them: the scope has no CPU.
+func Find(h *facts.Host, named setting.CPUSet, guest string) Scope {
+	s := Scope{Guest: guest}
+	if len(named) > 0 {
+		s.CPUs, s.From = named, "--cpus"
+		return s
+	}
+	all := definitions(h)
+	for _, g := range all {
+		if guest != "" && g.f.Name == guest {
+			if s.CPUs = g.claims(); len(s.CPUs) > 0 {
+				s.From = "the pins of guest " + guest
+				return s
+			}
+		}
+	}
+	var by []string
+	for _, list := range []struct {
+		name string
+		cpus setting.CPUSet
+	}{{"isolcpus", h.Topology.Isolated}, {"nohz_full", h.Topology.NohzFull}, {"isolated partitions", partitions(h)}} {
+		if len(list.cpus) > 0 {
+			s.CPUs, by = s.CPUs.Or(list.cpus), append(by, list.name)
+		}
+	}
+	if len(by) > 0 {
+		s.From = strings.Join(by, ", ")
+		return s
+	}
+	for _, g := range all {
+		if g.scheduled() {
+			s.CPUs, s.From = s.CPUs.Or(g.claims()), "pins of vCPUs with a realtime priority"
+		}
+	}
+	return s
+}
+
+// Addresses are the values that a check looks at beside the inventory, those of the catalogue and others.
+func Addresses(*facts.Host) []setting.Address {
+	all := []setting.Address{
+		setting.Of(setting.IRQCPUs, "default"),
+		setting.Of(setting.SysfsCPUs, "devices/virtual/workqueue/cpumask"),
+		setting.Of(setting.Sysctl, "kernel.watchdog"),
+		setting.Of(setting.Sysctl, "kernel.watchdog_cpumask"),
+		setting.Of(setting.Sysctl, "kernel.timer_migration"),
+		setting.Of(setting.Sysctl, "kernel.sched_rt_runtime_us"),
+	}
+	for _, name := range bootLists {
+		all = append(all, setting.Of(setting.KernelArg, name))
+	}
+	return all
+}

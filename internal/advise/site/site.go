@@ -1,0 +1,343 @@
+// Package site reads /etc/mpps/site.yaml: what this site wants otherwise than the catalogue, and why. It holds a list of
+// plain values and no expressions:
+//
+//   - id: nic.ring.rx
+//     want: 512
+//     reason: measured here on 2026-03-04, ticket 1234
+//   - id: sriov.vf.rate
+//     address: vf-attr:ens1f0/3/max_tx_rate
+//     want: 500
+//     reason: customer pays for half a gigabit
+//   - id: memory.thp
+//     leave: true
+//     reason: the database on this host asks for always
+package site
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"mpps/internal/advise/knob"
+	"mpps/internal/model/setting"
+)
+
+// Path is where the file is, below the root.
+const Path = "etc/mpps/site.yaml"
+
+// maxBytes bounds the file; a thousand entries are some 100 kB.
+const maxBytes = 1 << 20
+
+// Absent is what the file writes for a value that must not be there.
+const Absent = "absent"
+
+// Entry is one wish of the site.
+type Entry struct {
+	ID      string
+	Address setting.Address // zero: every address of the knob
+	Want    setting.Want    // not with Leave
+	Leave   bool            // the values stay as they are
+	Reason  string
+}
+
+// File is a site's wishes. A nil File has none.
+type File struct{ Entries []Entry }
+
+// Error is what is wrong with the file, and where.
+type Error struct {
+	Entry   int // counted from 1; 0 is the file as a whole
+	Line    int // in the file, counted from 1, where the entry or the field at fault stands; 0 where Entry is
+	Problem string
+	Advice  string
+}
+
+// Error says what is wrong.
+func (e *Error) Error() string {
+	if e.Entry == 0 {
+		return "site file: " + e.Problem
+	}
+	return fmt.Sprintf("site file: line %d (entry %d): %s", e.Line, e.Entry, e.Problem)
+}
+
+// Hint says what to do.
+func (e *Error) Hint() string { return e.Advice }
+
+const form = "an entry is {id, want, reason} or {id, leave: true, reason}, with an address where only one value is meant"
+
+// Load reads the file below a root; nil where there is none.
+func Load(root string) (*File, error) {
+	dir, err := os.OpenRoot(root)
+	if err != nil {
+		return nil, &Error{Problem: err.Error(), Advice: "--root takes a directory"}
+	}
+	defer dir.Close()
+	f, err := dir.Open(Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, &Error{Problem: err.Error(), Advice: "it must be readable, or not there"}
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
+	if err != nil {
+		return nil, &Error{Problem: err.Error(), Advice: "it must be a file"}
+	}
+	return Parse(text)
+}
+
+// entry is one element of the list as it is written.
+type entry struct {
+	ID      string    `yaml:"id"`
+	Address string    `yaml:"address"`
+	Want    yaml.Node `yaml:"want"`
+	Leave   bool      `yaml:"leave"`
+	Reason  string    `yaml:"reason"`
+}
+
+// Parse reads the text of a file. The error is an *Error, the first that is wrong.
+func Parse(text []byte) (*File, error) {
+	if len(text) > maxBytes {
+		return nil, &Error{Problem: fmt.Sprintf("it is larger than %d KiB", maxBytes>>10), Advice: form}
+	}
+	if len(bytes.TrimSpace(text)) == 0 {
+		return &File{}, nil
+	}
+	var list []entry
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	decoder.KnownFields(true)
+	if err := decoder.Decode(&list); err != nil && !errors.Is(err, io.EOF) {
+		return nil, &Error{Problem: plain(err), Advice: form}
+	}
+	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return nil, &Error{Problem: "there is more than one document in it (---)", Advice: "write one list"}
+	}
+	var document yaml.Node // the same once more, for its lines
+	if err := yaml.Unmarshal(text, &document); err != nil {
+		return nil, &Error{Problem: plain(err), Advice: form}
+	}
+	if len(document.Content) > 0 {
+		for i, at := range document.Content[0].Content {
+			if at.Tag == "!!null" { // the decoder passes over these
+				return nil, &Error{Entry: i + 1, Line: at.Line, Problem: "it is empty", Advice: form}
+			}
+		}
+	}
+	f := &File{}
+	for i, written := range list {
+		e, wrong := written.check()
+		first := slices.IndexFunc(f.Entries, func(other Entry) bool { return other.ID == e.ID && other.Address == e.Address })
+		if wrong == nil && first >= 0 {
+			wrong = &mistake{"id", fmt.Sprintf("%s stands there twice, first at line %d", written.name(), lineOf(&document, first, "id")), "keep one of the two"}
+		}
+		if wrong != nil {
+			return nil, &Error{Entry: i + 1, Line: lineOf(&document, i, wrong.field), Problem: wrong.problem, Advice: wrong.advice}
+		}
+		f.Entries = append(f.Entries, e)
+	}
+	return f, nil
+}
+
+// mistake is what is wrong with an entry, in which of its fields.
+type mistake struct{ field, problem, advice string }
+
+// lineOf is the line of a field of an entry, or of the entry where it has no such field.
+func lineOf(document *yaml.Node, entry int, field string) int {
+	if len(document.Content) == 0 || entry >= len(document.Content[0].Content) {
+		return 0
+	}
+	at := document.Content[0].Content[entry]
+	if at.Kind == yaml.AliasNode {
+		return at.Line
+	}
+	for i := 0; i+1 < len(at.Content); i += 2 {
+		if at.Content[i].Value == field {
+			return at.Content[i].Line
+		}
+	}
+	return at.Line
+}
+
+// plain is the first thing that the decoder has to say, in one line and without our types.
+func plain(err error) string {
+	text := strings.TrimPrefix(strings.TrimSpace(err.Error()), "yaml: ")
+	text = strings.TrimSpace(strings.TrimPrefix(text, "unmarshal errors:"))
+	text, _, _ = strings.Cut(text, "\n")
+	text = strings.ReplaceAll(text, " in type site.entry", "")
+	return expected.ReplaceAllStringFunc(text, func(found string) string {
+		parts := expected.FindStringSubmatch(found)
+		what := map[string]string{"[]site.entry": "a list of entries", "site.entry": "an entry", "bool": "true or false", "string": "a text"}[parts[2]]
+		return strings.TrimSuffix(fmt.Sprintf("expected %s, found %s", cmp.Or(what, parts[2]), cmp.Or(strings.Trim(parts[1], "` "), "something else")), " ")
+	})
+}
+
+// expected is how the decoder says that it found something else than it needs.
+var expected = regexp.MustCompile("cannot unmarshal !!\\w+ (`[^`]*` )?into (\\S+)")
+
+func (w entry) name() string {
+	if w.Address != "" {
+		return w.ID + " at " + w.Address
+	}
+	return w.ID
+}
+
+// check makes an entry of what is written, or says what is wrong with it.
+func (w entry) check() (e Entry, wrong *mistake) {
+	k, near := knob.Find(w.ID)
+	switch {
+	case w.ID == "":
+		return e, &mistake{"id", "it has no id", form}
+	case k == nil && len(near) > 0:
+		return e, &mistake{"id", fmt.Sprintf("unknown knob %q", w.ID), "did you mean " + strings.Join(near, " or ") + "?"}
+	case k == nil:
+		return e, &mistake{"id", fmt.Sprintf("unknown knob %q", w.ID), "'mpps explain --list' shows all of them"}
+	case strings.TrimSpace(w.Reason) == "":
+		return e, &mistake{"reason", w.name() + " has no reason", "say in a sentence why this site wants it otherwise: whoever reads the audit sees it"}
+	case w.Leave && !w.Want.IsZero():
+		return e, &mistake{"want", w.name() + " has both want and leave", form}
+	case !w.Leave && w.Want.IsZero():
+		return e, &mistake{"id", w.name() + " has neither want nor leave", form}
+	case !w.Leave && k.Check:
+		return e, &mistake{"want", w.ID + " is checked and explained only: mpps does not set it", "leave: true takes it out of the audit"}
+	}
+	e = Entry{ID: w.ID, Leave: w.Leave, Reason: strings.TrimSpace(w.Reason)}
+	if w.Address != "" {
+		address, err := setting.ParseAddress(w.Address)
+		if err != nil {
+			return e, &mistake{"address", err.Error(), "addresses stand in 'mpps audit --json' and in plans"}
+		}
+		if !speaksOf(k, address) {
+			return e, &mistake{"address", fmt.Sprintf("%s speaks of no address like %s", k.ID, w.Address), "it speaks of " + addresses(k)}
+		}
+		e.Address = address
+	}
+	if w.Leave {
+		return e, nil
+	}
+	if w.Want.Kind != yaml.ScalarNode || w.Want.Tag == "!!null" {
+		return e, &mistake{"want", w.name() + " wants something else than one value", "a text, a number, or on and off"}
+	}
+	value := w.Want.Value // as it is written
+	e.Want = setting.Exact(value)
+	if value == Absent {
+		e.Want = setting.NotThere()
+	}
+	if n, err := strconv.ParseInt(value, 10, 64); k.Most > 0 && err == nil && (n < 1 || n > k.Most) {
+		return e, &mistake{"want", fmt.Sprintf("%s wants %s: expected 1 to %d", w.name(), value, k.Most), "the kernel has no such bound, and takes a typing error for an order"}
+	}
+	if w.Address != "" {
+		e.Want, wrong = wanted(e.Want, e.Address)
+		return e, wrong
+	}
+	for _, a := range knob.Anywhere(k) { // one that takes the value is enough: the knob's values may be of several forms
+		if _, wrong = wanted(e.Want, a); wrong == nil {
+			break
+		}
+	}
+	return e, wrong
+}
+
+// wanted is a wish in the form of an address's values.
+func wanted(w setting.Want, a setting.Address) (setting.Want, *mistake) {
+	want, err := w.Canonical(a)
+	switch {
+	case err != nil:
+		return want, &mistake{"want", err.Error(), "the form of its values stands in 'mpps audit'"}
+	case want.Op == setting.Gone && !setting.Kinds[a.Kind].CanAbsent:
+		return want, &mistake{"want", fmt.Sprintf("%s cannot be absent", a), "name a value"}
+	}
+	return want, nil
+}
+
+// speaksOf tells whether a knob can have an address on some host: of the kind, and of the value that stands at its end
+// (nic-ring:DEVICE/rx), unless that is a number or a name of the host's own.
+func speaksOf(k *knob.Knob, address setting.Address) bool {
+	return slices.ContainsFunc(knob.Anywhere(k), func(a setting.Address) bool {
+		mine, other := last(a.Path), last(address.Path)
+		free := a.Kind == setting.Swap || a.Kind == setting.IRQCPUs || a.Kind == setting.Fact || number(mine) && number(other)
+		return a.Kind == address.Kind && (free || mine == other)
+	})
+}
+
+func last(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
+
+func number(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
+
+func addresses(k *knob.Knob) string {
+	var all []string
+	for _, v := range k.Values() {
+		all = append(all, v.Address)
+	}
+	return strings.Join(all[:min(3, len(all))], ", ")
+}
+
+// Adjust puts the site's wish in place of a knob's advice; it fits audit.RunWith. An entry with an address comes before one
+// for the whole knob. An entry for the whole knob leaves alone what the knob does not apply to.
+func (f *File) Adjust(id string, a setting.Address, advice knob.Advice) knob.Advice {
+	if f == nil {
+		return advice
+	}
+	var found *Entry
+	for i := range f.Entries {
+		e := &f.Entries[i]
+		if e.ID == id && (e.Address == a || e.Address == (setting.Address{}) && found == nil) {
+			found = e
+		}
+	}
+	switch {
+	case found == nil:
+		return advice
+	case found.Leave:
+		left := knob.Skips("left alone by the site file: " + found.Reason)
+		left.Site = found.Reason
+		return left
+	case advice.Skip != "" && found.Address == (setting.Address{}):
+		return advice
+	}
+	want, err := found.Want.Canonical(a)
+	if err == nil && want.Op == setting.Gone && !setting.Kinds[a.Kind].CanAbsent {
+		err = fmt.Errorf("%s cannot be absent", a)
+	}
+	if err != nil {
+		return knob.Unsure("the site file wants what cannot be: " + err.Error())
+	}
+	wished := knob.Wants(want, "the site file wants it so")
+	wished.Site, wished.Risk, wished.Needs = found.Reason, advice.Risk, advice.Needs
+	if wished.Needs.IsZero() { // the knob has nothing against what stands there
+		wished.Needs = knob.Needs(a)
+	}
+	if same := advice.Want != nil && advice.Want.Target().Same(want.Target()); same || len(advice.Rules) == 0 {
+		wished.Warning, wished.Rules = advice.Warning, advice.Rules // rules stop matching by the knob's own wish only
+	}
+	return wished
+}
+
+// Digest tells one text of the file below a root from another; empty where there is none.
+func Digest(root string) (string, error) {
+	dir, err := os.OpenRoot(root)
+	if err != nil {
+		return "", &Error{Problem: err.Error(), Advice: "--root takes a directory"}
+	}
+	defer dir.Close()
+	text, err := dir.ReadFile(Path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", nil
+	case err != nil:
+		return "", &Error{Problem: err.Error(), Advice: "it must be readable, or not there"}
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])[:16], nil
+}

@@ -1,0 +1,243 @@
+package sriov
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"mpps/internal/advise/audit"
+	"mpps/internal/advise/knob"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
+)
+
+// State is what was found of one thing that virtual functions need.
+type State string
+
+// The states. Unknown is no verdict.
+const (
+	OK      State = "ok"
+	NotOK   State = "not"
+	Unknown State = "unknown"
+)
+
+// Point is one thing that is looked at.
+type Point struct {
+	ID       string        `json:"id"`     // of the catalogue where it has the same check: 'mpps explain ID'
+	Object   string        `json:"object"` // a physical function; empty: the host
+	Title    string        `json:"title"`
+	State    State         `json:"state"`
+	Severity knob.Severity `json:"severity"` // of what is not ok; info otherwise
+	Found    string        `json:"found"`
+	Why      string        `json:"why"` // what it means; why it could not be told
+	Do       string        `json:"do"`  // what to do about it; empty where nothing is to be done
+	Traps    []string      `json:"traps"`
+}
+
+// Check is whether a host, or one of its physical functions, is ready for virtual ones, and what is odd about those there are.
+type Check struct {
+	Verdict string        `json:"verdict"` // one sentence
+	Counts  map[State]int `json:"counts"`
+	Points  []Point       `json:"points"` // of the host first, then of each physical function
+}
+
+// AtLeast are the points that are not ok with the given severity or more.
+func (c *Check) AtLeast(s knob.Severity) []Point {
+	return slices.DeleteFunc(slices.Clone(c.Points), func(p Point) bool { return p.State != NotOK || p.Severity < s })
+}
+
+// Unsettled is a transaction about virtual functions of which it is not known, or known to be half done, what it left.
+type Unsettled struct {
+	TX    string
+	State string   // interrupted, in-doubt or failed
+	About []string // its addresses
+}
+
+// Journal is what the journal tells; Unread says why it could not be read.
+type Journal struct {
+	Unsettled []Unsettled
+	Unread    string
+}
+
+// catalogued are the knobs that look at the same things, and what to do where one finds something: they are the one place where
+// it is decided.
+var catalogued = []struct{ id, do string }{
+	{"firmware.vt_d", "switch VT-d (Intel) or IOMMU / AMD-Vi (AMD) on in the firmware's setup: it is another switch than VT-x or SVM"},
+	{"boot.iommu", "'mpps plan --nic vf' has it as a change, 'mpps apply' writes it for the next boot; then reboot"},
+	{"firmware.sriov", "switch SR-IOV on in the firmware's setup and in that of the card"},
+	{"pci.link", "look at it under load, then at the slot: another one, or the card seated anew"},
+	{"sriov.ready", "wait and look again; 'udevadm settle' returns when names are done; then the kernel's log for the functions' driver"},
+	{"sriov.persist", "'mpps sriov create PF -n N --persist unit' has them made before libvirt starts"},
+	{"sriov.usage", "give one of the guests another function"},
+}
+
+// Catalogued are the knobs that Examine asks: their addresses must have been read.
+func Catalogued() []*knob.Knob {
+	return slices.DeleteFunc(knob.Catalogue(), func(k *knob.Knob) bool { return doOf(k.ID) == "" })
+}
+
+func doOf(id string) string {
+	for _, c := range catalogued {
+		if c.id == id {
+			return c.do
+		}
+	}
+	return ""
+}
+
+// Examine looks at everything that virtual functions need: of the whole host and of all NICs that have or could have them, or
+// of one of these (its name or PCI address).
+func Examine(h *facts.Host, name string, j Journal) (Check, error) {
+	e := examiner{h: h, functions: Functions(h), guestsUnseen: guestsUnseen(h)}
+	nics := e.candidates(name)
+	if name != "" && len(nics) == 0 {
+		return Check{}, noPort(h, name)
+	}
+	byObject := e.audited()
+	e.add(byObject[""]...)
+	e.host()
+	e.reservations(name, nics)
+	e.journal(j)
+	for _, n := range nics {
+		e.object = n.Name
+		e.port(n, byObject[n.Name])
+	}
+	c := Check{Points: e.points, Counts: map[State]int{OK: 0, NotOK: 0, Unknown: 0}}
+	for _, p := range c.Points {
+		c.Counts[p.State]++
+	}
+	c.Verdict = verdict(c, nics)
+	return c, nil
+}
+
+func verdict(c Check, nics []*facts.NIC) string {
+	worst := knob.Info
+	for _, p := range c.Points {
+		if p.State == NotOK {
+			worst = max(worst, p.Severity)
+		}
+	}
+	var text string
+	switch n := c.Counts[NotOK]; {
+	case len(nics) == 0:
+		text = "no NIC here is known to be able to have virtual functions"
+	case n == 0:
+		text = "ready: everything that could be seen is as virtual functions need it"
+	case worst >= knob.High:
+		text = fmt.Sprintf("not ready: %s not as virtual functions need it, the worst of severity %s", numbered(n, "point is", "points are"), worst)
+	default:
+		text = fmt.Sprintf("ready, but %s odd, the worst of severity %s", numbered(n, "point is", "points are"), worst)
+	}
+	if n := c.Counts[Unknown]; n > 0 {
+		text += fmt.Sprintf("; %d could not be told", n)
+	}
+	return text
+}
+
+func numbered(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// examiner collects points.
+type examiner struct {
+	h            *facts.Host
+	functions    []Function
+	guestsUnseen string // why not all guests could be seen
+	object       string
+	points       []Point
+}
+
+func (e *examiner) add(points ...Point) { e.points = append(e.points, points...) }
+
+func (e *examiner) ok(id, title, found string) {
+	e.add(Point{ID: id, Object: e.object, Title: title, State: OK, Severity: knob.Info, Found: found})
+}
+
+func (e *examiner) bad(severity knob.Severity, id, title, found, why, do string) {
+	e.add(Point{ID: id, Object: e.object, Title: title, State: NotOK, Severity: severity, Found: found, Why: why, Do: do})
+}
+
+func (e *examiner) unknown(id, title, why, do string) {
+	e.add(Point{ID: id, Object: e.object, Title: title, State: Unknown, Severity: knob.Info, Found: "unknown", Why: why, Do: do})
+}
+
+// guestsUnseen is why not all guests could be seen, empty where nothing is known to hide.
+func guestsUnseen(h *facts.Host) string {
+	for _, u := range h.Unseen {
+		if u.Part == facts.UnseenGuests || u.Part == facts.UnseenDefinition {
+			return u.What + ": " + u.Why
+		}
+	}
+	return ""
+}
+
+// candidates are the NICs to look at: physical functions, those with drivers of cards that could have virtual functions, and one
+// that is named whatever it is.
+func (e *examiner) candidates(name string) []*facts.NIC {
+	var all []*facts.NIC
+	for i := range e.h.NICs {
+		n := &e.h.NICs[i]
+		_, known, _ := facts.VFTakes(n.Driver, "mac")
+		switch {
+		case name != "" && name != n.Name && name != n.PCI:
+		case n.PhysFn != "":
+		case name != "", n.SRIOV != nil, known && n.Bus == "pci":
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+// audited asks the catalogue: points by the physical function that they are about, those of the host under the empty name.
+func (e *examiner) audited() map[string][]Point {
+	r := audit.Run(e.h, goal.Goal{NIC: "vf"}, Catalogued())
+	order := func(id string) int {
+		return slices.IndexFunc(catalogued, func(c struct{ id, do string }) bool { return c.id == id })
+	}
+	slices.SortStableFunc(r.Findings, func(a, b audit.Finding) int { return order(a.ID) - order(b.ID) })
+	points := map[string][]Point{}
+	for _, f := range r.Findings {
+		p := Point{ID: f.ID, Title: f.Title, State: OK, Severity: f.Severity, Found: f.Found, Why: f.Why}
+		switch f.State {
+		case audit.NotApplicable:
+			continue
+		case audit.Off:
+			p.State, p.Do = NotOK, doOf(f.ID)
+		case audit.Unknown:
+			p.State = Unknown
+		}
+		if f.Address.Kind == setting.KernelArg {
+			p.Title = "next boot: " + f.Address.Path
+		}
+		for _, n := range e.h.NICs {
+			if f.Address.Kind == setting.Fact && f.Address.Object() == n.Name {
+				p.Object = n.Name
+				if n.SRIOV != nil {
+					p.Do = strings.NewReplacer(" PF ", " "+n.Name+" ", " N ", fmt.Sprintf(" %d ", n.SRIOV.Enabled)).Replace(p.Do)
+				}
+			}
+		}
+		points[p.Object] = append(points[p.Object], p)
+	}
+	return points
+}
+
+// Concerns tells whether an address is one that giving and setting virtual functions writes.
+func Concerns(a setting.Address) bool {
+	switch a.Kind {
+	case setting.VFAttr, setting.VFCount, setting.DomainDevice, setting.VirtNetwork:
+		return true
+	case setting.File:
+		return strings.HasPrefix(a.Path, setting.Reservations+"/")
+	case setting.Sysfs:
+		return strings.Contains(a.Path, "/sriov_")
+	case setting.Domain:
+		kind, name, _ := strings.Cut(a.Rest(), "/")
+		return (kind == "hostdev" || kind == "interface") && !strings.Contains(name, "/") // the whole device, not a value of it
+	}
+	return false
+}

@@ -1,0 +1,107 @@
+package sriov
+
+import (
+	"fmt"
+	"strconv"
+
+	"mpps/internal/model/facts"
+)
+
+// clashes says why an address or a VLAN must not be given to a function: another device has the address, or libvirt writes
+// another one at the guest's next start.
+func clashes(h *facts.Host, f *facts.VF, s Set) error {
+	if g := fromPool(h, f); g != "" && (s.Attribute == "mac" || s.Attribute == "vlan") {
+		return &Refused{
+			fmt.Sprintf("%s of %s: guest %s has it from a pool, and libvirt sets address and VLAN of whichever function it takes at each start", s.Attribute, nameOf(f), g),
+			"change the guest's definition (virsh edit " + g + "), or the VLAN of the network",
+		}
+	}
+	switch s.Attribute {
+	case "mac":
+		if facts.NoAddress(s.Value) {
+			return &Refused{fmt.Sprintf("mac of %s: %s is no address", nameOf(f), s.Value), "'mpps sriov reset " + nameOf(f) + "' takes the address back"}
+		}
+		if other := holderOf(h, f, s.Value); other != "" {
+			return &Refused{fmt.Sprintf("mac of %s: %s is the address of %s", nameOf(f), s.Value, other), "two devices with one address on a network lose each other's packets: choose another"}
+		}
+		return libvirtWrites(h, f, s, "<mac address='%s'/>", "virsh edit %[1]s, or release and assign with --mac", func(i *facts.Interface) string { return i.MAC })
+	case "vlan":
+		return libvirtWrites(h, f, s, "<vlan><tag id='%s'/></vlan>", "mpps domain tune %[1]s --vf-vlan %[2]s --apply", func(i *facts.Interface) string {
+			if i.VLAN == 0 {
+				return "" // left as it is; before libvirt 10 made 0, and mpps-restore.service sets it again
+			}
+			return strconv.Itoa(i.VLAN)
+		})
+	}
+	return nil
+}
+
+// fromPool is the guest that runs with a function which libvirt has taken for it from a pool; empty where that is not so.
+func fromPool(h *facts.Host, f *facts.VF) string {
+	if g := runsWith(h, f); g != nil {
+		if i := libvirtSets(g, f); i != nil && i.Type == "network" {
+			return g.Name
+		}
+	}
+	return ""
+}
+
+// libvirtWrites refuses a value where the definition of a guest that has the function names another: libvirt sets MAC and VLAN of an
+// <interface type='hostdev'> at every start of the guest, whatever stands there (src/hypervisor/virhostdev.c,
+// virHostdevSetNetConfig), and takes them back to what they were when it ends.
+func libvirtWrites(h *facts.Host, f *facts.VF, s Set, element, instead string, defined func(*facts.Interface) string) error {
+	for k := range h.Guests {
+		g := &h.Guests[k]
+		i := interfaceOf(g, f)
+		if i == nil {
+			continue
+		}
+		if says := defined(i); says != "" && says != s.Value {
+			return &Refused{
+				fmt.Sprintf("%s of %s: the definition of guest %s says "+element+", and libvirt sets that at each start of the guest", s.Attribute, nameOf(f), g.Name, says),
+				"change it there: " + fmt.Sprintf(instead, g.Name, s.Value),
+			}
+		}
+	}
+	return nil
+}
+
+// interfaceOf is the interface of a guest that is a function, nil where its definition does not name it so.
+func interfaceOf(g *facts.Guest, f *facts.VF) *facts.Interface {
+	for i := range g.Interfaces {
+		if g.Interfaces[i].Type == "hostdev" && f.PCI != "" && g.Interfaces[i].Source == f.PCI {
+			return &g.Interfaces[i]
+		}
+	}
+	return nil
+}
+
+// holderOf is the device of this host that has an address already, for people: a NIC, a bridge, another function, an interface
+// of a guest. Not the function itself, its interface on the host, nor an interface of the guest that has the function: the two
+// of a failover pair have the same.
+func holderOf(h *facts.Host, f *facts.VF, mac string) string {
+	for _, n := range h.NICs {
+		if n.MAC == mac && n.Name != f.NIC {
+			return "NIC " + n.Name
+		}
+	}
+	for _, b := range h.Bridges {
+		if b.MAC == mac {
+			return "bridge " + b.Name
+		}
+	}
+	for i := range h.VFs {
+		if other := &h.VFs[i]; other.MAC == mac && (other.PF != f.PF || other.Index != f.Index) {
+			return "virtual function " + nameOf(other)
+		}
+	}
+	for k := range h.Guests {
+		g := &h.Guests[k]
+		for _, i := range g.NICs() {
+			if i.MAC == mac && g.Name != f.Guest && interfaceOf(g, f) == nil {
+				return "guest " + g.Name
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,100 @@
+package sriov
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"mpps/internal/model/domain"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
+)
+
+// Find takes a virtual function from the front of words: PF/N, PF vf N (as ip link has it), its PCI address, or the name of its
+// interface on the host. rest are the words behind it.
+func Find(h *facts.Host, words []string) (f *facts.VF, rest []string, err error) {
+	if len(words) == 0 {
+		return nil, nil, &Refused{"no virtual function is named", howNamed}
+	}
+	name, rest := words[0], words[1:]
+	if len(rest) >= 2 && rest[0] == "vf" {
+		name, rest = name+"/"+rest[1], rest[2:]
+	}
+	pf, number, byNumber := strings.Cut(name, "/")
+	n, bad := strconv.Atoi(number)
+	if byNumber && bad != nil {
+		return nil, nil, &Refused{fmt.Sprintf("%s: expected the number of a virtual function behind %s, found %q", name, pf, number), howNamed}
+	}
+	pci, _ := domain.CanonPCI(name)
+	has, isPF := 0, false
+	for i := range h.VFs {
+		f := &h.VFs[i]
+		switch {
+		case byNumber && f.PF == pf:
+			if f.Index == n {
+				return f, rest, nil
+			}
+			has++
+		case !byNumber && (f.PCI != "" && f.PCI == pci || f.NIC != "" && f.NIC == name):
+			return f, rest, nil
+		}
+	}
+	for _, nic := range h.NICs {
+		isPF = isPF || nic.Name == pf && nic.SRIOV != nil
+	}
+	switch {
+	case byNumber && has > 0:
+		return nil, nil, &Refused{fmt.Sprintf("%s has no virtual function %d: it has %d, from 0 on", pf, n, has), "'mpps sriov list' shows them"}
+	case isPF && (byNumber || name == pf):
+		return nil, nil, &Refused{fmt.Sprintf("%s: expected a virtual function of %s", name, pf), howNamed + "; 'mpps sriov create' makes them"}
+	}
+	return nil, nil, &Refused{fmt.Sprintf("there is no virtual function %s here", name), howNamed + "; 'mpps sriov list' shows them"}
+}
+
+const howNamed = "name it as PF/N, PF vf N, by its PCI address, or by its interface's name"
+
+// nameOf is a function for people.
+func nameOf(f *facts.VF) string { return fmt.Sprintf("%s/%d", f.PF, f.Index) }
+
+// attribute is where one of a function's attributes stands.
+func attribute(f *facts.VF, name string) setting.Address {
+	return setting.Of(setting.VFAttr, f.PF, strconv.Itoa(f.Index), name)
+}
+
+// port is the physical function as the port of its virtual ones; one of which nothing is known where it is not to be seen.
+func port(h *facts.Host, f *facts.VF) (facts.VFPort, *facts.NIC) {
+	for i := range h.NICs {
+		if h.NICs[i].Name == f.PF {
+			return h.NICs[i].VFPort(), &h.NICs[i]
+		}
+	}
+	return facts.VFPort{}, nil
+}
+
+// guestNamed is a guest of the host, nil where there is none of that name.
+func guestNamed(h *facts.Host, name string) *facts.Guest {
+	for i := range h.Guests {
+		if name != "" && h.Guests[i].Name == name {
+			return &h.Guests[i]
+		}
+	}
+	return nil
+}
+
+// values are the attributes of a function as they are written.
+func values(f *facts.VF) map[string]string {
+	onOff := map[bool]string{true: "on", false: "off"}
+	return map[string]string{
+		"mac": f.MAC, "vlan": strconv.Itoa(f.VLAN), "qos": strconv.Itoa(f.QoS), "max_tx_rate": strconv.Itoa(f.MaxTxRate),
+		"min_tx_rate": strconv.Itoa(f.MinTxRate), "spoofchk": onOff[f.SpoofCheck], "trust": onOff[f.Trust], "link_state": f.LinkState,
+	}
+}
+
+// Attributes is where the attributes of a function stand.
+func Attributes(f *facts.VF) []setting.Address {
+	all := make([]setting.Address, len(facts.VFAttributes))
+	for i, name := range facts.VFAttributes {
+		all[i] = attribute(f, name)
+	}
+	return all
+}

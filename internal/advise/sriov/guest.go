@@ -1,0 +1,170 @@
+package sriov
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"mpps/internal/advise/knob"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
+)
+
+// GuestSide is what a guest makes of its virtual functions: their driver, queues and interrupts, as far as its agent shows.
+type GuestSide struct {
+	Guest      string          `json:"guest"`
+	State      string          `json:"state"`
+	VCPUs      int             `json:"vcpus"`
+	System     string          `json:"system,omitempty"` // kernel and system that run there
+	Seen       bool            `json:"seen"`             // its inside was seen
+	Why        string          `json:"why,omitempty"`    // why not
+	IRQBalance string          `json:"irqbalance"`       // running, stopped or unknown
+	Functions  []GuestFunction `json:"functions"`
+	Notes      []string        `json:"notes"`
+}
+
+// GuestFunction is one of its functions.
+type GuestFunction struct {
+	PF         string           `json:"pf"`
+	Index      int              `json:"index"`
+	PCI        string           `json:"pci"`
+	MAC        string           `json:"mac"`            // as the host has it
+	Offers     int              `json:"queues_offered"` // queue pairs that the port's driver gives a function, 0 where that is not known
+	Wants      string           `json:"driver_needed"`  // Linux driver for it, empty where that is not known
+	Name       string           `json:"name,omitempty"` // in the guest
+	Driver     string           `json:"driver,omitempty"`
+	MACInside  string           `json:"mac_inside,omitempty"`
+	Interrupts []GuestInterrupt `json:"interrupts"`
+	State      string           `json:"state"` // ok, off or unknown, as the knob sriov.guest has it
+	Because    string           `json:"because"`
+	Advice     []string         `json:"advice"`
+}
+
+// GuestInterrupt is an interrupt of a function's queue and the vCPUs that take it.
+type GuestInterrupt struct {
+	Name  string         `json:"name"`
+	VCPUs setting.CPUSet `json:"vcpus"`
+}
+
+// Guest tells what a guest makes of its functions. The judgement is the knob sriov.guest's, made inside.
+func Guest(h *facts.Host, name string) (*GuestSide, error) {
+	at := slices.IndexFunc(h.Guests, func(g facts.Guest) bool { return g.Name == name })
+	if at < 0 {
+		return nil, &Refused{fmt.Sprintf("no guest %q on %s", name, cmp.Or(h.Name, "this host")), guestsOf(h)}
+	}
+	g := &h.Guests[at]
+	side := &GuestSide{Guest: g.Name, State: g.State, VCPUs: g.VCPUs, IRQBalance: "unknown", Functions: []GuestFunction{}, Notes: []string{}}
+	var inside *facts.Host
+	if g.Inside != nil {
+		side.System = strings.TrimSpace(g.Inside.Release + " " + g.Inside.OS)
+		inside, side.Why = g.Inside.Host, g.Inside.Why
+	}
+	if side.Seen = inside != nil; side.Seen {
+		side.IRQBalance = "stopped"
+		if slices.ContainsFunc(inside.Services, func(s facts.Service) bool { return s.Name == "irqbalance" && s.Running }) {
+			side.IRQBalance = "running"
+		}
+	} else if side.Why == "" {
+		side.Why = unseenWhy(g)
+	}
+	for _, v := range h.VFs {
+		if slices.Contains(g.Hostdevs, v.PCI) && v.PCI != "" {
+			side.Functions = append(side.Functions, function(h, inside, v))
+		}
+	}
+	if len(side.Functions) == 0 {
+		return nil, &Refused{g.Name + " has no virtual function", "'mpps sriov assign' gives it one; 'mpps audit --guest " + quoted(g.Name) + "' looks at its other NICs"}
+	}
+	side.Notes = append(side.Notes, windows)
+	return side, nil
+}
+
+// windows is what a Windows guest needs: it has no agent that shows any of this.
+const windows = "Windows needs Intel's or the maker's driver for functions (Intel: the package of the card's own driver; Mellanox: WinOF-2), installed before the function is its only NIC. " +
+	"Server 2012 brings one for the functions of 82599 (X520) only. Queues are Receive Side Scaling there: Get-NetAdapterRss, Set-NetAdapterRss -BaseProcessorNumber"
+
+func unseenWhy(g *facts.Guest) string {
+	switch {
+	case !g.Active():
+		return "it is " + g.State
+	case !g.Agent:
+		return "its definition has no channel for the QEMU guest agent (org.qemu.guest_agent.0): run 'mpps audit' there"
+	}
+	return "its agent was not asked, or did not answer: it is asked as root"
+}
+
+// function is one function, with what is seen of it inside: the NIC with its address, or the only one with a driver for it.
+func function(h, inside *facts.Host, v facts.VF) GuestFunction {
+	f := GuestFunction{PF: v.PF, Index: v.Index, PCI: v.PCI, MAC: v.MAC, Interrupts: []GuestInterrupt{}, Advice: []string{}, State: "unknown"}
+	if n := nicOf(h, v.PF); n != nil {
+		f.Offers, f.Wants = facts.VFQueues(n.Driver), facts.VFDriver(n.Driver)
+	}
+	if inside == nil {
+		f.Because = "its inside was not seen"
+		f.Advice = append(f.Advice, "in the guest: ethtool -i DEV; ethtool -l DEV; grep DEV /proc/interrupts; 'mpps audit' there judges it")
+		return f
+	}
+	n := nicInside(inside, v, f.Wants)
+	if n == nil {
+		f.State, f.Because = "off", "no NIC with its address and driver is seen inside"
+		f.Advice = append(f.Advice, "in the guest: modprobe "+cmp.Or(f.Wants, "DRIVER")+", and dmesg says why where the driver does not take the function")
+		return f
+	}
+	f.Name, f.Driver, f.MACInside = n.Name, n.Driver, n.MAC
+	if f.Wants != "" && n.Driver != f.Wants {
+		f.Advice = append(f.Advice, fmt.Sprintf("its driver is %s, expected %s", n.Driver, f.Wants))
+	}
+	if n.MAC != v.MAC && !facts.NoAddress(v.MAC) {
+		f.Advice = append(f.Advice, fmt.Sprintf("it uses %s inside, and the host gave it %s: the card drops what it sends where spoofchk is on", n.MAC, v.MAC))
+	}
+	for _, irq := range n.IRQs {
+		cpus := irq.Effective
+		if len(cpus) == 0 {
+			cpus = irq.Affinity
+		}
+		f.Interrupts = append(f.Interrupts, GuestInterrupt{Name: irq.On, VCPUs: cpus})
+	}
+	f.judge(inside, n)
+	return f
+}
+
+// nicInside finds a function among the NICs of its guest.
+func nicInside(inside *facts.Host, v facts.VF, driver string) *facts.NIC {
+	var drivers []*facts.NIC
+	for i := range inside.NICs {
+		n := &inside.NICs[i]
+		if n.MAC == v.MAC && n.Driver != "virtio_net" {
+			return n
+		}
+		if n.Driver == driver && driver != "" {
+			drivers = append(drivers, n)
+		}
+	}
+	if len(drivers) == 1 {
+		return drivers[0]
+	}
+	return nil
+}
+
+// judge asks the knob, which has the rules, and adds how to mend what it finds.
+func (f *GuestFunction) judge(inside *facts.Host, n *facts.NIC) {
+	k, _ := knob.Find("sriov.guest")
+	if k == nil {
+		return
+	}
+	a := k.Want(knob.Look(inside, goal.Unlimited()), setting.Of(setting.Fact, n.Name, "vf-interrupts"))
+	switch {
+	case a.Skip != "":
+		f.State, f.Because = "ok", a.Skip
+	case a.Unsure != "":
+		f.Because = a.Unsure
+	case a.Found != nil && a.Want != nil && !a.Want.Met(*a.Found):
+		f.State, f.Because = "off", a.Because
+		f.Advice = append(f.Advice, "in the guest: systemctl enable --now irqbalance, or one vCPU each in /proc/irq/N/smp_affinity_list",
+			"queues are the function's own: more vCPUs than queues do not help receiving, except by RPS (rps_cpus) in the guest")
+	default:
+		f.State, f.Because = "ok", a.Because
+	}
+}

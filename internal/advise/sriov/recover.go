@@ -1,0 +1,274 @@
+package sriov
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"mpps/internal/advise/plan"
+	"mpps/internal/model/domain"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
+)
+
+// Recovery is what is the matter with one virtual function, in the order in which it is mended, and what mends it.
+type Recovery struct {
+	Function string `json:"function"` // PF/N
+	PCI      string `json:"pci"`
+	// Verdict is well, mendable, taken (somebody has it: nothing is done) or for-you (what is left only a person can do).
+	Verdict Verdict `json:"verdict"`
+	Steps   []Step  `json:"steps"`
+	// LastResort is what to do where all that was done does not help.
+	LastResort string `json:"last_resort,omitempty"`
+
+	Changes []plan.Change `json:"-"`
+	// Reset tells whether the function itself is to be reset before it is bound to another driver.
+	Reset bool `json:"reset"`
+
+	// What was done, empty where nothing was.
+	WasReset    string  `json:"was_reset,omitempty"`   // by which method, or why it was not
+	Transaction string  `json:"transaction,omitempty"` // of the changes, for a rollback
+	After       Verdict `json:"after,omitempty"`       // the verdict when it was looked at again
+}
+
+// Verdict is the state of a function in a word.
+type Verdict string
+
+// The verdicts.
+const (
+	Well     Verdict = "well"
+	Mendable Verdict = "mendable"
+	Taken    Verdict = "taken"
+	ForYou   Verdict = "for-you"
+)
+
+// Step is one thing that was looked at.
+type Step struct {
+	What  string `json:"what"`
+	Found string `json:"found"`
+	State string `json:"state"`        // ok, mended (or would be), taken, for-you
+	Do    string `json:"do,omitempty"` // what is done, or what a person is to do
+}
+
+// RecoverAddresses lists what must be read before Recover.
+func RecoverAddresses(f *facts.VF) []setting.Address {
+	return append(Attributes(f), setting.Of(setting.NICState, f.PF), setting.Of(setting.PCIDriver, f.PCI))
+}
+
+// Recover looks at a function: its card, who has it, its group, its driver, its interface, its address. Nothing is planned for one
+// that somebody has: a process is named, not ended.
+func Recover(h *facts.Host, f *facts.VF) (Recovery, error) {
+	r := &recovery{Recovery: Recovery{Function: nameOf(f), PCI: f.PCI, Verdict: Well, Steps: []Step{}}, host: h, f: f}
+	if f.PCI == "" {
+		return r.Recovery, &Refused{nameOf(f) + " is on no PCI bus", "there is nothing of it to be bound or reset"}
+	}
+	for _, look := range []func() error{r.physical, r.holder, r.group, r.driver, r.address} {
+		if err := look(); err != nil {
+			return r.Recovery, err
+		}
+		if r.Verdict == Taken {
+			return r.Recovery, nil
+		}
+	}
+	if r.Verdict != Well {
+		r.LastResort = r.allAnew()
+	}
+	return r.Recovery, nil
+}
+
+type recovery struct {
+	Recovery
+	host *facts.Host
+	f    *facts.VF
+}
+
+func (r *recovery) step(what, found, state, do string) {
+	r.Steps = append(r.Steps, Step{what, found, state, do})
+	rank := []Verdict{Well, Mendable, ForYou, Taken}
+	verdict := map[string]Verdict{"ok": Well, "mended": Mendable, "for-you": ForYou, "taken": Taken}[state]
+	if slices.Index(rank, verdict) > slices.Index(rank, r.Verdict) {
+		r.Verdict = verdict
+	}
+}
+
+func (r *recovery) change(id, title string, a setting.Address, value string, risk goal.Risk, because string) error {
+	c, err := change(r.host, id, title, a, setting.Exact(value), risk, because)
+	if err != nil {
+		return err
+	}
+	c.Forget = a.Kind == setting.NICState // a moment's need, and no wish of the administrator
+	r.Changes = append(r.Changes, c)
+	return nil
+}
+
+func (r *recovery) physical() error {
+	const what = "the physical function is up"
+	_, nic := port(r.host, r.f)
+	switch {
+	case nic == nil:
+		r.step(what, r.f.PF+" is not to be seen", "for-you", "load its driver")
+	case nic.Up:
+		r.step(what, nic.Name+" is up", "ok", "")
+	case !facts.VFNeedsUp(nic.Driver):
+		r.step(what, nic.Name+" is down, which its functions do not need", "ok", "")
+	default:
+		r.step(what, nic.Name+" is down: its functions have no link, and their drivers get no answer", "mended", "it is brought up")
+		return r.change("sriov.up", "The physical function is up", setting.Of(setting.NICState, nic.Name), "up", goal.Blip, "functions of "+nic.Driver+" have no link while it is down")
+	}
+	return nil
+}
+
+func (r *recovery) holder() error {
+	const what = "nobody has it"
+	switch g := runsWith(r.host, r.f); {
+	case g != nil:
+		r.step(what, "guest "+g.Name+" runs with it", "taken", "nothing is done to what a guest has; shut it down first")
+	case r.f.Elsewhere:
+		r.step(what, r.f.Holder+" has its interface", "taken", "'lsns -t net' lists the namespaces; end the container, or take the interface out of it, then repeat")
+	case r.f.Holder != "":
+		r.step(what, r.f.Holder+" has it open, and is no guest that runs", "taken", "end that process yourself (a QEMU that is left over: 'kill PID', then 'kill -9 PID'), then repeat")
+	case r.f.HostUse != "":
+		r.step(what, fmt.Sprintf("the host uses its interface %s (%s)", r.f.NIC, r.f.HostUse), "taken", "take the interface out of that first, if the function is to go to a guest")
+	default:
+		r.step(what, "neither a guest nor a process nor the host", "ok", "")
+	}
+	return nil
+}
+
+func (r *recovery) group() error {
+	const what = "it has an IOMMU group"
+	if r.f.Group < 0 {
+		r.step(what, "none: vfio gives it to nobody", "for-you", "'mpps sriov check' tells what the firmware and the kernel lack (intel_iommu=on)")
+		return nil
+	}
+	r.step(what, fmt.Sprintf("group %d", r.f.Group), "ok", "")
+	return nil
+}
+
+// driver looks whose driver a function has that nobody has: that of the host, none where the host's drivers do not look for functions,
+// or vfio-pci where a definition wants it to be there (managed='no').
+func (r *recovery) driver() error {
+	const what = "it has the driver that it should have"
+	_, nic := port(r.host, r.f)
+	a := setting.Of(setting.PCIDriver, r.f.PCI)
+	found := r.host.Readings.At(a)
+	if found.State != setting.Known {
+		r.step(what, "could not be told: "+found.Why, "for-you", "")
+		return nil
+	}
+	driver, only := setting.Driver(found.Value)
+	want, wantsNone := "", nic != nil && nic.SRIOV != nil && !nic.SRIOV.AutoProbe
+	if nic != nil {
+		want = facts.VFDriver(nic.Driver)
+	}
+	mend := func(found, to, do string) error {
+		r.Reset = true
+		r.step(what, found, "mended", do)
+		return r.change("sriov.driver", "Driver of a virtual function", a, to, goal.Blip, found)
+	}
+	switch unmanaged := r.unmanaged(); {
+	case unmanaged != "" && facts.PassesThrough(driver):
+		r.step(what, fmt.Sprintf("%s, where the definition of guest %s wants it (managed='no')", driver, unmanaged), "ok", "")
+	case unmanaged != "":
+		r.step(what, fmt.Sprintf("%s, and guest %s expects vfio-pci (managed='no')", orNone(driver), unmanaged), "for-you", "virsh nodedev-detach pci_"+strings.NewReplacer(":", "_", ".", "_").Replace(r.f.PCI))
+	case facts.PassesThrough(driver) && wantsNone:
+		return mend(fmt.Sprintf("left with %s, and nobody has it", driver), "none", "it is taken from "+driver+"; drivers of the host do not look for functions of "+nic.Name)
+	case facts.PassesThrough(driver) && want != "":
+		return mend(fmt.Sprintf("left with %s, and nobody has it", driver), want, "it is reset and given back to "+want)
+	case facts.PassesThrough(driver):
+		r.step(what, fmt.Sprintf("left with %s, and nobody has it", driver), "for-you", "bind it to its driver on the host, or leave it: a guest takes it from there too")
+	case driver == "" && wantsNone && only == "":
+		r.step(what, "none, because drivers of the host do not look for functions of "+nic.Name, "ok", "")
+	case driver == "" && wantsNone:
+		return mend("none, and only "+only+" may take it (driver_override)", "none", "driver_override is cleared")
+	case driver == "" && want != "":
+		found := "none: its driver did not take it (\"Cannot allocate memory\", or the module is not loaded)"
+		if only != "" {
+			found = "none, because only " + only + " may take it (driver_override)"
+		}
+		return mend(found, want, "driver_override is cleared, the function reset, and "+want+" tried again")
+	case driver == "":
+		r.step(what, "none", "for-you", "load the module of its driver; which one that is is not known of "+nicDriver(nic))
+	case only != "":
+		return mend(fmt.Sprintf("%s, but only %s may take it (driver_override)", driver, only), driver, "driver_override is cleared")
+	case r.f.NIC == "":
+		r.step(what, driver+", but it has no interface", "mended", "the function is reset and "+driver+" tried again")
+		r.Reset = true
+	default:
+		r.step(what, fmt.Sprintf("%s, interface %s", driver, r.f.NIC), "ok", "")
+	}
+	return nil
+}
+
+func orNone(driver string) string {
+	if driver == "" {
+		return "none"
+	}
+	return driver
+}
+
+func nicDriver(nic *facts.NIC) string {
+	if nic == nil {
+		return "its card"
+	}
+	return nic.Driver
+}
+
+// unmanaged is the guest whose definition wants the function to be with vfio-pci already; empty where none does.
+func (r *recovery) unmanaged() string {
+	for _, g := range r.host.Guests {
+		if g.Definition == "" || !slices.Contains(g.Hostdevs, r.f.PCI) {
+			continue
+		}
+		doc, err := domain.Parse([]byte(g.Definition))
+		if err != nil {
+			continue
+		}
+		if value, there, err := doc.Get("hostdev/" + r.f.PCI); err == nil && there && value == "unmanaged" {
+			return g.Name
+		}
+		if i := interfaceOf(&g, r.f); i != nil {
+			if value, there, err := doc.Get("interface/" + i.MAC + "/managed"); err == nil && there && value == "no" {
+				return g.Name
+			}
+		}
+	}
+	return ""
+}
+
+func (r *recovery) address() error {
+	const what = "it has an address"
+	given := givenTo(r.host, r.f)
+	switch {
+	case !facts.NoAddress(r.f.MAC):
+		r.step(what, r.f.MAC, "ok", "")
+	case given == nil || given.Form == facts.ByNetwork:
+		r.step(what, "none was set: its driver, here or in a guest, chooses one, another at each start", "ok", "'mpps sriov set "+nameOf(r.f)+" mac ADDRESS' gives it one that stays")
+	case given.Form == facts.ByInterface:
+		r.step(what, "none: libvirt sets "+given.MAC+" at the start of guest "+given.Guest, "ok", "")
+	default:
+		r.step(what, "none, and it was given to guest "+given.Guest+" with "+given.MAC, "mended", "it gets "+given.MAC)
+		return r.change(knobs["mac"].id, knobs["mac"].title, attribute(r.f, "mac"), given.MAC, knobs["mac"].risk, "guest "+given.Guest+" was given it")
+	}
+	return nil
+}
+
+// allAnew is the last resort: all functions of the card are made anew, which needs that nobody has any of them.
+func (r *recovery) allAnew() string {
+	var taken []string
+	all := 0
+	for i := range r.host.VFs {
+		if f := &r.host.VFs[i]; f.PF == r.f.PF {
+			all++
+			if who := inUse(r.host, f); who != "" {
+				taken = append(taken, nameOf(f)+": "+who)
+			}
+		}
+	}
+	again := fmt.Sprintf("mpps sriov destroy %s && mpps sriov create %s -n %d", r.f.PF, r.f.PF, all)
+	if len(taken) > 0 {
+		return fmt.Sprintf("if that does not help, all functions of %s are to be made anew, once nobody has one of them (now %s): %s", r.f.PF, strings.Join(taken[:min(4, len(taken))], "; "), again)
+	}
+	return fmt.Sprintf("if that does not help, all functions of %s are to be made anew, which nobody has: %s", r.f.PF, again)
+}

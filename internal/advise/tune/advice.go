@@ -1,0 +1,54 @@
+package tune
+
+import (
+	"fmt"
+
+	"mpps/internal/advise/bottleneck"
+	"mpps/internal/model/facts"
+)
+
+// Rates of what one guest's path can carry at the best, packets of 64 bytes per second, by the founding experience.
+const (
+	ofVhost = 2e6 // a tap with vhost, or a guest's own kernel
+)
+
+// bitsOnWire are those of a packet beside its frame: preamble and gap.
+const bitsOnWire = 8 * 20
+
+// Advise says what to buy or to change on a host that missed its target; d is what holds it back in the end.
+func Advise(h *facts.Host, r *Result, d *bottleneck.Diagnosis) []Advice {
+	var all []Advice
+	target := r.Goal.PPS
+	frame := max(64, r.Goal.Frame)
+	for _, n := range h.NICs {
+		if n.PhysFn != "" || n.Speed <= 0 || n.Bus != "pci" {
+			continue
+		}
+		if line := float64(n.Speed) * 1e6 / float64(8*frame+bitsOnWire); target > line {
+			all = append(all, Advice{"line-rate", fmt.Sprintf("%s packets/s of %d bytes are more than %s carries at %d Mbit/s (%s): a faster NIC, or several", rate(target), frame, n.Name, n.Speed, rate(line))})
+		}
+	}
+	if target > ofVhost && r.Goal.NIC != "vf" {
+		all = append(all, functions(h, target))
+	}
+	if r.Verdict == NotDevice {
+		all = append(all, Advice{"gear", fmt.Sprintf("the %s is the limit: send from a second host ('mpps agent'), from more CPUs, or by a hardware generator (--trial-command)", r.Final.LimitedBy)})
+	}
+	if d != nil && d.Bottleneck != nil && d.Bottleneck.Advice != "" {
+		all = append(all, Advice{"bottleneck", d.Bottleneck.Say + ": " + d.Bottleneck.Advice})
+	}
+	for _, w := range r.Waits {
+		all = append(all, Advice{"restart", fmt.Sprintf("%s could only be tried behind a %s: 'mpps apply' with the same goal makes what is left, 'mpps bench compare' tells what it gained", counted(len(w.Keys), "candidate"), w.For)})
+	}
+	return all
+}
+
+// functions says where virtual functions are to be had, for a rate that a tap does not carry.
+func functions(h *facts.Host, target float64) Advice {
+	for _, n := range h.NICs {
+		if n.SRIOV != nil && n.SRIOV.Total > 0 {
+			return Advice{"vf", fmt.Sprintf("%s packets/s need a virtual function: %s has %d ('mpps sriov assign', 'mpps plan --nic vf')", rate(target), n.Name, n.SRIOV.Total)}
+		}
+	}
+	return Advice{"vf", fmt.Sprintf("%s packets/s need a virtual function: a tap with vhost carries about %s, and no NIC of this host has functions", rate(target), rate(ofVhost))}
+}

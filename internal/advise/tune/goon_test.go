@@ -1,0 +1,87 @@
+package tune_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"mpps/internal/advise/tune"
+	"mpps/internal/advise/tune/simulated"
+	"mpps/internal/model/goal"
+)
+
+// TestBehindRestart: what took effect with a restart is judged by trials before and behind it, and the run goes on.
+func TestBehindRestart(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		factor  float64 // of what took effect
+		outcome tune.Outcome
+	}{{"helps", 3, tune.Kept}, {"nothing", 1, tune.NotShown}, {"hurts", 0.5, tune.Hurts}} {
+		s := still()
+		before := simulated.New(s, 1)
+		samples, err := tune.Ahead(t.Context(), before, 2e6, func() bool { return false })
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Capacity = map[string]float64{"a": 1e6 * c.factor, "b": 5e6}
+		earlier := &tune.Earlier{
+			Restart: "restart of guest vm1", Keys: []string{"domain.queues"}, TX: "tx", LoadPPS: 2e6, Samples: samples,
+			Baseline: tune.Rate{PPS: 0.9e6, LimitedBy: "device"}, Attempts: []tune.Attempt{{N: 1, Key: "before", Outcome: tune.Kept}}, Kept: []string{"before"},
+		}
+		r, _ := run(t, s, 2, tune.Options{Goal: goal.Goal{PPS: 1.9e6}, Earlier: earlier})
+		if len(r.Attempts) < 2 || r.Attempts[1].Outcome != c.outcome || r.Attempts[1].Key != earlier.Restart {
+			t.Errorf("%s: %+v", c.name, r.Attempts)
+		}
+		if r.Baseline.PPS != 0.9e6 || !slices.Contains(r.Kept, "before") {
+			t.Errorf("%s: baseline %g, kept %v", c.name, r.Baseline.PPS, r.Kept)
+		}
+		met := map[string]bool{"helps": true, "nothing": true}[c.name]
+		if (r.Verdict == tune.Met) != met {
+			t.Errorf("%s: %s: %s", c.name, r.Verdict, r.Why)
+		}
+		// Behind a restart that did it all, nothing more is tried.
+		if c.name == "helps" && (len(r.Added) > 0 || len(r.Attempts) != 2) {
+			t.Errorf("added %v in %d attempts", r.Added, len(r.Attempts))
+		}
+		if c.name == "nothing" && !slices.Equal(r.Added, []string{"a.helps"}) {
+			t.Errorf("added %v", r.Added)
+		}
+		// What is not proven stands; the next step is to take it back.
+		offered := slices.ContainsFunc(r.Waits, func(w tune.Wait) bool {
+			return w.Undo == "tx" && w.For == "rollback of tx and a restart of guest vm1" && slices.Equal(w.Keys, earlier.Keys)
+		})
+		advised := slices.ContainsFunc(r.Advice, func(a tune.Advice) bool { return strings.Contains(a.Text, "'mpps rollback tx'") })
+		if unproven := c.outcome != tune.Kept; offered != unproven || advised != unproven {
+			t.Errorf("%s: next %v, advice %v", c.name, r.Waits, r.Advice)
+		}
+	}
+}
+
+// TestBudgetBehindRestart: long trials behind a restart are no more than the budget has time for.
+func TestBudgetBehindRestart(t *testing.T) {
+	h := &timed{Host: simulated.New(still(), 1), trial: 30 * time.Second, search: 10 * time.Second}
+	r := runOn(t, h, tune.Options{
+		Goal: goal.Goal{PPS: 1.9e6}, Budget: 2 * time.Minute, Now: func() time.Time { return h.now },
+		Earlier: &tune.Earlier{Restart: "reboot", TX: "tx", LoadPPS: 2e6, Samples: []float64{5e5, 5e5, 5e5, 5e5, 5e5, 5e5, 5e5, 5e5}, Baseline: tune.Rate{PPS: 0.5e6, LimitedBy: "device"}},
+	})
+	if n := len(r.Attempts[0].Gain.Pairs); n < 3 || n > 4 || r.Attempts[0].Outcome != tune.Kept {
+		t.Errorf("%d trials behind the restart: %+v", n, r.Attempts[0])
+	}
+	if took := h.now.Sub(time.Time{}); took > 150*time.Second {
+		t.Errorf("took %v: %s", took, r.Why)
+	}
+}
+
+// TestGeneratorBehindRestart: a generator that is the limit behind a restart does not make what was changed unsaid.
+func TestGeneratorBehindRestart(t *testing.T) {
+	s := still()
+	s.Sends = 0.6e6
+	r := runOn(t, advised{simulated.New(s, 1)}, tune.Options{Goal: goal.Goal{PPS: 1.9e6}, Earlier: &tune.Earlier{
+		Restart: "restart of guest vm1", Keys: []string{"domain.queues"}, TX: "tx", LoadPPS: 2e6, Samples: []float64{5e5, 5e5, 5e5},
+		Baseline: tune.Rate{PPS: 0.5e6, LimitedBy: "device"},
+	}})
+	if r.Verdict != tune.NotDevice || !strings.Contains(r.Why, "nothing more was changed") || !has(r, "gear") {
+		t.Errorf("%s: %s; advice %v", r.Verdict, r.Why, r.Advice)
+	}
+}

@@ -1,0 +1,109 @@
+package tune
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"mpps/internal/advise/bottleneck"
+	"mpps/internal/model/goal"
+)
+
+// Host is what is tuned. What was kept and what is tried stand on top of the beginning: the host as it was found. No method is
+// called while another one runs.
+type Host interface {
+	// Candidates are the changes that could be tried on the host as it stands, with what was kept.
+	Candidates(ctx context.Context) ([]Candidate, error)
+	// Diagnose says what holds the path back while the trial load, in packets per second, is sent. nil: it could not be told.
+	Diagnose(ctx context.Context, pps float64) (*bottleneck.Diagnosis, error)
+	// Try makes a candidate's changes. An ErrRefused says that it could not be made and that nothing stands of it.
+	Try(ctx context.Context, c Candidate) error
+	// Back takes back what Try made; nothing where nothing is tried. An ended context does not keep it from doing so.
+	Back(ctx context.Context) error
+	// Keep lets stand what is tried.
+	Keep(ctx context.Context) error
+	// Begin brings the beginning about: nothing stands any more. An ended context does not keep it from doing so.
+	Begin(ctx context.Context) error
+	// Whole is everything that was kept as one candidate, to be tried on the beginning.
+	Whole(ctx context.Context, kept []Candidate) (Candidate, error)
+	// Sample sends the load for one trial, of so many times the usual length, and tells the packets per second that came through.
+	Sample(ctx context.Context, pps float64, length int) (float64, error)
+	// Search finds the highest rate with no more loss than the goal allows.
+	Search(ctx context.Context) (Rate, error)
+	// Advise says what to buy or change where the target was missed; d is what holds the path back in the end.
+	Advise(r *Result, d *bottleneck.Diagnosis) []Advice
+}
+
+// Sender is a Host that tells how much a trial really sent: where that is less than the load, the sender was the limit and not the host.
+type Sender interface {
+	// Sent is the packets per second that left the sender in the last Sample; 0: not known.
+	Sent() float64
+}
+
+// ErrRefused marks a candidate that the machine refused and of which nothing stands.
+var ErrRefused = errors.New("refused")
+
+// ErrDrifted marks that everything was put back but values that somebody else had changed meanwhile, which were left alone.
+var ErrDrifted = errors.New("changed by somebody else")
+
+// Options are what a run is to reach, and how.
+type Options struct {
+	Goal      goal.Goal
+	Budget    time.Duration // of all; 0: none. What was kept by then is proven and stays
+	Alpha     float64       // of what is kept, the share that does not help, in the mean; 0: 0.05
+	MinEffect float64       // least gain that counts, relative; 0: 0.01
+	MaxPairs  int           // that one candidate gets; 0: 32
+	Trial     time.Duration // the usual length of a trial; 0: none is longer than another
+	Seed      uint64        // of the lots
+	Class     string        // of the host, for what was learned
+	Learned   Effects
+	Propose   bool     // nothing stays on the host
+	Earlier   *Earlier // a run that this one goes on with, behind a restart; nil: none
+	// Now is the clock, for tests; nil: the real one.
+	Now func() time.Time
+	// Progress is called before each step; may be nil.
+	Progress func(Progress)
+}
+
+// Earlier is a run that ended because what was left needed a restart, and what it measured before.
+type Earlier struct {
+	Restart  string                `json:"restart"` // "restart of guest vm1"
+	Keys     []string              `json:"keys"`    // of the candidates that took effect with it
+	Changes  []Change              `json:"changes"`
+	TX       string                `json:"tx"` // the transaction that made them
+	Baseline Rate                  `json:"baseline"`
+	Rate     Rate                  `json:"rate"`     // before the restart
+	LoadPPS  float64               `json:"load_pps"` // of the samples
+	Samples  []float64             `json:"samples"`  // before the restart, packets per second
+	Before   *bottleneck.Diagnosis `json:"before"`
+	Attempts []Attempt             `json:"attempts"`
+	Kept     []string              `json:"kept"`
+	Undo     []string              `json:"undo"` // commands that undo what it left standing and what earlier ones did, the newest first
+}
+
+// Progress is a step that is about to begin.
+type Progress struct {
+	What    string   // "baseline", "diagnose", "try", "done" (an attempt), "whole", "final"
+	Attempt *Attempt // that is under way, as far as it is known
+	Rate    float64  // the last that came through, packets per second; 0: none yet
+}
+
+// withDefaults fills in what was left out.
+func (o Options) withDefaults() Options {
+	if o.Alpha == 0 {
+		o.Alpha = 0.05
+	}
+	if o.MinEffect == 0 {
+		o.MinEffect = 0.01
+	}
+	if o.MaxPairs == 0 {
+		o.MaxPairs = 32
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Progress == nil {
+		o.Progress = func(Progress) {}
+	}
+	return o
+}

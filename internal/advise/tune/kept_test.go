@@ -1,0 +1,224 @@
+package tune_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"mpps/internal/advise/tune"
+	"mpps/internal/advise/tune/simulated"
+	"mpps/internal/model/goal"
+)
+
+// calm is a quiet machine of two stages with some knobs.
+func calm(knobs ...simulated.Knob) simulated.Spec {
+	return simulated.Spec{
+		Name: "calm", Stages: []string{"a", "b"}, Capacity: map[string]float64{"a": 1e6, "b": 1.5e6}, Noise: simulated.Noise{Jitter: 0.005}, Knobs: knobs,
+	}
+}
+
+// helps is a knob that widens a stage.
+func helps(id, stage string, by float64) simulated.Knob {
+	return simulated.Knob{ID: id, Stage: stage, Factors: map[string]float64{stage: by}}
+}
+
+func attempt(r *tune.Result, key string) *tune.Attempt {
+	i := slices.IndexFunc(r.Attempts, func(a tune.Attempt) bool { return a.Key == key })
+	if i < 0 {
+		return &tune.Attempt{}
+	}
+	return &r.Attempts[i]
+}
+
+// TestGround: what another kept change stands on cannot be taken out to be measured anew, and stays.
+func TestGround(t *testing.T) {
+	follower := helps("a.irq", "a", 1.1)
+	follower.Behind = []string{"a.channels"}
+	r, h := run(t, calm(helps("a.channels", "a", 1.1), follower, helps("b.other", "b", 1.05), helps("a.more", "a", 1.5)), 3, tune.Options{})
+	for _, id := range []string{"a.channels", "a.irq"} {
+		if !slices.Contains(h.Standing(), id) || attempt(r, id).Outcome != tune.Kept {
+			t.Errorf("%s does not stand: %v\n%s", id, h.Standing(), story(h.Spec, r))
+		}
+	}
+	if r.Verdict != tune.Better {
+		t.Errorf("%s: %s", r.Verdict, r.Why)
+	}
+}
+
+// narrow is a host that refuses one change once another one stands.
+type narrow struct {
+	*simulated.Host
+	this, beside string
+}
+
+func (n narrow) Try(ctx context.Context, c tune.Candidate) error {
+	if c.Key == n.this && slices.Contains(n.Standing(), n.beside) {
+		return tune.ErrRefused
+	}
+	return n.Host.Try(ctx, c)
+}
+
+// TestGoneTooFar: what cannot be made on top of the others to be measured anew stays as it was kept, and so do they.
+func TestGoneTooFar(t *testing.T) {
+	s := calm(helps("a.first", "a", 1.1), helps("a.more", "a", 1.7), helps("b.later", "b", 1.1))
+	s.Knobs[0].Weight = 1
+	h := simulated.New(s, 1)
+	r := runOn(t, narrow{h, "a.first", "b.later"}, tune.Options{Goal: goal.Goal{PPS: 1e9}})
+	if want := []string{"a.first", "a.more", "b.later"}; !slices.Equal(h.Standing(), want) || attempt(r, "a.first").Outcome != tune.Kept {
+		t.Errorf("standing %v, expected %v%s", h.Standing(), want, story(s, r))
+	}
+}
+
+// TestOnlyLoss: where the rate comes through and only the loss misses the target, a knob that does nothing but cut the loss is found, and
+// one that only moves packets is not.
+func TestOnlyLoss(t *testing.T) {
+	for _, noise := range []simulated.Noise{{Jitter: 0.005}, {Jitter: 0.01, Stall: 0.03}, {Jitter: 0.02, Walk: 0.005}} {
+		s := calm(simulated.Knob{ID: "a.ring", Stage: "a", Calms: 0.1}, simulated.Knob{ID: "a.nothing", Stage: "a"}, simulated.Knob{ID: "b.louder", Stage: "b", Calms: 2})
+		s.Capacity, s.Burst, s.Noise = map[string]float64{"a": 1.25e6, "b": 3e6}, 0.35, noise
+		r, h := run(t, s, 4, tune.Options{Goal: goal.Goal{PPS: 1e6}})
+		if r.Verdict != tune.Met || !slices.Equal(h.Standing(), []string{"a.ring"}) {
+			t.Errorf("%s (%s), standing %v%s", r.Verdict, r.Why, h.Standing(), story(s, r))
+		}
+		a := attempt(r, "a.ring")
+		if a.Gain.Lost == nil || a.Gain.Lost.Before < 2*a.Gain.Lost.After || !strings.Contains(a.Why, "loss") {
+			t.Errorf("%s: %+v", a.Why, a.Gain.Lost)
+		}
+	}
+}
+
+// TestLossLater: what was of no use while the path was overrun is tried again once only the loss misses the target.
+func TestLossLater(t *testing.T) {
+	s := calm(simulated.Knob{ID: "a.ring", Stage: "a", Weight: 1, Calms: 0.1}, helps("b.helps", "a", 1.6))
+	s.Capacity, s.Burst = map[string]float64{"a": 0.8e6, "b": 3e6}, 0.35
+	r, h := run(t, s, 1, tune.Options{Goal: goal.Goal{PPS: 1e6}})
+	if r.Verdict != tune.Met || !slices.Equal(h.Standing(), []string{"a.ring", "b.helps"}) {
+		t.Errorf("%s (%s), standing %v%s", r.Verdict, r.Why, h.Standing(), story(s, r))
+	}
+	if first := attempt(r, "a.ring"); first.N != 1 || first.Outcome == tune.Kept {
+		t.Errorf("a.ring was to be tried first, and in vain: %+v", first)
+	}
+}
+
+// TestQuietLoss: knobs that do nothing are not kept for what is lost by chance either.
+func TestQuietLoss(t *testing.T) {
+	kept := 0
+	for seed := range uint64(20) {
+		s := calm(simulated.Knob{ID: "a.1", Stage: "a"}, simulated.Knob{ID: "a.2", Stage: "a"}, simulated.Knob{ID: "b.1", Stage: "b"}, simulated.Knob{ID: "b.2", Stage: "b"})
+		s.Capacity, s.Burst, s.Noise = map[string]float64{"a": 1.25e6, "b": 3e6}, 0.35, simulated.Noise{Jitter: 0.02, Stall: 0.05}
+		r, _ := run(t, s, seed, tune.Options{Goal: goal.Goal{PPS: 1e6}})
+		kept += len(r.Kept)
+	}
+	if kept > 0 {
+		t.Errorf("%d knobs kept that do nothing", kept)
+	}
+}
+
+// TestTwoCores: what software steering and threads of their own for NAPI cost on two cores is never kept, even where it frees the stage that rules.
+func TestTwoCores(t *testing.T) {
+	for i, noise := range []simulated.Noise{{Jitter: 0.01}, {Jitter: 0.03, Walk: 0.005}, {Jitter: 0.05, Stall: 0.03}} {
+		for seed := range uint64(8) {
+			s := simulated.Spec{
+				Name: "two-cores", Stages: []string{"softirq", "vhost", "vcpu"}, Noise: noise, Mistaken: 0.05,
+				Capacity: map[string]float64{"softirq": 0.6e6, "vhost": 0.7e6, "vcpu": 0.9e6},
+				Knobs: []simulated.Knob{
+					{ID: "nic.rps", Stage: "softirq", Weight: 0.8, Factors: map[string]float64{"softirq": 1.4, "vhost": 0.75, "vcpu": 0.75}},
+					{ID: "nic.threaded", Stage: "softirq", Weight: 0.8, Factors: map[string]float64{simulated.All: 0.9}},
+					{ID: "softirq.budget", Stage: "softirq", Weight: 0.4, Factors: map[string]float64{"softirq": 1.25}},
+					{ID: "vhost.threads", Stage: "vhost", Weight: 0.4, Factors: map[string]float64{"vhost": 1.1}},
+				},
+			}
+			r, h := run(t, s, seed, tune.Options{})
+			for _, id := range h.Standing() {
+				if id == "nic.rps" || id == "nic.threaded" {
+					t.Errorf("noise %d, seed %d: %s stands%s", i, seed, id, story(s, r))
+				}
+			}
+		}
+	}
+}
+
+// TestTwosCountOnce: two candidates that were kept together are one rejection, for the share of alpha of the next.
+func TestTwosCountOnce(t *testing.T) {
+	second := helps("a.2", "a", 1.4)
+	second.Needs = []string{"a.1"}
+	spoiler := simulated.Knob{ID: "b.0", Stage: "b", Spoils: map[string]float64{"a.2": 0.5}} // else all that is left would be kept at once
+	s := calm(simulated.Knob{ID: "a.1", Stage: "a"}, second, spoiler, helps("b.1", "b", 1.5))
+	r, _ := run(t, s, 1, tune.Options{})
+	won := 0
+	for i, a := range r.Attempts {
+		if want := 1 / tune.Spend(0.05, i+1, 16, won); math.Abs(a.Needed/want-1) > 1e-9 {
+			t.Errorf("attempt %d (%s) behind %d that were kept needed %.1f, expected %.1f", a.N, a.Key, won, a.Needed, want)
+		}
+		if a.Outcome == tune.Kept {
+			won++
+		}
+	}
+	pair := slices.IndexFunc(r.Attempts, func(a tune.Attempt) bool { return len(a.IDs) == 2 && a.Outcome == tune.Kept })
+	if pair < 0 || pair == len(r.Attempts)-1 {
+		t.Errorf("no pair was kept with an attempt behind it: %s", story(s, r))
+	}
+}
+
+// TestUntried: what was tried is not said not to have been, what was left is.
+func TestUntried(t *testing.T) {
+	r, _ := run(t, still(), 1, tune.Options{Goal: goal.Goal{PPS: 1.5e6}})
+	tried := map[string]bool{}
+	for _, a := range r.Attempts {
+		tried[a.Key] = true
+	}
+	for _, u := range r.Untried {
+		if tried[u.Key] || u.Why != "the target holds without it" {
+			t.Errorf("%s is said not to have been tried: %s", u.Key, u.Why)
+		}
+	}
+	if len(tried)+len(r.Untried) != 3 {
+		t.Errorf("%d tried, not tried %v, expected three in all", len(tried), r.Untried)
+	}
+}
+
+// broken is a host whose beginning cannot be restored once it was changed.
+type broken struct{ *simulated.Host }
+
+func (b broken) Begin(context.Context) error { return errors.New("the journal is gone") }
+
+// TestNotRestored: where the beginning could not be restored the result does not say that it was, and the error has the reason.
+func TestNotRestored(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	r, err := tune.Run(ctx, broken{simulated.New(still(), 1)}, tune.Options{Seed: 1, Goal: goal.Goal{PPS: 1.5e6}, Progress: func(p tune.Progress) {
+		if p.What == "try" && len(p.Attempt.Gain.Pairs) > 0 {
+			cancel()
+		}
+	}})
+	if err == nil || !strings.Contains(err.Error(), "journal is gone") || !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+	if r.Verdict != tune.Interrupted || strings.Contains(r.Why, "as it was found") || !strings.Contains(r.Why, "journal is gone") {
+		t.Errorf("%s: %s", r.Verdict, r.Why)
+	}
+}
+
+// deaf is a host whose trials fail from some time on.
+type deaf struct {
+	*simulated.Host
+	left int
+}
+
+func (d *deaf) Sample(ctx context.Context, pps float64, length int) (float64, error) {
+	if d.left--; d.left < 0 {
+		return 0, errors.New("the agent is gone")
+	}
+	return d.Host.Sample(ctx, pps, length)
+}
+
+// TestFailed: an error is no interruption by the user; the beginning is restored all the same.
+func TestFailed(t *testing.T) {
+	h := &deaf{simulated.New(still(), 1), 6}
+	r, err := tune.Run(t.Context(), h, tune.Options{Seed: 1, Goal: goal.Goal{PPS: 1e9}})
+	if err == nil || r.Verdict != tune.Failed || !strings.Contains(r.Why, "agent is gone") || !strings.Contains(r.Why, "as it was found") || len(h.Standing()) > 0 {
+		t.Errorf("%v; %s: %s; standing %v", err, r.Verdict, r.Why, h.Standing())
+	}
+}

@@ -1,0 +1,221 @@
+package tune_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"mpps/internal/advise/bottleneck"
+	"mpps/internal/advise/tune"
+	"mpps/internal/advise/tune/simulated"
+	"mpps/internal/model/goal"
+)
+
+// all is a knob that multiplies what the whole path carries.
+func all(id string, by float64) simulated.Knob {
+	return simulated.Knob{ID: id, Stage: "a", Factors: map[string]float64{simulated.All: by}}
+}
+
+// TestSmallGains: knobs that gain too little to be kept alone are kept as all that came out ahead, and what costs among many is not. At
+// little noise the host carries no less than with the whole plan; at much, where each knob is lost in it, it is not far behind.
+func TestSmallGains(t *testing.T) {
+	for _, c := range []struct{ jitter, gain, costs, least float64 }{{0.003, 1.009, 0.96, 0.985}, {0.03, 1.03, 0.9, 0.93}} {
+		const seeds = 10
+		better := 0
+		for seed := range uint64(seeds) {
+			s := calm()
+			s.Noise.Jitter = c.jitter
+			for i := range 8 {
+				s.Knobs = append(s.Knobs, all(fmt.Sprintf("a.%d", i), c.gain))
+			}
+			s.Knobs = slices.Insert(s.Knobs, 5, all("a.costs", c.costs))
+			r, h := run(t, s, seed, tune.Options{})
+			everything := map[string]bool{}
+			for _, k := range s.Knobs {
+				everything[k.ID] = true
+			}
+			whole, _ := s.Carries(everything)
+			if slices.Contains(h.Standing(), "a.costs") || h.Now() < c.least*whole {
+				t.Errorf("jitter %g, seed %d: %.0f, with everything %.0f, standing %v%s", c.jitter, seed, h.Now(), whole, h.Standing(), story(s, r))
+			}
+			if h.Now() > whole {
+				better++
+			}
+		}
+		if better < seeds/2 {
+			t.Errorf("jitter %g: better than the whole plan in %d of %d runs", c.jitter, better, seeds)
+		}
+	}
+}
+
+// TestHarmInTime: whatever the budget, nothing is kept that hurts, and nothing that was not measured.
+func TestHarmInTime(t *testing.T) {
+	kept := 0
+	for _, budget := range []time.Duration{2, 3, 4, 6, 10, 20} {
+		for seed := range uint64(8) {
+			var knobs []simulated.Knob
+			for i := range 14 {
+				knobs = append(knobs, all(fmt.Sprintf("a.%d", i), 1))
+			}
+			s := calm(append(knobs, all("nic.threaded", 0.9), all("nic.rps", 0.93), helps("a.last", "a", 1.6))...)
+			s.Noise.Jitter = 0.02
+			h := &timed{Host: simulated.New(s, seed), trial: time.Second, search: 15 * time.Second}
+			r := runOn(t, h, tune.Options{Goal: goal.Goal{PPS: 1e9}, Seed: seed, Budget: budget * time.Minute, Now: func() time.Time { return h.now }})
+			for _, id := range h.Standing() {
+				if id == "nic.threaded" || id == "nic.rps" {
+					t.Errorf("budget %d min, seed %d: %s stands%s", budget, seed, id, story(s, r))
+				}
+				if attempt(r, id).Key == "" {
+					t.Errorf("budget %d min, seed %d: %s stands and was not measured alone", budget, seed, id)
+				}
+			}
+			kept += len(r.Kept)
+		}
+	}
+	if kept == 0 {
+		t.Error("nothing was ever kept")
+	}
+}
+
+// TestLate: a budget that ends before everything was tried leaves time for what came out ahead, as one.
+func TestLate(t *testing.T) {
+	var many []simulated.Knob
+	for i := range 60 {
+		many = append(many, all(fmt.Sprintf("a.%d", i), 1.009))
+	}
+	s := calm(many...)
+	s.Noise.Jitter = 0.003
+	h := &timed{Host: simulated.New(s, 1), trial: time.Second, search: 15 * time.Second}
+	r := runOn(t, h, tune.Options{Goal: goal.Goal{PPS: 1e9}, Budget: 12 * time.Minute, Now: func() time.Time { return h.now }})
+	if len(r.Kept) < 8 || len(r.Untried) < 8 || len(r.Warnings) > 0 {
+		t.Errorf("kept %d, untried %d: %s%s", len(r.Kept), len(r.Untried), r.Why, story(calm(), r))
+	}
+}
+
+// TestRisky: what could be cut short, or opens something, is not kept among others for what they gain.
+func TestRisky(t *testing.T) {
+	risky := all("a.risky", 1.009)
+	risky.Risk = goal.Security
+	s := calm(risky, all("a.1", 1.009), all("a.2", 1.009), all("a.3", 1.009))
+	s.Noise.Jitter = 0.003
+	r, h := run(t, s, 3, tune.Options{})
+	if !slices.Equal(h.Standing(), []string{"a.1", "a.2", "a.3"}) {
+		t.Errorf("standing %v%s", h.Standing(), story(s, r))
+	}
+}
+
+// TestTakenOut: a part that costs beside the others is taken out, its measurement is in the result, and it does not come back with the next
+// round.
+func TestTakenOut(t *testing.T) {
+	found := false
+	for seed := range uint64(20) {
+		// Ahead alone, and a brake beside what the others bring.
+		brake := all("a.brake", 1.008)
+		brake.Spoils = map[string]float64{"a.1": 0.985}
+		s := calm(brake, all("a.1", 1.009), all("a.2", 1.009), all("a.3", 1.009), all("a.4", 1.009))
+		s.Noise.Jitter = 0.002
+		r, h := run(t, s, seed, tune.Options{})
+		i := slices.IndexFunc(r.Revisits, func(a tune.Attempt) bool { return a.Key == "a.brake" && a.Outcome == tune.Hurts })
+		if i < 0 {
+			continue
+		}
+		found = true
+		whole := r.Attempts[slices.IndexFunc(r.Attempts, func(a tune.Attempt) bool { return slices.Contains(a.Parts, "a.brake") && a.Outcome == tune.Kept })]
+		if slices.Contains(h.Standing(), "a.brake") || slices.Contains(r.Kept, "a.brake") || len(r.Revisits[i].Gain.Pairs) == 0 ||
+			!slices.Equal(whole.TakenOut(r.Kept), []string{"a.brake"}) || !whole.Stands(r.Kept) || !strings.Contains(whole.Why, "of these a.brake was taken out: it costs beside the others") {
+			t.Errorf("seed %d: standing %v, kept %v: %s", seed, h.Standing(), r.Kept, whole.Why)
+		}
+	}
+	if !found {
+		t.Error("it was never taken out")
+	}
+}
+
+// hiccup is a host whose generator is late in one trial.
+type hiccup struct {
+	*simulated.Host
+	at, n int
+	sent  float64
+}
+
+func (h *hiccup) Sample(ctx context.Context, pps float64, length int) (float64, error) {
+	h.sent = 0
+	if h.n++; h.n == h.at {
+		h.sent = 0.8 * h.Now()
+		return h.sent, nil
+	}
+	return h.Host.Sample(ctx, pps, length)
+}
+
+func (h *hiccup) Sent() float64 {
+	if h.sent > 0 {
+		return h.sent
+	}
+	return h.Host.Sent()
+}
+
+// TestOneLateTrial: that the generator was late once, wherever in a run, does not undo what was kept.
+func TestOneLateTrial(t *testing.T) {
+	for at := 3; at < 160; at += 7 {
+		s := calm(all("a.1", 1.009), all("a.2", 1.009), all("a.3", 1.009), all("a.4", 1.009))
+		s.Noise.Jitter = 0.002
+		h := &hiccup{Host: simulated.New(s, 1), at: at}
+		r := runOn(t, h, tune.Options{Goal: goal.Goal{PPS: 1e9}, Seed: 1})
+		if len(h.Standing()) < 3 {
+			t.Errorf("late in trial %d of %d: standing %v: %s; %v", at, r.Trials, h.Standing(), r.Why, r.Warnings)
+		}
+	}
+}
+
+// drifting is a host on which somebody else has changed a value by the time that all is put back.
+type drifting struct{ deaf }
+
+func (d *drifting) Begin(ctx context.Context) error {
+	return errors.Join(d.Host.Begin(ctx), fmt.Errorf("1 value of transaction X: %w", tune.ErrDrifted))
+}
+
+// TestDrifted: what somebody else changed is not said to be as it was found, and everything else is.
+func TestDrifted(t *testing.T) {
+	h := &drifting{deaf{simulated.New(still(), 1), 40}}
+	r, err := tune.Run(t.Context(), h, tune.Options{Seed: 1, Goal: goal.Goal{PPS: 1e9}})
+	if err == nil || len(r.Kept) > 0 || !strings.Contains(r.Why, "transaction X") || !strings.Contains(r.Why, "everything else is as it was found") {
+		t.Errorf("%v; kept %v: %s", err, r.Kept, r.Why)
+	}
+	for _, a := range r.Attempts {
+		if a.Outcome == tune.Kept {
+			t.Errorf("%s is kept", a.Key)
+		}
+	}
+}
+
+// doubtful is a host whose first diagnosis names nothing.
+type doubtful struct {
+	*simulated.Host
+	asked int
+	knob  string // that the second one names
+}
+
+func (d *doubtful) Diagnose(context.Context, float64) (*bottleneck.Diagnosis, error) {
+	if d.asked++; d.asked != 2 {
+		return &bottleneck.Diagnosis{Why: "nothing is full"}, nil
+	}
+	return &bottleneck.Diagnosis{Bottleneck: &bottleneck.Bottleneck{Kind: "a-full", Stage: "a", Object: "a", Confidence: 0.9, Knobs: []string{d.knob}}}, nil
+}
+
+// TestSecondOpinion: before something is tried that nothing points at the diagnosis is made anew, once for what stands.
+func TestSecondOpinion(t *testing.T) {
+	knobs := []simulated.Knob{{ID: "b.0", Stage: "b"}, {ID: "b.1", Stage: "b"}, {ID: "b.2", Stage: "b"}, {ID: "a.0", Stage: "a"}}
+	h := &doubtful{Host: simulated.New(calm(knobs...), 1), knob: "a.0"}
+	learned := tune.Effects{Known: []tune.Effect{{Key: "b.0", Tried: 5}}} // tells nothing of what holds the path back
+	r := runOn(t, h, tune.Options{Goal: goal.Goal{PPS: 1e9}, Seed: 1, Learned: learned})
+	if len(r.Attempts) < 4 || r.Attempts[0].Key != "a.0" {
+		t.Errorf("tried %v", r.Attempts)
+	}
+	if h.asked > 4 { // the baseline, once more, when nothing is left, the end
+		t.Errorf("asked %d times", h.asked)
+	}
+}

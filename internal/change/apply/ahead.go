@@ -1,0 +1,89 @@
+package apply
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"mpps/internal/change/journal"
+	"mpps/internal/model/setting"
+)
+
+// ahead is what was read together with a value that is read in the time of many (setting.Reads): the values of the same
+// object that the engine was told of or has read before. It counts for a moment, and only until something is written.
+type ahead struct {
+	lock   sync.Mutex
+	wanted map[string][]setting.Address // by kind and object
+	found  map[setting.Address]setting.Reading
+	at     time.Time
+}
+
+// aheadCounts is how long what was read ahead counts.
+const aheadCounts = 2 * time.Second
+
+func objectOf(a setting.Address) string { return string(a.Kind) + ":" + a.Object() }
+
+// expect tells of addresses that will be read.
+func (h *ahead) expect(all []setting.Address) {
+	h.lock.Lock()
+	defer h.lock.Unlock()
+	for _, a := range all {
+		h.remember(a)
+	}
+}
+
+// addressesOf are the addresses of changes.
+func addressesOf(changes []journal.Change) []setting.Address {
+	all := make([]setting.Address, len(changes))
+	for i, c := range changes {
+		all[i] = c.Address
+	}
+	return all
+}
+
+func (h *ahead) remember(a setting.Address) {
+	if h.wanted == nil {
+		h.wanted = map[string][]setting.Address{}
+	}
+	if of := objectOf(a); !slices.Contains(h.wanted[of], a) {
+		h.wanted[of] = append(h.wanted[of], a)
+	}
+}
+
+// forget drops what was read: it may be otherwise now.
+func (h *ahead) forget() {
+	h.lock.Lock()
+	defer h.lock.Unlock()
+	h.found = nil
+}
+
+// read reads one address, with all others of its object where nothing is known of it.
+func (h *ahead) read(ctx context.Context, mechanism setting.Reads, a setting.Address, limit time.Duration) setting.Reading {
+	h.lock.Lock()
+	h.remember(a)
+	if found, known := h.found[a]; known && time.Since(h.at) < aheadCounts {
+		h.lock.Unlock()
+		return found
+	}
+	all := slices.Clone(h.wanted[objectOf(a)])
+	h.lock.Unlock()
+
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	defer cancel()
+	answer := make(chan []setting.Reading, 1)
+	go func() { answer <- mechanism.ReadAll(ctx, all) }()
+	select {
+	case found := <-answer:
+		h.lock.Lock()
+		defer h.lock.Unlock()
+		h.found, h.at = map[setting.Address]setting.Reading{}, time.Now()
+		for i, r := range found {
+			h.found[all[i]] = r
+		}
+		return h.found[a]
+	case <-ctx.Done():
+		return setting.CouldNotTell(fmt.Sprintf("reading it did not return within %v", limit))
+	}
+}

@@ -1,0 +1,212 @@
+// Package apply makes planned changes on a machine such that they can always be undone: each is announced in the
+// journal, written with a deadline, read back and compared; after a failure everything is put back in reverse. Rollback
+// does the same from a journal of any age, verify compares the machine with what was applied.
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"mpps/internal/change/journal"
+	"mpps/internal/model/setting"
+)
+
+// Engine changes one machine.
+type Engine struct {
+	Mechanisms setting.Mechanisms
+	Journal    *journal.Dir
+	Host       string        // host name, for the journal's header
+	BootID     string        // of the running kernel: tells values that a reboot has reset
+	Version    string        // of the program
+	Deadline   time.Duration // of one read or write; 0 means 10 s, more for kinds that are slow
+	// Writable tells why an address cannot be written on this machine, whatever the value; nil where it can. nil means that
+	// only a write tells.
+	Writable func(a setting.Address) error
+	// Waiting tells why a change whose value is as wanted has not taken effect yet ("guest vm1 runs with its former
+	// definition"); empty where it has. nil means nothing waits.
+	Waiting func(c journal.Change) string
+	// Lingers tells why what a transaction wrote at from or later, and a rollback put back until, is still in effect
+	// ("guest vm1 still runs with it"); empty where it is not. nil means nothing does. The change is the rollback's. For
+	// kernel arguments it is asked only where the kernel was booted between the two.
+	Lingers func(c journal.Change, from, until time.Time) string
+	// Reset tells what has reset the value of a change since a time, though nobody wrote it ("guest vm1 was started
+	// anew"); empty where nothing has. nil means nothing does.
+	Reset func(c journal.Change, since time.Time) string
+	// Owner tells who else sets the value of a change, where that explains what was found; empty where nobody does. nil
+	// means nobody else sets anything.
+	Owner func(c journal.Change, found setting.Reading) string
+	// Lent tells why a value that is off is not to be as applied now: a guest for which it was not set has what it belongs
+	// to. Empty where that is not so; nil means that nothing is lent.
+	Lent func(a setting.Address) string
+	// InHand tells why changes that stand must not be put back just now: a guest runs with what they gave it. It is asked only
+	// where somebody asks for a rollback, without Force. nil means that nothing stands against it.
+	InHand func(ctx context.Context, changes []journal.Change) error
+
+	ahead ahead
+}
+
+const defaultDeadline = 10 * time.Second
+
+// slow are the kinds whose values take longer on a machine that is well: programs are run for them (libvirt answers
+// after seconds on an emulated host), or a NIC goes down and up.
+var slow = map[setting.Kind]time.Duration{
+	setting.Domain: time.Minute, setting.NetfilterRule: time.Minute,
+	setting.Service:   2 * time.Minute,                                      // systemd kills what does not stop after 90 s (DefaultTimeoutStopSec): irqbalance that was started a moment ago
+	setting.Unit:      2 * time.Minute,                                      // so too; and systemd reads all units anew first, which took it 12 s on a busy host
+	setting.File:      time.Minute,                                          // as where the file is a unit
+	setting.KernelArg: 3 * time.Minute, setting.BootKernel: 3 * time.Minute, // grub-mkconfig and grubby look at every kernel and, with os-prober, at every disk
+	setting.DomainDevice: 100 * time.Second, // a guest may take its time to let a device go
+	setting.VirtNetwork:  time.Minute,
+	setting.VFCount:      3 * time.Minute, // 63 functions take 10 s on a host with nothing else to do, and then they are waited for
+	setting.NICRing:      30 * time.Second, setting.NICChannels: 30 * time.Second, setting.Inside: 30 * time.Second, setting.PCIDriver: 30 * time.Second,
+}
+
+func (e *Engine) deadline(a setting.Address) time.Duration {
+	switch longer, isSlow := slow[a.Kind]; {
+	case e.Deadline > 0:
+		return e.Deadline
+	case isSlow:
+		return longer
+	}
+	return defaultDeadline
+}
+
+// read reads an address and gives up after the deadline. A cancelled parent does not shorten it: what was written must
+// be read back.
+func (e *Engine) read(ctx context.Context, a setting.Address) setting.Reading {
+	if mechanism, able := e.Mechanisms[a.Kind].(setting.Reads); able {
+		return e.ahead.read(ctx, mechanism, a, e.deadline(a))
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.deadline(a))
+	defer cancel()
+	answer := make(chan setting.Reading, 1)
+	go func() { answer <- e.Mechanisms.Read(ctx, a) }()
+	select {
+	case r := <-answer:
+		return r
+	case <-ctx.Done():
+		return setting.CouldNotTell(fmt.Sprintf("reading it did not return within %v", e.deadline(a)))
+	}
+}
+
+// write writes an address and gives up waiting after the deadline, with setting.ErrInDoubt: a store into sysfs or an ethtool
+// call that sleeps in a driver cannot be taken back. A cancelled parent does not end it, since that would only make
+// doubt where there is none.
+func (e *Engine) write(ctx context.Context, a setting.Address, to setting.Reading) error {
+	return e.within(ctx, e.deadline(a), func(ctx context.Context) error { return e.Mechanisms.Write(ctx, a, to) })
+}
+
+// within calls a write and gives up waiting after a limit.
+func (e *Engine) within(ctx context.Context, limit time.Duration, write func(context.Context) error) error {
+	e.ahead.forget()
+	defer e.ahead.forget()
+	ctx, cancel := context.WithTimeoutCause(
+		context.WithoutCancel(ctx), limit, fmt.Errorf("the write did not return within %v", limit))
+	defer cancel()
+	err := setting.Within(ctx, func() error { return write(ctx) })
+	if err != nil && ctx.Err() != nil && !errors.Is(err, setting.ErrInDoubt) {
+		return fmt.Errorf("%w: %w", setting.ErrInDoubt, err)
+	}
+	return err
+}
+
+// restoring is what the lock's holder is called while values are put back: a matter of moments.
+const restoring = "restore"
+
+// lock takes the machine's lock. It waits for who puts values back just now, and for nobody else.
+func (e *Engine) lock(command string) (*journal.Lock, error) {
+	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		lock, err := e.Journal.Lock(command)
+		var locked *journal.Locked
+		if !errors.As(err, &locked) || locked.Holder.Command != restoring || time.Since(began) > defaultDeadline {
+			return lock, err
+		}
+	}
+}
+
+// Alone does what is no transaction while nobody else changes the machine. command is what the holder of the lock is called.
+func (e *Engine) Alone(command string, act func()) error {
+	lock, err := e.lock(command)
+	if err != nil {
+		return err
+	}
+	act()
+	return lock.Release()
+}
+
+// Services and threads take a moment to be what they were told to be.
+var readBackPauses = []time.Duration{10 * time.Millisecond, 50 * time.Millisecond, 200 * time.Millisecond}
+
+// readBack reads an address until it is as it should be, for a quarter of a second at the most.
+func (e *Engine) readBack(ctx context.Context, a setting.Address, is func(setting.Reading) bool) (setting.Reading, bool) {
+	found := e.read(ctx, a)
+	for _, pause := range readBackPauses {
+		if is(found) {
+			return found, true
+		}
+		time.Sleep(pause)
+		e.ahead.forget()
+		found = e.read(ctx, a)
+	}
+	return found, is(found)
+}
+
+// put writes a value that stood there before and proves that it stands there again.
+func (e *Engine) put(ctx context.Context, a setting.Address, value setting.Reading) (setting.Reading, error) {
+	if err := e.write(ctx, a, value); err != nil {
+		return setting.Reading{}, refused(a, a.Brief(value), err)
+	}
+	found, same := e.readBack(ctx, a, value.Same)
+	if !same {
+		return found, fmt.Errorf("%s: wrote %s, but it reads back as %s", a, a.Brief(value), told(a, found))
+	}
+	return found, nil
+}
+
+// refused words a write that failed: the value, what was wanted, what the kernel said. Mechanisms may have done so.
+func refused(a setting.Address, wanted string, err error) error {
+	if said, worded := err.(*setting.AddressError); worded && said.Address == a {
+		return err
+	}
+	return fmt.Errorf("%s: wanted %s: %w", a, wanted, err)
+}
+
+// gone tells whether a value cannot be put back because what it belongs to is not there any more: a guest that is off,
+// a device that was removed.
+func gone(a setting.Address, found setting.Reading) bool {
+	return found.State == setting.Absent && (found.NoObject || !setting.Kinds[a.Kind].CanAbsent)
+}
+
+// told is a reading with its reason, for messages.
+func told(a setting.Address, r setting.Reading) string {
+	if r.State != setting.Known && r.Why != "" {
+		return fmt.Sprintf("%s (%s)", r, r.Why)
+	}
+	return a.Brief(r)
+}
+
+// wanted is a want for messages.
+func wanted(a setting.Address, w setting.Want) string {
+	if a.Kind.Whole() && w.Op != setting.Gone {
+		return a.Brief(setting.Value(w.Value))
+	}
+	return w.String()
+}
+
+// tidier is a mechanism whose writes may leave something behind where they are cut short.
+type tidier interface {
+	Tidy(ctx context.Context, a setting.Address) error
+}
+
+// tidy removes what writes of a transaction that were cut short have left behind.
+func (e *Engine) tidy(ctx context.Context, changes []journal.Change) error {
+	var problems []error
+	for _, c := range changes {
+		if t, able := e.Mechanisms[c.Address.Kind].(tidier); able && c.Wrote() {
+			problems = append(problems, t.Tidy(ctx, c.Address))
+		}
+	}
+	return errors.Join(problems...)
+}

@@ -1,0 +1,184 @@
+package apply
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"mpps/internal/change/journal"
+	"mpps/internal/model/setting"
+)
+
+// Failure is a run that failed after it had begun to write.
+type Failure struct {
+	TX      string
+	State   journal.State     // FailedUndone, FailedPartly or Doubtful
+	Cause   error             // what failed: the value, what was wanted, what the kernel said; or why it was cancelled
+	Undone  int               // how many changes were put back
+	Left    []error           // what could not be put back
+	Doubted []setting.Address // of which a write may still take effect, whatever was put back
+	Writes  []error           // where the journal itself could not be written on the way
+}
+
+func (f *Failure) note(err error) {
+	if err != nil {
+		f.Writes = append(f.Writes, err)
+	}
+}
+
+// Error says what failed and in what state the machine is.
+func (f *Failure) Error() string {
+	var b strings.Builder
+	b.WriteString(f.Cause.Error())
+	switch {
+	case len(f.Left) > 0:
+		fmt.Fprintf(&b, "; %d put back, %d could not be: %v", f.Undone, len(f.Left), errors.Join(f.Left...))
+	case f.Undone == 0:
+		b.WriteString("; nothing was changed")
+	case f.Undone == 1:
+		b.WriteString("; the one change that was begun is put back")
+	default:
+		fmt.Fprintf(&b, "; all %d changes that were begun are put back", f.Undone)
+	}
+	for _, a := range f.Doubted {
+		fmt.Fprintf(&b, "; a write of %s may still take effect", a)
+	}
+	if len(f.Writes) > 0 {
+		fmt.Fprintf(&b, "; %v", errors.Join(f.Writes...))
+	}
+	return strings.ReplaceAll(b.String(), "\n", "; ")
+}
+
+// Unwrap gives all errors that led to it.
+func (f *Failure) Unwrap() []error { return append(append([]error{f.Cause}, f.Left...), f.Writes...) }
+
+// Hint says what to do.
+func (f *Failure) Hint() string {
+	switch f.State {
+	case journal.FailedUndone:
+		return "the machine is as it was; 'mpps history' keeps the record of " + f.TX
+	case journal.Doubtful:
+		return "a write may still take effect: see the kernel's log, then 'mpps rollback " + f.TX + "'"
+	}
+	return "remove the cause, then 'mpps rollback " + f.TX + "'"
+}
+
+// Unwritable refuses a plan of which some changes cannot be written on this machine.
+type Unwritable struct {
+	First setting.Address
+	More  int
+	Why   error
+}
+
+// Error names the first of them.
+func (u *Unwritable) Error() string {
+	more := ""
+	if u.More > 0 {
+		more = fmt.Sprintf(" and %d more", u.More)
+	}
+	return fmt.Sprintf("nothing was changed: %s%s cannot be written here: %s", u.First, more, u.Why)
+}
+
+// Unwrap gives the reason.
+func (u *Unwritable) Unwrap() error { return u.Why }
+
+// Hint says what to do.
+func (u *Unwritable) Hint() string {
+	return "apply the plan on the machine itself; --dry-run names every such value"
+}
+
+// Unsettled is an earlier transaction that must be put in order first.
+type Unsettled struct {
+	TX    string
+	State journal.State
+}
+
+// Error names it.
+func (u *Unsettled) Error() string { return fmt.Sprintf("transaction %s is %s", u.TX, u.State) }
+
+// Hint says what to do.
+func (u *Unsettled) Hint() string {
+	return "put the machine in order first: 'mpps rollback " + u.TX + "'"
+}
+
+// Unended is an earlier work of many transactions, a tuning run, that was interrupted.
+type Unended struct {
+	Session      string
+	Transactions int // of it that stand
+}
+
+// Error names it.
+func (u *Unended) Error() string {
+	return fmt.Sprintf("the run %s was interrupted: %s of it still stand", u.Session, counted(u.Transactions, "transaction"))
+}
+
+// Hint says what to do.
+func (u *Unended) Hint() string {
+	return "put the machine in order first: 'mpps rollback' restores the beginning of the run"
+}
+
+// Unconfirmed is an earlier transaction that will be undone unless it is confirmed.
+type Unconfirmed struct {
+	TX    string
+	Until time.Time
+}
+
+// Error names it.
+func (u *Unconfirmed) Error() string {
+	return fmt.Sprintf("transaction %s waits to be confirmed until %s", u.TX, u.Until.Format(time.RFC3339))
+}
+
+// Hint says what to do.
+func (u *Unconfirmed) Hint() string { return "'mpps confirm' keeps it, 'mpps rollback' undoes it" }
+
+// BuiltOn refuses to roll back what later transactions built on.
+type BuiltOn struct {
+	TX      string
+	Later   []string
+	Because []string // of each: what it did
+}
+
+// Error names the later transactions.
+func (b *BuiltOn) Error() string {
+	all := make([]string, len(b.Later))
+	for i, later := range b.Later {
+		all[i] = fmt.Sprintf("transaction %s built on it (%s)", later, b.Because[i])
+	}
+	return fmt.Sprintf("transaction %s cannot be rolled back alone: %s", b.TX, strings.Join(all, "; "))
+}
+
+// Hint says what to do.
+func (b *BuiltOn) Hint() string {
+	return "roll those back first, or all together: 'mpps rollback --with-later " + b.TX + "'"
+}
+
+// NotApplied refuses to roll back a rollback.
+type NotApplied struct{ TX, Of string }
+
+// Error names the transaction that it put back.
+func (n *NotApplied) Error() string {
+	return fmt.Sprintf("transaction %s is a rollback of %s: it cannot be rolled back itself", n.TX, n.Of)
+}
+
+// Hint says what to do.
+func (n *NotApplied) Hint() string { return "apply a plan again: 'mpps plan', 'mpps apply'" }
+
+// Unrestored is a rollback that could not put everything back.
+type Unrestored struct {
+	TX      string
+	Problem error
+}
+
+// Error names every value that is not back.
+func (u *Unrestored) Error() string {
+	return fmt.Sprintf("transaction %s is not wholly put back: %s", u.TX, strings.ReplaceAll(u.Problem.Error(), "\n", "; "))
+}
+
+// Unwrap gives the problem.
+func (u *Unrestored) Unwrap() error { return u.Problem }
+
+// Hint says what to do.
+func (u *Unrestored) Hint() string {
+	return "remove the cause, then 'mpps rollback " + u.TX + "' again: it completes what is left"
+}

@@ -1,0 +1,104 @@
+package apply
+
+import (
+	"testing"
+	"time"
+
+	"mpps/internal/advise/lasting"
+	"mpps/internal/model/setting"
+)
+
+func TestFewerLanes(t *testing.T) {
+	nic, other := setting.Of(setting.QueueLanes, "eth0"), setting.Of(setting.Sysctl, "kernel.x")
+	for _, c := range []struct {
+		a           setting.Address
+		left, found string
+		want        bool
+	}{
+		{nic, "a=0+2 b=2+2", "a=0+2", true},
+		{nic, "a=0+2 b=2+2", "idle", true}, // all guests were started anew
+		{nic, "a=0+2 b=2+2", "a=0+2 b=4+2", false},
+		{nic, "a=0+2 b=2+2", "a=0+2 c=2+2", false},
+		{nic, "a=0+2 b=2+2", "", false}, // absent
+		{nic, "idle", "a=0+2", false},
+		{other, "a=0+2 b=2+2", "a=0+2", false},
+	} {
+		found := setting.Value(c.found)
+		if c.found == "" {
+			found = setting.Missing("gone")
+		}
+		if got := fewerLanes(c.a, setting.Value(c.left), found); got != c.want {
+			t.Errorf("%s left at %s, found %s: %v", c.a, c.left, found, got)
+		}
+	}
+}
+
+// TestLanesPutBack: lanes of which one tap came anew are put back, whether or not an event told of it; a program that somebody took
+// away altogether is left away.
+func TestLanesPutBack(t *testing.T) {
+	f := newFake(t, 0)
+	nic := setting.Of(setting.QueueLanes, "eth0")
+	const all = "a=0+2 b=2+2"
+	f.values[nic] = setting.Value(all)
+	r := &Restorer{Engine: engine(t, f), Desired: func() ([]lasting.Value, error) {
+		return []lasting.Value{{ID: "overlay.queue_mapping", Address: nic, Want: setting.Exact(all), To: setting.Value(all)}}, nil
+	}}
+	if err := r.Load(); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	look(t, r, now, true)
+	for _, event := range []bool{true, false} {
+		now = now.Add(time.Hour)
+		f.values[nic] = setting.Value("a=0+2")
+		if event && r.Reset("vnet7", true, now) != 1 {
+			t.Error("a tap that appears concerns no lanes")
+		}
+		if p := look(t, r, now, !event); len(p.PutBack) != 1 || p.Failed() != 0 || f.values[nic].Value != all {
+			t.Errorf("event %v: %+v, lanes are %s", event, p, f.values[nic])
+		}
+	}
+	now = now.Add(time.Hour)
+	f.values[nic] = setting.Missing("somebody took it away")
+	if p := look(t, r, now, true); len(p.ByHand) != 1 || len(p.PutBack) != 0 {
+		t.Errorf("taken away by hand: %+v", p)
+	}
+	if n := r.Reset("vnet8", true, now); n != 0 {
+		t.Error("a tap brings back what somebody took away")
+	}
+}
+
+// TestLanesRefused: a lane that does not come back, because of a classifier that came to its tap, is tried for as long as a guest's start
+// takes, and then not again until a device comes.
+func TestLanesRefused(t *testing.T) {
+	f := newFake(t, 0)
+	nic := setting.Of(setting.QueueLanes, "eth0")
+	const all, part = "a=0+2 b=2+2", "a=0+2"
+	f.values[nic], f.becomes[nic] = setting.Value(part), map[string]string{all: part}
+	r := &Restorer{Engine: engine(t, f), Desired: func() ([]lasting.Value, error) {
+		return []lasting.Value{{ID: "overlay.queue_mapping", Address: nic, Want: setting.Exact(all), To: setting.Value(all)}}, nil
+	}}
+	if err := r.Load(); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	if p := look(t, r, now, true); p.Failed() != 1 {
+		t.Fatalf("first look: %+v", p)
+	}
+	now = now.Add(time.Minute)
+	tried := len(f.writes)
+	for range 10 {
+		now = now.Add(10 * time.Second)
+		if p := look(t, r, now, true); len(p.PutBack)+len(p.ByHand)+p.Open != 0 {
+			t.Fatalf("long after: %+v", p)
+		}
+	}
+	if n := len(f.writes) - tried; n != 0 {
+		t.Errorf("written %d times more, expected to be left alone", n)
+	}
+	delete(f.becomes, nic) // the guest is started without
+	r.Reset("vnet7", true, now)
+	if p := look(t, r, now, false); len(p.PutBack) != 1 || p.Failed() != 0 || f.values[nic].Value != all {
+		t.Errorf("after a tap came: %+v, lanes are %s", p, f.values[nic])
+	}
+}

@@ -1,0 +1,171 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"mpps/internal/change/journal"
+)
+
+// NotWaiting says that a transaction cannot be confirmed.
+type NotWaiting struct {
+	TX  string // empty where none waits at all
+	Why string
+}
+
+// Error says why.
+func (n *NotWaiting) Error() string {
+	if n.TX == "" {
+		return "no transaction waits to be confirmed"
+	}
+	return fmt.Sprintf("transaction %s does not wait to be confirmed: %s", n.TX, n.Why)
+}
+
+// Hint says what to do.
+func (n *NotWaiting) Hint() string { return "'mpps history' shows what became of it" }
+
+// Confirm keeps a transaction that would be undone otherwise. tx may be the beginning of its name; empty means the one
+// that waits. It returns the name.
+func (e *Engine) Confirm(tx string) (string, error) {
+	lock, err := e.lock("confirm")
+	if err != nil {
+		return "", err
+	}
+	defer lock.Release()
+	ledger, err := e.Journal.Ledger()
+	if err != nil {
+		return "", err
+	}
+	t, err := waits(ledger, tx)
+	if err != nil {
+		return "", err
+	}
+	w, _, err := e.Journal.Reopen(lock, t.Header.TX)
+	if err != nil {
+		return "", err
+	}
+	return t.Header.TX, errors.Join(w.Append(journal.Record{Event: journal.Confirmed}), w.Close())
+}
+
+// waits finds the transaction that waits to be confirmed.
+func waits(l *journal.Ledger, tx string) (*journal.Transaction, error) {
+	if tx == "" {
+		for _, t := range l.Open() {
+			if c := t.Confirmation(); c.Armed && !c.Confirmed && l.State(t) == journal.Applied {
+				return t, nil
+			}
+		}
+		return nil, &NotWaiting{}
+	}
+	t, err := l.Find(tx)
+	if err != nil {
+		return nil, err
+	}
+	switch c := t.Confirmation(); {
+	case l.State(t) != journal.Applied:
+		return nil, &NotWaiting{TX: t.Header.TX, Why: "it is " + string(l.State(t))}
+	case c.Confirmed:
+		return nil, &NotWaiting{TX: t.Header.TX, Why: "it is confirmed already"}
+	case !c.Armed:
+		return nil, &NotWaiting{TX: t.Header.TX, Why: "it was applied without --confirm"}
+	}
+	return t, nil
+}
+
+// guardPause is how often a guard looks at the journal; guardPatience how long it goes on where that fails, or where
+// putting things back does: what holds a driver for a moment must not leave the operator outside.
+const (
+	guardPause    = 200 * time.Millisecond
+	guardPatience = 2 * time.Minute
+)
+
+// Guard waits until a transaction is confirmed or has been undone, and rolls it back where neither happens in its time,
+// or where its process dies before it is done. It outlives the process that made the transaction, and needs nothing of
+// it but the journal. The time runs from the commit on, on a clock that does not jump.
+func (e *Engine) Guard(ctx context.Context, tx string) ([]Restored, error) {
+	return e.guard(ctx, guard{Engine: e, tx: tx})
+}
+
+// Orphaned puts a transaction back at once, where it stands and is not confirmed: the process that would have done it is
+// gone. It is as patient as Guard.
+func (e *Engine) Orphaned(ctx context.Context, tx, why string) ([]Restored, error) {
+	return e.guard(ctx, guard{Engine: e, tx: tx, orphan: why})
+}
+
+func (e *Engine) guard(ctx context.Context, g guard) ([]Restored, error) {
+	var since time.Time // of the first of the failures in a row
+	for {
+		restored, done, err := g.look(ctx)
+		var locked *journal.Locked
+		switch {
+		case done:
+			return restored, err
+		case err == nil || errors.As(err, &locked):
+			since = time.Time{}
+		case since.IsZero():
+			since = time.Now()
+		case time.Since(since) > guardPatience:
+			return restored, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(g.pause()):
+		}
+	}
+}
+
+// guard is one wait for a confirmation.
+type guard struct {
+	*Engine
+	tx      string
+	expires time.Time // zero before the commit was seen
+	orphan  string    // why there is nothing to wait for; empty where there is a confirmation
+}
+
+// pause is how long to wait before the next look: there is no hurry, and others may be measuring, while much time is left.
+func (g *guard) pause() time.Duration {
+	return min(max(time.Until(g.expires)/4, guardPause), 2*time.Second)
+}
+
+// look looks at the transaction once, and puts it back where it is time to. done tells that there is nothing more to
+// wait for.
+func (g *guard) look(ctx context.Context) (restored []Restored, done bool, err error) {
+	ledger, err := g.Journal.Ledger()
+	if err != nil {
+		return nil, false, err
+	}
+	t, err := ledger.Find(g.tx)
+	if err != nil {
+		return nil, errors.Is(err, journal.ErrNoTransaction), err
+	}
+	c := t.Confirmation()
+	why := ""
+	switch state := ledger.State(t); state {
+	case journal.InFlight:
+		return nil, false, nil
+	case journal.Interrupted, journal.FailedPartly, journal.Doubtful:
+		why = "not completed: " + string(state)
+	case journal.Applied:
+		if g.orphan != "" && !c.Confirmed {
+			why = g.orphan
+			break
+		}
+		if c.Confirmed || !c.Armed {
+			return nil, true, nil
+		}
+		if g.expires.IsZero() {
+			g.expires = time.Now().Add(min(max(time.Until(c.Until), 0), c.Within))
+		}
+		if time.Now().Before(g.expires) {
+			return nil, false, nil
+		}
+		why = fmt.Sprintf("not confirmed within %v", c.Within)
+	default:
+		return nil, true, nil
+	}
+	restored, err = g.Rollback(ctx, RollbackOptions{TX: g.tx, WithLater: true, Why: why, unconfirmed: true})
+	return restored, err == nil, err
+}

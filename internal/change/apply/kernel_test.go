@@ -1,0 +1,293 @@
+//go:build netns
+
+package apply_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"mpps/internal/advise/plan"
+	"mpps/internal/change/apply"
+	"mpps/internal/change/journal"
+	"mpps/internal/machine"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
+)
+
+// TestKernel runs the engine on the parameters of a network namespace of its own: real files of a real kernel, which
+// refuses what is out of range. The namespace belongs to a child process and goes with it.
+func TestKernel(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	t.Run("refused", kernelRefuses)
+	t.Run("device", kernelDevice)
+	t.Run("80 changes", kernelUndoes80)
+	t.Run("full disk", kernelFullDisk)
+}
+
+func kernelEngine(t *testing.T) *apply.Engine {
+	t.Helper()
+	m, err := machine.Open("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := journal.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = errors.Join(m.Close(), j.Close()) })
+	return &apply.Engine{Mechanisms: m.Mechanisms(), Journal: j, Host: "box", BootID: "boot", Version: "test"}
+}
+
+// parameters is the text of every parameter below net that can be read. What counts by itself is left out.
+func parameters(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir("/proc/sys/net", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || strings.HasSuffix(name, "_count") {
+			return nil
+		}
+		if text, err := os.ReadFile(name); err == nil {
+			all[name] = string(text)
+		}
+		return nil
+	})
+	if err != nil || len(all) < 100 {
+		t.Fatalf("%d parameters, %v", len(all), err)
+	}
+	return all
+}
+
+func parameter(t *testing.T, e *apply.Engine, name, to string) plan.Change {
+	t.Helper()
+	a := setting.Of(setting.Sysctl, name)
+	from := e.Mechanisms.Read(t.Context(), a)
+	if from.State != setting.Known {
+		t.Fatalf("%s: %s", a, from.Why)
+	}
+	return plan.Change{ID: "test", Address: a, From: from, To: setting.Value(to), Want: setting.Exact(to), Risk: goal.None}
+}
+
+// kernelRefuses: a TTL of 999 is out of range (net/ipv4/sysctl_net_ipv4.c, ip_default_ttl 1–255).
+func kernelRefuses(t *testing.T) {
+	e := kernelEngine(t)
+	before := parameters(t)
+	p := &plan.Plan{Goal: goal.Unlimited(), Changes: []plan.Change{
+		parameter(t, e, "net.core.somaxconn", "8192"),
+		parameter(t, e, "net.ipv4.tcp_rmem", "8192 262144 8388608"),
+		parameter(t, e, "net.ipv4.ip_default_ttl", "999"),
+	}}
+	result, err := e.Run(t.Context(), p, apply.Options{})
+	if !errors.Is(err, syscall.EINVAL) || result.State != journal.FailedUndone {
+		t.Fatalf("%s, %v; expected EINVAL and everything put back", result.State, err)
+	}
+	for _, says := range []string{"sysctl:net.ipv4.ip_default_ttl", "999", "invalid argument", "are put back"} {
+		if !strings.Contains(err.Error(), says) {
+			t.Errorf("error is %q, expected it to say %q", err, says)
+		}
+	}
+	if !maps.Equal(parameters(t), before) {
+		t.Error("parameters differ after the failure")
+	}
+}
+
+// kernelDevice changes channels, features and masks of a veth pair. Fewer channels take the masks of their queues with
+// them, also one that no change is about. What ethtool and sysfs show must be as before, by their own words.
+func kernelDevice(t *testing.T) {
+	run := func(args ...string) string {
+		t.Helper()
+		out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %v: %s", args, err, out)
+		}
+		return string(out)
+	}
+	run("ip", "link", "add", "ve0", "numtxqueues", "4", "numrxqueues", "4", "type", "veth", "peer", "name", "ve1")
+	run("ip", "link", "set", "ve0", "up")
+	run("ip", "link", "set", "ve1", "up")
+	run("ethtool", "-L", "ve0", "rx", "4", "tx", "4")
+	const masks = "/sys/class/net/ve0/queues/"
+	for _, mask := range []string{"rx-0/rps_cpus", "rx-1/rps_cpus", "tx-1/xps_cpus"} {
+		if err := os.WriteFile(masks+mask, []byte("1\n"), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	shows := func() string {
+		var b strings.Builder
+		for _, what := range []string{"-k", "-l"} {
+			b.WriteString(run("ethtool", what, "ve0"))
+		}
+		files, err := filepath.Glob(masks + "*/?ps_cpus")
+		if err != nil || len(files) < 8 {
+			t.Fatalf("masks: %v, %v", files, err)
+		}
+		for _, name := range files {
+			text, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintf(&b, "%s: %s", name, text)
+		}
+		return b.String()
+	}
+	e := kernelEngine(t)
+	change := func(a setting.Address, to string) plan.Change {
+		from := e.Mechanisms.Read(t.Context(), a)
+		if from.State != setting.Known {
+			t.Fatalf("%s: %s", a, from.Why)
+		}
+		return plan.Change{ID: "test", Address: a, From: from, To: setting.Value(to), Want: setting.Exact(to), Risk: goal.Blip}
+	}
+	p := &plan.Plan{Goal: goal.Unlimited(), Changes: []plan.Change{
+		change(setting.Of(setting.NICChannels, "ve0", "tx"), "2"),
+		change(setting.Of(setting.NICFeature, "ve0", "tx-tcp-segmentation"), "off"),
+		change(setting.Of(setting.SysfsCPUs, "class/net/ve0/queues/rx-0/rps_cpus"), "1"),
+	}}
+	beside := []setting.Address{
+		setting.Of(setting.SysfsCPUs, "class/net/ve0/queues/rx-1/rps_cpus"), setting.Of(setting.SysfsCPUs, "class/net/ve0/queues/tx-1/xps_cpus"),
+	}
+	before := shows()
+	if result, err := e.Run(t.Context(), p, apply.Options{Beside: beside}); err != nil || len(result.Moved) > 0 {
+		t.Fatalf("%+v, %v", result, err)
+	}
+	if !strings.Contains(run("ethtool", "-k", "ve0"), "tx-tcp-segmentation: off") {
+		t.Error("ethtool does not show the feature off")
+	}
+	if _, err := e.Rollback(t.Context(), apply.RollbackOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if after := shows(); after != before {
+		t.Errorf("after rollback:\n%s\nexpected:\n%s", after, before)
+	}
+	p.Changes = append(p.Changes, parameter(t, e, "net.ipv4.ip_default_ttl", "999"))
+	if _, err := e.Run(t.Context(), p, apply.Options{Beside: beside}); !errors.Is(err, syscall.EINVAL) {
+		t.Fatalf("error is %v, expected EINVAL", err)
+	}
+	if after := shows(); after != before {
+		t.Errorf("after a failure:\n%s\nexpected:\n%s", after, before)
+	}
+}
+
+// kernelUndoes80 writes 80 parameters of loopback devices and puts them back within 2 s.
+func kernelUndoes80(t *testing.T) {
+	e := kernelEngine(t)
+	p := &plan.Plan{Goal: goal.Unlimited()}
+	for _, where := range []string{"ipv4.conf.default", "ipv4.conf.lo"} {
+		names, err := filepath.Glob("/proc/sys/net/" + strings.ReplaceAll(where, ".", "/") + "/*")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			c := parameter(t, e, "net."+where+"."+filepath.Base(name), "1")
+			if info, err := os.Stat(name); err == nil && info.Mode().Perm()&0o200 != 0 && c.From.Value == "0" {
+				p.Changes = append(p.Changes, c)
+			}
+		}
+	}
+	for _, where := range []string{"ipv6.conf.default", "ipv6.conf.lo"} {
+		for _, name := range []string{"autoconf", "accept_ra_defrtr", "accept_ra_pinfo", "accept_redirects", "hop_limit", "mtu", "accept_source_route", "dad_transmits", "max_addresses", "router_solicitations", "suppress_frag_ndisc", "temp_prefered_lft", "temp_valid_lft", "regen_max_retry", "use_oif_addrs_only", "keep_addr_on_down", "ndisc_notify", "drop_unicast_in_l2_multicast"} {
+			if _, err := os.Stat("/proc/sys/net/" + strings.ReplaceAll(where, ".", "/") + "/" + name); err != nil {
+				continue
+			}
+			c := parameter(t, e, "net."+where+"."+name, "0")
+			if c.From.Value == "0" {
+				c = parameter(t, e, "net."+where+"."+name, "1")
+			}
+			if name == "mtu" || name == "hop_limit" {
+				c.To, c.Want = setting.Value("1300"), setting.Exact("1300")
+			}
+			if name == "hop_limit" {
+				c.To, c.Want = setting.Value("33"), setting.Exact("33")
+			}
+			p.Changes = append(p.Changes, c)
+		}
+	}
+	if len(p.Changes) > 80 {
+		p.Changes = p.Changes[:80]
+	}
+	before := parameters(t)
+	if _, err := e.Run(t.Context(), p, apply.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if maps.Equal(parameters(t), before) {
+		t.Fatal("nothing was changed")
+	}
+	began := time.Now()
+	done, err := e.Rollback(context.Background(), apply.RollbackOptions{})
+	took := time.Since(began)
+	if err != nil || done[0].Drifted() > 0 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	for name, text := range parameters(t) {
+		if before[name] != text {
+			t.Errorf("%s is %q, expected %q", name, text, before[name])
+		}
+	}
+	if took > 2*time.Second {
+		t.Errorf("undone in %v, expected under 2 s", took)
+	}
+	t.Logf("%d parameters of the kernel undone in %v", done[0].Written(), took)
+}
+
+// kernelFullDisk: there is no room for the journal any more, at whatever record. Everything is put back, though that cannot be
+// written down either, and the error says so.
+func kernelFullDisk(t *testing.T) {
+	e := kernelEngine(t)
+	p := &plan.Plan{Goal: goal.Unlimited()}
+	for _, name := range []string{"accept_local", "arp_accept", "arp_filter", "arp_notify", "bc_forwarding", "bootp_relay", "log_martians", "proxy_arp", "drop_gratuitous_arp", "ignore_routes_with_linkdown"} {
+		for _, device := range []string{"default", "lo"} {
+			p.Changes = append(p.Changes, parameter(t, e, "net.ipv4.conf."+device+"."+name, "1"))
+		}
+	}
+	before := parameters(t)
+	for _, pages := range []int{1, 2} { // of 4096 bytes: 20 changes take more
+		dir := t.TempDir()
+		if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d,mode=755", pages<<12)); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
+		if err := os.MkdirAll(filepath.Join(dir, "run"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Mount("tmpfs", filepath.Join(dir, "run"), "tmpfs", 0, "mode=755"); err != nil {
+			t.Fatal(err)
+		}
+		j, err := journal.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = j.Close() })
+		e.Journal = j
+		result, err := e.Run(t.Context(), p, apply.Options{})
+		if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "no space left on device") {
+			t.Fatalf("%d pages: %v; expected no space", pages, err)
+		}
+		if result.Written() != 0 || !maps.Equal(parameters(t), before) {
+			t.Errorf("%d pages: %d changes stand, parameters differ: %v", pages, result.Written(), !maps.Equal(parameters(t), before))
+		}
+		// The journal ends where there was no more room. Once there is, a rollback finds nothing to do.
+		if s, err := e.Status(t.Context()); err != nil || s.State != apply.IsInterrupted {
+			t.Errorf("%d pages: status %s, %v", pages, s.State, err)
+		}
+		if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT, "size=1m"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.Rollback(t.Context(), apply.RollbackOptions{}); err != nil {
+			t.Errorf("%d pages: rollback: %v", pages, err)
+		}
+		if s, err := e.Status(t.Context()); err != nil || s.State != apply.IsClean || !maps.Equal(parameters(t), before) {
+			t.Errorf("%d pages: status %s, %v", pages, s.State, err)
+		}
+	}
+}

@@ -1,0 +1,35 @@
+package apply
+
+import (
+	"slices"
+	"strings"
+
+	"mpps/internal/model/setting"
+)
+
+// newThreads tells whether what is found of the kernel's threads is off only by threads that have come since they were seen as
+// wanted: the kernel starts threads at any time, on the CPUs that it was booted with for them, and tells nobody.
+func newThreads(a setting.Address, wanted setting.Reading, seen string, found setting.Reading) bool {
+	if a.Kind != setting.ThreadCPUs || seen == "" || found.State != setting.Known {
+		return false
+	}
+	allowed, err := setting.ParseCPUs(wanted.Value)
+	if err != nil {
+		return false
+	}
+	known := strings.Split(seen, "\n")
+	came := false
+	for _, line := range strings.Split(found.Verbatim, "\n") {
+		number, rest, _ := strings.Cut(line, " ")
+		list, _, _ := strings.Cut(rest, " ")
+		cpus, err := setting.ParseCPUs(list)
+		if err != nil || len(cpus.Minus(allowed)) == 0 {
+			continue
+		}
+		if slices.ContainsFunc(known, func(l string) bool { return strings.HasPrefix(l, number+" ") }) {
+			return false // somebody moved it
+		}
+		came = true
+	}
+	return came
+}

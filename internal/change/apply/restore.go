@@ -1,0 +1,300 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"mpps/internal/advise/lasting"
+	"mpps/internal/change/journal"
+	"mpps/internal/model/setting"
+)
+
+// Values that a reboot, an ifup, a driver's reload or a guest's start has reset are put back. What tells a reset from a
+// change by hand is that something happened to the object that holds the value: it appeared, was brought up or was started a
+// moment ago. A value that changes while nothing happens was changed by somebody, and is reported and left alone, also
+// when its object is brought up again; only an object that is made anew begins afresh.
+
+// How long after an event a value that is off counts as reset by it: drivers, udev and libvirt go on setting things up for a
+// while. After a boot other services do, and a guest's threads may be seconds behind its process file.
+const (
+	resetWindow = 5 * time.Second
+	anewWindow  = 8 * time.Second
+	slowWindow  = 30 * time.Second
+)
+
+// window is how long what was made anew may still be reset.
+func window(object string, a setting.Address) time.Duration {
+	if object == "" || a.Kind == setting.ThreadAffinity {
+		return slowWindow
+	}
+	return anewWindow
+}
+
+// standing is what is known of one desired value.
+type standing int
+
+const (
+	fresh    standing = iota // not looked at yet
+	met                      // as wanted
+	away                     // its object is not there, or it is lent
+	byHand                   // changed by somebody
+	refusing                 // reset, and what it belongs to does not take it now
+)
+
+// desired is one value with what is known of it.
+type desired struct {
+	lasting.Value
+	standing standing
+	until    time.Time // off before then means that it was reset
+	found    string
+	since    time.Time // byHand
+	seen     string    // what stood beside the value when it was as wanted (setting.Reading.Verbatim)
+}
+
+// Restorer puts values back.
+type Restorer struct {
+	*Engine
+	// Desired reads the list of desired values; an empty one means that nothing is to be put back.
+	Desired func() ([]lasting.Value, error)
+	// Insist also puts back what was changed by hand.
+	Insist bool
+	// Due, where it is set, tells what follows from guests that came or went a moment ago; without events what stands now.
+	Due func(ctx context.Context, events []Event, list []lasting.Value) (Due, error)
+
+	values []*desired
+	lent   map[setting.Address]string
+}
+
+// PutBack is one value that was put back, or that could not be.
+type PutBack struct {
+	ID      string          `json:"id"`
+	Address setting.Address `json:"address"`
+	From    string          `json:"from"`
+	To      string          `json:"to"`
+	Error   string          `json:"error,omitempty"`
+}
+
+// ByHand is one value that somebody changed and that is left alone.
+type ByHand struct {
+	ID      string          `json:"id"`
+	Address setting.Address `json:"address"`
+	Wanted  string          `json:"wanted"`
+	Found   string          `json:"found"`
+	Since   time.Time       `json:"since"` // when it was seen
+}
+
+// Pass is what one look at the values came to.
+type Pass struct {
+	Values  int       `json:"values"`
+	PutBack []PutBack `json:"put_back"`
+	ByHand  []ByHand  `json:"by_hand"`
+	Absent  int       `json:"absent"` // of objects that are not there
+	Open    int       `json:"-"`      // values that may still be reset by what happened a moment ago
+	Seconds float64   `json:"seconds"`
+}
+
+// Failed counts what could not be put back.
+func (p Pass) Failed() int {
+	n := 0
+	for _, b := range p.PutBack {
+		if b.Error != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// Load reads the list anew. What is known of values that stay in it is kept. Values that come new were written a moment ago
+// by the apply that added them.
+func (r *Restorer) Load() error {
+	list, err := r.Desired()
+	if err != nil {
+		return err
+	}
+	known := map[setting.Address]*desired{}
+	for _, d := range r.values {
+		known[d.Address] = d
+	}
+	r.values = r.values[:0:0]
+	for _, v := range list {
+		d := &desired{Value: v}
+		if old := known[v.Address]; old != nil && old.Want.String() == v.Want.String() {
+			d, d.Value = old, v
+		}
+		r.values = append(r.values, d)
+	}
+	return nil
+}
+
+// Boot says that the host was started a moment ago: whatever is off was reset.
+func (r *Restorer) Boot(now time.Time) { r.Reset("", true, now) }
+
+// Recall takes over what an earlier process knew of values that were changed by hand.
+func (r *Restorer) Recall(known []ByHand) {
+	for _, b := range known {
+		for _, d := range r.values {
+			if d.Address == b.Address {
+				d.standing, d.since, d.found = byHand, b.Since, b.Found
+			}
+		}
+	}
+}
+
+// Look reads the values (with all: every one, otherwise only those that may have been reset a moment ago) and puts back
+// what was reset. It takes the lock only where there is something to write; a *journal.Locked means to come again.
+func (r *Restorer) Look(ctx context.Context, now time.Time, all bool) (Pass, error) {
+	began := time.Now()
+	pass := Pass{Values: len(r.values), PutBack: []PutBack{}, ByHand: []ByHand{}}
+	var off []*desired
+	for _, d := range r.values {
+		if !all && d.standing != fresh && !now.Before(d.until) {
+			continue
+		}
+		if ctx.Err() != nil {
+			return pass, context.Cause(ctx)
+		}
+		if r.judge(ctx, d, now) {
+			off = append(off, d)
+		}
+	}
+	var err error
+	if len(off) > 0 {
+		pass.PutBack, err = r.putBack(ctx, off)
+	}
+	pass.ByHand = r.byHand()
+	for _, d := range r.values {
+		if d.standing == away {
+			pass.Absent++
+		}
+		if now.Before(d.until) {
+			pass.Open++
+		}
+	}
+	pass.Seconds = time.Since(began).Seconds()
+	return pass, err
+}
+
+// byHand are the values that somebody changed, as they were seen last.
+func (r *Restorer) byHand() []ByHand {
+	all := []ByHand{}
+	for _, d := range r.values {
+		if d.standing == byHand {
+			all = append(all, ByHand{ID: d.ID, Address: d.Address, Wanted: wanted(d.Address, d.Want), Found: d.found, Since: d.since})
+		}
+	}
+	return all
+}
+
+// judge reads one value and tells whether it is to be put back.
+func (r *Restorer) judge(ctx context.Context, d *desired, now time.Time) bool {
+	if _, lent := r.lent[d.Address]; lent {
+		d.standing = away
+		return false
+	}
+	found := r.read(ctx, d.Address)
+	before := d.standing
+	switch {
+	case found.State == setting.Unknown:
+		return false // no verdict
+	case d.Want.Met(found):
+		d.standing, d.seen = met, found.Verbatim
+		return false
+	case gone(d.Address, found):
+		d.standing = away
+		return false
+	case found.ReadOnly:
+		return false
+	case r.Insist, now.Before(d.until):
+	case before == refusing: // until what it belongs to is set up again; of lanes, until a device comes
+		return false
+	case before == away, fewerLanes(d.Address, d.To, found), newThreads(d.Address, d.To, d.seen, found): // it appeared, and no event told
+		d.until = now.Add(anewWindow)
+	default:
+		if before != byHand {
+			d.since = now
+		}
+		d.standing, d.found = byHand, d.Address.Brief(found)
+		return false
+	}
+	d.found = d.Address.Brief(found)
+	return true
+}
+
+// putBack writes values under the lock. It refuses where a transaction is half done, and passes over what is no longer
+// desired: a rollback may have ended a moment ago.
+func (r *Restorer) putBack(ctx context.Context, off []*desired) ([]PutBack, error) {
+	lock, err := r.Journal.Lock(restoring)
+	if err != nil {
+		return []PutBack{}, err
+	}
+	defer lock.Release()
+	ledger, err := r.Journal.Ledger()
+	if err != nil {
+		return []PutBack{}, err
+	}
+	if open := ledger.Unsettled(); len(open) > 0 {
+		return []PutBack{}, &Unsettled{TX: open[0].Header.TX, State: ledger.State(open[0])}
+	}
+	if err := r.Load(); err != nil {
+		return []PutBack{}, err
+	}
+	still := map[*desired]bool{}
+	for _, d := range r.values {
+		still[d] = true
+	}
+	done := []PutBack{}
+	for _, d := range off {
+		if !still[d] {
+			continue
+		}
+		one := PutBack{ID: d.ID, Address: d.Address, From: d.found, To: d.Address.Brief(d.To)}
+		if err := r.again(ctx, d); err != nil {
+			one.Error, d.standing = err.Error(), refusing
+		} else {
+			d.standing = met
+		}
+		done = append(done, one)
+	}
+	return done, nil
+}
+
+// again writes one value and reads it back. What the value was before mpps stands in the journal of the apply.
+func (r *Restorer) again(ctx context.Context, d *desired) error {
+	if err := r.write(ctx, d.Address, d.To); err != nil {
+		return refused(d.Address, wanted(d.Address, d.Want), err)
+	}
+	if found, is := r.readBack(ctx, d.Address, d.Want.Met); !is {
+		return fmt.Errorf("%s: wrote %s, but it reads back as %s", d.Address, d.Address.Brief(d.To), told(d.Address, found))
+	}
+	return nil
+}
+
+// Expired puts back the transactions that nobody confirmed before the host was started anew: what was to do that died with
+// the host, and their files would bring the values back.
+func (e *Engine) Expired(ctx context.Context) ([]Restored, error) {
+	ledger, err := e.Journal.Ledger()
+	if err != nil {
+		return nil, err
+	}
+	var all []Restored
+	var problems []error
+	for _, t := range ledger.Open() {
+		c := t.Confirmation()
+		if !c.Armed || c.Confirmed || t.Header.BootID == e.BootID || ledger.State(t) == journal.InFlight {
+			continue
+		}
+		restored, err := e.Rollback(ctx, RollbackOptions{TX: t.Header.TX, WithLater: true, Why: "not confirmed before the host was started anew", unconfirmed: true})
+		all, problems = append(all, restored...), append(problems, err)
+	}
+	return all, errors.Join(problems...)
+}
+
+// Once puts back everything that is off, but for what is known to be changed by hand (Insist: that too).
+func (r *Restorer) Once(ctx context.Context, known []ByHand) (Pass, error) {
+	now := time.Now()
+	r.Recall(known)
+	r.Reset("", false, now.Add(time.Hour))
+	return r.Look(ctx, now, true)
+}

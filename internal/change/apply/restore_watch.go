@@ -1,0 +1,164 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"mpps/internal/change/journal"
+	"mpps/internal/model/setting"
+)
+
+// Event says that a device or a guest (empty: any) was set up again, or with Anew that it was made.
+type Event struct {
+	Object  string
+	Anew    bool
+	Carrier bool // of a device that was up: nothing but what its driver ties to the link
+	// Function says that the object is a virtual function, PF/N.
+	Function bool
+	Guest    GuestChange // what became of a guest
+}
+
+// How often values are looked at. While something that happened may still reset values they are looked at soon and then
+// less and less often; otherwise rarely enough that looking takes less than a hundredth of a CPU.
+const (
+	firstLook  = 20 * time.Millisecond
+	lastLook   = 500 * time.Millisecond
+	idleLook   = 10 * time.Second
+	idleFactor = 100
+)
+
+// Watch puts values back until the context ends. It begins with everything: after a boot (nothing is remembered of this one)
+// what is off was reset, otherwise somebody changed it while nobody watched. told gets every pass that put something back or
+// found something newly changed by hand, the first pass, and an error where looking failed.
+func (r *Restorer) Watch(ctx context.Context, booted bool, events <-chan Event, told func(Pass, error)) error {
+	if err := r.Load(); err != nil {
+		return err
+	}
+	now := time.Now()
+	if booted {
+		r.Boot(now)
+	}
+	w := watch{Restorer: r, told: told, pause: firstLook}
+	if _, err := r.Consider(ctx, nil, now); err != nil {
+		w.tell(Pass{}, err)
+	}
+	w.look(ctx, true)
+	r.settle()
+	for {
+		pause := w.pause
+		if wait, any := w.guests.wait(time.Now()); any {
+			pause = min(pause, wait)
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case e, open := <-events:
+			timer.Stop()
+			if !open {
+				if ctx.Err() != nil {
+					return nil
+				}
+				return errors.New("the kernel tells of no more events")
+			}
+			w.happened(e)
+		case <-timer.C:
+			w.tend(ctx, time.Now())
+			w.look(ctx, w.idle)
+		}
+	}
+}
+
+// settle closes what a boot has opened for values that were as wanted at first sight: what changes them now is somebody.
+func (r *Restorer) settle() {
+	for _, d := range r.values {
+		if d.standing == met && d.found == "" {
+			d.until = time.Time{}
+		}
+	}
+}
+
+type watch struct {
+	*Restorer
+	told   func(Pass, error)
+	pause  time.Duration
+	idle   bool // nothing may be reset any more: the next look is at everything
+	guests upkeep
+	handed []setting.Address
+	failed string
+	spoken bool
+}
+
+// happened takes an event in. The list may have been changed since the last look.
+func (w *watch) happened(e Event) {
+	if err := w.Load(); err != nil {
+		w.tell(Pass{}, err)
+		return
+	}
+	now := time.Now()
+	if (e.Guest != "" || e.Function) && w.Due != nil {
+		w.guests.happened(e, now)
+	}
+	concerned := 0
+	switch {
+	case e.Carrier:
+		concerned = w.Link(e.Object, now)
+	case e.Function:
+		concerned = w.Function(e.Object, now)
+	case e.Guest == "" || e.Guest == Started:
+		concerned = w.Reset(e.Object, e.Anew, now)
+	}
+	if concerned > 0 {
+		w.pause, w.idle = firstLook, false
+	}
+}
+
+// look looks once and works out when to look again.
+func (w *watch) look(ctx context.Context, all bool) {
+	if all {
+		if holder, err := w.Journal.Holder(); err == nil && holder != nil && len(w.handed)+len(w.values) > 0 {
+			w.pause = lastLook // somebody is changing values just now
+			return
+		}
+		if err := w.Load(); err != nil {
+			w.tell(Pass{}, err)
+			w.pause, w.idle = idleLook, true
+			return
+		}
+	}
+	pass, err := w.Look(ctx, time.Now(), all)
+	var locked *journal.Locked
+	if errors.As(err, &locked) {
+		w.pause = 2 * firstLook
+		return
+	}
+	w.tell(pass, err)
+	if w.idle = pass.Open == 0; w.idle {
+		w.pause = max(idleLook, time.Duration(pass.Seconds*idleFactor*float64(time.Second)))
+		return
+	}
+	w.pause = min(max(w.pause*3/2, firstLook), lastLook)
+}
+
+// tell passes on what is new: the same failure, and the same values changed by hand, are told once.
+func (w *watch) tell(pass Pass, err error) {
+	var handed []setting.Address
+	for _, b := range pass.ByHand {
+		handed = append(handed, b.Address)
+	}
+	failed := ""
+	if err != nil {
+		failed = err.Error()
+	}
+	for _, b := range pass.PutBack {
+		failed += b.Error
+	}
+	news := !w.spoken || failed != w.failed || failed == "" && len(pass.PutBack) > 0 || !slices.Equal(handed, w.handed)
+	w.failed, w.handed, w.spoken = failed, handed, true
+	if news {
+		w.told(pass, err)
+	}
+}

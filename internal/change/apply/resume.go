@@ -1,0 +1,237 @@
+package apply
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"mpps/internal/change/journal"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
+)
+
+// Remains is what is left of a plan whose changes could not all take effect, or not all be made, at once: its transaction, those
+// that went on with it, and what is still to happen.
+type Remains struct {
+	TX    string    `json:"tx"`    // the transaction to go on with
+	Chain []string  `json:"chain"` // those that it went on with and itself, the first of them first
+	Goal  goal.Goal `json:"goal"`
+	Flags string    `json:"flags"` // the goal as it is given to 'mpps plan'
+	Done  int       `json:"done"`  // values that stand and are in effect
+	Waits []Wait    `json:"waits"` // values that stand and are not
+	// Later is what could not be planned when the transaction was made, or when the host was looked at anew.
+	Later []journal.Postponed `json:"later"`
+	// Against is why the plan cannot be gone on with now; empty where it can.
+	Against string   `json:"against,omitempty"`
+	Looked  bool     `json:"looked"`  // whether the host was looked at anew: Changes and Cannot are what remains
+	Changes []Left   `json:"changes"` // that a transaction which goes on would make, in their order
+	Cannot  []Left   `json:"cannot"`  // not as the plan wants it, and nothing that mpps can change now
+	Notes   []string `json:"notes"`   // what is otherwise than when the transaction was made
+	Next    string   `json:"next"`    // what to do now
+
+	resume  *journal.Resume
+	newest  string // last transaction of the journal
+	chosen  bool   // the chain chose the kernel that is booted
+	pending bool   // nobody went on since the host was booted
+}
+
+// Wait groups values that wait for one thing.
+type Wait struct {
+	For       setting.Needs     `json:"for"` // "reboot of the host"
+	Addresses []setting.Address `json:"addresses"`
+}
+
+// Left is one value that is still to be set.
+type Left struct {
+	ID      string          `json:"id"`
+	Address setting.Address `json:"address"`
+	From    string          `json:"from"`
+	To      string          `json:"to"`
+	Needs   setting.Needs   `json:"needs,omitzero"`
+	Why     string          `json:"why,omitempty"`
+}
+
+// remains finds the newest transaction that waits or waited for something and that none went on with; nil where there is none.
+func (e *Engine) remains(l *journal.Ledger, rows []Row) *Remains {
+	followed := map[string]bool{}
+	for _, t := range slices.Backward(l.Open()) {
+		if followed[t.Header.Follows] = true; l.State(t) != journal.Applied || followed[t.Header.TX] {
+			continue
+		}
+		chain := l.Chain(t)
+		if len(t.Header.Resume) == 0 || !slices.ContainsFunc(chain, awaits) {
+			continue
+		}
+		return e.remainsOf(l, t, chain, rows)
+	}
+	return nil
+}
+
+// awaits tells whether a transaction had something that was not possible or did not take effect at once.
+func awaits(t *journal.Transaction) bool {
+	if resume, err := t.Resume(); err == nil && resume != nil && len(resume.Later) > 0 {
+		return true
+	}
+	return slices.ContainsFunc(t.Changes(), func(c journal.Change) bool { return !c.Needs.IsZero() })
+}
+
+func (e *Engine) remainsOf(l *journal.Ledger, t *journal.Transaction, chain []*journal.Transaction, rows []Row) *Remains {
+	r := &Remains{TX: t.Header.TX, Waits: []Wait{}, Later: []journal.Postponed{}, Changes: []Left{}, Cannot: []Left{}, Notes: []string{}, newest: l.Newest()}
+	needs, boots := map[setting.Address]setting.Needs{}, map[string]string{}
+	for _, one := range chain {
+		r.Chain = append(r.Chain, one.Header.TX)
+		boots[one.Header.TX] = one.Header.BootID
+		for _, c := range one.Changes() {
+			needs[c.Address] = c.Needs
+			r.chosen = r.chosen || c.Address.Kind == setting.BootKernel
+		}
+	}
+	r.pending = t.Header.BootID != e.BootID
+	unbooted, booted := 0, 0 // values that wait for a boot, and those that do although there was one
+	for _, row := range rows {
+		switch boot, ours := boots[row.TX]; {
+		case !ours:
+		case row.State == Compliant:
+			r.Done++
+		case row.State == WaitsFor:
+			what := needs[row.Address]
+			if what.IsZero() || row.Address.Kind.AtBoot() {
+				what = setting.Reboot()
+			}
+			r.wait(what, row.Address)
+			switch {
+			case what.Kind != setting.HostReboot:
+			case boot == e.BootID:
+				unbooted++
+			default:
+				booted++
+			}
+		}
+	}
+	var err error
+	if r.resume, err = t.Resume(); err != nil {
+		r.Against, r.Next = err.Error(), "go on with the version of mpps that applied it, or apply the goal anew"
+		return r
+	}
+	r.Goal, r.Flags = r.resume.Goal, r.resume.Goal.Flags()
+	r.Later = append(r.Later, r.resume.Later...)
+	switch {
+	case unbooted > 0:
+		r.Against, r.Next = "it waits for a "+setting.Reboot().String(), "reboot the host, then 'mpps apply --resume'"
+	case booted > 0:
+		r.Against = fmt.Sprintf("the host was rebooted without %s of the boot loader's: another entry or kernel was booted", counted(booted, "value"))
+		r.Next = "compare /proc/cmdline with the boot menu ('mpps verify' names them), reboot into the default entry, then 'mpps apply --resume'"
+	default:
+		r.Next = "'mpps apply --resume'"
+	}
+	return r
+}
+
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func (r *Remains) wait(what setting.Needs, a setting.Address) {
+	i := slices.IndexFunc(r.Waits, func(w Wait) bool { return w.For == what })
+	if i < 0 {
+		i = len(r.Waits)
+		r.Waits = append(r.Waits, Wait{For: what})
+	}
+	r.Waits[i].Addresses = append(r.Waits[i].Addresses, a)
+}
+
+// Resume is what the transaction keeps for going on; nil where it cannot be read.
+func (r *Remains) Resume() *journal.Resume { return r.resume }
+
+// Newest is the last transaction of the journal when this was found, for Options.Newest.
+func (r *Remains) Newest() string { return r.newest }
+
+// Fits compares the host with what it was to be, by the release of the kernel that runs and the digest of the site file: what is
+// otherwise and does not matter goes into Notes. The error is what must not be gone on with: another kernel than the one that
+// the plan itself chose.
+func (r *Remains) Fits(running, site string) error {
+	if want := r.resume.Kernel; want != "" && running != want {
+		if r.chosen {
+			return &OtherKernel{TX: r.TX, Running: running, Chosen: want, Goal: r.Flags}
+		}
+		r.Notes = append(r.Notes, fmt.Sprintf("the host runs kernel %s, and when transaction %s was made %s was to be booted next: what remains is planned for the one that runs", running, r.TX, want))
+	}
+	if site != r.resume.Site {
+		r.Notes = append(r.Notes, fmt.Sprintf("the site file is another than when transaction %s was made: what remains is planned with the one that is there now", r.TX))
+	}
+	return nil
+}
+
+// Found takes in what a plan that was made anew says.
+func (r *Remains) Found(changes, cannot []Left, later []journal.Postponed) {
+	r.Looked, r.Later = true, append([]journal.Postponed{}, later...)
+	r.Changes, r.Cannot = append(r.Changes, changes...), append(r.Cannot, cannot...)
+	if len(r.Changes) > 0 {
+		return
+	}
+	r.Next = ""
+	for _, w := range r.Waits {
+		r.Next = w.For.String()
+	}
+}
+
+// Looked takes in what is left of the plan: a host on which nobody went on since it was booted waits for that.
+func (s *Status) Looked() {
+	r := s.Remains
+	if r == nil || !r.Looked || len(r.Changes) == 0 || !r.pending || s.State != IsApplied && s.State != IsWaiting {
+		return
+	}
+	s.State = IsWaiting
+	s.Why = fmt.Sprintf("the host was rebooted; the plan of %s goes on with %s: 'mpps apply --resume'", r.TX, counted(len(r.Changes), "change"))
+}
+
+// Resumable is what is left of the plan that can be gone on with now. The error says why there is none: nothing waits, what waits
+// cannot be gone on with yet, or the machine must be put in order first.
+func (e *Engine) Resumable(ctx context.Context) (*Remains, error) {
+	ledger, err := e.Journal.Ledger()
+	if err != nil {
+		return nil, err
+	}
+	if ledger.Holder != nil {
+		return nil, &journal.Locked{Holder: *ledger.Holder}
+	}
+	if err := settled(ledger, nil); err != nil {
+		return nil, err
+	}
+	s, err := e.Status(ctx)
+	if err != nil {
+		return nil, err
+	}
+	switch r := s.Remains; {
+	case r == nil:
+		nothing := &NothingWaits{}
+		for _, t := range ledger.Open() {
+			if len(t.Header.Resume) == 0 && awaits(t) {
+				nothing.Older = t.Header.TX
+			}
+		}
+		return nil, nothing
+	case r.Against != "":
+		return nil, &NotYet{TX: r.TX, Why: r.Against, Next: r.Next}
+	default:
+		return r, nil
+	}
+}
+
+// follows refuses to go on with a transaction that does not stand.
+func follows(l *journal.Ledger, tx string) error {
+	if tx == "" {
+		return nil
+	}
+	t, err := l.Find(tx)
+	if err != nil {
+		return err
+	}
+	if state := l.State(t); state != journal.Applied {
+		return &NotYet{TX: tx, Why: "it is " + string(state), Next: "see 'mpps status'"}
+	}
+	return nil
+}

@@ -1,0 +1,390 @@
+package apply
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"mpps/internal/advise/plan"
+	"mpps/internal/change/journal"
+	"mpps/internal/model/setting"
+)
+
+// Options of Run.
+type Options struct {
+	DryRun bool
+	// Confirm, where above 0, is the time from the commit on within which the changes are to be confirmed.
+	Confirm time.Duration
+	// Arm starts, or tells, what undoes the changes where this process cannot; it is called before the first write. nil means
+	// that nothing does.
+	Arm func(tx string) error
+	// Newest, where it is given, is the last transaction of the journal when the host was looked at: one that came since makes the
+	// plan stale, whatever values it is about.
+	Newest *string
+	// Resume is what the journal is to keep for going on with the plan (journal.Resume.Encode); nil: it cannot be gone on with.
+	Resume json.RawMessage
+	// Follows names the transaction that the plan goes on with. It must stand when the machine is changed.
+	Follows string
+	// Session is the work that the transaction is a part of; nil: none. Others are refused while one stands.
+	Session *journal.Session
+	// Beside are addresses that the changes may move though none is about them. They are put back as they were.
+	Beside []setting.Address
+}
+
+// Result is what became of a run.
+type Result struct {
+	TX      string        `json:"tx,omitempty"` // empty where nothing had to be written
+	State   journal.State `json:"state,omitempty"`
+	Follows string        `json:"follows,omitempty"` // the transaction that was gone on with
+	Changes []Outcome     `json:"changes"`
+	// ConfirmWithin is the number of seconds within which the changes are to be confirmed; 0 where they need not be.
+	ConfirmWithin float64 `json:"confirm_within_seconds,omitempty"`
+	Moved         []Moved `json:"moved,omitempty"` // values beside the changes that moved and could not be put back
+	Seconds       float64 `json:"seconds"`
+}
+
+// Written counts the changes that stand on the machine.
+func (r Result) Written() int {
+	n := 0
+	for _, c := range r.Changes {
+		if c.State == journal.ChangeDone {
+			n++
+		}
+	}
+	return n
+}
+
+// Outcome is what became of one change.
+type Outcome struct {
+	ID      string              `json:"id"`
+	Address setting.Address     `json:"address"`
+	From    string              `json:"from"`
+	To      string              `json:"to"`
+	Found   string              `json:"found,omitempty"`
+	State   journal.ChangeState `json:"state"`
+	Needs   setting.Needs       `json:"needs,omitzero"`
+	Why     string              `json:"why,omitempty"`
+
+	Reason journal.Reason `json:"-"` // of ChangeLeft
+
+	want setting.Want
+}
+
+func outcome(c journal.Change) Outcome {
+	o := Outcome{ID: c.ID, Address: c.Address, From: c.Before.String(), To: c.After.String(), State: c.State, Needs: c.Needs, Why: c.Why, Reason: c.Reason, want: c.Want}
+	if c.Found != nil {
+		o.Found = c.Found.String()
+	}
+	if c.Error != "" {
+		o.Why = c.Error
+	}
+	switch c.State {
+	case journal.ChangeFailed, journal.ChangeUndone, journal.ChangeUndoFailed, journal.ChangeLeft:
+		o.Needs = setting.Needs{} // there is nothing to take effect
+	}
+	return o
+}
+
+// run is one transaction while it is written.
+type run struct {
+	*Engine
+	writer  *journal.Writer
+	changes []journal.Change // begun so far; the index is N-1
+	left    map[int]error    // undo: why a change could not be put back, by N
+	besides []beside         // what is to stay as it is
+	moved   []Moved          // and could not be put back
+}
+
+// Run makes the changes of a plan, all or none. It refuses to begin where the machine is not as the plan says, where an
+// earlier transaction is not settled, and where somebody else is at work. When a change fails or ctx is cancelled,
+// everything that was done is put back, and the error (a *Failure) says what failed and what could not be put back.
+func (e *Engine) Run(ctx context.Context, p *plan.Plan, o Options) (Result, error) {
+	began := time.Now()
+	lock, err := e.lock("apply")
+	if err != nil {
+		return Result{}, err
+	}
+	defer lock.Release()
+	ledger, err := e.Journal.Ledger()
+	if err != nil {
+		return Result{}, err
+	}
+	if err := settled(ledger, o.Session); err != nil {
+		return Result{}, err
+	}
+	if newest := ledger.Newest(); o.Newest != nil && *o.Newest != newest {
+		return Result{}, &plan.Stale{Digest: p.Digest, Changed: []plan.Difference{{What: "journal", Then: "last transaction " + *o.Newest, Now: newest}}}
+	}
+	if err := follows(ledger, o.Follows); err != nil {
+		return Result{}, err
+	}
+	before, err := e.preflight(ctx, p)
+	if err != nil {
+		return Result{}, err
+	}
+	result := Result{Follows: o.Follows, Changes: planned(p, before)}
+	if err := e.writable(result.Changes); err != nil && !o.DryRun {
+		return Result{}, err
+	}
+	if o.DryRun || !needsWrite(p, before) {
+		result.Seconds = time.Since(began).Seconds()
+		return result, nil
+	}
+	goal, err := json.Marshal(p.Goal)
+	if err != nil {
+		return Result{}, err
+	}
+	w, err := e.Journal.Create(lock, journal.Header{
+		Kind: journal.Apply, Host: e.Host, BootID: e.BootID, Version: e.Version,
+		Goal: goal, Digest: p.Digest, Changes: len(p.Changes), Follows: o.Follows, Resume: o.Resume, Session: o.Session,
+	})
+	if err != nil {
+		return Result{}, err
+	}
+	r := &run{Engine: e, writer: w, left: map[int]error{}}
+	err = r.all(ctx, p, o, before)
+	result.TX, result.State, result.Changes = w.TX(), journal.Applied, nil
+	if err == nil && o.Confirm > 0 {
+		result.ConfirmWithin = o.Confirm.Seconds()
+	}
+	if err != nil {
+		err = r.undo(ctx, err)
+		var failure *Failure
+		if errors.As(err, &failure) {
+			result.State = failure.State
+		}
+	}
+	err = errors.Join(err, w.Close())
+	result.Moved = r.moved
+	for _, c := range r.changes {
+		result.Changes = append(result.Changes, outcome(c))
+	}
+	result.Seconds = time.Since(began).Seconds()
+	return result, err
+}
+
+// Settled tells, without a lock, why Run would refuse to begin whatever the plan: somebody is at work, an earlier transaction is half done or
+// waits for a confirmation, or a work of many was interrupted. nil where nothing stands against it now.
+func (e *Engine) Settled() error {
+	ledger, err := e.Journal.Ledger()
+	if err != nil {
+		return err
+	}
+	if h := ledger.Holder; h != nil && h.Command != restoring { // for that one Run waits
+		return &journal.Locked{Holder: *h}
+	}
+	return settled(ledger, nil)
+}
+
+// settled refuses to change a machine on which an earlier transaction is half done or waits for a confirmation, or on which
+// a work of many transactions is under way or was interrupted, unless it is the caller's.
+func settled(l *journal.Ledger, own *journal.Session) error {
+	if session, of := l.Unended(); session != nil && !session.Is(own) {
+		if session.AtWork() {
+			return &journal.Locked{Holder: sessionHolder(session, of)}
+		}
+		return &Unended{Session: session.Name, Transactions: len(of)}
+	}
+	if open := l.Unsettled(); len(open) > 0 {
+		t := open[0]
+		return &Unsettled{TX: t.Header.TX, State: l.State(t)}
+	}
+	for _, t := range l.Open() {
+		if c := t.Confirmation(); c.Armed && !c.Confirmed {
+			return &Unconfirmed{TX: t.Header.TX, Until: c.Until}
+		}
+	}
+	return nil
+}
+
+// preflight reads every value and refuses the plan, with a *plan.Stale, where one is neither as
+// planned nor as wanted.
+func (e *Engine) preflight(ctx context.Context, p *plan.Plan) ([]setting.Reading, error) {
+	found := make([]setting.Reading, len(p.Changes))
+	stale := &plan.Stale{Digest: p.Digest}
+	e.ahead.expect(p.Addresses())
+	for i, c := range p.Changes {
+		if err := ctx.Err(); err != nil {
+			return nil, fmt.Errorf("nothing was changed: %w", context.Cause(ctx))
+		}
+		found[i] = e.read(ctx, c.Address)
+		if !c.Want.Met(found[i]) && (found[i].State == setting.Unknown || !found[i].Same(c.From)) {
+			stale.Changed = append(stale.Changed, plan.Difference{What: c.Address.String(), Then: c.Address.Brief(c.From), Now: told(c.Address, found[i])})
+		}
+	}
+	if len(stale.Changed) > 0 {
+		return nil, stale
+	}
+	return found, nil
+}
+
+func needsWrite(p *plan.Plan, found []setting.Reading) bool {
+	for i, c := range p.Changes {
+		if !c.Want.Met(found[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// writable marks what cannot be written on this machine as failed, with the reason, and returns it as an error.
+func (e *Engine) writable(outcomes []Outcome) error {
+	if e.Writable == nil {
+		return nil
+	}
+	var refused *Unwritable
+	for i, o := range outcomes {
+		if o.State != journal.ChangeIntended {
+			continue
+		}
+		err := e.Writable(o.Address)
+		if err == nil {
+			continue
+		}
+		outcomes[i].State, outcomes[i].Why = journal.ChangeFailed, "cannot be written here: "+err.Error()
+		if refused == nil {
+			refused = &Unwritable{First: o.Address, Why: err}
+		} else {
+			refused.More++
+		}
+	}
+	if refused == nil {
+		return nil
+	}
+	return refused
+}
+
+// planned is the outcome before anything is written.
+func planned(p *plan.Plan, found []setting.Reading) []Outcome {
+	outcomes := make([]Outcome, len(p.Changes))
+	for i, c := range p.Changes {
+		o := Outcome{ID: c.ID, Address: c.Address, From: found[i].String(), To: c.To.String(), State: journal.ChangeIntended, Needs: c.Needs}
+		if c.Want.Met(found[i]) {
+			o.State, o.To, o.Found = journal.ChangeAlready, o.From, o.From
+		}
+		outcomes[i] = o
+	}
+	return outcomes
+}
+
+// all arms the confirm timer, makes every change and commits.
+func (r *run) all(ctx context.Context, p *plan.Plan, o Options, before []setting.Reading) error {
+	if o.Confirm > 0 {
+		if err := r.writer.Append(journal.Record{Event: journal.ConfirmArmed, Seconds: o.Confirm.Seconds()}); err != nil {
+			return err
+		}
+	}
+	if o.Arm != nil {
+		if err := o.Arm(r.writer.TX()); err != nil {
+			return fmt.Errorf("start the process that undoes unconfirmed changes: %w", err)
+		}
+	}
+	if err := r.watch(ctx, o.Beside); err != nil {
+		return err
+	}
+	for i := 0; i < len(p.Changes); {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		n := r.together(len(p.Changes)-i, func(k int) setting.Address { return p.Changes[i+k].Address })
+		if err := r.make(ctx, p.Changes[i:i+n], before[i:i+n]); err != nil {
+			return err
+		}
+		i += n
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	var err error
+	if r.moved, err = r.keep(ctx); err != nil {
+		return err
+	}
+	return r.writer.Append(journal.Record{Event: journal.Committed})
+}
+
+// make makes some changes: one, or several that are written in one go.
+func (r *run) make(ctx context.Context, changes []plan.Change, before []setting.Reading) error {
+	var begun []plan.Change
+	var numbers []int
+	for i, c := range changes {
+		write, err := r.announce(ctx, c, before[i])
+		if err != nil {
+			return err
+		}
+		if write {
+			begun, numbers = append(begun, c), append(numbers, len(r.changes))
+		}
+	}
+	var failed error
+	switch len(begun) {
+	case 0:
+		return nil
+	case 1:
+		failed = r.write(ctx, begun[0].Address, begun[0].To)
+	default:
+		all := make([]setting.Assignment, len(begun))
+		for i, c := range begun {
+			all[i] = setting.Assignment{Address: c.Address, To: c.To}
+		}
+		failed = r.writeAll(ctx, all)
+	}
+	var problems []error
+	for i, c := range begun {
+		problems = append(problems, r.conclude(ctx, c, numbers[i], failed))
+	}
+	if failed != nil {
+		return problems[0] // the others have the same reason
+	}
+	return errors.Join(problems...)
+}
+
+// announce tells the journal of a change, and whether anything is to be written for it. before is the value ahead of the
+// whole transaction, which is what an undo restores even where an earlier change of the same transaction has moved it since:
+// new channels reset rings, masks and affinities.
+func (r *run) announce(ctx context.Context, c plan.Change, before setting.Reading) (write bool, err error) {
+	n := len(r.changes) + 1
+	begun := journal.Change{N: n, ID: c.ID, Address: c.Address, Before: before, After: c.To, Want: c.Want, Risk: c.Risk, Lasts: c.Lasts, Needs: c.Needs}
+	if found := r.read(ctx, c.Address); c.Want.Met(found) && c.Want.Met(before) {
+		begun.State, begun.After, begun.Found = journal.ChangeAlready, found, &found
+		err := r.writer.Append(journal.Record{
+			Event: journal.Already, N: n, ID: c.ID, Address: &c.Address, Found: &found, Want: &c.Want,
+			Risk: c.Risk, Lasts: c.Lasts, Needs: c.Needs,
+		})
+		r.changes = append(r.changes, begun)
+		return false, err
+	}
+	if err := r.writer.Append(journal.Record{
+		Event: journal.Intent, N: n, ID: c.ID, Address: &c.Address, Before: &before, After: &c.To, Want: &c.Want,
+		Risk: c.Risk, Lasts: c.Lasts, Needs: c.Needs,
+	}); err != nil {
+		return false, err
+	}
+	begun.State = journal.ChangeIntended
+	r.changes = append(r.changes, begun)
+	return true, nil
+}
+
+// conclude reads back what was written, unless the write failed, and tells the journal what became of the change.
+func (r *run) conclude(ctx context.Context, c plan.Change, n int, failed error) error {
+	change := &r.changes[n-1]
+	if failed != nil {
+		err := refused(c.Address, wanted(c.Address, c.Want), failed)
+		event := journal.Failed
+		change.State, change.Error = journal.ChangeFailed, err.Error()
+		if errors.Is(err, setting.ErrInDoubt) {
+			event, change.State, change.Doubted = journal.InDoubt, journal.ChangeInDoubt, true
+		}
+		return errors.Join(err, r.writer.Append(journal.Record{Event: event, N: n, Error: err.Error()}))
+	}
+	found, met := r.readBack(ctx, c.Address, c.Want.Met)
+	change.Found = &found
+	if !met {
+		err := fmt.Errorf("%s: wanted %s, wrote %s, but it reads back as %s", c.Address, wanted(c.Address, c.Want), c.Address.Brief(c.To), told(c.Address, found))
+		change.State, change.Error = journal.ChangeFailed, err.Error()
+		return errors.Join(err, r.writer.Append(journal.Record{Event: journal.Failed, N: n, Error: err.Error()}))
+	}
+	change.State = journal.ChangeDone
+	return r.writer.Append(journal.Record{Event: journal.Done, N: n, Found: &found})
+}

@@ -1,0 +1,112 @@
+package apply
+
+import (
+	"errors"
+	"os/exec"
+	"testing"
+
+	"mpps/internal/change/journal"
+)
+
+// dead is a session whose process is gone.
+func dead(t *testing.T) *journal.Session {
+	t.Helper()
+	cmd := exec.Command("true")
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	s := journal.NewSession("tune")
+	s.PID = cmd.ProcessState.Pid()
+	return s
+}
+
+// TestSessionInterrupted: what an interrupted run of many transactions left is told, nothing is built on it, and one rollback restores its
+// beginning, and nothing before that.
+func TestSessionInterrupted(t *testing.T) {
+	f := newFake(t, 4)
+	e := engine(t, f)
+	if _, err := e.Run(t.Context(), changes(1), Options{}); err != nil { // before it
+		t.Fatal(err)
+	}
+	beginning := f.snapshot()
+	session := dead(t)
+	for n := 2; n <= 3; n++ {
+		if _, err := e.Run(t.Context(), changes(n), Options{Session: session}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := state(t, e); got != IsInterrupted {
+		t.Errorf("status is %s, expected %s", got, IsInterrupted)
+	}
+	var unended *Unended
+	if _, err := e.Run(t.Context(), changes(4), Options{}); !errors.As(err, &unended) || unended.Transactions != 2 {
+		t.Errorf("an apply on top of it: %v", err)
+	}
+	restored, err := e.Rollback(t.Context(), RollbackOptions{DryRun: true})
+	if err != nil || len(restored) != 2 {
+		t.Errorf("a rollback would put back %d transactions, %v", len(restored), err)
+	}
+	if restored, err = e.Rollback(t.Context(), RollbackOptions{}); err != nil || len(restored) != 2 || !f.same(beginning) {
+		t.Errorf("%d transactions put back, %v: %v, expected %v", len(restored), err, f.values, beginning)
+	}
+	if got := state(t, e); got != IsApplied {
+		t.Errorf("status is %s, expected %s", got, IsApplied)
+	}
+}
+
+// TestSessionAtWork: while a run's process lives nobody else changes the machine or puts its transactions back; it does so itself.
+func TestSessionAtWork(t *testing.T) {
+	f := newFake(t, 3)
+	e := engine(t, f)
+	beginning := f.snapshot()
+	session := journal.NewSession("tune")
+	first, err := e.Run(t.Context(), changes(1), Options{Session: session})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := state(t, e); got != IsInFlight {
+		t.Errorf("status is %s, expected %s", got, IsInFlight)
+	}
+	var locked *journal.Locked
+	if _, err := e.Run(t.Context(), changes(3), Options{}); !errors.As(err, &locked) {
+		t.Errorf("an apply beside it: %v", err)
+	}
+	if _, err := e.Rollback(t.Context(), RollbackOptions{TX: first.TX}); !errors.As(err, &locked) {
+		t.Errorf("a rollback beside it: %v", err)
+	}
+	if _, err := e.Rollback(t.Context(), RollbackOptions{TX: first.TX, Session: session}); err != nil || !f.same(beginning) {
+		t.Errorf("its own rollback: %v, %v", err, f.values)
+	}
+	if _, err := e.Run(t.Context(), changes(3), Options{}); err != nil {
+		t.Errorf("an apply behind it: %v", err)
+	}
+}
+
+// TestSettled: what Run would refuse whatever the plan is told beforehand.
+func TestSettled(t *testing.T) {
+	f := newFake(t, 3)
+	e := engine(t, f)
+	if err := e.Settled(); err != nil {
+		t.Errorf("a machine that nobody changed: %v", err)
+	}
+	if _, err := e.Run(t.Context(), changes(2), Options{Session: dead(t)}); err != nil {
+		t.Fatal(err)
+	}
+	var unended *Unended
+	if err := e.Settled(); !errors.As(err, &unended) {
+		t.Errorf("behind an interrupted run: %v", err)
+	}
+	for command, waited := range map[string]bool{"apply": false, restoring: true} {
+		lock, err := e.Journal.Lock(command)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var locked *journal.Locked
+		if err := e.Settled(); errors.As(err, &locked) == waited {
+			t.Errorf("while %s is at work: %v", command, err)
+		}
+		if err := lock.Release(); err != nil {
+			t.Error(err)
+		}
+	}
+}

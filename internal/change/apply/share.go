@@ -1,0 +1,91 @@
+package apply
+
+import (
+	"mpps/internal/advise/lasting"
+	"mpps/internal/change/journal"
+	"mpps/internal/model/setting"
+)
+
+// Files that make values last are shared: each transaction has its entries in them, and the directories and the unit are
+// there for all. A transaction that is rolled back while others stand takes out its entries and leaves what the others need;
+// the last of them removes it.
+
+// sharing is what the other transactions that stand have to do with one that is rolled back.
+type sharing struct {
+	others    []*journal.Transaction
+	inherited []journal.Change // left by earlier rollbacks, needed by nobody else any more
+	// begun are the values that earlier rollbacks of it began to write and did not see written. What stands there is neither
+	// what the transaction wrote nor what somebody else did.
+	begun map[setting.Address]bool
+}
+
+// shares works that out for a transaction.
+func (e *Engine) shares(l *journal.Ledger, t *journal.Transaction) sharing {
+	s := sharing{begun: map[setting.Address]bool{}}
+	for _, earlier := range l.Transactions {
+		if earlier.Header.Of != t.Header.TX {
+			continue
+		}
+		for _, c := range earlier.Changes() {
+			stays := c.Lasts.Kept() || c.Lasts == setting.AcrossReboot
+			switch c.State {
+			case journal.ChangeIntended, journal.ChangeFailed, journal.ChangeInDoubt:
+				s.begun[c.Address] = stays || earlier.Header.BootID == e.BootID // else the reboot has reset it
+			default:
+				delete(s.begun, c.Address)
+			}
+		}
+	}
+	for _, other := range l.Open() {
+		if other.Header.TX != t.Header.TX {
+			s.others = append(s.others, other)
+		}
+	}
+	for _, earlier := range l.Transactions {
+		if earlier.Header.Kind != journal.Apply || earlier.Header.TX == t.Header.TX || l.State(earlier) != journal.WasRolledBack {
+			continue
+		}
+		left := map[setting.Address]bool{}
+		for _, c := range l.LastRollback(earlier.Header.TX).Changes() {
+			if c.Reason == journal.Needed {
+				left[c.Address] = true
+			}
+		}
+		for _, c := range earlier.Changes() {
+			if left[c.Address] && s.neededBy(c.Address) == "" {
+				s.inherited = append(s.inherited, c)
+			}
+		}
+	}
+	return s
+}
+
+// neededBy is the transaction that needs a unit or directory; empty where none does.
+func (s sharing) neededBy(a setting.Address) string {
+	if a.Kind != setting.Unit && a.Kind != setting.File && a.Kind != setting.Directory {
+		return ""
+	}
+	for _, other := range s.others {
+		var wrote []setting.Address
+		for _, c := range other.Changes() {
+			if c.Wrote() {
+				wrote = append(wrote, c.Address)
+			}
+		}
+		if lasting.Needed(a, wrote) {
+			return other.Header.TX
+		}
+	}
+	return ""
+}
+
+// before is what a rollback is to write for a change where its file is shared: the text without the change's entries.
+func (s sharing) before(c journal.Change, found setting.Reading) setting.Reading {
+	if c.Found != nil && found.Same(*c.Found) || found.Same(c.After) || found.Same(c.Before) {
+		return c.Before
+	}
+	if to, done := lasting.Undo(c.Address, c.Before, c.After, found); done {
+		return to
+	}
+	return c.Before
+}

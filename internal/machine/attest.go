@@ -1,0 +1,92 @@
+package machine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+	"time"
+
+	"mpps/internal/machine/tree"
+	"mpps/internal/model/facts"
+)
+
+// attestFile holds what people said of things that the operating system cannot see.
+const attestFile = "var/lib/mpps/attest.json"
+
+const attestSchema = "mpps.attest/1"
+
+// attested is the form of the file.
+type attested struct {
+	Schema   string                       `json:"schema"`
+	Attested map[string]facts.Attestation `json:"attested"`
+}
+
+// Attested is what people said, by ID. A machine where nobody said anything has none.
+func (m *Machine) Attested() (map[string]facts.Attestation, error) {
+	text, err := m.Read(attestFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return map[string]facts.Attestation{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var a attested
+	if err := json.Unmarshal([]byte(text), &a); err != nil {
+		return nil, fmt.Errorf("/%s: %w", attestFile, err)
+	}
+	if a.Schema != attestSchema {
+		return nil, fmt.Errorf("/%s: expected schema %q, found %q", attestFile, attestSchema, a.Schema)
+	}
+	if a.Attested == nil {
+		a.Attested = map[string]facts.Attestation{}
+	}
+	return a.Attested, nil
+}
+
+// Attest records what a person says; an empty value takes back what was said before. It tells what stood there.
+func (m *Machine) Attest(id, value, by string, at time.Time) (before facts.Attestation, err error) {
+	all, err := m.Attested()
+	if err != nil {
+		return before, err
+	}
+	before = all[id]
+	if value == "" {
+		delete(all, id)
+	} else {
+		all[id] = facts.Attestation{Value: value, By: by, At: at.UTC().Truncate(time.Second)}
+	}
+	if len(all) == 0 {
+		return before, m.removeIfThere(attestFile)
+	}
+	text, err := json.MarshalIndent(attested{attestSchema, all}, "", "  ")
+	if err != nil {
+		return before, err
+	}
+	if err := m.Root.MkdirAll(path.Dir(attestFile), 0o755); err != nil {
+		return before, err
+	}
+	return before, m.Replace(attestFile, strings.TrimSpace(string(text))+"\n")
+}
+
+func (m *Machine) removeIfThere(name string) error {
+	if !m.Exists(name) {
+		return nil
+	}
+	return m.Remove(name)
+}
+
+// attestations reads what people said of the host.
+func (m *Machine) attestations(_ context.Context, h *facts.Host) {
+	all, err := m.Attested()
+	if err != nil {
+		tree.Unseen(h, "what was attested", err)
+		return
+	}
+	if len(all) > 0 {
+		h.Attested = all
+	}
+}

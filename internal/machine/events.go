@@ -1,0 +1,190 @@
+package machine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+
+	"mpps/internal/machine/link"
+	"mpps/internal/machine/tree"
+)
+
+// Event says that something that holds values may have been reset.
+type Event struct {
+	Object string // a device or a guest; empty where events were lost: look at everything
+	// Anew is set where the object was made: a device that a driver registered, a guest that was started. Without it the
+	// object was there before and was set up again (ifdown and ifup).
+	Anew bool
+	// Carrier is set where a device that was up all the time got its carrier, perhaps at another speed: nothing but what
+	// its driver ties to the link may have been reset.
+	Carrier bool
+	// Function is set where the object is a virtual function, as PF/N, whose interface came: it was made, or bound to its driver.
+	Function bool
+	Guest    GuestChange // empty for devices
+}
+
+// GuestChange is what became of a guest.
+type GuestChange string
+
+// The changes.
+const (
+	GuestStarted   GuestChange = "started"
+	GuestStopped   GuestChange = "stopped"
+	GuestUndefined GuestChange = "undefined"
+)
+
+// Events tells, until the context ends, of network devices that appear or are brought up (rtnetlink), of guests that start and
+// stop (inotify on the directory in which libvirt keeps their process numbers: no connection, no process and no text of a program
+// that may change, and it works while no daemon of libvirt runs) and of guests that are undefined (on that of their
+// definitions). The channel is closed at the end.
+func (m *Machine) Events(ctx context.Context) (<-chan Event, error) {
+	links, err := m.watchLinks()
+	if err != nil {
+		return nil, err
+	}
+	guests, err := m.watchGuestFiles()
+	if err != nil {
+		return nil, errors.Join(err, links.close())
+	}
+	events := make(chan Event, 64)
+	done := make(chan struct{}, 2)
+	send := func(e Event) {
+		select {
+		case events <- e:
+		case <-ctx.Done():
+		}
+	}
+	go func() { links.run(send); done <- struct{}{} }()
+	go func() { guests.run(send); done <- struct{}{} }()
+	go func() {
+		<-ctx.Done()
+		_ = errors.Join(links.close(), guests.close()) // ends the reads
+		<-done
+		<-done
+		close(events)
+	}()
+	return events, nil
+}
+
+// linkWatch follows the link table.
+type linkWatch struct {
+	conn     *netlink.Conn
+	known    map[int]link.Device
+	function func(interfaceName string) string // PF/N, empty for other devices
+}
+
+// watchLinks subscribes to link messages, and then reads the table, so that nothing between the two is missed.
+func (m *Machine) watchLinks() (*linkWatch, error) {
+	if !m.Live() {
+		return &linkWatch{}, nil
+	}
+	conn, err := netlink.Dial(unix.NETLINK_ROUTE, &netlink.Config{Groups: unix.RTMGRP_LINK})
+	if err != nil {
+		return nil, fmt.Errorf("events of network devices: %w", err)
+	}
+	w := &linkWatch{conn: conn, function: m.functionOf}
+	if err := w.sync(); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return w, nil
+}
+
+func (w *linkWatch) sync() error {
+	conn, err := link.DialRoute()
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	devices, err := link.DumpLinks(conn)
+	if err != nil {
+		return err
+	}
+	w.known = map[int]link.Device{}
+	for _, d := range devices {
+		w.known[d.Index] = d
+	}
+	return nil
+}
+
+func (w *linkWatch) close() error {
+	if w.conn == nil {
+		return nil
+	}
+	return w.conn.Close()
+}
+
+func (w *linkWatch) run(send func(Event)) {
+	if w.conn == nil {
+		return
+	}
+	for {
+		messages, err := w.conn.Receive()
+		if errors.Is(err, unix.ENOBUFS) { // more came than fits into the socket
+			if w.sync() == nil {
+				send(Event{})
+				continue
+			}
+		}
+		if err != nil {
+			return // closed
+		}
+		for _, message := range messages {
+			d, err := link.ParseLink(message.Data)
+			if err != nil {
+				continue
+			}
+			if message.Header.Type == unix.RTM_DELLINK {
+				// A bridge also sends this for a port that leaves it (family AF_BRIDGE): the device is still there.
+				if message.Data[0] == unix.AF_UNSPEC {
+					delete(w.known, d.Index)
+				}
+				continue
+			}
+			e, happened := w.next(d)
+			if !happened {
+				continue
+			}
+			send(e)
+			if function := w.function(e.Object); e.Anew && function != "" {
+				send(Event{Object: function, Anew: true, Function: true})
+			}
+		}
+	}
+}
+
+// functionOf is the virtual function that an interface belongs to, as PF/N; empty where it is none.
+func (m *Machine) functionOf(name string) string {
+	device := path.Join(tree.ClassNet, name, "device")
+	pci := m.Target(device)
+	for _, pf := range m.List(device + "/physfn/net") {
+		for _, entry := range m.List(device + "/physfn") {
+			if number, is := strings.CutPrefix(entry, "virtfn"); is && m.Target(device+"/physfn/"+entry) == pci {
+				return pf + "/" + number
+			}
+		}
+	}
+	return ""
+}
+
+// next takes the new state of a device and tells whether it was reset.
+func (w *linkWatch) next(d link.Device) (Event, bool) {
+	before, known := w.known[d.Index]
+	if d.Name == "" {
+		d.Name = before.Name
+	}
+	w.known[d.Index] = d
+	switch {
+	case !known || before.Name != d.Name:
+		return Event{Object: d.Name, Anew: true}, true
+	case d.Up && !before.Up:
+		return Event{Object: d.Name}, true
+	case d.Up && d.Carrier == "up" && before.Carrier != "up":
+		return Event{Object: d.Name, Carrier: true}, true
+	}
+	return Event{}, false
+}

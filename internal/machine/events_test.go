@@ -1,0 +1,113 @@
+package machine
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"mpps/internal/machine/libvirt"
+	"mpps/internal/machine/link"
+)
+
+// TestGuestEvents starts guests before and after libvirt has made its directory, stops and undefines them.
+func TestGuestEvents(t *testing.T) {
+	m, root := scratch(t, "run", "etc")
+	ctx, cancel := context.WithCancel(t.Context())
+	events, err := m.Events(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := func(guest string, what GuestChange) {
+		t.Helper()
+		for {
+			select {
+			case e := <-events:
+				if e.Object == guest && e.Guest == what && e.Anew == (what == GuestStarted) {
+					return
+				}
+				if e.Object != "vm1" || what != GuestStarted { // told twice where its file came while the watch was set up
+					t.Fatalf("%+v, expected %s", e, guest)
+				}
+			case <-time.After(5 * time.Second):
+				t.Fatalf("no event of %s", guest)
+			}
+		}
+	}
+	folder := filepath.Join(root, guestFiles)
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, guest := range []string{"vm1", "a b.c"} {
+		for _, name := range []string{guest + ".xml", guest + ".pid"} {
+			if err := os.WriteFile(filepath.Join(folder, name), []byte("7\n"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want(guest, GuestStarted)
+	}
+	definitions := filepath.Join(root, libvirt.DefinedFolder)
+	if err := os.MkdirAll(filepath.Join(definitions, "networks"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(50 * time.Millisecond) // until it is watched: what goes before that is not told
+	write := func(name string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(definitions, name), []byte("<domain/>\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("a b.c.xml")
+	write("a b.c.xml.new")
+	if err := os.Rename(filepath.Join(definitions, "a b.c.xml.new"), filepath.Join(definitions, "a b.c.xml")); err != nil { // as libvirt changes one
+		t.Fatal(err)
+	}
+	for file, what := range map[string]GuestChange{filepath.Join(folder, "a b.c.pid"): GuestStopped, filepath.Join(definitions, "a b.c.xml"): GuestUndefined} {
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+		want("a b.c", what)
+	}
+	cancel()
+	for range events {
+		// until it is closed
+	}
+}
+
+func TestLinkEvents(t *testing.T) {
+	w := linkWatch{known: map[int]link.Device{3: {Index: 3, Name: "eth0"}}}
+	for _, c := range []struct {
+		d    link.Device
+		e    Event
+		told bool
+	}{
+		{link.Device{Index: 3, Name: "eth0", Carrier: "up"}, Event{}, false},
+		{link.Device{Index: 3, Name: "eth0", Up: true}, Event{Object: "eth0"}, true},
+		{link.Device{Index: 3, Name: "eth0", Up: true, Carrier: "up"}, Event{Object: "eth0", Carrier: true}, true}, // a change of rings takes the carrier only
+		{link.Device{Index: 3, Name: "eth0", Up: true, Carrier: "up"}, Event{}, false},
+		{link.Device{Index: 3, Name: "eth0", Up: true, Carrier: "down"}, Event{}, false},
+		{link.Device{Index: 3, Name: "eth0", Up: true, Carrier: "up"}, Event{Object: "eth0", Carrier: true}, true},
+		{link.Device{Index: 3, Name: "ens1", Up: true}, Event{Object: "ens1", Anew: true}, true},
+		{link.Device{Index: 9, Name: "eth0"}, Event{Object: "eth0", Anew: true}, true},
+		{link.Device{Index: 9, Up: true}, Event{Object: "eth0"}, true},
+	} {
+		if e, told := w.next(c.d); e != c.e || told != c.told {
+			t.Errorf("%+v: %+v %v, expected %+v %v", c.d, e, told, c.e, c.told)
+		}
+	}
+}
+
+func FuzzParseInotify(f *testing.F) {
+	f.Add(make([]byte, unix.SizeofInotifyEvent))
+	f.Add(append(make([]byte, 12), 4, 0, 0, 0, 'a', 0, 0, 0))
+	f.Fuzz(func(t *testing.T, buffer []byte) {
+		for _, e := range parseInotify(buffer) {
+			if len(e.name) > len(buffer) {
+				t.Error(e)
+			}
+		}
+	})
+}

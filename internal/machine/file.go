@@ -1,0 +1,198 @@
+package machine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"syscall"
+
+	"mpps/internal/machine/systemd"
+	"mpps/internal/machine/tree"
+	"mpps/internal/model/setting"
+)
+
+// file reads and writes whole files of the system (setting.File). A file is written beside its place, brought to disk and
+// renamed, and its directory is brought to disk: after a loss of power there is the text before or the text after.
+type file struct{ m *Machine }
+
+func (f file) Read(_ context.Context, a setting.Address) setting.Reading {
+	if err := setting.CheckFile(a.Path); err != nil {
+		return setting.CouldNotTell(err.Error())
+	}
+	text, err := f.m.wholeFile(a.Path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+		return setting.Missing("there is no /" + a.Path)
+	case err != nil:
+		return tree.Unreadable("/"+a.Path, err)
+	}
+	if text, err = setting.Kinds[setting.File].Canonical(text); err != nil {
+		return setting.CouldNotTell("/" + a.Path + ": " + err.Error())
+	}
+	return setting.Value(text)
+}
+
+// wholeFile is the text of a plain file.
+func (m *Machine) wholeFile(name string) (string, error) {
+	info, err := m.Root.Lstat(name)
+	if err != nil {
+		return "", err
+	}
+	if !info.Mode().IsRegular() {
+		return "", fmt.Errorf("expected a plain file, found %s", info.Mode().Type())
+	}
+	opened, err := m.Root.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer opened.Close()
+	text, err := io.ReadAll(io.LimitReader(opened, setting.MaxFile+1))
+	return string(text), err
+}
+
+func (f file) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
+	if err := setting.CheckFile(a.Path); err != nil {
+		return a.Errorf("%w", err)
+	}
+	var err error
+	if to.State == setting.Absent {
+		err = f.remove(a.Path)
+	} else {
+		var text string
+		if text, err = tree.Canonical(a, to); err == nil {
+			err = f.replace(a.Path, text)
+		}
+	}
+	if err == nil {
+		err = systemd.UnitsChanged(ctx, f.m.Tree, a.Path)
+	}
+	if err != nil {
+		return a.Errorf("%w", err)
+	}
+	return nil
+}
+
+// draft is the name under which a file is written before it takes its place. No program that reads a directory of
+// configuration reads names that begin with a dot.
+func draft(name string) string {
+	dir, base := path.Split(name)
+	return dir + "." + base + ".mpps-draft"
+}
+
+func (f file) replace(name, text string) (err error) {
+	mode, uid, gid := fs.FileMode(0o644), -1, -1
+	switch info, err := f.m.Root.Lstat(name); {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("expected a plain file, found %s", info.Mode().Type())
+	default:
+		mode = info.Mode().Perm()
+		if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+			uid, gid = int(stat.Uid), int(stat.Gid)
+		}
+	}
+	if path.Dir(name) == setting.Reservations { // of mpps alone, like the journal's, and stays
+		if err := f.m.MakeFolder(setting.Reservations); err != nil {
+			return err
+		}
+	}
+	temporary := draft(name)
+	if err := f.m.Root.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	out, err := f.m.Root.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	_, err = out.WriteString(text)
+	err = errors.Join(err, out.Chmod(mode))
+	if uid >= 0 {
+		err = errors.Join(err, out.Chown(uid, gid))
+	}
+	err = errors.Join(err, out.Sync(), out.Close())
+	if err == nil {
+		err = f.m.Root.Rename(temporary, name)
+	}
+	if err != nil {
+		return errors.Join(err, f.m.Root.Remove(temporary))
+	}
+	return f.m.SyncDir(path.Dir(name))
+}
+
+func (f file) remove(name string) error {
+	if err := f.m.Root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if !f.m.Exists(path.Dir(name)) {
+		return nil
+	}
+	return f.m.SyncDir(path.Dir(name))
+}
+
+// Tidy removes what a write that was cut short has left beside a file.
+func (f file) Tidy(_ context.Context, a setting.Address) error {
+	if setting.CheckFile(a.Path) != nil {
+		return nil
+	}
+	err := f.m.Root.Remove(draft(a.Path))
+	if err == nil {
+		return f.m.SyncDir(path.Dir(a.Path))
+	}
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return nil
+	}
+	return a.Errorf("%w", err)
+}
+
+// directories makes and removes directories for files of mpps (setting.Directory).
+type directories struct{ m *Machine }
+
+func (d directories) Read(_ context.Context, a setting.Address) setting.Reading {
+	if err := setting.CheckDirectory(a.Path); err != nil {
+		return setting.CouldNotTell(err.Error())
+	}
+	info, err := d.m.Root.Stat(a.Path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return setting.Missing("there is no /" + a.Path)
+	case err != nil:
+		return tree.Unreadable("/"+a.Path, err)
+	case !info.IsDir():
+		return setting.CouldNotTell("/" + a.Path + " is not a directory")
+	}
+	for _, name := range d.m.List(a.Path) {
+		if !strings.Contains(name, "mpps") {
+			return setting.Value("shared")
+		}
+	}
+	return setting.Value("present")
+}
+
+func (d directories) Write(_ context.Context, a setting.Address, to setting.Reading) error {
+	err := setting.CheckDirectory(a.Path)
+	switch {
+	case err != nil:
+	case to.State == setting.Absent:
+		if err = d.m.Root.Remove(a.Path); errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+	default:
+		if err = d.m.Root.Mkdir(a.Path, 0o755); errors.Is(err, fs.ErrExist) {
+			err = nil
+		}
+	}
+	if err == nil {
+		err = d.m.SyncDir(path.Dir(a.Path))
+	}
+	if err != nil {
+		return a.Errorf("%w", err)
+	}
+	return nil
+}

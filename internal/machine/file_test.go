@@ -1,0 +1,174 @@
+package machine
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
+)
+
+func scratch(t *testing.T, folders ...string) (*Machine, string) {
+	t.Helper()
+	root := t.TempDir()
+	for _, folder := range folders {
+		if err := os.MkdirAll(filepath.Join(root, folder), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m, err := Open(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.Close() })
+	return m, root
+}
+
+func TestFile(t *testing.T) {
+	m, root := scratch(t, "etc/sysctl.d", "var/lib/mpps")
+	all := m.Mechanisms()
+	a := setting.Of(setting.File, "etc/sysctl.d/90-mpps.conf")
+	name := filepath.Join(root, a.Path)
+	const text = "a = 1\r\n\ttabs, no end of line"
+	if r := all.Read(t.Context(), a); r.State != setting.Absent {
+		t.Fatalf("%+v", r)
+	}
+	for _, value := range []string{text, "", "b\n"} {
+		if err := all.Write(t.Context(), a, setting.Value(value)); err != nil {
+			t.Fatal(err)
+		}
+		if r := all.Read(t.Context(), a); r != setting.Value(value) {
+			t.Errorf("reads back %+v, wrote %q", r, value)
+		}
+	}
+	// Owner and mode of a file that is there are kept.
+	if err := os.Chmod(name, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := all.Write(t.Context(), a, setting.Value(text)); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(name); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v; expected 0600", info.Mode(), err)
+	}
+	// What a write that was cut short leaves is tidied away.
+	if err := os.WriteFile(filepath.Join(root, draft(a.Path)), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := (file{m}).Tidy(t.Context(), a); err != nil {
+		t.Error(err)
+	}
+	if err := all.Write(t.Context(), a, setting.Missing("removed")); err != nil {
+		t.Fatal(err)
+	}
+	if left := m.List("etc/sysctl.d"); len(left) != 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	if err := all.Write(t.Context(), a, setting.Missing("removed")); err != nil {
+		t.Errorf("removing what is not there: %v", err)
+	}
+}
+
+func TestFileRefuses(t *testing.T) {
+	m, root := scratch(t, "etc/sysctl.d", "etc/ssh", "elsewhere")
+	all := m.Mechanisms()
+	for _, path := range []string{
+		"etc/passwd", "etc/ssh/mpps", "etc/sysctl.d/99-other.conf", "etc/sysctl.d/sub/90-mpps.conf", "etc/sysctl.d/.90-mpps.conf", "var/lib/mpps/journal/mpps", "/etc/sysctl.d/90-mpps.conf",
+		"etc//sysctl.d/90-mpps.conf",
+	} {
+		a := setting.Of(setting.File, path)
+		if r := all.Read(t.Context(), a); r.State != setting.Unknown {
+			t.Errorf("%s reads %+v", a, r)
+		}
+		if err := all.Write(t.Context(), a, setting.Value("x")); err == nil {
+			t.Errorf("%s was written", a)
+		}
+	}
+	// A link, and bytes that are no text, are left alone.
+	if err := os.Symlink("/elsewhere/x", filepath.Join(root, "etc/sysctl.d/90-mpps.conf")); err != nil {
+		t.Fatal(err)
+	}
+	a := setting.Of(setting.File, "etc/sysctl.d/90-mpps.conf")
+	if r := all.Read(t.Context(), a); r.State != setting.Unknown {
+		t.Errorf("a link reads %+v", r)
+	}
+	if err := all.Write(t.Context(), a, setting.Value("x")); err == nil {
+		t.Error("a link was replaced")
+	}
+	if err := os.WriteFile(filepath.Join(root, "etc/sysctl.d/91-mpps.conf"), []byte{0xff, 0xfe}, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if r := all.Read(t.Context(), setting.Of(setting.File, "etc/sysctl.d/91-mpps.conf")); r.State != setting.Unknown {
+		t.Errorf("bytes read %+v", r)
+	}
+}
+
+func TestDirectoryAndUnit(t *testing.T) {
+	m, root := scratch(t, "etc/systemd/system/multi-user.target.wants")
+	all := m.Mechanisms()
+	d := setting.Of(setting.Directory, "etc/modprobe.d")
+	if err := all.Write(t.Context(), d, setting.Value("present")); err != nil || all.Read(t.Context(), d).Value != "present" {
+		t.Fatalf("%+v, %v", all.Read(t.Context(), d), err)
+	}
+	if err := os.WriteFile(filepath.Join(root, d.Path, "other.conf"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if r := all.Read(t.Context(), d); r.Value != "shared" {
+		t.Errorf("with a file of others: %+v", r)
+	}
+	if err := all.Write(t.Context(), d, setting.Missing("")); err == nil {
+		t.Error("a directory with a file of others was removed")
+	}
+	if err := os.Remove(filepath.Join(root, d.Path, "other.conf")); err != nil {
+		t.Fatal(err)
+	}
+	if err := all.Write(t.Context(), d, setting.Missing("")); err != nil || all.Read(t.Context(), d).State != setting.Absent {
+		t.Errorf("%v", err)
+	}
+	u := setting.Of(setting.Unit, "mpps-restore.service")
+	if r := all.Read(t.Context(), u); r.State != setting.Absent {
+		t.Fatalf("%+v", r)
+	}
+	if err := all.Write(t.Context(), u, setting.Value("enabled")); err != nil || all.Read(t.Context(), u).Value != "enabled" {
+		t.Errorf("%+v, %v", all.Read(t.Context(), u), err)
+	}
+	if err := all.Write(t.Context(), u, setting.Missing("")); err != nil || all.Read(t.Context(), u).State != setting.Absent {
+		t.Errorf("%+v, %v", all.Read(t.Context(), u), err)
+	}
+	if err := all.Write(t.Context(), setting.Of(setting.Unit, "sshd.service"), setting.Missing("")); err == nil {
+		t.Error("a unit of others was disabled")
+	}
+}
+
+func TestOwnersOfFiles(t *testing.T) {
+	m, root := scratch(t, "etc/sysctl.d", "usr/lib/sysctl.d", "etc/tuned", "usr/lib/tuned/profiles/a", "usr/lib/tuned/b", "proc/7")
+	for name, text := range map[string]string{
+		"usr/lib/sysctl.d/50-a.conf": "net.core.dev_weight=1\n", "usr/lib/sysctl.d/60-b.conf": "# c\n-net/ipv4/conf/eth0.1/rp_filter = 0\nbroken\n",
+		"etc/sysctl.d/50-a.conf": "net.core.dev_weight = 2 \n", "etc/sysctl.conf": "vm.swappiness = 7\n", "etc/tuned/active_profile": "a\n", "proc/7/comm": "tuned\n",
+		"usr/lib/tuned/profiles/a/tuned.conf": "[main]\ninclude=b\n[cpu]\ngovernor=performance\n[mine]\ntype=net\ndevices=eth0\nring=rx ${rings}\n[sysfs]\n/sys/kernel/mm/ksm/run=0\n", "usr/lib/tuned/b/tuned.conf": "[sysctl]\nvm.swappiness=30\n[main]\ninclude=a\n",
+	} {
+		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l := m.Owners(t.Context()).Lasting
+	var got []string
+	for _, v := range l.Sysctls {
+		got = append(got, v.File+" "+v.Key+"="+v.Value)
+	}
+	want := []string{"/etc/sysctl.d/50-a.conf net/core/dev_weight=2", "/usr/lib/sysctl.d/60-b.conf net/ipv4/conf/eth0.1/rp_filter=0", "/etc/sysctl.conf vm/swappiness=7"}
+	if len(got) != len(want) || got[0] != want[0] || got[1] != want[1] || got[2] != want[2] {
+		t.Errorf("sysctl.d: %q, expected %q", got, want)
+	}
+	if l.Tuned == nil || !l.Tuned.Running || l.Tuned.Profile != "a" || len(l.Tuned.Sysctls) == 0 || l.Tuned.Sysctls[0].Value != "30" {
+		t.Errorf("TuneD: %+v", l.Tuned)
+	}
+	file := "/usr/lib/tuned/profiles/a/tuned.conf"
+	if options := []facts.OwnedValue{
+		{Key: "cpu.governor", Value: "performance", File: file}, {Key: "net.ring", File: file, Of: "eth0"}, {Key: "sysfs./sys/kernel/mm/ksm/run", Value: "0", File: file},
+	}; !slices.Equal(l.Tuned.Options[:3], options) {
+		t.Errorf("TuneD's options: %+v, expected %+v", l.Tuned.Options, options)
+	}
+}

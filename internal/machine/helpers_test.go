@@ -1,0 +1,70 @@
+package machine
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// live opens the machine that the test runs on.
+func live(t *testing.T) *Machine {
+	t.Helper()
+	m, err := Open("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.Close() })
+	return m
+}
+
+// tree writes a machine of a few files, for cases that no recording has.
+func lines(tb testing.TB, files map[string]string) *Machine {
+	tb.Helper()
+	root := tb.TempDir()
+	for name, text := range files {
+		target := filepath.Join(root, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(target), 0o755), os.WriteFile(target, []byte(text+"\n"), 0o644)); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	m, err := Open(root)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { m.Close() })
+	return m
+}
+
+// recorded makes a tree of files and opens it as a recorded machine. "-> target" is a symbolic link, a name that ends in
+// a slash is a directory.
+func recorded(t testing.TB, files map[string]string) *Machine {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range files {
+		file := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		target, isLink := strings.CutPrefix(text, "-> ")
+		var err error
+		switch {
+		case strings.HasSuffix(name, "/"):
+			err = os.MkdirAll(file, 0o755)
+		case isLink:
+			err = os.Symlink(target, file)
+		default:
+			err = os.WriteFile(file, []byte(text), 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	m, err := Open(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.Close() })
+	return m
+}

@@ -1,0 +1,78 @@
+package machine
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+
+	"mpps/internal/machine/cpu"
+	"mpps/internal/machine/irq"
+	"mpps/internal/machine/kernel"
+	"mpps/internal/machine/threads"
+	"mpps/internal/machine/vf"
+	"mpps/internal/model/facts"
+)
+
+// housekeeping reads what else the host does with its CPUs and memory. It comes after the network, whose interrupts are
+// not among those listed here.
+func (m *Machine) housekeeping(_ context.Context, h *facts.Host) {
+	meminfoText, _ := m.Read("proc/meminfo")
+	h.Housekeeping = &facts.Housekeeping{
+		Swap: kernel.SwapAreas(m.Tree, h), Available: cpu.Meminfo(meminfoText, "MemAvailable:"), KSM: kernel.PageMerging(m.Tree),
+		Threads: m.kernelThreads(), IRQs: m.hostIRQs(h), VFFiles: vf.Files(m.Tree),
+	}
+}
+
+// perCPUThreads are the names, before the slash, of the kernel threads that do softirqs, timers and RCU's work. rcuc and rcub are
+// there only on kernels with RCU_BOOST (PREEMPT_RT has it), ktimers only on PREEMPT_RT (kernel/softirq.c, timer_threads),
+// rcuop and rcuog only on CPUs of rcu_nocbs.
+var perCPUThreads = []string{"ksoftirqd", "ktimers", "rcuc", "rcub"}
+
+// kernelThreads lists them in the order of their names' numbers.
+func (m *Machine) kernelThreads() []facts.KernelThread {
+	found := []facts.KernelThread{}
+	for _, p := range threads.Processes(m.Tree) {
+		kind, _, numbered := strings.Cut(p.Comm, "/")
+		if !numbered || !slices.Contains(perCPUThreads, kind) {
+			continue
+		}
+		text, err := m.Read("proc/" + strconv.Itoa(p.PID) + "/stat")
+		if err != nil {
+			continue // it ended meanwhile
+		}
+		if t, err := threads.ParseStat(text); err == nil {
+			found = append(found, facts.KernelThread{Name: p.Comm, PID: p.PID, Policy: threads.PolicyName(t.Policy), Priority: t.Priority})
+		}
+	}
+	return found
+}
+
+// hostIRQs lists the interrupts with a handler that belong to no NIC.
+func (m *Machine) hostIRQs(h *facts.Host) []facts.IRQ {
+	taken := map[int]bool{}
+	for _, n := range h.NICs {
+		for _, irq := range n.IRQs {
+			taken[irq.Number] = true
+		}
+	}
+	text, err := m.Read("proc/interrupts")
+	if err != nil {
+		return []facts.IRQ{}
+	}
+	found := []facts.IRQ{}
+	dir := m.Folder("proc/irq")
+	defer dir.Close()
+	for _, row := range irq.ParseInterrupts(text) {
+		if len(row.Actions) == 0 || taken[row.Number] {
+			continue
+		}
+		number := strconv.Itoa(row.Number)
+		found = append(found, facts.IRQ{
+			Number: row.Number, Name: row.Actions[0], On: row.Actions[0], Count: row.Count(),
+			Affinity: irq.ListFile(dir, number+"/smp_affinity_list"), Effective: irq.ListFile(dir, number+"/effective_affinity_list"),
+			Managed: m.Live() && irq.Unwritable(dir, number+"/smp_affinity_list"),
+		})
+	}
+	return found
+}

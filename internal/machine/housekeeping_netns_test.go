@@ -1,0 +1,68 @@
+//go:build netns
+
+package machine
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+
+	"mpps/internal/model/setting"
+)
+
+// TestKernelSwitches writes values of the running kernel, looks at the kernel's own files, and puts them back.
+func TestKernelSwitches(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	m := liveMachine(t)
+	mechanisms, ctx := m.Mechanisms(), context.Background()
+	shown := func(file string) string {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Skip(err)
+		}
+		return strings.TrimSpace(string(text))
+	}
+	for _, c := range []struct{ address, value, file, want string }{
+		{"ksm:run", "2", "/sys/kernel/mm/ksm/run", "2"},
+		{"ksm:run", "0", "/sys/kernel/mm/ksm/run", "0"},
+		{"module-param:kvm/halt_poll_ns", "123456", "/sys/module/kvm/parameters/halt_poll_ns", "123456"},
+		{"trace-events:set_event", "sched:sched_process_exec", "/sys/kernel/tracing/set_event", "sched:sched_process_exec"},
+	} {
+		t.Run(c.address+"="+c.value, func(t *testing.T) {
+			a, err := setting.ParseAddress(c.address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if f, err := os.OpenFile(c.file, os.O_WRONLY, 0); err != nil {
+				t.Skipf("this kernel does not have it, or not to be changed: %v", err)
+			} else if err := f.Close(); err != nil {
+				t.Fatal(err)
+			}
+			was := shown(c.file)
+			before := mechanisms.Read(ctx, a)
+			if before.State != setting.Known || before.ReadOnly {
+				t.Fatalf("the kernel shows %q, and it reads as %+v", was, before)
+			}
+			t.Cleanup(func() {
+				if err := mechanisms.Write(ctx, a, before); err != nil {
+					t.Errorf("putting it back: %v", err)
+				}
+				if now := shown(c.file); now != was {
+					t.Errorf("put back: %q, was %q", now, was)
+				}
+			})
+			if err := mechanisms.Write(ctx, a, setting.Value(c.value)); err != nil {
+				t.Fatal(err)
+			}
+			if now := shown(c.file); now != c.want {
+				t.Errorf("the kernel shows %q, expected %q", now, c.want)
+			}
+			if r := mechanisms.Read(ctx, a); r.Value != c.value {
+				t.Errorf("read back %s", r)
+			}
+		})
+	}
+}

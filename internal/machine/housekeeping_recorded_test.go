@@ -1,0 +1,76 @@
+package machine
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"mpps/internal/model/setting"
+)
+
+// setAndPutBack reads a value on a recorded machine, sets another, and puts the first one back. file is where it stands.
+func setAndPutBack(t *testing.T, m *Machine, address, value, file string) {
+	t.Helper()
+	a, err := setting.ParseAddress(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mechanisms := m.Mechanisms()
+	before, text := mechanisms.Read(t.Context(), a), m.Line(file)
+	if before.State != setting.Known || before.ReadOnly || before.Value == value {
+		t.Fatalf("%s: reads %s (%s) before; want another value than %s that can be written", a, before, before.Why, value)
+	}
+	for _, to := range []setting.Reading{setting.Value(value), before} {
+		if err := mechanisms.Write(t.Context(), a, to); err != nil {
+			t.Fatal(err)
+		}
+		if r := mechanisms.Read(t.Context(), a); !r.Same(to) || m.Line(file) != to.Value {
+			t.Errorf("%s: reads %s, the file says %q; want %s", a, r, m.Line(file), to)
+		}
+	}
+	if m.Line(file) != text {
+		t.Errorf("%s: the file says %q, it said %q", a, m.Line(file), text)
+	}
+}
+
+// TestGovernorOfRecordedHost: no emulated processor has a clock policy. Two CPUs follow one.
+func TestGovernorOfRecordedHost(t *testing.T) {
+	const cpu = "sys/devices/system/cpu/"
+	m := recorded(t, map[string]string{
+		cpu + "cpufreq/policy0/scaling_driver":              "acpi-cpufreq\n",
+		cpu + "cpufreq/policy0/scaling_governor":            "ondemand\n",
+		cpu + "cpufreq/policy0/scaling_available_governors": "conservative ondemand performance\n",
+		cpu + "cpu0/cpufreq":                                "-> ../cpufreq/policy0",
+		cpu + "cpu1/cpufreq":                                "-> ../cpufreq/policy0",
+	})
+	setAndPutBack(t, m, "sysfs:devices/system/cpu/cpu1/cpufreq/scaling_governor", "performance", cpu+"cpufreq/policy0/scaling_governor")
+	none := m.Mechanisms().Read(t.Context(), setting.Of(setting.Sysfs, "devices/system/cpu/cpu2/cpufreq/scaling_governor"))
+	if none.State != setting.Absent {
+		t.Errorf("a CPU without a policy reads %s (%s)", none, none.Why)
+	}
+}
+
+// TestLoadTimeParameters: what is read when a module is loaded is seen, and is said to be read-only with what to do.
+func TestLoadTimeParameters(t *testing.T) {
+	files := map[string]string{
+		"sys/module/kvm/parameters/kvmclock_periodic_sync": "Y\n", "sys/module/kvm_intel/parameters/ple_gap": "128\n",
+		"sys/module/kvm_amd/parameters/pause_filter_count": "3000\n", "sys/module/kvm/parameters/nx_huge_pages": "Y\n",
+		"sys/module/kvm/parameters/lapic_timer_advance": "N\n",
+	}
+	m := recorded(t, files)
+	for file := range files {
+		if !strings.HasSuffix(file, "nx_huge_pages") {
+			if err := os.Chmod(filepath.Join(m.Path, file), 0o444); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for address, want := range map[string]string{"kvm/kvmclock_periodic_sync": "Y", "kvm_intel/ple_gap": "128", "kvm_amd/pause_filter_count": "3000", "kvm/lapic_timer_advance": "N"} {
+		r := m.Mechanisms().Read(t.Context(), setting.Address{Kind: setting.ModuleParam, Path: address})
+		if r.Value != want || !r.ReadOnly || !strings.Contains(r.Why, "modprobe.d") || !strings.Contains(r.Why, "all guests shut down") {
+			t.Errorf("%s: %s, read-only %t (%s)", address, r, r.ReadOnly, r.Why)
+		}
+	}
+	setAndPutBack(t, m, "module-param:kvm/nx_huge_pages", "N", "sys/module/kvm/parameters/nx_huge_pages")
+}

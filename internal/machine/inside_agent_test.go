@@ -1,0 +1,163 @@
+package machine
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"mpps/internal/machine/libvirt"
+)
+
+// thisMachine is an agent that runs programs here, as the agent of a guest runs them there. ended are the answers of those
+// that have ended, by number.
+type thisMachine struct {
+	t       *testing.T
+	ended   []map[string]any
+	asked   int
+	vanish  int   // from this call on nobody answers; 0: never
+	because error // then
+}
+
+func (m *thisMachine) Ask(_ context.Context, guest string, commands ...libvirt.AgentCommand) ([]json.RawMessage, error) {
+	m.asked++
+	if m.vanish > 0 && m.asked >= m.vanish {
+		return make([]json.RawMessage, len(commands)), m.because
+	}
+	var errs []error
+	answers := make([]json.RawMessage, len(commands))
+	for i, c := range commands {
+		answer, err := m.do(guest, c)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if answers[i], err = json.Marshal(answer); err != nil {
+			m.t.Fatal(err)
+		}
+	}
+	return answers, errors.Join(errs...)
+}
+
+func (m *thisMachine) do(guest string, c libvirt.AgentCommand) (any, error) {
+	arguments, _ := c.Arguments.(map[string]any)
+	switch c.Execute {
+	case "guest-exec":
+		name, _ := arguments["path"].(string)
+		args, _ := arguments["arg"].([]string)
+		path, err := exec.LookPath(name)
+		if err != nil {
+			return nil, fmt.Errorf("error: Guest agent command failed, error was 'Failed to execute child process %q'", name)
+		}
+		cmd := exec.Command(path, args...)
+		var out, said bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &said
+		if text, given := arguments["input-data"].(string); given {
+			raw, err := base64.StdEncoding.DecodeString(text)
+			if err != nil {
+				m.t.Fatal(err)
+			}
+			cmd.Stdin = bytes.NewReader(raw)
+		}
+		var exit *exec.ExitError
+		if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
+			m.t.Fatal(err)
+		}
+		m.ended = append(m.ended, map[string]any{"exited": true, "exitcode": cmd.ProcessState.ExitCode(), "out-data": out.Bytes(), "err-data": said.Bytes()})
+		return map[string]any{"pid": len(m.ended)}, nil
+	case "guest-exec-status":
+		pid, _ := arguments["pid"].(int64)
+		return m.ended[pid-1], nil
+	case "guest-info":
+		return map[string]any{"supported_commands": []map[string]any{{"name": "guest-exec", "enabled": true}, {"name": "guest-exec-status", "enabled": true}}}, nil
+	case "guest-get-osinfo":
+		return map[string]any{"kernel-release": "6.12.48", "kernel-version": "#1 SMP", "pretty-name": "Debian of " + guest}, nil
+	}
+	return nil, fmt.Errorf("error: %s has not been found", c.Execute)
+}
+
+// guestFolder is a machine with libvirt's file of a guest vm1.
+func guestFolder(t *testing.T, status string) *Machine {
+	t.Helper()
+	dir := t.TempDir()
+	file := filepath.Join(dir, libvirt.RunningFolder, "vm1.xml")
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if status != "" {
+		if err := os.WriteFile(file, []byte(status), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.Close() })
+	return m
+}
+
+const (
+	connected    = "<channel type='unix'><target type='virtio' name='org.qemu.guest_agent.0' state='connected'/></channel>"
+	disconnected = "<channel type='unix'><target type='virtio' name='org.qemu.guest_agent.0' state='disconnected'/></channel>"
+)
+
+func statusFile(state, job, channel string) string {
+	return "<!-- WARNING -->\n<domstatus state='" + state + "' reason='booted' pid='313'>\n  " + job + "\n  <monitor path='/run/m' type='unix'/>\n  <domain type='kvm' id='1'>\n    <name>vm1</name>\n    <devices>" +
+		channel + "</devices>\n  </domain>\n</domstatus>\n"
+}
+
+// fewFiles is an agent of a guest with a few files and two programs, grep and tee. Writes of some files are refused.
+type fewFiles struct {
+	files   map[string]string
+	refuses string
+	ended   []map[string]any
+	rounds  int
+}
+
+func (g *fewFiles) Ask(_ context.Context, _ string, commands ...libvirt.AgentCommand) ([]json.RawMessage, error) {
+	g.rounds++
+	answers := make([]json.RawMessage, len(commands))
+	for i, c := range commands {
+		arguments, _ := c.Arguments.(map[string]any)
+		var answer any
+		if pid, is := arguments["pid"].(int64); is {
+			answer = g.ended[pid-1]
+		} else {
+			args, _ := arguments["arg"].([]string)
+			out, said, code := "", "", 0
+			switch arguments["path"] {
+			case "grep":
+				for _, file := range args[2:] {
+					if text, there := g.files[file]; there {
+						out += file + ":" + text + "\n"
+					} else {
+						said, code = said+"grep: "+file+": No such file or directory\n", 2
+					}
+				}
+			case "tee":
+				raw, _ := base64.StdEncoding.DecodeString(fmt.Sprint(arguments["input-data"]))
+				if strings.Contains(args[0], g.refuses) && g.refuses != "" {
+					said, code = "tee: "+args[0]+": Invalid argument\n", 1
+				} else {
+					g.files[args[0]] = strings.TrimSpace(string(raw))
+				}
+			}
+			g.ended = append(g.ended, map[string]any{"exited": true, "exitcode": code, "out-data": []byte(out), "err-data": []byte(said)})
+			answer = map[string]any{"pid": len(g.ended)}
+		}
+		text, err := json.Marshal(answer)
+		if err != nil {
+			return nil, err
+		}
+		answers[i] = text
+	}
+	return answers, nil
+}

@@ -1,0 +1,292 @@
+package machine
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mpps/internal/machine/libvirt"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
+)
+
+// TestInsideIsReadAsAHost compares what an agent's programs tell of this machine with what is read of it directly.
+func TestInsideIsReadAsAHost(t *testing.T) {
+	m := guestFolder(t, statusFile("running", "", connected))
+	direct, err := Open("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer direct.Close()
+	want := direct.Inventory(t.Context())
+	agent := &thisMachine{t: t}
+	inside := m.lookInside(t.Context(), agent, &facts.Guest{Name: "vm1", VCPUs: len(want.Topology.CPUs), MaxVCPUs: len(want.Topology.CPUs)})
+	if inside.Why != "" || inside.Host == nil {
+		t.Fatalf("not seen: %q", inside.Why)
+	}
+	if inside.Release != "6.12.48" || inside.OS != "Debian of vm1" {
+		t.Errorf("system: %+v", inside)
+	}
+	got := inside.Host
+	free := func(t facts.Topology) facts.Topology {
+		t.Nodes = slices.Clone(t.Nodes)
+		for i := range t.Nodes {
+			t.Nodes[i].Free, t.Nodes[i].Available = 0, 0
+		}
+		t.DeniedCPUs, t.DeniedNodes, t.Suspect = nil, nil, nil // of this process
+		return t
+	}
+	want.Kernel.RTGroups = "" // a guest is not asked for the configuration of its kernel
+	for what, pair := range map[string][2]any{
+		"kernel":   {want.Kernel, got.Kernel},
+		"topology": {free(want.Topology), free(got.Topology)},
+		"softnet":  {len(want.Softnet), len(got.Softnet)},
+		"swap":     {len(want.Housekeeping.Swap), len(got.Housekeeping.Swap)},
+		"name":     {want.Name, got.Name},
+	} {
+		if d := cmp.Diff(pair[0], pair[1]); d != "" {
+			t.Errorf("%s: %s", what, d)
+		}
+	}
+	var nics, seen []string
+	for _, n := range want.NICs {
+		nics = append(nics, fmt.Sprint(n.Name, n.MAC, n.Driver, n.Bus, n.PCI, n.Index, n.MTU, n.RxQueues, n.TxQueues, n.XPS, n.RPS, len(n.IRQs), n.Up))
+	}
+	for _, n := range got.NICs {
+		seen = append(seen, fmt.Sprint(n.Name, n.MAC, n.Driver, n.Bus, n.PCI, n.Index, n.MTU, n.RxQueues, n.TxQueues, n.XPS, n.RPS, len(n.IRQs), n.Up))
+	}
+	if d := cmp.Diff(nics, seen); d != "" {
+		t.Errorf("NICs: %s", d)
+	}
+}
+
+// TestChannelsUnseen: why a guest does not tell its channels is kept.
+func TestChannelsUnseen(t *testing.T) {
+	h := &facts.Host{NICs: []facts.NIC{{Name: "not-here", Driver: "virtio_net"}}}
+	takeChannels(t.Context(), &thisMachine{t: t, vanish: 1, because: libvirt.ErrAgentHangs}, &facts.Guest{Name: "vm1"}, h)
+	want := []facts.Unseen{facts.ChannelsUnseen("not-here", libvirt.ErrAgentHangs.Error())}
+	if d := cmp.Diff(want, h.Unseen); d != "" || h.NICs[0].Channels != nil {
+		t.Errorf("where the agent hangs: %+v: %s", h.NICs[0].Channels, d)
+	}
+	h.Unseen = nil // now its ethtool has an answer, of a device that is not there, or there is no ethtool
+	takeChannels(t.Context(), &thisMachine{t: t}, &facts.Guest{Name: "vm1"}, h)
+	if len(h.Unseen) != 1 || h.Unseen[0].Why == "" || h.NICs[0].Channels != nil {
+		t.Errorf("where ethtool fails: %+v, %+v", h.NICs[0].Channels, h.Unseen)
+	}
+}
+
+// TestUnreachable: what libvirt's own file says is said without asking anybody.
+func TestUnreachable(t *testing.T) {
+	for name, c := range map[string]struct {
+		status string
+		want   error
+	}{
+		"runs":             {statusFile("running", "", connected), nil},
+		"an ordinary job":  {statusFile("running", "<job type='modify' async='none'/>", connected), nil},
+		"off":              {"", libvirt.ErrNotRunning},
+		"paused":           {statusFile("paused", "", connected), libvirt.ErrPaused},
+		"migrates":         {statusFile("running", "<job type='none' async='migration out' phase='perform3' flags='0x0'/>", connected), libvirt.ErrMigrates},
+		"arrives":          {statusFile("paused", "<job type='none' async='migration in' phase='prepare' flags='0x900'/>", connected), libvirt.ErrMigrates},
+		"no agent started": {statusFile("running", "", disconnected), libvirt.ErrNoAgent},
+		"no channel":       {statusFile("running", "", ""), libvirt.ErrNoChannel},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := guestFolder(t, c.status)
+			if err := libvirt.Unreachable(m.Tree, "vm1"); !errors.Is(err, c.want) {
+				t.Errorf("found %v, expected %v", err, c.want)
+			}
+			agent := &thisMachine{t: t}
+			r := insideValue{m, agent}.Read(t.Context(), setting.In("vm1", setting.Of(setting.Sysctl, "kernel.osrelease")))
+			switch {
+			case c.want == nil && r.State != setting.Known:
+				t.Errorf("read as %v (%s)", r, r.Why)
+			case c.want == libvirt.ErrNotRunning && !(r.State == setting.Absent && r.NoObject):
+				t.Errorf("of a guest that is off: %+v", r)
+			case c.want != nil && c.want != libvirt.ErrNotRunning && (r.State != setting.Unknown || !strings.Contains(r.Why, c.want.Error())):
+				t.Errorf("read as %+v", r)
+			case c.want != nil && agent.asked > 0:
+				t.Error("it was asked all the same")
+			}
+		})
+	}
+	m := guestFolder(t, statusFile("running", "<job type='none' async='migration out'/>", connected))
+	if job := libvirt.Job(m.Tree, "vm1"); job != "migration out" {
+		t.Errorf("job %q", job)
+	}
+}
+
+// TestInsideValues reads values of this machine through an agent, and compares each with the mechanism's own reading.
+func TestInsideValues(t *testing.T) {
+	m := guestFolder(t, statusFile("running", "", connected))
+	direct, err := Open("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer direct.Close()
+	var all []setting.Address
+	for _, text := range []string{
+		"sysctl:kernel.osrelease", "sysctl:vm.stat_interval", "sysctl:kernel.nonesuch", "sysctl:kernel.//.secret", "sysfs:kernel/mm/transparent_hugepage/enabled",
+		"sysfs-cpus:devices/virtual/workqueue/cpumask", "sysfs:class/net/lo/mtu", "sysfs:class/net/lo/nonesuch",
+	} {
+		a, err := setting.ParseAddress("inside:vm1/" + text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, a)
+	}
+	agent := &thisMachine{t: t}
+	readings := insideValue{m, agent}.ReadAll(t.Context(), all)
+	if agent.asked > 3 {
+		t.Errorf("%d values took %d rounds", len(all), agent.asked)
+	}
+	for i, a := range all {
+		inner, err := a.Inner()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := direct.Mechanisms().Read(t.Context(), inner)
+		if strings.Contains(inner.Path, "secret") {
+			want = setting.CouldNotTell("leads out of /proc/sys")
+		}
+		if got := readings[i]; !got.Same(want) {
+			t.Errorf("%s: %+v, directly %+v", a, got, want)
+		}
+	}
+}
+
+// TestInsideWrites writes a file through an agent, as the program there writes it.
+func TestInsideWrites(t *testing.T) {
+	v := insideValue{guestFolder(t, statusFile("running", "", connected)), &thisMachine{t: t}}
+	for text, want := range map[string]struct {
+		value string
+		argv  []string
+		stdin string
+	}{
+		"sysctl:kernel.timer_migration":                  {"0", []string{"tee", "/proc/sys/kernel/timer_migration"}, "0\n"},
+		"sysfs-cpus:class/net/eth0/queues/tx-1/xps_cpus": {"0,33", []string{"tee", "/sys/class/net/eth0/queues/tx-1/xps_cpus"}, "2,00000001\n"},
+		"nic-channels:eth0/combined":                     {"4", []string{"ethtool", "-L", "eth0", "combined", "4"}, ""},
+		"service:irqbalance":                             {"running", []string{"systemctl", "start", "--", "irqbalance.service"}, ""},
+		"swap:dev/vda2":                                  {"off", []string{"swapoff", "/dev/vda2"}, ""},
+		"swap:dev/vda3":                                  {"on 5", []string{"swapon", "-p", "5", "/dev/vda3"}, ""},
+		"nic-channels:-L/combined":                       {value: "4"},
+		"service:a/b":                                    {value: "running"},
+		"sysctl:kernel.//.x":                             {value: "1"},
+	} {
+		inner, err := setting.ParseAddress(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := &insideLook{tree: newInsideTree()}
+		p, err := l.writer(setting.In("vm1", inner), want.value)
+		if want.argv == nil {
+			if err == nil {
+				t.Errorf("%s: would be written by %q", text, p.Argv)
+			}
+			continue
+		}
+		if err != nil || !slices.Equal(p.Argv, want.argv) || p.Stdin != want.stdin {
+			t.Errorf("%s: %q with %q, %v; expected %q with %q", text, p.Argv, p.Stdin, err, want.argv, want.stdin)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "value")
+	results, err := libvirt.Execute(t.Context(), v.agents, "vm1", libvirt.Call{Argv: []string{"tee", file}, Stdin: "7\n"}, libvirt.Call{Argv: []string{"tee", "/nonesuch/x"}, Stdin: "7\n"}, libvirt.Call{Argv: []string{"nonesuch-program"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(file); err != nil || string(text) != "7\n" || results[0].Problem() != nil {
+		t.Errorf("wrote %q: %v, %v", text, err, results[0].Problem())
+	}
+	if err := results[1].Problem(); err == nil || !strings.Contains(err.Error(), "No such file") {
+		t.Errorf("a refused write: %v", err)
+	}
+	if err := results[2].Problem(); err == nil || errors.Is(err, setting.ErrInDoubt) {
+		t.Errorf("a program that is not there: %v", err)
+	}
+}
+
+// TestGuestGoesAwayMidway: what had been started and was not seen to end is in doubt, unless the guest is gone.
+func TestGuestGoesAwayMidway(t *testing.T) {
+	m := guestFolder(t, statusFile("running", "", connected))
+	a := setting.In("vm1", setting.Of(setting.Sysctl, "kernel.nonesuch"))
+	for because, doubt := range map[error]bool{libvirt.ErrAgentHangs: true, libvirt.ErrNotRunning: false} {
+		err := insideValue{m, &thisMachine{t: t, vanish: 4, because: because}}.Write(t.Context(), a, setting.Value("1"))
+		if err == nil || errors.Is(err, setting.ErrInDoubt) != doubt || !strings.Contains(err.Error(), because.Error()) {
+			t.Errorf("%v: %v", because, err)
+		}
+		m.hung.Clear()
+	}
+	agent := &thisMachine{t: t, vanish: 1, because: libvirt.ErrAgentHangs}
+	v := insideValue{m, agent}
+	for range 3 {
+		if r := v.Read(t.Context(), a); r.State != setting.Unknown || !strings.Contains(r.Why, "does not answer") {
+			t.Errorf("of a guest that hangs: %+v", r)
+		}
+	}
+	if agent.asked != 1 {
+		t.Errorf("an agent that hangs was asked %d times", agent.asked)
+	}
+}
+
+// TestAgentRefuses: the default of RHEL forbids programs and files.
+func TestAgentRefuses(t *testing.T) {
+	for answer, want := range map[string]error{
+		`{"supported_commands":[{"name":"guest-exec","enabled":true},{"name":"guest-exec-status","enabled":true}]}`:  nil,
+		`{"supported_commands":[{"name":"guest-exec","enabled":false},{"name":"guest-exec-status","enabled":true}]}`: libvirt.ErrAgentRefuse,
+		`{"supported_commands":[{"name":"guest-ping","enabled":true}]}`:                                              libvirt.ErrAgentRefuse,
+	} {
+		if err := allows(json.RawMessage(answer), "guest-exec", "guest-exec-status"); !errors.Is(err, want) {
+			t.Errorf("%s: %v", answer, err)
+		}
+	}
+	if err := allows(json.RawMessage(`[`), "guest-exec"); err == nil {
+		t.Error("an answer that is none was accepted")
+	}
+}
+
+func TestAgentFailures(t *testing.T) {
+	for said, want := range map[string]error{
+		"error: Requested operation is not valid: domain is not running":                                         libvirt.ErrNotRunning,
+		"error: guest agent command timed out: guest agent didn't respond to command within '1' seconds":         libvirt.ErrAgentHangs,
+		"error: Guest agent is not responding: guest agent didn't respond to synchronization within '1' seconds": libvirt.ErrAgentHangs,
+		"error: Guest agent is not responding: QEMU guest agent is not connected":                                libvirt.ErrNoAgent,
+		"error: internal error: End of file from agent socket":                                                   libvirt.ErrNoAgent,
+		"error: argument unsupported: QEMU guest agent is not configured":                                        libvirt.ErrNoChannel,
+	} {
+		if err := libvirt.AgentFailure(errors.New("virsh: exit status 1: " + said)); !errors.Is(err, want) {
+			t.Errorf("%s: %v", said, err)
+		}
+	}
+}
+
+// TestInsideWritesTogether: all values in a few rounds, and where one is refused none.
+func TestInsideWritesTogether(t *testing.T) {
+	m := guestFolder(t, statusFile("running", "", connected))
+	var all []setting.Assignment
+	for name, value := range map[string]string{"kernel.timer_migration": "0", "kernel.sched_rt_runtime_us": "-1", "vm.stat_interval": "10"} {
+		all = append(all, setting.Assignment{Address: setting.In("vm1", setting.Of(setting.Sysctl, name)), To: setting.Value(value)})
+	}
+	before := map[string]string{"/proc/sys/kernel/timer_migration": "1", "/proc/sys/kernel/sched_rt_runtime_us": "950000", "/proc/sys/vm/stat_interval": "1"}
+	g := &fewFiles{files: maps.Clone(before)}
+	if err := (insideValue{m, g}).WriteAll(t.Context(), all); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(map[string]string{"/proc/sys/kernel/timer_migration": "0", "/proc/sys/kernel/sched_rt_runtime_us": "-1", "/proc/sys/vm/stat_interval": "10"}, g.files); d != "" || g.rounds > 4 {
+		t.Errorf("in %d rounds: %s", g.rounds, d)
+	}
+	g = &fewFiles{files: maps.Clone(before), refuses: "stat_interval"}
+	err := (insideValue{m, g}).WriteAll(t.Context(), all)
+	if err == nil || !strings.Contains(err.Error(), "vm.stat_interval") || !strings.Contains(err.Error(), "Invalid argument") {
+		t.Errorf("refused: %v", err)
+	}
+	if d := cmp.Diff(before, g.files); d != "" {
+		t.Errorf("one was refused, and the others stand: %s", d)
+	}
+}

@@ -1,0 +1,257 @@
+package machine
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"mpps/internal/machine/libvirt"
+	"mpps/internal/machine/tree"
+)
+
+// A guest's files are read by programs that every Linux has (grep, find and ls, of GNU or of busybox), rebuilt below a
+// private directory, and read there by the same code that reads a host.
+
+// Bounds of what a guest may answer: it is not trusted.
+const (
+	maxInsideFiles = 100_000
+	maxInsideBytes = 16 << 20
+	maxInsideCPUs  = 512
+)
+
+// nicLinks are the links of a NIC that are looked at, below its directory, and nicFiles its files and folders.
+var (
+	nicLinks = []string{"", "/device", "/device/driver", "/device/subsystem", "/device/../subsystem", "/master"}
+	nicFiles = []string{
+		"/ifindex", "/iflink", "/address", "/flags", "/mtu", "/tx_queue_len", "/uevent", "/carrier", "/speed", "/statistics", "/queues",
+		"/device/../uevent", "/device/../numa_node", "/device/../msi_irqs",
+	}
+)
+
+// eachNIC is a run of find that runs a program for every NIC with some of its files.
+func eachNIC(argv []string, files []string) libvirt.Call {
+	all := append([]string{"find", "/sys/class/net/", "-maxdepth", "1", "-type", "l", "-exec"}, argv...)
+	for _, file := range files {
+		all = append(all, "{}"+file)
+	}
+	return libvirt.Call{Argv: append(all, ";")}
+}
+
+// The programs that tell of a guest's NICs and interrupts: the links of its NICs, their files, the handlers of interrupts.
+func nicPrograms() []libvirt.Call {
+	return []libvirt.Call{
+		eachNIC([]string{"ls", "-ld"}, nicLinks),
+		eachNIC([]string{"grep", "-rHsa", ""}, nicFiles),
+		{Argv: []string{"find", "/proc/irq", "-mindepth", "2", "-type", "d"}},
+	}
+}
+
+// insidePaths are the files and folders of a guest that the inventory reads, besides those of its NICs and processes.
+func insidePaths(cpus int) []string {
+	all := []string{
+		"/proc/cmdline", "/proc/cpuinfo", "/proc/interrupts", "/proc/irq", "/proc/meminfo", "/proc/net/softnet_stat", "/proc/swaps", "/proc/version",
+		"/proc/sys/kernel/hostname", "/proc/sys/kernel/osrelease", "/proc/sys/kernel/version",
+		"/sys/class/dmi/id/product_name", "/sys/class/dmi/id/sys_vendor",
+		"/sys/devices/system/clocksource/clocksource0", "/sys/devices/system/node",
+		"/sys/kernel/mm/hugepages", "/sys/kernel/mm/ksm", "/sys/kernel/realtime",
+	}
+	const cpu = "/sys/devices/system/cpu/"
+	for _, name := range []string{"isolated", "nohz_full", "online", "possible", "present", "smt", "vulnerabilities"} {
+		all = append(all, cpu+name)
+	}
+	for i := range min(cpus, maxInsideCPUs) {
+		folder := cpu + "cpu" + strconv.Itoa(i)
+		all = append(all, folder+"/online", folder+"/topology", folder+"/cache")
+	}
+	return all
+}
+
+// insideTree is a guest's files as they were told: nothing is written before all is known. Keys are paths without a leading
+// slash in which no link is left.
+type insideTree struct {
+	files  map[string]string
+	links  map[string]string
+	dirs   map[string]bool
+	denied map[string]string // what could not be read, and why
+	size   int
+}
+
+func newInsideTree() *insideTree {
+	return &insideTree{files: map[string]string{}, links: map[string]string{}, dirs: map[string]bool{}, denied: map[string]string{}}
+}
+
+// real follows the links that are known.
+func (t *insideTree) real(name string) string { return t.follow(name, 40) }
+
+func (t *insideTree) follow(name string, left int) string {
+	at := ""
+	for element := range strings.SplitSeq(name, "/") {
+		switch element {
+		case "", ".":
+			continue
+		case "..":
+			at = strings.TrimPrefix(path.Dir("/"+at), "/")
+			continue
+		}
+		next := path.Join(at, element)
+		if target, isLink := t.links[next]; isLink && left > 0 {
+			next = t.follow(path.Join("/"+at, target), left-1)
+		}
+		at = next
+	}
+	return at
+}
+
+// known reports whether a path is one of those that a guest is asked for.
+func known(name string) bool {
+	return strings.HasPrefix(name, "proc/") || strings.HasPrefix(name, "sys/")
+}
+
+// grown counts what is kept and refuses what no guest has.
+func (t *insideTree) grown(bytes int) error {
+	t.size += bytes
+	if t.size > maxInsideBytes || len(t.files)+len(t.links)+len(t.dirs) > maxInsideFiles {
+		return errors.New("it tells more files than a guest has")
+	}
+	return nil
+}
+
+// addLinks takes what "ls -ld" printed: "… /sys/class/net/eth0 -> ../../devices/…". Upper links come before those below.
+func (t *insideTree) addLinks(text string) error {
+	type link struct{ name, target string }
+	var all []link
+	for line := range strings.Lines(text) {
+		at := strings.Index(line, " /sys/")
+		if at < 0 {
+			continue
+		}
+		if name, target, found := strings.Cut(strings.TrimSpace(line[at+2:]), " -> "); found && !path.IsAbs(target) {
+			all = append(all, link{name, target})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b link) int { return strings.Count(a.name, "/") - strings.Count(b.name, "/") })
+	for _, l := range all {
+		folder, base := path.Split(l.name)
+		name := path.Join(t.real(folder), base)
+		if !known(name) || base == ".." {
+			return fmt.Errorf("it tells of a link %q", l.name)
+		}
+		t.links[name] = l.target
+		if target := t.real(name); path.Dir(name) == tree.ClassNet && known(target) {
+			t.dirs[target] = true
+		}
+		if err := t.grown(len(l.name) + len(l.target)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addFiles takes what one grep printed, a line of a file on each line: PATH:TEXT. No path that is asked for has a colon. What
+// an earlier one told of a file is replaced.
+func (t *insideTree) addFiles(text string) error {
+	texts := map[string]*strings.Builder{}
+	for line := range strings.Lines(text) {
+		name, value, found := strings.Cut(strings.TrimSuffix(line, "\n"), ":")
+		if !found || !strings.HasPrefix(name, "/") {
+			continue
+		}
+		if name = t.real(name); !known(name) {
+			return fmt.Errorf("it tells of a file %q", name)
+		}
+		if texts[name] == nil {
+			texts[name] = &strings.Builder{}
+			t.files[name] = ""
+		}
+		texts[name].WriteString(value + "\n")
+		if err := t.grown(len(line)); err != nil {
+			return err
+		}
+	}
+	for name, all := range texts {
+		t.files[name] = all.String()
+	}
+	return nil
+}
+
+// addDirs takes a path on each line.
+func (t *insideTree) addDirs(text string) error {
+	for line := range strings.Lines(text) {
+		name := strings.TrimSpace(line)
+		if !strings.HasPrefix(name, "/") {
+			continue
+		}
+		if name = t.real(name); !known(name) {
+			return fmt.Errorf("it tells of a directory %q", name)
+		}
+		t.dirs[name] = true
+		if err := t.grown(len(name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// asked notes which of the files that were asked for one by one are not there or could not be read ("grep: PATH: REASON");
+// what is there and told no line is empty.
+func (t *insideTree) asked(files []string, said string) {
+	missing := map[string]bool{}
+	for line := range strings.Lines(said) {
+		_, line, _ = strings.Cut(strings.TrimSpace(line), "grep: ")
+		name, problem, found := strings.Cut(line, ": ")
+		switch {
+		case !found:
+		case strings.Contains(problem, "No such file"):
+			missing[name] = true
+		default:
+			t.denied[t.real(name)] = problem
+		}
+	}
+	for _, file := range files {
+		name := t.real(file)
+		if _, told := t.files[name]; !told && !missing[file] && t.denied[name] == "" {
+			t.files[name] = ""
+		}
+	}
+}
+
+// write rebuilds the files in a directory of their own and opens it as a machine. close removes it.
+func (t *insideTree) write() (m *Machine, done func() error, err error) {
+	dir, err := os.MkdirTemp("", "mpps-inside-")
+	if err != nil {
+		return nil, nil, err
+	}
+	if m, err = Open(dir); err != nil {
+		return nil, nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	done = func() error { return errors.Join(m.Close(), os.RemoveAll(dir)) }
+	made := map[string]bool{}
+	folder := func(name string) error {
+		if made[name] {
+			return nil
+		}
+		made[name] = true
+		return m.Root.MkdirAll(name, 0o700)
+	}
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(t.dirs)) {
+		if _, isLink := t.links[name]; !isLink {
+			errs = append(errs, folder(name))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.links)) {
+		errs = append(errs, folder(path.Dir(name)), m.Root.Symlink(t.links[name], name))
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.files)) {
+		errs = append(errs, folder(path.Dir(name)), m.Root.WriteFile(name, []byte(t.files[name]), 0o600))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("what it tells of its files does not fit together: %w", err), done())
+	}
+	return m, done, nil
+}

@@ -1,0 +1,294 @@
+package machine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"mpps/internal/machine/kernel"
+	"mpps/internal/machine/libvirt"
+	"mpps/internal/machine/systemd"
+	"mpps/internal/machine/tree"
+	"mpps/internal/model/setting"
+)
+
+// insideValue reads and writes single values inside guests (setting.Inside) through their agents. Reading fetches the files
+// that the values stand in and reads them as a host's; writing hands the text to tee, or runs ethtool, systemctl or swapon
+// there.
+type insideValue struct {
+	m      *Machine
+	agents libvirt.Agents // nil: libvirt's
+}
+
+// hung remembers for how long a guest's agent need not be asked again after it did not answer.
+const hung = 10 * time.Second
+
+// hungSince is when a guest's agent was last seen to hang, with the reason.
+type hungSince struct {
+	at  time.Time
+	why error
+}
+
+// remembered notes an agent that hangs, and returns the error.
+func (m *Machine) remembered(guest string, err error) error {
+	if errors.Is(err, libvirt.ErrAgentHangs) {
+		m.hung.Store(guest, hungSince{time.Now(), libvirt.ErrAgentHangs})
+	}
+	return err
+}
+
+// ask is who hands commands to the agent of a guest, or why nobody can.
+func (v insideValue) ask(guest string) (libvirt.Agents, error) {
+	if !v.m.Live() && v.agents == nil {
+		return nil, tree.ErrNotLive
+	}
+	if err := libvirt.Unreachable(v.m.Tree, guest); err != nil {
+		return nil, err
+	}
+	if since, known := v.m.hung.Load(guest); known {
+		if s, ok := since.(hungSince); ok && time.Since(s.at) < hung {
+			return nil, s.why
+		}
+	}
+	if v.agents != nil {
+		return v.agents, nil
+	}
+	l, err := libvirt.Open(v.m.Tree)
+	if err != nil {
+		return nil, err
+	}
+	a, able := l.(libvirt.Agents)
+	if !able {
+		return nil, tree.ErrNotLive
+	}
+	return a, nil
+}
+
+// Read reads one value.
+func (v insideValue) Read(ctx context.Context, a setting.Address) setting.Reading {
+	return v.ReadAll(ctx, []setting.Address{a})[0]
+}
+
+// ReadAll reads the values of one guest in the time of one.
+func (v insideValue) ReadAll(ctx context.Context, all []setting.Address) []setting.Reading {
+	readings := make([]setting.Reading, len(all))
+	for i, a := range all {
+		readings[i] = setting.CouldNotTell("guest " + a.Object() + ": not read")
+	}
+	if len(all) == 0 {
+		return readings
+	}
+	guest := all[0].Object()
+	ctx, cancel := context.WithTimeoutCause(ctx, libvirt.AgentPatience, libvirt.ErrAgentHangs)
+	defer cancel()
+	look, err := v.look(ctx, guest, all)
+	for i := range all {
+		switch {
+		case all[i].Object() != guest:
+		case errors.Is(err, libvirt.ErrNotRunning):
+			readings[i] = setting.NoObject(fmt.Sprintf("guest %s does not run: what was set inside it has gone with it", guest))
+		case err != nil:
+			readings[i] = setting.CouldNotTell(fmt.Sprintf("guest %s: %v", guest, v.m.remembered(guest, err)))
+		default:
+			readings[i] = look.reading(ctx, all[i])
+		}
+	}
+	if err := look.close(); err != nil {
+		readings[0] = setting.CouldNotTell(err.Error())
+	}
+	return readings
+}
+
+// insideLook is what one look at some values of a guest found.
+type insideLook struct {
+	tree  *insideTree                     // the files
+	ran   map[setting.Address]libvirt.Ran // of values that a program tells
+	wrong map[setting.Address]error
+
+	machine *Machine // of the files, when they have been asked for
+	done    func() error
+}
+
+// look fetches what the values need.
+func (v insideValue) look(ctx context.Context, guest string, all []setting.Address) (*insideLook, error) {
+	a, err := v.ask(guest)
+	if err != nil {
+		return nil, err
+	}
+	l := &insideLook{tree: newInsideTree(), ran: map[setting.Address]libvirt.Ran{}, wrong: map[setting.Address]error{}}
+	var files []string
+	var programs []libvirt.Call
+	var whose []setting.Address
+	interrupts := false
+	for _, at := range all {
+		inner, err := at.Inner()
+		if err != nil {
+			l.wrong[at] = err
+			continue
+		}
+		file, argv, err := insideAt(inner)
+		switch {
+		case err != nil:
+			l.wrong[at] = err
+		case inner.Kind == setting.IRQAffinity:
+			interrupts = true
+		case file != "":
+			files = append(files, file)
+		default:
+			programs, whose = append(programs, libvirt.Call{Argv: argv}), append(whose, at)
+		}
+	}
+	told := len(programs)
+	if len(files) > 0 {
+		programs = append(programs, libvirt.Call{Argv: append([]string{"grep", "-Ha", ""}, files...)})
+	}
+	links := len(programs)
+	if interrupts {
+		programs = append(programs, nicPrograms()...)
+		programs = append(programs, libvirt.Call{Argv: []string{"grep", "-rHsa", "", "/proc/irq"}})
+	}
+	if len(programs) == 0 {
+		return l, nil
+	}
+	results, err := libvirt.Execute(ctx, a, guest, programs...)
+	if err != nil {
+		return nil, err
+	}
+	for i, at := range whose {
+		l.ran[at] = results[i]
+	}
+	for _, r := range results[told:] {
+		if r.Failed != nil {
+			return nil, r.Failed
+		}
+	}
+	if interrupts {
+		err = errors.Join(l.tree.addLinks(results[links].Out), l.tree.addFiles(results[links+1].Out), l.tree.addDirs(results[links+2].Out), l.tree.addFiles(results[links+3].Out))
+	}
+	if len(files) > 0 {
+		err = errors.Join(err, l.tree.addFiles(results[told].Out))
+		l.tree.asked(files, results[told].Err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// insideAt is the file of a guest that holds a value, or the program that tells it.
+func insideAt(inner setting.Address) (file string, argv []string, err error) {
+	under := func(folder, name string) (string, []string, error) {
+		file := folder + "/" + name
+		if path.Clean(file) != file || !strings.HasPrefix(file, folder+"/") {
+			return "", nil, fmt.Errorf("%s: expected a path below %s", inner, folder)
+		}
+		return file, nil, nil
+	}
+	switch inner.Kind {
+	case setting.Sysctl:
+		return under("/"+tree.ProcSys, setting.SysctlPath(inner.Path))
+	case setting.Sysfs, setting.SysfsCPUs:
+		return under("/"+tree.Sys, inner.Path)
+	case setting.Swap:
+		return "/" + kernel.ProcSwaps, nil, nil
+	case setting.IRQAffinity:
+		return "", nil, nil
+	case setting.NICChannels:
+		if !plainName(inner.Object()) || inner.Rest() != "combined" {
+			return "", nil, fmt.Errorf("%s: expected NIC/combined", inner)
+		}
+		return "", []string{"ethtool", "-l", inner.Object()}, nil
+	case setting.Service:
+		if err := systemd.ServiceName(inner.Path); err != nil {
+			return "", nil, err
+		}
+		return "", []string{"systemctl", "show", "--property=LoadState,ActiveState", "--", inner.Path + ".service"}, nil
+	}
+	return "", nil, fmt.Errorf("%s: values of this kind are not read inside a guest", inner)
+}
+
+// reading is what was found at one address.
+func (l *insideLook) reading(ctx context.Context, a setting.Address) setting.Reading {
+	if err := l.wrong[a]; err != nil {
+		return setting.CouldNotTell(err.Error())
+	}
+	inner, err := a.Inner()
+	if err != nil {
+		return setting.CouldNotTell(err.Error())
+	}
+	if r, told := l.ran[a]; told {
+		return toldReading(inner, r)
+	}
+	if file, _, err := insideAt(inner); err == nil && l.tree.denied[strings.TrimPrefix(file, "/")] != "" {
+		return setting.CouldNotTell(file + " in the guest: " + l.tree.denied[strings.TrimPrefix(file, "/")])
+	}
+	if inner.Kind == setting.Swap {
+		return insideSwap(inner, l.tree.files[kernel.ProcSwaps])
+	}
+	m, err := l.open()
+	if err != nil {
+		return setting.CouldNotTell(err.Error())
+	}
+	return m.Mechanisms().Read(ctx, inner)
+}
+
+// open is the machine with the files, which close removes.
+func (l *insideLook) open() (*Machine, error) {
+	if l.machine == nil {
+		var err error
+		if l.machine, l.done, err = l.tree.write(); err != nil {
+			return nil, err
+		}
+	}
+	return l.machine, nil
+}
+
+func (l *insideLook) close() error {
+	if l == nil || l.machine == nil {
+		return nil
+	}
+	l.machine = nil
+	return l.done()
+}
+
+// toldReading reads what ethtool or systemctl printed.
+func toldReading(inner setting.Address, r libvirt.Ran) setting.Reading {
+	if inner.Kind == setting.Service {
+		if r.Failed != nil {
+			return setting.Reading{State: setting.Absent, Why: "systemd is not the init system there", Unsupported: true}
+		}
+		if err := r.Problem(); err != nil {
+			return setting.CouldNotTell(err.Error())
+		}
+		return systemd.UnitState(r.Out, inner.Path)
+	}
+	if err := r.Problem(); err != nil {
+		return setting.CouldNotTell(err.Error())
+	}
+	c := parseChannels(r.Out)
+	if c == nil {
+		return setting.CouldNotTell("ethtool in the guest prints what is not known here")
+	}
+	reading := setting.Value(strconv.Itoa(c.Combined))
+	least, most := int64(1), int64(c.MaxCombined)
+	reading.Min, reading.Max = &least, &most
+	return reading
+}
+
+// insideSwap is the state of a swap area by a guest's /proc/swaps.
+func insideSwap(inner setting.Address, text string) setting.Reading {
+	for _, area := range kernel.ParseSwaps(text) {
+		switch {
+		case area.Name != "/"+inner.Path:
+		case area.Priority >= 0:
+			return setting.Value("on " + strconv.Itoa(area.Priority))
+		default:
+			return setting.Value("on")
+		}
+	}
+	return setting.Value("off")
+}

@@ -1,0 +1,173 @@
+package machine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"mpps/internal/machine/irq"
+	"mpps/internal/machine/libvirt"
+	"mpps/internal/machine/systemd"
+	"mpps/internal/machine/tree"
+	"mpps/internal/model/setting"
+)
+
+// Write writes one value. An error of the program there is what its kernel said.
+func (v insideValue) Write(ctx context.Context, a setting.Address, to setting.Reading) error {
+	return v.WriteAll(ctx, []setting.Assignment{{Address: a, To: to}})
+}
+
+// WriteAll writes values in the time of one for each guest. Where one is refused, the others are put back.
+func (v insideValue) WriteAll(ctx context.Context, all []setting.Assignment) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, tree.WritePatience, libvirt.ErrAgentHangs)
+	defer cancel()
+	var done []setting.Assignment // with what was there before
+	for len(all) > 0 {
+		guest := all[0].Address.Object()
+		n := slices.IndexFunc(all, func(other setting.Assignment) bool { return other.Address.Object() != guest })
+		if n < 0 {
+			n = len(all)
+		}
+		before, err := v.writeIn(ctx, guest, all[:n])
+		if err != nil {
+			for _, one := range done {
+				_, undone := v.writeIn(context.WithoutCancel(ctx), one.Address.Object(), []setting.Assignment{one})
+				err = errors.Join(err, undone)
+			}
+			return err
+		}
+		done, all = append(done, before...), all[n:]
+	}
+	return nil
+}
+
+// writeIn writes values inside one guest and returns what was there before.
+func (v insideValue) writeIn(ctx context.Context, guest string, all []setting.Assignment) (before []setting.Assignment, err error) {
+	failed := func(i int, err error) error {
+		if (errors.Is(err, setting.ErrInDoubt) || errors.Is(err, libvirt.ErrNoAgent) || errors.Is(err, libvirt.ErrAgentHangs)) && v.vanished(guest) {
+			err = libvirt.ErrNotRunning
+		}
+		return tree.Refused(all[i].Address, all[i].To.String(), fmt.Errorf("guest %s: %w", guest, v.m.remembered(guest, err)))
+	}
+	addresses := make([]setting.Address, len(all))
+	for i := range all {
+		addresses[i] = all[i].Address
+		if _, err := tree.Canonical(all[i].Address, all[i].To); err != nil {
+			return nil, err
+		}
+	}
+	a, err := v.ask(guest)
+	if err != nil {
+		return nil, failed(0, err)
+	}
+	l, err := v.look(ctx, guest, addresses)
+	if err != nil {
+		return nil, failed(0, err)
+	}
+	defer func() { err = errors.Join(err, l.close()) }()
+	programs, back := make([]libvirt.Call, len(all)), make([]libvirt.Call, len(all))
+	before = make([]setting.Assignment, len(all))
+	for i, one := range all {
+		if programs[i], err = l.writer(one.Address, one.To.Value); err != nil {
+			return nil, failed(i, err)
+		}
+		before[i] = setting.Assignment{Address: one.Address, To: l.reading(ctx, one.Address)}
+		if before[i].To.State == setting.Known {
+			if back[i], err = l.writer(one.Address, before[i].To.Value); err != nil {
+				return nil, failed(i, err)
+			}
+		}
+	}
+	results, err := libvirt.Execute(ctx, a, guest, programs...)
+	if err != nil {
+		return nil, failed(0, err)
+	}
+	var undo []libvirt.Call
+	for i, r := range results {
+		switch problem := r.Problem(); {
+		case problem != nil:
+			err = errors.Join(err, failed(i, problem))
+		case back[i].Argv != nil:
+			undo = append(undo, back[i])
+		}
+	}
+	if err != nil && len(undo) > 0 && !errors.Is(err, libvirt.ErrNotRunning) {
+		undone, problem := libvirt.Execute(context.WithoutCancel(ctx), a, guest, undo...)
+		err = errors.Join(err, problem)
+		for _, r := range undone {
+			err = errors.Join(err, r.Problem())
+		}
+	}
+	return before, err
+}
+
+// vanished reports whether a guest has ended, of which libvirt may hear a moment later, on a busy host up to a second or two: what was
+// written there is gone then.
+func (v insideValue) vanished(guest string) bool {
+	for range 20 {
+		if errors.Is(libvirt.Unreachable(v.m.Tree, guest), libvirt.ErrNotRunning) {
+			return true
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	return false
+}
+
+// writer is the program that writes a value. Which number an interrupt has is told by what was looked at.
+func (l *insideLook) writer(a setting.Address, value string) (libvirt.Call, error) {
+	inner, err := a.Inner()
+	if err != nil {
+		return libvirt.Call{}, err
+	}
+	file, _, err := insideAt(inner)
+	if err != nil {
+		return libvirt.Call{}, err
+	}
+	if value, err = setting.Kinds[inner.Kind].Canonical(value); err != nil {
+		return libvirt.Call{}, err
+	}
+	tee := func(file, text string) libvirt.Call {
+		return libvirt.Call{Argv: []string{"tee", file}, Stdin: text + "\n"}
+	}
+	switch inner.Kind {
+	case setting.SysfsCPUs:
+		set, err := setting.ParseCPUs(value)
+		if err != nil {
+			return libvirt.Call{}, err
+		}
+		return tee(file, strings.TrimSpace(set.Mask())), nil
+	case setting.IRQAffinity:
+		m, err := l.open()
+		if err != nil {
+			return libvirt.Call{}, err
+		}
+		number, err := irq.Find(m.Tree, inner)
+		if err != nil {
+			return libvirt.Call{}, err
+		}
+		return tee("/"+path.Join(irq.Proc, strconv.Itoa(number), "smp_affinity_list"), value), nil
+	case setting.NICChannels:
+		return libvirt.Call{Argv: []string{"ethtool", "-L", inner.Object(), "combined", value}}, nil
+	case setting.Service:
+		verb, known := map[string]string{systemd.Running: "start", systemd.Stopped: "stop"}[value]
+		if !known {
+			return libvirt.Call{}, fmt.Errorf("expected %s or %s", systemd.Running, systemd.Stopped)
+		}
+		return libvirt.Call{Argv: []string{"systemctl", verb, "--", inner.Path + ".service"}}, nil
+	case setting.Swap:
+		priority, given := strings.CutPrefix(value, "on ")
+		switch {
+		case value == "off":
+			return libvirt.Call{Argv: []string{"swapoff", "/" + inner.Path}}, nil
+		case given:
+			return libvirt.Call{Argv: []string{"swapon", "-p", priority, "/" + inner.Path}}, nil
+		}
+		return libvirt.Call{Argv: []string{"swapon", "/" + inner.Path}}, nil
+	}
+	return tee(file, value), nil
+}

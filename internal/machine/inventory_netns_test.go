@@ -1,0 +1,53 @@
+//go:build netns
+
+package machine
+
+import (
+	"context"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"mpps/internal/machine/link"
+	"mpps/internal/machine/netfilter"
+	"mpps/internal/machine/tree/treetest"
+	"mpps/internal/model/facts"
+)
+
+func TestInventoryWithoutRoot(t *testing.T) {
+	if !treetest.InNamespace(t) {
+		return
+	}
+	treetest.IP(t, "link add br0 type bridge", "tuntap add t0 mode tap", "link set t0 master br0")
+	treetest.Tool(t, "iptables-legacy", "-A", "FORWARD", "-j", "ACCEPT")
+	m := liveMachine(t)
+	if err := syscall.Setgroups(nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Setresgid(65534, 65534, 65534); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Setresuid(65534, 65534, 65534); err != nil { // all threads: this process is the test's own
+		t.Fatal(err)
+	}
+	h := &facts.Host{}
+	start := time.Now()
+	link.Inventory(context.Background(), m.Tree, h)
+	netfilter.Inventory(context.Background(), m.Tree, h)
+	if len(h.Bridges) != 1 || len(h.Taps) != 1 || len(h.Bridges[0].Ports) != 1 {
+		t.Errorf("without root: %d bridges, %d taps; want 1 and 1", len(h.Bridges), len(h.Taps))
+	}
+	link.AskLanes(m.Tree, h)
+	if h.Kernel.Lanes != nil {
+		t.Errorf("without root the kernel said of lane programs %+v", h.Kernel.Lanes)
+	}
+	for _, tool := range []string{"iptables-legacy", "nft"} {
+		if !slices.Contains(h.Unseen, facts.RulesUnseen(tool, "", "needs root")) {
+			t.Errorf("unseen %v: want the rules of %s because it needs root", h.Unseen, tool)
+		}
+	}
+	if took := time.Since(start); took > 2*time.Second {
+		t.Errorf("took %v", took)
+	}
+}

@@ -1,0 +1,231 @@
+//go:build netns
+
+package lanes
+
+import (
+	"errors"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"mpps/internal/model/setting"
+)
+
+// tc runs a command of which a word may hold a blank, written as an underscore.
+func tc(t *testing.T, command string) error {
+	t.Helper()
+	words := strings.Fields(command)
+	for i := range words {
+		words[i] = strings.ReplaceAll(words[i], "_", " ")
+	}
+	out, err := exec.Command("tc", words...).CombinedOutput()
+	if err != nil {
+		t.Logf("tc %q: %s", words, out)
+	}
+	return err
+}
+
+// sayOK is a filter that answers "ok" to each frame.
+const sayOK = " bpf da bytecode 1,6_0_0_0"
+
+// TestFilterInFront: of filters at the NIC that of mpps runs first, whatever pref the others have and whenever they come. One that would
+// run before it is refused with its reason, and where one came later the NIC does not read as steered until it is written again.
+func TestFilterInFront(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	p := newPath(t, true, 4, 4)
+	had := map[[3]int]bool{}
+	windows := []setting.Lane{{Tap: "tap0", Base: 0, Count: 4}, {Tap: "tap1", Base: 4, Count: 4}}
+	prog := program(t, true)
+	must := func(command string) {
+		t.Helper()
+		if err := tc(t, command); err != nil {
+			t.Fatal(err)
+		}
+	}
+	must("qdisc add dev nic0 clsact")
+	for _, pref := range []string{"pref 1", "pref 5", ""} {
+		must("filter add dev nic0 egress " + pref + sayOK)
+		if err := prog.Write(windows); err != nil {
+			t.Fatalf("beside a filter with %q: %v", pref, err)
+		}
+		p.run(had, 200).exact(t, "beside a filter with "+pref, 200, p.guests, windows)
+		if err := prog.Remove(); err != nil {
+			t.Fatal(err)
+		}
+		must("filter del dev nic0 egress")
+	}
+	must("filter add dev nic0 egress protocol ip pref 1 u32 match u32 0 0 flowid :1")
+	err := prog.Write(windows)
+	hinted, is := errors.AsType[interface {
+		error
+		Hint() string
+	}](err)
+	if !is || !strings.Contains(err.Error(), "nic0 has a filter of somebody else's (u32) with pref 1") || !strings.Contains(hinted.Hint(), "nic0 egress") {
+		t.Errorf("behind a filter of another kind: %v", err)
+	}
+	must("filter del dev nic0 egress")
+	nothingLeft(t)
+
+	if err := prog.Write(windows); err != nil {
+		t.Fatal(err)
+	}
+	must("filter add dev nic0 egress pref 1" + sayOK)
+	if found := prog.reads(t); found != "idle" {
+		t.Errorf("with a filter in front it reads %s", found)
+	}
+	if err := prog.Write(windows); err != nil {
+		t.Fatal(err)
+	}
+	if found := prog.reads(t); found != setting.LanesText(windows) {
+		t.Errorf("written again it reads %s", found)
+	}
+	p.run(had, 200).exact(t, "written again", 200, p.guests, windows)
+	if err := prog.Remove(); err != nil {
+		t.Fatal(err)
+	}
+	must("filter del dev nic0 egress")
+	nothingLeft(t)
+}
+
+// TestOneTap: a tap that cannot be attached is told, and the others have their lanes; one that is gone is no matter; one with the queue
+// discipline ingress, which libvirt puts there for a limit, can be attached.
+func TestOneTap(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	newPath(t, false, 2, 2)
+	windows := []setting.Lane{{Tap: "tap0", Base: 0, Count: 2}, {Tap: "tap1", Base: 2, Count: 2}}
+	for _, one := range [][]setting.Lane{windows, {windows[1], windows[0]}} {
+		prog := program(t, true)
+		if err := errors.Join(tc(t, "qdisc add dev tap0 clsact"), tc(t, "filter add dev tap0 ingress protocol ip pref 1 u32 match u32 0 0 flowid :1")); err != nil {
+			t.Fatal(err)
+		}
+		err := prog.Write(one)
+		if _, is := errors.AsType[*TapsError](err); !is || !strings.Contains(err.Error(), "tap0: tap0 has a filter of somebody else's (u32)") {
+			t.Errorf("with a tap that cannot be attached: %v", err)
+		}
+		if found := prog.reads(t); found != "tap1=2+2" {
+			t.Errorf("with a tap that cannot be attached it reads %s", found)
+		}
+		if err := tc(t, "filter del dev tap0 ingress"); err != nil {
+			t.Fatal(err)
+		}
+		if err := prog.Write(one); err != nil {
+			t.Errorf("without that filter: %v", err)
+		}
+		if err := prog.Remove(); err != nil {
+			t.Fatal(err)
+		}
+		if err := tc(t, "qdisc del dev tap0 clsact"); err != nil {
+			t.Fatal(err)
+		}
+		nothingLeft(t)
+	}
+	ways(t, func(t *testing.T, filters bool) {
+		prog := program(t, filters)
+		there := prog.Find
+		gone := true
+		prog.Find = func(tap string) (Device, bool) {
+			if tap == "tap9" {
+				return Device{Name: tap, Index: 4711}, gone
+			}
+			return there(tap)
+		}
+		if err := prog.Write(append(windows, setting.Lane{Tap: "tap9", Base: 4, Count: 1})); err != nil {
+			t.Errorf("with a tap that went a moment ago: %v", err)
+		}
+		gone = false
+		if found := prog.reads(t); found != "tap0=0+2 tap1=2+2 tap9=4+1" {
+			t.Errorf("with a tap that went a moment ago it reads %s", found)
+		}
+		if err := prog.Remove(); err != nil {
+			t.Fatal(err)
+		}
+		nothingLeft(t)
+	})
+	prog := program(t, true)
+	if err := errors.Join(tc(t, "qdisc del dev tap1 clsact"), tc(t, "qdisc add dev tap1 handle ffff: ingress")); err != nil {
+		t.Fatal(err)
+	}
+	if err := prog.Write(windows); err != nil {
+		t.Errorf("with the queue discipline ingress at a tap: %v", err)
+	}
+	if found := prog.reads(t); found != setting.LanesText(windows) {
+		t.Errorf("with the queue discipline ingress at a tap it reads %s", found)
+	}
+	if err := prog.Remove(); err != nil {
+		t.Fatal(err)
+	}
+	nothingLeft(t)
+}
+
+// TestFiltersOfAnotherVersion: filters of another version count as there, and go with those of this one or for them.
+func TestFiltersOfAnotherVersion(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	newPath(t, false, 2)
+	prog := program(t, true)
+	windows := []setting.Lane{{Tap: "tap0", Base: 0, Count: 2}}
+	old := func() {
+		t.Helper()
+		_, programs, err := prog.ready()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer programs.Close()
+		for _, at := range []struct {
+			d Device
+			s side
+			f int
+		}{{prog.NIC, nicSide, programs.MppsLaneNic.FD()}, {find(t, prog, "tap0"), tapSide, programs.MppsLaneTap.FD()}} {
+			_ = tc(t, "qdisc add dev "+at.d.Name+" clsact") // may be there
+			if err := netlink.FilterAdd(&netlink.BpfFilter{
+				FilterAttrs: netlink.FilterAttrs{LinkIndex: at.d.Index, Parent: at.s.parent(), Protocol: unix.ETH_P_ALL},
+				Fd:          at.f, Name: "mpps-lanes-v9:nic0", DirectAction: true,
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := prog.removeDir(prog.dir()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	count := func(d Device, s side) int {
+		t.Helper()
+		all, err := filtersAt(d, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(all)
+	}
+	old()
+	if there, err := prog.Exists(); !there || err != nil {
+		t.Errorf("there: %v, %v", there, err)
+	}
+	if err := prog.Write(windows); err != nil {
+		t.Fatal(err)
+	}
+	if n, taps := count(prog.NIC, nicSide), count(find(t, prog, "tap0"), tapSide); n != 1 || taps != 1 {
+		t.Errorf("written over another version's: %d filters at the NIC and %d at the tap, expected 1 each", n, taps)
+	}
+	if found := prog.reads(t); found != setting.LanesText(windows) {
+		t.Errorf("reads %s", found)
+	}
+	if err := prog.Remove(); err != nil {
+		t.Fatal(err)
+	}
+	old()
+	if err := prog.Remove(); err != nil {
+		t.Fatal(err)
+	}
+	if there, err := prog.Exists(); there || err != nil {
+		t.Errorf("there after it was removed: %v, %v", there, err)
+	}
+	nothingLeft(t)
+}

@@ -1,0 +1,135 @@
+//go:build netns
+
+package lanes
+
+import (
+	"errors"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"mpps/internal/model/setting"
+)
+
+// TestClassifiers: a classifier of somebody else's at a tap erases the lane of what it passes, also where it has no class; so such a tap
+// does not read as steered. Where it goes the lane is there again.
+func TestClassifiers(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	p := newPath(t, true, 4, 4)
+	had := map[[3]int]bool{}
+	tc := func(command string) {
+		t.Helper()
+		if out, err := exec.Command("tc", strings.Fields(command)...).CombinedOutput(); err != nil {
+			t.Fatalf("tc %s: %v\n%s", command, err, out)
+		}
+	}
+	windows := []setting.Lane{{Tap: "tap0", Base: 0, Count: 4}, {Tap: "tap1", Base: 4, Count: 4}}
+	for _, c := range []struct{ qdisc, filter, kind string }{
+		{"handle ffff: ingress", "parent ffff: protocol all u32 match u32 0 0 flowid :1", "u32"},
+		{"clsact", "ingress bpf da bytecode 1,6\x000\x000\x000", "bpf"},
+	} {
+		prog := program(t, false)
+		if err := prog.Write(windows); err != nil {
+			t.Fatal(err)
+		}
+		tc("qdisc add dev tap1 " + c.qdisc)
+		if kinds, err := Classifiers(find(t, prog, "tap1")); err != nil || len(kinds) != 0 {
+			t.Errorf("%s without a filter: %v, %v", c.qdisc, kinds, err)
+		}
+		if found := prog.reads(t); found != setting.LanesText(windows) {
+			t.Errorf("%s without a filter reads %s", c.qdisc, found)
+		}
+		words := strings.Fields("filter add dev tap1 " + c.filter)
+		for i := range words {
+			words[i] = strings.ReplaceAll(words[i], "\x00", " ")
+		}
+		if out, err := exec.Command("tc", words...).CombinedOutput(); err != nil {
+			t.Fatalf("tc %q: %v\n%s", words, err, out)
+		}
+		if kinds, err := Classifiers(find(t, prog, "tap1")); err != nil || !slices.Equal(kinds, []string{c.kind}) {
+			t.Errorf("%s: %v, %v", c.kind, kinds, err)
+		}
+		if found := prog.reads(t); found != "tap0=0+4" {
+			t.Errorf("with a classifier (%s) at tap1 it reads %s", c.kind, found)
+		}
+		m, planned := p.run(had, 200), 0
+		for q := range 4 {
+			planned += m[[3]int{1, q, 4 + q}]
+		}
+		if planned == 800 {
+			t.Errorf("%s: lanes come through, and are said not to", c.kind)
+		}
+		tc("qdisc del dev tap1 " + strings.TrimPrefix(c.qdisc, "handle ffff: "))
+		if found := prog.reads(t); found != setting.LanesText(windows) {
+			t.Errorf("%s is gone: it reads %s", c.kind, found)
+		}
+		p.run(had, 200).exact(t, "without a classifier", 200, p.guests, windows)
+		if err := prog.Remove(); err != nil {
+			t.Fatal(err)
+		}
+		nothingLeft(t)
+	}
+}
+
+// TestClassifierBetween: a classifier at the egress of the tunnel on the way erases lanes too, and the taps behind it do not read as steered.
+func TestClassifierBetween(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	p := newPath(t, true, 4, 4)
+	had := map[[3]int]bool{}
+	windows := []setting.Lane{{Tap: "tap0", Base: 0, Count: 4}, {Tap: "tap1", Base: 4, Count: 4}}
+	ways(t, func(t *testing.T, filters bool) {
+		p.t = t
+		prog := program(t, filters)
+		prog.Between = func(Device) []Device { return []Device{find(t, prog, "vx0")} }
+		if err := prog.Write(windows); err != nil {
+			t.Fatal(err)
+		}
+		p.run(had, 200).exact(t, "without a classifier", 200, p.guests, windows)
+		if err := errors.Join(tc(t, "qdisc add dev vx0 clsact"), tc(t, "filter add dev vx0 egress"+sayOK)); err != nil {
+			t.Fatal(err)
+		}
+		if found := prog.reads(t); found != "idle" {
+			t.Errorf("with a classifier at the tunnel it reads %s", found)
+		}
+		planned := 0
+		for key, n := range p.run(had, 200) {
+			if key[2] == 4*key[0]+key[1] {
+				planned += n
+			}
+		}
+		if planned == 1600 {
+			t.Error("lanes come through, and are said not to")
+		}
+		if err := tc(t, "qdisc del dev vx0 clsact"); err != nil {
+			t.Fatal(err)
+		}
+		if found := prog.reads(t); found != setting.LanesText(windows) {
+			t.Errorf("the classifier is gone: it reads %s", found)
+		}
+		if err := prog.Remove(); err != nil {
+			t.Fatal(err)
+		}
+		nothingLeft(t)
+	})
+}
+
+// TestIngressInTheWay: where filters are used a NIC with the queue discipline ingress is refused, with the reason, and stays as it is.
+func TestIngressInTheWay(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	newPath(t, false, 2)
+	if out, err := exec.Command("tc", "qdisc", "add", "dev", "nic0", "handle", "ffff:", "ingress").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	prog := program(t, true)
+	if err := prog.Write([]setting.Lane{{Tap: "tap0", Base: 0, Count: 2}}); err == nil || !strings.Contains(err.Error(), "nic0 has the queue discipline ingress") {
+		t.Errorf("written: %v; it reads %s", err, prog.reads(t))
+	}
+	nothingLeft(t)
+}

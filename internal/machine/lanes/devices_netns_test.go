@@ -1,0 +1,98 @@
+//go:build netns
+
+package lanes
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"runtime"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"mpps/internal/model/setting"
+)
+
+// TestVeth: a container's veth hands frames on with the number of its transmit queue, from 0, where a tap counts from 1.
+func TestVeth(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	p := newPath(t, false)
+	ip(t, "link add host9 numtxqueues 4 numrxqueues 4 type veth peer name cont9 numtxqueues 4 numrxqueues 4", "link set cont9 up", "link set host9 up master br0")
+	prog := program(t, false)
+	if err := prog.Write([]setting.Lane{{Tap: "host9", Base: 3, Count: 4}}); err != nil {
+		t.Fatal(err)
+	}
+	cont, err := net.InterfaceByName("cont9")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	for queue := range 4 {
+		for q := range 4 { // all CPUs send by this queue
+			cpus := "0"
+			if q == queue {
+				cpus = fmt.Sprintf("%x", uint64(1)<<min(runtime.NumCPU(), 31)-1)
+			}
+			if err := os.WriteFile(fmt.Sprintf("/sys/class/net/cont9/queues/tx-%d/xps_cpus", q), []byte(cpus), 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for n := range 100 {
+			if err := unix.Sendto(fd, frameOf(9, byte(queue), uint32(n)), 0, &unix.SockaddrLinklayer{Ifindex: cont.Index}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 100 {
+			select {
+			case s := <-p.seen:
+				if int(s.queue) == queue && s.at != 3+queue {
+					t.Fatalf("queue %d of the container left by queue %d, expected %d", queue, s.at, 3+queue)
+				}
+			case <-time.After(2 * time.Second):
+				t.Fatal("frames are lost")
+			}
+		}
+	}
+	if err := prog.Remove(); err != nil {
+		t.Fatal(err)
+	}
+	nothingLeft(t)
+}
+
+// TestNICGone: what a NIC that is gone has left at the taps is seen, and removed.
+func TestNICGone(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	newPath(t, false, 2)
+	ways(t, func(t *testing.T, filters bool) {
+		ip(t, "link add nic1 type veth peer name far1", "link set nic1 up")
+		prog, err := programOf("nic1", filters)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := prog.Write([]setting.Lane{{Tap: "tap0", Base: 0, Count: 1}}); err != nil {
+			t.Fatal(err)
+		}
+		ip(t, "link del nic1")
+		prog.NIC.Index = 0
+		if there, err := prog.Exists(); !there || err != nil {
+			t.Errorf("there: %v, %v", there, err)
+		}
+		if err := prog.Remove(); err != nil {
+			t.Fatal(err)
+		}
+		if there, err := prog.Exists(); there || err != nil {
+			t.Errorf("there after it was removed: %v, %v", there, err)
+		}
+		nothingLeft(t)
+	})
+}

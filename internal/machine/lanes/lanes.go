@@ -1,0 +1,188 @@
+// Package lanes attaches the programs that carry a guest's choice of a queue from its tap to the NIC (bpf/lanes.bpf.c), reads what
+// is really attached, changes the windows while traffic runs, and takes all of it away. What it makes is pinned below a file
+// system of the kernel's and outlives the process:
+//
+//	/sys/fs/bpf/mpps/lanes-v1/NIC/windows   which queues of the NIC a tap has, by the tap's ifindex; read by the programs
+//	                              entries   the same as it was asked for, by the tap's name or its guest's address
+//	                              nic       the link of the NIC's program (tcx, Linux 6.6 and later)
+//	                              tap-17    the link of a tap's program, by ifindex
+//
+// On older kernels the programs are filters of a clsact queue discipline, which need no pin; only the maps are pinned.
+package lanes
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"mpps/internal/model/setting"
+)
+
+// FileSystem is where the kernel keeps pinned eBPF objects.
+const FileSystem = "/sys/fs/bpf"
+
+// version is that of the programs and maps. Another one's are never changed, only removed.
+const (
+	versionPrefix = "lanes-v"
+	version       = versionPrefix + "1"
+)
+
+// Device is a network device of this network namespace.
+type Device struct {
+	Name  string
+	Index int
+	// Unrecorded is set where the device hands frames on with the number of the sender's transmit queue, from 0, instead of
+	// recording a receive queue, from 1 (drivers/net/veth.c, veth_xmit, against drivers/net/tun.c, tun_get_user).
+	Unrecorded bool
+}
+
+// Program is what steers the packets that leave by one NIC.
+type Program struct {
+	Root string // the file system, FileSystem but in tests
+	NIC  Device
+	// Find finds the device that the tap of a lane is now; false where there is none.
+	Find func(tap string) (Device, bool)
+	// Between finds the devices that what a tap sends passes on its way to the NIC, as far as that is known; nil: none are.
+	Between func(tap Device) []Device
+	// Filters uses filters of clsact even where the kernel has tcx.
+	Filters bool
+}
+
+// side is which of the two programs is meant.
+type side int
+
+const (
+	tapSide side = iota // at a tap's ingress: what its guest sends
+	nicSide             // at the NIC's egress
+)
+
+// NoFileSystem says that the kernel's file system for pinned objects is not mounted.
+type NoFileSystem struct{ Root string }
+
+func (e *NoFileSystem) Error() string {
+	return e.Root + ": expected the bpf file system, found none: what is attached would go with this process"
+}
+
+// Hint says what to do.
+func (e *NoFileSystem) Hint() string {
+	return "mount -t bpf bpf " + e.Root + " (systemd does it at boot; in a container it is the host's business)"
+}
+
+// mounted tells whether the file system is there. The magic number is that of include/uapi/linux/magic.h, BPF_FS_MAGIC.
+func (p Program) mounted() error {
+	var fs unix.Statfs_t
+	err := unix.Statfs(p.Root, &fs)
+	switch {
+	case errors.Is(err, unix.ENOENT), err == nil && uint32(fs.Type) != unix.BPF_FS_MAGIC:
+		return &NoFileSystem{p.Root}
+	case err != nil:
+		return fmt.Errorf("%s: %w", p.Root, err)
+	}
+	return nil
+}
+
+// folder is the name of a NIC's directory. The file system keeps names with dots for itself (kernel/bpf/inode.c, bpf_lookup),
+// and no device has a colon in its name (net/core/dev.c, dev_valid_name).
+func (p Program) folder() string { return strings.ReplaceAll(p.NIC.Name, ".", ":") }
+
+func (p Program) dir() string { return filepath.Join(p.Root, "mpps", version, p.folder()) }
+
+// The names in the directory.
+const (
+	windowsPin = "windows"
+	entriesPin = "entries"
+	nicPin     = "nic"
+	tapPin     = "tap-"
+)
+
+func (p Program) pin(d Device, s side) string {
+	if s == nicSide {
+		return filepath.Join(p.dir(), nicPin)
+	}
+	return filepath.Join(p.dir(), fmt.Sprintf("%s%d", tapPin, d.Index))
+}
+
+// others are the directories of the NIC that other versions have made.
+func (p Program) others() ([]string, error) {
+	all, err := filepath.Glob(filepath.Join(p.Root, "mpps", versionPrefix+"*", p.folder()))
+	if err != nil {
+		return nil, err
+	}
+	var others []string
+	for _, dir := range all {
+		if dir != p.dir() {
+			others = append(others, dir)
+		}
+	}
+	return others, nil
+}
+
+// Steered are the NICs that have a directory of this version, by name.
+func Steered(root string) ([]string, error) {
+	dirs, err := filepath.Glob(filepath.Join(root, "mpps", version, "*"))
+	if err != nil {
+		return nil, err
+	}
+	var nics []string
+	for _, dir := range dirs {
+		nics = append(nics, strings.ReplaceAll(filepath.Base(dir), ":", "."))
+	}
+	return nics, nil
+}
+
+// Read is what is attached now: the lanes that are in effect, and those whose tap is not there and that are steered when it comes
+// and the programs are attached to it. there is false where nothing of mpps is attached to the NIC.
+func (p Program) Read() (lanes []setting.Lane, there bool, err error) {
+	others, err := p.others()
+	if err != nil {
+		return nil, false, err
+	}
+	if len(others) > 0 {
+		return nil, true, fmt.Errorf("%s: expected %s, found the program of another version of mpps", others[0], version)
+	}
+	if exists, err := p.Exists(); !exists || err != nil {
+		return nil, false, err
+	}
+	m, err := p.openMaps()
+	if err != nil {
+		return nil, true, err
+	}
+	if m == nil {
+		return nil, true, nil // what a killed write has left
+	}
+	defer m.close()
+	if is, err := p.attached(p.NIC, nicSide); !is || err != nil {
+		return nil, true, err
+	}
+	entries, err := m.recorded()
+	if err != nil {
+		return nil, true, err
+	}
+	erases := map[int]bool{}
+	for _, e := range entries {
+		d, found := p.Find(e.Tap)
+		if found {
+			if is, err := p.steers(m, e, d, erases); err != nil {
+				return nil, true, err
+			} else if !is {
+				continue
+			}
+		}
+		lanes = append(lanes, e)
+	}
+	return lanes, true, nil
+}
+
+// steers tells whether a lane is in effect on a device: the program has its window, is attached, and nobody's classifier takes the lane off.
+func (p Program) steers(m *maps, l setting.Lane, d Device, erases map[int]bool) (bool, error) {
+	if is, err := m.holds(d, l); !is || err != nil {
+		return false, err
+	}
+	if gone, err := p.erased(d, erases); gone || err != nil {
+		return false, err
+	}
+	return p.attached(d, tapSide)
+}

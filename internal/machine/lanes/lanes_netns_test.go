@@ -1,0 +1,113 @@
+//go:build netns
+
+package lanes
+
+import (
+	"testing"
+
+	"mpps/internal/model/setting"
+)
+
+// ways are the two ways in which the programs are attached.
+func ways(t *testing.T, run func(t *testing.T, filters bool)) {
+	for name, filters := range map[string]bool{"tcx": false, "clsact": true} {
+		t.Run(name, func(t *testing.T) { run(t, filters) })
+	}
+}
+
+// TestLanes: two guests through a tunnel with one queue. Without the programs their queues land on the same few of the NIC; with them
+// each frame leaves by the queue of its lane, and without them again as before.
+func TestLanes(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	p := newPath(t, true, 4, 4)
+	had := map[[3]int]bool{}
+	const each = 2000
+	before := p.run(had, each)
+	used := map[int]bool{}
+	for at := range before {
+		used[at[2]] = true
+	}
+	if len(used) > 2 {
+		t.Errorf("without steering: expected the tunnel to let the lanes run together, found %v", before)
+	}
+	ways(t, func(t *testing.T, filters bool) {
+		prog := program(t, filters)
+		if found := prog.reads(t); found != "absent" {
+			t.Fatalf("reads %s before", found)
+		}
+		windows := []setting.Lane{{Tap: "tap0", Base: 0, Count: 4}, {Tap: "tap1", Base: 4, Count: 4}}
+		if err := prog.Write(windows); err != nil {
+			t.Fatal(err)
+		}
+		if found := prog.reads(t); found != "tap0=0+4 tap1=4+4" {
+			t.Errorf("reads %s", found)
+		}
+		p.t = t
+		p.run(had, each).exact(t, "steered", each, p.guests, windows)
+		// Other windows, the wrong way round and too few queues.
+		windows = []setting.Lane{{Tap: "tap0", Base: 5, Count: 3}, {Tap: "tap1", Base: 0, Count: 1}}
+		if err := prog.Write(windows); err != nil {
+			t.Fatal(err)
+		}
+		m := p.run(had, each)
+		for q := range 4 {
+			at, n := 5+q%3, each
+			if m[[3]int{0, q, at}] != n || m[[3]int{1, q, 0}] != each {
+				t.Errorf("with other windows: %v", m)
+			}
+		}
+		if err := prog.Remove(); err != nil {
+			t.Fatal(err)
+		}
+		if found := prog.reads(t); found != "absent" {
+			t.Errorf("reads %s after it was removed", found)
+		}
+		nothingLeft(t)
+		if after := p.run(had, each); len(after) != len(before) {
+			t.Errorf("after the programs were removed: %v, before %v", after, before)
+		}
+	})
+}
+
+// TestTwoNICs: taps that send by two NICs have a program for each; taking one NIC's away leaves the other's lanes as they are.
+func TestTwoNICs(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	p := newPath(t, true, 4, 4)
+	had := map[[3]int]bool{}
+	ip(t, "link add nic1 numtxqueues 4 numrxqueues 4 type veth peer name far1 numtxqueues 4 numrxqueues 4", "link set nic1 up", "link set far1 up")
+	ways(t, func(t *testing.T, filters bool) {
+		p.t = t
+		first := program(t, filters)
+		second, err := programOf("nic1", filters)
+		if err != nil {
+			t.Fatal(err)
+		}
+		windows := []setting.Lane{{Tap: "tap0", Base: 0, Count: 4}, {Tap: "tap1", Base: 2, Count: 2}}
+		for _, prog := range []Program{first, second} {
+			if err := prog.Write(windows); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, prog := range []Program{first, second} {
+			if found := prog.reads(t); found != "tap0=0+4 tap1=2+2" {
+				t.Errorf("%s reads %s", prog.NIC.Name, found)
+			}
+		}
+		p.run(had, 300).exact(t, "by two NICs", 300, p.guests, windows)
+		if err := second.Remove(); err != nil {
+			t.Fatal(err)
+		}
+		if one, two := first.reads(t), second.reads(t); one != "tap0=0+4 tap1=2+2" || two != "absent" {
+			t.Errorf("one of two removed: they read %s and %s", one, two)
+		}
+		p.run(had, 300).exact(t, "by the other one", 300, p.guests, windows)
+		if err := first.Remove(); err != nil {
+			t.Fatal(err)
+		}
+		nothingLeft(t)
+	})
+}

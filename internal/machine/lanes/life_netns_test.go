@@ -1,0 +1,284 @@
+//go:build netns
+
+package lanes
+
+import (
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf/link"
+
+	"mpps/internal/model/setting"
+)
+
+// other is the process that a test starts to write, and to be killed.
+const other = "MPPS_TEST_LANES_WRITE"
+
+func TestMain(m *testing.M) {
+	if value := os.Getenv(other); value != "" {
+		os.Exit(write(value))
+	}
+	os.Exit(m.Run())
+}
+
+func write(value string) int {
+	lanes, err := setting.ParseLanes(value)
+	if err != nil {
+		return 2
+	}
+	p, err := programOf("nic0", os.Getenv("MPPS_TEST_FILTERS") != "")
+	if err != nil || p.Write(lanes) != nil {
+		return 3
+	}
+	return 0
+}
+
+func writer(value string, filters bool) *exec.Cmd {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), other+"="+value)
+	if filters {
+		cmd.Env = append(cmd.Env, "MPPS_TEST_FILTERS=1")
+	}
+	return cmd
+}
+
+// TestOutlivesTheProcess: another process attaches, ends, and the lanes stay; windows change while the programs stay attached.
+func TestOutlivesTheProcess(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	p := newPath(t, true, 4, 4)
+	had := map[[3]int]bool{}
+	ways(t, func(t *testing.T, filters bool) {
+		p.t = t
+		if out, err := writer("tap0=0+4 tap1=4+4", filters).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		prog := program(t, filters)
+		windows := []setting.Lane{{Tap: "tap0", Base: 0, Count: 4}, {Tap: "tap1", Base: 4, Count: 4}}
+		p.run(had, 500).exact(t, "after the process ended", 500, p.guests, windows)
+		before := linkIDs(t, prog)
+		windows[0].Base, windows[1].Base = 4, 0
+		if err := prog.Write(windows); err != nil {
+			t.Fatal(err)
+		}
+		if after := linkIDs(t, prog); after != before {
+			t.Errorf("programs were attached anew: links %s, before %s", after, before)
+		}
+		p.run(had, 500).exact(t, "with other windows", 500, p.guests, windows)
+		// A tap less: its program goes, that of the other stays.
+		if err := prog.Write(windows[:1]); err != nil {
+			t.Fatal(err)
+		}
+		if found := prog.reads(t); found != "tap0=4+4" {
+			t.Errorf("reads %s", found)
+		}
+		if is, err := prog.attached(find(t, prog, "tap1"), tapSide); is || err != nil {
+			t.Errorf("attached to tap1: %v, %v", is, err)
+		}
+		if err := prog.Remove(); err != nil {
+			t.Fatal(err)
+		}
+		nothingLeft(t)
+	})
+}
+
+func find(t *testing.T, p Program, tap string) Device {
+	t.Helper()
+	d, found := p.Find(tap)
+	if !found {
+		t.Fatalf("there is no %s", tap)
+	}
+	return d
+}
+
+// linkIDs are the numbers of the pinned links, or of the filters' programs.
+func linkIDs(t *testing.T, p Program) string {
+	t.Helper()
+	var all []string
+	for _, d := range []Device{p.NIC, find(t, p, "tap0"), find(t, p, "tap1")} {
+		s := tapSide
+		if d == p.NIC {
+			s = nicSide
+		}
+		filters, err := p.filters(d, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range filters {
+			all = append(all, f.Tag, string(rune('0'+f.Id)))
+		}
+		if l, err := link.LoadPinnedLink(p.pin(d, s), nil); err == nil {
+			info, err := l.Info()
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, string(rune('0'+info.ID)))
+			l.Close()
+		}
+	}
+	if len(all) < 3 {
+		t.Fatalf("programs on %d of 3 devices", len(all))
+	}
+	return strings.Join(all, " ")
+}
+
+// TestRemovedUnderTraffic: while guests send, the programs are attached, changed and removed over and over; every frame arrives, once.
+func TestRemovedUnderTraffic(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	p := newPath(t, true, 4, 4)
+	had := map[[3]int]bool{}
+	ways(t, func(t *testing.T, filters bool) {
+		p.t = t
+		prog := program(t, filters)
+		if filters { // clsact is there: the kernel drops frames while it comes
+			for _, err := range []error{prog.Write([]setting.Lane{{Tap: "tap0", Base: 0, Count: 4}, {Tap: "tap1", Base: 4, Count: 4}}), prog.Remove()} {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		stop := make(chan struct{})
+		var sending sync.WaitGroup
+		sending.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				for _, g := range p.guests {
+					g.send(t, 16)
+				}
+				p.pace(2000) // the capture keeps up
+			}
+		})
+		rounds := 0
+		for began := time.Now(); time.Since(began) < 1500*time.Millisecond; rounds++ {
+			err := prog.Write([]setting.Lane{{Tap: "tap0", Base: 0, Count: 4}, {Tap: "tap1", Base: 4, Count: 4}})
+			if err == nil {
+				err = prog.Write([]setting.Lane{{Tap: "tap0", Base: 2, Count: 2}})
+			}
+			if err == nil {
+				err = prog.Remove()
+			}
+			if err != nil {
+				t.Error(err)
+				break
+			}
+		}
+		close(stop)
+		sending.Wait()
+		m, frames := p.collect(had), 0
+		for _, n := range m {
+			frames += n
+		}
+		t.Logf("%d frames arrived, each once, while the programs came and went %d times", frames, rounds)
+		if rounds < 5 || frames < 10_000 {
+			t.Error("that was too little to prove anything")
+		}
+		nothingLeft(t)
+	})
+}
+
+// TestKilled: a process that attaches is killed at some moment. What it leaves never reads as absent unless nothing is there,
+// and both removing and writing again mend it.
+func TestKilled(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	newPath(t, false, 2, 2)
+	ways(t, func(t *testing.T, filters bool) {
+		prog := program(t, filters)
+		began := time.Now()
+		if err := writer("tap0=0+2 tap1=2+2", filters).Run(); err != nil {
+			t.Fatal(err)
+		}
+		took := time.Since(began)
+		if err := prog.Remove(); err != nil {
+			t.Fatal(err)
+		}
+		partly := map[string]int{}
+		for round := range 40 {
+			cmd := writer("tap0=0+2 tap1=2+2", filters)
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(took/4 + rand.N(took))
+			_ = cmd.Process.Kill() // it may have ended
+			_ = cmd.Wait()
+			found := prog.reads(t)
+			partly[found]++
+			if found == "absent" { // killed before the NIC's directory was there, an empty one above it may be
+				nothingAttached(t)
+			}
+			if round%2 == 0 {
+				if err := prog.Write([]setting.Lane{{Tap: "tap0", Base: 0, Count: 2}, {Tap: "tap1", Base: 2, Count: 2}}); err != nil {
+					t.Fatalf("over %s: %v", found, err)
+				}
+				if again := prog.reads(t); again != "tap0=0+2 tap1=2+2" {
+					t.Errorf("written over %s it reads %s", found, again)
+				}
+			}
+			if err := prog.Remove(); err != nil {
+				t.Fatalf("over %s: %v", found, err)
+			}
+			nothingLeft(t)
+		}
+		t.Logf("a write takes %v; killed in it, it left %v", took, partly)
+	})
+}
+
+// TestTapMadeAnew: a lane whose tap is not there is in effect, one whose tap came anew is not until it is written again.
+func TestTapMadeAnew(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	p := newPath(t, true, 2, 2)
+	had := map[[3]int]bool{}
+	ways(t, func(t *testing.T, filters bool) {
+		p.t = t
+		prog := program(t, filters)
+		windows := []setting.Lane{{Tap: "tap0", Base: 0, Count: 2}, {Tap: "tap1", Base: 2, Count: 2}}
+		const all = "tap0=0+2 tap1=2+2"
+		if err := prog.Write(windows); err != nil {
+			t.Fatal(err)
+		}
+		p.guests[1].close() // the tap goes with its last descriptor
+		if found := prog.reads(t); found != all {
+			t.Errorf("with its tap gone: reads %s", found)
+		}
+		if err := prog.Write(windows); err != nil {
+			t.Errorf("with its tap gone: %v", err)
+		}
+		sent := p.guests[1].sent
+		p.guests[1] = p.guest(1, 2)
+		p.guests[1].sent = sent
+		if found := prog.reads(t); found != "tap0=0+2" {
+			t.Errorf("with its tap made anew: reads %s", found)
+		}
+		if err := prog.Write(windows); err != nil {
+			t.Fatal(err)
+		}
+		if found := prog.reads(t); found != all {
+			t.Errorf("written again: reads %s", found)
+		}
+		p.run(had, 200).exact(t, "with its tap made anew", 200, p.guests, windows)
+		pins, err := filepath.Glob(prog.dir() + "/" + tapPin + "*")
+		if err != nil || !filters && len(pins) != 2 {
+			t.Errorf("pins %q, %v: expected those of the taps that are there", pins, err)
+		}
+		if err := prog.Remove(); err != nil {
+			t.Fatal(err)
+		}
+		nothingLeft(t)
+	})
+}

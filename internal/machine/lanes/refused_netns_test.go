@@ -1,0 +1,203 @@
+//go:build netns
+
+package lanes
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+
+	"mpps/internal/model/setting"
+)
+
+// TestRefused: what cannot be attached changes nothing.
+func TestRefused(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	newPath(t, false, 2, 2)
+	prog := program(t, false)
+	lo := prog
+	lo.NIC.Index = 4711 // no such device
+	if err := lo.Write([]setting.Lane{{Tap: "tap0", Base: 0, Count: 1}}); err == nil {
+		t.Error("attached to a device that is not there")
+	}
+	nothingLeft(t)
+	if err := prog.Write([]setting.Lane{{Tap: "tap0", Base: 0, Count: 2}}); err != nil {
+		t.Fatal(err)
+	}
+	twice := prog
+	twice.Find = func(string) (Device, bool) { return find(t, prog, "tap1"), true }
+	if err := twice.Write([]setting.Lane{{Tap: "tap0", Base: 4, Count: 2}, {Tap: "tap1", Base: 4, Count: 2}}); err == nil || !strings.Contains(err.Error(), "two lanes name tap1") {
+		t.Errorf("two lanes of one tap: %v", err)
+	}
+	if found := prog.reads(t); found != "tap0=0+2" {
+		t.Errorf("after a write that was refused it reads %s", found)
+	}
+	if err := prog.Remove(); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Unmount(FileSystem, 0); err != nil {
+		t.Fatal(err)
+	}
+	err := prog.Write([]setting.Lane{{Tap: "tap0", Base: 0, Count: 2}})
+	none, is := errors.AsType[*NoFileSystem](err)
+	if !is || !strings.Contains(none.Hint(), "mount -t bpf") {
+		t.Errorf("without the file system: %v", err)
+	}
+}
+
+// TestAnotherVersion: what another version has attached is not judged, and removed like our own.
+func TestAnotherVersion(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	newPath(t, false, 2)
+	prog := program(t, false)
+	if err := prog.Write([]setting.Lane{{Tap: "tap0", Base: 0, Count: 2}}); err != nil {
+		t.Fatal(err)
+	}
+	// Links cannot be moved from one directory to another of this file system: they are pinned there once more.
+	newer := strings.Replace(prog.dir(), version, "lanes-v9", 1)
+	if err := os.MkdirAll(newer, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []side{nicSide, tapSide} {
+		d := prog.NIC
+		if s == tapSide {
+			d = find(t, prog, "tap0")
+		}
+		l, err := link.LoadPinnedLink(prog.pin(d, s), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Unpin(); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Pin(filepath.Join(newer, filepath.Base(prog.pin(d, s)))); err != nil {
+			t.Fatal(err)
+		}
+		l.Close()
+	}
+	if found := prog.reads(t); !strings.Contains(found, "another version") {
+		t.Errorf("reads %s", found)
+	}
+	if err := prog.Remove(); err != nil {
+		t.Fatal(err)
+	}
+	nothingLeft(t)
+}
+
+// TestUntouched: frames of a tap without a window leave by the queue that they had without the programs, all frames with the bytes
+// that were sent (the capture compares them), and a
+// program of somebody else's that says "pass" beside ours takes no lane away.
+func TestUntouched(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	p := newPath(t, false, 4, 4)
+	had := map[[3]int]bool{}
+	before := p.run(had, 300)
+	prog := program(t, false)
+	windows := []setting.Lane{{Tap: "tap0", Base: 4, Count: 4}}
+	if err := prog.Write(windows); err != nil {
+		t.Fatal(err)
+	}
+	after := p.run(had, 300)
+	for key, n := range before {
+		if key[0] == 1 && after[key] != n {
+			t.Errorf("tap1 queue %d: %d frames by queue %d of the NIC, without the programs %d", key[1], after[key], key[2], n)
+		}
+	}
+	for q := range 4 {
+		if after[[3]int{0, q, 4 + q}] != 300 {
+			t.Errorf("tap0: %v", after)
+		}
+	}
+	pass, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.SchedCLS, License: "GPL", Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pass.Close()
+	l, err := link.AttachTCX(link.TCXOptions{Interface: find(t, prog, "tap0").Index, Program: pass, Attach: ebpf.AttachTCXIngress, Anchor: link.Tail()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	after = p.run(had, 300)
+	for q := range 4 {
+		if after[[3]int{0, q, 4 + q}] != 300 {
+			t.Errorf("tap0, with another program that says pass: %v", after)
+		}
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if n := p.changed.Load(); n > 0 {
+		t.Errorf("%d frames came with other bytes", n)
+	}
+	if err := prog.Remove(); err != nil {
+		t.Fatal(err)
+	}
+	nothingLeft(t)
+}
+
+// TestByHand: what somebody took off is not said to be there, and is attached again by the next write.
+func TestByHand(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	p := newPath(t, true, 2, 2)
+	had := map[[3]int]bool{}
+	prog := program(t, false)
+	windows := []setting.Lane{{Tap: "tap0", Base: 0, Count: 2}, {Tap: "tap1", Base: 2, Count: 2}}
+	for _, c := range []struct {
+		what  string
+		spoil func() error
+		reads string
+	}{
+		{"a tap's pin", func() error { return os.Remove(prog.pin(find(t, prog, "tap1"), tapSide)) }, "tap0=0+2"},
+		{"a tap's program", func() error { // as bpftool link detach
+			l, err := link.LoadPinnedLink(prog.pin(find(t, prog, "tap1"), tapSide), nil)
+			if err != nil {
+				return err
+			}
+			return errors.Join(l.Detach(), l.Close())
+		}, "tap0=0+2"},
+		{"the NIC's pin", func() error { return os.Remove(prog.pin(prog.NIC, nicSide)) }, "idle"},
+		{"the windows' pin", func() error { return os.Remove(filepath.Join(prog.dir(), windowsPin)) }, "idle"},
+		{"all pins", func() error { return os.RemoveAll(prog.dir()) }, "absent"},
+		{"a window", func() error {
+			m, err := prog.openMaps()
+			if err != nil {
+				return err
+			}
+			defer m.close()
+			return m.windows.Put(uint32(find(t, prog, "tap0").Index), lanesWindow{Base: 7, Count: 1})
+		}, "tap1=2+2"},
+	} {
+		if err := prog.Write(windows); err != nil {
+			t.Fatalf("before %s: %v", c.what, err)
+		}
+		if err := c.spoil(); err != nil {
+			t.Fatalf("%s: %v", c.what, err)
+		}
+		if found := prog.reads(t); found != c.reads {
+			t.Errorf("without %s it reads %s, expected %s", c.what, found, c.reads)
+		}
+	}
+	if err := prog.Write(windows); err != nil {
+		t.Fatal(err)
+	}
+	p.run(had, 200).exact(t, "written again", 200, p.guests, windows)
+	if err := prog.Remove(); err != nil {
+		t.Fatal(err)
+	}
+	nothingLeft(t)
+}

@@ -1,0 +1,135 @@
+//go:build netns
+
+package lanes
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"mpps/internal/model/setting"
+)
+
+// inNamespace runs the test that calls it in a process of its own with a network namespace and a bpf file system of its own, which
+// are gone when that process ends. It returns true in that process and false, after the outcome is known, in the other.
+func inNamespace(t *testing.T) bool {
+	t.Helper()
+	const mark = "MPPS_TEST_NAMESPACE"
+	if os.Getenv(mark) == t.Name() {
+		for _, err := range []error{
+			unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), unix.Mount("sysfs", "/sys", "sysfs", 0, ""), unix.Mount("bpf", FileSystem, "bpf", 0, ""),
+		} {
+			if err != nil {
+				t.Fatalf("mount: %v", err)
+			}
+		}
+		return true
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("namespaces need root")
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+	cmd.Env = append(os.Environ(), mark+"="+t.Name())
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("in its namespace: %v\n%s", err, out)
+	}
+	if strings.Contains(string(out), "--- SKIP") {
+		t.Skipf("in its namespace:\n%s", out)
+	}
+	t.Logf("in its namespace:\n%s", out)
+	return false
+}
+
+// program is that of nic0.
+func program(t testing.TB, filters bool) Program {
+	t.Helper()
+	p, err := programOf("nic0", filters)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func programOf(nic string, filters bool) (Program, error) {
+	l, err := netlink.LinkByName(nic)
+	if err != nil {
+		return Program{}, err
+	}
+	return Program{Root: FileSystem, NIC: Device{Name: nic, Index: l.Attrs().Index}, Filters: filters, Find: func(tap string) (Device, bool) {
+		l, err := netlink.LinkByName(tap)
+		if err != nil {
+			return Device{}, false
+		}
+		return Device{Name: tap, Index: l.Attrs().Index, Unrecorded: l.Type() == "veth"}, true
+	}}, nil
+}
+
+// reads is what is attached, as text.
+func (p Program) reads(t *testing.T) string {
+	t.Helper()
+	lanes, there, err := p.Read()
+	switch {
+	case err != nil:
+		return err.Error()
+	case !there:
+		return "absent"
+	}
+	return setting.LanesText(lanes)
+}
+
+// nothingLeft fails where a pin, a directory for pins, a program or a filter on a device is there.
+func nothingLeft(t *testing.T) {
+	t.Helper()
+	nothingAttached(t)
+	pins, err := filepath.Glob(FileSystem + "/*")
+	pins = slices.DeleteFunc(pins, func(name string) bool { return strings.HasSuffix(name, ".debug") }) // the kernel's own
+	if err != nil || len(pins) > 0 {
+		t.Errorf("pins are left: %q, %v", pins, err)
+	}
+}
+
+// nothingAttached fails where a pin, a program or a filter on a device is there; directories without any are no matter.
+func nothingAttached(t *testing.T) {
+	t.Helper()
+	err := filepath.WalkDir(filepath.Join(FileSystem, "mpps"), func(name string, at fs.DirEntry, err error) error {
+		if err == nil && !at.IsDir() {
+			t.Errorf("a pin is left: %s", name)
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	links, err := netlink.LinkList()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range links {
+		for _, at := range []ebpf.AttachType{ebpf.AttachTCXIngress, ebpf.AttachTCXEgress} {
+			if r, err := link.QueryPrograms(link.QueryOptions{Target: l.Attrs().Index, Attach: at}); err == nil && len(r.Programs) > 0 {
+				t.Errorf("%s: a program is left", l.Attrs().Name)
+			}
+		}
+		for _, parent := range []uint32{netlink.HANDLE_MIN_INGRESS, netlink.HANDLE_MIN_EGRESS} {
+			if left, err := netlink.FilterList(l, parent); err == nil && len(left) > 0 {
+				t.Errorf("%s: %d filters are left", l.Attrs().Name, len(left))
+			}
+		}
+	}
+}

@@ -1,0 +1,44 @@
+//go:build netns
+
+package lanes
+
+import (
+	"testing"
+
+	"github.com/cilium/ebpf/asm"
+
+	"mpps/internal/model/setting"
+)
+
+// TestSupported: this kernel takes the programs, as the other tests show, and is asked about tcx as by others; one that refuses a field is
+// heard with its reason.
+func TestSupported(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	newPath(t, false, 2)
+	s, err := Supported()
+	if err != nil || s.Why != "" {
+		t.Errorf("%+v, %v", s, err)
+	}
+	nothingLeft(t)
+	prog := program(t, false)
+	if err := prog.Write([]setting.Lane{{Tap: "tap0", Base: 0, Count: 2}}); err != nil {
+		t.Fatal(err)
+	}
+	if filters, err := prog.filters(prog.NIC, nicSide); err != nil || s.TCX != (len(filters) == 0) {
+		t.Errorf("tcx %v, and written by %d filters, %v", s.TCX, len(filters), err)
+	}
+	if err := prog.Remove(); err != nil {
+		t.Fatal(err)
+	}
+	spec, err := loadLanes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// skb->len may not be written.
+	spec.Programs["mpps_lane_nic"].Instructions = asm.Instructions{asm.StoreImm(asm.R1, 0, 1, asm.Word), asm.Mov.Imm(asm.R0, -1), asm.Return()}
+	if s, err := supported(spec); err != nil || s.Why == "" || s.TCX {
+		t.Errorf("a program that it does not take: %+v, %v", s, err)
+	}
+}

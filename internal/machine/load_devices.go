@@ -1,0 +1,234 @@
+package machine
+
+import (
+	"cmp"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"mpps/internal/machine/link"
+	"mpps/internal/machine/nicctl"
+	"mpps/internal/machine/probe"
+	"mpps/internal/machine/threads"
+	"mpps/internal/machine/tree"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
+)
+
+// spaceLook is what is counted in one network namespace.
+type spaceLook struct {
+	devices map[int]deviceLook // by index
+	sockets socketLook
+	tracked trackLook
+}
+
+// deviceLook is what is counted of one device.
+type deviceLook struct {
+	name, kind string // kind as in facts.DeviceLoad
+	driver     string
+	stats      map[string]uint64 // of the kernel
+	own        map[string]uint64 // of the driver
+	qdiscs     map[string]qdiscLook
+}
+
+// space reads the counters of a network namespace.
+func (w *LoadWatch) space(name string) (spaceLook, []facts.Unseen) {
+	now := spaceLook{devices: map[int]deviceLook{}}
+	var missed []facts.Unseen
+	where := ""
+	if name != "" {
+		where = " of network namespace " + name
+	}
+	missing := func(what string, err error) {
+		if err != nil {
+			missed = append(missed, facts.Unseen{What: what + where, Why: err.Error()})
+		}
+	}
+	missing("devices", w.m.inNetns(name, func() error {
+		if name != "" { // on a thread of its own
+			begun := probe.ThreadTime()
+			defer func() { w.cost += probe.ThreadTime() - begun }()
+		}
+		links, err := link.LinkTable(w.m.Tree)
+		if err != nil {
+			return err
+		}
+		socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(socket)
+		for _, link := range links {
+			d := deviceLook{name: link.Name, kind: w.kind(name, link), stats: link.Stats, qdiscs: map[string]qdiscLook{}}
+			if link.Kind == "" || link.Kind == "veth" {
+				if driver, err := nicctl.ReadDriver(socket, link.Name); err == nil {
+					d.driver, d.own = driver.Name, nicctl.Statistics(socket, link.Name, driver.Statistics)
+				}
+				if d.kind == "" && d.driver == "tun" {
+					d.kind = "tap"
+				}
+			}
+			now.devices[link.Index] = d
+		}
+		missing("queue disciplines", readQdiscs(now.devices))
+		sockets, err := w.m.sockets()
+		now.sockets = sockets
+		missing("sockets", err)
+		now.tracked, err = w.m.tracked()
+		missing("tracked connections", err)
+		return nil
+	}))
+	return now, missed
+}
+
+// kind is what a device is on the path.
+func (w *LoadWatch) kind(netns string, d link.Device) string {
+	switch {
+	case d.Kind == "bridge" || d.Kind == "openvswitch":
+		return "bridge"
+	case link.IsTunnel(d.Kind):
+		return "tunnel"
+	case d.Kind == "tun" || d.Kind == "macvtap":
+		return "tap"
+	case d.Kind == "veth":
+		return "veth"
+	case d.Name == "lo":
+		return ""
+	case d.Kind != "":
+		return "other"
+	}
+	if netns == "" {
+		for i := range w.h.NICs {
+			if n := &w.h.NICs[i]; n.Name == d.Name && n.PhysFn != "" {
+				return "vf"
+			}
+		}
+		if w.m.Exists(path.Join(tree.ClassNet, d.Name, "device", "physfn")) {
+			return "vf"
+		}
+	}
+	return "nic"
+}
+
+// devicesBetween is what the devices of a namespace did between two looks.
+func (w *LoadWatch) devicesBetween(netns string, before, after spaceLook, irqs []facts.IRQRun) []facts.DeviceLoad {
+	all := []facts.DeviceLoad{}
+	for _, index := range slices.Sorted(maps.Keys(after.devices)) {
+		b := after.devices[index]
+		a, was := before.devices[index]
+		if b.kind == "" || was && a.name != b.name && a.kind != b.kind {
+			continue
+		}
+		if !was { // made meanwhile: all that it counts is new
+			a = deviceLook{}
+		}
+		grown := func(name string) uint64 { return facts.Grown(a.stats[name], b.stats[name]) }
+		d := facts.DeviceLoad{
+			Name: b.name, Kind: b.kind, Netns: netns, RxPackets: grown("rx_packets"), TxPackets: grown("tx_packets"),
+			RxBytes: grown("rx_bytes"), TxBytes: grown("tx_bytes"), Counters: map[string]uint64{}, SpeedMbps: -1,
+			Queues: queuesBetween(a.own, b.own), Qdisc: qdiscsBetween(a.qdiscs, b.qdiscs),
+		}
+		for name := range b.stats {
+			switch name {
+			case "rx_packets", "tx_packets", "rx_bytes", "tx_bytes":
+			default:
+				if n := grown(name); n > 0 {
+					d.Counters[name] = n
+				}
+			}
+		}
+		for name, n := range b.own {
+			if _, kernels := b.stats[name]; kernels {
+				continue
+			}
+			if _, unit, ofQueue := nicctl.OfQueue(name); ofQueue && (unit == "packets" || unit == "bytes" || unit == "cnt") {
+				continue
+			}
+			if n := facts.Grown(a.own[name], n); n > 0 {
+				d.Counters[name] = n
+			}
+		}
+		if netns == "" {
+			w.own(&d, irqs)
+		}
+		all = append(all, d)
+	}
+	return all
+}
+
+// own adds what the host knows of a device of its own namespace.
+func (w *LoadWatch) own(d *facts.DeviceLoad, irqs []facts.IRQRun) {
+	for i := range w.h.Guests {
+		for _, nic := range w.h.Guests[i].NICs() {
+			if nic.Tap != "" && nic.Tap == d.Name {
+				d.Guest = w.h.Guests[i].Name
+			}
+		}
+	}
+	for i := range w.h.NICs {
+		n := &w.h.NICs[i]
+		if n.Name != d.Name {
+			continue
+		}
+		d.SpeedMbps = n.Speed
+		if d.SpeedMbps == 0 {
+			d.SpeedMbps = -1
+		}
+		interruptsOfQueues(d, n, irqs)
+	}
+}
+
+// interruptsOfQueues tells where the interrupts of a NIC's queues came. Which queue an interrupt serves its name tells (TxRx-3, rx-3,
+// input.3); the directions are those of the name, both where it names none.
+func interruptsOfQueues(d *facts.DeviceLoad, n *facts.NIC, irqs []facts.IRQRun) {
+	for _, irq := range n.IRQs {
+		at := slices.IndexFunc(irqs, func(r facts.IRQRun) bool { return r.Number == irq.Number })
+		digits := len(irq.On)
+		for digits > 0 && irq.On[digits-1] >= '0' && irq.On[digits-1] <= '9' {
+			digits--
+		}
+		var queue int
+		if at < 0 || digits == len(irq.On) || !threads.Scan(irq.On, irq.On[:digits], &queue) {
+			continue
+		}
+		cpus := setting.CPUs(slices.Collect(maps.Keys(irqs[at].Counts))...)
+		word := strings.ToLower(irq.On)
+		rx, tx := strings.Contains(word, "rx") || strings.Contains(word, "input"), strings.Contains(word, "tx") || strings.Contains(word, "output")
+		for _, way := range []string{"rx", "tx"} {
+			if rx != tx && (way == "rx") != rx {
+				continue
+			}
+			q := slices.IndexFunc(d.Queues, func(q facts.QueueLoad) bool { return q.Direction == way && q.Index == queue })
+			if q < 0 {
+				d.Queues = append(d.Queues, facts.QueueLoad{Direction: way, Index: queue, CPUs: cpus})
+				continue
+			}
+			d.Queues[q].CPUs = cpus
+		}
+	}
+	sortQueues(d.Queues)
+}
+
+func sortQueues(queues []facts.QueueLoad) {
+	slices.SortFunc(queues, func(a, b facts.QueueLoad) int {
+		return cmp.Or(strings.Compare(a.Direction, b.Direction), cmp.Compare(a.Index, b.Index))
+	})
+}
+
+// queuesBetween is what a driver's queues did between two looks.
+func queuesBetween(before, after map[string]uint64) []facts.QueueLoad {
+	was, is := nicctl.ByQueue(before), nicctl.ByQueue(after)
+	all := []facts.QueueLoad{}
+	for q, b := range is {
+		a := was[q]
+		all = append(all, facts.QueueLoad{
+			Direction: q.Direction, Index: q.Number, Packets: facts.Grown(a.Packets, b.Packets), Drops: facts.Grown(a.Drops, b.Drops),
+			Stopped: facts.Grown(a.Stopped, b.Stopped), CPUs: setting.CPUSet{},
+		})
+	}
+	sortQueues(all)
+	return all
+}

@@ -1,0 +1,194 @@
+package machine
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"mpps/internal/machine/cpu"
+	"mpps/internal/machine/irq"
+	"mpps/internal/machine/libvirt"
+	"mpps/internal/machine/link"
+	"mpps/internal/machine/systemd"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
+)
+
+// guestLook is one look at the counters inside a guest, through its agent.
+type guestLook struct {
+	uptime  float64 // by the guest's own clock: its answer takes time to come
+	times   map[int]cpu.Times
+	softnet []facts.Softnet
+	devices map[string]map[string]uint64
+	irqs    map[string]irq.Counts
+	sockets socketLook
+	why     error // that there is none
+}
+
+// insideFiles are the files of a guest that hold what is counted there.
+var insideFiles = []string{
+	"/proc/uptime", "/proc/stat", "/proc/interrupts", "/proc/net/softnet_stat", "/proc/net/dev", "/proc/net/snmp", "/proc/net/snmp6", "/proc/net/netstat",
+}
+
+// mostInside is how many guests are asked at each look: each takes some starts of virsh.
+const mostInside = 4
+
+// asked are the guests whose agents are asked: the one that the inventory looks inside, or those that run and have one.
+func (w *LoadWatch) asked() []*facts.Guest {
+	if !w.o.Inside || w.m.inside == NoGuest {
+		return nil
+	}
+	var all []*facts.Guest
+	for i := range w.h.Guests {
+		g := &w.h.Guests[i]
+		if g.Managed && g.State == "running" && (w.m.inside == "" || w.m.inside == g.Name) && len(all) < mostInside {
+			all = append(all, g)
+		}
+	}
+	return all
+}
+
+// guests looks inside those that are asked.
+func (w *LoadWatch) guests(ctx context.Context) map[string]guestLook {
+	all := map[string]guestLook{}
+	for _, g := range w.asked() {
+		a, err := insideValue{m: w.m, agents: w.agents}.ask(g.Name)
+		if err != nil {
+			all[g.Name] = guestLook{why: err}
+			continue
+		}
+		ctx, cancel := context.WithTimeoutCause(ctx, libvirt.AgentPatience, libvirt.ErrAgentHangs)
+		look := lookAtGuest(ctx, a, g.Name)
+		cancel()
+		look.why = w.m.remembered(g.Name, look.why)
+		all[g.Name] = look
+	}
+	return all
+}
+
+// lookAtGuest fetches the counters of a guest in one run of grep.
+func lookAtGuest(ctx context.Context, a libvirt.Agents, guest string) guestLook {
+	var l guestLook
+	results, err := libvirt.Execute(ctx, a, guest, libvirt.Call{Argv: append([]string{"grep", "-Hsa", ""}, insideFiles...)})
+	if err != nil {
+		l.why = err
+		return l
+	}
+	if l.why = results[0].Failed; l.why != nil {
+		return l
+	}
+	tree := newInsideTree()
+	if l.why = tree.addFiles(results[0].Out); l.why != nil {
+		return l
+	}
+	text := func(name string) string { return tree.files[strings.TrimPrefix(name, "/")] }
+	first, _, _ := strings.Cut(text("/proc/uptime"), " ")
+	if l.uptime, err = strconv.ParseFloat(first, 64); err != nil {
+		l.why = fmt.Errorf("it told no /proc/uptime: %w", err)
+		return l
+	}
+	l.times = cpu.ParseTimes(text("/proc/stat"))
+	if l.softnet, err = link.ParseSoftnet(text("/proc/net/softnet_stat")); err != nil {
+		l.why = err
+		return l
+	}
+	l.irqs = irq.ParseCPUCounts(text("/proc/interrupts"), setting.CPUs(slices.Collect(maps.Keys(l.times))...))
+	l.devices = parseNetDev(text("/proc/net/dev"))
+	l.sockets.count(text("/proc/net/snmp"), text("/proc/net/netstat"), text("/proc/net/snmp6"))
+	return l
+}
+
+// parseNetDev reads /proc/net/dev (net/core/net-procfs.c, dev_seq_printf_stats), whose numbers are sums of what the counters of a
+// device tell apart: drop is dropped and missed, fifo and frame stand for themselves.
+func parseNetDev(text string) map[string]map[string]uint64 {
+	columns := []string{
+		"rx_bytes", "rx_packets", "rx_errors", "rx_dropped", "rx_fifo_errors", "rx_frame_errors", "rx_compressed", "multicast",
+		"tx_bytes", "tx_packets", "tx_errors", "tx_dropped", "tx_fifo_errors", "collisions", "tx_carrier_errors", "tx_compressed",
+	}
+	all := map[string]map[string]uint64{}
+	for line := range strings.Lines(text) {
+		name, rest, found := strings.Cut(line, ":")
+		fields := strings.Fields(rest)
+		if !found || len(fields) < len(columns) {
+			continue
+		}
+		stats := map[string]uint64{}
+		for i, column := range columns {
+			stats[column], _ = strconv.ParseUint(fields[i], 10, 64) // the kernel's own numbers
+		}
+		all[strings.TrimSpace(name)] = stats
+	}
+	return all
+}
+
+// virtioQueue is the name of an interrupt of a queue of a virtio NIC: no other virtio device has queues of these names.
+var virtioQueue = regexp.MustCompile(`^virtio\d+-(input|output)\.\d+$`)
+
+// guestsBetween is what happened inside the guests between two looks.
+func (w *LoadWatch) guestsBetween(before, after map[string]guestLook, l *facts.Load) {
+	for _, g := range w.asked() {
+		a, b := before[g.Name], after[g.Name]
+		why := b.why
+		if a.why != nil {
+			why = a.why
+		}
+		if why == nil && b.uptime <= a.uptime {
+			why = fmt.Errorf("it was started anew")
+		}
+		if why != nil {
+			l.Unseen = append(l.Unseen, facts.Unseen{What: "the inside of guest " + g.Name, Why: why.Error()})
+			continue
+		}
+		l.Guests = append(l.Guests, guestBetween(g, a, b))
+	}
+}
+
+func guestBetween(g *facts.Guest, a, b guestLook) facts.GuestLoad {
+	cpus := slices.Sorted(maps.Keys(b.times))
+	load := facts.GuestLoad{
+		Name: g.Name, Seconds: b.uptime - a.uptime, CPUs: loadOfCPUs(a.times, b.times, cpus), Softnet: facts.SoftnetBetween(a.softnet, b.softnet),
+		Devices: []facts.DeviceLoad{}, IRQs: []map[int]uint64{}, Service: map[string]bool{},
+	}
+	addSockets(&load.Sockets, a.sockets, b.sockets)
+	for _, name := range slices.Sorted(maps.Keys(b.devices)) {
+		if name == "lo" {
+			continue
+		}
+		d := facts.DeviceLoad{Name: name, Kind: "nic", Guest: g.Name, Counters: map[string]uint64{}, SpeedMbps: -1, Queues: []facts.QueueLoad{}, Qdisc: []facts.QdiscLoad{}}
+		for counter, n := range b.devices[name] {
+			n = facts.Grown(a.devices[name][counter], n)
+			switch counter {
+			case "rx_packets":
+				d.RxPackets = n
+			case "tx_packets":
+				d.TxPackets = n
+			case "rx_bytes":
+				d.RxBytes = n
+			case "tx_bytes":
+				d.TxBytes = n
+			default:
+				if n > 0 {
+					d.Counters[counter] = n
+				}
+			}
+		}
+		load.Devices = append(load.Devices, d)
+	}
+	for _, irq := range irq.CountsBetween(a.irqs, b.irqs, cpus) {
+		if irq.Number >= 0 && (virtioQueue.MatchString(irq.Name) || slices.ContainsFunc(load.Devices, func(d facts.DeviceLoad) bool { return strings.HasPrefix(irq.Name, d.Name) })) {
+			load.IRQs = append(load.IRQs, irq.Counts)
+		}
+	}
+	if g.Inside != nil && g.Inside.Host != nil {
+		for at, r := range g.Inside.Host.Readings {
+			if at.Kind == setting.Service && r.State != setting.Unknown {
+				load.Service[at.Path] = r.Value == systemd.Running
+			}
+		}
+	}
+	return load
+}

@@ -1,0 +1,35 @@
+package machine
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
+
+// inNetns calls f on a thread that is in a network namespace: sockets that it opens and /proc/thread-self/net are of that one, /sys is
+// not. The name is that below /run/netns (ip-netns(8)); the empty one is that of this process. The thread ends with f.
+func (m *Machine) inNetns(name string, f func() error) error {
+	if name == "" {
+		return f()
+	}
+	done := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread serves nobody else
+		file := filepath.Join("/run/netns", name)
+		fd, err := unix.Open(file, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			done <- fmt.Errorf("network namespace %s: %w", name, &os.PathError{Op: "open", Path: file, Err: err})
+			return
+		}
+		defer unix.Close(fd)
+		if err := unix.Setns(fd, unix.CLONE_NEWNET); err != nil {
+			done <- fmt.Errorf("enter network namespace %s: %w", name, err)
+			return
+		}
+		done <- f()
+	}()
+	return <-done
+}

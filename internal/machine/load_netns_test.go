@@ -1,0 +1,320 @@
+//go:build netns
+
+package machine
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"mpps/internal/machine/cpu"
+	"mpps/internal/machine/threads"
+	"mpps/internal/machine/tree/treetest"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
+)
+
+// twoSpaces makes two named network namespaces with a veth pair between them: v0 with 198.18.0.1 in the first, v1 with 198.18.0.2 in
+// the second.
+func twoSpaces(t *testing.T) (first, second string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("namespaces need root")
+	}
+	first, second = fmt.Sprintf("mppsload%da", os.Getpid()), fmt.Sprintf("mppsload%db", os.Getpid())
+	for _, name := range []string{first, second} {
+		treetest.IP(t, "netns add "+name)
+		t.Cleanup(func() { _ = exec.Command("ip", "netns", "del", name).Run() })
+	}
+	treetest.IP(t, "-n "+first+" link add v0 type veth peer name v1 netns "+second,
+		"-n "+first+" addr add 198.18.0.1/24 dev v0", "-n "+second+" addr add 198.18.0.2/24 dev v1",
+		"-n "+first+" link set v0 up", "-n "+second+" link set v1 up", "-n "+first+" link set lo up")
+	return first, second
+}
+
+// flood sends datagrams from a namespace to an address until the test's context ends.
+func flood(ctx context.Context, t *testing.T, m *Machine, netns, to string) {
+	t.Helper()
+	var conn net.Conn
+	if err := m.inNetns(netns, func() (err error) {
+		conn, err = net.Dial("udp", to)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan bool)
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			for range 16 {
+				_, _ = conn.Write(make([]byte, 18)) // refused by a closed port, or by a full queue
+			}
+		}
+	}()
+	t.Cleanup(func() { <-done; conn.Close() })
+}
+
+func hostOf(t *testing.T, m *Machine) *facts.Host {
+	t.Helper()
+	h := &facts.Host{}
+	cpu.Topology(context.Background(), m.Tree, h)
+	return h
+}
+
+func loadDevice(t *testing.T, l *facts.Load, netns, name string) facts.DeviceLoad {
+	t.Helper()
+	for _, d := range l.Devices {
+		if d.Netns == netns && d.Name == name {
+			return d
+		}
+	}
+	t.Fatalf("no device %s of %s in %+v", name, netns, l.Devices)
+	return facts.DeviceLoad{}
+}
+
+// TestLoadOfSpaces floods a socket that nobody reads through a queue discipline that limits the rate.
+func TestLoadOfSpaces(t *testing.T) {
+	m := liveMachine(t)
+	h := hostOf(t, m)
+	first, second := twoSpaces(t)
+	treetest.Tool(t, "ip", "netns", "exec", first, "tc", "qdisc", "add", "dev", "v0", "root", "tbf", "rate", "10mbit", "burst", "16kb", "limit", "4kb")
+	var deaf *net.UDPConn
+	if err := m.inNetns(second, func() (err error) {
+		deaf, err = net.ListenUDP("udp", &net.UDPAddr{Port: 7000})
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	defer deaf.Close()
+	_ = deaf.SetReadBuffer(8 << 10)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	flood(ctx, t, m, first, "198.18.0.2:7000")
+	time.Sleep(100 * time.Millisecond)
+	l := m.Load(context.Background(), h, LoadOptions{Interval: time.Second, Netns: []string{first, second}, Counters: true})
+	if l.Seconds < 0.9 || l.Method != facts.ByCounters || len(l.Unseen) > 0 {
+		t.Errorf("%v seconds by %s, unseen %v", l.Seconds, l.Method, l.Unseen)
+	}
+	v0, v1 := loadDevice(t, l, first, "v0"), loadDevice(t, l, second, "v1")
+	if v0.Kind != "veth" || v0.TxPackets < 1000 || v1.RxPackets < 1000 {
+		t.Errorf("found %+v and %+v, expected a thousand packets", v0, v1)
+	}
+	if len(v0.Qdisc) != 1 || v0.Qdisc[0].Kind != "tbf" || v0.Qdisc[0].Parent != "root" || v0.Qdisc[0].RateBps != 10e6 || v0.Qdisc[0].Drops == 0 || v0.Qdisc[0].Overlimits == 0 {
+		t.Errorf("queue disciplines of v0: %+v", v0.Qdisc)
+	}
+	if l.Sockets.ReceiveBuffer < 100 || l.Sockets.Queued < 0.8 || l.Sockets.NoPort > 0 {
+		t.Errorf("sockets: %+v", l.Sockets)
+	}
+	if len(l.CPUs) != len(h.Topology.Online) {
+		t.Errorf("%d CPUs, expected %d", len(l.CPUs), len(h.Topology.Online))
+	}
+	for _, c := range l.CPUs {
+		if sum := c.Busy() + c.Steal + c.Idle; sum < 0.999 || sum > 1.001 {
+			t.Errorf("CPU %d: shares add up to %v", c.CPU, sum)
+		}
+	}
+	var softirqs uint64
+	for _, s := range l.Softnet {
+		softirqs += s.Processed
+	}
+	if softirqs < 1000 {
+		t.Errorf("softnet: %+v", l.Softnet)
+	}
+	us := slices.IndexFunc(l.Threads, func(x facts.ThreadLoad) bool { return x.Role == "mpps" && x.Ran > 0.03 })
+	if us < 0 || l.Threads[us].Switches == 0 || l.Threads[us].Policy == "" {
+		t.Errorf("no thread of ours that floods in %+v", l.Threads)
+	}
+	if l.CostMS <= 0 || l.CostMS > 200 {
+		t.Errorf("watching cost %v ms", l.CostMS)
+	}
+}
+
+// TestLoadOfNothing has a closed port, and devices that nothing passes, watched twice in a row.
+func TestLoadOfNothing(t *testing.T) {
+	m := liveMachine(t)
+	h := hostOf(t, m)
+	first, second := twoSpaces(t)
+	w := m.WatchLoad(context.Background(), h, LoadOptions{Netns: []string{second}, Counters: true})
+	defer w.Close()
+	l := w.Next(context.Background(), 200*time.Millisecond)
+	if d := loadDevice(t, l, second, "v1"); d.RxPackets > 50 || d.Counters["rx_dropped"] > 0 || l.Sockets != (facts.SocketLoad{}) {
+		t.Errorf("found %+v and %+v, expected nothing", d, l.Sockets)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	flood(ctx, t, m, first, "198.18.0.2:7001")
+	l = w.Next(context.Background(), 200*time.Millisecond)
+	cancel()
+	if l.Sockets.NoPort < 100 || l.Sockets.ReceiveBuffer != 0 {
+		t.Errorf("of a closed port: %+v", l.Sockets)
+	}
+	missing := m.Load(context.Background(), h, LoadOptions{Interval: 10 * time.Millisecond, Netns: []string{"mpps-none-such"}, Counters: true})
+	if len(missing.Unseen) == 0 || !strings.Contains(missing.Unseen[0].Why, "mpps-none-such") {
+		t.Errorf("a namespace that is not there: %+v", missing.Unseen)
+	}
+}
+
+// TestLoadOfQuota has a process spin in a group that may use a fifth of a CPU.
+func TestLoadOfQuota(t *testing.T) {
+	m := liveMachine(t)
+	if os.Geteuid() != 0 {
+		t.Skip("control groups need root")
+	}
+	groups := m.findCPUGroups()
+	if groups.mount == "" {
+		t.Skip("there are no control groups of CPU time")
+	}
+	dir := filepath.Join("/", groups.mount, fmt.Sprintf("mppsload%d", os.Getpid()))
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Skip(err)
+	}
+	defer os.Remove(dir)
+	files := map[string]string{"cpu.max": "20000 100000"}
+	if !groups.unified {
+		files = map[string]string{"cpu.cfs_period_us": "100000", "cpu.cfs_quota_us": "20000"}
+	}
+	for name, value := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(value), 0o644); err != nil {
+			t.Skip(err)
+		}
+	}
+	spin := exec.Command("md5sum", "/dev/zero")
+	if err := spin.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = spin.Process.Kill(); _ = spin.Wait() }()
+	if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(spin.Process.Pid)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	l := m.Load(context.Background(), hostOf(t, m), LoadOptions{Interval: time.Second, Counters: true})
+	at := slices.IndexFunc(l.Threads, func(x facts.ThreadLoad) bool { return x.TID == spin.Process.Pid })
+	if at < 0 {
+		t.Fatalf("no thread %d in %+v", spin.Process.Pid, l.Threads)
+	}
+	found := l.Threads[at]
+	if found.Quota != 0.2 || found.Throttle < 0.05 || found.Ran > 0.4 || found.Ran < 0.02 || found.Role != "other" {
+		t.Errorf("found %+v, expected a fifth of a CPU, held back", found)
+	}
+}
+
+// TestLoadOfPacketSocket has a socket of AF_PACKET that nobody reads.
+func TestLoadOfPacketSocket(t *testing.T) {
+	m := liveMachine(t)
+	first, second := twoSpaces(t)
+	fd := -1
+	if err := m.inNetns(second, func() (err error) {
+		fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW, int(uint16(unix.ETH_P_ALL)<<8|uint16(unix.ETH_P_ALL)>>8))
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 4096)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	flood(ctx, t, m, first, "198.18.0.2:7002")
+	time.Sleep(50 * time.Millisecond)
+	l := m.Load(context.Background(), hostOf(t, m), LoadOptions{Interval: 300 * time.Millisecond, Netns: []string{second}, Counters: true})
+	if l.Sockets.PacketDrops < 100 {
+		t.Errorf("sockets: %+v", l.Sockets)
+	}
+}
+
+// TestLoadByTracepoints has a rule that drops what arrives, a socket that nobody reads, and two threads on one CPU.
+func TestLoadByTracepoints(t *testing.T) {
+	m := liveMachine(t)
+	h := hostOf(t, m)
+	first, second := twoSpaces(t)
+	var deaf *net.UDPConn
+	if err := m.inNetns(second, func() (err error) {
+		deaf, err = net.ListenUDP("udp", &net.UDPAddr{Port: 7000})
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	defer deaf.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	flood(ctx, t, m, first, "198.18.0.2:7000")
+	flood(ctx, t, m, first, "198.18.0.2:7001")
+	spin := func() int {
+		c := exec.Command("md5sum", "/dev/zero")
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
+		if err := threads.SetAffinity(c.Process.Pid, setting.CPUs(0)); err != nil {
+			t.Fatal(err)
+		}
+		return c.Process.Pid
+	}
+	one, other := spin(), spin()
+	l := m.Load(context.Background(), h, LoadOptions{Interval: 2 * time.Second, Netns: []string{first, second}})
+	t.Logf("cost %v ms, profile %+v, drops %+v, delays %+v, locks %+v, unseen %+v", l.CostMS, l.Profile, l.Drops, l.Delays, l.Locks, l.Unseen)
+	if l.Method != facts.ByTracepoints || len(l.Unseen) > 0 {
+		t.Fatalf("by %s, unseen %+v", l.Method, l.Unseen)
+	}
+	reasons := map[string]uint64{}
+	for _, d := range l.Drops {
+		reasons[d.Reason+" "+d.Device] += d.Packets
+		if d.Device == "v1" && d.Netns != second || d.Device == "v0" && d.Netns != first {
+			t.Errorf("of the wrong namespace: %+v", d)
+		}
+	}
+	full, closed := reasons["SOCKET_RCVBUFF v1"]+reasons["SOCKET_RCVBUFF "], reasons["NO_SOCKET v1"]
+	if !alike(full, l.Sockets.ReceiveBuffer) || !alike(closed, l.Sockets.NoPort) {
+		t.Errorf("drops %v, by the counters %d without room and %d without a socket", reasons, l.Sockets.ReceiveBuffer, l.Sockets.NoPort)
+	}
+	waited := map[int]facts.WakeDelay{}
+	for _, d := range l.Delays {
+		waited[d.TID] = d
+	}
+	for tid, behind := range map[int]int{one: other, other: one} {
+		d := waited[tid]
+		if d.Waits == 0 || d.P99 < 500 || d.Max < d.P99 || d.P50 > d.P99 || !strings.HasSuffix(d.Over, fmt.Sprintf("(%d)", behind)) && d.Over == "" {
+			t.Errorf("thread %d waited %+v, expected behind %d", tid, d, behind)
+		}
+	}
+	shares := map[string]float64{}
+	for _, p := range l.Profile {
+		shares[p.Stage] += p.Share
+	}
+	if shares["socket"] < 0.01 || shares["driver"]+shares["stack"] < 0.01 || shares["vhost"] > 0.1 {
+		t.Errorf("profile: %v", shares)
+	}
+}
+
+// alike reports whether two counts of the same are, by a part that two looks at different times leave.
+func alike(a, b uint64) bool {
+	return float64(a) > 0.5*float64(b) && float64(a) < 2*float64(b) && b > 100
+}
+
+// TestLoadCost watches a machine that does what it does, and asks the kernel what this process used.
+func TestLoadCost(t *testing.T) {
+	m := liveMachine(t)
+	h := hostOf(t, m)
+	const interval = 2 * time.Second
+	w := m.WatchLoad(context.Background(), h, LoadOptions{Interval: interval})
+	defer w.Close()
+	var told, used []float64
+	for range 3 {
+		begun := threads.ProcessTime()
+		l := w.Next(context.Background(), interval)
+		told, used = append(told, l.CostMS/1e3/interval.Seconds()), append(used, (threads.ProcessTime()-begun).Seconds()/interval.Seconds())
+	}
+	t.Logf("told %.4f, used %.4f of a CPU", told, used)
+	slices.Sort(used)
+	slices.Sort(told)
+	if used[1] > threads.Budget || told[1] < used[1]/4 {
+		t.Errorf("in the median of three intervals it used %.4f of a CPU, and told of %.4f; expected at most %v", used[1], told[1], threads.Budget)
+	}
+}

@@ -1,0 +1,108 @@
+package machine
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"mpps/internal/machine/probe"
+	"mpps/internal/machine/threads"
+	"mpps/internal/machine/tree"
+	"mpps/internal/model/facts"
+)
+
+// mostFollowed bounds of how many threads waits for a CPU are timed. Where there are more, it is those on the path, and those that were
+// busy in the interval before.
+const mostFollowed = 1024
+
+// startProbe begins to see what counters do not tell. CPUs without a tick are not sampled: it would give them one.
+func (w *LoadWatch) startProbe() {
+	t := &w.h.Topology
+	c := probe.Config{CPUs: t.Online.Minus(t.NohzFull)}
+	w.spaces = map[uint32]string{}
+	for _, name := range w.o.Netns {
+		file := "/proc/self/ns/net"
+		if name != "" {
+			file = filepath.Join("/run/netns", name)
+		}
+		var st unix.Stat_t
+		if unix.Stat(file, &st) != nil {
+			continue // the look at its counters says so
+		}
+		inode := uint32(st.Ino) // ns_common.inum is what nsfs shows as the inode (fs/nsfs.c)
+		w.spaces[inode] = name
+		c.Spaces = append(c.Spaces, inode)
+		if name == "" {
+			c.Own = inode
+		}
+	}
+	w.probe = probe.Start(c)
+}
+
+// followed are the threads whose waits are timed: all, where they are not too many.
+func (w *LoadWatch) followed(busy []facts.ThreadLoad) []int {
+	var all []int
+	seen := w.last.threads.Threads
+	if len(seen) <= mostFollowed {
+		for _, t := range seen {
+			all = append(all, t.TID)
+		}
+		return all
+	}
+	for i := range w.h.Guests {
+		for _, t := range w.h.Guests[i].Threads {
+			all = append(all, t.TID)
+		}
+	}
+	for _, t := range threads.Tasks(w.m.Tree, os.Getpid()) {
+		all = append(all, t.TID)
+	}
+	for _, p := range threads.Processes(w.m.Tree) {
+		if roleOf(p.Comm) != "other" {
+			all = append(all, p.PID)
+		}
+	}
+	for _, t := range busy {
+		all = append(all, t.TID)
+	}
+	slices.Sort(all)
+	all = slices.Compact(all)
+	return all[:min(len(all), mostFollowed)]
+}
+
+// takeProbe adds what the probe saw to what was counted, and tells what it cost the kernel.
+func (w *LoadWatch) takeProbe(l *facts.Load, now loadLook) time.Duration {
+	s := w.probe.Take()
+	l.Profile, l.Locks = tree.OrEmpty(s.Profile), tree.OrEmpty(s.Locks)
+	if s.Traced {
+		l.Method = facts.ByTracepoints
+	}
+	for _, d := range s.Drops {
+		name, watched := w.spaces[d.Inode]
+		if !watched {
+			continue
+		}
+		d.DropSite.Netns = name
+		if device, known := now.spaces[name].devices[d.Ifindex]; known {
+			d.Device = device.name
+		}
+		l.Drops = append(l.Drops, d.DropSite)
+	}
+	listed := map[int]bool{}
+	for _, t := range l.Threads {
+		listed[t.TID] = true
+	}
+	for _, d := range s.Delays {
+		if listed[d.TID] {
+			l.Delays = append(l.Delays, d)
+		}
+	}
+	l.Unseen = append(l.Unseen, s.Unseen...)
+	if left := w.h.Topology.Online.And(w.h.Topology.NohzFull); len(left) > 0 && len(l.Profile) > 0 {
+		l.Unseen = append(l.Unseen, facts.Unseen{What: "where CPUs " + left.String() + " spend their time in the kernel", Why: "they run without a tick, and sampling would give them one"})
+	}
+	return s.Cost
+}

@@ -1,0 +1,170 @@
+package machine
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+
+	"mpps/internal/machine/tree"
+	"mpps/internal/model/facts"
+)
+
+// socketLook is what the sockets of one network namespace count.
+type socketLook struct {
+	udpIn, udpOut, receive, send, noPort, listen uint64
+	packet                                       map[uint32]uint64 // drops by AF_PACKET socket (inode)
+	queued                                       float64           // fullest receive queue
+}
+
+// sockets reads the counters of the sockets of the calling thread's namespace.
+func (m *Machine) sockets() (socketLook, error) {
+	var s socketLook
+	var texts [2]string
+	for i, file := range []string{"snmp", "netstat"} {
+		text, err := m.Read("proc/thread-self/net/" + file)
+		if err != nil {
+			return s, err
+		}
+		texts[i] = text
+	}
+	six, err := m.Read("proc/thread-self/net/snmp6")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // without IPv6
+		return s, err
+	}
+	s.count(texts[0], texts[1], six)
+	return s, s.diagnose()
+}
+
+// count takes what /proc/net/snmp, netstat and snmp6 hold of sockets.
+func (s *socketLook) count(snmp, netstat, six string) {
+	counters := parseSNMP(snmp)
+	s.udpIn, s.udpOut = counters["Udp.InDatagrams"], counters["Udp.OutDatagrams"]
+	s.receive, s.send, s.noPort = counters["Udp.RcvbufErrors"], counters["Udp.SndbufErrors"], counters["Udp.NoPorts"]
+	s.listen = parseSNMP(netstat)["TcpExt.ListenDrops"]
+	into := map[string]*uint64{
+		"Udp6InDatagrams": &s.udpIn, "Udp6OutDatagrams": &s.udpOut, "Udp6RcvbufErrors": &s.receive, "Udp6SndbufErrors": &s.send, "Udp6NoPorts": &s.noPort,
+	}
+	for line := range strings.Lines(six) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		name = strings.TrimSpace(name)
+		fields := strings.Fields(value)
+		if into[name] == nil || len(fields) != 1 {
+			continue
+		}
+		if n, err := strconv.ParseUint(fields[0], 10, 64); err == nil {
+			*into[name] += n
+		}
+	}
+}
+
+// parseSNMP reads /proc/net/snmp or netstat, where names stand above their numbers: "Udp.InDatagrams".
+func parseSNMP(text string) map[string]uint64 {
+	counters := map[string]uint64{}
+	var names []string
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		if len(fields) == 0 {
+			continue
+		}
+		if names == nil || names[0] != fields[0] {
+			names = fields
+			continue
+		}
+		for i := 1; i < min(len(names), len(fields)); i++ {
+			if n, err := strconv.ParseUint(fields[i], 10, 64); err == nil {
+				counters[strings.TrimSuffix(names[0], ":")+"."+names[i]] = n
+			}
+		}
+		names = nil
+	}
+	return counters
+}
+
+// What is asked of sockets (include/uapi/linux/inet_diag.h, packet_diag.h), and the members of their memory that the kernel answers
+// with (include/uapi/linux/sock_diag.h, SK_MEMINFO_…).
+const (
+	sockDiagByFamily  = 20
+	inetDiagSKMemInfo = 7
+	packetShowMemInfo = 1 << 4
+	packetDiagMemInfo = 6
+	memReceive        = 0
+	memReceiveBuffer  = 1
+	memDrops          = 8
+)
+
+// diagnose asks the kernel for the receive queues of UDP sockets and for what AF_PACKET sockets lost. Drops of those that share a ring
+// with their program are counted in the ring's own statistics, which nobody else may read.
+func (s *socketLook) diagnose() error {
+	conn, err := netlink.Dial(unix.NETLINK_SOCK_DIAG, nil)
+	if err != nil {
+		return fmt.Errorf("sock_diag: %w", err)
+	}
+	defer conn.Close()
+	ask := func(data []byte, head int, attribute uint16, each func(message []byte, words []byte)) error {
+		messages, err := conn.Execute(netlink.Message{Header: netlink.Header{Type: sockDiagByFamily, Flags: netlink.Request | netlink.Dump}, Data: data})
+		if err != nil {
+			return fmt.Errorf("sock_diag: %w", tree.Netlink(err))
+		}
+		for _, m := range messages {
+			if len(m.Data) < head {
+				continue
+			}
+			ad, err := netlink.NewAttributeDecoder(m.Data[head:])
+			if err != nil {
+				return err
+			}
+			for ad.Next() {
+				if ad.Type() == attribute && len(ad.Bytes()) >= 4*(memReceiveBuffer+1) {
+					each(m.Data, ad.Bytes())
+				}
+			}
+		}
+		return nil
+	}
+	word := func(b []byte, i int) uint32 {
+		if len(b) < 4*(i+1) {
+			return 0
+		}
+		return binary.NativeEndian.Uint32(b[4*i:])
+	}
+	for _, family := range []byte{unix.AF_INET, unix.AF_INET6} {
+		request := make([]byte, 56) // struct inet_diag_req_v2
+		request[0], request[1], request[2] = family, unix.IPPROTO_UDP, 1<<(inetDiagSKMemInfo-1)
+		binary.NativeEndian.PutUint32(request[4:], ^uint32(0)) // in every state
+		err := ask(request, 72, inetDiagSKMemInfo, func(_, memory []byte) {
+			if room := word(memory, memReceiveBuffer); room > 0 {
+				s.queued = max(s.queued, min(float64(word(memory, memReceive))/float64(room), 1))
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	s.packet = map[uint32]uint64{}
+	request := make([]byte, 20) // struct packet_diag_req
+	request[0] = unix.AF_PACKET
+	binary.NativeEndian.PutUint32(request[8:], packetShowMemInfo)
+	return ask(request, 16, packetDiagMemInfo, func(message, memory []byte) {
+		s.packet[binary.NativeEndian.Uint32(message[4:])] = uint64(word(memory, memDrops))
+	})
+}
+
+// addSockets adds what the sockets of one namespace lost between two looks.
+func addSockets(l *facts.SocketLoad, before, after socketLook) {
+	l.UDPIn += facts.Grown(before.udpIn, after.udpIn)
+	l.UDPOut += facts.Grown(before.udpOut, after.udpOut)
+	l.ReceiveBuffer += facts.Grown(before.receive, after.receive)
+	l.SendBuffer += facts.Grown(before.send, after.send)
+	l.NoPort += facts.Grown(before.noPort, after.noPort)
+	l.TCPListen += facts.Grown(before.listen, after.listen)
+	for inode, n := range after.packet {
+		l.PacketDrops += facts.Grown(before.packet[inode], n)
+	}
+	l.Queued = max(l.Queued, after.queued)
+}

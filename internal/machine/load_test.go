@@ -1,0 +1,278 @@
+package machine
+
+import (
+	"context"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	tc "github.com/vishvananda/netlink"
+
+	"mpps/internal/machine/cpu"
+	"mpps/internal/machine/irq"
+	"mpps/internal/machine/libvirt"
+	"mpps/internal/machine/systemd"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
+)
+
+func TestLoadOfCPUs(t *testing.T) {
+	before := map[int]cpu.Times{
+		0: {User: 100, System: 50, SoftIRQ: 10, IRQ: 1, Guest: 40, Steal: 5, Idle: 1000},
+		1: {User: 5, Idle: 100},
+		2: {Idle: 100},
+	}
+	after := map[int]cpu.Times{
+		0: {User: 140, System: 70, SoftIRQ: 20, IRQ: 2, Guest: 60, Steal: 9, Idle: 1025}, // 40 − 20 of guests, 20, 10, 1, 20, 4, 25
+		1: {User: 5, Idle: 100},
+		3: {Idle: 5},
+	}
+	found := loadOfCPUs(before, after, []int{0, 1, 2, 3})
+	if len(found) != 2 || found[1] != (facts.CPULoad{CPU: 1, Idle: 1}) {
+		t.Fatalf("found %+v", found)
+	}
+	if c := found[0]; c != (facts.CPULoad{CPU: 0, User: 0.2, System: 0.2, Softirq: 0.1, IRQ: 0.01, Guest: 0.2, Steal: 0.04, Idle: 0.25}) {
+		t.Errorf("found %+v", c)
+	}
+}
+
+func TestParseSNMP(t *testing.T) {
+	found := parseSNMP("Ip: Forwarding InReceives\nIp: 1 77\nUdp: InDatagrams NoPorts InErrors\nUdp: 12 3 4\nUdpLite: InDatagrams\nUdpLite: 9\nTcpExt: SyncookiesSent ListenDrops\nTcpExt: 0 8\n")
+	for name, want := range map[string]uint64{"Udp.InDatagrams": 12, "Udp.NoPorts": 3, "UdpLite.InDatagrams": 9, "TcpExt.ListenDrops": 8, "Ip.InReceives": 77} {
+		if found[name] != want {
+			t.Errorf("%s: found %d, expected %d", name, found[name], want)
+		}
+	}
+}
+
+func TestGroupsOfThreads(t *testing.T) {
+	two := cpuGroups{mount: "sys/fs/cgroup", unified: true}
+	one := cpuGroups{mount: "sys/fs/cgroup/cpu"}
+	const text = "4:cpu,cpuacct:/machine/vm1/vcpu0\n3:cpuset:/other\n0::/machine.slice/vm1.scope/libvirt/vcpu0\n"
+	if name := two.groupOf(text); name != "machine.slice/vm1.scope/libvirt/vcpu0" {
+		t.Errorf("version 2: %s", name)
+	}
+	if name := one.groupOf(text); name != "machine/vm1/vcpu0" {
+		t.Errorf("version 1: %s", name)
+	}
+	if d := parseThrottled("usage_usec 10\nnr_throttled 3\nthrottled_usec 2500\n"); d != 2500*time.Microsecond {
+		t.Errorf("version 2: %v", d)
+	}
+	if d := parseThrottled("nr_periods 4\nthrottled_time 2500000\n"); d != 2500*time.Microsecond {
+		t.Errorf("version 1: %v", d)
+	}
+}
+
+// loadTree is a recorded machine with files.
+func loadTree(t *testing.T, files map[string]string) *Machine {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range files {
+		file := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m, err := Open(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.Close() })
+	return m
+}
+
+// TestLimits has a vCPU in a group of its own without a limit, below a guest's group that has one.
+func TestLimits(t *testing.T) {
+	m := loadTree(t, map[string]string{
+		"sys/fs/cgroup/cgroup.controllers":                           "cpu\n",
+		"sys/fs/cgroup/cgroup.procs":                                 "",
+		"sys/fs/cgroup/machine.slice/cgroup.procs":                   "",
+		"sys/fs/cgroup/machine.slice/cpu.max":                        "max 100000\n",
+		"sys/fs/cgroup/machine.slice/vm1.scope/cgroup.procs":         "",
+		"sys/fs/cgroup/machine.slice/vm1.scope/cpu.max":              "50000 100000\n",
+		"sys/fs/cgroup/machine.slice/vm1.scope/cpu.stat":             "throttled_usec 700000\n",
+		"sys/fs/cgroup/machine.slice/vm1.scope/libvirt/cgroup.procs": "",
+		"proc/100/task/101/cgroup":                                   "0::/machine.slice/vm1.scope/libvirt/vcpu0\n",
+		"proc/100/task/102/cgroup":                                   "0::/machine.slice/vm10.scope\n",
+	})
+	w := &LoadWatch{m: m, cgroups: m.findCPUGroups()}
+	const group = "machine.slice/vm1.scope"
+	if len(w.cgroups.limited) != 1 || w.cgroups.limited[0] != group {
+		t.Fatalf("limited: %v", w.cgroups.limited)
+	}
+	before, after := loadLook{groups: map[string]groupLook{group: {0.5, 100 * time.Millisecond}}}, loadLook{groups: w.groups()}
+	in, out := facts.ThreadLoad{PID: 100, TID: 101}, facts.ThreadLoad{PID: 100, TID: 102}
+	w.limits(&in, before, after, 2)
+	w.limits(&out, before, after, 2)
+	if in.Quota != 0.5 || in.Throttle < 0.299 || in.Throttle > 0.301 {
+		t.Errorf("in the group: %+v", in)
+	}
+	if out.Quota != 0 || out.Throttle != 0 {
+		t.Errorf("in another whose name begins alike: %+v", out)
+	}
+}
+
+// TestHaltPolling has two vCPUs, of which one was outside of its guest three times as long as the other.
+func TestHaltPolling(t *testing.T) {
+	threads := []facts.ThreadLoad{
+		{PID: 7, TID: 8, Role: "vcpu", Ran: 0.9}, {PID: 7, TID: 9, Role: "vcpu", Ran: 0.05}, {PID: 7, TID: 7, Role: "emulator"}, {PID: 6, TID: 6, Role: "vcpu", Ran: 1},
+	}
+	before := kvmLook{counted: true, exits: 10, polled: 1e9, host: map[int]uint64{8: 10, 9: 10}}
+	after := kvmLook{counted: true, exits: 1010, polled: 1.8e9, host: map[int]uint64{8: 40, 9: 20}}
+	kvmBetween(threads, 7, before, after, 2)
+	if threads[0].HaltPoll < 0.299 || threads[0].HaltPoll > 0.301 || threads[1].HaltPoll != 0.05 || threads[2].Exits != 1000 || threads[3].HaltPoll != 0 {
+		t.Errorf("found %+v", threads)
+	}
+	if n := hostTicks("8 (CPU 0/KVM) S 1 1 1 0 -1 0 0 0 0 0 300 200 0 0 20 0 1 0 100 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17 3 0 0 0 250 0 0 0"); n != 250 {
+		t.Errorf("outside of the guest: %d, expected 300 + 200 − 250", n)
+	}
+}
+
+// TestPollingNotCounted: what KVM does not count of a guest, or nobody may read, is said, and not taken for none.
+func TestPollingNotCounted(t *testing.T) {
+	files := map[string]string{"sys/kernel/debug/kvm/7-12/exits": "40\n", "sys/kernel/debug/kvm/7-12/halt_successful_poll": "3\n"}
+	looked := func() kvmLook {
+		w := &LoadWatch{m: loadTree(t, files), h: &facts.Host{Guests: []facts.Guest{{Name: "vm1", PID: 7}}}}
+		return w.kvms()[7]
+	}
+	k := looked()
+	unseen := kvmUnseen("vm1", k)
+	if !k.counted || k.exits != 40 || len(unseen) != 1 || !strings.Contains(unseen[0].What, "vm1") || !strings.Contains(unseen[0].Why, "5.8") {
+		t.Errorf("before 5.8: %+v, unseen %+v", k, unseen)
+	}
+	files["sys/kernel/debug/kvm/7-12/halt_poll_success_ns"] = "100\n"
+	files["sys/kernel/debug/kvm/7-12/halt_poll_fail_ns"] = "not a number\n"
+	if unseen := kvmUnseen("vm1", looked()); len(unseen) != 1 {
+		t.Errorf("one of two cannot be read: unseen %+v", unseen)
+	}
+	files["sys/kernel/debug/kvm/7-12/halt_poll_fail_ns"] = "20\n"
+	if k := looked(); k.polled != 120 || kvmUnseen("vm1", k) != nil {
+		t.Errorf("both are there: %+v, unseen %+v", k, kvmUnseen("vm1", k))
+	}
+}
+
+// TestQdiscsMadeAnew: counters of 32 bits wrap; those that fell were set to 0 in between.
+func TestQdiscsMadeAnew(t *testing.T) {
+	const key = "0:1 8001:"
+	between := func(before, after qdiscLook) facts.QdiscLoad {
+		before.kind, after.kind = "fq_codel", "fq_codel"
+		return qdiscsBetween(map[string]qdiscLook{key: before}, map[string]qdiscLook{key: after})[0]
+	}
+	for _, c := range []struct {
+		what          string
+		before, after uint32
+		want          uint64
+	}{
+		{"grown", 100, 350, 250}, {"wrapped", math.MaxUint32 - 9, 40, 50}, {"made anew", 5000, 7, 7}, {"made anew, nothing since", 5000, 0, 0},
+	} {
+		l := between(qdiscLook{packets: c.before, drops: c.before, over: c.before, requeue: c.before}, qdiscLook{packets: c.after, drops: c.after, over: c.after, requeue: c.after})
+		if l.Packets != c.want || l.Drops != c.want || l.Overlimits != c.want || l.Requeues != c.want {
+			t.Errorf("%s: %+v, expected %d", c.what, l, c.want)
+		}
+	}
+}
+
+// TestFlowRates: fq limits each flow, unless its rate is all ones.
+func TestFlowRates(t *testing.T) {
+	for rate, want := range map[uint32]float64{12500: 100e3, math.MaxUint32: 0} {
+		if got := flowRateOf(&tc.Fq{FlowMaxRate: rate}); got != want {
+			t.Errorf("%d: %g bit/s, expected %g", rate, got, want)
+		}
+	}
+	if got := flowRateOf(&tc.Tbf{Rate: 1000}); got != 0 {
+		t.Errorf("tbf limits no flow: %g", got)
+	}
+}
+
+func TestQueuesOfInterrupts(t *testing.T) {
+	d := facts.DeviceLoad{Name: "eth0", Queues: []facts.QueueLoad{{Direction: "rx", Index: 0}, {Direction: "tx", Index: 0}, {Direction: "rx", Index: 1}}}
+	n := facts.NIC{Name: "eth0", IRQs: []facts.IRQ{{Number: 40, On: "TxRx-0"}, {Number: 41, On: "rx-1"}, {Number: 42, On: "config"}, {Number: 43, On: "input.2"}}}
+	interruptsOfQueues(&d, &n, []facts.IRQRun{{Number: 40, Counts: map[int]uint64{3: 10, 1: 2}}, {Number: 41, Counts: map[int]uint64{2: 5}}, {Number: 43, Counts: map[int]uint64{0: 1}}})
+	want := map[string]string{"rx0": "1,3", "tx0": "1,3", "rx1": "2", "rx2": "0"}
+	for _, q := range d.Queues {
+		key := q.Direction + string(rune('0'+q.Index))
+		if q.CPUs.String() != want[key] {
+			t.Errorf("%s: CPUs %s, expected %s", key, q.CPUs, want[key])
+		}
+		delete(want, key)
+	}
+	if len(want) > 0 {
+		t.Errorf("missing %v", want)
+	}
+}
+
+// TestLoadOfRecorded says that a recorded tree stands still, and makes no list null.
+func TestLoadOfRecorded(t *testing.T) {
+	m := loadTree(t, map[string]string{"proc/stat": "cpu 1 2 3 4\n"})
+	l := m.Load(context.Background(), &facts.Host{Topology: facts.Topology{Online: setting.CPUs(0)}}, LoadOptions{})
+	if len(l.Unseen) != 1 || l.Devices == nil || l.Threads == nil || l.Softnet == nil || l.CPUs == nil {
+		t.Errorf("found %+v", l)
+	}
+}
+
+// TestLoadInside asks an agent that answers with the counters of this machine, then one that no longer does.
+func TestLoadInside(t *testing.T) {
+	agent := &thisMachine{t: t}
+	h := &facts.Host{Guests: []facts.Guest{{Name: "vm1", Managed: true, State: "running"}, {Name: "vm2", Managed: true, State: "shut off"}}}
+	h.Guests[0].Inside = &facts.Inside{Host: &facts.Host{Readings: facts.Readings{setting.Of(setting.Service, "irqbalance"): setting.Value(systemd.Stopped)}}}
+	w := &LoadWatch{m: guestFolder(t, statusFile("running", "", connected)), h: h, o: LoadOptions{Inside: true}, agents: agent}
+	before := w.guests(context.Background())
+	time.Sleep(30 * time.Millisecond)
+	after := w.guests(context.Background())
+	l := &facts.Load{}
+	w.guestsBetween(before, after, l)
+	if len(l.Guests) != 1 || len(l.Unseen) > 0 {
+		t.Fatalf("found %+v, unseen %+v", l.Guests, l.Unseen)
+	}
+	g := l.Guests[0]
+	if g.Name != "vm1" || g.Seconds <= 0 || g.Seconds > 60 || len(g.CPUs) == 0 || len(g.Softnet) == 0 {
+		t.Errorf("found %+v", g)
+	}
+	if runs, told := g.Service["irqbalance"]; runs || !told {
+		t.Errorf("services: %v", g.Service)
+	}
+	agent.vanish, agent.because = 1, libvirt.ErrNoAgent
+	l = &facts.Load{}
+	w.guestsBetween(after, w.guests(context.Background()), l)
+	if len(l.Guests) != 0 || len(l.Unseen) != 1 || l.Unseen[0].What != "the inside of guest vm1" {
+		t.Errorf("found %+v, unseen %+v", l.Guests, l.Unseen)
+	}
+	w.o.Inside = false
+	if asked := w.guests(context.Background()); len(asked) > 0 {
+		t.Errorf("nobody was to be asked: %+v", asked)
+	}
+}
+
+func TestGuestBetween(t *testing.T) {
+	g := &facts.Guest{Name: "vm1"}
+	dev := func(packets, dropped string) map[string]map[string]uint64 {
+		return parseNetDev("Inter-|   Receive  |  Transmit\n face |bytes packets errs drop fifo frame compressed multicast|bytes packets errs drop fifo colls carrier compressed\n" +
+			"    lo: 9 9 0 0 0 0 0 0 9 9 0 0 0 0 0 0\n  eth0: 6000 " + packets + " 0 " + dropped + " 0 0 0 0 0 7 0 0 0 0 0 0\n")
+	}
+	irqs := func(n string) map[string]irq.Counts {
+		return irq.ParseCPUCounts("           CPU0       CPU1\n 24:          5          0   PCI-MSI 1-edge      virtio0-config\n 25:          "+n+"          0   PCI-MSI 2-edge      virtio1-input.0\n"+
+			" 26:          0          "+n+"   PCI-MSI 3-edge      virtio1-output.0\n 27:          "+n+"          0   PCI-MSI 4-edge      virtio2-req.0\n", setting.CPUs(0, 1))
+	}
+	times := map[int]cpu.Times{0: {Idle: 1}, 1: {Idle: 1}}
+	found := guestBetween(g, guestLook{uptime: 10, times: times, devices: dev("100", "1"), irqs: irqs("1")}, guestLook{uptime: 12.5, times: times, devices: dev("300", "4"), irqs: irqs("9")})
+	if found.Seconds != 2.5 || len(found.Devices) != 1 || found.Devices[0].RxPackets != 200 || found.Devices[0].Counters["rx_dropped"] != 3 {
+		t.Errorf("found %+v", found)
+	}
+	if len(found.IRQs) != 2 || found.IRQs[0][0] != 8 || found.IRQs[1][1] != 8 {
+		t.Errorf("interrupts: %+v", found.IRQs)
+	}
+}
+
+func TestParseNUMAMaps(t *testing.T) {
+	found := parseNUMAMaps("7f0000000000 bind:0 file=/dev/hugepages/x huge dirty=512 N0=384 N1=128 kernelpagesize_kB=2048\n" +
+		"7f8000000000 default anon=10 dirty=10 N1=10 kernelpagesize_kB=4\n7f9000000000 default file=/N0=5 mapmax=2\n")
+	if len(found) != 2 || found[0] != 384<<21 || found[1] != 128<<21+10<<12 {
+		t.Errorf("found %v", found)
+	}
+}

@@ -1,0 +1,155 @@
+package machine
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"mpps/internal/machine/threads"
+	"mpps/internal/model/facts"
+)
+
+// ours are the processes that are looked at first: guests, threads of the kernel that serve them, and this one, whose threads make the
+// packets where it measures.
+func (w *LoadWatch) ours() []int {
+	pids := []int{os.Getpid()}
+	for i := range w.h.Guests {
+		g := &w.h.Guests[i]
+		if g.PID == 0 {
+			continue
+		}
+		pids = append(pids, g.PID)
+		for _, t := range g.Threads {
+			if t.Role == "vhost" && !w.m.Exists("proc/"+strconv.Itoa(g.PID)+"/task/"+strconv.Itoa(t.TID)) {
+				pids = append(pids, t.TID)
+			}
+		}
+	}
+	return pids
+}
+
+// busyThread is from which share of a CPU on threads are listed that are not on the path.
+const busyThread = 0.01
+
+// threadsBetween lists the threads on the path, and others that ran for longer than a hundredth of the interval.
+func (w *LoadWatch) threadsBetween(before, after loadLook, l *facts.Load) {
+	seconds := after.ran.Sub(before.ran).Seconds()
+	if seconds <= 0 {
+		return
+	}
+	was := make(map[int]threads.Seen, len(before.threads.Threads))
+	for _, t := range before.threads.Threads {
+		was[t.TID] = t
+	}
+	known := w.knownThreads()
+	for _, t := range after.threads.Threads {
+		old, seen := was[t.TID]
+		if !seen && t.Ran.NS > uint64(seconds*1e9) { // it was there before, and was not looked at
+			continue
+		}
+		share := func(a, b uint64) float64 { return min(float64(facts.Grown(a, b))/1e9/seconds, 1) }
+		load := facts.ThreadLoad{
+			PID: t.PID, TID: t.TID, Affinity: t.Affinity, Queue: -1, VCPU: -1, CPU: -1, Node: -1,
+			Ran: share(old.Ran.NS, t.Ran.NS), Waited: share(old.Ran.Waited, t.Ran.Waited), Switches: facts.Grown(old.Ran.Turns, t.Ran.Turns),
+		}
+		if w.describe(&load, known) && (load.Role != "other" || load.Ran >= busyThread) {
+			w.limits(&load, before, after, seconds)
+			l.Threads = append(l.Threads, load)
+		}
+	}
+	for i := range w.h.Guests {
+		g := &w.h.Guests[i]
+		switch k, counted := after.kvm[g.PID]; {
+		case counted:
+			kvmBetween(l.Threads, g.PID, before.kvm[g.PID], k, seconds)
+			l.Unseen = append(l.Unseen, kvmUnseen(g.Name, k)...)
+		case g.PID != 0:
+			l.Unseen = append(l.Unseen, facts.Unseen{What: "exits of guest " + g.Name + ", and how long its vCPUs polled", Why: fmt.Sprintf("there is no sys/kernel/debug/kvm/%d-* (debugfs not mounted, without KVM, or not root)", g.PID)})
+		}
+	}
+	slices.SortStableFunc(l.Threads, func(a, b facts.ThreadLoad) int { return cmp.Compare(b.Ran, a.Ran) })
+}
+
+// knownThread is a thread of a guest.
+type knownThread struct {
+	facts.Thread
+	guest *facts.Guest
+}
+
+// knownThreads are the guests' by number.
+func (w *LoadWatch) knownThreads() map[int]knownThread {
+	known := map[int]knownThread{}
+	for i := range w.h.Guests {
+		g := &w.h.Guests[i]
+		for _, t := range g.Threads {
+			known[t.TID] = knownThread{t, g}
+		}
+	}
+	return known
+}
+
+// describe says what a thread is; false of one that has ended.
+func (w *LoadWatch) describe(l *facts.ThreadLoad, known map[int]knownThread) bool {
+	thread, ofGuest := known[l.TID]
+	if !ofGuest && l.Ran < busyThread { // most are neither on the path nor busy: their names alone tell
+		name := w.m.Line("proc/" + strconv.Itoa(l.PID) + "/task/" + strconv.Itoa(l.TID) + "/comm")
+		if l.PID != os.Getpid() && roleOf(name) == "other" {
+			return false
+		}
+	}
+	text, err := w.m.Read("proc/" + strconv.Itoa(l.PID) + "/task/" + strconv.Itoa(l.TID) + "/stat")
+	if err != nil {
+		return false
+	}
+	t, err := threads.ParseStat(text)
+	if err != nil {
+		return false
+	}
+	l.Comm, l.CPU, l.Role = t.Comm, t.CPU, roleOf(t.Comm)
+	l.Policy = strings.ToLower(strings.TrimPrefix(threads.PolicyName(t.Policy), "SCHED_"))
+	if cpu, there := w.h.Topology.CPU(t.CPU); there {
+		l.Node = cpu.Node
+	}
+	switch {
+	case ofGuest:
+		l.Guest, l.NIC, l.Queue, l.Memory = thread.guest.Name, thread.NIC, thread.Queue, w.nodes[thread.guest.PID]
+		l.Role = "other"
+		switch thread.Role {
+		case "vcpu":
+			l.Role, l.VCPU = "vcpu", thread.Index
+		case "vhost", "emulator":
+			l.Role = thread.Role
+		}
+		for _, nic := range thread.guest.NICs() {
+			if nic.MAC == thread.NIC && nic.Tap != "" {
+				l.Devices = []string{nic.Tap}
+			}
+		}
+	case l.PID == os.Getpid() || t.Comm == "mpps": // another one's measurement is one too
+		l.Role = "mpps"
+	case l.Role == "napi":
+		name := strings.TrimPrefix(t.Comm, "napi/") // napi/eth0-8193 (net/core/dev.c, napi_kthread_create)
+		if at := strings.LastIndexByte(name, '-'); at > 0 {
+			l.Devices = []string{name[:at]}
+		}
+	}
+	return true
+}
+
+// roleOf is what a thread of the kernel does, by its name.
+func roleOf(comm string) string {
+	switch {
+	case strings.HasPrefix(comm, "vhost-"):
+		return "vhost"
+	case strings.HasPrefix(comm, "ksoftirqd/"):
+		return "ksoftirqd"
+	case strings.HasPrefix(comm, "napi/"):
+		return "napi"
+	case strings.HasPrefix(comm, "kpktgend_"):
+		return "pktgen"
+	}
+	return "other"
+}

@@ -1,0 +1,71 @@
+package machine
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+
+	"mpps/internal/model/facts"
+)
+
+// trackLook is what is counted of the tracked connections of one network namespace.
+type trackLook struct {
+	entries, max, dropped, evicted uint64
+}
+
+// tracked reads the table of connections of the calling thread's namespace; none where nothing tracks them, or the kernel does not tell
+// (CONFIG_NF_CONNTRACK_PROCFS).
+func (m *Machine) tracked() (t trackLook, err error) {
+	text, err := m.Read("proc/thread-self/net/stat/nf_conntrack")
+	if errors.Is(err, fs.ErrNotExist) {
+		return t, nil
+	}
+	if err != nil {
+		return t, err
+	}
+	if t, err = parseTracked(text); err != nil {
+		return t, err
+	}
+	t.max, _ = strconv.ParseUint(m.Line("proc/sys/net/netfilter/nf_conntrack_max"), 10, 64) // 0: not told
+	return t, nil
+}
+
+// parseTracked reads /proc/net/stat/nf_conntrack: a line of hexadecimal numbers for each CPU, under their names. The entries are those of
+// all, on every line (net/netfilter/nf_conntrack_standalone.c, ct_cpu_seq_show).
+func parseTracked(text string) (t trackLook, err error) {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	names := strings.Fields(lines[0])
+	into := map[int]*uint64{slices.Index(names, "entries"): &t.entries, slices.Index(names, "drop"): &t.dropped, slices.Index(names, "early_drop"): &t.evicted}
+	if into[-1] != nil {
+		return t, fmt.Errorf("/proc/net/stat/nf_conntrack has %q, expected entries, drop and early_drop", lines[0])
+	}
+	for _, line := range lines[1:] {
+		for i, field := range strings.Fields(line) {
+			if into[i] == nil {
+				continue
+			}
+			n, err := strconv.ParseUint(field, 16, 64)
+			if err != nil {
+				return t, fmt.Errorf("/proc/net/stat/nf_conntrack: %w", err)
+			}
+			if into[i] == &t.entries {
+				t.entries = n
+				continue
+			}
+			*into[i] += n
+		}
+	}
+	return t, nil
+}
+
+// trackedBetween is what a namespace's table did between two looks; nothing where it is empty.
+func trackedBetween(netns string, before, after trackLook) []facts.TrackLoad {
+	l := facts.TrackLoad{Netns: netns, Entries: after.entries, Max: after.max, Dropped: facts.Grown(before.dropped, after.dropped), Evicted: facts.Grown(before.evicted, after.evicted)}
+	if l.Entries+l.Dropped+l.Evicted == 0 {
+		return nil
+	}
+	return []facts.TrackLoad{l}
+}

@@ -1,0 +1,126 @@
+package machine
+
+import (
+	"context"
+	"io"
+	"sync"
+	"time"
+
+	"mpps/internal/machine/boot"
+	"mpps/internal/machine/kernel"
+	"mpps/internal/machine/libvirt"
+	"mpps/internal/machine/link"
+	"mpps/internal/machine/systemd"
+	"mpps/internal/machine/threads"
+	"mpps/internal/machine/tree"
+	"mpps/internal/machine/vf"
+	"mpps/internal/model/domain"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
+)
+
+// Machine is one machine, live or recorded.
+type Machine struct {
+	*tree.Tree
+
+	definitions libvirt.Definitions // of guests, as read before
+	inside      string              // the guest whose inside the inventory shows; empty: the only one that runs
+	hung        sync.Map            // guests whose agent did not answer: name → hungSince
+}
+
+// Open opens the machine whose files are below root; "/" is the live one.
+func Open(root string) (*Machine, error) {
+	t, err := tree.Open(root)
+	if err != nil {
+		return nil, err
+	}
+	return &Machine{Tree: t}, nil
+}
+
+// AtBoot returns the reading that an address would have if the running kernel were the one that is booted next.
+func (m *Machine) AtBoot(a setting.Address) setting.Reading { return boot.AtBoot(m.Tree, a) }
+
+// Observe watches what runs on some CPUs for an interval.
+func (m *Machine) Observe(
+	ctx context.Context, h *facts.Host, cpus setting.CPUSet, interval time.Duration,
+) *facts.Observation {
+	return threads.Observe(ctx, m.Tree, h, cpus, interval)
+}
+
+// WatchDisturbances begins to count what disturbs a process on some CPUs.
+func (m *Machine) WatchDisturbances(cpus setting.CPUSet, pid int, vcpus []int) *Disturbances {
+	return threads.WatchDisturbances(m.Tree, cpus, pid, vcpus)
+}
+
+// Disturbances counts what disturbs a process.
+type Disturbances = threads.Disturbances
+
+// KeepOff moves this process off CPUs that are measured. It returns an empty set if there are no others.
+func KeepOff(cpus setting.CPUSet) (setting.CPUSet, error) { return threads.KeepOff(cpus) }
+
+// UsedTime returns the CPU time that this process and the programs that it started have used.
+func UsedTime() time.Duration { return threads.UsedTime() }
+
+// AskLanes asks the kernel which lane programs it accepts.
+func (m *Machine) AskLanes(h *facts.Host) { link.AskLanes(m.Tree, h) }
+
+// SteeredNICs returns the NICs whose queues are steered by lane programs.
+func (m *Machine) SteeredNICs() ([]string, error) { return link.SteeredNICs(m.Tree) }
+
+// Link returns what udev knows of a network device: systemd's version, the device's place, and its .link file.
+func (m *Machine) Link(device string) (systemd int, place, file, text string) {
+	return link.Link(m.Tree, device)
+}
+
+// DescribeDefinition returns the fact of a guest that is only defined.
+func DescribeDefinition(g domain.Guest, text string) facts.Guest {
+	return libvirt.DescribeDefinition(g, text)
+}
+
+// DefinedValue returns the reading of one value of a definition.
+func DefinedValue(doc *domain.Doc, path string) setting.Reading {
+	return libvirt.DefinedValue(doc, path)
+}
+
+// Movable reports whether a value of a definition has a counterpart in the running guest that can be written.
+func Movable(a setting.Address) bool { return libvirt.Movable(a) }
+
+// Named reports whether udev has named the virtual functions of a device.
+func (m *Machine) Named(device string) bool { return vf.Named(m.Tree, device) }
+
+// Defined reports whether libvirt's own files have a definition of a guest.
+func (m *Machine) Defined(guest string) bool { return vf.Defined(m.Tree, guest) }
+
+// Reserves reports whether there are reservations of virtual functions.
+func (m *Machine) Reserves() bool { return vf.Reserves(m.Tree) }
+
+// FunctionReset is the outcome of the reset of a function.
+type FunctionReset = vf.FunctionReset
+
+// ResetFunction resets a PCI function.
+func (m *Machine) ResetFunction(ctx context.Context, pci string) FunctionReset {
+	return vf.ResetFunction(ctx, m.Tree, pci)
+}
+
+// Detach starts this program with other arguments in a session of its own.
+func Detach(args ...string) (pid int, err error) { return systemd.Detach(args...) }
+
+// DetachListening is Detach with a pipe to its standard input, which it reads by the time this returns.
+func (m *Machine) DetachListening(unit string, args ...string) (io.WriteCloser, error) {
+	return systemd.DetachListening(m.Tree, unit, args...)
+}
+
+// DetachLater has systemd start this program with other arguments after a time. done is false where it cannot.
+func (m *Machine) DetachLater(
+	ctx context.Context, unit, description string, after time.Duration, args ...string,
+) (done bool, err error) {
+	return systemd.DetachLater(ctx, m.Tree, unit, description, after, args...)
+}
+
+// CancelLater cancels what DetachLater has set up.
+func (m *Machine) CancelLater(ctx context.Context, unit string) {
+	systemd.CancelLater(ctx, m.Tree, unit)
+}
+
+// Emulated reports whether the machine's CPUs are emulated.
+func (m *Machine) Emulated() bool { return kernel.Emulated(m.Tree) }

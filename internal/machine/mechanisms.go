@@ -1,0 +1,42 @@
+package machine
+
+import (
+	"maps"
+
+	"mpps/internal/machine/boot"
+	"mpps/internal/machine/ethtool"
+	"mpps/internal/machine/irq"
+	"mpps/internal/machine/kernel"
+	"mpps/internal/machine/libvirt"
+	"mpps/internal/machine/link"
+	"mpps/internal/machine/netfilter"
+	"mpps/internal/machine/systemd"
+	"mpps/internal/machine/threads"
+	"mpps/internal/machine/vf"
+	"mpps/internal/model/setting"
+)
+
+// Mechanisms are the ways in which the values of each kind are read and written on this machine. Those that need the
+// running kernel answer on a recorded tree that they cannot tell.
+func (m *Machine) Mechanisms() setting.Mechanisms {
+	all := setting.Mechanisms{
+		setting.File:      file{m},
+		setting.Directory: directories{m},
+		setting.Inside:    insideValue{m: m},
+	}
+	for _, some := range []setting.Mechanisms{
+		libvirt.Mechanisms(m.Tree, &m.definitions),
+		kernel.Mechanisms(m.Tree),
+		boot.Mechanisms(m.Tree),
+		ethtool.Mechanisms(m.Tree),
+		irq.Mechanisms(m.Tree),
+		netfilter.Mechanisms(m.Tree),
+		systemd.Mechanisms(m.Tree),
+		threads.Mechanisms(m.Tree),
+		vf.Mechanisms(m.Tree),
+		link.Mechanisms(m.Tree),
+	} {
+		maps.Copy(all, some)
+	}
+	return all
+}

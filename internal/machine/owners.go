@@ -1,0 +1,179 @@
+package machine
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"mpps/internal/advise/tuned"
+	"mpps/internal/machine/systemd"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
+)
+
+// lasting tells who else sets values, and what there is to put values back.
+func (m *Machine) lasting(_ context.Context, h *facts.Host) {
+	l := &facts.Lasting{Systemd: m.Exists("run/systemd/system"), Sysctls: m.sysctlFiles()}
+	if program, err := os.Executable(); err == nil && m.Live() {
+		l.Program = program
+	}
+	for _, folder := range systemd.PackagedUnits {
+		l.Packaged = l.Packaged || m.Exists(folder+"/mpps-restore.service")
+	}
+	l.Tuned = m.tuned(h)
+	l.NetworkManager = m.managedProfiles(h.Services)
+	h.Lasting = l
+}
+
+// Owners is that part of the inventory alone.
+func (m *Machine) Owners(ctx context.Context) *facts.Host {
+	h := &facts.Host{}
+	systemd.Inventory(ctx, m.Tree, h)
+	m.lasting(ctx, h)
+	return h
+}
+
+// sysctlFolders are read by systemd-sysctl and sysctl(8) --system; of files of the same name the first one counts
+// (sysctl.d(5), sysctl(8)).
+var sysctlFolders = []string{"etc/sysctl.d", "run/sysctl.d", "usr/local/lib/sysctl.d", "usr/lib/sysctl.d", "lib/sysctl.d"}
+
+// sysctlFiles are the settings of sysctl.d and sysctl.conf in the order in which they come into force.
+func (m *Machine) sysctlFiles() []facts.OwnedValue {
+	at := map[string]string{} // name → the file that counts
+	for _, folder := range sysctlFolders {
+		for _, name := range m.List(folder) {
+			if at[name] == "" && strings.HasSuffix(name, ".conf") {
+				at[name] = folder + "/" + name
+			}
+		}
+	}
+	names := make([]string, 0, len(at))
+	for name := range at {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	all := []facts.OwnedValue{}
+	conf := m.Target("etc/sysctl.d/99-sysctl.conf") == "sysctl.conf"
+	for _, name := range names {
+		all = append(all, m.sysctlFile(at[name])...)
+	}
+	if !conf { // sysctl(8) reads it last; systemd only where it is linked, as Debian does up to release 12
+		all = append(all, m.sysctlFile("etc/sysctl.conf")...)
+	}
+	return all
+}
+
+func (m *Machine) sysctlFile(name string) []facts.OwnedValue {
+	text, err := m.Read(name)
+	if err != nil {
+		return nil
+	}
+	return parseSysctlFile("/"+name, text)
+}
+
+// parseSysctlFile reads the syntax of sysctl.d(5): key = value, a leading minus to go on past errors, # and ; for comments.
+// Keys are given with slashes, as below /proc/sys.
+func parseSysctlFile(name, text string) []facts.OwnedValue {
+	var all []facts.OwnedValue
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' || line[0] == ';' {
+			continue
+		}
+		key, value, found := strings.Cut(line, "=")
+		key = strings.TrimSpace(strings.TrimPrefix(key, "-"))
+		if !found || key == "" {
+			continue
+		}
+		all = append(all, facts.OwnedValue{Key: setting.SysctlPath(key), Value: strings.Join(strings.Fields(value), " "), File: name})
+	}
+	return all
+}
+
+// tuned is TuneD's active profile with what it sets; nil where there is none.
+func (m *Machine) tuned(h *facts.Host) *facts.Tuned {
+	running := slices.ContainsFunc(h.Services, func(s facts.Service) bool { return s.Name == "tuned" && s.Running })
+	files, at := m.TunedFiles()
+	return tuned.Read(files, at, running)
+}
+
+// TunedFiles are what a profile of TuneD is resolved from.
+func (m *Machine) TunedFiles() (tuned.Files, tuned.Machine) {
+	at := tuned.Machine{Online: m.CPUs("sys/devices/system/cpu/online"), Present: m.CPUs("sys/devices/system/cpu/present"), Package: map[int]int{}, CPUInfo: m.Line("proc/cpuinfo")}
+	for _, cpu := range at.Online {
+		if n := m.Number(fmt.Sprintf("sys/devices/system/cpu/cpu%d/topology/physical_package_id", cpu), -1); n >= 0 {
+			at.Package[cpu] = n
+		}
+	}
+	at.Uname = strings.Join([]string{"Linux", m.Line("proc/sys/kernel/osrelease"), m.Line("proc/sys/kernel/version"), architecture(at.CPUInfo)}, " ")
+	return func(name string) (string, bool) {
+		text, err := m.Read(name)
+		return text, err == nil
+	}, at
+}
+
+// architecture is the machine's name as uname says it, as far as /proc/cpuinfo tells.
+func architecture(info string) string {
+	switch {
+	case strings.Contains(info, "vendor_id"):
+		return "x86_64"
+	case strings.Contains(info, "CPU implementer"):
+		return "aarch64"
+	}
+	return ""
+}
+
+// iniEntry is one line of an INI file.
+type iniEntry struct{ section, key, value string }
+
+func parseINI(text string) []iniEntry {
+	var all []iniEntry
+	section := ""
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		switch {
+		case line == "" || line[0] == '#' || line[0] == ';':
+		case line[0] == '[' && line[len(line)-1] == ']':
+			section = line[1 : len(line)-1]
+		default:
+			if key, value, found := strings.Cut(line, "="); found {
+				all = append(all, iniEntry{section, strings.TrimSpace(key), strings.TrimSpace(value)})
+			}
+		}
+	}
+	return all
+}
+
+// managedProfiles are the settings of devices in NetworkManager's keyfiles (nm-settings-keyfile(5)); none where it does not
+// run.
+func (m *Machine) managedProfiles(services []facts.Service) []facts.OwnedValue {
+	if !slices.ContainsFunc(services, func(s facts.Service) bool { return s.Name == "NetworkManager" && s.Running }) {
+		return nil
+	}
+	var all []facts.OwnedValue
+	for _, folder := range []string{"etc/NetworkManager/system-connections", "run/NetworkManager/system-connections", "usr/lib/NetworkManager/system-connections"} {
+		for _, name := range m.List(folder) {
+			text, err := m.Read(folder + "/" + name)
+			if err != nil {
+				continue
+			}
+			device := ""
+			var found []facts.OwnedValue
+			for _, e := range parseINI(text) {
+				switch {
+				case e.section == "connection" && e.key == "interface-name":
+					device = e.value
+				case e.section == "ethtool", e.section == "link":
+					found = append(found, facts.OwnedValue{Key: e.section + "." + e.key, Value: e.value, File: "/" + folder + "/" + name})
+				}
+			}
+			for i := range found {
+				found[i].Of = device
+			}
+			all = append(all, found...)
+		}
+	}
+	return all
+}

@@ -1,0 +1,258 @@
+package acceptance
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"mpps/internal/model/facts"
+)
+
+// Seen is what a prerequisite is judged by.
+type Seen struct {
+	Host   *facts.Host
+	Root   bool
+	Agents map[string]error // by HOST:PORT: why nobody answers there; nil where somebody does
+}
+
+// Check is a prerequisite that was looked at.
+type Check struct {
+	What string `json:"what"`
+	OK   bool   `json:"ok"`
+	Code string `json:"code"`
+	Why  string `json:"why"`            // what was found, or what is missing
+	Hint string `json:"hint,omitempty"` // what to do
+	Soft bool   `json:"soft,omitempty"` // the experiment runs without it, and says less
+}
+
+// Need is one prerequisite.
+type Need func(Inputs, Seen) []Check
+
+// Look checks everything that an experiment needs.
+func (e *Experiment) Look(in Inputs, s Seen) []Check {
+	all := []Check{}
+	for _, need := range e.Needs {
+		all = append(all, need(in, s)...)
+	}
+	return all
+}
+
+// Missing tells whether something is missing without which it cannot run.
+func Missing(all []Check) bool {
+	for _, c := range all {
+		if !c.OK && !c.Soft {
+			return true
+		}
+	}
+	return false
+}
+
+func ok(code, what, why string) Check { return Check{What: what, OK: true, Code: code, Why: why} }
+
+func lacks(code, what, why, hint string) Check {
+	return Check{What: what, Code: code, Why: why, Hint: hint}
+}
+
+// NeedRoot is the right to change the host.
+func NeedRoot(_ Inputs, s Seen) []Check {
+	if !s.Root {
+		return []Check{lacks("root", "root", "settings are changed and packets sent, and this is not root", "repeat with sudo")}
+	}
+	return []Check{ok("root", "root", "yes")}
+}
+
+// NeedGuest is the guest that is measured. It is never restarted by mpps.
+func NeedGuest(in Inputs, s Seen) []Check {
+	const what = "a guest"
+	if in.Guest == "" {
+		return []Check{lacks("guest", what, "nothing says which guest is measured", "--guest NAME; 'mpps inspect' lists those of this host")}
+	}
+	g := guestOf(s.Host, in.Guest)
+	switch why, hidden := guestsHidden(s.Host); {
+	case g == nil && hidden:
+		return []Check{lacks("guest-unseen", what, fmt.Sprintf("whether guest %s is there could not be seen: %s", in.Guest, why), "'virsh list --all' says what it lacks")}
+	case g == nil:
+		return []Check{lacks("guest", what, fmt.Sprintf("no guest %q on this host", in.Guest), guestsHint(s.Host))}
+	case !g.Active():
+		return []Check{lacks("guest-off", what, fmt.Sprintf("guest %s is %s", g.Name, g.State), "start it: 'virsh start "+g.Name+"'")}
+	}
+	return []Check{ok("guest", what, fmt.Sprintf("%s, %d vCPUs, %s; you restart it where a step asks for it", g.Name, g.VCPUs, g.State))}
+}
+
+// Unknown is the check by which the guest that was named is not on the host; nil where it is, or where that could not be seen.
+func Unknown(in Inputs, all []Check) *Check {
+	at := slices.IndexFunc(all, func(c Check) bool { return !c.OK && c.Code == "guest" })
+	if at < 0 || in.Guest == "" {
+		return nil
+	}
+	return &all[at]
+}
+
+// guestsHidden tells whether libvirt's guests could not be seen, and why.
+func guestsHidden(h *facts.Host) (why string, hidden bool) {
+	at := slices.IndexFunc(h.Unseen, func(u facts.Unseen) bool { return u.Part == facts.UnseenGuests })
+	if at < 0 {
+		return "", false
+	}
+	return h.Unseen[at].Why, true
+}
+
+func guestsHint(h *facts.Host) string {
+	var names []string
+	for _, g := range h.Guests {
+		names = append(names, g.Name)
+	}
+	if len(names) == 0 {
+		return "this host has no guests, or they could not be seen"
+	}
+	return "guests of this host: " + strings.Join(names[:min(len(names), 12)], ", ")
+}
+
+// NeedVCPUs are enough CPUs in the guest for more than one queue.
+func NeedVCPUs(in Inputs, s Seen) []Check {
+	g := guestOf(s.Host, in.Guest)
+	if g == nil || g.VCPUs >= in.Queues {
+		return nil
+	}
+	return []Check{lacks("vcpus", "vCPUs", fmt.Sprintf("guest %s has %d, and %d queues are to be used", g.Name, g.VCPUs, in.Queues),
+		"--queues "+strconv.Itoa(g.VCPUs)+", or give it more vCPUs")}
+}
+
+// NeedWay is a way for packets into the guest and a counter behind it.
+func NeedWay(in Inputs, _ Seen) []Check {
+	const what = "a generator and a receiver"
+	switch {
+	case in.Trial != "" && in.MaxPPS == "":
+		return []Check{lacks("way", what, "--trial-command needs --max-pps: nothing else says how much it can send", "64-byte frames fill 10 Gbit/s at 14.88M")}
+	case in.Trial != "":
+		return []Check{ok("way", what, "trials by "+in.Trial)}
+	case in.From == "" && in.Via == "":
+		return []Check{lacks("way", what, "nothing says where packets leave",
+			"--via BRIDGE --out BRIDGE --gateway IP for a guest that routes, --from IFACE --agent HOST:PORT into one, or --trial-command for another generator")}
+	case in.Agent == "" && !in.Forwards():
+		return []Check{lacks("way", what, "nothing says where packets arrive", "--out BRIDGE or --to IFACE behind the guest, or --agent HOST:PORT in it")}
+	case in.Agent != "" && in.Forwards():
+		return []Check{lacks("way", what, "--agent ends packets in the guest, and --out or --to behind it: expected one of them", "leave --agent out for a guest that routes")}
+	}
+	c := ok("way", what, "this host's own, which takes CPU time from what is measured")
+	return []Check{c}
+}
+
+// NeedFrom is the port that sends and counts.
+func NeedFrom(in Inputs, _ Seen) []Check {
+	const what = "a second port"
+	switch {
+	case in.From == "":
+		return []Check{lacks("from", what, "nothing says which port sends and counts", "--from IFACE, cabled to the port under test; or --from netns:NAME/IFACE")}
+	case in.Agent == "":
+		return []Check{lacks("agent", what, "nothing says where the guest's agent answers over tap and bridge", "--agent HOST:PORT of 'mpps agent' in the guest")}
+	}
+	return []Check{ok("from", what, in.From)}
+}
+
+// NeedAgents are those that are named, but for the one that answers only once the guest has its function.
+func NeedAgents(in Inputs, s Seen) []Check {
+	var all []Check
+	for _, at := range []string{in.Agent, in.TunnelAgent} {
+		if at == "" {
+			continue
+		}
+		if err := s.Agents[at]; err != nil {
+			all = append(all, lacks("agent-silent", "the guest's agent", at+": "+err.Error(), "in the guest: 'mpps agent --listen "+at+"'"))
+			continue
+		}
+		all = append(all, ok("agent", "the guest's agent", at+" answers"))
+	}
+	return all
+}
+
+// NeedTunnel looks for the tunnel that the founding experiment had.
+func NeedTunnel(_ Inputs, s Seen) []Check {
+	for _, t := range s.Host.Tunnels {
+		if t.Type != "vlan" && t.Type != "bond" {
+			return []Check{ok("tunnel", "a tunnel", fmt.Sprintf("%s, %s, %d queues", t.Name, t.Type, t.TxQueues))}
+		}
+	}
+	c := lacks("tunnel", "a tunnel", "none was seen on this host: queues meet in tunnels, and without one there may be nothing to mend",
+		"'ip link add vxlan0 type vxlan …', as a port of the guest's bridge")
+	c.Soft = true
+	return []Check{c}
+}
+
+// NeedFunctions is a card with a free virtual function.
+func NeedFunctions(in Inputs, s Seen) []Check {
+	const what = "virtual functions"
+	var able []string
+	total, free := 0, 0
+	for _, n := range s.Host.NICs {
+		if n.SRIOV != nil && n.SRIOV.Total > 0 && (in.PF == "" || in.PF == n.Name) {
+			able = append(able, n.Name)
+		}
+	}
+	for _, v := range s.Host.VFs {
+		if in.PF == "" || in.PF == v.PF {
+			total++
+			if v.Guest == "" {
+				free++
+			}
+		}
+	}
+	all := []Check{}
+	switch {
+	case len(able) == 0 && in.PF != "":
+		all = append(all, lacks("functions", what, in.PF+" has none, or is not there", "'mpps sriov list' shows the cards that do"))
+	case len(able) == 0:
+		all = append(all, lacks("functions", what, "no NIC of this host has any", "SR-IOV must be on in the firmware; 'mpps explain firmware.sriov'"))
+	case total == 0:
+		all = append(all, lacks("functions", what, able[0]+" could have some and has none", "'mpps sriov create "+able[0]+" -n 4'"))
+	case free == 0:
+		all = append(all, lacks("functions", what, fmt.Sprintf("all %d belong to guests", total), "'mpps sriov list' shows whose they are"))
+	default:
+		all = append(all, ok("functions", what, fmt.Sprintf("%d, %d of them free", total, free)))
+	}
+	if in.VFAgent == "" {
+		all = append(all, lacks("vf-agent", "an address on the function", "nothing says where the guest's agent will answer over the function",
+			"--vf-agent HOST:PORT, an address that the guest gets on the new interface"))
+	}
+	return all
+}
+
+// NeedModes are the modes that are compared.
+func NeedModes(in Inputs, _ Seen) []Check {
+	const what = "modes"
+	switch {
+	case len(in.Modes) == 0:
+		return []Check{lacks("modes", what, "nothing says which modes there are", "--mode native=HOST:PORT,from=eth1 --mode virtio=HOST:PORT,from=eth1 …, one for each")}
+	case !hasMode(in.Modes, "native"):
+		return []Check{lacks("native", what, "none is called native, which is 100 %", "--mode native=HOST:PORT,from=eth1: an agent on this host, without virtualization")}
+	}
+	return []Check{ok("modes", what, fmt.Sprintf("%d named", len(in.Modes)))}
+}
+
+// NeedIsolable are the CPUs that the guest gets for itself.
+func NeedIsolable(in Inputs, s Seen) []Check {
+	if in.CPUs == "" {
+		return []Check{lacks("cpus", "CPUs for the guest", "nothing says which CPUs the guest gets for itself",
+			"--cpus 20-23, of one node and with all threads of their cores; 'mpps place' proposes some")}
+	}
+	all := []Check{ok("cpus", "CPUs for the guest", in.CPUs)}
+	if !s.Host.Kernel.Realtime {
+		c := lacks("realtime-kernel", "a PREEMPT_RT kernel", "this host runs "+s.Host.Kernel.Release+", which is none: everything else is done without",
+			"install one, such as linux-image-rt-amd64; 'mpps explain kernel.realtime'")
+		c.Soft = true
+		all = append(all, c)
+	}
+	return all
+}
+
+// NeedInside is the guest's own agent, through which programs are started in it.
+func NeedInside(in Inputs, s Seen) []Check {
+	if g := guestOf(s.Host, in.Guest); g != nil && !g.Agent {
+		return []Check{lacks("guest-agent", "QEMU's agent in the guest", "the guest's definition has no channel for it",
+			"docs/guests.md; install qemu-guest-agent in the guest")}
+	}
+	return nil
+}
+
+func itoa(n int) string { return strconv.Itoa(n) }

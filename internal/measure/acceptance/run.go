@@ -1,0 +1,241 @@
+package acceptance
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"mpps/internal/model/setting"
+)
+
+// Schema is the version of the report's format.
+const Schema = "mpps.acceptance-report/1"
+
+// Report is everything that was run on one machine, in the order in which it was begun. It is written after each step, so that a
+// run goes on where it was after a restart, a reboot or a kill.
+type Report struct {
+	Schema  string   `json:"schema"`
+	Version string   `json:"mpps"`
+	Machine *Machine `json:"machine"` // as it was when the last run was begun
+	Runs    []*Run   `json:"runs"`
+}
+
+// RunState is how a run stands.
+type RunState string
+
+// How a run stands.
+const (
+	Running RunState = "running" // or it was killed
+	Waiting RunState = "waiting" // for a restart, a reboot or an agent
+	Done    RunState = "done"
+	Failed  RunState = "failed"
+	Lacking RunState = "lacking" // a prerequisite is missing: nothing was run
+)
+
+// Run is one experiment as it was run.
+type Run struct {
+	Name      string     `json:"name"`
+	Title     string     `json:"title"`
+	Founding  string     `json:"founding"`
+	State     RunState   `json:"state"`
+	Why       string     `json:"why,omitempty"` // it waits or failed
+	Hint      string     `json:"hint,omitempty"`
+	Started   time.Time  `json:"started"`
+	Seconds   float64    `json:"seconds"` // of its steps, waiting left out
+	Machine   *Machine   `json:"machine"` // as it was when it ended, or stopped
+	Inputs    Inputs     `json:"inputs"`
+	Checks    []Check    `json:"checks"`
+	Steps     []StepDone `json:"steps"`
+	Owes      Owed       `json:"owes"`
+	Restarted bool       `json:"restarted"` // guest or host were started anew on the way
+	// Standing are the transactions that were made and not put back, oldest first.
+	Standing []string `json:"standing"`
+	Figures  []Judged `json:"figures"`
+	Notes    []string `json:"notes"`
+}
+
+// StepDone is a step with what became of it.
+type StepDone struct {
+	Step
+	State   StepState `json:"state"`
+	Ran     []string  `json:"ran,omitempty"` // commands as they were run, where Argv does not tell (Undo)
+	Started time.Time `json:"started"`
+	Seconds float64   `json:"seconds"`
+	Code    int       `json:"exit_code"`
+	File    string    `json:"file,omitempty"`    // its answer, in the run's directory
+	Answer  []string  `json:"answer,omitempty"`  // in words
+	Problem string    `json:"problem,omitempty"` // what it said where it failed
+	Waited  *Waited   `json:"waited,omitempty"`
+}
+
+// StepState is what became of a step.
+type StepState string
+
+// What becomes of a step.
+const (
+	Pending StepState = "pending"
+	Ended   StepState = "done"
+	Skipped StepState = "skipped"
+	Broke   StepState = "failed"
+)
+
+// Waited is how the machine was when a step began to wait.
+type Waited struct {
+	BootID string `json:"boot_id"`
+	PID    int    `json:"guest_pid"` // 0: it did not run
+}
+
+// Owed is what changes wait for that were made.
+type Owed struct {
+	Restart []string `json:"restart"` // of guests: "restart of guest vm1"
+	Boot    bool     `json:"reboot"`
+}
+
+// Add notes what a change waits for, as a plan has it: see knob.Needs.
+func (o *Owed) Add(needs setting.Needs) {
+	switch {
+	case needs.Kind == setting.HostReboot:
+		o.Boot = true
+	case !needs.IsZero() && !slices.Contains(o.Restart, needs.String()):
+		o.Restart = append(o.Restart, needs.String())
+	}
+}
+
+// Begin makes a run with its steps, none of them done.
+func (e *Experiment) Begin(in Inputs, now time.Time) *Run {
+	r := &Run{Name: e.Name, Title: e.Title, Founding: e.Founding, State: Running, Started: now.UTC(), Inputs: in, Owes: Owed{Restart: []string{}},
+		Checks: []Check{}, Steps: []StepDone{}, Standing: []string{}, Figures: []Judged{}, Notes: []string{}}
+	for _, s := range e.Steps(in) {
+		r.Steps = append(r.Steps, StepDone{Step: s, State: Pending})
+	}
+	return r
+}
+
+// Next is the next step to be done; nil where there is none. Steps whose condition does not hold are skipped on the way.
+func (r *Run) Next() *StepDone {
+	for i := range r.Steps {
+		s := &r.Steps[i]
+		if s.State == Ended || s.State == Skipped {
+			continue
+		}
+		if s.State == Pending && !r.due(s) {
+			s.State = Skipped
+			continue
+		}
+		return s
+	}
+	return nil
+}
+
+func (r *Run) due(s *StepDone) bool {
+	switch s.When {
+	case IfRestart:
+		return len(r.Owes.Restart) > 0
+	case IfBoot:
+		// What follows the reboot comes after the step that waited for it.
+		return r.Owes.Boot || s.For != Boot && r.waited(Boot)
+	case Restarted:
+		return r.Restarted
+	}
+	if s.Phase == Undo {
+		return len(r.Standing) > 0
+	}
+	return true
+}
+
+// waited tells whether something of the kind was waited for.
+func (r *Run) waited(kind For) bool {
+	return slices.ContainsFunc(r.Steps, func(s StepDone) bool { return s.For == kind && s.State == Ended })
+}
+
+// Over tells whether what a step waits for has happened, and if not, what to do.
+func (s *StepDone) Over(now Waited, answers error) (bool, string) {
+	switch s.For {
+	case Boot:
+		if now.BootID == s.Waited.BootID {
+			return false, "reboot the host and start the guest"
+		}
+	case Restart:
+		if now.PID == 0 {
+			return false, "start the guest"
+		}
+		if now.PID == s.Waited.PID && now.BootID == s.Waited.BootID {
+			return false, "shut the guest down and start it: a reboot from inside keeps its old definition"
+		}
+	case Answer:
+		if answers != nil {
+			return false, "nobody answers at " + s.At + " (" + answers.Error() + "): give the guest's new interface that address, and start 'mpps agent' there"
+		}
+	}
+	return true, ""
+}
+
+// Pass ends a wait.
+func (r *Run) Pass(s *StepDone) {
+	s.State = Ended
+	switch s.For {
+	case Boot: // guests are started anew too
+		r.Owes, r.Restarted = Owed{Restart: []string{}}, true
+	case Restart:
+		r.Owes.Restart, r.Restarted = []string{}, true
+	}
+}
+
+// Judge works the figures out anew.
+func (r *Run) Judge(o *Outcomes) {
+	e := Find(r.Name)
+	r.Figures = []Judged{}
+	if e == nil || r.Machine == nil {
+		return
+	}
+	o.Short = r.Inputs.Short
+	for _, f := range e.Figures(r.Inputs) {
+		r.Figures = append(r.Figures, Judge(f, o, r.Machine, r.Inputs))
+	}
+}
+
+// Last is the last run of an experiment; nil where there is none.
+func (p *Report) Last(name string) *Run {
+	for _, r := range slices.Backward(p.Runs) {
+		if r.Name == name {
+			return r
+		}
+	}
+	return nil
+}
+
+// Unfinished tells whether a run can go on.
+func (r *Run) Unfinished() bool { return r != nil && r.State != Done && r.State != Lacking }
+
+// ErrNotAReport is wrapped by every complaint about a report file's content.
+var ErrNotAReport = errors.New("not a report of mpps acceptance")
+
+// maxReport bounds what is read, bytes: the answers themselves are in files of their own.
+const maxReport = 16 << 20
+
+// Decode reads a report.
+func Decode(reader io.Reader) (*Report, error) {
+	text, err := io.ReadAll(io.LimitReader(reader, maxReport+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxReport {
+		return nil, fmt.Errorf("%w: larger than %d MiB", ErrNotAReport, maxReport>>20)
+	}
+	p := &Report{}
+	if err := json.Unmarshal(text, p); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNotAReport, err)
+	}
+	if p.Schema != Schema {
+		return nil, fmt.Errorf("%w: found schema %q, expected %q", ErrNotAReport, p.Schema, Schema)
+	}
+	for i, r := range p.Runs {
+		if r == nil || Find(r.Name) == nil {
+			return nil, fmt.Errorf("%w: run %d is of no known experiment", ErrNotAReport, i+1)
+		}
+	}
+	return p, nil
+}

@@ -1,0 +1,314 @@
+package agent
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"mpps/internal/measure/traffic"
+	"mpps/internal/measure/traffic/talk"
+)
+
+// start serves on loopback until the test is over.
+func start(t *testing.T, o Options) *Server {
+	t.Helper()
+	s, err := Listen("", "127.0.0.1:0", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- s.Serve(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Errorf("serve: %v", err)
+			}
+		case <-time.After(5 * time.Second):
+			t.Error("the agent did not end")
+		}
+	})
+	return s
+}
+
+func dial(t *testing.T, s *Server, o DialOptions) *Client {
+	t.Helper()
+	c, err := Dial(t.Context(), s.Addr(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func TestSecret(t *testing.T) {
+	with := start(t, Options{Version: "1.2", Secret: []byte("right")})
+	without := start(t, Options{})
+	for name, c := range map[string]struct {
+		s      *Server
+		secret string
+		want   error
+	}{
+		"right":         {with, "right", nil},
+		"wrong":         {with, "wrong", ErrSecret},
+		"missing":       {with, "", ErrSecret},
+		"none":          {without, "", nil},
+		"none but sent": {without, "right", ErrSecret}, // a client that counts on it is told
+	} {
+		k, err := Dial(t.Context(), c.s.Addr(), DialOptions{Secret: []byte(c.secret)})
+		if !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+		if err == nil {
+			if _, err := k.Stat(t.Context()); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			k.Close()
+		}
+	}
+	if k := dial(t, with, DialOptions{Secret: []byte("right")}); k.Agent.MPPS != "1.2" {
+		t.Errorf("version %q", k.Agent.MPPS)
+	}
+}
+
+// TestFakeAgent: an agent that does not have the secret, one of another
+// version, and something else altogether.
+func TestFakeAgent(t *testing.T) {
+	for name, c := range map[string]struct {
+		first string
+		done  string
+		want  error
+	}{
+		"without the secret": {`{"mpps":"1","protocol":2,"challenge":"00","secret":true}`, `{"proof":"00","silence_ms":1000}`, ErrSecret},
+		"older version":      {`{"mpps":"9","protocol":1,"challenge":"00"}`, ``, ErrVersion},
+		"a web server":       {`HTTP/1.1 400 Bad Request`, ``, ErrHello},
+		"other JSON":         {`{}`, ``, ErrHello},
+		"endless line":       {strings.Repeat("x", maxLine+10), ``, ErrHello},
+	} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			c0, err := l.Accept()
+			if err != nil {
+				return
+			}
+			defer c0.Close()
+			fmt.Fprintln(c0, c.first)
+			r := bufio.NewReader(c0)
+			if _, err := r.ReadString('\n'); err == nil {
+				fmt.Fprintln(c0, c.done)
+				_, _ = r.ReadString('\n')
+			}
+		}()
+		if _, err := Dial(t.Context(), l.Addr().String(), DialOptions{Secret: []byte("x"), Timeout: 3 * time.Second}); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+		l.Close()
+	}
+}
+
+// TestClientVersion: an agent refuses a client of another version.
+func TestClientVersion(t *testing.T) {
+	s := start(t, Options{})
+	c, err := net.Dial("tcp", s.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	fmt.Fprintln(c, `{"protocol":99}`)
+	r := bufio.NewReader(c)
+	_, _ = r.ReadString('\n')
+	line, _ := r.ReadString('\n')
+	var d helloDone
+	if err := json.Unmarshal([]byte(line), &d); err != nil || d.Error != "protocol" {
+		t.Errorf("%q, %v", line, err)
+	}
+}
+
+// TestTampered: a line that was changed or repeated ends the session.
+func TestTampered(t *testing.T) {
+	s := start(t, Options{Secret: []byte("s")})
+	c := dial(t, s, DialOptions{Secret: []byte("s")})
+	if _, err := c.Stat(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.wire.out.Lock()
+	c.wire.sent-- // the next line takes the number of the last: a repetition
+	c.wire.out.Unlock()
+	if _, err := c.Stat(t.Context()); !errors.Is(err, ErrLost) {
+		t.Errorf("a repeated line: %v", err)
+	}
+}
+
+func TestOpenNetwork(t *testing.T) {
+	for addr, ok := range map[string]bool{
+		"127.0.0.1:0": true, "[::1]:0": true, "localhost:0": true,
+		"10.1.2.3:5": true, "192.168.1.1:5": true, "[fe80::1]:5": true, "[fd00::1]:5": true,
+		"0.0.0.0:0": false, "[::]:0": false, ":0": false, "8.8.8.8:5": false, "203.0.113.1:5": false, "host.example:5": false, "nonsense": false,
+	} {
+		if err := closedAddress(addr); (err == nil) != ok {
+			t.Errorf("%s: %v", addr, err)
+		}
+	}
+	if _, err := Listen("", "0.0.0.0:0", Options{}); !errors.Is(err, ErrOpen) {
+		t.Errorf("listening to the world: %v", err)
+	}
+	for _, o := range []Options{{InsecureLab: true}, {Secret: []byte("x")}} {
+		s, err := Listen("", "0.0.0.0:0", o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Close()
+	}
+}
+
+func TestInfo(t *testing.T) {
+	c := dial(t, start(t, Options{Version: "7"}), DialOptions{})
+	i, err := c.Info(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	lo := false
+	for _, l := range i.Links {
+		lo = lo || l.Name == "lo"
+	}
+	if i.MPPS != "7" || i.CPUs < 1 || i.Kernel == "" || !lo || i.First || i.Live == "" {
+		t.Errorf("%+v", i)
+	}
+	s, err := c.Stat(t.Context())
+	if err != nil || !strings.HasPrefix(s, "cpu ") || strings.Count(s, "\n") < 2 || strings.Contains(s, "intr") {
+		t.Errorf("%q, %v", s, err)
+	}
+	k, err := c.Counters(t.Context(), traffic.Endpoint{Iface: "lo"})
+	if err != nil || k["rx_packets"] == 0 || k["rx_packets"] != k["tx_packets"] {
+		t.Errorf("%v, %v", k, err)
+	}
+}
+
+func TestErrorsKeepTheirIdentity(t *testing.T) {
+	c := dial(t, start(t, Options{}), DialOptions{})
+	if _, err := c.NewSink(t.Context(), traffic.SinkConfig{In: traffic.Endpoint{Iface: "no-such-link"}}); !errors.Is(err, traffic.ErrNoDevice) {
+		t.Errorf("missing interface: %v", err)
+	}
+	if _, err := c.NewSink(t.Context(), traffic.SinkConfig{In: traffic.Endpoint{Iface: "lo"}, Streams: -1}); !errors.Is(err, traffic.ErrConfig) {
+		t.Errorf("bad configuration: %v", err)
+	}
+	for _, e := range []traffic.Endpoint{{Netns: "../../proc/1/ns/net", Iface: "lo"}, {Netns: "/proc/1/ns/net", Iface: "lo"}} {
+		if _, err := c.Counters(t.Context(), e); !errors.Is(err, errRefused) {
+			t.Errorf("%v: %v", e, err)
+		}
+	}
+	if err := c.call(t.Context(), "sink.counts", handle{77}, nil, 0); !errors.Is(err, errNoHandle) {
+		t.Errorf("unknown handle: %v", err)
+	}
+	if err := c.call(t.Context(), "nonsense", handle{}, nil, 0); !errors.Is(err, errRefused) {
+		t.Errorf("unknown verb: %v", err)
+	}
+	if err := c.PowerOff(t.Context()); !errors.Is(err, errRefused) {
+		t.Errorf("power off: %v", err)
+	}
+}
+
+func TestPowerOff(t *testing.T) {
+	off := make(chan bool, 1)
+	c := dial(t, start(t, Options{PowerOff: func() error { off <- true; return nil }}), DialOptions{})
+	if err := c.PowerOff(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-off:
+	case <-time.After(2 * time.Second):
+		t.Error("still on")
+	}
+}
+
+func TestTCP(t *testing.T) {
+	near, far := dial(t, start(t, Options{}), DialOptions{}), dial(t, start(t, Options{}), DialOptions{})
+	s, err := far.ServeTCP(t.Context(), "", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := near.RR(t.Context(), talk.RRConfig{Target: talk.Target{Addr: s.Addr()}, Count: 100})
+	if err != nil || r.Transactions != 100 || r.Histogram().Count() != 100 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	b, err := near.Stream(t.Context(), talk.StreamConfig{Target: talk.Target{Addr: s.Addr()}, Bytes: 1 << 20})
+	if err != nil || b.Bytes != 1<<20 {
+		t.Errorf("%+v, %v", b, err)
+	}
+	if c, err := s.Counts(t.Context()); err != nil || c.Transactions != 100 || c.Received != 1<<20 {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.Counts(t.Context()); !errors.Is(err, errNoHandle) {
+		t.Errorf("after closing: %v", err)
+	}
+}
+
+// TestLost: a client whose agent goes away is told, and so is who waits.
+func TestLost(t *testing.T) {
+	s, err := Listen("", "127.0.0.1:0", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(ctx) }()
+	c := dial(t, s, DialOptions{})
+	far, err := c.ServeTCP(t.Context(), "", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(100*time.Millisecond, cancel)
+	begin := time.Now()
+	_, err = c.RR(t.Context(), talk.RRConfig{Target: talk.Target{Addr: far.Addr()}, Duration: time.Minute})
+	if err == nil || time.Since(begin) > 3*time.Second {
+		t.Errorf("%v after %v", err, time.Since(begin))
+	}
+	if err := <-served; err != nil {
+		t.Errorf("serve: %v", err)
+	}
+	if _, err := c.Stat(t.Context()); !errors.Is(err, ErrLost) {
+		t.Errorf("%v", err)
+	}
+}
+
+// FuzzReceive: whatever comes over the connection is a message or an error.
+func FuzzReceive(f *testing.F) {
+	f.Add([]byte(`{"id":1,"verb":"info"}`+"\n"), false)
+	f.Add([]byte(`00 {"id":1,"verb":"ping"}`+"\n"), true)
+	f.Add([]byte("\n \n{"), true)
+	f.Fuzz(func(t *testing.T, b []byte, secured bool) {
+		near, far := net.Pipe()
+		defer near.Close()
+		go func() {
+			_, _ = far.Write(b)
+			far.Close()
+		}()
+		w := newWire(near)
+		if secured {
+			w.secure([]byte("s"), "a", "b", "server", "client")
+		}
+		var r request
+		for n := 0; w.receive(&r, time.Second) == nil; n++ {
+			if secured {
+				t.Fatal("a line without a right MAC was accepted")
+			}
+			if n > len(b) {
+				t.Fatal("more messages than bytes")
+			}
+		}
+	})
+}

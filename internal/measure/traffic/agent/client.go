@@ -1,0 +1,265 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"mpps/internal/measure/traffic"
+	"mpps/internal/measure/traffic/talk"
+)
+
+// DialOptions of a Client.
+type DialOptions struct {
+	Version string        // of mpps, told to the agent
+	Secret  []byte        // nil: none; an agent that wants one then refuses
+	Netns   string        // the client's network namespace
+	Timeout time.Duration // of the connection, and of each request but for its own duration; 0: 10 s
+	// Silence is how long the agent waits for a sign of life before it stops
+	// the traffic; 0: 1.5 s. Slow guests whose control connection shares a
+	// flooded link need more; at most 30 s.
+	Silence time.Duration
+}
+
+// A Client is a session with an agent. Its methods may be called from several
+// goroutines. When the connection is lost all of them fail with ErrLost.
+type Client struct {
+	Agent   Hello // what the agent said of itself
+	wire    *wire
+	timeout time.Duration
+
+	mu      sync.Mutex
+	last    uint64
+	waiting map[uint64]chan response
+	err     error // why the session is over
+	done    chan struct{}
+}
+
+// ErrLost says that the connection to the agent is gone.
+var ErrLost = errors.New("lost the agent")
+
+// Dial opens a session.
+func Dial(ctx context.Context, addr string, o DialOptions) (*Client, error) {
+	if o.Timeout <= 0 {
+		o.Timeout = 10 * time.Second
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
+	defer cancel()
+	var conn net.Conn
+	err := traffic.Endpoint{Netns: o.Netns}.Do(func() (err error) {
+		conn, err = (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("agent %s: %w", addr, err)
+	}
+	c := &Client{wire: newWire(conn), timeout: o.Timeout, waiting: map[uint64]chan response{}, done: make(chan struct{})}
+	silence, err := c.hello(o)
+	if err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("agent %s: %w", addr, err)
+	}
+	go c.read(silence)
+	go c.ping(silence / 4)
+	return c, nil
+}
+
+func (c *Client) hello(o DialOptions) (time.Duration, error) {
+	if err := c.wire.receive(&c.Agent, o.Timeout); err != nil {
+		return 0, err
+	}
+	if c.Agent.Challenge == "" {
+		return 0, ErrHello
+	}
+	if c.Agent.Protocol != Protocol {
+		return 0, fmt.Errorf("%w: found %d (mpps %s), expected %d", ErrVersion, c.Agent.Protocol, c.Agent.MPPS, Protocol)
+	}
+	if len(o.Secret) > 0 && !c.Agent.Secret {
+		return 0, fmt.Errorf("%w: the agent has none", ErrSecret)
+	}
+	ours, err := challenge()
+	if err != nil {
+		return 0, err
+	}
+	r := helloReply{MPPS: o.Version, Protocol: Protocol, Challenge: ours, SilenceMS: o.Silence.Milliseconds()}
+	if c.Agent.Secret {
+		r.Proof = mac(o.Secret, "client", c.Agent.Challenge, ours)
+	}
+	if err := c.wire.send(r, o.Timeout); err != nil {
+		return 0, err
+	}
+	var d helloDone
+	if err := c.wire.receive(&d, o.Timeout); err != nil {
+		return 0, err
+	}
+	switch {
+	case d.Error == "protocol":
+		return 0, ErrVersion
+	case d.Error != "":
+		return 0, ErrSecret
+	case c.Agent.Secret && !same(d.Proof, mac(o.Secret, "server", c.Agent.Challenge, ours)):
+		return 0, fmt.Errorf("%w: the agent could not prove that it has it", ErrSecret)
+	case d.SilenceMS <= 0:
+		return 0, ErrHello
+	}
+	if c.Agent.Secret {
+		c.wire.secure(o.Secret, c.Agent.Challenge, ours, "client", "server")
+	}
+	return time.Duration(d.SilenceMS) * time.Millisecond, nil
+}
+
+// read hands answers to those who wait for them. An agent that does not even answer pings for as long as it would wait itself is
+// gone.
+func (c *Client) read(silence time.Duration) {
+	for {
+		var r response
+		if err := c.wire.receive(&r, silence); err != nil {
+			c.end(err)
+			return
+		}
+		c.mu.Lock()
+		ch := c.waiting[r.ID]
+		delete(c.waiting, r.ID)
+		c.mu.Unlock()
+		if ch != nil {
+			ch <- r
+		}
+	}
+}
+
+func (c *Client) ping(every time.Duration) {
+	t := time.NewTicker(every)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+			if err := c.wire.send(request{Verb: "ping"}, 10*time.Second); err != nil {
+				c.end(err)
+				return
+			}
+		case <-c.done:
+			return
+		}
+	}
+}
+
+func (c *Client) end(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil {
+		c.err = err
+		close(c.done)
+		c.wire.conn.Close()
+	}
+}
+
+// Close ends the session; the agent then stops whatever it had started.
+func (c *Client) Close() error {
+	c.end(net.ErrClosed)
+	return nil
+}
+
+// call makes one request and waits for its answer, for as long as the request
+// itself takes and the client's timeout on top.
+func (c *Client) call(ctx context.Context, verb string, args, result any, takes time.Duration) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, takes+c.timeout, fmt.Errorf("agent: no answer to %s within %v", verb, takes+c.timeout))
+	defer cancel()
+	raw, err := json.Marshal(args)
+	if err != nil {
+		return err
+	}
+	ch := make(chan response, 1)
+	c.mu.Lock()
+	if c.err != nil {
+		defer c.mu.Unlock()
+		return fmt.Errorf("%w: %w", ErrLost, c.err)
+	}
+	c.last++
+	id := c.last
+	c.waiting[id] = ch
+	c.mu.Unlock()
+	defer func() {
+		c.mu.Lock()
+		delete(c.waiting, id)
+		c.mu.Unlock()
+	}()
+	if err := c.wire.send(request{ID: id, Verb: verb, Args: raw}, c.timeout); err != nil {
+		c.end(err)
+		return fmt.Errorf("%w: %w", ErrLost, err)
+	}
+	select {
+	case r := <-ch:
+		if r.Error != nil {
+			return r.Error
+		}
+		if result == nil {
+			return nil
+		}
+		if err := json.Unmarshal(r.Result, result); err != nil {
+			return fmt.Errorf("agent: answer to %s: %w", verb, err)
+		}
+		return nil
+	case <-c.done:
+		return fmt.Errorf("%w: %w", ErrLost, c.err)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Info asks what machine the agent runs on.
+func (c *Client) Info(ctx context.Context) (Info, error) {
+	var i Info
+	return i, c.call(ctx, "info", struct{}{}, &i, 0)
+}
+
+// Stat is the agent's /proc/stat, the cpu lines of it.
+func (c *Client) Stat(ctx context.Context) (string, error) {
+	var s string
+	return s, c.call(ctx, "cpu", struct{}{}, &s, 0)
+}
+
+// Counters reads an interface's statistics.
+func (c *Client) Counters(ctx context.Context, e traffic.Endpoint) (Counters, error) {
+	var k Counters
+	return k, c.call(ctx, "counters", interfaceArgs{e}, &k, 0)
+}
+
+// PowerOff ends the agent's machine.
+func (c *Client) PowerOff(ctx context.Context) error {
+	return c.call(ctx, "poweroff", struct{}{}, nil, 0)
+}
+
+// Stream runs talk.Stream on the agent's side.
+func (c *Client) Stream(ctx context.Context, s talk.StreamConfig) (talk.StreamResult, error) {
+	var r talk.StreamResult
+	takes := s.Duration
+	if takes == 0 {
+		takes = time.Hour
+	}
+	return r, c.call(ctx, "stream", s, &r, takes)
+}
+
+// RR runs talk.RR on the agent's side.
+func (c *Client) RR(ctx context.Context, s talk.RRConfig) (talk.RRResult, error) {
+	var r talk.RRResult
+	takes := s.Duration
+	if takes == 0 {
+		takes = time.Hour
+	}
+	return r, c.call(ctx, "rr", s, &r, takes)
+}
+
+// GeneratorAlone and ReceiverAlone run the functions of the same names there.
+func (c *Client) GeneratorAlone(ctx context.Context, g traffic.Config, d time.Duration) (traffic.Alone, error) {
+	var a traffic.Alone
+	return a, c.call(ctx, "alone.generator", aloneArgs{Config: g, Duration: d}, &a, d)
+}
+
+func (c *Client) ReceiverAlone(ctx context.Context, s traffic.SinkConfig, g traffic.Config, d time.Duration) (traffic.Alone, error) {
+	var a traffic.Alone
+	return a, c.call(ctx, "alone.receiver", aloneArgs{Config: g, Sink: s, Duration: d}, &a, d)
+}

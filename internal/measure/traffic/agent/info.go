@@ -1,0 +1,94 @@
+package agent
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"mpps/internal/measure/traffic"
+	"mpps/internal/measure/traffic/counters"
+)
+
+// Info says what machine an agent runs on.
+type Info struct {
+	MPPS     string   `json:"mpps"`
+	Host     string   `json:"host"`
+	Kernel   string   `json:"kernel"`
+	CPUs     int      `json:"cpus"`
+	First    bool     `json:"first"` // the agent is the machine's first process
+	Live     string   `json:"live"`  // XDP live frames: yes, no, unknown
+	LiveWhy  string   `json:"live_why,omitempty"`
+	Links    []Link   `json:"links"` // of the agent's own network namespace
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// Link is one network interface.
+type Link struct {
+	Name  string   `json:"name"`
+	Kind  string   `json:"kind"`
+	MAC   string   `json:"mac"`
+	MTU   int      `json:"mtu"`
+	Up    bool     `json:"up"`
+	Addrs []string `json:"addrs,omitempty"` // with prefix length
+}
+
+func info(version string) (Info, error) {
+	i := Info{MPPS: version, CPUs: runtime.NumCPU(), First: os.Getpid() == 1}
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		return i, fmt.Errorf("uname: %w", err)
+	}
+	i.Host, i.Kernel = unix.ByteSliceToString(u.Nodename[:]), unix.ByteSliceToString(u.Release[:])
+	s := traffic.Probe()
+	i.Live = string(s.Answer)
+	if s.Err != nil {
+		i.LiveWhy = s.Err.Error()
+	}
+	links, err := netlink.LinkList()
+	if err != nil {
+		return i, fmt.Errorf("list interfaces: %w", err)
+	}
+	for _, l := range links {
+		a := l.Attrs()
+		k := Link{Name: a.Name, Kind: l.Type(), MAC: a.HardwareAddr.String(), MTU: a.MTU, Up: a.RawFlags&unix.IFF_UP != 0}
+		addrs, err := netlink.AddrList(l, netlink.FAMILY_ALL)
+		if err != nil {
+			i.Warnings = append(i.Warnings, fmt.Sprintf("addresses of %s: %v", a.Name, err))
+		}
+		for _, addr := range addrs {
+			k.Addrs = append(k.Addrs, addr.IPNet.String())
+		}
+		i.Links = append(i.Links, k)
+	}
+	return i, nil
+}
+
+// stat is /proc/stat without its line of interrupts, which is long and of no
+// use here.
+func stat() (string, error) {
+	b, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return "", err
+	}
+	var out strings.Builder
+	for line := range strings.Lines(string(b)) {
+		if strings.HasPrefix(line, "cpu") {
+			out.WriteString(line)
+		}
+	}
+	return out.String(), nil
+}
+
+// Counters are those of package counters at an interface, in its namespace and on the agent's machine.
+type Counters = counters.Counters
+
+func readCounters(e traffic.Endpoint) (Counters, error) {
+	if err := checked(e); err != nil {
+		return nil, err
+	}
+	return counters.OfInterface(e)
+}

@@ -1,0 +1,198 @@
+//go:build netns
+
+package agent
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+
+	"mpps/internal/measure/traffic"
+)
+
+// pair is a veth pair between two namespaces made for one test.
+func pair(t *testing.T) (a, b traffic.Endpoint) {
+	t.Helper()
+	base := fmt.Sprintf("ma%d-%d", os.Getpid(), time.Now().UnixNano()%1e6)
+	a = traffic.Endpoint{Netns: base + "a", Iface: "veth0"}
+	b = traffic.Endpoint{Netns: base + "b", Iface: "veth0"}
+	for _, e := range []traffic.Endpoint{a, b} {
+		done := make(chan error)
+		go func() {
+			runtime.LockOSThread()
+			h, err := netns.NewNamed(e.Netns)
+			if err == nil {
+				h.Close()
+			}
+			done <- err
+		}()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := netns.DeleteNamed(e.Netns); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	hb, err := netns.GetFromName(b.Netns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hb.Close()
+	if err := a.Do(func() error {
+		attrs := netlink.NewLinkAttrs()
+		attrs.Name = a.Iface
+		return netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: b.Iface, PeerNamespace: netlink.NsFd(int(hb))})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range []traffic.Endpoint{a, b} {
+		if err := e.Do(func() error {
+			l, err := netlink.LinkByName(e.Iface)
+			if err != nil {
+				return err
+			}
+			// The stack's own frames would be taken for the generator's.
+			_ = os.WriteFile("/proc/sys/net/ipv6/conf/all/disable_ipv6", []byte("1"), 0)
+			return netlink.LinkSetUp(l)
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return a, b
+}
+
+// attached tells whether an XDP program is on an interface, and how much the
+// interface has sent.
+func attached(t *testing.T, e traffic.Endpoint) (xdp bool, tx uint64) {
+	t.Helper()
+	if err := e.Do(func() error {
+		l, err := netlink.LinkByName(e.Iface)
+		if err != nil {
+			return err
+		}
+		x := l.Attrs().Xdp
+		xdp, tx = x != nil && x.Attached, l.Attrs().Statistics.TxPackets
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return xdp, tx
+}
+
+// TestTraffic: sink and generator at the far side of two agents, through the
+// interfaces of the local ones.
+func TestTraffic(t *testing.T) {
+	a, b := pair(t)
+	near, far := dial(t, start(t, Options{}), DialOptions{}), dial(t, start(t, Options{Secret: []byte("x")}), DialOptions{Secret: []byte("x")})
+	s, err := far.NewSink(t.Context(), traffic.SinkConfig{In: b, Latency: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var g traffic.Generator = near.NewGenerator(traffic.Config{Out: a, Count: 30_000, Rate: 200_000, Stamp: true})
+	for range 2 {
+		r, err := g.Run(t.Context())
+		if err != nil || r.Sent != 30_000 || g.Sent() != 30_000 || g.Method() != traffic.XDP {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		c, err := s.Settle(t.Context(), 50*time.Millisecond, time.Second)
+		if err != nil || c.Received != 30_000 || !c.Exact {
+			t.Errorf("%+v, %v", c, err)
+		}
+		h, err := s.Histogram()
+		if err != nil || h.Count() != 30_000 {
+			t.Errorf("%d delays, %v", h.Count(), err)
+		}
+		if err := s.Reset(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Ended by the context: the result is what was sent.
+	g = near.NewGenerator(traffic.Config{Out: a, Rate: 10_000})
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	r, err := g.Run(ctx)
+	if err != nil || r.Sent == 0 || !r.Cancelled {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if c, err := s.Settle(t.Context(), 50*time.Millisecond, time.Second); err != nil || c.Received != r.Sent {
+		t.Errorf("%+v of %d, %v", c, r.Sent, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if x, _ := attached(t, b); x {
+		t.Error("a program is left on the sink's interface")
+	}
+}
+
+// TestDropped: when the connection ends or falls silent, traffic stops and
+// programs are gone within two seconds.
+func TestDropped(t *testing.T) {
+	for name, drop := range map[string]func(*Client){
+		"closed": func(c *Client) { c.Close() },
+		"reset": func(c *Client) {
+			_ = c.wire.conn.(*net.TCPConn).SetLinger(0)
+			c.wire.conn.Close()
+		},
+		"silent": func(c *Client) { c.wire.out.Lock() }, // pings get stuck behind it
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, b := pair(t)
+			c := dial(t, start(t, Options{}), DialOptions{})
+			if _, err := c.NewSink(t.Context(), traffic.SinkConfig{In: b}); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.call(t.Context(), "gen.start", traffic.Config{Out: a, Rate: 50_000}, nil, 0); err != nil {
+				t.Fatal(err)
+			}
+			_, tx := attached(t, a)
+			x, _ := attached(t, b)
+			now := tx
+			for begin := time.Now(); now == tx && time.Since(begin) < 10*time.Second; _, now = attached(t, a) {
+				time.Sleep(50 * time.Millisecond)
+			}
+			if !x || now == tx {
+				t.Fatalf("nothing to stop: program %v, %d frames sent", x, now-tx)
+			}
+			drop(c)
+			begin := time.Now()
+			for x && time.Since(begin) < 4*time.Second {
+				time.Sleep(10 * time.Millisecond)
+				x, _ = attached(t, b)
+			}
+			took := time.Since(begin)
+			_, tx = attached(t, a)
+			time.Sleep(50 * time.Millisecond)
+			if _, now = attached(t, a); x || now != tx || took > 2200*time.Millisecond {
+				t.Errorf("after %v: program %v, %d more frames", took, x, now-tx)
+			}
+			t.Logf("took %v", took)
+		})
+	}
+}
+
+func TestAlone(t *testing.T) {
+	a, _ := pair(t)
+	c := dial(t, start(t, Options{}), DialOptions{})
+	g, err := c.GeneratorAlone(t.Context(), traffic.Config{Out: a}, 100*time.Millisecond)
+	if err != nil || g.PPS < 1000 || g.Method != traffic.XDP {
+		t.Errorf("%+v, %v", g, err)
+	}
+	for _, m := range []traffic.Method{traffic.XDP, traffic.AFPacket} {
+		r, err := c.ReceiverAlone(t.Context(), traffic.SinkConfig{Method: m}, traffic.Config{}, 100*time.Millisecond)
+		// Whether the receiver keeps up depends on what else the machine does; that it is said truly does not.
+		if err != nil || r.PPS < 1000 || r.Counted > r.Sent || r.Method != m || r.AtLeast && r.Counted != r.Sent {
+			t.Errorf("%+v, %v", r, err)
+		}
+		t.Logf("%s %.0f/s %+v", m, r.PPS, r)
+	}
+}

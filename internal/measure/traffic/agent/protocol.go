@@ -1,0 +1,224 @@
+package agent
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"mpps/internal/measure/traffic"
+	"mpps/internal/measure/traffic/talk"
+)
+
+// Protocol is the version of the messages and of what an agent can do. Both sides must have the same: an agent leaves out
+// fields that it does not know, so that an older one would send or answer something else than it was asked for.
+//
+// 2: transactions over UDP, connections as transactions, ramp-up, mixed frame sizes; pings are answered.
+const Protocol = 2
+
+const (
+	maxLine        = 8 << 20
+	defaultSilence = 1500 * time.Millisecond
+	maxSilence     = 30 * time.Second
+	helloWithin    = 5 * time.Second
+)
+
+// Errors of the hello, on both sides.
+var (
+	ErrVersion = errors.New("agent speaks another version of the protocol")
+	ErrSecret  = errors.New("agent and client do not have the same secret")
+	ErrHello   = errors.New("not an mpps agent")
+)
+
+// Hello is what an agent says first.
+type Hello struct {
+	MPPS      string `json:"mpps"` // version of the program
+	Protocol  int    `json:"protocol"`
+	Challenge string `json:"challenge"` // 32 bytes in hexadecimal
+	Secret    bool   `json:"secret"`    // a secret is needed
+}
+
+type helloReply struct {
+	MPPS      string `json:"mpps"`
+	Protocol  int    `json:"protocol"`
+	Challenge string `json:"challenge"`
+	Proof     string `json:"proof,omitempty"`
+	SilenceMS int64  `json:"silence_ms,omitempty"`
+}
+
+type helloDone struct {
+	Proof     string `json:"proof,omitempty"`
+	SilenceMS int64  `json:"silence_ms,omitempty"`
+	Error     string `json:"error,omitempty"` // "protocol" or "secret"
+}
+
+type request struct {
+	ID   uint64          `json:"id"` // 0: no answer
+	Verb string          `json:"verb"`
+	Args json.RawMessage `json:"args,omitempty"`
+}
+
+type response struct {
+	ID     uint64          `json:"id"`
+	Result json.RawMessage `json:"result,omitempty"`
+	Error  *RemoteError    `json:"error,omitempty"`
+}
+
+// A RemoteError is an error that the agent answered with.
+type RemoteError struct {
+	Code string `json:"code"` // see codes
+	Text string `json:"text"`
+}
+
+func (e *RemoteError) Error() string { return "agent: " + e.Text }
+
+// codes carry the identity of errors over the connection, so that errors.Is
+// works on the far side.
+var codes = []struct {
+	code string
+	err  error
+}{
+	{"no-device", traffic.ErrNoDevice},
+	{"config", traffic.ErrConfig},
+	{"frame", traffic.ErrFrame},
+	{"config", talk.ErrConfig},
+	{"no-handle", errNoHandle},
+	{"refused", errRefused},
+}
+
+func (e *RemoteError) Is(target error) bool {
+	for _, c := range codes {
+		if c.code == e.Code && c.err == target {
+			return true
+		}
+	}
+	return false
+}
+
+func remoteError(err error) *RemoteError {
+	for _, c := range codes {
+		if errors.Is(err, c.err) {
+			return &RemoteError{c.code, err.Error()}
+		}
+	}
+	var unsupported *traffic.UnsupportedError
+	if errors.As(err, &unsupported) {
+		return &RemoteError{"unsupported", err.Error()}
+	}
+	return &RemoteError{"failed", err.Error()}
+}
+
+func challenge() (string, error) {
+	b := make([]byte, 32)
+	if _, err := rand.Read(b); err != nil {
+		return "", fmt.Errorf("make a challenge: %w", err)
+	}
+	return hex.EncodeToString(b), nil
+}
+
+// mac is the HMAC over parts, each of them preceded by its length.
+func mac(key []byte, parts ...string) string {
+	h := hmac.New(sha256.New, key)
+	for _, p := range parts {
+		fmt.Fprintf(h, "%d:%s", len(p), p)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+func same(a, b string) bool { return hmac.Equal([]byte(a), []byte(b)) }
+
+// A wire sends and receives lines. After secure every line begins with its MAC.
+type wire struct {
+	conn net.Conn
+	in   *bufio.Reader
+
+	out      sync.Mutex
+	key      []byte // nil: no MACs
+	us, them string // "client" and "server", or the other way
+	sent     uint64
+	received uint64
+}
+
+func newWire(c net.Conn) *wire { return &wire{conn: c, in: bufio.NewReaderSize(c, 64<<10)} }
+
+// secure turns MACs on.
+func (w *wire) secure(secret []byte, server, client, us, them string) {
+	w.key, w.us, w.them = []byte(mac(secret, "session", server, client)), us, them
+}
+
+func (w *wire) send(v any, within time.Duration) error {
+	line, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	w.out.Lock()
+	defer w.out.Unlock()
+	if w.key != nil {
+		w.sent++
+		line = append([]byte(mac(w.key, w.us, fmt.Sprint(w.sent), string(line))+" "), line...)
+	}
+	if len(line) >= maxLine {
+		return fmt.Errorf("message of %d bytes, at most %d", len(line), maxLine)
+	}
+	if err := w.conn.SetWriteDeadline(time.Now().Add(within)); err != nil {
+		return err
+	}
+	_, err = w.conn.Write(append(line, '\n'))
+	return err
+}
+
+// receive reads one line; within 0 waits for ever.
+func (w *wire) receive(v any, within time.Duration) error {
+	var deadline time.Time
+	if within > 0 {
+		deadline = time.Now().Add(within)
+	}
+	if err := w.conn.SetReadDeadline(deadline); err != nil {
+		return err
+	}
+	line, err := readLine(w.in)
+	if err != nil {
+		return err
+	}
+	if w.key != nil {
+		w.received++
+		sum, text, _ := bytes.Cut(line, []byte(" "))
+		if !same(string(sum), mac(w.key, w.them, fmt.Sprint(w.received), string(text))) {
+			return fmt.Errorf("%w: a line was changed on the way", ErrSecret)
+		}
+		line = text
+	}
+	if err := json.Unmarshal(line, v); err != nil {
+		return fmt.Errorf("%w: %w", ErrHello, err)
+	}
+	return nil
+}
+
+// readLine reads up to maxLine bytes.
+func readLine(r *bufio.Reader) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := r.ReadSlice('\n')
+		line = append(line, part...)
+		switch {
+		case len(line) > maxLine:
+			return nil, fmt.Errorf("%w: line of more than %d bytes", ErrHello, maxLine)
+		case err == bufio.ErrBufferFull:
+		case err == io.EOF && len(line) > 0:
+			return nil, io.ErrUnexpectedEOF
+		case err != nil:
+			return nil, err
+		default:
+			return line[:len(line)-1], nil
+		}
+	}
+}

@@ -1,0 +1,178 @@
+// Package engine lets other programs make the traffic, netperf and iperf3, and reads what they say of it in their machine
+// output. It starts them by argument vector, in a network namespace if need be, and ends them with the context or, at the
+// latest, with this process.
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os/exec"
+	"regexp"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"mpps/internal/measure/traffic"
+)
+
+// ErrMissing says that a program is not installed, ErrOld that it is of a version that cannot do what is needed, and
+// ErrUnreachable that its server does not answer.
+var (
+	ErrMissing     = errors.New("program is not installed")
+	ErrOld         = errors.New("program does not speak the expected machine format")
+	ErrUnreachable = errors.New("server cannot be reached")
+)
+
+// Name of an engine.
+type Name string
+
+// The engines.
+const (
+	Netperf Name = "netperf"
+	Iperf3  Name = "iperf3"
+)
+
+// Server is the program of the far end.
+func (n Name) Server() string {
+	if n == Netperf {
+		return "netserver"
+	}
+	return "iperf3 -s"
+}
+
+// Port is where the server listens unless told otherwise: netperf's include/netlib.h and iperf3's src/iperf.h.
+func (n Name) Port() uint16 {
+	if n == Netperf {
+		return 12865
+	}
+	return 5201
+}
+
+// A Program is an engine that is installed here.
+type Program struct {
+	Name    Name
+	Version string // "netperf 2.7.1"
+	client  string // path
+	server  string // path, "" where only the client is installed
+}
+
+// versionOf finds the version in what a program says of it.
+var versionOf = regexp.MustCompile(`(?i)(?:version|iperf) v?([0-9]+\.[0-9][0-9a-z.+-]*)`)
+
+// Find looks an engine up in the search path and asks its version.
+func Find(ctx context.Context, name Name) (Program, error) {
+	p := Program{Name: name}
+	var err error
+	if p.client, err = exec.LookPath(string(name)); err != nil {
+		return p, fmt.Errorf("%s: %w", name, ErrMissing)
+	}
+	flag, server := "-V", "netserver"
+	if name == Iperf3 {
+		flag, server = "--version", "iperf3"
+	}
+	if path, err := exec.LookPath(server); err == nil {
+		p.server = path
+	}
+	out, err := run(ctx, command{argv: []string{p.client, flag}, within: 10 * time.Second})
+	found := versionOf.FindSubmatch(out)
+	if found == nil {
+		return p, errors.Join(fmt.Errorf("%s %s: found %q, expected its version: %w", name, flag, firstLine(out), ErrOld), err)
+	}
+	p.Version = string(name) + " " + string(found[1])
+	return p, nil
+}
+
+// command is a program to run.
+type command struct {
+	netns  string
+	argv   []string
+	within time.Duration // the longest that it may take
+}
+
+// maxOutput bounds what is read of a program, bytes.
+const maxOutput = 16 << 20
+
+// run runs a command to its end and returns what it wrote to standard output, also when it failed.
+func run(ctx context.Context, c command) ([]byte, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, c.within, fmt.Errorf("%s: no end within %v", base(c.argv[0]), c.within))
+	defer cancel()
+	var out, problems limited
+	wait, err := start(ctx, c, &out, &problems)
+	if err != nil {
+		return nil, err
+	}
+	err = wait()
+	if ctx.Err() != nil {
+		return out.Bytes(), context.Cause(ctx)
+	}
+	if err != nil {
+		return out.Bytes(), fmt.Errorf("%s: %w: %s", base(c.argv[0]), err, firstLine(append(problems.Bytes(), out.Bytes()...)))
+	}
+	return out.Bytes(), nil
+}
+
+// start starts a command on a thread of its own, which lives as long as the command: the kernel ends the command when the
+// thread that started it ends (prctl(2), PR_SET_PDEATHSIG), and so at the latest with this process. A process group of its
+// own keeps the terminal's Ctrl-C from it, so that it is ended by the context only.
+func start(ctx context.Context, c command, out, problems io.Writer) (wait func() error, err error) {
+	cmd := exec.CommandContext(ctx, c.argv[0], c.argv[1:]...)
+	cmd.Env = append(cmd.Environ(), "LC_ALL=C")
+	cmd.Stdout, cmd.Stderr = out, problems
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = 2 * time.Second
+	started, done := make(chan error, 1), make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with the command
+		entered := false
+		err := traffic.Endpoint{Netns: c.netns}.Do(func() error {
+			entered = true
+			err := cmd.Start()
+			started <- err
+			if err == nil {
+				done <- cmd.Wait()
+			}
+			return nil
+		})
+		if !entered {
+			started <- err
+		}
+	}()
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("start %s: %w", base(c.argv[0]), err)
+	}
+	return func() error { return <-done }, nil
+}
+
+// limited keeps the first maxOutput bytes.
+type limited struct{ bytes.Buffer }
+
+func (l *limited) Write(b []byte) (int, error) {
+	if room := maxOutput - l.Len(); room > 0 {
+		l.Buffer.Write(b[:min(len(b), room)])
+	}
+	return len(b), nil
+}
+
+func base(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
+
+func firstLine(b []byte) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(string(b)), "\n")
+	return line[:min(len(line), 300)]
+}
+
+// Reach tells whether something listens at an address, so that a client that waits for minutes is not started in vain.
+func Reach(ctx context.Context, netns, addr string) error {
+	return traffic.Endpoint{Netns: netns}.Do(func() error {
+		c, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, "tcp", addr)
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrUnreachable, err)
+		}
+		return c.Close()
+	})
+}

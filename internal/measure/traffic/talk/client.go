@@ -1,0 +1,168 @@
+package talk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"mpps/internal/measure/traffic"
+)
+
+// Target says where a server is and how to reach it.
+type Target struct {
+	Netns string `json:"netns,omitempty"` // the client's network namespace
+	Addr  string `json:"addr"`            // host:port of the server
+	Conns int    `json:"conns,omitempty"` // 0 means 1
+}
+
+// An Interval is what happened in one part of the run.
+type Interval struct {
+	Start time.Duration `json:"start"` // since the beginning of the run
+	End   time.Duration `json:"end"`
+	Count uint64        `json:"count"` // bytes or transactions
+}
+
+// dial opens the connections of a run, all of them or none.
+func (t Target) dial(ctx context.Context, h hello) ([]*conn, error) {
+	if t.Conns < 0 || t.Conns > 1024 {
+		return nil, fmt.Errorf("%w: %d connections, want 1 to 1024", ErrConfig, t.Conns)
+	}
+	var conns []*conn
+	err := traffic.Endpoint{Netns: t.Netns}.Do(func() error {
+		d := net.Dialer{Timeout: 10 * time.Second}
+		for range max(1, t.Conns) {
+			// The socket is made on this thread when the address is numeric;
+			// a name would be looked up by another one, elsewhere.
+			if _, err := net.ResolveTCPAddr("tcp", t.Addr); t.Netns != "" && err != nil {
+				return fmt.Errorf("%w: address %q: %w", ErrConfig, t.Addr, err)
+			}
+			c, err := d.DialContext(ctx, "tcp", t.Addr)
+			if err != nil {
+				return err
+			}
+			b, err := block(c.(*net.TCPConn))
+			if err != nil {
+				c.Close()
+				return err
+			}
+			conns = append(conns, b)
+			if err := b.write(h.bytes()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		for _, c := range conns {
+			c.close()
+		}
+		return nil, fmt.Errorf("TCP test with %s: %w", t.Addr, err)
+	}
+	return conns, nil
+}
+
+// A run is one measurement over its connections.
+type run struct {
+	start time.Time
+	conns []*conn
+	over  atomic.Bool  // time is up or cancelled: finish
+	ended atomic.Int64 // when that was, ns since start
+
+	aborted atomic.Bool // the connections are shut down: no answer will come
+	undo    func() bool
+	cancel  context.CancelFunc
+	done    chan struct{}
+}
+
+// grace is how long a far end may take to say what it received, or to answer the last requests.
+const grace = 5 * time.Second
+
+// newRun begins a run; patience is how long calls may take to finish when its time is up.
+func newRun(ctx context.Context, d time.Duration, conns []*conn, patience time.Duration) *run {
+	r := &run{start: time.Now(), conns: conns, done: make(chan struct{}), cancel: func() {}}
+	if d > 0 {
+		ctx, r.cancel = context.WithTimeout(ctx, d)
+	}
+	r.undo = context.AfterFunc(ctx, func() {
+		r.finish()
+		// Calls that block are given time to finish, then ended.
+		wait := patience
+		if context.Cause(ctx) == context.Canceled {
+			wait = grace / 10
+		}
+		select {
+		case <-time.After(wait):
+			r.aborted.Store(true)
+			for _, c := range conns {
+				c.abort()
+			}
+		case <-r.done:
+		}
+	})
+	return r
+}
+
+// finish says that nothing more is to be started.
+func (r *run) finish() {
+	r.ended.CompareAndSwap(0, int64(time.Since(r.start)))
+	r.over.Store(true)
+}
+
+// going tells whether more is to be started.
+func (r *run) going() bool { return !r.over.Load() }
+
+// each runs f for each connection on a thread of its own and waits.
+func (r *run) each(f func(int, *conn) error) error {
+	errs := make([]error, len(r.conns))
+	var wait sync.WaitGroup
+	for i, c := range r.conns {
+		wait.Add(1)
+		onThread(func() {
+			defer wait.Done()
+			if errs[i] = f(i, c); errs[i] != nil {
+				r.finish()
+			}
+		})
+	}
+	wait.Wait()
+	close(r.done)
+	r.undo()
+	r.cancel()
+	return errors.Join(errs...)
+}
+
+// sample takes the intervals until the run is done.
+func (r *run) sample(live *atomic.Uint64, every time.Duration) <-chan []Interval {
+	if every <= 0 {
+		every = time.Second
+	}
+	out := make(chan []Interval, 1)
+	go func() {
+		var all []Interval
+		var last Interval
+		var seen uint64
+		take := func() {
+			n := live.Load()
+			last = Interval{Start: last.End, End: time.Since(r.start), Count: n - seen}
+			seen = n
+			all = append(all, last)
+		}
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				take()
+			case <-r.done:
+				take()
+				out <- all
+				return
+			}
+		}
+	}()
+	return out
+}

@@ -1,0 +1,235 @@
+// Package talk has the endpoints of a measurement that talk through sockets:
+// streams of bytes and transactions, as netperf's TCP_STREAM, TCP_RR and UDP_RR.
+//
+// A client opens each connection with a hello that names the service; one
+// server answers all of them on one port. A service over UDP goes on on a port
+// that the server answers the hello with, for as long as the connection lasts.
+// Bytes are counted where they are received, transactions where they are started.
+//
+// Sockets are used with blocking system calls on threads of their own: the
+// wake-up through the Go scheduler's poller would be part of each transaction.
+package talk
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"mpps/internal/measure/traffic"
+)
+
+// ErrConfig is wrapped by complaints about a configuration.
+var ErrConfig = errors.New("bad configuration of a TCP or UDP test")
+
+// The hello: 8 bytes of magic, then service, then two sizes.
+const (
+	helloMagic = "mppsTCP1"
+	helloBytes = 8 + 4 + 4 + 4
+
+	serviceSink   = 1 // the client sends, the server answers with its counts; the second size is the ramp, ms
+	serviceSource = 2 // the server sends until the client closes
+	serviceRR     = 3 // the server answers each request with a response
+	serviceUDPRR  = 4 // the server answers with a UDP port, and on it each request with a response
+	serviceCRR    = 5 // the server answers with a TCP port, and on it one request a connection
+
+	serviceSourceFile = 6 // as serviceSource, from a file
+	lastService       = serviceSourceFile
+)
+
+const (
+	maxMessage  = 64 << 20
+	defaultBuf  = 128 << 10
+	helloWithin = 5 * time.Second
+)
+
+// MaxDatagram is how many bytes a UDP datagram over IPv4 can carry: 65535 − 20 − 8.
+const MaxDatagram = 65507
+
+type hello struct {
+	service           uint32
+	request, response uint32 // bytes; for a source request is the buffer
+}
+
+func (h hello) bytes() []byte {
+	b := append(make([]byte, 0, helloBytes), helloMagic...)
+	b = binary.BigEndian.AppendUint32(b, h.service)
+	b = binary.BigEndian.AppendUint32(b, h.request)
+	return binary.BigEndian.AppendUint32(b, h.response)
+}
+
+func parseHello(b []byte) (hello, error) {
+	if len(b) != helloBytes || string(b[:8]) != helloMagic {
+		return hello{}, fmt.Errorf("hello of a TCP test: found %q, expected %q", b[:min(8, len(b))], helloMagic)
+	}
+	h := hello{
+		service:  binary.BigEndian.Uint32(b[8:]),
+		request:  binary.BigEndian.Uint32(b[12:]),
+		response: binary.BigEndian.Uint32(b[16:]),
+	}
+	if h.service < serviceSink || h.service > lastService {
+		return h, fmt.Errorf("hello of a TCP test: service %d, expected 1 to %d", h.service, lastService)
+	}
+	least, most := uint32(0), uint32(maxMessage)
+	if h.service >= serviceRR && h.service < serviceSourceFile {
+		least = 1
+	}
+	if h.service == serviceUDPRR {
+		most = MaxDatagram
+	}
+	if h.request < 1 || h.request > most || h.response < least || h.response > most {
+		return h, fmt.Errorf("hello of a TCP test: sizes %d and %d, expected 1 to %d", h.request, h.response, most)
+	}
+	return h, nil
+}
+
+// shortMessage is a message, in bytes, whose copying takes less than the Go scheduler's part in a system call.
+const shortMessage = 4096
+
+// A conn is a connected socket in blocking mode.
+type conn struct {
+	fd   int
+	once sync.Once
+	slot slot // of connections that are made anew again and again, in place of fd
+}
+
+// block takes a connection away from the poller.
+func block(c interface {
+	io.Closer
+	File() (*os.File, error)
+}) (*conn, error) {
+	f, err := c.File() // a duplicate, so that closing c leaves it
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(c.Close(), unix.SetNonblock(fd, false)); err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	return &conn{fd: fd}, nil
+}
+
+// abort ends every call on the connection, from any goroutine.
+func (c *conn) abort() {
+	if c.fd < 0 {
+		c.slot.abort()
+		return
+	}
+	_ = unix.Shutdown(c.fd, unix.SHUT_RDWR)
+}
+
+// reset is abort for an end that gives up: close then sends an RST. After a FIN alone a client whose last word was that
+// there is no room here would go on waiting for some, up to a minute (net/ipv4/tcp_minisocks.c: a socket in FIN_WAIT2
+// answers with the window that it had).
+func (c *conn) reset() {
+	_ = unix.SetsockoptLinger(c.fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
+	c.abort()
+}
+
+// close may be called once nothing else uses the connection.
+func (c *conn) close() { c.once.Do(func() { unix.Close(c.fd) }) }
+
+// read is recv(2); 0 bytes is io.EOF.
+func (c *conn) read(b []byte) (int, error) {
+	for {
+		n, _, errno := unix.Syscall6(unix.SYS_RECVFROM, uintptr(c.fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), 0, 0, 0)
+		switch {
+		case errno == unix.EINTR:
+		case errno != 0:
+			return 0, errno
+		case n == 0:
+			return 0, io.EOF
+		default:
+			return int(n), nil
+		}
+	}
+}
+
+func (c *conn) readFull(b []byte) error {
+	for len(b) > 0 {
+		n, err := c.read(b)
+		if err != nil {
+			return err
+		}
+		b = b[n:]
+	}
+	return nil
+}
+
+// write writes all of b, without a signal if the far end is gone.
+func (c *conn) write(b []byte) error {
+	for len(b) > 0 {
+		n, errno := c.send(b)
+		switch errno {
+		case 0:
+			b = b[n:]
+		case unix.EINTR:
+		default:
+			return errno
+		}
+	}
+	return nil
+}
+
+// sendNow and receiveNow are send(2) and recv(2) that never wait: EAGAIN instead.
+func (c *conn) sendNow(b []byte) (int, syscall.Errno) {
+	n, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(c.fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)),
+		unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT, 0, 0)
+	return int(n), errno
+}
+
+func (c *conn) receiveNow(b []byte) (int, syscall.Errno) {
+	n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(c.fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)),
+		unix.MSG_DONTWAIT, 0, 0)
+	return int(n), errno
+}
+
+// send is send(2). A short message, which leaves at once but for a full buffer, is tried without telling the Go
+// scheduler of the system call, which takes about 50 ns.
+func (c *conn) send(b []byte) (int, syscall.Errno) {
+	if len(b) <= shortMessage {
+		if n, errno := c.sendNow(b); errno != unix.EAGAIN {
+			return n, errno
+		}
+	}
+	n, _, errno := unix.Syscall6(unix.SYS_SENDTO, uintptr(c.fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), unix.MSG_NOSIGNAL, 0, 0)
+	return int(n), errno
+}
+
+func (c *conn) noDelay() error {
+	return unix.SetsockoptInt(c.fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
+}
+
+// retransmits is the number of segments sent again.
+func (c *conn) retransmits() (uint32, error) {
+	i, err := unix.GetsockoptTCPInfo(c.fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+	if err != nil {
+		return 0, err
+	}
+	return i.Total_retrans, nil
+}
+
+// listenIn listens in a named network namespace ("" for this one).
+func listenIn(netns, addr string) (l net.Listener, err error) {
+	err = traffic.Endpoint{Netns: netns}.Do(func() error {
+		var c net.ListenConfig
+		c.SetMultipathTCP(false) // plain TCP is what is measured
+		l, err = c.Listen(context.Background(), "tcp", addr)
+		return err
+	})
+	return l, err
+}

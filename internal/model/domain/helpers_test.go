@@ -1,0 +1,71 @@
+package domain
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// samples gives every domain under testdata and, where it is there, the shared corpus.
+func samples(t testing.TB) map[string][]byte {
+	t.Helper()
+	out := map[string][]byte{}
+	for _, dir := range []string{"testdata", corpusDir()} {
+		files, err := filepath.Glob(filepath.Join(dir, "*.xml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			text, err := os.ReadFile(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out[filepath.Base(f)] = text
+		}
+	}
+	if len(out) < 8 {
+		t.Fatalf("found %d sample domains, expected at least 8", len(out))
+	}
+	return out
+}
+
+func corpusDir() string {
+	base := os.Getenv("MPPS_CORPUS")
+	if base == "" {
+		base = filepath.Join("..", "..", "..", "..", "shared", "corpus")
+	}
+	return filepath.Join(base, "domains")
+}
+
+func sample(t testing.TB, name string) *Doc {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parse(t, string(text))
+}
+
+func parse(t testing.TB, text string) *Doc {
+	t.Helper()
+	d, err := Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func set(t testing.TB, d *Doc, path, value string) {
+	t.Helper()
+	if err := d.Set(path, value); err != nil {
+		t.Fatalf("set %s to %s: %v", path, value, err)
+	}
+}
+
+// taken gives the second value too where the document takes it.
+func taken(d *Doc, path string, values [2]string) [2]string {
+	if _, err := d.Check(path, values[1]); err != nil {
+		values[1] = values[0]
+	}
+	return values
+}

@@ -1,0 +1,252 @@
+package facts
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"mpps/internal/model/setting"
+)
+
+// Scrub is a copy of a host without what tells whose it is: MAC addresses, UUIDs and serials, IP addresses, the names of
+// the host and of its guests, and what a guest's definition says in words. The same thing gets the same replacement
+// wherever it stands (also inside definitions, addresses, rules and reasons), so that a scrubbed snapshot audits like
+// the original. Names of interfaces, bridges and drivers stay: they are part of the configuration.
+func Scrub(h *Host) *Host { return newScrubber(h).host(h, "host") }
+
+// host is the copy of a host, or of the inside of a guest, which bears the name that is given.
+func (s *scrubber) host(h *Host, name string) *Host {
+	text, err := json.Marshal(h)
+	if err != nil {
+		panic(fmt.Sprintf("a host is always JSON: %v", err))
+	}
+	var c Host
+	if err := json.Unmarshal([]byte(s.text(string(text))), &c); err != nil {
+		panic(fmt.Sprintf("scrubbing replaces words by words: %v", err))
+	}
+	if h.Name != "" {
+		c.Name = name
+	}
+	c.Kernel.Release, c.Kernel.Version = h.Kernel.Release, h.Kernel.Version // four numbers are no address here
+	c.Kernel.CommandLine = s.named(c.Kernel.CommandLine, h)
+	for i := range c.NICs {
+		c.NICs[i].Firmware = h.NICs[i].Firmware
+	}
+	for i := range c.Guests {
+		g := &h.Guests[i]
+		c.Guests[i].Name = s.names.of(g.Name)
+		c.Guests[i].Definition = s.definition(*g)
+		if in := c.Guests[i].Inside; in != nil {
+			in.Release, in.Version, in.OS = g.Inside.Release, g.Inside.Version, g.Inside.OS
+			if g.Inside.Host != nil {
+				in.Host = s.host(g.Inside.Host, c.Guests[i].Name)
+				in.Host.Root = "guest " + c.Guests[i].Name
+			}
+		}
+	}
+	for id, a := range c.Attested {
+		a.By = s.people.of(a.By)
+		c.Attested[id] = a
+	}
+	s.references(&c, h)
+	s.lasting(&c)
+	s.isolation(&c, h)
+	s.load(c.Load, h.Load)
+	c.Readings = make(Readings, len(h.Readings))
+	for a, r := range h.Readings {
+		r.Value, r.Why, r.Verbatim = s.text(r.Value), s.named(s.text(r.Why), h), s.named(s.text(r.Verbatim), h)
+		if a.Kind == setting.File || r.Verbatim != "" { // the list of values to be put back names guests, and so may an interface
+			r.Value = s.named(r.Value, h)
+		}
+		c.Readings[s.address(a)] = r
+	}
+	return &c
+}
+
+// scrubber replaces things, the same ones always alike.
+type scrubber struct {
+	macs, uuids, addresses, names, people *replacements
+}
+
+// replacements gives each thing its replacement, numbered in the order in which they are first seen.
+type replacements struct {
+	make  func(n int, original string) string
+	known map[string]string
+}
+
+func (r *replacements) of(original string) string {
+	if original == "" {
+		return ""
+	}
+	if known, found := r.known[original]; found {
+		return known
+	}
+	made := r.make(len(r.known)+1, original)
+	r.known[original] = made
+	return made
+}
+
+func newScrubber(h *Host) *scrubber {
+	table := func(make func(int, string) string) *replacements { return &replacements{make, map[string]string{}} }
+	s := &scrubber{
+		macs:  table(madeMAC),
+		uuids: table(func(n int, _ string) string { return fmt.Sprintf("00000000-0000-4000-8000-%012x", n) }),
+		addresses: table(func(n int, original string) string {
+			if strings.Contains(original, ":") {
+				return fmt.Sprintf("2001:db8::%x", n) // RFC 3849
+			}
+			return fmt.Sprintf("192.0.2.%d", 1+(n-1)%254) // RFC 5737
+		}),
+		names:  table(nil),
+		people: table(func(n int, _ string) string { return fmt.Sprintf("person%d", n) }),
+	}
+	guests := 0
+	s.names.make = func(int, string) string { guests++; return fmt.Sprintf("guest%d", guests) }
+	if h.Name != "" {
+		s.names.known[h.Name] = "host"
+	}
+	for _, g := range h.Guests {
+		s.names.of(g.Name)
+	}
+	return s
+}
+
+// madeMAC keeps what matters of an address, whether it is for groups and whether it is local, and the first byte of
+// libvirt's own range.
+func madeMAC(n int, original string) string {
+	prefix := "02:00:00"
+	if strings.HasPrefix(original, "52:54:00") {
+		prefix = "52:54:00"
+	} else if strings.HasPrefix(original, "fe:54:00") {
+		prefix = "fe:54:00"
+	}
+	return fmt.Sprintf("%s:%02x:%02x:%02x", prefix, n>>16&255, n>>8&255, n&255)
+}
+
+var (
+	macWord     = regexp.MustCompile(`(?i)\b[0-9a-f]{2}(?::[0-9a-f]{2}){5}\b`)
+	machineWord = regexp.MustCompile(`\b[0-9a-f]{32}\b`) // machine-id, in the names of boot entries
+	uuidWord    = regexp.MustCompile(`(?i)\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`)
+	ipWord      = regexp.MustCompile(`(?i)\b(?:\d{1,3}\.){3}\d{1,3}\b|(?:\b[0-9a-f]{1,4})?(?::{1,2}[0-9a-f]{1,4}){2,7}(?:::)?\b`)
+	// told are the elements of a definition in which people write, and those that hold serial numbers.
+	told = regexp.MustCompile(`(?s)<(title|description|serial|entry|wwn|metadata)((?:\s[^>]*)?)>.*?</(title|description|serial|entry|wwn|metadata)>`)
+)
+
+// text replaces everything in a text that can be told by its form.
+func (s *scrubber) text(text string) string {
+	text = uuidWord.ReplaceAllStringFunc(text, func(word string) string { return s.uuids.of(strings.ToLower(word)) })
+	text = machineWord.ReplaceAllStringFunc(text, func(word string) string { return strings.ReplaceAll(s.uuids.of(word), "-", "") })
+	text = macWord.ReplaceAllStringFunc(text, func(word string) string { return s.mac(strings.ToLower(word)) })
+	return ipWord.ReplaceAllStringFunc(text, s.ip)
+}
+
+// mac replaces an address; the tap of a guest's NIC bears the NIC's address with fe in front (libvirt,
+// virNetDevTapCreateInBridgePort) and keeps that likeness.
+func (s *scrubber) mac(word string) string {
+	if word == "00:00:00:00:00:00" || word == "ff:ff:ff:ff:ff:ff" {
+		return word
+	}
+	if rest, found := strings.CutPrefix(word, "fe:"); found {
+		if made, known := s.macs.known["52:"+rest]; known {
+			return "fe:" + made[3:]
+		}
+	}
+	return s.macs.of(word)
+}
+
+// ip replaces an address that somebody could be found by; loopback, unspecified and multicast ones stay.
+func (s *scrubber) ip(word string) string {
+	address, err := netip.ParseAddr(word)
+	if err != nil || address.IsLoopback() || address.IsUnspecified() || address.IsMulticast() {
+		return word
+	}
+	return s.addresses.of(word)
+}
+
+// definition is a guest's definition without its name, words and serials.
+func (s *scrubber) definition(g Guest) string {
+	if g.Definition == "" {
+		return ""
+	}
+	text := s.text(g.Definition)
+	text = told.ReplaceAllString(text, "")
+	return replaceWord(text, g.Name, s.names.of(g.Name))
+}
+
+// replaceWord replaces a name where it is not part of a longer word.
+func replaceWord(text, name, by string) string {
+	part := func(r rune) bool { return r == '_' || r == '-' || unicode.IsLetter(r) || unicode.IsDigit(r) }
+	var b strings.Builder
+	for {
+		at := strings.Index(text, name)
+		if at < 0 {
+			return b.String() + text
+		}
+		before, _ := utf8.DecodeLastRuneInString(text[:at])
+		after, _ := utf8.DecodeRuneInString(text[at+len(name):])
+		b.WriteString(text[:at])
+		if at > 0 && part(before) || at+len(name) < len(text) && part(after) {
+			b.WriteString(name)
+		} else {
+			b.WriteString(by)
+		}
+		text = text[at+len(name):]
+	}
+}
+
+// references renames guests where other parts name them.
+func (s *scrubber) references(c, h *Host) {
+	for i := range c.Taps {
+		c.Taps[i].Guest = s.names.of(h.Taps[i].Guest)
+	}
+	for i := range c.VFs {
+		c.VFs[i].Guest = s.names.of(h.VFs[i].Guest)
+	}
+	for i := range c.Reservations {
+		c.Reservations[i].Guest = s.names.of(h.Reservations[i].Guest)
+	}
+	for i := range c.Leaving {
+		c.Leaving[i].Guest = s.names.of(h.Leaving[i].Guest)
+	}
+	if c.Passthrough != nil {
+		for i := range c.Passthrough.Locked {
+			c.Passthrough.Locked[i].Guest = s.names.of(h.Passthrough.Locked[i].Guest)
+		}
+	}
+	for i := range c.Unseen {
+		u := &c.Unseen[i]
+		u.What, u.Why, u.Of = s.named(u.What, h), s.named(u.Why, h), s.named(u.Of, h)
+	}
+}
+
+// named replaces the names of guests and host in a text for people.
+func (s *scrubber) named(text string, h *Host) string {
+	names := []string{h.Name}
+	for _, g := range h.Guests {
+		names = append(names, g.Name)
+	}
+	slices.SortFunc(names, func(a, b string) int { return len(b) - len(a) })
+	for _, name := range names {
+		if name != "" && strings.Contains(text, name) {
+			text = replaceWord(text, name, s.names.of(name))
+		}
+	}
+	return text
+}
+
+// address replaces what an address names: a guest where its kind has one, and everything told by its form.
+func (s *scrubber) address(a setting.Address) setting.Address {
+	switch a.Kind {
+	case setting.Domain, setting.DomainLive, setting.DomainDevice, setting.ThreadAffinity, setting.Inside:
+		if rest := a.Rest(); rest != "" {
+			return setting.Of(a.Kind, s.names.of(a.Object()), s.text(rest))
+		}
+		return setting.Of(a.Kind, s.names.of(a.Object()))
+	}
+	return setting.Address{Kind: a.Kind, Path: s.text(a.Path)}
+}

@@ -1,0 +1,149 @@
+package facts
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"mpps/internal/model/setting"
+)
+
+func TestScrub(t *testing.T) {
+	h := small()
+	h.Name = "secret-host.example.org"
+	h.Kernel.CommandLine = "root=UUID=a81f45a7-c81f-45a7-839a-a6ab341a1fa9 ip=203.0.113.9:::::secret-host.example.org"
+	h.NICs[0].Firmware, h.Kernel.Release = "9.20.0.5", "6.8.0.50"
+	h.NICs[0].MAC = "3c:ec:ef:12:34:56"
+	h.NICs[0].Management = "route to 203.0.113.77 (SSH client)"
+	h.NICs[1].Management = "route to 2a01:4f8:10a::1 (SSH client)"
+	h.Guests[0].Name = "payroll"
+	h.Guests[0].UUID = "a81f45a7-c81f-45a7-839a-a6ab341a1fa9"
+	h.Taps[0].Guest, h.Taps[1].Guest = "payroll", "payroll"
+	h.Guests[0].Definition = `<domain type='kvm'>
+  <name>payroll</name>
+  <uuid>a81f45a7-c81f-45a7-839a-a6ab341a1fa9</uuid>
+  <title>Salaries of Acme Inc.</title>
+  <sysinfo type='smbios'><system><entry name='serial'>SN-998877</entry></system></sysinfo>
+  <devices>
+    <interface type='bridge'><mac address='52:54:00:00:00:00'/><source bridge='br0'/></interface>
+    <graphics type='vnc' listen='198.51.100.9'/>
+    <disk type='file'><source file='/var/lib/libvirt/images/payroll.qcow2'/><serial>WD-12345</serial></disk>
+  </devices>
+</domain>
+`
+	h.Unseen = []Unseen{{What: "definition of guest payroll", Why: "line 3"}}
+	h.Netfilter.Rules[0].Lines = []string{"add rule filter input ip saddr 203.0.113.77 accept", "add rule filter input ip saddr 127.0.0.1 accept"}
+	h.Readings[setting.Of(setting.Domain, "payroll", "interface", "52:54:00:00:00:00", "driver.queues")] = setting.Value("4")
+	plugged := setting.Value("<interface type='vhostuser'><mac address='52:54:00:00:00:00'/><source type='unix' path='/run/payroll.sock' mode='server'/></interface>")
+	plugged.Verbatim = "0 " + plugged.Value
+	h.Readings[setting.Of(setting.DomainDevice, "payroll", "interface", "52:54:00:00:00:00")] = plugged
+
+	c := Scrub(h)
+	text := string(written(t, c))
+	for _, secret := range []string{
+		"secret-host", "example.org", "203.0.113.9", "3c:ec:ef", "203.0.113.77", "2a01:4f8", "payroll", "a81f45a7", "Acme", "SN-998877",
+		"WD-12345", "198.51.100.9", `"52:54:00:00:00:00"`,
+	} {
+		if strings.Contains(text, secret) {
+			t.Errorf("%q is still there", secret)
+		}
+	}
+	if !strings.Contains(text, "127.0.0.1") {
+		t.Error("the loopback address is gone")
+	}
+	if c.NICs[0].Firmware != "9.20.0.5" || c.Kernel.Release != "6.8.0.50" {
+		t.Errorf("versions were taken for addresses: %s, %s", c.NICs[0].Firmware, c.Kernel.Release)
+	}
+	g := c.Guests[0]
+	mac := g.Interfaces[0].MAC
+	if c.Taps[0].Guest != g.Name || !strings.Contains(g.Definition, "<name>"+g.Name+"</name>") ||
+		!strings.Contains(g.Definition, "address='"+mac+"'") || !strings.Contains(g.Definition, g.UUID) ||
+		!strings.Contains(g.Definition, "images/"+g.Name+".qcow2") {
+		t.Errorf("the same thing has several replacements: guest %s, NIC %s, tap of %s in\n%s", g.Name, mac, c.Taps[0].Guest, g.Definition)
+	}
+	if found := c.Readings.At(setting.Of(setting.Domain, g.Name, "interface", mac, "driver.queues")); found.Value != "4" {
+		t.Errorf("the reading of the renamed guest is %v", found)
+	}
+	threads := 0
+	for _, thread := range g.Threads {
+		if thread.NIC == mac {
+			threads++
+		}
+	}
+	if threads != 4 {
+		t.Errorf("%d vhost workers serve %s, expected 4", threads, mac)
+	}
+	if again := Scrub(h); Digest(again) != Digest(c) {
+		t.Error("scrubbed twice it differs")
+	}
+	if c.Guests[1].Interfaces[0].MAC == c.Guests[1].Interfaces[1].MAC {
+		t.Error("two NICs have become one")
+	}
+}
+
+func TestScrubKeepsTheLikenessOfTaps(t *testing.T) {
+	s := newScrubber(&Host{})
+	guest, tap := s.mac("52:54:00:12:34:56"), s.mac("fe:54:00:12:34:56")
+	if guest[3:] != tap[3:] || guest == tap || guest == "52:54:00:12:34:56" {
+		t.Errorf("NIC %s, tap %s", guest, tap)
+	}
+}
+
+func TestScrubBoot(t *testing.T) {
+	const machine = "4f6e1c2b7a5d4e0c9b3a8f7d6c5b4a39"
+	h := &Host{
+		Boot:     &Boot{Next: machine + "-6.12.conf", Entries: []BootEntry{{ID: machine + "-6.12.conf", Arguments: "ro root=UUID=6fb441ef-c9ed-4df8-8f94-51a61b314603"}}},
+		Attested: map[string]Attestation{"firmware.txt": {Value: "disabled", By: "Erika Mustermann"}},
+	}
+	c := Scrub(h)
+	text, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, told := range []string{machine, "6fb441ef", "Erika"} {
+		if strings.Contains(string(text), told) {
+			t.Errorf("a scrubbed host tells %q: %s", told, text)
+		}
+	}
+	if _, found := c.Boot.NextEntry(); !found || c.Attested["firmware.txt"].Value != "disabled" {
+		t.Errorf("scrubbed beyond use: %s", text)
+	}
+}
+
+// TestScrubInside: what a guest's agent told is scrubbed like the host, with the same replacements.
+func TestScrubInside(t *testing.T) {
+	h := Synthetic(Size{CPUs: 16, NICs: 1, Queues: 2, Guests: 1})
+	g := &h.Guests[0]
+	g.Name = "payroll"
+	mac := g.Interfaces[0].MAC
+	g.Inside = &Inside{Release: "5.14.0.1", OS: "Linux", Host: &Host{
+		Name: "payroll.example.org", Root: "guest payroll", Kernel: Kernel{Release: "5.14.0.1", CommandLine: "ip=203.0.113.9 root=UUID=a81f45a7-c81f-45a7-839a-a6ab341a1fa9"},
+		NICs: []NIC{{Name: "eth0", MAC: mac}}, Readings: Readings{},
+	}}
+	h.Readings[setting.In("payroll", setting.Of(setting.Sysctl, "kernel.timer_migration"))] = setting.Value("1")
+	c := Scrub(h)
+	text := string(written(t, c))
+	for _, secret := range []string{"payroll", "example.org", "203.0.113.9", "a81f45a7", `"` + mac + `"`} {
+		if strings.Contains(text, secret) {
+			t.Errorf("%q is still there", secret)
+		}
+	}
+	in := c.Guests[0].Inside
+	if in.Host == nil || in.Host.NICs[0].MAC != c.Guests[0].Interfaces[0].MAC || in.Release != "5.14.0.1" || in.Host.Kernel.Release != "5.14.0.1" {
+		t.Errorf("%+v", in)
+	}
+	if r := c.Readings.At(setting.In(c.Guests[0].Name, setting.Of(setting.Sysctl, "kernel.timer_migration"))); r.Value != "1" {
+		t.Errorf("its value is not at the guest's new name: %+v", r)
+	}
+	if _, err := ReadSnapshot(strings.NewReader(text)); err != nil {
+		t.Error(err)
+	}
+	h.Guests[0].Inside.Host.NICs[0].TxQueues = 1 << 30
+	var b strings.Builder
+	if err := Write(&b, h, "test"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadSnapshot(strings.NewReader(b.String())); err == nil {
+		t.Error("an inside that no machine has was accepted")
+	}
+}

@@ -1,0 +1,47 @@
+package facts
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"mpps/internal/model/setting"
+)
+
+func TestWholeHasNoNullLists(t *testing.T) {
+	text, err := json.Marshal(Whole(&Host{Name: "h", NICs: []NIC{{Name: "eth0"}}, Guests: []Guest{{Name: "vm1"}}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var host map[string]any
+	if err := json.Unmarshal(text, &host); err != nil {
+		t.Fatal(err)
+	}
+	nic := host["nics"].([]any)[0].(map[string]any)
+	for _, field := range []string{"channels", "rings", "pcie_link", "sriov"} {
+		if value, there := nic[field]; !there || value != nil {
+			t.Errorf("%s is %v, expected null: the NIC does not tell", field, value)
+		}
+		delete(nic, field)
+	}
+	if text, err = json.Marshal(host); err != nil || strings.Contains(string(text), "null") {
+		t.Errorf("null in %s (%v)", text, err)
+	}
+}
+
+func TestWholeKeepsWhatThereIs(t *testing.T) {
+	h := small()
+	h.Taken = time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
+	before := written(t, h)
+	if string(written(t, Whole(h))) != string(before) || string(written(t, h)) != string(before) {
+		t.Error("a whole copy says something else, or the original was changed")
+	}
+	if pins := Whole([]setting.CPUSet{nil}); pins[0] != nil {
+		t.Error("what writes its own text was touched")
+	}
+	var nothing any
+	if Whole(nothing) != nil {
+		t.Error("nothing became something")
+	}
+}

@@ -1,0 +1,222 @@
+package tuning
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"mpps/internal/advise/bottleneck"
+	"mpps/internal/advise/plan"
+	"mpps/internal/advise/tune"
+	"mpps/internal/change/journal"
+	"mpps/internal/machine"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/goal"
+	"mpps/internal/ops"
+	"mpps/internal/ops/change"
+)
+
+// trialHost is the host under tuning: candidates are the changes that a plan for the goal would make, trials are
+// transactions of one session. What is tried is put back by a process of its own should this one die; what was kept
+// stands until 'mpps rollback'.
+type trialHost struct {
+	env     *ops.Env
+	goal    goal.Goal
+	gauge   Gauge
+	trial   time.Duration
+	only    []string // knobs that may be tried; none: all
+	session *journal.Session
+	engine  *change.Engine
+	alone   *change.Orphans
+
+	host    *ops.Host                // as it was last looked at
+	plan    *plan.Plan               // what remains to be done for the goal
+	changes map[string][]foundChange // of candidates, by key
+	proven  map[string]bool          // keys of which something was kept: their changes stay as they were measured
+	stale   bool                     // something was kept or put back since the machine was looked at
+	fresh   bool                     // the configuration changed since the last sample
+	stack   []string                 // transactions that were kept
+	tried   []string                 // transactions that are tried
+	trying  []string                 // keys of what is tried; none where it is the whole
+	live    bool
+	whole   [][]plan.Change // everything that was kept, candidate by candidate
+	load    float64         // of the last trial, packets per second
+	sent    float64         // in the last trial that counted, packets per second; 0: not known
+	found   tune.Rate       // of the host as the run found it
+}
+
+// open takes hold of the machine for a session.
+func open(env *ops.Env, o *Options, by Gauge) (*trialHost, error) {
+	e, err := change.Open(env, nil)
+	if err != nil {
+		return nil, err
+	}
+	h := &trialHost{
+		env: env, goal: o.Goal, gauge: by, trial: o.Trial, only: o.Only, session: journal.NewSession("tune"), engine: e,
+		changes: map[string][]foundChange{}, proven: map[string]bool{}, stale: true,
+	}
+	m, err := env.Open()
+	if err == nil {
+		h.live = m.Live()
+		err = m.Close()
+	}
+	if err == nil {
+		h.alone, err = change.WatchOrphans(env)
+	}
+	if err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	return h, nil
+}
+
+func (h *trialHost) close() error {
+	err := errors.Join(h.alone.Close(), h.engine.Close())
+	if h.host != nil {
+		err = errors.Join(err, h.host.Close())
+	}
+	return err
+}
+
+// evidence is how long counters are watched for knobs that decide by what is lost.
+const evidence = time.Second
+
+// look takes stock of the machine while packets are sent, and plans for the goal what remains.
+func (h *trialHost) look(ctx context.Context) error {
+	if !h.stale {
+		return nil
+	}
+	var m *ops.Host
+	watch := evidence
+	if !h.live { // it stands still
+		watch = 0
+	}
+	err := h.under(ctx, 0, func(ctx context.Context) (err error) {
+		m, err = h.env.Gather(ctx, ops.Look{Guest: h.goal.Guest, Interval: watch})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if h.host != nil {
+		err = h.host.Close()
+	}
+	h.host = m
+	if err == nil {
+		err = m.Has(h.goal)
+	}
+	if err == nil {
+		h.plan, err = change.Plan(h.env, m, change.Target{Goal: h.goal, RuntimeOnly: true})
+	}
+	if err == nil {
+		gear := fmt.Sprintf("mpps-%d", os.Getpid()) // the port by which our own packets enter a bridge
+		h.plan.Changes = slices.DeleteFunc(h.plan.Changes, func(c plan.Change) bool {
+			return strings.Contains(c.Address.String(), gear) || len(h.only) > 0 && !slices.Contains(h.only, c.ID)
+		})
+		h.plan.Seal()
+	}
+	h.stale = err != nil
+	return err
+}
+
+// under does something while packets are sent: a rate, or what was sent last. They are sent until it is done. A
+// recorded machine shows
+// nothing of them.
+func (h *trialHost) under(ctx context.Context, pps float64, act func(context.Context) error) error {
+	if pps == 0 {
+		pps = h.load
+	}
+	if !h.live {
+		_, err := h.gauge.Sample(ctx, pps, 100*time.Millisecond)
+		return errors.Join(act(ctx), err)
+	}
+	done, sent := make(chan struct{}), make(chan error, 1)
+	go func() { sent <- h.gauge.Flood(ctx, pps, done) }()
+	acted := act(ctx)
+	close(done)
+	err := <-sent
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return errors.Join(acted, err)
+}
+
+// Diagnose watches the stages while packets are sent.
+func (h *trialHost) Diagnose(ctx context.Context, pps float64) (*bottleneck.Diagnosis, error) {
+	const watched = 2 * time.Second
+	if err := h.look(ctx); err != nil {
+		return nil, err
+	}
+	m, err := h.env.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer m.Close()
+	m.LookInside(h.goal.Guest)
+	if !m.Live() { // it stands still
+		return h.bottleneck(m.Load(ctx, h.host.Facts, machine.LoadOptions{})), nil
+	}
+	var load *facts.Load
+	err = h.under(ctx, pps, func(ctx context.Context) error {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(500 * time.Millisecond): // generators take a moment to begin
+		}
+		load = m.Load(ctx, h.host.Facts, machine.LoadOptions{Interval: watched, Netns: h.gauge.Netns(), Inside: true})
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return h.bottleneck(load), nil
+}
+
+// bottleneck judges a load as 'mpps diagnose' with the same guest does: others only use CPUs.
+func (h *trialHost) bottleneck(load *facts.Load) *bottleneck.Diagnosis {
+	if h.goal.Guest != "" {
+		load = load.Of(h.goal.Guest)
+	}
+	return bottleneck.Find(h.host.Facts, load)
+}
+
+// Sample sends the load for one trial of so many times the usual length; behind a change some traffic goes before that
+// does not count.
+func (h *trialHost) Sample(ctx context.Context, pps float64, length int) (float64, error) {
+	h.load = pps
+	if h.fresh {
+		if _, err := h.gauge.Sample(ctx, pps, max(200*time.Millisecond, h.trial/4)); err != nil {
+			return 0, err
+		}
+		h.fresh = false
+	}
+	came, err := h.gauge.Sample(ctx, pps, h.trial*time.Duration(length))
+	h.sent = came.Sent
+	if h.found.Loaded == 0 {
+		h.found.Loaded = came.PPS
+	}
+	return came.PPS, err
+}
+
+// Sent is how much left the sender in the last trial.
+func (h *trialHost) Sent() float64 { return h.sent }
+
+// Search finds the highest rate.
+func (h *trialHost) Search(ctx context.Context) (tune.Rate, error) {
+	rate, err := h.gauge.Search(ctx)
+	if err == nil && h.found.LimitedBy == "" {
+		h.found = rate
+	}
+	return rate, err
+}
+
+// Advise says what to buy or change.
+func (h *trialHost) Advise(r *tune.Result, d *bottleneck.Diagnosis) []tune.Advice {
+	if h.host == nil {
+		return nil
+	}
+	return tune.Advise(h.host.Facts, r, d)
+}
